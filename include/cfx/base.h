@@ -1,0 +1,139 @@
+/* The ground: objects that are counted, scopes that own results, and the one sticky error.
+ *
+ * Three words say who owns what in every comment of these headers:
+ *   scope    the result belongs to the current scope and dies with it, unless kept;
+ *   keeps    the call takes a count of its own on what it is given;
+ *   borrows  the result lives as long as the object it was read from. */
+#ifndef CFX_BASE_H
+#define CFX_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#if defined(__GNUC__)
+#define CFX_API __attribute__((visibility("default")))
+#define CFX_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#define CFX_API
+#define CFX_PRINTF(fmt, args)
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A place in the caller's source. Every macro of the public face passes the user's own. */
+typedef struct cfx_where {
+    const char *file;
+    int line;
+} cfx_where;
+
+#ifdef __cplusplus
+#define CFX_HERE (cfx_where{__FILE__, __LINE__})
+#else
+#define CFX_HERE ((cfx_where){__FILE__, __LINE__})
+#endif
+
+/* ---- counted objects ---------------------------------------------------------------------- */
+
+/* The head of everything that is counted: tensors, lists, dicts, strings, modules. */
+typedef struct cfx_obj {
+    int32_t refs;
+    uint32_t flags;
+    const struct cfx__type *type;
+} cfx_obj;
+
+/* Adds a count, so that `obj` outlives its scope. NULL and bad objects pass through. Returns obj. */
+CFX_API void *cfx_keep_obj(void *obj);
+/* Takes a count back; the last one frees. NULL and bad objects are left alone. */
+CFX_API void cfx_drop(void *obj);
+
+#ifdef __cplusplus
+extern "C++" {
+template <typename T> inline T *cfx_keep(T *obj) { return static_cast<T *>(cfx_keep_obj(obj)); }
+}
+#else
+#define cfx_keep(obj) ((__typeof__(obj))cfx_keep_obj(obj))
+#endif
+
+/* ---- scopes ------------------------------------------------------------------------------- */
+
+/* Opens a scope: what is made from now on dies at the matching close. Returns the mark to close. */
+CFX_API size_t cfx_scope_open(void);
+/* Drops everything made since `mark`. Inner scopes that were left by a jump are closed with it. */
+CFX_API void cfx_scope_close(size_t mark);
+/* The same, but `obj` survives and belongs to the scope outside. Returns obj. */
+CFX_API void *cfx_scope_return(size_t mark, void *obj);
+
+/* CFX_SCOPE { ... } frees at its end what the block made. Leaving it by break, return or goto is
+ * no leak: the scope outside then frees it later. */
+#define CFX_SCOPE                                                                                  \
+    for (size_t cfx_mark_ = cfx_scope_open(), cfx_once_ = 1; cfx_once_;                            \
+         cfx_scope_close(cfx_mark_), cfx_once_ = 0)
+
+/* ---- errors ------------------------------------------------------------------------------- */
+
+/* What kind of mistake it was, named as Python names it. */
+#define CFX_ERRORS(X)                                                                              \
+    X(RUNTIME, "RuntimeError")                                                                     \
+    X(TYPE, "TypeError")                                                                           \
+    X(VALUE, "ValueError")                                                                         \
+    X(INDEX, "IndexError")                                                                         \
+    X(KEY, "KeyError")                                                                             \
+    X(NAME, "NameError")                                                                           \
+    X(ATTRIBUTE, "AttributeError")                                                                 \
+    X(ASSERTION, "AssertionError")                                                                 \
+    X(NOT_IMPLEMENTED, "NotImplementedError")                                                      \
+    X(TRACE, "TraceError")                                                                         \
+    X(MEMORY, "MemoryError")                                                                       \
+    X(FILE, "FileError")
+
+typedef enum cfx_error_kind {
+    CFX_NO_ERROR,
+#define CFX_ERROR_ENUM(name, text) CFX_##name##_ERROR,
+    CFX_ERRORS(CFX_ERROR_ENUM)
+#undef CFX_ERROR_ENUM
+} cfx_error_kind;
+
+/* The first thing that went wrong since the last clear. Strings are borrowed from the context. */
+typedef struct cfx_error {
+    cfx_error_kind kind;
+    const char *message; /* PyTorch's sentence where it has one */
+    cfx_where at;        /* the caller's file and line; file is NULL where unknown */
+    const char *op;      /* the operator that was called, "aten::mm", or NULL */
+    const char *notes;   /* what outer layers added, one a line ("While executing %relu ..."), or NULL */
+} cfx_error;
+
+/* Whether no error is recorded. */
+CFX_API bool cfx_ok(void);
+/* The recorded error, or NULL. Borrowed; valid until cfx_clear or cfx_report. */
+CFX_API const cfx_error *cfx_error_last(void);
+/* "RuntimeError" and so on; static. */
+CFX_API const char *cfx_error_kind_name(cfx_error_kind kind);
+/* Records an error unless one is recorded already: the first one wins. For operators and passes of
+ * your own; everything in the library goes through it too. */
+CFX_API void cfx_fail(cfx_error_kind kind, cfx_where at, const char *fmt, ...) CFX_PRINTF(3, 4);
+/* Adds a line to the recorded error, if any. */
+CFX_API void cfx_note(const char *fmt, ...) CFX_PRINTF(1, 2);
+/* Forgets the recorded error. */
+CFX_API void cfx_clear(void);
+/* Prints the recorded error, if any, as `file:line: Kind: message` and its notes, and clears it.
+ * Returns whether there was none. */
+CFX_API bool cfx_report(FILE *out);
+/* Reports, then frees everything this thread's context holds. Returns 0, or 1 after an error: made
+ * to end main with. */
+CFX_API int cfx_finish(FILE *out);
+
+/* ---- threads ------------------------------------------------------------------------------ */
+
+/* How many threads one operator of this thread may use; n < 1 asks for all cores. */
+CFX_API void cfx_set_num_threads(int n);
+/* The number in force. */
+CFX_API int cfx_get_num_threads(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

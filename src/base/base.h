@@ -1,0 +1,162 @@
+/* base: what everything stands on.
+ *
+ * Invariant: all state of the library is in one thread-local context. An object made by the
+ * library is on the scope stack once for the count that the scope owns. Exactly one function sets
+ * the error (cfx_fail) and one forgets it (cfx_clear). */
+#ifndef CFX__BASE_H
+#define CFX__BASE_H
+
+#include <cfx/base.h>
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+/* Small allocations: never NULL (the process has bigger trouble when 200 bytes are not to be had).
+ * Tensor storage does not come from here: see cfx__storage_new, which fails as an ordinary error. */
+void *cfx__alloc(size_t size);
+void *cfx__alloc0(size_t size);
+void *cfx__realloc(void *p, size_t size);
+
+/* Blocks for tensor storage, 64-byte aligned, recycled per thread. NULL when out of memory. */
+struct cfx__cache;
+void *cfx__block_alloc(size_t size);
+void cfx__block_free(void *p, size_t size);
+void cfx__cache_release(struct cfx__cache **cache);
+
+/* A bump allocator: everything in it dies at once. */
+typedef struct cfx__arena {
+    struct cfx__chunk *chunk;
+    size_t used, size;
+} cfx__arena;
+
+void *cfx__arena_alloc(cfx__arena *a, size_t size);
+char *cfx__arena_copy(cfx__arena *a, const char *text, size_t len);
+void cfx__arena_release(cfx__arena *a);
+
+/* ---- objects ------------------------------------------------------------------------------ */
+
+/* What an object is: each room has one constant of this for each kind of object it makes. */
+typedef struct cfx__type {
+    const char *name;
+    void (*free)(void *obj); /* releases what the object holds; the object itself is freed after */
+} cfx__type;
+
+enum { CFX__BAD = 1 }; /* cfx_obj.flags: the object of a failed call; immortal, never on a scope */
+
+/* Makes an object with one count, which the current scope owns. Zeroed. */
+void *cfx__obj_new(const cfx__type *type, size_t size);
+/* Makes an object with one count that the caller owns (no scope knows of it). Zeroed. */
+void *cfx__obj_make(const cfx__type *type, size_t size);
+/* Hands one count to the current scope. Returns obj. */
+void *cfx__scope_own(void *obj);
+
+static inline bool cfx__is_bad(const void *obj) {
+    return obj && (((const cfx_obj *)obj)->flags & CFX__BAD);
+}
+
+/* ---- strings ------------------------------------------------------------------------------ */
+
+typedef struct cfx_string {
+    cfx_obj obj;
+    uint32_t hash;
+    size_t len;
+    char text[];
+} cfx_string;
+
+cfx_string *cfx__string_new(const char *text, size_t len); /* scope */
+
+/* A growing text. Zero is empty; cfx__text_release or cfx__text_take ends it. */
+typedef struct cfx__text {
+    char *data;
+    size_t len, cap;
+} cfx__text;
+
+void cfx__text_add(cfx__text *t, const char *bytes, size_t len);
+void cfx__text_puts(cfx__text *t, const char *s);
+void cfx__text_putc(cfx__text *t, char c);
+void cfx__text_printf(cfx__text *t, const char *fmt, ...) CFX_PRINTF(2, 3);
+void cfx__text_vprintf(cfx__text *t, const char *fmt, va_list ap);
+void cfx__text_release(cfx__text *t);
+const char *cfx__text_take(cfx__text *t); /* the text as a scope string; t becomes empty */
+
+const char *cfx__format(const char *fmt, ...) CFX_PRINTF(1, 2); /* scope string */
+uint64_t cfx__hash_bytes(const void *p, size_t n);
+
+/* ---- vectors and maps ------------------------------------------------------------------------ */
+
+/* VEC(T) v = {0}; VEC_PUSH(v, x); v.data[i], v.len; VEC_FREE(v). */
+#define VEC(T)                                                                                     \
+    struct {                                                                                       \
+        T *data;                                                                                   \
+        size_t len, cap;                                                                           \
+    }
+#define VEC_PUSH(v, x) (VEC_ROOM(v, 1), (v).data[(v).len++] = (x))
+#define VEC_ROOM(v, n)                                                                             \
+    ((v).len + (n) > (v).cap                                                                       \
+         ? (void)((v).data = cfx__grow((v).data, &(v).cap, (v).len + (n), sizeof *(v).data))       \
+         : (void)0)
+#define VEC_FREE(v) (free((v).data), (v).data = NULL, (v).len = (v).cap = 0)
+void *cfx__grow(void *data, size_t *cap, size_t need, size_t item);
+
+/* From text to a pointer, in order of hash only. Keys are borrowed. Zero is empty. */
+typedef struct cfx__map {
+    struct cfx__map_slot {
+        const char *key;
+        uint32_t hash, len;
+        void *value;
+    } *slots;
+    size_t len, cap;
+} cfx__map;
+
+void *cfx__map_get(const cfx__map *m, const char *key);
+void *cfx__map_getn(const cfx__map *m, const char *key, size_t len);
+void cfx__map_set(cfx__map *m, const char *key, void *value);
+void cfx__map_remove(cfx__map *m, const char *key);
+void cfx__map_release(cfx__map *m);
+
+/* ---- the context ---------------------------------------------------------------------------- */
+
+/* What a room keeps per thread beyond the fields below, and how it is freed by cfx_finish. */
+typedef enum cfx__slot {
+    CFX__SLOT_DISPATCH,
+    CFX__SLOT_GENERATOR,
+    CFX__SLOT_GRAD,
+    CFX__SLOT_NN,
+    CFX__SLOT_TRACE,
+    CFX__SLOT_SYM,
+    CFX__SLOT_RUN,
+    CFX__SLOTS
+} cfx__slot;
+
+typedef struct cfx__context {
+    VEC(cfx_obj *) scope;
+    bool failed; /* an error is recorded */
+    cfx_error error;
+    cfx__text message, notes, op;
+    int threads; /* 0: not asked for, all cores */
+    struct cfx__cache *storage_cache;
+    struct {
+        void *data;
+        void (*free)(void *);
+    } slot[CFX__SLOTS];
+} cfx__context;
+
+/* The calling thread's context. */
+cfx__context *cfx__ctx(void);
+/* The data of a slot; made by `make` and later freed by `done` if it is not there yet. */
+void *cfx__ctx_slot(cfx__slot slot, void *(*make)(void), void (*done)(void *));
+/* Names the operator that an error recorded from now on belongs to. Returns the one before. */
+void cfx__error_set_op(const char *op);
+
+/* Runs body(arg, begin, end) over [0, n) in pieces of at least `grain`, on the threads allowed. */
+typedef void cfx__range_fn(void *arg, int64_t begin, int64_t end);
+void cfx__parallel(int64_t n, int64_t grain, cfx__range_fn *body, void *arg);
+
+#endif

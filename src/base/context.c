@@ -1,0 +1,140 @@
+/* The context: one per thread, the only mutable state of the library, with the scope stack in it.
+ * Start at cfx__ctx. A thread's context is freed by cfx_finish or, at the latest, when the thread
+ * ends. */
+#include "base.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+static _Thread_local cfx__context context;
+static _Thread_local bool context_known;
+static pthread_key_t thread_end;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void context_release(void *unused) {
+    (void)unused;
+    cfx__context *c = &context;
+    cfx_scope_close(0);
+    for (int i = CFX__SLOTS - 1; i >= 0; i--) {
+        void *data = c->slot[i].data;
+        c->slot[i].data = NULL;
+        if (data)
+            c->slot[i].free(data);
+    }
+    cfx_scope_close(0); /* what the slots' owners made while going */
+    VEC_FREE(c->scope);
+    cfx__cache_release(&c->storage_cache);
+    cfx__text_release(&c->message);
+    cfx__text_release(&c->notes);
+    cfx__text_release(&c->op);
+    memset(&c->error, 0, sizeof c->error);
+    c->failed = false;
+}
+
+static void make_key(void) { pthread_key_create(&thread_end, context_release); }
+
+static __attribute__((noinline)) void context_first_use(void) {
+    context_known = true;
+    pthread_once(&once, make_key);
+    pthread_setspecific(thread_end, &context);
+}
+
+cfx__context *cfx__ctx(void) {
+    if (unlikely(!context_known))
+        context_first_use();
+    return &context;
+}
+
+void *cfx__ctx_slot(cfx__slot slot, void *(*make)(void), void (*done)(void *)) {
+    cfx__context *c = cfx__ctx();
+    if (unlikely(!c->slot[slot].data)) {
+        c->slot[slot].data = make();
+        c->slot[slot].free = done;
+    }
+    return c->slot[slot].data;
+}
+
+int cfx_finish(FILE *out) {
+    bool fine = cfx_report(out);
+    context_release(NULL);
+    return fine ? 0 : 1;
+}
+
+/* ---- objects and scopes ---------------------------------------------------------------------- */
+
+void *cfx__obj_make(const cfx__type *type, size_t size) {
+    cfx_obj *obj = cfx__alloc0(size);
+    obj->refs = 1;
+    obj->type = type;
+    return obj;
+}
+
+void *cfx__scope_own(void *obj) {
+    cfx__context *c = cfx__ctx();
+    VEC_PUSH(c->scope, obj);
+    return obj;
+}
+
+void *cfx__obj_new(const cfx__type *type, size_t size) {
+    return cfx__scope_own(cfx__obj_make(type, size));
+}
+
+void *cfx_keep_obj(void *p) {
+    cfx_obj *obj = p;
+    if (obj && !(obj->flags & CFX__BAD))
+        __atomic_fetch_add(&obj->refs, 1, __ATOMIC_RELAXED);
+    return p;
+}
+
+void cfx_drop(void *p) {
+    cfx_obj *obj = p;
+    if (!obj || (obj->flags & CFX__BAD))
+        return;
+    if (__atomic_sub_fetch(&obj->refs, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    if (obj->type->free)
+        obj->type->free(obj);
+    free(obj);
+}
+
+size_t cfx_scope_open(void) { return cfx__ctx()->scope.len; }
+
+void cfx_scope_close(size_t mark) {
+    cfx__context *c = cfx__ctx();
+    while (c->scope.len > mark)
+        cfx_drop(c->scope.data[--c->scope.len]);
+}
+
+void *cfx_scope_return(size_t mark, void *obj) {
+    cfx_keep_obj(obj);
+    cfx_scope_close(mark);
+    if (obj && !cfx__is_bad(obj))
+        cfx__scope_own(obj);
+    return obj;
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+void cfx_set_num_threads(int n) { cfx__ctx()->threads = n < 1 ? 0 : n; }
+
+int cfx_get_num_threads(void) {
+    cfx__context *c = cfx__ctx();
+    if (c->threads == 0) {
+        long cores = sysconf(_SC_NPROCESSORS_ONLN);
+        c->threads = cores < 1 ? 1 : cores > 64 ? 64 : (int)cores;
+    }
+    return c->threads;
+}
+
+void cfx__parallel(int64_t n, int64_t grain, cfx__range_fn *body, void *arg) {
+    int threads = n > grain ? cfx_get_num_threads() : 1;
+    if (grain > 0 && (int64_t)threads > (n + grain - 1) / grain)
+        threads = (int)((n + grain - 1) / grain);
+    if (threads <= 1) {
+        body(arg, 0, n);
+        return;
+    }
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+    for (int t = 0; t < threads; t++)
+        body(arg, n * t / threads, n * (t + 1) / threads);
+}

@@ -1,0 +1,78 @@
+/* The sticky first error: one setter (cfx_fail), one clearer (cfx_clear). */
+#include "base.h"
+
+static const char *const kind_names[] = {
+    [CFX_NO_ERROR] = "no error",
+#define KIND_NAME(name, text) [CFX_##name##_ERROR] = text,
+    CFX_ERRORS(KIND_NAME)
+#undef KIND_NAME
+};
+
+bool cfx_ok(void) { return !cfx__ctx()->failed; }
+
+const cfx_error *cfx_error_last(void) {
+    cfx__context *c = cfx__ctx();
+    return c->failed ? &c->error : NULL;
+}
+
+const char *cfx_error_kind_name(cfx_error_kind kind) {
+    return (unsigned)kind < COUNT(kind_names) ? kind_names[kind] : "error";
+}
+
+void cfx_fail(cfx_error_kind kind, cfx_where at, const char *fmt, ...) {
+    cfx__context *c = cfx__ctx();
+    if (c->failed)
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    c->message.len = c->notes.len = 0;
+    cfx__text_vprintf(&c->message, fmt, ap);
+    va_end(ap);
+    c->failed = true;
+    c->error = (cfx_error){.kind = kind, .message = c->message.data, .at = at};
+    c->error.op = c->op.len ? c->op.data : NULL;
+    if (getenv("CFX_ABORT"))
+        __builtin_trap(); /* for the debugger only: stop where the first error is recorded */
+}
+
+void cfx_note(const char *fmt, ...) {
+    cfx__context *c = cfx__ctx();
+    if (!c->failed)
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    if (c->notes.len)
+        cfx__text_putc(&c->notes, '\n');
+    cfx__text_vprintf(&c->notes, fmt, ap);
+    va_end(ap);
+    c->error.notes = c->notes.data;
+}
+
+void cfx__error_set_op(const char *op) {
+    cfx__context *c = cfx__ctx();
+    if (c->failed)
+        return;
+    c->op.len = 0;
+    if (op)
+        cfx__text_puts(&c->op, op);
+}
+
+void cfx_clear(void) {
+    cfx__context *c = cfx__ctx();
+    c->failed = false;
+    memset(&c->error, 0, sizeof c->error);
+    c->message.len = c->notes.len = c->op.len = 0;
+}
+
+bool cfx_report(FILE *out) {
+    cfx__context *c = cfx__ctx();
+    if (!c->failed)
+        return true;
+    if (c->error.at.file)
+        fprintf(out, "%s:%d: ", c->error.at.file, c->error.at.line);
+    fprintf(out, "%s: %s\n", cfx_error_kind_name(c->error.kind), c->error.message);
+    if (c->error.notes)
+        fprintf(out, "%s\n", c->error.notes);
+    cfx_clear();
+    return false;
+}

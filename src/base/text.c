@@ -1,0 +1,77 @@
+/* Text: counted strings, growing text, formatted scope strings, hashing. */
+#include "base.h"
+
+static const cfx__type string_type = {"string", NULL};
+
+cfx_string *cfx__string_new(const char *text, size_t len) {
+    cfx_string *s = cfx__obj_new(&string_type, sizeof *s + len + 1);
+    s->len = len;
+    if (len)
+        memcpy(s->text, text, len);
+    s->text[len] = 0;
+    s->hash = (uint32_t)cfx__hash_bytes(s->text, len);
+    return s;
+}
+
+uint64_t cfx__hash_bytes(const void *p, size_t n) {
+    const unsigned char *b = p;
+    uint64_t h = 14695981039346656037u; /* FNV-1a */
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ b[i]) * 1099511628211u;
+    return h ^ h >> 29;
+}
+
+void cfx__text_add(cfx__text *t, const char *bytes, size_t len) {
+    if (t->len + len + 1 > t->cap)
+        t->data = cfx__grow(t->data, &t->cap, t->len + len + 1, 1);
+    if (len)
+        memcpy(t->data + t->len, bytes, len);
+    t->len += len;
+    t->data[t->len] = 0;
+}
+
+void cfx__text_puts(cfx__text *t, const char *s) { cfx__text_add(t, s, strlen(s)); }
+
+void cfx__text_putc(cfx__text *t, char c) { cfx__text_add(t, &c, 1); }
+
+void cfx__text_vprintf(cfx__text *t, const char *fmt, va_list ap) {
+    va_list again;
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    if (n > 0) {
+        if (t->len + (size_t)n + 1 > t->cap)
+            t->data = cfx__grow(t->data, &t->cap, t->len + (size_t)n + 1, 1);
+        vsnprintf(t->data + t->len, (size_t)n + 1, fmt, again);
+        t->len += (size_t)n;
+    } else {
+        cfx__text_add(t, "", 0);
+    }
+    va_end(again);
+}
+
+void cfx__text_printf(cfx__text *t, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    cfx__text_vprintf(t, fmt, ap);
+    va_end(ap);
+}
+
+void cfx__text_release(cfx__text *t) {
+    free(t->data);
+    *t = (cfx__text){0};
+}
+
+const char *cfx__text_take(cfx__text *t) {
+    cfx_string *s = cfx__string_new(t->data ? t->data : "", t->len);
+    cfx__text_release(t);
+    return s->text;
+}
+
+const char *cfx__format(const char *fmt, ...) {
+    cfx__text t = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    cfx__text_vprintf(&t, fmt, ap);
+    va_end(ap);
+    return cfx__text_take(&t);
+}

@@ -1,0 +1,353 @@
+/* Values: making, looking, counting, comparing. Text is in repr.c, trees in pytree.c. */
+#include "value.h"
+
+static void list_free(void *p);
+static void dict_free(void *p);
+static void slice_free(void *p);
+static void keyword_free(void *p);
+
+static const cfx__type list_type = {"list", list_free};
+static const cfx__type dict_type = {"dict", dict_free};
+static const cfx__type slice_type = {"slice", slice_free};
+static const cfx__type complex_type = {"complex", NULL};
+static const cfx__type keyword_type = {"keyword", keyword_free};
+
+static cfx_value tagged(cfx_tag tag, void *obj) {
+    cfx_value v = cfx_none();
+    v.tag = tag;
+    v.obj = obj;
+    return v;
+}
+
+/* ---- make ------------------------------------------------------------------------------------ */
+
+cfx_value cfx_bad(void) { return tagged(CFX_TAG_BAD, NULL); }
+
+cfx_value cfx_tensor_value(const cfx_tensor *t) {
+    if (!t)
+        return cfx_none();
+    return cfx__is_bad(t) ? cfx_bad() : tagged(CFX_TAG_TENSOR, (void *)t);
+}
+
+cfx_value cfx_string_value_n(const char *text, size_t len) {
+    return tagged(CFX_TAG_STR, cfx__string_new(text, len));
+}
+
+cfx_value cfx_string_value(const char *text) {
+    return text ? cfx_string_value_n(text, strlen(text)) : cfx_none();
+}
+
+cfx_value cfx_complex_value(double re, double im) {
+    cfx_complex *c = cfx__obj_new(&complex_type, sizeof *c);
+    c->re = re;
+    c->im = im;
+    return tagged(CFX_TAG_COMPLEX, c);
+}
+
+cfx_value cfx_slice_value(cfx_value start, cfx_value stop, cfx_value step) {
+    cfx_slice *s = cfx__obj_new(&slice_type, sizeof *s);
+    s->start = cfx_value_keep(start);
+    s->stop = cfx_value_keep(stop);
+    s->step = cfx_value_keep(step);
+    return tagged(CFX_TAG_SLICE, s);
+}
+
+cfx_value cfx_keyword_value(const char *name, cfx_value value) {
+    cfx_keyword *k = cfx__obj_new(&keyword_type, sizeof *k);
+    k->name = cfx_keep(cfx__string_new(name, strlen(name)));
+    k->value = cfx_value_keep(value);
+    return tagged(CFX_TAG_KEYWORD, k);
+}
+
+cfx_list *cfx__list_make(int64_t n, const cfx_value *items) {
+    cfx_list *l = cfx__obj_new(&list_type, sizeof *l);
+    l->len = l->cap_ = n;
+    l->items = cfx__alloc((size_t)n * sizeof *items);
+    for (int64_t i = 0; i < n; i++)
+        l->items[i] = cfx_value_keep(items[i]);
+    return l;
+}
+
+cfx_value cfx_list_value(int64_t n, const cfx_value *items) {
+    return tagged(CFX_TAG_LIST, cfx__list_make(n, items));
+}
+
+cfx_value cfx_tuple_value(int64_t n, const cfx_value *items) {
+    return tagged(CFX_TAG_TUPLE, cfx__list_make(n, items));
+}
+
+cfx_value cfx_ints_value(int64_t n, const int64_t *ints) {
+    cfx_list *l = cfx__list_make(0, NULL);
+    l->items = cfx__realloc(l->items, (size_t)n * sizeof *l->items);
+    for (int64_t i = 0; i < n; i++)
+        l->items[i] = cfx_int(ints[i]);
+    l->len = l->cap_ = n;
+    return tagged(CFX_TAG_LIST, l);
+}
+
+void cfx_list_append(cfx_list *l, cfx_value value) {
+    if (l->len == l->cap_) {
+        size_t cap = (size_t)l->cap_;
+        l->items = cfx__grow(l->items, &cap, cap + 1, sizeof *l->items);
+        l->cap_ = (int64_t)cap;
+    }
+    l->items[l->len++] = cfx_value_keep(value);
+}
+
+/* ---- counting ---------------------------------------------------------------------------------- */
+
+cfx_value cfx_value_keep(cfx_value v) {
+    if (cfx__tag_counted(v.tag))
+        cfx_keep_obj(v.obj);
+    return v;
+}
+
+void cfx_value_drop(cfx_value v) {
+    if (cfx__tag_counted(v.tag))
+        cfx_drop(v.obj);
+}
+
+cfx_value cfx_scope_return_value(size_t mark, cfx_value v) {
+    if (cfx__tag_counted(v.tag))
+        cfx_scope_return(mark, v.obj);
+    else
+        cfx_scope_close(mark);
+    return v;
+}
+
+static void list_free(void *p) {
+    cfx_list *l = p;
+    for (int64_t i = 0; i < l->len; i++)
+        cfx_value_drop(l->items[i]);
+    free(l->items);
+}
+
+static void slice_free(void *p) {
+    cfx_slice *s = p;
+    cfx_value_drop(s->start);
+    cfx_value_drop(s->stop);
+    cfx_value_drop(s->step);
+}
+
+static void keyword_free(void *p) {
+    cfx_keyword *k = p;
+    cfx_drop((void *)k->name);
+    cfx_value_drop(k->value);
+}
+
+/* ---- look -------------------------------------------------------------------------------------- */
+
+cfx_value cfx_at(cfx_value v, int64_t i) {
+    if (v.tag == CFX_TAG_BAD)
+        return v;
+    if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "'%s' object is not subscriptable",
+                 cfx_value_type_name(v));
+        return cfx_bad();
+    }
+    int64_t k = i < 0 ? i + v.list->len : i;
+    if (k < 0 || k >= v.list->len) {
+        cfx_fail(CFX_INDEX_ERROR, (cfx_where){0}, "%s index out of range",
+                 v.tag == CFX_TAG_LIST ? "list" : "tuple");
+        return cfx_bad();
+    }
+    return v.list->items[k];
+}
+
+const char *cfx_text(cfx_value v) { return v.tag == CFX_TAG_STR ? v.str->text : NULL; }
+
+bool cfx_is_number(cfx_value v) {
+    return v.tag == CFX_TAG_BOOL || v.tag == CFX_TAG_INT || v.tag == CFX_TAG_FLOAT ||
+           v.tag == CFX_TAG_COMPLEX;
+}
+
+double cfx_number(cfx_value v) {
+    switch (v.tag) {
+    case CFX_TAG_BOOL: return v.b;
+    case CFX_TAG_INT: return (double)v.i;
+    case CFX_TAG_FLOAT: return v.f;
+    case CFX_TAG_COMPLEX: return v.complex_->re;
+    case CFX_TAG_SYM: return (double)v.sym->hint;
+    default: return 0;
+    }
+}
+
+int64_t cfx_integer(cfx_value v) {
+    switch (v.tag) {
+    case CFX_TAG_BOOL: return v.b;
+    case CFX_TAG_FLOAT:
+        return v.f >= -9.3e18 && v.f <= 9.2e18 ? (int64_t)v.f : v.f > 0 ? INT64_MAX : INT64_MIN;
+    case CFX_TAG_COMPLEX: return cfx_integer(cfx_float(v.complex_->re));
+    case CFX_TAG_SYM: return v.sym->hint;
+    case CFX_TAG_NONE: return 0;
+    default: return v.i;
+    }
+}
+
+static bool equal_items(const cfx_list *a, const cfx_list *b) {
+    if (a->len != b->len)
+        return false;
+    for (int64_t i = 0; i < a->len; i++)
+        if (!cfx_equal_values(a->items[i], b->items[i]))
+            return false;
+    return true;
+}
+
+static bool equal_dicts(const cfx_dict *a, const cfx_dict *b) {
+    if (a->len != b->len)
+        return false;
+    for (int64_t i = 0; i < a->len; i++) {
+        const cfx_value *other = cfx_dict_find(b, a->entries[i].key);
+        if (!other || !cfx_equal_values(a->entries[i].value, *other))
+            return false;
+    }
+    return true;
+}
+
+bool cfx_equal_values(cfx_value a, cfx_value b) {
+    if (cfx_is_number(a) && cfx_is_number(b)) {
+        if (a.tag == CFX_TAG_COMPLEX || b.tag == CFX_TAG_COMPLEX)
+            return cfx_number(a) == cfx_number(b) &&
+                   (a.tag == CFX_TAG_COMPLEX ? a.complex_->im : 0) ==
+                       (b.tag == CFX_TAG_COMPLEX ? b.complex_->im : 0);
+        if (a.tag != CFX_TAG_FLOAT && b.tag != CFX_TAG_FLOAT)
+            return cfx_integer(a) == cfx_integer(b);
+        return cfx_number(a) == cfx_number(b);
+    }
+    if (a.tag != b.tag)
+        return false;
+    switch (a.tag) {
+    case CFX_TAG_NONE:
+    case CFX_TAG_ELLIPSIS: return true;
+    case CFX_TAG_STR: return a.str->len == b.str->len && !memcmp(a.str->text, b.str->text, a.str->len);
+    case CFX_TAG_DEVICE:
+        return a.device.type == b.device.type && a.device.index == b.device.index;
+    case CFX_TAG_LIST:
+    case CFX_TAG_TUPLE: return equal_items(a.list, b.list);
+    case CFX_TAG_DICT: return equal_dicts(a.dict, b.dict);
+    case CFX_TAG_SLICE:
+        return cfx_equal_values(a.slice->start, b.slice->start) &&
+               cfx_equal_values(a.slice->stop, b.slice->stop) &&
+               cfx_equal_values(a.slice->step, b.slice->step);
+    default: return a.i == b.i;
+    }
+}
+
+uint64_t cfx__value_hash(cfx_value v) {
+    uint64_t h = v.tag;
+    switch (v.tag) {
+    case CFX_TAG_STR: return v.str->hash;
+    case CFX_TAG_NONE:
+    case CFX_TAG_ELLIPSIS: return h;
+    case CFX_TAG_FLOAT:
+        if (v.f != (double)cfx_integer(v))
+            return cfx__hash_bytes(&v.f, sizeof v.f);
+        __attribute__((fallthrough)); /* 1.0 hashes as 1 */
+    case CFX_TAG_BOOL:
+    case CFX_TAG_INT: {
+        int64_t i = cfx_integer(v);
+        return cfx__hash_bytes(&i, sizeof i);
+    }
+    case CFX_TAG_LIST:
+    case CFX_TAG_TUPLE:
+        for (int64_t i = 0; i < v.list->len; i++)
+            h = h * 1000003 ^ cfx__value_hash(v.list->items[i]);
+        return h;
+    case CFX_TAG_SLICE:
+        return cfx__value_hash(v.slice->start) * 31 + cfx__value_hash(v.slice->stop) * 7 +
+               cfx__value_hash(v.slice->step);
+    case CFX_TAG_COMPLEX: return cfx__hash_bytes(&v.complex_->re, 2 * sizeof(double));
+    case CFX_TAG_DICT: return h + (uint64_t)v.dict->len;
+    default: return cfx__hash_bytes(&v.i, sizeof v.i);
+    }
+}
+
+/* ---- dicts -------------------------------------------------------------------------------------- */
+
+cfx_dict *cfx_dict_new(void) { return cfx__obj_new(&dict_type, sizeof(cfx_dict)); }
+
+cfx_value cfx_dict_value(cfx_dict *d) { return d ? tagged(CFX_TAG_DICT, d) : cfx_none(); }
+
+static void dict_free(void *p) {
+    cfx_dict *d = p;
+    for (int64_t i = 0; i < d->len; i++) {
+        cfx_value_drop(d->entries[i].key);
+        cfx_value_drop(d->entries[i].value);
+    }
+    free(d->entries);
+    free(d->index_);
+}
+
+/* index_ holds entry number + 1; 0 is empty. */
+static int32_t *dict_slot(const cfx_dict *d, cfx_value key) {
+    uint64_t mask = (uint64_t)d->index_cap_ - 1;
+    for (uint64_t i = cfx__value_hash(key) & mask;; i = (i + 1) & mask) {
+        int32_t e = d->index_[i];
+        if (!e || cfx_equal_values(d->entries[e - 1].key, key))
+            return &d->index_[i];
+    }
+}
+
+static void dict_reindex(cfx_dict *d, int64_t cap) {
+    free(d->index_);
+    d->index_cap_ = cap;
+    d->index_ = cfx__alloc0((size_t)cap * sizeof *d->index_);
+    for (int64_t i = 0; i < d->len; i++)
+        *dict_slot(d, d->entries[i].key) = (int32_t)i + 1;
+}
+
+void cfx_dict_put(cfx_dict *d, cfx_value key, cfx_value value) {
+    if (!d || cfx__is_bad(d)) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "the dict to put %s into is NULL",
+                 cfx_value_repr(key));
+        return;
+    }
+    if ((d->len + 1) * 4 > d->index_cap_ * 3)
+        dict_reindex(d, d->index_cap_ ? d->index_cap_ * 2 : 8);
+    int32_t *slot = dict_slot(d, key);
+    cfx_value_keep(value);
+    if (*slot) {
+        cfx_value_drop(d->entries[*slot - 1].value);
+        d->entries[*slot - 1].value = value;
+        return;
+    }
+    if (d->len == d->cap_) {
+        size_t cap = (size_t)d->cap_;
+        d->entries = cfx__grow(d->entries, &cap, cap + 1, sizeof *d->entries);
+        d->cap_ = (int64_t)cap;
+    }
+    d->entries[d->len++] = (struct cfx_entry){cfx_value_keep(key), value};
+    *slot = (int32_t)d->len;
+}
+
+void cfx_dict_set(cfx_dict *d, const char *key, cfx_value value) {
+    cfx_dict_put(d, cfx_string_value(key), value);
+}
+
+const cfx_value *cfx_dict_find(const cfx_dict *d, cfx_value key) {
+    if (!d || !d->len)
+        return NULL;
+    int32_t e = *dict_slot(d, key);
+    return e ? &d->entries[e - 1].value : NULL;
+}
+
+cfx_value cfx_dict_get(const cfx_dict *d, const char *key) {
+    size_t mark = cfx_scope_open();
+    const cfx_value *v = cfx_dict_find(d, cfx_string_value(key));
+    cfx_scope_close(mark);
+    return v ? *v : cfx_none();
+}
+
+bool cfx_dict_remove(cfx_dict *d, cfx_value key) {
+    if (!d || !d->len)
+        return false;
+    int32_t e = *dict_slot(d, key);
+    if (!e)
+        return false;
+    cfx_value_drop(d->entries[e - 1].key);
+    cfx_value_drop(d->entries[e - 1].value);
+    memmove(d->entries + e - 1, d->entries + e, (size_t)(d->len - e) * sizeof *d->entries);
+    d->len--;
+    dict_reindex(d, d->index_cap_);
+    return true;
+}

@@ -1,0 +1,126 @@
+/* value: what an argument can be.
+ *
+ * Invariant: a value is either plain (no object) or points to a counted object; containers hold one
+ * count of each object in them. Schemas are immutable once parsed. */
+#ifndef CFX__VALUE_H
+#define CFX__VALUE_H
+
+#include <cfx/value.h>
+
+#include "../base/base.h"
+
+static inline bool cfx__tag_counted(uint32_t tag) {
+    return tag >= CFX_TAG_STR && tag <= CFX_TAG_KEYWORD;
+}
+
+/* Adds repr(v) or str(v) to a text. How a tensor or a node prints is told by the rooms below:
+ * the printer is called for those tags; without one they print as "<tensor>". */
+typedef void cfx__print_fn(cfx__text *out, cfx_value v);
+void cfx__repr(cfx__text *out, cfx_value v);
+void cfx__repr_with(cfx__text *out, cfx_value v, cfx__print_fn *other);
+void cfx__repr_float(cfx__text *out, double f); /* shortest text that reads back, as Python's */
+void cfx__repr_string(cfx__text *out, const char *text, size_t len);
+
+uint64_t cfx__value_hash(cfx_value v);
+cfx_list *cfx__list_make(int64_t n, const cfx_value *items); /* scope, keeps */
+
+/* ---- symbolic integers ----------------------------------------------------------------------- */
+
+/* An expression over named symbols; immutable, shared. */
+typedef enum cfx__sym_op {
+    CFX__SYM_INT,    /* a constant */
+    CFX__SYM_NAME,   /* s77, u0 */
+    CFX__SYM_ADD,
+    CFX__SYM_MUL,
+    CFX__SYM_FLOORDIV,
+    CFX__SYM_MOD,
+    CFX__SYM_POW,
+    CFX__SYM_MIN,
+    CFX__SYM_MAX
+} cfx__sym_op;
+
+struct cfx_sym {
+    cfx_obj head;
+    cfx__sym_op op;
+    int64_t hint;        /* the value with the example inputs */
+    bool has_hint;       /* false for sizes that depend on data */
+    const char *name;    /* NAME only, interned in the object's tail */
+    struct cfx_sym *a, *b;
+};
+
+cfx_value cfx__sym_name(const char *name, bool has_hint, int64_t hint);  /* scope */
+cfx_value cfx__sym_binary(cfx__sym_op op, cfx_value a, cfx_value b);     /* scope; folds constants */
+void cfx__sym_print(cfx__text *out, const struct cfx_sym *s);            /* as sympy prints it */
+
+/* ---- schemas ---------------------------------------------------------------------------------- */
+
+typedef enum cfx__base_type {
+    CFX__T_TENSOR,
+    CFX__T_SCALAR,
+    CFX__T_INT,   /* int and SymInt */
+    CFX__T_FLOAT,
+    CFX__T_BOOL,
+    CFX__T_STR,
+    CFX__T_DTYPE, /* ScalarType; written int? in the text of old schemas */
+    CFX__T_DEVICE,
+    CFX__T_LAYOUT,
+    CFX__T_MEMORY_FORMAT,
+    CFX__T_GENERATOR,
+    CFX__T_DIMNAME,
+    CFX__T_STORAGE,
+    CFX__T_STREAM,
+    CFX__T_COMPLEX,
+    CFX__T_ANY     /* t, and types of other libraries */
+} cfx__base_type;
+
+typedef struct cfx__arg {
+    const char *name;     /* NULL for an unnamed return */
+    cfx__base_type type;
+    bool sym;             /* written SymInt */
+    bool optional;        /* T? */
+    bool list;            /* T[] */
+    bool items_optional;  /* T?[] */
+    int list_len;         /* T[2]: one number stands for two; 0 where none */
+    bool keyword_only;
+    bool has_default;
+    cfx_value fallback;   /* the default; None where there is none */
+    char alias;           /* 'a' of Tensor(a!), 0 where none; '*' too */
+    bool writes;          /* the ! of Tensor(a!) */
+} cfx__arg;
+
+typedef struct cfx__schema {
+    const char *text;      /* whole, as written */
+    const char *ns;        /* "aten" */
+    const char *name;      /* "add" */
+    const char *overload;  /* "Tensor"; "" where none */
+    int nargs, nrets;
+    int npositional;       /* arguments before the * */
+    cfx__arg *args, *rets;
+    bool varargs, varrets; /* a trailing ... */
+    cfx__arena arena;      /* owns all of the above */
+} cfx__schema;
+
+/* Parses a schema. NULL, with an error that shows the text and the column, when it is malformed.
+ * The caller owns the result. Defaults hold counts of their own. */
+cfx__schema *cfx__schema_parse(const char *text);
+void cfx__schema_free(cfx__schema *s);
+/* The schema's text made anew from its parts, as PyTorch prints it; scope. */
+const char *cfx__schema_print(const cfx__schema *s);
+
+/* How strictly arguments are taken. */
+typedef enum cfx__bind_mode {
+    CFX__BIND_EXACT = 1, /* overload resolution: say no, record nothing */
+    CFX__BIND_NUMBERS = 2 /* a number may stand where a Tensor is wanted */
+} cfx__bind_mode;
+
+/* Binds positional arguments and keywords to `out[nargs]`, defaults filled in, single numbers
+ * expanded to lists of the schema's length, tuples to lists, ints to floats where a float is wanted.
+ * Values are borrowed from a, from the schema, or belong to the scope. On a mismatch it returns
+ * false, with PyTorch's message recorded unless mode has CFX__BIND_EXACT. */
+bool cfx__bind(const cfx__schema *s, cfx_where at, cfx_args a, unsigned mode, cfx_value *out);
+/* "add() received an invalid combination of arguments - got (Tensor, str), but expected ..." */
+void cfx__bind_fail(cfx_where at, const char *fn, cfx__schema *const *schemas, int n, cfx_args a);
+/* The type as the schema writes it: "Tensor?", "SymInt[2]"; scope. */
+const char *cfx__arg_type_text(const cfx__arg *arg);
+
+#endif
