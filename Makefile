@@ -1,0 +1,39 @@
+# The newcomer's commands are `make demo` and `make test`; both first install what is missing.
+PRESET ?= release
+PREFIX ?= /usr/local
+B = build/$(PRESET)
+
+all: build
+
+setup:
+	@tools/setup
+
+configure:
+	@test -f $(B)/build.ninja || cmake --preset $(PRESET) >/dev/null
+
+build: configure
+	@cmake --build $(B)
+
+demo: setup build
+	@cat examples/01_*.c && echo "---- prints ----" && $(B)/examples/01_*
+
+test: setup build
+	@tools/test $(B)
+
+asan:
+	@$(MAKE) --no-print-directory PRESET=asan build
+	@tools/test build/asan
+
+lint:
+	@tools/lint
+
+bench: build
+	@if test -x $(B)/cfx_bench; then $(B)/cfx_bench; else echo "no benchmarks yet"; fi
+
+install: build
+	@DESTDIR=$(DESTDIR) cmake --install $(B) --prefix $(PREFIX)
+
+clean:
+	@rm -rf build
+
+.PHONY: all setup configure build demo test asan lint bench install clean
