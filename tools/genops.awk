@@ -166,6 +166,8 @@ function sift(list, i, n,    child, t) {
 function define(name, how) {
     if (name in taken)
         printf "/* %s(...) is another function: see cfx.h */\n", name > header
+    else if (name in internal)
+        fail("the macro " name "(...) would hide the function at " internal[name])
     else if (name in defined)
         fail("the macro " name "(...) is wanted by two operators")
     else
@@ -242,7 +244,8 @@ FILENAME ~ /\.h$/ {
     if (line ~ /^(CFX_API|static inline) .*cfx_[a-z0-9_]+\(/ || line ~ /^#define cfx_[a-z0-9_]+\(/) {
         match(line, /cfx_[a-z0-9_]+\(/)
         taken[substr(line, RSTART, RLENGTH - 1)] = 1
-    }
+    } else if (match(line, /^[a-z].*cfx__[a-z0-9_]+\(/) && match(line, /cfx__[a-z0-9_]+\(/))
+        internal[substr(line, RSTART, RLENGTH - 1)] = FILENAME ":" FNR
     next
 }
 

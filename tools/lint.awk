@@ -1,0 +1,132 @@
+# The checks of tools/lint on C files, line by line. `code` is the line without comments, strings
+# and character constants.
+
+function report(text) {
+    printf "%s:%d: %s\n", FILENAME, FNR, text
+    bad = 1
+}
+
+# Ends the file before: its length is known now.
+function close_file() {
+    if (file == "")
+        return
+    if (lines > limit) {
+        printf "%s:%d: %d lines; %d are the limit: split it by family\n", file, lines, lines, limit
+        bad = 1
+    }
+}
+
+function open_file(    part) {
+    file = FILENAME
+    in_comment = 0
+    covered = 0
+    prototype = ""
+    limit = file ~ /^include\// ? 450 : 600
+    split(file, part, "/")
+    room = part[1] == "src" ? part[2] : ""
+    is_test = file ~ /_test\.c$/
+    is_public = file ~ /^include\//
+    if (room != "" && !(room in rank))
+        report("there is no room " room)
+}
+
+# The line without what is quoted or commented.
+function strip(s,    i) {
+    gsub(/"([^"\\]|\\.)*"/, "\"\"", s)
+    gsub(/'([^'\\]|\\.)+'/, "0", s)
+    if (in_comment) {
+        i = index(s, "*/")
+        if (!i)
+            return ""
+        s = substr(s, i + 2)
+        in_comment = 0
+    }
+    while ((i = index(s, "/*")) > 0) {
+        rest = substr(s, i + 2)
+        s = substr(s, 1, i - 1)
+        i = index(rest, "*/")
+        if (!i) {
+            in_comment = 1
+            break
+        }
+        s = s " " substr(rest, i + 2)
+    }
+    sub(/\/\/.*/, "", s)
+    return s
+}
+
+# Whether a declaration that starts with static is of something that can change.
+function mutable(s) {
+    sub(/[={;].*/, "", s)
+    if (s ~ /\(/ || s ~ /^[ \t]*static[ \t]+(inline|_Noreturn|struct[ \t]*$|enum|union)/ || s ~ /,$/)
+        return 0
+    if (s ~ /\*/)
+        return s !~ /\*[ \t]*(restrict[ \t]+)?const[^*]*$/
+    return s !~ /(^|[ \t])const([ \t]|$)/
+}
+
+BEGIN {
+    n = split("base value tensor dispatch ops grad nn graph trace run rewrite emit draw pack cli",
+              rooms, " ")
+    for (i = 1; i <= n; i++)
+        rank[rooms[i]] = i
+    banned = "(^|[^A-Za-z0-9_.>])(strcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|abort|exit|" \
+             "printf|puts|system|popen|longjmp|setjmp)[ \t]*\\("
+}
+
+FNR == 1 {
+    close_file()
+    open_file()
+    if (!/^(\/\*|\/\/)/)
+        report("a file starts with a comment that says what it is")
+}
+
+{
+    lines = FNR
+    wide = $0
+    gsub(/[\200-\277]/, "", wide)
+    if (length(wide) > 100)
+        report(length(wide) " columns; 100 are the limit")
+    if (/\t/)
+        report("a tab; indent with 4 spaces")
+    if (/[ \t]$/)
+        report("blanks at the end of the line")
+
+    commented = in_comment || /\/\*|\/\//
+    code = strip($0)
+
+    if (room != "" && match($0, /^#include "\.\.\/[a-z]+\//)) {
+        other = substr($0, 14, RLENGTH - 14)
+        if (!(other in rank) || rank[other] > rank[room])
+            report("room " room " must not see room " other)
+    }
+    if (room != "" && room != "cli" && !is_test) {
+        if (match(code, banned))
+            report("banned function: " substr(code, RSTART, RLENGTH) "")
+        if (code ~ /^[ \t]*(static|_Thread_local)[ \t]/ && file != "src/base/context.c" &&
+            mutable(code))
+            report("state that can change belongs in the context (src/base/context.c)")
+    }
+    if (is_public) {
+        if ($0 ~ /^[ \t]*$/)
+            covered = 0
+        else if (commented)
+            covered = 1
+        if (code ~ /^CFX_API/) {
+            prototype = "open"
+            prototype_line = FNR
+        }
+        if (prototype != "" && code ~ /;/) {
+            if (!covered) {
+                printf "%s:%d: a public prototype without a comment\n", FILENAME, prototype_line
+                bad = 1
+            }
+            prototype = ""
+        }
+    }
+}
+
+END {
+    close_file()
+    exit bad
+}
