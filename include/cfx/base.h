@@ -69,9 +69,11 @@ CFX_API void *cfx_scope_return(size_t mark, void *obj);
 
 /* CFX_SCOPE { ... } frees at its end what the block made. Leaving it by break, return or goto is
  * no leak: the scope outside then frees it later. */
-#define CFX_SCOPE                                                                                  \
-    for (size_t cfx_mark_ = cfx_scope_open(), cfx_once_ = 1; cfx_once_;                            \
-         cfx_scope_close(cfx_mark_), cfx_once_ = 0)
+#define CFX_SCOPE CFX_SCOPE_(CFX_NAME_(cfx_mark_, __LINE__), CFX_NAME_(cfx_once_, __LINE__))
+#define CFX_SCOPE_(mark, once)                                                                     \
+    for (size_t mark = cfx_scope_open(), once = 1; once; cfx_scope_close(mark), once = 0)
+#define CFX_NAME_(a, b) CFX_NAME__(a, b)
+#define CFX_NAME__(a, b) a##b
 
 /* ---- errors ------------------------------------------------------------------------------- */
 

@@ -139,7 +139,8 @@ typedef struct cfx__context {
     VEC(cfx_obj *) scope;
     bool failed; /* an error is recorded */
     cfx_error error;
-    cfx__text message, notes, op;
+    cfx__text message, notes;
+    const char *op; /* the operator being called; static text */
     int threads; /* 0: not asked for, all cores */
     struct cfx__cache *storage_cache;
     struct {
@@ -152,8 +153,6 @@ typedef struct cfx__context {
 cfx__context *cfx__ctx(void);
 /* The data of a slot; made by `make` and later freed by `done` if it is not there yet. */
 void *cfx__ctx_slot(cfx__slot slot, void *(*make)(void), void (*done)(void *));
-/* Names the operator that an error recorded from now on belongs to. Returns the one before. */
-void cfx__error_set_op(const char *op);
 
 /* Runs body(arg, begin, end) over [0, n) in pieces of at least `grain`, on the threads allowed. */
 typedef void cfx__range_fn(void *arg, int64_t begin, int64_t end);

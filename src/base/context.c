@@ -26,7 +26,6 @@ static void context_release(void *unused) {
     cfx__cache_release(&c->storage_cache);
     cfx__text_release(&c->message);
     cfx__text_release(&c->notes);
-    cfx__text_release(&c->op);
     memset(&c->error, 0, sizeof c->error);
     c->failed = false;
 }

@@ -30,7 +30,7 @@ void cfx_fail(cfx_error_kind kind, cfx_where at, const char *fmt, ...) {
     va_end(ap);
     c->failed = true;
     c->error = (cfx_error){.kind = kind, .message = c->message.data, .at = at};
-    c->error.op = c->op.len ? c->op.data : NULL;
+    c->error.op = c->op;
     if (getenv("CFX_ABORT"))
         __builtin_trap(); /* for the debugger only: stop where the first error is recorded */
 }
@@ -48,20 +48,11 @@ void cfx_note(const char *fmt, ...) {
     c->error.notes = c->notes.data;
 }
 
-void cfx__error_set_op(const char *op) {
-    cfx__context *c = cfx__ctx();
-    if (c->failed)
-        return;
-    c->op.len = 0;
-    if (op)
-        cfx__text_puts(&c->op, op);
-}
-
 void cfx_clear(void) {
     cfx__context *c = cfx__ctx();
     c->failed = false;
     memset(&c->error, 0, sizeof c->error);
-    c->message.len = c->notes.len = c->op.len = 0;
+    c->message.len = c->notes.len = 0;
 }
 
 bool cfx_report(FILE *out) {

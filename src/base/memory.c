@@ -140,7 +140,11 @@ void cfx__map_release(cfx__map *m) {
  * last blocks it freed. Blocks are rounded up to an eighth of a power of two, so that a hit needs
  * the very same rounded size. */
 enum { CACHE_BLOCKS = 32, CACHE_MIN = 1 << 14 };
+#ifdef __SANITIZE_ADDRESS__
+static const size_t cache_most = 0; /* every free is seen */
+#else
 static const size_t cache_most = (size_t)512 << 20;
+#endif
 
 struct cfx__cache {
     size_t bytes;

@@ -1,0 +1,13 @@
+/* cfx: PyTorch FX in C. Capture, show, tap, change, run and save PyTorch programs without Python.
+ *
+ * Read in this order: base (scopes, errors), value, tensor, op, ops. */
+#ifndef CFX_H
+#define CFX_H
+
+#include <cfx/base.h>
+#include <cfx/value.h>
+#include <cfx/tensor.h>
+#include <cfx/op.h>
+#include <cfx/ops.h>
+
+#endif

@@ -1,0 +1,154 @@
+/* Operators and how a call finds its meaning.
+ *
+ *   cfx_relu(x) - bad? - function modes - tracing? -> node - autograd - dispatch modes - fake? ->
+ *   shape - kernel
+ *
+ * One struct is one operator. Hand a struct of your own to cfx_op_register and it is called,
+ * traced, shown and checked like any other. */
+#ifndef CFX_OP_H
+#define CFX_OP_H
+
+#include <cfx/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { CFX_MAX_ARGS = 32, CFX_MAX_OUTS = 8 };
+
+/* A call on its way through an operator. Columns read `args` and set `out` (tensors) or `result`
+ * (anything else: a number, a list of tensors). */
+typedef struct cfx_call {
+    cfx_op *op;
+    cfx_where at;
+    int nargs;
+    cfx_value *args; /* one for each argument of the schema, defaults filled in */
+    int nout;        /* tensors the schema returns */
+    cfx_tensor *out[CFX_MAX_OUTS];
+    cfx_value result; /* used where nout is 0 */
+    bool fake;        /* the result is to be fake */
+} cfx_call;
+
+typedef void cfx_op_fn(cfx_call *c);
+
+/* What an operator does beside computing its result, and what its columns can stand. */
+typedef enum cfx_effect {
+    CFX_POINTWISE = 1,  /* element i of the result depends on elements i alone: may run in place */
+    CFX_COMPOSITE = 2,  /* PyTorch decomposes it before dispatch modes and autograd see it */
+    CFX_RANDOM = 4,     /* draws from the generator */
+    CFX_SIDE = 8,       /* asserts and the like: never dead, never merged */
+    CFX_CONTIGUOUS_ARGS = 16, /* the kernel wants contiguous tensors */
+    CFX_NUMBERS = 32,   /* in calls by function name a number may stand for a Tensor argument */
+    CFX_DATA_SHAPE = 64 /* the shape of the result depends on data: the kernel makes the outputs */
+} cfx_effect;
+
+/* Dtypes that a kernel computes in; others are lifted before it runs (halves to float32, small
+ * integers and bool to int64) and its results are stored back. 0 means all: nothing is lifted. */
+#define CFX_IN(dtype) (1u << CFX_##dtype)
+#define CFX_IN_FLOAT (CFX_IN(F32) | CFX_IN(F64))
+#define CFX_IN_NUMBER (CFX_IN_FLOAT | CFX_IN(I64))
+
+/* One operator. A column left out is derived: shape from decompose, kernel from decompose, in-place
+ * and out= forms from the functional one. */
+struct cfx_op {
+    const char *schema;   /* "aten::relu(Tensor self) -> Tensor": the operator's true name */
+    const char *torch_;   /* how Python spells it, blank-separated: "torch.relu Tensor.relu" */
+    cfx_op_fn *shape;     /* makes c->out: shape, dtype, strides, without looking at data */
+    cfx_op_fn *view;      /* makes outputs that alias an argument (stands for shape and kernel) */
+    cfx_op_fn *kernel;    /* fills c->out, or sets c->result */
+    cfx_op_fn *decompose; /* sets c->out by calling other operators */
+    void *grad;           /* the gradient, written in operators (a column of the grad room) */
+    const void *row;      /* what a family's shared columns read */
+    uint32_t dtypes;      /* CFX_IN(...) that the kernel computes in */
+    uint32_t effects;     /* cfx_effect */
+    void *info_;          /* parsed schema and such, made at first use */
+};
+
+/* A function: all overloads of one name, in the order they are tried. */
+typedef struct cfx_fn {
+    const char *name; /* "add" */
+    int n;
+    cfx_op *const *ops;
+} cfx_fn;
+
+/* What a call names. For function modes and traced graphs a spelling ("torch.relu"), for dispatch
+ * modes an overload ("aten.relu.default"). */
+typedef struct cfx_target {
+    const cfx_fn *fn;  /* NULL when the overload was named */
+    cfx_op *op;        /* the overload; with fn, its first */
+    const char *name;  /* the text */
+} cfx_target;
+
+/* ---- find ---------------------------------------------------------------------------------- */
+
+/* The overload called "aten.add.Tensor", "aten::add.Tensor", "add.Tensor" or "relu" (default); also
+ * in-place and out= forms, which are derived. NULL, without an error, when there is none. */
+CFX_API cfx_op *cfx_op_find(const char *name);
+/* The function called "add", "aten.add" or by any Python spelling: "torch.add", "operator.add",
+ * "Tensor.add". NULL, without an error, when there is none. */
+CFX_API const cfx_fn *cfx_fn_find(const char *name);
+/* "aten.add.Tensor"; static. */
+CFX_API const char *cfx_op_name(cfx_op *op);
+/* The number of operators written down (derived forms are not counted), and number i in order. */
+CFX_API int cfx_op_count(void);
+CFX_API cfx_op *cfx_op_at(int i);
+/* Adds an operator of the caller's; the struct must stay. False, with an error, when the schema is
+ * malformed or the name is taken. */
+CFX_API bool cfx_op_register(cfx_op *op);
+
+/* ---- call ---------------------------------------------------------------------------------- */
+
+/* Calls a function by its arguments, as Python would: overloads are resolved. Scope. The macros of
+ * cfx/ops.h are this with the function's name and your file and line filled in. */
+CFX_API cfx_value cfx_fn_call(cfx_where at, const cfx_fn *fn, cfx_args args);
+/* The same for functions that return one tensor. */
+CFX_API cfx_tensor *cfx_fn_call_tensor(cfx_where at, const cfx_fn *fn, cfx_args args);
+/* The same by a Python spelling: cfx_py("operator.add", x, 1). An unknown one is an error. */
+CFX_API cfx_value cfx_py_call(cfx_where at, const char *name, cfx_args args);
+/* Calls the in-place form of a function, derived from it: the result is written to its first
+ * argument, which is returned. */
+CFX_API cfx_tensor *cfx_inplace_call(cfx_where at, const cfx_fn *fn, cfx_args args);
+/* Calls one overload, as torch.ops.aten.add.Tensor(...) does. Scope. */
+CFX_API cfx_value cfx_op_call(cfx_where at, cfx_op *op, cfx_args args);
+#define cfx_py(name, ...) cfx_py_call(CFX_HERE, name, CFX_ARGS(__VA_ARGS__))
+#define cfx_op_do(op, ...) cfx_op_call(CFX_HERE, op, CFX_ARGS(__VA_ARGS__))
+
+/* ---- modes --------------------------------------------------------------------------------- */
+
+/* A handler that sees every call while it is pushed; innermost first, switched off inside itself.
+ * It may look, replace the call, or forward it. Write it as a struct literal. */
+typedef struct cfx_mode {
+    cfx_value (*handle)(struct cfx_mode *self, cfx_target target, cfx_args args);
+    void *user;
+    struct cfx_mode *below_;
+    bool dispatch_;
+} cfx_mode;
+
+/* Function modes see what the user called ("torch.nn.functional.linear"). The caller owns m. */
+CFX_API void cfx_function_mode_push(cfx_mode *m);
+/* Takes the innermost function mode off. */
+CFX_API void cfx_function_mode_pop(void);
+/* Dispatch modes see ATen overloads ("aten.linear.default"). The caller owns m. */
+CFX_API void cfx_dispatch_mode_push(cfx_mode *m);
+/* Takes the innermost dispatch mode off. */
+CFX_API void cfx_dispatch_mode_pop(void);
+/* Goes on with the call: "super" of a handler of either kind. */
+CFX_API cfx_value cfx_mode_forward(cfx_mode *self, cfx_target target, cfx_args args);
+
+/* A mode that prints "Function Log: NAME" or "Dispatch Log: NAME" for each call to a FILE. */
+CFX_API cfx_mode cfx_function_log(FILE *out);
+CFX_API cfx_mode cfx_dispatch_log(FILE *out);
+
+/* Grad mode as in PyTorch: recording for gradients is on (the default), off, or off with no
+ * bookkeeping at all. Each returns the mode before, to be set back. */
+typedef enum cfx_grad_mode { CFX_GRAD_ON, CFX_NO_GRAD, CFX_INFERENCE } cfx_grad_mode;
+CFX_API cfx_grad_mode cfx_set_grad_mode(cfx_grad_mode mode);
+CFX_API cfx_grad_mode cfx_get_grad_mode(void);
+
+/* Fake mode: while on, everything made is fake, constructors included. Returns the state before. */
+CFX_API bool cfx_set_fake_mode(bool on);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

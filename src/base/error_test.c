@@ -1,0 +1,38 @@
+/* The first error sticks, with its place and notes, until it is reported or cleared. */
+#include "base.h"
+#include "test.h"
+
+TEST(the_first_error_wins) {
+    CHECK(cfx_ok());
+    CHECK(cfx_error_last() == NULL);
+    cfx_fail(CFX_VALUE_ERROR, (cfx_where){"a.c", 7}, "one %d", 1);
+    cfx_fail(CFX_TYPE_ERROR, (cfx_where){"b.c", 8}, "two");
+    const cfx_error *e = cfx_error_last();
+    if (CHECK(e != NULL)) {
+        CHECK_INT(e->kind, CFX_VALUE_ERROR);
+        CHECK_STR(e->message, "one 1");
+        CHECK_STR(e->at.file, "a.c");
+        CHECK_INT(e->at.line, 7);
+    }
+    CHECK_ERROR("one 1");
+    CHECK(cfx_ok());
+}
+
+TEST(a_report_prints_place_kind_message_and_notes) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    cfx_note("lost: there is no error yet");
+    cfx_fail(CFX_INDEX_ERROR, (cfx_where){"a.c", 7}, "Dimension out of range");
+    cfx_note("While executing %s", "%relu");
+    CHECK(!cfx_report(out));
+    CHECK(cfx_report(out));
+    fclose(out);
+    CHECK_STR(text, "a.c:7: IndexError: Dimension out of range\nWhile executing %relu\n");
+    free(text);
+}
+
+TEST(kinds_have_pythons_names) {
+    CHECK_STR(cfx_error_kind_name(CFX_NOT_IMPLEMENTED_ERROR), "NotImplementedError");
+    CHECK_STR(cfx_error_kind_name((cfx_error_kind)1000), "error");
+}

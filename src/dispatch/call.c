@@ -1,0 +1,227 @@
+/* A call of one overload, from bound arguments to results: autograd, dispatch modes, then fake or
+ * kernel. Start at cfx__op_call_bound. */
+#include "dispatch.h"
+
+static void *dispatcher_make(void) { return cfx__alloc0(sizeof(cfx__dispatch)); }
+
+cfx__dispatch *cfx__dispatcher(void) {
+    return cfx__ctx_slot(CFX__SLOT_DISPATCH, dispatcher_make, free);
+}
+
+/* ---- results ---------------------------------------------------------------------------------------- */
+
+static cfx_value results(cfx_call *c) {
+    if (c->nout == 0)
+        return c->result;
+    cfx_value v[CFX_MAX_OUTS];
+    for (int i = 0; i < c->nout; i++) {
+        if (c->out[i] && cfx__is_bad(c->out[i]))
+            return cfx_bad();
+        v[i] = cfx_tensor_value(c->out[i]);
+    }
+    return c->nout == 1 ? v[0] : cfx_tuple_value(c->nout, v);
+}
+
+/* Drops what the call made beside its results. */
+static cfx_value leave(size_t mark, cfx_call *c) {
+    cfx__context *ctx = cfx__ctx();
+    if (likely(c->nout == 1 && ctx->scope.len == mark + 1 &&
+               ctx->scope.data[mark] == &c->out[0]->head && !ctx->failed))
+        return cfx_tensor_value(c->out[0]);
+    return cfx_scope_return_value(mark, ctx->failed ? cfx_bad() : results(c));
+}
+
+/* ---- kernels ----------------------------------------------------------------------------------------- */
+
+/* The dtype a kernel that computes in `mask` gets in place of `d`. */
+static cfx_dtype lifted(uint32_t mask, cfx_dtype d) {
+    if (!mask || (mask >> d & 1))
+        return d;
+    if (cfx__is_half(d) && (mask & CFX_IN(F32)))
+        return CFX_F32;
+    if ((d == CFX_BOOL || cfx__is_int(d)) && (mask & CFX_IN(I64)))
+        return CFX_I64;
+    return d;
+}
+
+static cfx_value lift(const cfx_op *op, cfx_value v) {
+    if (v.tag == CFX_TAG_TENSOR) {
+        cfx_dtype d = lifted(op->dtypes, v.tensor->dtype);
+        if (op->effects & CFX_CONTIGUOUS_ARGS)
+            return cfx_tensor_value(cfx__contiguous_as(v.tensor, d));
+        return d == v.tensor->dtype ? v : cfx_tensor_value(cfx__to_dtype(v.tensor, d));
+    }
+    if (v.tag == CFX_TAG_LIST && v.list->len && v.list->items[0].tag == CFX_TAG_TENSOR) {
+        bool same = true;
+        for (int64_t i = 0; i < v.list->len; i++)
+            same &= lift(op, v.list->items[i]).obj == v.list->items[i].obj;
+        if (same)
+            return v;
+        cfx_value list = cfx_list_value(0, NULL);
+        for (int64_t i = 0; i < v.list->len; i++)
+            cfx_list_append(list.list, lift(op, v.list->items[i]));
+        return list;
+    }
+    return v;
+}
+
+void cfx__run_kernel(cfx_call *c) {
+    const cfx_op *op = c->op;
+    if (!op->dtypes && !(op->effects & CFX_CONTIGUOUS_ARGS)) {
+        op->kernel(c);
+        return;
+    }
+    cfx_value args[CFX_MAX_ARGS], *own = c->args;
+    cfx_tensor *out[CFX_MAX_OUTS];
+    for (int i = 0; i < c->nargs; i++)
+        args[i] = lift(op, own[i]);
+    for (int i = 0; i < c->nout; i++) {
+        out[i] = c->out[i];
+        if (out[i] && lifted(op->dtypes, out[i]->dtype) != out[i]->dtype)
+            c->out[i] = cfx__tensor_empty(c->at, lifted(op->dtypes, out[i]->dtype), false,
+                                          out[i]->ndim, out[i]->shape, out[i]->stride);
+    }
+    c->args = args;
+    if (!cfx__ctx()->failed)
+        op->kernel(c);
+    c->args = own;
+    for (int i = 0; i < c->nout; i++) {
+        if (out[i] && c->out[i] != out[i] && c->out[i]->data && !cfx__ctx()->failed)
+            cfx__copy(out[i], c->out[i]);
+        if (out[i])
+            c->out[i] = out[i];
+    }
+}
+
+static void run_decomposition(cfx_call *c) {
+    cfx__dispatch *d = cfx__dispatcher();
+    d->below++;
+    c->op->decompose(c);
+    d->below--;
+}
+
+static void fail_no_kernel(cfx_call *c) {
+    cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, c->at,
+             "operator %s cannot run here: it has neither kernel nor decomposition",
+             cfx_op_name(c->op));
+}
+
+void cfx__run_functional(cfx_call *c) {
+    const cfx_op *op = c->op;
+    if (op->view) {
+        op->view(c);
+    } else if (op->effects & CFX_DATA_SHAPE) {
+        if (c->fake)
+            cfx_fail(CFX_RUNTIME_ERROR, c->at,
+                     "%s: the shape of the result depends on data, which a fake tensor has not",
+                     cfx_op_name(c->op));
+        else
+            op->kernel(c);
+    } else if (op->shape) {
+        op->shape(c);
+        if (c->fake || cfx__ctx()->failed)
+            return;
+        if (op->kernel)
+            cfx__run_kernel(c);
+        else
+            fail_no_kernel(c);
+    } else if (op->decompose) {
+        run_decomposition(c);
+    } else if (op->kernel) {
+        cfx__run_kernel(c);
+    } else {
+        fail_no_kernel(c);
+    }
+}
+
+/* ---- calls --------------------------------------------------------------------------------------------- */
+
+static bool is_fake(cfx_value v) {
+    if (v.tag == CFX_TAG_TENSOR)
+        return v.tensor->head.flags & CFX__FAKE;
+    if (v.tag == CFX_TAG_LIST)
+        for (int64_t i = 0; i < v.list->len; i++)
+            if (is_fake(v.list->items[i]))
+                return true;
+    return false;
+}
+
+/* Numbers given where the schema wants a tensor become 0-dim tensors that promote as numbers, and
+ * one-element tensors given for a number become that number. */
+static void settle(const cfx__schema *s, cfx_value *args) {
+    for (int i = 0; i < s->nargs; i++) {
+        const cfx__arg *a = &s->args[i];
+        if (likely(args[i].tag == CFX_TAG_TENSOR || args[i].tag == CFX_TAG_NONE || a->list))
+            continue;
+        if (a->type == CFX__T_TENSOR && cfx_is_number(args[i])) {
+            cfx_dtype d = cfx__number_dtype(args[i]);
+            d = d == CFX_F32 ? CFX_F64 : d == CFX_C64 ? CFX_C128 : d;
+            args[i] = cfx_tensor_value(cfx__tensor_scalar(args[i], d, true));
+        }
+    }
+}
+
+static void bump_versions(const cfx__schema *s, cfx_value *args) {
+    for (int i = 0; i < s->nargs; i++)
+        if (s->args[i].writes && args[i].tag == CFX_TAG_TENSOR && args[i].tensor->storage)
+            args[i].tensor->storage->version++;
+}
+
+cfx_value cfx__op_run(cfx_where at, cfx_op *op, cfx_value *args) {
+    cfx__info *info = cfx__op_info(op);
+    cfx__dispatch *d = cfx__dispatcher();
+    size_t mark = cfx_scope_open();
+    cfx_call c = {.op = op, .at = at, .nargs = info->schema->nargs, .args = args,
+                  .nout = info->nout, .fake = d->fake};
+    settle(info->schema, args);
+    for (int i = 0; i < c.nargs && !c.fake; i++)
+        c.fake = is_fake(args[i]);
+    const char *outer = cfx__ctx()->op;
+    cfx__ctx()->op = info->name;
+    if (info->form == CFX__INPLACE)
+        cfx__run_inplace(&c, info);
+    else if (info->form == CFX__OUT)
+        cfx__run_out(&c, info);
+    else
+        cfx__run_functional(&c);
+    if (info->writes)
+        bump_versions(info->schema, args);
+    cfx__ctx()->op = outer;
+    return leave(mark, &c);
+}
+
+cfx_value cfx__op_decompose(cfx_where at, cfx_op *op, cfx_value *args) {
+    cfx__info *info = cfx__op_info(op);
+    size_t mark = cfx_scope_open();
+    cfx_call c = {.op = op, .at = at, .nargs = info->schema->nargs, .args = args,
+                  .nout = info->nout, .fake = cfx__dispatcher()->fake};
+    settle(info->schema, args);
+    for (int i = 0; i < c.nargs && !c.fake; i++)
+        c.fake = is_fake(args[i]);
+    const char *outer = cfx__ctx()->op;
+    cfx__ctx()->op = info->name;
+    run_decomposition(&c);
+    cfx__ctx()->op = outer;
+    return leave(mark, &c);
+}
+
+cfx_value cfx__op_call_bound(cfx_where at, cfx_op *op, cfx_value *args) {
+    cfx__dispatch *d = cfx__dispatcher();
+    if (d->below)
+        at = d->at;
+    cfx_value result;
+    if (d->autograd && d->grad == CFX_GRAD_ON && d->autograd(at, op, args, &result))
+        return result;
+    if (unlikely(d->dispatch_modes)) {
+        if ((op->effects & CFX_COMPOSITE) && op->decompose && d->grad != CFX_INFERENCE)
+            return cfx__op_decompose(at, op, args);
+        cfx_mode *m = d->dispatch_modes;
+        d->dispatch_modes = m->below_;
+        cfx_args a = {cfx__op_info(op)->schema->nargs, args, NULL};
+        size_t mark = cfx_scope_open();
+        result = m->handle(m, (cfx_target){NULL, op, cfx_op_name(op)}, a);
+        d->dispatch_modes = m;
+        return cfx_scope_return_value(mark, result);
+    }
+    return cfx__op_run(at, op, args);
+}

@@ -1,0 +1,72 @@
+/* dispatch: where a call finds its meaning.
+ *
+ * Invariant: a column of an operator runs only with arguments bound to its schema, none of them
+ * bad; numbers that stand for tensors are tensors by then. What a call made on the way is dropped;
+ * only its results reach the caller's scope. */
+#ifndef CFX__DISPATCH_H
+#define CFX__DISPATCH_H
+
+#include <cfx/op.h>
+
+#include "../tensor/tensor.h"
+
+/* Defines the operator `name`: base name, and _overload where it is not the default one. The
+ * generator (tools/genops) collects these lines; nothing else lists operators. */
+#define CFX_OP(name) cfx_op cfx_op_##name
+
+typedef enum cfx__form { CFX__FUNCTIONAL, CFX__INPLACE, CFX__OUT } cfx__form;
+
+/* What is known of an operator once it is used: hangs on cfx_op.info_. */
+typedef struct cfx__info {
+    cfx__schema *schema;
+    const char *name;    /* "aten.add.Tensor" */
+    cfx__form form;
+    cfx_op *functional;  /* what a derived form derives from */
+    cfx_op *inplace;     /* its derived in-place form, once made */
+    int nout;            /* returns, when all are plain tensors; else 0 */
+    bool writes;         /* some argument is written to */
+} cfx__info;
+
+cfx__info *cfx__op_info_make(cfx_op *op);
+
+/* The info of an operator; NULL, with an error, when its schema is malformed (user operators). */
+static inline cfx__info *cfx__op_info(cfx_op *op) {
+    cfx__info *info = __atomic_load_n((cfx__info **)&op->info_, __ATOMIC_ACQUIRE);
+    return likely(info != NULL) ? info : cfx__op_info_make(op);
+}
+
+/* The in-place form of a functional operator. NULL, with an error, when it can have none. */
+cfx_op *cfx__op_inplace(cfx_op *functional);
+
+/* ---- the layers ---------------------------------------------------------------------------------- */
+
+/* A room below installs itself here for the calling thread; false means "not mine, go on". */
+typedef bool cfx__fn_layer(cfx_where at, cfx_target t, cfx_args a, cfx_value *result);
+typedef bool cfx__op_layer(cfx_where at, cfx_op *op, cfx_value *args, cfx_value *result);
+
+typedef struct cfx__dispatch {
+    cfx_mode *function_modes, *dispatch_modes;
+    int below;              /* > 0 inside operators: function modes and tracing look away */
+    cfx_where at;           /* the user's line of the outermost call */
+    cfx_grad_mode grad;
+    bool fake;
+    cfx__fn_layer *trace;
+    cfx__op_layer *autograd;
+} cfx__dispatch;
+
+cfx__dispatch *cfx__dispatcher(void);
+
+/* Calls an overload with arguments bound already (one for each of the schema's); scope. */
+cfx_value cfx__op_call_bound(cfx_where at, cfx_op *op, cfx_value *args);
+/* Runs what is below dispatch modes: fake or kernel. */
+cfx_value cfx__op_run(cfx_where at, cfx_op *op, cfx_value *args);
+/* Runs an operator's decomposition, whether or not it has a kernel. */
+cfx_value cfx__op_decompose(cfx_where at, cfx_op *op, cfx_value *args);
+/* The derived forms: called by cfx__op_run. */
+void cfx__run_inplace(cfx_call *c, cfx__info *info);
+void cfx__run_out(cfx_call *c, cfx__info *info);
+/* The functional part of a call: shape (or decomposition), then kernel unless fake. */
+void cfx__run_functional(cfx_call *c);
+void cfx__run_kernel(cfx_call *c);
+
+#endif

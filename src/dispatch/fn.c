@@ -1,0 +1,275 @@
+/* Calls by function name, as a user writes them: function modes, tracing, then the overload whose
+ * schema takes the arguments. */
+#include "dispatch.h"
+
+/* The arguments with their trailing keywords taken apart; kw is filled when there are any. */
+static cfx_args split_keywords(cfx_args a) {
+    int n = a.n;
+    while (n > 0 && a.v[n - 1].tag == CFX_TAG_KEYWORD)
+        n--;
+    if (n == a.n)
+        return a;
+    cfx_dict *kw = a.kw ? a.kw : cfx_dict_new();
+    for (int i = n; i < a.n; i++) {
+        cfx_value key = cfx_none();
+        key.tag = CFX_TAG_STR;
+        key.str = a.v[i].keyword->name;
+        cfx_dict_put(kw, key, a.v[i].keyword->value);
+    }
+    return (cfx_args){n, a.v, kw};
+}
+
+static bool any_bad(cfx_args a) {
+    for (int i = 0; i < a.n; i++)
+        if (a.v[i].tag == CFX_TAG_BAD ||
+            (a.v[i].tag == CFX_TAG_KEYWORD && cfx_is_bad(a.v[i].keyword->value)))
+            return true;
+    return false;
+}
+
+/* The overload that takes the arguments, bound; NULL, with PyTorch's message, when none does. */
+static cfx_op *resolve(cfx_where at, const cfx_fn *fn, cfx_args a, cfx_value *bound) {
+    for (int i = 0; i < fn->n; i++) {
+        cfx_op *op = fn->ops[i];
+        cfx__info *info = cfx__op_info(op);
+        if (!info)
+            return NULL;
+        unsigned mode = CFX__BIND_EXACT | (op->effects & CFX_NUMBERS ? CFX__BIND_NUMBERS : 0);
+        if (cfx__bind(info->schema, at, a, mode, bound))
+            return op;
+    }
+    for (int i = 0; i < fn->n; i++)
+        if (cfx__bind(cfx__op_info(fn->ops[i])->schema, at, a,
+                      CFX__BIND_EXACT | CFX__BIND_NUMBERS, bound))
+            return fn->ops[i];
+    cfx__schema *schemas[32];
+    int n = fn->n < COUNT(schemas) ? fn->n : COUNT(schemas);
+    for (int i = 0; i < n; i++)
+        schemas[i] = cfx__op_info(fn->ops[i])->schema;
+    cfx__bind_fail(at, fn->name, schemas, n, a);
+    return NULL;
+}
+
+/* fn(..., out=t): the functional overload takes the rest, its out= form the whole. */
+static cfx_value call_out(cfx_where at, const cfx_fn *fn, cfx_args a) {
+    cfx_dict *rest = cfx_dict_new();
+    cfx_value out = cfx_dict_get(a.kw, "out");
+    for (int64_t i = 0; i < a.kw->len; i++)
+        if (strcmp(cfx_text(a.kw->entries[i].key), "out"))
+            cfx_dict_put(rest, a.kw->entries[i].key, a.kw->entries[i].value);
+    cfx_value bound[CFX_MAX_ARGS];
+    cfx_op *op = resolve(at, fn, (cfx_args){a.n, a.v, rest}, bound);
+    if (!op)
+        return cfx_bad();
+    cfx__info *info = cfx__op_info(op);
+    const char *overload = info->schema->overload;
+    cfx_op *form = cfx_op_find(cfx__format("aten::%s.%s%sout", info->schema->name, overload,
+                                           *overload ? "_" : ""));
+    int n = info->schema->nargs;
+    int given = out.tag == CFX_TAG_TUPLE || out.tag == CFX_TAG_LIST ? (int)out.list->len : 1;
+    if (!form || given != info->nout || n + given > CFX_MAX_ARGS) {
+        cfx_fail(CFX_TYPE_ERROR, at, "%s() takes no such out= argument", fn->name);
+        return cfx_bad();
+    }
+    for (int i = 0; i < given; i++) {
+        bound[n + i] = given == 1 && out.tag == CFX_TAG_TENSOR ? out : cfx_at(out, i);
+        if (bound[n + i].tag != CFX_TAG_TENSOR) {
+            cfx_fail(CFX_TYPE_ERROR, at, "%s(): argument 'out' must be Tensor, not %s", fn->name,
+                     cfx_value_type_name(bound[n + i]));
+            return cfx_bad();
+        }
+    }
+    return cfx__op_call_bound(at, form, bound);
+}
+
+static cfx_value call_target(cfx_where at, cfx_target t, cfx_args a, bool inplace) {
+    cfx__dispatch *d = cfx__dispatcher();
+    if (unlikely(!d->below && d->function_modes)) {
+        cfx_mode *m = d->function_modes;
+        d->function_modes = m->below_;
+        cfx_value result = m->handle(m, t, a);
+        d->function_modes = m;
+        return result;
+    }
+    cfx_value result;
+    if (unlikely(!d->below && d->trace) && d->trace(at, t, a, &result))
+        return result;
+    cfx_value bound[CFX_MAX_ARGS];
+    if (!t.fn)
+        return cfx_op_call(at, t.op, a);
+    if (unlikely(a.kw != NULL) && cfx_dict_get(a.kw, "out").tag != CFX_TAG_NONE)
+        return call_out(at, t.fn, a);
+    cfx_op *op = resolve(at, t.fn, a, bound);
+    if (op && inplace)
+        op = cfx__op_inplace(op);
+    return op ? cfx__op_call_bound(at, op, bound) : cfx_bad();
+}
+
+/* The name that function modes and traced graphs show: the first spelling in Python. */
+static const char *first_spelling(cfx_op *op) {
+    if (!op->torch_)
+        return cfx_op_name(op);
+    size_t n = strcspn(op->torch_, " ");
+    return op->torch_[n] ? cfx__string_new(op->torch_, n)->text : op->torch_;
+}
+
+static cfx_value call_fn(cfx_where at, const cfx_fn *fn, const char *name, cfx_args a, bool inplace) {
+    if (unlikely(any_bad(a)))
+        return cfx_bad();
+    size_t mark = cfx_scope_open();
+    a = split_keywords(a);
+    cfx__dispatch *d = cfx__dispatcher();
+    if (!d->below)
+        d->at = at;
+    if (unlikely(!d->below && (d->function_modes || d->trace)) && !name) {
+        name = first_spelling(fn->ops[0]);
+        if (inplace)
+            name = cfx__format("%s_", name);
+    }
+    cfx_value v = call_target(at, (cfx_target){fn, fn->ops[0], name}, a, inplace);
+    if (v.tag == CFX_TAG_TENSOR && cfx__ctx()->scope.len == mark + 1)
+        return v;
+    return cfx_scope_return_value(mark, v);
+}
+
+cfx_value cfx_fn_call(cfx_where at, const cfx_fn *fn, cfx_args a) {
+    return call_fn(at, fn, NULL, a, false);
+}
+
+static cfx_tensor *as_tensor(cfx_where at, const char *name, cfx_value v) {
+    if (v.tag == CFX_TAG_TENSOR)
+        return v.tensor;
+    if (v.tag == CFX_TAG_NONE)
+        return NULL;
+    if (v.tag != CFX_TAG_BAD)
+        cfx_fail(CFX_TYPE_ERROR, at, "%s() returned %s here, not one tensor", name,
+                 cfx_value_type_name(v));
+    return &cfx__bad_tensor;
+}
+
+cfx_tensor *cfx_fn_call_tensor(cfx_where at, const cfx_fn *fn, cfx_args a) {
+    return as_tensor(at, fn->name, call_fn(at, fn, NULL, a, false));
+}
+
+cfx_tensor *cfx_inplace_call(cfx_where at, const cfx_fn *fn, cfx_args a) {
+    return as_tensor(at, fn->name, call_fn(at, fn, NULL, a, true));
+}
+
+cfx_value cfx_py_call(cfx_where at, const char *name, cfx_args a) {
+    const cfx_fn *fn = cfx_fn_find(name);
+    size_t n = strlen(name);
+    bool inplace = false;
+    if (!fn && n > 1 && name[n - 1] == '_') {
+        fn = cfx_fn_find(cfx__string_new(name, n - 1)->text);
+        inplace = fn != NULL;
+    }
+    if (!fn) {
+        cfx_fail(CFX_NAME_ERROR, at, "no operator is called '%s'", name);
+        return cfx_bad();
+    }
+    return call_fn(at, fn, name, a, inplace);
+}
+
+cfx_value cfx_op_call(cfx_where at, cfx_op *op, cfx_args a) {
+    if (any_bad(a))
+        return cfx_bad();
+    cfx__info *info = cfx__op_info(op);
+    if (!info)
+        return cfx_bad();
+    size_t mark = cfx_scope_open();
+    a = split_keywords(a);
+    cfx__dispatch *d = cfx__dispatcher();
+    cfx_value v, bound[CFX_MAX_ARGS];
+    if (!d->below)
+        d->at = at;
+    if (unlikely(!d->below && (d->function_modes || d->trace))) {
+        cfx_target t = {NULL, op, info->name};
+        if (d->function_modes) {
+            cfx_mode *m = d->function_modes;
+            d->function_modes = m->below_;
+            v = m->handle(m, t, a);
+            d->function_modes = m;
+            return cfx_scope_return_value(mark, v);
+        }
+        if (d->trace(at, t, a, &v))
+            return cfx_scope_return_value(mark, v);
+    }
+    v = cfx__bind(info->schema, at, a, CFX__BIND_NUMBERS, bound)
+            ? cfx__op_call_bound(at, op, bound)
+            : cfx_bad();
+    return cfx_scope_return_value(mark, v);
+}
+
+/* ---- modes ----------------------------------------------------------------------------------------- */
+
+void cfx_function_mode_push(cfx_mode *m) {
+    cfx__dispatch *d = cfx__dispatcher();
+    m->below_ = d->function_modes;
+    m->dispatch_ = false;
+    d->function_modes = m;
+}
+
+void cfx_function_mode_pop(void) {
+    cfx__dispatch *d = cfx__dispatcher();
+    if (d->function_modes)
+        d->function_modes = d->function_modes->below_;
+}
+
+void cfx_dispatch_mode_push(cfx_mode *m) {
+    cfx__dispatch *d = cfx__dispatcher();
+    m->below_ = d->dispatch_modes;
+    m->dispatch_ = true;
+    d->dispatch_modes = m;
+}
+
+void cfx_dispatch_mode_pop(void) {
+    cfx__dispatch *d = cfx__dispatcher();
+    if (d->dispatch_modes)
+        d->dispatch_modes = d->dispatch_modes->below_;
+}
+
+cfx_value cfx_mode_forward(cfx_mode *self, cfx_target t, cfx_args a) {
+    cfx__dispatch *d = cfx__dispatcher();
+    if (self->dispatch_) { /* function modes have seen this call already */
+        cfx_value bound[CFX_MAX_ARGS];
+        cfx__info *info = cfx__op_info(t.op);
+        if (!info || any_bad(a) || !cfx__bind(info->schema, d->at, a, CFX__BIND_NUMBERS, bound))
+            return cfx_bad();
+        return cfx__op_call_bound(d->at, t.op, bound);
+    }
+    if (t.fn) {
+        size_t n = t.name ? strlen(t.name) : 0;
+        bool inplace = n > 1 && t.name[n - 1] == '_' && !cfx_fn_find(t.name);
+        return call_target(d->at, t, a, inplace);
+    }
+    return cfx_op_call(d->at, t.op, a);
+}
+
+static cfx_value log_function(cfx_mode *self, cfx_target t, cfx_args a) {
+    fprintf(self->user, "Function Log: %s\n", t.name);
+    return cfx_mode_forward(self, t, a);
+}
+
+static cfx_value log_dispatch(cfx_mode *self, cfx_target t, cfx_args a) {
+    fprintf(self->user, "Dispatch Log: %s\n", t.name);
+    return cfx_mode_forward(self, t, a);
+}
+
+cfx_mode cfx_function_log(FILE *out) { return (cfx_mode){.handle = log_function, .user = out}; }
+cfx_mode cfx_dispatch_log(FILE *out) { return (cfx_mode){.handle = log_dispatch, .user = out}; }
+
+cfx_grad_mode cfx_get_grad_mode(void) { return cfx__dispatcher()->grad; }
+
+cfx_grad_mode cfx_set_grad_mode(cfx_grad_mode mode) {
+    cfx__dispatch *d = cfx__dispatcher();
+    cfx_grad_mode before = d->grad;
+    d->grad = mode;
+    return before;
+}
+
+bool cfx_set_fake_mode(bool on) {
+    cfx__dispatch *d = cfx__dispatcher();
+    bool before = d->fake;
+    d->fake = on;
+    return before;
+}

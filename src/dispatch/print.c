@@ -1,0 +1,11 @@
+/* How values of rooms below the value room print: tensors and operators. */
+#include "dispatch.h"
+
+void cfx__print_other(cfx__text *out, cfx_value v) {
+    if (v.tag == CFX_TAG_TENSOR)
+        cfx__text_puts(out, cfx_tensor_str(v.tensor));
+    else if (v.tag == CFX_TAG_OP)
+        cfx__text_puts(out, cfx_op_name(v.op));
+    else
+        cfx__text_puts(out, v.tag == CFX_TAG_NODE ? "<node>" : "<bad>");
+}

@@ -1,0 +1,115 @@
+/* ops: where numbers change.
+ *
+ * Invariant: a shape rule looks at shapes and dtypes only and makes c->out; a kernel fills c->out
+ * and makes nothing else that outlives it; a decomposition calls operators (cfx_add(x, y), ...) and
+ * sets c->out. One struct is one operator; a family of them is a file. After a failed call the
+ * remaining ones do nothing, so columns need not look at each result. */
+#ifndef CFX__OPS_H
+#define CFX__OPS_H
+
+#include <cfx/ops.h>
+
+#include "../dispatch/dispatch.h"
+
+/* ---- reading arguments ----------------------------------------------------------------------------- */
+
+static inline cfx_tensor *arg_tensor(const cfx_call *c, int i) { /* NULL for None */
+    return c->args[i].tag == CFX_TAG_TENSOR ? c->args[i].tensor : NULL;
+}
+static inline bool arg_is_none(const cfx_call *c, int i) { return c->args[i].tag == CFX_TAG_NONE; }
+static inline int64_t arg_int(const cfx_call *c, int i) { return cfx_integer(c->args[i]); }
+static inline double arg_float(const cfx_call *c, int i) { return cfx_number(c->args[i]); }
+static inline bool arg_bool(const cfx_call *c, int i) { return cfx_integer(c->args[i]) != 0; }
+static inline const char *arg_text(const cfx_call *c, int i) { return cfx_text(c->args[i]); }
+/* The dtype given, or `other` where None. */
+static inline cfx_dtype arg_dtype(const cfx_call *c, int i, cfx_dtype other) {
+    return c->args[i].tag == CFX_TAG_DTYPE ? (cfx_dtype)c->args[i].i : other;
+}
+/* A list of integers into out[CFX_MAX_DIMS]; returns how many (0 for None; a single int is one). */
+int arg_ints(const cfx_call *c, int i, int64_t *out);
+/* A list of tensors: how many, and number k (NULL for None). */
+static inline int64_t arg_count(const cfx_call *c, int i) {
+    return c->args[i].tag == CFX_TAG_LIST || c->args[i].tag == CFX_TAG_TUPLE ? c->args[i].list->len : 0;
+}
+static inline cfx_tensor *arg_item(const cfx_call *c, int i, int64_t k) {
+    cfx_value v = c->args[i].list->items[k];
+    return v.tag == CFX_TAG_TENSOR ? v.tensor : NULL;
+}
+/* A dim argument wrapped against ndim; -1, with PyTorch's IndexError recorded, when out of range. */
+static inline int arg_dim(const cfx_call *c, int i, int ndim) {
+    return cfx__wrap_dim(c->at, arg_int(c, i), ndim);
+}
+/* A list of dims as a bit mask over ndim (None or empty: all of them). False, with an error, when one
+ * is out of range or appears twice. */
+bool arg_dims_mask(const cfx_call *c, int i, int ndim, uint64_t *mask);
+
+/* ---- making results --------------------------------------------------------------------------------- */
+
+/* Result i of the call, contiguous or with given strides; fake when the call is. */
+static inline cfx_tensor *out_new(cfx_call *c, int i, cfx_dtype dtype, int ndim, const int64_t *shape) {
+    return c->out[i] = cfx__tensor_empty(c->at, dtype, c->fake, ndim, shape, NULL);
+}
+static inline cfx_tensor *out_strided(cfx_call *c, int i, cfx_dtype dtype, int ndim,
+                                      const int64_t *shape, const int64_t *stride) {
+    return c->out[i] = cfx__tensor_empty(c->at, dtype, c->fake, ndim, shape, stride);
+}
+/* Result i shaped like t, with the strides that a pointwise operator would give. */
+cfx_tensor *out_like(cfx_call *c, int i, cfx_dtype dtype, const cfx_tensor *t);
+/* Result i as a view of t. */
+static inline cfx_tensor *out_view(cfx_call *c, int i, const cfx_tensor *t, int ndim,
+                                   const int64_t *shape, const int64_t *stride, int64_t offset) {
+    return c->out[i] = cfx__tensor_alias(t, ndim, shape, stride, offset);
+}
+
+/* Scratch memory of the current scope (freed when the call ends); NULL, with an error, when the size
+ * is absurd. */
+void *scratch(cfx_call *c, cfx_dtype dtype, int64_t n);
+
+/* Records a RuntimeError at the caller's line. op_fail_as takes the kind. */
+#define op_fail(c, ...) cfx_fail(CFX_RUNTIME_ERROR, (c)->at, __VA_ARGS__)
+#define op_fail_as(kind, c, ...) cfx_fail(CFX_##kind##_ERROR, (c)->at, __VA_ARGS__)
+#define op_failed() (!cfx_ok())
+
+/* ---- pointwise rows ---------------------------------------------------------------------------------- */
+
+/* How the dtype a row computes in, and that of its result, come from the operands'. */
+typedef enum {
+    RULE_SAME,   /* both the promoted dtype: add, mul, relu */
+    RULE_FLOAT,  /* integers become the default float: exp, div */
+    RULE_BOOL,   /* computes in the promoted dtype, gives bool: eq, lt */
+    RULE_TO_BOOL,/* operands become bool first: logical_and */
+    RULE_ABS     /* as RULE_SAME, but complex gives its real type: abs */
+} rule;
+
+/* One loop per dtype it can compute in; NULL where it cannot. Halves compute in f32, small integers
+ * and bool in i64. */
+typedef struct {
+    rule rule;
+    uint8_t cost;   /* see cfx__pointwise */
+    cfx__loop *f32, *f64, *i64, *b8, *c64, *c128;
+    const char *name;  /* what PyTorch calls the kernel in `"name" not implemented for 'Half'` */
+} pointwise_row;
+
+/* Shape and kernel of operators whose leading Tensor arguments are the operands, and whose number
+ * arguments (in order) are given to the loop as params: double[8] p->f and int64_t[8] p->i. */
+typedef struct {
+    double f[8];
+    int64_t i[8];
+    double im[8];
+    const char *text;
+    cfx_dtype dtype; /* what is computed in */
+} pointwise_params;
+
+void shape_pointwise(cfx_call *c);
+void kernel_pointwise(cfx_call *c);
+
+#define POINTWISE(id)                                                                              \
+    .shape = shape_pointwise, .kernel = kernel_pointwise, .row = &row_##id,                        \
+    .effects = CFX_POINTWISE
+
+/* The dtype that a pointwise row computes in and gives, from the operands of the call. */
+bool pointwise_dtypes(cfx_call *c, const pointwise_row *r, cfx_dtype *compute, cfx_dtype *result);
+/* For columns that need the same by hand: broadcast shape and strides of these operands to result i. */
+cfx_tensor *out_broadcast(cfx_call *c, int i, cfx_dtype dtype, int n, const cfx_tensor *const *t);
+
+#endif

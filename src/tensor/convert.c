@@ -1,0 +1,148 @@
+/* Conversion between dtypes, one strided row at a time: the body of one pair is convert_pair.inc;
+ * here it is included for all pairs, and the table at the end finds them. */
+#include "tensor.h"
+
+typedef struct { float re, im; } c64;
+typedef struct { double re, im; } c128;
+
+#define CAT_(a, b) from_##a##_to_##b
+#define CAT(a, b) CAT_(a, b)
+#define SAME(x) (x)
+#define NOTHING(x) 0
+
+/* Floats outside the range of an integer do not convert in C; here they go through int64, and what
+ * does not fit there becomes its smallest value, as on the machines PyTorch runs on. */
+static inline int64_t to_i64(double f) {
+    return f >= -9223372036854775808.0 && f < 9223372036854775808.0 ? (int64_t)f : INT64_MIN;
+}
+
+#define FROM U8
+#define S uint8_t
+#define RE(x) SAME(x)
+#define IM(x) NOTHING(x)
+#define INT(v) ((int64_t)(v))
+#include "convert_from.inc"
+#define FROM I8
+#define S int8_t
+#define RE(x) SAME(x)
+#define IM(x) NOTHING(x)
+#define INT(v) ((int64_t)(v))
+#include "convert_from.inc"
+#define FROM I16
+#define S int16_t
+#define RE(x) SAME(x)
+#define IM(x) NOTHING(x)
+#define INT(v) ((int64_t)(v))
+#include "convert_from.inc"
+#define FROM I32
+#define S int32_t
+#define RE(x) SAME(x)
+#define IM(x) NOTHING(x)
+#define INT(v) ((int64_t)(v))
+#include "convert_from.inc"
+#define FROM I64
+#define S int64_t
+#define RE(x) SAME(x)
+#define IM(x) NOTHING(x)
+#define INT(v) ((int64_t)(v))
+#include "convert_from.inc"
+#define FROM F16
+#define S uint16_t
+#define RE(x) cfx__f16_load(x)
+#define IM(x) NOTHING(x)
+#define INT(v) to_i64(v)
+#include "convert_from.inc"
+#define FROM F32
+#define S float
+#define RE(x) SAME(x)
+#define IM(x) NOTHING(x)
+#define INT(v) to_i64(v)
+#include "convert_from.inc"
+#define FROM F64
+#define S double
+#define RE(x) SAME(x)
+#define IM(x) NOTHING(x)
+#define INT(v) to_i64(v)
+#include "convert_from.inc"
+#define FROM C64
+#define S c64
+#define RE(x) ((x).re)
+#define IM(x) ((x).im)
+#define INT(v) to_i64(v)
+#include "convert_from.inc"
+#define FROM C128
+#define S c128
+#define RE(x) ((x).re)
+#define IM(x) ((x).im)
+#define INT(v) to_i64(v)
+#include "convert_from.inc"
+#define FROM BOOL
+#define S uint8_t
+#define RE(x) ((x) != 0)
+#define IM(x) NOTHING(x)
+#define INT(v) ((int64_t)(v))
+#include "convert_from.inc"
+#define FROM BF16
+#define S uint16_t
+#define RE(x) cfx__bf16_load(x)
+#define IM(x) NOTHING(x)
+#define INT(v) to_i64(v)
+#include "convert_from.inc"
+
+typedef void convert_fn(char *dst, int64_t ds, const char *src, int64_t ss, int64_t n);
+
+#define ROW(from)                                                                                  \
+    [CFX_##from] = {                                                                               \
+        [CFX_U8] = from_##from##_to_U8,   [CFX_I8] = from_##from##_to_I8,                          \
+        [CFX_I16] = from_##from##_to_I16, [CFX_I32] = from_##from##_to_I32,                        \
+        [CFX_I64] = from_##from##_to_I64, [CFX_F16] = from_##from##_to_F16,                        \
+        [CFX_F32] = from_##from##_to_F32, [CFX_F64] = from_##from##_to_F64,                        \
+        [CFX_C64] = from_##from##_to_C64, [CFX_C128] = from_##from##_to_C128,                      \
+        [CFX_BOOL] = from_##from##_to_BOOL, [CFX_BF16] = from_##from##_to_BF16,                    \
+    }
+
+static convert_fn *const table[CFX_DTYPE_COUNT][CFX_DTYPE_COUNT] = {
+    ROW(U8),  ROW(I8),  ROW(I16), ROW(I32),  ROW(I64),  ROW(F16),
+    ROW(F32), ROW(F64), ROW(C64), ROW(C128), ROW(BOOL), ROW(BF16),
+};
+
+/* Elements of one dtype move as bits: nothing is rounded, NaNs keep their payload. */
+static void move_bits(char *dst, int64_t ds, const char *src, int64_t ss, int size, int64_t n) {
+    if (ds == size && ss == size) {
+        memmove(dst, src, (size_t)(n * size));
+        return;
+    }
+    switch (size) {
+#define MOVE(bytes, T)                                                                             \
+    case bytes:                                                                                    \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            *(T *)(dst + i * ds) = *(const T *)(src + i * ss);                                     \
+        return;
+        MOVE(1, uint8_t)
+        MOVE(2, uint16_t)
+        MOVE(4, uint32_t)
+        MOVE(8, uint64_t)
+#undef MOVE
+    default:
+        for (int64_t i = 0; i < n; i++)
+            memcpy(dst + i * ds, src + i * ss, (size_t)size);
+    }
+}
+
+void cfx__convert(char *dst, int64_t ds, cfx_dtype to, const char *src, int64_t ss, cfx_dtype from,
+                  int64_t n) {
+    if (from == to)
+        move_bits(dst, ds, src, ss, cfx_dtype_size(from), n);
+    else
+        table[from][to](dst, ds, src, ss, n);
+}
+
+void cfx__convert_in(void *dst, cfx_dtype to, const char *src, int64_t stride, cfx_dtype from,
+                     int64_t n) {
+    cfx__convert(dst, cfx_dtype_size(to), to, src, stride, from, n);
+}
+
+void cfx__convert_out(char *dst, int64_t stride, cfx_dtype to, const void *src, cfx_dtype from,
+                      int64_t n) {
+    cfx__convert(dst, stride, to, src, cfx_dtype_size(from), from, n);
+}

@@ -1,0 +1,102 @@
+/* Dtypes: promotion and what can be cast to what. Names and sizes are in value/repr.c, conversion of
+ * numbers in convert.c. */
+#include "tensor.h"
+
+const char *cfx__dtype_title(cfx_dtype d) {
+    static const char *const names[] = {
+        [CFX_U8] = "Byte",   [CFX_I8] = "Char",       [CFX_I16] = "Short",   [CFX_I32] = "Int",
+        [CFX_I64] = "Long",  [CFX_F16] = "Half",      [CFX_F32] = "Float",   [CFX_F64] = "Double",
+        [CFX_BOOL] = "Bool", [CFX_BF16] = "BFloat16", [CFX_C64] = "ComplexFloat",
+        [CFX_C128] = "ComplexDouble"};
+    return names[d];
+}
+
+cfx_dtype cfx__real_of(cfx_dtype d) {
+    return d == CFX_C64 ? CFX_F32 : d == CFX_C128 ? CFX_F64 : d;
+}
+
+/* 0 bool, 1 integer, 2 float, 3 complex */
+static int category(cfx_dtype d) {
+    return d == CFX_BOOL ? 0 : cfx__is_int(d) ? 1 : cfx__is_float(d) ? 2 : 3;
+}
+
+cfx_dtype cfx__promote(cfx_dtype a, cfx_dtype b) {
+    if (a == b)
+        return a;
+    int ca = category(a), cb = category(b);
+    if (ca < cb) {
+        cfx_dtype t = a;
+        a = b;
+        b = t;
+        int c = ca;
+        ca = cb;
+        cb = c;
+    }
+    if (ca == 3) {
+        bool wide = a == CFX_C128 || b == CFX_C128 || b == CFX_F64;
+        return wide ? CFX_C128 : CFX_C64;
+    }
+    if (ca != cb)
+        return a;
+    if (ca == 1) {
+        if (a == CFX_U8 || b == CFX_U8) {
+            cfx_dtype other = a == CFX_U8 ? b : a;
+            return other == CFX_I8 ? CFX_I16 : other;
+        }
+        return a > b ? a : b;
+    }
+    if (a == CFX_F64 || b == CFX_F64)
+        return CFX_F64;
+    return CFX_F32; /* float16 with bfloat16, or either with float32 */
+}
+
+bool cfx__can_cast(cfx_dtype from, cfx_dtype to) { return category(from) <= category(to); }
+
+cfx_dtype cfx__number_dtype(cfx_value v) {
+    switch (v.tag) {
+    case CFX_TAG_BOOL: return CFX_BOOL;
+    case CFX_TAG_FLOAT: return CFX_F32;
+    case CFX_TAG_COMPLEX: return CFX_C64;
+    default: return CFX_I64;
+    }
+}
+
+static void join(int8_t *slot, cfx_dtype d) {
+    *slot = (int8_t)(*slot < 0 ? (int)d : (int)cfx__promote((cfx_dtype)*slot, d));
+}
+
+void cfx__promote_tensor(cfx__promotion *p, const cfx_tensor *t) {
+    cfx_dtype d = t->dtype;
+    if (t->head.flags & CFX__WRAPPED) {
+        if (cfx__is_complex(d))
+            d = CFX_C64;
+        else if (cfx__is_float(d))
+            d = CFX_F32;
+        join(&p->number, d);
+    } else {
+        join(t->ndim > 0 ? &p->dim : &p->zero, d);
+    }
+}
+
+void cfx__promote_value(cfx__promotion *p, cfx_value v) {
+    if (v.tag == CFX_TAG_TENSOR)
+        cfx__promote_tensor(p, v.tensor);
+    else if (cfx_is_number(v))
+        join(&p->number, cfx__number_dtype(v));
+}
+
+/* A lower rank counts only when it is of a higher category. */
+static int combine(int higher, int lower) {
+    if (higher < 0)
+        return lower;
+    if (lower < 0 || category((cfx_dtype)higher) >= category((cfx_dtype)lower))
+        return higher;
+    if (category((cfx_dtype)lower) == 3) /* complex keeps the width of the floats above it */
+        return (int)cfx__promote((cfx_dtype)higher, (cfx_dtype)lower);
+    return lower;
+}
+
+cfx_dtype cfx__promoted(const cfx__promotion *p) {
+    int d = combine(p->dim, combine(p->zero, p->number));
+    return d < 0 ? CFX_F32 : (cfx_dtype)d;
+}

@@ -1,0 +1,289 @@
+/* The iterator behind every pointwise operator.
+ *
+ * Loops are written for contiguous arrays of one dtype alone. Whatever an operand lacks for that
+ * (another dtype, strides, broadcasting) is made up for here, in blocks that stay in the first-level
+ * cache: gather and convert, run the loop, convert and scatter. Operands that fit are used where
+ * they lie. Start at cfx__pointwise. */
+#include "tensor.h"
+
+/* An operand as the iteration sees it: dimension 0 is the innermost. */
+typedef struct {
+    char *data;
+    cfx_dtype dtype, as;
+    int size;                     /* of an element of dtype */
+    bool direct;                  /* lies in iteration order, in the loop's dtype */
+    bool constant;                /* one element for all */
+    int64_t stride[CFX_MAX_DIMS]; /* bytes */
+} lane;
+
+typedef struct {
+    cfx__loop *loop;
+    const void *params;
+    int nout, n, ndim;
+    int64_t shape[CFX_MAX_DIMS];
+    lane lanes[CFX__ITER_MAX];
+} plan;
+
+/* ---- moving between a lane and a block ----------------------------------------------------------- */
+
+typedef struct {
+    int64_t index[CFX_MAX_DIMS];
+    char *at;
+} cursor;
+
+static void cursor_set(cursor *c, const plan *p, const lane *l, int64_t linear) {
+    c->at = l->data;
+    for (int d = 0; d < p->ndim; d++) {
+        c->index[d] = linear % p->shape[d];
+        linear /= p->shape[d];
+        c->at += c->index[d] * l->stride[d];
+    }
+}
+
+/* Walks `n` elements from the cursor on, a run of the innermost dimension at a time. */
+static void transfer(cursor *c, const plan *p, const lane *l, char *block, int64_t n, bool in) {
+    int size = cfx_dtype_size(l->as);
+    while (n > 0) {
+        int64_t run = p->shape[0] - c->index[0];
+        if (run > n)
+            run = n;
+        if (in)
+            cfx__convert(block, size, l->as, c->at, l->stride[0], l->dtype, run);
+        else
+            cfx__convert(c->at, l->stride[0], l->dtype, block, size, l->as, run);
+        block += run * size;
+        n -= run;
+        c->index[0] += run;
+        c->at += run * l->stride[0];
+        for (int d = 0; c->index[d] == p->shape[d] && d + 1 < p->ndim; d++) {
+            c->at += l->stride[d + 1] - c->index[d] * l->stride[d];
+            c->index[d] = 0;
+            c->index[d + 1]++;
+        }
+    }
+}
+
+static void run_range(void *arg, int64_t begin, int64_t end) {
+    const plan *p = arg;
+    bool all_direct = true;
+    for (int i = 0; i < p->n; i++)
+        all_direct &= p->lanes[i].direct;
+    void *ptr[CFX__ITER_MAX];
+    if (all_direct) {
+        for (int i = 0; i < p->n; i++)
+            ptr[i] = p->lanes[i].data + begin * p->lanes[i].size;
+        p->loop(ptr, end - begin, p->params);
+        return;
+    }
+    _Alignas(64) char block[CFX__ITER_MAX][CFX__ITER_BLOCK * 16];
+    cursor cursors[CFX__ITER_MAX];
+    for (int i = 0; i < p->n; i++) {
+        const lane *l = &p->lanes[i];
+        if (l->constant)
+            cfx__convert_in(block[i], l->as, l->data, 0, l->dtype, CFX__ITER_BLOCK);
+        else if (!l->direct)
+            cursor_set(&cursors[i], p, l, begin);
+    }
+    for (int64_t at = begin; at < end; at += CFX__ITER_BLOCK) {
+        int64_t n = end - at < CFX__ITER_BLOCK ? end - at : CFX__ITER_BLOCK;
+        for (int i = 0; i < p->n; i++) {
+            const lane *l = &p->lanes[i];
+            ptr[i] = l->direct ? l->data + at * l->size : block[i];
+            if (i >= p->nout && !l->direct && !l->constant)
+                transfer(&cursors[i], p, l, block[i], n, true);
+        }
+        p->loop(ptr, n, p->params);
+        for (int i = 0; i < p->nout; i++)
+            if (!p->lanes[i].direct)
+                transfer(&cursors[i], p, &p->lanes[i], block[i], n, false);
+    }
+}
+
+/* ---- planning ------------------------------------------------------------------------------------- */
+
+/* Whether dimension a should come inside b: the order of the first lane that can tell. */
+static bool inside(const plan *p, int a, int b) {
+    for (int i = 0; i < p->n; i++) {
+        int64_t sa = p->lanes[i].stride[a], sb = p->lanes[i].stride[b];
+        if (sa && sb && sa != sb)
+            return sa < sb;
+    }
+    return false;
+}
+
+static void swap_dims(plan *p, int a, int b) {
+    int64_t t = p->shape[a];
+    p->shape[a] = p->shape[b];
+    p->shape[b] = t;
+    for (int i = 0; i < p->n; i++) {
+        t = p->lanes[i].stride[a];
+        p->lanes[i].stride[a] = p->lanes[i].stride[b];
+        p->lanes[i].stride[b] = t;
+    }
+}
+
+static void order_dims(plan *p) {
+    for (int i = 1; i < p->ndim; i++)
+        for (int k = i; k > 0 && inside(p, k, k - 1); k--)
+            swap_dims(p, k, k - 1);
+}
+
+/* Joins neighbouring dimensions that every lane walks as one. */
+static void join_dims(plan *p) {
+    int last = 0;
+    for (int d = 1; d < p->ndim; d++) {
+        bool one = true;
+        for (int i = 0; i < p->n; i++)
+            one &= p->lanes[i].stride[d] == p->lanes[i].stride[last] * p->shape[last];
+        if (one) {
+            p->shape[last] *= p->shape[d];
+            continue;
+        }
+        if (p->shape[d] == 1)
+            continue;
+        last++;
+        p->shape[last] = p->shape[d];
+        for (int i = 0; i < p->n; i++)
+            p->lanes[i].stride[last] = p->lanes[i].stride[d];
+    }
+    p->ndim = last + 1;
+}
+
+static void lane_init(lane *l, cfx__operand o, const cfx_tensor *like) {
+    l->data = o.t->data;
+    l->dtype = o.t->dtype;
+    l->as = o.as;
+    l->size = cfx_dtype_size(l->dtype);
+    l->constant = o.t->numel == 1 && like->numel != 1;
+    for (int d = 0; d < like->ndim; d++) {
+        int from = o.t->ndim - 1 - d;
+        bool broadcast = from < 0 || (o.t->shape[from] == 1 && like->shape[like->ndim - 1 - d] != 1);
+        l->stride[d] = broadcast ? 0 : o.t->stride[from] * l->size;
+    }
+}
+
+/* Everything contiguous, of one shape and in the loop's dtype: no plan is needed. */
+static bool plain(int n, const cfx__operand *o) {
+    for (int i = 0; i < n; i++)
+        if (o[i].t->dtype != o[i].as || !cfx__same_shape(o[i].t, o[0].t) ||
+            !cfx__is_contiguous(o[i].t))
+            return false;
+    return true;
+}
+
+void cfx__pointwise(cfx__loop *loop, int nout, int nin, const cfx__operand *operands,
+                    const void *params, int cost) {
+    const cfx_tensor *like = operands[0].t;
+    int n = nout + nin;
+    if (like->numel == 0)
+        return;
+    int64_t grain = 32768 / (cost > 0 ? cost : 1);
+    if (grain < 512)
+        grain = 512;
+    if (like->numel <= grain && plain(n, operands)) {
+        void *ptr[CFX__ITER_MAX];
+        for (int i = 0; i < n; i++)
+            ptr[i] = operands[i].t->data;
+        loop(ptr, like->numel, params);
+        return;
+    }
+    plan p;
+    p.loop = loop;
+    p.params = params;
+    p.nout = nout;
+    p.n = n;
+    p.ndim = like->ndim ? like->ndim : 1;
+    p.shape[0] = 1;
+    for (int d = 0; d < like->ndim; d++)
+        p.shape[d] = like->shape[like->ndim - 1 - d];
+    for (int i = 0; i < n; i++) {
+        p.lanes[i].stride[0] = 0;
+        lane_init(&p.lanes[i], operands[i], like);
+    }
+    order_dims(&p);
+    join_dims(&p);
+    for (int i = 0; i < n; i++) {
+        lane *l = &p.lanes[i];
+        bool linear = p.ndim == 1 && (l->stride[0] == l->size || like->numel == 1);
+        l->direct = linear && l->dtype == l->as;
+    }
+    cfx__parallel(like->numel, grain, run_range, &p);
+}
+
+/* ---- strides of results ---------------------------------------------------------------------------- */
+
+/* >0: dims a and b (a inside b so far) must change places, <0: they must not, 0: nobody can tell. */
+static int compare(int n, int64_t strides[][CFX_MAX_DIMS], const int64_t *shape, int a, int b) {
+    for (int i = 0; i < n; i++) {
+        int64_t sa = strides[i][a], sb = strides[i][b];
+        if (sa == 0 || sb == 0)
+            continue;
+        if (sa != sb)
+            return sa < sb ? -1 : 1;
+        if (shape[a] > shape[b])
+            return 1;
+    }
+    return 0;
+}
+
+static bool all_alike(int n, const cfx_tensor *const *t, int ndim, const int64_t *shape) {
+    for (int i = 0; i < n; i++) {
+        if (t[i]->ndim != ndim || memcmp(t[i]->shape, shape, (size_t)ndim * sizeof *shape))
+            return false;
+        if (memcmp(t[i]->stride, t[0]->stride, (size_t)ndim * sizeof *shape))
+            return false;
+    }
+    return true;
+}
+
+void cfx__pointwise_strides(int n, const cfx_tensor *const *t, int ndim, const int64_t *shape,
+                            int64_t *stride) {
+    bool contiguous = true, channels_last = true, same = true;
+    for (int i = 0; i < n; i++) {
+        bool fits = t[i]->ndim == ndim && !memcmp(t[i]->shape, shape, (size_t)ndim * sizeof *shape);
+        same &= fits;
+        contiguous &= cfx__is_contiguous(t[i]);
+        channels_last &= cfx__is_channels_last(t[i]);
+    }
+    if (n == 0 || ndim < 2 || (same && contiguous)) {
+        cfx__contiguous_strides(ndim, shape, stride);
+        return;
+    }
+    if (same && channels_last) {
+        cfx__format_strides(CFX_CHANNELS_LAST, ndim, shape, stride);
+        return;
+    }
+    if (same && cfx__is_dense(t[0]) && all_alike(n, t, ndim, shape)) {
+        memcpy(stride, t[0]->stride, (size_t)ndim * sizeof *stride);
+        return;
+    }
+    int64_t strides[CFX__ITER_MAX][CFX_MAX_DIMS];
+    for (int i = 0; i < n; i++)
+        for (int d = 0; d < ndim; d++) {
+            int from = d - (ndim - t[i]->ndim);
+            bool broadcast = from < 0 || (t[i]->shape[from] == 1 && shape[d] != 1);
+            strides[i][d] = broadcast ? 0 : t[i]->stride[from] * cfx_dtype_size(t[i]->dtype);
+        }
+    int perm[CFX_MAX_DIMS];
+    for (int i = 0; i < ndim; i++)
+        perm[i] = ndim - 1 - i;
+    for (int i = 1; i < ndim; i++) {
+        int inner = i;
+        for (int k = i - 1; k >= 0; k--) {
+            int order = compare(n, strides, shape, perm[k], perm[inner]);
+            if (order > 0) {
+                int held = perm[k];
+                perm[k] = perm[inner];
+                perm[inner] = held;
+                inner = k;
+            } else if (order < 0) {
+                break;
+            }
+        }
+    }
+    int64_t next = 1;
+    for (int i = 0; i < ndim; i++) {
+        stride[perm[i]] = next;
+        next *= shape[perm[i]] > 1 ? shape[perm[i]] : 1;
+    }
+}

@@ -1,0 +1,344 @@
+/* Tensors and storages: making, looking, aliasing. */
+#include "tensor.h"
+
+static void storage_free(void *p) {
+    cfx__storage *s = p;
+    if (s->release)
+        s->release(s->owner);
+    else if (!s->fixed && s->data)
+        cfx__block_free(s->data, s->size);
+}
+
+static void tensor_free(void *p) {
+    cfx_tensor *t = p;
+    if (t->shape != t->dims)
+        free(t->shape);
+    cfx_drop(t->storage);
+    cfx_drop(t->proxy);
+    cfx_drop(t->tape);
+}
+
+static const cfx__type storage_type = {"storage", storage_free};
+static const cfx__type tensor_type = {"tensor", tensor_free};
+
+cfx_tensor cfx__bad_tensor = {.head = {.refs = 1, .flags = CFX__BAD, .type = &tensor_type},
+                              .dtype = CFX_F32,
+                              .shape = cfx__bad_tensor.dims,
+                              .stride = cfx__bad_tensor.dims};
+
+/* ---- make -------------------------------------------------------------------------------------- */
+
+/* Small data lies in the storage object itself: one allocation less for small tensors. */
+static cfx__storage *storage_new(cfx_where at, size_t size, bool fake) {
+    enum { INLINE = 1024 };
+    if (!fake && size <= INLINE) {
+        size_t head = (sizeof(cfx__storage) + 15) & ~(size_t)15;
+        cfx__storage *s = cfx__alloc(head + size);
+        memset(s, 0, sizeof *s);
+        s->head = (cfx_obj){.refs = 1, .type = &storage_type};
+        s->data = (char *)s + head;
+        s->size = size;
+        s->fixed = true;
+        return s;
+    }
+    cfx__storage *s = cfx__obj_make(&storage_type, sizeof *s);
+    s->size = size;
+    if (fake)
+        return s;
+    s->data = cfx__block_alloc(size);
+    if (!s->data) {
+        cfx_fail(CFX_MEMORY_ERROR, at,
+                 "[enforce fail at alloc_cpu.cpp] . DefaultCPUAllocator: can't allocate memory: you "
+                 "tried to allocate %zu bytes. Error code 12 (Cannot allocate memory)",
+                 size);
+        cfx_drop(s);
+        return NULL;
+    }
+    return s;
+}
+
+/* A tensor without storage; one count, the caller's. */
+static cfx_tensor *tensor_make(cfx_dtype dtype, int ndim, const int64_t *shape,
+                               const int64_t *stride, int64_t numel) {
+    cfx_tensor *t = cfx__alloc(sizeof *t);
+    memset(t, 0, offsetof(cfx_tensor, dims));
+    t->head = (cfx_obj){.refs = 1, .type = &tensor_type};
+    t->dtype = (uint8_t)dtype;
+    t->device.index = -1;
+    t->ndim = ndim;
+    t->numel = numel;
+    t->shape = ndim <= CFX__INLINE_DIMS ? t->dims
+                                        : cfx__alloc(2 * (size_t)ndim * sizeof *t->shape);
+    t->stride = t->shape + ndim;
+    if (ndim)
+        memcpy(t->shape, shape, (size_t)ndim * sizeof *shape);
+    if (stride && ndim)
+        memcpy(t->stride, stride, (size_t)ndim * sizeof *stride);
+    else
+        cfx__contiguous_strides(ndim, shape, t->stride);
+    return t;
+}
+
+/* Elements from the first to the last one that shape and strides reach, or -1 if it does not fit. */
+static int64_t extent(int ndim, const int64_t *shape, const int64_t *stride) {
+    int64_t last = 0, span;
+    for (int i = 0; i < ndim; i++) {
+        if (shape[i] == 0)
+            return 0;
+        if (__builtin_mul_overflow(shape[i] - 1, stride[i], &span) ||
+            __builtin_add_overflow(last, span, &last))
+            return -1;
+    }
+    return last == INT64_MAX ? -1 : last + 1;
+}
+
+cfx_tensor *cfx__tensor_empty(cfx_where at, cfx_dtype dtype, bool fake, int ndim,
+                              const int64_t *shape, const int64_t *stride) {
+    if (ndim > CFX_MAX_DIMS) {
+        cfx_fail(CFX_RUNTIME_ERROR, at, "tensor has too many (>%d) dims", CFX_MAX_DIMS);
+        return &cfx__bad_tensor;
+    }
+    int64_t numel = cfx__numel(at, ndim, shape);
+    if (numel < 0)
+        return &cfx__bad_tensor;
+    int64_t room = stride ? extent(ndim, shape, stride) : numel, bytes;
+    if (room < 0 || __builtin_mul_overflow(room, cfx_dtype_size(dtype), &bytes)) {
+        cfx_fail(CFX_RUNTIME_ERROR, at, "Storage size calculation overflowed with sizes=%s",
+                 cfx__shape_text(ndim, shape));
+        return &cfx__bad_tensor;
+    }
+    cfx__storage *s = storage_new(at, (size_t)bytes, fake);
+    if (!s)
+        return &cfx__bad_tensor;
+    cfx_tensor *t = tensor_make(dtype, ndim, shape, stride, numel);
+    t->storage = s;
+    t->data = s->data;
+    t->head.flags |= fake ? CFX__FAKE : 0;
+    return cfx__scope_own(t);
+}
+
+cfx_tensor *cfx__tensor_alias(const cfx_tensor *t, int ndim, const int64_t *shape,
+                              const int64_t *stride, int64_t offset) {
+    int64_t numel = 1;
+    for (int i = 0; i < ndim; i++)
+        numel *= shape[i];
+    cfx_tensor *v = tensor_make(t->dtype, ndim, shape, stride, numel);
+    v->storage = cfx_keep(t->storage);
+    v->offset = offset;
+    v->device = t->device;
+    v->head.flags |= t->head.flags & (CFX__FAKE | CFX__INFERENCE);
+    if (t->data)
+        v->data = (char *)t->storage->data + offset * cfx_dtype_size(t->dtype);
+    return cfx__scope_own(v);
+}
+
+cfx_tensor *cfx_tensor_new(cfx_dtype dtype, int ndim, const int64_t *shape, const void *data) {
+    cfx_tensor *t = cfx__tensor_empty((cfx_where){0}, dtype, false, ndim, shape, NULL);
+    if (data && t->data && t->numel)
+        memcpy(t->data, data, (size_t)(t->numel * cfx_dtype_size(dtype)));
+    return t;
+}
+
+cfx_tensor *cfx_tensor_borrow(cfx_dtype dtype, int ndim, const int64_t *shape, void *data,
+                              void (*release)(void *owner), void *owner) {
+    int64_t numel = cfx__numel((cfx_where){0}, ndim, shape);
+    if (numel < 0 || ndim > CFX_MAX_DIMS)
+        return &cfx__bad_tensor;
+    cfx__storage *s = cfx__obj_make(&storage_type, sizeof *s);
+    s->data = data;
+    s->size = (size_t)(numel * cfx_dtype_size(dtype));
+    s->fixed = true;
+    s->release = release;
+    s->owner = owner;
+    cfx_tensor *t = tensor_make(dtype, ndim, shape, NULL, numel);
+    t->storage = s;
+    t->data = data;
+    return cfx__scope_own(t);
+}
+
+cfx_tensor *cfx_tensor_fake(cfx_dtype dtype, int ndim, const int64_t *shape,
+                            const int64_t *stride) {
+    return cfx__tensor_empty((cfx_where){0}, dtype, true, ndim, shape, stride);
+}
+
+cfx_tensor *cfx_tensor_view(const cfx_tensor *t, int ndim, const int64_t *shape,
+                            const int64_t *stride, int64_t offset) {
+    if (!t || cfx__is_bad(t))
+        return &cfx__bad_tensor;
+    if (cfx__numel((cfx_where){0}, ndim, shape) < 0)
+        return &cfx__bad_tensor;
+    for (int i = 0; i < ndim; i++)
+        if (stride[i] < 0) {
+            cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0},
+                     "as_strided: Negative strides are not supported at the moment, got strides: %s",
+                     cfx__shape_text(ndim, stride));
+            return &cfx__bad_tensor;
+        }
+    int64_t reach = extent(ndim, shape, stride), bytes = -1;
+    bool fits = offset >= 0 && reach >= 0 && !__builtin_add_overflow(reach, offset, &reach) &&
+                !__builtin_mul_overflow(reach, cfx_dtype_size(t->dtype), &bytes);
+    if (!fits || (uint64_t)bytes > t->storage->size) {
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0},
+                 "setStorage: sizes %s, strides %s, storage offset %lld, and itemsize %d requiring "
+                 "a storage size of %lld are out of bounds for storage of size %zu",
+                 cfx__shape_text(ndim, shape), cfx__shape_text(ndim, stride), (long long)offset,
+                 cfx_dtype_size(t->dtype), (long long)bytes, t->storage->size);
+        return &cfx__bad_tensor;
+    }
+    return cfx__tensor_alias(t, ndim, shape, stride, offset);
+}
+
+/* ---- look -------------------------------------------------------------------------------------- */
+
+cfx_dtype cfx_tensor_dtype(const cfx_tensor *t) { return t ? t->dtype : CFX_F32; }
+cfx_device cfx_tensor_device(const cfx_tensor *t) { return t ? t->device : (cfx_device){0, -1}; }
+int cfx_tensor_ndim(const cfx_tensor *t) { return t ? t->ndim : 0; }
+int64_t cfx_tensor_numel(const cfx_tensor *t) { return t ? t->numel : 0; }
+const int64_t *cfx_tensor_shape(const cfx_tensor *t) { return t ? t->shape : NULL; }
+const int64_t *cfx_tensor_stride(const cfx_tensor *t) { return t ? t->stride : NULL; }
+int64_t cfx_tensor_offset(const cfx_tensor *t) { return t ? t->offset : 0; }
+void *cfx_tensor_data(const cfx_tensor *t) { return t ? t->data : NULL; }
+bool cfx_tensor_is_contiguous(const cfx_tensor *t) { return t && cfx__is_contiguous(t); }
+bool cfx_tensor_is_fake(const cfx_tensor *t) { return t && (t->head.flags & CFX__FAKE); }
+
+bool cfx_tensor_shares(const cfx_tensor *a, const cfx_tensor *b) {
+    return a && b && a->storage && a->storage == b->storage;
+}
+
+int64_t cfx_dim(const cfx_tensor *t, int i) {
+    if (!t || cfx__is_bad(t))
+        return -1;
+    if (t->head.flags & CFX__TRACED) {
+        cfx_fail(CFX_TRACE_ERROR, (cfx_where){0},
+                 "the size of a traced tensor is not a number yet; use cfx_size");
+        return -1;
+    }
+    int d = cfx__wrap_dim((cfx_where){0}, i, t->ndim);
+    return d < 0 || d >= t->ndim ? -1 : t->shape[d];
+}
+
+static int64_t element_offset(const cfx_tensor *t, int64_t i) {
+    int64_t at = 0;
+    for (int d = t->ndim - 1; d >= 0; d--) {
+        at += i % t->shape[d] * t->stride[d];
+        i /= t->shape[d];
+    }
+    return at;
+}
+
+cfx_value cfx__get(const cfx_tensor *t, int64_t i) {
+    const char *p = t->data + element_offset(t, i) * cfx_dtype_size(t->dtype);
+    if (t->dtype == CFX_BOOL)
+        return cfx_bool(*p != 0);
+    if (cfx__is_int(t->dtype)) {
+        int64_t v;
+        cfx__convert_in(&v, CFX_I64, p, 0, t->dtype, 1);
+        return cfx_int(v);
+    }
+    if (cfx__is_complex(t->dtype)) {
+        double c[2];
+        cfx__convert_in(c, CFX_C128, p, 0, t->dtype, 1);
+        return cfx_complex_value(c[0], c[1]);
+    }
+    double v;
+    cfx__convert_in(&v, CFX_F64, p, 0, t->dtype, 1);
+    return cfx_float(v);
+}
+
+void cfx__set(cfx_tensor *t, int64_t i, cfx_value v) {
+    char *p = t->data + element_offset(t, i) * cfx_dtype_size(t->dtype);
+    if (v.tag == CFX_TAG_COMPLEX)
+        cfx__convert_out(p, 0, t->dtype, &v.complex_->re, CFX_C128, 1);
+    else if (v.tag == CFX_TAG_FLOAT)
+        cfx__convert_out(p, 0, t->dtype, &v.f, CFX_F64, 1);
+    else {
+        int64_t n = cfx_integer(v);
+        cfx__convert_out(p, 0, t->dtype, &n, CFX_I64, 1);
+    }
+}
+
+double cfx_tensor_get(const cfx_tensor *t, int64_t i) {
+    if (!t || cfx__is_bad(t))
+        return 0;
+    if (!t->data || i < 0 || i >= t->numel) {
+        cfx_fail(CFX_INDEX_ERROR, (cfx_where){0},
+                 "element %lld of a tensor of %lld elements%s cannot be read", (long long)i,
+                 (long long)t->numel, t->data ? "" : " without data");
+        return 0;
+    }
+    size_t mark = cfx_scope_open();
+    double v = cfx_number(cfx__get(t, i));
+    cfx_scope_close(mark);
+    return v;
+}
+
+cfx_tensor *cfx_tensor_at(cfx_value v, int64_t i) {
+    cfx_value item = cfx_at(v, i);
+    if (item.tag == CFX_TAG_TENSOR)
+        return item.tensor;
+    if (item.tag == CFX_TAG_NONE)
+        return NULL;
+    if (item.tag != CFX_TAG_BAD)
+        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "item %lld is %s, not a tensor", (long long)i,
+                 cfx_value_type_name(item));
+    return &cfx__bad_tensor;
+}
+
+/* ---- from numbers -------------------------------------------------------------------------------- */
+
+cfx_tensor *cfx__tensor_scalar(cfx_value number, cfx_dtype dtype, bool wrapped) {
+    cfx_tensor *t = cfx__tensor_empty((cfx_where){0}, dtype, false, 0, NULL, NULL);
+    cfx__set(t, 0, number);
+    if (wrapped)
+        t->head.flags |= CFX__WRAPPED;
+    return t;
+}
+
+/* Walks nested lists: fills shape on the way down, numbers at the leaves. */
+static bool fill_nested(cfx_tensor *t, cfx_value v, int depth, int ndim, const int64_t *shape,
+                        int64_t *next) {
+    if (depth == ndim) {
+        if (!cfx_is_number(v))
+            return false;
+        cfx__set(t, (*next)++, v);
+        return true;
+    }
+    if ((v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE) || v.list->len != shape[depth])
+        return false;
+    for (int64_t i = 0; i < v.list->len; i++)
+        if (!fill_nested(t, v.list->items[i], depth + 1, ndim, shape, next))
+            return false;
+    return true;
+}
+
+static int infer_dtype(cfx_value v, int so_far) {
+    if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
+        for (int64_t i = 0; i < v.list->len; i++)
+            so_far = infer_dtype(v.list->items[i], so_far);
+        return so_far;
+    }
+    int d = cfx_is_number(v) ? (int)cfx__number_dtype(v) : -1;
+    return d < 0 ? so_far : so_far < 0 ? d : (int)cfx__promote((cfx_dtype)so_far, (cfx_dtype)d);
+}
+
+cfx_tensor *cfx_tensor_from_value(cfx_value data) {
+    int64_t shape[CFX_MAX_DIMS];
+    int ndim = 0;
+    cfx_value v = data;
+    while ((v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) && ndim < CFX_MAX_DIMS) {
+        shape[ndim++] = v.list->len;
+        if (!v.list->len)
+            break;
+        v = v.list->items[0];
+    }
+    int dtype = infer_dtype(data, -1);
+    cfx_tensor *t = cfx__tensor_empty((cfx_where){0}, dtype < 0 ? CFX_F32 : (cfx_dtype)dtype, false,
+                                      ndim, shape, NULL);
+    int64_t next = 0;
+    if (t->data && !fill_nested(t, data, 0, ndim, shape, &next)) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0},
+                 "expected nested sequences of numbers with equal lengths to make a tensor of");
+        return &cfx__bad_tensor;
+    }
+    return t;
+}

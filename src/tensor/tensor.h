@@ -1,0 +1,258 @@
+/* tensor: where numbers rest.
+ *
+ * Invariant: every element a tensor can reach lies inside its storage; sizes are >= 0 and their
+ * product fits an int64; data is NULL exactly when the tensor is fake, traced or has no storage.
+ * Strides and offsets count elements, never bytes, except inside the iterator. */
+#ifndef CFX__TENSOR_H
+#define CFX__TENSOR_H
+
+#include <cfx/tensor.h>
+
+#include "../value/value.h"
+
+enum { CFX__INLINE_DIMS = 5 };
+
+/* cfx_obj.flags of tensors, beside CFX__BAD */
+enum {
+    CFX__FAKE = 2,      /* no data: shape, dtype and strides only */
+    CFX__TRACED = 4,    /* stands for a node (t->proxy) */
+    CFX__WRAPPED = 8,   /* made from a number: takes part in promotion as a number */
+    CFX__GRAD = 16,     /* requires_grad, or made from what does */
+    CFX__INFERENCE = 32 /* made under inference mode */
+};
+
+typedef struct cfx__storage {
+    cfx_obj head;
+    void *data;
+    size_t size;
+    cfx_device device;
+    uint32_t version;          /* counts in-place writes; shared by all views */
+    void (*release)(void *owner); /* borrowed memory; NULL: the block is ours */
+    void *owner;
+    bool fixed;                /* inline or borrowed: not from the block cache */
+} cfx__storage;
+
+struct cfx_tensor {
+    cfx_obj head;
+    uint8_t dtype;
+    uint8_t layout;
+    cfx_device device;
+    int ndim;
+    int64_t numel;
+    int64_t offset;
+    int64_t *shape, *stride; /* into dims, or one heap block when ndim > CFX__INLINE_DIMS */
+    cfx__storage *storage;   /* counted */
+    char *data;
+    void *proxy;             /* what the trace room hangs on a traced tensor (counted object) */
+    void *tape;              /* what the grad room hangs on a tensor (counted object) */
+    int64_t dims[2 * CFX__INLINE_DIMS];
+};
+
+extern cfx_tensor cfx__bad_tensor; /* what a failed call returns */
+
+/* ---- sizes ------------------------------------------------------------------------------------ */
+
+/* The product of sizes; -1, with an error, when one is negative or it does not fit. */
+int64_t cfx__numel(cfx_where at, int ndim, const int64_t *shape);
+void cfx__contiguous_strides(int ndim, const int64_t *shape, int64_t *stride);
+/* Strides of a memory format (channels_last needs 4 dims, channels_last_3d 5). */
+void cfx__format_strides(cfx_memory_format f, int ndim, const int64_t *shape, int64_t *stride);
+bool cfx__is_contiguous(const cfx_tensor *t);
+bool cfx__is_channels_last(const cfx_tensor *t);     /* 4-d, strides as channels_last */
+bool cfx__is_channels_last_3d(const cfx_tensor *t);
+bool cfx__is_dense(const cfx_tensor *t);             /* non-overlapping and dense, in any order */
+bool cfx__same_shape(const cfx_tensor *a, const cfx_tensor *b);
+/* What PyTorch's suggest_memory_format() answers for an operand. */
+cfx_memory_format cfx__suggest_format(const cfx_tensor *t);
+/* Wraps a negative dim. -1, with PyTorch's IndexError, when out of range; ndim 0 counts as 1. */
+int cfx__wrap_dim(cfx_where at, int64_t dim, int ndim);
+/* "[2, 3]"; scope */
+const char *cfx__shape_text(int ndim, const int64_t *shape);
+/* Broadcasts b into shape (ndim in/out). False, with PyTorch's message, on a mismatch. */
+bool cfx__broadcast(cfx_where at, int *ndim, int64_t *shape, int bdim, const int64_t *bshape);
+
+/* ---- tensors ---------------------------------------------------------------------------------- */
+
+/* A new tensor of the current scope with its own storage (or fake). stride NULL: contiguous. Data
+ * is not set. The bad tensor, with an error, on absurd sizes or when out of memory. */
+cfx_tensor *cfx__tensor_empty(cfx_where at, cfx_dtype dtype, bool fake, int ndim,
+                              const int64_t *shape, const int64_t *stride);
+/* A view without checks, over t's storage; scope. dtype may differ only in same-size views. */
+cfx_tensor *cfx__tensor_alias(const cfx_tensor *t, int ndim, const int64_t *shape,
+                              const int64_t *stride, int64_t offset);
+/* A 0-dim tensor of one number; scope. Wrapped: it promotes as a number does. */
+cfx_tensor *cfx__tensor_scalar(cfx_value number, cfx_dtype dtype, bool wrapped);
+/* t itself when contiguous, else a contiguous copy of the scope. */
+cfx_tensor *cfx__contiguous(const cfx_tensor *t);
+/* t itself when it has the dtype already, else a converted copy that keeps dense strides; scope. */
+cfx_tensor *cfx__to_dtype(const cfx_tensor *t, cfx_dtype dtype);
+/* The same, and contiguous. */
+cfx_tensor *cfx__contiguous_as(const cfx_tensor *t, cfx_dtype dtype);
+/* dst[...] = src, broadcast and converted; both have data. Shapes are the caller's business. */
+void cfx__copy(cfx_tensor *dst, const cfx_tensor *src);
+/* dst[...] = number. */
+void cfx__fill(cfx_tensor *dst, cfx_value number);
+/* Element at linear index i in row-major order, and the single element of a one-element tensor. */
+cfx_value cfx__get(const cfx_tensor *t, int64_t i);
+void cfx__set(cfx_tensor *t, int64_t i, cfx_value number);
+/* Whether two tensors overlap partly, or one overlaps itself: writes to such are refused. */
+bool cfx__overlaps_itself(const cfx_tensor *t);
+typedef enum { CFX__APART, CFX__SAME, CFX__PARTLY } cfx__overlap;
+cfx__overlap cfx__overlap_of(const cfx_tensor *a, const cfx_tensor *b);
+
+/* ---- dtypes ----------------------------------------------------------------------------------- */
+
+static inline bool cfx__is_float(cfx_dtype d) {
+    return d == CFX_F32 || d == CFX_F64 || d == CFX_F16 || d == CFX_BF16;
+}
+static inline bool cfx__is_half(cfx_dtype d) { return d == CFX_F16 || d == CFX_BF16; }
+static inline bool cfx__is_complex(cfx_dtype d) { return d == CFX_C64 || d == CFX_C128; }
+static inline bool cfx__is_int(cfx_dtype d) { return d <= CFX_I64; } /* bool is none */
+/* "Float", "Long": how PyTorch's messages name a dtype; static. */
+const char *cfx__dtype_title(cfx_dtype d);
+/* The real type of a complex one: complex64 to float32; itself otherwise. */
+cfx_dtype cfx__real_of(cfx_dtype d);
+cfx_dtype cfx__promote(cfx_dtype a, cfx_dtype b);
+bool cfx__can_cast(cfx_dtype from, cfx_dtype to);
+
+/* torch.result_type over operands: dimensioned tensors outrank 0-dim ones, which outrank numbers. */
+typedef struct cfx__promotion {
+    int8_t dim, zero, number; /* the dtype of each category so far, or -1 */
+} cfx__promotion;
+#define CFX__PROMOTION_START ((cfx__promotion){-1, -1, -1})
+void cfx__promote_tensor(cfx__promotion *p, const cfx_tensor *t);
+void cfx__promote_value(cfx__promotion *p, cfx_value v); /* tensor, number; others are ignored */
+cfx_dtype cfx__promoted(const cfx__promotion *p);
+/* The dtype a bare number has in PyTorch: bool, int64, the default float, complex64. */
+cfx_dtype cfx__number_dtype(cfx_value v);
+
+static inline float cfx__bf16_load(uint16_t h) {
+    union { uint32_t u; float f; } x = {(uint32_t)h << 16};
+    return x.f;
+}
+
+static inline uint16_t cfx__bf16_store(float f) {
+    union { float f; uint32_t u; } x = {f};
+    uint32_t rounded = (x.u + 0x7fff + ((x.u >> 16) & 1)) >> 16;
+    return f != f ? 0x7fc0 : (uint16_t)rounded;
+}
+
+static inline float cfx__f16_load(uint16_t h) {
+    uint32_t w = (uint32_t)h << 16, sign = w & 0x80000000u, two_w = w + w;
+    union { uint32_t u; float f; } norm = {(two_w >> 4) + (0xe0u << 23)};
+    norm.f *= 0x1.0p-112f;
+    union { uint32_t u; float f; } magic = {(two_w >> 17) | (126u << 23)};
+    magic.f -= 0.5f;
+    union { uint32_t u; float f; } out = {sign | (two_w < (1u << 27) ? magic.u : norm.u)};
+    return out.f;
+}
+
+static inline uint16_t cfx__f16_store(float f) {
+    union { float f; uint32_t u; } x = {f};
+    uint32_t sign = (x.u >> 16) & 0x8000, shl1 = x.u + x.u, bias = shl1 & 0xff000000u;
+    union { float f; uint32_t u; } a = {f};
+    a.u &= 0x7fffffffu;
+    float base = (a.f * 0x1.0p+112f) * 0x1.0p-110f;
+    if (bias < 0x71000000u)
+        bias = 0x71000000u;
+    union { uint32_t u; float f; } b = {(bias >> 1) + 0x07800000u};
+    b.f = b.f + base;
+    uint32_t non_sign = ((b.u >> 13) & 0x00007c00u) + (b.u & 0x00000fffu);
+    return (uint16_t)(sign | (shl1 > 0xff000000u ? 0x7e00 : non_sign));
+}
+
+/* Functions whose loops are worth a version for each generation of the machine's vector unit. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define CFX__SIMD __attribute__((target_clones("arch=x86-64-v3", "default")))
+#else
+#define CFX__SIMD
+#endif
+
+/* n elements from src to dst (strides in bytes), converted; bits are moved where dtypes agree. */
+void cfx__convert(char *dst, int64_t ds, cfx_dtype to, const char *src, int64_t ss, cfx_dtype from,
+                  int64_t n);
+/* n elements from src (stride in bytes) to contiguous dst, converted. */
+void cfx__convert_in(void *dst, cfx_dtype to, const char *src, int64_t stride, cfx_dtype from,
+                     int64_t n);
+/* n elements from contiguous src to dst (stride in bytes), converted. */
+void cfx__convert_out(char *dst, int64_t stride, cfx_dtype to, const void *src, cfx_dtype from,
+                      int64_t n);
+
+/* ---- the iterator ------------------------------------------------------------------------------- */
+
+/* A loop over contiguous arrays: p[0..nout) are results, the rest operands, n elements each, in the
+ * dtypes that its caller asked for. */
+typedef void cfx__loop(void *const *p, int64_t n, const void *params);
+
+enum { CFX__ITER_MAX = 8, CFX__ITER_BLOCK = 512 };
+
+typedef struct cfx__operand {
+    const cfx_tensor *t; /* broadcast to the shape of the first */
+    cfx_dtype as;        /* what the loop reads or writes */
+} cfx__operand;
+
+/* Runs `loop` over nout results and nin operands broadcast to the shape of the first result:
+ * conversion, strides and threads are dealt with here. `cost` is about how many times dearer an
+ * element is than a plain addition (1 for that; 30 for a transcendental function). */
+void cfx__pointwise(cfx__loop *loop, int nout, int nin, const cfx__operand *operands,
+                    const void *params, int cost);
+/* Strides that PyTorch gives to the result of a pointwise operator on these operands. */
+void cfx__pointwise_strides(int n, const cfx_tensor *const *operands, int ndim,
+                            const int64_t *shape, int64_t *stride);
+
+/* ---- the generator -------------------------------------------------------------------------------- */
+
+/* PyTorch's CPU generator: mt19937 with its derived streams. */
+typedef struct cfx__generator cfx__generator;
+cfx__generator *cfx__generator_default(void);
+uint32_t cfx__random32(cfx__generator *g);
+uint64_t cfx__random64(cfx__generator *g);
+
+/* Fillers: each sets all elements of t, which has data, drawing in the order PyTorch's serial kernels
+ * do (by memory for dense tensors). Arguments out of range are PyTorch's error. */
+void cfx__random_uniform(cfx__generator *g, cfx_tensor *t, double from, double to);
+void cfx__random_normal(cfx__generator *g, cfx_tensor *t, double mean, double std);
+void cfx__random_log_normal(cfx__generator *g, cfx_tensor *t, double mean, double std);
+void cfx__random_cauchy(cfx__generator *g, cfx_tensor *t, double median, double sigma);
+void cfx__random_exponential(cfx__generator *g, cfx_tensor *t, double lambda);
+void cfx__random_geometric(cfx__generator *g, cfx_tensor *t, double p);
+void cfx__random_bernoulli(cfx__generator *g, cfx_tensor *t, double p);
+/* One probability an element; p has the shape of t. */
+void cfx__random_bernoulli_each(cfx__generator *g, cfx_tensor *t, const cfx_tensor *p);
+/* Integers of [from, to), and those of random_() without bounds. */
+void cfx__random_from_to(cfx__generator *g, cfx_tensor *t, int64_t from, int64_t to);
+void cfx__random_integers(cfx__generator *g, cfx_tensor *t);
+/* A permutation of 0..n-1 for a tensor of n elements. */
+void cfx__random_permutation(cfx__generator *g, cfx_tensor *t);
+/* t (int64, rows of samples) from the rows of p, 1 or 2 dims of floats. */
+void cfx__random_multinomial(cfx__generator *g, cfx_tensor *t, const cfx_tensor *p, bool replace);
+/* One standard draw: for samplers that need numbers one by one. */
+double cfx__random_double(cfx__generator *g);          /* [0, 1), 53 bits */
+double cfx__random_gauss(cfx__generator *g);           /* mean 0, deviation 1 */
+
+/* ---- files ---------------------------------------------------------------------------------------- */
+
+/* A whole file in memory, private to the process: writes to it never reach the file. Counted;
+ * cfx_drop unmaps. */
+typedef struct cfx__mapping {
+    cfx_obj head;
+    char *data;
+    size_t size;
+} cfx__mapping;
+
+/* Maps a file; the caller owns the count. NULL, with a FileError that names it, when it cannot. */
+cfx__mapping *cfx__mapping_open(const char *path);
+
+/* A file that appears under its name only when it is whole: written beside, renamed at the end. */
+typedef struct cfx__save {
+    FILE *file;
+    char *target, *temp; /* temp is NULL for devices and pipes, which are written in place */
+} cfx__save;
+
+/* False, with a FileError, when no file can be made there. */
+bool cfx__save_open(cfx__save *s, const char *path);
+/* Ends what cfx__save_open began. Unless ok and all was written, nothing is left behind; false,
+ * with a FileError, when something failed. */
+bool cfx__save_close(cfx__save *s, bool ok);
+
+#endif
