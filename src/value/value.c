@@ -176,7 +176,9 @@ int64_t cfx_integer(cfx_value v) {
     switch (v.tag) {
     case CFX_TAG_BOOL: return v.b;
     case CFX_TAG_FLOAT:
-        return v.f >= -9.3e18 && v.f <= 9.2e18 ? (int64_t)v.f : v.f > 0 ? INT64_MAX : INT64_MIN;
+        if (v.f >= -0x1p63 && v.f < 0x1p63)
+            return (int64_t)v.f;
+        return v.f > 0 ? INT64_MAX : INT64_MIN;
     case CFX_TAG_COMPLEX: return cfx_integer(cfx_float(v.complex_->re));
     case CFX_TAG_SYM: return v.sym->hint;
     case CFX_TAG_NONE: return 0;
@@ -225,6 +227,7 @@ bool cfx_equal_values(cfx_value a, cfx_value b) {
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE: return equal_items(a.list, b.list);
     case CFX_TAG_DICT: return equal_dicts(a.dict, b.dict);
+    case CFX_TAG_SYM: return cfx__sym_equal(a.sym, b.sym);
     case CFX_TAG_SLICE:
         return cfx_equal_values(a.slice->start, b.slice->start) &&
                cfx_equal_values(a.slice->stop, b.slice->stop) &&
@@ -256,7 +259,11 @@ uint64_t cfx__value_hash(cfx_value v) {
     case CFX_TAG_SLICE:
         return cfx__value_hash(v.slice->start) * 31 + cfx__value_hash(v.slice->stop) * 7 +
                cfx__value_hash(v.slice->step);
-    case CFX_TAG_COMPLEX: return cfx__hash_bytes(&v.complex_->re, 2 * sizeof(double));
+    case CFX_TAG_COMPLEX:
+        if (v.complex_->im == 0)
+            return cfx__value_hash(cfx_float(v.complex_->re)); /* (1+0j) hashes as 1 */
+        return cfx__hash_bytes(&v.complex_->re, 2 * sizeof(double));
+    case CFX_TAG_SYM: return cfx__sym_hash(v.sym);
     case CFX_TAG_DICT: return h + (uint64_t)v.dict->len;
     default: return cfx__hash_bytes(&v.i, sizeof v.i);
     }

@@ -16,10 +16,20 @@ static inline bool cfx__tag_counted(uint32_t tag) {
 /* Adds repr(v) or str(v) to a text. How a tensor or a node prints is told by the rooms below:
  * the printer is called for those tags; without one they print as "<tensor>". */
 typedef void cfx__print_fn(cfx__text *out, cfx_value v);
-void cfx__repr(cfx__text *out, cfx_value v);
+void cfx__repr(cfx__text *out, cfx_value v); /* with cfx__print_other */
 void cfx__repr_with(cfx__text *out, cfx_value v, cfx__print_fn *other);
 void cfx__repr_float(cfx__text *out, double f); /* shortest text that reads back, as Python's */
 void cfx__repr_string(cfx__text *out, const char *text, size_t len);
+
+/* How tensors, nodes and operators print in cfx_value_repr: the dispatch room defines it. */
+extern cfx__print_fn cfx__print_other;
+
+/* "cpu", "cuda:0"; and back, false where it is no device. */
+void cfx__device_str(cfx__text *out, cfx_device d);
+bool cfx__device_parse(const char *text, cfx_device *out);
+
+/* type(v) as Python's C code names it: "Tensor", "list", "torch.dtype"; static. */
+const char *cfx__python_type(cfx_value v);
 
 uint64_t cfx__value_hash(cfx_value v);
 cfx_list *cfx__list_make(int64_t n, const cfx_value *items); /* scope, keeps */
@@ -51,6 +61,9 @@ struct cfx_sym {
 cfx_value cfx__sym_name(const char *name, bool has_hint, int64_t hint);  /* scope */
 cfx_value cfx__sym_binary(cfx__sym_op op, cfx_value a, cfx_value b);     /* scope; folds constants */
 void cfx__sym_print(cfx__text *out, const struct cfx_sym *s);            /* as sympy prints it */
+/* Same expression; equal ones hash alike. Whether two different ones have one value is not asked. */
+bool cfx__sym_equal(const struct cfx_sym *a, const struct cfx_sym *b);
+uint64_t cfx__sym_hash(const struct cfx_sym *s);
 
 /* ---- schemas ---------------------------------------------------------------------------------- */
 
@@ -86,6 +99,9 @@ typedef struct cfx__arg {
     cfx_value fallback;   /* the default; None where there is none */
     char alias;           /* 'a' of Tensor(a!), 0 where none; '*' too */
     bool writes;          /* the ! of Tensor(a!) */
+    const char *type_text; /* the type as written, alias marks included */
+    uint32_t accepts;     /* bits by tag: values that are taken as they are */
+    uint32_t items;       /* the same for the items of a list */
 } cfx__arg;
 
 typedef struct cfx__schema {
@@ -120,7 +136,15 @@ typedef enum cfx__bind_mode {
 bool cfx__bind(const cfx__schema *s, cfx_where at, cfx_args a, unsigned mode, cfx_value *out);
 /* "add() received an invalid combination of arguments - got (Tensor, str), but expected ..." */
 void cfx__bind_fail(cfx_where at, const char *fn, cfx__schema *const *schemas, int n, cfx_args a);
-/* The type as the schema writes it: "Tensor?", "SymInt[2]"; scope. */
+/* Whether one value may be given for `arg`; mode as in cfx__bind. */
+bool cfx__bind_takes(const cfx__arg *arg, cfx_value v, unsigned mode);
+/* Whether an argument is called `name`, by its own name or by Python's other names for it: self is
+ * also input, dim is also axis. */
+bool cfx__arg_named(const cfx__arg *arg, const char *name);
+/* Where several ints may be given one by one (zeros(2, 3), x.view(2, -1)): the number of that
+ * argument, or -1. */
+int cfx__varargs_at(const cfx__schema *s);
+/* The type as the schema writes it, without alias marks: "Tensor?", "SymInt[2]"; scope. */
 const char *cfx__arg_type_text(const cfx__arg *arg);
 
 #endif

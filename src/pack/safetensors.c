@@ -1,0 +1,302 @@
+/* The .safetensors format: the length of a header (8 bytes), the header (JSON: name to dtype, shape
+ * and offsets), the data.
+ *
+ * Invariant: a tensor that was read reaches only bytes of its own entry. All tensors of a file share
+ * one mapping, which goes with the last of them. */
+#include "../tensor/tensor.h"
+#include "json.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files hold little-endian numbers");
+
+enum { FRONT = 8, LARGEST_HEADER = 100000000 }; /* the limit every reader of the format has */
+
+static const char *const names[CFX_DTYPE_COUNT] = {
+    [CFX_U8] = "U8",   [CFX_I8] = "I8",   [CFX_I16] = "I16",   [CFX_I32] = "I32",
+    [CFX_I64] = "I64", [CFX_F16] = "F16", [CFX_F32] = "F32",   [CFX_F64] = "F64",
+    [CFX_C64] = "C64", [CFX_BOOL] = "BOOL", [CFX_BF16] = "BF16",
+};
+
+/* ---- reading ----------------------------------------------------------------------------------- */
+
+typedef struct entry {
+    const cfx_string *name;
+    cfx_dtype dtype;
+    int ndim;
+    int64_t shape[CFX_MAX_DIMS];
+    int64_t begin, end; /* in the data */
+} entry;
+
+typedef struct source {
+    const char *path;
+    cfx__mapping *map;
+    char *data;
+    int64_t size; /* of the data */
+    VEC(entry *) entries; /* of the file, by insertion */
+} source;
+
+CFX_PRINTF(2, 3) static bool bad(const source *s, const char *fmt, ...) {
+    cfx__text why = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    cfx__text_vprintf(&why, fmt, ap);
+    va_end(ap);
+    cfx_fail(CFX_FILE_ERROR, (cfx_where){0}, "'%s' is not a .safetensors file that can be read: %s",
+             s->path, why.data);
+    cfx__text_release(&why);
+    return false;
+}
+
+static bool read_dtype(const source *s, entry *e, cfx_value v) {
+    const char *text = cfx_text(v);
+    for (int d = 0; text && d < CFX_DTYPE_COUNT; d++)
+        if (names[d] && !strcmp(names[d], text)) {
+            e->dtype = (cfx_dtype)d;
+            return true;
+        }
+    return bad(s, "tensor '%s' has the dtype %s, which is not supported", e->name->text,
+               text ? text : "of no name");
+}
+
+/* Sizes, and their product, which is checked against the bytes that the entry has. */
+static bool read_shape(const source *s, entry *e, cfx_value shape) {
+    int64_t bytes = cfx_dtype_size(e->dtype);
+    bool empty = false, absurd = false;
+    if (shape.tag != CFX_TAG_LIST || shape.list->len > CFX_MAX_DIMS)
+        return bad(s, "tensor '%s' has no shape of at most %d sizes", e->name->text, CFX_MAX_DIMS);
+    for (int64_t i = 0; i < shape.list->len; i++) {
+        cfx_value size = shape.list->items[i];
+        if (size.tag != CFX_TAG_INT || size.i < 0)
+            return bad(s, "tensor '%s' has a size that is no number >= 0", e->name->text);
+        e->shape[e->ndim++] = size.i;
+        empty |= size.i == 0;
+        absurd |= __builtin_mul_overflow(bytes, size.i ? size.i : 1, &bytes);
+    }
+    if (absurd || (empty ? 0 : bytes) != e->end - e->begin)
+        return bad(s, "tensor '%s' has %lld bytes, which is not what its shape and dtype need",
+                   e->name->text, (long long)(e->end - e->begin));
+    return true;
+}
+
+static bool read_offsets(const source *s, entry *e, cfx_value v) {
+    if (v.tag != CFX_TAG_LIST || v.list->len != 2 || v.list->items[0].tag != CFX_TAG_INT ||
+        v.list->items[1].tag != CFX_TAG_INT)
+        return bad(s, "tensor '%s' has no pair of data_offsets", e->name->text);
+    e->begin = v.list->items[0].i;
+    e->end = v.list->items[1].i;
+    if (e->begin < 0 || e->begin > e->end || e->end > s->size)
+        return bad(s, "tensor '%s' lies at [%lld, %lld], outside of the %lld bytes of data",
+                   e->name->text, (long long)e->begin, (long long)e->end, (long long)s->size);
+    return true;
+}
+
+static int by_begin(const void *a, const void *b) {
+    const entry *x = *(entry *const *)a, *y = *(entry *const *)b;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    return (x->end > y->end) - (x->end < y->end); /* empty ones first */
+}
+
+/* Tensors that share bytes would change each other. */
+static bool no_overlap(const source *s) {
+    size_t n = s->entries.len;
+    if (n < 2)
+        return true;
+    entry **sorted = cfx__alloc(n * sizeof *sorted);
+    memcpy(sorted, s->entries.data, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, by_begin);
+    bool apart = true;
+    for (size_t i = 1; i < n && apart; i++)
+        if (sorted[i]->begin < sorted[i - 1]->end)
+            apart = bad(s, "tensors '%s' and '%s' overlap", sorted[i - 1]->name->text,
+                        sorted[i]->name->text);
+    free(sorted);
+    return apart;
+}
+
+static bool read_entries(source *s, cfx_value header) {
+    if (header.tag != CFX_TAG_DICT)
+        return bad(s, "its header is no JSON object");
+    for (int64_t i = 0; i < header.dict->len; i++) {
+        cfx_value key = header.dict->entries[i].key, v = header.dict->entries[i].value;
+        if (!strcmp(key.str->text, "__metadata__"))
+            continue;
+        entry *e = cfx__alloc0(sizeof *e);
+        e->name = key.str;
+        VEC_PUSH(s->entries, e);
+        if (strlen(key.str->text) != key.str->len)
+            return bad(s, "a name of a tensor has a zero byte in it");
+        if (v.tag != CFX_TAG_DICT)
+            return bad(s, "the entry of tensor '%s' is no JSON object", e->name->text);
+        if (!read_dtype(s, e, cfx_dict_get(v.dict, "dtype")) ||
+            !read_offsets(s, e, cfx_dict_get(v.dict, "data_offsets")) ||
+            !read_shape(s, e, cfx_dict_get(v.dict, "shape")))
+            return false;
+    }
+    return no_overlap(s);
+}
+
+/* Bytes other than 0 and 1 are no bools in C. */
+static bool proper_bools(const char *data, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (data[i] & ~1)
+            return false;
+    return true;
+}
+
+static cfx_tensor *make_tensor(const source *s, const entry *e) {
+    char *data = s->data + e->begin;
+    uintptr_t align = e->dtype == CFX_C64 ? sizeof(float) : (uintptr_t)cfx_dtype_size(e->dtype);
+    bool whole = e->dtype != CFX_BOOL || proper_bools(data, e->end - e->begin);
+    if (e->begin < e->end && whole && (uintptr_t)data % align == 0)
+        return cfx_tensor_borrow(e->dtype, e->ndim, e->shape, data, cfx_drop, cfx_keep(s->map));
+    cfx_tensor *t = cfx_tensor_new(e->dtype, e->ndim, e->shape, data);
+    for (int64_t i = 0; !whole && !cfx__is_bad(t) && i < t->numel; i++)
+        t->data[i] = t->data[i] != 0;
+    return t;
+}
+
+static bool read_file(source *s, cfx_dict *into) {
+    uint64_t len;
+    if (s->map->size < FRONT)
+        return bad(s, "it is too short");
+    memcpy(&len, s->map->data, FRONT);
+    if (len > LARGEST_HEADER)
+        return bad(s, "its header of %llu bytes is larger than %d", (unsigned long long)len,
+                   LARGEST_HEADER);
+    if (len > s->map->size - FRONT)
+        return bad(s, "its header is cut off: %llu bytes are needed, %zu are there",
+                   (unsigned long long)len, s->map->size - FRONT);
+    s->data = s->map->data + FRONT + len;
+    s->size = (int64_t)(s->map->size - FRONT - len);
+    cfx_value header = cfx__json_parse(s->map->data + FRONT, len,
+                                       cfx__format("the header of '%s'", s->path));
+    if (cfx_is_bad(header) || !read_entries(s, header))
+        return false;
+    for (size_t i = 0; i < s->entries.len; i++) {
+        size_t mark = cfx_scope_open();
+        cfx_tensor *t = make_tensor(s, s->entries.data[i]);
+        cfx_dict_set(into, s->entries.data[i]->name->text, cfx_tensor_value(t));
+        cfx_scope_close(mark);
+    }
+    return cfx_ok();
+}
+
+cfx_dict *cfx_safetensors_read(const char *path) {
+    source s = {.path = path, .map = cfx__mapping_open(path)};
+    if (!s.map)
+        return NULL;
+    cfx_dict *tensors = cfx_dict_new();
+    size_t mark = cfx_scope_open();
+    bool ok = read_file(&s, tensors);
+    cfx_scope_close(mark);
+    for (size_t i = 0; i < s.entries.len; i++)
+        free(s.entries.data[i]);
+    VEC_FREE(s.entries);
+    cfx_drop(s.map);
+    return ok ? tensors : NULL;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------- */
+
+/* Data is laid out from wide elements to narrow ones, so that each is aligned without gaps (which
+ * the format does not allow); the header keeps the order of the dict. `order` gets the tensors as
+ * they lie, `begin` the offset of each. */
+static void lay_out(const cfx_dict *tensors, int64_t *order, int64_t *begin) {
+    int64_t at = 0, n = 0;
+    for (int width = 8; width; width /= 2)
+        for (int64_t i = 0; i < tensors->len; i++) {
+            const cfx_tensor *t = tensors->entries[i].value.tensor;
+            if (cfx_dtype_size(t->dtype) != width)
+                continue;
+            order[n++] = i;
+            begin[i] = at;
+            at += t->numel * width;
+        }
+}
+
+static bool check(const char *path, const cfx_dict *tensors) {
+    if (!tensors) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "there are no tensors to write to '%s'", path);
+        return false;
+    }
+    for (int64_t i = 0; i < tensors->len; i++) {
+        cfx_value key = tensors->entries[i].key, v = tensors->entries[i].value;
+        const char *name = cfx_text(key) ? cfx_text(key) : "?";
+        const char *why = key.tag != CFX_TAG_STR                    ? "its name is no str"
+                          : !strcmp(name, "__metadata__")           ? "its name is reserved"
+                          : v.tag != CFX_TAG_TENSOR                 ? "it is no tensor"
+                          : !names[v.tensor->dtype]                 ? "the format lacks its dtype"
+                          : !v.tensor->data && v.tensor->numel > 0  ? "it has no data"
+                                                                    : NULL;
+        if (why) {
+            cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "cannot write '%s' to '%s': %s", name, path,
+                     why);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool put_header(cfx__text *out, const cfx_dict *tensors, const cfx_dict *metadata,
+                       const int64_t *begin) {
+    cfx__text_putc(out, '{');
+    if (metadata && metadata->len) {
+        cfx__text_puts(out, "\"__metadata__\":");
+        for (int64_t i = 0; i < metadata->len; i++)
+            if (metadata->entries[i].value.tag != CFX_TAG_STR) {
+                cfx_fail(CFX_TYPE_ERROR, (cfx_where){0},
+                         "metadata of a .safetensors file must be str to str");
+                return false;
+            }
+        if (!cfx__json_value(out, cfx_dict_value((cfx_dict *)metadata)))
+            return false;
+    }
+    for (int64_t i = 0; i < tensors->len; i++) {
+        const cfx_string *name = tensors->entries[i].key.str;
+        const cfx_tensor *t = tensors->entries[i].value.tensor;
+        int64_t bytes = t->numel * cfx_dtype_size(t->dtype);
+        if (out->data[out->len - 1] != '{')
+            cfx__text_putc(out, ',');
+        cfx__json_string(out, name->text, name->len);
+        cfx__text_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", names[t->dtype]);
+        for (int d = 0; d < t->ndim; d++)
+            cfx__text_printf(out, d ? ",%lld" : "%lld", (long long)t->shape[d]);
+        cfx__text_printf(out, "],\"data_offsets\":[%lld,%lld]}", (long long)begin[i],
+                         (long long)(begin[i] + bytes));
+    }
+    cfx__text_putc(out, '}');
+    while (out->len % FRONT)
+        cfx__text_putc(out, ' ');
+    return true;
+}
+
+static bool put_tensor(FILE *file, const cfx_tensor *t) {
+    size_t mark = cfx_scope_open();
+    const cfx_tensor *c = cfx__contiguous(t);
+    size_t size = (size_t)cfx_dtype_size(t->dtype), n = (size_t)t->numel;
+    bool ok = !cfx__is_bad(c) && (n == 0 || fwrite(c->data, size, n, file) == n);
+    cfx_scope_close(mark);
+    return ok;
+}
+
+bool cfx_safetensors_write(const char *path, const cfx_dict *tensors, const cfx_dict *metadata) {
+    if (!check(path ? path : "(null)", tensors))
+        return false;
+    size_t n = (size_t)tensors->len;
+    int64_t *order = cfx__alloc0((2 * n + 1) * sizeof *order), *begin = order + n;
+    lay_out(tensors, order, begin);
+    cfx__text header = {0};
+    cfx__save s;
+    bool ok = put_header(&header, tensors, metadata, begin) && cfx__save_open(&s, path);
+    if (ok) {
+        uint64_t len = header.len;
+        ok = fwrite(&len, 1, FRONT, s.file) == FRONT &&
+             fwrite(header.data, 1, header.len, s.file) == header.len;
+        for (size_t i = 0; i < n && ok; i++)
+            ok = put_tensor(s.file, tensors->entries[order[i]].value.tensor);
+        ok = cfx__save_close(&s, ok || ferror(s.file)) && ok;
+    }
+    cfx__text_release(&header);
+    free(order);
+    return ok;
+}

@@ -1,0 +1,124 @@
+/* Files: mapped whole for reading, written beside and renamed for writing. */
+#include "tensor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void fail(const char *what, const char *path, const char *why) {
+    cfx_fail(CFX_FILE_ERROR, (cfx_where){0}, "cannot %s '%s': %s", what, path, why);
+}
+
+/* ---- reading ----------------------------------------------------------------------------------- */
+
+static void mapping_free(void *p) {
+    cfx__mapping *m = p;
+    if (m->size)
+        munmap(m->data, m->size);
+}
+
+static const cfx__type mapping_type = {"mapping", mapping_free};
+
+cfx__mapping *cfx__mapping_open(const char *path) {
+    if (!path) {
+        fail("read", "(null)", "no path was given");
+        return NULL;
+    }
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        fail("read", path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return NULL;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        fail("read", path, S_ISDIR(st.st_mode) ? "Is a directory" : "not a regular file");
+        close(fd);
+        return NULL;
+    }
+    void *data = NULL;
+    if (st.st_size) {
+        data = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+        if (data == MAP_FAILED) {
+            fail("map", path, strerror(errno));
+            close(fd);
+            return NULL;
+        }
+    }
+    close(fd);
+    cfx__mapping *m = cfx__obj_make(&mapping_type, sizeof *m);
+    m->data = data;
+    m->size = (size_t)st.st_size;
+    return m;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------- */
+
+static char *copy(const char *text) {
+    size_t len = strlen(text) + 1;
+    return memcpy(cfx__alloc(len), text, len);
+}
+
+/* A new file beside the target, with the rights that an ordinary new file would get. */
+static int create_beside(cfx__save *s) {
+    size_t room = strlen(s->target) + 48;
+    s->temp = cfx__alloc(room);
+    for (int i = 0; i < 1000; i++) {
+        snprintf(s->temp, room, "%s.%ld-%d.tmp", s->target, (long)getpid(), i);
+        int fd = open(s->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST)
+            return fd;
+    }
+    return -1;
+}
+
+static void release(cfx__save *s) {
+    free(s->temp);
+    free(s->target);
+    *s = (cfx__save){0};
+}
+
+bool cfx__save_open(cfx__save *s, const char *path) {
+    *s = (cfx__save){0};
+    if (!path) {
+        fail("write", "(null)", "no path was given");
+        return false;
+    }
+    char *real = realpath(path, NULL); /* a link stays a link: what it points to is replaced */
+    s->target = copy(real ? real : path);
+    free(real);
+    struct stat st;
+    bool in_place = stat(s->target, &st) == 0 && !S_ISREG(st.st_mode);
+    int fd = in_place ? open(s->target, O_WRONLY | O_CLOEXEC) : create_beside(s);
+    if (fd >= 0)
+        s->file = fdopen(fd, "wb");
+    if (!s->file) {
+        fail("write", path, strerror(errno));
+        if (fd >= 0) {
+            close(fd);
+            if (s->temp)
+                unlink(s->temp);
+        }
+        release(s);
+        return false;
+    }
+    return true;
+}
+
+bool cfx__save_close(cfx__save *s, bool ok) {
+    errno = 0;
+    bool wrote = !ferror(s->file);
+    wrote = fclose(s->file) == 0 && wrote;
+    if (ok && wrote && s->temp)
+        wrote = rename(s->temp, s->target) == 0;
+    if (ok && !wrote)
+        fail("write", s->target, errno ? strerror(errno) : "the disk may be full");
+    if (s->temp && !(ok && wrote))
+        unlink(s->temp);
+    release(s);
+    return ok && wrote;
+}

@@ -1,0 +1,424 @@
+/* Text of values: Python's repr() and str(), names of types and dtypes.
+ *
+ * Invariant: what is printed for literals is what Python prints, byte for byte. Tensors, nodes and
+ * operators belong to other rooms and print through the printer that is handed down. */
+#include "value.h"
+
+#include <math.h>
+#include <strings.h>
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+enum { MAX_DIGITS = 17 };
+
+/* The shortest digits that read back as f (finite, > 0). Returns their number; *point is the power
+ * of ten before which the decimal point stands: f = 0.digits * 10^point.
+ *
+ * 15 digits always survive a double, so when they read back no shorter text is missed: it is the
+ * same one with zeros at the end. The digits are picked out by class, so that a locale's decimal
+ * comma does no harm. */
+static int shortest_digits(double f, char *digits, int *point) {
+    char text[40];
+    for (int precision = 15; precision <= MAX_DIGITS; precision++) {
+        snprintf(text, sizeof text, "%.*e", precision - 1, f);
+        if (strtod(text, NULL) == f)
+            break;
+    }
+    int n = 0;
+    const char *p = text;
+    for (; *p && *p != 'e'; p++)
+        if (*p >= '0' && *p <= '9')
+            digits[n++] = *p;
+    *point = *p ? atoi(p + 1) + 1 : n;
+    while (n > 1 && digits[n - 1] == '0')
+        n--;
+    return n;
+}
+
+static void put_zeros(cfx__text *out, int n) {
+    while (n-- > 0)
+        cfx__text_putc(out, '0');
+}
+
+/* As float.__repr__; a whole number gets ".0" when `dot` is asked for (complex parts have none). */
+static void put_float(cfx__text *out, double f, bool dot) {
+    if (isnan(f)) {
+        cfx__text_puts(out, "nan");
+        return;
+    }
+    if (signbit(f))
+        cfx__text_putc(out, '-');
+    f = fabs(f);
+    if (isinf(f)) {
+        cfx__text_puts(out, "inf");
+        return;
+    }
+    char digits[40];
+    int point = 1, n = 1;
+    if (f == 0)
+        digits[0] = '0';
+    else
+        n = shortest_digits(f, digits, &point);
+    if (point > 16 || point < -3) {
+        cfx__text_putc(out, digits[0]);
+        if (n > 1)
+            cfx__text_putc(out, '.');
+        cfx__text_add(out, digits + 1, (size_t)n - 1);
+        cfx__text_printf(out, "e%c%02d", point > 0 ? '+' : '-', abs(point - 1));
+    } else if (point <= 0) {
+        cfx__text_puts(out, "0.");
+        put_zeros(out, -point);
+        cfx__text_add(out, digits, (size_t)n);
+    } else if (n <= point) {
+        cfx__text_add(out, digits, (size_t)n);
+        put_zeros(out, point - n);
+        if (dot)
+            cfx__text_puts(out, ".0");
+    } else {
+        cfx__text_add(out, digits, (size_t)point);
+        cfx__text_putc(out, '.');
+        cfx__text_add(out, digits + point, (size_t)(n - point));
+    }
+}
+
+void cfx__repr_float(cfx__text *out, double f) { put_float(out, f, true); }
+
+static void repr_complex(cfx__text *out, const cfx_complex *c) {
+    if (c->re == 0 && !signbit(c->re)) {
+        put_float(out, c->im, false);
+        cfx__text_putc(out, 'j');
+        return;
+    }
+    cfx__text_putc(out, '(');
+    put_float(out, c->re, false);
+    if (isnan(c->im) || !signbit(c->im))
+        cfx__text_putc(out, '+');
+    put_float(out, c->im, false);
+    cfx__text_puts(out, "j)");
+}
+
+/* ---- strings --------------------------------------------------------------------------------- */
+
+/* Decodes one UTF-8 character. Returns its length, or 0 when the bytes are none. */
+static size_t utf8_decode(const unsigned char *p, size_t left, uint32_t *code) {
+    size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
+    if (n == 0 || n > left)
+        return 0;
+    uint32_t c = n == 1 ? p[0] : p[0] & (0x7fu >> n);
+    for (size_t i = 1; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (p[i] & 0x3f);
+    }
+    if ((n == 3 && c < 0x800) || (n == 4 && (c < 0x10000 || c > 0x10ffff)))
+        return 0;
+    *code = c;
+    return n;
+}
+
+/* The characters beyond ASCII that str.isprintable() denies: controls, spaces, format marks,
+ * surrogates and private use. In order. */
+static const struct range {
+    uint32_t first, last;
+} unprintable[] = {
+    {0x7f, 0xa0},       {0xad, 0xad},       {0x600, 0x605},     {0x61c, 0x61c},
+    {0x6dd, 0x6dd},     {0x70f, 0x70f},     {0x1680, 0x1680},   {0x180e, 0x180e},
+    {0x2000, 0x200f},   {0x2028, 0x202f},   {0x205f, 0x206f},   {0x3000, 0x3000},
+    {0xd800, 0xf8ff},   {0xfeff, 0xfeff},   {0xfff0, 0xfffb},   {0xfffe, 0xffff},
+    {0x110bd, 0x110bd}, {0xe0000, 0xe00ff}, {0xf0000, 0x10ffff}};
+
+static bool is_printable(uint32_t c) {
+    if (c < 0x7f)
+        return c >= 0x20;
+    for (int i = 0; i < COUNT(unprintable) && unprintable[i].first <= c; i++)
+        if (c <= unprintable[i].last)
+            return false;
+    return true;
+}
+
+static void put_escape(cfx__text *out, uint32_t c) {
+    if (c == '\n' || c == '\r' || c == '\t')
+        cfx__text_puts(out, c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t");
+    else if (c < 0x100)
+        cfx__text_printf(out, "\\x%02x", c);
+    else
+        cfx__text_printf(out, c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
+}
+
+void cfx__repr_string(cfx__text *out, const char *text, size_t len) {
+    const unsigned char *p = (const unsigned char *)text;
+    bool single = memchr(p, '\'', len), both = single && memchr(p, '"', len);
+    char quote = single && !both ? '"' : '\'';
+    cfx__text_putc(out, quote);
+    for (size_t i = 0; i < len;) {
+        uint32_t c = p[i];
+        size_t n = utf8_decode(p + i, len - i, &c);
+        if (c == (uint32_t)quote || c == '\\')
+            cfx__text_putc(out, '\\');
+        if (n && is_printable(c))
+            cfx__text_add(out, text + i, n);
+        else
+            put_escape(out, c);
+        i += n ? n : 1;
+    }
+    cfx__text_putc(out, quote);
+}
+
+/* ---- devices and dtypes ---------------------------------------------------------------------- */
+
+static const char *const device_names[] = {[CFX_CPU] = "cpu", [CFX_CUDA] = "cuda", [CFX_META] = "meta"};
+
+static const char *device_name(cfx_device d) {
+    return d.type >= 0 && d.type < COUNT(device_names) ? device_names[d.type] : "?";
+}
+
+void cfx__device_str(cfx__text *out, cfx_device d) {
+    cfx__text_puts(out, device_name(d));
+    if (d.index >= 0)
+        cfx__text_printf(out, ":%d", d.index);
+}
+
+bool cfx__device_parse(const char *text, cfx_device *out) {
+    for (int i = 0; i < COUNT(device_names); i++) {
+        size_t n = strlen(device_names[i]);
+        if (strncmp(text, device_names[i], n))
+            continue;
+        *out = (cfx_device){(int16_t)i, -1};
+        if (!text[n])
+            return true;
+        if (text[n] != ':' || text[n + 1] < '0' || text[n + 1] > '9')
+            return false;
+        char *end;
+        long index = strtol(text + n + 1, &end, 10);
+        out->index = (int16_t)index;
+        return !*end && index <= INT8_MAX;
+    }
+    return false;
+}
+
+static const struct dtype_info {
+    const char *name, *brief;
+    int size;
+} dtypes[CFX_DTYPE_COUNT] = {
+#define DTYPE_INFO(tag, text, brief, size) [CFX_##tag] = {text, brief, size},
+    CFX_DTYPES(DTYPE_INFO)
+#undef DTYPE_INFO
+};
+
+static bool dtype_known(cfx_dtype d) { return (unsigned)d < CFX_DTYPE_COUNT; }
+
+const char *cfx_dtype_name(cfx_dtype d) { return dtype_known(d) ? dtypes[d].name : "?"; }
+
+const char *cfx_dtype_brief(cfx_dtype d) { return dtype_known(d) ? dtypes[d].brief : "?"; }
+
+int cfx_dtype_size(cfx_dtype d) { return dtype_known(d) ? dtypes[d].size : 0; }
+
+bool cfx_dtype_parse(const char *text, cfx_dtype *out) {
+    static const struct {
+        const char *name;
+        cfx_dtype dtype;
+    } aliases[] = {{"float", CFX_F32},  {"double", CFX_F64}, {"half", CFX_F16},
+                   {"long", CFX_I64},   {"int", CFX_I32},    {"short", CFX_I16},
+                   {"cfloat", CFX_C64}, {"cdouble", CFX_C128}};
+    if (!text)
+        return false;
+    if (!strncmp(text, "torch.", 6))
+        text += 6;
+    for (int i = 0; i < CFX_DTYPE_COUNT; i++)
+        if (!strcasecmp(text, dtypes[i].name) || !strcasecmp(text, dtypes[i].brief)) {
+            *out = (cfx_dtype)i;
+            return true;
+        }
+    for (int i = 0; i < COUNT(aliases); i++)
+        if (!strcmp(text, aliases[i].name)) {
+            *out = aliases[i].dtype;
+            return true;
+        }
+    return false;
+}
+
+static const char *layout_name(int64_t l) { return l == CFX_STRIDED ? "strided" : "sparse_coo"; }
+
+static const char *memory_format_name(int64_t m) {
+    static const char *const names[] = {[CFX_CONTIGUOUS] = "contiguous_format",
+                                        [CFX_PRESERVE] = "preserve_format",
+                                        [CFX_CHANNELS_LAST] = "channels_last",
+                                        [CFX_CHANNELS_LAST_3D] = "channels_last_3d"};
+    return m >= 0 && m < COUNT(names) ? names[m] : "?";
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static void repr_items(cfx__text *out, const cfx_list *l, cfx__print_fn *other) {
+    for (int64_t i = 0; i < l->len; i++) {
+        if (i)
+            cfx__text_puts(out, ", ");
+        cfx__repr_with(out, l->items[i], other);
+    }
+}
+
+static void repr_dict(cfx__text *out, const cfx_dict *d, cfx__print_fn *other) {
+    cfx__text_putc(out, '{');
+    for (int64_t i = 0; i < d->len; i++) {
+        if (i)
+            cfx__text_puts(out, ", ");
+        cfx__repr_with(out, d->entries[i].key, other);
+        cfx__text_puts(out, ": ");
+        cfx__repr_with(out, d->entries[i].value, other);
+    }
+    cfx__text_putc(out, '}');
+}
+
+static void repr_slice(cfx__text *out, const cfx_slice *s, cfx__print_fn *other) {
+    cfx__text_puts(out, "slice(");
+    cfx__repr_with(out, s->start, other);
+    cfx__text_puts(out, ", ");
+    cfx__repr_with(out, s->stop, other);
+    cfx__text_puts(out, ", ");
+    cfx__repr_with(out, s->step, other);
+    cfx__text_putc(out, ')');
+}
+
+static void repr_device(cfx__text *out, cfx_device d) {
+    cfx__text_printf(out, "device(type='%s'", device_name(d));
+    if (d.index >= 0)
+        cfx__text_printf(out, ", index=%d", d.index);
+    cfx__text_putc(out, ')');
+}
+
+static void repr_other(cfx__text *out, cfx_value v, cfx__print_fn *other) {
+    if (other)
+        other(out, v);
+    else
+        cfx__text_puts(out, v.tag == CFX_TAG_TENSOR ? "<tensor>"
+                            : v.tag == CFX_TAG_NODE ? "<node>"
+                                                    : "<op>");
+}
+
+void cfx__repr_with(cfx__text *out, cfx_value v, cfx__print_fn *other) {
+    switch ((cfx_tag)v.tag) {
+    case CFX_TAG_NONE: cfx__text_puts(out, "None"); break;
+    case CFX_TAG_BOOL: cfx__text_puts(out, v.b ? "True" : "False"); break;
+    case CFX_TAG_INT: cfx__text_printf(out, "%lld", (long long)v.i); break;
+    case CFX_TAG_FLOAT: cfx__repr_float(out, v.f); break;
+    case CFX_TAG_DTYPE: cfx__text_printf(out, "torch.%s", cfx_dtype_name((cfx_dtype)v.i)); break;
+    case CFX_TAG_DEVICE: repr_device(out, v.device); break;
+    case CFX_TAG_LAYOUT: cfx__text_printf(out, "torch.%s", layout_name(v.i)); break;
+    case CFX_TAG_MEMORY_FORMAT:
+        cfx__text_printf(out, "torch.%s", memory_format_name(v.i));
+        break;
+    case CFX_TAG_ELLIPSIS: cfx__text_puts(out, "Ellipsis"); break;
+    case CFX_TAG_STR: cfx__repr_string(out, v.str->text, v.str->len); break;
+    case CFX_TAG_COMPLEX: repr_complex(out, v.complex_); break;
+    case CFX_TAG_SLICE: repr_slice(out, v.slice, other); break;
+    case CFX_TAG_SYM: cfx__sym_print(out, v.sym); break;
+    case CFX_TAG_OP:
+    case CFX_TAG_NODE:
+    case CFX_TAG_TENSOR: repr_other(out, v, other); break;
+    case CFX_TAG_LIST:
+        cfx__text_putc(out, '[');
+        repr_items(out, v.list, other);
+        cfx__text_putc(out, ']');
+        break;
+    case CFX_TAG_TUPLE:
+        cfx__text_putc(out, '(');
+        repr_items(out, v.list, other);
+        cfx__text_puts(out, v.list->len == 1 ? ",)" : ")");
+        break;
+    case CFX_TAG_DICT: repr_dict(out, v.dict, other); break;
+    case CFX_TAG_KEYWORD:
+        cfx__text_printf(out, "%s=", v.keyword->name->text);
+        cfx__repr_with(out, v.keyword->value, other);
+        break;
+    case CFX_TAG_BAD: cfx__text_puts(out, "<bad>"); break;
+    }
+}
+
+void cfx__repr(cfx__text *out, cfx_value v) { cfx__repr_with(out, v, cfx__print_other); }
+
+const char *cfx_value_repr(cfx_value v) {
+    cfx__text out = {0};
+    cfx__repr(&out, v);
+    return cfx__text_take(&out);
+}
+
+const char *cfx_value_str(cfx_value v) {
+    cfx__text out = {0};
+    if (v.tag == CFX_TAG_STR)
+        cfx__text_add(&out, v.str->text, v.str->len);
+    else if (v.tag == CFX_TAG_DEVICE)
+        cfx__device_str(&out, v.device);
+    else
+        cfx__repr(&out, v);
+    return cfx__text_take(&out);
+}
+
+/* ---- types ----------------------------------------------------------------------------------- */
+
+const char *cfx__python_type(cfx_value v) {
+    static const char *const names[] = {
+        [CFX_TAG_NONE] = "NoneType",       [CFX_TAG_BOOL] = "bool",
+        [CFX_TAG_INT] = "int",             [CFX_TAG_FLOAT] = "float",
+        [CFX_TAG_DTYPE] = "torch.dtype",   [CFX_TAG_DEVICE] = "torch.device",
+        [CFX_TAG_LAYOUT] = "torch.layout", [CFX_TAG_MEMORY_FORMAT] = "torch.memory_format",
+        [CFX_TAG_ELLIPSIS] = "ellipsis",   [CFX_TAG_OP] = "OpOverload",
+        [CFX_TAG_NODE] = "Node",           [CFX_TAG_STR] = "str",
+        [CFX_TAG_COMPLEX] = "complex",     [CFX_TAG_SLICE] = "slice",
+        [CFX_TAG_SYM] = "SymInt",          [CFX_TAG_TENSOR] = "Tensor",
+        [CFX_TAG_LIST] = "list",           [CFX_TAG_TUPLE] = "tuple",
+        [CFX_TAG_DICT] = "dict",           [CFX_TAG_KEYWORD] = "keyword",
+        [CFX_TAG_BAD] = "bad"};
+    return v.tag < (uint32_t)COUNT(names) ? names[v.tag] : "?";
+}
+
+static void put_type(cfx__text *out, cfx_value v);
+
+/* List[T] where all items are of one type, List[Any] where not; an empty list tells nothing. */
+static void put_list_type(cfx__text *out, const cfx_list *l) {
+    if (!l->len) {
+        cfx__text_puts(out, "list");
+        return;
+    }
+    cfx__text first = {0}, next = {0};
+    put_type(&first, l->items[0]);
+    bool same = true;
+    for (int64_t i = 1; same && i < l->len; i++) {
+        next.len = 0;
+        put_type(&next, l->items[i]);
+        same = !strcmp(first.data, next.data);
+    }
+    cfx__text_printf(out, "List[%s]", same ? first.data : "Any");
+    cfx__text_release(&first);
+    cfx__text_release(&next);
+}
+
+static void put_type(cfx__text *out, cfx_value v) {
+    if (v.tag == CFX_TAG_LIST) {
+        put_list_type(out, v.list);
+    } else if (v.tag == CFX_TAG_TUPLE && v.list->len) {
+        cfx__text_puts(out, "Tuple[");
+        for (int64_t i = 0; i < v.list->len; i++) {
+            if (i)
+                cfx__text_puts(out, ", ");
+            put_type(out, v.list->items[i]);
+        }
+        cfx__text_putc(out, ']');
+    } else if (v.tag == CFX_TAG_DICT && v.dict->len) {
+        cfx__text_puts(out, "Dict[");
+        put_type(out, v.dict->entries[0].key);
+        cfx__text_puts(out, ", ");
+        put_type(out, v.dict->entries[0].value);
+        cfx__text_putc(out, ']');
+    } else if (v.tag == CFX_TAG_DEVICE) {
+        cfx__text_puts(out, "Device");
+    } else {
+        const char *name = cfx__python_type(v);
+        cfx__text_puts(out, strncmp(name, "torch.", 6) ? name : name + 6);
+    }
+}
+
+const char *cfx_value_type_name(cfx_value v) {
+    cfx__text out = {0};
+    put_type(&out, v);
+    return cfx__text_take(&out);
+}
