@@ -18,7 +18,8 @@ static void *make(void) { return cfx__obj_new(&counted, sizeof(cfx_obj)); }
 TEST(a_scope_frees_what_it_made) {
     CFX_SCOPE {
         make();
-        CFX_SCOPE make();
+        CFX_SCOPE
+        make();
         CHECK_INT(freed, 1);
     }
     CHECK_INT(freed, 2);
@@ -26,7 +27,8 @@ TEST(a_scope_frees_what_it_made) {
 
 TEST(a_kept_object_outlives_its_scope) {
     cfx_obj *kept = NULL;
-    CFX_SCOPE kept = cfx_keep((cfx_obj *)make());
+    CFX_SCOPE
+    kept = cfx_keep((cfx_obj *)make());
     CHECK_INT(freed, 0);
     CHECK_INT(kept->refs, 1);
     cfx_drop(kept);
