@@ -24,6 +24,12 @@ int main() {
     CFX_SCOPE {
         cfx_tensor *x = cfx_keep(cfx_tensor_from_value(cfx_list(1, 2, 3)));
         check(std::strcmp(cfx_str(x), "tensor([1, 2, 3])") == 0, "a tensor");
+        check(std::strcmp(cfx_str(cfx_add(cfx_relu(x), 2, CFX_KW(alpha, 10))),
+                          "tensor([21, 22, 23])") == 0, "operators");
+        check(std::strcmp(cfx_str(cfx_py("operator.mul", x, x)), "tensor([1, 4, 9])") == 0,
+              "a call by name");
+        cfx_add_(x, 1);
+        check(cfx_tensor_get(x, 0) == 2, "in place");
         cfx_drop(x);
     }
     return cfx_finish(stdout) | (failures ? 1 : 0);

@@ -27,6 +27,14 @@ void test_register(test *t) {
     *p = t;
 }
 
+#ifdef CFX_SANITIZE
+/* Absurd sizes are refused as malloc refuses them, which is what the tests want to see. */
+const char *__asan_default_options(void);
+const char *__ubsan_default_options(void);
+const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
+const char *__ubsan_default_options(void) { return "print_stacktrace=1"; }
+#endif
+
 /* ---- checks, in the child ----------------------------------------------------------------- */
 
 void test_fail(cfx_where at, const char *fmt, ...) {
