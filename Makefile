@@ -36,4 +36,5 @@ install: build
 clean:
 	@rm -rf build
 
+.NOTPARALLEL:
 .PHONY: all setup configure build demo test asan lint bench install clean

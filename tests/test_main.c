@@ -18,7 +18,8 @@
 enum { MAX_JOBS = 64, SHOWN = 20, MAX_OUTPUT = 1 << 16 };
 
 static test *first;
-static int failures; /* of the test in this child */
+static int failures;   /* of the test in this child */
+static bool completed; /* the test in this child came to its end */
 
 void test_register(test *t) {
     test **p = &first;
@@ -98,9 +99,18 @@ bool test_check_error(const char *text, cfx_where at) {
     return held;
 }
 
+static void end_of_child(void) {
+    if (!completed) {
+        fprintf(stderr, "the test ended the process\n");
+        _exit(3);
+    }
+}
+
 static void run_here(const test *t) {
+    atexit(end_of_child);
     cfx_set_num_threads(2); /* threads are tried, but tests run side by side */
     t->run();
+    completed = true;
     const cfx_error *e = cfx_error_last();
     if (e)
         test_fail(e->at.file ? e->at : (cfx_where){t->file, 0}, "%s left an error behind: %s",
