@@ -1,5 +1,6 @@
 /* JSON over yajl's event parser. Values are built on an explicit stack: each container belongs to
  * the one below it, the lowest to the parser until it is done. */
+#define _GNU_SOURCE /* strtod_l */
 #include "json.h"
 
 #include <locale.h>
@@ -19,7 +20,7 @@ typedef struct parser {
     const char *problem; /* what is wrong beyond the grammar; static or of the scope */
 } parser;
 
-/* ---- events ------------------------------------------------------------------------------------ */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 /* Puts v where it belongs. Containers keep it: the caller's scope may go. */
 static void place(parser *p, cfx_value v) {
@@ -135,7 +136,7 @@ static const yajl_callbacks callbacks = {
     .yajl_end_array = on_end,
 };
 
-/* ---- parsing ----------------------------------------------------------------------------------- */
+/* ---- parsing --------------------------------------------------------------------------------- */
 
 static void report(yajl_handle y, const parser *p, const char *text, size_t len, const char *what) {
     size_t at = yajl_get_bytes_consumed(y);
@@ -179,7 +180,7 @@ cfx_value cfx__json_parse(const char *text, size_t len, const char *what) {
     return p.root;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 void cfx__json_string(cfx__text *out, const char *text, size_t len) {
     cfx__text_putc(out, '"');

@@ -16,7 +16,7 @@ static const char *const names[CFX_DTYPE_COUNT] = {
     [CFX_C64] = "C64", [CFX_BOOL] = "BOOL", [CFX_BF16] = "BF16",
 };
 
-/* ---- reading ----------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 typedef struct entry {
     const cfx_string *name;
@@ -196,7 +196,7 @@ cfx_dict *cfx_safetensors_read(const char *path) {
     return ok ? tensors : NULL;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* Data is laid out from wide elements to narrow ones, so that each is aligned without gaps (which
  * the format does not allow); the header keeps the order of the dict. `order` gets the tensors as

@@ -12,7 +12,7 @@ static void fail(const char *what, const char *path, const char *why) {
     cfx_fail(CFX_FILE_ERROR, (cfx_where){0}, "cannot %s '%s': %s", what, path, why);
 }
 
-/* ---- reading ----------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void mapping_free(void *p) {
     cfx__mapping *m = p;
@@ -56,7 +56,7 @@ cfx__mapping *cfx__mapping_open(const char *path) {
     return m;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static char *copy(const char *text) {
     size_t len = strlen(text) + 1;

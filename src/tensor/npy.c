@@ -16,7 +16,7 @@ static const char *const descrs[CFX_DTYPE_COUNT] = {
     [CFX_C64] = "c8", [CFX_C128] = "c16", [CFX_BOOL] = "b1",
 };
 
-/* ---- the header -------------------------------------------------------------------------------- */
+/* ---- the header ------------------------------------------------------------------------------ */
 
 /* A cursor over the header. Once `wrong` is set nothing moves any more. */
 typedef struct reader {
@@ -145,7 +145,7 @@ static void read_header(reader *r) {
         bad(r, "its header lacks one of descr, fortran_order and shape");
 }
 
-/* ---- reading ----------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Finds the header and leaves r at its start; returns where the data begins. */
 static size_t find_header(reader *r, const cfx__mapping *m) {
@@ -219,7 +219,7 @@ cfx_tensor *cfx_npy_read(const char *path) {
     return cfx_scope_return(mark, t);
 }
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* The header with numpy's own padding, so that numpy writes the same bytes. */
 static void put_header(cfx__text *out, const cfx_tensor *t) {

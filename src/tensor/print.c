@@ -37,7 +37,7 @@ static number element(const cfx_tensor *t, int64_t at) {
     return n;
 }
 
-/* ---- the elements that are shown --------------------------------------------------------------- */
+/* ---- the elements that are shown ------------------------------------------------------------- */
 
 /* Where the dots stand along a dimension: indices [head, tail) are left out. */
 static void shown(const printer *p, int dim, int64_t *head, int64_t *tail) {
@@ -85,7 +85,7 @@ static void survey_both(const printer *p, number n, void *into) {
     survey_one(&s[1], n.im);
 }
 
-/* ---- one number -------------------------------------------------------------------------------- */
+/* ---- one number ------------------------------------------------------------------------------ */
 
 /* Writes a float as Python formats it: as C does, except that a NaN has no sign. The decimal point
  * is '.', whatever the locale of the program. */
@@ -161,7 +161,7 @@ static void put_number(printer *p, const format *f, number n) {
     }
 }
 
-/* ---- brackets ---------------------------------------------------------------------------------- */
+/* ---- brackets -------------------------------------------------------------------------------- */
 
 static void put_vector(printer *p, int dim, int64_t base, int indent, const format *f) {
     int length = f->width + 2 + (cfx__is_complex(p->t->dtype) ? f[1].width + 1 : 0);
@@ -229,7 +229,7 @@ static void put_data(printer *p, int indent) {
     put_dim(p, 0, 0, indent, f);
 }
 
-/* ---- what follows the numbers ------------------------------------------------------------------ */
+/* ---- what follows the numbers ---------------------------------------------------------------- */
 
 /* Each fact goes on the line where the numbers end, or on a new one where it would not fit. */
 typedef struct tail {

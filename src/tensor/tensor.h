@@ -219,8 +219,9 @@ void cfx__random_geometric(cfx__generator *g, cfx_tensor *t, double p);
 void cfx__random_bernoulli(cfx__generator *g, cfx_tensor *t, double p);
 /* One probability an element; p has the shape of t. */
 void cfx__random_bernoulli_each(cfx__generator *g, cfx_tensor *t, const cfx_tensor *p);
-/* Integers of [from, to), and those of random_() without bounds. */
+/* Integers of [from, to), from `from` on, and those of random_() without bounds. */
 void cfx__random_from_to(cfx__generator *g, cfx_tensor *t, int64_t from, int64_t to);
+void cfx__random_from(cfx__generator *g, cfx_tensor *t, int64_t from); /* to the type's largest */
 void cfx__random_integers(cfx__generator *g, cfx_tensor *t);
 /* A permutation of 0..n-1 for a tensor of n elements. */
 void cfx__random_permutation(cfx__generator *g, cfx_tensor *t);

@@ -110,8 +110,11 @@ bool cfx__bind_takes(const cfx__arg *arg, cfx_value v, unsigned mode) {
 /* ---- names ----------------------------------------------------------------------------------- */
 
 bool cfx__arg_named(const cfx__arg *arg, const char *name) {
-    static const char *const others[][2] = {
-        {"self", "input"}, {"dim", "axis"}, {"keepdim", "keepdims"}, {"other", "x2"}, {"self", "x"}};
+    static const char *const others[][2] = {{"self", "input"},
+                                            {"self", "x"},
+                                            {"other", "x2"},
+                                            {"dim", "axis"},
+                                            {"keepdim", "keepdims"}};
     if (!strcmp(arg->name, name))
         return true;
     for (int i = 0; i < COUNT(others); i++)
@@ -194,7 +197,8 @@ static bool fail_type(const cfx__schema *s, cfx_where at, int i, cfx_value v) {
 static bool fail_count(const cfx__schema *s, cfx_where at, int given) {
     size_t mark = cfx_scope_open();
     cfx_fail(CFX_RUNTIME_ERROR, at,
-             "%s::%s() expected at most %d argument(s) but received %d argument(s). Declaration: %s",
+             "%s::%s() expected at most %d argument(s) but received %d argument(s). "
+             "Declaration: %s",
              s->ns, s->name, s->nargs, given, cfx__schema_print(s));
     cfx_scope_close(mark);
     return false;
@@ -212,11 +216,12 @@ static bool fail_keyword(const cfx__schema *s, cfx_where at, const char *name, b
     size_t mark = cfx_scope_open();
     if (known)
         cfx_fail(CFX_RUNTIME_ERROR, at,
-                 "Argument '%s' specified both as positional and keyword argument. Schema: %s", name,
-                 cfx__schema_print(s));
+                 "Argument '%s' specified both as positional and keyword argument. Schema: %s",
+                 name, cfx__schema_print(s));
     else
-        cfx_fail(CFX_RUNTIME_ERROR, at, "Unknown keyword argument '%s' for operator '%s::%s'. Schema: %s",
-                 name, s->ns, s->name, cfx__schema_print(s));
+        cfx_fail(CFX_RUNTIME_ERROR, at,
+                 "Unknown keyword argument '%s' for operator '%s::%s'. Schema: %s", name, s->ns,
+                 s->name, cfx__schema_print(s));
     cfx_scope_close(mark);
     return false;
 }

@@ -70,14 +70,29 @@ static const char *default_text(const cfx__arg *arg) {
 
 static bool is_out(const cfx__arg *arg) { return arg->keyword_only && arg->writes; }
 
+/* The next argument from i on that both a function and its out= form have: neither an out nor an
+ * option of a factory. */
+static int next_input(const cfx__schema *s, int i) {
+    for (; i < s->nargs; i++) {
+        const cfx__arg *a = &s->args[i];
+        bool option = a->type == CFX__T_DTYPE || a->type == CFX__T_LAYOUT ||
+                      a->type == CFX__T_DEVICE || !strcmp(a->name, "pin_memory");
+        if (!is_out(a) && !(a->keyword_only && option))
+            break;
+    }
+    return i;
+}
+
 static bool same_inputs(const cfx__schema *a, const cfx__schema *b) {
-    if (a->npositional != b->npositional)
-        return false;
-    for (int i = 0; i < a->npositional; i++)
-        if (strcmp(a->args[i].name, b->args[i].name) || a->args[i].type != b->args[i].type ||
-            a->args[i].list != b->args[i].list)
+    int i = next_input(a, 0), k = next_input(b, 0);
+    while (i < a->nargs && k < b->nargs) {
+        const cfx__arg *x = &a->args[i], *y = &b->args[k];
+        if (strcmp(x->name, y->name) || x->type != y->type || x->list != y->list)
             return false;
-    return true;
+        i = next_input(a, i + 1);
+        k = next_input(b, k + 1);
+    }
+    return i == a->nargs && k == b->nargs;
 }
 
 static const cfx__arg *first_out(const cfx__schema *s) {
@@ -212,7 +227,9 @@ static void put_given(cfx__text *out, const call *c) {
 }
 
 static bool is_named(const param *p, const char *name) {
-    return !strcmp(p->name, name) || (p->arg && strcmp(p->name, "out") && cfx__arg_named(p->arg, name));
+    if (!strcmp(p->name, name))
+        return true;
+    return p->arg && strcmp(p->name, "out") && cfx__arg_named(p->arg, name);
 }
 
 static const given *find_given(const call *c, const param *p) {

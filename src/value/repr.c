@@ -4,6 +4,7 @@
  * operators belong to other rooms and print through the printer that is handed down. */
 #include "value.h"
 
+#include <float.h>
 #include <math.h>
 #include <strings.h>
 
@@ -14,12 +15,12 @@ enum { MAX_DIGITS = 17 };
 /* The shortest digits that read back as f (finite, > 0). Returns their number; *point is the power
  * of ten before which the decimal point stands: f = 0.digits * 10^point.
  *
- * 15 digits always survive a double, so when they read back no shorter text is missed: it is the
- * same one with zeros at the end. The digits are picked out by class, so that a locale's decimal
+ * 15 digits always survive a normal double, so when they read back no shorter text is missed: it is
+ * the same one with zeros at the end. Below the normal ones all lengths are tried. The digits are picked out by class, so that a locale's decimal
  * comma does no harm. */
 static int shortest_digits(double f, char *digits, int *point) {
     char text[40];
-    for (int precision = 15; precision <= MAX_DIGITS; precision++) {
+    for (int precision = f < DBL_MIN ? 1 : 15; precision <= MAX_DIGITS; precision++) {
         snprintf(text, sizeof text, "%.*e", precision - 1, f);
         if (strtod(text, NULL) == f)
             break;
@@ -101,8 +102,9 @@ static void repr_complex(cfx__text *out, const cfx_complex *c) {
 
 /* Decodes one UTF-8 character. Returns its length, or 0 when the bytes are none. */
 static size_t utf8_decode(const unsigned char *p, size_t left, uint32_t *code) {
-    size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
-    if (n == 0 || n > left)
+    size_t n = p[0] < 0x80 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    bool no_start = (p[0] >= 0x80 && p[0] < 0xc2) || p[0] > 0xf4;
+    if (no_start || n > left)
         return 0;
     uint32_t c = n == 1 ? p[0] : p[0] & (0x7fu >> n);
     for (size_t i = 1; i < n; i++) {
@@ -166,7 +168,8 @@ void cfx__repr_string(cfx__text *out, const char *text, size_t len) {
 
 /* ---- devices and dtypes ---------------------------------------------------------------------- */
 
-static const char *const device_names[] = {[CFX_CPU] = "cpu", [CFX_CUDA] = "cuda", [CFX_META] = "meta"};
+static const char *const device_names[] = {
+    [CFX_CPU] = "cpu", [CFX_CUDA] = "cuda", [CFX_META] = "meta"};
 
 static const char *device_name(cfx_device d) {
     return d.type >= 0 && d.type < COUNT(device_names) ? device_names[d.type] : "?";

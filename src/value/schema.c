@@ -146,6 +146,19 @@ static const struct type_row *parse_base(parser *r) {
     return find_type(start, len);
 }
 
+/* The n of T[n]; lists of more than a few stand for nothing and are not expanded. */
+static int parse_len(parser *r) {
+    int n = 0;
+    for (; isdigit((unsigned char)*r->p); r->p++) {
+        n = n * 10 + (*r->p - '0');
+        if (n > 1024) {
+            fail(r, "the length of the list is out of range");
+            return 0;
+        }
+    }
+    return n;
+}
+
 /* T, then any of: alias in parentheses, [] or [n], ?. What is optional is the thing before it. */
 static void parse_type(parser *r, cfx__arg *arg) {
     skip_blanks(r);
@@ -165,7 +178,7 @@ static void parse_type(parser *r, cfx__arg *arg) {
             arg->optional = false;
             arg->list = true;
             r->p++;
-            arg->list_len = isdigit((unsigned char)*r->p) ? (int)strtol(r->p, (char **)&r->p, 10) : 0;
+            arg->list_len = parse_len(r);
             need(r, "]");
         } else {
             break;
@@ -475,6 +488,28 @@ static void put_default(cfx__text *out, cfx_value v) {
     }
 }
 
+/* Several equal ints print as one, int[2] padding=0, but SymInts do not: that is PyTorch's way. */
+static bool prints_as_one(const cfx__arg *arg) {
+    cfx_value v = arg->fallback;
+    if (v.tag != CFX_TAG_LIST || arg->type != CFX__T_INT || arg->sym || v.list->len < 2)
+        return false;
+    for (int64_t i = 1; i < v.list->len; i++)
+        if (!cfx_equal_values(v.list->items[0], v.list->items[i]))
+            return false;
+    return true;
+}
+
+/* The default as a value that prints as PyTorch prints it: it reads the 1 of float? x=1 as an int,
+ * which here is a float as any other. */
+static cfx_value printed_default(const cfx__arg *arg) {
+    cfx_value v = arg->fallback;
+    if (prints_as_one(arg))
+        return v.list->items[0];
+    if (v.tag == CFX_TAG_FLOAT && arg->optional && v.f == (double)cfx_integer(v))
+        return cfx_int(cfx_integer(v));
+    return v;
+}
+
 static void put_args(cfx__text *out, const cfx__arg *args, int n, bool variadic) {
     for (int i = 0; i < n; i++) {
         const cfx__arg *a = &args[i];
@@ -487,7 +522,7 @@ static void put_args(cfx__text *out, const cfx__arg *args, int n, bool variadic)
             cfx__text_printf(out, " %s", a->name);
         if (a->has_default) {
             cfx__text_putc(out, '=');
-            put_default(out, a->fallback);
+            put_default(out, printed_default(a));
         }
     }
     if (variadic)

@@ -401,6 +401,8 @@ static sym *sym_floordiv(sym *a, sym *b) {
 static sym *sym_mod(sym *a, sym *b) {
     if (cfx__sym_equal(a, b) || (a->op == CFX__SYM_INT && a->hint == 0))
         return constant(0);
+    if (a->op == CFX__SYM_INT && b->op == CFX__SYM_INT)
+        return constant(floor_mod(a->hint, b->hint));
     sum terms = {0};
     term by = {.coef = 1};
     sum_split(&terms, a, 1);
@@ -481,7 +483,14 @@ cfx_value cfx__sym_binary(cfx__sym_op op, cfx_value va, cfx_value vb) {
 
 /* How tightly an expression holds together when printed, in sympy's numbers; PyTorch gives its
  * floor division and Mod less than a sum has, so they stand in parentheses inside one. */
-enum { HOLDS_FLOORDIV = 35, HOLDS_ADD = 40, HOLDS_MUL = 50, HOLDS_POW = 60, HOLDS_CALL = 70, HOLDS_ATOM = 1000 };
+enum {
+    HOLDS_FLOORDIV = 35,
+    HOLDS_ADD = 40,
+    HOLDS_MUL = 50,
+    HOLDS_POW = 60,
+    HOLDS_CALL = 70,
+    HOLDS_ATOM = 1000
+};
 
 static int holds(const sym *s) {
     switch (s->op) {

@@ -1,0 +1,82 @@
+#include "test.h"
+
+#include "value.h"
+
+static cfx_value s77(void) { return cfx__sym_name("s77", true, 10); }
+static cfx_value s27(void) { return cfx__sym_name("s27", true, 3); }
+static cfx_value add(cfx_value a, cfx_value b) { return cfx__sym_binary(CFX__SYM_ADD, a, b); }
+static cfx_value mul(cfx_value a, cfx_value b) { return cfx__sym_binary(CFX__SYM_MUL, a, b); }
+static cfx_value over(cfx_value a, cfx_value b) { return cfx__sym_binary(CFX__SYM_FLOORDIV, a, b); }
+static cfx_value mod(cfx_value a, cfx_value b) { return cfx__sym_binary(CFX__SYM_MOD, a, b); }
+static cfx_value max(cfx_value a, cfx_value b) { return cfx__sym_binary(CFX__SYM_MAX, a, b); }
+static cfx_value num(int64_t i) { return cfx_int(i); }
+
+TEST(sym_prints_as_sympy) {
+    CHECK_STR(cfx_repr(s77()), "s77");
+    CHECK_STR(cfx_repr(add(num(1), s77())), "s77 + 1");
+    CHECK_STR(cfx_repr(add(s77(), num(-1))), "s77 - 1");
+    CHECK_STR(cfx_repr(add(num(1), mul(num(-1), s77()))), "1 - s77");
+    CHECK_STR(cfx_repr(mul(s77(), num(2))), "2*s77");
+    CHECK_STR(cfx_repr(mul(s77(), num(-1))), "-s77");
+    CHECK_STR(cfx_repr(mul(s77(), s27())), "s27*s77");
+    CHECK_STR(cfx_repr(mul(s77(), s77())), "s77**2");
+    CHECK_STR(cfx_repr(mul(add(s77(), num(1)), s27())), "s27*(s77 + 1)");
+    CHECK_STR(cfx_repr(mul(num(2), add(s77(), num(1)))), "2*s77 + 2");
+    CHECK_STR(cfx_repr(add(s77(), mul(s77(), s27()))), "s27*s77 + s77");
+    CHECK_STR(cfx_repr(add(mul(s77(), s77()), s27())), "s27 + s77**2");
+    CHECK_STR(cfx_repr(over(s77(), num(2))), "(s77//2)");
+    CHECK_STR(cfx_repr(add(over(add(s77(), num(-1)), num(2)), num(1))), "(((s77 - 1)//2)) + 1");
+    CHECK_STR(cfx_repr(mul(num(4), over(s77(), num(2)))), "4*((s77//2))");
+    CHECK_STR(cfx_repr(mod(s77(), num(2))), "Mod(s77, 2)");
+    CHECK_STR(cfx_repr(max(s77(), num(1))), "Max(1, s77)");
+    CHECK_STR(cfx_repr(cfx__sym_binary(CFX__SYM_MIN, s77(), s27())), "Min(s27, s77)");
+}
+
+TEST(sym_folds) {
+    CHECK_STR(cfx_repr(add(num(2), num(3))), "5");
+    CHECK_INT(mul(s77(), num(0)).tag, CFX_TAG_INT);
+    CHECK_STR(cfx_repr(add(s77(), mul(num(-1), s77()))), "0");
+    CHECK_STR(cfx_repr(add(add(s77(), num(2)), num(-2))), "s77");
+    CHECK_STR(cfx_repr(add(s77(), s77())), "2*s77");
+    CHECK_STR(cfx_repr(over(mul(s77(), num(4)), num(2))), "2*s77");
+    CHECK_STR(cfx_repr(over(add(s77(), num(4)), num(2))), "((s77//2)) + 2");
+    CHECK_STR(cfx_repr(over(mul(s77(), num(4)), num(6))), "((2*s77)//3)");
+    CHECK_STR(cfx_repr(over(mul(s77(), s27()), s27())), "s77");
+    CHECK_STR(cfx_repr(over(over(s77(), num(2)), num(3))), "(s77//6)");
+    CHECK_STR(cfx_repr(over(s77(), s77())), "1");
+    CHECK_STR(cfx_repr(over(num(-7), num(2))), "-4");
+    CHECK_STR(cfx_repr(mod(num(-7), num(2))), "1");
+    CHECK_STR(cfx_repr(mod(mul(s77(), num(4)), num(2))), "0");
+    CHECK_STR(cfx_repr(max(max(s77(), num(1)), max(num(3), s77()))), "Max(3, s77)");
+    CHECK_STR(cfx_repr(max(s77(), s77())), "s77");
+    CHECK_STR(cfx_repr(cfx__sym_binary(CFX__SYM_POW, mul(num(2), s77()), num(3))), "8*s77**3");
+    CHECK_STR(cfx_repr(cfx__sym_binary(CFX__SYM_POW, s77(), num(0))), "1");
+}
+
+TEST(sym_hints_follow) {
+    cfx_value e = add(over(mul(s77(), s27()), num(4)), num(1)); /* 30 // 4 + 1 */
+    CHECK(e.sym->has_hint);
+    CHECK_INT(e.sym->hint, 8);
+    CHECK_INT(cfx_integer(e), 8);
+    cfx_value u = add(cfx__sym_name("u0", false, 0), s77());
+    CHECK(!u.sym->has_hint);
+}
+
+TEST(sym_equality_and_hash) {
+    cfx_value a = add(mul(num(2), s77()), s27()), b = add(s27(), add(s77(), s77()));
+    CHECK(cfx_equal_values(a, b));
+    CHECK_INT(cfx__value_hash(a), cfx__value_hash(b));
+    CHECK(!cfx_equal_values(a, s77()));
+    CHECK(!cfx_equal_values(s27(), s77()));
+}
+
+TEST(sym_errors) {
+    CHECK(cfx_is_bad(over(s77(), num(0))));
+    CHECK_STR(cfx_error_last()->message, "division by zero");
+    cfx_clear();
+    CHECK(cfx_is_bad(add(s77(), cfx_string_value("x"))));
+    CHECK(!cfx_ok());
+    cfx_clear();
+    CHECK(cfx_is_bad(add(s77(), cfx_bad())));
+    CHECK(cfx_ok());
+}
