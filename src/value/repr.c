@@ -16,8 +16,8 @@ enum { MAX_DIGITS = 17 };
  * of ten before which the decimal point stands: f = 0.digits * 10^point.
  *
  * 15 digits always survive a normal double, so when they read back no shorter text is missed: it is
- * the same one with zeros at the end. Below the normal ones all lengths are tried. The digits are picked out by class, so that a locale's decimal
- * comma does no harm. */
+ * the same one with zeros at the end. Below the normal ones all lengths are tried. The digits are
+ * picked out by class, so that a locale's decimal comma does no harm. */
 static int shortest_digits(double f, char *digits, int *point) {
     char text[40];
     for (int precision = f < DBL_MIN ? 1 : 15; precision <= MAX_DIGITS; precision++) {
@@ -30,7 +30,7 @@ static int shortest_digits(double f, char *digits, int *point) {
     for (; *p && *p != 'e'; p++)
         if (*p >= '0' && *p <= '9')
             digits[n++] = *p;
-    *point = *p ? atoi(p + 1) + 1 : n;
+    *point = *p ? (int)strtol(p + 1, NULL, 10) + 1 : n;
     while (n > 1 && digits[n - 1] == '0')
         n--;
     return n;
