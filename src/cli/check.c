@@ -1,0 +1,256 @@
+/* cfx ops check: replays recorded calls and compares with what PyTorch computed.
+ *
+ * A line of calls.jsonl is {"op", "args", "kwargs", "out"}; a tensor is {"tensor": key, "stride"},
+ * its data contiguous under that key. Every call is made twice: on real tensors, where values,
+ * dtypes, shapes and strides must agree, and on fake ones, where all but the values must. */
+#include "cli.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../pack/json.h"
+#include "../tensor/tensor.h"
+
+typedef struct {
+    cfx_dict *tensors;
+    const char *pattern;
+    bool fake; /* what decode makes */
+    int passed, failed;
+} session;
+
+/* ---- from JSON to arguments ------------------------------------------------------------------------- */
+
+static cfx_value decode(session *s, cfx_value v);
+
+static cfx_value decode_tensor(session *s, cfx_value v) {
+    cfx_value stored = cfx_dict_get(s->tensors, cfx_text(cfx_dict_get(v.dict, "tensor")));
+    if (stored.tag != CFX_TAG_TENSOR) {
+        cfx_fail(CFX_KEY_ERROR, (cfx_where){0}, "tensors.safetensors has no '%s'",
+                 cfx_text(cfx_dict_get(v.dict, "tensor")));
+        return cfx_bad();
+    }
+    cfx_tensor *data = stored.tensor;
+    cfx_value given = cfx_dict_get(v.dict, "stride");
+    int64_t stride[CFX_MAX_DIMS];
+    cfx__contiguous_strides(data->ndim, data->shape, stride);
+    for (int i = 0; given.tag == CFX_TAG_LIST && i < given.list->len && i < data->ndim; i++)
+        stride[i] = cfx_integer(given.list->items[i]);
+    cfx_tensor *t = cfx__tensor_empty((cfx_where){0}, data->dtype, s->fake, data->ndim,
+                                      data->shape, stride);
+    if (t->data)
+        cfx__copy(t, data);
+    return cfx_tensor_value(t);
+}
+
+static cfx_value decode_named(cfx_value v) {
+    cfx_value x;
+    cfx_dtype d;
+    if (!cfx_is_none(x = cfx_dict_get(v.dict, "dtype")) && cfx_dtype_parse(cfx_text(x), &d))
+        return cfx_dtype_value(d);
+    if (!cfx_is_none(x = cfx_dict_get(v.dict, "float")))
+        return cfx_float(strtod(cfx_text(x), NULL));
+    if (!cfx_is_none(x = cfx_dict_get(v.dict, "layout")))
+        return cfx_layout_value(CFX_STRIDED);
+    if (!cfx_is_none(x = cfx_dict_get(v.dict, "device")))
+        return cfx_device_value((cfx_device){CFX_CPU, -1});
+    if (!cfx_is_none(x = cfx_dict_get(v.dict, "complex")) && x.tag == CFX_TAG_LIST)
+        return cfx_complex_value(cfx_number(cfx_at(x, 0)), cfx_number(cfx_at(x, 1)));
+    if (!cfx_is_none(x = cfx_dict_get(v.dict, "memory_format"))) {
+        const char *text = cfx_text(x);
+        return cfx_memory_format_value(strstr(text, "channels_last_3d") ? CFX_CHANNELS_LAST_3D
+                                       : strstr(text, "channels_last")  ? CFX_CHANNELS_LAST
+                                       : strstr(text, "preserve")       ? CFX_PRESERVE
+                                                                        : CFX_CONTIGUOUS);
+    }
+    cfx_fail(CFX_VALUE_ERROR, (cfx_where){0}, "unknown kind of argument: %s", cfx_value_repr(v));
+    return cfx_bad();
+}
+
+static cfx_value decode(session *s, cfx_value v) {
+    if (v.tag == CFX_TAG_LIST) {
+        cfx_value list = cfx_list_value(0, NULL);
+        for (int64_t i = 0; i < v.list->len; i++)
+            cfx_list_append(list.list, decode(s, v.list->items[i]));
+        return list;
+    }
+    if (v.tag != CFX_TAG_DICT)
+        return v;
+    return cfx_is_none(cfx_dict_get(v.dict, "tensor")) ? decode_named(v) : decode_tensor(s, v);
+}
+
+/* ---- comparing ---------------------------------------------------------------------------------------- */
+
+/* How far a value may be off, as a share of the largest value of the tensor. */
+static double tolerance(cfx_dtype d) {
+    switch (d) {
+    case CFX_F64:
+    case CFX_C128: return 1e-9;
+    case CFX_F32:
+    case CFX_C64: return 1e-4;
+    case CFX_F16: return 1e-2;
+    case CFX_BF16: return 5e-2;
+    default: return 0;
+    }
+}
+
+/* Element i as two doubles. */
+static void element(const cfx_tensor *t, int64_t i, double *re, double *im) {
+    size_t mark = cfx_scope_open();
+    cfx_value v = cfx__get(t, i);
+    *re = cfx_number(v);
+    *im = v.tag == CFX_TAG_COMPLEX ? v.complex_->im : 0;
+    cfx_scope_close(mark);
+}
+
+static bool close_enough(double got, double want, double allowed) {
+    if (isnan(want) || isnan(got))
+        return isnan(want) && isnan(got);
+    return got == want || fabs(got - want) <= allowed;
+}
+
+static const char *compare_values(const cfx_tensor *got, const cfx_tensor *want) {
+    double scale = 1e-6, re, im, wre, wim;
+    for (int64_t i = 0; i < want->numel; i++) {
+        element(want, i, &wre, &wim);
+        if (isfinite(wre) && fabs(wre) > scale)
+            scale = fabs(wre);
+        if (isfinite(wim) && fabs(wim) > scale)
+            scale = fabs(wim);
+    }
+    double allowed = tolerance(want->dtype) * scale;
+    for (int64_t i = 0; i < want->numel; i++) {
+        element(got, i, &re, &im);
+        element(want, i, &wre, &wim);
+        if (!close_enough(re, wre, allowed) || !close_enough(im, wim, allowed))
+            return cfx__format("element %lld is %.9g, not %.9g (largest %.3g)", (long long)i,
+                               re == wre ? im : re, re == wre ? wim : wre, scale);
+    }
+    return NULL;
+}
+
+static const char *compare_tensors(const cfx_tensor *got, const cfx_tensor *want, bool values) {
+    if (got->dtype != want->dtype)
+        return cfx__format("dtype is %s, not %s", cfx_dtype_name(got->dtype),
+                           cfx_dtype_name(want->dtype));
+    if (!cfx__same_shape(got, want))
+        return cfx__format("shape is %s, not %s", cfx__shape_text(got->ndim, got->shape),
+                           cfx__shape_text(want->ndim, want->shape));
+    if (memcmp(got->stride, want->stride, (size_t)got->ndim * sizeof *got->stride))
+        return cfx__format("strides are %s, not %s", cfx__shape_text(got->ndim, got->stride),
+                           cfx__shape_text(want->ndim, want->stride));
+    return values ? compare_values(got, want) : NULL;
+}
+
+/* Flattens a result (a value, a tuple, a list) for comparison with the flat list in the file. */
+static void flatten(cfx_value v, cfx_list *out) {
+    if (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST)
+        for (int64_t i = 0; i < v.list->len; i++)
+            flatten(v.list->items[i], out);
+    else
+        cfx_list_append(out, v);
+}
+
+static const char *compare(cfx_value got, cfx_value want, bool values) {
+    cfx_value g = cfx_list_value(0, NULL), w = cfx_list_value(0, NULL);
+    flatten(got, g.list);
+    flatten(want, w.list);
+    if (g.list->len != w.list->len)
+        return cfx__format("%lld results, not %lld", (long long)g.list->len, (long long)w.list->len);
+    for (int64_t i = 0; i < w.list->len; i++) {
+        cfx_value a = g.list->items[i], b = w.list->items[i];
+        const char *bad = NULL;
+        if (a.tag == CFX_TAG_TENSOR && b.tag == CFX_TAG_TENSOR)
+            bad = compare_tensors(a.tensor, b.tensor, values);
+        else if (cfx_is_number(a) && cfx_is_number(b))
+            bad = !values || close_enough(cfx_number(a), cfx_number(b), 1e-4 * fabs(cfx_number(b)))
+                      ? NULL
+                      : cfx__format("it is %s, not %s", cfx_value_repr(a), cfx_value_repr(b));
+        else if (!cfx_equal_values(a, b))
+            bad = cfx__format("it is %s, not %s", cfx_value_type_name(a), cfx_value_type_name(b));
+        if (bad)
+            return w.list->len > 1 ? cfx__format("result %lld: %s", (long long)i, bad) : bad;
+    }
+    return NULL;
+}
+
+/* ---- replaying ---------------------------------------------------------------------------------------- */
+
+static const char *take_error(void) {
+    const cfx_error *e = cfx_error_last();
+    const char *text = cfx__format("%s: %s", cfx_error_kind_name(e->kind), e->message);
+    cfx_clear();
+    return text;
+}
+
+/* Whether fake tensors can say anything of the result: not when it is data, or shaped by data. */
+static bool has_fake(cfx_op *op) { return op->shape || op->view || op->decompose; }
+
+static const char *replay(session *s, cfx_op *op, cfx_value call, bool fake) {
+    s->fake = false;
+    cfx_value want = decode(s, cfx_dict_get(call.dict, "out"));
+    s->fake = fake;
+    cfx_value args = decode(s, cfx_dict_get(call.dict, "args"));
+    cfx_value kwargs = cfx_dict_get(call.dict, "kwargs");
+    cfx_dict *kw = cfx_dict_new();
+    for (int64_t i = 0; kwargs.tag == CFX_TAG_DICT && i < kwargs.dict->len; i++)
+        cfx_dict_put(kw, kwargs.dict->entries[i].key, decode(s, kwargs.dict->entries[i].value));
+    cfx_value got = cfx_bad();
+    if (cfx_ok()) {
+        bool before = cfx_set_fake_mode(fake);
+        got = cfx_op_call((cfx_where){0}, op,
+                          (cfx_args){(int)args.list->len, args.list->items, kw->len ? kw : NULL});
+        cfx_set_fake_mode(before);
+    }
+    return cfx_ok() ? compare(got, want, !fake) : take_error();
+}
+
+static void check_line(session *s, const char *line, size_t len, int number) {
+    cfx_value call = cfx__json_parse(line, len, "calls.jsonl");
+    const char *name = call.tag == CFX_TAG_DICT ? cfx_text(cfx_dict_get(call.dict, "op")) : NULL;
+    const char *bad = NULL, *how = "";
+    if (!cfx_ok())
+        bad = take_error();
+    else if (!name)
+        bad = "no \"op\" in this line";
+    if (name && !cli_glob(s->pattern, name))
+        return;
+    cfx_op *op = name ? cfx_op_find(name) : NULL;
+    if (name && !op)
+        bad = "no such operator";
+    if (!bad)
+        bad = replay(s, op, call, false);
+    if (!bad && has_fake(op)) {
+        bad = replay(s, op, call, true);
+        how = " (fake)";
+    }
+    if (bad) {
+        s->failed++;
+        printf("line %d: %s%s: %s\n", number, name ? name : "?", how, bad);
+    } else {
+        s->passed++;
+    }
+}
+
+int cli_check(const char *dir, const char *pattern) {
+    session s = {.pattern = pattern};
+    s.tensors = cfx_safetensors_read(cfx__format("%s/tensors.safetensors", dir));
+    if (!cfx_ok())
+        return cli_trouble();
+    const char *path = cfx__format("%s/calls.jsonl", dir);
+    FILE *f = fopen(path, "r");
+    if (!f) {
+        cfx_fail(CFX_FILE_ERROR, (cfx_where){0}, "%s cannot be opened", path);
+        return cli_trouble();
+    }
+    char *line = NULL;
+    size_t room = 0;
+    int number = 0;
+    for (ssize_t n; (n = getline(&line, &room, f)) >= 0;)
+        CFX_SCOPE
+        check_line(&s, line, (size_t)n, ++number);
+    free(line);
+    fclose(f);
+    printf("%d passed, %d failed\n", s.passed, s.failed);
+    return s.failed ? CLI_DIFFERS : CLI_DONE;
+}

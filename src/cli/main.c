@@ -1,0 +1,80 @@
+/* The command `cfx`: finds the subcommand and runs it. */
+#include "cli.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const cli_command *const commands[] = {&cli_ops};
+
+int cli_trouble(void) {
+    fprintf(stderr, "cfx: ");
+    if (cfx_report(stderr))
+        fprintf(stderr, "something went wrong\n");
+    return CLI_TROUBLE;
+}
+
+int cli_usage(const cli_command *command, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    fprintf(stderr, "cfx %s: ", command->name);
+    vfprintf(stderr, fmt, ap);
+    fprintf(stderr, "; see 'cfx %s --help'\n", command->name);
+    va_end(ap);
+    return CLI_TROUBLE;
+}
+
+bool cli_glob(const char *pattern, const char *text) {
+    const char *star = NULL, *resume = NULL;
+    while (*text) {
+        if (*pattern == '*') {
+            star = pattern++;
+            resume = text;
+        } else if (*pattern == '?' || *pattern == *text) {
+            pattern++;
+            text++;
+        } else if (star) {
+            pattern = star + 1;
+            text = ++resume;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return !*pattern;
+}
+
+static int help(FILE *out) {
+    fprintf(out, "cfx: PyTorch programs without Python\n\nusage: cfx COMMAND ...\n\n");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+    fprintf(out, "\n'cfx COMMAND --help' tells more of each.\n");
+    return out == stderr ? CLI_TROUBLE : CLI_DONE;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2)
+        return help(stderr);
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+        return help(stdout);
+    if (!strcmp(argv[1], "--version")) {
+        printf("cfx %s\n", CFX_VERSION);
+        return CLI_DONE;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        if (strcmp(argv[1], commands[i]->name))
+            continue;
+        for (int k = 2; k < argc; k++)
+            if (!strcmp(argv[k], "--help")) {
+                fputs(commands[i]->help, stdout);
+                return CLI_DONE;
+            }
+        int code = commands[i]->run(argc - 1, argv + 1);
+        fflush(stdout);
+        cfx_finish(stderr);
+        return code;
+    }
+    fprintf(stderr, "cfx: no command '%s'; see 'cfx --help'\n", argv[1]);
+    return CLI_TROUBLE;
+}

@@ -1,0 +1,126 @@
+/* cfx ops: the registry, listed and explained. */
+#include "cli.h"
+
+#include <string.h>
+
+static const char help[] =
+    "usage: cfx ops [NAME] [--markdown]\n"
+    "       cfx ops check DIR [--op PATTERN]\n"
+    "\n"
+    "Without NAME: lists every operator that is written down, with how it comes to its result\n"
+    "(kernel, view, decomposition). In-place (add_) and out= forms are derived from these.\n"
+    "NAME may be an overload (aten.add.Tensor, add_.Tensor), a function (add) or a Python spelling\n"
+    "(torch.add, operator.add, Tensor.add).\n"
+    "  --markdown      the list as a Markdown table\n"
+    "\n"
+    "check: replays DIR/calls.jsonl with DIR/tensors.safetensors, each call on real and on fake\n"
+    "tensors, and compares values, dtypes, shapes and strides. Prints a line for each failure and\n"
+    "'N passed, M failed' last.\n"
+    "  --op PATTERN    only operators whose name matches (aten.softmax*)\n"
+    "\n"
+    "Exit: 0 fine, 1 a check failed, 2 trouble.\n";
+
+/* "kernel", "view", "kernel decompose": the columns an operator has. */
+static const char *columns(const cfx_op *op, char *out, size_t size) {
+    snprintf(out, size, "%s%s%s%s", op->view ? "view " : "", op->kernel ? "kernel " : "",
+             op->shape ? "shape " : "", op->decompose ? "decompose " : "");
+    size_t n = strlen(out);
+    if (n)
+        out[n - 1] = 0;
+    return n ? out : "derived";
+}
+
+static void list(bool markdown) {
+    char buffer[64];
+    if (markdown)
+        printf("| operator | schema | columns | in Python |\n|---|---|---|---|\n");
+    for (int i = 0; i < cfx_op_count(); i++) {
+        cfx_op *op = cfx_op_at(i);
+        const char *have = columns(op, buffer, sizeof buffer);
+        if (markdown)
+            printf("| `%s` | `%s` | %s | %s |\n", cfx_op_name(op), op->schema, have,
+                   op->torch_ ? op->torch_ : "");
+        else
+            printf("%-44s %s\n", cfx_op_name(op), have);
+    }
+    if (!markdown)
+        fprintf(stderr, "%d operators; in-place and out= forms are derived\n", cfx_op_count());
+}
+
+static void explain_effects(unsigned effects) {
+    static const struct {
+        unsigned bit;
+        const char *text;
+    } rows[] = {
+        {CFX_POINTWISE, "pointwise: element i of the result depends on elements i alone"},
+        {CFX_COMPOSITE, "composite: dispatch modes see its parts, except under inference mode"},
+        {CFX_RANDOM, "draws random numbers"},
+        {CFX_SIDE, "has a side effect: never dead, never merged"},
+        {CFX_DATA_SHAPE, "the shape of its result depends on data"},
+        {CFX_NUMBERS, "a number may stand for a tensor argument"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (effects & rows[i].bit)
+            printf("  %s\n", rows[i].text);
+}
+
+static void explain(cfx_op *op) {
+    char buffer[64];
+    printf("%s\n  schema     %s\n", cfx_op_name(op), op->schema);
+    if (op->torch_)
+        printf("  in Python  %s\n", op->torch_);
+    printf("  columns    %s\n", columns(op, buffer, sizeof buffer));
+    if (op->dtypes) {
+        printf("  computes in");
+        for (int d = 0; d < CFX_DTYPE_COUNT; d++)
+            if (op->dtypes >> d & 1)
+                printf(" %s", cfx_dtype_name((cfx_dtype)d));
+        printf("\n");
+    }
+    explain_effects(op->effects);
+}
+
+static int explain_name(const char *name) {
+    const cfx_fn *fn = cfx_fn_find(name);
+    cfx_op *op = cfx_op_find(name);
+    if (!fn && !op) {
+        fprintf(stderr, "cfx ops: no operator is called '%s'; 'cfx ops' lists them\n", name);
+        return CLI_TROUBLE;
+    }
+    for (int i = 0; fn && i < fn->n; i++)
+        explain(fn->ops[i]);
+    if (!fn)
+        explain(op);
+    return CLI_DONE;
+}
+
+static int run(int argc, char **argv) {
+    const char *name = NULL, *dir = NULL, *pattern = "*";
+    bool markdown = false, check = false;
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--markdown"))
+            markdown = true;
+        else if (!strcmp(argv[i], "--op") && i + 1 < argc)
+            pattern = argv[++i];
+        else if (argv[i][0] == '-')
+            return cli_usage(&cli_ops, "unknown option '%s'", argv[i]);
+        else if (!check && !name && !strcmp(argv[i], "check"))
+            check = true;
+        else if (check && !dir)
+            dir = argv[i];
+        else if (!check && !name)
+            name = argv[i];
+        else
+            return cli_usage(&cli_ops, "one argument too many: '%s'", argv[i]);
+    }
+    if (check && !dir)
+        return cli_usage(&cli_ops, "check needs a folder");
+    if (check)
+        return cli_check(dir, pattern);
+    if (name)
+        return explain_name(name);
+    list(markdown);
+    return CLI_DONE;
+}
+
+const cli_command cli_ops = {"ops", run, "list, explain and check operators", help};
