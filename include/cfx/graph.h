@@ -1,0 +1,179 @@
+/* Graphs: a program at rest, as nodes of six kinds.
+ *
+ * A node is in exactly one graph, which owns it: its name, arguments and metadata live as long as
+ * the graph, and an erased node may still be looked at. Arguments are values in which nodes stand
+ * for the tensors they compute; they change only through functions, so that users and arguments
+ * always mirror each other. Graphs belong to the scope. */
+#ifndef CFX_GRAPH_H
+#define CFX_GRAPH_H
+
+#include <cfx/nn.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum cfx_opcode {
+    CFX_PLACEHOLDER,
+    CFX_GET_ATTR,
+    CFX_CALL_FUNCTION,
+    CFX_CALL_METHOD,
+    CFX_CALL_MODULE,
+    CFX_OUTPUT
+} cfx_opcode;
+
+/* One step of a program. Read freely, change through functions. */
+struct cfx_node {
+    const char *name;
+    cfx_opcode op;
+    cfx_target target; /* target.name is its text for every opcode */
+    cfx_value args;    /* a tuple */
+    cfx_value kwargs;  /* a dict */
+    const char *type;  /* the annotation, as Python writes it, or NULL */
+    cfx_dict *meta;    /* NULL while empty; keys are listed at cfx_node_set_meta */
+    cfx_graph *graph;
+    cfx_node *prev, *next; /* NULL at the ends */
+    int num_users;
+    bool erased;
+    struct cfx__node *own_;
+};
+
+/* ---- make ---------------------------------------------------------------------------------- */
+
+/* An empty graph; scope. */
+CFX_API cfx_graph *cfx_graph_new(void);
+/* A node at the insert point. args is a tuple (or None for none), kwargs a dict (or None); both are
+ * kept. name NULL: from the target. The bad node, with an error, on a wrong kind of argument. */
+CFX_API cfx_node *cfx_graph_create(cfx_graph *g, cfx_opcode op, cfx_target target, cfx_value args,
+                                   cfx_value kwargs, const char *name, const char *type);
+/* The same for each opcode. A default makes "placeholder(default=...)": pass CFX_NONE and
+ * has_default false for none. */
+CFX_API cfx_node *cfx_graph_placeholder(cfx_graph *g, const char *name, const char *type,
+                                        bool has_default, cfx_value fallback);
+CFX_API cfx_node *cfx_graph_get_attr(cfx_graph *g, const char *path);
+CFX_API cfx_node *cfx_graph_call_function(cfx_graph *g, const char *target, cfx_value args,
+                                          cfx_value kwargs);
+CFX_API cfx_node *cfx_graph_call_method(cfx_graph *g, const char *method, cfx_value args,
+                                        cfx_value kwargs);
+CFX_API cfx_node *cfx_graph_call_module(cfx_graph *g, const char *path, cfx_value args,
+                                        cfx_value kwargs);
+CFX_API cfx_node *cfx_graph_output(cfx_graph *g, cfx_value result);
+/* The target that a text names: an overload ("torch.ops.aten.add.Tensor", "aten.add.Tensor"), a
+ * spelling ("torch.add", "operator.getitem") or, where the registry has neither, the bare name. The
+ * text is interned in g. */
+CFX_API cfx_target cfx_graph_target(cfx_graph *g, const char *text);
+/* A copy of a node at the insert point; nodes in its arguments go through `map` (NULL: kept as they
+ * are, which needs the same graph). Name, type and metadata come along. */
+typedef cfx_value cfx_node_map_fn(cfx_node *n, void *user);
+CFX_API cfx_node *cfx_graph_copy_node(cfx_graph *g, cfx_node *n, cfx_node_map_fn *map, void *user);
+/* Copies all nodes of `from` at the insert point. `values` maps nodes of `from` to values of g: what
+ * is in it already is not copied (this is how a graph is inlined), what is copied is added. Returns
+ * the mapped result of `from`, whose output node is not copied. */
+CFX_API cfx_value cfx_graph_copy_into(cfx_graph *g, cfx_graph *from, cfx_dict *values);
+/* A copy of the whole graph; scope. */
+CFX_API cfx_graph *cfx_graph_copy(cfx_graph *g);
+
+/* ---- look ---------------------------------------------------------------------------------- */
+
+CFX_API int64_t cfx_graph_len(const cfx_graph *g);    /* number of nodes */
+CFX_API cfx_node *cfx_graph_first(const cfx_graph *g); /* NULL when empty; borrowed */
+CFX_API cfx_node *cfx_graph_last(const cfx_graph *g);
+/* The next node that is not erased: iteration stays valid whatever is done to the graph. */
+CFX_API cfx_node *cfx_node_after(const cfx_node *n);
+CFX_API cfx_node *cfx_node_before(const cfx_node *n);
+#define cfx_each_node(g, n)                                                                        \
+    for (cfx_node *n = cfx_graph_first(g); n; n = cfx_node_after(n))
+/* The node called so, in constant time; NULL when there is none. */
+CFX_API cfx_node *cfx_graph_find(const cfx_graph *g, const char *name);
+/* All nodes of an opcode and target (NULL: any) in graph order, as a list of nodes; scope. */
+CFX_API cfx_value cfx_graph_find_nodes(cfx_graph *g, cfx_opcode op, const char *target);
+/* The output node, or NULL. */
+CFX_API cfx_node *cfx_graph_output_node(const cfx_graph *g);
+/* "call_function"; static. */
+CFX_API const char *cfx_opcode_name(cfx_opcode op);
+/* Users in order of first use: number k, or NULL past the end. Borrowed. */
+CFX_API cfx_node *cfx_node_user(const cfx_node *n, int k);
+/* Inputs, each once, in order of appearance: number k, or NULL past the end. Borrowed. */
+CFX_API cfx_node *cfx_node_input(const cfx_node *n, int k);
+/* Whether a comes before b; constant time; both of one graph. */
+CFX_API bool cfx_node_precedes(const cfx_node *a, const cfx_node *b);
+/* Whether the node does more than compute its result: placeholder, output, in-place calls, asserts,
+ * random numbers, modules unknown. Such are never dead. */
+CFX_API bool cfx_node_is_impure(const cfx_node *n);
+/* Structural equality: same nodes in the same order, names aside. */
+CFX_API bool cfx_graph_equal(const cfx_graph *a, const cfx_graph *b);
+/* A hash that equal graphs share. */
+CFX_API uint64_t cfx_graph_hash(const cfx_graph *g);
+/* Whether the graph is well-formed; torch.fx's message as an error where not. owner may be NULL. */
+CFX_API bool cfx_graph_lint(cfx_graph *g, const cfx_module *owner);
+
+/* ---- change -------------------------------------------------------------------------------- */
+
+/* New nodes go before or after n; NULL: at the start (before) or the end (after). Returns the insert
+ * point there was, to be set back with cfx_graph_set_insert. */
+typedef struct cfx_insert {
+    cfx_node *before; /* NULL: at the end */
+} cfx_insert;
+CFX_API cfx_insert cfx_graph_insert_before(cfx_graph *g, cfx_node *n);
+CFX_API cfx_insert cfx_graph_insert_after(cfx_graph *g, cfx_node *n);
+CFX_API void cfx_graph_set_insert(cfx_graph *g, cfx_insert point);
+#define CFX_INSERT_BEFORE(g, n) CFX_INSERT_(g, cfx_graph_insert_before(g, n), __LINE__)
+#define CFX_INSERT_AFTER(g, n) CFX_INSERT_(g, cfx_graph_insert_after(g, n), __LINE__)
+#define CFX_INSERT_(g, point, line)                                                                \
+    for (cfx_insert CFX_NAME_(cfx_held_, line) = (point), *CFX_NAME_(cfx_go_, line) =              \
+             &CFX_NAME_(cfx_held_, line);                                                          \
+         CFX_NAME_(cfx_go_, line); cfx_graph_set_insert(g, CFX_NAME_(cfx_held_, line)),            \
+             CFX_NAME_(cfx_go_, line) = NULL)
+
+/* Takes a node out. An error, and nothing done, when it still has users. */
+CFX_API bool cfx_graph_erase(cfx_node *n);
+/* Moves n before or after `at`, in the same graph. */
+CFX_API bool cfx_node_move_before(cfx_node *n, cfx_node *at);
+CFX_API bool cfx_node_move_after(cfx_node *n, cfx_node *at);
+/* Replaces all arguments, or one; the values are kept. */
+CFX_API bool cfx_node_set_args(cfx_node *n, cfx_value args);
+CFX_API bool cfx_node_set_kwargs(cfx_node *n, cfx_value kwargs);
+CFX_API bool cfx_node_set_arg(cfx_node *n, int i, cfx_value v);
+CFX_API bool cfx_node_set_kwarg(cfx_node *n, const char *key, cfx_value v);
+CFX_API bool cfx_node_insert_arg(cfx_node *n, int i, cfx_value v);
+/* Another target for the same arguments. */
+CFX_API bool cfx_node_set_target(cfx_node *n, cfx_target target);
+/* Another annotation; copied into the graph. NULL removes it. */
+CFX_API void cfx_node_set_type(cfx_node *n, const char *type);
+/* A new name, made unique. */
+CFX_API void cfx_node_rename(cfx_node *n, const char *name);
+/* Puts `with` wherever n is used (with may itself use n). A filter may spare users. Returns how many
+ * users changed. */
+typedef bool cfx_node_filter(cfx_node *user, void *data);
+CFX_API int cfx_node_replace(cfx_node *n, cfx_node *with);
+CFX_API int cfx_node_replace_if(cfx_node *n, cfx_node *with, cfx_node_filter *keep, void *data);
+/* Replaces one input of n. */
+CFX_API bool cfx_node_replace_input(cfx_node *n, cfx_node *old, cfx_node *with);
+/* Sets a metadata entry; keeps the value. Known keys: "val" (a fake tensor: shape and dtype of the
+ * result), "tensor_meta" (a dict: shape, dtype, stride, requires_grad, memory_format),
+ * "nn_module_stack" (a dict: key to (path, type)), "stack_trace" (text), "source" (the C file and
+ * line, "mlp.c:4"), "from_node", "custom" (the user's own). */
+CFX_API void cfx_node_set_meta(cfx_node *n, const char *key, cfx_value v);
+CFX_API cfx_value cfx_node_get_meta(const cfx_node *n, const char *key);
+/* Erases nodes without users that are pure, last first. Returns how many. */
+CFX_API int cfx_graph_eliminate_dead_code(cfx_graph *g);
+/* Puts the nodes in a topological order, keeping the present one where it can. False, with an error,
+ * when there is a cycle. */
+CFX_API bool cfx_graph_sort(cfx_graph *g);
+
+/* Called when a node is made, erased, or replaced for a user. NULL fields are skipped. The struct is
+ * the caller's and must stay until it is removed. */
+typedef struct cfx_graph_hooks {
+    void (*created)(struct cfx_graph_hooks *self, cfx_node *n);
+    void (*erased)(struct cfx_graph_hooks *self, cfx_node *n);
+    void (*replaced)(struct cfx_graph_hooks *self, cfx_node *old, cfx_node *with, cfx_node *user);
+    void *user;
+    struct cfx_graph_hooks *next_;
+} cfx_graph_hooks;
+CFX_API void cfx_graph_add_hooks(cfx_graph *g, cfx_graph_hooks *hooks);
+CFX_API void cfx_graph_remove_hooks(cfx_graph *g, cfx_graph_hooks *hooks);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
