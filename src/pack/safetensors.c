@@ -1,8 +1,8 @@
 /* The .safetensors format: the length of a header (8 bytes), the header (JSON: name to dtype, shape
  * and offsets), the data.
  *
- * Invariant: a tensor that was read reaches only bytes of its own entry. All tensors of a file share
- * one mapping, which goes with the last of them. */
+ * Invariant: a tensor that was read reaches only bytes of its own entry. All tensors of a file
+ * share one mapping, which goes with the last of them. */
 #include "../tensor/tensor.h"
 #include "json.h"
 

@@ -230,17 +230,18 @@ static void draw_log_normal(cfx__generator *g, const cfx__draw *d, void *out, in
 void cfx__random_log_normal(cfx__generator *g, cfx_tensor *t, double mean, double std) {
     if (floats_only(t, "log_normal_cpu") &&
         cfx__require(std > 0, "log_normal_ expects std > 0.0, but found std=%g", std))
-        cfx__draw_fill(g, t, (cfx__draw){.fn = draw_log_normal, .as = CFX_F64, .a = mean, .b = std});
+        cfx__draw_fill(g, t,
+                       (cfx__draw){.fn = draw_log_normal, .as = CFX_F64, .a = mean, .b = std});
 }
 
 /* ---- normal: sixteen at a time --------------------------------------------------------------- */
 
 /* Contiguous tensors of 16 elements and more: all elements are first drawn as uniform numbers, then
- * each block of 16 is turned in place, its first half being u1, its second u2. The last 16 are drawn
- * anew where the size is no multiple of 16.
+ * each block of 16 is turned in place, its first half being u1, its second u2. The last 16 are
+ * drawn anew where the size is no multiple of 16.
  *
- * For float32 the logarithm, sine and cosine are Cephes' polynomials (Moshier), evaluated with fused
- * multiply-add: other good approximations differ in the last bit. */
+ * For float32 the logarithm, sine and cosine are Cephes' polynomials (Moshier), evaluated with
+ * fused multiply-add: other good approximations differ in the last bit. */
 
 static inline __attribute__((always_inline)) float cephes_log(float x) {
     union { float f; uint32_t u; } v = {x};
@@ -264,7 +265,8 @@ static inline __attribute__((always_inline)) float cephes_log(float x) {
 }
 
 /* For x in [0, 2 pi]. */
-static inline __attribute__((always_inline)) void cephes_sincos(float x, float *sine, float *cosine) {
+static inline __attribute__((always_inline)) void cephes_sincos(float x, float *sine,
+                                                                float *cosine) {
     int octant = ((int)(x * 1.27323954473516f) + 1) & ~1;
     float k = (float)octant;
     x = fmaf(k, -0.78515625f, x);
@@ -355,7 +357,8 @@ static void unit_numbers(cfx__generator *g, cfx_dtype dtype, void *data, int64_t
 static void fill_blocks(cfx__generator *g, cfx_tensor *t, double mean, double std) {
     bool half = cfx__is_half(t->dtype);
     size_t mark = cfx_scope_open();
-    cfx_tensor *w = half ? cfx__tensor_empty((cfx_where){0}, CFX_F32, false, 1, &t->numel, NULL) : t;
+    cfx_tensor *w =
+        half ? cfx__tensor_empty((cfx_where){0}, CFX_F32, false, 1, &t->numel, NULL) : t;
     if (!cfx__is_bad(w)) {
         int64_t n = t->numel, tail = n - 16;
         mean = cfx__rounded(t->dtype, mean), std = cfx__rounded(t->dtype, std);

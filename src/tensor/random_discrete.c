@@ -44,7 +44,8 @@ void cfx__random_cauchy(cfx__generator *g, cfx_tensor *t, double median, double 
                      "a floating point but you specified %s",
                      cfx_dtype_name(t->dtype)) &&
         cfx__require(sigma > 0, "cauchy_ expects sigma > 0.0, but found sigma=%g", sigma))
-        cfx__draw_fill(g, t, (cfx__draw){.fn = draw_cauchy, .as = CFX_F64, .a = median, .b = sigma});
+        cfx__draw_fill(g, t,
+                       (cfx__draw){.fn = draw_cauchy, .as = CFX_F64, .a = median, .b = sigma});
 }
 
 /* ---- coins ----------------------------------------------------------------------------------- */
@@ -133,7 +134,8 @@ void cfx__random_from_to(cfx__generator *g, cfx_tensor *t, int64_t from, int64_t
         !in_bounds(t->dtype, from, "from") || !in_bounds(t->dtype, to - 1, "to - 1"))
         return;
     uint64_t range = (uint64_t)to - (uint64_t)from;
-    cfx__draw_fill(g, t, (cfx__draw){.fn = draw_range, .as = CFX_I64, .base = from, .range = range});
+    cfx__draw_fill(g, t,
+                   (cfx__draw){.fn = draw_range, .as = CFX_I64, .base = from, .range = range});
 }
 
 void cfx__random_from(cfx__generator *g, cfx_tensor *t, int64_t from) {
@@ -145,7 +147,8 @@ void cfx__random_from(cfx__generator *g, cfx_tensor *t, int64_t from) {
                       (long long)from, (long long)last))
         return;
     uint64_t range = (uint64_t)last - (uint64_t)from + 1; /* 0: all of int64 */
-    cfx__draw_fill(g, t, (cfx__draw){.fn = draw_range, .as = CFX_I64, .base = from, .range = range});
+    cfx__draw_fill(g, t,
+                   (cfx__draw){.fn = draw_range, .as = CFX_I64, .base = from, .range = range});
 }
 
 void cfx__random_integers(cfx__generator *g, cfx_tensor *t) {

@@ -200,7 +200,7 @@ void cfx__pointwise(cfx__loop *loop, int nout, int nin, const cfx__operand *oper
 void cfx__pointwise_strides(int n, const cfx_tensor *const *operands, int ndim,
                             const int64_t *shape, int64_t *stride);
 
-/* ---- the generator -------------------------------------------------------------------------------- */
+/* ---- the generator --------------------------------------------------------------------------- */
 
 /* PyTorch's CPU generator: mt19937 with its derived streams. */
 typedef struct cfx__generator cfx__generator;
@@ -231,7 +231,7 @@ void cfx__random_multinomial(cfx__generator *g, cfx_tensor *t, const cfx_tensor 
 double cfx__random_double(cfx__generator *g);          /* [0, 1), 53 bits */
 double cfx__random_gauss(cfx__generator *g);           /* mean 0, deviation 1 */
 
-/* ---- files ---------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* A whole file in memory, private to the process: writes to it never reach the file. Counted;
  * cfx_drop unmaps. */
