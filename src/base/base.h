@@ -30,6 +30,12 @@ void *cfx__block_alloc(size_t size);
 void cfx__block_free(void *p, size_t size);
 void cfx__cache_release(struct cfx__cache **cache);
 
+/* Blocks of one small size, recycled per thread without a trip to malloc. A block may be freed on
+ * another thread than it came from. */
+typedef enum cfx__spare_kind { CFX__SPARE_TENSOR, CFX__SPARE_STORAGE, CFX__SPARES } cfx__spare_kind;
+void *cfx__spare_alloc(cfx__spare_kind kind, size_t size);
+void cfx__spare_free(cfx__spare_kind kind, void *p);
+
 /* A bump allocator: everything in it dies at once. */
 typedef struct cfx__arena {
     struct cfx__chunk *chunk;
@@ -46,6 +52,7 @@ void cfx__arena_release(cfx__arena *a);
 typedef struct cfx__type {
     const char *name;
     void (*free)(void *obj); /* releases what the object holds; the object itself is freed after */
+    bool frees_itself;       /* ... unless `free` does that too */
 } cfx__type;
 
 enum { CFX__BAD = 1 }; /* cfx_obj.flags: the object of a failed call; immortal, never on a scope */
@@ -55,7 +62,7 @@ void *cfx__obj_new(const cfx__type *type, size_t size);
 /* Makes an object with one count that the caller owns (no scope knows of it). Zeroed. */
 void *cfx__obj_make(const cfx__type *type, size_t size);
 /* Hands one count to the current scope. Returns obj. */
-void *cfx__scope_own(void *obj);
+static inline void *cfx__scope_own(void *obj);
 
 static inline bool cfx__is_bad(const void *obj) {
     return obj && (((const cfx_obj *)obj)->flags & CFX__BAD);
@@ -136,6 +143,7 @@ typedef enum cfx__slot {
 } cfx__slot;
 
 typedef struct cfx__context {
+    bool known;  /* its end is arranged for */
     VEC(cfx_obj *) scope;
     bool failed; /* an error is recorded */
     cfx_error error;
@@ -143,16 +151,40 @@ typedef struct cfx__context {
     const char *op; /* the operator being called; static text */
     int threads; /* 0: not asked for, all cores */
     struct cfx__cache *storage_cache;
+    struct cfx__spare {
+        void *first; /* linked through their first word */
+        int len;
+    } spare[CFX__SPARES]; /* small blocks of one size each, ready for use */
     struct {
         void *data;
         void (*free)(void *);
     } slot[CFX__SLOTS];
 } cfx__context;
 
-/* The calling thread's context. */
-cfx__context *cfx__ctx(void);
+/* The calling thread's context. Reached on every call many times over, hence inline and hence the
+ * TLS model that needs no call to find it. */
+extern _Thread_local cfx__context cfx__tls __attribute__((tls_model("initial-exec")));
+void cfx__ctx_first_use(void);
+
+static inline cfx__context *cfx__ctx(void) {
+    if (unlikely(!cfx__tls.known))
+        cfx__ctx_first_use();
+    return &cfx__tls;
+}
+
 /* The data of a slot; made by `make` and later freed by `done` if it is not there yet. */
-void *cfx__ctx_slot(cfx__slot slot, void *(*make)(void), void (*done)(void *));
+void *cfx__ctx_slot_make(cfx__slot slot, void *(*make)(void), void (*done)(void *));
+
+static inline void *cfx__ctx_slot(cfx__slot slot, void *(*make)(void), void (*done)(void *)) {
+    void *data = cfx__tls.slot[slot].data;
+    return likely(data != NULL) ? data : cfx__ctx_slot_make(slot, make, done);
+}
+
+static inline void *cfx__scope_own(void *obj) {
+    cfx__context *c = cfx__ctx();
+    VEC_PUSH(c->scope, (cfx_obj *)obj);
+    return obj;
+}
 
 /* Runs body(arg, begin, end) over [0, n) in pieces of at least `grain`, on the threads allowed. */
 typedef void cfx__range_fn(void *arg, int64_t begin, int64_t end);

@@ -6,14 +6,13 @@
 #include <pthread.h>
 #include <unistd.h>
 
-static _Thread_local cfx__context context;
-static _Thread_local bool context_known;
+_Thread_local cfx__context cfx__tls __attribute__((tls_model("initial-exec")));
 static pthread_key_t thread_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void context_release(void *unused) {
     (void)unused;
-    cfx__context *c = &context;
+    cfx__context *c = &cfx__tls;
     cfx_scope_close(0);
     for (int i = CFX__SLOTS - 1; i >= 0; i--) {
         void *data = c->slot[i].data;
@@ -24,6 +23,12 @@ static void context_release(void *unused) {
     cfx_scope_close(0); /* what the slots' owners made while going */
     VEC_FREE(c->scope);
     cfx__cache_release(&c->storage_cache);
+    for (int i = 0; i < CFX__SPARES; i++)
+        for (void *p = c->spare[i].first, *next; p; p = next) {
+            next = *(void **)p;
+            free(p);
+        }
+    memset(c->spare, 0, sizeof c->spare);
     cfx__text_release(&c->message);
     cfx__text_release(&c->notes);
     memset(&c->error, 0, sizeof c->error);
@@ -32,24 +37,16 @@ static void context_release(void *unused) {
 
 static void make_key(void) { pthread_key_create(&thread_end, context_release); }
 
-static __attribute__((noinline)) void context_first_use(void) {
-    context_known = true;
+void cfx__ctx_first_use(void) {
+    cfx__tls.known = true;
     pthread_once(&once, make_key);
-    pthread_setspecific(thread_end, &context);
+    pthread_setspecific(thread_end, &cfx__tls);
 }
 
-cfx__context *cfx__ctx(void) {
-    if (unlikely(!context_known))
-        context_first_use();
-    return &context;
-}
-
-void *cfx__ctx_slot(cfx__slot slot, void *(*make)(void), void (*done)(void *)) {
+void *cfx__ctx_slot_make(cfx__slot slot, void *(*make)(void), void (*done)(void *)) {
     cfx__context *c = cfx__ctx();
-    if (unlikely(!c->slot[slot].data)) {
-        c->slot[slot].data = make();
-        c->slot[slot].free = done;
-    }
+    c->slot[slot].data = make();
+    c->slot[slot].free = done;
     return c->slot[slot].data;
 }
 
@@ -68,12 +65,6 @@ void *cfx__obj_make(const cfx__type *type, size_t size) {
     return obj;
 }
 
-void *cfx__scope_own(void *obj) {
-    cfx__context *c = cfx__ctx();
-    VEC_PUSH(c->scope, obj);
-    return obj;
-}
-
 void *cfx__obj_new(const cfx__type *type, size_t size) {
     return cfx__scope_own(cfx__obj_make(type, size));
 }
@@ -89,11 +80,14 @@ void cfx_drop(void *p) {
     cfx_obj *obj = p;
     if (!obj || (obj->flags & CFX__BAD))
         return;
-    if (__atomic_sub_fetch(&obj->refs, 1, __ATOMIC_ACQ_REL) > 0)
+    /* the only holder needs no atomic subtraction: nobody else can be counting */
+    if (__atomic_load_n(&obj->refs, __ATOMIC_ACQUIRE) != 1 &&
+        __atomic_sub_fetch(&obj->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     if (obj->type->free)
         obj->type->free(obj);
-    free(obj);
+    if (!obj->type->frees_itself)
+        free(obj);
 }
 
 size_t cfx_scope_open(void) { return cfx__ctx()->scope.len; }

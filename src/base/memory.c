@@ -31,6 +31,33 @@ void *cfx__grow(void *data, size_t *cap, size_t need, size_t item) {
     return cfx__realloc(data, n * item);
 }
 
+enum { SPARE_MOST = 256 };
+
+void *cfx__spare_alloc(cfx__spare_kind kind, size_t size) {
+    struct cfx__spare *s = &cfx__ctx()->spare[kind];
+    void *p = s->first;
+    if (!p)
+        return cfx__alloc(size);
+    s->first = *(void **)p;
+    s->len--;
+    return p;
+}
+
+void cfx__spare_free(cfx__spare_kind kind, void *p) {
+#ifndef __SANITIZE_ADDRESS__
+    struct cfx__spare *s = &cfx__ctx()->spare[kind];
+    if (s->len < SPARE_MOST) {
+        *(void **)p = s->first;
+        s->first = p;
+        s->len++;
+        return;
+    }
+#else
+    (void)kind;
+#endif
+    free(p);
+}
+
 /* ---- arena ----------------------------------------------------------------------------------- */
 
 struct cfx__chunk {

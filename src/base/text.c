@@ -1,7 +1,7 @@
 /* Text: counted strings, growing text, formatted scope strings, hashing. */
 #include "base.h"
 
-static const cfx__type string_type = {"string", NULL};
+static const cfx__type string_type = {.name = "string"};
 
 cfx_string *cfx__string_new(const char *text, size_t len) {
     cfx_string *s = cfx__obj_new(&string_type, sizeof *s + len + 1);

@@ -20,7 +20,7 @@ static void mapping_free(void *p) {
         munmap(m->data, m->size);
 }
 
-static const cfx__type mapping_type = {"mapping", mapping_free};
+static const cfx__type mapping_type = {.name = "mapping", .free = mapping_free};
 
 cfx__mapping *cfx__mapping_open(const char *path) {
     if (!path) {

@@ -7,6 +7,10 @@ static void storage_free(void *p) {
         s->release(s->owner);
     else if (!s->fixed && s->data)
         cfx__block_free(s->data, s->size);
+    if (s->spare)
+        cfx__spare_free(CFX__SPARE_STORAGE, s);
+    else
+        free(s);
 }
 
 static void tensor_free(void *p) {
@@ -14,12 +18,17 @@ static void tensor_free(void *p) {
     if (t->shape != t->dims)
         free(t->shape);
     cfx_drop(t->storage);
-    cfx_drop(t->proxy);
-    cfx_drop(t->tape);
+    if (t->proxy)
+        cfx_drop(t->proxy);
+    if (t->tape)
+        cfx_drop(t->tape);
+    cfx__spare_free(CFX__SPARE_TENSOR, t);
 }
 
-static const cfx__type storage_type = {"storage", storage_free};
-static const cfx__type tensor_type = {"tensor", tensor_free};
+static const cfx__type storage_type = {
+    .name = "storage", .free = storage_free, .frees_itself = true};
+static const cfx__type tensor_type = {
+    .name = "tensor", .free = tensor_free, .frees_itself = true};
 
 cfx_tensor cfx__bad_tensor = {.head = {.refs = 1, .flags = CFX__BAD, .type = &tensor_type},
                               .dtype = CFX_F32,
@@ -30,12 +39,15 @@ cfx_tensor cfx__bad_tensor = {.head = {.refs = 1, .flags = CFX__BAD, .type = &te
 
 /* Small data lies in the storage object itself: one allocation less for small tensors. */
 static cfx__storage *storage_new(cfx_where at, size_t size, bool fake) {
-    enum { INLINE = 1024 };
+    enum { SMALL = 128, INLINE = 1024 };
     if (!fake && size <= INLINE) {
         size_t head = (sizeof(cfx__storage) + 15) & ~(size_t)15;
-        cfx__storage *s = cfx__alloc(head + size);
+        bool spare = size <= SMALL;
+        cfx__storage *s = spare ? cfx__spare_alloc(CFX__SPARE_STORAGE, head + SMALL)
+                                : cfx__alloc(head + size);
         memset(s, 0, sizeof *s);
         s->head = (cfx_obj){.refs = 1, .type = &storage_type};
+        s->spare = spare;
         s->data = (char *)s + head;
         s->size = size;
         s->fixed = true;
@@ -60,7 +72,7 @@ static cfx__storage *storage_new(cfx_where at, size_t size, bool fake) {
 /* A tensor without storage; one count, the caller's. */
 static cfx_tensor *tensor_make(cfx_dtype dtype, int ndim, const int64_t *shape,
                                const int64_t *stride, int64_t numel) {
-    cfx_tensor *t = cfx__alloc(sizeof *t);
+    cfx_tensor *t = cfx__spare_alloc(CFX__SPARE_TENSOR, sizeof *t);
     memset(t, 0, offsetof(cfx_tensor, dims));
     t->head = (cfx_obj){.refs = 1, .type = &tensor_type};
     t->dtype = (uint8_t)dtype;

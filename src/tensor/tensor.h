@@ -30,6 +30,7 @@ typedef struct cfx__storage {
     void (*release)(void *owner); /* borrowed memory; NULL: the block is ours */
     void *owner;
     bool fixed;                /* inline or borrowed: not from the block cache */
+    bool spare;                /* small enough to be recycled whole */
 } cfx__storage;
 
 struct cfx_tensor {

@@ -4,7 +4,7 @@
 
 /* What a tensor is does not matter here: any object under that tag will do. */
 static cfx_value tensor(void) {
-    static const cfx__type type = {"tensor", NULL};
+    static const cfx__type type = {.name = "tensor"};
     cfx_value v = cfx_none();
     v.tag = CFX_TAG_TENSOR;
     v.obj = cfx__obj_new(&type, sizeof(cfx_obj));

@@ -13,7 +13,7 @@ static void sym_free(void *p) {
     cfx_drop(((sym *)p)->b);
 }
 
-static const cfx__type sym_type = {"sym", sym_free};
+static const cfx__type sym_type = {.name = "sym", .free = sym_free};
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 

@@ -6,11 +6,11 @@ static void dict_free(void *p);
 static void slice_free(void *p);
 static void keyword_free(void *p);
 
-static const cfx__type list_type = {"list", list_free};
-static const cfx__type dict_type = {"dict", dict_free};
-static const cfx__type slice_type = {"slice", slice_free};
-static const cfx__type complex_type = {"complex", NULL};
-static const cfx__type keyword_type = {"keyword", keyword_free};
+static const cfx__type list_type = {.name = "list", .free = list_free};
+static const cfx__type dict_type = {.name = "dict", .free = dict_free};
+static const cfx__type slice_type = {.name = "slice", .free = slice_free};
+static const cfx__type complex_type = {.name = "complex"};
+static const cfx__type keyword_type = {.name = "keyword", .free = keyword_free};
 
 static cfx_value tagged(cfx_tag tag, void *obj) {
     cfx_value v = cfx_none();
