@@ -84,9 +84,10 @@ void cfx_drop(void *p) {
     if (__atomic_load_n(&obj->refs, __ATOMIC_ACQUIRE) != 1 &&
         __atomic_sub_fetch(&obj->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return;
-    if (obj->type->free)
-        obj->type->free(obj);
-    if (!obj->type->frees_itself)
+    const cfx__type *type = obj->type;
+    if (type->free)
+        type->free(obj);
+    if (!type->frees_itself)
         free(obj);
 }
 
