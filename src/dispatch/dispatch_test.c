@@ -1,0 +1,223 @@
+/* The dispatcher: overloads, derived forms, modes, fake tensors, operators of the user's. */
+#include "test.h"
+
+#include "dispatch.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static cfx_tensor *floats(int n, const float *v) {
+    return cfx_tensor_new(CFX_F32, 1, (int64_t[]){n}, v);
+}
+
+TEST(a_number_takes_the_tensor_overload_of_add) {
+    cfx_tensor *x = floats(2, (float[]){1, 2});
+    CHECK_STR(cfx_str(cfx_add(x, 2)), "tensor([3., 4.])");
+    CHECK_STR(cfx_str(cfx_add(x, x, CFX_KW(alpha, 10))), "tensor([11., 22.])");
+    CHECK_OK();
+}
+
+TEST(calls_by_spelling_overload_and_method_agree) {
+    cfx_tensor *x = floats(2, (float[]){1, -2});
+    const char *want = cfx_str(cfx_relu(x));
+    CHECK_STR(cfx_str(cfx_py("torch.relu", x)), want);
+    CHECK_STR(cfx_str(cfx_py("Tensor.relu", x)), want);
+    CHECK_STR(cfx_str(cfx_op_do(cfx_op_find("aten.relu.default"), x)), want);
+    CHECK(cfx_op_find("aten::relu") == cfx_op_find("relu"));
+    cfx_py("torch.no_such_thing", x);
+    CHECK_ERROR("no operator is called 'torch.no_such_thing'");
+}
+
+TEST(in_place_forms_write_to_their_first_argument) {
+    cfx_tensor *x = floats(3, (float[]){1, -2, 3});
+    cfx_tensor *same = cfx_relu_(x);
+    CHECK(same == x);
+    CHECK_STR(cfx_str(x), "tensor([1., 0., 3.])");
+    CHECK_STR(cfx_op_find("relu_")->schema, "aten::relu_(Tensor(a!) self) -> Tensor(a!)");
+    CHECK_STR(cfx_op_find("add_.Tensor")->schema,
+              "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)");
+}
+
+TEST(in_place_writes_are_seen_through_views_and_counted) {
+    cfx_tensor *x = floats(4, (float[]){1, 2, 3, 4});
+    cfx_tensor *half = cfx_tensor_view(x, 1, (int64_t[]){2}, (int64_t[]){2}, 1);
+    uint32_t before = x->storage->version;
+    cfx_add_(half, 10);
+    CHECK_STR(cfx_str(x), "tensor([ 1., 12.,  3., 14.])");
+    CHECK_INT(x->storage->version, before + 1);
+}
+
+TEST(in_place_refuses_what_it_cannot_write) {
+    cfx_tensor *x = floats(2, (float[]){1, 2});
+    cfx_tensor *wide = cfx_tensor_new(CFX_F32, 2, (int64_t[]){3, 2}, NULL);
+    cfx_add_(x, wide);
+    CHECK_ERROR("output with shape [2] doesn't match the broadcast shape [3, 2]");
+    cfx_tensor *ints = cfx_tensor_from_value(cfx_list(1, 2));
+    cfx_add_(ints, 1.5);
+    CHECK_ERROR("result type Float can't be cast to the desired output type Long");
+    cfx_tensor *spread = cfx_tensor_view(x, 1, (int64_t[]){4}, (int64_t[]){0}, 0);
+    cfx_add_(spread, 1);
+    CHECK_ERROR("more than one element of the written-to tensor refers to a single memory location");
+    cfx_tensor *line = floats(4, (float[]){1, 2, 3, 4});
+    cfx_tensor *front = cfx_tensor_view(line, 1, (int64_t[]){3}, (int64_t[]){1}, 0);
+    cfx_tensor *back = cfx_tensor_view(line, 1, (int64_t[]){3}, (int64_t[]){1}, 1);
+    cfx_add_(front, back);
+    CHECK_ERROR("some elements of the input tensor and the written-to tensor refer to a single");
+    CHECK_STR(cfx_str(line), "tensor([1., 2., 3., 4.])");
+}
+
+TEST(out_forms_resize_and_cast) {
+    cfx_tensor *x = floats(2, (float[]){1, 2});
+    cfx_tensor *out = cfx_tensor_new(CFX_F64, 1, (int64_t[]){0}, NULL);
+    cfx_tensor *same = cfx_add(x, x, CFX_KW(out, out));
+    CHECK(same == out);
+    CHECK_STR(cfx_str(out), "tensor([2., 4.], dtype=torch.float64)");
+    CHECK_STR(cfx_op_find("relu.out")->schema,
+              "aten::relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)");
+    cfx_tensor *ints = cfx_tensor_new(CFX_I64, 1, (int64_t[]){2}, NULL);
+    cfx_add(x, x, CFX_KW(out, ints));
+    CHECK_ERROR("result type Float can't be cast to the desired output type Long");
+}
+
+TEST(bad_objects_pass_through_and_the_first_error_stays) {
+    cfx_tensor *x = floats(2, (float[]){1, 2});
+    int line = __LINE__ + 1;
+    cfx_tensor *bad = cfx_add(x, floats(3, (float[]){1, 2, 3}));
+    bad = cfx_relu(cfx_mul(bad, 2));
+    const cfx_error *e = cfx_error_last();
+    CHECK(e && e->at.line == line);
+    CHECK(e && strstr(e->at.file, "dispatch_test.c"));
+    CHECK(e && !strcmp(e->op, "aten.add.Tensor"));
+    CHECK_ERROR("The size of tensor a (2) must match the size of tensor b (3) at non-singleton "
+                "dimension 0");
+    CHECK(bad != NULL);
+}
+
+TEST(fake_tensors_give_shapes_without_data) {
+    cfx_tensor *x = cfx_tensor_fake(CFX_BF16, 2, (int64_t[]){1000000, 1000000}, NULL);
+    cfx_tensor *y = cfx_relu(cfx_add(x, 1));
+    CHECK(cfx_tensor_is_fake(y));
+    CHECK_INT(cfx_dim(y, 0), 1000000);
+    CHECK_INT(cfx_tensor_dtype(y), CFX_BF16);
+    cfx_relu_(x);
+    CHECK_OK();
+}
+
+/* ---- modes ---------------------------------------------------------------------------------------- */
+
+typedef struct {
+    char seen[256];
+} record;
+
+static cfx_value note(cfx_mode *self, cfx_target t, cfx_args a) {
+    record *r = self->user;
+    strncat(r->seen, t.name, sizeof r->seen - strlen(r->seen) - 2);
+    strcat(r->seen, " ");
+    return cfx_mode_forward(self, t, a);
+}
+
+static cfx_value relu_becomes_exp(cfx_mode *self, cfx_target t, cfx_args a) {
+    if (t.op == &cfx_op_relu)
+        t = (cfx_target){NULL, &cfx_op_exp, NULL};
+    return cfx_mode_forward(self, t, a);
+}
+
+TEST(function_modes_see_what_the_user_called_and_dispatch_modes_overloads) {
+    cfx_tensor *x = floats(2, (float[]){1, -2});
+    record calls = {""}, ops = {""};
+    cfx_mode outer = {.handle = note, .user = &calls}, inner = {.handle = note, .user = &ops};
+    cfx_function_mode_push(&outer);
+    cfx_dispatch_mode_push(&inner);
+    cfx_add(cfx_relu(x), 1);
+    cfx_dispatch_mode_pop();
+    cfx_function_mode_pop();
+    cfx_relu(x);
+    CHECK_STR(calls.seen, "torch.relu torch.add ");
+    CHECK_STR(ops.seen, "aten.relu.default aten.add.Tensor ");
+}
+
+TEST(modes_nest_innermost_first_and_may_replace_a_call) {
+    cfx_tensor *x = floats(1, (float[]){0});
+    record ops = {""};
+    cfx_mode below = {.handle = note, .user = &ops}, swap = {.handle = relu_becomes_exp};
+    cfx_dispatch_mode_push(&below);
+    cfx_dispatch_mode_push(&swap);
+    cfx_tensor *y = cfx_relu(x);
+    cfx_dispatch_mode_pop();
+    cfx_dispatch_mode_pop();
+    CHECK_STR(cfx_str(y), "tensor([1.])");
+    CHECK_STR(ops.seen, "aten.exp.default ");
+}
+
+/* ---- operators of the user's ------------------------------------------------------------------------ */
+
+static void twice_shape(cfx_call *c) {
+    cfx_tensor *x = c->args[0].tensor;
+    c->out[0] = cfx__tensor_empty(c->at, x->dtype, c->fake, x->ndim, x->shape, NULL);
+}
+
+static void twice_kernel(cfx_call *c) {
+    const float *x = cfx_tensor_data(c->args[0].tensor);
+    float *out = cfx_tensor_data(c->out[0]);
+    for (int64_t i = 0; i < cfx_tensor_numel(c->out[0]); i++)
+        out[i] = 2 * x[i];
+}
+
+static void plus_decompose(cfx_call *c) {
+    c->out[0] = cfx_add(cfx_relu(c->args[0].tensor), c->args[1]);
+}
+
+TEST(an_operator_of_the_users_is_like_any_other) {
+    static cfx_op twice = {.schema = "mine::twice(Tensor x) -> Tensor",
+                           .torch_ = "mine.twice",
+                           .shape = twice_shape,
+                           .kernel = twice_kernel,
+                           .dtypes = CFX_IN(F32),
+                           .effects = CFX_CONTIGUOUS_ARGS};
+    static cfx_op plus = {.schema = "mine::relu_plus(Tensor x, Scalar y=1) -> Tensor",
+                          .decompose = plus_decompose};
+    CHECK(cfx_op_register(&twice));
+    CHECK(cfx_op_register(&plus));
+    CHECK(cfx_op_find("mine.twice.default") == &twice);
+    cfx_tensor *x = cfx_tensor_new(CFX_BF16, 1, (int64_t[]){2}, (uint16_t[]){0x3f80, 0xbf80});
+    CHECK_STR(cfx_str(cfx_py("mine.twice", x)), "tensor([ 2., -2.], dtype=torch.bfloat16)");
+    CHECK_STR(cfx_str(cfx_op_do(&plus, x)), "tensor([2., 1.], dtype=torch.bfloat16)");
+    cfx_op_do(&plus, cfx_tensor_fake(CFX_F32, 1, (int64_t[]){5}, NULL));
+    CHECK_OK();
+    CHECK(!cfx_op_register(&twice));
+    CHECK_ERROR("operator mine::twice.default is registered already");
+    static cfx_op broken = {.schema = "mine::broken(Tensor"};
+    CHECK(!cfx_op_register(&broken));
+    cfx_clear();
+}
+
+/* ---- ownership --------------------------------------------------------------------------------------- */
+
+TEST(a_call_leaves_nothing_but_its_result_on_the_scope) {
+    cfx_tensor *x = floats(2, (float[]){1, 2});
+    size_t before = cfx_scope_open();
+    cfx_add(x, 2.5);
+    CHECK_INT(cfx_scope_open() - before, 1);
+    cfx_value alpha = CFX_KW(alpha, 3);
+    before = cfx_scope_open();
+    cfx_op_do(cfx_op_find("add.Tensor"), x, x, alpha);
+    CHECK_INT(cfx_scope_open() - before, 1);
+}
+
+static void *one_thread(void *unused) {
+    (void)unused;
+    for (int i = 0; i < 500; i++)
+        CFX_SCOPE cfx_relu(cfx_add(floats(3, (float[]){1, 2, 3}), -2));
+    return cfx_ok() ? NULL : (void *)"failed";
+}
+
+TEST(threads_have_contexts_of_their_own) {
+    pthread_t t[4];
+    for (int i = 0; i < 4; i++)
+        pthread_create(&t[i], NULL, one_thread, NULL);
+    for (int i = 0; i < 4; i++) {
+        void *failed;
+        pthread_join(t[i], &failed);
+        CHECK(!failed);
+    }
+}
