@@ -9,5 +9,7 @@
 #include <cfx/tensor.h>
 #include <cfx/op.h>
 #include <cfx/ops.h>
+#include <cfx/nn.h>
+#include <cfx/graph.h>
 
 #endif

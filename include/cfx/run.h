@@ -1,0 +1,64 @@
+/* Running: a graph becomes numbers again.
+ *
+ * An interpreter is a struct with some function slots filled; an empty slot is inherited, and
+ * "super" is the plain function of the same name. */
+#ifndef CFX_RUN_H
+#define CFX_RUN_H
+
+#include <cfx/trace.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct cfx_interp {
+    cfx_module *module; /* the GraphModule to run */
+    cfx_graph *graph;   /* another graph over the same module; NULL: the module's own */
+    cfx_value (*run_node)(struct cfx_interp *it, cfx_node *n);
+    cfx_value (*placeholder)(struct cfx_interp *it, cfx_target t, cfx_args a);
+    cfx_value (*get_attr)(struct cfx_interp *it, cfx_target t, cfx_args a);
+    cfx_value (*call_function)(struct cfx_interp *it, cfx_target t, cfx_args a);
+    cfx_value (*call_method)(struct cfx_interp *it, cfx_target t, cfx_args a);
+    cfx_value (*call_module)(struct cfx_interp *it, cfx_target t, cfx_args a);
+    cfx_value (*output)(struct cfx_interp *it, cfx_target t, cfx_args a);
+    cfx_dict *given;    /* values for some nodes, by name: they are not run. NULL: none */
+    bool keep_values;   /* do not free values after their last use */
+    void *user;
+    cfx_node *node;     /* the node being run */
+    struct cfx__run *own_;
+} cfx_interp;
+
+/* Runs the graph on the arguments (keywords by placeholder name); scope. An error names the node:
+ * "While executing %relu ...", its module path and source line. */
+CFX_API cfx_value cfx_run_args(cfx_where at, cfx_interp *it, cfx_args args);
+#define cfx_run(it, ...) cfx_run_args(CFX_HERE, it, CFX_ARGS(__VA_ARGS__))
+/* The value of a node during a run, borrowed; None when it has none (yet, or any more). */
+CFX_API cfx_value cfx_interp_value(cfx_interp *it, const cfx_node *n);
+
+/* What each slot does where it is empty. */
+CFX_API cfx_value cfx_interp_run_node(cfx_interp *it, cfx_node *n);
+CFX_API cfx_value cfx_interp_placeholder(cfx_interp *it, cfx_target t, cfx_args a);
+CFX_API cfx_value cfx_interp_get_attr(cfx_interp *it, cfx_target t, cfx_args a);
+CFX_API cfx_value cfx_interp_call_function(cfx_interp *it, cfx_target t, cfx_args a);
+CFX_API cfx_value cfx_interp_call_method(cfx_interp *it, cfx_target t, cfx_args a);
+CFX_API cfx_value cfx_interp_call_module(cfx_interp *it, cfx_target t, cfx_args a);
+CFX_API cfx_value cfx_interp_output(cfx_interp *it, cfx_target t, cfx_args a);
+
+/* Rebuilds the graph through the same slots, on traced values: what they return becomes the new
+ * graph. Metadata is kept. A new GraphModule; scope. */
+CFX_API cfx_module *cfx_transform(cfx_interp *it);
+
+/* Runs and collects the values of chosen nodes: a dict of name to value; scope. A selector is a node
+ * name, "op:relu" (an operator or target), "module:layers.0" (a module path) or a glob over names. */
+CFX_API cfx_dict *cfx_tap_args(cfx_where at, cfx_module *gm, const char *selector, cfx_args args);
+#define cfx_tap(gm, selector, ...) cfx_tap_args(CFX_HERE, gm, selector, CFX_ARGS(__VA_ARGS__))
+
+/* Runs `times` times and prints a table of time per node, the dearest first. */
+CFX_API void cfx_profile_args(cfx_where at, cfx_module *gm, int times, FILE *out, cfx_args args);
+#define cfx_profile(gm, times, out, ...)                                                           \
+    cfx_profile_args(CFX_HERE, gm, times, out, CFX_ARGS(__VA_ARGS__))
+
+#ifdef __cplusplus
+}
+#endif
+#endif
