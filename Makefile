@@ -28,7 +28,7 @@ lint:
 	@tools/lint
 
 bench: build
-	@if test -x $(B)/cfx_bench; then $(B)/cfx_bench; else echo "no benchmarks yet"; fi
+	@tools/bench $(B)
 
 install: build
 	@DESTDIR=$(DESTDIR) cmake --install $(B) --prefix $(PREFIX)

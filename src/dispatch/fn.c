@@ -27,15 +27,27 @@ static bool any_bad(cfx_args a) {
     return false;
 }
 
+/* A number may stand for a tensor only beside a real one: 2 + 3 is an affair of numbers. */
+static bool any_tensor(cfx_args a) {
+    for (int i = 0; i < a.n; i++)
+        if (a.v[i].tag == CFX_TAG_TENSOR || a.v[i].tag == CFX_TAG_LIST)
+            return true;
+    for (int64_t i = 0; a.kw && i < a.kw->len; i++)
+        if (a.kw->entries[i].value.tag == CFX_TAG_TENSOR)
+            return true;
+    return false;
+}
+
 /* The overload that takes the arguments, bound; NULL, with PyTorch's message, when none does. */
 static cfx_op *resolve(cfx_where at, const cfx_fn *fn, cfx_args a, cfx_value *bound) {
+    bool tensors = any_tensor(a);
     for (int i = 0; i < fn->n; i++) {
         cfx_op *op = fn->ops[i];
         cfx__info *info = cfx__op_info(op);
         if (!info)
             return NULL;
-        unsigned mode = CFX__BIND_EXACT | (op->effects & CFX_NUMBERS ? CFX__BIND_NUMBERS : 0);
-        if (cfx__bind(info->schema, at, a, mode, bound))
+        bool numbers = tensors && (op->effects & CFX_NUMBERS);
+        if (cfx__bind(info->schema, at, a, CFX__BIND_EXACT | (numbers ? CFX__BIND_NUMBERS : 0), bound))
             return op;
     }
     for (int i = 0; i < fn->n; i++)
