@@ -1,4 +1,4 @@
-/* Benchmarks: BENCH(name) { ... } in any bench/*.c, and `make bench` runs it.
+/* Benchmarks: BENCH(name) { ... } in any file of bench/, and `make bench` runs it.
  *
  * Everything is told as a ratio against a peer or the machine's limit measured in the same run; a
  * time alone means nothing on a shared machine. */
