@@ -33,22 +33,6 @@ static bool apart(cfx_call *c, const cfx_tensor *dst, int nargs) {
     return true;
 }
 
-/* self takes the shape of a view of itself: squeeze_, transpose_, detach_. */
-static void become(cfx_tensor *self, const cfx_tensor *view) {
-    int64_t *held = self->shape != self->dims ? self->shape : NULL;
-    int n = view->ndim;
-    int64_t *dims = n <= CFX__INLINE_DIMS ? self->dims : cfx__alloc(2 * (size_t)n * sizeof *dims);
-    memcpy(dims, view->shape, (size_t)n * sizeof *dims);
-    memcpy(dims + n, view->stride, (size_t)n * sizeof *dims);
-    self->shape = dims;
-    self->stride = dims + n;
-    self->ndim = n;
-    self->numel = view->numel;
-    self->offset = view->offset;
-    self->data = view->data;
-    free(held);
-}
-
 /* Computes the functional operator of c into its first out `dst`, which has the right shape when
  * `fits` says so; otherwise c->error is set. */
 static void write_to(cfx_call *c, cfx_call *f, cfx_tensor *dst, int i) {
@@ -67,7 +51,7 @@ void cfx__run_inplace(cfx_call *c, cfx__info *info) {
     if (f.op->view) {
         f.op->view(&f);
         if (!cfx__ctx()->failed)
-            become(self, f.out[0]);
+            cfx__become(self, f.out[0]);
         c->out[0] = self;
         return;
     }
@@ -113,11 +97,7 @@ static void resize(cfx_call *c, cfx_tensor *out, const cfx_tensor *like) {
         cfx__tensor_empty(c->at, out->dtype, c->fake, like->ndim, like->shape, like->stride);
     if (cfx__is_bad(fresh))
         return;
-    cfx__storage *held = out->storage;
-    out->storage = cfx_keep(fresh->storage);
-    out->offset = 0;
-    become(out, fresh);
-    cfx_drop(held);
+    cfx__become(out, fresh);
 }
 
 void cfx__run_out(cfx_call *c, cfx__info *info) {

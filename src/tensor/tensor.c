@@ -144,6 +144,24 @@ cfx_tensor *cfx__tensor_alias(const cfx_tensor *t, int ndim, const int64_t *shap
     return cfx__scope_own(v);
 }
 
+void cfx__become(cfx_tensor *self, const cfx_tensor *other) {
+    int64_t *held = self->shape != self->dims ? self->shape : NULL;
+    cfx__storage *storage = self->storage;
+    int n = other->ndim;
+    int64_t *dims = n <= CFX__INLINE_DIMS ? self->dims : cfx__alloc(2 * (size_t)n * sizeof *dims);
+    memcpy(dims, other->shape, (size_t)n * sizeof *dims);
+    memcpy(dims + n, other->stride, (size_t)n * sizeof *dims);
+    self->shape = dims;
+    self->stride = dims + n;
+    self->ndim = n;
+    self->numel = other->numel;
+    self->offset = other->offset;
+    self->data = other->data;
+    self->storage = cfx_keep(other->storage);
+    cfx_drop(storage);
+    free(held);
+}
+
 cfx_tensor *cfx_tensor_new(cfx_dtype dtype, int ndim, const int64_t *shape, const void *data) {
     cfx_tensor *t = cfx__tensor_empty((cfx_where){0}, dtype, false, ndim, shape, NULL);
     if (data && t->data && t->numel)

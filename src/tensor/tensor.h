@@ -81,6 +81,9 @@ cfx_tensor *cfx__tensor_empty(cfx_where at, cfx_dtype dtype, bool fake, int ndim
 /* A view without checks, over t's storage; scope. dtype may differ only in same-size views. */
 cfx_tensor *cfx__tensor_alias(const cfx_tensor *t, int ndim, const int64_t *shape,
                               const int64_t *stride, int64_t offset);
+/* self takes the sizes, strides, offset and storage of another tensor of its dtype: squeeze_, set_,
+ * resize_. */
+void cfx__become(cfx_tensor *self, const cfx_tensor *other);
 /* A 0-dim tensor of one number; scope. Wrapped: it promotes as a number does. */
 cfx_tensor *cfx__tensor_scalar(cfx_value number, cfx_dtype dtype, bool wrapped);
 /* t itself when contiguous, else a contiguous copy of the scope. */
