@@ -1,0 +1,101 @@
+/* Results of copies and constructors: memory formats, options, numbers that must fit. */
+#include "views.h"
+
+bool format_strides(cfx_call *c, cfx_memory_format f, int n, const int64_t *shape,
+                    int64_t *stride) {
+    int rank = f == CFX_CHANNELS_LAST ? 4 : f == CFX_CHANNELS_LAST_3D ? 5 : n;
+    if (n != rank) {
+        op_fail(c, "required rank %d tensor to use channels_last%s format", rank,
+                rank == 5 ? "_3d" : "");
+        return false;
+    }
+    if (cfx__numel(c->at, n, shape) < 0)
+        return false;
+    cfx__format_strides(f, n, shape, stride);
+    return true;
+}
+
+bool like_strides(cfx_call *c, cfx_memory_format f, const cfx_tensor *t, int64_t *stride) {
+    if (f != CFX_PRESERVE)
+        return format_strides(c, f, t->ndim, t->shape, stride);
+    if (cfx__is_contiguous(t) || cfx__is_dense(t))
+        memcpy(stride, t->stride, (size_t)t->ndim * sizeof *stride);
+    else
+        cfx__pointwise_strides(1, &t, t->ndim, t->shape, stride);
+    return true;
+}
+
+cfx_tensor *out_empty_like(cfx_call *c, cfx_dtype dtype, cfx_memory_format f, const cfx_tensor *t) {
+    int64_t stride[CFX_MAX_DIMS];
+    if (!like_strides(c, f, t, stride))
+        return c->out[0] = &cfx__bad_tensor;
+    return out_strided(c, 0, dtype, t->ndim, t->shape, stride);
+}
+
+bool options_fit(cfx_call *c, int layout, int device, int pin_memory) {
+    if (layout >= 0 && c->args[layout].tag == CFX_TAG_LAYOUT && c->args[layout].i != CFX_STRIDED)
+        op_fail_as(NOT_IMPLEMENTED, c, "only strided tensors can be made here");
+    else if (device >= 0 && c->args[device].tag == CFX_TAG_DEVICE &&
+             c->args[device].device.type == CFX_CUDA)
+        op_fail_as(ASSERTION, c, "Torch not compiled with CUDA enabled");
+    else if (pin_memory >= 0 && !arg_is_none(c, pin_memory) && arg_bool(c, pin_memory))
+        op_fail(c, "Cannot access accelerator device when none is available.");
+    else if (device >= 0 && c->args[device].tag == CFX_TAG_DEVICE &&
+             c->args[device].device.type == CFX_META)
+        c->fake = true;
+    return !op_failed();
+}
+
+/* The range of integer dtypes and what C++ calls each type. */
+static const struct {
+    int64_t min, max;
+    const char *name;
+} limits[CFX_DTYPE_COUNT] = {
+    [CFX_U8] = {0, UINT8_MAX, "uint8_t"},
+    [CFX_I8] = {INT8_MIN, INT8_MAX, "int8_t"},
+    [CFX_I16] = {INT16_MIN, INT16_MAX, "int16_t"},
+    [CFX_I32] = {INT32_MIN, INT32_MAX, "int"},
+    [CFX_I64] = {INT64_MIN, INT64_MAX, "int64_t"},
+    [CFX_F16] = {0, 0, "at::Half"},
+    [CFX_BF16] = {0, 0, "at::BFloat16"},
+    [CFX_F32] = {0, 0, "float"},
+    [CFX_F64] = {0, 0, "double"},
+    [CFX_C64] = {0, 0, "c10::complex<float>"},
+    [CFX_C128] = {0, 0, "c10::complex<double>"},
+    [CFX_BOOL] = {0, 1, "bool"},
+};
+
+static bool float_fits(double f, cfx_dtype d) {
+    static const double max[CFX_DTYPE_COUNT] = {[CFX_F16] = 65504,
+                                                [CFX_BF16] = 0x1.fep127,
+                                                [CFX_F32] = 0x1.fffffep127,
+                                                [CFX_C64] = 0x1.fffffep127};
+    if (max[d] == 0 || f != f || f - f != 0)
+        return true;
+    return f >= -max[d] && f <= max[d];
+}
+
+bool number_fits(cfx_call *c, cfx_value v, cfx_dtype d) {
+    bool fits = true;
+    double f = cfx_number(v);
+    if (d == CFX_BOOL) {
+        fits = true;
+    } else if (v.tag == CFX_TAG_COMPLEX && v.complex_->im != 0 && !cfx__is_complex(d)) {
+        fits = false;
+    } else if (!cfx__is_int(d)) {
+        fits = float_fits(f, d) && (v.tag != CFX_TAG_COMPLEX || float_fits(v.complex_->im, d));
+    } else if (v.tag == CFX_TAG_FLOAT || v.tag == CFX_TAG_COMPLEX) {
+        fits = f >= (double)limits[d].min && f <= (double)limits[d].max;
+        if (d == CFX_I64)
+            fits = f >= -0x1p63 && f < 0x1p63;
+    } else {
+        /* negative numbers wrap around in unsigned types */
+        int64_t i = cfx_integer(v), least = limits[d].min ? limits[d].min : -limits[d].max;
+        fits = i >= least && i <= limits[d].max;
+    }
+    if (!fits)
+        op_fail(c, "value cannot be converted to type %s without overflow", limits[d].name);
+    return fits;
+}
+
+void kernel_nothing(cfx_call *c) { (void)c; }

@@ -1,0 +1,52 @@
+/* What views, copies and constructors share: the arithmetic of sizes and strides, and memory
+ * formats of results. */
+#ifndef CFX__VIEWS_H
+#define CFX__VIEWS_H
+
+#include "ops.h"
+
+/* ---- views ----------------------------------------------------------------------------------- */
+
+/* Fills in the -1 of a new shape for numel elements. False, with PyTorch's message, where it does
+ * not fit. */
+bool view_infer(cfx_call *c, int64_t numel, int n, int64_t *shape);
+/* Strides under which t is seen in the new shape without a copy; false where there are none. */
+bool view_strides(const cfx_tensor *t, int n, const int64_t *shape, int64_t *stride);
+/* A view of t in a shape of as many elements, or a contiguous copy where there is none; scope. */
+cfx_tensor *reshaped(cfx_call *c, const cfx_tensor *t, int n, const int64_t *shape);
+/* Whether shape, strides and offset stay inside the storage of t; else PyTorch's message. */
+bool view_in_bounds(cfx_call *c, const cfx_tensor *t, int n, const int64_t *shape,
+                    const int64_t *stride, int64_t offset);
+/* t seen in a shape that it broadcasts to (-1 keeps a size); the bad tensor with an error. */
+cfx_tensor *expanded(cfx_call *c, const cfx_tensor *t, int n, const int64_t *shape);
+/* t[..., start:start+length:step, ...] along dim, unchecked; scope. */
+cfx_tensor *sliced(const cfx_tensor *t, int dim, int64_t start, int64_t length, int64_t step);
+/* A view of t with its own shape; scope. */
+cfx_tensor *aliased(const cfx_tensor *t);
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+/* A memory format argument; `other` where None. */
+static inline cfx_memory_format arg_format(const cfx_call *c, int i, cfx_memory_format other) {
+    return c->args[i].tag == CFX_TAG_MEMORY_FORMAT ? (cfx_memory_format)c->args[i].i : other;
+}
+/* Strides of a new tensor in a memory format; false, with PyTorch's message, when it does not have
+ * the rank for it. CFX_PRESERVE counts as contiguous. */
+bool format_strides(cfx_call *c, cfx_memory_format f, int n, const int64_t *shape, int64_t *stride);
+/* Strides of an empty_like of t: its own where it is dense, else their order. */
+bool like_strides(cfx_call *c, cfx_memory_format f, const cfx_tensor *t, int64_t *stride);
+/* Result 0 made as empty_like(t) makes it. */
+cfx_tensor *out_empty_like(cfx_call *c, cfx_dtype dtype, cfx_memory_format f, const cfx_tensor *t);
+/* Whether layout, device and pin_memory at these places ask for what there is: strided, on the CPU
+ * (the device type of `like`, where given). False, with an error, otherwise. */
+bool options_fit(cfx_call *c, int layout, int device, int pin_memory);
+/* The value as dtype can hold it, or PyTorch's error: value cannot be converted to type uint8_t
+ * without overflow. */
+bool number_fits(cfx_call *c, cfx_value number, cfx_dtype dtype);
+
+/* A kernel that has nothing to do. */
+void kernel_nothing(cfx_call *c);
+/* Argument 0 as result 0. */
+void view_self(cfx_call *c);
+
+#endif
