@@ -6,12 +6,19 @@
  * they lie. Start at cfx__pointwise. */
 #include "tensor.h"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+enum { STREAM_FROM = 16 << 20 }; /* results of so many bytes bypass the caches */
+
 /* An operand as the iteration sees it: dimension 0 is the innermost. */
 typedef struct {
     char *data;
     cfx_dtype dtype, as;
     int size;                     /* of an element of dtype */
     bool direct;                  /* lies in iteration order, in the loop's dtype */
+    bool stream;                  /* a direct result too large to stay in any cache */
     bool constant;                /* one element for all */
     int64_t stride[CFX_MAX_DIMS]; /* bytes */
 } lane;
@@ -63,11 +70,26 @@ static void transfer(cursor *c, const plan *p, const lane *l, char *block, int64
     }
 }
 
+/* A block goes to memory past the caches: the lines it fills need not be read first. */
+static void stream_out(char *dst, const char *block, int64_t bytes) {
+#ifdef __SSE2__
+    if (((uintptr_t)dst & 15) == 0) {
+        int64_t whole = bytes & ~(int64_t)15;
+        for (int64_t i = 0; i < whole; i += 16)
+            _mm_stream_si128((__m128i *)(dst + i), _mm_load_si128((const __m128i *)(block + i)));
+        dst += whole;
+        block += whole;
+        bytes -= whole;
+    }
+#endif
+    memcpy(dst, block, (size_t)bytes);
+}
+
 static void run_range(void *arg, int64_t begin, int64_t end) {
     const plan *p = arg;
     bool all_direct = true;
     for (int i = 0; i < p->n; i++)
-        all_direct &= p->lanes[i].direct;
+        all_direct &= p->lanes[i].direct && !p->lanes[i].stream;
     void *ptr[CFX__ITER_MAX];
     if (all_direct) {
         for (int i = 0; i < p->n; i++)
@@ -88,15 +110,22 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
         int64_t n = end - at < CFX__ITER_BLOCK ? end - at : CFX__ITER_BLOCK;
         for (int i = 0; i < p->n; i++) {
             const lane *l = &p->lanes[i];
-            ptr[i] = l->direct ? l->data + at * l->size : block[i];
+            ptr[i] = l->direct && !l->stream ? l->data + at * l->size : block[i];
             if (i >= p->nout && !l->direct && !l->constant)
                 transfer(&cursors[i], p, l, block[i], n, true);
         }
         p->loop(ptr, n, p->params);
-        for (int i = 0; i < p->nout; i++)
-            if (!p->lanes[i].direct)
-                transfer(&cursors[i], p, &p->lanes[i], block[i], n, false);
+        for (int i = 0; i < p->nout; i++) {
+            const lane *l = &p->lanes[i];
+            if (l->stream)
+                stream_out(l->data + at * l->size, block[i], n * l->size);
+            else if (!l->direct)
+                transfer(&cursors[i], p, l, block[i], n, false);
+        }
     }
+#ifdef __SSE2__
+    _mm_sfence();
+#endif
 }
 
 /* ---- planning ------------------------------------------------------------------------------------- */
@@ -206,7 +235,11 @@ void cfx__pointwise(cfx__loop *loop, int nout, int nin, const cfx__operand *oper
         lane *l = &p.lanes[i];
         bool linear = p.ndim == 1 && (l->stride[0] == l->size || like->numel == 1);
         l->direct = linear && l->dtype == l->as;
+        l->stream = i < nout && l->direct && like->numel * l->size >= STREAM_FROM;
     }
+    for (int i = nout; i < n; i++)
+        for (int k = 0; k < nout; k++)
+            p.lanes[k].stream &= p.lanes[i].data != p.lanes[k].data;
     cfx__parallel(like->numel, grain, run_range, &p);
 }
 
