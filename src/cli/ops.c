@@ -57,6 +57,7 @@ static void explain_effects(unsigned effects) {
         {CFX_RANDOM, "draws random numbers"},
         {CFX_SIDE, "has a side effect: never dead, never merged"},
         {CFX_DATA_SHAPE, "the shape of its result depends on data"},
+        {CFX_UPDATE, "the result is its first argument with some elements changed"},
         {CFX_NUMBERS, "a number may stand for a tensor argument"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

@@ -20,16 +20,21 @@ static bool castable(cfx_call *c, cfx_dtype from, cfx_dtype to) {
     return false;
 }
 
-/* Whether a pointwise kernel may write straight to dst: no operand overlaps it but by being it. */
-static bool apart(cfx_call *c, const cfx_tensor *dst, int nargs) {
-    for (int i = 0; i < nargs; i++)
-        if (c->args[i].tag == CFX_TAG_TENSOR && cfx__overlap_of(dst, c->args[i].tensor) == CFX__PARTLY) {
+/* Whether a kernel may write straight to dst: no operand overlaps it but by being it, and with an
+ * update no operand beside the first at all. */
+static bool apart(cfx_call *c, const cfx_tensor *dst, int nargs, bool update) {
+    for (int i = 0; i < nargs; i++) {
+        if (c->args[i].tag != CFX_TAG_TENSOR)
+            continue;
+        cfx__overlap o = cfx__overlap_of(dst, c->args[i].tensor);
+        if (o == CFX__PARTLY || (update && i > 0 && o == CFX__SAME)) {
             cfx_fail(CFX_RUNTIME_ERROR, c->at,
                      "unsupported operation: some elements of the input tensor and the written-to "
                      "tensor refer to a single memory location. Please clone() the tensor before "
                      "performing the operation.");
             return false;
         }
+    }
     return true;
 }
 
@@ -58,7 +63,8 @@ void cfx__run_inplace(cfx_call *c, cfx__info *info) {
     c->out[0] = self;
     if (!writable(c, self))
         return;
-    bool direct = (f.op->effects & CFX_POINTWISE) && f.op->shape && f.op->kernel;
+    bool update = f.op->effects & CFX_UPDATE;
+    bool direct = (update || (f.op->effects & CFX_POINTWISE)) && f.op->shape && f.op->kernel;
     if (direct) {
         f.fake = true;
         f.op->shape(&f);
@@ -78,7 +84,7 @@ void cfx__run_inplace(cfx_call *c, cfx__info *info) {
         write_to(c, &f, self, 0);
         return;
     }
-    if (!castable(c, f.out[0]->dtype, self->dtype) || !apart(c, self, c->nargs) || c->fake)
+    if (!castable(c, f.out[0]->dtype, self->dtype) || !apart(c, self, c->nargs, update) || c->fake)
         return;
     if (f.out[0]->dtype == self->dtype)
         f.out[0] = self;
@@ -110,7 +116,7 @@ void cfx__run_out(cfx_call *c, cfx__info *info) {
         c->out[i] = c->args[given + i].tensor;
         if (!writable(c, c->out[i]))
             return;
-        if ((f.op->effects & CFX_POINTWISE) && !apart(c, c->out[i], given))
+        if ((f.op->effects & CFX_POINTWISE) && !apart(c, c->out[i], given, false))
             return;
     }
     cfx__run_functional(&f);
