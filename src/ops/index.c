@@ -4,11 +4,11 @@
 #include "walk.h"
 
 typedef struct {
-    int ndim;                         /* of self */
-    int order[CFX_MAX_DIMS];          /* dims of self as the result has them */
-    cfx_tensor *index[CFX_MAX_DIMS];  /* in that order; NULL for a dim taken whole */
-    int before, indexed;              /* dims ahead of the indexed ones, and the number of those */
-    int bdim;                         /* the shape of all indices together */
+    int ndim;                        /* of self */
+    int order[CFX_MAX_DIMS];         /* dims of self as the result has them */
+    cfx_tensor *index[CFX_MAX_DIMS]; /* in that order; NULL for a dim taken whole */
+    int before, indexed;             /* dims ahead of the indexed ones, and the number of those */
+    int bdim;                        /* the shape of all indices together */
     int64_t bshape[CFX_MAX_DIMS];
 } plan;
 
@@ -19,11 +19,12 @@ static bool fits_mask(cfx_call *c, const cfx_tensor *self, int at, const cfx_ten
         if (cfx__wrap_dim(c->at, at + j, self->ndim) < 0)
             return false;
         if (at + j >= self->ndim || mask->shape[j] != self->shape[at + j]) {
-            op_fail_as(INDEX, c,
-                       "The shape of the mask %s at index %d does not match the shape of the indexed "
-                       "tensor %s at index %d",
-                       cfx__shape_text(mask->ndim, mask->shape), j,
-                       cfx__shape_text(self->ndim, self->shape), at + j);
+            op_fail_as(
+                INDEX, c,
+                "The shape of the mask %s at index %d does not match the shape of the indexed "
+                "tensor %s at index %d",
+                cfx__shape_text(mask->ndim, mask->shape), j,
+                cfx__shape_text(self->ndim, self->shape), at + j);
             return false;
         }
     }
@@ -173,7 +174,11 @@ static int plan_shape(const plan *p, const cfx_tensor *self, int64_t *shape, int
 /* The walk over self, indexed by the plan, and `other`, which has strides for the result's dims. */
 static void plan_walk(cfx_call *c, const plan *p, walk_op op, unsigned rules, cfx_tensor *self,
                       cfx_tensor *other, const int64_t *ostride, cfx_value alpha) {
-    walk w = {.op = op, .dtype = self->dtype, .a = self->data, .b = other->data, .positions = 1,
+    walk w = {.op = op,
+              .dtype = self->dtype,
+              .a = self->data,
+              .b = other->data,
+              .positions = 1,
               .alpha = alpha};
     const cfx_tensor *index[CFX_MAX_DIMS];
     int64_t size[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
@@ -225,7 +230,8 @@ static void plan_walk(cfx_call *c, const plan *p, walk_op op, unsigned rules, cf
         walk_run(c, &w);
 }
 
-/* ---- x[...] ------------------------------------------------------------------------------------------ */
+/* ---- x[...]
+ * ------------------------------------------------------------------------------------------ */
 
 static void shape_index(cfx_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0);
@@ -270,7 +276,8 @@ CFX_OP(_unsafe_index_Tensor) = {
     "aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", NULL,
     .shape = shape_index, .kernel = kernel_index};
 
-/* ---- x[...] = v ----------------------------------------------------------------------------------------- */
+/* ---- x[...] = v
+ * ----------------------------------------------------------------------------------------- */
 
 /* Whether the call only fills where one mask says so: then v may have any dtype. */
 static bool only_fills(const cfx_call *c) {
@@ -314,13 +321,15 @@ static void put(cfx_call *c, cfx_tensor *values, bool accumulate) {
     int ndim = plan_shape(&p, self, shape, stride), n = ndim;
     bool fits = values->ndim <= ndim;
     for (int d = 1; fits && d <= values->ndim; d++)
-        fits = values->shape[values->ndim - d] == 1 || values->shape[values->ndim - d] == shape[ndim - d];
+        fits = values->shape[values->ndim - d] == 1 ||
+               values->shape[values->ndim - d] == shape[ndim - d];
     memcpy(probe, shape, sizeof probe);
     if (!fits || !cfx__broadcast(c->at, &n, probe, values->ndim, values->shape)) {
-        op_fail(c,
-                "shape mismatch: value tensor of shape %s cannot be broadcast to indexing result of "
-                "shape %s",
-                cfx__shape_text(values->ndim, values->shape), cfx__shape_text(ndim, shape));
+        op_fail(
+            c,
+            "shape mismatch: value tensor of shape %s cannot be broadcast to indexing result of "
+            "shape %s",
+            cfx__shape_text(values->ndim, values->shape), cfx__shape_text(ndim, shape));
         return;
     }
     cfx_dtype d = accumulate ? op_lifted(self->dtype) : self->dtype;

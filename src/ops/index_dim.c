@@ -1,12 +1,13 @@
-/* Indexing along one dimension by a vector (index_select, index_add, ...), and of the tensor seen as
- * one vector (take, put). */
+/* Indexing along one dimension by a vector (index_select, index_add, ...), and of the tensor seen
+ * as one vector (take, put). */
 #include "walk.h"
 
 #include <math.h>
 
 static long long ll(int64_t x) { return (long long)x; }
 
-/* ---- index_select ------------------------------------------------------------------------------------ */
+/* ---- index_select
+ * ------------------------------------------------------------------------------------ */
 
 static void shape_index_select(cfx_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2);
@@ -20,7 +21,8 @@ static void shape_index_select(cfx_call *c) {
         return;
     }
     if (!self->ndim && index->numel != 1) {
-        op_fail_as(INDEX, c, "index_select(): Index to scalar can have only 1 value, got %lld value(s)",
+        op_fail_as(INDEX, c,
+                   "index_select(): Index to scalar can have only 1 value, got %lld value(s)",
                    ll(index->numel));
         return;
     }
@@ -46,7 +48,8 @@ CFX_OP(index_select) = {"aten::index_select(Tensor self, int dim, Tensor index) 
                         "torch.index_select Tensor.index_select", .shape = shape_index_select,
                         .kernel = kernel_index_select};
 
-/* ---- index_add, index_reduce --------------------------------------------------------------------------- */
+/* ---- index_add, index_reduce
+ * --------------------------------------------------------------------------- */
 
 /* Checks that self and source agree beside the dimension indexed. */
 static bool same_slices(const cfx_tensor *self, const cfx_tensor *source, int dim) {
@@ -59,17 +62,19 @@ static bool same_slices(const cfx_tensor *self, const cfx_tensor *source, int di
 }
 
 static void shape_index_func(cfx_call *c, const char *func) {
-    const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2), *source = arg_tensor(c, 3);
+    const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2),
+                     *source = arg_tensor(c, 3);
     int dim = arg_dim(c, 1, self->ndim);
     c->out[0] = &cfx__bad_tensor;
     if (dim < 0)
         return;
     int64_t along = !source->ndim ? 1 : dim < source->ndim ? source->shape[dim] : -1;
     if (index->ndim > 1)
-        op_fail_as(INDEX, c,
-                   "%s_(): Index is supposed to be a vector, but got dim: %d with type: %s and size: %s",
-                   func, index->ndim, cfx__dtype_title(index->dtype),
-                   cfx__shape_text(index->ndim, index->shape));
+        op_fail_as(
+            INDEX, c,
+            "%s_(): Index is supposed to be a vector, but got dim: %d with type: %s and size: %s",
+            func, index->ndim, cfx__dtype_title(index->dtype),
+            cfx__shape_text(index->ndim, index->shape));
     else if (index->dtype != CFX_I64 && index->dtype != CFX_I32)
         op_fail(c, "%s_(): Expected dtype int32/int64 for index but got: %s", func,
                 cfx__dtype_title(index->dtype));
@@ -80,16 +85,17 @@ static void shape_index_func(cfx_call *c, const char *func) {
         op_fail(c, "%s_(): Indexing dim %d is out of bounds of the source tensor with dim %d", func,
                 dim, source->ndim);
     else if (index->numel != along)
-        op_fail(c,
-                "%s_(): Number of indices (%lld) should be equal to source.size(dim): (%lld), for dim: "
-                "%d",
-                func, ll(index->numel), ll(along), dim);
+        op_fail(
+            c,
+            "%s_(): Number of indices (%lld) should be equal to source.size(dim): (%lld), for dim: "
+            "%d",
+            func, ll(index->numel), ll(along), dim);
     else if (!same_slices(self, source, dim))
-        op_fail(c,
-                "source tensor shape must match self tensor shape, excluding the specified dimension. "
-                "Got self.shape = %s source.shape = %s",
-                cfx__shape_text(self->ndim, self->shape),
-                cfx__shape_text(source->ndim, source->shape));
+        op_fail(
+            c,
+            "source tensor shape must match self tensor shape, excluding the specified dimension. "
+            "Got self.shape = %s source.shape = %s",
+            cfx__shape_text(self->ndim, self->shape), cfx__shape_text(source->ndim, source->shape));
     else
         out_new(c, 0, self->dtype, self->ndim, self->shape);
 }
@@ -98,7 +104,8 @@ static void shape_index_add(cfx_call *c) {
     cfx_dtype d = arg_tensor(c, 0)->dtype;
     uint32_t alpha = c->args[4].tag;
     if (alpha == CFX_TAG_FLOAT && !cfx__is_float(d) && !cfx__is_complex(d)) {
-        op_fail(c, "For integral input tensors, argument alpha must not be a floating point number.");
+        op_fail(c,
+                "For integral input tensors, argument alpha must not be a floating point number.");
         c->out[0] = &cfx__bad_tensor;
         return;
     }
@@ -124,8 +131,10 @@ static void kernel_index_add(cfx_call *c) {
 
 CFX_OP(index_add) = {"aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar "
                      "alpha=1) -> Tensor",
-                     "torch.index_add Tensor.index_add", .shape = shape_index_add,
-                     .kernel = kernel_index_add, .effects = CFX_UPDATE,
+                     "torch.index_add Tensor.index_add",
+                     .shape = shape_index_add,
+                     .kernel = kernel_index_add,
+                     .effects = CFX_UPDATE,
                      .dtypes = CFX_IN_NUMBER | CFX_IN(C64) | CFX_IN(C128)};
 
 static void shape_index_reduce(cfx_call *c) {
@@ -134,7 +143,8 @@ static void shape_index_reduce(cfx_call *c) {
     c->out[0] = &cfx__bad_tensor;
     if (strcmp(reduce, "prod") && strcmp(reduce, "mean") && strcmp(reduce, "amax") &&
         strcmp(reduce, "amin"))
-        op_fail(c, "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got %s.",
+        op_fail(c,
+                "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got %s.",
                 reduce);
     else if (cfx__is_complex(self->dtype) || self->dtype == CFX_BOOL)
         op_fail_as(NOT_IMPLEMENTED, c, "\"index_reduce\" not implemented for '%s'",
@@ -162,8 +172,8 @@ void op_divide_counts(cfx_tensor *out, const cfx_tensor *counts) {
 }
 
 /* How often each slice took part: int64, broadcasting over out. At least 1. */
-static cfx_tensor *slice_counts(cfx_call *c, const cfx_tensor *out, int dim, const cfx_tensor *index,
-                                bool include_self) {
+static cfx_tensor *slice_counts(cfx_call *c, const cfx_tensor *out, int dim,
+                                const cfx_tensor *index, bool include_self) {
     int64_t shape[CFX_MAX_DIMS];
     for (int d = 0; d < out->ndim; d++)
         shape[d] = d == dim ? out->shape[d] : 1;
@@ -186,14 +196,20 @@ static void kernel_index_reduce(cfx_call *c) {
     const char *reduce = arg_text(c, 4);
     bool include_self = arg_bool(c, 5), mean = !strcmp(reduce, "mean");
     int dim = arg_dim(c, 1, out->ndim);
-    walk_op op = mean ? WALK_ADD : reduce[0] == 'p' ? WALK_MUL : reduce[2] == 'a' ? WALK_MAX : WALK_MIN;
+    walk_op op = mean               ? WALK_ADD
+                 : reduce[0] == 'p' ? WALK_MUL
+                 : reduce[2] == 'a' ? WALK_MAX
+                                    : WALK_MIN;
     int64_t stride[CFX_MAX_DIMS], none[CFX_MAX_DIMS] = {0};
     if (op_failed())
         return;
     source_strides(out, source, stride);
     op_start_from_self(c);
     if (!include_self) {
-        double start = op == WALK_ADD ? 0 : op == WALK_MUL ? 1 : op == WALK_MAX ? -INFINITY : INFINITY;
+        double start = op == WALK_ADD   ? 0
+                       : op == WALK_MUL ? 1
+                       : op == WALK_MAX ? -INFINITY
+                                        : INFINITY;
         cfx_value v = out->dtype != CFX_I64 ? cfx_float(start)
                       : op == WALK_MAX      ? cfx_int(INT64_MIN)
                       : op == WALK_MIN      ? cfx_int(INT64_MAX)
@@ -212,11 +228,14 @@ static void kernel_index_reduce(cfx_call *c) {
 
 CFX_OP(index_reduce) = {"aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str "
                         "reduce, *, bool include_self=True) -> Tensor",
-                        "torch.index_reduce Tensor.index_reduce", .shape = shape_index_reduce,
-                        .kernel = kernel_index_reduce, .effects = CFX_UPDATE,
+                        "torch.index_reduce Tensor.index_reduce",
+                        .shape = shape_index_reduce,
+                        .kernel = kernel_index_reduce,
+                        .effects = CFX_UPDATE,
                         .dtypes = CFX_IN_NUMBER};
 
-/* ---- index_copy, index_fill -------------------------------------------------------------------------------- */
+/* ---- index_copy, index_fill
+ * -------------------------------------------------------------------------------- */
 
 static const char *slice_text(const cfx_tensor *t, int dim) {
     int64_t shape[CFX_MAX_DIMS];
@@ -228,39 +247,44 @@ static const char *slice_text(const cfx_tensor *t, int dim) {
 }
 
 static void shape_index_copy(cfx_call *c) {
-    const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2), *source = arg_tensor(c, 3);
+    const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2),
+                     *source = arg_tensor(c, 3);
     int dim = arg_dim(c, 1, self->ndim);
     c->out[0] = &cfx__bad_tensor;
     if (dim < 0)
         return;
     if (index->ndim > 1)
-        op_fail_as(INDEX, c, "index_copy_(): Index should have dimension 1 or 0 (got %d)", index->ndim);
+        op_fail_as(INDEX, c, "index_copy_(): Index should have dimension 1 or 0 (got %d)",
+                   index->ndim);
     else if (!source->ndim && index->numel != 1)
         op_fail_as(INDEX, c,
                    "index_copy_(): When source is scalar, index should have one element (got %lld)",
                    ll(index->numel));
     else if (source->ndim != self->ndim && source->ndim && self->ndim)
-        op_fail_as(INDEX, c,
-                   "index_copy_(): When source and destination are not scalars, their dimensionality "
-                   "must match. Source dimensionality (%d), destination dimensionality (%d)",
-                   source->ndim, self->ndim);
+        op_fail_as(
+            INDEX, c,
+            "index_copy_(): When source and destination are not scalars, their dimensionality "
+            "must match. Source dimensionality (%d), destination dimensionality (%d)",
+            source->ndim, self->ndim);
     else if (index->dtype != CFX_I64)
         op_fail(c, "index_copy_(): Expected a long tensor for index, but got %s",
                 cfx__dtype_title(index->dtype));
     else if (self->dtype != source->dtype)
-        op_fail(c,
-                "index_copy_(): self and source expected to have the same dtype, but got (self) %s and "
-                "(source) %s",
-                cfx__dtype_title(self->dtype), cfx__dtype_title(source->dtype));
+        op_fail(
+            c,
+            "index_copy_(): self and source expected to have the same dtype, but got (self) %s and "
+            "(source) %s",
+            cfx__dtype_title(self->dtype), cfx__dtype_title(source->dtype));
     else if (strcmp(slice_text(self, dim), slice_text(source, dim)))
         op_fail(c,
                 "index_copy_(): Source/destination tensor must have same slice shapes. Destination "
                 "slice shape: %s at dimension %d and source slice shape: %s at dimension 0.",
                 slice_text(self, dim), dim, slice_text(source, dim));
     else if (source->ndim && index->numel != source->shape[dim])
-        op_fail_as(INDEX, c,
-                   "index_copy_(): Number of indices (%lld) should be equal to source.size(dim) (%lld)",
-                   ll(index->numel), ll(source->shape[dim]));
+        op_fail_as(
+            INDEX, c,
+            "index_copy_(): Number of indices (%lld) should be equal to source.size(dim) (%lld)",
+            ll(index->numel), ll(source->shape[dim]));
     else
         out_new(c, 0, self->dtype, self->ndim, self->shape);
 }
@@ -277,9 +301,10 @@ static void kernel_index_copy(cfx_call *c) {
     walk_along(c, WALK_SET, WALK_INDEX_COPY, out, dim, index, source, stride, CFX_NONE);
 }
 
-CFX_OP(index_copy) = {"aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
-                      "torch.index_copy Tensor.index_copy", .shape = shape_index_copy,
-                      .kernel = kernel_index_copy, .effects = CFX_UPDATE};
+CFX_OP(index_copy) = {
+    "aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
+    "torch.index_copy Tensor.index_copy", .shape = shape_index_copy, .kernel = kernel_index_copy,
+    .effects = CFX_UPDATE};
 
 static void shape_index_fill(cfx_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2), *value = arg_tensor(c, 3);
@@ -324,7 +349,8 @@ CFX_OP(index_fill_int_Tensor) = {
     "aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", NULL,
     .shape = shape_index_fill, .kernel = kernel_index_fill, .effects = CFX_UPDATE};
 
-/* ---- take, put ---------------------------------------------------------------------------------------------- */
+/* ---- take, put
+ * ---------------------------------------------------------------------------------------------- */
 
 static bool is_long(cfx_call *c, const char *func, const cfx_tensor *index) {
     if (index->dtype == CFX_I64)
@@ -349,8 +375,12 @@ static void shape_take(cfx_call *c) {
 static void walk_flat(cfx_call *c, walk_op op, cfx_tensor *flat, const cfx_tensor *index,
                       cfx_tensor *other) {
     int64_t one = 1;
-    walk w = {.op = op, .dtype = flat->dtype, .a = flat->data, .b = other->data,
-              .positions = index->numel, .step_b = 1};
+    walk w = {.op = op,
+              .dtype = flat->dtype,
+              .a = flat->data,
+              .b = other->data,
+              .positions = index->numel,
+              .step_b = 1};
     w.at = walk_offsets(c, WALK_WRAP | WALK_TAKE, 0, index->numel, 1, &index, &flat->numel, &one);
     if (w.at)
         walk_run(c, &w);
@@ -364,15 +394,17 @@ CFX_OP(take) = {"aten::take(Tensor self, Tensor index) -> Tensor", "torch.take T
                 .shape = shape_take, .kernel = kernel_take, .effects = CFX_CONTIGUOUS_ARGS};
 
 static void shape_put(cfx_call *c) {
-    const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 1), *source = arg_tensor(c, 2);
+    const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 1),
+                     *source = arg_tensor(c, 2);
     c->out[0] = &cfx__bad_tensor;
     if (!is_long(c, "put_", index))
         return;
     if (self->dtype != source->dtype)
-        op_fail(c,
-                "put_(): self and source expected to have the same dtype, but got self.dtype = %s and "
-                "source.dtype = %s",
-                cfx__dtype_title(self->dtype), cfx__dtype_title(source->dtype));
+        op_fail(
+            c,
+            "put_(): self and source expected to have the same dtype, but got self.dtype = %s and "
+            "source.dtype = %s",
+            cfx__dtype_title(self->dtype), cfx__dtype_title(source->dtype));
     else if (source->numel != index->numel)
         op_fail_as(INDEX, c,
                    "put_(): Expected source and index to have the same number of elements, but got "
@@ -399,5 +431,6 @@ static void kernel_put(cfx_call *c) {
         cfx__copy(c->out[0], flat);
 }
 
-CFX_OP(put) = {"aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
-               "Tensor.put", .shape = shape_put, .kernel = kernel_put, .effects = CFX_UPDATE};
+CFX_OP(put) = {
+    "aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
+    "Tensor.put", .shape = shape_put, .kernel = kernel_put, .effects = CFX_UPDATE};

@@ -12,8 +12,8 @@ static cfx_tensor *iota(int ndim, const int64_t *shape) {
         data[i] = (float)i;
     return cfx_tensor_new(CFX_F32, ndim, shape, data);
 }
-#define IOTA(...) iota(COUNT_OF((int64_t[]){__VA_ARGS__}), (int64_t[]){__VA_ARGS__})
-#define COUNT_OF(a) (int)(sizeof(a) / sizeof(int64_t))
+#define IOTA(...)                                                                                  \
+    iota((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
 #define INTS(...) cfx_tensor_from_value(cfx_list(__VA_ARGS__))
 #define ROW(...) cfx_list(__VA_ARGS__)
 #define SHAPE(t) cfx_repr(cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_shape(t)))
@@ -38,18 +38,21 @@ TEST(index_by_tensors) {
 
 TEST(index_by_masks) {
     cfx_tensor *x = IOTA(2, 2);
-    cfx_tensor *mask = cfx_tensor_from_value(cfx_list(ROW(true, false), ROW(false, true)));
-    cfx_tensor *row = cfx_tensor_from_value(cfx_list(false, true));
+    cfx_tensor *mask = cfx_tensor_from_value(
+        cfx_list(ROW(cfx_bool(1), cfx_bool(0)), ROW(cfx_bool(0), cfx_bool(1))));
+    cfx_tensor *row = cfx_tensor_from_value(cfx_list(cfx_bool(0), cfx_bool(1)));
     CHECK_STR(cfx_tensor_str(cfx_index(x, cfx_list(mask))), "tensor([0., 3.])");
     CHECK_STR(cfx_tensor_str(cfx_index(x, cfx_list(row))), "tensor([[2., 3.]])");
-    CHECK_STR(cfx_tensor_str(cfx_index(x, cfx_list(CFX_NONE, row))), "tensor([[1.],\n        [3.]])");
+    CHECK_STR(cfx_tensor_str(cfx_index(x, cfx_list(CFX_NONE, row))),
+              "tensor([[1.],\n        [3.]])");
     cfx_tensor *fake = cfx_tensor_fake(CFX_F32, 2, (int64_t[]){2, 2}, NULL);
     cfx_tensor *fake_mask = cfx_tensor_fake(CFX_BOOL, 2, (int64_t[]){2, 2}, NULL);
     cfx_index(fake, cfx_list(fake_mask));
     CHECK_ERROR("depends on data");
-    cfx_index(x, cfx_list(cfx_tensor_from_value(cfx_list(true, false, true))));
-    CHECK_ERROR("The shape of the mask [3] at index 0 does not match the shape of the indexed tensor "
-                "[2, 2] at index 0");
+    cfx_index(x, cfx_list(cfx_tensor_from_value(cfx_list(cfx_bool(1), cfx_bool(0), cfx_bool(1)))));
+    CHECK_ERROR(
+        "The shape of the mask [3] at index 0 does not match the shape of the indexed tensor "
+        "[2, 2] at index 0");
 }
 
 TEST(index_mistakes) {
@@ -57,7 +60,8 @@ TEST(index_mistakes) {
     cfx_index(x, cfx_list(INTS(0, 10)));
     CHECK_ERROR("index 10 is out of bounds for dimension 0 with size 5");
     cfx_index(x, cfx_list(INTS(0, 1), INTS(0, 1, 1)));
-    CHECK_ERROR("shape mismatch: indexing tensors could not be broadcast together with shapes [2], [3]");
+    CHECK_ERROR(
+        "shape mismatch: indexing tensors could not be broadcast together with shapes [2], [3]");
     cfx_index(x, cfx_list(INTS(0), INTS(0), INTS(0)));
     CHECK_ERROR("too many indices for tensor of dimension 2 (got 3)");
     cfx_index(x, cfx_list(IOTA(2)));
@@ -73,13 +77,15 @@ TEST(index_mistakes) {
 }
 
 TEST(index_put_writes) {
-    cfx_tensor *x = IOTA(3, 2), *i = INTS(0, 0, 2), *ones = cfx_tensor_from_value(cfx_list(1.0, 1.0));
-    CHECK_STR(cfx_tensor_str(cfx_index_put(x, cfx_list(i), ones, true)),
+    cfx_tensor *x = IOTA(3, 2), *i = INTS(0, 0, 2),
+               *ones = cfx_tensor_from_value(cfx_list(1.0, 1.0));
+    CHECK_STR(cfx_tensor_str(cfx_index_put(x, cfx_list(i), ones, cfx_bool(1))),
               "tensor([[2., 3.],\n        [2., 3.],\n        [5., 6.]])");
     CHECK_STR(cfx_tensor_str(x), "tensor([[0., 1.],\n        [2., 3.],\n        [4., 5.]])");
     /* in place through a view: only its elements change, the storage is shared */
     cfx_tensor *column = cfx_tensor_view(x, 1, (int64_t[]){3}, (int64_t[]){2}, 1);
-    cfx_tensor *same = cfx_index_put_(column, cfx_list(INTS(-1)), cfx_tensor_from_value(cfx_float(9)));
+    cfx_tensor *same =
+        cfx_index_put_(column, cfx_list(INTS(-1)), cfx_tensor_from_value(cfx_float(9)));
     CHECK(cfx_tensor_shares(same, x));
     CHECK_STR(cfx_tensor_str(x), "tensor([[0., 1.],\n        [2., 3.],\n        [4., 9.]])");
     /* a bad index leaves all as it was */
@@ -90,12 +96,13 @@ TEST(index_put_writes) {
     CHECK_ERROR("Index put requires the source and destination dtypes match, got Float for the "
                 "destination and Long for the source.");
     cfx_index_put(x, cfx_list(i), IOTA(4));
-    CHECK_ERROR("shape mismatch: value tensor of shape [4] cannot be broadcast to indexing result of "
-                "shape [3, 2]");
+    CHECK_ERROR(
+        "shape mismatch: value tensor of shape [4] cannot be broadcast to indexing result of "
+        "shape [3, 2]");
     /* halves accumulate in float */
     cfx_tensor *h = cfx_tensor_new(CFX_BF16, 1, (int64_t[]){1}, (uint16_t[]){0x3f80});
     cfx_tensor *v = cfx_tensor_new(CFX_BF16, 1, (int64_t[]){2}, (uint16_t[]){0x3b80, 0x3b80});
-    CHECK_NEAR(cfx_tensor_get(cfx_index_put(h, cfx_list(INTS(0, 0)), v, true), 0), 1.0078125, 0);
+    CHECK_NEAR(cfx_tensor_get(cfx_index_put(h, cfx_list(INTS(0, 0)), v, cfx_bool(1)), 0), 1.0078125, 0);
 }
 
 TEST(index_along_a_dimension) {
@@ -121,14 +128,17 @@ TEST(gather_and_scatter) {
     cfx_tensor *x = IOTA(2, 3);
     cfx_tensor *i = cfx_tensor_from_value(cfx_list(ROW(2, 0), ROW(1, 1)));
     CHECK_STR(cfx_tensor_str(cfx_gather(x, 1, i)), "tensor([[2., 0.],\n        [4., 4.]])");
-    CHECK_STR(cfx_tensor_str(cfx_scatter(x, 1, i, 9)), "tensor([[9., 1., 9.],\n        [3., 9., 5.]])");
+    CHECK_STR(cfx_tensor_str(cfx_scatter(x, 1, i, 9)),
+              "tensor([[9., 1., 9.],\n        [3., 9., 5.]])");
     CHECK_STR(cfx_tensor_str(cfx_scatter_add(x, 1, i, IOTA(2, 2))),
               "tensor([[1., 1., 2.],\n        [3., 9., 5.]])");
-    CHECK_STR(cfx_tensor_str(cfx_scatter_reduce(x, 1, i, IOTA(2, 2), "mean", CFX_KW(include_self, false))),
+    CHECK_STR(cfx_tensor_str(cfx_scatter_reduce(x, 1, i, IOTA(2, 2), "mean",
+                                                CFX_KW(include_self, cfx_bool(0)))),
               "tensor([[1.0000, 1.0000, 0.0000],\n        [3.0000, 2.5000, 5.0000]])");
     cfx_scatter(x, 1, i, IOTA(1, 2));
-    CHECK_ERROR("Expected index [2, 2] to be no larger than self [2, 3] apart from dimension 1 and to "
-                "be no larger size than src [1, 2]");
+    CHECK_ERROR(
+        "Expected index [2, 2] to be no larger than self [2, 3] apart from dimension 1 and to "
+        "be no larger size than src [1, 2]");
     cfx_scatter_add(x, 1, cfx_tensor_from_value(cfx_list(ROW(3))), x);
     CHECK_ERROR("index 3 is out of bounds for dimension 1 with size 3");
     cfx_scatter_(x, 1, i, x);
@@ -136,17 +146,23 @@ TEST(gather_and_scatter) {
 }
 
 TEST(masks_and_nonzero) {
-    cfx_tensor *x = IOTA(2, 2), *m = cfx_tensor_from_value(cfx_list(true, false));
-    CHECK_STR(cfx_tensor_str(cfx_masked_fill(x, m, -1)), "tensor([[-1.,  1.],\n        [-1.,  3.]])");
+    cfx_tensor *x = IOTA(2, 2), *m = cfx_tensor_from_value(cfx_list(cfx_bool(1), cfx_bool(0)));
+    CHECK_STR(cfx_tensor_str(cfx_masked_fill(x, m, -1)),
+              "tensor([[-1.,  1.],\n        [-1.,  3.]])");
     CHECK_STR(cfx_tensor_str(cfx_masked_select(x, m)), "tensor([0., 2.])");
-    CHECK_STR(cfx_tensor_str(cfx_masked_scatter(x, m, IOTA(9))), "tensor([[0., 1.],\n        [1., 3.]])");
+    CHECK_STR(cfx_tensor_str(cfx_masked_scatter(x, m, IOTA(9))),
+              "tensor([[0., 1.],\n        [1., 3.]])");
     CHECK_STR(cfx_tensor_str(cfx_nonzero(x)), "tensor([[0, 1],\n        [1, 0],\n        [1, 1]])");
     CHECK_STR(STRIDE(cfx_nonzero(x)), "[1, 3]");
-    CHECK_STR(cfx_tensor_str(cfx_nonzero_static(x, CFX_KW(size, 2))), "tensor([[0, 1],\n        [1, 0]])");
+    CHECK_STR(cfx_tensor_str(cfx_nonzero_static(x, CFX_KW(size, 2))),
+              "tensor([[0, 1],\n        [1, 0]])");
     CHECK_OK();
     cfx_masked_fill(x, INTS(1, 0), 0);
     CHECK_ERROR("masked_fill_ only supports boolean masks, but got mask with dtype long int");
-    cfx_masked_fill_(IOTA(2), cfx_tensor_from_value(cfx_list(ROW(true, true), ROW(true, true))), 0);
+    cfx_masked_fill_(IOTA(2),
+                     cfx_tensor_from_value(
+                         cfx_list(ROW(cfx_bool(1), cfx_bool(1)), ROW(cfx_bool(1), cfx_bool(1)))),
+                     0);
     CHECK_ERROR("doesn't match the broadcast shape [2, 2]");
     cfx_masked_scatter(x, m, IOTA(1));
     CHECK_ERROR("Number of elements of source < number of ones in mask");

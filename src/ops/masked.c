@@ -3,11 +3,18 @@
 
 /* dtypes as C++ names them, which is how these messages print them. */
 static const char *cpp_name(cfx_dtype d) {
-    static const char *const names[CFX_DTYPE_COUNT] = {
-        [CFX_U8] = "unsigned char", [CFX_I8] = "signed char",          [CFX_I16] = "short int",
-        [CFX_I32] = "int",          [CFX_I64] = "long int",            [CFX_F16] = "c10::Half",
-        [CFX_F32] = "float",        [CFX_F64] = "double",              [CFX_C64] = "c10::complex<float>",
-        [CFX_BOOL] = "bool",        [CFX_C128] = "c10::complex<double>", [CFX_BF16] = "c10::BFloat16"};
+    static const char *const names[CFX_DTYPE_COUNT] = {[CFX_U8] = "unsigned char",
+                                                       [CFX_I8] = "signed char",
+                                                       [CFX_I16] = "short int",
+                                                       [CFX_I32] = "int",
+                                                       [CFX_I64] = "long int",
+                                                       [CFX_F16] = "c10::Half",
+                                                       [CFX_F32] = "float",
+                                                       [CFX_F64] = "double",
+                                                       [CFX_C64] = "c10::complex<float>",
+                                                       [CFX_BOOL] = "bool",
+                                                       [CFX_C128] = "c10::complex<double>",
+                                                       [CFX_BF16] = "c10::BFloat16"};
     return names[d];
 }
 
@@ -27,7 +34,8 @@ static bool joint_shape(cfx_call *c, int *ndim, int64_t *shape) {
            cfx__broadcast(c->at, ndim, shape, mask->ndim, mask->shape);
 }
 
-/* ---- masked_fill ------------------------------------------------------------------------------------ */
+/* ---- masked_fill
+ * ------------------------------------------------------------------------------------ */
 
 static void shape_masked_fill(cfx_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *mask = arg_tensor(c, 1), *value = arg_tensor(c, 2);
@@ -44,7 +52,8 @@ static void shape_masked_fill(cfx_call *c) {
                 value->ndim);
     else if (is_bool(c, "masked_fill_", mask)) {
         if (complex_ && !cfx__is_complex(self->dtype))
-            op_fail(c, "value cannot be converted to type %s without overflow", cpp_name(self->dtype));
+            op_fail(c, "value cannot be converted to type %s without overflow",
+                    cpp_name(self->dtype));
         else
             out_new(c, 0, self->dtype, ndim, shape);
     }
@@ -80,7 +89,8 @@ static void kernel_masked_fill(cfx_call *c) {
                       : size == 4 ? choose_4
                       : size == 8 ? choose_8
                                   : choose_16;
-    cfx__pointwise(loop, 1, 2, (cfx__operand[]){{out, d}, {self, d}, {mask, CFX_BOOL}}, value->data, 1);
+    cfx__pointwise(loop, 1, 2, (cfx__operand[]){{out, d}, {self, d}, {mask, CFX_BOOL}}, value->data,
+                   1);
 }
 
 CFX_OP(masked_fill_Scalar) = {
@@ -91,7 +101,8 @@ CFX_OP(masked_fill_Tensor) = {
     "aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", NULL,
     .shape = shape_masked_fill, .kernel = kernel_masked_fill, .effects = CFX_POINTWISE};
 
-/* ---- masked_scatter, masked_select --------------------------------------------------------------------- */
+/* ---- masked_scatter, masked_select
+ * --------------------------------------------------------------------- */
 
 static void shape_masked_scatter(cfx_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *mask = arg_tensor(c, 1), *source = arg_tensor(c, 2);
@@ -174,7 +185,9 @@ CFX_OP(masked_select) = {"aten::masked_select(Tensor self, Tensor mask) -> Tenso
                          "torch.masked_select Tensor.masked_select", .kernel = kernel_masked_select,
                          .effects = CFX_DATA_SHAPE};
 
-/* ---- nonzero ------------------------------------------------------------------------------------------------ */
+/* ---- nonzero
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static void kernel_nonzero(cfx_call *c) { c->out[0] = op_nonzero(c, arg_tensor(c, 0)); }
 

@@ -1,5 +1,5 @@
-/* gather and scatter: an index as large as the values, that replaces one coordinate of each. Start at
- * rows_run. */
+/* gather and scatter: an index as large as the values, that replaces one coordinate of each. Start
+ * at rows_run. */
 #include "walk.h"
 
 #include <math.h>
@@ -62,9 +62,17 @@ typedef double _Complex c128;
 static row_fn *row_for(walk_op op, cfx_dtype d) {
     int size = cfx_dtype_size(d);
     if (op == WALK_GET)
-        return size == 1 ? get_1 : size == 2 ? get_2 : size == 4 ? get_4 : size == 8 ? get_8 : get_16;
+        return size == 1   ? get_1
+               : size == 2 ? get_2
+               : size == 4 ? get_4
+               : size == 8 ? get_8
+                           : get_16;
     if (op == WALK_SET)
-        return size == 1 ? set_1 : size == 2 ? set_2 : size == 4 ? set_4 : size == 8 ? set_8 : set_16;
+        return size == 1   ? set_1
+               : size == 2 ? set_2
+               : size == 4 ? set_4
+               : size == 8 ? set_8
+                           : set_16;
     static row_fn *const f32[] = {add_f32, mul_f32, max_f32, min_f32};
     static row_fn *const f64[] = {add_f64, mul_f64, max_f64, min_f64};
     static row_fn *const i64[] = {add_i64, mul_i64, max_i64, min_i64};
@@ -78,7 +86,8 @@ static row_fn *row_for(walk_op op, cfx_dtype d) {
     return row[op - WALK_ADD];
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------- */
+/* ---- rows
+ * ------------------------------------------------------------------------------------------- */
 
 typedef struct {
     row_fn *row;
@@ -165,9 +174,14 @@ static void rows_run(cfx_call *c, walk_op op, cfx_tensor *a, int dim, const cfx_
     const cfx_tensor *own = cfx__contiguous_as(narrowed(index), CFX_I64);
     if (op_failed() || !in_range(c, own, dim, a->ndim ? a->shape[dim] : 1))
         return;
-    rows r = {.row = row_for(op, a->dtype), .size = cfx_dtype_size(a->dtype), .dim = dim,
-              .ndim = index->ndim ? index->ndim : 1, .a = a->data, .b = b->data,
-              .index = (const int64_t *)own->data, .inner = 1};
+    rows r = {.row = row_for(op, a->dtype),
+              .size = cfx_dtype_size(a->dtype),
+              .dim = dim,
+              .ndim = index->ndim ? index->ndim : 1,
+              .a = a->data,
+              .b = b->data,
+              .index = (const int64_t *)own->data,
+              .inner = 1};
     if (!r.row) {
         op_fail_as(NOT_IMPLEMENTED, c, "\"scatter_gather_tensor_cpu\" not implemented for '%s'",
                    cfx__dtype_title(a->dtype));
@@ -183,7 +197,8 @@ static void rows_run(cfx_call *c, walk_op op, cfx_tensor *a, int dim, const cfx_
     int64_t columns = r.shape[last], total = index->numel / columns, groups = 1;
     for (int d = 0; d < last; d++)
         *(d < dim ? &groups : &r.inner) *= r.shape[d];
-    /* two entries along dim may name one element: what writes through the index keeps their order */
+    /* two entries along dim may name one element: what writes through the index keeps their order
+     */
     if (op == WALK_GET)
         cfx__parallel(total, grain_of(columns), run_rows, &r);
     else if (groups > 1 || dim == last)
@@ -192,7 +207,8 @@ static void rows_run(cfx_call *c, walk_op op, cfx_tensor *a, int dim, const cfx_
         cfx__parallel(columns, grain_of(total), run_columns, &r);
 }
 
-/* ---- checks ------------------------------------------------------------------------------------------- */
+/* ---- checks
+ * ------------------------------------------------------------------------------------------- */
 
 static int64_t size_at(const cfx_tensor *t, int d) { return t->ndim ? t->shape[d] : 1; }
 static int dims_of(const cfx_tensor *t) { return t->ndim ? t->ndim : 1; }
@@ -223,16 +239,17 @@ static bool scatter_fits(cfx_call *c, const cfx_tensor *self, int dim, const cfx
     }
     if (fits)
         return true;
-    const char *after =
-        src ? cfx__format(" and to be no larger size than src %s", cfx__shape_text(src->ndim, src->shape))
-            : "";
+    const char *after = src ? cfx__format(" and to be no larger size than src %s",
+                                          cfx__shape_text(src->ndim, src->shape))
+                            : "";
     op_fail(c, "Expected index %s to be no larger than self %s apart from dimension %d%s",
-            cfx__shape_text(index->ndim, index->shape), cfx__shape_text(self->ndim, self->shape), dim,
-            after);
+            cfx__shape_text(index->ndim, index->shape), cfx__shape_text(self->ndim, self->shape),
+            dim, after);
     return false;
 }
 
-/* ---- gather --------------------------------------------------------------------------------------------- */
+/* ---- gather
+ * --------------------------------------------------------------------------------------------- */
 
 static void shape_gather(cfx_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2);
@@ -246,11 +263,12 @@ static void shape_gather(cfx_call *c) {
     }
     for (int d = 0; index->numel && d < dims_of(self); d++)
         if (d != dim && size_at(index, d) > size_at(self, d)) {
-            op_fail(c,
-                    "Size does not match at dimension %d expected index %s to be no larger than self "
-                    "%s apart from dimension %d",
-                    d, cfx__shape_text(index->ndim, index->shape),
-                    cfx__shape_text(self->ndim, self->shape), dim);
+            op_fail(
+                c,
+                "Size does not match at dimension %d expected index %s to be no larger than self "
+                "%s apart from dimension %d",
+                d, cfx__shape_text(index->ndim, index->shape),
+                cfx__shape_text(self->ndim, self->shape), dim);
             return;
         }
     out_new(c, 0, self->dtype, index->ndim, index->shape);
@@ -265,7 +283,8 @@ CFX_OP(gather) = {
     "aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
     "torch.gather Tensor.gather", .shape = shape_gather, .kernel = kernel_gather};
 
-/* ---- scatter --------------------------------------------------------------------------------------------- */
+/* ---- scatter
+ * --------------------------------------------------------------------------------------------- */
 
 static void shape_scatter(cfx_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2), *src = arg_tensor(c, 3);
@@ -376,18 +395,29 @@ CFX_OP(scatter_value) = {
     .shape = shape_scatter, .kernel = kernel_scatter, .effects = CFX_UPDATE};
 CFX_OP(scatter_reduce) = {"aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, "
                           "str reduce) -> Tensor",
-                          NULL, .shape = shape_scatter_old, .kernel = kernel_scatter_old,
-                          .effects = CFX_UPDATE, .dtypes = SUMS};
+                          NULL,
+                          .shape = shape_scatter_old,
+                          .kernel = kernel_scatter_old,
+                          .effects = CFX_UPDATE,
+                          .dtypes = SUMS};
 CFX_OP(scatter_value_reduce) = {"aten::scatter.value_reduce(Tensor self, int dim, Tensor index, "
                                 "Scalar value, *, str reduce) -> Tensor",
-                                NULL, .shape = shape_scatter_old, .kernel = kernel_scatter_old,
-                                .effects = CFX_UPDATE, .dtypes = SUMS};
+                                NULL,
+                                .shape = shape_scatter_old,
+                                .kernel = kernel_scatter_old,
+                                .effects = CFX_UPDATE,
+                                .dtypes = SUMS};
 CFX_OP(scatter_add) = {
     "aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
-    "torch.scatter_add Tensor.scatter_add", .shape = shape_scatter, .kernel = kernel_scatter_add,
-    .effects = CFX_UPDATE, .dtypes = SUMS};
+    "torch.scatter_add Tensor.scatter_add",
+    .shape = shape_scatter,
+    .kernel = kernel_scatter_add,
+    .effects = CFX_UPDATE,
+    .dtypes = SUMS};
 CFX_OP(scatter_reduce_two) = {"aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor "
                               "src, str reduce, *, bool include_self=True) -> Tensor",
                               "torch.scatter_reduce Tensor.scatter_reduce",
-                              .shape = shape_scatter_reduce, .kernel = kernel_scatter_reduce,
-                              .effects = CFX_UPDATE, .dtypes = SUMS};
+                              .shape = shape_scatter_reduce,
+                              .kernel = kernel_scatter_reduce,
+                              .effects = CFX_UPDATE,
+                              .dtypes = SUMS};

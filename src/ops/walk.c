@@ -1,7 +1,8 @@
 /* The walk through indices, and what else the indexing operators share. Start at walk_run. */
 #include "walk.h"
 
-/* ---- runs -------------------------------------------------------------------------------------- */
+/* ---- runs --------------------------------------------------------------------------------------
+ */
 
 typedef void walk_fn(void *a, const int64_t *off, int64_t sa, void *b, int64_t sb, int64_t n,
                      const void *alpha);
@@ -29,7 +30,10 @@ typedef double _Complex c128;
 #include "walk.inc"
 #define T wide
 #define FN(x) x##_16
-#define ONE {{0}}
+#define ONE                                                                                        \
+    {                                                                                              \
+        { 0 }                                                                                      \
+    }
 #include "walk.inc"
 
 #define T float
@@ -72,9 +76,17 @@ typedef double _Complex c128;
 static walk_fn *run_for(walk_op op, cfx_dtype d) {
     int size = cfx_dtype_size(d);
     if (op == WALK_GET)
-        return size == 1 ? get_1 : size == 2 ? get_2 : size == 4 ? get_4 : size == 8 ? get_8 : get_16;
+        return size == 1   ? get_1
+               : size == 2 ? get_2
+               : size == 4 ? get_4
+               : size == 8 ? get_8
+                           : get_16;
     if (op == WALK_SET)
-        return size == 1 ? set_1 : size == 2 ? set_2 : size == 4 ? set_4 : size == 8 ? set_8 : set_16;
+        return size == 1   ? set_1
+               : size == 2 ? set_2
+               : size == 4 ? set_4
+               : size == 8 ? set_8
+                           : set_16;
     static walk_fn *const f32[] = {add_f32, mul_f32, max_f32, min_f32};
     static walk_fn *const f64[] = {add_f64, mul_f64, max_f64, min_f64};
     static walk_fn *const i64[] = {add_i64, mul_i64, max_i64, min_i64};
@@ -82,16 +94,23 @@ static walk_fn *run_for(walk_op op, cfx_dtype d) {
     static walk_fn *const x128[] = {add_c128, mul_c128, NULL, NULL};
     int k = op - WALK_ADD;
     switch (d) {
-    case CFX_F32: return f32[k];
-    case CFX_F64: return f64[k];
-    case CFX_I64: return i64[k];
-    case CFX_C64: return x64[k];
-    case CFX_C128: return x128[k];
-    default: return NULL;
+    case CFX_F32:
+        return f32[k];
+    case CFX_F64:
+        return f64[k];
+    case CFX_I64:
+        return i64[k];
+    case CFX_C64:
+        return x64[k];
+    case CFX_C128:
+        return x128[k];
+    default:
+        return NULL;
     }
 }
 
-/* ---- the walk ------------------------------------------------------------------------------------- */
+/* ---- the walk
+ * ------------------------------------------------------------------------------------- */
 
 static void add_dim(walk_dim *dims, int *n, int64_t size, int64_t a, int64_t b) {
     if (size == 1)
@@ -103,8 +122,12 @@ static void add_dim(walk_dim *dims, int *n, int64_t size, int64_t a, int64_t b) 
         dims[(*n)++] = (walk_dim){size, a, b};
 }
 
-void walk_outer(walk *w, int64_t n, int64_t a, int64_t b) { add_dim(w->outer, &w->nouter, n, a, b); }
-void walk_inner(walk *w, int64_t n, int64_t a, int64_t b) { add_dim(w->inner, &w->ninner, n, a, b); }
+void walk_outer(walk *w, int64_t n, int64_t a, int64_t b) {
+    add_dim(w->outer, &w->nouter, n, a, b);
+}
+void walk_inner(walk *w, int64_t n, int64_t a, int64_t b) {
+    add_dim(w->inner, &w->ninner, n, a, b);
+}
 
 typedef struct {
     const walk *w;
@@ -209,7 +232,8 @@ void walk_run(cfx_call *c, walk *w) {
         cfx__parallel(columns, grain_of(inner / columns * w->positions), run_columns, &j);
 }
 
-/* ---- offsets ---------------------------------------------------------------------------------------- */
+/* ---- offsets
+ * ---------------------------------------------------------------------------------------- */
 
 static void fail_bounds(cfx_call *c, unsigned rules, int64_t index, int dim, int64_t size) {
     cfx_error_kind kind = rules & WALK_RUNTIME ? CFX_RUNTIME_ERROR : CFX_INDEX_ERROR;
@@ -263,7 +287,11 @@ const int64_t *walk_offsets(cfx_call *c, unsigned rules, int dim, int64_t positi
 void walk_along(cfx_call *c, walk_op op, unsigned rules, cfx_tensor *a, int dim,
                 const cfx_tensor *index, cfx_tensor *b, const int64_t *b_stride, cfx_value alpha) {
     int64_t one = 1, size = a->ndim ? a->shape[dim] : 1;
-    walk w = {.op = op, .dtype = a->dtype, .a = a->data, .b = b->data, .positions = index->numel,
+    walk w = {.op = op,
+              .dtype = a->dtype,
+              .a = a->data,
+              .b = b->data,
+              .positions = index->numel,
               .alpha = alpha};
     w.at = walk_offsets(c, rules, dim, index->numel, 1, &index, &size,
                         a->ndim ? &a->stride[dim] : &one);
@@ -279,7 +307,8 @@ void walk_along(cfx_call *c, walk_op op, unsigned rules, cfx_tensor *a, int dim,
     walk_run(c, &w);
 }
 
-/* ---- helpers -------------------------------------------------------------------------------------- */
+/* ---- helpers
+ * -------------------------------------------------------------------------------------- */
 
 cfx_tensor *op_expand(const cfx_tensor *t, int ndim, const int64_t *shape) {
     int64_t stride[CFX_MAX_DIMS];

@@ -1,4 +1,5 @@
-/* A walk through indices: one side of it is reached through an index, the other lies in plain order.
+/* A walk through indices: one side of it is reached through an index, the other lies in plain
+ * order.
  *
  * Gathering, putting, adding rows, embeddings are one loop: dimensions before the indexed ones, the
  * positions of the index, dimensions after. Offsets are made and checked before anything is
@@ -35,14 +36,14 @@ typedef struct {
 typedef struct walk {
     walk_op op;
     cfx_dtype dtype;
-    char *a, *b;          /* the first elements */
-    int64_t positions;    /* of the index */
-    const int64_t *at;    /* offset in a of each */
-    const int64_t *at_b;  /* offset in b of each; NULL: step_b apart */
+    char *a, *b;         /* the first elements */
+    int64_t positions;   /* of the index */
+    const int64_t *at;   /* offset in a of each */
+    const int64_t *at_b; /* offset in b of each; NULL: step_b apart */
     int64_t step_b;
-    int nouter, ninner;   /* dimensions around and inside the positions */
+    int nouter, ninner; /* dimensions around and inside the positions */
     walk_dim outer[CFX_MAX_DIMS], inner[CFX_MAX_DIMS];
-    cfx_value alpha;      /* of WALK_ADD; None is 1 */
+    cfx_value alpha; /* of WALK_ADD; None is 1 */
 } walk;
 
 /* Offsets of n indices (contiguous int64 arrays of `positions`) into dimensions of the given sizes
@@ -64,8 +65,8 @@ void walk_along(cfx_call *c, walk_op op, unsigned rules, cfx_tensor *a, int dim,
 
 /* t seen as a tensor of this shape, to which it broadcasts; scope. */
 cfx_tensor *op_expand(const cfx_tensor *t, int ndim, const int64_t *shape);
-/* The start of an operator that gives self with some elements changed: self in c->out[0]. Nothing is
- * copied when the operator runs in place. */
+/* The start of an operator that gives self with some elements changed: self in c->out[0]. Nothing
+ * is copied when the operator runs in place. */
 void op_start_from_self(cfx_call *c);
 /* The dtype that sums of this one are kept in: float32 for halves, int64 for integers and bool. */
 cfx_dtype op_lifted(cfx_dtype d);
