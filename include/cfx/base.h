@@ -45,7 +45,8 @@ typedef struct cfx_obj {
     const struct cfx__type *type;
 } cfx_obj;
 
-/* Adds a count, so that `obj` outlives its scope. NULL and bad objects pass through. Returns obj. */
+/* Adds a count, so that `obj` outlives its scope. NULL and bad objects pass through. Returns obj.
+ */
 CFX_API void *cfx_keep_obj(void *obj);
 /* Takes a count back; the last one frees. NULL and bad objects are left alone. */
 CFX_API void cfx_drop(void *obj);
@@ -105,7 +106,8 @@ typedef struct cfx_error {
     const char *message; /* PyTorch's sentence where it has one */
     cfx_where at;        /* the caller's file and line; file is NULL where unknown */
     const char *op;      /* the operator that was called, "aten::mm", or NULL */
-    const char *notes;   /* what outer layers added, one a line ("While executing %relu ..."), or NULL */
+    const char
+        *notes; /* what outer layers added, one a line ("While executing %relu ..."), or NULL */
 } cfx_error;
 
 /* Whether no error is recorded. */

@@ -66,9 +66,9 @@ CFX_API cfx_target cfx_graph_target(cfx_graph *g, const char *text);
  * are, which needs the same graph). Name, type and metadata come along. */
 typedef cfx_value cfx_node_map_fn(cfx_node *n, void *user);
 CFX_API cfx_node *cfx_graph_copy_node(cfx_graph *g, cfx_node *n, cfx_node_map_fn *map, void *user);
-/* Copies all nodes of `from` at the insert point. `values` maps nodes of `from` to values of g: what
- * is in it already is not copied (this is how a graph is inlined), what is copied is added. Returns
- * the mapped result of `from`, whose output node is not copied. */
+/* Copies all nodes of `from` at the insert point. `values` maps nodes of `from` to values of g:
+ * what is in it already is not copied (this is how a graph is inlined), what is copied is added.
+ * Returns the mapped result of `from`, whose output node is not copied. */
 CFX_API cfx_value cfx_graph_copy_into(cfx_graph *g, cfx_graph *from, cfx_dict *values);
 /* A copy of the whole graph; scope. */
 CFX_API cfx_graph *cfx_graph_copy(cfx_graph *g);
@@ -109,8 +109,8 @@ CFX_API bool cfx_graph_lint(cfx_graph *g, const cfx_module *owner);
 
 /* ---- change -------------------------------------------------------------------------------- */
 
-/* New nodes go before or after n; NULL: at the start (before) or the end (after). Returns the insert
- * point there was, to be set back with cfx_graph_set_insert. */
+/* New nodes go before or after n; NULL: at the start (before) or the end (after). Returns the
+ * insert point there was, to be set back with cfx_graph_set_insert. */
 typedef struct cfx_insert {
     cfx_node *before; /* NULL: at the end */
 } cfx_insert;
@@ -142,8 +142,8 @@ CFX_API bool cfx_node_set_target(cfx_node *n, cfx_target target);
 CFX_API void cfx_node_set_type(cfx_node *n, const char *type);
 /* A new name, made unique. */
 CFX_API void cfx_node_rename(cfx_node *n, const char *name);
-/* Puts `with` wherever n is used (with may itself use n). A filter may spare users. Returns how many
- * users changed. */
+/* Puts `with` wherever n is used (with may itself use n). A filter may spare users. Returns how
+ * many users changed. */
 typedef bool cfx_node_filter(cfx_node *user, void *data);
 CFX_API int cfx_node_replace(cfx_node *n, cfx_node *with);
 CFX_API int cfx_node_replace_if(cfx_node *n, cfx_node *with, cfx_node_filter *keep, void *data);
@@ -157,12 +157,12 @@ CFX_API void cfx_node_set_meta(cfx_node *n, const char *key, cfx_value v);
 CFX_API cfx_value cfx_node_get_meta(const cfx_node *n, const char *key);
 /* Erases nodes without users that are pure, last first. Returns how many. */
 CFX_API int cfx_graph_eliminate_dead_code(cfx_graph *g);
-/* Puts the nodes in a topological order, keeping the present one where it can. False, with an error,
- * when there is a cycle. */
+/* Puts the nodes in a topological order, keeping the present one where it can. False, with an
+ * error, when there is a cycle. */
 CFX_API bool cfx_graph_sort(cfx_graph *g);
 
-/* Called when a node is made, erased, or replaced for a user. NULL fields are skipped. The struct is
- * the caller's and must stay until it is removed. */
+/* Called when a node is made, erased, or replaced for a user. NULL fields are skipped. The struct
+ * is the caller's and must stay until it is removed. */
 typedef struct cfx_graph_hooks {
     void (*created)(struct cfx_graph_hooks *self, cfx_node *n);
     void (*erased)(struct cfx_graph_hooks *self, cfx_node *n);

@@ -29,7 +29,7 @@ typedef cfx_value cfx_forward_fn(cfx_module *self, cfx_args args);
 struct cfx_module {
     cfx_obj head;
     const char *type;       /* "Linear"; how it prints and what a graph calls it */
-    const char *path;       /* "torch.nn.modules.linear.Linear", or the type alone for user modules */
+    const char *path; /* "torch.nn.modules.linear.Linear", or the type alone for user modules */
     const char *name;       /* its name in its parent, "" for a root; borrowed from the parent */
     const char *signature;  /* "x, mask=None" */
     cfx_dict *parameters;   /* name to tensor, or None where registered without one */
@@ -53,9 +53,12 @@ typedef cfx_tensor *cfx_forward_3(cfx_module *self, cfx_tensor *a, cfx_tensor *b
  * annotations as in Python: "x : torch.Tensor"; "-> torch.Tensor" may follow). Scope. */
 CFX_API cfx_module *cfx_module_new_args(const char *type, cfx_forward_fn *forward,
                                         const char *signature);
-CFX_API cfx_module *cfx_module_new_1(const char *type, cfx_forward_1 *forward, const char *signature);
-CFX_API cfx_module *cfx_module_new_2(const char *type, cfx_forward_2 *forward, const char *signature);
-CFX_API cfx_module *cfx_module_new_3(const char *type, cfx_forward_3 *forward, const char *signature);
+CFX_API cfx_module *cfx_module_new_1(const char *type, cfx_forward_1 *forward,
+                                     const char *signature);
+CFX_API cfx_module *cfx_module_new_2(const char *type, cfx_forward_2 *forward,
+                                     const char *signature);
+CFX_API cfx_module *cfx_module_new_3(const char *type, cfx_forward_3 *forward,
+                                     const char *signature);
 #ifdef __cplusplus
 extern "C++" {
 inline cfx_module *cfx_module_new(const char *t, cfx_forward_fn *f, const char *s) {
@@ -105,7 +108,8 @@ CFX_API bool cfx_module_remove(cfx_module *m, const char *path);
 /* What print(module) shows; scope. */
 CFX_API const char *cfx_module_str(const cfx_module *m);
 /* Calls visit(path, module, user) for m and everything below, parents first, each module once. */
-CFX_API void cfx_module_walk(cfx_module *m, void (*visit)(const char *path, cfx_module *m, void *user),
+CFX_API void cfx_module_walk(cfx_module *m,
+                             void (*visit)(const char *path, cfx_module *m, void *user),
                              void *user);
 
 /* ---- call ---------------------------------------------------------------------------------- */

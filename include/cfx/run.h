@@ -48,8 +48,9 @@ CFX_API cfx_value cfx_interp_output(cfx_interp *it, cfx_target t, cfx_args a);
  * graph. Metadata is kept. A new GraphModule; scope. */
 CFX_API cfx_module *cfx_transform(cfx_interp *it);
 
-/* Runs and collects the values of chosen nodes: a dict of name to value; scope. A selector is a node
- * name, "op:relu" (an operator or target), "module:layers.0" (a module path) or a glob over names. */
+/* Runs and collects the values of chosen nodes: a dict of name to value; scope. A selector is a
+ * node name, "op:relu" (an operator or target), "module:layers.0" (a module path) or a glob over
+ * names. */
 CFX_API cfx_dict *cfx_tap_args(cfx_where at, cfx_module *gm, const char *selector, cfx_args args);
 #define cfx_tap(gm, selector, ...) cfx_tap_args(CFX_HERE, gm, selector, CFX_ARGS(__VA_ARGS__))
 

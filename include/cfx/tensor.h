@@ -84,7 +84,7 @@ CFX_API cfx_dict *cfx_safetensors_read(const char *path);
 CFX_API bool cfx_safetensors_write(const char *path, const cfx_dict *tensors,
                                    const cfx_dict *metadata);
 
-/* ---- random numbers --------------------------------------------------------------------------- */
+/* ---- random numbers -------------------------------------------------------------------------- */
 
 /* Seeds this thread's generator; the streams that follow are PyTorch's own. */
 CFX_API void cfx_manual_seed(uint64_t seed);

@@ -365,8 +365,8 @@ static inline cfx_value cfx_v_null(const void *p) { return p ? cfx_bad() : cfx_n
         cfx_value: cfx_v_self)(x)
 
 /* The pieces that apply CFX_V to each of up to 24 arguments. */
-#define CFX_COUNT_(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17, _18, \
-                   _19, _20, _21, _22, _23, _24, n, ...)                                           \
+#define CFX_COUNT_(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17,     \
+                   _18, _19, _20, _21, _22, _23, _24, n, ...)                                      \
     n
 #define CFX_COUNT(...)                                                                             \
     CFX_COUNT_(__VA_ARGS__, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7,   \

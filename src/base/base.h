@@ -19,7 +19,8 @@
 /* ---- memory ------------------------------------------------------------------------------- */
 
 /* Small allocations: never NULL (the process has bigger trouble when 200 bytes are not to be had).
- * Tensor storage does not come from here: see cfx__storage_new, which fails as an ordinary error. */
+ * Tensor storage does not come from here: see cfx__storage_new, which fails as an ordinary error.
+ */
 void *cfx__alloc(size_t size);
 void *cfx__alloc0(size_t size);
 void *cfx__realloc(void *p, size_t size);

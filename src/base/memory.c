@@ -99,9 +99,10 @@ void cfx__arena_release(cfx__arena *a) {
     *a = (cfx__arena){0};
 }
 
-/* ---- map: open addressing, linear probing, removal by shifting back --------------------------- */
+/* ---- map: open addressing, linear probing, removal by shifting back -------------------------- */
 
-static struct cfx__map_slot *map_find(const cfx__map *m, const char *key, size_t len, uint32_t hash) {
+static struct cfx__map_slot *map_find(const cfx__map *m, const char *key, size_t len,
+                                      uint32_t hash) {
     for (size_t i = hash & (m->cap - 1);; i = (i + 1) & (m->cap - 1)) {
         struct cfx__map_slot *s = &m->slots[i];
         if (!s->key || (s->hash == hash && s->len == len && !memcmp(s->key, key, len)))
@@ -115,7 +116,9 @@ void *cfx__map_getn(const cfx__map *m, const char *key, size_t len) {
     return map_find(m, key, len, (uint32_t)cfx__hash_bytes(key, len))->value;
 }
 
-void *cfx__map_get(const cfx__map *m, const char *key) { return cfx__map_getn(m, key, strlen(key)); }
+void *cfx__map_get(const cfx__map *m, const char *key) {
+    return cfx__map_getn(m, key, strlen(key));
+}
 
 void cfx__map_set(cfx__map *m, const char *key, void *value) {
     if ((m->len + 1) * 4 > m->cap * 3) {
@@ -161,7 +164,7 @@ void cfx__map_release(cfx__map *m) {
     *m = (cfx__map){0};
 }
 
-/* ---- the block cache -------------------------------------------------------------------------- */
+/* ---- the block cache ------------------------------------------------------------------------- */
 
 /* Fresh pages cost more than the arithmetic of a large pointwise operator, so a thread keeps the
  * last blocks it freed. Blocks are rounded up to an eighth of a power of two, so that a hit needs

@@ -19,7 +19,7 @@ typedef struct {
     int passed, failed;
 } session;
 
-/* ---- from JSON to arguments ------------------------------------------------------------------------- */
+/* ---- from JSON to arguments ------------------------------------------------------------------ */
 
 static cfx_value decode(session *s, cfx_value v);
 
@@ -79,7 +79,7 @@ static cfx_value decode(session *s, cfx_value v) {
     return cfx_is_none(cfx_dict_get(v.dict, "tensor")) ? decode_named(v) : decode_tensor(s, v);
 }
 
-/* ---- comparing ---------------------------------------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------------------------------- */
 
 /* How far a value may be off, as a share of the largest value of the tensor. */
 static double tolerance(cfx_dtype d) {
@@ -156,7 +156,8 @@ static const char *compare(cfx_value got, cfx_value want, bool values) {
     flatten(got, g.list);
     flatten(want, w.list);
     if (g.list->len != w.list->len)
-        return cfx__format("%lld results, not %lld", (long long)g.list->len, (long long)w.list->len);
+        return cfx__format("%lld results, not %lld", (long long)g.list->len,
+                           (long long)w.list->len);
     for (int64_t i = 0; i < w.list->len; i++) {
         cfx_value a = g.list->items[i], b = w.list->items[i];
         const char *bad = NULL;
@@ -174,7 +175,7 @@ static const char *compare(cfx_value got, cfx_value want, bool values) {
     return NULL;
 }
 
-/* ---- replaying ---------------------------------------------------------------------------------------- */
+/* ---- replaying ------------------------------------------------------------------------------- */
 
 static const char *take_error(void) {
     const cfx_error *e = cfx_error_last();

@@ -8,7 +8,7 @@ cfx__dispatch *cfx__dispatcher(void) {
     return cfx__ctx_slot(CFX__SLOT_DISPATCH, dispatcher_make, free);
 }
 
-/* ---- results ---------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static cfx_value results(cfx_call *c) {
     if (c->nout == 0)
@@ -31,7 +31,7 @@ static cfx_value leave(size_t mark, cfx_call *c) {
     return cfx_scope_return_value(mark, ctx->failed ? cfx_bad() : results(c));
 }
 
-/* ---- kernels ----------------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 /* The dtype a kernel that computes in `mask` gets in place of `d`. */
 static cfx_dtype lifted(uint32_t mask, cfx_dtype d) {
@@ -134,7 +134,7 @@ void cfx__run_functional(cfx_call *c) {
     }
 }
 
-/* ---- calls --------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static bool is_fake(cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)

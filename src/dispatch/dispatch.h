@@ -38,7 +38,7 @@ static inline cfx__info *cfx__op_info(cfx_op *op) {
 /* The in-place form of a functional operator. NULL, with an error, when it can have none. */
 cfx_op *cfx__op_inplace(cfx_op *functional);
 
-/* ---- the layers ---------------------------------------------------------------------------------- */
+/* ---- the layers ------------------------------------------------------------------------------ */
 
 /* A room below installs itself here for the calling thread; false means "not mine, go on". */
 typedef bool cfx__fn_layer(cfx_where at, cfx_target t, cfx_args a, cfx_value *result);

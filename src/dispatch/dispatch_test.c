@@ -57,7 +57,8 @@ TEST(in_place_refuses_what_it_cannot_write) {
     CHECK_ERROR("result type Float can't be cast to the desired output type Long");
     cfx_tensor *spread = cfx_tensor_view(x, 1, (int64_t[]){4}, (int64_t[]){0}, 0);
     cfx_add_(spread, 1);
-    CHECK_ERROR("more than one element of the written-to tensor refers to a single memory location");
+    CHECK_ERROR(
+        "more than one element of the written-to tensor refers to a single memory location");
     cfx_tensor *line = floats(4, (float[]){1, 2, 3, 4});
     cfx_tensor *front = cfx_tensor_view(line, 1, (int64_t[]){3}, (int64_t[]){1}, 0);
     cfx_tensor *back = cfx_tensor_view(line, 1, (int64_t[]){3}, (int64_t[]){1}, 1);
@@ -103,7 +104,7 @@ TEST(fake_tensors_give_shapes_without_data) {
     CHECK_OK();
 }
 
-/* ---- modes ---------------------------------------------------------------------------------------- */
+/* ---- modes ----------------------------------------------------------------------------------- */
 
 typedef struct {
     char seen[256];
@@ -149,7 +150,7 @@ TEST(modes_nest_innermost_first_and_may_replace_a_call) {
     CHECK_STR(ops.seen, "aten.exp.default ");
 }
 
-/* ---- operators of the user's ------------------------------------------------------------------------ */
+/* ---- operators of the user's ----------------------------------------------------------------- */
 
 static void twice_shape(cfx_call *c) {
     cfx_tensor *x = c->args[0].tensor;
@@ -191,7 +192,7 @@ TEST(an_operator_of_the_users_is_like_any_other) {
     cfx_clear();
 }
 
-/* ---- ownership --------------------------------------------------------------------------------------- */
+/* ---- ownership ------------------------------------------------------------------------------- */
 
 TEST(a_call_leaves_nothing_but_its_result_on_the_scope) {
     cfx_tensor *x = floats(2, (float[]){1, 2});

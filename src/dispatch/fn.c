@@ -47,7 +47,8 @@ static cfx_op *resolve(cfx_where at, const cfx_fn *fn, cfx_args a, cfx_value *bo
         if (!info)
             return NULL;
         bool numbers = tensors && (op->effects & CFX_NUMBERS);
-        if (cfx__bind(info->schema, at, a, CFX__BIND_EXACT | (numbers ? CFX__BIND_NUMBERS : 0), bound))
+        if (cfx__bind(info->schema, at, a, CFX__BIND_EXACT | (numbers ? CFX__BIND_NUMBERS : 0),
+                      bound))
             return op;
     }
     for (int i = 0; i < fn->n; i++)
@@ -125,7 +126,8 @@ static const char *first_spelling(cfx_op *op) {
     return op->torch_[n] ? cfx__string_new(op->torch_, n)->text : op->torch_;
 }
 
-static cfx_value call_fn(cfx_where at, const cfx_fn *fn, const char *name, cfx_args a, bool inplace) {
+static cfx_value call_fn(cfx_where at, const cfx_fn *fn, const char *name, cfx_args a,
+                         bool inplace) {
     if (unlikely(any_bad(a)))
         return cfx_bad();
     size_t mark = cfx_scope_open();
@@ -212,7 +214,7 @@ cfx_value cfx_op_call(cfx_where at, cfx_op *op, cfx_args a) {
     return cfx_scope_return_value(mark, v);
 }
 
-/* ---- modes ----------------------------------------------------------------------------------------- */
+/* ---- modes ----------------------------------------------------------------------------------- */
 
 void cfx_function_mode_push(cfx_mode *m) {
     cfx__dispatch *d = cfx__dispatcher();

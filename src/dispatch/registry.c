@@ -17,7 +17,7 @@ static struct {
     cfx__map fns; /* user functions and spellings to cfx_fn */
 } extra = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- info ---------------------------------------------------------------------------------------- */
+/* ---- info ------------------------------------------------------------------------------------ */
 
 static char *copy_text(const char *text) {
     size_t n = strlen(text) + 1;
@@ -72,13 +72,13 @@ int cfx_op_count(void) { return COUNT(all_ops); }
 
 cfx_op *cfx_op_at(int i) { return i >= 0 && i < COUNT(all_ops) ? all_ops[i] : NULL; }
 
-/* ---- derived forms ---------------------------------------------------------------------------------- */
+/* ---- derived forms --------------------------------------------------------------------------- */
 
 /* "aten::relu(Tensor self) -> Tensor" becomes "aten::relu_(Tensor(a!) self) -> Tensor(a!)". */
 static char *inplace_schema(const cfx__schema *s) {
     const char *open = strchr(s->text, '('), *first = open + 1;
-    const char *name_end = strchr(s->text, '.') && strchr(s->text, '.') < open ? strchr(s->text, '.')
-                                                                             : open;
+    const char *name_end =
+        strchr(s->text, '.') && strchr(s->text, '.') < open ? strchr(s->text, '.') : open;
     first += strncmp(first, "Tensor(a)", 9) ? 6 : 9;
     const char *arrow = strstr(s->text, ") -> ");
     cfx__text t = {0};
@@ -171,7 +171,7 @@ static cfx_op *functional_of_out(const cfx_fn *fn, const char *overload) {
     return NULL;
 }
 
-/* ---- find ----------------------------------------------------------------------------------------- */
+/* ---- find ------------------------------------------------------------------------------------ */
 
 static cfx_op *find_written(const char *name, const char *overload) {
     int lo = 0, hi = COUNT(all_ops) - 1;
@@ -294,7 +294,7 @@ const cfx_fn *cfx_fn_find(const char *name) {
     return find_fn(!strncmp(name, "aten.", 5) ? name + 5 : name);
 }
 
-/* ---- the user's own --------------------------------------------------------------------------------- */
+/* ---- the user's own -------------------------------------------------------------------------- */
 
 bool cfx_op_register(cfx_op *op) {
     cfx__info *info = cfx__op_info(op);

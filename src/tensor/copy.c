@@ -48,7 +48,8 @@ cfx_tensor *cfx__to_dtype(const cfx_tensor *t, cfx_dtype dtype) {
 }
 
 static bool same_strides(const cfx_tensor *a, const cfx_tensor *b) {
-    return cfx__same_shape(a, b) && !memcmp(a->stride, b->stride, (size_t)a->ndim * sizeof *a->stride);
+    return cfx__same_shape(a, b) &&
+           !memcmp(a->stride, b->stride, (size_t)a->ndim * sizeof *a->stride);
 }
 
 bool cfx__overlaps_itself(const cfx_tensor *t) {

@@ -1,5 +1,5 @@
-/* Dtypes: promotion and what can be cast to what. Names and sizes are in value/repr.c, conversion of
- * numbers in convert.c. */
+/* Dtypes: promotion and what can be cast to what. Names and sizes are in value/repr.c, conversion
+ * of numbers in convert.c. */
 #include "tensor.h"
 
 const char *cfx__dtype_title(cfx_dtype d) {

@@ -1,9 +1,9 @@
 /* The iterator behind every pointwise operator.
  *
  * Loops are written for contiguous arrays of one dtype alone. Whatever an operand lacks for that
- * (another dtype, strides, broadcasting) is made up for here, in blocks that stay in the first-level
- * cache: gather and convert, run the loop, convert and scatter. Operands that fit are used where
- * they lie. Start at cfx__pointwise. */
+ * (another dtype, strides, broadcasting) is made up for here, in blocks that stay in the
+ * first-level cache: gather and convert, run the loop, convert and scatter. Operands that fit are
+ * used where they lie. Start at cfx__pointwise. */
 #include "tensor.h"
 
 #ifdef __SSE2__
@@ -31,7 +31,7 @@ typedef struct {
     lane lanes[CFX__ITER_MAX];
 } plan;
 
-/* ---- moving between a lane and a block ----------------------------------------------------------- */
+/* ---- moving between a lane and a block ------------------------------------------------------- */
 
 typedef struct {
     int64_t index[CFX_MAX_DIMS];
@@ -128,7 +128,7 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
 #endif
 }
 
-/* ---- planning ------------------------------------------------------------------------------------- */
+/* ---- planning -------------------------------------------------------------------------------- */
 
 /* Whether dimension a should come inside b: the order of the first lane that can tell. */
 static bool inside(const plan *p, int a, int b) {
@@ -186,7 +186,8 @@ static void lane_init(lane *l, cfx__operand o, const cfx_tensor *like) {
     l->constant = o.t->numel == 1 && like->numel != 1;
     for (int d = 0; d < like->ndim; d++) {
         int from = o.t->ndim - 1 - d;
-        bool broadcast = from < 0 || (o.t->shape[from] == 1 && like->shape[like->ndim - 1 - d] != 1);
+        bool broadcast =
+            from < 0 || (o.t->shape[from] == 1 && like->shape[like->ndim - 1 - d] != 1);
         l->stride[d] = broadcast ? 0 : o.t->stride[from] * l->size;
     }
 }
@@ -243,9 +244,10 @@ void cfx__pointwise(cfx__loop *loop, int nout, int nin, const cfx__operand *oper
     cfx__parallel(like->numel, grain, run_range, &p);
 }
 
-/* ---- strides of results ---------------------------------------------------------------------------- */
+/* ---- strides of results ---------------------------------------------------------------------- */
 
-/* >0: dims a and b (a inside b so far) must change places, <0: they must not, 0: nobody can tell. */
+/* >0: dims a and b (a inside b so far) must change places, <0: they must not, 0: nobody can tell.
+ */
 static int compare(int n, int64_t strides[][CFX_MAX_DIMS], const int64_t *shape, int a, int b) {
     for (int i = 0; i < n; i++) {
         int64_t sa = strides[i][a], sb = strides[i][b];

@@ -35,7 +35,7 @@ cfx_tensor cfx__bad_tensor = {.head = {.refs = 1, .flags = CFX__BAD, .type = &te
                               .shape = cfx__bad_tensor.dims,
                               .stride = cfx__bad_tensor.dims};
 
-/* ---- make -------------------------------------------------------------------------------------- */
+/* ---- make ------------------------------------------------------------------------------------ */
 
 /* Small data lies in the storage object itself: one allocation less for small tensors. */
 static cfx__storage *storage_new(cfx_where at, size_t size, bool fake) {
@@ -59,10 +59,11 @@ static cfx__storage *storage_new(cfx_where at, size_t size, bool fake) {
         return s;
     s->data = cfx__block_alloc(size);
     if (!s->data) {
-        cfx_fail(CFX_MEMORY_ERROR, at,
-                 "[enforce fail at alloc_cpu.cpp] . DefaultCPUAllocator: can't allocate memory: you "
-                 "tried to allocate %zu bytes. Error code 12 (Cannot allocate memory)",
-                 size);
+        cfx_fail(
+            CFX_MEMORY_ERROR, at,
+            "[enforce fail at alloc_cpu.cpp] . DefaultCPUAllocator: can't allocate memory: you "
+            "tried to allocate %zu bytes. Error code 12 (Cannot allocate memory)",
+            size);
         cfx_drop(s);
         return NULL;
     }
@@ -91,7 +92,8 @@ static cfx_tensor *tensor_make(cfx_dtype dtype, int ndim, const int64_t *shape,
     return t;
 }
 
-/* Elements from the first to the last one that shape and strides reach, or -1 if it does not fit. */
+/* Elements from the first to the last one that shape and strides reach, or -1 if it does not fit.
+ */
 static int64_t extent(int ndim, const int64_t *shape, const int64_t *stride) {
     int64_t last = 0, span;
     for (int i = 0; i < ndim; i++) {
@@ -199,9 +201,10 @@ cfx_tensor *cfx_tensor_view(const cfx_tensor *t, int ndim, const int64_t *shape,
         return &cfx__bad_tensor;
     for (int i = 0; i < ndim; i++)
         if (stride[i] < 0) {
-            cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0},
-                     "as_strided: Negative strides are not supported at the moment, got strides: %s",
-                     cfx__shape_text(ndim, stride));
+            cfx_fail(
+                CFX_RUNTIME_ERROR, (cfx_where){0},
+                "as_strided: Negative strides are not supported at the moment, got strides: %s",
+                cfx__shape_text(ndim, stride));
             return &cfx__bad_tensor;
         }
     int64_t reach = extent(ndim, shape, stride), bytes = -1;
@@ -218,7 +221,7 @@ cfx_tensor *cfx_tensor_view(const cfx_tensor *t, int ndim, const int64_t *shape,
     return cfx__tensor_alias(t, ndim, shape, stride, offset);
 }
 
-/* ---- look -------------------------------------------------------------------------------------- */
+/* ---- look ------------------------------------------------------------------------------------ */
 
 cfx_dtype cfx_tensor_dtype(const cfx_tensor *t) { return t ? t->dtype : CFX_F32; }
 cfx_device cfx_tensor_device(const cfx_tensor *t) { return t ? t->device : (cfx_device){0, -1}; }
@@ -314,7 +317,7 @@ cfx_tensor *cfx_tensor_at(cfx_value v, int64_t i) {
     return &cfx__bad_tensor;
 }
 
-/* ---- from numbers -------------------------------------------------------------------------------- */
+/* ---- from numbers ---------------------------------------------------------------------------- */
 
 cfx_tensor *cfx__tensor_scalar(cfx_value number, cfx_dtype dtype, bool wrapped) {
     cfx_tensor *t = cfx__tensor_empty((cfx_where){0}, dtype, false, 0, NULL, NULL);

@@ -51,7 +51,7 @@ struct cfx_tensor {
 
 extern cfx_tensor cfx__bad_tensor; /* what a failed call returns */
 
-/* ---- sizes ------------------------------------------------------------------------------------ */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 /* The product of sizes; -1, with an error, when one is negative or it does not fit. */
 int64_t cfx__numel(cfx_where at, int ndim, const int64_t *shape);
@@ -72,7 +72,7 @@ const char *cfx__shape_text(int ndim, const int64_t *shape);
 /* Broadcasts b into shape (ndim in/out). False, with PyTorch's message, on a mismatch. */
 bool cfx__broadcast(cfx_where at, int *ndim, int64_t *shape, int bdim, const int64_t *bshape);
 
-/* ---- tensors ---------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 /* A new tensor of the current scope with its own storage (or fake). stride NULL: contiguous. Data
  * is not set. The bad tensor, with an error, on absurd sizes or when out of memory. */
@@ -104,7 +104,7 @@ bool cfx__overlaps_itself(const cfx_tensor *t);
 typedef enum { CFX__APART, CFX__SAME, CFX__PARTLY } cfx__overlap;
 cfx__overlap cfx__overlap_of(const cfx_tensor *a, const cfx_tensor *b);
 
-/* ---- dtypes ----------------------------------------------------------------------------------- */
+/* ---- dtypes ---------------------------------------------------------------------------------- */
 
 static inline bool cfx__is_float(cfx_dtype d) {
     return d == CFX_F32 || d == CFX_F64 || d == CFX_F16 || d == CFX_BF16;
@@ -119,7 +119,8 @@ cfx_dtype cfx__real_of(cfx_dtype d);
 cfx_dtype cfx__promote(cfx_dtype a, cfx_dtype b);
 bool cfx__can_cast(cfx_dtype from, cfx_dtype to);
 
-/* torch.result_type over operands: dimensioned tensors outrank 0-dim ones, which outrank numbers. */
+/* torch.result_type over operands: dimensioned tensors outrank 0-dim ones, which outrank numbers.
+ */
 typedef struct cfx__promotion {
     int8_t dim, zero, number; /* the dtype of each category so far, or -1 */
 } cfx__promotion;
@@ -166,7 +167,8 @@ static inline uint16_t cfx__f16_store(float f) {
 }
 
 /* Functions whose loops are worth a version for each generation of the machine's vector unit. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
+    !defined(__SANITIZE_ADDRESS__)
 #define CFX__SIMD __attribute__((target_clones("arch=x86-64-v3", "default")))
 #else
 #define CFX__SIMD
@@ -182,7 +184,7 @@ void cfx__convert_in(void *dst, cfx_dtype to, const char *src, int64_t stride, c
 void cfx__convert_out(char *dst, int64_t stride, cfx_dtype to, const void *src, cfx_dtype from,
                       int64_t n);
 
-/* ---- the iterator ------------------------------------------------------------------------------- */
+/* ---- the iterator ---------------------------------------------------------------------------- */
 
 /* A loop over contiguous arrays: p[0..nout) are results, the rest operands, n elements each, in the
  * dtypes that its caller asked for. */
@@ -212,8 +214,8 @@ cfx__generator *cfx__generator_default(void);
 uint32_t cfx__random32(cfx__generator *g);
 uint64_t cfx__random64(cfx__generator *g);
 
-/* Fillers: each sets all elements of t, which has data, drawing in the order PyTorch's serial kernels
- * do (by memory for dense tensors). Arguments out of range are PyTorch's error. */
+/* Fillers: each sets all elements of t, which has data, drawing in the order PyTorch's serial
+ * kernels do (by memory for dense tensors). Arguments out of range are PyTorch's error. */
 void cfx__random_uniform(cfx__generator *g, cfx_tensor *t, double from, double to);
 void cfx__random_normal(cfx__generator *g, cfx_tensor *t, double mean, double std);
 void cfx__random_log_normal(cfx__generator *g, cfx_tensor *t, double mean, double std);

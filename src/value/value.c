@@ -94,7 +94,7 @@ void cfx_list_append(cfx_list *l, cfx_value value) {
     l->items[l->len++] = cfx_value_keep(value);
 }
 
-/* ---- counting ---------------------------------------------------------------------------------- */
+/* ---- counting -------------------------------------------------------------------------------- */
 
 cfx_value cfx_value_keep(cfx_value v) {
     if (cfx__tag_counted(v.tag))
@@ -135,7 +135,7 @@ static void keyword_free(void *p) {
     cfx_value_drop(k->value);
 }
 
-/* ---- look -------------------------------------------------------------------------------------- */
+/* ---- look ------------------------------------------------------------------------------------ */
 
 cfx_value cfx_at(cfx_value v, int64_t i) {
     if (v.tag == CFX_TAG_BAD)
@@ -221,7 +221,8 @@ bool cfx_equal_values(cfx_value a, cfx_value b) {
     switch (a.tag) {
     case CFX_TAG_NONE:
     case CFX_TAG_ELLIPSIS: return true;
-    case CFX_TAG_STR: return a.str->len == b.str->len && !memcmp(a.str->text, b.str->text, a.str->len);
+    case CFX_TAG_STR:
+        return a.str->len == b.str->len && !memcmp(a.str->text, b.str->text, a.str->len);
     case CFX_TAG_DEVICE:
         return a.device.type == b.device.type && a.device.index == b.device.index;
     case CFX_TAG_LIST:
@@ -269,7 +270,7 @@ uint64_t cfx__value_hash(cfx_value v) {
     }
 }
 
-/* ---- dicts -------------------------------------------------------------------------------------- */
+/* ---- dicts ----------------------------------------------------------------------------------- */
 
 cfx_dict *cfx_dict_new(void) { return cfx__obj_new(&dict_type, sizeof(cfx_dict)); }
 

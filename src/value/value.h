@@ -59,13 +59,14 @@ struct cfx_sym {
 };
 
 cfx_value cfx__sym_name(const char *name, bool has_hint, int64_t hint);  /* scope */
-cfx_value cfx__sym_binary(cfx__sym_op op, cfx_value a, cfx_value b);     /* scope; folds constants */
+cfx_value cfx__sym_binary(cfx__sym_op op, cfx_value a, cfx_value b); /* scope; folds constants */
 void cfx__sym_print(cfx__text *out, const struct cfx_sym *s);            /* as sympy prints it */
-/* Same expression; equal ones hash alike. Whether two different ones have one value is not asked. */
+/* Same expression; equal ones hash alike. Whether two different ones have one value is not asked.
+ */
 bool cfx__sym_equal(const struct cfx_sym *a, const struct cfx_sym *b);
 uint64_t cfx__sym_hash(const struct cfx_sym *s);
 
-/* ---- schemas ---------------------------------------------------------------------------------- */
+/* ---- schemas --------------------------------------------------------------------------------- */
 
 typedef enum cfx__base_type {
     CFX__T_TENSOR,
@@ -130,9 +131,9 @@ typedef enum cfx__bind_mode {
 } cfx__bind_mode;
 
 /* Binds positional arguments and keywords to `out[nargs]`, defaults filled in, single numbers
- * expanded to lists of the schema's length, tuples to lists, ints to floats where a float is wanted.
- * Values are borrowed from a, from the schema, or belong to the scope. On a mismatch it returns
- * false, with PyTorch's message recorded unless mode has CFX__BIND_EXACT. */
+ * expanded to lists of the schema's length, tuples to lists, ints to floats where a float is
+ * wanted. Values are borrowed from a, from the schema, or belong to the scope. On a mismatch it
+ * returns false, with PyTorch's message recorded unless mode has CFX__BIND_EXACT. */
 bool cfx__bind(const cfx__schema *s, cfx_where at, cfx_args a, unsigned mode, cfx_value *out);
 /* "add() received an invalid combination of arguments - got (Tensor, str), but expected ..." */
 void cfx__bind_fail(cfx_where at, const char *fn, cfx__schema *const *schemas, int n, cfx_args a);
