@@ -28,7 +28,7 @@ typedef struct {
     int64_t nparts;
 } plan;
 
-/* ---- planning --------------------------------------------------------------------------------------- */
+/* ---- planning -------------------------------------------------------------------------------- */
 
 static void axis_add(axes *a, int64_t size, int64_t in, int64_t out) {
     int k = a->n++;
@@ -87,7 +87,7 @@ static void plan_make(plan *p, const reduction *r) {
     axes_join(&p->gone);
 }
 
-/* ---- tiles -------------------------------------------------------------------------------------------- */
+/* ---- tiles ----------------------------------------------------------------------------------- */
 
 /* Narrow dense columns (a few results, many rows): several rows are taken as one wide row, and its
  * groups of accumulators are merged afterwards. */
@@ -184,7 +184,7 @@ static void fold_gone(const plan *p, char *acc, const char *x, int64_t nk, int64
     }
 }
 
-/* ---- results ------------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static void put(const plan *p, const char *acc, int64_t at, int64_t n) {
     const reduction *r = p->r;
@@ -206,7 +206,7 @@ static void put(const plan *p, const char *acc, int64_t at, int64_t n) {
     }
 }
 
-/* Where block number `unit` of results begins in the input and in the output, and how many it has. */
+/* Where block number `unit` of results begins in the input and the output, and how many it has. */
 static int64_t unit_at(const plan *p, int64_t unit, const char **x, int64_t *out) {
     const axes *a = &p->keep;
     int64_t first = unit % p->blocks * p->width, rest = unit / p->blocks;
@@ -293,7 +293,7 @@ void reduce_run(const reduction *r) {
     cfx__parallel(units, GRAIN / (each ? each : 1) + 1, run_units, &p);
 }
 
-/* ---- what rows share ------------------------------------------------------------------------------------ */
+/* ---- what rows share ------------------------------------------------------------------------- */
 
 const reduce_loops *reducer_for(const reducer *r, cfx_dtype d, cfx_dtype *as) {
     switch (d) {

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* ---- loops ---------------------------------------------------------------------------------------------- */
+/* ---- loops ----------------------------------------------------------------------------------- */
 
 /* A NaN wins over everything. */
 #define LARGER(a, x) (((x) > (a)) | ((x) != (x)) ? (x) : (a))
@@ -62,7 +62,7 @@ static void run_max(cfx_call *c, const reducer *r, uint64_t mask, int i) {
         reduce_run(&run);
 }
 
-/* ---- amax, amin: any dims; max, min: all of them ---------------------------------------------------- */
+/* ---- amax, amin: any dims; max, min: all of them --------------------------------------------- */
 
 static bool amax_mask(cfx_call *c, const char *name, uint64_t *mask) {
     const cfx_tensor *x = arg_tensor(c, 0);
@@ -107,7 +107,7 @@ CFX_OP(amin) = {"aten::amin(Tensor self, int[1] dim=[], bool keepdim=False) -> T
 CFX_OP(max) = {"aten::max(Tensor self) -> Tensor", "torch.max Tensor.max", AMAX(maxes, "max")};
 CFX_OP(min) = {"aten::min(Tensor self) -> Tensor", "torch.min Tensor.min", AMAX(mins, "min")};
 
-/* ---- aminmax --------------------------------------------------------------------------------------------- */
+/* ---- aminmax --------------------------------------------------------------------------------- */
 
 static bool aminmax_mask(cfx_call *c, uint64_t *mask) {
     const cfx_tensor *x = arg_tensor(c, 0);
@@ -154,7 +154,7 @@ CFX_OP(_aminmax_dim) = {
     "aten::_aminmax.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)",
     .shape = shape_aminmax, .kernel = kernel_aminmax};
 
-/* ---- max.dim, min.dim: values and places ----------------------------------------------------------------- */
+/* ---- max.dim, min.dim: values and places ----------------------------------------------------- */
 
 static void shape_max_dim(cfx_call *c) {
     const max_row *r = c->op->row;
@@ -189,7 +189,7 @@ CFX_OP(min_dim) = {
     "aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
     MAX_DIM(min_dims, "min")};
 
-/* ---- argmax, argmin -------------------------------------------------------------------------------------- */
+/* ---- argmax, argmin -------------------------------------------------------------------------- */
 
 static void shape_argmax(cfx_call *c) {
     const max_row *r = c->op->row;

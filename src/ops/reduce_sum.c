@@ -7,7 +7,7 @@
 typedef float _Complex c64_t;
 typedef double _Complex c128_t;
 
-/* ---- loops ---------------------------------------------------------------------------------------------- */
+/* ---- loops ----------------------------------------------------------------------------------- */
 
 #define PLUS(a, b) ((a) + (b))
 #define PLUS_INT(a, x) ((a) + (uint64_t)(x))
@@ -104,7 +104,7 @@ MEAN(f64, double, double)
 MEAN(c64, c128_t, c64_t)
 MEAN(c128, c128_t, c128_t)
 
-/* ---- rows ------------------------------------------------------------------------------------------------ */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 #define REAL_(id) &id##_f32_loops, &id##_f64_loops
 #define COMPLEX_(id) .c64 = &id##_c64_loops, .c128 = &id##_c128_loops
@@ -216,8 +216,8 @@ static void kernel_sum(cfx_call *c) {
 #define SUM(id, ...)                                                                               \
     .shape = shape_sum, .kernel = kernel_sum, .row = &(const sum_row) { &id, __VA_ARGS__ }
 
-CFX_OP(sum) = {"aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", "torch.sum Tensor.sum",
-               SUM(sums, LIKE_SUM, -1, -1, 1)};
+CFX_OP(sum) = {"aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",
+               "torch.sum Tensor.sum", SUM(sums, LIKE_SUM, -1, -1, 1)};
 CFX_OP(sum_dim_IntList) = {"aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, "
                            "ScalarType? dtype=None) -> Tensor",
                            SUM(sums, LIKE_SUM, 1, 2, 3)};

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* ---- loops ---------------------------------------------------------------------------------------------- */
+/* ---- loops ----------------------------------------------------------------------------------- */
 
 typedef struct {
     double mean, squares, n; /* squares: of deviations from the mean, summed */
@@ -49,10 +49,10 @@ static void var_merge(void *acc, const void *other, int64_t n) {
 
 static const reducer vars = {&var_f32_loops, &var_f64_loops, .name = "std_var_cpu"};
 
-/* ---- rows ------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Arguments by their number in the schema, -1 where there is none: dims, keepdim, and the correction
- * itself or whether it is 1. */
+/* Arguments by their number in the schema, -1 where there is none: dims, keepdim, and the
+ * correction itself or whether it is 1. */
 typedef struct {
     bool root, means;
     int8_t dim, keepdim, correction, unbiased;
@@ -162,14 +162,14 @@ CFX_OP(var_mean) = {"aten::var_mean(Tensor self, bool unbiased=True) -> (Tensor,
 CFX_OP(var_mean_dim) = {"aten::var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool "
                         "keepdim=False) -> (Tensor, Tensor)",
                         VAR(false, true, 1, 3, -1, 2)};
-CFX_OP(var_mean_correction) = {"aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? "
-                               "correction=None, bool keepdim=False) -> (Tensor, Tensor)",
+CFX_OP(var_mean_correction) = {"aten::var_mean.correction(Tensor self, int[1]? dim=None, *, "
+                               "Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
                                VAR(false, true, 1, 3, 2, -1)};
 CFX_OP(std_mean) = {"aten::std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
                     "torch.std_mean", VAR(true, true, -1, -1, -1, 1)};
 CFX_OP(std_mean_dim) = {"aten::std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool "
                         "keepdim=False) -> (Tensor, Tensor)",
                         VAR(true, true, 1, 3, -1, 2)};
-CFX_OP(std_mean_correction) = {"aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? "
-                               "correction=None, bool keepdim=False) -> (Tensor, Tensor)",
+CFX_OP(std_mean_correction) = {"aten::std_mean.correction(Tensor self, int[1]? dim=None, *, "
+                               "Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
                                VAR(true, true, 1, 3, 2, -1)};
