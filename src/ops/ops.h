@@ -74,42 +74,61 @@ void *scratch(cfx_call *c, cfx_dtype dtype, int64_t n);
 
 /* How the dtype a row computes in, and that of its result, come from the operands'. */
 typedef enum {
-    RULE_SAME,   /* both the promoted dtype: add, mul, relu */
-    RULE_FLOAT,  /* integers become the default float: exp, div */
-    RULE_BOOL,   /* computes in the promoted dtype, gives bool: eq, lt */
-    RULE_TO_BOOL,/* operands become bool first: logical_and */
-    RULE_ABS     /* as RULE_SAME, but complex gives its real type: abs */
+    RULE_SAME,    /* both the promoted dtype: add, mul, relu */
+    RULE_FLOAT,   /* integers become the default float: exp, div */
+    RULE_BOOL,    /* computes in the promoted dtype, gives bool: eq, lt */
+    RULE_TO_BOOL, /* operands become bool first: logical_and */
+    RULE_ABS,     /* as RULE_SAME, but complex gives its real type: abs */
+    RULE_DOUBLE   /* float64, or complex128: float_power */
 } rule;
 
 /* One loop per dtype it can compute in; NULL where it cannot. Halves compute in f32, small integers
- * and bool in i64. */
+ * and bool in i64 (bool in b8 where there is one). */
 typedef struct {
     rule rule;
-    uint8_t cost;   /* see cfx__pointwise */
+    uint8_t cost; /* see cfx__pointwise */
     cfx__loop *f32, *f64, *i64, *b8, *c64, *c128;
     const char *name;  /* what PyTorch calls the kernel in `"name" not implemented for 'Half'` */
+    uint8_t operands;  /* so many leading arguments, tensors or numbers; 0: the leading tensors */
+    bool no_bool;      /* bool is refused although there is a loop for integers */
 } pointwise_row;
 
-/* Shape and kernel of operators whose leading Tensor arguments are the operands, and whose number
- * arguments (in order) are given to the loop as params: double[8] p->f and int64_t[8] p->i. */
+/* The number arguments that follow the operands, as a loop sees them: p0 is number 0. */
 typedef struct {
     double f[8];
     int64_t i[8];
     double im[8];
-    const char *text;
-    cfx_dtype dtype; /* what is computed in */
+    const char *text; /* the last string argument, or NULL */
+    cfx_dtype dtype;  /* what is computed in */
 } pointwise_params;
 
+/* Shape and kernel of operators whose row says it all. */
 void shape_pointwise(cfx_call *c);
 void kernel_pointwise(cfx_call *c);
 
-#define POINTWISE(id)                                                                              \
-    .shape = shape_pointwise, .kernel = kernel_pointwise, .row = &row_##id,                        \
-    .effects = CFX_POINTWISE
+#define POINTWISE(id) POINTWISE_AS(id, shape_pointwise)
+/* The same with a shape rule that looks at the arguments first. */
+#define POINTWISE_AS(id, rule)                                                                     \
+    .shape = rule, .kernel = kernel_pointwise, .row = &row_##id, .effects = CFX_POINTWISE
+
+/* The same for columns that choose the row, or set params, themselves. */
+void pointwise_shape(cfx_call *c, const pointwise_row *r);
+void pointwise_kernel(cfx_call *c, const pointwise_row *r, const pointwise_params *p);
+pointwise_params pointwise_numbers(const cfx_call *c, const pointwise_row *r);
+/* Runs r in dtype `compute` over n operands (tensors or numbers) to c->out[0]. */
+void pointwise_run(cfx_call *c, const pointwise_row *r, cfx_dtype compute, int n,
+                   const cfx_value *operands, const pointwise_params *p);
 
 /* The dtype that a pointwise row computes in and gives, from the operands of the call. */
 bool pointwise_dtypes(cfx_call *c, const pointwise_row *r, cfx_dtype *compute, cfx_dtype *result);
+/* torch.result_type of the first n arguments, tensors or numbers. */
+cfx_dtype arg_result_type(const cfx_call *c, int n);
 /* For columns that need the same by hand: broadcast shape and strides of these operands to result i. */
 cfx_tensor *out_broadcast(cfx_call *c, int i, cfx_dtype dtype, int n, const cfx_tensor *const *t);
+
+/* A second name of an operator with the same arguments: absolute is abs. */
+void decompose_alias(cfx_call *c);
+#define ALIAS(target)                                                                              \
+    .decompose = decompose_alias, .row = &cfx_op_##target, .effects = CFX_COMPOSITE
 
 #endif

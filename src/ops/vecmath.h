@@ -1,0 +1,93 @@
+/* Functions of one number that loops can be vectorised over.
+ *
+ * libmvec has vector forms of the functions of <math.h>, good to 4 units in the last place; the
+ * declarations here tell the compiler of them. exp and log of floats are written out: more exact,
+ * and as fast for all arguments (libmvec leaves its fast path where a result is subnormal). Write
+ * vexp, vlog and vsigmoid for those; everything else by its name in <tgmath.h>. */
+#ifndef CFX__VECMATH_H
+#define CFX__VECMATH_H
+
+#include <math.h>
+#include <stdint.h>
+
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) &&         \
+    !defined(__SANITIZE_ADDRESS__)
+#if __GLIBC_PREREQ(2, 35)
+#define VECTOR __attribute__((const, nothrow, simd("notinbranch")))
+#define VECTOR1(name)                                                                              \
+    extern double name(double) VECTOR;                                                             \
+    extern float name##f(float) VECTOR;
+#define VECTOR2(name)                                                                              \
+    extern double name(double, double) VECTOR;                                                     \
+    extern float name##f(float, float) VECTOR;
+VECTOR1(acos) VECTOR1(acosh) VECTOR1(asin) VECTOR1(asinh) VECTOR1(atan) VECTOR1(atanh)
+VECTOR1(cos) VECTOR1(cosh) VECTOR1(erf) VECTOR1(erfc) VECTOR1(exp) VECTOR1(exp2) VECTOR1(expm1)
+VECTOR1(log) VECTOR1(log10) VECTOR1(log1p) VECTOR1(log2) VECTOR1(sin) VECTOR1(sinh) VECTOR1(tan)
+VECTOR1(tanh) VECTOR2(atan2) VECTOR2(hypot) VECTOR2(pow)
+#undef VECTOR1
+#undef VECTOR2
+#undef VECTOR
+#endif
+#endif
+
+#include <tgmath.h>
+#undef I /* complex.h's; the loops name the imaginary unit themselves */
+
+typedef union {
+    float f;
+    int32_t i;
+    uint32_t u;
+} float_bits;
+
+/* e^x: x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial in r, and 2^n in two factors so that the
+ * result may be subnormal. */
+static inline float vexp_f32(float x) {
+    const float magic = 0x1.8p23f;
+    x = x > 89.f ? 89.f : x < -104.5f ? -104.5f : x;
+    float_bits shifted = {x * 0x1.715476p+0f + magic};
+    float n = shifted.f - magic;
+    float r = (x - n * 0x1.62e400p-1f) - n * 0x1.7f7d1cp-20f;
+    float p = 0x1.a26762p-13f;
+    p = p * r + 0x1.6d2e00p-10f;
+    p = p * r + 0x1.110ff2p-7f;
+    p = p * r + 0x1.555502p-5f;
+    p = p * r + 0x1.555556p-3f;
+    p = p * r + 0.5f;
+    p = p * (r * r) + r;
+    int32_t k = shifted.i - 0x4b400000, half = k >> 1;
+    float_bits a = {.i = (half + 127) << 23}, b = {.i = (k - half + 127) << 23};
+    return (p + 1.f) * a.f * b.f;
+}
+
+/* log x: x = 2^e m with m in [sqrt(1/2), sqrt(2)), and a polynomial in m - 1. */
+static inline float vlog_f32(float x) {
+    float_bits b = {x < 0x1p-126f ? x * 0x1p23f : x};
+    int32_t e = (b.i - 0x3f3504f3) >> 23;
+    float_bits m = {.i = b.i - (int32_t)((uint32_t)e << 23)};
+    float n = (float)(x < 0x1p-126f ? e - 23 : e), f = m.f - 1.f, z = f * f;
+    float p = 7.0376836292e-2f;
+    p = p * f - 1.1514610310e-1f;
+    p = p * f + 1.1676998740e-1f;
+    p = p * f - 1.2420140846e-1f;
+    p = p * f + 1.4249322787e-1f;
+    p = p * f - 1.6668057665e-1f;
+    p = p * f + 2.0000714765e-1f;
+    p = p * f - 2.4999993993e-1f;
+    p = p * f + 3.3333331174e-1f;
+    p = p * f * z;
+    p = p - n * 2.12194440e-4f;
+    p = p - 0.5f * z;
+    float y = (f + p) + n * 0.693359375f;
+    y = x == INFINITY ? x : y;
+    y = x == 0.f ? -INFINITY : y;
+    return x < 0.f || x != x ? NAN : y;
+}
+
+static inline double vexp_f64(double x) { return exp(x); }
+static inline double vlog_f64(double x) { return log(x); }
+
+#define vexp(x) _Generic((x), float: vexp_f32, double: vexp_f64)(x)
+#define vlog(x) _Generic((x), float: vlog_f32, double: vlog_f64)(x)
+#define vsigmoid(x) (1 / (1 + vexp(-(x))))
+
+#endif
