@@ -270,7 +270,3 @@ CFX_OP(abs) = {"aten::abs(Tensor self) -> Tensor", "torch.abs Tensor.abs operato
 CFX_OP(absolute) = {"aten::absolute(Tensor self) -> Tensor", "torch.absolute Tensor.absolute",
                     ALIAS(abs)};
 
-NUMBER1(relu, 1, x > 0 ? x : x != x ? x : 0, x > 0 ? x : 0)
-
-CFX_OP(relu) = {"aten::relu(Tensor self) -> Tensor", "torch.relu Tensor.relu torch.nn.functional.relu",
-                POINTWISE(relu)};

@@ -4,8 +4,8 @@
  *     CFX_OP(exp) = {"aten::exp(Tensor self) -> Tensor", "torch.exp Tensor.exp", POINTWISE(exp)};
  *
  * In the expression T is the type computed in, and p0 .. p3 are the number arguments behind the
- * operands, in that type. <tgmath.h> chooses expf or exp; see vecmath.h. The first k arguments of the
- * operator are the operands, be they tensors or numbers. A family file includes this once. */
+ * operands, in that type. <tgmath.h> chooses expf or exp; see vecmath.h. The first k arguments of
+ * the operator are the operands, be they tensors or numbers. A family file includes this once. */
 #ifndef CFX__LOOPS_H
 #define CFX__LOOPS_H
 
@@ -20,12 +20,13 @@ typedef double _Complex c128_t;
 #define NUMBER_c(T, k) ((T)__builtin_complex(q_->f[k], q_->im[k]))
 
 #define LOOP_PARAMS(T, from)                                                                       \
-    const pointwise_params *q_ = params;                                                           \
+    static const pointwise_params none_;                                                           \
+    const pointwise_params *q_ = params ? params : &none_;                                         \
     const T p0 = NUMBER_##from(T, 0), p1 = NUMBER_##from(T, 1), p2 = NUMBER_##from(T, 2),          \
             p3 = NUMBER_##from(T, 3);                                                              \
     (void)p0, (void)p1, (void)p2, (void)p3
 
-/* The loops themselves: results of type R from operands of type T_; numbers come from field `from`. */
+/* The loops themselves: results of type R from operands of type T_. */
 #define LOOP1(fn, T_, R, from, ...)                                                                \
     CFX__SIMD static void fn(void *const *p_, int64_t n_, const void *params) {                    \
         typedef T_ T;                                                                              \
@@ -60,7 +61,7 @@ typedef double _Complex c128_t;
         }                                                                                          \
     }
 
-/* ---- loops for a set of types ---------------------------------------------------------------------- */
+/* ---- loops for a set of types ---------------------------------------------------------------- */
 
 #define FLOATS(k, id, ...)                                                                         \
     LOOP##k(id##_f32, float, float, f, __VA_ARGS__)                                                \
@@ -79,7 +80,7 @@ typedef double _Complex c128_t;
 #define ROW(id, rule, price, k, text, ...)                                                         \
     static const pointwise_row row_##id = {rule, price, .operands = k, .name = text, __VA_ARGS__};
 
-/* ---- the usual rows ---------------------------------------------------------------------------------- */
+/* ---- the usual rows -------------------------------------------------------------------------- */
 
 /* Floats alone; integers become the default float first. */
 #define FLOAT_(k, id, cost, ...)                                                                   \

@@ -11,7 +11,7 @@
 
 #include "../dispatch/dispatch.h"
 
-/* ---- reading arguments ----------------------------------------------------------------------------- */
+/* ---- reading arguments ----------------------------------------------------------------------- */
 
 static inline cfx_tensor *arg_tensor(const cfx_call *c, int i) { /* NULL for None */
     return c->args[i].tag == CFX_TAG_TENSOR ? c->args[i].tensor : NULL;
@@ -29,24 +29,26 @@ static inline cfx_dtype arg_dtype(const cfx_call *c, int i, cfx_dtype other) {
 int arg_ints(const cfx_call *c, int i, int64_t *out);
 /* A list of tensors: how many, and number k (NULL for None). */
 static inline int64_t arg_count(const cfx_call *c, int i) {
-    return c->args[i].tag == CFX_TAG_LIST || c->args[i].tag == CFX_TAG_TUPLE ? c->args[i].list->len : 0;
+    uint32_t tag = c->args[i].tag;
+    return tag == CFX_TAG_LIST || tag == CFX_TAG_TUPLE ? c->args[i].list->len : 0;
 }
 static inline cfx_tensor *arg_item(const cfx_call *c, int i, int64_t k) {
     cfx_value v = c->args[i].list->items[k];
     return v.tag == CFX_TAG_TENSOR ? v.tensor : NULL;
 }
-/* A dim argument wrapped against ndim; -1, with PyTorch's IndexError recorded, when out of range. */
+/* A dim argument wrapped against ndim; -1, with PyTorch's IndexError, when out of range. */
 static inline int arg_dim(const cfx_call *c, int i, int ndim) {
     return cfx__wrap_dim(c->at, arg_int(c, i), ndim);
 }
-/* A list of dims as a bit mask over ndim (None or empty: all of them). False, with an error, when one
- * is out of range or appears twice. */
+/* A list of dims as a bit mask over ndim (None or empty: all of them). False, with an error, when
+ * one is out of range or appears twice. */
 bool arg_dims_mask(const cfx_call *c, int i, int ndim, uint64_t *mask);
 
-/* ---- making results --------------------------------------------------------------------------------- */
+/* ---- making results -------------------------------------------------------------------------- */
 
 /* Result i of the call, contiguous or with given strides; fake when the call is. */
-static inline cfx_tensor *out_new(cfx_call *c, int i, cfx_dtype dtype, int ndim, const int64_t *shape) {
+static inline cfx_tensor *out_new(cfx_call *c, int i, cfx_dtype dtype, int ndim,
+                                  const int64_t *shape) {
     return c->out[i] = cfx__tensor_empty(c->at, dtype, c->fake, ndim, shape, NULL);
 }
 static inline cfx_tensor *out_strided(cfx_call *c, int i, cfx_dtype dtype, int ndim,
@@ -61,8 +63,8 @@ static inline cfx_tensor *out_view(cfx_call *c, int i, const cfx_tensor *t, int 
     return c->out[i] = cfx__tensor_alias(t, ndim, shape, stride, offset);
 }
 
-/* Scratch memory of the current scope (freed when the call ends); NULL, with an error, when the size
- * is absurd. */
+/* Scratch memory of the current scope (freed when the call ends); NULL, with an error, when the
+ * size is absurd. */
 void *scratch(cfx_call *c, cfx_dtype dtype, int64_t n);
 
 /* Records a RuntimeError at the caller's line. op_fail_as takes the kind. */
@@ -70,7 +72,7 @@ void *scratch(cfx_call *c, cfx_dtype dtype, int64_t n);
 #define op_fail_as(kind, c, ...) cfx_fail(CFX_##kind##_ERROR, (c)->at, __VA_ARGS__)
 #define op_failed() (!cfx_ok())
 
-/* ---- pointwise rows ---------------------------------------------------------------------------------- */
+/* ---- pointwise rows -------------------------------------------------------------------------- */
 
 /* How the dtype a row computes in, and that of its result, come from the operands'. */
 typedef enum {
@@ -123,7 +125,7 @@ void pointwise_run(cfx_call *c, const pointwise_row *r, cfx_dtype compute, int n
 bool pointwise_dtypes(cfx_call *c, const pointwise_row *r, cfx_dtype *compute, cfx_dtype *result);
 /* torch.result_type of the first n arguments, tensors or numbers. */
 cfx_dtype arg_result_type(const cfx_call *c, int n);
-/* For columns that need the same by hand: broadcast shape and strides of these operands to result i. */
+/* Result i with the shape these operands broadcast to, and a pointwise operator's strides. */
 cfx_tensor *out_broadcast(cfx_call *c, int i, cfx_dtype dtype, int n, const cfx_tensor *const *t);
 
 /* A second name of an operator with the same arguments: absolute is abs. */

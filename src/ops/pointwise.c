@@ -1,10 +1,10 @@
 /* Pointwise rows: shape and kernel of every operator that is one C expression an element.
  *
- * Invariant: the shape rule and the kernel ask the same function (pointwise_dtypes) for dtypes, so a
- * kernel never meets a dtype that the shape rule let pass without having a loop for it. */
+ * Invariant: the shape rule and the kernel ask the same function (pointwise_dtypes) for dtypes, so
+ * a kernel never meets a dtype that the shape rule let pass without having a loop for it. */
 #include "ops.h"
 
-/* ---- dtypes ------------------------------------------------------------------------------------- */
+/* ---- dtypes ---------------------------------------------------------------------------------- */
 
 static cfx__loop *loop_for(const pointwise_row *r, cfx_dtype d, cfx_dtype *as) {
     switch (d) {
@@ -58,7 +58,7 @@ bool pointwise_dtypes(cfx_call *c, const pointwise_row *r, cfx_dtype *compute, c
     return false;
 }
 
-/* ---- shapes -------------------------------------------------------------------------------------- */
+/* ---- shapes ---------------------------------------------------------------------------------- */
 
 void pointwise_shape(cfx_call *c, const pointwise_row *r) {
     const cfx_tensor *t[CFX__ITER_MAX];
@@ -76,7 +76,7 @@ void pointwise_shape(cfx_call *c, const pointwise_row *r) {
 
 void shape_pointwise(cfx_call *c) { pointwise_shape(c, c->op->row); }
 
-/* ---- kernels ---------------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 /* A number as an operand: a 0-dim tensor on the stack. */
 typedef struct {
@@ -136,7 +136,7 @@ void pointwise_run(cfx_call *c, const pointwise_row *r, cfx_dtype compute, int n
     for (int i = 0; i < n; i++) {
         const cfx_tensor *t = operands[i].tag == CFX_TAG_TENSOR ? operands[i].tensor
                                                                  : boxed(&boxes[i], operands[i]);
-        /* a number meets halves as a half when it is compared, as a float when it is computed with */
+        /* a number meets halves as a half when compared, as a float when computed with */
         if (r->rule == RULE_BOOL && t->ndim == 0 && cfx__is_half(compute) && t->dtype != compute)
             t = cfx__to_dtype(t, compute);
         o[i + 1] = (cfx__operand){t, as};
@@ -159,7 +159,7 @@ void kernel_pointwise(cfx_call *c) {
         pointwise_run(c, r, p.dtype, operand_count(c, r), c->args, &p);
 }
 
-/* ---- second names ------------------------------------------------------------------------------------ */
+/* ---- second names ---------------------------------------------------------------------------- */
 
 void decompose_alias(cfx_call *c) {
     cfx_value v = cfx__op_call_bound(c->at, (cfx_op *)c->op->row, c->args);

@@ -93,27 +93,6 @@ CFX_OP(isposinf) = {"aten::isposinf(Tensor self) -> Tensor", "torch.isposinf Ten
 CFX_OP(isneginf) = {"aten::isneginf(Tensor self) -> Tensor", "torch.isneginf Tensor.isneginf",
                     POINTWISE_AS(isneginf, shape_real_question)};
 
-/* Python's bool(tensor). */
-static void kernel_is_nonzero(cfx_call *c) {
-    cfx_tensor *t = arg_tensor(c, 0);
-    if (t->numel == 0)
-        op_fail(c, "Boolean value of Tensor with no values is ambiguous");
-    else if (t->numel > 1)
-        op_fail(c, "Boolean value of Tensor with more than one value is ambiguous");
-    else if (!t->data)
-        op_fail(c, "is_nonzero: the answer depends on data, which a fake tensor has not");
-    if (op_failed()) {
-        c->result = cfx_bad();
-        return;
-    }
-    cfx_value v = cfx__get(t, 0);
-    bool imaginary = v.tag == CFX_TAG_COMPLEX && v.complex_->im != 0;
-    c->result = cfx_bool(imaginary || cfx_number(v) != 0);
-}
-
-CFX_OP(is_nonzero) = {"aten::is_nonzero(Tensor self) -> bool", "torch.is_nonzero Tensor.is_nonzero",
-                      .kernel = kernel_is_nonzero};
-
 /* ---- what is not a number -------------------------------------------------------------------- */
 
 #define NAN_TO_NUM(x) ((x) != (x) ? p0 : (x) == INFINITY ? p1 : (x) == -INFINITY ? p2 : (x))

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) &&         \
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) &&       \
     !defined(__SANITIZE_ADDRESS__)
 #if __GLIBC_PREREQ(2, 35)
 #define VECTOR __attribute__((const, nothrow, simd("notinbranch")))
