@@ -1,6 +1,6 @@
 /* cfx: PyTorch FX in C. Capture, show, tap, change, run and save PyTorch programs without Python.
  *
- * Read in this order: base (scopes, errors), value, tensor, op, ops. */
+ * Read in this order: base (scopes, errors), value, tensor, op, ops, nn, graph. */
 #ifndef CFX_H
 #define CFX_H
 

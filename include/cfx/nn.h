@@ -18,27 +18,29 @@
 extern "C" {
 #endif
 
-typedef struct cfx_module cfx_module;
 typedef struct cfx_graph cfx_graph;
-typedef struct cfx_hook_entry cfx_hook_entry;
 
-/* The general form of a forward function: arguments bound to the signature, one value each. */
+/* The general form of a forward function: arguments bound to the signature, one value for each name
+ * in it (a tuple for *args, a dict for **kwargs). The result is a value of the current scope. */
 typedef cfx_value cfx_forward_fn(cfx_module *self, cfx_args args);
 
-/* A module. Read freely what is here, change it through functions. */
+/* A module. Read freely what is here, change it through functions; the fields marked "set" may be
+ * set by whoever made the module. */
 struct cfx_module {
     cfx_obj head;
-    const char *type;       /* "Linear"; how it prints and what a graph calls it */
-    const char *path; /* "torch.nn.modules.linear.Linear", or the type alone for user modules */
-    const char *name;       /* its name in its parent, "" for a root; borrowed from the parent */
-    const char *signature;  /* "x, mask=None" */
-    cfx_dict *parameters;   /* name to tensor, or None where registered without one */
+    const char *type;      /* "Linear"; how it prints and what a graph calls it */
+    const char *path;      /* set: "torch.nn.modules.linear.Linear"; the type alone for yours */
+    const char *name;      /* its name in the parent it was added to last, "" for a root */
+    const char *signature; /* "x, mask=None" */
+    cfx_dict *parameters;  /* name to tensor, or to None where registered without one */
     cfx_dict *buffers;
-    cfx_list *children;     /* of module entries: see cfx_module_child */
-    cfx_graph *graph;       /* not NULL: a GraphModule, run by its graph */
-    bool training;
-    bool leaf;              /* a layer of cfx's own: traced as one call_module */
-    void *user;             /* for forward functions of the caller's */
+    cfx_dict *attrs;       /* plain attributes: constants of any kind */
+    cfx_graph *graph;      /* not NULL: a GraphModule, run by its graph */
+    bool training;         /* true at first, as in PyTorch; see cfx_module_train */
+    bool leaf;             /* set: traced as one call_module; a layer of cfx's own */
+    bool impure;           /* set: has effects beside its result, so a call is never dead */
+    void *user;            /* set: for forward functions of yours */
+    const char *(*extra_repr)(const cfx_module *self); /* set: "in_features=4, ..."; scope */
     struct cfx__module *own_;
 };
 
@@ -50,7 +52,8 @@ typedef cfx_tensor *cfx_forward_2(cfx_module *self, cfx_tensor *a, cfx_tensor *b
 typedef cfx_tensor *cfx_forward_3(cfx_module *self, cfx_tensor *a, cfx_tensor *b, cfx_tensor *c);
 
 /* A module of your own: its type name, forward and signature ("x, mask=None, *args, **kwargs", with
- * annotations as in Python: "x : torch.Tensor"; "-> torch.Tensor" may follow). Scope. */
+ * annotations as in Python: "x : torch.Tensor"; "-> torch.Tensor" may follow). A signature that
+ * cannot be read is an error; the module is then one whose calls fail. Scope. */
 CFX_API cfx_module *cfx_module_new_args(const char *type, cfx_forward_fn *forward,
                                         const char *signature);
 CFX_API cfx_module *cfx_module_new_1(const char *type, cfx_forward_1 *forward,
@@ -83,7 +86,8 @@ inline cfx_module *cfx_module_new(const char *t, cfx_forward_3 *f, const char *s
         cfx_forward_3 *: cfx_module_new_3)(type, forward, signature)
 #endif
 
-/* Adds a child; keeps it. Replaces one of the same name. Returns the child. */
+/* Adds a child; keeps it. Replaces one of the same name. Returns the child. PyTorch's errors for a
+ * name that is empty, has a dot in it, or is an attribute already. */
 CFX_API cfx_module *cfx_nn_add(cfx_module *parent, const char *name, cfx_module *child);
 /* Adds a parameter; keeps it. NULL registers the name without a tensor. */
 CFX_API void cfx_nn_parameter(cfx_module *m, const char *name, cfx_tensor *value);
@@ -92,29 +96,68 @@ CFX_API void cfx_nn_buffer(cfx_module *m, const char *name, cfx_tensor *value, b
 
 /* ---- look ---------------------------------------------------------------------------------- */
 
-/* The number of children, and child i in order of insertion; borrowed. */
+/* The number of children; child i in order of insertion and its name there, borrowed; NULL past the
+ * end. */
 CFX_API int cfx_module_count(const cfx_module *m);
 CFX_API cfx_module *cfx_module_child(const cfx_module *m, int i);
+CFX_API const char *cfx_module_child_name(const cfx_module *m, int i);
 /* The module at a dotted path ("layers.0.attn"; "" is m itself); borrowed. NULL, without an error,
  * when there is none. */
 CFX_API cfx_module *cfx_module_find(const cfx_module *m, const char *path);
-/* The parameter, buffer or attribute at a dotted path; borrowed. None when there is none. */
+/* The parameter, buffer, attribute or child at a dotted path; borrowed. None when there is none. */
 CFX_API cfx_value cfx_module_attr(const cfx_module *m, const char *path);
-/* Sets the parameter, buffer or plain attribute at a dotted path; keeps the value. Parents that are
- * missing are made. */
+/* Whether there is something at a dotted path, be it None. */
+CFX_API bool cfx_module_has(const cfx_module *m, const char *path);
+/* Sets the parameter or buffer that is at a dotted path, or else a plain attribute (a child, where
+ * the value is a module); keeps the value. Parents that are missing are made. */
 CFX_API void cfx_module_set_attr(cfx_module *m, const char *path, cfx_value value);
 /* Removes the child, parameter, buffer or attribute at a path; whether there was one. */
 CFX_API bool cfx_module_remove(cfx_module *m, const char *path);
 /* What print(module) shows; scope. */
 CFX_API const char *cfx_module_str(const cfx_module *m);
 /* Calls visit(path, module, user) for m and everything below, parents first, each module once. */
-CFX_API void cfx_module_walk(cfx_module *m,
-                             void (*visit)(const char *path, cfx_module *m, void *user),
-                             void *user);
+typedef void cfx_visit_fn(const char *path, cfx_module *m, void *user);
+CFX_API void cfx_module_walk(cfx_module *m, cfx_visit_fn *visit, void *user);
+
+/* Name to tensor, in PyTorch's order, as a new dict; scope. The first two list each tensor once,
+ * the state dict every name there is; buffers that are not persistent are not in it. */
+CFX_API cfx_dict *cfx_module_named_parameters(const cfx_module *m);
+CFX_API cfx_dict *cfx_module_named_buffers(const cfx_module *m);
+CFX_API cfx_dict *cfx_module_state_dict(const cfx_module *m);
+/* Copies the tensors of a state dict into those of the module (a fake one is replaced, and the
+ * tensor kept). Names that are missing or too many are an error unless `strict` is false, a shape
+ * that differs always is: PyTorch's message names them all, and nothing is changed. */
+CFX_API bool cfx_module_load_state_dict(cfx_module *m, const cfx_dict *state, bool strict);
+/* Sets `training` here and in everything below: model.train(), model.eval(). */
+CFX_API void cfx_module_train(cfx_module *m, bool training);
+
+/* ---- hooks --------------------------------------------------------------------------------- */
+
+/* What a hook sees of a call. */
+typedef struct cfx_event {
+    cfx_module *module;
+    cfx_args args; /* as given by the caller: positional values, keywords in args.kw */
+    cfx_value out; /* the result; None in a pre-hook */
+    void *user;
+} cfx_event;
+
+/* A hook returns CFX_NONE to leave things as they are. Otherwise a forward hook's value replaces
+ * the result, a pre-hook's the positional arguments (a tuple, or one value for one argument). */
+typedef cfx_value cfx_hook_fn(cfx_event *e);
+/* The handle of a hook, to take it off with. It belongs to the scope; the module keeps the hook. */
+typedef struct cfx_hook_handle cfx_hook_handle;
+/* Calls fn after (cfx_hook) or before (cfx_pre_hook) each forward of the module at a path below m
+ * ("" is m itself), in the order they were added. NULL, with an error, when there is none. */
+CFX_API cfx_hook_handle *cfx_hook(cfx_module *m, const char *path, cfx_hook_fn *fn, void *user);
+CFX_API cfx_hook_handle *cfx_pre_hook(cfx_module *m, const char *path, cfx_hook_fn *fn, void *user);
+/* Takes a hook off; a second time does nothing. */
+CFX_API void cfx_unhook(cfx_hook_handle *handle);
+/* The number of hooks on m itself, both kinds. */
+CFX_API int cfx_hook_count(const cfx_module *m);
 
 /* ---- call ---------------------------------------------------------------------------------- */
 
-/* Calls a child by name, with hooks, in a scope of its own: only the result gets out. */
+/* Calls the child at a dotted path, with hooks, in a scope of its own: only the result gets out. */
 CFX_API cfx_value cfx_call_at(cfx_where at, cfx_module *self, const char *child, cfx_args args);
 /* Calls the module itself, as model(x) does. */
 CFX_API cfx_value cfx_forward_at(cfx_where at, cfx_module *m, cfx_args args);
@@ -126,9 +169,12 @@ CFX_API cfx_tensor *cfx_forward_tensor_at(cfx_where at, cfx_module *m, cfx_args 
 #define cfx_call_value(self, child, ...) cfx_call_at(CFX_HERE, self, child, CFX_ARGS(__VA_ARGS__))
 #define cfx_forward(m, ...) cfx_forward_tensor_at(CFX_HERE, m, CFX_ARGS(__VA_ARGS__))
 #define cfx_forward_value(m, ...) cfx_forward_at(CFX_HERE, m, CFX_ARGS(__VA_ARGS__))
-/* A parameter or buffer of self by name, as self.weight is read in a forward; borrowed. */
+/* A parameter or buffer of self by name, as self.weight is read in a forward; borrowed. NULL where
+ * it is None. cfx_attr_value is the same for attributes of any kind. */
 #define cfx_attr(self, name) cfx_attr_at(CFX_HERE, self, name)
+#define cfx_attr_value(self, name) cfx_attr_value_at(CFX_HERE, self, name)
 CFX_API cfx_tensor *cfx_attr_at(cfx_where at, cfx_module *self, const char *name);
+CFX_API cfx_value cfx_attr_value_at(cfx_where at, cfx_module *self, const char *name);
 
 #ifdef __cplusplus
 }

@@ -15,6 +15,7 @@ typedef struct cfx_tensor cfx_tensor;
 typedef struct cfx_node cfx_node;
 typedef struct cfx_op cfx_op;
 typedef struct cfx_sym cfx_sym;
+typedef struct cfx_module cfx_module;
 typedef struct cfx_string cfx_string;
 
 /* What a value is. From CFX_TAG_STR to CFX_TAG_DICT the value points to a counted object. */
@@ -35,6 +36,7 @@ typedef enum cfx_tag {
     CFX_TAG_SLICE,
     CFX_TAG_SYM,    /* a symbolic integer, bool or float */
     CFX_TAG_TENSOR,
+    CFX_TAG_MODULE, /* what get_attr of a submodule gives: the branches of a cond */
     CFX_TAG_LIST,
     CFX_TAG_TUPLE,
     CFX_TAG_DICT,
@@ -103,6 +105,7 @@ typedef struct cfx_value {
         cfx_dict *dict;
         cfx_sym *sym;
         cfx_node *node;
+        cfx_module *module;
         cfx_op *op;
         cfx_keyword *keyword;
         void *obj;
@@ -228,6 +231,8 @@ static inline cfx_value cfx_node_value(cfx_node *n) {
 
 /* The tensor as a value (borrows); NULL gives None, a bad tensor a bad value. */
 CFX_API cfx_value cfx_tensor_value(const cfx_tensor *t);
+/* The module as a value (borrows); NULL gives None. */
+CFX_API cfx_value cfx_module_value(cfx_module *m);
 /* A string; scope. NULL gives None. */
 CFX_API cfx_value cfx_string_value(const char *text);
 /* A string that may hold zero bytes; scope. */

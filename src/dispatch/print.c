@@ -1,4 +1,4 @@
-/* How values of rooms below the value room print: tensors and operators. */
+/* How values of rooms below the value room print: tensors, operators, nodes and modules. */
 #include "dispatch.h"
 
 void cfx__print_other(cfx__text *out, cfx_value v) {
@@ -6,6 +6,10 @@ void cfx__print_other(cfx__text *out, cfx_value v) {
         cfx__text_puts(out, cfx_tensor_str(v.tensor));
     else if (v.tag == CFX_TAG_OP)
         cfx__text_puts(out, cfx_op_name(v.op));
+    else if (v.tag == CFX_TAG_NODE)
+        cfx__text_puts(out, cfx__node_name(v.node));
+    else if (v.tag == CFX_TAG_MODULE)
+        cfx__text_puts(out, cfx_module_str(v.module));
     else
-        cfx__text_puts(out, v.tag == CFX_TAG_NODE ? "<node>" : "<bad>");
+        cfx__text_puts(out, "<bad>");
 }

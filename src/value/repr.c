@@ -295,7 +295,8 @@ static void repr_other(cfx__text *out, cfx_value v, cfx__print_fn *other) {
     else
         cfx__text_puts(out, v.tag == CFX_TAG_TENSOR ? "<tensor>"
                             : v.tag == CFX_TAG_NODE ? "<node>"
-                                                    : "<op>");
+                            : v.tag == CFX_TAG_OP   ? "<op>"
+                                                    : "<module>");
 }
 
 void cfx__repr_with(cfx__text *out, cfx_value v, cfx__print_fn *other) {
@@ -317,6 +318,7 @@ void cfx__repr_with(cfx__text *out, cfx_value v, cfx__print_fn *other) {
     case CFX_TAG_SYM: cfx__sym_print(out, v.sym); break;
     case CFX_TAG_OP:
     case CFX_TAG_NODE:
+    case CFX_TAG_MODULE:
     case CFX_TAG_TENSOR: repr_other(out, v, other); break;
     case CFX_TAG_LIST:
         cfx__text_putc(out, '[');
@@ -368,9 +370,9 @@ const char *cfx__python_type(cfx_value v) {
         [CFX_TAG_NODE] = "Node",           [CFX_TAG_STR] = "str",
         [CFX_TAG_COMPLEX] = "complex",     [CFX_TAG_SLICE] = "slice",
         [CFX_TAG_SYM] = "SymInt",          [CFX_TAG_TENSOR] = "Tensor",
-        [CFX_TAG_LIST] = "list",           [CFX_TAG_TUPLE] = "tuple",
-        [CFX_TAG_DICT] = "dict",           [CFX_TAG_KEYWORD] = "keyword",
-        [CFX_TAG_BAD] = "bad"};
+        [CFX_TAG_MODULE] = "Module",       [CFX_TAG_LIST] = "list",
+        [CFX_TAG_TUPLE] = "tuple",         [CFX_TAG_DICT] = "dict",
+        [CFX_TAG_KEYWORD] = "keyword",     [CFX_TAG_BAD] = "bad"};
     return v.tag < (uint32_t)COUNT(names) ? names[v.tag] : "?";
 }
 

@@ -223,8 +223,7 @@ static cfx_value enum_value(parser *r, cfx__base_type type, int64_t number) {
     return cfx_none();
 }
 
-/* Reads a number with a decimal point whatever the locale's is. */
-static double read_float(const char *text, size_t len) {
+double cfx__read_float(const char *text, size_t len) {
     char buffer[64];
     if (len >= sizeof buffer)
         len = sizeof buffer - 1;
@@ -248,7 +247,7 @@ static cfx_value parse_number(parser *r, cfx__base_type type) {
     }
     size_t len = (size_t)(r->p - start);
     if (!whole || type == CFX__T_FLOAT)
-        return cfx_float(read_float(start, len));
+        return cfx_float(cfx__read_float(start, len));
     return enum_value(r, type, strtoll(start, NULL, 10));
 }
 
@@ -292,7 +291,7 @@ static cfx_value parse_item(parser *r, cfx__base_type type) {
     if (len == 5 && !memcmp(start, "False", 5))
         return cfx_bool(false);
     if (len == 3 && (!memcmp(start, "inf", 3) || !memcmp(start, "nan", 3)))
-        return cfx_float(read_float(start, len));
+        return cfx_float(cfx__read_float(start, len));
     for (int i = 0; i < COUNT(words); i++)
         if (strlen(words[i].name) == len && !memcmp(start, words[i].name, len))
             return enum_value(r, type, words[i].number);

@@ -29,6 +29,8 @@ cfx_value cfx_tensor_value(const cfx_tensor *t) {
     return cfx__is_bad(t) ? cfx_bad() : tagged(CFX_TAG_TENSOR, (void *)t);
 }
 
+cfx_value cfx_module_value(cfx_module *m) { return m ? tagged(CFX_TAG_MODULE, m) : cfx_none(); }
+
 cfx_value cfx_string_value_n(const char *text, size_t len) {
     return tagged(CFX_TAG_STR, cfx__string_new(text, len));
 }

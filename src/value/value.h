@@ -24,6 +24,18 @@ void cfx__repr_string(cfx__text *out, const char *text, size_t len);
 /* How tensors, nodes and operators print in cfx_value_repr: the dispatch room defines it. */
 extern cfx__print_fn cfx__print_other;
 
+/* The name of a node: the graph room defines it. */
+const char *cfx__node_name(const cfx_node *n);
+/* print(module) of a module: the nn room defines it; scope. */
+CFX_API const char *cfx_module_str(const cfx_module *m);
+
+/* Reads one Python literal at *at, as repr writes it (containers, torch.float32, device(...),
+ * slice(...), complex numbers included), into *out; scope. False, with nothing recorded, where there
+ * is none; *at is then where reading stopped. */
+bool cfx__literal(const char **at, cfx_value *out);
+/* A number with a decimal point, whatever the locale's is. */
+double cfx__read_float(const char *text, size_t len);
+
 /* "cpu", "cuda:0"; and back, false where it is no device. */
 void cfx__device_str(cfx__text *out, cfx_device d);
 bool cfx__device_parse(const char *text, cfx_device *out);
