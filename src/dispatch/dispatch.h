@@ -56,6 +56,10 @@ typedef struct cfx__dispatch {
 
 cfx__dispatch *cfx__dispatcher(void);
 
+/* The arguments with their trailing keywords taken apart: kw is filled when there are any; scope. */
+cfx_args cfx__args_split(cfx_args a);
+/* Whether one of the arguments, or of the keywords among them, is bad. */
+bool cfx__args_bad(cfx_args a);
 /* Calls an overload with arguments bound already (one for each of the schema's); scope. */
 cfx_value cfx__op_call_bound(cfx_where at, cfx_op *op, cfx_value *args);
 /* Runs what is below dispatch modes: fake or kernel. */

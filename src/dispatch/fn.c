@@ -2,8 +2,7 @@
  * schema takes the arguments. */
 #include "dispatch.h"
 
-/* The arguments with their trailing keywords taken apart; kw is filled when there are any. */
-static cfx_args split_keywords(cfx_args a) {
+cfx_args cfx__args_split(cfx_args a) {
     int n = a.n;
     while (n > 0 && a.v[n - 1].tag == CFX_TAG_KEYWORD)
         n--;
@@ -19,7 +18,7 @@ static cfx_args split_keywords(cfx_args a) {
     return (cfx_args){n, a.v, kw};
 }
 
-static bool any_bad(cfx_args a) {
+bool cfx__args_bad(cfx_args a) {
     for (int i = 0; i < a.n; i++)
         if (a.v[i].tag == CFX_TAG_BAD ||
             (a.v[i].tag == CFX_TAG_KEYWORD && cfx_is_bad(a.v[i].keyword->value)))
@@ -128,10 +127,10 @@ static const char *first_spelling(cfx_op *op) {
 
 static cfx_value call_fn(cfx_where at, const cfx_fn *fn, const char *name, cfx_args a,
                          bool inplace) {
-    if (unlikely(any_bad(a)))
+    if (unlikely(cfx__args_bad(a)))
         return cfx_bad();
     size_t mark = cfx_scope_open();
-    a = split_keywords(a);
+    a = cfx__args_split(a);
     cfx__dispatch *d = cfx__dispatcher();
     if (!d->below)
         d->at = at;
@@ -185,13 +184,13 @@ cfx_value cfx_py_call(cfx_where at, const char *name, cfx_args a) {
 }
 
 cfx_value cfx_op_call(cfx_where at, cfx_op *op, cfx_args a) {
-    if (any_bad(a))
+    if (cfx__args_bad(a))
         return cfx_bad();
     cfx__info *info = cfx__op_info(op);
     if (!info)
         return cfx_bad();
     size_t mark = cfx_scope_open();
-    a = split_keywords(a);
+    a = cfx__args_split(a);
     cfx__dispatch *d = cfx__dispatcher();
     cfx_value v, bound[CFX_MAX_ARGS];
     if (!d->below)
@@ -247,7 +246,7 @@ cfx_value cfx_mode_forward(cfx_mode *self, cfx_target t, cfx_args a) {
     if (self->dispatch_) { /* function modes have seen this call already */
         cfx_value bound[CFX_MAX_ARGS];
         cfx__info *info = cfx__op_info(t.op);
-        if (!info || any_bad(a) || !cfx__bind(info->schema, d->at, a, CFX__BIND_NUMBERS, bound))
+        if (!info || cfx__args_bad(a) || !cfx__bind(info->schema, d->at, a, CFX__BIND_NUMBERS, bound))
             return cfx_bad();
         return cfx__op_call_bound(d->at, t.op, bound);
     }

@@ -102,10 +102,11 @@ static bool read_complex(reader *r, cfx_value *out) {
     if (*r->p != '+' && *r->p != '-')
         return true;
     cfx_value im;
+    double re = negative ? -fabs(cfx_number(*out)) : cfx_number(*out); /* -0 keeps its sign */
     negative = *r->p++ == '-';
     if (!read_number(r, negative, &im, &imaginary) || !imaginary)
         return false;
-    *out = cfx_complex_value(cfx_number(*out), im.f);
+    *out = cfx_complex_value(re, im.f);
     return true;
 }
 

@@ -1,0 +1,399 @@
+/* Modules: the tree, what it holds, and how things in it are found by name. Start at
+ * cfx__module_get, which says what a name means; calls are in call.c, text and state in show.c. */
+#include "nn.h"
+
+static void module_free(void *p);
+
+static const cfx__type module_type = {.name = "module", .free = module_free};
+
+static bool is_module(const cfx_module *m) {
+    if (!m)
+        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "the module is NULL");
+    return m != NULL;
+}
+
+/* ---- make ----------------------------------------------------------------------------------- */
+
+const char *cfx__module_text(cfx_module *m, const char *text) {
+    return cfx__arena_copy(&m->own_->arena, text, strlen(text));
+}
+
+static cfx_module *module_new(const char *type, int arity) {
+    cfx_module *m = cfx__obj_new(&module_type, sizeof *m);
+    m->own_ = cfx__alloc0(sizeof *m->own_);
+    m->own_->arity = arity;
+    m->type = m->path = cfx__module_text(m, type ? type : "Module");
+    m->name = m->signature = "";
+    m->parameters = cfx_keep(cfx_dict_new());
+    m->buffers = cfx_keep(cfx_dict_new());
+    m->attrs = cfx_keep(cfx_dict_new());
+    m->training = true;
+    return m;
+}
+
+/* Reads the signature; with an arity, it has to name just as many plain parameters. */
+static void set_signature(cfx_module *m, const char *signature) {
+    struct cfx__module *own = m->own_;
+    m->signature = cfx__module_text(m, signature ? signature : "");
+    cfx__signature *s = cfx__signature_parse(m->signature);
+    if (s && own->arity && (s->npositional != own->arity || s->n != own->arity)) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0},
+                 "the forward of %s takes %d tensor%s, but its signature is \"%s\"", m->type,
+                 own->arity, own->arity == 1 ? "" : "s", m->signature);
+        cfx__signature_free(s);
+        s = NULL;
+    }
+    own->signature = s;
+}
+
+cfx_module *cfx_module_new_args(const char *type, cfx_forward_fn *forward, const char *signature) {
+    cfx_module *m = module_new(type, 0);
+    m->own_->forward.args = forward;
+    set_signature(m, signature);
+    return m;
+}
+
+cfx_module *cfx_module_new_1(const char *type, cfx_forward_1 *forward, const char *signature) {
+    cfx_module *m = module_new(type, 1);
+    m->own_->forward.one = forward;
+    set_signature(m, signature);
+    return m;
+}
+
+cfx_module *cfx_module_new_2(const char *type, cfx_forward_2 *forward, const char *signature) {
+    cfx_module *m = module_new(type, 2);
+    m->own_->forward.two = forward;
+    set_signature(m, signature);
+    return m;
+}
+
+cfx_module *cfx_module_new_3(const char *type, cfx_forward_3 *forward, const char *signature) {
+    cfx_module *m = module_new(type, 3);
+    m->own_->forward.three = forward;
+    set_signature(m, signature);
+    return m;
+}
+
+cfx_module *cfx__module_new_raw(const char *type, cfx_forward_fn *forward) {
+    cfx_module *m = module_new(type, 0);
+    m->own_->forward.args = forward;
+    m->own_->raw = true;
+    return m;
+}
+
+void cfx__module_set_graph(cfx_module *m, cfx_graph *g, void (*gone)(cfx_graph *g)) {
+    cfx_keep_obj(g);
+    if (m->graph && m->own_->graph_gone)
+        m->own_->graph_gone(m->graph);
+    cfx_drop(m->graph);
+    m->graph = g;
+    m->own_->graph_gone = gone;
+}
+
+static void set_name(cfx_module *child, cfx_string *name) {
+    cfx_drop(child->own_->name);
+    child->own_->name = cfx_keep(name);
+    child->name = name ? name->text : "";
+}
+
+static void drop_child(struct cfx__child *c) {
+    if (c->module->own_->name == c->name)
+        set_name(c->module, NULL);
+    cfx_drop(c->module);
+    cfx_drop(c->name);
+}
+
+static void module_free(void *p) {
+    cfx_module *m = p;
+    struct cfx__module *own = m->own_;
+    cfx__module_set_graph(m, NULL, NULL);
+    for (size_t i = 0; i < own->hooks.len; i++) {
+        own->hooks.data[i]->module = NULL;
+        cfx_drop(own->hooks.data[i]);
+    }
+    VEC_FREE(own->hooks);
+    for (size_t i = 0; i < own->children.len; i++)
+        drop_child(&own->children.data[i]);
+    VEC_FREE(own->children);
+    cfx__map_release(&own->child_index);
+    cfx_drop(own->transient);
+    cfx_drop(own->name);
+    cfx_drop(m->parameters);
+    cfx_drop(m->buffers);
+    cfx_drop(m->attrs);
+    cfx__signature_free(own->signature);
+    cfx__arena_release(&own->arena);
+    free(own);
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+static const cfx_value *dict_find_n(const cfx_dict *d, const char *name, size_t len) {
+    if (!d->len)
+        return NULL;
+    size_t mark = cfx_scope_open();
+    const cfx_value *v = cfx_dict_find(d, cfx_string_value_n(name, len));
+    cfx_scope_close(mark);
+    return v;
+}
+
+static cfx_module *child_n(const cfx_module *m, const char *name, size_t len) {
+    uintptr_t i = (uintptr_t)cfx__map_getn(&m->own_->child_index, name, len);
+    return i ? m->own_->children.data[i - 1].module : NULL;
+}
+
+bool cfx__module_get(const cfx_module *m, const char *name, size_t len, cfx_value *out) {
+    const cfx_value *v = dict_find_n(m->parameters, name, len);
+    if (!v)
+        v = dict_find_n(m->buffers, name, len);
+    cfx_module *child = v ? NULL : child_n(m, name, len);
+    if (!v && !child)
+        v = dict_find_n(m->attrs, name, len);
+    if (!v && !child)
+        return false;
+    *out = v ? *v : cfx_module_value(child);
+    return true;
+}
+
+/* The module that the last name of a path is in; *last is that name. NULL when there is none. */
+static cfx_module *parent_of(const cfx_module *m, const char *path, const char **last) {
+    for (const char *dot; m && (dot = strchr(path, '.')); path = dot + 1)
+        m = child_n(m, path, (size_t)(dot - path));
+    *last = path;
+    return (cfx_module *)m;
+}
+
+cfx_module *cfx_module_find(const cfx_module *m, const char *path) {
+    if (!m || !path || !*path)
+        return (cfx_module *)m;
+    const char *last;
+    const cfx_module *parent = parent_of(m, path, &last);
+    return parent ? child_n(parent, last, strlen(last)) : NULL;
+}
+
+static bool find_at(const cfx_module *m, const char *path, cfx_value *out) {
+    const char *last;
+    const cfx_module *parent = m && path ? parent_of(m, path, &last) : NULL;
+    return parent && cfx__module_get(parent, last, strlen(last), out);
+}
+
+cfx_value cfx_module_attr(const cfx_module *m, const char *path) {
+    cfx_value v;
+    return find_at(m, path, &v) ? v : cfx_none();
+}
+
+bool cfx_module_has(const cfx_module *m, const char *path) {
+    cfx_value v;
+    return find_at(m, path, &v);
+}
+
+int cfx_module_count(const cfx_module *m) { return m ? (int)m->own_->children.len : 0; }
+
+cfx_module *cfx_module_child(const cfx_module *m, int i) {
+    return i >= 0 && i < cfx_module_count(m) ? m->own_->children.data[i].module : NULL;
+}
+
+const char *cfx_module_child_name(const cfx_module *m, int i) {
+    return i >= 0 && i < cfx_module_count(m) ? m->own_->children.data[i].name->text : NULL;
+}
+
+/* ---- add and remove ------------------------------------------------------------------------- */
+
+/* PyTorch's rules for the name of a parameter, buffer or module; `kind` says which. */
+static bool name_fits(const cfx_module *m, const char *kind, const char *name, const void *same) {
+    if (!name || !*name) {
+        cfx_fail(CFX_KEY_ERROR, (cfx_where){0}, "%s name can't be empty string \"\"", kind);
+        return false;
+    }
+    if (strchr(name, '.')) {
+        cfx_fail(CFX_KEY_ERROR, (cfx_where){0}, "%s name can't contain \".\", got: %s", kind, name);
+        return false;
+    }
+    cfx_value v;
+    bool taken = cfx__module_get(m, name, strlen(name), &v);
+    if (taken && same ? !dict_find_n(same, name, strlen(name)) : taken && v.tag != CFX_TAG_MODULE) {
+        cfx_fail(CFX_KEY_ERROR, (cfx_where){0}, "attribute '%s' already exists", name);
+        return false;
+    }
+    return true;
+}
+
+typedef struct seek {
+    const cfx_module *what;
+    bool found;
+} seek;
+
+static void seek_visit(const char *path, cfx_module *m, void *user) {
+    (void)path;
+    seek *s = user;
+    s->found |= m == s->what;
+}
+
+/* Whether `what` is m or below it. */
+static bool contains(cfx_module *m, const cfx_module *what) {
+    seek s = {what, m == what};
+    if (m->own_->children.len)
+        cfx_module_walk(m, seek_visit, &s);
+    return s.found;
+}
+
+cfx_module *cfx_nn_add(cfx_module *parent, const char *name, cfx_module *child) {
+    if (!is_module(parent) || !is_module(child) || !name_fits(parent, "module", name, NULL))
+        return child;
+    if (contains(child, parent)) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0}, "%s cannot be a child of itself, as '%s'",
+                 child->type, name);
+        return child;
+    }
+    struct cfx__module *own = parent->own_;
+    cfx_string *text = cfx_keep(cfx__string_new(name, strlen(name)));
+    cfx_keep(child);
+    uintptr_t at = (uintptr_t)cfx__map_get(&own->child_index, name);
+    if (at) {
+        struct cfx__child *slot = &own->children.data[at - 1], old = *slot;
+        *slot = (struct cfx__child){text, child};
+        cfx__map_remove(&own->child_index, name); /* its key goes with the old child */
+        drop_child(&old);
+    } else {
+        VEC_PUSH(own->children, ((struct cfx__child){text, child}));
+        at = own->children.len;
+    }
+    cfx__map_set(&own->child_index, text->text, (void *)at);
+    set_name(child, text);
+    return child;
+}
+
+void cfx_nn_parameter(cfx_module *m, const char *name, cfx_tensor *value) {
+    if (is_module(m) && !cfx__is_bad(value) && name_fits(m, "parameter", name, m->parameters))
+        cfx_dict_set(m->parameters, name, cfx_tensor_value(value));
+}
+
+void cfx_nn_buffer(cfx_module *m, const char *name, cfx_tensor *value, bool persistent) {
+    if (!is_module(m) || cfx__is_bad(value) || !name_fits(m, "buffer", name, m->buffers))
+        return;
+    cfx_dict_set(m->buffers, name, cfx_tensor_value(value));
+    if (!persistent) {
+        if (!m->own_->transient)
+            m->own_->transient = cfx_keep(cfx_dict_new());
+        cfx_dict_set(m->own_->transient, name, cfx_none());
+    } else if (m->own_->transient) {
+        cfx_dict_remove(m->own_->transient, cfx_string_value(name));
+    }
+}
+
+/* The parent of a path, made of empty modules where it is missing. */
+static cfx_module *make_parent(cfx_module *m, const char *path, const char **last) {
+    for (const char *dot; (dot = strchr(path, '.')); path = dot + 1) {
+        cfx_module *child = child_n(m, path, (size_t)(dot - path));
+        if (!child) {
+            const char *name = cfx__string_new(path, (size_t)(dot - path))->text;
+            child = cfx_nn_add(m, name, cfx_module_new_args("Module", NULL, ""));
+            if (!cfx_ok())
+                return NULL;
+        }
+        m = child;
+    }
+    *last = path;
+    return m;
+}
+
+static bool is_empty(const cfx_dict *d, cfx_value key) { return !cfx_dict_find(d, key); }
+
+void cfx_module_set_attr(cfx_module *m, const char *path, cfx_value value) {
+    if (!is_module(m) || cfx_is_bad(value))
+        return;
+    size_t mark = cfx_scope_open();
+    const char *last = "";
+    m = path && *path ? make_parent(m, path, &last) : m;
+    if (m && !*last) {
+        cfx_fail(CFX_KEY_ERROR, (cfx_where){0}, "attribute name can't be empty string \"\"");
+    } else if (m) {
+        cfx_value key = cfx_string_value(last);
+        bool holds = value.tag == CFX_TAG_TENSOR || value.tag == CFX_TAG_NONE;
+        cfx_dict *d = !is_empty(m->parameters, key) ? m->parameters
+                      : !is_empty(m->buffers, key)  ? m->buffers
+                                                    : NULL;
+        if (value.tag == CFX_TAG_MODULE)
+            cfx_nn_add(m, last, value.module);
+        else if (d && !holds)
+            cfx_fail(CFX_TYPE_ERROR, (cfx_where){0},
+                     "cannot assign '%s' object to %s '%s' (torch.Tensor or None required)",
+                     cfx__python_type(value), d == m->parameters ? "parameter" : "buffer", last);
+        else if (d || name_fits(m, "attribute", last, m->attrs))
+            cfx_dict_put(d ? d : m->attrs, key, value);
+    }
+    cfx_scope_close(mark);
+}
+
+static bool remove_child(cfx_module *m, const char *name) {
+    struct cfx__module *own = m->own_;
+    uintptr_t at = (uintptr_t)cfx__map_get(&own->child_index, name);
+    if (!at)
+        return false;
+    struct cfx__child old = own->children.data[at - 1];
+    cfx__map_remove(&own->child_index, name);
+    own->children.len--;
+    for (size_t i = at - 1; i < own->children.len; i++) {
+        own->children.data[i] = own->children.data[i + 1];
+        cfx__map_set(&own->child_index, own->children.data[i].name->text, (void *)(i + 1));
+    }
+    drop_child(&old);
+    return true;
+}
+
+bool cfx_module_remove(cfx_module *m, const char *path) {
+    const char *last;
+    m = is_module(m) && path ? parent_of(m, path, &last) : NULL;
+    if (!m)
+        return false;
+    size_t mark = cfx_scope_open();
+    cfx_value key = cfx_string_value(last);
+    bool removed = cfx_dict_remove(m->parameters, key) || cfx_dict_remove(m->buffers, key) ||
+                   cfx_dict_remove(m->attrs, key) || remove_child(m, last);
+    cfx_dict_remove(m->own_->transient, key);
+    cfx_scope_close(mark);
+    return removed;
+}
+
+/* ---- walk ----------------------------------------------------------------------------------- */
+
+typedef struct walk {
+    cfx_visit_fn *visit;
+    void *user;
+    cfx_dict *seen;
+    cfx__text path;
+} walk;
+
+static void walk_module(walk *w, cfx_module *m) {
+    cfx_value key = cfx_int((int64_t)(intptr_t)m);
+    if (cfx_dict_find(w->seen, key))
+        return;
+    cfx_dict_put(w->seen, key, cfx_none());
+    w->visit(w->path.len ? w->path.data : "", m, w->user);
+    size_t len = w->path.len;
+    for (int i = 0; i < cfx_module_count(m); i++) {
+        if (len)
+            cfx__text_putc(&w->path, '.');
+        cfx__text_puts(&w->path, cfx_module_child_name(m, i));
+        walk_module(w, cfx_module_child(m, i));
+        w->path.len = len;
+        if (w->path.data)
+            w->path.data[len] = 0;
+    }
+}
+
+void cfx_module_walk(cfx_module *m, cfx_visit_fn *visit, void *user) {
+    if (!is_module(m))
+        return;
+    walk w = {.visit = visit, .user = user, .seen = cfx_keep(cfx_dict_new())};
+    walk_module(&w, m);
+    cfx__text_release(&w.path);
+    cfx_drop(w.seen);
+}
+
+static void set_training(const char *path, cfx_module *m, void *user) {
+    (void)path;
+    m->training = *(bool *)user;
+}
+
+void cfx_module_train(cfx_module *m, bool training) { cfx_module_walk(m, set_training, &training); }

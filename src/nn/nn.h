@@ -1,0 +1,111 @@
+/* nn: where numbers get names.
+ *
+ * Invariant: a module keeps its children, tensors and attributes; a name is in at most one of its
+ * parameters, buffers, attributes and children. Modules form a tree or share branches; a module
+ * below itself is refused when it is added. NULL is no module: every function takes it, changes
+ * nothing and records an error. A module whose signature could not be read is a module whose calls
+ * fail (own_->signature is NULL). */
+#ifndef CFX__NN_H
+#define CFX__NN_H
+
+#include <cfx/nn.h>
+
+#include "../dispatch/dispatch.h"
+
+/* ---- signatures ----------------------------------------------------------------------------- */
+
+typedef enum cfx__param_kind {
+    CFX__POSITIONAL,   /* x */
+    CFX__VAR_ARGS,     /* *args */
+    CFX__KEYWORD_ONLY, /* after *args or a bare star */
+    CFX__VAR_KEYWORDS  /* **kwargs */
+} cfx__param_kind;
+
+typedef struct cfx__param {
+    const char *name; /* without stars */
+    const char *type; /* the annotation, or NULL */
+    cfx__param_kind kind;
+    bool has_default;
+    cfx_value fallback; /* counted by the signature */
+} cfx__param;
+
+typedef struct cfx__signature {
+    int n, npositional, nrequired; /* required: positional ones without a default */
+    cfx__param *params;
+    const char *returns; /* the annotation of the result, or NULL */
+    bool has_keyword_only;
+    cfx__arena arena;
+} cfx__signature;
+
+/* Reads "x, y : int = 2, *args, **kwargs -> torch.Tensor". NULL, with an error that shows the text
+ * and the column, when it is malformed. The caller owns the result. */
+cfx__signature *cfx__signature_parse(const char *text);
+void cfx__signature_free(cfx__signature *s);
+/* Binds arguments as Python does, one value for each parameter: *args as a tuple, **kwargs as a
+ * dict. Values are borrowed or belong to the scope. False, with Python's words about fn
+ * ("MLP.forward"), when they do not fit. `self`: fn has a self, which Python counts. */
+bool cfx__signature_bind(const cfx__signature *s, cfx_where at, const char *fn, bool self,
+                         cfx_args a, cfx_value *out);
+
+/* ---- modules -------------------------------------------------------------------------------- */
+
+struct cfx_hook_handle {
+    cfx_obj head;
+    cfx_module *module; /* NULL when taken off or when the module is gone */
+    cfx_hook_fn *fn;
+    void *user;
+    bool before;
+};
+
+struct cfx__module {
+    cfx__signature *signature; /* NULL: it could not be read, or the arguments go through raw */
+    bool raw;                  /* forward binds for itself: GraphModules */
+    int arity;                 /* 0: forward_args; else the number of tensors */
+    union {
+        cfx_forward_fn *args;
+        cfx_forward_1 *one;
+        cfx_forward_2 *two;
+        cfx_forward_3 *three;
+    } forward;
+    VEC(struct cfx__child {
+        cfx_string *name; /* counted */
+        cfx_module *module; /* counted */
+    }) children;
+    cfx__map child_index; /* name to its number + 1 */
+    cfx_dict *transient;  /* names of buffers that are not persistent; NULL: none */
+    VEC(cfx_hook_handle *) hooks; /* counted, in order; before and after in one list */
+    cfx_string *name;     /* what module.name points to */
+    void (*graph_gone)(cfx_graph *g); /* told when the module lets go of its graph */
+    cfx__arena arena;     /* type, path, signature */
+};
+
+/* A module whose forward gets its arguments as the caller gave them (positional, then args.kw). */
+cfx_module *cfx__module_new_raw(const char *type, cfx_forward_fn *forward);
+/* Sets the graph of a GraphModule; keeps it. `gone` is called when the module lets go of it. */
+void cfx__module_set_graph(cfx_module *m, cfx_graph *g, void (*gone)(cfx_graph *g));
+/* A text that lives as long as the module: for `path` and the like. */
+const char *cfx__module_text(cfx_module *m, const char *text);
+/* A list that shows equal neighbours once prints "(0-2): 3 x ..."; else one line each. */
+bool cfx__module_folds(const cfx_module *m);
+/* The direct child, parameter, buffer or attribute called name[0..len); false where none is. */
+bool cfx__module_get(const cfx_module *m, const char *name, size_t len, cfx_value *out);
+
+/* ---- the layer --------------------------------------------------------------------------- */
+
+/* A room below installs itself here for the calling thread, and sees calls of modules and reads of
+ * attributes before they happen; "super" is cfx__module_call and cfx__module_read. The struct is
+ * the caller's; `below` is the layer there was. */
+typedef struct cfx__nn_layer {
+    cfx_value (*call)(struct cfx__nn_layer *self, cfx_where at, cfx_module *m, cfx_args a);
+    cfx_value (*attr)(struct cfx__nn_layer *self, cfx_where at, cfx_module *m, const char *path);
+    struct cfx__nn_layer *below;
+} cfx__nn_layer;
+
+void cfx__nn_push(cfx__nn_layer *layer);
+void cfx__nn_pop(cfx__nn_layer *layer);
+/* Calls a module: pre-hooks, binding, forward, hooks, in a scope of its own. Keywords: in a.kw. */
+cfx_value cfx__module_call(cfx_where at, cfx_module *m, cfx_args a);
+/* self.path as Python reads it: AttributeError where there is nothing. Borrowed. */
+cfx_value cfx__module_read(cfx_where at, cfx_module *m, const char *path);
+
+#endif
