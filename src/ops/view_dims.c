@@ -88,6 +88,15 @@ static void decompose_transpose(cfx_call *c) {
     c->out[0] = cfx_transpose(arg_tensor(c, 0), c->args[1], c->args[2]);
 }
 
+/* Its functional form has an overload name that it has not: it is not derived. */
+static void kernel_transpose_(cfx_call *c) {
+    cfx_tensor *t = arg_tensor(c, 0);
+    view_transpose(c);
+    if (!op_failed())
+        cfx__become(t, c->out[0]);
+    c->out[0] = t;
+}
+
 static void view_t(cfx_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     if (t->ndim > 2)
@@ -144,6 +153,8 @@ static void decompose_reversed(cfx_call *c) {
 
 CFX_OP(transpose_int) = {"aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
                          "torch.transpose Tensor.transpose", .view = view_transpose};
+CFX_OP(transpose_) = {"aten::transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)",
+                      "Tensor.transpose_", .kernel = kernel_transpose_};
 CFX_OP(swapaxes) = {"aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)",
                     "torch.swapaxes Tensor.swapaxes", .view = view_transpose,
                     .decompose = decompose_transpose, .effects = CFX_COMPOSITE};
