@@ -19,7 +19,7 @@ static bool cat_shape(cfx_call *c, int64_t n, int *dim, int64_t *shape, const cf
             *first = t;
     }
     const cfx_tensor *like = *first ? *first : arg_item(c, 0, 0);
-    *dim = cfx__wrap_dim(c->at, arg_int(c, 1), like->ndim);
+    *dim = *first ? cfx__wrap_dim(c->at, arg_int(c, 1), like->ndim) : 0;
     if (*dim < 0)
         return false;
     memcpy(shape, like->shape, (size_t)like->ndim * sizeof *shape);
@@ -93,11 +93,11 @@ static void copy_rows(void *arg, int64_t begin, int64_t end) {
 
 static void kernel_cat(cfx_call *c) {
     cfx_tensor *out = c->out[0];
+    if (!out->numel)
+        return;
     int dim = cfx__wrap_dim(c->at, arg_int(c, 1), out->ndim), size = cfx_dtype_size(out->dtype);
     bool plain = cfx__is_contiguous(out);
     int64_t at = 0, outer = 1;
-    if (!out->numel)
-        return;
     for (int d = 0; d < dim; d++)
         outer *= out->shape[d];
     for (int64_t i = 0; i < arg_count(c, 0); i++) {

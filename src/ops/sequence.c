@@ -46,8 +46,7 @@ static int64_t range_length(cfx_call *c, const range_args *r, cfx_dtype d, bool 
         return -1;
     }
     if (!isfinite(a) || !isfinite(b)) {
-        op_fail(c, "unsupported range: %s -> %s", cfx_value_str(cfx_float(a)),
-                cfx_value_str(cfx_float(b)));
+        op_fail(c, "unsupported range: %g -> %g", a, b);
         return -1;
     }
     if (s > 0 ? b < a : b > a) {
