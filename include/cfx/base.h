@@ -130,6 +130,12 @@ CFX_API bool cfx_report(FILE *out);
  * to end main with. */
 CFX_API int cfx_finish(FILE *out);
 
+/* ---- limits --------------------------------------------------------------------------------- */
+
+/* The largest single tensor that this thread may allocate, in bytes; 0: no limit but the machine's.
+ * One larger is an ordinary MemoryError. Returns the limit before. */
+CFX_API size_t cfx_set_memory_limit(size_t bytes);
+
 /* ---- threads ------------------------------------------------------------------------------ */
 
 /* How many threads one operator of this thread may use; n < 1 asks for all cores. */

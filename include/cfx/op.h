@@ -79,6 +79,7 @@ typedef struct cfx_target {
     const cfx_fn *fn;  /* NULL when the overload was named */
     cfx_op *op;        /* the overload; with fn, its first */
     const char *name;  /* the text */
+    cfx_value (*call)(cfx_args args); /* a function of the user's that is no operator, or NULL */
 } cfx_target;
 
 /* ---- find ---------------------------------------------------------------------------------- */

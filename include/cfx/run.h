@@ -11,6 +11,18 @@
 extern "C" {
 #endif
 
+/* A GraphModule: a graph that is called like any module, with what it names of root (modules,
+ * parameters, buffers; shared, not copied). type NULL: "GraphModule". Scope. It is never stale:
+ * editing the graph is enough. */
+CFX_API cfx_module *cfx_graph_module(cfx_module *root, cfx_graph *g, const char *type);
+/* cfx_trace with the defaults, as a GraphModule named after root; scope. NULL, with an error, when it
+ * cannot be traced. */
+CFX_API cfx_module *cfx_symbolic_trace(cfx_module *root);
+/* Plans the graph now rather than at the next call. Never needed; cheap. */
+CFX_API bool cfx_recompile(cfx_module *gm);
+/* Removes children that no node calls or reads from. Returns how many. */
+CFX_API int cfx_graph_module_prune(cfx_module *gm);
+
 typedef struct cfx_interp {
     cfx_module *module; /* the GraphModule to run */
     cfx_graph *graph;   /* another graph over the same module; NULL: the module's own */

@@ -1,6 +1,6 @@
 /* Tracing: running code becomes a graph.
  *
- * cfx_symbolic_trace runs a module's forward once on tensors that stand for nodes. Leaf modules
+ * cfx_trace (and cfx_symbolic_trace of run.h) runs a module's forward once on tensors that stand for nodes. Leaf modules
  * (cfx's own layers, except containers) become call_module nodes, others are traced through.
  * Nothing global is touched: two threads may trace at once. */
 #ifndef CFX_TRACE_H
@@ -23,16 +23,11 @@ typedef struct cfx_tracer {
     struct cfx__tracer *own_;
 } cfx_tracer;
 
-/* The graph of root; scope. The bad graph, with an error, when forward does what cannot be traced
+/* The graph of root; scope. NULL, with an error, when forward does what cannot be traced
  * (control flow on a traced value: torch.fx's words, with the C file and line). */
 CFX_API cfx_graph *cfx_trace(cfx_tracer *t, cfx_module *root);
-/* cfx_trace with the defaults, as a GraphModule that shares root's parameters; scope. */
-CFX_API cfx_module *cfx_symbolic_trace(cfx_module *root);
 /* The default policy: layers of cfx's own are leaves, Sequential and the like are not. */
 CFX_API bool cfx_tracer_is_leaf(cfx_tracer *t, cfx_module *m, const char *path);
-/* A GraphModule: a graph with what it names of root (modules, parameters, buffers; shared, not
- * copied). type NULL: "GraphModule". Scope. */
-CFX_API cfx_module *cfx_graph_module(cfx_module *root, cfx_graph *g, const char *type);
 /* Whether the calling thread is tracing. */
 CFX_API bool cfx_is_tracing(void);
 

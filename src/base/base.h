@@ -96,6 +96,7 @@ const char *cfx__text_take(cfx__text *t); /* the text as a scope string; t becom
 
 const char *cfx__format(const char *fmt, ...) CFX_PRINTF(1, 2); /* scope string */
 uint64_t cfx__hash_bytes(const void *p, size_t n);
+bool cfx__glob(const char *pattern, const char *text); /* * any run, ? any character */
 
 /* ---- vectors and maps ------------------------------------------------------------------------ */
 
@@ -151,6 +152,7 @@ typedef struct cfx__context {
     cfx__text message, notes;
     const char *op; /* the operator being called; static text */
     int threads; /* 0: not asked for, all cores */
+    size_t block_limit; /* 0: none */
     struct cfx__cache *storage_cache;
     struct cfx__spare {
         void *first; /* linked through their first word */

@@ -195,7 +195,7 @@ static size_t block_size(size_t size) {
 void *cfx__block_alloc(size_t size) {
     struct cfx__cache *c = cfx__ctx()->storage_cache;
     size_t rounded = block_size(size);
-    if (rounded < size)
+    if (rounded < size || (cfx__ctx()->block_limit && rounded > cfx__ctx()->block_limit))
         return NULL;
     if (rounded >= CACHE_MIN && c)
         for (int i = c->len - 1; i >= 0; i--)
@@ -207,6 +207,13 @@ void *cfx__block_alloc(size_t size) {
             }
     void *p = NULL;
     return posix_memalign(&p, 64, rounded ? rounded : 64) ? NULL : p;
+}
+
+size_t cfx_set_memory_limit(size_t bytes) {
+    cfx__context *c = cfx__ctx();
+    size_t before = c->block_limit;
+    c->block_limit = bytes;
+    return before;
 }
 
 void cfx__block_free(void *p, size_t size) {

@@ -214,7 +214,7 @@ static void check_line(session *s, const char *line, size_t len, int number) {
         bad = take_error();
     else if (!name)
         bad = "no \"op\" in this line";
-    if (name && !cli_glob(s->pattern, name))
+    if (name && !cfx__glob(s->pattern, name))
         return;
     cfx_op *op = name ? cfx_op_find(name) : NULL;
     if (name && !op)

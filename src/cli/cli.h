@@ -22,8 +22,6 @@ extern const cli_command cli_ops;
 int cli_trouble(void);
 /* Prints a sentence about wrong usage. Returns CLI_TROUBLE. */
 int cli_usage(const cli_command *command, const char *fmt, ...) CFX_PRINTF(2, 3);
-/* Whether `text` matches the pattern: * any run, ? any character. */
-bool cli_glob(const char *pattern, const char *text);
 
 /* Replays DIR/calls.jsonl (see cfx ops --help). Returns an exit code. */
 int cli_check(const char *dir, const char *pattern);

@@ -24,27 +24,6 @@ int cli_usage(const cli_command *command, const char *fmt, ...) {
     return CLI_TROUBLE;
 }
 
-bool cli_glob(const char *pattern, const char *text) {
-    const char *star = NULL, *resume = NULL;
-    while (*text) {
-        if (*pattern == '*') {
-            star = pattern++;
-            resume = text;
-        } else if (*pattern == '?' || *pattern == *text) {
-            pattern++;
-            text++;
-        } else if (star) {
-            pattern = star + 1;
-            text = ++resume;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*')
-        pattern++;
-    return !*pattern;
-}
-
 static int help(FILE *out) {
     fprintf(out, "cfx: PyTorch programs without Python\n\nusage: cfx COMMAND ...\n\n");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)

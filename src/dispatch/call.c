@@ -219,7 +219,7 @@ cfx_value cfx__op_call_bound(cfx_where at, cfx_op *op, cfx_value *args) {
         d->dispatch_modes = m->below_;
         cfx_args a = {cfx__op_info(op)->schema->nargs, args, NULL};
         size_t mark = cfx_scope_open();
-        result = m->handle(m, (cfx_target){NULL, op, cfx_op_name(op)}, a);
+        result = m->handle(m, (cfx_target){.op = op, .name = cfx_op_name(op)}, a);
         d->dispatch_modes = m;
         return cfx_scope_return_value(mark, result);
     }

@@ -119,7 +119,7 @@ static cfx_value note(cfx_mode *self, cfx_target t, cfx_args a) {
 
 static cfx_value relu_becomes_exp(cfx_mode *self, cfx_target t, cfx_args a) {
     if (t.op == &cfx_op_relu)
-        t = (cfx_target){NULL, &cfx_op_exp, NULL};
+        t = (cfx_target){.op = &cfx_op_exp};
     return cfx_mode_forward(self, t, a);
 }
 

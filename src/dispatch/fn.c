@@ -139,7 +139,8 @@ static cfx_value call_fn(cfx_where at, const cfx_fn *fn, const char *name, cfx_a
         if (inplace)
             name = cfx__format("%s_", name);
     }
-    cfx_value v = call_target(at, (cfx_target){fn, fn->ops[0], name}, a, inplace);
+    cfx_target t = {.fn = fn, .op = fn->ops[0], .name = name};
+    cfx_value v = call_target(at, t, a, inplace);
     if (v.tag == CFX_TAG_TENSOR && cfx__ctx()->scope.len == mark + 1)
         return v;
     return cfx_scope_return_value(mark, v);
@@ -196,7 +197,7 @@ cfx_value cfx_op_call(cfx_where at, cfx_op *op, cfx_args a) {
     if (!d->below)
         d->at = at;
     if (unlikely(!d->below && (d->function_modes || d->trace))) {
-        cfx_target t = {NULL, op, info->name};
+        cfx_target t = {.op = op, .name = info->name};
         if (d->function_modes) {
             cfx_mode *m = d->function_modes;
             d->function_modes = m->below_;

@@ -1,0 +1,227 @@
+/* Every operator of the registry, called with random arguments that its schema allows and that it
+ * often cannot take. Whatever comes, a call either gives a result, which then is what the fake call
+ * said it would be, or records an error; it never crashes, hangs, leaks or reads out of bounds (the
+ * sanitizers look on in `make asan`). CFX_FUZZ_RUNS sets how many calls an operator gets,
+ * CFX_FUZZ_SEED the seed, CFX_FUZZ_LOG=1 prints each call before it is made. */
+#include "test.h"
+
+#include "../src/dispatch/dispatch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHARDS = 8 };
+
+typedef struct {
+    uint64_t state;
+    int ndim; /* of the last tensor made, so that later ones may fit */
+    int64_t shape[6];
+    cfx_dtype dtype;
+} fuzzer;
+
+static uint64_t draw(fuzzer *f) {
+    f->state ^= f->state << 13;
+    f->state ^= f->state >> 7;
+    f->state ^= f->state << 17;
+    return f->state;
+}
+
+static int64_t below(fuzzer *f, int64_t n) { return (int64_t)(draw(f) % (uint64_t)n); }
+static bool chance(fuzzer *f, int percent) { return below(f, 100) < percent; }
+
+/* ---- arguments ------------------------------------------------------------------------------------ */
+
+static int64_t some_int(fuzzer *f) {
+    static const int64_t odd[] = {INT64_MAX, INT64_MIN, INT64_MIN + 1, (int64_t)1 << 40, -1000000,
+                                  (int64_t)1 << 31, 4096, -7};
+    return chance(f, 88) ? below(f, 7) - 2 : odd[below(f, COUNT(odd))];
+}
+
+static double some_float(fuzzer *f) {
+    static const double odd[] = {0.0, -0.0, 1e-300, 1e30, -1e300, 1.0 / 0.0, -1.0 / 0.0};
+    if (chance(f, 70))
+        return (double)(below(f, 2001) - 1000) / 250;
+    return chance(f, 15) ? (double)__builtin_nan("") : odd[below(f, COUNT(odd))];
+}
+
+static void fill(fuzzer *f, cfx_tensor *t) {
+    for (int64_t i = 0; i < t->numel; i++) {
+        bool whole = !cfx__is_float(t->dtype) && !cfx__is_complex(t->dtype);
+        cfx__set(t, i, whole ? cfx_int(below(f, 9) - 2) : cfx_float(some_float(f)));
+    }
+}
+
+static cfx_tensor *some_tensor(fuzzer *f) {
+    int64_t sizes[] = {0, 1, 1, 2, 2, 3, 3, 4, 5, 8};
+    bool fits = f->ndim >= 0 && chance(f, 65);
+    if (!fits) {
+        f->ndim = (int)below(f, 6);
+        for (int i = 0; i < f->ndim; i++)
+            f->shape[i] = sizes[below(f, COUNT(sizes))];
+    }
+    if (!fits || chance(f, 20))
+        f->dtype = chance(f, 55) ? CFX_F32 : (cfx_dtype)below(f, CFX_DTYPE_COUNT);
+    int64_t shape[6], stride[6], room = 1;
+    int perm[6];
+    for (int i = 0; i < f->ndim; i++) {
+        shape[i] = fits && chance(f, 10) ? 1 : f->shape[i];
+        perm[i] = i;
+    }
+    if (chance(f, 30)) /* in another order */
+        for (int i = f->ndim - 1; i > 0; i--) {
+            int k = (int)below(f, i + 1), held = perm[i];
+            perm[i] = perm[k];
+            perm[k] = held;
+        }
+    int64_t gap = chance(f, 20) ? 2 : 1;
+    for (int i = f->ndim - 1; i >= 0; i--) {
+        stride[perm[i]] = room * gap;
+        room *= shape[perm[i]] > 0 ? shape[perm[i]] : 1;
+    }
+    for (int i = 0; i < f->ndim; i++)
+        if (chance(f, 6))
+            stride[i] = 0;
+    cfx_tensor *t = cfx__tensor_empty((cfx_where){0}, f->dtype, false, f->ndim, shape, stride);
+    fill(f, t);
+    return t;
+}
+
+static const char *some_text(fuzzer *f) {
+    static const char *const words[] = {
+        "mean", "sum", "none", "prod", "amax", "amin", "tanh", "floor", "trunc", "constant",
+        "reflect", "replicate", "circular", "same", "valid", "ij", "xy", "L", "U", "left",
+        "linear", "ortho", "forward", "ij,jk->ik", "...ij->...ji", "", "bogus", "reduced"};
+    return words[below(f, COUNT(words))];
+}
+
+static cfx_value one(fuzzer *f, const cfx__arg *a) {
+    switch (a->type) {
+    case CFX__T_TENSOR: return cfx_tensor_value(some_tensor(f));
+    case CFX__T_INT: return cfx_int(some_int(f));
+    case CFX__T_FLOAT: return cfx_float(some_float(f));
+    case CFX__T_BOOL: return cfx_bool(chance(f, 50));
+    case CFX__T_SCALAR: return chance(f, 50) ? cfx_int(some_int(f)) : cfx_float(some_float(f));
+    case CFX__T_STR: return cfx_string_value(some_text(f));
+    case CFX__T_DTYPE: return cfx_dtype_value((cfx_dtype)below(f, CFX_DTYPE_COUNT));
+    case CFX__T_DEVICE: return cfx_device_value((cfx_device){CFX_CPU, -1});
+    case CFX__T_LAYOUT: return cfx_layout_value(CFX_STRIDED);
+    case CFX__T_MEMORY_FORMAT: return cfx_memory_format_value((cfx_memory_format)below(f, 4));
+    case CFX__T_ANY: return chance(f, 60) ? cfx_tensor_value(some_tensor(f)) : cfx_int(some_int(f));
+    default: return cfx_none();
+    }
+}
+
+static cfx_value argument(fuzzer *f, const cfx__arg *a) {
+    if (a->optional && chance(f, 45))
+        return cfx_none();
+    if (a->has_default && chance(f, 35))
+        return a->fallback;
+    if (!a->list)
+        return one(f, a);
+    cfx_value list = cfx_list_value(0, NULL);
+    int64_t n = a->list_len && chance(f, 80) ? a->list_len : below(f, 5);
+    if (f->ndim >= 0 && chance(f, 40))
+        n = f->ndim;
+    for (int64_t i = 0; i < n; i++)
+        cfx_list_append(list.list, a->items_optional && chance(f, 30) ? cfx_none() : one(f, a));
+    return list;
+}
+
+/* ---- calls ---------------------------------------------------------------------------------------- */
+
+static cfx_value faked(cfx_value v) {
+    if (v.tag == CFX_TAG_TENSOR) {
+        cfx_tensor *t = v.tensor;
+        return cfx_tensor_value(cfx_tensor_fake(t->dtype, t->ndim, t->shape, t->stride));
+    }
+    if (v.tag != CFX_TAG_LIST)
+        return v;
+    cfx_value list = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < v.list->len; i++)
+        cfx_list_append(list.list, faked(v.list->items[i]));
+    return list;
+}
+
+static bool same_meta(cfx_value a, cfx_value b) {
+    if (a.tag == CFX_TAG_TENSOR && b.tag == CFX_TAG_TENSOR)
+        return a.tensor->dtype == b.tensor->dtype && cfx__same_shape(a.tensor, b.tensor) &&
+               !memcmp(a.tensor->stride, b.tensor->stride,
+                       (size_t)a.tensor->ndim * sizeof *a.tensor->stride);
+    if ((a.tag == CFX_TAG_TUPLE || a.tag == CFX_TAG_LIST) && a.tag == b.tag) {
+        if (a.list->len != b.list->len)
+            return false;
+        for (int64_t i = 0; i < a.list->len; i++)
+            if (!same_meta(a.list->items[i], b.list->items[i]))
+                return false;
+        return true;
+    }
+    return a.tag == b.tag;
+}
+
+static void log_call(cfx_op *op, const cfx_value *args, int n) {
+    fprintf(stderr, "%s", cfx_op_name(op));
+    for (int i = 0; i < n; i++)
+        if (args[i].tag == CFX_TAG_TENSOR)
+            fprintf(stderr, " %s%s", cfx_dtype_brief(args[i].tensor->dtype),
+                    cfx__shape_text(args[i].tensor->ndim, args[i].tensor->shape));
+        else
+            fprintf(stderr, " %s", cfx_value_repr(args[i]));
+    fprintf(stderr, "\n");
+}
+
+static void try_once(fuzzer *f, cfx_op *op, bool log) {
+    const cfx__schema *s = cfx__op_info(op)->schema;
+    cfx_value args[CFX_MAX_ARGS], fakes[CFX_MAX_ARGS];
+    f->ndim = -1;
+    for (int i = 0; i < s->nargs; i++)
+        args[i] = argument(f, &s->args[i]);
+    cfx_clear();
+    for (int i = 0; i < s->nargs; i++)
+        fakes[i] = faked(args[i]);
+    if (log)
+        log_call(op, args, s->nargs);
+    cfx_value real = cfx_op_call(CFX_HERE, op, (cfx_args){s->nargs, args, NULL});
+    bool fine = cfx_ok();
+    bool told = op->effects & CFX_SIDE; /* an assert says what it was given to say */
+    if (!fine && !told && (!cfx_error_last()->message || !*cfx_error_last()->message))
+        test_fail(CFX_HERE, "%s failed without a word", cfx_op_name(op));
+    if (fine && cfx_is_bad(real))
+        test_fail(CFX_HERE, "%s gave a bad object without an error", cfx_op_name(op));
+    cfx_clear();
+    if (!op->shape && !op->view)
+        return;
+    cfx_value fake = cfx_op_call(CFX_HERE, op, (cfx_args){s->nargs, fakes, NULL});
+    if (fine && cfx_ok() && !same_meta(real, fake))
+        test_fail(CFX_HERE, "%s: fake and real results differ in shape, dtype or strides",
+                  cfx_op_name(op));
+    cfx_clear();
+}
+
+static int setting(const char *name, int other) {
+    const char *text = getenv(name);
+    return text ? (int)strtol(text, NULL, 10) : other;
+}
+
+static void fuzz(int shard) {
+    int runs = setting("CFX_FUZZ_RUNS", 25), seed = setting("CFX_FUZZ_SEED", 1);
+    bool log = setting("CFX_FUZZ_LOG", 0);
+    const char *only = getenv("CFX_FUZZ_OP");
+    cfx_set_memory_limit((size_t)64 << 20);
+    for (int i = shard; i < cfx_op_count(); i += SHARDS) {
+        cfx_op *op = cfx_op_at(i);
+        if (only && !cfx__glob(only, cfx_op_name(op)))
+            continue;
+        fuzzer f = {.state = 88172645463325252u + (uint64_t)seed * 1000003u + (uint64_t)i * 7919u};
+        for (int k = 0; k < runs; k++)
+            CFX_SCOPE try_once(&f, op, log);
+    }
+}
+
+TEST(fuzz_operators_0) { fuzz(0); }
+TEST(fuzz_operators_1) { fuzz(1); }
+TEST(fuzz_operators_2) { fuzz(2); }
+TEST(fuzz_operators_3) { fuzz(3); }
+TEST(fuzz_operators_4) { fuzz(4); }
+TEST(fuzz_operators_5) { fuzz(5); }
+TEST(fuzz_operators_6) { fuzz(6); }
+TEST(fuzz_operators_7) { fuzz(7); }
