@@ -1,0 +1,36 @@
+/* Kernels that write in plain order, whatever strides their result has. */
+#ifndef CFX__DENSE_H
+#define CFX__DENSE_H
+
+#include "ops.h"
+
+/* Result i if it lies in plain order, else room like it that does; scope. */
+static inline cfx_tensor *dense_out(cfx_call *c, int i) {
+    cfx_tensor *t = c->out[i];
+    return cfx__is_contiguous(t)
+               ? t
+               : cfx__tensor_empty(c->at, t->dtype, false, t->ndim, t->shape, NULL);
+}
+
+/* Puts what was written to dense_out where it belongs. */
+static inline void dense_done(cfx_call *c, int i, const cfx_tensor *t) {
+    if (t != c->out[i] && !op_failed())
+        cfx__copy(c->out[i], t);
+}
+
+/* Result i with the memory format that PyTorch keeps from `like`. */
+static inline cfx_tensor *out_format(cfx_call *c, int i, cfx_dtype dtype, int ndim,
+                                     const int64_t *shape, const cfx_tensor *like) {
+    int64_t stride[CFX_MAX_DIMS];
+    if (like->ndim != ndim || cfx__numel(c->at, ndim, shape) < 0)
+        return out_new(c, i, dtype, ndim, shape);
+    cfx__format_strides(cfx__suggest_format(like), ndim, shape, stride);
+    return out_strided(c, i, dtype, ndim, shape, stride);
+}
+
+/* The least piece for cfx__parallel when one unit costs `work` element operations. */
+static inline int64_t grain_of(double work) {
+    return work >= 32768 ? 1 : (int64_t)(32768 / (work < 1 ? 1 : work));
+}
+
+#endif

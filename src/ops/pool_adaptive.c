@@ -1,0 +1,256 @@
+/* Adaptive pooling: the size of the result is given, the windows follow. */
+#include "pool.h"
+
+#include <math.h>
+
+/* The part of dimension d that result o covers. */
+static inline void part(const pool *p, int d, int64_t o, int64_t *range) {
+    int64_t in = p->in[d], out = p->out[d];
+    range[0] = o / out * in + o % out * in / out;
+    range[1] = 1 + ((o + 1) * in - 1) / out;
+}
+
+#define T float
+#define FN(x) x##_f32
+#define LOWEST -INFINITY
+#include "pool_adaptive.inc"
+#define T double
+#define FN(x) x##_f64
+#define LOWEST -INFINITY
+#include "pool_adaptive.inc"
+
+typedef struct {
+    const char *name;
+    int dims;
+    bool max;
+} row;
+
+static const row avg1 = {"adaptive_avg_pool1d", 1, false}, avg2 = {"adaptive_avg_pool2d", 2, false};
+static const row avg3 = {"adaptive_avg_pool3d", 3, false}, max1 = {"adaptive_max_pool1d", 1, true};
+static const row max2 = {"adaptive_max_pool2d", 2, true}, max3 = {"adaptive_max_pool3d", 3, true};
+
+static bool read_input(cfx_call *c, const row *r, pool *p, const cfx_tensor *self) {
+    *p = (pool){.dims = r->dims};
+    if (!pool_sizes(p, self, r->dims)) {
+        if (r->dims == 1)
+            op_fail(c,
+                    "Expected 2 to 3 dimensions, but got %d-dimensional tensor for argument #1 'self' "
+                    "(while checking arguments for %s)",
+                    self->ndim, r->name);
+        else
+            op_fail(c, "%s(): Expected %dD or %dD tensor, but got%s %s", r->name, r->dims + 1,
+                    r->dims + 2, r->max ? ":" : "", cfx__shape_text(self->ndim, self->shape));
+        return false;
+    }
+    for (int d = r->max ? 1 : self->ndim - r->dims; d < self->ndim; d++)
+        if (self->shape[d] == 0) {
+            op_fail(c,
+                    "%s(): Expected input to have non-zero size for non-batch dimensions, but input "
+                    "has sizes %s with dimension %d being empty",
+                    r->name, cfx__shape_text(self->ndim, self->shape), d);
+            return false;
+        }
+    if (!cfx__is_float(self->dtype)) {
+        op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for '%s'", r->name,
+                   cfx__dtype_title(self->dtype));
+        return false;
+    }
+    return true;
+}
+
+static bool read_all(cfx_call *c, const row *r, pool *p) {
+    const cfx_tensor *self = arg_tensor(c, 0);
+    int64_t size[CFX_MAX_DIMS];
+    int n = arg_ints(c, 1, size);
+    if (op_failed())
+        return false;
+    if (n != r->dims) {
+        if (r->dims == 1)
+            op_fail(c, "%s() argument 'output_size' should contain one int (got %d)", r->name, n);
+        else
+            op_fail(c, "%s: output_size must be %d", r->name, r->dims);
+        return false;
+    }
+    for (int k = 0; k < n; k++) {
+        if (size[k] > INT32_MAX) {
+            op_fail(c, "integer out of range");
+            return false;
+        }
+        if (size[k] < 0 && !r->max) {
+            const char *text = cfx__shape_text(n, size);
+            op_fail(c,
+                    "%s: elements of output_size must be greater than or equal to 0 but received "
+                    "{%.*s}",
+                    r->name, (int)strlen(text) - 2, text + 1);
+            return false;
+        }
+    }
+    if (!read_input(c, r, p, self))
+        return false;
+    for (int d = 0; d < 3; d++) {
+        p->out[d] = d < 3 - n ? 1 : size[d - (3 - n)];
+        if (p->in[d] > INT32_MAX) {
+            op_fail(c, "integer out of range");
+            return false;
+        }
+    }
+    p->out_plane = pool_volume(p->out);
+    return true;
+}
+
+static void shape_adaptive(cfx_call *c) {
+    const row *r = c->op->row;
+    const cfx_tensor *self = arg_tensor(c, 0);
+    pool p;
+    c->out[0] = c->out[1] = &cfx__bad_tensor;
+    if (!read_all(c, r, &p))
+        return;
+    pool_out(c, 0, &p, self->dtype, self, false);
+    if (r->max)
+        pool_out(c, 1, &p, CFX_I64, self, false);
+}
+
+static void kernel_adaptive(cfx_call *c) {
+    const row *r = c->op->row;
+    pool p;
+    if (!read_all(c, r, &p))
+        return;
+    cfx_tensor *y = dense_out(c, 0), *index = r->max ? dense_out(c, 1) : NULL;
+    if (op_failed())
+        return;
+    p.x = arg_tensor(c, 0)->data;
+    p.y = y->data;
+    p.index = index ? (int64_t *)index->data : NULL;
+    bool single = y->dtype == CFX_F32;
+    cfx__parallel(y->numel ? p.planes : 0, grain_of((double)p.in_plane + (double)p.out_plane),
+                  r->max ? (single ? max_planes_f32 : max_planes_f64)
+                         : (single ? avg_planes_f32 : avg_planes_f64),
+                  &p);
+    dense_done(c, 0, y);
+    if (index)
+        dense_done(c, 1, index);
+}
+
+#define COLUMNS(r)                                                                                 \
+    .shape = shape_adaptive, .kernel = kernel_adaptive, .row = &r, .dtypes = CFX_IN_FLOAT
+
+CFX_OP(_adaptive_avg_pool2d) = {
+    "aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", NULL, COLUMNS(avg2),
+    .effects = CFX_CONTIGUOUS_ARGS};
+CFX_OP(_adaptive_avg_pool3d) = {
+    "aten::_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", NULL, COLUMNS(avg3),
+    .effects = CFX_CONTIGUOUS_ARGS};
+CFX_OP(adaptive_max_pool1d) = {
+    "aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)",
+    "torch.adaptive_max_pool1d", COLUMNS(max1), .effects = CFX_CONTIGUOUS_ARGS};
+CFX_OP(adaptive_max_pool2d) = {
+    "aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)",
+    "torch._C._nn.adaptive_max_pool2d", COLUMNS(max2), .effects = CFX_CONTIGUOUS_ARGS};
+CFX_OP(adaptive_max_pool3d) = {
+    "aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)",
+    "torch._C._nn.adaptive_max_pool3d", COLUMNS(max3), .effects = CFX_CONTIGUOUS_ARGS};
+
+/* ---- the composites ----------------------------------------------------------------------------------- */
+
+/* A result of one element a plane is a mean; everything else goes to the operator proper. */
+static void decompose_avg(cfx_call *c) {
+    const row *r = c->op->row;
+    int64_t size[CFX_MAX_DIMS], dims[3] = {-1, -2, -3};
+    int n = arg_ints(c, 1, size);
+    bool one = n == r->dims;
+    for (int k = 0; k < n; k++)
+        one &= size[k] == 1;
+    if (one)
+        c->out[0] = cfx_mean(c->args[0], cfx_ints_value(n, dims), cfx_bool(true));
+    else
+        c->out[0] = r->dims == 2 ? cfx__adaptive_avg_pool2d(c->args[0], c->args[1])
+                                 : cfx__adaptive_avg_pool3d(c->args[0], c->args[1]);
+}
+
+CFX_OP(adaptive_avg_pool1d) = {
+    "aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor",
+    "torch.nn.functional.adaptive_avg_pool1d torch.adaptive_avg_pool1d", COLUMNS(avg1),
+    .effects = CFX_CONTIGUOUS_ARGS};
+CFX_OP(adaptive_avg_pool2d) = {
+    "aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor",
+    "torch.nn.functional.adaptive_avg_pool2d torch._C._nn.adaptive_avg_pool2d", COLUMNS(avg2),
+    .decompose = decompose_avg, .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS};
+CFX_OP(adaptive_avg_pool3d) = {
+    "aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor",
+    "torch.nn.functional.adaptive_avg_pool3d torch._C._nn.adaptive_avg_pool3d", COLUMNS(avg3),
+    .decompose = decompose_avg, .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS};
+
+/* ---- backward ---------------------------------------------------------------------------------------------- */
+
+static bool read_back(cfx_call *c, const row *r, pool *p) {
+    const cfx_tensor *grad = arg_tensor(c, 0), *self = arg_tensor(c, 1);
+    if (!read_input(c, r, p, self))
+        return false;
+    bool same = grad->ndim == self->ndim;
+    for (int d = 0; same && d < self->ndim - r->dims; d++)
+        same = grad->shape[d] == self->shape[d];
+    for (int d = self->ndim - r->dims; same && d < self->ndim; d++)
+        same = grad->shape[d] > 0 && self->shape[d] <= INT32_MAX && grad->shape[d] <= INT32_MAX;
+    if (!same || grad->dtype != self->dtype) {
+        op_fail(c, "%s_backward(): grad_output of shape %s and dtype %s does not fit input of %s, %s",
+                r->name, cfx__shape_text(grad->ndim, grad->shape), cfx__dtype_title(grad->dtype),
+                cfx__shape_text(self->ndim, self->shape), cfx__dtype_title(self->dtype));
+        return false;
+    }
+    for (int d = 0; d < 3; d++)
+        p->out[d] = d < 3 - r->dims ? 1 : grad->shape[grad->ndim - 3 + d];
+    p->out_plane = pool_volume(p->out);
+    if (r->max) {
+        const cfx_tensor *index = arg_tensor(c, 2);
+        if (!cfx__same_shape(grad, index) || index->dtype != CFX_I64) {
+            op_fail(c, "%s_backward(): expected indices of dtype int64 and the shape of grad_output",
+                    r->name);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void shape_back(cfx_call *c) {
+    pool p;
+    c->out[0] = &cfx__bad_tensor;
+    if (read_back(c, c->op->row, &p))
+        pool_out(c, 0, &p, arg_tensor(c, 1)->dtype, arg_tensor(c, 1), true);
+}
+
+static void kernel_avg_back(cfx_call *c) {
+    pool p;
+    if (!read_back(c, c->op->row, &p))
+        return;
+    cfx_tensor *y = dense_out(c, 0);
+    if (op_failed())
+        return;
+    p.x = arg_tensor(c, 0)->data;
+    p.y = y->data;
+    cfx__parallel(p.planes, grain_of((double)p.in_plane + (double)p.out_plane),
+                  y->dtype == CFX_F32 ? avg_back_f32 : avg_back_f64, &p);
+    dense_done(c, 0, y);
+}
+
+static void kernel_max_back(cfx_call *c) {
+    pool p;
+    if (read_back(c, c->op->row, &p))
+        pool_scatter(c, &p, arg_tensor(c, 0), arg_tensor(c, 2));
+}
+
+CFX_OP(_adaptive_avg_pool2d_backward) = {
+    "aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor", NULL,
+    .shape = shape_back, .kernel = kernel_avg_back, .row = &avg2, .dtypes = CFX_IN_FLOAT,
+    .effects = CFX_CONTIGUOUS_ARGS};
+CFX_OP(_adaptive_avg_pool3d_backward) = {
+    "aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor", NULL,
+    .shape = shape_back, .kernel = kernel_avg_back, .row = &avg3, .dtypes = CFX_IN_FLOAT,
+    .effects = CFX_CONTIGUOUS_ARGS};
+CFX_OP(adaptive_max_pool2d_backward) = {
+    "aten::adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
+    NULL, .shape = shape_back, .kernel = kernel_max_back, .row = &max2, .dtypes = CFX_IN_FLOAT,
+    .effects = CFX_CONTIGUOUS_ARGS};
+CFX_OP(adaptive_max_pool3d_backward) = {
+    "aten::adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
+    NULL, .shape = shape_back, .kernel = kernel_max_back, .row = &max3, .dtypes = CFX_IN_FLOAT,
+    .effects = CFX_CONTIGUOUS_ARGS};
