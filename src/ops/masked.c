@@ -185,16 +185,12 @@ CFX_OP(masked_select) = {"aten::masked_select(Tensor self, Tensor mask) -> Tenso
                          "torch.masked_select Tensor.masked_select", .kernel = kernel_masked_select,
                          .effects = CFX_DATA_SHAPE};
 
-/* ---- nonzero
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- nonzero -------------------------------------------------------------------------------- */
 
 static void kernel_nonzero(cfx_call *c) { c->out[0] = op_nonzero(c, arg_tensor(c, 0)); }
 
 CFX_OP(nonzero) = {"aten::nonzero(Tensor self) -> Tensor", "torch.nonzero Tensor.nonzero",
                    .kernel = kernel_nonzero, .effects = CFX_DATA_SHAPE};
-CFX_OP(argwhere) = {"aten::argwhere(Tensor self) -> Tensor", "torch.argwhere Tensor.argwhere",
-                    .kernel = kernel_nonzero, .effects = CFX_DATA_SHAPE};
 
 static void shape_nonzero_static(cfx_call *c) {
     int64_t size = arg_int(c, 1);
@@ -222,24 +218,3 @@ CFX_OP(nonzero_static) = {
     "aten::nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor",
     "torch.nonzero_static Tensor.nonzero_static", .shape = shape_nonzero_static,
     .kernel = kernel_nonzero_static};
-
-/* One vector of indices for each dimension; a number counts as a vector. */
-static void kernel_nonzero_numpy(cfx_call *c) {
-    const cfx_tensor *self = arg_tensor(c, 0);
-    int64_t one = 1;
-    if (!self->ndim)
-        self = cfx__tensor_alias(self, 1, &one, &one, self->offset);
-    const cfx_tensor *all = op_nonzero(c, self);
-    c->result = cfx_list_value(0, NULL);
-    if (op_failed())
-        return;
-    int64_t count = all->shape[0];
-    for (int d = 0; d < self->ndim; d++)
-        cfx_list_append(c->result.list,
-                        cfx_tensor_value(cfx__tensor_alias(all, 1, &count, &one, d * count)));
-}
-
-CFX_OP(nonzero_numpy) = {"aten::nonzero_numpy(Tensor self) -> Tensor[]", "Tensor.nonzero_numpy",
-                         .kernel = kernel_nonzero_numpy, .effects = CFX_DATA_SHAPE};
-CFX_OP(where) = {"aten::where(Tensor condition) -> Tensor[]", NULL, .kernel = kernel_nonzero_numpy,
-                 .effects = CFX_DATA_SHAPE};

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static const char *const count_words[] = {"", "one int", "two ints", "three ints"};
+static const char *const count_words[] = {"", "", "two ints", "three ints"};
 
 /* ---- geometry
  * --------------------------------------------------------------------------------------- */
@@ -71,7 +71,8 @@ static bool read_list(cfx_call *c, const pool_row *r, int arg, const char *what,
 
 int64_t pool_volume(const int64_t *size) {
     int64_t n;
-    bool over = __builtin_mul_overflow(size[0], size[1], &n) || __builtin_mul_overflow(n, size[2], &n);
+    bool over =
+        __builtin_mul_overflow(size[0], size[1], &n) || __builtin_mul_overflow(n, size[2], &n);
     return over ? 0 : n;
 }
 
@@ -154,7 +155,7 @@ bool pool_read(cfx_call *c, const pool_row *r, pool *p) {
     bool ceil_mode = arg_bool(c, at + (r->max ? 4 : 3));
     if (!r->max) {
         p->include_pad = arg_bool(c, at + 4);
-        if (r->dims > 1 && !arg_is_none(c, at + 5)) {
+        if (!arg_is_none(c, at + 5)) {
             p->divisor = arg_int(c, at + 5);
             if (p->divisor == 0) {
                 op_fail(c, "divisor must be not zero");
@@ -163,14 +164,8 @@ bool pool_read(cfx_call *c, const pool_row *r, pool *p) {
         }
     }
     if (!pool_sizes(p, self, r->dims)) {
-        if (r->dims == 1)
-            op_fail(c,
-                    "%s: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for "
-                    "input, but got:%s",
-                    r->name, cfx__shape_text(self->ndim, self->shape));
-        else
-            op_fail(c, "non-empty %dD or %dD (batch mode) tensor expected for input", r->dims + 1,
-                    r->dims + 2);
+        op_fail(c, "non-empty %dD or %dD (batch mode) tensor expected for input", r->dims + 1,
+                r->dims + 2);
         return false;
     }
     for (int d = 0; d < 3; d++)
@@ -219,9 +214,7 @@ static double pool_divisor(const pool *p, double area, int64_t ow) {
     return area * (double)(to - from);
 }
 
-/* ---- rows
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- rows ----------------------------------------------------------------------------------- */
 
 /* Of integers; what a divisor cannot hold gives 0. */
 static int64_t divide(int64_t x, double y) {
@@ -262,11 +255,8 @@ static void run_rows(const pool *p, cfx_dtype d, by_type f) {
                   (void *)p);
 }
 
-/* ---- max
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- max ------------------------------------------------------------------------------------ */
 
-static const pool_row max1 = {"max_pool1d", 1, true, false};
 static const pool_row max2 = {"max_pool2d", 2, true, false};
 static const pool_row max3 = {"max_pool3d", 3, true, false};
 static const pool_row max2_back = {"max_pool2d", 2, true, true};
@@ -322,10 +312,6 @@ static void decompose_max3(cfx_call *c) {
     c->out[0] = cfx_tensor_at(with_indices(c, &cfx_op_max_pool3d_with_indices), 0);
 }
 
-static void decompose_max1(cfx_call *c) {
-    c->out[0] = cfx_tensor_at(with_indices(c, &cfx_op_max_pool1d_with_indices), 0);
-}
-
 CFX_OP(max_pool2d_with_indices) = {
     "aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] "
     "padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
@@ -336,16 +322,6 @@ CFX_OP(max_pool3d_with_indices) = {
     "padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
     "torch.nn.functional.max_pool3d_with_indices", MAX_COLUMNS(max3),
     .effects = CFX_CONTIGUOUS_ARGS};
-CFX_OP(max_pool1d_with_indices) = {
-    "aten::max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] "
-    "padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> (Tensor, Tensor)",
-    "torch.nn.functional.max_pool1d_with_indices", MAX_COLUMNS(max1),
-    .effects = CFX_CONTIGUOUS_ARGS};
-CFX_OP(max_pool1d) = {"aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] "
-                      "padding=[0], int[1] "
-                      "dilation=[1], bool ceil_mode=False) -> Tensor",
-                      "torch.nn.functional.max_pool1d torch.max_pool1d", MAX_COLUMNS(max1),
-                      .decompose = decompose_max1, .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS};
 CFX_OP(max_pool2d) = {
     "aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] "
     "dilation=1, bool ceil_mode=False) -> Tensor",
@@ -458,11 +434,8 @@ CFX_OP(max_pool3d_with_indices_backward) = {
     .dtypes = CFX_IN_NUMBER,
     .effects = CFX_CONTIGUOUS_ARGS};
 
-/* ---- average
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- average -------------------------------------------------------------------------------- */
 
-static const pool_row avg1 = {"avg_pool1d", 1, false, false};
 static const pool_row avg2 = {"avg_pool2d", 2, false, false};
 static const pool_row avg3 = {"avg_pool3d", 3, false, false};
 static const pool_row avg2_back = {"avg_pool2d", 2, false, true};
@@ -555,14 +528,5 @@ CFX_OP(avg_pool3d_backward) = {
     .shape = shape_avg_back,
     .kernel = kernel_avg_back,
     .row = &avg3_back,
-    .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS};
-CFX_OP(avg_pool1d) = {
-    "aten::avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool "
-    "ceil_mode=False, bool count_include_pad=True) -> Tensor",
-    "torch.nn.functional.avg_pool1d torch.avg_pool1d",
-    .shape = shape_avg,
-    .kernel = kernel_avg,
-    .row = &avg1,
     .dtypes = CFX_IN_NUMBER,
     .effects = CFX_CONTIGUOUS_ARGS};

@@ -1,13 +1,13 @@
 /* Pooling over windows: geometry that max and average pooling share.
  *
- * One, two and three dimensions are one: missing ones are of size 1, in front. */
+ * Two and three dimensions are one: a missing one is of size 1, in front. */
 #ifndef CFX__POOL_H
 #define CFX__POOL_H
 
 #include "dense.h"
 
 typedef struct {
-    int dims;              /* 1, 2 or 3 that are pooled over */
+    int dims;              /* 2 or 3 that are pooled over */
     int64_t in[3], out[3]; /* sizes */
     int64_t k[3], step[3], pad[3], dil[3];
     int64_t planes, in_plane, out_plane; /* batch times channels, elements of one */

@@ -25,29 +25,24 @@ typedef struct {
     bool max;
 } row;
 
-static const row avg1 = {"adaptive_avg_pool1d", 1, false}, avg2 = {"adaptive_avg_pool2d", 2, false};
-static const row avg3 = {"adaptive_avg_pool3d", 3, false}, max1 = {"adaptive_max_pool1d", 1, true};
+static const row avg2 = {"adaptive_avg_pool2d", 2, false};
+static const row avg3 = {"adaptive_avg_pool3d", 3, false};
 static const row max2 = {"adaptive_max_pool2d", 2, true}, max3 = {"adaptive_max_pool3d", 3, true};
 
 static bool read_input(cfx_call *c, const row *r, pool *p, const cfx_tensor *self) {
     *p = (pool){.dims = r->dims};
     if (!pool_sizes(p, self, r->dims)) {
-        if (r->dims == 1)
-            op_fail(c,
-                    "Expected 2 to 3 dimensions, but got %d-dimensional tensor for argument #1 'self' "
-                    "(while checking arguments for %s)",
-                    self->ndim, r->name);
-        else
-            op_fail(c, "%s(): Expected %dD or %dD tensor, but got%s %s", r->name, r->dims + 1,
-                    r->dims + 2, r->max ? ":" : "", cfx__shape_text(self->ndim, self->shape));
+        op_fail(c, "%s(): Expected %dD or %dD tensor, but got%s %s", r->name, r->dims + 1,
+                r->dims + 2, r->max ? ":" : "", cfx__shape_text(self->ndim, self->shape));
         return false;
     }
     for (int d = r->max ? 1 : self->ndim - r->dims; d < self->ndim; d++)
         if (self->shape[d] == 0) {
-            op_fail(c,
-                    "%s(): Expected input to have non-zero size for non-batch dimensions, but input "
-                    "has sizes %s with dimension %d being empty",
-                    r->name, cfx__shape_text(self->ndim, self->shape), d);
+            op_fail(
+                c,
+                "%s(): Expected input to have non-zero size for non-batch dimensions, but input "
+                "has sizes %s with dimension %d being empty",
+                r->name, cfx__shape_text(self->ndim, self->shape), d);
             return false;
         }
     if (!cfx__is_float(self->dtype)) {
@@ -65,10 +60,7 @@ static bool read_all(cfx_call *c, const row *r, pool *p) {
     if (op_failed())
         return false;
     if (n != r->dims) {
-        if (r->dims == 1)
-            op_fail(c, "%s() argument 'output_size' should contain one int (got %d)", r->name, n);
-        else
-            op_fail(c, "%s: output_size must be %d", r->name, r->dims);
+        op_fail(c, "%s: output_size must be %d", r->name, r->dims);
         return false;
     }
     for (int k = 0; k < n; k++) {
@@ -140,9 +132,6 @@ CFX_OP(_adaptive_avg_pool2d) = {
 CFX_OP(_adaptive_avg_pool3d) = {
     "aten::_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", NULL, COLUMNS(avg3),
     .effects = CFX_CONTIGUOUS_ARGS};
-CFX_OP(adaptive_max_pool1d) = {
-    "aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)",
-    "torch.adaptive_max_pool1d", COLUMNS(max1), .effects = CFX_CONTIGUOUS_ARGS};
 CFX_OP(adaptive_max_pool2d) = {
     "aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)",
     "torch._C._nn.adaptive_max_pool2d", COLUMNS(max2), .effects = CFX_CONTIGUOUS_ARGS};
@@ -150,7 +139,8 @@ CFX_OP(adaptive_max_pool3d) = {
     "aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)",
     "torch._C._nn.adaptive_max_pool3d", COLUMNS(max3), .effects = CFX_CONTIGUOUS_ARGS};
 
-/* ---- the composites ----------------------------------------------------------------------------------- */
+/* ---- the composites
+ * ----------------------------------------------------------------------------------- */
 
 /* A result of one element a plane is a mean; everything else goes to the operator proper. */
 static void decompose_avg(cfx_call *c) {
@@ -167,10 +157,6 @@ static void decompose_avg(cfx_call *c) {
                                  : cfx__adaptive_avg_pool3d(c->args[0], c->args[1]);
 }
 
-CFX_OP(adaptive_avg_pool1d) = {
-    "aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor",
-    "torch.nn.functional.adaptive_avg_pool1d torch.adaptive_avg_pool1d", COLUMNS(avg1),
-    .effects = CFX_CONTIGUOUS_ARGS};
 CFX_OP(adaptive_avg_pool2d) = {
     "aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor",
     "torch.nn.functional.adaptive_avg_pool2d torch._C._nn.adaptive_avg_pool2d", COLUMNS(avg2),
@@ -180,7 +166,8 @@ CFX_OP(adaptive_avg_pool3d) = {
     "torch.nn.functional.adaptive_avg_pool3d torch._C._nn.adaptive_avg_pool3d", COLUMNS(avg3),
     .decompose = decompose_avg, .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS};
 
-/* ---- backward ---------------------------------------------------------------------------------------------- */
+/* ---- backward
+ * ---------------------------------------------------------------------------------------------- */
 
 static bool read_back(cfx_call *c, const row *r, pool *p) {
     const cfx_tensor *grad = arg_tensor(c, 0), *self = arg_tensor(c, 1);
@@ -192,7 +179,8 @@ static bool read_back(cfx_call *c, const row *r, pool *p) {
     for (int d = self->ndim - r->dims; same && d < self->ndim; d++)
         same = grad->shape[d] > 0 && self->shape[d] <= INT32_MAX && grad->shape[d] <= INT32_MAX;
     if (!same || grad->dtype != self->dtype) {
-        op_fail(c, "%s_backward(): grad_output of shape %s and dtype %s does not fit input of %s, %s",
+        op_fail(c,
+                "%s_backward(): grad_output of shape %s and dtype %s does not fit input of %s, %s",
                 r->name, cfx__shape_text(grad->ndim, grad->shape), cfx__dtype_title(grad->dtype),
                 cfx__shape_text(self->ndim, self->shape), cfx__dtype_title(self->dtype));
         return false;
@@ -203,7 +191,8 @@ static bool read_back(cfx_call *c, const row *r, pool *p) {
     if (r->max) {
         const cfx_tensor *index = arg_tensor(c, 2);
         if (!cfx__same_shape(grad, index) || index->dtype != CFX_I64) {
-            op_fail(c, "%s_backward(): expected indices of dtype int64 and the shape of grad_output",
+            op_fail(c,
+                    "%s_backward(): expected indices of dtype int64 and the shape of grad_output",
                     r->name);
             return false;
         }
@@ -239,18 +228,34 @@ static void kernel_max_back(cfx_call *c) {
 }
 
 CFX_OP(_adaptive_avg_pool2d_backward) = {
-    "aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor", NULL,
-    .shape = shape_back, .kernel = kernel_avg_back, .row = &avg2, .dtypes = CFX_IN_FLOAT,
+    "aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor",
+    NULL,
+    .shape = shape_back,
+    .kernel = kernel_avg_back,
+    .row = &avg2,
+    .dtypes = CFX_IN_FLOAT,
     .effects = CFX_CONTIGUOUS_ARGS};
 CFX_OP(_adaptive_avg_pool3d_backward) = {
-    "aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor", NULL,
-    .shape = shape_back, .kernel = kernel_avg_back, .row = &avg3, .dtypes = CFX_IN_FLOAT,
+    "aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor",
+    NULL,
+    .shape = shape_back,
+    .kernel = kernel_avg_back,
+    .row = &avg3,
+    .dtypes = CFX_IN_FLOAT,
     .effects = CFX_CONTIGUOUS_ARGS};
 CFX_OP(adaptive_max_pool2d_backward) = {
     "aten::adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
-    NULL, .shape = shape_back, .kernel = kernel_max_back, .row = &max2, .dtypes = CFX_IN_FLOAT,
+    NULL,
+    .shape = shape_back,
+    .kernel = kernel_max_back,
+    .row = &max2,
+    .dtypes = CFX_IN_FLOAT,
     .effects = CFX_CONTIGUOUS_ARGS};
 CFX_OP(adaptive_max_pool3d_backward) = {
     "aten::adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
-    NULL, .shape = shape_back, .kernel = kernel_max_back, .row = &max3, .dtypes = CFX_IN_FLOAT,
+    NULL,
+    .shape = shape_back,
+    .kernel = kernel_max_back,
+    .row = &max3,
+    .dtypes = CFX_IN_FLOAT,
     .effects = CFX_CONTIGUOUS_ARGS};
