@@ -17,8 +17,6 @@ typedef struct cfx_readable_options {
 } cfx_readable_options;
 
 /* The texts of a graph or GraphModule; scope. */
-CFX_API const char *cfx_node_format(const cfx_node *n);  /* n.format_node(); NULL-safe */
-CFX_API const char *cfx_graph_str(const cfx_graph *g);    /* print(graph) */
 CFX_API const char *cfx_graph_tabular(const cfx_graph *g); /* graph.print_tabular() */
 CFX_API const char *cfx_module_code(const cfx_module *gm); /* gm.code */
 CFX_API const char *cfx_graph_module_str(const cfx_module *gm); /* print(gm) */

@@ -22,6 +22,15 @@ typedef enum cfx_opcode {
     CFX_OUTPUT
 } cfx_opcode;
 
+/* One node used by another. The uses of a node are linked in the order its users came; those of a
+ * user in the order its inputs appear in args, then kwargs. x + x is one use. */
+typedef struct cfx_use {
+    cfx_node *node, *user;
+    struct cfx_use *next;       /* the next user of node */
+    struct cfx_use *next_input; /* the next input of user */
+    struct cfx_use *prev_;
+} cfx_use;
+
 /* One step of a program. Read freely, change through functions. */
 struct cfx_node {
     const char *name;
@@ -33,12 +42,12 @@ struct cfx_node {
     cfx_dict *meta;    /* NULL while empty; keys are listed at cfx_node_set_meta */
     cfx_graph *graph;
     cfx_node *prev, *next; /* NULL at the ends */
+    cfx_use *users, *inputs; /* walk them with cfx_each_user and cfx_each_input */
     int num_users;
     bool erased;
-    struct cfx__node *own_;
 };
 
-/* ---- make ---------------------------------------------------------------------------------- */
+/* ---- make ----------------------------------------------------------------------------------- */
 
 /* An empty graph; scope. */
 CFX_API cfx_graph *cfx_graph_new(void);
@@ -73,7 +82,7 @@ CFX_API cfx_value cfx_graph_copy_into(cfx_graph *g, cfx_graph *from, cfx_dict *v
 /* A copy of the whole graph; scope. */
 CFX_API cfx_graph *cfx_graph_copy(cfx_graph *g);
 
-/* ---- look ---------------------------------------------------------------------------------- */
+/* ---- look ----------------------------------------------------------------------------------- */
 
 CFX_API int64_t cfx_graph_len(const cfx_graph *g);    /* number of nodes */
 CFX_API cfx_node *cfx_graph_first(const cfx_graph *g); /* NULL when empty; borrowed */
@@ -91,9 +100,14 @@ CFX_API cfx_value cfx_graph_find_nodes(cfx_graph *g, cfx_opcode op, const char *
 CFX_API cfx_node *cfx_graph_output_node(const cfx_graph *g);
 /* "call_function"; static. */
 CFX_API const char *cfx_opcode_name(cfx_opcode op);
-/* Users in order of first use: number k, or NULL past the end. Borrowed. */
+/* for each user u of n (u->user), for each input u of n (u->node). The users may not change on the
+ * way: go over cfx_node_users(n) then, which is a list of its own; scope. */
+#define cfx_each_user(n, u) for (const cfx_use *u = (n)->users; u; u = u->next)
+#define cfx_each_input(n, u) for (const cfx_use *u = (n)->inputs; u; u = u->next_input)
+CFX_API cfx_value cfx_node_users(const cfx_node *n);
+CFX_API cfx_value cfx_node_inputs(const cfx_node *n);
+/* User or input number k, in k steps; NULL past the end. Borrowed. */
 CFX_API cfx_node *cfx_node_user(const cfx_node *n, int k);
-/* Inputs, each once, in order of appearance: number k, or NULL past the end. Borrowed. */
 CFX_API cfx_node *cfx_node_input(const cfx_node *n, int k);
 /* Whether a comes before b; constant time; both of one graph. */
 CFX_API bool cfx_node_precedes(const cfx_node *a, const cfx_node *b);
@@ -107,7 +121,12 @@ CFX_API uint64_t cfx_graph_hash(const cfx_graph *g);
 /* Whether the graph is well-formed; torch.fx's message as an error where not. owner may be NULL. */
 CFX_API bool cfx_graph_lint(cfx_graph *g, const cfx_module *owner);
 
-/* ---- change -------------------------------------------------------------------------------- */
+/* n.format_node(), "%add : [num_users=1] = call_function[target=operator.add](args = (%x, %y),
+ * kwargs = {})", and print(graph), one such line a node; scope. */
+CFX_API const char *cfx_node_format(const cfx_node *n);
+CFX_API const char *cfx_graph_str(const cfx_graph *g);
+
+/* ---- change --------------------------------------------------------------------------------- */
 
 /* New nodes go before or after n; NULL: at the start (before) or the end (after). Returns the
  * insert point there was, to be set back with cfx_graph_set_insert. */
@@ -142,6 +161,9 @@ CFX_API bool cfx_node_set_target(cfx_node *n, cfx_target target);
 CFX_API void cfx_node_set_type(cfx_node *n, const char *type);
 /* A new name, made unique. */
 CFX_API void cfx_node_rename(cfx_node *n, const char *name);
+/* Just this name, be it a word that Python has for itself ("input"). False, with an error, when it
+ * is no identifier or another node's. */
+CFX_API bool cfx_node_set_name(cfx_node *n, const char *name);
 /* Puts `with` wherever n is used (with may itself use n). A filter may spare users. Returns how
  * many users changed. */
 typedef bool cfx_node_filter(cfx_node *user, void *data);
@@ -155,6 +177,8 @@ CFX_API bool cfx_node_replace_input(cfx_node *n, cfx_node *old, cfx_node *with);
  * line, "mlp.c:4"), "from_node", "custom" (the user's own). */
 CFX_API void cfx_node_set_meta(cfx_node *n, const char *key, cfx_value v);
 CFX_API cfx_value cfx_node_get_meta(const cfx_node *n, const char *key);
+/* Removes a metadata entry; whether there was one. */
+CFX_API bool cfx_node_remove_meta(cfx_node *n, const char *key);
 /* Erases nodes without users that are pure, last first. Returns how many. */
 CFX_API int cfx_graph_eliminate_dead_code(cfx_graph *g);
 /* Puts the nodes in a topological order, keeping the present one where it can. False, with an

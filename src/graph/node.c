@@ -1,6 +1,342 @@
-/* Nodes. */
-#include <cfx/graph.h>
-
-#include "../nn/nn.h"
+/* Nodes: arguments, uses, replacement, names and metadata.
+ *
+ * Arguments change in one place, cfx__node_put_args: as in torch.fx, all uses of a node are taken
+ * back and registered anew, so a user whose arguments were set is the last user of its inputs. */
+#include "graph.h"
 
 const char *cfx__node_name(const cfx_node *n) { return n ? n->name : "None"; }
+
+/* ---- uses ----------------------------------------------------------------------------------- */
+
+void cfx__node_drop_uses(cfx_node *n) {
+    cfx_graph *g = n->graph;
+    for (cfx_use *u = n->inputs, *next; u; u = next) {
+        next = u->next_input;
+        cfx_node *used = u->node;
+        *(u->prev_ ? &u->prev_->next : &used->users) = u->next;
+        if (u->next)
+            u->next->prev_ = u->prev_;
+        else
+            cfx__own(used)->last_user = u->prev_;
+        used->num_users--;
+        cfx__own(used)->mark = NULL;
+        u->next_input = g->spare_uses;
+        g->spare_uses = u;
+    }
+    n->inputs = NULL;
+}
+
+/* A graph whose node is used here has to live as long. */
+static void keep_foreign(cfx_graph *g, cfx_graph *other) {
+    for (size_t i = 0; i < g->foreign.len; i++)
+        if (g->foreign.data[i] == other)
+            return;
+    VEC_PUSH(g->foreign, cfx_keep(other));
+}
+
+typedef struct uses {
+    cfx_node *user;
+    cfx_use **end;
+} uses;
+
+static void add_use(cfx_node *used, void *data) {
+    uses *s = data;
+    cfx__node *own = cfx__own(used);
+    if (own->mark == s->user)
+        return;
+    own->mark = s->user;
+    cfx_graph *g = s->user->graph;
+    if (unlikely(used->graph != g))
+        keep_foreign(g, used->graph);
+    cfx_use *u = g->spare_uses;
+    if (u)
+        g->spare_uses = u->next_input;
+    else
+        u = cfx__arena_alloc(&g->arena, sizeof *u);
+    *u = (cfx_use){.node = used, .user = s->user, .prev_ = own->last_user};
+    *(own->last_user ? &own->last_user->next : &used->users) = u;
+    own->last_user = u;
+    used->num_users++;
+    *s->end = u;
+    s->end = &u->next_input;
+}
+
+void cfx__node_put_args(cfx_node *n, cfx_value args, cfx_value kwargs) {
+    cfx__node_drop_uses(n);
+    cfx_value_drop(n->args);
+    cfx_value_drop(n->kwargs);
+    n->args = args;
+    n->kwargs = kwargs;
+    uses s = {n, &n->inputs};
+    cfx__each_node(args, add_use, &s);
+    if (kwargs.dict->len)
+        cfx__each_node(kwargs, add_use, &s);
+    n->graph->version++;
+}
+
+static cfx_value list_uses(const cfx_use *u, bool users) {
+    cfx_value list = cfx_list_value(0, NULL);
+    for (; u; u = users ? u->next : u->next_input)
+        cfx_list_append(list.list, cfx_node_value(users ? u->user : u->node));
+    return list;
+}
+
+cfx_value cfx_node_users(const cfx_node *n) { return list_uses(n ? n->users : NULL, true); }
+cfx_value cfx_node_inputs(const cfx_node *n) { return list_uses(n ? n->inputs : NULL, false); }
+
+cfx_node *cfx_node_user(const cfx_node *n, int k) {
+    const cfx_use *u = n && k >= 0 ? n->users : NULL;
+    for (; u && k > 0; k--)
+        u = u->next;
+    return u ? u->user : NULL;
+}
+
+cfx_node *cfx_node_input(const cfx_node *n, int k) {
+    const cfx_use *u = n && k >= 0 ? n->inputs : NULL;
+    for (; u && k > 0; k--)
+        u = u->next_input;
+    return u ? u->node : NULL;
+}
+
+/* ---- arguments ------------------------------------------------------------------------------ */
+
+/* Freezes v and hands over a count; false, with an error, when it cannot be an argument. */
+static bool freeze(cfx_value v, cfx_value *out) {
+    *out = cfx__freeze(v);
+    if (cfx_is_bad(*out) && cfx_ok())
+        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "an argument of the node is bad");
+    return !cfx_is_bad(*out);
+}
+
+/* Whether there is a node that is still in its graph. */
+static bool is_live(const cfx_node *n) {
+    if (!cfx__is_node(n))
+        return false;
+    if (n->erased)
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "Node %s was erased", n->name);
+    return !n->erased;
+}
+
+static bool has_kind(cfx_value v, cfx_tag tag, const char *what) {
+    if (v.tag != tag && v.tag != CFX_TAG_BAD)
+        cfx_fail(CFX_ASSERTION_ERROR, (cfx_where){0}, "%s, got %s", what, cfx__python_type(v));
+    return v.tag == tag;
+}
+
+bool cfx_node_set_args(cfx_node *n, cfx_value args) {
+    cfx_value a;
+    if (!is_live(n) || !has_kind(args, CFX_TAG_TUPLE, "args must be a tuple") ||
+        !freeze(args, &a))
+        return false;
+    cfx__node_put_args(n, a, cfx_value_keep(n->kwargs));
+    return true;
+}
+
+bool cfx_node_set_kwargs(cfx_node *n, cfx_value kwargs) {
+    cfx_value k;
+    if (!is_live(n) || !has_kind(kwargs, CFX_TAG_DICT, "kwargs must be a dict") ||
+        !freeze(kwargs, &k))
+        return false;
+    cfx__node_put_args(n, cfx_value_keep(n->args), k);
+    return true;
+}
+
+/* The arguments with v at i instead of `gone` (0 or 1) old ones. */
+static bool splice(cfx_node *n, int64_t i, int gone, cfx_value v) {
+    const cfx_list *old = n->args.list;
+    cfx_value frozen;
+    if (!freeze(v, &frozen))
+        return false;
+    cfx_list *l = cfx__list_alloc(old->len + 1 - gone);
+    for (int64_t k = 0; k < l->len; k++)
+        l->items[k] = k == i ? frozen : cfx_value_keep(old->items[k < i ? k : k - 1 + gone]);
+    l->head.flags |= CFX__FROZEN;
+    cfx_value args = n->args;
+    args.list = l;
+    cfx__node_put_args(n, args, cfx_value_keep(n->kwargs));
+    return true;
+}
+
+bool cfx_node_set_arg(cfx_node *n, int i, cfx_value v) {
+    if (!is_live(n))
+        return false;
+    int64_t len = n->args.list->len, k = i < 0 ? i + len : i;
+    if (k < 0 || k >= len) {
+        cfx_fail(CFX_INDEX_ERROR, (cfx_where){0}, "list assignment index out of range");
+        return false;
+    }
+    return splice(n, k, 1, v);
+}
+
+bool cfx_node_insert_arg(cfx_node *n, int i, cfx_value v) {
+    if (!is_live(n))
+        return false;
+    if (i < 0 || i > n->args.list->len) {
+        cfx_fail(CFX_ASSERTION_ERROR, (cfx_where){0},
+                 "insert_args index must be between 0 and len(self.args), got %d", i);
+        return false;
+    }
+    return splice(n, i, 0, v);
+}
+
+bool cfx_node_set_kwarg(cfx_node *n, const char *key, cfx_value v) {
+    if (!is_live(n) || !key)
+        return false;
+    size_t mark = cfx_scope_open();
+    cfx_dict *d = cfx_dict_new();
+    for (int64_t i = 0; i < n->kwargs.dict->len; i++)
+        cfx_dict_put(d, n->kwargs.dict->entries[i].key, n->kwargs.dict->entries[i].value);
+    cfx_dict_set(d, key, v);
+    bool good = cfx_node_set_kwargs(n, cfx_dict_value(d));
+    cfx_scope_close(mark);
+    return good;
+}
+
+/* ---- replacement ---------------------------------------------------------------------------- */
+
+typedef struct swap {
+    cfx_node *old, *with;
+} swap;
+
+static cfx_value swap_node(cfx_node *n, void *data) {
+    const swap *s = data;
+    return cfx_node_value(n == s->old ? s->with : n);
+}
+
+static void replace_in(cfx_node *user, cfx_node *old, cfx_node *with) {
+    swap s = {old, with};
+    cfx__node_put_args(user, cfx__map_nodes(user->args, swap_node, &s),
+                       cfx__map_nodes(user->kwargs, swap_node, &s));
+}
+
+static void tell_replaced(cfx_node *old, cfx_node *with, cfx_node *user) {
+    for (cfx_graph_hooks *h = old->graph->hooks, *next; h; h = next) {
+        next = h->next_;
+        if (h->replaced)
+            h->replaced(h, old, with, user);
+    }
+}
+
+int cfx_node_replace_if(cfx_node *n, cfx_node *with, cfx_node_filter *keep, void *data) {
+    if (!cfx__is_node(n) || !is_live(with) || n == with)
+        return 0;
+    cfx_value users = cfx_node_users(n);
+    int changed = 0;
+    for (int64_t i = 0; i < users.list->len; i++) {
+        cfx_node *user = users.list->items[i].node;
+        if (user == with || (keep && !keep(user, data)))
+            continue;
+        tell_replaced(n, with, user);
+        replace_in(user, n, with);
+        changed++;
+    }
+    return changed;
+}
+
+int cfx_node_replace(cfx_node *n, cfx_node *with) {
+    return cfx_node_replace_if(n, with, NULL, NULL);
+}
+
+bool cfx_node_replace_input(cfx_node *n, cfx_node *old, cfx_node *with) {
+    if (!is_live(n) || !cfx__is_node(old) || !is_live(with))
+        return false;
+    tell_replaced(old, with, n);
+    replace_in(n, old, with);
+    return true;
+}
+
+/* ---- the rest ------------------------------------------------------------------------------- */
+
+bool cfx_node_set_target(cfx_node *n, cfx_target target) {
+    if (!cfx__is_node(n))
+        return false;
+    if (!target.name && target.op)
+        target.name = cfx_op_name(target.op);
+    if (!target.name) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0}, "the new target of %s has no name", n->name);
+        return false;
+    }
+    cfx__row *row = cfx__graph_row(n->graph, n->op, target);
+    if (!n->erased) {
+        cfx__row_remove(cfx__own(n));
+        cfx__row_add(row, cfx__own(n));
+    }
+    n->target = (cfx_target){target.fn, target.op, row->target.name};
+    n->graph->version++;
+    return true;
+}
+
+void cfx_node_set_type(cfx_node *n, const char *type) {
+    if (!cfx__is_node(n))
+        return;
+    n->type = type ? cfx__arena_copy(&n->graph->arena, type, strlen(type)) : NULL;
+    n->graph->version++;
+}
+
+static void set_name(cfx_node *n, cfx__name *name) {
+    cfx__node *own = cfx__own(n);
+    if (own->name->node == n)
+        own->name->node = NULL;
+    own->name = name;
+    name->node = n->erased ? NULL : n;
+    n->name = name->text;
+    n->graph->version++;
+}
+
+void cfx_node_rename(cfx_node *n, const char *name) {
+    if (cfx__is_node(n) && name && strcmp(name, n->name)) {
+        cfx__namespace *names = &n->graph->names;
+        set_name(n, cfx__name_give(names, cfx__name_candidate(names, name)));
+    }
+}
+
+bool cfx_node_set_name(cfx_node *n, const char *name) {
+    if (!cfx__is_node(n))
+        return false;
+    cfx__name *r = name ? cfx__name_take(&n->graph->names, name) : NULL;
+    if (!r) {
+        cfx_fail(CFX_NAME_ERROR, (cfx_where){0}, "'%s' cannot be the name of a node",
+                 name ? name : "");
+        return false;
+    }
+    if (r->node && r->node != n) {
+        cfx_fail(CFX_NAME_ERROR, (cfx_where){0}, "Node redefined name %s!", name);
+        return false;
+    }
+    set_name(n, r);
+    return true;
+}
+
+/* Metadata is shared by copies of a node until one of them changes its own. */
+static cfx_dict *own_meta(cfx_node *n) {
+    if (n->meta && n->meta->head.refs == 1)
+        return n->meta;
+    size_t mark = cfx_scope_open();
+    cfx_dict *d = cfx_keep(cfx_dict_new());
+    for (int64_t i = 0; n->meta && i < n->meta->len; i++)
+        cfx_dict_put(d, n->meta->entries[i].key, n->meta->entries[i].value);
+    cfx_scope_close(mark);
+    cfx_drop(n->meta);
+    return n->meta = d;
+}
+
+void cfx_node_set_meta(cfx_node *n, const char *key, cfx_value v) {
+    if (!cfx__is_node(n) || !key || cfx_is_bad(v))
+        return;
+    size_t mark = cfx_scope_open();
+    cfx_dict_set(own_meta(n), key, v);
+    cfx_scope_close(mark);
+}
+
+bool cfx_node_remove_meta(cfx_node *n, const char *key) {
+    if (!n || !n->graph || !n->meta || !key)
+        return false;
+    size_t mark = cfx_scope_open();
+    bool removed = cfx_dict_remove(own_meta(n), cfx_string_value(key));
+    cfx_scope_close(mark);
+    return removed;
+}
+
+cfx_value cfx_node_get_meta(const cfx_node *n, const char *key) {
+    return n && n->meta && key ? cfx_dict_get(n->meta, key) : cfx_none();
+}

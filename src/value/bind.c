@@ -20,7 +20,7 @@ static bool convert(cfx__base_type type, cfx_value v, unsigned mode, cfx_value *
         *out = v;
         return (mode & CFX__BIND_NUMBERS) && has_number_tag(v);
     case CFX__T_INT:
-        *out = cfx_int(v.b);
+        *out = cfx_int(v.tag == CFX_TAG_BOOL && v.b);
         return v.tag == CFX_TAG_BOOL && !exact;
     case CFX__T_FLOAT:
         if (v.tag != CFX_TAG_INT && v.tag != CFX_TAG_BOOL)

@@ -61,10 +61,18 @@ cfx_value cfx_keyword_value(const char *name, cfx_value value) {
     return tagged(CFX_TAG_KEYWORD, k);
 }
 
-cfx_list *cfx__list_make(int64_t n, const cfx_value *items) {
-    cfx_list *l = cfx__obj_new(&list_type, sizeof *l);
+/* The items lie in the object itself until the list grows. */
+static cfx_value *inline_items(cfx_list *l) { return (cfx_value *)(l + 1); }
+
+cfx_list *cfx__list_alloc(int64_t n) {
+    cfx_list *l = cfx__obj_make(&list_type, sizeof *l + (size_t)n * sizeof(cfx_value));
     l->len = l->cap_ = n;
-    l->items = cfx__alloc((size_t)n * sizeof *items);
+    l->items = inline_items(l);
+    return l;
+}
+
+cfx_list *cfx__list_make(int64_t n, const cfx_value *items) {
+    cfx_list *l = cfx__scope_own(cfx__list_alloc(n));
     for (int64_t i = 0; i < n; i++)
         l->items[i] = cfx_value_keep(items[i]);
     return l;
@@ -79,18 +87,36 @@ cfx_value cfx_tuple_value(int64_t n, const cfx_value *items) {
 }
 
 cfx_value cfx_ints_value(int64_t n, const int64_t *ints) {
-    cfx_list *l = cfx__list_make(0, NULL);
-    l->items = cfx__realloc(l->items, (size_t)n * sizeof *l->items);
+    cfx_list *l = cfx__scope_own(cfx__list_alloc(n));
     for (int64_t i = 0; i < n; i++)
         l->items[i] = cfx_int(ints[i]);
-    l->len = l->cap_ = n;
     return tagged(CFX_TAG_LIST, l);
 }
 
+/* Whether the container may be changed; torch.fx's words where a graph holds it. */
+static bool may_change(const cfx_obj *head, const char *kind) {
+    if (likely(!(head->flags & CFX__FROZEN)))
+        return true;
+    cfx_fail(CFX_TYPE_ERROR, (cfx_where){0},
+             "'immutable_%s' object does not support mutation. If you are attempting to modify the "
+             "kwargs or args of a torch.fx.Node object,\n"
+             "instead create a new copy of it and assign the copy to the node:\n\n"
+             "    new_args = ... # copy and mutate args\n"
+             "    node.args = new_args",
+             kind);
+    return false;
+}
+
 void cfx_list_append(cfx_list *l, cfx_value value) {
+    if (!may_change(&l->head, "list"))
+        return;
     if (l->len == l->cap_) {
         size_t cap = (size_t)l->cap_;
-        l->items = cfx__grow(l->items, &cap, cap + 1, sizeof *l->items);
+        cfx_value *own = l->items == inline_items(l) ? NULL : l->items;
+        cfx_value *items = cfx__grow(own, &cap, cap + 1, sizeof *l->items);
+        if (!own)
+            memcpy(items, l->items, (size_t)l->len * sizeof *items);
+        l->items = items;
         l->cap_ = (int64_t)cap;
     }
     l->items[l->len++] = cfx_value_keep(value);
@@ -121,7 +147,8 @@ static void list_free(void *p) {
     cfx_list *l = p;
     for (int64_t i = 0; i < l->len; i++)
         cfx_value_drop(l->items[i]);
-    free(l->items);
+    if (l->items != inline_items(l))
+        free(l->items);
 }
 
 static void slice_free(void *p) {
@@ -312,6 +339,8 @@ void cfx_dict_put(cfx_dict *d, cfx_value key, cfx_value value) {
                  cfx_value_repr(key));
         return;
     }
+    if (!may_change(&d->head, "dict"))
+        return;
     if ((d->len + 1) * 4 > d->index_cap_ * 3)
         dict_reindex(d, d->index_cap_ ? d->index_cap_ * 2 : 8);
     int32_t *slot = dict_slot(d, key);
@@ -352,7 +381,7 @@ bool cfx_dict_remove(cfx_dict *d, cfx_value key) {
     if (!d || !d->len)
         return false;
     int32_t e = *dict_slot(d, key);
-    if (!e)
+    if (!e || !may_change(&d->head, "dict"))
         return false;
     cfx_value_drop(d->entries[e - 1].key);
     cfx_value_drop(d->entries[e - 1].value);

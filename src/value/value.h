@@ -30,8 +30,8 @@ const char *cfx__node_name(const cfx_node *n);
 CFX_API const char *cfx_module_str(const cfx_module *m);
 
 /* Reads one Python literal at *at, as repr writes it (containers, torch.float32, device(...),
- * slice(...), complex numbers included), into *out; scope. False, with nothing recorded, where there
- * is none; *at is then where reading stopped. */
+ * slice(...), complex numbers included), into *out; scope. False, with nothing recorded, where
+ * there is none; *at is then where reading stopped. */
 bool cfx__literal(const char **at, cfx_value *out);
 /* A number with a decimal point, whatever the locale's is. */
 double cfx__read_float(const char *text, size_t len);
@@ -44,7 +44,21 @@ bool cfx__device_parse(const char *text, cfx_device *out);
 const char *cfx__python_type(cfx_value v);
 
 uint64_t cfx__value_hash(cfx_value v);
+/* Hands the count that the caller has on v to the current scope. Returns v. */
+static inline cfx_value cfx__scope_own_value(cfx_value v) {
+    if (cfx__tag_counted(v.tag))
+        cfx__scope_own(v.obj);
+    return v;
+}
 cfx_list *cfx__list_make(int64_t n, const cfx_value *items); /* scope, keeps */
+/* A list of n times None with one count, which the caller owns. */
+cfx_list *cfx__list_alloc(int64_t n);
+
+/* ---- frozen values -------------------------------------------------------------------------- */
+
+/* cfx_obj.flags of lists and dicts that a graph holds: they never change, and hold no container
+ * that does. So they are shared freely. */
+enum { CFX__FROZEN = 256 };
 
 /* ---- symbolic integers ----------------------------------------------------------------------- */
 

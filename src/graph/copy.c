@@ -1,0 +1,291 @@
+/* Copies of nodes and graphs, equality, hashing, and the removal of dead code. */
+#include "graph.h"
+
+/* ---- one node ------------------------------------------------------------------------------- */
+
+typedef struct mapping {
+    cfx_node_map_fn *map;
+    void *user;
+} mapping;
+
+static cfx_value map_frozen(cfx_node *n, void *data) {
+    const mapping *m = data;
+    return cfx__freeze(m->map(n, m->user));
+}
+
+/* What a copy takes from its original beside arguments and name. */
+static void copy_rest(cfx_node *to, const cfx_node *from) {
+    to->target.fn = from->target.fn;
+    to->target.op = from->target.op;
+    if (from->type)
+        to->type = cfx__arena_copy(&to->graph->arena, from->type, strlen(from->type));
+    to->meta = cfx_keep(from->meta);
+}
+
+cfx_node *cfx_graph_copy_node(cfx_graph *g, cfx_node *n, cfx_node_map_fn *map, void *user) {
+    if (!cfx__is_graph(g) || !cfx__is_node(n))
+        return cfx__bad_node;
+    cfx_value args = n->args, kwargs = n->kwargs;
+    size_t mark = cfx_scope_open();
+    if (map) {
+        mapping m = {map, user};
+        args = cfx__map_nodes(args, map_frozen, &m);
+        kwargs = cfx_is_bad(args) ? cfx_none() : cfx__map_nodes(kwargs, map_frozen, &m);
+        cfx__scope_own_value(args);
+        cfx__scope_own_value(kwargs);
+    }
+    cfx_node *copy = cfx__bad_node;
+    if (cfx_is_bad(args) || cfx_is_bad(kwargs)) {
+        if (cfx_ok())
+            cfx_fail(CFX_KEY_ERROR, (cfx_where){0}, "an argument of %s is mapped to a bad value",
+                     n->name);
+    } else {
+        copy = cfx_graph_create(g, n->op, n->target, args, kwargs, n->name, n->type);
+        if (copy != cfx__bad_node)
+            copy->meta = cfx_keep(n->meta);
+    }
+    cfx_scope_close(mark);
+    return copy;
+}
+
+/* ---- into another graph --------------------------------------------------------------------- */
+
+static cfx_value from_dict(cfx_node *n, void *values) {
+    const cfx_value *v = cfx_dict_find(values, cfx_node_value(n));
+    return v ? *v : cfx_bad();
+}
+
+static bool has_value(const cfx_dict *values, cfx_node *n) {
+    return cfx_dict_find(values, cfx_node_value(n)) != NULL;
+}
+
+/* Whether every argument will be there when its user is copied. */
+static bool can_copy(cfx_graph *from, const cfx_dict *values) {
+    cfx_each_node(from, n) {
+        if (has_value(values, n))
+            continue;
+        cfx_each_input(n, u)
+            if (!has_value(values, u->node) &&
+                (u->node->graph != from || !cfx_node_precedes(u->node, n))) {
+                cfx_fail(CFX_KEY_ERROR, (cfx_where){0},
+                         "Argument '%s' of Node '%s' has no value in the graph it is copied to",
+                         u->node->name, n->name);
+                return false;
+            }
+        if (n->op == CFX_OUTPUT)
+            break;
+    }
+    return true;
+}
+
+cfx_value cfx_graph_copy_into(cfx_graph *g, cfx_graph *from, cfx_dict *values) {
+    if (!cfx__is_graph(g) || !cfx__is_graph(from))
+        return cfx_bad();
+    size_t mark = cfx_scope_open();
+    if (!values)
+        values = cfx_dict_new();
+    cfx_value result = cfx_none();
+    cfx_node *last = from->last; /* from may be g: what is added is not copied again */
+    bool good = can_copy(from, values);
+    for (cfx_node *n = from->first; good && n; n = n == last ? NULL : cfx_node_after(n)) {
+        if (has_value(values, n))
+            continue;
+        if (n->op == CFX_OUTPUT) {
+            mapping m = {from_dict, values};
+            if (n->args.list->len)
+                result = cfx__map_nodes(n->args.list->items[0], map_frozen, &m);
+            cfx__scope_own_value(result);
+            break;
+        }
+        cfx_node *copy = cfx_graph_copy_node(g, n, from_dict, values);
+        good = copy != cfx__bad_node;
+        if (good)
+            cfx_dict_put(values, cfx_node_value(n), cfx_node_value(copy));
+    }
+    return cfx_scope_return_value(mark, good ? result : cfx_bad());
+}
+
+/* ---- the whole graph ------------------------------------------------------------------------ */
+
+typedef struct cloning {
+    const cfx_graph *from;
+    cfx_node **copies; /* by id in `from` */
+} cloning;
+
+static cfx_value cloned(cfx_node *n, void *data) {
+    const cloning *c = data;
+    bool inside = n->graph == c->from && !n->erased;
+    return cfx_node_value(inside ? c->copies[cfx__own(n)->id] : n);
+}
+
+cfx_graph *cfx_graph_copy(cfx_graph *from) {
+    if (!cfx__is_graph(from))
+        return NULL;
+    cfx_graph *g = cfx_graph_new();
+    cloning c = {from, cfx__alloc0(from->made.len * sizeof *c.copies)};
+    VEC_ROOM(g->made, (size_t)from->len);
+    for (cfx_node *n = from->first; n; n = n->next) {
+        cfx__row *row = cfx__graph_row(g, n->op, n->target);
+        cfx_node *copy = &cfx__graph_append(g, n->op, row, cfx__name_take(&g->names, n->name))->pub;
+        copy_rest(copy, n);
+        c.copies[cfx__own(n)->id] = copy;
+    }
+    for (cfx_node *n = from->first, *copy = g->first; n; n = n->next, copy = copy->next)
+        cfx__node_put_args(copy, cfx__map_nodes(n->args, cloned, &c),
+                           cfx__map_nodes(n->kwargs, cloned, &c));
+    free(c.copies);
+    return g;
+}
+
+/* ---- equality ------------------------------------------------------------------------------- */
+
+/* Nodes stand for their places in the two graphs: place[id] is the number of the node in order. */
+typedef struct comparison {
+    const cfx_graph *a, *b;
+    uint32_t *place_a, *place_b;
+} comparison;
+
+static uint32_t *places(const cfx_graph *g) {
+    uint32_t *place = cfx__alloc(g->made.len * sizeof *place), k = 0;
+    for (const cfx_node *n = g->first; n; n = n->next)
+        place[cfx__own(n)->id] = k++;
+    return place;
+}
+
+static bool same_values(const comparison *c, cfx_value a, cfx_value b);
+
+static bool same_nodes(const comparison *c, const cfx_node *a, const cfx_node *b) {
+    if (a->graph != c->a || b->graph != c->b || a->erased || b->erased)
+        return a == b;
+    return c->place_a[cfx__own(a)->id] == c->place_b[cfx__own(b)->id];
+}
+
+static bool same_dicts(const comparison *c, const cfx_dict *a, const cfx_dict *b) {
+    bool same = a->len == b->len;
+    for (int64_t i = 0; same && i < a->len; i++)
+        same = same_values(c, a->entries[i].key, b->entries[i].key) &&
+               same_values(c, a->entries[i].value, b->entries[i].value);
+    return same;
+}
+
+/* 1, 1.0 and True are three things here, as they are in code; nan is itself. */
+static bool same_values(const comparison *c, cfx_value a, cfx_value b) {
+    if (a.tag != b.tag)
+        return false;
+    bool same = true;
+    switch (a.tag) {
+    case CFX_TAG_NODE: return same_nodes(c, a.node, b.node);
+    case CFX_TAG_FLOAT: return !memcmp(&a.f, &b.f, sizeof a.f) || (a.f != a.f && b.f != b.f);
+    case CFX_TAG_COMPLEX:
+        return same_values(c, cfx_float(a.complex_->re), cfx_float(b.complex_->re)) &&
+               same_values(c, cfx_float(a.complex_->im), cfx_float(b.complex_->im));
+    case CFX_TAG_LIST:
+    case CFX_TAG_TUPLE:
+        same = a.list->len == b.list->len;
+        for (int64_t i = 0; same && i < a.list->len; i++)
+            same = same_values(c, a.list->items[i], b.list->items[i]);
+        return same;
+    case CFX_TAG_DICT: return same_dicts(c, a.dict, b.dict);
+    case CFX_TAG_SLICE:
+        return same_values(c, a.slice->start, b.slice->start) &&
+               same_values(c, a.slice->stop, b.slice->stop) &&
+               same_values(c, a.slice->step, b.slice->step);
+    default: return cfx_equal_values(a, b);
+    }
+}
+
+static bool same_text(const char *a, const char *b) { return a && b ? !strcmp(a, b) : a == b; }
+
+bool cfx_graph_equal(const cfx_graph *a, const cfx_graph *b) {
+    if (a == b || !a || !b || a->len != b->len)
+        return a == b;
+    comparison c = {a, b, places(a), places(b)};
+    bool same = true;
+    for (const cfx_node *n = a->first, *m = b->first; same && n; n = n->next, m = m->next)
+        same = n->op == m->op && same_text(n->target.name, m->target.name) &&
+               same_text(n->type, m->type) && same_values(&c, n->args, m->args) &&
+               same_values(&c, n->kwargs, m->kwargs);
+    free(c.place_a);
+    free(c.place_b);
+    return same;
+}
+
+/* ---- hashing -------------------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t h, uint64_t x) {
+    h ^= x + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
+    return h * 0xff51afd7ed558ccdu ^ h >> 32;
+}
+
+static uint64_t hash_value(const comparison *c, cfx_value v) {
+    uint64_t h = mix(17, v.tag);
+    switch (v.tag) {
+    case CFX_TAG_NODE:
+        if (v.node->erased || v.node->graph != c->a)
+            return h;
+        return mix(h, c->place_a[cfx__own(v.node)->id]);
+    case CFX_TAG_FLOAT: return v.f != v.f ? h : mix(h, cfx__hash_bytes(&v.f, sizeof v.f));
+    case CFX_TAG_COMPLEX:
+        h = mix(h, hash_value(c, cfx_float(v.complex_->re)));
+        return mix(h, hash_value(c, cfx_float(v.complex_->im)));
+    case CFX_TAG_LIST:
+    case CFX_TAG_TUPLE:
+        for (int64_t i = 0; i < v.list->len; i++)
+            h = mix(h, hash_value(c, v.list->items[i]));
+        return h;
+    case CFX_TAG_DICT:
+        for (int64_t i = 0; i < v.dict->len; i++) {
+            h = mix(h, hash_value(c, v.dict->entries[i].key));
+            h = mix(h, hash_value(c, v.dict->entries[i].value));
+        }
+        return h;
+    case CFX_TAG_SLICE:
+        h = mix(h, hash_value(c, v.slice->start));
+        h = mix(h, hash_value(c, v.slice->stop));
+        return mix(h, hash_value(c, v.slice->step));
+    case CFX_TAG_TENSOR:
+    case CFX_TAG_MODULE:
+    case CFX_TAG_OP: return h; /* addresses say nothing about another run */
+    default: return mix(h, cfx__value_hash(v));
+    }
+}
+
+static uint64_t hash_text(uint64_t h, const char *text) {
+    return text ? mix(h, cfx__hash_bytes(text, strlen(text))) : mix(h, 0);
+}
+
+uint64_t cfx_graph_hash(const cfx_graph *g) {
+    uint64_t h = 1;
+    if (!g)
+        return h;
+    comparison c = {.a = g, .place_a = places(g)};
+    for (const cfx_node *n = g->first; n; n = n->next) {
+        h = mix(h, n->op);
+        h = hash_text(hash_text(h, n->target.name), n->type);
+        h = mix(h, hash_value(&c, n->args));
+        h = mix(h, hash_value(&c, n->kwargs));
+    }
+    free(c.place_a);
+    return h;
+}
+
+/* ---- dead code ------------------------------------------------------------------------------ */
+
+int cfx_graph_eliminate_dead_code(cfx_graph *g) {
+    if (!cfx_graph_lint(g, NULL))
+        return 0;
+    int erased = 0;
+    for (cfx_node *n = g->last; n; n = cfx_node_before(n))
+        if (!n->num_users && !cfx_node_is_impure(n))
+            erased += cfx_graph_erase(n);
+    if (!g->owner)
+        return erased;
+    cfx_each_node(g, n) { /* the branches of cond and the like */
+        if (n->op != CFX_GET_ATTR)
+            continue;
+        cfx_value v = cfx_module_attr(g->owner, n->target.name);
+        if (v.tag == CFX_TAG_MODULE && v.module->graph)
+            erased += cfx_graph_eliminate_dead_code(v.module->graph);
+    }
+    return erased;
+}

@@ -1,0 +1,214 @@
+/* Frozen values: what the arguments of a node are made of, and how nodes in them are replaced.
+ *
+ * Invariant: a frozen container never changes and holds only frozen containers, so it may be shared
+ * between nodes, graphs and threads. All functions here hand over a count: no scope is touched. */
+#include "graph.h"
+
+static bool is_node(const cfx_node *n) { return n && n->graph; }
+
+/* ---- freeze --------------------------------------------------------------------------------- */
+
+static cfx_value refuse(cfx_value v) {
+    if (v.tag == CFX_TAG_KEYWORD)
+        cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, (cfx_where){0},
+                 "argument of type: keyword '%s': keywords belong in kwargs",
+                 v.keyword->name->text);
+    return cfx_bad();
+}
+
+/* Whether v can go into a frozen container as it is. */
+static bool is_fixed(cfx_value v) {
+    switch (v.tag) {
+    case CFX_TAG_NODE: return is_node(v.node);
+    case CFX_TAG_LIST:
+    case CFX_TAG_TUPLE: return v.list->head.flags & CFX__FROZEN;
+    case CFX_TAG_DICT: return v.dict->head.flags & CFX__FROZEN;
+    case CFX_TAG_SLICE:
+    case CFX_TAG_KEYWORD:
+    case CFX_TAG_BAD: return false;
+    default: return true;
+    }
+}
+
+static cfx_value freeze_list(cfx_value v) {
+    const cfx_list *from = v.list;
+    bool same = v.tag == CFX_TAG_TUPLE;
+    for (int64_t i = 0; same && i < from->len; i++)
+        same = is_fixed(from->items[i]);
+    if (same) {
+        v.list->head.flags |= CFX__FROZEN;
+        return cfx_value_keep(v);
+    }
+    cfx_list *l = cfx__list_alloc(from->len);
+    for (int64_t i = 0; i < from->len; i++) {
+        l->items[i] = cfx__freeze(from->items[i]);
+        if (cfx_is_bad(l->items[i])) {
+            cfx_drop(l);
+            return cfx_bad();
+        }
+    }
+    l->head.flags |= CFX__FROZEN;
+    v.list = l;
+    return v;
+}
+
+static void note_node(cfx_node *n, void *user) {
+    (void)n;
+    *(bool *)user = true;
+}
+
+static bool holds_node(cfx_value v) {
+    bool found = false;
+    cfx__each_node(v, note_node, &found);
+    return found;
+}
+
+static cfx_value freeze_dict(cfx_value v) {
+    size_t mark = cfx_scope_open();
+    cfx_dict *d = cfx_dict_new();
+    bool good = true;
+    for (int64_t i = 0; good && i < v.dict->len; i++) {
+        cfx_value key = v.dict->entries[i].key, item = cfx__freeze(v.dict->entries[i].value);
+        good = !cfx_is_bad(item);
+        if (good && holds_node(key)) {
+            cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0},
+                     "Keys for dictionaries used as an argument cannot contain a Node. Got key: %s",
+                     cfx_value_repr(key));
+            good = false;
+        }
+        if (good)
+            cfx_dict_put(d, key, item);
+        cfx_value_drop(item);
+    }
+    v.dict = good ? cfx_keep(d) : NULL;
+    cfx_scope_close(mark);
+    if (!good)
+        return cfx_bad();
+    v.dict->head.flags |= CFX__FROZEN;
+    return v;
+}
+
+static cfx_value freeze_slice(cfx_value v) {
+    const cfx_value part[] = {v.slice->start, v.slice->stop, v.slice->step};
+    for (int i = 0; i < COUNT(part); i++)
+        if (part[i].tag == CFX_TAG_BAD || (part[i].tag == CFX_TAG_NODE && !is_node(part[i].node)))
+            return cfx_bad();
+    return cfx_value_keep(v);
+}
+
+cfx_value cfx__freeze(cfx_value v) {
+    switch (v.tag) {
+    case CFX_TAG_LIST:
+    case CFX_TAG_TUPLE:
+        return v.list->head.flags & CFX__FROZEN ? cfx_value_keep(v) : freeze_list(v);
+    case CFX_TAG_DICT:
+        return v.dict->head.flags & CFX__FROZEN ? cfx_value_keep(v) : freeze_dict(v);
+    case CFX_TAG_SLICE: return freeze_slice(v);
+    case CFX_TAG_NODE: return is_node(v.node) ? v : refuse(v);
+    case CFX_TAG_KEYWORD:
+    case CFX_TAG_BAD: return refuse(v);
+    default: return cfx_value_keep(v);
+    }
+}
+
+/* ---- nodes in values ------------------------------------------------------------------------ */
+
+void cfx__each_node(cfx_value v, cfx__node_visit *fn, void *user) {
+    switch (v.tag) {
+    case CFX_TAG_NODE: fn(v.node, user); break;
+    case CFX_TAG_LIST:
+    case CFX_TAG_TUPLE:
+        for (int64_t i = 0; i < v.list->len; i++)
+            if (v.list->items[i].tag >= CFX_TAG_NODE)
+                cfx__each_node(v.list->items[i], fn, user);
+        break;
+    case CFX_TAG_DICT:
+        for (int64_t i = 0; i < v.dict->len; i++)
+            cfx__each_node(v.dict->entries[i].value, fn, user);
+        break;
+    case CFX_TAG_SLICE:
+        cfx__each_node(v.slice->start, fn, user);
+        cfx__each_node(v.slice->stop, fn, user);
+        cfx__each_node(v.slice->step, fn, user);
+        break;
+    default: break;
+    }
+}
+
+static bool same_value(cfx_value a, cfx_value b) { return a.tag == b.tag && a.i == b.i; }
+
+static cfx_value map_list(cfx_value v, cfx__node_fn *fn, void *user) {
+    cfx_list *l = NULL;
+    for (int64_t i = 0; i < v.list->len; i++) {
+        cfx_value item = v.list->items[i];
+        cfx_value mapped = item.tag < CFX_TAG_NODE ? item : cfx__map_nodes(item, fn, user);
+        if (cfx_is_bad(mapped)) {
+            cfx_drop(l);
+            return mapped;
+        }
+        if (!l && !same_value(item, mapped)) {
+            l = cfx__list_alloc(v.list->len);
+            for (int64_t k = 0; k < i; k++)
+                l->items[k] = cfx_value_keep(v.list->items[k]);
+        }
+        if (l)
+            l->items[i] = mapped;
+        else
+            cfx_value_drop(mapped);
+    }
+    if (!l)
+        return cfx_value_keep(v);
+    l->head.flags |= CFX__FROZEN;
+    v.list = l;
+    return v;
+}
+
+static cfx_value map_dict(cfx_value v, cfx__node_fn *fn, void *user) {
+    if (!holds_node(v))
+        return cfx_value_keep(v);
+    size_t mark = cfx_scope_open();
+    cfx_dict *d = cfx_dict_new();
+    bool good = true;
+    for (int64_t i = 0; good && i < v.dict->len; i++) {
+        cfx_value item = cfx__map_nodes(v.dict->entries[i].value, fn, user);
+        good = !cfx_is_bad(item);
+        if (good)
+            cfx_dict_put(d, v.dict->entries[i].key, item);
+        cfx_value_drop(item);
+    }
+    v.dict = good ? cfx_keep(d) : NULL;
+    cfx_scope_close(mark);
+    if (!good)
+        return cfx_bad();
+    v.dict->head.flags |= CFX__FROZEN;
+    return v;
+}
+
+static cfx_value map_slice(cfx_value v, cfx__node_fn *fn, void *user) {
+    if (!holds_node(v))
+        return cfx_value_keep(v);
+    cfx_value part[] = {v.slice->start, v.slice->stop, v.slice->step};
+    bool good = true;
+    for (int i = 0; i < COUNT(part); i++) {
+        part[i] = cfx__map_nodes(part[i], fn, user);
+        good = good && !cfx_is_bad(part[i]);
+    }
+    size_t mark = cfx_scope_open();
+    if (good)
+        v = cfx_value_keep(cfx_slice_value(part[0], part[1], part[2]));
+    cfx_scope_close(mark);
+    for (int i = 0; i < COUNT(part); i++)
+        cfx_value_drop(part[i]);
+    return good ? v : cfx_bad();
+}
+
+cfx_value cfx__map_nodes(cfx_value v, cfx__node_fn *fn, void *user) {
+    switch (v.tag) {
+    case CFX_TAG_NODE: return fn(v.node, user);
+    case CFX_TAG_LIST:
+    case CFX_TAG_TUPLE: return map_list(v, fn, user);
+    case CFX_TAG_DICT: return map_dict(v, fn, user);
+    case CFX_TAG_SLICE: return map_slice(v, fn, user);
+    default: return cfx_value_keep(v);
+    }
+}

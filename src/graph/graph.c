@@ -1,0 +1,419 @@
+/* Graphs: making, the list of nodes, insert points, erasing, finding, hooks. Start at
+ * cfx_graph_create; what is in a node is node.c's business, the order keys are list.c's. */
+#include "graph.h"
+
+static void graph_free(void *p);
+
+static const cfx__type graph_type = {.name = "graph", .free = graph_free};
+
+static const cfx__node bad_node = {
+    .pub = {.name = "<bad>", .target = {.name = "<bad>"}, .erased = true}};
+cfx_node *const cfx__bad_node = (cfx_node *)&bad_node.pub;
+
+bool cfx__is_node(const cfx_node *n) {
+    if (likely(n && n->graph))
+        return true;
+    if (cfx_ok())
+        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "the node is %s", n ? "bad" : "NULL");
+    return false;
+}
+
+bool cfx__is_graph(const cfx_graph *g) {
+    if (unlikely(!g))
+        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "the graph is NULL");
+    return g != NULL;
+}
+
+cfx_graph *cfx_graph_new(void) {
+    cfx_graph *g = cfx__obj_new(&graph_type, sizeof *g);
+    size_t mark = cfx_scope_open();
+    g->no_args = cfx_value_keep(cfx_tuple_value(0, NULL));
+    g->no_kwargs = cfx_value_keep(cfx_dict_value(cfx_dict_new()));
+    g->no_args.list->head.flags |= CFX__FROZEN;
+    g->no_kwargs.dict->head.flags |= CFX__FROZEN;
+    cfx_scope_close(mark);
+    return g;
+}
+
+static void graph_free(void *p) {
+    cfx_graph *g = p;
+    if (g->plan.free)
+        g->plan.free(g->plan.data);
+    for (size_t i = 0; i < g->made.len; i++) {
+        cfx_node *n = &g->made.data[i]->pub;
+        if (g->foreign.len)
+            cfx__node_drop_uses(n);
+        cfx_value_drop(n->args);
+        cfx_value_drop(n->kwargs);
+        cfx_drop(n->meta);
+    }
+    for (size_t i = 0; i < g->foreign.len; i++)
+        cfx_drop(g->foreign.data[i]);
+    VEC_FREE(g->foreign);
+    VEC_FREE(g->made);
+    cfx_value_drop(g->no_args);
+    cfx_value_drop(g->no_kwargs);
+    for (int op = 0; op < CFX__OPCODES; op++)
+        cfx__map_release(&g->targets[op]);
+    cfx__namespace_release(&g->names);
+    cfx__arena_release(&g->arena);
+}
+
+static void disown(cfx_graph *g) { g->owner = NULL; }
+
+void cfx__graph_own(cfx_graph *g, cfx_module *m) {
+    cfx__module_set_graph(m, g, disown);
+    if (g)
+        g->owner = m;
+}
+
+/* ---- make ----------------------------------------------------------------------------------- */
+
+cfx__node *cfx__graph_append(cfx_graph *g, cfx_opcode op, cfx__row *row, cfx__name *name) {
+    cfx__node *own = cfx__arena_alloc(&g->arena, sizeof *own);
+    cfx_node *n = &own->pub;
+    own->id = (uint32_t)g->made.len;
+    VEC_PUSH(g->made, own);
+    own->name = name;
+    name->node = n;
+    n->name = name->text;
+    n->op = op;
+    n->target = row->target;
+    n->graph = g;
+    n->args = cfx_value_keep(g->no_args);
+    n->kwargs = cfx_value_keep(g->no_kwargs);
+    cfx__list_link(g, n, g->insert);
+    cfx__row_add(row, own);
+    g->len++;
+    g->version++;
+    return own;
+}
+
+/* Freezes the arguments: frozen ones with a count in a and k, or false with an error. */
+static bool freeze_args(cfx_graph *g, cfx_value args, cfx_value kwargs, cfx_value *a,
+                        cfx_value *k) {
+    if (args.tag != CFX_TAG_TUPLE && args.tag != CFX_TAG_NONE && args.tag != CFX_TAG_BAD) {
+        cfx_fail(CFX_ASSERTION_ERROR, (cfx_where){0}, "args must be a tuple, got %s",
+                 cfx__python_type(args));
+        return false;
+    }
+    if (kwargs.tag != CFX_TAG_DICT && kwargs.tag != CFX_TAG_NONE && kwargs.tag != CFX_TAG_BAD) {
+        cfx_fail(CFX_ASSERTION_ERROR, (cfx_where){0}, "kwargs must be a dict, got %s",
+                 cfx__python_type(kwargs));
+        return false;
+    }
+    *a = cfx_is_none(args) ? cfx_value_keep(g->no_args) : cfx__freeze(args);
+    *k = cfx_is_none(kwargs) || (kwargs.tag == CFX_TAG_DICT && !kwargs.dict->len)
+             ? cfx_value_keep(g->no_kwargs)
+             : cfx__freeze(kwargs);
+    if (!cfx_is_bad(*a) && !cfx_is_bad(*k))
+        return true;
+    cfx_value_drop(*a);
+    cfx_value_drop(*k);
+    if (cfx_ok())
+        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "an argument of the node is bad");
+    return false;
+}
+
+static cfx_node *create(cfx_graph *g, cfx_opcode op, cfx__row *row, cfx_target target,
+                        cfx_value args, cfx_value kwargs, const char *name, const char *type) {
+    cfx_value a, k;
+    if (!freeze_args(g, args, kwargs, &a, &k))
+        return cfx__bad_node;
+    cfx__name *candidate = name ? cfx__name_candidate(&g->names, name) : row->candidate;
+    cfx_node *n = &cfx__graph_append(g, op, row, cfx__name_give(&g->names, candidate))->pub;
+    n->target.fn = target.fn;
+    n->target.op = target.op;
+    if (type)
+        n->type = cfx__arena_copy(&g->arena, type, strlen(type));
+    cfx__node_put_args(n, a, k);
+    for (cfx_graph_hooks *h = g->hooks, *next; h; h = next) {
+        next = h->next_;
+        if (h->created)
+            h->created(h, n);
+    }
+    return n;
+}
+
+cfx_node *cfx_graph_create(cfx_graph *g, cfx_opcode op, cfx_target target, cfx_value args,
+                           cfx_value kwargs, const char *name, const char *type) {
+    if (!cfx__is_graph(g))
+        return cfx__bad_node;
+    if ((unsigned)op >= CFX__OPCODES) {
+        cfx_fail(CFX_ASSERTION_ERROR, (cfx_where){0}, "op '%d' is not in _legal_ops", (int)op);
+        return cfx__bad_node;
+    }
+    if (!target.name && target.op)
+        target.name = cfx_op_name(target.op);
+    if (!target.name) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0},
+                 "target None has type NoneType but a %s is expected",
+                 op == CFX_CALL_FUNCTION ? "Callable" : "str");
+        return cfx__bad_node;
+    }
+    return create(g, op, cfx__graph_row(g, op, target), target, args, kwargs, name, type);
+}
+
+/* The same by text alone. */
+static cfx_node *create_named(cfx_graph *g, cfx_opcode op, const char *text, cfx_value args,
+                              cfx_value kwargs, const char *type) {
+    if (!cfx__is_graph(g))
+        return cfx__bad_node;
+    if (!text)
+        return cfx_graph_create(g, op, (cfx_target){0}, args, kwargs, NULL, type);
+    cfx__row *row = cfx__graph_row_named(g, op, text);
+    return create(g, op, row, row->target, args, kwargs, NULL, type);
+}
+
+cfx_node *cfx_graph_placeholder(cfx_graph *g, const char *name, const char *type, bool has_default,
+                                cfx_value fallback) {
+    size_t mark = cfx_scope_open();
+    cfx_value args = has_default ? cfx_tuple_value(1, &fallback) : cfx_none();
+    cfx_node *n = create_named(g, CFX_PLACEHOLDER, name, args, cfx_none(), type);
+    cfx_scope_close(mark);
+    return n;
+}
+
+cfx_node *cfx_graph_get_attr(cfx_graph *g, const char *path) {
+    return create_named(g, CFX_GET_ATTR, path, cfx_none(), cfx_none(), NULL);
+}
+
+cfx_node *cfx_graph_call_function(cfx_graph *g, const char *target, cfx_value args,
+                                  cfx_value kwargs) {
+    return create_named(g, CFX_CALL_FUNCTION, target, args, kwargs, NULL);
+}
+
+cfx_node *cfx_graph_call_method(cfx_graph *g, const char *method, cfx_value args,
+                                cfx_value kwargs) {
+    return create_named(g, CFX_CALL_METHOD, method, args, kwargs, NULL);
+}
+
+cfx_node *cfx_graph_call_module(cfx_graph *g, const char *path, cfx_value args, cfx_value kwargs) {
+    return create_named(g, CFX_CALL_MODULE, path, args, kwargs, NULL);
+}
+
+cfx_node *cfx_graph_output(cfx_graph *g, cfx_value result) {
+    size_t mark = cfx_scope_open();
+    cfx_node *n =
+        create_named(g, CFX_OUTPUT, "output", cfx_tuple_value(1, &result), cfx_none(), NULL);
+    cfx_scope_close(mark);
+    return n;
+}
+
+/* ---- look ----------------------------------------------------------------------------------- */
+
+int64_t cfx_graph_len(const cfx_graph *g) { return g ? g->len : 0; }
+cfx_node *cfx_graph_first(const cfx_graph *g) { return g ? g->first : NULL; }
+cfx_node *cfx_graph_last(const cfx_graph *g) { return g ? g->last : NULL; }
+
+cfx_node *cfx_node_after(const cfx_node *n) {
+    cfx_node *next = n ? n->next : NULL;
+    while (next && next->erased)
+        next = next->next;
+    return next;
+}
+
+cfx_node *cfx_node_before(const cfx_node *n) {
+    cfx_node *prev = n ? n->prev : NULL;
+    while (prev && prev->erased)
+        prev = prev->prev;
+    return prev;
+}
+
+cfx_node *cfx_graph_find(const cfx_graph *g, const char *name) {
+    cfx__name *r = g && name ? cfx__name_find(&g->names, name) : NULL;
+    return r ? r->node : NULL;
+}
+
+static int by_order(const void *a, const void *b) {
+    uint64_t x = cfx__own(((const cfx_value *)a)->node)->order;
+    uint64_t y = cfx__own(((const cfx_value *)b)->node)->order;
+    return x < y ? -1 : x > y;
+}
+
+static void collect_row(cfx_list *out, const cfx__row *row) {
+    for (cfx__node *n = row->first; n; n = n->row_next)
+        cfx_list_append(out, cfx_node_value(&n->pub));
+}
+
+cfx_value cfx_graph_find_nodes(cfx_graph *g, cfx_opcode op, const char *target) {
+    cfx_value list = cfx_list_value(0, NULL);
+    if (!cfx__is_graph(g) || (unsigned)op >= CFX__OPCODES)
+        return list;
+    if (target) {
+        const char *text = target;
+        cfx__row *row = cfx__map_get(&g->targets[op], text);
+        if (!row && op == CFX_CALL_FUNCTION)
+            row = cfx__map_get(&g->targets[op], cfx_graph_target(g, text).name);
+        if (row)
+            collect_row(list.list, row);
+    } else {
+        for (cfx__row *row = g->rows[op]; row; row = row->next)
+            collect_row(list.list, row);
+    }
+    cfx_list *l = list.list;
+    for (int64_t i = 1; i < l->len; i++)
+        if (by_order(&l->items[i - 1], &l->items[i]) > 0) {
+            qsort(l->items, (size_t)l->len, sizeof *l->items, by_order);
+            break;
+        }
+    return list;
+}
+
+cfx_node *cfx_graph_output_node(const cfx_graph *g) {
+    if (!g || (g->last && g->last->op == CFX_OUTPUT))
+        return g ? g->last : NULL;
+    cfx_node *found = NULL;
+    for (const cfx__row *row = g->rows[CFX_OUTPUT]; row; row = row->next)
+        for (cfx__node *n = row->first; n; n = n->row_next)
+            if (!found || cfx_node_precedes(found, &n->pub))
+                found = &n->pub;
+    return found;
+}
+
+const char *cfx_opcode_name(cfx_opcode op) {
+    static const char *const names[] = {
+        [CFX_PLACEHOLDER] = "placeholder", [CFX_GET_ATTR] = "get_attr",
+        [CFX_CALL_FUNCTION] = "call_function", [CFX_CALL_METHOD] = "call_method",
+        [CFX_CALL_MODULE] = "call_module", [CFX_OUTPUT] = "output"};
+    return (unsigned)op < CFX__OPCODES ? names[op] : "?";
+}
+
+/* ---- insert points -------------------------------------------------------------------------- */
+
+/* The place of an insert point now: past nodes that were erased meanwhile. */
+static cfx_node *live(cfx_node *n) { return n && n->erased ? cfx_node_after(n) : n; }
+
+static bool in_graph(const cfx_graph *g, const cfx_node *n, const char *side) {
+    if (!cfx__is_graph(g) || (n && !cfx__is_node(n)))
+        return false;
+    if (n && n->graph != g)
+        cfx_fail(CFX_ASSERTION_ERROR, (cfx_where){0}, "Node to insert %s is not in graph.", side);
+    return !n || n->graph == g;
+}
+
+cfx_insert cfx_graph_insert_before(cfx_graph *g, cfx_node *n) {
+    cfx_insert was = {g ? g->insert : NULL};
+    if (in_graph(g, n, "before"))
+        g->insert = n ? live(n) : g->first;
+    return was;
+}
+
+cfx_insert cfx_graph_insert_after(cfx_graph *g, cfx_node *n) {
+    cfx_insert was = {g ? g->insert : NULL};
+    if (in_graph(g, n, "after"))
+        g->insert = n ? cfx_node_after(n) : NULL;
+    return was;
+}
+
+void cfx_graph_set_insert(cfx_graph *g, cfx_insert point) {
+    if (in_graph(g, point.before, "before"))
+        g->insert = live(point.before);
+}
+
+/* ---- change --------------------------------------------------------------------------------- */
+
+static cfx_value to_none(cfx_node *n, void *user) {
+    (void)n;
+    (void)user;
+    return cfx_none();
+}
+
+/* "{relu: None, add: None}", as Python prints the users. */
+static const char *users_text(const cfx_node *n) {
+    cfx__text t = {0};
+    cfx__text_putc(&t, '{');
+    cfx_each_user(n, u)
+        cfx__text_printf(&t, "%s%s: None", u == n->users ? "" : ", ", u->user->name);
+    cfx__text_putc(&t, '}');
+    return cfx__text_take(&t);
+}
+
+bool cfx_graph_erase(cfx_node *n) {
+    if (!cfx__is_node(n))
+        return false;
+    if (n->erased)
+        return true;
+    if (n->num_users) {
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0},
+                 "Tried to erase Node %s but it still had %d users in the graph: %s!", n->name,
+                 n->num_users, users_text(n));
+        return false;
+    }
+    cfx_graph *g = n->graph;
+    for (cfx_graph_hooks *h = g->hooks, *next; h; h = next) {
+        next = h->next_;
+        if (h->erased)
+            h->erased(h, n);
+    }
+    if (g->insert == n)
+        g->insert = cfx_node_after(n);
+    cfx__row_remove(cfx__own(n));
+    cfx__list_unlink(g, n);
+    cfx__own(n)->name->node = NULL;
+    n->erased = true;
+    g->len--;
+    cfx__node_put_args(n, cfx__map_nodes(n->args, to_none, NULL),
+                       cfx__map_nodes(n->kwargs, to_none, NULL));
+    return true;
+}
+
+/* Whether n can be moved beside `at`. */
+static bool movable(const cfx_node *n, const cfx_node *at) {
+    if (!cfx__is_node(n) || !cfx__is_node(at))
+        return false;
+    const char *why = n->graph != at->graph ? "Attempting to move a Node into a different Graph"
+                      : n->erased           ? "Attempting to move a Node that was erased"
+                      : at->erased          ? "Attempting to move a Node beside one that was erased"
+                                            : NULL;
+    if (why)
+        cfx_fail(CFX_ASSERTION_ERROR, (cfx_where){0}, "%s", why);
+    return !why;
+}
+
+/* Moves n before `at` (NULL: to the end). An insert point at n stays where it is. */
+static void move(cfx_node *n, cfx_node *at) {
+    cfx_graph *g = n->graph;
+    if (g->insert == n)
+        g->insert = n->next;
+    cfx__list_unlink(g, n);
+    cfx__list_link(g, n, at);
+    g->version++;
+}
+
+bool cfx_node_move_before(cfx_node *n, cfx_node *at) {
+    if (!movable(n, at))
+        return false;
+    if (n != at && n->next != at)
+        move(n, at);
+    return true;
+}
+
+bool cfx_node_move_after(cfx_node *n, cfx_node *at) {
+    if (!movable(n, at))
+        return false;
+    if (n != at && at->next != n)
+        move(n, at->next);
+    return true;
+}
+
+void cfx_graph_add_hooks(cfx_graph *g, cfx_graph_hooks *hooks) {
+    if (!cfx__is_graph(g) || !hooks)
+        return;
+    cfx_graph_hooks **end = &g->hooks;
+    while (*end)
+        end = &(*end)->next_;
+    hooks->next_ = NULL;
+    *end = hooks;
+}
+
+void cfx_graph_remove_hooks(cfx_graph *g, cfx_graph_hooks *hooks) {
+    if (!cfx__is_graph(g))
+        return;
+    for (cfx_graph_hooks **h = &g->hooks; *h; h = &(*h)->next_)
+        if (*h == hooks) {
+            *h = hooks->next_;
+            hooks->next_ = NULL;
+            return;
+        }
+}

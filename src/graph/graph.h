@@ -1,0 +1,155 @@
+/* graph: where a program rests.
+ *
+ * Invariant: a node is in exactly one graph; users mirror arguments at all times (one cfx_use for
+ * each pair of a node and a node it is used by, in the order of registration on one side and of
+ * appearance on the other); order keys grow along the list; the index holds each node that is not
+ * erased under its opcode and target. Arguments are frozen values. Everything lives in the graph's
+ * arena but values, which are counted.
+ *
+ * A failed call that should have made a node gives cfx__bad_node (no graph, erased); every function
+ * takes it and does nothing. NULL is no graph and no node: functions that change something record
+ * an error, functions that look answer NULL, 0 or false. */
+#ifndef CFX__GRAPH_H
+#define CFX__GRAPH_H
+
+#include <cfx/graph.h>
+
+#include "../nn/nn.h"
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+/* One name that was asked for, whether given out or not. */
+typedef struct cfx__name {
+    uint32_t hash, len;
+    bool used, reserved;
+    int64_t count; /* the last number that went to a name with this one as base */
+    int64_t skip;  /* see names.c */
+    cfx_node *node; /* the node called so, or NULL */
+    char text[];
+} cfx__name;
+
+/* torch.fx's _Namespace. Zero is empty. */
+typedef struct cfx__namespace {
+    cfx__name **slots;
+    size_t len, cap;
+    cfx__arena arena;
+} cfx__namespace;
+
+void cfx__namespace_release(cfx__namespace *ns);
+/* A unique identifier made from the candidate; lives as long as the namespace. Reserved words get a
+ * number unless reserved_too (the name is for the reserved thing itself). */
+const char *cfx__name_create(cfx__namespace *ns, const char *candidate, bool reserved_too);
+/* The same in two steps: the record of a candidate made an identifier, and a name from it. */
+cfx__name *cfx__name_candidate(cfx__namespace *ns, const char *candidate);
+cfx__name *cfx__name_give(cfx__namespace *ns, cfx__name *candidate);
+/* Just this name, be it reserved, whether or not it was given out; NULL for no identifier. */
+cfx__name *cfx__name_take(cfx__namespace *ns, const char *text);
+cfx__name *cfx__name_at(cfx__namespace *ns, const char *text, size_t len); /* made when missing */
+cfx__name *cfx__name_find(const cfx__namespace *ns, const char *text);    /* NULL when missing */
+bool cfx__is_identifier(const char *text, size_t len);
+bool cfx__name_reserved(const char *text);
+/* "MaxPool" to "max_pool". */
+void cfx__snake_case(cfx__text *out, const char *text);
+
+/* ---- graphs --------------------------------------------------------------------------------- */
+
+typedef struct cfx__node cfx__node;
+
+/* All nodes of one opcode and target, in order of creation. */
+typedef struct cfx__row {
+    cfx_target target;     /* target.name is interned in the graph */
+    cfx__name *candidate;  /* what nodes of this row are called by default */
+    cfx__node *first, *last;
+    struct cfx__row *next; /* of the same opcode */
+} cfx__row;
+
+/* What is behind a cfx_node. */
+struct cfx__node {
+    cfx_node pub; /* first: a cfx_node * points here */
+    uint64_t order;
+    uint32_t id;  /* number in graph->made */
+    cfx__name *name;
+    cfx_use *last_user;
+    const cfx_node *mark; /* the user whose uses are being collected */
+    cfx__row *row;
+    cfx__node *row_prev, *row_next;
+};
+
+enum { CFX__OPCODES = CFX_OUTPUT + 1 };
+
+struct cfx_graph {
+    cfx_obj head;
+    cfx_node *first, *last;
+    int64_t len;
+    cfx_node *insert; /* new nodes go before it; NULL: at the end */
+    uint64_t version; /* counts changes: who plans ahead looks whether it moved */
+    VEC(cfx__node *) made; /* every node there ever was, by id */
+    cfx__namespace names;
+    cfx__map targets[CFX__OPCODES]; /* text to cfx__row */
+    cfx__row *rows[CFX__OPCODES];
+    cfx_use *spare_uses;
+    cfx_value no_args, no_kwargs;
+    cfx_graph_hooks *hooks;
+    const cfx_module *owner;  /* the GraphModule, which outlives this pointer's use or clears it */
+    VEC(cfx_graph *) foreign; /* graphs whose nodes were used here; counted */
+    cfx__arena arena;
+    struct {
+        void *data;
+        void (*free)(void *data);
+    } plan; /* what the run room made of the graph; dropped with it */
+};
+
+extern cfx_node *const cfx__bad_node;
+
+static inline cfx__node *cfx__own(const cfx_node *n) { return (cfx__node *)n; }
+
+/* Whether there is a node (not NULL, not bad); an error otherwise, unless one is recorded. */
+bool cfx__is_node(const cfx_node *n);
+bool cfx__is_graph(const cfx_graph *g);
+
+/* The row for a target, made when missing; target.fn and op are taken over by a new row. */
+cfx__row *cfx__graph_row(cfx_graph *g, cfx_opcode op, cfx_target target);
+/* The row for a target given as text, which is looked up in the registry the first time. */
+cfx__row *cfx__graph_row_named(cfx_graph *g, cfx_opcode op, const char *text);
+/* A node at the end of g, unnamed, without arguments and hooks: for copies, which fill in the rest.
+ * name is given out already. */
+cfx__node *cfx__graph_append(cfx_graph *g, cfx_opcode op, cfx__row *row, cfx__name *name);
+void cfx__row_add(cfx__row *row, cfx__node *n);
+void cfx__row_remove(cfx__node *n);
+/* Takes n out of the list, and puts it before `at` (NULL: at the end). */
+void cfx__list_unlink(cfx_graph *g, cfx_node *n);
+void cfx__list_link(cfx_graph *g, cfx_node *n, cfx_node *at);
+/* Gives all nodes fresh order keys, after the list was put in order by hand. */
+void cfx__list_renumber(cfx_graph *g);
+
+/* Sets arguments that are frozen; takes over their counts. Uses are brought in line. */
+void cfx__node_put_args(cfx_node *n, cfx_value args, cfx_value kwargs);
+void cfx__node_drop_uses(cfx_node *n);
+
+/* Makes g the graph of m, which keeps it; g knows its owner until m lets go of it. */
+void cfx__graph_own(cfx_graph *g, cfx_module *m);
+
+/* The text of a target as format_node shows it: torch.ops.aten.add.Tensor. */
+void cfx__target_text(cfx__text *out, cfx_target t);
+/* One argument as format_node shows it: %x for nodes, str() for the rest. */
+void cfx__format_arg(cfx__text *out, cfx_value v);
+void cfx__node_format(cfx__text *out, const cfx_node *n);
+
+/* Whether the invariant above holds, at length; for tests. An error says what does not. */
+bool cfx__graph_check(const cfx_graph *g);
+
+/* ---- frozen values -------------------------------------------------------------------------- */
+
+/* The value as a frozen one; one count, which the caller owns. Lists and dicts are copied unless
+ * they are frozen already. A bad value, with an error, where v is or holds what no node may: a bad
+ * value, a keyword, a dict with a node in a key. */
+cfx_value cfx__freeze(cfx_value v);
+/* The frozen value with each node in it replaced by fn(node), which hands over one count; one
+ * count, which the caller owns. v itself when nothing changes. Bad when fn returns bad. */
+typedef cfx_value cfx__node_fn(cfx_node *n, void *user);
+cfx_value cfx__map_nodes(cfx_value v, cfx__node_fn *fn, void *user);
+/* Calls fn for every node in v, in order, dict keys left out. */
+typedef void cfx__node_visit(cfx_node *n, void *user);
+void cfx__each_node(cfx_value v, cfx__node_visit *fn, void *user);
+
+#endif

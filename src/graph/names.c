@@ -1,0 +1,235 @@
+/* Names: torch.fx's namespace, rule for rule, with a constant cost for each name.
+ *
+ * Invariant: a name that was given out is never given out again. `skip` of the name base_n is a
+ * number such that base_n .. base_skip are all taken; so the search for a free number jumps over
+ * runs that are known to be taken. */
+#include "graph.h"
+
+#include <ctype.h>
+
+/* Python's keywords and built-in names, and what generated code imports. Sorted by bytes. */
+static const char *const reserved[] = {
+    "ArithmeticError", "AssertionError", "AttributeError", "BaseException", "BaseExceptionGroup",
+    "BlockingIOError", "BrokenPipeError", "BufferError", "BytesWarning", "ChildProcessError",
+    "ConnectionAbortedError", "ConnectionError", "ConnectionRefusedError", "ConnectionResetError",
+    "DeprecationWarning", "EOFError", "Ellipsis", "EncodingWarning", "EnvironmentError",
+    "Exception", "ExceptionGroup", "False", "FileExistsError", "FileNotFoundError",
+    "FloatingPointError", "FutureWarning", "GeneratorExit", "IOError", "ImportError",
+    "ImportWarning", "IndentationError", "IndexError", "InterruptedError", "IsADirectoryError",
+    "KeyError", "KeyboardInterrupt", "LookupError", "MemoryError", "ModuleNotFoundError",
+    "NameError", "None", "NoneType", "NotADirectoryError", "NotImplemented", "NotImplementedError",
+    "OSError", "OverflowError", "PendingDeprecationWarning", "PermissionError",
+    "ProcessLookupError", "PythonFinalizationError", "RecursionError", "ReferenceError",
+    "ResourceWarning", "RuntimeError", "RuntimeWarning", "StopAsyncIteration", "StopIteration",
+    "SyntaxError", "SyntaxWarning", "SystemError", "SystemExit", "TabError", "TimeoutError", "True",
+    "TypeError", "UnboundLocalError", "UnicodeDecodeError", "UnicodeEncodeError", "UnicodeError",
+    "UnicodeTranslateError", "UnicodeWarning", "UserWarning", "ValueError", "Warning",
+    "ZeroDivisionError", "__build_class__", "__debug__", "__doc__", "__import__", "__loader__",
+    "__name__", "__package__", "__spec__", "abs", "aiter", "all", "and", "anext", "any", "as",
+    "ascii", "assert", "async", "await", "bin", "bool", "break", "breakpoint", "bytearray", "bytes",
+    "callable", "chr", "class", "classmethod", "compile", "complex", "continue", "copyright",
+    "credits", "def", "del", "delattr", "device", "dict", "dir", "divmod", "elif", "else",
+    "enumerate", "eval", "except", "exec", "exit", "filter", "finally", "float", "for", "format",
+    "from", "frozenset", "fx_pytree", "getattr", "global", "globals", "hasattr", "hash", "help",
+    "hex", "id", "if", "import", "in", "inf", "input", "int", "is", "isinstance", "issubclass",
+    "iter", "lambda", "len", "license", "list", "locals", "map", "max", "memoryview", "min", "nan",
+    "next", "nonlocal", "not", "object", "oct", "open", "or", "ord", "pass", "pow", "print",
+    "property", "pytree", "quit", "raise", "range", "repr", "return", "reversed", "round", "set",
+    "setattr", "slice", "sorted", "staticmethod", "str", "sum", "super", "torch", "try", "tuple",
+    "type", "vars", "while", "with", "yield", "zip",};
+
+static int by_text(const void *key, const void *item) {
+    return strcmp(key, *(const char *const *)item);
+}
+
+bool cfx__name_reserved(const char *text) {
+    return bsearch(text, reserved, (size_t)COUNT(reserved), sizeof *reserved, by_text) != NULL;
+}
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+static cfx__name **slot_of(const cfx__namespace *ns, const char *text, size_t len, uint32_t hash) {
+    size_t mask = ns->cap - 1;
+    for (size_t i = hash & mask;; i = (i + 1) & mask) {
+        cfx__name *r = ns->slots[i];
+        if (!r || (r->hash == hash && r->len == len && !memcmp(r->text, text, len)))
+            return &ns->slots[i];
+    }
+}
+
+static cfx__name *look_up(const cfx__namespace *ns, const char *text, size_t len) {
+    if (!ns->cap)
+        return NULL;
+    return *slot_of(ns, text, len, (uint32_t)cfx__hash_bytes(text, len));
+}
+
+static void grow(cfx__namespace *ns) {
+    cfx__name **old = ns->slots;
+    size_t n = ns->cap;
+    ns->cap = n ? n * 2 : 64;
+    ns->slots = cfx__alloc0(ns->cap * sizeof *ns->slots);
+    for (size_t i = 0; i < n; i++)
+        if (old[i])
+            *slot_of(ns, old[i]->text, old[i]->len, old[i]->hash) = old[i];
+    free(old);
+}
+
+cfx__name *cfx__name_at(cfx__namespace *ns, const char *text, size_t len) {
+    if ((ns->len + 1) * 4 > ns->cap * 3)
+        grow(ns);
+    uint32_t hash = (uint32_t)cfx__hash_bytes(text, len);
+    cfx__name **slot = slot_of(ns, text, len, hash);
+    if (!*slot) {
+        cfx__name *r = cfx__arena_alloc(&ns->arena, sizeof *r + len + 1);
+        memcpy(r->text, text, len);
+        r->len = (uint32_t)len;
+        r->hash = hash;
+        r->reserved = cfx__name_reserved(r->text);
+        *slot = r;
+        ns->len++;
+    }
+    return *slot;
+}
+
+cfx__name *cfx__name_find(const cfx__namespace *ns, const char *text) {
+    return look_up(ns, text, strlen(text));
+}
+
+void cfx__namespace_release(cfx__namespace *ns) {
+    free(ns->slots);
+    cfx__arena_release(&ns->arena);
+    *ns = (cfx__namespace){0};
+}
+
+/* ---- the rules ------------------------------------------------------------------------------ */
+
+static bool is_legal(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+bool cfx__is_identifier(const char *text, size_t len) {
+    if (!len || isdigit((unsigned char)*text))
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (!is_legal(text[i]))
+            return false;
+    return true;
+}
+
+/* The candidate as an identifier: runs of what is illegal become one underscore. */
+static void put_identifier(cfx__text *out, const char *candidate) {
+    if (!*candidate)
+        candidate = "_unnamed";
+    if (isdigit((unsigned char)*candidate))
+        cfx__text_putc(out, '_');
+    for (const char *p = candidate; *p; p++) {
+        if (is_legal(*p))
+            cfx__text_putc(out, *p);
+        else if (p == candidate || is_legal(p[-1]))
+            cfx__text_putc(out, '_');
+    }
+}
+
+/* "add_12" is base "add" and number 12. Returns the length of the base; *number is -1 where there
+ * is none. */
+static size_t split_number(const char *text, size_t len, int64_t *number) {
+    size_t digits = len;
+    while (digits > 0 && isdigit((unsigned char)text[digits - 1]))
+        digits--;
+    *number = -1;
+    if (digits == len || digits < 2 || text[digits - 1] != '_' || len - digits > 15)
+        return len;
+    *number = 0;
+    for (size_t i = digits; i < len; i++)
+        *number = *number * 10 + (text[i] - '0');
+    return digits - 1;
+}
+
+/* A number after a base: the shortest way to write it, since every node does. */
+static size_t put_number(char *at, int64_t number) {
+    char digits[24];
+    size_t n = 0;
+    do
+        digits[n++] = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    for (size_t i = 0; i < n; i++)
+        at[i] = digits[n - 1 - i];
+    return n;
+}
+
+/* The first free name base_n with n > number; *number becomes n. */
+static cfx__name *free_name(cfx__namespace *ns, const char *base, size_t len, int64_t *number) {
+    char small[256], *text = len + 32 <= sizeof small ? small : cfx__alloc(len + 32);
+    memcpy(text, base, len);
+    text[len] = '_';
+    int64_t n = *number + 1;
+    cfx__name *first = NULL, *r;
+    size_t total;
+    for (;;) {
+        total = len + 1 + put_number(text + len + 1, n);
+        r = look_up(ns, text, total);
+        if (!r || !r->used)
+            break;
+        if (!first)
+            first = r;
+        n = (r->skip > n ? r->skip : n) + 1;
+    }
+    if (!r)
+        r = cfx__name_at(ns, text, total);
+    if (first)
+        first->skip = n;
+    if (text != small)
+        free(text);
+    *number = n;
+    return r;
+}
+
+/* Gives out a name for a candidate that is an identifier and has the record c. */
+static cfx__name *give(cfx__namespace *ns, cfx__name *c, bool reserved_too) {
+    int64_t number;
+    size_t len = split_number(c->text, c->len, &number);
+    cfx__name *base = number < 0 ? c : cfx__name_at(ns, c->text, len), *r = c;
+    if (number < 0 || c->used) {
+        number = c->count;
+        if (c->used || (c->reserved && !reserved_too))
+            r = free_name(ns, base->text, base->len, &number);
+    }
+    r->used = true;
+    base->count = number;
+    return r;
+}
+
+cfx__name *cfx__name_candidate(cfx__namespace *ns, const char *candidate) {
+    size_t len = strlen(candidate);
+    if (cfx__is_identifier(candidate, len))
+        return cfx__name_at(ns, candidate, len);
+    cfx__text clean = {0};
+    put_identifier(&clean, candidate);
+    cfx__name *r = cfx__name_at(ns, clean.data, clean.len);
+    cfx__text_release(&clean);
+    return r;
+}
+
+cfx__name *cfx__name_give(cfx__namespace *ns, cfx__name *candidate) {
+    return give(ns, candidate, false);
+}
+
+const char *cfx__name_create(cfx__namespace *ns, const char *candidate, bool reserved_too) {
+    return give(ns, cfx__name_candidate(ns, candidate), reserved_too)->text;
+}
+
+cfx__name *cfx__name_take(cfx__namespace *ns, const char *text) {
+    size_t len = strlen(text);
+    if (!cfx__is_identifier(text, len))
+        return NULL;
+    cfx__name *c = cfx__name_at(ns, text, len);
+    return c->used ? c : give(ns, c, true);
+}
+
+/* ---- from targets --------------------------------------------------------------------------- */
+
+void cfx__snake_case(cfx__text *out, const char *text) {
+    for (const char *p = text; *p; p++) {
+        if (p > text && *p >= 'A' && *p <= 'Z' && p[-1] >= 'a' && p[-1] <= 'z')
+            cfx__text_putc(out, '_');
+        cfx__text_putc(out, (char)(*p >= 'A' && *p <= 'Z' ? *p - 'A' + 'a' : *p));
+    }
+}

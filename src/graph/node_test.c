@@ -1,0 +1,165 @@
+#include "test.h"
+
+#include "graph.h"
+
+static cfx_node *call(cfx_graph *g, const char *target, cfx_value args) {
+    return cfx_graph_call_function(g, target, args, CFX_NONE);
+}
+
+static const char *users(const cfx_node *n) { return cfx_repr(cfx_node_users(n)); }
+
+TEST(users_come_in_order_and_once) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
+    cfx_node *y = cfx_graph_placeholder(g, "y", NULL, false, CFX_NONE);
+    cfx_node *a = call(g, "operator.add", cfx_tuple(x, x));
+    cfx_dict *kw = cfx_dict_new();
+    cfx_dict_set(kw, "k", cfx_list(y, cfx_slice_value(cfx_node_value(x), CFX_NONE, CFX_NONE)));
+    cfx_node *b = cfx_graph_call_function(g, "f", cfx_tuple(cfx_tuple(a, y)), cfx_dict_value(kw));
+    CHECK_STR(users(x), "[add, f]");
+    CHECK_INT(x->num_users, 2);
+    CHECK_STR(cfx_repr(cfx_node_inputs(b)), "[add, y, x]");
+    CHECK(cfx_node_input(b, 1) == y && cfx_node_user(x, 1) == b);
+    CHECK(!cfx_node_input(b, 3) && !cfx_node_user(x, 2) && !cfx_node_user(x, -1));
+    CHECK(cfx_node_set_args(a, cfx_tuple(y, x))); /* registered anew: now the last user */
+    CHECK_STR(users(x), "[f, add]");
+    CHECK_STR(users(y), "[f, add]");
+    CHECK(cfx__graph_check(g));
+}
+
+TEST(arguments_change_one_by_one) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
+    cfx_node *n = call(g, "f", cfx_tuple(x, 1));
+    CHECK(cfx_node_set_arg(n, 1, cfx_float(2.5)));
+    CHECK(cfx_node_set_arg(n, -2, cfx_list(x)));
+    CHECK(cfx_node_insert_arg(n, 0, cfx_string_value("a")));
+    CHECK(cfx_node_insert_arg(n, 3, CFX_NONE));
+    CHECK(cfx_node_set_kwarg(n, "dim", cfx_int(1)));
+    CHECK(cfx_node_set_kwarg(n, "dim", cfx_node_value(x)));
+    CHECK_STR(cfx_repr(n->args), "('a', [x], 2.5, None)");
+    CHECK_STR(cfx_repr(n->kwargs), "{'dim': x}");
+    CHECK(!cfx_node_set_arg(n, 4, CFX_NONE));
+    CHECK_ERROR("list assignment index out of range");
+    CHECK(!cfx_node_insert_arg(n, 5, CFX_NONE));
+    CHECK_ERROR("insert_args index must be between 0 and len(self.args), got 5");
+    CHECK(!cfx_node_set_args(n, cfx_list(1)));
+    CHECK_ERROR("args must be a tuple, got list");
+    CHECK(!cfx_node_set_arg(n, 0, cfx_bad()));
+    CHECK_ERROR("an argument of the node is bad");
+    CHECK_STR(cfx_repr(n->args), "('a', [x], 2.5, None)");
+    CHECK(cfx__graph_check(g));
+}
+
+static bool is_not(cfx_node *user, void *data) { return user != data; }
+
+TEST(a_node_is_replaced_where_it_is_used) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
+    cfx_node *a = call(g, "f", cfx_tuple(x, cfx_list(x, 1)));
+    cfx_node *b = call(g, "f", cfx_tuple(x));
+    cfx_node *new = call(g, "g", cfx_tuple(x));
+    CHECK_INT(cfx_node_replace_if(x, new, is_not, b), 1);
+    CHECK_STR(cfx_repr(a->args), "(g, [g, 1])");
+    CHECK_STR(users(x), "[f_1, g]");
+    CHECK_INT(cfx_node_replace(x, new), 1); /* the new one goes on using x */
+    CHECK_STR(users(x), "[g]");
+    CHECK_STR(users(new), "[f, f_1]");
+    CHECK(cfx_node_replace_input(a, new, x));
+    CHECK_STR(cfx_repr(a->args), "(x, [x, 1])");
+    CHECK_INT(cfx_node_replace(x, x), 0);
+    CHECK(cfx__graph_check(g));
+    CHECK_INT(cfx_node_replace(x, NULL), 0);
+    CHECK_ERROR("the node is NULL");
+}
+
+TEST(names_change) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
+    cfx_node *y = cfx_graph_placeholder(g, "y", NULL, false, CFX_NONE);
+    cfx_node_rename(y, "x");
+    CHECK_STR(y->name, "x_1");
+    cfx_node_rename(y, "input");
+    CHECK_STR(y->name, "input_1");
+    CHECK(cfx_node_set_name(y, "input"));
+    CHECK_STR(y->name, "input");
+    CHECK(cfx_graph_find(g, "input") == y && !cfx_graph_find(g, "x_1"));
+    CHECK(!cfx_node_set_name(y, "x"));
+    CHECK_ERROR("Node redefined name x!");
+    CHECK(!cfx_node_set_name(y, "a b"));
+    CHECK_ERROR("'a b' cannot be the name of a node");
+    CHECK(cfx_node_set_name(x, "x"));
+    cfx_node_set_type(x, "torch.Tensor");
+    CHECK_STR(x->type, "torch.Tensor");
+    cfx_node_set_type(x, NULL);
+    CHECK(!x->type);
+    CHECK(cfx__graph_check(g));
+}
+
+TEST(metadata_is_shared_until_it_changes) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
+    CHECK(cfx_is_none(cfx_node_get_meta(x, "val")));
+    cfx_node_set_meta(x, "val", cfx_int(1));
+    cfx_graph *copy = cfx_graph_copy(g);
+    cfx_node *y = cfx_graph_first(copy);
+    CHECK_INT(cfx_node_get_meta(y, "val").i, 1);
+    cfx_node_set_meta(y, "val", cfx_int(2));
+    cfx_node_set_meta(y, "custom", cfx_string_value("a"));
+    CHECK_INT(cfx_node_get_meta(x, "val").i, 1);
+    CHECK(cfx_is_none(cfx_node_get_meta(x, "custom")));
+    CHECK_INT(cfx_node_get_meta(y, "val").i, 2);
+    CHECK(cfx_node_remove_meta(y, "val"));
+    CHECK(!cfx_node_remove_meta(y, "val"));
+}
+
+/* ---- effects -------------------------------------------------------------------------------- */
+
+static bool impure(const char *target) {
+    return cfx_node_is_impure(call(cfx_graph_new(), target, CFX_NONE));
+}
+
+static bool impure_method(const char *target) {
+    return cfx_node_is_impure(cfx_graph_call_method(cfx_graph_new(), target, CFX_NONE, CFX_NONE));
+}
+
+TEST(effects_come_from_schemas) {
+    CHECK(!impure("torch.relu") && !impure("operator.add") && !impure("operator.and_"));
+    CHECK(!impure("operator.or_") && !impure("math.sqrt") && !impure("builtins.getattr"));
+    CHECK(impure("torch.relu_") && impure("aten.relu_.default") && impure("aten.add_.Tensor"));
+    CHECK(impure("operator.iadd") && impure("operator.setitem") && !impure("operator.invert"));
+    CHECK(impure("torch._assert") && impure("torch.ops.aten._assert_async.msg"));
+    CHECK(impure("torch.ops.aten.sym_constrain_range.default") && impure("builtins.print"));
+    CHECK(impure_method("add_") && impure_method("__setitem__") && impure_method("__iadd__"));
+    CHECK(!impure_method("add") && !impure_method("__add__") && !impure_method("__invert__"));
+    CHECK(!impure_method("size") && impure_method("unknown_"));
+    cfx_graph *g = cfx_graph_new();
+    cfx_dict *kw = cfx_dict_new();
+    cfx_dict_set(kw, "inplace", cfx_bool(false));
+    cfx_node *n = cfx_graph_call_function(g, "torch.relu", CFX_NONE, cfx_dict_value(kw));
+    CHECK(!cfx_node_is_impure(n));
+    cfx_node_set_kwarg(n, "inplace", cfx_bool(true));
+    CHECK(cfx_node_is_impure(n));
+    CHECK(cfx_node_is_impure(cfx_graph_call_module(g, "m", CFX_NONE, CFX_NONE)));
+    CHECK(!cfx_node_is_impure(cfx_graph_get_attr(g, "p")));
+    CHECK(cfx_node_is_impure(cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE)));
+    CHECK(cfx_node_is_impure(cfx_graph_output(g, CFX_NONE)));
+    CHECK_OK();
+}
+
+TEST(a_module_is_pure_when_its_graph_is) {
+    cfx_module *root = cfx_module_new_args("Root", NULL, "");
+    cfx_module *sub = cfx_module_new_args("Sub", NULL, "");
+    cfx_nn_add(root, "sub", sub);
+    cfx_graph *g = cfx_graph_new(), *h = cfx_graph_new();
+    cfx_node *n = cfx_graph_call_module(g, "sub", CFX_NONE, CFX_NONE);
+    CHECK(cfx_node_is_impure(n)); /* nobody knows what sub is */
+    cfx__graph_own(g, root);
+    CHECK(!cfx_node_is_impure(n));
+    cfx__graph_own(h, sub);
+    CHECK(!cfx_node_is_impure(n));
+    cfx_graph_call_function(h, "torch._assert", CFX_NONE, CFX_NONE);
+    CHECK(cfx_node_is_impure(n));
+    cfx__module_set_graph(root, NULL, NULL);
+    CHECK(!g->owner);
+}

@@ -1,0 +1,266 @@
+/* Targets: from text to what it names, the index of nodes by target, and what a call does beside
+ * computing its result. Effects come from the operators' schemas; the few functions that are no
+ * operators are in the tables here. */
+#include "graph.h"
+
+/* ---- text ----------------------------------------------------------------------------------- */
+
+/* The functional form's function for an in-place spelling: "torch.relu_", "Tensor.add_". */
+static const cfx_fn *find_inplace(const char *text) {
+    size_t n = strlen(text);
+    if (n < 2 || text[n - 1] != '_' || text[n - 2] == '_')
+        return NULL;
+    return cfx_fn_find(cfx__string_new(text, n - 1)->text);
+}
+
+/* The spelling of a function that graphs show: the first one of the module torch. */
+static const char *spelling(const cfx_fn *fn) {
+    const char *all = fn->ops[0]->torch_;
+    if (!all)
+        return fn->name;
+    const char *at = strstr(all, "torch.");
+    if (!at)
+        at = all;
+    return cfx__string_new(at, strcspn(at, " "))->text;
+}
+
+/* What a call_function's text names; texts belong to the scope. */
+static cfx_target resolve_function(const char *text) {
+    if (!strncmp(text, "torch.ops.", 10)) {
+        cfx_op *op = cfx_op_find(text + 10);
+        return (cfx_target){NULL, op, op ? cfx_op_name(op) : text};
+    }
+    const cfx_fn *fn = cfx_fn_find(text);
+    if (fn)
+        return (cfx_target){fn, fn->ops[0], strchr(text, '.') ? text : spelling(fn)};
+    cfx_op *op = strchr(text, '.') ? cfx_op_find(text) : NULL;
+    if (op)
+        return (cfx_target){NULL, op, cfx_op_name(op)};
+    fn = find_inplace(text);
+    if (fn)
+        return (cfx_target){fn, fn->ops[0], text};
+    if (!strchr(text, '.') && cfx__name_reserved(text))
+        return (cfx_target){NULL, NULL, cfx__format("builtins.%s", text)};
+    return (cfx_target){NULL, NULL, text};
+}
+
+static cfx_target resolve_method(const char *text) {
+    const char *full = cfx__format("Tensor.%s", text);
+    const cfx_fn *fn = cfx_fn_find(full);
+    if (!fn)
+        fn = find_inplace(full);
+    return (cfx_target){fn, fn ? fn->ops[0] : NULL, text};
+}
+
+cfx_target cfx_graph_target(cfx_graph *g, const char *text) {
+    if (!cfx__is_graph(g) || !text)
+        return (cfx_target){NULL, NULL, "<bad>"};
+    return cfx__graph_row_named(g, CFX_CALL_FUNCTION, text)->target;
+}
+
+/* The __name__ of a function: "relu" of torch.relu, "add.Tensor" of the overload. */
+static const char *function_name(cfx_target t) {
+    if (t.op && !t.fn) {
+        const char *dot = strchr(t.name, '.');
+        return dot ? dot + 1 : t.name;
+    }
+    const char *last = strrchr(t.name, '.');
+    if (last && !strncmp(t.name, "torch.ops.", 10)) { /* one that the registry does not have */
+        const char *name = strchr(t.name + 10, '.');
+        return name ? name + 1 : last + 1;
+    }
+    return last ? last + 1 : t.name;
+}
+
+static cfx__name *candidate_of(cfx_graph *g, cfx_opcode op, cfx_target t) {
+    const char *text = op == CFX_CALL_FUNCTION ? function_name(t) : t.name;
+    cfx__text out = {0};
+    size_t n = strlen(text);
+    bool magic = n > 4 && !strncmp(text, "__", 2) && !strcmp(text + n - 2, "__");
+    if (magic && op != CFX_CALL_FUNCTION)
+        text = cfx__string_new(text + 2, n - 4)->text;
+    cfx__snake_case(&out, text);
+    cfx__name *r = cfx__name_candidate(&g->names, out.data ? out.data : "");
+    cfx__text_release(&out);
+    return r;
+}
+
+void cfx__target_text(cfx__text *out, cfx_target t) {
+    if (t.op && !t.fn && strncmp(t.name, "torch.", 6))
+        cfx__text_puts(out, "torch.ops.");
+    cfx__text_puts(out, t.name);
+}
+
+/* ---- the index ------------------------------------------------------------------------------ */
+
+static cfx__row *row_new(cfx_graph *g, cfx_opcode op, cfx_target target) {
+    size_t mark = cfx_scope_open();
+    cfx__row *row = cfx__arena_alloc(&g->arena, sizeof *row);
+    row->target = target;
+    row->target.name = cfx__arena_copy(&g->arena, target.name, strlen(target.name));
+    row->candidate = candidate_of(g, op, row->target);
+    row->next = g->rows[op];
+    g->rows[op] = row;
+    cfx__map_set(&g->targets[op], row->target.name, row);
+    cfx_scope_close(mark);
+    return row;
+}
+
+cfx__row *cfx__graph_row(cfx_graph *g, cfx_opcode op, cfx_target target) {
+    cfx__row *row = cfx__map_get(&g->targets[op], target.name);
+    return likely(row != NULL) ? row : row_new(g, op, target);
+}
+
+cfx__row *cfx__graph_row_named(cfx_graph *g, cfx_opcode op, const char *text) {
+    cfx__row *row = cfx__map_get(&g->targets[op], text);
+    if (likely(row != NULL))
+        return row;
+    size_t mark = cfx_scope_open();
+    cfx_target t = {NULL, NULL, text};
+    if (op == CFX_CALL_FUNCTION)
+        t = resolve_function(text);
+    else if (op == CFX_CALL_METHOD)
+        t = resolve_method(text);
+    row = cfx__graph_row(g, op, t);
+    if (strcmp(row->target.name, text)) /* the next one to ask finds it under this text too */
+        cfx__map_set(&g->targets[op], cfx__arena_copy(&g->arena, text, strlen(text)), row);
+    cfx_scope_close(mark);
+    return row;
+}
+
+void cfx__row_add(cfx__row *row, cfx__node *n) {
+    n->row = row;
+    n->row_prev = row->last;
+    n->row_next = NULL;
+    *(row->last ? &row->last->row_next : &row->first) = n;
+    row->last = n;
+}
+
+void cfx__row_remove(cfx__node *n) {
+    *(n->row_prev ? &n->row_prev->row_next : &n->row->first) = n->row_next;
+    *(n->row_next ? &n->row_next->row_prev : &n->row->last) = n->row_prev;
+    n->row = NULL;
+}
+
+/* ---- effects -------------------------------------------------------------------------------- */
+
+static bool op_is_impure(cfx_op *op) {
+    cfx__info *info = cfx__op_info(op);
+    return !info || info->writes || (op->effects & (CFX_SIDE | CFX_RANDOM));
+}
+
+static bool fn_is_impure(const cfx_fn *fn) {
+    for (int i = 0; i < fn->n; i++)
+        if (op_is_impure(fn->ops[i]))
+            return true;
+    return false;
+}
+
+static bool starts_with(const char *text, const char *start) {
+    return !strncmp(text, start, strlen(start));
+}
+
+static bool is_one_of(const char *text, const char *const *list) {
+    for (; *list; list++)
+        if (!strcmp(text, *list))
+            return true;
+    return false;
+}
+
+/* Python's operators that change their first operand. */
+static const char *const inplace_operators[] = {
+    "iadd", "iand", "ifloordiv", "ilshift", "imod", "imul",    "imatmul", "ior",
+    "ipow", "irshift", "isub",   "itruediv", "ixor", "iconcat", "setitem", "delitem", NULL};
+
+/* Functions that the registry need not know to be kept: by __name__. */
+static const char *const side_effects[] = {
+    "print", "set_grad_enabled", "_set_grad_enabled", "_enter_autocast", "_exit_autocast",
+    "_record_function_enter", "_record_function_enter_new", "_record_function_exit",
+    "accumulate_grad_", "_enter_inference_mode", "_exit_inference_mode", NULL};
+
+static bool name_is_impure(const char *name) {
+    return is_one_of(name, side_effects) || starts_with(name, "_assert") ||
+           starts_with(name, "_check") || starts_with(name, "sym_constrain_range");
+}
+
+static bool ends_inplace(const char *name) {
+    size_t n = strlen(name);
+    return n > 1 && name[n - 1] == '_' && name[n - 2] != '_';
+}
+
+/* out= given, or inplace=True. */
+static bool writes_by_keyword(const cfx_node *n) {
+    if (!n->kwargs.dict->len)
+        return false;
+    cfx_value inplace = cfx_dict_get(n->kwargs.dict, "inplace");
+    return !cfx_is_none(cfx_dict_get(n->kwargs.dict, "out")) ||
+           (inplace.tag == CFX_TAG_BOOL && inplace.b);
+}
+
+static bool module_is_impure(const cfx_module *m) {
+    if (!m || m->impure)
+        return true;
+    if (m->graph)
+        cfx_each_node(m->graph, n)
+            if (n->op != CFX_PLACEHOLDER && n->op != CFX_OUTPUT && cfx_node_is_impure(n))
+                return true;
+    return false;
+}
+
+/* Whether one of the sub-graphs that a cond or while_loop is given has effects. */
+static bool branch_is_impure(const cfx_node *n) {
+    cfx_each_input(n, u)
+        if (u->node->op == CFX_GET_ATTR) {
+            cfx_value v = cfx_module_attr(n->graph->owner, u->node->target.name);
+            if (cfx_is_none(v) || (v.tag == CFX_TAG_MODULE && module_is_impure(v.module)))
+                return true;
+        }
+    return false;
+}
+
+static bool function_is_impure(const cfx_node *n) {
+    cfx_target t = n->target;
+    if (writes_by_keyword(n))
+        return true;
+    if (t.op && !t.fn)
+        return op_is_impure(t.op) || name_is_impure(function_name(t));
+    const char *name = function_name(t);
+    if (starts_with(t.name, "operator.") || starts_with(t.name, "_operator."))
+        return is_one_of(name, inplace_operators);
+    if (name_is_impure(name))
+        return true;
+    if (starts_with(t.name, "torch.ops.higher_order."))
+        return branch_is_impure(n);
+    const cfx_fn *fn = cfx_fn_find(t.name);
+    if (fn ? fn_is_impure(fn) : ends_inplace(name))
+        return true;
+    return t.fn && fn_is_impure(t.fn);
+}
+
+static bool method_is_impure(const cfx_node *n) {
+    const char *name = n->target.name;
+    if (starts_with(name, "__"))
+        return starts_with(name, "__i") ? strcmp(name, "__invert__") && strcmp(name, "__index__") &&
+                                              strcmp(name, "__int__")
+                                        : !strcmp(name, "__setitem__") ||
+                                              !strcmp(name, "__delitem__");
+    if (writes_by_keyword(n))
+        return true;
+    size_t mark = cfx_scope_open();
+    const cfx_fn *fn = cfx_fn_find(cfx__format("Tensor.%s", name));
+    cfx_scope_close(mark);
+    return fn ? fn_is_impure(fn) : ends_inplace(name);
+}
+
+bool cfx_node_is_impure(const cfx_node *n) {
+    if (!n || !n->graph)
+        return true;
+    switch (n->op) {
+    case CFX_GET_ATTR: return false;
+    case CFX_CALL_FUNCTION: return function_is_impure(n);
+    case CFX_CALL_METHOD: return method_is_impure(n);
+    case CFX_CALL_MODULE:
+        return module_is_impure(cfx_module_find(n->graph->owner, n->target.name));
+    default: return true;
+    }
+}
