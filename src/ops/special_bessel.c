@@ -106,8 +106,8 @@ FLOAT1(scaled_modified_bessel_k0, 60, special_k0_scaled(x))
 FLOAT1(scaled_modified_bessel_k1, 60, special_k1_scaled(x))
 FLOAT1(spherical_bessel_j0, 30, spherical(x))
 
-CFX_OP(i0) = {"aten::i0(Tensor self) -> Tensor", "torch.i0 Tensor.i0 torch.special.i0",
-              POINTWISE(i0)};
+CFX_OP(i0) = {"aten::i0(Tensor self) -> Tensor", "torch.i0 Tensor.i0", POINTWISE(i0)};
+CFX_OP(special_i0) = {"aten::special_i0(Tensor self) -> Tensor", "torch.special.i0", ALIAS(i0)};
 CFX_OP(special_i0e) = {"aten::special_i0e(Tensor self) -> Tensor", "torch.special.i0e",
                        POINTWISE(i0e)};
 CFX_OP(special_i1) = {"aten::special_i1(Tensor self) -> Tensor", "torch.special.i1",

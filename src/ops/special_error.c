@@ -47,7 +47,10 @@ static double ndtri(double p) {
 FLOAT1(erfcx, 40, erfcx(x))
 FLOAT1(log_ndtr, 60, log_ndtr(x))
 FLOAT1(ndtri, 200, ndtri(x))
-FLOAT1(ndtr, 30, (1 + erf(x * (T)SQRT_HALF)) * (T)0.5)
+
+static void decompose_ndtr(cfx_call *c) {
+    c->out[0] = cfx_mul(cfx_add(cfx_erf(cfx_mul(c->args[0], SQRT_HALF)), 1), 0.5);
+}
 
 CFX_OP(special_erfcx) = {"aten::special_erfcx(Tensor self) -> Tensor", "torch.special.erfcx",
                          POINTWISE(erfcx)};
@@ -56,4 +59,4 @@ CFX_OP(special_log_ndtr) = {"aten::special_log_ndtr(Tensor self) -> Tensor",
 CFX_OP(special_ndtri) = {"aten::special_ndtri(Tensor self) -> Tensor", "torch.special.ndtri",
                          POINTWISE(ndtri)};
 CFX_OP(special_ndtr) = {"aten::special_ndtr(Tensor self) -> Tensor", "torch.special.ndtr",
-                        POINTWISE(ndtr)};
+                        .decompose = decompose_ndtr, .effects = CFX_COMPOSITE};

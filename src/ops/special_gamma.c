@@ -264,14 +264,13 @@ FLOAT2(igammac, 200, special_gamma_q(x, y))
 FLOAT2(zeta, 200, special_hurwitz(x, y))
 
 CFX_OP(lgamma) = {"aten::lgamma(Tensor self) -> Tensor",
-                  "torch.lgamma Tensor.lgamma torch.special.gammaln", POINTWISE(lgamma)};
+                  "torch.lgamma Tensor.lgamma", POINTWISE(lgamma)};
 CFX_OP(digamma) = {"aten::digamma(Tensor self) -> Tensor",
-                   "torch.digamma Tensor.digamma torch.special.digamma torch.special.psi",
-                   POINTWISE(digamma)};
+                   "torch.digamma Tensor.digamma", POINTWISE(digamma)};
 CFX_OP(igamma) = {"aten::igamma(Tensor self, Tensor other) -> Tensor",
-                  "torch.igamma Tensor.igamma torch.special.gammainc", POINTWISE(igamma)};
+                  "torch.igamma Tensor.igamma", POINTWISE(igamma)};
 CFX_OP(igammac) = {"aten::igammac(Tensor self, Tensor other) -> Tensor",
-                   "torch.igammac Tensor.igammac torch.special.gammaincc", POINTWISE(igammac)};
+                   "torch.igammac Tensor.igammac", POINTWISE(igammac)};
 CFX_OP(special_zeta) = {"aten::special_zeta(Tensor self, Tensor other) -> Tensor",
                         "torch.special.zeta", POINTWISE(zeta)};
 CFX_OP(special_zeta_other_scalar) = {
@@ -319,7 +318,7 @@ static void kernel_polygamma(cfx_call *c) {
 }
 
 CFX_OP(polygamma) = {"aten::polygamma(int n, Tensor self) -> Tensor",
-                     "torch.polygamma torch.special.polygamma", .shape = shape_polygamma,
+                     "torch.polygamma", .shape = shape_polygamma,
                      .kernel = kernel_polygamma, .row = &row_polygamma, .effects = CFX_POINTWISE};
 
 /* ---- mvlgamma -------------------------------------------------------------------------------- */
@@ -352,9 +351,26 @@ static void shape_mvlgamma(cfx_call *c) {
 }
 
 CFX_OP(mvlgamma) = {"aten::mvlgamma(Tensor self, int p) -> Tensor",
-                    "torch.mvlgamma Tensor.mvlgamma torch.special.multigammaln",
+                    "torch.mvlgamma Tensor.mvlgamma",
                     .shape = shape_mvlgamma, .kernel = kernel_pointwise, .row = &row_mvlgamma,
                     .effects = CFX_POINTWISE};
+
+/* ---- other names ----------------------------------------------------------------------------- */
+
+CFX_OP(special_gammaln) = {"aten::special_gammaln(Tensor self) -> Tensor", "torch.special.gammaln",
+                           ALIAS(lgamma)};
+CFX_OP(special_digamma) = {"aten::special_digamma(Tensor self) -> Tensor", "torch.special.digamma",
+                           ALIAS(digamma)};
+CFX_OP(special_psi) = {"aten::special_psi(Tensor self) -> Tensor", "torch.special.psi",
+                       ALIAS(digamma)};
+CFX_OP(special_gammainc) = {"aten::special_gammainc(Tensor self, Tensor other) -> Tensor",
+                            "torch.special.gammainc", ALIAS(igamma)};
+CFX_OP(special_gammaincc) = {"aten::special_gammaincc(Tensor self, Tensor other) -> Tensor",
+                             "torch.special.gammaincc", ALIAS(igammac)};
+CFX_OP(special_polygamma) = {"aten::special_polygamma(int n, Tensor self) -> Tensor",
+                             "torch.special.polygamma", ALIAS(polygamma)};
+CFX_OP(special_multigammaln) = {"aten::special_multigammaln(Tensor self, int p) -> Tensor",
+                                "torch.special.multigammaln", ALIAS(mvlgamma)};
 
 /* ---- what scalar overloads share ------------------------------------------------------------- */
 
