@@ -196,12 +196,9 @@ static void kernel_copy_(cfx_call *c) {
     c->out[0] = self;
     if (self == src || !copy_fits(c, self, src))
         return;
-    if (cfx__overlaps_itself(self))
-        op_fail(c,
-                "unsupported operation: more than one element of the written-to tensor refers to a "
-                "single memory location. Please clone() the tensor before performing the "
-                "operation.");
-    else if (cfx__overlap_of(self, src) == CFX__PARTLY)
+    if (!is_writable(c, self))
+        return;
+    if (cfx__overlap_of(self, src) == CFX__PARTLY)
         op_fail(c, "unsupported operation: some elements of the input tensor and the written-to "
                    "tensor refer to a single memory location. Please clone() the tensor before "
                    "performing the operation.");

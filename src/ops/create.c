@@ -2,20 +2,6 @@
  * One row says where the arguments are; one shape rule and one kernel read it. */
 #include "views.h"
 
-/* What fills a new tensor, where it is no argument. */
-enum { WITH_NOTHING = -1, WITH_ZERO = -2, WITH_ONE = -3 };
-
-/* Places of arguments; -1 where there is none. */
-typedef struct {
-    int like;    /* the model: its dtype, and its sizes where no size is given */
-    int size;    /* the sizes */
-    int options; /* dtype, layout, device, pin_memory: four in a row */
-    int format;  /* the memory format */
-    int fill;    /* the number, or WITH_... */
-} make_row;
-
-static cfx_dtype default_float(void) { return cfx__number_dtype(cfx_float(0)); }
-
 /* The model, sizes and strides of the new tensor; false with an error. */
 static bool made_strides(cfx_call *c, const make_row *r, int *n, int64_t *shape, int64_t *stride) {
     const cfx_tensor *like = r->like >= 0 ? arg_tensor(c, r->like) : NULL;
@@ -30,7 +16,7 @@ static bool made_strides(cfx_call *c, const make_row *r, int *n, int64_t *shape,
     return !op_failed() && format_strides(c, f, *n, shape, stride);
 }
 
-static void shape_make(cfx_call *c) {
+void shape_make(cfx_call *c) {
     const make_row *r = c->op->row;
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     int n;
@@ -39,7 +25,7 @@ static void shape_make(cfx_call *c) {
         return;
     cfx_dtype other = r->like >= 0   ? arg_tensor(c, r->like)->dtype
                       : r->fill >= 0 ? cfx__number_dtype(c->args[r->fill])
-                                     : default_float();
+                                     : default_dtype();
     cfx_dtype dtype = arg_dtype(c, r->options, other);
     if (r->fill < 0 || number_fits(c, c->args[r->fill], dtype))
         out_strided(c, 0, dtype, n, shape, stride);
@@ -130,7 +116,7 @@ static void make_strided(cfx_call *c, cfx_dtype dtype, int size) {
     out_strided(c, 0, arg_dtype(c, size + 2, dtype), n, shape, stride);
 }
 
-static void shape_empty_strided(cfx_call *c) { make_strided(c, default_float(), 0); }
+static void shape_empty_strided(cfx_call *c) { make_strided(c, default_dtype(), 0); }
 static void shape_new_empty_strided(cfx_call *c) { make_strided(c, arg_tensor(c, 0)->dtype, 1); }
 
 /* Bools that nobody has set yet are 0 or 1 all the same. */
@@ -171,7 +157,7 @@ static void shape_empty_permuted(cfx_call *c) {
         stride[d] = next;
         next = (int64_t)((uint64_t)next * (uint64_t)(shape[d] > 1 ? shape[d] : 1));
     }
-    out_strided(c, 0, arg_dtype(c, 2, default_float()), n, shape, stride);
+    out_strided(c, 0, arg_dtype(c, 2, default_dtype()), n, shape, stride);
 }
 
 CFX_OP(empty_strided) = {
@@ -190,7 +176,7 @@ CFX_OP(empty_permuted) = {
 /* ---- from numbers ---------------------------------------------------------------------------- */
 
 static void shape_scalar_tensor(cfx_call *c) {
-    cfx_dtype d = arg_dtype(c, 1, default_float());
+    cfx_dtype d = arg_dtype(c, 1, default_dtype());
     if (options_fit(c, 2, 3, 4) && number_fits(c, c->args[0], d))
         out_new(c, 0, d, 0, NULL);
 }

@@ -98,4 +98,11 @@ bool number_fits(cfx_call *c, cfx_value v, cfx_dtype d) {
     return fits;
 }
 
-void kernel_nothing(cfx_call *c) { (void)c; }
+bool is_writable(cfx_call *c, const cfx_tensor *t) {
+    if (cfx__overlaps_itself(t))
+        op_fail(c,
+                "unsupported operation: more than one element of the written-to tensor refers to a "
+                "single memory location. Please clone() the tensor before performing the "
+                "operation.");
+    return !op_failed();
+}

@@ -6,8 +6,6 @@
 typedef float _Complex c64_t;
 typedef double _Complex c128_t;
 
-static cfx_dtype default_float(void) { return cfx__number_dtype(cfx_float(0)); }
-
 /* ---- arange and range ------------------------------------------------------------------------ */
 
 /* Start, end and step of arange and range in all their overloads. */
@@ -88,10 +86,10 @@ static void make_range(cfx_call *c, cfx_dtype other, bool closed) {
 static void shape_arange(cfx_call *c) {
     range_args r = range_of(c);
     bool whole = is_integral(r.start) && is_integral(r.end) && is_integral(r.step);
-    make_range(c, whole ? CFX_I64 : default_float(), false);
+    make_range(c, whole ? CFX_I64 : default_dtype(), false);
 }
 
-static void shape_range(cfx_call *c) { make_range(c, default_float(), true); }
+static void shape_range(cfx_call *c) { make_range(c, default_dtype(), true); }
 
 CFX__SIMD static void kernel_arange(cfx_call *c) {
     range_args r = range_of(c);
@@ -210,7 +208,7 @@ static void shape_line(cfx_call *c) {
         }
         complex_ |= t ? cfx__is_complex(t->dtype) : c->args[i].tag == CFX_TAG_COMPLEX;
     }
-    cfx_dtype d = arg_dtype(c, options, complex_ ? CFX_C64 : default_float());
+    cfx_dtype d = arg_dtype(c, options, complex_ ? CFX_C64 : default_dtype());
     if (complex_ && !cfx__is_complex(d))
         op_fail(c,
                 "torch.%s(): inferred dtype ComplexFloat can't be safely cast to passed dtype %s",
@@ -310,7 +308,7 @@ static void make_eye(cfx_call *c, int64_t n, int64_t m, int options) {
     else if (m < 0)
         op_fail(c, "m must be greater or equal to 0, got %lld", (long long)m);
     else if (options_fit(c, options + 1, options + 2, options + 3))
-        out_new(c, 0, arg_dtype(c, options, default_float()), 2, (int64_t[]){n, m});
+        out_new(c, 0, arg_dtype(c, options, default_dtype()), 2, (int64_t[]){n, m});
 }
 
 static void shape_eye(cfx_call *c) { make_eye(c, arg_int(c, 0), arg_int(c, 0), 1); }

@@ -171,7 +171,7 @@ cfx_tensor *aliased(const cfx_tensor *t) {
     return cfx__tensor_alias(t, t->ndim, t->shape, t->stride, t->offset);
 }
 
-void view_self(cfx_call *c) { c->out[0] = arg_tensor(c, 0); }
+static void view_self(cfx_call *c) { c->out[0] = arg_tensor(c, 0); }
 
 static void view_alias(cfx_call *c) { c->out[0] = aliased(arg_tensor(c, 0)); }
 

@@ -44,9 +44,26 @@ bool options_fit(cfx_call *c, int layout, int device, int pin_memory);
  * without overflow. */
 bool number_fits(cfx_call *c, cfx_value number, cfx_dtype dtype);
 
-/* A kernel that has nothing to do. */
-void kernel_nothing(cfx_call *c);
-/* Argument 0 as result 0. */
-void view_self(cfx_call *c);
+/* The dtype of floats that nobody chose. */
+static inline cfx_dtype default_dtype(void) { return cfx__number_dtype(cfx_float(0)); }
+/* Whether results may be written to t in place: no two of its elements share memory. */
+bool is_writable(cfx_call *c, const cfx_tensor *t);
+
+/* ---- constructors ---------------------------------------------------------------------------- */
+
+/* What fills a new tensor, where it is no argument. */
+enum { WITH_NOTHING = -1, WITH_ZERO = -2, WITH_ONE = -3 };
+
+/* Places of arguments; -1 where there is none. */
+typedef struct {
+    int like;    /* the model: its dtype, and its sizes where no size is given */
+    int size;    /* the sizes */
+    int options; /* dtype, layout, device, pin_memory: four in a row */
+    int format;  /* the memory format */
+    int fill;    /* the number, or WITH_... */
+} make_row;
+
+/* Makes result 0 by the make_row that c->op->row points to. */
+void shape_make(cfx_call *c);
 
 #endif
