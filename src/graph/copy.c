@@ -15,8 +15,9 @@ static cfx_value map_frozen(cfx_node *n, void *data) {
 
 /* What a copy takes from its original beside arguments and name. */
 static void copy_rest(cfx_node *to, const cfx_node *from) {
-    to->target.fn = from->target.fn;
-    to->target.op = from->target.op;
+    const char *name = to->target.name;
+    to->target = from->target;
+    to->target.name = name;
     if (from->type)
         to->type = cfx__arena_copy(&to->graph->arena, from->type, strlen(from->type));
     to->meta = cfx_keep(from->meta);

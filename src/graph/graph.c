@@ -122,8 +122,8 @@ static cfx_node *create(cfx_graph *g, cfx_opcode op, cfx__row *row, cfx_target t
         return cfx__bad_node;
     cfx__name *candidate = name ? cfx__name_candidate(&g->names, name) : row->candidate;
     cfx_node *n = &cfx__graph_append(g, op, row, cfx__name_give(&g->names, candidate))->pub;
-    n->target.fn = target.fn;
-    n->target.op = target.op;
+    target.name = n->target.name;
+    n->target = target;
     if (type)
         n->type = cfx__arena_copy(&g->arena, type, strlen(type));
     cfx__node_put_args(n, a, k);

@@ -261,7 +261,8 @@ bool cfx_node_set_target(cfx_node *n, cfx_target target) {
         cfx__row_remove(cfx__own(n));
         cfx__row_add(row, cfx__own(n));
     }
-    n->target = (cfx_target){target.fn, target.op, row->target.name};
+    n->target = target;
+    n->target.name = row->target.name;
     n->graph->version++;
     return true;
 }

@@ -28,20 +28,22 @@ static const char *spelling(const cfx_fn *fn) {
 static cfx_target resolve_function(const char *text) {
     if (!strncmp(text, "torch.ops.", 10)) {
         cfx_op *op = cfx_op_find(text + 10);
-        return (cfx_target){NULL, op, op ? cfx_op_name(op) : text};
+        return (cfx_target){.op = op, .name = op ? cfx_op_name(op) : text};
     }
     const cfx_fn *fn = cfx_fn_find(text);
-    if (fn)
-        return (cfx_target){fn, fn->ops[0], strchr(text, '.') ? text : spelling(fn)};
+    if (fn) {
+        const char *name = strchr(text, '.') ? text : spelling(fn);
+        return (cfx_target){.fn = fn, .op = fn->ops[0], .name = name};
+    }
     cfx_op *op = strchr(text, '.') ? cfx_op_find(text) : NULL;
     if (op)
-        return (cfx_target){NULL, op, cfx_op_name(op)};
+        return (cfx_target){.op = op, .name = cfx_op_name(op)};
     fn = find_inplace(text);
     if (fn)
-        return (cfx_target){fn, fn->ops[0], text};
+        return (cfx_target){.fn = fn, .op = fn->ops[0], .name = text};
     if (!strchr(text, '.') && cfx__name_reserved(text))
-        return (cfx_target){NULL, NULL, cfx__format("builtins.%s", text)};
-    return (cfx_target){NULL, NULL, text};
+        return (cfx_target){.name = cfx__format("builtins.%s", text)};
+    return (cfx_target){.name = text};
 }
 
 static cfx_target resolve_method(const char *text) {
@@ -49,12 +51,12 @@ static cfx_target resolve_method(const char *text) {
     const cfx_fn *fn = cfx_fn_find(full);
     if (!fn)
         fn = find_inplace(full);
-    return (cfx_target){fn, fn ? fn->ops[0] : NULL, text};
+    return (cfx_target){.fn = fn, .op = fn ? fn->ops[0] : NULL, .name = text};
 }
 
 cfx_target cfx_graph_target(cfx_graph *g, const char *text) {
     if (!cfx__is_graph(g) || !text)
-        return (cfx_target){NULL, NULL, "<bad>"};
+        return (cfx_target){.name = "<bad>"};
     return cfx__graph_row_named(g, CFX_CALL_FUNCTION, text)->target;
 }
 
@@ -116,7 +118,7 @@ cfx__row *cfx__graph_row_named(cfx_graph *g, cfx_opcode op, const char *text) {
     if (likely(row != NULL))
         return row;
     size_t mark = cfx_scope_open();
-    cfx_target t = {NULL, NULL, text};
+    cfx_target t = {.name = text};
     if (op == CFX_CALL_FUNCTION)
         t = resolve_function(text);
     else if (op == CFX_CALL_METHOD)
