@@ -1,6 +1,6 @@
 /* cfx: PyTorch FX in C. Capture, show, tap, change, run and save PyTorch programs without Python.
  *
- * Read in this order: base (scopes, errors), value, tensor, op, ops, nn, graph. */
+ * Read in this order: base (scopes, errors), value, tensor, op, ops, nn, graph, trace, run, emit. */
 #ifndef CFX_H
 #define CFX_H
 
@@ -11,5 +11,7 @@
 #include <cfx/ops.h>
 #include <cfx/nn.h>
 #include <cfx/graph.h>
+#include <cfx/trace.h>
+#include <cfx/run.h>
 
 #endif

@@ -140,6 +140,7 @@ typedef enum cfx__slot {
     CFX__SLOT_NN,
     CFX__SLOT_TRACE,
     CFX__SLOT_SYM,
+    CFX__SLOT_ITEM, /* see cfx__item_fn */
     CFX__SLOT_RUN,
     CFX__SLOTS
 } cfx__slot;

@@ -122,7 +122,7 @@ static bool tensor_arg(cfx_where at, const cfx_module *m, int i, cfx_value v, cf
     return true;
 }
 
-static cfx_value run_forward(cfx_where at, cfx_module *m, const cfx_value *v) {
+cfx_value cfx__module_forward(cfx_where at, cfx_module *m, const cfx_value *v) {
     struct cfx__module *own = m->own_;
     cfx_tensor *t[3];
     for (int i = 0; i < own->arity; i++)
@@ -157,7 +157,7 @@ static cfx_value bind_and_run(cfx_where at, cfx_module *m, cfx_args a) {
         bound = cfx__alloc((size_t)s->n * sizeof *bound);
     char fn[128];
     snprintf(fn, sizeof fn, "%s.forward", m->type);
-    cfx_value v = cfx__signature_bind(s, at, fn, true, a, bound) ? run_forward(at, m, bound)
+    cfx_value v = cfx__signature_bind(s, at, fn, true, a, bound) ? cfx__module_forward(at, m, bound)
                                                                  : cfx_bad();
     if (bound != small)
         free(bound);

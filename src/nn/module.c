@@ -299,6 +299,31 @@ static cfx_module *make_parent(cfx_module *m, const char *path, const char **las
 
 static bool is_empty(const cfx_dict *d, cfx_value key) { return !cfx_dict_find(d, key); }
 
+bool cfx__module_adopt(cfx_module *m, const cfx_module *from, const char *path) {
+    if (cfx_module_has(m, path))
+        return true;
+    size_t mark = cfx_scope_open();
+    const char *dot = strrchr(path, '.'), *last = dot ? dot + 1 : path;
+    size_t above = dot ? (size_t)(dot - path) : 0;
+    const cfx_module *owner = cfx_module_find(from, cfx__string_new(path, above)->text);
+    m = make_parent(m, path, &last);
+    if (!owner || !m) {
+        cfx_scope_close(mark);
+        return false;
+    }
+    cfx_value key = cfx_string_value(last), v = cfx_module_attr(owner, last);
+    bool tensor = v.tag == CFX_TAG_TENSOR || v.tag == CFX_TAG_NONE;
+    cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? v.tensor : NULL;
+    if (cfx_dict_find(owner->parameters, key))
+        cfx_nn_parameter(m, last, t);
+    else if (cfx_dict_find(owner->buffers, key) || (tensor && t))
+        cfx_nn_buffer(m, last, t, !cfx_dict_find(owner->own_->transient, key));
+    else
+        cfx_module_set_attr(m, last, v);
+    cfx_scope_close(mark);
+    return cfx_ok();
+}
+
 void cfx_module_set_attr(cfx_module *m, const char *path, cfx_value value) {
     if (!is_module(m) || cfx_is_bad(value))
         return;

@@ -83,6 +83,9 @@ struct cfx__module {
 cfx_module *cfx__module_new_raw(const char *type, cfx_forward_fn *forward);
 /* Sets the graph of a GraphModule; keeps it. `gone` is called when the module lets go of it. */
 void cfx__module_set_graph(cfx_module *m, cfx_graph *g, void (*gone)(cfx_graph *g));
+/* What `from` has at a path becomes the same thing at the same path of m, shared; parents that are
+ * missing are made, plain tensors become buffers. True when m has it already. */
+bool cfx__module_adopt(cfx_module *m, const cfx_module *from, const char *path);
 /* A text that lives as long as the module: for `path` and the like. */
 const char *cfx__module_text(cfx_module *m, const char *text);
 /* A list that shows equal neighbours once prints "(0-2): 3 x ..."; else one line each. */
@@ -105,6 +108,8 @@ void cfx__nn_push(cfx__nn_layer *layer);
 void cfx__nn_pop(cfx__nn_layer *layer);
 /* Calls a module: pre-hooks, binding, forward, hooks, in a scope of its own. Keywords: in a.kw. */
 cfx_value cfx__module_call(cfx_where at, cfx_module *m, cfx_args a);
+/* The forward function alone, on values bound to the signature already. */
+cfx_value cfx__module_forward(cfx_where at, cfx_module *m, const cfx_value *bound);
 /* self.path as Python reads it: AttributeError where there is nothing. Borrowed. */
 cfx_value cfx__module_read(cfx_where at, cfx_module *m, const char *path);
 

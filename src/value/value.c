@@ -169,6 +169,9 @@ static void keyword_free(void *p) {
 cfx_value cfx_at(cfx_value v, int64_t i) {
     if (v.tag == CFX_TAG_BAD)
         return v;
+    cfx__item_fn **item = cfx__ctx()->slot[CFX__SLOT_ITEM].data;
+    if (v.tag == CFX_TAG_TENSOR && item)
+        return (*item)(v, i);
     if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "'%s' object is not subscriptable",
                  cfx_value_type_name(v));

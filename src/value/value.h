@@ -43,6 +43,10 @@ bool cfx__device_parse(const char *text, cfx_device *out);
 /* type(v) as Python's C code names it: "Tensor", "list", "torch.dtype"; static. */
 const char *cfx__python_type(cfx_value v);
 
+/* v[i] for values that the value room cannot look into. The trace room puts a pointer to such a
+ * function into CFX__SLOT_ITEM while it is tracing. */
+typedef cfx_value cfx__item_fn(cfx_value v, int64_t i);
+
 uint64_t cfx__value_hash(cfx_value v);
 /* Hands the count that the caller has on v to the current scope. Returns v. */
 static inline cfx_value cfx__scope_own_value(cfx_value v) {

@@ -1,0 +1,91 @@
+/* GraphModules: a graph together with what it names, callable like any module. */
+#include "run.h"
+
+static cfx_value forward(cfx_module *self, cfx_args a) {
+    cfx_interp it = {.module = self};
+    return cfx_run_args((cfx_where){0}, &it, a);
+}
+
+/* Takes over what a node names of root; empty parents are made on the way. */
+static bool adopt(cfx_module *gm, cfx_module *root, const cfx_node *n) {
+    const char *path = n->target.name;
+    if (n->op != CFX_CALL_MODULE && n->op != CFX_GET_ATTR)
+        return true;
+    if (cfx_module_has(root, path))
+        return cfx__module_adopt(gm, root, path);
+    cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0},
+             "Node %s referenced target %s but that target was not provided in ``root``!", n->name,
+             path);
+    return false;
+}
+
+cfx_module *cfx_graph_module(cfx_module *root, cfx_graph *g, const char *type) {
+    if (!g)
+        return NULL;
+    size_t mark = cfx_scope_open();
+    cfx_module *gm = cfx__module_new_raw(type ? type : "GraphModule", forward);
+    bool fine = true;
+    cfx_each_node(g, n) fine = fine && (!root || adopt(gm, root, n));
+    gm->training = root ? root->training : true;
+    cfx__graph_own(g, gm);
+    return cfx_scope_return(mark, fine ? gm : NULL);
+}
+
+cfx_module *cfx_symbolic_trace(cfx_module *root) {
+    size_t mark = cfx_scope_open();
+    cfx_graph *g = cfx_trace(NULL, root);
+    cfx_module *gm = g ? cfx_graph_module(root, g, root->type) : NULL;
+    return cfx_scope_return(mark, gm);
+}
+
+bool cfx_recompile(cfx_module *gm) {
+    if (!gm || !gm->graph) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "only a GraphModule can be recompiled");
+        return false;
+    }
+    return cfx__plan_of(gm->graph) != NULL;
+}
+
+/* ---- pruning ------------------------------------------------------------------------------------------- */
+
+/* A path is used when a node names it, something above it (a called module owns all below) or
+ * something below it. */
+static bool used(cfx_graph *g, const char *path) {
+    size_t len = strlen(path);
+    cfx_each_node(g, n) {
+        if (n->op != CFX_CALL_MODULE && n->op != CFX_GET_ATTR)
+            continue;
+        const char *target = n->target.name;
+        size_t have = strlen(target);
+        size_t shared = have < len ? have : len;
+        if (!strncmp(target, path, shared) && (target[shared] == 0 || target[shared] == '.') &&
+            (path[shared] == 0 || path[shared] == '.'))
+            return true;
+    }
+    return false;
+}
+
+typedef struct {
+    cfx_module *root;
+    cfx_list *unused; /* paths */
+} pruning;
+
+static void note_unused(const char *path, cfx_module *m, void *user) {
+    pruning *p = user;
+    (void)m;
+    if (*path && !used(p->root->graph, path))
+        cfx_list_append(p->unused, cfx_string_value(path));
+}
+
+int cfx_graph_module_prune(cfx_module *gm) {
+    if (!gm || !gm->graph)
+        return 0;
+    size_t mark = cfx_scope_open();
+    pruning p = {gm, cfx_list_value(0, NULL).list};
+    cfx_module_walk(gm, note_unused, &p);
+    int removed = 0;
+    for (int64_t i = 0; i < p.unused->len; i++)
+        removed += cfx_module_remove(gm, cfx_text(p.unused->items[i]));
+    cfx_scope_close(mark);
+    return removed;
+}

@@ -1,0 +1,255 @@
+/* The interpreter: a graph, node by node, through slots that can be replaced; and the plain run that
+ * a GraphModule's forward is. Start at cfx_run_args. */
+#include "run.h"
+
+void cfx__run_note(const cfx_node *n) {
+    cfx_note("\nWhile executing %s", cfx_node_format(n));
+    cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
+    if (stack.tag == CFX_TAG_DICT && stack.dict->len) {
+        cfx_value last = stack.dict->entries[stack.dict->len - 1].value;
+        cfx_note("Module: %s", cfx_value_str(cfx_at(last, 0)));
+    }
+    const char *source = cfx_text(cfx_node_get_meta(n, "source"));
+    const char *trace = cfx_text(cfx_node_get_meta(n, "stack_trace"));
+    if (source || trace)
+        cfx_note("Original traceback:\n%s", source ? source : trace);
+}
+
+/* ---- the six handlers --------------------------------------------------------------------------------- */
+
+static cfx_value next_input(cfx_interp *it, const char *name, cfx_args a) {
+    cfx__run *r = it->own_;
+    if (name[0] == '*' && name[1] == '*') {
+        cfx_dict *rest = cfx_dict_new();
+        for (int64_t i = 0; r->inputs.kw && i < r->inputs.kw->len; i++)
+            cfx_dict_put(rest, r->inputs.kw->entries[i].key, r->inputs.kw->entries[i].value);
+        return cfx_dict_value(rest);
+    }
+    if (name[0] == '*') {
+        cfx_value rest = cfx_tuple_value(r->inputs.n - r->next, r->inputs.v + r->next);
+        r->next = r->inputs.n;
+        return rest;
+    }
+    if (r->next < r->inputs.n)
+        return r->inputs.v[r->next++];
+    if (r->inputs.kw) {
+        const cfx_value *v = cfx_dict_find(r->inputs.kw, cfx_string_value(name));
+        if (v)
+            return *v;
+    }
+    if (a.n)
+        return a.v[0];
+    cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0},
+             "Expected positional argument for parameter %s, but one was not passed in!", name);
+    return cfx_bad();
+}
+
+static cfx_value traced(cfx_node *n) { return cfx_tensor_value(cfx__traced(n)); }
+
+/* A placeholder of the graph that is being rebuilt, like the one being run. */
+static cfx_value new_placeholder(cfx_interp *it, cfx_target t, cfx_args a) {
+    const cfx_node *old = it->node;
+    bool has_default = a.n > 0;
+    cfx_node *n = cfx_graph_placeholder(it->own_->rebuild->graph, t.name, old->type, has_default,
+                                        has_default ? a.v[0] : cfx_none());
+    for (int64_t i = 0; n->graph && old->meta && i < old->meta->len; i++)
+        cfx_node_set_meta(n, cfx_text(old->meta->entries[i].key), old->meta->entries[i].value);
+    return traced(n);
+}
+
+cfx_value cfx_interp_placeholder(cfx_interp *it, cfx_target t, cfx_args a) {
+    return it->own_->rebuild ? new_placeholder(it, t, a) : next_input(it, t.name, a);
+}
+
+cfx_value cfx_interp_get_attr(cfx_interp *it, cfx_target t, cfx_args a) {
+    cfx__tracer *rebuild = it->own_->rebuild;
+    if (rebuild)
+        return traced(cfx__tracer_node(rebuild, (cfx_where){0}, CFX_GET_ATTR,
+                                       cfx_graph_target(rebuild->graph, t.name), a, NULL));
+    cfx_value v = cfx__module_read((cfx_where){0}, it->module, t.name);
+    if (cfx_is_bad(v)) {
+        cfx_clear();
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "Node referenced nonexistent target %s", t.name);
+    }
+    return v;
+}
+
+cfx_value cfx_interp_call_function(cfx_interp *it, cfx_target t, cfx_args a) {
+    (void)it;
+    if (t.call)
+        return t.call(a);
+    if (!t.fn && t.op)
+        return cfx_op_call((cfx_where){0}, t.op, a);
+    /* t.op = &cfx_op_sigmoid in a handler changes a call of torch.relu to one of torch.sigmoid */
+    if (t.fn && t.op && t.op != t.fn->ops[0]) {
+        t.fn = cfx_fn_find(cfx__op_info(t.op)->schema->name);
+        return t.fn ? cfx_fn_call((cfx_where){0}, t.fn, a)
+                    : cfx_op_call((cfx_where){0}, t.op, a);
+    }
+    return cfx_py_call((cfx_where){0}, t.name ? t.name : t.fn->name, a);
+}
+
+cfx_value cfx_interp_call_method(cfx_interp *it, cfx_target t, cfx_args a) {
+    (void)it;
+    return cfx_method_at((cfx_where){0}, t.name, a);
+}
+
+cfx_value cfx_interp_call_module(cfx_interp *it, cfx_target t, cfx_args a) {
+    cfx_module *m = cfx_module_find(it->module, t.name);
+    if (!m) {
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "Node referenced nonexistent target %s", t.name);
+        return cfx_bad();
+    }
+    return cfx_forward_at((cfx_where){0}, m, a);
+}
+
+cfx_value cfx_interp_output(cfx_interp *it, cfx_target t, cfx_args a) {
+    (void)it, (void)t;
+    return a.n ? a.v[0] : cfx_none();
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------ */
+
+typedef cfx_value handler(cfx_interp *it, cfx_target t, cfx_args a);
+
+static handler *handler_for(const cfx_interp *it, cfx_opcode op) {
+    switch (op) {
+    case CFX_PLACEHOLDER: return it->placeholder ? it->placeholder : cfx_interp_placeholder;
+    case CFX_GET_ATTR: return it->get_attr ? it->get_attr : cfx_interp_get_attr;
+    case CFX_CALL_FUNCTION: return it->call_function ? it->call_function : cfx_interp_call_function;
+    case CFX_CALL_METHOD: return it->call_method ? it->call_method : cfx_interp_call_method;
+    case CFX_CALL_MODULE: return it->call_module ? it->call_module : cfx_interp_call_module;
+    default: return it->output ? it->output : cfx_interp_output;
+    }
+}
+
+cfx_value cfx_interp_run_node(cfx_interp *it, cfx_node *n) {
+    cfx__run *r = it->own_;
+    int slot = r->plan->steps[r->now].node == n ? r->now : cfx__plan_slot(r->plan, n);
+    if (slot < 0) {
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "Node %s is not in the graph being run", n->name);
+        return cfx_bad();
+    }
+    const cfx__step *s = &r->plan->steps[slot];
+    size_t mark = cfx_scope_open();
+    cfx_value args = cfx__run_fill(r, s->args);
+    cfx_value kwargs = cfx__run_fill(r, s->kwargs);
+    cfx_args a = {(int)args.list->len, args.list->items,
+                  kwargs.tag == CFX_TAG_DICT ? kwargs.dict : NULL};
+    return cfx_scope_return_value(mark, handler_for(it, n->op)(it, n->target, a));
+}
+
+/* A step without detours: the overload is called with what the plan has bound. */
+static cfx_value run_bound(cfx__run *r, const cfx__step *s) {
+    cfx_value args[CFX_MAX_ARGS];
+    for (int i = 0; i < s->nbound; i++) {
+        cfx_value v = s->bound[i];
+        args[i] = v.tag == CFX_TAG_NODE ? r->values[v.spare]
+                  : s->nested[i]        ? cfx__run_fill(r, v)
+                                        : v;
+    }
+    return cfx__op_call_bound((cfx_where){0}, s->op, args);
+}
+
+static void store(cfx__run *r, int slot, cfx_value v) {
+    r->values[slot] = cfx_value_keep(v);
+    r->have[slot] = true;
+}
+
+static void release(cfx__run *r, int slot) {
+    if (r->have[slot])
+        cfx_value_drop(r->values[slot]);
+    r->have[slot] = false;
+    r->values[slot] = cfx_none();
+}
+
+/* Whether calls must go through handlers: a slot is filled, or something looks at calls by name. */
+static bool overridden(const cfx_interp *it) {
+    const cfx__dispatch *d = cfx__dispatcher();
+    return it->run_node || it->call_function || d->function_modes || d->trace;
+}
+
+static void run_step(cfx_interp *it, int k, bool through_handlers) {
+    cfx__run *r = it->own_;
+    const cfx__step *s = &r->plan->steps[k];
+    const cfx_value *given = it->given ? cfx_dict_find(it->given, cfx_string_value(s->node->name))
+                                       : NULL;
+    size_t mark = cfx_scope_open();
+    r->now = k;
+    it->node = s->node;
+    if (r->rebuild)
+        r->rebuild->like = s->node;
+    cfx_value v;
+    if (given)
+        v = *given;
+    else if (s->op && !through_handlers)
+        v = run_bound(r, s);
+    else
+        v = it->run_node ? it->run_node(it, s->node) : cfx_interp_run_node(it, s->node);
+    store(r, k, v);
+    cfx_scope_close(mark);
+    for (int i = 0; i < s->nfrees && !it->keep_values; i++)
+        release(r, s->frees[i]);
+}
+
+static bool inputs_fit(cfx__run *r) {
+    if (r->next >= r->inputs.n)
+        return true;
+    cfx_fail(CFX_TYPE_ERROR, (cfx_where){0},
+             "forward() takes %d positional arguments but %d were given", r->next + 1,
+             r->inputs.n + 1);
+    return false;
+}
+
+cfx_value cfx__run_graph(cfx_interp *it, cfx_args a, cfx__tracer *rebuild) {
+    cfx_graph *g = it->graph ? it->graph : it->module->graph;
+    cfx__plan *plan = g ? cfx_keep((cfx__plan *)cfx__plan_of(g)) : NULL;
+    if (!plan)
+        return cfx_bad();
+    int n = plan->nsteps;
+    cfx__run run = {.plan = plan, .inputs = a, .rebuild = rebuild};
+    run.values = cfx__alloc0((size_t)n * (sizeof *run.values + sizeof *run.have));
+    run.have = (bool *)(run.values + n);
+    struct cfx__run *outer = it->own_;
+    it->own_ = &run;
+    bool through_handlers = overridden(it), checked = false;
+    cfx_value result = cfx_none();
+    for (int k = 0; k < n && cfx_ok(); k++) {
+        if (!checked && plan->steps[k].node->op != CFX_PLACEHOLDER) {
+            checked = true;
+            if (!it->given && !inputs_fit(&run))
+                break;
+        }
+        run_step(it, k, through_handlers);
+        if (!cfx_ok())
+            cfx__run_note(plan->steps[k].node);
+        else if (plan->steps[k].node->op == CFX_OUTPUT)
+            result = cfx_value_keep(run.values[k]);
+    }
+    for (int k = 0; k < n; k++)
+        release(&run, k);
+    free(run.values);
+    it->own_ = outer;
+    cfx_drop(plan);
+    if (cfx__tag_counted(result.tag))
+        cfx__scope_own(result.obj);
+    return cfx_ok() ? result : cfx_bad();
+}
+
+cfx_value cfx_run_args(cfx_where at, cfx_interp *it, cfx_args a) {
+    if (!it->module || !(it->graph || it->module->graph)) {
+        cfx_fail(CFX_TYPE_ERROR, at, "an interpreter needs a GraphModule to run");
+        return cfx_bad();
+    }
+    a = cfx__args_split(a);
+    for (int i = 0; i < a.n; i++)
+        if (cfx_is_bad(a.v[i]))
+            return cfx_bad();
+    return cfx__run_graph(it, a, NULL);
+}
+
+cfx_value cfx_interp_value(cfx_interp *it, const cfx_node *n) {
+    cfx__run *r = it->own_;
+    int slot = r ? cfx__plan_slot(r->plan, n) : -1;
+    return slot < 0 || !r->have[slot] ? cfx_none() : r->values[slot];
+}

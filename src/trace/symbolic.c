@@ -1,0 +1,154 @@
+/* Symbolic tracing: a module's forward, run once on traced tensors. Start at cfx_trace. */
+#include "trace.h"
+
+bool cfx_tracer_is_leaf(cfx_tracer *t, cfx_module *m, const char *path) {
+    (void)t, (void)path;
+    return m->leaf;
+}
+
+bool cfx_is_tracing(void) { return cfx__tracer_now() != NULL; }
+
+/* ---- parameters of the root --------------------------------------------------------------------- */
+
+/* A fixed parameter: its leaves are still placeholders, and what they are fixed to is asserted. */
+typedef struct {
+    cfx__tracer *tracer;
+    const char *name;
+    int count;
+} fixing;
+
+static void assert_fixed(cfx__tracer *t, const char *name, cfx_node *n, cfx_value v) {
+    if (cfx_is_none(v)) {
+        const char *text = cfx__format(
+            "%s has been specialized to have value None but got another value", name);
+        cfx__tracer_node(t, (cfx_where){0}, CFX_CALL_FUNCTION,
+                         cfx_graph_target(t->graph, "torch.fx._symbolic_trace._assert_is_none"),
+                         CFX_ARGS(n, text), NULL);
+        return;
+    }
+    cfx_node *eq = cfx__tracer_node(t, (cfx_where){0}, CFX_CALL_FUNCTION,
+                                    cfx_graph_target(t->graph, "operator.eq"), CFX_ARGS(n, v), NULL);
+    const char *text = cfx__format("%s has been specialized to have value %s but got another value",
+                                   name, cfx_value_str(v));
+    cfx__tracer_node(t, (cfx_where){0}, CFX_CALL_FUNCTION,
+                     cfx_graph_target(t->graph, "torch._assert"), CFX_ARGS(eq, text), NULL);
+}
+
+static cfx_value fix(fixing *f, cfx_value v) {
+    if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
+        cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+        for (int64_t i = 0; i < v.list->len; i++)
+            cfx_list_append(out.list, fix(f, v.list->items[i]));
+        return out;
+    }
+    if (v.tag == CFX_TAG_DICT) {
+        cfx_dict *out = cfx_dict_new();
+        for (int64_t i = 0; i < v.dict->len; i++)
+            cfx_dict_put(out, v.dict->entries[i].key, fix(f, v.dict->entries[i].value));
+        return cfx_dict_value(out);
+    }
+    const char *name = cfx__format("%s_%d", f->name, ++f->count);
+    cfx_node *n = cfx_graph_placeholder(f->tracer->graph, name, NULL, false, cfx_none());
+    if (v.tag == CFX_TAG_ELLIPSIS) /* left free */
+        return cfx_tensor_value(cfx__traced(n));
+    if (cfx_is_none(v) || v.tag == CFX_TAG_BOOL || v.tag == CFX_TAG_INT || v.tag == CFX_TAG_FLOAT ||
+        v.tag == CFX_TAG_STR)
+        assert_fixed(f->tracer, f->name, n, v);
+    return v;
+}
+
+static cfx_value root_argument(cfx__tracer *t, const cfx__param *p) {
+    static const char *const stars[] = {
+        [CFX__VAR_ARGS] = "*", [CFX__VAR_KEYWORDS] = "**", [CFX__KEYWORD_ONLY] = "",
+        [CFX__POSITIONAL] = ""};
+    const cfx_value *fixed = t->config && t->config->concrete_args
+                                 ? cfx_dict_find(t->config->concrete_args, cfx_string_value(p->name))
+                                 : NULL;
+    if (fixed)
+        return fix(&(fixing){t, p->name, 0}, *fixed);
+    const char *target = cfx__format("%s%s", stars[p->kind], p->name);
+    return cfx_tensor_value(cfx__traced(
+        cfx_graph_placeholder(t->graph, target, p->type, p->has_default, p->fallback)));
+}
+
+/* ---- tracing a module ---------------------------------------------------------------------------------- */
+
+static bool trace_root(cfx__tracer *t) {
+    const cfx__signature *s = t->root->own_->signature;
+    if (!s || s->n > CFX_MAX_ARGS) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "%s has no signature that could be traced",
+                 t->root->type);
+        return false;
+    }
+    cfx_value values[CFX_MAX_ARGS];
+    for (int i = 0; i < s->n; i++)
+        values[i] = root_argument(t, &s->params[i]);
+    if (!cfx_ok())
+        return false;
+    cfx_value result = cfx__module_forward((cfx_where){0}, t->root, values);
+    if (!cfx_ok() || cfx_is_bad(result))
+        return false;
+    cfx_value out = cfx__tracer_arg(t, (cfx_where){0}, result);
+    cfx_node *n = cfx_is_bad(out) ? cfx__bad_node : cfx_graph_output(t->graph, out);
+    if (n->graph && s->returns)
+        cfx_node_set_type(n, s->returns);
+    return n->graph != NULL;
+}
+
+cfx_graph *cfx_trace(cfx_tracer *config, cfx_module *root) {
+    if (!root)
+        return NULL;
+    size_t mark = cfx_scope_open();
+    cfx__tracer t = {.config = config, .graph = cfx_graph_new(), .root = root};
+    if (config) {
+        config->root = root;
+        config->graph = t.graph;
+    }
+    cfx__tracer_begin(&t);
+    bool fine = trace_root(&t);
+    cfx__tracer_end(&t);
+    return cfx_scope_return(mark, fine ? t.graph : NULL);
+}
+
+/* ---- values while tracing ------------------------------------------------------------------------------ */
+
+cfx_value cfx_size_at(cfx_where at, cfx_tensor *t, int i) {
+    return cfx_py_call(at, "Tensor.size", CFX_ARGS(t, i));
+}
+
+cfx_value cfx_method_at(cfx_where at, const char *name, cfx_args a) {
+    return cfx_py_call(at, cfx__format("Tensor.%s", name), a);
+}
+
+bool cfx_is_true_at(cfx_where at, cfx_value v) {
+    if (cfx__traced_node(v)) {
+        cfx_fail(CFX_TRACE_ERROR, at,
+                 "symbolically traced variables cannot be used as inputs to control flow");
+        return false;
+    }
+    if (v.tag != CFX_TAG_TENSOR)
+        return v.tag == CFX_TAG_STR ? v.str->len > 0 : cfx_number(v) != 0;
+    if (v.tensor->numel != 1 || !v.tensor->data) {
+        cfx_fail(CFX_RUNTIME_ERROR, at,
+                 v.tensor->numel == 0 ? "Boolean value of Tensor with no values is ambiguous"
+                                      : "Boolean value of Tensor with more than one value is ambiguous");
+        return false;
+    }
+    size_t mark = cfx_scope_open();
+    bool truth = cfx_number(cfx__get(v.tensor, 0)) != 0;
+    cfx_scope_close(mark);
+    return truth;
+}
+
+cfx_value cfx_wrap_call(cfx_where at, const char *name, cfx_opaque_fn *fn, cfx_args a) {
+    cfx__tracer *t = cfx__tracer_now();
+    bool traced = false;
+    for (int i = 0; i < a.n; i++)
+        traced |= cfx__traced_node(a.v[i]) != NULL;
+    if (!t || !traced)
+        return fn(a);
+    cfx_target target = cfx_graph_target(t->graph, name);
+    target.call = fn;
+    return cfx_tensor_value(
+        cfx__traced(cfx__tracer_node(t, at, CFX_CALL_FUNCTION, target, a, NULL)));
+}

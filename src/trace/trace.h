@@ -1,0 +1,52 @@
+/* trace: where running code becomes a graph.
+ *
+ * Invariant: while a tracer is active in a thread, a traced tensor stands for exactly one node of its
+ * graph; a call with a traced tensor among its arguments makes a node and computes nothing, any other
+ * call runs as usual. Tracers nest; each sees only what is traced for it. */
+#ifndef CFX__TRACE_H
+#define CFX__TRACE_H
+
+#include <cfx/trace.h>
+
+#include "../graph/graph.h"
+#include "../nn/nn.h"
+
+/* A module that is being traced through. */
+typedef struct cfx__level {
+    const char *key, *path, *type;
+} cfx__level;
+
+typedef struct cfx__tracer {
+    cfx_tracer *config;      /* the user's */
+    cfx_graph *graph;
+    cfx_module *root;        /* what paths start from; receives constants */
+    bool leaves_only;        /* every module is a leaf: how a graph is rebuilt */
+    cfx_node *like;          /* metadata for new nodes comes from here; NULL: from the module stack */
+    cfx__nn_layer layer;
+    cfx__fn_layer *outer_layer;
+    struct cfx__tracer *outer;
+    cfx_dict *module_paths;  /* module (as its address) to path */
+    cfx_dict *tensor_paths;  /* parameter or buffer (as its address) to path */
+    cfx_dict *parameters;    /* parameter (as its address) to its one get_attr node, or None */
+    cfx_dict *calls;         /* path to how often it was called */
+    VEC(cfx__level) stack;   /* outermost first */
+} cfx__tracer;
+
+/* Makes t the calling thread's tracer, building t->graph over t->root, until it ends. */
+void cfx__tracer_begin(cfx__tracer *t);
+void cfx__tracer_end(cfx__tracer *t);
+/* The active tracer, or NULL. */
+cfx__tracer *cfx__tracer_now(void);
+/* A tensor that stands for n; scope. The bad tensor for the bad node. */
+cfx_tensor *cfx__traced(cfx_node *n);
+/* The node a value stands for, or NULL when it is not traced. */
+cfx_node *cfx__traced_node(cfx_value v);
+/* v as an argument of a node: traced tensors become nodes, real ones get_attr nodes. Scope. */
+cfx_value cfx__tracer_arg(cfx__tracer *t, cfx_where at, cfx_value v);
+/* A node for a call, recorded with source line and module stack. */
+cfx_node *cfx__tracer_node(cfx__tracer *t, cfx_where at, cfx_opcode op, cfx_target target,
+                           cfx_args a, const char *name);
+/* The path of a module under the root, or NULL. */
+const char *cfx__tracer_path(cfx__tracer *t, const cfx_module *m);
+
+#endif

@@ -1,0 +1,329 @@
+/* The tracer: how calls, module calls and attribute reads become nodes. Start at trace_call, which
+ * the dispatcher asks before every call by name while a tracer is active. */
+#include "trace.h"
+
+/* ---- traced tensors ---------------------------------------------------------------------------- */
+
+/* What hangs on a traced tensor. */
+typedef struct {
+    cfx_obj head;
+    cfx_node *node;
+    cfx_graph *graph; /* counted: the node lives as long as somebody stands for it */
+} proxy;
+
+static void proxy_free(void *p) { cfx_drop(((proxy *)p)->graph); }
+
+static const cfx__type proxy_type = {.name = "proxy", .free = proxy_free};
+
+cfx_tensor *cfx__traced(cfx_node *n) {
+    if (!n->graph)
+        return &cfx__bad_tensor;
+    cfx_tensor *t = cfx__tensor_empty((cfx_where){0}, CFX_F32, true, 0, NULL, NULL);
+    proxy *p = cfx__obj_make(&proxy_type, sizeof *p);
+    p->node = n;
+    p->graph = cfx_keep(n->graph);
+    t->head.flags |= CFX__TRACED;
+    t->proxy = p;
+    return t;
+}
+
+cfx_node *cfx__traced_node(cfx_value v) {
+    if (v.tag == CFX_TAG_NODE)
+        return v.node;
+    if (v.tag != CFX_TAG_TENSOR || !(v.tensor->head.flags & CFX__TRACED))
+        return NULL;
+    return ((proxy *)v.tensor->proxy)->node;
+}
+
+/* The first traced node inside a value, or NULL. */
+static cfx_node *any_traced(cfx_value v) {
+    cfx_node *n = cfx__traced_node(v);
+    if (n)
+        return n;
+    switch (v.tag) {
+    case CFX_TAG_LIST:
+    case CFX_TAG_TUPLE:
+        for (int64_t i = 0; i < v.list->len && !n; i++)
+            n = any_traced(v.list->items[i]);
+        return n;
+    case CFX_TAG_DICT:
+        for (int64_t i = 0; i < v.dict->len && !n; i++)
+            n = any_traced(v.dict->entries[i].value);
+        return n;
+    case CFX_TAG_SLICE:
+        n = any_traced(v.slice->start);
+        n = n ? n : any_traced(v.slice->stop);
+        return n ? n : any_traced(v.slice->step);
+    default: return NULL;
+    }
+}
+
+static cfx_node *any_traced_arg(cfx_args a) {
+    cfx_node *n = NULL;
+    for (int i = 0; i < a.n && !n; i++)
+        n = any_traced(a.v[i]);
+    return n || !a.kw ? n : any_traced(cfx_dict_value(a.kw));
+}
+
+/* ---- paths -------------------------------------------------------------------------------------- */
+
+static cfx_value address(const void *p) { return cfx_int((int64_t)(intptr_t)p); }
+
+static void note_tensors(cfx__tracer *t, const char *path, const cfx_dict *tensors,
+                         bool parameters) {
+    for (int64_t i = 0; tensors && i < tensors->len; i++) {
+        cfx_value v = tensors->entries[i].value;
+        if (v.tag != CFX_TAG_TENSOR || cfx_dict_find(t->tensor_paths, address(v.tensor)))
+            continue;
+        if (parameters)
+            cfx_dict_put(t->parameters, address(v.tensor), cfx_none());
+        const char *name = cfx_text(tensors->entries[i].key);
+        cfx_dict_put(t->tensor_paths, address(v.tensor),
+                     cfx_string_value(*path ? cfx__format("%s.%s", path, name) : name));
+    }
+}
+
+static void note_module(const char *path, cfx_module *m, void *user) {
+    cfx__tracer *t = user;
+    CFX_SCOPE {
+        if (!cfx_dict_find(t->module_paths, address(m)))
+            cfx_dict_put(t->module_paths, address(m), cfx_string_value(path));
+        note_tensors(t, path, m->parameters, true);
+        note_tensors(t, path, m->buffers, false);
+        note_tensors(t, path, m->attrs, false);
+    }
+}
+
+const char *cfx__tracer_path(cfx__tracer *t, const cfx_module *m) {
+    const cfx_value *path = cfx_dict_find(t->module_paths, address(m));
+    return path ? cfx_text(*path) : NULL;
+}
+
+/* ---- arguments ---------------------------------------------------------------------------------- */
+
+/* A tensor that is neither traced nor a parameter or buffer: root keeps it as a constant. */
+static const char *constant_path(cfx__tracer *t, cfx_tensor *tensor) {
+    const char *name = NULL;
+    for (int i = 0; !name; i++) {
+        const char *free_name = cfx__format("_tensor_constant%d", i);
+        if (!cfx_module_has(t->root, free_name))
+            name = free_name;
+    }
+    cfx_module_set_attr(t->root, name, cfx_tensor_value(tensor));
+    cfx_dict_put(t->tensor_paths, address(tensor), cfx_string_value(name));
+    return name;
+}
+
+static cfx_value tensor_arg(cfx__tracer *t, cfx_where at, cfx_value v) {
+    const cfx_value *known = cfx_dict_find(t->tensor_paths, address(v.tensor));
+    const char *path = known ? cfx_text(*known) : constant_path(t, v.tensor);
+    cfx_target target = cfx_graph_target(t->graph, path);
+    cfx_node *n = cfx__tracer_node(t, at, CFX_GET_ATTR, target, (cfx_args){0}, NULL);
+    return n->graph ? cfx_node_value(n) : cfx_bad();
+}
+
+static cfx_value list_arg(cfx__tracer *t, cfx_where at, cfx_value v) {
+    cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < v.list->len; i++)
+        cfx_list_append(out.list, cfx__tracer_arg(t, at, v.list->items[i]));
+    return out;
+}
+
+static cfx_value dict_arg(cfx__tracer *t, cfx_where at, cfx_value v) {
+    cfx_dict *out = cfx_dict_new();
+    for (int64_t i = 0; i < v.dict->len; i++) {
+        struct cfx_entry e = v.dict->entries[i];
+        if (any_traced(e.key)) {
+            cfx_fail(CFX_RUNTIME_ERROR, at,
+                     "Keys for dictionaries used as an argument cannot contain a Node. Got key: %s",
+                     cfx_value_repr(e.key));
+            return cfx_bad();
+        }
+        cfx_dict_put(out, e.key, cfx__tracer_arg(t, at, e.value));
+    }
+    return cfx_dict_value(out);
+}
+
+cfx_value cfx__tracer_arg(cfx__tracer *t, cfx_where at, cfx_value v) {
+    cfx_node *n = cfx__traced_node(v);
+    if (n && n->graph != t->graph) {
+        cfx_fail(CFX_RUNTIME_ERROR, at,
+                 "Found multiple different tracers while trying to trace an operation: %s belongs to "
+                 "another graph",
+                 n->name);
+        return cfx_bad();
+    }
+    if (n)
+        return cfx_node_value(n);
+    switch (v.tag) {
+    case CFX_TAG_TENSOR: return tensor_arg(t, at, v);
+    case CFX_TAG_LIST:
+    case CFX_TAG_TUPLE: return list_arg(t, at, v);
+    case CFX_TAG_DICT: return dict_arg(t, at, v);
+    case CFX_TAG_SLICE:
+        return cfx_slice_value(cfx__tracer_arg(t, at, v.slice->start),
+                               cfx__tracer_arg(t, at, v.slice->stop),
+                               cfx__tracer_arg(t, at, v.slice->step));
+    default: return v;
+    }
+}
+
+/* ---- nodes -------------------------------------------------------------------------------------- */
+
+static void add_meta(cfx__tracer *t, cfx_where at, cfx_node *n) {
+    if (t->like) {
+        for (int64_t i = 0; t->like->meta && i < t->like->meta->len; i++)
+            cfx_node_set_meta(n, cfx_text(t->like->meta->entries[i].key),
+                              t->like->meta->entries[i].value);
+        return;
+    }
+    if (at.file)
+        cfx_node_set_meta(n, "source", cfx_string_value(cfx__format("%s:%d", at.file, at.line)));
+    if (!t->stack.len)
+        return;
+    cfx_dict *levels = cfx_dict_new();
+    for (size_t i = 0; i < t->stack.len; i++)
+        cfx_dict_set(levels, t->stack.data[i].key,
+                     cfx_tuple(t->stack.data[i].path, t->stack.data[i].type));
+    cfx_node_set_meta(n, "nn_module_stack", cfx_dict_value(levels));
+}
+
+cfx_node *cfx__tracer_node(cfx__tracer *t, cfx_where at, cfx_opcode op, cfx_target target,
+                           cfx_args a, const char *name) {
+    size_t mark = cfx_scope_open();
+    cfx_value args = cfx__tracer_arg(t, at, cfx_tuple_value(a.n, a.v));
+    cfx_value kwargs = a.kw ? cfx__tracer_arg(t, at, cfx_dict_value(a.kw)) : cfx_none();
+    cfx_node *n = cfx__bad_node;
+    if (!cfx_is_bad(args) && !cfx_is_bad(kwargs))
+        n = cfx_graph_create(t->graph, op, target, args, kwargs, name, NULL);
+    if (n->graph)
+        add_meta(t, at, n);
+    cfx_scope_close(mark);
+    return n;
+}
+
+static cfx_value traced_result(cfx_node *n) { return cfx_tensor_value(cfx__traced(n)); }
+
+/* ---- what the dispatcher asks ----------------------------------------------------------------------- */
+
+static bool trace_call(cfx_where at, cfx_target target, cfx_args a, cfx_value *result) {
+    cfx__tracer *t = cfx__tracer_now();
+    if (!t || !any_traced_arg(a))
+        return false;
+    cfx_opcode op = CFX_CALL_FUNCTION;
+    const char *name = target.name;
+    if (!strncmp(name, "Tensor.", 7)) {
+        op = CFX_CALL_METHOD;
+        name += 7;
+    }
+    target = op == CFX_CALL_METHOD ? (cfx_target){.name = name} : cfx_graph_target(t->graph, name);
+    *result = traced_result(cfx__tracer_node(t, at, op, target, a, NULL));
+    return true;
+}
+
+/* ---- what the nn room asks ------------------------------------------------------------------------- */
+
+static cfx_value trace_through(cfx__tracer *t, cfx_where at, cfx_module *m, const char *path,
+                               cfx_args a) {
+    int64_t before = cfx_integer(cfx_dict_get(t->calls, path));
+    cfx_dict_set(t->calls, path, cfx_int(before + 1));
+    const char *key = before ? cfx__format("%s@%lld", path, (long long)before) : path;
+    cfx__level level = {key, path, m->path};
+    VEC_PUSH(t->stack, level);
+    cfx_value v = cfx__module_call(at, m, a);
+    t->stack.len--;
+    return v;
+}
+
+static cfx_value trace_module(cfx__nn_layer *self, cfx_where at, cfx_module *m, cfx_args a) {
+    cfx__tracer *t = (cfx__tracer *)((char *)self - offsetof(cfx__tracer, layer));
+    const char *path = cfx__tracer_path(t, m);
+    if (!path) {
+        cfx_fail(CFX_NAME_ERROR, at, "module is not installed as a submodule");
+        return cfx_bad();
+    }
+    bool leaf = t->leaves_only;
+    if (!leaf)
+        leaf = t->config && t->config->is_leaf ? t->config->is_leaf(t->config, m, path)
+                                               : cfx_tracer_is_leaf(t->config, m, path);
+    if (!leaf)
+        return trace_through(t, at, m, path, a);
+    cfx__level level = {path, path, m->path};
+    VEC_PUSH(t->stack, level);
+    cfx_target target = cfx_graph_target(t->graph, path);
+    cfx_node *n = cfx__tracer_node(t, at, CFX_CALL_MODULE, target, a, NULL);
+    t->stack.len--;
+    return traced_result(n);
+}
+
+/* A parameter that is read by name has one node however often it is read; anything else that is
+ * used gets its node where it is used. */
+static cfx_value trace_attr(cfx__nn_layer *self, cfx_where at, cfx_module *m, const char *path) {
+    cfx__tracer *t = (cfx__tracer *)((char *)self - offsetof(cfx__tracer, layer));
+    cfx_value v = cfx__module_read(at, m, path);
+    if (v.tag != CFX_TAG_TENSOR)
+        return v;
+    const cfx_value *known = cfx_dict_find(t->parameters, address(v.tensor));
+    if (!known)
+        return v;
+    if (known->tag == CFX_TAG_NODE)
+        return traced_result(known->node);
+    cfx_value n = cfx__tracer_arg(t, at, v);
+    if (n.tag != CFX_TAG_NODE)
+        return cfx_bad();
+    cfx_dict_put(t->parameters, address(v.tensor), n);
+    return traced_result(n.node);
+}
+
+/* ---- what the value room asks ------------------------------------------------------------------- */
+
+/* r[0] of a traced result is a node too. */
+static cfx_value trace_item(cfx_value v, int64_t i) {
+    return cfx_py_call((cfx_where){0}, "operator.getitem", CFX_ARGS(v, i));
+}
+
+static cfx__item_fn *const item_of_traced = trace_item;
+
+static void keep_static(void *unused) { (void)unused; }
+
+/* ---- begin and end ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    cfx__tracer *now;
+} trace_state;
+
+static void *state_make(void) { return cfx__alloc0(sizeof(trace_state)); }
+
+static trace_state *state(void) { return cfx__ctx_slot(CFX__SLOT_TRACE, state_make, free); }
+
+cfx__tracer *cfx__tracer_now(void) { return state()->now; }
+
+void cfx__tracer_begin(cfx__tracer *t) {
+    cfx__dispatch *d = cfx__dispatcher();
+    t->module_paths = cfx_keep(cfx_dict_new());
+    t->tensor_paths = cfx_keep(cfx_dict_new());
+    t->parameters = cfx_keep(cfx_dict_new());
+    t->calls = cfx_keep(cfx_dict_new());
+    cfx_module_walk(t->root, note_module, t);
+    t->layer = (cfx__nn_layer){.call = trace_module, .attr = trace_attr};
+    cfx__nn_push(&t->layer);
+    t->outer_layer = d->trace;
+    d->trace = trace_call;
+    t->outer = state()->now;
+    state()->now = t;
+    cfx__ctx()->slot[CFX__SLOT_ITEM].data = (void *)&item_of_traced;
+    cfx__ctx()->slot[CFX__SLOT_ITEM].free = keep_static;
+}
+
+void cfx__tracer_end(cfx__tracer *t) {
+    state()->now = t->outer;
+    if (!t->outer)
+        cfx__ctx()->slot[CFX__SLOT_ITEM].data = NULL;
+    cfx__dispatcher()->trace = t->outer_layer;
+    cfx__nn_pop(&t->layer);
+    cfx_drop(t->module_paths);
+    cfx_drop(t->tensor_paths);
+    cfx_drop(t->parameters);
+    cfx_drop(t->calls);
+    VEC_FREE(t->stack);
+}
