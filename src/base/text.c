@@ -13,9 +13,18 @@ cfx_string *cfx__string_new(const char *text, size_t len) {
     return s;
 }
 
+/* Of a long text both ends are looked at: whole printed graphs are strings too. */
 uint64_t cfx__hash_bytes(const void *p, size_t n) {
+    enum { END = 256 };
     const unsigned char *b = p;
     uint64_t h = 14695981039346656037u; /* FNV-1a */
+    if (n > 2 * END) {
+        for (size_t i = 0; i < END; i++)
+            h = (h ^ b[i]) * 1099511628211u;
+        h ^= n;
+        b += n - END;
+        n = END;
+    }
     for (size_t i = 0; i < n; i++)
         h = (h ^ b[i]) * 1099511628211u;
     return h ^ h >> 29;
