@@ -13,5 +13,6 @@
 #include <cfx/graph.h>
 #include <cfx/trace.h>
 #include <cfx/run.h>
+#include <cfx/emit.h>
 
 #endif

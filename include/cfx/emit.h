@@ -14,10 +14,12 @@ typedef struct cfx_readable_options {
     bool include_device;
     bool colored;
     bool expanded_def;
+    const char *const *additional_meta; /* metadata keys to show, ended by NULL; NULL: none */
 } cfx_readable_options;
 
 /* The texts of a graph or GraphModule; scope. */
 CFX_API const char *cfx_graph_tabular(const cfx_graph *g); /* graph.print_tabular() */
+CFX_API const char *cfx_graph_code(const cfx_graph *g);   /* graph.python_code("self").src */
 CFX_API const char *cfx_module_code(const cfx_module *gm); /* gm.code */
 CFX_API const char *cfx_graph_module_str(const cfx_module *gm); /* print(gm) */
 CFX_API const char *cfx_module_readable(const cfx_module *gm, cfx_readable_options options);
@@ -28,9 +30,22 @@ CFX_API void cfx_print_tabular(const cfx_module *gm, FILE *out);
 CFX_API void cfx_print_code(const cfx_module *gm, FILE *out);
 CFX_API void cfx_print_readable(const cfx_module *gm, FILE *out);
 
-/* A graph from its text, in the graph form ("graph():") or the code form ("def forward(...)");
- * scope. what names the text in errors, which give line and column and show the line. */
+/* A graph from its text; scope. NULL, with an error that names the place ("what:LINE:COLUMN") and
+ * shows the line, where it cannot be read.
+ *
+ * The code form ("def forward(...)"; gm.code, print_readable) comes back whole: printed and parsed,
+ * a graph equals itself. Its placeholders must come first; functions that are not torch's, Python's
+ * or math's come back with underscores for dots; tensors that stand in arguments are refused. From
+ * print_readable shapes and source lines come back too. `.fx` files hold this form.
+ *
+ * The graph form ("graph():") says less: strings have no quotes. A bare word is None, a bool, a
+ * number, a dtype, a slice, a device or an operator if it reads as one, else the string up to the
+ * next ", " or the bracket that closes its list. The type of the result is missing. */
 CFX_API cfx_graph *cfx_graph_parse(const char *text, const char *what);
+/* A GraphModule from its text, the children that print_readable shows included; scope. Of the other
+ * modules and tensors that it names there are none: add them (cfx_nn_add, cfx_module_set_attr)
+ * before it is called. NULL, with an error, as above. */
+CFX_API cfx_module *cfx_module_parse(const char *text, const char *what);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,420 @@
+/* Generated code: gm.code, and with shapes and comments the body of print_readable.
+ *
+ * One walk from the end finds where each value is used last, one from the start writes. The text is
+ * made of pieces that are known at different times: wrap lines and parameters are collected while
+ * the body is written and put before it at the end. */
+#include "emit.h"
+
+typedef struct code {
+    const cfx_graph *g;
+    const cfx_readable_options *readable; /* NULL: plain gm.code */
+    int indent;          /* of the body */
+    cfx__writer w;       /* into body */
+    cfx__text body, wraps, returns, last_summary;
+    cfx__text params;    /* one after the other, each ended by a zero byte */
+    cfx__map globals;    /* what a function is called here to its target's text */
+    cfx__map wrapped;    /* names that have their wrap line */
+    cfx__map own_names;  /* target texts to names given because of a clash */
+    cfx__map renamed;    /* node names to names given because of a clash */
+    cfx__arena arena;    /* owns the keys of the maps */
+    bool clash;          /* a node is called like a global: all names have to be given anew */
+    VEC(const cfx_node *) dead; /* values by their last user, last node first */
+    VEC(int) counts;            /* how many of them belong to each node */
+} code;
+
+/* ---- last uses ------------------------------------------------------------------------------ */
+
+/* From the end: whoever uses a value first, going this way, is its last user. */
+static void find_last_uses(code *c) {
+    bool *seen = cfx__alloc0(c->g->made.len + 1);
+    for (const cfx_node *n = cfx_graph_last(c->g); n; n = cfx_node_before(n)) {
+        size_t before = c->dead.len;
+        cfx_each_input(n, u) {
+            bool *is_seen = &seen[cfx__own(u->node)->id];
+            if (u->node->graph == c->g && !*is_seen) {
+                *is_seen = true;
+                VEC_PUSH(c->dead, u->node);
+            }
+        }
+        VEC_PUSH(c->counts, (int)(c->dead.len - before));
+    }
+    free(seen);
+}
+
+/* Ends the line of n: values that nobody uses after it are let go. */
+static void end_line(code *c, const cfx_node *n, int count, const cfx_node *const *dead) {
+    if (n->op != CFX_OUTPUT && (count || !n->num_users)) {
+        cfx__text_add(&c->body, ";  ", 3);
+        cfx__paint(&c->w, CFX__DIM);
+        for (int i = 0; i < count; i++) {
+            cfx__write_node(&c->w, dead[i]);
+            cfx__text_add(&c->body, " = ", 3);
+        }
+        if (!n->num_users) {
+            cfx__write_node(&c->w, n);
+            cfx__text_add(&c->body, " = ", 3);
+        }
+        cfx__text_puts(&c->body, "None");
+        cfx__unpaint(&c->w);
+    }
+    cfx__text_putc(&c->body, '\n');
+}
+
+/* ---- statements ----------------------------------------------------------------------------- */
+
+static void put_indent(cfx__text *t, int n) {
+    static const char blanks[] = "                                ";
+    for (; n > 0; n -= 32)
+        cfx__text_add(t, blanks, n < 32 ? (size_t)n : 32);
+}
+
+static void put_type(code *c, cfx__writer *w, const cfx_node *n) {
+    if (c->readable && cfx__write_shape(w, n, c->readable))
+        return;
+    if (n->type) {
+        cfx__text_puts(w->out, " : ");
+        cfx__write_type(w->out, n->type);
+    }
+}
+
+static void put_assign(code *c, const cfx_node *n) {
+    cfx__write_node(&c->w, n);
+    put_type(c, &c->w, n);
+    cfx__text_add(&c->body, " = ", 3);
+}
+
+/* Remembers that a function is called `name` here, and sees whether something else is. */
+static void add_global(code *c, const char *name, const char *target) {
+    const char *taken = cfx__map_get(&c->globals, name);
+    if (taken) {
+        c->clash |= strcmp(taken, target) != 0;
+        return;
+    }
+    c->clash |= cfx_graph_find(c->g, name) != NULL;
+    cfx__map_set(&c->globals, cfx__arena_copy(&c->arena, name, strlen(name)), (void *)target);
+}
+
+static void add_wrap(code *c, const char *name) {
+    if (cfx__map_get(&c->wrapped, name))
+        return;
+    char *key = cfx__arena_copy(&c->arena, name, strlen(name));
+    cfx__map_set(&c->wrapped, key, key);
+    if (c->wraps.len)
+        cfx__text_putc(&c->wraps, '\n');
+    if (c->wraps.len)
+        put_indent(&c->wraps, c->indent - 4);
+    cfx__text_printf(&c->wraps, "torch.fx._symbolic_trace.wrap(\"%s\")", name);
+}
+
+/* What a function is called here, into t. Whether it is a global. */
+static bool function_name(code *c, const cfx_node *n, cfx__text *t) {
+    const char *own = c->own_names.len ? cfx__map_get(&c->own_names, n->target.name) : NULL;
+    if (!own)
+        return cfx__write_global(t, &n->target);
+    cfx__text_puts(t, own);
+    return true;
+}
+
+static void put_function(code *c, const cfx_node *n) {
+    size_t start = c->body.len;
+    if (!function_name(c, n, &c->body))
+        return;
+    const char *name = c->body.data + start;
+    add_global(c, name, n->target.name);
+    cfx_value wrapped = n->meta ? cfx_node_get_meta(n, "is_wrapped") : cfx_none();
+    if (wrapped.tag == CFX_TAG_BOOL && wrapped.b)
+        add_wrap(c, name);
+}
+
+static void put_operator(code *c, const cfx_node *n, const cfx__operator *o) {
+    const cfx_value *a = n->args.list->items;
+    bool inplace = o->kind == CFX__INPLACE_OPERATOR || o->kind == CFX__SET_ITEM;
+    if (!inplace)
+        put_assign(c, n);
+    if (o->kind == CFX__UNARY) {
+        cfx__text_puts(&c->body, o->sign);
+        cfx__write_operand(&c->w, a[0]);
+        return;
+    }
+    cfx__write_operand(&c->w, a[0]);
+    if (o->kind == CFX__ITEM || o->kind == CFX__SET_ITEM) {
+        cfx__text_putc(&c->body, '[');
+        cfx__write_value(&c->w, a[1]);
+        cfx__text_putc(&c->body, ']');
+    } else {
+        cfx__text_putc(&c->body, ' ');
+        cfx__text_puts(&c->body, o->sign);
+        cfx__text_putc(&c->body, ' ');
+        cfx__write_operand(&c->w, a[1]);
+    }
+    if (o->kind == CFX__SET_ITEM) {
+        cfx__text_add(&c->body, " = ", 3);
+        cfx__write_value(&c->w, a[2]);
+    }
+    if (inplace) {
+        cfx__text_add(&c->body, ";  ", 3);
+        put_assign(c, n);
+        cfx__write_operand(&c->w, a[0]);
+    }
+}
+
+/* x.shape for getattr(x, 'shape'), where that can be written so. */
+static bool put_getattr(code *c, const cfx_node *n) {
+    const cfx_list *args = n->args.list;
+    if (args->len != 2 || args->items[1].tag != CFX_TAG_STR ||
+        strcmp(n->target.name, "builtins.getattr"))
+        return false;
+    const cfx_string *attr = args->items[1].str;
+    if (!cfx__is_identifier(attr->text, attr->len))
+        return false;
+    put_assign(c, n);
+    cfx__write_path(&c->w, NULL, args->items[0], attr->text);
+    return true;
+}
+
+static void put_call_function(code *c, const cfx_node *n) {
+    bool positional = n->kwargs.tag != CFX_TAG_DICT || !n->kwargs.dict->len;
+    const char *name = n->target.name;
+    if (positional && !strncmp(name, "operator.", 9)) {
+        const cfx__operator *o = cfx__operator_named(name + 9);
+        if (o && cfx__operator_arity(o) == n->args.list->len) {
+            put_operator(c, n, o);
+            return;
+        }
+    }
+    if (positional && !strncmp(name, "builtins.", 9) && put_getattr(c, n))
+        return;
+    put_assign(c, n);
+    put_function(c, n);
+    cfx__text_putc(&c->body, '(');
+    cfx__write_args(&c->w, n, 0);
+    cfx__text_putc(&c->body, ')');
+}
+
+static void put_call(code *c, const cfx_node *n) {
+    const cfx_list *args = n->args.list;
+    bool method = n->op == CFX_CALL_METHOD;
+    put_assign(c, n);
+    if (method)
+        cfx__write_path(&c->w, args->len ? NULL : "", args->len ? args->items[0] : cfx_none(),
+                        n->target.name);
+    else
+        cfx__write_path(&c->w, "self", cfx_none(), n->target.name);
+    cfx__text_putc(&c->body, '(');
+    cfx__write_args(&c->w, n, method);
+    cfx__text_putc(&c->body, ')');
+}
+
+/* A parameter of forward. A line of its own is needed only where the node is not called like it. */
+static void put_placeholder(code *c, const cfx_node *n) {
+    cfx__writer w = c->w;
+    w.out = &c->params;
+    const cfx_list *args = n->args.list;
+    cfx__text_puts(&c->params, n->target.name);
+    put_type(c, &w, n);
+    if (args->len) {
+        cfx__text_add(&c->params, " = ", 3);
+        cfx__write_value(&w, args->items[0]);
+    }
+    cfx_value desc = c->readable && c->readable->expanded_def ? cfx_node_get_meta(n, "desc")
+                                                              : cfx_none();
+    if (!cfx_is_none(desc))
+        cfx__text_printf(&c->params, "  # %s", cfx_value_str(desc));
+    cfx__text_putc(&c->params, 0);
+    const char *raw = n->target.name + strspn(n->target.name, "*");
+    size_t start = c->body.len;
+    put_indent(&c->body, c->indent);
+    size_t name = c->body.len;
+    cfx__write_node(&c->w, n);
+    if (!strcmp(c->body.data + name, raw)) {
+        c->body.len = start;
+        return;
+    }
+    cfx__text_puts(&c->body, " = ");
+    cfx__text_puts(&c->body, raw);
+    cfx__text_putc(&c->body, '\n');
+}
+
+/* One value a line with what it is, where expanded_def is asked for and the node tells. */
+static void put_expanded(code *c, cfx_value result, cfx_value desc) {
+    bool tuple = result.tag == CFX_TAG_TUPLE;
+    cfx__text_puts(&c->body, tuple ? "(\n" : "[\n");
+    for (int64_t i = 0; i < result.list->len && i < desc.list->len; i++) {
+        put_indent(&c->body, c->indent + 4);
+        if (result.list->items[i].tag == CFX_TAG_NODE)
+            cfx__write_node(&c->w, result.list->items[i].node);
+        else
+            cfx__text_puts(&c->body, cfx_value_str(result.list->items[i]));
+        cfx__text_printf(&c->body, ",  # %s\n", cfx_value_str(desc.list->items[i]));
+    }
+    put_indent(&c->body, c->indent);
+    cfx__text_putc(&c->body, tuple ? ')' : ']');
+}
+
+static bool is_sequence(cfx_value v) { return v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST; }
+
+static void put_output(code *c, const cfx_node *n) {
+    if (n->type) {
+        cfx__text_puts(&c->returns, " -> ");
+        cfx__write_type(&c->returns, n->type);
+    }
+    cfx_value result = n->args.list->len ? n->args.list->items[0] : cfx_none();
+    cfx_value desc = c->readable && c->readable->expanded_def ? cfx_node_get_meta(n, "desc")
+                                                              : cfx_none();
+    cfx__writer plain = c->w;
+    plain.colored = false;
+    cfx__text_puts(&c->body, "return ");
+    if (is_sequence(result) && is_sequence(desc))
+        put_expanded(c, result, desc);
+    else
+        cfx__write_value(&plain, result);
+}
+
+static void put_statement(code *c, const cfx_node *n) {
+    put_indent(&c->body, c->indent);
+    switch (n->op) {
+    case CFX_CALL_FUNCTION: put_call_function(c, n); break;
+    case CFX_CALL_METHOD:
+    case CFX_CALL_MODULE: put_call(c, n); break;
+    case CFX_GET_ATTR:
+        put_assign(c, n);
+        cfx__write_path(&c->w, "self", cfx_none(), n->target.name);
+        break;
+    case CFX_OUTPUT: put_output(c, n); break;
+    case CFX_PLACEHOLDER: break;
+    }
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static void put_body(code *c) {
+    size_t dead = c->dead.len, k = c->counts.len;
+    cfx_each_node(c->g, n) {
+        int count = c->counts.data[--k];
+        dead -= (size_t)count;
+        c->clash |= cfx__own(n)->name->reserved && !c->w.renamed;
+        if (n->op == CFX_PLACEHOLDER) {
+            put_placeholder(c, n);
+            continue;
+        }
+        if (c->readable && n->op != CFX_OUTPUT)
+            cfx__write_summary(&c->w, n, c->readable, c->indent, &c->last_summary);
+        put_statement(c, n);
+        end_line(c, n, count, c->dead.data + dead);
+    }
+    if (!cfx_graph_len(c->g)) {
+        put_indent(&c->body, c->indent);
+        cfx__text_puts(&c->body, "pass\n");
+    }
+}
+
+static void put_param(code *c, cfx__text *out, const char *param, bool first) {
+    if (!c->readable || !c->readable->expanded_def) {
+        cfx__text_puts(out, first ? "" : ", ");
+        cfx__text_puts(out, param);
+        return;
+    }
+    put_indent(out, c->indent);
+    size_t n = strcspn(param, "#");
+    const char *comment = param[n] ? param + n + 1 : NULL;
+    while (comment && n && param[n - 1] == ' ')
+        n--;
+    cfx__text_add(out, param, n);
+    cfx__text_putc(out, ',');
+    if (comment)
+        cfx__text_printf(out, "  # %s", comment + strspn(comment, " "));
+    cfx__text_putc(out, '\n');
+}
+
+static void put_head(code *c, cfx__text *out) {
+    bool expanded = c->readable && c->readable->expanded_def;
+    const char *p = c->params.data, *end = p + c->params.len;
+    put_indent(out, c->indent - 4);
+    cfx__text_puts(out, expanded ? "def forward(\n" : "def forward(");
+    bool has_self = c->params.len && !strcmp(p, "self");
+    if (!has_self)
+        put_param(c, out, "self", true);
+    for (bool first = has_self; p && p < end; p += strlen(p) + 1, first = false)
+        put_param(c, out, p, first);
+    if (expanded)
+        put_indent(out, c->indent - 4);
+    cfx__text_putc(out, ')');
+    cfx__text_add(out, c->returns.data, c->returns.len);
+    cfx__text_puts(out, ":\n");
+}
+
+static void *new_name(code *c, cfx__namespace *names, const char *candidate, bool reserved_too) {
+    const char *name = cfx__name_create(names, candidate, reserved_too);
+    return cfx__arena_copy(&c->arena, name, strlen(name));
+}
+
+/* Gives names anew, functions and nodes together, each when it is first met. */
+static void resolve_clash(code *c) {
+    cfx__namespace names = {0};
+    cfx__text t = {0};
+    cfx_each_node(c->g, n) {
+        t.len = 0;
+        bool is_operator = !strncmp(n->target.name, "operator.", 9) &&
+                           cfx__operator_named(n->target.name + 9);
+        if (n->op == CFX_CALL_FUNCTION && !is_operator &&
+            !cfx__map_get(&c->own_names, n->target.name) && cfx__write_global(&t, &n->target))
+            cfx__map_set(&c->own_names, n->target.name, new_name(c, &names, t.data, true));
+        cfx__map_set(&c->renamed, n->name, new_name(c, &names, n->name, false));
+    }
+    c->w.renamed = &c->renamed;
+    cfx__text_release(&t);
+    cfx__namespace_release(&names);
+}
+
+static void start_over(code *c) {
+    c->body.len = c->wraps.len = c->returns.len = c->params.len = c->last_summary.len = 0;
+    cfx__map_release(&c->globals);
+    cfx__map_release(&c->wrapped);
+}
+
+static void release(code *c) {
+    start_over(c);
+    cfx__map_release(&c->own_names);
+    cfx__map_release(&c->renamed);
+    cfx__arena_release(&c->arena);
+    cfx__text_release(&c->body);
+    cfx__text_release(&c->wraps);
+    cfx__text_release(&c->returns);
+    cfx__text_release(&c->params);
+    cfx__text_release(&c->last_summary);
+    VEC_FREE(c->dead);
+    VEC_FREE(c->counts);
+}
+
+void cfx__write_code(cfx__text *out, const cfx_graph *g, const cfx_readable_options *readable,
+                     int indent) {
+    size_t mark = cfx_scope_open();
+    code c = {.g = g, .readable = readable, .indent = indent};
+    c.w = (cfx__writer){&c.body, readable && readable->colored, NULL};
+    find_last_uses(&c);
+    put_body(&c);
+    if (c.clash) {
+        start_over(&c);
+        resolve_clash(&c);
+        put_body(&c);
+    }
+    if (readable) {
+        if (c.wraps.len) {
+            put_indent(out, indent - 4);
+            cfx__text_add(out, c.wraps.data, c.wraps.len);
+            cfx__text_puts(out, "\n\n");
+        }
+    } else {
+        cfx__text_putc(out, '\n');
+        cfx__text_add(out, c.wraps.data, c.wraps.len);
+        cfx__text_puts(out, "\n\n");
+    }
+    put_head(&c, out);
+    const char *body = c.body.data ? c.body.data : "";
+    size_t blank = strspn(body, "\n");
+    cfx__text_add(out, body + blank, c.body.len - blank);
+    if (!readable)
+        put_indent(out, indent);
+    release(&c);
+    cfx_scope_close(mark);
+}

@@ -1,0 +1,87 @@
+/* Text becomes a graph or a GraphModule: which form it is, and what both forms share. */
+#include "emit.h"
+
+/* The target of a call_function is looked up; those of other nodes are text. */
+cfx_node *cfx__add_node(cfx__parser *p, cfx__node_text t, cfx_value args, cfx_value kwargs) {
+    const char *name = cfx__string_new(t.name, t.name_len)->text;
+    cfx_target target = {.name = NULL};
+    if (t.op == CFX_CALL_FUNCTION)
+        target = cfx__target_of(p, t.target, t.target_len);
+    else
+        target.name = cfx__string_new(t.target, t.target_len)->text;
+    cfx_node *n = cfx_graph_create(p->g, t.op, target, args, kwargs, name, t.type);
+    if (!cfx_ok()) {
+        p->failed = true;
+        return NULL;
+    }
+    cfx__call_it(p, t.name, t.name_len, n);
+    return n;
+}
+
+void cfx__parse(cfx__parser *p) {
+    const char *first = p->start + strspn(p->start, " \t\r\n");
+    if (!strncmp(first, "graph(", 6)) {
+        p->at = first;
+        p->g = cfx_graph_new();
+        VEC_PUSH(p->modules, ((cfx__parsed){p->g, NULL, 0}));
+        cfx__parse_graph_form(p);
+    } else {
+        cfx__parse_code_form(p);
+    }
+}
+
+void cfx__parser_open(cfx__parser *p, const char *text, const char *what) {
+    *p = (cfx__parser){.what = what ? what : "text", .start = text, .at = text,
+                       .end = text + strlen(text),
+                       .c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0)};
+}
+
+void cfx__parser_close(cfx__parser *p) {
+    cfx__map_release(&p->nodes);
+    cfx__map_release(&p->targets);
+    cfx__arena_release(&p->arena);
+    cfx__text_release(&p->path);
+    VEC_FREE(p->stack);
+    VEC_FREE(p->modules);
+    freelocale(p->c_locale);
+}
+
+cfx_graph *cfx_graph_parse(const char *text, const char *what) {
+    if (!text || !cfx_ok())
+        return NULL;
+    size_t mark = cfx_scope_open();
+    cfx__parser p;
+    cfx__parser_open(&p, text, what);
+    cfx__parse(&p);
+    cfx_graph *g = p.failed ? NULL : p.modules.data[0].g;
+    cfx__parser_close(&p);
+    return cfx_scope_return(mark, g);
+}
+
+/* The module number *next of the text, with those that stand inside it; scope. */
+static cfx_module *build(const cfx__parser *p, size_t *next) {
+    const cfx__parsed *own = &p->modules.data[(*next)++];
+    cfx_module *m = cfx_graph_module(NULL, own->g, own->name);
+    while (*next < p->modules.len && p->modules.data[*next].indent > own->indent) {
+        const char *name = p->modules.data[*next].name;
+        cfx_nn_add(m, name, build(p, next));
+    }
+    return m;
+}
+
+cfx_module *cfx_module_parse(const char *text, const char *what) {
+    if (!text || !cfx_ok())
+        return NULL;
+    size_t mark = cfx_scope_open(), next = 0;
+    cfx__parser p;
+    cfx__parser_open(&p, text, what);
+    cfx__parse(&p);
+    cfx_module *m = p.failed ? NULL : build(&p, &next);
+    if (m && next < p.modules.len) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0}, "%s: class %s stands beside class %s, not in it",
+                 p.what, p.modules.data[next].name, m->type);
+        m = NULL;
+    }
+    cfx__parser_close(&p);
+    return cfx_scope_return(mark, m);
+}

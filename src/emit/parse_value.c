@@ -1,0 +1,431 @@
+/* Values in a text, as code and repr() write them. */
+#include "emit.h"
+
+/* ---- lists ---------------------------------------------------------------------------------- */
+
+cfx_value cfx__pop_values(cfx__parser *p, size_t from, cfx_tag tag) {
+    const cfx_value *items = p->stack.data + from;
+    int64_t n = (int64_t)(p->stack.len - from);
+    p->stack.len = from;
+    return tag == CFX_TAG_LIST ? cfx_list_value(n, items) : cfx_tuple_value(n, items);
+}
+
+/* name = value; false, and nothing taken, when what comes next is no keyword. */
+static bool take_keyword(cfx__parser *p, cfx_dict *kw) {
+    const char *start = p->at, *name;
+    size_t len = cfx__take_name(p, &name);
+    cfx__skip(p);
+    if (!len || p->at == p->end || *p->at != '=') {
+        p->at = start;
+        return false;
+    }
+    p->at++;
+    cfx_value key = cfx_string_value_n(name, len), v = cfx__take_value(p);
+    if (cfx_dict_find(kw, key))
+        cfx__parse_fail(p, start, "the keyword '%.*s' is given twice", (int)len, name);
+    if (!p->failed)
+        cfx_dict_put(kw, key, v);
+    return true;
+}
+
+int64_t cfx__take_values(cfx__parser *p, const char *close, cfx_dict *kw) {
+    const char *start = p->at;
+    size_t before = p->stack.len;
+    p->comma = true;
+    if (++p->depth > CFX__MAX_NESTING)
+        cfx__parse_fail(p, start, "lists are nested too deep");
+    for (cfx__skip(p); !p->failed && !cfx__take(p, close); cfx__skip(p)) {
+        if (!p->comma)
+            cfx__parse_fail(p, p->at, "expected ',' or '%s'", close);
+        bool keywords = kw && kw->len;
+        if (!kw || !take_keyword(p, kw)) {
+            if (keywords)
+                cfx__parse_fail(p, p->at, "a positional argument follows keywords");
+            cfx_value v = cfx__take_value(p);
+            VEC_PUSH(p->stack, v);
+        }
+        cfx__skip(p);
+        p->comma = cfx__take(p, ",");
+    }
+    p->depth--;
+    return (int64_t)(p->stack.len - before);
+}
+
+/* (a, b), (a,), () and, as Python has it, (a) for a itself. */
+static cfx_value take_tuple(cfx__parser *p, const char *close) {
+    size_t from = p->stack.len;
+    int64_t n = cfx__take_values(p, close, NULL);
+    if (n == 1 && !p->comma)
+        return p->stack.data[--p->stack.len];
+    return cfx__pop_values(p, from, CFX_TAG_TUPLE);
+}
+
+cfx_value cfx__take_subscript(cfx__parser *p) {
+    cfx__skip(p);
+    if (p->at < p->end && *p->at == ']')
+        cfx__parse_fail(p, p->at, "expected a value");
+    return take_tuple(p, "]");
+}
+
+static cfx_value take_list(cfx__parser *p) {
+    size_t from = p->stack.len;
+    cfx__take_values(p, "]", NULL);
+    return cfx__pop_values(p, from, CFX_TAG_LIST);
+}
+
+static cfx_value take_dict(cfx__parser *p) {
+    cfx_dict *d = cfx_dict_new();
+    bool comma = true;
+    if (++p->depth > CFX__MAX_NESTING)
+        cfx__parse_fail(p, p->at, "lists are nested too deep");
+    for (cfx__skip(p); !p->failed && !cfx__take(p, "}"); cfx__skip(p)) {
+        if (!comma)
+            cfx__parse_fail(p, p->at, "expected ',' or '}'");
+        const char *start = p->at;
+        cfx_value key = cfx__take_value(p);
+        if (key.tag == CFX_TAG_LIST || key.tag == CFX_TAG_DICT || key.tag == CFX_TAG_SLICE)
+            cfx__parse_fail(p, start, "unhashable type: '%s'", cfx__python_type(key));
+        cfx__skip(p);
+        cfx__want(p, ":");
+        cfx_value v = cfx__take_value(p);
+        if (!p->failed)
+            cfx_dict_put(d, key, v);
+        cfx__skip(p);
+        comma = cfx__take(p, ",");
+    }
+    p->depth--;
+    return cfx_dict_value(d);
+}
+
+/* ---- numbers -------------------------------------------------------------------------------- */
+
+/* Tries both parts on a copy of the parser that does not complain. */
+cfx_value cfx__take_complex(cfx__parser *p) {
+    cfx__parser q = *p;
+    q.quiet = true;
+    q.at++;
+    if (!cfx__is_number_next(&q))
+        return cfx_bad();
+    const char *at = q.at + (*q.at == '-');
+    while (at < p->end && (cfx__is_word(*at) || *at == '.' ||
+                           ((*at == '+' || *at == '-') && (at[-1] == 'e' || at[-1] == 'E'))))
+        at++;
+    if (at == p->end || (*at != '+' && *at != '-'))
+        return cfx_bad();
+    q.end = at;
+    cfx_value re = cfx__take_number(&q);
+    q.end = p->end;
+    q.at = at + (*at == '+');
+    cfx_value im = !q.failed && cfx__is_number_next(&q) ? cfx__take_number(&q) : cfx_bad();
+    if (im.tag != CFX_TAG_COMPLEX || !cfx__take(&q, ")"))
+        return cfx_bad();
+    bool minus = p->at[1] == '-'; /* -0 is no integer here */
+    p->at = q.at;
+    double real = cfx_number(re);
+    return cfx_complex_value(minus ? __builtin_copysign(real, -1) : real, im.complex_->im);
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+static bool same(const char *a, size_t n, const char *b) {
+    return strlen(b) == n && !memcmp(a, b, n);
+}
+
+bool cfx__torch_constant(const char *name, size_t len, cfx_value *out) {
+    static const struct {
+        const char *name;
+        cfx_tag tag;
+        int64_t i;
+    } others[] = {{"strided", CFX_TAG_LAYOUT, CFX_STRIDED},
+                  {"sparse_coo", CFX_TAG_LAYOUT, CFX_SPARSE_COO},
+                  {"contiguous_format", CFX_TAG_MEMORY_FORMAT, CFX_CONTIGUOUS},
+                  {"preserve_format", CFX_TAG_MEMORY_FORMAT, CFX_PRESERVE},
+                  {"channels_last", CFX_TAG_MEMORY_FORMAT, CFX_CHANNELS_LAST},
+                  {"channels_last_3d", CFX_TAG_MEMORY_FORMAT, CFX_CHANNELS_LAST_3D}};
+    if (len < 7 || memcmp(name, "torch.", 6))
+        return false;
+    name += 6, len -= 6;
+    *out = cfx_none();
+    for (int i = 0; i < COUNT(others); i++)
+        if (same(name, len, others[i].name)) {
+            out->tag = others[i].tag, out->i = others[i].i;
+            return true;
+        }
+    char buffer[32];
+    cfx_dtype d;
+    if (len >= sizeof buffer)
+        return false;
+    memcpy(buffer, name, len);
+    buffer[len] = 0;
+    if (!cfx_dtype_parse(buffer, &d) || !strcmp(buffer, cfx_dtype_brief(d)))
+        return false;
+    *out = cfx_dtype_value(d);
+    return true;
+}
+
+/* Dots and names: torch.float32 has two atoms, torch.ops.aten.add.Tensor five. */
+const char *cfx__torch_value_end(const cfx__parser *p) {
+    static const char ops[] = "torch.ops.";
+    bool op = (size_t)(p->end - p->at) > strlen(ops) && !memcmp(p->at, ops, strlen(ops));
+    const char *at = p->at;
+    cfx_value v;
+    for (int atoms = 0;; at++) {
+        const char *atom = at;
+        while (at < p->end && cfx__is_word(*at))
+            at++;
+        if (at == atom || ++atoms == (op ? 5 : 2))
+            break;
+        if (at == p->end || *at != '.')
+            return NULL;
+    }
+    return op || cfx__torch_constant(p->at, (size_t)(at - p->at), &v) ? at : NULL;
+}
+
+/* torch.float32, torch.ops.aten.add.Tensor; and the tensors that code cannot hold. */
+static cfx_value take_torch(cfx__parser *p) {
+    const char *start = p->at, *end = cfx__torch_value_end(p);
+    size_t len = (size_t)((end ? end : start) - start);
+    cfx_value v = cfx_bad();
+    cfx_op *op = NULL;
+    if (end && !cfx__torch_constant(start, len, &v)) {
+        op = cfx_op_find(cfx__string_new(start + 10, len - 10)->text);
+        v = op ? cfx_op_value(op) : cfx_bad();
+    }
+    p->at += len;
+    if (!cfx_is_bad(v))
+        return v;
+    while (start + len < p->end && (cfx__is_word(start[len]) || start[len] == '.'))
+        len++;
+    if (end)
+        cfx__parse_fail(p, start, "no operator is called '%.*s'", (int)len, start);
+    else if (same(start, len, "torch.Tensor"))
+        cfx__parse_fail(p, start, "the numbers of a tensor are not in the text: make it an "
+                                  "attribute and read it with get_attr");
+    else
+        cfx__parse_fail(p, start, "'%.*s' is no value", (int)len, start);
+    return cfx_bad();
+}
+
+static cfx_value take_slice(cfx__parser *p, const char *start) {
+    size_t from = p->stack.len;
+    int64_t n = cfx__take_values(p, ")", NULL);
+    cfx_value part[3] = {cfx_none(), cfx_none(), cfx_none()};
+    if (n < 1 || n > 3)
+        cfx__parse_fail(p, start, "slice() takes 1 to 3 values");
+    for (int i = 0; !p->failed && i < n; i++)
+        part[n == 1 ? 1 : i] = p->stack.data[from + (size_t)i];
+    p->stack.len = from;
+    return cfx_slice_value(part[0], part[1], part[2]);
+}
+
+static cfx_value take_device(cfx__parser *p, const char *start) {
+    cfx_dict *kw = cfx_dict_new();
+    size_t from = p->stack.len;
+    int64_t n = cfx__take_values(p, ")", kw);
+    const char *type = n == 1 ? cfx_text(p->stack.data[from]) : cfx_text(cfx_dict_get(kw, "type"));
+    cfx_value index = cfx_dict_get(kw, "index");
+    p->stack.len = from;
+    cfx_device d = {0};
+    if (!p->failed && (n > 1 || !type || !cfx__device_parse(type, &d)))
+        cfx__parse_fail(p, start, "no such device");
+    if (index.tag == CFX_TAG_INT)
+        d.index = (int16_t)index.i;
+    return cfx_device_value(d);
+}
+
+static cfx_value take_complex_call(cfx__parser *p, const char *start) {
+    size_t from = p->stack.len;
+    int64_t n = cfx__take_values(p, ")", NULL);
+    cfx_value re = n == 2 ? p->stack.data[from] : cfx_none();
+    cfx_value im = n == 2 ? p->stack.data[from + 1] : cfx_none();
+    p->stack.len = from;
+    if (!cfx_is_number(re) || !cfx_is_number(im))
+        cfx__parse_fail(p, start, "complex() takes two numbers");
+    return cfx_complex_value(cfx_number(re), cfx_number(im));
+}
+
+bool cfx__is_symbol(const char *name, size_t len) {
+    size_t letters = 0;
+    while (letters < len && name[letters] >= 'a' && name[letters] <= 'z')
+        letters++;
+    if (!letters || letters > 2 || letters == len || !strchr("suz", name[0]))
+        return false;
+    for (size_t i = letters; i < len; i++)
+        if (name[i] < '0' || name[i] > '9')
+            return false;
+    return true;
+}
+
+static cfx_value take_symbolic(cfx__parser *p, const char *start) {
+    cfx_value v;
+    const char *rest;
+    if (cfx__sym_parse(start, p->end, &rest, &v)) {
+        p->at = rest;
+        return v;
+    }
+    cfx__parse_fail(p, start, "this is no expression of sizes");
+    return cfx_bad();
+}
+
+static cfx_value take_word(cfx__parser *p) {
+    static const char *const symbolic[] = {"Mod", "PythonMod", "FloorDiv", "Min", "Max"};
+    const char *start = p->at, *name;
+    size_t len = cfx__take_name(p, &name);
+    cfx_node *n = cfx__named(p, name, len);
+    if (n)
+        return cfx_node_value(n);
+    bool call = p->at < p->end && *p->at == '(';
+    if (same(name, len, "None"))
+        return cfx_none();
+    if (same(name, len, "True") || same(name, len, "False"))
+        return cfx_bool(*name == 'T');
+    if (same(name, len, "Ellipsis"))
+        return cfx_ellipsis();
+    if (same(name, len, "torch")) {
+        p->at = start;
+        return take_torch(p);
+    }
+    if (call && same(name, len, "slice"))
+        return p->at++, take_slice(p, start);
+    if (call && same(name, len, "device"))
+        return p->at++, take_device(p, start);
+    if (call && same(name, len, "complex"))
+        return p->at++, take_complex_call(p, start);
+    for (int i = 0; call && i < COUNT(symbolic); i++)
+        if (same(name, len, symbolic[i]))
+            return take_symbolic(p, start);
+    if (cfx__is_symbol(name, len))
+        return cfx__sym_name(cfx__string_new(name, len)->text, false, 0);
+    if (call)
+        cfx__parse_fail(p, start, "a call stands here; give its result a name first");
+    else
+        cfx__parse_fail(p, start, "name '%.*s' is not defined", (int)len, name);
+    return cfx_bad();
+}
+
+cfx_value cfx__take_operand(cfx__parser *p) {
+    if (p->failed)
+        return cfx_bad();
+    cfx__skip(p);
+    char c = p->at < p->end ? *p->at : 0;
+    if (c == '(') {
+        cfx_value v = cfx__take_complex(p);
+        if (!cfx_is_bad(v))
+            return v;
+        p->at++;
+        return take_tuple(p, ")");
+    }
+    if (c == '[')
+        return p->at++, take_list(p);
+    if (c == '{')
+        return p->at++, take_dict(p);
+    if (c == '\'' || c == '"')
+        return cfx__take_string(p);
+    if (cfx__is_number_next(p))
+        return cfx__take_number(p);
+    if (cfx__take(p, "..."))
+        return cfx_ellipsis();
+    if (cfx__is_word(c))
+        return take_word(p);
+    cfx__parse_fail(p, p->at, "expected a value");
+    return cfx_bad();
+}
+
+cfx_value cfx__take_value(cfx__parser *p) {
+    cfx__skip(p);
+    const char *start = p->at;
+    cfx_value v = cfx__take_operand(p);
+    if (p->failed || (v.tag != CFX_TAG_INT && v.tag != CFX_TAG_SYM))
+        return v;
+    cfx__skip(p);
+    if (p->at < p->end && strchr("+-*/%", *p->at)) /* more of a symbolic size: 2*s77 + 1 */
+        return take_symbolic(p, start);
+    return v;
+}
+
+/* ---- shapes --------------------------------------------------------------------------------- */
+
+/* [3, s77]: sizes, as a tuple; whether all of them are numbers. */
+static cfx_value take_sizes(const char **at, const char *end, bool *known) {
+    cfx_value sizes = cfx_tuple_value(0, NULL), v;
+    const char *p = *at + 1;
+    while (p < end && *p != ']') {
+        if (!cfx__sym_parse(p, end, &p, &v))
+            return cfx_bad();
+        *known &= v.tag == CFX_TAG_INT;
+        cfx_list_append(sizes.list, v);
+        while (p < end && (*p == ',' || *p == ' '))
+            p++;
+    }
+    if (p == end)
+        return cfx_bad();
+    *at = p + 1;
+    return sizes;
+}
+
+static void set_fake(cfx_node *n, cfx_dtype dtype, cfx_value shape, cfx_value stride) {
+    int64_t sizes[CFX_MAX_DIMS], strides[CFX_MAX_DIMS];
+    int64_t ndim = shape.list->len;
+    bool strided = stride.tag == CFX_TAG_TUPLE && stride.list->len == ndim;
+    if (ndim > CFX_MAX_DIMS)
+        return;
+    for (int64_t i = 0; i < ndim; i++) {
+        sizes[i] = shape.list->items[i].i;
+        strides[i] = strided ? stride.list->items[i].i : 0;
+        if (sizes[i] < 0)
+            return;
+    }
+    cfx_tensor *t = cfx_tensor_fake(dtype, (int)ndim, sizes, strided ? strides : NULL);
+    if (cfx_ok())
+        cfx_node_set_meta(n, "val", cfx_tensor_value(t));
+}
+
+static void set_described(cfx_node *n, cfx_dtype dtype, cfx_value shape, cfx_value stride,
+                          const char *device) {
+    cfx_dict *d = cfx_dict_new();
+    cfx_device where;
+    cfx_dict_set(d, "shape", shape);
+    cfx_dict_set(d, "dtype", cfx_dtype_value(dtype));
+    if (stride.tag == CFX_TAG_TUPLE)
+        cfx_dict_set(d, "stride", stride);
+    if (cfx__device_parse(device, &where))
+        cfx_dict_set(d, "device", cfx_device_value(where));
+    cfx_node_set_meta(n, "val", cfx_dict_value(d));
+}
+
+/* Sym(u0 <= 8) is kept as text: relations are no values. */
+static void set_symbol(cfx_node *n, const char *text, const char *end) {
+    cfx_value v;
+    const char *rest;
+    if (!cfx__sym_parse(text, end, &rest, &v) || rest != end)
+        v = cfx_string_value_n(text, (size_t)(end - text));
+    cfx_node_set_meta(n, "val", v);
+}
+
+void cfx__read_shape(cfx_node *n, const char *text) {
+    const char *end = text + strlen(text), *at = text;
+    if (end - text > 5 && !memcmp(text, "Sym(", 4) && end[-1] == ')') {
+        set_symbol(n, text + 4, end - 1);
+        return;
+    }
+    char brief[16];
+    size_t len = strcspn(text, "[");
+    cfx_dtype dtype;
+    if (!text[len] || len >= sizeof brief)
+        return;
+    memcpy(brief, text, len);
+    brief[len] = 0;
+    at += len;
+    bool known = true;
+    if (!cfx_dtype_parse(brief, &dtype))
+        return;
+    cfx_value shape = take_sizes(&at, end, &known), stride = cfx_none();
+    if (cfx_is_bad(shape))
+        return;
+    if (*at == '[')
+        stride = take_sizes(&at, end, &known);
+    if (known && !cfx_is_bad(stride))
+        set_fake(n, dtype, shape, stride);
+    else if (!cfx_is_bad(stride))
+        set_described(n, dtype, shape, stride, at);
+}

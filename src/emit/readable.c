@@ -1,0 +1,252 @@
+/* print_readable: code with the shape of every value and the source line it came from, one class
+ * for the module and one, indented, for each child that is a graph itself. */
+#include "emit.h"
+
+/* ---- shapes --------------------------------------------------------------------------------- */
+
+static void put_sizes(cfx__text *out, int n, const int64_t *sizes) {
+    cfx__text_putc(out, '[');
+    for (int i = 0; i < n; i++) {
+        if (i)
+            cfx__text_add(out, ", ", 2);
+        cfx__repr(out, cfx_int(sizes[i]));
+    }
+    cfx__text_putc(out, ']');
+}
+
+static void put_tensor(cfx__writer *w, const cfx_tensor *t, const cfx_readable_options *o) {
+    int n = cfx_tensor_ndim(t);
+    cfx__paint(w, CFX__RED);
+    cfx__text_puts(w->out, cfx_dtype_brief(cfx_tensor_dtype(t)));
+    cfx__unpaint(w);
+    cfx__paint(w, CFX__BLUE);
+    put_sizes(w->out, n, cfx_tensor_shape(t));
+    cfx__unpaint(w);
+    cfx__paint(w, CFX__DIM_BLUE);
+    if (o->include_stride)
+        put_sizes(w->out, n, cfx_tensor_stride(t));
+    cfx__unpaint(w);
+    cfx__paint(w, CFX__DIM_GREEN);
+    if (o->include_device)
+        cfx__device_str(w->out, cfx_tensor_device(t));
+    cfx__unpaint(w);
+}
+
+/* A tuple or list of sizes that may be symbolic. */
+static void put_size_list(cfx__text *out, cfx_value v) {
+    cfx__text_putc(out, '[');
+    for (int64_t i = 0; i < v.list->len; i++) {
+        if (i)
+            cfx__text_add(out, ", ", 2);
+        cfx__repr(out, v.list->items[i]);
+    }
+    cfx__text_putc(out, ']');
+}
+
+static bool is_sequence(cfx_value v) { return v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST; }
+
+/* What a tensor with symbolic sizes is, or tensor_meta: a dict of shape, dtype and the rest. */
+static bool put_described(cfx__writer *w, const cfx_dict *d, const cfx_readable_options *o) {
+    cfx_value shape = cfx_dict_get(d, "shape"), dtype = cfx_dict_get(d, "dtype");
+    if (!is_sequence(shape) || dtype.tag != CFX_TAG_DTYPE)
+        return false;
+    cfx__text_puts(w->out, ": \"");
+    cfx__paint(w, CFX__RED);
+    cfx__text_puts(w->out, cfx_dtype_brief((cfx_dtype)dtype.i));
+    cfx__unpaint(w);
+    cfx__paint(w, CFX__BLUE);
+    put_size_list(w->out, shape);
+    cfx__unpaint(w);
+    cfx_value stride = cfx_dict_get(d, "stride"), device = cfx_dict_get(d, "device");
+    cfx__paint(w, CFX__DIM_BLUE);
+    if (o->include_stride && is_sequence(stride))
+        put_size_list(w->out, stride);
+    cfx__unpaint(w);
+    cfx__paint(w, CFX__DIM_GREEN);
+    if (o->include_device && device.tag == CFX_TAG_DEVICE)
+        cfx__device_str(w->out, device.device);
+    cfx__unpaint(w);
+    cfx__text_putc(w->out, '"');
+    return true;
+}
+
+bool cfx__write_shape(cfx__writer *w, const cfx_node *n, const cfx_readable_options *o) {
+    if (!n->meta)
+        return false;
+    static const char *const keys[] = {"val", "tensor_meta", "example_value"};
+    cfx_value v = cfx_none();
+    int k = 0;
+    for (; k < COUNT(keys); k++) {
+        v = cfx_node_get_meta(n, keys[k]);
+        if (!cfx_is_none(v))
+            break;
+    }
+    switch ((cfx_tag)v.tag) {
+    case CFX_TAG_TENSOR:
+        cfx__text_puts(w->out, ": \"");
+        put_tensor(w, v.tensor, o);
+        cfx__text_putc(w->out, '"');
+        return true;
+    case CFX_TAG_SYM:
+    case CFX_TAG_STR: /* an expression that no value holds: "u0 <= 8" */
+        cfx__text_printf(w->out, ": \"Sym(%s)\"", cfx_value_str(v));
+        return true;
+    case CFX_TAG_DICT: {
+        cfx__writer plain = *w;
+        plain.colored &= k != 1;
+        cfx_readable_options bare = {0}; /* of tensor_meta PyTorch shows the shape alone */
+        return put_described(&plain, v.dict, k == 1 ? &bare : o);
+    }
+    default: return false;
+    }
+}
+
+/* ---- comments ------------------------------------------------------------------------------- */
+
+typedef struct piece {
+    const char *text;
+    size_t len;
+} piece;
+
+/* The next line of a text, without blanks around it. */
+static bool next_line(const char **at, piece *line) {
+    const char *p = *at;
+    if (!*p)
+        return false;
+    size_t n = strcspn(p, "\n");
+    *at = p + n + (p[n] == '\n');
+    while (n && strchr(" \t\r", *p))
+        p++, n--;
+    while (n && strchr(" \t\r", p[n - 1]))
+        n--;
+    *line = (piece){p, n};
+    return true;
+}
+
+/* File "model.py", line 12, in forward: the three parts. */
+static bool parse_frame(piece line, piece *file, piece *number, piece *name) {
+    static const char head[] = "File \"", line_[] = "\", line ", in[] = ", in ";
+    if (line.len < strlen(head) || memcmp(line.text, head, strlen(head)))
+        return false;
+    const char *p = line.text + strlen(head), *end = line.text + line.len;
+    for (const char *q = end - 1; q > p; q--) { /* the last place where the rest fits */
+        size_t left = (size_t)(end - q);
+        if (left <= strlen(line_) || memcmp(q, line_, strlen(line_)))
+            continue;
+        const char *d = q + strlen(line_), *digits = d;
+        while (d < end && *d >= '0' && *d <= '9')
+            d++;
+        if (d == digits || (size_t)(end - d) <= strlen(in) || memcmp(d, in, strlen(in)))
+            continue;
+        *file = (piece){p, (size_t)(q - p)};
+        *number = (piece){digits, (size_t)(d - digits)};
+        d += strlen(in);
+        *name = (piece){d, (size_t)(end - d)};
+        return true;
+    }
+    return false;
+}
+
+/* The innermost frame of a stack trace that is followed by its line of code. */
+static void put_source(cfx__text *out, const char *trace) {
+    piece line, file, number, name, best[4] = {{0}};
+    bool pending = false, found = false;
+    for (const char *at = trace; next_line(&at, &line);) {
+        if (pending) {
+            best[0] = file, best[1] = number, best[2] = name, best[3] = line;
+            found = true;
+        }
+        pending = parse_frame(line, &file, &number, &name);
+    }
+    if (!found) {
+        cfx__text_puts(out, "No stacktrace found for following nodes");
+        return;
+    }
+    static const char *const before[] = {"File: ", ":", " in ", ", code: "};
+    for (int i = 0; i < 4; i++) {
+        cfx__text_puts(out, before[i]);
+        cfx__text_add(out, best[i].text, best[i].len);
+    }
+}
+
+enum { LONGEST_ANNOTATION = 40 };
+
+static void put_annotation(cfx__text *out, cfx_value custom) {
+    if (custom.tag != CFX_TAG_DICT || !custom.dict->len)
+        return;
+    cfx_dict *shown = cfx_dict_new();
+    for (int64_t i = 0; i < custom.dict->len; i++) {
+        cfx_value v = custom.dict->entries[i].value;
+        const char *text = cfx_value_str(v);
+        if (strlen(text) > LONGEST_ANNOTATION)
+            v = cfx_string_value(cfx__format("%.*s...", LONGEST_ANNOTATION, text));
+        cfx_dict_put(shown, custom.dict->entries[i].key, v);
+    }
+    cfx__text_puts(out, " Annotation: ");
+    cfx__repr(out, cfx_dict_value(shown));
+}
+
+static void put_additional(cfx__text *out, const cfx_node *n, const char *const *keys) {
+    bool any = false;
+    for (; keys && *keys; keys++) {
+        cfx_value v = cfx_node_get_meta(n, *keys);
+        if (cfx_is_none(v))
+            continue;
+        cfx__text_puts(out, any ? ", " : "# ");
+        cfx__text_printf(out, "%s: %s", *keys, cfx_value_str(v));
+        any = true;
+    }
+    if (any)
+        cfx__text_putc(out, ' ');
+}
+
+void cfx__write_summary(cfx__writer *w, const cfx_node *n, const cfx_readable_options *o,
+                        int indent, cfx__text *last) {
+    size_t mark = cfx_scope_open();
+    cfx__text now = {0};
+    if (n->meta)
+        put_additional(&now, n, o->additional_meta);
+    cfx__text_putc(&now, '#');
+    if (n->meta)
+        put_annotation(&now, cfx_node_get_meta(n, "custom"));
+    cfx__text_putc(&now, ' ');
+    const char *trace = n->meta ? cfx_text(cfx_node_get_meta(n, "stack_trace")) : NULL;
+    put_source(&now, trace ? trace : "");
+    if (last->len == now.len && !memcmp(last->data, now.data, now.len)) {
+        cfx__text_release(&now);
+    } else {
+        cfx__text_printf(w->out, "\n%*s", indent, "");
+        cfx__paint(w, CFX__DIM);
+        cfx__text_add(w->out, now.data, now.len);
+        cfx__unpaint(w);
+        cfx__text_putc(w->out, '\n');
+        cfx__text_release(last);
+        *last = now;
+    }
+    cfx_scope_close(mark);
+}
+
+/* ---- classes -------------------------------------------------------------------------------- */
+
+enum { DEEPEST = 100 }; /* of modules in modules: those below are left out */
+
+static void put_class(cfx__text *out, const cfx_module *m, const char *name,
+                      const cfx_readable_options *o, int depth) {
+    cfx__text_printf(out, "%*sclass %s(torch.nn.Module):\n", 4 * depth, "", name);
+    cfx__write_code(out, m->graph, o, 4 * depth + 8);
+    for (int i = 0; depth < DEEPEST && i < cfx_module_count(m); i++) {
+        const cfx_module *child = cfx_module_child(m, i);
+        if (!child->graph)
+            continue;
+        cfx__text_putc(out, '\n');
+        put_class(out, child, cfx_module_child_name(m, i), o, depth + 1);
+    }
+}
+
+const char *cfx_module_readable(const cfx_module *gm, cfx_readable_options options) {
+    if (!cfx__is_graph_module(gm, "print_readable"))
+        return "";
+    cfx__text out = {0};
+    put_class(&out, gm, gm->type, &options, 0);
+    return cfx__text_take(&out);
+}

@@ -1,0 +1,142 @@
+/* Annotations: a node holds a type as Python's repr() prints it; generated code spells it in names
+ * that it can look up, and the parser turns those back. */
+#include "emit.h"
+
+typedef struct scan {
+    const char *at, *end;
+    cfx__text *out;
+    bool read; /* from code to repr(); else the other way */
+    int depth; /* of brackets; what lies deeper than CFX__MAX_NESTING is left out */
+} scan;
+
+static void type(scan *s);
+
+static void blanks(scan *s) {
+    while (s->at < s->end && *s->at == ' ')
+        s->at++;
+}
+
+static bool next_is(scan *s, char c) {
+    blanks(s);
+    return s->at < s->end && *s->at == c;
+}
+
+static bool same(const char *a, size_t n, const char *b) {
+    return strlen(b) == n && !memcmp(a, b, n);
+}
+
+/* A name in code: torch's and Python's own as they are, others with underscores for dots. */
+static void write_name(scan *s, const char *name, size_t n) {
+    if (same(name, n, "None")) {
+        cfx__text_puts(s->out, "NoneType");
+    } else if (same(name, n, "...")) {
+        cfx__text_putc(s->out, '_');
+    } else if (same(name, n, "typing.Optional")) {
+        cfx__text_puts(s->out, "typing_Union");
+    } else {
+        bool torch = n > 6 && !memcmp(name, "torch.", 6);
+        for (size_t i = 0; i < n; i++)
+            cfx__text_putc(s->out, name[i] == '.' && !torch ? '_' : name[i]);
+    }
+}
+
+static void read_name(scan *s, const char *name, size_t n) {
+    if (same(name, n, "_")) {
+        cfx__text_puts(s->out, "...");
+    } else if (n > 7 && !memcmp(name, "typing_", 7)) {
+        cfx__text_puts(s->out, "typing.");
+        cfx__text_add(s->out, name + 7, n - 7);
+    } else {
+        cfx__text_add(s->out, name, n);
+    }
+}
+
+/* The arguments in brackets; how many. *last is where the text of the last one starts. */
+static int arguments(scan *s, size_t *last) {
+    int n = 0;
+    cfx__text_putc(s->out, '[');
+    s->at++;
+    while (s->at < s->end && !next_is(s, ']')) {
+        if (n++)
+            cfx__text_puts(s->out, s->read ? ", " : ",");
+        *last = s->out->len;
+        const char *before = s->at;
+        type(s);
+        if (next_is(s, ','))
+            s->at++;
+        else if (s->at == before)
+            s->at++; /* no type at all: leave it out */
+    }
+    if (s->at < s->end)
+        s->at++;
+    return n;
+}
+
+/* repr() knows Union[X, None] as Optional[X] only: takes the text from `start` on for that. */
+static void make_optional(scan *s, size_t start, size_t last) {
+    static const char optional[] = "typing.Optional[", union_[] = "typing.Union[";
+    size_t skip = start + strlen(union_);
+    cfx__text t = {0};
+    cfx__text_puts(&t, optional);
+    cfx__text_add(&t, s->out->data + skip, last - 2 - skip);
+    cfx__text_putc(&t, ']');
+    s->out->len = start;
+    cfx__text_add(s->out, t.data, t.len);
+    cfx__text_release(&t);
+}
+
+static void one_type(scan *s) {
+    blanks(s);
+    const char *name = s->at;
+    if (s->at < s->end && *s->at == '(') /* typing.Tuple[()] */
+        while (s->at < s->end && *s->at++ != ')')
+            ;
+    else
+        while (s->at < s->end && !strchr("[],| ", *s->at))
+            s->at++;
+    size_t n = (size_t)(s->at - name), start = s->out->len, last = 0;
+    bool optional = !s->read && same(name, n, "typing.Optional");
+    bool union_ = s->read && same(name, n, "typing_Union");
+    if (s->read)
+        read_name(s, name, n);
+    else
+        write_name(s, name, n);
+    if (s->at < s->end && *s->at == '[') {
+        int count = arguments(s, &last);
+        if (optional)
+            cfx__text_puts(s->out, ",NoneType");
+        cfx__text_putc(s->out, ']');
+        if (union_ && count == 2 && !strcmp(s->out->data + last, "NoneType]"))
+            make_optional(s, start, last);
+    }
+}
+
+static void type(scan *s) {
+    if (s->depth > CFX__MAX_NESTING) {
+        s->at = s->end;
+        return;
+    }
+    s->depth++;
+    one_type(s);
+    while (next_is(s, '|')) {
+        s->at++;
+        cfx__text_puts(s->out, s->read ? " | " : "|");
+        size_t start = s->out->len;
+        one_type(s);
+        if (s->read && !strcmp(s->out->data + start, "NoneType")) {
+            s->out->len = start;
+            cfx__text_puts(s->out, "None");
+        }
+    }
+    s->depth--;
+}
+
+void cfx__write_type(cfx__text *out, const char *text) {
+    scan s = {text, text + strlen(text), out, false, 0};
+    type(&s);
+}
+
+void cfx__read_type(cfx__text *out, const char *text, size_t len) {
+    scan s = {text, text + len, out, true, 0};
+    type(&s);
+}
