@@ -135,6 +135,7 @@ void cfx__map_release(cfx__map *m);
 /* What a room keeps per thread beyond the fields below, and how it is freed by cfx_finish. */
 typedef enum cfx__slot {
     CFX__SLOT_DISPATCH,
+    CFX__SLOT_OPS,
     CFX__SLOT_GENERATOR,
     CFX__SLOT_GRAD,
     CFX__SLOT_NN,

@@ -3,6 +3,8 @@
 
 static void storage_free(void *p) {
     cfx__storage *s = p;
+    if (unlikely(s->packed))
+        cfx__packed_drop_all(s);
     if (s->release)
         s->release(s->owner);
     else if (!s->fixed && s->data)
@@ -182,6 +184,7 @@ cfx_tensor *cfx_tensor_borrow(cfx_dtype dtype, int ndim, const int64_t *shape, v
     s->fixed = true;
     s->release = release;
     s->owner = owner;
+    s->foreign = release != cfx_drop; /* an object of ours is written to by operators alone */
     cfx_tensor *t = tensor_make(dtype, ndim, shape, NULL, numel);
     t->storage = s;
     t->data = data;
@@ -230,7 +233,13 @@ int64_t cfx_tensor_numel(const cfx_tensor *t) { return t ? t->numel : 0; }
 const int64_t *cfx_tensor_shape(const cfx_tensor *t) { return t ? t->shape : NULL; }
 const int64_t *cfx_tensor_stride(const cfx_tensor *t) { return t ? t->stride : NULL; }
 int64_t cfx_tensor_offset(const cfx_tensor *t) { return t ? t->offset : 0; }
-void *cfx_tensor_data(const cfx_tensor *t) { return t ? t->data : NULL; }
+void *cfx_tensor_data(const cfx_tensor *t) {
+    if (!t)
+        return NULL;
+    if (t->storage && !t->storage->foreign)
+        t->storage->foreign = true; /* who has the address may write there */
+    return t->data;
+}
 bool cfx_tensor_is_contiguous(const cfx_tensor *t) { return t && cfx__is_contiguous(t); }
 bool cfx_tensor_is_fake(const cfx_tensor *t) { return t && (t->head.flags & CFX__FAKE); }
 

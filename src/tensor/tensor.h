@@ -31,6 +31,10 @@ typedef struct cfx__storage {
     void *owner;
     bool fixed;                /* inline or borrowed: not from the block cache */
     bool spare;                /* small enough to be recycled whole */
+    bool foreign;              /* may be written to behind our back: nothing made of it is kept */
+    bool packed_lock;
+    uint32_t wanted;           /* version + 1 at which a packed form was last asked for */
+    struct cfx__packed *packed;   /* see below */
 } cfx__storage;
 
 struct cfx_tensor {
@@ -103,6 +107,29 @@ void cfx__set(cfx_tensor *t, int64_t i, cfx_value number);
 bool cfx__overlaps_itself(const cfx_tensor *t);
 typedef enum { CFX__APART, CFX__SAME, CFX__PARTLY } cfx__overlap;
 cfx__overlap cfx__overlap_of(const cfx_tensor *a, const cfx_tensor *b);
+
+/* ---- packed data --------------------------------------------------------------------------- */
+
+/* The data of a storage in another form, made of it and kept with it until it is written to: weights
+ * in the layout that a library likes. Counted. */
+typedef struct cfx__packed {
+    cfx_obj head;
+    struct cfx__packed *next;
+    uint64_t key;
+    uint32_t version;
+    void *data; /* 64-byte aligned */
+    size_t size;
+} cfx__packed;
+
+/* Room of `size` bytes for the form `key`, which says everything that it depends on beside the data;
+ * to be made of the data as it is now. The caller owns a count. NULL when out of memory. */
+cfx__packed *cfx__packed_new(const cfx__storage *s, uint64_t key, size_t size);
+/* The form kept for `key`, or NULL when there is none or the data has changed; the caller owns a
+ * count. `again`, where given, tells whether this very data was asked for before. */
+cfx__packed *cfx__packed_find(cfx__storage *s, uint64_t key, bool *again);
+/* Keeps it with the storage, a few of the newest at most. */
+void cfx__packed_keep(cfx__storage *s, cfx__packed *p);
+void cfx__packed_drop_all(cfx__storage *s);
 
 /* ---- dtypes ---------------------------------------------------------------------------------- */
 
