@@ -1,27 +1,24 @@
 /* Products of matrices: which library, which threads. Start at gemm_run. */
 #include "gemm.h"
+#include "onednn.h"
 
 #include <cblas.h>
 #include <complex.h>
-#include <oneapi/dnnl/dnnl.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 typedef float _Complex c64;
 typedef double _Complex c128;
 
 enum {
-    GEMM_MR = 6,               /* rows of a tile of C */
-    GEMM_MC = 96,              /* rows of A kept in the second cache */
+    GEMM_MR = 6,  /* rows of a tile of C */
+    GEMM_MC = 96, /* rows of A kept in the second cache */
     GEMM_KC = 256,
     GEMM_NC = 512,
     GEMM_SMALL_COLS = 64,
-    GEMM_SMALL = 1 << 11,      /* multiplications below which a library costs more than it gives */
-    GEMM_GRAIN = 1 << 16       /* multiplications worth a thread */
+    GEMM_SMALL = 1 << 11, /* multiplications below which a library costs more than it gives */
+    GEMM_GRAIN = 1 << 16  /* multiplications worth a thread */
 };
 
-/* ---- loops of our own ------------------------------------------------------------------------------ */
+/* ---- loops of our own ------------------------------------------------------------------------ */
 
 #define PLAIN_MUL(x, y) ((x) * (y))
 #define PLAIN_CONJ(x) (x)
@@ -110,9 +107,9 @@ static int vector_width(void) {
 /* Whether OpenBLAS has kernels for this machine's vectors: on one it does not know it falls back to
  * those of twenty years ago. */
 static bool blas_knows_machine(void) {
-    static const char *const old[] = {"Prescott", "Core2",    "Penryn",  "Dunnington", "Nehalem",
-                                      "Athlon",   "Opteron",  "Generic", "Unknown",    "Katmai",
-                                      "Northwood", "Barcelona", "Atom",   "Nano",       "generic"};
+    static const char *const old[] = {"Prescott",  "Core2",     "Penryn",  "Dunnington", "Nehalem",
+                                      "Athlon",    "Opteron",   "Generic", "Unknown",    "Katmai",
+                                      "Northwood", "Barcelona", "Atom",    "Nano",       "generic"};
     const char *core = openblas_get_corename();
     for (int i = 0; i < COUNT(old); i++)
         if (!strncmp(core, old[i], strlen(old[i])))
@@ -120,34 +117,12 @@ static bool blas_knows_machine(void) {
     return true;
 }
 
-/* ---- threads ---------------------------------------------------------------------------------------- */
-
-int dnnl_threads_begin(void) {
-#ifdef _OPENMP
-    int before = omp_get_max_threads(), want = cfx_get_num_threads();
-    if (before != want)
-        omp_set_num_threads(want);
-    return before;
-#else
-    return 1;
-#endif
-}
-
-void dnnl_threads_end(int before) {
-#ifdef _OPENMP
-    if (omp_get_max_threads() != before)
-        omp_set_num_threads(before);
-#else
-    (void)before;
-#endif
-}
-
-/* ---- one matrix -------------------------------------------------------------------------------------- */
+/* ---- one matrix ------------------------------------------------------------------------------ */
 
 /* What a worker needs to know; it must not touch the context. */
 typedef struct {
     const gemm *g;
-    bool own_loops;     /* f64: OpenBLAS does not know this machine */
+    bool own_loops; /* f64: OpenBLAS does not know this machine */
     int width;
     double alpha_re, alpha_im, beta_re, beta_im;
     int64_t alpha_i, beta_i;
@@ -198,8 +173,12 @@ static void small(const work *w, int64_t m, int64_t n, const void *a, const void
     small_##id(m, n, g->k, (const ty *)a, &g->a, (const ty *)b, &g->b, (ty)(alpha), (ty)(beta),    \
                (ty *)c, ldc)
     switch (g->dtype) {
-    case CFX_F32: SMALL(float, f32, w->alpha_re, w->beta_re); break;
-    case CFX_F64: SMALL(double, f64, w->alpha_re, w->beta_re); break;
+    case CFX_F32:
+        SMALL(float, f32, w->alpha_re, w->beta_re);
+        break;
+    case CFX_F64:
+        SMALL(double, f64, w->alpha_re, w->beta_re);
+        break;
     case CFX_C64:
         SMALL(c64, c64, CMPLXF((float)w->alpha_re, (float)w->alpha_im),
               CMPLXF((float)w->beta_re, (float)w->beta_im));
@@ -207,7 +186,8 @@ static void small(const work *w, int64_t m, int64_t n, const void *a, const void
     case CFX_C128:
         SMALL(c128, c128, CMPLX(w->alpha_re, w->alpha_im), CMPLX(w->beta_re, w->beta_im));
         break;
-    default: SMALL(uint64_t, i64, w->alpha_i, w->beta_i);
+    default:
+        SMALL(uint64_t, i64, w->alpha_i, w->beta_i);
     }
 #undef SMALL
 }
@@ -221,7 +201,8 @@ static void multiply(const work *w, int64_t m, int64_t n, const void *a, const v
     }
     const bool ta = is_transposed(&g->a), tb = is_transposed(&g->b);
     const int64_t lda = leading(&g->a), ldb = leading(&g->b), ldc = g->c.row;
-    const enum CBLAS_TRANSPOSE ca = ta ? CblasTrans : CblasNoTrans, cb = tb ? CblasTrans : CblasNoTrans;
+    const enum CBLAS_TRANSPOSE ca = ta ? CblasTrans : CblasNoTrans,
+                               cb = tb ? CblasTrans : CblasNoTrans;
     switch (g->dtype) {
     case CFX_F32:
         dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, g->k, (float)w->alpha_re, a, lda, b, ldb,
@@ -247,7 +228,8 @@ static void multiply(const work *w, int64_t m, int64_t n, const void *a, const v
             break;
         }
         /* fall through */
-    default: own_blocks(w, m, n, a, b, c);
+    default:
+        own_blocks(w, m, n, a, b, c);
     }
 }
 
@@ -274,7 +256,7 @@ static void run_pieces(void *arg, int64_t begin, int64_t end) {
     }
 }
 
-/* ---- all of them -------------------------------------------------------------------------------------- */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 /* Whether BLAS can read matrices of `rows` by `cols` as they lie. Strides of dims of size 1 mean
  * nothing: they are set to what is expected. */
@@ -298,11 +280,17 @@ static bool gather(cfx_call *c, cfx_dtype dtype, int64_t batch, matrices *m, int
     for (int64_t b = 0; b < n; b++) {
         int64_t stride[] = {rows * cols, cols, 1}, from_stride[] = {m->row, m->col};
         const int64_t size = cfx_dtype_size(dtype);
-        cfx_tensor one = {.dtype = (uint8_t)dtype, .ndim = 2, .numel = rows * cols,
-                          .shape = shape + 1, .stride = stride + 1,
+        cfx_tensor one = {.dtype = (uint8_t)dtype,
+                          .ndim = 2,
+                          .numel = rows * cols,
+                          .shape = shape + 1,
+                          .stride = stride + 1,
                           .data = to->data + b * rows * cols * size};
-        cfx_tensor from = {.dtype = (uint8_t)dtype, .ndim = 2, .numel = rows * cols,
-                           .shape = shape + 1, .stride = from_stride,
+        cfx_tensor from = {.dtype = (uint8_t)dtype,
+                           .ndim = 2,
+                           .numel = rows * cols,
+                           .shape = shape + 1,
+                           .stride = from_stride,
                            .data = m->data + offset_of(m, b) * size};
         cfx__copy(&one, &from);
     }
@@ -316,13 +304,20 @@ static void scale_all(const work *w) {
         for (int64_t i = 0; i < g->m; i++) {
             char *c = g->c.data + (offset_of(&g->c, b) + i * g->c.row) * cfx_dtype_size(g->dtype);
             switch (g->dtype) {
-            case CFX_F32: scale_f32(g->n, (float)w->beta_re, (float *)c); break;
-            case CFX_F64: scale_f64(g->n, w->beta_re, (double *)c); break;
+            case CFX_F32:
+                scale_f32(g->n, (float)w->beta_re, (float *)c);
+                break;
+            case CFX_F64:
+                scale_f64(g->n, w->beta_re, (double *)c);
+                break;
             case CFX_C64:
                 scale_c64(g->n, CMPLXF((float)w->beta_re, (float)w->beta_im), (c64 *)c);
                 break;
-            case CFX_C128: scale_c128(g->n, CMPLX(w->beta_re, w->beta_im), (c128 *)c); break;
-            default: scale_i64(g->n, (uint64_t)w->beta_i, (uint64_t *)c);
+            case CFX_C128:
+                scale_c128(g->n, CMPLX(w->beta_re, w->beta_im), (c128 *)c);
+                break;
+            default:
+                scale_i64(g->n, (uint64_t)w->beta_i, (uint64_t *)c);
             }
         }
 }
@@ -341,9 +336,11 @@ static void cut(work *w, int threads) {
 bool gemm_run(cfx_call *c, gemm *g) {
     if (!g->batch || !g->m || !g->n)
         return true;
-    work w = {.g = g, .width = vector_width(),
+    work w = {.g = g,
+              .width = vector_width(),
               .own_loops = g->dtype == CFX_F64 && !blas_knows_machine(),
-              .alpha_re = cfx_number(g->alpha), .beta_re = cfx_number(g->beta)};
+              .alpha_re = cfx_number(g->alpha),
+              .beta_re = cfx_number(g->beta)};
     if (!cfx__is_float(g->dtype)) {
         w.alpha_i = cfx_integer(g->alpha);
         w.beta_i = cfx_integer(g->beta);
@@ -374,9 +371,9 @@ bool gemm_run(cfx_call *c, gemm *g) {
     bool uneven = g->batch % threads && g->batch < 4 * threads && products > 16 * GEMM_GRAIN;
     if (g->dtype == CFX_F32 && (g->batch < threads || uneven)) {
         /* oneDNN cuts a single product better than rows would */
-        int before = dnnl_threads_begin();
+        int before = onednn_begin();
         run_pieces(&w, 0, g->batch);
-        dnnl_threads_end(before);
+        onednn_end(before);
         return true;
     }
     if (g->dtype != CFX_F32 && products * (double)g->batch > GEMM_GRAIN)
@@ -393,15 +390,24 @@ matrices matrices_of(const cfx_tensor *t) {
                       n > 0 ? t->stride[n - 1] : 0, NULL};
 }
 
-/* ---- dot ------------------------------------------------------------------------------------------------ */
+/* ---- dot ------------------------------------------------------------------------------------- */
 
 void gemm_dot(cfx_dtype dtype, int64_t n, const void *x, int64_t sx, const void *y, int64_t sy,
               bool conjugate, void *out) {
     switch (dtype) {
-    case CFX_F32: *(float *)out = dot_f32(n, x, sx, y, sy, false); break;
-    case CFX_F64: *(double *)out = dot_f64(n, x, sx, y, sy, false); break;
-    case CFX_C64: *(c64 *)out = dot_c64(n, x, sx, y, sy, conjugate); break;
-    case CFX_C128: *(c128 *)out = dot_c128(n, x, sx, y, sy, conjugate); break;
-    default: *(uint64_t *)out = dot_i64(n, x, sx, y, sy, false);
+    case CFX_F32:
+        *(float *)out = dot_f32(n, x, sx, y, sy, false);
+        break;
+    case CFX_F64:
+        *(double *)out = dot_f64(n, x, sx, y, sy, false);
+        break;
+    case CFX_C64:
+        *(c64 *)out = dot_c64(n, x, sx, y, sy, conjugate);
+        break;
+    case CFX_C128:
+        *(c128 *)out = dot_c128(n, x, sx, y, sy, conjugate);
+        break;
+    default:
+        *(uint64_t *)out = dot_i64(n, x, sx, y, sy, false);
     }
 }

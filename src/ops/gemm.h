@@ -1,9 +1,9 @@
 /* gemm: products of matrices, by whichever library is faster for the type and the shape.
  *
  * Single precision goes to oneDNN; double precision to OpenBLAS where it knows the machine and to
- * the loops of gemm.inc where it does not, as integers do; complex numbers to OpenBLAS. Products too
- * small to be worth a call of either are plain loops. OpenBLAS runs on one thread: the work is cut
- * here, so that the only pool of threads is OpenMP's. */
+ * the loops of gemm.inc where it does not, as integers do; complex numbers to OpenBLAS. Products
+ * too small to be worth a call of either are plain loops. OpenBLAS runs on one thread: the work is
+ * cut here, so that the only pool of threads is OpenMP's. */
 #ifndef CFX__GEMM_H
 #define CFX__GEMM_H
 
@@ -20,8 +20,8 @@ typedef struct {
     const int64_t *at; /* NULL: evenly */
 } matrices;
 
-/* C = beta C + alpha A B for each of `batch`; A is m by k, B is k by n. With beta 0 what C held is not
- * looked at. C's columns are adjacent (col is 1). */
+/* C = beta C + alpha A B for each of `batch`; A is m by k, B is k by n. With beta 0 what C held is
+ * not looked at. C's columns are adjacent (col is 1). */
 typedef struct {
     cfx_dtype dtype; /* one of GEMM_DTYPES */
     int64_t batch, m, n, k;
@@ -41,9 +41,5 @@ static inline matrices transposed(matrices m) {
 /* Sums of products of n pairs; strides in elements. The dtypes are those of gemm. */
 void gemm_dot(cfx_dtype dtype, int64_t n, const void *x, int64_t sx, const void *y, int64_t sy,
               bool conjugate, void *out);
-
-/* Makes the calls of oneDNN between these two run on the threads that cfx may use. */
-int dnnl_threads_begin(void);
-void dnnl_threads_end(int before);
 
 #endif

@@ -5,18 +5,30 @@
 /* The C++ name of a dtype, which some of PyTorch's messages show. */
 static const char *cpp_name(cfx_dtype d) {
     switch (d) {
-    case CFX_U8: return "unsigned char";
-    case CFX_I8: return "signed char";
-    case CFX_I16: return "short";
-    case CFX_I32: return "int";
-    case CFX_I64: return "long";
-    case CFX_F16: return "c10::Half";
-    case CFX_F32: return "float";
-    case CFX_F64: return "double";
-    case CFX_C64: return "c10::complex<float>";
-    case CFX_C128: return "c10::complex<double>";
-    case CFX_BF16: return "c10::BFloat16";
-    default: return "bool";
+    case CFX_U8:
+        return "unsigned char";
+    case CFX_I8:
+        return "signed char";
+    case CFX_I16:
+        return "short";
+    case CFX_I32:
+        return "int";
+    case CFX_I64:
+        return "long";
+    case CFX_F16:
+        return "c10::Half";
+    case CFX_F32:
+        return "float";
+    case CFX_F64:
+        return "double";
+    case CFX_C64:
+        return "c10::complex<float>";
+    case CFX_C128:
+        return "c10::complex<double>";
+    case CFX_BF16:
+        return "c10::BFloat16";
+    default:
+        return "bool";
     }
 }
 
@@ -47,16 +59,22 @@ static bool same_cpp_dtype(cfx_call *c, const cfx_tensor *a, const cfx_tensor *b
 /* out = beta * self + alpha * a b, with self broadcast; NULL where there is none. */
 static void product(cfx_call *c, cfx_tensor *out, const cfx_tensor *self, const cfx_tensor *a,
                     const cfx_tensor *b, cfx_value beta, cfx_value alpha) {
-    gemm g = {.dtype = out->dtype, .batch = out->ndim == 3 ? out->shape[0] : 1,
-              .m = a->shape[a->ndim - 2], .n = b->shape[b->ndim - 1], .k = b->shape[b->ndim - 2],
-              .alpha = alpha, .beta = beta,
-              .a = matrices_of(a), .b = matrices_of(b), .c = matrices_of(out)};
+    gemm g = {.dtype = out->dtype,
+              .batch = out->ndim == 3 ? out->shape[0] : 1,
+              .m = a->shape[a->ndim - 2],
+              .n = b->shape[b->ndim - 1],
+              .k = b->shape[b->ndim - 2],
+              .alpha = alpha,
+              .beta = beta,
+              .a = matrices_of(a),
+              .b = matrices_of(b),
+              .c = matrices_of(out)};
     if (self && (cfx_number(beta) != 0 || beta.tag == CFX_TAG_COMPLEX))
         cfx__copy(out, self);
     gemm_run(c, &g);
 }
 
-/* ---- mm, addmm ---------------------------------------------------------------------------------------- */
+/* ---- mm, addmm ------------------------------------------------------------------------------- */
 
 static void shape_mm(cfx_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
@@ -100,12 +118,13 @@ static void kernel_addmm(cfx_call *c) {
 
 CFX_OP(mm) = {"aten::mm(Tensor self, Tensor mat2) -> Tensor", "torch.mm Tensor.mm",
               .shape = shape_mm, .kernel = kernel_mm, .dtypes = GEMM_DTYPES};
-CFX_OP(addmm) = {"aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) "
-                 "-> Tensor",
-                 "torch.addmm Tensor.addmm",
-                 .shape = shape_addmm, .kernel = kernel_addmm, .dtypes = GEMM_DTYPES};
+CFX_OP(addmm) = {
+    "aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) "
+    "-> Tensor",
+    "torch.addmm Tensor.addmm", .shape = shape_addmm, .kernel = kernel_addmm,
+    .dtypes = GEMM_DTYPES};
 
-/* ---- bmm, baddbmm, addbmm --------------------------------------------------------------------------------- */
+/* ---- bmm, baddbmm, addbmm -------------------------------------------------------------------- */
 
 static bool batches_fit(cfx_call *c, const cfx_tensor *a, const cfx_tensor *b, const char *kernel) {
     if (a->ndim != 3)
@@ -178,8 +197,13 @@ static void kernel_addbmm(cfx_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *a = arg_tensor(c, 1), *b = arg_tensor(c, 2);
     cfx_tensor *out = c->out[0];
     const int64_t size = cfx_dtype_size(out->dtype);
-    gemm g = {.dtype = out->dtype, .batch = 1, .m = out->shape[0], .n = out->shape[1],
-              .k = a->shape[0] ? a->shape[2] : 0, .alpha = c->args[4], .beta = c->args[3]};
+    gemm g = {.dtype = out->dtype,
+              .batch = 1,
+              .m = out->shape[0],
+              .n = out->shape[1],
+              .k = a->shape[0] ? a->shape[2] : 0,
+              .alpha = c->args[4],
+              .beta = c->args[3]};
     if (cfx_number(g.beta) != 0 || g.beta.tag == CFX_TAG_COMPLEX)
         cfx__copy(out, self);
     for (int64_t i = 0; i < a->shape[0] || i == 0; i++) {
@@ -196,14 +220,14 @@ CFX_OP(bmm) = {"aten::bmm(Tensor self, Tensor mat2) -> Tensor", "torch.bmm Tenso
                .shape = shape_bmm, .kernel = kernel_mm, .dtypes = GEMM_DTYPES};
 CFX_OP(baddbmm) = {"aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, "
                    "Scalar alpha=1) -> Tensor",
-                   "torch.baddbmm Tensor.baddbmm",
-                   .shape = shape_baddbmm, .kernel = kernel_addmm, .dtypes = GEMM_DTYPES};
+                   "torch.baddbmm Tensor.baddbmm", .shape = shape_baddbmm, .kernel = kernel_addmm,
+                   .dtypes = GEMM_DTYPES};
 CFX_OP(addbmm) = {"aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, "
                   "Scalar alpha=1) -> Tensor",
-                  "torch.addbmm Tensor.addbmm",
-                  .shape = shape_addbmm, .kernel = kernel_addbmm, .dtypes = GEMM_DTYPES};
+                  "torch.addbmm Tensor.addbmm", .shape = shape_addbmm, .kernel = kernel_addbmm,
+                  .dtypes = GEMM_DTYPES};
 
-/* ---- vectors ------------------------------------------------------------------------------------------------ */
+/* ---- vectors --------------------------------------------------------------------------------- */
 
 /* beta * self + alpha * mat vec; self is NULL for mv. */
 static void matrix_vector(cfx_call *c, const cfx_tensor *self, const cfx_tensor *mat,
@@ -212,9 +236,16 @@ static void matrix_vector(cfx_call *c, const cfx_tensor *self, const cfx_tensor 
     if (self && (cfx_number(beta) != 0 || beta.tag == CFX_TAG_COMPLEX))
         cfx__copy(out, self);
     /* as a row times the transposed matrix, so that the result lies in order */
-    gemm g = {.dtype = out->dtype, .batch = 1, .m = 1, .n = mat->shape[0], .k = mat->shape[1],
-              .alpha = alpha, .beta = beta,
-              .a = matrices_of(vec), .b = transposed(matrices_of(mat)), .c = matrices_of(out)};
+    gemm g = {.dtype = out->dtype,
+              .batch = 1,
+              .m = 1,
+              .n = mat->shape[0],
+              .k = mat->shape[1],
+              .alpha = alpha,
+              .beta = beta,
+              .a = matrices_of(vec),
+              .b = transposed(matrices_of(mat)),
+              .c = matrices_of(out)};
     gemm_run(c, &g);
 }
 
@@ -273,18 +304,23 @@ static void kernel_dot(cfx_call *c) {
              c->op->row == &conjugate, c->out[0]->data);
 }
 
-CFX_OP(addmv) = {"aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) "
-                 "-> Tensor",
-                 "torch.addmv Tensor.addmv",
-                 .shape = shape_addmv, .kernel = kernel_addmv, .dtypes = GEMM_DTYPES};
+CFX_OP(addmv) = {
+    "aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) "
+    "-> Tensor",
+    "torch.addmv Tensor.addmv", .shape = shape_addmv, .kernel = kernel_addmv,
+    .dtypes = GEMM_DTYPES};
 CFX_OP(mv) = {"aten::mv(Tensor self, Tensor vec) -> Tensor", "torch.mv Tensor.mv",
               .shape = shape_mv, .kernel = kernel_mv, .dtypes = GEMM_DTYPES};
 CFX_OP(dot) = {"aten::dot(Tensor self, Tensor tensor) -> Tensor", "torch.dot Tensor.dot",
                .shape = shape_dot, .kernel = kernel_dot, .dtypes = GEMM_DTYPES};
-CFX_OP(vdot) = {"aten::vdot(Tensor self, Tensor other) -> Tensor", "torch.vdot Tensor.vdot",
-                .shape = shape_dot, .kernel = kernel_dot, .row = &conjugate, .dtypes = GEMM_DTYPES};
+CFX_OP(vdot) = {"aten::vdot(Tensor self, Tensor other) -> Tensor",
+                "torch.vdot Tensor.vdot",
+                .shape = shape_dot,
+                .kernel = kernel_dot,
+                .row = &conjugate,
+                .dtypes = GEMM_DTYPES};
 
-/* ---- outer products -------------------------------------------------------------------------------------------- */
+/* ---- outer products -------------------------------------------------------------------------- */
 
 static bool is_vector(cfx_call *c, const cfx_tensor *t, const char *arg, const char *fn) {
     if (t->ndim != 1)
@@ -333,8 +369,15 @@ static void kernel_addr(cfx_call *c) {
         return;
     if (cfx_number(c->args[3]) != 0 || c->args[3].tag == CFX_TAG_COMPLEX)
         cfx__copy(to, self);
-    gemm g = {.dtype = d, .batch = 1, .m = a->numel, .n = b->numel, .k = 1, .alpha = c->args[4],
-              .beta = c->args[3], .a = transposed(matrices_of(a)), .b = matrices_of(b),
+    gemm g = {.dtype = d,
+              .batch = 1,
+              .m = a->numel,
+              .n = b->numel,
+              .k = 1,
+              .alpha = c->args[4],
+              .beta = c->args[3],
+              .a = transposed(matrices_of(a)),
+              .b = matrices_of(b),
               .c = matrices_of(to)};
     if (gemm_run(c, &g) && to != out)
         cfx__copy(out, to);
@@ -350,10 +393,10 @@ static void decompose_ger(cfx_call *c) {
     c->out[0] = cfx_outer(arg_tensor(c, 0), arg_tensor(c, 1));
 }
 
-CFX_OP(addr) = {"aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) "
-                "-> Tensor",
-                "torch.addr Tensor.addr",
-                .shape = shape_addr, .kernel = kernel_addr, .dtypes = GEMM_DTYPES};
+CFX_OP(addr) = {
+    "aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) "
+    "-> Tensor",
+    "torch.addr Tensor.addr", .shape = shape_addr, .kernel = kernel_addr, .dtypes = GEMM_DTYPES};
 CFX_OP(outer) = {"aten::outer(Tensor self, Tensor vec2) -> Tensor", "torch.outer Tensor.outer",
                  .decompose = decompose_outer, .effects = CFX_COMPOSITE};
 CFX_OP(ger) = {"aten::ger(Tensor self, Tensor vec2) -> Tensor", "torch.ger Tensor.ger",
