@@ -43,8 +43,7 @@ CFX_OP(embedding) = {"aten::embedding(Tensor weight, Tensor indices, SymInt padd
                      "scale_grad_by_freq=False, bool sparse=False) -> Tensor",
                      "torch.embedding", .shape = shape_embedding, .kernel = kernel_embedding};
 
-/* ---- backward
- * -------------------------------------------------------------------------------------- */
+/* ---- backward ------------------------------------------------------------------------------- */
 
 static void shape_embedding_backward(cfx_call *c) {
     const cfx_tensor *grad = arg_tensor(c, 0), *indices = arg_tensor(c, 1);
@@ -135,8 +134,7 @@ CFX_OP(embedding_backward) = {
     "bool scale_grad_by_freq, bool sparse) -> Tensor",
     NULL, .decompose = decompose_embedding_backward, .effects = CFX_COMPOSITE};
 
-/* ---- renorm
- * ------------------------------------------------------------------------------------------- */
+/* ---- renorm --------------------------------------------------------------------------------- */
 
 static void shape_embedding_renorm(cfx_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *indices = arg_tensor(c, 1);

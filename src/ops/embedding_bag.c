@@ -105,8 +105,7 @@ static void make_shapes(cfx_call *c, bool grads) {
 static void shape_embedding_bag(cfx_call *c) { make_shapes(c, true); }
 static void shape_forward_only(cfx_call *c) { make_shapes(c, false); }
 
-/* ---- the work
- * -------------------------------------------------------------------------------------- */
+/* ---- the work ------------------------------------------------------------------------------- */
 
 typedef struct {
     const bags_args *a;
@@ -267,8 +266,7 @@ CFX_OP(_embedding_bag_forward_only) = {
     "include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
     NULL, .shape = shape_forward_only, .kernel = kernel_embedding_bag};
 
-/* ---- the composite
- * ------------------------------------------------------------------------------------ */
+/* ---- the composite -------------------------------------------------------------------------- */
 
 static void call_bag(cfx_call *c, cfx_value padding) {
     const cfx_tensor *weight = arg_tensor(c, 0);

@@ -230,8 +230,7 @@ static void plan_walk(cfx_call *c, const plan *p, walk_op op, unsigned rules, cf
         walk_run(c, &w);
 }
 
-/* ---- x[...]
- * ------------------------------------------------------------------------------------------ */
+/* ---- x[...] --------------------------------------------------------------------------------- */
 
 static void shape_index(cfx_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0);
@@ -276,8 +275,7 @@ CFX_OP(_unsafe_index_Tensor) = {
     "aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", NULL,
     .shape = shape_index, .kernel = kernel_index};
 
-/* ---- x[...] = v
- * ----------------------------------------------------------------------------------------- */
+/* ---- x[...] = v ----------------------------------------------------------------------------- */
 
 /* Whether the call only fills where one mask says so: then v may have any dtype. */
 static bool only_fills(const cfx_call *c) {

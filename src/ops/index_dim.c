@@ -6,8 +6,7 @@
 
 static long long ll(int64_t x) { return (long long)x; }
 
-/* ---- index_select
- * ------------------------------------------------------------------------------------ */
+/* ---- index_select --------------------------------------------------------------------------- */
 
 static void shape_index_select(cfx_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2);
@@ -48,8 +47,7 @@ CFX_OP(index_select) = {"aten::index_select(Tensor self, int dim, Tensor index) 
                         "torch.index_select Tensor.index_select", .shape = shape_index_select,
                         .kernel = kernel_index_select};
 
-/* ---- index_add, index_reduce
- * --------------------------------------------------------------------------- */
+/* ---- index_add, index_reduce ---------------------------------------------------------------- */
 
 /* Checks that self and source agree beside the dimension indexed. */
 static bool same_slices(const cfx_tensor *self, const cfx_tensor *source, int dim) {
@@ -234,8 +232,7 @@ CFX_OP(index_reduce) = {"aten::index_reduce(Tensor self, int dim, Tensor index, 
                         .effects = CFX_UPDATE,
                         .dtypes = CFX_IN_NUMBER};
 
-/* ---- index_copy, index_fill
- * -------------------------------------------------------------------------------- */
+/* ---- index_copy, index_fill ----------------------------------------------------------------- */
 
 static const char *slice_text(const cfx_tensor *t, int dim) {
     int64_t shape[CFX_MAX_DIMS];
@@ -349,8 +346,7 @@ CFX_OP(index_fill_int_Tensor) = {
     "aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", NULL,
     .shape = shape_index_fill, .kernel = kernel_index_fill, .effects = CFX_UPDATE};
 
-/* ---- take, put
- * ---------------------------------------------------------------------------------------------- */
+/* ---- take, put ------------------------------------------------------------------------------ */
 
 static bool is_long(cfx_call *c, const char *func, const cfx_tensor *index) {
     if (index->dtype == CFX_I64)

@@ -34,8 +34,7 @@ static bool joint_shape(cfx_call *c, int *ndim, int64_t *shape) {
            cfx__broadcast(c->at, ndim, shape, mask->ndim, mask->shape);
 }
 
-/* ---- masked_fill
- * ------------------------------------------------------------------------------------ */
+/* ---- masked_fill ---------------------------------------------------------------------------- */
 
 static void shape_masked_fill(cfx_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *mask = arg_tensor(c, 1), *value = arg_tensor(c, 2);
@@ -101,8 +100,7 @@ CFX_OP(masked_fill_Tensor) = {
     "aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", NULL,
     .shape = shape_masked_fill, .kernel = kernel_masked_fill, .effects = CFX_POINTWISE};
 
-/* ---- masked_scatter, masked_select
- * --------------------------------------------------------------------- */
+/* ---- masked_scatter, masked_select ---------------------------------------------------------- */
 
 static void shape_masked_scatter(cfx_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *mask = arg_tensor(c, 1), *source = arg_tensor(c, 2);

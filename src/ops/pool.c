@@ -5,8 +5,7 @@
 
 static const char *const count_words[] = {"", "", "two ints", "three ints"};
 
-/* ---- geometry
- * --------------------------------------------------------------------------------------- */
+/* ---- geometry ------------------------------------------------------------------------------- */
 
 /* One size of the result; -1, with PyTorch's message, when the numbers make no sense. */
 static int64_t out_size(cfx_call *c, const pool *p, int d, bool ceil_mode) {
@@ -333,8 +332,7 @@ CFX_OP(max_pool3d) = {
     "torch.nn.functional.max_pool3d torch.max_pool3d", MAX_COLUMNS(max3),
     .decompose = decompose_max3, .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS};
 
-/* ---- max, backward
- * -------------------------------------------------------------------------------------------- */
+/* ---- max, backward -------------------------------------------------------------------------- */
 
 typedef struct {
     const pool *p;

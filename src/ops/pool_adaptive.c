@@ -139,8 +139,7 @@ CFX_OP(adaptive_max_pool3d) = {
     "aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)",
     "torch._C._nn.adaptive_max_pool3d", COLUMNS(max3), .effects = CFX_CONTIGUOUS_ARGS};
 
-/* ---- the composites
- * ----------------------------------------------------------------------------------- */
+/* ---- the composites ------------------------------------------------------------------------- */
 
 /* A result of one element a plane is a mean; everything else goes to the operator proper. */
 static void decompose_avg(cfx_call *c) {
@@ -166,8 +165,7 @@ CFX_OP(adaptive_avg_pool3d) = {
     "torch.nn.functional.adaptive_avg_pool3d torch._C._nn.adaptive_avg_pool3d", COLUMNS(avg3),
     .decompose = decompose_avg, .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS};
 
-/* ---- backward
- * ---------------------------------------------------------------------------------------------- */
+/* ---- backward ------------------------------------------------------------------------------- */
 
 static bool read_back(cfx_call *c, const row *r, pool *p) {
     const cfx_tensor *grad = arg_tensor(c, 0), *self = arg_tensor(c, 1);

@@ -4,8 +4,7 @@
 
 #include <math.h>
 
-/* ---- max_unpool
- * --------------------------------------------------------------------------------------- */
+/* ---- max_unpool ----------------------------------------------------------------------------- */
 
 static bool three(cfx_call *c, int arg, const char *what) {
     if (arg_count(c, arg) == 3)
@@ -133,8 +132,7 @@ CFX_OP(max_unpool3d) = {
     "torch._C._nn.max_unpool3d", .shape = shape_unpool, .kernel = kernel_unpool,
     .effects = CFX_CONTIGUOUS_ARGS};
 
-/* ---- fractional pooling
- * --------------------------------------------------------------------------------- */
+/* ---- fractional pooling --------------------------------------------------------------------- */
 
 static bool read_fractional(cfx_call *c, int dims, int self_at, pool *p) {
     static const char *const axis[] = {"time", "height", "width"};
@@ -303,8 +301,7 @@ CFX_OP(fractional_max_pool3d) = {
     .dtypes = CFX_IN_FLOAT,
     .effects = CFX_CONTIGUOUS_ARGS};
 
-/* ---- fractional pooling, backward
- * ------------------------------------------------------------------------- */
+/* ---- fractional pooling, backward ----------------------------------------------------------- */
 
 static void shape_fractional_back(cfx_call *c) {
     const cfx_tensor *grad = arg_tensor(c, 0), *self = arg_tensor(c, 1), *index = arg_tensor(c, 4);

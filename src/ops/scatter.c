@@ -86,8 +86,7 @@ static row_fn *row_for(walk_op op, cfx_dtype d) {
     return row[op - WALK_ADD];
 }
 
-/* ---- rows
- * ------------------------------------------------------------------------------------------- */
+/* ---- rows ----------------------------------------------------------------------------------- */
 
 typedef struct {
     row_fn *row;
@@ -207,8 +206,7 @@ static void rows_run(cfx_call *c, walk_op op, cfx_tensor *a, int dim, const cfx_
         cfx__parallel(columns, grain_of(total), run_columns, &r);
 }
 
-/* ---- checks
- * ------------------------------------------------------------------------------------------- */
+/* ---- checks --------------------------------------------------------------------------------- */
 
 static int64_t size_at(const cfx_tensor *t, int d) { return t->ndim ? t->shape[d] : 1; }
 static int dims_of(const cfx_tensor *t) { return t->ndim ? t->ndim : 1; }
@@ -248,8 +246,7 @@ static bool scatter_fits(cfx_call *c, const cfx_tensor *self, int dim, const cfx
     return false;
 }
 
-/* ---- gather
- * --------------------------------------------------------------------------------------------- */
+/* ---- gather --------------------------------------------------------------------------------- */
 
 static void shape_gather(cfx_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2);
@@ -283,8 +280,7 @@ CFX_OP(gather) = {
     "aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
     "torch.gather Tensor.gather", .shape = shape_gather, .kernel = kernel_gather};
 
-/* ---- scatter
- * --------------------------------------------------------------------------------------------- */
+/* ---- scatter -------------------------------------------------------------------------------- */
 
 static void shape_scatter(cfx_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2), *src = arg_tensor(c, 3);

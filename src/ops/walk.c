@@ -109,8 +109,7 @@ static walk_fn *run_for(walk_op op, cfx_dtype d) {
     }
 }
 
-/* ---- the walk
- * ------------------------------------------------------------------------------------- */
+/* ---- the walk ------------------------------------------------------------------------------- */
 
 static void add_dim(walk_dim *dims, int *n, int64_t size, int64_t a, int64_t b) {
     if (size == 1)
@@ -232,8 +231,7 @@ void walk_run(cfx_call *c, walk *w) {
         cfx__parallel(columns, grain_of(inner / columns * w->positions), run_columns, &j);
 }
 
-/* ---- offsets
- * ---------------------------------------------------------------------------------------- */
+/* ---- offsets -------------------------------------------------------------------------------- */
 
 static void fail_bounds(cfx_call *c, unsigned rules, int64_t index, int dim, int64_t size) {
     cfx_error_kind kind = rules & WALK_RUNTIME ? CFX_RUNTIME_ERROR : CFX_INDEX_ERROR;
@@ -307,8 +305,7 @@ void walk_along(cfx_call *c, walk_op op, unsigned rules, cfx_tensor *a, int dim,
     walk_run(c, &w);
 }
 
-/* ---- helpers
- * -------------------------------------------------------------------------------------- */
+/* ---- helpers -------------------------------------------------------------------------------- */
 
 cfx_tensor *op_expand(const cfx_tensor *t, int ndim, const int64_t *shape) {
     int64_t stride[CFX_MAX_DIMS];
