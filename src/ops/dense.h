@@ -4,12 +4,16 @@
 
 #include "ops.h"
 
-/* Result i if it lies in plain order, else room like it that does; scope. */
-static inline cfx_tensor *dense_out(cfx_call *c, int i) {
+/* Result i if it has the dtype and lies in plain order, else room for it that does; scope. */
+static inline cfx_tensor *dense_out_as(cfx_call *c, int i, cfx_dtype d) {
     cfx_tensor *t = c->out[i];
-    return cfx__is_contiguous(t)
+    return t->dtype == d && cfx__is_contiguous(t)
                ? t
-               : cfx__tensor_empty(c->at, t->dtype, false, t->ndim, t->shape, NULL);
+               : cfx__tensor_empty(c->at, d, false, t->ndim, t->shape, NULL);
+}
+
+static inline cfx_tensor *dense_out(cfx_call *c, int i) {
+    return dense_out_as(c, i, (cfx_dtype)c->out[i]->dtype);
 }
 
 /* Puts what was written to dense_out where it belongs. */
