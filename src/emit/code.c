@@ -122,7 +122,7 @@ static void put_function(code *c, const cfx_node *n) {
     const char *name = c->body.data + start;
     add_global(c, name, n->target.name);
     cfx_value wrapped = n->meta ? cfx_node_get_meta(n, "is_wrapped") : cfx_none();
-    if (wrapped.tag == CFX_TAG_BOOL && wrapped.b)
+    if (n->target.call || (wrapped.tag == CFX_TAG_BOOL && wrapped.b))
         add_wrap(c, name);
 }
 

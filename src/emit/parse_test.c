@@ -62,6 +62,37 @@ TEST(parse_strings_of_the_graph_form) {
               "{1: 'v', 'w': (1-2j)});  x = None\n    return f\n    ");
 }
 
+TEST(parse_modules_with_children) {
+    static const char text[] = "class M(torch.nn.Module):\n"
+                               "    def forward(self, x):\n"
+                               "        # No stacktrace found for following nodes\n"
+                               "        a = self.a(x);  x = None\n"
+                               "        return a\n"
+                               "\n"
+                               "    class a(torch.nn.Module):\n"
+                               "        def forward(self, x):\n"
+                               "            # No stacktrace found for following nodes\n"
+                               "            relu = torch.relu(x);  x = None\n"
+                               "            return relu\n";
+    cfx_module *m = cfx_module_parse(text, "m.fx");
+    CHECK_OK();
+    if (!CHECK(m != NULL))
+        return;
+    CHECK_STR(cfx_module_readable(m, (cfx_readable_options){0}), text);
+    CHECK_STR(cfx_graph_module_str(m), "M(\n  (a): a()\n)\n\n\n\ndef forward(self, x):\n"
+                                       "    a = self.a(x);  x = None\n    return a\n    \n"
+                                       "# To see more debug info, please use "
+                                       "`graph_module.print_readable()`");
+    double two[] = {-1, 2};
+    cfx_tensor *x = cfx_tensor_new(CFX_F64, 1, (int64_t[]){2}, two);
+    CHECK_STR(cfx_str(cfx_forward(m, x)), "tensor([0., 2.], dtype=torch.float64)");
+    CHECK_OK();
+    CHECK(!cfx_module_parse("class A(torch.nn.Module):\n  def f(x):\n    pass\n"
+                            "class B(torch.nn.Module):\n  def f(x):\n    pass\n",
+                            "t"));
+    CHECK_ERROR("t: class B stands beside class A, not in it");
+}
+
 /* ---- what is refused ------------------------------------------------------------------------ */
 
 TEST(parse_errors) {
