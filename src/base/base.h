@@ -86,9 +86,27 @@ typedef struct cfx__text {
     size_t len, cap;
 } cfx__text;
 
-void cfx__text_add(cfx__text *t, const char *bytes, size_t len);
-void cfx__text_puts(cfx__text *t, const char *s);
-void cfx__text_putc(cfx__text *t, char c);
+void cfx__text_room(cfx__text *t, size_t len); /* for len bytes more and the zero */
+
+/* Inline: with a constant length, which is the rule, little is left of it. */
+static inline void cfx__text_add(cfx__text *t, const char *bytes, size_t len) {
+    if (unlikely(t->len + len + 1 > t->cap))
+        cfx__text_room(t, len);
+    if (len)
+        memcpy(t->data + t->len, bytes, len);
+    t->len += len;
+    t->data[t->len] = 0;
+}
+
+static inline void cfx__text_puts(cfx__text *t, const char *s) { cfx__text_add(t, s, strlen(s)); }
+
+static inline void cfx__text_putc(cfx__text *t, char c) {
+    if (unlikely(t->len + 2 > t->cap))
+        cfx__text_room(t, 1);
+    t->data[t->len++] = c;
+    t->data[t->len] = 0;
+}
+
 void cfx__text_printf(cfx__text *t, const char *fmt, ...) CFX_PRINTF(2, 3);
 void cfx__text_vprintf(cfx__text *t, const char *fmt, va_list ap);
 void cfx__text_release(cfx__text *t);

@@ -13,35 +13,38 @@ cfx_string *cfx__string_new(const char *text, size_t len) {
     return s;
 }
 
+static uint64_t hash_words(uint64_t h, const unsigned char *b, size_t n) {
+    uint64_t word;
+    for (; n >= sizeof word; n -= sizeof word, b += sizeof word) {
+        memcpy(&word, b, sizeof word);
+        h = (h ^ word) * 0xff51afd7ed558ccdu;
+        h ^= h >> 32;
+    }
+    word = 0;
+    for (size_t i = 0; i < n; i++)
+        word = word << 8 | b[i];
+    return (h ^ word) * 0xff51afd7ed558ccdu;
+}
+
 /* Of a long text both ends are looked at: whole printed graphs are strings too. */
 uint64_t cfx__hash_bytes(const void *p, size_t n) {
     enum { END = 256 };
     const unsigned char *b = p;
-    uint64_t h = 14695981039346656037u; /* FNV-1a */
+    uint64_t h = n * 0x9e3779b97f4a7c15u;
     if (n > 2 * END) {
-        for (size_t i = 0; i < END; i++)
-            h = (h ^ b[i]) * 1099511628211u;
-        h ^= n;
+        h = hash_words(h, b, END);
         b += n - END;
         n = END;
     }
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ b[i]) * 1099511628211u;
+    h = hash_words(h, b, n);
+    h = (h ^ h >> 32) * 0xc4ceb9fe1a85ec53u;
     return h ^ h >> 29;
 }
 
-void cfx__text_add(cfx__text *t, const char *bytes, size_t len) {
+void cfx__text_room(cfx__text *t, size_t len) {
     if (t->len + len + 1 > t->cap)
         t->data = cfx__grow(t->data, &t->cap, t->len + len + 1, 1);
-    if (len)
-        memcpy(t->data + t->len, bytes, len);
-    t->len += len;
-    t->data[t->len] = 0;
 }
-
-void cfx__text_puts(cfx__text *t, const char *s) { cfx__text_add(t, s, strlen(s)); }
-
-void cfx__text_putc(cfx__text *t, char c) { cfx__text_add(t, &c, 1); }
 
 void cfx__text_vprintf(cfx__text *t, const char *fmt, va_list ap) {
     va_list again;

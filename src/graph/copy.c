@@ -124,16 +124,22 @@ cfx_graph *cfx_graph_copy(cfx_graph *from) {
         return NULL;
     cfx_graph *g = cfx_graph_new();
     cloning c = {from, cfx__alloc0(from->made.len * sizeof *c.copies)};
+    cfx__row **rows = cfx__alloc0(from->nrows * sizeof *rows);
     VEC_ROOM(g->made, (size_t)from->len);
+    cfx__namespace_reserve(&g->names, (size_t)from->len);
     for (cfx_node *n = from->first; n; n = n->next) {
-        cfx__row *row = cfx__graph_row(g, n->op, n->target);
-        cfx_node *copy = &cfx__graph_append(g, n->op, row, cfx__name_take(&g->names, n->name))->pub;
+        const cfx__node *own = cfx__own(n);
+        cfx__row **row = &rows[own->row->id];
+        if (!*row)
+            *row = cfx__graph_row(g, n->op, n->target);
+        cfx_node *copy =
+            &cfx__graph_append(g, n->op, *row, cfx__name_copy(&g->names, own->name))->pub;
         copy_rest(copy, n);
-        c.copies[cfx__own(n)->id] = copy;
+        c.copies[own->id] = copy;
     }
     for (cfx_node *n = from->first, *copy = g->first; n; n = n->next, copy = copy->next)
-        cfx__node_put_args(copy, cfx__map_nodes(n->args, cloned, &c),
-                           cfx__map_nodes(n->kwargs, cloned, &c));
+        cfx__node_clone_args(copy, n, cloned, &c);
+    free(rows);
     free(c.copies);
     return g;
 }

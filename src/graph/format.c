@@ -35,7 +35,7 @@ void cfx__format_arg(cfx__text *out, cfx_value v) {
     switch (v.tag) {
     case CFX_TAG_NODE:
         cfx__text_putc(out, '%');
-        cfx__text_puts(out, v.node->name);
+        cfx__text_add(out, v.node->name, cfx__own(v.node)->name->len);
         break;
     case CFX_TAG_INT: put_int(out, v.i); break;
     case CFX_TAG_LIST:
@@ -70,17 +70,17 @@ void cfx__node_format(cfx__text *out, const cfx_node *n) {
         return;
     }
     cfx__text_putc(out, '%');
-    cfx__text_puts(out, n->name);
-    cfx__text_puts(out, " : ");
+    cfx__text_add(out, n->name, cfx__own(n)->name->len);
+    cfx__text_add(out, " : ", 3);
     if (n->type) {
         cfx__text_puts(out, n->type);
         cfx__text_putc(out, ' ');
     }
-    cfx__text_puts(out, "[num_users=");
+    cfx__text_add(out, "[num_users=", 11);
     put_int(out, n->num_users);
-    cfx__text_puts(out, "] = ");
+    cfx__text_add(out, "] = ", 4);
     cfx__text_puts(out, cfx_opcode_name(n->op));
-    cfx__text_puts(out, "[target=");
+    cfx__text_add(out, "[target=", 8);
     if (n->op == CFX_CALL_FUNCTION)
         cfx__target_text(out, n->target);
     else

@@ -33,8 +33,11 @@ static bool is_fixed(cfx_value v) {
 static cfx_value freeze_list(cfx_value v) {
     const cfx_list *from = v.list;
     bool same = v.tag == CFX_TAG_TUPLE;
-    for (int64_t i = 0; same && i < from->len; i++)
-        same = is_fixed(from->items[i]);
+    for (int64_t i = 0; same && i < from->len; i++) {
+        cfx_value item = from->items[i];
+        if (item.tag >= CFX_TAG_NODE)
+            same = item.tag == CFX_TAG_NODE ? is_node(item.node) : is_fixed(item);
+    }
     if (same) {
         v.list->head.flags |= CFX__FROZEN;
         return cfx_value_keep(v);

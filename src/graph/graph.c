@@ -43,8 +43,10 @@ static void graph_free(void *p) {
         cfx_node *n = &g->made.data[i]->pub;
         if (g->foreign.len)
             cfx__node_drop_uses(n);
-        cfx_value_drop(n->args);
-        cfx_value_drop(n->kwargs);
+        if (n->args.obj != g->no_args.obj)
+            cfx_value_drop(n->args);
+        if (n->kwargs.obj != g->no_kwargs.obj)
+            cfx_value_drop(n->kwargs);
         cfx_drop(n->meta);
     }
     for (size_t i = 0; i < g->foreign.len; i++)
@@ -80,8 +82,6 @@ cfx__node *cfx__graph_append(cfx_graph *g, cfx_opcode op, cfx__row *row, cfx__na
     n->op = op;
     n->target = row->target;
     n->graph = g;
-    n->args = cfx_value_keep(g->no_args);
-    n->kwargs = cfx_value_keep(g->no_kwargs);
     cfx__list_link(g, n, g->insert);
     cfx__row_add(row, own);
     g->len++;
@@ -102,14 +102,15 @@ static bool freeze_args(cfx_graph *g, cfx_value args, cfx_value kwargs, cfx_valu
                  cfx__python_type(kwargs));
         return false;
     }
-    *a = cfx_is_none(args) ? cfx_value_keep(g->no_args) : cfx__freeze(args);
-    *k = cfx_is_none(kwargs) || (kwargs.tag == CFX_TAG_DICT && !kwargs.dict->len)
-             ? cfx_value_keep(g->no_kwargs)
-             : cfx__freeze(kwargs);
-    if (!cfx_is_bad(*a) && !cfx_is_bad(*k))
+    bool no_kwargs = cfx_is_none(kwargs) || (kwargs.tag == CFX_TAG_DICT && !kwargs.dict->len);
+    *a = cfx_is_none(args) ? g->no_args : cfx__freeze(args);
+    *k = no_kwargs ? g->no_kwargs : cfx__freeze(kwargs);
+    if (likely(!cfx_is_bad(*a) && !cfx_is_bad(*k)))
         return true;
-    cfx_value_drop(*a);
-    cfx_value_drop(*k);
+    if (!cfx_is_none(args))
+        cfx_value_drop(*a);
+    if (!no_kwargs)
+        cfx_value_drop(*k);
     if (cfx_ok())
         cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "an argument of the node is bad");
     return false;
@@ -353,8 +354,7 @@ bool cfx_graph_erase(cfx_node *n) {
     cfx__own(n)->name->node = NULL;
     n->erased = true;
     g->len--;
-    cfx__node_put_args(n, cfx__map_nodes(n->args, to_none, NULL),
-                       cfx__map_nodes(n->kwargs, to_none, NULL));
+    cfx__node_map_args(n, to_none, NULL);
     return true;
 }
 

@@ -16,32 +16,55 @@
 
 #include "../nn/nn.h"
 
+/* ---- frozen values -------------------------------------------------------------------------- */
+
+/* The value as a frozen one; one count, which the caller owns. Lists and dicts are copied unless
+ * they are frozen already. A bad value, with an error, where v is or holds what no node may: a bad
+ * value, a keyword, a dict with a node in a key. */
+cfx_value cfx__freeze(cfx_value v);
+/* The frozen value with each node in it replaced by fn(node), which hands over one count; one
+ * count, which the caller owns. v itself when nothing changes. Bad when fn returns bad. */
+typedef cfx_value cfx__node_fn(cfx_node *n, void *user);
+cfx_value cfx__map_nodes(cfx_value v, cfx__node_fn *fn, void *user);
+/* Calls fn for every node in v, in order, dict keys left out. */
+typedef void cfx__node_visit(cfx_node *n, void *user);
+void cfx__each_node(cfx_value v, cfx__node_visit *fn, void *user);
+
 /* ---- names ---------------------------------------------------------------------------------- */
 
 /* One name that was asked for, whether given out or not. */
 typedef struct cfx__name {
-    uint32_t hash, len;
+    uint32_t len, hash;
+    int32_t number; /* 12 of "add_12"; what `count` of the base became when it was given out */
+    int32_t count;  /* the last number that went to a name with this one as base */
+    int32_t skip;   /* see names.c */
     bool used, reserved;
-    int64_t count; /* the last number that went to a name with this one as base */
-    int64_t skip;  /* see names.c */
-    cfx_node *node; /* the node called so, or NULL */
+    struct cfx__name *base; /* "add" of "add_12"; set when it is given out */
+    cfx_node *node;         /* the node called so, or NULL */
     char text[];
 } cfx__name;
 
 /* torch.fx's _Namespace. Zero is empty. */
 typedef struct cfx__namespace {
-    cfx__name **slots;
+    struct cfx__name_slot {
+        cfx__name *name;
+        uint32_t hash;
+    } *slots;
     size_t len, cap;
     cfx__arena arena;
 } cfx__namespace;
 
 void cfx__namespace_release(cfx__namespace *ns);
+/* Makes room for n names. */
+void cfx__namespace_reserve(cfx__namespace *ns, size_t n);
 /* A unique identifier made from the candidate; lives as long as the namespace. Reserved words get a
  * number unless reserved_too (the name is for the reserved thing itself). */
 const char *cfx__name_create(cfx__namespace *ns, const char *candidate, bool reserved_too);
 /* The same in two steps: the record of a candidate made an identifier, and a name from it. */
 cfx__name *cfx__name_candidate(cfx__namespace *ns, const char *candidate);
 cfx__name *cfx__name_give(cfx__namespace *ns, cfx__name *candidate);
+/* A name of another namespace, given out here too; it is free here. */
+cfx__name *cfx__name_copy(cfx__namespace *ns, const cfx__name *name);
 /* Just this name, be it reserved, whether or not it was given out; NULL for no identifier. */
 cfx__name *cfx__name_take(cfx__namespace *ns, const char *text);
 cfx__name *cfx__name_at(cfx__namespace *ns, const char *text, size_t len); /* made when missing */
@@ -61,6 +84,7 @@ typedef struct cfx__row {
     cfx__name *candidate;  /* what nodes of this row are called by default */
     cfx__node *first, *last;
     struct cfx__row *next; /* of the same opcode */
+    uint32_t id;           /* number in the graph */
 } cfx__row;
 
 /* What is behind a cfx_node. */
@@ -87,8 +111,9 @@ struct cfx_graph {
     cfx__namespace names;
     cfx__map targets[CFX__OPCODES]; /* text to cfx__row */
     cfx__row *rows[CFX__OPCODES];
+    uint32_t nrows;
     cfx_use *spare_uses;
-    cfx_value no_args, no_kwargs;
+    cfx_value no_args, no_kwargs; /* what nodes without have; not counted there */
     cfx_graph_hooks *hooks;
     const cfx_module *owner;  /* the GraphModule, which outlives this pointer's use or clears it */
     VEC(cfx_graph *) foreign; /* graphs whose nodes were used here; counted */
@@ -111,8 +136,8 @@ bool cfx__is_graph(const cfx_graph *g);
 cfx__row *cfx__graph_row(cfx_graph *g, cfx_opcode op, cfx_target target);
 /* The row for a target given as text, which is looked up in the registry the first time. */
 cfx__row *cfx__graph_row_named(cfx_graph *g, cfx_opcode op, const char *text);
-/* A node at the end of g, unnamed, without arguments and hooks: for copies, which fill in the rest.
- * name is given out already. */
+/* A node at the insert point with a name that is given out already. It has no arguments yet, not
+ * even empty ones: cfx__node_put_args has to follow. */
 cfx__node *cfx__graph_append(cfx_graph *g, cfx_opcode op, cfx__row *row, cfx__name *name);
 void cfx__row_add(cfx__row *row, cfx__node *n);
 void cfx__row_remove(cfx__node *n);
@@ -125,6 +150,11 @@ void cfx__list_renumber(cfx_graph *g);
 /* Sets arguments that are frozen; takes over their counts. Uses are brought in line. */
 void cfx__node_put_args(cfx_node *n, cfx_value args, cfx_value kwargs);
 void cfx__node_drop_uses(cfx_node *n);
+/* Sends every node in n's arguments through fn. */
+void cfx__node_map_args(cfx_node *n, cfx__node_fn *fn, void *user);
+/* Makes n, which has no arguments yet, the copy of another node: every node in its arguments goes
+ * through fn, which gives a node for a node. */
+void cfx__node_clone_args(cfx_node *n, const cfx_node *from, cfx__node_fn *fn, void *user);
 
 /* Makes g the graph of m, which keeps it; g knows its owner until m lets go of it. */
 void cfx__graph_own(cfx_graph *g, cfx_module *m);
@@ -137,19 +167,5 @@ void cfx__node_format(cfx__text *out, const cfx_node *n);
 
 /* Whether the invariant above holds, at length; for tests. An error says what does not. */
 bool cfx__graph_check(const cfx_graph *g);
-
-/* ---- frozen values -------------------------------------------------------------------------- */
-
-/* The value as a frozen one; one count, which the caller owns. Lists and dicts are copied unless
- * they are frozen already. A bad value, with an error, where v is or holds what no node may: a bad
- * value, a keyword, a dict with a node in a key. */
-cfx_value cfx__freeze(cfx_value v);
-/* The frozen value with each node in it replaced by fn(node), which hands over one count; one
- * count, which the caller owns. v itself when nothing changes. Bad when fn returns bad. */
-typedef cfx_value cfx__node_fn(cfx_node *n, void *user);
-cfx_value cfx__map_nodes(cfx_value v, cfx__node_fn *fn, void *user);
-/* Calls fn for every node in v, in order, dict keys left out. */
-typedef void cfx__node_visit(cfx_node *n, void *user);
-void cfx__each_node(cfx_value v, cfx__node_visit *fn, void *user);
 
 #endif

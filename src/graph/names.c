@@ -48,51 +48,74 @@ bool cfx__name_reserved(const char *text) {
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-static cfx__name **slot_of(const cfx__namespace *ns, const char *text, size_t len, uint32_t hash) {
+static struct cfx__name_slot *slot_of(const cfx__namespace *ns, const char *text, size_t len,
+                                      uint32_t hash) {
     size_t mask = ns->cap - 1;
     for (size_t i = hash & mask;; i = (i + 1) & mask) {
-        cfx__name *r = ns->slots[i];
-        if (!r || (r->hash == hash && r->len == len && !memcmp(r->text, text, len)))
-            return &ns->slots[i];
+        struct cfx__name_slot *s = &ns->slots[i];
+        if (!s->name ||
+            (s->hash == hash && s->name->len == len && !memcmp(s->name->text, text, len)))
+            return s;
     }
 }
 
-static cfx__name *look_up(const cfx__namespace *ns, const char *text, size_t len) {
-    if (!ns->cap)
-        return NULL;
-    return *slot_of(ns, text, len, (uint32_t)cfx__hash_bytes(text, len));
-}
-
-static void grow(cfx__namespace *ns) {
-    cfx__name **old = ns->slots;
+static void resize(cfx__namespace *ns, size_t cap) {
+    struct cfx__name_slot *old = ns->slots;
     size_t n = ns->cap;
-    ns->cap = n ? n * 2 : 64;
-    ns->slots = cfx__alloc0(ns->cap * sizeof *ns->slots);
+    ns->cap = cap;
+    ns->slots = cfx__alloc0(cap * sizeof *ns->slots);
     for (size_t i = 0; i < n; i++)
-        if (old[i])
-            *slot_of(ns, old[i]->text, old[i]->len, old[i]->hash) = old[i];
+        if (old[i].name) {
+            size_t at = old[i].hash & (cap - 1);
+            while (ns->slots[at].name)
+                at = (at + 1) & (cap - 1);
+            ns->slots[at] = old[i];
+        }
     free(old);
 }
 
-cfx__name *cfx__name_at(cfx__namespace *ns, const char *text, size_t len) {
-    if ((ns->len + 1) * 4 > ns->cap * 3)
-        grow(ns);
-    uint32_t hash = (uint32_t)cfx__hash_bytes(text, len);
-    cfx__name **slot = slot_of(ns, text, len, hash);
-    if (!*slot) {
+void cfx__namespace_reserve(cfx__namespace *ns, size_t n) {
+    size_t cap = ns->cap ? ns->cap : 64;
+    while (n * 4 > cap * 3)
+        cap *= 2;
+    if (cap > ns->cap)
+        resize(ns, cap);
+}
+
+static cfx__name *name_at(cfx__namespace *ns, const char *text, size_t len, uint32_t hash) {
+    if (unlikely((ns->len + 1) * 4 > ns->cap * 3))
+        cfx__namespace_reserve(ns, ns->len + 1);
+    struct cfx__name_slot *slot = slot_of(ns, text, len, hash);
+    if (!slot->name) {
         cfx__name *r = cfx__arena_alloc(&ns->arena, sizeof *r + len + 1);
         memcpy(r->text, text, len);
         r->len = (uint32_t)len;
         r->hash = hash;
-        r->reserved = cfx__name_reserved(r->text);
-        *slot = r;
+        bool numbered = len && isdigit((unsigned char)text[len - 1]);
+        r->reserved = !numbered && cfx__name_reserved(r->text);
+        *slot = (struct cfx__name_slot){r, hash};
         ns->len++;
     }
-    return *slot;
+    return slot->name;
+}
+
+cfx__name *cfx__name_at(cfx__namespace *ns, const char *text, size_t len) {
+    return name_at(ns, text, len, (uint32_t)cfx__hash_bytes(text, len));
+}
+
+cfx__name *cfx__name_copy(cfx__namespace *ns, const cfx__name *name) {
+    const cfx__name *base = name->base;
+    cfx__name *r = name_at(ns, name->text, name->len, name->hash);
+    r->base = base == name ? r : name_at(ns, base->text, base->len, base->hash);
+    r->number = name->number;
+    r->base->count = name->number;
+    r->used = true;
+    return r;
 }
 
 cfx__name *cfx__name_find(const cfx__namespace *ns, const char *text) {
-    return look_up(ns, text, strlen(text));
+    size_t len = strlen(text);
+    return ns->cap ? slot_of(ns, text, len, (uint32_t)cfx__hash_bytes(text, len))->name : NULL;
 }
 
 void cfx__namespace_release(cfx__namespace *ns) {
@@ -130,12 +153,12 @@ static void put_identifier(cfx__text *out, const char *candidate) {
 
 /* "add_12" is base "add" and number 12. Returns the length of the base; *number is -1 where there
  * is none. */
-static size_t split_number(const char *text, size_t len, int64_t *number) {
+static size_t split_number(const char *text, size_t len, int32_t *number) {
     size_t digits = len;
     while (digits > 0 && isdigit((unsigned char)text[digits - 1]))
         digits--;
     *number = -1;
-    if (digits == len || digits < 2 || text[digits - 1] != '_' || len - digits > 15)
+    if (digits == len || digits < 2 || text[digits - 1] != '_' || len - digits > 9)
         return len;
     *number = 0;
     for (size_t i = digits; i < len; i++)
@@ -144,8 +167,8 @@ static size_t split_number(const char *text, size_t len, int64_t *number) {
 }
 
 /* A number after a base: the shortest way to write it, since every node does. */
-static size_t put_number(char *at, int64_t number) {
-    char digits[24];
+static size_t put_number(char *at, int32_t number) {
+    char digits[16];
     size_t n = 0;
     do
         digits[n++] = (char)('0' + number % 10);
@@ -156,24 +179,22 @@ static size_t put_number(char *at, int64_t number) {
 }
 
 /* The first free name base_n with n > number; *number becomes n. */
-static cfx__name *free_name(cfx__namespace *ns, const char *base, size_t len, int64_t *number) {
+static cfx__name *free_name(cfx__namespace *ns, const char *base, size_t len, int32_t *number) {
     char small[256], *text = len + 32 <= sizeof small ? small : cfx__alloc(len + 32);
     memcpy(text, base, len);
     text[len] = '_';
-    int64_t n = *number + 1;
+    int32_t n = *number + 1;
     cfx__name *first = NULL, *r;
     size_t total;
     for (;;) {
         total = len + 1 + put_number(text + len + 1, n);
-        r = look_up(ns, text, total);
-        if (!r || !r->used)
+        r = cfx__name_at(ns, text, total);
+        if (!r->used)
             break;
         if (!first)
             first = r;
         n = (r->skip > n ? r->skip : n) + 1;
     }
-    if (!r)
-        r = cfx__name_at(ns, text, total);
     if (first)
         first->skip = n;
     if (text != small)
@@ -184,7 +205,7 @@ static cfx__name *free_name(cfx__namespace *ns, const char *base, size_t len, in
 
 /* Gives out a name for a candidate that is an identifier and has the record c. */
 static cfx__name *give(cfx__namespace *ns, cfx__name *c, bool reserved_too) {
-    int64_t number;
+    int32_t number;
     size_t len = split_number(c->text, c->len, &number);
     cfx__name *base = number < 0 ? c : cfx__name_at(ns, c->text, len), *r = c;
     if (number < 0 || c->used) {
@@ -193,7 +214,8 @@ static cfx__name *give(cfx__namespace *ns, cfx__name *c, bool reserved_too) {
             r = free_name(ns, base->text, base->len, &number);
     }
     r->used = true;
-    base->count = number;
+    r->base = base;
+    r->number = base->count = number;
     return r;
 }
 

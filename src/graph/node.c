@@ -39,8 +39,7 @@ typedef struct uses {
     cfx_use **end;
 } uses;
 
-static void add_use(cfx_node *used, void *data) {
-    uses *s = data;
+static inline void add_use(uses *s, cfx_node *used) {
     cfx__node *own = cfx__own(used);
     if (own->mark == s->user)
         return;
@@ -61,17 +60,59 @@ static void add_use(cfx_node *used, void *data) {
     s->end = &u->next_input;
 }
 
-void cfx__node_put_args(cfx_node *n, cfx_value args, cfx_value kwargs) {
-    cfx__node_drop_uses(n);
-    cfx_value_drop(n->args);
-    cfx_value_drop(n->kwargs);
+static void add_use_of(cfx_node *used, void *data) { add_use(data, used); }
+
+static void set_args(cfx_node *n, cfx_value args, cfx_value kwargs) {
+    const cfx_graph *g = n->graph;
+    if (n->args.obj != g->no_args.obj)
+        cfx_value_drop(n->args);
+    if (n->kwargs.obj != g->no_kwargs.obj)
+        cfx_value_drop(n->kwargs);
     n->args = args;
     n->kwargs = kwargs;
+}
+
+void cfx__node_put_args(cfx_node *n, cfx_value args, cfx_value kwargs) {
+    if (n->inputs)
+        cfx__node_drop_uses(n);
+    set_args(n, args, kwargs);
     uses s = {n, &n->inputs};
-    cfx__each_node(args, add_use, &s);
+    for (int64_t i = 0; i < args.list->len; i++) {
+        cfx_value v = args.list->items[i];
+        if (v.tag == CFX_TAG_NODE)
+            add_use(&s, v.node);
+        else if (v.tag > CFX_TAG_NODE)
+            cfx__each_node(v, add_use_of, &s);
+    }
     if (kwargs.dict->len)
-        cfx__each_node(kwargs, add_use, &s);
+        cfx__each_node(kwargs, add_use_of, &s);
     n->graph->version++;
+}
+
+/* The value as set_args wants it: nodes without arguments share the graph's empty ones. */
+static cfx_value map_args(const cfx_graph *g, cfx_value v, cfx__node_fn *fn, void *user) {
+    if (v.tag == CFX_TAG_TUPLE ? !v.list->len : !v.dict->len)
+        return v.tag == CFX_TAG_TUPLE ? g->no_args : g->no_kwargs;
+    return cfx__map_nodes(v, fn, user);
+}
+
+void cfx__node_map_args(cfx_node *n, cfx__node_fn *fn, void *user) {
+    cfx_value args = map_args(n->graph, n->args, fn, user);
+    cfx__node_put_args(n, args, map_args(n->graph, n->kwargs, fn, user));
+}
+
+void cfx__node_clone_args(cfx_node *n, const cfx_node *from, cfx__node_fn *fn, void *user) {
+    cfx_value args = map_args(n->graph, from->args, fn, user);
+    cfx__node_put_args(n, args, map_args(n->graph, from->kwargs, fn, user));
+}
+
+/* One more count for arguments that stay. */
+static cfx_value keep_args(const cfx_node *n) {
+    return n->args.obj == n->graph->no_args.obj ? n->args : cfx_value_keep(n->args);
+}
+
+static cfx_value keep_kwargs(const cfx_node *n) {
+    return n->kwargs.obj == n->graph->no_kwargs.obj ? n->kwargs : cfx_value_keep(n->kwargs);
 }
 
 static cfx_value list_uses(const cfx_use *u, bool users) {
@@ -128,7 +169,7 @@ bool cfx_node_set_args(cfx_node *n, cfx_value args) {
     if (!is_live(n) || !has_kind(args, CFX_TAG_TUPLE, "args must be a tuple") ||
         !freeze(args, &a))
         return false;
-    cfx__node_put_args(n, a, cfx_value_keep(n->kwargs));
+    cfx__node_put_args(n, a, keep_kwargs(n));
     return true;
 }
 
@@ -137,7 +178,7 @@ bool cfx_node_set_kwargs(cfx_node *n, cfx_value kwargs) {
     if (!is_live(n) || !has_kind(kwargs, CFX_TAG_DICT, "kwargs must be a dict") ||
         !freeze(kwargs, &k))
         return false;
-    cfx__node_put_args(n, cfx_value_keep(n->args), k);
+    cfx__node_put_args(n, keep_args(n), k);
     return true;
 }
 
@@ -153,7 +194,7 @@ static bool splice(cfx_node *n, int64_t i, int gone, cfx_value v) {
     l->head.flags |= CFX__FROZEN;
     cfx_value args = n->args;
     args.list = l;
-    cfx__node_put_args(n, args, cfx_value_keep(n->kwargs));
+    cfx__node_put_args(n, args, keep_kwargs(n));
     return true;
 }
 
@@ -205,8 +246,7 @@ static cfx_value swap_node(cfx_node *n, void *data) {
 
 static void replace_in(cfx_node *user, cfx_node *old, cfx_node *with) {
     swap s = {old, with};
-    cfx__node_put_args(user, cfx__map_nodes(user->args, swap_node, &s),
-                       cfx__map_nodes(user->kwargs, swap_node, &s));
+    cfx__node_map_args(user, swap_node, &s);
 }
 
 static void tell_replaced(cfx_node *old, cfx_node *with, cfx_node *user) {

@@ -101,6 +101,7 @@ static cfx__row *row_new(cfx_graph *g, cfx_opcode op, cfx_target target) {
     row->target = target;
     row->target.name = cfx__arena_copy(&g->arena, target.name, strlen(target.name));
     row->candidate = candidate_of(g, op, row->target);
+    row->id = g->nrows++;
     row->next = g->rows[op];
     g->rows[op] = row;
     cfx__map_set(&g->targets[op], row->target.name, row);
