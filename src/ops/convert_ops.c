@@ -32,7 +32,8 @@ static void decompose_contiguous(cfx_call *c) {
     else if (is_in_format(t, f))
         c->out[0] = t;
     else
-        c->out[0] = cfx_clone(t, CFX_KW(memory_format, cfx_memory_format_value(f)));
+        c->out[0] = call_bound(c, &cfx_op_clone,
+                               (cfx_value[]){cfx_tensor_value(t), cfx_memory_format_value(f)});
 }
 
 CFX_OP(clone) = {"aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
@@ -60,8 +61,9 @@ static void convert_to(cfx_call *c, cfx_value dtype, cfx_value device, bool copy
     if (same_dtype && same_device && !copy && (f == CFX_PRESERVE || cfx__suggest_format(t) == f))
         c->out[0] = t;
     else
-        c->out[0] = cfx__to_copy(t, CFX_KW(dtype, dtype), CFX_KW(device, device),
-                                 CFX_KW(memory_format, format));
+        c->out[0] = call_bound(c, &cfx_op__to_copy,
+                               (cfx_value[]){cfx_tensor_value(t), dtype, CFX_NONE, device, CFX_NONE,
+                                             cfx_bool(false), format});
 }
 
 static void decompose_to_dtype(cfx_call *c) {

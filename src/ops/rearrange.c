@@ -141,8 +141,7 @@ static void decompose_interleave_tensor(cfx_call *c) {
     if (op_failed())
         return;
     cfx_tensor *index = cfx_repeat_interleave(repeats, CFX_KW(output_size, c->args[3]));
-    cfx_value v = cfx_py("torch.index_select", t, d, index);
-    c->out[0] = v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__bad_tensor;
+    c->out[0] = cfx_index_select(t, d, index);
 }
 
 static void decompose_interleave_int(cfx_call *c) {

@@ -64,6 +64,22 @@ static void kernel_is_signed(cfx_call *c) {
     c->result = cfx_bool(d != CFX_U8 && d != CFX_BOOL);
 }
 
+/* result_type of two operands, tensors or numbers. */
+static void kernel_result_type(cfx_call *c) {
+    cfx__promotion p = CFX__PROMOTION_START;
+    cfx__promote_value(&p, c->args[0]);
+    cfx__promote_value(&p, c->args[1]);
+    c->result = cfx_dtype_value(cfx__promoted(&p));
+}
+
+static void kernel_promote_types(cfx_call *c) {
+    c->result = cfx_dtype_value(cfx__promote(arg_dtype(c, 0, CFX_F32), arg_dtype(c, 1, CFX_F32)));
+}
+
+static void kernel_can_cast(cfx_call *c) {
+    c->result = cfx_bool(cfx__can_cast(arg_dtype(c, 0, CFX_F32), arg_dtype(c, 1, CFX_F32)));
+}
+
 CFX_OP(size) = {"aten::size(Tensor self) -> int[]", "Tensor.size", .kernel = kernel_size};
 CFX_OP(size_int) = {"aten::size.int(Tensor self, int dim) -> int", NULL, .kernel = kernel_size_dim};
 CFX_OP(stride) = {"aten::stride(Tensor self) -> int[]", "Tensor.stride", .kernel = kernel_stride};
@@ -89,6 +105,21 @@ CFX_OP(is_complex) = {"aten::is_complex(Tensor self) -> bool", "torch.is_complex
                       .kernel = kernel_is_complex};
 CFX_OP(is_signed) = {"aten::is_signed(Tensor self) -> bool", "torch.is_signed Tensor.is_signed",
                      .kernel = kernel_is_signed};
+
+CFX_OP(result_type_Tensor) = {"aten::result_type.Tensor(Tensor tensor, Tensor other) -> ScalarType",
+                              "torch.result_type", .kernel = kernel_result_type};
+CFX_OP(result_type_Scalar) = {"aten::result_type.Scalar(Tensor tensor, Scalar other) -> ScalarType",
+                              NULL, .kernel = kernel_result_type};
+CFX_OP(result_type_Scalar_Tensor) = {
+    "aten::result_type.Scalar_Tensor(Scalar scalar, Tensor tensor) -> ScalarType", NULL,
+    .kernel = kernel_result_type};
+CFX_OP(result_type_Scalar_Scalar) = {
+    "aten::result_type.Scalar_Scalar(Scalar scalar1, Scalar scalar2) -> ScalarType", NULL,
+    .kernel = kernel_result_type};
+CFX_OP(promote_types) = {"aten::promote_types(ScalarType type1, ScalarType type2) -> ScalarType",
+                         "torch.promote_types", .kernel = kernel_promote_types};
+CFX_OP(can_cast) = {"aten::can_cast(ScalarType from_, ScalarType to) -> bool", "torch.can_cast",
+                    .kernel = kernel_can_cast};
 
 CFX_OP(sym_size) = {"aten::sym_size(Tensor self) -> SymInt[]", NULL, .kernel = kernel_size};
 CFX_OP(sym_size_int) = {"aten::sym_size.int(Tensor self, int dim) -> SymInt", NULL,

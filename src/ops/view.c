@@ -226,12 +226,12 @@ static void reshape_by_views(cfx_call *c, int n, int64_t *shape) {
     int64_t stride[CFX_MAX_DIMS];
     if (op_failed() || !view_infer(c, t->numel, n, shape))
         return;
-    cfx_value sizes = cfx_ints_value(n, shape);
-    if (view_strides(t, n, shape, stride))
-        c->out[0] = cfx_view(t, sizes);
-    else
-        c->out[0] =
-            cfx__unsafe_view(cfx_clone(t, CFX_KW(memory_format, cfx_contiguous_format)), sizes);
+    cfx_value args[] = {cfx_tensor_value(t), cfx_contiguous_format};
+    bool viewed = view_strides(t, n, shape, stride);
+    if (!viewed)
+        args[0] = cfx_tensor_value(call_bound(c, &cfx_op_clone, args));
+    args[1] = cfx_ints_value(n, shape);
+    c->out[0] = call_bound(c, viewed ? &cfx_op_view : &cfx_op__unsafe_view, args);
 }
 
 static void decompose_reshape(cfx_call *c) {

@@ -5,6 +5,13 @@
 
 #include "ops.h"
 
+/* Calls an operator with all its arguments in the order of the schema: what a decomposition that is
+ * called often does instead of binding keywords. */
+static inline cfx_tensor *call_bound(cfx_call *c, cfx_op *op, cfx_value *args) {
+    cfx_value v = op_failed() ? cfx_bad() : cfx__op_call_bound(c->at, op, args);
+    return v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__bad_tensor;
+}
+
 /* ---- views ----------------------------------------------------------------------------------- */
 
 /* Fills in the -1 of a new shape for numel elements. False, with PyTorch's message, where it does
