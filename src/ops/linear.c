@@ -1,0 +1,433 @@
+/* matmul and linear: what models call. Both are compositions in PyTorch; the kernels here compute
+ * them without the views and copies in between. */
+#include "gemm.h"
+#include "onednn.h"
+#include "views.h"
+
+/* A message that the composition makes: it knows which of its parts complains, and how. */
+static void complain(cfx_call *c) {
+    cfx__op_decompose(c->at, c->op, c->args);
+    if (!op_failed())
+        op_fail(c, "%s: these arguments do not fit together", cfx_op_name(c->op));
+}
+
+/* ---- matmul ---------------------------------------------------------------------------------- */
+
+/* The operands as batches of matrices: vectors are a row on the left and a column on the right. */
+typedef struct {
+    int64_t m, n, k, batches;
+    int ndim; /* of the batch */
+    int64_t batch[CFX_MAX_DIMS];
+} matmul_sizes;
+
+static bool matmul_fits(cfx_call *c, matmul_sizes *s) {
+    const cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
+    if (!a->ndim || !b->ndim || a->dtype != b->dtype || a->dtype == CFX_BOOL)
+        return false;
+    *s = (matmul_sizes){.m = a->ndim > 1 ? a->shape[a->ndim - 2] : 1,
+                        .k = a->shape[a->ndim - 1],
+                        .n = b->ndim > 1 ? b->shape[b->ndim - 1] : 1};
+    if (s->k != b->shape[b->ndim > 1 ? b->ndim - 2 : 0])
+        return false;
+    if (a->ndim > 2 && !cfx__broadcast(c->at, &s->ndim, s->batch, a->ndim - 2, a->shape))
+        return false;
+    if (b->ndim > 2 && !cfx__broadcast(c->at, &s->ndim, s->batch, b->ndim - 2, b->shape))
+        return false;
+    s->batches = cfx__numel(c->at, s->ndim, s->batch);
+    return s->batches >= 0;
+}
+
+static void shape_matmul(cfx_call *c) {
+    const cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
+    matmul_sizes s;
+    if (!matmul_fits(c, &s)) {
+        if (!op_failed())
+            complain(c);
+        return;
+    }
+    int n = s.ndim;
+    if (n + 2 > CFX_MAX_DIMS) {
+        op_fail(c, "tensor has too many (>%d) dims", CFX_MAX_DIMS);
+        return;
+    }
+    if (a->ndim > 1)
+        s.batch[n++] = s.m;
+    if (b->ndim > 1)
+        s.batch[n++] = s.n;
+    out_new(c, 0, a->dtype, n, s.batch);
+}
+
+/* Where each batch of t starts, in elements. NULL, with at->batch set, where they lie evenly. */
+static const int64_t *batch_offsets(cfx_call *c, const cfx_tensor *t, const matmul_sizes *s,
+                                    matrices *at) {
+    int64_t stride[CFX_MAX_DIMS], index[CFX_MAX_DIMS] = {0};
+    int own = t->ndim > 2 ? t->ndim - 2 : 0;
+    for (int i = 0; i < s->ndim; i++) {
+        int from = i - (s->ndim - own);
+        stride[i] = from >= 0 && t->shape[from] != 1 ? t->stride[from] : 0;
+    }
+    bool even = true;
+    int64_t unit = -1, span = 0; /* the stride of the innermost, and what the dims so far span */
+    for (int i = s->ndim - 1; i >= 0; i--) {
+        if (s->batch[i] == 1)
+            continue;
+        if (unit < 0)
+            unit = stride[i];
+        else
+            even &= stride[i] == span;
+        span = stride[i] * s->batch[i];
+    }
+    at->batch = unit < 0 ? 0 : unit;
+    if (even)
+        return NULL;
+    int64_t *offset = scratch(c, CFX_I64, s->batches), here = 0;
+    if (!offset)
+        return NULL;
+    for (int64_t b = 0; b < s->batches; b++) {
+        offset[b] = here;
+        for (int i = s->ndim - 1; i >= 0; i--) {
+            here += stride[i];
+            if (++index[i] < s->batch[i])
+                break;
+            here -= stride[i] * s->batch[i];
+            index[i] = 0;
+        }
+    }
+    return offset;
+}
+
+static void kernel_matmul(cfx_call *c) {
+    const cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
+    cfx_tensor *out = c->out[0];
+    matmul_sizes s;
+    if (!matmul_fits(c, &s))
+        return;
+    gemm g = {.dtype = (cfx_dtype)out->dtype,
+              .batch = s.batches,
+              .m = s.m,
+              .n = s.n,
+              .k = s.k,
+              .alpha = cfx_int(1),
+              .beta = cfx_int(0),
+              .a = matrices_of(a),
+              .b = matrices_of(b),
+              .c = {out->data, s.m * s.n, s.n, 1, NULL}};
+    if (b->ndim == 1)
+        g.b = transposed(g.b);
+    g.a.at = batch_offsets(c, a, &s, &g.a);
+    g.b.at = batch_offsets(c, b, &s, &g.b);
+    if (op_failed())
+        return;
+    /* many matrices times one, where their rows follow each other, are one tall matrix */
+    if (!g.b.at && !g.b.batch && !g.a.at && g.batch > 1 &&
+        (g.m == 1 || g.a.batch == g.m * g.a.row)) {
+        if (g.m == 1)
+            g.a.row = g.a.batch;
+        g.m *= g.batch;
+        g.batch = 1;
+    }
+    if (g.n == 1 && g.batch == 1) { /* as a row, which lies in order */
+        matrices left = g.a;
+        g.a = transposed(g.b), g.b = transposed(left);
+        g.n = g.m, g.m = 1;
+        g.c.row = g.n;
+    }
+    gemm_run(c, &g);
+}
+
+/* Whether the larger operand can be seen as one matrix without a copy. */
+static bool should_fold(const cfx_tensor *a, const cfx_tensor *b) {
+    const cfx_tensor *big = a->ndim >= b->ndim ? a : b;
+    if (big->ndim < 3 || (a->ndim >= b->ndim ? b : a)->ndim > 2 || a->ndim == 2)
+        return false;
+    if (!big->numel)
+        return true;
+    const int n = big->ndim, row = big == a ? n - 2 : n - 1; /* b is seen transposed */
+    for (int i = 0; i < n - 2; i++) {
+        int next = i + 1 < n - 2 ? i + 1 : row;
+        if (big->stride[i] != big->stride[next] * big->shape[next])
+            return false;
+    }
+    return true;
+}
+
+static cfx_tensor *folded_product(cfx_tensor *a, cfx_tensor *b) {
+    const bool swap = b->ndim > a->ndim;
+    cfx_tensor *big = swap ? cfx_mT(b) : a, *small = !swap ? b : a->ndim == 2 ? cfx_t(a) : a;
+    int64_t shape[CFX_MAX_DIMS], rows = 1;
+    if (op_failed())
+        return &cfx__bad_tensor;
+    int n = big->ndim;
+    for (int i = 0; i < n - 1; i++)
+        rows *= shape[i] = big->shape[i];
+    cfx_tensor *flat = cfx_reshape(big, cfx_list(rows, big->shape[n - 1]));
+    if (small->ndim == 1)
+        return cfx__unsafe_view(cfx_mv(flat, small), cfx_ints_value(n - 1, shape));
+    shape[n - 1] = small->shape[1];
+    cfx_tensor *product = cfx__unsafe_view(cfx_mm(flat, small), cfx_ints_value(n, shape));
+    return swap ? cfx_contiguous(cfx_mT(product)) : product;
+}
+
+static cfx_tensor *batched_product(cfx_call *c, cfx_tensor *a, cfx_tensor *b) {
+    const int64_t n = a->ndim > 1 ? a->shape[a->ndim - 2] : 1, m1 = a->shape[a->ndim - 1];
+    const int64_t m2 = b->shape[b->ndim > 1 ? b->ndim - 2 : 0];
+    const int64_t p = b->ndim > 1 ? b->shape[b->ndim - 1] : 1;
+    int64_t shape[CFX_MAX_DIMS + 2], batches = 1;
+    int ndim = 0;
+    if (a->ndim > 2 && !cfx__broadcast(c->at, &ndim, shape, a->ndim - 2, a->shape))
+        return &cfx__bad_tensor;
+    if (b->ndim > 2 && !cfx__broadcast(c->at, &ndim, shape, b->ndim - 2, b->shape))
+        return &cfx__bad_tensor;
+    for (int i = 0; i < ndim; i++)
+        batches *= shape[i];
+    shape[ndim] = n, shape[ndim + 1] = m1;
+    cfx_tensor *left =
+        cfx_reshape(cfx_expand(a, cfx_ints_value(ndim + 2, shape)), cfx_list(batches, n, m1));
+    cfx_tensor *right, *product;
+    shape[ndim] = m2, shape[ndim + 1] = p;
+    if (b->ndim == 1) {
+        right = cfx_expand(b, cfx_ints_value(ndim + 1, shape));
+        right = cfx_unsqueeze(cfx_reshape(right, cfx_list(batches, m2)), 2);
+    } else {
+        right = cfx_expand(b, cfx_ints_value(ndim + 2, shape));
+        right = cfx_reshape(right, cfx_list(batches, m2, p));
+    }
+    product = cfx_bmm(left, right);
+    if (b->ndim == 1)
+        product = cfx_squeeze(product, -1);
+    if (a->ndim > 1)
+        shape[ndim++] = n;
+    if (b->ndim > 1)
+        shape[ndim++] = p;
+    return cfx__unsafe_view(product, cfx_ints_value(ndim, shape));
+}
+
+static void decompose_matmul(cfx_call *c) {
+    cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
+    if (!a->ndim || !b->ndim)
+        op_fail(c, "both arguments to matmul need to be at least 1D, but they are %dD and %dD",
+                a->ndim, b->ndim);
+    else if (a->ndim == 1 && b->ndim == 1)
+        c->out[0] = cfx_dot(a, b);
+    else if (a->ndim == 2 && b->ndim == 1)
+        c->out[0] = cfx_mv(a, b);
+    else if (a->ndim == 1 && b->ndim == 2)
+        c->out[0] = cfx_squeeze(cfx_mm(cfx_unsqueeze(a, 0), b), 0);
+    else if (a->ndim == 2 && b->ndim == 2)
+        c->out[0] = cfx_mm(a, b);
+    else if (should_fold(a, b))
+        c->out[0] = folded_product(a, b);
+    else
+        c->out[0] = batched_product(c, a, b);
+}
+
+static void decompose_linalg_matmul(cfx_call *c) {
+    c->out[0] = cfx_matmul(arg_tensor(c, 0), arg_tensor(c, 1));
+}
+
+CFX_OP(matmul) = {"aten::matmul(Tensor self, Tensor other) -> Tensor",
+                  "torch.matmul Tensor.matmul operator.matmul",
+                  .shape = shape_matmul,
+                  .kernel = kernel_matmul,
+                  .decompose = decompose_matmul,
+                  .dtypes = GEMM_DTYPES,
+                  .effects = CFX_COMPOSITE};
+CFX_OP(linalg_matmul) = {"aten::linalg_matmul(Tensor self, Tensor other) -> Tensor",
+                         "torch.linalg.matmul", .decompose = decompose_linalg_matmul,
+                         .effects = CFX_COMPOSITE};
+
+/* ---- linear ---------------------------------------------------------------------------------- */
+
+static void shape_linear(cfx_call *c) {
+    const cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 1), *b = arg_tensor(c, 2);
+    if (!x->ndim || w->ndim != 2 || x->shape[x->ndim - 1] != w->shape[1] || x->dtype != w->dtype ||
+        x->dtype == CFX_BOOL ||
+        (b && (b->dtype != x->dtype || b->ndim != 1 || b->shape[0] != w->shape[0]))) {
+        /* rarer forms, among them wrong ones */
+        cfx_value v = cfx__op_decompose(c->at, c->op, c->args);
+        c->out[0] = v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__bad_tensor;
+        return;
+    }
+    int64_t shape[CFX_MAX_DIMS];
+    memcpy(shape, x->shape, (size_t)x->ndim * sizeof *shape);
+    shape[x->ndim - 1] = w->shape[0];
+    out_new(c, 0, x->dtype, x->ndim, shape);
+}
+
+/* Everything that a product with packed weights depends on. */
+typedef struct {
+    char family[8];
+    int64_t m, n, k, row, bias, threads;
+} linear_key;
+
+typedef struct {
+    dnnl_primitive_t primitive;
+    dnnl_memory_t src, bias, dst;
+    onednn_port weights;
+    bool made, failed;
+} linear_plan;
+
+static void plan_free(void *arg) {
+    linear_plan *p = arg;
+    if (p->primitive)
+        dnnl_primitive_destroy(p->primitive);
+    if (p->src)
+        dnnl_memory_destroy(p->src);
+    if (p->bias)
+        dnnl_memory_destroy(p->bias);
+    if (p->dst)
+        dnnl_memory_destroy(p->dst);
+    onednn_port_free(&p->weights);
+    free(p);
+}
+
+static bool plan_make(linear_plan *p, const linear_key *k) {
+    dnnl_engine_t engine = onednn_engine();
+    dnnl_memory_desc_t src, plain, any, bias, dst;
+    dnnl_dims_t src_dims = {k->m, k->k}, w_dims = {k->k, k->n}, b_dims = {1, k->n};
+    dnnl_dims_t d_dims = {k->m, k->n}, src_strides = {k->row, 1};
+    dnnl_matmul_desc_t desc;
+    dnnl_primitive_desc_t pd;
+    if (!engine || dnnl_memory_desc_init_by_strides(&src, 2, src_dims, dnnl_f32, src_strides) ||
+        dnnl_memory_desc_init_by_tag(&plain, 2, w_dims, dnnl_f32, dnnl_ba) ||
+        dnnl_memory_desc_init_by_tag(&any, 2, w_dims, dnnl_f32, dnnl_format_tag_any) ||
+        dnnl_memory_desc_init_by_tag(&bias, 2, b_dims, dnnl_f32, dnnl_ab) ||
+        dnnl_memory_desc_init_by_tag(&dst, 2, d_dims, dnnl_f32, dnnl_ab) ||
+        dnnl_matmul_desc_init(&desc, &src, &any, k->bias ? &bias : NULL, &dst) ||
+        dnnl_primitive_desc_create(&pd, &desc, NULL, engine, NULL))
+        return false;
+    bool ok =
+        onednn_port_make(&p->weights, &plain,
+                         dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), true, false) &&
+        !dnnl_memory_create(&p->src, &src, engine, DNNL_MEMORY_NONE) &&
+        !dnnl_memory_create(&p->dst, &dst, engine, DNNL_MEMORY_NONE) &&
+        (!k->bias || !dnnl_memory_create(&p->bias, &bias, engine, DNNL_MEMORY_NONE)) &&
+        !dnnl_primitive_create(&p->primitive, pd);
+    dnnl_primitive_desc_destroy(pd);
+    return ok;
+}
+
+/* A product with weights that oneDNN laid out for itself. They are laid out the second time they
+ * are met, and a primitive is made the second time its sizes are: what is met once gains nothing.
+ */
+static bool linear_packed(cfx_call *c, int64_t m, int64_t row, const cfx_tensor *x,
+                          const cfx_tensor *w, const cfx_tensor *b, cfx_tensor *out) {
+    enum { LEAST = 1 << 14 }; /* smaller weights are in the cache anyway */
+    cfx__storage *s = w->storage;
+    if (w->dtype != CFX_F32 || m < 2 || w->numel < LEAST || !s || s->foreign ||
+        !cfx__is_contiguous(w) || (b && b->stride[0] != 1))
+        return false;
+    linear_key k = {.family = "linear",
+                    .m = m,
+                    .n = w->shape[0],
+                    .k = w->shape[1],
+                    .row = row,
+                    .bias = b != NULL,
+                    .threads = cfx_get_num_threads()};
+    linear_plan *p = onednn_find(&k, sizeof k);
+    if (!p) {
+        onednn_keep(&k, sizeof k, cfx__alloc0(sizeof *p), plan_free);
+        return false;
+    }
+    int before = onednn_begin();
+    if (!p->made) {
+        p->made = true;
+        p->failed = !plan_make(p, &k);
+    }
+    cfx__packed *held = NULL;
+    void *weights = p->failed ? NULL : onednn_port_weights(c, &p->weights, w, &held);
+    bool ok = weights != NULL;
+    if (ok) {
+        dnnl_memory_set_data_handle(p->src, x->data);
+        dnnl_memory_set_data_handle(p->weights.wanted_mem, weights);
+        dnnl_memory_set_data_handle(p->dst, out->data);
+        dnnl_exec_arg_t args[4] = {{DNNL_ARG_SRC, p->src},
+                                   {DNNL_ARG_WEIGHTS, p->weights.wanted_mem},
+                                   {DNNL_ARG_DST, p->dst}};
+        if (b) {
+            dnnl_memory_set_data_handle(p->bias, b->data);
+            args[3] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, p->bias};
+        }
+        ok = !dnnl_primitive_execute(p->primitive, onednn_stream(), b ? 4 : 3, args);
+    }
+    cfx_drop(held);
+    onednn_end(before);
+    return ok;
+}
+
+static void kernel_linear(cfx_call *c) {
+    const cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 1), *b = arg_tensor(c, 2);
+    cfx_tensor *out = c->out[0];
+    if (w->ndim != 2 || out->ndim != x->ndim || (b && b->ndim != 1)) { /* see shape_linear */
+        cfx_value v = cfx__op_decompose(c->at, c->op, c->args);
+        if (v.tag == CFX_TAG_TENSOR)
+            cfx__copy(out, v.tensor);
+        return;
+    }
+    int64_t k = w->shape[1], m = 1, stride[CFX_MAX_DIMS], flat[2];
+    for (int i = 0; i < x->ndim - 1; i++)
+        m *= x->shape[i];
+    if (!out->numel)
+        return;
+    flat[0] = m, flat[1] = k;
+    if (!x->numel || !view_strides(x, 2, flat, stride))
+        x = cfx__contiguous(x), stride[0] = k, stride[1] = 1;
+    if (op_failed())
+        return;
+    if (m == 1)
+        stride[0] = k;
+    if (stride[1] == 1 && stride[0] >= k && k && linear_packed(c, m, stride[0], x, w, b, out))
+        return;
+    if (b) {
+        int64_t shape[] = {m, w->shape[0]}, row[] = {w->shape[0], 1};
+        cfx_tensor rows = *out;
+        rows.ndim = 2, rows.shape = shape, rows.stride = row;
+        cfx__copy(&rows, b);
+    }
+    gemm g = {.dtype = (cfx_dtype)out->dtype,
+              .batch = 1,
+              .m = m,
+              .n = w->shape[0],
+              .k = k,
+              .alpha = cfx_int(1),
+              .beta = cfx_int(b ? 1 : 0),
+              .a = {x->data, 0, stride[0], stride[1], NULL},
+              .b = transposed(matrices_of(w)),
+              .c = {out->data, 0, w->shape[0], 1, NULL}};
+    gemm_run(c, &g);
+}
+
+static void decompose_linear(cfx_call *c) {
+    cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 1), *b = arg_tensor(c, 2);
+    if (!x->ndim || !w->ndim) {
+        op_fail(c, "both arguments to linear need to be at least 1D, but they are %dD and %dD",
+                x->ndim, w->ndim);
+        return;
+    }
+    if (x->ndim == 2 && b) {
+        c->out[0] = cfx_addmm(b, x, cfx_t(w));
+        return;
+    }
+    if (b && cfx__is_contiguous(x) && (x->ndim == 3 || b->ndim == 1)) {
+        int64_t shape[CFX_MAX_DIMS], rows = 1;
+        for (int i = 0; i < x->ndim - 1; i++)
+            rows *= shape[i] = x->shape[i];
+        cfx_tensor *flat = cfx_reshape(x, cfx_list(rows, x->shape[x->ndim - 1]));
+        cfx_tensor *y = cfx_addmm(b, flat, cfx_t(w));
+        if (op_failed())
+            return;
+        shape[x->ndim - 1] = y->shape[1];
+        c->out[0] = cfx_view(y, cfx_ints_value(x->ndim, shape));
+        return;
+    }
+    cfx_tensor *y = cfx_matmul(x, cfx_t(w));
+    c->out[0] = b ? cfx_add_(y, b) : y;
+}
+
+CFX_OP(linear) = {"aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+                  "torch.nn.functional.linear torch._C._nn.linear",
+                  .shape = shape_linear,
+                  .kernel = kernel_linear,
+                  .decompose = decompose_linear,
+                  .dtypes = GEMM_DTYPES,
+                  .effects = CFX_COMPOSITE};
