@@ -10,6 +10,7 @@
 #include <cfx/op.h>
 #include <cfx/ops.h>
 #include <cfx/nn.h>
+#include <cfx/layers.h>
 #include <cfx/graph.h>
 #include <cfx/trace.h>
 #include <cfx/run.h>

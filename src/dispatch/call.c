@@ -213,7 +213,8 @@ cfx_value cfx__op_call_bound(cfx_where at, cfx_op *op, cfx_value *args) {
     if (d->autograd && d->grad == CFX_GRAD_ON && d->autograd(at, op, args, &result))
         return result;
     if (unlikely(d->dispatch_modes)) {
-        if ((op->effects & CFX_COMPOSITE) && op->decompose && d->grad != CFX_INFERENCE)
+        bool whole = d->grad == CFX_INFERENCE && !cfx__op_info(op)->python;
+        if ((op->effects & CFX_COMPOSITE) && op->decompose && !whole)
             return cfx__op_decompose(at, op, args);
         cfx_mode *m = d->dispatch_modes;
         d->dispatch_modes = m->below_;

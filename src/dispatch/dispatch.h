@@ -25,6 +25,7 @@ typedef struct cfx__info {
     cfx_op *inplace;     /* its derived in-place form, once made */
     int nout;            /* returns, when all are plain tensors; else 0 */
     bool writes;         /* some argument is written to */
+    bool python;         /* a function of Python's own: dispatch modes see only what it calls */
 } cfx__info;
 
 cfx__info *cfx__op_info_make(cfx_op *op);

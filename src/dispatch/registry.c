@@ -51,6 +51,7 @@ cfx__info *cfx__op_info_make(cfx_op *op) {
     info->schema = s;
     info->name = full_name(s);
     info->nout = plain_returns(s);
+    info->python = !strcmp(s->ns, "python");
     for (int i = 0; i < s->nargs; i++)
         info->writes |= s->args[i].writes;
     cfx__info *none = NULL;

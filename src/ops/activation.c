@@ -53,16 +53,16 @@ static void decompose_prelu(cfx_call *c) {
 }
 
 CFX_OP(relu) = {"aten::relu(Tensor self) -> Tensor",
-                "torch.relu torch.nn.functional.relu Tensor.relu", POINTWISE_AS(relu, shape_relu)};
+                "torch.relu Tensor.relu", POINTWISE_AS(relu, shape_relu)};
 CFX_OP(leaky_relu) = {"aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",
-                      "torch.nn.functional.leaky_relu", POINTWISE(leaky_relu)};
+                      "torch._C._nn.leaky_relu", POINTWISE(leaky_relu)};
 CFX_OP(_prelu_kernel) = {"aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor", NULL,
                          POINTWISE_AS(prelu, shape_prelu_kernel)};
 CFX_OP(prelu) = {"aten::prelu(Tensor self, Tensor weight) -> Tensor",
                  "torch.prelu torch.nn.functional.prelu Tensor.prelu",
                  .decompose = decompose_prelu, .effects = CFX_COMPOSITE};
 CFX_OP(threshold) = {"aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
-                     "torch.threshold torch.nn.functional.threshold", POINTWISE(threshold)};
+                     "torch.threshold", POINTWISE(threshold)};
 
 /* ---- exponential units ----------------------------------------------------------------------- */
 
@@ -82,11 +82,11 @@ static void decompose_celu(cfx_call *c) {
 }
 
 CFX_OP(elu) = {"aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> "
-               "Tensor", "torch.nn.functional.elu", POINTWISE(elu)};
-CFX_OP(selu) = {"aten::selu(Tensor self) -> Tensor", "torch.selu torch.nn.functional.selu",
+               "Tensor", "torch._C._nn.elu", POINTWISE(elu)};
+CFX_OP(selu) = {"aten::selu(Tensor self) -> Tensor", "torch.selu",
                 .decompose = decompose_selu, .effects = CFX_COMPOSITE};
 CFX_OP(celu) = {"aten::celu(Tensor self, Scalar alpha=1.) -> Tensor",
-                "torch.celu torch.nn.functional.celu", .decompose = decompose_celu};
+                "torch.celu", .decompose = decompose_celu};
 
 /* ---- smooth ones ----------------------------------------------------------------------------- */
 
@@ -133,8 +133,8 @@ static void decompose_log_sigmoid(cfx_call *c) {
 CFX_OP(gelu) = {"aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor",
                 "torch.nn.functional.gelu",
                 .shape = shape_gelu, .kernel = kernel_gelu, .effects = CFX_POINTWISE};
-CFX_OP(silu) = {"aten::silu(Tensor self) -> Tensor", "torch.nn.functional.silu", POINTWISE(silu)};
-CFX_OP(mish) = {"aten::mish(Tensor self) -> Tensor", "torch.nn.functional.mish", POINTWISE(mish)};
+CFX_OP(silu) = {"aten::silu(Tensor self) -> Tensor", "torch._C._nn.silu", POINTWISE(silu)};
+CFX_OP(mish) = {"aten::mish(Tensor self) -> Tensor", "torch._C._nn.mish", POINTWISE(mish)};
 CFX_OP(softplus) = {"aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
                     "torch.nn.functional.softplus", POINTWISE(softplus)};
 CFX_OP(log_sigmoid) = {"aten::log_sigmoid(Tensor self) -> Tensor", "torch.nn.functional.logsigmoid",
@@ -173,12 +173,12 @@ static void shape_softshrink(cfx_call *c) {
 static void decompose_relu6(cfx_call *c) { c->out[0] = cfx_hardtanh(arg_tensor(c, 0), 0, 6); }
 
 CFX_OP(hardtanh) = {"aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
-                    "torch.nn.functional.hardtanh", POINTWISE_AS(hardtanh, shape_hardtanh)};
-CFX_OP(relu6) = {"aten::relu6(Tensor self) -> Tensor", "torch.nn.functional.relu6",
+                    "torch._C._nn.hardtanh", POINTWISE_AS(hardtanh, shape_hardtanh)};
+CFX_OP(relu6) = {"aten::relu6(Tensor self) -> Tensor", "torch._C._nn.relu6",
                  .decompose = decompose_relu6, .effects = CFX_COMPOSITE};
 CFX_OP(hardsigmoid) = {"aten::hardsigmoid(Tensor self) -> Tensor",
-                       "torch.nn.functional.hardsigmoid", POINTWISE(hardsigmoid)};
-CFX_OP(hardswish) = {"aten::hardswish(Tensor self) -> Tensor", "torch.nn.functional.hardswish",
+                       "torch._C._nn.hardsigmoid", POINTWISE(hardsigmoid)};
+CFX_OP(hardswish) = {"aten::hardswish(Tensor self) -> Tensor", "torch._C._nn.hardswish",
                      POINTWISE(hardswish)};
 CFX_OP(hardshrink) = {"aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
                       "torch.hardshrink torch.nn.functional.hardshrink Tensor.hardshrink",
@@ -239,5 +239,5 @@ static void kernel_glu(cfx_call *c) {
         pointwise_run(c, &row_glu, arg_tensor(c, 0)->dtype, 2, halves, NULL);
 }
 
-CFX_OP(glu) = {"aten::glu(Tensor self, int dim=-1) -> Tensor", "torch.nn.functional.glu",
+CFX_OP(glu) = {"aten::glu(Tensor self, int dim=-1) -> Tensor", "torch._C._nn.glu",
                .shape = shape_glu, .kernel = kernel_glu};

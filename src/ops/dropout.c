@@ -60,7 +60,7 @@ static void decompose_feature_alpha_dropout(cfx_call *c) { dropout(c, true, true
 #define DROPS(how) .decompose = decompose_##how, .effects = CFX_COMPOSITE | CFX_RANDOM
 
 CFX_OP(dropout) = {"aten::dropout(Tensor input, float p, bool train) -> Tensor",
-                   "torch.dropout torch.nn.functional.dropout", DROPS(dropout)};
+                   "torch.dropout", DROPS(dropout)};
 CFX_OP(feature_dropout) = {"aten::feature_dropout(Tensor input, float p, bool train) -> Tensor",
                            "torch.feature_dropout", DROPS(feature_dropout)};
 CFX_OP(alpha_dropout) = {"aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor",

@@ -90,7 +90,7 @@ static void shape_huber(cfx_call *c) {
 #define LOSS(id, rule) .shape = rule, .kernel = kernel_loss, .row = &loss_##id
 
 CFX_OP(mse_loss) = {"aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
-                    "torch.nn.functional.mse_loss", LOSS(mse, shape_loss)};
+                    "torch._C._nn.mse_loss", LOSS(mse, shape_loss)};
 CFX_OP(smooth_l1_loss) = {"aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, "
                           "float beta=1.) -> Tensor", "torch.nn.functional.smooth_l1_loss",
                           LOSS(smooth_l1, shape_smooth_l1)};

@@ -86,11 +86,11 @@ static void decompose_cosine_embedding_loss(cfx_call *c) {
 #define COMPOSED(how) .decompose = decompose_##how, .effects = CFX_COMPOSITE
 
 CFX_OP(l1_loss) = {"aten::l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
-                   "torch.nn.functional.l1_loss", COMPOSED(l1_loss)};
+                   "torch._C._nn.l1_loss", COMPOSED(l1_loss)};
 CFX_OP(binary_cross_entropy_with_logits) = {
     "aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, "
     "Tensor? pos_weight=None, int reduction=1) -> Tensor",
-    "torch.binary_cross_entropy_with_logits torch.nn.functional.binary_cross_entropy_with_logits",
+    "torch.binary_cross_entropy_with_logits",
     .decompose = decompose_bce_with_logits};
 CFX_OP(kl_div) = {"aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool "
                   "log_target=False) -> Tensor", "torch.kl_div torch.nn.functional.kl_div",

@@ -234,7 +234,7 @@ static void decompose_nll_loss_nd(cfx_call *c) {
 
 CFX_OP(nll_loss_nd) = {"aten::nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int "
                        "reduction=1, SymInt ignore_index=-100) -> Tensor",
-                       "torch.nn.functional.nll_loss", .decompose = decompose_nll_loss_nd,
+                       "torch._C._nn.nll_loss_nd", .decompose = decompose_nll_loss_nd,
                        .effects = CFX_COMPOSITE};
 
 /* ---- cross entropy --------------------------------------------------------------------------- */
@@ -327,5 +327,5 @@ static void decompose_cross_entropy(cfx_call *c) {
 CFX_OP(cross_entropy_loss) = {
     "aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, "
     "SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor",
-    "torch.nn.functional.cross_entropy", .decompose = decompose_cross_entropy,
+    "torch._C._nn.cross_entropy_loss", .decompose = decompose_cross_entropy,
     .effects = CFX_COMPOSITE};

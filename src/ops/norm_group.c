@@ -189,7 +189,7 @@ static void decompose_group_norm(cfx_call *c) {
 CFX_OP(group_norm) = {
     "aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float "
     "eps=1.0000000000000001e-05, bool cudnn_enabled=True) -> Tensor",
-    "torch.nn.functional.group_norm torch.group_norm", .decompose = decompose_group_norm,
+    "torch.group_norm", .decompose = decompose_group_norm,
     .effects = CFX_COMPOSITE};
 
 /* ---- backward ------------------------------------------------------------------------------- */

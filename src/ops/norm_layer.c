@@ -145,7 +145,7 @@ static void decompose_layer_norm(cfx_call *c) {
 CFX_OP(layer_norm) = {
     "aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? "
     "bias=None, float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor",
-    "torch.nn.functional.layer_norm torch.layer_norm",
+    "torch.layer_norm",
     .shape = shape_layer_norm,
     .kernel = kernel_layer_norm,
     .decompose = decompose_layer_norm,
@@ -326,7 +326,7 @@ CFX_OP(_fused_rms_norm) = {
 CFX_OP(rms_norm) = {
     "aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) "
     "-> Tensor",
-    "torch.nn.functional.rms_norm torch.rms_norm",
+    "torch.rms_norm",
     .shape = shape_rms_norm,
     .kernel = kernel_rms_norm,
     .decompose = decompose_rms_norm,

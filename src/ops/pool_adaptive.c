@@ -158,11 +158,11 @@ static void decompose_avg(cfx_call *c) {
 
 CFX_OP(adaptive_avg_pool2d) = {
     "aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor",
-    "torch.nn.functional.adaptive_avg_pool2d torch._C._nn.adaptive_avg_pool2d", COLUMNS(avg2),
+    "torch._C._nn.adaptive_avg_pool2d", COLUMNS(avg2),
     .decompose = decompose_avg, .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS};
 CFX_OP(adaptive_avg_pool3d) = {
     "aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor",
-    "torch.nn.functional.adaptive_avg_pool3d torch._C._nn.adaptive_avg_pool3d", COLUMNS(avg3),
+    "torch._C._nn.adaptive_avg_pool3d", COLUMNS(avg3),
     .decompose = decompose_avg, .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS};
 
 /* ---- backward ------------------------------------------------------------------------------- */

@@ -99,11 +99,11 @@ CFX_OP(_safe_softmax) = {
     "aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
     SOFTMAX(SOFT_SAFE, 2)};
 CFX_OP(softmax_int) = {"aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-                       "torch.nn.functional.softmax torch.softmax Tensor.softmax",
+                       "torch.softmax Tensor.softmax",
                        SOFTMAX_INT(SOFT)};
 CFX_OP(log_softmax_int) = {
     "aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-    "torch.nn.functional.log_softmax torch.log_softmax Tensor.log_softmax", SOFTMAX_INT(SOFT_LOG)};
+    "torch.log_softmax Tensor.log_softmax", SOFTMAX_INT(SOFT_LOG)};
 CFX_OP(special_softmax) = {
     "aten::special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
     "torch.special.softmax", SOFTMAX_INT(SOFT)};

@@ -1,0 +1,195 @@
+/* Running graphs: GraphModules, interpreters, transformers, taps, and their mistakes. */
+#include "test.h"
+
+#include "run.h"
+
+#include <pthread.h>
+
+/* relu(linear(x)) + 1 with weights that are easy to follow: the seed's model, made larger. */
+static cfx_value forward(cfx_module *self, cfx_args a) {
+    cfx_tensor *relu = cfx_relu(cfx_call(self, "linear", a.v[0]));
+    return cfx_py("operator.add", relu, 1);
+}
+
+static cfx_module *new_model(void) {
+    cfx_module *m = cfx_module_new("SimpleModel", forward, "x");
+    cfx_module *linear = cfx_nn_linear(2, 2);
+    cfx_tensor *w = cfx_tensor_from_value(cfx_list(cfx_list(1.0, 0.0), cfx_list(0.0, -1.0)));
+    cfx_module_set_attr(linear, "weight", cfx_tensor_value(w));
+    cfx_module_set_attr(linear, "bias", cfx_tensor_value(cfx_tensor_from_value(cfx_list(0.0, 0.5))));
+    cfx_nn_add(m, "linear", linear);
+    return m;
+}
+
+static cfx_tensor *input(void) { return cfx_tensor_from_value(cfx_list(cfx_list(3.0, 2.0))); }
+
+TEST(a_graph_module_computes_what_its_module_does) {
+    cfx_module *m = new_model(), *gm = cfx_symbolic_trace(m);
+    CHECK_STR(cfx_str(cfx_forward(gm, input())), cfx_str(cfx_forward(m, input())));
+    CHECK_STR(cfx_str(cfx_forward(gm, input())), "tensor([[4., 1.]])");
+    CHECK_STR(cfx_str(cfx_forward(gm, CFX_KW(x, input()))), "tensor([[4., 1.]])");
+    CHECK_STR(gm->type, "SimpleModel");
+    CHECK(cfx_module_find(gm, "linear") == cfx_module_find(m, "linear"));
+}
+
+TEST(an_edited_graph_is_never_stale) {
+    cfx_module *gm = cfx_symbolic_trace(new_model());
+    cfx_forward(gm, input());
+    cfx_node *relu = cfx_graph_find(gm->graph, "relu");
+    cfx_node_set_target(relu, cfx_graph_target(gm->graph, "torch.neg"));
+    CHECK_STR(cfx_str(cfx_forward(gm, input())), "tensor([[-2.0000,  2.5000]])");
+    CFX_INSERT_AFTER(gm->graph, relu) {
+        cfx_node *twice = cfx_graph_call_function(gm->graph, "operator.mul", cfx_tuple(relu, 2), CFX_NONE);
+        cfx_node_replace(relu, twice);
+        cfx_node_set_arg(twice, 0, cfx_node_value(relu));
+    }
+    CHECK_STR(cfx_str(cfx_forward(gm, input())), "tensor([[-5.,  4.]])");
+}
+
+/* ---- the interpreter ---------------------------------------------------------------------------- */
+
+static cfx_value record(cfx_interp *it, cfx_node *n) {
+    cfx_value v = cfx_interp_run_node(it, n);
+    cfx_dict_set(it->user, n->name, v);
+    return v;
+}
+
+static cfx_value neg_for_relu(cfx_interp *it, cfx_target t, cfx_args a) {
+    if (t.op == &cfx_op_relu)
+        t.op = &cfx_op_neg;
+    return cfx_interp_call_function(it, t, a);
+}
+
+TEST(run_node_sees_every_value) {
+    cfx_module *gm = cfx_symbolic_trace(new_model());
+    cfx_interp it = {.module = gm, .run_node = record, .user = cfx_dict_new()};
+    cfx_run(&it, input());
+    cfx_dict *seen = it.user;
+    CHECK_INT(seen->len, 5);
+    CHECK_STR(cfx_str(cfx_dict_get(seen, "linear")), "tensor([[ 3.0000, -1.5000]])");
+    CHECK_STR(cfx_str(cfx_dict_get(seen, "output")), "tensor([[4., 1.]])");
+}
+
+TEST(a_handler_may_replace_a_call) {
+    cfx_interp it = {.module = cfx_symbolic_trace(new_model()), .call_function = neg_for_relu};
+    CHECK_STR(cfx_str(cfx_run(&it, input())), "tensor([[-2.0000,  2.5000]])");
+}
+
+TEST(given_values_are_not_computed) {
+    cfx_module *gm = cfx_symbolic_trace(new_model());
+    cfx_interp it = {.module = gm, .given = cfx_dict_new()};
+    cfx_dict_set(it.given, "relu", cfx_tensor_value(cfx_tensor_from_value(cfx_list(10.0))));
+    CHECK_STR(cfx_str(cfx_run(&it, input())), "tensor([11.])");
+}
+
+/* ---- the transformer ----------------------------------------------------------------------------- */
+
+TEST(a_transformer_rebuilds_the_graph_through_the_slots) {
+    cfx_module *gm = cfx_symbolic_trace(new_model());
+    cfx_node_set_meta(cfx_graph_find(gm->graph, "relu"), "custom", cfx_int(7));
+    cfx_interp it = {.module = gm, .call_function = neg_for_relu};
+    cfx_module *other = cfx_transform(&it);
+    CHECK_STR(cfx_graph_str(other->graph),
+              "graph():\n"
+              "    %x : [num_users=1] = placeholder[target=x]\n"
+              "    %linear : [num_users=1] = call_module[target=linear](args = (%x,), kwargs = {})\n"
+              "    %neg : [num_users=1] = call_function[target=torch.neg](args = (%linear,), kwargs = "
+              "{})\n"
+              "    %add : [num_users=1] = call_function[target=operator.add](args = (%neg, 1), kwargs = "
+              "{})\n"
+              "    return add");
+    CHECK_STR(cfx_str(cfx_forward(other, input())), "tensor([[-2.0000,  2.5000]])");
+    CHECK_STR(cfx_str(cfx_forward(gm, input())), "tensor([[4., 1.]])");
+    cfx_value custom = cfx_node_get_meta(cfx_graph_find(other->graph, "neg"), "custom");
+    CHECK_INT(cfx_integer(custom), 7);
+}
+
+TEST(an_identity_transform_gives_an_equal_graph) {
+    cfx_module *gm = cfx_symbolic_trace(new_model());
+    cfx_interp it = {.module = gm};
+    cfx_module *same = cfx_transform(&it);
+    CHECK(cfx_graph_equal(gm->graph, same->graph));
+}
+
+/* ---- taps ------------------------------------------------------------------------------------------ */
+
+TEST(taps_pick_by_name_operator_and_module) {
+    cfx_module *gm = cfx_symbolic_trace(new_model());
+    CHECK_INT(cfx_tap(gm, "*", input())->len, 5);
+    CHECK_STR(cfx_repr(cfx_tap(gm, "relu", input())), "{'relu': tensor([[3., 0.]])}");
+    CHECK_STR(cfx_repr(cfx_tap(gm, "op:add", input())), "{'add': tensor([[4., 1.]])}");
+    CHECK_STR(cfx_repr(cfx_tap(gm, "module:lin*", input())),
+              "{'linear': tensor([[ 3.0000, -1.5000]])}");
+    cfx_tap(gm, "nothing", input());
+    CHECK_ERROR("no node of SimpleModel fits 'nothing'");
+}
+
+/* ---- mistakes ---------------------------------------------------------------------------------------- */
+
+TEST(an_error_names_the_node) {
+    cfx_module *gm = cfx_symbolic_trace(new_model());
+    cfx_interp it = {.module = gm};
+    cfx_run(&it, cfx_rand(2, 3));
+    const cfx_error *e = cfx_error_last();
+    CHECK(e && e->notes &&
+          strstr(e->notes, "While executing %linear : [num_users=1] = "
+                           "call_module[target=linear](args = (%x,), kwargs = {})"));
+    CHECK_ERROR("mat1 and mat2 shapes cannot be multiplied (2x3 and 2x2)");
+    cfx_run_args(CFX_HERE, &it, (cfx_args){0});
+    CHECK_ERROR("Expected positional argument for parameter x, but one was not passed in!");
+    cfx_run(&it, input(), input());
+    CHECK_ERROR("takes 2 positional arguments but 3 were given");
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
+    cfx_graph_output(g, cfx_node_value(cfx_graph_call_module(g, "nope", cfx_tuple(x), CFX_NONE)));
+    CHECK(!cfx_graph_module(new_model(), g, NULL));
+    cfx_clear();
+}
+
+/* ---- threads ------------------------------------------------------------------------------------------ */
+
+static void *run_often(void *p) {
+    cfx_module *gm = p;
+    const char *bad = NULL;
+    for (int i = 0; i < 200 && !bad; i++)
+        CFX_SCOPE {
+            cfx_tensor *y = cfx_forward(gm, input());
+            if (cfx_tensor_get(y, 0) != 4)
+                bad = "wrong";
+        }
+    return cfx_ok() ? (void *)bad : "failed";
+}
+
+TEST(one_graph_module_runs_from_many_threads) {
+    cfx_module *gm = cfx_symbolic_trace(new_model());
+    pthread_t t[4];
+    for (int i = 0; i < 4; i++)
+        pthread_create(&t[i], NULL, run_often, gm);
+    for (int i = 0; i < 4; i++) {
+        void *bad;
+        pthread_join(t[i], &bad);
+        CHECK(!bad);
+    }
+}
+
+static void *trace_often(void *unused) {
+    (void)unused;
+    const char *bad = NULL;
+    for (int i = 0; i < 50 && !bad; i++)
+        CFX_SCOPE {
+            cfx_module *gm = cfx_symbolic_trace(new_model());
+            bad = !gm || cfx_graph_len(gm->graph) != 5 ? "wrong" : NULL;
+        }
+    return (void *)bad;
+}
+
+TEST(threads_may_trace_at_once) {
+    pthread_t t[3];
+    for (int i = 0; i < 3; i++)
+        pthread_create(&t[i], NULL, trace_often, NULL);
+    for (int i = 0; i < 3; i++) {
+        void *bad;
+        pthread_join(t[i], &bad);
+        CHECK(!bad);
+    }
+}

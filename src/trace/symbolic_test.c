@@ -1,0 +1,275 @@
+/* Symbolic tracing: the graphs are torch.fx's own, as it prints them for the same programs. */
+#include "test.h"
+
+#include "trace.h"
+
+static cfx_tensor *ones(int64_t n) { return cfx_full(cfx_list(n), 1.0); }
+
+static const char *traced(cfx_module *m) {
+    cfx_graph *g = cfx_trace(NULL, m);
+    return g ? cfx_graph_str(g) : "no graph";
+}
+
+/* ---- all six opcodes ---------------------------------------------------------------------------- */
+
+static cfx_value all_six(cfx_module *self, cfx_args a) {
+    cfx_value sum = cfx_py("operator.add", a.v[0], cfx_attr(self, "param"));
+    cfx_value relu = cfx_method(cfx_call(self, "linear", sum), "relu");
+    return cfx_topk(cfx_py("torch.sum", relu, CFX_KW(dim, -1)), 3);
+}
+
+TEST(all_six_opcodes_are_traced) {
+    cfx_module *m = cfx_module_new("AllSixOps", all_six, "x");
+    cfx_nn_parameter(m, "param", cfx_rand(3, 4));
+    cfx_nn_add(m, "linear", cfx_nn_linear(4, 5));
+    CHECK_STR(traced(m),
+              "graph():\n"
+              "    %x : [num_users=1] = placeholder[target=x]\n"
+              "    %param : [num_users=1] = get_attr[target=param]\n"
+              "    %add : [num_users=1] = call_function[target=operator.add](args = (%x, %param), "
+              "kwargs = {})\n"
+              "    %linear : [num_users=1] = call_module[target=linear](args = (%add,), kwargs = {})\n"
+              "    %relu : [num_users=1] = call_method[target=relu](args = (%linear,), kwargs = {})\n"
+              "    %sum_1 : [num_users=1] = call_function[target=torch.sum](args = (%relu,), kwargs = "
+              "{dim: -1})\n"
+              "    %topk : [num_users=1] = call_function[target=torch.topk](args = (%sum_1, 3), kwargs "
+              "= {})\n"
+              "    return topk");
+}
+
+/* ---- parameters, buffers, constants ---------------------------------------------------------------- */
+
+static cfx_tensor *buffers(cfx_module *self, cfx_tensor *x) {
+    cfx_module *inner = cfx_module_find(self, "inner");
+    cfx_value y = cfx_py("torch.matmul", x, cfx_attr(inner, "weight"));
+    y = cfx_py("operator.add", y, cfx_attr(self, "running"));
+    return cfx_py("operator.add", y, cfx_mul(ones(4), 3.14)).tensor;
+}
+
+static cfx_tensor *nothing(cfx_module *self, cfx_tensor *x) {
+    (void)self;
+    return x;
+}
+
+TEST(parameters_buffers_and_constants_become_get_attr) {
+    cfx_module *m = cfx_module_new("Buffers", buffers, "x");
+    cfx_module *inner = cfx_module_new("Module", nothing, "x");
+    cfx_nn_parameter(inner, "weight", cfx_full(cfx_list(4, 4), 1.0));
+    cfx_nn_add(m, "inner", inner);
+    cfx_nn_buffer(m, "running", ones(4), true);
+    CHECK_STR(traced(m),
+              "graph():\n"
+              "    %x : [num_users=1] = placeholder[target=x]\n"
+              "    %inner_weight : [num_users=1] = get_attr[target=inner.weight]\n"
+              "    %matmul : [num_users=1] = call_function[target=torch.matmul](args = (%x, "
+              "%inner_weight), kwargs = {})\n"
+              "    %running : [num_users=1] = get_attr[target=running]\n"
+              "    %add : [num_users=1] = call_function[target=operator.add](args = (%matmul, "
+              "%running), kwargs = {})\n"
+              "    %_tensor_constant0 : [num_users=1] = get_attr[target=_tensor_constant0]\n"
+              "    %add_1 : [num_users=1] = call_function[target=operator.add](args = (%add, "
+              "%_tensor_constant0), kwargs = {})\n"
+              "    return add_1");
+}
+
+/* ---- modules in modules ------------------------------------------------------------------------------ */
+
+static cfx_tensor *block(cfx_module *self, cfx_tensor *x) {
+    cfx_tensor *y = cfx_call(self, "bn", cfx_call(self, "conv", x));
+    cfx_value relu = cfx_py("torch.nn.functional.relu", y, CFX_KW(inplace, cfx_bool(true)));
+    return cfx_py("operator.add", relu, x).tensor;
+}
+
+static cfx_module *new_block(void) {
+    cfx_module *m = cfx_module_new("Block", block, "x");
+    cfx_nn_add(m, "conv", cfx_nn_conv2d(4, 4, 3, .padding = 1));
+    cfx_nn_add(m, "bn", cfx_nn_batch_norm2d(4));
+    return m;
+}
+
+static cfx_value nested(cfx_module *self, cfx_args a) {
+    cfx_value mean = cfx_method(cfx_call(self, "layers", a.v[0]), "mean", cfx_list(2, 3));
+    cfx_module *head = cfx_module_find(self, "head");
+    return cfx_tuple(cfx_call(head, "a", mean), cfx_call(head, "b", mean));
+}
+
+static cfx_module *new_nested(void) {
+    cfx_module *m = cfx_module_new("Nested", nested, "x"), *head = cfx_nn_module_dict();
+    cfx_nn_add(head, "a", cfx_nn_linear(4, 2));
+    cfx_nn_add(head, "b", cfx_nn_linear(4, 3));
+    cfx_nn_add(m, "layers", cfx_nn_sequential(new_block(), new_block()));
+    cfx_nn_add(m, "head", head);
+    return m;
+}
+
+TEST(modules_are_traced_through_down_to_leaves) {
+    CHECK_STR(
+        traced(new_nested()),
+        "graph():\n"
+        "    %x : [num_users=2] = placeholder[target=x]\n"
+        "    %layers_0_conv : [num_users=1] = call_module[target=layers.0.conv](args = (%x,), kwargs = "
+        "{})\n"
+        "    %layers_0_bn : [num_users=1] = call_module[target=layers.0.bn](args = (%layers_0_conv,), "
+        "kwargs = {})\n"
+        "    %relu : [num_users=1] = call_function[target=torch.nn.functional.relu](args = "
+        "(%layers_0_bn,), kwargs = {inplace: True})\n"
+        "    %add : [num_users=2] = call_function[target=operator.add](args = (%relu, %x), kwargs = "
+        "{})\n"
+        "    %layers_1_conv : [num_users=1] = call_module[target=layers.1.conv](args = (%add,), kwargs "
+        "= {})\n"
+        "    %layers_1_bn : [num_users=1] = call_module[target=layers.1.bn](args = (%layers_1_conv,), "
+        "kwargs = {})\n"
+        "    %relu_1 : [num_users=1] = call_function[target=torch.nn.functional.relu](args = "
+        "(%layers_1_bn,), kwargs = {inplace: True})\n"
+        "    %add_1 : [num_users=1] = call_function[target=operator.add](args = (%relu_1, %add), kwargs "
+        "= {})\n"
+        "    %mean : [num_users=2] = call_method[target=mean](args = (%add_1, [2, 3]), kwargs = {})\n"
+        "    %head_a : [num_users=1] = call_module[target=head.a](args = (%mean,), kwargs = {})\n"
+        "    %head_b : [num_users=1] = call_module[target=head.b](args = (%mean,), kwargs = {})\n"
+        "    return (head_a, head_b)");
+}
+
+static bool sequential_is_leaf(cfx_tracer *t, cfx_module *m, const char *path) {
+    return !strcmp(m->type, "Sequential") || cfx_tracer_is_leaf(t, m, path);
+}
+
+TEST(the_leaf_policy_is_the_users) {
+    cfx_tracer t = {.is_leaf = sequential_is_leaf};
+    cfx_graph *g = cfx_trace(&t, new_nested());
+    CHECK_INT(cfx_graph_len(g), 6);
+    CHECK(cfx_graph_find(g, "layers") && cfx_graph_find(g, "layers")->op == CFX_CALL_MODULE);
+}
+
+TEST(nodes_know_their_module_and_line) {
+    cfx_graph *g = cfx_trace(NULL, new_nested());
+    cfx_value stack = cfx_node_get_meta(cfx_graph_find(g, "relu_1"), "nn_module_stack");
+    CHECK_STR(cfx_repr(stack), "{'layers': ('layers', 'torch.nn.modules.container.Sequential'), "
+                               "'layers.1': ('layers.1', 'Block')}");
+    const char *source = cfx_text(cfx_node_get_meta(cfx_graph_find(g, "relu_1"), "source"));
+    CHECK(source && strstr(source, "symbolic_test.c:"));
+}
+
+/* ---- signatures -------------------------------------------------------------------------------------- */
+
+static cfx_value star(cfx_module *self, cfx_args a) {
+    (void)self;
+    cfx_value x = cfx_py("operator.add", a.v[0], cfx_at(a.v[1], 0));
+    return cfx_py("operator.add", x, cfx_py("operator.getitem", a.v[2], "k"));
+}
+
+static cfx_value typed(cfx_module *self, cfx_args a) {
+    (void)self;
+    cfx_value y = cfx_py("operator.mul", a.v[0], a.v[1]);
+    return cfx_py("torch.cat", cfx_list(y, a.v[0]), CFX_KW(dim, 0));
+}
+
+TEST(signatures_become_placeholders) {
+    CHECK_STR(traced(cfx_module_new("VarArgs", star, "x, *args, **kwargs")),
+              "graph():\n"
+              "    %x : [num_users=1] = placeholder[target=x]\n"
+              "    %_args : [num_users=1] = placeholder[target=*args]\n"
+              "    %_kwargs : [num_users=1] = placeholder[target=**kwargs]\n"
+              "    %getitem : [num_users=1] = call_function[target=operator.getitem](args = (%_args, "
+              "0), kwargs = {})\n"
+              "    %add : [num_users=1] = call_function[target=operator.add](args = (%x, %getitem), "
+              "kwargs = {})\n"
+              "    %getitem_1 : [num_users=1] = call_function[target=operator.getitem](args = "
+              "(%_kwargs, k), kwargs = {})\n"
+              "    %add_1 : [num_users=1] = call_function[target=operator.add](args = (%add, "
+              "%getitem_1), kwargs = {})\n"
+              "    return add_1");
+    CHECK_STR(traced(cfx_module_new("Typed", typed, "x : torch.Tensor, n : int -> torch.Tensor")),
+              "graph():\n"
+              "    %x : torch.Tensor [num_users=2] = placeholder[target=x]\n"
+              "    %n : int [num_users=1] = placeholder[target=n]\n"
+              "    %mul : [num_users=1] = call_function[target=operator.mul](args = (%x, %n), kwargs = "
+              "{})\n"
+              "    %cat : [num_users=1] = call_function[target=torch.cat](args = ([%mul, %x],), kwargs "
+              "= {dim: 0})\n"
+              "    return cat");
+}
+
+static cfx_value flagged(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_method(a.v[0], cfx_is_true(a.v[1]) ? "relu" : "neg");
+}
+
+TEST(concrete_arguments_are_asserted) {
+    cfx_tracer t = {.concrete_args = cfx_dict_new()};
+    cfx_dict_set(t.concrete_args, "flag", cfx_bool(true));
+    cfx_graph *g = cfx_trace(&t, cfx_module_new("M", flagged, "x, flag"));
+    CHECK_STR(cfx_graph_str(g),
+              "graph():\n"
+              "    %x : [num_users=1] = placeholder[target=x]\n"
+              "    %flag_1 : [num_users=1] = placeholder[target=flag_1]\n"
+              "    %eq : [num_users=1] = call_function[target=operator.eq](args = (%flag_1, True), "
+              "kwargs = {})\n"
+              "    %_assert : [num_users=0] = call_function[target=torch._assert](args = (%eq, flag has "
+              "been specialized to have value True but got another value), kwargs = {})\n"
+              "    %relu : [num_users=1] = call_method[target=relu](args = (%x,), kwargs = {})\n"
+              "    return relu");
+}
+
+/* ---- what cannot be traced ---------------------------------------------------------------------------- */
+
+static cfx_tensor *branching(cfx_module *self, cfx_tensor *x) {
+    (void)self;
+    return cfx_is_true(cfx_py("operator.gt", cfx_method(x, "sum"), 0)) ? cfx_relu(x) : x;
+}
+
+static cfx_tensor *uses_dim(cfx_module *self, cfx_tensor *x) {
+    (void)self;
+    return cfx_add(x, cfx_dim(x, 0));
+}
+
+TEST(control_flow_on_a_traced_value_is_refused) {
+    CHECK(!cfx_trace(NULL, cfx_module_new("ControlFlowIf", branching, "x")));
+    const cfx_error *e = cfx_error_last();
+    CHECK(e && e->kind == CFX_TRACE_ERROR && e->at.file && strstr(e->at.file, "symbolic_test.c"));
+    CHECK_ERROR("symbolically traced variables cannot be used as inputs to control flow");
+    CHECK(!cfx_trace(NULL, cfx_module_new("UsesDim", uses_dim, "x")));
+    CHECK_ERROR("the size of a traced tensor is not a number yet; use cfx_size");
+}
+
+
+/* ---- opaque functions ----------------------------------------------------------------------------------- */
+
+static cfx_value twice(cfx_args a) { return cfx_py("operator.mul", a.v[0], 2); }
+
+static cfx_value wrapping(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_wrap("twice", twice, a.v[0]);
+}
+
+TEST(wrapped_functions_are_one_node_and_still_run) {
+    cfx_module *gm = cfx_symbolic_trace(cfx_module_new("W", wrapping, "x"));
+    CHECK_INT(cfx_graph_len(gm->graph), 3);
+    CHECK_STR(cfx_str(cfx_forward(gm, ones(2))), "tensor([2., 2.])");
+    CHECK_STR(cfx_str(cfx_wrap("twice", twice, ones(1))), "tensor([2.])");
+}
+
+/* ---- sizes ------------------------------------------------------------------------------------------ */
+
+static cfx_value sized(cfx_module *self, cfx_args a) {
+    (void)self;
+    cfx_value n = cfx_size(a.v[0].tensor, 0);
+    cfx_value flat = cfx_method(a.v[0], "view", n, -1);
+    return cfx_py("operator.add", flat, cfx_zeros(n, 1));
+}
+
+TEST(sizes_are_values_that_any_argument_takes) {
+    cfx_module *gm = cfx_symbolic_trace(cfx_module_new("Sized", sized, "x"));
+    CHECK_STR(cfx_graph_str(gm->graph),
+              "graph():\n"
+              "    %x : [num_users=2] = placeholder[target=x]\n"
+              "    %size : [num_users=2] = call_method[target=size](args = (%x, 0), kwargs = {})\n"
+              "    %view : [num_users=1] = call_method[target=view](args = (%x, %size, -1), kwargs = "
+              "{})\n"
+              "    %zeros : [num_users=1] = call_function[target=torch.zeros](args = (%size, 1), kwargs "
+              "= {})\n"
+              "    %add : [num_users=1] = call_function[target=operator.add](args = (%view, %zeros), "
+              "kwargs = {})\n"
+              "    return add");
+    cfx_tensor *y = cfx_forward(gm, cfx_full(cfx_list(2, 2, 2), 1.0));
+    CHECK_STR(cfx_str(y), "tensor([[1., 1., 1., 1.],\n        [1., 1., 1., 1.]])");
+}
