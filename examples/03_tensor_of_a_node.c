@@ -1,6 +1,6 @@
 /* Three ways to reach the tensor of a node: all of them by a tap, all of them by an interpreter of
- * one's own, and one by name. (The programs of "How do I access the tensor associated with a Torch FX
- * graph node?"; the first and the third fail in Python by their own mistakes.) */
+ * one's own, and one by name. (The programs of "How do I access the tensor associated with a Torch
+ * FX graph node?"; the first and the third fail in Python by their own mistakes.) */
 #include <cfx.h>
 
 static cfx_tensor *forward(cfx_module *self, cfx_tensor *x) {

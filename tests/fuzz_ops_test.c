@@ -29,7 +29,7 @@ static uint64_t draw(fuzzer *f) {
 static int64_t below(fuzzer *f, int64_t n) { return (int64_t)(draw(f) % (uint64_t)n); }
 static bool chance(fuzzer *f, int percent) { return below(f, 100) < percent; }
 
-/* ---- arguments ------------------------------------------------------------------------------------ */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 static int64_t some_int(fuzzer *f) {
     static const int64_t odd[] = {INT64_MAX, INT64_MIN, INT64_MIN + 1, (int64_t)1 << 40, -1000000,
@@ -127,7 +127,7 @@ static cfx_value argument(fuzzer *f, const cfx__arg *a) {
     return list;
 }
 
-/* ---- calls ---------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static cfx_value faked(cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR) {

@@ -24,7 +24,8 @@ typedef struct cfx_nn_linear_args {
 typedef struct cfx_nn_conv_args {
     int64_t in_channels, out_channels, kernel_size;
     int64_t stride, padding, dilation, groups;
-    int64_t kernel_sizes[3], strides[3], paddings[3], dilations[3]; /* for each, where they differ */
+    int64_t kernel_sizes[3], strides[3], paddings[3],
+        dilations[3]; /* for each, where they differ */
     bool no_bias;
     int end_;
 } cfx_nn_conv_args;
@@ -91,9 +92,12 @@ CFX_API cfx_module *cfx_nn_module_dict(void);
 #define cfx_nn_conv1d(...) cfx_nn_conv_with(1, (cfx_nn_conv_args){__VA_ARGS__, .end_ = 0})
 #define cfx_nn_conv2d(...) cfx_nn_conv_with(2, (cfx_nn_conv_args){__VA_ARGS__, .end_ = 0})
 #define cfx_nn_conv3d(...) cfx_nn_conv_with(3, (cfx_nn_conv_args){__VA_ARGS__, .end_ = 0})
-#define cfx_nn_batch_norm1d(...) cfx_nn_batch_norm_with(1, (cfx_nn_norm_args){__VA_ARGS__, .end_ = 0})
-#define cfx_nn_batch_norm2d(...) cfx_nn_batch_norm_with(2, (cfx_nn_norm_args){__VA_ARGS__, .end_ = 0})
-#define cfx_nn_batch_norm3d(...) cfx_nn_batch_norm_with(3, (cfx_nn_norm_args){__VA_ARGS__, .end_ = 0})
+#define cfx_nn_batch_norm1d(...)                                                                   \
+    cfx_nn_batch_norm_with(1, (cfx_nn_norm_args){__VA_ARGS__, .end_ = 0})
+#define cfx_nn_batch_norm2d(...)                                                                   \
+    cfx_nn_batch_norm_with(2, (cfx_nn_norm_args){__VA_ARGS__, .end_ = 0})
+#define cfx_nn_batch_norm3d(...)                                                                   \
+    cfx_nn_batch_norm_with(3, (cfx_nn_norm_args){__VA_ARGS__, .end_ = 0})
 #define cfx_nn_layer_norm(size, ...)                                                               \
     cfx_nn_layer_norm_with(1, (int64_t[]){size}, (cfx_nn_norm_args){__VA_ARGS__ .end_ = 0})
 #define cfx_nn_max_pool2d(...) cfx_nn_max_pool2d_with((cfx_nn_pool_args){__VA_ARGS__, .end_ = 0})

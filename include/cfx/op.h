@@ -33,15 +33,15 @@ typedef void cfx_op_fn(cfx_call *c);
 
 /* What an operator does beside computing its result, and what its columns can stand. */
 typedef enum cfx_effect {
-    CFX_POINTWISE = 1,  /* element i of the result depends on elements i alone: may run in place */
-    CFX_COMPOSITE = 2,  /* PyTorch decomposes it before dispatch modes and autograd see it */
-    CFX_RANDOM = 4,     /* draws from the generator */
-    CFX_SIDE = 8,       /* asserts and the like: never dead, never merged */
+    CFX_POINTWISE = 1, /* element i of the result depends on elements i alone: may run in place */
+    CFX_COMPOSITE = 2, /* PyTorch decomposes it before dispatch modes and autograd see it */
+    CFX_RANDOM = 4,    /* draws from the generator */
+    CFX_SIDE = 8,      /* asserts and the like: never dead, never merged */
     CFX_CONTIGUOUS_ARGS = 16, /* the kernel wants contiguous tensors */
-    CFX_NUMBERS = 32,   /* in calls by function name a number may stand for a Tensor argument */
+    CFX_NUMBERS = 32,    /* in calls by function name a number may stand for a Tensor argument */
     CFX_DATA_SHAPE = 64, /* the shape of the result depends on data: the kernel makes the outputs */
-    CFX_UPDATE = 128    /* the result is the first argument with some elements changed: a kernel that
-                           finds it in c->out[0] already changes those alone */
+    CFX_UPDATE = 128 /* the result is the first argument with some elements changed: a kernel that
+                        finds it in c->out[0] already changes those alone */
 } cfx_effect;
 
 /* Dtypes that a kernel computes in; others are lifted before it runs (halves to float32, small

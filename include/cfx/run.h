@@ -15,8 +15,8 @@ extern "C" {
  * parameters, buffers; shared, not copied). type NULL: "GraphModule". Scope. It is never stale:
  * editing the graph is enough. */
 CFX_API cfx_module *cfx_graph_module(cfx_module *root, cfx_graph *g, const char *type);
-/* cfx_trace with the defaults, as a GraphModule named after root; scope. NULL, with an error, when it
- * cannot be traced. */
+/* cfx_trace with the defaults, as a GraphModule named after root; scope. NULL, with an error, when
+ * it cannot be traced. */
 CFX_API cfx_module *cfx_symbolic_trace(cfx_module *root);
 /* Plans the graph now rather than at the next call. Never needed; cheap. */
 CFX_API bool cfx_recompile(cfx_module *gm);

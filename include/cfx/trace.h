@@ -1,8 +1,8 @@
 /* Tracing: running code becomes a graph.
  *
- * cfx_trace (and cfx_symbolic_trace of run.h) runs a module's forward once on tensors that stand for nodes. Leaf modules
- * (cfx's own layers, except containers) become call_module nodes, others are traced through.
- * Nothing global is touched: two threads may trace at once. */
+ * cfx_trace (and cfx_symbolic_trace of run.h) runs a module's forward once on tensors that stand
+ * for nodes. Leaf modules (cfx's own layers, except containers) become call_module nodes, others
+ * are traced through. Nothing global is touched: two threads may trace at once. */
 #ifndef CFX_TRACE_H
 #define CFX_TRACE_H
 

@@ -57,7 +57,8 @@ typedef struct cfx__dispatch {
 
 cfx__dispatch *cfx__dispatcher(void);
 
-/* The arguments with their trailing keywords taken apart: kw is filled when there are any; scope. */
+/* The arguments with their trailing keywords taken apart: kw is filled when there are any; scope.
+ */
 cfx_args cfx__args_split(cfx_args a);
 /* Whether one of the arguments, or of the keywords among them, is bad. */
 bool cfx__args_bad(cfx_args a);

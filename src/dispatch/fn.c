@@ -247,7 +247,8 @@ cfx_value cfx_mode_forward(cfx_mode *self, cfx_target t, cfx_args a) {
     if (self->dispatch_) { /* function modes have seen this call already */
         cfx_value bound[CFX_MAX_ARGS];
         cfx__info *info = cfx__op_info(t.op);
-        if (!info || cfx__args_bad(a) || !cfx__bind(info->schema, d->at, a, CFX__BIND_NUMBERS, bound))
+        if (!info || cfx__args_bad(a) ||
+            !cfx__bind(info->schema, d->at, a, CFX__BIND_NUMBERS, bound))
             return cfx_bad();
         return cfx__op_call_bound(d->at, t.op, bound);
     }

@@ -106,9 +106,11 @@ static const char *conv_repr(const cfx_module *m) {
 }
 
 cfx_module *cfx_nn_conv_with(int dims, cfx_nn_conv_args a) {
-    static const char *const paths[] = {"torch.nn.modules.conv.Conv1d", "torch.nn.modules.conv.Conv2d",
+    static const char *const paths[] = {"torch.nn.modules.conv.Conv1d",
+                                        "torch.nn.modules.conv.Conv2d",
                                         "torch.nn.modules.conv.Conv3d"};
-    cfx_module *m = layer(strrchr(paths[dims - 1], '.') + 1, paths[dims - 1], conv_forward, "input");
+    cfx_module *m =
+        layer(strrchr(paths[dims - 1], '.') + 1, paths[dims - 1], conv_forward, "input");
     int64_t groups = a.groups ? a.groups : 1, shape[5] = {a.out_channels, a.in_channels / groups};
     if (a.in_channels % groups || a.out_channels % groups) {
         cfx_fail(CFX_VALUE_ERROR, (cfx_where){0}, "%s must be divisible by groups",

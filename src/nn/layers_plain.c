@@ -32,11 +32,13 @@ static cfx_module *in_place_layer(const char *path, const char *function, bool i
 }
 
 cfx_module *cfx_nn_relu_with(cfx_nn_activation_args a) {
-    return in_place_layer("torch.nn.modules.activation.ReLU", "torch.nn.functional.relu", a.inplace);
+    return in_place_layer("torch.nn.modules.activation.ReLU", "torch.nn.functional.relu",
+                          a.inplace);
 }
 
 cfx_module *cfx_nn_silu_with(cfx_nn_activation_args a) {
-    return in_place_layer("torch.nn.modules.activation.SiLU", "torch.nn.functional.silu", a.inplace);
+    return in_place_layer("torch.nn.modules.activation.SiLU", "torch.nn.functional.silu",
+                          a.inplace);
 }
 
 static cfx_value sigmoid_forward(cfx_module *self, cfx_args a) {

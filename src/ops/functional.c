@@ -99,7 +99,8 @@ static void functional_group_norm(cfx_call *c) {
     c->out[0] = cfx_group_norm(c->args[0], c->args[1], c->args[2], c->args[3], c->args[4]);
 }
 
-/* F: (input, mean, var, weight, bias, training, momentum, eps); aten: weight and bias come first. */
+/* F: (input, mean, var, weight, bias, training, momentum, eps); aten: weight and bias come first.
+ */
 static void functional_batch_norm(cfx_call *c) {
     c->out[0] = cfx_batch_norm(c->args[0], c->args[3], c->args[4], c->args[1], c->args[2],
                                c->args[5], c->args[6], c->args[7], false);

@@ -1,10 +1,11 @@
 /* What Python itself does with a value in a traced program: x[...], x.shape, assert. These are rows
- * like any other, in a namespace of their own; dispatch modes see the operators they are made of. */
+ * like any other, in a namespace of their own; dispatch modes see the operators they are made of.
+ */
 #include "ops.h"
 
 #include <string.h>
 
-/* ---- indexing ---------------------------------------------------------------------------------------- */
+/* ---- indexing -------------------------------------------------------------------------------- */
 
 typedef struct {
     cfx_call *call;
@@ -38,7 +39,8 @@ static void take_tensor(indexing *x, cfx_tensor *index) {
 static void take_slice(indexing *x, const cfx_slice *s) {
     bool whole = cfx_is_none(s->start) && cfx_is_none(s->stop) && cfx_is_none(s->step);
     if (!whole)
-        x->t = cfx_slice(x->t, x->dim, s->start, s->stop, cfx_is_none(s->step) ? cfx_int(1) : s->step);
+        x->t =
+            cfx_slice(x->t, x->dim, s->start, s->stop, cfx_is_none(s->step) ? cfx_int(1) : s->step);
     x->dim++;
 }
 
@@ -88,8 +90,9 @@ static indexing walk(cfx_call *c, cfx_tensor *t, cfx_value key) {
     for (int64_t i = 0; i < n && !op_failed(); i++) {
         cfx_value v = many ? key.list->items[i] : key;
         if (v.tag == CFX_TAG_INT && t->ndim == 0) {
-            op_fail_as(INDEX, c, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
-                                 "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
+            op_fail_as(INDEX, c,
+                       "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
+                       "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
             break;
         }
         take(&x, v, left);
@@ -117,7 +120,8 @@ static cfx_value sequence_item(cfx_call *c, cfx_value v, cfx_value key) {
         }
         from = from < 0 ? (from + n < 0 ? 0 : from + n) : from > n ? n : from;
         to = to < 0 ? (to + n < 0 ? 0 : to + n) : to > n ? n : to;
-        cfx_value part = v.tag == CFX_TAG_TUPLE ? cfx_tuple_value(0, NULL) : cfx_list_value(0, NULL);
+        cfx_value part =
+            v.tag == CFX_TAG_TUPLE ? cfx_tuple_value(0, NULL) : cfx_list_value(0, NULL);
         for (int64_t i = from; i < to; i += step)
             cfx_list_append(part.list, v.list->items[i]);
         return part;
@@ -166,7 +170,7 @@ static void setitem(cfx_call *c) {
         cfx_copy_(x.t, value);
 }
 
-/* ---- attributes ---------------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 static cfx_value shape_of(const cfx_tensor *t) {
     cfx_value shape = cfx_ints_value(t->ndim, t->shape);

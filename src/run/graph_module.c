@@ -46,7 +46,7 @@ bool cfx_recompile(cfx_module *gm) {
     return cfx__plan_of(gm->graph) != NULL;
 }
 
-/* ---- pruning ------------------------------------------------------------------------------------------- */
+/* ---- pruning --------------------------------------------------------------------------------- */
 
 /* A path is used when a node names it, something above it (a called module owns all below) or
  * something below it. */

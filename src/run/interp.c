@@ -1,5 +1,5 @@
-/* The interpreter: a graph, node by node, through slots that can be replaced; and the plain run that
- * a GraphModule's forward is. Start at cfx_run_args. */
+/* The interpreter: a graph, node by node, through slots that can be replaced; and the plain run
+ * that a GraphModule's forward is. Start at cfx_run_args. */
 #include "run.h"
 
 void cfx__run_note(const cfx_node *n) {
@@ -15,7 +15,7 @@ void cfx__run_note(const cfx_node *n) {
         cfx_note("Original traceback:\n%s", source ? source : trace);
 }
 
-/* ---- the six handlers --------------------------------------------------------------------------------- */
+/* ---- the six handlers ------------------------------------------------------------------------ */
 
 static cfx_value next_input(cfx_interp *it, const char *name, cfx_args a) {
     cfx__run *r = it->own_;
@@ -69,7 +69,8 @@ cfx_value cfx_interp_get_attr(cfx_interp *it, cfx_target t, cfx_args a) {
     cfx_value v = cfx__module_read((cfx_where){0}, it->module, t.name);
     if (cfx_is_bad(v)) {
         cfx_clear();
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "Node referenced nonexistent target %s", t.name);
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "Node referenced nonexistent target %s",
+                 t.name);
     }
     return v;
 }
@@ -97,7 +98,8 @@ cfx_value cfx_interp_call_method(cfx_interp *it, cfx_target t, cfx_args a) {
 cfx_value cfx_interp_call_module(cfx_interp *it, cfx_target t, cfx_args a) {
     cfx_module *m = cfx_module_find(it->module, t.name);
     if (!m) {
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "Node referenced nonexistent target %s", t.name);
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "Node referenced nonexistent target %s",
+                 t.name);
         return cfx_bad();
     }
     return cfx_forward_at((cfx_where){0}, m, a);
@@ -108,7 +110,7 @@ cfx_value cfx_interp_output(cfx_interp *it, cfx_target t, cfx_args a) {
     return a.n ? a.v[0] : cfx_none();
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------ */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 typedef cfx_value handler(cfx_interp *it, cfx_target t, cfx_args a);
 
@@ -127,7 +129,8 @@ cfx_value cfx_interp_run_node(cfx_interp *it, cfx_node *n) {
     cfx__run *r = it->own_;
     int slot = r->plan->steps[r->now].node == n ? r->now : cfx__plan_slot(r->plan, n);
     if (slot < 0) {
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "Node %s is not in the graph being run", n->name);
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "Node %s is not in the graph being run",
+                 n->name);
         return cfx_bad();
     }
     const cfx__step *s = &r->plan->steps[slot];

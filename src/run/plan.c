@@ -10,7 +10,7 @@ static void plan_free(void *p) {
 
 static const cfx__type plan_type = {.name = "plan", .free = plan_free};
 
-/* ---- templates ------------------------------------------------------------------------------------ */
+/* ---- templates ------------------------------------------------------------------------------- */
 
 static bool has_nodes(cfx_value v) {
     switch (v.tag) {
@@ -95,9 +95,10 @@ cfx_value cfx__run_fill(const cfx__run *r, cfx_value v) {
     }
 }
 
-/* ---- steps ---------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
-/* A call of one overload can be bound now: whatever a node turns out to be, it goes where it goes. */
+/* A call of one overload can be bound now: whatever a node turns out to be, it goes where it goes.
+ */
 static cfx_op *bindable(const cfx_node *n) {
     bool named = n->op == CFX_CALL_FUNCTION && n->target.op && !n->target.fn && !n->target.call;
     return named && cfx__op_info(n->target.op) ? n->target.op : NULL;

@@ -1,7 +1,7 @@
 /* run: where a graph becomes numbers again.
  *
- * Invariant: a plan is made once for a version of a graph and never changed afterwards, so that many
- * threads may run it at once; what changes while running is in a frame of the caller's. */
+ * Invariant: a plan is made once for a version of a graph and never changed afterwards, so that
+ * many threads may run it at once; what changes while running is in a frame of the caller's. */
 #ifndef CFX__RUN_H
 #define CFX__RUN_H
 

@@ -16,7 +16,8 @@ static cfx_module *new_model(void) {
     cfx_module *linear = cfx_nn_linear(2, 2);
     cfx_tensor *w = cfx_tensor_from_value(cfx_list(cfx_list(1.0, 0.0), cfx_list(0.0, -1.0)));
     cfx_module_set_attr(linear, "weight", cfx_tensor_value(w));
-    cfx_module_set_attr(linear, "bias", cfx_tensor_value(cfx_tensor_from_value(cfx_list(0.0, 0.5))));
+    cfx_module_set_attr(linear, "bias",
+                        cfx_tensor_value(cfx_tensor_from_value(cfx_list(0.0, 0.5))));
     cfx_nn_add(m, "linear", linear);
     return m;
 }
@@ -39,14 +40,15 @@ TEST(an_edited_graph_is_never_stale) {
     cfx_node_set_target(relu, cfx_graph_target(gm->graph, "torch.neg"));
     CHECK_STR(cfx_str(cfx_forward(gm, input())), "tensor([[-2.0000,  2.5000]])");
     CFX_INSERT_AFTER(gm->graph, relu) {
-        cfx_node *twice = cfx_graph_call_function(gm->graph, "operator.mul", cfx_tuple(relu, 2), CFX_NONE);
+        cfx_node *twice =
+            cfx_graph_call_function(gm->graph, "operator.mul", cfx_tuple(relu, 2), CFX_NONE);
         cfx_node_replace(relu, twice);
         cfx_node_set_arg(twice, 0, cfx_node_value(relu));
     }
     CHECK_STR(cfx_str(cfx_forward(gm, input())), "tensor([[-5.,  4.]])");
 }
 
-/* ---- the interpreter ---------------------------------------------------------------------------- */
+/* ---- the interpreter ------------------------------------------------------------------------- */
 
 static cfx_value record(cfx_interp *it, cfx_node *n) {
     cfx_value v = cfx_interp_run_node(it, n);
@@ -82,22 +84,23 @@ TEST(given_values_are_not_computed) {
     CHECK_STR(cfx_str(cfx_run(&it, input())), "tensor([11.])");
 }
 
-/* ---- the transformer ----------------------------------------------------------------------------- */
+/* ---- the transformer ------------------------------------------------------------------------- */
 
 TEST(a_transformer_rebuilds_the_graph_through_the_slots) {
     cfx_module *gm = cfx_symbolic_trace(new_model());
     cfx_node_set_meta(cfx_graph_find(gm->graph, "relu"), "custom", cfx_int(7));
     cfx_interp it = {.module = gm, .call_function = neg_for_relu};
     cfx_module *other = cfx_transform(&it);
-    CHECK_STR(cfx_graph_str(other->graph),
-              "graph():\n"
-              "    %x : [num_users=1] = placeholder[target=x]\n"
-              "    %linear : [num_users=1] = call_module[target=linear](args = (%x,), kwargs = {})\n"
-              "    %neg : [num_users=1] = call_function[target=torch.neg](args = (%linear,), kwargs = "
-              "{})\n"
-              "    %add : [num_users=1] = call_function[target=operator.add](args = (%neg, 1), kwargs = "
-              "{})\n"
-              "    return add");
+    CHECK_STR(
+        cfx_graph_str(other->graph),
+        "graph():\n"
+        "    %x : [num_users=1] = placeholder[target=x]\n"
+        "    %linear : [num_users=1] = call_module[target=linear](args = (%x,), kwargs = {})\n"
+        "    %neg : [num_users=1] = call_function[target=torch.neg](args = (%linear,), kwargs = "
+        "{})\n"
+        "    %add : [num_users=1] = call_function[target=operator.add](args = (%neg, 1), kwargs = "
+        "{})\n"
+        "    return add");
     CHECK_STR(cfx_str(cfx_forward(other, input())), "tensor([[-2.0000,  2.5000]])");
     CHECK_STR(cfx_str(cfx_forward(gm, input())), "tensor([[4., 1.]])");
     cfx_value custom = cfx_node_get_meta(cfx_graph_find(other->graph, "neg"), "custom");
@@ -111,7 +114,7 @@ TEST(an_identity_transform_gives_an_equal_graph) {
     CHECK(cfx_graph_equal(gm->graph, same->graph));
 }
 
-/* ---- taps ------------------------------------------------------------------------------------------ */
+/* ---- taps ------------------------------------------------------------------------------------ */
 
 TEST(taps_pick_by_name_operator_and_module) {
     cfx_module *gm = cfx_symbolic_trace(new_model());
@@ -124,7 +127,7 @@ TEST(taps_pick_by_name_operator_and_module) {
     CHECK_ERROR("no node of SimpleModel fits 'nothing'");
 }
 
-/* ---- mistakes ---------------------------------------------------------------------------------------- */
+/* ---- mistakes -------------------------------------------------------------------------------- */
 
 TEST(an_error_names_the_node) {
     cfx_module *gm = cfx_symbolic_trace(new_model());
@@ -146,7 +149,7 @@ TEST(an_error_names_the_node) {
     cfx_clear();
 }
 
-/* ---- threads ------------------------------------------------------------------------------------------ */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 static void *run_often(void *p) {
     cfx_module *gm = p;

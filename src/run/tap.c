@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-/* ---- selectors ------------------------------------------------------------------------------------------ */
+/* ---- selectors ------------------------------------------------------------------------------- */
 
 /* Whether one of the node's modules is at `path` or matches it as a pattern. */
 static bool in_module(const char *path, const cfx_node *n) {
@@ -39,7 +39,7 @@ bool cfx__selects(const char *selector, const cfx_node *n) {
     return cfx__glob(selector, n->name);
 }
 
-/* ---- taps ------------------------------------------------------------------------------------------------- */
+/* ---- taps ------------------------------------------------------------------------------------ */
 
 typedef struct {
     const char *selector;
@@ -73,7 +73,7 @@ cfx_dict *cfx_tap_args(cfx_where at, cfx_module *gm, const char *selector, cfx_a
     return values;
 }
 
-/* ---- profiles --------------------------------------------------------------------------------------------- */
+/* ---- profiles -------------------------------------------------------------------------------- */
 
 typedef struct {
     double *ns; /* by slot */

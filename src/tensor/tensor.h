@@ -110,8 +110,8 @@ cfx__overlap cfx__overlap_of(const cfx_tensor *a, const cfx_tensor *b);
 
 /* ---- packed data --------------------------------------------------------------------------- */
 
-/* The data of a storage in another form, made of it and kept with it until it is written to: weights
- * in the layout that a library likes. Counted. */
+/* The data of a storage in another form, made of it and kept with it until it is written to:
+ * weights in the layout that a library likes. Counted. */
 typedef struct cfx__packed {
     cfx_obj head;
     struct cfx__packed *next;
@@ -121,8 +121,8 @@ typedef struct cfx__packed {
     size_t size;
 } cfx__packed;
 
-/* Room of `size` bytes for the form `key`, which says everything that it depends on beside the data;
- * to be made of the data as it is now. The caller owns a count. NULL when out of memory. */
+/* Room of `size` bytes for the form `key`, which says everything that it depends on beside the
+ * data; to be made of the data as it is now. The caller owns a count. NULL when out of memory. */
 cfx__packed *cfx__packed_new(const cfx__storage *s, uint64_t key, size_t size);
 /* The form kept for `key`, or NULL when there is none or the data has changed; the caller owns a
  * count. `again`, where given, tells whether this very data was asked for before. */

@@ -8,7 +8,7 @@ bool cfx_tracer_is_leaf(cfx_tracer *t, cfx_module *m, const char *path) {
 
 bool cfx_is_tracing(void) { return cfx__tracer_now() != NULL; }
 
-/* ---- parameters of the root --------------------------------------------------------------------- */
+/* ---- parameters of the root ------------------------------------------------------------------ */
 
 /* A fixed parameter: its leaves are still placeholders, and what they are fixed to is asserted. */
 typedef struct {
@@ -26,8 +26,9 @@ static void assert_fixed(cfx__tracer *t, const char *name, cfx_node *n, cfx_valu
                          CFX_ARGS(n, text), NULL);
         return;
     }
-    cfx_node *eq = cfx__tracer_node(t, (cfx_where){0}, CFX_CALL_FUNCTION,
-                                    cfx_graph_target(t->graph, "operator.eq"), CFX_ARGS(n, v), NULL);
+    cfx_node *eq =
+        cfx__tracer_node(t, (cfx_where){0}, CFX_CALL_FUNCTION,
+                         cfx_graph_target(t->graph, "operator.eq"), CFX_ARGS(n, v), NULL);
     const char *text = cfx__format("%s has been specialized to have value %s but got another value",
                                    name, cfx_value_str(v));
     cfx__tracer_node(t, (cfx_where){0}, CFX_CALL_FUNCTION,
@@ -61,9 +62,10 @@ static cfx_value root_argument(cfx__tracer *t, const cfx__param *p) {
     static const char *const stars[] = {
         [CFX__VAR_ARGS] = "*", [CFX__VAR_KEYWORDS] = "**", [CFX__KEYWORD_ONLY] = "",
         [CFX__POSITIONAL] = ""};
-    const cfx_value *fixed = t->config && t->config->concrete_args
-                                 ? cfx_dict_find(t->config->concrete_args, cfx_string_value(p->name))
-                                 : NULL;
+    const cfx_value *fixed =
+        t->config && t->config->concrete_args
+            ? cfx_dict_find(t->config->concrete_args, cfx_string_value(p->name))
+            : NULL;
     if (fixed)
         return fix(&(fixing){t, p->name, 0}, *fixed);
     const char *target = cfx__format("%s%s", stars[p->kind], p->name);
@@ -71,7 +73,7 @@ static cfx_value root_argument(cfx__tracer *t, const cfx__param *p) {
         cfx_graph_placeholder(t->graph, target, p->type, p->has_default, p->fallback)));
 }
 
-/* ---- tracing a module ---------------------------------------------------------------------------------- */
+/* ---- tracing a module ------------------------------------------------------------------------ */
 
 static bool trace_root(cfx__tracer *t) {
     const cfx__signature *s = t->root->own_->signature;
@@ -110,7 +112,7 @@ cfx_graph *cfx_trace(cfx_tracer *config, cfx_module *root) {
     return cfx_scope_return(mark, fine ? t.graph : NULL);
 }
 
-/* ---- values while tracing ------------------------------------------------------------------------------ */
+/* ---- values while tracing -------------------------------------------------------------------- */
 
 cfx_value cfx_size_at(cfx_where at, cfx_tensor *t, int i) {
     return cfx_py_call(at, "Tensor.size", CFX_ARGS(t, i));
@@ -130,8 +132,9 @@ bool cfx_is_true_at(cfx_where at, cfx_value v) {
         return v.tag == CFX_TAG_STR ? v.str->len > 0 : cfx_number(v) != 0;
     if (v.tensor->numel != 1 || !v.tensor->data) {
         cfx_fail(CFX_RUNTIME_ERROR, at,
-                 v.tensor->numel == 0 ? "Boolean value of Tensor with no values is ambiguous"
-                                      : "Boolean value of Tensor with more than one value is ambiguous");
+                 v.tensor->numel == 0
+                     ? "Boolean value of Tensor with no values is ambiguous"
+                     : "Boolean value of Tensor with more than one value is ambiguous");
         return false;
     }
     size_t mark = cfx_scope_open();

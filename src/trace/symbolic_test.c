@@ -10,7 +10,7 @@ static const char *traced(cfx_module *m) {
     return g ? cfx_graph_str(g) : "no graph";
 }
 
-/* ---- all six opcodes ---------------------------------------------------------------------------- */
+/* ---- all six opcodes ------------------------------------------------------------------------- */
 
 static cfx_value all_six(cfx_module *self, cfx_args a) {
     cfx_value sum = cfx_py("operator.add", a.v[0], cfx_attr(self, "param"));
@@ -22,22 +22,23 @@ TEST(all_six_opcodes_are_traced) {
     cfx_module *m = cfx_module_new("AllSixOps", all_six, "x");
     cfx_nn_parameter(m, "param", cfx_rand(3, 4));
     cfx_nn_add(m, "linear", cfx_nn_linear(4, 5));
-    CHECK_STR(traced(m),
-              "graph():\n"
-              "    %x : [num_users=1] = placeholder[target=x]\n"
-              "    %param : [num_users=1] = get_attr[target=param]\n"
-              "    %add : [num_users=1] = call_function[target=operator.add](args = (%x, %param), "
-              "kwargs = {})\n"
-              "    %linear : [num_users=1] = call_module[target=linear](args = (%add,), kwargs = {})\n"
-              "    %relu : [num_users=1] = call_method[target=relu](args = (%linear,), kwargs = {})\n"
-              "    %sum_1 : [num_users=1] = call_function[target=torch.sum](args = (%relu,), kwargs = "
-              "{dim: -1})\n"
-              "    %topk : [num_users=1] = call_function[target=torch.topk](args = (%sum_1, 3), kwargs "
-              "= {})\n"
-              "    return topk");
+    CHECK_STR(
+        traced(m),
+        "graph():\n"
+        "    %x : [num_users=1] = placeholder[target=x]\n"
+        "    %param : [num_users=1] = get_attr[target=param]\n"
+        "    %add : [num_users=1] = call_function[target=operator.add](args = (%x, %param), "
+        "kwargs = {})\n"
+        "    %linear : [num_users=1] = call_module[target=linear](args = (%add,), kwargs = {})\n"
+        "    %relu : [num_users=1] = call_method[target=relu](args = (%linear,), kwargs = {})\n"
+        "    %sum_1 : [num_users=1] = call_function[target=torch.sum](args = (%relu,), kwargs = "
+        "{dim: -1})\n"
+        "    %topk : [num_users=1] = call_function[target=torch.topk](args = (%sum_1, 3), kwargs "
+        "= {})\n"
+        "    return topk");
 }
 
-/* ---- parameters, buffers, constants ---------------------------------------------------------------- */
+/* ---- parameters, buffers, constants ---------------------------------------------------------- */
 
 static cfx_tensor *buffers(cfx_module *self, cfx_tensor *x) {
     cfx_module *inner = cfx_module_find(self, "inner");
@@ -72,7 +73,7 @@ TEST(parameters_buffers_and_constants_become_get_attr) {
               "    return add_1");
 }
 
-/* ---- modules in modules ------------------------------------------------------------------------------ */
+/* ---- modules in modules ---------------------------------------------------------------------- */
 
 static cfx_tensor *block(cfx_module *self, cfx_tensor *x) {
     cfx_tensor *y = cfx_call(self, "bn", cfx_call(self, "conv", x));
@@ -107,23 +108,30 @@ TEST(modules_are_traced_through_down_to_leaves) {
         traced(new_nested()),
         "graph():\n"
         "    %x : [num_users=2] = placeholder[target=x]\n"
-        "    %layers_0_conv : [num_users=1] = call_module[target=layers.0.conv](args = (%x,), kwargs = "
+        "    %layers_0_conv : [num_users=1] = call_module[target=layers.0.conv](args = (%x,), "
+        "kwargs = "
         "{})\n"
-        "    %layers_0_bn : [num_users=1] = call_module[target=layers.0.bn](args = (%layers_0_conv,), "
+        "    %layers_0_bn : [num_users=1] = call_module[target=layers.0.bn](args = "
+        "(%layers_0_conv,), "
         "kwargs = {})\n"
         "    %relu : [num_users=1] = call_function[target=torch.nn.functional.relu](args = "
         "(%layers_0_bn,), kwargs = {inplace: True})\n"
-        "    %add : [num_users=2] = call_function[target=operator.add](args = (%relu, %x), kwargs = "
+        "    %add : [num_users=2] = call_function[target=operator.add](args = (%relu, %x), kwargs "
+        "= "
         "{})\n"
-        "    %layers_1_conv : [num_users=1] = call_module[target=layers.1.conv](args = (%add,), kwargs "
+        "    %layers_1_conv : [num_users=1] = call_module[target=layers.1.conv](args = (%add,), "
+        "kwargs "
         "= {})\n"
-        "    %layers_1_bn : [num_users=1] = call_module[target=layers.1.bn](args = (%layers_1_conv,), "
+        "    %layers_1_bn : [num_users=1] = call_module[target=layers.1.bn](args = "
+        "(%layers_1_conv,), "
         "kwargs = {})\n"
         "    %relu_1 : [num_users=1] = call_function[target=torch.nn.functional.relu](args = "
         "(%layers_1_bn,), kwargs = {inplace: True})\n"
-        "    %add_1 : [num_users=1] = call_function[target=operator.add](args = (%relu_1, %add), kwargs "
+        "    %add_1 : [num_users=1] = call_function[target=operator.add](args = (%relu_1, %add), "
+        "kwargs "
         "= {})\n"
-        "    %mean : [num_users=2] = call_method[target=mean](args = (%add_1, [2, 3]), kwargs = {})\n"
+        "    %mean : [num_users=2] = call_method[target=mean](args = (%add_1, [2, 3]), kwargs = "
+        "{})\n"
         "    %head_a : [num_users=1] = call_module[target=head.a](args = (%mean,), kwargs = {})\n"
         "    %head_b : [num_users=1] = call_module[target=head.b](args = (%mean,), kwargs = {})\n"
         "    return (head_a, head_b)");
@@ -149,7 +157,7 @@ TEST(nodes_know_their_module_and_line) {
     CHECK(source && strstr(source, "symbolic_test.c:"));
 }
 
-/* ---- signatures -------------------------------------------------------------------------------------- */
+/* ---- signatures ------------------------------------------------------------------------------ */
 
 static cfx_value star(cfx_module *self, cfx_args a) {
     (void)self;
@@ -164,29 +172,31 @@ static cfx_value typed(cfx_module *self, cfx_args a) {
 }
 
 TEST(signatures_become_placeholders) {
-    CHECK_STR(traced(cfx_module_new("VarArgs", star, "x, *args, **kwargs")),
-              "graph():\n"
-              "    %x : [num_users=1] = placeholder[target=x]\n"
-              "    %_args : [num_users=1] = placeholder[target=*args]\n"
-              "    %_kwargs : [num_users=1] = placeholder[target=**kwargs]\n"
-              "    %getitem : [num_users=1] = call_function[target=operator.getitem](args = (%_args, "
-              "0), kwargs = {})\n"
-              "    %add : [num_users=1] = call_function[target=operator.add](args = (%x, %getitem), "
-              "kwargs = {})\n"
-              "    %getitem_1 : [num_users=1] = call_function[target=operator.getitem](args = "
-              "(%_kwargs, k), kwargs = {})\n"
-              "    %add_1 : [num_users=1] = call_function[target=operator.add](args = (%add, "
-              "%getitem_1), kwargs = {})\n"
-              "    return add_1");
-    CHECK_STR(traced(cfx_module_new("Typed", typed, "x : torch.Tensor, n : int -> torch.Tensor")),
-              "graph():\n"
-              "    %x : torch.Tensor [num_users=2] = placeholder[target=x]\n"
-              "    %n : int [num_users=1] = placeholder[target=n]\n"
-              "    %mul : [num_users=1] = call_function[target=operator.mul](args = (%x, %n), kwargs = "
-              "{})\n"
-              "    %cat : [num_users=1] = call_function[target=torch.cat](args = ([%mul, %x],), kwargs "
-              "= {dim: 0})\n"
-              "    return cat");
+    CHECK_STR(
+        traced(cfx_module_new("VarArgs", star, "x, *args, **kwargs")),
+        "graph():\n"
+        "    %x : [num_users=1] = placeholder[target=x]\n"
+        "    %_args : [num_users=1] = placeholder[target=*args]\n"
+        "    %_kwargs : [num_users=1] = placeholder[target=**kwargs]\n"
+        "    %getitem : [num_users=1] = call_function[target=operator.getitem](args = (%_args, "
+        "0), kwargs = {})\n"
+        "    %add : [num_users=1] = call_function[target=operator.add](args = (%x, %getitem), "
+        "kwargs = {})\n"
+        "    %getitem_1 : [num_users=1] = call_function[target=operator.getitem](args = "
+        "(%_kwargs, k), kwargs = {})\n"
+        "    %add_1 : [num_users=1] = call_function[target=operator.add](args = (%add, "
+        "%getitem_1), kwargs = {})\n"
+        "    return add_1");
+    CHECK_STR(
+        traced(cfx_module_new("Typed", typed, "x : torch.Tensor, n : int -> torch.Tensor")),
+        "graph():\n"
+        "    %x : torch.Tensor [num_users=2] = placeholder[target=x]\n"
+        "    %n : int [num_users=1] = placeholder[target=n]\n"
+        "    %mul : [num_users=1] = call_function[target=operator.mul](args = (%x, %n), kwargs = "
+        "{})\n"
+        "    %cat : [num_users=1] = call_function[target=torch.cat](args = ([%mul, %x],), kwargs "
+        "= {dim: 0})\n"
+        "    return cat");
 }
 
 static cfx_value flagged(cfx_module *self, cfx_args a) {
@@ -198,19 +208,20 @@ TEST(concrete_arguments_are_asserted) {
     cfx_tracer t = {.concrete_args = cfx_dict_new()};
     cfx_dict_set(t.concrete_args, "flag", cfx_bool(true));
     cfx_graph *g = cfx_trace(&t, cfx_module_new("M", flagged, "x, flag"));
-    CHECK_STR(cfx_graph_str(g),
-              "graph():\n"
-              "    %x : [num_users=1] = placeholder[target=x]\n"
-              "    %flag_1 : [num_users=1] = placeholder[target=flag_1]\n"
-              "    %eq : [num_users=1] = call_function[target=operator.eq](args = (%flag_1, True), "
-              "kwargs = {})\n"
-              "    %_assert : [num_users=0] = call_function[target=torch._assert](args = (%eq, flag has "
-              "been specialized to have value True but got another value), kwargs = {})\n"
-              "    %relu : [num_users=1] = call_method[target=relu](args = (%x,), kwargs = {})\n"
-              "    return relu");
+    CHECK_STR(
+        cfx_graph_str(g),
+        "graph():\n"
+        "    %x : [num_users=1] = placeholder[target=x]\n"
+        "    %flag_1 : [num_users=1] = placeholder[target=flag_1]\n"
+        "    %eq : [num_users=1] = call_function[target=operator.eq](args = (%flag_1, True), "
+        "kwargs = {})\n"
+        "    %_assert : [num_users=0] = call_function[target=torch._assert](args = (%eq, flag has "
+        "been specialized to have value True but got another value), kwargs = {})\n"
+        "    %relu : [num_users=1] = call_method[target=relu](args = (%x,), kwargs = {})\n"
+        "    return relu");
 }
 
-/* ---- what cannot be traced ---------------------------------------------------------------------------- */
+/* ---- what cannot be traced ------------------------------------------------------------------- */
 
 static cfx_tensor *branching(cfx_module *self, cfx_tensor *x) {
     (void)self;
@@ -232,7 +243,7 @@ TEST(control_flow_on_a_traced_value_is_refused) {
 }
 
 
-/* ---- opaque functions ----------------------------------------------------------------------------------- */
+/* ---- opaque functions ------------------------------------------------------------------------ */
 
 static cfx_value twice(cfx_args a) { return cfx_py("operator.mul", a.v[0], 2); }
 
@@ -248,7 +259,7 @@ TEST(wrapped_functions_are_one_node_and_still_run) {
     CHECK_STR(cfx_str(cfx_wrap("twice", twice, ones(1))), "tensor([2.])");
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------ */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 static cfx_value sized(cfx_module *self, cfx_args a) {
     (void)self;
@@ -259,17 +270,18 @@ static cfx_value sized(cfx_module *self, cfx_args a) {
 
 TEST(sizes_are_values_that_any_argument_takes) {
     cfx_module *gm = cfx_symbolic_trace(cfx_module_new("Sized", sized, "x"));
-    CHECK_STR(cfx_graph_str(gm->graph),
-              "graph():\n"
-              "    %x : [num_users=2] = placeholder[target=x]\n"
-              "    %size : [num_users=2] = call_method[target=size](args = (%x, 0), kwargs = {})\n"
-              "    %view : [num_users=1] = call_method[target=view](args = (%x, %size, -1), kwargs = "
-              "{})\n"
-              "    %zeros : [num_users=1] = call_function[target=torch.zeros](args = (%size, 1), kwargs "
-              "= {})\n"
-              "    %add : [num_users=1] = call_function[target=operator.add](args = (%view, %zeros), "
-              "kwargs = {})\n"
-              "    return add");
+    CHECK_STR(
+        cfx_graph_str(gm->graph),
+        "graph():\n"
+        "    %x : [num_users=2] = placeholder[target=x]\n"
+        "    %size : [num_users=2] = call_method[target=size](args = (%x, 0), kwargs = {})\n"
+        "    %view : [num_users=1] = call_method[target=view](args = (%x, %size, -1), kwargs = "
+        "{})\n"
+        "    %zeros : [num_users=1] = call_function[target=torch.zeros](args = (%size, 1), kwargs "
+        "= {})\n"
+        "    %add : [num_users=1] = call_function[target=operator.add](args = (%view, %zeros), "
+        "kwargs = {})\n"
+        "    return add");
     cfx_tensor *y = cfx_forward(gm, cfx_full(cfx_list(2, 2, 2), 1.0));
     CHECK_STR(cfx_str(y), "tensor([[1., 1., 1., 1.],\n        [1., 1., 1., 1.]])");
 }

@@ -1,8 +1,8 @@
 /* trace: where running code becomes a graph.
  *
- * Invariant: while a tracer is active in a thread, a traced tensor stands for exactly one node of its
- * graph; a call with a traced tensor among its arguments makes a node and computes nothing, any other
- * call runs as usual. Tracers nest; each sees only what is traced for it. */
+ * Invariant: while a tracer is active in a thread, a traced tensor stands for exactly one node of
+ * its graph; a call with a traced tensor among its arguments makes a node and computes nothing, any
+ * other call runs as usual. Tracers nest; each sees only what is traced for it. */
 #ifndef CFX__TRACE_H
 #define CFX__TRACE_H
 
@@ -21,7 +21,7 @@ typedef struct cfx__tracer {
     cfx_graph *graph;
     cfx_module *root;        /* what paths start from; receives constants */
     bool leaves_only;        /* every module is a leaf: how a graph is rebuilt */
-    cfx_node *like;          /* metadata for new nodes comes from here; NULL: from the module stack */
+    cfx_node *like; /* metadata for new nodes comes from here; NULL: from the module stack */
     cfx__nn_layer layer;
     cfx__fn_layer *outer_layer;
     struct cfx__tracer *outer;

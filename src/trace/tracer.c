@@ -2,7 +2,7 @@
  * the dispatcher asks before every call by name while a tracer is active. */
 #include "trace.h"
 
-/* ---- traced tensors ---------------------------------------------------------------------------- */
+/* ---- traced tensors -------------------------------------------------------------------------- */
 
 /* What hangs on a traced tensor. */
 typedef struct {
@@ -65,7 +65,7 @@ static cfx_node *any_traced_arg(cfx_args a) {
     return n || !a.kw ? n : any_traced(cfx_dict_value(a.kw));
 }
 
-/* ---- paths -------------------------------------------------------------------------------------- */
+/* ---- paths ----------------------------------------------------------------------------------- */
 
 static cfx_value address(const void *p) { return cfx_int((int64_t)(intptr_t)p); }
 
@@ -99,7 +99,7 @@ const char *cfx__tracer_path(cfx__tracer *t, const cfx_module *m) {
     return path ? cfx_text(*path) : NULL;
 }
 
-/* ---- arguments ---------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 /* A tensor that is neither traced nor a parameter or buffer: root keeps it as a constant. */
 static const char *constant_path(cfx__tracer *t, cfx_tensor *tensor) {
@@ -147,10 +147,11 @@ static cfx_value dict_arg(cfx__tracer *t, cfx_where at, cfx_value v) {
 cfx_value cfx__tracer_arg(cfx__tracer *t, cfx_where at, cfx_value v) {
     cfx_node *n = cfx__traced_node(v);
     if (n && n->graph != t->graph) {
-        cfx_fail(CFX_RUNTIME_ERROR, at,
-                 "Found multiple different tracers while trying to trace an operation: %s belongs to "
-                 "another graph",
-                 n->name);
+        cfx_fail(
+            CFX_RUNTIME_ERROR, at,
+            "Found multiple different tracers while trying to trace an operation: %s belongs to "
+            "another graph",
+            n->name);
         return cfx_bad();
     }
     if (n)
@@ -168,7 +169,7 @@ cfx_value cfx__tracer_arg(cfx__tracer *t, cfx_where at, cfx_value v) {
     }
 }
 
-/* ---- nodes -------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static void add_meta(cfx__tracer *t, cfx_where at, cfx_node *n) {
     if (t->like) {
@@ -204,7 +205,7 @@ cfx_node *cfx__tracer_node(cfx__tracer *t, cfx_where at, cfx_opcode op, cfx_targ
 
 static cfx_value traced_result(cfx_node *n) { return cfx_tensor_value(cfx__traced(n)); }
 
-/* ---- what the dispatcher asks ----------------------------------------------------------------------- */
+/* ---- what the dispatcher asks ---------------------------------------------------------------- */
 
 static bool trace_call(cfx_where at, cfx_target target, cfx_args a, cfx_value *result) {
     cfx__tracer *t = cfx__tracer_now();
@@ -221,7 +222,7 @@ static bool trace_call(cfx_where at, cfx_target target, cfx_args a, cfx_value *r
     return true;
 }
 
-/* ---- what the nn room asks ------------------------------------------------------------------------- */
+/* ---- what the nn room asks ------------------------------------------------------------------- */
 
 static cfx_value trace_through(cfx__tracer *t, cfx_where at, cfx_module *m, const char *path,
                                cfx_args a) {
@@ -275,7 +276,7 @@ static cfx_value trace_attr(cfx__nn_layer *self, cfx_where at, cfx_module *m, co
     return traced_result(n.node);
 }
 
-/* ---- what the value room asks ------------------------------------------------------------------- */
+/* ---- what the value room asks ---------------------------------------------------------------- */
 
 /* r[0] of a traced result is a node too. */
 static cfx_value trace_item(cfx_value v, int64_t i) {
@@ -286,7 +287,7 @@ static cfx__item_fn *const item_of_traced = trace_item;
 
 static void keep_static(void *unused) { (void)unused; }
 
-/* ---- begin and end ----------------------------------------------------------------------------------- */
+/* ---- begin and end --------------------------------------------------------------------------- */
 
 typedef struct {
     cfx__tracer *now;

@@ -95,8 +95,8 @@ void cfx__sym_print(cfx__text *out, const struct cfx_sym *s);            /* as s
  */
 bool cfx__sym_equal(const struct cfx_sym *a, const struct cfx_sym *b);
 uint64_t cfx__sym_hash(const struct cfx_sym *s);
-/* The expression at the start of a text, its symbols without hints; scope. *rest is what follows it.
- * False, without an error, where there is none. */
+/* The expression at the start of a text, its symbols without hints; scope. *rest is what follows
+ * it. False, without an error, where there is none. */
 bool cfx__sym_parse(const char *text, const char *end, const char **rest, cfx_value *out);
 
 /* ---- schemas --------------------------------------------------------------------------------- */
