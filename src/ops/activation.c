@@ -6,11 +6,16 @@
 NUMBER1(relu, 1, x > 0 || x != x ? x : 0, x > 0 ? x : 0)
 ONLY_FLOAT1(leaky_relu, 1, x > 0 ? x : x * p0)
 ONLY_FLOAT2(prelu, 1, x > 0 ? x : x * y)
-NUMBER1(threshold, 1, x <= p0 ? p1 : x, x <= p0 ? p1 : x)
+FLOATS(1, threshold, x <= p0 ? p1 : x)
+INTS(1, threshold, x <= p0 ? p1 : x)
+ROW(threshold, RULE_SAME, 1, 1, "threshold_cpu", HAS_FLOATS(threshold), HAS_INTS(threshold),
+    .no_bool = true)
 
 static void shape_relu(cfx_call *c) {
     if (arg_tensor(c, 0)->dtype == CFX_BOOL)
         op_fail(c, "Boolean inputs not supported for relu");
+    else if (cfx__is_complex(arg_tensor(c, 0)->dtype))
+        op_fail(c, "clamp is not supported for complex types");
     shape_pointwise(c);
 }
 
@@ -90,9 +95,9 @@ CFX_OP(celu) = {"aten::celu(Tensor self, Scalar alpha=1.) -> Tensor",
 
 /* ---- smooth ones ----------------------------------------------------------------------------- */
 
-ONLY_FLOAT1(gelu, 6, (T)0.5 * x * (1 + erf(x * (T)M_SQRT1_2)))
+ONLY_FLOAT_AS(1, gelu, "GeluKernelImpl", 6, (T)0.5 * x * (1 + erf(x * (T)M_SQRT1_2)))
 #define CUBIC(x) ((T)(M_SQRT2 * M_2_SQRTPI * 0.5) * (x + (T)0.044715 * x * x * x))
-ONLY_FLOAT1(gelu_tanh, 6, (T)0.5 * x * (1 + tanh(CUBIC(x))))
+ONLY_FLOAT_AS(1, gelu_tanh, "GeluKernelImpl", 6, (T)0.5 * x * (1 + tanh(CUBIC(x))))
 FLOATS(1, silu, x / (1 + vexp(-x)))
 COMPLEXES(1, silu, x / (1 + cexp(-x)))
 ROW(silu, RULE_SAME, 3, 1, "silu_cpu", HAS_FLOATS(silu), HAS_COMPLEXES(silu))
@@ -115,8 +120,10 @@ static void kernel_gelu(cfx_call *c) { pointwise_kernel(c, gelu_row(c), NULL); }
 
 /* The second result is what the gradient wants again. */
 static void shape_log_sigmoid_forward(cfx_call *c) {
+    cfx_tensor *t = arg_tensor(c, 0);
     pointwise_shape(c, &row_log_sigmoid);
-    out_like(c, 1, arg_tensor(c, 0)->dtype, arg_tensor(c, 0));
+    out_new(c, 0, t->dtype, t->ndim, t->shape);
+    out_new(c, 1, t->dtype, t->ndim, t->shape);
 }
 
 static void kernel_log_sigmoid_forward(cfx_call *c) {
@@ -147,7 +154,9 @@ CFX_OP(log_sigmoid_forward) = {
 
 /* x held between low and high; nan stays. */
 #define HOLD(x, low, high) ((x) < (low) ? (low) : (x) > (high) ? (high) : (x))
-NUMBER1(hardtanh, 1, HOLD(x, p0, p1), HOLD(x, p0, p1))
+/* The same where low may be above high, which then takes all. */
+#define HARD(x, low, high) ((x) > (high) || (low) > (high) ? (high) : (x) < (low) ? (low) : (x))
+NUMBER1(hardtanh, 1, HARD(x, p0, p1), HARD(x, p0, p1))
 ONLY_FLOAT1(hardsigmoid, 1, HOLD(x + 3, 0, 6) / 6)
 ONLY_FLOAT1(hardswish, 1, x *HOLD(x + 3, 0, 6) / 6)
 ONLY_FLOAT1(hardshrink, 1, x >= -p0 && x <= p0 ? 0 : x)
@@ -157,10 +166,10 @@ static void shape_hardtanh(cfx_call *c) {
     cfx_dtype d = arg_tensor(c, 0)->dtype;
     if (d == CFX_BOOL)
         op_fail(c, "Bool inputs not supported for hardtanh");
+    else if (cfx__is_complex(d))
+        op_fail(c, "clamp is not supported for complex types");
     else if (d == CFX_U8 && (arg_float(c, 1) < 0 || arg_float(c, 2) < 0))
         op_fail(c, "cannot do hardtanh on an unsigned type with negative limits");
-    else if (arg_float(c, 1) > arg_float(c, 2))
-        op_fail(c, "min_val cannot be greater than max_val");
     shape_pointwise(c);
 }
 

@@ -3,10 +3,14 @@
 
 /* ---- rectifiers and broken lines ------------------------------------------------------------- */
 
-NUMBER2(threshold_backward, 1, y <= p0 ? 0 : x, y <= p0 ? 0 : x)
+FLOATS(2, threshold_backward, y <= p0 ? 0 : x)
+INTS(2, threshold_backward, y <= p0 ? 0 : x)
+ROW(threshold_backward, RULE_SAME, 1, 2, "threshold_cpu", HAS_FLOATS(threshold_backward),
+    HAS_INTS(threshold_backward), .no_bool = true)
 ONLY_FLOAT2(leaky_relu_backward, 1, y > 0 ? x : x * p0)
 ONLY_FLOAT2(hardtanh_backward, 1, y <= p0 || y >= p1 ? 0 : x)
-ONLY_FLOAT2(hardsigmoid_backward, 1, y > -3 && y < 3 ? x / 6 : 0)
+ONLY_FLOAT_AS(2, hardsigmoid_backward, "hardsigmoid_backward", 1,
+              y > -3 && y < 3 ? x * (T)(1.f / 6.f) : 0)
 ONLY_FLOAT2(hardswish_backward, 1, y <= -3 ? 0 : y < 3 ? x * (y / 3 + (T)0.5) : x)
 ONLY_FLOAT2(shrink_backward, 1, y >= -p0 && y <= p0 ? 0 : x)
 
@@ -65,9 +69,12 @@ CFX_OP(_prelu_kernel_backward) = {
 
 /* ---- smooth ones ----------------------------------------------------------------------------- */
 
-#define SIGMOID_GRAD(x, y) ((x) * (1 - (y)) * (y))
-ANALYTIC2(sigmoid_backward, 1, SIGMOID_GRAD(x, y), CMUL(x, conj(CMUL(1 - y, y))))
-ANALYTIC2(tanh_backward, 1, x *(1 - y * y), CMUL(x, conj(1 - CMUL(y, y))))
+#define SLOPE(id, expr, cexpr)                                                                     \
+    FLOATS(2, id, expr)                                                                            \
+    COMPLEXES(2, id, cexpr)                                                                        \
+    ROW(id, RULE_SAME, 1, 2, #id "_cpu", HAS_FLOATS(id), HAS_COMPLEXES(id))
+SLOPE(sigmoid_backward, x *(1 - y) * y, CMUL(x, conj(CMUL(1 - y, y))))
+SLOPE(tanh_backward, x *(1 - y * y), CMUL(x, conj(1 - CMUL(y, y))))
 
 ONLY_FLOAT2(silu_backward, 4, ({
                 const T s = vsigmoid(y);
@@ -101,12 +108,12 @@ CFX_OP(log_sigmoid_backward) = {
 /* The slope of y Phi(y): Phi(y) + y phi(y), and the same of its approximation. */
 #define BETA ((T)(M_SQRT2 * M_2_SQRTPI * 0.5))
 #define KAPPA ((T)0.044715)
-ONLY_FLOAT2(gelu_backward, 8, ({
+ONLY_FLOAT_AS(2, gelu_backward, "GeluBackwardKernelImpl", 8, ({
                 const T below = (T)0.5 * (1 + erf(y * (T)M_SQRT1_2));
                 const T density = (T)(M_2_SQRTPI * M_SQRT1_2 * 0.5) * vexp((T)-0.5 * y * y);
                 x *(below + y * density);
             }))
-ONLY_FLOAT2(gelu_tanh_backward, 8, ({
+ONLY_FLOAT_AS(2, gelu_tanh_backward, "GeluBackwardKernelImpl", 8, ({
                 const T t = tanh(BETA * (y + KAPPA * y * y * y));
                 const T inner = BETA * (1 + 3 * KAPPA * y * y);
                 x *((T)0.5 * (1 + t) + (T)0.5 * y * (1 - t * t) * inner);
@@ -149,8 +156,10 @@ CFX_OP(logit_backward) = {"aten::logit_backward(Tensor grad_output, Tensor self,
 /* ---- exponential units ----------------------------------------------------------------------- */
 
 /* p0 alpha, p1 scale, p2 input_scale; y is the result or the input. */
-ONLY_FLOAT2(elu_backward_result, 1, y <= 0 ? x * p2 * (y + p0 * p1) : x * p1)
-ONLY_FLOAT2(elu_backward_input, 4, y <= 0 ? x * p2 * p0 * p1 * vexp(y * p2) : x * p1)
+ONLY_FLOAT_AS(2, elu_backward_result, "elu_backward_cpu", 1,
+              y <= 0 ? x * p2 * (y + p0 * p1) : x * p1)
+ONLY_FLOAT_AS(2, elu_backward_input, "elu_backward_cpu", 4,
+              y <= 0 ? x * p2 * p0 * p1 * vexp(y * p2) : x * p1)
 
 static const pointwise_row *elu_backward_row(cfx_call *c) {
     if (!arg_bool(c, 4))
@@ -200,18 +209,24 @@ static cfx_tensor *half_of(const cfx_tensor *t, int d, int which) {
 
 static void shape_glu_backward(cfx_call *c) {
     cfx_tensor *grad = arg_tensor(c, 0), *t = arg_tensor(c, 1);
-    int d = t->ndim ? arg_dim(c, 2, t->ndim) : -1;
+    int d = t->ndim ? arg_dim(c, 2, t->ndim) : -1, ndim = 0;
+    int64_t shape[CFX_MAX_DIMS];
     if (t->ndim == 0)
         op_fail(c, "glu does not support 0-dimensional tensors");
     else if (d >= 0 && t->shape[d] % 2)
         op_fail(c, "Halving dimension must be even, but dimension %d is size %lld", d,
                 (long long)t->shape[d]);
-    else if (d >= 0 && !cfx__same_shape(grad, half_of(t, d, 0)))
-        op_fail(c, "glu_backward: grad_output has shape %s, which is not half of %s",
-                cfx__shape_text(grad->ndim, grad->shape), cfx__shape_text(t->ndim, t->shape));
     else if (!cfx__is_float(t->dtype) || grad->dtype != t->dtype)
-        op_fail_as(NOT_IMPLEMENTED, c, "\"glu_backward_cpu\" not implemented for '%s'",
-                   cfx__dtype_title(t->dtype));
+        op_fail(c, "result type Float can't be cast to the desired output type %s",
+                cfx__dtype_title(t->dtype));
+    if (!op_failed()) {
+        cfx_tensor *half = half_of(t, d, 0);
+        cfx__broadcast(c->at, &ndim, shape, half->ndim, half->shape);
+        cfx__broadcast(c->at, &ndim, shape, grad->ndim, grad->shape);
+        if (!op_failed() && !cfx__same_shape(grad, half))
+            op_fail(c, "glu_backward: grad_output has shape %s, which is not half of %s",
+                    cfx__shape_text(grad->ndim, grad->shape), cfx__shape_text(t->ndim, t->shape));
+    }
     out_new(c, 0, t->dtype, t->ndim, t->shape);
 }
 

@@ -5,9 +5,12 @@
 
 FIELD2(add, 1, x + p0 * y, WRAP(x, +, WRAP(p0, *, y)), x + CMUL(p0, y))
 FIELD2(sub, 1, x - p0 * y, WRAP(x, -, WRAP(p0, *, y)), x - CMUL(p0, y))
-FIELD2(rsub, 1, y - p0 * x, WRAP(y, -, WRAP(p0, *, x)), y - CMUL(p0, x))
 FIELD2(mul, 1, x *y, WRAP(x, *, y), CMUL(x, y))
-FIELD3(addcmul, 1, x + p0 * y * z, WRAP(x, +, WRAP(WRAP(p0, *, y), *, z)), x + CMUL(CMUL(p0, y), z))
+FLOATS(3, addcmul, x + p0 * y * z)
+INTS(3, addcmul, WRAP(x, +, WRAP(WRAP(p0, *, y), *, z)))
+COMPLEXES(3, addcmul, x + CMUL(CMUL(p0, y), z))
+ROW(addcmul, RULE_SAME, 1, 3, "addcmul_cpu_out", HAS_FLOATS(addcmul), HAS_INTS(addcmul),
+    HAS_COMPLEXES(addcmul), .no_bool = true)
 
 /* alpha must not widen the result: it is no operand. */
 static void check_alpha(cfx_call *c, cfx_dtype result) {
@@ -41,6 +44,25 @@ static void shape_sub(cfx_call *c) {
     shape_add(c);
 }
 
+/* The same the other way round: operands change places, alpha stays. */
+static void shape_rsub(cfx_call *c) {
+    cfx_value args[] = {c->args[1], c->args[0], c->args[2]};
+    cfx_call f = *c;
+    f.args = args;
+    shape_sub(&f);
+    c->out[0] = f.out[0];
+}
+
+static void kernel_rsub(cfx_call *c) {
+    cfx_value args[] = {c->args[1], c->args[0], c->args[2]};
+    cfx_call f = *c;
+    f.args = args;
+    kernel_pointwise(&f);
+}
+
+#define REVERSED                                                                                   \
+    .shape = shape_rsub, .kernel = kernel_rsub, .row = &row_sub, .effects = CFX_POINTWISE
+
 CFX_OP(add_Tensor) = {"aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
                       "torch.add Tensor.add operator.add",
                       POINTWISE_AS(add, shape_add) | CFX_NUMBERS};
@@ -52,9 +74,9 @@ CFX_OP(sub_Tensor) = {"aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alp
 CFX_OP(sub_Scalar) = {"aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", NULL,
                       POINTWISE_AS(sub, shape_sub)};
 CFX_OP(rsub_Tensor) = {"aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-                       "torch.rsub Tensor.__rsub__", POINTWISE_AS(rsub, shape_sub)};
+                       "torch.rsub Tensor.__rsub__", REVERSED};
 CFX_OP(rsub_Scalar) = {"aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
-                       NULL, POINTWISE_AS(rsub, shape_sub)};
+                       NULL, REVERSED};
 CFX_OP(subtract_Tensor) = {"aten::subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) "
                            "-> Tensor", "torch.subtract Tensor.subtract",
                            ALIAS(sub_Tensor) | CFX_NUMBERS};
@@ -111,7 +133,9 @@ MOD(double, mod_f64, fmod(x, y))
 MOD(int64_t, mod_i64, RESIDUE(x, y))
 #define mod(x, y) _Generic((x), float: mod_f32, double: mod_f64)(x, y)
 
-ANALYTIC2(div, 1, x / y, x / y)
+FLOATS(2, div, x / y)
+COMPLEXES(2, div, x / y)
+ROW(div, RULE_FLOAT, 1, 2, "div_cpu", HAS_FLOATS(div), HAS_COMPLEXES(div), .wide = true)
 ANALYTIC_(3, addcdiv, 2, x + p0 * (y / z), x + CMUL(p0, y / z))
 
 #define DIVISION(id, cost, expr, iexpr)                                                            \
@@ -269,4 +293,3 @@ CFX_OP(abs) = {"aten::abs(Tensor self) -> Tensor", "torch.abs Tensor.abs operato
                POINTWISE(abs)};
 CFX_OP(absolute) = {"aten::absolute(Tensor self) -> Tensor", "torch.absolute Tensor.absolute",
                     ALIAS(abs)};
-

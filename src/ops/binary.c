@@ -158,7 +158,7 @@ CFX_OP(ldexp_Tensor) = {"aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor
 
 #define MAX(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))
 FLOAT2(xlogy, 4, y != y ? y : x == 0 ? 0 : x * vlog(y))
-FLOAT2(special_xlog1py, 5, y != y ? y : x == 0 ? 0 : x * log1p(y))
+FLOAT_AS(2, special_xlog1py, "xlog1py_cpu", 5, y != y ? y : x == 0 ? 0 : x * log1p(y))
 ONLY_FLOAT2(logaddexp, 8, x == y && fabs(x) == INFINITY ? x : MAX(x, y) + log1p(vexp(-fabs(x - y))))
 ONLY_FLOAT2(logaddexp2, 8,
             x == y && fabs(x) == INFINITY

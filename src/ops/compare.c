@@ -17,7 +17,7 @@
     LOOP2(id##_f32, float, uint8_t, f, expr)                                                       \
     LOOP2(id##_f64, double, uint8_t, f, expr)                                                      \
     LOOP2(id##_i64, int64_t, uint8_t, i, expr)                                                     \
-    ROW(id, RULE_BOOL, 1, 2, "compare_cpu", HAS_FLOATS(id), HAS_INTS(id))
+    ROW(id, RULE_BOOL, 1, 2, #id "_cpu", HAS_FLOATS(id), HAS_INTS(id))
 EQUALITY(eq, x == y)
 EQUALITY(ne, x != y)
 ORDER(lt, x < y)
@@ -94,7 +94,7 @@ NUMBER2(fmin, 1, y != y || x <= y ? x : y, x < y ? x : y)
 static void shape_extreme(cfx_call *c) {
     cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     if (cfx__is_complex(a->dtype) || cfx__is_complex(b->dtype))
-        op_fail(c, "%s not implemented for complex tensors.", c->op->torch_ + strlen("torch."));
+        op_fail(c, "%s not implemented for complex tensors.", op_title(c));
     shape_pointwise(c);
 }
 
@@ -122,9 +122,10 @@ CFX_OP(min_other) = {"aten::min.other(Tensor self, Tensor other) -> Tensor", "to
     ROW(id, RULE_SAME, 1, k, "clamp_scalar_kernel_impl", HAS_FLOATS(id), HAS_INTS(id),             \
         .no_bool = true)
 CLAMP(clamp, 1, BELOW(ABOVE(x, p0), p1))
-NUMBER3(clamp_tensors, 1, x != x ? x : BELOW(ABOVE(x, y), z), BELOW(ABOVE(x, y), z))
-NUMBER2(clamp_low, 1, x != x ? x : ABOVE(x, y), ABOVE(x, y))
-NUMBER2(clamp_high, 1, x != x ? x : BELOW(x, y), BELOW(x, y))
+FLOATS(3, clamp_tensors, x != x ? x : BELOW(ABOVE(x, y), z))
+INTS(3, clamp_tensors, BELOW(ABOVE(x, y), z))
+ROW(clamp_tensors, RULE_SAME, 1, 3, "clamp_cpu", HAS_FLOATS(clamp_tensors), HAS_INTS(clamp_tensors),
+    .no_bool = true)
 
 /* Which arguments of a clamp are its bounds; 0 where it has none. */
 typedef struct {
@@ -186,7 +187,7 @@ static int clamp_operands(const cfx_call *c, const clamp_bounds *b, cfx_value *v
         v[n++] = c->args[b->low];
     if (high)
         v[n++] = c->args[b->high];
-    *r = low && high ? &row_clamp_tensors : low ? &row_clamp_low : &row_clamp_high;
+    *r = low && high ? &row_clamp_tensors : low ? &row_maximum : &row_minimum;
     return n;
 }
 
@@ -199,7 +200,7 @@ static void shape_clamp_Tensor(cfx_call *c) {
     cfx_call f = *c;
     f.nargs = clamp_operands(c, c->op->row, v, &r);
     f.args = v;
-    if (cfx__is_complex(arg_result_type(&f, f.nargs)))
+    if (cfx__is_complex(arg_result_type(&f, f.nargs)) && c->op->row == &both_bounds)
         op_fail(c, "clamp is not supported for complex types");
     else
         pointwise_shape(&f, r);
@@ -311,7 +312,10 @@ CFX_OP(where_Scalar) = {"aten::where.Scalar(Tensor condition, Scalar self, Scala
 LOOP2(isclose_f32, float, uint8_t, f, CLOSE(x, y, fabs(x - y)))
 LOOP2(isclose_f64, double, uint8_t, f, CLOSE(x, y, fabs(x - y)))
 LOOP2(isclose_i64, int64_t, uint8_t, i, CLOSE(x, y, fabs((double)x - (double)y)))
-ROW(isclose, RULE_BOOL, 2, 2, "isclose", HAS_FLOATS(isclose), HAS_INTS(isclose))
+LOOP2(isclose_c64, c64_t, uint8_t, c, CLOSE(x, y, cabs(x - y)))
+LOOP2(isclose_c128, c128_t, uint8_t, c, CLOSE(x, y, cabs(x - y)))
+ROW(isclose, RULE_BOOL, 2, 2, "isclose", HAS_FLOATS(isclose), HAS_INTS(isclose),
+    HAS_COMPLEXES(isclose))
 
 static void shape_isclose(cfx_call *c) {
     cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);

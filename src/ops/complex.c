@@ -109,9 +109,14 @@ ROW(conj, RULE_SAME, 1, 1, "conj_cpu", HAS_FLOATS(conj), HAS_INTS(conj), HAS_COM
 static void decompose_conj(cfx_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
     if (cfx__is_complex(t->dtype))
-        c->out[0] = cfx_conj_physical(t);
+        c->out[0] = cfx__conj_physical(t);
     else
         view_same(c);
+}
+
+static void decompose_conj_physical(cfx_call *c) {
+    cfx_tensor *t = arg_tensor(c, 0);
+    c->out[0] = cfx__is_complex(t->dtype) ? cfx__conj_physical(t) : t;
 }
 
 static void kernel_false(cfx_call *c) { c->result = cfx_bool(false); }
@@ -121,7 +126,8 @@ CFX_OP(conj) = {"aten::conj(Tensor(a) self) -> Tensor(a)", "torch.conj Tensor.co
 CFX_OP(_conj) = {"aten::_conj(Tensor(a) self) -> Tensor(a)", "torch._conj Tensor._conj",
                  .decompose = decompose_conj};
 CFX_OP(conj_physical) = {"aten::conj_physical(Tensor self) -> Tensor",
-                         "torch.conj_physical Tensor.conj_physical", POINTWISE(conj)};
+                         "torch.conj_physical Tensor.conj_physical",
+                         .decompose = decompose_conj_physical};
 CFX_OP(_conj_physical) = {"aten::_conj_physical(Tensor self) -> Tensor",
                           "torch._conj_physical Tensor._conj_physical", POINTWISE(conj)};
 CFX_OP(is_conj) = {"aten::is_conj(Tensor self) -> bool", "torch.is_conj Tensor.is_conj",
@@ -140,7 +146,14 @@ static const pointwise_row *angle_row(const cfx_call *c) {
     return cfx__is_complex(arg_tensor(c, 0)->dtype) ? &row_angle_complex : &row_angle;
 }
 
-static void shape_angle(cfx_call *c) { pointwise_shape(c, angle_row(c)); }
+static void shape_angle(cfx_call *c) {
+    cfx_tensor *t = arg_tensor(c, 0);
+    if (cfx__is_complex(t->dtype))
+        out_new(c, 0, cfx__real_of(t->dtype), t->ndim, t->shape);
+    else
+        pointwise_shape(c, &row_angle);
+}
+
 static void kernel_angle(cfx_call *c) { pointwise_kernel(c, angle_row(c), NULL); }
 
 CFX_OP(angle) = {"aten::angle(Tensor self) -> Tensor", "torch.angle Tensor.angle",

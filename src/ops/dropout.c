@@ -1,7 +1,7 @@
 /* Dropout: elements, or whole channels, drawn to be zero. */
 #include "loops.h"
 
-FLOAT2(native_dropout_backward, 1, x *y *p0)
+ANALYTIC2(native_dropout_backward, 1, x *y *p0, CMUL(CMUL(x, y), p0))
 
 static bool check_probability(cfx_call *c, double p) {
     if (p >= 0 && p <= 1)

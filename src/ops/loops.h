@@ -83,9 +83,10 @@ typedef double _Complex c128_t;
 /* ---- the usual rows -------------------------------------------------------------------------- */
 
 /* Floats alone; integers become the default float first. */
-#define FLOAT_(k, id, cost, ...)                                                                   \
+#define FLOAT_AS(k, id, name, cost, ...)                                                           \
     FLOATS(k, id, __VA_ARGS__)                                                                     \
-    ROW(id, RULE_FLOAT, cost, k, #id "_cpu", HAS_FLOATS(id))
+    ROW(id, RULE_FLOAT, cost, k, name, HAS_FLOATS(id))
+#define FLOAT_(k, id, cost, ...) FLOAT_AS(k, id, #id "_cpu", cost, __VA_ARGS__)
 #define FLOAT1(id, cost, expr) FLOAT_(1, id, cost, expr)
 #define FLOAT2(id, cost, expr) FLOAT_(2, id, cost, expr)
 #define FLOAT3(id, cost, expr) FLOAT_(3, id, cost, expr)
@@ -99,9 +100,10 @@ typedef double _Complex c128_t;
 #define ANALYTIC2(id, cost, expr, cexpr) ANALYTIC_(2, id, cost, expr, cexpr)
 
 /* Floats alone; the dtype is kept and integers are refused. */
-#define ONLY_FLOAT_(k, id, cost, ...)                                                              \
+#define ONLY_FLOAT_AS(k, id, name, cost, ...)                                                      \
     FLOATS(k, id, __VA_ARGS__)                                                                     \
-    ROW(id, RULE_SAME, cost, k, #id "_cpu", HAS_FLOATS(id))
+    ROW(id, RULE_SAME, cost, k, name, HAS_FLOATS(id))
+#define ONLY_FLOAT_(k, id, cost, ...) ONLY_FLOAT_AS(k, id, #id "_cpu", cost, __VA_ARGS__)
 #define ONLY_FLOAT1(id, cost, expr) ONLY_FLOAT_(1, id, cost, expr)
 #define ONLY_FLOAT2(id, cost, expr) ONLY_FLOAT_(2, id, cost, expr)
 #define ONLY_FLOAT3(id, cost, expr) ONLY_FLOAT_(3, id, cost, expr)
@@ -115,12 +117,13 @@ typedef double _Complex c128_t;
 #define NUMBER2(id, cost, expr, iexpr) NUMBER_(2, id, cost, expr, iexpr)
 #define NUMBER3(id, cost, expr, iexpr) NUMBER_(3, id, cost, expr, iexpr)
 
-/* The same with complex numbers. */
+/* The same with complex numbers; what sums and products are. */
 #define FIELD_(k, id, cost, expr, iexpr, cexpr)                                                    \
     FLOATS(k, id, expr)                                                                            \
     INTS(k, id, iexpr)                                                                             \
     COMPLEXES(k, id, cexpr)                                                                        \
-    ROW(id, RULE_SAME, cost, k, #id "_cpu", HAS_FLOATS(id), HAS_INTS(id), HAS_COMPLEXES(id))
+    ROW(id, RULE_SAME, cost, k, #id "_cpu", HAS_FLOATS(id), HAS_INTS(id), HAS_COMPLEXES(id),       \
+        .wide = true)
 #define FIELD1(id, cost, expr, iexpr, cexpr) FIELD_(1, id, cost, expr, iexpr, cexpr)
 #define FIELD2(id, cost, expr, iexpr, cexpr) FIELD_(2, id, cost, expr, iexpr, cexpr)
 #define FIELD3(id, cost, expr, iexpr, cexpr) FIELD_(3, id, cost, expr, iexpr, cexpr)

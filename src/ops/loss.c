@@ -89,6 +89,14 @@ static void shape_huber(cfx_call *c) {
 
 #define LOSS(id, rule) .shape = rule, .kernel = kernel_loss, .row = &loss_##id
 
+static void shape_soft_margin(cfx_call *c) {
+    cfx_dtype d = arg_result_type(c, 2);
+    if (cfx__is_int(d))
+        op_fail(c, "result type Float can't be cast to the desired output type %s",
+                cfx__dtype_title(d));
+    shape_loss(c);
+}
+
 CFX_OP(mse_loss) = {"aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
                     "torch._C._nn.mse_loss", LOSS(mse, shape_loss)};
 CFX_OP(smooth_l1_loss) = {"aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, "
@@ -99,7 +107,7 @@ CFX_OP(huber_loss) = {"aten::huber_loss(Tensor self, Tensor target, int reductio
                       LOSS(huber, shape_huber)};
 CFX_OP(soft_margin_loss) = {"aten::soft_margin_loss(Tensor self, Tensor target, int reduction=1) "
                             "-> Tensor", "torch.nn.functional.soft_margin_loss",
-                            LOSS(soft_margin, shape_loss)};
+                            LOSS(soft_margin, shape_soft_margin)};
 
 /* ---- cross entropy of probabilities ---------------------------------------------------------- */
 

@@ -67,6 +67,9 @@ static inline cfx_tensor *out_view(cfx_call *c, int i, const cfx_tensor *t, int 
  * size is absurd. */
 void *scratch(cfx_call *c, cfx_dtype dtype, int64_t n);
 
+/* "add": the operator's name in messages. */
+static inline const char *op_title(const cfx_call *c) { return cfx__op_info(c->op)->schema->name; }
+
 /* Records a RuntimeError at the caller's line. op_fail_as takes the kind. */
 #define op_fail(c, ...) cfx_fail(CFX_RUNTIME_ERROR, (c)->at, __VA_ARGS__)
 #define op_fail_as(kind, c, ...) cfx_fail(CFX_##kind##_ERROR, (c)->at, __VA_ARGS__)
@@ -93,6 +96,7 @@ typedef struct {
     const char *name;  /* what PyTorch calls the kernel in `"name" not implemented for 'Half'` */
     uint8_t operands;  /* so many leading arguments, tensors or numbers; 0: the leading tensors */
     bool no_bool;      /* bool is refused although there is a loop for integers */
+    bool wide;         /* a number among halves is not rounded to a half first */
 } pointwise_row;
 
 /* The number arguments that follow the operands, as a loop sees them: p0 is number 0. */

@@ -62,23 +62,28 @@ bool pointwise_dtypes(cfx_call *c, const pointwise_row *r, cfx_dtype *compute, c
 
 void pointwise_shape(cfx_call *c, const pointwise_row *r) {
     const cfx_tensor *t[CFX__ITER_MAX];
-    int n = operand_count(c, r), tensors = 0;
+    int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
+    int n = operand_count(c, r), tensors = 0, ndim = 0;
     cfx_dtype compute, result;
-    if (!pointwise_dtypes(c, r, &compute, &result)) {
-        c->out[0] = &cfx__bad_tensor;
-        return;
+    c->out[0] = &cfx__bad_tensor;
+    for (int i = 0; i < n; i++) {
+        if (c->args[i].tag != CFX_TAG_TENSOR)
+            continue;
+        t[tensors++] = c->args[i].tensor;
+        if (!cfx__broadcast(c->at, &ndim, shape, t[tensors - 1]->ndim, t[tensors - 1]->shape))
+            return;
     }
-    for (int i = 0; i < n; i++)
-        if (c->args[i].tag == CFX_TAG_TENSOR)
-            t[tensors++] = c->args[i].tensor;
-    out_broadcast(c, 0, result, tensors, t);
+    if (!pointwise_dtypes(c, r, &compute, &result))
+        return;
+    cfx__pointwise_strides(tensors, t, ndim, shape, stride);
+    out_strided(c, 0, result, ndim, shape, stride);
 }
 
 void shape_pointwise(cfx_call *c) { pointwise_shape(c, c->op->row); }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* A number as an operand: a 0-dim tensor on the stack. */
+/* One number as an operand: a 0-dim tensor on the stack. */
 typedef struct {
     cfx_tensor t;
     union {
@@ -88,26 +93,35 @@ typedef struct {
     } data;
 } box;
 
-static const cfx_tensor *boxed(box *b, cfx_value v) {
-    b->t = (cfx_tensor){.dtype = CFX_I64, .numel = 1, .data = (char *)&b->data};
+static const cfx_tensor *box_new(box *b, cfx_dtype dtype) {
+    b->t = (cfx_tensor){.dtype = (uint8_t)dtype, .numel = 1, .data = (char *)&b->data};
     b->t.shape = b->t.stride = b->t.dims;
+    return &b->t;
+}
+
+static const cfx_tensor *boxed(box *b, cfx_value v) {
     switch (v.tag) {
-    case CFX_TAG_BOOL:
-        b->t.dtype = CFX_BOOL;
-        b->data.b = v.b;
-        break;
-    case CFX_TAG_FLOAT:
-        b->t.dtype = CFX_F64;
-        b->data.f[0] = v.f;
-        break;
+    case CFX_TAG_BOOL: b->data.b = v.b; return box_new(b, CFX_BOOL);
+    case CFX_TAG_FLOAT: b->data.f[0] = v.f; return box_new(b, CFX_F64);
     case CFX_TAG_COMPLEX:
-        b->t.dtype = CFX_C128;
         b->data.f[0] = v.complex_->re;
         b->data.f[1] = v.complex_->im;
-        break;
-    default: b->data.i = cfx_integer(v);
+        return box_new(b, CFX_C128);
+    default: b->data.i = cfx_integer(v); return box_new(b, CFX_I64);
     }
-    return &b->t;
+}
+
+/* Whether a lone number must become `d` before it is computed with in a wider dtype: 0.1 meets
+ * halves as a half (but in sums and products), 300 meets bytes as 44. */
+static bool is_narrowed(const pointwise_row *r, cfx_dtype d) {
+    return cfx__is_half(d) ? !r->wide : cfx__is_int(d) && d != CFX_I64;
+}
+
+static const cfx_tensor *narrowed(box *b, const cfx_tensor *t, cfx_dtype d) {
+    char from[16];
+    memcpy(from, t->data, (size_t)cfx_dtype_size(t->dtype));
+    cfx__convert((char *)&b->data, 0, d, from, 0, t->dtype, 1);
+    return box_new(b, d);
 }
 
 pointwise_params pointwise_numbers(const cfx_call *c, const pointwise_row *r) {
@@ -136,9 +150,8 @@ void pointwise_run(cfx_call *c, const pointwise_row *r, cfx_dtype compute, int n
     for (int i = 0; i < n; i++) {
         const cfx_tensor *t = operands[i].tag == CFX_TAG_TENSOR ? operands[i].tensor
                                                                  : boxed(&boxes[i], operands[i]);
-        /* a number meets halves as a half when compared, as a float when computed with */
-        if (r->rule == RULE_BOOL && t->ndim == 0 && cfx__is_half(compute) && t->dtype != compute)
-            t = cfx__to_dtype(t, compute);
+        if (t->ndim == 0 && t->dtype != compute && is_narrowed(r, compute))
+            t = narrowed(&boxes[i], t, compute);
         o[i + 1] = (cfx__operand){t, as};
     }
     cfx__pointwise(loop, 1, n, o, p, r->cost);

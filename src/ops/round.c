@@ -12,11 +12,12 @@ ROUNDING(ceil, 1, ceil(x))
 ROUNDING(floor, 1, floor(x))
 ROUNDING(trunc, 1, trunc(x))
 ROUNDING(round, 1, rint(x))
-ONLY_FLOAT1(round_decimals, 2, p1 != 0 ? rint(x / p0) * p0 : rint(x * p0) / p0)
+ONLY_FLOAT_AS(1, round_floats, "round_vml_cpu", 1, rint(x))
+ONLY_FLOAT_AS(1, round_decimals, "round_cpu", 2, p1 != 0 ? rint(x / p0) * p0 : rint(x * p0) / p0)
 ONLY_FLOAT1(frac, 1, x - trunc(x))
 
 static const pointwise_row *round_row(const cfx_call *c) {
-    return arg_int(c, 1) ? &row_round_decimals : &row_round;
+    return arg_int(c, 1) ? &row_round_decimals : &row_round_floats;
 }
 
 static void shape_round_decimals(cfx_call *c) { pointwise_shape(c, round_row(c)); }
@@ -28,11 +29,18 @@ static void kernel_round_decimals(cfx_call *c) {
                      &(pointwise_params){.f = {pow(10., fabs(decimals)), decimals < 0}});
 }
 
-CFX_OP(ceil) = {"aten::ceil(Tensor self) -> Tensor", "torch.ceil Tensor.ceil", POINTWISE(ceil)};
+static void shape_rounding(cfx_call *c) {
+    if (cfx__is_complex(arg_tensor(c, 0)->dtype))
+        op_fail(c, "%s is not supported for complex inputs", op_title(c));
+    shape_pointwise(c);
+}
+
+CFX_OP(ceil) = {"aten::ceil(Tensor self) -> Tensor", "torch.ceil Tensor.ceil",
+                POINTWISE_AS(ceil, shape_rounding)};
 CFX_OP(floor) = {"aten::floor(Tensor self) -> Tensor", "torch.floor Tensor.floor",
-                 POINTWISE(floor)};
+                 POINTWISE_AS(floor, shape_rounding)};
 CFX_OP(trunc) = {"aten::trunc(Tensor self) -> Tensor", "torch.trunc Tensor.trunc",
-                 POINTWISE(trunc)};
+                 POINTWISE_AS(trunc, shape_rounding)};
 CFX_OP(fix) = {"aten::fix(Tensor self) -> Tensor", "torch.fix Tensor.fix", ALIAS(trunc)};
 CFX_OP(round) = {"aten::round(Tensor self) -> Tensor", "torch.round Tensor.round",
                  POINTWISE(round)};
@@ -51,10 +59,24 @@ NUMBER1(sign, 1, (x > 0) - (x < 0), (x > 0) - (x < 0))
 FIELD1(sgn, 1, (x > 0) - (x < 0), (x > 0) - (x < 0), UNIT(x))
 COMPARE1(signbit, signbit((double)x) != 0)
 
-CFX_OP(sign) = {"aten::sign(Tensor self) -> Tensor", "torch.sign Tensor.sign", POINTWISE(sign)};
+static void shape_sign(cfx_call *c) {
+    if (cfx__is_complex(arg_tensor(c, 0)->dtype))
+        op_fail(c, "Unlike NumPy, torch.sign is not intended to support complex numbers. Please "
+                   "use torch.sgn instead.");
+    shape_pointwise(c);
+}
+
+static void shape_signbit(cfx_call *c) {
+    if (cfx__is_complex(arg_tensor(c, 0)->dtype))
+        op_fail(c, "signbit is not implemented for complex tensors.");
+    shape_pointwise(c);
+}
+
+CFX_OP(sign) = {"aten::sign(Tensor self) -> Tensor", "torch.sign Tensor.sign",
+                POINTWISE_AS(sign, shape_sign)};
 CFX_OP(sgn) = {"aten::sgn(Tensor self) -> Tensor", "torch.sgn Tensor.sgn", POINTWISE(sgn)};
 CFX_OP(signbit) = {"aten::signbit(Tensor self) -> Tensor", "torch.signbit Tensor.signbit",
-                   POINTWISE(signbit)};
+                   POINTWISE_AS(signbit, shape_signbit)};
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
@@ -76,7 +98,7 @@ QUESTION(isreal, ((void)x, 1), 1, cimag(x) == 0)
 
 static void shape_real_question(cfx_call *c) {
     if (cfx__is_complex(arg_tensor(c, 0)->dtype))
-        op_fail(c, "%s does not support complex inputs.", c->op->torch_ + strlen("torch."));
+        op_fail(c, "%s does not support complex inputs.", op_title(c));
     shape_pointwise(c);
 }
 

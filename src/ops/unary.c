@@ -52,6 +52,12 @@ ANALYTIC1(sinc, 4, x == 0 ? 1 : sin((T)M_PI * x) / ((T)M_PI * x),
 FLOAT1(deg2rad, 1, x *(T)(M_PI / 180))
 FLOAT1(rad2deg, 1, x *(T)(180 / M_PI))
 
+static void shape_degrees(cfx_call *c) {
+    if (cfx__is_complex(arg_tensor(c, 0)->dtype))
+        op_fail(c, "%s is not supported for complex tensors.", op_title(c));
+    shape_pointwise(c);
+}
+
 CFX_OP(sin) = {"aten::sin(Tensor self) -> Tensor", "torch.sin Tensor.sin", POINTWISE(sin)};
 CFX_OP(cos) = {"aten::cos(Tensor self) -> Tensor", "torch.cos Tensor.cos", POINTWISE(cos)};
 CFX_OP(tan) = {"aten::tan(Tensor self) -> Tensor", "torch.tan Tensor.tan", POINTWISE(tan)};
@@ -81,9 +87,9 @@ CFX_OP(sinc) = {"aten::sinc(Tensor self) -> Tensor", "torch.sinc Tensor.sinc", P
 CFX_OP(special_sinc) = {"aten::special_sinc(Tensor self) -> Tensor", "torch.special.sinc",
                         ALIAS(sinc)};
 CFX_OP(deg2rad) = {"aten::deg2rad(Tensor self) -> Tensor", "torch.deg2rad Tensor.deg2rad",
-                   POINTWISE(deg2rad)};
+                   POINTWISE_AS(deg2rad, shape_degrees)};
 CFX_OP(rad2deg) = {"aten::rad2deg(Tensor self) -> Tensor", "torch.rad2deg Tensor.rad2deg",
-                   POINTWISE(rad2deg)};
+                   POINTWISE_AS(rad2deg, shape_degrees)};
 
 /* ---- the error function and its kin ---------------------------------------------------------- */
 
@@ -112,13 +118,14 @@ static inline float inverse_erf_f32(float y) { return (float)inverse_erf_f64(y);
 #define inverse_erf(x) _Generic((x), float: inverse_erf_f32, double: inverse_erf_f64)(x)
 
 #define LOGIT(x) vlog((x) / (1 - (x)))
-FLOAT1(erf, 4, erf(x))
-FLOAT1(erfc, 5, erfc(x))
-FLOAT1(erfinv, 60, inverse_erf(x))
+FLOAT_AS(1, erf, "erf_vml_cpu", 4, erf(x))
+FLOAT_AS(1, erfc, "erfc_vml_cpu", 5, erfc(x))
+FLOAT_AS(1, erfinv, "erfinv_vml_cpu", 60, inverse_erf(x))
 FLOAT1(logit, 5, LOGIT(x))
 FLOAT1(logit_eps, 5, LOGIT(x < p0 ? p0 : x > 1 - p0 ? 1 - p0 : x))
 ANALYTIC1(sigmoid, 3, vsigmoid(x), 1 / (1 + cexp(-x)))
-FLOAT1(special_entr, 4, x != x ? x : x > 0 ? -x * vlog(x) : x == 0 ? 0 : -(T)INFINITY)
+FLOAT_AS(1, special_entr, "entr_cpu", 4,
+         x != x ? x : x > 0 ? -x * vlog(x) : x == 0 ? 0 : -(T)INFINITY)
 
 /* With an eps, what is below eps or above 1 - eps is taken to be there. */
 static void kernel_logit(cfx_call *c) {
