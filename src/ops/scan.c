@@ -177,8 +177,13 @@ static void shape_scan(cfx_call *c) {
 
 static void kernel_scan(cfx_call *c) {
     cfx_tensor *out = c->out[0];
-    cfx__range_fn *run = scan_for(c, c->op->row, out->dtype);
-    const cfx_tensor *x = cfx__contiguous_as(arg_tensor(c, 0), out->dtype);
+    const scan_row *r = c->op->row;
+    const cfx_tensor *x = arg_tensor(c, 0);
+    cfx__range_fn *run = scan_for(c, r, out->dtype);
+    /* a dtype that was asked for is taken first, as if by to(dtype) */
+    if (r->dtype && !arg_is_none(c, 2))
+        x = cfx__to_dtype(x, arg_dtype(c, 2, x->dtype));
+    x = cfx__contiguous_as(x, out->dtype);
     if (op_failed() || x->numel == 0)
         return;
     int dim = arg_dim(c, 1, x->ndim);

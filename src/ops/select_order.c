@@ -179,8 +179,8 @@ static void kernel_median(cfx_call *c) {
     if (op_failed())
         return;
     if (x->numel == 0) {
-        /* of nothing: NaN, or the smallest integer, which is what a NaN converts to */
-        cfx__fill(c->out[0], cfx_float(NAN));
+        /* of nothing: NaN, or what a NaN converts to */
+        cfx__fill(c->out[0], x->dtype == CFX_I32 ? cfx_int(INT32_MIN) : cfx_float(NAN));
         return;
     }
     pick_job j = {.kind = r->kind};

@@ -81,8 +81,8 @@ static void decompose_softmax(cfx_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
     if (!arg_is_none(c, 2))
         x = cfx_to(x, c->args[2]);
-    c->out[0] = r->kind == SOFT_LOG ? cfx__log_softmax(x, c->args[1], false)
-                                    : cfx__softmax(x, c->args[1], false);
+    c->out[0] = r->kind == SOFT_LOG ? cfx__log_softmax(x, c->args[1], cfx_bool(false))
+                                    : cfx__softmax(x, c->args[1], cfx_bool(false));
 }
 
 #define SOFTMAX(kind_, dtype_)                                                                     \
