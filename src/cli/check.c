@@ -224,6 +224,8 @@ static void check_line(session *s, const char *line, size_t len, int number) {
     if (!bad && has_fake(op)) {
         bad = replay(s, op, call, true);
         how = " (fake)";
+        if (bad && strstr(bad, "the shape of the result depends on data"))
+            bad = NULL; /* with these arguments, as when indexing by a mask */
     }
     if (bad) {
         s->failed++;
