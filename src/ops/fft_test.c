@@ -159,3 +159,44 @@ TEST(fft_windows) {
     cfx_hann_window(4, CFX_KW(dtype, cfx_i64));
     CHECK_ERROR("hann_window expects floating point dtypes");
 }
+
+/* A signal comes back from its frames, whatever the window that covers it. */
+TEST(stft_and_back) {
+    uint32_t state = 3;
+    float v[200];
+    for (int i = 0; i < 200; i++)
+        v[i] = (float)noise(&state);
+    cfx_tensor *x = cfx_tensor_new(CFX_F32, 2, (int64_t[]){2, 100}, v);
+    cfx_tensor *window = cfx_hann_window(16), *s;
+    s = cfx_stft(x, 16, 4, 16, window, CFX_KW(return_complex, cfx_bool(true)));
+    CHECK_INT(cfx_dim(s, 1), 9);
+    CHECK_INT(cfx_dim(s, 2), 26);
+    CHECK_INT(cfx_tensor_stride(s)[1], 1);
+    cfx_tensor *back = cfx_istft(s, 16, 4, 16, window);
+    CHECK_INT(cfx_dim(back, 1), 100);
+    for (int i = 0; i < 200; i += 7)
+        CHECK_NEAR(cfx_tensor_get(back, i), v[i], 1e-5);
+    CHECK_INT(cfx_dim(cfx_istft(s, 16, 4, 16, window, CFX_KW(length, 95)), 1), 95);
+    s = cfx_stft(cfx_select(x, 0, 0), 16, 5, 10, cfx_hann_window(10), cfx_bool(false),
+                 CFX_KW(onesided, cfx_bool(false)), CFX_KW(return_complex, cfx_bool(true)));
+    CHECK_INT(cfx_tensor_ndim(s), 2);
+    CHECK_INT(cfx_dim(s, 0), 16);
+    CHECK_OK();
+    cfx_stft(x, 0, CFX_KW(return_complex, cfx_bool(true)));
+    CHECK_ERROR("expected 0 < n_fft < 100, but got n_fft=0");
+    cfx_stft(x, 16);
+    CHECK_ERROR("stft requires the return_complex parameter be given for real inputs");
+    cfx_istft(x, 16);
+    CHECK_ERROR("istft requires a complex-valued input tensor");
+}
+
+TEST(unfold_backward_adds_windows) {
+    float v[] = {1, 1, 1, 1, 1, 1};
+    cfx_tensor *g = cfx_tensor_new(CFX_F32, 2, (int64_t[]){2, 3}, v);
+    cfx_tensor *r = cfx_unfold_backward(g, cfx_list(5), 0, 3, 2);
+    CHECK_NEAR(cfx_tensor_get(r, 2), 2, 0);
+    CHECK_NEAR(cfx_tensor_get(r, 4), 1, 0);
+    CHECK_OK();
+    cfx_unfold_backward(g, cfx_list(9), 0, 3, 2);
+    CHECK_ERROR("unfold_backward");
+}
