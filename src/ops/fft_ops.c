@@ -199,22 +199,22 @@ ONE_DIM(ihfft, FFT_R2C, false, true)
 
 CFX_OP(fft_fft) = {
     "aten::fft_fft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",
-    "torch.fft.fft", FFT_ONE(fft)};
+    "torch._C._fft.fft_fft torch.fft.fft", FFT_ONE(fft)};
 CFX_OP(fft_ifft) = {
     "aten::fft_ifft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",
-    "torch.fft.ifft", FFT_ONE(ifft)};
+    "torch._C._fft.fft_ifft torch.fft.ifft", FFT_ONE(ifft)};
 CFX_OP(fft_rfft) = {
     "aten::fft_rfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",
-    "torch.fft.rfft", FFT_ONE(rfft)};
+    "torch._C._fft.fft_rfft torch.fft.rfft", FFT_ONE(rfft)};
 CFX_OP(fft_irfft) = {
     "aten::fft_irfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",
-    "torch.fft.irfft", FFT_ONE(irfft)};
+    "torch._C._fft.fft_irfft torch.fft.irfft", FFT_ONE(irfft)};
 CFX_OP(fft_hfft) = {
     "aten::fft_hfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",
-    "torch.fft.hfft", FFT_ONE(hfft)};
+    "torch._C._fft.fft_hfft torch.fft.hfft", FFT_ONE(hfft)};
 CFX_OP(fft_ihfft) = {
     "aten::fft_ihfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor",
-    "torch.fft.ihfft", FFT_ONE(ihfft)};
+    "torch._C._fft.fft_ihfft torch.fft.ihfft", FFT_ONE(ihfft)};
 
 /* ---- several dims ---------------------------------------------------------------------------- */
 
@@ -299,46 +299,46 @@ static void decompose_hfftn(cfx_call *c) {
 
 CFX_OP(fft_fftn) = {
     "aten::fft_fftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-    "torch.fft.fftn", FFT_SEVERAL(fftn)};
+    "torch._C._fft.fft_fftn torch.fft.fftn", FFT_SEVERAL(fftn)};
 CFX_OP(fft_ifftn) = {
     "aten::fft_ifftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-    "torch.fft.ifftn", FFT_SEVERAL(ifftn)};
+    "torch._C._fft.fft_ifftn torch.fft.ifftn", FFT_SEVERAL(ifftn)};
 CFX_OP(fft_rfftn) = {
     "aten::fft_rfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-    "torch.fft.rfftn", FFT_SEVERAL(rfftn)};
+    "torch._C._fft.fft_rfftn torch.fft.rfftn", FFT_SEVERAL(rfftn)};
 CFX_OP(fft_irfftn) = {
     "aten::fft_irfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-    "torch.fft.irfftn", FFT_SEVERAL(irfftn)};
+    "torch._C._fft.fft_irfftn torch.fft.irfftn", FFT_SEVERAL(irfftn)};
 CFX_OP(fft_hfftn) = {
     "aten::fft_hfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-    "torch.fft.hfftn", FFT_SEVERAL(hfftn)};
+    "torch._C._fft.fft_hfftn torch.fft.hfftn", FFT_SEVERAL(hfftn)};
 CFX_OP(fft_ihfftn) = {
     "aten::fft_ihfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
-    "torch.fft.ihfftn", FFT_SEVERAL(ihfftn)};
+    "torch._C._fft.fft_ihfftn torch.fft.ihfftn", FFT_SEVERAL(ihfftn)};
 CFX_OP(fft_fft2) = {
     "aten::fft_fft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> "
     "Tensor",
-    "torch.fft.fft2", FFT_SEVERAL(fftn)};
+    "torch._C._fft.fft_fft2 torch.fft.fft2", FFT_SEVERAL(fftn)};
 CFX_OP(fft_ifft2) = {
     "aten::fft_ifft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> "
     "Tensor",
-    "torch.fft.ifft2", FFT_SEVERAL(ifftn)};
+    "torch._C._fft.fft_ifft2 torch.fft.ifft2", FFT_SEVERAL(ifftn)};
 CFX_OP(fft_rfft2) = {
     "aten::fft_rfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> "
     "Tensor",
-    "torch.fft.rfft2", FFT_SEVERAL(rfftn)};
+    "torch._C._fft.fft_rfft2 torch.fft.rfft2", FFT_SEVERAL(rfftn)};
 CFX_OP(fft_irfft2) = {
     "aten::fft_irfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> "
     "Tensor",
-    "torch.fft.irfft2", FFT_SEVERAL(irfftn)};
+    "torch._C._fft.fft_irfft2 torch.fft.irfft2", FFT_SEVERAL(irfftn)};
 CFX_OP(fft_hfft2) = {
     "aten::fft_hfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> "
     "Tensor",
-    "torch.fft.hfft2", FFT_SEVERAL(hfftn)};
+    "torch._C._fft.fft_hfft2 torch.fft.hfft2", FFT_SEVERAL(hfftn)};
 CFX_OP(fft_ihfft2) = {
     "aten::fft_ihfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> "
     "Tensor",
-    "torch.fft.ihfft2", FFT_SEVERAL(ihfftn)};
+    "torch._C._fft.fft_ihfft2 torch.fft.ihfft2", FFT_SEVERAL(ihfftn)};
 
 /* ---- shifts ---------------------------------------------------------------------------------- */
 
@@ -357,7 +357,9 @@ static void shift(cfx_call *c, int64_t more) {
 static void decompose_fftshift(cfx_call *c) { shift(c, 0); }
 static void decompose_ifftshift(cfx_call *c) { shift(c, 1); }
 
-CFX_OP(fft_fftshift) = {"aten::fft_fftshift(Tensor self, int[1]? dim=None) -> Tensor",
-                        "torch.fft.fftshift", FFT_SEVERAL(fftshift)};
-CFX_OP(fft_ifftshift) = {"aten::fft_ifftshift(Tensor self, int[1]? dim=None) -> Tensor",
-                         "torch.fft.ifftshift", FFT_SEVERAL(ifftshift)};
+CFX_OP(fft_fftshift) = {
+    "aten::fft_fftshift(Tensor self, int[1]? dim=None) -> Tensor",
+    "torch._C._fft.fft_fftshift torch.fft.fftshift", FFT_SEVERAL(fftshift)};
+CFX_OP(fft_ifftshift) = {
+    "aten::fft_ifftshift(Tensor self, int[1]? dim=None) -> Tensor",
+    "torch._C._fft.fft_ifftshift torch.fft.ifftshift", FFT_SEVERAL(ifftshift)};

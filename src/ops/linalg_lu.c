@@ -72,7 +72,8 @@ static void kernel_lu_factor(cfx_call *c) {
 CFX_OP(linalg_lu_factor_ex) = {
     "aten::linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor "
     "LU, Tensor pivots, Tensor info)",
-    "torch.linalg.lu_factor_ex", .shape = shape_lu_factor, .kernel = kernel_lu_factor};
+    "torch._C._linalg.linalg_lu_factor_ex torch.linalg.lu_factor_ex", .shape = shape_lu_factor,
+    .kernel = kernel_lu_factor};
 
 static void decompose_lu_factor(cfx_call *c) {
     cfx_value v = cfx_linalg_lu_factor_ex(c->args[0], CFX_KW(pivot, arg_bool(c, 1)));
@@ -85,7 +86,8 @@ static void decompose_lu_factor(cfx_call *c) {
 
 CFX_OP(linalg_lu_factor) = {
     "aten::linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)",
-    "torch.linalg.lu_factor", .decompose = decompose_lu_factor, .effects = CFX_COMPOSITE};
+    "torch._C._linalg.linalg_lu_factor torch.linalg.lu_factor", .decompose = decompose_lu_factor,
+    .effects = CFX_COMPOSITE};
 
 /* ---- P, L, U --------------------------------------------------------------------------------- */
 
@@ -223,7 +225,8 @@ static void kernel_linalg_lu(cfx_call *c) {
 
 CFX_OP(linalg_lu) = {
     "aten::linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)",
-    "torch.linalg.lu", .shape = shape_linalg_lu, .kernel = kernel_linalg_lu};
+    "torch._C._linalg.linalg_lu torch.linalg.lu", .shape = shape_linalg_lu,
+    .kernel = kernel_linalg_lu};
 
 /* ---- linalg_lu_solve ------------------------------------------------------------------------- */
 
@@ -296,7 +299,8 @@ static void kernel_lu_solve(cfx_call *c) {
 CFX_OP(linalg_lu_solve) = {
     "aten::linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool "
     "adjoint=False) -> Tensor",
-    "torch.linalg.lu_solve", .shape = shape_lu_solve, .kernel = kernel_lu_solve};
+    "torch._C._linalg.linalg_lu_solve torch.linalg.lu_solve", .shape = shape_lu_solve,
+    .kernel = kernel_lu_solve};
 
 static void decompose_lu_solve(cfx_call *c) {
     c->out[0] = cfx_linalg_lu_solve(c->args[1], c->args[2], c->args[0]);
@@ -343,8 +347,10 @@ static void decompose_det(cfx_call *c) {
     c->out[0] = cfx_tensor_at(cfx__linalg_det(c->args[0]), 0);
 }
 
-CFX_OP(linalg_det) = {"aten::linalg_det(Tensor A) -> Tensor", "torch.linalg.det",
-                      .decompose = decompose_det, .effects = CFX_COMPOSITE};
+CFX_OP(linalg_det) = {
+    "aten::linalg_det(Tensor A) -> Tensor",
+    "torch._C._linalg.linalg_det torch.linalg.det", .decompose = decompose_det,
+    .effects = CFX_COMPOSITE};
 CFX_OP(det) = {"aten::det(Tensor self) -> Tensor", "torch.det Tensor.det",
                .decompose = decompose_det, .effects = CFX_COMPOSITE};
 
@@ -379,9 +385,10 @@ static void decompose_slogdet(cfx_call *c) {
     c->out[1] = cfx_tensor_at(v, 1);
 }
 
-CFX_OP(linalg_slogdet) = {"aten::linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)",
-                          "torch.linalg.slogdet", .decompose = decompose_slogdet,
-                          .effects = CFX_COMPOSITE};
+CFX_OP(linalg_slogdet) = {
+    "aten::linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)",
+    "torch._C._linalg.linalg_slogdet torch.linalg.slogdet", .decompose = decompose_slogdet,
+    .effects = CFX_COMPOSITE};
 CFX_OP(slogdet) = {"aten::slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)",
                    "torch.slogdet Tensor.slogdet", .decompose = decompose_slogdet,
                    .effects = CFX_COMPOSITE};

@@ -96,8 +96,9 @@ static void kernel_qr(cfx_call *c) {
         lapack_for(a->dtype)->q((int)m, (int)cols_of(q), (int)k, nth_matrix(q, b), nth(tau, b, k));
 }
 
-CFX_OP(linalg_qr) = {"aten::linalg_qr(Tensor A, str mode=\"reduced\") -> (Tensor Q, Tensor R)",
-                     "torch.linalg.qr", .shape = shape_qr, .kernel = kernel_qr};
+CFX_OP(linalg_qr) = {
+    "aten::linalg_qr(Tensor A, str mode=\"reduced\") -> (Tensor Q, Tensor R)",
+    "torch._C._linalg.linalg_qr torch.linalg.qr", .shape = shape_qr, .kernel = kernel_qr};
 
 static void decompose_qr(cfx_call *c) {
     cfx_value v = cfx_linalg_qr(c->args[0], arg_bool(c, 1) ? "reduced" : "complete");
@@ -158,7 +159,8 @@ static void kernel_householder(cfx_call *c) {
 
 CFX_OP(linalg_householder_product) = {
     "aten::linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
-    "torch.linalg.householder_product", .shape = shape_householder, .kernel = kernel_householder};
+    "torch._C._linalg.linalg_householder_product torch.linalg.householder_product",
+    .shape = shape_householder, .kernel = kernel_householder};
 
 static void decompose_orgqr(cfx_call *c) {
     c->out[0] = cfx_linalg_householder_product(c->args[0], c->args[1]);
@@ -261,9 +263,10 @@ static void kernel_ldl_factor(cfx_call *c) {
 }
 
 CFX_OP(linalg_ldl_factor_ex) = {
-    "aten::linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) -> "
-    "(Tensor LD, Tensor pivots, Tensor info)",
-    "torch.linalg.ldl_factor_ex", .shape = shape_ldl_factor, .kernel = kernel_ldl_factor};
+    "aten::linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) ->"
+    " (Tensor LD, Tensor pivots, Tensor info)",
+    "torch._C._linalg.linalg_ldl_factor_ex torch.linalg.ldl_factor_ex", .shape = shape_ldl_factor,
+    .kernel = kernel_ldl_factor};
 
 static void decompose_ldl_factor(cfx_call *c) {
     cfx_value v = cfx_linalg_ldl_factor_ex(c->args[0], CFX_KW(hermitian, arg_bool(c, 1)));
@@ -276,7 +279,8 @@ static void decompose_ldl_factor(cfx_call *c) {
 
 CFX_OP(linalg_ldl_factor) = {
     "aten::linalg_ldl_factor(Tensor self, *, bool hermitian=False) -> (Tensor LD, Tensor pivots)",
-    "torch.linalg.ldl_factor", .decompose = decompose_ldl_factor, .effects = CFX_COMPOSITE};
+    "torch._C._linalg.linalg_ldl_factor torch.linalg.ldl_factor", .decompose = decompose_ldl_factor,
+    .effects = CFX_COMPOSITE};
 
 static void shape_ldl_solve(cfx_call *c) {
     const cfx_tensor *ld = arg_tensor(c, 0), *pivots = arg_tensor(c, 1), *b = arg_tensor(c, 2);
@@ -339,5 +343,7 @@ static void kernel_ldl_solve(cfx_call *c) {
 }
 
 CFX_OP(linalg_ldl_solve) = {
-    "aten::linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor",
-    "torch.linalg.ldl_solve", .shape = shape_ldl_solve, .kernel = kernel_ldl_solve};
+    "aten::linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> "
+    "Tensor",
+    "torch._C._linalg.linalg_ldl_solve torch.linalg.ldl_solve", .shape = shape_ldl_solve,
+    .kernel = kernel_ldl_solve};

@@ -102,10 +102,12 @@ static void decompose_solve(cfx_call *c) {
 CFX_OP(linalg_solve_ex) = {
     "aten::linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> "
     "(Tensor result, Tensor info)",
-    "torch.linalg.solve_ex", .decompose = decompose_solve_ex, .effects = CFX_COMPOSITE};
-CFX_OP(linalg_solve) = {"aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor",
-                        "torch.linalg.solve", .decompose = decompose_solve,
-                        .effects = CFX_COMPOSITE};
+    "torch._C._linalg.linalg_solve_ex torch.linalg.solve_ex", .decompose = decompose_solve_ex,
+    .effects = CFX_COMPOSITE};
+CFX_OP(linalg_solve) = {
+    "aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor",
+    "torch._C._linalg.linalg_solve torch.linalg.solve", .decompose = decompose_solve,
+    .effects = CFX_COMPOSITE};
 
 /* ---- inverses -------------------------------------------------------------------------------- */
 
@@ -134,7 +136,7 @@ static void kernel_inv(cfx_call *c) {
 
 CFX_OP(linalg_inv_ex) = {
     "aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
-    "torch.linalg.inv_ex", .shape = shape_inv, .kernel = kernel_inv};
+    "torch._C._linalg.linalg_inv_ex torch.linalg.inv_ex", .shape = shape_inv, .kernel = kernel_inv};
 
 static void decompose_inv(cfx_call *c) {
     cfx_value v = cfx_linalg_inv_ex(c->args[0]);
@@ -144,8 +146,10 @@ static void decompose_inv(cfx_call *c) {
     c->out[0] = cfx_tensor_at(v, 0);
 }
 
-CFX_OP(linalg_inv) = {"aten::linalg_inv(Tensor A) -> Tensor", "torch.linalg.inv",
-                      .decompose = decompose_inv, .effects = CFX_COMPOSITE};
+CFX_OP(linalg_inv) = {
+    "aten::linalg_inv(Tensor A) -> Tensor",
+    "torch._C._linalg.linalg_inv torch.linalg.inv", .decompose = decompose_inv,
+    .effects = CFX_COMPOSITE};
 CFX_OP(inverse) = {"aten::inverse(Tensor self) -> Tensor", "torch.inverse Tensor.inverse",
                    .decompose = decompose_inv, .effects = CFX_COMPOSITE};
 
@@ -193,8 +197,8 @@ static void kernel_solve_triangular(cfx_call *c) {
 CFX_OP(linalg_solve_triangular) = {
     "aten::linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool "
     "unitriangular=False) -> Tensor",
-    "torch.linalg.solve_triangular", .shape = shape_solve_triangular,
-    .kernel = kernel_solve_triangular};
+    "torch._C._linalg.linalg_solve_triangular torch.linalg.solve_triangular",
+    .shape = shape_solve_triangular, .kernel = kernel_solve_triangular};
 
 static void shape_triangular_solve(cfx_call *c) {
     const cfx_tensor *b = arg_tensor(c, 0), *a = arg_tensor(c, 1);
@@ -263,7 +267,8 @@ static void kernel_cholesky_ex(cfx_call *c) {
 CFX_OP(linalg_cholesky_ex) = {
     "aten::linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> "
     "(Tensor L, Tensor info)",
-    "torch.linalg.cholesky_ex", .shape = shape_cholesky_ex, .kernel = kernel_cholesky_ex};
+    "torch._C._linalg.linalg_cholesky_ex torch.linalg.cholesky_ex", .shape = shape_cholesky_ex,
+    .kernel = kernel_cholesky_ex};
 
 static void decompose_cholesky(cfx_call *c) {
     cfx_value v = cfx_linalg_cholesky_ex(c->args[0], CFX_KW(upper, arg_bool(c, 1)));
@@ -273,9 +278,10 @@ static void decompose_cholesky(cfx_call *c) {
     c->out[0] = cfx_tensor_at(v, 0);
 }
 
-CFX_OP(linalg_cholesky) = {"aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor",
-                           "torch.linalg.cholesky", .decompose = decompose_cholesky,
-                           .effects = CFX_COMPOSITE};
+CFX_OP(linalg_cholesky) = {
+    "aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor",
+    "torch._C._linalg.linalg_cholesky torch.linalg.cholesky", .decompose = decompose_cholesky,
+    .effects = CFX_COMPOSITE};
 
 static void shape_cholesky(cfx_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);

@@ -78,12 +78,14 @@ static void decompose_svdvals(cfx_call *c) {
 }
 
 CFX_OP(linalg_svd) = {
-    "aten::linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor "
-    "S, Tensor Vh)",
-    "torch.linalg.svd", .decompose = decompose_svd, .effects = CFX_COMPOSITE};
-CFX_OP(linalg_svdvals) = {"aten::linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor",
-                          "torch.linalg.svdvals", .decompose = decompose_svdvals,
-                          .effects = CFX_COMPOSITE};
+    "aten::linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, "
+    "Tensor S, Tensor Vh)",
+    "torch._C._linalg.linalg_svd torch.linalg.svd", .decompose = decompose_svd,
+    .effects = CFX_COMPOSITE};
+CFX_OP(linalg_svdvals) = {
+    "aten::linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor",
+    "torch._C._linalg.linalg_svdvals torch.linalg.svdvals", .decompose = decompose_svdvals,
+    .effects = CFX_COMPOSITE};
 
 /* ---- eigenvalues of symmetric matrices ------------------------------------------------------- */
 
@@ -138,10 +140,12 @@ static void decompose_eigvalsh(cfx_call *c) {
 
 CFX_OP(linalg_eigh) = {
     "aten::linalg_eigh(Tensor self, str UPLO=\"L\") -> (Tensor eigenvalues, Tensor eigenvectors)",
-    "torch.linalg.eigh", .decompose = decompose_eigh, .effects = CFX_COMPOSITE};
-CFX_OP(linalg_eigvalsh) = {"aten::linalg_eigvalsh(Tensor self, str UPLO=\"L\") -> Tensor",
-                           "torch.linalg.eigvalsh", .decompose = decompose_eigvalsh,
-                           .effects = CFX_COMPOSITE};
+    "torch._C._linalg.linalg_eigh torch.linalg.eigh", .decompose = decompose_eigh,
+    .effects = CFX_COMPOSITE};
+CFX_OP(linalg_eigvalsh) = {
+    "aten::linalg_eigvalsh(Tensor self, str UPLO=\"L\") -> Tensor",
+    "torch._C._linalg.linalg_eigvalsh torch.linalg.eigvalsh", .decompose = decompose_eigvalsh,
+    .effects = CFX_COMPOSITE};
 
 /* ---- eigenvalues of any matrix --------------------------------------------------------------- */
 
@@ -198,11 +202,13 @@ static void decompose_eigvals(cfx_call *c) { c->out[0] = cfx__linalg_eigvals(c->
 
 CFX_OP(linalg_eig) = {
     "aten::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
-    "torch.linalg.eig", .shape = shape_eig, .kernel = kernel_eig};
+    "torch._C._linalg.linalg_eig torch.linalg.eig", .shape = shape_eig, .kernel = kernel_eig};
 CFX_OP(_linalg_eigvals) = {"aten::_linalg_eigvals(Tensor self) -> Tensor", NULL,
                            .shape = shape_eigvals, .kernel = kernel_eigvals};
-CFX_OP(linalg_eigvals) = {"aten::linalg_eigvals(Tensor self) -> Tensor", "torch.linalg.eigvals",
-                          .decompose = decompose_eigvals, .effects = CFX_COMPOSITE};
+CFX_OP(linalg_eigvals) = {
+    "aten::linalg_eigvals(Tensor self) -> Tensor",
+    "torch._C._linalg.linalg_eigvals torch.linalg.eigvals", .decompose = decompose_eigvals,
+    .effects = CFX_COMPOSITE};
 
 /* ---- least squares --------------------------------------------------------------------------- */
 
@@ -341,6 +347,7 @@ static void kernel_lstsq(cfx_call *c) {
 }
 
 CFX_OP(linalg_lstsq) = {
-    "aten::linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor "
-    "solution, Tensor residuals, Tensor rank, Tensor singular_values)",
-    "torch.linalg.lstsq", .kernel = kernel_lstsq, .effects = CFX_DATA_SHAPE};
+    "aten::linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor"
+    " solution, Tensor residuals, Tensor rank, Tensor singular_values)",
+    "torch._C._linalg.linalg_lstsq torch.linalg.lstsq", .kernel = kernel_lstsq,
+    .effects = CFX_DATA_SHAPE};

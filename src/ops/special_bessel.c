@@ -107,47 +107,58 @@ FLOAT1(scaled_modified_bessel_k1, 60, special_k1_scaled(x))
 FLOAT1(spherical_bessel_j0, 30, spherical(x))
 
 CFX_OP(i0) = {"aten::i0(Tensor self) -> Tensor", "torch.i0 Tensor.i0", POINTWISE(i0)};
-CFX_OP(special_i0) = {"aten::special_i0(Tensor self) -> Tensor", "torch.special.i0", ALIAS(i0)};
-CFX_OP(special_i0e) = {"aten::special_i0e(Tensor self) -> Tensor", "torch.special.i0e",
-                       POINTWISE(i0e)};
-CFX_OP(special_i1) = {"aten::special_i1(Tensor self) -> Tensor", "torch.special.i1",
-                      POINTWISE(i1)};
-CFX_OP(special_i1e) = {"aten::special_i1e(Tensor self) -> Tensor", "torch.special.i1e",
-                       POINTWISE(i1e)};
-CFX_OP(special_airy_ai) = {"aten::special_airy_ai(Tensor x) -> Tensor", "torch.special.airy_ai",
-                           POINTWISE(airy_ai)};
+CFX_OP(special_i0) = {
+    "aten::special_i0(Tensor self) -> Tensor",
+    "torch._C._special.special_i0 torch.special.i0", ALIAS(i0)};
+CFX_OP(special_i0e) = {
+    "aten::special_i0e(Tensor self) -> Tensor",
+    "torch._C._special.special_i0e torch.special.i0e", POINTWISE(i0e)};
+CFX_OP(special_i1) = {
+    "aten::special_i1(Tensor self) -> Tensor",
+    "torch._C._special.special_i1 torch.special.i1", POINTWISE(i1)};
+CFX_OP(special_i1e) = {
+    "aten::special_i1e(Tensor self) -> Tensor",
+    "torch._C._special.special_i1e torch.special.i1e", POINTWISE(i1e)};
+CFX_OP(special_airy_ai) = {
+    "aten::special_airy_ai(Tensor x) -> Tensor",
+    "torch._C._special.special_airy_ai torch.special.airy_ai", POINTWISE(airy_ai)};
 CFX_OP(special_bessel_j0) = {
-    "aten::special_bessel_j0(Tensor self) -> Tensor", "torch.special.bessel_j0",
-    POINTWISE(bessel_j0)};
+    "aten::special_bessel_j0(Tensor self) -> Tensor",
+    "torch._C._special.special_bessel_j0 torch.special.bessel_j0", POINTWISE(bessel_j0)};
 CFX_OP(special_bessel_j1) = {
-    "aten::special_bessel_j1(Tensor self) -> Tensor", "torch.special.bessel_j1",
-    POINTWISE(bessel_j1)};
+    "aten::special_bessel_j1(Tensor self) -> Tensor",
+    "torch._C._special.special_bessel_j1 torch.special.bessel_j1", POINTWISE(bessel_j1)};
 CFX_OP(special_bessel_y0) = {
-    "aten::special_bessel_y0(Tensor self) -> Tensor", "torch.special.bessel_y0",
-    POINTWISE(bessel_y0)};
+    "aten::special_bessel_y0(Tensor self) -> Tensor",
+    "torch._C._special.special_bessel_y0 torch.special.bessel_y0", POINTWISE(bessel_y0)};
 CFX_OP(special_bessel_y1) = {
-    "aten::special_bessel_y1(Tensor self) -> Tensor", "torch.special.bessel_y1",
-    POINTWISE(bessel_y1)};
+    "aten::special_bessel_y1(Tensor self) -> Tensor",
+    "torch._C._special.special_bessel_y1 torch.special.bessel_y1", POINTWISE(bessel_y1)};
 CFX_OP(special_modified_bessel_i0) = {
-    "aten::special_modified_bessel_i0(Tensor self) -> Tensor", "torch.special.modified_bessel_i0",
+    "aten::special_modified_bessel_i0(Tensor self) -> Tensor",
+    "torch._C._special.special_modified_bessel_i0 torch.special.modified_bessel_i0",
     POINTWISE(modified_bessel_i0)};
 CFX_OP(special_modified_bessel_i1) = {
-    "aten::special_modified_bessel_i1(Tensor self) -> Tensor", "torch.special.modified_bessel_i1",
+    "aten::special_modified_bessel_i1(Tensor self) -> Tensor",
+    "torch._C._special.special_modified_bessel_i1 torch.special.modified_bessel_i1",
     POINTWISE(modified_bessel_i1)};
 CFX_OP(special_modified_bessel_k0) = {
-    "aten::special_modified_bessel_k0(Tensor self) -> Tensor", "torch.special.modified_bessel_k0",
+    "aten::special_modified_bessel_k0(Tensor self) -> Tensor",
+    "torch._C._special.special_modified_bessel_k0 torch.special.modified_bessel_k0",
     POINTWISE(modified_bessel_k0)};
 CFX_OP(special_modified_bessel_k1) = {
-    "aten::special_modified_bessel_k1(Tensor self) -> Tensor", "torch.special.modified_bessel_k1",
+    "aten::special_modified_bessel_k1(Tensor self) -> Tensor",
+    "torch._C._special.special_modified_bessel_k1 torch.special.modified_bessel_k1",
     POINTWISE(modified_bessel_k1)};
 CFX_OP(special_scaled_modified_bessel_k0) = {
     "aten::special_scaled_modified_bessel_k0(Tensor x) -> Tensor",
-    "torch.special.scaled_modified_bessel_k0",
+    "torch._C._special.special_scaled_modified_bessel_k0 torch.special.scaled_modified_bessel_k0",
     POINTWISE(scaled_modified_bessel_k0)};
 CFX_OP(special_scaled_modified_bessel_k1) = {
     "aten::special_scaled_modified_bessel_k1(Tensor x) -> Tensor",
-    "torch.special.scaled_modified_bessel_k1",
+    "torch._C._special.special_scaled_modified_bessel_k1 torch.special.scaled_modified_bessel_k1",
     POINTWISE(scaled_modified_bessel_k1)};
 CFX_OP(special_spherical_bessel_j0) = {
-    "aten::special_spherical_bessel_j0(Tensor x) -> Tensor", "torch.special.spherical_bessel_j0",
+    "aten::special_spherical_bessel_j0(Tensor x) -> Tensor",
+    "torch._C._special.special_spherical_bessel_j0 torch.special.spherical_bessel_j0",
     POINTWISE(spherical_bessel_j0)};

@@ -52,11 +52,16 @@ static void decompose_ndtr(cfx_call *c) {
     c->out[0] = cfx_mul(cfx_add(cfx_erf(cfx_mul(c->args[0], SQRT_HALF)), 1), 0.5);
 }
 
-CFX_OP(special_erfcx) = {"aten::special_erfcx(Tensor self) -> Tensor", "torch.special.erfcx",
-                         POINTWISE(erfcx)};
-CFX_OP(special_log_ndtr) = {"aten::special_log_ndtr(Tensor self) -> Tensor",
-                            "torch.special.log_ndtr", POINTWISE(log_ndtr)};
-CFX_OP(special_ndtri) = {"aten::special_ndtri(Tensor self) -> Tensor", "torch.special.ndtri",
-                         POINTWISE(ndtri)};
-CFX_OP(special_ndtr) = {"aten::special_ndtr(Tensor self) -> Tensor", "torch.special.ndtr",
-                        .decompose = decompose_ndtr, .effects = CFX_COMPOSITE};
+CFX_OP(special_erfcx) = {
+    "aten::special_erfcx(Tensor self) -> Tensor",
+    "torch._C._special.special_erfcx torch.special.erfcx", POINTWISE(erfcx)};
+CFX_OP(special_log_ndtr) = {
+    "aten::special_log_ndtr(Tensor self) -> Tensor",
+    "torch._C._special.special_log_ndtr torch.special.log_ndtr", POINTWISE(log_ndtr)};
+CFX_OP(special_ndtri) = {
+    "aten::special_ndtri(Tensor self) -> Tensor",
+    "torch._C._special.special_ndtri torch.special.ndtri", POINTWISE(ndtri)};
+CFX_OP(special_ndtr) = {
+    "aten::special_ndtr(Tensor self) -> Tensor",
+    "torch._C._special.special_ndtr torch.special.ndtr", .decompose = decompose_ndtr,
+    .effects = CFX_COMPOSITE};

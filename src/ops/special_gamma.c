@@ -271,8 +271,9 @@ CFX_OP(igamma) = {"aten::igamma(Tensor self, Tensor other) -> Tensor",
                   "torch.igamma Tensor.igamma", POINTWISE(igamma)};
 CFX_OP(igammac) = {"aten::igammac(Tensor self, Tensor other) -> Tensor",
                    "torch.igammac Tensor.igammac", POINTWISE(igammac)};
-CFX_OP(special_zeta) = {"aten::special_zeta(Tensor self, Tensor other) -> Tensor",
-                        "torch.special.zeta", POINTWISE(zeta)};
+CFX_OP(special_zeta) = {
+    "aten::special_zeta(Tensor self, Tensor other) -> Tensor",
+    "torch._C._special.special_zeta torch.special.zeta", POINTWISE(zeta)};
 CFX_OP(special_zeta_other_scalar) = {
     "aten::special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_zeta};
@@ -357,20 +358,27 @@ CFX_OP(mvlgamma) = {"aten::mvlgamma(Tensor self, int p) -> Tensor",
 
 /* ---- other names ----------------------------------------------------------------------------- */
 
-CFX_OP(special_gammaln) = {"aten::special_gammaln(Tensor self) -> Tensor", "torch.special.gammaln",
-                           ALIAS(lgamma)};
-CFX_OP(special_digamma) = {"aten::special_digamma(Tensor self) -> Tensor", "torch.special.digamma",
-                           ALIAS(digamma)};
-CFX_OP(special_psi) = {"aten::special_psi(Tensor self) -> Tensor", "torch.special.psi",
-                       ALIAS(digamma)};
-CFX_OP(special_gammainc) = {"aten::special_gammainc(Tensor self, Tensor other) -> Tensor",
-                            "torch.special.gammainc", ALIAS(igamma)};
-CFX_OP(special_gammaincc) = {"aten::special_gammaincc(Tensor self, Tensor other) -> Tensor",
-                             "torch.special.gammaincc", ALIAS(igammac)};
-CFX_OP(special_polygamma) = {"aten::special_polygamma(int n, Tensor self) -> Tensor",
-                             "torch.special.polygamma", ALIAS(polygamma)};
-CFX_OP(special_multigammaln) = {"aten::special_multigammaln(Tensor self, int p) -> Tensor",
-                                "torch.special.multigammaln", ALIAS(mvlgamma)};
+CFX_OP(special_gammaln) = {
+    "aten::special_gammaln(Tensor self) -> Tensor",
+    "torch._C._special.special_gammaln torch.special.gammaln", ALIAS(lgamma)};
+CFX_OP(special_digamma) = {
+    "aten::special_digamma(Tensor self) -> Tensor",
+    "torch._C._special.special_digamma torch.special.digamma", ALIAS(digamma)};
+CFX_OP(special_psi) = {
+    "aten::special_psi(Tensor self) -> Tensor",
+    "torch._C._special.special_psi torch.special.psi", ALIAS(digamma)};
+CFX_OP(special_gammainc) = {
+    "aten::special_gammainc(Tensor self, Tensor other) -> Tensor",
+    "torch._C._special.special_gammainc torch.special.gammainc", ALIAS(igamma)};
+CFX_OP(special_gammaincc) = {
+    "aten::special_gammaincc(Tensor self, Tensor other) -> Tensor",
+    "torch._C._special.special_gammaincc torch.special.gammaincc", ALIAS(igammac)};
+CFX_OP(special_polygamma) = {
+    "aten::special_polygamma(int n, Tensor self) -> Tensor",
+    "torch._C._special.special_polygamma torch.special.polygamma", ALIAS(polygamma)};
+CFX_OP(special_multigammaln) = {
+    "aten::special_multigammaln(Tensor self, int p) -> Tensor",
+    "torch._C._special.special_multigammaln torch.special.multigammaln", ALIAS(mvlgamma)};
 
 /* ---- what scalar overloads share ------------------------------------------------------------- */
 

@@ -69,7 +69,8 @@ POLYNOMIAL(legendre_polynomial_p, legendre, x)
 
 CFX_OP(special_chebyshev_polynomial_t) = {
     "aten::special_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor",
-    "torch.special.chebyshev_polynomial_t", POINTWISE(chebyshev_polynomial_t)};
+    "torch._C._special.special_chebyshev_polynomial_t torch.special.chebyshev_polynomial_t",
+    POINTWISE(chebyshev_polynomial_t)};
 CFX_OP(special_chebyshev_polynomial_t_x_scalar) = {
     "aten::special_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_chebyshev_polynomial_t};
@@ -78,7 +79,8 @@ CFX_OP(special_chebyshev_polynomial_t_n_scalar) = {
     .decompose = decompose_wrapped, .row = &cfx_op_special_chebyshev_polynomial_t};
 CFX_OP(special_chebyshev_polynomial_u) = {
     "aten::special_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor",
-    "torch.special.chebyshev_polynomial_u", POINTWISE(chebyshev_polynomial_u)};
+    "torch._C._special.special_chebyshev_polynomial_u torch.special.chebyshev_polynomial_u",
+    POINTWISE(chebyshev_polynomial_u)};
 CFX_OP(special_chebyshev_polynomial_u_x_scalar) = {
     "aten::special_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_chebyshev_polynomial_u};
@@ -87,7 +89,8 @@ CFX_OP(special_chebyshev_polynomial_u_n_scalar) = {
     .decompose = decompose_wrapped, .row = &cfx_op_special_chebyshev_polynomial_u};
 CFX_OP(special_chebyshev_polynomial_v) = {
     "aten::special_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor",
-    "torch.special.chebyshev_polynomial_v", POINTWISE(chebyshev_polynomial_v)};
+    "torch._C._special.special_chebyshev_polynomial_v torch.special.chebyshev_polynomial_v",
+    POINTWISE(chebyshev_polynomial_v)};
 CFX_OP(special_chebyshev_polynomial_v_x_scalar) = {
     "aten::special_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_chebyshev_polynomial_v};
@@ -96,7 +99,8 @@ CFX_OP(special_chebyshev_polynomial_v_n_scalar) = {
     .decompose = decompose_wrapped, .row = &cfx_op_special_chebyshev_polynomial_v};
 CFX_OP(special_chebyshev_polynomial_w) = {
     "aten::special_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor",
-    "torch.special.chebyshev_polynomial_w", POINTWISE(chebyshev_polynomial_w)};
+    "torch._C._special.special_chebyshev_polynomial_w torch.special.chebyshev_polynomial_w",
+    POINTWISE(chebyshev_polynomial_w)};
 CFX_OP(special_chebyshev_polynomial_w_x_scalar) = {
     "aten::special_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_chebyshev_polynomial_w};
@@ -105,6 +109,7 @@ CFX_OP(special_chebyshev_polynomial_w_n_scalar) = {
     .decompose = decompose_wrapped, .row = &cfx_op_special_chebyshev_polynomial_w};
 CFX_OP(special_shifted_chebyshev_polynomial_t) = {
     "aten::special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor",
+    "torch._C._special.special_shifted_chebyshev_polynomial_t "
     "torch.special.shifted_chebyshev_polynomial_t", POINTWISE(shifted_chebyshev_polynomial_t)};
 CFX_OP(special_shifted_chebyshev_polynomial_t_x_scalar) = {
     "aten::special_shifted_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
@@ -114,6 +119,7 @@ CFX_OP(special_shifted_chebyshev_polynomial_t_n_scalar) = {
     .decompose = decompose_wrapped, .row = &cfx_op_special_shifted_chebyshev_polynomial_t};
 CFX_OP(special_shifted_chebyshev_polynomial_u) = {
     "aten::special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor",
+    "torch._C._special.special_shifted_chebyshev_polynomial_u "
     "torch.special.shifted_chebyshev_polynomial_u", POINTWISE(shifted_chebyshev_polynomial_u)};
 CFX_OP(special_shifted_chebyshev_polynomial_u_x_scalar) = {
     "aten::special_shifted_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
@@ -123,6 +129,7 @@ CFX_OP(special_shifted_chebyshev_polynomial_u_n_scalar) = {
     .decompose = decompose_wrapped, .row = &cfx_op_special_shifted_chebyshev_polynomial_u};
 CFX_OP(special_shifted_chebyshev_polynomial_v) = {
     "aten::special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor",
+    "torch._C._special.special_shifted_chebyshev_polynomial_v "
     "torch.special.shifted_chebyshev_polynomial_v", POINTWISE(shifted_chebyshev_polynomial_v)};
 CFX_OP(special_shifted_chebyshev_polynomial_v_x_scalar) = {
     "aten::special_shifted_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
@@ -132,6 +139,7 @@ CFX_OP(special_shifted_chebyshev_polynomial_v_n_scalar) = {
     .decompose = decompose_wrapped, .row = &cfx_op_special_shifted_chebyshev_polynomial_v};
 CFX_OP(special_shifted_chebyshev_polynomial_w) = {
     "aten::special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor",
+    "torch._C._special.special_shifted_chebyshev_polynomial_w "
     "torch.special.shifted_chebyshev_polynomial_w", POINTWISE(shifted_chebyshev_polynomial_w)};
 CFX_OP(special_shifted_chebyshev_polynomial_w_x_scalar) = {
     "aten::special_shifted_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
@@ -141,7 +149,8 @@ CFX_OP(special_shifted_chebyshev_polynomial_w_n_scalar) = {
     .decompose = decompose_wrapped, .row = &cfx_op_special_shifted_chebyshev_polynomial_w};
 CFX_OP(special_hermite_polynomial_h) = {
     "aten::special_hermite_polynomial_h(Tensor x, Tensor n) -> Tensor",
-    "torch.special.hermite_polynomial_h", POINTWISE(hermite_polynomial_h)};
+    "torch._C._special.special_hermite_polynomial_h torch.special.hermite_polynomial_h",
+    POINTWISE(hermite_polynomial_h)};
 CFX_OP(special_hermite_polynomial_h_x_scalar) = {
     "aten::special_hermite_polynomial_h.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_hermite_polynomial_h};
@@ -150,7 +159,8 @@ CFX_OP(special_hermite_polynomial_h_n_scalar) = {
     .decompose = decompose_wrapped, .row = &cfx_op_special_hermite_polynomial_h};
 CFX_OP(special_hermite_polynomial_he) = {
     "aten::special_hermite_polynomial_he(Tensor x, Tensor n) -> Tensor",
-    "torch.special.hermite_polynomial_he", POINTWISE(hermite_polynomial_he)};
+    "torch._C._special.special_hermite_polynomial_he torch.special.hermite_polynomial_he",
+    POINTWISE(hermite_polynomial_he)};
 CFX_OP(special_hermite_polynomial_he_x_scalar) = {
     "aten::special_hermite_polynomial_he.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_hermite_polynomial_he};
@@ -159,7 +169,8 @@ CFX_OP(special_hermite_polynomial_he_n_scalar) = {
     .decompose = decompose_wrapped, .row = &cfx_op_special_hermite_polynomial_he};
 CFX_OP(special_laguerre_polynomial_l) = {
     "aten::special_laguerre_polynomial_l(Tensor x, Tensor n) -> Tensor",
-    "torch.special.laguerre_polynomial_l", POINTWISE(laguerre_polynomial_l)};
+    "torch._C._special.special_laguerre_polynomial_l torch.special.laguerre_polynomial_l",
+    POINTWISE(laguerre_polynomial_l)};
 CFX_OP(special_laguerre_polynomial_l_x_scalar) = {
     "aten::special_laguerre_polynomial_l.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_laguerre_polynomial_l};
@@ -168,7 +179,8 @@ CFX_OP(special_laguerre_polynomial_l_n_scalar) = {
     .decompose = decompose_wrapped, .row = &cfx_op_special_laguerre_polynomial_l};
 CFX_OP(special_legendre_polynomial_p) = {
     "aten::special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor",
-    "torch.special.legendre_polynomial_p", POINTWISE(legendre_polynomial_p)};
+    "torch._C._special.special_legendre_polynomial_p torch.special.legendre_polynomial_p",
+    POINTWISE(legendre_polynomial_p)};
 CFX_OP(special_legendre_polynomial_p_x_scalar) = {
     "aten::special_legendre_polynomial_p.x_scalar(Scalar x, Tensor n) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_legendre_polynomial_p};

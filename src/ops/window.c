@@ -187,10 +187,11 @@ static void kernel_freq(cfx_call *c) {
 static const bool is_half = true; /* what .row points to where only one half is wanted */
 
 CFX_OP(fft_fftfreq) = {
-    "aten::fft_fftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout? layout=None, Device? "
-    "device=None, bool? pin_memory=None) -> Tensor",
-    "torch.fft.fftfreq", .shape = shape_freq, .kernel = kernel_freq};
+    "aten::fft_fftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout? layout=None, Device?"
+    " device=None, bool? pin_memory=None) -> Tensor",
+    "torch._C._fft.fft_fftfreq torch.fft.fftfreq", .shape = shape_freq, .kernel = kernel_freq};
 CFX_OP(fft_rfftfreq) = {
-    "aten::fft_rfftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout? layout=None, Device? "
-    "device=None, bool? pin_memory=None) -> Tensor",
-    "torch.fft.rfftfreq", .shape = shape_freq, .kernel = kernel_freq, .row = &is_half};
+    "aten::fft_rfftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout? layout=None, "
+    "Device? device=None, bool? pin_memory=None) -> Tensor",
+    "torch._C._fft.fft_rfftfreq torch.fft.rfftfreq", .shape = shape_freq, .kernel = kernel_freq,
+    .row = &is_half};
