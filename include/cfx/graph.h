@@ -128,8 +128,9 @@ CFX_API const char *cfx_graph_str(const cfx_graph *g);
 
 /* ---- change --------------------------------------------------------------------------------- */
 
-/* New nodes go before or after n; NULL: at the start (before) or the end (after). Returns the
- * insert point there was, to be set back with cfx_graph_set_insert. */
+/* New nodes go before or after n; NULL: at the start (before) or the end (after). Several come in
+ * the order they are made, also after n, where torch.fx turns them round. Returns the insert point
+ * there was, to be set back with cfx_graph_set_insert. */
 typedef struct cfx_insert {
     cfx_node *before; /* NULL: at the end */
 } cfx_insert;

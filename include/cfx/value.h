@@ -366,6 +366,7 @@ static inline cfx_value cfx_v_null(const void *p) { return p ? cfx_bad() : cfx_n
         const cfx_tensor *: cfx_tensor_value,                                                      \
         cfx_dict *: cfx_dict_value,                                                                \
         cfx_node *: cfx_node_value,                                                                \
+        cfx_module *: cfx_module_value,                                                            \
         void *: cfx_v_null,                                                                        \
         cfx_value: cfx_v_self)(x)
 

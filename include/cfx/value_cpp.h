@@ -7,7 +7,7 @@
 #include <string>
 #include <type_traits>
 
-/* CFX_V(x): the value of a number, a string, a tensor, a dict, a node, a value or nullptr. */
+/* CFX_V(x): the value of a number, string, tensor, dict, node, module, value or nullptr. */
 template <typename T, std::enable_if_t<std::is_integral_v<T>, int> = 0>
 inline cfx_value CFX_V(T x) {
     if constexpr (std::is_same_v<T, bool>)
@@ -21,6 +21,7 @@ inline cfx_value CFX_V(const std::string &x) { return cfx_string_value_n(x.data(
 inline cfx_value CFX_V(const cfx_tensor *x) { return cfx_tensor_value(x); }
 inline cfx_value CFX_V(cfx_dict *x) { return cfx_dict_value(x); }
 inline cfx_value CFX_V(cfx_node *x) { return cfx_node_value(x); }
+inline cfx_value CFX_V(cfx_module *x) { return cfx_module_value(x); }
 inline cfx_value CFX_V(std::nullptr_t) { return cfx_none(); }
 inline cfx_value CFX_V(cfx_value x) { return x; }
 

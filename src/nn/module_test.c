@@ -171,7 +171,7 @@ TEST(a_module_prints_as_in_pytorch) {
                                  "  )\n"
                                  "  (head): Shift(by=9)\n"
                                  ")");
-    CHECK_STR(cfx_repr(cfx_module_value(shown(2))), "Shift(by=2)");
+    CHECK_STR(cfx_repr(shown(2)), "Shift(by=2)");
 }
 
 static void collect(const char *path, cfx_module *m, void *user) {
