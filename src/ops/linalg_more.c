@@ -92,106 +92,7 @@ CFX_OP(svd) = {
     "V)",
     "torch.svd Tensor.svd", .decompose = decompose_old_svd, .effects = CFX_COMPOSITE};
 
-/* ---- chains of products ---------------------------------------------------------------------- */
-
-enum { CHAIN_MAX = 64 };
-
-/* Products of a chain of matrices, in the order that takes the fewest multiplications:
- * split[i][j] is where the product of i .. j is cut. */
-static cfx_tensor *chain(cfx_value list, int8_t (*split)[CHAIN_MAX], int i, int j) {
-    if (i == j)
-        return list.list->items[i].tensor;
-    return cfx_matmul(chain(list, split, i, split[i][j]), chain(list, split, split[i][j] + 1, j));
-}
-
-static cfx_tensor *multiply_chain(cfx_value list, int n, const int64_t *size) {
-    int8_t split[CHAIN_MAX][CHAIN_MAX] = {{0}};
-    double cost[CHAIN_MAX][CHAIN_MAX] = {{0}};
-    for (int length = 1; length < n; length++)
-        for (int i = 0; i + length < n; i++) {
-            int j = i + length;
-            cost[i][j] = INFINITY;
-            for (int k = i; k < j; k++) {
-                double here = cost[i][k] + cost[k + 1][j] +
-                              (double)size[i] * (double)size[k + 1] * (double)size[j + 1];
-                if (here < cost[i][j]) {
-                    cost[i][j] = here;
-                    split[i][j] = (int8_t)k;
-                }
-            }
-        }
-    return chain(list, split, 0, n - 1);
-}
-
-static void decompose_multi_dot(cfx_call *c) {
-    int64_t n = arg_count(c, 0), size[CHAIN_MAX + 1];
-    if (n < 2 || n > CHAIN_MAX) {
-        op_fail(c, "multi_dot(): expected at least 2 tensors but got %lld", (long long)n);
-        return;
-    }
-    cfx_tensor *first = arg_item(c, 0, 0), *last = arg_item(c, 0, n - 1);
-    if (first->ndim < 1 || first->ndim > 2 || last->ndim < 1 || last->ndim > 2) {
-        bool bad = first->ndim < 1 || first->ndim > 2;
-        op_fail(c, "multi_dot(): the %s tensor must be 1D or 2D but got %dD",
-                bad ? "first" : "last", bad ? first->ndim : last->ndim);
-        return;
-    }
-    cfx_value list = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i < n; i++) {
-        cfx_tensor *t = arg_item(c, 0, i);
-        if (i == 0 && t->ndim == 1)
-            t = cfx_unsqueeze(t, 0);
-        else if (i == n - 1 && t->ndim == 1)
-            t = cfx_unsqueeze(t, -1);
-        if (op_failed())
-            return;
-        if (t->ndim != 2) {
-            op_fail(c, "multi_dot(): tensor %lld must be 2D but got %dD", (long long)i, t->ndim);
-            return;
-        }
-        if (i && size[i] != t->shape[0]) {
-            op_fail(c,
-                    "multi_dot(): tensors %lld and %lld with shapes [%lld, %lld] and [%lld, %lld] "
-                    "cannot be multiplied",
-                    (long long)i - 1, (long long)i, (long long)size[i - 1], (long long)size[i],
-                    (long long)t->shape[0], (long long)t->shape[1]);
-            return;
-        }
-        size[i] = t->shape[0];
-        size[i + 1] = t->shape[1];
-        cfx_list_append(list.list, cfx_tensor_value(t));
-    }
-    cfx_tensor *r = multiply_chain(list, (int)n, size);
-    if (first->ndim == 1)
-        r = cfx_squeeze(r, 0);
-    if (last->ndim == 1)
-        r = cfx_squeeze(r, -1);
-    c->out[0] = r;
-}
-
-CFX_OP(linalg_multi_dot) = {
-    "aten::linalg_multi_dot(Tensor[] tensors) -> Tensor",
-    "torch._C._linalg.linalg_multi_dot torch.linalg.multi_dot", .decompose = decompose_multi_dot,
-    .effects = CFX_COMPOSITE};
-
-static void decompose_chain_matmul(cfx_call *c) {
-    int64_t n = arg_count(c, 0);
-    for (int64_t i = 0; i < n; i++)
-        if (arg_item(c, 0, i)->ndim != 2) {
-            op_fail(c, "Tensor dimension is %d, expected 2 instead.", arg_item(c, 0, i)->ndim);
-            return;
-        }
-    if (n == 0)
-        op_fail(c, "chain_matmul(): Expected one or more matrices");
-    else if (n == 1)
-        c->out[0] = cfx_clone(arg_item(c, 0, 0));
-    else
-        decompose_multi_dot(c);
-}
-
-CFX_OP(chain_matmul) = {"aten::chain_matmul(Tensor[] matrices) -> Tensor",
-                        "torch.functional.chain_matmul torch.chain_matmul",
-                        .decompose = decompose_chain_matmul, .effects = CFX_COMPOSITE};
+/* ---- products of vectors --------------------------------------------------------------------- */
 
 static void decompose_vecdot(cfx_call *c) {
     cfx_tensor *x = arg_tensor(c, 0), *y = arg_tensor(c, 1);
@@ -309,26 +210,6 @@ CFX_OP(linalg_vander) = {
     "aten::linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor",
     "torch._C._linalg.linalg_vander torch.linalg.vander", .decompose = decompose_linalg_vander,
     .effects = CFX_COMPOSITE};
-
-static void decompose_vander(cfx_call *c) {
-    cfx_tensor *x = arg_tensor(c, 0);
-    if (x->ndim != 1) {
-        op_fail(c, "x must be a one-dimensional tensor.");
-        return;
-    }
-    int64_t n = arg_is_none(c, 1) ? x->shape[0] : arg_int(c, 1);
-    if (n < 0) {
-        op_fail(c, "N must be non-negative.");
-        return;
-    }
-    cfx_dtype d = cfx__promote((cfx_dtype)x->dtype, CFX_I64);
-    cfx_tensor *v = n > 1 ? powers(cfx_to(x, cfx_dtype_value(d)), n)
-                          : cfx_ones(cfx_list(x->shape[0], n), CFX_KW(dtype, cfx_dtype_value(d)));
-    c->out[0] = arg_bool(c, 2) ? v : cfx_flip(v, cfx_list(1));
-}
-
-CFX_OP(vander) = {"aten::vander(Tensor x, int? N=None, bool increasing=False) -> Tensor",
-                  "torch.vander", .decompose = decompose_vander, .effects = CFX_COMPOSITE};
 
 static void decompose_linalg_diagonal(cfx_call *c) {
     c->out[0] = cfx_diagonal(c->args[0], c->args[1], c->args[2], c->args[3]);
