@@ -65,7 +65,7 @@ cfx_value cfx_interp_get_attr(cfx_interp *it, cfx_target t, cfx_args a) {
     cfx__tracer *rebuild = it->own_->rebuild;
     if (rebuild)
         return traced(cfx__tracer_node(rebuild, (cfx_where){0}, CFX_GET_ATTR,
-                                       cfx_graph_target(rebuild->graph, t.name), a, NULL));
+                                       (cfx_target){.name = t.name}, a, NULL));
     cfx_value v = cfx__module_read((cfx_where){0}, it->module, t.name);
     if (cfx_is_bad(v)) {
         cfx_clear();

@@ -117,8 +117,8 @@ static const char *constant_path(cfx__tracer *t, cfx_tensor *tensor) {
 static cfx_value tensor_arg(cfx__tracer *t, cfx_where at, cfx_value v) {
     const cfx_value *known = cfx_dict_find(t->tensor_paths, address(v.tensor));
     const char *path = known ? cfx_text(*known) : constant_path(t, v.tensor);
-    cfx_target target = cfx_graph_target(t->graph, path);
-    cfx_node *n = cfx__tracer_node(t, at, CFX_GET_ATTR, target, (cfx_args){0}, NULL);
+    cfx_node *n = cfx__tracer_node(t, at, CFX_GET_ATTR, (cfx_target){.name = path}, (cfx_args){0},
+                                   NULL);
     return n->graph ? cfx_node_value(n) : cfx_bad();
 }
 
@@ -251,8 +251,7 @@ static cfx_value trace_module(cfx__nn_layer *self, cfx_where at, cfx_module *m, 
         return trace_through(t, at, m, path, a);
     cfx__level level = {path, path, m->path};
     VEC_PUSH(t->stack, level);
-    cfx_target target = cfx_graph_target(t->graph, path);
-    cfx_node *n = cfx__tracer_node(t, at, CFX_CALL_MODULE, target, a, NULL);
+    cfx_node *n = cfx__tracer_node(t, at, CFX_CALL_MODULE, (cfx_target){.name = path}, a, NULL);
     t->stack.len--;
     return traced_result(n);
 }
