@@ -12,7 +12,8 @@ static bool is_taken(uint32_t mask, cfx_value v) { return mask >> v.tag & 1; }
 static bool has_number_tag(cfx_value v) { return cfx_is_number(v) || v.tag == CFX_TAG_SYM; }
 
 /* Turns a value into the type asked for where Python would: True to 1, 1 to 1.0, "cpu" to a device.
- * In overload resolution a bool is no int and an int no bool; torch.ops takes both. */
+ * In overload resolution a bool is no int and an int no bool, but for 0 and 1, which is what C11's
+ * false and true are; torch.ops takes both. */
 static bool convert(cfx__base_type type, cfx_value v, unsigned mode, cfx_value *out) {
     bool exact = mode & CFX__BIND_EXACT;
     switch (type) {
@@ -29,7 +30,7 @@ static bool convert(cfx__base_type type, cfx_value v, unsigned mode, cfx_value *
         return true;
     case CFX__T_BOOL:
         *out = cfx_bool(v.i != 0);
-        return v.tag == CFX_TAG_INT && !exact;
+        return v.tag == CFX_TAG_INT && (!exact || v.i == 0 || v.i == 1);
     case CFX__T_COMPLEX:
         if (!cfx_is_number(v))
             return false;
