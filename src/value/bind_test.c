@@ -70,7 +70,7 @@ TEST(bind_converts) {
               "[1.0, 1, True, 2.5, (3+0j), device(type='cuda', index=1), torch.float32, "
               "[1.0, 2.5], [1, True]]");
     CHECK(!bind(MIX, CFX__BIND_EXACT, CFX_ARGS(CFX_KW(i, (bool)true))));
-    CHECK(!bind(MIX, CFX__BIND_EXACT, CFX_ARGS(CFX_KW(b, 1))));
+    CHECK(!bind(MIX, CFX__BIND_EXACT, CFX_ARGS(CFX_KW(b, 2))));
     CHECK(!bind(MIX, CFX__BIND_EXACT, CFX_ARGS(CFX_KW(i, 1.0))));
     CHECK(!bind(MIX, CFX__BIND_EXACT, CFX_ARGS(CFX_KW(t, 6))));
     CHECK(!bind(MIX, CFX__BIND_EXACT, CFX_ARGS(CFX_KW(d, 0))));
