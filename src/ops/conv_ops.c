@@ -66,8 +66,8 @@ static void decompose_conv(cfx_call *c) {
     if (!x)
         return;
     finish(c,
-           cfx_convolution(x, c->args[1], c->args[2], c->args[3], c->args[4], c->args[5], false,
-                           cfx_ints_value(r->dims, zeros), c->args[6]),
+           cfx_convolution(x, c->args[1], c->args[2], c->args[3], c->args[4], c->args[5],
+                           cfx_bool(false), cfx_ints_value(r->dims, zeros), c->args[6]),
            single);
 }
 
@@ -90,8 +90,8 @@ static void decompose_conv_transpose(cfx_call *c) {
     if (!x)
         return;
     finish(c,
-           cfx_convolution(x, c->args[1], c->args[2], c->args[3], c->args[4], c->args[7], true,
-                           c->args[5], c->args[6]),
+           cfx_convolution(x, c->args[1], c->args[2], c->args[3], c->args[4], c->args[7],
+                           cfx_bool(true), c->args[5], c->args[6]),
            single);
 }
 
@@ -146,8 +146,9 @@ static void convolve_same(cfx_call *c) {
     }
     if (!even)
         x = cfx_constant_pad_nd(x, cfx_ints_value(2 * dims, more), 0);
-    c->out[0] = cfx_convolution(x, c->args[1], c->args[2], c->args[3], cfx_ints_value(dims, left),
-                                c->args[5], false, cfx_ints_value(dims, zeros), c->args[6]);
+    c->out[0] =
+        cfx_convolution(x, c->args[1], c->args[2], c->args[3], cfx_ints_value(dims, left),
+                        c->args[5], cfx_bool(false), cfx_ints_value(dims, zeros), c->args[6]);
 }
 
 static void decompose_convolution_mode(cfx_call *c) {
@@ -157,7 +158,7 @@ static void decompose_convolution_mode(cfx_call *c) {
         convolve_same(c);
     else if (!strcmp(padding, "valid"))
         c->out[0] = cfx_convolution(c->args[0], c->args[1], c->args[2], c->args[3],
-                                    cfx_ints_value(1, &zero), c->args[5], false,
+                                    cfx_ints_value(1, &zero), c->args[5], cfx_bool(false),
                                     cfx_ints_value(1, &zero), c->args[6]);
     else
         op_fail(c, "Invalid padding string: '%s'", padding);

@@ -135,8 +135,10 @@ static void kernel_cdist_forward(cfx_call *c) {
 
 static void decompose_euclidean_dist(cfx_call *c) {
     cfx_tensor *x = arg_tensor(c, 0), *y = arg_tensor(c, 1);
-    cfx_tensor *x_norm = cfx_sum(cfx_pow(x, 2), cfx_list(-1), true), *x_pad = cfx_ones_like(x_norm);
-    cfx_tensor *y_norm = cfx_sum(cfx_pow(y, 2), cfx_list(-1), true), *y_pad = cfx_ones_like(y_norm);
+    cfx_tensor *x_norm = cfx_sum(cfx_pow(x, 2), cfx_list(-1), cfx_bool(true)),
+               *x_pad = cfx_ones_like(x_norm);
+    cfx_tensor *y_norm = cfx_sum(cfx_pow(y, 2), cfx_list(-1), cfx_bool(true)),
+               *y_pad = cfx_ones_like(y_norm);
     cfx_tensor *left = cfx_cat(cfx_list(cfx_mul(x, -2), x_norm, x_pad), -1);
     cfx_tensor *right = cfx_cat(cfx_list(y, y_pad, y_norm), -1);
     cfx_tensor *squares = cfx_matmul(left, cfx_mT(right));

@@ -269,9 +269,9 @@ static cfx_tensor *contract(cfx_call *c, const equation *e, extents *x, cfx_tens
         }
     }
     if (na)
-        a = cfx_sum(a, cfx_ints_value(na, only_a), true);
+        a = cfx_sum(a, cfx_ints_value(na, only_a), cfx_bool(true));
     if (nb)
-        b = cfx_sum(b, cfx_ints_value(nb, only_b), true);
+        b = cfx_sum(b, cfx_ints_value(nb, only_b), cfx_bool(true));
     return sum_of_products(c, a, b, both);
 }
 

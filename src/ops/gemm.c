@@ -130,6 +130,11 @@ typedef struct {
     bool by_column;
 } work;
 
+static c64 alpha_c64(const work *w) { return CMPLXF((float)w->alpha_re, (float)w->alpha_im); }
+static c64 beta_c64(const work *w) { return CMPLXF((float)w->beta_re, (float)w->beta_im); }
+static c128 alpha_c128(const work *w) { return CMPLX(w->alpha_re, w->alpha_im); }
+static c128 beta_c128(const work *w) { return CMPLX(w->beta_re, w->beta_im); }
+
 static int64_t offset_of(const matrices *m, int64_t b) { return m->at ? m->at[b] : b * m->batch; }
 static bool is_transposed(const matrices *m) { return m->col != 1; }
 static int64_t leading(const matrices *m) { return m->col == 1 ? m->row : m->col; }
@@ -180,11 +185,10 @@ static void small(const work *w, int64_t m, int64_t n, const void *a, const void
         SMALL(double, f64, w->alpha_re, w->beta_re);
         break;
     case CFX_C64:
-        SMALL(c64, c64, CMPLXF((float)w->alpha_re, (float)w->alpha_im),
-              CMPLXF((float)w->beta_re, (float)w->beta_im));
+        SMALL(c64, c64, alpha_c64(w), beta_c64(w));
         break;
     case CFX_C128:
-        SMALL(c128, c128, CMPLX(w->alpha_re, w->alpha_im), CMPLX(w->beta_re, w->beta_im));
+        SMALL(c128, c128, alpha_c128(w), beta_c128(w));
         break;
     default:
         SMALL(uint64_t, i64, w->alpha_i, w->beta_i);
@@ -209,14 +213,14 @@ static void multiply(const work *w, int64_t m, int64_t n, const void *a, const v
                    (float)w->beta_re, c, ldc);
         break;
     case CFX_C64: {
-        const c64 alpha = CMPLXF((float)w->alpha_re, (float)w->alpha_im);
-        const c64 beta = CMPLXF((float)w->beta_re, (float)w->beta_im);
+        const c64 alpha = alpha_c64(w);
+        const c64 beta = beta_c64(w);
         cblas_cgemm(CblasRowMajor, ca, cb, (blasint)m, (blasint)n, (blasint)g->k, &alpha, a,
                     (blasint)lda, b, (blasint)ldb, &beta, c, (blasint)ldc);
         break;
     }
     case CFX_C128: {
-        const c128 alpha = CMPLX(w->alpha_re, w->alpha_im), beta = CMPLX(w->beta_re, w->beta_im);
+        const c128 alpha = alpha_c128(w), beta = beta_c128(w);
         cblas_zgemm(CblasRowMajor, ca, cb, (blasint)m, (blasint)n, (blasint)g->k, &alpha, a,
                     (blasint)lda, b, (blasint)ldb, &beta, c, (blasint)ldc);
         break;
@@ -298,6 +302,32 @@ static bool gather(cfx_call *c, cfx_dtype dtype, int64_t batch, matrices *m, int
     return true;
 }
 
+/* A row times a matrix is as fast as the matrix is read: no library is needed. */
+static void run_row(void *arg, int64_t begin, int64_t end) {
+    const work *w = arg;
+    const gemm *g = w->g;
+#define ROW(ty, id, alpha, beta)                                                                   \
+    row_##id(begin, end, g->k, (const ty *)g->a.data, g->a.col, (const ty *)g->b.data, &g->b,      \
+             (ty)(alpha), (ty)(beta), (ty *)g->c.data)
+    switch (g->dtype) {
+    case CFX_F32:
+        ROW(float, f32, w->alpha_re, w->beta_re);
+        break;
+    case CFX_F64:
+        ROW(double, f64, w->alpha_re, w->beta_re);
+        break;
+    case CFX_C64:
+        ROW(c64, c64, alpha_c64(w), beta_c64(w));
+        break;
+    case CFX_C128:
+        ROW(c128, c128, alpha_c128(w), beta_c128(w));
+        break;
+    default:
+        ROW(uint64_t, i64, w->alpha_i, w->beta_i);
+    }
+#undef ROW
+}
+
 static void scale_all(const work *w) {
     const gemm *g = w->g;
     for (int64_t b = 0; b < g->batch; b++)
@@ -311,10 +341,10 @@ static void scale_all(const work *w) {
                 scale_f64(g->n, w->beta_re, (double *)c);
                 break;
             case CFX_C64:
-                scale_c64(g->n, CMPLXF((float)w->beta_re, (float)w->beta_im), (c64 *)c);
+                scale_c64(g->n, beta_c64(w), (c64 *)c);
                 break;
             case CFX_C128:
-                scale_c128(g->n, CMPLX(w->beta_re, w->beta_im), (c128 *)c);
+                scale_c128(g->n, beta_c128(w), (c128 *)c);
                 break;
             default:
                 scale_i64(g->n, (uint64_t)w->beta_i, (uint64_t *)c);
@@ -356,6 +386,10 @@ bool gemm_run(cfx_call *c, gemm *g) {
         small(&w, g->m, g->n, g->a.data, g->b.data, g->c.data);
         return true;
     }
+    if (g->batch == 1 && g->m == 1) {
+        cfx__parallel(g->n, 1 + GEMM_GRAIN / g->k, run_row, &w);
+        return true;
+    }
     if (g->m == 1) /* the stride of a single row is nobody's business, but libraries look at it */
         g->c.row = g->n;
     if (!readable(&g->a, g->m, g->k) && !gather(c, g->dtype, g->batch, &g->a, g->m, g->k))
@@ -388,6 +422,22 @@ matrices matrices_of(const cfx_tensor *t) {
     int n = t->ndim;
     return (matrices){t->data, n > 2 ? t->stride[n - 3] : 0, n > 1 ? t->stride[n - 2] : 0,
                       n > 0 ? t->stride[n - 1] : 0, NULL};
+}
+
+/* ---- composites ------------------------------------------------------------------------------ */
+
+void out_as_composed(cfx_call *c) {
+    cfx_value args[CFX_MAX_ARGS];
+    for (int i = 0; i < c->nargs; i++) {
+        const cfx_tensor *t = arg_tensor(c, i);
+        args[i] = t ? cfx_tensor_value(cfx_tensor_fake(t->dtype, t->ndim, t->shape, t->stride))
+                    : c->args[i];
+    }
+    cfx_value made = cfx__op_decompose(c->at, c->op, args);
+    for (int i = 0; i < c->nout && !op_failed(); i++) {
+        const cfx_tensor *t = c->nout == 1 ? made.tensor : cfx_tensor_at(made, i);
+        out_strided(c, i, t->dtype, t->ndim, t->shape, t->stride);
+    }
 }
 
 /* ---- dot ------------------------------------------------------------------------------------- */

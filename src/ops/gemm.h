@@ -32,11 +32,20 @@ typedef struct {
 /* Does it; scratch memory belongs to the scope. False, with an error, when that cannot be had. */
 bool gemm_run(cfx_call *c, gemm *g);
 
+/* out [m, n] = x w' + b for m rows of x, `row` elements apart, w [n, k] and b [n] or NULL; all of
+ * one dtype of GEMM_DTYPES, out contiguous. Weights met again are kept in oneDNN's own layout. */
+void linear_run(cfx_call *c, int64_t m, void *x, int64_t row, const cfx_tensor *w,
+                const cfx_tensor *b, cfx_tensor *out);
+
 /* The last two dims of t as rows and columns, the one before as batch (fewer dims: as if 1). */
 matrices matrices_of(const cfx_tensor *t);
 static inline matrices transposed(matrices m) {
     return (matrices){m.data, m.batch, m.col, m.row, m.at};
 }
+
+/* Results shaped as the operator's decomposition shapes them: it runs on fake arguments. For the
+ * rarer forms of composite operators; errors are then those of its parts. */
+void out_as_composed(cfx_call *c);
 
 /* Sums of products of n pairs; strides in elements. The dtypes are those of gemm. */
 void gemm_dot(cfx_dtype dtype, int64_t n, const void *x, int64_t sx, const void *y, int64_t sy,

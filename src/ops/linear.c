@@ -4,13 +4,6 @@
 #include "onednn.h"
 #include "views.h"
 
-/* A message that the composition makes: it knows which of its parts complains, and how. */
-static void complain(cfx_call *c) {
-    cfx__op_decompose(c->at, c->op, c->args);
-    if (!op_failed())
-        op_fail(c, "%s: these arguments do not fit together", cfx_op_name(c->op));
-}
-
 /* ---- matmul ---------------------------------------------------------------------------------- */
 
 /* The operands as batches of matrices: vectors are a row on the left and a column on the right. */
@@ -42,7 +35,7 @@ static void shape_matmul(cfx_call *c) {
     matmul_sizes s;
     if (!matmul_fits(c, &s)) {
         if (!op_failed())
-            complain(c);
+            out_as_composed(c);
         return;
     }
     int n = s.ndim;
@@ -243,9 +236,7 @@ static void shape_linear(cfx_call *c) {
     if (!x->ndim || w->ndim != 2 || x->shape[x->ndim - 1] != w->shape[1] || x->dtype != w->dtype ||
         x->dtype == CFX_BOOL ||
         (b && (b->dtype != x->dtype || b->ndim != 1 || b->shape[0] != w->shape[0]))) {
-        /* rarer forms, among them wrong ones */
-        cfx_value v = cfx__op_decompose(c->at, c->op, c->args);
-        c->out[0] = v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__bad_tensor;
+        out_as_composed(c);
         return;
     }
     int64_t shape[CFX_MAX_DIMS];
@@ -310,8 +301,8 @@ static bool plan_make(linear_plan *p, const linear_key *k) {
 /* A product with weights that oneDNN laid out for itself. They are laid out the second time they
  * are met, and a primitive is made the second time its sizes are: what is met once gains nothing.
  */
-static bool linear_packed(cfx_call *c, int64_t m, int64_t row, const cfx_tensor *x,
-                          const cfx_tensor *w, const cfx_tensor *b, cfx_tensor *out) {
+static bool linear_packed(cfx_call *c, int64_t m, void *x, int64_t row, const cfx_tensor *w,
+                          const cfx_tensor *b, cfx_tensor *out) {
     enum { LEAST = 1 << 14 }; /* smaller weights are in the cache anyway */
     cfx__storage *s = w->storage;
     if (w->dtype != CFX_F32 || m < 2 || w->numel < LEAST || !s || s->foreign ||
@@ -338,7 +329,7 @@ static bool linear_packed(cfx_call *c, int64_t m, int64_t row, const cfx_tensor 
     void *weights = p->failed ? NULL : onednn_port_weights(c, &p->weights, w, &held);
     bool ok = weights != NULL;
     if (ok) {
-        dnnl_memory_set_data_handle(p->src, x->data);
+        dnnl_memory_set_data_handle(p->src, x);
         dnnl_memory_set_data_handle(p->weights.wanted_mem, weights);
         dnnl_memory_set_data_handle(p->dst, out->data);
         dnnl_exec_arg_t args[4] = {{DNNL_ARG_SRC, p->src},
@@ -353,6 +344,30 @@ static bool linear_packed(cfx_call *c, int64_t m, int64_t row, const cfx_tensor 
     cfx_drop(held);
     onednn_end(before);
     return ok;
+}
+
+void linear_run(cfx_call *c, int64_t m, void *x, int64_t row, const cfx_tensor *w,
+                const cfx_tensor *b, cfx_tensor *out) {
+    const int64_t n = w->shape[0], k = w->shape[1];
+    if (row >= k && k && linear_packed(c, m, x, row, w, b, out))
+        return;
+    if (b) {
+        int64_t shape[] = {m, n}, stride[] = {n, 1};
+        cfx_tensor rows = *out;
+        rows.ndim = 2, rows.shape = shape, rows.stride = stride;
+        cfx__copy(&rows, b);
+    }
+    gemm g = {.dtype = (cfx_dtype)out->dtype,
+              .batch = 1,
+              .m = m,
+              .n = n,
+              .k = k,
+              .alpha = cfx_int(1),
+              .beta = cfx_int(b ? 1 : 0),
+              .a = {x, 0, row, 1, NULL},
+              .b = transposed(matrices_of(w)),
+              .c = {out->data, 0, n, 1, NULL}};
+    gemm_run(c, &g);
 }
 
 static void kernel_linear(cfx_call *c) {
@@ -376,25 +391,12 @@ static void kernel_linear(cfx_call *c) {
         return;
     if (m == 1)
         stride[0] = k;
-    if (stride[1] == 1 && stride[0] >= k && k && linear_packed(c, m, stride[0], x, w, b, out))
-        return;
-    if (b) {
-        int64_t shape[] = {m, w->shape[0]}, row[] = {w->shape[0], 1};
-        cfx_tensor rows = *out;
-        rows.ndim = 2, rows.shape = shape, rows.stride = row;
-        cfx__copy(&rows, b);
+    if (stride[1] != 1) {
+        x = cfx__contiguous(x), stride[0] = k;
+        if (op_failed())
+            return;
     }
-    gemm g = {.dtype = (cfx_dtype)out->dtype,
-              .batch = 1,
-              .m = m,
-              .n = w->shape[0],
-              .k = k,
-              .alpha = cfx_int(1),
-              .beta = cfx_int(b ? 1 : 0),
-              .a = {x->data, 0, stride[0], stride[1], NULL},
-              .b = transposed(matrices_of(w)),
-              .c = {out->data, 0, w->shape[0], 1, NULL}};
-    gemm_run(c, &g);
+    linear_run(c, m, x->data, stride[0], w, b, out);
 }
 
 static void decompose_linear(cfx_call *c) {

@@ -39,9 +39,9 @@ cfx_tensor *sum_of_products(cfx_call *c, cfx_tensor *left, cfx_tensor *right, ui
             if (a != 1 && b != 1)
                 r.sum_size *= a;
             else if (a != 1)
-                left = cfx_sum(left, cfx_list(i), true);
+                left = cfx_sum(left, cfx_list(i), cfx_bool(true));
             else if (b != 1)
-                right = cfx_sum(right, cfx_list(i), true);
+                right = cfx_sum(right, cfx_list(i), cfx_bool(true));
         } else if (a != 1 && b != 1) {
             r.both[r.nboth++] = i, r.both_size *= a;
         } else if (a != 1) {
@@ -236,9 +236,9 @@ static void decompose_tensordot(cfx_call *c) {
         }
         int64_t a = given[0]->shape[d[0]], b = given[1]->shape[d[1]];
         if (b == 1)
-            t[0] = cfx_sum(t[0], cfx_list(d[0]), true);
+            t[0] = cfx_sum(t[0], cfx_list(d[0]), cfx_bool(true));
         else if (a == 1)
-            t[1] = cfx_sum(t[1], cfx_list(d[1]), true);
+            t[1] = cfx_sum(t[1], cfx_list(d[1]), cfx_bool(true));
         else if (a == b)
             common *= a;
         else
