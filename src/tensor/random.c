@@ -165,8 +165,10 @@ bool cfx__require(bool held, const char *fmt, ...) {
 
 /* Only these have real numbers; complex ones are filled through their parts by the caller. */
 static bool floats_only(const cfx_tensor *t, const char *kernel) {
-    return cfx__require(cfx__is_float(t->dtype), "\"%s\" not implemented for '%s'", kernel,
-                   cfx_dtype_name(t->dtype));
+    if (!cfx__is_float(t->dtype))
+        cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, (cfx_where){0}, "\"%s\" not implemented for '%s'", kernel,
+                 cfx__dtype_title(t->dtype));
+    return cfx__is_float(t->dtype);
 }
 
 /* ---- uniform --------------------------------------------------------------------------------- */

@@ -201,7 +201,7 @@ TEST(what_cannot_be_drawn_is_an_error) {
     cfx__random_uniform(g, t, 1, 0);
     CHECK_ERROR("uniform_ expects to return a [from, to) range, but found from=1 > to=0");
     cfx__random_uniform(g, u, 0, 1);
-    CHECK_ERROR("not implemented for 'uint8'");
+    CHECK_ERROR("not implemented for 'Byte'");
     cfx__random_normal(g, t, 0, -1);
     CHECK_ERROR("normal expects std >= 0.0, but found std -1");
     cfx__random_from_to(g, u, 5, 5);
