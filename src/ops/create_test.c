@@ -6,7 +6,7 @@
 
 TEST(constructors_choose_dtypes) {
     CHECK_STR(cfx_str(cfx_zeros(cfx_list(2))), "tensor([0., 0.])");
-    CHECK_STR(cfx_str(cfx_full(cfx_list(2), true)), "tensor([True, True])");
+    CHECK_STR(cfx_str(cfx_full(cfx_list(2), cfx_bool(true))), "tensor([True, True])");
     CHECK_STR(cfx_str(cfx_full(cfx_list(2), 7)), "tensor([7, 7])");
     CHECK_STR(cfx_str(cfx_full(cfx_list(1), 7, CFX_KW(dtype, cfx_f16))),
               "tensor([7.], dtype=torch.float16)");
@@ -84,7 +84,7 @@ TEST(ranges_and_lines) {
 TEST(to_gives_self_where_nothing_changes) {
     cfx_tensor *x = cfx_ones(cfx_list(2, 2));
     CHECK(cfx_to(x, cfx_f32) == x);
-    CHECK(cfx_to(x, cfx_f32, false, true) != x);
+    CHECK(cfx_to(x, cfx_f32, cfx_bool(false), cfx_bool(true)) != x);
     CHECK_INT(cfx_tensor_dtype(cfx_to(x, cfx_zeros(cfx_list(1), CFX_KW(dtype, cfx_i64)))), CFX_I64);
     CHECK_INT(cfx_tensor_dtype(cfx_py("Tensor.half", x).tensor), CFX_F16);
     CHECK_INT(cfx_tensor_dtype(cfx_py("Tensor.bool", x).tensor), CFX_BOOL);
@@ -161,11 +161,11 @@ TEST(large_copies_turn_right) {
 TEST(questions_and_numbers) {
     cfx_tensor *x = cfx_t(cfx_zeros(cfx_list(2, 3)));
     CHECK_INT(cfx_numel(x).i, 6);
-    CHECK_INT(cfx_sym_size_int(x, -1).i, 2);
-    CHECK_INT(cfx_sym_stride_int(x, 1).i, 3);
+    CHECK_INT(cfx_sym_size(x, -1).i, 2);
+    CHECK_INT(cfx_sym_stride(x, 1).i, 3);
     CHECK(!cfx_is_contiguous(x).b);
     CHECK(cfx_item(cfx_scalar_tensor(2.5)).f == 2.5);
-    CHECK(cfx_item(cfx_tensor(true)).tag == CFX_TAG_BOOL);
+    CHECK(cfx_item(cfx_tensor(cfx_bool(true))).tag == CFX_TAG_BOOL);
     CHECK_INT(cfx_result_type(x, cfx_tensor(cfx_list(1))).i, CFX_F32);
     CHECK_OK();
     cfx_item(x);
@@ -177,7 +177,7 @@ TEST(questions_and_numbers) {
 TEST(assertions_speak_for_themselves) {
     cfx_tensor *x = cfx_zeros(cfx_list(2, 3));
     cfx__assert_tensor_metadata(x, cfx_list(2, 3), cfx_list(3, 1), cfx_f32);
-    cfx__assert_scalar(true, "never");
+    cfx__assert_scalar(cfx_bool(true), "never");
     cfx__assert_async(cfx_tensor(1), "never");
     cfx_sym_constrain_range(3, CFX_KW(min, 0), CFX_KW(max, 5));
     CHECK_OK();
@@ -185,7 +185,7 @@ TEST(assertions_speak_for_themselves) {
     CHECK_ERROR("Tensor sizes mismatch! Expected: [2, 2], Got: [2, 3]");
     cfx__assert_tensor_metadata(x, CFX_NONE, CFX_NONE, cfx_f64);
     CHECK_ERROR("Tensor dtype mismatch! Expected: Double, Got: float");
-    cfx__assert_scalar(false, "u0 <= 8");
+    cfx__assert_scalar(cfx_bool(false), "u0 <= 8");
     CHECK_ERROR("u0 <= 8");
     cfx__assert_async(cfx_tensor(0), "must hold");
     CHECK_ERROR("must hold");
@@ -204,6 +204,6 @@ TEST(one_hot_counts_classes) {
     CHECK_STR(cfx_str(cfx_vander(cfx_tensor(cfx_list(2, 3)), 3)),
               "tensor([[4, 2, 1],\n        [9, 3, 1]])");
     cfx_tensor *m = cfx_zeros(cfx_list(5, 2));
-    cfx_fill_diagonal_(m, 1, true);
+    cfx_fill_diagonal_(m, 1, cfx_bool(true));
     CHECK_STR(cfx_str(cfx_select(m, 1, 0)), "tensor([1., 0., 0., 1., 0.])");
 }

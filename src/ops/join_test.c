@@ -65,7 +65,7 @@ TEST(grids) {
               "tensor([[0., 0.],\n        [0., 1.],\n        [1., 0.],\n        [1., 1.]])");
     CHECK_STR(cfx_str(cfx_combinations(numbers(3))),
               "tensor([[0., 1.],\n        [0., 2.],\n        [1., 2.]])");
-    CHECK_SHAPE(cfx_combinations(numbers(3), 2, true), "[6, 2]");
+    CHECK_SHAPE(cfx_combinations(numbers(3), 2, cfx_bool(true)), "[6, 2]");
     CHECK_SHAPE(cfx_combinations(numbers(2), 3), "[0, 3]");
     CHECK_OK();
 }

@@ -26,7 +26,7 @@ static void view_slice(cfx_call *c) {
     int64_t size = t->shape[d], start = arg_is_none(c, 2) ? 0 : arg_int(c, 2);
     int64_t end = arg_is_none(c, 3) ? INT64_MAX : arg_int(c, 3), step = arg_int(c, 4);
     if (step <= 0) {
-        op_fail_as(VALUE, c, "slice step must be positive");
+        op_fail(c, "slice step must be positive");
         return;
     }
     start += start < 0 ? size : 0;
@@ -392,11 +392,10 @@ static void decompose_axis_split(cfx_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int dim = r->letter == 'h' && t->ndim == 1 ? 0 : r->dim;
     if (t->ndim < r->least) {
-        op_fail(
-            c,
-            "torch.%csplit requires a tensor with at least %d dimension%s, but got a tensor with "
-            "%d dimensions!",
-            r->letter, r->least, r->least > 1 ? "s" : "", t->ndim);
+        op_fail(c,
+                "torch.%csplit requires a tensor with at least %d dimension, but got a tensor with "
+                "%d dimensions!",
+                r->letter, r->least, t->ndim);
         return;
     }
     if (c->args[1].tag == CFX_TAG_LIST) {

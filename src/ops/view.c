@@ -455,6 +455,14 @@ CFX_OP(broadcast_to) = {"aten::broadcast_to(Tensor(a) self, SymInt[] size) -> Te
 
 /* ---- another dtype over the same bytes ------------------------------------------------------- */
 
+static void unit_stride(cfx_call *c, const cfx_tensor *t, cfx_dtype d) {
+    int64_t last = t->stride[t->ndim - 1];
+    if (last != 1)
+        op_fail(
+            c, "self.stride(-1) must be 1 to view %s as %s (different element sizes), but got %lld",
+            cfx__dtype_title(t->dtype), cfx__dtype_title(d), (long long)last);
+}
+
 /* Elements grow by `ratio` (of bytes): the last dimension and all strides shrink by it. */
 static void view_wider(cfx_call *c, const cfx_tensor *t, cfx_dtype d, int ratio) {
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
@@ -470,6 +478,8 @@ static void view_wider(cfx_call *c, const cfx_tensor *t, cfx_dtype d, int ratio)
                 "self.storage_offset() must be divisible by %d to view %s as %s (different element "
                 "sizes), but got %lld",
                 ratio, from, to, (long long)t->offset);
+    else
+        unit_stride(c, t, d);
     for (int i = 0; i < t->ndim; i++) {
         if (i != last && t->stride[i] % ratio)
             op_fail(c,
@@ -488,6 +498,9 @@ static void view_wider(cfx_call *c, const cfx_tensor *t, cfx_dtype d, int ratio)
 
 static void view_narrower(cfx_call *c, const cfx_tensor *t, cfx_dtype d, int ratio) {
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
+    unit_stride(c, t, d);
+    if (op_failed())
+        return;
     for (int i = 0; i < t->ndim; i++) {
         bool last = i == t->ndim - 1;
         shape[i] = last ? t->shape[i] * ratio : t->shape[i];
@@ -508,10 +521,6 @@ static void view_dtype(cfx_call *c) {
     } else if (t->ndim == 0) {
         op_fail(c, "self.dim() cannot be 0 to view %s as %s (different element sizes)",
                 cfx__dtype_title(t->dtype), cfx__dtype_title(d));
-    } else if (t->stride[t->ndim - 1] != 1) {
-        op_fail(
-            c, "self.stride(-1) must be 1 to view %s as %s (different element sizes), but got %lld",
-            cfx__dtype_title(t->dtype), cfx__dtype_title(d), (long long)t->stride[t->ndim - 1]);
     } else if (from < to) {
         view_wider(c, t, d, to / from);
     } else {

@@ -97,10 +97,26 @@ CFX_OP(split_with_sizes_copy) = {
 
 /* ---- scatter --------------------------------------------------------------------------------- */
 
+/* The copy that is written to: strides as self has them, unless elements share memory there. With
+ * `whole` all of the storage comes along, for views that are given by strides and offset. */
+static cfx_tensor *scatter_base(cfx_call *c, const cfx_tensor *self, bool whole) {
+    if (cfx__overlaps_itself(self))
+        return out_empty_like(c, self->dtype, CFX_PRESERVE, self);
+    if (!whole)
+        return out_strided(c, 0, self->dtype, self->ndim, self->shape, self->stride);
+    int64_t n = (int64_t)self->storage->size / cfx_dtype_size(self->dtype), one = 1;
+    cfx_tensor *all = cfx__tensor_empty(c->at, self->dtype, c->fake, 1, &n, NULL);
+    if (cfx__is_bad(all))
+        return all;
+    if (all->data && self->data)
+        cfx__copy(all, cfx__tensor_alias(self, 1, &n, &one, 0));
+    return out_view(c, 0, all, self->ndim, self->shape, self->stride, self->offset);
+}
+
 /* Writes the second argument to a view of a copy of the first. */
-static void kernel_view_scatter(cfx_call *c) {
+static void scatter_to(cfx_call *c, bool whole) {
     const cfx_tensor *self = arg_tensor(c, 0), *src = arg_tensor(c, 1);
-    cfx_tensor *out = out_empty_like(c, self->dtype, CFX_PRESERVE, self);
+    cfx_tensor *out = scatter_base(c, self, whole);
     cfx_value args[CFX_MAX_ARGS];
     if (op_failed())
         return;
@@ -115,14 +131,14 @@ static void kernel_view_scatter(cfx_call *c) {
                 cfx__shape_text(v.out[0]->ndim, v.out[0]->shape));
         return;
     }
-    if (c->fake || !self->data || !src->data)
+    if (!out->data || !self->data || !src->data)
         return;
     cfx__copy(out, self);
     cfx__copy(v.out[0], src);
 }
 
-/* A contiguous whole where self is not dense: the strides given are those of its storage. */
-static void kernel_as_strided_scatter(cfx_call *c) { kernel_view_scatter(c); }
+static void kernel_view_scatter(cfx_call *c) { scatter_to(c, false); }
+static void kernel_as_strided_scatter(cfx_call *c) { scatter_to(c, true); }
 
 #define SCATTER_TO(id) .kernel = kernel_view_scatter, .row = &cfx_op_##id
 

@@ -98,7 +98,7 @@ TEST(as_strided_stays_inside_its_storage) {
 TEST(expand_repeats_without_memory) {
     cfx_tensor *x = cfx_view(numbers(3), cfx_list(3, 1)), *y = cfx_expand(x, cfx_list(2, -1, 4));
     CHECK_SHAPE(y, "[2, 3, 4]");
-    CHECK_STRIDE(y, "[3, 1, 0]");
+    CHECK_STRIDE(y, "[0, 1, 0]");
     CHECK_STRIDE(cfx_expand(cfx_scalar_tensor(1), cfx_list(1, 1)), "[0, 0]");
     cfx_expand(x, cfx_list(4, 4));
     CHECK_ERROR("The expanded size of the tensor (4) must match the existing size (3) at "
@@ -152,7 +152,7 @@ TEST(views_in_place_change_the_tensor_itself) {
     cfx_py("Tensor.transpose_", x, 0, 1);
     CHECK_SHAPE(x, "[1, 6]");
     cfx_py("Tensor.t_", x);
-    CHECK_STRIDE(x, "[1, 6]");
+    CHECK_SHAPE(x, "[6, 1]");
     CHECK_OK();
 }
 
