@@ -27,26 +27,54 @@ static cfx__generator *generator(void) { return cfx__generator_default(); }
 
 /* ---- what draws ------------------------------------------------------------------------------ */
 
-static void draw_unit(cfx_call *c, cfx_tensor *t) {
-    (void)c;
-    cfx__random_uniform(generator(), t, 0, 1);
+/* Complex numbers are drawn as pairs of real ones. */
+static cfx_tensor *parts(cfx_call *c, cfx_tensor *t) {
+    int64_t shape[CFX_MAX_DIMS + 1], stride[CFX_MAX_DIMS + 1];
+    if (!cfx__is_complex(t->dtype))
+        return t;
+    if (t->ndim == CFX_MAX_DIMS) {
+        op_fail(c, "tensor has too many (>%d) dims", CFX_MAX_DIMS - 1);
+        return t;
+    }
+    for (int d = 0; d < t->ndim; d++) {
+        shape[d] = t->shape[d];
+        stride[d] = 2 * t->stride[d];
+    }
+    shape[t->ndim] = 2;
+    stride[t->ndim] = 1;
+    cfx_tensor *real = cfx__tensor_alias(t, t->ndim + 1, shape, stride, t->offset);
+    real->dtype = (uint8_t)cfx__real_of(t->dtype);
+    real->offset = 2 * t->offset;
+    return real;
 }
 
-static void draw_gauss(cfx_call *c, cfx_tensor *t) {
-    (void)c;
-    cfx__random_normal(generator(), t, 0, 1);
+static void uniform_between(cfx_call *c, cfx_tensor *t, double from, double to) {
+    t = parts(c, t);
+    if (!op_failed())
+        cfx__random_uniform(generator(), t, from, to);
 }
+
+/* Half of the variance of a complex number is that of each part. */
+static void normal_around(cfx_call *c, cfx_tensor *t, double mean, double std) {
+    bool halves = cfx__is_complex(t->dtype);
+    t = parts(c, t);
+    if (!op_failed())
+        cfx__random_normal(generator(), t, mean, halves ? std * 0.70710678118654752440 : std);
+}
+
+static void draw_unit(cfx_call *c, cfx_tensor *t) { uniform_between(c, t, 0, 1); }
+static void draw_gauss(cfx_call *c, cfx_tensor *t) { normal_around(c, t, 0, 1); }
 
 static void draw_uniform(cfx_call *c, cfx_tensor *t) {
-    cfx__random_uniform(generator(), t, arg_float(c, 1), arg_float(c, 2));
+    uniform_between(c, t, arg_float(c, 1), arg_float(c, 2));
 }
 
 static void draw_normal(cfx_call *c, cfx_tensor *t) {
-    cfx__random_normal(generator(), t, arg_float(c, 1), arg_float(c, 2));
+    normal_around(c, t, arg_float(c, 1), arg_float(c, 2));
 }
 
 static void draw_normal_first(cfx_call *c, cfx_tensor *t) {
-    cfx__random_normal(generator(), t, arg_float(c, 0), arg_float(c, 1));
+    normal_around(c, t, arg_float(c, 0), arg_float(c, 1));
 }
 
 static void draw_log_normal(cfx_call *c, cfx_tensor *t) {

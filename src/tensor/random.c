@@ -166,8 +166,8 @@ bool cfx__require(bool held, const char *fmt, ...) {
 /* Only these have real numbers; complex ones are filled through their parts by the caller. */
 static bool floats_only(const cfx_tensor *t, const char *kernel) {
     if (!cfx__is_float(t->dtype))
-        cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, (cfx_where){0}, "\"%s\" not implemented for '%s'", kernel,
-                 cfx__dtype_title(t->dtype));
+        cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, (cfx_where){0}, "\"%s\" not implemented for '%s'",
+                 kernel, cfx__dtype_title(t->dtype));
     return cfx__is_float(t->dtype);
 }
 
