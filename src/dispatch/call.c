@@ -25,8 +25,8 @@ static cfx_value results(cfx_call *c) {
 /* Drops what the call made beside its results. */
 static cfx_value leave(size_t mark, cfx_call *c) {
     cfx__context *ctx = cfx__ctx();
-    if (likely(c->nout == 1 && ctx->scope.len == mark + 1 &&
-               ctx->scope.data[mark] == &c->out[0]->head && !ctx->failed))
+    if (likely(c->nout == 1 && c->out[0] && !ctx->failed && ctx->scope.len == mark + 1 &&
+               ctx->scope.data[mark] == &c->out[0]->head))
         return cfx_tensor_value(c->out[0]);
     return cfx_scope_return_value(mark, ctx->failed ? cfx_bad() : results(c));
 }
