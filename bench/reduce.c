@@ -28,10 +28,18 @@ static const struct {
     const char *name;
     void (*run)(void *);
 } cases[] = {
-    {"sum_all", run_sum_all},         {"sum_rows", run_sum_rows},   {"sum_columns", run_sum_columns},
-    {"amax_rows", run_amax_rows},     {"mean_rows", run_mean_rows}, {"var_rows", run_var_rows},
-    {"argmax_rows", run_argmax_rows}, {"softmax", run_softmax},     {"log_softmax", run_log_softmax},
-    {"layer_norm", run_layer_norm},   {"gelu", run_gelu},           {"exp", run_exp},
+    {"sum_all", run_sum_all},
+    {"sum_rows", run_sum_rows},
+    {"sum_columns", run_sum_columns},
+    {"amax_rows", run_amax_rows},
+    {"mean_rows", run_mean_rows},
+    {"var_rows", run_var_rows},
+    {"argmax_rows", run_argmax_rows},
+    {"softmax", run_softmax},
+    {"log_softmax", run_log_softmax},
+    {"layer_norm", run_layer_norm},
+    {"gelu", run_gelu},
+    {"exp", run_exp},
 };
 
 static void run_cases(const char *size, int64_t rows, int64_t columns) {

@@ -54,16 +54,17 @@ static inline float vexp_f32(float x) {
     p = p * r + 0x1.555556p-3f;
     p = p * r + 0.5f;
     p = p * (r * r) + r;
-    int32_t k = shifted.i - 0x4b400000, half = k >> 1;
-    float_bits a = {.i = (half + 127) << 23}, b = {.i = (k - half + 127) << 23};
+    int32_t k = (int32_t)(shifted.u - 0x4b400000u), half = k >> 1;
+    float_bits a = {.u = (uint32_t)(half + 127) << 23};
+    float_bits b = {.u = (uint32_t)(k - half + 127) << 23};
     return (p + 1.f) * a.f * b.f;
 }
 
 /* log x: x = 2^e m with m in [sqrt(1/2), sqrt(2)), and a polynomial in m - 1. */
 static inline float vlog_f32(float x) {
     float_bits b = {x < 0x1p-126f ? x * 0x1p23f : x};
-    int32_t e = (b.i - 0x3f3504f3) >> 23;
-    float_bits m = {.i = b.i - (int32_t)((uint32_t)e << 23)};
+    int32_t e = (int32_t)(b.u - 0x3f3504f3u) >> 23;
+    float_bits m = {.u = b.u - ((uint32_t)e << 23)};
     float n = (float)(x < 0x1p-126f ? e - 23 : e), f = m.f - 1.f, z = f * f;
     float p = 7.0376836292e-2f;
     p = p * f - 1.1514610310e-1f;
