@@ -180,7 +180,8 @@ static bool quantile_check(cfx_call *c, const char *name, const cfx_tensor *x, c
 /* Ranks, fractions of them included, at which the quantiles stand in the sorted lines. */
 static cfx_tensor *quantile_ranks(cfx_tensor *sorted, cfx_tensor *q, bool ignore_nan) {
     if (ignore_nan) {
-        cfx_tensor *numbers = cfx_sum(cfx_logical_not(cfx_isnan(sorted)), cfx_list(-1), cfx_bool(true));
+        cfx_tensor *numbers =
+            cfx_sum(cfx_logical_not(cfx_isnan(sorted)), cfx_list(-1), cfx_bool(true));
         cfx_tensor *ranks = cfx_mul(q, cfx_sub(numbers, 1));
         return cfx_masked_fill(ranks, cfx_lt(ranks, 0), 0);
     }
