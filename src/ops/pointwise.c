@@ -43,8 +43,22 @@ static cfx_dtype result_of(rule r, cfx_dtype d) {
     return r == RULE_BOOL || r == RULE_TO_BOOL ? CFX_BOOL : r == RULE_ABS ? cfx__real_of(d) : d;
 }
 
+/* Operands that are all tensors of one float dtype, which is most calls, need no promotion: that
+ * dtype, or -1. */
+static int common_float(const cfx_call *c, int n) {
+    int d = -1;
+    for (int i = 0; i < n; i++) {
+        const cfx_tensor *t = c->args[i].tag == CFX_TAG_TENSOR ? c->args[i].tensor : NULL;
+        if (!t || t->ndim == 0 || (i && t->dtype != d) || !cfx__is_float(t->dtype))
+            return -1;
+        d = t->dtype;
+    }
+    return d;
+}
+
 bool pointwise_dtypes(cfx_call *c, const pointwise_row *r, cfx_dtype *compute, cfx_dtype *result) {
-    cfx_dtype d = arg_result_type(c, operand_count(c, r)), as;
+    int n = operand_count(c, r), common = common_float(c, n);
+    cfx_dtype d = common < 0 ? arg_result_type(c, n) : (cfx_dtype)common, as;
     if (r->rule == RULE_FLOAT && (cfx__is_int(d) || d == CFX_BOOL))
         d = CFX_F32;
     if (r->rule == RULE_DOUBLE)
@@ -60,12 +74,27 @@ bool pointwise_dtypes(cfx_call *c, const pointwise_row *r, cfx_dtype *compute, c
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
+/* Whether all operands are contiguous tensors of one shape: then so is the result. */
+static bool all_alike(const cfx_call *c, int n) {
+    for (int i = 0; i < n; i++) {
+        const cfx_tensor *t = c->args[i].tag == CFX_TAG_TENSOR ? c->args[i].tensor : NULL;
+        if (!t || !cfx__is_contiguous(t) || (i && !cfx__same_shape(t, c->args[0].tensor)))
+            return false;
+    }
+    return n > 0;
+}
+
 void pointwise_shape(cfx_call *c, const pointwise_row *r) {
     const cfx_tensor *t[CFX__ITER_MAX];
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     int n = operand_count(c, r), tensors = 0, ndim = 0;
     cfx_dtype compute, result;
     c->out[0] = &cfx__bad_tensor;
+    if (all_alike(c, n)) {
+        if (pointwise_dtypes(c, r, &compute, &result))
+            out_new(c, 0, result, c->args[0].tensor->ndim, c->args[0].tensor->shape);
+        return;
+    }
     for (int i = 0; i < n; i++) {
         if (c->args[i].tag != CFX_TAG_TENSOR)
             continue;
