@@ -95,10 +95,10 @@ CFX_OP(addcmul) = {"aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *
 
 /* ---- quotients ------------------------------------------------------------------------------- */
 
-/* Quotients of integers wrap around where the true one does not fit: the smallest by -1. The
- * divisor is no zero: kernels look before. */
-#define QUOTIENT(x, y) ((y) == -1 ? WRAP(0, -, x) : (x) / (y))
-#define RESIDUE(x, y) ((y) == -1 ? 0 : (x) % (y))
+/* Quotients of integers wrap around where the true one does not fit: the smallest by -1. Kernels
+ * look for zeros first; one that a number becomes when it is narrowed (256 among bytes) gives 0. */
+#define QUOTIENT(x, y) ((y) == -1 ? WRAP(0, -, x) : (y) == 0 ? 0 : (x) / (y))
+#define RESIDUE(x, y) ((y) == -1 || (y) == 0 ? 0 : (x) % (y))
 
 
 /* Python's floor division: what is left has the sign of the divisor. */

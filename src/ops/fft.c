@@ -41,8 +41,8 @@ static void fft_strides(int ndim, const int64_t *in_stride, const int64_t *size,
     memcpy(order + batch, dims, (size_t)n * sizeof *order);
     int64_t next = 1;
     for (int k = ndim - 1; k >= 0; k--) {
-        stride[order[k]] = next;
-        next *= size[order[k]] > 1 ? size[order[k]] : 1;
+        stride[order[k]] = next; /* sizes too large to exist are refused when the result is made */
+        next = (int64_t)((uint64_t)next * (uint64_t)(size[order[k]] > 1 ? size[order[k]] : 1));
     }
 }
 

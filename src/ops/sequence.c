@@ -316,10 +316,12 @@ static void shape_eye_m(cfx_call *c) { make_eye(c, arg_int(c, 0), arg_int(c, 1),
 
 static void kernel_eye(cfx_call *c) {
     cfx_tensor *t = c->out[0];
-    int64_t n = t->shape[0] < t->shape[1] ? t->shape[0] : t->shape[1], stride = t->shape[1] + 1;
+    int64_t n = t->shape[0] < t->shape[1] ? t->shape[0] : t->shape[1];
     cfx__fill(t, cfx_int(0));
-    if (n)
-        cfx__fill(cfx__tensor_alias(t, 1, &n, &stride, 0), cfx_int(1));
+    if (!n)
+        return;
+    int64_t stride = t->shape[1] + 1;
+    cfx__fill(cfx__tensor_alias(t, 1, &n, &stride, 0), cfx_int(1));
 }
 
 CFX_OP(eye) = {"aten::eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? "
