@@ -119,6 +119,9 @@ void cfx__run_functional(cfx_call *c) {
             op->kernel(c);
     } else if (op->shape) {
         op->shape(c);
+        if (c->nout && !c->out[0] && !cfx__ctx()->failed)
+            cfx_fail(CFX_RUNTIME_ERROR, c->at, "%s: no result fits these arguments",
+                     cfx_op_name(c->op));
         if (c->fake || cfx__ctx()->failed)
             return;
         if (op->kernel)

@@ -98,7 +98,12 @@ static void decompose_combinations(cfx_call *c) {
         c->out[0] = cfx_new_empty(t, cfx_list(0));
         return;
     }
-    int64_t n = t->numel, pool = repeated && n ? n + r - 1 : n;
+    int64_t n = t->numel, pool = n;
+    if (repeated && n && __builtin_add_overflow(n, r - 1, &pool)) {
+        op_fail(c, "Storage size calculation overflowed with sizes=[%lld, %lld]", (long long)n,
+                (long long)r);
+        return;
+    }
     int64_t rows = n && pool >= n ? choose(pool, r) : 0;
     if (rows < 0 || __builtin_mul_overflow(rows, r, &size)) {
         op_fail(c, "Storage size calculation overflowed with sizes=[%lld, %lld]", (long long)n,
@@ -163,7 +168,10 @@ static void kernel_fill_diagonal_(cfx_call *c) {
     if (!arg_bool(c, 2) || t->ndim != 2 || rows <= cols + 1)
         return;
     int64_t step = cols + 1, more = (t->numel + step - 1) / step - n;
-    cfx__fill(cfx__tensor_alias(t, 1, &more, &stride, t->offset + t->stride[0] * step), c->args[1]);
+    /* of a tensor with gaps the wrapped diagonal may leave the storage: that is an error */
+    cfx_tensor *wrapped = cfx_tensor_view(t, 1, &more, &stride, t->offset + t->stride[0] * step);
+    if (wrapped->data)
+        cfx__fill(wrapped, c->args[1]);
 }
 
 CFX_OP(fill_diagonal_) = {

@@ -310,9 +310,13 @@ static bool edges_of(cfx_call *c, const cfx_tensor *x, int dims, const cfx_tenso
     arg_ints(c, 1, bins);
     for (int d = 0; d < dims; d++) {
         double low, high;
-        int64_t n = bins[d] + 1;
+        int64_t n;
         if (!bins_positive(c, bins[d], d))
             return false;
+        if (__builtin_add_overflow(bins[d], 1, &n)) {
+            op_fail(c, "Storage size calculation overflowed with sizes=[%lld]", (long long)bins[d]);
+            return false;
+        }
         cfx_tensor *e = cfx__tensor_empty(c->at, x->dtype, c->fake, 1, &n, NULL);
         edges[d] = e;
         if (op_failed() || (!c->fake && !range_for(c, 2, x, dims, d, &low, &high)))

@@ -9,19 +9,26 @@ typedef enum { PAD_CONSTANT, PAD_REFLECT, PAD_REPLICATE, PAD_CIRCULAR } pad_mode
 
 /* The position of the operand that position i of the result shows. */
 static int64_t source(pad_mode mode, int64_t i, int64_t before, int64_t size) {
-    int64_t at = i - before;
+    int64_t at;
+    if (__builtin_sub_overflow(i, before, &at))
+        at = before < 0 ? INT64_MAX : -INT64_MAX;
     if (at >= 0 && at < size)
         return at;
+    if (mode == PAD_CONSTANT)
+        return -1;
+    /* absurd amounts of padding that cancel out end at the nearest end, never outside */
+    bool below = at < 0;
     switch (mode) {
     case PAD_REFLECT:
-        return at < 0 ? -at : 2 * (size - 1) - at;
-    case PAD_REPLICATE:
-        return at < 0 ? 0 : size - 1;
+        at = below ? -at : at < 2 * size - 1 ? 2 * (size - 1) - at : 0;
+        break;
     case PAD_CIRCULAR:
-        return at < 0 ? at + size : at - size;
+        at = below ? at + size : at - size;
+        break;
     default:
-        return -1;
+        at = below ? 0 : size - 1;
     }
+    return at < 0 ? 0 : at >= size ? size - 1 : at;
 }
 
 /* One dimension: outermost first, in the order of the result's memory. */
@@ -106,6 +113,11 @@ static void copy_padded(cfx_call *c, const cfx_tensor *t, pad_mode mode, const i
     int64_t total = 0, element = (int64_t)m.unit;
     if (!out->numel)
         return;
+    if (!t->numel && mode != PAD_CONSTANT) {
+        op_fail(c, "Expected a tensor that is not empty to pad with its own elements, but got %s",
+                cfx__shape_text(t->ndim, t->shape));
+        return;
+    }
     for (int d = 0; d < out->ndim; d++)
         total += out->shape[d];
     int64_t *maps = scratch(c, CFX_I64, total);
@@ -425,9 +437,12 @@ static void shape_circular(cfx_call *c) {
     for (int d = 0; d < t->ndim; d++) {
         const int64_t *p = pads + 2 * d;
         shape[d] = padded_size(t->shape[d], p);
+        int64_t kept = t->shape[d];
+        bool lost = __builtin_add_overflow(kept, p[0] < 0 ? p[0] : 0, &kept) ||
+                    __builtin_add_overflow(kept, p[1] < 0 ? p[1] : 0, &kept) || kept < 0;
         if (p[0] > t->shape[d] || p[1] > t->shape[d])
             op_fail(c, "Padding value causes wrapping around more than once.");
-        else if (shape[d] < 0)
+        else if (shape[d] < 0 || lost)
             op_fail(c, "Negative padding value is resulting in an empty dimension");
         if (op_failed())
             return;

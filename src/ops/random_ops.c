@@ -38,7 +38,7 @@ static cfx_tensor *parts(cfx_call *c, cfx_tensor *t) {
     }
     for (int d = 0; d < t->ndim; d++) {
         shape[d] = t->shape[d];
-        stride[d] = 2 * t->stride[d];
+        stride[d] = (int64_t)(2 * (uint64_t)t->stride[d]);
     }
     shape[t->ndim] = 2;
     stride[t->ndim] = 1;

@@ -33,7 +33,7 @@ static void kernel_repeat(cfx_call *c) {
         int64_t size = d < lead ? 1 : t->shape[d - lead], times = size ? out->shape[d] / size : 0;
         if (times != 1 && n < CFX_MAX_DIMS) {
             shape[n] = times;
-            to[n] = size * out->stride[d];
+            to[n] = (int64_t)((uint64_t)size * (uint64_t)out->stride[d]);
             from[n++] = 0;
         }
         if (size != 1 && n < CFX_MAX_DIMS) {

@@ -270,7 +270,7 @@ static int flat_shape(const cfx_tensor *t, int first, int last, int64_t *shape) 
     int n = 0;
     for (int d = 0; d < t->ndim; d++) {
         if (d > first && d <= last)
-            shape[n - 1] *= t->shape[d];
+            shape[n - 1] = (int64_t)((uint64_t)shape[n - 1] * (uint64_t)t->shape[d]);
         else
             shape[n++] = t->shape[d];
     }

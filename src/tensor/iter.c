@@ -188,7 +188,8 @@ static void lane_init(lane *l, cfx__operand o, const cfx_tensor *like) {
         int from = o.t->ndim - 1 - d;
         bool broadcast =
             from < 0 || (o.t->shape[from] == 1 && like->shape[like->ndim - 1 - d] != 1);
-        l->stride[d] = broadcast ? 0 : o.t->stride[from] * l->size;
+        l->stride[d] = /* an empty operand's may be absurd; it is never walked */
+            broadcast ? 0 : (int64_t)((uint64_t)o.t->stride[from] * (uint64_t)l->size);
     }
 }
 
@@ -297,7 +298,9 @@ void cfx__pointwise_strides(int n, const cfx_tensor *const *t, int ndim, const i
         for (int d = 0; d < ndim; d++) {
             int from = d - (ndim - t[i]->ndim);
             bool broadcast = from < 0 || (t[i]->shape[from] == 1 && shape[d] != 1);
-            strides[i][d] = broadcast ? 0 : t[i]->stride[from] * cfx_dtype_size(t[i]->dtype);
+            uint64_t bytes = (uint64_t)t[i]->stride[from < 0 ? 0 : from] * /* may be of an empty one */
+                             (uint64_t)cfx_dtype_size(t[i]->dtype);
+            strides[i][d] = broadcast ? 0 : (int64_t)bytes;
         }
     int perm[CFX_MAX_DIMS];
     for (int i = 0; i < ndim; i++)

@@ -135,10 +135,10 @@ cfx_tensor *cfx__tensor_empty(cfx_where at, cfx_dtype dtype, bool fake, int ndim
 
 cfx_tensor *cfx__tensor_alias(const cfx_tensor *t, int ndim, const int64_t *shape,
                               const int64_t *stride, int64_t offset) {
-    int64_t numel = 1;
+    uint64_t numel = 1; /* without a zero among the sizes the product fits: the storage holds it */
     for (int i = 0; i < ndim; i++)
-        numel *= shape[i];
-    cfx_tensor *v = tensor_make(t->dtype, ndim, shape, stride, numel);
+        numel *= (uint64_t)shape[i];
+    cfx_tensor *v = tensor_make(t->dtype, ndim, shape, stride, (int64_t)numel);
     v->storage = cfx_keep(t->storage);
     v->offset = offset;
     v->device = t->device;
