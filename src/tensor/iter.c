@@ -298,9 +298,8 @@ void cfx__pointwise_strides(int n, const cfx_tensor *const *t, int ndim, const i
         for (int d = 0; d < ndim; d++) {
             int from = d - (ndim - t[i]->ndim);
             bool broadcast = from < 0 || (t[i]->shape[from] == 1 && shape[d] != 1);
-            uint64_t bytes = (uint64_t)t[i]->stride[from < 0 ? 0 : from] * /* may be of an empty one */
-                             (uint64_t)cfx_dtype_size(t[i]->dtype);
-            strides[i][d] = broadcast ? 0 : (int64_t)bytes;
+            int64_t stride_of = broadcast ? 0 : t[i]->stride[from]; /* absurd if t[i] is empty */
+            strides[i][d] = (int64_t)((uint64_t)stride_of * (uint64_t)cfx_dtype_size(t[i]->dtype));
         }
     int perm[CFX_MAX_DIMS];
     for (int i = 0; i < ndim; i++)
