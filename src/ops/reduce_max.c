@@ -6,8 +6,8 @@
 /* ---- loops ----------------------------------------------------------------------------------- */
 
 /* A NaN wins over everything. */
-#define LARGER(a, x) (((x) > (a)) | ((x) != (x)) ? (x) : (a))
-#define SMALLER(a, x) (((x) < (a)) | ((x) != (x)) ? (x) : (a))
+#define LARGER(a, x) ((((x) > (a)) | ((x) != (x))) ? (x) : (a))
+#define SMALLER(a, x) ((((x) < (a)) | ((x) != (x))) ? (x) : (a))
 
 #define FOLD max_f32, float, float, float, float, -INFINITY, LARGER, LARGER
 #include "reduce_fold.inc"

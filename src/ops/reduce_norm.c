@@ -9,8 +9,8 @@
 #define PLUS_SQUARE(a, x) ((a) + (x) * (x))
 #define PLUS_ONE(a, x) ((a) + ((x) != 0))
 #define PLUS_POWER(a, x) ((a) + pow(fabs((double)(x)), *(const double *)params))
-#define LARGER(a, x) ((fabs(x) > (a)) | ((x) != (x)) ? fabs(x) : (a))
-#define SMALLER(a, x) ((fabs(x) < (a)) | ((x) != (x)) ? fabs(x) : (a))
+#define LARGER(a, x) (((fabs(x) > (a)) | ((x) != (x))) ? fabs(x) : (a))
+#define SMALLER(a, x) (((fabs(x) < (a)) | ((x) != (x))) ? fabs(x) : (a))
 
 #define FOLD norm0_f32, float, float, double, float, 0, PLUS_ONE, PLUS
 #include "reduce_fold.inc"
