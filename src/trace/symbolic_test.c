@@ -157,6 +157,26 @@ TEST(nodes_know_their_module_and_line) {
     CHECK(source && strstr(source, "symbolic_test.c:"));
 }
 
+static cfx_value functional(cfx_module *self, cfx_args a) {
+    (void)self;
+    cfx_value x = cfx_py("torch.nn.functional.softmax", a.v[0], -1, CFX_KW(dtype, cfx_f32));
+    return cfx_py("torch.nn.functional.relu", x);
+}
+
+TEST(functions_of_torch_nn_functional_name_their_defaults) {
+    cfx_module *gm = cfx_symbolic_trace(cfx_module_new("F", functional, "x"));
+    CHECK_STR(cfx_graph_str(gm->graph),
+              "graph():\n"
+              "    %x : [num_users=1] = placeholder[target=x]\n"
+              "    %softmax : [num_users=1] = call_function[target=torch.nn.functional.softmax]"
+              "(args = (%x,), kwargs = {dim: -1, _stacklevel: 3, dtype: torch.float32})\n"
+              "    %relu : [num_users=1] = call_function[target=torch.nn.functional.relu](args = "
+              "(%softmax,), kwargs = {inplace: False})\n"
+              "    return relu");
+    CHECK_STR(cfx_str(cfx_forward(gm, cfx_full(cfx_list(1, 4), 2.0))),
+              "tensor([[0.2500, 0.2500, 0.2500, 0.2500]])");
+}
+
 /* ---- signatures ------------------------------------------------------------------------------ */
 
 static cfx_value star(cfx_module *self, cfx_args a) {

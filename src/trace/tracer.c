@@ -207,10 +207,29 @@ static cfx_value traced_result(cfx_node *n) { return cfx_tensor_value(cfx__trace
 
 /* ---- what the dispatcher asks ---------------------------------------------------------------- */
 
+/* The Python functions of torch.nn.functional hand their arguments on with defaults filled in: what
+ * must be given by position, the rest by name. Scope; a itself where it does not bind. */
+static cfx_args handed_on(cfx_where at, cfx_target target, cfx_args a, cfx_value *bound) {
+    cfx__info *info = target.op ? cfx__op_info(target.op) : NULL;
+    if (!info || !info->python || strncmp(target.name, "torch.nn.functional.", 20) ||
+        !cfx__bind(info->schema, at, a, CFX__BIND_EXACT | CFX__BIND_NUMBERS, bound))
+        return a;
+    const cfx__schema *s = info->schema;
+    cfx_args out = {0, bound, cfx_dict_new()};
+    for (int i = 0; i < s->nargs; i++)
+        if (s->args[i].has_default)
+            cfx_dict_set(out.kw, s->args[i].name, bound[i]);
+        else
+            bound[out.n++] = bound[i];
+    return out;
+}
+
 static bool trace_call(cfx_where at, cfx_target target, cfx_args a, cfx_value *result) {
     cfx__tracer *t = cfx__tracer_now();
     if (!t || !any_traced_arg(a))
         return false;
+    cfx_value bound[CFX_MAX_ARGS];
+    a = handed_on(at, target, a, bound);
     cfx_opcode op = CFX_CALL_FUNCTION;
     const char *name = target.name;
     if (!strncmp(name, "Tensor.", 7)) {
