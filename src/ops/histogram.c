@@ -75,7 +75,7 @@ typedef struct {
 } histogram;
 
 #define COUNT_BINS(id, T)                                                                          \
-    static int64_t bin_##id(const T *e, int64_t n, T v, bin_rule by) {                             \
+    static inline int64_t bin_##id(const T *e, int64_t n, T v, bin_rule by) {                      \
         if (!(v >= e[0] && v <= e[n - 1]))                                                         \
             return -1;                                                                             \
         int64_t low = 0, high = n;                                                                 \
@@ -100,6 +100,16 @@ typedef struct {
         const T *x = (const T *)h->x->data, *w = h->weight ? (const T *)h->weight->data : NULL;    \
         T *out = (T *)h->hist->data;                                                               \
         memset(out, 0, (size_t)h->hist->numel * sizeof *out);                                      \
+        if (h->dims == 1 && h->rule == BY_WIDTH && !w) {                                           \
+            const T *e = (const T *)h->edges[0]->data;                                             \
+            const int64_t n = h->edges[0]->numel;                                                  \
+            for (int64_t i = 0; i < h->points; i++) {                                              \
+                int64_t b = bin_##id(e, n, x[i], BY_WIDTH);                                        \
+                if (b >= 0)                                                                        \
+                    out[b]++;                                                                      \
+            }                                                                                      \
+            return;                                                                                \
+        }                                                                                          \
         for (int64_t i = 0; i < h->points; i++, x += h->dims) {                                    \
             int64_t at = 0;                                                                        \
             for (int d = 0; d < h->dims && at >= 0; d++) {                                         \

@@ -81,9 +81,6 @@ static void plan_make(plan *p, const reduction *r) {
             p->outs *= x->shape[d];
     }
     axes_join(&p->keep);
-    if (!r->ordered || p->gone.n <= 1)
-        for (int d = 0; d < p->gone.n; d++)
-            p->gone.out[d] = 0;
     axes_join(&p->gone);
 }
 
@@ -277,8 +274,10 @@ void reduce_run(const reduction *r) {
     int64_t inner = p.keep.size[0], numel = p.outs * (p.count ? p.count : 1);
     int64_t most = MAX_RESULTS * 32 / r->loops->size;
     p.width = most < MAX_RESULTS ? most : MAX_RESULTS;
-    /* enough tiles for all threads, but columns no narrower than a few vectors */
-    if (numel > GRAIN && p.outs / inner < 16 && inner / 16 >= 64 && inner / 16 < p.width)
+    /* enough tiles for all threads; columns no narrower than a few vectors */
+    bool rows = p.gone.in[0] == p.elem;
+    if (numel > GRAIN && p.outs / inner < 16 && inner >= (rows ? 16 : 1024) &&
+        inner / 16 < p.width)
         p.width = inner / 16;
     if (p.width > inner)
         p.width = inner;

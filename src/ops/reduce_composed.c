@@ -131,10 +131,12 @@ static void decompose_diff(cfx_call *c) {
         return;
     }
     for (; n > 0 && !op_failed(); n--) {
+        size_t mark = cfx_scope_open();
         int64_t size = x->shape[dim], rest = size > 0 ? size - 1 : 0;
         cfx_tensor *high = cfx_narrow(x, dim, size > 0 ? 1 : 0, rest);
         cfx_tensor *low = cfx_narrow(x, dim, 0, rest);
         x = x->dtype == CFX_BOOL ? cfx_logical_xor(high, low) : cfx_sub(high, low);
+        x = cfx_scope_return(mark, x);
         if (rest == 0)
             break;
     }

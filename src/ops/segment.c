@@ -152,13 +152,15 @@ static bool segment_row(cfx_call *c, int64_t row, const int64_t *by, bool length
     const cfx_tensor *x = arg_tensor(c, 0);
     cfx_tensor *out = c->out[0];
     int axis = arg_dim(c, ARG_AXIS, x->ndim);
-    int64_t n = x->shape[axis], segments = out->shape[axis], inner = x->stride[axis], at = 0;
+    int64_t n = x->shape[axis], segments = out->shape[axis], inner = 1, at = 0;
     bool given = !arg_is_none(c, ARG_INITIAL);
     double first = given                  ? arg_float(c, ARG_INITIAL)
                    : kind == SEGMENT_MAX  ? -INFINITY
                    : kind == SEGMENT_MIN  ? INFINITY
                    : kind == SEGMENT_PROD ? 1
                                           : 0;
+    for (int d = axis + 1; d < x->ndim; d++)
+        inner *= x->shape[d];
     for (int64_t s = 0; s < segments; s++) {
         int64_t begin = lengths ? at : by[s], end = lengths ? n : by[s + 1];
         if (lengths && (by[s] < 0 || by[s] > n - at)) {

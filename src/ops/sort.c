@@ -134,10 +134,30 @@ CFX_OP(msort) = {"aten::msort(Tensor self) -> Tensor", "torch.msort Tensor.msort
 
 /* ---- topk ------------------------------------------------------------------------------------ */
 
+/* The k first items of a line when they are few: a heap sees every key once. */
+static void top_items(const sort_job *j, const char *x, sort_item *heap) {
+    uint64_t keys[512];
+    int64_t n = j->lines.length, step = j->lines.step[0], k = j->k;
+    for (int64_t i = 0; i < n; i += COUNT(keys)) {
+        int64_t m = n - i < COUNT(keys) ? n - i : COUNT(keys), e = 0;
+        sort_keys(keys, x + i * step, step, j->dtype, m, j->descending);
+        for (; e < m && i + e < k; e++) {
+            heap[i + e] = (sort_item){keys[e], i + e};
+            if (i + e == k - 1)
+                sort_heap_make(heap, k);
+        }
+        for (; e < m; e++)
+            if (keys[e] < heap[0].key)
+                sort_heap_replace(heap, k, (sort_item){keys[e], i + e});
+    }
+    sort_heap_end(heap, k);
+}
+
 static void topk_range(void *arg, int64_t begin, int64_t end) {
     sort_job *j = arg;
     int64_t n = j->lines.length, k = j->k;
-    sort_item *items = malloc((size_t)n * sizeof *items);
+    bool few = k <= n / 64;
+    sort_item *items = malloc((size_t)(few ? k : n) * sizeof *items);
     if (!items) {
         j->failed = true;
         return;
@@ -145,10 +165,10 @@ static void topk_range(void *arg, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
         char *p[3];
         lines_at(&j->lines, i, p);
-        sort_fill(items, p[0], j->lines.step[0], j->dtype, n, j->descending);
-        if (k <= n / 64) {
-            sort_first(items, k, n);
+        if (few) {
+            top_items(j, p[0], items);
         } else {
+            sort_fill(items, p[0], j->lines.step[0], j->dtype, n, j->descending);
             sort_nth(items, k - 1, n);
             if (j->sorted)
                 sort_unstable(items, k - 1);

@@ -23,8 +23,11 @@ void sort_fill(sort_item *items, const char *x, int64_t step, cfx_dtype d, int64
 void sort_items(sort_item *items, sort_item *spare, int64_t n);
 
 /* Partial orders (sort_partial.c). Equals come as PyTorch leaves them. */
-/* The k first of n items, in order, to the front. */
-void sort_first(sort_item *a, int64_t k, int64_t n);
+/* The k first of what passes by, k > 0: a heap of the first k items with their last on top; an
+ * item that comes before the top replaces it; at the end they are put in order. */
+void sort_heap_make(sort_item *a, int64_t k);
+void sort_heap_replace(sort_item *a, int64_t k, sort_item item);
+void sort_heap_end(sort_item *a, int64_t k);
 /* Item number `nth` of the order to its place, those before it to the front. */
 void sort_nth(sort_item *a, int64_t nth, int64_t n);
 /* The same by another road, which treats equals otherwise. */

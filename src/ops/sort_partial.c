@@ -49,19 +49,24 @@ static void pop_heap(sort_item *a, int64_t n, sort_item *result) {
     adjust_heap(a, 0, n, value);
 }
 
-/* The k first of n items, as a heap at the front. */
-static void heap_select(sort_item *a, int64_t k, int64_t n) {
+void sort_heap_make(sort_item *a, int64_t k) {
     for (int64_t parent = (k - 2) / 2; k > 1 && parent >= 0; parent--)
         adjust_heap(a, parent, k, a[parent]);
+}
+
+void sort_heap_replace(sort_item *a, int64_t k, sort_item item) { adjust_heap(a, 0, k, item); }
+
+void sort_heap_end(sort_item *a, int64_t k) {
+    for (; k > 1; k--)
+        pop_heap(a, k - 1, &a[k - 1]);
+}
+
+/* The k first of n items, as a heap at the front. */
+static void heap_select(sort_item *a, int64_t k, int64_t n) {
+    sort_heap_make(a, k);
     for (int64_t i = k; i < n; i++)
         if (before(a[i], a[0]))
             pop_heap(a, k, &a[i]);
-}
-
-void sort_first(sort_item *a, int64_t k, int64_t n) {
-    heap_select(a, k, n);
-    for (; k > 1; k--)
-        pop_heap(a, k - 1, &a[k - 1]);
 }
 
 /* ---- partitions ------------------------------------------------------------------------------ */
@@ -127,7 +132,8 @@ void sort_nth(sort_item *a, int64_t nth, int64_t n) {
 static void introsort(sort_item *a, int64_t n, int depth) {
     for (; n > 16; depth--) {
         if (depth == 0) {
-            sort_first(a, n, n);
+            sort_heap_make(a, n);
+            sort_heap_end(a, n);
             return;
         }
         int64_t cut = partition(a, n);
