@@ -1,4 +1,4 @@
-/* Runs the benchmarks: cfx_bench [--torch FILE] [PATTERN...]. */
+/* Runs the benchmarks: cfx_bench [--torch FILE] [--threads N] [PATTERN...]. */
 #include "bench.h"
 
 #include <math.h>
@@ -104,9 +104,11 @@ static void read_torch(const char *path) {
 
 int main(int argc, char **argv) {
     int patterns = 1;
-    if (argc > 2 && !strcmp(argv[1], "--torch")) {
-        read_torch(argv[2]);
-        patterns = 3;
+    for (; argc > patterns + 1 && !strncmp(argv[patterns], "--", 2); patterns += 2) {
+        if (!strcmp(argv[patterns], "--torch"))
+            read_torch(argv[patterns + 1]);
+        else if (!strcmp(argv[patterns], "--threads"))
+            cfx_set_num_threads(atoi(argv[patterns + 1]));
     }
     printf("%-44s %12s %12s  %-24s %6s\n", "what", "cfx", "peer", "which peer", "faster");
     for (bench *b = first; b; b = b->next) {

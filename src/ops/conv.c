@@ -269,24 +269,11 @@ static void kernel_convolution(cfx_call *c) {
         conv_run(c, &v, &o);
 }
 
-/* A product for each group: a convolution by one point, where every point of src has its own of
- * dst. */
-static bool is_product(const conv *v, const conv_operands *o) {
-    if (o->what == CONV_WEIGHTS || !cfx__is_contiguous(o->src) || !cfx__is_contiguous(o->dst))
-        return false;
-    for (int i = 0; i < 3; i++)
-        if (v->kernel[i] != 1 || v->stride[i] != 1 || v->pad[i] != 0 || v->in[i] != v->out[i])
-            return false;
-    return v->groups == 1 && v->in[0] * v->in[1] * v->in[2] >= 32;
-}
-
 void conv_run(cfx_call *c, const conv *v, const conv_operands *o) {
     if (o->src->dtype == CFX_F32) {
-        if (conv_depthwise(c, v, o))
+        if (conv_depthwise(c, v, o) || conv_points(c, v, o) || op_failed())
             return;
-        if (!is_product(v, o) && conv_onednn(c, v, o))
-            return;
-        if (op_failed())
+        if (conv_onednn(c, v, o) || op_failed())
             return;
     }
     cfx_tensor *result = o->what == CONV_SRC ? o->src : o->dst;

@@ -32,6 +32,8 @@ void conv_run(cfx_call *c, const conv *v, const conv_operands *o);
 bool conv_onednn(cfx_call *c, const conv *v, const conv_operands *o);
 void conv_gemm(cfx_call *c, const conv *v, const conv_operands *o);
 bool conv_depthwise(cfx_call *c, const conv *v, const conv_operands *o);
+/* By single points, one product an image (float32, contiguous; false when it is not such). */
+bool conv_points(cfx_call *c, const conv *v, const conv_operands *o);
 
 /* The geometry of a call of convolution with these arguments, checked as PyTorch checks. False with
  * its message. On success `shape` is the result's. */

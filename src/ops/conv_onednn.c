@@ -210,15 +210,37 @@ static void bias_range(void *arg, int64_t begin, int64_t end) {
     }
 }
 
+/* Image by image, so that what is turned into oneDNN's layout and back stays in the cache. */
+static bool each_image(cfx_call *c, const conv *v, const conv_operands *o) {
+    conv one = *v;
+    cfx_tensor src = *o->src, dst = *o->dst;
+    conv_operands p = *o;
+    bool ok = true;
+    one.batch = 1;
+    p.src = &src, p.dst = &dst;
+    for (int64_t i = 0; i < v->batch && ok; i++) {
+        size_t mark = cfx_scope_open();
+        ok = conv_onednn(c, &one, &p);
+        cfx_scope_close(mark);
+        src.data += v->ic * v->in[0] * v->in[1] * v->in[2] * (int64_t)sizeof(float);
+        dst.data += v->oc * v->out[0] * v->out[1] * v->out[2] * (int64_t)sizeof(float);
+    }
+    return ok;
+}
+
 bool conv_onednn(cfx_call *c, const conv *v, const conv_operands *o) {
+    enum { LARGE = 1 << 16 };
     const bool last = !cfx__is_contiguous(o->dst) || !cfx__is_contiguous(o->src);
+    if (v->batch > 1 && !last && o->what != CONV_WEIGHTS &&
+        v->ic * v->in[0] * v->in[1] * v->in[2] + v->oc * v->out[0] * v->out[1] * v->out[2] > LARGE)
+        return each_image(c, v, o);
     conv_key k = {.family = "conv",
                   .v = *v,
                   .what = o->what,
                   .bias = o->bias && o->what == CONV_DST,
                   .last = last,
                   .threads = cfx_get_num_threads()};
-    int before = onednn_begin();
+    int before = onednn_begin(cfx_get_num_threads());
     conv_plan *p = plan_for(&k);
     bool ok = !p->failed && execute(c, p, o);
     onednn_end(before);

@@ -13,9 +13,9 @@ enum {
     GEMM_MC = 96, /* rows of A kept in the second cache */
     GEMM_KC = 256,
     GEMM_NC = 512,
-    GEMM_SMALL_COLS = 64,
-    GEMM_SMALL = 1 << 11, /* multiplications below which a library costs more than it gives */
-    GEMM_GRAIN = 1 << 16  /* multiplications worth a thread */
+    GEMM_SMALL = 1 << 12, /* multiplications below which a library costs more than it gives */
+    GEMM_BIG = 96,       /* sizes above which one call of a library for each matrix costs nothing */
+    GEMM_GRAIN = 1 << 16 /* multiplications worth a thread */
 };
 
 /* ---- loops of our own ------------------------------------------------------------------------ */
@@ -132,12 +132,18 @@ typedef struct {
 
 /* A complex number by its parts: C11's CMPLX, which not every compiler's headers have. */
 static c64 c64_of(double re, double im) {
-    union { float part[2]; c64 whole; } u = {{(float)re, (float)im}};
+    union {
+        float part[2];
+        c64 whole;
+    } u = {{(float)re, (float)im}};
     return u.whole;
 }
 
 static c128 c128_of(double re, double im) {
-    union { double part[2]; c128 whole; } u = {{re, im}};
+    union {
+        double part[2];
+        c128 whole;
+    } u = {{re, im}};
     return u.whole;
 }
 
@@ -152,8 +158,9 @@ static int64_t leading(const matrices *m) { return m->col == 1 ? m->row : m->col
 
 static void own_blocks(const work *w, int64_t m, int64_t n, const void *a, const void *b, void *c) {
     const gemm *g = w->g;
-    size_t size = sizeof(double) * (GEMM_MC * GEMM_KC + GEMM_KC * GEMM_NC);
-    void *room = cfx__alloc(size + 64);
+    int64_t k = g->k < GEMM_KC ? g->k : GEMM_KC;
+    int64_t rows = (m < GEMM_MC ? m : GEMM_MC) + GEMM_MR, cols = (n < GEMM_NC ? n : GEMM_NC) + 16;
+    void *room = cfx__alloc((size_t)(k * (rows + cols)) * sizeof(double) + 64);
     void *at = (void *)(((uintptr_t)room + 63) & ~(uintptr_t)63);
     const int64_t ldc = g->c.row;
 #define OWN(ty, id, alpha, beta)                                                                   \
@@ -401,6 +408,10 @@ bool gemm_run(cfx_call *c, gemm *g) {
         cfx__parallel(g->n, 1 + GEMM_GRAIN / g->k, run_row, &w);
         return true;
     }
+    if (g->dtype == CFX_F32 && g->batch > 1 && g->m < GEMM_BIG && g->n < GEMM_BIG &&
+        g->k < GEMM_BIG && !g->a.at && !g->b.at && g->c.batch == g->m * g->n && g->c.row == g->n &&
+        w.alpha_re == 1 && w.beta_re == 0 && gemm_onednn(c, g, NULL, NULL))
+        return true;
     if (g->m == 1) /* the stride of a single row is nobody's business, but libraries look at it */
         g->c.row = g->n;
     if (!readable(&g->a, g->m, g->k) && !gather(c, g->dtype, g->batch, &g->a, g->m, g->k))
@@ -416,7 +427,7 @@ bool gemm_run(cfx_call *c, gemm *g) {
     bool uneven = g->batch % threads && g->batch < 4 * threads && products > 16 * GEMM_GRAIN;
     if (g->dtype == CFX_F32 && (g->batch < threads || uneven)) {
         /* oneDNN cuts a single product better than rows would */
-        int before = onednn_begin();
+        int before = onednn_begin(products < 4 * GEMM_GRAIN ? 1 : threads);
         run_pieces(&w, 0, g->batch);
         onednn_end(before);
         return true;

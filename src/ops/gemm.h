@@ -32,6 +32,11 @@ typedef struct {
 /* Does it; scratch memory belongs to the scope. False, with an error, when that cannot be had. */
 bool gemm_run(cfx_call *c, gemm *g);
 
+/* The same by oneDNN's matmul primitive: float32, alpha 1, matrices evenly apart, C contiguous and
+ * overwritten. `weights`, where given, are B and may be kept in another layout; bias (n) is added.
+ * False when nothing was done. */
+bool gemm_onednn(cfx_call *c, const gemm *g, const cfx_tensor *weights, const void *bias);
+
 /* out [m, n] = x w' + b for m rows of x, `row` elements apart, w [n, k] and b [n] or NULL; all of
  * one dtype of GEMM_DTYPES, out contiguous. Weights met again are kept in oneDNN's own layout. */
 void linear_run(cfx_call *c, int64_t m, void *x, int64_t row, const cfx_tensor *w,

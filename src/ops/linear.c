@@ -1,7 +1,6 @@
 /* matmul and linear: what models call. Both are compositions in PyTorch; the kernels here compute
  * them without the views and copies in between. */
 #include "gemm.h"
-#include "onednn.h"
 #include "views.h"
 
 /* ---- matmul ---------------------------------------------------------------------------------- */
@@ -245,118 +244,10 @@ static void shape_linear(cfx_call *c) {
     out_new(c, 0, x->dtype, x->ndim, shape);
 }
 
-/* Everything that a product with packed weights depends on. */
-typedef struct {
-    char family[8];
-    int64_t m, n, k, row, bias, threads;
-} linear_key;
-
-typedef struct {
-    dnnl_primitive_t primitive;
-    dnnl_memory_t src, bias, dst;
-    onednn_port weights;
-    bool made, failed;
-} linear_plan;
-
-static void plan_free(void *arg) {
-    linear_plan *p = arg;
-    if (p->primitive)
-        dnnl_primitive_destroy(p->primitive);
-    if (p->src)
-        dnnl_memory_destroy(p->src);
-    if (p->bias)
-        dnnl_memory_destroy(p->bias);
-    if (p->dst)
-        dnnl_memory_destroy(p->dst);
-    onednn_port_free(&p->weights);
-    free(p);
-}
-
-static bool plan_make(linear_plan *p, const linear_key *k) {
-    dnnl_engine_t engine = onednn_engine();
-    dnnl_memory_desc_t src, plain, any, bias, dst;
-    dnnl_dims_t src_dims = {k->m, k->k}, w_dims = {k->k, k->n}, b_dims = {1, k->n};
-    dnnl_dims_t d_dims = {k->m, k->n}, src_strides = {k->row, 1};
-    dnnl_matmul_desc_t desc;
-    dnnl_primitive_desc_t pd;
-    if (!engine || dnnl_memory_desc_init_by_strides(&src, 2, src_dims, dnnl_f32, src_strides) ||
-        dnnl_memory_desc_init_by_tag(&plain, 2, w_dims, dnnl_f32, dnnl_ba) ||
-        dnnl_memory_desc_init_by_tag(&any, 2, w_dims, dnnl_f32, dnnl_format_tag_any) ||
-        dnnl_memory_desc_init_by_tag(&bias, 2, b_dims, dnnl_f32, dnnl_ab) ||
-        dnnl_memory_desc_init_by_tag(&dst, 2, d_dims, dnnl_f32, dnnl_ab) ||
-        dnnl_matmul_desc_init(&desc, &src, &any, k->bias ? &bias : NULL, &dst) ||
-        dnnl_primitive_desc_create(&pd, &desc, NULL, engine, NULL))
-        return false;
-    bool ok =
-        onednn_port_make(&p->weights, &plain,
-                         dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), true, false) &&
-        !dnnl_memory_create(&p->src, &src, engine, DNNL_MEMORY_NONE) &&
-        !dnnl_memory_create(&p->dst, &dst, engine, DNNL_MEMORY_NONE) &&
-        (!k->bias || !dnnl_memory_create(&p->bias, &bias, engine, DNNL_MEMORY_NONE)) &&
-        !dnnl_primitive_create(&p->primitive, pd);
-    dnnl_primitive_desc_destroy(pd);
-    return ok;
-}
-
-/* A product with weights that oneDNN laid out for itself. They are laid out the second time they
- * are met, and a primitive is made the second time its sizes are: what is met once gains nothing.
- */
-static bool linear_packed(cfx_call *c, int64_t m, void *x, int64_t row, const cfx_tensor *w,
-                          const cfx_tensor *b, cfx_tensor *out) {
-    enum { LEAST = 1 << 14 }; /* smaller weights are in the cache anyway */
-    cfx__storage *s = w->storage;
-    if (w->dtype != CFX_F32 || m < 2 || w->numel < LEAST || !s || s->foreign ||
-        !cfx__is_contiguous(w) || (b && b->stride[0] != 1))
-        return false;
-    linear_key k = {.family = "linear",
-                    .m = m,
-                    .n = w->shape[0],
-                    .k = w->shape[1],
-                    .row = row,
-                    .bias = b != NULL,
-                    .threads = cfx_get_num_threads()};
-    linear_plan *p = onednn_find(&k, sizeof k);
-    if (!p) {
-        onednn_keep(&k, sizeof k, cfx__alloc0(sizeof *p), plan_free);
-        return false;
-    }
-    int before = onednn_begin();
-    if (!p->made) {
-        p->made = true;
-        p->failed = !plan_make(p, &k);
-    }
-    cfx__packed *held = NULL;
-    void *weights = p->failed ? NULL : onednn_port_weights(c, &p->weights, w, &held);
-    bool ok = weights != NULL;
-    if (ok) {
-        dnnl_memory_set_data_handle(p->src, x);
-        dnnl_memory_set_data_handle(p->weights.wanted_mem, weights);
-        dnnl_memory_set_data_handle(p->dst, out->data);
-        dnnl_exec_arg_t args[4] = {{DNNL_ARG_SRC, p->src},
-                                   {DNNL_ARG_WEIGHTS, p->weights.wanted_mem},
-                                   {DNNL_ARG_DST, p->dst}};
-        if (b) {
-            dnnl_memory_set_data_handle(p->bias, b->data);
-            args[3] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, p->bias};
-        }
-        ok = !dnnl_primitive_execute(p->primitive, onednn_stream(), b ? 4 : 3, args);
-    }
-    cfx_drop(held);
-    onednn_end(before);
-    return ok;
-}
-
 void linear_run(cfx_call *c, int64_t m, void *x, int64_t row, const cfx_tensor *w,
                 const cfx_tensor *b, cfx_tensor *out) {
+    enum { LEAST = 1 << 14 }; /* smaller weights are in the cache anyway */
     const int64_t n = w->shape[0], k = w->shape[1];
-    if (row >= k && k && linear_packed(c, m, x, row, w, b, out))
-        return;
-    if (b) {
-        int64_t shape[] = {m, n}, stride[] = {n, 1};
-        cfx_tensor rows = *out;
-        rows.ndim = 2, rows.shape = shape, rows.stride = stride;
-        cfx__copy(&rows, b);
-    }
     gemm g = {.dtype = (cfx_dtype)out->dtype,
               .batch = 1,
               .m = m,
@@ -367,6 +258,16 @@ void linear_run(cfx_call *c, int64_t m, void *x, int64_t row, const cfx_tensor *
               .a = {x, 0, row, 1, NULL},
               .b = transposed(matrices_of(w)),
               .c = {out->data, 0, n, 1, NULL}};
+    if (w->dtype == CFX_F32 && m > 1 && row >= k && w->numel >= LEAST && w->storage &&
+        !w->storage->foreign && cfx__is_contiguous(w) && (!b || b->stride[0] == 1) &&
+        gemm_onednn(c, &g, w, b ? b->data : NULL))
+        return;
+    if (b) {
+        int64_t shape[] = {m, n}, stride[] = {n, 1};
+        cfx_tensor rows = *out;
+        rows.ndim = 2, rows.shape = shape, rows.stride = stride;
+        cfx__copy(&rows, b);
+    }
     gemm_run(c, &g);
 }
 

@@ -10,8 +10,8 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
-/* Makes the calls of oneDNN between these two run on the threads that cfx may use. */
-int onednn_begin(void);
+/* Makes the calls of oneDNN between these two run on so many threads. */
+int onednn_begin(int threads);
 void onednn_end(int before);
 
 /* This thread's engine and stream; NULL when oneDNN cannot start. */
