@@ -1,0 +1,117 @@
+/* Attention and recurrent layers: the kernels equal their decompositions; forms and errors. */
+#include "test.h"
+
+#include <stdlib.h>
+
+static cfx_tensor *numbers(int ndim, const int64_t *shape) {
+    int64_t n = 1;
+    for (int i = 0; i < ndim; i++)
+        n *= shape[i];
+    float *v = malloc((size_t)(n ? n : 1) * sizeof *v);
+    for (int64_t i = 0; i < n; i++)
+        v[i] = (float)((i * 29 + 5) % 41 - 20) / 15;
+    cfx_tensor *t = cfx_tensor_new(CFX_F32, ndim, shape, v);
+    free(v);
+    return t;
+}
+
+static cfx_tensor *heads(int64_t b, int64_t h, int64_t n, int64_t d) {
+    return numbers(4, (int64_t[]){b, h, n, d});
+}
+
+static bool close_to(cfx_value a, cfx_value b) { return cfx_allclose(a, b, 1e-4, 1e-5).i; }
+
+/* The same call with composites taken apart. */
+static cfx_value apart(const char *name, cfx_args args) {
+    FILE *sink = tmpfile();
+    cfx_mode log = cfx_dispatch_log(sink);
+    cfx_dispatch_mode_push(&log);
+    cfx_value v = cfx_fn_call(CFX_HERE, cfx_fn_find(name), args);
+    cfx_dispatch_mode_pop();
+    fclose(sink);
+    return v;
+}
+
+/* Whether attention equals its parts for these arguments. */
+static bool agrees(cfx_args args) {
+    const char *name = "scaled_dot_product_attention";
+    return close_to(cfx_fn_call(CFX_HERE, cfx_fn_find(name), args), apart(name, args));
+}
+
+TEST(attention_equals_its_parts) {
+    static const int64_t sizes[][5] = {{2, 3, 5, 7, 8},
+                                       {1, 2, 70, 70, 16},
+                                       {1, 1, 1, 50, 32},
+                                       {1, 2, 130, 600, 8},
+                                       {1, 1, 1, 1, 4}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        CFX_SCOPE
+    {
+        const int64_t *s = sizes[i];
+        cfx_tensor *q = heads(s[0], s[1], s[2], s[4]), *k = heads(s[0], s[1], s[3], s[4]);
+        cfx_tensor *mask = heads(s[0], 1, s[2], s[3]), *seen = cfx_gt(mask, -0.3);
+        CHECK(agrees(CFX_ARGS(q, k, k)));
+        CHECK(agrees(CFX_ARGS(q, k, k, mask)));
+        CHECK(agrees(CFX_ARGS(q, k, k, seen)));
+        CHECK(agrees(CFX_ARGS(q, k, k, cfx_none(), 0.0, cfx_bool(true))));
+        CHECK(agrees(CFX_ARGS(q, k, k, cfx_none(), 0.0, cfx_bool(false), CFX_KW(scale, -0.3))));
+    }
+    CHECK_OK();
+}
+
+TEST(attention_forms) {
+    cfx_tensor *q = heads(2, 4, 5, 8), *k = heads(2, 2, 7, 8),
+               *wide = cfx_repeat_interleave(k, 2, 1);
+    cfx_tensor *y = cfx_scaled_dot_product_attention(q, k, k, CFX_KW(enable_gqa, cfx_bool(true)));
+    CHECK(close_to(CFX_V(y), CFX_V(cfx_scaled_dot_product_attention(q, wide, wide))));
+    CHECK_INT(cfx_tensor_stride(y)[1], 8); /* the heads of a row lie together */
+    /* a row that sees nothing gives nothing */
+    cfx_tensor *never = cfx_zeros(cfx_list(5, 7), CFX_KW(dtype, cfx_b8));
+    y = cfx_scaled_dot_product_attention(q, wide, wide, never);
+    CHECK_NEAR(cfx_tensor_get(cfx_sum(cfx_abs(y)), 0), 0, 0);
+    cfx_tensor *flat = numbers(2, (int64_t[]){5, 8});
+    CHECK_INT(cfx_tensor_ndim(cfx_scaled_dot_product_attention(flat, flat, flat)), 2);
+    CHECK_OK();
+    cfx_scaled_dot_product_attention(q, wide, cfx_to(wide, cfx_f64));
+    CHECK_ERROR("Expected query, key, and value to have the same dtype");
+    cfx_scaled_dot_product_attention(q, wide, wide, never, 0.0, cfx_bool(true));
+    CHECK_ERROR("Explicit attn_mask should not be set when is_causal=True");
+}
+
+/* Parameters of one layer and direction. */
+static void add_params(cfx_value list, int64_t gates, int64_t in, int64_t size) {
+    const int64_t wide = gates * size;
+    cfx_list_append(list.list, CFX_V(cfx_mul(numbers(2, (int64_t[]){wide, in}), 0.5)));
+    cfx_list_append(list.list, CFX_V(cfx_mul(numbers(2, (int64_t[]){wide, size}), 0.3)));
+    cfx_list_append(list.list, CFX_V(numbers(1, &wide)));
+    cfx_list_append(list.list, CFX_V(numbers(1, &wide)));
+}
+
+TEST(recurrent_layers_equal_their_parts) {
+    static const struct {
+        const char *name;
+        int64_t gates;
+    } kinds[] = {{"lstm", 4}, {"gru", 3}, {"rnn_tanh", 1}, {"rnn_relu", 1}};
+    for (int i = 0; i < 4; i++)
+        CFX_SCOPE
+    {
+        const int64_t size = 5, in = 3, batch = 2, layers = 2;
+        cfx_value params = cfx_list_value(0, NULL);
+        for (int k = 0; k < layers * 2; k++)
+            add_params(params, kinds[i].gates, k < 2 ? in : 2 * size, size);
+        cfx_tensor *x = numbers(3, (int64_t[]){batch, 4, in});
+        cfx_tensor *h = numbers(3, (int64_t[]){layers * 2, batch, size});
+        cfx_value hx = i == 0 ? cfx_list(h, h) : CFX_V(h);
+        cfx_args args = CFX_ARGS(x, hx, params, cfx_bool(true), layers, 0.0, cfx_bool(false),
+                                 cfx_bool(true), cfx_bool(true));
+        cfx_value whole = cfx_fn_call(CFX_HERE, cfx_fn_find(kinds[i].name), args);
+        cfx_value parts = apart(kinds[i].name, args);
+        for (int k = 0; k < (i == 0 ? 3 : 2); k++)
+            CHECK(close_to(cfx_at(whole, k), cfx_at(parts, k)));
+    }
+    CHECK_OK();
+    cfx_tensor *x = numbers(3, (int64_t[]){4, 2, 3});
+    cfx_lstm(x, cfx_list(x), cfx_list(x), cfx_bool(true), 1, 0.0, cfx_bool(false), cfx_bool(false),
+             cfx_bool(false));
+    CHECK_ERROR("lstm expects two hidden states");
+}

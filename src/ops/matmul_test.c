@@ -1,0 +1,208 @@
+/* Products: known numbers, every way that a product can take, errors. */
+#include "test.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* A tensor of small whole numbers that float32 holds exactly. */
+static cfx_tensor *numbers(cfx_dtype dtype, int ndim, const int64_t *shape) {
+    int64_t n = 1;
+    for (int i = 0; i < ndim; i++)
+        n *= shape[i];
+    float *v = malloc((size_t)(n ? n : 1) * sizeof *v);
+    for (int64_t i = 0; i < n; i++)
+        v[i] = (float)((i * 37 + 11) % 17 - 8);
+    cfx_tensor *t = cfx_tensor_new(CFX_F32, ndim, shape, v);
+    free(v);
+    return dtype == CFX_F32 ? t : cfx_to(t, cfx_dtype_value(dtype));
+}
+
+static cfx_tensor *matrix(cfx_dtype dtype, int64_t rows, int64_t cols) {
+    return numbers(dtype, 2, (int64_t[]){rows, cols});
+}
+
+static bool same(cfx_tensor *a, cfx_tensor *b) { return cfx_equal(a, b).i; }
+static bool close_to(cfx_tensor *a, cfx_tensor *b) { return cfx_allclose(a, b, 1e-4, 1e-4).i; }
+
+/* Whether c = a b, element by element. */
+static bool is_product(cfx_tensor *c, cfx_tensor *a, cfx_tensor *b) {
+    int64_t m = cfx_dim(a, 0), k = cfx_dim(a, 1), n = cfx_dim(b, 1);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = 0;
+            for (int64_t p = 0; p < k; p++)
+                sum += cfx_tensor_get(a, i * k + p) * cfx_tensor_get(b, p * n + j);
+            if (fabs(cfx_tensor_get(c, i * n + j) - sum) > 1e-3)
+                return false;
+        }
+    return true;
+}
+
+TEST(mm_sizes_and_dtypes) {
+    static const int64_t sizes[][3] = {{1, 1, 1},   {4, 8, 2},    {3, 5, 7},    {1, 40, 30},
+                                       {40, 1, 30}, {17, 19, 23}, {70, 65, 50}, {7, 130, 300}};
+    static const cfx_dtype dtypes[] = {CFX_F32, CFX_F64, CFX_I64, CFX_I32};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (size_t d = 0; d < 4; d++)
+            CFX_SCOPE
+    {
+        cfx_tensor *a = matrix(dtypes[d], sizes[i][0], sizes[i][2]);
+        cfx_tensor *b = matrix(dtypes[d], sizes[i][2], sizes[i][1]), *ab = cfx_mm(a, b);
+        CHECK(is_product(ab, a, b));
+        /* operands that lie transposed, and with gaps */
+        cfx_tensor *at = cfx_t(cfx_contiguous(cfx_t(a)));
+        cfx_tensor *bt = cfx_t(cfx_contiguous(cfx_t(b)));
+        CHECK(close_to(cfx_mm(at, bt), ab));
+        cfx_tensor *wide = cfx_cat(cfx_list(a, a), 1);
+        CHECK(close_to(cfx_mm(cfx_narrow(wide, 1, 0, sizes[i][2]), b), ab));
+        cfx_tensor *gaps = cfx_slice(cfx_repeat_interleave(a, 2, 1), 1, 0, cfx_none(), 2);
+        CHECK(close_to(cfx_mm(gaps, b), ab));
+    }
+    CHECK_OK();
+}
+
+TEST(mm_of_halves_and_complex) {
+    cfx_tensor *a = matrix(CFX_BF16, 5, 6), *b = matrix(CFX_BF16, 6, 4);
+    CHECK_INT(cfx_tensor_dtype(cfx_mm(a, b)), CFX_BF16);
+    CHECK(is_product(cfx_mm(cfx_to(a, cfx_f16), cfx_to(b, cfx_f16)), a, b));
+    cfx_tensor *x = cfx_tensor_from_value(cfx_list(cfx_list(cfx_complex_value(1, 2))));
+    CHECK_STR(cfx_tensor_str(cfx_mm(x, x)), "tensor([[-3.+4.j]])");
+    cfx_tensor *v =
+        cfx_tensor_from_value(cfx_list(cfx_complex_value(1, 2), cfx_complex_value(0, 1)));
+    CHECK_STR(cfx_tensor_str(cfx_vdot(v, v)), "tensor(6.+0.j)");
+    CHECK_STR(cfx_tensor_str(cfx_dot(v, v)), "tensor(-4.+4.j)");
+    CHECK_OK();
+}
+
+TEST(addmm_scales_and_ignores) {
+    cfx_tensor *a = matrix(CFX_F32, 3, 4), *b = matrix(CFX_F32, 4, 5), *ab = cfx_mm(a, b);
+    cfx_tensor *nan = cfx_full(cfx_list(5), NAN), *one = cfx_full(cfx_list(5), 1.0);
+    CHECK(same(cfx_addmm(nan, a, b, CFX_KW(beta, 0)), ab));
+    CHECK(
+        same(cfx_addmm(one, a, b, CFX_KW(beta, 2), CFX_KW(alpha, 3)), cfx_add(cfx_mul(ab, 3), 2)));
+    /* over nothing */
+    cfx_tensor *none =
+        cfx_addmm(one, matrix(CFX_F32, 3, 0), matrix(CFX_F32, 0, 5), CFX_KW(beta, 2));
+    CHECK_NEAR(cfx_tensor_get(none, 7), 2, 0);
+    CHECK_INT(cfx_tensor_numel(cfx_mm(matrix(CFX_F32, 0, 4), b)), 0);
+    CHECK_OK();
+}
+
+TEST(batches_of_products) {
+    cfx_tensor *a = numbers(CFX_F32, 3, (int64_t[]){6, 3, 4});
+    cfx_tensor *b = numbers(CFX_F32, 3, (int64_t[]){6, 4, 5});
+    for (int round = 0; round < 3; round++) { /* sizes met again take another way */
+        cfx_tensor *c = cfx_bmm(a, b);
+        for (int i = 0; i < 6; i++)
+            CHECK(is_product(cfx_select(c, 0, i), cfx_select(a, 0, i), cfx_select(b, 0, i)));
+    }
+    cfx_tensor *sum = cfx_addbmm(cfx_zeros(cfx_list(3, 5)), a, b);
+    CHECK(close_to(sum, cfx_sum(cfx_bmm(a, b), cfx_list(0))));
+    CHECK_OK();
+}
+
+/* The same call with composites taken apart. */
+static cfx_value apart(const char *name, cfx_args args) {
+    FILE *sink = tmpfile();
+    cfx_mode log = cfx_dispatch_log(sink);
+    cfx_dispatch_mode_push(&log);
+    cfx_value v = cfx_fn_call(CFX_HERE, cfx_fn_find(name), args);
+    cfx_dispatch_mode_pop();
+    fclose(sink);
+    return v;
+}
+
+TEST(matmul_equals_its_parts) {
+    static const int64_t shapes[][2][5] = {
+        /* the number of dims, then sizes */
+        {{1, 3}, {1, 3}},          {{2, 2, 3}, {1, 3}},
+        {{1, 3}, {2, 3, 4}},       {{3, 5, 2, 3}, {2, 3, 4}},
+        {{3, 5, 2, 3}, {1, 3}},    {{1, 3}, {3, 5, 3, 4}},
+        {{2, 2, 3}, {3, 5, 3, 4}}, {{4, 2, 1, 2, 3}, {3, 5, 3, 4}},
+        {{3, 5, 0, 3}, {2, 3, 4}}, {{3, 5, 2, 0}, {3, 5, 0, 4}},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        CFX_SCOPE
+    {
+        cfx_tensor *a = numbers(CFX_F32, (int)shapes[i][0][0], shapes[i][0] + 1);
+        cfx_tensor *b = numbers(CFX_F32, (int)shapes[i][1][0], shapes[i][1] + 1);
+        CHECK(same(cfx_matmul(a, b), apart("matmul", CFX_ARGS(a, b)).tensor));
+    }
+    CHECK_OK();
+}
+
+TEST(linear_keeps_up_with_its_weights) {
+    cfx_tensor *x = matrix(CFX_F32, 4, 200), *w = matrix(CFX_F32, 150, 200);
+    cfx_tensor *b = numbers(CFX_F32, 1, (int64_t[]){150});
+    for (int round = 0; round < 4; round++) /* by then the weights are packed */
+        CHECK(close_to(cfx_linear(x, w, b), cfx_add(cfx_mm(x, cfx_t(w)), b)));
+    cfx_mul_(w, 2);
+    for (int round = 0; round < 3; round++)
+        CHECK(close_to(cfx_linear(x, w, b), cfx_add(cfx_mm(x, cfx_t(w)), b)));
+    float *raw = cfx_tensor_data(w); /* from here on it may change unseen */
+    for (int round = 0; round < 2; round++) {
+        raw[0] += 100;
+        CHECK(close_to(cfx_linear(x, w, b), cfx_add(cfx_mm(x, cfx_t(w)), b)));
+    }
+    CHECK_OK();
+}
+
+TEST(einsum_knows_its_letters) {
+    cfx_tensor *a = matrix(CFX_F32, 3, 4), *b = matrix(CFX_F32, 4, 5), *sq = matrix(CFX_F32, 3, 3);
+    CHECK(is_product(cfx_einsum("ij,jk->ik", cfx_list(a, b)), a, b));
+    CHECK(same(cfx_einsum("ij->ji", cfx_list(a)), cfx_t(a)));
+    CHECK(same(cfx_einsum("ij->", cfx_list(a)), cfx_sum(a)));
+    CHECK(same(cfx_einsum("ii->i", cfx_list(sq)), cfx_diagonal(sq)));
+    CHECK_OK();
+    cfx_einsum("ij,jk->iq", cfx_list(a, b));
+    CHECK_ERROR(
+        "einsum(): output subscript q does not appear in the equation for any input operand");
+    cfx_einsum("ij,jk", cfx_list(a));
+    CHECK_ERROR("einsum(): fewer operands were provided than specified in the equation");
+    cfx_einsum("ijk->i", cfx_list(a));
+    CHECK_ERROR("einsum(): the number of subscripts in the equation (3) does not match the number "
+                "of dimensions (2) for operand 0 and no ellipsis was given");
+    cfx_einsum("i.j", cfx_list(a));
+    CHECK_ERROR("einsum(): found '.' for operand 0 that is not part of any ellipsis");
+}
+
+TEST(product_errors) {
+    cfx_tensor *a = matrix(CFX_F32, 2, 3), *b = matrix(CFX_F32, 4, 5);
+    cfx_tensor *v3 = numbers(CFX_F32, 1, (int64_t[]){3}), *v4 = numbers(CFX_F32, 1, (int64_t[]){4});
+    cfx_mm(a, b);
+    CHECK_ERROR("mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)");
+    cfx_matmul(a, b);
+    CHECK_ERROR("mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)");
+    cfx_linear(a, cfx_t(b));
+    CHECK_ERROR("mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)");
+    cfx_mm(a, matrix(CFX_F64, 3, 5));
+    CHECK_ERROR("expected m1 and m2 to have the same dtype, but got: float != double");
+    cfx_mm(a, v3);
+    CHECK_ERROR("mat2 must be a matrix");
+    cfx_bmm(numbers(CFX_F32, 3, (int64_t[]){2, 3, 4}), numbers(CFX_F32, 3, (int64_t[]){2, 5, 4}));
+    CHECK_ERROR("Expected size for first two dimensions of batch2 tensor to be: [2, 4] but got: "
+                "[2, 5].");
+    cfx_mm(matrix(CFX_BOOL, 2, 3), matrix(CFX_BOOL, 3, 2));
+    CHECK_ERROR("\"addmm_impl_cpu_\" not implemented for 'Bool'");
+    cfx_matmul(cfx_sum(a), a);
+    CHECK_ERROR("both arguments to matmul need to be at least 1D, but they are 0D and 2D");
+    cfx_addmm(v4, a, matrix(CFX_F32, 3, 5));
+    CHECK_ERROR("The expanded size of the tensor (5) must match the existing size (4)");
+    cfx_outer(a, a);
+    CHECK_ERROR("outer: Expected 1-D argument self, but got 2-D");
+    cfx_dot(v4, v3);
+    CHECK_ERROR("inconsistent tensor size, expected tensor [4] and src [3] to have the same number "
+                "of elements, but got 4 and 3 elements respectively");
+}
+
+TEST(distances_of_rows) {
+    cfx_tensor *x =
+        cfx_tensor_from_value(cfx_list(cfx_list(0.0, 0.0), cfx_list(3.0, 4.0), cfx_list(3.0, 0.0)));
+    CHECK_NEAR(cfx_tensor_get(cfx_cdist(x, x), 1), 5, 1e-6);
+    CHECK_NEAR(cfx_tensor_get(cfx_cdist(x, x, 1.0), 1), 7, 1e-6);
+    CHECK_NEAR(cfx_tensor_get(cfx_cdist(x, x, INFINITY), 1), 4, 1e-6);
+    CHECK_STR(cfx_tensor_str(cfx_pdist(x)), "tensor([5., 3., 4.])");
+    CHECK_OK();
+    cfx_cdist(x, matrix(CFX_F32, 2, 3));
+    CHECK_ERROR("X1 and X2 must have the same number of columns. X1: 2 X2: 3");
+}
