@@ -69,8 +69,9 @@ TEST(upsample_by_factors) {
 TEST(upsample_mistakes) {
     cfx_tensor *x = WAVES(1, 1, 3, 4);
     cfx_upsample_nearest2d(x, cfx_list(0, 3));
-    CHECK_ERROR("Input and output sizes should be greater than 0, but got input (H: 3, W: 4) output "
-                "(H: 0, W: 3)");
+    CHECK_ERROR(
+        "Input and output sizes should be greater than 0, but got input (H: 3, W: 4) output "
+        "(H: 0, W: 3)");
     cfx_upsample_nearest1d(x, cfx_list(3));
     CHECK_ERROR("It is expected input_size equals to 3, but got size 4");
     cfx_upsample_bilinear2d(x, CFX_NONE, NO, CFX_NONE);
