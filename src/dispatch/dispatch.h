@@ -12,7 +12,7 @@
 
 /* Defines the operator `name`: base name, and _overload where it is not the default one. The
  * generator (tools/genops) collects these lines; nothing else lists operators. */
-#define CFX_OP(name) cfx_op cfx_op_##name
+#define CFX_OP(name) CFX_API cfx_op cfx_op_##name
 
 typedef enum cfx__form { CFX__FUNCTIONAL, CFX__INPLACE, CFX__OUT } cfx__form;
 

@@ -1,4 +1,6 @@
 /* Activations of neural networks. Their gradients are in activation_grad.c. */
+#include <cfx/ops.h>
+
 #include "loops.h"
 
 /* ---- rectifiers ------------------------------------------------------------------------------ */

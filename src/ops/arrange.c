@@ -1,5 +1,7 @@
 /* Arrangements made of other operators: one-hot vectors, combinations, Vandermonde matrices; and
  * numbers written along diagonals. */
+#include <cfx/ops.h>
+
 #include "views.h"
 
 /* ---- one_hot --------------------------------------------------------------------------------- */

@@ -1,5 +1,7 @@
 /* Attention: softmax(q k' scale + mask) v. The fused kernel goes through the keys in blocks and
  * keeps the largest score and the sum of each row, so that no matrix of all scores is ever made. */
+#include <cfx/ops.h>
+
 #include "gemm.h"
 #include "onednn.h"
 #include "vecmath.h"

@@ -1,4 +1,6 @@
 /* Functions of two numbers or three: angles, lengths, powers, logarithms of sums, blends. */
+#include <cfx/ops.h>
+
 #include "loops.h"
 
 /* ---- angles and lengths ---------------------------------------------------------------------- */

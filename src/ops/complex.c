@@ -1,4 +1,6 @@
 /* Complex numbers: their parts as views, their making, conjugates and angles. */
+#include <cfx/ops.h>
+
 #include "loops.h"
 
 /* ---- views ----------------------------------------------------------------------------------- */

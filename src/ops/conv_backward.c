@@ -1,4 +1,6 @@
 /* The gradients of a convolution. */
+#include <cfx/ops.h>
+
 #include "conv.h"
 
 static const conv_args backward_args = {

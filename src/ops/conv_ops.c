@@ -1,4 +1,6 @@
 /* The convolutions that users call, by number of dimensions; all come down to `convolution`. */
+#include <cfx/ops.h>
+
 #include "conv.h"
 
 /* How a function of `dims` dimensions is called. */

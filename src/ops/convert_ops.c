@@ -1,4 +1,6 @@
 /* Copies and conversions: clone, to, copy_, fill_, and storage given to a tensor. */
+#include <cfx/ops.h>
+
 #include "views.h"
 
 /* ---- copies ---------------------------------------------------------------------------------- */

@@ -1,5 +1,7 @@
 /* Tensors made of nothing but their options: empty, zeros, ones, full, and the same after a model.
  * One row says where the arguments are; one shape rule and one kernel read it. */
+#include <cfx/ops.h>
+
 #include "views.h"
 
 /* The model, sizes and strides of the new tensor; false with an error. */

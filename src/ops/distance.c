@@ -1,4 +1,6 @@
 /* Distances between the rows of matrices. */
+#include <cfx/ops.h>
+
 #include "ops.h"
 
 #include <tgmath.h>

@@ -1,4 +1,6 @@
 /* Dropout: elements, or whole channels, drawn to be zero. */
+#include <cfx/ops.h>
+
 #include "loops.h"
 
 ANALYTIC2(native_dropout_backward, 1, x *y *p0, CMUL(CMUL(x, y), p0))

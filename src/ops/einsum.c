@@ -1,5 +1,7 @@
 /* einsum: a sum of products told by letters. The equation is read, operands are brought to one
  * order of dims (results first, then sums) and contracted in pairs. */
+#include <cfx/ops.h>
+
 #include "products.h"
 
 enum { LETTERS = 52, ELLIPSIS = 52, OPERANDS = 64 };

@@ -1,4 +1,6 @@
 /* Embeddings: rows of a table by their numbers. */
+#include <cfx/ops.h>
+
 #include "walk.h"
 
 #include <math.h>

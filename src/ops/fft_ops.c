@@ -1,4 +1,6 @@
 /* torch.fft: lengths, dims and norms are settled, then one or two of fft.c's transforms called. */
+#include <cfx/ops.h>
+
 #include "fft.h"
 
 /* ---- what the functions share ---------------------------------------------------------------- */

@@ -1,4 +1,6 @@
 /* Transforms against their definition, for lengths of all kinds; inverses; windows. */
+#include <cfx/ops.h>
+
 #include "test.h"
 
 #include <complex.h>

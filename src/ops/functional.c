@@ -1,6 +1,8 @@
 /* torch.nn.functional: the functions there that are Python's own, with arguments of their own, over
  * the operators they end in. What is the same function under another name (linear, conv2d) is a
  * spelling of the operator instead. Modules call these, so that logs and graphs name them. */
+#include <cfx/ops.h>
+
 #include "ops.h"
 
 /* "mean" of a loss as the number that operators take; -1, with an error, when there is none. */

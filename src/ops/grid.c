@@ -1,4 +1,6 @@
 /* Sampling at the places that a grid names, and the grids of affine maps. */
+#include <cfx/ops.h>
+
 #include "dense.h"
 
 #include <math.h>

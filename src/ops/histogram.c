@@ -1,4 +1,6 @@
 /* Histograms and counts of integers. */
+#include <cfx/ops.h>
+
 #include "ops.h"
 
 #include <math.h>

@@ -1,5 +1,7 @@
 /* Indexing made of other operators: under a mask over the positions (what it hides is not looked
  * at, so indices there may be anything), along a dimension with broadcasting, where not zero. */
+#include <cfx/ops.h>
+
 #include "ops.h"
 
 /* Indices clamped into self; elements that the mask hides may have any. The bad value when one is

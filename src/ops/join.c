@@ -1,4 +1,6 @@
 /* Tensors put together: cat and stack with their spellings, grids, blocks. */
+#include <cfx/ops.h>
+
 #include "views.h"
 
 /* ---- cat ------------------------------------------------------------------------------------- */

@@ -1,4 +1,6 @@
 /* What the linear algebra operators share, and the operator that reports LAPACK's codes. */
+#include <cfx/ops.h>
+
 #include "linalg.h"
 
 /* ---- checks ---------------------------------------------------------------------------------- */

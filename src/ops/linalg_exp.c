@@ -1,4 +1,5 @@
 /* The exponential of matrices, and cross products. */
+#include <cfx/ops.h>
 #include <cblas.h>
 #include <math.h>
 

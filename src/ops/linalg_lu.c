@@ -1,4 +1,6 @@
 /* LU factorisation and what rests on it: solving, inverting, determinants. */
+#include <cfx/ops.h>
+
 #include "linalg.h"
 
 void lu_in_place(const lapack *la, cfx_tensor *lu, cfx_tensor *pivots, int32_t *info) {

@@ -1,4 +1,5 @@
 /* Linear algebra made of products and factorisations: powers, chains, tensors as matrices. */
+#include <cfx/ops.h>
 #include <math.h>
 
 #include "linalg.h"

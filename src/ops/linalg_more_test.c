@@ -1,4 +1,6 @@
 /* What is composed of factorisations: norms, ranks, pseudo-inverses, powers, exponentials. */
+#include <cfx/ops.h>
+
 #include "test.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Norms of matrices, condition numbers, ranks, pseudo-inverses: made of singular values. */
+#include <cfx/ops.h>
 #include <float.h>
 #include <math.h>
 

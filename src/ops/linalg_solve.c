@@ -1,4 +1,6 @@
 /* Linear systems: by LU, by a triangular matrix, by a Cholesky factor; inverses. */
+#include <cfx/ops.h>
+
 #include "linalg.h"
 
 /* ---- linalg_solve ---------------------------------------------------------------------------- */

@@ -1,4 +1,6 @@
 /* Singular values, eigenvalues, least squares. */
+#include <cfx/ops.h>
+
 #include "linalg.h"
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }

@@ -1,4 +1,6 @@
 /* Factorisations multiply back to what they came from; solvers solve; errors are PyTorch's. */
+#include <cfx/ops.h>
+
 #include "test.h"
 
 #include <math.h>

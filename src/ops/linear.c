@@ -1,5 +1,7 @@
 /* matmul and linear: what models call. Both are compositions in PyTorch; the kernels here compute
  * them without the views and copies in between. */
+#include <cfx/ops.h>
+
 #include "gemm.h"
 #include "views.h"
 

@@ -1,5 +1,7 @@
 /* Losses that PyTorch has as kernels: one expression an element, then nothing, the mean or the sum.
  * Those it composes of other operators are in loss_composed.c. */
+#include <cfx/ops.h>
+
 #include "loops.h"
 
 enum { REDUCE_NONE, REDUCE_MEAN, REDUCE_SUM };

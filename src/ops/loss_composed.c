@@ -1,4 +1,6 @@
 /* Losses and similarities that PyTorch composes of other operators. */
+#include <cfx/ops.h>
+
 #include "ops.h"
 
 enum { MEAN = 1, SUM = 2 };

@@ -1,4 +1,6 @@
 /* Margin losses over classes: multi_margin_loss, multilabel_margin_loss, and their gradients. */
+#include <cfx/ops.h>
+
 #include "ops.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
 /* Negative log likelihood and cross entropy. */
+#include <cfx/ops.h>
+
 #include "ops.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
 /* Products of vectors and matrices. */
+#include <cfx/ops.h>
+
 #include "gemm.h"
 #include "views.h"
 

@@ -3,6 +3,8 @@
  *
  * Running statistics are written in place by the operators whose schema says so, and by
  * native_batch_norm, whose schema does not but which does. */
+#include <cfx/ops.h>
+
 #include "norm.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
 /* Group normalisation: channels of a group share their moments. */
+#include <cfx/ops.h>
+
 #include "norm.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
 /* layer_norm and rms_norm: each row by its own moments. */
+#include <cfx/ops.h>
+
 #include "norm.h"
 
 #include <float.h>

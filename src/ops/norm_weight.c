@@ -1,4 +1,6 @@
 /* Weight normalisation: a weight as its direction v and its length g along one dimension. */
+#include <cfx/ops.h>
+
 #include "dense.h"
 
 #include <math.h>

@@ -7,8 +7,6 @@
 #ifndef CFX__OPS_H
 #define CFX__OPS_H
 
-#include <cfx/ops.h>
-
 #include "../dispatch/dispatch.h"
 
 /* ---- reading arguments ----------------------------------------------------------------------- */

@@ -1,6 +1,8 @@
 /* Padding. Whatever the mode, an element of the result is an element of the operand, or a constant:
  * each dimension has a map from positions of the result to positions of the operand (-1 for the
  * constant), and one copy reads them. */
+#include <cfx/ops.h>
+
 #include "views.h"
 
 /* ---- copies by maps -------------------------------------------------------------------------- */

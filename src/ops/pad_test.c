@@ -1,4 +1,6 @@
 /* Padding, pixels, columns. */
+#include <cfx/ops.h>
+
 #include "test.h"
 
 #define SHAPE(t) cfx_repr(cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_shape(t)))

@@ -1,4 +1,6 @@
 /* Max and average pooling. Start at pool_read; the rows are in pool.inc. */
+#include <cfx/ops.h>
+
 #include "pool.h"
 
 #include <math.h>

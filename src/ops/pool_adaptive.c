@@ -1,4 +1,6 @@
 /* Adaptive pooling: the size of the result is given, the windows follow. */
+#include <cfx/ops.h>
+
 #include "pool.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
 /* Pooling over lines: the planes' operators on planes of height one. */
+#include <cfx/ops.h>
+
 #include "ops.h"
 
 /* [1, the number of argument i] (or `other` for one not given); the bad value when it is no single

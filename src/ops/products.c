@@ -1,5 +1,7 @@
 /* Contractions of several tensors: tensordot, inner, kron, bilinear, chains of products. All are
  * compositions, as in PyTorch. */
+#include <cfx/ops.h>
+
 #include "products.h"
 #include "views.h"
 

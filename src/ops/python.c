@@ -1,6 +1,8 @@
 /* What Python itself does with a value in a traced program: x[...], x.shape, assert. These are rows
  * like any other, in a namespace of their own; dispatch modes see the operators they are made of.
  */
+#include <cfx/ops.h>
+
 #include "ops.h"
 
 #include <string.h>

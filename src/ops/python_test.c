@@ -1,4 +1,6 @@
 /* What Python does with values: indexing, attributes, numbers. */
+#include <cfx/ops.h>
+
 #include "test.h"
 
 #include "../tensor/tensor.h"

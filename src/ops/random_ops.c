@@ -1,5 +1,7 @@
 /* Random tensors. A row says how the tensor is made and what draws its numbers; in-place forms are
  * written out, since their functional twins have other names. */
+#include <cfx/ops.h>
+
 #include "views.h"
 
 typedef void draw_fn(cfx_call *c, cfx_tensor *t);

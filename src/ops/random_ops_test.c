@@ -1,4 +1,6 @@
 /* Random operators draw PyTorch's numbers: those of its CPU generator after manual_seed(0). */
+#include <cfx/ops.h>
+
 #include "test.h"
 
 TEST(constructors_draw_pytorchs_streams) {

@@ -1,4 +1,6 @@
 /* Elements in another order or number: repeat, roll, flip, triangles, diagonals. */
+#include <cfx/ops.h>
+
 #include "views.h"
 
 /* ---- repeat ---------------------------------------------------------------------------------- */

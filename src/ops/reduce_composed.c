@@ -1,4 +1,6 @@
 /* Reductions made of other operators: trace, nanmean, equal, allclose, diff, quantile. */
+#include <cfx/ops.h>
+
 #include "ops.h"
 
 #include <math.h>

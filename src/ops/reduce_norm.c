@@ -1,4 +1,6 @@
 /* Norms of vectors, and what is made of them: dist, renorm. */
+#include <cfx/ops.h>
+
 #include "loops.h"
 #include "reduce.h"
 

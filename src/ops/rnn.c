@@ -1,5 +1,7 @@
 /* Recurrent layers: lstm, gru, and plain ones. What the input gives to the gates is one product for
  * all steps; what the state gives is one for each. */
+#include <cfx/ops.h>
+
 #include "rnn.h"
 #include "gemm.h"
 #include "vecmath.h"

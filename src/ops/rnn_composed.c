@@ -1,4 +1,6 @@
 /* Recurrent layers written out in other operators, as PyTorch decomposes them, and single cells. */
+#include <cfx/ops.h>
+
 #include "rnn.h"
 
 /* ---- steps ----------------------------------------------------------------------------------- */

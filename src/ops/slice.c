@@ -1,4 +1,6 @@
 /* Views by position: slices, rows, and tensors taken apart along a dimension. */
+#include <cfx/ops.h>
+
 #include "views.h"
 
 cfx_tensor *sliced(const cfx_tensor *t, int dim, int64_t start, int64_t length, int64_t step) {

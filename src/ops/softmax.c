@@ -1,4 +1,6 @@
 /* softmax, log_softmax, their gradients, and logsumexp. */
+#include <cfx/ops.h>
+
 #include "reduce.h"
 #include "vecmath.h"
 

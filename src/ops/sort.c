@@ -1,4 +1,6 @@
 /* sort, argsort, topk. */
+#include <cfx/ops.h>
+
 #include "sort.h"
 
 typedef struct {

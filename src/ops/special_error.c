@@ -1,4 +1,6 @@
 /* The error function's family: scaled erfc, the normal distribution and its inverse. */
+#include <cfx/ops.h>
+
 #include "loops.h"
 #include "special.h"
 #include "special_tables.h"

@@ -1,5 +1,7 @@
 /* Special functions against numbers computed to 40 digits, at the joints of their pieces and at the
  * points where they have no value. */
+#include <cfx/ops.h>
+
 #include "test.h"
 
 #include <math.h>

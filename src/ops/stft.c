@@ -1,4 +1,6 @@
 /* Short-time Fourier transforms: frames of a signal under a window, and the signal from frames. */
+#include <cfx/ops.h>
+
 #include "loops.h"
 
 static bool is_complex(const cfx_tensor *t) { return t && cfx__is_complex(t->dtype); }

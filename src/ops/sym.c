@@ -1,4 +1,6 @@
 /* Questions about a tensor, numbers taken out of it, and assertions. */
+#include <cfx/ops.h>
+
 #include "views.h"
 
 /* ---- sizes ----------------------------------------------------------------------------------- */

@@ -1,4 +1,6 @@
 /* Views by size: the same elements under another shape, dtype or strides. */
+#include <cfx/ops.h>
+
 #include "views.h"
 
 /* ---- shared arithmetic ----------------------------------------------------------------------- */

@@ -1,4 +1,6 @@
 /* Views by dimension: dimensions dropped, added, reordered, or read along diagonals and windows. */
+#include <cfx/ops.h>
+
 #include "views.h"
 
 /* ---- squeeze and unsqueeze ------------------------------------------------------------------- */

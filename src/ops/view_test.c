@@ -1,4 +1,6 @@
 /* Views: shapes, strides, shared memory and messages. */
+#include <cfx/ops.h>
+
 #include "test.h"
 
 static cfx_tensor *numbers(int64_t n) { return cfx_arange(n, CFX_KW(dtype, cfx_f32)); }
