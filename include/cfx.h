@@ -1,7 +1,7 @@
 /* cfx: PyTorch FX in C. Capture, show, tap, change, run and save PyTorch programs without Python.
  *
- * Read in this order: base (scopes, errors), value, tensor, op, ops, nn, graph, trace, run, emit.
- */
+ * Read in this order: base (scopes, errors), value, tensor, op, ops, nn, graph, program, trace, run,
+ * emit. */
 #ifndef CFX_H
 #define CFX_H
 
@@ -13,6 +13,7 @@
 #include <cfx/nn.h>
 #include <cfx/layers.h>
 #include <cfx/graph.h>
+#include <cfx/program.h>
 #include <cfx/trace.h>
 #include <cfx/run.h>
 #include <cfx/emit.h>

@@ -31,6 +31,25 @@ typedef struct cfx_call {
 
 typedef void cfx_op_fn(cfx_call *c);
 
+/* A call on its way back. grad reads what it needs and sets gin, by calling operators; where
+ * gradients of gradients are asked for, those calls are recorded in turn. */
+typedef struct cfx_back {
+    cfx_op *op;
+    cfx_where at;
+    int nargs;
+    const cfx_value *args; /* those of the call; a tensor that is not saved is fake: all but data */
+    int nout;
+    cfx_tensor *const *out;  /* its results; fake where not saved */
+    cfx_tensor *const *gout; /* the gradient of each result; NULL: none came, it counts as zero */
+    const bool *needs;       /* whether the gradient of argument i is wanted */
+    cfx_value *gin;          /* set: one for each argument, a tensor, a list of them, or None */
+} cfx_back;
+
+typedef void cfx_grad_fn(cfx_back *b);
+
+#define CFX_SAVE_ARG(i) (1u << (i))
+#define CFX_SAVE_OUT(i) (1u << (24 + (i)))
+
 /* What an operator does beside computing its result, and what its columns can stand. */
 typedef enum cfx_effect {
     CFX_POINTWISE = 1, /* element i of the result depends on elements i alone: may run in place */
@@ -59,7 +78,8 @@ struct cfx_op {
     cfx_op_fn *view;      /* makes outputs that alias an argument (stands for shape and kernel) */
     cfx_op_fn *kernel;    /* fills c->out, or sets c->result */
     cfx_op_fn *decompose; /* sets c->out by calling other operators */
-    void *grad;           /* the gradient, written in operators (a column of the grad room) */
+    cfx_grad_fn *grad;    /* the gradient, written in operators; NULL: from decompose, or none */
+    uint32_t saves;       /* CFX_SAVE_ARG(i) | CFX_SAVE_OUT(i): whose numbers grad reads */
     const void *row;      /* what a family's shared columns read */
     uint32_t dtypes;      /* CFX_IN(...) that the kernel computes in */
     uint32_t effects;     /* cfx_effect */

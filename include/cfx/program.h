@@ -1,0 +1,84 @@
+/* Programs: a graph with all it needs to be run, saved and shown.
+ *
+ * What torch.export makes and a .pt2 file holds: an ATen graph whose parameters, buffers and
+ * constants are inputs of their own, and a signature that says which input is which. A program
+ * that is not being edited is read-only and may run from many threads at once. */
+#ifndef CFX_PROGRAM_H
+#define CFX_PROGRAM_H
+
+#include <cfx/graph.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum cfx_input_kind {
+    CFX_IN_USER,     /* an argument of the caller's */
+    CFX_IN_PARAMETER,
+    CFX_IN_BUFFER,
+    CFX_IN_CONSTANT, /* a tensor that the model holds */
+    CFX_IN_OBJECT,   /* an object of a class of TorchScript's: shown, refused when run */
+    CFX_IN_TOKEN
+} cfx_input_kind;
+
+typedef enum cfx_output_kind {
+    CFX_OUT_USER,
+    CFX_OUT_LOSS,
+    CFX_OUT_BUFFER_MUTATION,
+    CFX_OUT_PARAMETER_MUTATION,
+    CFX_OUT_INPUT_MUTATION,
+    CFX_OUT_PARAMETER_GRADIENT,
+    CFX_OUT_INPUT_GRADIENT,
+    CFX_OUT_TOKEN
+} cfx_output_kind;
+
+/* Input i of the graph: what its placeholder number i stands for. */
+typedef struct cfx_input_spec {
+    cfx_input_kind kind;
+    const char *name;   /* the placeholder's */
+    const char *target; /* the parameter, buffer, constant or object, "fc1.weight"; NULL: users' */
+    bool persistent;    /* buffers: in the state dict */
+    bool constant;      /* a number, string or None that the caller passed: `value` */
+    cfx_value value;
+} cfx_input_spec;
+
+/* Output i of the graph: what item i of its output node stands for. */
+typedef struct cfx_output_spec {
+    cfx_output_kind kind;
+    const char *name;   /* the node's; NULL where it is a plain value */
+    const char *target; /* the buffer, parameter or input that is written to; NULL for users' */
+    cfx_value value;    /* the plain value, where name is NULL */
+} cfx_output_spec;
+
+/* A program. Read freely; change the graph as any graph, the rest through functions. Texts live as
+ * long as the program. */
+typedef struct cfx_program {
+    cfx_obj head;
+    cfx_module *module; /* a GraphModule; the sub-graphs of cond and the like are its children */
+    int ninputs, noutputs;
+    cfx_input_spec *inputs;
+    cfx_output_spec *outputs;
+    cfx_dict *state;     /* name to tensor: parameters and persistent buffers */
+    cfx_dict *constants; /* name to tensor: constants and the other buffers */
+    cfx_value in_spec;   /* pytree of (args, kwargs), as cfx_tree_flatten gives it; None: flat */
+    cfx_value out_spec;  /* pytree of the result */
+    cfx_dict *ranges;    /* symbol to (smallest, largest); None: unbounded */
+    cfx_dict *extra;     /* what a file said beside this, kept to be written again */
+    struct cfx__program *own_;
+} cfx_program;
+
+/* An empty program over a GraphModule, which is kept; scope. The signature is added next. */
+CFX_API cfx_program *cfx_program_new(cfx_module *gm);
+/* Adds to the signature, in the order of placeholders and results. Texts and values are kept. */
+CFX_API void cfx_program_add_input(cfx_program *p, cfx_input_spec spec);
+CFX_API void cfx_program_add_output(cfx_program *p, cfx_output_spec spec);
+/* A text that lives as long as the program. */
+CFX_API const char *cfx_program_text(cfx_program *p, const char *text);
+/* The tensor that a parameter, buffer or constant input stands for, borrowed; NULL where the
+ * program has none. */
+CFX_API cfx_tensor *cfx_program_tensor(const cfx_program *p, const cfx_input_spec *spec);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,79 @@
+/* Programs: a GraphModule with its signature and tensors. Making and asking; the pack room reads
+ * and writes them, the run room runs them. */
+#include <cfx/program.h>
+
+#include "graph.h"
+
+struct cfx__program {
+    cfx__arena arena; /* texts of the signature */
+    VEC(cfx_input_spec) inputs;
+    VEC(cfx_output_spec) outputs;
+};
+
+static void program_free(void *obj) {
+    cfx_program *p = obj;
+    for (int i = 0; i < p->ninputs; i++)
+        cfx_value_drop(p->inputs[i].value);
+    for (int i = 0; i < p->noutputs; i++)
+        cfx_value_drop(p->outputs[i].value);
+    VEC_FREE(p->own_->inputs);
+    VEC_FREE(p->own_->outputs);
+    cfx__arena_release(&p->own_->arena);
+    free(p->own_);
+    cfx_value_drop(p->in_spec);
+    cfx_value_drop(p->out_spec);
+    cfx_drop(p->state);
+    cfx_drop(p->constants);
+    cfx_drop(p->ranges);
+    cfx_drop(p->extra);
+    cfx_drop(p->module);
+}
+
+static const cfx__type program_type = {.name = "program", .free = program_free};
+
+cfx_program *cfx_program_new(cfx_module *gm) {
+    if (!gm || !gm->graph) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "a program is made of a GraphModule, not of %s",
+                 gm ? gm->type : "NULL");
+        return NULL;
+    }
+    cfx_program *p = cfx__obj_new(&program_type, sizeof *p);
+    p->own_ = cfx__alloc0(sizeof *p->own_);
+    p->module = cfx_keep(gm);
+    p->state = cfx_keep(cfx_dict_new());
+    p->constants = cfx_keep(cfx_dict_new());
+    p->ranges = cfx_keep(cfx_dict_new());
+    p->extra = cfx_keep(cfx_dict_new());
+    return p;
+}
+
+const char *cfx_program_text(cfx_program *p, const char *text) {
+    return text ? cfx__arena_copy(&p->own_->arena, text, strlen(text)) : NULL;
+}
+
+void cfx_program_add_input(cfx_program *p, cfx_input_spec spec) {
+    spec.name = cfx_program_text(p, spec.name);
+    spec.target = cfx_program_text(p, spec.target);
+    spec.value = cfx_value_keep(spec.value);
+    VEC_PUSH(p->own_->inputs, spec);
+    p->inputs = p->own_->inputs.data;
+    p->ninputs = (int)p->own_->inputs.len;
+}
+
+void cfx_program_add_output(cfx_program *p, cfx_output_spec spec) {
+    spec.name = cfx_program_text(p, spec.name);
+    spec.target = cfx_program_text(p, spec.target);
+    spec.value = cfx_value_keep(spec.value);
+    VEC_PUSH(p->own_->outputs, spec);
+    p->outputs = p->own_->outputs.data;
+    p->noutputs = (int)p->own_->outputs.len;
+}
+
+cfx_tensor *cfx_program_tensor(const cfx_program *p, const cfx_input_spec *spec) {
+    if (!spec->target)
+        return NULL;
+    bool in_state = spec->kind == CFX_IN_PARAMETER ||
+                    (spec->kind == CFX_IN_BUFFER && spec->persistent);
+    cfx_value v = cfx_dict_get(in_state ? p->state : p->constants, spec->target);
+    return v.tag == CFX_TAG_TENSOR ? v.tensor : NULL;
+}
