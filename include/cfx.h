@@ -1,7 +1,7 @@
 /* cfx: PyTorch FX in C. Capture, show, tap, change, run and save PyTorch programs without Python.
  *
- * Read in this order: base (scopes, errors), value, tensor, op, ops, nn, graph, program, trace, run,
- * emit. */
+ * Read in this order: base (scopes, errors), value, tensor, op, ops, nn, graph, program, trace,
+ * run, emit. */
 #ifndef CFX_H
 #define CFX_H
 
