@@ -1,0 +1,44 @@
+/* Steps that formulas of gradients share: undoing a broadcast, zeros where no gradient came. */
+#include "back.h"
+
+cfx_tensor *zeros_as(const cfx_tensor *t) {
+    return cfx_zeros(sizes_of(t), CFX_KW(dtype, cfx_dtype_value((cfx_dtype)t->dtype)));
+}
+
+cfx_tensor *back_gout(const cfx_back *b, int i) {
+    return b->gout[i] ? b->gout[i] : zeros_as(b->out[i]);
+}
+
+cfx_tensor *sum_to(cfx_tensor *t, int ndim, const int64_t *shape) {
+    if (cfx__is_bad(t))
+        return t;
+    int64_t dims[CFX_MAX_DIMS], n = 0;
+    const int lead = t->ndim - ndim;
+    for (int i = 0; i < t->ndim; i++)
+        if (i < lead || (shape[i - lead] == 1 && t->shape[i] != 1))
+            dims[n++] = i;
+    if (!n)
+        return t;
+    t = cfx_sum(t, cfx_ints_value(n, dims), cfx_bool(true));
+    return lead ? cfx_view(t, cfx_ints_value(ndim, shape)) : t;
+}
+
+cfx_tensor *cast_to(cfx_tensor *t, cfx_dtype d) {
+    if (cfx__is_bad(t) || t->dtype == d)
+        return t;
+    if (cfx__is_complex((cfx_dtype)t->dtype) && !cfx__is_complex(d))
+        t = cfx_real(t);
+    return t->dtype == d ? t : cfx_to(t, cfx_dtype_value(d));
+}
+
+void back_give_sum(cfx_back *b, int i, cfx_tensor *grad) {
+    const cfx_tensor *x = back_arg(b, i);
+    if (!x || !b->needs[i])
+        return;
+    back_give(b, i, cast_to(sum_to(grad, x->ndim, x->shape), (cfx_dtype)x->dtype));
+}
+
+cfx_tensor *scaled(cfx_tensor *t, cfx_value by) {
+    bool one = by.tag != CFX_TAG_COMPLEX && cfx_is_number(by) && cfx_number(by) == 1;
+    return one ? t : cfx_mul(t, by);
+}

@@ -1,0 +1,59 @@
+/* What formulas of gradients (the `grad` column) share: reading a call on its way back, and steps
+ * that many of them take.
+ *
+ * A formula calls operators only, so that it is traced and differentiated like any other code. What
+ * its operator does not save is there as a fake tensor: read its shape and dtype, but never hand it
+ * to an operator. */
+#ifndef CFX__BACK_H
+#define CFX__BACK_H
+
+#include <cfx/ops.h>
+
+#include "ops.h"
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static inline cfx_tensor *back_arg(const cfx_back *b, int i) { /* NULL for None */
+    return b->args[i].tag == CFX_TAG_TENSOR ? b->args[i].tensor : NULL;
+}
+static inline int64_t back_int(const cfx_back *b, int i) { return cfx_integer(b->args[i]); }
+static inline double back_float(const cfx_back *b, int i) { return cfx_number(b->args[i]); }
+static inline bool back_bool(const cfx_back *b, int i) { return cfx_integer(b->args[i]) != 0; }
+/* A dim argument, wrapped against ndim. The call was good, so it is in range. */
+static inline int back_dim(const cfx_back *b, int i, int ndim) {
+    return cfx__wrap_dim(b->at, back_int(b, i), ndim);
+}
+
+/* ---- giving ---------------------------------------------------------------------------------- */
+
+/* Sets the gradient of argument i; NULL is none. */
+static inline void back_give(cfx_back *b, int i, cfx_tensor *grad) {
+    b->gin[i] = cfx_tensor_value(grad);
+}
+/* Sets it where argument i is broadcast in the call: the gradient is summed to its shape. */
+void back_give_sum(cfx_back *b, int i, cfx_tensor *grad);
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+/* The sizes of t, which may be fake, as a value. */
+static inline cfx_value sizes_of(const cfx_tensor *t) { return cfx_ints_value(t->ndim, t->shape); }
+/* Zeros of the shape and dtype of t, which may be fake. */
+cfx_tensor *zeros_as(const cfx_tensor *t);
+/* The gradient of result i, zeros where none came. */
+cfx_tensor *back_gout(const cfx_back *b, int i);
+/* t summed over the dims that were broadcast from `shape`: shaped `shape` again. */
+cfx_tensor *sum_to(cfx_tensor *t, int ndim, const int64_t *shape);
+/* t in the dtype d; t itself where it is that already. A complex gradient of a real argument keeps
+ * its real part. */
+cfx_tensor *cast_to(cfx_tensor *t, cfx_dtype d);
+/* The conjugate of a complex tensor, any other as it is; and the same transposed. */
+static inline cfx_tensor *conj_of(cfx_tensor *t) {
+    return t && cfx__is_complex(t->dtype) ? cfx_conj(t) : t;
+}
+static inline cfx_tensor *adjoint_of(cfx_tensor *t) {
+    return conj_of(cfx_transpose(t, -2, -1));
+}
+/* t scaled by a number; t itself where that is 1. */
+cfx_tensor *scaled(cfx_tensor *t, cfx_value by);
+
+#endif
