@@ -24,11 +24,16 @@ CFX_API const char *cfx_module_code(const cfx_module *gm); /* gm.code */
 CFX_API const char *cfx_graph_module_str(const cfx_module *gm); /* print(gm) */
 CFX_API const char *cfx_module_readable(const cfx_module *gm, cfx_readable_options options);
 
+/* print(program), and str(program.graph_signature) alone; scope. "" for NULL. */
+CFX_API const char *cfx_program_str(const cfx_program *p);
+CFX_API const char *cfx_program_signature_str(const cfx_program *p);
+
 /* The same, printed. */
 CFX_API void cfx_print_graph(const cfx_module *gm, FILE *out);
 CFX_API void cfx_print_tabular(const cfx_module *gm, FILE *out);
 CFX_API void cfx_print_code(const cfx_module *gm, FILE *out);
 CFX_API void cfx_print_readable(const cfx_module *gm, FILE *out);
+CFX_API void cfx_print_program(const cfx_program *p, FILE *out);
 
 /* A graph from its text; scope. NULL, with an error that names the place ("what:LINE:COLUMN") and
  * shows the line, where it cannot be read.

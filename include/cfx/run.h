@@ -5,6 +5,7 @@
 #ifndef CFX_RUN_H
 #define CFX_RUN_H
 
+#include <cfx/program.h>
 #include <cfx/trace.h>
 
 #ifdef __cplusplus
@@ -59,6 +60,28 @@ CFX_API cfx_value cfx_interp_output(cfx_interp *it, cfx_target t, cfx_args a);
 /* Rebuilds the graph through the same slots, on traced values: what they return becomes the new
  * graph. Metadata is kept. A new GraphModule; scope. */
 CFX_API cfx_module *cfx_transform(cfx_interp *it);
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+/* Runs a program as Python would call it: cfx_program_run(p, x, CFX_KW(mask, m)). Inputs are
+ * checked against the signature (number, tree, dtype, rank, sizes, ranges of symbols), and every
+ * operator that is not registered is named before anything runs. Buffers and inputs that the
+ * program writes to are written to; nothing is recorded for gradients. Gives the result in the
+ * program's own tree; scope. Many threads may run one program at once. */
+CFX_API cfx_value cfx_program_run_args(cfx_where at, cfx_program *p, cfx_args args);
+#define cfx_program_run(p, ...) cfx_program_run_args(CFX_HERE, p, CFX_ARGS(__VA_ARGS__))
+/* The same in steps, to run the graph by an interpreter or a tap of one's own: the values of all
+ * placeholders, checked, as a tuple; and the result as the caller sees it, made of those inputs and
+ * what the graph gave, with the writes done. Scope; bad, with an error, where they do not fit. */
+CFX_API cfx_value cfx_program_inputs_args(cfx_where at, cfx_program *p, cfx_args args);
+#define cfx_program_inputs(p, ...) cfx_program_inputs_args(CFX_HERE, p, CFX_ARGS(__VA_ARGS__))
+CFX_API cfx_value cfx_program_outputs(cfx_program *p, cfx_value inputs, cfx_value outputs);
+/* program.module(): a GraphModule with parameters and buffers under their own names, shared with
+ * the program, and called like the model it came from. It is differentiated and edited as any
+ * other; its inputs are not checked. Scope. NULL, with an error, where p is NULL. */
+CFX_API cfx_module *cfx_program_module(cfx_program *p);
+
+/* ---- taps ------------------------------------------------------------------------------------ */
 
 /* Runs and collects the values of chosen nodes: a dict of name to value; scope. A selector is a
  * node name, "op:relu" (an operator or target), "module:layers.0" (a module path) or a glob over

@@ -12,7 +12,7 @@
 #ifndef CFX__GRAPH_H
 #define CFX__GRAPH_H
 
-#include <cfx/graph.h>
+#include <cfx/program.h>
 
 #include "../nn/nn.h"
 
@@ -158,6 +158,10 @@ void cfx__node_clone_args(cfx_node *n, const cfx_node *from, cfx__node_fn *fn, v
 
 /* Makes g the graph of m, which keeps it; g knows its owner until m lets go of it. */
 void cfx__graph_own(cfx_graph *g, cfx_module *m);
+
+/* Notes a version of a program's graph as good to run; whether it is the one noted last. */
+void cfx__program_see(cfx_program *p, uint64_t version);
+bool cfx__program_seen(const cfx_program *p, uint64_t version);
 
 /* The text of a target as format_node shows it: torch.ops.aten.add.Tensor. */
 void cfx__target_text(cfx__text *out, cfx_target t);

@@ -6,6 +6,7 @@
 
 struct cfx__program {
     cfx__arena arena; /* texts of the signature */
+    uint64_t seen;    /* what cfx__program_see noted */
     VEC(cfx_input_spec) inputs;
     VEC(cfx_output_spec) outputs;
 };
@@ -67,6 +68,14 @@ void cfx_program_add_output(cfx_program *p, cfx_output_spec spec) {
     VEC_PUSH(p->own_->outputs, spec);
     p->outputs = p->own_->outputs.data;
     p->noutputs = (int)p->own_->outputs.len;
+}
+
+bool cfx__program_seen(const cfx_program *p, uint64_t version) {
+    return __atomic_load_n(&p->own_->seen, __ATOMIC_ACQUIRE) == version;
+}
+
+void cfx__program_see(cfx_program *p, uint64_t version) {
+    __atomic_store_n(&p->own_->seen, version, __ATOMIC_RELEASE);
 }
 
 cfx_tensor *cfx_program_tensor(const cfx_program *p, const cfx_input_spec *spec) {

@@ -297,6 +297,17 @@ static cfx_module *make_parent(cfx_module *m, const char *path, const char **las
     return m;
 }
 
+cfx_module *cfx__module_make(cfx_module *m, const char *path) {
+    const char *last = path;
+    if (!*path)
+        return m;
+    m = make_parent(m, path, &last);
+    cfx_module *child = m ? child_n(m, last, strlen(last)) : NULL;
+    if (m && !child)
+        child = cfx_nn_add(m, last, cfx_module_new_args("Module", NULL, ""));
+    return cfx_ok() ? child : NULL;
+}
+
 static bool is_empty(const cfx_dict *d, cfx_value key) { return !cfx_dict_find(d, key); }
 
 bool cfx__module_adopt(cfx_module *m, const cfx_module *from, const char *path) {

@@ -86,6 +86,8 @@ void cfx__module_set_graph(cfx_module *m, cfx_graph *g, void (*gone)(cfx_graph *
 /* What `from` has at a path becomes the same thing at the same path of m, shared; parents that are
  * missing are made, plain tensors become buffers. True when m has it already. */
 bool cfx__module_adopt(cfx_module *m, const cfx_module *from, const char *path);
+/* The module at a path, made of empty ones where it is missing; borrowed. NULL with an error. */
+cfx_module *cfx__module_make(cfx_module *m, const char *path);
 /* A text that lives as long as the module: for `path` and the like. */
 const char *cfx__module_text(cfx_module *m, const char *text);
 /* A list that shows equal neighbours once prints "(0-2): 3 x ..."; else one line each. */

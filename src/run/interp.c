@@ -76,9 +76,14 @@ cfx_value cfx_interp_get_attr(cfx_interp *it, cfx_target t, cfx_args a) {
 }
 
 cfx_value cfx_interp_call_function(cfx_interp *it, cfx_target t, cfx_args a) {
-    (void)it;
     if (t.call)
         return t.call(a);
+    cfx__higher_fn *higher = t.fn || t.op ? NULL : cfx__higher_find(t.name);
+    if (higher && it->own_->rebuild)
+        return traced(cfx__tracer_node(it->own_->rebuild, (cfx_where){0}, CFX_CALL_FUNCTION, t, a,
+                                       NULL));
+    if (higher)
+        return higher((cfx_where){0}, a);
     if (!t.fn && t.op)
         return cfx_op_call((cfx_where){0}, t.op, a);
     /* t.op = &cfx_op_sigmoid in a handler changes a call of torch.relu to one of torch.sigmoid */
@@ -216,13 +221,15 @@ cfx_value cfx__run_graph(cfx_interp *it, cfx_args a, cfx__tracer *rebuild) {
     struct cfx__run *outer = it->own_;
     it->own_ = &run;
     bool through_handlers = overridden(it), checked = false;
+    int left = plan->nplaceholders; /* to come: after the last one all inputs have to be taken */
     cfx_value result = cfx_none();
     for (int k = 0; k < n && cfx_ok(); k++) {
-        if (!checked && plan->steps[k].node->op != CFX_PLACEHOLDER) {
+        if (!left && !checked) {
             checked = true;
             if (!it->given && !inputs_fit(&run))
                 break;
         }
+        left -= plan->steps[k].node->op == CFX_PLACEHOLDER;
         run_step(it, k, through_handlers);
         if (!cfx_ok())
             cfx__run_note(plan->steps[k].node);

@@ -100,8 +100,15 @@ cfx_value cfx__run_fill(const cfx__run *r, cfx_value v) {
 /* A call of one overload can be bound now: whatever a node turns out to be, it goes where it goes.
  */
 static cfx_op *bindable(const cfx_node *n) {
-    bool named = n->op == CFX_CALL_FUNCTION && n->target.op && !n->target.fn && !n->target.call;
-    return named && cfx__op_info(n->target.op) ? n->target.op : NULL;
+    if (n->op != CFX_CALL_FUNCTION || n->target.fn || n->target.call)
+        return NULL;
+    cfx_op *op = n->target.op ? n->target.op : cfx__late_op(n);
+    return op && cfx__op_info(op) ? op : NULL;
+}
+
+cfx_op *cfx__late_op(const cfx_node *n) {
+    const char *name = n->target.name;
+    return strncmp(name, "torch.ops.", 10) ? NULL : cfx_op_find(name + 10);
 }
 
 static bool bind_step(planner *p, cfx__step *s) {

@@ -51,6 +51,39 @@ const cfx__plan *cfx__plan_of(cfx_graph *g);
 int cfx__plan_slot(const cfx__plan *p, const cfx_node *n);
 /* A template with its slots filled in; scope. */
 cfx_value cfx__run_fill(const cfx__run *r, cfx_value v);
+/* What runs the higher-order operator called so (torch.ops.higher_order.cond); NULL: none does. Its
+ * arguments hold sub-graphs as modules. */
+typedef cfx_value cfx__higher_fn(cfx_where at, cfx_args a);
+cfx__higher_fn *cfx__higher_find(const char *name);
+
+/* A region under autocast, between begin and end; regions nest, the innermost counts. */
+typedef struct cfx__autocast {
+    cfx_dtype dtype; /* the lower precision */
+    bool gpu;        /* PyTorch's lists for GPUs */
+    bool silent;     /* switched off, or an inner region counts */
+    cfx_mode mode;
+    struct cfx__autocast *outer;
+} cfx__autocast;
+void cfx__autocast_begin(cfx__autocast *c);
+void cfx__autocast_end(cfx__autocast *c);
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+/* The leaves of a caller's arguments, in the order of the inputs; p may be NULL where spec is a
+ * tree. False, with PyTorch's words, where they do not fit. */
+bool cfx__program_flatten(cfx_where at, cfx_value spec, const cfx_program *p, cfx_args a,
+                          cfx_list *flat);
+/* Whether the caller's flat inputs are as the placeholders say; an error where not. */
+bool cfx__program_check(cfx_where at, const cfx_program *p, const cfx_list *flat);
+/* Whether every operator can run; an error that lists all that cannot. */
+bool cfx__program_supported(cfx_where at, cfx_program *p);
+/* "s0 in [2, 64], s1 in [0, int_oo]"; scope. */
+const char *cfx__program_ranges(const cfx_program *p);
+/* The overload that a call_function names by a text that was unknown when the node was made. */
+cfx_op *cfx__late_op(const cfx_node *n);
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
 /* Adds "While executing ..." with module path and source line to the recorded error. */
 void cfx__run_note(const cfx_node *n);
 /* Whether a selector (see cfx_tap) picks a node. */

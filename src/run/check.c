@@ -1,0 +1,381 @@
+/* What a program asks of its inputs: number, kind, dtype, rank and sizes, by the metadata of its
+ * placeholders and the ranges of its symbols; and of the registry: that every operator is there.
+ * Sentences are PyTorch's; a note says which input it is and how it was declared. */
+#include "run.h"
+
+/* ---- where an input is ----------------------------------------------------------------------- */
+
+/* Adds the path of leaf *k of a tree ("[0]['x']"); false, with *k counted down, where it is not in
+ * this branch. */
+static bool put_path(cfx__text *out, cfx_value spec, int64_t *k) {
+    size_t len = out->len;
+    if (spec.tag == CFX_TAG_DICT) {
+        for (int64_t i = 0; i < spec.dict->len; i++) {
+            cfx__text_putc(out, '[');
+            cfx__repr(out, spec.dict->entries[i].key);
+            cfx__text_putc(out, ']');
+            if (put_path(out, spec.dict->entries[i].value, k))
+                return true;
+            out->len = len;
+        }
+        return false;
+    }
+    if (spec.tag == CFX_TAG_LIST || spec.tag == CFX_TAG_TUPLE) {
+        for (int64_t i = 0; i < spec.list->len; i++) {
+            cfx__text_printf(out, "[%lld]", (long long)i);
+            if (put_path(out, spec.list->items[i], k))
+                return true;
+            out->len = len;
+        }
+        return false;
+    }
+    return (*k)-- == 0;
+}
+
+/* "*args[0]['x']", or "'bias'" for a keyword: the caller's input number k, as PyTorch writes it. */
+static const char *input_path(const cfx_program *p, int k) {
+    cfx_value spec = p->in_spec;
+    int64_t at = k;
+    cfx__text out = {0};
+    if (spec.tag != CFX_TAG_TUPLE || spec.list->len != 2) {
+        cfx__text_printf(&out, "*args[%d]", k);
+        return cfx__text_take(&out);
+    }
+    cfx__text_puts(&out, "*args");
+    if (put_path(&out, spec.list->items[0], &at))
+        return cfx__text_take(&out);
+    cfx_value kw = spec.list->items[1];
+    for (int64_t i = 0; kw.tag == CFX_TAG_DICT && i < kw.dict->len; i++) {
+        out.len = 0;
+        cfx__repr(&out, kw.dict->entries[i].key);
+        if (put_path(&out, kw.dict->entries[i].value, &at))
+            break;
+    }
+    return cfx__text_take(&out);
+}
+
+/* ---- what an input is declared as ------------------------------------------------------------ */
+
+typedef struct {
+    bool tensor;
+    cfx_dtype dtype;
+    int ndim;
+    const int64_t *sizes; /* plain sizes, or */
+    cfx_value shape;      /* a list of which some are symbolic */
+} declared;
+
+static bool declared_tensor(cfx_value val, declared *d) {
+    *d = (declared){.shape = cfx_none()};
+    if (val.tag == CFX_TAG_TENSOR) {
+        *d = (declared){true, val.tensor->dtype, val.tensor->ndim, val.tensor->shape, cfx_none()};
+        return true;
+    }
+    if (val.tag != CFX_TAG_DICT)
+        return false;
+    cfx_value shape = cfx_dict_get(val.dict, "shape"), dtype = cfx_dict_get(val.dict, "dtype");
+    if ((shape.tag != CFX_TAG_TUPLE && shape.tag != CFX_TAG_LIST) || dtype.tag != CFX_TAG_DTYPE)
+        return false;
+    *d = (declared){true, (cfx_dtype)dtype.i, (int)shape.list->len, NULL, shape};
+    return true;
+}
+
+static cfx_value declared_size(const declared *d, int i) {
+    return d->sizes ? cfx_int(d->sizes[i]) : d->shape.list->items[i];
+}
+
+static void put_shape(cfx__text *out, const declared *d) {
+    cfx__text_putc(out, '[');
+    for (int i = 0; i < d->ndim; i++)
+        cfx__text_printf(out, "%s%s", i ? ", " : "", cfx_value_str(declared_size(d, i)));
+    cfx__text_putc(out, ']');
+}
+
+/* ---- symbols --------------------------------------------------------------------------------- */
+
+typedef struct {
+    const cfx_program *p;
+    cfx_where at;
+    cfx_dict *symbols; /* name to the size it stands for in this call; NULL: none yet */
+    int k;             /* the caller's input that is being looked at */
+    const char *name;  /* its placeholder */
+    cfx_value val;     /* what that is declared as */
+} checker;
+
+/* The value of an expression, with `unknown` for the symbol called so; None where it has none. */
+static cfx_value value_of(const checker *c, const cfx_sym *s, const char *unknown, int64_t value) {
+    switch (s->op) {
+    case CFX__SYM_INT:
+        return cfx_int(s->hint);
+    case CFX__SYM_NAME:
+        if (unknown && !strcmp(s->name, unknown))
+            return cfx_int(value);
+        return c->symbols ? cfx_dict_get(c->symbols, s->name) : cfx_none();
+    default: {
+        cfx_value a = value_of(c, s->a, unknown, value), b = value_of(c, s->b, unknown, value);
+        if (a.tag != CFX_TAG_INT || b.tag != CFX_TAG_INT)
+            return cfx_none();
+        return cfx__sym_binary(s->op, a, b);
+    }
+    }
+}
+
+/* The one symbol of an expression that has no value yet; NULL where there are none or several. */
+static const char *unknown_in(const checker *c, const cfx_sym *s, int *count) {
+    if (s->op == CFX__SYM_INT)
+        return NULL;
+    if (s->op == CFX__SYM_NAME) {
+        bool known = c->symbols && cfx_dict_find(c->symbols, cfx_string_value(s->name));
+        *count += !known;
+        return known ? NULL : s->name;
+    }
+    const char *a = unknown_in(c, s->a, count), *b = unknown_in(c, s->b, count);
+    if (a && b && !strcmp(a, b))
+        *count = 1;
+    return a ? a : b;
+}
+
+/* Fails with what PyTorch says and a note about how the input was declared. */
+static bool fail(const checker *c, const char *text) {
+    cfx_fail(CFX_RUNTIME_ERROR, c->at, "%s", text);
+    declared d;
+    cfx__text out = {0};
+    if (declared_tensor(c->val, &d)) {
+        cfx__text_puts(&out, cfx_dtype_brief(d.dtype));
+        put_shape(&out, &d);
+    } else {
+        cfx__text_puts(&out, cfx_value_str(c->val));
+    }
+    cfx_note("Input %s is declared as %s%s%s", c->name, out.data,
+             c->p->ranges->len ? ", with " : "",
+             c->p->ranges->len ? cfx__program_ranges(c->p) : "");
+    cfx__text_release(&out);
+    return false;
+}
+
+/* Solves expression = size for its one unknown: a line through two points, tried out. */
+static bool solve(checker *c, const cfx_sym *s, const char *unknown, int64_t size, int64_t *out) {
+    cfx_value f0 = value_of(c, s, unknown, 0), f1 = value_of(c, s, unknown, 1);
+    if (f0.tag != CFX_TAG_INT || f1.tag != CFX_TAG_INT)
+        return false;
+    int64_t step = f1.i - f0.i;
+    if (!step || (size - f0.i) % step)
+        return false;
+    *out = (size - f0.i) / step;
+    cfx_value again = value_of(c, s, unknown, *out);
+    return again.tag == CFX_TAG_INT && again.i == size;
+}
+
+static bool is_linear(const cfx_sym *s) {
+    return s->op <= CFX__SYM_MUL && (!s->a || is_linear(s->a)) && (!s->b || is_linear(s->b));
+}
+
+/* Learns what a symbol is, or compares with what is known of it. */
+static bool unify(checker *c, const char *where, cfx_value want, int64_t size) {
+    int count = 0;
+    const char *unknown = unknown_in(c, want.sym, &count);
+    if (!unknown) {
+        cfx_value known = value_of(c, want.sym, NULL, 0);
+        if (known.tag != CFX_TAG_INT || known.i == size)
+            return true;
+        return fail(c, cfx__format("Expected input at %s to be equal to %lld, but got %lld", where,
+                                   (long long)known.i, (long long)size));
+    }
+    int64_t solution;
+    if (count > 1)
+        return true;
+    if (!solve(c, want.sym, unknown, size, &solution))
+        return !is_linear(want.sym) ||
+               fail(c, cfx__format("Expected input %s = %lld to be of the form %s, where %s is an "
+                                   "integer",
+                                   where, (long long)size, cfx_value_str(want), unknown));
+    if (!c->symbols)
+        c->symbols = cfx_dict_new();
+    cfx_dict_set(c->symbols, unknown, cfx_int(solution));
+    return true;
+}
+
+/* As in PyTorch, what was exported with at least 2 may be 0 or 1 when it is run. */
+static bool in_range(checker *c, const char *where, cfx_value want, int64_t size) {
+    cfx_value range = cfx_dict_get(c->p->ranges, cfx_value_str(want));
+    if (range.tag != CFX_TAG_TUPLE || range.list->len != 2)
+        return true;
+    cfx_value lo = range.list->items[0], hi = range.list->items[1];
+    if (lo.tag == CFX_TAG_INT && lo.i > 2 && size < lo.i)
+        return fail(c, cfx__format("Expected input at %s to be >= %lld, but got %lld", where,
+                                   (long long)lo.i, (long long)size));
+    if (hi.tag == CFX_TAG_INT && size > hi.i)
+        return fail(c, cfx__format("Expected input at %s to be <= %lld, but got %lld", where,
+                                   (long long)hi.i, (long long)size));
+    return true;
+}
+
+const char *cfx__program_ranges(const cfx_program *p) {
+    cfx__text out = {0};
+    for (int64_t i = 0; i < p->ranges->len; i++) {
+        cfx_value r = p->ranges->entries[i].value;
+        bool pair = r.tag == CFX_TAG_TUPLE && r.list->len == 2;
+        cfx_value lo = pair ? r.list->items[0] : cfx_none();
+        cfx_value hi = pair ? r.list->items[1] : cfx_none();
+        cfx__text_printf(&out, "%s%s in [%s, %s]", i ? ", " : "",
+                         cfx_value_str(p->ranges->entries[i].key),
+                         cfx_is_none(lo) ? "-int_oo" : cfx_value_str(lo),
+                         cfx_is_none(hi) ? "int_oo" : cfx_value_str(hi));
+    }
+    return cfx__text_take(&out);
+}
+
+/* ---- one input ------------------------------------------------------------------------------- */
+
+static bool check_size(checker *c, int dim, cfx_value want, int64_t size) {
+    if (want.tag == CFX_TAG_INT && want.i == size)
+        return true;
+    const char *where = cfx__format("%s.shape[%d]", input_path(c->p, c->k), dim);
+    if (want.tag == CFX_TAG_INT)
+        return fail(c, cfx__format("Expected input at %s to be equal to %lld, but got %lld", where,
+                                   (long long)want.i, (long long)size));
+    return want.tag != CFX_TAG_SYM ||
+           (unify(c, where, want, size) && in_range(c, where, want, size));
+}
+
+static bool check_tensor(checker *c, const declared *d, cfx_value v) {
+    if (v.tag != CFX_TAG_TENSOR)
+        return fail(c, cfx__format("Expected input at %s to be a tensor, but got <class '%s'>",
+                                   input_path(c->p, c->k), cfx__python_type(v)));
+    const cfx_tensor *t = v.tensor;
+    if (t->ndim != d->ndim) {
+        cfx__text want = {0};
+        put_shape(&want, d);
+        fail(c, cfx__format("Unexpected number of dimensions in input at %s.shape (expected "
+                            "torch.Size(%s), got torch.Size(%s))",
+                            input_path(c->p, c->k), want.data, cfx__shape_text(t->ndim, t->shape)));
+        cfx__text_release(&want);
+        return false;
+    }
+    if (t->dtype != d->dtype)
+        return fail(c, cfx__format("Expected input at %s to be of dtype torch.%s, but got torch.%s",
+                                   input_path(c->p, c->k), cfx_dtype_name(d->dtype),
+                                   cfx_dtype_name(t->dtype)));
+    if (d->sizes && !memcmp(d->sizes, t->shape, (size_t)t->ndim * sizeof *t->shape))
+        return true;
+    for (int i = 0; i < t->ndim; i++)
+        if (!check_size(c, i, declared_size(d, i), t->shape[i]))
+            return false;
+    return true;
+}
+
+static bool check_number(checker *c, const cfx_input_spec *s, cfx_value v) {
+    const char *where = NULL;
+    if (s->constant && !cfx_equal_values(s->value, v)) {
+        where = input_path(c->p, c->k);
+        return fail(c, cfx__format("Expected input at %s to be equal to %s, but got %s", where,
+                                   cfx_value_repr(s->value), cfx_value_repr(v)));
+    }
+    if (c->val.tag != CFX_TAG_SYM)
+        return true;
+    where = input_path(c->p, c->k);
+    if (!cfx_is_number(v))
+        return fail(c, cfx__format("Expected input at %s to be a number, but got <class '%s'>",
+                                   where, cfx__python_type(v)));
+    return v.tag != CFX_TAG_INT ||
+           (unify(c, where, c->val, v.i) && in_range(c, where, c->val, v.i));
+}
+
+bool cfx__program_check(cfx_where at, const cfx_program *p, const cfx_list *flat) {
+    size_t mark = cfx_scope_open();
+    checker c = {.p = p, .at = at};
+    const cfx_node *n = cfx_graph_first(p->module->graph);
+    bool fine = true;
+    for (int i = 0; i < p->ninputs && n && n->op == CFX_PLACEHOLDER && fine;
+         i++, n = cfx_node_after(n)) {
+        const cfx_input_spec *s = &p->inputs[i];
+        if (s->kind != CFX_IN_USER)
+            continue;
+        cfx_value v = flat->items[c.k];
+        declared d;
+        c.name = n->name;
+        c.val = cfx_node_get_meta(n, "val");
+        if (s->constant)
+            c.val = s->value;
+        fine = declared_tensor(c.val, &d) ? check_tensor(&c, &d, v) : check_number(&c, s, v);
+        c.k++;
+    }
+    cfx_scope_close(mark);
+    return fine;
+}
+
+/* ---- operators ------------------------------------------------------------------------------- */
+
+static bool can_run(cfx_op *op) {
+    cfx__info *info = cfx__op_info(op);
+    if (info && info->form != CFX__FUNCTIONAL)
+        return true;
+    return op->kernel || op->view || op->decompose;
+}
+
+static bool known(const cfx_node *n) {
+    if (n->op != CFX_CALL_FUNCTION || n->target.call || n->target.fn)
+        return true;
+    if (n->target.op)
+        return can_run(n->target.op);
+    return cfx__higher_find(n->target.name) || cfx__late_op(n);
+}
+
+typedef struct {
+    cfx_dict *missing; /* name to the list of nodes */
+} survey;
+
+static void survey_module(const char *path, cfx_module *m, void *user) {
+    survey *s = user;
+    (void)path;
+    if (!m->graph)
+        return;
+    cfx_each_node(m->graph, n) {
+        if (known(n))
+            continue;
+        cfx__text name = {0};
+        cfx__target_text(&name, n->target);
+        cfx_value list = cfx_dict_get(s->missing, name.data);
+        if (cfx_is_none(list)) {
+            list = cfx_list_value(0, NULL);
+            cfx_dict_set(s->missing, name.data, list);
+        }
+        cfx_list_append(list.list, cfx_node_value(n));
+        cfx__text_release(&name);
+    }
+}
+
+enum { NODES_NAMED = 3 };
+
+static void list_missing(cfx_where at, const cfx_dict *missing) {
+    cfx__text out = {0};
+    for (int64_t i = 0; i < missing->len; i++) {
+        const cfx_list *nodes = missing->entries[i].value.list;
+        cfx__text_printf(&out, "\n  %s: %lld node%s (", cfx_text(missing->entries[i].key),
+                         (long long)nodes->len, nodes->len == 1 ? "" : "s");
+        for (int64_t k = 0; k < nodes->len && k < NODES_NAMED; k++)
+            cfx__text_printf(&out, "%s%s", k ? ", " : "", nodes->items[k].node->name);
+        cfx__text_puts(&out, nodes->len > NODES_NAMED ? ", ...)" : ")");
+    }
+    cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at,
+             "%lld operator%s of this program %s not registered; see cfx_op_register%s",
+             (long long)missing->len, missing->len == 1 ? "" : "s",
+             missing->len == 1 ? "is" : "are", out.data);
+    cfx__text_release(&out);
+}
+
+/* Looked at once for each version of the graph. */
+bool cfx__program_supported(cfx_where at, cfx_program *p) {
+    uint64_t version = p->module->graph->version + 1;
+    if (cfx__program_seen(p, version))
+        return true;
+    size_t mark = cfx_scope_open();
+    survey s = {cfx_dict_new()};
+    cfx_module_walk(p->module, survey_module, &s);
+    bool fine = s.missing->len == 0;
+    if (fine)
+        cfx__program_see(p, version);
+    else
+        list_missing(at, s.missing);
+    cfx_scope_close(mark);
+    return fine;
+}

@@ -1,0 +1,294 @@
+/* Running programs: what a caller gives becomes what the graph takes, and what the graph gives
+ * becomes what a caller wants. Start at cfx_program_run_args; check.c has the rules for inputs. */
+#include <cfx/ops.h>
+
+#include "run.h"
+
+static bool is_program(cfx_where at, const cfx_program *p) {
+    if (!p)
+        cfx_fail(CFX_TYPE_ERROR, at, "the program is NULL");
+    return p != NULL;
+}
+
+/* ---- from the caller's arguments to flat ones ------------------------------------------------ */
+
+/* in_spec as (args, kwargs), which is what a program made by torch.export has. */
+static bool has_tree(cfx_value spec) {
+    return spec.tag == CFX_TAG_TUPLE && spec.list->len == 2 &&
+           spec.list->items[0].tag == CFX_TAG_TUPLE && spec.list->items[1].tag == CFX_TAG_DICT;
+}
+
+/* The keywords in the order of the spec. */
+static cfx_dict *in_order(cfx_dict *given, const cfx_dict *wanted) {
+    cfx_dict *out = cfx_dict_new();
+    for (int64_t i = 0; i < wanted->len; i++) {
+        const cfx_value *v = given ? cfx_dict_find(given, wanted->entries[i].key) : NULL;
+        if (v)
+            cfx_dict_put(out, wanted->entries[i].key, *v);
+    }
+    for (int64_t i = 0; given && i < given->len; i++)
+        cfx_dict_put(out, given->entries[i].key, given->entries[i].value);
+    return out;
+}
+
+static bool flatten_tree(cfx_where at, cfx_value spec, cfx_args a, cfx_list *flat) {
+    cfx_dict *kw = in_order(a.kw, spec.list->items[1].dict);
+    cfx_value given = cfx_tuple(cfx_tuple_value(a.n, a.v), cfx_dict_value(kw));
+    cfx_value got = cfx_tree_flatten(given, flat);
+    if (cfx_equal_values(got, spec))
+        return true;
+    cfx_fail(CFX_VALUE_ERROR, at,
+             "Trying to flatten user inputs with exported input tree spec: \n%s\n"
+             "but actually got inputs with tree spec of: \n%s.\n"
+             "Please check that the inputs have the same number and type of args and kwargs as the "
+             "ones you used when tracing.",
+             cfx_tree_spec_text(spec), cfx_tree_spec_text(got));
+    return false;
+}
+
+/* Without a tree: by position, then by the names of the inputs. */
+static bool flatten_plain(cfx_where at, const cfx_program *p, cfx_args a, cfx_list *flat) {
+    int given = a.n + (a.kw ? (int)a.kw->len : 0), wanted = 0;
+    for (int i = 0; i < p->ninputs; i++) {
+        if (p->inputs[i].kind != CFX_IN_USER)
+            continue;
+        const cfx_value *v = NULL;
+        if (wanted < a.n)
+            v = &a.v[wanted];
+        else if (a.kw)
+            v = cfx_dict_find(a.kw, cfx_string_value(p->inputs[i].name));
+        wanted++;
+        if (v)
+            cfx_list_append(flat, *v);
+    }
+    if (flat->len == wanted && given == wanted)
+        return true;
+    cfx_fail(CFX_RUNTIME_ERROR, at, "Unexpected number of inputs (expected %d, got %d)", wanted,
+             given);
+    return false;
+}
+
+bool cfx__program_flatten(cfx_where at, cfx_value spec, const cfx_program *p, cfx_args a,
+                          cfx_list *flat) {
+    return has_tree(spec) ? flatten_tree(at, spec, a, flat)
+           : p            ? flatten_plain(at, p, a, flat)
+                          : false;
+}
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+static cfx_value stored(cfx_where at, const cfx_program *p, const cfx_input_spec *s) {
+    cfx_tensor *t = cfx_program_tensor(p, s);
+    if (t)
+        return cfx_tensor_value(t);
+    if (s->kind == CFX_IN_OBJECT)
+        cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at,
+                 "input %s is '%s', an object of a TorchScript class: such a program can be shown "
+                 "but not run",
+                 s->name, s->target);
+    else
+        cfx_fail(CFX_KEY_ERROR, at, "the program has no tensor '%s' for its input %s",
+                 s->target ? s->target : "", s->name);
+    return cfx_bad();
+}
+
+static bool is_user(const cfx_input_spec *s) { return s->kind == CFX_IN_USER; }
+
+/* A tensor stands for every input but the caller's, and tokens, which nobody reads. */
+static cfx_value input(cfx_where at, const cfx_program *p, int i, const cfx_list *flat, int *next) {
+    const cfx_input_spec *s = &p->inputs[i];
+    if (s->kind == CFX_IN_TOKEN)
+        return cfx_none();
+    return is_user(s) ? flat->items[(*next)++] : stored(at, p, s);
+}
+
+cfx_value cfx_program_inputs_args(cfx_where at, cfx_program *p, cfx_args a) {
+    if (!is_program(at, p) || cfx__args_bad(a))
+        return cfx_bad();
+    size_t mark = cfx_scope_open();
+    a = cfx__args_split(a);
+    cfx_value flat = cfx_list_value(0, NULL), values = cfx_tuple_value(0, NULL);
+    int users = 0, next = 0;
+    for (int i = 0; i < p->ninputs; i++)
+        users += is_user(&p->inputs[i]);
+    bool fine =
+        cfx__program_supported(at, p) && cfx__program_flatten(at, p->in_spec, p, a, flat.list);
+    if (fine && flat.list->len != users) {
+        cfx_fail(CFX_RUNTIME_ERROR, at, "Unexpected number of inputs (expected %d, got %lld)",
+                 users, (long long)flat.list->len);
+        fine = false;
+    }
+    fine = fine && cfx__program_check(at, p, flat.list);
+    for (int i = 0; fine && i < p->ninputs; i++) {
+        cfx_value v = input(at, p, i, flat.list, &next);
+        fine = !cfx_is_bad(v);
+        cfx_list_append(values.list, v);
+    }
+    return cfx_scope_return_value(mark, fine ? values : cfx_bad());
+}
+
+/* ---- outputs --------------------------------------------------------------------------------- */
+
+/* Where output i is to be written: the value of an input, or None. */
+static cfx_value written(const cfx_program *p, const cfx_output_spec *o, cfx_value inputs) {
+    for (int i = 0; i < p->ninputs && o->target; i++) {
+        const cfx_input_spec *s = &p->inputs[i];
+        bool hit = o->kind == CFX_OUT_BUFFER_MUTATION      ? s->kind == CFX_IN_BUFFER
+                   : o->kind == CFX_OUT_PARAMETER_MUTATION ? s->kind == CFX_IN_PARAMETER
+                                                           : is_user(s);
+        const char *name = is_user(s) ? s->name : s->target;
+        if (hit && name && !strcmp(name, o->target))
+            return inputs.list->items[i];
+    }
+    return cfx_none();
+}
+
+static void write_back(const cfx_program *p, const cfx_output_spec *o, cfx_value inputs,
+                       cfx_value v) {
+    cfx_value to = written(p, o, inputs);
+    if (to.tag == CFX_TAG_TENSOR && v.tag == CFX_TAG_TENSOR && to.tensor != v.tensor)
+        cfx_copy_(to, v);
+}
+
+static bool is_result(const cfx_output_spec *o) {
+    return o->kind == CFX_OUT_USER || o->kind == CFX_OUT_LOSS;
+}
+
+static bool is_mutation(const cfx_output_spec *o) {
+    return o->kind == CFX_OUT_BUFFER_MUTATION || o->kind == CFX_OUT_PARAMETER_MUTATION ||
+           o->kind == CFX_OUT_INPUT_MUTATION;
+}
+
+cfx_value cfx_program_outputs(cfx_program *p, cfx_value inputs, cfx_value raw) {
+    if (!is_program((cfx_where){0}, p) || cfx_is_bad(inputs) || cfx_is_bad(raw))
+        return cfx_bad();
+    if (raw.tag != CFX_TAG_TUPLE && raw.tag != CFX_TAG_LIST)
+        return raw;
+    if (p->noutputs && p->noutputs != raw.list->len) {
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0},
+                 "the graph gave %lld results, the signature has %d", (long long)raw.list->len,
+                 p->noutputs);
+        return cfx_bad();
+    }
+    size_t mark = cfx_scope_open();
+    cfx_value flat = cfx_tuple_value(0, NULL);
+    for (int i = 0; i < raw.list->len; i++) {
+        const cfx_output_spec *o = p->noutputs ? &p->outputs[i] : NULL;
+        if (!o || is_result(o))
+            cfx_list_append(flat.list, raw.list->items[i]);
+        else if (is_mutation(o))
+            write_back(p, o, inputs, raw.list->items[i]);
+    }
+    cfx_value out = cfx_is_none(p->out_spec) ? flat : cfx_tree_unflatten(p->out_spec, flat.list);
+    return cfx_scope_return_value(mark, cfx_ok() ? out : cfx_bad());
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+cfx_value cfx_program_run_args(cfx_where at, cfx_program *p, cfx_args a) {
+    size_t mark = cfx_scope_open();
+    cfx_grad_mode before = cfx_get_grad_mode();
+    if (before == CFX_GRAD_ON)
+        cfx_set_grad_mode(CFX_NO_GRAD);
+    cfx_value inputs = cfx_program_inputs_args(at, p, a), raw = cfx_bad();
+    if (!cfx_is_bad(inputs)) {
+        cfx_interp it = {.module = p->module};
+        raw = cfx_run_args(at, &it, (cfx_args){(int)inputs.list->len, inputs.list->items, NULL});
+    }
+    cfx_value out = cfx_is_bad(raw) ? raw : cfx_program_outputs(p, inputs, raw);
+    cfx_set_grad_mode(before);
+    return cfx_scope_return_value(mark, out);
+}
+
+/* ---- as a module ----------------------------------------------------------------------------- */
+
+/* Calls the graph with the leaves of the arguments, and gives the result the program's shape. */
+static cfx_value forward(cfx_module *self, cfx_args a) {
+    cfx_value in_spec = cfx_module_attr(self, "_in_spec");
+    cfx_value out_spec = cfx_module_attr(self, "_out_spec");
+    cfx_interp it = {.module = self};
+    if (!has_tree(in_spec))
+        return cfx_run_args((cfx_where){0}, &it, a);
+    cfx_value flat = cfx_list_value(0, NULL);
+    if (!cfx__program_flatten((cfx_where){0}, in_spec, NULL, a, flat.list))
+        return cfx_bad();
+    cfx_value raw =
+        cfx_run_args((cfx_where){0}, &it, (cfx_args){(int)flat.list->len, flat.list->items, NULL});
+    if (cfx_is_bad(raw) || cfx_is_none(out_spec) || raw.tag != CFX_TAG_TUPLE)
+        return raw;
+    return cfx_tree_unflatten(out_spec, raw.list);
+}
+
+/* The node that reads what a lifted placeholder stood for. */
+static void unlift(cfx_graph *g, cfx_node *placeholder, const char *path) {
+    CFX_INSERT_BEFORE(g, placeholder) {
+        cfx_node *read = cfx_graph_get_attr(g, path);
+        cfx_dict *meta = placeholder->meta;
+        for (int64_t i = 0; meta && i < meta->len; i++)
+            cfx_node_set_meta(read, cfx_text(meta->entries[i].key), meta->entries[i].value);
+        cfx_node_replace(placeholder, read);
+    }
+    cfx_graph_erase(placeholder);
+}
+
+static void add_tensor(cfx_module *m, const cfx_program *p, const cfx_input_spec *s) {
+    cfx_tensor *t = cfx_program_tensor(p, s);
+    if (!t || cfx_module_has(m, s->target))
+        return;
+    const char *dot = strrchr(s->target, '.'), *last = dot ? dot + 1 : s->target;
+    size_t above = dot ? (size_t)(dot - s->target) : 0;
+    cfx_module *owner = cfx__module_make(m, cfx__string_new(s->target, above)->text);
+    if (owner && s->kind == CFX_IN_PARAMETER)
+        cfx_nn_parameter(owner, last, t);
+    else if (owner)
+        cfx_nn_buffer(owner, last, t, s->kind == CFX_IN_BUFFER && s->persistent);
+}
+
+/* The results alone, after the writes that the other outputs stand for. */
+static void unlift_output(const cfx_program *p, cfx_graph *g, cfx_node *const *nodes) {
+    cfx_node *output = cfx_graph_output_node(g);
+    cfx_value all = output && output->args.list->len ? output->args.list->items[0] : cfx_none();
+    if ((all.tag != CFX_TAG_TUPLE && all.tag != CFX_TAG_LIST) || all.list->len != p->noutputs)
+        return;
+    cfx_value results = cfx_tuple_value(0, NULL), placed = cfx_tuple_value(0, NULL);
+    for (int i = 0; i < p->ninputs; i++)
+        cfx_list_append(placed.list, cfx_node_value(nodes[i]));
+    for (int i = 0; i < p->noutputs; i++) {
+        const cfx_output_spec *o = &p->outputs[i];
+        cfx_value to = is_mutation(o) ? written(p, o, placed) : cfx_none();
+        if (is_result(o))
+            cfx_list_append(results.list, all.list->items[i]);
+        if (to.tag != CFX_TAG_NODE || all.list->items[i].tag != CFX_TAG_NODE)
+            continue;
+        CFX_INSERT_BEFORE(g, output) {
+            cfx_graph_call_function(g, "torch.ops.aten.copy_.default",
+                                    cfx_tuple(to, all.list->items[i]), CFX_NONE);
+        }
+    }
+    cfx_node_set_args(output, cfx_tuple_value(1, &results));
+}
+
+cfx_module *cfx_program_module(cfx_program *p) {
+    if (!is_program((cfx_where){0}, p))
+        return NULL;
+    size_t mark = cfx_scope_open();
+    cfx_module *m = cfx__module_new_raw(p->module->type, forward);
+    cfx_graph *g = cfx_graph_copy(p->module->graph);
+    for (int i = 0; i < cfx_module_count(p->module); i++)
+        cfx_nn_add(m, cfx_module_child_name(p->module, i), cfx_module_child(p->module, i));
+    cfx_node **nodes = cfx__alloc0((size_t)p->ninputs * sizeof *nodes);
+    int k = 0;
+    cfx_each_node(g, n) if (n->op == CFX_PLACEHOLDER && k < p->ninputs) nodes[k++] = n;
+    unlift_output(p, g, nodes);
+    for (int i = 0; i < k; i++) {
+        if (is_user(&p->inputs[i]) || !p->inputs[i].target)
+            continue;
+        add_tensor(m, p, &p->inputs[i]);
+        unlift(g, nodes[i], p->inputs[i].target);
+    }
+    free(nodes);
+    cfx__graph_own(g, m);
+    cfx_module_set_attr(m, "_in_spec", p->in_spec);
+    cfx_module_set_attr(m, "_out_spec", p->out_spec);
+    return cfx_scope_return(mark, cfx_ok() ? m : NULL);
+}
