@@ -12,7 +12,12 @@ extern "C" {
 /* Opens a program; scope. The file is mapped: weights are views into it and cost nothing until they
  * are used, and what is written to them stays in this process. NULL, with an error that names the
  * file and what is wrong with it, when it holds none that can be read. Nothing in a file is ever
- * executed. */
+ * executed.
+ *
+ * In `extra`: "guards" (a list of texts), "verifiers" (a list: "TRAINING", "ATEN"),
+ * "torch_version", "schema_version"; as JSON texts, to be written again, "module_call_graph",
+ * "metadata", "opset_version", "treespec_namedtuple_fields"; as tensors of bytes "sample_inputs"
+ * and, by name, "files" and "objects" (what only Python could make of it). */
 CFX_API cfx_program *cfx_open(const char *path);
 
 #ifdef __cplusplus

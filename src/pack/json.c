@@ -1,5 +1,5 @@
-/* JSON over yajl's event parser. Items are pushed in the order of the text; a stack holds the places
- * of the containers that are open, whose lengths are counted up on the way. */
+/* JSON over yajl's event parser. Items are pushed in the order of the text; a stack holds the
+ * places of the containers that are open, whose lengths are counted up on the way. */
 #define _GNU_SOURCE /* strtod_l */
 #include "json.h"
 

@@ -24,9 +24,9 @@ typedef struct cfx__pt2_reader {
     const char *path;
     const char *node;  /* the node being read, for errors; NULL outside of nodes */
     cfx__hints hints;
-    cfx__map exprs;    /* texts of expressions, stack traces and module stacks to values that were */
-    cfx__map traces;   /* made of them, which are shared: cfx_value in the arena */
-    cfx__map stacks;
+    /* texts of expressions, stack traces and module stacks to the values made of them, which are
+     * shared: cfx_value in the arena */
+    cfx__map exprs, traces, stacks;
     VEC(cfx_value) kept; /* counts of those */
     cfx__arena arena;
 } cfx__pt2_reader;

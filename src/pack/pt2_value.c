@@ -79,7 +79,8 @@ static cfx_value bad_value(const cfx__pt2_reader *r, const char *what) {
 
 const cfx__json *cfx__pt2_want(const cfx__pt2_reader *r, const cfx__json *j, const char *key,
                                cfx__json_kind kind) {
-    static const char *const kinds[] = {"null", "bool", "int", "number", "string", "list", "object"};
+    static const char *const kinds[] = {"null",   "bool", "int",   "number",
+                                        "string", "list", "object"};
     const cfx__json *v = cfx__json_get(j, key);
     if (cfx__json_is(v, kind))
         return v;

@@ -2,7 +2,8 @@
  *
  * A reader of our own rather than a library's: the bytes are mapped already, weights must be used
  * where they lie, and every number in the directory has to be taken for a lie until it is checked
- * against the size of the file. All reads go through u16, u32 and u64 at places that were checked. */
+ * against the size of the file. All reads go through u16, u32 and u64 at places that were
+ * checked. */
 #include "zip.h"
 
 #include <zlib.h>
