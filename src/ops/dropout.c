@@ -66,11 +66,11 @@ CFX_OP(dropout) = {"aten::dropout(Tensor input, float p, bool train) -> Tensor",
 CFX_OP(feature_dropout) = {"aten::feature_dropout(Tensor input, float p, bool train) -> Tensor",
                            "torch.feature_dropout", DROPS(feature_dropout)};
 CFX_OP(alpha_dropout) = {"aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor",
-                         "torch.alpha_dropout torch.nn.functional.alpha_dropout",
+                         "torch.alpha_dropout",
                          DROPS(alpha_dropout)};
 CFX_OP(feature_alpha_dropout) = {
     "aten::feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor",
-    "torch.feature_alpha_dropout torch.nn.functional.feature_alpha_dropout",
+    "torch.feature_alpha_dropout",
     DROPS(feature_alpha_dropout)};
 
 /* ---- with the mask as a second result -------------------------------------------------------- */
@@ -188,7 +188,7 @@ static void decompose_rrelu_with_noise_backward(cfx_call *c) {
 
 CFX_OP(rrelu) = {"aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, "
                  "bool training=False, Generator? generator=None) -> Tensor",
-                 "torch.rrelu torch.nn.functional.rrelu",
+                 "torch.rrelu",
                  .decompose = decompose_rrelu, .effects = CFX_COMPOSITE | CFX_RANDOM};
 CFX_OP(rrelu_with_noise_functional) = {
     "aten::rrelu_with_noise_functional(Tensor self, Tensor noise, Scalar lower=0.125, Scalar "

@@ -5,19 +5,6 @@
 
 #include "ops.h"
 
-/* "mean" of a loss as the number that operators take; -1, with an error, when there is none. */
-static int64_t reduction(cfx_call *c, int i) {
-    const char *text = arg_text(c, i);
-    if (text && !strcmp(text, "none"))
-        return 0;
-    if (text && !strcmp(text, "mean"))
-        return 1;
-    if (text && !strcmp(text, "sum"))
-        return 2;
-    op_fail_as(VALUE, c, "%s is not a valid value for reduction", text ? text : "None");
-    return -1;
-}
-
 /* ---- activations: (input, ..., inplace=False) ------------------------------------------------ */
 
 #define IN_PLACE_TOO(id, last, call, call_)                                                        \
@@ -87,6 +74,62 @@ static void functional_dropout(cfx_call *c) {
                                : cfx_fn_call_tensor(c->at, &cfx_fn_dropout, a);
 }
 
+/* The other dropouts: of channels, and those that keep mean and variance. */
+static void drop_with(cfx_call *c, const cfx_fn *fn) {
+    double p = arg_float(c, 1);
+    if (!(p >= 0 && p <= 1)) {
+        op_fail_as(VALUE, c, "dropout probability has to be between 0 and 1, but got %s",
+                   cfx_value_repr(c->args[1]));
+        return;
+    }
+    cfx_args a = CFX_ARGS(c->args[0], p, arg_bool(c, 2));
+    c->out[0] = arg_bool(c, 3) ? cfx_inplace_call(c->at, fn, a) : cfx_fn_call_tensor(c->at, fn, a);
+}
+
+static void functional_alpha_dropout(cfx_call *c) { drop_with(c, &cfx_fn_alpha_dropout); }
+static void functional_feature_alpha_dropout(cfx_call *c) {
+    drop_with(c, &cfx_fn_feature_alpha_dropout);
+}
+static void functional_dropout2d(cfx_call *c) { drop_with(c, &cfx_fn_feature_dropout); }
+
+/* (C, L) without a batch counts as one sample. */
+static void functional_dropout1d(cfx_call *c) {
+    cfx_tensor *x = arg_tensor(c, 0);
+    if (x->ndim != 2 && x->ndim != 3) {
+        op_fail_as(RUNTIME, c, "dropout1d: Expected 2D or 3D input, but received a %dD input. Note "
+                   "that dropout1d exists to provide channel-wise dropout on inputs with 1 "
+                   "spatial dimension, a channel dimension, and an optional batch dimension (i.e. "
+                   "2D or 3D inputs).", x->ndim);
+        return;
+    }
+    bool batched = x->ndim == 3;
+    if (!batched)
+        c->args[0] = cfx_tensor_value(cfx_unsqueeze(x, 0));
+    drop_with(c, &cfx_fn_feature_dropout);
+    if (!batched && !op_failed())
+        c->out[0] = cfx_squeeze(c->out[0], 0);
+}
+
+static void functional_rrelu(cfx_call *c) {
+    cfx_args a = CFX_ARGS(c->args[0], c->args[1], c->args[2], c->args[3]);
+    c->out[0] = arg_bool(c, 4) ? cfx_inplace_call(c->at, &cfx_fn_rrelu, a)
+                               : cfx_fn_call_tensor(c->at, &cfx_fn_rrelu, a);
+}
+
+/* Samples near a one-hot vector; with `hard` one-hot forwards and soft backwards. */
+static void functional_gumbel_softmax(cfx_call *c) {
+    cfx_tensor *x = arg_tensor(c, 0);
+    int64_t dim = arg_int(c, 4);
+    cfx_tensor *noise = cfx_neg(cfx_log(cfx_exponential_(cfx_empty_like(x))));
+    cfx_tensor *soft = cfx_softmax(cfx_div(cfx_add(x, noise), c->args[1]), dim);
+    c->out[0] = soft;
+    if (!arg_bool(c, 2) || op_failed())
+        return;
+    cfx_tensor *best = cfx_argmax(soft, dim, true);
+    cfx_tensor *hard = cfx_scatter(cfx_zeros_like(x), dim, best, 1.0);
+    c->out[0] = cfx_add(cfx_sub(hard, cfx_detach(soft)), soft);
+}
+
 /* ---- norms ----------------------------------------------------------------------------------- */
 
 static void functional_layer_norm(cfx_call *c) {
@@ -116,7 +159,34 @@ static void functional_instance_norm(cfx_call *c) {
 static void functional_normalize(cfx_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
     cfx_tensor *norm = cfx_linalg_vector_norm(x, c->args[1], cfx_list(c->args[2]), true);
-    c->out[0] = cfx_div(x, cfx_expand_as(cfx_clamp_min(norm, c->args[3]), x));
+    cfx_tensor *floor = cfx_expand_as(cfx_clamp_min(norm, c->args[3]), x);
+    c->out[0] = arg_is_none(c, 4) ? cfx_div(x, floor) : cfx_div(x, floor, CFX_KW(out, c->args[4]));
+}
+
+/* Each value over what its neighbours across channels add up to. */
+static void functional_local_response_norm(cfx_call *c) {
+    cfx_tensor *x = arg_tensor(c, 0);
+    int64_t size = arg_int(c, 1);
+    if (x->ndim < 3) {
+        op_fail_as(VALUE, c, "Expected 3D or higher dimensionality                          input "
+                   "(got %d dimensions)", x->ndim);
+        return;
+    }
+    cfx_tensor *squares = cfx_unsqueeze(cfx_mul(x, x), 1);
+    if (x->ndim == 3) {
+        squares = cfx_pad(squares, cfx_list(0, 0, size / 2, (size - 1) / 2));
+        squares = cfx_avg_pool2d(squares, cfx_list(size, 1), cfx_list(1, 1));
+    } else {
+        cfx_tensor *cube = cfx_reshape(
+            squares, cfx_list(x->shape[0], 1, x->shape[1], x->shape[2], -1));
+        cube = cfx_pad(cube, cfx_list(0, 0, 0, 0, size / 2, (size - 1) / 2));
+        squares = cfx_reshape(cfx_avg_pool3d(cube, cfx_list(size, 1, 1), cfx_list(1, 1, 1)),
+                              cfx_ints_value(x->ndim, x->shape));
+        squares = cfx_unsqueeze(squares, 1);
+    }
+    cfx_tensor *div = cfx_squeeze(squares, 1);
+    div = cfx_pow(cfx_add(cfx_mul(div, c->args[2]), c->args[4]), c->args[3]);
+    c->out[0] = cfx_div(x, div);
 }
 
 /* ---- embedding ------------------------------------------------------------------------------- */
@@ -158,40 +228,6 @@ static void functional_adaptive_avg_pool2d(cfx_call *c) {
 
 static void functional_adaptive_avg_pool3d(cfx_call *c) {
     c->out[0] = cfx_adaptive_avg_pool3d(c->args[0], c->args[1]);
-}
-
-/* ---- losses: (input, target, ..., reduction='mean') ------------------------------------------ */
-
-static void functional_mse_loss(cfx_call *c) {
-    int64_t r = reduction(c, 4);
-    if (r >= 0)
-        c->out[0] = cfx_mse_loss(c->args[0], c->args[1], r);
-}
-
-static void functional_l1_loss(cfx_call *c) {
-    int64_t r = reduction(c, 4);
-    if (r >= 0)
-        c->out[0] = cfx_l1_loss(c->args[0], c->args[1], r);
-}
-
-static void functional_cross_entropy(cfx_call *c) {
-    int64_t r = reduction(c, 6);
-    if (r >= 0)
-        c->out[0] = cfx_cross_entropy_loss(c->args[0], c->args[1], c->args[2], r, c->args[4],
-                                           c->args[7]);
-}
-
-static void functional_nll_loss(cfx_call *c) {
-    int64_t r = reduction(c, 6);
-    if (r >= 0)
-        c->out[0] = cfx_nll_loss_nd(c->args[0], c->args[1], c->args[2], r, c->args[4]);
-}
-
-static void functional_bce_with_logits(cfx_call *c) {
-    int64_t r = reduction(c, 5);
-    if (r >= 0)
-        c->out[0] = cfx_binary_cross_entropy_with_logits(c->args[0], c->args[1], c->args[2],
-                                                         c->args[6], r);
 }
 
 #define FUNCTIONAL(id) .decompose = functional_##id, .effects = CFX_COMPOSITE
@@ -248,6 +284,34 @@ CFX_OP(python_dropout) = {
     "python::dropout(Tensor input, float p=0.5, bool training=True, bool inplace=False) "
     "-> Tensor",
     "torch.nn.functional.dropout", FUNCTIONAL(dropout)};
+CFX_OP(python_alpha_dropout) = {
+    "python::alpha_dropout(Tensor input, float p=0.5, bool training=False, bool inplace=False) "
+    "-> Tensor",
+    "torch.nn.functional.alpha_dropout", FUNCTIONAL(alpha_dropout)};
+CFX_OP(python_feature_alpha_dropout) = {
+    "python::feature_alpha_dropout(Tensor input, float p=0.5, bool training=False, bool "
+    "inplace=False) -> Tensor",
+    "torch.nn.functional.feature_alpha_dropout", FUNCTIONAL(feature_alpha_dropout)};
+CFX_OP(python_dropout1d) = {
+    "python::dropout1d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> "
+    "Tensor",
+    "torch.nn.functional.dropout1d", FUNCTIONAL(dropout1d)};
+CFX_OP(python_dropout2d) = {
+    "python::dropout2d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> "
+    "Tensor",
+    "torch.nn.functional.dropout2d", FUNCTIONAL(dropout2d)};
+CFX_OP(python_dropout3d) = {
+    "python::dropout3d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> "
+    "Tensor",
+    "torch.nn.functional.dropout3d", FUNCTIONAL(dropout2d)};
+CFX_OP(python_rrelu) = {
+    "python::rrelu(Tensor input, float lower=0.125, float upper=0.3333333333333333, bool "
+    "training=False, bool inplace=False) -> Tensor",
+    "torch.nn.functional.rrelu", FUNCTIONAL(rrelu)};
+CFX_OP(python_gumbel_softmax) = {
+    "python::gumbel_softmax(Tensor logits, float tau=1., bool hard=False, float eps=1e-10, int "
+    "dim=-1) -> Tensor",
+    "torch.nn.functional.gumbel_softmax", FUNCTIONAL(gumbel_softmax)};
 CFX_OP(python_layer_norm) = {
     "python::layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, "
     "Tensor? bias=None, float eps=1e-05) -> Tensor",
@@ -271,8 +335,13 @@ CFX_OP(python_instance_norm) = {
     " float momentum=0.1, float eps=1e-05) -> Tensor",
     "torch.nn.functional.instance_norm", FUNCTIONAL(instance_norm)};
 CFX_OP(python_normalize) = {
-    "python::normalize(Tensor input, float p=2., int dim=1, float eps=1e-12) -> Tensor",
+    "python::normalize(Tensor input, float p=2., int dim=1, float eps=1e-12, Tensor? out=None) -> "
+    "Tensor",
     "torch.nn.functional.normalize", FUNCTIONAL(normalize)};
+CFX_OP(python_local_response_norm) = {
+    "python::local_response_norm(Tensor input, int size, float alpha=0.0001, float beta=0.75, "
+    "float k=1.) -> Tensor",
+    "torch.nn.functional.local_response_norm", FUNCTIONAL(local_response_norm)};
 CFX_OP(python_embedding) = {
     "python::embedding(Tensor input, Tensor weight, int? padding_idx=None, float? "
     "max_norm=None, float norm_type=2., bool scale_grad_by_freq=False, bool sparse=False)"
@@ -296,26 +365,3 @@ CFX_OP(python_adaptive_avg_pool2d) = {
 CFX_OP(python_adaptive_avg_pool3d) = {
     "python::adaptive_avg_pool3d(Tensor input, int[3] output_size) -> Tensor",
     "torch.nn.functional.adaptive_avg_pool3d", FUNCTIONAL(adaptive_avg_pool3d)};
-CFX_OP(python_mse_loss) = {
-    "python::mse_loss(Tensor input, Tensor target, bool? size_average=None, bool? "
-    "reduce=None, str reduction='mean') -> Tensor",
-    "torch.nn.functional.mse_loss", FUNCTIONAL(mse_loss)};
-CFX_OP(python_l1_loss) = {
-    "python::l1_loss(Tensor input, Tensor target, bool? size_average=None, bool? "
-    "reduce=None, str reduction='mean') -> Tensor",
-    "torch.nn.functional.l1_loss", FUNCTIONAL(l1_loss)};
-CFX_OP(python_cross_entropy) = {
-    "python::cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? "
-    "size_average=None, int ignore_index=-100, bool? reduce=None, str reduction='mean', "
-    "float label_smoothing=0.) -> Tensor",
-    "torch.nn.functional.cross_entropy", FUNCTIONAL(cross_entropy)};
-CFX_OP(python_nll_loss) = {
-    "python::nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? "
-    "size_average=None, int ignore_index=-100, bool? reduce=None, str reduction='mean') "
-    "-> Tensor",
-    "torch.nn.functional.nll_loss", FUNCTIONAL(nll_loss)};
-CFX_OP(python_binary_cross_entropy_with_logits) = {
-    "python::binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? "
-    "weight=None, bool? size_average=None, bool? reduce=None, str reduction='mean', "
-    "Tensor? pos_weight=None) -> Tensor",
-    "torch.nn.functional.binary_cross_entropy_with_logits", FUNCTIONAL(bce_with_logits)};

@@ -102,13 +102,13 @@ static void shape_soft_margin(cfx_call *c) {
 CFX_OP(mse_loss) = {"aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
                     "torch._C._nn.mse_loss", LOSS(mse, shape_loss)};
 CFX_OP(smooth_l1_loss) = {"aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, "
-                          "float beta=1.) -> Tensor", "torch.nn.functional.smooth_l1_loss",
+                          "float beta=1.) -> Tensor", "torch._C._nn.smooth_l1_loss",
                           LOSS(smooth_l1, shape_smooth_l1)};
 CFX_OP(huber_loss) = {"aten::huber_loss(Tensor self, Tensor target, int reduction=1, float "
-                      "delta=1.) -> Tensor", "torch.nn.functional.huber_loss",
+                      "delta=1.) -> Tensor", "torch._C._nn.huber_loss",
                       LOSS(huber, shape_huber)};
 CFX_OP(soft_margin_loss) = {"aten::soft_margin_loss(Tensor self, Tensor target, int reduction=1) "
-                            "-> Tensor", "torch.nn.functional.soft_margin_loss",
+                            "-> Tensor", "torch._C._nn.soft_margin_loss",
                             LOSS(soft_margin, shape_soft_margin)};
 
 /* ---- cross entropy of probabilities ---------------------------------------------------------- */
@@ -167,7 +167,7 @@ static void kernel_bce(cfx_call *c) {
 
 CFX_OP(binary_cross_entropy) = {
     "aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int "
-    "reduction=1) -> Tensor", "torch.nn.functional.binary_cross_entropy",
+    "reduction=1) -> Tensor", "torch._C._nn.binary_cross_entropy",
     .shape = shape_bce, .kernel = kernel_bce};
 
 /* ---- gradients ------------------------------------------------------------------------------- */

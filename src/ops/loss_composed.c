@@ -95,22 +95,22 @@ CFX_OP(binary_cross_entropy_with_logits) = {
     "torch.binary_cross_entropy_with_logits",
     .decompose = decompose_bce_with_logits};
 CFX_OP(kl_div) = {"aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool "
-                  "log_target=False) -> Tensor", "torch.kl_div torch.nn.functional.kl_div",
+                  "log_target=False) -> Tensor", "torch.kl_div",
                   COMPOSED(kl_div)};
 CFX_OP(poisson_nll_loss) = {"aten::poisson_nll_loss(Tensor input, Tensor target, bool log_input, "
                             "bool full, float eps, int reduction) -> Tensor",
-                            "torch.poisson_nll_loss torch.nn.functional.poisson_nll_loss",
+                            "torch.poisson_nll_loss",
                             COMPOSED(poisson_nll_loss)};
 CFX_OP(hinge_embedding_loss) = {
     "aten::hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> "
-    "Tensor", "torch.hinge_embedding_loss torch.nn.functional.hinge_embedding_loss",
+    "Tensor", "torch.hinge_embedding_loss",
     COMPOSED(hinge_embedding_loss)};
 CFX_OP(margin_ranking_loss) = {
     "aten::margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int "
-    "reduction=1) -> Tensor", "torch.margin_ranking_loss torch.nn.functional.margin_ranking_loss",
+    "reduction=1) -> Tensor", "torch.margin_ranking_loss",
     COMPOSED(margin_ranking_loss)};
 CFX_OP(cosine_embedding_loss) = {
     "aten::cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., "
     "int reduction=1) -> Tensor",
-    "torch.cosine_embedding_loss torch.nn.functional.cosine_embedding_loss",
+    "torch.cosine_embedding_loss",
     COMPOSED(cosine_embedding_loss)};

@@ -128,7 +128,7 @@ static void kernel_multi_margin(cfx_call *c) { run_multi_margin(c, 0); }
 
 CFX_OP(multi_margin_loss) = {"aten::multi_margin_loss(Tensor self, Tensor target, Scalar p=1, "
                              "Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor",
-                             "torch.nn.functional.multi_margin_loss", .shape = shape_multi_margin,
+                             "torch._C._nn.multi_margin_loss", .shape = shape_multi_margin,
                              .kernel = kernel_multi_margin, MARGIN};
 
 static void shape_multi_margin_backward(cfx_call *c) {
@@ -226,5 +226,5 @@ static void decompose_multilabel(cfx_call *c) {
 
 CFX_OP(multilabel_margin_loss) = {
     "aten::multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
-    "torch.nn.functional.multilabel_margin_loss", .decompose = decompose_multilabel,
+    "torch._C._nn.multilabel_margin_loss", .decompose = decompose_multilabel,
     .effects = CFX_COMPOSITE};
