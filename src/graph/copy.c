@@ -139,6 +139,9 @@ cfx_graph *cfx_graph_copy(cfx_graph *from) {
     }
     for (cfx_node *n = from->first, *copy = g->first; n; n = n->next, copy = copy->next)
         cfx__node_clone_args(copy, n, cloned, &c);
+    for (size_t i = 0; i < from->subgraphs.len; i++)
+        CFX_SCOPE cfx__graph_add_subgraph(g, from->subgraphs.data[i].name,
+                                          cfx_graph_copy(from->subgraphs.data[i].graph));
     free(rows);
     free(c.copies);
     return g;

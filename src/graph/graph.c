@@ -52,6 +52,9 @@ static void graph_free(void *p) {
     for (size_t i = 0; i < g->foreign.len; i++)
         cfx_drop(g->foreign.data[i]);
     VEC_FREE(g->foreign);
+    for (size_t i = 0; i < g->subgraphs.len; i++)
+        cfx_drop(g->subgraphs.data[i].graph);
+    VEC_FREE(g->subgraphs);
     VEC_FREE(g->made);
     cfx_value_drop(g->no_args);
     cfx_value_drop(g->no_kwargs);
@@ -67,6 +70,18 @@ void cfx__graph_own(cfx_graph *g, cfx_module *m) {
     cfx__module_set_graph(m, g, disown);
     if (g)
         g->owner = m;
+}
+
+cfx_graph *cfx__graph_subgraph(const cfx_graph *g, const char *name) {
+    for (size_t i = 0; i < g->subgraphs.len; i++)
+        if (!strcmp(g->subgraphs.data[i].name, name))
+            return g->subgraphs.data[i].graph;
+    return NULL;
+}
+
+void cfx__graph_add_subgraph(cfx_graph *g, const char *name, cfx_graph *sub) {
+    struct cfx__subgraph s = {cfx__arena_copy(&g->arena, name, strlen(name)), cfx_keep(sub)};
+    VEC_PUSH(g->subgraphs, s);
 }
 
 /* ---- make ----------------------------------------------------------------------------------- */

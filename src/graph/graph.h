@@ -117,6 +117,11 @@ struct cfx_graph {
     cfx_graph_hooks *hooks;
     const cfx_module *owner;  /* the GraphModule, which outlives this pointer's use or clears it */
     VEC(cfx_graph *) foreign; /* graphs whose nodes were used here; counted */
+    VEC(struct cfx__subgraph {
+        const char *name; /* in the arena */
+        cfx_graph *graph; /* counted */
+    }) subgraphs; /* branches that tracing made and get_attr nodes name; a GraphModule makes
+                     children of them */
     cfx__arena arena;
     struct {
         void *data;
@@ -155,6 +160,10 @@ void cfx__node_map_args(cfx_node *n, cfx__node_fn *fn, void *user);
 /* Makes n, which has no arguments yet, the copy of another node: every node in its arguments goes
  * through fn, which gives a node for a node. */
 void cfx__node_clone_args(cfx_node *n, const cfx_node *from, cfx__node_fn *fn, void *user);
+
+/* The branch called so, or NULL; adds one, which g keeps. */
+cfx_graph *cfx__graph_subgraph(const cfx_graph *g, const char *name);
+void cfx__graph_add_subgraph(cfx_graph *g, const char *name, cfx_graph *sub);
 
 /* Makes g the graph of m, which keeps it; g knows its owner until m lets go of it. */
 void cfx__graph_own(cfx_graph *g, cfx_module *m);

@@ -6,16 +6,31 @@ static cfx_value forward(cfx_module *self, cfx_args a) {
     return cfx_run_args((cfx_where){0}, &it, a);
 }
 
-/* Takes over what a node names of root; empty parents are made on the way. */
+/* Takes over what a node names of root, or makes a child of a branch that tracing left with the
+ * graph; empty parents are made on the way. PyTorch's words where there is nothing to take. */
 static bool adopt(cfx_module *gm, cfx_module *root, const cfx_node *n) {
     const char *path = n->target.name;
     if (n->op != CFX_CALL_MODULE && n->op != CFX_GET_ATTR)
         return true;
-    if (cfx_module_has(root, path))
-        return cfx__module_adopt(gm, root, path);
-    cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0},
-             "Node %s referenced target %s but that target was not provided in ``root``!", n->name,
+    cfx_graph *sub = cfx__graph_subgraph(n->graph, path);
+    if (sub && !cfx_module_has(gm, path)) {
+        cfx_module *child = cfx_graph_module(root, sub->owner ? cfx_graph_copy(sub) : sub, NULL);
+        return child && cfx_nn_add(gm, path, child) == child;
+    }
+    if (!root || sub || cfx_module_has(root, path))
+        return !root || sub || cfx__module_adopt(gm, root, path);
+    const cfx_module *at = root;
+    for (const char *dot; (dot = strchr(path, '.')); path = dot + 1) {
+        const cfx_module *below = cfx_module_find(at, cfx__string_new(path, dot - path)->text);
+        if (!below) {
+            path = cfx__string_new(path, dot - path)->text;
+            break;
+        }
+        at = below;
+    }
+    cfx_fail(CFX_ATTRIBUTE_ERROR, (cfx_where){0}, "'%s' object has no attribute '%s'", at->type,
              path);
+    cfx_note("\nNode %s names %s", n->name, n->target.name);
     return false;
 }
 
@@ -25,7 +40,7 @@ cfx_module *cfx_graph_module(cfx_module *root, cfx_graph *g, const char *type) {
     size_t mark = cfx_scope_open();
     cfx_module *gm = cfx__module_new_raw(type ? type : "GraphModule", forward);
     bool fine = true;
-    cfx_each_node(g, n) fine = fine && (!root || adopt(gm, root, n));
+    cfx_each_node(g, n) fine = fine && adopt(gm, root, n);
     gm->training = root ? root->training : true;
     cfx__graph_own(g, gm);
     return cfx_scope_return(mark, fine ? gm : NULL);
@@ -44,6 +59,21 @@ bool cfx_recompile(cfx_module *gm) {
         return false;
     }
     return cfx__plan_of(gm->graph) != NULL;
+}
+
+/* ---- submodules ------------------------------------------------------------------------------ */
+
+bool cfx_graph_module_add(cfx_module *gm, const char *path, cfx_module *m) {
+    if (!gm || !path || !m) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "a module and a path are needed");
+        return false;
+    }
+    cfx_module_set_attr(gm, path, cfx_module_value(m));
+    return cfx_module_find(gm, path) == m;
+}
+
+bool cfx_graph_module_remove(cfx_module *gm, const char *path) {
+    return gm && path && *path && cfx_module_find(gm, path) && cfx_module_remove(gm, path);
 }
 
 /* ---- pruning --------------------------------------------------------------------------------- */

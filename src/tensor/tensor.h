@@ -12,10 +12,9 @@
 
 enum { CFX__INLINE_DIMS = 5 };
 
-/* cfx_obj.flags of tensors, beside CFX__BAD */
+/* cfx_obj.flags of tensors, beside CFX__BAD and CFX__TRACED (t->proxy has the node) */
 enum {
     CFX__FAKE = 2,      /* no data: shape, dtype and strides only */
-    CFX__TRACED = 4,    /* stands for a node (t->proxy) */
     CFX__WRAPPED = 8,   /* made from a number: takes part in promotion as a number */
     CFX__GRAD = 16,     /* requires_grad, or made from what does */
     CFX__INFERENCE = 32 /* made under inference mode */

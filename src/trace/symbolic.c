@@ -143,6 +143,56 @@ bool cfx_is_true_at(cfx_where at, cfx_value v) {
     return truth;
 }
 
+int64_t cfx_len_at(cfx_where at, cfx_value v) {
+    if (cfx__traced_node(v)) {
+        cfx_fail(CFX_RUNTIME_ERROR, at,
+                 "'len' is not supported in symbolic tracing by default. If you want this call to "
+                 "be recorded, please call torch.fx.wrap('len') at module scope");
+        return -1;
+    }
+    switch (v.tag) {
+    case CFX_TAG_LIST:
+    case CFX_TAG_TUPLE: return v.list->len;
+    case CFX_TAG_DICT: return v.dict->len;
+    case CFX_TAG_STR: return (int64_t)v.str->len;
+    case CFX_TAG_TENSOR:
+        if (v.tensor->ndim)
+            return v.tensor->shape[0];
+        cfx_fail(CFX_TYPE_ERROR, at, "len() of a 0-d tensor");
+        return -1;
+    default:
+        cfx_fail(CFX_TYPE_ERROR, at, "object of type '%s' has no len()", cfx__python_type(v));
+        return -1;
+    }
+}
+
+cfx_value cfx_items_at(cfx_where at, cfx_value v) {
+    if (cfx__traced_node(v)) {
+        cfx_fail(CFX_TRACE_ERROR, at,
+                 "Proxy object cannot be iterated. This can be attempted when the Proxy is used in "
+                 "a loop or as a *args or **kwargs function argument. See the torch.fx docs on "
+                 "pytorch.org for a more detailed explanation of what types of control flow can be "
+                 "traced, and check out the Proxy docstring for help troubleshooting Proxy "
+                 "iteration errors");
+        return cfx_bad();
+    }
+    if (v.tag == CFX_TAG_TENSOR && !v.tensor->ndim) {
+        cfx_fail(CFX_TYPE_ERROR, at, "iteration over a 0-d tensor");
+        return cfx_bad();
+    }
+    if (v.tag == CFX_TAG_TENSOR)
+        v = cfx_py_call(at, "torch.unbind", CFX_ARGS(v));
+    if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
+        return cfx_list_value(v.list->len, v.list->items);
+    cfx_value keys = cfx_list_value(0, NULL);
+    for (int64_t i = 0; v.tag == CFX_TAG_DICT && i < v.dict->len; i++)
+        cfx_list_append(keys.list, v.dict->entries[i].key);
+    if (v.tag == CFX_TAG_DICT || cfx_is_bad(v))
+        return v.tag == CFX_TAG_DICT ? keys : v;
+    cfx_fail(CFX_TYPE_ERROR, at, "'%s' object is not iterable", cfx__python_type(v));
+    return cfx_bad();
+}
+
 cfx_value cfx_wrap_call(cfx_where at, const char *name, cfx_opaque_fn *fn, cfx_args a) {
     cfx__tracer *t = cfx__tracer_now();
     bool traced = false;

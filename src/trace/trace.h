@@ -30,6 +30,10 @@ typedef struct cfx__tracer {
     cfx_dict *parameters;    /* parameter (as its address) to its one get_attr node, or None */
     cfx_dict *calls;         /* path to how often it was called */
     VEC(cfx__level) stack;   /* outermost first */
+    cfx_list *captured;      /* not NULL: this is a sub-graph of outer's. Nodes around it that it
+                                uses, each of which has a placeholder here */
+    cfx_dict *lifted;        /* such a node to its placeholder */
+    cfx_node *last_input;    /* the last placeholder; NULL: none yet */
 } cfx__tracer;
 
 /* Makes t the calling thread's tracer, building t->graph over t->root, until it ends. */
@@ -46,6 +50,11 @@ cfx_value cfx__tracer_arg(cfx__tracer *t, cfx_where at, cfx_value v);
 /* A node for a call, recorded with source line and module stack. */
 cfx_node *cfx__tracer_node(cfx__tracer *t, cfx_where at, cfx_opcode op, cfx_target target,
                            cfx_args a, const char *name);
+/* Adds a placeholder to a sub-graph, after those there are: t->last_input. */
+void cfx__tracer_input(cfx__tracer *t, const char *name);
+/* A node as one of t's graph: itself, or the placeholder of a sub-graph that stands for it. NULL
+ * when it is neither of this graph nor of one around it. */
+cfx_node *cfx__tracer_lift(cfx__tracer *t, cfx_node *n);
 /* The path of a module under the root, or NULL. */
 const char *cfx__tracer_path(cfx__tracer *t, const cfx_module *m);
 

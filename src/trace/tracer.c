@@ -1,5 +1,7 @@
 /* The tracer: how calls, module calls and attribute reads become nodes. Start at trace_call, which
  * the dispatcher asks before every call by name while a tracer is active. */
+#include <cfx/ops.h>
+
 #include "trace.h"
 
 /* ---- traced tensors -------------------------------------------------------------------------- */
@@ -144,18 +146,46 @@ static cfx_value dict_arg(cfx__tracer *t, cfx_where at, cfx_value v) {
     return cfx_dict_value(out);
 }
 
+void cfx__tracer_input(cfx__tracer *t, const char *name) {
+    cfx_insert was = t->last_input ? cfx_graph_insert_after(t->graph, t->last_input)
+                                   : cfx_graph_insert_before(t->graph, NULL);
+    cfx_node *n = cfx_graph_placeholder(t->graph, name, NULL, false, cfx_none());
+    if (n->graph && strcmp(n->name, name)) /* parameters are told apart by their targets */
+        cfx_node_set_target(n, (cfx_target){.name = n->name});
+    cfx_graph_set_insert(t->graph, was);
+    t->last_input = n;
+}
+
+cfx_node *cfx__tracer_lift(cfx__tracer *t, cfx_node *n) {
+    if (n->graph == t->graph || !t->captured)
+        return n->graph == t->graph ? n : NULL;
+    const cfx_value *known = cfx_dict_find(t->lifted, cfx_node_value(n));
+    if (known)
+        return known->node;
+    if (!cfx__tracer_lift(t->outer, n))
+        return NULL;
+    cfx__tracer_input(t, n->name);
+    cfx_dict_put(t->lifted, cfx_node_value(n), cfx_node_value(t->last_input));
+    cfx_list_append(t->captured, cfx_node_value(n));
+    return t->last_input;
+}
+
+/* The node that stands for a traced value in t's graph, as a value. */
+static cfx_value node_arg(cfx__tracer *t, cfx_where at, cfx_node *n) {
+    cfx_node *here = cfx__tracer_lift(t, n);
+    if (here)
+        return cfx_node_value(here);
+    cfx_fail(CFX_RUNTIME_ERROR, at,
+             "Found multiple different tracers while trying to trace an operation: %s belongs to "
+             "another graph",
+             n->name);
+    return cfx_bad();
+}
+
 cfx_value cfx__tracer_arg(cfx__tracer *t, cfx_where at, cfx_value v) {
     cfx_node *n = cfx__traced_node(v);
-    if (n && n->graph != t->graph) {
-        cfx_fail(
-            CFX_RUNTIME_ERROR, at,
-            "Found multiple different tracers while trying to trace an operation: %s belongs to "
-            "another graph",
-            n->name);
-        return cfx_bad();
-    }
     if (n)
-        return cfx_node_value(n);
+        return n->graph == t->graph ? cfx_node_value(n) : node_arg(t, at, n);
     switch (v.tag) {
     case CFX_TAG_TENSOR: return tensor_arg(t, at, v);
     case CFX_TAG_LIST:
@@ -208,10 +238,12 @@ static cfx_value traced_result(cfx_node *n) { return cfx_tensor_value(cfx__trace
 /* ---- what the dispatcher asks ---------------------------------------------------------------- */
 
 /* The Python functions of torch.nn.functional hand their arguments on with defaults filled in: what
- * must be given by position, the rest by name. Scope; a itself where it does not bind. */
+ * must be given by position, the rest by name. (pad is one of them, though an operator here.)
+ * Scope; a itself where it does not bind. */
 static cfx_args handed_on(cfx_where at, cfx_target target, cfx_args a, cfx_value *bound) {
     cfx__info *info = target.op ? cfx__op_info(target.op) : NULL;
-    if (!info || !info->python || strncmp(target.name, "torch.nn.functional.", 20) ||
+    if (!info || strncmp(target.name, "torch.nn.functional.", 20) ||
+        !(info->python || target.op == &cfx_op_pad) ||
         !cfx__bind(info->schema, at, a, CFX__BIND_EXACT | CFX__BIND_NUMBERS, bound))
         return a;
     const cfx__schema *s = info->schema;
@@ -317,18 +349,36 @@ static trace_state *state(void) { return cfx__ctx_slot(CFX__SLOT_TRACE, state_ma
 
 cfx__tracer *cfx__tracer_now(void) { return state()->now; }
 
+/* A sub-graph is traced over the same modules and tensors as the graph around it, but parameters
+ * have a node of their own in it. */
+static void share_paths(cfx__tracer *t) {
+    const cfx__tracer *outer = t->outer;
+    t->module_paths = cfx_keep(outer->module_paths);
+    t->tensor_paths = cfx_keep(outer->tensor_paths);
+    t->calls = cfx_keep(outer->calls);
+    t->parameters = cfx_keep(cfx_dict_new());
+    for (int64_t i = 0; i < outer->parameters->len; i++)
+        cfx_dict_put(t->parameters, outer->parameters->entries[i].key, cfx_none());
+    for (size_t i = 0; i < outer->stack.len; i++)
+        VEC_PUSH(t->stack, outer->stack.data[i]);
+}
+
 void cfx__tracer_begin(cfx__tracer *t) {
     cfx__dispatch *d = cfx__dispatcher();
-    t->module_paths = cfx_keep(cfx_dict_new());
-    t->tensor_paths = cfx_keep(cfx_dict_new());
-    t->parameters = cfx_keep(cfx_dict_new());
-    t->calls = cfx_keep(cfx_dict_new());
-    cfx_module_walk(t->root, note_module, t);
+    t->outer = state()->now;
+    if (t->captured) {
+        share_paths(t);
+    } else {
+        t->module_paths = cfx_keep(cfx_dict_new());
+        t->tensor_paths = cfx_keep(cfx_dict_new());
+        t->parameters = cfx_keep(cfx_dict_new());
+        t->calls = cfx_keep(cfx_dict_new());
+        cfx_module_walk(t->root, note_module, t);
+    }
     t->layer = (cfx__nn_layer){.call = trace_module, .attr = trace_attr};
     cfx__nn_push(&t->layer);
     t->outer_layer = d->trace;
     d->trace = trace_call;
-    t->outer = state()->now;
     state()->now = t;
     cfx__ctx()->slot[CFX__SLOT_ITEM].data = (void *)&item_of_traced;
     cfx__ctx()->slot[CFX__SLOT_ITEM].free = keep_static;

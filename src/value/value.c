@@ -193,8 +193,17 @@ bool cfx_is_number(cfx_value v) {
            v.tag == CFX_TAG_COMPLEX;
 }
 
+/* What Python calls a tensor that was taken for a number. */
+static const char *tensor_kind(cfx_value v) {
+    return ((cfx_obj *)v.obj)->flags & CFX__TRACED ? "Proxy" : "Tensor";
+}
+
 double cfx_number(cfx_value v) {
     switch (v.tag) {
+    case CFX_TAG_TENSOR:
+        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0},
+                 "float() argument must be a string or a real number, not '%s'", tensor_kind(v));
+        return 0;
     case CFX_TAG_BOOL: return v.b;
     case CFX_TAG_INT: return (double)v.i;
     case CFX_TAG_FLOAT: return v.f;
@@ -214,6 +223,10 @@ int64_t cfx_integer(cfx_value v) {
     case CFX_TAG_COMPLEX: return cfx_integer(cfx_float(v.complex_->re));
     case CFX_TAG_SYM: return v.sym->hint;
     case CFX_TAG_NONE: return 0;
+    case CFX_TAG_TENSOR:
+        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "'%s' object cannot be interpreted as an integer",
+                 tensor_kind(v));
+        return 0;
     default: return v.i;
     }
 }

@@ -63,6 +63,8 @@ cfx_list *cfx__list_alloc(int64_t n);
 /* cfx_obj.flags of lists and dicts that a graph holds: they never change, and hold no container
  * that does. So they are shared freely. */
 enum { CFX__FROZEN = 256 };
+/* cfx_obj.flags: a tensor that stands for a node of a graph that is being traced. */
+enum { CFX__TRACED = 4 };
 
 /* ---- symbolic integers ----------------------------------------------------------------------- */
 
