@@ -21,6 +21,11 @@ CFX_API cfx_module *cfx_graph_module(cfx_module *root, cfx_graph *g, const char 
 CFX_API cfx_module *cfx_symbolic_trace(cfx_module *root);
 /* Plans the graph now rather than at the next call. Never needed; cheap. */
 CFX_API bool cfx_recompile(cfx_module *gm);
+/* Adds a module at a dotted path, whose parents are made where missing; keeps it. False, with an
+ * error, when something that is no module is in the way. */
+CFX_API bool cfx_graph_module_add(cfx_module *gm, const char *path, cfx_module *m);
+/* Removes the module at a dotted path; whether there was one. */
+CFX_API bool cfx_graph_module_remove(cfx_module *gm, const char *path);
 /* Removes children that no node calls or reads from. Returns how many. */
 CFX_API int cfx_graph_module_prune(cfx_module *gm);
 
@@ -88,6 +93,14 @@ CFX_API cfx_module *cfx_program_module(cfx_program *p);
  * names. */
 CFX_API cfx_dict *cfx_tap_args(cfx_where at, cfx_module *gm, const char *selector, cfx_args args);
 #define cfx_tap(gm, selector, ...) cfx_tap_args(CFX_HERE, gm, selector, CFX_ARGS(__VA_ARGS__))
+
+/* Runs once and writes down what each node's result is: "val" (fake tensors) and "tensor_meta" in
+ * the metadata. On fake inputs nothing is computed. The result of the run; scope. */
+CFX_API cfx_value cfx_shape_prop_args(cfx_where at, cfx_module *gm, cfx_args args);
+#define cfx_shape_prop(gm, ...) cfx_shape_prop_args(CFX_HERE, gm, CFX_ARGS(__VA_ARGS__))
+/* "TensorMetadata(shape=torch.Size([2, 4]), dtype=torch.float32, ...)" of such a "tensor_meta";
+ * scope. */
+CFX_API const char *cfx_tensor_meta_str(cfx_value meta);
 
 /* Runs `times` times and prints a table of time per node, the dearest first. */
 CFX_API void cfx_profile_args(cfx_where at, cfx_module *gm, int times, FILE *out, cfx_args args);

@@ -18,6 +18,6 @@ cfx_module *cfx_transform(cfx_interp *it) {
     if (n->graph && old && old->type)
         cfx_node_set_type(n, old->type);
     cfx__tracer_end(&t);
-    cfx_module *gm = n->graph ? cfx_graph_module(it->module, t.graph, it->module->type) : NULL;
+    cfx_module *gm = n->graph ? cfx_graph_module(it->module, t.graph, NULL) : NULL;
     return cfx_scope_return(mark, gm);
 }
