@@ -1,7 +1,7 @@
 /* cfx: PyTorch FX in C. Capture, show, tap, change, run and save PyTorch programs without Python.
  *
  * Read in this order: base (scopes, errors), value, tensor, op, ops, nn, graph, program, trace,
- * run, emit. */
+ * run, emit, pack. */
 #ifndef CFX_H
 #define CFX_H
 
@@ -17,5 +17,6 @@
 #include <cfx/trace.h>
 #include <cfx/run.h>
 #include <cfx/emit.h>
+#include <cfx/pack.h>
 
 #endif

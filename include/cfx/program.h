@@ -63,7 +63,7 @@ typedef struct cfx_program {
     cfx_value in_spec;   /* pytree of (args, kwargs), as cfx_tree_flatten gives it; None: flat */
     cfx_value out_spec;  /* pytree of the result */
     cfx_dict *ranges;    /* symbol to (smallest, largest); None: unbounded */
-    cfx_dict *extra;     /* what a file said beside this, kept to be written again */
+    cfx_dict *extra;     /* what a file said beside this; see cfx_open */
     struct cfx__program *own_;
 } cfx_program;
 

@@ -1,5 +1,5 @@
-/* JSON over yajl's event parser. Values are built on an explicit stack: each container belongs to
- * the one below it, the lowest to the parser until it is done. */
+/* JSON over yajl's event parser. Items are pushed in the order of the text; a stack holds the
+ * places of the containers that are open, whose lengths are counted up on the way. */
 #define _GNU_SOURCE /* strtod_l */
 #include "json.h"
 
@@ -7,46 +7,28 @@
 #include <math.h>
 #include <yajl/yajl_parse.h>
 
-typedef struct frame {
-    cfx_value container; /* borrowed from the frame below, or from parser.root */
-    cfx_value key;       /* counted: the key whose value comes next; None in lists */
-} frame;
-
 typedef struct parser {
-    VEC(frame) stack;
-    cfx_value root; /* counted */
-    bool has_root;
-    locale_t c_locale; /* numbers have a '.', whatever the program's locale says */
-    const char *problem; /* what is wrong beyond the grammar; static or of the scope */
+    cfx__json_tree *tree;
+    size_t open[CFX__JSON_DEPTH]; /* items of the containers around the next one */
+    int depth;
+    locale_t c_locale;   /* numbers have a '.', whatever the program's locale says */
+    const char *problem; /* what is wrong beyond the grammar; static */
 } parser;
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* Puts v where it belongs. Containers keep it: the caller's scope may go. */
-static void place(parser *p, cfx_value v) {
-    if (!p->stack.len) {
-        p->root = cfx_value_keep(v);
-        p->has_root = true;
-        return;
-    }
-    frame *top = &p->stack.data[p->stack.len - 1];
-    if (top->container.tag == CFX_TAG_LIST) {
-        cfx_list_append(top->container.list, v);
-        return;
-    }
-    cfx_dict_put(top->container.dict, top->key, v);
-    cfx_value_drop(top->key);
-    top->key = cfx_none();
-}
-
-static int on_null(void *ctx) {
-    place(ctx, cfx_none());
+/* Adds an item; it counts in its container unless it is a key, whose value does. */
+static int add(parser *p, cfx__json item, bool key) {
+    if (p->depth && !key)
+        p->tree->items.data[p->open[p->depth - 1]].len++;
+    VEC_PUSH(p->tree->items, item);
     return 1;
 }
+
+static int on_null(void *ctx) { return add(ctx, (cfx__json){.kind = CFX__JSON_NULL}, false); }
 
 static int on_bool(void *ctx, int b) {
-    place(ctx, cfx_bool(b));
-    return 1;
+    return add(ctx, (cfx__json){.kind = CFX__JSON_BOOL, .b = b}, false);
 }
 
 /* yajl has checked the grammar of a number. */
@@ -60,67 +42,51 @@ static int on_number(void *ctx, const char *text, size_t len) {
         whole = !__builtin_mul_overflow(n, 10, &n) &&
                 !__builtin_add_overflow(n, negative ? -digit : digit, &n);
     }
-    if (whole) {
-        place(p, cfx_int(n));
-        return 1;
-    }
+    if (whole)
+        return add(p, (cfx__json){.kind = CFX__JSON_INT, .i = n}, false);
     char small[64], *copy = len < sizeof small ? small : cfx__alloc(len + 1);
     memcpy(copy, text, len);
     copy[len] = 0;
-    place(p, cfx_float(strtod_l(copy, NULL, p->c_locale)));
+    double f = strtod_l(copy, NULL, p->c_locale);
     if (copy != small)
         free(copy);
-    return 1;
+    return add(p, (cfx__json){.kind = CFX__JSON_FLOAT, .f = f}, false);
+}
+
+static int add_text(parser *p, const unsigned char *text, size_t len, bool key) {
+    if (len > UINT32_MAX) {
+        p->problem = "a string is longer than 4 GB";
+        return 0;
+    }
+    const char *copy = cfx__arena_copy(&p->tree->texts, (const char *)text, len);
+    return add(p, (cfx__json){.kind = CFX__JSON_TEXT, .len = (uint32_t)len, .text = copy}, key);
 }
 
 static int on_string(void *ctx, const unsigned char *text, size_t len) {
-    size_t mark = cfx_scope_open();
-    place(ctx, cfx_string_value_n((const char *)text, len));
-    cfx_scope_close(mark);
-    return 1;
+    return add_text(ctx, text, len, false);
 }
 
 static int on_key(void *ctx, const unsigned char *text, size_t len) {
-    parser *p = ctx;
-    frame *top = &p->stack.data[p->stack.len - 1];
-    size_t mark = cfx_scope_open();
-    cfx_value key = cfx_string_value_n((const char *)text, len);
-    bool twice = cfx_dict_find(top->container.dict, key) != NULL;
-    if (!twice)
-        top->key = cfx_value_keep(key);
-    cfx_scope_close(mark);
-    if (twice)
-        p->problem = cfx__format("the key \"%.*s\" stands twice in an object",
-                                 (int)(len < 200 ? len : 200), (const char *)text);
-    return !twice;
+    return add_text(ctx, text, len, true);
 }
 
-static int enter(parser *p, cfx_value container) {
-    if (p->stack.len == CFX__JSON_DEPTH) {
+static int enter(parser *p, cfx__json_kind kind) {
+    if (p->depth == CFX__JSON_DEPTH) {
         p->problem = "it is nested too deeply";
         return 0;
     }
-    place(p, container);
-    VEC_PUSH(p->stack, ((frame){container, cfx_none()}));
+    add(p, (cfx__json){.kind = kind}, false);
+    p->open[p->depth++] = p->tree->items.len - 1;
     return 1;
 }
 
-static int on_object(void *ctx) {
-    size_t mark = cfx_scope_open();
-    int go_on = enter(ctx, cfx_dict_value(cfx_dict_new()));
-    cfx_scope_close(mark);
-    return go_on;
-}
-
-static int on_array(void *ctx) {
-    size_t mark = cfx_scope_open();
-    int go_on = enter(ctx, cfx_list_value(0, NULL));
-    cfx_scope_close(mark);
-    return go_on;
-}
+static int on_object(void *ctx) { return enter(ctx, CFX__JSON_OBJECT); }
+static int on_array(void *ctx) { return enter(ctx, CFX__JSON_ARRAY); }
 
 static int on_end(void *ctx) {
-    ((parser *)ctx)->stack.len--;
+    parser *p = ctx;
+    size_t at = p->open[--p->depth];
+    p->tree->items.data[at].size = p->tree->items.len - at;
     return 1;
 }
 
@@ -156,28 +122,83 @@ static void report(yajl_handle y, const parser *p, const char *text, size_t len,
         yajl_free_error(y, words);
 }
 
-cfx_value cfx__json_parse(const char *text, size_t len, const char *what) {
-    size_t mark = cfx_scope_open();
-    parser p = {.c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0)};
+bool cfx__json_read(cfx__json_tree *tree, const char *text, size_t len, const char *what) {
+    parser p = {.tree = tree, .c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0)};
     yajl_handle y = yajl_alloc(&callbacks, NULL, &p);
     bool ok = yajl_parse(y, (const unsigned char *)text, len) == yajl_status_ok &&
-              yajl_complete_parse(y) == yajl_status_ok && p.has_root;
-    if (!ok) {
+              yajl_complete_parse(y) == yajl_status_ok && tree->items.len;
+    if (!ok && what)
         report(y, &p, text, len, what);
-        for (size_t i = 0; i < p.stack.len; i++)
-            cfx_value_drop(p.stack.data[i].key);
-        if (p.has_root)
-            cfx_value_drop(p.root);
-    }
     yajl_free(y);
     freelocale(p.c_locale);
-    VEC_FREE(p.stack);
-    cfx_scope_close(mark);
-    if (!ok)
-        return cfx_bad();
-    if (cfx__tag_counted(p.root.tag))
-        cfx__scope_own(p.root.obj);
-    return p.root;
+    return ok;
+}
+
+void cfx__json_release(cfx__json_tree *tree) {
+    VEC_FREE(tree->items);
+    cfx__arena_release(&tree->texts);
+}
+
+const cfx__json *cfx__json_get(const cfx__json *j, const char *key) {
+    if (!j || j->kind != CFX__JSON_OBJECT)
+        return NULL;
+    size_t len = strlen(key);
+    cfx__json_pairs(j, k, v)
+        if (k->len == len && !memcmp(k->text, key, len))
+            return v;
+    return NULL;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static cfx_value object_value(const cfx__json *j, const char *what) {
+    cfx_dict *d = cfx_dict_new();
+    cfx__json_pairs(j, k, v) {
+        cfx_value key = cfx_string_value_n(k->text, k->len), value = cfx__json_to_value(v, what);
+        if (cfx_is_bad(value))
+            return value;
+        if (cfx_dict_find(d, key)) {
+            if (what)
+                cfx_fail(CFX_FILE_ERROR, (cfx_where){0},
+                         "%s: the key \"%.200s\" stands twice in an object", what, k->text);
+            return cfx_bad();
+        }
+        cfx_dict_put(d, key, value);
+    }
+    return cfx_dict_value(d);
+}
+
+cfx_value cfx__json_to_value(const cfx__json *j, const char *what) {
+    size_t mark = cfx_scope_open();
+    cfx_value v = cfx_none();
+    switch ((cfx__json_kind)j->kind) {
+    case CFX__JSON_NULL: break;
+    case CFX__JSON_BOOL: v = cfx_bool(j->b); break;
+    case CFX__JSON_INT: v = cfx_int(j->i); break;
+    case CFX__JSON_FLOAT: v = cfx_float(j->f); break;
+    case CFX__JSON_TEXT: v = cfx_string_value_n(j->text, j->len); break;
+    case CFX__JSON_OBJECT: v = object_value(j, what); break;
+    case CFX__JSON_ARRAY:
+        v = cfx_list_value(0, NULL);
+        cfx__json_each(j, item) {
+            cfx_value made = cfx__json_to_value(item, what);
+            if (cfx_is_bad(made)) {
+                v = made;
+                break;
+            }
+            cfx_list_append(v.list, made);
+        }
+        break;
+    }
+    return cfx_scope_return_value(mark, v);
+}
+
+cfx_value cfx__json_parse(const char *text, size_t len, const char *what) {
+    cfx__json_tree tree = {0};
+    bool ok = cfx__json_read(&tree, text, len, what);
+    cfx_value v = ok ? cfx__json_to_value(tree.items.data, what) : cfx_bad();
+    cfx__json_release(&tree);
+    return v;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -254,5 +275,40 @@ bool cfx__json_value(cfx__text *out, cfx_value v) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "Object of type %s is not JSON serializable",
                  cfx_value_type_name(v));
         return false;
+    }
+}
+
+void cfx__json_write(cfx__text *out, const cfx__json *j) {
+    switch ((cfx__json_kind)j->kind) {
+    case CFX__JSON_NULL: cfx__text_puts(out, "null"); break;
+    case CFX__JSON_BOOL: cfx__text_puts(out, j->b ? "true" : "false"); break;
+    case CFX__JSON_INT: cfx__text_printf(out, "%lld", (long long)j->i); break;
+    case CFX__JSON_FLOAT:
+        if (isfinite(j->f))
+            cfx__repr_float(out, j->f);
+        else /* the text had more digits than a double holds */
+            cfx__text_puts(out, j->f < 0 ? "-1e999" : "1e999");
+        break;
+    case CFX__JSON_TEXT: cfx__json_string(out, j->text, j->len); break;
+    case CFX__JSON_ARRAY:
+        cfx__text_putc(out, '[');
+        cfx__json_each(j, v) {
+            if (v != j + 1)
+                cfx__text_putc(out, ',');
+            cfx__json_write(out, v);
+        }
+        cfx__text_putc(out, ']');
+        break;
+    case CFX__JSON_OBJECT:
+        cfx__text_putc(out, '{');
+        cfx__json_pairs(j, k, v) {
+            if (k != j + 1)
+                cfx__text_putc(out, ',');
+            cfx__json_string(out, k->text, k->len);
+            cfx__text_putc(out, ':');
+            cfx__json_write(out, v);
+        }
+        cfx__text_putc(out, '}');
+        break;
     }
 }

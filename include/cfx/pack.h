@@ -1,0 +1,26 @@
+/* Programs in files: .pt2, as torch.export.save writes them, and .fx, graphs as text. */
+#ifndef CFX_PACK_H
+#define CFX_PACK_H
+
+#include <cfx/emit.h>
+#include <cfx/program.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Opens a program; scope. The file is mapped: weights are views into it and cost nothing until they
+ * are used, and what is written to them stays in this process. NULL, with an error that names the
+ * file and what is wrong with it, when it holds none that can be read. Nothing in a file is ever
+ * executed.
+ *
+ * In `extra`: "guards" (a list of texts), "verifiers" (a list: "TRAINING", "ATEN"),
+ * "torch_version", "schema_version"; as JSON texts, to be written again, "module_call_graph",
+ * "metadata", "opset_version", "treespec_namedtuple_fields"; as tensors of bytes "sample_inputs"
+ * and, by name, "files" and "objects" (what only Python could make of it). */
+CFX_API cfx_program *cfx_open(const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

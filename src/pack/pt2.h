@@ -1,0 +1,90 @@
+/* .pt2 files: what PyTorch's torch.export.save writes, read and written.
+ *
+ * Reading goes through three files: pt2_open.c finds the parts of an archive, of whichever layout,
+ * and maps the weights; pt2_graph.c makes graphs of model.json; pt2_program.c the signature and
+ * what else a program has. pt2_value.c holds what all of them and the writer need: enumerations,
+ * descriptions of tensors, metadata of nodes.
+ *
+ * Invariant: nothing of a file is believed. A program comes out whole or not at all; every error
+ * names the file and the place in it. */
+#ifndef CFX__PT2_H
+#define CFX__PT2_H
+
+#include <cfx/pack.h>
+
+#include "../run/run.h"
+#include "json.h"
+#include "srepr.h"
+#include "zip.h"
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* What is shared while one program is read. */
+typedef struct cfx__pt2_reader {
+    const char *path;
+    const char *node;  /* the node being read, for errors; NULL outside of nodes */
+    cfx__hints hints;
+    /* texts of expressions, stack traces and module stacks to the values made of them, which are
+     * shared: cfx_value in the arena */
+    cfx__map exprs, traces, stacks;
+    VEC(cfx_value) kept; /* counts of those */
+    cfx__arena arena;
+} cfx__pt2_reader;
+
+void cfx__pt2_reader_close(cfx__pt2_reader *r);
+/* Records a FileError that names the file and the node. Returns false. */
+bool cfx__pt2_bad(const cfx__pt2_reader *r, const char *fmt, ...) CFX_PRINTF(2, 3);
+/* The value of a key, which must be there and of this kind; NULL, with an error, where not. */
+const cfx__json *cfx__pt2_want(const cfx__pt2_reader *r, const cfx__json *j, const char *key,
+                               cfx__json_kind kind);
+/* The only pair of a union, {"as_int": 3}: its tag; *v gets the value. NULL, with an error, when j
+ * is none. */
+const char *cfx__pt2_union(const cfx__pt2_reader *r, const cfx__json *j, const cfx__json **v);
+
+/* A description of a tensor. Sizes are ints or symbolic, and belong to the scope. */
+typedef struct cfx__tensor_meta {
+    cfx_dtype dtype;
+    int ndim;
+    bool known; /* sizes, strides and offset are plain ints */
+    bool requires_grad;
+    cfx_device device;
+    cfx_value offset;
+    cfx_value sizes[CFX_MAX_DIMS], strides[CFX_MAX_DIMS];
+} cfx__tensor_meta;
+
+bool cfx__pt2_tensor_meta(cfx__pt2_reader *r, const cfx__json *j, cfx__tensor_meta *m);
+/* The metadata "val" of a node: a fake tensor, or a dict where sizes are symbolic; scope. */
+cfx_value cfx__pt2_tensor_val(cfx__pt2_reader *r, const cfx__json *j);
+/* A SymInt, SymFloat or SymBool: a number or what cfx__srepr_read gives; scope. */
+cfx_value cfx__pt2_sym(cfx__pt2_reader *r, const cfx__json *j);
+/* Takes the hints of all symbols that stand alone in a tree. */
+void cfx__pt2_note_hints(cfx__pt2_reader *r, const cfx__json *j);
+/* Arguments that name nothing in the graph: numbers, strings, dtypes, devices and lists of those;
+ * scope. False, with nothing recorded, where the tag is none of theirs; a bad value, with an
+ * error, where what it holds is wrong. */
+bool cfx__pt2_constant(cfx__pt2_reader *r, const char *tag, const cfx__json *v, cfx_value *out);
+/* Sets the metadata of a node from its strings. */
+void cfx__pt2_node_meta(cfx__pt2_reader *r, cfx_node *n, const cfx__json *metadata);
+
+/* A GraphModule of a graph in model.json; scope. `specs` are its input_specs (NULL below the top).
+ * NULL, with an error. */
+cfx_module *cfx__pt2_graph(cfx__pt2_reader *r, const cfx__json *graph, const cfx__json *specs,
+                           int depth);
+/* A program without tensors of a whole model.json; scope. NULL, with an error. */
+cfx_program *cfx__pt2_program(cfx__pt2_reader *r, const cfx__json *root);
+/* A tree of (args, kwargs) or results from its JSON text, as cfx_tree_flatten gives it; scope. None
+ * where it cannot be read. */
+cfx_value cfx__pt2_tree(const char *text, size_t len);
+
+/* ---- enumerations ---------------------------------------------------------------------------- */
+
+/* The numbers that files have for dtypes, memory formats and layouts; and back, -1 for those that
+ * cfx does not have. */
+int cfx__pt2_dtype_number(cfx_dtype d);
+int cfx__pt2_dtype(int64_t number);
+int cfx__pt2_memory_format_number(cfx_memory_format f);
+int cfx__pt2_layout_number(cfx_layout l);
+/* The name of a dtype by its number in files, of those too that cfx does not have; static. */
+const char *cfx__pt2_dtype_name(int64_t number);
+
+#endif

@@ -1,0 +1,328 @@
+/* Opening programs: which layout an archive has, where its parts are, and its tensors as views into
+ * the mapped file. */
+#include "pt2.h"
+
+typedef struct archive {
+    cfx__pt2_reader *r;
+    cfx__zip *zip;
+    const char *root;   /* of all names in it: "model/"; in the scope */
+    const char *name;   /* of the program: "model" */
+    cfx_program *program;
+    cfx_dict *bases;    /* of the folder being read: path and dtype to the storage's tensor */
+} archive;
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+/* The entry at a path below the root; NULL when there is none. */
+static cfx__zip_entry *part(archive *a, const char *fmt, ...) CFX_PRINTF(2, 3);
+static cfx__zip_entry *part(archive *a, const char *fmt, ...) {
+    cfx__text name = {0};
+    cfx__text_puts(&name, a->root);
+    va_list ap;
+    va_start(ap, fmt);
+    cfx__text_vprintf(&name, fmt, ap);
+    va_end(ap);
+    cfx__zip_entry *e = cfx__zip_find(a->zip, name.data);
+    cfx__text_release(&name);
+    return e;
+}
+
+/* Whether there is any entry below a folder of the root. */
+static bool has_folder(const archive *a, const char *folder) {
+    size_t len = strlen(a->root), more = strlen(folder);
+    for (size_t i = 0; i < a->zip->entries.len; i++) {
+        const char *name = a->zip->entries.data[i].name;
+        if (!strncmp(name, a->root, len) && !strncmp(name + len, folder, more))
+            return true;
+    }
+    return false;
+}
+
+/* The text of a small part without blanks at its end; NULL when there is none; scope. */
+static const char *small_text(archive *a, const char *name) {
+    cfx__zip_entry *e = part(a, "%s", name);
+    cfx__bytes bytes;
+    if (!e || e->size > 100 || !cfx__zip_read(a->zip, e, false, &bytes))
+        return NULL;
+    while (bytes.size && (bytes.data[bytes.size - 1] == '\n' || bytes.data[bytes.size - 1] == ' '))
+        bytes.size--;
+    return cfx__string_new(bytes.data, bytes.size)->text;
+}
+
+static bool read_json(archive *a, cfx__zip_entry *e, cfx__json_tree *tree) {
+    cfx__bytes bytes;
+    return cfx__zip_read(a->zip, e, true, &bytes) &&
+           cfx__json_read(tree, bytes.data, bytes.size,
+                          cfx__format("%s in '%s'", e->name, a->r->path));
+}
+
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+static bool proper_bools(const char *data, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (data[i] & ~1)
+            return false;
+    return true;
+}
+
+/* Bytes as a flat tensor: in place where they lie as the dtype needs it, else copied. Scope. */
+static cfx_tensor *storage_tensor(cfx__bytes bytes, cfx_dtype dtype) {
+    size_t size = (size_t)cfx_dtype_size(dtype);
+    int64_t n = (int64_t)(bytes.size / size);
+    uintptr_t align = dtype == CFX_C64 || dtype == CFX_C128 ? size / 2 : size;
+    bool whole = dtype != CFX_BOOL || proper_bools(bytes.data, bytes.size);
+    if (n && whole && (uintptr_t)bytes.data % align == 0)
+        return cfx_tensor_borrow(dtype, 1, &n, bytes.data, cfx_drop, cfx_keep_obj(bytes.owner));
+    cfx_tensor *t = cfx_tensor_new(dtype, 1, &n, bytes.data);
+    for (int64_t i = 0; !whole && !cfx__is_bad(t) && i < n; i++)
+        t->data[i] = t->data[i] != 0;
+    return t;
+}
+
+/* Tensors that share a storage in the file share it here. */
+static cfx_tensor *base_tensor(archive *a, cfx__zip_entry *e, cfx_dtype dtype) {
+    const char *key = cfx__format("%s/%s", e->name, cfx_dtype_name(dtype));
+    cfx_value known = cfx_dict_get(a->bases, key);
+    cfx__bytes bytes;
+    if (!cfx_is_none(known))
+        return known.tensor;
+    if (!cfx__zip_read(a->zip, e, false, &bytes))
+        return NULL;
+    cfx_tensor *t = storage_tensor(bytes, dtype);
+    if (!cfx__is_bad(t))
+        cfx_dict_set(a->bases, key, cfx_tensor_value(t));
+    return t;
+}
+
+/* A tensor of a config: a view on the storage it names. An empty storage stands for a tensor whose
+ * numbers were left out. NULL, with an error. */
+static cfx_tensor *config_tensor(archive *a, const char *folder, const char *name,
+                                 const cfx__json *j) {
+    const cfx__json *path = cfx__pt2_want(a->r, j, "path_name", CFX__JSON_TEXT);
+    const cfx__json *meta = path ? cfx__pt2_want(a->r, j, "tensor_meta", CFX__JSON_OBJECT) : NULL;
+    cfx__tensor_meta m;
+    if (!meta || !cfx__pt2_tensor_meta(a->r, meta, &m))
+        return NULL;
+    if (!m.known) {
+        cfx__pt2_bad(a->r, "its sizes are symbolic");
+        return NULL;
+    }
+    cfx__zip_entry *e = part(a, "%s/%s", folder, path->text);
+    if (!e) {
+        cfx__pt2_bad(a->r, "its data, %s/%.200s, is missing", folder, path->text);
+        return NULL;
+    }
+    int64_t sizes[CFX_MAX_DIMS], strides[CFX_MAX_DIMS];
+    for (int i = 0; i < m.ndim; i++) {
+        sizes[i] = m.sizes[i].i;
+        strides[i] = m.strides[i].i;
+    }
+    if (!e->size)
+        return cfx_tensor_fake(m.dtype, m.ndim, sizes, strides);
+    cfx_tensor *base = base_tensor(a, e, m.dtype);
+    cfx_tensor *t = base ? cfx_tensor_view(base, m.ndim, sizes, strides, m.offset.i) : NULL;
+    if (!t || cfx__is_bad(t)) {
+        cfx_note("tensor '%s' of '%s' has %llu bytes", name, a->r->path,
+                 (unsigned long long)e->size);
+        return NULL;
+    }
+    return t;
+}
+
+/* What only Python can make of its bytes (objects of classes, tensors of subclasses): they are
+ * kept, to be written again. */
+static bool keep_pickled(archive *a, const char *folder, const cfx__json *name,
+                         const cfx__json *j) {
+    const cfx__json *path = cfx__pt2_want(a->r, j, "path_name", CFX__JSON_TEXT);
+    cfx__zip_entry *e = path ? part(a, "%s/%s", folder, path->text) : NULL;
+    cfx__bytes bytes;
+    if (!path)
+        return false;
+    if (!e)
+        return cfx__pt2_bad(a->r, "its data, %s/%.200s, is missing", folder, path->text);
+    if (!cfx__zip_read(a->zip, e, false, &bytes))
+        return false;
+    cfx_dict *extra = a->program->extra;
+    cfx_value objects = cfx_dict_get(extra, "objects");
+    if (cfx_is_none(objects)) {
+        objects = cfx_dict_value(cfx_dict_new());
+        cfx_dict_set(extra, "objects", objects);
+    }
+    cfx_tensor *t = storage_tensor(bytes, CFX_U8);
+    cfx_dict_put(objects.dict, cfx_string_value_n(name->text, name->len), cfx_tensor_value(t));
+    return true;
+}
+
+static bool read_config(archive *a, const char *folder, const cfx__json *config, cfx_dict *into) {
+    if (!cfx__json_is(config, CFX__JSON_OBJECT))
+        return cfx__pt2_bad(a->r, "the list of tensors in %s is no object", folder);
+    bool ok = true;
+    cfx__json_pairs(config, k, v) {
+        size_t mark = cfx_scope_open();
+        a->r->node = cfx__format("%s", k->text);
+        const cfx__json *pickled = cfx__json_get(v, "use_pickle");
+        cfx_value key = cfx_string_value_n(k->text, k->len);
+        if (cfx_dict_find(into, key)) {
+            ok = cfx__pt2_bad(a->r, "it stands twice in %s", folder);
+        } else if (cfx__json_is(pickled, CFX__JSON_BOOL) && pickled->b) {
+            ok = keep_pickled(a, folder, k, v);
+        } else {
+            cfx_tensor *t = config_tensor(a, folder, k->text, v);
+            ok = t && !cfx__is_bad(t);
+            if (ok)
+                cfx_dict_put(into, key, cfx_tensor_value(t));
+        }
+        cfx_scope_close(mark);
+        if (!ok)
+            break;
+    }
+    a->r->node = NULL;
+    return ok;
+}
+
+/* The tensors of data/weights or data/constants. */
+static bool read_tensors(archive *a, const char *folder, const char *kind, cfx_dict *into) {
+    cfx__zip_entry *e = part(a, "%s/%s_%s_config.json", folder, a->name, kind);
+    if (!e)
+        return cfx__pt2_bad(a->r, "it has no %s/%s_%s_config.json", folder, a->name, kind);
+    cfx__json_tree tree = {0};
+    a->bases = cfx_dict_new();
+    bool ok = read_json(a, e, &tree) &&
+              read_config(a, folder, cfx__json_get(tree.items.data, "config"), into);
+    cfx__json_release(&tree);
+    return ok;
+}
+
+/* ---- archives -------------------------------------------------------------------------------- */
+
+static void keep_bytes(archive *a, cfx_dict *into, const char *key, cfx__zip_entry *e) {
+    cfx__bytes bytes;
+    if (e && cfx__zip_read(a->zip, e, false, &bytes))
+        cfx_dict_set(into, key, cfx_tensor_value(storage_tensor(bytes, CFX_U8)));
+}
+
+/* Sample inputs and files of the user's, as bytes. */
+static void read_extra(archive *a) {
+    cfx_dict *extra = a->program->extra, *files = cfx_dict_new();
+    keep_bytes(a, extra, "sample_inputs", part(a, "data/sample_inputs/%s.pt", a->name));
+    size_t len = strlen(a->root);
+    for (size_t i = 0; i < a->zip->entries.len; i++) {
+        cfx__zip_entry *e = &a->zip->entries.data[i];
+        if (!strncmp(e->name, a->root, len) && !strncmp(e->name + len, "extra/", 6))
+            keep_bytes(a, files, e->name + len + 6, e);
+    }
+    if (files->len)
+        cfx_dict_set(extra, "files", cfx_dict_value(files));
+}
+
+/* Every parameter, buffer and constant that the signature names must be there. */
+static bool check_tensors(archive *a) {
+    cfx_program *p = a->program;
+    cfx_value objects = cfx_dict_get(p->extra, "objects");
+    for (int i = 0; i < p->ninputs; i++) {
+        const cfx_input_spec *s = &p->inputs[i];
+        bool tensor = s->kind == CFX_IN_PARAMETER || s->kind == CFX_IN_BUFFER ||
+                      s->kind == CFX_IN_CONSTANT;
+        if (!tensor || cfx_program_tensor(p, s) ||
+            (objects.tag == CFX_TAG_DICT && !cfx_is_none(cfx_dict_get(objects.dict, s->target))))
+            continue;
+        return cfx__pt2_bad(a->r, "its input '%s' stands for '%s', which the file lacks", s->name,
+                            s->target);
+    }
+    return true;
+}
+
+/* The program called "model", else the first there is; NULL when there is none. */
+static cfx__zip_entry *find_model(archive *a) {
+    cfx__zip_entry *e = part(a, "models/model.json");
+    a->name = "model";
+    size_t len = strlen(a->root);
+    for (size_t i = 0; !e && i < a->zip->entries.len; i++) {
+        const char *name = a->zip->entries.data[i].name;
+        size_t n = strlen(name);
+        if (strncmp(name, a->root, len) || strncmp(name + len, "models/", 7) ||
+            strcmp(name + (n > 5 ? n - 5 : 0), ".json"))
+            continue;
+        e = &a->zip->entries.data[i];
+        a->name = cfx__string_new(name + len + 7, n - len - 7 - 5)->text;
+    }
+    return e;
+}
+
+static bool read_archive(archive *a) {
+    const char *version = small_text(a, "archive_version");
+    const char *order = small_text(a, "byteorder");
+    if (version && strcmp(version, "0"))
+        return cfx__pt2_bad(a->r, "its archive version is %s; 0 is the only one known", version);
+    if (order && strcmp(order, "little"))
+        return cfx__pt2_bad(a->r, "its numbers are in %s-endian order", order);
+    cfx__zip_entry *model = find_model(a);
+    if (!model && has_folder(a, "data/aotinductor/"))
+        return cfx__pt2_bad(a->r, "it is an AOTInductor package: compiled code for one kind of "
+                                  "machine, without a graph. Save the program itself with "
+                                  "torch.export.save");
+    if (!model)
+        return cfx__pt2_bad(a->r, "it holds no program (models/model.json)");
+    cfx__json_tree tree = {0};
+    bool ok = read_json(a, model, &tree);
+    a->program = ok ? cfx__pt2_program(a->r, tree.items.data) : NULL;
+    cfx__json_release(&tree);
+    if (!a->program)
+        return false;
+    if (!read_tensors(a, "data/weights", "weights", a->program->state) ||
+        !read_tensors(a, "data/constants", "constants", a->program->constants))
+        return false;
+    read_extra(a);
+    return check_tensors(a);
+}
+
+/* The folder that all entries of a PT2 archive are in: that of "archive_format". NULL when there is
+ * none; scope. */
+static const char *find_root(const cfx__zip *z, const char *file) {
+    size_t len = strlen(file);
+    for (size_t i = 0; i < z->entries.len; i++) {
+        const char *name = z->entries.data[i].name;
+        size_t n = strlen(name);
+        if (n > len && !strcmp(name + n - len, file) && strchr(name, '/') == name + n - len)
+            return cfx__string_new(name, n - len + 1)->text;
+    }
+    return NULL;
+}
+
+/* Says what an archive is that holds no program. */
+static bool refuse(archive *a) {
+    const char *root = find_root(a->zip, "/data.pkl");
+    if (!root)
+        return cfx__pt2_bad(a->r, "it is a zip archive, but none that torch.export.save writes");
+    a->root = root;
+    bool script = part(a, "constants.pkl") || has_folder(a, "code/");
+    return cfx__pt2_bad(a->r, script ? "it is a TorchScript file (torch.jit.save). Save the "
+                                       "program with torch.export.save instead"
+                                     : "it holds the objects of a torch.save, no program. Save "
+                                       "the program with torch.export.save instead");
+}
+
+static cfx_program *open_archive(cfx__pt2_reader *r, cfx__mapping *map) {
+    cfx__zip zip;
+    archive a = {.r = r, .zip = &zip};
+    cfx__bytes bytes = {map->data, map->size, map};
+    bool ok = cfx__zip_open(&zip, cfx__format("'%s'", r->path), bytes);
+    if (ok) {
+        a.root = find_root(&zip, "/archive_format");
+        ok = a.root ? read_archive(&a) : refuse(&a);
+    }
+    cfx__zip_close(&zip);
+    return ok ? a.program : NULL;
+}
+
+cfx_program *cfx_open(const char *path) {
+    size_t mark = cfx_scope_open();
+    cfx__mapping *map = cfx__mapping_open(path);
+    if (!map)
+        return cfx_scope_return(mark, NULL);
+    cfx__pt2_reader r = {.path = path};
+    cfx_program *p = open_archive(&r, map);
+    cfx__pt2_reader_close(&r);
+    cfx_drop(map);
+    return cfx_scope_return(mark, p);
+}

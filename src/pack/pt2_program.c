@@ -1,0 +1,317 @@
+/* Programs of model.json: the signature, the trees of inputs and results, ranges of sizes, and what
+ * is only kept to be written again. */
+#include "pt2.h"
+
+/* ---- trees ----------------------------------------------------------------------------------- */
+
+static cfx_value tree(const cfx__json *j, int depth);
+
+/* The keys of a dict, in JSON inside a JSON string; None where there are none. */
+static cfx_value tree_keys(const cfx__json *context) {
+    cfx_value v = cfx__json_is(context, CFX__JSON_TEXT)
+                      ? cfx__json_parse(context->text, context->len, NULL)
+                      : cfx_none();
+    if (v.tag == CFX_TAG_DICT) /* of a defaultdict */
+        v = cfx_dict_get(v.dict, "dict_context");
+    return v.tag == CFX_TAG_LIST ? v : cfx_none();
+}
+
+static bool hashable(cfx_value v) {
+    return v.tag == CFX_TAG_STR || v.tag == CFX_TAG_INT || v.tag == CFX_TAG_BOOL ||
+           v.tag == CFX_TAG_FLOAT || v.tag == CFX_TAG_NONE;
+}
+
+static cfx_value dict_tree(const cfx__json *children, cfx_value keys, int depth) {
+    if (cfx_is_none(keys) || keys.list->len != children->len)
+        return cfx_bad();
+    cfx_dict *d = cfx_dict_new();
+    int64_t i = 0;
+    cfx__json_each(children, child) {
+        cfx_value key = keys.list->items[i++], v = tree(child, depth + 1);
+        if (cfx_is_bad(v) || !hashable(key) || cfx_dict_find(d, key))
+            return cfx_bad();
+        cfx_dict_put(d, key, v);
+    }
+    return cfx_dict_value(d);
+}
+
+/* A leaf has no type. Tuples of all kinds are tuples; the classes of users, which only Python could
+ * make, are tuples of what is in them: enough to flatten and to run. */
+static cfx_value tree(const cfx__json *j, int depth) {
+    const cfx__json *type = cfx__json_get(j, "type"), *context = cfx__json_get(j, "context");
+    const cfx__json *children = cfx__json_get(j, "children_spec");
+    if (!type || depth > CFX__JSON_DEPTH)
+        return cfx_bad();
+    if (type->kind == CFX__JSON_NULL)
+        return cfx_ellipsis();
+    if (type->kind != CFX__JSON_TEXT || !cfx__json_is(children, CFX__JSON_ARRAY))
+        return cfx_bad();
+    const char *name = type->text;
+    if (!strcmp(name, "builtins.dict") || !strcmp(name, "collections.OrderedDict") ||
+        !strcmp(name, "collections.defaultdict"))
+        return dict_tree(children, tree_keys(context), depth);
+    bool list = !strcmp(name, "builtins.list") || !strcmp(name, "collections.deque");
+    cfx_value v = list ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    cfx__json_each(children, child) {
+        cfx_value made = tree(child, depth + 1);
+        if (cfx_is_bad(made))
+            return made;
+        cfx_list_append(v.list, made);
+    }
+    return v;
+}
+
+cfx_value cfx__pt2_tree(const char *text, size_t len) {
+    size_t mark = cfx_scope_open();
+    cfx__json_tree json = {0};
+    cfx_value v = cfx_none();
+    if (cfx__json_read(&json, text, len, NULL)) {
+        const cfx__json *root = json.items.data;
+        bool versioned = root->kind == CFX__JSON_ARRAY && root->len == 2 &&
+                         root[1].kind == CFX__JSON_INT && root[1].i == 1;
+        v = versioned ? tree(root + 2, 0) : cfx_none();
+    }
+    cfx__json_release(&json);
+    return cfx_scope_return_value(mark, cfx_is_bad(v) ? cfx_none() : v);
+}
+
+/* Entry 0 of the module call graph is the program itself. */
+static void read_trees(cfx_program *p, const cfx__json *calls) {
+    if (!cfx__json_is(calls, CFX__JSON_ARRAY) || !calls->len)
+        return;
+    const cfx__json *signature = cfx__json_get(calls + 1, "signature");
+    const cfx__json *in = cfx__json_get(signature, "in_spec");
+    const cfx__json *out = cfx__json_get(signature, "out_spec");
+    if (cfx__json_is(in, CFX__JSON_TEXT))
+        p->in_spec = cfx_value_keep(cfx__pt2_tree(in->text, in->len));
+    if (cfx__json_is(out, CFX__JSON_TEXT))
+        p->out_spec = cfx_value_keep(cfx__pt2_tree(out->text, out->len));
+}
+
+/* ---- the signature --------------------------------------------------------------------------- */
+
+/* The kinds of specs, with the key that names what they stand for. */
+static const struct {
+    const char *tag, *target;
+    cfx_input_kind kind;
+} input_kinds[] = {
+    {"parameter", "parameter_name", CFX_IN_PARAMETER},
+    {"buffer", "buffer_name", CFX_IN_BUFFER},
+    {"user_input", NULL, CFX_IN_USER},
+    {"tensor_constant", "tensor_constant_name", CFX_IN_CONSTANT},
+    {"custom_obj", "custom_obj_name", CFX_IN_OBJECT},
+    {"token", NULL, CFX_IN_TOKEN},
+    {"constant_input", NULL, CFX_IN_USER},
+};
+
+static const struct {
+    const char *tag, *target;
+    cfx_output_kind kind;
+} output_kinds[] = {
+    {"user_output", NULL, CFX_OUT_USER},
+    {"loss_output", NULL, CFX_OUT_LOSS},
+    {"buffer_mutation", "buffer_name", CFX_OUT_BUFFER_MUTATION},
+    {"parameter_mutation", "parameter_name", CFX_OUT_PARAMETER_MUTATION},
+    {"user_input_mutation", "user_input_name", CFX_OUT_INPUT_MUTATION},
+    {"gradient_to_parameter", "parameter_name", CFX_OUT_PARAMETER_GRADIENT},
+    {"gradient_to_user_input", "user_input_name", CFX_OUT_INPUT_GRADIENT},
+    {"token", NULL, CFX_OUT_TOKEN},
+};
+
+static bool read_target(cfx__pt2_reader *r, const cfx__json *v, const char *key,
+                        const char **out) {
+    const cfx__json *name = key ? cfx__pt2_want(r, v, key, CFX__JSON_TEXT) : NULL;
+    *out = name ? name->text : NULL;
+    return !key || name;
+}
+
+/* What an arg names ({"name": x}, {"as_tensor": {"name": x}}, {"as_sym_int": {"as_name": x}}), or
+ * the plain value that it is. */
+static bool read_arg(cfx__pt2_reader *r, const cfx__json *arg, const char **name,
+                     cfx_value *value) {
+    const cfx__json *v, *text = cfx__json_get(arg, "name");
+    *name = NULL;
+    if (!text) {
+        const char *tag = cfx__pt2_union(r, arg, &v);
+        if (!tag)
+            return false;
+        if (cfx__pt2_constant(r, tag, v, value))
+            return !cfx_is_bad(*value);
+        text = cfx__json_get(v, "name") ? cfx__json_get(v, "name") : cfx__json_get(v, "as_name");
+    }
+    if (!cfx__json_is(text, CFX__JSON_TEXT))
+        return cfx__pt2_bad(r, "the signature names a value by something that is no string");
+    *name = text->text;
+    return true;
+}
+
+static bool read_input_spec(cfx__pt2_reader *r, cfx_program *p, const cfx__json *j,
+                            const cfx_node *placeholder) {
+    const cfx__json *v;
+    const char *tag = cfx__pt2_union(r, j, &v);
+    int k = 0;
+    while (tag && k < COUNT(input_kinds) && strcmp(input_kinds[k].tag, tag))
+        k++;
+    if (!tag || k == COUNT(input_kinds))
+        return cfx__pt2_bad(r, "inputs of the kind \"%.60s\" are not known", tag ? tag : "?");
+    cfx_input_spec spec = {.kind = input_kinds[k].kind, .persistent = true};
+    const cfx__json *persistent = cfx__json_get(v, "persistent");
+    if (cfx__json_is(persistent, CFX__JSON_BOOL))
+        spec.persistent = persistent->b;
+    if (!read_target(r, v, input_kinds[k].target, &spec.target))
+        return false;
+    if (!strcmp(tag, "constant_input")) {
+        const cfx__json *value;
+        const char *kind = cfx__pt2_union(r, cfx__json_get(v, "value"), &value);
+        spec.constant = true;
+        if (!kind)
+            return false;
+        if (!cfx__pt2_constant(r, kind, value, &spec.value))
+            return cfx__pt2_bad(r, "constants of the kind \"%.60s\" are not known", kind);
+        if (cfx_is_bad(spec.value))
+            return false;
+    } else {
+        const char *name;
+        if (!read_arg(r, cfx__json_get(v, "arg"), &name, &spec.value))
+            return false;
+        spec.constant = !name;
+        if (name && strcmp(name, placeholder->name))
+            return cfx__pt2_bad(r, "input '%s' of the graph is '%.200s' in the signature",
+                                placeholder->name, name);
+    }
+    spec.name = placeholder->name;
+    cfx_program_add_input(p, spec);
+    return true;
+}
+
+static bool read_output_spec(cfx__pt2_reader *r, cfx_program *p, const cfx__json *j) {
+    const cfx__json *v;
+    const char *tag = cfx__pt2_union(r, j, &v);
+    int k = 0;
+    while (tag && k < COUNT(output_kinds) && strcmp(output_kinds[k].tag, tag))
+        k++;
+    if (!tag || k == COUNT(output_kinds))
+        return cfx__pt2_bad(r, "results of the kind \"%.60s\" are not known", tag ? tag : "?");
+    cfx_output_spec spec = {.kind = output_kinds[k].kind};
+    if (!read_target(r, v, output_kinds[k].target, &spec.target) ||
+        !read_arg(r, cfx__json_get(v, "arg"), &spec.name, &spec.value))
+        return false;
+    if (spec.name && !cfx_graph_find(p->module->graph, spec.name))
+        return cfx__pt2_bad(r, "the signature has a result '%.200s', which nothing makes",
+                            spec.name);
+    cfx_program_add_output(p, spec);
+    return true;
+}
+
+static bool read_signature(cfx__pt2_reader *r, cfx_program *p, const cfx__json *inputs,
+                           const cfx__json *outputs) {
+    const cfx_node *n = cfx_graph_first(p->module->graph);
+    cfx__json_each(inputs, input) {
+        size_t mark = cfx_scope_open();
+        bool ok = n && n->op == CFX_PLACEHOLDER ? read_input_spec(r, p, input, n)
+                                                : cfx__pt2_bad(r, "the signature has more inputs "
+                                                                  "than the graph");
+        cfx_scope_close(mark);
+        if (!ok)
+            return false;
+        n = n->next;
+    }
+    if (n && n->op == CFX_PLACEHOLDER)
+        return cfx__pt2_bad(r, "the signature lacks input '%s' of the graph", n->name);
+    cfx__json_each(outputs, output) {
+        size_t mark = cfx_scope_open();
+        bool ok = read_output_spec(r, p, output);
+        cfx_scope_close(mark);
+        if (!ok)
+            return false;
+    }
+    cfx_value made = cfx_graph_output_node(p->module->graph)->args.list->items[0];
+    int64_t count = made.tag == CFX_TAG_TUPLE ? made.list->len : 1;
+    return p->noutputs == count ||
+           cfx__pt2_bad(r, "the graph has %lld results, the signature %d", (long long)count,
+                        p->noutputs);
+}
+
+/* ---- the rest -------------------------------------------------------------------------------- */
+
+static cfx_value bound(const cfx__json *j) {
+    return cfx__json_is(j, CFX__JSON_INT) ? cfx_int(j->i) : cfx_none();
+}
+
+static void read_ranges(cfx_program *p, const cfx__json *ranges) {
+    if (!cfx__json_is(ranges, CFX__JSON_OBJECT))
+        return;
+    cfx__json_pairs(ranges, k, v) {
+        size_t mark = cfx_scope_open();
+        cfx_value range = cfx_tuple(bound(cfx__json_get(v, "min_val")),
+                                    bound(cfx__json_get(v, "max_val")));
+        cfx_dict_put(p->ranges, cfx_string_value_n(k->text, k->len), range);
+        cfx_scope_close(mark);
+    }
+}
+
+/* As values, or as the JSON text that will stand there again. */
+static void keep_value(cfx_program *p, const char *key, const cfx__json *j, const char *path) {
+    size_t mark = cfx_scope_open();
+    cfx_value v = j ? cfx__json_to_value(j, path) : cfx_none();
+    if (!cfx_is_bad(v) && !cfx_is_none(v))
+        cfx_dict_set(p->extra, key, v);
+    cfx_scope_close(mark);
+}
+
+static void keep_text(cfx_program *p, const char *key, const cfx__json *j) {
+    if (!j)
+        return;
+    size_t mark = cfx_scope_open();
+    cfx__text out = {0};
+    cfx__json_write(&out, j);
+    cfx_dict_set(p->extra, key, cfx_string_value_n(out.data, out.len));
+    cfx__text_release(&out);
+    cfx_scope_close(mark);
+}
+
+static bool read_version(cfx__pt2_reader *r, const cfx__json *root) {
+    const cfx__json *version = cfx__json_get(root, "schema_version");
+    const cfx__json *major = version && version->kind == CFX__JSON_INT
+                                 ? version /* 2.1 and 2.2 have a number */
+                                 : cfx__json_get(version, "major");
+    enum { NEWEST = 8 };
+    if (cfx__json_is(major, CFX__JSON_INT) && major->i > NEWEST)
+        return cfx__pt2_bad(r, "its schema has version %lld; %d is the newest that is known",
+                            (long long)major->i, NEWEST);
+    return true;
+}
+
+cfx_program *cfx__pt2_program(cfx__pt2_reader *r, const cfx__json *root) {
+    if (!read_version(r, root))
+        return NULL;
+    const cfx__json *gm = cfx__pt2_want(r, root, "graph_module", CFX__JSON_OBJECT);
+    const cfx__json *graph = gm ? cfx__pt2_want(r, gm, "graph", CFX__JSON_OBJECT) : NULL;
+    const cfx__json *sig = graph ? cfx__pt2_want(r, gm, "signature", CFX__JSON_OBJECT) : NULL;
+    const cfx__json *in = sig ? cfx__pt2_want(r, sig, "input_specs", CFX__JSON_ARRAY) : NULL;
+    const cfx__json *out = in ? cfx__pt2_want(r, sig, "output_specs", CFX__JSON_ARRAY) : NULL;
+    if (!out)
+        return NULL;
+    size_t mark = cfx_scope_open();
+    cfx__pt2_note_hints(r, graph);
+    cfx_module *module = cfx__pt2_graph(r, graph, in, 0);
+    cfx_program *p = module ? cfx_program_new(module) : NULL;
+    if (p && read_signature(r, p, in, out)) {
+        const cfx__json *calls = cfx__json_get(gm, "module_call_graph");
+        read_trees(p, calls);
+        read_ranges(p, cfx__json_get(root, "range_constraints"));
+        keep_text(p, "module_call_graph", calls);
+        keep_text(p, "metadata", cfx__json_get(gm, "metadata"));
+        keep_text(p, "treespec_namedtuple_fields",
+                  cfx__json_get(gm, "treespec_namedtuple_fields"));
+        keep_text(p, "opset_version", cfx__json_get(root, "opset_version"));
+        keep_value(p, "schema_version", cfx__json_get(root, "schema_version"), r->path);
+        keep_value(p, "torch_version", cfx__json_get(root, "torch_version"), r->path);
+        const cfx__json *verifiers = cfx__json_get(root, "verifiers");
+        keep_value(p, "verifiers", verifiers ? verifiers : cfx__json_get(root, "dialect"), r->path);
+        keep_value(p, "guards", cfx__json_get(root, "guards_code"), r->path);
+    } else {
+        p = NULL;
+    }
+    return cfx_scope_return(mark, p);
+}

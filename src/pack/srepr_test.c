@@ -1,0 +1,69 @@
+/* Expressions of sizes, as files write them. */
+#include "srepr.h"
+#include "test.h"
+
+#define S77 "Symbol('s77', positive=True, integer=True)"
+#define U0 "Symbol('u0', integer=True)"
+
+static const char *read(const char *text) { return cfx_str(cfx__srepr_read(text, NULL)); }
+
+TEST(srepr_is_read) {
+    CHECK_STR(read(S77), "s77");
+    CHECK_STR(read("Integer(-3)"), "-3");
+    CHECK_STR(read("Add(" S77 ", Integer(1))"), "s77 + 1");
+    CHECK_STR(read("Mul(Integer(2), Pow(" S77 ", Integer(2)))"), "2*s77**2");
+    CHECK_STR(read("FloorDiv(" S77 ", Integer(2))"), "(s77//2)");
+    CHECK_STR(read("ModularIndexing(" S77 ", Integer(2), Integer(3))"), "Mod((s77//2), 3)");
+    CHECK_STR(read("Max(Integer(1), " U0 ")"), "Max(1, u0)");
+    CHECK_STR(read("LessThan(" U0 ", Integer(8))"), "u0 <= 8");
+    CHECK_STR(read("Equality(" U0 ", Integer(8))"), "Eq(u0, 8)");
+    CHECK_STR(read("2*s0 + 1"), "2*s0 + 1");
+    CHECK_STR(read("ToFloat(" S77 ")"), "ToFloat(s77)");
+    CHECK_STR(read("FloorDiv(" S77 ", Integer(0))"), "FloorDiv(s77, 0)");
+    CHECK_STR(read("Pow(" S77 ", Integer(-1))"), "s77**(-1)");
+    CHECK_OK();
+}
+
+TEST(srepr_takes_hints) {
+    cfx__hints h = {0};
+    cfx__hints_note(&h, S77, 5);
+    cfx__hints_note(&h, "Add(" U0 ", Integer(1))", 7);
+    cfx_value v = cfx__srepr_read("Mul(Integer(3), " S77 ")", &h);
+    CHECK(v.tag == CFX_TAG_SYM && v.sym->has_hint);
+    CHECK_INT(v.sym->hint, 15);
+    v = cfx__srepr_read(U0, &h);
+    CHECK(v.tag == CFX_TAG_SYM && !v.sym->has_hint);
+    cfx__hints_release(&h);
+}
+
+TEST(srepr_is_written) {
+    static const char *const same[] = {
+        S77, U0, "Integer(7)", "Add(" S77 ", Integer(1))", "FloorDiv(" S77 ", Integer(2))",
+        "Mul(Integer(2), " S77 ")", "LessThan(" U0 ", Integer(8))",
+        "Max(Integer(1), " U0 ")"};
+    for (int i = 0; i < COUNT(same); i++) {
+        cfx__text out = {0};
+        cfx__srepr_write(&out, cfx__srepr_read(same[i], NULL));
+        CHECK_STR(out.data, same[i]);
+        cfx__text_release(&out);
+    }
+    CHECK(cfx__srepr_is_bool(cfx__srepr_read(same[6], NULL)));
+    CHECK(!cfx__srepr_is_bool(cfx__srepr_read(same[3], NULL)));
+}
+
+TEST(srepr_has_limits) {
+    cfx__text deep = {0};
+    for (int i = 0; i < 5000; i++)
+        cfx__text_puts(&deep, "Add(");
+    CHECK_INT(cfx__srepr_read(deep.data, NULL).tag, CFX_TAG_STR);
+    deep.len = 0;
+    cfx__text_puts(&deep, "Add(");
+    for (int i = 0; i < 100000; i++)
+        cfx__text_printf(&deep, "Symbol('s%d'), ", i);
+    CHECK_INT(cfx__srepr_read(deep.data, NULL).tag, CFX_TAG_STR);
+    cfx__text_release(&deep);
+    static const char *const bad[] = {"", "(", "Add(", "Symbol('s", "Integer()", "Pow(2", "-", "'"};
+    for (int i = 0; i < COUNT(bad); i++)
+        read(bad[i]);
+    CHECK_OK();
+}
