@@ -16,7 +16,35 @@ typedef struct cli_command {
     const char *help;                  /* what --help prints */
 } cli_command;
 
-extern const cli_command cli_ops;
+extern const cli_command cli_ops, cli_run, cli_show;
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+/* A walk over the words of a subcommand:
+ *     cli_words w = {argc, argv, .command = &cli_run};
+ *     while (cli_more(&w))
+ *         if (!cli_flag(&w, "--stats", &stats) && !cli_value(&w, "--save", &save))
+ *             cli_rest(&w, &model);
+ *     if (w.wrong)
+ *         return CLI_TROUBLE; */
+typedef struct cli_words {
+    int argc;
+    char **argv;
+    int at;
+    const cli_command *command;
+    bool wrong; /* a mistake has been told */
+} cli_words;
+
+bool cli_more(cli_words *w);
+/* Whether the word is the option; what it is set to goes to the last argument. "--save F" and
+ * "--save=F" are the same. */
+bool cli_flag(cli_words *w, const char *name, bool *flag);
+bool cli_value(cli_words *w, const char *name, const char **value);
+bool cli_number(cli_words *w, const char *name, int *number); /* from 1 on */
+/* Takes the word as the argument that is no option; a mistake when there is one already. */
+void cli_rest(cli_words *w, const char **argument);
+
+/* ---- trouble --------------------------------------------------------------------------------- */
 
 /* Prints the recorded error and says where to find help. Returns CLI_TROUBLE. */
 int cli_trouble(void);

@@ -283,11 +283,10 @@ static bool attention_fits(cfx_call *c, const attention *a) {
     return !op_failed();
 }
 
-/* Result 0 as the fused kernel leaves it: heads of a row together. */
+/* Result 0 as the fused kernel leaves it: laid out as the query is. */
 static void out_fused(cfx_call *c, const cfx_tensor *q) {
-    const int64_t *n = q->shape, stride[] = {n[1] * n[2] * n[3], n[3], n[1] * n[3], 1};
-    if (cfx__numel(c->at, 4, n) >= 0)
-        out_strided(c, 0, q->dtype, 4, n, stride);
+    if (cfx__numel(c->at, 4, q->shape) >= 0)
+        out_like(c, 0, q->dtype, q);
 }
 
 /* The kernel's dtypes: halves are lifted by hand, for a bool mask stays one. */

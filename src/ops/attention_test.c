@@ -64,7 +64,10 @@ TEST(attention_forms) {
                *wide = cfx_repeat_interleave(k, 2, 1);
     cfx_tensor *y = cfx_scaled_dot_product_attention(q, k, k, CFX_KW(enable_gqa, cfx_bool(true)));
     CHECK(close_to(CFX_V(y), CFX_V(cfx_scaled_dot_product_attention(q, wide, wide))));
-    CHECK_INT(cfx_tensor_stride(y)[1], 8); /* the heads of a row lie together */
+    CHECK_INT(cfx_tensor_stride(y)[1], 40);
+    cfx_tensor *rows = cfx_transpose(heads(2, 5, 4, 8), 1, 2); /* the heads of a row together */
+    y = cfx_scaled_dot_product_attention(rows, wide, wide);
+    CHECK_INT(cfx_tensor_stride(y)[1], 8); /* laid out as the query is */
     /* a row that sees nothing gives nothing */
     cfx_tensor *never = cfx_zeros(cfx_list(5, 7), CFX_KW(dtype, cfx_b8));
     y = cfx_scaled_dot_product_attention(q, wide, wide, never);

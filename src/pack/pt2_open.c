@@ -117,8 +117,12 @@ static cfx_tensor *config_tensor(archive *a, const char *folder, const char *nam
         sizes[i] = m.sizes[i].i;
         strides[i] = m.strides[i].i;
     }
+    bool empty = false;
+    for (int i = 0; i < m.ndim; i++)
+        empty |= sizes[i] == 0;
     if (!e->size)
-        return cfx_tensor_fake(m.dtype, m.ndim, sizes, strides);
+        return empty ? cfx_tensor_new(m.dtype, m.ndim, sizes, NULL)
+                     : cfx_tensor_fake(m.dtype, m.ndim, sizes, strides);
     cfx_tensor *base = base_tensor(a, e, m.dtype);
     cfx_tensor *t = base ? cfx_tensor_view(base, m.ndim, sizes, strides, m.offset.i) : NULL;
     if (!t || cfx__is_bad(t)) {

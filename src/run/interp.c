@@ -171,15 +171,43 @@ static void release(cfx__run *r, int slot) {
     r->values[slot] = cfx_none();
 }
 
+static void free_used(const cfx_interp *it, const cfx__step *s) {
+    for (int i = 0; i < s->nfrees && !it->keep_values; i++)
+        release(it->own_, s->frees[i]);
+}
+
 /* Whether calls must go through handlers: a slot is filled, or something looks at calls by name. */
 static bool overridden(const cfx_interp *it) {
     const cfx__dispatch *d = cfx__dispatcher();
     return it->run_node || it->call_function || d->function_modes || d->trace;
 }
 
+/* Steps that only pass a value on; false where it is not so simple. */
+static bool run_passing(cfx_interp *it, int k) {
+    cfx__run *r = it->own_;
+    const cfx__step *s = &r->plan->steps[k];
+    if (s->input && !it->placeholder && r->next < r->inputs.n) {
+        store(r, k, r->inputs.v[r->next++]);
+        return true;
+    }
+    if (!s->item)
+        return false;
+    cfx_value from = r->values[s->args.list->items[0].spare];
+    int64_t i = s->args.list->items[1].i;
+    bool fits = (from.tag == CFX_TAG_TUPLE || from.tag == CFX_TAG_LIST) && i >= 0 &&
+                i < from.list->len;
+    if (fits)
+        store(r, k, from.list->items[i]);
+    return fits;
+}
+
 static void run_step(cfx_interp *it, int k, bool through_handlers) {
     cfx__run *r = it->own_;
     const cfx__step *s = &r->plan->steps[k];
+    if (!through_handlers && !it->given && run_passing(it, k)) {
+        free_used(it, s);
+        return;
+    }
     const cfx_value *given = it->given ? cfx_dict_find(it->given, cfx_string_value(s->node->name))
                                        : NULL;
     size_t mark = cfx_scope_open();
@@ -196,8 +224,7 @@ static void run_step(cfx_interp *it, int k, bool through_handlers) {
         v = it->run_node ? it->run_node(it, s->node) : cfx_interp_run_node(it, s->node);
     store(r, k, v);
     cfx_scope_close(mark);
-    for (int i = 0; i < s->nfrees && !it->keep_values; i++)
-        release(r, s->frees[i]);
+    free_used(it, s);
 }
 
 static bool inputs_fit(cfx__run *r) {

@@ -14,6 +14,8 @@ typedef struct cfx__step {
     cfx_node *node;
     cfx_value args;          /* a tuple */
     cfx_value kwargs;        /* a dict, or None where it is empty */
+    bool input;              /* a placeholder that takes one value */
+    bool item;               /* a node's result at a constant place: args is (node, int) */
     cfx_op *op;              /* the overload whose arguments could be bound already; NULL: none */
     int nbound;
     cfx_value *bound;        /* one for each argument of op's schema */

@@ -1,0 +1,41 @@
+/* What subcommands say of values and programs; see look.c. */
+#ifndef CFX__LOOK_H
+#define CFX__LOOK_H
+
+#include "cli.h"
+
+#include <cfx/pack.h>
+
+#include "../tensor/tensor.h"
+
+/* "f32[3, 4]", "int 3", "(f32[2], f32[2])"; scope. */
+const char *cli_brief(cfx_value v);
+
+typedef struct cli_stats {
+    bool known; /* false: fake or complex */
+    int64_t numel, finite, nan, inf, zeros;
+    double min, max, mean, squares;
+} cli_stats;
+
+/* Statistics of a tensor, in blocks: mean and std over what is finite. */
+cli_stats cli_stats_of(const cfx_tensor *t);
+/* "min 0  max 1 ..."; scope. */
+const char *cli_stats_text(const cfx_tensor *t);
+/* "12,345" and "1.2 MB"; scope. */
+const char *cli_count(int64_t n);
+const char *cli_bytes(int64_t n);
+
+/* ---- cfx run --------------------------------------------------------------------------------- */
+
+/* Compares flattened results with the file of a reference and prints a line for each. Returns
+ * whether all are within the tolerance of their dtype. `names` are the results' own names. */
+bool cli_compare(const cfx_list *results, const cfx_list *names, const cfx_dict *expected);
+
+/* ---- cfx show -------------------------------------------------------------------------------- */
+
+void cli_show_tree(const cfx_program *p);
+void cli_show_json(const cfx_program *p);
+/* Returns an exit code: trouble where no node is called so. */
+int cli_show_node(const cfx_program *p, const char *name);
+
+#endif

@@ -1,0 +1,183 @@
+/* cfx show --as json: nodes, signature and ranges. A node in an argument is {"node": name}, what
+ * JSON has no form for is {"repr": Python's text}. Sub-graphs are under "graphs". */
+#include "look.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "../graph/graph.h"
+#include "../pack/json.h"
+
+static void put_text(cfx__text *out, const char *text) {
+    if (text)
+        cfx__json_string(out, text, strlen(text));
+    else
+        cfx__text_puts(out, "null");
+}
+
+static void put_wrapped(cfx__text *out, const char *key, const char *text) {
+    cfx__text_printf(out, "{\"%s\":", key);
+    put_text(out, text);
+    cfx__text_putc(out, '}');
+}
+
+static void put_value(cfx__text *out, cfx_value v) {
+    switch (v.tag) {
+    case CFX_TAG_NODE: put_wrapped(out, "node", v.node->name); return;
+    case CFX_TAG_LIST:
+    case CFX_TAG_TUPLE:
+        cfx__text_putc(out, '[');
+        for (int64_t i = 0; i < v.list->len; i++) {
+            if (i)
+                cfx__text_putc(out, ',');
+            put_value(out, v.list->items[i]);
+        }
+        cfx__text_putc(out, ']');
+        return;
+    case CFX_TAG_DICT:
+        cfx__text_putc(out, '{');
+        for (int64_t i = 0; i < v.dict->len; i++) {
+            if (i)
+                cfx__text_putc(out, ',');
+            put_text(out, cfx_value_str(v.dict->entries[i].key));
+            cfx__text_putc(out, ':');
+            put_value(out, v.dict->entries[i].value);
+        }
+        cfx__text_putc(out, '}');
+        return;
+    case CFX_TAG_FLOAT:
+        if (!isfinite(v.f)) {
+            put_wrapped(out, "repr", cfx_value_repr(v));
+            return;
+        }
+        /* fall through */
+    case CFX_TAG_NONE:
+    case CFX_TAG_BOOL:
+    case CFX_TAG_INT:
+    case CFX_TAG_STR: cfx__json_value(out, v); return;
+    default: put_wrapped(out, "repr", cfx_value_repr(v));
+    }
+}
+
+/* "key":text, where there is one. */
+static void put_field(cfx__text *out, const char *key, const char *text) {
+    if (!text)
+        return;
+    cfx__text_printf(out, ",\"%s\":", key);
+    put_text(out, text);
+}
+
+static void put_node(cfx__text *out, const cfx_node *n) {
+    cfx__text target = {0};
+    cfx__target_text(&target, n->target);
+    cfx__text_puts(out, "{\"name\":");
+    put_text(out, n->name);
+    cfx__text_printf(out, ",\"op\":\"%s\"", cfx_opcode_name(n->op));
+    put_field(out, "target", target.data);
+    cfx__text_puts(out, ",\"args\":");
+    put_value(out, n->args);
+    cfx__text_puts(out, ",\"kwargs\":");
+    put_value(out, n->kwargs);
+    cfx__text_puts(out, ",\"users\":[");
+    bool any = false;
+    cfx_each_user(n, u) {
+        if (any)
+            cfx__text_putc(out, ',');
+        put_text(out, u->user->name);
+        any = true;
+    }
+    cfx__text_putc(out, ']');
+    cfx_value val = cfx_node_get_meta(n, "val"), stack = cfx_node_get_meta(n, "nn_module_stack");
+    if (!cfx_is_none(val))
+        put_field(out, "val", cli_brief(val));
+    if (stack.tag == CFX_TAG_DICT && stack.dict->len) {
+        cfx_value last = stack.dict->entries[stack.dict->len - 1].value;
+        if (last.tag == CFX_TAG_TUPLE && last.list->len == 2) {
+            put_field(out, "module", cfx_text(last.list->items[0]));
+            put_field(out, "module_type", cfx_text(last.list->items[1]));
+        }
+    }
+    put_field(out, "stack_trace", cfx_text(cfx_node_get_meta(n, "stack_trace")));
+    cfx__text_putc(out, '}');
+    cfx__text_release(&target);
+}
+
+static void put_graph(cfx__text *out, const cfx_module *m) {
+    cfx__text_puts(out, "\"nodes\":[");
+    bool any = false;
+    cfx_each_node(m->graph, n) CFX_SCOPE {
+        cfx__text_puts(out, any ? ",\n" : "\n");
+        put_node(out, n);
+        any = true;
+    }
+    cfx__text_puts(out, "\n],\"graphs\":{");
+    any = false;
+    for (int i = 0; i < cfx_module_count(m); i++) {
+        const cfx_module *child = cfx_module_child(m, i);
+        if (!child->graph)
+            continue;
+        cfx__text_puts(out, any ? ",\n" : "\n");
+        put_text(out, cfx_module_child_name(m, i));
+        cfx__text_puts(out, ":{");
+        put_graph(out, child);
+        cfx__text_putc(out, '}');
+        any = true;
+    }
+    cfx__text_putc(out, '}');
+}
+
+static const char *const input_kinds[] = {"user_input", "parameter", "buffer", "constant_tensor",
+                                          "custom_obj", "token"};
+static const char *const output_kinds[] = {
+    "user_output",         "loss_output", "buffer_mutation",       "parameter_mutation",
+    "user_input_mutation", "gradient_to_parameter", "gradient_to_user_input", "token"};
+
+static void put_signature(cfx__text *out, const cfx_program *p) {
+    cfx__text_puts(out, "\"inputs\":[");
+    for (int i = 0; i < p->ninputs; i++)
+        CFX_SCOPE {
+            const cfx_input_spec *s = &p->inputs[i];
+            const cfx_tensor *t = cfx_program_tensor(p, s);
+            cfx__text_printf(out, "%s\n{\"kind\":\"%s\"", i ? "," : "", input_kinds[s->kind]);
+            put_field(out, "name", s->name);
+            put_field(out, "target", s->target);
+            if (s->kind == CFX_IN_BUFFER)
+                cfx__text_printf(out, ",\"persistent\":%s", s->persistent ? "true" : "false");
+            if (s->constant) {
+                cfx__text_puts(out, ",\"value\":");
+                put_value(out, s->value);
+            }
+            if (t) {
+                put_field(out, "val", cli_brief(cfx_tensor_value(t)));
+                cfx__text_printf(out, ",\"bytes\":%lld",
+                                 (long long)(t->numel * cfx_dtype_size((cfx_dtype)t->dtype)));
+            }
+            cfx__text_putc(out, '}');
+        }
+    cfx__text_puts(out, "\n],\"outputs\":[");
+    for (int i = 0; i < p->noutputs; i++)
+        CFX_SCOPE {
+            const cfx_output_spec *s = &p->outputs[i];
+            cfx__text_printf(out, "%s\n{\"kind\":\"%s\"", i ? "," : "", output_kinds[s->kind]);
+            put_field(out, "name", s->name);
+            put_field(out, "target", s->target);
+            if (!s->name) {
+                cfx__text_puts(out, ",\"value\":");
+                put_value(out, s->value);
+            }
+            cfx__text_putc(out, '}');
+        }
+    cfx__text_puts(out, "\n],\"ranges\":");
+    put_value(out, cfx_dict_value(p->ranges));
+}
+
+void cli_show_json(const cfx_program *p) {
+    cfx__text out = {0};
+    cfx__text_putc(&out, '{');
+    put_signature(&out, p);
+    cfx__text_putc(&out, ',');
+    put_graph(&out, p->module);
+    cfx__text_puts(&out, "}\n");
+    fwrite(out.data, 1, out.len, stdout);
+    cfx__text_release(&out);
+}

@@ -1,0 +1,198 @@
+/* cfx show --node: all there is to say of one node, on a card. A parameter may be asked for by its
+ * own name ("fc1.weight"). */
+#include "look.h"
+
+#include <string.h>
+
+#include "../graph/graph.h"
+
+/* ---- finding ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *name;
+    cfx_node *node;
+    const char *path; /* of the sub-graph it is in; "" for the program's own */
+} search;
+
+static void look_in(const char *path, cfx_module *m, void *user) {
+    search *s = user;
+    cfx_node *n = m->graph && !s->node ? cfx_graph_find(m->graph, s->name) : NULL;
+    if (n) {
+        s->node = n;
+        s->path = cfx_text(cfx_string_value(path));
+    }
+}
+
+/* Edits that turn a into b; texts of nodes are short. */
+static int distance(const char *a, const char *b) {
+    enum { LONGEST = 64 };
+    size_t n = strlen(a), m = strlen(b);
+    if (n >= LONGEST || m >= LONGEST)
+        return LONGEST;
+    int row[LONGEST];
+    for (size_t j = 0; j <= m; j++)
+        row[j] = (int)j;
+    for (size_t i = 1; i <= n; i++) {
+        int diagonal = row[0];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= m; j++) {
+            int change = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            int best = row[j - 1] < row[j] ? row[j - 1] + 1 : row[j] + 1;
+            row[j] = change < best ? change : best;
+        }
+    }
+    return row[m];
+}
+
+enum { NEAR = 5 };
+
+typedef struct {
+    const char *name;
+    const cfx_node *near[NEAR]; /* the nearest first */
+    int far[NEAR], n;
+} neighbours;
+
+static void consider(const char *path, cfx_module *m, void *user) {
+    neighbours *all = user;
+    (void)path;
+    if (!m->graph)
+        return;
+    cfx_each_node(m->graph, node) {
+        int far = strstr(node->name, all->name) ? 1 : distance(all->name, node->name);
+        int at = all->n;
+        while (at > 0 && all->far[at - 1] > far)
+            at--;
+        if (at == NEAR || far > 2 + (int)strlen(all->name) / 3)
+            continue;
+        int last = all->n < NEAR ? all->n++ : NEAR - 1;
+        for (int i = last; i > at; i--)
+            all->near[i] = all->near[i - 1], all->far[i] = all->far[i - 1];
+        all->near[at] = node;
+        all->far[at] = far;
+    }
+}
+
+static int no_such_node(const cfx_program *p, const char *name) {
+    neighbours all = {.name = name};
+    cfx_module_walk(p->module, consider, &all);
+    fprintf(stderr, "cfx show: no node is called '%s'", name);
+    for (int i = 0; i < all.n; i++)
+        fprintf(stderr, "%s%s", i ? ", " : "; near it are ", all.near[i]->name);
+    fprintf(stderr, all.n ? "\n" : "; 'cfx show MODEL --as graph' lists them\n");
+    return CLI_TROUBLE;
+}
+
+/* ---- the card --------------------------------------------------------------------------------- */
+
+static const cfx_input_spec *spec_of(const cfx_program *p, const cfx_node *n) {
+    for (int i = 0; n->op == CFX_PLACEHOLDER && i < p->ninputs; i++)
+        if (!strcmp(p->inputs[i].name, n->name))
+            return &p->inputs[i];
+    return NULL;
+}
+
+static const char *brief_of(const cfx_node *n) {
+    cfx_value val = cfx_node_get_meta(n, "val");
+    return cfx_is_none(val) ? "" : cli_brief(val);
+}
+
+static void put_argument(const cfx_program *p, const char *name, cfx_value v) {
+    const cfx_input_spec *s = v.tag == CFX_TAG_NODE ? spec_of(p, v.node) : NULL;
+    printf("    %-14s %s", name, cfx_value_repr(v));
+    if (v.tag == CFX_TAG_NODE)
+        printf("  %s", brief_of(v.node));
+    if (s && s->target)
+        printf("  %s", s->target);
+    printf("\n");
+}
+
+static void put_arguments(const cfx_program *p, const cfx_node *n) {
+    cfx__info *info = n->target.op && !n->target.fn ? cfx__op_info(n->target.op) : NULL;
+    const cfx_list *args = n->args.list;
+    if (args->len + n->kwargs.dict->len)
+        printf("  arguments\n");
+    for (int64_t i = 0; i < args->len; i++)
+        put_argument(p,
+                     info && i < info->schema->nargs ? info->schema->args[i].name
+                                                     : cfx__format("%lld", (long long)i),
+                     args->items[i]);
+    for (int64_t i = 0; i < n->kwargs.dict->len; i++)
+        put_argument(p, cfx_text(n->kwargs.dict->entries[i].key),
+                     n->kwargs.dict->entries[i].value);
+}
+
+static void put_users(const cfx_node *n) {
+    printf("  users          %s", n->num_users ? "" : "none");
+    cfx_each_user(n, u) printf("%s%s", u == n->users ? "" : ", ", u->user->name);
+    printf("\n");
+}
+
+static void put_origin(const cfx_node *n) {
+    cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
+    for (int64_t i = 0; stack.tag == CFX_TAG_DICT && i < stack.dict->len; i++) {
+        cfx_value level = stack.dict->entries[i].value;
+        if (level.tag == CFX_TAG_TUPLE && level.list->len == 2)
+            printf("  %-14s %s (%s)\n", i ? "" : "module", cfx_value_str(level.list->items[0]),
+                   cfx_value_str(level.list->items[1]));
+    }
+    const char *trace = cfx_text(cfx_node_get_meta(n, "stack_trace"));
+    const char *source = cfx_text(cfx_node_get_meta(n, "source"));
+    if (source)
+        printf("  source         %s\n", source);
+    for (bool first = true; trace && *trace; first = false) {
+        size_t len = strcspn(trace, "\n"), blank = strspn(trace, " ");
+        if (len > blank)
+            printf("  %-14s %.*s\n", first ? "source" : "", (int)(len - blank), trace + blank);
+        trace += len + (trace[len] == '\n');
+    }
+}
+
+/* Statistics of the tensors that the node reads, or is. */
+static void put_weights(const cfx_program *p, const cfx_node *n) {
+    bool head = false;
+    const cfx_input_spec *own = spec_of(p, n);
+    const cfx_tensor *self = own ? cfx_program_tensor(p, own) : NULL;
+    if (self)
+        printf("  weights\n    %s  %s\n      %s\n", own->target, cli_brief(cfx_tensor_value(self)),
+               cli_stats_text(self));
+    cfx_each_input(n, u) {
+        const cfx_input_spec *s = spec_of(p, u->node);
+        const cfx_tensor *t = s ? cfx_program_tensor(p, s) : NULL;
+        if (!t)
+            continue;
+        printf("%s    %s  %s\n      %s\n", head ? "" : "  weights\n", s->target,
+               cli_brief(cfx_tensor_value(t)), cli_stats_text(t));
+        head = true;
+    }
+}
+
+int cli_show_node(const cfx_program *p, const char *name) {
+    search s = {.name = name};
+    cfx_module_walk(p->module, look_in, &s);
+    for (int i = 0; i < p->ninputs && !s.node; i++)
+        if (p->inputs[i].target && !strcmp(p->inputs[i].target, name))
+            s.node = cfx_graph_find(p->module->graph, p->inputs[i].name);
+    if (!s.node)
+        return no_such_node(p, name);
+    const cfx_node *n = s.node;
+    const cfx_input_spec *own = spec_of(p, n);
+    cfx__text target = {0};
+    cfx__target_text(&target, n->target);
+    printf("%s\n  op             %s\n  target         %s\n", n->name, cfx_opcode_name(n->op),
+           target.data);
+    cfx__text_release(&target);
+    if (s.path && *s.path)
+        printf("  graph          %s\n", s.path);
+    if (n->op == CFX_CALL_FUNCTION && n->target.op && !n->target.fn)
+        printf("  schema         %s\n", n->target.op->schema);
+    put_arguments(p, n);
+    if (*brief_of(n))
+        printf("  result         %s\n", brief_of(n));
+    if (own && own->target)
+        printf("  stands for     %s\n", own->target);
+    put_users(n);
+    put_origin(n);
+    put_weights(p, n);
+    return cfx_ok() ? CLI_DONE : cli_trouble();
+}

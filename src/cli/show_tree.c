@@ -1,0 +1,289 @@
+/* cfx show: the modules a program came from, as a tree with what each holds and does. Made of the
+ * module stacks of the nodes and the names of the parameters; neighbours that are alike are shown
+ * once. Start at cli_show_tree. */
+#include "look.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "../graph/graph.h"
+
+/* One module. Numbers are its own until `sum` adds those of its children. */
+typedef struct branch {
+    const char *name; /* its last part of the path */
+    const char *type; /* "Linear"; NULL: nothing was called, only what is inside */
+    VEC(struct branch *) children;
+    cfx__map index;
+    int64_t parameters, bytes; /* bytes: of parameters, buffers and constants */
+    int64_t ops;
+    VEC(struct count {
+        const char *name;
+        int64_t n;
+    }) counts; /* of its own operators, in order of appearance */
+    uint64_t hash; /* equal for modules that are alike, names aside */
+} branch;
+
+typedef struct {
+    cfx__arena arena;
+    branch *root;
+    cfx__map paths; /* path to branch */
+    bool color;
+    int width;      /* of the first column */
+} tree;
+
+/* ---- building --------------------------------------------------------------------------------- */
+
+static branch *child_of(tree *t, branch *b, const char *name, size_t len) {
+    branch *c = cfx__map_getn(&b->index, name, len);
+    if (c)
+        return c;
+    c = cfx__arena_alloc(&t->arena, sizeof *c);
+    memset(c, 0, sizeof *c);
+    c->name = cfx__arena_copy(&t->arena, name, len);
+    cfx__map_set(&b->index, c->name, c);
+    VEC_PUSH(b->children, c);
+    return c;
+}
+
+static branch *branch_at(tree *t, const char *path) {
+    branch *known = *path ? cfx__map_get(&t->paths, path) : t->root;
+    if (known)
+        return known;
+    branch *b = t->root;
+    for (const char *at = path, *dot;; at = dot + 1) {
+        dot = strchr(at, '.');
+        b = child_of(t, b, at, dot ? (size_t)(dot - at) : strlen(at));
+        if (!dot)
+            break;
+    }
+    cfx__map_set(&t->paths, cfx__arena_copy(&t->arena, path, strlen(path)), b);
+    return b;
+}
+
+static const char *last_part(const char *dotted) {
+    const char *dot = strrchr(dotted, '.');
+    return dot ? dot + 1 : dotted;
+}
+
+/* The innermost module of a node; those on the way get their types. A second call of a module has
+ * "@1" after its path. */
+static branch *place(tree *t, const cfx_node *n) {
+    cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
+    branch *b = t->root;
+    for (int64_t i = 0; stack.tag == CFX_TAG_DICT && i < stack.dict->len; i++) {
+        cfx_value level = stack.dict->entries[i].value;
+        bool pair = level.tag == CFX_TAG_TUPLE && level.list->len == 2;
+        const char *path = pair ? cfx_text(level.list->items[0]) : NULL;
+        const char *type = pair ? cfx_text(level.list->items[1]) : NULL;
+        if (!path)
+            continue;
+        const char *again = strchr(path, '@');
+        b = branch_at(t, again ? cfx__string_new(path, (size_t)(again - path))->text : path);
+        if (!b->type && type)
+            b->type = cfx__arena_copy(&t->arena, last_part(type), strlen(last_part(type)));
+    }
+    return b;
+}
+
+/* "linear" of torch.ops.aten.linear.default, "prims.iota" of torch.ops.prims.iota.default. */
+static const char *op_name(tree *t, const cfx_node *n) {
+    cfx__text text = {0};
+    cfx__target_text(&text, n->target);
+    const char *name = last_part(text.data);
+    size_t len = strlen(name);
+    if (!strncmp(text.data, "torch.ops.", 10)) {
+        const char *space = text.data + 10, *dot = strchr(space, '.');
+        bool common = !strncmp(space, "aten.", 5) || !strncmp(space, "higher_order.", 13);
+        name = common ? dot + 1 : space;
+        len = dot ? (size_t)(dot + 1 + strcspn(dot + 1, ".") - name) : strlen(name);
+    }
+    const char *out = cfx__arena_copy(&t->arena, name, len);
+    cfx__text_release(&text);
+    return out;
+}
+
+static void count_op(branch *b, const char *name) {
+    b->ops++;
+    for (size_t i = 0; i < b->counts.len; i++)
+        if (!strcmp(b->counts.data[i].name, name)) {
+            b->counts.data[i].n++;
+            return;
+        }
+    VEC_PUSH(b->counts, ((struct count){name, 1}));
+}
+
+static void add_graph(const char *path, cfx_module *m, void *user) {
+    tree *t = user;
+    (void)path;
+    if (!m->graph)
+        return;
+    cfx_each_node(m->graph, n) {
+        bool call = n->op >= CFX_CALL_FUNCTION && n->op <= CFX_CALL_MODULE;
+        if (!call || !strcmp(n->target.name, "operator.getitem"))
+            continue;
+        CFX_SCOPE count_op(place(t, n), op_name(t, n));
+    }
+}
+
+static int64_t bytes_of(const cfx_tensor *x) {
+    return x->numel * cfx_dtype_size((cfx_dtype)x->dtype);
+}
+
+static void add_tensors(tree *t, const cfx_program *p) {
+    cfx_dict *seen = cfx_dict_new();
+    for (int i = 0; i < p->ninputs; i++) {
+        const cfx_tensor *x = cfx_program_tensor(p, &p->inputs[i]);
+        if (!x)
+            continue;
+        const char *target = p->inputs[i].target, *dot = strrchr(target, '.');
+        size_t above = dot ? (size_t)(dot - target) : 0;
+        branch *b = branch_at(t, cfx__string_new(target, above)->text);
+        cfx_value key = cfx_int((int64_t)(intptr_t)x);
+        if (cfx_dict_find(seen, key)) /* tied: counted where it came first */
+            continue;
+        cfx_dict_put(seen, key, cfx_none());
+        b->bytes += bytes_of(x);
+        if (p->inputs[i].kind == CFX_IN_PARAMETER)
+            b->parameters += x->numel;
+    }
+}
+
+static uint64_t mix(uint64_t h, uint64_t x) { return (h ^ x) * 0x9e3779b97f4a7c15u + (h >> 29); }
+
+/* Adds up what is below, and hashes what there is. */
+static void sum(branch *b) {
+    b->hash = b->type ? cfx__hash_bytes(b->type, strlen(b->type)) : 1;
+    for (size_t i = 0; i < b->counts.len; i++)
+        b->hash = mix(mix(b->hash, cfx__hash_bytes(b->counts.data[i].name,
+                                                   strlen(b->counts.data[i].name))),
+                      (uint64_t)b->counts.data[i].n);
+    for (size_t i = 0; i < b->children.len; i++) {
+        branch *c = b->children.data[i];
+        sum(c);
+        b->parameters += c->parameters;
+        b->bytes += c->bytes;
+        b->ops += c->ops;
+        b->hash = mix(mix(b->hash, c->hash), cfx__hash_bytes(c->name, strlen(c->name)));
+    }
+    b->hash = mix(mix(mix(b->hash, (uint64_t)b->parameters), (uint64_t)b->bytes), (uint64_t)b->ops);
+}
+
+static void release(branch *b) {
+    for (size_t i = 0; i < b->children.len; i++)
+        release(b->children.data[i]);
+    VEC_FREE(b->children);
+    VEC_FREE(b->counts);
+    cfx__map_release(&b->index);
+}
+
+/* ---- printing --------------------------------------------------------------------------------- */
+
+static bool is_number(const char *text) { return *text && !text[strspn(text, "0123456789")]; }
+
+/* How many children from number i on are alike and numbered. */
+static size_t alike(const branch *b, size_t i) {
+    size_t n = 1;
+    const branch *first = b->children.data[i];
+    if (!is_number(first->name))
+        return 1;
+    while (i + n < b->children.len && b->children.data[i + n]->hash == first->hash &&
+           is_number(b->children.data[i + n]->name))
+        n++;
+    return n;
+}
+
+static const char *label(const branch *b, size_t i, size_t n) {
+    const branch *c = b->children.data[i];
+    if (n > 1)
+        return cfx__format("(%s-%s): %zu x %s", c->name, b->children.data[i + n - 1]->name, n,
+                           c->type ? c->type : "modules");
+    return c->type ? cfx__format("%s: %s", c->name, c->type) : c->name;
+}
+
+enum { GUIDE = 3, KINDS = 4 }; /* columns a level; kinds of operators that are named */
+
+static void measure(tree *t, const branch *b, int depth) {
+    for (size_t i = 0, n; i < b->children.len; i += n) {
+        n = alike(b, i);
+        CFX_SCOPE {
+            int width = GUIDE * depth + (int)strlen(label(b, i, n));
+            t->width = width > t->width ? width : t->width;
+        }
+        measure(t, b->children.data[i], depth + 1);
+    }
+}
+
+static void put_counts(const branch *b) {
+    for (size_t i = 0; i < b->counts.len && i < KINDS; i++) {
+        printf("%s%s", i ? ", " : "  ", b->counts.data[i].name);
+        if (b->counts.data[i].n > 1)
+            printf(" %lld", (long long)b->counts.data[i].n);
+    }
+    if (b->counts.len > KINDS)
+        printf(" and %zu kinds more", b->counts.len - KINDS);
+}
+
+static void put_row(tree *t, const char *guides, int depth, const char *text, const branch *b,
+                    size_t times) {
+    int64_t k = (int64_t)times;
+    printf("%s%s%s%s%*s %14s %10s %7lld", t->color ? "\033[2m" : "", guides,
+           t->color ? "\033[0m" : "", text, t->width - GUIDE * depth - (int)strlen(text), "",
+           cli_count(b->parameters * k), cli_bytes(b->bytes * k), (long long)(b->ops * k));
+    put_counts(b);
+    printf("\n");
+}
+
+static void put_children(tree *t, const branch *b, const char *guides, int depth) {
+    for (size_t i = 0, n; i < b->children.len; i += n) {
+        n = alike(b, i);
+        bool last = i + n == b->children.len;
+        CFX_SCOPE {
+            put_row(t, cfx__format("%s%s", guides, last ? "└─ " : "├─ "), depth, label(b, i, n),
+                    b->children.data[i], n);
+            put_children(t, b->children.data[i],
+                         cfx__format("%s%s", guides, last ? "   " : "│  "), depth + 1);
+        }
+    }
+}
+
+static void put_signature(const cfx_program *p) {
+    cfx_graph *g = p->module->graph;
+    for (int i = 0, k = 0; i < p->ninputs; i++) {
+        if (p->inputs[i].kind != CFX_IN_USER)
+            continue;
+        cfx_node *n = cfx_graph_find(g, p->inputs[i].name);
+        printf("in%-4d %s: %s\n", k++, p->inputs[i].name,
+               p->inputs[i].constant ? cfx_value_repr(p->inputs[i].value)
+               : n                   ? cli_brief(cfx_node_get_meta(n, "val"))
+                                     : "?");
+    }
+    for (int i = 0, k = 0; i < p->noutputs; i++) {
+        const cfx_output_spec *o = &p->outputs[i];
+        cfx_node *n = o->name ? cfx_graph_find(g, o->name) : NULL;
+        const char *brief = n ? cli_brief(cfx_node_get_meta(n, "val")) : cfx_value_repr(o->value);
+        if (o->kind == CFX_OUT_USER || o->kind == CFX_OUT_LOSS)
+            printf("out%-3d %s: %s\n", k++, o->name ? o->name : "constant", brief);
+        else if (o->target)
+            printf("writes %s: %s\n", o->target, brief);
+    }
+}
+
+void cli_show_tree(const cfx_program *p) {
+    tree t = {.color = isatty(1) && !getenv("NO_COLOR")};
+    branch root = {.name = ""};
+    t.root = &root;
+    cfx_module_walk(p->module, add_graph, &t);
+    add_tensors(&t, p);
+    sum(&root);
+    const char *name = root.type ? root.type : p->module->type;
+    t.width = (int)strlen(name);
+    measure(&t, &root, 1);
+    put_signature(p);
+    printf("\n%-*s %14s %10s %7s  %s\n", t.width, "module", "parameters", "bytes", "ops",
+           "of its own");
+    put_row(&t, "", 0, name, &root, 1);
+    put_children(&t, &root, "", 1);
+    release(&root);
+    cfx__map_release(&t.paths);
+    cfx__arena_release(&t.arena);
+}

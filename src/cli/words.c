@@ -1,0 +1,58 @@
+/* The words of a command line: options with and without a value, and the rest. A subcommand asks of
+ * each word whether it is this or that; the first mistake is told once and ends the walk. */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool cli_more(cli_words *w) { return !w->wrong && ++w->at < w->argc; }
+
+bool cli_flag(cli_words *w, const char *name, bool *flag) {
+    if (strcmp(w->argv[w->at], name))
+        return false;
+    *flag = true;
+    return true;
+}
+
+bool cli_value(cli_words *w, const char *name, const char **value) {
+    const char *word = w->argv[w->at];
+    size_t n = strlen(name);
+    if (strncmp(word, name, n) || (word[n] && word[n] != '='))
+        return false;
+    if (word[n] == '=') {
+        *value = word + n + 1;
+    } else if (w->at + 1 < w->argc) {
+        *value = w->argv[++w->at];
+    } else {
+        cli_usage(w->command, "%s needs a value", name);
+        w->wrong = true;
+    }
+    return true;
+}
+
+bool cli_number(cli_words *w, const char *name, int *number) {
+    const char *text = NULL;
+    if (!cli_value(w, name, &text))
+        return false;
+    char *end = NULL;
+    long n = text ? strtol(text, &end, 10) : 0;
+    if (text && (end == text || *end || n < 1 || n > 1000000000)) {
+        cli_usage(w->command, "%s wants a number from 1 on, not '%s'", name, text);
+        w->wrong = true;
+    }
+    *number = (int)n;
+    return true;
+}
+
+void cli_rest(cli_words *w, const char **argument) {
+    const char *word = w->argv[w->at];
+    if (word[0] == '-' && word[1])
+        cli_usage(w->command, "unknown option '%s'", word);
+    else if (*argument)
+        cli_usage(w->command, "one argument too many: '%s'", word);
+    else {
+        *argument = word;
+        return;
+    }
+    w->wrong = true;
+}
