@@ -10,14 +10,16 @@ typedef struct {
 
 static void run_program(void *arg) {
     data *d = arg;
-    CFX_SCOPE cfx_program_run(d->p, d->x);
+    CFX_SCOPE
+    cfx_program_run(d->p, d->x);
 }
 
 static void call_operators(void *arg) {
     data *d = arg;
     cfx_tensor *x = d->x;
     for (int i = 0; i < NODES; i++)
-        CFX_SCOPE cfx_op_do(&cfx_op_relu, x);
+        CFX_SCOPE
+    cfx_op_do(&cfx_op_relu, x);
 }
 
 /* A chain of relus over PARAMETERS inputs that nothing uses, as large models have them. */
