@@ -15,7 +15,7 @@ build: configure
 	@cmake --build $(B)
 
 demo: setup build
-	@cat examples/01_*.c && echo "---- prints ----" && $(B)/examples/01_*
+	@tools/demo $(B)
 
 test: setup build
 	@tools/test $(B)

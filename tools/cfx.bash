@@ -1,10 +1,28 @@
 # Completion of the command cfx for bash.
 _cfx() {
-    local word=${COMP_WORDS[COMP_CWORD]}
-    case $COMP_CWORD:${COMP_WORDS[1]}:${COMP_WORDS[2]} in
-    1:*) COMPREPLY=($(compgen -W "ops --help" -- "$word")) ;;
-    2:ops:*) COMPREPLY=($(compgen -W "check --markdown --help" -- "$word")) ;;
-    3:ops:check) COMPREPLY=($(compgen -d -- "$word")) ;;
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+    if [ "$COMP_CWORD" = 1 ]; then
+        COMPREPLY=($(compgen -W "show run ops --help --version" -- "$word"))
+        return
+    fi
+    case $before in
+    --as) COMPREPLY=($(compgen -W "tree graph table code readable program json" -- "$word")) ;;
+    --log) COMPREPLY=($(compgen -W "api aten" -- "$word")) ;;
+    --inputs | --save | --expect) COMPREPLY=($(compgen -f -X '!*.safetensors' -- "$word")) ;;
+    --profile) COMPREPLY=($(compgen -f -X '!*.json' -- "$word")) ;;
+    --node | --tap | --threads | --op) COMPREPLY=() ;;
+    check) COMPREPLY=($(compgen -d -- "$word")) ;;
+    *)
+        case ${COMP_WORDS[1]}:$word in
+        show:-*) COMPREPLY=($(compgen -W "--as --node --help" -- "$word")) ;;
+        run:-*)
+            COMPREPLY=($(compgen -W "--inputs --save --expect --tap --stats --log --profile
+                --threads --help" -- "$word"))
+            ;;
+        ops:*) COMPREPLY=($(compgen -W "check --markdown --op --help" -- "$word")) ;;
+        *) COMPREPLY=($(compgen -f -X '!*.@(pt2|fx)' -- "$word") $(compgen -d -- "$word")) ;;
+        esac
+        ;;
     esac
 }
-complete -F _cfx cfx
+complete -o filenames -F _cfx cfx

@@ -1,5 +1,6 @@
 /* cfx run --expect: results against a reference, one line for each, with the largest error and the
- * tolerance that would have passed. Errors are measured as a share of the largest expected value. */
+ * tolerance that would have passed. Errors are measured as a share of the largest expected value.
+ */
 #include "look.h"
 
 #include <math.h>
@@ -8,21 +9,26 @@
 static double tolerance(cfx_dtype d) {
     switch (d) {
     case CFX_F64:
-    case CFX_C128: return 1e-9;
+    case CFX_C128:
+        return 1e-9;
     case CFX_F32:
-    case CFX_C64: return 1e-4;
-    case CFX_F16: return 1e-2;
-    case CFX_BF16: return 5e-2;
-    default: return 0; /* integers and bools: equal */
+    case CFX_C64:
+        return 1e-4;
+    case CFX_F16:
+        return 1e-2;
+    case CFX_BF16:
+        return 5e-2;
+    default:
+        return 0; /* integers and bools: equal */
     }
 }
 
 typedef struct {
-    double error;    /* the largest, INFINITY where one is finite and the other is not */
-    double scale;    /* the largest expected value */
-    int64_t at;      /* where, in row-major order */
+    double error; /* the largest, INFINITY where one is finite and the other is not */
+    double scale; /* the largest expected value */
+    int64_t at;   /* where, in row-major order */
     double got, want;
-    int64_t wrong;   /* how many differ at all */
+    int64_t wrong; /* how many differ at all */
 } difference;
 
 static difference differ(const double *got, const double *want, int64_t n) {

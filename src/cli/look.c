@@ -1,4 +1,5 @@
-/* What there is to say of a value in one line: its kind and shape, and statistics of its numbers. */
+/* What there is to say of a value in one line: its kind and shape, and statistics of its numbers.
+ */
 #include "look.h"
 
 #include <math.h>
@@ -13,7 +14,8 @@ const char *cli_brief(cfx_value v) {
         break;
     case CFX_TAG_DICT: { /* what a tensor with symbolic sizes is declared as */
         cfx_value shape = cfx_dict_get(v.dict, "shape"), dtype = cfx_dict_get(v.dict, "dtype");
-        if (dtype.tag != CFX_TAG_DTYPE || (shape.tag != CFX_TAG_TUPLE && shape.tag != CFX_TAG_LIST)) {
+        if (dtype.tag != CFX_TAG_DTYPE ||
+            (shape.tag != CFX_TAG_TUPLE && shape.tag != CFX_TAG_LIST)) {
             cfx__text_printf(&out, "dict of %lld", (long long)v.dict->len);
             break;
         }
@@ -30,8 +32,11 @@ const char *cli_brief(cfx_value v) {
             cfx__text_printf(&out, "%s%s", i ? ", " : "", cli_brief(v.list->items[i]));
         cfx__text_putc(&out, v.tag == CFX_TAG_LIST ? ']' : ')');
         break;
-    case CFX_TAG_MODULE: cfx__text_printf(&out, "graph %s", v.module->type); break;
-    default: cfx__text_printf(&out, "%s %s", cfx_value_type_name(v), cfx_value_str(v));
+    case CFX_TAG_MODULE:
+        cfx__text_printf(&out, "graph %s", v.module->type);
+        break;
+    default:
+        cfx__text_printf(&out, "%s %s", cfx_value_type_name(v), cfx_value_str(v));
     }
     return cfx__text_take(&out);
 }
@@ -65,11 +70,12 @@ cli_stats cli_stats_of(const cfx_tensor *t) {
     const cfx_tensor *flat = t->data && !cfx__is_complex(t->dtype) ? cfx__contiguous(t) : NULL;
     int64_t one = 1;
     for (int64_t at = 0; flat && at < t->numel; at += BLOCK)
-        CFX_SCOPE {
-            int64_t n = t->numel - at < BLOCK ? t->numel - at : BLOCK;
-            cfx_tensor *part = cfx__tensor_alias(flat, 1, &n, &one, flat->offset + at);
-            add(&s, (const double *)cfx__to_dtype(part, CFX_F64)->data, n);
-        }
+        CFX_SCOPE
+    {
+        int64_t n = t->numel - at < BLOCK ? t->numel - at : BLOCK;
+        cfx_tensor *part = cfx__tensor_alias(flat, 1, &n, &one, flat->offset + at);
+        add(&s, (const double *)cfx__to_dtype(part, CFX_F64)->data, n);
+    }
     cfx_scope_close(mark);
     s.known = flat != NULL;
     return s;

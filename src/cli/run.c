@@ -39,9 +39,9 @@ typedef struct {
 typedef struct {
     options o;
     cfx_program *p;
-    bool *tapped;      /* by slot; NULL: none */
-    cfx__text trace;   /* events so far */
-    double start;      /* of the run */
+    bool *tapped;    /* by slot; NULL: none */
+    cfx__text trace; /* events so far */
+    double start;    /* of the run */
 } job;
 
 static double now_us(void) {
@@ -50,7 +50,8 @@ static double now_us(void) {
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* ---- inputs ----------------------------------------------------------------------------------- */
+/* ---- inputs -----------------------------------------------------------------------------------
+ */
 
 static cfx_node *placeholder(const cfx_program *p, int i) {
     return cfx_graph_find(p->module->graph, p->inputs[i].name);
@@ -96,7 +97,8 @@ static bool gather(job *j, const cfx_dict *file, cfx_list *leaves) {
             v = cfx_dict_get(file, cfx__format("in%d", tensors));
         used += !cfx_is_none(v);
         if (cfx_is_none(v) && !s->constant) {
-            cfx_fail(CFX_KEY_ERROR, (cfx_where){0}, "%s has no input 'in%d' or '%s'; inputs are %s",
+            cfx_fail(CFX_FILE_ERROR, (cfx_where){0},
+                     "%s has no input 'in%d' or '%s'; inputs are %s",
                      j->o.inputs ? j->o.inputs : "(no --inputs)", flat, s->name, list_inputs(p));
             return false;
         }
@@ -106,7 +108,7 @@ static bool gather(job *j, const cfx_dict *file, cfx_list *leaves) {
     }
     if (used >= file->len)
         return true;
-    cfx_fail(CFX_KEY_ERROR, (cfx_where){0},
+    cfx_fail(CFX_FILE_ERROR, (cfx_where){0},
              "%s has %lld tensors, of which only %lld are inputs; inputs are %s", j->o.inputs,
              (long long)file->len, (long long)used, list_inputs(p));
     return false;
@@ -124,7 +126,8 @@ static cfx_args as_call(const cfx_program *p, cfx_value leaves) {
     return (cfx_args){(int)args->len, args->items, tree.list->items[1].dict};
 }
 
-/* ---- what is seen on the way ------------------------------------------------------------------ */
+/* ---- what is seen on the way ------------------------------------------------------------------
+ */
 
 static void print_value(const job *j, const char *name, cfx_value v, bool whole) {
     printf("%s: %s\n", name, cli_brief(v));
@@ -174,7 +177,8 @@ static cfx_value watch(cfx_interp *it, cfx_node *n) {
     if (j->o.profile && cfx_ok() && n->op != CFX_PLACEHOLDER && n->op != CFX_OUTPUT)
         put_event(j, n, start, end, v);
     if (j->tapped && j->tapped[it->own_->now] && cfx_ok())
-        CFX_SCOPE print_value(j, n->name, v, true);
+        CFX_SCOPE
+    print_value(j, n->name, v, true);
     return v;
 }
 
@@ -190,7 +194,7 @@ static bool choose(job *j) {
             picked += hit;
         }
         if (!picked) {
-            cfx_fail(CFX_KEY_ERROR, (cfx_where){0},
+            cfx_fail(CFX_FILE_ERROR, (cfx_where){0},
                      "no node of %s fits '%s'; 'cfx show %s --as graph' lists them", j->o.model,
                      j->o.taps[i], j->o.model);
             return false;
@@ -209,7 +213,8 @@ static bool write_trace(job *j) {
     return fine;
 }
 
-/* ---- results ---------------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------------
+ */
 
 static cfx_value names_of_results(const cfx_program *p) {
     cfx_value names = cfx_list_value(0, NULL);
@@ -251,7 +256,8 @@ static int finish(job *j, cfx_value result) {
     return cfx_ok() ? same ? CLI_DONE : CLI_DIFFERS : cli_trouble();
 }
 
-/* ---- running ---------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------
+ */
 
 static cfx_value execute(job *j, cfx_value leaves) {
     cfx_interp it = {.module = j->p->module, .user = j};

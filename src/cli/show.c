@@ -1,4 +1,5 @@
-/* cfx show: a program as a tree of modules, as any of PyTorch's texts, as JSON, or one node of it. */
+/* cfx show: a program as a tree of modules, as any of PyTorch's texts, as JSON, or one node of it.
+ */
 #include "look.h"
 
 #include <string.h>

@@ -23,7 +23,9 @@ static void put_wrapped(cfx__text *out, const char *key, const char *text) {
 
 static void put_value(cfx__text *out, cfx_value v) {
     switch (v.tag) {
-    case CFX_TAG_NODE: put_wrapped(out, "node", v.node->name); return;
+    case CFX_TAG_NODE:
+        put_wrapped(out, "node", v.node->name);
+        return;
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE:
         cfx__text_putc(out, '[');
@@ -54,8 +56,11 @@ static void put_value(cfx__text *out, cfx_value v) {
     case CFX_TAG_NONE:
     case CFX_TAG_BOOL:
     case CFX_TAG_INT:
-    case CFX_TAG_STR: cfx__json_value(out, v); return;
-    default: put_wrapped(out, "repr", cfx_value_repr(v));
+    case CFX_TAG_STR:
+        cfx__json_value(out, v);
+        return;
+    default:
+        put_wrapped(out, "repr", cfx_value_repr(v));
     }
 }
 
@@ -105,7 +110,8 @@ static void put_node(cfx__text *out, const cfx_node *n) {
 static void put_graph(cfx__text *out, const cfx_module *m) {
     cfx__text_puts(out, "\"nodes\":[");
     bool any = false;
-    cfx_each_node(m->graph, n) CFX_SCOPE {
+    cfx_each_node(m->graph, n) CFX_SCOPE
+    {
         cfx__text_puts(out, any ? ",\n" : "\n");
         put_node(out, n);
         any = true;
@@ -126,47 +132,49 @@ static void put_graph(cfx__text *out, const cfx_module *m) {
     cfx__text_putc(out, '}');
 }
 
-static const char *const input_kinds[] = {"user_input", "parameter", "buffer", "constant_tensor",
-                                          "custom_obj", "token"};
+static const char *const input_kinds[] = {"user_input",      "parameter",  "buffer",
+                                          "constant_tensor", "custom_obj", "token"};
 static const char *const output_kinds[] = {
-    "user_output",         "loss_output", "buffer_mutation",       "parameter_mutation",
+    "user_output",         "loss_output",           "buffer_mutation",        "parameter_mutation",
     "user_input_mutation", "gradient_to_parameter", "gradient_to_user_input", "token"};
 
 static void put_signature(cfx__text *out, const cfx_program *p) {
     cfx__text_puts(out, "\"inputs\":[");
     for (int i = 0; i < p->ninputs; i++)
-        CFX_SCOPE {
-            const cfx_input_spec *s = &p->inputs[i];
-            const cfx_tensor *t = cfx_program_tensor(p, s);
-            cfx__text_printf(out, "%s\n{\"kind\":\"%s\"", i ? "," : "", input_kinds[s->kind]);
-            put_field(out, "name", s->name);
-            put_field(out, "target", s->target);
-            if (s->kind == CFX_IN_BUFFER)
-                cfx__text_printf(out, ",\"persistent\":%s", s->persistent ? "true" : "false");
-            if (s->constant) {
-                cfx__text_puts(out, ",\"value\":");
-                put_value(out, s->value);
-            }
-            if (t) {
-                put_field(out, "val", cli_brief(cfx_tensor_value(t)));
-                cfx__text_printf(out, ",\"bytes\":%lld",
-                                 (long long)(t->numel * cfx_dtype_size((cfx_dtype)t->dtype)));
-            }
-            cfx__text_putc(out, '}');
+        CFX_SCOPE
+    {
+        const cfx_input_spec *s = &p->inputs[i];
+        const cfx_tensor *t = cfx_program_tensor(p, s);
+        cfx__text_printf(out, "%s\n{\"kind\":\"%s\"", i ? "," : "", input_kinds[s->kind]);
+        put_field(out, "name", s->name);
+        put_field(out, "target", s->target);
+        if (s->kind == CFX_IN_BUFFER)
+            cfx__text_printf(out, ",\"persistent\":%s", s->persistent ? "true" : "false");
+        if (s->constant) {
+            cfx__text_puts(out, ",\"value\":");
+            put_value(out, s->value);
         }
+        if (t) {
+            put_field(out, "val", cli_brief(cfx_tensor_value(t)));
+            cfx__text_printf(out, ",\"bytes\":%lld",
+                             (long long)(t->numel * cfx_dtype_size((cfx_dtype)t->dtype)));
+        }
+        cfx__text_putc(out, '}');
+    }
     cfx__text_puts(out, "\n],\"outputs\":[");
     for (int i = 0; i < p->noutputs; i++)
-        CFX_SCOPE {
-            const cfx_output_spec *s = &p->outputs[i];
-            cfx__text_printf(out, "%s\n{\"kind\":\"%s\"", i ? "," : "", output_kinds[s->kind]);
-            put_field(out, "name", s->name);
-            put_field(out, "target", s->target);
-            if (!s->name) {
-                cfx__text_puts(out, ",\"value\":");
-                put_value(out, s->value);
-            }
-            cfx__text_putc(out, '}');
+        CFX_SCOPE
+    {
+        const cfx_output_spec *s = &p->outputs[i];
+        cfx__text_printf(out, "%s\n{\"kind\":\"%s\"", i ? "," : "", output_kinds[s->kind]);
+        put_field(out, "name", s->name);
+        put_field(out, "target", s->target);
+        if (!s->name) {
+            cfx__text_puts(out, ",\"value\":");
+            put_value(out, s->value);
         }
+        cfx__text_putc(out, '}');
+    }
     cfx__text_puts(out, "\n],\"ranges\":");
     put_value(out, cfx_dict_value(p->ranges));
 }

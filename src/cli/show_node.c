@@ -6,7 +6,8 @@
 
 #include "../graph/graph.h"
 
-/* ---- finding ---------------------------------------------------------------------------------- */
+/* ---- finding ----------------------------------------------------------------------------------
+ */
 
 typedef struct {
     const char *name;
@@ -83,7 +84,8 @@ static int no_such_node(const cfx_program *p, const char *name) {
     return CLI_TROUBLE;
 }
 
-/* ---- the card --------------------------------------------------------------------------------- */
+/* ---- the card ---------------------------------------------------------------------------------
+ */
 
 static const cfx_input_spec *spec_of(const cfx_program *p, const cfx_node *n) {
     for (int i = 0; n->op == CFX_PLACEHOLDER && i < p->ninputs; i++)
@@ -118,8 +120,7 @@ static void put_arguments(const cfx_program *p, const cfx_node *n) {
                                                      : cfx__format("%lld", (long long)i),
                      args->items[i]);
     for (int64_t i = 0; i < n->kwargs.dict->len; i++)
-        put_argument(p, cfx_text(n->kwargs.dict->entries[i].key),
-                     n->kwargs.dict->entries[i].value);
+        put_argument(p, cfx_text(n->kwargs.dict->entries[i].key), n->kwargs.dict->entries[i].value);
 }
 
 static void put_users(const cfx_node *n) {
@@ -132,9 +133,11 @@ static void put_origin(const cfx_node *n) {
     cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
     for (int64_t i = 0; stack.tag == CFX_TAG_DICT && i < stack.dict->len; i++) {
         cfx_value level = stack.dict->entries[i].value;
-        if (level.tag == CFX_TAG_TUPLE && level.list->len == 2)
-            printf("  %-14s %s (%s)\n", i ? "" : "module", cfx_value_str(level.list->items[0]),
-                   cfx_value_str(level.list->items[1]));
+        if (level.tag != CFX_TAG_TUPLE || level.list->len != 2)
+            continue;
+        const char *path = cfx_value_str(level.list->items[0]);
+        printf("  %-14s %s (%s)\n", i ? "" : "module", *path ? path : "the model",
+               cfx_value_str(level.list->items[1]));
     }
     const char *trace = cfx_text(cfx_node_get_meta(n, "stack_trace"));
     const char *source = cfx_text(cfx_node_get_meta(n, "source"));

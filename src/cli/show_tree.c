@@ -19,7 +19,8 @@ typedef struct branch {
     VEC(struct count {
         const char *name;
         int64_t n;
-    }) counts; /* of its own operators, in order of appearance */
+    })
+    counts;        /* of its own operators, in order of appearance */
     uint64_t hash; /* equal for modules that are alike, names aside */
 } branch;
 
@@ -28,10 +29,11 @@ typedef struct {
     branch *root;
     cfx__map paths; /* path to branch */
     bool color;
-    int width;      /* of the first column */
+    int width; /* of the first column */
 } tree;
 
-/* ---- building --------------------------------------------------------------------------------- */
+/* ---- building ---------------------------------------------------------------------------------
+ */
 
 static branch *child_of(tree *t, branch *b, const char *name, size_t len) {
     branch *c = cfx__map_getn(&b->index, name, len);
@@ -121,7 +123,8 @@ static void add_graph(const char *path, cfx_module *m, void *user) {
         bool call = n->op >= CFX_CALL_FUNCTION && n->op <= CFX_CALL_MODULE;
         if (!call || !strcmp(n->target.name, "operator.getitem"))
             continue;
-        CFX_SCOPE count_op(place(t, n), op_name(t, n));
+        CFX_SCOPE
+        count_op(place(t, n), op_name(t, n));
     }
 }
 
@@ -154,9 +157,9 @@ static uint64_t mix(uint64_t h, uint64_t x) { return (h ^ x) * 0x9e3779b97f4a7c1
 static void sum(branch *b) {
     b->hash = b->type ? cfx__hash_bytes(b->type, strlen(b->type)) : 1;
     for (size_t i = 0; i < b->counts.len; i++)
-        b->hash = mix(mix(b->hash, cfx__hash_bytes(b->counts.data[i].name,
-                                                   strlen(b->counts.data[i].name))),
-                      (uint64_t)b->counts.data[i].n);
+        b->hash = mix(
+            mix(b->hash, cfx__hash_bytes(b->counts.data[i].name, strlen(b->counts.data[i].name))),
+            (uint64_t)b->counts.data[i].n);
     for (size_t i = 0; i < b->children.len; i++) {
         branch *c = b->children.data[i];
         sum(c);
@@ -176,7 +179,8 @@ static void release(branch *b) {
     cfx__map_release(&b->index);
 }
 
-/* ---- printing --------------------------------------------------------------------------------- */
+/* ---- printing ---------------------------------------------------------------------------------
+ */
 
 static bool is_number(const char *text) { return *text && !text[strspn(text, "0123456789")]; }
 
@@ -205,7 +209,8 @@ enum { GUIDE = 3, KINDS = 4 }; /* columns a level; kinds of operators that are n
 static void measure(tree *t, const branch *b, int depth) {
     for (size_t i = 0, n; i < b->children.len; i += n) {
         n = alike(b, i);
-        CFX_SCOPE {
+        CFX_SCOPE
+        {
             int width = GUIDE * depth + (int)strlen(label(b, i, n));
             t->width = width > t->width ? width : t->width;
         }
@@ -237,11 +242,12 @@ static void put_children(tree *t, const branch *b, const char *guides, int depth
     for (size_t i = 0, n; i < b->children.len; i += n) {
         n = alike(b, i);
         bool last = i + n == b->children.len;
-        CFX_SCOPE {
+        CFX_SCOPE
+        {
             put_row(t, cfx__format("%s%s", guides, last ? "└─ " : "├─ "), depth, label(b, i, n),
                     b->children.data[i], n);
-            put_children(t, b->children.data[i],
-                         cfx__format("%s%s", guides, last ? "   " : "│  "), depth + 1);
+            put_children(t, b->children.data[i], cfx__format("%s%s", guides, last ? "   " : "│  "),
+                         depth + 1);
         }
     }
 }
