@@ -33,6 +33,12 @@ static inline void back_give(cfx_back *b, int i, cfx_tensor *grad) {
 /* Sets it where argument i is broadcast in the call: the gradient is summed to its shape. */
 void back_give_sum(cfx_back *b, int i, cfx_tensor *grad);
 
+/* Sets it to number k of `grads`, what an operator of several results gave; None where not needed. */
+static inline void back_give_at(cfx_back *b, int i, cfx_value grads, int k) {
+    if (b->needs[i])
+        b->gin[i] = cfx_at(grads, k);
+}
+
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 /* The sizes of t, which may be fake, as a value. */
@@ -52,6 +58,10 @@ static inline cfx_tensor *conj_of(cfx_tensor *t) {
 }
 static inline cfx_tensor *adjoint_of(cfx_tensor *t) {
     return conj_of(cfx_transpose(t, -2, -1));
+}
+/* The sum of both; either may be NULL. */
+static inline cfx_tensor *plus(cfx_tensor *a, cfx_tensor *b) {
+    return a && b ? cfx_add(a, b) : a ? a : b;
 }
 /* t scaled by a number; t itself where that is 1. */
 cfx_tensor *scaled(cfx_tensor *t, cfx_value by);

@@ -1,4 +1,5 @@
 /* Convolution: geometry, checks, and which way it is computed. */
+#include "back.h"
 #include "conv.h"
 #include "views.h"
 
@@ -288,9 +289,19 @@ void conv_run(cfx_call *c, const conv *v, const conv_operands *o) {
         cfx__copy(result, made);
 }
 
+static void grad_convolution(cfx_back *b) {
+    const cfx_tensor *bias = back_arg(b, 2);
+    cfx_value masks = cfx_list(cfx_bool(b->needs[0]), cfx_bool(b->needs[1]), cfx_bool(b->needs[2]));
+    cfx_value grads = cfx_convolution_backward(
+        b->gout[0], b->args[0], b->args[1], bias ? sizes_of(bias) : CFX_NONE, b->args[3],
+        b->args[4], b->args[5], b->args[6], b->args[7], b->args[8], masks);
+    for (int i = 0; i < 3; i++)
+        back_give_at(b, i, grads, i);
+}
+
 CFX_OP(convolution) = {
     "aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] "
     "padding, "
     "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
     "torch.convolution", .shape = shape_convolution, .kernel = kernel_convolution,
-    .dtypes = GEMM_DTYPES};
+    .dtypes = GEMM_DTYPES, .grad = grad_convolution, .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};

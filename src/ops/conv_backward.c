@@ -1,6 +1,5 @@
 /* The gradients of a convolution. */
-#include <cfx/ops.h>
-
+#include "back.h"
 #include "conv.h"
 
 static const conv_args backward_args = {
@@ -96,9 +95,42 @@ static void kernel_convolution_backward(cfx_call *c) {
         cfx__copy(c->out[2], sum);
 }
 
+/* The result is linear in the gradient that comes in, and bilinear in it and the input or the
+ * weights: its own gradients are convolutions and their gradients once more. */
+static void grad_convolution_backward(cfx_back *b) {
+    cfx_tensor *grad = back_arg(b, 0), *x = back_arg(b, 1), *w = back_arg(b, 2);
+    cfx_tensor *gx = b->gout[0], *gw = b->gout[1], *gb = b->gout[2];
+    const cfx_value *how = b->args + 4;
+    if (b->needs[0]) {
+        cfx_tensor *sum = NULL;
+        if (gx)
+            sum = cfx_convolution(gx, w, NULL, how[0], how[1], how[2], how[3], how[4], how[5]);
+        if (gw)
+            sum = plus(sum, cfx_convolution(x, gw, NULL, how[0], how[1], how[2], how[3], how[4],
+                                            how[5]));
+        if (gb) {
+            int64_t shape[CFX_MAX_DIMS];
+            for (int i = 0; i < grad->ndim; i++)
+                shape[i] = i == 1 ? gb->numel : 1;
+            gb = cfx_view(gb, cfx_ints_value(grad->ndim, shape));
+            sum = plus(sum, sum ? gb : cfx_expand(gb, sizes_of(grad)));
+        }
+        back_give(b, 0, sum);
+    }
+    if (b->needs[1] && gw)
+        back_give(b, 1, cfx_tensor_at(cfx_convolution_backward(grad, x, gw, NULL, how[0], how[1],
+                                                               how[2], how[3], how[4], how[5],
+                                                               cfx_list(1, 0, 0)), 0));
+    if (b->needs[2] && gx)
+        back_give(b, 2, cfx_tensor_at(cfx_convolution_backward(grad, gx, w, NULL, how[0], how[1],
+                                                               how[2], how[3], how[4], how[5],
+                                                               cfx_list(0, 1, 0)), 1));
+}
+
 CFX_OP(convolution_backward) = {
     "aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? "
     "bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] "
     "output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
     "torch.ops.aten.convolution_backward", .shape = shape_convolution_backward,
-    .kernel = kernel_convolution_backward, .dtypes = GEMM_DTYPES};
+    .kernel = kernel_convolution_backward, .dtypes = GEMM_DTYPES, .grad = grad_convolution_backward,
+    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_ARG(2)};

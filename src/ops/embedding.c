@@ -1,6 +1,5 @@
 /* Embeddings: rows of a table by their numbers. */
-#include <cfx/ops.h>
-
+#include "back.h"
 #include "walk.h"
 
 #include <math.h>
@@ -41,9 +40,31 @@ static void kernel_embedding(cfx_call *c) {
         walk_along(c, WALK_GET, 0, weight, 0, indices, out, stride, CFX_NONE);
 }
 
+static void grad_embedding(cfx_back *b) {
+    back_give(b, 0, cfx_embedding_backward(b->gout[0], b->args[1], back_arg(b, 0)->shape[0],
+                                           b->args[2], b->args[3], b->args[4]));
+}
+
+/* Each row is read again from where it was added to. */
+static void grad_embedding_dense_backward(cfx_back *b) {
+    cfx_tensor *index = back_arg(b, 1);
+    const int64_t padding = back_int(b, 3);
+    cfx_tensor *rows = cfx_index_select(b->gout[0], 0, cfx_reshape(index, cfx_list(-1)));
+    if (back_bool(b, 4)) {
+        cfx_fail(CFX_RUNTIME_ERROR, b->at,
+                 "embedding_backward: gradients of scale_grad_by_freq are not supported");
+        return;
+    }
+    rows = cfx_view(rows, sizes_of(back_arg(b, 0)));
+    if (padding >= 0)
+        rows = cfx_masked_fill(rows, cfx_unsqueeze(cfx_eq(index, padding), -1), 0);
+    back_give(b, 0, rows);
+}
+
 CFX_OP(embedding) = {"aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool "
                      "scale_grad_by_freq=False, bool sparse=False) -> Tensor",
-                     "torch.embedding", .shape = shape_embedding, .kernel = kernel_embedding};
+                     "torch.embedding", .shape = shape_embedding, .kernel = kernel_embedding,
+                     .grad = grad_embedding, .saves = CFX_SAVE_ARG(1)};
 
 /* ---- backward ------------------------------------------------------------------------------- */
 
@@ -121,7 +142,8 @@ CFX_OP(embedding_dense_backward) = {
     .shape = shape_embedding_backward,
     .kernel = kernel_embedding_backward,
     .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS};
+    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_embedding_dense_backward,
+    .saves = CFX_SAVE_ARG(1)};
 
 static void decompose_embedding_backward(cfx_call *c) {
     if (arg_bool(c, 5))

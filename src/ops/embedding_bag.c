@@ -1,6 +1,7 @@
 /* embedding_bag: sums, means and maxima of rows of a table, a bag of indices each.
  *
  * Indices that belong to one bag are neighbours, so bags are what threads share. */
+#include "back.h"
 #include "ops.h"
 
 enum { SUM, MEAN, MAX };
@@ -253,12 +254,55 @@ static void kernel_embedding_bag(cfx_call *c) {
     cfx__convert_out(c->out[3]->data, is, id, best ? best : size, CFX_I64, c->out[3]->numel);
 }
 
+/* ---- the way back ---------------------------------------------------------------------------- */
+
+/* The bag that each index is in. */
+static cfx_tensor *bag_of_each(const cfx_back *b) {
+    cfx_tensor *offsets = back_arg(b, 2), *index = back_arg(b, 1);
+    if (back_bool(b, 7))
+        offsets = cfx_slice(offsets, 0, 0, offsets->numel - 1);
+    cfx_tensor *at = cfx_arange(index->numel, CFX_KW(dtype, cfx_i64));
+    return cfx_sub(cfx_searchsorted(offsets, at, CFX_KW(right, cfx_bool(true))), 1);
+}
+
+static void grad_embedding_bag(cfx_back *b) {
+    cfx_tensor *g = b->gout[0], *w = back_arg(b, 0), *index = back_arg(b, 1);
+    cfx_tensor *scale = back_arg(b, 6), *sizes = b->out[2];
+    const int64_t mode = back_int(b, 4);
+    if (!g)
+        return;
+    if (mode == MAX) {
+        cfx_tensor *filled = cfx_unsqueeze(cfx_gt(sizes, 0), 1);
+        back_give(b, 0, cfx_scatter_add(zeros_as(w), 0, cast_to(b->out[3], CFX_I64),
+                                        cfx_mul(g, filled)));
+        return;
+    }
+    cfx_tensor *each = cfx_index_select(g, 0, bag_of_each(b));
+    if (b->needs[6]) {
+        cfx_tensor *rows = cfx_index_select(w, 0, index);
+        cfx_tensor *sum = cfx_sum(cfx_mul(each, rows), cfx_list(1));
+        back_give(b, 6, cfx_masked_fill(sum, cfx_eq(index, b->args[8]), 0));
+    }
+    if (!b->needs[0])
+        return;
+    if (mode == MEAN) {
+        cfx_tensor *size = cast_to(cfx_clamp_min(sizes, 1), (cfx_dtype)w->dtype);
+        each = cfx_div(each, cfx_unsqueeze(cfx_index_select(size, 0, bag_of_each(b)), 1));
+    }
+    if (scale)
+        each = cfx_mul(each, cfx_unsqueeze(scale, 1));
+    back_give(b, 0, cfx_embedding_dense_backward(each, index, w->shape[0], b->args[8],
+                                                 b->args[3]));
+}
+
 CFX_OP(_embedding_bag) = {
     "aten::_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool "
     "scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, "
     "bool "
     "include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
-    NULL, .shape = shape_embedding_bag, .kernel = kernel_embedding_bag};
+    NULL, .shape = shape_embedding_bag, .kernel = kernel_embedding_bag, .grad = grad_embedding_bag,
+    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_ARG(2) | CFX_SAVE_ARG(6) |
+             CFX_SAVE_OUT(2) | CFX_SAVE_OUT(3)};
 CFX_OP(_embedding_bag_forward_only) = {
     "aten::_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool "
     "scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, "

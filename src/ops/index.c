@@ -1,6 +1,7 @@
 /* Indexing by tensors: x[i, j], x[mask], x[:, i] = v. Start at plan_make, which finds what all of
  * them need: indices broadcast together, masks turned into indices, and the order of dimensions
  * (indices that are not neighbours move their dimensions to the front, as in NumPy). */
+#include "index.h"
 #include "walk.h"
 
 typedef struct {
@@ -270,10 +271,11 @@ static void kernel_index(cfx_call *c) {
 }
 
 CFX_OP(index_Tensor) = {"aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", NULL,
-                        .shape = shape_index, .kernel = kernel_index};
+                        .shape = shape_index, .kernel = kernel_index, .grad = grad_index,
+                        .saves = CFX_SAVE_ARG(1)};
 CFX_OP(_unsafe_index_Tensor) = {
     "aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", NULL,
-    .shape = shape_index, .kernel = kernel_index};
+    .shape = shape_index, .kernel = kernel_index, .grad = grad_index, .saves = CFX_SAVE_ARG(1)};
 
 /* ---- x[...] = v ----------------------------------------------------------------------------- */
 
@@ -352,11 +354,13 @@ static void kernel_index_put(cfx_call *c) { put(c, arg_tensor(c, 2), arg_bool(c,
 CFX_OP(index_put) = {"aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool "
                      "accumulate=False) -> Tensor",
                      "torch.index_put Tensor.index_put", .shape = shape_index_put,
-                     .kernel = kernel_index_put, .effects = CFX_UPDATE};
+                     .kernel = kernel_index_put, .effects = CFX_UPDATE, .grad = grad_index_put,
+                     .saves = CFX_SAVE_ARG(1)};
 CFX_OP(_unsafe_index_put) = {"aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor "
                              "values, bool accumulate=False) -> Tensor",
-                             NULL, .shape = shape_index_put, .kernel = kernel_index_put};
+                             NULL, .shape = shape_index_put, .kernel = kernel_index_put,
+                             .grad = grad_index_put, .saves = CFX_SAVE_ARG(1)};
 CFX_OP(_index_put_impl) = {"aten::_index_put_impl(Tensor self, Tensor?[] indices, Tensor values, "
                            "bool accumulate=False, bool unsafe=False) -> Tensor",
                            NULL, .shape = shape_index_put, .kernel = kernel_index_put,
-                           .effects = CFX_UPDATE};
+                           .effects = CFX_UPDATE, .grad = grad_index_put, .saves = CFX_SAVE_ARG(1)};

@@ -1,4 +1,5 @@
 /* Masks: filling, choosing and scattering where a mask says so, and finding what is not zero. */
+#include "index.h"
 #include "walk.h"
 
 /* dtypes as C++ names them, which is how these messages print them. */
@@ -148,7 +149,8 @@ static void kernel_masked_scatter(cfx_call *c) {
 CFX_OP(masked_scatter) = {"aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
                           "torch.masked_scatter Tensor.masked_scatter",
                           .shape = shape_masked_scatter, .kernel = kernel_masked_scatter,
-                          .effects = CFX_UPDATE};
+                          .effects = CFX_UPDATE, .grad = grad_masked_scatter,
+                          .saves = CFX_SAVE_ARG(1)};
 
 static void kernel_masked_select(cfx_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *mask = arg_tensor(c, 1);
@@ -181,7 +183,8 @@ static void kernel_masked_select(cfx_call *c) {
 
 CFX_OP(masked_select) = {"aten::masked_select(Tensor self, Tensor mask) -> Tensor",
                          "torch.masked_select Tensor.masked_select", .kernel = kernel_masked_select,
-                         .effects = CFX_DATA_SHAPE};
+                         .effects = CFX_DATA_SHAPE, .grad = grad_masked_select,
+                         .saves = CFX_SAVE_ARG(1)};
 
 /* ---- nonzero -------------------------------------------------------------------------------- */
 

@@ -1,6 +1,5 @@
 /* Products of vectors and matrices. */
-#include <cfx/ops.h>
-
+#include "back.h"
 #include "gemm.h"
 #include "views.h"
 
@@ -118,13 +117,40 @@ static void kernel_addmm(cfx_call *c) {
             c->args[4]);
 }
 
+/* Whether the elements of a matrix lie column by column: its gradient is then made that way. */
+static bool by_columns(const cfx_tensor *t) {
+    return t->stride[0] == 1 && t->stride[1] == t->shape[0];
+}
+
+/* The gradients of both factors of a product, arguments i and i + 1. */
+static void back_product(cfx_back *b, int i, cfx_tensor *g) {
+    cfx_tensor *a = back_arg(b, i), *m = back_arg(b, i + 1);
+    if (b->needs[i])
+        back_give(b, i, by_columns(a) ? cfx_t(cfx_mm(conj_of(m), cfx_t(g)))
+                                      : cfx_mm(g, conj_of(cfx_t(m))));
+    if (b->needs[i + 1])
+        back_give(b, i + 1, by_columns(m) ? cfx_t(cfx_mm(cfx_t(g), conj_of(a)))
+                                          : cfx_mm(conj_of(cfx_t(a)), g));
+}
+
+static void grad_mm(cfx_back *b) { back_product(b, 0, b->gout[0]); }
+
+/* beta self + alpha times a product: the part of self, and what reaches the product. */
+static cfx_tensor *back_sum_and_product(cfx_back *b) {
+    back_give_sum(b, 0, scaled(b->gout[0], b->args[3]));
+    return scaled(b->gout[0], b->args[4]);
+}
+
+static void grad_addmm(cfx_back *b) { back_product(b, 1, back_sum_and_product(b)); }
+
 CFX_OP(mm) = {"aten::mm(Tensor self, Tensor mat2) -> Tensor", "torch.mm Tensor.mm",
-              .shape = shape_mm, .kernel = kernel_mm, .dtypes = GEMM_DTYPES};
+              .shape = shape_mm, .kernel = kernel_mm, .dtypes = GEMM_DTYPES, .grad = grad_mm,
+              .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
 CFX_OP(addmm) = {
     "aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) "
     "-> Tensor",
     "torch.addmm Tensor.addmm", .shape = shape_addmm, .kernel = kernel_addmm,
-    .dtypes = GEMM_DTYPES};
+    .dtypes = GEMM_DTYPES, .grad = grad_addmm, .saves = CFX_SAVE_ARG(1) | CFX_SAVE_ARG(2)};
 
 /* ---- bmm, baddbmm, addbmm -------------------------------------------------------------------- */
 
@@ -218,16 +244,36 @@ static void kernel_addbmm(cfx_call *c) {
     }
 }
 
+/* The same for a batch of products. */
+static void back_products(cfx_back *b, int i, cfx_tensor *g) {
+    if (b->needs[i])
+        back_give(b, i, cfx_bmm(g, adjoint_of(back_arg(b, i + 1))));
+    if (b->needs[i + 1])
+        back_give(b, i + 1, cfx_bmm(adjoint_of(back_arg(b, i)), g));
+}
+
+static void grad_bmm(cfx_back *b) { back_products(b, 0, b->gout[0]); }
+static void grad_baddbmm(cfx_back *b) { back_products(b, 1, back_sum_and_product(b)); }
+
+static void grad_addbmm(cfx_back *b) {
+    const int64_t batch = back_arg(b, 1)->shape[0];
+    cfx_tensor *g = back_sum_and_product(b);
+    back_products(b, 1, cfx_expand(g, cfx_list(batch, b->out[0]->shape[0], b->out[0]->shape[1])));
+}
+
 CFX_OP(bmm) = {"aten::bmm(Tensor self, Tensor mat2) -> Tensor", "torch.bmm Tensor.bmm",
-               .shape = shape_bmm, .kernel = kernel_mm, .dtypes = GEMM_DTYPES};
+               .shape = shape_bmm, .kernel = kernel_mm, .dtypes = GEMM_DTYPES, .grad = grad_bmm,
+               .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
 CFX_OP(baddbmm) = {"aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, "
                    "Scalar alpha=1) -> Tensor",
                    "torch.baddbmm Tensor.baddbmm", .shape = shape_baddbmm, .kernel = kernel_addmm,
-                   .dtypes = GEMM_DTYPES};
+                   .dtypes = GEMM_DTYPES, .grad = grad_baddbmm,
+                   .saves = CFX_SAVE_ARG(1) | CFX_SAVE_ARG(2)};
 CFX_OP(addbmm) = {"aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, "
                   "Scalar alpha=1) -> Tensor",
                   "torch.addbmm Tensor.addbmm", .shape = shape_addbmm, .kernel = kernel_addbmm,
-                  .dtypes = GEMM_DTYPES};
+                  .dtypes = GEMM_DTYPES, .grad = grad_addbmm,
+                  .saves = CFX_SAVE_ARG(1) | CFX_SAVE_ARG(2)};
 
 /* ---- vectors --------------------------------------------------------------------------------- */
 
@@ -306,21 +352,50 @@ static void kernel_dot(cfx_call *c) {
              c->op->row == &conjugate, c->out[0]->data);
 }
 
+/* The gradients of a matrix and the vector it is multiplied with. */
+static void back_matrix_vector(cfx_back *b, int i, cfx_tensor *g) {
+    if (b->needs[i])
+        back_give(b, i, cfx_outer(g, conj_of(back_arg(b, i + 1))));
+    if (b->needs[i + 1])
+        back_give(b, i + 1, cfx_mv(conj_of(cfx_t(back_arg(b, i))), g));
+}
+
+static void grad_mv(cfx_back *b) { back_matrix_vector(b, 0, b->gout[0]); }
+static void grad_addmv(cfx_back *b) { back_matrix_vector(b, 1, back_sum_and_product(b)); }
+
+static void grad_dot(cfx_back *b) {
+    if (b->needs[0])
+        back_give(b, 0, cfx_mul(b->gout[0], conj_of(back_arg(b, 1))));
+    if (b->needs[1])
+        back_give(b, 1, cfx_mul(b->gout[0], conj_of(back_arg(b, 0))));
+}
+
+/* The first factor is conjugated in the product. */
+static void grad_vdot(cfx_back *b) {
+    if (b->needs[0])
+        back_give(b, 0, cfx_mul(conj_of(b->gout[0]), back_arg(b, 1)));
+    if (b->needs[1])
+        back_give(b, 1, cfx_mul(b->gout[0], back_arg(b, 0)));
+}
+
 CFX_OP(addmv) = {
     "aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) "
     "-> Tensor",
     "torch.addmv Tensor.addmv", .shape = shape_addmv, .kernel = kernel_addmv,
-    .dtypes = GEMM_DTYPES};
+    .dtypes = GEMM_DTYPES, .grad = grad_addmv, .saves = CFX_SAVE_ARG(1) | CFX_SAVE_ARG(2)};
 CFX_OP(mv) = {"aten::mv(Tensor self, Tensor vec) -> Tensor", "torch.mv Tensor.mv",
-              .shape = shape_mv, .kernel = kernel_mv, .dtypes = GEMM_DTYPES};
+              .shape = shape_mv, .kernel = kernel_mv, .dtypes = GEMM_DTYPES, .grad = grad_mv,
+              .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
 CFX_OP(dot) = {"aten::dot(Tensor self, Tensor tensor) -> Tensor", "torch.dot Tensor.dot",
-               .shape = shape_dot, .kernel = kernel_dot, .dtypes = GEMM_DTYPES};
+               .shape = shape_dot, .kernel = kernel_dot, .dtypes = GEMM_DTYPES, .grad = grad_dot,
+               .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
 CFX_OP(vdot) = {"aten::vdot(Tensor self, Tensor other) -> Tensor",
                 "torch.vdot Tensor.vdot",
                 .shape = shape_dot,
                 .kernel = kernel_dot,
                 .row = &conjugate,
-                .dtypes = GEMM_DTYPES};
+                .dtypes = GEMM_DTYPES, .grad = grad_vdot,
+                .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
 
 /* ---- outer products -------------------------------------------------------------------------- */
 
@@ -395,10 +470,19 @@ static void decompose_ger(cfx_call *c) {
     c->out[0] = cfx_outer(arg_tensor(c, 0), arg_tensor(c, 1));
 }
 
+static void grad_addr(cfx_back *b) {
+    cfx_tensor *g = back_sum_and_product(b);
+    if (b->needs[1])
+        back_give(b, 1, cfx_mv(g, conj_of(back_arg(b, 2))));
+    if (b->needs[2])
+        back_give(b, 2, cfx_mv(cfx_t(g), conj_of(back_arg(b, 1))));
+}
+
 CFX_OP(addr) = {
     "aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) "
     "-> Tensor",
-    "torch.addr Tensor.addr", .shape = shape_addr, .kernel = kernel_addr, .dtypes = GEMM_DTYPES};
+    "torch.addr Tensor.addr", .shape = shape_addr, .kernel = kernel_addr, .dtypes = GEMM_DTYPES,
+    .grad = grad_addr, .saves = CFX_SAVE_ARG(1) | CFX_SAVE_ARG(2)};
 CFX_OP(outer) = {"aten::outer(Tensor self, Tensor vec2) -> Tensor", "torch.outer Tensor.outer",
                  .decompose = decompose_outer, .effects = CFX_COMPOSITE};
 CFX_OP(ger) = {"aten::ger(Tensor self, Tensor vec2) -> Tensor", "torch.ger Tensor.ger",

@@ -1,6 +1,5 @@
 /* Group normalisation: channels of a group share their moments. */
-#include <cfx/ops.h>
-
+#include "back.h"
 #include "norm.h"
 
 #include <math.h>
@@ -165,7 +164,9 @@ CFX_OP(native_group_norm) = {"aten::native_group_norm(Tensor input, Tensor? weig
                              .shape = shape_group_norm,
                              .kernel = kernel_group_norm,
                              .dtypes = CFX_IN_FLOAT,
-                             .effects = CFX_CONTIGUOUS_ARGS};
+                             .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_group_norm,
+                             .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_OUT(1) |
+                                      CFX_SAVE_OUT(2)};
 
 static void decompose_group_norm(cfx_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);

@@ -1,6 +1,5 @@
 /* Weight normalisation: a weight as its direction v and its length g along one dimension. */
-#include <cfx/ops.h>
-
+#include "back.h"
 #include "dense.h"
 
 #include <math.h>
@@ -84,13 +83,35 @@ static void kernel_interface(cfx_call *c) {
     dense_done(c, 1, norm);
 }
 
+/* w = v g / |v|, with the length over all dims but one. */
+static void grad_weight_norm(cfx_back *b) {
+    cfx_tensor *grad = b->gout[0], *v = back_arg(b, 0), *g = back_arg(b, 1), *length = b->out[1];
+    if (!grad)
+        return;
+    int64_t dims[CFX_MAX_DIMS], n = 0;
+    for (int i = 0; i < v->ndim; i++)
+        if (g->shape[i] == 1 && v->shape[i] != 1)
+            dims[n++] = i;
+    length = cast_to(length, (cfx_dtype)v->dtype);
+    cfx_tensor *along = cfx_mul(grad, v);
+    if (n)
+        along = cfx_sum(along, cfx_ints_value(n, dims), cfx_bool(true));
+    if (b->needs[0]) {
+        cfx_tensor *across = cfx_sub(grad, cfx_mul(v, cfx_div(along, cfx_mul(length, length))));
+        back_give(b, 0, cfx_mul(cfx_div(g, length), across));
+    }
+    if (b->needs[1])
+        back_give(b, 1, cfx_div(along, length));
+}
+
 CFX_OP(_weight_norm_interface) = {
     "aten::_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)",
     NULL,
     .shape = shape_interface,
     .kernel = kernel_interface,
     .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS};
+    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_weight_norm,
+    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_OUT(1)};
 
 static void decompose_weight_norm(cfx_call *c) {
     cfx_tensor *v = cfx_contiguous(c->args[0]), *g = cfx_contiguous(c->args[1]);

@@ -317,12 +317,14 @@ CFX_OP(max_pool2d_with_indices) = {
     "aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] "
     "padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
     "torch.nn.functional.max_pool2d_with_indices", MAX_COLUMNS(max2),
-    .effects = CFX_CONTIGUOUS_ARGS};
+    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_max_pool,
+    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(1)};
 CFX_OP(max_pool3d_with_indices) = {
     "aten::max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] "
     "padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
     "torch.nn.functional.max_pool3d_with_indices", MAX_COLUMNS(max3),
-    .effects = CFX_CONTIGUOUS_ARGS};
+    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_max_pool,
+    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(1)};
 CFX_OP(max_pool2d) = {
     "aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] "
     "dilation=1, bool ceil_mode=False) -> Tensor",
@@ -423,7 +425,7 @@ CFX_OP(max_pool2d_with_indices_backward) = {
     .kernel = kernel_max_back,
     .row = &max2_back,
     .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS};
+    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_max_pool_backward, .saves = CFX_SAVE_ARG(7)};
 CFX_OP(max_pool3d_with_indices_backward) = {
     "aten::max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, "
     "int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor",
@@ -432,7 +434,7 @@ CFX_OP(max_pool3d_with_indices_backward) = {
     .kernel = kernel_max_back,
     .row = &max3_back,
     .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS};
+    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_max_pool_backward, .saves = CFX_SAVE_ARG(7)};
 
 /* ---- average -------------------------------------------------------------------------------- */
 
@@ -502,7 +504,7 @@ CFX_OP(avg_pool2d) = {
     .kernel = kernel_avg,
     .row = &avg2,
     .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS};
+    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_avg_pool, .saves = CFX_SAVE_ARG(0)};
 CFX_OP(avg_pool3d) = {
     "aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool "
     "ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
@@ -511,7 +513,7 @@ CFX_OP(avg_pool3d) = {
     .kernel = kernel_avg,
     .row = &avg3,
     .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS};
+    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_avg_pool, .saves = CFX_SAVE_ARG(0)};
 CFX_OP(avg_pool2d_backward) = {
     "aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, "
     "int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
@@ -520,7 +522,7 @@ CFX_OP(avg_pool2d_backward) = {
     .kernel = kernel_avg_back,
     .row = &avg2_back,
     .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS};
+    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_avg_pool_backward};
 CFX_OP(avg_pool3d_backward) = {
     "aten::avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, "
     "int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
@@ -529,4 +531,4 @@ CFX_OP(avg_pool3d_backward) = {
     .kernel = kernel_avg_back,
     .row = &avg3_back,
     .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS};
+    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_avg_pool_backward};
