@@ -42,3 +42,20 @@ cfx_tensor *scaled(cfx_tensor *t, cfx_value by) {
     bool one = by.tag != CFX_TAG_COMPLEX && cfx_is_number(by) && cfx_number(by) == 1;
     return one ? t : cfx_mul(t, by);
 }
+
+cfx_tensor *place_along(cfx_tensor *grad, const cfx_tensor *x, int dim, cfx_tensor *index,
+                        bool keepdim) {
+    if (!x->ndim)
+        return grad;
+    if (!keepdim) {
+        grad = cfx_unsqueeze(grad, dim);
+        index = cfx_unsqueeze(index, dim);
+    }
+    return cfx_scatter(zeros_as(x), dim, index, grad);
+}
+
+cfx_tensor *share_equals(cfx_tensor *grad, cfx_tensor *x, cfx_tensor *value) {
+    cfx_tensor *both_nan = cfx_logical_and(cfx_isnan(x), cfx_isnan(value));
+    cfx_tensor *equal = cfx_logical_or(cfx_eq(x, value), both_nan);
+    return cfx_mul(equal, cfx_div(grad, cfx_sum(equal)));
+}

@@ -63,6 +63,12 @@ static inline cfx_tensor *adjoint_of(cfx_tensor *t) {
 static inline cfx_tensor *plus(cfx_tensor *a, cfx_tensor *b) {
     return a && b ? cfx_add(a, b) : a ? a : b;
 }
+/* The gradient of x where values were chosen along dim, at the places `index`: zero elsewhere. For
+ * reductions without keepdim that dim is put back. */
+cfx_tensor *place_along(cfx_tensor *grad, const cfx_tensor *x, int dim, cfx_tensor *index,
+                        bool keepdim);
+/* The gradient of x whose elements that equal `value` (or are NaN as it is) share one. */
+cfx_tensor *share_equals(cfx_tensor *grad, cfx_tensor *x, cfx_tensor *value);
 /* t scaled by a number; t itself where that is 1. */
 cfx_tensor *scaled(cfx_tensor *t, cfx_value by);
 

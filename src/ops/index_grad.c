@@ -53,8 +53,10 @@ void grad_index_copy(cfx_back *b) {
 void grad_index_fill(cfx_back *b) {
     if (b->needs[0])
         back_give(b, 0, cfx_index_fill(b->gout[0], b->args[1], b->args[2], 0));
-    if (b->needs[3])
-        back_give(b, 3, cfx_sum(cfx_index_select(b->gout[0], b->args[1], b->args[2])));
+    if (b->needs[3]) { /* an index may be there twice, but fills once */
+        cfx_tensor *filled = cfx_index_fill(zeros_as(b->gout[0]), b->args[1], b->args[2], 1);
+        back_give(b, 3, cfx_sum(cfx_mul(b->gout[0], filled)));
+    }
 }
 
 void grad_take(cfx_back *b) {

@@ -1,5 +1,5 @@
 /* Running sums, products, extremes along one dimension. */
-#include "ops.h"
+#include "back.h"
 
 #include <complex.h>
 #include <math.h>
@@ -214,9 +214,20 @@ CFX_OP(logcumsumexp) = {
 CFX_OP(_logcumsumexp) = {
     "aten::_logcumsumexp(Tensor self, int dim) -> Tensor",
     SCAN(REAL_(logcumsumexp), NULL, NULL, NULL, "logcumsumexp_out_cpu", false)};
+static void grad_cummax(cfx_back *b) {
+    const cfx_tensor *x = back_arg(b, 0);
+    if (!b->gout[0])
+        return;
+    back_give(b, 0, x->ndim && x->numel
+                        ? cfx_scatter_add(zeros_as(x), b->args[1], b->out[1], b->gout[0])
+                        : b->gout[0]);
+}
+
 CFX_OP(cummax) = {"aten::cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)",
                   "torch.cummax Tensor.cummax",
-                  SCAN(REAL_(cummax), cummax_i64_run, NULL, NULL, "cummax_cpu", false)};
+                  SCAN(REAL_(cummax), cummax_i64_run, NULL, NULL, "cummax_cpu", false),
+                  .grad = grad_cummax, .saves = CFX_SAVE_OUT(1)};
 CFX_OP(cummin) = {"aten::cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)",
                   "torch.cummin Tensor.cummin",
-                  SCAN(REAL_(cummin), cummin_i64_run, NULL, NULL, "cummin_cpu", false)};
+                  SCAN(REAL_(cummin), cummin_i64_run, NULL, NULL, "cummin_cpu", false),
+                  .grad = grad_cummax, .saves = CFX_SAVE_OUT(1)};

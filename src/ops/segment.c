@@ -1,5 +1,5 @@
 /* Reductions of pieces: bincount, segment_reduce. */
-#include "ops.h"
+#include "back.h"
 
 #include <math.h>
 
@@ -209,8 +209,87 @@ static void kernel_segment_reduce(cfx_call *c) {
             return;
 }
 
+/* ---- the way back of segment_reduce ---------------------------------------------------------- */
+
+/* Where each element of the data lies: its segment, and 1 (else 0, between segments). */
+typedef struct {
+    cfx_tensor *segment, *inside;
+    int axis;
+} segment_places;
+
+static segment_places places_of(const cfx_back *b) {
+    const cfx_tensor *x = back_arg(b, 0);
+    cfx_tensor *by = back_arg(b, ARG_LENGTHS), *ends, *start = NULL;
+    const int axis = back_dim(b, ARG_AXIS, x->ndim);
+    int64_t shape[CFX_MAX_DIMS], n = x->shape[axis];
+    if (by) {
+        ends = cfx_cumsum(by, -1);
+    } else {
+        by = back_arg(b, ARG_OFFSETS);
+        ends = cfx_contiguous(cfx_slice(by, -1, 1));
+        start = cfx_slice(by, -1, 0, 1);
+    }
+    memcpy(shape, x->shape, (size_t)x->ndim * sizeof *shape);
+    cfx_tensor *at = cfx_arange(n, CFX_KW(dtype, cfx_i64));
+    at = cfx_contiguous(cfx_expand(at, cfx_ints_value(axis + 1, shape)));
+    cfx_tensor *segment = cfx_searchsorted(ends, at, CFX_KW(right, cfx_bool(true)));
+    cfx_tensor *inside = cfx_lt(segment, b->out[0]->shape[axis]);
+    if (start)
+        inside = cfx_logical_and(inside, cfx_ge(at, start));
+    segment = cfx_clamp_max(segment, b->out[0]->shape[axis] - 1);
+    for (int i = axis + 1; i < x->ndim; i++) {
+        segment = cfx_unsqueeze(segment, i);
+        inside = cfx_unsqueeze(inside, i);
+    }
+    inside = cfx_to(inside, cfx_dtype_value(x->dtype));
+    return (segment_places){cfx_expand(segment, sizes_of(x)), cfx_expand(inside, sizes_of(x)),
+                            axis};
+}
+
+/* What each element finds in its segment's place of t. */
+static cfx_tensor *spread(segment_places p, cfx_tensor *t) {
+    return cfx_mul(cfx_gather(t, p.axis, p.segment), p.inside);
+}
+
+static cfx_tensor *count_in(segment_places p, cfx_tensor *out, cfx_tensor *each) {
+    return cfx_scatter_add(zeros_as(out), p.axis, p.segment, cfx_mul(each, p.inside));
+}
+
+static void grad_segment_reduce(cfx_back *b) {
+    cfx_tensor *g = b->gout[0], *x = back_arg(b, 0), *out = b->out[0], *each;
+    const char *how = cfx_text(b->args[1]);
+    cfx_value dtype = cfx_dtype_value(x->dtype);
+    if (!x->numel || !out->numel) {
+        back_give(b, 0, zeros_as(x));
+        return;
+    }
+    segment_places p = places_of(b);
+    if (!strcmp(how, "sum")) {
+        each = spread(p, g);
+    } else if (!strcmp(how, "mean")) {
+        each = spread(p, cfx_div(g, cfx_clamp_min(count_in(p, out, p.inside), 1)));
+    } else if (!strcmp(how, "prod")) { /* the product of the others */
+        cfx_tensor *zero = cfx_eq(x, 0), *zeros = count_in(p, out, cfx_to(zero, dtype));
+        cfx_tensor *rest = cfx_segment_reduce(
+            cfx_masked_fill(x, zero, 1), b->args[1], CFX_KW(lengths, b->args[ARG_LENGTHS]),
+            CFX_KW(offsets, b->args[ARG_OFFSETS]), CFX_KW(axis, b->args[ARG_AXIS]),
+            CFX_KW(unsafe, b->args[ARG_UNSAFE]), CFX_KW(initial, b->args[ARG_INITIAL]));
+        rest = cfx_masked_fill(cfx_mul(g, rest), cfx_gt(zeros, 1), 0);
+        cfx_tensor *shares = cfx_div(spread(p, cfx_mul(g, out)), cfx_masked_fill(x, zero, 1));
+        each = cfx_where(zero, spread(p, rest), shares);
+    } else { /* those that equal the extreme share its gradient */
+        cfx_tensor *equal = cfx_eq(x, cfx_gather(out, p.axis, p.segment));
+        equal = cfx_to(cfx_logical_or(equal, cfx_isnan(x)), dtype);
+        each = spread(p, cfx_div(g, cfx_clamp_min(count_in(p, out, equal), 1)));
+        each = cfx_mul(each, equal);
+    }
+    back_give(b, 0, each);
+}
+
 CFX_OP(segment_reduce) = {
     "aten::segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, "
     "Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor",
     "torch.segment_reduce", .shape = shape_segment_reduce, .kernel = kernel_segment_reduce,
-    .dtypes = CFX_IN_FLOAT | CFX_IN(I64), .effects = CFX_CONTIGUOUS_ARGS};
+    .dtypes = CFX_IN_FLOAT | CFX_IN(I64), .effects = CFX_CONTIGUOUS_ARGS,
+    .grad = grad_segment_reduce,
+    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(2) | CFX_SAVE_ARG(4) | CFX_SAVE_OUT(0)};

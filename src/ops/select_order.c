@@ -1,4 +1,5 @@
 /* Elements by their place in the order: kthvalue, median, nanmedian, mode. */
+#include "back.h"
 #include "reduce.h"
 #include "sort.h"
 
@@ -155,18 +156,29 @@ static void kernel_pick(cfx_call *c) {
 #define PICK(...)                                                                                  \
     .shape = shape_pick, .kernel = kernel_pick, .row = &(const pick_row) { __VA_ARGS__ }
 
+static void grad_pick(cfx_back *b) {
+    const pick_row *r = b->op->row;
+    const cfx_tensor *x = back_arg(b, 0);
+    if (b->gout[0])
+        back_give(b, 0, place_along(b->gout[0], x, back_dim(b, r->dim, x->ndim), b->out[1],
+                                    back_bool(b, r->keepdim)));
+}
+
 CFX_OP(kthvalue) = {"aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> "
                     "(Tensor values, Tensor indices)",
-                    "torch.kthvalue Tensor.kthvalue", PICK(PICK_KTH, 2, 3, "kthvalue", false)};
+                    "torch.kthvalue Tensor.kthvalue", PICK(PICK_KTH, 2, 3, "kthvalue", false),
+                    .grad = grad_pick, .saves = CFX_SAVE_OUT(1)};
 CFX_OP(mode) = {"aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor "
                 "indices)",
-                "torch.mode Tensor.mode", PICK(PICK_MODE, 1, 2, "mode", true)};
+                "torch.mode Tensor.mode", PICK(PICK_MODE, 1, 2, "mode", true), .grad = grad_pick,
+                .saves = CFX_SAVE_OUT(1)};
 CFX_OP(median_dim) = {
     "aten::median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-    PICK(PICK_MEDIAN, 1, 2, "median", false)};
+    PICK(PICK_MEDIAN, 1, 2, "median", false), .grad = grad_pick, .saves = CFX_SAVE_OUT(1)};
 CFX_OP(nanmedian_dim) = {"aten::nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor "
                          "values, Tensor indices)",
-                         PICK(PICK_NANMEDIAN, 1, 2, "nanmedian", false)};
+                         PICK(PICK_NANMEDIAN, 1, 2, "nanmedian", false), .grad = grad_pick,
+                         .saves = CFX_SAVE_OUT(1)};
 
 static void shape_median(cfx_call *c) {
     if (pick_dtype(c, c->op->row))
@@ -191,7 +203,13 @@ static void kernel_median(cfx_call *c) {
     .shape = shape_median, .kernel = kernel_median,                                                \
     .row = &(const pick_row) { kind_, -1, -1, text, false }
 
+static void grad_median(cfx_back *b) {
+    back_give(b, 0, share_equals(b->gout[0], back_arg(b, 0), b->out[0]));
+}
+
 CFX_OP(median) = {"aten::median(Tensor self) -> Tensor", "torch.median Tensor.median",
-                  MEDIAN(PICK_MEDIAN, "median")};
+                  MEDIAN(PICK_MEDIAN, "median"), .grad = grad_median,
+                  .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(0)};
 CFX_OP(nanmedian) = {"aten::nanmedian(Tensor self) -> Tensor", "torch.nanmedian Tensor.nanmedian",
-                     MEDIAN(PICK_NANMEDIAN, "nanmedian")};
+                     MEDIAN(PICK_NANMEDIAN, "nanmedian"), .grad = grad_median,
+                     .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(0)};

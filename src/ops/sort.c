@@ -1,6 +1,5 @@
 /* sort, argsort, topk. */
-#include <cfx/ops.h>
-
+#include "back.h"
 #include "sort.h"
 
 typedef struct {
@@ -88,12 +87,22 @@ static void kernel_sort(cfx_call *c) { sort_into(c, c->out[0], c->out[1]); }
 #define SORT(...)                                                                                  \
     .shape = shape_sort, .kernel = kernel_sort, .row = &(const sort_row) { __VA_ARGS__ }
 
+/* The gradient of values chosen along the dim that argument `at` names. */
+static void back_sorted(cfx_back *b, int at) {
+    const cfx_tensor *x = back_arg(b, 0);
+    if (b->gout[0])
+        back_give(b, 0, place_along(b->gout[0], x, back_dim(b, at, x->ndim), b->out[1], true));
+}
+
+static void grad_sort(cfx_back *b) { back_sorted(b, ((const sort_row *)b->op->row)->dim); }
+static void grad_topk(cfx_back *b) { back_sorted(b, 2); }
+
 CFX_OP(sort) = {
     "aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
-    "torch.sort Tensor.sort", SORT(1, 2)};
+    "torch.sort Tensor.sort", SORT(1, 2), .grad = grad_sort, .saves = CFX_SAVE_OUT(1)};
 CFX_OP(sort_stable) = {"aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool "
                        "descending=False) -> (Tensor values, Tensor indices)",
-                       SORT(2, 3)};
+                       SORT(2, 3), .grad = grad_sort, .saves = CFX_SAVE_OUT(1)};
 
 static void shape_argsort(cfx_call *c) {
     const sort_row *r = c->op->row;
@@ -215,4 +224,5 @@ static void kernel_topk(cfx_call *c) {
 
 CFX_OP(topk) = {"aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool "
                 "sorted=True) -> (Tensor values, Tensor indices)",
-                "torch.topk Tensor.topk", .shape = shape_topk, .kernel = kernel_topk};
+                "torch.topk Tensor.topk", .shape = shape_topk, .kernel = kernel_topk,
+                .grad = grad_topk, .saves = CFX_SAVE_OUT(1)};
