@@ -24,6 +24,9 @@ static inline int back_dim(const cfx_back *b, int i, int ndim) {
     return cfx__wrap_dim(b->at, back_int(b, i), ndim);
 }
 
+/* Whether gradients of these gradients may be asked for: the calls of the formula are recorded. */
+static inline bool back_recorded(void) { return cfx_get_grad_mode() == CFX_GRAD_ON; }
+
 /* ---- giving ---------------------------------------------------------------------------------- */
 
 /* Sets the gradient of argument i; NULL is none. */
@@ -33,7 +36,7 @@ static inline void back_give(cfx_back *b, int i, cfx_tensor *grad) {
 /* Sets it where argument i is broadcast in the call: the gradient is summed to its shape. */
 void back_give_sum(cfx_back *b, int i, cfx_tensor *grad);
 
-/* Sets it to number k of `grads`, what an operator of several results gave; None where not needed. */
+/* Sets it, where it is needed, to number k of `grads`: what an operator of several results gave. */
 static inline void back_give_at(cfx_back *b, int i, cfx_value grads, int k) {
     if (b->needs[i])
         b->gin[i] = cfx_at(grads, k);
@@ -41,6 +44,10 @@ static inline void back_give_at(cfx_back *b, int i, cfx_value grads, int k) {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
+/* The tensor that a call gave; the bad one after a failure. */
+static inline cfx_tensor *tensor_of(cfx_value v) {
+    return v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__bad_tensor;
+}
 /* The sizes of t, which may be fake, as a value. */
 static inline cfx_value sizes_of(const cfx_tensor *t) { return cfx_ints_value(t->ndim, t->shape); }
 /* Zeros of the shape and dtype of t, which may be fake. */

@@ -1,6 +1,5 @@
 /* Dropout: elements, or whole channels, drawn to be zero. */
-#include <cfx/ops.h>
-
+#include "back.h"
 #include "loops.h"
 
 ANALYTIC2(native_dropout_backward, 1, x *y *p0, CMUL(CMUL(x, y), p0))
@@ -104,13 +103,27 @@ static void kernel_native_dropout(cfx_call *c) {
     pointwise_run(c, &row_native_dropout_backward, t->dtype, 2, operands, &p);
 }
 
+static void grad_native_dropout(cfx_back *b) {
+    const bool train = cfx_is_none(b->args[2]) || back_bool(b, 2);
+    const double p = back_float(b, 1), scale = !train ? 1 : p == 1 ? 0 : 1 / (1 - p);
+    if (b->gout[0])
+        back_give(b, 0, cfx_native_dropout_backward(b->gout[0], b->out[1], scale));
+}
+
+static void grad_native_dropout_backward(cfx_back *b) {
+    if (b->needs[0])
+        back_give(b, 0, cfx_native_dropout_backward(b->gout[0], b->args[1], b->args[2]));
+}
+
 CFX_OP(native_dropout) = {"aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, "
                           "Tensor)", "torch.native_dropout",
                           .shape = shape_native_dropout, .kernel = kernel_native_dropout,
-                          .effects = CFX_RANDOM};
+                          .effects = CFX_RANDOM, .grad = grad_native_dropout,
+                          .saves = CFX_SAVE_OUT(1)};
 CFX_OP(native_dropout_backward) = {
     "aten::native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor", NULL,
-    POINTWISE(native_dropout_backward)};
+    POINTWISE(native_dropout_backward), .grad = grad_native_dropout_backward,
+    .saves = CFX_SAVE_ARG(1)};
 
 /* ---- leaky rectifiers of random slope -------------------------------------------------------- */
 
@@ -186,6 +199,12 @@ static void decompose_rrelu_with_noise_backward(cfx_call *c) {
                                             arg_bool(c, 6));
 }
 
+static void grad_rrelu_with_noise(cfx_back *b) {
+    if (b->gout[0])
+        back_give(b, 0, cfx_rrelu_with_noise_backward(b->gout[0], b->args[0], b->out[1],
+                                                      b->args[2], b->args[3], b->args[4], false));
+}
+
 CFX_OP(rrelu) = {"aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, "
                  "bool training=False, Generator? generator=None) -> Tensor",
                  "torch.rrelu",
@@ -195,7 +214,8 @@ CFX_OP(rrelu_with_noise_functional) = {
     "upper=0.33333333333333331, bool training=False, Generator? generator=None) -> (Tensor, "
     "Tensor noise_out)", NULL,
     .shape = shape_rrelu_with_noise_functional, .kernel = kernel_rrelu_with_noise_functional,
-    .effects = CFX_RANDOM};
+    .effects = CFX_RANDOM, .grad = grad_rrelu_with_noise,
+    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(1)};
 CFX_OP(rrelu_with_noise_backward) = {
     "aten::rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar "
     "lower, Scalar upper, bool training, bool self_is_result) -> Tensor", NULL,

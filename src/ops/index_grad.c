@@ -32,7 +32,7 @@ static cfx_tensor *at_index(const cfx_back *b) {
     const cfx_tensor *source = back_arg(b, 3);
     cfx_tensor *index = back_arg(b, 2);
     if (!source->ndim)
-        return cfx_index_select(b->gout[0], b->args[1], cfx_reshape(index, cfx_list_value(0, NULL)));
+        return cfx_index_select(b->gout[0], b->args[1], cfx_reshape(index, sizes_of(source)));
     return cfx_expand(cfx_index_select(b->gout[0], b->args[1], index), sizes_of(source));
 }
 

@@ -1,6 +1,5 @@
 /* Tensors put together: cat and stack with their spellings, grids, blocks. */
-#include <cfx/ops.h>
-
+#include "back.h"
 #include "views.h"
 
 /* ---- cat ------------------------------------------------------------------------------------- */
@@ -120,8 +119,27 @@ static void kernel_cat(cfx_call *c) {
 
 static void decompose_cat(cfx_call *c) { c->out[0] = cfx_cat(c->args[0], c->args[1]); }
 
+/* A piece for each tensor; vectors of no element, which cat passes over, get none. */
+static void grad_cat(cfx_back *b) {
+    const cfx_list *list = b->args[0].list;
+    const int dim = back_dim(b, 1, b->out[0]->ndim);
+    cfx_value grads = cfx_list_value(0, NULL);
+    int64_t at = 0;
+    for (int64_t i = 0; i < list->len; i++) {
+        const cfx_tensor *t = list->items[i].tensor;
+        if (t->ndim == 1 && !t->numel) {
+            cfx_list_append(grads.list, cfx_tensor_value(zeros_as(t)));
+            continue;
+        }
+        cfx_tensor *piece = cfx_slice(b->gout[0], dim, at, at + t->shape[dim]);
+        cfx_list_append(grads.list, cfx_tensor_value(cast_to(piece, t->dtype)));
+        at += t->shape[dim];
+    }
+    b->gin[0] = grads;
+}
+
 CFX_OP(cat) = {"aten::cat(Tensor[] tensors, int dim=0) -> Tensor", "torch.cat", .shape = shape_cat,
-               .kernel = kernel_cat};
+               .kernel = kernel_cat, .grad = grad_cat};
 CFX_OP(concat) = {"aten::concat(Tensor[] tensors, int dim=0) -> Tensor", "torch.concat",
                   .decompose = decompose_cat, .effects = CFX_COMPOSITE};
 CFX_OP(concatenate) = {"aten::concatenate(Tensor[] tensors, int dim=0) -> Tensor",
@@ -344,8 +362,26 @@ static void kernel_block_diag(cfx_call *c) {
 CFX_OP(_chunk_cat) = {"aten::_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor",
                       "torch._chunk_cat", .shape = shape_chunk_cat, .kernel = kernel_chunk_cat,
                       .effects = CFX_CONTIGUOUS_ARGS};
+static void grad_block_diag(cfx_back *b) {
+    const cfx_list *list = b->args[0].list;
+    cfx_value grads = cfx_list_value(0, NULL);
+    int64_t row = 0, column = 0;
+    for (int64_t i = 0; i < list->len; i++) {
+        const cfx_tensor *t = list->items[i].tensor;
+        const int64_t rows = t->ndim == 2 ? t->shape[0] : 1;
+        const int64_t columns = t->ndim ? t->shape[t->ndim - 1] : 1;
+        cfx_tensor *piece = cfx_slice(cfx_slice(b->gout[0], 0, row, row + rows), 1, column,
+                                      column + columns);
+        piece = cast_to(cfx_reshape(piece, sizes_of(t)), t->dtype);
+        cfx_list_append(grads.list, cfx_tensor_value(piece));
+        row += rows, column += columns;
+    }
+    b->gin[0] = grads;
+}
+
 CFX_OP(block_diag) = {"aten::block_diag(Tensor[] tensors) -> Tensor", "torch.block_diag",
-                      .shape = shape_block_diag, .kernel = kernel_block_diag};
+                      .shape = shape_block_diag, .kernel = kernel_block_diag,
+                      .grad = grad_block_diag};
 
 /* ---- grids ----------------------------------------------------------------------------------- */
 

@@ -1,7 +1,6 @@
 /* Losses that PyTorch has as kernels: one expression an element, then nothing, the mean or the sum.
  * Those it composes of other operators are in loss_composed.c. */
-#include <cfx/ops.h>
-
+#include "back.h"
 #include "loops.h"
 
 enum { REDUCE_NONE, REDUCE_MEAN, REDUCE_SUM };
@@ -99,17 +98,67 @@ static void shape_soft_margin(cfx_call *c) {
     shape_loss(c);
 }
 
+/* 1 for a sum, 1 / n for a mean. */
+static double share_of(const cfx_back *b, int reduction) {
+    return back_int(b, reduction) == REDUCE_MEAN ? 1 / (double)back_arg(b, 0)->numel : 1;
+}
+
+/* The slope of the loss of each element in d = x - y, of small operators. */
+static cfx_tensor *slope_of(const cfx_back *b, cfx_tensor *x, cfx_tensor *y) {
+    cfx_tensor *d = cfx_sub(x, y);
+    if (b->op == &cfx_op_mse_loss)
+        return cfx_mul(d, 2);
+    const double bend = back_float(b, 3);
+    if (b->op == &cfx_op_huber_loss)
+        return cfx_clamp(d, -bend, bend);
+    return bend > 0 ? cfx_div(cfx_clamp(d, -bend, bend), bend) : cfx_sign(d);
+}
+
+/* These losses depend on the difference alone: the target has the gradient of the other sign. */
+static void grad_difference_loss(cfx_back *b) {
+    cfx_op *op = b->op == &cfx_op_mse_loss     ? &cfx_op_mse_loss_backward
+                 : b->op == &cfx_op_huber_loss ? &cfx_op_huber_loss_backward
+                                               : &cfx_op_smooth_l1_loss_backward;
+    for (int i = 0; i < 2; i++) {
+        cfx_tensor *x = back_arg(b, i), *y = back_arg(b, 1 - i), *g = b->gout[0];
+        if (!b->needs[i])
+            continue;
+        if (back_recorded())
+            g = cfx_mul(cfx_mul(slope_of(b, x, y), share_of(b, 2)), g);
+        else if (b->op == &cfx_op_mse_loss)
+            g = cfx_mse_loss_backward(g, x, y, b->args[2]);
+        else
+            g = tensor_of(cfx_op_do(op, g, x, y, b->args[2], b->args[3]));
+        back_give_sum(b, i, g);
+    }
+}
+
+static void grad_soft_margin_loss(cfx_back *b) {
+    cfx_tensor *x = back_arg(b, 0), *y = back_arg(b, 1), *g = b->gout[0];
+    if (back_recorded()) {
+        cfx_tensor *slope = cfx_mul(y, cfx_sigmoid(cfx_neg(cfx_mul(y, x))));
+        g = cfx_mul(cfx_mul(slope, -share_of(b, 2)), g);
+    } else {
+        g = cfx_soft_margin_loss_backward(g, x, y, b->args[2]);
+    }
+    back_give_sum(b, 0, g);
+}
+
 CFX_OP(mse_loss) = {"aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
-                    "torch._C._nn.mse_loss", LOSS(mse, shape_loss)};
+                    "torch._C._nn.mse_loss", LOSS(mse, shape_loss), .grad = grad_difference_loss,
+                    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
 CFX_OP(smooth_l1_loss) = {"aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, "
                           "float beta=1.) -> Tensor", "torch._C._nn.smooth_l1_loss",
-                          LOSS(smooth_l1, shape_smooth_l1)};
+                          LOSS(smooth_l1, shape_smooth_l1), .grad = grad_difference_loss,
+                          .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
 CFX_OP(huber_loss) = {"aten::huber_loss(Tensor self, Tensor target, int reduction=1, float "
                       "delta=1.) -> Tensor", "torch._C._nn.huber_loss",
-                      LOSS(huber, shape_huber)};
+                      LOSS(huber, shape_huber), .grad = grad_difference_loss,
+                      .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
 CFX_OP(soft_margin_loss) = {"aten::soft_margin_loss(Tensor self, Tensor target, int reduction=1) "
                             "-> Tensor", "torch._C._nn.soft_margin_loss",
-                            LOSS(soft_margin, shape_soft_margin)};
+                            LOSS(soft_margin, shape_soft_margin), .grad = grad_soft_margin_loss,
+                            .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
 
 /* ---- cross entropy of probabilities ---------------------------------------------------------- */
 
@@ -165,10 +214,27 @@ static void kernel_bce(cfx_call *c) {
         reduce(c->out[0], each.out[0], how);
 }
 
+static void grad_bce(cfx_back *b) {
+    cfx_tensor *x = back_arg(b, 0), *y = back_arg(b, 1), *w = back_arg(b, 2), *g = b->gout[0];
+    if (b->needs[0] && !back_recorded()) {
+        back_give_sum(b, 0, cfx_binary_cross_entropy_backward(g, x, y, w, b->args[3]));
+    } else if (b->needs[0]) {
+        cfx_tensor *spread = cfx_clamp_min(cfx_mul(cfx_rsub(x, 1), x), 1e-12);
+        cfx_tensor *slope = cfx_mul(cfx_div(cfx_sub(x, y), spread), share_of(b, 3));
+        back_give_sum(b, 0, cfx_mul(w ? cfx_mul(slope, w) : slope, g));
+    }
+    if (b->needs[1]) {
+        cfx_tensor *slope = cfx_sub(cfx_log(cfx_rsub(x, 1)), cfx_log(x));
+        slope = cfx_mul(slope, share_of(b, 3));
+        back_give_sum(b, 1, cfx_mul(w ? cfx_mul(slope, w) : slope, g));
+    }
+}
+
 CFX_OP(binary_cross_entropy) = {
     "aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int "
     "reduction=1) -> Tensor", "torch._C._nn.binary_cross_entropy",
-    .shape = shape_bce, .kernel = kernel_bce};
+    .shape = shape_bce, .kernel = kernel_bce, .grad = grad_bce,
+    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_ARG(2)};
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 

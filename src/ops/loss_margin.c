@@ -1,7 +1,5 @@
 /* Margin losses over classes: multi_margin_loss, multilabel_margin_loss, and their gradients. */
-#include <cfx/ops.h>
-
-#include "ops.h"
+#include "back.h"
 
 #include <math.h>
 
@@ -126,10 +124,22 @@ static void kernel_multi_margin(cfx_call *c) { run_multi_margin(c, 0); }
 
 #define MARGIN .dtypes = CFX_IN_NUMBER, .effects = CFX_CONTIGUOUS_ARGS
 
+static void grad_multi_margin_loss(cfx_back *b) {
+    back_give(b, 0, cfx_multi_margin_loss_backward(b->gout[0], b->args[0], b->args[1], b->args[2],
+                                                   b->args[3], b->args[4], b->args[5]));
+}
+
+static void grad_multilabel_margin_loss(cfx_back *b) {
+    if (b->gout[0])
+        back_give(b, 0, cfx_multilabel_margin_loss_backward(b->gout[0], b->args[0], b->args[1],
+                                                            b->args[2], b->out[1]));
+}
+
 CFX_OP(multi_margin_loss) = {"aten::multi_margin_loss(Tensor self, Tensor target, Scalar p=1, "
                              "Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor",
                              "torch._C._nn.multi_margin_loss", .shape = shape_multi_margin,
-                             .kernel = kernel_multi_margin, MARGIN};
+                             .kernel = kernel_multi_margin, MARGIN, .grad = grad_multi_margin_loss,
+                             .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_ARG(4)};
 
 static void shape_multi_margin_backward(cfx_call *c) {
     const cfx_tensor *x = arg_tensor(c, 1);
@@ -190,7 +200,9 @@ static void kernel_multilabel(cfx_call *c) {
 CFX_OP(multilabel_margin_loss_forward) = {
     "aten::multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor "
     "output, Tensor is_target)",
-    .shape = shape_multilabel, .kernel = kernel_multilabel, MARGIN};
+    .shape = shape_multilabel, .kernel = kernel_multilabel, MARGIN,
+    .grad = grad_multilabel_margin_loss,
+    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_OUT(1)};
 
 static void shape_multilabel_backward(cfx_call *c) {
     const cfx_tensor *x = arg_tensor(c, 1), *t = arg_tensor(c, 2), *is_target = arg_tensor(c, 4);

@@ -1,7 +1,5 @@
 /* Negative log likelihood and cross entropy. */
-#include <cfx/ops.h>
-
-#include "ops.h"
+#include "back.h"
 
 #include <math.h>
 
@@ -114,14 +112,31 @@ static void kernel_nll(cfx_call *c) {
     .shape = shape_nll, .kernel = kernel_nll, .row = images,                                       \
     .dtypes = CFX_IN_NUMBER | CFX_IN(U8), .effects = CFX_CONTIGUOUS_ARGS
 
+static void grad_nll_loss(cfx_back *b) {
+    cfx_op *op = b->op->row ? &cfx_op_nll_loss2d_backward : &cfx_op_nll_loss_backward;
+    if (b->gout[0])
+        b->gin[0] = cfx_op_do(op, b->gout[0], b->args[0], b->args[1], b->args[2], b->args[3],
+                              b->args[4], b->out[1]);
+}
+
+/* Linear in the gradient that comes in: the way back is the loss again. */
+static void grad_nll_loss_backward(cfx_back *b) {
+    cfx_op *op = b->op->row ? &cfx_op_nll_loss2d_forward : &cfx_op_nll_loss_forward;
+    if (b->needs[0])
+        back_give(b, 0, cfx_tensor_at(cfx_op_do(op, b->gout[0], b->args[2], b->args[3], b->args[4],
+                                                b->args[5]), 0));
+}
+
 CFX_OP(nll_loss_forward) = {
     "aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt "
     "ignore_index) -> (Tensor output, Tensor total_weight)",
-    NLL(NULL)};
+    NLL(NULL), .grad = grad_nll_loss,
+    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_ARG(2) | CFX_SAVE_OUT(1)};
 CFX_OP(nll_loss2d_forward) = {
     "aten::nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt "
     "ignore_index) -> (Tensor output, Tensor total_weight)",
-    NLL("2d")};
+    NLL("2d"), .grad = grad_nll_loss,
+    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_ARG(2) | CFX_SAVE_OUT(1)};
 
 static void shape_nll_backward(cfx_call *c) {
     const cfx_tensor *g = arg_tensor(c, 0), *x = arg_tensor(c, 1), *t = arg_tensor(c, 2);
@@ -172,11 +187,11 @@ static void kernel_nll_backward(cfx_call *c) {
 CFX_OP(nll_loss_backward) = {
     "aten::nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int "
     "reduction, SymInt ignore_index, Tensor total_weight) -> Tensor",
-    NLL_BACKWARD(NULL)};
+    NLL_BACKWARD(NULL), .grad = grad_nll_loss_backward, .saves = CFX_SAVE_ARG(2) | CFX_SAVE_ARG(3)};
 CFX_OP(nll_loss2d_backward) = {
     "aten::nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int "
     "reduction, SymInt ignore_index, Tensor total_weight) -> Tensor",
-    NLL_BACKWARD("2d")};
+    NLL_BACKWARD("2d"), .grad = grad_nll_loss_backward, .saves = CFX_SAVE_ARG(2) | CFX_SAVE_ARG(3)};
 
 /* ---- what users call ------------------------------------------------------------------------- */
 

@@ -11,8 +11,6 @@ typedef struct {
     cfx_tensor *rstd, *unit; /* unit: x with mean 0 and deviation 1 */
 } normalized;
 
-static bool recording(void) { return cfx_get_grad_mode() == CFX_GRAD_ON; }
-
 static normalized normalize(cfx_tensor *x, cfx_value dims, double eps) {
     cfx_tensor *apart = cfx_sub(x, cfx_mean(x, dims, cfx_bool(true)));
     cfx_tensor *var = cfx_mean(cfx_mul(apart, apart), dims, cfx_bool(true));
@@ -61,7 +59,7 @@ static void back_layer_norm_recorded(cfx_back *b) {
 void grad_layer_norm(cfx_back *b) {
     if (!b->gout[0])
         return;
-    if (recording()) {
+    if (back_recorded()) {
         back_layer_norm_recorded(b);
         return;
     }
@@ -110,7 +108,7 @@ static void back_group_norm_recorded(cfx_back *b) {
 }
 
 void grad_group_norm(cfx_back *b) {
-    if (recording() || b->gout[1] || b->gout[2]) {
+    if (back_recorded() || b->gout[1] || b->gout[2]) {
         back_group_norm_recorded(b);
         return;
     }
@@ -153,7 +151,7 @@ static void back_batch_norm(cfx_back *b, cfx_value mean, cfx_value var, bool tra
                             cfx_value eps) {
     if (!b->gout[0])
         return;
-    if (recording()) {
+    if (back_recorded()) {
         back_batch_norm_recorded(b, mean, var, training, cfx_number(eps));
         return;
     }

@@ -1,8 +1,7 @@
 /* Padding. Whatever the mode, an element of the result is an element of the operand, or a constant:
  * each dimension has a map from positions of the result to positions of the operand (-1 for the
  * constant), and one copy reads them. */
-#include <cfx/ops.h>
-
+#include "back.h"
 #include "views.h"
 
 /* ---- copies by maps -------------------------------------------------------------------------- */
@@ -239,9 +238,18 @@ static void kernel_constant_pad(cfx_call *c) {
     copy_padded(c, t, PAD_CONSTANT, pads, constant->data);
 }
 
+static void grad_constant_pad(cfx_back *b) {
+    const cfx_list *pad = b->args[1].list;
+    int64_t less[2 * CFX_MAX_DIMS];
+    for (int64_t i = 0; i < pad->len; i++)
+        less[i] = -cfx_integer(pad->items[i]);
+    back_give(b, 0, cfx_constant_pad_nd(b->gout[0], cfx_ints_value(pad->len, less)));
+}
+
 CFX_OP(constant_pad_nd) = {
     "aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor",
-    "torch.constant_pad_nd", .shape = shape_constant_pad, .kernel = kernel_constant_pad};
+    "torch.constant_pad_nd", .shape = shape_constant_pad, .kernel = kernel_constant_pad,
+    .grad = grad_constant_pad};
 
 /* ---- reflection and replication -------------------------------------------------------------- */
 
@@ -339,7 +347,20 @@ static const pad_row row_replicate1 = {"replication_pad1d", PAD_REPLICATE, 1};
 static const pad_row row_replicate2 = {"replication_pad2d", PAD_REPLICATE, 2};
 static const pad_row row_replicate3 = {"replication_pad3d", PAD_REPLICATE, 3};
 
-#define PAD(id) .shape = shape_pad, .kernel = kernel_pad, .row = &row_##id
+static void grad_pad(cfx_back *b) {
+    static cfx_op *const ops[2][3] = {
+        {&cfx_op_reflection_pad1d_backward, &cfx_op_reflection_pad2d_backward,
+         &cfx_op_reflection_pad3d_backward},
+        {&cfx_op_replication_pad1d_backward, &cfx_op_replication_pad2d_backward,
+         &cfx_op_replication_pad3d_backward}};
+    const pad_row *r = b->op->row;
+    cfx_op *op = ops[r->mode == PAD_REPLICATE][r->dims - 1];
+    b->gin[0] = cfx_op_do(op, b->gout[0], b->args[0], b->args[1]);
+}
+
+#define PAD(id)                                                                                    \
+    .shape = shape_pad, .kernel = kernel_pad, .row = &row_##id, .grad = grad_pad,                  \
+    .saves = CFX_SAVE_ARG(0)
 
 CFX_OP(reflection_pad1d) = {"aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor",
                             "torch._C._nn.reflection_pad1d", PAD(reflect1)};
@@ -398,9 +419,17 @@ static void kernel_pad_backward(cfx_call *c) {
         add_back_f32(c->out[0], grad, r->mode, pads);
 }
 
+static void grad_pad_backward(cfx_back *b) {
+    static cfx_op *const ops[2][3] = {
+        {&cfx_op_reflection_pad1d, &cfx_op_reflection_pad2d, &cfx_op_reflection_pad3d},
+        {&cfx_op_replication_pad1d, &cfx_op_replication_pad2d, &cfx_op_replication_pad3d}};
+    const pad_row *r = b->op->row;
+    b->gin[0] = cfx_op_do(ops[r->mode == PAD_REPLICATE][r->dims - 1], b->gout[0], b->args[2]);
+}
+
 #define PAD_BACKWARD(id)                                                                           \
     .shape = shape_pad_backward, .kernel = kernel_pad_backward, .row = &row_##id,                  \
-    .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS
+    .grad = grad_pad_backward, .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS
 
 CFX_OP(reflection_pad1d_backward) = {
     "aten::reflection_pad1d_backward(Tensor grad_output, Tensor self, SymInt[2] padding) -> Tensor",

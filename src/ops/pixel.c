@@ -1,5 +1,6 @@
 /* Channels turned into pixels and back, channels dealt out anew, and blocks of pixels as columns.
  */
+#include "back.h"
 #include "views.h"
 
 /* ---- pixel_shuffle and channel_shuffle ------------------------------------------------------- */
@@ -165,19 +166,35 @@ static void kernel_channel_shuffle(cfx_call *c) {
               cfx__tensor_alias(t, t->ndim + 1, shape, from, t->offset));
 }
 
+static void grad_pixel_shuffle(cfx_back *b) {
+    back_give(b, 0, cfx_pixel_unshuffle(b->gout[0], b->args[1]));
+}
+
+static void grad_pixel_unshuffle(cfx_back *b) {
+    back_give(b, 0, cfx_pixel_shuffle(b->gout[0], b->args[1]));
+}
+
 CFX_OP(pixel_shuffle) = {"aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor",
                          "torch.nn.functional.pixel_shuffle torch.pixel_shuffle",
-                         .shape = shape_pixel_shuffle, .kernel = kernel_pixel_shuffle};
+                         .shape = shape_pixel_shuffle, .kernel = kernel_pixel_shuffle,
+                         .grad = grad_pixel_shuffle};
 CFX_OP(pixel_unshuffle) = {"aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor",
                            "torch.nn.functional.pixel_unshuffle torch.pixel_unshuffle",
-                           .shape = shape_pixel_unshuffle, .kernel = kernel_pixel_unshuffle};
+                           .shape = shape_pixel_unshuffle, .kernel = kernel_pixel_unshuffle,
+                           .grad = grad_pixel_unshuffle};
+static void grad_channel_shuffle(cfx_back *b) {
+    const int64_t groups = back_int(b, 1);
+    back_give(b, 0, cfx_channel_shuffle(b->gout[0], back_arg(b, 0)->shape[1] / groups));
+}
+
 CFX_OP(channel_shuffle) = {"aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor",
                            "torch.nn.functional.channel_shuffle torch.channel_shuffle",
-                           .shape = shape_channel_shuffle, .kernel = kernel_channel_shuffle};
+                           .shape = shape_channel_shuffle, .kernel = kernel_channel_shuffle,
+                           .grad = grad_channel_shuffle};
 CFX_OP(native_channel_shuffle) = {
     "aten::native_channel_shuffle(Tensor self, SymInt groups) -> Tensor",
     "torch.native_channel_shuffle", .shape = shape_channel_shuffle,
-    .kernel = kernel_channel_shuffle};
+    .kernel = kernel_channel_shuffle, .grad = grad_channel_shuffle};
 
 /* ---- im2col and col2im ----------------------------------------------------------------------- */
 
@@ -440,14 +457,24 @@ static void kernel_col2im(cfx_call *c) {
     cfx__parallel(w.planes, 1 + 32768 * w.planes / (t->numel + 1), fold, &u);
 }
 
+static void grad_im2col(cfx_back *b) {
+    const cfx_tensor *x = back_arg(b, 0);
+    back_give(b, 0, cfx_col2im(b->gout[0], cfx_ints_value(2, x->shape + x->ndim - 2), b->args[1],
+                               b->args[2], b->args[3], b->args[4]));
+}
+
+static void grad_col2im(cfx_back *b) {
+    back_give(b, 0, cfx_im2col(b->gout[0], b->args[2], b->args[3], b->args[4], b->args[5]));
+}
+
 CFX_OP(im2col) = {"aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, "
                   "int[2] stride) -> Tensor",
                   "torch._C._nn.im2col", .shape = shape_im2col, .kernel = kernel_im2col,
-                  .effects = CFX_CONTIGUOUS_ARGS};
+                  .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_im2col};
 CFX_OP(col2im) = {"aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] "
                   "dilation, int[2] padding, int[2] stride) -> Tensor",
                   "torch._C._nn.col2im",
                   .shape = shape_col2im,
                   .kernel = kernel_col2im,
                   .dtypes = CFX_IN_FLOAT | CFX_IN(C64) | CFX_IN(C128),
-                  .effects = CFX_CONTIGUOUS_ARGS};
+                  .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_col2im};

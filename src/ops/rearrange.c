@@ -1,6 +1,5 @@
 /* Elements in another order or number: repeat, roll, flip, triangles, diagonals. */
-#include <cfx/ops.h>
-
+#include "back.h"
 #include "views.h"
 
 /* ---- repeat ---------------------------------------------------------------------------------- */
@@ -61,8 +60,31 @@ static void decompose_tile(cfx_call *c) {
     c->out[0] = cfx_repeat(arg_tensor(c, 0), cfx_ints_value(n + lead, repeats));
 }
 
+/* The copies of each element are summed: each dim is seen as repeats times size. */
+static void grad_repeat(cfx_back *b) {
+    const cfx_tensor *x = back_arg(b, 0);
+    const cfx_list *repeats = b->args[1].list;
+    int64_t shape[CFX_MAX_DIMS], copies[CFX_MAX_DIMS], n = 0, ncopies = 0;
+    const int64_t lead = repeats->len - x->ndim;
+    if (!b->out[0]->numel) {
+        back_give(b, 0, zeros_as(x));
+        return;
+    }
+    for (int64_t i = 0; i < repeats->len; i++) {
+        const int64_t times = cfx_integer(repeats->items[i]);
+        if (times != 1 || i < lead) {
+            copies[ncopies++] = n;
+            shape[n++] = times;
+        }
+        if (i >= lead)
+            shape[n++] = x->shape[i - lead];
+    }
+    cfx_tensor *g = cfx_reshape(b->gout[0], cfx_ints_value(n, shape));
+    back_give(b, 0, ncopies ? cfx_sum(g, cfx_ints_value(ncopies, copies)) : g);
+}
+
 CFX_OP(repeat) = {"aten::repeat(Tensor self, SymInt[] repeats) -> Tensor", "Tensor.repeat",
-                  .shape = shape_repeat, .kernel = kernel_repeat};
+                  .shape = shape_repeat, .kernel = kernel_repeat, .grad = grad_repeat};
 CFX_OP(tile) = {"aten::tile(Tensor self, SymInt[] dims) -> Tensor", "torch.tile Tensor.tile",
                 .decompose = decompose_tile, .effects = CFX_COMPOSITE};
 
@@ -290,8 +312,10 @@ static void decompose_rot90(cfx_call *c) {
         c->out[0] = cfx_transpose_(cfx_flip(t, cfx_list(k == 1 ? b : a)), a, b);
 }
 
+static void grad_flip(cfx_back *b) { back_give(b, 0, cfx_flip(b->gout[0], b->args[1])); }
+
 CFX_OP(flip) = {"aten::flip(Tensor self, int[] dims) -> Tensor", "torch.flip Tensor.flip",
-                .shape = shape_flip, .kernel = kernel_flip};
+                .shape = shape_flip, .kernel = kernel_flip, .grad = grad_flip};
 CFX_OP(fliplr) = {"aten::fliplr(Tensor self) -> Tensor", "torch.fliplr Tensor.fliplr",
                   .decompose = decompose_fliplr, .effects = CFX_COMPOSITE};
 CFX_OP(flipud) = {"aten::flipud(Tensor self) -> Tensor", "torch.flipud Tensor.flipud",
@@ -347,10 +371,16 @@ static void kernel_triangle(cfx_call *c) {
     cfx__parallel(t->numel / cols, 1 + 32768 / cols, copy_triangles, &m);
 }
 
+static void grad_triangle(cfx_back *b) {
+    back_give(b, 0, tensor_of(cfx_op_do(b->op, b->gout[0], b->args[1])));
+}
+
 CFX_OP(tril) = {"aten::tril(Tensor self, SymInt diagonal=0) -> Tensor", "torch.tril Tensor.tril",
-                .shape = shape_triangle, .kernel = kernel_triangle, .effects = CFX_CONTIGUOUS_ARGS};
+                .shape = shape_triangle, .kernel = kernel_triangle, .effects = CFX_CONTIGUOUS_ARGS,
+                .grad = grad_triangle};
 CFX_OP(triu) = {"aten::triu(Tensor self, SymInt diagonal=0) -> Tensor", "torch.triu Tensor.triu",
-                .shape = shape_triangle, .kernel = kernel_triangle, .effects = CFX_CONTIGUOUS_ARGS};
+                .shape = shape_triangle, .kernel = kernel_triangle, .effects = CFX_CONTIGUOUS_ARGS,
+                .grad = grad_triangle};
 
 /* ---- diagonals ------------------------------------------------------------------------------- */
 
@@ -418,9 +448,14 @@ static void decompose_diagflat(cfx_call *c) {
     c->out[0] = cfx_diag(cfx_view(cfx_contiguous(arg_tensor(c, 0)), cfx_list(-1)), c->args[1]);
 }
 
+static void grad_diag_embed(cfx_back *b) {
+    back_give(b, 0, cfx_diagonal(b->gout[0], b->args[1], b->args[2], b->args[3]));
+}
+
 CFX_OP(diag_embed) = {
     "aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
-    "torch.diag_embed Tensor.diag_embed", .shape = shape_diag_embed, .kernel = kernel_diag_embed};
+    "torch.diag_embed Tensor.diag_embed", .shape = shape_diag_embed, .kernel = kernel_diag_embed,
+    .grad = grad_diag_embed};
 CFX_OP(diag) = {"aten::diag(Tensor self, int diagonal=0) -> Tensor", "torch.diag Tensor.diag",
                 .decompose = decompose_diag, .effects = CFX_COMPOSITE};
 CFX_OP(diagflat) = {"aten::diagflat(Tensor self, int offset=0) -> Tensor",

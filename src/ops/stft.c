@@ -1,6 +1,5 @@
 /* Short-time Fourier transforms: frames of a signal under a window, and the signal from frames. */
-#include <cfx/ops.h>
-
+#include "back.h"
 #include "loops.h"
 
 static bool is_complex(const cfx_tensor *t) { return t && cfx__is_complex(t->dtype); }
@@ -214,11 +213,15 @@ static void kernel_unfold_backward(cfx_call *c) {
         }
 }
 
+static void grad_unfold_backward(cfx_back *b) {
+    back_give(b, 0, cfx_unfold(b->gout[0], b->args[2], b->args[3], b->args[4]));
+}
+
 CFX_OP(unfold_backward) = {
     "aten::unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step) -> "
     "Tensor",
     NULL, .shape = shape_unfold_backward, .kernel = kernel_unfold_backward,
-    .dtypes = CFX_IN_NUMBER | CFX_IN(C64) | CFX_IN(C128)};
+    .dtypes = CFX_IN_NUMBER | CFX_IN(C64) | CFX_IN(C128), .grad = grad_unfold_backward};
 
 /* ---- istft ----------------------------------------------------------------------------------- */
 

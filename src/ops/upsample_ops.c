@@ -1,4 +1,5 @@
 /* The operators that resample: sizes, checks, rows. */
+#include "back.h"
 #include "upsample.h"
 
 #include <math.h>
@@ -188,6 +189,52 @@ static void kernel_resample(cfx_call *c) {
     dense_done(c, 0, bytes);
 }
 
+/* ---- the way back ---------------------------------------------------------------------------- */
+
+/* Resampling is linear: its gradient is its transpose, and the transpose's is resampling. */
+static void grad_resample(cfx_back *b) {
+    static cfx_op *const forward[6][3] = {
+        [NEAREST] = {&cfx_op_upsample_nearest1d, &cfx_op_upsample_nearest2d,
+                     &cfx_op_upsample_nearest3d},
+        [NEAREST_EXACT] = {&cfx_op__upsample_nearest_exact1d, &cfx_op__upsample_nearest_exact2d,
+                           &cfx_op__upsample_nearest_exact3d},
+        [LINEAR] = {&cfx_op_upsample_linear1d, &cfx_op_upsample_bilinear2d,
+                    &cfx_op_upsample_trilinear3d},
+        [CUBIC] = {NULL, &cfx_op_upsample_bicubic2d},
+        [LINEAR_AA] = {NULL, &cfx_op__upsample_bilinear2d_aa},
+        [CUBIC_AA] = {NULL, &cfx_op__upsample_bicubic2d_aa}};
+    static cfx_op *const transposed[6][3] = {
+        [NEAREST] = {&cfx_op_upsample_nearest1d_backward, &cfx_op_upsample_nearest2d_backward,
+                     &cfx_op_upsample_nearest3d_backward},
+        [NEAREST_EXACT] = {&cfx_op__upsample_nearest_exact1d_backward,
+                           &cfx_op__upsample_nearest_exact2d_backward,
+                           &cfx_op__upsample_nearest_exact3d_backward},
+        [LINEAR] = {&cfx_op_upsample_linear1d_backward, &cfx_op_upsample_bilinear2d_backward,
+                    &cfx_op_upsample_trilinear3d_backward},
+        [CUBIC] = {NULL, &cfx_op_upsample_bicubic2d_backward},
+        [LINEAR_AA] = {NULL, &cfx_op__upsample_bilinear2d_aa_backward},
+        [CUBIC_AA] = {NULL, &cfx_op__upsample_bicubic2d_aa_backward}};
+    const resample_row *r = b->op->row;
+    const bool aligns = r->mode > NEAREST_EXACT;
+    int at = r->backward ? 3 : 2, n = 0; /* where align_corners and the scales stand */
+    cfx_value args[8];
+    args[n++] = cfx_tensor_value(b->gout[0]);
+    if (r->backward) {
+        args[n++] = b->args[1];
+    } else {
+        args[n++] = cfx_ints_value(r->dims, b->out[0]->shape + 2);
+        args[n++] = sizes_of(back_arg(b, 0));
+    }
+    if (aligns)
+        args[n++] = b->args[at++];
+    for (int k = 0; k < r->dims; k++) {
+        cfx_value v = b->args[r->vec ? at : at + k];
+        args[n++] = r->vec && !cfx_is_none(v) ? v.list->items[k] : v;
+    }
+    cfx_op *op = (r->backward ? forward : transposed)[r->mode][r->dims - 1];
+    b->gin[0] = cfx_op_call(b->at, op, (cfx_args){n, args, NULL});
+}
+
 /* ---- rows ----------------------------------------------------------------------------------- */
 
 #define RESAMPLES(name, dims, mode)                                                                \
@@ -207,7 +254,8 @@ RESAMPLES(bicubic2d, 2, CUBIC)
 RESAMPLES(bilinear2d_aa, 2, LINEAR_AA)
 RESAMPLES(bicubic2d_aa, 2, CUBIC_AA)
 
-#define BY(r) .shape = shape_resample, .kernel = kernel_resample, .row = &r
+#define BY(r)                                                                                      \
+    .shape = shape_resample, .kernel = kernel_resample, .row = &r, .grad = grad_resample
 
 CFX_OP(upsample_nearest1d) = {
     "aten::upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None) -> "
