@@ -94,6 +94,10 @@ CFX_API void cfx_nn_parameter(cfx_module *m, const char *name, cfx_tensor *value
 /* Adds a buffer; keeps it. Those that are not persistent stay out of the state dict. */
 CFX_API void cfx_nn_buffer(cfx_module *m, const char *name, cfx_tensor *value, bool persistent);
 
+/* A deep copy, as copy.deepcopy makes it: tensors, children, attributes, hooks and, of a
+ * GraphModule, the graph. What is shared inside m is shared inside the copy. Scope. */
+CFX_API cfx_module *cfx_module_copy(const cfx_module *m);
+
 /* ---- look ---------------------------------------------------------------------------------- */
 
 /* The number of children; child i in order of insertion and its name there, borrowed; NULL past the

@@ -35,13 +35,30 @@ cfx_graph *cfx_graph_new(void) {
     return g;
 }
 
+static cfx_value none_of(cfx_node *n, void *gone) {
+    return n->graph == gone ? cfx_none() : cfx_node_value(n);
+}
+
+/* Takes the nodes of g out of the arguments of other graphs, which live on. */
+static void take_back(cfx_graph *g) {
+    for (size_t i = 0; i < g->made.len; i++)
+        CFX_SCOPE {
+            cfx_value users = cfx_node_users(&g->made.data[i]->pub);
+            for (int64_t k = 0; k < users.list->len; k++)
+                if (users.list->items[k].node->graph != g)
+                    cfx__node_map_args(users.list->items[k].node, none_of, g);
+        }
+}
+
 static void graph_free(void *p) {
     cfx_graph *g = p;
+    if (g->lent)
+        take_back(g);
     if (g->plan.free)
         g->plan.free(g->plan.data);
     for (size_t i = 0; i < g->made.len; i++) {
         cfx_node *n = &g->made.data[i]->pub;
-        if (g->foreign.len)
+        if (g->foreign.len || g->borrows)
             cfx__node_drop_uses(n);
         if (n->args.obj != g->no_args.obj)
             cfx_value_drop(n->args);
@@ -66,8 +83,15 @@ static void graph_free(void *p) {
 
 static void disown(cfx_graph *g) { g->owner = NULL; }
 
+static void copy_for(cfx_module *to, cfx_graph *g) {
+    size_t mark = cfx_scope_open();
+    cfx__graph_own(cfx_graph_copy(g), to);
+    cfx_scope_close(mark);
+}
+
 void cfx__graph_own(cfx_graph *g, cfx_module *m) {
-    cfx__module_set_graph(m, g, disown);
+    static const cfx__graph_owner owner = {.gone = disown, .copy = copy_for};
+    cfx__module_set_graph(m, g, &owner);
     if (g)
         g->owner = m;
 }

@@ -117,6 +117,7 @@ struct cfx_graph {
     cfx_graph_hooks *hooks;
     const cfx_module *owner;  /* the GraphModule, which outlives this pointer's use or clears it */
     VEC(cfx_graph *) foreign; /* graphs whose nodes were used here; counted */
+    bool borrows, lent;       /* uses nodes of a graph that keeps this one; has such a user */
     VEC(struct cfx__subgraph {
         const char *name; /* in the arena */
         cfx_graph *graph; /* counted */

@@ -244,6 +244,27 @@ TEST(a_graph_keeps_a_foreign_one_alive) {
     CHECK(cfx__graph_check(g));
 }
 
+TEST(graphs_that_use_each_others_nodes_do_not_leak) {
+    cfx_graph *g = cfx_graph_new(); /* the leak checker sees whether both go */
+    CFX_SCOPE {
+        chain c = chain_new();
+        cfx_node *mine = cfx_graph_call_function(g, "torch.neg", cfx_tuple(c.x), CFX_NONE);
+        cfx_graph_call_function(c.x->graph, "torch.add", cfx_tuple(mine, c.x), CFX_NONE);
+        CHECK(cfx__graph_check(g) && cfx__graph_check(c.x->graph));
+    }
+    CHECK_STR(cfx_repr(cfx_graph_last(g)->args), "(x,)");
+    cfx_graph *h = cfx_graph_new();
+    CFX_SCOPE { /* now the one that is kept by the other goes first */
+        cfx_graph *k = cfx_graph_new();
+        cfx_node *a = cfx_graph_placeholder(k, "a", NULL, false, CFX_NONE);
+        cfx_node *b = cfx_graph_call_function(h, "torch.neg", cfx_tuple(1), CFX_NONE);
+        cfx_graph_call_function(k, "torch.neg", cfx_tuple(b), CFX_NONE);
+        cfx_graph_call_function(h, "torch.add", cfx_tuple(a, b), CFX_NONE);
+    }
+    CHECK_STR(cfx_repr(cfx_graph_last(h)->args), "(None, neg)");
+    CHECK(cfx__graph_check(h));
+}
+
 /* ---- size ----------------------------------------------------------------------------------- */
 
 enum { MANY = 100000 };

@@ -26,12 +26,26 @@ void cfx__node_drop_uses(cfx_node *n) {
     n->inputs = NULL;
 }
 
-/* A graph whose node is used here has to live as long. */
+/* Whether g keeps `other`, itself or through graphs that it keeps. */
+static bool keeps(const cfx_graph *g, const cfx_graph *other) {
+    if (g == other)
+        return true;
+    for (size_t i = 0; i < g->foreign.len; i++)
+        if (keeps(g->foreign.data[i], other))
+            return true;
+    return false;
+}
+
+/* A graph whose node is used here has to live as long. One that keeps this graph cannot be kept in
+ * turn, or neither would ever go: when it goes, its nodes become None here. */
 static void keep_foreign(cfx_graph *g, cfx_graph *other) {
     for (size_t i = 0; i < g->foreign.len; i++)
         if (g->foreign.data[i] == other)
             return;
-    VEC_PUSH(g->foreign, cfx_keep(other));
+    if (keeps(other, g))
+        g->borrows = other->lent = true;
+    else
+        VEC_PUSH(g->foreign, cfx_keep(other));
 }
 
 typedef struct uses {

@@ -178,6 +178,18 @@ cfx_value cfx__module_call(cfx_where at, cfx_module *m, cfx_args a) {
     return v;
 }
 
+cfx_value cfx__module_call_bound(cfx_where at, cfx_module *m, const cfx_value *bound) {
+    if (!m->own_->hooks.len)
+        return cfx__module_forward(at, m, bound);
+    int n = m->own_->signature->n;
+    cfx_args a = run_before(m, (cfx_args){n, bound, NULL});
+    if (a.n != n)
+        cfx_fail(CFX_TYPE_ERROR, at, "a pre-hook of %s gave %d arguments for %d parameters",
+                 m->type, a.n, n);
+    cfx_value v = cfx_ok() ? cfx__module_forward(at, m, a.v) : cfx_bad();
+    return cfx_is_bad(v) ? v : run_after(m, a, v);
+}
+
 cfx_value cfx_forward_at(cfx_where at, cfx_module *m, cfx_args args) {
     if (!m) {
         cfx_fail(CFX_TYPE_ERROR, at, "'NoneType' object is not callable");

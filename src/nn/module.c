@@ -81,13 +81,13 @@ cfx_module *cfx__module_new_raw(const char *type, cfx_forward_fn *forward) {
     return m;
 }
 
-void cfx__module_set_graph(cfx_module *m, cfx_graph *g, void (*gone)(cfx_graph *g)) {
+void cfx__module_set_graph(cfx_module *m, cfx_graph *g, const cfx__graph_owner *owner) {
     cfx_keep_obj(g);
-    if (m->graph && m->own_->graph_gone)
-        m->own_->graph_gone(m->graph);
+    if (m->graph && m->own_->graph_owner)
+        m->own_->graph_owner->gone(m->graph);
     cfx_drop(m->graph);
     m->graph = g;
-    m->own_->graph_gone = gone;
+    m->own_->graph_owner = owner;
 }
 
 static void set_name(cfx_module *child, cfx_string *name) {

@@ -313,3 +313,40 @@ TEST(a_layer_sees_calls_and_reads) {
     CHECK_STR(s.seen.data, "Twice Shifta .by Shiftb .by ");
     cfx__text_release(&s.seen);
 }
+
+/* ---- copies --------------------------------------------------------------------------------- */
+
+static cfx_tensor *add_both_twice(cfx_module *self, cfx_tensor *x) {
+    return cfx_add(cfx_call(self, "a", x), cfx_call(self, "b", x));
+}
+
+static cfx_value count_call(cfx_event *e) {
+    ++*(int *)e->user;
+    return CFX_NONE;
+}
+
+TEST(a_copy_shares_nothing_with_its_original) {
+    int calls = 0;
+    cfx_module *m = cfx_module_new("Both", add_both_twice, "x");
+    cfx_module *linear = cfx_nn_linear(2, 2);
+    cfx_nn_add(m, "a", linear);
+    cfx_nn_add(m, "b", linear); /* one module, two names */
+    cfx_nn_buffer(m, "passing", cfx_ones(1), false);
+    cfx_module_set_attr(m, "kept", cfx_list(1, cfx_ones(1)));
+    cfx_hook(m, "a", count_call, &calls);
+    cfx_module *copy = cfx_module_copy(m);
+    CHECK_OK();
+    cfx_tensor *x = cfx_ones(1, 2);
+    CHECK_STR(cfx_str(cfx_forward(copy, x)), cfx_str(cfx_forward(m, x)));
+    CHECK_INT(calls, 4);
+    CHECK_STR(cfx_module_str(copy), cfx_module_str(m));
+    CHECK(cfx_module_find(copy, "a") == cfx_module_find(copy, "b"));
+    CHECK(cfx_module_find(copy, "a") != linear);
+    CHECK_INT(cfx_module_state_dict(copy)->len, cfx_module_state_dict(m)->len);
+    cfx_fill_(cfx_module_attr(m, "a.weight"), 0.0);
+    CHECK(cfx_tensor_get(cfx_sum(cfx_abs(cfx_module_attr(copy, "a.weight"))), 0) > 0);
+    CHECK(cfx_at(cfx_module_attr(copy, "kept"), 1).tensor !=
+          cfx_at(cfx_module_attr(m, "kept"), 1).tensor);
+    CHECK(!cfx_module_copy(NULL));
+    CHECK_ERROR("the module is NULL");
+}

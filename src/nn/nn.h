@@ -57,6 +57,12 @@ struct cfx_hook_handle {
     bool before;
 };
 
+/* What the graph room does for a module that has a graph. */
+typedef struct cfx__graph_owner {
+    void (*gone)(cfx_graph *g);                  /* the module lets go of it */
+    void (*copy)(cfx_module *to, cfx_graph *g);  /* `to` gets a copy of it */
+} cfx__graph_owner;
+
 struct cfx__module {
     cfx__signature *signature; /* NULL: it could not be read, or the arguments go through raw */
     bool raw;                  /* forward binds for itself: GraphModules */
@@ -75,14 +81,14 @@ struct cfx__module {
     cfx_dict *transient;  /* names of buffers that are not persistent; NULL: none */
     VEC(cfx_hook_handle *) hooks; /* counted, in order; before and after in one list */
     cfx_string *name;     /* what module.name points to */
-    void (*graph_gone)(cfx_graph *g); /* told when the module lets go of its graph */
+    const cfx__graph_owner *graph_owner; /* NULL where there is no graph */
     cfx__arena arena;     /* type, path, signature */
 };
 
 /* A module whose forward gets its arguments as the caller gave them (positional, then args.kw). */
 cfx_module *cfx__module_new_raw(const char *type, cfx_forward_fn *forward);
-/* Sets the graph of a GraphModule; keeps it. `gone` is called when the module lets go of it. */
-void cfx__module_set_graph(cfx_module *m, cfx_graph *g, void (*gone)(cfx_graph *g));
+/* Sets the graph of a GraphModule; keeps it. */
+void cfx__module_set_graph(cfx_module *m, cfx_graph *g, const cfx__graph_owner *owner);
 /* What `from` has at a path becomes the same thing at the same path of m, shared; parents that are
  * missing are made, plain tensors become buffers. True when m has it already. */
 bool cfx__module_adopt(cfx_module *m, const cfx_module *from, const char *path);
@@ -110,6 +116,9 @@ void cfx__nn_push(cfx__nn_layer *layer);
 void cfx__nn_pop(cfx__nn_layer *layer);
 /* Calls a module: pre-hooks, binding, forward, hooks, in a scope of its own. Keywords: in a.kw. */
 cfx_value cfx__module_call(cfx_where at, cfx_module *m, cfx_args a);
+/* Calls it with values that are bound to the signature already: hooks see them as given by
+ * position. */
+cfx_value cfx__module_call_bound(cfx_where at, cfx_module *m, const cfx_value *bound);
 /* The forward function alone, on values bound to the signature already. */
 cfx_value cfx__module_forward(cfx_where at, cfx_module *m, const cfx_value *bound);
 /* self.path as Python reads it: AttributeError where there is nothing. Borrowed. */

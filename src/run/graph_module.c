@@ -78,32 +78,32 @@ bool cfx_graph_module_remove(cfx_module *gm, const char *path) {
 
 /* ---- pruning --------------------------------------------------------------------------------- */
 
-/* A path is used when a node names it, something above it (a called module owns all below) or
- * something below it. */
-static bool used(cfx_graph *g, const char *path) {
-    size_t len = strlen(path);
-    cfx_each_node(g, n) {
-        if (n->op != CFX_CALL_MODULE && n->op != CFX_GET_ATTR)
-            continue;
-        const char *target = n->target.name;
-        size_t have = strlen(target);
-        size_t shared = have < len ? have : len;
-        if (!strncmp(target, path, shared) && (target[shared] == 0 || target[shared] == '.') &&
-            (path[shared] == 0 || path[shared] == '.'))
-            return true;
-    }
-    return false;
-}
-
 typedef struct {
-    cfx_module *root;
+    cfx_dict *named; /* what nodes name, with true, and what is on the way there, with false */
     cfx_list *unused; /* paths */
 } pruning;
 
+static void note_named(pruning *p, const char *path) {
+    for (const char *dot = path; (dot = strchr(dot, '.')); dot++) {
+        cfx_value above = cfx_string_value_n(path, (size_t)(dot - path));
+        if (!cfx_dict_find(p->named, above))
+            cfx_dict_put(p->named, above, cfx_bool(false));
+    }
+    cfx_dict_set(p->named, path, cfx_bool(true));
+}
+
+/* A module is used when a node names it or something below it, or something above it: a module that
+ * is called owns all below. */
 static void note_unused(const char *path, cfx_module *m, void *user) {
     pruning *p = user;
     (void)m;
-    if (*path && !used(p->root->graph, path))
+    bool used = !*path || cfx_dict_find(p->named, cfx_string_value(path));
+    for (const char *dot = path; !used && (dot = strchr(dot, '.')); dot++) {
+        const cfx_value *above =
+            cfx_dict_find(p->named, cfx_string_value_n(path, (size_t)(dot - path)));
+        used = above && above->b;
+    }
+    if (!used)
         cfx_list_append(p->unused, cfx_string_value(path));
 }
 
@@ -111,7 +111,9 @@ int cfx_graph_module_prune(cfx_module *gm) {
     if (!gm || !gm->graph)
         return 0;
     size_t mark = cfx_scope_open();
-    pruning p = {gm, cfx_list_value(0, NULL).list};
+    pruning p = {cfx_dict_new(), cfx_list_value(0, NULL).list};
+    cfx_each_node(gm->graph, n) if (n->op == CFX_CALL_MODULE || n->op == CFX_GET_ATTR)
+        note_named(&p, n->target.name);
     cfx_module_walk(gm, note_unused, &p);
     int removed = 0;
     for (int64_t i = 0; i < p.unused->len; i++)

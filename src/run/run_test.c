@@ -48,6 +48,30 @@ TEST(an_edited_graph_is_never_stale) {
     CHECK_STR(cfx_str(cfx_forward(gm, input())), "tensor([[-5.,  4.]])");
 }
 
+TEST(a_graph_module_is_copied_whole) {
+    cfx_module *gm = cfx_symbolic_trace(new_model()), *copy = cfx_module_copy(gm);
+    CHECK(copy && copy->graph != gm->graph && cfx_graph_equal(copy->graph, gm->graph));
+    CHECK(cfx_module_find(copy, "linear") != cfx_module_find(gm, "linear"));
+    cfx_node *relu = cfx_graph_find(copy->graph, "relu");
+    cfx_node_set_target(relu, cfx_graph_target(copy->graph, "torch.neg"));
+    CHECK_STR(cfx_str(cfx_forward(copy, input())), "tensor([[-2.0000,  2.5000]])");
+    CHECK_STR(cfx_str(cfx_forward(gm, input())), "tensor([[4., 1.]])");
+}
+
+TEST(submodules_come_and_go) {
+    cfx_module *gm = cfx_symbolic_trace(new_model());
+    CHECK(cfx_graph_module_add(gm, "extra.deep.relu", cfx_nn_relu()));
+    CHECK(cfx_module_find(gm, "extra.deep.relu") != NULL);
+    CHECK(!cfx_graph_module_add(gm, "linear.weight", cfx_nn_relu()));
+    CHECK_ERROR("attribute 'weight' already exists");
+    CHECK(cfx_graph_module_remove(gm, "extra.deep.relu"));
+    CHECK(!cfx_graph_module_remove(gm, "extra.deep.relu"));
+    CHECK(!cfx_graph_module_remove(gm, "linear.weight"));
+    CHECK_INT(cfx_graph_module_prune(gm), 1); /* extra, and what is left below it */
+    CHECK(cfx_module_find(gm, "linear") && !cfx_module_find(gm, "extra"));
+    CHECK_STR(cfx_str(cfx_forward(gm, input())), "tensor([[4., 1.]])");
+}
+
 /* ---- the interpreter ------------------------------------------------------------------------- */
 
 static cfx_value record(cfx_interp *it, cfx_node *n) {

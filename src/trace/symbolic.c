@@ -87,7 +87,7 @@ static bool trace_root(cfx__tracer *t) {
         values[i] = root_argument(t, &s->params[i]);
     if (!cfx_ok())
         return false;
-    cfx_value result = cfx__module_forward((cfx_where){0}, t->root, values);
+    cfx_value result = cfx__module_call_bound((cfx_where){0}, t->root, values);
     if (!cfx_ok() || cfx_is_bad(result))
         return false;
     cfx_value out = cfx__tracer_arg(t, (cfx_where){0}, result);

@@ -263,6 +263,66 @@ TEST(control_flow_on_a_traced_value_is_refused) {
 }
 
 
+/* ---- hooks ----------------------------------------------------------------------------------- */
+
+static cfx_value doubles(cfx_event *e) { return cfx_py("operator.mul", e->out, 2); }
+
+static cfx_value adds_one(cfx_event *e) {
+    return cfx_tuple(cfx_py("operator.add", e->args.v[0], 1));
+}
+
+static cfx_value reads(cfx_event *e) {
+    cfx_tensor_get(e->out.tensor, 0);
+    return CFX_NONE;
+}
+
+static cfx_tensor *inner_block(cfx_module *self, cfx_tensor *x) {
+    return cfx_neg(cfx_call(self, "block", x));
+}
+
+static cfx_tensor *just_relu(cfx_module *self, cfx_tensor *x) {
+    (void)self;
+    return cfx_relu(x);
+}
+
+TEST(hooks_are_recorded_never_skipped) {
+    cfx_module *m = cfx_module_new("Root", inner_block, "x");
+    cfx_nn_add(m, "block", cfx_module_new("Block", just_relu, "x"));
+    cfx_hook(m, "", doubles, NULL);
+    cfx_pre_hook(m, "", adds_one, NULL);
+    cfx_hook(m, "block", doubles, NULL);
+    cfx_module *gm = cfx_symbolic_trace(m);
+    CHECK_STR(cfx_graph_str(gm->graph),
+              "graph():\n"
+              "    %x : [num_users=1] = placeholder[target=x]\n"
+              "    %add : [num_users=1] = call_function[target=operator.add](args = (%x, 1), "
+              "kwargs = {})\n"
+              "    %relu : [num_users=1] = call_function[target=torch.relu](args = (%add,), kwargs "
+              "= {})\n"
+              "    %mul : [num_users=1] = call_function[target=operator.mul](args = (%relu, 2), "
+              "kwargs = {})\n"
+              "    %neg : [num_users=1] = call_function[target=torch.neg](args = (%mul,), kwargs = "
+              "{})\n"
+              "    %mul_1 : [num_users=1] = call_function[target=operator.mul](args = (%neg, 2), "
+              "kwargs = {})\n"
+              "    return mul_1");
+    CHECK_STR(cfx_str(cfx_forward(gm, ones(2))), cfx_str(cfx_forward(m, ones(2))));
+    CHECK_OK();
+    cfx_hook(m, "block", reads, NULL); /* wants numbers: refused */
+    CHECK(!cfx_symbolic_trace(m));
+    CHECK_ERROR("");
+}
+
+TEST(hooks_of_leaves_run_with_the_graph) {
+    cfx_module *m = new_nested(), *gm;
+    cfx_hook(m, "head.a", doubles, NULL);
+    gm = cfx_symbolic_trace(m);
+    cfx_tensor *x = cfx_full(cfx_list(1, 4, 3, 3), 1.0);
+    cfx_module_train(m, false);
+    CHECK_STR(cfx_repr(cfx_forward_value(gm, x)), cfx_repr(cfx_forward_value(m, x)));
+    CHECK_OK();
+}
+
 /* ---- opaque functions ------------------------------------------------------------------------ */
 
 static cfx_value twice(cfx_args a) { return cfx_py("operator.mul", a.v[0], 2); }
