@@ -19,6 +19,9 @@ extern "C" {
  * "metadata", "opset_version", "treespec_namedtuple_fields"; as tensors of bytes "sample_inputs"
  * and, by name, "files" and "objects" (what only Python could make of it). */
 CFX_API cfx_program *cfx_open(const char *path);
+/* The inputs that the program was exported with, (args, kwargs); scope. None where it carries none;
+ * a bad value, with an error, where they cannot be read (classes of the user's). */
+CFX_API cfx_value cfx_program_sample_inputs(const cfx_program *p);
 
 #ifdef __cplusplus
 }

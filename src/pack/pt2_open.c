@@ -1,5 +1,10 @@
 /* Opening programs: which layout an archive has, where its parts are, and its tensors as views into
- * the mapped file. */
+ * the mapped file.
+ *
+ * There were four layouts. From 2.8 on all lies in one folder, models/NAME.json and data/ in it;
+ * weights are storages of their own since 2.9, one torch.save file before. Until 2.7 there was no
+ * folder: serialized_exported_program.json and torch.save files beside it. */
+#include "pickle.h"
 #include "pt2.h"
 
 typedef struct archive {
@@ -58,27 +63,6 @@ static bool read_json(archive *a, cfx__zip_entry *e, cfx__json_tree *tree) {
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-static bool proper_bools(const char *data, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (data[i] & ~1)
-            return false;
-    return true;
-}
-
-/* Bytes as a flat tensor: in place where they lie as the dtype needs it, else copied. Scope. */
-static cfx_tensor *storage_tensor(cfx__bytes bytes, cfx_dtype dtype) {
-    size_t size = (size_t)cfx_dtype_size(dtype);
-    int64_t n = (int64_t)(bytes.size / size);
-    uintptr_t align = dtype == CFX_C64 || dtype == CFX_C128 ? size / 2 : size;
-    bool whole = dtype != CFX_BOOL || proper_bools(bytes.data, bytes.size);
-    if (n && whole && (uintptr_t)bytes.data % align == 0)
-        return cfx_tensor_borrow(dtype, 1, &n, bytes.data, cfx_drop, cfx_keep_obj(bytes.owner));
-    cfx_tensor *t = cfx_tensor_new(dtype, 1, &n, bytes.data);
-    for (int64_t i = 0; !whole && !cfx__is_bad(t) && i < n; i++)
-        t->data[i] = t->data[i] != 0;
-    return t;
-}
-
 /* Tensors that share a storage in the file share it here. */
 static cfx_tensor *base_tensor(archive *a, cfx__zip_entry *e, cfx_dtype dtype) {
     const char *key = cfx__format("%s/%s", e->name, cfx_dtype_name(dtype));
@@ -88,7 +72,7 @@ static cfx_tensor *base_tensor(archive *a, cfx__zip_entry *e, cfx_dtype dtype) {
         return known.tensor;
     if (!cfx__zip_read(a->zip, e, false, &bytes))
         return NULL;
-    cfx_tensor *t = storage_tensor(bytes, dtype);
+    cfx_tensor *t = cfx__bytes_tensor(bytes, dtype);
     if (!cfx__is_bad(t))
         cfx_dict_set(a->bases, key, cfx_tensor_value(t));
     return t;
@@ -152,7 +136,7 @@ static bool keep_pickled(archive *a, const char *folder, const cfx__json *name,
         objects = cfx_dict_value(cfx_dict_new());
         cfx_dict_set(extra, "objects", objects);
     }
-    cfx_tensor *t = storage_tensor(bytes, CFX_U8);
+    cfx_tensor *t = cfx__bytes_tensor(bytes, CFX_U8);
     cfx_dict_put(objects.dict, cfx_string_value_n(name->text, name->len), cfx_tensor_value(t));
     return true;
 }
@@ -184,9 +168,31 @@ static bool read_config(archive *a, const char *folder, const cfx__json *config,
     return ok;
 }
 
+/* The tensors of a torch.save file: a dict of names. */
+static bool read_saved(archive *a, cfx__zip_entry *e, cfx_dict *into) {
+    cfx__bytes bytes;
+    if (!cfx__zip_read(a->zip, e, false, &bytes))
+        return false;
+    cfx_value v = cfx__torch_load(cfx__format("%s in '%s'", e->name, a->r->path), bytes);
+    if (cfx_is_none(v) || cfx_is_bad(v))
+        return !cfx_is_bad(v);
+    if (v.tag != CFX_TAG_DICT)
+        return cfx__pt2_bad(a->r, "%s holds no dict of tensors", e->name);
+    for (int64_t i = 0; i < v.dict->len; i++) {
+        cfx_value key = v.dict->entries[i].key, t = v.dict->entries[i].value;
+        if (key.tag != CFX_TAG_STR || t.tag != CFX_TAG_TENSOR)
+            return cfx__pt2_bad(a->r, "%s holds something else than tensors by name", e->name);
+        cfx_dict_put(into, key, t);
+    }
+    return true;
+}
+
 /* The tensors of data/weights or data/constants. */
 static bool read_tensors(archive *a, const char *folder, const char *kind, cfx_dict *into) {
     cfx__zip_entry *e = part(a, "%s/%s_%s_config.json", folder, a->name, kind);
+    cfx__zip_entry *saved = e ? NULL : part(a, "%s/%s.pt", folder, a->name);
+    if (saved)
+        return read_saved(a, saved, into);
     if (!e)
         return cfx__pt2_bad(a->r, "it has no %s/%s_%s_config.json", folder, a->name, kind);
     cfx__json_tree tree = {0};
@@ -202,21 +208,20 @@ static bool read_tensors(archive *a, const char *folder, const char *kind, cfx_d
 static void keep_bytes(archive *a, cfx_dict *into, const char *key, cfx__zip_entry *e) {
     cfx__bytes bytes;
     if (e && cfx__zip_read(a->zip, e, false, &bytes))
-        cfx_dict_set(into, key, cfx_tensor_value(storage_tensor(bytes, CFX_U8)));
+        cfx_dict_set(into, key, cfx_tensor_value(cfx__bytes_tensor(bytes, CFX_U8)));
 }
 
-/* Sample inputs and files of the user's, as bytes. */
-static void read_extra(archive *a) {
-    cfx_dict *extra = a->program->extra, *files = cfx_dict_new();
-    keep_bytes(a, extra, "sample_inputs", part(a, "data/sample_inputs/%s.pt", a->name));
-    size_t len = strlen(a->root);
+/* Files of the user's, as bytes, from the folder that a layout has for them. */
+static void read_files(archive *a, const char *folder) {
+    cfx_dict *files = cfx_dict_new();
+    size_t len = strlen(a->root), more = strlen(folder);
     for (size_t i = 0; i < a->zip->entries.len; i++) {
         cfx__zip_entry *e = &a->zip->entries.data[i];
-        if (!strncmp(e->name, a->root, len) && !strncmp(e->name + len, "extra/", 6))
-            keep_bytes(a, files, e->name + len + 6, e);
+        if (!strncmp(e->name, a->root, len) && !strncmp(e->name + len, folder, more))
+            keep_bytes(a, files, e->name + len + more, e);
     }
     if (files->len)
-        cfx_dict_set(extra, "files", cfx_dict_value(files));
+        cfx_dict_set(a->program->extra, "files", cfx_dict_value(files));
 }
 
 /* Every parameter, buffer and constant that the signature names must be there. */
@@ -253,6 +258,14 @@ static cfx__zip_entry *find_model(archive *a) {
     return e;
 }
 
+static bool read_model(archive *a, cfx__zip_entry *e) {
+    cfx__json_tree tree = {0};
+    bool ok = read_json(a, e, &tree);
+    a->program = ok ? cfx__pt2_program(a->r, tree.items.data) : NULL;
+    cfx__json_release(&tree);
+    return a->program != NULL;
+}
+
 static bool read_archive(archive *a) {
     const char *version = small_text(a, "archive_version");
     const char *order = small_text(a, "byteorder");
@@ -267,16 +280,33 @@ static bool read_archive(archive *a) {
                                   "torch.export.save");
     if (!model)
         return cfx__pt2_bad(a->r, "it holds no program (models/model.json)");
-    cfx__json_tree tree = {0};
-    bool ok = read_json(a, model, &tree);
-    a->program = ok ? cfx__pt2_program(a->r, tree.items.data) : NULL;
-    cfx__json_release(&tree);
-    if (!a->program)
-        return false;
-    if (!read_tensors(a, "data/weights", "weights", a->program->state) ||
+    if (!read_model(a, model) ||
+        !read_tensors(a, "data/weights", "weights", a->program->state) ||
         !read_tensors(a, "data/constants", "constants", a->program->constants))
         return false;
-    read_extra(a);
+    keep_bytes(a, a->program->extra, "sample_inputs",
+               part(a, "data/sample_inputs/%s.pt", a->name));
+    read_files(a, "extra/");
+    return check_tensors(a);
+}
+
+/* Up to 2.7. The first two releases call torch.save files .json, too. */
+static bool read_old_archive(archive *a) {
+    static const char *const suffixes[] = {"pt", "json"};
+    cfx__zip_entry *model = part(a, "serialized_exported_program.json");
+    if (!model)
+        return cfx__pt2_bad(a->r, "it holds no program (serialized_exported_program.json)");
+    if (!read_model(a, model))
+        return false;
+    for (int i = 0; i < COUNT(suffixes); i++) {
+        cfx__zip_entry *state = part(a, "serialized_state_dict.%s", suffixes[i]);
+        cfx__zip_entry *constants = part(a, "serialized_constants.%s", suffixes[i]);
+        if ((state && !read_saved(a, state, a->program->state)) ||
+            (constants && !read_saved(a, constants, a->program->constants)))
+            return false;
+    }
+    keep_bytes(a, a->program->extra, "sample_inputs", part(a, "serialized_example_inputs.pt"));
+    read_files(a, "extra_files/");
     return check_tensors(a);
 }
 
@@ -313,7 +343,12 @@ static cfx_program *open_archive(cfx__pt2_reader *r, cfx__mapping *map) {
     bool ok = cfx__zip_open(&zip, cfx__format("'%s'", r->path), bytes);
     if (ok) {
         a.root = find_root(&zip, "/archive_format");
-        ok = a.root ? read_archive(&a) : refuse(&a);
+        if (a.root) {
+            ok = read_archive(&a);
+        } else {
+            a.root = "";
+            ok = part(&a, "version") ? read_old_archive(&a) : refuse(&a);
+        }
     }
     cfx__zip_close(&zip);
     return ok ? a.program : NULL;
@@ -329,4 +364,13 @@ cfx_program *cfx_open(const char *path) {
     cfx__pt2_reader_close(&r);
     cfx_drop(map);
     return cfx_scope_return(mark, p);
+}
+
+cfx_value cfx_program_sample_inputs(const cfx_program *p) {
+    cfx_value bytes = p ? cfx_dict_get(p->extra, "sample_inputs") : cfx_none();
+    if (bytes.tag != CFX_TAG_TENSOR || !bytes.tensor->data)
+        return cfx_none();
+    const cfx_tensor *t = bytes.tensor;
+    return cfx__torch_load("what the file has for sample inputs",
+                           (cfx__bytes){t->data, (size_t)t->numel, t->storage});
 }

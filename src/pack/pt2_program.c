@@ -76,10 +76,12 @@ cfx_value cfx__pt2_tree(const char *text, size_t len) {
 }
 
 /* Entry 0 of the module call graph is the program itself. */
-static void read_trees(cfx_program *p, const cfx__json *calls) {
-    if (!cfx__json_is(calls, CFX__JSON_ARRAY) || !calls->len)
-        return;
-    const cfx__json *signature = cfx__json_get(calls + 1, "signature");
+static const cfx__json *first_call(const cfx__json *calls) {
+    bool any = cfx__json_is(calls, CFX__JSON_ARRAY) && calls->len;
+    return any ? cfx__json_get(calls + 1, "signature") : NULL;
+}
+
+static void read_trees(cfx_program *p, const cfx__json *signature) {
     const cfx__json *in = cfx__json_get(signature, "in_spec");
     const cfx__json *out = cfx__json_get(signature, "out_spec");
     if (cfx__json_is(in, CFX__JSON_TEXT))
@@ -232,6 +234,57 @@ static bool read_signature(cfx__pt2_reader *r, cfx_program *p, const cfx__json *
                         p->noutputs);
 }
 
+/* ---- the signature of 2.1 -------------------------------------------------------------------- */
+
+/* Dicts from the names of placeholders to what they stand for; all others are the caller's. */
+static const struct {
+    const char *key;
+    cfx_input_kind kind;
+} old_inputs[] = {
+    {"inputs_to_parameters", CFX_IN_PARAMETER},
+    {"inputs_to_buffers", CFX_IN_BUFFER},
+    {"inputs_to_lifted_tensor_constants", CFX_IN_CONSTANT},
+};
+
+static void read_old_input(cfx_program *p, const cfx__json *sig, const cfx_node *n) {
+    cfx_input_spec spec = {.kind = CFX_IN_USER, .name = n->name, .persistent = true};
+    for (int i = 0; i < COUNT(old_inputs); i++) {
+        const cfx__json *target = cfx__json_get(cfx__json_get(sig, old_inputs[i].key), n->name);
+        if (!cfx__json_is(target, CFX__JSON_TEXT))
+            continue;
+        spec.kind = old_inputs[i].kind;
+        spec.target = target->text;
+    }
+    cfx_program_add_input(p, spec);
+}
+
+static void read_old_output(cfx_program *p, const cfx__json *sig, cfx_value v) {
+    cfx_output_spec spec = {.kind = CFX_OUT_USER, .value = v};
+    if (v.tag == CFX_TAG_NODE) {
+        spec.name = v.node->name;
+        spec.value = cfx_none();
+        const cfx__json *buffer =
+            cfx__json_get(cfx__json_get(sig, "buffers_to_mutate"), spec.name);
+        if (cfx__json_is(buffer, CFX__JSON_TEXT)) {
+            spec.kind = CFX_OUT_BUFFER_MUTATION;
+            spec.target = buffer->text;
+        }
+    }
+    cfx_program_add_output(p, spec);
+}
+
+static bool read_old_signature(cfx_program *p, const cfx__json *sig) {
+    cfx_each_node(p->module->graph, n)
+        if (n->op == CFX_PLACEHOLDER)
+            read_old_input(p, sig, n);
+    cfx_value made = cfx_graph_output_node(p->module->graph)->args.list->items[0];
+    if (made.tag != CFX_TAG_TUPLE)
+        read_old_output(p, sig, made);
+    for (int64_t i = 0; made.tag == CFX_TAG_TUPLE && i < made.list->len; i++)
+        read_old_output(p, sig, made.list->items[i]);
+    return true;
+}
+
 /* ---- the rest -------------------------------------------------------------------------------- */
 
 static cfx_value bound(const cfx__json *j) {
@@ -288,17 +341,22 @@ cfx_program *cfx__pt2_program(cfx__pt2_reader *r, const cfx__json *root) {
     const cfx__json *gm = cfx__pt2_want(r, root, "graph_module", CFX__JSON_OBJECT);
     const cfx__json *graph = gm ? cfx__pt2_want(r, gm, "graph", CFX__JSON_OBJECT) : NULL;
     const cfx__json *sig = graph ? cfx__pt2_want(r, gm, "signature", CFX__JSON_OBJECT) : NULL;
-    const cfx__json *in = sig ? cfx__pt2_want(r, sig, "input_specs", CFX__JSON_ARRAY) : NULL;
-    const cfx__json *out = in ? cfx__pt2_want(r, sig, "output_specs", CFX__JSON_ARRAY) : NULL;
-    if (!out)
+    bool old = cfx__json_is(cfx__json_get(sig, "user_inputs"), CFX__JSON_ARRAY);
+    const cfx__json *in = NULL, *out = NULL;
+    if (sig && !old) {
+        in = cfx__pt2_want(r, sig, "input_specs", CFX__JSON_ARRAY);
+        out = in ? cfx__pt2_want(r, sig, "output_specs", CFX__JSON_ARRAY) : NULL;
+    }
+    if (!out && !old)
         return NULL;
     size_t mark = cfx_scope_open();
     cfx__pt2_note_hints(r, graph);
     cfx_module *module = cfx__pt2_graph(r, graph, in, 0);
     cfx_program *p = module ? cfx_program_new(module) : NULL;
-    if (p && read_signature(r, p, in, out)) {
+    if (p && (old ? read_old_signature(p, sig) : read_signature(r, p, in, out))) {
         const cfx__json *calls = cfx__json_get(gm, "module_call_graph");
-        read_trees(p, calls);
+        const cfx__json *call_spec = cfx__json_get(gm, "call_spec"); /* 2.1 */
+        read_trees(p, call_spec ? call_spec : first_call(calls));
         read_ranges(p, cfx__json_get(root, "range_constraints"));
         keep_text(p, "module_call_graph", calls);
         keep_text(p, "metadata", cfx__json_get(gm, "metadata"));

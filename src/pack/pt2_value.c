@@ -145,7 +145,9 @@ void cfx__pt2_note_hints(cfx__pt2_reader *r, const cfx__json *j) {
         if (at->kind != CFX__JSON_OBJECT || at->len != 2)
             continue;
         const cfx__json *expr = cfx__json_get(at, "expr_str");
-        const cfx__json *hint = cfx__json_get(cfx__json_get(at, "hint"), "as_int");
+        const cfx__json *hint = cfx__json_get(at, "hint");
+        if (cfx__json_is(hint, CFX__JSON_OBJECT)) /* a bare number before 2.4 */
+            hint = cfx__json_get(hint, "as_int");
         if (cfx__json_is(expr, CFX__JSON_TEXT) && cfx__json_is(hint, CFX__JSON_INT))
             cfx__hints_note(&r->hints, expr->text, hint->i);
     }
@@ -202,6 +204,8 @@ static bool read_device(cfx__pt2_reader *r, const cfx__json *j, cfx_device *out)
 }
 
 bool cfx__pt2_tensor_meta(cfx__pt2_reader *r, const cfx__json *j, cfx__tensor_meta *m) {
+    if (cfx__json_get(j, "meta")) /* one level more in 2.1 */
+        j = cfx__json_get(j, "meta");
     const cfx__json *dtype = cfx__pt2_want(r, j, "dtype", CFX__JSON_INT);
     const cfx__json *sizes = dtype ? cfx__pt2_want(r, j, "sizes", CFX__JSON_ARRAY) : NULL;
     const cfx__json *strides = sizes ? cfx__pt2_want(r, j, "strides", CFX__JSON_ARRAY) : NULL;
@@ -223,7 +227,9 @@ bool cfx__pt2_tensor_meta(cfx__pt2_reader *r, const cfx__json *j, cfx__tensor_me
     if (!read_device(r, device, &m->device) || !read_sizes(r, sizes, m->sizes, &m->known) ||
         !read_sizes(r, strides, m->strides, &m->known))
         return false;
-    if (at && at->kind != CFX__JSON_NULL)
+    if (cfx__json_is(at, CFX__JSON_INT)) /* until 2.2 */
+        m->offset = cfx_int(at->i);
+    else if (at && at->kind != CFX__JSON_NULL)
         m->offset = cfx__pt2_sym(r, at);
     m->known &= m->offset.tag == CFX_TAG_INT;
     for (int i = 0; m->known && i < m->ndim; i++)

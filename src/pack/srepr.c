@@ -18,10 +18,20 @@ void cfx__hints_release(cfx__hints *h) {
     cfx__arena_release(&h->arena);
 }
 
-/* The name in Symbol('s77', ...), where the text is that alone; its length, or 0. */
+static bool is_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.';
+}
+
+/* The name in Symbol('s77', ...) or s77, where the text is that alone; its length, or 0. */
 static size_t lone_symbol(const char *text, const char **name) {
-    if (strncmp(text, "Symbol('", 8))
-        return 0;
+    if (strncmp(text, "Symbol('", 8)) {
+        size_t n = 0;
+        while (is_word(text[n]))
+            n++;
+        *name = text;
+        return text[n] || (*text >= '0' && *text <= '9') ? 0 : n;
+    }
     *name = text + 8;
     size_t len = strcspn(*name, "'");
     const char *close = strchr(*name + len, ')');
@@ -43,11 +53,6 @@ void cfx__hints_note(cfx__hints *h, const char *expr, int64_t hint) {
 static cfx_value fail(reader *r) {
     r->failed = true;
     return cfx_int(0);
-}
-
-static bool is_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.';
 }
 
 static void blanks(reader *r) { r->at += strspn(r->at, " "); }

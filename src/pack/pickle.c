@@ -1,0 +1,540 @@
+/* The stack machine of pickles, protocols 2 to 5, and the closed list of what it may call.
+ *
+ * Containers are filled after they are made, and what was made may be fetched again by number. So
+ * that nothing comes to hold itself, a container that was fetched is closed: filling it after that
+ * is an error. Python writes no such pickle but for values that do hold themselves. */
+#include "pickle.h"
+
+/* What a name in the pickle stands for. */
+typedef enum callee {
+    NO_CALLEE,
+    ORDERED_DICT,
+    REBUILD_TENSOR,    /* (storage, offset, size, stride, requires_grad, hooks) */
+    REBUILD_TENSOR_3,  /* ... and a dtype, over an untyped storage */
+    REBUILD_PARAMETER, /* (tensor, requires_grad, hooks) */
+    SIZE,              /* (tuple,) */
+    DEVICE,            /* (type, index) */
+    LAYOUT,            /* (name,) */
+    STORAGE            /* a class of storages */
+} callee;
+
+/* On the stack a name is an ellipsis, which no pickle can make, with the callee in `spare` and the
+ * dtype of a class of storages in `i`. */
+static cfx_value name_value(callee c, int dtype) {
+    cfx_value v = cfx_ellipsis();
+    v.spare = c;
+    v.i = dtype;
+    return v;
+}
+
+static callee callee_of(cfx_value v) {
+    return v.tag == CFX_TAG_ELLIPSIS ? (callee)v.spare : NO_CALLEE;
+}
+
+typedef struct item {
+    cfx_value v;
+    int32_t box; /* of a container: its number in boxes; -1 otherwise, MARK for a mark */
+} item;
+
+enum { MARK = -2 };
+
+/* What is known of a container. */
+typedef struct box {
+    int depth;
+    bool closed;
+} box;
+
+typedef struct machine {
+    const char *what;
+    const unsigned char *start, *at, *end;
+    VEC(item) stack;
+    VEC(item) memo; /* by number; unset ones are marks */
+    VEC(box) boxes;
+    cfx__storage_fn *storage;
+    void *user;
+    bool failed;
+} machine;
+
+CFX_PRINTF(2, 3) static bool bad(machine *m, const char *fmt, ...) {
+    cfx__text why = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    cfx__text_vprintf(&why, fmt, ap);
+    va_end(ap);
+    cfx_fail(CFX_FILE_ERROR, (cfx_where){0}, "%s cannot be read: %s", m->what, why.data);
+    cfx__text_release(&why);
+    m->failed = true;
+    return false;
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+static const char *bytes(machine *m, uint64_t n) {
+    if ((uint64_t)(m->end - m->at) < n) {
+        bad(m, "its pickle is cut off");
+        return NULL;
+    }
+    m->at += n;
+    return (const char *)m->at - n;
+}
+
+/* An unsigned number of n bytes. */
+static uint64_t number(machine *m, int n) {
+    const unsigned char *p = (const unsigned char *)bytes(m, (uint64_t)n);
+    uint64_t v = 0;
+    for (int i = 0; p && i < n; i++)
+        v |= (uint64_t)p[i] << 8 * i;
+    return v;
+}
+
+/* The text up to the end of the line; scope. NULL, with an error. */
+static const char *line(machine *m) {
+    const unsigned char *stop = memchr(m->at, '\n', (size_t)(m->end - m->at));
+    if (!stop) {
+        bad(m, "its pickle is cut off");
+        return NULL;
+    }
+    const char *text = cfx__string_new((const char *)m->at, (size_t)(stop - m->at))->text;
+    m->at = stop + 1;
+    return text;
+}
+
+/* ---- the stack ------------------------------------------------------------------------------- */
+
+static void push(machine *m, cfx_value v) { VEC_PUSH(m->stack, ((item){v, -1})); }
+
+static item *top(machine *m) {
+    if (m->stack.len && m->stack.data[m->stack.len - 1].box != MARK)
+        return &m->stack.data[m->stack.len - 1];
+    bad(m, "its pickle takes more from the stack than there is");
+    return NULL;
+}
+
+static item pop(machine *m) {
+    item *it = top(m);
+    if (!it)
+        return (item){cfx_none(), -1};
+    m->stack.len--;
+    return *it;
+}
+
+/* The place behind the last mark, which is taken off: what lies there moves down by one. The number
+ * of those; -1, with an error. */
+static int64_t pop_mark(machine *m) {
+    size_t at = m->stack.len;
+    while (at && m->stack.data[at - 1].box != MARK)
+        at--;
+    if (!at) {
+        bad(m, "its pickle lacks a mark on the stack");
+        return -1;
+    }
+    size_t n = m->stack.len - at;
+    memmove(m->stack.data + at - 1, m->stack.data + at, n * sizeof(item));
+    m->stack.len--;
+    return (int64_t)n;
+}
+
+/* ---- containers ------------------------------------------------------------------------------ */
+
+static void push_container(machine *m, cfx_value v) {
+    VEC_PUSH(m->boxes, ((box){.depth = 1}));
+    VEC_PUSH(m->stack, ((item){v, (int32_t)m->boxes.len - 1}));
+}
+
+/* Whether it may go into a container that is not closed; counts the levels. */
+static bool enters(machine *m, int32_t into, const item *it) {
+    box *b = &m->boxes.data[into];
+    if (b->closed)
+        return bad(m, "it holds a value that holds itself");
+    int depth = it->box < 0 ? 1 : m->boxes.data[it->box].depth + 1;
+    b->depth = depth > b->depth ? depth : b->depth;
+    return b->depth <= CFX__PICKLE_DEPTH || bad(m, "its values are nested too deeply");
+}
+
+/* A tuple of the n values on top. */
+static void make_tuple(machine *m, int64_t n) {
+    if (n < 0 || (int64_t)m->stack.len < n) {
+        bad(m, "its pickle takes more from the stack than there is");
+        return;
+    }
+    item *from = m->stack.data + m->stack.len - n;
+    cfx_value v = cfx_tuple_value(0, NULL);
+    VEC_PUSH(m->boxes, ((box){.depth = 1}));
+    int32_t made = (int32_t)m->boxes.len - 1;
+    for (int64_t i = 0; i < n && !m->failed; i++) {
+        if (from[i].box == MARK)
+            bad(m, "its pickle has a mark in a tuple");
+        else if (enters(m, made, &from[i]))
+            cfx_list_append(v.list, from[i].v);
+    }
+    m->stack.len -= (size_t)n;
+    m->boxes.data[made].closed = true;
+    VEC_PUSH(m->stack, ((item){v, made}));
+}
+
+/* Appends the n values on top to the list below them. */
+static void append(machine *m, int64_t n) {
+    if (n < 0 || (int64_t)m->stack.len < n + 1) {
+        bad(m, "its pickle takes more from the stack than there is");
+        return;
+    }
+    item *from = m->stack.data + m->stack.len - n, *list = from - 1;
+    if (list->v.tag != CFX_TAG_LIST || list->box < 0) {
+        bad(m, "its pickle appends to what is no list");
+        return;
+    }
+    for (int64_t i = 0; i < n && enters(m, list->box, &from[i]); i++)
+        cfx_list_append(list->v.list, from[i].v);
+    m->stack.len -= (size_t)n;
+}
+
+static bool is_key(cfx_value v) {
+    return v.tag == CFX_TAG_STR || v.tag == CFX_TAG_INT || v.tag == CFX_TAG_BOOL ||
+           v.tag == CFX_TAG_NONE || v.tag == CFX_TAG_FLOAT;
+}
+
+/* Puts the n values on top, keys and values in turn, into the dict below them. */
+static void set_items(machine *m, int64_t n) {
+    if (n < 0 || n % 2 || (int64_t)m->stack.len < n + 1) {
+        bad(m, "its pickle sets items in a wrong way");
+        return;
+    }
+    item *from = m->stack.data + m->stack.len - n, *dict = from - 1;
+    if (dict->v.tag != CFX_TAG_DICT || dict->box < 0) {
+        bad(m, "its pickle sets items of what is no dict");
+        return;
+    }
+    for (int64_t i = 0; i < n && !m->failed; i += 2)
+        if (!is_key(from[i].v))
+            bad(m, "a key of a dict is no string or number");
+        else if (enters(m, dict->box, &from[i + 1]))
+            cfx_dict_put(dict->v.dict, from[i].v, from[i + 1].v);
+    m->stack.len -= (size_t)n;
+}
+
+/* ---- what was made before -------------------------------------------------------------------- */
+
+static void put(machine *m, uint64_t at) {
+    item *it = top(m);
+    if (!it)
+        return;
+    if (at > (uint64_t)(m->end - m->start)) {
+        bad(m, "its pickle numbers its values in an absurd way");
+        return;
+    }
+    while (m->memo.len <= at)
+        VEC_PUSH(m->memo, ((item){cfx_none(), MARK}));
+    m->memo.data[at] = *it;
+}
+
+static void get(machine *m, uint64_t at) {
+    if (at >= m->memo.len || m->memo.data[at].box == MARK) {
+        bad(m, "its pickle fetches a value that was not made");
+        return;
+    }
+    item it = m->memo.data[at];
+    if (it.box >= 0)
+        m->boxes.data[it.box].closed = true;
+    VEC_PUSH(m->stack, it);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *module, *name;
+    callee callee;
+    int dtype;
+} names[] = {
+    {"torch._utils", "_rebuild_tensor_v2", REBUILD_TENSOR, -1},
+    {"torch._utils", "_rebuild_tensor_v3", REBUILD_TENSOR_3, -1},
+    {"torch._utils", "_rebuild_parameter", REBUILD_PARAMETER, -1},
+    {"torch._utils", "_rebuild_parameter_with_state", REBUILD_PARAMETER, -1},
+    {"collections", "OrderedDict", ORDERED_DICT, -1},
+    {"torch", "FloatStorage", STORAGE, CFX_F32},
+    {"torch", "DoubleStorage", STORAGE, CFX_F64},
+    {"torch", "HalfStorage", STORAGE, CFX_F16},
+    {"torch", "BFloat16Storage", STORAGE, CFX_BF16},
+    {"torch", "LongStorage", STORAGE, CFX_I64},
+    {"torch", "IntStorage", STORAGE, CFX_I32},
+    {"torch", "ShortStorage", STORAGE, CFX_I16},
+    {"torch", "CharStorage", STORAGE, CFX_I8},
+    {"torch", "ByteStorage", STORAGE, CFX_U8},
+    {"torch", "BoolStorage", STORAGE, CFX_BOOL},
+    {"torch", "ComplexFloatStorage", STORAGE, CFX_C64},
+    {"torch", "ComplexDoubleStorage", STORAGE, CFX_C128},
+    {"torch.storage", "UntypedStorage", STORAGE, -1},
+    {"torch", "UntypedStorage", STORAGE, -1},
+    {"torch", "Size", SIZE, -1},
+    {"torch", "device", DEVICE, -1},
+    {"torch.serialization", "_get_layout", LAYOUT, -1},
+};
+
+/* Pushes what a name stands for: one on the list, or a dtype. */
+static void push_name(machine *m, const char *module, const char *name) {
+    for (int i = 0; i < COUNT(names); i++)
+        if (!strcmp(names[i].module, module) && !strcmp(names[i].name, name)) {
+            push(m, name_value(names[i].callee, names[i].dtype));
+            return;
+        }
+    cfx_dtype d;
+    if (!strcmp(module, "torch") && cfx_dtype_parse(name, &d))
+        push(m, cfx_dtype_value(d));
+    else
+        bad(m, "its pickle names %.100s.%.100s, which is not among the names that may be read; "
+               "nothing in a file is executed", module, name);
+}
+
+/* Sizes or strides; how many, -1 when they are none. */
+static int read_ints(cfx_value v, int64_t *out) {
+    if (v.tag != CFX_TAG_TUPLE || v.list->len > CFX_MAX_DIMS)
+        return -1;
+    for (int64_t i = 0; i < v.list->len; i++) {
+        if (v.list->items[i].tag != CFX_TAG_INT || v.list->items[i].i < 0)
+            return -1;
+        out[i] = v.list->items[i].i;
+    }
+    return (int)v.list->len;
+}
+
+/* A storage is the tuple that stood for it: ("storage", class, key, location, length). */
+static bool rebuild_tensor(machine *m, const cfx_list *a, bool typed) {
+    cfx_value s = a->len >= 4 ? a->items[0] : cfx_none(), class = cfx_none();
+    const char *key = NULL;
+    if (s.tag == CFX_TAG_TUPLE && s.list->len >= 3) {
+        class = s.list->items[1];
+        key = cfx_text(s.list->items[2]);
+    }
+    int64_t sizes[CFX_MAX_DIMS], strides[CFX_MAX_DIMS];
+    cfx_value given = !typed && a->len >= 7 ? a->items[6] : cfx_none();
+    int64_t dtype = given.tag == CFX_TAG_DTYPE ? given.i : class.i;
+    if (!key || callee_of(class) != STORAGE || dtype < 0 || a->items[1].tag != CFX_TAG_INT ||
+        a->items[1].i < 0)
+        return bad(m, "a tensor in its pickle has no storage, offset or dtype that can be read");
+    int n = read_ints(a->items[2], sizes), k = read_ints(a->items[3], strides);
+    if (n < 0 || n != k)
+        return bad(m, "a tensor in its pickle has wrong sizes or strides");
+    cfx_tensor *base = m->storage ? m->storage(m->user, key, (cfx_dtype)dtype) : NULL;
+    cfx_tensor *t = base ? cfx_tensor_view(base, n, sizes, strides, a->items[1].i) : NULL;
+    if (!t || cfx__is_bad(t))
+        return bad(m, "storage '%.100s' of a tensor is missing or too small", key);
+    push(m, cfx_tensor_value(t));
+    return true;
+}
+
+static bool call(machine *m, callee c, const cfx_list *a) {
+    cfx_value first = a->len ? a->items[0] : cfx_none();
+    const char *text = cfx_text(first);
+    cfx_device d;
+    switch (c) {
+    case ORDERED_DICT:
+        if (a->len)
+            break;
+        push_container(m, cfx_dict_value(cfx_dict_new()));
+        return true;
+    case REBUILD_TENSOR: return rebuild_tensor(m, a, true);
+    case REBUILD_TENSOR_3: return rebuild_tensor(m, a, false);
+    case REBUILD_PARAMETER:
+        if (first.tag != CFX_TAG_TENSOR)
+            break;
+        push(m, first);
+        return true;
+    case SIZE:
+        if (first.tag != CFX_TAG_TUPLE)
+            break;
+        push(m, first);
+        return true;
+    case DEVICE:
+        if (!text || !cfx__device_parse(text, &d))
+            break;
+        if (a->len > 1 && a->items[1].tag == CFX_TAG_INT && a->items[1].i >= 0 &&
+            a->items[1].i < INT16_MAX)
+            d.index = (int16_t)a->items[1].i;
+        push(m, cfx_device_value(d));
+        return true;
+    case LAYOUT:
+        if (!text || strcmp(text, "torch.strided"))
+            break;
+        push(m, cfx_layout_value(CFX_STRIDED));
+        return true;
+    default: break;
+    }
+    return bad(m, "its pickle calls something with arguments that do not fit");
+}
+
+static void reduce(machine *m) {
+    item args = pop(m), fn = pop(m);
+    if (m->failed)
+        return;
+    if (callee_of(fn.v) == NO_CALLEE || args.v.tag != CFX_TAG_TUPLE)
+        bad(m, "its pickle calls what is no function");
+    else
+        call(m, callee_of(fn.v), args.v.list);
+}
+
+/* ---- numbers and texts ----------------------------------------------------------------------- */
+
+/* A signed number of n bytes, the lowest first. */
+static void push_long(machine *m, uint64_t n) {
+    const unsigned char *p = (const unsigned char *)bytes(m, n);
+    uint64_t v = p && n && p[n - 1] & 0x80 ? UINT64_MAX : 0;
+    if (n > 8) {
+        bad(m, "a number in its pickle has more than 64 bits");
+        return;
+    }
+    for (uint64_t i = 0; p && i < n; i++)
+        v = (v & ~((uint64_t)0xff << 8 * i)) | (uint64_t)p[i] << 8 * i;
+    push(m, cfx_int((int64_t)v));
+}
+
+static void push_double(machine *m) {
+    const unsigned char *p = (const unsigned char *)bytes(m, 8);
+    union { uint64_t u; double f; } x = {0};
+    for (int i = 0; p && i < 8; i++)
+        x.u = x.u << 8 | p[i];
+    push(m, cfx_float(x.f));
+}
+
+static void push_text(machine *m, uint64_t n) {
+    const char *p = bytes(m, n);
+    if (p)
+        push(m, cfx_string_value_n(p, n));
+}
+
+static void push_line_number(machine *m) {
+    const char *text = line(m);
+    char *end;
+    if (!text)
+        return;
+    if (!strcmp(text, "00") || !strcmp(text, "01")) {
+        push(m, cfx_bool(text[1] == '1'));
+        return;
+    }
+    long long v = strtoll(text, &end, 10);
+    if (end == text || (*end && strcmp(end, "L")))
+        bad(m, "a number in its pickle is none");
+    push(m, cfx_int(v));
+}
+
+/* ---- the machine ----------------------------------------------------------------------------- */
+
+static void duplicate(machine *m) {
+    item *it = top(m);
+    if (!it)
+        return;
+    item copy = *it;
+    if (copy.box >= 0)
+        m->boxes.data[copy.box].closed = true;
+    VEC_PUSH(m->stack, copy);
+}
+
+static void make_filled(machine *m, bool dict) {
+    int64_t n = pop_mark(m);
+    if (n < 0)
+        return;
+    push_container(m, dict ? cfx_dict_value(cfx_dict_new()) : cfx_list_value(0, NULL));
+    item made = m->stack.data[m->stack.len - 1], *from = m->stack.data + m->stack.len - 1 - n;
+    memmove(from + 1, from, (size_t)n * sizeof *from);
+    *from = made;
+    if (dict)
+        set_items(m, n);
+    else
+        append(m, n);
+}
+
+/* One step; false at the end. */
+static bool step(machine *m) {
+    const char *op = bytes(m, 1);
+    if (!op)
+        return false;
+    switch ((unsigned char)*op) {
+    case 0x80: number(m, 1); break;                      /* PROTO */
+    case 0x95: number(m, 8); break;                      /* FRAME */
+    case '.': return false;                              /* STOP */
+    case '(': VEC_PUSH(m->stack, ((item){cfx_none(), MARK})); break;
+    case '0': pop(m); break;
+    case '1': {
+        int64_t n = pop_mark(m);
+        m->stack.len -= n > 0 ? (size_t)n : 0;
+        break;
+    }
+    case '2': duplicate(m); break;
+    case 'N': push(m, cfx_none()); break;
+    case 0x88: push(m, cfx_bool(true)); break;
+    case 0x89: push(m, cfx_bool(false)); break;
+    case 'I':
+    case 'L': push_line_number(m); break;
+    case 'J': push(m, cfx_int((int32_t)number(m, 4))); break;
+    case 'K': push(m, cfx_int((int64_t)number(m, 1))); break;
+    case 'M': push(m, cfx_int((int64_t)number(m, 2))); break;
+    case 0x8a: push_long(m, number(m, 1)); break;
+    case 0x8b: push_long(m, number(m, 4)); break;
+    case 'G': push_double(m); break;
+    case 'X':
+    case 'T':
+    case 'B': push_text(m, number(m, 4)); break;
+    case 'U':
+    case 'C':
+    case 0x8c: push_text(m, number(m, 1)); break;
+    case 0x8d:
+    case 0x8e: push_text(m, number(m, 8)); break;
+    case ']': push_container(m, cfx_list_value(0, NULL)); break;
+    case '}': push_container(m, cfx_dict_value(cfx_dict_new())); break;
+    case ')': make_tuple(m, 0); break;
+    case 't': make_tuple(m, pop_mark(m)); break;
+    case 0x85: make_tuple(m, 1); break;
+    case 0x86: make_tuple(m, 2); break;
+    case 0x87: make_tuple(m, 3); break;
+    case 'l': make_filled(m, false); break;
+    case 'd': make_filled(m, true); break;
+    case 'a': append(m, 1); break;
+    case 'e': append(m, pop_mark(m)); break;
+    case 's': set_items(m, 2); break;
+    case 'u': set_items(m, pop_mark(m)); break;
+    case 'c': {
+        const char *module = line(m), *name = module ? line(m) : NULL;
+        if (name)
+            push_name(m, module, name);
+        break;
+    }
+    case 0x93: { /* STACK_GLOBAL */
+        const char *name = cfx_text(pop(m).v), *module = cfx_text(pop(m).v);
+        if (name && module)
+            push_name(m, module, name);
+        else
+            bad(m, "a name in its pickle is no string");
+        break;
+    }
+    case 'R': reduce(m); break;
+    case 'b': pop(m); break; /* BUILD: attributes of an object; containers have none here */
+    case 'Q':                /* BINPERSID: a storage goes by the tuple that names it */
+        if (top(m) && top(m)->v.tag != CFX_TAG_TUPLE)
+            bad(m, "its pickle names a storage in a way that is not known");
+        break;
+    case 'q': put(m, number(m, 1)); break;
+    case 'r': put(m, number(m, 4)); break;
+    case 0x94: put(m, m->memo.len); break;
+    case 'h': get(m, number(m, 1)); break;
+    case 'j': get(m, number(m, 4)); break;
+    default:
+        bad(m, "its pickle has the instruction 0x%02x, which is not among those that may be read",
+            (unsigned char)*op);
+    }
+    return !m->failed;
+}
+
+cfx_value cfx__unpickle(const char *what, const char *data, size_t size, cfx__storage_fn *storage,
+                        void *user) {
+    size_t mark = cfx_scope_open();
+    machine m = {.what = what, .start = (const unsigned char *)data,
+                 .at = (const unsigned char *)data, .end = (const unsigned char *)data + size,
+                 .storage = storage, .user = user};
+    while (step(&m))
+        ;
+    cfx_value v = m.failed ? cfx_bad() : pop(&m).v;
+    if (m.failed)
+        v = cfx_bad();
+    VEC_FREE(m.stack);
+    VEC_FREE(m.memo);
+    VEC_FREE(m.boxes);
+    return cfx_scope_return_value(mark, v);
+}
