@@ -14,8 +14,8 @@ enum { CFX__PICKLE_DEPTH = 200 };
 /* The storage called so as a flat tensor of a dtype; NULL, with an error. Borrowed or scope. */
 typedef cfx_tensor *cfx__storage_fn(void *user, const char *key, cfx_dtype dtype);
 
-/* The value of a pickle; scope. Bad, with a FileError that names `what`, when it is damaged or holds
- * what may not be read. */
+/* The value of a pickle; scope. Bad, with a FileError that names `what`, when it is damaged or
+ * holds what may not be read. */
 cfx_value cfx__unpickle(const char *what, const char *data, size_t size, cfx__storage_fn *storage,
                         void *user);
 
