@@ -1,9 +1,13 @@
-/* Layers: modules that come ready-made, with PyTorch's names, shapes, initial values and repr.
+/* Layers: torch.nn's modules, with PyTorch's names, shapes, initial values and repr.
  *
  * Required arguments first, in PyTorch's order; the rest by name:
- *     cfx_nn_linear(4, 8)    cfx_nn_linear(4, 8, .no_bias = true)    cfx_nn_conv2d(3, 16, 3)
- * Zero means PyTorch's default, so flags that default to true are turned off by a name of their own
- * (.no_bias). Each layer is a result of the scope; add it to a parent with cfx_nn_add. */
+ *     cfx_nn_linear(4, 8)    cfx_nn_linear(4, 8, .no_bias = true)
+ *     cfx_nn_conv2d(3, 16, 3, .padding = 1)    cfx_nn_conv2d(3, 16, cfx_tuple(3, 5))
+ * Names are PyTorch's. What is left out, and 0, is PyTorch's default; CFX_ZERO is zero itself, NAN
+ * is None. A flag that is on by default is turned off by `no_` before its name; what may be a tuple
+ * has a second name with an s (.strides = {2, 1}). An option that a layer does not have, or one
+ * that it misses, is an error in Python's words with your file and line. Each layer is a result of
+ * the scope; add it to a parent with cfx_nn_add. */
 #ifndef CFX_LAYERS_H
 #define CFX_LAYERS_H
 
@@ -13,101 +17,286 @@
 extern "C" {
 #endif
 
-/* Fields that end in `end_` are there so that an initialiser may end with a comma. */
-typedef struct cfx_nn_linear_args {
-    int64_t in_features, out_features;
-    bool no_bias;
-    int end_;
-} cfx_nn_linear_args;
+/* Zero where 0 would mean the default: cfx_nn_dropout(.p = CFX_ZERO). */
+#define CFX_ZERO INT64_MIN
+/* The paddings of a convolution that PyTorch writes as words. */
+#define CFX_SAME (INT64_MIN + 1)
+#define CFX_VALID (INT64_MIN + 2)
 
-/* One number stands for all dimensions: kernel_size, stride (0: 1), padding, dilation (0: 1). */
-typedef struct cfx_nn_conv_args {
-    int64_t in_channels, out_channels, kernel_size;
-    int64_t stride, padding, dilation, groups;
-    int64_t kernel_sizes[3], strides[3], paddings[3],
-        dilations[3]; /* for each, where they differ */
-    bool no_bias;
-    int end_;
-} cfx_nn_conv_args;
+/* All options by kind and name. */
+#define CFX_NN_OPTIONS(INT, INTS, REAL, REALS, FLAG, TEXT, TENSOR, MODULE)                         \
+    /* convolution, pooling, padding, resizing */                                                  \
+    INT(stride) INTS(strides) INT(padding) INTS(paddings) INT(dilation) INTS(dilations)            \
+    INT(output_padding) INTS(output_paddings) INT(groups) INT(divisor_override)                    \
+    FLAG(ceil_mode) FLAG(return_indices) FLAG(no_count_include_pad) TEXT(padding_mode)             \
+    INT(size) INTS(sizes) REAL(scale_factor) REALS(scale_factors) TEXT(mode) FLAG(align_corners)   \
+    FLAG(recompute_scale_factor)                                                                   \
+    /* weights and norms */                                                                        \
+    FLAG(no_bias) REAL(eps) REAL(momentum) FLAG(affine) FLAG(no_affine)                            \
+    FLAG(track_running_stats) FLAG(no_track_running_stats) FLAG(no_elementwise_affine)             \
+    REAL(alpha) REAL(beta) REAL(k)                                                                 \
+    /* activations and dropout */                                                                  \
+    FLAG(inplace) REAL(p) REAL(negative_slope) REAL(lower) REAL(upper) REAL(min_val)               \
+    REAL(max_val) REAL(lambd) REAL(threshold) REAL(value) REAL(init) INT(num_parameters)           \
+    INT(dim) TEXT(approximate) INT(start_dim) INT(end_dim)                                         \
+    /* embeddings */                                                                               \
+    INT(padding_idx) REAL(max_norm) REAL(norm_type) FLAG(scale_grad_by_freq) FLAG(sparse)          \
+    FLAG(include_last_offset)                                                                      \
+    /* recurrent layers and transformers */                                                        \
+    INT(num_layers) INT(proj_size) FLAG(batch_first) FLAG(bidirectional) REAL(dropout)             \
+    TEXT(nonlinearity) INT(kdim) INT(vdim) FLAG(add_bias_kv) FLAG(add_zero_attn)                   \
+    INT(dim_feedforward) TEXT(activation) REAL(layer_norm_eps) FLAG(norm_first) MODULE(norm)       \
+    /* losses and distances */                                                                     \
+    TEXT(reduction) TENSOR(weight) TENSOR(pos_weight) INT(ignore_index) REAL(label_smoothing)      \
+    REAL(margin) REAL(delta) FLAG(log_target) FLAG(no_log_input) FLAG(full) FLAG(swap)             \
+    FLAG(keepdim)
 
-typedef struct cfx_nn_norm_args {
-    int64_t num_features;
-    double eps;      /* 0: 1e-5 */
-    double momentum; /* 0: 0.1 */
-    bool no_affine, no_running_stats;
-    int end_;
-} cfx_nn_norm_args;
+typedef struct cfx_nn_options {
+#define CFX_NN_INT(name) int64_t name;
+#define CFX_NN_INTS(name) int64_t name[3];
+#define CFX_NN_REAL(name) double name;
+#define CFX_NN_REALS(name) double name[3];
+#define CFX_NN_FLAG(name) bool name;
+#define CFX_NN_TEXT(name) const char *name;
+#define CFX_NN_TENSOR(name) cfx_tensor *name;
+#define CFX_NN_MODULE(name) cfx_module *name;
+    CFX_NN_OPTIONS(CFX_NN_INT, CFX_NN_INTS, CFX_NN_REAL, CFX_NN_REALS, CFX_NN_FLAG, CFX_NN_TEXT,
+                   CFX_NN_TENSOR, CFX_NN_MODULE)
+} cfx_nn_options;
 
-typedef struct cfx_nn_pool_args {
-    int64_t kernel_size, stride, padding, dilation;
-    bool ceil_mode;
-    int end_;
-} cfx_nn_pool_args;
+/* The layer of torch.nn called `type` ("Conv2d"), from positional arguments (CFX_KW may follow
+ * them) and options; scope. PyTorch's errors for arguments that do not fit; the module
+ * is then one without parameters. */
+CFX_API cfx_module *cfx_nn_make_at(cfx_where at, const char *type, cfx_args args,
+                                   cfx_nn_options options);
+/* cfx_nn_make("Conv2d", 3, 16, 3, CFX_KW(padding, 1)): by name, at least one argument. */
+#define cfx_nn_make(type, ...) cfx_nn_make_at(CFX_HERE, type, CFX_ARGS(__VA_ARGS__), CFX_NN_NONE)
+/* The number of layers there are, and the name of layer i; static, NULL past the end. */
+CFX_API int cfx_nn_count(void);
+CFX_API const char *cfx_nn_name(int i);
 
-typedef struct cfx_nn_dropout_args {
-    double p; /* 0: 0.5 */
-    bool inplace;
-    int end_;
-} cfx_nn_dropout_args;
+#define CFX_NN_NONE ((cfx_nn_options){})
+#define CFX_NN_1(type, args, ...)                                                                  \
+    cfx_nn_make_at(CFX_HERE, type, args, (cfx_nn_options){__VA_ARGS__})
+#define CFX_NN(type, ...) CFX_NN_1(type, ((cfx_args){0}), __VA_ARGS__)
+#define CFX_NN_A(type, a, ...) CFX_NN_1(type, CFX_ARGS(a), __VA_ARGS__)
+#define CFX_NN_AB(type, a, b, ...) CFX_NN_1(type, CFX_ARGS(a, b), __VA_ARGS__)
+#define CFX_NN_ABC(type, a, b, c, ...) CFX_NN_1(type, CFX_ARGS(a, b, c), __VA_ARGS__)
 
-typedef struct cfx_nn_activation_args {
-    bool inplace;
-    int end_;
-} cfx_nn_activation_args;
+/* ---- linear --------------------------------------------------------------------------------- */
 
-/* nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d; initial values drawn as PyTorch draws them. */
-CFX_API cfx_module *cfx_nn_linear_with(cfx_nn_linear_args a);
-CFX_API cfx_module *cfx_nn_conv_with(int dims, cfx_nn_conv_args a);
-/* nn.BatchNorm1d, 2d, 3d. */
-CFX_API cfx_module *cfx_nn_batch_norm_with(int dims, cfx_nn_norm_args a);
-/* nn.LayerNorm over the last dimensions of these sizes. */
-CFX_API cfx_module *cfx_nn_layer_norm_with(int n, const int64_t *shape, cfx_nn_norm_args a);
-/* nn.MaxPool2d, nn.AvgPool2d. */
-CFX_API cfx_module *cfx_nn_max_pool2d_with(cfx_nn_pool_args a);
-CFX_API cfx_module *cfx_nn_avg_pool2d_with(cfx_nn_pool_args a);
-/* nn.AdaptiveAvgPool2d to height by width. */
-CFX_API cfx_module *cfx_nn_adaptive_avg_pool2d(int64_t height, int64_t width);
-/* nn.Dropout. */
-CFX_API cfx_module *cfx_nn_dropout_with(cfx_nn_dropout_args a);
-/* nn.Embedding. */
-CFX_API cfx_module *cfx_nn_embedding(int64_t num_embeddings, int64_t embedding_dim);
-/* nn.ReLU, nn.ReLU6, nn.SiLU. */
-CFX_API cfx_module *cfx_nn_relu_with(cfx_nn_activation_args a);
-CFX_API cfx_module *cfx_nn_silu_with(cfx_nn_activation_args a);
-/* nn.Sigmoid, nn.Tanh, nn.GELU, nn.Identity, nn.Flatten (from dimension 1 on). */
-CFX_API cfx_module *cfx_nn_sigmoid(void);
-CFX_API cfx_module *cfx_nn_tanh(void);
-CFX_API cfx_module *cfx_nn_gelu(void);
-CFX_API cfx_module *cfx_nn_identity(void);
-CFX_API cfx_module *cfx_nn_flatten(void);
-/* nn.Softmax over a dimension. */
-CFX_API cfx_module *cfx_nn_softmax(int64_t dim);
+/* (in_features, out_features): no_bias */
+#define cfx_nn_linear(...) CFX_NN_AB("Linear", __VA_ARGS__, )
+/* (in1_features, in2_features, out_features): no_bias */
+#define cfx_nn_bilinear(...) CFX_NN_ABC("Bilinear", __VA_ARGS__, )
+#define cfx_nn_identity() CFX_NN("Identity", )
+
+/* ---- convolution ---------------------------------------------------------------------------- */
+
+/* (in_channels, out_channels, kernel_size): stride, padding (or CFX_SAME, CFX_VALID), dilation,
+ * groups, no_bias, padding_mode */
+#define cfx_nn_conv1d(...) CFX_NN_ABC("Conv1d", __VA_ARGS__, )
+#define cfx_nn_conv2d(...) CFX_NN_ABC("Conv2d", __VA_ARGS__, )
+#define cfx_nn_conv3d(...) CFX_NN_ABC("Conv3d", __VA_ARGS__, )
+/* the same: output_padding too; forward(input, output_size=None) */
+#define cfx_nn_conv_transpose1d(...) CFX_NN_ABC("ConvTranspose1d", __VA_ARGS__, )
+#define cfx_nn_conv_transpose2d(...) CFX_NN_ABC("ConvTranspose2d", __VA_ARGS__, )
+#define cfx_nn_conv_transpose3d(...) CFX_NN_ABC("ConvTranspose3d", __VA_ARGS__, )
+/* (kernel_size): dilation, padding, stride. (output_size, kernel_size): the same */
+#define cfx_nn_unfold(...) CFX_NN_A("Unfold", __VA_ARGS__, )
+#define cfx_nn_fold(...) CFX_NN_AB("Fold", __VA_ARGS__, )
+
+/* ---- norms ---------------------------------------------------------------------------------- */
+
+/* (num_features): eps, momentum, no_affine, no_track_running_stats */
+#define cfx_nn_batch_norm1d(...) CFX_NN_A("BatchNorm1d", __VA_ARGS__, )
+#define cfx_nn_batch_norm2d(...) CFX_NN_A("BatchNorm2d", __VA_ARGS__, )
+#define cfx_nn_batch_norm3d(...) CFX_NN_A("BatchNorm3d", __VA_ARGS__, )
+/* (num_features): eps, momentum, affine, track_running_stats */
+#define cfx_nn_instance_norm1d(...) CFX_NN_A("InstanceNorm1d", __VA_ARGS__, )
+#define cfx_nn_instance_norm2d(...) CFX_NN_A("InstanceNorm2d", __VA_ARGS__, )
+#define cfx_nn_instance_norm3d(...) CFX_NN_A("InstanceNorm3d", __VA_ARGS__, )
+/* (normalized_shape, a number or a list): eps, no_elementwise_affine, no_bias */
+#define cfx_nn_layer_norm(...) CFX_NN_A("LayerNorm", __VA_ARGS__, )
+/* (normalized_shape): eps, no_elementwise_affine */
+#define cfx_nn_rms_norm(...) CFX_NN_A("RMSNorm", __VA_ARGS__, )
+/* (num_groups, num_channels): eps, no_affine */
+#define cfx_nn_group_norm(...) CFX_NN_AB("GroupNorm", __VA_ARGS__, )
+/* (size): alpha, beta, k */
+#define cfx_nn_local_response_norm(...) CFX_NN_A("LocalResponseNorm", __VA_ARGS__, )
+
+/* ---- dropout: p, inplace -------------------------------------------------------------------- */
+
+#define cfx_nn_dropout(...) CFX_NN("Dropout", __VA_ARGS__)
+#define cfx_nn_dropout1d(...) CFX_NN("Dropout1d", __VA_ARGS__)
+#define cfx_nn_dropout2d(...) CFX_NN("Dropout2d", __VA_ARGS__)
+#define cfx_nn_dropout3d(...) CFX_NN("Dropout3d", __VA_ARGS__)
+#define cfx_nn_alpha_dropout(...) CFX_NN("AlphaDropout", __VA_ARGS__)
+#define cfx_nn_feature_alpha_dropout(...) CFX_NN("FeatureAlphaDropout", __VA_ARGS__)
+
+/* ---- pooling -------------------------------------------------------------------------------- */
+
+/* (kernel_size): stride, padding, dilation, ceil_mode, return_indices */
+#define cfx_nn_max_pool1d(...) CFX_NN_A("MaxPool1d", __VA_ARGS__, )
+#define cfx_nn_max_pool2d(...) CFX_NN_A("MaxPool2d", __VA_ARGS__, )
+#define cfx_nn_max_pool3d(...) CFX_NN_A("MaxPool3d", __VA_ARGS__, )
+/* (kernel_size): stride, padding; forward(input, indices, output_size=None) */
+#define cfx_nn_max_unpool1d(...) CFX_NN_A("MaxUnpool1d", __VA_ARGS__, )
+#define cfx_nn_max_unpool2d(...) CFX_NN_A("MaxUnpool2d", __VA_ARGS__, )
+#define cfx_nn_max_unpool3d(...) CFX_NN_A("MaxUnpool3d", __VA_ARGS__, )
+/* (kernel_size): stride, padding, ceil_mode, no_count_include_pad, divisor_override (2d, 3d) */
+#define cfx_nn_avg_pool1d(...) CFX_NN_A("AvgPool1d", __VA_ARGS__, )
+#define cfx_nn_avg_pool2d(...) CFX_NN_A("AvgPool2d", __VA_ARGS__, )
+#define cfx_nn_avg_pool3d(...) CFX_NN_A("AvgPool3d", __VA_ARGS__, )
+/* (norm_type, kernel_size): stride, ceil_mode */
+#define cfx_nn_lp_pool1d(...) CFX_NN_AB("LPPool1d", __VA_ARGS__, )
+#define cfx_nn_lp_pool2d(...) CFX_NN_AB("LPPool2d", __VA_ARGS__, )
+#define cfx_nn_lp_pool3d(...) CFX_NN_AB("LPPool3d", __VA_ARGS__, )
+/* (output_size, a number or a tuple with None in it) ; max: return_indices */
+#define cfx_nn_adaptive_avg_pool1d(...) CFX_NN_A("AdaptiveAvgPool1d", __VA_ARGS__, )
+#define cfx_nn_adaptive_avg_pool2d(...) CFX_NN_A("AdaptiveAvgPool2d", __VA_ARGS__, )
+#define cfx_nn_adaptive_avg_pool3d(...) CFX_NN_A("AdaptiveAvgPool3d", __VA_ARGS__, )
+#define cfx_nn_adaptive_max_pool1d(...) CFX_NN_A("AdaptiveMaxPool1d", __VA_ARGS__, )
+#define cfx_nn_adaptive_max_pool2d(...) CFX_NN_A("AdaptiveMaxPool2d", __VA_ARGS__, )
+#define cfx_nn_adaptive_max_pool3d(...) CFX_NN_A("AdaptiveMaxPool3d", __VA_ARGS__, )
+
+/* ---- padding: (padding, a number or a tuple from the last dimension on) ---------------------- */
+
+#define cfx_nn_zero_pad1d(...) CFX_NN_A("ZeroPad1d", __VA_ARGS__, )
+#define cfx_nn_zero_pad2d(...) CFX_NN_A("ZeroPad2d", __VA_ARGS__, )
+#define cfx_nn_zero_pad3d(...) CFX_NN_A("ZeroPad3d", __VA_ARGS__, )
+#define cfx_nn_reflection_pad1d(...) CFX_NN_A("ReflectionPad1d", __VA_ARGS__, )
+#define cfx_nn_reflection_pad2d(...) CFX_NN_A("ReflectionPad2d", __VA_ARGS__, )
+#define cfx_nn_reflection_pad3d(...) CFX_NN_A("ReflectionPad3d", __VA_ARGS__, )
+#define cfx_nn_replication_pad1d(...) CFX_NN_A("ReplicationPad1d", __VA_ARGS__, )
+#define cfx_nn_replication_pad2d(...) CFX_NN_A("ReplicationPad2d", __VA_ARGS__, )
+#define cfx_nn_replication_pad3d(...) CFX_NN_A("ReplicationPad3d", __VA_ARGS__, )
+#define cfx_nn_circular_pad1d(...) CFX_NN_A("CircularPad1d", __VA_ARGS__, )
+#define cfx_nn_circular_pad2d(...) CFX_NN_A("CircularPad2d", __VA_ARGS__, )
+#define cfx_nn_circular_pad3d(...) CFX_NN_A("CircularPad3d", __VA_ARGS__, )
+/* (padding, value) */
+#define cfx_nn_constant_pad1d(...) CFX_NN_AB("ConstantPad1d", __VA_ARGS__, )
+#define cfx_nn_constant_pad2d(...) CFX_NN_AB("ConstantPad2d", __VA_ARGS__, )
+#define cfx_nn_constant_pad3d(...) CFX_NN_AB("ConstantPad3d", __VA_ARGS__, )
+
+/* ---- activations ---------------------------------------------------------------------------- */
+
+#define cfx_nn_relu(...) CFX_NN("ReLU", __VA_ARGS__)               /* inplace */
+#define cfx_nn_relu6(...) CFX_NN("ReLU6", __VA_ARGS__)             /* inplace */
+#define cfx_nn_rrelu(...) CFX_NN("RReLU", __VA_ARGS__)             /* lower, upper, inplace */
+#define cfx_nn_hardtanh(...) CFX_NN("Hardtanh", __VA_ARGS__)       /* min_val, max_val, inplace */
+#define cfx_nn_sigmoid() CFX_NN("Sigmoid", )
+#define cfx_nn_hardsigmoid(...) CFX_NN("Hardsigmoid", __VA_ARGS__) /* inplace */
+#define cfx_nn_tanh() CFX_NN("Tanh", )
+#define cfx_nn_silu(...) CFX_NN("SiLU", __VA_ARGS__)               /* inplace */
+#define cfx_nn_mish(...) CFX_NN("Mish", __VA_ARGS__)               /* inplace */
+#define cfx_nn_hardswish(...) CFX_NN("Hardswish", __VA_ARGS__)     /* inplace */
+#define cfx_nn_elu(...) CFX_NN("ELU", __VA_ARGS__)                 /* alpha, inplace */
+#define cfx_nn_celu(...) CFX_NN("CELU", __VA_ARGS__)               /* alpha, inplace */
+#define cfx_nn_selu(...) CFX_NN("SELU", __VA_ARGS__)               /* inplace */
+#define cfx_nn_glu(...) CFX_NN("GLU", __VA_ARGS__)                 /* dim */
+#define cfx_nn_gelu(...) CFX_NN("GELU", __VA_ARGS__)               /* approximate */
+#define cfx_nn_hardshrink(...) CFX_NN("Hardshrink", __VA_ARGS__)   /* lambd */
+#define cfx_nn_softshrink(...) CFX_NN("Softshrink", __VA_ARGS__)   /* lambd */
+#define cfx_nn_leaky_relu(...) CFX_NN("LeakyReLU", __VA_ARGS__)    /* negative_slope, inplace */
+#define cfx_nn_log_sigmoid() CFX_NN("LogSigmoid", )
+#define cfx_nn_softplus(...) CFX_NN("Softplus", __VA_ARGS__)       /* beta, threshold */
+#define cfx_nn_prelu(...) CFX_NN("PReLU", __VA_ARGS__)             /* num_parameters, init */
+#define cfx_nn_softsign() CFX_NN("Softsign", )
+#define cfx_nn_tanhshrink() CFX_NN("Tanhshrink", )
+/* (threshold, value): inplace */
+#define cfx_nn_threshold(...) CFX_NN_AB("Threshold", __VA_ARGS__, )
+#define cfx_nn_softmin(...) CFX_NN_A("Softmin", __VA_ARGS__, )      /* (dim) */
+#define cfx_nn_softmax(...) CFX_NN_A("Softmax", __VA_ARGS__, )      /* (dim) */
+#define cfx_nn_softmax2d() CFX_NN("Softmax2d", )
+#define cfx_nn_log_softmax(...) CFX_NN_A("LogSoftmax", __VA_ARGS__, ) /* (dim) */
+
+/* ---- shapes --------------------------------------------------------------------------------- */
+
+#define cfx_nn_flatten(...) CFX_NN("Flatten", __VA_ARGS__)     /* start_dim, end_dim */
+#define cfx_nn_unflatten(...) CFX_NN_AB("Unflatten", __VA_ARGS__, ) /* (dim, unflattened_size) */
+/* size or scale_factor, mode, align_corners, recompute_scale_factor */
+#define cfx_nn_upsample(...) CFX_NN("Upsample", __VA_ARGS__)
+#define cfx_nn_upsampling_nearest2d(...) CFX_NN("UpsamplingNearest2d", __VA_ARGS__)
+#define cfx_nn_upsampling_bilinear2d(...) CFX_NN("UpsamplingBilinear2d", __VA_ARGS__)
+#define cfx_nn_pixel_shuffle(...) CFX_NN_A("PixelShuffle", __VA_ARGS__, )
+#define cfx_nn_pixel_unshuffle(...) CFX_NN_A("PixelUnshuffle", __VA_ARGS__, )
+#define cfx_nn_channel_shuffle(...) CFX_NN_A("ChannelShuffle", __VA_ARGS__, )
+
+/* ---- embeddings ----------------------------------------------------------------------------- */
+
+/* (num_embeddings, embedding_dim): padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse */
+#define cfx_nn_embedding(...) CFX_NN_AB("Embedding", __VA_ARGS__, )
+/* the same, and mode, include_last_offset; forward(input, offsets=None, per_sample_weights=None) */
+#define cfx_nn_embedding_bag(...) CFX_NN_AB("EmbeddingBag", __VA_ARGS__, )
+
+/* ---- recurrent layers ----------------------------------------------------------------------- */
+
+/* (input_size, hidden_size): num_layers, no_bias, batch_first, dropout, bidirectional; RNN:
+ * nonlinearity; LSTM: proj_size. forward(input, hx=None) gives (output, h) or (output, (h, c)). */
+#define cfx_nn_rnn(...) CFX_NN_AB("RNN", __VA_ARGS__, )
+#define cfx_nn_lstm(...) CFX_NN_AB("LSTM", __VA_ARGS__, )
+#define cfx_nn_gru(...) CFX_NN_AB("GRU", __VA_ARGS__, )
+/* (input_size, hidden_size): no_bias; RNNCell: nonlinearity */
+#define cfx_nn_rnn_cell(...) CFX_NN_AB("RNNCell", __VA_ARGS__, )
+#define cfx_nn_lstm_cell(...) CFX_NN_AB("LSTMCell", __VA_ARGS__, )
+#define cfx_nn_gru_cell(...) CFX_NN_AB("GRUCell", __VA_ARGS__, )
+
+/* ---- transformers --------------------------------------------------------------------------- */
+
+/* (embed_dim, num_heads): dropout, no_bias, add_bias_kv, add_zero_attn, kdim, vdim, batch_first.
+ * forward(query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
+ * average_attn_weights=True, is_causal=False) gives (output, weights or None). */
+#define cfx_nn_multihead_attention(...) CFX_NN_AB("MultiheadAttention", __VA_ARGS__, )
+/* (d_model, nhead): dim_feedforward, dropout, activation ("relu", "gelu"), layer_norm_eps,
+ * batch_first, norm_first, no_bias */
+#define cfx_nn_transformer_encoder_layer(...) CFX_NN_AB("TransformerEncoderLayer", __VA_ARGS__, )
+#define cfx_nn_transformer_decoder_layer(...) CFX_NN_AB("TransformerDecoderLayer", __VA_ARGS__, )
+/* (layer, num_layers): norm. The layer is copied num_layers times. */
+#define cfx_nn_transformer_encoder(...) CFX_NN_AB("TransformerEncoder", __VA_ARGS__, )
+#define cfx_nn_transformer_decoder(...) CFX_NN_AB("TransformerDecoder", __VA_ARGS__, )
+
+/* ---- losses: reduction, "mean", "sum" or "none" ---------------------------------------------- */
+
+#define cfx_nn_l1_loss(...) CFX_NN("L1Loss", __VA_ARGS__)
+#define cfx_nn_mse_loss(...) CFX_NN("MSELoss", __VA_ARGS__)
+#define cfx_nn_smooth_l1_loss(...) CFX_NN("SmoothL1Loss", __VA_ARGS__) /* beta */
+#define cfx_nn_huber_loss(...) CFX_NN("HuberLoss", __VA_ARGS__)        /* delta */
+/* weight, ignore_index, label_smoothing */
+#define cfx_nn_cross_entropy_loss(...) CFX_NN("CrossEntropyLoss", __VA_ARGS__)
+#define cfx_nn_nll_loss(...) CFX_NN("NLLLoss", __VA_ARGS__)            /* weight, ignore_index */
+#define cfx_nn_poisson_nll_loss(...) CFX_NN("PoissonNLLLoss", __VA_ARGS__) /* no_log_input, full */
+#define cfx_nn_gaussian_nll_loss(...) CFX_NN("GaussianNLLLoss", __VA_ARGS__) /* full, eps */
+#define cfx_nn_kl_div_loss(...) CFX_NN("KLDivLoss", __VA_ARGS__)       /* log_target */
+#define cfx_nn_bce_loss(...) CFX_NN("BCELoss", __VA_ARGS__)            /* weight */
+#define cfx_nn_bce_with_logits_loss(...) CFX_NN("BCEWithLogitsLoss", __VA_ARGS__) /* pos_weight */
+#define cfx_nn_margin_ranking_loss(...) CFX_NN("MarginRankingLoss", __VA_ARGS__) /* margin */
+#define cfx_nn_hinge_embedding_loss(...) CFX_NN("HingeEmbeddingLoss", __VA_ARGS__) /* margin */
+#define cfx_nn_cosine_embedding_loss(...) CFX_NN("CosineEmbeddingLoss", __VA_ARGS__) /* margin */
+#define cfx_nn_soft_margin_loss(...) CFX_NN("SoftMarginLoss", __VA_ARGS__)
+#define cfx_nn_multi_margin_loss(...) CFX_NN("MultiMarginLoss", __VA_ARGS__) /* p, margin, weight */
+#define cfx_nn_multilabel_margin_loss(...) CFX_NN("MultiLabelMarginLoss", __VA_ARGS__)
+#define cfx_nn_multilabel_soft_margin_loss(...) CFX_NN("MultiLabelSoftMarginLoss", __VA_ARGS__)
+/* margin, p, eps, swap */
+#define cfx_nn_triplet_margin_loss(...) CFX_NN("TripletMarginLoss", __VA_ARGS__)
+#define cfx_nn_cosine_similarity(...) CFX_NN("CosineSimilarity", __VA_ARGS__) /* dim, eps */
+#define cfx_nn_pairwise_distance(...) CFX_NN("PairwiseDistance", __VA_ARGS__) /* p, eps, keepdim */
+
+/* ---- containers ----------------------------------------------------------------------------- */
+
 /* nn.Sequential of n modules, called "0", "1", ...; it is traced through. */
 CFX_API cfx_module *cfx_nn_sequential_of(int n, cfx_module *const *modules);
-/* nn.ModuleList of n modules and nn.ModuleDict, empty at first: containers that are not called. */
-CFX_API cfx_module *cfx_nn_module_list(int n, cfx_module *const *modules);
-CFX_API cfx_module *cfx_nn_module_dict(void);
-
-#define cfx_nn_linear(...) cfx_nn_linear_with((cfx_nn_linear_args){__VA_ARGS__, .end_ = 0})
-#define cfx_nn_conv1d(...) cfx_nn_conv_with(1, (cfx_nn_conv_args){__VA_ARGS__, .end_ = 0})
-#define cfx_nn_conv2d(...) cfx_nn_conv_with(2, (cfx_nn_conv_args){__VA_ARGS__, .end_ = 0})
-#define cfx_nn_conv3d(...) cfx_nn_conv_with(3, (cfx_nn_conv_args){__VA_ARGS__, .end_ = 0})
-#define cfx_nn_batch_norm1d(...)                                                                   \
-    cfx_nn_batch_norm_with(1, (cfx_nn_norm_args){__VA_ARGS__, .end_ = 0})
-#define cfx_nn_batch_norm2d(...)                                                                   \
-    cfx_nn_batch_norm_with(2, (cfx_nn_norm_args){__VA_ARGS__, .end_ = 0})
-#define cfx_nn_batch_norm3d(...)                                                                   \
-    cfx_nn_batch_norm_with(3, (cfx_nn_norm_args){__VA_ARGS__, .end_ = 0})
-#define cfx_nn_layer_norm(size, ...)                                                               \
-    cfx_nn_layer_norm_with(1, (int64_t[]){size}, (cfx_nn_norm_args){__VA_ARGS__ .end_ = 0})
-#define cfx_nn_max_pool2d(...) cfx_nn_max_pool2d_with((cfx_nn_pool_args){__VA_ARGS__, .end_ = 0})
-#define cfx_nn_avg_pool2d(...) cfx_nn_avg_pool2d_with((cfx_nn_pool_args){__VA_ARGS__, .end_ = 0})
-#define cfx_nn_dropout(...) cfx_nn_dropout_with((cfx_nn_dropout_args){__VA_ARGS__, .end_ = 0})
-#define cfx_nn_relu(...) cfx_nn_relu_with((cfx_nn_activation_args){__VA_ARGS__ .end_ = 0})
-#define cfx_nn_silu(...) cfx_nn_silu_with((cfx_nn_activation_args){__VA_ARGS__ .end_ = 0})
 #define cfx_nn_sequential(...)                                                                     \
     cfx_nn_sequential_of((int)(sizeof((cfx_module *[]){__VA_ARGS__}) / sizeof(cfx_module *)),      \
                          (cfx_module *[]){__VA_ARGS__})
+/* nn.ModuleList of n modules and nn.ModuleDict, empty at first: containers that are not called. */
+CFX_API cfx_module *cfx_nn_module_list(int n, cfx_module *const *modules);
+CFX_API cfx_module *cfx_nn_module_dict(void);
+/* nn.ParameterList of n tensors and nn.ParameterDict, empty at first. */
+CFX_API cfx_module *cfx_nn_parameter_list(int n, cfx_tensor *const *tensors);
+CFX_API cfx_module *cfx_nn_parameter_dict(void);
+/* Adds a module to the end of a Sequential or a ModuleList; returns it. */
+CFX_API cfx_module *cfx_nn_append(cfx_module *list, cfx_module *child);
 
 #ifdef __cplusplus
 }

@@ -6,11 +6,14 @@
 
 typedef struct nn_state {
     cfx__nn_layer *layer;
+    cfx_where at; /* of the innermost call of a module */
 } nn_state;
 
 static void *state_make(void) { return cfx__alloc0(sizeof(nn_state)); }
 
 static nn_state *state(void) { return cfx__ctx_slot(CFX__SLOT_NN, state_make, free); }
+
+cfx_where cfx__nn_at(void) { return state()->at; }
 
 void cfx__nn_push(cfx__nn_layer *layer) {
     nn_state *s = state();
@@ -199,9 +202,12 @@ cfx_value cfx_forward_at(cfx_where at, cfx_module *m, cfx_args args) {
         return cfx_bad();
     size_t mark = cfx_scope_open();
     args = cfx__args_split(args);
-    cfx__nn_layer *layer = state()->layer;
-    cfx_value v = unlikely(layer != NULL) ? layer->call(layer, at, m, args)
-                                          : cfx__module_call(at, m, args);
+    nn_state *s = state();
+    cfx_where outer = s->at;
+    s->at = at.file ? at : outer;
+    cfx_value v = unlikely(s->layer != NULL) ? s->layer->call(s->layer, at, m, args)
+                                             : cfx__module_call(at, m, args);
+    s->at = outer;
     return cfx_scope_return_value(mark, v);
 }
 

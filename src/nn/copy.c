@@ -63,6 +63,7 @@ static cfx_module *empty_like(const cfx_module *m) {
                                 : cfx_module_new_args(m->type, NULL, m->signature);
     copy->own_->arity = own->arity;
     copy->own_->forward = own->forward;
+    copy->own_->layer = own->layer;
     copy->path = cfx__module_text(copy, m->path);
     copy->training = m->training;
     copy->leaf = m->leaf;

@@ -1,196 +1,110 @@
-/* Layers without parameters, embeddings and containers. */
-#include <cfx/layers.h>
-#include <cfx/ops.h>
+/* Activations, layers that change shapes, and containers. */
+#include "layer.h"
 
-#include "nn.h"
+/* ---- make ------------------------------------------------------------------------------------ */
 
-static cfx_module *layer(const char *path, cfx_forward_fn *forward) {
-    cfx_module *m = cfx_module_new_args(strrchr(path, '.') + 1, forward, "input");
-    m->path = path;
-    m->leaf = true;
-    return m;
+static void make_prelu(cfx_module *m, const cfx__made *o) {
+    int64_t n = cfx__option_int(o, "num_parameters");
+    cfx_nn_parameter(m, "weight", cfx__init_full(1, &n, cfx__option_float(o, "init")));
 }
 
-/* ---- activations ----------------------------------------------------------------------------- */
-
-/* The function an activation is, with `inplace` where it can be asked for. */
-static cfx_value in_place_forward(cfx_module *self, cfx_args a) {
-    const char *name = cfx_text(cfx_module_attr(self, "function_"));
-    return cfx_py(name, a.v[0], CFX_KW(inplace, cfx_module_attr(self, "inplace")));
+static void make_upsample(cfx_module *m, const cfx__made *o) {
+    bool nearest = strstr(m->type, "Nearest") != NULL, linear = strstr(m->type, "Bilinear") != NULL;
+    if (nearest || linear) {
+        cfx_module_set_attr(m, "mode", cfx_string_value(nearest ? "nearest" : "bilinear"));
+        cfx_module_set_attr(m, "align_corners", linear ? cfx_bool(true) : cfx_none());
+        cfx_module_set_attr(m, "recompute_scale_factor", cfx_none());
+    }
+    cfx_value scale = cfx__option(o, "scale_factor");
+    if (scale.tag == CFX_TAG_INT)
+        cfx_module_set_attr(m, "scale_factor", cfx_float(cfx_number(scale)));
 }
 
-static const char *in_place_repr(const cfx_module *m) {
-    return cfx_integer(cfx_module_attr(m, "inplace")) ? "inplace=True" : "";
+/* Softmax over the channels of a picture or of a batch of them. */
+static cfx_value forward_softmax2d(cfx_module *self, cfx_args a) {
+    const cfx_tensor *t = a.v[0].tag == CFX_TAG_TENSOR ? a.v[0].tensor : NULL;
+    if (t && !t->proxy && t->ndim != 3 && t->ndim != 4) {
+        cfx_fail(CFX_VALUE_ERROR, cfx__nn_at(),
+                 "%s: expected input to be 3D or 4D, got %dD instead", self->type, t->ndim);
+        return cfx_bad();
+    }
+    return cfx__torch("torch.nn.functional.softmax", a.v[0], -3);
 }
 
-static cfx_module *in_place_layer(const char *path, const char *function, bool inplace) {
-    cfx_module *m = layer(path, in_place_forward);
-    m->extra_repr = in_place_repr;
-    cfx_module_set_attr(m, "inplace", cfx_bool(inplace));
-    cfx_module_set_attr(m, "function_", cfx_string_value(function));
-    return m;
-}
+/* ---- activations and shapes ------------------------------------------------------------------ */
 
-cfx_module *cfx_nn_relu_with(cfx_nn_activation_args a) {
-    return in_place_layer("torch.nn.modules.activation.ReLU", "torch.nn.functional.relu",
-                          a.inplace);
-}
+#define F "torch.nn.functional."
+#define INPLACE(name, fn, shows)                                                                   \
+    { "activation." name, "inplace=False", shows, .call = F fn "(input, inplace)" }
+#define SIMPLE(name, fn)                                                                           \
+    { "activation." name, "", "", .call = fn "(input)" }
+#define OVER_DIM(name, fn)                                                                         \
+    { "activation." name, "dim=None", "dim={dim}", .call = F fn "(input, dim)" }
+#define SHRINK(name, fn)                                                                           \
+    { "activation." name, "lambd=0.5", "{lambd}", .call = F fn "(input, lambd)" }
+#define UPSAMPLE(name, options)                                                                    \
+    {                                                                                              \
+        "upsampling." name, options, "[size!r][scale_factor!r], mode={mode!r}",                    \
+            .call = F                                                                              \
+            "interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor)", \
+            .make = make_upsample                                                                  \
+    }
 
-cfx_module *cfx_nn_silu_with(cfx_nn_activation_args a) {
-    return in_place_layer("torch.nn.modules.activation.SiLU", "torch.nn.functional.silu",
-                          a.inplace);
-}
-
-static cfx_value sigmoid_forward(cfx_module *self, cfx_args a) {
-    (void)self;
-    return cfx_py("torch.sigmoid", a.v[0]);
-}
-
-static cfx_value tanh_forward(cfx_module *self, cfx_args a) {
-    (void)self;
-    return cfx_py("torch.tanh", a.v[0]);
-}
-
-static cfx_value gelu_forward(cfx_module *self, cfx_args a) {
-    (void)self;
-    return cfx_py("torch.nn.functional.gelu", a.v[0]);
-}
-
-static cfx_value identity_forward(cfx_module *self, cfx_args a) {
-    (void)self;
-    return a.v[0];
-}
-
-static cfx_value flatten_forward(cfx_module *self, cfx_args a) {
-    (void)self;
-    return cfx_py("Tensor.flatten", a.v[0], 1, -1);
-}
-
-static const char *gelu_repr(const cfx_module *m) {
-    (void)m;
-    return "approximate='none'";
-}
-
-static const char *flatten_repr(const cfx_module *m) {
-    (void)m;
-    return "start_dim=1, end_dim=-1";
-}
-
-cfx_module *cfx_nn_sigmoid(void) {
-    return layer("torch.nn.modules.activation.Sigmoid", sigmoid_forward);
-}
-
-cfx_module *cfx_nn_tanh(void) { return layer("torch.nn.modules.activation.Tanh", tanh_forward); }
-
-cfx_module *cfx_nn_gelu(void) {
-    cfx_module *m = layer("torch.nn.modules.activation.GELU", gelu_forward);
-    m->extra_repr = gelu_repr;
-    return m;
-}
-
-cfx_module *cfx_nn_identity(void) {
-    return layer("torch.nn.modules.linear.Identity", identity_forward);
-}
-
-cfx_module *cfx_nn_flatten(void) {
-    cfx_module *m = layer("torch.nn.modules.flatten.Flatten", flatten_forward);
-    m->extra_repr = flatten_repr;
-    return m;
-}
-
-static cfx_value softmax_forward(cfx_module *self, cfx_args a) {
-    return cfx_py("torch.nn.functional.softmax", a.v[0], cfx_module_attr(self, "dim"));
-}
-
-static const char *softmax_repr(const cfx_module *m) {
-    return cfx__format("dim=%s", cfx_value_repr(cfx_module_attr(m, "dim")));
-}
-
-cfx_module *cfx_nn_softmax(int64_t dim) {
-    cfx_module *m = layer("torch.nn.modules.activation.Softmax", softmax_forward);
-    m->extra_repr = softmax_repr;
-    cfx_module_set_attr(m, "dim", cfx_int(dim));
-    return m;
-}
-
-/* ---- dropout --------------------------------------------------------------------------------- */
-
-static cfx_value dropout_forward(cfx_module *self, cfx_args a) {
-    return cfx_py("torch.nn.functional.dropout", a.v[0], cfx_module_attr(self, "p"), self->training,
-                  cfx_module_attr(self, "inplace"));
-}
-
-static const char *dropout_repr(const cfx_module *m) {
-    return cfx__format("p=%s, inplace=%s", cfx_value_repr(cfx_module_attr(m, "p")),
-                       cfx_value_repr(cfx_module_attr(m, "inplace")));
-}
-
-cfx_module *cfx_nn_dropout_with(cfx_nn_dropout_args a) {
-    cfx_module *m = layer("torch.nn.modules.dropout.Dropout", dropout_forward);
-    if (!(a.p >= 0 && a.p <= 1))
-        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0},
-                 "dropout probability has to be between 0 and 1, but got %s",
-                 cfx_value_repr(cfx_float(a.p)));
-    m->extra_repr = dropout_repr;
-    cfx_module_set_attr(m, "p", cfx_float(a.p ? a.p : 0.5));
-    cfx_module_set_attr(m, "inplace", cfx_bool(a.inplace));
-    return m;
-}
-
-/* ---- embedding ------------------------------------------------------------------------------- */
-
-static cfx_value embedding_forward(cfx_module *self, cfx_args a) {
-    return cfx_py("torch.nn.functional.embedding", a.v[0],
-                  cfx_attr_value_at((cfx_where){0}, self, "weight"));
-}
-
-static const char *embedding_repr(const cfx_module *m) {
-    return cfx__format("%s, %s", cfx_value_repr(cfx_module_attr(m, "num_embeddings")),
-                       cfx_value_repr(cfx_module_attr(m, "embedding_dim")));
-}
-
-cfx_module *cfx_nn_embedding(int64_t num_embeddings, int64_t embedding_dim) {
-    cfx_module *m = layer("torch.nn.modules.sparse.Embedding", embedding_forward);
-    m->extra_repr = embedding_repr;
-    cfx_module_set_attr(m, "num_embeddings", cfx_int(num_embeddings));
-    cfx_module_set_attr(m, "embedding_dim", cfx_int(embedding_dim));
-    cfx_nn_parameter(m, "weight", cfx_randn(num_embeddings, embedding_dim));
-    return m;
-}
-
-/* ---- containers ------------------------------------------------------------------------------ */
-
-static cfx_value sequential_forward(cfx_module *self, cfx_args a) {
-    cfx_value v = a.v[0];
-    for (int i = 0; i < cfx_module_count(self); i++)
-        v = cfx_call_at((cfx_where){0}, self, cfx_module_child_name(self, i), CFX_ARGS(v));
-    return v;
-}
-
-static cfx_value not_called(cfx_module *self, cfx_args a) {
-    (void)a;
-    cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, (cfx_where){0},
-             "Module [%s] is missing the required \"forward\" function", self->type);
-    return cfx_bad();
-}
-
-static cfx_module *numbered(const char *path, cfx_forward_fn *forward, int n,
-                            cfx_module *const *modules) {
-    cfx_module *m = layer(path, forward);
-    m->leaf = false;
-    for (int i = 0; i < n; i++)
-        cfx_nn_add(m, cfx__format("%d", i), modules[i]);
-    return m;
-}
-
-cfx_module *cfx_nn_sequential_of(int n, cfx_module *const *modules) {
-    return numbered("torch.nn.modules.container.Sequential", sequential_forward, n, modules);
-}
-
-cfx_module *cfx_nn_module_list(int n, cfx_module *const *modules) {
-    return numbered("torch.nn.modules.container.ModuleList", not_called, n, modules);
-}
-
-cfx_module *cfx_nn_module_dict(void) {
-    return numbered("torch.nn.modules.container.ModuleDict", not_called, 0, NULL);
-}
+const cfx__layer cfx__layers_plain[] = {
+    INPLACE("ReLU", "relu", "[inplace]"),
+    INPLACE("ReLU6", "relu6", "[inplace]"),
+    INPLACE("SiLU", "silu", "[inplace]"),
+    INPLACE("Mish", "mish", "[inplace]"),
+    INPLACE("SELU", "selu", "[inplace]"),
+    INPLACE("Hardsigmoid", "hardsigmoid", ""),
+    INPLACE("Hardswish", "hardswish", ""),
+    {"activation.ELU", "alpha=1.0, inplace=False", "alpha={alpha}[inplace]",
+     .call = F "elu(input, alpha, inplace)"},
+    {"activation.CELU", "alpha=1.0, inplace=False", "alpha={alpha}[inplace]",
+     .call = F "celu(input, alpha, inplace)"},
+    {"activation.LeakyReLU", "negative_slope=0.01, inplace=False",
+     "negative_slope={negative_slope}[inplace]",
+     .call = F "leaky_relu(input, negative_slope, inplace)"},
+    {"activation.RReLU", "lower=0.125, upper=0.3333333333333333, inplace=False",
+     "lower={lower}, upper={upper}[inplace]",
+     .call = F "rrelu(input, lower, upper, training, inplace)"},
+    {"activation.Hardtanh", "min_val=-1.0, max_val=1.0, inplace=False",
+     "min_val={min_val}, max_val={max_val}[inplace]",
+     .call = F "hardtanh(input, min_val, max_val, inplace)"},
+    {"activation.Threshold", "threshold, value, inplace=False",
+     "threshold={threshold}, value={value}[inplace]",
+     .call = F "threshold(input, threshold, value, inplace)"},
+    {"activation.PReLU", "num_parameters=1, init=0.25", "num_parameters={num_parameters}",
+     .call = F "prelu(input, weight)", .make = make_prelu},
+    {"activation.GELU", "approximate='none'", "approximate={approximate!r}",
+     .call = F "gelu(input, approximate=approximate)"},
+    {"activation.GLU", "dim=-1", "dim={dim}", .call = F "glu(input, dim)"},
+    {"activation.Softplus", "beta=1.0, threshold=20.0", "beta={beta}, threshold={threshold}",
+     .call = F "softplus(input, beta, threshold)"},
+    SHRINK("Hardshrink", "hardshrink"),
+    SHRINK("Softshrink", "softshrink"),
+    SIMPLE("Sigmoid", "torch.sigmoid"),
+    SIMPLE("Tanh", "torch.tanh"),
+    SIMPLE("LogSigmoid", F "logsigmoid"),
+    SIMPLE("Softsign", F "softsign"),
+    SIMPLE("Tanhshrink", F "tanhshrink"),
+    OVER_DIM("Softmin", "softmin"),
+    OVER_DIM("Softmax", "softmax"),
+    OVER_DIM("LogSoftmax", "log_softmax"),
+    {"activation.Softmax2d", "", "", .forward = forward_softmax2d},
+    {"flatten.Flatten", "start_dim=1, end_dim=-1", "start_dim={start_dim}, end_dim={end_dim}",
+     .call = "Tensor.flatten(input, start_dim, end_dim)"},
+    {"flatten.Unflatten", "dim, unflattened_size", "dim={dim}, unflattened_size={unflattened_size}",
+     .call = "Tensor.unflatten(input, dim, unflattened_size)"},
+    UPSAMPLE("Upsample", "size=None, scale_factor=None, mode='nearest', align_corners=None, "
+                         "recompute_scale_factor=None"),
+    UPSAMPLE("UpsamplingNearest2d", "size=None, scale_factor=None"),
+    UPSAMPLE("UpsamplingBilinear2d", "size=None, scale_factor=None"),
+    {"pixelshuffle.PixelShuffle", "upscale_factor", "upscale_factor={upscale_factor}",
+     .call = F "pixel_shuffle(input, upscale_factor)"},
+    {"pixelshuffle.PixelUnshuffle", "downscale_factor", "downscale_factor={downscale_factor}",
+     .call = F "pixel_unshuffle(input, downscale_factor)"},
+    {"channelshuffle.ChannelShuffle", "groups", "groups={groups}",
+     .call = F "channel_shuffle(input, groups)"},
+    {0},
+};

@@ -81,6 +81,7 @@ struct cfx__module {
     cfx_dict *transient;  /* names of buffers that are not persistent; NULL: none */
     VEC(cfx_hook_handle *) hooks; /* counted, in order; before and after in one list */
     cfx_string *name;     /* what module.name points to */
+    const struct cfx__layer *layer; /* the row it was made from; NULL: the user's own */
     const cfx__graph_owner *graph_owner; /* NULL where there is no graph */
     cfx__arena arena;     /* type, path, signature */
 };
@@ -114,6 +115,8 @@ typedef struct cfx__nn_layer {
 
 void cfx__nn_push(cfx__nn_layer *layer);
 void cfx__nn_pop(cfx__nn_layer *layer);
+/* The caller's line of the innermost call of a module: where its forward says an error is. */
+cfx_where cfx__nn_at(void);
 /* Calls a module: pre-hooks, binding, forward, hooks, in a scope of its own. Keywords: in a.kw. */
 cfx_value cfx__module_call(cfx_where at, cfx_module *m, cfx_args a);
 /* Calls it with values that are bound to the signature already: hooks see them as given by

@@ -201,6 +201,11 @@ static void functional_embedding(cfx_call *c) {
         }
         padding = padding < 0 ? padding + weight->shape[0] : padding;
     }
+    if (!arg_is_none(c, 3)) {
+        cfx_grad_mode before = cfx_set_grad_mode(CFX_NO_GRAD);
+        cfx_embedding_renorm_(weight, c->args[0], c->args[3], c->args[4]);
+        cfx_set_grad_mode(before);
+    }
     c->out[0] = cfx_embedding(weight, c->args[0], padding, c->args[5], c->args[6]);
 }
 
