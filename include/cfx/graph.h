@@ -182,6 +182,15 @@ CFX_API cfx_value cfx_node_get_meta(const cfx_node *n, const char *key);
 CFX_API bool cfx_node_remove_meta(cfx_node *n, const char *key);
 /* Erases nodes without users that are pure, last first. Returns how many. */
 CFX_API int cfx_graph_eliminate_dead_code(cfx_graph *g);
+/* Makes the graph take and give nested values, as torch.fx's pytree code generation does: `names`,
+ * a list, are the arguments that callers pass; `in_spec`, a tuple, has for each what
+ * cfx_tree_flatten gives (an ellipsis for an argument that is one placeholder), or, as exported
+ * modules have it, is (a tuple of those by position, a dict of those by name); `out_spec` is the
+ * shape of the result, None where it is given as it is. The leaves are the placeholders, in order.
+ * None in the place of a spec: not known, which can be printed but not run. Keeps its arguments;
+ * names None takes it all back. */
+CFX_API void cfx_graph_set_tree(cfx_graph *g, cfx_value names, cfx_value in_spec,
+                                cfx_value out_spec);
 /* Puts the nodes in a topological order, keeping the present one where it can. False, with an
  * error, when there is a cycle. */
 CFX_API bool cfx_graph_sort(cfx_graph *g);

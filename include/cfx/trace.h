@@ -16,7 +16,8 @@ extern "C" {
 typedef struct cfx_tracer {
     /* Whether m, at path, becomes one node. NULL: cfx_tracer_is_leaf. */
     bool (*is_leaf)(struct cfx_tracer *self, cfx_module *m, const char *path);
-    cfx_dict *concrete_args; /* parameter name to the value it is fixed to; NULL: none */
+    cfx_dict *concrete_args; /* parameter name to the value it is fixed to; NULL: none. Leaves of
+                                containers are placeholders of their own; an ellipsis is free */
     void *user;
     cfx_module *root;        /* filled in while tracing */
     cfx_graph *graph;

@@ -264,10 +264,13 @@ static void put_output(code *c, const cfx_node *n) {
     cfx__writer plain = c->w;
     plain.colored = false;
     cfx__text_puts(&c->body, "return ");
-    if (is_sequence(result) && is_sequence(desc))
+    bool tree = c->g->tree && !cfx_is_none(c->g->tree->out_spec);
+    cfx__text_puts(&c->body, tree ? "pytree.tree_unflatten(" : "");
+    if (!tree && is_sequence(result) && is_sequence(desc))
         put_expanded(c, result, desc);
     else
         cfx__write_value(&plain, result);
+    cfx__text_puts(&c->body, tree ? ", self._out_spec)" : "");
 }
 
 static void put_statement(code *c, const cfx_node *n) {
@@ -326,21 +329,72 @@ static void put_param(code *c, cfx__text *out, const char *param, bool first) {
     cfx__text_putc(out, '\n');
 }
 
+/* The first n arguments of a tree. */
+static void put_names(cfx__text *out, const cfx_list *names, int64_t n) {
+    for (int64_t i = 0; i < n && i < names->len; i++) {
+        cfx__text_puts(out, i ? ", " : "");
+        cfx__text_puts(out, cfx_text(names->items[i]));
+    }
+}
+
+/* Where arguments are nested: the line that takes them apart into the placeholders. Those that are
+ * annotated are so on a line before it, for Python has no annotations in an assignment to many. */
+static void put_flatten(code *c, cfx__text *out) {
+    const cfx__tree *t = c->g->tree;
+    const cfx_value *spec = t->in_spec.list->items;
+    bool by_name = t->in_spec.list->len == 2 && spec[0].tag == CFX_TAG_TUPLE &&
+                   spec[1].tag == CFX_TAG_DICT;
+    const char *p = c->params.data, *end = p + c->params.len;
+    cfx__text typed = {0}, plain = {0};
+    cfx__text_puts(&plain, by_name ? "" : "self, ");
+    for (; p && p < end; p += strlen(p) + 1) {
+        size_t n = strcspn(p, ":#="), all = strcspn(p, "=");
+        if (p[n] == ':')
+            cfx__text_printf(&typed, "%.*s; ", (int)all, p);
+        while (n && p[n - 1] == ' ' && p[n] != ':')
+            n--;
+        cfx__text_printf(&plain, "%.*s, ", (int)n, p);
+    }
+    if (typed.len) {
+        put_indent(out, c->indent);
+        cfx__text_add(out, typed.data, typed.len);
+        cfx__text_puts(out, "\n\n");
+    }
+    put_indent(out, c->indent);
+    cfx__text_add(out, plain.data, plain.len);
+    cfx__text_printf(out, "= fx_pytree.tree_flatten_spec(%s", by_name ? "([" : "[self, ");
+    int64_t first = by_name ? spec[0].list->len : t->names.list->len;
+    put_names(out, t->names.list, first);
+    cfx__text_puts(out, by_name ? "], {" : "]");
+    for (int64_t i = 0; by_name && i < spec[1].dict->len; i++)
+        cfx__text_printf(out, "%s%s:%s", i ? ", " : "",
+                         cfx_value_repr(spec[1].dict->entries[i].key),
+                         cfx_text(cfx_at(t->names, first + i)));
+    cfx__text_puts(out, by_name ? "}), self._in_spec)\n" : ", self._in_spec)\n");
+    cfx__text_release(&typed);
+    cfx__text_release(&plain);
+}
+
 static void put_head(code *c, cfx__text *out) {
     bool expanded = c->readable && c->readable->expanded_def;
+    const cfx__tree *tree = c->g->tree;
     const char *p = c->params.data, *end = p + c->params.len;
     put_indent(out, c->indent - 4);
     cfx__text_puts(out, expanded ? "def forward(\n" : "def forward(");
     bool has_self = c->params.len && !strcmp(p, "self");
     if (!has_self)
         put_param(c, out, "self", true);
-    for (bool first = has_self; p && p < end; p += strlen(p) + 1, first = false)
+    for (int64_t i = 0; tree && i < tree->names.list->len; i++)
+        put_param(c, out, cfx_text(tree->names.list->items[i]), false);
+    for (bool first = has_self; !tree && p && p < end; p += strlen(p) + 1, first = false)
         put_param(c, out, p, first);
     if (expanded)
         put_indent(out, c->indent - 4);
     cfx__text_putc(out, ')');
     cfx__text_add(out, c->returns.data, c->returns.len);
     cfx__text_puts(out, ":\n");
+    if (tree)
+        put_flatten(c, out);
 }
 
 static void *new_name(code *c, cfx__namespace *names, const char *candidate, bool reserved_too) {

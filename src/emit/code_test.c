@@ -239,3 +239,28 @@ TEST(texts_of_modules_without_a_graph) {
     CHECK_STR(cfx_graph_code(NULL), "");
     CHECK_STR(cfx_graph_tabular(NULL), "");
 }
+
+TEST(code_of_nested_arguments) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_placeholder(g, "x", "int", false, CFX_NONE);
+    cfx_node *y = cfx_graph_placeholder(g, "y_1", NULL, false, CFX_NONE);
+    cfx_graph_output(g, cfx_tuple(x, y));
+    cfx_dict *by_name = cfx_dict_new();
+    cfx_dict_set(by_name, "y", cfx_ellipsis());
+    cfx_value spec = cfx_tuple(cfx_tuple(cfx_ellipsis()), cfx_dict_value(by_name));
+    cfx_graph_set_tree(g, cfx_list("x", "y"), spec, cfx_tuple(cfx_ellipsis(), cfx_ellipsis()));
+    const char *code = "\n\n\ndef forward(self, x, y):\n"
+                       "    x : int; \n"
+                       "\n"
+                       "    x , y_1, = fx_pytree.tree_flatten_spec(([x], {'y':y}), self._in_spec)\n"
+                       "    return pytree.tree_unflatten((x, y_1), self._out_spec)\n    ";
+    CHECK_STR(cfx_graph_code(g), code);
+    cfx_graph *back = cfx_graph_parse(code, "code");
+    CHECK_OK();
+    CHECK(back && cfx_graph_equal(back, g));
+    CHECK_STR(back ? cfx_graph_code(back) : "", code);
+    cfx_graph_set_tree(g, CFX_NONE, CFX_NONE, CFX_NONE);
+    CHECK(!strstr(cfx_graph_code(g), "pytree"));
+    cfx_graph_set_tree(g, cfx_int(1), CFX_NONE, CFX_NONE);
+    CHECK_ERROR("a tree of arguments is a list of names");
+}

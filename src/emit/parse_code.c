@@ -114,7 +114,7 @@ static void take_type(cfx__parser *p, const char **type) {
             depth++;
         else if (strchr("])", *p->at) && depth-- == 0)
             break;
-        else if (!depth && strchr("=,#:", *p->at))
+        else if (!depth && strchr("=,#:;", *p->at))
             break;
     }
     const char *end = p->at;
@@ -235,7 +235,11 @@ static void parse_inplace(function *f) {
 
 static void parse_return(function *f) {
     cfx__parser *p = f->p;
+    cfx__skip(p);
+    bool tree = p->g->tree && cfx__take(p, "pytree.tree_unflatten(");
     cfx_value v = cfx__at_line_end(p) ? cfx_none() : cfx__take_value(p);
+    if (tree && cfx__want(p, ", self._out_spec)"))
+        cfx_graph_set_tree(p->g, p->g->tree->names, p->g->tree->in_spec, cfx_ellipsis());
     if (!p->failed && !cfx__at_line_end(p) && *p->at != '#')
         cfx__parse_fail(p, p->at, "expected the end of the statement");
     if (p->failed)
@@ -326,6 +330,102 @@ static param *find_param(function *f, size_t from, const char *name, size_t len)
     return NULL;
 }
 
+/* Whether the line of code that comes next, or the one after it, holds `text`. */
+static bool soon(const cfx__parser *p, const char *text) {
+    const char *at = p->at;
+    for (int line = 0; line < 2 && at < p->end; line++) {
+        while (at < p->end && (*at == '\n' || *at == ' '))
+            at++;
+        const char *end = memchr(at, '\n', (size_t)(p->end - at));
+        end = end ? end : p->end;
+        if (memmem(at, (size_t)(end - at), text, strlen(text)))
+            return true;
+        at = end;
+    }
+    return false;
+}
+
+/* "x : int; y: "f32[2]"; ", a line before the next: what the leaves are. */
+static void take_leaf_types(function *f) {
+    cfx__parser *p = f->p;
+    for (const char *start = p->at; !p->failed; start = p->at) {
+        param m = {0};
+        m.len = cfx__take_name(p, &m.target);
+        if (m.len)
+            take_annotation(p, &m.type, &m.shape);
+        if (!m.len || !cfx__take(p, ";")) {
+            p->at = start;
+            break;
+        }
+        VEC_PUSH(f->params, m);
+        cfx__skip(p);
+    }
+}
+
+/* "self, x, d_1, d_2, = fx_pytree.tree_flatten_spec(": the leaves, which become the parameters. */
+static void take_leaves(function *f, const char *call) {
+    cfx__parser *p = f->p;
+    size_t typed = f->params.len, n = 0;
+    for (; !p->failed && !cfx__take(p, call); cfx__skip(p)) {
+        param m = {0};
+        m.len = cfx__take_name(p, &m.target);
+        cfx__skip(p);
+        cfx__want(p, ",");
+        for (size_t i = 0; i < typed; i++)
+            if (f->params.data[i].len == m.len &&
+                !memcmp(f->params.data[i].target, m.target, m.len))
+                m.type = f->params.data[i].type, m.shape = f->params.data[i].shape;
+        if (!same(m.target, m.len, "self"))
+            VEC_PUSH(f->params, m);
+    }
+    for (size_t i = typed; i < f->params.len; i++)
+        f->params.data[n++] = f->params.data[i];
+    f->params.len = n;
+}
+
+/* "[self, x, d], self._in_spec)" or "([x], {'k':k}), self._in_spec)": a spec of as many unknown
+ * shapes. */
+static cfx_value take_spec(cfx__parser *p) {
+    cfx_value first = cfx_tuple_value(0, NULL);
+    cfx_dict *rest = cfx_dict_new();
+    const char *name;
+    bool by_name = cfx__take(p, "(");
+    cfx__want(p, "[");
+    for (size_t n; (n = cfx__take_name(p, &name)); cfx__take(p, ", "))
+        if (!same(name, n, "self"))
+            cfx_list_append(first.list, cfx_none());
+    cfx__want(p, by_name ? "], {" : "]");
+    while (by_name && !p->failed && !cfx__take(p, "})")) {
+        cfx_dict_put(rest, cfx__take_string(p), cfx_none());
+        cfx__want(p, ":");
+        cfx__take_name(p, &name);
+        cfx__take(p, ", ");
+    }
+    cfx__want(p, ", self._in_spec)");
+    return by_name ? cfx_tuple(first, cfx_dict_value(rest)) : first;
+}
+
+/* Lines at the start of the body that take nested arguments apart: the graph has a tree. How it is
+ * nested the text does not say. */
+static void read_tree(function *f) {
+    static const char call[] = "= fx_pytree.tree_flatten_spec(";
+    cfx__parser *p = f->p;
+    if (p->failed || !soon(p, call))
+        return;
+    cfx_value names = cfx_list_value(0, NULL);
+    for (size_t i = 0; i < f->params.len; i++)
+        cfx_list_append(names.list,
+                        cfx_string_value_n(f->params.data[i].target, f->params.data[i].len));
+    f->params.len = 0;
+    next_line(f);
+    take_leaf_types(f);
+    next_line(f);
+    take_leaves(f, call);
+    cfx_value spec = take_spec(p);
+    if (!p->failed)
+        cfx_graph_set_tree(p->g, names, spec, cfx_none());
+}
+
 /* Lines `sum_1 = sum` at the start of the body say what the nodes of parameters are called. They
  * come in the order of the parameters, so the search is short. */
 static void read_aliases(function *f) {
@@ -410,6 +510,7 @@ static void parse_module(function *f) {
         } else if (take_word(p, "def")) {
             head = true;
             parse_head(f);
+            read_tree(f);
             read_aliases(f);
             add_params(f);
         } else {

@@ -142,6 +142,8 @@ cfx_graph *cfx_graph_copy(cfx_graph *from) {
     for (size_t i = 0; i < from->subgraphs.len; i++)
         CFX_SCOPE cfx__graph_add_subgraph(g, from->subgraphs.data[i].name,
                                           cfx_graph_copy(from->subgraphs.data[i].graph));
+    if (from->tree)
+        cfx_graph_set_tree(g, from->tree->names, from->tree->in_spec, from->tree->out_spec);
     free(rows);
     free(c.copies);
     return g;

@@ -101,6 +101,13 @@ struct cfx__node {
 
 enum { CFX__OPCODES = CFX_OUTPUT + 1 };
 
+/* How a graph takes and gives nested values: see cfx_graph_set_tree. Values are counted. */
+typedef struct cfx__tree {
+    cfx_value names;
+    cfx_value in_spec;
+    cfx_value out_spec;
+} cfx__tree;
+
 struct cfx_graph {
     cfx_obj head;
     cfx_node *first, *last;
@@ -123,6 +130,7 @@ struct cfx_graph {
         cfx_graph *graph; /* counted */
     }) subgraphs; /* branches that tracing made and get_attr nodes name; a GraphModule makes
                      children of them */
+    cfx__tree *tree; /* NULL: arguments are placeholders as they are */
     cfx__arena arena;
     struct {
         void *data;

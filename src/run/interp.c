@@ -273,6 +273,18 @@ cfx_value cfx__run_graph(cfx_interp *it, cfx_args a, cfx__tracer *rebuild) {
     return cfx_ok() ? result : cfx_bad();
 }
 
+/* The same for a graph whose callers see nested values. */
+static cfx_value run_tree(cfx_interp *it, const cfx_graph *g, cfx_args a) {
+    size_t mark = cfx_scope_open();
+    cfx_list *flat = cfx_list_value(0, NULL).list;
+    cfx_value v = cfx_bad();
+    if (cfx__tree_inputs(g, a, flat))
+        v = cfx__run_graph(it, (cfx_args){(int)flat->len, flat->items, NULL}, NULL);
+    if (!cfx_is_bad(v))
+        v = cfx__tree_result(g, v);
+    return cfx_scope_return_value(mark, v);
+}
+
 cfx_value cfx_run_args(cfx_where at, cfx_interp *it, cfx_args a) {
     if (!it->module || !(it->graph || it->module->graph)) {
         cfx_fail(CFX_TYPE_ERROR, at, "an interpreter needs a GraphModule to run");
@@ -282,7 +294,8 @@ cfx_value cfx_run_args(cfx_where at, cfx_interp *it, cfx_args a) {
     for (int i = 0; i < a.n; i++)
         if (cfx_is_bad(a.v[i]))
             return cfx_bad();
-    return cfx__run_graph(it, a, NULL);
+    const cfx_graph *g = it->graph ? it->graph : it->module->graph;
+    return g->tree ? run_tree(it, g, a) : cfx__run_graph(it, a, NULL);
 }
 
 cfx_value cfx_interp_value(cfx_interp *it, const cfx_node *n) {

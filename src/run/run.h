@@ -47,6 +47,10 @@ typedef struct cfx__run {
 
 /* Runs the interpreter's graph; with a tracer, rebuilds it there. Scope. */
 cfx_value cfx__run_graph(cfx_interp *it, cfx_args a, cfx__tracer *rebuild);
+/* The caller's arguments as the placeholders of a graph with a tree have them, appended to `flat`;
+ * false, with an error, where they do not have the shape. And the result as callers see it. */
+bool cfx__tree_inputs(const cfx_graph *g, cfx_args a, cfx_list *flat);
+cfx_value cfx__tree_result(const cfx_graph *g, cfx_value v);
 /* The plan of a graph, made anew when the graph has changed; borrowed from the graph. */
 const cfx__plan *cfx__plan_of(cfx_graph *g);
 /* The slot of a node in the plan of its graph, or -1. */

@@ -17,6 +17,8 @@ cfx_module *cfx_transform(cfx_interp *it) {
     cfx_node *n = cfx_is_bad(out) ? cfx__bad_node : cfx_graph_output(t.graph, out);
     if (n->graph && old && old->type)
         cfx_node_set_type(n, old->type);
+    if (from->tree)
+        cfx_graph_set_tree(t.graph, from->tree->names, from->tree->in_spec, from->tree->out_spec);
     cfx__tracer_end(&t);
     cfx_module *gm = n->graph ? cfx_graph_module(it->module, t.graph, NULL) : NULL;
     return cfx_scope_return(mark, gm);

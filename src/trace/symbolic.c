@@ -75,6 +75,34 @@ static cfx_value root_argument(cfx__tracer *t, const cfx__param *p) {
 
 /* ---- tracing a module ------------------------------------------------------------------------ */
 
+/* The shape of the arguments, where a concrete one is a container; None where all are plain. */
+static cfx_value tree_of(const cfx__tracer *t, const cfx__signature *s) {
+    cfx_value spec = cfx_tuple_value(0, NULL), plain = cfx_ellipsis();
+    bool nested = false;
+    for (int i = 0; i < s->n; i++) {
+        const cfx_value *fixed =
+            t->config && t->config->concrete_args
+                ? cfx_dict_find(t->config->concrete_args, cfx_string_value(s->params[i].name))
+                : NULL;
+        cfx_list *leaves = cfx_list_value(0, NULL).list;
+        cfx_value shape = fixed ? cfx_tree_flatten(*fixed, leaves) : plain;
+        nested |= shape.tag != CFX_TAG_ELLIPSIS;
+        cfx_list_append(spec.list, shape);
+    }
+    return nested ? spec : cfx_none();
+}
+
+/* A graph with nested arguments gives a flat list, and says how its callers see both. */
+static cfx_value flat_result(cfx__tracer *t, const cfx__signature *s, cfx_value spec,
+                             cfx_value result) {
+    cfx_value leaves = cfx_list_value(0, NULL), names = cfx_list_value(0, NULL);
+    cfx_value shape = cfx_tree_flatten(result, leaves.list);
+    for (int i = 0; i < s->n; i++)
+        cfx_list_append(names.list, cfx_string_value(s->params[i].name));
+    cfx_graph_set_tree(t->graph, names, spec, shape);
+    return leaves;
+}
+
 static bool trace_root(cfx__tracer *t) {
     const cfx__signature *s = t->root->own_->signature;
     if (!s || s->n > CFX_MAX_ARGS) {
@@ -90,6 +118,9 @@ static bool trace_root(cfx__tracer *t) {
     cfx_value result = cfx__module_call_bound((cfx_where){0}, t->root, values);
     if (!cfx_ok() || cfx_is_bad(result))
         return false;
+    cfx_value spec = tree_of(t, s);
+    if (!cfx_is_none(spec))
+        result = flat_result(t, s, spec, result);
     cfx_value out = cfx__tracer_arg(t, (cfx_where){0}, result);
     cfx_node *n = cfx_is_bad(out) ? cfx__bad_node : cfx_graph_output(t->graph, out);
     if (n->graph && s->returns)

@@ -241,6 +241,60 @@ TEST(concrete_arguments_are_asserted) {
         "    return relu");
 }
 
+static cfx_value of_tree(cfx_module *self, cfx_args a) {
+    (void)self;
+    cfx_value pair = cfx_dict_get(a.v[1].dict, "b");
+    cfx_dict *out = cfx_dict_new();
+    cfx_dict_set(out, "sum", cfx_py("operator.add", a.v[0], cfx_dict_get(a.v[1].dict, "a")));
+    cfx_dict_set(out, "pair", cfx_tuple(cfx_at(pair, 0), cfx_at(pair, 1)));
+    return cfx_dict_value(out);
+}
+
+static cfx_dict *tree(cfx_value a, cfx_value b, cfx_value c) {
+    cfx_dict *d = cfx_dict_new();
+    cfx_dict_set(d, "a", a);
+    cfx_dict_set(d, "b", cfx_list(b, c));
+    return d;
+}
+
+TEST(nested_arguments_are_taken_apart) {
+    cfx_module *m = cfx_module_new("Tree", of_tree, "x, d");
+    cfx_value free_leaf = cfx_ellipsis();
+    cfx_tracer t = {.concrete_args = cfx_dict_new()};
+    cfx_dict_set(t.concrete_args, "d", cfx_dict_value(tree(free_leaf, free_leaf, cfx_int(7))));
+    cfx_module *gm = cfx_graph_module(m, cfx_trace(&t, m), NULL);
+    CHECK_OK();
+    const char *code =
+        "\n\n\ndef forward(self, x, d):\n"
+        "    self, x, d_1, d_2, d_3, = fx_pytree.tree_flatten_spec([self, x, d], self._in_spec)\n"
+        "    eq = d_3 == 7;  d_3 = None\n"
+        "    _assert = torch._assert(eq, 'd has been specialized to have value 7 but got another "
+        "value');  eq = _assert = None\n"
+        "    add = x + d_1;  x = d_1 = None\n"
+        "    return pytree.tree_unflatten([add, d_2, 7], self._out_spec)\n    ";
+    CHECK_STR(cfx_module_code(gm), code);
+    cfx_value one = cfx_tensor_value(ones(1));
+    cfx_dict *d = tree(one, one, cfx_int(7));
+    const char *want = "{'sum': tensor([2.]), 'pair': (tensor([1.]), 7)}";
+    CHECK_STR(cfx_repr(cfx_forward_value(gm, one, d)), want);
+    CHECK_STR(cfx_repr(cfx_forward_value(gm, one, CFX_KW(d, d))), want);
+    CHECK_STR(cfx_repr(cfx_forward_value(cfx_module_copy(gm), one, d)), want);
+    cfx_interp it = {.module = gm};
+    CHECK_STR(cfx_module_code(cfx_transform(&it)), code);
+    CHECK_STR(cfx_repr(cfx_run(&it, one, d)), want);
+    CHECK_OK();
+    cfx_forward_value(gm, one, cfx_list(one));
+    CHECK_ERROR("Trying to flatten argument 'd' with tree spec");
+    cfx_forward_value(gm, one);
+    CHECK_ERROR("forward() missing 1 required positional argument: 'd'");
+    cfx_graph *back = cfx_graph_parse(code, "code");
+    CHECK_OK();
+    CHECK(back && cfx_graph_equal(back, gm->graph));
+    CHECK_STR(cfx_graph_code(back), code);
+    cfx_forward_value(cfx_graph_module(NULL, back, NULL), one, d);
+    CHECK_ERROR("how 'x' is nested is not known");
+}
+
 /* ---- what cannot be traced ------------------------------------------------------------------- */
 
 static cfx_tensor *branching(cfx_module *self, cfx_tensor *x) {
