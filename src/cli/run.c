@@ -169,9 +169,19 @@ static void put_event(job *j, const cfx_node *n, double start, double end, cfx_v
     cfx__text_release(&target);
 }
 
+/* On a terminal, what a long run is at: from the first second on, ten times a second. */
+static void put_progress(job *j, const cfx_node *n, int at, double now) {
+    if (!j->terminal || now - j->start < 1e6 || now - j->told < 1e5)
+        return;
+    j->told = now;
+    fprintf(stderr, "\r\033[K%d of %lld: %s", at + 1,
+            (long long)cfx_graph_len(j->p->module->graph), n->name);
+}
+
 static cfx_value watch(cfx_interp *it, cfx_node *n) {
     job *j = it->user;
     double start = now_us();
+    put_progress(j, n, it->own_->now, start);
     cfx_value v = cfx_interp_run_node(it, n);
     double end = now_us();
     if (j->o.profile && cfx_ok() && n->op != CFX_PLACEHOLDER && n->op != CFX_OUTPUT)

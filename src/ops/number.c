@@ -128,6 +128,73 @@ static void number_int(cfx_call *c) { c->result = cfx_int(cfx_integer(c->args[0]
 
 static void number_not(cfx_call *c) { c->result = cfx_bool(!cfx_integer(c->args[0])); }
 
+/* Python's integers of a float: no such thing for those that are not finite or too large. */
+static void whole(cfx_call *c, double f) {
+    if (f >= -0x1p63 && f < 0x1p63)
+        c->result = cfx_int((int64_t)f);
+    else
+        overflow(c);
+}
+
+#define ROUNDING(id, expr)                                                                         \
+    static void number_##id(cfx_call *c) {                                                         \
+        pair p = numbers(c);                                                                       \
+        if (p.real)                                                                                \
+            whole(c, expr);                                                                        \
+        else                                                                                       \
+            c->result = cfx_int(p.i);                                                              \
+    }
+ROUNDING(ceil, ceil(p.a))
+ROUNDING(floor, floor(p.a))
+ROUNDING(trunc, trunc(p.a))
+
+/* round(x) to the even one of two as near; round(x, n) stays a float. */
+static void number_round(cfx_call *c) {
+    double a = cfx_number(c->args[0]);
+    if (cfx_is_none(c->args[1]) && c->args[0].tag == CFX_TAG_FLOAT)
+        whole(c, nearbyint(a));
+    else if (c->args[0].tag != CFX_TAG_FLOAT)
+        c->result = cfx_int(cfx_integer(c->args[0]));
+    else {
+        double scale = pow(10, (double)cfx_integer(c->args[1]));
+        c->result = cfx_float(nearbyint(a * scale) / scale);
+    }
+}
+
+static void number_sqrt(cfx_call *c) {
+    double a = cfx_number(c->args[0]);
+    if (a < 0)
+        op_fail_as(VALUE, c, "math domain error");
+    c->result = a < 0 ? cfx_bad() : cfx_float(sqrt(a));
+}
+
+static void number_log2(cfx_call *c) {
+    double a = cfx_number(c->args[0]);
+    if (a <= 0)
+        op_fail_as(VALUE, c, "math domain error");
+    c->result = a <= 0 ? cfx_bad() : cfx_float(log2(a));
+}
+
+static void number_ite(cfx_call *c) {
+    c->result = cfx_integer(c->args[0]) ? c->args[1] : c->args[2];
+}
+
+static void number_sum(cfx_call *c) {
+    bool real = false;
+    double f = 0;
+    int64_t n = 0;
+    for (int64_t i = 0; i < c->args[0].list->len; i++) {
+        cfx_value v = c->args[0].list->items[i];
+        real |= v.tag == CFX_TAG_FLOAT;
+        f += cfx_number(v);
+        if (!real && __builtin_add_overflow(n, cfx_integer(v), &n)) {
+            overflow(c);
+            return;
+        }
+    }
+    c->result = real ? cfx_float(f) : cfx_int(n);
+}
+
 CFX_OP(add) = {"aten::add(Scalar a, Scalar b) -> Scalar", NULL, .kernel = number_add};
 CFX_OP(sub) = {"aten::sub(Scalar a, Scalar b) -> Scalar", NULL, .kernel = number_sub};
 CFX_OP(mul) = {"aten::mul(Scalar a, Scalar b) -> Scalar", NULL, .kernel = number_mul};
@@ -158,3 +225,16 @@ CFX_OP(python_sym_int) = {"python::sym_int(Scalar a) -> Scalar", "torch.sym_int 
                           .kernel = number_int};
 CFX_OP(python_sym_not) = {"python::sym_not(Scalar a) -> bool", "torch.sym_not operator.not_",
                           .kernel = number_not};
+CFX_OP(python_sym_ite) = {"python::sym_ite(Scalar a, Scalar b, Scalar c) -> Scalar",
+                          "torch.sym_ite", .kernel = number_ite};
+CFX_OP(python_sym_sum) = {"python::sym_sum(Scalar[] args) -> Scalar", "torch.sym_sum",
+                          .kernel = number_sum};
+CFX_OP(python_ceil) = {"python::ceil(Scalar a) -> Scalar", "math.ceil", .kernel = number_ceil};
+CFX_OP(python_floor) = {"python::floor(Scalar a) -> Scalar", "math.floor", .kernel = number_floor};
+CFX_OP(python_trunc) = {"python::trunc(Scalar a) -> Scalar", "math.trunc", .kernel = number_trunc};
+CFX_OP(python_round) = {"python::round(Scalar a, int? ndigits=None) -> Scalar", "builtins.round",
+                        .kernel = number_round};
+CFX_OP(python_sqrt) = {"python::sqrt(Scalar a) -> Scalar",
+                       "math.sqrt torch.sym_sqrt torch._sym_sqrt", .kernel = number_sqrt};
+CFX_OP(python_log2) = {"python::log2(Scalar a) -> Scalar",
+                       "math.log2 torch.sym_log2 torch._sym_log2", .kernel = number_log2};

@@ -88,3 +88,20 @@ TEST(attributes_and_asserts) {
     cfx_py("torch._assert", false, "x has been specialized");
     CHECK_ERROR("x has been specialized");
 }
+
+TEST(numbers_are_rounded_as_python_does) {
+    CHECK_STR(cfx_str(cfx_py("math.ceil", 2.1)), "3");
+    CHECK_STR(cfx_str(cfx_py("math.floor", -2.1)), "-3");
+    CHECK_STR(cfx_str(cfx_py("math.trunc", -2.9)), "-2");
+    CHECK_STR(cfx_str(cfx_py("math.ceil", 7)), "7");
+    CHECK_STR(cfx_str(cfx_py("builtins.round", 2.5)), "2");
+    CHECK_STR(cfx_str(cfx_py("builtins.round", 2.345, 1)), "2.3");
+    CHECK_STR(cfx_str(cfx_py("math.sqrt", 16)), "4.0");
+    CHECK_STR(cfx_str(cfx_py("torch.sym_ite", cfx_bool(false), 1, 2)), "2");
+    CHECK_STR(cfx_str(cfx_py("torch.sym_sum", cfx_list(1, 2, 3))), "6");
+    CHECK_OK();
+    cfx_py("math.ceil", 1e300);
+    CHECK_ERROR("more than 64 bits");
+    cfx_py("math.sqrt", -1.0);
+    CHECK_ERROR("math domain error");
+}

@@ -94,6 +94,27 @@ static cfx_value stored(cfx_where at, const cfx_program *p, const cfx_input_spec
 
 static bool is_user(const cfx_input_spec *s) { return s->kind == CFX_IN_USER; }
 
+static bool is_fake(cfx_value v) {
+    return v.tag == CFX_TAG_TENSOR && v.tensor->head.flags & CFX__FAKE;
+}
+
+/* Whether the run is about shapes alone. */
+static bool any_fake(const cfx_list *flat) {
+    bool fake = cfx__dispatcher()->fake;
+    for (int64_t i = 0; i < flat->len; i++)
+        fake |= is_fake(flat->items[i]);
+    return fake;
+}
+
+static bool has_numbers(cfx_where at, const cfx_program *p, int i, cfx_value v) {
+    if (is_fake(v))
+        cfx_fail(CFX_VALUE_ERROR, at,
+                 "the program was saved without the numbers of '%s': it can be shown, and run on "
+                 "fake tensors only",
+                 p->inputs[i].target);
+    return !is_fake(v);
+}
+
 /* A tensor stands for every input but the caller's, and tokens, which nobody reads. */
 static cfx_value input(cfx_where at, const cfx_program *p, int i, const cfx_list *flat, int *next) {
     const cfx_input_spec *s = &p->inputs[i];
@@ -119,9 +140,10 @@ cfx_value cfx_program_inputs_args(cfx_where at, cfx_program *p, cfx_args a) {
         fine = false;
     }
     fine = fine && cfx__program_check(at, p, flat.list);
+    bool fake = any_fake(flat.list);
     for (int i = 0; fine && i < p->ninputs; i++) {
         cfx_value v = input(at, p, i, flat.list, &next);
-        fine = !cfx_is_bad(v);
+        fine = !cfx_is_bad(v) && (fake || has_numbers(at, p, i, v));
         cfx_list_append(values.list, v);
     }
     return cfx_scope_return_value(mark, fine ? values : cfx_bad());

@@ -90,6 +90,16 @@ TEST(program_takes_and_gives_trees) {
     CHECK_ERROR("Expected input at 'y' to be a tensor, but got <class 'int'>");
 }
 
+TEST(program_without_numbers_runs_on_fake_tensors) {
+    cfx_program *p = parse(affine);
+    int64_t two = 2;
+    set(p, "w", cfx_tensor_fake(CFX_F32, 1, &two, NULL));
+    cfx_program_run(p, row(1, 2), row(1, 1));
+    CHECK_ERROR("the program was saved without the numbers of 'w'");
+    cfx_value y = cfx_program_run(p, cfx_tensor_fake(CFX_F32, 1, &two, NULL), row(1, 1));
+    CHECK(cfx_tensor_is_fake(cfx_tensor_at(y, 0)));
+}
+
 TEST(program_checks_rank_and_dtype) {
     cfx_program *p = new_affine();
     cfx_program_run(p, row(1, 2), cfx_zeros(cfx_list(1, 2)));
