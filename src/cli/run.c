@@ -4,6 +4,7 @@
 
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../pack/json.h"
 #include "../run/run.h"
@@ -42,6 +43,8 @@ typedef struct {
     bool *tapped;    /* by slot; NULL: none */
     cfx__text trace; /* events so far */
     double start;    /* of the run */
+    double told;     /* when progress was shown last */
+    bool terminal;   /* words go to one */
 } job;
 
 static double now_us(void) {
@@ -50,8 +53,7 @@ static double now_us(void) {
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* ---- inputs -----------------------------------------------------------------------------------
- */
+/* ---- inputs ---------------------------------------------------------------------------------- */
 
 static cfx_node *placeholder(const cfx_program *p, int i) {
     return cfx_graph_find(p->module->graph, p->inputs[i].name);
@@ -126,8 +128,7 @@ static cfx_args as_call(const cfx_program *p, cfx_value leaves) {
     return (cfx_args){(int)args->len, args->items, tree.list->items[1].dict};
 }
 
-/* ---- what is seen on the way ------------------------------------------------------------------
- */
+/* ---- what is seen on the way ----------------------------------------------------------------- */
 
 static void print_value(const job *j, const char *name, cfx_value v, bool whole) {
     printf("%s: %s\n", name, cli_brief(v));
@@ -223,8 +224,7 @@ static bool write_trace(job *j) {
     return fine;
 }
 
-/* ---- results ----------------------------------------------------------------------------------
- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static cfx_value names_of_results(const cfx_program *p) {
     cfx_value names = cfx_list_value(0, NULL);
@@ -266,12 +266,11 @@ static int finish(job *j, cfx_value result) {
     return cfx_ok() ? same ? CLI_DONE : CLI_DIFFERS : cli_trouble();
 }
 
-/* ---- running ----------------------------------------------------------------------------------
- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static cfx_value execute(job *j, cfx_value leaves) {
     cfx_interp it = {.module = j->p->module, .user = j};
-    if (j->o.profile || j->tapped)
+    if (j->o.profile || j->tapped || j->terminal)
         it.run_node = watch;
     cfx_mode api = cfx_function_log(stdout), aten = cfx_dispatch_log(stdout);
     cfx_set_grad_mode(CFX_INFERENCE);
@@ -289,6 +288,8 @@ static cfx_value execute(job *j, cfx_value leaves) {
         cfx_function_mode_pop();
     else if (j->o.log)
         cfx_dispatch_mode_pop();
+    if (j->told > 0)
+        fprintf(stderr, "\r\033[K");
     return cfx_program_outputs(j->p, inputs, raw);
 }
 
@@ -301,11 +302,14 @@ static int run_program(job *j) {
     if (j->o.ntaps && !choose(j))
         return cli_trouble();
     cfx_value result = execute(j, leaves);
-    return cfx_ok() ? finish(j, result) : cli_trouble();
+    if (cfx_ok())
+        return finish(j, result);
+    cfx_note("Program: %s", j->o.model);
+    return cli_trouble();
 }
 
 static int run(int argc, char **argv) {
-    job j = {0};
+    job j = {.terminal = isatty(2)};
     options *o = &j.o;
     cli_words w = {argc, argv, .command = &cli_run};
     while (cli_more(&w)) {

@@ -6,8 +6,7 @@
 
 #include "../graph/graph.h"
 
-/* ---- finding ----------------------------------------------------------------------------------
- */
+/* ---- finding --------------------------------------------------------------------------------- */
 
 typedef struct {
     const char *name;
@@ -84,8 +83,7 @@ static int no_such_node(const cfx_program *p, const char *name) {
     return CLI_TROUBLE;
 }
 
-/* ---- the card ---------------------------------------------------------------------------------
- */
+/* ---- the card -------------------------------------------------------------------------------- */
 
 static const cfx_input_spec *spec_of(const cfx_program *p, const cfx_node *n) {
     for (int i = 0; n->op == CFX_PLACEHOLDER && i < p->ninputs; i++)

@@ -32,8 +32,7 @@ typedef struct {
     int width; /* of the first column */
 } tree;
 
-/* ---- building ---------------------------------------------------------------------------------
- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 static branch *child_of(tree *t, branch *b, const char *name, size_t len) {
     branch *c = cfx__map_getn(&b->index, name, len);
@@ -179,8 +178,7 @@ static void release(branch *b) {
     cfx__map_release(&b->index);
 }
 
-/* ---- printing ---------------------------------------------------------------------------------
- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
 static bool is_number(const char *text) { return *text && !text[strspn(text, "0123456789")]; }
 
