@@ -1,6 +1,5 @@
 /* Complex numbers: their parts as views, their making, conjugates and angles. */
-#include <cfx/ops.h>
-
+#include "back.h"
 #include "loops.h"
 
 /* ---- views ----------------------------------------------------------------------------------- */
@@ -87,18 +86,40 @@ static void view_as_complex(cfx_call *c) {
                             t->offset / 2);
 }
 
+static void grad_view_as_real(cfx_back *b) {
+    back_give(b, 0, cfx_view_as_complex(cfx_contiguous(b->gout[0])));
+}
+
+static void grad_view_as_complex(cfx_back *b) {
+    back_give(b, 0, cfx_view_as_real(b->gout[0]));
+}
+
+static void grad_real(cfx_back *b) {
+    cfx_tensor *g = b->gout[0];
+    back_give(b, 0, cfx__is_complex(back_arg(b, 0)->dtype) ? cfx_complex(g, zeros_as(g)) : g);
+}
+
+static void grad_imag(cfx_back *b) {
+    back_give(b, 0, cfx_complex(zeros_as(b->gout[0]), b->gout[0]));
+}
+
+static void grad_resolve(cfx_back *b) { back_give(b, 0, b->gout[0]); }
+
 CFX_OP(view_as_real) = {"aten::view_as_real(Tensor(a) self) -> Tensor(a)", "torch.view_as_real",
-                        .view = view_as_real};
+                        .view = view_as_real, .grad = grad_view_as_real};
 CFX_OP(view_as_complex) = {"aten::view_as_complex(Tensor(a) self) -> Tensor(a)",
-                           "torch.view_as_complex", .view = view_as_complex};
+                           "torch.view_as_complex", .view = view_as_complex,
+                           .grad = grad_view_as_complex};
 CFX_OP(real) = {"aten::real(Tensor(a) self) -> Tensor(a)", "torch.real Tensor.real",
-                .view = view_real};
+                .view = view_real, .grad = grad_real};
 CFX_OP(imag) = {"aten::imag(Tensor(a) self) -> Tensor(a)", "torch.imag Tensor.imag",
-                .view = view_imag};
+                .view = view_imag, .grad = grad_imag};
 CFX_OP(resolve_conj) = {"aten::resolve_conj(Tensor(a) self) -> Tensor(a)",
-                        "torch.resolve_conj Tensor.resolve_conj", .view = view_same};
+                        "torch.resolve_conj Tensor.resolve_conj", .view = view_same,
+                        .grad = grad_resolve};
 CFX_OP(resolve_neg) = {"aten::resolve_neg(Tensor(a) self) -> Tensor(a)",
-                       "torch.resolve_neg Tensor.resolve_neg", .view = view_same};
+                       "torch.resolve_neg Tensor.resolve_neg", .view = view_same,
+                       .grad = grad_resolve};
 
 /* ---- conjugates ------------------------------------------------------------------------------ */
 
@@ -123,15 +144,18 @@ static void decompose_conj_physical(cfx_call *c) {
 
 static void kernel_false(cfx_call *c) { c->result = cfx_bool(false); }
 
+static void grad_conj(cfx_back *b) { back_give(b, 0, conj_of(b->gout[0])); }
+
 CFX_OP(conj) = {"aten::conj(Tensor(a) self) -> Tensor(a)", "torch.conj Tensor.conj",
-                .decompose = decompose_conj};
+                .decompose = decompose_conj, .grad = grad_conj};
 CFX_OP(_conj) = {"aten::_conj(Tensor(a) self) -> Tensor(a)", "torch._conj Tensor._conj",
-                 .decompose = decompose_conj};
+                 .decompose = decompose_conj, .grad = grad_conj};
 CFX_OP(conj_physical) = {"aten::conj_physical(Tensor self) -> Tensor",
                          "torch.conj_physical Tensor.conj_physical",
-                         .decompose = decompose_conj_physical};
+                         .decompose = decompose_conj_physical, .grad = grad_conj};
 CFX_OP(_conj_physical) = {"aten::_conj_physical(Tensor self) -> Tensor",
-                          "torch._conj_physical Tensor._conj_physical", POINTWISE(conj)};
+                          "torch._conj_physical Tensor._conj_physical", POINTWISE(conj),
+                          .grad = grad_conj};
 CFX_OP(is_conj) = {"aten::is_conj(Tensor self) -> bool", "torch.is_conj Tensor.is_conj",
                    .kernel = kernel_false};
 CFX_OP(is_neg) = {"aten::is_neg(Tensor self) -> bool", "torch.is_neg Tensor.is_neg",
@@ -158,8 +182,22 @@ static void shape_angle(cfx_call *c) {
 
 static void kernel_angle(cfx_call *c) { pointwise_kernel(c, angle_row(c), NULL); }
 
+/* i z / |z|^2; a real number's angle does not change with it. */
+static void grad_angle(cfx_back *b) {
+    cfx_tensor *z = back_arg(b, 0), *g = b->gout[0];
+    if (!cfx__is_complex(z->dtype)) {
+        back_give(b, 0, zeros_as(z));
+        return;
+    }
+    cfx_tensor *x = cfx_real(z), *y = cfx_imag(z);
+    cfx_tensor *squares = cfx_add(cfx_mul(x, x), cfx_mul(y, y));
+    cfx_tensor *by = cfx_masked_fill(cfx_div(g, squares), cfx_eq(squares, 0), 0);
+    back_give(b, 0, cfx_complex(cfx_neg(cfx_mul(by, y)), cfx_mul(by, x)));
+}
+
 CFX_OP(angle) = {"aten::angle(Tensor self) -> Tensor", "torch.angle Tensor.angle",
-                 .shape = shape_angle, .kernel = kernel_angle};
+                 .shape = shape_angle, .kernel = kernel_angle, .grad = grad_angle,
+                 .saves = CFX_SAVE_ARG(0)};
 
 /* ---- from two real tensors ------------------------------------------------------------------- */
 
@@ -199,7 +237,23 @@ static void run_pair(cfx_call *c, cfx__loop *f32, cfx__loop *f64, int cost) {
 static void kernel_complex(cfx_call *c) { run_pair(c, complex_f32, complex_f64, 1); }
 static void kernel_polar(cfx_call *c) { run_pair(c, polar_f32, polar_f64, 8); }
 
+static void grad_complex(cfx_back *b) {
+    back_give_sum(b, 0, cfx_real(b->gout[0]));
+    back_give_sum(b, 1, cfx_imag(b->gout[0]));
+}
+
+static void grad_polar(cfx_back *b) {
+    cfx_tensor *x = cfx_real(b->gout[0]), *y = cfx_imag(b->gout[0]), *angle = back_arg(b, 1);
+    cfx_tensor *cosine = cfx_cos(angle), *sine = cfx_sin(angle);
+    if (b->needs[0])
+        back_give_sum(b, 0, cfx_add(cfx_mul(x, cosine), cfx_mul(y, sine)));
+    if (b->needs[1])
+        back_give_sum(b, 1, cfx_mul(cfx_sub(cfx_mul(y, cosine), cfx_mul(x, sine)),
+                                    back_arg(b, 0)));
+}
+
 CFX_OP(complex) = {"aten::complex(Tensor real, Tensor imag) -> Tensor", "torch.complex",
-                   .shape = shape_pair, .kernel = kernel_complex};
+                   .shape = shape_pair, .kernel = kernel_complex, .grad = grad_complex};
 CFX_OP(polar) = {"aten::polar(Tensor abs, Tensor angle) -> Tensor", "torch.polar",
-                 .shape = shape_pair, .kernel = kernel_polar};
+                 .shape = shape_pair, .kernel = kernel_polar, .grad = grad_polar,
+                 .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};

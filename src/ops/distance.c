@@ -1,13 +1,12 @@
 /* Distances between the rows of matrices. */
-#include <cfx/ops.h>
-
-#include "ops.h"
+#include "back.h"
 
 #include <tgmath.h>
 #undef I
 
 typedef struct {
     const void *x, *y;
+    const void *grad, *distance; /* on the way back: of the distances, and they themselves */
     void *out;
     int64_t x_rows, y_rows, columns;
     double p;
@@ -25,9 +24,9 @@ typedef struct {
 static void range(void *arg, int64_t begin, int64_t end) {
     const distances *d = arg;
     if (d->f64)
-        rows_f64(d, begin, end);
+        (d->grad ? back_f64 : rows_f64)(d, begin, end);
     else
-        rows_f32(d, begin, end);
+        (d->grad ? back_f32 : rows_f32)(d, begin, end);
 }
 
 static void run(const distances *d, int64_t rows) {
@@ -158,10 +157,69 @@ static void decompose_cdist(cfx_call *c) {
     c->out[0] = cfx__cdist_forward(x, y, c->args[2], c->args[3]);
 }
 
+/* grad, x1, x2, p, cdist: the gradient of x1. */
+static void shape_cdist_backward(cfx_call *c) {
+    const cfx_tensor *g = arg_tensor(c, 0), *x = arg_tensor(c, 1), *y = arg_tensor(c, 2);
+    const cfx_tensor *d = arg_tensor(c, 4);
+    const int n = g->ndim;
+    if (n < 2 || x->ndim < 2 || y->ndim < 2 || !cfx__same_shape(g, d) ||
+        g->shape[n - 2] != x->shape[x->ndim - 2] || g->shape[n - 1] != y->shape[y->ndim - 2] ||
+        x->shape[x->ndim - 1] != y->shape[y->ndim - 1]) {
+        op_fail(c, "_cdist_backward: grad, x1, x2 and cdist do not fit");
+        return;
+    }
+    int64_t shape[CFX_MAX_DIMS];
+    memcpy(shape, g->shape, (size_t)n * sizeof *shape);
+    shape[n - 1] = x->shape[x->ndim - 1];
+    out_new(c, 0, x->dtype, n, shape);
+}
+
+static void kernel_cdist_backward(cfx_call *c) {
+    cfx_tensor *out = c->out[0], *g = cfx__contiguous(arg_tensor(c, 0)), *x[2];
+    cfx_tensor *cdist = cfx__contiguous(arg_tensor(c, 4));
+    const int n = out->ndim;
+    if (!out->numel)
+        return;
+    for (int i = 0; i < 2; i++) {
+        int64_t shape[CFX_MAX_DIMS];
+        memcpy(shape, out->shape, (size_t)n * sizeof *shape);
+        shape[n - 2] = g->shape[n - 2 + i];
+        x[i] = cfx__contiguous(cfx_expand(arg_tensor(c, 1 + i), cfx_ints_value(n, shape)));
+    }
+    if (op_failed())
+        return;
+    distances d = {.x = x[0]->data,
+                   .y = x[1]->data,
+                   .grad = g->data,
+                   .distance = cdist->data,
+                   .out = out->data,
+                   .x_rows = g->shape[n - 2],
+                   .y_rows = g->shape[n - 1],
+                   .columns = out->shape[n - 1],
+                   .p = arg_float(c, 3),
+                   .f64 = out->dtype == CFX_F64};
+    run(&d, out->numel / d.columns);
+}
+
+CFX_OP(_cdist_backward) = {
+    "aten::_cdist_backward(Tensor grad, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor",
+    "torch._cdist_backward", .shape = shape_cdist_backward, .kernel = kernel_cdist_backward,
+    .dtypes = CFX_IN_FLOAT};
+
+static void grad_cdist(cfx_back *b) {
+    cfx_tensor *g = b->gout[0], *d = b->out[0];
+    if (b->needs[0])
+        back_give_sum(b, 0, cfx__cdist_backward(g, b->args[0], b->args[1], b->args[2], d));
+    if (b->needs[1])
+        back_give_sum(b, 1, cfx__cdist_backward(cfx_mT(g), b->args[1], b->args[0], b->args[2],
+                                                cfx_mT(d)));
+}
+
 CFX_OP(_cdist_forward) = {
     "aten::_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor",
     "torch._cdist_forward", .shape = shape_cdist_forward, .kernel = kernel_cdist_forward,
-    .dtypes = CFX_IN_FLOAT};
+    .dtypes = CFX_IN_FLOAT, .grad = grad_cdist,
+    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_OUT(0)};
 CFX_OP(_euclidean_dist) = {"aten::_euclidean_dist(Tensor x1, Tensor x2) -> Tensor",
                            "torch._euclidean_dist", .decompose = decompose_euclidean_dist};
 CFX_OP(cdist) = {"aten::cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor",
@@ -213,12 +271,53 @@ static void decompose_pdist(cfx_call *c) {
         c->out[0] = cfx__pdist_forward(cfx_contiguous(arg_tensor(c, 0)), c->args[1]);
 }
 
+/* grad, self, p, pdist */
+static void shape_pdist_backward(cfx_call *c) {
+    const cfx_tensor *g = arg_tensor(c, 0), *x = arg_tensor(c, 1), *d = arg_tensor(c, 3);
+    const int64_t n = x->ndim == 2 ? x->shape[0] : 0;
+    if (x->ndim != 2 || !cfx__same_shape(g, d) || g->ndim != 1 ||
+        g->numel != (n > 1 ? n * (n - 1) / 2 : 0)) {
+        op_fail(c, "_pdist_backward: grad, self and pdist do not fit");
+        return;
+    }
+    out_new(c, 0, x->dtype, 2, x->shape);
+}
+
+static void kernel_pdist_backward(cfx_call *c) {
+    const cfx_tensor *x = arg_tensor(c, 1);
+    distances d = {.x = x->data,
+                   .y = x->data,
+                   .grad = arg_tensor(c, 0)->data,
+                   .distance = arg_tensor(c, 3)->data,
+                   .out = c->out[0]->data,
+                   .x_rows = x->shape[0],
+                   .y_rows = x->shape[0],
+                   .columns = x->shape[1],
+                   .p = arg_float(c, 2),
+                   .pairs = true,
+                   .f64 = x->dtype == CFX_F64};
+    if (c->out[0]->numel && d.grad)
+        run(&d, x->shape[0]);
+    else
+        cfx__fill(c->out[0], cfx_int(0));
+}
+
+CFX_OP(_pdist_backward) = {
+    "aten::_pdist_backward(Tensor grad, Tensor self, float p, Tensor pdist) -> Tensor",
+    "torch._pdist_backward", .shape = shape_pdist_backward, .kernel = kernel_pdist_backward,
+    .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS};
+
+static void grad_pdist(cfx_back *b) {
+    back_give(b, 0, cfx__pdist_backward(b->gout[0], b->args[0], b->args[1], b->out[0]));
+}
+
 CFX_OP(_pdist_forward) = {"aten::_pdist_forward(Tensor self, float p=2.) -> Tensor",
                           "torch._pdist_forward",
                           .shape = shape_pdist_forward,
                           .kernel = kernel_pdist_forward,
                           .dtypes = CFX_IN_FLOAT,
-                          .effects = CFX_CONTIGUOUS_ARGS};
+                          .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_pdist,
+                          .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(0)};
 CFX_OP(pdist) = {"aten::pdist(Tensor self, float p=2.) -> Tensor",
                  "torch.pdist torch.nn.functional.pdist", .decompose = decompose_pdist,
                  .effects = CFX_COMPOSITE};

@@ -1,4 +1,5 @@
 /* The transforms that all the others are made of: complex to complex, real to complex, and back. */
+#include "back.h"
 #include "fft.h"
 
 #include <math.h>
@@ -111,9 +112,50 @@ static void kernel_c2c(cfx_call *c) {
             return;
 }
 
+/* ---- the way back ---------------------------------------------------------------------------- */
+
+static void grad_c2c(cfx_back *b) {
+    back_give(b, 0, cfx__fft_c2c(b->gout[0], b->args[1], b->args[2], cfx_bool(!back_bool(b, 3))));
+}
+
+/* The last of the dims transformed, which is the one that is half as long. */
+static int last_dim(const cfx_back *b) {
+    const cfx_list *dims = b->args[1].list;
+    return (int)cfx__wrap_dim(b->at, cfx_integer(dims->items[dims->len - 1]),
+                              back_arg(b, 0)->ndim);
+}
+
+/* What the transform left out counts as zero. */
+static void grad_r2c(cfx_back *b) {
+    cfx_tensor *g = b->gout[0];
+    const cfx_tensor *x = back_arg(b, 0);
+    const int dim = last_dim(b);
+    if (back_bool(b, 3) && x->shape[dim] > g->shape[dim]) {
+        int64_t pad[2 * CFX_MAX_DIMS] = {0};
+        const int n = x->ndim - dim;
+        pad[2 * n - 1] = x->shape[dim] - g->shape[dim];
+        g = cfx_constant_pad_nd(g, cfx_ints_value(2 * n, pad));
+    }
+    back_give(b, 0, cfx_real(cfx__fft_c2c(g, b->args[1], b->args[2], cfx_bool(false))));
+}
+
+/* Frequencies that stand for their mirror image as well count twice. */
+static void grad_c2r(cfx_back *b) {
+    cfx_tensor *g = cfx__fft_r2c(b->gout[0], b->args[1], b->args[2], cfx_bool(true));
+    const int dim = last_dim(b);
+    if (op_failed())
+        return;
+    const int64_t half = g->shape[dim], twice = b->out[0]->shape[dim] - half;
+    if (twice > 0) {
+        cfx_tensor *middle = cfx_mul(cfx_slice(g, dim, 1, 1 + twice), 2);
+        g = cfx_cat(cfx_list(cfx_slice(g, dim, 0, 1), middle, cfx_slice(g, dim, 1 + twice)), dim);
+    }
+    back_give(b, 0, g);
+}
+
 CFX_OP(_fft_c2c) = {
     "aten::_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor", NULL,
-    .shape = shape_c2c, .kernel = kernel_c2c};
+    .shape = shape_c2c, .kernel = kernel_c2c, .grad = grad_c2c};
 
 /* ---- real to complex ------------------------------------------------------------------------- */
 
@@ -156,7 +198,7 @@ static void kernel_r2c(cfx_call *c) {
 
 CFX_OP(_fft_r2c) = {
     "aten::_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor", NULL,
-    .shape = shape_r2c, .kernel = kernel_r2c};
+    .shape = shape_r2c, .kernel = kernel_r2c, .grad = grad_r2c};
 
 /* ---- complex to real ------------------------------------------------------------------------- */
 
@@ -213,4 +255,4 @@ static void kernel_c2r(cfx_call *c) {
 
 CFX_OP(_fft_c2r) = {
     "aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor",
-    NULL, .shape = shape_c2r, .kernel = kernel_c2r};
+    NULL, .shape = shape_c2r, .kernel = kernel_c2r, .grad = grad_c2r};

@@ -1,6 +1,5 @@
 /* Sampling at the places that a grid names, and the grids of affine maps. */
-#include <cfx/ops.h>
-
+#include "back.h"
 #include "dense.h"
 
 #include <math.h>
@@ -14,7 +13,8 @@ typedef struct {
     bool align;
     int64_t batch, channels, in[3], out[3]; /* a missing dimension has size 1 */
     const void *x, *grid;
-    void *y;
+    void *y;          /* the result, or on the way back its gradient */
+    void *gx, *ggrid; /* the gradients made on the way back, where wanted */
 } sample;
 
 #define T float
@@ -32,8 +32,9 @@ typedef struct {
 #define ABS fabs
 #include "grid.inc"
 
-static bool read_sample(cfx_call *c, int dims, sample *s) {
-    const cfx_tensor *x = arg_tensor(c, 0), *grid = arg_tensor(c, 1);
+/* Arguments from number `at` on: input, grid, mode, padding, align_corners. */
+static bool read_sample(cfx_call *c, int at, int dims, sample *s) {
+    const cfx_tensor *x = arg_tensor(c, at), *grid = arg_tensor(c, at + 1);
     const char *xs = cfx__shape_text(x->ndim, x->shape);
     const char *gs = cfx__shape_text(grid->ndim, grid->shape);
     if (x->ndim != dims + 2 || grid->ndim != x->ndim) {
@@ -69,7 +70,7 @@ static bool read_sample(cfx_call *c, int dims, sample *s) {
                 xs, d);
             return false;
         }
-    int64_t mode = arg_int(c, 2), padding = arg_int(c, 3);
+    int64_t mode = arg_int(c, at + 2), padding = arg_int(c, at + 3);
     if (mode == BICUBIC && dims == 3) {
         op_fail(c, "grid_sampler(): bicubic interpolation only supports 4D input");
         return false;
@@ -91,8 +92,14 @@ static bool read_sample(cfx_call *c, int dims, sample *s) {
                    cfx__dtype_title(x->dtype));
         return false;
     }
-    *s = (sample){dims,      (int)mode, (int)padding, arg_bool(c, 4), x->shape[0], x->shape[1],
-                  {1, 1, 1}, {1, 1, 1}, NULL,         NULL,           NULL};
+    *s = (sample){.dims = dims,
+                  .mode = (int)mode,
+                  .padding = (int)padding,
+                  .align = arg_bool(c, at + 4),
+                  .batch = x->shape[0],
+                  .channels = x->shape[1],
+                  .in = {1, 1, 1},
+                  .out = {1, 1, 1}};
     for (int d = 0; d < dims; d++) {
         s->in[3 - dims + d] = x->shape[2 + d];
         s->out[3 - dims + d] = grid->shape[1 + d];
@@ -105,7 +112,7 @@ static void shape_sample(cfx_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0);
     sample s;
     c->out[0] = &cfx__bad_tensor;
-    if (!read_sample(c, dims, &s))
+    if (!read_sample(c, 0, dims, &s))
         return;
     int64_t shape[5] = {s.batch, s.channels};
     memcpy(shape + 2, s.out + 3 - dims, (size_t)dims * sizeof *shape);
@@ -114,7 +121,7 @@ static void shape_sample(cfx_call *c) {
 
 static void kernel_sample(cfx_call *c) {
     sample s;
-    if (!read_sample(c, (int)(intptr_t)c->op->row, &s) || !c->out[0]->numel)
+    if (!read_sample(c, 0, (int)(intptr_t)c->op->row, &s) || !c->out[0]->numel)
         return;
     s.x = arg_tensor(c, 0)->data;
     s.grid = arg_tensor(c, 1)->data;
@@ -122,6 +129,16 @@ static void kernel_sample(cfx_call *c) {
     int64_t rows = s.batch * s.out[0] * s.out[1];
     double work = (double)s.out[2] * ((double)s.channels * (s.mode == BICUBIC ? 16 : 8) + 20);
     cfx__parallel(rows, grain_of(work), c->out[0]->dtype == CFX_F32 ? rows_f32 : rows_f64, &s);
+}
+
+static void grad_sample(cfx_back *b) {
+    cfx_op *op = b->op->row == (const void *)3 ? &cfx_op_grid_sampler_3d_backward
+                                               : &cfx_op_grid_sampler_2d_backward;
+    cfx_value grads = cfx_op_do(op, b->gout[0], b->args[0], b->args[1], b->args[2], b->args[3],
+                                b->args[4],
+                                cfx_list(cfx_bool(b->needs[0]), cfx_bool(b->needs[1])));
+    back_give_at(b, 0, grads, 0);
+    back_give_at(b, 1, grads, 1);
 }
 
 CFX_OP(grid_sampler_2d) = {"aten::grid_sampler_2d(Tensor input, Tensor grid, int "
@@ -132,7 +149,8 @@ CFX_OP(grid_sampler_2d) = {"aten::grid_sampler_2d(Tensor input, Tensor grid, int
                            .kernel = kernel_sample,
                            .row = (const void *)2,
                            .dtypes = CFX_IN_FLOAT,
-                           .effects = CFX_CONTIGUOUS_ARGS};
+                           .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_sample,
+                           .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
 CFX_OP(grid_sampler_3d) = {"aten::grid_sampler_3d(Tensor input, Tensor grid, int "
                            "interpolation_mode, int padding_mode, bool "
                            "align_corners) -> Tensor",
@@ -141,12 +159,61 @@ CFX_OP(grid_sampler_3d) = {"aten::grid_sampler_3d(Tensor input, Tensor grid, int
                            .kernel = kernel_sample,
                            .row = (const void *)3,
                            .dtypes = CFX_IN_FLOAT,
-                           .effects = CFX_CONTIGUOUS_ARGS};
+                           .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_sample,
+                           .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
+
+static void shape_sample_back(cfx_call *c) {
+    const int dims = (int)(intptr_t)c->op->row;
+    sample s;
+    if (!read_sample(c, 1, dims, &s))
+        return;
+    int64_t shape[5] = {s.batch, s.channels};
+    memcpy(shape + 2, s.out + 3 - dims, (size_t)dims * sizeof *shape);
+    const cfx_tensor *g = arg_tensor(c, 0);
+    if (g->ndim != dims + 2 || memcmp(g->shape, shape, (size_t)g->ndim * sizeof *shape)) {
+        op_fail(c, "grid_sampler_%dd_backward: expected grad_output of sizes %s, but got %s", dims,
+                cfx__shape_text(dims + 2, shape), cfx__shape_text(g->ndim, g->shape));
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        const cfx_tensor *t = arg_tensor(c, 1 + i);
+        if (cfx_integer(c->args[6].list->items[i]))
+            out_new(c, i, t->dtype, t->ndim, t->shape);
+    }
+}
+
+static void kernel_sample_back(cfx_call *c) {
+    sample s;
+    if (!read_sample(c, 1, (int)(intptr_t)c->op->row, &s))
+        return;
+    s.x = arg_tensor(c, 1)->data;
+    s.grid = arg_tensor(c, 2)->data;
+    s.y = arg_tensor(c, 0)->data;
+    s.gx = c->out[0] ? c->out[0]->data : NULL;
+    s.ggrid = c->out[1] ? c->out[1]->data : NULL;
+    for (int i = 0; i < 2; i++)
+        if (c->out[i])
+            cfx__fill(c->out[i], cfx_int(0));
+    cfx__parallel(s.batch, 1, arg_tensor(c, 1)->dtype == CFX_F32 ? back_f32 : back_f64, &s);
+}
+
+CFX_OP(grid_sampler_2d_backward) = {
+    "aten::grid_sampler_2d_backward(Tensor grad_output, Tensor input, Tensor grid, int "
+    "interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, "
+    "Tensor)",
+    NULL, .shape = shape_sample_back, .kernel = kernel_sample_back, .row = (const void *)2,
+    .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS};
+CFX_OP(grid_sampler_3d_backward) = {
+    "aten::grid_sampler_3d_backward(Tensor grad_output, Tensor input, Tensor grid, int "
+    "interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, "
+    "Tensor)",
+    NULL, .shape = shape_sample_back, .kernel = kernel_sample_back, .row = (const void *)3,
+    .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS};
 
 static void decompose_grid_sampler(cfx_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0);
     sample s;
-    if (!read_sample(c, x->ndim == 5 ? 3 : 2, &s))
+    if (!read_sample(c, 0, x->ndim == 5 ? 3 : 2, &s))
         return;
     cfx_value *a = c->args;
     c->out[0] = x->ndim == 4 ? cfx_grid_sampler_2d(a[0], a[1], a[2], a[3], a[4])
@@ -202,10 +269,24 @@ static void kernel_affine(cfx_call *c) {
         affine_f64((double *)out->data, (const double *)theta->data, dims, size, arg_bool(c, 2));
 }
 
+/* The result is a linear map of theta: each of its rows meets the places of the plain grid. */
+static void grad_affine(cfx_back *b) {
+    const cfx_tensor *theta = back_arg(b, 0), *out = b->out[0];
+    const int dims = out->ndim - 2;
+    cfx_value sizes = b->args[1];
+    cfx_tensor *eye = cfx_eye(dims, dims + 1, CFX_KW(dtype, cfx_dtype_value(theta->dtype)));
+    cfx_tensor *plain = cfx_affine_grid_generator(cfx_expand(eye, sizes_of(theta)), sizes,
+                                                  b->args[2]);
+    cfx_tensor *one = cfx_constant_pad_nd(plain, cfx_list(0, 1), 1);
+    const int64_t n = theta->shape[0];
+    back_give(b, 0, cfx_bmm(cfx_mT(cfx_reshape(b->gout[0], cfx_list(n, -1, dims))),
+                            cfx_reshape(one, cfx_list(n, -1, dims + 1))));
+}
+
 CFX_OP(affine_grid_generator) = {
     "aten::affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor",
     "torch.affine_grid_generator",
     .shape = shape_affine,
     .kernel = kernel_affine,
     .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS};
+    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_affine};

@@ -81,4 +81,13 @@ void lu_in_place(const lapack *la, cfx_tensor *lu, cfx_tensor *pivots, int32_t *
 void lu_solve(const lapack *la, const cfx_tensor *lu, const cfx_tensor *pivots, cfx_tensor *x,
               bool right, bool adjoint);
 
+/* ---- gradients: linalg_grad.c, linalg_spectral_grad.c ---------------------------------------- */
+
+cfx_grad_fn grad_inv, grad_solve, grad_det, grad_slogdet;
+cfx_grad_fn grad_lu, grad_lu_factor, grad_lu_unpack, grad_lu_solve;
+cfx_grad_fn grad_solve_triangular, grad_triangular_solve;
+cfx_grad_fn grad_cholesky, grad_cholesky_inverse, grad_cholesky_solve;
+cfx_grad_fn grad_pinv, grad_lstsq, grad_cross, grad_matrix_exp;
+cfx_grad_fn grad_qr, grad_householder, grad_ormqr, grad_svd, grad_eigh, grad_eig, grad_eigvals;
+
 #endif
