@@ -1,7 +1,7 @@
 /* cfx: PyTorch FX in C. Capture, show, tap, change, run and save PyTorch programs without Python.
  *
- * Read in this order: base (scopes, errors), value, tensor, op, ops, nn, graph, program, trace,
- * run, emit, pack. */
+ * Read in this order: base (scopes, errors), value, tensor, op, ops, grad, nn, graph, program,
+ * trace, run, emit, pack. */
 #ifndef CFX_H
 #define CFX_H
 
@@ -10,6 +10,7 @@
 #include <cfx/tensor.h>
 #include <cfx/op.h>
 #include <cfx/ops.h>
+#include <cfx/grad.h>
 #include <cfx/nn.h>
 #include <cfx/layers.h>
 #include <cfx/graph.h>

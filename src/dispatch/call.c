@@ -170,6 +170,29 @@ static void bump_versions(const cfx__schema *s, cfx_value *args) {
             args[i].tensor->storage->version++;
 }
 
+/* What the results of a view operator look into: the tensor that its argument looks into. */
+static void note_view(cfx_tensor *view, const cfx_call *c, uint32_t flags) {
+    for (int i = 0; i < c->nargs; i++) {
+        cfx_tensor *t = c->args[i].tag == CFX_TAG_TENSOR ? c->args[i].tensor : NULL;
+        if (!t || t == view || t->storage != view->storage)
+            continue;
+        view->base = cfx_keep(t->base ? t->base : t);
+        view->head.flags |= flags | (t->head.flags & (CFX__NO_GRAD_VIEW | CFX__MULTI_VIEW));
+        return;
+    }
+}
+
+static void note_views(const cfx_call *c) {
+    uint32_t flags = cfx__dispatcher()->grad == CFX_GRAD_ON ? 0 : CFX__NO_GRAD_VIEW;
+    for (int i = 0; i < c->nout; i++)
+        if (c->out[i] && !c->out[i]->base)
+            note_view(c->out[i], c, flags | (c->nout > 1 ? CFX__MULTI_VIEW : 0));
+    if (c->result.tag == CFX_TAG_LIST && !c->nout)
+        for (int64_t i = 0; i < c->result.list->len; i++)
+            if (c->result.list->items[i].tag == CFX_TAG_TENSOR)
+                note_view(c->result.list->items[i].tensor, c, flags | CFX__MULTI_VIEW);
+}
+
 cfx_value cfx__op_run(cfx_where at, cfx_op *op, cfx_value *args) {
     cfx__info *info = cfx__op_info(op);
     cfx__dispatch *d = cfx__dispatcher();
@@ -187,6 +210,9 @@ cfx_value cfx__op_run(cfx_where at, cfx_op *op, cfx_value *args) {
         cfx__run_out(&c, info);
     else
         cfx__run_functional(&c);
+    if (unlikely(op->view != NULL) && d->grad != CFX_INFERENCE && op->grad != cfx__grad_none &&
+        !cfx__ctx()->failed)
+        note_views(&c);
     if (info->writes)
         bump_versions(info->schema, args);
     cfx__ctx()->op = outer;
@@ -208,13 +234,8 @@ cfx_value cfx__op_decompose(cfx_where at, cfx_op *op, cfx_value *args) {
     return leave(mark, &c);
 }
 
-cfx_value cfx__op_call_bound(cfx_where at, cfx_op *op, cfx_value *args) {
+cfx_value cfx__op_call_below(cfx_where at, cfx_op *op, cfx_value *args) {
     cfx__dispatch *d = cfx__dispatcher();
-    if (d->below)
-        at = d->at;
-    cfx_value result;
-    if (d->autograd && d->grad == CFX_GRAD_ON && d->autograd(at, op, args, &result))
-        return result;
     if (unlikely(d->dispatch_modes)) {
         bool whole = d->grad == CFX_INFERENCE && !cfx__op_info(op)->python;
         if ((op->effects & CFX_COMPOSITE) && op->decompose && !whole)
@@ -223,9 +244,34 @@ cfx_value cfx__op_call_bound(cfx_where at, cfx_op *op, cfx_value *args) {
         d->dispatch_modes = m->below_;
         cfx_args a = {cfx__op_info(op)->schema->nargs, args, NULL};
         size_t mark = cfx_scope_open();
-        result = m->handle(m, (cfx_target){.op = op, .name = cfx_op_name(op)}, a);
+        cfx_value result = m->handle(m, (cfx_target){.op = op, .name = cfx_op_name(op)}, a);
         d->dispatch_modes = m;
         return cfx_scope_return_value(mark, result);
     }
     return cfx__op_run(at, op, args);
 }
+
+/* Whether a gradient flows to one of the arguments. */
+static bool any_grad(int n, const cfx_value *args) {
+    for (int i = 0; i < n; i++)
+        if (args[i].tag == CFX_TAG_TENSOR) {
+            if (cfx__needs_grad(args[i].tensor))
+                return true;
+        } else if (unlikely(args[i].tag == CFX_TAG_LIST || args[i].tag == CFX_TAG_TUPLE)) {
+            if (any_grad((int)args[i].list->len, args[i].list->items))
+                return true;
+        }
+    return false;
+}
+
+cfx_value cfx__op_call_bound(cfx_where at, cfx_op *op, cfx_value *args) {
+    cfx__dispatch *d = cfx__dispatcher();
+    if (d->below)
+        at = d->at;
+    if (d->grad == CFX_GRAD_ON && !d->recorded &&
+        unlikely(any_grad(cfx__op_info(op)->schema->nargs, args)))
+        return cfx__autograd(at, op, args);
+    return cfx__op_call_below(at, op, args);
+}
+
+void cfx__grad_none(cfx_back *b) { (void)b; }

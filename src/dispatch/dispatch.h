@@ -43,7 +43,6 @@ cfx_op *cfx__op_inplace(cfx_op *functional);
 
 /* A room below installs itself here for the calling thread; false means "not mine, go on". */
 typedef bool cfx__fn_layer(cfx_where at, cfx_target t, cfx_args a, cfx_value *result);
-typedef bool cfx__op_layer(cfx_where at, cfx_op *op, cfx_value *args, cfx_value *result);
 
 typedef struct cfx__dispatch {
     cfx_mode *function_modes, *dispatch_modes;
@@ -51,8 +50,8 @@ typedef struct cfx__dispatch {
     cfx_where at;           /* the user's line of the outermost call */
     cfx_grad_mode grad;
     bool fake;
+    int recorded;           /* > 0 inside calls that are recorded whole: their parts are not */
     cfx__fn_layer *trace;
-    cfx__op_layer *autograd;
 } cfx__dispatch;
 
 cfx__dispatch *cfx__dispatcher(void);
@@ -64,6 +63,12 @@ cfx_args cfx__args_split(cfx_args a);
 bool cfx__args_bad(cfx_args a);
 /* Calls an overload with arguments bound already (one for each of the schema's); scope. */
 cfx_value cfx__op_call_bound(cfx_where at, cfx_op *op, cfx_value *args);
+/* A call that has an argument with a gradient: records it. The grad room defines it. */
+cfx_value cfx__autograd(cfx_where at, cfx_op *op, cfx_value *args);
+/* The gradient column of operators through which none flows: detach, zeros_like. Sets nothing. */
+void cfx__grad_none(cfx_back *b);
+/* Goes on with a call below autograd: dispatch modes, then the operator. */
+cfx_value cfx__op_call_below(cfx_where at, cfx_op *op, cfx_value *args);
 /* Runs what is below dispatch modes: fake or kernel. */
 cfx_value cfx__op_run(cfx_where at, cfx_op *op, cfx_value *args);
 /* Runs an operator's decomposition, whether or not it has a kernel. */

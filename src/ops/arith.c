@@ -65,33 +65,35 @@ static void kernel_rsub(cfx_call *c) {
 
 CFX_OP(add_Tensor) = {"aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
                       "torch.add Tensor.add operator.add",
-                      POINTWISE_AS(add, shape_add) | CFX_NUMBERS};
+                      POINTWISE_AS(add, shape_add) | CFX_NUMBERS, GRAD(add, 0)};
 CFX_OP(add_Scalar) = {"aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", NULL,
-                      POINTWISE_AS(add, shape_add)};
+                      POINTWISE_AS(add, shape_add), GRAD(add, 0)};
 CFX_OP(sub_Tensor) = {"aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
                       "torch.sub Tensor.sub operator.sub",
-                      POINTWISE_AS(sub, shape_sub) | CFX_NUMBERS};
+                      POINTWISE_AS(sub, shape_sub) | CFX_NUMBERS, GRAD(sub, 0)};
 CFX_OP(sub_Scalar) = {"aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", NULL,
-                      POINTWISE_AS(sub, shape_sub)};
+                      POINTWISE_AS(sub, shape_sub), GRAD(sub, 0)};
 CFX_OP(rsub_Tensor) = {"aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-                       "torch.rsub Tensor.__rsub__", REVERSED};
+                       "torch.rsub Tensor.__rsub__", REVERSED, GRAD(rsub, 0)};
 CFX_OP(rsub_Scalar) = {"aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
-                       NULL, REVERSED};
+                       NULL, REVERSED, GRAD(rsub, 0)};
 CFX_OP(subtract_Tensor) = {"aten::subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) "
                            "-> Tensor", "torch.subtract Tensor.subtract",
                            ALIAS(sub_Tensor) | CFX_NUMBERS};
 CFX_OP(subtract_Scalar) = {"aten::subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> "
                            "Tensor", NULL, ALIAS(sub_Scalar)};
 CFX_OP(mul_Tensor) = {"aten::mul.Tensor(Tensor self, Tensor other) -> Tensor",
-                      "torch.mul Tensor.mul operator.mul", POINTWISE(mul) | CFX_NUMBERS};
+                      "torch.mul Tensor.mul operator.mul", POINTWISE(mul) | CFX_NUMBERS,
+                      GRAD(mul, READ(0) | READ(1))};
 CFX_OP(mul_Scalar) = {"aten::mul.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                      POINTWISE(mul)};
+                      POINTWISE(mul), GRAD(mul, 0)};
 CFX_OP(multiply_Tensor) = {"aten::multiply.Tensor(Tensor self, Tensor other) -> Tensor",
                            "torch.multiply Tensor.multiply", ALIAS(mul_Tensor) | CFX_NUMBERS};
 CFX_OP(multiply_Scalar) = {"aten::multiply.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
                            ALIAS(mul_Scalar)};
 CFX_OP(addcmul) = {"aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar "
-                   "value=1) -> Tensor", "torch.addcmul Tensor.addcmul", POINTWISE(addcmul)};
+                   "value=1) -> Tensor", "torch.addcmul Tensor.addcmul", POINTWISE(addcmul),
+                   GRAD(addcmul, READ(1) | READ(2))};
 
 /* ---- quotients ------------------------------------------------------------------------------- */
 
@@ -215,13 +217,15 @@ static void shape_addcdiv(cfx_call *c) {
     .shape = shape_div_mode, .kernel = kernel_div_mode, .effects = CFX_POINTWISE
 
 CFX_OP(div_Tensor) = {"aten::div.Tensor(Tensor self, Tensor other) -> Tensor",
-                      "torch.div Tensor.div operator.truediv", POINTWISE(div) | CFX_NUMBERS};
+                      "torch.div Tensor.div operator.truediv", POINTWISE(div) | CFX_NUMBERS,
+                      GRAD(div, READ(0) | READ(1))};
 CFX_OP(div_Scalar) = {"aten::div.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                      POINTWISE(div)};
+                      POINTWISE(div), GRAD(div, 0)};
 CFX_OP(div_Tensor_mode) = {"aten::div.Tensor_mode(Tensor self, Tensor other, *, str? "
-                           "rounding_mode) -> Tensor", NULL, DIVIDES_BY_MODE | CFX_NUMBERS};
+                           "rounding_mode) -> Tensor", NULL, DIVIDES_BY_MODE | CFX_NUMBERS,
+                           GRAD(div_mode, READ(0) | READ(1))};
 CFX_OP(div_Scalar_mode) = {"aten::div.Scalar_mode(Tensor self, Scalar other, *, str? "
-                           "rounding_mode) -> Tensor", NULL, DIVIDES_BY_MODE};
+                           "rounding_mode) -> Tensor", NULL, DIVIDES_BY_MODE, GRAD(div_mode, 0)};
 CFX_OP(divide_Tensor) = {"aten::divide.Tensor(Tensor self, Tensor other) -> Tensor",
                          "torch.divide Tensor.divide", ALIAS(div_Tensor) | CFX_NUMBERS};
 CFX_OP(divide_Scalar) = {"aten::divide.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
@@ -238,22 +242,25 @@ CFX_OP(true_divide_Scalar) = {"aten::true_divide.Scalar(Tensor self, Scalar othe
                               ALIAS(div_Scalar)};
 CFX_OP(floor_divide) = {"aten::floor_divide(Tensor self, Tensor other) -> Tensor",
                         "torch.floor_divide Tensor.floor_divide operator.floordiv",
-                        DIVIDES(div_floor) | CFX_NUMBERS};
+                        DIVIDES(div_floor) | CFX_NUMBERS, NO_GRAD};
 CFX_OP(floor_divide_Scalar) = {
-    "aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor", NULL, DIVIDES(div_floor)};
+    "aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor", NULL, DIVIDES(div_floor),
+    NO_GRAD};
 CFX_OP(remainder_Tensor) = {"aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor",
-                            "torch.remainder Tensor.remainder operator.mod", DIVIDES(remainder)};
+                            "torch.remainder Tensor.remainder operator.mod", DIVIDES(remainder),
+                            GRAD(remainder, READ(0) | READ(1))};
 CFX_OP(remainder_Scalar) = {"aten::remainder.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                            DIVIDES(remainder)};
+                            DIVIDES(remainder), GRAD(remainder, 0)};
 CFX_OP(remainder_Scalar_Tensor) = {
-    "aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", NULL, DIVIDES(remainder)};
+    "aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", NULL, DIVIDES(remainder),
+    GRAD(remainder, READ(1))};
 CFX_OP(fmod_Tensor) = {"aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor",
-                       "torch.fmod Tensor.fmod", DIVIDES(fmod)};
+                       "torch.fmod Tensor.fmod", DIVIDES(fmod), GRAD(fmod, READ(0) | READ(1))};
 CFX_OP(fmod_Scalar) = {"aten::fmod.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                       DIVIDES(fmod)};
+                       DIVIDES(fmod), GRAD(fmod, 0)};
 CFX_OP(addcdiv) = {"aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar "
                    "value=1) -> Tensor", "torch.addcdiv Tensor.addcdiv",
-                   POINTWISE_AS(addcdiv, shape_addcdiv)};
+                   POINTWISE_AS(addcdiv, shape_addcdiv), GRAD(addcdiv, READ(1) | READ(2))};
 
 /* ---- signs and size -------------------------------------------------------------------------- */
 
@@ -282,14 +289,16 @@ static void view_positive(cfx_call *c) {
 }
 
 CFX_OP(neg) = {"aten::neg(Tensor self) -> Tensor", "torch.neg Tensor.neg operator.neg",
-               POINTWISE_AS(neg, shape_neg)};
+               POINTWISE_AS(neg, shape_neg), GRAD(neg, 0)};
 CFX_OP(negative) = {"aten::negative(Tensor self) -> Tensor", "torch.negative Tensor.negative",
                     ALIAS(neg)};
 CFX_OP(positive) = {"aten::positive(Tensor(a) self) -> Tensor(a)",
-                    "torch.positive Tensor.positive operator.pos", .view = view_positive};
+                    "torch.positive Tensor.positive operator.pos", .view = view_positive,
+                    GRAD(same, 0)};
 CFX_OP(reciprocal) = {"aten::reciprocal(Tensor self) -> Tensor",
-                      "torch.reciprocal Tensor.reciprocal", POINTWISE(reciprocal)};
+                      "torch.reciprocal Tensor.reciprocal", POINTWISE(reciprocal),
+                      GRAD(reciprocal, RESULT(0))};
 CFX_OP(abs) = {"aten::abs(Tensor self) -> Tensor", "torch.abs Tensor.abs operator.abs",
-               POINTWISE(abs)};
+               POINTWISE(abs), GRAD(abs, READ(0))};
 CFX_OP(absolute) = {"aten::absolute(Tensor self) -> Tensor", "torch.absolute Tensor.absolute",
                     ALIAS(abs)};

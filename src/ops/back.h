@@ -59,9 +59,14 @@ cfx_tensor *sum_to(cfx_tensor *t, int ndim, const int64_t *shape);
 /* t in the dtype d; t itself where it is that already. A complex gradient of a real argument keeps
  * its real part. */
 cfx_tensor *cast_to(cfx_tensor *t, cfx_dtype d);
-/* The conjugate of a complex tensor, any other as it is; and the same transposed. */
+/* The conjugate of a complex tensor, any other as it is; of any value; transposed. */
 static inline cfx_tensor *conj_of(cfx_tensor *t) {
     return t && cfx__is_complex(t->dtype) ? cfx_conj(t) : t;
+}
+static inline cfx_value conj_value(cfx_value v) {
+    if (v.tag == CFX_TAG_COMPLEX)
+        return cfx_complex_value(v.complex_->re, -v.complex_->im);
+    return v.tag == CFX_TAG_TENSOR ? cfx_tensor_value(conj_of(v.tensor)) : v;
 }
 static inline cfx_tensor *adjoint_of(cfx_tensor *t) {
     return conj_of(cfx_transpose(t, -2, -1));

@@ -39,7 +39,8 @@ static void decompose_contiguous(cfx_call *c) {
 }
 
 CFX_OP(clone) = {"aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
-                 "torch.clone Tensor.clone", .shape = shape_clone, .kernel = kernel_copy_first};
+                 "torch.clone Tensor.clone", .shape = shape_clone, .kernel = kernel_copy_first,
+                 GRAD(same, 0)};
 CFX_OP(lift_fresh_copy) = {"aten::lift_fresh_copy(Tensor self) -> Tensor", NULL,
                            .shape = shape_clone, .kernel = kernel_copy_first};
 CFX_OP(_to_copy) = {
@@ -213,7 +214,7 @@ static void kernel_copy_(cfx_call *c) {
 CFX_OP(copy) = {"aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", NULL,
                 .shape = shape_copy, .kernel = kernel_copy};
 CFX_OP(copy_) = {"aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)",
-                 "Tensor.copy_", .kernel = kernel_copy_};
+                 "Tensor.copy_", .kernel = kernel_copy_, GRAD(copy_, 0)};
 
 /* ---- fill ------------------------------------------------------------------------------------ */
 

@@ -8,6 +8,7 @@
 #define CFX__OPS_H
 
 #include "../dispatch/dispatch.h"
+#include "formulas.h"
 
 /* ---- reading arguments ----------------------------------------------------------------------- */
 

@@ -217,10 +217,10 @@ static void kernel_sum(cfx_call *c) {
     .shape = shape_sum, .kernel = kernel_sum, .row = &(const sum_row) { &id, __VA_ARGS__ }
 
 CFX_OP(sum) = {"aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-               "torch.sum Tensor.sum", SUM(sums, LIKE_SUM, -1, -1, 1)};
+               "torch.sum Tensor.sum", SUM(sums, LIKE_SUM, -1, -1, 1), GRAD(sum, 0)};
 CFX_OP(sum_dim_IntList) = {"aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, "
                            "ScalarType? dtype=None) -> Tensor",
-                           SUM(sums, LIKE_SUM, 1, 2, 3)};
+                           SUM(sums, LIKE_SUM, 1, 2, 3), GRAD(sum_dim, 0)};
 CFX_OP(nansum) = {"aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, "
                   "ScalarType? dtype=None) -> Tensor",
                   "torch.nansum Tensor.nansum", SUM(nansums, LIKE_SUM, 1, 2, 3)};

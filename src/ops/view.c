@@ -411,14 +411,15 @@ static void view_as_strided(cfx_call *c) {
 
 CFX_OP(as_strided) = {"aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? "
                       "storage_offset=None) -> Tensor(a)",
-                      "torch.as_strided Tensor.as_strided", .view = view_as_strided};
+                      "torch.as_strided Tensor.as_strided", .view = view_as_strided,
+                      GRAD(as_strided, 0)};
 CFX_OP(_reshape_alias) = {
     "aten::_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)",
     "torch._reshape_alias", .view = view_as_strided};
 CFX_OP(alias) = {"aten::alias(Tensor(a) self) -> Tensor(a)", "torch.ops.aten.alias",
                  .view = view_alias};
 CFX_OP(detach) = {"aten::detach(Tensor(a) self) -> Tensor(a)", "torch.detach Tensor.detach",
-                  .view = view_alias};
+                  .view = view_alias, NO_GRAD};
 CFX_OP(lift_fresh) = {"aten::lift_fresh(Tensor(a) self) -> Tensor(a)", NULL, .view = view_self};
 CFX_OP(lift) = {"aten::lift(Tensor self) -> Tensor", NULL, .view = view_self};
 

@@ -285,7 +285,10 @@ static void put_facts(printer *p, int indent, bool hidden) {
         put_fact(&k, cfx__format("dtype=torch.%s", cfx_dtype_name(t->dtype)));
     if (t->layout == CFX_SPARSE_COO)
         put_fact(&k, "layout=torch.sparse_coo");
-    if (t->head.flags & CFX__GRAD && !t->tape)
+    const char *grad_fn = t->tape || t->base ? cfx_tensor_grad_fn(t) : NULL;
+    if (grad_fn)
+        put_fact(&k, cfx__format("grad_fn=<%s>", grad_fn));
+    else if (t->head.flags & CFX__GRAD)
         put_fact(&k, "requires_grad=True");
 }
 

@@ -24,6 +24,8 @@ static void tensor_free(void *p) {
         cfx_drop(t->proxy);
     if (t->tape)
         cfx_drop(t->tape);
+    if (t->base)
+        cfx_drop(t->base);
     cfx__spare_free(CFX__SPARE_TENSOR, t);
 }
 

@@ -17,7 +17,9 @@ enum {
     CFX__FAKE = 2,      /* no data: shape, dtype and strides only */
     CFX__WRAPPED = 8,   /* made from a number: takes part in promotion as a number */
     CFX__GRAD = 16,     /* requires_grad, or made from what does */
-    CFX__INFERENCE = 32 /* made under inference mode */
+    CFX__INFERENCE = 32, /* made under inference mode */
+    CFX__NO_GRAD_VIEW = 64, /* a view made while nothing was recorded */
+    CFX__MULTI_VIEW = 128   /* one of several views that one call made */
 };
 
 typedef struct cfx__storage {
@@ -49,8 +51,18 @@ struct cfx_tensor {
     char *data;
     void *proxy;             /* what the trace room hangs on a traced tensor (counted object) */
     void *tape;              /* what the grad room hangs on a tensor (counted object) */
+    cfx_tensor *base;        /* what this is a view of, itself no view; counted; NULL: no view */
     int64_t dims[2 * CFX__INLINE_DIMS];
 };
+
+/* Whether a gradient flows to t: its own, or that of the tensor it looks into. */
+static inline bool cfx__needs_grad(const cfx_tensor *t) {
+    return (t->head.flags & CFX__GRAD) ||
+           (unlikely(t->base != NULL) && (t->base->head.flags & CFX__GRAD) &&
+            !(t->head.flags & CFX__NO_GRAD_VIEW));
+}
+/* "AddBackward0", how the node that made t is called, or NULL: the grad room defines it; scope. */
+CFX_API const char *cfx_tensor_grad_fn(const cfx_tensor *t);
 
 extern cfx_tensor cfx__bad_tensor; /* what a failed call returns */
 

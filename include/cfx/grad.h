@@ -1,0 +1,96 @@
+/* Gradients: a tape that calls leave behind, and the walk back along it.
+ *
+ *   cfx_tensor *w = cfx_requires_grad(cfx_randn(3), true);
+ *   cfx_tensor *loss = cfx_sum(cfx_mul(w, w));
+ *   cfx_backward(loss);                              the gradient is in cfx_tensor_grad(w)
+ *
+ * While grad mode is on, a call with an argument that requires a gradient leaves a node that holds
+ * what its gradient column reads. A tensor holds the node that made it, a node the nodes before it,
+ * so the tape lives exactly as long as somebody can still walk it. */
+#ifndef CFX_GRAD_H
+#define CFX_GRAD_H
+
+#include <cfx/op.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- which tensors ------------------------------------------------------------------------- */
+
+/* Asks for gradients of a leaf, or no longer. Returns t. Fails for integers and for results of
+ * recorded calls. */
+CFX_API cfx_tensor *cfx_requires_grad_at(cfx_where at, cfx_tensor *t, bool on);
+#define cfx_requires_grad(t, on) cfx_requires_grad_at(CFX_HERE, t, on)
+/* Whether a gradient flows to t: asked for, or made from what requires one. */
+CFX_API bool cfx_tensor_requires_grad(const cfx_tensor *t);
+/* Whether t was made by the user, not by a recorded call. */
+CFX_API bool cfx_tensor_is_leaf(const cfx_tensor *t);
+/* "MulBackward0", the name of the node that made t; NULL for leaves. Static or as long as t. */
+CFX_API const char *cfx_tensor_grad_fn(const cfx_tensor *t);
+
+/* ---- gradients ------------------------------------------------------------------------------ */
+
+/* t.grad, borrowed: what backward has added up; NULL where nothing came, or t is no leaf and its
+ * gradient was not retained. */
+CFX_API cfx_tensor *cfx_tensor_grad(const cfx_tensor *t);
+/* Sets t.grad; keeps it. NULL clears. Fails where shape or dtype differ from t's. */
+CFX_API void cfx_tensor_set_grad_at(cfx_where at, cfx_tensor *t, cfx_tensor *grad);
+#define cfx_tensor_set_grad(t, grad) cfx_tensor_set_grad_at(CFX_HERE, t, grad)
+/* Makes backward leave a gradient on t although it is no leaf. */
+CFX_API void cfx_retain_grad_at(cfx_where at, cfx_tensor *t);
+#define cfx_retain_grad(t) cfx_retain_grad_at(CFX_HERE, t)
+
+typedef struct cfx_backward_options {
+    cfx_tensor *gradient; /* of the result; NULL is 1, for results of one element */
+    bool retain_graph;    /* keep what the tape holds, to walk it again */
+    bool create_graph;    /* record the way back too: gradients of gradients */
+} cfx_backward_options;
+
+/* Adds the gradient of t with respect to every leaf that it was made from to the grad of each.
+ * False, with PyTorch's message, when it cannot: cfx_backward(loss, .retain_graph = true). */
+CFX_API bool cfx_backward_at(cfx_where at, cfx_tensor *t, cfx_backward_options o);
+#define cfx_backward(t, ...)                                                                       \
+    cfx_backward_at(CFX_HERE, t, CFX_OPTIONS_(cfx_backward_options, __VA_ARGS__))
+
+typedef struct cfx_grad_options {
+    cfx_value grad_outputs; /* one for each output, or None */
+    bool retain_graph, create_graph;
+    bool allow_unused;      /* None, not an error, for an input that no output depends on */
+} cfx_grad_options;
+
+/* The gradients of outputs with respect to inputs, each a tensor or a list of them: a tuple, one
+ * for each input; scope. Nothing is added to any grad. */
+CFX_API cfx_value cfx_grad_at(cfx_where at, cfx_value outputs, cfx_value inputs,
+                              cfx_grad_options o);
+#define cfx_grad(outputs, inputs, ...)                                                             \
+    cfx_grad_at(CFX_HERE, CFX_V(outputs), CFX_V(inputs),                                           \
+                CFX_OPTIONS_(cfx_grad_options, __VA_ARGS__))
+
+#ifdef __cplusplus
+#define CFX_OPTIONS_(type, ...) (type{__VA_ARGS__})
+#else
+#define CFX_OPTIONS_(type, ...) ((type){__VA_ARGS__})
+#endif
+
+/* ---- hooks ---------------------------------------------------------------------------------- */
+
+/* Sees the gradient of a tensor on its way back. Returns NULL to leave it as it is, or what is to
+ * go on in its place. */
+typedef cfx_tensor *cfx_tensor_hook_fn(cfx_tensor *grad, void *user);
+/* Sees a leaf after a gradient was added to its grad. */
+typedef void cfx_leaf_hook_fn(cfx_tensor *leaf, void *user);
+
+/* Each returns a number to take the hook off with, 0 with an error where it cannot be put on. */
+CFX_API int64_t cfx_tensor_hook_at(cfx_where at, cfx_tensor *t, cfx_tensor_hook_fn *fn,
+                                   void *user);
+CFX_API int64_t cfx_leaf_hook_at(cfx_where at, cfx_tensor *t, cfx_leaf_hook_fn *fn, void *user);
+#define cfx_tensor_hook(t, fn, user) cfx_tensor_hook_at(CFX_HERE, t, fn, user)
+#define cfx_leaf_hook(t, fn, user) cfx_leaf_hook_at(CFX_HERE, t, fn, user)
+/* Takes a hook off; a second time does nothing. */
+CFX_API void cfx_tensor_unhook(cfx_tensor *t, int64_t hook);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,496 @@
+/* The walk back: every node reachable from the roots runs once, after all that it waits for, later
+ * calls first. Without recursion, and linear in the nodes and edges. Start at walk. */
+#include "grad.h"
+
+#include <cfx/ops.h>
+
+/* The gradient of one result of a node, as far as it is added up. */
+typedef struct {
+    cfx_tensor *sum; /* counted */
+    bool own;        /* made here: further gradients are added in place */
+} bucket;
+
+/* What a walk knows of a node. */
+typedef struct {
+    cfx__gnode *node;
+    int waits;       /* edges to it that have not been walked */
+    int next;        /* while finding: the next edge to follow */
+    bool wanted;     /* an input that was asked for lies here or behind */
+    bool runs;       /* ... behind, so its formula has to run */
+    bucket *in;      /* one for each result */
+} task;
+
+/* An input whose gradient was asked for. */
+typedef struct {
+    cfx__gnode *node;
+    int output;
+    cfx_tensor *grad; /* counted */
+} capture;
+
+typedef struct {
+    cfx_where at;
+    int below;               /* the dispatcher's, outside: what hooks run in */
+    bool keep_graph, create_graph;
+    bool chosen;             /* only the gradients of captures are wanted */
+    VEC(task) tasks;
+    VEC(int) heap, stack;    /* of tasks */
+    VEC(capture) captures;
+    int *table;              /* from node to task + 1 */
+    size_t table_cap;
+    cfx__arena arena;
+} walk;
+
+/* ---- from node to task ----------------------------------------------------------------------- */
+
+static size_t place_of(const walk *w, const cfx__gnode *n) {
+    uint64_t h = (uint64_t)(uintptr_t)n * 0x9e3779b97f4a7c15u;
+    size_t i = (size_t)(h >> 20) & (w->table_cap - 1);
+    while (w->table[i] && w->tasks.data[w->table[i] - 1].node != n)
+        i = (i + 1) & (w->table_cap - 1);
+    return i;
+}
+
+static int find_task(const walk *w, const cfx__gnode *n) {
+    return w->table_cap ? w->table[place_of(w, n)] - 1 : -1;
+}
+
+static int add_task(walk *w, cfx__gnode *n) {
+    if (2 * (w->tasks.len + 1) > w->table_cap) {
+        free(w->table);
+        w->table_cap = w->table_cap ? 2 * w->table_cap : 64;
+        w->table = cfx__alloc0(w->table_cap * sizeof *w->table);
+        for (size_t i = 0; i < w->tasks.len; i++)
+            w->table[place_of(w, w->tasks.data[i].node)] = (int)i + 1;
+    }
+    bucket *in = cfx__arena_alloc(&w->arena, (size_t)n->nout * sizeof *in);
+    memset(in, 0, (size_t)n->nout * sizeof *in);
+    size_t place = place_of(w, n);
+    VEC_PUSH(w->tasks, ((task){.node = cfx_keep(n), .in = in}));
+    w->table[place] = (int)w->tasks.len;
+    return (int)w->tasks.len - 1;
+}
+
+static bool is_captured(const walk *w, const cfx__gnode *n) {
+    for (size_t i = 0; i < w->captures.len; i++)
+        if (w->captures.data[i].node == n)
+            return true;
+    return false;
+}
+
+/* Finds all nodes behind `root`, how many edges lead to each, and which lead to a chosen input. */
+static int find_nodes(walk *w, cfx__gnode *root) {
+    int found = find_task(w, root);
+    if (found >= 0)
+        return found;
+    found = add_task(w, root);
+    VEC_PUSH(w->stack, found);
+    while (w->stack.len) {
+        int at = w->stack.data[w->stack.len - 1];
+        cfx__gnode *n = w->tasks.data[at].node;
+        if (w->tasks.data[at].next < n->nin) {
+            cfx__gnode *to = n->kept[w->tasks.data[at].next++].to;
+            int behind = to ? find_task(w, to) : 0;
+            if (to && behind < 0) {
+                behind = add_task(w, to);
+                VEC_PUSH(w->stack, behind);
+            }
+            if (to)
+                w->tasks.data[behind].waits++;
+            continue;
+        }
+        w->stack.len--;
+        task *t = &w->tasks.data[at];
+        t->runs = !w->chosen;
+        for (int i = 0; i < n->nin && !t->runs; i++)
+            t->runs = n->kept[i].to && w->tasks.data[find_task(w, n->kept[i].to)].wanted;
+        t->wanted = t->runs || is_captured(w, n);
+    }
+    return found;
+}
+
+/* ---- which is next --------------------------------------------------------------------------- */
+
+static bool sooner(const walk *w, int a, int b) {
+    return w->tasks.data[a].node->seq > w->tasks.data[b].node->seq;
+}
+
+static void push_ready(walk *w, int task_) {
+    VEC_PUSH(w->heap, task_);
+    size_t i = w->heap.len - 1;
+    int *h = w->heap.data;
+    for (; i && sooner(w, h[i], h[(i - 1) / 2]); i = (i - 1) / 2) {
+        int swap = h[i];
+        h[i] = h[(i - 1) / 2];
+        h[(i - 1) / 2] = swap;
+    }
+}
+
+static int pop_ready(walk *w) {
+    int *h = w->heap.data, first = h[0];
+    h[0] = h[--w->heap.len];
+    for (size_t i = 0, n = w->heap.len;;) {
+        size_t best = i, left = 2 * i + 1;
+        if (left < n && sooner(w, h[left], h[best]))
+            best = left;
+        if (left + 1 < n && sooner(w, h[left + 1], h[best]))
+            best = left + 1;
+        if (best == i)
+            return first;
+        int swap = h[i];
+        h[i] = h[best];
+        h[best] = swap;
+        i = best;
+    }
+}
+
+/* Hooks are the user's code: modes and tracing see what they call. Returns what it was. */
+static int outside(int below) {
+    cfx__dispatch *d = cfx__dispatcher();
+    int before = d->below;
+    d->below = below;
+    return before;
+}
+
+/* ---- adding up ------------------------------------------------------------------------------- */
+
+static void add_to(walk *w, bucket *b, cfx_tensor *g) {
+    if (!b->sum) {
+        b->sum = cfx_keep(g);
+        return;
+    }
+    size_t mark = cfx_scope_open();
+    if (b->own && !w->create_graph) {
+        cfx_add_(b->sum, g);
+    } else {
+        cfx_tensor *sum = cfx_keep(cfx_add(b->sum, g));
+        cfx_drop(b->sum);
+        b->sum = cfx__is_bad(sum) ? NULL : sum;
+        b->own = true;
+    }
+    cfx_scope_close(mark);
+}
+
+/* Whether the gradient may become a leaf's grad as it is: nobody else holds it, and it lies in
+ * memory as the leaf does. */
+static bool fits_leaf(const cfx_tensor *g, const cfx_tensor *leaf) {
+    if (g->head.refs != 1 || !g->storage || g->storage->head.refs != 1 || g->base)
+        return false;
+    if (!cfx__is_dense(leaf))
+        return cfx__is_contiguous(g);
+    return !memcmp(g->stride, leaf->stride, (size_t)leaf->ndim * sizeof *g->stride);
+}
+
+static cfx_tensor *copy_for_leaf(cfx_tensor *g, const cfx_tensor *leaf) {
+    if (!cfx__is_dense(leaf))
+        return cfx_clone(g, CFX_KW(memory_format, cfx_contiguous_format));
+    cfx_tensor *copy = cfx_empty_strided(cfx_ints_value(leaf->ndim, leaf->shape),
+                                         cfx_ints_value(leaf->ndim, leaf->stride),
+                                         CFX_KW(dtype, cfx_dtype_value((cfx_dtype)g->dtype)));
+    return cfx_copy_(copy, g);
+}
+
+static void add_to_leaf(walk *w, cfx__gnode *n, bucket *b) {
+    cfx__tape *tape = n->leaf;
+    if (!tape || !b->sum)
+        return;
+    size_t mark = cfx_scope_open();
+    cfx_tensor *g = b->sum, *sum;
+    if (!tape->grad && !w->create_graph && fits_leaf(g, tape->owner))
+        sum = g;
+    else if (!tape->grad)
+        sum = w->create_graph ? cfx_clone(g) : copy_for_leaf(g, tape->owner);
+    else if (w->create_graph)
+        sum = cfx_add(tape->grad, g);
+    else
+        sum = cfx_add_(tape->grad, g);
+    if (cfx_ok() && sum != tape->grad) {
+        cfx_keep(sum);
+        cfx_drop(tape->grad);
+        tape->grad = sum;
+    }
+    cfx_scope_close(mark);
+    for (size_t i = 0; i < n->hooks.len && n->leaf && cfx_ok(); i++)
+        if (n->hooks.data[i].leaf_fn)
+            CFX_SCOPE {
+                int below = outside(w->below);
+                n->hooks.data[i].leaf_fn(tape->owner, n->hooks.data[i].user);
+                outside(below);
+            }
+}
+
+/* ---- one node -------------------------------------------------------------------------------- */
+
+static bool same_outline(const cfx_tensor *a, const cfx_tensor *b) {
+    return a->dtype == b->dtype && cfx__same_shape(a, b);
+}
+
+/* The hooks of the tensors whose gradients arrived, then those whose gradients are retained. */
+static void run_hooks(walk *w, task *t) {
+    cfx__gnode *n = t->node;
+    int64_t last = cfx__grad_state_get()->hooks; /* hooks put on by hooks wait for the next walk */
+    for (size_t i = 0; i < n->hooks.len && cfx_ok(); i++) {
+        cfx__ghook h = n->hooks.data[i];
+        bucket *b = &t->in[h.output];
+        if (!h.fn || !b->sum || h.id > last)
+            continue;
+        size_t mark = cfx_scope_open();
+        int below = outside(w->below);
+        cfx_tensor *g = h.fn(b->sum, h.user);
+        outside(below);
+        if (g && !cfx__is_bad(g) && g != b->sum) {
+            if (!same_outline(g, b->sum)) {
+                if (g->dtype != b->sum->dtype)
+                    cfx_fail(CFX_RUNTIME_ERROR, w->at,
+                             "hook '%lld' has changed the type of value (was torch.%s got "
+                             "torch.%s)",
+                             (long long)h.id, cfx_dtype_name((cfx_dtype)b->sum->dtype),
+                             cfx_dtype_name((cfx_dtype)g->dtype));
+                else
+                    cfx_fail(CFX_RUNTIME_ERROR, w->at,
+                             "hook '%lld' has changed the size of value", (long long)h.id);
+            } else {
+                cfx_keep(g);
+                cfx_drop(b->sum);
+                b->sum = g;
+                b->own = false;
+            }
+        }
+        cfx_scope_close(mark);
+    }
+    for (size_t i = 0; i < n->hooks.len && cfx_ok(); i++) {
+        cfx__ghook h = n->hooks.data[i];
+        if (!h.retain || !t->in[h.output].sum)
+            continue;
+        size_t mark = cfx_scope_open();
+        cfx_tensor *g = t->in[h.output].sum;
+        cfx_tensor *sum = h.retain->grad ? cfx_add(h.retain->grad, g) : cfx_clone(g);
+        if (cfx_ok()) {
+            cfx_keep(sum);
+            cfx_drop(h.retain->grad);
+            h.retain->grad = sum;
+        }
+        cfx_scope_close(mark);
+    }
+}
+
+static void take_captures(walk *w, task *t) {
+    for (size_t i = 0; w->chosen && i < w->captures.len; i++) {
+        capture *c = &w->captures.data[i];
+        if (c->node == t->node && !c->grad)
+            c->grad = cfx_keep(t->in[c->output].sum);
+    }
+}
+
+static void run_formula(walk *w, int at) {
+    cfx__gnode *n = w->tasks.data[at].node;
+    size_t mark = cfx_scope_open();
+    cfx_tensor **gin = cfx__alloc0((size_t)n->nin * sizeof *gin + 1),
+               **gout = cfx__alloc0((size_t)n->nout * sizeof *gout + 1);
+    bool any = false;
+    for (int i = 0; i < n->nout; i++) {
+        gout[i] = w->tasks.data[at].in[i].sum;
+        any |= gout[i] != NULL;
+    }
+    if (any) {
+        bool fine = cfx__gnode_run(n, gout, gin);
+        if (!fine && n->at.file)
+            cfx_note("in %s, of the call at %s:%d", cfx__gnode_name(n), n->at.file, n->at.line);
+        for (int i = 0; i < n->nin && fine; i++)
+            if (gin[i] && n->kept[i].to) {
+                int to = find_task(w, n->kept[i].to);
+                add_to(w, &w->tasks.data[to].in[n->kept[i].output], gin[i]);
+            }
+    }
+    free(gin);
+    free(gout);
+    cfx_scope_close(mark);
+}
+
+static void run_task(walk *w, int at) {
+    task *t = &w->tasks.data[at];
+    cfx__gnode *n = t->node;
+    if (n->hooks.len)
+        run_hooks(w, t);
+    take_captures(w, t);
+    if (cfx_ok() && n->kind == CFX__NODE_LEAF && !w->chosen)
+        add_to_leaf(w, n, &t->in[0]);
+    else if (cfx_ok() && t->runs && n->kind != CFX__NODE_LEAF)
+        run_formula(w, at);
+    t = &w->tasks.data[at];
+    for (int i = 0; i < n->nout; i++) {
+        cfx_drop(t->in[i].sum);
+        t->in[i].sum = NULL;
+    }
+    if (t->runs && !w->keep_graph)
+        cfx__gnode_release(n);
+    for (int i = 0; i < n->nin; i++)
+        if (n->kept[i].to) {
+            int to = find_task(w, n->kept[i].to);
+            if (--w->tasks.data[to].waits == 0)
+                push_ready(w, to);
+        }
+}
+
+/* ---- the walk -------------------------------------------------------------------------------- */
+
+typedef struct {
+    cfx__gnode *node;
+    int output;
+    cfx_tensor *grad;
+} root;
+
+static bool go(walk *w, size_t nroots, const root *roots) {
+    cfx__dispatch *d = cfx__dispatcher();
+    cfx_grad_mode before = cfx_set_grad_mode(w->create_graph ? CFX_GRAD_ON : CFX_NO_GRAD);
+    cfx_where outer = d->at;
+    w->below = d->below;
+    if (!d->below++)
+        d->at = w->at;
+    for (size_t i = 0; i < nroots; i++)
+        find_nodes(w, roots[i].node);
+    for (size_t i = 0; i < nroots; i++) {
+        int at = find_task(w, roots[i].node);
+        add_to(w, &w->tasks.data[at].in[roots[i].output], roots[i].grad);
+    }
+    for (size_t i = 0; i < w->tasks.len; i++)
+        if (!w->tasks.data[i].waits)
+            push_ready(w, (int)i);
+    while (w->heap.len && cfx_ok())
+        run_task(w, pop_ready(w));
+    for (size_t i = 0; i < w->tasks.len; i++) {
+        for (int k = 0; k < w->tasks.data[i].node->nout; k++)
+            cfx_drop(w->tasks.data[i].in[k].sum);
+        cfx_drop(w->tasks.data[i].node);
+    }
+    VEC_FREE(w->tasks);
+    VEC_FREE(w->heap);
+    VEC_FREE(w->stack);
+    free(w->table);
+    cfx__arena_release(&w->arena);
+    d->at = outer;
+    d->below--;
+    cfx_set_grad_mode(before);
+    return cfx_ok();
+}
+
+/* The gradient that output i starts with. */
+static cfx_tensor *first_gradient(cfx_where at, int i, cfx_tensor *out, cfx_value given) {
+    if (given.tag == CFX_TAG_TENSOR) {
+        cfx_tensor *g = given.tensor;
+        if (!cfx__same_shape(g, out))
+            cfx_fail(CFX_RUNTIME_ERROR, at,
+                     "Mismatch in shape: grad_output[%d] has a shape of torch.Size(%s) and "
+                     "output[%d] has a shape of torch.Size(%s).",
+                     i, cfx__shape_text(g->ndim, g->shape), i,
+                     cfx__shape_text(out->ndim, out->shape));
+        else if (cfx__is_complex((cfx_dtype)g->dtype) != cfx__is_complex((cfx_dtype)out->dtype))
+            cfx_fail(CFX_RUNTIME_ERROR, at,
+                     "For complex Tensors, both grad_output and output are required to have the "
+                     "same dtype. Mismatch in dtype: grad_output[%d] has a dtype of torch.%s and "
+                     "output[%d] has a dtype of torch.%s.",
+                     i, cfx_dtype_name((cfx_dtype)g->dtype), i,
+                     cfx_dtype_name((cfx_dtype)out->dtype));
+        return g->dtype == out->dtype ? g : cfx_to(g, cfx_dtype_value((cfx_dtype)out->dtype));
+    }
+    if (out->numel != 1)
+        cfx_fail(CFX_RUNTIME_ERROR, at,
+                 "grad can be implicitly created only for scalar outputs");
+    else if (cfx__is_complex((cfx_dtype)out->dtype))
+        cfx_fail(CFX_RUNTIME_ERROR, at,
+                 "grad can be implicitly created only for real scalar outputs but got torch.%s",
+                 cfx_dtype_name((cfx_dtype)out->dtype));
+    return cfx_ok() ? cfx_ones_like(cfx_detach(out)) : NULL;
+}
+
+static bool root_of(cfx_where at, int i, cfx_tensor *out, cfx_value given, root *r) {
+    if (!out || cfx__is_bad(out))
+        return false;
+    r->output = 0;
+    r->node = cfx__needs_grad(out) ? cfx__edge_of(at, out, &r->output) : NULL;
+    if (!r->node) {
+        cfx_fail(CFX_RUNTIME_ERROR, at,
+                 "element %d of tensors does not require grad and does not have a grad_fn", i);
+        return false;
+    }
+    r->grad = first_gradient(at, i, out, given);
+    return cfx_ok();
+}
+
+bool cfx_backward_at(cfx_where at, cfx_tensor *t, cfx_backward_options o) {
+    if (!cfx_ok())
+        return false;
+    size_t mark = cfx_scope_open();
+    walk w = {.at = at, .keep_graph = o.retain_graph || o.create_graph,
+              .create_graph = o.create_graph};
+    root r;
+    cfx_grad_mode before = cfx_set_grad_mode(o.create_graph ? CFX_GRAD_ON : CFX_NO_GRAD);
+    bool fine = root_of(at, 0, t, cfx_tensor_value(o.gradient), &r);
+    cfx_set_grad_mode(before);
+    fine = fine && go(&w, 1, &r);
+    cfx_scope_close(mark);
+    return fine;
+}
+
+static int64_t count_of(cfx_value v) {
+    return v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE ? v.list->len
+                                                           : v.tag != CFX_TAG_NONE;
+}
+
+static cfx_value item_of(cfx_value v, int64_t i) {
+    if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
+        return i < v.list->len ? v.list->items[i] : cfx_none();
+    return i ? cfx_none() : v;
+}
+
+/* The inputs that are asked for; false, with PyTorch's words, where one cannot have a gradient. */
+static bool add_captures(walk *w, cfx_value inputs, bool allow_unused) {
+    for (int64_t i = 0; i < count_of(inputs); i++) {
+        cfx_value v = item_of(inputs, i);
+        capture c = {0};
+        if (v.tag == CFX_TAG_TENSOR && cfx__needs_grad(v.tensor))
+            c.node = cfx__edge_of(w->at, v.tensor, &c.output);
+        if (!c.node && !allow_unused) {
+            cfx_fail(CFX_RUNTIME_ERROR, w->at,
+                     "One of the differentiated Tensors does not require grad");
+            return false;
+        }
+        VEC_PUSH(w->captures, c);
+    }
+    return true;
+}
+
+cfx_value cfx_grad_at(cfx_where at, cfx_value outputs, cfx_value inputs, cfx_grad_options o) {
+    if (!cfx_ok() || cfx_is_bad(outputs) || cfx_is_bad(inputs))
+        return cfx_bad();
+    size_t mark = cfx_scope_open();
+    walk w = {.at = at, .keep_graph = o.retain_graph || o.create_graph,
+              .create_graph = o.create_graph, .chosen = true};
+    size_t n = (size_t)count_of(outputs), done = 0;
+    root *roots = cfx__alloc0(n * sizeof *roots + 1);
+    cfx_grad_mode before = cfx_set_grad_mode(o.create_graph ? CFX_GRAD_ON : CFX_NO_GRAD);
+    bool fine = add_captures(&w, inputs, o.allow_unused);
+    for (; fine && done < n; done++) {
+        cfx_value v = item_of(outputs, (int64_t)done);
+        fine = root_of(at, (int)done, v.tag == CFX_TAG_TENSOR ? v.tensor : NULL,
+                       item_of(o.grad_outputs, (int64_t)done), &roots[done]);
+    }
+    cfx_set_grad_mode(before);
+    fine = fine && go(&w, n, roots);
+    free(roots);
+    cfx_value result = fine ? cfx_tuple_value(0, NULL) : cfx_bad();
+    for (size_t i = 0; i < w.captures.len; i++) {
+        cfx_tensor *g = w.captures.data[i].grad;
+        if (fine && !g && !o.allow_unused) {
+            cfx_fail(CFX_RUNTIME_ERROR, at,
+                     "One of the differentiated Tensors appears to not have been used in the "
+                     "graph. Set allow_unused=True if this is the desired behavior.");
+            fine = false;
+            result = cfx_bad();
+        }
+        if (fine)
+            cfx_list_append(result.list, cfx_tensor_value(g));
+        cfx_drop(g);
+    }
+    VEC_FREE(w.captures);
+    return cfx_scope_return_value(mark, result);
+}

@@ -1,0 +1,117 @@
+/* grad: calls leave a tape.
+ *
+ * Invariant: a tensor owns its tape and through it the node that made it; a node owns the nodes
+ * that its gradients go to, and of its arguments and results only those that its formula reads.
+ * Nothing points the other way with a count, so there are no cycles: a result that is saved is
+ * saved as an alias without a tape. */
+#ifndef CFX__GRAD_H
+#define CFX__GRAD_H
+
+#include <cfx/grad.h>
+
+#include "../dispatch/dispatch.h"
+
+typedef struct cfx__gnode cfx__gnode;
+typedef struct cfx__tape cfx__tape;
+
+typedef enum cfx__gnode_kind {
+    CFX__NODE_OP,      /* a recorded call: runs the gradient column of its operator */
+    CFX__NODE_MISSING, /* the same for an operator that has no gradient: fails when it runs */
+    CFX__NODE_LEAF,    /* adds to the grad of a leaf */
+    CFX__NODE_SLICES   /* a write to a view, seen from the base */
+} cfx__gnode_kind;
+
+/* A tensor as a node remembers it: its numbers where they are saved, else its outline; and where
+ * its gradient goes. */
+typedef struct cfx__kept {
+    cfx_tensor *tensor; /* counted; NULL: the outline alone */
+    cfx__gnode *to;     /* counted; NULL: no gradient is wanted */
+    int output;         /* which result of `to` */
+    uint32_t version;   /* of the storage when it was saved */
+    uint8_t dtype, ndim;
+    bool none;          /* None stands here in a list */
+    bool unchecked;     /* the operator itself writes to it: its version says nothing */
+    int64_t offset;
+    int64_t *dims;      /* shape, then strides; in the node */
+} cfx__kept;
+
+typedef struct cfx__ghook {
+    int64_t id;
+    int output;
+    cfx_tensor_hook_fn *fn; /* or one of the next two */
+    cfx_leaf_hook_fn *leaf_fn;
+    cfx__tape *retain;      /* borrowed; its end takes the hook off */
+    void *user;
+} cfx__ghook;
+
+struct cfx__gnode {
+    cfx_obj head;
+    cfx__gnode_kind kind;
+    cfx_op *op;            /* the functional operator */
+    cfx_where at;          /* of the call */
+    uint64_t seq;          /* later calls go back first */
+    bool released;         /* what it had saved is gone */
+    int nargs, nin, nout;  /* arguments; tensors among them, lists counted through; results */
+    cfx_value *args;       /* a tensor or a list of them is told by `spare`, its first in kept */
+    cfx__kept *kept;       /* nin arguments, then nout results */
+    VEC(cfx__ghook) hooks;
+    cfx__tape *leaf;       /* LEAF: borrowed; NULL once the tensor is gone */
+    cfx__gnode *inner;     /* SLICES: the call that wrote to the view */
+    cfx__gnode *next;      /* while being freed */
+};
+
+/* What hangs on a tensor: t->tape. */
+struct cfx__tape {
+    cfx_obj head;
+    cfx_tensor *owner;   /* the tensor it hangs on; borrowed */
+    cfx__gnode *node;    /* what made it; a leaf's: where its gradient is added; NULL: neither */
+    int output;          /* which result of node */
+    bool leaf;
+    bool retains;
+    uint32_t version;    /* a view's: of the storage, when `node` was right */
+    cfx_tensor *grad;    /* counted */
+};
+
+/* Per thread: the numbers of nodes and hooks. */
+typedef struct cfx__grad_state {
+    uint64_t seq;
+    int64_t hooks;
+} cfx__grad_state;
+
+cfx__grad_state *cfx__grad_state_get(void);
+
+/* The tape of t, made if there is none. */
+cfx__tape *cfx__tape_of(cfx_tensor *t);
+/* Makes t the result `output` of node. */
+void cfx__tape_set(cfx_tensor *t, cfx__gnode *node, int output);
+/* Where the gradient of t goes, borrowed; NULL where none is wanted. Views of a base that was
+ * written to since get a new node here. */
+cfx__gnode *cfx__edge_of(cfx_where at, cfx_tensor *t, int *output);
+
+/* A node with one count, the caller's. `args` are those of the call (nargs of them), `out` its
+ * results. `written`, where an in-place call is recorded, is the tensor it wrote to. */
+typedef struct cfx__written {
+    cfx_tensor *self;    /* NULL: nothing was written to */
+    cfx_tensor *before;  /* its copy with the history from before, where the formula reads it */
+    cfx__gnode *to;      /* where its gradient went before */
+    int output;
+    uint32_t version;    /* of its storage before */
+} cfx__written;
+cfx__gnode *cfx__gnode_new(cfx_where at, cfx_op *op, const cfx_value *args, int nout,
+                           cfx_tensor *const *out, const cfx__written *written);
+/* What becomes of a base when the recorded call `inner` wrote to a view of it. */
+cfx__gnode *cfx__gnode_slices(cfx_where at, cfx_tensor *base, cfx__gnode *inner);
+/* A node without arguments and with room for nin edges. */
+cfx__gnode *cfx__gnode_plain(cfx__gnode_kind kind, int nin, int nout);
+/* "MulBackward0" */
+const char *cfx__gnode_name(const cfx__gnode *n);
+/* Forgets what is saved. */
+void cfx__gnode_release(cfx__gnode *n);
+/* Remembers the outline of t. dims has room for twice its ndim. */
+void cfx__kept_outline(cfx__kept *k, const cfx_tensor *t, int64_t *dims);
+
+/* Runs a node: from the gradients of its results to those of its nin arguments, NULL where there
+ * are none; scope. False when it failed. */
+bool cfx__gnode_run(cfx__gnode *n, cfx_tensor *const *gout, cfx_tensor **gin);
+
+#endif

@@ -1,0 +1,336 @@
+/* Nodes of the tape and what hangs on tensors: making, naming, freeing. */
+#include "grad.h"
+
+#include <ctype.h>
+
+static void *state_make(void) { return cfx__alloc0(sizeof(cfx__grad_state)); }
+
+cfx__grad_state *cfx__grad_state_get(void) {
+    return cfx__ctx_slot(CFX__SLOT_GRAD, state_make, free);
+}
+
+/* ---- tapes ----------------------------------------------------------------------------------- */
+
+static void take_off_retain(cfx__tape *tape) {
+    cfx__gnode *n = tape->node;
+    for (size_t i = 0; tape->retains && n && i < n->hooks.len; i++)
+        if (n->hooks.data[i].retain == tape) {
+            memmove(&n->hooks.data[i], &n->hooks.data[i + 1],
+                    (n->hooks.len - i - 1) * sizeof *n->hooks.data);
+            n->hooks.len--;
+            return;
+        }
+}
+
+static void tape_free(void *p) {
+    cfx__tape *tape = p;
+    take_off_retain(tape);
+    if (tape->node && tape->node->leaf == tape)
+        tape->node->leaf = NULL;
+    cfx_drop(tape->node);
+    cfx_drop(tape->grad);
+    free(tape);
+}
+
+static const cfx__type tape_type = {.name = "tape", .free = tape_free, .frees_itself = true};
+
+cfx__tape *cfx__tape_of(cfx_tensor *t) {
+    if (!t->tape) {
+        cfx__tape *tape = cfx__obj_make(&tape_type, sizeof *tape);
+        tape->owner = t;
+        tape->leaf = true;
+        t->tape = tape;
+    }
+    return t->tape;
+}
+
+void cfx__tape_set(cfx_tensor *t, cfx__gnode *node, int output) {
+    cfx__tape *tape = cfx__tape_of(t);
+    bool retains = tape->retains;
+    take_off_retain(tape);
+    if (tape->node && tape->node->leaf == tape)
+        tape->node->leaf = NULL;
+    cfx_keep(node);
+    cfx_drop(tape->node);
+    tape->node = node;
+    tape->output = output;
+    tape->leaf = false;
+    tape->retains = false;
+    tape->version = t->storage ? t->storage->version : 0;
+    t->head.flags |= CFX__GRAD;
+    if (retains)
+        cfx_retain_grad_at((cfx_where){0}, t);
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+/* A tape may be as long as the program ran, so nodes are freed from a list, not by recursion. What
+ * a node saved holds no node alone: the argument it belongs to has an edge to the same one. */
+static void leave_node(cfx__gnode *n, cfx__gnode **list) {
+    if (!n || (__atomic_load_n(&n->head.refs, __ATOMIC_ACQUIRE) != 1 &&
+               __atomic_sub_fetch(&n->head.refs, 1, __ATOMIC_ACQ_REL) > 0))
+        return;
+    n->next = *list;
+    *list = n;
+}
+
+static void drop_saved(cfx__gnode *n) {
+    for (int i = 0; i < n->nin + n->nout; i++)
+        if (n->kept[i].tensor) {
+            cfx_drop(n->kept[i].tensor);
+            n->kept[i].tensor = NULL;
+        }
+}
+
+static void node_free(void *p) {
+    cfx__gnode *list = p;
+    list->next = NULL;
+    while (list) {
+        cfx__gnode *n = list;
+        list = n->next;
+        drop_saved(n);
+        for (int i = 0; i < n->nin; i++)
+            leave_node(n->kept[i].to, &list);
+        leave_node(n->inner, &list);
+        for (int i = 0; i < n->nargs; i++)
+            if (!n->args[i].spare)
+                cfx_value_drop(n->args[i]);
+        VEC_FREE(n->hooks);
+        free(n);
+    }
+}
+
+static const cfx__type node_type = {.name = "grad_fn", .free = node_free, .frees_itself = true};
+
+static size_t lined_up(size_t size) { return (size + 15) & ~(size_t)15; }
+
+/* Room for a node and all that it remembers, in one block. */
+static cfx__gnode *node_room(int nargs, int nin, int nout, int ndims) {
+    size_t head = lined_up(sizeof(cfx__gnode)), args = (size_t)nargs * sizeof(cfx_value),
+           kept = lined_up((size_t)(nin + nout) * sizeof(cfx__kept));
+    char *block = cfx__alloc(head + args + kept + (size_t)ndims * 2 * sizeof(int64_t));
+    cfx__gnode *n = (cfx__gnode *)block;
+    memset(n, 0, sizeof *n);
+    n->head.refs = 1;
+    n->head.type = &node_type;
+    n->nargs = nargs;
+    n->nin = nin;
+    n->nout = nout;
+    n->args = (cfx_value *)(block + head);
+    n->kept = (cfx__kept *)(block + head + args);
+    memset(n->kept, 0, (size_t)(nin + nout) * sizeof(cfx__kept));
+    n->seq = ++cfx__grad_state_get()->seq;
+    return n;
+}
+
+cfx__gnode *cfx__gnode_plain(cfx__gnode_kind kind, int nin, int nout) {
+    cfx__gnode *n = node_room(0, nin, nout, 0);
+    n->kind = kind;
+    if (kind == CFX__NODE_LEAF)
+        n->seq = UINT64_MAX;
+    return n;
+}
+
+void cfx__kept_outline(cfx__kept *k, const cfx_tensor *t, int64_t *dims) {
+    k->dtype = t->dtype;
+    k->ndim = (uint8_t)t->ndim;
+    k->offset = t->offset;
+    k->dims = dims;
+    for (int i = 0; i < t->ndim; i++) {
+        dims[i] = t->shape[i];
+        dims[t->ndim + i] = t->stride[i];
+    }
+}
+
+static bool is_list(cfx_value v) {
+    if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
+        return false;
+    for (int64_t i = 0; i < v.list->len; i++)
+        if (v.list->items[i].tag != CFX_TAG_NONE)
+            return v.list->items[i].tag == CFX_TAG_TENSOR;
+    return false;
+}
+
+static int count_tensors(int n, const cfx_value *v, int *ndims) {
+    int count = 0;
+    for (int i = 0; i < n; i++)
+        if (v[i].tag == CFX_TAG_TENSOR) {
+            count++;
+            *ndims += v[i].tensor->ndim;
+        } else if (is_list(v[i])) {
+            for (int64_t k = 0; k < v[i].list->len; k++)
+                if (v[i].list->items[k].tag == CFX_TAG_TENSOR)
+                    *ndims += v[i].list->items[k].tensor->ndim;
+            count += (int)v[i].list->len;
+        }
+    return count;
+}
+
+/* The copy of a result that a node of its own may save: no tape, so no cycle. */
+static cfx_tensor *without_tape(const cfx_tensor *t) {
+    size_t mark = cfx_scope_open();
+    cfx_tensor *alias = cfx__tensor_alias(t, t->ndim, t->shape, t->stride, t->offset);
+    alias->dtype = t->dtype;
+    alias->head.flags |= t->head.flags & CFX__WRAPPED;
+    cfx_keep(alias);
+    cfx_scope_close(mark);
+    return alias;
+}
+
+static int64_t *keep_argument(cfx__gnode *n, cfx__kept *k, cfx_value v, bool save, int64_t *dims,
+                              const cfx__written *w) {
+    if (v.tag != CFX_TAG_TENSOR) {
+        k->none = true;
+        return dims;
+    }
+    cfx_tensor *t = v.tensor;
+    bool written = w && t == w->self && k == n->kept;
+    if (written) {
+        k->to = w->to;
+        k->output = w->output;
+    } else if (cfx__needs_grad(t)) {
+        k->to = cfx__edge_of(n->at, t, &k->output);
+    }
+    cfx_keep(k->to);
+    if (save && t->storage) {
+        k->tensor = cfx_keep(written ? w->before : t);
+        k->version = w && t->storage == w->self->storage && !written ? w->version
+                                                                     : k->tensor->storage->version;
+    }
+    cfx__kept_outline(k, t, dims);
+    return dims + 2 * t->ndim;
+}
+
+cfx__gnode *cfx__gnode_new(cfx_where at, cfx_op *op, const cfx_value *args, int nout,
+                           cfx_tensor *const *out, const cfx__written *w) {
+    cfx__schema *s = cfx__op_info(op)->schema;
+    int nargs = s->nargs, ndims = 0, nin = count_tensors(nargs, args, &ndims);
+    for (int i = 0; i < nout; i++)
+        ndims += out[i] ? out[i]->ndim : 0;
+    cfx__gnode *n = node_room(nargs, nin, nout, ndims);
+    n->op = op;
+    n->at = at;
+    int64_t *dims = (int64_t *)((char *)n->kept + lined_up((size_t)(nin + nout) * sizeof *n->kept));
+    int next = 0;
+    for (int i = 0; i < nargs; i++) {
+        bool save = i < 24 && (op->saves >> i & 1);
+        n->args[i] = args[i];
+        n->args[i].spare = 0;
+        if (args[i].tag == CFX_TAG_TENSOR) {
+            n->args[i].spare = (uint32_t)next + 1;
+            dims = keep_argument(n, &n->kept[next], args[i], save, dims, w);
+            n->kept[next++].unchecked = s->args[i].writes;
+        } else if (is_list(args[i])) {
+            n->args[i].spare = (uint32_t)next + 1;
+            n->args[i].i = args[i].list->len;
+            for (int64_t k = 0; k < args[i].list->len; k++, next++)
+                dims = keep_argument(n, &n->kept[next], args[i].list->items[k], save, dims, w);
+        } else {
+            cfx_value_keep(n->args[i]);
+        }
+    }
+    for (int i = 0; i < nout; i++, next++) {
+        cfx__kept *k = &n->kept[next];
+        if (!out[i]) {
+            k->none = true;
+            continue;
+        }
+        if (i < 8 && (op->saves >> (24 + i) & 1)) {
+            k->tensor = without_tape(out[i]);
+            k->version = out[i]->storage ? out[i]->storage->version : 0;
+        }
+        cfx__kept_outline(k, out[i], dims);
+        dims += 2 * out[i]->ndim;
+    }
+    return n;
+}
+
+/* The node of a base after the call `inner` wrote to a view of it: the first edge is the base's,
+ * the others are those of the call. */
+cfx__gnode *cfx__gnode_slices(cfx_where at, cfx_tensor *base, cfx__gnode *inner) {
+    cfx__gnode *n = node_room(0, inner->nin, 1, 2 * base->ndim);
+    int64_t *dims = (int64_t *)((char *)n->kept + lined_up((size_t)(n->nin + 1) * sizeof *n->kept));
+    n->kind = CFX__NODE_SLICES;
+    n->at = at;
+    n->inner = cfx_keep(inner);
+    if (cfx__needs_grad(base))
+        n->kept[0].to = cfx_keep(cfx__edge_of(at, base, &n->kept[0].output));
+    cfx__kept_outline(&n->kept[0], base, dims);
+    cfx__kept_outline(&n->kept[n->nin], base, dims + 2 * base->ndim);
+    for (int i = 1; i < inner->nin; i++) {
+        n->kept[i] = inner->kept[i];
+        n->kept[i].tensor = NULL;
+        cfx_keep(n->kept[i].to);
+    }
+    return n;
+}
+
+void cfx__gnode_release(cfx__gnode *n) {
+    for (int i = 0; i < n->nin + n->nout; i++)
+        n->released |= n->kept[i].tensor != NULL;
+    drop_saved(n);
+    if (n->inner)
+        cfx__gnode_release(n->inner);
+}
+
+/* ---- edges ----------------------------------------------------------------------------------- */
+
+/* A view whose base was written to since it was made: its history is the base's, seen through
+ * as_strided. */
+static void renew_view(cfx_where at, cfx_tensor *t) {
+    cfx_op *op = cfx_op_find("aten::as_strided");
+    size_t mark = cfx_scope_open();
+    cfx_value args[] = {cfx_tensor_value(t->base), cfx_ints_value(t->ndim, t->shape),
+                        cfx_ints_value(t->ndim, t->stride), cfx_int(t->offset)};
+    cfx__gnode *n = cfx__gnode_new(at, op, args, 1, &t, NULL);
+    cfx__tape_set(t, n, 0);
+    cfx_drop(n);
+    cfx_scope_close(mark);
+}
+
+cfx__gnode *cfx__edge_of(cfx_where at, cfx_tensor *t, int *output) {
+    cfx__tape *tape = t->tape;
+    bool follows = t->base && !(t->head.flags & CFX__NO_GRAD_VIEW) && cfx__needs_grad(t->base);
+    if (follows && !cfx_tensor_is_leaf(t->base) &&
+        (!tape || tape->leaf || tape->version != t->storage->version)) {
+        renew_view(at, t);
+        tape = t->tape;
+    }
+    if (!tape || !tape->node)
+        return NULL;
+    *output = tape->output;
+    return tape->node;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* The place of an overload among those of its name that have a gradient. */
+static int number_of(cfx_op *op, const char *name) {
+    const cfx_fn *fn = cfx_fn_find(name);
+    int number = 0;
+    for (int i = 0; fn && i < fn->n; i++) {
+        if (fn->ops[i] == op)
+            return number;
+        number += fn->ops[i]->grad != NULL;
+    }
+    return 0;
+}
+
+const char *cfx__gnode_name(const cfx__gnode *n) {
+    if (n->kind == CFX__NODE_LEAF)
+        return "AccumulateGrad";
+    if (n->kind == CFX__NODE_SLICES)
+        return "CopySlices";
+    if (n->kind == CFX__NODE_MISSING)
+        return "NotImplemented";
+    const char *name = cfx__op_info(n->op)->schema->name;
+    cfx__text t = {0};
+    bool begins = true;
+    for (const char *c = name; *c; c++) {
+        if (*c != '_')
+            cfx__text_putc(&t, (char)(begins ? toupper((unsigned char)*c) : *c));
+        begins = !isalpha((unsigned char)*c);
+    }
+    cfx__text_printf(&t, "Backward%d", number_of(n->op, name));
+    return cfx__text_take(&t);
+}
