@@ -1,7 +1,7 @@
 /* cfx: PyTorch FX in C. Capture, show, tap, change, run and save PyTorch programs without Python.
  *
  * Read in this order: base (scopes, errors), value, tensor, op, ops, grad, nn, graph, program,
- * trace, run, emit, pack. */
+ * trace, run, rewrite, emit, pack. */
 #ifndef CFX_H
 #define CFX_H
 
@@ -17,6 +17,7 @@
 #include <cfx/program.h>
 #include <cfx/trace.h>
 #include <cfx/run.h>
+#include <cfx/rewrite.h>
 #include <cfx/emit.h>
 #include <cfx/pack.h>
 

@@ -268,6 +268,9 @@ cfx_value cfx__op_call_bound(cfx_where at, cfx_op *op, cfx_value *args) {
     cfx__dispatch *d = cfx__dispatcher();
     if (d->below)
         at = d->at;
+    cfx_value result;
+    if (unlikely(d->record != NULL) && d->record(at, op, args, &result))
+        return result;
     if (d->grad == CFX_GRAD_ON && !d->recorded &&
         unlikely(any_grad(cfx__op_info(op)->schema->nargs, args)))
         return cfx__autograd(at, op, args);

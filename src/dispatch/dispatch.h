@@ -43,6 +43,7 @@ cfx_op *cfx__op_inplace(cfx_op *functional);
 
 /* A room below installs itself here for the calling thread; false means "not mine, go on". */
 typedef bool cfx__fn_layer(cfx_where at, cfx_target t, cfx_args a, cfx_value *result);
+typedef bool cfx__op_layer(cfx_where at, cfx_op *op, cfx_value *args, cfx_value *result);
 
 typedef struct cfx__dispatch {
     cfx_mode *function_modes, *dispatch_modes;
@@ -52,6 +53,7 @@ typedef struct cfx__dispatch {
     bool fake;
     int recorded;           /* > 0 inside calls that are recorded whole: their parts are not */
     cfx__fn_layer *trace;
+    cfx__op_layer *record;  /* sees every overload first, whole */
 } cfx__dispatch;
 
 cfx__dispatch *cfx__dispatcher(void);

@@ -45,7 +45,8 @@ static void decompose_one_hot(cfx_call *c) {
     int64_t n = class_count(c, t);
     if (n < 0)
         return;
-    cfx_tensor *classes = cfx_arange(n, CFX_KW(dtype, cfx_i64));
+    cfx_tensor *classes =
+        cfx_arange(n, CFX_KW(dtype, cfx_i64), CFX_KW(device, cfx_device_value(t->device)));
     c->out[0] = cfx_to(cfx_eq(cfx_unsqueeze(t, -1), classes), cfx_i64);
 }
 

@@ -483,6 +483,7 @@ static void decompose_attention_math(cfx_call *c) {
     cfx_tensor *scores = cfx_matmul(q, times(cfx_transpose(k, -2, -1), root));
     if (mask)
         scores = mask->dtype == CFX_BOOL ? cfx_add(scores, additive(mask, (cfx_dtype)q->dtype))
+                 : c->fake               ? cfx_add(scores, mask) /* as PyTorch for subclasses */
                                          : cfx_add_(scores, mask);
     cfx_tensor *weights = cfx__safe_softmax(scores, -1);
     if (a.dropout > 0 && dropped) {

@@ -55,7 +55,7 @@ CFX_OP(contiguous) = {
 /* ---- to -------------------------------------------------------------------------------------- */
 
 /* self itself where nothing is asked for that it is not already; else a copy. */
-static void convert_to(cfx_call *c, cfx_value dtype, cfx_value device, bool copy,
+static void convert_to(cfx_call *c, cfx_value dtype, cfx_value layout, cfx_value device, bool copy,
                        cfx_value format) {
     cfx_tensor *t = arg_tensor(c, 0);
     cfx_memory_format f = format.tag == CFX_TAG_NONE ? CFX_PRESERVE : (cfx_memory_format)format.i;
@@ -65,39 +65,41 @@ static void convert_to(cfx_call *c, cfx_value dtype, cfx_value device, bool copy
         c->out[0] = t;
     else
         c->out[0] = call_bound(c, &cfx_op__to_copy,
-                               (cfx_value[]){cfx_tensor_value(t), dtype, CFX_NONE, device, CFX_NONE,
+                               (cfx_value[]){cfx_tensor_value(t), dtype, layout, device, CFX_NONE,
                                              cfx_bool(false), format});
 }
 
 static void decompose_to_dtype(cfx_call *c) {
-    convert_to(c, c->args[1], CFX_NONE, arg_bool(c, 3), c->args[4]);
+    convert_to(c, c->args[1], CFX_NONE, CFX_NONE, arg_bool(c, 3), c->args[4]);
 }
 
 static void decompose_to_device(cfx_call *c) {
-    convert_to(c, c->args[2], c->args[1], arg_bool(c, 4), c->args[5]);
+    convert_to(c, c->args[2], CFX_NONE, c->args[1], arg_bool(c, 4), c->args[5]);
 }
 
 static void decompose_to_other(cfx_call *c) {
     const cfx_tensor *other = arg_tensor(c, 1);
-    convert_to(c, cfx_dtype_value(other->dtype), cfx_device_value(other->device), arg_bool(c, 3),
-               c->args[4]);
+    convert_to(c, cfx_dtype_value(other->dtype), cfx_layout_value(CFX_STRIDED),
+               cfx_device_value(other->device), arg_bool(c, 3), c->args[4]);
 }
 
 static void decompose_to_layout(cfx_call *c) {
     if (options_fit(c, 2, -1, 4))
-        convert_to(c, c->args[1], c->args[3], arg_bool(c, 6), c->args[7]);
+        convert_to(c, c->args[1], c->args[2], c->args[3], arg_bool(c, 6), c->args[7]);
 }
 
 static void decompose_to_prim_device(cfx_call *c) {
-    convert_to(c, c->args[2], c->args[1], arg_bool(c, 4), CFX_NONE);
+    convert_to(c, c->args[2], CFX_NONE, c->args[1], arg_bool(c, 4), CFX_NONE);
 }
 
 static void decompose_to_prim_dtype(cfx_call *c) {
-    convert_to(c, c->args[1], CFX_NONE, arg_bool(c, 3), CFX_NONE);
+    convert_to(c, c->args[1], CFX_NONE, CFX_NONE, arg_bool(c, 3), CFX_NONE);
 }
 
 static void decompose_type_as(cfx_call *c) {
-    c->out[0] = cfx_to(arg_tensor(c, 0), cfx_dtype_value(arg_tensor(c, 1)->dtype));
+    const cfx_tensor *other = arg_tensor(c, 1);
+    convert_to(c, cfx_dtype_value(other->dtype), cfx_layout_value(CFX_STRIDED),
+               cfx_device_value(other->device), false, CFX_NONE);
 }
 
 CFX_OP(to_dtype) = {
@@ -140,7 +142,7 @@ static void decompose_cast(cfx_call *c) {
 
 static void decompose_cpu(cfx_call *c) {
     cfx_device cpu = {CFX_CPU, -1};
-    convert_to(c, CFX_NONE, cfx_device_value(cpu), false, CFX_NONE);
+    convert_to(c, CFX_NONE, CFX_NONE, cfx_device_value(cpu), false, CFX_NONE);
 }
 
 #define CAST(d) .decompose = decompose_cast, .row = &dtypes[CFX_##d], .effects = CFX_COMPOSITE

@@ -129,13 +129,31 @@ static void kernel_matmul(cfx_call *c) {
     gemm_run(c, &g);
 }
 
-/* Whether the larger operand can be seen as one matrix without a copy. */
-static bool should_fold(const cfx_tensor *a, const cfx_tensor *b) {
-    const cfx_tensor *big = a->ndim >= b->ndim ? a : b;
-    if (big->ndim < 3 || (a->ndim >= b->ndim ? b : a)->ndim > 2 || a->ndim == 2)
+/* Contiguous, whatever the strides of dimensions of one element. */
+static bool is_packed(const cfx_tensor *t) {
+    int64_t expected = 1;
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        if (t->shape[i] != 1 && t->stride[i] != expected)
+            return false;
+        expected *= t->shape[i];
+    }
+    return true;
+}
+
+/* Whether the larger operand can be seen as one matrix without a copy. Of fake tensors PyTorch asks
+ * for more: its rule is written twice, in C++ and in Python. */
+static bool should_fold(const cfx_tensor *a, const cfx_tensor *b, bool fake) {
+    const cfx_tensor *big = a->ndim >= b->ndim ? a : b, *small = a->ndim >= b->ndim ? b : a;
+    if (big->ndim < 3 || small->ndim > 2)
+        return false;
+    if (fake && (small->head.flags & CFX__GRAD))
+        return true;
+    if (a->ndim == 2)
         return false;
     if (!big->numel)
         return true;
+    if (fake)
+        return is_packed(big);
     const int n = big->ndim, row = big == a ? n - 2 : n - 1; /* b is seen transposed */
     for (int i = 0; i < n - 2; i++) {
         int next = i + 1 < n - 2 ? i + 1 : row;
@@ -145,7 +163,14 @@ static bool should_fold(const cfx_tensor *a, const cfx_tensor *b) {
     return true;
 }
 
-static cfx_tensor *folded_product(cfx_tensor *a, cfx_tensor *b) {
+/* A product in its final shape. For fake tensors PyTorch makes it a view proper, which counts when
+ * it is written to. */
+static cfx_tensor *in_shape(cfx_call *c, cfx_tensor *t, int n, const int64_t *shape) {
+    cfx_value size = cfx_ints_value(n, shape);
+    return c->fake ? cfx_view(t, size) : cfx__unsafe_view(t, size);
+}
+
+static cfx_tensor *folded_product(cfx_call *c, cfx_tensor *a, cfx_tensor *b) {
     const bool swap = b->ndim > a->ndim;
     cfx_tensor *big = swap ? cfx_mT(b) : a, *small = !swap ? b : a->ndim == 2 ? cfx_t(a) : a;
     int64_t shape[CFX_MAX_DIMS], rows = 1;
@@ -156,9 +181,9 @@ static cfx_tensor *folded_product(cfx_tensor *a, cfx_tensor *b) {
         rows *= shape[i] = big->shape[i];
     cfx_tensor *flat = cfx_reshape(big, cfx_list(rows, big->shape[n - 1]));
     if (small->ndim == 1)
-        return cfx__unsafe_view(cfx_mv(flat, small), cfx_ints_value(n - 1, shape));
+        return in_shape(c, cfx_mv(flat, small), n - 1, shape);
     shape[n - 1] = small->shape[1];
-    cfx_tensor *product = cfx__unsafe_view(cfx_mm(flat, small), cfx_ints_value(n, shape));
+    cfx_tensor *product = in_shape(c, cfx_mm(flat, small), n, shape);
     return swap ? cfx_contiguous(cfx_mT(product)) : product;
 }
 
@@ -193,7 +218,7 @@ static cfx_tensor *batched_product(cfx_call *c, cfx_tensor *a, cfx_tensor *b) {
         shape[ndim++] = n;
     if (b->ndim > 1)
         shape[ndim++] = p;
-    return cfx__unsafe_view(product, cfx_ints_value(ndim, shape));
+    return in_shape(c, product, ndim, shape);
 }
 
 static void decompose_matmul(cfx_call *c) {
@@ -209,8 +234,8 @@ static void decompose_matmul(cfx_call *c) {
         c->out[0] = cfx_squeeze(cfx_mm(cfx_unsqueeze(a, 0), b), 0);
     else if (a->ndim == 2 && b->ndim == 2)
         c->out[0] = cfx_mm(a, b);
-    else if (should_fold(a, b))
-        c->out[0] = folded_product(a, b);
+    else if (should_fold(a, b, c->fake))
+        c->out[0] = folded_product(c, a, b);
     else
         c->out[0] = batched_product(c, a, b);
 }
@@ -326,7 +351,7 @@ static void decompose_linear(cfx_call *c) {
         return;
     }
     cfx_tensor *y = cfx_matmul(x, cfx_t(w));
-    c->out[0] = b ? cfx_add_(y, b) : y;
+    c->out[0] = !b ? y : c->fake ? cfx_add(y, b) : cfx_add_(y, b); /* as PyTorch for subclasses */
 }
 
 CFX_OP(linear) = {"aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",

@@ -153,9 +153,13 @@ static void decompose_avg(cfx_call *c) {
     bool one = n == r->dims;
     for (int k = 0; k < n; k++)
         one &= size[k] == 1;
-    if (one)
+    const cfx_tensor *t = arg_tensor(c, 0);
+    if (one) {
         c->out[0] = cfx_mean(c->args[0], cfx_ints_value(n, dims), cfx_bool(true));
-    else
+        if (n == 2 && t->ndim == 4 && cfx__suggest_format(t) == CFX_CHANNELS_LAST)
+            c->out[0] = cfx_as_strided(c->out[0], cfx_list(t->shape[0], t->shape[1], 1, 1),
+                                       cfx_list(t->shape[1], 1, t->shape[1], t->shape[1]));
+    } else
         c->out[0] = r->dims == 2 ? cfx__adaptive_avg_pool2d(c->args[0], c->args[1])
                                  : cfx__adaptive_avg_pool3d(c->args[0], c->args[1]);
 }

@@ -126,7 +126,7 @@ static void decompose_diff(cfx_call *c) {
                 shape[d] = d == dim ? 1 : x->shape[d];
             ends[i] = cfx_expand(ends[i], cfx_ints_value(x->ndim, shape));
         }
-        x = i ? cfx_cat(cfx_list(x, ends[i]), dim) : cfx_cat(cfx_list(ends[i], x), dim);
+        x = cfx_cat(i ? cfx_list(x, ends[i]) : cfx_list(ends[i], x), c->args[2]);
     }
     if (n == 0) {
         c->out[0] = cfx_clone(x);
@@ -135,8 +135,8 @@ static void decompose_diff(cfx_call *c) {
     for (; n > 0 && !op_failed(); n--) {
         size_t mark = cfx_scope_open();
         int64_t size = x->shape[dim], rest = size > 0 ? size - 1 : 0;
-        cfx_tensor *high = cfx_narrow(x, dim, size > 0 ? 1 : 0, rest);
-        cfx_tensor *low = cfx_narrow(x, dim, 0, rest);
+        cfx_tensor *low = cfx_narrow(x, c->args[2], 0, rest);
+        cfx_tensor *high = cfx_narrow(x, c->args[2], size > 0 ? 1 : 0, rest);
         x = x->dtype == CFX_BOOL ? cfx_logical_xor(high, low) : cfx_sub(high, low);
         x = cfx_scope_return(mark, x);
         if (rest == 0)

@@ -109,7 +109,7 @@ static void decompose_narrow(cfx_call *c) {
     int64_t start = arg_int(c, 2);
     int dim;
     if (narrow_place(c, &dim, &start))
-        c->out[0] = cfx_slice(arg_tensor(c, 0), dim, start, start + arg_int(c, 3), 1);
+        c->out[0] = cfx_slice(arg_tensor(c, 0), c->args[1], start, start + arg_int(c, 3), 1);
 }
 
 static void decompose_narrow_tensor(cfx_call *c) {

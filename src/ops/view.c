@@ -222,17 +222,19 @@ static void view_reshape_as(cfx_call *c) {
     reshape_to(c, other->ndim, shape);
 }
 
-/* As PyTorch does: a view where there can be one, else a copy seen in the new shape. */
-static void reshape_by_views(cfx_call *c, int n, int64_t *shape) {
+/* As PyTorch does: a view where there can be one, else a copy seen in the new shape. Of a
+ * contiguous tensor the size is handed on as it was given. */
+static void reshape_by_views(cfx_call *c, int n, const int64_t *size) {
     cfx_tensor *t = arg_tensor(c, 0);
-    int64_t stride[CFX_MAX_DIMS];
+    int64_t stride[CFX_MAX_DIMS], shape[CFX_MAX_DIMS];
+    memcpy(shape, size, (size_t)n * sizeof *shape);
     if (op_failed() || !view_infer(c, t->numel, n, shape))
         return;
     cfx_value args[] = {cfx_tensor_value(t), cfx_contiguous_format};
     bool viewed = view_strides(t, n, shape, stride);
     if (!viewed)
         args[0] = cfx_tensor_value(call_bound(c, &cfx_op_clone, args));
-    args[1] = cfx_ints_value(n, shape);
+    args[1] = cfx_ints_value(n, cfx__is_contiguous(t) ? size : shape);
     c->out[0] = call_bound(c, viewed ? &cfx_op_view : &cfx_op__unsafe_view, args);
 }
 

@@ -41,6 +41,8 @@ void cfx__tracer_begin(cfx__tracer *t);
 void cfx__tracer_end(cfx__tracer *t);
 /* The active tracer, or NULL. */
 cfx__tracer *cfx__tracer_now(void);
+/* Where the thread's recorder is kept (record.h). */
+struct cfx__recorder **cfx__recorder_slot(void);
 /* A tensor that stands for n; scope. The bad tensor for the bad node. */
 cfx_tensor *cfx__traced(cfx_node *n);
 /* The node a value stands for, or NULL when it is not traced. */

@@ -341,6 +341,7 @@ static void keep_static(void *unused) { (void)unused; }
 
 typedef struct {
     cfx__tracer *now;
+    struct cfx__recorder *recorder;
 } trace_state;
 
 static void *state_make(void) { return cfx__alloc0(sizeof(trace_state)); }
@@ -362,6 +363,8 @@ static void share_paths(cfx__tracer *t) {
     for (size_t i = 0; i < outer->stack.len; i++)
         VEC_PUSH(t->stack, outer->stack.data[i]);
 }
+
+struct cfx__recorder **cfx__recorder_slot(void) { return &state()->recorder; }
 
 void cfx__tracer_begin(cfx__tracer *t) {
     cfx__dispatch *d = cfx__dispatcher();

@@ -1,0 +1,32 @@
+/* Default decompositions of what layers call: dropout, normalisation, attention. */
+#include "core.h"
+
+#include <cfx/ops.h>
+
+CORE(dropout) { /* input, p, train */
+    if (!arg_bool(c, 2) || arg_float(c, 1) == 0)
+        c->out[0] = DO(clone, arg_tensor(c, 0));
+    else
+        c->out[0] = cfx_tensor_at(DO_ALL(native_dropout, c->args[0], c->args[1], true), 0);
+}
+
+/* The parts of a complex number are the last dimension of another view. */
+static void part(cfx_call *c, int which) {
+    cfx_tensor *t = arg_tensor(c, 0);
+    c->out[0] = t;
+    if (cfx__is_complex(t->dtype))
+        c->out[0] = DO(select_int, DO(view_as_real, t), t->ndim, which);
+}
+CORE(real) { part(c, 0); }
+CORE(imag) { part(c, 1); }
+
+/* Those whose decompose column is PyTorch's already. */
+static void own(cfx_call *c) { c->op->decompose(c); }
+
+const core_row core_layers[] = {
+    {&cfx_op_dropout, core_dropout, true},
+    {&cfx_op_native_batch_norm, own, true},
+    {&cfx_op__scaled_dot_product_flash_attention_for_cpu, own, false},
+    {&cfx_op_real, core_real, true},
+    {&cfx_op_imag, core_imag, true},
+    {0}};

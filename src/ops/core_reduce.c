@@ -1,0 +1,228 @@
+/* Default decompositions of reductions, products and losses. */
+#include "core.h"
+
+#include <cfx/ops.h>
+
+#include <math.h>
+
+#define T arg_tensor(c, 0)
+#define NO_DIMS cfx_list_value(0, NULL)
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+CORE(sum) { c->out[0] = DO(sum_dim_IntList, T, NO_DIMS, CFX_KW(dtype, c->args[1])); }
+
+CORE(nansum) {
+    cfx_tensor *known = DO(where_ScalarSelf, DO(isnan, T), 0, T);
+    cfx_value dims = arg_is_none(c, 1) ? NO_DIMS : c->args[1];
+    c->out[0] = DO(sum_dim_IntList, known, dims, c->args[2], CFX_KW(dtype, c->args[3]));
+}
+
+CORE(count_nonzero) { c->out[0] = DO(sum, DO(ne_Scalar, T, 0)); }
+CORE(count_nonzero_dim_IntList) {
+    c->out[0] = DO(sum_dim_IntList, DO(ne_Scalar, T, 0), c->args[1]);
+}
+
+CORE(logsumexp) {
+    cfx_value dims = c->args[1];
+    bool keep = arg_bool(c, 2);
+    cfx_tensor *most = DO(amax, T, dims, true);
+    cfx_tensor *endless = DO(eq_Scalar, DO(abs, most), INFINITY);
+    most = DO(where_ScalarSelf, endless, 0.0, most);
+    cfx_tensor *shift = keep ? most : DO(squeeze_dims, most, dims);
+    cfx_tensor *sum =
+        DO(sum_dim_IntList, DO(exp, DO(sub_Tensor, T, most)), dims, c->args[2]);
+    c->out[0] = DO(add_Tensor, DO(log, sum), shift);
+}
+
+static cfx_tensor *not_all(cfx_call *c) { return DO(logical_not, T); }
+
+static void give_bool(cfx_call *c, cfx_tensor *any) {
+    c->out[0] = DO(logical_not, any);
+    if (T->dtype == CFX_U8)
+        c->out[0] = core_to(c, c->out[0], CFX_U8);
+}
+CORE(all) { give_bool(c, DO(any, not_all(c))); }
+CORE(all_dim) { give_bool(c, DO(any_dim, not_all(c), c->args[1], c->args[2])); }
+CORE(all_dims) { give_bool(c, DO(any_dims, not_all(c), c->args[1], c->args[2])); }
+
+CORE(aminmax) {
+    cfx_value dims = arg_is_none(c, 1) ? NO_DIMS : cfx_list(c->args[1]);
+    c->out[0] = DO(amin, T, dims, c->args[2]);
+    c->out[1] = DO(amax, T, dims, c->args[2]);
+}
+
+/* ---- spread ---------------------------------------------------------------------------------- */
+
+/* Deviation is the root of the variance; the correction is a float there. */
+static cfx_tensor *deviation(cfx_call *c, cfx_value dims, cfx_value correction, bool keep) {
+    cfx_tensor *x = core_wide(c, 0);
+    double less = cfx_is_none(correction) ? 1.0 : cfx_number(correction);
+    if (dims.tag == CFX_TAG_LIST && !dims.list->len)
+        dims = cfx_none();
+    cfx_tensor *var = DO(var_correction, x, dims, CFX_KW(correction, less), CFX_KW(keepdim, keep));
+    return core_to(c, DO(sqrt, var), T->dtype);
+}
+
+static cfx_value unbiased(cfx_call *c, int i) { return cfx_int(arg_bool(c, i)); }
+
+CORE(std_correction) { c->out[0] = deviation(c, c->args[1], c->args[2], arg_bool(c, 3)); }
+CORE(std_dim) { c->out[0] = deviation(c, c->args[1], unbiased(c, 2), arg_bool(c, 3)); }
+CORE(std) { c->out[0] = deviation(c, cfx_none(), unbiased(c, 1), false); }
+
+static void mean_too(cfx_call *c, cfx_value dims, cfx_value correction, bool keep) {
+    c->out[0] = deviation(c, dims, correction, keep);
+    c->out[1] = cfx_is_none(dims) ? DO(mean, T) : DO(mean_dim, T, dims, keep);
+}
+CORE(std_mean_correction) { mean_too(c, c->args[1], c->args[2], arg_bool(c, 3)); }
+CORE(std_mean_dim) { mean_too(c, c->args[1], unbiased(c, 2), arg_bool(c, 3)); }
+CORE(std_mean) { mean_too(c, cfx_none(), unbiased(c, 1), false); }
+
+CORE(var) { c->out[0] = DO(var_correction, T, cfx_none(), CFX_KW(correction, unbiased(c, 1))); }
+CORE(var_dim) {
+    c->out[0] = DO(var_correction, T, c->args[1], CFX_KW(correction, unbiased(c, 2)),
+                   CFX_KW(keepdim, c->args[3]));
+}
+
+static void var_and_mean(cfx_call *c, cfx_value dims, cfx_value correction, cfx_value keep) {
+    cfx_value v = DO_ALL(var_mean_correction, T, dims, CFX_KW(correction, correction),
+                         CFX_KW(keepdim, keep));
+    c->out[0] = cfx_tensor_at(v, 0);
+    c->out[1] = cfx_tensor_at(v, 1);
+}
+CORE(var_mean) { var_and_mean(c, cfx_none(), unbiased(c, 1), cfx_bool(false)); }
+CORE(var_mean_dim) { var_and_mean(c, c->args[1], unbiased(c, 2), c->args[3]); }
+
+static void vector_norm(cfx_call *c, cfx_value dims, cfx_value keep, cfx_value dtype) {
+    cfx_value p = arg_is_none(c, 1) ? cfx_float(2) : c->args[1];
+    if (dims.tag == CFX_TAG_LIST && !dims.list->len)
+        dims = cfx_none();
+    c->out[0] = DO(linalg_vector_norm, T, p, dims, keep, CFX_KW(dtype, dtype));
+}
+CORE(norm_Scalar) { vector_norm(c, cfx_none(), cfx_bool(false), cfx_none()); }
+CORE(norm_ScalarOpt_dim) { vector_norm(c, c->args[2], c->args[3], cfx_none()); }
+CORE(norm_ScalarOpt_dtype) { vector_norm(c, cfx_none(), cfx_bool(false), c->args[2]); }
+CORE(norm_ScalarOpt_dim_dtype) { vector_norm(c, c->args[2], c->args[3], c->args[4]); }
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+static bool is_one(cfx_value v) { return cfx_number(v) == 1; }
+
+CORE(baddbmm) {
+    cfx_tensor *product = DO(bmm, arg_tensor(c, 1), arg_tensor(c, 2)), *self = T;
+    if (!is_one(c->args[4]))
+        product = DO(mul_Tensor, product, c->args[4]);
+    if (cfx_number(c->args[3]) == 0) {
+        c->out[0] = product;
+        return;
+    }
+    if (!is_one(c->args[3]))
+        self = DO(mul_Tensor, self, c->args[3]);
+    c->out[0] = DO(add_Tensor, self, product);
+}
+
+CORE(addr) {
+    cfx_tensor *outer = DO(outer, arg_tensor(c, 1), arg_tensor(c, 2));
+    outer = DO(mul_Tensor, outer, c->args[4]);
+    c->out[0] = cfx_number(c->args[3]) == 0
+                    ? outer
+                    : DO(add_Tensor, DO(mul_Tensor, T, c->args[3]), outer);
+}
+CORE(dot) { c->out[0] = DO(sum, DO(mul_Tensor, T, arg_tensor(c, 1))); }
+CORE(mv) { c->out[0] = DO(sum_dim_IntList, DO(mul_Tensor, T, arg_tensor(c, 1)), cfx_list(1)); }
+
+/* ---- softmax with rows that are masked out --------------------------------------------------- */
+
+CORE(_safe_softmax) {
+    cfx_tensor *y = DO(softmax_int, T, c->args[1], c->args[2]);
+    cfx_tensor *out = DO(logical_not, DO(any_dim, DO(logical_not, DO(eq_Scalar, T, -INFINITY)),
+                                         c->args[1], true));
+    c->out[0] = DO(where_self, out, DO(zeros_like, y), y);
+}
+
+/* ---- losses ---------------------------------------------------------------------------------- */
+
+static void reduced(cfx_call *c, cfx_tensor *loss, int i) {
+    int64_t how = arg_int(c, i);
+    c->out[0] = how == 1 ? DO(mean, loss) : how == 2 ? DO(sum, loss) : loss;
+}
+
+CORE(mse_loss) {
+    cfx_tensor *apart = DO(sub_Tensor, T, arg_tensor(c, 1));
+    reduced(c, DO(pow_Tensor_Scalar, apart, 2), 2);
+}
+
+CORE(huber_loss) {
+    double delta = arg_float(c, 3);
+    cfx_tensor *z = DO(abs, DO(sub_Tensor, T, arg_tensor(c, 1)));
+    cfx_tensor *near_it = DO(le_Scalar, z, delta);
+    cfx_tensor *square = DO(mul_Tensor, DO(mul_Tensor, z, 0.5), z);
+    cfx_tensor *line = DO(mul_Tensor, DO(sub_Tensor, z, 0.5 * delta), delta);
+    reduced(c, DO(where_self, near_it, square, line), 2);
+}
+
+CORE(smooth_l1_loss) {
+    double beta = arg_float(c, 3);
+    cfx_tensor *z = DO(abs, DO(sub_Tensor, T, arg_tensor(c, 1)));
+    if (beta == 0) {
+        reduced(c, z, 2);
+        return;
+    }
+    cfx_tensor *near_it = DO(lt_Scalar, z, beta);
+    cfx_tensor *square =
+        DO(div_Tensor, DO(mul_Tensor, DO(pow_Tensor_Scalar, z, 2), 0.5), beta);
+    reduced(c, DO(where_self, near_it, square, DO(sub_Tensor, z, 0.5 * beta)), 2);
+}
+
+CORE(binary_cross_entropy) {
+    cfx_tensor *x = T, *y = arg_tensor(c, 1), *w = arg_tensor(c, 2);
+    cfx_value floor = cfx_list_value(0, NULL);
+    cfx_tensor *a = DO(maximum, DO(log1p, DO(neg, x)), DO(new_full, x, floor, -100));
+    a = DO(mul_Tensor, DO(sub_Tensor, y, 1), a);
+    cfx_tensor *b = DO(maximum, DO(log, x), DO(new_full, x, floor, -100));
+    cfx_tensor *loss = DO(sub_Tensor, a, DO(mul_Tensor, y, b));
+    reduced(c, w ? DO(mul_Tensor, loss, w) : loss, 3);
+}
+
+CORE(soft_margin_loss) {
+    cfx_tensor *z = DO(mul_Tensor, DO(neg, T), arg_tensor(c, 1));
+    reduced(c, DO(log1p, DO(exp, z)), 2);
+}
+
+#define ROW(name) {&cfx_op_##name, core_##name, false}
+
+const core_row core_reduce[] = {ROW(sum),
+                                ROW(nansum),
+                                ROW(count_nonzero),
+                                ROW(count_nonzero_dim_IntList),
+                                ROW(logsumexp),
+                                ROW(all),
+                                ROW(all_dim),
+                                ROW(all_dims),
+                                ROW(aminmax),
+                                ROW(std_correction),
+                                ROW(std_dim),
+                                ROW(std),
+                                ROW(std_mean_correction),
+                                ROW(std_mean_dim),
+                                ROW(std_mean),
+                                ROW(var),
+                                ROW(var_dim),
+                                ROW(var_mean),
+                                ROW(var_mean_dim),
+                                ROW(norm_Scalar),
+                                ROW(norm_ScalarOpt_dim),
+                                ROW(norm_ScalarOpt_dtype),
+                                ROW(norm_ScalarOpt_dim_dtype),
+                                ROW(baddbmm),
+                                ROW(addr),
+                                ROW(dot),
+                                {&cfx_op_vdot, core_dot, false},
+                                ROW(mv),
+                                ROW(_safe_softmax),
+                                ROW(mse_loss),
+                                ROW(huber_loss),
+                                ROW(smooth_l1_loss),
+                                ROW(binary_cross_entropy),
+                                ROW(soft_margin_loss),
+                                {0}};

@@ -1,0 +1,266 @@
+/* Default decompositions of views and of operators that move elements about. */
+#include "core.h"
+
+#include <cfx/ops.h>
+
+#define T arg_tensor(c, 0)
+
+static cfx_value shape_of(const cfx_tensor *t) { return cfx_ints_value(t->ndim, t->shape); }
+
+/* ---- order of dimensions --------------------------------------------------------------------- */
+
+static void swapped(cfx_call *c, int64_t a, int64_t b) {
+    cfx_tensor *t = T;
+    int i = cfx__wrap_dim(c->at, a, t->ndim), k = cfx__wrap_dim(c->at, b, t->ndim);
+    if (i < 0 || k < 0)
+        return;
+    if (t->ndim <= 1 || i == k) {
+        c->out[0] = DO(alias, t);
+        return;
+    }
+    int64_t dims[CFX_MAX_DIMS];
+    for (int d = 0; d < t->ndim; d++)
+        dims[d] = d;
+    dims[i] = k, dims[k] = i;
+    c->out[0] = DO(permute, t, cfx_ints_value(t->ndim, dims));
+}
+CORE(transpose_int) { swapped(c, arg_int(c, 1), arg_int(c, 2)); }
+CORE(t) { swapped(c, 0, T->ndim < 2 ? 0 : 1); }
+
+CORE(detach) { c->out[0] = DO(alias, T); }
+CORE(_unsafe_view) { c->out[0] = DO(view, T, c->args[1]); }
+
+CORE(squeeze) {
+    int64_t dims[CFX_MAX_DIMS];
+    for (int d = 0; d < T->ndim; d++)
+        dims[d] = d;
+    c->out[0] = DO(squeeze_dims, T, cfx_ints_value(T->ndim, dims));
+}
+CORE(squeeze_dim) { c->out[0] = DO(squeeze_dims, T, cfx_list(c->args[1])); }
+
+/* ---- cutting and joining --------------------------------------------------------------------- */
+
+CORE(split_Tensor) {
+    const cfx_tensor *t = T;
+    int dim = arg_dim(c, 2, t->ndim);
+    int64_t size = arg_int(c, 1);
+    if (dim < 0)
+        return;
+    if (size <= 0) {
+        cfx_tensor *whole = DO(detach, T);
+        c->result = cfx_list(whole);
+        return;
+    }
+    int64_t left = t->shape[dim];
+    cfx_value sizes = cfx_list_value(0, NULL);
+    do {
+        cfx_list_append(sizes.list, cfx_int(left < size ? left : size));
+        left -= size;
+    } while (left > 0);
+    c->result = DO_ALL(split_with_sizes, T, sizes, c->args[2]);
+}
+CORE(unsafe_split_Tensor) { c->result = DO_ALL(split_Tensor, T, c->args[1], c->args[2]); }
+CORE(unsafe_split_with_sizes) { c->result = DO_ALL(split_with_sizes, T, c->args[1], c->args[2]); }
+
+CORE(unbind_int) {
+    int dim = arg_dim(c, 1, T->ndim);
+    if (dim < 0)
+        return;
+    cfx_value out = cfx_list_value(0, NULL);
+    if (T->shape[dim]) {
+        cfx_value parts = DO_ALL(tensor_split_sections, T, T->shape[dim], dim);
+        for (int64_t i = 0; i < T->shape[dim] && !op_failed(); i++)
+            cfx_list_append(out.list,
+                            cfx_tensor_value(DO(squeeze_dim, cfx_tensor_at(parts, i), dim)));
+    }
+    c->result = out;
+}
+
+CORE(stack) {
+    const cfx_tensor *first = arg_count(c, 0) ? arg_item(c, 0, 0) : NULL;
+    if (!first) {
+        op_fail(c, "stack expects a non-empty TensorList");
+        return;
+    }
+    int64_t n = arg_count(c, 0);
+    int dim = cfx__wrap_dim(c->at, arg_int(c, 1), first->ndim + 1);
+    if (dim < 0)
+        return;
+    if (dim < first->ndim) {
+        int64_t shape[CFX_MAX_DIMS + 1];
+        memcpy(shape, first->shape, (size_t)dim * sizeof *shape);
+        shape[dim] = n;
+        memcpy(shape + dim + 1, first->shape + dim, (size_t)(first->ndim - dim) * sizeof *shape);
+        c->out[0] = DO(view, DO(cat, c->args[0], dim), cfx_ints_value(first->ndim + 1, shape));
+        return;
+    }
+    cfx_value rows = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < n; i++)
+        cfx_list_append(rows.list, cfx_tensor_value(DO(unsqueeze, arg_item(c, 0, i), dim)));
+    c->out[0] = DO(cat, rows, c->args[1]);
+}
+
+/* ---- moving elements about ------------------------------------------------------------------- */
+
+static cfx_tensor *rolled(cfx_call *c, cfx_tensor *t, int64_t shift, int dim) {
+    int64_t size = t->shape[dim];
+    int64_t start = ((size - shift) % size + size) % size;
+    cfx_tensor *range = DO(arange, size, CFX_KW(device, cfx_device_value(t->device)));
+    cfx_tensor *from = DO(fmod_Scalar, DO(add_Tensor, range, start), size);
+    return DO(index_select, t, dim, from);
+}
+
+CORE(roll) {
+    cfx_tensor *t = T;
+    int64_t shifts[CFX_MAX_DIMS], dims[CFX_MAX_DIMS];
+    int n = arg_ints(c, 1, shifts), m = arg_ints(c, 2, dims);
+    if (op_failed())
+        return;
+    if (!t->numel) {
+        c->out[0] = DO(clone, t);
+        return;
+    }
+    if (!m && n == 1) {
+        cfx_tensor *flat = DO(flatten_using_ints, t);
+        if (!op_failed())
+            c->out[0] = DO(view, rolled(c, flat, shifts[0], 0), shape_of(t));
+        return;
+    }
+    for (int i = 0; i < n && i < m && !op_failed(); i++) {
+        int dim = cfx__wrap_dim(c->at, dims[i], t->ndim);
+        if (dim >= 0)
+            t = rolled(c, t, shifts[i], dim);
+    }
+    c->out[0] = t;
+}
+
+CORE(rot90) {
+    int64_t dims[CFX_MAX_DIMS], turns = ((arg_int(c, 1) % 4) + 4) % 4;
+    int n = arg_ints(c, 2, dims);
+    if (op_failed() || n != 2)
+        return;
+    if (turns == 0)
+        c->out[0] = DO(clone, T, CFX_KW(memory_format, cfx_memory_format_value(CFX_CONTIGUOUS)));
+    else if (turns == 2)
+        c->out[0] = DO(flip, T, c->args[2]);
+    else
+        c->out[0] = DO(flip, DO(transpose_int, T, dims[0], dims[1]),
+                       cfx_list(dims[turns == 1 ? 0 : 1]));
+}
+
+/* Channels to places in the image, or back: a view of two more dimensions, turned. */
+static void shuffled(cfx_call *c, bool unshuffle) {
+    cfx_tensor *t = T;
+    int64_t f = arg_int(c, 1), wide[CFX_MAX_DIMS + 2], order[CFX_MAX_DIMS + 2],
+            shape[CFX_MAX_DIMS];
+    int n = t->ndim - 3;
+    if (n < 0 || f <= 0 || t->ndim + 2 > CFX_MAX_DIMS) {
+        op_fail(c, "%s expects an image of channels and a positive factor", op_title(c));
+        return;
+    }
+    int64_t ch = t->shape[n], h = t->shape[n + 1], w = t->shape[n + 2];
+    for (int i = 0; i < n; i++)
+        wide[i] = shape[i] = t->shape[i], order[i] = i;
+    int64_t split[] = {ch / (f * f), f, f, h, w}, join[] = {ch, h / f, f, w / f, f};
+    int spread[] = {0, 3, 1, 4, 2}, gather[] = {0, 2, 4, 1, 3};
+    for (int i = 0; i < 5; i++) {
+        wide[n + i] = unshuffle ? join[i] : split[i];
+        order[n + i] = n + (unshuffle ? gather[i] : spread[i]);
+    }
+    shape[n] = unshuffle ? ch * f * f : ch / (f * f);
+    shape[n + 1] = unshuffle ? h / f : h * f;
+    shape[n + 2] = unshuffle ? w / f : w * f;
+    cfx_tensor *y = DO(permute, DO(view, t, cfx_ints_value(n + 5, wide)),
+                       cfx_ints_value(n + 5, order));
+    y = DO(reshape, y, cfx_ints_value(t->ndim, shape));
+    cfx_value format = cfx_memory_format_value(cfx__suggest_format(t));
+    c->out[0] = DO(clone, y, CFX_KW(memory_format, format));
+}
+CORE(pixel_shuffle) { shuffled(c, false); }
+CORE(pixel_unshuffle) { shuffled(c, true); }
+
+CORE(channel_shuffle) {
+    cfx_tensor *t = T;
+    int64_t groups = arg_int(c, 1), wide[CFX_MAX_DIMS + 1];
+    if (t->ndim < 3 || groups <= 0 || t->shape[1] % groups) {
+        op_fail(c, "channel_shuffle expects channels that groups divide");
+        return;
+    }
+    wide[0] = t->shape[0], wide[1] = groups, wide[2] = t->shape[1] / groups;
+    memcpy(wide + 3, t->shape + 2, (size_t)(t->ndim - 2) * sizeof *wide);
+    cfx_tensor *y = DO(view, t, cfx_ints_value(t->ndim + 1, wide));
+    y = DO(contiguous, DO(transpose_int, y, 1, 2));
+    c->out[0] = DO(view, y, shape_of(t));
+}
+
+/* ---- copies of views ------------------------------------------------------------------------- */
+
+CORE(alias_copy) { c->out[0] = DO(clone, T); }
+CORE(t_copy) { c->out[0] = DO(clone, DO(t, T)); }
+CORE(transpose_copy_int) { c->out[0] = DO(clone, DO(transpose_int, T, c->args[1], c->args[2])); }
+CORE(unsqueeze_copy) { c->out[0] = DO(clone, DO(unsqueeze, T, c->args[1])); }
+CORE(squeeze_copy) { c->out[0] = DO(clone, DO(squeeze, T)); }
+CORE(squeeze_copy_dim) { c->out[0] = DO(clone, DO(squeeze_dim, T, c->args[1])); }
+CORE(squeeze_copy_dims) { c->out[0] = DO(clone, DO(squeeze_dims, T, c->args[1])); }
+CORE(expand_copy) { c->out[0] = DO(clone, DO(expand, T, c->args[1])); }
+CORE(diagonal_copy) {
+    c->out[0] = DO(clone, DO(diagonal, T, c->args[1], c->args[2], c->args[3]));
+}
+CORE(unfold_copy) {
+    c->out[0] = DO(clone, DO(unfold, T, c->args[1], c->args[2], c->args[3]));
+}
+
+/* ---- triangles ------------------------------------------------------------------------------- */
+
+static void triangle(cfx_call *c, cfx_op *compare) {
+    cfx_tensor *t = T;
+    if (t->ndim < 2) {
+        op_fail(c, "%s: input tensor must have at least 2 dimensions", op_title(c));
+        return;
+    }
+    cfx_value device = cfx_device_value(t->device);
+    cfx_tensor *cols =
+        DO(unsqueeze, DO(arange, t->shape[t->ndim - 1], CFX_KW(device, device)), -2);
+    cfx_tensor *rows =
+        DO(unsqueeze, DO(arange, t->shape[t->ndim - 2], CFX_KW(device, device)), -1);
+    cfx_tensor *inside =
+        core_do(c, compare, CFX_ARGS(DO(sub_Tensor, cols, rows), c->args[1]));
+    cfx_value none = t->dtype == CFX_BOOL ? cfx_bool(false) : cfx_int(0);
+    c->out[0] = DO(contiguous, DO(where_ScalarOther, inside, t, none));
+}
+CORE(tril) { triangle(c, &cfx_op_le_Scalar); }
+CORE(triu) { triangle(c, &cfx_op_ge_Scalar); }
+
+#define ROW(name) {&cfx_op_##name, core_##name, false}
+
+const core_row core_views[] = {ROW(transpose_int),
+                               ROW(t),
+                               ROW(detach),
+                               ROW(_unsafe_view),
+                               {&cfx_op__reshape_alias, core__unsafe_view, false},
+                               ROW(squeeze),
+                               ROW(squeeze_dim),
+                               ROW(split_Tensor),
+                               ROW(unsafe_split_Tensor),
+                               ROW(unsafe_split_with_sizes),
+                               ROW(unbind_int),
+                               ROW(stack),
+                               ROW(roll),
+                               ROW(rot90),
+                               ROW(pixel_shuffle),
+                               ROW(pixel_unshuffle),
+                               ROW(channel_shuffle),
+                               {&cfx_op_native_channel_shuffle, core_channel_shuffle, false},
+                               ROW(alias_copy),
+                               ROW(t_copy),
+                               ROW(transpose_copy_int),
+                               ROW(unsqueeze_copy),
+                               ROW(squeeze_copy),
+                               ROW(squeeze_copy_dim),
+                               ROW(squeeze_copy_dims),
+                               ROW(expand_copy),
+                               ROW(diagonal_copy),
+                               ROW(unfold_copy),
+                               ROW(tril),
+                               ROW(triu),
+                               {0}};

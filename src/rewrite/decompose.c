@@ -1,0 +1,248 @@
+/* Core ATen: a program is run again on fake tensors, and what it is made of is recorded. Start at
+ * cfx_decompose; what happens to a single call is in src/trace/record.c. */
+#include "rewrite.h"
+
+/* ---- what the recorder asks ------------------------------------------------------------------ */
+
+static bool is_named(cfx_op *op, const char *text) {
+    cfx_op *named = cfx_op_find(text);
+    if (named)
+        return named == op;
+    const cfx_fn *fn = cfx_fn_find(text);
+    for (int i = 0; fn && i < fn->n; i++)
+        if (fn->ops[i] == op)
+            return true;
+    return false;
+}
+
+static bool is_kept(const cfx__rerun *run, cfx_op *op) {
+    for (int64_t i = 0; run->keep.tag == CFX_TAG_LIST && i < run->keep.list->len; i++) {
+        const char *text = cfx_text(run->keep.list->items[i]);
+        if (text && is_named(op, text))
+            return true;
+    }
+    return false;
+}
+
+/* PyTorch's table first, then what composite operators are made of. */
+static cfx_op_fn *opens(cfx__recorder *r, cfx_op *op, bool early) {
+    const core_row *row = cfx__core_of(op);
+    cfx_op_fn *fn = op->effects & CFX_COMPOSITE ? op->decompose : NULL;
+    if (row)
+        fn = row->early || fn || !early ? row->fn : NULL;
+    return fn && !is_kept((cfx__rerun *)r, op) ? fn : NULL;
+}
+
+static void note(cfx__recorder *r, cfx_where at, cfx_node *n) {
+    static const char *const origin[] = {"stack_trace", "source", "nn_module_stack",
+                                         "source_fn_stack", "torch_fn", "custom"};
+    (void)at;
+    for (int i = 0; r->like && i < COUNT(origin); i++) {
+        cfx_value v = cfx_node_get_meta(r->like, origin[i]);
+        if (!cfx_is_none(v))
+            cfx_node_set_meta(n, origin[i], v);
+    }
+}
+
+static cfx_value stranger(cfx__recorder *r, cfx_where at, cfx_tensor *t) {
+    (void)t;
+    cfx_fail(CFX_RUNTIME_ERROR, at, "a constant that %s is made of cannot be part of a graph",
+             r->like ? r->like->name : "an operator");
+    return cfx_bad();
+}
+
+static cfx_value scalar(cfx__recorder *r, cfx_value v) {
+    cfx__rerun *run = (cfx__rerun *)r;
+    if (v.tag == CFX_TAG_INT)
+        return cfx__symbols_arg(run->symbols, r, v.i);
+    cfx_node *n = v.sym->op == CFX__SYM_NAME ? cfx_graph_find(r->graph, v.sym->name) : NULL;
+    return n ? cfx_node_value(n) : v;
+}
+
+static cfx_value describe(cfx__recorder *r, cfx_node *n, const cfx_tensor *t) {
+    cfx__rerun *run = (cfx__rerun *)r;
+    for (int i = 0; i < t->ndim; i++)
+        cfx__symbols_know(run->symbols, t->shape[i], n, i);
+    return run->symbols->assigned.len ? cfx__symbols_describe(run->symbols, t) : cfx_none();
+}
+
+/* ---- the order of inputs --------------------------------------------------------------------- */
+
+/* PyTorch makes a module of the program first, and the order of its inputs is then that of the
+ * module's parameters, then of its buffers and constants: a module's own before its children's,
+ * children in the order in which they first appear. */
+typedef struct {
+    const cfx_program *program;
+    int *out, n;
+} ordering;
+
+static bool is_held(const cfx_input_spec *in, bool parameters) {
+    return in->target && (parameters ? in->kind == CFX_IN_PARAMETER
+                                     : in->kind == CFX_IN_BUFFER || in->kind == CFX_IN_CONSTANT);
+}
+
+/* Items are numbers of inputs, whose targets are looked at from `skip` characters on. */
+static void put_tree(ordering *o, const cfx_list *items, size_t skip, bool parameters) {
+    size_t mark = cfx_scope_open();
+    cfx_dict *children = cfx_dict_new();
+    for (int64_t i = 0; i < items->len; i++) {
+        int64_t k = items->items[i].i;
+        const cfx_input_spec *in = &o->program->inputs[k];
+        const char *rest = in->target + skip, *dot = strchr(rest, '.');
+        if (!dot) {
+            if (is_held(in, parameters))
+                o->out[o->n++] = (int)k;
+            continue;
+        }
+        cfx_value name = cfx_string_value_n(rest, (size_t)(dot - rest));
+        const cfx_value *known = cfx_dict_find(children, name);
+        cfx_value list = known ? *known : cfx_list_value(0, NULL);
+        if (!known)
+            cfx_dict_put(children, name, list);
+        cfx_list_append(list.list, cfx_int(k));
+    }
+    for (int64_t i = 0; i < children->len; i++)
+        put_tree(o, children->entries[i].value.list,
+                 skip + strlen(cfx_text(children->entries[i].key)) + 1, parameters);
+    cfx_scope_close(mark);
+}
+
+/* Input number order[i] of the old program is number i of the new one; the caller frees it. */
+static int *input_order(const cfx_program *p) {
+    ordering o = {p, cfx__alloc((size_t)(p->ninputs + 1) * sizeof(int)), 0};
+    size_t mark = cfx_scope_open();
+    cfx_value held = cfx_list_value(0, NULL);
+    for (int i = 0; i < p->ninputs; i++)
+        if (p->inputs[i].kind == CFX_IN_TOKEN)
+            o.out[o.n++] = i;
+    for (int pass = 0; pass < 3; pass++) { /* parameters make the tree, then buffers, constants */
+        static const cfx_input_kind kinds[] = {CFX_IN_PARAMETER, CFX_IN_BUFFER, CFX_IN_CONSTANT};
+        for (int i = 0; i < p->ninputs; i++)
+            if (p->inputs[i].kind == kinds[pass] && p->inputs[i].target)
+                cfx_list_append(held.list, cfx_int(i));
+    }
+    put_tree(&o, held.list, 0, true);
+    put_tree(&o, held.list, 0, false);
+    for (int i = 0; i < p->ninputs; i++)
+        if (p->inputs[i].kind != CFX_IN_TOKEN && !is_held(&p->inputs[i], true) &&
+            !is_held(&p->inputs[i], false))
+            o.out[o.n++] = i;
+    cfx_scope_close(mark);
+    return o.out;
+}
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+static cfx_output_kind mutation_of(cfx_input_kind kind) {
+    return kind == CFX_IN_BUFFER      ? CFX_OUT_BUFFER_MUTATION
+           : kind == CFX_IN_PARAMETER ? CFX_OUT_PARAMETER_MUTATION
+                                      : CFX_OUT_INPUT_MUTATION;
+}
+
+static void add_output(cfx_program *to, cfx_output_spec spec, cfx_value v) {
+    spec.name = v.tag == CFX_TAG_NODE ? v.node->name : NULL;
+    spec.value = v.tag == CFX_TAG_NODE ? cfx_none() : v;
+    cfx_program_add_output(to, spec);
+}
+
+/* Results in order: what was written to, then the results there were. */
+static void add_outputs(const cfx_program *from, cfx_program *to, const cfx_value *written,
+                        cfx_value results) {
+    for (int i = 0; i < from->ninputs; i++)
+        if (written[i].tag == CFX_TAG_NODE) {
+            const cfx_input_spec *in = &from->inputs[i];
+            cfx_output_spec spec = {.kind = mutation_of(in->kind),
+                                    .target = in->target ? in->target : in->name};
+            add_output(to, spec, written[i]);
+        }
+    for (int64_t i = 0; i < results.list->len; i++) {
+        cfx_output_spec spec = {.kind = CFX_OUT_USER};
+        if (i < from->noutputs)
+            spec = from->outputs[i];
+        add_output(to, spec, results.list->items[i]);
+    }
+}
+
+static void share(cfx_program *to, const cfx_program *from) {
+    cfx_drop(to->state), to->state = cfx_keep(from->state);
+    cfx_drop(to->constants), to->constants = cfx_keep(from->constants);
+    cfx_drop(to->ranges), to->ranges = cfx_keep(from->ranges);
+    for (int64_t i = 0; i < from->extra->len; i++)
+        cfx_dict_put(to->extra, from->extra->entries[i].key, from->extra->entries[i].value);
+    cfx_value aten = cfx_string_value("ATEN");
+    if (cfx_dict_find(to->extra, cfx_string_value("verifiers")))
+        cfx_dict_set(to->extra, "verifiers", cfx_list_value(1, &aten));
+    to->in_spec = cfx_value_keep(from->in_spec);
+    to->out_spec = cfx_value_keep(from->out_spec);
+}
+
+/* The nodes for what was written to, by old number of the input; then the graph's output. */
+static cfx_value finish_graph(cfx__rerun *run, cfx_value result, cfx_value *written) {
+    cfx__recorder *r = &run->recorder;
+    cfx_value all = cfx_tuple_value(0, NULL);
+    for (size_t i = 0; i < run->inputs.len; i++) {
+        cfx_tensor *t = run->inputs.data[i];
+        if (t && cfx__recorded_written(t)) {
+            written[i] = cfx_node_value(cfx__recorded_node(r, cfx_tensor_value(t)));
+            cfx_list_append(all.list, written[i]);
+        }
+    }
+    cfx_value results = cfx__record_arg(r, (cfx_where){0}, result);
+    if (cfx_is_bad(results))
+        return results;
+    if (results.tag != CFX_TAG_TUPLE && results.tag != CFX_TAG_LIST)
+        results = cfx_tuple_value(1, &results);
+    for (int64_t i = 0; i < results.list->len; i++)
+        cfx_list_append(all.list, results.list->items[i]);
+    cfx_graph_output(r->graph, all);
+    return results;
+}
+
+static cfx_program *decomposed(cfx__rerun *run, const cfx_program *from) {
+    cfx_value result, results = cfx_bad();
+    cfx_value *written = cfx__alloc0((size_t)(from->ninputs + 1) * sizeof *written);
+    cfx__record_begin(&run->recorder);
+    if (cfx__rerun_graph(run, &result))
+        results = finish_graph(run, result, written);
+    cfx__record_end(&run->recorder);
+    cfx_program *p = NULL;
+    cfx_module *gm = NULL;
+    if (cfx_ok()) {
+        cfx_graph_eliminate_dead_code(run->recorder.graph);
+        gm = cfx_graph_module(run->to, run->recorder.graph, run->from->type);
+    }
+    if (gm && (p = cfx_program_new(gm))) {
+        share(p, from);
+        for (int i = 0; i < from->ninputs; i++)
+            cfx_program_add_input(p, from->inputs[run->order[i]]);
+        add_outputs(from, p, written, results);
+    }
+    free(written);
+    return p;
+}
+
+cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep) {
+    if (!p)
+        return NULL;
+    size_t mark = cfx_scope_open();
+    cfx__symbols symbols = {0};
+    cfx__symbols_choose(&symbols, p);
+    int *order = input_order(p);
+    cfx__rerun run = {.from = p->module,
+                      .to = cfx__module_new_raw("GraphModule", NULL),
+                      .symbols = &symbols,
+                      .order = order,
+                      .keep = keep,
+                      .recorder = {.graph = cfx_graph_new(),
+                                   .functional = true,
+                                   .opens = opens,
+                                   .stranger = stranger,
+                                   .scalar = scalar,
+                                   .describe = describe,
+                                   .note = note}};
+    cfx_program *out = decomposed(&run, p);
+    cfx__rerun_done(&run);
+    cfx__symbols_free(&symbols);
+    free(order);
+    return cfx_scope_return(mark, cfx_ok() ? out : NULL);
+}

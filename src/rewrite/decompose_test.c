@@ -1,0 +1,244 @@
+/* Core ATen: what programs become, and that they still compute the same. */
+#include <cfx/emit.h>
+#include <cfx/ops.h>
+#include <cfx/rewrite.h>
+
+#include "test.h"
+
+#include <string.h>
+
+/* A program from its code, all inputs the caller's but those called b_... (buffers). */
+static cfx_program *program_of(const char *code) {
+    cfx_module *gm = cfx_module_parse(code, "test");
+    cfx_program *p = gm ? cfx_program_new(gm) : NULL;
+    if (!p)
+        return NULL;
+    cfx_each_node(gm->graph, n) {
+        if (n->op == CFX_PLACEHOLDER) {
+            bool buffer = !strncmp(n->name, "b_", 2), param = !strncmp(n->name, "p_", 2);
+            cfx_input_kind kind = buffer  ? CFX_IN_BUFFER
+                                  : param ? CFX_IN_PARAMETER
+                                          : CFX_IN_USER;
+            cfx_program_add_input(p, (cfx_input_spec){.kind = kind,
+                                                      .name = n->name,
+                                                      .target = kind ? n->name + 2 : NULL,
+                                                      .persistent = true});
+        }
+        if (n->op == CFX_OUTPUT)
+            for (int64_t i = 0; i < cfx_at(n->args, 0).list->len; i++)
+                cfx_program_add_output(p, (cfx_output_spec){
+                                              .name = cfx_at(cfx_at(n->args, 0), i).node->name});
+    }
+    return p;
+}
+
+static const char *core_code(const char *code) {
+    cfx_program *d = cfx_decompose(program_of(code), CFX_NONE);
+    CHECK_OK();
+    return d ? cfx_module_code(d->module) : "";
+}
+
+#define HEAD "class GraphModule(torch.nn.Module):\n"
+#define HAS(text, part) CHECK(strstr(text, part) != NULL)
+
+TEST(decompose_linear_and_names) {
+    const char *code = core_code(
+        HEAD "    def forward(self, p_w: \"f32[3, 4]\", p_b: \"f32[3]\", x: \"f32[2, 4]\"):\n"
+             "        linear: \"f32[2, 3]\" = torch.ops.aten.linear.default(x, p_w, p_b)\n"
+             "        silu: \"f32[2, 3]\" = torch.ops.aten.silu.default(linear)\n"
+             "        return (silu,)\n");
+    CHECK_STR(code,
+              "\n\n\ndef forward(self, p_w, p_b, x):\n"
+              "    permute = torch.ops.aten.permute.default(p_w, [1, 0]);  p_w = None\n"
+              "    addmm = torch.ops.aten.addmm.default(p_b, x, permute);  "
+              "p_b = x = permute = None\n"
+              "    sigmoid = torch.ops.aten.sigmoid.default(addmm)\n"
+              "    mul = torch.ops.aten.mul.Tensor(addmm, sigmoid);  addmm = sigmoid = None\n"
+              "    return (mul,)\n    ");
+}
+
+TEST(decompose_writes_become_values) {
+    const char *code = core_code(
+        HEAD "    def forward(self, b_n: \"f32[4]\", x: \"f32[2, 4]\"):\n"
+             "        add_: \"f32[4]\" = torch.ops.aten.add_.Tensor(b_n, 1)\n"
+             "        clone: \"f32[2, 4]\" = torch.ops.aten.clone.default(x)\n"
+             "        slice_1: \"f32[2, 2]\" = torch.ops.aten.slice.Tensor(clone, 1, 1, 3)\n"
+             "        mul_: \"f32[2, 2]\" = torch.ops.aten.mul_.Tensor(slice_1, 2)\n"
+             "        add: \"f32[2, 4]\" = torch.ops.aten.add.Tensor(clone, add_)\n"
+             "        return (add,)\n");
+    HAS(code, "mul = torch.ops.aten.mul.Tensor(slice_1, 2)");
+    HAS(code, "slice_scatter = torch.ops.aten.slice_scatter.default(clone, mul, 1, 1, 3)");
+    HAS(code, "add_1 = torch.ops.aten.add.Tensor(slice_scatter, add)");
+    HAS(code, "return (add, add_1)");
+}
+
+TEST(decompose_names_what_was_written) {
+    cfx_program *d = cfx_decompose(
+        program_of(HEAD "    def forward(self, b_n: \"f32[4]\", x: \"f32[4]\"):\n"
+                        "        add_: \"f32[4]\" = torch.ops.aten.add_.Tensor(b_n, x)\n"
+                        "        relu_: \"f32[4]\" = torch.ops.aten.relu_.default(x)\n"
+                        "        return (relu_,)\n"),
+        CFX_NONE);
+    CHECK_OK();
+    CHECK_INT(d->noutputs, 3);
+    CHECK_INT(d->outputs[0].kind, CFX_OUT_BUFFER_MUTATION);
+    CHECK_STR(d->outputs[0].target, "n");
+    CHECK_INT(d->outputs[1].kind, CFX_OUT_INPUT_MUTATION);
+    CHECK_STR(d->outputs[1].target, "x");
+    CHECK_INT(d->outputs[2].kind, CFX_OUT_USER);
+    CHECK_STR(d->outputs[2].name, "relu");
+}
+
+TEST(decompose_keeps_what_is_asked_for) {
+    const char *source =
+        HEAD "    def forward(self, p_w: \"f32[3, 4]\", x: \"f32[2, 4]\"):\n"
+             "        linear: \"f32[2, 3]\" = torch.ops.aten.linear.default(x, p_w)\n"
+             "        gelu: \"f32[2, 3]\" = torch.ops.aten.gelu.default(linear)\n"
+             "        return (gelu,)\n";
+    cfx_program *d = cfx_decompose(program_of(source), cfx_list("linear"));
+    CHECK_OK();
+    HAS(cfx_module_code(d->module), "linear = torch.ops.aten.linear.default(x, p_w)");
+    d = cfx_decompose(program_of(source), CFX_NONE);
+    CHECK(!strstr(cfx_module_code(d->module), "linear"));
+}
+
+TEST(decompose_twice_changes_nothing) {
+    cfx_program *d = cfx_decompose(
+        program_of(
+            HEAD
+            "    def forward(self, x: \"f32[2, 3, 8]\", y: \"f32[2, 8, 5]\"):\n"
+            "        matmul: \"f32[2, 3, 5]\" = torch.ops.aten.matmul.default(x, y)\n"
+            "        softmax: \"f32[2, 3, 5]\" = torch.ops.aten.softmax.int(matmul, -1)\n"
+            "        std: \"f32[2, 3]\" = torch.ops.aten.std.dim(softmax, [-1])\n"
+            "        tril: \"f32[2, 3]\" = torch.ops.aten.tril.default(std)\n"
+            "        return (tril,)\n"),
+        CFX_NONE);
+    CHECK_OK();
+    cfx_program *again = cfx_decompose(d, CFX_NONE);
+    CHECK_OK();
+    CHECK_STR(cfx_module_code(again->module), cfx_module_code(d->module));
+}
+
+/* Each operator of the table computes what its decomposition does. */
+static void same_numbers(const char *call, cfx_tensor *x) {
+    char code[1000];
+    const char *before = strchr(call, ';'); /* "first; call": m is what the first gives */
+    snprintf(code, sizeof code,
+             HEAD "    def forward(self, x: \"f32[4, 6]\"):\n"
+                  "        m = torch.ops.aten.%.*s\n"
+                  "        y = torch.ops.aten.%s\n        return (y,)\n",
+             before ? (int)(before - call) : 100, before ? call : "neg.default(x)",
+             before ? before + 2 : call);
+    cfx_program *p = program_of(code), *d = cfx_decompose(p, CFX_NONE);
+    CHECK_OK();
+    cfx_tensor *a = cfx_tensor_at(cfx_forward_value(p->module, x), 0);
+    cfx_tensor *b = cfx_tensor_at(cfx_forward_value(d->module, x), 0);
+    CHECK_OK();
+    CHECK_INT(cfx_tensor_numel(a), cfx_tensor_numel(b));
+    for (int64_t i = 0; i < cfx_tensor_numel(a); i++)
+        CHECK_NEAR(cfx_tensor_get(a, i), cfx_tensor_get(b, i), 1e-5);
+}
+
+TEST(decompose_computes_the_same) {
+    static const char *const calls[] = {
+        "silu.default(x)",
+        "hardswish.default(x)",
+        "hardsigmoid.default(x)",
+        "softplus.default(x, 2, 3)",
+        "mish.default(x)",
+        "celu.default(x, 2.0)",
+        "glu.default(x, -1)",
+        "hardshrink.default(x)",
+        "softshrink.default(x)",
+        "threshold.default(x, 0.1, 5)",
+        "log_sigmoid.default(x)",
+        "addcmul.default(x, x, x, value = 0.5)",
+        "addcdiv.default(x, x, x, value = 2)",
+        "rsub.Scalar(x, 2.0)",
+        "floor_divide.default(x, 0.3)",
+        "clamp_min.default(x, 0)",
+        "clamp_max.default(x, 0)",
+        "frac.default(x)",
+        "deg2rad.default(x)",
+        "rad2deg.default(x)",
+        "sgn.default(x)",
+        "lerp.Scalar(x, x, 0.7)",
+        "sinc.default(x)",
+        "logaddexp.default(x, x)",
+        "logaddexp2.default(x, x)",
+        "xlogy.Scalar_Other(x, 2.0)",
+        "special_log_ndtr.default(x)",
+        "nan_to_num.default(x)",
+        "gt.Scalar(x, 0); masked_fill.Scalar(x, m, 3)",
+        "logsumexp.default(x, [1])",
+        "nansum.default(x, [0])",
+        "std.correction(x, [1], correction = 0)",
+        "var.dim(x, [0])",
+        "norm.ScalarOpt_dim(x, 3, [1])",
+        "mse_loss.default(x, x)",
+        "smooth_l1_loss.default(x, x)",
+        "huber_loss.default(x, x)",
+        "soft_margin_loss.default(x, x)",
+        "transpose.int(x, 0, 1)",
+        "roll.default(x, [1, 2], [0, 1])",
+        "roll.default(x, [3])",
+        "rot90.default(x)",
+        "tril.default(x, 1)",
+        "triu.default(x, -1)",
+        "stack.default([x, x], 1)",
+        "stack.default([x, x], -1)",
+        "arange.default(2); index_fill.int_Scalar(x, 1, m, 7)",
+        "arange.default(4); index_add.default(x, 0, m, x, alpha = 2)",
+        "select.int(x, 0, 1); select_scatter.default(x, m, 0, 2)",
+        "reflection_pad1d.default(x, [2, 3])",
+        "replication_pad1d.default(x, [1, 2])",
+        "linspace.default(0, 1, 5)",
+        "eye.m(3, 4)",
+        "zeros_like.default(x)",
+        "diff.default(x)",
+        "cumsum.default(x, 1)"};
+    cfx_manual_seed(1);
+    cfx_tensor *x = cfx_randn(4, 6);
+    for (int i = 0; i < (int)(sizeof calls / sizeof *calls); i++)
+        CFX_SCOPE { same_numbers(calls[i], x); }
+}
+
+TEST(decompose_sub_graphs) {
+    const char *code = core_code(
+        HEAD "    def forward(self, p: \"b8[]\", x: \"f32[2]\"):\n"
+             "        true_graph_0 = self.true_graph_0\n"
+             "        false_graph_0 = self.false_graph_0\n"
+             "        cond = torch.ops.higher_order.cond(p, true_graph_0, false_graph_0, [x])\n"
+             "        getitem: \"f32[2]\" = cond[0]\n"
+             "        return (getitem,)\n"
+             "\n"
+             "    class true_graph_0(torch.nn.Module):\n"
+             "        def forward(self, x: \"f32[2]\"):\n"
+             "            silu: \"f32[2]\" = torch.ops.aten.silu.default(x)\n"
+             "            return (silu,)\n"
+             "\n"
+             "    class false_graph_0(torch.nn.Module):\n"
+             "        def forward(self, x: \"f32[2]\"):\n"
+             "            return (x,)\n");
+    HAS(code, "cond = torch.ops.higher_order.cond(p, true_graph_0, false_graph_0, (x,))");
+    HAS(code, "getitem = cond[0]");
+}
+
+TEST(decompose_sizes_that_are_symbols) {
+    const char *code = core_code(
+        HEAD "    def forward(self, p_w: \"f32[3, 4]\", p_b: \"f32[3]\", x: \"f32[s0, s1, 4]\"):\n"
+             "        linear = torch.ops.aten.linear.default(x, p_w, p_b)\n"
+             "        return (linear,)\n");
+    HAS(code, "sym_size_int = torch.ops.aten.sym_size.int(x, 0)");
+    HAS(code, "sym_size_int_1 = torch.ops.aten.sym_size.int(x, 1)");
+    HAS(code, "view_1 = torch.ops.aten.view.default(addmm, [sym_size_int");
+}
+
+TEST(decompose_mistakes) {
+    CHECK(cfx_decompose(NULL, CFX_NONE) == NULL);
+    cfx_program *p = program_of(HEAD "    def forward(self, x: \"f32[2, 3]\", y: \"f32[2, 3]\"):\n"
+                                     "        mm = torch.ops.aten.mm.default(x, y)\n"
+                                     "        return (mm,)\n");
+    CHECK(cfx_decompose(p, CFX_NONE) == NULL);
+    CHECK_ERROR("mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)");
+}

@@ -1,0 +1,304 @@
+/* Running a graph again on fake tensors, node by node, so that what it does is recorded anew. Start
+ * at cfx__rerun_graph. */
+#include "rewrite.h"
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static cfx_value given(cfx_node *n, void *user) {
+    cfx__rerun *run = user;
+    return cfx_value_keep(run->values[cfx__own(n)->id]);
+}
+
+/* Arguments with the values of their nodes in place of them; scope. */
+static cfx_value filled(cfx__rerun *run, cfx_value v) {
+    return cfx__scope_own_value(cfx__map_nodes(v, given, run));
+}
+
+static void set_value(cfx__rerun *run, const cfx_node *n, cfx_value v) {
+    cfx_value *at = &run->values[cfx__own(n)->id];
+    cfx_value_drop(*at);
+    *at = cfx_value_keep(v);
+}
+
+/* ---- placeholders and attributes ------------------------------------------------------------- */
+
+/* Metadata that has nothing to do with what a node computes. */
+static void copy_meta(cfx_node *to, const cfx_node *from) {
+    for (int64_t i = 0; from->meta && i < from->meta->len; i++)
+        cfx_node_set_meta(to, cfx_text(from->meta->entries[i].key), from->meta->entries[i].value);
+}
+
+static cfx_value run_placeholder(cfx__rerun *run, const cfx_node *n) {
+    cfx_node *made = cfx_graph_placeholder(run->recorder.graph, n->target.name, n->type, false,
+                                           cfx_none());
+    if (!made->graph)
+        return cfx_bad();
+    if (strcmp(made->name, n->name))
+        cfx_node_set_name(made, n->name);
+    copy_meta(made, n);
+    cfx_value val = cfx_node_get_meta(n, "val"), like = cfx__symbols_tensor(run->symbols, val);
+    if (like.tag != CFX_TAG_TENSOR) {
+        cfx_value v = cfx__symbols_value(run->symbols, val);
+        if (v.tag == CFX_TAG_INT && val.tag == CFX_TAG_SYM)
+            cfx__symbols_know(run->symbols, v.i, made, -1);
+        return v;
+    }
+    for (int i = 0; i < like.tensor->ndim; i++)
+        cfx__symbols_know(run->symbols, like.tensor->shape[i], made, i);
+    cfx_tensor *t = cfx__recorded(&run->recorder, made, like.tensor);
+    if (!strncmp(n->name, "p_", 2))
+        t->head.flags |= CFX__GRAD; /* which PyTorch's decompositions ask parameters about */
+    return cfx_tensor_value(t);
+}
+
+static cfx_value run_get_attr(cfx__rerun *run, const cfx_node *n) {
+    cfx_value v = cfx_module_attr(run->from, n->target.name);
+    if (v.tag == CFX_TAG_MODULE)
+        return v;
+    if (v.tag != CFX_TAG_TENSOR) {
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "%s names no tensor and no graph",
+                 n->target.name);
+        return cfx_bad();
+    }
+    cfx_module_set_attr(run->to, n->target.name, v);
+    cfx_node *made = cfx_graph_get_attr(run->recorder.graph, n->target.name);
+    return made->graph ? cfx_tensor_value(cfx__recorded(&run->recorder, made, v.tensor))
+                       : cfx_bad();
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* Metadata as values that the program can go on with: tensors at the chosen sizes, symbols. */
+static cfx_value from_meta(cfx__rerun *run, const cfx_node *made, cfx_value val) {
+    if (val.tag == CFX_TAG_LIST || val.tag == CFX_TAG_TUPLE) {
+        cfx_value out = cfx_tuple_value(0, NULL);
+        for (int64_t i = 0; i < val.list->len; i++)
+            cfx_list_append(out.list, from_meta(run, made, val.list->items[i]));
+        return out;
+    }
+    cfx_value t = cfx__symbols_tensor(run->symbols, val);
+    if (t.tag == CFX_TAG_TENSOR)
+        return t;
+    if (val.tag == CFX_TAG_SYM)
+        return cfx__symbols_value(run->symbols, val);
+    return cfx__sym_name(made->name, false, 0); /* a truth that no value holds */
+}
+
+/* The results of a node that is copied: from its own metadata, or that of its items. */
+static cfx_value results_of(const cfx_node *n) {
+    cfx_value val = cfx_node_get_meta(n, "val");
+    if (!cfx_is_none(val))
+        return val;
+    cfx_value out = cfx_tuple_value(0, NULL);
+    cfx_each_user(n, u) {
+        if (strcmp(u->user->target.name, "operator.getitem"))
+            continue;
+        int64_t i = cfx_integer(cfx_at(u->user->args, 1));
+        while (out.list->len <= i)
+            cfx_list_append(out.list, cfx_none());
+        cfx_value_drop(out.list->items[i]);
+        out.list->items[i] = cfx_value_keep(cfx_node_get_meta(u->user, "val"));
+    }
+    return out.list->len ? out : cfx_none();
+}
+
+cfx_value cfx__rerun_copy(cfx__rerun *run, const cfx_node *n, cfx_args a) {
+    cfx__recorder *r = &run->recorder;
+    cfx_value args = cfx__record_arg(r, (cfx_where){0}, cfx_tuple_value(a.n, a.v));
+    cfx_value kw = a.kw ? cfx__record_arg(r, (cfx_where){0}, cfx_dict_value(a.kw)) : cfx_none();
+    if (!cfx_ok())
+        return cfx_bad();
+    cfx_target target = cfx_graph_target(r->graph, n->target.name);
+    target.op = n->target.op ? n->target.op : target.op;
+    cfx_node *made = cfx__record_node(r, (cfx_where){0}, target, args, kw, n->name);
+    if (!made->graph)
+        return cfx_bad();
+    cfx_value val = results_of(n);
+    if (cfx_is_none(val))
+        return val;
+    cfx_value like = from_meta(run, made, val);
+    if (like.tag == CFX_TAG_INT)
+        cfx__symbols_know(run->symbols, like.i, made, -1);
+    bool inside = r->inside;
+    r->inside = true;
+    cfx_value v = cfx__record_results(r, (cfx_where){0}, made, like);
+    r->inside = inside;
+    cfx_node_set_meta(made, "val", cfx_node_get_meta(n, "val"));
+    if (v.tag == CFX_TAG_TENSOR)
+        return cfx_tensor_value(cfx__outer_new(v.tensor));
+    for (int64_t i = 0; v.tag == CFX_TAG_TUPLE && i < v.list->len; i++)
+        if (v.list->items[i].tag == CFX_TAG_TENSOR) {
+            cfx_value outer = cfx_tensor_value(cfx__outer_new(v.list->items[i].tensor));
+            cfx_value_keep(outer);
+            cfx_value_drop(v.list->items[i]);
+            v.list->items[i] = outer;
+        }
+    return v;
+}
+
+/* Whether an argument is a truth or number that only a node knows. */
+static bool is_unknown(cfx__rerun *run, cfx_value v) {
+    if (v.tag == CFX_TAG_SYM)
+        return true;
+    if (v.tag != CFX_TAG_INT)
+        return false;
+    for (size_t i = 0; i < run->symbols->sizes.len; i++)
+        if (run->symbols->sizes.data[i].value == v.i && run->symbols->sizes.data[i].dim < 0 &&
+            run->symbols->sizes.data[i].node &&
+            strstr(run->symbols->sizes.data[i].node->target.name, "_local_scalar_dense"))
+            return true;
+    return false;
+}
+
+/* Operators whose result only data could tell. */
+static bool needs_data(const cfx_op *op) {
+    return op->effects & CFX_DATA_SHAPE;
+}
+
+static cfx_value run_item(cfx__rerun *run, const cfx_node *n, cfx_args a) {
+    cfx_node copy = *n;
+    copy.target = cfx_graph_target(run->recorder.graph, "aten._local_scalar_dense.default");
+    copy.name = "_local_scalar_dense";
+    return cfx__rerun_copy(run, &copy, a);
+}
+
+static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
+    cfx_value args = filled(run, n->args), kwargs = filled(run, n->kwargs);
+    if (cfx_is_bad(args) || cfx_is_bad(kwargs))
+        return cfx_bad();
+    cfx_args a = {(int)args.list->len, args.list->items, kwargs.dict->len ? kwargs.dict : NULL};
+    cfx_op *op = n->target.op && !n->target.fn ? n->target.op : NULL;
+    if (!strcmp(n->target.name, "operator.getitem") && a.n == 2 &&
+        (a.v[0].tag == CFX_TAG_LIST || a.v[0].tag == CFX_TAG_TUPLE))
+        return cfx_at(a.v[0], cfx_integer(a.v[1]));
+    if (!strncmp(n->target.name, "torch.ops.higher_order.", 23))
+        return cfx__rerun_higher(run, n, a);
+    if (op && !strcmp(cfx_op_name(op), "aten.item.default"))
+        return run_item(run, n, a);
+    bool unknown = false;
+    for (int i = 0; i < a.n; i++)
+        unknown |= is_unknown(run, a.v[i]);
+    if ((op && needs_data(op)) || (unknown && (!op || (op->effects & CFX_SIDE))) ||
+        (!op && !n->target.fn))
+        return cfx__rerun_copy(run, n, a);
+    if (op)
+        return cfx_op_call((cfx_where){0}, op, a);
+    return cfx_py_call((cfx_where){0}, n->target.name, a);
+}
+
+static cfx_value run_node(cfx__rerun *run, const cfx_node *n) {
+    switch (n->op) {
+    case CFX_PLACEHOLDER: return run_placeholder(run, n);
+    case CFX_GET_ATTR: return run_get_attr(run, n);
+    case CFX_CALL_FUNCTION: return run_call(run, n);
+    default:
+        cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, (cfx_where){0},
+                 "a program of %s nodes has no ATen form: export it first", cfx_opcode_name(n->op));
+        return cfx_bad();
+    }
+}
+
+static bool rerun_node(cfx__rerun *run, cfx_node *n) {
+    size_t mark = cfx_scope_open();
+    run->recorder.like = n;
+    cfx_value v = run_node(run, n);
+    if (cfx_ok() && !cfx_is_bad(v))
+        set_value(run, n, v);
+    cfx_scope_close(mark);
+    if (!cfx_ok())
+        cfx__run_note(n);
+    return cfx_ok();
+}
+
+/* ---- the whole graph ------------------------------------------------------------------------- */
+
+static bool run_placeholders(cfx__rerun *run) {
+    VEC(cfx_node *) all = {0};
+    bool fine = true;
+    cfx_each_node(run->from->graph, n)
+        if (n->op == CFX_PLACEHOLDER)
+            VEC_PUSH(all, n);
+    for (size_t i = 0; i < all.len && fine; i++)
+        fine = rerun_node(run, all.data[run->order ? run->order[i] : (int)i]);
+    for (size_t i = 0; i < all.len && fine; i++) {
+        cfx_value v = run->values[cfx__own(all.data[i])->id];
+        VEC_PUSH(run->inputs, v.tag == CFX_TAG_TENSOR ? v.tensor : NULL);
+    }
+    VEC_FREE(all);
+    return fine;
+}
+
+bool cfx__rerun_graph(cfx__rerun *run, cfx_value *result) {
+    cfx_graph *g = run->from->graph;
+    run->values = cfx__alloc0(g->made.len * sizeof *run->values);
+    if (!run_placeholders(run))
+        return false;
+    cfx_each_node(g, n) {
+        if (n->op == CFX_OUTPUT)
+            *result = filled(run, cfx_at(n->args, 0));
+        else if (n->op != CFX_PLACEHOLDER && !rerun_node(run, n))
+            return false;
+    }
+    return cfx_ok();
+}
+
+void cfx__rerun_done(cfx__rerun *run) {
+    for (size_t i = 0; run->values && i < run->from->graph->made.len; i++)
+        cfx_value_drop(run->values[i]);
+    free(run->values);
+    VEC_FREE(run->inputs);
+}
+
+/* ---- sub-graphs ------------------------------------------------------------------------------ */
+
+/* A sub-graph run again in a graph of its own, and put under its name in the new module. */
+static bool rerun_child(cfx__rerun *run, const char *name, cfx_module *child) {
+    cfx__rerun sub = *run;
+    memset(&sub.inputs, 0, sizeof sub.inputs);
+    sub.recorder.graph = cfx_graph_new();
+    sub.recorder.inside = false;
+    sub.order = NULL;
+    sub.values = NULL;
+    sub.from = child;
+    sub.to = cfx__module_new_raw("GraphModule", NULL);
+    cfx_value result = cfx_none();
+    cfx__record_begin(&sub.recorder);
+    bool fine = cfx__rerun_graph(&sub, &result);
+    cfx_value out = fine ? cfx__record_arg(&sub.recorder, (cfx_where){0}, result) : cfx_bad();
+    cfx__record_end(&sub.recorder);
+    if (!cfx_is_bad(out)) {
+        cfx_graph_output(sub.recorder.graph, out);
+        cfx_graph_eliminate_dead_code(sub.recorder.graph);
+        cfx_module *gm = cfx_graph_module(sub.to, sub.recorder.graph, child->type);
+        if (gm)
+            cfx_module_set_attr(run->to, name, cfx_module_value(gm));
+    }
+    cfx__rerun_done(&sub);
+    return cfx_ok();
+}
+
+/* Regions that change a mode only are written out; sub-graphs of others stay sub-graphs. */
+static bool is_region(const char *name) {
+    return !strcmp(name, "torch.ops.higher_order.wrap_with_set_grad_enabled") ||
+           !strcmp(name, "torch.ops.higher_order.wrap_with_autocast");
+}
+
+cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a) {
+    cfx__higher_fn *fn = is_region(n->target.name) ? cfx__higher_find(n->target.name) : NULL;
+    if (fn)
+        return fn((cfx_where){0}, a);
+    cfx_value args = cfx_tuple_value(0, NULL);
+    for (int i = 0; i < a.n && cfx_ok(); i++) {
+        cfx_value v = a.v[i];
+        if (v.tag == CFX_TAG_MODULE) {
+            const char *name = n->args.list->items[i].node->target.name;
+            if (!rerun_child(run, name, v.module))
+                return cfx_bad();
+            v = cfx_node_value(cfx_graph_get_attr(run->recorder.graph, name));
+        } else if (v.tag == CFX_TAG_LIST) {
+            v = cfx_tuple_value(v.list->len, v.list->items);
+        }
+        cfx_list_append(args.list, v);
+    }
+    return cfx__rerun_copy(run, n, (cfx_args){a.n, args.list->items, a.kw});
+}

@@ -1,0 +1,397 @@
+/* Functionalisation: a program that writes to its tensors, recorded as one that does not.
+ *
+ * Writing to a tensor gives it a new value. Where it is a view, the base gets a new value too, in
+ * which the written part is put back (slice_scatter and the like, step by step), and all views of
+ * that base are behind until they are used: then they are taken from the base again. This is
+ * PyTorch's way, in PyTorch's order, so that the nodes come out the same. */
+#include "record.h"
+
+/* What tensors can be views of. */
+typedef struct cfx__base {
+    cfx_obj head;
+    cfx_tensor *value; /* inner; counted */
+    uint32_t version;  /* counts writes */
+} cfx__base;
+
+/* One step from a base to a view. */
+typedef struct cfx__step {
+    cfx_obj head;
+    struct cfx__step *before; /* counted; NULL: from the base */
+    cfx_op *op;
+    cfx_value args;           /* a list, one for each of the schema's, the first unused; counted */
+    int out;                  /* which of several results; -1: the only one */
+} cfx__step;
+
+static void base_free(void *p) { cfx_drop(((cfx__base *)p)->value); }
+
+static void step_free(void *p) {
+    cfx__step *s = p;
+    cfx_value_drop(s->args);
+    cfx_drop(s->before);
+}
+
+static void shadow_free(void *p) {
+    cfx__shadow *s = p;
+    cfx_drop(s->value);
+    cfx_drop(s->base);
+    cfx_drop(s->view);
+}
+
+static const cfx__type base_type = {.name = "base", .free = base_free};
+static const cfx__type step_type = {.name = "step", .free = step_free};
+static const cfx__type shadow_type = {.name = "shadow", .free = shadow_free};
+
+cfx__shadow *cfx__shadow_of(const cfx_tensor *t) {
+    cfx_obj *o = t->proxy;
+    return o && o->type == &shadow_type ? (cfx__shadow *)o : NULL;
+}
+
+cfx__shadow *cfx__shadow_new(cfx_tensor *t) {
+    cfx_drop(t->proxy);
+    return t->proxy = cfx__obj_make(&shadow_type, sizeof(cfx__shadow));
+}
+
+bool cfx__recorded_written(const cfx_tensor *t) {
+    cfx__shadow *s = cfx__shadow_of(t);
+    return s && s->base && s->base->version;
+}
+
+static cfx_tensor *outer_of(cfx_tensor *inner) {
+    cfx_tensor *t = cfx__tensor_empty((cfx_where){0}, inner->dtype, true, inner->ndim,
+                                      inner->shape, inner->stride);
+    t->offset = inner->offset;
+    t->device = inner->device;
+    cfx__shadow_new(t)->value = cfx_keep(inner);
+    return t;
+}
+
+cfx_tensor *cfx__outer_new(cfx_tensor *inner) {
+    cfx_tensor *t = outer_of(inner);
+    cfx__base *b = cfx__obj_make(&base_type, sizeof *b);
+    b->value = cfx_keep(inner);
+    cfx__shadow_of(t)->base = b;
+    return t;
+}
+
+static void set_value(cfx_tensor **at, cfx_tensor *t) {
+    cfx_keep(t);
+    cfx_drop(*at);
+    *at = t;
+}
+
+/* ---- views, there and back ------------------------------------------------------------------- */
+
+static cfx_tensor *call_inner(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_value *args,
+                              int out) {
+    bool inside = r->inside;
+    r->inside = true;
+    cfx_value v = cfx__op_call_bound(at, op, args);
+    r->inside = inside;
+    if (out >= 0 && !cfx_is_bad(v))
+        v = cfx_at(v, out);
+    return v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__bad_tensor;
+}
+
+/* The step taken again from another tensor. */
+static cfx_tensor *step_forward(cfx__recorder *r, cfx_where at, const cfx__step *s, cfx_tensor *t) {
+    cfx_value args[CFX_MAX_ARGS];
+    memcpy(args, s->args.list->items, (size_t)s->args.list->len * sizeof *args);
+    args[0] = cfx_tensor_value(t);
+    return call_inner(r, at, s->op, args, s->out);
+}
+
+static cfx_tensor *by_name(cfx__recorder *r, const char *name, cfx_args a) {
+    bool inside = r->inside;
+    r->inside = true;
+    cfx_value v = cfx_op_call((cfx_where){0}, cfx_op_find(name), a);
+    r->inside = inside;
+    return v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__bad_tensor;
+}
+
+/* Sums over the dimensions that expand made. */
+static cfx_tensor *sum_to(cfx__recorder *r, cfx_tensor *view, const cfx_tensor *base) {
+    int lead = view->ndim - base->ndim;
+    cfx_value dims = cfx_list_value(0, NULL);
+    for (int i = 0; i < view->ndim; i++)
+        if (i < lead || (base->shape[i - lead] == 1 && view->shape[i] != 1))
+            cfx_list_append(dims.list, cfx_int(i));
+    if (dims.list->len)
+        view = by_name(r, "aten.sum.dim_IntList", CFX_ARGS(view, dims, true));
+    return lead ? by_name(r, "aten.view", CFX_ARGS(view, cfx_ints_value(base->ndim, base->shape)))
+                : view;
+}
+
+static cfx_tensor *permute_back(cfx__recorder *r, cfx_tensor *view, cfx_value dims) {
+    int64_t back[CFX_MAX_DIMS];
+    for (int64_t i = 0; i < dims.list->len; i++) {
+        int64_t d = cfx_integer(dims.list->items[i]);
+        back[d < 0 ? d + view->ndim : d] = i;
+    }
+    return by_name(r, "aten.permute", CFX_ARGS(view, cfx_ints_value(view->ndim, back)));
+}
+
+/* Where item `out` of split(sizes) begins. */
+static int64_t split_start(const cfx__step *s, bool even) {
+    if (even)
+        return cfx_integer(s->args.list->items[1]) * s->out;
+    int64_t at = 0;
+    for (int i = 0; i < s->out; i++)
+        at += cfx_integer(cfx_at(s->args.list->items[1], i));
+    return at;
+}
+
+/* base with `view`, which was taken from it by step s, put back. */
+static cfx_tensor *step_back(cfx__recorder *r, cfx_where at, const cfx__step *s, cfx_tensor *base,
+                             cfx_tensor *view) {
+    const char *name = cfx__op_info(s->op)->schema->name;
+    const cfx_value *a = s->args.list->items;
+    if (!strcmp(name, "slice"))
+        return by_name(r, "aten.slice_scatter", CFX_ARGS(base, view, a[1], a[2], a[3], a[4]));
+    if (!strcmp(name, "select"))
+        return by_name(r, "aten.select_scatter", CFX_ARGS(base, view, a[1], a[2]));
+    if (!strcmp(name, "unbind"))
+        return by_name(r, "aten.select_scatter", CFX_ARGS(base, view, a[1], s->out));
+    if (!strcmp(name, "split") || !strcmp(name, "split_with_sizes")) {
+        int dim = (int)cfx_integer(a[2]);
+        int64_t start = split_start(s, !strcmp(name, "split"));
+        int64_t end = start + view->shape[dim < 0 ? dim + view->ndim : dim];
+        return by_name(r, "aten.slice_scatter", CFX_ARGS(base, view, dim, start, end));
+    }
+    if (!strcmp(name, "view") || !strcmp(name, "_reshape_alias") || !strcmp(name, "reshape"))
+        return by_name(r, cfx__is_contiguous(view) ? "aten.view" : "aten.reshape",
+                       CFX_ARGS(view, cfx_ints_value(base->ndim, base->shape)));
+    if (!strcmp(name, "permute"))
+        return permute_back(r, view, a[1]);
+    if (!strcmp(name, "transpose"))
+        return by_name(r, "aten.transpose.int", CFX_ARGS(view, a[1], a[2]));
+    if (!strcmp(name, "t"))
+        return by_name(r, "aten.t", CFX_ARGS(view));
+    if (!strcmp(name, "unsqueeze"))
+        return by_name(r, "aten.squeeze.dim", CFX_ARGS(view, a[1]));
+    if (!strcmp(name, "squeeze"))
+        return by_name(r, "aten.view", CFX_ARGS(view, cfx_ints_value(base->ndim, base->shape)));
+    if (!strcmp(name, "expand"))
+        return sum_to(r, view, base);
+    if (!strcmp(name, "diagonal"))
+        return by_name(r, "aten.diagonal_scatter", CFX_ARGS(base, view, a[1], a[2], a[3]));
+    if (!strcmp(name, "as_strided"))
+        return by_name(r, "aten.as_strided_scatter", CFX_ARGS(base, view, a[1], a[2], a[3]));
+    if (!strcmp(name, "alias") || !strcmp(name, "detach") || !strcmp(name, "lift_fresh"))
+        return view;
+    if (!strcmp(name, "view_as_real"))
+        return by_name(r, "aten.view_as_complex", CFX_ARGS(view));
+    if (!strcmp(name, "view_as_complex"))
+        return by_name(r, "aten.view_as_real", CFX_ARGS(view));
+    cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at,
+             "a write through %s cannot be put back into the tensor it is a view of",
+             cfx_op_name(s->op));
+    return &cfx__bad_tensor;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static cfx_tensor *from_base(cfx__recorder *r, cfx_where at, const cfx__step *s, cfx_tensor *base) {
+    if (!s)
+        return base;
+    cfx_tensor *t = from_base(r, at, s->before, base);
+    return cfx__is_bad(t) ? t : step_forward(r, at, s, t);
+}
+
+cfx_tensor *cfx__functional_value(cfx__recorder *r, cfx_tensor *t) {
+    cfx__shadow *s = cfx__shadow_of(t);
+    if (!s || !s->value)
+        return t;
+    if (s->version != s->base->version) {
+        set_value(&s->value, from_base(r, (cfx_where){0}, s->view, s->base->value));
+        s->version = s->base->version;
+    }
+    return s->value;
+}
+
+/* The new value of the base when step s, taken from it, is to give `value`. */
+static cfx_tensor *put_back(cfx__recorder *r, cfx_where at, const cfx__step *s, cfx_tensor *base,
+                            cfx_tensor *value) {
+    VEC(const cfx__step *) way = {0};
+    VEC(cfx_tensor *) seen = {0};
+    for (; s; s = s->before)
+        VEC_PUSH(way, s);
+    VEC_PUSH(seen, base);
+    for (size_t i = way.len; i-- > 1 && cfx_ok();) {
+        base = step_forward(r, at, way.data[i], base);
+        VEC_PUSH(seen, base);
+    }
+    for (size_t i = 0; i < way.len && cfx_ok(); i++)
+        value = step_back(r, at, way.data[i], seen.data[way.len - 1 - i], value);
+    VEC_FREE(way);
+    VEC_FREE(seen);
+    return value;
+}
+
+/* t has a new value: the same shape, of any dtype. */
+static void assign(cfx__recorder *r, cfx_where at, cfx_tensor *t, cfx_tensor *value) {
+    cfx__shadow *s = cfx__shadow_of(t);
+    if (!cfx_ok() || cfx__is_bad(value) || !s || !s->base)
+        return;
+    if (value->dtype != t->dtype)
+        value = by_name(r, "aten._to_copy",
+                        CFX_ARGS(value, CFX_KW(dtype, cfx_dtype_value((cfx_dtype)t->dtype)),
+                                 CFX_KW(layout, cfx_layout_value(CFX_STRIDED))));
+    set_value(&s->value, value);
+    set_value(&s->base->value, put_back(r, at, s->view, s->base->value, value));
+    s->base->version++;
+    if (cfx_ok())
+        cfx__functional_value(r, t);
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static cfx_value unwrapped(cfx__recorder *r, cfx_where at, cfx_value v) {
+    if (v.tag == CFX_TAG_TENSOR)
+        return cfx_tensor_value(cfx__functional_value(r, v.tensor));
+    if (v.tag != CFX_TAG_LIST)
+        return v;
+    cfx_value out = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < v.list->len; i++)
+        cfx_list_append(out.list, unwrapped(r, at, v.list->items[i]));
+    return out;
+}
+
+/* Results as outer tensors, each the base of its own. */
+static cfx_value wrapped(cfx_value v) {
+    if (v.tag == CFX_TAG_TENSOR)
+        return cfx_tensor_value(cfx__shadow_of(v.tensor) ? cfx__outer_new(v.tensor) : v.tensor);
+    if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
+        return v;
+    cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < v.list->len; i++)
+        cfx_list_append(out.list, wrapped(v.list->items[i]));
+    return out;
+}
+
+static cfx_value view_of(cfx_op *op, cfx_value *args, int nargs, const cfx__shadow *from,
+                         cfx_tensor *inner, int out) {
+    cfx_tensor *t = outer_of(inner);
+    cfx__shadow *s = cfx__shadow_of(t);
+    cfx__step *step = cfx__obj_make(&step_type, sizeof *step);
+    step->before = cfx_keep(from->view);
+    step->op = op;
+    step->out = out;
+    step->args = cfx_value_keep(cfx_list_value(nargs, args));
+    cfx_value none = cfx_none();
+    cfx_value_drop(step->args.list->items[0]);
+    step->args.list->items[0] = none;
+    s->base = cfx_keep(from->base);
+    s->view = step; /* a new view of a base that was written to counts as behind, as in PyTorch */
+    return cfx_tensor_value(t);
+}
+
+/* Results as views of the first argument. */
+static cfx_value viewed(cfx_op *op, cfx_value *args, int nargs, cfx_value v) {
+    const cfx__shadow *from =
+        args[0].tag == CFX_TAG_TENSOR ? cfx__shadow_of(args[0].tensor) : NULL;
+    if (!from || !from->base)
+        return wrapped(v);
+    if (v.tag == CFX_TAG_TENSOR)
+        return view_of(op, args, nargs, from, v.tensor, -1);
+    cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < v.list->len; i++)
+        cfx_list_append(out.list,
+                        view_of(op, args, nargs, from, v.list->items[i].tensor, (int)i));
+    return out;
+}
+
+static cfx_value call_unwrapped(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_value *args) {
+    cfx_value inner[CFX_MAX_ARGS];
+    int n = cfx__op_info(op)->schema->nargs;
+    for (int i = 0; i < n; i++)
+        inner[i] = unwrapped(r, at, args[i]);
+    if (!cfx_ok())
+        return cfx_bad();
+    bool inside = r->inside;
+    r->inside = true;
+    cfx_value v = cfx__op_call_bound(at, op, inner);
+    r->inside = inside;
+    return cfx_ok() ? v : cfx_bad();
+}
+
+/* x.t_(): x itself becomes the view. */
+static cfx_value become_view(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_value *args) {
+    cfx_value v = cfx__functional_call(r, at, op, args);
+    if (v.tag != CFX_TAG_TENSOR)
+        return v;
+    cfx_tensor *self = args[0].tensor;
+    cfx__become(self, v.tensor);
+    void *shadow = cfx_keep(v.tensor->proxy);
+    cfx_drop(self->proxy);
+    self->proxy = shadow;
+    return args[0];
+}
+
+/* The operator that gives what op writes as its result, or as further results; NULL when there is
+ * none. */
+static cfx_op *functional_form(const cfx__info *info, bool inplace) {
+    if (info->functional)
+        return info->functional;
+    const cfx__schema *s = info->schema;
+    int len = (int)strlen(s->name) - inplace;
+    return cfx_op_find(cfx__format("%s::%.*s%s%s%s", s->ns, len, s->name,
+                                   inplace ? "" : "_functional", *s->overload ? "." : "",
+                                   s->overload));
+}
+
+/* A composite operator in place: what it is made of, unless that is the tensor itself. */
+static cfx_value call_composite(cfx__recorder *r, cfx_where at, cfx_op *f, cfx_value *args) {
+    cfx_value v = cfx__op_decompose(at, f, args);
+    if (v.tag == CFX_TAG_TENSOR && v.tensor != args[0].tensor)
+        assign(r, at, args[0].tensor, cfx__functional_value(r, v.tensor));
+    return cfx_is_bad(v) ? v : args[0];
+}
+
+static cfx_value call_writing(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_value *args) {
+    cfx__info *info = cfx__op_info(op);
+    const cfx__schema *s = info->schema;
+    bool inplace = info->form == CFX__INPLACE || s->name[strlen(s->name) - 1] == '_';
+    cfx_op *f = functional_form(info, inplace);
+    if (!f) {
+        cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at, "%s writes to its arguments, and no operator does "
+                 "the same without", info->name);
+        return cfx_bad();
+    }
+    if (inplace && f->view && strcmp(s->name, "detach_"))
+        return become_view(r, at, f, args);
+    if (inplace && f->view)
+        return args[0];
+    if (inplace && (f->effects & CFX_COMPOSITE) && f->decompose)
+        return call_composite(r, at, f, args);
+    cfx_value v = call_unwrapped(r, at, f, args);
+    if (cfx_is_bad(v))
+        return v;
+    if (inplace) {
+        assign(r, at, args[0].tensor, v.tensor);
+        return args[0];
+    }
+    bool out = info->form == CFX__OUT;
+    int64_t next = out ? 0 : s->nrets;
+    for (int i = 0; i < s->nargs; i++)
+        if (s->args[i].writes && args[i].tag == CFX_TAG_TENSOR)
+            assign(r, at, args[i].tensor,
+                   v.tag == CFX_TAG_TENSOR ? v.tensor : cfx_tensor_at(v, next++));
+    if (out)
+        return s->nrets == 1 ? args[s->nargs - 1]
+                             : cfx_tuple_value(s->nrets, args + s->nargs - s->nrets);
+    cfx_value own = cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < s->nrets; i++)
+        cfx_list_append(own.list, cfx_at(v, i));
+    return wrapped(s->nrets == 1 ? own.list->items[0] : own);
+}
+
+cfx_value cfx__functional_call(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_value *args) {
+    const cfx__schema *s = cfx__op_info(op)->schema;
+    if (cfx__op_info(op)->writes)
+        return call_writing(r, at, op, args);
+    cfx_value v = call_unwrapped(r, at, op, args);
+    if (cfx_is_bad(v))
+        return v;
+    bool view = s->nrets == 1 && s->rets[0].alias && s->nargs;
+    return view ? viewed(op, args, s->nargs, v) : wrapped(v);
+}

@@ -1,0 +1,285 @@
+/* Recording: operators that run on fake tensors become the nodes of an ATen graph. Start at
+ * record_call, which the dispatcher asks before every call of an overload. */
+#include "record.h"
+
+/* ---- shadows --------------------------------------------------------------------------------- */
+
+cfx_tensor *cfx__recorded(cfx__recorder *r, cfx_node *n, const cfx_tensor *like) {
+    if (!n->graph)
+        return &cfx__bad_tensor;
+    cfx_tensor *t = cfx__tensor_empty((cfx_where){0}, like->dtype, true, like->ndim, like->shape,
+                                      like->stride);
+    if (cfx__is_bad(t))
+        return t;
+    t->offset = like->offset;
+    t->device = like->device;
+    cfx__shadow_new(t)->node = n;
+    return r->functional && !r->inside ? cfx__outer_new(t) : t;
+}
+
+cfx_node *cfx__recorded_node(cfx__recorder *r, cfx_value v) {
+    if (v.tag != CFX_TAG_TENSOR || !cfx__shadow_of(v.tensor))
+        return NULL;
+    cfx_tensor *inner = cfx__functional_value(r, v.tensor);
+    return cfx__is_bad(inner) ? NULL : cfx__shadow_of(inner)->node;
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+cfx_value cfx__record_arg(cfx__recorder *r, cfx_where at, cfx_value v) {
+    switch (v.tag) {
+    case CFX_TAG_TENSOR: {
+        cfx_node *n = cfx__recorded_node(r, v);
+        if (n)
+            return cfx_node_value(n);
+        if (v.tensor->head.flags & CFX__WRAPPED && v.tensor->data)
+            return cfx__get(v.tensor, 0);
+        return r->stranger(r, at, v.tensor);
+    }
+    case CFX_TAG_LIST:
+    case CFX_TAG_TUPLE: {
+        cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+        for (int64_t i = 0; i < v.list->len; i++) {
+            cfx_value item = cfx__record_arg(r, at, v.list->items[i]);
+            if (cfx_is_bad(item))
+                return item;
+            cfx_list_append(out.list, item);
+        }
+        return out;
+    }
+    case CFX_TAG_DICT: {
+        cfx_dict *out = cfx_dict_new();
+        for (int64_t i = 0; i < v.dict->len; i++)
+            cfx_dict_put(out, v.dict->entries[i].key,
+                         cfx__record_arg(r, at, v.dict->entries[i].value));
+        return cfx_dict_value(out);
+    }
+    case CFX_TAG_INT:
+    case CFX_TAG_SYM: return r->scalar ? r->scalar(r, v) : v;
+    default: return v;
+    }
+}
+
+/* Whether v is what the schema says when nothing is given; one number stands for a list of it. */
+static bool is_default(const cfx__arg *a, cfx_value v) {
+    if (!a->has_default)
+        return false;
+    cfx_value d = a->fallback;
+    if (v.tag == CFX_TAG_LIST && d.tag != CFX_TAG_LIST && d.tag != CFX_TAG_NONE) {
+        for (int64_t i = 0; i < v.list->len; i++)
+            if (!cfx_equal_values(v.list->items[i], d))
+                return false;
+        return v.list->len == a->list_len;
+    }
+    return v.tag == d.tag ? cfx_equal_values(v, d)
+                          : cfx_is_number(v) && a->type != CFX__T_SCALAR && cfx_equal_values(v, d);
+}
+
+void cfx__record_args(cfx__recorder *r, cfx_where at, const cfx__schema *s, cfx_value *bound,
+                      cfx_value *args, cfx_value *kwargs) {
+    cfx_value list = cfx_tuple_value(0, NULL);
+    cfx_dict *kw = cfx_dict_new();
+    int n = s->npositional;
+    while (n > 0 && is_default(&s->args[n - 1], bound[n - 1]))
+        n--;
+    for (int i = 0; i < n; i++)
+        cfx_list_append(list.list, cfx__record_arg(r, at, bound[i]));
+    for (int i = s->npositional; i < s->nargs; i++)
+        if (!is_default(&s->args[i], bound[i]))
+            cfx_dict_set(kw, s->args[i].name, cfx__record_arg(r, at, bound[i]));
+    *args = list;
+    *kwargs = kw->len ? cfx_dict_value(kw) : cfx_none();
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+cfx_node *cfx__record_node(cfx__recorder *r, cfx_where at, cfx_target target, cfx_value args,
+                           cfx_value kwargs, const char *name) {
+    if (!cfx_ok())
+        return cfx__bad_node;
+    cfx_node *n =
+        cfx_graph_create(r->graph, CFX_CALL_FUNCTION, target, args, kwargs, name, NULL);
+    if (n->graph && r->note)
+        r->note(r, at, n);
+    return n;
+}
+
+/* What metadata says of a result. */
+static void describe(cfx__recorder *r, cfx_node *n, cfx_value v) {
+    if (v.tag != CFX_TAG_TENSOR)
+        return;
+    const cfx_tensor *t = v.tensor;
+    cfx_value val = r->describe ? r->describe(r, n, t) : cfx_none();
+    if (cfx_is_none(val)) {
+        cfx_tensor *copy =
+            cfx__tensor_empty((cfx_where){0}, t->dtype, true, t->ndim, t->shape, t->stride);
+        copy->device = t->device;
+        val = cfx_tensor_value(copy);
+    }
+    cfx_node_set_meta(n, "val", val);
+}
+
+/* A tensor of its own that stands for n, though the operator may have given back an argument. */
+static cfx_value stand_for(cfx_node *n, cfx_value v) {
+    cfx_tensor *t = v.tensor;
+    if (t->proxy || t->data)
+        t = cfx__tensor_empty((cfx_where){0}, t->dtype, true, t->ndim, t->shape, t->stride);
+    if (!cfx__is_bad(t)) {
+        t->offset = v.tensor->offset;
+        t->device = v.tensor->device;
+        cfx__shadow_new(t)->node = n;
+    }
+    return cfx_tensor_value(t);
+}
+
+static bool is_sequence(cfx_value v) { return v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE; }
+
+static bool has_tensors(cfx_value v) {
+    for (int64_t i = 0; is_sequence(v) && i < v.list->len; i++)
+        if (v.list->items[i].tag == CFX_TAG_TENSOR)
+            return true;
+    return v.tag == CFX_TAG_TENSOR;
+}
+
+cfx_value cfx__record_results(cfx__recorder *r, cfx_where at, cfx_node *n, cfx_value like) {
+    if (!n->graph || cfx_is_bad(like))
+        return cfx_bad();
+    describe(r, n, like);
+    if (like.tag == CFX_TAG_TENSOR)
+        return stand_for(n, like);
+    if (!has_tensors(like))
+        return like;
+    cfx_value out = like.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    cfx_target getitem = cfx_graph_target(r->graph, "operator.getitem");
+    for (int64_t i = 0; i < like.list->len; i++) {
+        cfx_value v = like.list->items[i];
+        if (v.tag == CFX_TAG_TENSOR) {
+            cfx_node *item = cfx__record_node(r, at, getitem, cfx_tuple(n, i), cfx_none(), NULL);
+            if (!item->graph)
+                return cfx_bad();
+            describe(r, item, v);
+            v = stand_for(item, v);
+        }
+        cfx_list_append(out.list, v);
+    }
+    cfx_value vals = cfx_tuple_value(0, NULL);
+    cfx_each_user(n, u) cfx_list_append(vals.list, cfx_node_get_meta(u->user, "val"));
+    cfx_node_set_meta(n, "val", vals);
+    return out;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* What proxies are called: the operator's name without overload, "sum" of aten.sum.dim_IntList. */
+static const char *node_name(const cfx__schema *s) {
+    size_t n = strlen(s->name);
+    cfx__text text = {0};
+    bool magic = n > 4 && !strncmp(s->name, "__", 2) && !strcmp(s->name + n - 2, "__");
+    const char *bare = magic ? cfx__string_new(s->name + 2, n - 4)->text : s->name;
+    cfx__snake_case(&text, bare);
+    return cfx__text_take(&text);
+}
+
+/* Runs the shape rule, and makes a node of the call. */
+static cfx_value record_leaf(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_value *args) {
+    const cfx__schema *s = cfx__op_info(op)->schema;
+    cfx__dispatch *d = cfx__dispatcher();
+    cfx__op_layer *layer = d->record;
+    cfx_value own[CFX_MAX_ARGS], list, kw;
+    memcpy(own, args, (size_t)s->nargs * sizeof *own);
+    d->record = NULL;
+    cfx_value result = cfx__op_run(at, op, own);
+    d->record = layer;
+    if (!cfx_ok() || cfx_is_bad(result))
+        return cfx_bad();
+    cfx__record_args(r, at, s, args, &list, &kw);
+    cfx_node *n = cfx__record_node(r, at, (cfx_target){.op = op, .name = cfx_op_name(op)}, list,
+                                   kw, node_name(s));
+    return cfx__record_results(r, at, n, result);
+}
+
+/* Questions about sizes and dtypes are answered, not recorded. */
+static bool is_question(const cfx__info *info) {
+    const cfx__schema *s = info->schema;
+    return s->nrets == 1 && s->rets[0].type != CFX__T_TENSOR && s->rets[0].type != CFX__T_SCALAR;
+}
+
+/* Runs what an operator is made of. Numbers that stand for tensors stay numbers. */
+static cfx_value record_parts(cfx_where at, cfx_op *op, cfx_op_fn *parts, cfx_value *args) {
+    cfx__info *info = cfx__op_info(op);
+    cfx__dispatch *d = cfx__dispatcher();
+    cfx_value own[CFX_MAX_ARGS], out[CFX_MAX_OUTS];
+    memcpy(own, args, (size_t)info->schema->nargs * sizeof *own);
+    cfx_call c = {.op = op, .at = at, .nargs = info->schema->nargs, .args = own,
+                  .nout = info->nout, .fake = true};
+    const char *outer = cfx__ctx()->op;
+    cfx__ctx()->op = info->name;
+    d->below++;
+    parts(&c);
+    d->below--;
+    cfx__ctx()->op = outer;
+    if (!cfx_ok())
+        return cfx_bad();
+    for (int i = 0; i < c.nout; i++)
+        out[i] = cfx_tensor_value(c.out[i]);
+    return c.nout == 0 ? c.result : c.nout == 1 ? out[0] : cfx_tuple_value(c.nout, out);
+}
+
+static cfx_value record_opened(cfx_where at, cfx_op *op, cfx_op_fn *parts, cfx_value *args) {
+    if (parts != op->decompose)
+        return record_parts(at, op, parts, args);
+    cfx_value own[CFX_MAX_ARGS];
+    memcpy(own, args, (size_t)cfx__op_info(op)->schema->nargs * sizeof *own);
+    return cfx__op_decompose(at, op, own);
+}
+
+/* A write inside a decomposition: the tensor stands for the new value from then on. */
+static cfx_value record_write(cfx_where at, cfx_op *op, cfx_value *args) {
+    cfx_value v = cfx__op_call_bound(at, cfx__op_info(op)->functional, args);
+    cfx__shadow *s = v.tag == CFX_TAG_TENSOR ? cfx__shadow_of(v.tensor) : NULL;
+    cfx__shadow *self = cfx__shadow_of(args[0].tensor);
+    if (!s || !self)
+        return v;
+    self->node = s->node;
+    return args[0];
+}
+
+static bool record_call(cfx_where at, cfx_op *op, cfx_value *args, cfx_value *result) {
+    cfx__recorder *r = cfx__recorder_now();
+    cfx__info *info = cfx__op_info(op);
+    if (!r || info->python || is_question(info))
+        return false;
+    size_t mark = cfx_scope_open();
+    bool early = r->functional && !r->inside;
+    cfx_op_fn *parts = r->opens(r, op, early);
+    if (parts)
+        *result = record_opened(at, op, parts, args);
+    else if (early)
+        *result = cfx__functional_call(r, at, op, args);
+    else if (r->functional && info->form == CFX__INPLACE)
+        *result = record_write(at, op, args);
+    else
+        *result = record_leaf(r, at, op, args);
+    *result = cfx_scope_return_value(mark, *result);
+    return true;
+}
+
+/* ---- begin and end --------------------------------------------------------------------------- */
+
+cfx__recorder *cfx__recorder_now(void) { return *cfx__recorder_slot(); }
+
+void cfx__record_begin(cfx__recorder *r) {
+    cfx__dispatch *d = cfx__dispatcher();
+    r->outer = cfx__recorder_now();
+    *cfx__recorder_slot() = r;
+    r->fake_before = cfx_set_fake_mode(true);
+    r->grad_before = cfx_set_grad_mode(CFX_NO_GRAD);
+    d->record = record_call;
+}
+
+void cfx__record_end(cfx__recorder *r) {
+    *cfx__recorder_slot() = r->outer;
+    cfx_set_fake_mode(r->fake_before);
+    cfx_set_grad_mode(r->grad_before);
+    cfx__dispatcher()->record = r->outer ? record_call : NULL;
+}
