@@ -87,8 +87,11 @@ bool cfx__write_shape(cfx__writer *w, const cfx_node *n, const cfx_readable_opti
         put_tensor(w, v.tensor, o);
         cfx__text_putc(w->out, '"');
         return true;
+    case CFX_TAG_STR: /* an expression that no value holds, "u0 <= 8"; or a caller's string */
+        if (n->op == CFX_PLACEHOLDER)
+            return false;
+        __attribute__((fallthrough));
     case CFX_TAG_SYM:
-    case CFX_TAG_STR: /* an expression that no value holds: "u0 <= 8" */
         cfx__text_printf(w->out, ": \"Sym(%s)\"", cfx_value_str(v));
         return true;
     case CFX_TAG_DICT: {

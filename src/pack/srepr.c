@@ -91,12 +91,14 @@ enum { FLOORDIV = 4, MOD = 6 }; /* their places in it */
 static cfx_value evaluate(const struct function *f, const cfx_list *args) {
     if (args->len < 1 || (!f->many && args->len != 2))
         return cfx_bad();
-    cfx_value v = args->items[0];
     for (int64_t i = 0; i < args->len; i++)
         if (!held(args->items[i]))
             return cfx_bad();
-    for (int64_t i = 1; i < args->len; i++) {
-        cfx_value b = args->items[i];
+    /* A number before several factors stays outside them: it is multiplied with last. */
+    bool turned = f->op == CFX__SYM_MUL && args->len > 2 && args->items[0].tag == CFX_TAG_INT;
+    cfx_value v = args->items[turned];
+    for (int64_t i = 1 + turned; i < args->len + turned; i++) {
+        cfx_value b = args->items[i % args->len];
         bool divides = f->op == CFX__SYM_FLOORDIV || f->op == CFX__SYM_MOD;
         if ((divides && b.tag == CFX_TAG_INT && !b.i) ||
             (f->op == CFX__SYM_POW && (b.tag != CFX_TAG_INT || b.i < 0 || b.i > MAX_POWER)))

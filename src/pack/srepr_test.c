@@ -12,6 +12,8 @@ TEST(srepr_is_read) {
     CHECK_STR(read("Integer(-3)"), "-3");
     CHECK_STR(read("Add(" S77 ", Integer(1))"), "s77 + 1");
     CHECK_STR(read("Mul(Integer(2), Pow(" S77 ", Integer(2)))"), "2*s77**2");
+    CHECK_STR(read("Mul(Integer(2), Add(" S77 ", Integer(-2)), Add(" U0 ", Integer(-2)))"),
+              "2*(s77 - 2)*(u0 - 2)");
     CHECK_STR(read("FloorDiv(" S77 ", Integer(2))"), "(s77//2)");
     CHECK_STR(read("ModularIndexing(" S77 ", Integer(2), Integer(3))"), "Mod((s77//2), 3)");
     CHECK_STR(read("Max(Integer(1), " U0 ")"), "Max(1, u0)");

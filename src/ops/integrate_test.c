@@ -1,0 +1,38 @@
+/* The trapezoidal rule and covariances. */
+#include <cfx/ops.h>
+
+#include "test.h"
+
+static cfx_tensor *grid(void) {
+    return cfx_reshape(cfx_arange(6.0), cfx_list(2, 3));
+}
+
+TEST(trapezoids) {
+    CHECK_STR(cfx_str(cfx_trapezoid(grid())), "tensor([2., 8.])");
+    CHECK_STR(cfx_str(cfx_trapezoid(grid(), CFX_KW(dx, 2), CFX_KW(dim, 0))),
+              "tensor([3., 5., 7.])");
+    cfx_tensor *x = cfx_tensor_from_value(cfx_list(0.0, 1.0, 4.0));
+    CHECK_STR(cfx_str(cfx_trapezoid(grid(), x)), "tensor([ 5., 17.])");
+    CHECK_STR(cfx_str(cfx_trapz(grid(), x)), "tensor([ 5., 17.])");
+    CHECK_STR(cfx_str(cfx_cumulative_trapezoid(grid(), x)),
+              "tensor([[ 0.5000,  5.0000],\n        [ 3.5000, 17.0000]])");
+    CHECK_OK();
+    cfx_trapezoid(grid(), cfx_tensor_from_value(cfx_list(1.0)));
+    CHECK_ERROR("trapezoid: There must be one `x` value for each sample point");
+}
+
+TEST(covariances) {
+    cfx_tensor *x = cfx_tensor_from_value(
+        cfx_list(cfx_list(0.0, 1.0, 2.0), cfx_list(2.0, 1.0, 0.0)));
+    CHECK_STR(cfx_str(cfx_cov(x)), "tensor([[ 1., -1.],\n        [-1.,  1.]])");
+    CHECK_STR(cfx_str(cfx_corrcoef(x)), "tensor([[ 1., -1.],\n        [-1.,  1.]])");
+    CHECK_STR(cfx_str(cfx_cov(cfx_tensor_from_value(cfx_list(1, 2, 4)))), "tensor(2.3333)");
+    cfx_tensor *times = cfx_tensor_from_value(cfx_list(1, 2, 1));
+    cfx_tensor *twice = cfx_tensor_from_value(cfx_list(0.0, 1.0, 1.0, 2.0));
+    CHECK_STR(cfx_str(cfx_cov(cfx_select(x, 0, 0), CFX_KW(fweights, times))),
+              cfx_str(cfx_cov(twice)));
+    CHECK_OK();
+    cfx_cov(cfx_zeros(cfx_list(2, 2, 2)));
+    CHECK_ERROR("cov(): expected input to have two or fewer dimensions but got an input with 3 "
+                "dimensions");
+}
