@@ -16,6 +16,7 @@
 #include <cfx/graph.h>
 #include <cfx/program.h>
 #include <cfx/trace.h>
+#include <cfx/export.h>
 #include <cfx/run.h>
 #include <cfx/rewrite.h>
 #include <cfx/emit.h>

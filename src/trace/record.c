@@ -180,9 +180,23 @@ static const char *node_name(const cfx__schema *s) {
     return cfx__text_take(&text);
 }
 
+/* Exported programs assert what a tensor is before it is converted. */
+static void record_assertion(cfx__recorder *r, cfx_where at, const cfx__schema *s, cfx_value v) {
+    if (r->functional || strcmp(s->name, "to") || v.tag != CFX_TAG_TENSOR)
+        return;
+    cfx_op *op = cfx_op_find("aten._assert_tensor_metadata");
+    cfx_dict *kw = cfx_dict_new();
+    cfx_dict_set(kw, "dtype", cfx_dtype_value((cfx_dtype)v.tensor->dtype));
+    cfx_dict_set(kw, "device", cfx_device_value(v.tensor->device));
+    cfx_dict_set(kw, "layout", cfx_layout_value(CFX_STRIDED));
+    cfx__record_node(r, at, (cfx_target){.op = op, .name = cfx_op_name(op)},
+                     cfx_tuple(cfx__record_arg(r, at, v)), cfx_dict_value(kw), NULL);
+}
+
 /* Runs the shape rule, and makes a node of the call. */
 static cfx_value record_leaf(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_value *args) {
-    const cfx__schema *s = cfx__op_info(op)->schema;
+    const cfx__info *info = cfx__op_info(op);
+    const cfx__schema *s = info->schema;
     cfx__dispatch *d = cfx__dispatcher();
     cfx__op_layer *layer = d->record;
     cfx_value own[CFX_MAX_ARGS], list, kw;
@@ -192,10 +206,16 @@ static cfx_value record_leaf(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_val
     d->record = layer;
     if (!cfx_ok() || cfx_is_bad(result))
         return cfx_bad();
+    record_assertion(r, at, s, args[0]);
     cfx__record_args(r, at, s, args, &list, &kw);
     cfx_node *n = cfx__record_node(r, at, (cfx_target){.op = op, .name = cfx_op_name(op)}, list,
                                    kw, node_name(s));
-    return cfx__record_results(r, at, n, result);
+    cfx_value made = cfx__record_results(r, at, n, result);
+    cfx__shadow *self = info->form == CFX__INPLACE ? cfx__shadow_of(args[0].tensor) : NULL;
+    if (!self || cfx_is_bad(made))
+        return made;
+    self->node = n; /* from now on the tensor is what was written to it */
+    return args[0];
 }
 
 /* Questions about sizes and dtypes are answered, not recorded. */

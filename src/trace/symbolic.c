@@ -161,6 +161,13 @@ bool cfx_is_true_at(cfx_where at, cfx_value v) {
     }
     if (v.tag != CFX_TAG_TENSOR)
         return v.tag == CFX_TAG_STR ? v.str->len > 0 : cfx_number(v) != 0;
+    if (v.tensor->numel == 1 && (v.tensor->head.flags & CFX__FAKE)) {
+        cfx_fail(CFX_RUNTIME_ERROR, at,
+                 "Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).  "
+                 "(Size-like symbols: none)\n\nThe number is data, which a fake tensor has not: "
+                 "use cfx_cond to have both branches in the program");
+        return false;
+    }
     if (v.tensor->numel != 1 || !v.tensor->data) {
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  v.tensor->numel == 0

@@ -1,7 +1,7 @@
 /* Sizes that are symbols: shape rules work on plain integers, so a program is run at sizes that are
  * primes found nowhere else in it, and an integer that is one of them, or a product, or next to
  * one, or the size of a tensor that has been recorded, is written as what it stands for. */
-#include "rewrite.h"
+#include "symbols.h"
 
 static cfx_value key(int64_t n) { return cfx_int(n); }
 
@@ -28,18 +28,11 @@ static bool is_free(cfx__symbols *s, int64_t n) {
     return is_prime(n) && !cfx_dict_find(s->plain, key(n));
 }
 
-/* A prime that nothing else is, within the symbol's range where there is one. */
-static int64_t choose(cfx__symbols *s, const cfx_dict *ranges, const char *name) {
+/* A prime that nothing else is, within a range. */
+static int64_t choose(cfx__symbols *s, int64_t least, int64_t most) {
     enum { START = 1009 };
-    cfx_value range = ranges ? cfx_dict_get(ranges, name) : cfx_none();
-    int64_t most = INT64_MAX, least = 2, n = START;
-    if (range.tag == CFX_TAG_TUPLE && range.list->len == 2) {
-        if (range.list->items[0].tag == CFX_TAG_INT && range.list->items[0].i > least)
-            least = range.list->items[0].i;
-        if (range.list->items[1].tag == CFX_TAG_INT)
-            most = range.list->items[1].i;
-    }
-    for (n = least > START ? least : START; n <= most && !is_free(s, n); n++)
+    int64_t n = least > START ? least : START;
+    for (; n <= most && !is_free(s, n); n++)
         continue;
     if (n <= most)
         return n;
@@ -48,13 +41,29 @@ static int64_t choose(cfx__symbols *s, const cfx_dict *ranges, const char *name)
     return n;
 }
 
+int64_t cfx__symbols_add(cfx__symbols *s, const char *name, int64_t least, int64_t most) {
+    int64_t *known = assigned(s, name);
+    if (known)
+        return *known;
+    struct cfx__assigned a = {strdup(name), choose(s, least, most)};
+    VEC_PUSH(s->assigned, a);
+    return a.value;
+}
+
+/* Every symbol in an expression gets a size, in its range of the program's where there is one. */
 static void assign(cfx__symbols *s, const cfx_dict *ranges, const struct cfx_sym *e) {
     if (!e)
         return;
-    if (e->op == CFX__SYM_NAME && !assigned(s, e->name)) {
-        struct cfx__assigned a = {strdup(e->name), 0};
-        a.value = choose(s, ranges, e->name);
-        VEC_PUSH(s->assigned, a);
+    if (e->op == CFX__SYM_NAME) {
+        cfx_value range = ranges ? cfx_dict_get(ranges, e->name) : cfx_none();
+        int64_t most = INT64_MAX, least = 2;
+        if (range.tag == CFX_TAG_TUPLE && range.list->len == 2) {
+            if (range.list->items[0].tag == CFX_TAG_INT && range.list->items[0].i > least)
+                least = range.list->items[0].i;
+            if (range.list->items[1].tag == CFX_TAG_INT)
+                most = range.list->items[1].i;
+        }
+        cfx__symbols_add(s, e->name, least, most);
     }
     assign(s, ranges, e->a);
     assign(s, ranges, e->b);
@@ -104,8 +113,10 @@ static void visit_module(const char *path, cfx_module *m, void *user) {
         }
 }
 
+void cfx__symbols_begin(cfx__symbols *s) { s->plain = cfx_keep(cfx_dict_new()); }
+
 void cfx__symbols_choose(cfx__symbols *s, const cfx_program *p) {
-    s->plain = cfx_keep(cfx_dict_new());
+    cfx__symbols_begin(s);
     visiting v = {s, p->ranges, note_plain};
     cfx_module_walk(p->module, visit_module, &v);
     v.fn = note_symbols;

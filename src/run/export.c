@@ -1,0 +1,41 @@
+/* Programs of modules: what the trace room exported, made callable and given its signature. */
+#include "../trace/export.h"
+
+#include "run.h"
+
+static cfx_program *program_of(cfx__export *e) {
+    cfx_module *gm = cfx_graph_module(NULL, e->recorder.graph, "GraphModule");
+    cfx_program *p = gm ? cfx_program_new(gm) : NULL;
+    if (!p)
+        return NULL;
+    for (size_t i = 0; i < e->inputs.len; i++)
+        cfx_program_add_input(p, e->inputs.data[i]);
+    for (size_t i = 0; i < e->outputs.len; i++)
+        cfx_program_add_output(p, e->outputs.data[i]);
+    cfx_drop(p->state), p->state = cfx_keep(e->state);
+    cfx_drop(p->constants), p->constants = cfx_keep(e->constants);
+    cfx_drop(p->ranges), p->ranges = cfx_keep(e->ranges);
+    p->in_spec = cfx_value_keep(e->in_spec);
+    p->out_spec = cfx_value_keep(e->out_spec);
+    return p;
+}
+
+cfx_program *cfx_export(cfx_module *m, cfx_value args, cfx_value kwargs, cfx_value dynamic) {
+    if (!m)
+        return NULL;
+    size_t mark = cfx_scope_open();
+    if (cfx_is_none(args))
+        args = cfx_tuple_value(0, NULL);
+    if (cfx_is_none(kwargs))
+        kwargs = cfx_dict_value(cfx_dict_new());
+    if (args.tag != CFX_TAG_TUPLE || kwargs.tag != CFX_TAG_DICT) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "cfx_export takes a tuple of arguments and a dict "
+                 "of keywords, not %s and %s", cfx_value_type_name(args),
+                 cfx_value_type_name(kwargs));
+        return cfx_scope_return(mark, NULL);
+    }
+    cfx__export e;
+    cfx_program *p = cfx__export_run(&e, m, args, kwargs, dynamic) ? program_of(&e) : NULL;
+    cfx__export_end(&e);
+    return cfx_scope_return(mark, cfx_ok() ? p : NULL);
+}

@@ -1,0 +1,43 @@
+/* What the export of a module found: a graph and its signature, of which the run room makes a
+ * program. */
+#ifndef CFX__EXPORT_H
+#define CFX__EXPORT_H
+
+#include <cfx/export.h>
+
+#include "symbols.h"
+
+typedef struct cfx__export {
+    cfx__recorder recorder; /* first */
+    cfx_module *root;
+    cfx__symbols symbols;
+    cfx__nn_layer layer;
+    VEC(cfx_input_spec) inputs;   /* in the order of placeholders */
+    VEC(cfx_output_spec) outputs;
+    cfx_dict *known;    /* address of a tensor of the module's to the fake one for it; counted */
+    cfx_dict *held;     /* that of a tensor which is a plain attribute to its path; counted */
+    cfx_dict *paths;    /* address of a module to its path; counted */
+    cfx_list *kept;     /* tensors whose addresses must stay theirs; counted */
+    cfx__arena arena;   /* texts of the signature */
+    cfx_dict *state, *constants, *ranges; /* of the program; counted */
+    cfx_value in_spec, out_spec;          /* counted */
+    cfx_node *first_user; /* constants are put before it; NULL: there is none */
+    int nconstants;       /* inputs before the user's */
+    int lifted;           /* constants without a name so far */
+    VEC(struct cfx__frame {
+        cfx_module *module;
+        const char *path;
+        cfx_where at;
+    }) stack;             /* modules that are running, outermost first */
+    struct {
+        const char *name;
+        char *text;
+    } file;               /* the source file that was read last */
+} cfx__export;
+
+/* Runs the module and records; false with an error. The caller ends it in any case. */
+bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kwargs,
+                     cfx_value dynamic);
+void cfx__export_end(cfx__export *e);
+
+#endif

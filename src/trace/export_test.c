@@ -1,0 +1,165 @@
+/* Export: modules become programs that print as PyTorch's and compute as the module does. */
+#include <cfx/emit.h>
+#include <cfx/export.h>
+#include <cfx/layers.h>
+#include <cfx/ops.h>
+#include <cfx/rewrite.h>
+
+#include "symbols.h"
+#include "test.h"
+
+#define HAS(text, part) CHECK(strstr(text, part) != NULL)
+
+static cfx_tensor *mlp_forward(cfx_module *self, cfx_tensor *x) {
+    x = cfx_relu(cfx_call(self, "fc1", x));
+    return cfx_call(self, "fc2", x);
+}
+
+static cfx_module *mlp(void) {
+    cfx_module *m = cfx_module_new("MLP", mlp_forward, "x");
+    cfx_nn_add(m, "fc1", cfx_nn_linear(16, 32));
+    cfx_nn_add(m, "fc2", cfx_nn_linear(32, 16));
+    return m;
+}
+
+TEST(export_prints_as_pytorch) {
+    cfx_program *p = cfx_export(mlp(), cfx_tuple(cfx_randn(1, 16)), CFX_NONE, CFX_NONE);
+    CHECK_OK();
+    CHECK_STR(cfx_graph_str(p->module->graph),
+              "graph():\n"
+              "    %p_fc1_weight : [num_users=1] = placeholder[target=p_fc1_weight]\n"
+              "    %p_fc1_bias : [num_users=1] = placeholder[target=p_fc1_bias]\n"
+              "    %p_fc2_weight : [num_users=1] = placeholder[target=p_fc2_weight]\n"
+              "    %p_fc2_bias : [num_users=1] = placeholder[target=p_fc2_bias]\n"
+              "    %x : [num_users=1] = placeholder[target=x]\n"
+              "    %linear : [num_users=1] = call_function[target=torch.ops.aten.linear.default]"
+              "(args = (%x, %p_fc1_weight, %p_fc1_bias), kwargs = {})\n"
+              "    %relu : [num_users=1] = call_function[target=torch.ops.aten.relu.default]"
+              "(args = (%linear,), kwargs = {})\n"
+              "    %linear_1 : [num_users=1] = call_function[target=torch.ops.aten.linear.default]"
+              "(args = (%relu, %p_fc2_weight, %p_fc2_bias), kwargs = {})\n"
+              "    return (linear_1,)");
+    HAS(cfx_program_signature_str(p), "p_fc1_weight: PARAMETER target='fc1.weight'");
+    HAS(cfx_program_signature_str(p), "x: USER_INPUT");
+    HAS(cfx_program_signature_str(p), "linear_1: USER_OUTPUT");
+    cfx_node *n = cfx_graph_find(p->module->graph, "linear_1");
+    CHECK_STR(cfx_value_str(cfx_node_get_meta(n, "nn_module_stack")),
+              "{'L__self__': ('', 'MLP'), 'L__self__fc2': ('fc2', "
+              "'torch.nn.modules.linear.Linear')}");
+    HAS(cfx_text(cfx_node_get_meta(n, "stack_trace")), "export_test.c\", line ");
+}
+
+TEST(export_computes_the_same) {
+    cfx_manual_seed(3);
+    cfx_module *m = mlp();
+    cfx_tensor *x = cfx_randn(2, 16), *want = cfx_forward(m, x);
+    cfx_program *p = cfx_export(m, cfx_tuple(x), CFX_NONE, CFX_NONE);
+    CHECK_OK();
+    cfx_tensor *got = cfx_program_run(p, x).tensor;
+    cfx_program *core = cfx_decompose(p, CFX_NONE);
+    cfx_tensor *again = cfx_program_run(core, x).tensor;
+    CHECK_OK();
+    for (int i = 0; i < 32; i++) {
+        CHECK_NEAR(cfx_tensor_get(got, i), cfx_tensor_get(want, i), 1e-6);
+        CHECK_NEAR(cfx_tensor_get(again, i), cfx_tensor_get(want, i), 1e-5);
+    }
+    HAS(cfx_module_code(core->module), "addmm_1 = torch.ops.aten.addmm.default(p_fc2_bias, relu");
+}
+
+/* ---- what forward may do --------------------------------------------------------------------- */
+
+static cfx_value count_forward(cfx_module *self, cfx_args a) {
+    cfx_tensor *x = a.v[0].tensor, *seen = cfx_attr(self, "seen");
+    cfx_add_(seen, cfx_sum(x, cfx_list(0)));
+    cfx_tensor *y = cfx_clone(x);
+    cfx_mul_(y, 2);
+    cfx_tensor *half = cfx_to(y, cfx_f64);
+    return cfx_tuple(cfx_add(y, seen), cfx_list(half, cfx_size(x, 0)));
+}
+
+TEST(export_writes_and_trees) {
+    cfx_module *m = cfx_module_new("Count", count_forward, "x");
+    cfx_nn_buffer(m, "seen", cfx_zeros(4), true);
+    cfx_tensor *x = cfx_ones(3, 4);
+    cfx_program *p = cfx_export(m, cfx_tuple(x), CFX_NONE, CFX_NONE);
+    CHECK_OK();
+    const char *code = cfx_module_code(p->module);
+    HAS(code, "add_ = torch.ops.aten.add_.Tensor(b_seen, sum_1)");
+    HAS(code, "mul_ = torch.ops.aten.mul_.Tensor(clone, 2)");
+    HAS(code, "_assert_tensor_metadata_default = torch.ops.aten._assert_tensor_metadata.default("
+              "mul_, dtype = torch.float32, device = device(type='cpu'), layout = torch.strided)");
+    HAS(code, "add = torch.ops.aten.add.Tensor(mul_, add_)");
+    CHECK_NEAR(cfx_tensor_get(cfx_attr(m, "seen"), 0), 0, 0); /* nothing ran */
+    cfx_value r = cfx_program_run(p, x);
+    CHECK_OK();
+    CHECK_NEAR(cfx_tensor_get(cfx_tensor_at(r, 0), 0), 5, 1e-6);
+    CHECK_INT(cfx_integer(cfx_at(cfx_at(r, 1), 1)), 3);
+    CHECK_NEAR(cfx_tensor_get(cfx_attr(m, "seen"), 0), 3, 1e-6);
+}
+
+static cfx_value nested_forward(cfx_module *self, cfx_args a) {
+    cfx_value batch = a.v[0];
+    cfx_tensor *x = cfx_dict_get(batch.dict, "x").tensor;
+    cfx_tensor *y = cfx_tensor_at(cfx_dict_get(batch.dict, "pair"), 1);
+    cfx_tensor *two = cfx_tensor_from_value(cfx_list(2.0, 3.0));
+    (void)self;
+    return cfx_tensor_value(cfx_add(cfx_mul(cfx_add(x, y), two), a.v[1]));
+}
+
+TEST(export_nested_inputs_and_constants) {
+    cfx_module *m = cfx_module_new("Nested", nested_forward, "batch, bias");
+    cfx_dict *batch = cfx_dict_new();
+    cfx_dict_set(batch, "x", cfx_tensor_value(cfx_ones(2)));
+    cfx_dict_set(batch, "pair", cfx_tuple(cfx_ones(1), cfx_ones(2)));
+    cfx_program *p = cfx_export(m, cfx_tuple(cfx_dict_value(batch), 5), CFX_NONE, CFX_NONE);
+    CHECK_OK();
+    HAS(cfx_module_code(p->module),
+        "def forward(self, c_lifted_tensor_0, batch_x, batch_pair_0, batch_pair_1, bias):");
+    HAS(cfx_module_code(p->module),
+        "lift_fresh_copy = torch.ops.aten.lift_fresh_copy.default(c_lifted_tensor_0)");
+    cfx_tensor *y = cfx_program_run(p, cfx_dict_value(batch), 5).tensor;
+    CHECK_OK();
+    CHECK_NEAR(cfx_tensor_get(y, 1), 11, 1e-6);
+}
+
+/* ---- sizes that vary ------------------------------------------------------------------------- */
+
+TEST(export_sizes_that_vary) {
+    cfx_module *m = mlp();
+    cfx_dict *dims = cfx_dict_new(), *dynamic = cfx_dict_new();
+    cfx_dict_put(dims, cfx_int(0), cfx_tuple("batch", 2, 1024));
+    cfx_dict_set(dynamic, "x", cfx_dict_value(dims));
+    cfx_program *p =
+        cfx_export(m, cfx_tuple(cfx_randn(4, 16)), CFX_NONE, cfx_dict_value(dynamic));
+    CHECK_OK();
+    HAS(cfx_module_readable(p->module, (cfx_readable_options){0}), "x: \"f32[s77, 16]\"");
+    HAS(cfx_module_readable(p->module, (cfx_readable_options){0}), "linear_1: \"f32[s77, 16]\"");
+    HAS(cfx_program_str(p), "Range constraints: {s77: VR[2, 1024]}");
+    cfx_tensor *y = cfx_program_run(p, cfx_randn(7, 16)).tensor;
+    CHECK_OK();
+    CHECK_INT(cfx_dim(y, 0), 7);
+}
+
+TEST(export_numbers_of_symbols) {
+    CHECK_INT(cfx__symbol_number("L['x'].size()[0]"), 77);
+    CHECK_INT(cfx__symbol_number("L['ids'].size()[0]"), 23);
+}
+
+/* ---- what cannot be -------------------------------------------------------------------------- */
+
+static cfx_tensor *branch_forward(cfx_module *self, cfx_tensor *x) {
+    (void)self;
+    return cfx_is_true(cfx_gt(cfx_sum(x), 0)) ? cfx_relu(x) : x;
+}
+
+TEST(export_mistakes) {
+    cfx_module *m = cfx_module_new("Branch", branch_forward, "x");
+    CHECK(!cfx_export(m, cfx_tuple(cfx_ones(2)), CFX_NONE, CFX_NONE));
+    CHECK_ERROR("Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).  "
+                "(Size-like symbols: none)\n\nThe number is data, which a fake tensor has not: use "
+                "cfx_cond to have both branches in the program");
+    CHECK(!cfx_export(m, cfx_list(1), CFX_NONE, CFX_NONE));
+    CHECK_ERROR("cfx_export takes a tuple of arguments and a dict of keywords, not List[int] and "
+                "dict");
+    CHECK(!cfx_export(NULL, CFX_NONE, CFX_NONE, CFX_NONE));
+}
