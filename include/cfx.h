@@ -1,7 +1,7 @@
 /* cfx: PyTorch FX in C. Capture, show, tap, change, run and save PyTorch programs without Python.
  *
  * Read in this order: base (scopes, errors), value, tensor, op, ops, grad, nn, graph, program,
- * trace, run, rewrite, emit, pack. */
+ * trace, run, rewrite, emit, draw, pack. */
 #ifndef CFX_H
 #define CFX_H
 
@@ -20,6 +20,7 @@
 #include <cfx/run.h>
 #include <cfx/rewrite.h>
 #include <cfx/emit.h>
+#include <cfx/draw.h>
 #include <cfx/pack.h>
 
 #endif

@@ -2,7 +2,7 @@
 _cfx() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     if [ "$COMP_CWORD" = 1 ]; then
-        COMPREPLY=($(compgen -W "show run ops --help --version" -- "$word"))
+        COMPREPLY=($(compgen -W "show run draw ops --help --version" -- "$word"))
         return
     fi
     case $before in
@@ -10,7 +10,8 @@ _cfx() {
     --log) COMPREPLY=($(compgen -W "api aten" -- "$word")) ;;
     --inputs | --save | --expect) COMPREPLY=($(compgen -f -X '!*.safetensors' -- "$word")) ;;
     --profile) COMPREPLY=($(compgen -f -X '!*.json' -- "$word")) ;;
-    --node | --tap | --threads | --op) COMPREPLY=() ;;
+    -o) COMPREPLY=($(compgen -f -X '!*.@(svg|dot)' -- "$word") $(compgen -d -- "$word")) ;;
+    --node | --tap | --threads | --op | --depth | --focus) COMPREPLY=() ;;
     check) COMPREPLY=($(compgen -d -- "$word")) ;;
     *)
         case ${COMP_WORDS[1]}:$word in
@@ -19,6 +20,7 @@ _cfx() {
             COMPREPLY=($(compgen -W "--inputs --save --expect --tap --stats --log --profile
                 --threads --help" -- "$word"))
             ;;
+        draw:-*) COMPREPLY=($(compgen -W "-o --depth --focus --all --help" -- "$word")) ;;
         ops:*) COMPREPLY=($(compgen -W "check --markdown --op --help" -- "$word")) ;;
         *) COMPREPLY=($(compgen -f -X '!*.@(pt2|fx)' -- "$word") $(compgen -d -- "$word")) ;;
         esac

@@ -1,0 +1,314 @@
+/* draw: where a graph becomes a picture.
+ *
+ * A drawing goes through four steps, each over flat arrays of one scene and each linear in its
+ * size (times the depth of modules):
+ *
+ *   tree.c    graph to items: boxes for nodes, frames for modules and sub-graphs; which are open
+ *   wires.c   which visible item feeds which, rank by rank; what is cut to a stub
+ *   label.c   what stands in each box, and so its size
+ *   layout.c  order, x and y in each open frame, from the innermost out (place.c: one frame)
+ *
+ * and svg.c paints the scene. dot.c goes straight from the graph.
+ *
+ * Invariant: items are in the order of execution, a frame before what is in it, and everything in
+ * a frame is one run of nodes in that order. So wires point from lower to higher items, frames
+ * never form a cycle, and equal graphs give equal scenes. Coordinates are whole pixels. */
+#ifndef CFX__DRAW_H
+#define CFX__DRAW_H
+
+#include <cfx/draw.h>
+
+#include "../emit/emit.h"
+#include "../run/run.h"
+
+/* ---- text ---------------------------------------------------------------------------------- */
+
+typedef enum cfx__line_style {
+    CFX__LINE_NAME,
+    CFX__LINE_OP,
+    CFX__LINE_MODULE,
+    CFX__LINE_CONSTANT,
+    CFX__LINE_PARAMETER,
+    CFX__LINE_SHAPE,
+    CFX__LINE_EXTRA
+} cfx__line_style;
+
+/* One line of a box, in scene->text. */
+typedef struct cfx__line {
+    uint32_t at, len;
+    int16_t width; /* in characters of a fixed width */
+    uint8_t style;
+} cfx__line;
+
+enum { /* pixels */
+    CFX__CHAR_W = 7,   /* an advance of 0.6 em at 11 px, rounded up */
+    CFX__LINE_H = 15,
+    CFX__PAD = 8,      /* between the text of a box and its border */
+    CFX__MAX_CHARS = 38, /* longer lines are cut */
+    CFX__STUB_W = 6,   /* a character of a stub's label */
+    CFX__STUB_LINE = 14, /* the line of a stub beside its box */
+    CFX__MAX_STUBS = 12, /* more are summed up in one line */
+    CFX__STUB_CHARS = 22
+};
+
+/* ---- families ------------------------------------------------------------------------------ */
+
+#define CFX__FAMILIES(X)                                                                           \
+    X(INPUT, "input")                                                                              \
+    X(OUTPUT, "output")                                                                            \
+    X(PARAMETER, "parameter")                                                                      \
+    X(MODULE, "module")                                                                            \
+    X(CONTROL, "control flow")                                                                     \
+    X(LINEAR, "linear, matmul")                                                                    \
+    X(CONV, "convolution")                                                                         \
+    X(ATTENTION, "attention")                                                                      \
+    X(NORM, "normalisation")                                                                       \
+    X(ACTIVATION, "activation")                                                                    \
+    X(POOL, "pooling, resampling")                                                                 \
+    X(RECURRENT, "recurrent")                                                                      \
+    X(INDEX, "index, embedding")                                                                   \
+    X(REDUCE, "reduction, sort")                                                                   \
+    X(MATH, "arithmetic")                                                                          \
+    X(COMPARE, "comparison, logic")                                                                \
+    X(VIEW, "view, shape")                                                                         \
+    X(CREATE, "creation")                                                                          \
+    X(RANDOM, "random, dropout")                                                                   \
+    X(CHECK, "check")                                                                              \
+    X(OTHER, "other")
+
+typedef enum cfx__family {
+#define CFX__FAMILY_ENUM(name, text) CFX__FAMILY_##name,
+    CFX__FAMILIES(CFX__FAMILY_ENUM)
+#undef CFX__FAMILY_ENUM
+    CFX__FAMILY_COUNT
+} cfx__family;
+
+/* ---- the scene ----------------------------------------------------------------------------- */
+
+typedef enum cfx__item_kind {
+    CFX__ITEM_BOX,    /* a node */
+    CFX__ITEM_MODULE, /* a call of a module: a frame when open, a box when closed */
+    CFX__ITEM_HOLDER, /* a node with sub-graphs inside: the same */
+    CFX__ITEM_GRAPH   /* a graph: the root (item 0) or a sub-graph; a frame */
+} cfx__item_kind;
+
+typedef struct cfx__item {
+    uint8_t kind; /* cfx__item_kind */
+    uint8_t family;
+    bool open;    /* a frame whose inside is drawn */
+    bool seen;    /* drawn: every frame around it is open */
+    bool context; /* around the focus, not in it */
+    bool gone;    /* a frame that was dissolved: what was in it took its place */
+    cfx_node *node;                /* BOX, HOLDER */
+    const char *path, *type, *key; /* of the module; a box may have those of a frame around it */
+    int call;                      /* which call of that module, from 1 */
+    int graph;                     /* in scene->graphs */
+    int parent, first, last, next; /* the tree; -1: none */
+    int depth;                     /* of frames around it; the root has 0 */
+    int nodes;                     /* how many are in it */
+    int end;                       /* items of it are those from its own number to before this */
+    int shown;                     /* the item that stands for it: itself or a closed frame */
+    int rank;                      /* in its frame */
+    int ranks, width, columns;     /* of a frame: ranks, boxes side by side, columns */
+    int line, nlines;              /* in scene->lines */
+    int stub, nstubs;              /* in scene->stubs: its inputs that are cut */
+    int uses;                      /* wires from it that are cut, or lead out of the picture */
+    const char *fill;              /* the caller's colour, or NULL; in scene->arena */
+    int x, y, w, h;                /* the rectangle: in its frame at first, on the page at last */
+    int left, right;               /* room beside it for stubs */
+} cfx__item;
+
+/* A graph being drawn: the root or a sub-graph. */
+typedef struct cfx__sheet {
+    cfx_graph *graph;
+    cfx_module *module;   /* its GraphModule, or NULL */
+    cfx_program *program; /* of the root, or NULL */
+    const char *prefix;   /* of anchors: "cond.true_graph_0."; in scene->arena */
+    int *item;            /* by node id: the item, or one of those below */
+    uint8_t *family;      /* by row of the graph's index: cfx__family plus one, 0 unknown */
+    int *mark;            /* by node id: the last item that counted it, plus one */
+    struct cfx__fold *fold; /* by node id: what a node that is folded stands for */
+} cfx__sheet;
+
+enum { CFX__FOLDED = -1, CFX__LEFT_OUT = -2 };
+
+/* A node that is drawn as a line in each box that uses it: a parameter, a buffer, a constant, an
+ * attribute. */
+typedef struct cfx__fold {
+    const char *target;      /* "fc1.weight" */
+    const cfx_tensor *tensor; /* or NULL, where only its metadata is known */
+    const char *kind;        /* "parameter", ... */
+    cfx_module *graph;       /* it is a sub-graph, drawn in the node that uses it */
+    int last;                /* scratch of label.c: the item that listed it last */
+} cfx__fold;
+
+/* A value that goes from one visible item to another, once for each pair. */
+typedef struct cfx__wire {
+    int from, to;
+    int leg, nlegs; /* in scene->legs */
+    bool cut;
+} cfx__wire;
+
+/* The part of a wire in one frame: between two of its children, or a child and the border. */
+typedef struct cfx__leg {
+    int frame, wire;
+    int from, to; /* children of frame; -1: the border */
+    int port;     /* where it meets the border, x in the frame */
+} cfx__leg;
+
+typedef struct cfx__stub {
+    int from;            /* the item whose value it is; -1: a node that is not drawn */
+    const cfx_node *node; /* that node */
+} cfx__stub;
+
+/* A drawn line: down from (x0, y0) to turn0, over to x1 at turn1, down to y1. Where `lane` is not
+ * 0 it runs to the next column: over at turn0 to lane, up to turn1, over to x1. */
+typedef struct cfx__stroke {
+    int frame, from; /* coordinates are in frame; the value of item from */
+    int x0, y0, turn0, lane, turn1, x1, y1;
+    bool head;       /* ends in an arrow */
+} cfx__stroke;
+
+typedef struct cfx__scene {
+    const cfx_draw_options *options;
+    const char *name;
+    VEC(cfx__item) items;
+    VEC(cfx__sheet) sheets;
+    VEC(cfx__line) lines;
+    VEC(cfx__wire) wires;
+    VEC(cfx__leg) legs;
+    VEC(cfx__stub) stubs;
+    VEC(cfx__stroke) strokes;
+    int *legs_of, *first_leg; /* legs by frame: legs_of[first_leg[f] .. first_leg[f + 1]) */
+    cfx__text text;           /* of all lines */
+    cfx__arena arena;
+    cfx__map calls;           /* module path to int: calls so far */
+    int depth;                /* modules at this depth are closed */
+    int nodes, boxes;         /* of all graphs; drawn */
+} cfx__scene;
+
+enum {
+    CFX__MANY_USES = 8,   /* a value with more consumers is cut */
+    CFX__LONG_WIRE = 12,  /* so is a wire across more ranks */
+    CFX__READABLE = 400   /* boxes in a picture of default depth */
+};
+
+/* Each returns false, with an error, where there is nothing to draw. */
+bool cfx__scene_make(cfx__scene *s, cfx_graph *g, cfx_module *gm, cfx_program *p,
+                     const cfx_draw_options *o);
+void cfx__scene_release(cfx__scene *s);
+
+bool cfx__draw_tree(cfx__scene *s, cfx_graph *g, cfx_module *gm, cfx_program *p);
+void cfx__draw_wires(cfx__scene *s);
+bool cfx__draw_labels(cfx__scene *s);
+void cfx__draw_layout(cfx__scene *s);
+
+/* The GraphModule that a get_attr or call_module node names, or NULL: sub-graphs of cond and loops
+ * are arguments of the first kind. */
+cfx_module *cfx__subgraph(const cfx_module *owner, const cfx_node *n);
+/* Whether a frame is to be laid out: open and seen. */
+static inline bool cfx__is_frame(const cfx__item *i) { return i->open && i->seen; }
+/* The next item that is drawn in the same frame, and the first; -1: none. */
+static inline cfx__item *cfx__item_at(cfx__scene *s, int i) { return &s->items.data[i]; }
+
+/* ---- one frame ----------------------------------------------------------------------------- */
+
+/* A point of a frame's layered graph: a child, a port in the border, or a bend of a wire that runs
+ * past a rank. All arcs lead from a rank to the next. */
+typedef struct cfx__point {
+    int item;        /* or -1 */
+    int net;         /* of a port or bend; -1 for a child */
+    int rank, pos;   /* pos: place in its rank, from the left */
+    int left, right; /* room to both sides of x */
+    double x;
+} cfx__point;
+
+typedef struct cfx__arc {
+    int from, to, net;
+    int exit, entry; /* where it leaves and enters, as distance from the x of its ends */
+} cfx__arc;
+
+/* The wires of one value in a frame: a trunk of bends from its source down, and branches. */
+typedef struct cfx__net {
+    int item;   /* whose value it is */
+    int source; /* point */
+    int exit;   /* of the source */
+    int deepest;
+    int trunk;  /* the first bend: one for each rank between the source's and `deepest` */
+    int last;   /* the target seen last */
+    int out;    /* the port it leaves by, or -1 */
+} cfx__net;
+
+struct cfx__rank {
+    int column; /* a tall frame is broken into columns, as a newspaper is */
+    int y, h;
+};
+
+struct cfx__column {
+    int first; /* rank */
+    int wires; /* how many lead here from the column before */
+    int x, w, bottom;
+    double shift; /* from the x of points to x in the frame */
+};
+
+struct cfx__block { /* points that stand as close as they may */
+    double sum, weight;
+    int first;
+};
+
+typedef struct cfx__plot {
+    cfx__scene *s;
+    int frame;
+    int header; /* height of what stands above */
+    VEC(cfx__point) points;
+    VEC(cfx__arc) arcs; /* by `to`'s rank, then in order of making */
+    VEC(cfx__net) nets;
+    VEC(int) out, in;            /* arcs by their from and by their to */
+    VEC(int) first_out, first_in; /* by point */
+    VEC(int) order, first;       /* points by rank, left to right: order[first[r] .. first[r+1]) */
+    VEC(int) best;               /* the order with the fewest crossings so far */
+    VEC(double) key;             /* scratch */
+    VEC(int) sums;               /* scratch */
+    VEC(struct cfx__rank) ranks;
+    VEC(struct cfx__column) columns;
+    VEC(struct cfx__block) blocks; /* scratch */
+    int nranks;
+    int *point_of, *net_of;      /* by item; valid where net_of_frame tells so */
+    int *net_of_frame;
+} cfx__plot;
+
+/* Orders the points of each rank so that few arcs cross. */
+void cfx__plot_order(cfx__plot *p);
+/* Gives all points, and with them the children of the frame, their coordinates; adds strokes. */
+void cfx__plot_place(cfx__plot *p);
+
+/* ---- parts --------------------------------------------------------------------------------- */
+
+/* What a box is coloured by; asked once for each target of a sheet. */
+cfx__family cfx__family_of(cfx__sheet *sheet, const cfx_node *n);
+const char *cfx__family_name(cfx__family f);
+/* "f32[3, 4]" from a node's metadata; false, and nothing written, where it tells nothing. */
+bool cfx__put_shape(cfx__text *out, const cfx_node *n);
+void cfx__put_tensor(cfx__text *out, const cfx_tensor *t);
+/* What an operator is called in a box: "aten.linear", "cond", "Linear". */
+void cfx__put_op(cfx__text *out, const cfx__sheet *sheet, const cfx_node *n);
+/* What a stub says: the name of the value that comes in; scope or longer. */
+const char *cfx__stub_text(const cfx__scene *s, const cfx__item *item, int k);
+/* The last part of a dotted path: "Linear" of "torch.nn.modules.linear.Linear". */
+const char *cfx__last_part(const char *path);
+/* The width of a text in characters of a fixed width. */
+int cfx__text_width(const char *text, size_t len);
+/* Whether a colour may be put into a drawing. */
+bool cfx__is_colour(const char *text);
+/* The first of the lines of a text, and what follows it; NULL at the end. */
+const char *cfx__next_line(const char *text, size_t *len);
+
+/* The first 32 bits of the MD5 digest, as its first eight hexadecimal digits say them. */
+uint32_t cfx__md5_head(const char *text, size_t len);
+
+/* The whole picture; g was linted. */
+bool cfx__write_svg(cfx__text *out, cfx__scene *s);
+bool cfx__write_dot(cfx__text *out, cfx_graph *g, cfx_module *gm, const char *name,
+                    const cfx_draw_options *o);
+
+#endif
