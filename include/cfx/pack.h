@@ -23,6 +23,12 @@ CFX_API cfx_program *cfx_open(const char *path);
  * a bad value, with an error, where they cannot be read (classes of the user's). */
 CFX_API cfx_value cfx_program_sample_inputs(const cfx_program *p);
 
+/* Writes a program to a file that torch.export.load and cfx_open read: a .pt2 of the current layout
+ * (PyTorch 2.11's), or, where the path ends in .fx, the graph as text with its tensors in a
+ * .safetensors file beside it. The file appears whole or not at all. False, with an error that
+ * names the file and the node, when the graph holds what a file has no form for. */
+CFX_API bool cfx_save(const cfx_program *p, const char *path);
+
 #ifdef __cplusplus
 }
 #endif

@@ -76,6 +76,32 @@ cfx_program *cfx__pt2_program(cfx__pt2_reader *r, const cfx__json *root);
  * where it cannot be read. */
 cfx_value cfx__pt2_tree(const char *text, size_t len);
 
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* The graph of a program as model.json has it, added to `out`. False, with an error that names the
+ * file and the node, where a file has no form for something. */
+bool cfx__pt2_write_graph(const cfx_program *p, const char *path, cfx__text *out);
+/* A value of the graph as an argument names it, or a constant: {"as_tensor": {"name": "relu"}}. */
+void cfx__pt2_write_reference(cfx__text *out, const cfx_program *p, cfx_value v);
+
+/* A SymInt, SymBool or SymFloat: a number or an expression. */
+void cfx__pt2_put_sym(cfx__text *out, cfx_value v);
+void cfx__pt2_put_float(cfx__text *out, double f);
+/* A number, string, dtype or the like as an argument; false where v is none. */
+bool cfx__pt2_put_constant(cfx__text *out, cfx_value v);
+/* The description of a tensor with symbolic sizes, from the dict that stands for it. */
+void cfx__pt2_put_described(cfx__text *out, const cfx_dict *d);
+/* The metadata of a node, an object of strings. */
+void cfx__pt2_put_metadata(cfx__text *out, const cfx_node *n);
+/* A comma, unless the list or object has just begun. */
+static inline void cfx__comma(cfx__text *t) {
+    if (t->len && !strchr("[{", t->data[t->len - 1]))
+        cfx__text_puts(t, ", ");
+}
+/* The description of a tensor. */
+void cfx__pt2_put_tensor(cfx__text *out, const cfx_tensor *t, bool requires_grad,
+                         cfx_device device);
+
 /* ---- enumerations ---------------------------------------------------------------------------- */
 
 /* The numbers that files have for dtypes, memory formats and layouts; and back, -1 for those that

@@ -254,6 +254,19 @@ static bool call_args(builder *b, const cfx__json *inputs, cfx_target t, cfx_val
     return true;
 }
 
+/* An operator that the registry lacks: nothing but the file knows what its arguments are called. */
+static void keep_names(cfx_node *n, const cfx__json *inputs) {
+    cfx_value names = cfx_tuple_value(0, NULL);
+    bool any = false;
+    cfx__json_each(inputs, input) {
+        const cfx__json *name = cfx__json_get(input, "name");
+        any |= name->len > 0;
+        cfx_list_append(names.list, cfx_string_value(name->text));
+    }
+    if (any)
+        cfx_node_set_meta(n, "arg_names", names);
+}
+
 /* ---- results --------------------------------------------------------------------------------- */
 
 /* "sort_unused_1": the name of a result that nothing reads. */
@@ -387,6 +400,8 @@ static bool read_node(builder *b, const cfx__json *node) {
     if (!n->graph)
         return false;
     cfx__pt2_node_meta(b->r, n, b->metadata);
+    if (!t.op)
+        keep_names(n, inputs);
     bool ok = results(b, n, node, outputs, text);
     b->r->node = NULL;
     return ok;

@@ -136,8 +136,15 @@ static bool keep_pickled(archive *a, const char *folder, const cfx__json *name,
         objects = cfx_dict_value(cfx_dict_new());
         cfx_dict_set(extra, "objects", objects);
     }
+    const cfx__json *param = cfx__json_get(j, "is_param"), *meta = cfx__json_get(j, "tensor_meta");
+    cfx__text described = {0};
+    if (meta)
+        cfx__json_write(&described, meta);
     cfx_tensor *t = cfx__bytes_tensor(bytes, CFX_U8);
-    cfx_dict_put(objects.dict, cfx_string_value_n(name->text, name->len), cfx_tensor_value(t));
+    cfx_value kept = cfx_tuple(t, folder, cfx__json_is(param, CFX__JSON_BOOL) && param->b,
+                               described.data ? described.data : "null");
+    cfx_dict_put(objects.dict, cfx_string_value_n(name->text, name->len), kept);
+    cfx__text_release(&described);
     return true;
 }
 

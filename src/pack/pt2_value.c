@@ -246,7 +246,21 @@ static cfx_value symbolic_val(const cfx__tensor_meta *m) {
     cfx_dict_set(d, "device", cfx_device_value(m->device));
     if (m->requires_grad)
         cfx_dict_set(d, "requires_grad", cfx_bool(true));
+    if (m->offset.tag != CFX_TAG_INT || m->offset.i)
+        cfx_dict_set(d, "offset", m->offset);
     return cfx_dict_value(d);
+}
+
+/* A fake tensor that starts inside of its storage, as views of views do. */
+static cfx_tensor *fake_at(cfx_dtype dtype, int ndim, const int64_t *sizes, const int64_t *strides,
+                           int64_t offset) {
+    cfx_tensor *t = cfx_tensor_fake(dtype, ndim, sizes, strides);
+    int64_t room;
+    if (!offset || cfx__is_bad(t) ||
+        __builtin_add_overflow(offset, (int64_t)t->storage->size / cfx_dtype_size(dtype), &room))
+        return t;
+    cfx_tensor *base = cfx_tensor_fake(dtype, 1, &room, NULL);
+    return cfx__is_bad(base) ? base : cfx_tensor_view(base, ndim, sizes, strides, offset);
 }
 
 cfx_value cfx__pt2_tensor_val(cfx__pt2_reader *r, const cfx__json *j) {
@@ -264,7 +278,7 @@ cfx_value cfx__pt2_tensor_val(cfx__pt2_reader *r, const cfx__json *j) {
         sizes[i] = m.sizes[i].i;
         strides[i] = m.strides[i].i;
     }
-    cfx_tensor *t = cfx_tensor_fake(m.dtype, m.ndim, sizes, strides);
+    cfx_tensor *t = fake_at(m.dtype, m.ndim, sizes, strides, m.offset.i);
     if (cfx__is_bad(t))
         return bad_value(r, "a tensor has impossible sizes");
     t->device = m.device;

@@ -1,0 +1,34 @@
+/* cfx convert: a program from one kind of file to another. */
+#include "cli.h"
+
+#include <string.h>
+
+static const char help[] =
+    "usage: cfx convert MODEL -o OUT.pt2|OUT.fx\n"
+    "\n"
+    "Writes a program to another file: a .pt2 of the current layout, which torch.export.load\n"
+    "reads, or its graph as text (.fx) with its tensors in a .safetensors file beside it. MODEL\n"
+    "may be a .pt2 of any layout since PyTorch 2.1, or a .fx.\n"
+    "\n"
+    "Exit: 0 done, 2 trouble.\n";
+
+static int run(int argc, char **argv) {
+    const char *model = NULL, *out = NULL;
+    cli_words w = {argc, argv, .command = &cli_convert};
+    while (cli_more(&w))
+        if (!cli_value(&w, "-o", &out))
+            cli_rest(&w, &model);
+    if (w.wrong)
+        return CLI_TROUBLE;
+    if (!model || !out)
+        return cli_usage(&cli_convert, model ? "-o which file?" : "which MODEL?");
+    const char *dot = strrchr(out, '.');
+    if (!dot || (strcmp(dot, ".pt2") && strcmp(dot, ".fx")))
+        return cli_usage(&cli_convert, "-o wants a .pt2 or a .fx, not '%s'", out);
+    cfx_program *p = cfx_open(model);
+    if (!p || !cfx_save(p, out) || !cfx_ok())
+        return cli_trouble();
+    return CLI_DONE;
+}
+
+const cli_command cli_convert = {"convert", run, "write a program to a .pt2 or a .fx file", help};

@@ -1,0 +1,444 @@
+/* Writing .pt2 archives: the signature and what else stands in model.json beside the graph, the
+ * lists of tensors and their storages. Tensors that share a storage share it in the file. */
+#include "pt2.h"
+
+#include <zlib.h>
+
+typedef struct saver {
+    const cfx_program *p;
+    const char *path;
+    const char *root; /* of all names: the file's name without its last suffix, and '/' */
+    cfx__zip_writer zip;
+} saver;
+
+/* ---- trees ----------------------------------------------------------------------------------- */
+
+static void put_tree(cfx__text *t, cfx_value spec);
+
+static void put_children(cfx__text *t, const char *type, int64_t n, const cfx_value *items,
+                         size_t stride, const cfx__text *context) {
+    cfx__text_printf(t, "{\"type\": \"%s\", \"context\": ", type);
+    if (context)
+        cfx__json_string(t, context->data, context->len);
+    else
+        cfx__text_puts(t, "\"null\"");
+    cfx__text_puts(t, ", \"children_spec\": [");
+    for (int64_t i = 0; i < n; i++) {
+        if (i)
+            cfx__text_puts(t, ", ");
+        put_tree(t, *(const cfx_value *)((const char *)items + (size_t)i * stride));
+    }
+    cfx__text_puts(t, "]}");
+}
+
+static void put_tree(cfx__text *t, cfx_value spec) {
+    if (spec.tag == CFX_TAG_TUPLE || spec.tag == CFX_TAG_LIST) {
+        put_children(t, spec.tag == CFX_TAG_LIST ? "builtins.list" : "builtins.tuple",
+                     spec.list->len, spec.list->items, sizeof(cfx_value), NULL);
+    } else if (spec.tag == CFX_TAG_DICT) {
+        cfx__text keys = {0};
+        cfx_value list = cfx_list_value(0, NULL);
+        for (int64_t i = 0; i < spec.dict->len; i++)
+            cfx_list_append(list.list, spec.dict->entries[i].key);
+        cfx__json_value(&keys, list);
+        put_children(t, "builtins.dict", spec.dict->len,
+                     spec.dict->len ? &spec.dict->entries[0].value : NULL, sizeof(struct cfx_entry),
+                     &keys);
+        cfx__text_release(&keys);
+    } else {
+        cfx__text_puts(t, "{\"type\": null, \"context\": null, \"children_spec\": []}");
+    }
+}
+
+/* The tree of a program that has none: all inputs by position, all results in a tuple. */
+static cfx_value flat_inputs(const cfx_program *p) {
+    cfx_value args = cfx_tuple_value(0, NULL);
+    for (int i = 0; i < p->ninputs; i++)
+        if (p->inputs[i].kind == CFX_IN_USER)
+            cfx_list_append(args.list, cfx_ellipsis());
+    return cfx_tuple(args, cfx_dict_value(cfx_dict_new()));
+}
+
+static cfx_value flat_outputs(const cfx_program *p) {
+    cfx_value made = cfx_tuple_value(0, NULL);
+    for (int i = 0; i < p->noutputs; i++)
+        if (p->outputs[i].kind == CFX_OUT_USER || p->outputs[i].kind == CFX_OUT_LOSS)
+            cfx_list_append(made.list, cfx_ellipsis());
+    return made;
+}
+
+static void put_spec(cfx__text *t, cfx_value spec) {
+    cfx__text json = {0};
+    cfx__text_puts(&json, "[1, ");
+    put_tree(&json, spec);
+    cfx__text_putc(&json, ']');
+    cfx__json_string(t, json.data, json.len);
+    cfx__text_release(&json);
+}
+
+/* ---- the signature --------------------------------------------------------------------------- */
+
+static void put_string(cfx__text *t, const char *text) {
+    cfx__json_string(t, text ? text : "", text ? strlen(text) : 0);
+}
+
+/* {"arg": {"name": "p_w"}, "KEY": "w": what an input or result stands for, left open. */
+static void put_target(cfx__text *t, const char *tag, const char *name, const char *key,
+                       const char *target) {
+    cfx__text_printf(t, "{\"%s\": {\"arg\": {\"name\": \"%s\"}", tag, name);
+    if (key) {
+        cfx__text_printf(t, ", \"%s\": ", key);
+        put_string(t, target);
+    }
+}
+
+/* Names are those of the graph as it is now: passes may have renamed nodes. */
+static void put_input_spec(cfx__text *t, const cfx_program *p, const cfx_input_spec *s,
+                           cfx_node *n) {
+    switch (s->kind) {
+    case CFX_IN_PARAMETER:
+        put_target(t, "parameter", n->name, "parameter_name", s->target);
+        break;
+    case CFX_IN_BUFFER:
+        put_target(t, "buffer", n->name, "buffer_name", s->target);
+        cfx__text_printf(t, ", \"persistent\": %s", s->persistent ? "true" : "false");
+        break;
+    case CFX_IN_CONSTANT:
+        put_target(t, "tensor_constant", n->name, "tensor_constant_name", s->target);
+        break;
+    case CFX_IN_OBJECT: {
+        cfx_value val = cfx_node_get_meta(n, "val");
+        const char *fqn =
+            val.tag == CFX_TAG_DICT ? cfx_text(cfx_dict_get(val.dict, "class_fqn")) : NULL;
+        cfx__text_printf(t, "{\"custom_obj\": {\"arg\": {\"name\": \"%s\", \"class_fqn\": ",
+                         n->name);
+        put_string(t, fqn);
+        cfx__text_puts(t, "}, \"custom_obj_name\": ");
+        put_string(t, s->target);
+        break;
+    }
+    case CFX_IN_TOKEN: put_target(t, "token", n->name, NULL, NULL); break;
+    case CFX_IN_USER:
+        if (s->constant) {
+            cfx__text_printf(t, "{\"constant_input\": {\"name\": \"%s\", \"value\": ", n->name);
+            cfx__pt2_write_reference(t, p, s->value);
+        } else {
+            cfx__text_puts(t, "{\"user_input\": {\"arg\": ");
+            cfx__pt2_write_reference(t, p, cfx_node_value(n));
+        }
+        break;
+    }
+    cfx__text_puts(t, "}}");
+}
+
+static void put_output_spec(cfx__text *t, const cfx_program *p, const cfx_output_spec *s,
+                            cfx_value v) {
+    static const struct {
+        const char *tag, *key;
+    } kinds[] = {
+        [CFX_OUT_LOSS] = {"loss_output", NULL},
+        [CFX_OUT_BUFFER_MUTATION] = {"buffer_mutation", "buffer_name"},
+        [CFX_OUT_PARAMETER_MUTATION] = {"parameter_mutation", "parameter_name"},
+        [CFX_OUT_INPUT_MUTATION] = {"user_input_mutation", "user_input_name"},
+        [CFX_OUT_PARAMETER_GRADIENT] = {"gradient_to_parameter", "parameter_name"},
+        [CFX_OUT_INPUT_GRADIENT] = {"gradient_to_user_input", "user_input_name"},
+        [CFX_OUT_TOKEN] = {"token", NULL},
+    };
+    if (s->kind == CFX_OUT_USER || v.tag != CFX_TAG_NODE) {
+        cfx__text_puts(t, "{\"user_output\": {\"arg\": ");
+        cfx__pt2_write_reference(t, p, v);
+    } else {
+        put_target(t, kinds[s->kind].tag, v.node->name, kinds[s->kind].key, s->target);
+    }
+    cfx__text_puts(t, "}}");
+}
+
+static bool put_signature(saver *s, cfx__text *t) {
+    const cfx_program *p = s->p;
+    cfx_node *output = cfx_graph_output_node(p->module->graph);
+    cfx_value made = output ? output->args.list->items[0] : cfx_none();
+    bool tuple = made.tag == CFX_TAG_TUPLE || made.tag == CFX_TAG_LIST;
+    int64_t count = tuple ? made.list->len : 1, i = 0;
+    cfx__text_puts(t, "{\"input_specs\": [");
+    cfx_each_node(p->module->graph, n) {
+        if (n->op != CFX_PLACEHOLDER)
+            continue;
+        if (i)
+            cfx__text_puts(t, ", ");
+        if (i < p->ninputs)
+            put_input_spec(t, p, &p->inputs[i], n);
+        i++;
+    }
+    if (i != p->ninputs || count != p->noutputs) {
+        cfx_fail(CFX_FILE_ERROR, (cfx_where){0},
+                 "cannot write '%s': the graph has %lld inputs and %lld results, the signature %d "
+                 "and %d", s->path, (long long)i, (long long)count, p->ninputs, p->noutputs);
+        return false;
+    }
+    cfx__text_puts(t, "], \"output_specs\": [");
+    for (i = 0; i < count; i++) {
+        if (i)
+            cfx__text_puts(t, ", ");
+        put_output_spec(t, p, &p->outputs[i], tuple ? made.list->items[i] : made);
+    }
+    cfx__text_puts(t, "]}");
+    return true;
+}
+
+/* ---- model.json ------------------------------------------------------------------------------ */
+
+/* What was kept of the file it came from, or else a default. */
+static void put_kept(cfx__text *t, const cfx_program *p, const char *key, const char *fallback) {
+    const char *kept = cfx_text(cfx_dict_get(p->extra, key));
+    cfx__text_printf(t, ", \"%s\": %s", key, kept ? kept : fallback);
+}
+
+static void put_calls(cfx__text *t, const cfx_program *p) {
+    const char *kept = cfx_text(cfx_dict_get(p->extra, "module_call_graph"));
+    if (kept && strlen(kept) > 2) {
+        cfx__text_printf(t, ", \"module_call_graph\": %s", kept);
+        return;
+    }
+    cfx__text_puts(t, ", \"module_call_graph\": [{\"fqn\": \"\", \"signature\": {\"inputs\": [], "
+                      "\"outputs\": [], \"in_spec\": ");
+    put_spec(t, cfx_is_none(p->in_spec) ? flat_inputs(p) : p->in_spec);
+    cfx__text_puts(t, ", \"out_spec\": ");
+    put_spec(t, cfx_is_none(p->out_spec) ? flat_outputs(p) : p->out_spec);
+    cfx__text_puts(t, ", \"forward_arg_names\": null}}]");
+}
+
+static void put_bound(cfx__text *t, const char *key, cfx_value v) {
+    if (v.tag == CFX_TAG_INT)
+        cfx__text_printf(t, "\"%s\": %lld", key, (long long)v.i);
+    else
+        cfx__text_printf(t, "\"%s\": null", key);
+}
+
+static void put_ranges(cfx__text *t, const cfx_dict *ranges) {
+    cfx__text_puts(t, ", \"range_constraints\": {");
+    for (int64_t i = 0; i < ranges->len; i++) {
+        cfx_value range = ranges->entries[i].value;
+        bool pair = range.tag == CFX_TAG_TUPLE && range.list->len == 2;
+        if (i)
+            cfx__text_puts(t, ", ");
+        put_string(t, cfx_value_str(ranges->entries[i].key));
+        cfx__text_puts(t, ": {");
+        put_bound(t, "min_val", pair ? range.list->items[0] : cfx_none());
+        cfx__text_puts(t, ", ");
+        put_bound(t, "max_val", pair ? range.list->items[1] : cfx_none());
+        cfx__text_putc(t, '}');
+    }
+    cfx__text_putc(t, '}');
+}
+
+/* A list of strings of `extra`; one string is a list of one. */
+static void put_strings(cfx__text *t, const cfx_program *p, const char *from, const char *key,
+                        const char *fallback) {
+    cfx_value v = cfx_dict_get(p->extra, from);
+    if (v.tag == CFX_TAG_STR)
+        v = cfx_list_value(1, &v);
+    cfx__text_printf(t, ", \"%s\": ", key);
+    if (v.tag != CFX_TAG_LIST || !v.list->len || !cfx__json_value(t, v))
+        cfx__text_puts(t, fallback);
+}
+
+/* The schema whose fields are written here, and the release that has it. */
+#define SCHEMA "{\"major\": 8, \"minor\": 17}"
+#define RELEASE "2.11.0"
+
+static bool put_model(saver *s, cfx__text *t) {
+    const cfx_program *p = s->p;
+    cfx__text_puts(t, "{\"graph_module\": {\"graph\": ");
+    if (!cfx__pt2_write_graph(p, s->path, t))
+        return false;
+    cfx__text_puts(t, ", \"signature\": ");
+    if (!put_signature(s, t))
+        return false;
+    put_calls(t, p);
+    put_kept(t, p, "metadata", "{}");
+    put_kept(t, p, "treespec_namedtuple_fields", "{}");
+    cfx__text_putc(t, '}');
+    put_kept(t, p, "opset_version", "{\"aten\": 10}");
+    put_ranges(t, p->ranges);
+    cfx__text_puts(t, ", \"schema_version\": " SCHEMA);
+    put_strings(t, p, "verifiers", "verifiers", "[\"TRAINING\"]");
+    const char *release = cfx_text(cfx_dict_get(p->extra, "torch_version"));
+    cfx__text_puts(t, ", \"torch_version\": ");
+    put_string(t, release ? release : RELEASE);
+    put_strings(t, p, "guards", "guards_code", "[]");
+    cfx__text_putc(t, '}');
+    return true;
+}
+
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+static void add(saver *s, const char *name, const void *data, size_t size) {
+    size_t mark = cfx_scope_open();
+    cfx__zip_add(&s->zip, cfx__format("%s%s", s->root, name), data, size);
+    cfx_scope_close(mark);
+}
+
+/* The input that stands for a tensor of the state or the constants, by name; NULL: none. */
+static const cfx_input_spec *input_of(const cfx__map *inputs, const char *name) {
+    return cfx__map_get(inputs, name);
+}
+
+static cfx_node *placeholder_of(const cfx_program *p, const cfx_input_spec *spec) {
+    return spec ? cfx_graph_find(p->module->graph, spec->name) : NULL;
+}
+
+/* One entry of a list of tensors. What the graph says of the input holds for its tensor too:
+ * whether it wants a gradient, and the device it was on. */
+static void put_entry(cfx__text *t, const saver *s, const cfx_input_spec *spec, const char *name,
+                      const char *file, const cfx_tensor *v) {
+    bool param = spec && spec->kind == CFX_IN_PARAMETER;
+    bool grad = param && (cfx__is_float((cfx_dtype)v->dtype) ||
+                          cfx__is_complex((cfx_dtype)v->dtype));
+    cfx_device device = {CFX_CPU, -1};
+    cfx_node *n = placeholder_of(s->p, spec);
+    cfx_value val = n ? cfx_node_get_meta(n, "val") : cfx_none();
+    if (val.tag == CFX_TAG_TENSOR) {
+        grad = val.tensor->head.flags & CFX__GRAD;
+        device = val.tensor->device;
+    }
+    put_string(t, name);
+    cfx__text_printf(t, ": {\"path_name\": \"%s\", \"is_param\": %s, \"use_pickle\": false, "
+                        "\"tensor_meta\": ", file, param ? "true" : "false");
+    cfx__pt2_put_tensor(t, v, grad, device);
+    cfx__text_putc(t, '}');
+}
+
+/* Writes the storage of a tensor unless it was written; the name it has in the folder; scope. */
+static const char *put_storage(saver *s, cfx_dict *written, const char *folder, const char *stem,
+                               const cfx_tensor *v) {
+    const cfx__storage *st = v->storage;
+    bool empty = !v->data || !st || !v->numel;
+    const char *key = cfx__format("%p %d", empty ? NULL : st->data, (int)v->dtype);
+    cfx_value known = cfx_dict_get(written, key);
+    if (!cfx_is_none(known))
+        return cfx_text(known);
+    const char *file = cfx__format("%s_%lld", stem, (long long)written->len);
+    cfx_dict_set(written, key, cfx_string_value(file));
+    add(s, cfx__format("%s/%s", folder, file), empty ? "" : st->data, empty ? 0 : st->size);
+    return file;
+}
+
+/* Objects that only Python can make, as they came. */
+static void put_objects(saver *s, cfx__text *t, const char *folder) {
+    cfx_value objects = cfx_dict_get(s->p->extra, "objects");
+    for (int64_t i = 0; objects.tag == CFX_TAG_DICT && i < objects.dict->len; i++) {
+        cfx_value o = objects.dict->entries[i].value;
+        if (o.tag != CFX_TAG_TUPLE || o.list->len != 4 || !cfx_text(o.list->items[1]) ||
+            strcmp(cfx_text(o.list->items[1]), folder) || o.list->items[0].tag != CFX_TAG_TENSOR)
+            continue;
+        const cfx_tensor *bytes = o.list->items[0].tensor;
+        if (t->data[t->len - 1] != '{')
+            cfx__text_puts(t, ", ");
+        put_string(t, cfx_value_str(objects.dict->entries[i].key));
+        cfx__text_printf(t, ": {\"path_name\": \"custom_obj_%lld\", \"is_param\": %s, "
+                            "\"use_pickle\": true, \"tensor_meta\": %s}", (long long)i,
+                         o.list->items[2].b ? "true" : "false", cfx_text(o.list->items[3]));
+        add(s, cfx__format("%s/custom_obj_%lld", folder, (long long)i), bytes->data,
+            (size_t)bytes->numel);
+    }
+}
+
+static bool put_tensors(saver *s, const cfx__map *inputs, const char *folder, const char *stem,
+                        const char *config, const cfx_dict *tensors) {
+    cfx__text t = {0};
+    cfx_dict *written = cfx_dict_new();
+    bool ok = true;
+    cfx__text_puts(&t, "{\"config\": {");
+    for (int64_t i = 0; ok && i < tensors->len; i++) {
+        size_t mark = cfx_scope_open();
+        const char *name = cfx_text(tensors->entries[i].key);
+        cfx_value v = tensors->entries[i].value;
+        ok = name && v.tag == CFX_TAG_TENSOR;
+        if (ok) {
+            const char *file = put_storage(s, written, folder, stem, v.tensor);
+            if (i)
+                cfx__text_puts(&t, ", ");
+            put_entry(&t, s, input_of(inputs, name), name, file, v.tensor);
+        } else {
+            cfx_fail(CFX_FILE_ERROR, (cfx_where){0}, "cannot write '%s': '%s' is no tensor",
+                     s->path, name ? name : "?");
+        }
+        cfx_scope_close(mark);
+    }
+    put_objects(s, &t, folder);
+    cfx__text_puts(&t, "}}");
+    add(s, cfx__format("%s/%s", folder, config), t.data, t.len);
+    cfx__text_release(&t);
+    return ok;
+}
+
+/* ---- the archive ----------------------------------------------------------------------------- */
+
+static void put_bytes(saver *s, const char *name, cfx_value v) {
+    bool has = v.tag == CFX_TAG_TENSOR && v.tensor->data && v.tensor->dtype == CFX_U8;
+    add(s, name, has ? v.tensor->data : "", has ? (size_t)v.tensor->numel : 0);
+}
+
+/* Two numbers of twenty digits, as PyTorch has them: of the names and of the content. */
+static void put_id(saver *s) {
+    char id[41];
+    uint64_t names = cfx__hash_bytes(s->zip.directory.data, s->zip.directory.len);
+    uint64_t content = crc32(0, (const Bytef *)s->zip.directory.data,
+                             (uInt)(s->zip.directory.len & UINT32_MAX));
+    snprintf(id, sizeof id, "%020llu%020llu", (unsigned long long)names,
+             (unsigned long long)content);
+    add(s, ".data/serialization_id", id, 40);
+}
+
+static bool put_archive(saver *s, const cfx__text *model) {
+    const cfx_program *p = s->p;
+    cfx__map inputs = {0};
+    for (int i = 0; i < p->ninputs; i++)
+        if (p->inputs[i].target)
+            cfx__map_set(&inputs, p->inputs[i].target, &p->inputs[i]);
+    bool ok = put_tensors(s, &inputs, "data/weights", "weight", "model_weights_config.json",
+                          p->state) &&
+              put_tensors(s, &inputs, "data/constants", "tensor", "model_constants_config.json",
+                          p->constants);
+    cfx__map_release(&inputs);
+    add(s, "models/model.json", model->data, model->len);
+    put_bytes(s, "data/sample_inputs/model.pt", cfx_dict_get(p->extra, "sample_inputs"));
+    cfx_value files = cfx_dict_get(p->extra, "files");
+    for (int64_t i = 0; files.tag == CFX_TAG_DICT && i < files.dict->len; i++)
+        put_bytes(s, cfx__format("extra/%s", cfx_value_str(files.dict->entries[i].key)),
+                  files.dict->entries[i].value);
+    add(s, "archive_format", "pt2", 3);
+    add(s, "archive_version", "0", 1);
+    add(s, ".data/version", "6\n", 2);
+    add(s, "byteorder", "little", 6);
+    put_id(s);
+    return cfx__zip_finish(&s->zip) && ok;
+}
+
+/* "dir/net.v2.pt2" to "net.v2/". */
+static const char *root_of(const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+    size_t len = dot && dot > name ? (size_t)(dot - name) : strlen(name);
+    return len ? cfx__format("%.*s/", (int)len, name) : "archive/";
+}
+
+bool cfx_save(const cfx_program *p, const char *path) {
+    if (!p || !path) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "there is no %s", p ? "path" : "program to save");
+        return false;
+    }
+    size_t mark = cfx_scope_open();
+    saver s = {.p = p, .path = path, .root = root_of(path)};
+    cfx__text model = {0};
+    cfx__save file;
+    bool ok = put_model(&s, &model) && cfx__save_open(&file, path);
+    if (ok) {
+        s.zip.file = file.file;
+        ok = put_archive(&s, &model);
+        ok = cfx__save_close(&file, ok || s.zip.failed) && ok;
+    }
+    cfx__text_release(&model);
+    cfx_scope_close(mark);
+    return ok;
+}

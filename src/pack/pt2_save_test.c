@@ -1,0 +1,158 @@
+/* Programs written to .pt2 files: what was read is written again, what is made here can be read. */
+#include "pt2.h"
+#include "test.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define ZOO CFX_TEST_DATA "/zoo/"
+
+static char folder[64];
+
+static const char *in_folder(const char *name) {
+    if (!folder[0]) {
+        snprintf(folder, sizeof folder, "%s/cfx-save-XXXXXX", P_tmpdir);
+        CHECK(mkdtemp(folder) != NULL);
+    }
+    return cfx__format("%s/%s", folder, name);
+}
+
+static void clean(const char *name) {
+    unlink(in_folder(name));
+    CHECK_INT(rmdir(folder), 0); /* fails where a temporary file was left */
+    folder[0] = 0;
+}
+
+/* An entry of an archive as a value: of its JSON, or of its bytes. */
+static cfx_value entry(cfx__zip *z, cfx__zip_entry *e) {
+    cfx__bytes b;
+    size_t n = strlen(e->name);
+    if (!CHECK(cfx__zip_read(z, e, true, &b)))
+        return cfx_bad();
+    return n > 5 && !strcmp(e->name + n - 5, ".json") ? cfx__json_parse(b.data, b.size, e->name)
+                                                       : cfx_string_value_n(b.data, b.size);
+}
+
+/* Two archives hold the same, whatever the order; the id aside. */
+static void check_same(const char *a, const char *b) {
+    cfx__mapping *ma = cfx__mapping_open(a), *mb = cfx__mapping_open(b);
+    cfx__zip x, y;
+    if (!CHECK(ma && mb) || !CHECK(cfx__zip_open(&x, a, (cfx__bytes){ma->data, ma->size, ma})) ||
+        !CHECK(cfx__zip_open(&y, b, (cfx__bytes){mb->data, mb->size, mb})))
+        return;
+    CHECK_INT(x.entries.len, y.entries.len);
+    for (size_t i = 0; i < x.entries.len; i++) {
+        cfx__zip_entry *e = &x.entries.data[i], *other = cfx__zip_find(&y, e->name);
+        if (!CHECK(other != NULL) || strstr(e->name, "serialization_id"))
+            continue;
+        if (!cfx_equal_values(entry(&x, e), entry(&y, other)))
+            test_fail(CFX_HERE, "%s: %s differs", a, e->name);
+    }
+    cfx__zip_close(&x);
+    cfx__zip_close(&y);
+    cfx_drop(ma);
+    cfx_drop(mb);
+}
+
+TEST(programs_are_written_as_they_were) {
+    static const char *const names[] = {"bf16_linear",     "cond",      "dyn_conv", "index_zoo",
+                                        "mutating_buffer", "pytree_io", "seed_mlp", "while_loop"};
+    for (int i = 0; i < COUNT(names); i++)
+        CFX_SCOPE {
+            const char *from = cfx__format(ZOO "%s/model.pt2", names[i]);
+            cfx_program *p = cfx_open(from);
+            CHECK(p && cfx_save(p, in_folder("model.pt2")));
+            CHECK_OK();
+            check_same(from, in_folder("model.pt2"));
+        }
+    clean("model.pt2");
+}
+
+TEST(weights_in_files_are_aligned) {
+    cfx_program *p = cfx_open(ZOO "seed_mlp/model.pt2");
+    CHECK(cfx_save(p, in_folder("m.pt2")));
+    p = cfx_open(in_folder("m.pt2"));
+    for (int i = 0; p && i < 4; i++)
+        CHECK_INT((uintptr_t)cfx_tensor_data(cfx_program_tensor(p, &p->inputs[i])) % 64, 0);
+    clean("m.pt2");
+}
+
+static cfx_value fake(int64_t n) {
+    return cfx_tensor_value(cfx_tensor_fake(CFX_F32, 1, &n, NULL));
+}
+
+/* (a, b, c) -> chunks of a + b, a list of two, of which the second is taken twice; a and b are one
+ * tensor, c a constant. */
+static cfx_program *make_program(void) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *a = cfx_graph_placeholder(g, "p_a", NULL, false, cfx_none());
+    cfx_node *b = cfx_graph_placeholder(g, "p_b", NULL, false, cfx_none());
+    cfx_node *c = cfx_graph_placeholder(g, "c", NULL, false, cfx_none());
+    cfx_node *sum = cfx_graph_call_function(g, "torch.ops.aten.add.Tensor", cfx_tuple(a, b),
+                                            cfx_none());
+    cfx_node_set_meta(sum, "val", fake(4));
+    cfx_node_set_meta(sum, "source", cfx_string_value("net.c:7"));
+    cfx_node *split = cfx_graph_call_function(g, "torch.ops.aten.split.Tensor", cfx_tuple(sum, 2),
+                                              cfx_none());
+    cfx_node_set_meta(split, "val", cfx_tuple(fake(2), fake(2)));
+    cfx_node *one = cfx_graph_call_function(g, "operator.getitem", cfx_tuple(split, 1), cfx_none());
+    cfx_node *two = cfx_graph_call_function(g, "operator.getitem", cfx_tuple(split, 1), cfx_none());
+    cfx_node *mul = cfx_graph_call_function(g, "torch.ops.aten.mul.Tensor", cfx_tuple(one, two),
+                                            cfx_none());
+    cfx_node_set_meta(mul, "val", fake(2));
+    cfx_graph_output(g, cfx_tuple(mul, 7));
+    cfx_program *p = cfx_program_new(cfx_graph_module(NULL, g, NULL));
+    cfx_tensor *w = cfx_tensor_new(CFX_F32, 1, (int64_t[]){4}, (float[]){1, 2, 3, 4});
+    cfx_dict_set(p->state, "a", cfx_tensor_value(w));
+    cfx_dict_set(p->state, "b", cfx_tensor_value(w));
+    cfx_program_add_input(p, (cfx_input_spec){.kind = CFX_IN_PARAMETER, .name = "p_a",
+                                              .target = "a"});
+    cfx_program_add_input(p, (cfx_input_spec){.kind = CFX_IN_PARAMETER, .name = "p_b",
+                                              .target = "b"});
+    cfx_program_add_input(p, (cfx_input_spec){.kind = CFX_IN_USER, .name = "c", .constant = true,
+                                              .value = cfx_string_value("mean")});
+    cfx_program_add_output(p, (cfx_output_spec){.kind = CFX_OUT_USER, .name = "mul"});
+    cfx_program_add_output(p, (cfx_output_spec){.kind = CFX_OUT_USER, .value = cfx_int(7)});
+    (void)c;
+    return p;
+}
+
+TEST(programs_made_here_are_written) {
+    CHECK(cfx_save(make_program(), in_folder("made.pt2")));
+    CHECK_OK();
+    cfx_program *p = cfx_open(in_folder("made.pt2"));
+    if (!CHECK_OK() || !CHECK(p != NULL))
+        return;
+    CHECK_STR(cfx_graph_code(p->module->graph),
+              "\n\n\ndef forward(self, p_a, p_b, c):\n"
+              "    add_tensor = torch.ops.aten.add.Tensor(p_a, p_b);  p_a = p_b = None\n"
+              "    split_tensor = torch.ops.aten.split.Tensor(add_tensor, 2);  add_tensor = None\n"
+              "    getitem = split_tensor[1];  split_tensor = None\n"
+              "    mul_tensor = torch.ops.aten.mul.Tensor(getitem, getitem);  getitem = None\n"
+              "    return (mul_tensor, 7)\n    ");
+    const cfx_tensor *a = cfx_program_tensor(p, &p->inputs[0]);
+    const cfx_tensor *b = cfx_program_tensor(p, &p->inputs[1]);
+    CHECK(a && b && cfx_tensor_shares(a, b));
+    CHECK(p->inputs[2].constant);
+    CHECK_STR(cfx_text(p->inputs[2].value), "mean");
+    CHECK_INT(p->outputs[1].value.i, 7);
+    CHECK_STR(cfx_repr(p->in_spec), "((Ellipsis,), {})");
+    CHECK_STR(cfx_text(cfx_node_get_meta(cfx_graph_find(p->module->graph, "add_tensor"), "source")),
+              "net.c:7");
+    clean("made.pt2");
+}
+
+TEST(what_files_have_no_form_for_is_refused) {
+    cfx_program *p = make_program();
+    cfx_node *sum = cfx_graph_find(p->module->graph, "add_tensor");
+    cfx_node_remove_meta(sum, "val");
+    CHECK(!cfx_save(p, in_folder("made.pt2")));
+    CHECK_ERROR("node 'add_tensor' has no description of its result");
+    cfx_node_set_meta(sum, "val", fake(4));
+    CHECK(!cfx_save(p, in_folder("missing/made.pt2")));
+    CHECK_ERROR("missing/made.pt2");
+    cfx_node_set_target(sum, cfx_graph_target(p->module->graph, "torch.add"));
+    CHECK(!cfx_save(p, in_folder("made.pt2")));
+    CHECK_ERROR("node 'add_tensor' calls torch.add");
+    clean("made.pt2");
+}

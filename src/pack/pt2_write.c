@@ -1,0 +1,329 @@
+/* model.json from a program: the way back from pt2_graph.c and pt2_program.c.
+ *
+ * A graph is written in one walk over its nodes. Each value goes into the table of its kind when
+ * its node is met; the results of an operator with several are named after the getitem nodes that
+ * take them, which are not written themselves. */
+#include "pt2_write.h"
+
+enum { MAX_GRAPHS = 40 };
+
+static void put_text(cfx__text *t, const char *text) { cfx__json_string(t, text, strlen(text)); }
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* The schema of an overload; NULL for functions of Python's, higher-order operators and those that
+ * the registry lacks. */
+static const cfx__schema *schema_of(const cfx_node *n) {
+    if (!n->target.op || n->target.fn)
+        return NULL;
+    cfx__info *info = cfx__op_info(n->target.op);
+    return info ? info->schema : NULL;
+}
+
+static bool is_operator(const cfx_node *n, const char *module) {
+    return !strncmp(n->target.name, module, strlen(module));
+}
+
+/* Positional arguments of a call without schema: as the file called them, or as Python does. */
+static const char *arg_name(const cfx_node *n, int64_t i) {
+    static const char *const python[] = {"a", "b", "c"};
+    cfx_value names = cfx_node_get_meta(n, "arg_names");
+    if (is_operator(n, "torch.ops.higher_order."))
+        return "";
+    if (cfx__is_sequence(names) && i < names.list->len && cfx_text(names.list->items[i]))
+        return cfx_text(names.list->items[i]);
+    return i < COUNT(python) ? python[i] : "";
+}
+
+static bool put_named(cfx__scribe *w, cfx__text *t, const char *name, cfx_value v,
+                      const cfx__arg *type, bool keyword) {
+    cfx__comma(t);
+    cfx__text_puts(t, "{\"name\": ");
+    put_text(t, name);
+    cfx__text_puts(t, ", \"arg\": ");
+    bool ok = cfx__write_argument(w, t, v, type);
+    cfx__text_printf(t, ", \"kind\": %d}", keyword ? 2 : 1);
+    return ok;
+}
+
+static bool put_inputs(cfx__scribe *w, cfx__text *t, const cfx_node *n) {
+    const cfx__schema *s = schema_of(n);
+    const cfx_list *args = n->args.list;
+    const cfx_dict *kwargs = n->kwargs.dict;
+    bool ok = true;
+    for (int64_t i = 0; ok && i < args->len; i++) {
+        const cfx__arg *a = s && i < s->nargs ? &s->args[i] : NULL;
+        const char *name = a ? a->name : arg_name(n, i);
+        if (a && !i && cfx__op_info(n->target.op)->form == CFX__INPLACE)
+            name = "self"; /* whatever the functional form calls it */
+        ok = put_named(w, t, name, args->items[i], a, false);
+    }
+    for (int64_t i = 0; ok && i < kwargs->len; i++) {
+        const char *name = cfx_text(kwargs->entries[i].key);
+        const cfx__arg *a = NULL;
+        for (int k = 0; s && name && k < s->nargs && !a; k++)
+            if (!strcmp(s->args[k].name, name))
+                a = &s->args[k];
+        ok = put_named(w, t, name ? name : "", kwargs->entries[i].value, a, true);
+    }
+    return ok;
+}
+
+/* getitem nodes by what they take: the first of each, others are the same by another name. NULL
+ * where nothing takes a result. The caller frees the list. */
+static const cfx_node **takers_of(cfx__scribe *w, const cfx_node *n, int64_t count) {
+    const cfx_node **takers = cfx__alloc0((size_t)(count + 1) * sizeof *takers);
+    cfx_each_user(n, u) {
+        const cfx_list *args = u->user->args.list;
+        if (strcmp(u->user->target.name, "operator.getitem") || args->len != 2 ||
+            args->items[1].tag != CFX_TAG_INT)
+            continue;
+        int64_t i = args->items[1].i;
+        i = i < 0 ? i + count : i;
+        if (i < 0 || i >= count)
+            continue;
+        if (takers[i])
+            cfx__map_set(&w->same, u->user->name, (void *)(uintptr_t)takers[i]->name);
+        else
+            takers[i] = u->user;
+    }
+    return takers;
+}
+
+static bool put_results(cfx__scribe *w, cfx__text *t, const cfx_node *n, cfx_value vals,
+                        int64_t count, bool bare);
+
+/* Result i of a node with several. */
+static bool put_result(cfx__scribe *w, cfx__text *t, const cfx_node *n, const cfx_node *taker,
+                       int64_t i, cfx_value val, bool bare) {
+    cfx_value own = taker ? cfx_node_get_meta(taker, "val") : cfx_none();
+    if (cfx__kind_of(own) != CFX__IS_NOTHING)
+        val = own;
+    if (cfx__is_sequence(val) && taker) {
+        cfx__text_puts(t, "{\"as_tensors\": [");
+        bool ok = put_results(w, t, taker, val, val.list->len, true);
+        cfx__text_puts(t, "]}");
+        return ok;
+    }
+    if (cfx_is_none(val) && (!taker || !taker->num_users)) {
+        cfx__text_puts(t, "{\"as_none\": true}");
+        return true;
+    }
+    cfx__text unused = {0};
+    cfx__text_printf(&unused, "%s_unused_%lld", n->name, (long long)i);
+    bool ok = cfx__write_result(w, t, taker ? taker->name : unused.data, val, bare);
+    cfx__text_release(&unused);
+    return ok;
+}
+
+static bool put_results(cfx__scribe *w, cfx__text *t, const cfx_node *n, cfx_value vals,
+                        int64_t count, bool bare) {
+    const cfx_node **takers = takers_of(w, n, count);
+    bool ok = true;
+    for (int64_t i = 0; ok && i < count; i++) {
+        cfx__comma(t);
+        bool has = cfx__is_sequence(vals) && i < vals.list->len;
+        ok = put_result(w, t, n, takers[i], i, has ? vals.list->items[i] : cfx_none(), bare);
+    }
+    free(takers);
+    return ok;
+}
+
+/* How many results the getitem nodes of a call show it to have. */
+static int64_t count_taken(const cfx_node *n) {
+    int64_t count = 0;
+    cfx_each_user(n, u) {
+        const cfx_list *args = u->user->args.list;
+        if (!strcmp(u->user->target.name, "operator.getitem") && args->len == 2 &&
+            args->items[1].tag == CFX_TAG_INT && args->items[1].i >= count &&
+            args->items[1].i < 100000)
+            count = args->items[1].i + 1;
+    }
+    return count;
+}
+
+static bool put_outputs(cfx__scribe *w, cfx__text *t, const cfx_node *n) {
+    const cfx__schema *s = schema_of(n);
+    cfx_value val = cfx_node_get_meta(n, "val");
+    if (s && !s->nrets)
+        return true;
+    int64_t count = cfx__is_sequence(val) ? val.list->len : count_taken(n);
+    if (s && s->nrets > 1)
+        count = s->nrets;
+    bool several = cfx__is_sequence(val) || (s ? s->nrets > 1 || s->rets[0].list
+                                          : cfx_is_none(val) && count > 0);
+    if (s && s->nrets == 1 && s->rets[0].list && s->rets[0].type == CFX__T_TENSOR) {
+        cfx__text_puts(t, "{\"as_tensors\": [");
+        bool ok = put_results(w, t, n, val, count, true);
+        cfx__text_puts(t, "]}");
+        return ok;
+    }
+    if (several)
+        return put_results(w, t, n, val, count, false);
+    if (cfx_is_none(val) && !n->num_users) {
+        cfx__text_puts(t, "{\"as_none\": true}");
+        return true;
+    }
+    return cfx__write_result(w, t, n->name, val, false);
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+/* What a file calls a target; NULL where it has no name for it. */
+static const char *target_text(const cfx_node *n) {
+    if (schema_of(n))
+        return cfx__format("torch.ops.%s", cfx_op_name(n->target.op));
+    if (is_operator(n, "operator."))
+        return cfx__format("_%s", n->target.name);
+    bool known = is_operator(n, "torch.ops.") || is_operator(n, "math.") ||
+                 is_operator(n, "torch.sym_") || is_operator(n, "#");
+    return known ? n->target.name : NULL;
+}
+
+/* Whether a node only takes a result of another apart. */
+static bool is_taker(const cfx_node *n) {
+    if (strcmp(n->target.name, "operator.getitem") || n->args.list->len != 2 ||
+        n->args.list->items[0].tag != CFX_TAG_NODE || n->args.list->items[1].tag != CFX_TAG_INT)
+        return false;
+    const cfx_node *from = n->args.list->items[0].node;
+    const cfx__schema *s = schema_of(from);
+    return from->op == CFX_CALL_FUNCTION && (!s || s->nrets > 1 || (s->nrets && s->rets[0].list));
+}
+
+static bool put_call(cfx__scribe *w, const cfx_node *n) {
+    cfx__text *t = &w->nodes;
+    const char *target = target_text(n);
+    if (!target || is_operator(n, "python."))
+        return cfx__write_bad(w, "calls %s, which is no operator that a program may hold; export "
+                                 "the module", n->target.name);
+    cfx__comma(t);
+    cfx__text_puts(t, "{\"target\": ");
+    put_text(t, target);
+    cfx__text_puts(t, ", \"inputs\": [");
+    bool ok = put_inputs(w, t, n);
+    cfx__text_puts(t, "], \"outputs\": [");
+    ok = ok && put_outputs(w, t, n);
+    cfx__text_puts(t, "], \"metadata\": ");
+    cfx__pt2_put_metadata(t, n);
+    const char *single = "null";
+    if (is_operator(n, "torch.ops.higher_order."))
+        single = cfx__kind_of(cfx_node_get_meta(n, "val")) == CFX__IS_TENSOR ? "true" : "false";
+    cfx__text_printf(t, ", \"is_hop_single_tensor_return\": %s, \"name\": \"%s\"}", single,
+                     n->name);
+    return ok;
+}
+
+/* Whether a placeholder is a plain number, string or None: what the signature or, in graphs inside,
+ * its description says. */
+static bool is_constant(const cfx__scribe *w, const cfx_node *n, int64_t i, cfx_value *v) {
+    if (w->program) {
+        bool constant = i < w->program->ninputs && w->program->inputs[i].constant;
+        if (constant)
+            *v = w->program->inputs[i].value;
+        return constant;
+    }
+    *v = cfx_node_get_meta(n, "val");
+    return v->tag == CFX_TAG_INT || v->tag == CFX_TAG_BOOL || v->tag == CFX_TAG_FLOAT;
+}
+
+static bool put_placeholder(cfx__scribe *w, const cfx_node *n, int64_t i) {
+    cfx_value v;
+    cfx__comma(&w->inputs);
+    if (is_constant(w, n, i, &v))
+        return cfx__pt2_put_constant(&w->inputs, v) ||
+               cfx__write_bad(w, "stands for a constant of no known kind");
+    return cfx__write_result(w, &w->inputs, n->name, cfx__write_val(w, n), false);
+}
+
+static bool put_output(cfx__scribe *w, const cfx_node *n) {
+    cfx_value v = n->args.list->len ? n->args.list->items[0] : cfx_none();
+    if (!cfx__is_sequence(v))
+        return cfx__write_argument(w, &w->outputs, v, NULL);
+    for (int64_t i = 0; i < v.list->len; i++) {
+        cfx__comma(&w->outputs);
+        if (!cfx__write_argument(w, &w->outputs, v.list->items[i], NULL))
+            return false;
+    }
+    return true;
+}
+
+static bool put_nodes(cfx__scribe *w) {
+    int64_t i = 0;
+    cfx_each_node(w->module->graph, n) {
+        size_t mark = cfx_scope_open();
+        bool ok = true;
+        w->node = n;
+        switch (n->op) {
+        case CFX_PLACEHOLDER: ok = put_placeholder(w, n, i++); break;
+        case CFX_GET_ATTR: break; /* written where it is used */
+        case CFX_CALL_FUNCTION: ok = is_taker(n) || put_call(w, n); break;
+        case CFX_OUTPUT: ok = put_output(w, n); break;
+        default: ok = cfx__write_bad(w, "calls a method or module; export the module");
+        }
+        cfx_scope_close(mark);
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+static void put_table(cfx__text *t, const char *name, const cfx__text *table) {
+    cfx__text_printf(t, ", \"%s\": {%s}", name, table->data ? table->data : "");
+}
+
+/* The whole graph of w->module. Ends the writer. */
+static bool finish(cfx__scribe *w, cfx__text *t) {
+    bool ok = put_nodes(w);
+    const cfx_node *output = cfx_graph_output_node(w->module->graph);
+    bool single = output && output->args.list->len &&
+                  !cfx__is_sequence(output->args.list->items[0]);
+    cfx__text_puts(t, "{\"inputs\": [");
+    cfx__text_add(t, w->inputs.data, w->inputs.len);
+    cfx__text_puts(t, "], \"outputs\": [");
+    cfx__text_add(t, w->outputs.data, w->outputs.len);
+    cfx__text_puts(t, "], \"nodes\": [");
+    cfx__text_add(t, w->nodes.data, w->nodes.len);
+    cfx__text_putc(t, ']');
+    put_table(t, "tensor_values", &w->tensors);
+    put_table(t, "sym_int_values", &w->ints);
+    put_table(t, "sym_bool_values", &w->bools);
+    cfx__text_printf(t, ", \"is_single_tensor_return\": %s", single ? "true" : "false");
+    put_table(t, "custom_obj_values", &w->objects);
+    put_table(t, "sym_float_values", &w->floats);
+    cfx__text_putc(t, '}');
+    cfx__text *const parts[] = {&w->inputs, &w->outputs, &w->nodes,  &w->tensors,
+                                &w->ints,   &w->bools,   &w->floats, &w->objects};
+    for (int i = 0; i < COUNT(parts); i++)
+        cfx__text_release(parts[i]);
+    cfx__map_release(&w->same);
+    return ok;
+}
+
+bool cfx__write_graph(cfx__scribe *outer, cfx__text *t, const cfx_module *m) {
+    if (outer->depth >= MAX_GRAPHS)
+        return cfx__write_bad(outer, "has graphs nested too deeply");
+    cfx__scribe w = {.module = m, .path = outer->path, .depth = outer->depth + 1};
+    bool ok = finish(&w, t);
+    outer->failed |= !ok;
+    return ok;
+}
+
+/* ---- what the archive needs ------------------------------------------------------------------ */
+
+bool cfx__pt2_write_graph(const cfx_program *p, const char *path, cfx__text *out) {
+    cfx__scribe w = {.program = p, .module = p->module, .path = path};
+    return finish(&w, out);
+}
+
+void cfx__pt2_write_reference(cfx__text *out, const cfx_program *p, cfx_value v) {
+    cfx__scribe w = {.program = p, .module = p->module, .path = ""};
+    if (v.tag != CFX_TAG_NODE || v.node->op == CFX_GET_ATTR) {
+        if (!cfx__pt2_put_constant(out, v))
+            cfx__text_puts(out, "{\"as_none\": true}");
+        return;
+    }
+    cfx_value val = cfx__write_val(&w, v.node);
+    cfx__kind k = cfx__kind_of(val);
+    k = k == CFX__IS_NOTHING || k == CFX__IS_SEVERAL ? CFX__IS_TENSOR : k;
+    cfx__write_name(out, k, v.node->name, val);
+}

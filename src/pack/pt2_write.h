@@ -1,0 +1,53 @@
+/* Writing model.json: what its files share. pt2_write_args.c has values and arguments, pt2_write.c
+ * calls, nodes and graphs. */
+#ifndef CFX__PT2_WRITE_H
+#define CFX__PT2_WRITE_H
+
+#include "pt2.h"
+
+/* A graph being written. */
+typedef struct cfx__scribe {
+    const cfx_program *program; /* NULL for graphs in the graph */
+    const cfx_module *module;
+    const char *path;
+    const cfx_node *node;       /* being written, for errors */
+    cfx__text inputs, outputs, nodes;
+    cfx__text tensors, ints, bools, floats, objects; /* tables of values */
+    cfx__map same;              /* names of getitem nodes to that of the first one like it */
+    int depth;
+    bool failed;
+} cfx__scribe;
+
+/* What a node gives, as a file tells values apart. */
+typedef enum cfx__kind {
+    CFX__IS_NOTHING,
+    CFX__IS_TENSOR,
+    CFX__IS_SYM_INT,
+    CFX__IS_SYM_BOOL,
+    CFX__IS_SYM_FLOAT,
+    CFX__IS_OBJECT,
+    CFX__IS_SEVERAL
+} cfx__kind;
+
+cfx__kind cfx__kind_of(cfx_value val);
+/* What a node gives: its metadata "val", or the tensor itself for parameters that have none. */
+cfx_value cfx__write_val(const cfx__scribe *w, const cfx_node *n);
+
+/* Records an error about the node being written. Returns false. */
+bool cfx__write_bad(cfx__scribe *w, const char *fmt, ...) CFX_PRINTF(2, 3);
+/* A reference to a value: {"as_tensor": {"name": "relu"}}. */
+void cfx__write_name(cfx__text *t, cfx__kind k, const char *name, cfx_value val);
+/* Puts a value into the table of its kind, and a reference to it into `out`; in a list of tensors
+ * its bare name. */
+bool cfx__write_result(cfx__scribe *w, cfx__text *out, const char *name, cfx_value val,
+                       bool bare);
+/* An argument; type is what the schema says of it, or NULL. */
+bool cfx__write_argument(cfx__scribe *w, cfx__text *t, cfx_value v, const cfx__arg *type);
+/* A graph inside the graph. */
+bool cfx__write_graph(cfx__scribe *outer, cfx__text *t, const cfx_module *m);
+
+static inline bool cfx__is_sequence(cfx_value v) {
+    return v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST;
+}
+
+#endif

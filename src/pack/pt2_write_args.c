@@ -1,0 +1,261 @@
+/* Values of a graph as model.json names and describes them, and arguments of calls. */
+#include "pt2_write.h"
+
+bool cfx__write_bad(cfx__scribe *w, const char *fmt, ...) {
+    cfx__text why = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    cfx__text_vprintf(&why, fmt, ap);
+    va_end(ap);
+    if (!w->failed)
+        cfx_fail(CFX_FILE_ERROR, (cfx_where){0}, "cannot write '%s': node '%s' %s", w->path,
+                 w->node ? w->node->name : "output", why.data);
+    cfx__text_release(&why);
+    w->failed = true;
+    return false;
+}
+
+static void put_text(cfx__text *t, const char *text) { cfx__json_string(t, text, strlen(text)); }
+
+/* ---- kinds of values ------------------------------------------------------------------------- */
+
+cfx__kind cfx__kind_of(cfx_value val) {
+    switch ((cfx_tag)val.tag) {
+    case CFX_TAG_TENSOR: return CFX__IS_TENSOR;
+    case CFX_TAG_DICT:
+        return cfx__is_sequence(cfx_dict_get(val.dict, "shape")) &&
+                       cfx_dict_get(val.dict, "dtype").tag == CFX_TAG_DTYPE
+                   ? CFX__IS_TENSOR
+               : cfx_text(cfx_dict_get(val.dict, "class_fqn")) ? CFX__IS_OBJECT
+                                                               : CFX__IS_NOTHING;
+    case CFX_TAG_INT:
+    case CFX_TAG_SYM: return CFX__IS_SYM_INT;
+    case CFX_TAG_BOOL: return CFX__IS_SYM_BOOL;
+    case CFX_TAG_FLOAT: return CFX__IS_SYM_FLOAT;
+    case CFX_TAG_STR: return cfx__srepr_is_bool(val) ? CFX__IS_SYM_BOOL : CFX__IS_SYM_FLOAT;
+    case CFX_TAG_LIST:
+    case CFX_TAG_TUPLE: return CFX__IS_SEVERAL;
+    default: return CFX__IS_NOTHING;
+    }
+}
+
+cfx_value cfx__write_val(const cfx__scribe *w, const cfx_node *n) {
+    cfx_value v = cfx_node_get_meta(n, "val");
+    if (!cfx_is_none(v) || n->op != CFX_PLACEHOLDER || !w->program)
+        return v;
+    for (int i = 0; i < w->program->ninputs; i++)
+        if (!strcmp(w->program->inputs[i].name, n->name)) {
+            cfx_tensor *t = cfx_program_tensor(w->program, &w->program->inputs[i]);
+            return t ? cfx_tensor_value(t) : v;
+        }
+    return v;
+}
+
+void cfx__write_name(cfx__text *t, cfx__kind k, const char *name, cfx_value val) {
+    static const char *const tags[] = {[CFX__IS_SYM_INT] = "as_sym_int",
+                                       [CFX__IS_SYM_BOOL] = "as_sym_bool",
+                                       [CFX__IS_SYM_FLOAT] = "as_sym_float"};
+    if (k == CFX__IS_TENSOR)
+        cfx__text_printf(t, "{\"as_tensor\": {\"name\": \"%s\"}}", name);
+    else if (k != CFX__IS_OBJECT)
+        cfx__text_printf(t, "{\"%s\": {\"as_name\": \"%s\"}}", tags[k], name);
+    else {
+        cfx__text_printf(t, "{\"as_custom_obj\": {\"name\": \"%s\", \"class_fqn\": ", name);
+        put_text(t, cfx_text(cfx_dict_get(val.dict, "class_fqn")));
+        cfx__text_puts(t, "}}");
+    }
+}
+
+bool cfx__write_result(cfx__scribe *w, cfx__text *out, const char *name, cfx_value val,
+                       bool bare) {
+    cfx__kind k = cfx__kind_of(val);
+    cfx__text *const tables[] = {[CFX__IS_TENSOR] = &w->tensors, [CFX__IS_SYM_INT] = &w->ints,
+                                 [CFX__IS_SYM_BOOL] = &w->bools, [CFX__IS_SYM_FLOAT] = &w->floats,
+                                 [CFX__IS_OBJECT] = &w->objects};
+    if (k == CFX__IS_NOTHING || k == CFX__IS_SEVERAL)
+        return cfx__write_bad(w, "has no description of its result '%s' (its shape and dtype); "
+                      "cfx_shape_prop makes one", name);
+    cfx__text *t = tables[k];
+    cfx__comma(t);
+    cfx__text_printf(t, "\"%s\": ", name);
+    if (val.tag == CFX_TAG_TENSOR)
+        cfx__pt2_put_tensor(t, val.tensor, val.tensor->head.flags & CFX__GRAD,
+                            val.tensor->device);
+    else if (k == CFX__IS_TENSOR)
+        cfx__pt2_put_described(t, val.dict);
+    else if (k == CFX__IS_OBJECT)
+        cfx__json_value(t, val);
+    else
+        cfx__pt2_put_sym(t, val);
+    if (bare)
+        cfx__text_printf(out, "{\"name\": \"%s\"}", name);
+    else
+        cfx__write_name(out, k, name, val);
+    return true;
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+static const char *name_of(const cfx__scribe *w, const cfx_node *n) {
+    const char *first = cfx__map_get(&w->same, n->name);
+    return first ? first : n->name;
+}
+
+static bool put_node(cfx__scribe *w, cfx__text *t, const cfx_node *n) {
+    if (n->op == CFX_GET_ATTR) {
+        const cfx_module *m = cfx_module_find(w->module, n->target.name);
+        if (!m || !m->graph)
+            return cfx__write_bad(w, "uses '%s', which is no graph: only graphs may be attributes "
+                                     "in a program", n->target.name);
+        cfx__text_puts(t, "{\"as_graph\": {\"name\": ");
+        put_text(t, n->target.name);
+        cfx__text_puts(t, ", \"graph\": ");
+        bool ok = cfx__write_graph(w, t, m);
+        cfx__text_puts(t, "}}");
+        return ok;
+    }
+    cfx_value val = cfx__write_val(w, n);
+    cfx__kind k = cfx__kind_of(val);
+    if (k == CFX__IS_SEVERAL)
+        return cfx__write_bad(w, "uses all results of '%s' at once", n->name);
+    cfx__write_name(t, k == CFX__IS_NOTHING ? CFX__IS_TENSOR : k, name_of(w, n), val);
+    return true;
+}
+
+/* What the items of a list have in common, as bits: a list gets the narrowest tag that takes them
+ * all. */
+enum {
+    BOOLS = 1, INTS = 2, FLOATS = 4, STRINGS = 8, SYM_INTS = 16, SYM_BOOLS = 32, SYM_FLOATS = 64,
+    TENSORS = 128, OPTIONAL = 256, LISTS = 512
+};
+
+static unsigned item_kinds(cfx__scribe *w, cfx_value v) {
+    switch ((cfx_tag)v.tag) {
+    case CFX_TAG_BOOL: return BOOLS | SYM_BOOLS;
+    case CFX_TAG_INT: return INTS | SYM_INTS;
+    case CFX_TAG_FLOAT: return FLOATS | SYM_FLOATS;
+    case CFX_TAG_STR: return STRINGS;
+    case CFX_TAG_NONE: return OPTIONAL;
+    case CFX_TAG_LIST:
+    case CFX_TAG_TUPLE: return LISTS;
+    case CFX_TAG_NODE:
+        switch (cfx__kind_of(cfx__write_val(w, v.node))) {
+        case CFX__IS_SYM_INT: return SYM_INTS | TENSORS; /* mixed with tensors they go by name */
+        case CFX__IS_SYM_BOOL: return SYM_BOOLS | TENSORS;
+        case CFX__IS_SYM_FLOAT: return SYM_FLOATS | TENSORS;
+        default: return TENSORS | OPTIONAL;
+        }
+    default: return 0;
+    }
+}
+
+static void put_item(cfx__scribe *w, cfx__text *t, cfx_value v, unsigned as) {
+    if (as & (SYM_INTS | SYM_BOOLS | SYM_FLOATS)) {
+        if (v.tag == CFX_TAG_NODE)
+            cfx__text_printf(t, "{\"as_name\": \"%s\"}", name_of(w, v.node));
+        else
+            cfx__pt2_put_sym(t, v);
+    } else if (as == TENSORS) {
+        cfx__text_printf(t, "{\"name\": \"%s\"}", name_of(w, v.node));
+    } else if (as == OPTIONAL) {
+        if (v.tag == CFX_TAG_NODE)
+            cfx__text_printf(t, "{\"as_tensor\": {\"name\": \"%s\"}}", name_of(w, v.node));
+        else
+            cfx__text_puts(t, "{\"as_none\": true}");
+    } else if (as == FLOATS) {
+        cfx__pt2_put_float(t, v.f);
+    } else {
+        cfx__json_value(t, v);
+    }
+}
+
+static const struct {
+    unsigned kind;
+    const char *tag, *nested; /* of a list of those, and of a list of such lists */
+} list_tags[] = {
+    {BOOLS, "as_bools", NULL},          {INTS, "as_ints", "as_int_lists"},
+    {FLOATS, "as_floats", "as_float_lists"}, {STRINGS, "as_strings", NULL},
+    {SYM_INTS, "as_sym_ints", NULL},    {SYM_FLOATS, "as_sym_floats", NULL},
+    {SYM_BOOLS, "as_sym_bools", NULL},  {TENSORS, "as_tensors", "as_nested_tensors"},
+    {OPTIONAL, "as_optional_tensors", NULL},
+};
+
+static void put_items(cfx__scribe *w, cfx__text *t, const cfx_list *list, unsigned as) {
+    cfx__text_putc(t, '[');
+    for (int64_t i = 0; i < list->len; i++) {
+        cfx__comma(t);
+        put_item(w, t, list->items[i], as);
+    }
+    cfx__text_putc(t, ']');
+}
+
+static unsigned common_kinds(cfx__scribe *w, const cfx_list *list) {
+    unsigned common = ~0u;
+    for (int64_t i = 0; i < list->len; i++)
+        common &= item_kinds(w, list->items[i]);
+    return common;
+}
+
+/* The tag of an empty list, by what the schema wants. */
+static const char *empty_tag(const cfx__arg *type) {
+    switch (type ? type->type : CFX__T_TENSOR) {
+    case CFX__T_BOOL: return "as_bools";
+    case CFX__T_INT:
+    case CFX__T_SCALAR: return "as_ints";
+    case CFX__T_FLOAT: return "as_floats";
+    case CFX__T_STR: return "as_strings";
+    default: return "as_tensors";
+    }
+}
+
+static bool put_list(cfx__scribe *w, cfx__text *t, const cfx_list *list, const cfx__arg *type) {
+    if (!list->len) {
+        cfx__text_printf(t, "{\"%s\": []}", empty_tag(type));
+        return true;
+    }
+    unsigned common = common_kinds(w, list), inner = ~0u;
+    for (int64_t i = 0; common == LISTS && i < list->len; i++)
+        inner &= common_kinds(w, list->items[i].list);
+    for (int i = 0; i < COUNT(list_tags); i++) {
+        bool nested = common == LISTS && list_tags[i].nested && inner & list_tags[i].kind;
+        if (!nested && !(common & list_tags[i].kind))
+            continue;
+        cfx__text_printf(t, "{\"%s\": ", nested ? list_tags[i].nested : list_tags[i].tag);
+        if (nested) {
+            cfx__text_putc(t, '[');
+            for (int64_t k = 0; k < list->len; k++) {
+                cfx__comma(t);
+                put_items(w, t, list->items[k].list, list_tags[i].kind);
+            }
+            cfx__text_putc(t, ']');
+        } else {
+            put_items(w, t, list, list_tags[i].kind);
+        }
+        cfx__text_putc(t, '}');
+        return true;
+    }
+    return cfx__write_bad(w, "has a list of mixed kinds as an argument, for which files have no "
+                             "form");
+}
+
+bool cfx__write_argument(cfx__scribe *w, cfx__text *t, cfx_value v, const cfx__arg *type) {
+    if (v.tag == CFX_TAG_NODE)
+        return put_node(w, t, v.node);
+    if (cfx__is_sequence(v))
+        return put_list(w, t, v.list, type);
+    if (v.tag == CFX_TAG_DICT) {
+        cfx__text_puts(t, "{\"as_string_to_argument\": {");
+        for (int64_t i = 0; i < v.dict->len; i++) {
+            cfx__comma(t);
+            put_text(t, cfx_text(v.dict->entries[i].key) ? cfx_text(v.dict->entries[i].key) : "?");
+            cfx__text_puts(t, ": ");
+            if (!cfx__write_argument(w, t, v.dict->entries[i].value, NULL))
+                return false;
+        }
+        cfx__text_puts(t, "}}");
+        return true;
+    }
+    return cfx__pt2_put_constant(t, v) ||
+           cfx__write_bad(w, "has an argument of type %s, for which files have no form",
+               cfx_value_type_name(v));
+}

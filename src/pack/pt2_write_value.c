@@ -1,0 +1,204 @@
+/* Values as model.json has them: numbers, sizes, descriptions of tensors, constants, and the
+ * metadata of nodes. The way back from pt2_value.c. */
+#include "pt2.h"
+
+#include <math.h>
+
+static bool is_sequence(cfx_value v) { return v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST; }
+
+/* ---- numbers and tensors --------------------------------------------------------------------- */
+
+/* A float; those that JSON lacks are strings. */
+void cfx__pt2_put_float(cfx__text *t, double f) {
+    if (isfinite(f))
+        cfx__repr_float(t, f);
+    else
+        cfx__text_puts(t, isnan(f) ? "\"NaN\"" : f > 0 ? "\"Infinity\"" : "\"-Infinity\"");
+}
+
+static void put_device(cfx__text *t, cfx_device d) {
+    cfx_device kind = {d.type, -1};
+    cfx__text_puts(t, "{\"type\": \"");
+    cfx__device_str(t, kind);
+    cfx__text_puts(t, "\", \"index\": ");
+    if (d.index < 0)
+        cfx__text_puts(t, "null}");
+    else
+        cfx__text_printf(t, "%d}", d.index);
+}
+
+/* A SymInt, SymBool or SymFloat. */
+void cfx__pt2_put_sym(cfx__text *t, cfx_value v) {
+    if (v.tag == CFX_TAG_INT) {
+        cfx__text_printf(t, "{\"as_int\": %lld}", (long long)v.i);
+    } else if (v.tag == CFX_TAG_BOOL) {
+        cfx__text_printf(t, "{\"as_bool\": %s}", v.b ? "true" : "false");
+    } else if (v.tag == CFX_TAG_FLOAT) {
+        cfx__text_puts(t, "{\"as_float\": ");
+        cfx__pt2_put_float(t, v.f);
+        cfx__text_putc(t, '}');
+    } else {
+        cfx__text expr = {0};
+        cfx__srepr_write(&expr, v);
+        cfx__text_puts(t, "{\"as_expr\": {\"expr_str\": ");
+        cfx__json_string(t, expr.data ? expr.data : "", expr.len);
+        cfx__text_release(&expr);
+        if (v.tag == CFX_TAG_SYM && v.sym->has_hint)
+            cfx__text_printf(t, ", \"hint\": {\"as_int\": %lld}}}", (long long)v.sym->hint);
+        else
+            cfx__text_puts(t, ", \"hint\": null}}");
+    }
+}
+
+static void put_meta_tail(cfx__text *t, bool grad, cfx_device device) {
+    cfx__text_printf(t, "], \"requires_grad\": %s, \"device\": ", grad ? "true" : "false");
+    put_device(t, device);
+    cfx__text_puts(t, ", \"strides\": [");
+}
+
+void cfx__pt2_put_tensor(cfx__text *t, const cfx_tensor *v, bool grad, cfx_device device) {
+    cfx__text_printf(t, "{\"dtype\": %d, \"sizes\": [",
+                     cfx__pt2_dtype_number((cfx_dtype)v->dtype));
+    for (int i = 0; i < v->ndim; i++)
+        cfx__text_printf(t, "%s{\"as_int\": %lld}", i ? ", " : "", (long long)v->shape[i]);
+    put_meta_tail(t, grad, device);
+    for (int i = 0; i < v->ndim; i++)
+        cfx__text_printf(t, "%s{\"as_int\": %lld}", i ? ", " : "", (long long)v->stride[i]);
+    cfx__text_printf(t, "], \"storage_offset\": {\"as_int\": %lld}, \"layout\": %d}",
+                     (long long)v->offset, cfx__pt2_layout_number((cfx_layout)v->layout));
+}
+
+/* Strides of a tensor that is laid out in order, where its description has none. */
+static cfx_value plain_strides(cfx_value shape) {
+    int64_t n = shape.list->len;
+    cfx_value strides = cfx_list_value(0, NULL), at = cfx_int(1);
+    for (int64_t i = 0; i < n; i++)
+        cfx_list_append(strides.list, cfx_none());
+    for (int64_t i = n - 1; i >= 0; i--) {
+        strides.list->items[i] = cfx_value_keep(at);
+        cfx_value size = shape.list->items[i];
+        bool plain = (size.tag == CFX_TAG_INT || size.tag == CFX_TAG_SYM) &&
+                     (at.tag == CFX_TAG_INT || at.tag == CFX_TAG_SYM);
+        at = plain ? cfx__sym_binary(CFX__SYM_MUL, at, size) : size;
+    }
+    return strides;
+}
+
+/* A tensor with symbolic sizes, which is described by a dict. */
+void cfx__pt2_put_described(cfx__text *t, const cfx_dict *d) {
+    cfx_value shape = cfx_dict_get(d, "shape"), stride = cfx_dict_get(d, "stride");
+    cfx_value device = cfx_dict_get(d, "device"), grad = cfx_dict_get(d, "requires_grad");
+    if (!is_sequence(stride) || stride.list->len != shape.list->len)
+        stride = plain_strides(shape);
+    cfx__text_printf(t, "{\"dtype\": %d, \"sizes\": [",
+                     cfx__pt2_dtype_number((cfx_dtype)cfx_dict_get(d, "dtype").i));
+    for (int64_t i = 0; i < shape.list->len; i++) {
+        cfx__comma(t);
+        cfx__pt2_put_sym(t, shape.list->items[i]);
+    }
+    put_meta_tail(t, grad.tag == CFX_TAG_BOOL && grad.b,
+                  device.tag == CFX_TAG_DEVICE ? device.device : (cfx_device){CFX_CPU, -1});
+    for (int64_t i = 0; i < stride.list->len; i++) {
+        cfx__comma(t);
+        cfx__pt2_put_sym(t, stride.list->items[i]);
+    }
+    cfx_value offset = cfx_dict_get(d, "offset");
+    cfx__text_puts(t, "], \"storage_offset\": ");
+    cfx__pt2_put_sym(t, cfx_is_none(offset) ? cfx_int(0) : offset);
+    cfx__text_puts(t, ", \"layout\": 7}");
+}
+
+/* ---- constants ------------------------------------------------------------------------------- */
+
+/* The plain values; false where it is none. */
+bool cfx__pt2_put_constant(cfx__text *t, cfx_value v) {
+    switch ((cfx_tag)v.tag) {
+    case CFX_TAG_NONE: cfx__text_puts(t, "{\"as_none\": true}"); return true;
+    case CFX_TAG_BOOL:
+    case CFX_TAG_INT:
+    case CFX_TAG_FLOAT: cfx__pt2_put_sym(t, v); return true;
+    case CFX_TAG_STR:
+        cfx__text_puts(t, "{\"as_string\": ");
+        cfx__json_string(t, v.str->text, v.str->len);
+        break;
+    case CFX_TAG_DTYPE:
+        cfx__text_printf(t, "{\"as_scalar_type\": %d", cfx__pt2_dtype_number((cfx_dtype)v.i));
+        break;
+    case CFX_TAG_DEVICE:
+        cfx__text_puts(t, "{\"as_device\": ");
+        put_device(t, v.device);
+        break;
+    case CFX_TAG_LAYOUT:
+        cfx__text_printf(t, "{\"as_layout\": %d", cfx__pt2_layout_number((cfx_layout)v.i));
+        break;
+    case CFX_TAG_MEMORY_FORMAT:
+        cfx__text_printf(t, "{\"as_memory_format\": %d",
+                         cfx__pt2_memory_format_number((cfx_memory_format)v.i));
+        break;
+    case CFX_TAG_COMPLEX:
+        cfx__text_puts(t, "{\"as_complex\": {\"real\": ");
+        cfx__pt2_put_float(t, v.complex_->re);
+        cfx__text_puts(t, ", \"imag\": ");
+        cfx__pt2_put_float(t, v.complex_->im);
+        cfx__text_putc(t, '}');
+        break;
+    case CFX_TAG_OP:
+        cfx__text_printf(t, "{\"as_operator\": \"torch.ops.%s\"", cfx_op_name(v.op));
+        break;
+    default: return false;
+    }
+    cfx__text_putc(t, '}');
+    return true;
+}
+
+/* ---- metadata -------------------------------------------------------------------------------- */
+
+/* A module stack as "key,path,type;...", a source stack as "name,target;...", others joined by ';'.
+ */
+static void put_joined(cfx__text *t, cfx_value v) {
+    cfx__text out = {0};
+    int64_t n = v.tag == CFX_TAG_DICT ? v.dict->len : v.list->len;
+    for (int64_t i = 0; i < n; i++) {
+        cfx_value part = v.tag == CFX_TAG_DICT ? v.dict->entries[i].value : v.list->items[i];
+        if (i)
+            cfx__text_putc(&out, ';');
+        if (v.tag == CFX_TAG_DICT)
+            cfx__text_printf(&out, "%s,", cfx_value_str(v.dict->entries[i].key));
+        for (int64_t k = 0; is_sequence(part) && k < part.list->len; k++)
+            cfx__text_printf(&out, "%s%s", k ? "," : "", cfx_value_str(part.list->items[k]));
+        if (!is_sequence(part))
+            cfx__text_puts(&out, cfx_value_str(part));
+    }
+    cfx__json_string(t, out.data ? out.data : "", out.len);
+    cfx__text_release(&out);
+}
+
+void cfx__pt2_put_metadata(cfx__text *t, const cfx_node *n) {
+    cfx__text_putc(t, '{');
+    for (int64_t i = 0; n->meta && i < n->meta->len; i++) {
+        const char *key = cfx_text(n->meta->entries[i].key);
+        cfx_value v = n->meta->entries[i].value;
+        bool custom = key && !strcmp(key, "custom");
+        bool joined = key && (!strcmp(key, "nn_module_stack") || !strcmp(key, "torch_fn") ||
+                              !strcmp(key, "source_fn_stack"));
+        joined = joined && (is_sequence(v) || v.tag == CFX_TAG_DICT);
+        if (!key || !strcmp(key, "val") || !(v.tag == CFX_TAG_STR || joined || custom))
+            continue;
+        size_t mark = cfx_scope_open();
+        cfx__comma(t);
+        cfx__json_string(t, key, strlen(key));
+        cfx__text_puts(t, ": ");
+        cfx__text json = {0};
+        if (joined)
+            put_joined(t, v);
+        else if (v.tag == CFX_TAG_STR)
+            cfx__json_string(t, v.str->text, v.str->len);
+        else if (cfx__json_value(&json, v))
+            cfx__json_string(t, json.data, json.len);
+        else
+            cfx__text_puts(t, "\"\"");
+        cfx__text_release(&json);
+        cfx_scope_close(mark);
+    }
+    cfx__text_putc(t, '}');
+}
