@@ -2,11 +2,7 @@
 _cfx() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     if [ "$COMP_CWORD" = 1 ]; then
-<<<<<<< HEAD
-        COMPREPLY=($(compgen -W "show run draw ops --help --version" -- "$word"))
-=======
-        COMPREPLY=($(compgen -W "show run convert ops --help --version" -- "$word"))
->>>>>>> c006d4e (pack: programs written to .pt2 files; cli: cfx convert)
+        COMPREPLY=($(compgen -W "show run convert draw ops --help --version" -- "$word"))
         return
     fi
     case $before in
@@ -14,7 +10,7 @@ _cfx() {
     --log) COMPREPLY=($(compgen -W "api aten" -- "$word")) ;;
     --inputs | --save | --expect) COMPREPLY=($(compgen -f -X '!*.safetensors' -- "$word")) ;;
     --profile) COMPREPLY=($(compgen -f -X '!*.json' -- "$word")) ;;
-    -o) COMPREPLY=($(compgen -f -X '!*.@(svg|dot)' -- "$word") $(compgen -d -- "$word")) ;;
+    -o) COMPREPLY=($(compgen -f -X '!*.@(svg|dot|pt2|fx)' -- "$word") $(compgen -d -- "$word")) ;;
     --node | --tap | --threads | --op | --depth | --focus) COMPREPLY=() ;;
     check) COMPREPLY=($(compgen -d -- "$word")) ;;
     *)
@@ -24,11 +20,8 @@ _cfx() {
             COMPREPLY=($(compgen -W "--inputs --save --expect --tap --stats --log --profile
                 --threads --help" -- "$word"))
             ;;
-<<<<<<< HEAD
         draw:-*) COMPREPLY=($(compgen -W "-o --depth --focus --all --help" -- "$word")) ;;
-=======
         convert:-*) COMPREPLY=($(compgen -W "-o --help" -- "$word")) ;;
->>>>>>> c006d4e (pack: programs written to .pt2 files; cli: cfx convert)
         ops:*) COMPREPLY=($(compgen -W "check --markdown --op --help" -- "$word")) ;;
         *) COMPREPLY=($(compgen -f -X '!*.@(pt2|fx)' -- "$word") $(compgen -d -- "$word")) ;;
         esac
