@@ -60,7 +60,7 @@ static cfx_tensor *taken(cfx_call *c, const resampling *r, cfx_tensor *const *at
 
 static void nearest(cfx_call *c, double offset) {
     resampling r;
-    cfx_tensor *at[3];
+    cfx_tensor *at[3] = {0};
     if (!read_args(c, false, &r))
         return;
     for (int d = 0; d < r.dims; d++) {
