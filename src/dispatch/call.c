@@ -106,6 +106,14 @@ static void fail_no_kernel(cfx_call *c) {
              cfx_op_name(c->op));
 }
 
+/* Some results may be left out, where a mask among the arguments says so. */
+static bool has_result(const cfx_call *c) {
+    for (int i = 0; i < c->nout; i++)
+        if (c->out[i])
+            return true;
+    return false;
+}
+
 void cfx__run_functional(cfx_call *c) {
     const cfx_op *op = c->op;
     if (op->view) {
@@ -119,7 +127,7 @@ void cfx__run_functional(cfx_call *c) {
             op->kernel(c);
     } else if (op->shape) {
         op->shape(c);
-        if (c->nout && !c->out[0] && !cfx__ctx()->failed)
+        if (c->nout && !has_result(c) && !cfx__ctx()->failed)
             cfx_fail(CFX_RUNTIME_ERROR, c->at, "%s: no result fits these arguments",
                      cfx_op_name(c->op));
         if (c->fake || cfx__ctx()->failed)

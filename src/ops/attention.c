@@ -396,6 +396,11 @@ static void kernel_flash(cfx_call *c) {
         fused(c, &a, c->out[0], c->out[1]);
         return;
     }
+    const int64_t heads = a.q->shape[1];
+    if (a.k->shape[1] != heads)
+        a.k = cfx_repeat_interleave(a.k, heads / a.k->shape[1], 1);
+    if (a.v->shape[1] != heads)
+        a.v = cfx_repeat_interleave(a.v, heads / a.v->shape[1], 1);
     cfx_tensor *scores = cfx_mul(cfx_matmul(a.q, cfx_mT(a.k)), scale_of(&a));
     if (a.causal) {
         cfx_tensor *ones = cfx_ones(cfx_list(a.q->shape[2], a.k->shape[2]), CFX_KW(dtype, cfx_b8));

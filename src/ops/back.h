@@ -71,6 +71,10 @@ static inline cfx_value conj_value(cfx_value v) {
 static inline cfx_tensor *adjoint_of(cfx_tensor *t) {
     return conj_of(cfx_transpose(t, -2, -1));
 }
+/* The real part of a complex tensor, any other as it is. */
+static inline cfx_tensor *real_of(cfx_tensor *t) {
+    return cfx__is_complex(t->dtype) ? cfx_real(t) : t;
+}
 /* The sum of both; either may be NULL. */
 static inline cfx_tensor *plus(cfx_tensor *a, cfx_tensor *b) {
     return a && b ? cfx_add(a, b) : a ? a : b;

@@ -40,9 +40,10 @@ static void kernel_embedding(cfx_call *c) {
         walk_along(c, WALK_GET, 0, weight, 0, indices, out, stride, CFX_NONE);
 }
 
+/* Where PyTorch would give a sparse tensor, this is the same tensor written out. */
 static void grad_embedding(cfx_back *b) {
-    back_give(b, 0, cfx_embedding_backward(b->gout[0], b->args[1], back_arg(b, 0)->shape[0],
-                                           b->args[2], b->args[3], b->args[4]));
+    back_give(b, 0, cfx_embedding_dense_backward(b->gout[0], b->args[1], back_arg(b, 0)->shape[0],
+                                                 b->args[2], b->args[3]));
 }
 
 /* Each row is read again from where it was added to. */

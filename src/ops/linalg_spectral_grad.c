@@ -18,7 +18,8 @@ static cfx_tensor *back_square_qr(cfx_tensor *gq, cfx_tensor *gr, cfx_tensor *q,
     if (gq)
         s = plus(s, cfx_neg(matmul(adjoint_of(q), gq)));
     cfx_tensor *strict = cfx_triu(s, 1);
-    s = cfx_add(cfx_add(strict, adjoint_of(strict)), cfx_diag_embed(cfx_diagonal(s, 0, -2, -1)));
+    cfx_tensor *diagonal = cfx_diag_embed(real_of(cfx_diagonal(s, 0, -2, -1)));
+    s = cfx_add(cfx_add(strict, adjoint_of(strict)), diagonal);
     cfx_tensor *ga = plus(matmul(q, s), gq);
     return cfx_linalg_solve_triangular(adjoint_of(r), ga, CFX_KW(upper, cfx_bool(false)),
                                        CFX_KW(left, cfx_bool(false)));

@@ -99,8 +99,17 @@ static void shape_soft_margin(cfx_call *c) {
 }
 
 /* 1 for a sum, 1 / n for a mean. */
-static double share_of(const cfx_back *b, int reduction) {
-    return back_int(b, reduction) == REDUCE_MEAN ? 1 / (double)back_arg(b, 0)->numel : 1;
+static double share_of(const cfx_back *b, int reduction, const cfx_tensor *x) {
+    return back_int(b, reduction) == REDUCE_MEAN ? 1 / (double)x->numel : 1;
+}
+
+/* Input and target as large as both together: operators for the way back count the elements. */
+static void input_and_target(const cfx_back *b, cfx_tensor **x, cfx_tensor **y) {
+    *x = back_arg(b, 0), *y = back_arg(b, 1);
+    if (cfx__same_shape(*x, *y))
+        return;
+    cfx_value both = cfx_broadcast_tensors(cfx_list(*x, *y));
+    *x = cfx_tensor_at(both, 0), *y = cfx_tensor_at(both, 1);
 }
 
 /* The slope of the loss of each element in d = x - y, of small operators. */
@@ -119,12 +128,14 @@ static void grad_difference_loss(cfx_back *b) {
     cfx_op *op = b->op == &cfx_op_mse_loss     ? &cfx_op_mse_loss_backward
                  : b->op == &cfx_op_huber_loss ? &cfx_op_huber_loss_backward
                                                : &cfx_op_smooth_l1_loss_backward;
+    cfx_tensor *both[2];
+    input_and_target(b, &both[0], &both[1]);
     for (int i = 0; i < 2; i++) {
-        cfx_tensor *x = back_arg(b, i), *y = back_arg(b, 1 - i), *g = b->gout[0];
+        cfx_tensor *x = both[i], *y = both[1 - i], *g = b->gout[0];
         if (!b->needs[i])
             continue;
         if (back_recorded())
-            g = cfx_mul(cfx_mul(slope_of(b, x, y), share_of(b, 2)), g);
+            g = cfx_mul(cfx_mul(slope_of(b, x, y), share_of(b, 2, x)), g);
         else if (b->op == &cfx_op_mse_loss)
             g = cfx_mse_loss_backward(g, x, y, b->args[2]);
         else
@@ -134,10 +145,11 @@ static void grad_difference_loss(cfx_back *b) {
 }
 
 static void grad_soft_margin_loss(cfx_back *b) {
-    cfx_tensor *x = back_arg(b, 0), *y = back_arg(b, 1), *g = b->gout[0];
+    cfx_tensor *x, *y, *g = b->gout[0];
+    input_and_target(b, &x, &y);
     if (back_recorded()) {
         cfx_tensor *slope = cfx_mul(y, cfx_sigmoid(cfx_neg(cfx_mul(y, x))));
-        g = cfx_mul(cfx_mul(slope, -share_of(b, 2)), g);
+        g = cfx_mul(cfx_mul(slope, -share_of(b, 2, x)), g);
     } else {
         g = cfx_soft_margin_loss_backward(g, x, y, b->args[2]);
     }
@@ -215,17 +227,18 @@ static void kernel_bce(cfx_call *c) {
 }
 
 static void grad_bce(cfx_back *b) {
-    cfx_tensor *x = back_arg(b, 0), *y = back_arg(b, 1), *w = back_arg(b, 2), *g = b->gout[0];
+    cfx_tensor *x, *y, *w = back_arg(b, 2), *g = b->gout[0];
+    input_and_target(b, &x, &y);
     if (b->needs[0] && !back_recorded()) {
         back_give_sum(b, 0, cfx_binary_cross_entropy_backward(g, x, y, w, b->args[3]));
     } else if (b->needs[0]) {
         cfx_tensor *spread = cfx_clamp_min(cfx_mul(cfx_rsub(x, 1), x), 1e-12);
-        cfx_tensor *slope = cfx_mul(cfx_div(cfx_sub(x, y), spread), share_of(b, 3));
+        cfx_tensor *slope = cfx_mul(cfx_div(cfx_sub(x, y), spread), share_of(b, 3, x));
         back_give_sum(b, 0, cfx_mul(w ? cfx_mul(slope, w) : slope, g));
     }
     if (b->needs[1]) {
         cfx_tensor *slope = cfx_sub(cfx_log(cfx_rsub(x, 1)), cfx_log(x));
-        slope = cfx_mul(slope, share_of(b, 3));
+        slope = cfx_mul(slope, share_of(b, 3, x));
         back_give_sum(b, 1, cfx_mul(w ? cfx_mul(slope, w) : slope, g));
     }
 }
