@@ -2,7 +2,8 @@
  *
  * A line of calls.jsonl is {"op", "args", "kwargs", "out"}; a tensor is {"tensor": key, "stride"},
  * its data contiguous under that key. Every call is made twice: on real tensors, where values,
- * dtypes, shapes and strides must agree, and on fake ones, where all but the values must. */
+ * dtypes, shapes and strides must agree, and on fake ones, where all but the values must. Where
+ * gradients are asked for, the lines that have a "grad" are recorded and walked back instead. */
 #include "cli.h"
 
 #include <math.h>
@@ -16,6 +17,7 @@ typedef struct {
     cfx_dict *tensors;
     const char *pattern;
     bool fake; /* what decode makes */
+    bool grad; /* gradients are compared, not results */
     int passed, failed;
 } session;
 
@@ -206,6 +208,77 @@ static const char *replay(session *s, cfx_op *op, cfx_value call, bool fake) {
     return cfx_ok() ? compare(got, want, !fake) : take_error();
 }
 
+/* ---- gradients ------------------------------------------------------------------------------- */
+
+/* Every floating-point tensor in v asks for a gradient and is appended to `inputs`. */
+static void ask_gradients(cfx_value v, cfx_list *inputs) {
+    if (v.tag == CFX_TAG_LIST)
+        for (int64_t i = 0; i < v.list->len; i++)
+            ask_gradients(v.list->items[i], inputs);
+    if (v.tag == CFX_TAG_TENSOR && cfx__is_float((cfx_dtype)v.tensor->dtype)) {
+        cfx_requires_grad(v.tensor, true);
+        cfx_list_append(inputs, v);
+    }
+}
+
+/* A gradient that is None counts as zeros. */
+static const char *compare_gradient(cfx_value got, cfx_value want) {
+    if (got.tag == CFX_TAG_TENSOR && want.tag == CFX_TAG_TENSOR) {
+        if (got.tensor->dtype != want.tensor->dtype)
+            return cfx__format("dtype is %s, not %s", cfx_dtype_name((cfx_dtype)got.tensor->dtype),
+                               cfx_dtype_name((cfx_dtype)want.tensor->dtype));
+        if (!cfx__same_shape(got.tensor, want.tensor))
+            return cfx__format("shape is %s, not %s",
+                               cfx__shape_text(got.tensor->ndim, got.tensor->shape),
+                               cfx__shape_text(want.tensor->ndim, want.tensor->shape));
+        return compare_values(got.tensor, want.tensor);
+    }
+    const cfx_tensor *one = got.tag == CFX_TAG_TENSOR    ? got.tensor
+                            : want.tag == CFX_TAG_TENSOR ? want.tensor
+                                                         : NULL;
+    for (int64_t i = 0; one && i < one->numel; i++)
+        if (cfx_tensor_get(one, i) != 0)
+            return got.tag == CFX_TAG_TENSOR ? "there is one, but none flows" : "there is none";
+    return NULL;
+}
+
+/* The call once more, recorded, and the way back from the results that have a cotangent. */
+static const char *replay_grad(session *s, cfx_op *op, cfx_value call) {
+    cfx_value grad = cfx_dict_get(call.dict, "grad");
+    s->fake = false;
+    cfx_value args = decode(s, cfx_dict_get(call.dict, "args"));
+    cfx_value kwargs = cfx_dict_get(call.dict, "kwargs");
+    cfx_value inputs = cfx_list_value(0, NULL), roots = cfx_list_value(0, NULL);
+    cfx_dict *kw = cfx_dict_new();
+    for (int64_t i = 0; kwargs.tag == CFX_TAG_DICT && i < kwargs.dict->len; i++)
+        cfx_dict_put(kw, kwargs.dict->entries[i].key, decode(s, kwargs.dict->entries[i].value));
+    ask_gradients(args, inputs.list);
+    for (int64_t i = 0; i < kw->len; i++)
+        ask_gradients(kw->entries[i].value, inputs.list);
+    cfx_value starts = decode(s, cfx_dict_get(grad.dict, "cotangents"));
+    cfx_value want = decode(s, cfx_dict_get(grad.dict, "inputs"));
+    cfx_value of = cfx_dict_get(grad.dict, "of_outputs"), results = cfx_list_value(0, NULL);
+    if (!cfx_ok())
+        return take_error();
+    flatten(cfx_op_call((cfx_where){0}, op,
+                        (cfx_args){(int)args.list->len, args.list->items, kw->len ? kw : NULL}),
+            results.list);
+    for (int64_t i = 0; cfx_ok() && i < of.list->len; i++)
+        cfx_list_append(roots.list, cfx_at(results, cfx_integer(of.list->items[i])));
+    cfx_value got = cfx_grad(roots, inputs, .grad_outputs = starts, .allow_unused = true);
+    if (!cfx_ok())
+        return take_error();
+    if (got.list->len != want.list->len)
+        return cfx__format("%lld gradients, not %lld", (long long)got.list->len,
+                           (long long)want.list->len);
+    for (int64_t i = 0; i < want.list->len; i++) {
+        const char *bad = compare_gradient(got.list->items[i], want.list->items[i]);
+        if (bad)
+            return cfx__format("gradient %lld: %s", (long long)i, bad);
+    }
+    return NULL;
+}
+
 static void check_line(session *s, const char *line, size_t len, int number) {
     cfx_value call = cfx__json_parse(line, len, "calls.jsonl");
     const char *name = call.tag == CFX_TAG_DICT ? cfx_text(cfx_dict_get(call.dict, "op")) : NULL;
@@ -216,12 +289,14 @@ static void check_line(session *s, const char *line, size_t len, int number) {
         bad = "no \"op\" in this line";
     if (name && !cfx__glob(s->pattern, name))
         return;
+    if (name && s->grad && cfx_is_none(cfx_dict_get(call.dict, "grad")))
+        return;
     cfx_op *op = name ? cfx_op_find(name) : NULL;
     if (name && !op)
         bad = "no such operator";
     if (!bad)
-        bad = replay(s, op, call, false);
-    if (!bad && has_fake(op)) {
+        bad = s->grad ? replay_grad(s, op, call) : replay(s, op, call, false);
+    if (!bad && !s->grad && has_fake(op)) {
         bad = replay(s, op, call, true);
         how = " (fake)";
         if (bad && strstr(bad, "the shape of the result depends on data"))
@@ -235,8 +310,8 @@ static void check_line(session *s, const char *line, size_t len, int number) {
     }
 }
 
-int cli_check(const char *dir, const char *pattern) {
-    session s = {.pattern = pattern};
+int cli_check(const char *dir, const char *pattern, bool grad) {
+    session s = {.pattern = pattern, .grad = grad};
     s.tensors = cfx_safetensors_read(cfx__format("%s/tensors.safetensors", dir));
     if (!cfx_ok())
         return cli_trouble();

@@ -52,6 +52,6 @@ int cli_trouble(void);
 int cli_usage(const cli_command *command, const char *fmt, ...) CFX_PRINTF(2, 3);
 
 /* Replays DIR/calls.jsonl (see cfx ops --help). Returns an exit code. */
-int cli_check(const char *dir, const char *pattern);
+int cli_check(const char *dir, const char *pattern, bool grad);
 
 #endif

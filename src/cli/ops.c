@@ -5,7 +5,7 @@
 
 static const char help[] =
     "usage: cfx ops [NAME] [--markdown]\n"
-    "       cfx ops check DIR [--op PATTERN]\n"
+    "       cfx ops check [--grad] DIR [--op PATTERN]\n"
     "\n"
     "Without NAME: lists every operator that is written down, with how it comes to its result\n"
     "(kernel, view, decomposition). In-place (add_) and out= forms are derived from these.\n"
@@ -17,14 +17,15 @@ static const char help[] =
     "check: replays DIR/calls.jsonl with DIR/tensors.safetensors, each call on real and on fake\n"
     "tensors, and compares values, dtypes, shapes and strides. Prints a line for each failure and\n"
     "'N passed, M failed' last.\n"
+    "  --grad          compares gradients instead, where the file has them\n"
     "  --op PATTERN    only operators whose name matches (aten.softmax*)\n"
     "\n"
     "Exit: 0 fine, 1 a check failed, 2 trouble.\n";
 
 /* "kernel", "view", "kernel decompose": the columns an operator has. */
 static const char *columns(const cfx_op *op, char *out, size_t size) {
-    snprintf(out, size, "%s%s%s%s", op->view ? "view " : "", op->kernel ? "kernel " : "",
-             op->shape ? "shape " : "", op->decompose ? "decompose " : "");
+    snprintf(out, size, "%s%s%s%s%s", op->view ? "view " : "", op->kernel ? "kernel " : "",
+             op->shape ? "shape " : "", op->decompose ? "decompose " : "", op->grad ? "grad " : "");
     size_t n = strlen(out);
     if (n)
         out[n - 1] = 0;
@@ -98,10 +99,12 @@ static int explain_name(const char *name) {
 
 static int run(int argc, char **argv) {
     const char *name = NULL, *dir = NULL, *pattern = "*";
-    bool markdown = false, check = false;
+    bool markdown = false, check = false, grad = false;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--markdown"))
             markdown = true;
+        else if (!strcmp(argv[i], "--grad"))
+            grad = true;
         else if (!strcmp(argv[i], "--op") && i + 1 < argc)
             pattern = argv[++i];
         else if (argv[i][0] == '-')
@@ -118,7 +121,7 @@ static int run(int argc, char **argv) {
     if (check && !dir)
         return cli_usage(&cli_ops, "check needs a folder");
     if (check)
-        return cli_check(dir, pattern);
+        return cli_check(dir, pattern, grad);
     if (name)
         return explain_name(name);
     list(markdown);

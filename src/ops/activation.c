@@ -60,16 +60,16 @@ static void decompose_prelu(cfx_call *c) {
 }
 
 CFX_OP(relu) = {"aten::relu(Tensor self) -> Tensor",
-                "torch.relu Tensor.relu", POINTWISE_AS(relu, shape_relu)};
+                "torch.relu Tensor.relu", POINTWISE_AS(relu, shape_relu), GRAD(relu, RESULT(0))};
 CFX_OP(leaky_relu) = {"aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",
-                      "torch._C._nn.leaky_relu", POINTWISE(leaky_relu)};
+                      "torch._C._nn.leaky_relu", POINTWISE(leaky_relu), GRAD(leaky_relu, READ(0))};
 CFX_OP(_prelu_kernel) = {"aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor", NULL,
-                         POINTWISE_AS(prelu, shape_prelu_kernel)};
+                         POINTWISE_AS(prelu, shape_prelu_kernel), GRAD(prelu, READ(0) | READ(1))};
 CFX_OP(prelu) = {"aten::prelu(Tensor self, Tensor weight) -> Tensor",
                  "torch.prelu torch.nn.functional.prelu Tensor.prelu",
                  .decompose = decompose_prelu, .effects = CFX_COMPOSITE};
 CFX_OP(threshold) = {"aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
-                     "torch.threshold", POINTWISE(threshold)};
+                     "torch.threshold", POINTWISE(threshold), GRAD(threshold, READ(0))};
 
 /* ---- exponential units ----------------------------------------------------------------------- */
 
@@ -89,7 +89,7 @@ static void decompose_celu(cfx_call *c) {
 }
 
 CFX_OP(elu) = {"aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> "
-               "Tensor", "torch._C._nn.elu", POINTWISE(elu)};
+               "Tensor", "torch._C._nn.elu", POINTWISE(elu), GRAD(elu, READ(0))};
 CFX_OP(selu) = {"aten::selu(Tensor self) -> Tensor", "torch.selu",
                 .decompose = decompose_selu, .effects = CFX_COMPOSITE};
 CFX_OP(celu) = {"aten::celu(Tensor self, Scalar alpha=1.) -> Tensor",
@@ -141,16 +141,20 @@ static void decompose_log_sigmoid(cfx_call *c) {
 
 CFX_OP(gelu) = {"aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor",
                 "torch.nn.functional.gelu",
-                .shape = shape_gelu, .kernel = kernel_gelu, .effects = CFX_POINTWISE};
-CFX_OP(silu) = {"aten::silu(Tensor self) -> Tensor", "torch._C._nn.silu", POINTWISE(silu)};
-CFX_OP(mish) = {"aten::mish(Tensor self) -> Tensor", "torch._C._nn.mish", POINTWISE(mish)};
+                .shape = shape_gelu, .kernel = kernel_gelu, .effects = CFX_POINTWISE,
+                GRAD(gelu, READ(0))};
+CFX_OP(silu) = {"aten::silu(Tensor self) -> Tensor", "torch._C._nn.silu", POINTWISE(silu),
+                GRAD(silu, READ(0))};
+CFX_OP(mish) = {"aten::mish(Tensor self) -> Tensor", "torch._C._nn.mish", POINTWISE(mish),
+                GRAD(mish, READ(0))};
 CFX_OP(softplus) = {"aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
-                    "torch.nn.functional.softplus", POINTWISE(softplus)};
+                    "torch.nn.functional.softplus", POINTWISE(softplus), GRAD(softplus, READ(0))};
 CFX_OP(log_sigmoid) = {"aten::log_sigmoid(Tensor self) -> Tensor", "torch.nn.functional.logsigmoid",
                        .decompose = decompose_log_sigmoid, .effects = CFX_COMPOSITE};
 CFX_OP(log_sigmoid_forward) = {
     "aten::log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)", NULL,
-    .shape = shape_log_sigmoid_forward, .kernel = kernel_log_sigmoid_forward};
+    .shape = shape_log_sigmoid_forward, .kernel = kernel_log_sigmoid_forward,
+    GRAD(log_sigmoid, READ(0) | RESULT(1))};
 
 /* ---- broken lines ---------------------------------------------------------------------------- */
 
@@ -184,18 +188,21 @@ static void shape_softshrink(cfx_call *c) {
 static void decompose_relu6(cfx_call *c) { c->out[0] = cfx_hardtanh(arg_tensor(c, 0), 0, 6); }
 
 CFX_OP(hardtanh) = {"aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
-                    "torch._C._nn.hardtanh", POINTWISE_AS(hardtanh, shape_hardtanh)};
+                    "torch._C._nn.hardtanh", POINTWISE_AS(hardtanh, shape_hardtanh),
+                    GRAD(hardtanh, READ(0))};
 CFX_OP(relu6) = {"aten::relu6(Tensor self) -> Tensor", "torch._C._nn.relu6",
                  .decompose = decompose_relu6, .effects = CFX_COMPOSITE};
 CFX_OP(hardsigmoid) = {"aten::hardsigmoid(Tensor self) -> Tensor",
-                       "torch._C._nn.hardsigmoid", POINTWISE(hardsigmoid)};
+                       "torch._C._nn.hardsigmoid", POINTWISE(hardsigmoid),
+                       GRAD(hardsigmoid, READ(0))};
 CFX_OP(hardswish) = {"aten::hardswish(Tensor self) -> Tensor", "torch._C._nn.hardswish",
-                     POINTWISE(hardswish)};
+                     POINTWISE(hardswish), GRAD(hardswish, READ(0))};
 CFX_OP(hardshrink) = {"aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
                       "torch.hardshrink torch.nn.functional.hardshrink Tensor.hardshrink",
-                      POINTWISE(hardshrink)};
+                      POINTWISE(hardshrink), GRAD(hardshrink, READ(0))};
 CFX_OP(softshrink) = {"aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
-                      "torch.nn.functional.softshrink", POINTWISE_AS(softshrink, shape_softshrink)};
+                      "torch.nn.functional.softshrink", POINTWISE_AS(softshrink, shape_softshrink),
+                      GRAD(softshrink, READ(0))};
 
 /* ---- gates ----------------------------------------------------------------------------------- */
 
@@ -251,4 +258,4 @@ static void kernel_glu(cfx_call *c) {
 }
 
 CFX_OP(glu) = {"aten::glu(Tensor self, int dim=-1) -> Tensor", "torch._C._nn.glu",
-               .shape = shape_glu, .kernel = kernel_glu};
+               .shape = shape_glu, .kernel = kernel_glu, GRAD(glu, READ(0))};

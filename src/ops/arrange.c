@@ -179,4 +179,4 @@ static void kernel_fill_diagonal_(cfx_call *c) {
 
 CFX_OP(fill_diagonal_) = {
     "aten::fill_diagonal_(Tensor(a!) self, Scalar fill_value, bool wrap=False) -> Tensor(a!)",
-    "Tensor.fill_diagonal_", .kernel = kernel_fill_diagonal_};
+    "Tensor.fill_diagonal_", .kernel = kernel_fill_diagonal_, GRAD(fill_diagonal, 0)};

@@ -21,19 +21,21 @@ static void shape_heaviside(cfx_call *c) {
 }
 
 CFX_OP(atan2) = {"aten::atan2(Tensor self, Tensor other) -> Tensor", "torch.atan2 Tensor.atan2",
-                 POINTWISE(atan2)};
+                 POINTWISE(atan2), GRAD(atan2, READ(0) | READ(1))};
 CFX_OP(arctan2) = {"aten::arctan2(Tensor self, Tensor other) -> Tensor",
                    "torch.arctan2 Tensor.arctan2", ALIAS(atan2)};
 CFX_OP(hypot) = {"aten::hypot(Tensor self, Tensor other) -> Tensor", "torch.hypot Tensor.hypot",
-                 POINTWISE(hypot)};
+                 POINTWISE(hypot), GRAD(hypot, READ(0) | READ(1) | RESULT(0))};
 CFX_OP(copysign_Tensor) = {"aten::copysign.Tensor(Tensor self, Tensor other) -> Tensor",
-                           "torch.copysign Tensor.copysign", POINTWISE(copysign)};
+                           "torch.copysign Tensor.copysign", POINTWISE(copysign),
+                           GRAD(copysign, READ(0) | RESULT(0))};
 CFX_OP(copysign_Scalar) = {"aten::copysign.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                           POINTWISE(copysign)};
+                           POINTWISE(copysign), GRAD(copysign, READ(0) | RESULT(0))};
 CFX_OP(nextafter) = {"aten::nextafter(Tensor self, Tensor other) -> Tensor",
                      "torch.nextafter Tensor.nextafter", POINTWISE(nextafter)};
 CFX_OP(heaviside) = {"aten::heaviside(Tensor self, Tensor values) -> Tensor",
-                     "torch.heaviside Tensor.heaviside", POINTWISE_AS(heaviside, shape_heaviside)};
+                     "torch.heaviside Tensor.heaviside", POINTWISE_AS(heaviside, shape_heaviside),
+                     NO_GRAD};
 
 /* ---- divisors -------------------------------------------------------------------------------- */
 
@@ -131,20 +133,22 @@ static void kernel_pow_Scalar(cfx_call *c) {
 static void decompose_square(cfx_call *c) { c->out[0] = cfx_pow(arg_tensor(c, 0), 2); }
 
 CFX_OP(pow_Tensor_Tensor) = {"aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
-                             "torch.pow Tensor.pow operator.pow", POINTWISE(pow)};
+                             "torch.pow Tensor.pow operator.pow", POINTWISE(pow),
+                             GRAD(pow, READ(0) | READ(1) | RESULT(0))};
 CFX_OP(pow_Tensor_Scalar) = {"aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
                              NULL, .shape = shape_pow_Scalar, .kernel = kernel_pow_Scalar,
-                             .row = &row_pow, .effects = CFX_POINTWISE};
+                             .row = &row_pow, .effects = CFX_POINTWISE, GRAD(pow, READ(0))};
 CFX_OP(pow_Scalar) = {"aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor", NULL,
-                      POINTWISE(pow)};
+                      POINTWISE(pow), GRAD(pow, READ(1) | RESULT(0))};
 CFX_OP(float_power_Tensor_Tensor) = {
     "aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
-    "torch.float_power Tensor.float_power", POINTWISE(float_power)};
+    "torch.float_power Tensor.float_power", POINTWISE(float_power),
+    GRAD(pow, READ(0) | READ(1) | RESULT(0))};
 CFX_OP(float_power_Tensor_Scalar) = {
     "aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", NULL,
-    POINTWISE(float_power)};
+    POINTWISE(float_power), GRAD(pow, READ(0))};
 CFX_OP(float_power_Scalar) = {"aten::float_power.Scalar(Scalar self, Tensor exponent) -> Tensor",
-                              NULL, POINTWISE(float_power)};
+                              NULL, POINTWISE(float_power), GRAD(pow, READ(1) | RESULT(0))};
 CFX_OP(square) = {"aten::square(Tensor self) -> Tensor", "torch.square Tensor.square",
                   .decompose = decompose_square, .effects = CFX_COMPOSITE};
 
@@ -168,11 +172,12 @@ ONLY_FLOAT2(logaddexp2, 8,
                 : MAX(x, y) + log1p(exp2(-fabs(x - y))) * (T)1.442695040888963407)
 
 CFX_OP(xlogy_Tensor) = {"aten::xlogy.Tensor(Tensor self, Tensor other) -> Tensor",
-                        "torch.xlogy Tensor.xlogy", POINTWISE(xlogy)};
+                        "torch.xlogy Tensor.xlogy", POINTWISE(xlogy),
+                        GRAD(xlogy, READ(0) | READ(1))};
 CFX_OP(xlogy_Scalar_Self) = {"aten::xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor", NULL,
-                             POINTWISE(xlogy)};
+                             POINTWISE(xlogy), GRAD(xlogy, READ(1))};
 CFX_OP(xlogy_Scalar_Other) = {"aten::xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor", NULL,
-                              POINTWISE(xlogy)};
+                              POINTWISE(xlogy), GRAD(xlogy, READ(0))};
 CFX_OP(special_xlogy) = {"aten::special_xlogy(Tensor self, Tensor other) -> Tensor",
                          "torch.special.xlogy", ALIAS(xlogy_Tensor)};
 CFX_OP(special_xlogy_self_scalar) = {
@@ -182,17 +187,20 @@ CFX_OP(special_xlogy_other_scalar) = {
     "aten::special_xlogy.other_scalar(Tensor self, Scalar other) -> Tensor", NULL,
     ALIAS(xlogy_Scalar_Other)};
 CFX_OP(special_xlog1py) = {"aten::special_xlog1py(Tensor self, Tensor other) -> Tensor",
-                           "torch.special.xlog1py", POINTWISE(special_xlog1py)};
+                           "torch.special.xlog1py", POINTWISE(special_xlog1py),
+                           GRAD(xlog1py, READ(0) | READ(1))};
 CFX_OP(special_xlog1py_self_scalar) = {
     "aten::special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor", NULL,
-    POINTWISE(special_xlog1py)};
+    POINTWISE(special_xlog1py), GRAD(xlog1py, READ(1))};
 CFX_OP(special_xlog1py_other_scalar) = {
     "aten::special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor", NULL,
-    POINTWISE(special_xlog1py)};
+    POINTWISE(special_xlog1py), GRAD(xlog1py, READ(0))};
 CFX_OP(logaddexp) = {"aten::logaddexp(Tensor self, Tensor other) -> Tensor",
-                     "torch.logaddexp Tensor.logaddexp", POINTWISE(logaddexp)};
+                     "torch.logaddexp Tensor.logaddexp", POINTWISE(logaddexp),
+                     GRAD(logaddexp, READ(0) | READ(1))};
 CFX_OP(logaddexp2) = {"aten::logaddexp2(Tensor self, Tensor other) -> Tensor",
-                      "torch.logaddexp2 Tensor.logaddexp2", POINTWISE(logaddexp2)};
+                      "torch.logaddexp2 Tensor.logaddexp2", POINTWISE(logaddexp2),
+                      GRAD(logaddexp2, READ(0) | READ(1))};
 
 /* ---- blends ---------------------------------------------------------------------------------- */
 
@@ -235,6 +243,6 @@ static void shape_lerp(cfx_call *c) {
 }
 
 CFX_OP(lerp_Scalar) = {"aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor",
-                       "torch.lerp Tensor.lerp", POINTWISE_AS(lerp, shape_lerp)};
+                       "torch.lerp Tensor.lerp", POINTWISE_AS(lerp, shape_lerp), GRAD(lerp, 0)};
 CFX_OP(lerp_Tensor) = {"aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", NULL,
-                       POINTWISE_AS(lerp_by, shape_lerp)};
+                       POINTWISE_AS(lerp_by, shape_lerp), GRAD(lerp, READ(0) | READ(1) | READ(2))};

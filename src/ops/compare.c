@@ -99,13 +99,15 @@ static void shape_extreme(cfx_call *c) {
 }
 
 CFX_OP(maximum) = {"aten::maximum(Tensor self, Tensor other) -> Tensor",
-                   "torch.maximum Tensor.maximum", POINTWISE_AS(maximum, shape_extreme)};
+                   "torch.maximum Tensor.maximum", POINTWISE_AS(maximum, shape_extreme),
+                   GRAD(maximum, READ(0) | READ(1))};
 CFX_OP(minimum) = {"aten::minimum(Tensor self, Tensor other) -> Tensor",
-                   "torch.minimum Tensor.minimum", POINTWISE_AS(minimum, shape_extreme)};
+                   "torch.minimum Tensor.minimum", POINTWISE_AS(minimum, shape_extreme),
+                   GRAD(minimum, READ(0) | READ(1))};
 CFX_OP(fmax) = {"aten::fmax(Tensor self, Tensor other) -> Tensor", "torch.fmax Tensor.fmax",
-                POINTWISE_AS(fmax, shape_extreme)};
+                POINTWISE_AS(fmax, shape_extreme), GRAD(fmax, READ(0) | READ(1))};
 CFX_OP(fmin) = {"aten::fmin(Tensor self, Tensor other) -> Tensor", "torch.fmin Tensor.fmin",
-                POINTWISE_AS(fmin, shape_extreme)};
+                POINTWISE_AS(fmin, shape_extreme), GRAD(fmin, READ(0) | READ(1))};
 CFX_OP(max_other) = {"aten::max.other(Tensor self, Tensor other) -> Tensor", "torch.max Tensor.max",
                      ALIAS(maximum)};
 CFX_OP(min_other) = {"aten::min.other(Tensor self, Tensor other) -> Tensor", "torch.min Tensor.min",
@@ -223,17 +225,20 @@ static void kernel_clamp_Tensor(cfx_call *c) {
     .effects = CFX_POINTWISE
 
 CFX_OP(clamp) = {"aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
-                 "torch.clamp Tensor.clamp", CLAMPS(both_bounds)};
+                 "torch.clamp Tensor.clamp", CLAMPS(both_bounds), GRAD(clamp, READ(0))};
 CFX_OP(clamp_Tensor) = {"aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> "
-                        "Tensor", NULL, CLAMPS_BY_TENSORS(both_bounds)};
+                        "Tensor", NULL, CLAMPS_BY_TENSORS(both_bounds),
+                        GRAD(clamp, READ(0) | READ(1) | READ(2))};
 CFX_OP(clamp_min) = {"aten::clamp_min(Tensor self, Scalar min) -> Tensor",
-                     "torch.clamp_min Tensor.clamp_min", CLAMPS(low_bound)};
+                     "torch.clamp_min Tensor.clamp_min", CLAMPS(low_bound),
+                     GRAD(clamp_min, READ(0))};
 CFX_OP(clamp_min_Tensor) = {"aten::clamp_min.Tensor(Tensor self, Tensor min) -> Tensor", NULL,
-                            CLAMPS_BY_TENSORS(low_bound)};
+                            CLAMPS_BY_TENSORS(low_bound), GRAD(clamp_min, READ(0) | READ(1))};
 CFX_OP(clamp_max) = {"aten::clamp_max(Tensor self, Scalar max) -> Tensor",
-                     "torch.clamp_max Tensor.clamp_max", CLAMPS(high_bound)};
+                     "torch.clamp_max Tensor.clamp_max", CLAMPS(high_bound),
+                     GRAD(clamp_max, READ(0))};
 CFX_OP(clamp_max_Tensor) = {"aten::clamp_max.Tensor(Tensor self, Tensor max) -> Tensor", NULL,
-                            CLAMPS_BY_TENSORS(high_bound)};
+                            CLAMPS_BY_TENSORS(high_bound), GRAD(clamp_max, READ(0) | READ(1))};
 CFX_OP(clip) = {"aten::clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
                 "torch.clip Tensor.clip", ALIAS(clamp)};
 CFX_OP(clip_Tensor) = {"aten::clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> "
@@ -295,11 +300,11 @@ static void kernel_where(cfx_call *c) {
 #define CHOOSES .shape = shape_where, .kernel = kernel_where
 
 CFX_OP(where_self) = {"aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
-                      "torch.where Tensor.where", CHOOSES};
+                      "torch.where Tensor.where", CHOOSES, GRAD(where, READ(0))};
 CFX_OP(where_ScalarSelf) = {"aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) "
-                            "-> Tensor", NULL, CHOOSES};
+                            "-> Tensor", NULL, CHOOSES, GRAD(where, READ(0))};
 CFX_OP(where_ScalarOther) = {"aten::where.ScalarOther(Tensor condition, Tensor self, Scalar "
-                             "other) -> Tensor", NULL, CHOOSES};
+                             "other) -> Tensor", NULL, CHOOSES, GRAD(where, READ(0))};
 CFX_OP(where_Scalar) = {"aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> "
                         "Tensor", NULL, CHOOSES};
 

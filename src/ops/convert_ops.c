@@ -42,12 +42,12 @@ CFX_OP(clone) = {"aten::clone(Tensor self, *, MemoryFormat? memory_format=None) 
                  "torch.clone Tensor.clone", .shape = shape_clone, .kernel = kernel_copy_first,
                  GRAD(same, 0)};
 CFX_OP(lift_fresh_copy) = {"aten::lift_fresh_copy(Tensor self) -> Tensor", NULL,
-                           .shape = shape_clone, .kernel = kernel_copy_first};
+                           .shape = shape_clone, .kernel = kernel_copy_first, GRAD(same, 0)};
 CFX_OP(_to_copy) = {
     "aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
     "device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? "
     "memory_format=None) -> Tensor",
-    "torch._to_copy", .shape = shape_to_copy, .kernel = kernel_copy_first};
+    "torch._to_copy", .shape = shape_to_copy, .kernel = kernel_copy_first, GRAD(same, 0)};
 CFX_OP(contiguous) = {
     "aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)",
     "Tensor.contiguous", .decompose = decompose_contiguous, .effects = CFX_COMPOSITE};
@@ -158,11 +158,11 @@ CFX_OP(_cast_Int) = {"aten::_cast_Int(Tensor self, bool non_blocking=False) -> T
 CFX_OP(_cast_Long) = {"aten::_cast_Long(Tensor self, bool non_blocking=False) -> Tensor",
                       "Tensor.long", CAST(I64)};
 CFX_OP(_cast_Half) = {"aten::_cast_Half(Tensor self, bool non_blocking=False) -> Tensor",
-                      "Tensor.half", CAST(F16)};
+                      "Tensor.half", CAST(F16), GRAD(same, 0)};
 CFX_OP(_cast_Float) = {"aten::_cast_Float(Tensor self, bool non_blocking=False) -> Tensor",
-                       "Tensor.float", CAST(F32)};
+                       "Tensor.float", CAST(F32), GRAD(same, 0)};
 CFX_OP(_cast_Double) = {"aten::_cast_Double(Tensor self, bool non_blocking=False) -> Tensor",
-                        "Tensor.double", CAST(F64)};
+                        "Tensor.double", CAST(F64), GRAD(same, 0)};
 CFX_OP(cfx_bool) = {"cfx::bool(Tensor self) -> Tensor", "Tensor.bool", CAST(BOOL)};
 CFX_OP(cfx_bfloat16) = {"cfx::bfloat16(Tensor self) -> Tensor", "Tensor.bfloat16", CAST(BF16)};
 CFX_OP(cfx_cfloat) = {"cfx::cfloat(Tensor self) -> Tensor", "Tensor.cfloat", CAST(C64)};
@@ -214,7 +214,7 @@ static void kernel_copy_(cfx_call *c) {
 }
 
 CFX_OP(copy) = {"aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", NULL,
-                .shape = shape_copy, .kernel = kernel_copy};
+                .shape = shape_copy, .kernel = kernel_copy, GRAD(copy_, 0)};
 CFX_OP(copy_) = {"aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)",
                  "Tensor.copy_", .kernel = kernel_copy_, GRAD(copy_, 0)};
 
@@ -247,11 +247,12 @@ static void kernel_zero(cfx_call *c) { cfx__fill(c->out[0], cfx_int(0)); }
 
 CFX_OP(fill_Scalar) = {"aten::fill.Scalar(Tensor self, Scalar value) -> Tensor",
                        "torch.fill Tensor.fill", .shape = shape_fill, .kernel = kernel_fill,
-                       .effects = CFX_POINTWISE};
+                       .effects = CFX_POINTWISE, GRAD(fill, 0)};
 CFX_OP(fill_Tensor) = {"aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", NULL,
-                       .shape = shape_fill_tensor, .kernel = kernel_copy, .effects = CFX_POINTWISE};
+                       .shape = shape_fill_tensor, .kernel = kernel_copy, .effects = CFX_POINTWISE,
+                       GRAD(fill, 0)};
 CFX_OP(zero) = {"aten::zero(Tensor self) -> Tensor", "Tensor.zero", .shape = shape_zero,
-                .kernel = kernel_zero, .effects = CFX_POINTWISE};
+                .kernel = kernel_zero, .effects = CFX_POINTWISE, GRAD(zero, 0)};
 
 /* ---- storage --------------------------------------------------------------------------------- */
 

@@ -64,37 +64,37 @@ CFX_OP(full) = {"aten::full(SymInt[] size, Scalar fill_value, *, ScalarType? dty
 CFX_OP(empty_like) = {
     "aten::empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
     "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    "torch.empty_like", MAKE(0, -1, 1, 5, WITH_NOTHING)};
+    "torch.empty_like", MAKE(0, -1, 1, 5, WITH_NOTHING), NO_GRAD};
 CFX_OP(zeros_like) = {
     "aten::zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
     "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    "torch.zeros_like", MAKE(0, -1, 1, 5, WITH_ZERO)};
+    "torch.zeros_like", MAKE(0, -1, 1, 5, WITH_ZERO), NO_GRAD};
 CFX_OP(ones_like) = {
     "aten::ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
     "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    "torch.ones_like", MAKE(0, -1, 1, 5, WITH_ONE)};
+    "torch.ones_like", MAKE(0, -1, 1, 5, WITH_ONE), NO_GRAD};
 CFX_OP(full_like) = {
     "aten::full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? "
     "layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> "
     "Tensor",
-    "torch.full_like", MAKE(0, -1, 2, 6, 1)};
+    "torch.full_like", MAKE(0, -1, 2, 6, 1), NO_GRAD};
 
 CFX_OP(new_empty) = {
     "aten::new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
     "Device? device=None, bool? pin_memory=None) -> Tensor",
-    "Tensor.new_empty", MAKE(0, 1, 2, -1, WITH_NOTHING)};
+    "Tensor.new_empty", MAKE(0, 1, 2, -1, WITH_NOTHING), NO_GRAD};
 CFX_OP(new_zeros) = {
     "aten::new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
     "Device? device=None, bool? pin_memory=None) -> Tensor",
-    "Tensor.new_zeros", MAKE(0, 1, 2, -1, WITH_ZERO)};
+    "Tensor.new_zeros", MAKE(0, 1, 2, -1, WITH_ZERO), NO_GRAD};
 CFX_OP(new_ones) = {
     "aten::new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
     "Device? device=None, bool? pin_memory=None) -> Tensor",
-    "Tensor.new_ones", MAKE(0, 1, 2, -1, WITH_ONE)};
+    "Tensor.new_ones", MAKE(0, 1, 2, -1, WITH_ONE), NO_GRAD};
 CFX_OP(new_full) = {
     "aten::new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, "
     "Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    "Tensor.new_full", MAKE(0, 1, 3, -1, 2)};
+    "Tensor.new_full", MAKE(0, 1, 3, -1, 2), NO_GRAD};
 
 /* ---- strides given --------------------------------------------------------------------------- */
 
@@ -169,7 +169,7 @@ CFX_OP(empty_strided) = {
 CFX_OP(new_empty_strided) = {
     "aten::new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, ScalarType? "
     "dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    "Tensor.new_empty_strided", .shape = shape_new_empty_strided, .kernel = kernel_unset};
+    "Tensor.new_empty_strided", .shape = shape_new_empty_strided, .kernel = kernel_unset, NO_GRAD};
 CFX_OP(empty_permuted) = {
     "aten::empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? "
     "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",

@@ -96,10 +96,11 @@ static void kernel_masked_fill(cfx_call *c) {
 CFX_OP(masked_fill_Scalar) = {
     "aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
     "torch.masked_fill Tensor.masked_fill", .shape = shape_masked_fill,
-    .kernel = kernel_masked_fill, .effects = CFX_POINTWISE};
+    .kernel = kernel_masked_fill, .effects = CFX_POINTWISE, GRAD(masked_fill, READ(1))};
 CFX_OP(masked_fill_Tensor) = {
     "aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", NULL,
-    .shape = shape_masked_fill, .kernel = kernel_masked_fill, .effects = CFX_POINTWISE};
+    .shape = shape_masked_fill, .kernel = kernel_masked_fill, .effects = CFX_POINTWISE,
+    GRAD(masked_fill, READ(1))};
 
 /* ---- masked_scatter, masked_select ---------------------------------------------------------- */
 

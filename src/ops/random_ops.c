@@ -176,25 +176,25 @@ CFX_OP(normal_float_float) = {
 CFX_OP(rand_like) = {
     "aten::rand_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
     "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    "torch.rand_like", RANDOM(unit, 0, -1, 1, 5)};
+    "torch.rand_like", RANDOM(unit, 0, -1, 1, 5), NO_GRAD};
 CFX_OP(randn_like) = {
     "aten::randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
     "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    "torch.randn_like", RANDOM(gauss, 0, -1, 1, 5)};
+    "torch.randn_like", RANDOM(gauss, 0, -1, 1, 5), NO_GRAD};
 CFX_OP(randint_like) = {
     "aten::randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, "
     "Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    "torch.randint_like", RANDOM(like_below, 0, -1, 2, 6)};
+    "torch.randint_like", RANDOM(like_below, 0, -1, 2, 6), NO_GRAD};
 CFX_OP(randint_like_low_dtype) = {
     "aten::randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, "
     "Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? "
     "memory_format=None) -> Tensor",
-    NULL, RANDOM(like_between, 0, -1, 3, 7)};
+    NULL, RANDOM(like_between, 0, -1, 3, 7), NO_GRAD};
 CFX_OP(randint_like_Tensor) = {
     "aten::randint_like.Tensor(Tensor self, Tensor high, *, ScalarType? dtype=None, Layout? "
     "layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> "
     "Tensor",
-    NULL, RANDOM(like_below, 0, -1, 2, 6)};
+    NULL, RANDOM(like_below, 0, -1, 2, 6), NO_GRAD};
 
 /* ---- in place and their twins ---------------------------------------------------------------- */
 
@@ -210,47 +210,47 @@ CFX_OP(randint_like_Tensor) = {
 
 CFX_OP(uniform) = {"aten::uniform(Tensor self, float from=0., float to=1., *, Generator? "
                    "generator=None) -> Tensor",
-                   NULL, DRAW(uniform)};
+                   NULL, DRAW(uniform), NO_GRAD};
 CFX_OP(uniform_) = {"aten::uniform_(Tensor(a!) self, float from=0., float to=1., *, Generator? "
                     "generator=None) -> Tensor(a!)",
                     "Tensor.uniform_", DRAW_(uniform)};
 CFX_OP(normal_functional) = {"aten::normal_functional(Tensor self, float mean=0., float std=1., *, "
                              "Generator? generator=None) -> Tensor",
-                             NULL, DRAW(normal)};
+                             NULL, DRAW(normal), NO_GRAD};
 CFX_OP(normal_) = {"aten::normal_(Tensor(a!) self, float mean=0., float std=1., *, Generator? "
                    "generator=None) -> Tensor(a!)",
                    "Tensor.normal_", DRAW_(normal)};
 CFX_OP(log_normal) = {"aten::log_normal(Tensor self, float mean=1., float std=2., *, Generator? "
                       "generator=None) -> Tensor",
-                      NULL, DRAW(log_normal)};
+                      NULL, DRAW(log_normal), NO_GRAD};
 CFX_OP(log_normal_) = {"aten::log_normal_(Tensor(a!) self, float mean=1., float std=2., *, "
                        "Generator? generator=None) -> Tensor(a!)",
                        "Tensor.log_normal_", DRAW_(log_normal)};
 CFX_OP(cauchy) = {"aten::cauchy(Tensor self, float median=0., float sigma=1., *, Generator? "
                   "generator=None) -> Tensor",
-                  NULL, DRAW(cauchy)};
+                  NULL, DRAW(cauchy), NO_GRAD};
 CFX_OP(cauchy_) = {"aten::cauchy_(Tensor(a!) self, float median=0., float sigma=1., *, Generator? "
                    "generator=None) -> Tensor(a!)",
                    "Tensor.cauchy_", DRAW_(cauchy)};
 CFX_OP(exponential) = {
     "aten::exponential(Tensor self, float lambd=1., *, Generator? generator=None) -> Tensor", NULL,
-    DRAW(exponential)};
+    DRAW(exponential), NO_GRAD};
 CFX_OP(exponential_) = {"aten::exponential_(Tensor(a!) self, float lambd=1., *, Generator? "
                         "generator=None) -> Tensor(a!)",
                         "Tensor.exponential_", DRAW_(exponential)};
 CFX_OP(geometric) = {
     "aten::geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor", NULL,
-    DRAW(geometric)};
+    DRAW(geometric), NO_GRAD};
 CFX_OP(geometric_) = {
     "aten::geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)",
     "Tensor.geometric_", DRAW_(geometric)};
 CFX_OP(random) = {"aten::random(Tensor self, *, Generator? generator=None) -> Tensor", NULL,
-                  DRAW(integers)};
+                  DRAW(integers), NO_GRAD};
 CFX_OP(random_from) = {
     "aten::random.from(Tensor self, int from, int? to, *, Generator? generator=None) -> Tensor",
-    NULL, DRAW(like_between)};
+    NULL, DRAW(like_between), NO_GRAD};
 CFX_OP(random_to) = {"aten::random.to(Tensor self, int to, *, Generator? generator=None) -> Tensor",
-                     NULL, DRAW(like_below)};
+                     NULL, DRAW(like_below), NO_GRAD};
 CFX_OP(random_) = {"aten::random_(Tensor(a!) self, *, Generator? generator=None) -> Tensor(a!)",
                    "Tensor.random_", DRAW_(integers)};
 CFX_OP(random__from) = {"aten::random_.from(Tensor(a!) self, int from, int? to, *, Generator? "
@@ -283,17 +283,17 @@ static void draw_coins_each(cfx_call *c, cfx_tensor *t) { toss_each(c, t, arg_te
 
 CFX_OP(bernoulli) = {"aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
                      "torch.bernoulli Tensor.bernoulli", .shape = shape_coins,
-                     .kernel = kernel_bernoulli, .effects = CFX_RANDOM};
+                     .kernel = kernel_bernoulli, .effects = CFX_RANDOM, NO_GRAD};
 CFX_OP(bernoulli_p) = {
     "aten::bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor",
     NULL,
     .shape = shape_coins,
     .kernel = kernel_draw,
     .effects = CFX_RANDOM,
-    .row = &(const random_row){.draw = draw_coins}};
+    .row = &(const random_row){.draw = draw_coins}, NO_GRAD};
 CFX_OP(bernoulli_Tensor) = {
     "aten::bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor", NULL,
-    DRAW(coins_each)};
+    DRAW(coins_each), NO_GRAD};
 CFX_OP(bernoulli__float) = {"aten::bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? "
                             "generator=None) -> Tensor(a!)",
                             "Tensor.bernoulli_", DRAW_(coins)};
@@ -391,4 +391,4 @@ CFX_OP(randperm_generator) = {
 CFX_OP(multinomial) = {"aten::multinomial(Tensor self, SymInt num_samples, bool replacement=False, "
                        "*, Generator? generator=None) -> Tensor",
                        "torch.multinomial Tensor.multinomial", .shape = shape_multinomial,
-                       .kernel = kernel_multinomial, .effects = CFX_RANDOM};
+                       .kernel = kernel_multinomial, .effects = CFX_RANDOM, NO_GRAD};

@@ -101,11 +101,13 @@ static void kernel_amax(cfx_call *c) {
     .shape = shape_amax, .kernel = kernel_amax, .row = &(const max_row) { &id, text }
 
 CFX_OP(amax) = {"aten::amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
-                "torch.amax Tensor.amax", AMAX(maxes, "amax")};
+                "torch.amax Tensor.amax", AMAX(maxes, "amax"), GRAD(amax, READ(0) | RESULT(0))};
 CFX_OP(amin) = {"aten::amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
-                "torch.amin Tensor.amin", AMAX(mins, "amin")};
-CFX_OP(max) = {"aten::max(Tensor self) -> Tensor", "torch.max Tensor.max", AMAX(maxes, "max")};
-CFX_OP(min) = {"aten::min(Tensor self) -> Tensor", "torch.min Tensor.min", AMAX(mins, "min")};
+                "torch.amin Tensor.amin", AMAX(mins, "amin"), GRAD(amax, READ(0) | RESULT(0))};
+CFX_OP(max) = {"aten::max(Tensor self) -> Tensor", "torch.max Tensor.max", AMAX(maxes, "max"),
+               GRAD(max, READ(0) | RESULT(0))};
+CFX_OP(min) = {"aten::min(Tensor self) -> Tensor", "torch.min Tensor.min", AMAX(mins, "min"),
+               GRAD(max, READ(0) | RESULT(0))};
 
 /* ---- aminmax --------------------------------------------------------------------------------- */
 
@@ -147,7 +149,8 @@ static void kernel_aminmax(cfx_call *c) {
 
 CFX_OP(aminmax) = {
     "aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
-    "torch.aminmax Tensor.aminmax", .shape = shape_aminmax, .kernel = kernel_aminmax};
+    "torch.aminmax Tensor.aminmax", .shape = shape_aminmax, .kernel = kernel_aminmax,
+    GRAD(aminmax, READ(0) | RESULT(0) | RESULT(1))};
 CFX_OP(_aminmax) = {"aten::_aminmax(Tensor self) -> (Tensor, Tensor)", .shape = shape_aminmax,
                     .kernel = kernel_aminmax};
 CFX_OP(_aminmax_dim) = {
@@ -184,10 +187,10 @@ static void kernel_max_dim(cfx_call *c) {
 
 CFX_OP(max_dim) = {
     "aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-    MAX_DIM(max_dims, "max")};
+    MAX_DIM(max_dims, "max"), GRAD(max_dim, RESULT(1))};
 CFX_OP(min_dim) = {
     "aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-    MAX_DIM(min_dims, "min")};
+    MAX_DIM(min_dims, "min"), GRAD(max_dim, RESULT(1))};
 
 /* ---- argmax, argmin -------------------------------------------------------------------------- */
 

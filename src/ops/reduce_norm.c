@@ -195,19 +195,19 @@ static void kernel_norm(cfx_call *c) {
 CFX_OP(linalg_vector_norm) = {
     "aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
     "ScalarType? dtype=None) -> Tensor",
-    "torch.linalg.vector_norm", NORM(1, 2, 3, 4, true)};
+    "torch.linalg.vector_norm", NORM(1, 2, 3, 4, true), GRAD(norm_dim, READ(0) | RESULT(0))};
 CFX_OP(norm_ScalarOpt_dim) = {
     "aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
-    "torch.norm Tensor.norm", NORM(1, 2, 3, -1, false)};
+    "torch.norm Tensor.norm", NORM(1, 2, 3, -1, false), GRAD(norm_dim, READ(0) | RESULT(0))};
 CFX_OP(norm_Scalar) = {"aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor",
-                       NORM(1, -1, -1, -1, false)};
+                       NORM(1, -1, -1, -1, false), GRAD(norm, READ(0) | RESULT(0))};
 CFX_OP(norm_ScalarOpt_dtype) = {
     "aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor",
-    NORM(1, -1, -1, 2, false)};
+    NORM(1, -1, -1, 2, false), GRAD(norm, READ(0) | RESULT(0))};
 CFX_OP(norm_ScalarOpt_dim_dtype) = {
     "aten::norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, "
     "ScalarType dtype) -> Tensor",
-    NORM(1, 2, 3, 4, false)};
+    NORM(1, 2, 3, 4, false), GRAD(norm_dim, READ(0) | RESULT(0))};
 
 static void decompose_frobenius_norm(cfx_call *c) {
     c->out[0] = cfx_linalg_vector_norm(arg_tensor(c, 0), 2, c->args[1], c->args[2]);
@@ -273,4 +273,4 @@ static void kernel_renorm(cfx_call *c) {
 
 CFX_OP(renorm) = {"aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
                   "torch.renorm Tensor.renorm", .shape = shape_renorm, .kernel = kernel_renorm,
-                  .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS};
+                  .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS, GRAD(renorm, READ(0))};

@@ -223,17 +223,19 @@ CFX_OP(sum_dim_IntList) = {"aten::sum.dim_IntList(Tensor self, int[1]? dim, bool
                            SUM(sums, LIKE_SUM, 1, 2, 3), GRAD(sum_dim, 0)};
 CFX_OP(nansum) = {"aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, "
                   "ScalarType? dtype=None) -> Tensor",
-                  "torch.nansum Tensor.nansum", SUM(nansums, LIKE_SUM, 1, 2, 3)};
+                  "torch.nansum Tensor.nansum", SUM(nansums, LIKE_SUM, 1, 2, 3),
+                  GRAD(nansum, READ(0))};
 CFX_OP(mean) = {"aten::mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-                "torch.mean Tensor.mean", SUM(means, LIKE_MEAN, -1, -1, 1)};
+                "torch.mean Tensor.mean", SUM(means, LIKE_MEAN, -1, -1, 1), GRAD(mean, 0)};
 CFX_OP(mean_dim) = {"aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, "
                     "ScalarType? dtype=None) -> Tensor",
-                    SUM(means, LIKE_MEAN, 1, 2, 3)};
+                    SUM(means, LIKE_MEAN, 1, 2, 3), GRAD(mean_dim, 0)};
 CFX_OP(prod) = {"aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-                "torch.prod Tensor.prod", SUM(prods, LIKE_SUM, -1, -1, 1)};
+                "torch.prod Tensor.prod", SUM(prods, LIKE_SUM, -1, -1, 1),
+                GRAD(prod, READ(0) | RESULT(0))};
 CFX_OP(prod_dim_int) = {"aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, "
                         "ScalarType? dtype=None) -> Tensor",
-                        SUM(prods, LIKE_SUM, 1, 2, 3)};
+                        SUM(prods, LIKE_SUM, 1, 2, 3), GRAD(prod_dim, READ(0) | RESULT(0))};
 CFX_OP(all) = {"aten::all(Tensor self) -> Tensor", "torch.all Tensor.all",
                SUM(alls, LIKE_ALL, -1, -1, -1)};
 CFX_OP(all_dim) = {"aten::all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",

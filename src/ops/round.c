@@ -36,20 +36,21 @@ static void shape_rounding(cfx_call *c) {
 }
 
 CFX_OP(ceil) = {"aten::ceil(Tensor self) -> Tensor", "torch.ceil Tensor.ceil",
-                POINTWISE_AS(ceil, shape_rounding)};
+                POINTWISE_AS(ceil, shape_rounding), GRAD(zero, 0)};
 CFX_OP(floor) = {"aten::floor(Tensor self) -> Tensor", "torch.floor Tensor.floor",
-                 POINTWISE_AS(floor, shape_rounding)};
+                 POINTWISE_AS(floor, shape_rounding), GRAD(zero, 0)};
 CFX_OP(trunc) = {"aten::trunc(Tensor self) -> Tensor", "torch.trunc Tensor.trunc",
-                 POINTWISE_AS(trunc, shape_rounding)};
+                 POINTWISE_AS(trunc, shape_rounding), GRAD(zero, 0)};
 CFX_OP(fix) = {"aten::fix(Tensor self) -> Tensor", "torch.fix Tensor.fix", ALIAS(trunc)};
 CFX_OP(round) = {"aten::round(Tensor self) -> Tensor", "torch.round Tensor.round",
-                 POINTWISE(round)};
+                 POINTWISE(round), GRAD(zero, 0)};
 CFX_OP(round_decimals) = {"aten::round.decimals(Tensor self, *, int decimals) -> Tensor", NULL,
                           .shape = shape_round_decimals, .kernel = kernel_round_decimals,
-                          .effects = CFX_POINTWISE};
+                          .effects = CFX_POINTWISE, GRAD(zero, 0)};
 CFX_OP(special_round) = {"aten::special_round(Tensor self, *, int decimals=0) -> Tensor",
                          "torch.special.round", ALIAS(round_decimals)};
-CFX_OP(frac) = {"aten::frac(Tensor self) -> Tensor", "torch.frac Tensor.frac", POINTWISE(frac)};
+CFX_OP(frac) = {"aten::frac(Tensor self) -> Tensor", "torch.frac Tensor.frac", POINTWISE(frac),
+                GRAD(same, 0)};
 
 /* ---- signs ----------------------------------------------------------------------------------- */
 
@@ -73,8 +74,9 @@ static void shape_signbit(cfx_call *c) {
 }
 
 CFX_OP(sign) = {"aten::sign(Tensor self) -> Tensor", "torch.sign Tensor.sign",
-                POINTWISE_AS(sign, shape_sign)};
-CFX_OP(sgn) = {"aten::sgn(Tensor self) -> Tensor", "torch.sgn Tensor.sgn", POINTWISE(sgn)};
+                POINTWISE_AS(sign, shape_sign), GRAD(zero, 0)};
+CFX_OP(sgn) = {"aten::sgn(Tensor self) -> Tensor", "torch.sgn Tensor.sgn", POINTWISE(sgn),
+               GRAD(sgn, READ(0) | RESULT(0))};
 CFX_OP(signbit) = {"aten::signbit(Tensor self) -> Tensor", "torch.signbit Tensor.signbit",
                    POINTWISE_AS(signbit, shape_signbit)};
 
@@ -139,7 +141,7 @@ static void kernel_nan_to_num(cfx_call *c) {
 CFX_OP(nan_to_num) = {"aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? "
                       "neginf=None) -> Tensor", "torch.nan_to_num Tensor.nan_to_num",
                       .shape = shape_pointwise, .kernel = kernel_nan_to_num,
-                      .row = &row_nan_to_num, .effects = CFX_POINTWISE};
+                      .row = &row_nan_to_num, .effects = CFX_POINTWISE, GRAD(nan_to_num, READ(0))};
 
 /* ---- mantissa and exponent ------------------------------------------------------------------- */
 
@@ -174,4 +176,5 @@ static void kernel_frexp(cfx_call *c) {
 }
 
 CFX_OP(frexp_Tensor) = {"aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)",
-                        "torch.frexp Tensor.frexp", .shape = shape_frexp, .kernel = kernel_frexp};
+                        "torch.frexp Tensor.frexp", .shape = shape_frexp, .kernel = kernel_frexp,
+                        GRAD(frexp, RESULT(1))};

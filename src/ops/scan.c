@@ -203,17 +203,19 @@ static void kernel_scan(cfx_call *c) {
 CFX_OP(cumsum) = {"aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
                   "torch.cumsum Tensor.cumsum",
                   SCAN(REAL_(cumsum), cumsum_i64_run, cumsum_c64_run, cumsum_c128_run,
-                       "cumsum_out_cpu", true)};
+                       "cumsum_out_cpu", true), GRAD(cumsum, 0)};
 CFX_OP(cumprod) = {"aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
                    "torch.cumprod Tensor.cumprod",
                    SCAN(REAL_(cumprod), cumprod_i64_run, cumprod_c64_run, cumprod_c128_run,
-                        "cumprod_out_cpu", true)};
+                        "cumprod_out_cpu", true), GRAD(cumprod, READ(0) | RESULT(0))};
 CFX_OP(logcumsumexp) = {
     "aten::logcumsumexp(Tensor self, int dim) -> Tensor", "torch.logcumsumexp Tensor.logcumsumexp",
-    SCAN(REAL_(logcumsumexp), NULL, NULL, NULL, "logcumsumexp_out_cpu", false)};
+    SCAN(REAL_(logcumsumexp), NULL, NULL, NULL, "logcumsumexp_out_cpu", false),
+    GRAD(logcumsumexp, READ(0) | RESULT(0))};
 CFX_OP(_logcumsumexp) = {
     "aten::_logcumsumexp(Tensor self, int dim) -> Tensor",
-    SCAN(REAL_(logcumsumexp), NULL, NULL, NULL, "logcumsumexp_out_cpu", false)};
+    SCAN(REAL_(logcumsumexp), NULL, NULL, NULL, "logcumsumexp_out_cpu", false),
+    GRAD(logcumsumexp, READ(0) | RESULT(0))};
 static void grad_cummax(cfx_back *b) {
     const cfx_tensor *x = back_arg(b, 0);
     if (!b->gout[0])

@@ -122,9 +122,9 @@ static void decompose_narrow_tensor(cfx_call *c) {
 
 CFX_OP(slice_Tensor) = {"aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? "
                         "end=None, SymInt step=1) -> Tensor(a)",
-                        NULL, .view = view_slice};
+                        NULL, .view = view_slice, GRAD(slice, 0)};
 CFX_OP(select_int) = {"aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
-                      "torch.select Tensor.select", .view = view_select};
+                      "torch.select Tensor.select", .view = view_select, GRAD(select, 0)};
 CFX_OP(narrow) = {"aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
                   "torch.narrow Tensor.narrow", .view = view_narrow, .decompose = decompose_narrow,
                   .effects = CFX_COMPOSITE};
@@ -229,19 +229,20 @@ static void decompose_split_sizes(cfx_call *c) {
 
 CFX_OP(split_Tensor) = {
     "aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
-    "torch.split Tensor.split", .view = view_split};
+    "torch.split Tensor.split", .view = view_split, GRAD(split, 0)};
 CFX_OP(split_sizes) = {
     "aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]", NULL,
     .view = view_sizes, .decompose = decompose_split_sizes, .effects = CFX_COMPOSITE};
 CFX_OP(split_with_sizes) = {
     "aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
-    "torch.split_with_sizes Tensor.split_with_sizes", .view = view_sizes};
+    "torch.split_with_sizes Tensor.split_with_sizes", .view = view_sizes, GRAD(split, 0)};
 CFX_OP(unsafe_split_Tensor) = {
     "aten::unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
-    "torch.unsafe_split Tensor.unsafe_split", .view = view_split};
+    "torch.unsafe_split Tensor.unsafe_split", .view = view_split, GRAD(split, 0)};
 CFX_OP(unsafe_split_with_sizes) = {
     "aten::unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
-    "torch.unsafe_split_with_sizes Tensor.unsafe_split_with_sizes", .view = view_sizes};
+    "torch.unsafe_split_with_sizes Tensor.unsafe_split_with_sizes", .view = view_sizes,
+    GRAD(split, 0)};
 
 /* ---- chunk ----------------------------------------------------------------------------------- */
 
@@ -462,4 +463,4 @@ static void view_unbind(cfx_call *c) {
 }
 
 CFX_OP(unbind_int) = {"aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]",
-                      "torch.unbind Tensor.unbind", .view = view_unbind};
+                      "torch.unbind Tensor.unbind", .view = view_unbind, GRAD(unbind, 0)};

@@ -94,12 +94,12 @@ static void decompose_softmax(cfx_call *c) {
     SOFTMAX(kind_, 2), .decompose = decompose_softmax, .effects = CFX_COMPOSITE
 
 CFX_OP(_softmax) = {"aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor",
-                    SOFTMAX(SOFT, -1)};
+                    SOFTMAX(SOFT, -1), GRAD(softmax, RESULT(0))};
 CFX_OP(_log_softmax) = {"aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor",
-                        SOFTMAX(SOFT_LOG, -1)};
+                        SOFTMAX(SOFT_LOG, -1), GRAD(log_softmax, RESULT(0))};
 CFX_OP(_safe_softmax) = {
     "aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-    SOFTMAX(SOFT_SAFE, 2)};
+    SOFTMAX(SOFT_SAFE, 2), GRAD(softmax, RESULT(0))};
 CFX_OP(softmax_int) = {"aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
                        "torch.softmax Tensor.softmax",
                        SOFTMAX_INT(SOFT)};
@@ -151,11 +151,12 @@ static void kernel_softmax_backward(cfx_call *c) {
 
 CFX_OP(_softmax_backward_data) = {"aten::_softmax_backward_data(Tensor grad_output, Tensor output, "
                                   "int dim, ScalarType input_dtype) -> Tensor",
-                                  SOFTMAX_BACKWARD(SOFT)};
+                                  SOFTMAX_BACKWARD(SOFT),
+                                  GRAD(softmax_backward, READ(0) | READ(1))};
 CFX_OP(_log_softmax_backward_data) = {
     "aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType "
     "input_dtype) -> Tensor",
-    SOFTMAX_BACKWARD(SOFT_LOG)};
+    SOFTMAX_BACKWARD(SOFT_LOG), GRAD(log_softmax_backward, READ(0) | READ(1))};
 
 /* ---- logsumexp ------------------------------------------------------------------------------- */
 
@@ -184,7 +185,8 @@ static void kernel_logsumexp(cfx_call *c) {
 #define LOGSUMEXP .shape = shape_logsumexp, .kernel = kernel_logsumexp
 
 CFX_OP(logsumexp) = {"aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
-                     "torch.logsumexp Tensor.logsumexp", LOGSUMEXP};
+                     "torch.logsumexp Tensor.logsumexp", LOGSUMEXP,
+                     GRAD(logsumexp, READ(0) | RESULT(0))};
 CFX_OP(special_logsumexp) = {
     "aten::special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
     "torch.special.logsumexp", LOGSUMEXP, .effects = CFX_COMPOSITE};

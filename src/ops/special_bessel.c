@@ -106,19 +106,23 @@ FLOAT1(scaled_modified_bessel_k0, 60, special_k0_scaled(x))
 FLOAT1(scaled_modified_bessel_k1, 60, special_k1_scaled(x))
 FLOAT1(spherical_bessel_j0, 30, spherical(x))
 
-CFX_OP(i0) = {"aten::i0(Tensor self) -> Tensor", "torch.i0 Tensor.i0", POINTWISE(i0)};
+CFX_OP(i0) = {"aten::i0(Tensor self) -> Tensor", "torch.i0 Tensor.i0", POINTWISE(i0),
+              GRAD(i0, READ(0))};
 CFX_OP(special_i0) = {
     "aten::special_i0(Tensor self) -> Tensor",
     "torch._C._special.special_i0 torch.special.i0", ALIAS(i0)};
 CFX_OP(special_i0e) = {
     "aten::special_i0e(Tensor self) -> Tensor",
-    "torch._C._special.special_i0e torch.special.i0e", POINTWISE(i0e)};
+    "torch._C._special.special_i0e torch.special.i0e", POINTWISE(i0e),
+    GRAD(special_i0e, READ(0) | RESULT(0))};
 CFX_OP(special_i1) = {
     "aten::special_i1(Tensor self) -> Tensor",
-    "torch._C._special.special_i1 torch.special.i1", POINTWISE(i1)};
+    "torch._C._special.special_i1 torch.special.i1", POINTWISE(i1),
+    GRAD(special_i1, READ(0) | RESULT(0))};
 CFX_OP(special_i1e) = {
     "aten::special_i1e(Tensor self) -> Tensor",
-    "torch._C._special.special_i1e torch.special.i1e", POINTWISE(i1e)};
+    "torch._C._special.special_i1e torch.special.i1e", POINTWISE(i1e),
+    GRAD(special_i1e, READ(0) | RESULT(0))};
 CFX_OP(special_airy_ai) = {
     "aten::special_airy_ai(Tensor x) -> Tensor",
     "torch._C._special.special_airy_ai torch.special.airy_ai", POINTWISE(airy_ai)};

@@ -264,16 +264,18 @@ FLOAT2(igammac, 200, special_gamma_q(x, y))
 FLOAT2(zeta, 200, special_hurwitz(x, y))
 
 CFX_OP(lgamma) = {"aten::lgamma(Tensor self) -> Tensor",
-                  "torch.lgamma Tensor.lgamma", POINTWISE(lgamma)};
+                  "torch.lgamma Tensor.lgamma", POINTWISE(lgamma), GRAD(lgamma, READ(0))};
 CFX_OP(digamma) = {"aten::digamma(Tensor self) -> Tensor",
-                   "torch.digamma Tensor.digamma", POINTWISE(digamma)};
+                   "torch.digamma Tensor.digamma", POINTWISE(digamma), GRAD(digamma, READ(0))};
 CFX_OP(igamma) = {"aten::igamma(Tensor self, Tensor other) -> Tensor",
-                  "torch.igamma Tensor.igamma", POINTWISE(igamma)};
+                  "torch.igamma Tensor.igamma", POINTWISE(igamma), GRAD(igamma, READ(0) | READ(1))};
 CFX_OP(igammac) = {"aten::igammac(Tensor self, Tensor other) -> Tensor",
-                   "torch.igammac Tensor.igammac", POINTWISE(igammac)};
+                   "torch.igammac Tensor.igammac", POINTWISE(igammac),
+                   GRAD(igammac, READ(0) | READ(1))};
 CFX_OP(special_zeta) = {
     "aten::special_zeta(Tensor self, Tensor other) -> Tensor",
-    "torch._C._special.special_zeta torch.special.zeta", POINTWISE(zeta)};
+    "torch._C._special.special_zeta torch.special.zeta", POINTWISE(zeta),
+    GRAD(special_zeta, READ(0) | READ(1))};
 CFX_OP(special_zeta_other_scalar) = {
     "aten::special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor", NULL,
     .decompose = decompose_wrapped, .row = &cfx_op_special_zeta};
@@ -320,7 +322,8 @@ static void kernel_polygamma(cfx_call *c) {
 
 CFX_OP(polygamma) = {"aten::polygamma(int n, Tensor self) -> Tensor",
                      "torch.polygamma", .shape = shape_polygamma,
-                     .kernel = kernel_polygamma, .row = &row_polygamma, .effects = CFX_POINTWISE};
+                     .kernel = kernel_polygamma, .row = &row_polygamma, .effects = CFX_POINTWISE,
+                     GRAD(polygamma, READ(1))};
 
 /* ---- mvlgamma -------------------------------------------------------------------------------- */
 
@@ -354,7 +357,7 @@ static void shape_mvlgamma(cfx_call *c) {
 CFX_OP(mvlgamma) = {"aten::mvlgamma(Tensor self, int p) -> Tensor",
                     "torch.mvlgamma Tensor.mvlgamma",
                     .shape = shape_mvlgamma, .kernel = kernel_pointwise, .row = &row_mvlgamma,
-                    .effects = CFX_POINTWISE};
+                    .effects = CFX_POINTWISE, GRAD(mvlgamma, READ(0))};
 
 /* ---- other names ----------------------------------------------------------------------------- */
 

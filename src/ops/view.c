@@ -255,9 +255,9 @@ static void decompose_view_as(cfx_call *c) {
 }
 
 CFX_OP(view) = {"aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)", "Tensor.view",
-                .view = view_view};
+                .view = view_view, GRAD(reshape, 0)};
 CFX_OP(_unsafe_view) = {"aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor",
-                        "torch._unsafe_view", .view = view_view};
+                        "torch._unsafe_view", .view = view_view, GRAD(reshape, 0)};
 CFX_OP(view_as) = {"aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)", "Tensor.view_as",
                    .view = view_view_as, .decompose = decompose_view_as, .effects = CFX_COMPOSITE};
 CFX_OP(reshape) = {"aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
@@ -417,13 +417,14 @@ CFX_OP(as_strided) = {"aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] 
                       GRAD(as_strided, 0)};
 CFX_OP(_reshape_alias) = {
     "aten::_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)",
-    "torch._reshape_alias", .view = view_as_strided};
+    "torch._reshape_alias", .view = view_as_strided, GRAD(reshape, 0)};
 CFX_OP(alias) = {"aten::alias(Tensor(a) self) -> Tensor(a)", "torch.ops.aten.alias",
-                 .view = view_alias};
+                 .view = view_alias, GRAD(same, 0)};
 CFX_OP(detach) = {"aten::detach(Tensor(a) self) -> Tensor(a)", "torch.detach Tensor.detach",
                   .view = view_alias, NO_GRAD};
-CFX_OP(lift_fresh) = {"aten::lift_fresh(Tensor(a) self) -> Tensor(a)", NULL, .view = view_self};
-CFX_OP(lift) = {"aten::lift(Tensor self) -> Tensor", NULL, .view = view_self};
+CFX_OP(lift_fresh) = {"aten::lift_fresh(Tensor(a) self) -> Tensor(a)", NULL, .view = view_self,
+                      GRAD(same, 0)};
+CFX_OP(lift) = {"aten::lift(Tensor self) -> Tensor", NULL, .view = view_self, GRAD(same, 0)};
 
 /* ---- expand ---------------------------------------------------------------------------------- */
 
@@ -450,7 +451,7 @@ static void decompose_broadcast_to(cfx_call *c) {
 
 CFX_OP(expand) = {
     "aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)",
-    "Tensor.expand", .view = view_expand};
+    "Tensor.expand", .view = view_expand, GRAD(same, 0)};
 CFX_OP(expand_as) = {"aten::expand_as(Tensor(a) self, Tensor other) -> Tensor(a)",
                      "Tensor.expand_as", .view = view_expand_as, .decompose = decompose_expand_as,
                      .effects = CFX_COMPOSITE};

@@ -46,54 +46,54 @@ static void kernel_view_copy(cfx_call *c) {
 #define COPY_OF(id) .kernel = kernel_view_copy, .row = &cfx_op_##id
 
 CFX_OP(alias_copy) = {"aten::alias_copy(Tensor self) -> Tensor", "torch.alias_copy",
-                      COPY_OF(alias)};
+                      COPY_OF(alias), GRAD(same, 0)};
 CFX_OP(detach_copy) = {"aten::detach_copy(Tensor self) -> Tensor", "torch.detach_copy",
-                       COPY_OF(detach)};
+                       COPY_OF(detach), NO_GRAD};
 CFX_OP(view_copy) = {"aten::view_copy(Tensor self, SymInt[] size) -> Tensor", "torch.view_copy",
-                     COPY_OF(view)};
+                     COPY_OF(view), GRAD(reshape, 0)};
 CFX_OP(view_copy_dtype) = {"aten::view_copy.dtype(Tensor self, ScalarType dtype) -> Tensor", NULL,
                            COPY_OF(view_dtype)};
 CFX_OP(as_strided_copy) = {"aten::as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, "
                            "SymInt? storage_offset=None) -> Tensor",
-                           "torch.as_strided_copy", COPY_OF(as_strided)};
+                           "torch.as_strided_copy", COPY_OF(as_strided), GRAD(as_strided, 0)};
 CFX_OP(expand_copy) = {
     "aten::expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor",
-    "torch.expand_copy", COPY_OF(expand)};
+    "torch.expand_copy", COPY_OF(expand), GRAD(same, 0)};
 CFX_OP(permute_copy) = {"aten::permute_copy(Tensor self, int[] dims) -> Tensor",
-                        "torch.permute_copy", COPY_OF(permute)};
+                        "torch.permute_copy", COPY_OF(permute), GRAD(permute, 0)};
 CFX_OP(transpose_copy_int) = {"aten::transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor",
-                              "torch.transpose_copy", COPY_OF(transpose_int)};
-CFX_OP(t_copy) = {"aten::t_copy(Tensor self) -> Tensor", "torch.t_copy", COPY_OF(t)};
+                              "torch.transpose_copy", COPY_OF(transpose_int), GRAD(transpose, 0)};
+CFX_OP(t_copy) = {"aten::t_copy(Tensor self) -> Tensor", "torch.t_copy", COPY_OF(t), GRAD(t, 0)};
 CFX_OP(squeeze_copy) = {"aten::squeeze_copy(Tensor self) -> Tensor", "torch.squeeze_copy",
-                        COPY_OF(squeeze)};
+                        COPY_OF(squeeze), GRAD(reshape, 0)};
 CFX_OP(squeeze_copy_dim) = {"aten::squeeze_copy.dim(Tensor self, int dim) -> Tensor", NULL,
-                            COPY_OF(squeeze_dim)};
+                            COPY_OF(squeeze_dim), GRAD(reshape, 0)};
 CFX_OP(squeeze_copy_dims) = {"aten::squeeze_copy.dims(Tensor self, int[] dim) -> Tensor", NULL,
-                             COPY_OF(squeeze_dims)};
+                             COPY_OF(squeeze_dims), GRAD(reshape, 0)};
 CFX_OP(unsqueeze_copy) = {"aten::unsqueeze_copy(Tensor self, int dim) -> Tensor",
-                          "torch.unsqueeze_copy", COPY_OF(unsqueeze)};
+                          "torch.unsqueeze_copy", COPY_OF(unsqueeze), GRAD(reshape, 0)};
 CFX_OP(slice_copy_Tensor) = {"aten::slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, "
                              "SymInt? end=None, SymInt step=1) -> Tensor",
-                             "torch.slice_copy", COPY_OF(slice_Tensor)};
+                             "torch.slice_copy", COPY_OF(slice_Tensor), GRAD(slice, 0)};
 CFX_OP(select_copy_int) = {"aten::select_copy.int(Tensor self, int dim, SymInt index) -> Tensor",
-                           "torch.select_copy", COPY_OF(select_int)};
+                           "torch.select_copy", COPY_OF(select_int), GRAD(select, 0)};
 CFX_OP(narrow_copy) = {
     "aten::narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor",
-    "torch.narrow_copy Tensor.narrow_copy", COPY_OF(narrow)};
+    "torch.narrow_copy Tensor.narrow_copy", COPY_OF(narrow), GRAD(narrow, 0)};
 CFX_OP(diagonal_copy) = {
     "aten::diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",
-    "torch.diagonal_copy", COPY_OF(diagonal)};
+    "torch.diagonal_copy", COPY_OF(diagonal), GRAD(diagonal, 0)};
 CFX_OP(unfold_copy) = {
     "aten::unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor",
-    "torch.unfold_copy", COPY_OF(unfold)};
+    "torch.unfold_copy", COPY_OF(unfold), GRAD(unfold, 0)};
 CFX_OP(unbind_copy_int) = {"aten::unbind_copy.int(Tensor self, int dim=0) -> Tensor[]",
-                           "torch.unbind_copy", COPY_OF(unbind_int)};
+                           "torch.unbind_copy", COPY_OF(unbind_int), GRAD(unbind, 0)};
 CFX_OP(split_copy_Tensor) = {
     "aten::split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
-    "torch.split_copy", COPY_OF(split_Tensor)};
+    "torch.split_copy", COPY_OF(split_Tensor), GRAD(split, 0)};
 CFX_OP(split_with_sizes_copy) = {
     "aten::split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
-    "torch.split_with_sizes_copy", COPY_OF(split_with_sizes)};
+    "torch.split_with_sizes_copy", COPY_OF(split_with_sizes), GRAD(split, 0)};
 
 /* ---- scatter --------------------------------------------------------------------------------- */
 
@@ -145,14 +145,16 @@ static void kernel_as_strided_scatter(cfx_call *c) { scatter_to(c, true); }
 CFX_OP(slice_scatter) = {
     "aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, "
     "SymInt? end=None, SymInt step=1) -> Tensor",
-    "torch.slice_scatter Tensor.slice_scatter", SCATTER_TO(slice_Tensor)};
+    "torch.slice_scatter Tensor.slice_scatter", SCATTER_TO(slice_Tensor), GRAD(slice_scatter, 0)};
 CFX_OP(select_scatter) = {
     "aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
-    "torch.select_scatter Tensor.select_scatter", SCATTER_TO(select_int)};
+    "torch.select_scatter Tensor.select_scatter", SCATTER_TO(select_int), GRAD(select_scatter, 0)};
 CFX_OP(diagonal_scatter) = {"aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int "
                             "dim1=0, int dim2=1) -> Tensor",
-                            "torch.diagonal_scatter Tensor.diagonal_scatter", SCATTER_TO(diagonal)};
+                            "torch.diagonal_scatter Tensor.diagonal_scatter", SCATTER_TO(diagonal),
+                            GRAD(diagonal_scatter, 0)};
 CFX_OP(as_strided_scatter) = {"aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, "
                               "SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
                               "torch.as_strided_scatter Tensor.as_strided_scatter",
-                              .kernel = kernel_as_strided_scatter, .row = &cfx_op_as_strided};
+                              .kernel = kernel_as_strided_scatter, .row = &cfx_op_as_strided,
+                              GRAD(as_strided_scatter, 0)};

@@ -53,13 +53,13 @@ static void view_unsqueeze(cfx_call *c) {
 }
 
 CFX_OP(squeeze) = {"aten::squeeze(Tensor(a) self) -> Tensor(a)", "torch.squeeze Tensor.squeeze",
-                   .view = view_squeeze};
+                   .view = view_squeeze, GRAD(reshape, 0)};
 CFX_OP(squeeze_dim) = {"aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", NULL,
-                       .view = view_squeeze_dim};
+                       .view = view_squeeze_dim, GRAD(reshape, 0)};
 CFX_OP(squeeze_dims) = {"aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", NULL,
-                        .view = view_squeeze_dims};
+                        .view = view_squeeze_dims, GRAD(reshape, 0)};
 CFX_OP(unsqueeze) = {"aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
-                     "torch.unsqueeze Tensor.unsqueeze", .view = view_unsqueeze};
+                     "torch.unsqueeze Tensor.unsqueeze", .view = view_unsqueeze, GRAD(reshape, 0)};
 
 /* ---- reordering ------------------------------------------------------------------------------ */
 
@@ -154,18 +154,20 @@ static void decompose_reversed(cfx_call *c) {
 }
 
 CFX_OP(transpose_int) = {"aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
-                         "torch.transpose Tensor.transpose", .view = view_transpose};
+                         "torch.transpose Tensor.transpose", .view = view_transpose,
+                         GRAD(transpose, 0)};
 CFX_OP(transpose_) = {"aten::transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)",
-                      "Tensor.transpose_", .kernel = kernel_transpose_};
+                      "Tensor.transpose_", .kernel = kernel_transpose_, GRAD(transpose, 0)};
 CFX_OP(swapaxes) = {"aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)",
                     "torch.swapaxes Tensor.swapaxes", .view = view_transpose,
                     .decompose = decompose_transpose, .effects = CFX_COMPOSITE};
 CFX_OP(swapdims) = {"aten::swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
                     "torch.swapdims Tensor.swapdims", .view = view_transpose,
                     .decompose = decompose_transpose, .effects = CFX_COMPOSITE};
-CFX_OP(t) = {"aten::t(Tensor(a) self) -> Tensor(a)", "torch.t Tensor.t", .view = view_t};
+CFX_OP(t) = {"aten::t(Tensor(a) self) -> Tensor(a)", "torch.t Tensor.t", .view = view_t,
+             GRAD(t, 0)};
 CFX_OP(permute) = {"aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)",
-                   "torch.permute Tensor.permute", .view = view_permute};
+                   "torch.permute Tensor.permute", .view = view_permute, GRAD(permute, 0)};
 CFX_OP(numpy_T) = {"aten::numpy_T(Tensor(a) self) -> Tensor(a)", "Tensor.T", .view = view_reversed,
                    .decompose = decompose_reversed, .effects = CFX_COMPOSITE};
 
@@ -366,9 +368,10 @@ static void view_unfold(cfx_call *c) {
 
 CFX_OP(diagonal) = {
     "aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
-    "torch.diagonal Tensor.diagonal torch.linalg.diagonal", .view = view_diagonal};
+    "torch.diagonal Tensor.diagonal torch.linalg.diagonal", .view = view_diagonal,
+    GRAD(diagonal, 0)};
 CFX_OP(unfold) = {"aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)",
-                  "Tensor.unfold", .view = view_unfold};
+                  "Tensor.unfold", .view = view_unfold, GRAD(unfold, 0)};
 
 /* ---- at least so many dimensions ------------------------------------------------------------- */
 
