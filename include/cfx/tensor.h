@@ -80,6 +80,8 @@ CFX_API bool cfx_npy_write(const char *path, const cfx_tensor *t);
 CFX_API cfx_tensor *cfx_npy_read(const char *path);
 /* Reads a .safetensors file: a dict of name to tensor, whose data is mapped, not copied; scope. */
 CFX_API cfx_dict *cfx_safetensors_read(const char *path);
+/* The metadata of such a file, a dict of str to str, empty where it has none; scope. */
+CFX_API cfx_dict *cfx_safetensors_metadata(const char *path);
 /* Writes a dict of tensors; metadata (a dict of str to str) may be NULL. False with an error. */
 CFX_API bool cfx_safetensors_write(const char *path, const cfx_dict *tensors,
                                    const cfx_dict *metadata);

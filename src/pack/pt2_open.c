@@ -231,9 +231,7 @@ static void read_files(archive *a, const char *folder) {
         cfx_dict_set(a->program->extra, "files", cfx_dict_value(files));
 }
 
-/* Every parameter, buffer and constant that the signature names must be there. */
-static bool check_tensors(archive *a) {
-    cfx_program *p = a->program;
+bool cfx__pt2_check_tensors(const cfx__pt2_reader *r, const cfx_program *p) {
     cfx_value objects = cfx_dict_get(p->extra, "objects");
     for (int i = 0; i < p->ninputs; i++) {
         const cfx_input_spec *s = &p->inputs[i];
@@ -242,7 +240,7 @@ static bool check_tensors(archive *a) {
         if (!tensor || cfx_program_tensor(p, s) ||
             (objects.tag == CFX_TAG_DICT && !cfx_is_none(cfx_dict_get(objects.dict, s->target))))
             continue;
-        return cfx__pt2_bad(a->r, "its input '%s' stands for '%s', which the file lacks", s->name,
+        return cfx__pt2_bad(r, "its input '%s' stands for '%s', which the file lacks", s->name,
                             s->target);
     }
     return true;
@@ -268,7 +266,7 @@ static cfx__zip_entry *find_model(archive *a) {
 static bool read_model(archive *a, cfx__zip_entry *e) {
     cfx__json_tree tree = {0};
     bool ok = read_json(a, e, &tree);
-    a->program = ok ? cfx__pt2_program(a->r, tree.items.data) : NULL;
+    a->program = ok ? cfx__pt2_program(a->r, tree.items.data, NULL) : NULL;
     cfx__json_release(&tree);
     return a->program != NULL;
 }
@@ -294,7 +292,7 @@ static bool read_archive(archive *a) {
     keep_bytes(a, a->program->extra, "sample_inputs",
                part(a, "data/sample_inputs/%s.pt", a->name));
     read_files(a, "extra/");
-    return check_tensors(a);
+    return cfx__pt2_check_tensors(a->r, a->program);
 }
 
 /* Up to 2.7. The first two releases call torch.save files .json, too. */
@@ -314,7 +312,7 @@ static bool read_old_archive(archive *a) {
     }
     keep_bytes(a, a->program->extra, "sample_inputs", part(a, "serialized_example_inputs.pt"));
     read_files(a, "extra_files/");
-    return check_tensors(a);
+    return cfx__pt2_check_tensors(a->r, a->program);
 }
 
 /* The folder that all entries of a PT2 archive are in: that of "archive_format". NULL when there is
@@ -362,6 +360,8 @@ static cfx_program *open_archive(cfx__pt2_reader *r, cfx__mapping *map) {
 }
 
 cfx_program *cfx_open(const char *path) {
+    if (cfx__is_fx(path))
+        return cfx__fx_open(path);
     size_t mark = cfx_scope_open();
     cfx__mapping *map = cfx__mapping_open(path);
     if (!map)

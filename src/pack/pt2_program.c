@@ -147,8 +147,16 @@ static bool read_arg(cfx__pt2_reader *r, const cfx__json *arg, const char **name
     return true;
 }
 
+/* A text cannot call an argument "input": it is "input_1" there, and gets its name back here. */
+static void take_back_name(cfx_node *n, const char *name) {
+    size_t len = strlen(name);
+    if (!strncmp(n->name, name, len) && n->name[len] == '_' && cfx__name_reserved(name) &&
+        !cfx_graph_find(n->graph, name))
+        cfx_node_set_name(n, name);
+}
+
 static bool read_input_spec(cfx__pt2_reader *r, cfx_program *p, const cfx__json *j,
-                            const cfx_node *placeholder) {
+                            cfx_node *placeholder) {
     const cfx__json *v;
     const char *tag = cfx__pt2_union(r, j, &v);
     int k = 0;
@@ -177,13 +185,24 @@ static bool read_input_spec(cfx__pt2_reader *r, cfx_program *p, const cfx__json 
         if (!read_arg(r, cfx__json_get(v, "arg"), &name, &spec.value))
             return false;
         spec.constant = !name;
-        if (name && strcmp(name, placeholder->name))
+        if (name && r->loose)
+            take_back_name(placeholder, name);
+        else if (name && strcmp(name, placeholder->name))
             return cfx__pt2_bad(r, "input '%s' of the graph is '%.200s' in the signature",
                                 placeholder->name, name);
     }
     spec.name = placeholder->name;
     cfx_program_add_input(p, spec);
     return true;
+}
+
+/* What the graph calls the result whose turn it is. */
+static const char *output_name(const cfx_program *p) {
+    cfx_node *output = cfx_graph_output_node(p->module->graph);
+    cfx_value made = output ? output->args.list->items[0] : cfx_none();
+    if (made.tag == CFX_TAG_TUPLE)
+        made = p->noutputs < made.list->len ? made.list->items[p->noutputs] : cfx_none();
+    return made.tag == CFX_TAG_NODE ? made.node->name : "";
 }
 
 static bool read_output_spec(cfx__pt2_reader *r, cfx_program *p, const cfx__json *j) {
@@ -198,6 +217,8 @@ static bool read_output_spec(cfx__pt2_reader *r, cfx_program *p, const cfx__json
     if (!read_target(r, v, output_kinds[k].target, &spec.target) ||
         !read_arg(r, cfx__json_get(v, "arg"), &spec.name, &spec.value))
         return false;
+    if (spec.name && r->loose)
+        spec.name = output_name(p);
     if (spec.name && !cfx_graph_find(p->module->graph, spec.name))
         return cfx__pt2_bad(r, "the signature has a result '%.200s', which nothing makes",
                             spec.name);
@@ -205,9 +226,13 @@ static bool read_output_spec(cfx__pt2_reader *r, cfx_program *p, const cfx__json
     return true;
 }
 
-static bool read_signature(cfx__pt2_reader *r, cfx_program *p, const cfx__json *inputs,
-                           const cfx__json *outputs) {
-    const cfx_node *n = cfx_graph_first(p->module->graph);
+static bool read_signature(cfx__pt2_reader *r, cfx_program *p, const cfx__json *sig) {
+    const cfx__json *inputs = cfx__pt2_want(r, sig, "input_specs", CFX__JSON_ARRAY);
+    const cfx__json *outputs =
+        inputs ? cfx__pt2_want(r, sig, "output_specs", CFX__JSON_ARRAY) : NULL;
+    if (!outputs)
+        return false;
+    cfx_node *n = cfx_graph_first(p->module->graph);
     cfx__json_each(inputs, input) {
         size_t mark = cfx_scope_open();
         bool ok = n && n->op == CFX_PLACEHOLDER ? read_input_spec(r, p, input, n)
@@ -227,7 +252,8 @@ static bool read_signature(cfx__pt2_reader *r, cfx_program *p, const cfx__json *
         if (!ok)
             return false;
     }
-    cfx_value made = cfx_graph_output_node(p->module->graph)->args.list->items[0];
+    const cfx_node *output = cfx_graph_output_node(p->module->graph);
+    cfx_value made = output ? output->args.list->items[0] : cfx_none();
     int64_t count = made.tag == CFX_TAG_TUPLE ? made.list->len : 1;
     return p->noutputs == count ||
            cfx__pt2_bad(r, "the graph has %lld results, the signature %d", (long long)count,
@@ -335,41 +361,41 @@ static bool read_version(cfx__pt2_reader *r, const cfx__json *root) {
     return true;
 }
 
-cfx_program *cfx__pt2_program(cfx__pt2_reader *r, const cfx__json *root) {
+/* All but the graph: what stands around it in model.json. */
+static bool read_around(cfx__pt2_reader *r, cfx_program *p, const cfx__json *root) {
+    const cfx__json *gm = cfx__pt2_want(r, root, "graph_module", CFX__JSON_OBJECT);
+    const cfx__json *sig = gm ? cfx__pt2_want(r, gm, "signature", CFX__JSON_OBJECT) : NULL;
+    bool old = cfx__json_is(cfx__json_get(sig, "user_inputs"), CFX__JSON_ARRAY);
+    if (!sig || !(old ? read_old_signature(p, sig) : read_signature(r, p, sig)))
+        return false;
+    const cfx__json *calls = cfx__json_get(gm, "module_call_graph");
+    const cfx__json *call_spec = cfx__json_get(gm, "call_spec"); /* 2.1 */
+    read_trees(p, call_spec ? call_spec : first_call(calls));
+    read_ranges(p, cfx__json_get(root, "range_constraints"));
+    keep_text(p, "module_call_graph", calls);
+    keep_text(p, "metadata", cfx__json_get(gm, "metadata"));
+    keep_text(p, "treespec_namedtuple_fields", cfx__json_get(gm, "treespec_namedtuple_fields"));
+    keep_text(p, "opset_version", cfx__json_get(root, "opset_version"));
+    keep_value(p, "schema_version", cfx__json_get(root, "schema_version"), r->path);
+    keep_value(p, "torch_version", cfx__json_get(root, "torch_version"), r->path);
+    const cfx__json *verifiers = cfx__json_get(root, "verifiers");
+    keep_value(p, "verifiers", verifiers ? verifiers : cfx__json_get(root, "dialect"), r->path);
+    keep_value(p, "guards", cfx__json_get(root, "guards_code"), r->path);
+    return true;
+}
+
+cfx_program *cfx__pt2_program(cfx__pt2_reader *r, const cfx__json *root, cfx_module *module) {
     if (!read_version(r, root))
         return NULL;
-    const cfx__json *gm = cfx__pt2_want(r, root, "graph_module", CFX__JSON_OBJECT);
-    const cfx__json *graph = gm ? cfx__pt2_want(r, gm, "graph", CFX__JSON_OBJECT) : NULL;
-    const cfx__json *sig = graph ? cfx__pt2_want(r, gm, "signature", CFX__JSON_OBJECT) : NULL;
-    bool old = cfx__json_is(cfx__json_get(sig, "user_inputs"), CFX__JSON_ARRAY);
-    const cfx__json *in = NULL, *out = NULL;
-    if (sig && !old) {
-        in = cfx__pt2_want(r, sig, "input_specs", CFX__JSON_ARRAY);
-        out = in ? cfx__pt2_want(r, sig, "output_specs", CFX__JSON_ARRAY) : NULL;
-    }
-    if (!out && !old)
-        return NULL;
     size_t mark = cfx_scope_open();
-    cfx__pt2_note_hints(r, graph);
-    cfx_module *module = cfx__pt2_graph(r, graph, in, 0);
-    cfx_program *p = module ? cfx_program_new(module) : NULL;
-    if (p && (old ? read_old_signature(p, sig) : read_signature(r, p, in, out))) {
-        const cfx__json *calls = cfx__json_get(gm, "module_call_graph");
-        const cfx__json *call_spec = cfx__json_get(gm, "call_spec"); /* 2.1 */
-        read_trees(p, call_spec ? call_spec : first_call(calls));
-        read_ranges(p, cfx__json_get(root, "range_constraints"));
-        keep_text(p, "module_call_graph", calls);
-        keep_text(p, "metadata", cfx__json_get(gm, "metadata"));
-        keep_text(p, "treespec_namedtuple_fields",
-                  cfx__json_get(gm, "treespec_namedtuple_fields"));
-        keep_text(p, "opset_version", cfx__json_get(root, "opset_version"));
-        keep_value(p, "schema_version", cfx__json_get(root, "schema_version"), r->path);
-        keep_value(p, "torch_version", cfx__json_get(root, "torch_version"), r->path);
-        const cfx__json *verifiers = cfx__json_get(root, "verifiers");
-        keep_value(p, "verifiers", verifiers ? verifiers : cfx__json_get(root, "dialect"), r->path);
-        keep_value(p, "guards", cfx__json_get(root, "guards_code"), r->path);
-    } else {
-        p = NULL;
+    const cfx__json *gm = cfx__json_get(root, "graph_module");
+    const cfx__json *graph = module ? NULL : cfx__pt2_want(r, gm, "graph", CFX__JSON_OBJECT);
+    const cfx__json *specs = cfx__json_get(cfx__json_get(gm, "signature"), "input_specs");
+    if (graph) {
+        cfx__pt2_note_hints(r, graph);
+        module = cfx__pt2_graph(r, graph,
+                                cfx__json_is(specs, CFX__JSON_ARRAY) ? specs : NULL, 0);
     }
-    return cfx_scope_return(mark, p);
+    cfx_program *p = module ? cfx_program_new(module) : NULL;
+    return cfx_scope_return(mark, p && read_around(r, p, root) ? p : NULL);
 }

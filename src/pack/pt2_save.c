@@ -153,8 +153,7 @@ static void put_output_spec(cfx__text *t, const cfx_program *p, const cfx_output
     cfx__text_puts(t, "}}");
 }
 
-static bool put_signature(saver *s, cfx__text *t) {
-    const cfx_program *p = s->p;
+static bool put_signature(const cfx_program *p, const char *path, cfx__text *t) {
     cfx_node *output = cfx_graph_output_node(p->module->graph);
     cfx_value made = output ? output->args.list->items[0] : cfx_none();
     bool tuple = made.tag == CFX_TAG_TUPLE || made.tag == CFX_TAG_LIST;
@@ -172,7 +171,7 @@ static bool put_signature(saver *s, cfx__text *t) {
     if (i != p->ninputs || count != p->noutputs) {
         cfx_fail(CFX_FILE_ERROR, (cfx_where){0},
                  "cannot write '%s': the graph has %lld inputs and %lld results, the signature %d "
-                 "and %d", s->path, (long long)i, (long long)count, p->ninputs, p->noutputs);
+                 "and %d", path, (long long)i, (long long)count, p->ninputs, p->noutputs);
         return false;
     }
     cfx__text_puts(t, "], \"output_specs\": [");
@@ -246,13 +245,12 @@ static void put_strings(cfx__text *t, const cfx_program *p, const char *from, co
 #define SCHEMA "{\"major\": 8, \"minor\": 17}"
 #define RELEASE "2.11.0"
 
-static bool put_model(saver *s, cfx__text *t) {
-    const cfx_program *p = s->p;
-    cfx__text_puts(t, "{\"graph_module\": {\"graph\": ");
-    if (!cfx__pt2_write_graph(p, s->path, t))
+bool cfx__pt2_write_model(const cfx_program *p, const char *path, bool graph, cfx__text *t) {
+    cfx__text_puts(t, graph ? "{\"graph_module\": {\"graph\": " : "{\"graph_module\": {");
+    if (graph && !cfx__pt2_write_graph(p, path, t))
         return false;
-    cfx__text_puts(t, ", \"signature\": ");
-    if (!put_signature(s, t))
+    cfx__text_puts(t, graph ? ", \"signature\": " : "\"signature\": ");
+    if (!put_signature(p, path, t))
         return false;
     put_calls(t, p);
     put_kept(t, p, "metadata", "{}");
@@ -428,11 +426,13 @@ bool cfx_save(const cfx_program *p, const char *path) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "there is no %s", p ? "path" : "program to save");
         return false;
     }
+    if (cfx__is_fx(path))
+        return cfx__fx_save(p, path);
     size_t mark = cfx_scope_open();
     saver s = {.p = p, .path = path, .root = root_of(path)};
     cfx__text model = {0};
     cfx__save file;
-    bool ok = put_model(&s, &model) && cfx__save_open(&file, path);
+    bool ok = cfx__pt2_write_model(p, path, true, &model) && cfx__save_open(&file, path);
     if (ok) {
         s.zip.file = file.file;
         ok = put_archive(&s, &model);

@@ -155,21 +155,32 @@ static cfx_tensor *make_tensor(const source *s, const entry *e) {
     return t;
 }
 
-static bool read_file(source *s, cfx_dict *into) {
+/* The header as a value; scope. Bad, with an error. */
+static cfx_value read_header(source *s) {
     uint64_t len;
-    if (s->map->size < FRONT)
-        return bad(s, "it is too short");
+    if (s->map->size < FRONT) {
+        bad(s, "it is too short");
+        return cfx_bad();
+    }
     memcpy(&len, s->map->data, FRONT);
-    if (len > LARGEST_HEADER)
-        return bad(s, "its header of %llu bytes is larger than %d", (unsigned long long)len,
-                   LARGEST_HEADER);
-    if (len > s->map->size - FRONT)
-        return bad(s, "its header is cut off: %llu bytes are needed, %zu are there",
-                   (unsigned long long)len, s->map->size - FRONT);
+    if (len > LARGEST_HEADER) {
+        bad(s, "its header of %llu bytes is larger than %d", (unsigned long long)len,
+            LARGEST_HEADER);
+        return cfx_bad();
+    }
+    if (len > s->map->size - FRONT) {
+        bad(s, "its header is cut off: %llu bytes are needed, %zu are there",
+            (unsigned long long)len, s->map->size - FRONT);
+        return cfx_bad();
+    }
     s->data = s->map->data + FRONT + len;
     s->size = (int64_t)(s->map->size - FRONT - len);
-    cfx_value header = cfx__json_parse(s->map->data + FRONT, len,
-                                       cfx__format("the header of '%s'", s->path));
+    return cfx__json_parse(s->map->data + FRONT, len,
+                           cfx__format("the header of '%s'", s->path));
+}
+
+static bool read_file(source *s, cfx_dict *into) {
+    cfx_value header = read_header(s);
     if (cfx_is_bad(header) || !read_entries(s, header))
         return false;
     for (size_t i = 0; i < s->entries.len; i++) {
@@ -194,6 +205,18 @@ cfx_dict *cfx_safetensors_read(const char *path) {
     VEC_FREE(s.entries);
     cfx_drop(s.map);
     return ok ? tensors : NULL;
+}
+
+cfx_dict *cfx_safetensors_metadata(const char *path) {
+    source s = {.path = path, .map = cfx__mapping_open(path)};
+    if (!s.map)
+        return NULL;
+    size_t mark = cfx_scope_open();
+    cfx_value header = read_header(&s), none = cfx_dict_value(cfx_dict_new());
+    cfx_value found = header.tag == CFX_TAG_DICT ? cfx_dict_get(header.dict, "__metadata__") : none;
+    cfx_drop(s.map);
+    found = cfx_scope_return_value(mark, found.tag == CFX_TAG_DICT ? found : none);
+    return cfx_is_bad(header) ? NULL : found.dict;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */

@@ -1,0 +1,306 @@
+/* Programs as text: NAME.fx holds the graph as print_readable shows it, with strides; the tensors
+ * are in NAME.safetensors beside it, and in the metadata of that file what a text does not say: the
+ * signature, ranges, trees, as model.json has them (key "cfx"), which tensors are one ("ties"), and
+ * what symbols were with the example inputs ("hints").
+ *
+ * A text that somebody wrote needs none of this. Tensors are then found by name: self.fc.weight in
+ * the graph is the tensor "fc.weight" and becomes an input of its own, and a placeholder
+ * p_fc_weight, b_... or c_... is the parameter, buffer or constant whose name reads so with '_' for
+ * '.'. All other placeholders are the caller's. */
+#include "pt2.h"
+
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), k = strlen(end);
+    return n >= k && !strcmp(text + n - k, end);
+}
+
+bool cfx__is_fx(const char *path) { return path && ends_with(path, ".fx"); }
+
+/* The file with the tensors: "net.fx" to "net.safetensors"; scope. */
+static const char *beside(const char *path) {
+    return cfx__format("%.*s.safetensors", (int)strlen(path) - 3, path);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* All tensors by name; those that are another one are in `ties` instead. */
+static cfx_dict *collect(const cfx_program *p, cfx_dict *ties) {
+    cfx_dict *all = cfx_dict_new(), *seen = cfx_dict_new();
+    const cfx_dict *from[] = {p->state, p->constants};
+    for (int k = 0; k < 2; k++)
+        for (int64_t i = 0; i < from[k]->len; i++) {
+            cfx_value key = from[k]->entries[i].key, v = from[k]->entries[i].value;
+            if (v.tag != CFX_TAG_TENSOR)
+                continue;
+            const cfx_tensor *t = v.tensor;
+            const char *what = cfx__format(
+                "%p %d %s %s", (void *)t->data, t->dtype, cfx__shape_text(t->ndim, t->shape),
+                cfx__shape_text(t->ndim, t->stride));
+            cfx_value first = cfx_dict_get(seen, what);
+            if (!cfx_is_none(first) && t->numel) {
+                cfx_dict_put(ties, key, first);
+            } else {
+                cfx_dict_set(seen, what, key);
+                cfx_dict_put(all, key, v);
+            }
+        }
+    return all;
+}
+
+static void note_hints(cfx_dict *hints, const cfx_sym *s) {
+    if (!s)
+        return;
+    if (s->op == CFX__SYM_NAME && s->has_hint)
+        cfx_dict_set(hints, s->name, cfx_int(s->hint));
+    note_hints(hints, s->a);
+    note_hints(hints, s->b);
+}
+
+static cfx_dict *collect_hints(const cfx_program *p) {
+    cfx_dict *hints = cfx_dict_new();
+    cfx_each_node(p->module->graph, n) {
+        cfx_value val = n->op == CFX_PLACEHOLDER ? cfx_node_get_meta(n, "val") : cfx_none();
+        cfx_value shape = val.tag == CFX_TAG_DICT ? cfx_dict_get(val.dict, "shape") : cfx_none();
+        for (int64_t i = 0; shape.tag == CFX_TAG_TUPLE && i < shape.list->len; i++)
+            if (shape.list->items[i].tag == CFX_TAG_SYM)
+                note_hints(hints, shape.list->items[i].sym);
+        if (val.tag == CFX_TAG_SYM)
+            note_hints(hints, val.sym);
+    }
+    return hints;
+}
+
+static bool put_json(cfx_dict *metadata, const char *key, const cfx_dict *d) {
+    cfx__text t = {0};
+    bool ok = cfx__json_value(&t, cfx_dict_value((cfx_dict *)d));
+    if (ok)
+        cfx_dict_set(metadata, key, cfx_string_value_n(t.data, t.len));
+    cfx__text_release(&t);
+    return ok;
+}
+
+static bool save_text(const char *path, const char *text) {
+    cfx__save s;
+    if (!cfx__save_open(&s, path))
+        return false;
+    bool ok = fputs(text, s.file) >= 0;
+    return cfx__save_close(&s, true) && ok;
+}
+
+/* The tensors go first: without them the text is of no use. */
+bool cfx__fx_save(const cfx_program *p, const char *path) {
+    size_t mark = cfx_scope_open();
+    cfx_dict *ties = cfx_dict_new(), *metadata = cfx_dict_new();
+    cfx_dict *tensors = collect(p, ties);
+    cfx__text model = {0};
+    bool ok = cfx__pt2_write_model(p, path, false, &model);
+    if (ok)
+        cfx_dict_set(metadata, "cfx", cfx_string_value_n(model.data, model.len));
+    cfx__text_release(&model);
+    ok = ok && put_json(metadata, "ties", ties) &&
+         put_json(metadata, "hints", collect_hints(p)) &&
+         cfx_safetensors_write(beside(path), tensors, metadata) &&
+         save_text(path, cfx_module_readable(p->module,
+                                             (cfx_readable_options){.include_stride = true}));
+    cfx_scope_close(mark);
+    return ok;
+}
+
+/* ---- tensors by name ------------------------------------------------------------------------- */
+
+/* Whether a placeholder is called after a tensor: prefix and its name with '_' for '.'. */
+static bool called_after(const char *name, const char *tensor) {
+    for (; *name && *tensor; name++, tensor++)
+        if (*name != *tensor && !(*name == '_' && *tensor == '.'))
+            return false;
+    return !*name && !*tensor;
+}
+
+static const char *tensor_called(const cfx_dict *tensors, const char *name) {
+    for (int64_t i = 0; i < tensors->len; i++)
+        if (called_after(name, cfx_text(tensors->entries[i].key)))
+            return cfx_text(tensors->entries[i].key);
+    return NULL;
+}
+
+/* Parameters that the graph reads as attributes become placeholders before all others. */
+static bool lift(cfx_graph *g, const cfx_dict *tensors) {
+    cfx_node *first = cfx_graph_first(g);
+    cfx_dict *made = cfx_dict_new();
+    cfx_each_node(g, n) {
+        if (n->op != CFX_GET_ATTR || cfx_dict_get(tensors, n->target.name).tag != CFX_TAG_TENSOR)
+            continue;
+        cfx_value known = cfx_dict_get(made, n->target.name);
+        cfx_node *p = known.node;
+        if (cfx_is_none(known)) {
+            cfx__text name = {0};
+            cfx__text_printf(&name, "p_%s", n->target.name);
+            for (char *c = name.data; *c; c++)
+                *c = *c == '.' ? '_' : *c;
+            CFX_INSERT_BEFORE(g, first)
+                p = cfx_graph_placeholder(g, name.data, NULL, false, cfx_none());
+            cfx__text_release(&name);
+            cfx_dict_set(made, n->target.name, cfx_node_value(p));
+        }
+        cfx_node_replace(n, p);
+        if (!cfx_graph_erase(n))
+            return false;
+    }
+    return true;
+}
+
+/* A signature for a text that has none. */
+static cfx_program *infer(cfx_module *m, const cfx_dict *tensors) {
+    if (!lift(m->graph, tensors))
+        return NULL;
+    cfx_program *p = cfx_program_new(m);
+    cfx_each_node(m->graph, n) {
+        static const char prefixes[] = "pbc";
+        cfx_input_spec spec = {.kind = CFX_IN_USER, .name = n->name, .persistent = true};
+        const char *k = n->name[0] && n->name[1] == '_' ? strchr(prefixes, n->name[0]) : NULL;
+        if (n->op != CFX_PLACEHOLDER)
+            continue;
+        spec.target = k ? tensor_called(tensors, n->name + 2) : NULL;
+        if (spec.target)
+            spec.kind = (cfx_input_kind)(CFX_IN_PARAMETER + (k - prefixes));
+        cfx_program_add_input(p, spec);
+    }
+    const cfx_node *output = cfx_graph_output_node(m->graph);
+    cfx_value made = output && output->args.list->len ? output->args.list->items[0] : cfx_none();
+    bool tuple = made.tag == CFX_TAG_TUPLE || made.tag == CFX_TAG_LIST;
+    for (int64_t i = 0; i < (tuple ? made.list->len : 1); i++) {
+        cfx_value v = tuple ? made.list->items[i] : made;
+        bool node = v.tag == CFX_TAG_NODE;
+        cfx_program_add_output(p, (cfx_output_spec){.kind = CFX_OUT_USER,
+                                                    .name = node ? v.node->name : NULL,
+                                                    .value = node ? cfx_none() : v});
+    }
+    return p;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+typedef struct source {
+    cfx__pt2_reader r;
+    cfx_dict *tensors, *metadata;
+    cfx_dict *hints;
+} source;
+
+static cfx_value metadata_value(const source *s, const char *key) {
+    cfx_value text = cfx_dict_get(s->metadata, key);
+    return text.tag == CFX_TAG_STR ? cfx__json_parse(text.str->text, text.str->len, NULL)
+                                   : cfx_none();
+}
+
+/* An expression with the hints of its symbols. */
+static cfx_value hinted(const cfx_dict *hints, cfx_value v) {
+    if (v.tag != CFX_TAG_SYM || v.sym->op == CFX__SYM_INT)
+        return v;
+    if (v.sym->op == CFX__SYM_NAME) {
+        cfx_value hint = cfx_dict_get(hints, v.sym->name);
+        return cfx__sym_name(v.sym->name, hint.tag == CFX_TAG_INT, hint.i);
+    }
+    cfx_value part[2] = {{.tag = CFX_TAG_SYM, .sym = v.sym->a},
+                         {.tag = CFX_TAG_SYM, .sym = v.sym->b}};
+    for (int i = 0; i < 2; i++)
+        part[i] = part[i].sym->op == CFX__SYM_INT ? cfx_int(part[i].sym->hint)
+                                                  : hinted(hints, part[i]);
+    return cfx__sym_binary(v.sym->op, part[0], part[1]);
+}
+
+static void hint_list(const cfx_dict *hints, cfx_dict *d, const char *key) {
+    cfx_value list = cfx_dict_get(d, key), made = cfx_tuple_value(0, NULL);
+    if (list.tag != CFX_TAG_TUPLE)
+        return;
+    for (int64_t i = 0; i < list.list->len; i++)
+        cfx_list_append(made.list, hinted(hints, list.list->items[i]));
+    cfx_dict_set(d, key, made);
+}
+
+/* Descriptions of values get the hints back. */
+static void add_hints(const cfx_dict *hints, cfx_graph *g) {
+    cfx_each_node(g, n) {
+        size_t mark = cfx_scope_open();
+        cfx_value val = cfx_node_get_meta(n, "val");
+        if (val.tag == CFX_TAG_SYM)
+            cfx_node_set_meta(n, "val", hinted(hints, val));
+        if (val.tag == CFX_TAG_DICT) {
+            hint_list(hints, val.dict, "shape");
+            hint_list(hints, val.dict, "stride");
+        }
+        cfx_scope_close(mark);
+    }
+}
+
+static bool read_tensors(source *s, const char *path) {
+    const char *file = beside(path);
+    FILE *there = fopen(file, "rb");
+    s->tensors = s->metadata = cfx_dict_new();
+    if (!there)
+        return true; /* a graph without tensors */
+    fclose(there);
+    s->tensors = cfx_safetensors_read(file);
+    s->metadata = s->tensors ? cfx_safetensors_metadata(file) : NULL;
+    cfx_value ties = s->metadata ? metadata_value(s, "ties") : cfx_none();
+    for (int64_t i = 0; ties.tag == CFX_TAG_DICT && i < ties.dict->len; i++) {
+        const char *first = cfx_text(ties.dict->entries[i].value);
+        cfx_value t = first ? cfx_dict_get(s->tensors, first) : cfx_none();
+        if (t.tag == CFX_TAG_TENSOR)
+            cfx_dict_put(s->tensors, ties.dict->entries[i].key, t);
+    }
+    return s->metadata != NULL;
+}
+
+/* The tensors to the state or the constants, as the signature says; parameters want gradients. */
+static void place_tensors(cfx_program *p, const cfx_dict *tensors) {
+    cfx_dict *constants = cfx_dict_new();
+    for (int i = 0; i < p->ninputs; i++) {
+        const cfx_input_spec *in = &p->inputs[i];
+        if (in->kind == CFX_IN_CONSTANT || (in->kind == CFX_IN_BUFFER && !in->persistent))
+            cfx_dict_set(constants, in->target, cfx_bool(true));
+        cfx_value val = in->kind == CFX_IN_PARAMETER
+                            ? cfx_node_get_meta(cfx_graph_find(p->module->graph, in->name), "val")
+                            : cfx_none();
+        if (val.tag == CFX_TAG_TENSOR && cfx__is_float((cfx_dtype)val.tensor->dtype))
+            val.tensor->head.flags |= CFX__GRAD;
+    }
+    for (int64_t i = 0; i < tensors->len; i++) {
+        cfx_value key = tensors->entries[i].key;
+        cfx_dict_put(cfx_dict_find(constants, key) ? p->constants : p->state, key,
+                     tensors->entries[i].value);
+    }
+}
+
+static cfx_program *read_program(source *s, cfx_module *m) {
+    cfx_value model = cfx_dict_get(s->metadata, "cfx"), hints = metadata_value(s, "hints");
+    cfx_program *p;
+    if (hints.tag == CFX_TAG_DICT && hints.dict->len)
+        add_hints(hints.dict, m->graph);
+    if (model.tag == CFX_TAG_STR) {
+        cfx__json_tree tree = {0};
+        const char *what = cfx__format("the metadata of '%s'", beside(s->r.path));
+        bool ok = cfx__json_read(&tree, model.str->text, model.str->len, what);
+        p = ok ? cfx__pt2_program(&s->r, tree.items.data, m) : NULL;
+        cfx__json_release(&tree);
+    } else {
+        p = infer(m, s->tensors);
+    }
+    if (!p)
+        return NULL;
+    place_tensors(p, s->tensors);
+    return cfx__pt2_check_tensors(&s->r, p) ? p : NULL;
+}
+
+cfx_program *cfx__fx_open(const char *path) {
+    cfx__mapping *map = cfx__mapping_open(path);
+    if (!map)
+        return NULL;
+    size_t mark = cfx_scope_open();
+    source s = {.r = {.path = path, .loose = true}};
+    const char *text = cfx__string_new(map->size ? map->data : "", map->size)->text;
+    cfx_drop(map);
+    cfx_module *m = read_tensors(&s, path) ? cfx_module_parse(text, path) : NULL;
+    cfx_program *p = m ? read_program(&s, m) : NULL;
+    cfx__pt2_reader_close(&s.r);
+    return cfx_scope_return(mark, p);
+}

@@ -1,0 +1,99 @@
+/* Programs as text, with their tensors beside them. */
+#include "pt2.h"
+#include "test.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define ZOO CFX_TEST_DATA "/zoo/"
+
+static char folder[64];
+
+static const char *in_folder(const char *name) {
+    if (!folder[0]) {
+        snprintf(folder, sizeof folder, "%s/cfx-fx-XXXXXX", P_tmpdir);
+        CHECK(mkdtemp(folder) != NULL);
+    }
+    return cfx__format("%s/%s", folder, name);
+}
+
+static void clean(void) {
+    unlink(in_folder("m.fx"));
+    unlink(in_folder("m.safetensors"));
+    unlink(in_folder("m.pt2"));
+    CHECK_INT(rmdir(folder), 0);
+    folder[0] = 0;
+}
+
+static void put(const char *text) {
+    FILE *f = fopen(in_folder("m.fx"), "w");
+    CHECK(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+TEST(programs_become_text_and_come_back) {
+    static const char *const names[] = {"bf16_linear",     "cond",      "dyn_conv", "index_zoo",
+                                        "mutating_buffer", "pytree_io", "seed_mlp", "while_loop"};
+    for (int i = 0; i < COUNT(names); i++)
+        CFX_SCOPE {
+            cfx_program *p = cfx_open(cfx__format(ZOO "%s/model.pt2", names[i]));
+            CHECK(p && cfx_save(p, in_folder("m.fx")));
+            cfx_program *q = cfx_open(in_folder("m.fx"));
+            if (!CHECK_OK() || !CHECK(q != NULL))
+                continue;
+            CHECK_STR(cfx_program_str(q), cfx_program_str(p));
+            CHECK(cfx_equal_values(q->in_spec, p->in_spec));
+            CHECK_INT(q->state->len, p->state->len);
+            CHECK_INT(q->constants->len, p->constants->len);
+            CHECK(cfx_save(q, in_folder("m.pt2")));
+            p = cfx_open(in_folder("m.pt2"));
+            CHECK_STR(p ? cfx_graph_str(p->module->graph) : "", cfx_graph_str(q->module->graph));
+            CHECK_OK();
+        }
+    clean();
+}
+
+TEST(texts_of_the_users_find_their_tensors) {
+    put("def forward(self, b_scale, x):\n"
+        "    w = self.fc.weight\n"
+        "    linear = torch.ops.aten.linear.default(x, w)\n"
+        "    mul = torch.ops.aten.mul.Tensor(linear, b_scale)\n"
+        "    return (mul, linear)\n");
+    cfx_dict *d = cfx_dict_new();
+    cfx_dict_set(d, "fc.weight", cfx_tensor_value(cfx_tensor_new(CFX_F32, 2, (int64_t[]){1, 2},
+                                                                 (float[]){2, 3})));
+    cfx_dict_set(d, "scale", cfx_tensor_value(cfx_tensor_new(CFX_F32, 1, (int64_t[]){1},
+                                                             (float[]){10})));
+    CHECK(cfx_safetensors_write(in_folder("m.safetensors"), d, NULL));
+    cfx_program *p = cfx_open(in_folder("m.fx"));
+    if (CHECK_OK() && CHECK(p != NULL)) {
+        CHECK_INT(p->ninputs, 3);
+        CHECK_STR(p->inputs[0].target, "fc.weight");
+        CHECK_INT(p->inputs[0].kind, CFX_IN_PARAMETER);
+        CHECK_STR(p->inputs[1].target, "scale");
+        CHECK_INT(p->inputs[1].kind, CFX_IN_BUFFER);
+        CHECK_INT(p->inputs[2].kind, CFX_IN_USER);
+        cfx_tensor *x = cfx_tensor_new(CFX_F32, 2, (int64_t[]){1, 2}, (float[]){1, 1});
+        cfx_value y = cfx_program_run(p, x);
+        CHECK_NEAR(cfx_tensor_get(cfx_tensor_at(y, 0), 0), 50, 0);
+        CHECK_NEAR(cfx_tensor_get(cfx_tensor_at(y, 1), 0), 5, 0);
+        CHECK_OK();
+    }
+    clean();
+}
+
+TEST(texts_that_are_wrong_are_refused) {
+    CHECK(!cfx_open(in_folder("m.fx")));
+    CHECK_ERROR("m.fx");
+    put("def forward(self, x):\n    return y\n");
+    CHECK(!cfx_open(in_folder("m.fx")));
+    CHECK_ERROR("name 'y' is not defined");
+    put("");
+    CHECK(!cfx_open(in_folder("m.fx")));
+    CHECK_ERROR("m.fx");
+    put("def forward(self, x):\n    return (x,)\n");
+    FILE *f = fopen(in_folder("m.safetensors"), "w");
+    CHECK(f && fputs("12345678{}", f) >= 0 && fclose(f) == 0);
+    CHECK(!cfx_open(in_folder("m.fx")));
+    CHECK_ERROR("m.safetensors");
+    clean();
+}
