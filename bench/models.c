@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 typedef struct {
     cfx_program *p;
@@ -14,7 +16,8 @@ typedef struct {
 
 static void run_model(void *arg) {
     model *m = arg;
-    CFX_SCOPE cfx_program_run_args(CFX_HERE, m->p, m->inputs);
+    CFX_SCOPE
+    cfx_program_run_args(CFX_HERE, m->p, m->inputs);
 }
 
 /* in0, in1, ... as the arguments; models of this kind take no trees. */
@@ -50,15 +53,44 @@ static int by_name(const struct dirent **a, const struct dirent **b) {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-BENCH(models) {
+static void each_folder(void (*visit)(const char *folder, const char *name)) {
     const char *folder = getenv("CFX_MODELS");
     struct dirent **names;
     int n = folder ? scandir(folder, &names, NULL, by_name) : 0;
     for (int i = 0; i < n; i++) {
         if (names[i]->d_name[0] != '.')
-            CFX_SCOPE bench_folder(folder, names[i]->d_name);
+            CFX_SCOPE
+        visit(folder, names[i]->d_name);
         free(names[i]);
     }
     if (n > 0)
         free(names);
+}
+
+BENCH(models) { each_folder(bench_folder); }
+
+/* ---- a cold process -------------------------------------------------------------------------- */
+
+static void spawn_show(void *arg) {
+    const char *path = arg, *command = getenv("CFX_COMMAND");
+    pid_t child = fork();
+    if (child == 0) {
+        if (freopen("/dev/null", "w", stdout))
+            execl(command, command, "show", path, (char *)NULL);
+        _exit(127);
+    }
+    int status;
+    waitpid(child, &status, 0);
+}
+
+static void bench_show(const char *folder, const char *name) {
+    char path[4096], what[300];
+    snprintf(path, sizeof path, "%s/%s/model.pt2", folder, name);
+    snprintf(what, sizeof what, "cfx show %s", name);
+    bench_row(what, bench_time(spawn_show, path), "PyTorch's load", NAN);
+}
+
+BENCH(show_cold) {
+    if (getenv("CFX_COMMAND"))
+        each_folder(bench_show);
 }

@@ -425,8 +425,8 @@ bool gemm_run(cfx_call *c, gemm *g) {
     w.pieces = 1;
     w.piece = g->m;
     bool uneven = g->batch % threads && g->batch < 4 * threads && products > 16 * GEMM_GRAIN;
-    if (g->dtype == CFX_F32 && (g->batch < threads || uneven)) {
-        /* oneDNN cuts a single product better than rows would */
+    if (g->dtype == CFX_F32 && (g->batch < threads || uneven || threads == 1)) {
+        /* oneDNN cuts a single product better than rows would, and takes all cores unless told */
         int before = onednn_begin(products < 4 * GEMM_GRAIN ? 1 : threads);
         run_pieces(&w, 0, g->batch);
         onednn_end(before);
