@@ -79,7 +79,7 @@ TEST(draw_svg_of_a_module) {
     has(svg, "<g id=\"fc1\"");
     has(svg, ">Linear</text>");
     has(svg, ">weight f32[8, 4]</text>");
-    has(svg, "in_features=4, out_features=8");
+    has(svg, ">in_features=4, out_features=8,</text>");
     has(svg, "<title>%relu : [num_users=1] = call_function[target=torch.relu]");
     has(svg, "draw_test.c:");                                   /* the source line, in the title */
     CHECK_STR(svg, cfx_module_draw(gm, (cfx_draw_options){0})); /* the same bytes each time */

@@ -174,7 +174,23 @@ static bool has_node(cfx_value v) {
 
 enum { CONSTANT_ROWS = 3 };
 
-/* One constant of a call, in the row being written or in the next. */
+/* Adds l->part to the row being written, or to the next where it does not fit any more. */
+static void add_part(labeller *l, int *rows) {
+    if (l->row.len && l->row.len + l->part.len + 2 > CFX__MAX_CHARS) {
+        bool full = ++*rows == CONSTANT_ROWS;
+        cfx__text_puts(&l->row, full ? ", \xe2\x80\xa6" : ",");
+        add_row(l, CFX__LINE_CONSTANT);
+        if (full) {
+            ++*rows;
+            return;
+        }
+    }
+    if (l->row.len)
+        cfx__text_add(&l->row, ", ", 2);
+    cfx__text_add(&l->row, l->part.data, l->part.len);
+}
+
+/* One constant of a call. */
 static void add_constant(labeller *l, const char *name, cfx_value v, int *rows) {
     if (has_node(v) || v.tag == CFX_TAG_NONE || *rows > CONSTANT_ROWS)
         return;
@@ -187,18 +203,29 @@ static void add_constant(labeller *l, const char *name, cfx_value v, int *rows) 
     if (name)
         cfx__text_puts(&l->part, name), cfx__text_putc(&l->part, '=');
     put_value(&l->part, v);
-    if (l->row.len && l->row.len + l->part.len + 2 > CFX__MAX_CHARS) {
-        bool full = ++*rows == CONSTANT_ROWS;
-        cfx__text_puts(&l->row, full ? ", \xe2\x80\xa6" : ",");
-        add_row(l, CFX__LINE_CONSTANT);
-        if (full) {
-            *rows = CONSTANT_ROWS + 1;
-            return;
+    add_part(l, rows);
+}
+
+/* What a module says of itself: "in_features=4, out_features=8". */
+static void add_extra(labeller *l, const char *extra) {
+    int rows = 0, depth = 0;
+    l->row.len = l->part.len = 0;
+    for (const char *at = extra; rows <= CONSTANT_ROWS; at++) {
+        depth += *at == '(' || *at == '[';
+        depth -= *at == ')' || *at == ']';
+        if (*at && (*at != ',' || depth)) {
+            cfx__text_putc(&l->part, *at);
+            continue;
         }
+        if (l->part.len)
+            add_part(l, &rows);
+        l->part.len = 0;
+        if (!*at)
+            break;
+        at += at[1] == ' ';
     }
     if (l->row.len)
-        cfx__text_add(&l->row, ", ", 2);
-    cfx__text_add(&l->row, l->part.data, l->part.len);
+        add_row(l, CFX__LINE_CONSTANT);
 }
 
 static void add_constants(labeller *l, const cfx_node *n) {
@@ -366,10 +393,8 @@ static bool label_node(labeller *l) {
     const cfx_module *m = n->op == CFX_CALL_MODULE && l->sheet->module
                               ? cfx_module_find(l->sheet->module, n->target.name)
                               : NULL;
-    if (m && m->extra_repr) {
-        const char *extra = m->extra_repr(m);
-        add_line(l, CFX__LINE_CONSTANT, extra, strlen(extra));
-    }
+    if (m && m->extra_repr)
+        add_extra(l, m->extra_repr(m));
     if (n->op != CFX_OUTPUT)
         add_constants(l, n);
     add_parameters(l, n);

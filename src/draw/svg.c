@@ -44,12 +44,17 @@ static size_t sound(const char *at, size_t left) {
     return known && (code < 0xd800 || code > 0xdfff) && code != 0xfffe && code != 0xffff ? n : 0;
 }
 
+/* Bytes that stand for themselves in text and in attribute values. */
+static bool is_plain(char c) {
+    return (unsigned char)c >= 0x20 && (unsigned char)c < 0x7f && c != '<' && c != '>' &&
+           c != '&' && c != '"' && c != '\'';
+}
+
 /* Text and attribute values alike. What XML cannot hold becomes a replacement character. */
 static void put_escaped(cfx__text *out, const char *text, size_t len) {
     for (size_t i = 0; i < len;) {
         size_t plain = i;
-        while (plain < len && (unsigned char)text[plain] >= 0x20 &&
-               (unsigned char)text[plain] < 0x80 && !strchr("<>&\"'", text[plain]))
+        while (plain < len && is_plain(text[plain]))
             plain++;
         cfx__text_add(out, text + i, plain - i);
         i = plain;
