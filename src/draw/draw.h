@@ -284,6 +284,8 @@ void cfx__plot_place(cfx__plot *p);
 
 /* ---- parts --------------------------------------------------------------------------------- */
 
+/* A metadata entry of a node, or None; borrowed. */
+cfx_value cfx__meta(const cfx_node *n, const char *key);
 /* What a box is coloured by; asked once for each target of a sheet. */
 cfx__family cfx__family_of(cfx__sheet *sheet, const cfx_node *n);
 const char *cfx__family_name(cfx__family f);

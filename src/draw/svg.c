@@ -175,13 +175,13 @@ static void put_anchor(cfx__text *out, const cfx__scene *s, const cfx__item *i) 
 
 /* "mlp.c:4" or the innermost line of a stack trace. */
 static void put_source(cfx__text *out, const cfx_node *n) {
-    const char *source = cfx_text(cfx_node_get_meta(n, "source"));
+    const char *source = cfx_text(cfx__meta(n, "source"));
     if (source) {
         cfx__text_putc(out, '\n');
         put_string(out, source);
         return;
     }
-    const char *trace = cfx_text(cfx_node_get_meta(n, "stack_trace"));
+    const char *trace = cfx_text(cfx__meta(n, "stack_trace"));
     const char *last = NULL;
     size_t len, last_len = 0;
     for (const char *at = trace, *next; (next = cfx__next_line(at, &len)); at = next) {
@@ -210,19 +210,22 @@ static void put_node_title(cfx__text *out, cfx__text *scratch, const cfx_node *n
     put_escaped(out, scratch->data, len);
     if (len < scratch->len)
         cfx__text_puts(out, " \xe2\x80\xa6");
-    scratch->len = 0;
-    if (cfx__put_shape(scratch, n)) {
-        cfx__text_putc(out, '\n');
-        put_escaped(out, scratch->data, scratch->len);
-    }
 }
 
-static void put_title(cfx__text *out, cfx__text *scratch, const cfx__item *i) {
+static void put_title(cfx__text *out, cfx__text *scratch, const cfx__scene *s,
+                      const cfx__item *i) {
     cfx__text_puts(out, "<title>");
     if (i->node)
         put_node_title(out, scratch, i->node);
     else
         put_string(out, i->path);
+    for (int k = 0; i->node && k < i->nlines; k++) {
+        const cfx__line *line = &s->lines.data[i->line + k];
+        if (line->style != CFX__LINE_SHAPE)
+            continue;
+        cfx__text_putc(out, '\n');
+        put_escaped(out, s->text.data + line->at, line->len);
+    }
     if (i->node && i->path) {
         cfx__text_puts(out, "\nmodule ");
         put_string(out, i->path);
@@ -346,7 +349,7 @@ static void open_group(painter *p, const cfx__item *i, const char *class) {
     if (p->s->options->focus && i->node)
         cfx__text_puts(p->out, i->context ? " y" : " o");
     cfx__text_puts(p->out, "\">");
-    put_title(p->out, &p->scratch, i);
+    put_title(p->out, &p->scratch, p->s, i);
 }
 
 static void put_box(painter *p, const cfx__item *i) {

@@ -7,6 +7,16 @@
 
 #include <limits.h>
 
+/* Nodes have few entries, and most are asked for several: a walk is faster than hashing. */
+cfx_value cfx__meta(const cfx_node *n, const char *key) {
+    for (int64_t i = 0; n->meta && i < n->meta->len; i++) {
+        const char *at = cfx_text(n->meta->entries[i].key);
+        if (at && !strcmp(at, key))
+            return n->meta->entries[i].value;
+    }
+    return cfx_none();
+}
+
 static int add_item(cfx__scene *s, cfx__item_kind kind, int parent, int sheet) {
     cfx__item i = {.kind = (uint8_t)kind,
                    .graph = sheet,
@@ -155,7 +165,7 @@ typedef struct levels {
 /* The modules around n, outermost first, the root left out; false when nothing tells. */
 static bool levels_of(const cfx_node *n, levels *out) {
     out->len = 0;
-    cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
+    cfx_value stack = cfx__meta(n, "nn_module_stack");
     if (stack.tag == CFX_TAG_DICT) {
         for (int64_t i = 0; i < stack.dict->len; i++) {
             cfx_value v = stack.dict->entries[i].value;

@@ -299,11 +299,24 @@ static void repr_other(cfx__text *out, cfx_value v, cfx__print_fn *other) {
                                                     : "<module>");
 }
 
+/* Shapes are most of what is printed: no trip through printf. */
+static void put_int(cfx__text *out, int64_t n) {
+    char digits[24];
+    size_t at = sizeof digits;
+    uint64_t u = n < 0 ? 0 - (uint64_t)n : (uint64_t)n;
+    do
+        digits[--at] = (char)('0' + u % 10);
+    while (u /= 10);
+    if (n < 0)
+        digits[--at] = '-';
+    cfx__text_add(out, digits + at, sizeof digits - at);
+}
+
 void cfx__repr_with(cfx__text *out, cfx_value v, cfx__print_fn *other) {
     switch ((cfx_tag)v.tag) {
     case CFX_TAG_NONE: cfx__text_puts(out, "None"); break;
     case CFX_TAG_BOOL: cfx__text_puts(out, v.b ? "True" : "False"); break;
-    case CFX_TAG_INT: cfx__text_printf(out, "%lld", (long long)v.i); break;
+    case CFX_TAG_INT: put_int(out, v.i); break;
     case CFX_TAG_FLOAT: cfx__repr_float(out, v.f); break;
     case CFX_TAG_DTYPE: cfx__text_printf(out, "torch.%s", cfx_dtype_name((cfx_dtype)v.i)); break;
     case CFX_TAG_DEVICE: repr_device(out, v.device); break;
