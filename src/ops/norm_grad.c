@@ -104,7 +104,7 @@ static void back_group_norm_recorded(cfx_back *b) {
         give(b, 2, cfx_sum(g, cfx_list(0, 2)));
     }
     dx = plus(dx, statistics_grad(b, n.unit, n.rstd));
-    give(b, 0, cfx_reshape(dx, sizes_of(x)));
+    give(b, 0, cfx_reshape(cfx_expand(dx, by_group), sizes_of(x)));
 }
 
 void grad_group_norm(cfx_back *b) {

@@ -83,25 +83,21 @@ static void kernel_interface(cfx_call *c) {
     dense_done(c, 1, norm);
 }
 
-/* w = v g / |v|, with the length over all dims but one. */
+/* w = v g / |v|, with the length over all dims but one; the length is a result too. */
 static void grad_weight_norm(cfx_back *b) {
-    cfx_tensor *grad = b->gout[0], *v = back_arg(b, 0), *g = back_arg(b, 1), *length = b->out[1];
-    if (!grad)
-        return;
-    int64_t dims[CFX_MAX_DIMS], n = 0;
-    for (int i = 0; i < v->ndim; i++)
-        if (g->shape[i] == 1 && v->shape[i] != 1)
-            dims[n++] = i;
-    length = cast_to(length, (cfx_dtype)v->dtype);
-    cfx_tensor *along = cfx_mul(grad, v);
-    if (n)
-        along = cfx_sum(along, cfx_ints_value(n, dims), cfx_bool(true));
-    if (b->needs[0]) {
-        cfx_tensor *across = cfx_sub(grad, cfx_mul(v, cfx_div(along, cfx_mul(length, length))));
-        back_give(b, 0, cfx_mul(cfx_div(g, length), across));
+    cfx_tensor *grad = b->gout[0], *v = back_arg(b, 0), *g = back_arg(b, 1), *toward = NULL;
+    cfx_tensor *length = cast_to(b->out[1], v->dtype), *unit = cfx_div(v, length);
+    if (grad) {
+        cfx_tensor *along = sum_to(cfx_mul(grad, unit), g->ndim, g->shape);
+        if (b->needs[0])
+            toward = cfx_mul(cfx_div(g, length), cfx_sub(grad, cfx_mul(unit, along)));
+        if (b->needs[1])
+            back_give(b, 1, along);
     }
-    if (b->needs[1])
-        back_give(b, 1, cfx_div(along, length));
+    if (b->gout[1])
+        toward = plus(toward, cfx_mul(cast_to(b->gout[1], v->dtype), unit));
+    if (b->needs[0])
+        back_give(b, 0, toward);
 }
 
 CFX_OP(_weight_norm_interface) = {
