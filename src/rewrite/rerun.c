@@ -1,5 +1,8 @@
 /* Running a graph again on fake tensors, node by node, so that what it does is recorded anew. Start
  * at cfx__rerun_graph. */
+#include <cfx/ops.h>
+
+#include "../ops/views.h"
 #include "rewrite.h"
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -162,6 +165,27 @@ static cfx_value run_item(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     return cfx__rerun_copy(run, &copy, a);
 }
 
+/* A view of a tensor whose strides came out otherwise than in the program: a copy, then. PyTorch
+ * gives up here. */
+static bool is_no_view(const cfx_op *op, cfx_args a) {
+    int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS], product = 1;
+    if (op != &cfx_op_view || a.n != 2 || a.v[0].tag != CFX_TAG_TENSOR ||
+        a.v[1].tag != CFX_TAG_LIST || a.v[1].list->len > CFX_MAX_DIMS)
+        return false;
+    const cfx_tensor *t = a.v[0].tensor;
+    int n = (int)a.v[1].list->len, open = -1;
+    for (int i = 0; i < n; i++) {
+        shape[i] = cfx_integer(a.v[1].list->items[i]);
+        if (shape[i] < 0)
+            open = i;
+        else
+            product *= shape[i];
+    }
+    if (open >= 0 && product > 0)
+        shape[open] = t->numel / product;
+    return t->numel && !view_strides(t, n, shape, stride);
+}
+
 static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
     cfx_value args = filled(run, n->args), kwargs = filled(run, n->kwargs);
     if (cfx_is_bad(args) || cfx_is_bad(kwargs))
@@ -182,7 +206,7 @@ static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
         (!op && !n->target.fn))
         return cfx__rerun_copy(run, n, a);
     if (op)
-        return cfx_op_call((cfx_where){0}, op, a);
+        return cfx_op_call((cfx_where){0}, is_no_view(op, a) ? &cfx_op_reshape : op, a);
     return cfx_py_call((cfx_where){0}, n->target.name, a);
 }
 

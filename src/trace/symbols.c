@@ -234,38 +234,46 @@ static cfx_node *keep_node(cfx__symbols *s, int64_t value, cfx_node *n) {
     return n;
 }
 
-static cfx_node *node_of(cfx__symbols *s, cfx__recorder *r, int64_t value, int depth) {
-    enum { FAR = 64 };
+static bool is_suspect(cfx__symbols *s, int64_t value);
+
+/* A product of things known: of exactly these, whatever else is near. */
+static cfx_node *product_of(cfx__symbols *s, cfx__recorder *r, int64_t value, int depth) {
     cfx_node *n = known_node(s, r, value);
     if (n || depth > 4)
         return n;
-    for (size_t i = 0; i < s->sizes.len; i++) { /* a multiple of something known */
+    for (size_t i = 0; i < s->sizes.len; i++) {
         int64_t unit = s->sizes.data[i].value, times = value / unit;
-        if (unit * times != value || times < 2)
+        cfx_node *base = unit * times == value && times > 1 ? known_node(s, r, unit) : NULL;
+        if (!base)
             continue;
-        cfx_node *base = known_node(s, r, unit);
-        cfx_node *factor = base ? node_of(s, r, times, depth + 1) : NULL;
-        if (base)
-            return keep_node(s, value, operation(r, "operator.mul", cfx_node_value(base),
-                                                 factor ? cfx_node_value(factor) : cfx_int(times)));
+        cfx_node *more = is_suspect(s, times) ? product_of(s, r, times, depth + 1) : NULL;
+        cfx_value factor = more ? cfx_node_value(more) : cfx_int(times);
+        return keep_node(s, value, operation(r, "operator.mul", cfx_node_value(base), factor));
     }
-    for (int64_t d = 1; d <= FAR; d++) /* beside it */
-        for (int sign = -1; sign <= 1; sign += 2) {
-            cfx_node *base = known_node(s, r, value - sign * d);
-            if (base)
-                return keep_node(s, value, operation(r, "operator.add", cfx_node_value(base),
-                                                     cfx_int(sign * d)));
-        }
-    for (size_t i = 0; i < s->sizes.len; i++) /* a part of it */
-        for (int64_t d = 2; d <= FAR; d++) {
-            if (s->sizes.data[i].value / d != value)
-                continue;
-            cfx_node *base = known_node(s, r, s->sizes.data[i].value);
-            if (base)
-                return keep_node(s, value, operation(r, "operator.floordiv", cfx_node_value(base),
-                                                     cfx_int(d)));
-        }
     return NULL;
+}
+
+/* How far from a size a number may be and still be told from it: small sizes are crowded. */
+static int64_t reach(int64_t size) { return size > 1000 ? 64 : size / 16; }
+
+static cfx_node *node_of(cfx__symbols *s, cfx__recorder *r, int64_t value) {
+    cfx_node *n = product_of(s, r, value, 0);
+    for (size_t i = 0; i < s->sizes.len && !n; i++) { /* beside it */
+        int64_t unit = s->sizes.data[i].value, past = value - unit;
+        cfx_node *base =
+            past >= -reach(unit) && past <= reach(unit) ? known_node(s, r, unit) : NULL;
+        if (base)
+            n = operation(r, "operator.add", cfx_node_value(base), cfx_int(past));
+    }
+    for (size_t i = 0; i < s->sizes.len && !n; i++) { /* a part of it */
+        int64_t unit = s->sizes.data[i].value;
+        for (int64_t d = 2; d <= reach(unit) && !n; d++) {
+            cfx_node *base = unit / d == value ? known_node(s, r, unit) : NULL;
+            if (base)
+                n = operation(r, "operator.floordiv", cfx_node_value(base), cfx_int(d));
+        }
+    }
+    return n ? keep_node(s, value, n) : NULL;
 }
 
 /* Whether a value may depend on symbols: it is no number of the program's own, and large. */
@@ -275,7 +283,7 @@ static bool is_suspect(cfx__symbols *s, int64_t value) {
 }
 
 cfx_value cfx__symbols_arg(cfx__symbols *s, cfx__recorder *r, int64_t value) {
-    cfx_node *n = is_suspect(s, value) ? node_of(s, r, value, 0) : NULL;
+    cfx_node *n = is_suspect(s, value) ? node_of(s, r, value) : NULL;
     return n ? cfx_node_value(n) : cfx_int(value);
 }
 
