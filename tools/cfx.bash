@@ -2,7 +2,7 @@
 _cfx() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     if [ "$COMP_CWORD" = 1 ]; then
-        COMPREPLY=($(compgen -W "show run convert draw ops --help --version" -- "$word"))
+        COMPREPLY=($(compgen -W "show run convert decompose draw ops --help --version" -- "$word"))
         return
     fi
     case $before in
@@ -11,7 +11,7 @@ _cfx() {
     --inputs | --save | --expect) COMPREPLY=($(compgen -f -X '!*.safetensors' -- "$word")) ;;
     --profile) COMPREPLY=($(compgen -f -X '!*.json' -- "$word")) ;;
     -o) COMPREPLY=($(compgen -f -X '!*.@(svg|dot|pt2|fx)' -- "$word") $(compgen -d -- "$word")) ;;
-    --node | --tap | --threads | --op | --depth | --focus) COMPREPLY=() ;;
+    --node | --tap | --threads | --op | --depth | --focus | --keep) COMPREPLY=() ;;
     check) COMPREPLY=($(compgen -d -- "$word")) ;;
     *)
         case ${COMP_WORDS[1]}:$word in
@@ -22,6 +22,7 @@ _cfx() {
             ;;
         draw:-*) COMPREPLY=($(compgen -W "-o --depth --focus --all --help" -- "$word")) ;;
         convert:-*) COMPREPLY=($(compgen -W "-o --help" -- "$word")) ;;
+        decompose:-*) COMPREPLY=($(compgen -W "-o --keep --help" -- "$word")) ;;
         ops:*) COMPREPLY=($(compgen -W "check --markdown --op --help" -- "$word")) ;;
         *) COMPREPLY=($(compgen -f -X '!*.@(pt2|fx)' -- "$word") $(compgen -d -- "$word")) ;;
         esac

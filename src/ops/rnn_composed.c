@@ -49,8 +49,8 @@ static cfx_tensor *step(rnn_kind kind, const weights *w, cfx_tensor *x, cfx_tens
 }
 
 /* One layer in one direction; *h and *cell become the last states. PyTorch's own decomposition of
- * lstm squeezes the wrong dim of them, and graphs made of fake tensors show that it does. */
-static cfx_tensor *layer(const rnn *r, const weights *w, cfx_tensor *x, bool reverse, bool fake,
+ * lstm squeezes the wrong dim of them, which gives states of a wrong shape; this one does not. */
+static cfx_tensor *layer(const rnn *r, const weights *w, cfx_tensor *x, bool reverse,
                          cfx_tensor **h, cfx_tensor **cell) {
     const bool lstm = r->kind == RNN_LSTM;
     cfx_tensor *state = lstm ? cfx_unsqueeze(*h, 0) : NULL;
@@ -73,9 +73,9 @@ static cfx_tensor *layer(const rnn *r, const weights *w, cfx_tensor *x, bool rev
         outs.list->items[j] = swap;
     }
     cfx_tensor *y = cfx_cat(outs, 0);
-    *h = cfx_squeeze(state, lstm && fake ? 1 : 0);
+    *h = cfx_squeeze(state, 0);
     if (lstm)
-        *cell = cfx_squeeze(other, fake ? 1 : 0);
+        *cell = cfx_squeeze(other, 0);
     return y;
 }
 
@@ -97,7 +97,7 @@ void decompose_rnn(cfx_call *c) {
             const int64_t at = i * r.directions + k;
             const weights w = weights_of(c, &r, at);
             cfx_tensor *h = item(hs, at), *cell = lstm ? item(cs, at) : NULL;
-            y[k] = layer(&r, &w, x, k == 1, c->fake, &h, &cell);
+            y[k] = layer(&r, &w, x, k == 1, &h, &cell);
             cfx_list_append(last_h.list, CFX_V(h));
             if (lstm)
                 cfx_list_append(last_c.list, CFX_V(cell));

@@ -487,12 +487,30 @@ static cfx_value shared(cfx__pt2_reader *r, cfx__map *map, const cfx__json *j,
     return known ? *known : remember(r, map, j->text, make(j));
 }
 
+/* Arguments that were tuples when cfx wrote the file: "3,4". */
+static void make_tuples(cfx_node *n, const char *text) {
+    size_t mark = cfx_scope_open();
+    for (char *end; *text; text = *end ? end + 1 : end) {
+        int64_t i = strtoll(text, &end, 10);
+        if (end == text || i < 0 || !n->args.list || i >= n->args.list->len)
+            break;
+        cfx_value v = n->args.list->items[i];
+        if (v.tag == CFX_TAG_LIST)
+            cfx_node_set_arg(n, (int)i, cfx_tuple_value(v.list->len, v.list->items));
+    }
+    cfx_scope_close(mark);
+}
+
 void cfx__pt2_node_meta(cfx__pt2_reader *r, cfx_node *n, const cfx__json *metadata) {
     if (!cfx__json_is(metadata, CFX__JSON_OBJECT))
         return;
     cfx__json_pairs(metadata, k, v) {
         if (v->kind != CFX__JSON_TEXT || !v->len)
             continue;
+        if (!strcmp(k->text, "tuple_args")) {
+            make_tuples(n, v->text);
+            continue;
+        }
         size_t mark = cfx_scope_open();
         cfx_value made;
         if (!strcmp(k->text, "stack_trace"))

@@ -173,8 +173,23 @@ static void put_joined(cfx__text *t, cfx_value v) {
     cfx__text_release(&out);
 }
 
+/* Arguments that are tuples, by number: the format has lists alone. */
+static void put_tuples(cfx__text *t, const cfx_node *n) {
+    cfx__text out = {0};
+    for (int64_t i = 0; i < n->args.list->len; i++)
+        if (n->args.list->items[i].tag == CFX_TAG_TUPLE)
+            cfx__text_printf(&out, "%s%lld", out.len ? "," : "", (long long)i);
+    if (out.len) {
+        cfx__comma(t);
+        cfx__text_printf(t, "\"tuple_args\": \"%s\"", out.data);
+    }
+    cfx__text_release(&out);
+}
+
 void cfx__pt2_put_metadata(cfx__text *t, const cfx_node *n) {
     cfx__text_putc(t, '{');
+    if (n->op == CFX_CALL_FUNCTION)
+        put_tuples(t, n);
     for (int64_t i = 0; n->meta && i < n->meta->len; i++) {
         const char *key = cfx_text(n->meta->entries[i].key);
         cfx_value v = n->meta->entries[i].value;

@@ -203,6 +203,14 @@ void cfx__symbols_know(cfx__symbols *s, int64_t value, cfx_node *n, int dim) {
     VEC_PUSH(s->sizes, known);
 }
 
+static cfx_value expression(cfx__symbols *s, int64_t value);
+
+static cfx_node *with_value(cfx__symbols *s, cfx_node *n, int64_t value) {
+    if (n->graph)
+        cfx_node_set_meta(n, "val", expression(s, value));
+    return n;
+}
+
 static cfx_node *operation(cfx__recorder *r, const char *name, cfx_value a, cfx_value b) {
     return cfx__record_node(r, (cfx_where){0}, cfx_graph_target(r->graph, name), cfx_tuple(a, b),
                             cfx_none(), NULL);
@@ -221,7 +229,7 @@ static cfx_node *known_node(cfx__symbols *s, cfx__recorder *r, int64_t value) {
             at.node = cfx__record_node(r, (cfx_where){0},
                                        (cfx_target){.op = op, .name = cfx_op_name(op)},
                                        cfx_tuple(at.tensor, at.dim), cfx_none(), NULL);
-            s->sizes.data[i].node = at.node;
+            s->sizes.data[i].node = with_value(s, at.node, value);
         }
         return at.node;
     }
@@ -230,7 +238,7 @@ static cfx_node *known_node(cfx__symbols *s, cfx__recorder *r, int64_t value) {
 
 static cfx_node *keep_node(cfx__symbols *s, int64_t value, cfx_node *n) {
     if (n && n->graph)
-        cfx__symbols_know(s, value, n, -1);
+        cfx__symbols_know(s, value, with_value(s, n, value), -1);
     return n;
 }
 

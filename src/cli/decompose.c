@@ -1,0 +1,43 @@
+/* cfx decompose: a program in Core ATen, written to a file. */
+#include "cli.h"
+
+#include <string.h>
+
+static const char help[] =
+    "usage: cfx decompose MODEL -o OUT.pt2 [--keep OP]...\n"
+    "\n"
+    "Writes the program in Core ATen, as run_decompositions() of PyTorch gives it: nothing is\n"
+    "written in place, and every operator that is not a core one is replaced by what it is made\n"
+    "of.\n"
+    "  -o OUT           the file to write: .pt2, or .fx for text\n"
+    "  --keep OP        leaves an operator whole: linear, aten.layer_norm.default; may be given\n"
+    "                   more than once\n"
+    "\n"
+    "Exit: 0 done, 2 trouble.\n";
+
+static int run(int argc, char **argv) {
+    const char *model = NULL, *out = NULL, *op = NULL;
+    cfx_value keep = cfx_list_value(0, NULL);
+    cli_words w = {argc, argv, .command = &cli_decompose};
+    while (cli_more(&w)) {
+        if (cli_value(&w, "--keep", &op)) {
+            if (op && !cfx_op_find(op) && !cfx_fn_find(op)) {
+                cli_usage(&cli_decompose, "no operator is called '%s'", op);
+                return CLI_TROUBLE;
+            }
+            cfx_list_append(keep.list, cfx_string_value(op));
+        } else if (!cli_value(&w, "-o", &out)) {
+            cli_rest(&w, &model);
+        }
+    }
+    if (w.wrong)
+        return CLI_TROUBLE;
+    if (!model || !out)
+        return cli_usage(&cli_decompose, model ? "-o which file?" : "which MODEL?");
+    cfx_program *p = cfx_open(model), *core = p ? cfx_decompose(p, keep) : NULL;
+    if (!core || !cfx_save(core, out) || !cfx_ok())
+        return cli_trouble();
+    return CLI_DONE;
+}
+
+const cli_command cli_decompose = {"decompose", run, "write a program in Core ATen", help};
