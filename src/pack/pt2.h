@@ -32,6 +32,9 @@ typedef struct cfx__pt2_reader {
     cfx__arena arena;
 } cfx__pt2_reader;
 
+/* cfx_open for the bytes of an archive, which errors call `path`. */
+cfx_program *cfx__pt2_open(const char *path, cfx__bytes bytes);
+
 void cfx__pt2_reader_close(cfx__pt2_reader *r);
 /* Records a FileError that names the file and the node. Returns false. */
 bool cfx__pt2_bad(const cfx__pt2_reader *r, const char *fmt, ...) CFX_PRINTF(2, 3);

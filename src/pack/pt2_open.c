@@ -341,10 +341,9 @@ static bool refuse(archive *a) {
                                        "the program with torch.export.save instead");
 }
 
-static cfx_program *open_archive(cfx__pt2_reader *r, cfx__mapping *map) {
+static cfx_program *open_archive(cfx__pt2_reader *r, cfx__bytes bytes) {
     cfx__zip zip;
     archive a = {.r = r, .zip = &zip};
-    cfx__bytes bytes = {map->data, map->size, map};
     bool ok = cfx__zip_open(&zip, cfx__format("'%s'", r->path), bytes);
     if (ok) {
         a.root = find_root(&zip, "/archive_format");
@@ -359,18 +358,21 @@ static cfx_program *open_archive(cfx__pt2_reader *r, cfx__mapping *map) {
     return ok ? a.program : NULL;
 }
 
+cfx_program *cfx__pt2_open(const char *path, cfx__bytes bytes) {
+    size_t mark = cfx_scope_open();
+    cfx__pt2_reader r = {.path = path};
+    cfx_program *p = open_archive(&r, bytes);
+    cfx__pt2_reader_close(&r);
+    return cfx_scope_return(mark, p);
+}
+
 cfx_program *cfx_open(const char *path) {
     if (cfx__is_fx(path))
         return cfx__fx_open(path);
-    size_t mark = cfx_scope_open();
     cfx__mapping *map = cfx__mapping_open(path);
-    if (!map)
-        return cfx_scope_return(mark, NULL);
-    cfx__pt2_reader r = {.path = path};
-    cfx_program *p = open_archive(&r, map);
-    cfx__pt2_reader_close(&r);
+    cfx_program *p = map ? cfx__pt2_open(path, (cfx__bytes){map->data, map->size, map}) : NULL;
     cfx_drop(map);
-    return cfx_scope_return(mark, p);
+    return p;
 }
 
 cfx_value cfx_program_sample_inputs(const cfx_program *p) {
