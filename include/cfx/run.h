@@ -68,7 +68,8 @@ CFX_API cfx_module *cfx_transform(cfx_interp *it);
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-/* Runs a program as Python would call it: cfx_program_run(p, x, CFX_KW(mask, m)). Inputs are
+/* Runs a program as Python would call it: cfx_program_run(p, x, CFX_KW(mask, m)); or with all its
+ * inputs by position, in flattened order, whatever they are called in Python. Inputs are
  * checked against the signature (number, tree, dtype, rank, sizes, ranges of symbols), and every
  * operator that is not registered is named before anything runs. Buffers and inputs that the
  * program writes to are written to; nothing is recorded for gradients. Gives the result in the

@@ -31,11 +31,23 @@ static cfx_dict *in_order(cfx_dict *given, const cfx_dict *wanted) {
     return out;
 }
 
+/* Whether the arguments are the leaves themselves, by position: as good as any tree, and all that a
+ * caller needs to know of a program whose inputs have names in Python. */
+static bool is_flat(cfx_value spec, cfx_args a) {
+    cfx_value leaves = cfx_list_value(0, NULL), all = cfx_tuple_value(a.n, a.v);
+    cfx_tree_flatten(spec, leaves.list);
+    if (a.kw && a.kw->len)
+        return false;
+    int64_t wanted = leaves.list->len;
+    cfx_tree_flatten(all, leaves.list);
+    return a.n == wanted && leaves.list->len == 2 * wanted;
+}
+
 static bool flatten_tree(cfx_where at, cfx_value spec, cfx_args a, cfx_list *flat) {
     cfx_dict *kw = in_order(a.kw, spec.list->items[1].dict);
     cfx_value given = cfx_tuple(cfx_tuple_value(a.n, a.v), cfx_dict_value(kw));
     cfx_value got = cfx_tree_flatten(given, flat);
-    if (cfx_equal_values(got, spec))
+    if (cfx_equal_values(got, spec) || is_flat(spec, a))
         return true;
     cfx_fail(CFX_VALUE_ERROR, at,
              "Trying to flatten user inputs with exported input tree spec: \n%s\n"

@@ -75,6 +75,7 @@ TEST(program_takes_and_gives_trees) {
     cfx_dict_set(batch, "x", cfx_tensor_value(row(1, 2)));
     CHECK_STR(cfx_str(cfx_program_run(p, batch, CFX_KW(y, row(1, 1)))),
               "{'out': tensor([ 1., 19.])}");
+    CHECK_STR(cfx_str(cfx_program_run(p, row(1, 2), row(1, 1))), "{'out': tensor([ 1., 19.])}");
     cfx_program_run(p, row(1, 2), CFX_KW(y, row(1, 1)));
     CHECK_ERROR("Trying to flatten user inputs with exported input tree spec: \n"
                 "TreeSpec(tuple, None, [TreeSpec(tuple, None, [TreeSpec(dict, ['x'], [*])]),\n"
