@@ -430,7 +430,7 @@ static void decompose_flash(cfx_call *c) {
     c->out[1] = cfx_tensor_at(made, 1);
 }
 
-cfx_grad_fn grad_flash; /* attention_grad.c */
+cfx_grad_fn grad_flash; /* attention_back.c */
 
 CFX_OP(_scaled_dot_product_flash_attention_for_cpu) = {
     "aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, "
@@ -438,9 +438,8 @@ CFX_OP(_scaled_dot_product_flash_attention_for_cpu) = {
     "dropout_p=0., bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor "
     "output, Tensor logsumexp)",
     "torch._scaled_dot_product_flash_attention_for_cpu", .shape = shape_flash,
-    .kernel = kernel_flash, .decompose = decompose_flash, .grad = grad_flash,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_ARG(2) | CFX_SAVE_ARG(5) |
-             CFX_SAVE_OUT(0) | CFX_SAVE_OUT(1)};
+    .kernel = kernel_flash, .decompose = decompose_flash,
+    GRAD(flash, READ(0) | READ(1) | READ(2) | READ(5) | RESULT(0) | RESULT(1))};
 
 /* ---- the same written out -------------------------------------------------------------------- */
 

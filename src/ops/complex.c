@@ -106,20 +106,20 @@ static void grad_imag(cfx_back *b) {
 static void grad_resolve(cfx_back *b) { back_give(b, 0, b->gout[0]); }
 
 CFX_OP(view_as_real) = {"aten::view_as_real(Tensor(a) self) -> Tensor(a)", "torch.view_as_real",
-                        .view = view_as_real, .grad = grad_view_as_real};
+                        .view = view_as_real, GRAD(view_as_real, 0)};
 CFX_OP(view_as_complex) = {"aten::view_as_complex(Tensor(a) self) -> Tensor(a)",
                            "torch.view_as_complex", .view = view_as_complex,
-                           .grad = grad_view_as_complex};
+                           GRAD(view_as_complex, 0)};
 CFX_OP(real) = {"aten::real(Tensor(a) self) -> Tensor(a)", "torch.real Tensor.real",
-                .view = view_real, .grad = grad_real};
+                .view = view_real, GRAD(real, 0)};
 CFX_OP(imag) = {"aten::imag(Tensor(a) self) -> Tensor(a)", "torch.imag Tensor.imag",
-                .view = view_imag, .grad = grad_imag};
+                .view = view_imag, GRAD(imag, 0)};
 CFX_OP(resolve_conj) = {"aten::resolve_conj(Tensor(a) self) -> Tensor(a)",
                         "torch.resolve_conj Tensor.resolve_conj", .view = view_same,
-                        .grad = grad_resolve};
+                        GRAD(resolve, 0)};
 CFX_OP(resolve_neg) = {"aten::resolve_neg(Tensor(a) self) -> Tensor(a)",
                        "torch.resolve_neg Tensor.resolve_neg", .view = view_same,
-                       .grad = grad_resolve};
+                       GRAD(resolve, 0)};
 
 /* ---- conjugates ------------------------------------------------------------------------------ */
 
@@ -147,15 +147,15 @@ static void kernel_false(cfx_call *c) { c->result = cfx_bool(false); }
 static void grad_conj(cfx_back *b) { back_give(b, 0, conj_of(b->gout[0])); }
 
 CFX_OP(conj) = {"aten::conj(Tensor(a) self) -> Tensor(a)", "torch.conj Tensor.conj",
-                .decompose = decompose_conj, .grad = grad_conj};
+                .decompose = decompose_conj, GRAD(conj, 0)};
 CFX_OP(_conj) = {"aten::_conj(Tensor(a) self) -> Tensor(a)", "torch._conj Tensor._conj",
-                 .decompose = decompose_conj, .grad = grad_conj};
+                 .decompose = decompose_conj, GRAD(conj, 0)};
 CFX_OP(conj_physical) = {"aten::conj_physical(Tensor self) -> Tensor",
                          "torch.conj_physical Tensor.conj_physical",
-                         .decompose = decompose_conj_physical, .grad = grad_conj};
+                         .decompose = decompose_conj_physical, GRAD(conj, 0)};
 CFX_OP(_conj_physical) = {"aten::_conj_physical(Tensor self) -> Tensor",
                           "torch._conj_physical Tensor._conj_physical", POINTWISE(conj),
-                          .grad = grad_conj};
+                          GRAD(conj, 0)};
 CFX_OP(is_conj) = {"aten::is_conj(Tensor self) -> bool", "torch.is_conj Tensor.is_conj",
                    .kernel = kernel_false};
 CFX_OP(is_neg) = {"aten::is_neg(Tensor self) -> bool", "torch.is_neg Tensor.is_neg",
@@ -196,8 +196,7 @@ static void grad_angle(cfx_back *b) {
 }
 
 CFX_OP(angle) = {"aten::angle(Tensor self) -> Tensor", "torch.angle Tensor.angle",
-                 .shape = shape_angle, .kernel = kernel_angle, .grad = grad_angle,
-                 .saves = CFX_SAVE_ARG(0)};
+                 .shape = shape_angle, .kernel = kernel_angle, GRAD(angle, READ(0))};
 
 /* ---- from two real tensors ------------------------------------------------------------------- */
 
@@ -253,7 +252,6 @@ static void grad_polar(cfx_back *b) {
 }
 
 CFX_OP(complex) = {"aten::complex(Tensor real, Tensor imag) -> Tensor", "torch.complex",
-                   .shape = shape_pair, .kernel = kernel_complex, .grad = grad_complex};
+                   .shape = shape_pair, .kernel = kernel_complex, GRAD(complex, 0)};
 CFX_OP(polar) = {"aten::polar(Tensor abs, Tensor angle) -> Tensor", "torch.polar",
-                 .shape = shape_pair, .kernel = kernel_polar, .grad = grad_polar,
-                 .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
+                 .shape = shape_pair, .kernel = kernel_polar, GRAD(polar, READ(0) | READ(1))};

@@ -304,4 +304,4 @@ CFX_OP(convolution) = {
     "padding, "
     "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
     "torch.convolution", .shape = shape_convolution, .kernel = kernel_convolution,
-    .dtypes = GEMM_DTYPES, .grad = grad_convolution, .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
+    .dtypes = GEMM_DTYPES, GRAD(convolution, READ(0) | READ(1))};

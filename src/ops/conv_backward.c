@@ -132,5 +132,5 @@ CFX_OP(convolution_backward) = {
     "bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] "
     "output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
     "torch.ops.aten.convolution_backward", .shape = shape_convolution_backward,
-    .kernel = kernel_convolution_backward, .dtypes = GEMM_DTYPES, .grad = grad_convolution_backward,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_ARG(2)};
+    .kernel = kernel_convolution_backward, .dtypes = GEMM_DTYPES,
+    GRAD(convolution_backward, READ(0) | READ(1) | READ(2))};

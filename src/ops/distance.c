@@ -218,8 +218,7 @@ static void grad_cdist(cfx_back *b) {
 CFX_OP(_cdist_forward) = {
     "aten::_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor",
     "torch._cdist_forward", .shape = shape_cdist_forward, .kernel = kernel_cdist_forward,
-    .dtypes = CFX_IN_FLOAT, .grad = grad_cdist,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_OUT(0)};
+    .dtypes = CFX_IN_FLOAT, GRAD(cdist, READ(0) | READ(1) | RESULT(0))};
 CFX_OP(_euclidean_dist) = {"aten::_euclidean_dist(Tensor x1, Tensor x2) -> Tensor",
                            "torch._euclidean_dist", .decompose = decompose_euclidean_dist};
 CFX_OP(cdist) = {"aten::cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor",
@@ -316,8 +315,7 @@ CFX_OP(_pdist_forward) = {"aten::_pdist_forward(Tensor self, float p=2.) -> Tens
                           .shape = shape_pdist_forward,
                           .kernel = kernel_pdist_forward,
                           .dtypes = CFX_IN_FLOAT,
-                          .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_pdist,
-                          .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(0)};
+                          .effects = CFX_CONTIGUOUS_ARGS, GRAD(pdist, READ(0) | RESULT(0))};
 CFX_OP(pdist) = {"aten::pdist(Tensor self, float p=2.) -> Tensor",
                  "torch.pdist torch.nn.functional.pdist", .decompose = decompose_pdist,
                  .effects = CFX_COMPOSITE};

@@ -118,12 +118,10 @@ static void grad_native_dropout_backward(cfx_back *b) {
 CFX_OP(native_dropout) = {"aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, "
                           "Tensor)", "torch.native_dropout",
                           .shape = shape_native_dropout, .kernel = kernel_native_dropout,
-                          .effects = CFX_RANDOM, .grad = grad_native_dropout,
-                          .saves = CFX_SAVE_OUT(1)};
+                          .effects = CFX_RANDOM, GRAD(native_dropout, RESULT(1))};
 CFX_OP(native_dropout_backward) = {
     "aten::native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor", NULL,
-    POINTWISE(native_dropout_backward), .grad = grad_native_dropout_backward,
-    .saves = CFX_SAVE_ARG(1)};
+    POINTWISE(native_dropout_backward), GRAD(native_dropout_backward, READ(1))};
 
 /* ---- leaky rectifiers of random slope -------------------------------------------------------- */
 
@@ -214,8 +212,7 @@ CFX_OP(rrelu_with_noise_functional) = {
     "upper=0.33333333333333331, bool training=False, Generator? generator=None) -> (Tensor, "
     "Tensor noise_out)", NULL,
     .shape = shape_rrelu_with_noise_functional, .kernel = kernel_rrelu_with_noise_functional,
-    .effects = CFX_RANDOM, .grad = grad_rrelu_with_noise,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(1)};
+    .effects = CFX_RANDOM, GRAD(rrelu_with_noise, READ(0) | RESULT(1))};
 CFX_OP(rrelu_with_noise_backward) = {
     "aten::rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar "
     "lower, Scalar upper, bool training, bool self_is_result) -> Tensor", NULL,

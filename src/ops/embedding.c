@@ -65,7 +65,7 @@ static void grad_embedding_dense_backward(cfx_back *b) {
 CFX_OP(embedding) = {"aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool "
                      "scale_grad_by_freq=False, bool sparse=False) -> Tensor",
                      "torch.embedding", .shape = shape_embedding, .kernel = kernel_embedding,
-                     .grad = grad_embedding, .saves = CFX_SAVE_ARG(1)};
+                     GRAD(embedding, READ(1))};
 
 /* ---- backward ------------------------------------------------------------------------------- */
 
@@ -143,8 +143,7 @@ CFX_OP(embedding_dense_backward) = {
     .shape = shape_embedding_backward,
     .kernel = kernel_embedding_backward,
     .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_embedding_dense_backward,
-    .saves = CFX_SAVE_ARG(1)};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(embedding_dense_backward, READ(1))};
 
 static void decompose_embedding_backward(cfx_call *c) {
     if (arg_bool(c, 5))

@@ -155,7 +155,7 @@ static void grad_c2r(cfx_back *b) {
 
 CFX_OP(_fft_c2c) = {
     "aten::_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor", NULL,
-    .shape = shape_c2c, .kernel = kernel_c2c, .grad = grad_c2c};
+    .shape = shape_c2c, .kernel = kernel_c2c, GRAD(c2c, 0)};
 
 /* ---- real to complex ------------------------------------------------------------------------- */
 
@@ -198,7 +198,7 @@ static void kernel_r2c(cfx_call *c) {
 
 CFX_OP(_fft_r2c) = {
     "aten::_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor", NULL,
-    .shape = shape_r2c, .kernel = kernel_r2c, .grad = grad_r2c};
+    .shape = shape_r2c, .kernel = kernel_r2c, GRAD(r2c, 0)};
 
 /* ---- complex to real ------------------------------------------------------------------------- */
 
@@ -255,4 +255,4 @@ static void kernel_c2r(cfx_call *c) {
 
 CFX_OP(_fft_c2r) = {
     "aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor",
-    NULL, .shape = shape_c2r, .kernel = kernel_c2r, .grad = grad_c2r};
+    NULL, .shape = shape_c2r, .kernel = kernel_c2r, GRAD(c2r, 0)};

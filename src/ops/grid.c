@@ -149,8 +149,7 @@ CFX_OP(grid_sampler_2d) = {"aten::grid_sampler_2d(Tensor input, Tensor grid, int
                            .kernel = kernel_sample,
                            .row = (const void *)2,
                            .dtypes = CFX_IN_FLOAT,
-                           .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_sample,
-                           .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
+                           .effects = CFX_CONTIGUOUS_ARGS, GRAD(sample, READ(0) | READ(1))};
 CFX_OP(grid_sampler_3d) = {"aten::grid_sampler_3d(Tensor input, Tensor grid, int "
                            "interpolation_mode, int padding_mode, bool "
                            "align_corners) -> Tensor",
@@ -159,8 +158,7 @@ CFX_OP(grid_sampler_3d) = {"aten::grid_sampler_3d(Tensor input, Tensor grid, int
                            .kernel = kernel_sample,
                            .row = (const void *)3,
                            .dtypes = CFX_IN_FLOAT,
-                           .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_sample,
-                           .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
+                           .effects = CFX_CONTIGUOUS_ARGS, GRAD(sample, READ(0) | READ(1))};
 
 static void shape_sample_back(cfx_call *c) {
     const int dims = (int)(intptr_t)c->op->row;
@@ -289,4 +287,4 @@ CFX_OP(affine_grid_generator) = {
     .shape = shape_affine,
     .kernel = kernel_affine,
     .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_affine};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(affine, 0)};

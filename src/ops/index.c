@@ -271,11 +271,10 @@ static void kernel_index(cfx_call *c) {
 }
 
 CFX_OP(index_Tensor) = {"aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", NULL,
-                        .shape = shape_index, .kernel = kernel_index, .grad = grad_index,
-                        .saves = CFX_SAVE_ARG(1)};
+                        .shape = shape_index, .kernel = kernel_index, GRAD(index, READ(1))};
 CFX_OP(_unsafe_index_Tensor) = {
     "aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", NULL,
-    .shape = shape_index, .kernel = kernel_index, .grad = grad_index, .saves = CFX_SAVE_ARG(1)};
+    .shape = shape_index, .kernel = kernel_index, GRAD(index, READ(1))};
 
 /* ---- x[...] = v ----------------------------------------------------------------------------- */
 
@@ -354,13 +353,12 @@ static void kernel_index_put(cfx_call *c) { put(c, arg_tensor(c, 2), arg_bool(c,
 CFX_OP(index_put) = {"aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool "
                      "accumulate=False) -> Tensor",
                      "torch.index_put Tensor.index_put", .shape = shape_index_put,
-                     .kernel = kernel_index_put, .effects = CFX_UPDATE, .grad = grad_index_put,
-                     .saves = CFX_SAVE_ARG(1)};
+                     .kernel = kernel_index_put, .effects = CFX_UPDATE, GRAD(index_put, READ(1))};
 CFX_OP(_unsafe_index_put) = {"aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor "
                              "values, bool accumulate=False) -> Tensor",
                              NULL, .shape = shape_index_put, .kernel = kernel_index_put,
-                             .grad = grad_index_put, .saves = CFX_SAVE_ARG(1)};
+                             GRAD(index_put, READ(1))};
 CFX_OP(_index_put_impl) = {"aten::_index_put_impl(Tensor self, Tensor?[] indices, Tensor values, "
                            "bool accumulate=False, bool unsafe=False) -> Tensor",
                            NULL, .shape = shape_index_put, .kernel = kernel_index_put,
-                           .effects = CFX_UPDATE, .grad = grad_index_put, .saves = CFX_SAVE_ARG(1)};
+                           .effects = CFX_UPDATE, GRAD(index_put, READ(1))};

@@ -1,4 +1,4 @@
-/* Gradients that the operators of indexing share (index_grad.c). */
+/* Gradients that the operators of indexing share (index_back.c). */
 #ifndef CFX__INDEX_H
 #define CFX__INDEX_H
 

@@ -46,8 +46,7 @@ static void kernel_index_select(cfx_call *c) {
 
 CFX_OP(index_select) = {"aten::index_select(Tensor self, int dim, Tensor index) -> Tensor",
                         "torch.index_select Tensor.index_select", .shape = shape_index_select,
-                        .kernel = kernel_index_select, .grad = grad_index_select,
-                        .saves = CFX_SAVE_ARG(2)};
+                        .kernel = kernel_index_select, GRAD(index_select, READ(2))};
 
 /* ---- index_add, index_reduce ---------------------------------------------------------------- */
 
@@ -135,8 +134,8 @@ CFX_OP(index_add) = {"aten::index_add(Tensor self, int dim, Tensor index, Tensor
                      .shape = shape_index_add,
                      .kernel = kernel_index_add,
                      .effects = CFX_UPDATE,
-                     .dtypes = CFX_IN_NUMBER | CFX_IN(C64) | CFX_IN(C128), .grad = grad_index_add,
-                     .saves = CFX_SAVE_ARG(2)};
+                     .dtypes = CFX_IN_NUMBER | CFX_IN(C64) | CFX_IN(C128),
+                     GRAD(index_add, READ(2))};
 
 static void shape_index_reduce(cfx_call *c) {
     const char *reduce = arg_text(c, 4);
@@ -233,9 +232,8 @@ CFX_OP(index_reduce) = {"aten::index_reduce(Tensor self, int dim, Tensor index, 
                         .shape = shape_index_reduce,
                         .kernel = kernel_index_reduce,
                         .effects = CFX_UPDATE,
-                        .dtypes = CFX_IN_NUMBER, .grad = grad_reduce_to,
-                        .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(2) | CFX_SAVE_ARG(3) |
-                                 CFX_SAVE_OUT(0)};
+                        .dtypes = CFX_IN_NUMBER,
+                        GRAD(reduce_to, READ(0) | READ(2) | READ(3) | RESULT(0))};
 
 /* ---- index_copy, index_fill ----------------------------------------------------------------- */
 
@@ -306,7 +304,7 @@ static void kernel_index_copy(cfx_call *c) {
 CFX_OP(index_copy) = {
     "aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
     "torch.index_copy Tensor.index_copy", .shape = shape_index_copy, .kernel = kernel_index_copy,
-    .effects = CFX_UPDATE, .grad = grad_index_copy, .saves = CFX_SAVE_ARG(2)};
+    .effects = CFX_UPDATE, GRAD(index_copy, READ(2))};
 
 static void shape_index_fill(cfx_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2), *value = arg_tensor(c, 3);
@@ -346,11 +344,11 @@ static void kernel_index_fill(cfx_call *c) {
 CFX_OP(index_fill_int_Scalar) = {
     "aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
     "torch.index_fill Tensor.index_fill", .shape = shape_index_fill, .kernel = kernel_index_fill,
-    .effects = CFX_UPDATE, .grad = grad_index_fill, .saves = CFX_SAVE_ARG(2)};
+    .effects = CFX_UPDATE, GRAD(index_fill, READ(2))};
 CFX_OP(index_fill_int_Tensor) = {
     "aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", NULL,
     .shape = shape_index_fill, .kernel = kernel_index_fill, .effects = CFX_UPDATE,
-    .grad = grad_index_fill, .saves = CFX_SAVE_ARG(2)};
+    GRAD(index_fill, READ(2))};
 
 /* ---- take, put ------------------------------------------------------------------------------ */
 
@@ -394,7 +392,7 @@ static void kernel_take(cfx_call *c) {
 
 CFX_OP(take) = {"aten::take(Tensor self, Tensor index) -> Tensor", "torch.take Tensor.take",
                 .shape = shape_take, .kernel = kernel_take, .effects = CFX_CONTIGUOUS_ARGS,
-                .grad = grad_take, .saves = CFX_SAVE_ARG(1)};
+                GRAD(take, READ(1))};
 
 static void shape_put(cfx_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 1),
@@ -436,5 +434,5 @@ static void kernel_put(cfx_call *c) {
 
 CFX_OP(put) = {
     "aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
-    "Tensor.put", .shape = shape_put, .kernel = kernel_put, .effects = CFX_UPDATE, .grad = grad_put,
-    .saves = CFX_SAVE_ARG(1)};
+    "Tensor.put", .shape = shape_put, .kernel = kernel_put, .effects = CFX_UPDATE,
+    GRAD(put, READ(1))};

@@ -139,7 +139,7 @@ static void grad_cat(cfx_back *b) {
 }
 
 CFX_OP(cat) = {"aten::cat(Tensor[] tensors, int dim=0) -> Tensor", "torch.cat", .shape = shape_cat,
-               .kernel = kernel_cat, .grad = grad_cat};
+               .kernel = kernel_cat, GRAD(cat, 0)};
 CFX_OP(concat) = {"aten::concat(Tensor[] tensors, int dim=0) -> Tensor", "torch.concat",
                   .decompose = decompose_cat, .effects = CFX_COMPOSITE};
 CFX_OP(concatenate) = {"aten::concatenate(Tensor[] tensors, int dim=0) -> Tensor",
@@ -381,7 +381,7 @@ static void grad_block_diag(cfx_back *b) {
 
 CFX_OP(block_diag) = {"aten::block_diag(Tensor[] tensors) -> Tensor", "torch.block_diag",
                       .shape = shape_block_diag, .kernel = kernel_block_diag,
-                      .grad = grad_block_diag};
+                      GRAD(block_diag, 0)};
 
 /* ---- grids ----------------------------------------------------------------------------------- */
 

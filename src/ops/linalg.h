@@ -81,7 +81,7 @@ void lu_in_place(const lapack *la, cfx_tensor *lu, cfx_tensor *pivots, int32_t *
 void lu_solve(const lapack *la, const cfx_tensor *lu, const cfx_tensor *pivots, cfx_tensor *x,
               bool right, bool adjoint);
 
-/* ---- gradients: linalg_grad.c, linalg_spectral_grad.c ---------------------------------------- */
+/* ---- gradients: linalg_back.c, linalg_spectral_back.c ---------------------------------------- */
 
 cfx_grad_fn grad_inv, grad_solve, grad_det, grad_slogdet;
 cfx_grad_fn grad_lu, grad_lu_factor, grad_lu_unpack, grad_lu_solve;

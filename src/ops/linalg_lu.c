@@ -75,7 +75,7 @@ CFX_OP(linalg_lu_factor_ex) = {
     "aten::linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor "
     "LU, Tensor pivots, Tensor info)",
     "torch._C._linalg.linalg_lu_factor_ex torch.linalg.lu_factor_ex", .shape = shape_lu_factor,
-    .kernel = kernel_lu_factor, .grad = grad_lu_factor, .saves = CFX_SAVE_OUT(0) | CFX_SAVE_OUT(1)};
+    .kernel = kernel_lu_factor, GRAD(lu_factor, RESULT(0) | RESULT(1))};
 
 static void decompose_lu_factor(cfx_call *c) {
     cfx_value v = cfx_linalg_lu_factor_ex(c->args[0], CFX_KW(pivot, arg_bool(c, 1)));
@@ -200,7 +200,7 @@ CFX_OP(lu_unpack) = {
     "aten::lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool "
     "unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)",
     "torch.lu_unpack", .shape = shape_lu_unpack, .kernel = kernel_lu_unpack,
-    .grad = grad_lu_unpack};
+    GRAD(lu_unpack, 0)};
 
 static void shape_linalg_lu(cfx_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
@@ -229,8 +229,7 @@ static void kernel_linalg_lu(cfx_call *c) {
 CFX_OP(linalg_lu) = {
     "aten::linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)",
     "torch._C._linalg.linalg_lu torch.linalg.lu", .shape = shape_linalg_lu,
-    .kernel = kernel_linalg_lu, .grad = grad_lu,
-    .saves = CFX_SAVE_OUT(0) | CFX_SAVE_OUT(1) | CFX_SAVE_OUT(2)};
+    .kernel = kernel_linalg_lu, GRAD(lu, RESULT(0) | RESULT(1) | RESULT(2))};
 
 /* ---- linalg_lu_solve ------------------------------------------------------------------------- */
 
@@ -304,8 +303,7 @@ CFX_OP(linalg_lu_solve) = {
     "aten::linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool "
     "adjoint=False) -> Tensor",
     "torch._C._linalg.linalg_lu_solve torch.linalg.lu_solve", .shape = shape_lu_solve,
-    .kernel = kernel_lu_solve, .grad = grad_lu_solve,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_OUT(0)};
+    .kernel = kernel_lu_solve, GRAD(lu_solve, READ(0) | READ(1) | RESULT(0))};
 
 static void decompose_lu_solve(cfx_call *c) {
     c->out[0] = cfx_linalg_lu_solve(c->args[1], c->args[2], c->args[0]);
@@ -346,9 +344,8 @@ static void kernel_det(cfx_call *c) {
 }
 
 CFX_OP(_linalg_det) = {"aten::_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)",
-                       NULL, .shape = shape_det, .kernel = kernel_det, .grad = grad_det,
-                       .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(0) | CFX_SAVE_OUT(1) |
-                                CFX_SAVE_OUT(2)};
+                       NULL, .shape = shape_det, .kernel = kernel_det,
+                       GRAD(det, READ(0) | RESULT(0) | RESULT(1) | RESULT(2))};
 
 static void decompose_det(cfx_call *c) {
     c->out[0] = cfx_tensor_at(cfx__linalg_det(c->args[0]), 0);
@@ -384,8 +381,8 @@ static void kernel_slogdet(cfx_call *c) {
 
 CFX_OP(_linalg_slogdet) = {
     "aten::_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)",
-    NULL, .shape = shape_slogdet, .kernel = kernel_slogdet, .grad = grad_slogdet,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(2) | CFX_SAVE_OUT(3)};
+    NULL, .shape = shape_slogdet, .kernel = kernel_slogdet,
+    GRAD(slogdet, READ(0) | RESULT(2) | RESULT(3))};
 
 static void decompose_slogdet(cfx_call *c) {
     cfx_value v = cfx__linalg_slogdet(c->args[0]);

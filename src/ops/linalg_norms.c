@@ -307,8 +307,7 @@ static void decompose_pinv(cfx_call *c) {
 CFX_OP(linalg_pinv_atol_rtol_tensor) = {
     "aten::linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool "
     "hermitian=False) -> Tensor",
-    NULL, .decompose = decompose_pinv, .grad = grad_pinv,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(0)};
+    NULL, .decompose = decompose_pinv, GRAD(pinv, READ(0) | RESULT(0))};
 
 static void pinv_with(cfx_call *c, tolerances t, cfx_value hermitian) {
     if (op_failed())

@@ -101,7 +101,7 @@ static void kernel_qr(cfx_call *c) {
 CFX_OP(linalg_qr) = {
     "aten::linalg_qr(Tensor A, str mode=\"reduced\") -> (Tensor Q, Tensor R)",
     "torch._C._linalg.linalg_qr torch.linalg.qr", .shape = shape_qr, .kernel = kernel_qr,
-    .grad = grad_qr, .saves = CFX_SAVE_OUT(0) | CFX_SAVE_OUT(1)};
+    GRAD(qr, RESULT(0) | RESULT(1))};
 
 static void decompose_qr(cfx_call *c) {
     cfx_value v = cfx_linalg_qr(c->args[0], arg_bool(c, 1) ? "reduced" : "complete");
@@ -163,8 +163,7 @@ static void kernel_householder(cfx_call *c) {
 CFX_OP(linalg_householder_product) = {
     "aten::linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
     "torch._C._linalg.linalg_householder_product torch.linalg.householder_product",
-    .shape = shape_householder, .kernel = kernel_householder, .grad = grad_householder,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
+    .shape = shape_householder, .kernel = kernel_householder, GRAD(householder, READ(0) | READ(1))};
 
 static void decompose_orgqr(cfx_call *c) {
     c->out[0] = cfx_linalg_householder_product(c->args[0], c->args[1]);
@@ -237,8 +236,8 @@ static void kernel_ormqr(cfx_call *c) {
 CFX_OP(ormqr) = {
     "aten::ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) "
     "-> Tensor",
-    "torch.ormqr Tensor.ormqr", .shape = shape_ormqr, .kernel = kernel_ormqr, .grad = grad_ormqr,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_ARG(2)};
+    "torch.ormqr Tensor.ormqr", .shape = shape_ormqr, .kernel = kernel_ormqr,
+    GRAD(ormqr, READ(0) | READ(1) | READ(2))};
 
 /* ---- LDL ------------------------------------------------------------------------------------- */
 

@@ -80,8 +80,8 @@ static void kernel_solve(cfx_call *c) {
 CFX_OP(_linalg_solve_ex) = {
     "aten::_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> "
     "(Tensor result, Tensor LU, Tensor pivots, Tensor info)",
-    NULL, .shape = shape_solve, .kernel = kernel_solve, .grad = grad_solve,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(0) | CFX_SAVE_OUT(1) | CFX_SAVE_OUT(2)};
+    NULL, .shape = shape_solve, .kernel = kernel_solve,
+    GRAD(solve, READ(0) | RESULT(0) | RESULT(1) | RESULT(2))};
 
 static cfx_value solve_ex(cfx_call *c, bool check) {
     return cfx__linalg_solve_ex(c->args[0], c->args[1], CFX_KW(left, arg_bool(c, 2)),
@@ -140,7 +140,7 @@ static void kernel_inv(cfx_call *c) {
 CFX_OP(linalg_inv_ex) = {
     "aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
     "torch._C._linalg.linalg_inv_ex torch.linalg.inv_ex", .shape = shape_inv, .kernel = kernel_inv,
-    .grad = grad_inv, .saves = CFX_SAVE_OUT(0)};
+    GRAD(inv, RESULT(0))};
 
 static void decompose_inv(cfx_call *c) {
     cfx_value v = cfx_linalg_inv_ex(c->args[0]);
@@ -203,7 +203,7 @@ CFX_OP(linalg_solve_triangular) = {
     "unitriangular=False) -> Tensor",
     "torch._C._linalg.linalg_solve_triangular torch.linalg.solve_triangular",
     .shape = shape_solve_triangular, .kernel = kernel_solve_triangular,
-    .grad = grad_solve_triangular, .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(0)};
+    GRAD(solve_triangular, READ(0) | RESULT(0))};
 
 static void shape_triangular_solve(cfx_call *c) {
     const cfx_tensor *b = arg_tensor(c, 0), *a = arg_tensor(c, 1);
@@ -239,8 +239,7 @@ CFX_OP(triangular_solve) = {
     "aten::triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool "
     "unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)",
     "torch.triangular_solve Tensor.triangular_solve", .shape = shape_triangular_solve,
-    .kernel = kernel_triangular_solve, .grad = grad_triangular_solve,
-    .saves = CFX_SAVE_ARG(1) | CFX_SAVE_OUT(0)};
+    .kernel = kernel_triangular_solve, GRAD(triangular_solve, READ(1) | RESULT(0))};
 
 /* ---- Cholesky -------------------------------------------------------------------------------- */
 
@@ -274,7 +273,7 @@ CFX_OP(linalg_cholesky_ex) = {
     "aten::linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> "
     "(Tensor L, Tensor info)",
     "torch._C._linalg.linalg_cholesky_ex torch.linalg.cholesky_ex", .shape = shape_cholesky_ex,
-    .kernel = kernel_cholesky_ex, .grad = grad_cholesky, .saves = CFX_SAVE_OUT(0)};
+    .kernel = kernel_cholesky_ex, GRAD(cholesky, RESULT(0))};
 
 static void decompose_cholesky(cfx_call *c) {
     cfx_value v = cfx_linalg_cholesky_ex(c->args[0], CFX_KW(upper, arg_bool(c, 1)));
@@ -311,7 +310,7 @@ static void kernel_cholesky(cfx_call *c) {
 
 CFX_OP(cholesky) = {"aten::cholesky(Tensor self, bool upper=False) -> Tensor",
                     "torch.cholesky Tensor.cholesky", .shape = shape_cholesky,
-                    .kernel = kernel_cholesky, .grad = grad_cholesky, .saves = CFX_SAVE_OUT(0)};
+                    .kernel = kernel_cholesky, GRAD(cholesky, RESULT(0))};
 
 static void shape_cholesky_inverse(cfx_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
@@ -335,8 +334,7 @@ static void kernel_cholesky_inverse(cfx_call *c) {
 CFX_OP(cholesky_inverse) = {"aten::cholesky_inverse(Tensor self, bool upper=False) -> Tensor",
                             "torch.cholesky_inverse Tensor.cholesky_inverse",
                             .shape = shape_cholesky_inverse, .kernel = kernel_cholesky_inverse,
-                            .grad = grad_cholesky_inverse,
-                            .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(0)};
+                            GRAD(cholesky_inverse, READ(0) | RESULT(0))};
 
 static void shape_cholesky_solve(cfx_call *c) {
     const cfx_tensor *b = arg_tensor(c, 0), *a = arg_tensor(c, 1);
@@ -372,5 +370,4 @@ static void kernel_cholesky_solve(cfx_call *c) {
 CFX_OP(cholesky_solve) = {
     "aten::cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
     "torch.cholesky_solve Tensor.cholesky_solve", .shape = shape_cholesky_solve,
-    .kernel = kernel_cholesky_solve, .grad = grad_cholesky_solve,
-    .saves = CFX_SAVE_ARG(1) | CFX_SAVE_OUT(0)};
+    .kernel = kernel_cholesky_solve, GRAD(cholesky_solve, READ(1) | RESULT(0))};

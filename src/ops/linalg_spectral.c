@@ -64,8 +64,8 @@ static void kernel_svd(cfx_call *c) {
 CFX_OP(_linalg_svd) = {
     "aten::_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? "
     "driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
-    NULL, .shape = shape_svd, .kernel = kernel_svd, .grad = grad_svd,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(0) | CFX_SAVE_OUT(1) | CFX_SAVE_OUT(2)};
+    NULL, .shape = shape_svd, .kernel = kernel_svd,
+    GRAD(svd, READ(0) | RESULT(0) | RESULT(1) | RESULT(2))};
 
 static void decompose_svd(cfx_call *c) {
     cfx_value v = cfx__linalg_svd(c->args[0], c->args[1], cfx_bool(true),
@@ -129,8 +129,7 @@ static void kernel_eigh(cfx_call *c) {
 CFX_OP(_linalg_eigh) = {
     "aten::_linalg_eigh(Tensor A, str UPLO=\"L\", bool compute_v=True) -> (Tensor eigenvalues, "
     "Tensor eigenvectors)",
-    NULL, .shape = shape_eigh, .kernel = kernel_eigh, .grad = grad_eigh,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(0) | CFX_SAVE_OUT(1)};
+    NULL, .shape = shape_eigh, .kernel = kernel_eigh, GRAD(eigh, READ(0) | RESULT(0) | RESULT(1))};
 
 static void decompose_eigh(cfx_call *c) {
     cfx_value v = cfx__linalg_eigh(c->args[0], c->args[1], cfx_bool(true));
@@ -207,10 +206,10 @@ static void decompose_eigvals(cfx_call *c) { c->out[0] = cfx__linalg_eigvals(c->
 CFX_OP(linalg_eig) = {
     "aten::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
     "torch._C._linalg.linalg_eig torch.linalg.eig", .shape = shape_eig, .kernel = kernel_eig,
-    .grad = grad_eig, .saves = CFX_SAVE_OUT(0) | CFX_SAVE_OUT(1)};
+    GRAD(eig, RESULT(0) | RESULT(1))};
 CFX_OP(_linalg_eigvals) = {"aten::_linalg_eigvals(Tensor self) -> Tensor", NULL,
-                           .shape = shape_eigvals, .kernel = kernel_eigvals, .grad = grad_eigvals,
-                           .saves = CFX_SAVE_ARG(0)};
+                           .shape = shape_eigvals, .kernel = kernel_eigvals,
+                           GRAD(eigvals, READ(0))};
 CFX_OP(linalg_eigvals) = {
     "aten::linalg_eigvals(Tensor self) -> Tensor",
     "torch._C._linalg.linalg_eigvals torch.linalg.eigvals", .decompose = decompose_eigvals,
@@ -356,5 +355,4 @@ CFX_OP(linalg_lstsq) = {
     "aten::linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor"
     " solution, Tensor residuals, Tensor rank, Tensor singular_values)",
     "torch._C._linalg.linalg_lstsq torch.linalg.lstsq", .kernel = kernel_lstsq,
-    .effects = CFX_DATA_SHAPE, .grad = grad_lstsq,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_OUT(0)};
+    .effects = CFX_DATA_SHAPE, GRAD(lstsq, READ(0) | READ(1) | RESULT(0))};

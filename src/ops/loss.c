@@ -157,20 +157,19 @@ static void grad_soft_margin_loss(cfx_back *b) {
 }
 
 CFX_OP(mse_loss) = {"aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
-                    "torch._C._nn.mse_loss", LOSS(mse, shape_loss), .grad = grad_difference_loss,
-                    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
+                    "torch._C._nn.mse_loss", LOSS(mse, shape_loss),
+                    GRAD(difference_loss, READ(0) | READ(1))};
 CFX_OP(smooth_l1_loss) = {"aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, "
                           "float beta=1.) -> Tensor", "torch._C._nn.smooth_l1_loss",
-                          LOSS(smooth_l1, shape_smooth_l1), .grad = grad_difference_loss,
-                          .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
+                          LOSS(smooth_l1, shape_smooth_l1),
+                          GRAD(difference_loss, READ(0) | READ(1))};
 CFX_OP(huber_loss) = {"aten::huber_loss(Tensor self, Tensor target, int reduction=1, float "
                       "delta=1.) -> Tensor", "torch._C._nn.huber_loss",
-                      LOSS(huber, shape_huber), .grad = grad_difference_loss,
-                      .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
+                      LOSS(huber, shape_huber), GRAD(difference_loss, READ(0) | READ(1))};
 CFX_OP(soft_margin_loss) = {"aten::soft_margin_loss(Tensor self, Tensor target, int reduction=1) "
                             "-> Tensor", "torch._C._nn.soft_margin_loss",
-                            LOSS(soft_margin, shape_soft_margin), .grad = grad_soft_margin_loss,
-                            .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
+                            LOSS(soft_margin, shape_soft_margin),
+                            GRAD(soft_margin_loss, READ(0) | READ(1))};
 
 /* ---- cross entropy of probabilities ---------------------------------------------------------- */
 
@@ -246,8 +245,7 @@ static void grad_bce(cfx_back *b) {
 CFX_OP(binary_cross_entropy) = {
     "aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int "
     "reduction=1) -> Tensor", "torch._C._nn.binary_cross_entropy",
-    .shape = shape_bce, .kernel = kernel_bce, .grad = grad_bce,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_ARG(2)};
+    .shape = shape_bce, .kernel = kernel_bce, GRAD(bce, READ(0) | READ(1) | READ(2))};
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 

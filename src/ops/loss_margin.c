@@ -138,8 +138,8 @@ static void grad_multilabel_margin_loss(cfx_back *b) {
 CFX_OP(multi_margin_loss) = {"aten::multi_margin_loss(Tensor self, Tensor target, Scalar p=1, "
                              "Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor",
                              "torch._C._nn.multi_margin_loss", .shape = shape_multi_margin,
-                             .kernel = kernel_multi_margin, MARGIN, .grad = grad_multi_margin_loss,
-                             .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_ARG(4)};
+                             .kernel = kernel_multi_margin, MARGIN,
+                             GRAD(multi_margin_loss, READ(0) | READ(1) | READ(4))};
 
 static void shape_multi_margin_backward(cfx_call *c) {
     const cfx_tensor *x = arg_tensor(c, 1);
@@ -201,8 +201,7 @@ CFX_OP(multilabel_margin_loss_forward) = {
     "aten::multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor "
     "output, Tensor is_target)",
     .shape = shape_multilabel, .kernel = kernel_multilabel, MARGIN,
-    .grad = grad_multilabel_margin_loss,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_OUT(1)};
+    GRAD(multilabel_margin_loss, READ(0) | READ(1) | RESULT(1))};
 
 static void shape_multilabel_backward(cfx_call *c) {
     const cfx_tensor *x = arg_tensor(c, 1), *t = arg_tensor(c, 2), *is_target = arg_tensor(c, 4);

@@ -130,13 +130,11 @@ static void grad_nll_loss_backward(cfx_back *b) {
 CFX_OP(nll_loss_forward) = {
     "aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt "
     "ignore_index) -> (Tensor output, Tensor total_weight)",
-    NLL(NULL), .grad = grad_nll_loss,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_ARG(2) | CFX_SAVE_OUT(1)};
+    NLL(NULL), GRAD(nll_loss, READ(0) | READ(1) | READ(2) | RESULT(1))};
 CFX_OP(nll_loss2d_forward) = {
     "aten::nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt "
     "ignore_index) -> (Tensor output, Tensor total_weight)",
-    NLL("2d"), .grad = grad_nll_loss,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_ARG(2) | CFX_SAVE_OUT(1)};
+    NLL("2d"), GRAD(nll_loss, READ(0) | READ(1) | READ(2) | RESULT(1))};
 
 static void shape_nll_backward(cfx_call *c) {
     const cfx_tensor *g = arg_tensor(c, 0), *x = arg_tensor(c, 1), *t = arg_tensor(c, 2);
@@ -187,11 +185,11 @@ static void kernel_nll_backward(cfx_call *c) {
 CFX_OP(nll_loss_backward) = {
     "aten::nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int "
     "reduction, SymInt ignore_index, Tensor total_weight) -> Tensor",
-    NLL_BACKWARD(NULL), .grad = grad_nll_loss_backward, .saves = CFX_SAVE_ARG(2) | CFX_SAVE_ARG(3)};
+    NLL_BACKWARD(NULL), GRAD(nll_loss_backward, READ(2) | READ(3))};
 CFX_OP(nll_loss2d_backward) = {
     "aten::nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int "
     "reduction, SymInt ignore_index, Tensor total_weight) -> Tensor",
-    NLL_BACKWARD("2d"), .grad = grad_nll_loss_backward, .saves = CFX_SAVE_ARG(2) | CFX_SAVE_ARG(3)};
+    NLL_BACKWARD("2d"), GRAD(nll_loss_backward, READ(2) | READ(3))};
 
 /* ---- what users call ------------------------------------------------------------------------- */
 

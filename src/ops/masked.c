@@ -150,8 +150,7 @@ static void kernel_masked_scatter(cfx_call *c) {
 CFX_OP(masked_scatter) = {"aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
                           "torch.masked_scatter Tensor.masked_scatter",
                           .shape = shape_masked_scatter, .kernel = kernel_masked_scatter,
-                          .effects = CFX_UPDATE, .grad = grad_masked_scatter,
-                          .saves = CFX_SAVE_ARG(1)};
+                          .effects = CFX_UPDATE, GRAD(masked_scatter, READ(1))};
 
 static void kernel_masked_select(cfx_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *mask = arg_tensor(c, 1);
@@ -184,8 +183,7 @@ static void kernel_masked_select(cfx_call *c) {
 
 CFX_OP(masked_select) = {"aten::masked_select(Tensor self, Tensor mask) -> Tensor",
                          "torch.masked_select Tensor.masked_select", .kernel = kernel_masked_select,
-                         .effects = CFX_DATA_SHAPE, .grad = grad_masked_select,
-                         .saves = CFX_SAVE_ARG(1)};
+                         .effects = CFX_DATA_SHAPE, GRAD(masked_select, READ(1))};
 
 /* ---- nonzero -------------------------------------------------------------------------------- */
 

@@ -144,13 +144,13 @@ static cfx_tensor *back_sum_and_product(cfx_back *b) {
 static void grad_addmm(cfx_back *b) { back_product(b, 1, back_sum_and_product(b)); }
 
 CFX_OP(mm) = {"aten::mm(Tensor self, Tensor mat2) -> Tensor", "torch.mm Tensor.mm",
-              .shape = shape_mm, .kernel = kernel_mm, .dtypes = GEMM_DTYPES, .grad = grad_mm,
-              .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
+              .shape = shape_mm, .kernel = kernel_mm, .dtypes = GEMM_DTYPES,
+              GRAD(mm, READ(0) | READ(1))};
 CFX_OP(addmm) = {
     "aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) "
     "-> Tensor",
     "torch.addmm Tensor.addmm", .shape = shape_addmm, .kernel = kernel_addmm,
-    .dtypes = GEMM_DTYPES, .grad = grad_addmm, .saves = CFX_SAVE_ARG(1) | CFX_SAVE_ARG(2)};
+    .dtypes = GEMM_DTYPES, GRAD(addmm, READ(1) | READ(2))};
 
 /* ---- bmm, baddbmm, addbmm -------------------------------------------------------------------- */
 
@@ -262,18 +262,16 @@ static void grad_addbmm(cfx_back *b) {
 }
 
 CFX_OP(bmm) = {"aten::bmm(Tensor self, Tensor mat2) -> Tensor", "torch.bmm Tensor.bmm",
-               .shape = shape_bmm, .kernel = kernel_mm, .dtypes = GEMM_DTYPES, .grad = grad_bmm,
-               .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
+               .shape = shape_bmm, .kernel = kernel_mm, .dtypes = GEMM_DTYPES,
+               GRAD(bmm, READ(0) | READ(1))};
 CFX_OP(baddbmm) = {"aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, "
                    "Scalar alpha=1) -> Tensor",
                    "torch.baddbmm Tensor.baddbmm", .shape = shape_baddbmm, .kernel = kernel_addmm,
-                   .dtypes = GEMM_DTYPES, .grad = grad_baddbmm,
-                   .saves = CFX_SAVE_ARG(1) | CFX_SAVE_ARG(2)};
+                   .dtypes = GEMM_DTYPES, GRAD(baddbmm, READ(1) | READ(2))};
 CFX_OP(addbmm) = {"aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, "
                   "Scalar alpha=1) -> Tensor",
                   "torch.addbmm Tensor.addbmm", .shape = shape_addbmm, .kernel = kernel_addbmm,
-                  .dtypes = GEMM_DTYPES, .grad = grad_addbmm,
-                  .saves = CFX_SAVE_ARG(1) | CFX_SAVE_ARG(2)};
+                  .dtypes = GEMM_DTYPES, GRAD(addbmm, READ(1) | READ(2))};
 
 /* ---- vectors --------------------------------------------------------------------------------- */
 
@@ -382,20 +380,19 @@ CFX_OP(addmv) = {
     "aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) "
     "-> Tensor",
     "torch.addmv Tensor.addmv", .shape = shape_addmv, .kernel = kernel_addmv,
-    .dtypes = GEMM_DTYPES, .grad = grad_addmv, .saves = CFX_SAVE_ARG(1) | CFX_SAVE_ARG(2)};
+    .dtypes = GEMM_DTYPES, GRAD(addmv, READ(1) | READ(2))};
 CFX_OP(mv) = {"aten::mv(Tensor self, Tensor vec) -> Tensor", "torch.mv Tensor.mv",
-              .shape = shape_mv, .kernel = kernel_mv, .dtypes = GEMM_DTYPES, .grad = grad_mv,
-              .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
+              .shape = shape_mv, .kernel = kernel_mv, .dtypes = GEMM_DTYPES,
+              GRAD(mv, READ(0) | READ(1))};
 CFX_OP(dot) = {"aten::dot(Tensor self, Tensor tensor) -> Tensor", "torch.dot Tensor.dot",
-               .shape = shape_dot, .kernel = kernel_dot, .dtypes = GEMM_DTYPES, .grad = grad_dot,
-               .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
+               .shape = shape_dot, .kernel = kernel_dot, .dtypes = GEMM_DTYPES,
+               GRAD(dot, READ(0) | READ(1))};
 CFX_OP(vdot) = {"aten::vdot(Tensor self, Tensor other) -> Tensor",
                 "torch.vdot Tensor.vdot",
                 .shape = shape_dot,
                 .kernel = kernel_dot,
                 .row = &conjugate,
-                .dtypes = GEMM_DTYPES, .grad = grad_vdot,
-                .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1)};
+                .dtypes = GEMM_DTYPES, GRAD(vdot, READ(0) | READ(1))};
 
 /* ---- outer products -------------------------------------------------------------------------- */
 
@@ -482,7 +479,7 @@ CFX_OP(addr) = {
     "aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) "
     "-> Tensor",
     "torch.addr Tensor.addr", .shape = shape_addr, .kernel = kernel_addr, .dtypes = GEMM_DTYPES,
-    .grad = grad_addr, .saves = CFX_SAVE_ARG(1) | CFX_SAVE_ARG(2)};
+    GRAD(addr, READ(1) | READ(2))};
 CFX_OP(outer) = {"aten::outer(Tensor self, Tensor vec2) -> Tensor", "torch.outer Tensor.outer",
                  .decompose = decompose_outer, .effects = CFX_COMPOSITE};
 CFX_OP(ger) = {"aten::ger(Tensor self, Tensor vec2) -> Tensor", "torch.ger Tensor.ger",

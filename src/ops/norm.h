@@ -52,7 +52,7 @@ static inline bool mask_at(const cfx_call *c, int arg, int i) {
     return i < arg_count(c, arg) && cfx_integer(c->args[arg].list->items[i]) != 0;
 }
 
-/* Gradients: norm_grad.c. */
+/* Gradients: norm_back.c. */
 cfx_grad_fn grad_layer_norm, grad_group_norm, grad_batch_norm, grad_batch_norm_no_stats,
     grad_batch_norm_no_training;
 

@@ -265,38 +265,31 @@ CFX_OP(native_batch_norm) = {
     .shape = shape_batch_norm,
     .kernel = normalize,
     .decompose = decompose_native,
-    .row = &native, .grad = grad_batch_norm,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_ARG(3) | CFX_SAVE_ARG(4) |
-             CFX_SAVE_OUT(1) | CFX_SAVE_OUT(2)};
+    .row = &native,
+    GRAD(batch_norm, READ(0) | READ(1) | READ(3) | READ(4) | RESULT(1) | RESULT(2))};
 CFX_OP(_native_batch_norm_legit) = {
     "aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) "
     "running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, "
     "Tensor, Tensor)",
-    NULL, .shape = shape_batch_norm, .kernel = normalize, .row = &native, .grad = grad_batch_norm,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_ARG(3) | CFX_SAVE_ARG(4) |
-             CFX_SAVE_OUT(1) | CFX_SAVE_OUT(2)};
+    NULL, .shape = shape_batch_norm, .kernel = normalize, .row = &native,
+    GRAD(batch_norm, READ(0) | READ(1) | READ(3) | READ(4) | RESULT(1) | RESULT(2))};
 CFX_OP(_native_batch_norm_legit_no_stats) = {
     "aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool "
     "training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
     NULL, .shape = shape_batch_norm, .kernel = normalize, .row = &no_stats,
-    .grad = grad_batch_norm_no_stats,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_OUT(1) | CFX_SAVE_OUT(2)};
+    GRAD(batch_norm_no_stats, READ(0) | READ(1) | RESULT(1) | RESULT(2))};
 CFX_OP(_native_batch_norm_legit_no_training) = {
     "aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor "
     "running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
     NULL, .shape = shape_batch_norm, .kernel = normalize, .row = &no_training,
-    .grad = grad_batch_norm_no_training,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_ARG(3) | CFX_SAVE_ARG(4) |
-             CFX_SAVE_OUT(1) | CFX_SAVE_OUT(2)};
+    GRAD(batch_norm_no_training, READ(0) | READ(1) | READ(3) | READ(4) | RESULT(1) | RESULT(2))};
 CFX_OP(_native_batch_norm_legit_functional) = {
     "aten::_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor "
     "running_mean, Tensor running_var, bool training, float momentum, float eps) -> (Tensor, "
     "Tensor, "
     "Tensor, Tensor running_mean_out, Tensor running_var_out)",
     NULL, .shape = shape_batch_norm, .kernel = normalize, .row = &functional,
-    .grad = grad_batch_norm,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_ARG(3) | CFX_SAVE_ARG(4) |
-             CFX_SAVE_OUT(1) | CFX_SAVE_OUT(2)};
+    GRAD(batch_norm, READ(0) | READ(1) | READ(3) | READ(4) | RESULT(1) | RESULT(2))};
 
 static void decompose_batch_norm(cfx_call *c) {
     cfx_value *a = c->args;

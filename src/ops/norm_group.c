@@ -164,9 +164,8 @@ CFX_OP(native_group_norm) = {"aten::native_group_norm(Tensor input, Tensor? weig
                              .shape = shape_group_norm,
                              .kernel = kernel_group_norm,
                              .dtypes = CFX_IN_FLOAT,
-                             .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_group_norm,
-                             .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_OUT(1) |
-                                      CFX_SAVE_OUT(2)};
+                             .effects = CFX_CONTIGUOUS_ARGS,
+                             GRAD(group_norm, READ(0) | READ(1) | RESULT(1) | RESULT(2))};
 
 static void decompose_group_norm(cfx_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);

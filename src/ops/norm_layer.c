@@ -135,9 +135,8 @@ CFX_OP(native_layer_norm) = {"aten::native_layer_norm(Tensor input, SymInt[] nor
                              .shape = shape_layer_norm,
                              .kernel = kernel_layer_norm,
                              .dtypes = CFX_IN_FLOAT,
-                             .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_layer_norm,
-                             .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(2) | CFX_SAVE_ARG(3) |
-                                      CFX_SAVE_OUT(1) | CFX_SAVE_OUT(2)};
+                             .effects = CFX_CONTIGUOUS_ARGS,
+                             GRAD(layer_norm, READ(0) | READ(2) | READ(3) | RESULT(1) | RESULT(2))};
 
 static void decompose_layer_norm(cfx_call *c) {
     cfx_value r = cfx_native_layer_norm(c->args[0], c->args[1], c->args[2], c->args[3], c->args[4]);

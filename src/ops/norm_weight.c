@@ -106,8 +106,7 @@ CFX_OP(_weight_norm_interface) = {
     .shape = shape_interface,
     .kernel = kernel_interface,
     .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_weight_norm,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(1) | CFX_SAVE_OUT(1)};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(weight_norm, READ(0) | READ(1) | RESULT(1))};
 
 static void decompose_weight_norm(cfx_call *c) {
     cfx_tensor *v = cfx_contiguous(c->args[0]), *g = cfx_contiguous(c->args[1]);

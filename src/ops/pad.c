@@ -249,7 +249,7 @@ static void grad_constant_pad(cfx_back *b) {
 CFX_OP(constant_pad_nd) = {
     "aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor",
     "torch.constant_pad_nd", .shape = shape_constant_pad, .kernel = kernel_constant_pad,
-    .grad = grad_constant_pad};
+    GRAD(constant_pad, 0)};
 
 /* ---- reflection and replication -------------------------------------------------------------- */
 
@@ -358,9 +358,7 @@ static void grad_pad(cfx_back *b) {
     b->gin[0] = cfx_op_do(op, b->gout[0], b->args[0], b->args[1]);
 }
 
-#define PAD(id)                                                                                    \
-    .shape = shape_pad, .kernel = kernel_pad, .row = &row_##id, .grad = grad_pad,                  \
-    .saves = CFX_SAVE_ARG(0)
+#define PAD(id) .shape = shape_pad, .kernel = kernel_pad, .row = &row_##id, GRAD(pad, READ(0))
 
 CFX_OP(reflection_pad1d) = {"aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor",
                             "torch._C._nn.reflection_pad1d", PAD(reflect1)};
@@ -429,7 +427,7 @@ static void grad_pad_backward(cfx_back *b) {
 
 #define PAD_BACKWARD(id)                                                                           \
     .shape = shape_pad_backward, .kernel = kernel_pad_backward, .row = &row_##id,                  \
-    .grad = grad_pad_backward, .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS
+    GRAD(pad_backward, 0), .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS
 
 CFX_OP(reflection_pad1d_backward) = {
     "aten::reflection_pad1d_backward(Tensor grad_output, Tensor self, SymInt[2] padding) -> Tensor",

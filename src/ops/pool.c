@@ -317,14 +317,12 @@ CFX_OP(max_pool2d_with_indices) = {
     "aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] "
     "padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
     "torch.nn.functional.max_pool2d_with_indices", MAX_COLUMNS(max2),
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_max_pool,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(1)};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_pool, READ(0) | RESULT(1))};
 CFX_OP(max_pool3d_with_indices) = {
     "aten::max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] "
     "padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
     "torch.nn.functional.max_pool3d_with_indices", MAX_COLUMNS(max3),
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_max_pool,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(1)};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_pool, READ(0) | RESULT(1))};
 CFX_OP(max_pool2d) = {
     "aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] "
     "dilation=1, bool ceil_mode=False) -> Tensor",
@@ -425,7 +423,7 @@ CFX_OP(max_pool2d_with_indices_backward) = {
     .kernel = kernel_max_back,
     .row = &max2_back,
     .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_max_pool_backward, .saves = CFX_SAVE_ARG(7)};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_pool_backward, READ(7))};
 CFX_OP(max_pool3d_with_indices_backward) = {
     "aten::max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, "
     "int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor",
@@ -434,7 +432,7 @@ CFX_OP(max_pool3d_with_indices_backward) = {
     .kernel = kernel_max_back,
     .row = &max3_back,
     .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_max_pool_backward, .saves = CFX_SAVE_ARG(7)};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_pool_backward, READ(7))};
 
 /* ---- average -------------------------------------------------------------------------------- */
 
@@ -504,7 +502,7 @@ CFX_OP(avg_pool2d) = {
     .kernel = kernel_avg,
     .row = &avg2,
     .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_avg_pool, .saves = CFX_SAVE_ARG(0)};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(avg_pool, READ(0))};
 CFX_OP(avg_pool3d) = {
     "aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool "
     "ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
@@ -513,7 +511,7 @@ CFX_OP(avg_pool3d) = {
     .kernel = kernel_avg,
     .row = &avg3,
     .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_avg_pool, .saves = CFX_SAVE_ARG(0)};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(avg_pool, READ(0))};
 CFX_OP(avg_pool2d_backward) = {
     "aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, "
     "int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
@@ -522,7 +520,7 @@ CFX_OP(avg_pool2d_backward) = {
     .kernel = kernel_avg_back,
     .row = &avg2_back,
     .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_avg_pool_backward};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(avg_pool_backward, 0)};
 CFX_OP(avg_pool3d_backward) = {
     "aten::avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, "
     "int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
@@ -531,4 +529,4 @@ CFX_OP(avg_pool3d_backward) = {
     .kernel = kernel_avg_back,
     .row = &avg3_back,
     .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_avg_pool_backward};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(avg_pool_backward, 0)};

@@ -38,7 +38,7 @@ bool pool_sizes(pool *p, const cfx_tensor *t, int dims);
 /* Scatters grad (shape of out) to the places that index names, plane by plane, adding. */
 void pool_scatter(cfx_call *c, pool *p, const cfx_tensor *grad, const cfx_tensor *index);
 
-/* Gradients: pool_grad.c. Each serves two and three dimensions. */
+/* Gradients: pool_back.c. Each serves two and three dimensions. */
 cfx_grad_fn grad_max_pool, grad_adaptive_max_pool, grad_fractional_max_pool, grad_max_pool_backward,
     grad_max_unpool, grad_avg_pool, grad_avg_pool_backward, grad_adaptive_avg_pool,
     grad_adaptive_avg_pool_backward;

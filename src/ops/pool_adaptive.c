@@ -130,18 +130,18 @@ static void kernel_adaptive(cfx_call *c) {
 
 CFX_OP(_adaptive_avg_pool2d) = {
     "aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", NULL, COLUMNS(avg2),
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_adaptive_avg_pool, .saves = CFX_SAVE_ARG(0)};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(adaptive_avg_pool, READ(0))};
 CFX_OP(_adaptive_avg_pool3d) = {
     "aten::_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", NULL, COLUMNS(avg3),
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_adaptive_avg_pool, .saves = CFX_SAVE_ARG(0)};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(adaptive_avg_pool, READ(0))};
 CFX_OP(adaptive_max_pool2d) = {
     "aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)",
     "torch._C._nn.adaptive_max_pool2d", COLUMNS(max2), .effects = CFX_CONTIGUOUS_ARGS,
-    .grad = grad_adaptive_max_pool, .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(1)};
+    GRAD(adaptive_max_pool, READ(0) | RESULT(1))};
 CFX_OP(adaptive_max_pool3d) = {
     "aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)",
     "torch._C._nn.adaptive_max_pool3d", COLUMNS(max3), .effects = CFX_CONTIGUOUS_ARGS,
-    .grad = grad_adaptive_max_pool, .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(1)};
+    GRAD(adaptive_max_pool, READ(0) | RESULT(1))};
 
 /* ---- the composites ------------------------------------------------------------------------- */
 
@@ -240,7 +240,7 @@ CFX_OP(_adaptive_avg_pool2d_backward) = {
     .kernel = kernel_avg_back,
     .row = &avg2,
     .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_adaptive_avg_pool_backward};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(adaptive_avg_pool_backward, 0)};
 CFX_OP(_adaptive_avg_pool3d_backward) = {
     "aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor",
     NULL,
@@ -248,7 +248,7 @@ CFX_OP(_adaptive_avg_pool3d_backward) = {
     .kernel = kernel_avg_back,
     .row = &avg3,
     .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_adaptive_avg_pool_backward};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(adaptive_avg_pool_backward, 0)};
 CFX_OP(adaptive_max_pool2d_backward) = {
     "aten::adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
     NULL,
@@ -256,7 +256,7 @@ CFX_OP(adaptive_max_pool2d_backward) = {
     .kernel = kernel_max_back,
     .row = &max2,
     .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_max_pool_backward, .saves = CFX_SAVE_ARG(2)};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_pool_backward, READ(2))};
 CFX_OP(adaptive_max_pool3d_backward) = {
     "aten::adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
     NULL,
@@ -264,4 +264,4 @@ CFX_OP(adaptive_max_pool3d_backward) = {
     .kernel = kernel_max_back,
     .row = &max3,
     .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_max_pool_backward, .saves = CFX_SAVE_ARG(2)};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_pool_backward, READ(2))};

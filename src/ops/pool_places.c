@@ -125,12 +125,12 @@ static void kernel_unpool(cfx_call *c) {
 CFX_OP(max_unpool2d) = {
     "aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
     "torch._C._nn.max_unpool2d", .shape = shape_unpool, .kernel = kernel_unpool,
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_max_unpool, .saves = CFX_SAVE_ARG(1)};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_unpool, READ(1))};
 CFX_OP(max_unpool3d) = {
     "aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] "
     "padding) -> Tensor",
     "torch._C._nn.max_unpool3d", .shape = shape_unpool, .kernel = kernel_unpool,
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_max_unpool, .saves = CFX_SAVE_ARG(1)};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_unpool, READ(1))};
 
 /* ---- fractional pooling --------------------------------------------------------------------- */
 
@@ -290,8 +290,7 @@ CFX_OP(fractional_max_pool2d) = {
     .kernel = kernel_fractional,
     .row = (const void *)2,
     .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_fractional_max_pool,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(1)};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(fractional_max_pool, READ(0) | RESULT(1))};
 CFX_OP(fractional_max_pool3d) = {
     "aten::fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor "
     "random_samples) -> (Tensor, Tensor)",
@@ -300,8 +299,7 @@ CFX_OP(fractional_max_pool3d) = {
     .kernel = kernel_fractional,
     .row = (const void *)3,
     .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_fractional_max_pool,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(1)};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(fractional_max_pool, READ(0) | RESULT(1))};
 
 /* ---- fractional pooling, backward ----------------------------------------------------------- */
 
@@ -338,7 +336,7 @@ CFX_OP(fractional_max_pool2d_backward) = {
     .kernel = kernel_fractional_back,
     .row = (const void *)2,
     .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_max_pool_backward, .saves = CFX_SAVE_ARG(4)};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_pool_backward, READ(4))};
 CFX_OP(fractional_max_pool3d_backward) = {
     "aten::fractional_max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, "
     "int[3] output_size, Tensor indices) -> Tensor",
@@ -347,4 +345,4 @@ CFX_OP(fractional_max_pool3d_backward) = {
     .kernel = kernel_fractional_back,
     .row = (const void *)3,
     .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_max_pool_backward, .saves = CFX_SAVE_ARG(4)};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_pool_backward, READ(4))};

@@ -228,8 +228,8 @@ static void grad_cummax(cfx_back *b) {
 CFX_OP(cummax) = {"aten::cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)",
                   "torch.cummax Tensor.cummax",
                   SCAN(REAL_(cummax), cummax_i64_run, NULL, NULL, "cummax_cpu", false),
-                  .grad = grad_cummax, .saves = CFX_SAVE_OUT(1)};
+                  GRAD(cummax, RESULT(1))};
 CFX_OP(cummin) = {"aten::cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)",
                   "torch.cummin Tensor.cummin",
                   SCAN(REAL_(cummin), cummin_i64_run, NULL, NULL, "cummin_cpu", false),
-                  .grad = grad_cummax, .saves = CFX_SAVE_OUT(1)};
+                  GRAD(cummax, RESULT(1))};

@@ -280,7 +280,7 @@ static void kernel_gather(cfx_call *c) {
 CFX_OP(gather) = {
     "aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
     "torch.gather Tensor.gather", .shape = shape_gather, .kernel = kernel_gather,
-    .grad = grad_gather, .saves = CFX_SAVE_ARG(2)};
+    GRAD(gather, READ(2))};
 
 /* ---- scatter -------------------------------------------------------------------------------- */
 
@@ -387,11 +387,11 @@ static void kernel_scatter_reduce(cfx_call *c) {
 CFX_OP(scatter_src) = {
     "aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
     "torch.scatter Tensor.scatter", .shape = shape_scatter, .kernel = kernel_scatter,
-    .effects = CFX_UPDATE, .grad = grad_scatter, .saves = CFX_SAVE_ARG(2)};
+    .effects = CFX_UPDATE, GRAD(scatter, READ(2))};
 CFX_OP(scatter_value) = {
     "aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", NULL,
-    .shape = shape_scatter, .kernel = kernel_scatter, .effects = CFX_UPDATE, .grad = grad_scatter,
-    .saves = CFX_SAVE_ARG(2)};
+    .shape = shape_scatter, .kernel = kernel_scatter, .effects = CFX_UPDATE,
+    GRAD(scatter, READ(2))};
 CFX_OP(scatter_reduce) = {"aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, "
                           "str reduce) -> Tensor",
                           NULL,
@@ -412,13 +412,12 @@ CFX_OP(scatter_add) = {
     .shape = shape_scatter,
     .kernel = kernel_scatter_add,
     .effects = CFX_UPDATE,
-    .dtypes = SUMS, .grad = grad_scatter_add, .saves = CFX_SAVE_ARG(2)};
+    .dtypes = SUMS, GRAD(scatter_add, READ(2))};
 CFX_OP(scatter_reduce_two) = {"aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor "
                               "src, str reduce, *, bool include_self=True) -> Tensor",
                               "torch.scatter_reduce Tensor.scatter_reduce",
                               .shape = shape_scatter_reduce,
                               .kernel = kernel_scatter_reduce,
                               .effects = CFX_UPDATE,
-                              .dtypes = SUMS, .grad = grad_reduce_to,
-                              .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(2) | CFX_SAVE_ARG(3) |
-                                       CFX_SAVE_OUT(0)};
+                              .dtypes = SUMS,
+                              GRAD(reduce_to, READ(0) | READ(2) | READ(3) | RESULT(0))};

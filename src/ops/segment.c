@@ -291,5 +291,4 @@ CFX_OP(segment_reduce) = {
     "Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor",
     "torch.segment_reduce", .shape = shape_segment_reduce, .kernel = kernel_segment_reduce,
     .dtypes = CFX_IN_FLOAT | CFX_IN(I64), .effects = CFX_CONTIGUOUS_ARGS,
-    .grad = grad_segment_reduce,
-    .saves = CFX_SAVE_ARG(0) | CFX_SAVE_ARG(2) | CFX_SAVE_ARG(4) | CFX_SAVE_OUT(0)};
+    GRAD(segment_reduce, READ(0) | READ(2) | READ(4) | RESULT(0))};

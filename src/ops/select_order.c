@@ -167,18 +167,17 @@ static void grad_pick(cfx_back *b) {
 CFX_OP(kthvalue) = {"aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> "
                     "(Tensor values, Tensor indices)",
                     "torch.kthvalue Tensor.kthvalue", PICK(PICK_KTH, 2, 3, "kthvalue", false),
-                    .grad = grad_pick, .saves = CFX_SAVE_OUT(1)};
+                    GRAD(pick, RESULT(1))};
 CFX_OP(mode) = {"aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor "
                 "indices)",
-                "torch.mode Tensor.mode", PICK(PICK_MODE, 1, 2, "mode", true), .grad = grad_pick,
-                .saves = CFX_SAVE_OUT(1)};
+                "torch.mode Tensor.mode", PICK(PICK_MODE, 1, 2, "mode", true),
+                GRAD(pick, RESULT(1))};
 CFX_OP(median_dim) = {
     "aten::median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-    PICK(PICK_MEDIAN, 1, 2, "median", false), .grad = grad_pick, .saves = CFX_SAVE_OUT(1)};
+    PICK(PICK_MEDIAN, 1, 2, "median", false), GRAD(pick, RESULT(1))};
 CFX_OP(nanmedian_dim) = {"aten::nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor "
                          "values, Tensor indices)",
-                         PICK(PICK_NANMEDIAN, 1, 2, "nanmedian", false), .grad = grad_pick,
-                         .saves = CFX_SAVE_OUT(1)};
+                         PICK(PICK_NANMEDIAN, 1, 2, "nanmedian", false), GRAD(pick, RESULT(1))};
 
 static void shape_median(cfx_call *c) {
     if (pick_dtype(c, c->op->row))
@@ -208,8 +207,6 @@ static void grad_median(cfx_back *b) {
 }
 
 CFX_OP(median) = {"aten::median(Tensor self) -> Tensor", "torch.median Tensor.median",
-                  MEDIAN(PICK_MEDIAN, "median"), .grad = grad_median,
-                  .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(0)};
+                  MEDIAN(PICK_MEDIAN, "median"), GRAD(median, READ(0) | RESULT(0))};
 CFX_OP(nanmedian) = {"aten::nanmedian(Tensor self) -> Tensor", "torch.nanmedian Tensor.nanmedian",
-                     MEDIAN(PICK_NANMEDIAN, "nanmedian"), .grad = grad_median,
-                     .saves = CFX_SAVE_ARG(0) | CFX_SAVE_OUT(0)};
+                     MEDIAN(PICK_NANMEDIAN, "nanmedian"), GRAD(median, READ(0) | RESULT(0))};

@@ -255,7 +255,7 @@ RESAMPLES(bilinear2d_aa, 2, LINEAR_AA)
 RESAMPLES(bicubic2d_aa, 2, CUBIC_AA)
 
 #define BY(r)                                                                                      \
-    .shape = shape_resample, .kernel = kernel_resample, .row = &r, .grad = grad_resample
+    .shape = shape_resample, .kernel = kernel_resample, .row = &r, GRAD(resample, 0)
 
 CFX_OP(upsample_nearest1d) = {
     "aten::upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None) -> "
