@@ -108,19 +108,20 @@ bool cfx__fx_save(const cfx_program *p, const char *path) {
 
 /* ---- tensors by name ------------------------------------------------------------------------- */
 
-/* Whether a placeholder is called after a tensor: prefix and its name with '_' for '.'. */
-static bool called_after(const char *name, const char *tensor) {
-    for (; *name && *tensor; name++, tensor++)
-        if (*name != *tensor && !(*name == '_' && *tensor == '.'))
-            return false;
-    return !*name && !*tensor;
+/* "fc.weight" to "fc_weight", in place. */
+static void mangle(char *name) {
+    for (; *name; name++)
+        *name = *name == '.' ? '_' : *name;
 }
 
-static const char *tensor_called(const cfx_dict *tensors, const char *name) {
-    for (int64_t i = 0; i < tensors->len; i++)
-        if (called_after(name, cfx_text(tensors->entries[i].key)))
-            return cfx_text(tensors->entries[i].key);
-    return NULL;
+/* What placeholders are called after: mangled names to the tensors' own. */
+static void map_names(const cfx_dict *tensors, cfx__map *names, cfx__arena *arena) {
+    for (int64_t i = 0; i < tensors->len; i++) {
+        const char *own = cfx_text(tensors->entries[i].key);
+        char *name = cfx__arena_copy(arena, own, strlen(own));
+        mangle(name);
+        cfx__map_set(names, name, (void *)(uintptr_t)own);
+    }
 }
 
 /* Parameters that the graph reads as attributes become placeholders before all others. */
@@ -135,8 +136,7 @@ static bool lift(cfx_graph *g, const cfx_dict *tensors) {
         if (cfx_is_none(known)) {
             cfx__text name = {0};
             cfx__text_printf(&name, "p_%s", n->target.name);
-            for (char *c = name.data; *c; c++)
-                *c = *c == '.' ? '_' : *c;
+            mangle(name.data);
             CFX_INSERT_BEFORE(g, first)
                 p = cfx_graph_placeholder(g, name.data, NULL, false, cfx_none());
             cfx__text_release(&name);
@@ -154,17 +154,22 @@ static cfx_program *infer(cfx_module *m, const cfx_dict *tensors) {
     if (!lift(m->graph, tensors))
         return NULL;
     cfx_program *p = cfx_program_new(m);
+    cfx__map names = {0};
+    cfx__arena arena = {0};
+    map_names(tensors, &names, &arena);
     cfx_each_node(m->graph, n) {
         static const char prefixes[] = "pbc";
         cfx_input_spec spec = {.kind = CFX_IN_USER, .name = n->name, .persistent = true};
         const char *k = n->name[0] && n->name[1] == '_' ? strchr(prefixes, n->name[0]) : NULL;
         if (n->op != CFX_PLACEHOLDER)
             continue;
-        spec.target = k ? tensor_called(tensors, n->name + 2) : NULL;
+        spec.target = k ? cfx__map_get(&names, n->name + 2) : NULL;
         if (spec.target)
             spec.kind = (cfx_input_kind)(CFX_IN_PARAMETER + (k - prefixes));
         cfx_program_add_input(p, spec);
     }
+    cfx__map_release(&names);
+    cfx__arena_release(&arena);
     const cfx_node *output = cfx_graph_output_node(m->graph);
     cfx_value made = output && output->args.list->len ? output->args.list->items[0] : cfx_none();
     bool tuple = made.tag == CFX_TAG_TUPLE || made.tag == CFX_TAG_LIST;

@@ -192,17 +192,28 @@ static void put_kept(cfx__text *t, const cfx_program *p, const char *key, const 
     cfx__text_printf(t, ", \"%s\": %s", key, kept ? kept : fallback);
 }
 
+static int64_t count_leaves(cfx_value spec) {
+    cfx_list *leaves = cfx_list_value(0, NULL).list;
+    cfx_tree_flatten(spec, leaves);
+    return leaves->len;
+}
+
+/* The trees that go with the inputs and results there are now: a pass may have changed them. What
+ * the file said of them, classes of the user's included, stands as long as it fits. */
 static void put_calls(cfx__text *t, const cfx_program *p) {
     const char *kept = cfx_text(cfx_dict_get(p->extra, "module_call_graph"));
-    if (kept && strlen(kept) > 2) {
+    cfx_value in = flat_inputs(p), out = flat_outputs(p);
+    bool fits = cfx_is_none(p->in_spec) || count_leaves(p->in_spec) == count_leaves(in);
+    fits &= cfx_is_none(p->out_spec) || count_leaves(p->out_spec) == count_leaves(out);
+    if (fits && kept && strlen(kept) > 2) {
         cfx__text_printf(t, ", \"module_call_graph\": %s", kept);
         return;
     }
     cfx__text_puts(t, ", \"module_call_graph\": [{\"fqn\": \"\", \"signature\": {\"inputs\": [], "
                       "\"outputs\": [], \"in_spec\": ");
-    put_spec(t, cfx_is_none(p->in_spec) ? flat_inputs(p) : p->in_spec);
+    put_spec(t, fits && !cfx_is_none(p->in_spec) ? p->in_spec : in);
     cfx__text_puts(t, ", \"out_spec\": ");
-    put_spec(t, cfx_is_none(p->out_spec) ? flat_outputs(p) : p->out_spec);
+    put_spec(t, fits && !cfx_is_none(p->out_spec) ? p->out_spec : out);
     cfx__text_puts(t, ", \"forward_arg_names\": null}}]");
 }
 

@@ -42,7 +42,9 @@ cfx__mapping *cfx__mapping_open(const char *path) {
     }
     void *data = NULL;
     if (st.st_size) {
-        data = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+        /* without reserve: a file may be larger than memory, of which only writes need any */
+        data = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
+                    fd, 0);
         if (data == MAP_FAILED) {
             fail("map", path, strerror(errno));
             close(fd);
