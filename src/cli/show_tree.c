@@ -76,8 +76,8 @@ static branch *place(tree *t, const cfx_node *n) {
         bool pair = level.tag == CFX_TAG_TUPLE && level.list->len == 2;
         const char *path = pair ? cfx_text(level.list->items[0]) : NULL;
         const char *type = pair ? cfx_text(level.list->items[1]) : NULL;
-        if (!path)
-            continue;
+        if (!path || !strcmp(path, "_empty_nn_module_stack_from_metadata_hook"))
+            continue; /* how PyTorch says that a node belongs to no module */
         const char *again = strchr(path, '@');
         b = branch_at(t, again ? cfx__string_new(path, (size_t)(again - path))->text : path);
         if (!b->type && type)
@@ -140,8 +140,8 @@ static void add_tensors(tree *t, const cfx_program *p) {
         const char *target = p->inputs[i].target, *dot = strrchr(target, '.');
         size_t above = dot ? (size_t)(dot - target) : 0;
         branch *b = branch_at(t, cfx__string_new(target, above)->text);
-        cfx_value key = cfx_int((int64_t)(intptr_t)x);
-        if (cfx_dict_find(seen, key)) /* tied: counted where it came first */
+        cfx_value key = cfx_int((int64_t)(intptr_t)(x->data ? (const void *)x->data : x));
+        if (x->numel && cfx_dict_find(seen, key)) /* tied: counted where it came first */
             continue;
         cfx_dict_put(seen, key, cfx_none());
         b->bytes += bytes_of(x);
