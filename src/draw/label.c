@@ -192,7 +192,10 @@ static void add_part(labeller *l, int *rows) {
 
 /* One constant of a call. */
 static void add_constant(labeller *l, const char *name, cfx_value v, int *rows) {
+    bool list = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
     if (has_node(v) || v.tag == CFX_TAG_NONE || *rows > CONSTANT_ROWS)
+        return;
+    if (list && !v.list->len && !name) /* no operands: nothing to tell */
         return;
     static const char *const dull[] = {"device", "layout", "pin_memory", "cudnn_enabled",
                                        "cudnn_enable"}; /* in every graph, and of no news */

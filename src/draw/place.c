@@ -449,7 +449,8 @@ void cfx__plot_place(cfx__plot *p) {
             continue;
         cfx__item *item = &items[pt->item];
         const struct cfx__rank *rank = &p->ranks.data[pt->rank];
-        bool fed = p->first_in.data[i + 1] > p->first_in.data[i];
+        /* inputs stand right above what reads them, all else right below what feeds it */
+        bool fed = p->first_in.data[i + 1] > p->first_in.data[i] || item->open;
         item->x = (int)pt->x - item->w / 2;
         item->y = rank->y + (fed ? 0 : rank->h - item->h);
     }
