@@ -469,7 +469,8 @@ static void decompose_attention_math(cfx_call *c) {
         return;
     if (a.causal) {
         cfx_tensor *ones =
-            cfx_ones(cfx_list(q->shape[q->ndim - 2], k->shape[k->ndim - 2]), CFX_KW(dtype, cfx_b8));
+            cfx_ones(cfx_list(q->shape[q->ndim - 2], k->shape[k->ndim - 2]), CFX_KW(dtype, cfx_b8),
+                     CFX_KW(device, cfx_device_value(q->device)));
         mask = additive(cfx_tril(ones), (cfx_dtype)q->dtype);
     }
     if (a.grouped && q->ndim >= 3 && k->ndim >= 3 && v->ndim >= 3) {
@@ -496,13 +497,14 @@ static void decompose_attention_math(cfx_call *c) {
     } else if (a.dropout > 0) {
         weights = cfx_dropout(weights, a.dropout, cfx_bool(true));
     }
+    cfx_tensor *given = weights;
+    if (half)
+        given = cfx__to_copy(weights, CFX_KW(dtype, cfx_dtype_value(dtype)));
     cfx_tensor *y = cfx_matmul(weights, v);
-    if (half) {
+    if (half)
         y = cfx__to_copy(y, CFX_KW(dtype, cfx_dtype_value(dtype)));
-        weights = cfx__to_copy(weights, CFX_KW(dtype, cfx_dtype_value(dtype)));
-    }
     c->out[0] = y;
-    c->out[1] = weights;
+    c->out[1] = given;
 }
 
 CFX_OP(_scaled_dot_product_attention_math) = {

@@ -154,14 +154,20 @@ CORE(logspace) {
     cfx_tensor *t = DO(linspace, c->args[0], c->args[1], c->args[2],
                        CFX_KW(dtype, cfx_dtype_value(CFX_F64)), CFX_KW(layout, c->args[5]),
                        CFX_KW(device, c->args[6]), CFX_KW(pin_memory, c->args[7]));
-    c->out[0] = core_to(c, DO(pow_Scalar, c->args[3], t), d);
+    cfx_value base = arg_float(c, 3) == 10 ? cfx_int(10) : c->args[3]; /* Python's own default */
+    c->out[0] = core_to(c, DO(pow_Scalar, base, t), d);
 }
 
 /* ---- filling --------------------------------------------------------------------------------- */
 
-CORE(fill_Scalar) { c->out[0] = DO(full_like, arg_tensor(c, 0), c->args[1]); }
+CORE(fill_Scalar) {
+    c->out[0] = DO(full_like, arg_tensor(c, 0), c->args[1], CFX_KW(pin_memory, false));
+}
 CORE(fill_Tensor) { c->out[0] = DO(copy, arg_tensor(c, 0), arg_tensor(c, 1)); }
-CORE(zero) { c->out[0] = DO(full_like, arg_tensor(c, 0), 0); }
+CORE(zero) {
+    c->out[0] = DO(full_like, arg_tensor(c, 0), 0, CFX_KW(pin_memory, false),
+                   CFX_KW(memory_format, cfx_memory_format_value(CFX_PRESERVE)));
+}
 CORE(lift_fresh_copy) { c->out[0] = DO(clone, arg_tensor(c, 0)); }
 
 const core_row core_create[] = {{&cfx_op_zeros, core_zeros, false},

@@ -46,10 +46,9 @@ CORE(index_fill) {
     if (dim < 0)
         return;
     if (!value)
-        value = DO(full, cfx_list_value(0, NULL), c->args[3],
-                   CFX_KW(dtype, cfx_dtype_value((cfx_dtype)t->dtype)),
+        value = DO(scalar_tensor, c->args[3], CFX_KW(dtype, cfx_dtype_value((cfx_dtype)t->dtype)),
                    CFX_KW(layout, cfx_layout_value(CFX_STRIDED)),
-                   CFX_KW(device, cfx_device_value(t->device)));
+                   CFX_KW(device, cfx_device_value(t->device)), CFX_KW(pin_memory, false));
     int64_t shape[CFX_MAX_DIMS] = {arg_tensor(c, 2)->numel};
     memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape);
     shape[dim] = arg_tensor(c, 2)->numel;
@@ -98,7 +97,10 @@ static void padded(cfx_call *c, bool reflect) {
         cfx_tensor *range = DO(arange_start, -left, size + right,
                                CFX_KW(device, cfx_device_value(t->device)));
         cfx_tensor *from = reflect ? reflected(c, range, size) : DO(clamp, range, 0, size - 1);
-        y = DO(_unsafe_index_Tensor, y, at_dim(dim, from));
+        cfx_value at = at_dim(dim, from);
+        while (at.list->len < t->ndim)
+            cfx_list_append(at.list, cfx_none());
+        y = DO(_unsafe_index_Tensor, y, at);
     }
     if (!op_failed())
         c->out[0] = DO(contiguous, y, CFX_KW(memory_format,
@@ -106,6 +108,83 @@ static void padded(cfx_call *c, bool reflect) {
 }
 CORE(reflection_pad) { padded(c, true); }
 CORE(replication_pad) { padded(c, false); }
+
+/* ---- columns of an image --------------------------------------------------------------------- */
+
+/* Where each place of the kernel finds its element in each block along one dimension. */
+static cfx_tensor *block_places(cfx_call *c, int64_t size, int64_t kernel, int64_t dilation,
+                                int64_t pad, int64_t stride) {
+    cfx_value where = cfx_device_value(T->device), i64 = cfx_dtype_value(CFX_I64);
+    int64_t blocks = size + pad * 2 - dilation * (kernel - 1);
+    cfx_tensor *start = DO(arange_start_step, 0, blocks, stride, CFX_KW(dtype, i64),
+                           CFX_KW(device, where), CFX_KW(pin_memory, false));
+    start = DO(unsqueeze, start, 0);
+    cfx_tensor *inside = DO(arange_start_step, 0, kernel * dilation, dilation, CFX_KW(dtype, i64),
+                            CFX_KW(device, where), CFX_KW(pin_memory, false));
+    return DO(add_Tensor, start, DO(unsqueeze, inside, -1));
+}
+
+/* Four pairs of arguments from `at` on: kernel, dilation, padding, stride. */
+static bool window_args(cfx_call *c, int at, int64_t w[4][CFX_MAX_DIMS]) {
+    for (int i = 0; i < 4; i++)
+        if (arg_ints(c, at + i, w[i]) == 1)
+            w[i][1] = w[i][0];
+    return !op_failed();
+}
+
+CORE(im2col) {
+    int64_t w[4][CFX_MAX_DIMS];
+    cfx_tensor *x = T;
+    bool single = x->ndim == 3;
+    if (!window_args(c, 1, w))
+        return;
+    if (single)
+        x = DO(unsqueeze, x, 0);
+    if (op_failed())
+        return;
+    cfx_tensor *row = block_places(c, x->shape[2], w[0][0], w[1][0], w[2][0], w[3][0]);
+    cfx_tensor *col = block_places(c, x->shape[3], w[0][1], w[1][1], w[2][1], w[3][1]);
+    cfx_tensor *padded_x =
+        DO(constant_pad_nd, x, cfx_list(w[2][1], w[2][1], w[2][0], w[2][0]), 0.0);
+    if (op_failed())
+        return;
+    int64_t blocks = row->shape[1] * col->shape[1];
+    row = DO(unsqueeze, DO(unsqueeze, row, -1), -1);
+    cfx_value at = at_dim(2, row);
+    cfx_list_append(at.list, cfx_tensor_value(col));
+    cfx_tensor *y = DO(permute, DO(index_Tensor, padded_x, at), cfx_list(0, 1, 2, 4, 3, 5));
+    y = DO(reshape, y, cfx_list(x->shape[0], x->shape[1] * w[0][0] * w[0][1], blocks));
+    c->out[0] = single ? DO(squeeze_dim, y, 0) : y;
+}
+
+/* self, output_size, kernel, dilation, padding, stride: im2col on its way back. */
+CORE(col2im) {
+    int64_t w[4][CFX_MAX_DIMS], size[CFX_MAX_DIMS], col[2];
+    cfx_tensor *x = T;
+    bool single = x->ndim == 2;
+    if (!window_args(c, 2, w) || arg_ints(c, 1, size) != 2)
+        return;
+    if (single)
+        x = DO(unsqueeze, x, 0);
+    if (op_failed())
+        return;
+    for (int i = 0; i < 2; i++)
+        col[i] = (size[i] + 2 * w[2][i] - w[1][i] * (w[0][i] - 1) - 1) / w[3][i] + 1;
+    int64_t channels = x->shape[1] / (w[0][0] * w[0][1]);
+    cfx_tensor *y =
+        DO(reshape, x, cfx_list(x->shape[0], channels, w[0][0], w[0][1], col[0], col[1]));
+    y = DO(permute, y, cfx_list(0, 1, 2, 4, 3, 5));
+    cfx_tensor *row = block_places(c, size[0], w[0][0], w[1][0], w[2][0], w[3][0]);
+    row = DO(unsqueeze, DO(unsqueeze, row, -1), -1);
+    cfx_value at = at_dim(2, row);
+    cfx_list_append(at.list, cfx_tensor_value(block_places(c, size[1], w[0][1], w[1][1], w[2][1],
+                                                           w[3][1])));
+    cfx_tensor *sum = DO(new_zeros, x, cfx_list(x->shape[0], channels, size[0] + 2 * w[2][0],
+                                                size[1] + 2 * w[2][1]));
+    sum = DO(_unsafe_index_put, sum, at, y, true);
+    sum = DO(constant_pad_nd, sum, cfx_list(-w[2][1], -w[2][1], -w[2][0], -w[2][0]), 0.0);
+    c->out[0] = single ? DO(squeeze_dim, sum, 0) : sum;
+}
 
 #define ROW(name) {&cfx_op_##name, core_##name, false}
 
@@ -117,6 +196,8 @@ const core_row core_index[] = {ROW(_unsafe_index_Tensor),
                                {&cfx_op_index_fill_int_Tensor, core_index_fill, false},
                                ROW(take),
                                ROW(select_scatter),
+                               ROW(im2col),
+                               ROW(col2im),
                                {&cfx_op_reflection_pad1d, core_reflection_pad, false},
                                {&cfx_op_reflection_pad2d, core_reflection_pad, false},
                                {&cfx_op_reflection_pad3d, core_reflection_pad, false},

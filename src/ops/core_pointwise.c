@@ -125,7 +125,8 @@ CORE(clamp_min_Tensor) { c->out[0] = DO(clamp_Tensor, arg_tensor(c, 0), CFX_KW(m
 CORE(clamp_max_Tensor) { c->out[0] = DO(clamp_Tensor, arg_tensor(c, 0), CFX_KW(max, c->args[1])); }
 CORE(frac) {
     cfx_tensor *x = X;
-    give(c, DO(sub_Tensor, x, DO(trunc, x)));
+    cfx_tensor *whole = DO(floor, DO(abs, x));
+    give(c, DO(sub_Tensor, x, DO(mul_Tensor, whole, DO(sign, x))));
 }
 CORE(deg2rad) { c->out[0] = DO(mul_Tensor, real_arg(c, 0), M_PI / 180); }
 CORE(rad2deg) { c->out[0] = DO(mul_Tensor, real_arg(c, 0), 180 / M_PI); }
@@ -158,8 +159,9 @@ CORE(sinc) {
 
 CORE(logit) {
     cfx_tensor *x = real_arg(c, 0);
-    if (!arg_is_none(c, 1))
-        x = DO(clamp, x, c->args[1], 1 - arg_float(c, 1));
+    double low = arg_is_none(c, 1) ? -1 : arg_float(c, 1), high = 1 - low;
+    cfx_tensor *under = DO(lt_Scalar, x, low), *over = DO(gt_Scalar, x, high);
+    x = DO(where_ScalarSelf, under, low, DO(where_ScalarSelf, over, high, x));
     c->out[0] = DO(log, DO(div_Tensor, x, DO(rsub_Scalar, x, 1)));
 }
 
@@ -241,8 +243,8 @@ CORE(isfinite) {
         c->out[0] = DO(ones_like, x, CFX_KW(dtype, cfx_dtype_value(CFX_BOOL)));
         return;
     }
-    cfx_tensor *known = DO(eq_Tensor, x, x);
-    c->out[0] = DO(mul_Tensor, known, DO(ne_Scalar, DO(abs, x), INFINITY));
+    cfx_tensor *bounded = DO(ne_Scalar, DO(abs, x), INFINITY);
+    c->out[0] = DO(mul_Tensor, DO(eq_Tensor, x, x), bounded);
 }
 
 CORE(heaviside) {

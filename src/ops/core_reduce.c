@@ -18,7 +18,11 @@ CORE(nansum) {
     c->out[0] = DO(sum_dim_IntList, known, dims, c->args[2], CFX_KW(dtype, c->args[3]));
 }
 
-CORE(count_nonzero) { c->out[0] = DO(sum, DO(ne_Scalar, T, 0)); }
+CORE(count_nonzero) {
+    cfx_tensor *other = DO(ne_Scalar, T, 0);
+    c->out[0] = arg_is_none(c, 1) ? DO(sum, other)
+                                  : DO(sum_dim_IntList, other, cfx_list(c->args[1]));
+}
 CORE(count_nonzero_dim_IntList) {
     c->out[0] = DO(sum_dim_IntList, DO(ne_Scalar, T, 0), c->args[1]);
 }
@@ -42,7 +46,7 @@ static void give_bool(cfx_call *c, cfx_tensor *any) {
     if (T->dtype == CFX_U8)
         c->out[0] = core_to(c, c->out[0], CFX_U8);
 }
-CORE(all) { give_bool(c, DO(any, not_all(c))); }
+CORE(all) { give_bool(c, DO(any_dims, not_all(c))); }
 CORE(all_dim) { give_bool(c, DO(any_dim, not_all(c), c->args[1], c->args[2])); }
 CORE(all_dims) { give_bool(c, DO(any_dims, not_all(c), c->args[1], c->args[2])); }
 
@@ -71,8 +75,12 @@ CORE(std_dim) { c->out[0] = deviation(c, c->args[1], unbiased(c, 2), arg_bool(c,
 CORE(std) { c->out[0] = deviation(c, cfx_none(), unbiased(c, 1), false); }
 
 static void mean_too(cfx_call *c, cfx_value dims, cfx_value correction, bool keep) {
-    c->out[0] = deviation(c, dims, correction, keep);
-    c->out[1] = cfx_is_none(dims) ? DO(mean, T) : DO(mean_dim, T, dims, keep);
+    double less = cfx_is_none(correction) ? 1.0 : cfx_number(correction);
+    cfx_value v = DO_ALL(var_mean_correction, core_wide(c, 0), dims, CFX_KW(correction, less),
+                         CFX_KW(keepdim, keep));
+    cfx_tensor *var = cfx_tensor_at(v, 0), *mean = cfx_tensor_at(v, 1);
+    c->out[0] = core_to(c, DO(sqrt, var), T->dtype);
+    c->out[1] = core_to(c, mean, T->dtype);
 }
 CORE(std_mean_correction) { mean_too(c, c->args[1], c->args[2], arg_bool(c, 3)); }
 CORE(std_mean_dim) { mean_too(c, c->args[1], unbiased(c, 2), arg_bool(c, 3)); }
@@ -128,6 +136,39 @@ CORE(addr) {
                     ? outer
                     : DO(add_Tensor, DO(mul_Tensor, T, c->args[3]), outer);
 }
+CORE(trace) {
+    cfx_tensor *copy = DO(clone, DO(diagonal, T),
+                          CFX_KW(memory_format, cfx_memory_format_value(CFX_CONTIGUOUS)));
+    c->out[0] = DO(sum, copy);
+}
+
+/* a, b, dim: each part from the two after it, in a ring. */
+CORE(linalg_cross) {
+    cfx_tensor *a = T, *b = arg_tensor(c, 1);
+    int dim = arg_dim(c, 2, a->ndim);
+    if (dim < 0)
+        return;
+    int ndim = a->ndim;
+    int64_t shape[CFX_MAX_DIMS];
+    memcpy(shape, a->shape, (size_t)ndim * sizeof *shape);
+    if (!cfx__broadcast(c->at, &ndim, shape, b->ndim, b->shape))
+        return;
+    if (!cfx__same_shape(a, b)) {
+        a = DO(expand, a, cfx_ints_value(ndim, shape));
+        b = DO(expand, b, cfx_ints_value(ndim, shape));
+    }
+    cfx_tensor *at = DO(arange, 3, CFX_KW(device, cfx_device_value(a->device)));
+    cfx_tensor *product[2];
+    for (int i = 0; i < 2; i++) {
+        cfx_tensor *l = DO(index_select, a, dim,
+                           DO(remainder_Scalar, DO(add_Tensor, at, 1 + i), 3));
+        cfx_tensor *r = DO(index_select, b, dim,
+                           DO(remainder_Scalar, DO(add_Tensor, at, 2 - i), 3));
+        product[i] = DO(mul_Tensor, l, r);
+    }
+    c->out[0] = DO(sub_Tensor, product[0], product[1]);
+}
+
 CORE(dot) { c->out[0] = DO(sum, DO(mul_Tensor, T, arg_tensor(c, 1))); }
 CORE(mv) { c->out[0] = DO(sum_dim_IntList, DO(mul_Tensor, T, arg_tensor(c, 1)), cfx_list(1)); }
 
@@ -155,7 +196,7 @@ CORE(mse_loss) {
 CORE(huber_loss) {
     double delta = arg_float(c, 3);
     cfx_tensor *z = DO(abs, DO(sub_Tensor, T, arg_tensor(c, 1)));
-    cfx_tensor *near_it = DO(le_Scalar, z, delta);
+    cfx_tensor *near_it = DO(lt_Scalar, z, delta);
     cfx_tensor *square = DO(mul_Tensor, DO(mul_Tensor, z, 0.5), z);
     cfx_tensor *line = DO(mul_Tensor, DO(sub_Tensor, z, 0.5 * delta), delta);
     reduced(c, DO(where_self, near_it, square, line), 2);
@@ -177,11 +218,59 @@ CORE(smooth_l1_loss) {
 CORE(binary_cross_entropy) {
     cfx_tensor *x = T, *y = arg_tensor(c, 1), *w = arg_tensor(c, 2);
     cfx_value floor = cfx_list_value(0, NULL);
-    cfx_tensor *a = DO(maximum, DO(log1p, DO(neg, x)), DO(new_full, x, floor, -100));
-    a = DO(mul_Tensor, DO(sub_Tensor, y, 1), a);
+    cfx_tensor *less = DO(sub_Tensor, y, 1), *log_rest = DO(log1p, DO(neg, x));
+    cfx_tensor *a = DO(mul_Tensor, less, DO(maximum, log_rest, DO(new_full, x, floor, -100)));
     cfx_tensor *b = DO(maximum, DO(log, x), DO(new_full, x, floor, -100));
     cfx_tensor *loss = DO(sub_Tensor, a, DO(mul_Tensor, y, b));
     reduced(c, w ? DO(mul_Tensor, loss, w) : loss, 3);
+}
+
+/* self, target, weight, pos_weight, reduction */
+CORE(binary_cross_entropy_with_logits) {
+    cfx_tensor *x = T, *y = arg_tensor(c, 1), *w = arg_tensor(c, 2), *more = arg_tensor(c, 3);
+    cfx_tensor *share = NULL;
+    if (more)
+        share = DO(add_Tensor, DO(mul_Tensor, DO(sub_Tensor, more, 1), y), 1);
+    cfx_tensor *rest = DO(mul_Tensor, DO(rsub_Scalar, y, 1), x);
+    cfx_tensor *log = cfx_tensor_at(DO_ALL(log_sigmoid_forward, x), 0);
+    cfx_tensor *loss = DO(sub_Tensor, rest, more ? DO(mul_Tensor, share, log) : log);
+    reduced(c, w ? DO(mul_Tensor, loss, w) : loss, 4);
+}
+
+/* self, target, weight, reduction, ignore_index: what each target picks, 0 where it is ignored. */
+CORE(nll_loss_forward) {
+    cfx_tensor *x = T, *y = arg_tensor(c, 1), *w = arg_tensor(c, 2);
+    int dim = x->ndim < 2 ? 0 : 1;
+    int64_t how = arg_int(c, 3), shape[CFX_MAX_DIMS];
+    cfx_value ignored = c->args[4];
+    if (w && x->ndim > 1) {
+        for (int i = 0; i < x->ndim; i++)
+            shape[i] = i == dim ? w->shape[0] : 1;
+        w = DO(view, w, cfx_ints_value(x->ndim, shape));
+    }
+    if (w)
+        x = DO(mul_Tensor, x, w);
+    cfx_tensor *safe = DO(where_ScalarOther, DO(ne_Scalar, y, ignored), y, 0);
+    safe = DO(unsqueeze, safe, dim);
+    cfx_tensor *loss = DO(neg, DO(squeeze_dim, DO(gather, x, dim, safe), dim));
+    loss = DO(where_ScalarOther, DO(ne_Scalar, y, ignored), loss, 0);
+    if (how == 0 && x->ndim > 1) {
+        c->out[0] = loss;
+        c->out[1] = DO(new_full, x, cfx_list_value(0, NULL), 0.0);
+        return;
+    }
+    if (w) {
+        cfx_tensor *all = DO(expand, w, cfx_ints_value(x->ndim, x->shape));
+        all = DO(squeeze_dim, DO(gather, all, dim, safe), dim);
+        c->out[1] = DO(sum, DO(where_ScalarOther, DO(ne_Scalar, y, ignored), all, 0));
+    } else {
+        c->out[1] = DO(_to_copy, DO(sum, DO(ne_Scalar, y, ignored)),
+                       CFX_KW(dtype, cfx_dtype_value((cfx_dtype)x->dtype)),
+                       CFX_KW(device, cfx_device_value(x->device)));
+    }
+    if (how != 0)
+        loss = DO(sum, loss);
+    c->out[0] = how == 1 ? DO(div_Tensor, loss, c->out[1]) : loss;
 }
 
 CORE(soft_margin_loss) {
@@ -216,6 +305,8 @@ const core_row core_reduce[] = {ROW(sum),
                                 ROW(norm_ScalarOpt_dim_dtype),
                                 ROW(baddbmm),
                                 ROW(addr),
+                                ROW(trace),
+                                ROW(linalg_cross),
                                 ROW(dot),
                                 {&cfx_op_vdot, core_dot, false},
                                 ROW(mv),
@@ -224,5 +315,8 @@ const core_row core_reduce[] = {ROW(sum),
                                 ROW(huber_loss),
                                 ROW(smooth_l1_loss),
                                 ROW(binary_cross_entropy),
+                                ROW(binary_cross_entropy_with_logits),
+                                ROW(nll_loss_forward),
+                                {&cfx_op_nll_loss2d_forward, core_nll_loss_forward, false},
                                 ROW(soft_margin_loss),
                                 {0}};

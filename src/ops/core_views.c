@@ -144,8 +144,8 @@ CORE(rot90) {
     else if (turns == 2)
         c->out[0] = DO(flip, T, c->args[2]);
     else
-        c->out[0] = DO(flip, DO(transpose_int, T, dims[0], dims[1]),
-                       cfx_list(dims[turns == 1 ? 0 : 1]));
+        c->out[0] = DO(transpose_int, DO(flip, T, cfx_list(dims[turns == 1 ? 1 : 0])), dims[0],
+                       dims[1]);
 }
 
 /* Channels to places in the image, or back: a view of two more dimensions, turned. */
@@ -225,11 +225,33 @@ static void triangle(cfx_call *c, cfx_op *compare) {
         DO(unsqueeze, DO(arange, t->shape[t->ndim - 2], CFX_KW(device, device)), -1);
     cfx_tensor *inside =
         core_do(c, compare, CFX_ARGS(DO(sub_Tensor, cols, rows), c->args[1]));
-    cfx_value none = t->dtype == CFX_BOOL ? cfx_bool(false) : cfx_int(0);
-    c->out[0] = DO(contiguous, DO(where_ScalarOther, inside, t, none));
+    c->out[0] = DO(contiguous, t->dtype == CFX_BOOL ? DO(logical_and, inside, t)
+                                                    : DO(where_ScalarOther, inside, t, 0));
 }
 CORE(tril) { triangle(c, &cfx_op_le_Scalar); }
 CORE(triu) { triangle(c, &cfx_op_ge_Scalar); }
+
+/* Each with zeros on both sides, below each other. */
+CORE(block_diag) {
+    cfx_value rows = cfx_list_value(0, NULL);
+    int64_t n = arg_count(c, 0), width = 0, start = 0;
+    cfx_tensor **t = scratch(c, CFX_I64, n);
+    for (int64_t i = 0; i < n && !op_failed(); i++) {
+        t[i] = arg_item(c, 0, i);
+        t[i] = t[i]->ndim < 2 ? DO(view, t[i], cfx_list(1, -1)) : t[i];
+        width += cfx__is_bad(t[i]) ? 0 : t[i]->shape[1];
+    }
+    for (int64_t i = 0; i < n && !op_failed(); i++) {
+        int64_t row = t[i]->shape[0], after = width - start - t[i]->shape[1];
+        cfx_value d = cfx_dtype_value((cfx_dtype)t[i]->dtype), at = cfx_device_value(t[0]->device);
+        cfx_tensor *l = DO(zeros, cfx_list(row, start), CFX_KW(dtype, d), CFX_KW(device, at));
+        cfx_tensor *r = DO(zeros, cfx_list(row, after), CFX_KW(dtype, d), CFX_KW(device, at));
+        cfx_list_append(rows.list, cfx_tensor_value(DO(cat, cfx_list(l, t[i], r), 1)));
+        start += t[i]->shape[1];
+    }
+    if (!op_failed())
+        c->out[0] = DO(cat, rows);
+}
 
 #define ROW(name) {&cfx_op_##name, core_##name, false}
 
@@ -261,6 +283,7 @@ const core_row core_views[] = {ROW(transpose_int),
                                ROW(expand_copy),
                                ROW(diagonal_copy),
                                ROW(unfold_copy),
+                               ROW(block_diag),
                                ROW(tril),
                                ROW(triu),
                                {0}};

@@ -1,7 +1,7 @@
 /* Integrals by the trapezoidal rule, and covariances: all made of other operators. */
 #include <cfx/ops.h>
 
-#include "ops.h"
+#include "views.h"
 
 /* ---- the trapezoidal rule -------------------------------------------------------------------- */
 
@@ -29,6 +29,10 @@ static cfx_tensor *distances(cfx_call *c, cfx_tensor *y, cfx_tensor *x, int dim)
     return cfx_sub(samples(x, dim, true), samples(x, dim, false));
 }
 
+static cfx_tensor *times(cfx_call *c, cfx_tensor *t, cfx_value number) {
+    return call_bound(c, &cfx_op_mul_Scalar, (cfx_value[]){cfx_tensor_value(t), number});
+}
+
 static void decompose_trapezoid(cfx_call *c) {
     cfx_tensor *y = arg_tensor(c, 0), *x = arg_tensor(c, 1);
     int dim = arg_dim(c, 2, y->ndim);
@@ -41,9 +45,9 @@ static void decompose_trapezoid(cfx_call *c) {
         cfx_tensor *pairs = cfx_add(samples(y, dim, false), samples(y, dim, true));
         c->out[0] = cfx_div(cfx_sum(cfx_mul(pairs, dx), cfx_list(dim)), 2.0);
     } else {
-        cfx_tensor *ends = cfx_add(cfx_select(y, dim, 0), cfx_select(y, dim, -1));
-        cfx_tensor *inner = cfx_sub(cfx_sum(y, cfx_list(dim)), cfx_mul(ends, 0.5));
-        c->out[0] = cfx_mul(inner, c->args[1]);
+        cfx_tensor *last = cfx_select(y, dim, -1), *ends = cfx_add(cfx_select(y, dim, 0), last);
+        ends = times(c, ends, cfx_float(0.5));
+        c->out[0] = times(c, cfx_sub(cfx_sum(y, cfx_list(dim)), ends), c->args[1]);
     }
 }
 

@@ -394,9 +394,12 @@ static void decompose_broadcast_tensors(cfx_call *c) {
             return;
     }
     c->result = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i < n && !op_failed(); i++)
-        cfx_list_append(c->result.list, cfx_tensor_value(cfx_expand(arg_item(c, 0, i),
-                                                                    cfx_ints_value(ndim, shape))));
+    for (int64_t i = 0; i < n && !op_failed(); i++) {
+        cfx_tensor *t = arg_item(c, 0, i);
+        bool same = t->ndim == ndim && !memcmp(t->shape, shape, (size_t)ndim * sizeof *shape);
+        t = same ? t : cfx_expand(t, cfx_ints_value(ndim, shape));
+        cfx_list_append(c->result.list, cfx_tensor_value(t));
+    }
 }
 
 /* Every operand seen along a dimension of its own; xy swaps the first two. */

@@ -307,7 +307,8 @@ static void cross_entropy_smooth(cfx_call *c, cfx_tensor *log_p, int class_dim) 
     } else if (reduction == REDUCE_MEAN) {
         even = cfx_div(even, cfx_sum(cfx_logical_not(ignored)));
     }
-    c->out[0] = cfx_add(cfx_mul(loss, 1 - smooth), cfx_mul(even, smooth / (double)classes));
+    cfx_value share = cfx_op_do(&cfx_op_mul_Scalar, even, smooth / (double)classes);
+    c->out[0] = cfx_add(cfx_op_do(&cfx_op_mul_Scalar, loss, 1 - smooth), share);
 }
 
 static void decompose_cross_entropy(cfx_call *c) {

@@ -301,7 +301,7 @@ static void decompose_fused_rms_norm(cfx_call *c) {
     cfx_value eps = cfx_float(rms_eps(c));
     cfx_tensor *up = d == x->dtype ? x : cfx_to(x, cfx_dtype_value(d));
     cfx_tensor *mean = cfx_mean(cfx_pow(up, 2), cfx_ints_value(k, dims), cfx_bool(true));
-    cfx_tensor *scale = cfx_rsqrt(cfx_add(mean, eps));
+    cfx_tensor *scale = cfx_rsqrt(cfx_op_do(&cfx_op_add_Scalar, mean, eps));
     cfx_tensor *y = cfx_mul(up, scale);
     if (w)
         y = cfx_mul(y, w);

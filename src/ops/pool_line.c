@@ -92,7 +92,7 @@ static void decompose_adaptive_max(cfx_call *c) {
     if (op_failed())
         return;
     cfx_value r = cfx_adaptive_max_pool2d(x, size);
-    for (int i = 0; i < 2 && !op_failed(); i++)
+    for (int i = 1; i >= 0 && !op_failed(); i--)
         c->out[i] = cfx_squeeze(cfx_tensor_at(r, i), -2);
 }
 

@@ -234,7 +234,6 @@ static void decompose_tensordot(cfx_call *c) {
                 return;
             }
             mask[k] |= (uint64_t)1 << d[k];
-            dims[k][i] = d[k];
         }
         int64_t a = given[0]->shape[d[0]], b = given[1]->shape[d[1]];
         if (b == 1)
@@ -266,8 +265,8 @@ static void decompose_tensordot(cfx_call *c) {
         return;
     }
     cfx_tensor *a = cfx_permute(t[0], cfx_ints_value(t[0]->ndim, order[0]));
-    cfx_tensor *b = cfx_permute(t[1], cfx_ints_value(t[1]->ndim, order[1]));
     a = cfx_reshape(a, cfx_list(own[0], common));
+    cfx_tensor *b = cfx_permute(t[1], cfx_ints_value(t[1]->ndim, order[1]));
     b = cfx_reshape(b, cfx_list(common, own[1]));
     c->out[0] = cfx_reshape(cfx_mm(a, b), cfx_ints_value(nshape, shape));
 }
@@ -346,7 +345,7 @@ static cfx_tensor *best_chain(cfx_tensor **m, int n) {
                 double here =
                     cost[i][k] + cost[k + 1][j] +
                     (double)m[i]->shape[0] * (double)m[k]->shape[1] * (double)m[j]->shape[1];
-                if (cost[i][j] < 0 || here < cost[i][j])
+                if (cost[i][j] < 0 || here <= cost[i][j]) /* of equals, the left product first */
                     cost[i][j] = here, split[i][j] = k;
             }
         }
@@ -398,7 +397,7 @@ static void decompose_multi_dot(cfx_call *c) {
         shape[ndim++] = y->shape[0];
     if (arg_item(c, 0, n - 1)->ndim == 2)
         shape[ndim++] = y->shape[1];
-    c->out[0] = ndim == 2 ? y : cfx_view(y, cfx_ints_value(ndim, shape));
+    c->out[0] = cfx_view(y, cfx_ints_value(ndim, shape));
 }
 
 static void decompose_chain_matmul(cfx_call *c) {

@@ -102,9 +102,7 @@ static void stft(cfx_call *c, const frames *f, bool center, const char *mode) {
         t = centered(t, f->n, mode);
     if (op_failed() || !check_frames(c, f, t))
         return;
-    int64_t count = 1 + (t->shape[1] - f->n) / f->hop;
-    t = cfx_as_strided(t, cfx_list(t->shape[0], count, f->n),
-                       cfx_list(t->stride[0], f->hop * t->stride[1], t->stride[1]));
+    t = cfx_unfold(t, -1, f->n, f->hop);
     cfx_tensor *window = window_of(f, f->input);
     if (window)
         t = cfx_mul(t, window);

@@ -45,6 +45,9 @@ bool view_infer(cfx_call *c, int64_t numel, int n, int64_t *shape) {
 }
 
 bool view_strides(const cfx_tensor *t, int n, const int64_t *shape, int64_t *stride) {
+    if ((t->head.flags & CFX__FAKE) && cfx__dispatcher()->record &&
+        view_traced_strides(t, n, shape, stride))
+        return true;
     if (t->ndim == 0) {
         for (int i = 0; i < n; i++)
             stride[i] = 1;

@@ -2,6 +2,8 @@
  * cfx_decompose; what happens to a single call is in src/trace/record.c. */
 #include "rewrite.h"
 
+#include <cfx/ops.h>
+
 /* ---- what the recorder asks ------------------------------------------------------------------ */
 
 static bool is_named(cfx_op *op, const char *text) {
@@ -198,6 +200,20 @@ static cfx_value finish_graph(cfx__rerun *run, cfx_value result, cfx_value *writ
     return results;
 }
 
+/* Beside what is pure, PyTorch drops here what draws numbers or looks for errors in vain. */
+static bool is_idle(const cfx_node *n) {
+    if (n->num_users || n->op != CFX_CALL_FUNCTION || !n->target.op)
+        return false;
+    return n->target.op == &cfx_op__linalg_check_errors ||
+           ((n->target.op->effects & CFX_RANDOM) && !cfx__op_info(n->target.op)->writes);
+}
+
+void cfx__rewrite_tidy(cfx_graph *g) {
+    for (cfx_node *n = cfx_graph_last(g); n; n = cfx_node_before(n))
+        if (is_idle(n) || (!n->num_users && !cfx_node_is_impure(n)))
+            cfx_graph_erase(n);
+}
+
 static cfx_program *decomposed(cfx__rerun *run, const cfx_program *from) {
     cfx_value result, results = cfx_bad();
     cfx_value *written = cfx__alloc0((size_t)(from->ninputs + 1) * sizeof *written);
@@ -208,7 +224,7 @@ static cfx_program *decomposed(cfx__rerun *run, const cfx_program *from) {
     cfx_program *p = NULL;
     cfx_module *gm = NULL;
     if (cfx_ok()) {
-        cfx_graph_eliminate_dead_code(run->recorder.graph);
+        cfx__rewrite_tidy(run->recorder.graph);
         gm = cfx_graph_module(run->to, run->recorder.graph, run->from->type);
     }
     if (gm && (p = cfx_program_new(gm))) {

@@ -292,7 +292,7 @@ static bool rerun_child(cfx__rerun *run, const char *name, cfx_module *child) {
     cfx__record_end(&sub.recorder);
     if (!cfx_is_bad(out)) {
         cfx_graph_output(sub.recorder.graph, out);
-        cfx_graph_eliminate_dead_code(sub.recorder.graph);
+        cfx__rewrite_tidy(sub.recorder.graph);
         cfx_module *gm = cfx_graph_module(sub.to, sub.recorder.graph, child->type);
         if (gm)
             cfx_module_set_attr(run->to, name, cfx_module_value(gm));

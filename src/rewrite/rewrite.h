@@ -31,4 +31,9 @@ cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a);
 /* A copy of the node with its arguments as they are now; its results from its metadata. */
 cfx_value cfx__rerun_copy(cfx__rerun *run, const cfx_node *n, cfx_args a);
 
+/* ---- what is left over (decompose.c) --------------------------------------------------------- */
+
+/* Erases what no one uses and has no effect that counts. */
+void cfx__rewrite_tidy(cfx_graph *g);
+
 #endif

@@ -194,6 +194,12 @@ static void record_assertion(cfx__recorder *r, cfx_where at, const cfx__schema *
 }
 
 /* Runs the shape rule, and makes a node of the call. */
+/* What a recorded call does inside is not recorded; that a program is, can still be seen. */
+static bool record_nothing(cfx_where at, cfx_op *op, cfx_value *args, cfx_value *result) {
+    (void)at, (void)op, (void)args, (void)result;
+    return false;
+}
+
 static cfx_value record_leaf(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_value *args) {
     const cfx__info *info = cfx__op_info(op);
     const cfx__schema *s = info->schema;
@@ -201,7 +207,7 @@ static cfx_value record_leaf(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_val
     cfx__op_layer *layer = d->record;
     cfx_value own[CFX_MAX_ARGS], list, kw;
     memcpy(own, args, (size_t)s->nargs * sizeof *own);
-    d->record = NULL;
+    d->record = record_nothing;
     cfx_value result = cfx__op_run(at, op, own);
     d->record = layer;
     if (!cfx_ok() || cfx_is_bad(result))
