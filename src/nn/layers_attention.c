@@ -133,7 +133,7 @@ static bool mask_fits(const cfx_tensor *mask, const sizes *s) {
 static bool inputs_fit(const cfx_module *self, cfx_args a) {
     int64_t width = cfx__own_int((cfx_module *)self, "embed_dim");
     for (int i = 0; i < 3; i++) {
-        if (a.v[i].tag != CFX_TAG_TENSOR || a.v[i].tensor->proxy) {
+        if (a.v[i].tag != CFX_TAG_TENSOR || (a.v[i].tensor->head.flags & CFX__TRACED)) {
             cfx_fail(CFX_TYPE_ERROR, cfx__nn_at(),
                      "%s: query, key and value must be tensors; it is traced as a leaf",
                      self->type);
@@ -196,7 +196,7 @@ static cfx_value forward_attention(cfx_module *self, cfx_args a) {
         int same = i && a.v[i].tensor == a.v[i - 1].tensor;
         in[i] = same    ? in[i - 1]
                 : alone ? cfx_unsqueeze(a.v[i], 1)
-                : first ? cfx_transpose(a.v[i], 0, 1)
+                : first ? cfx_transpose(a.v[i], 1, 0)
                         : a.v[i].tensor;
     }
     sizes s = {.batch = in[0]->shape[1], .heads = cfx__own_int(self, "num_heads")};
@@ -255,7 +255,7 @@ static cfx_value forward_attention(cfx_module *self, cfx_args a) {
         if (alone)
             weights = cfx_squeeze(weights, 0);
     }
-    out = alone ? cfx_squeeze(out, 1) : first ? cfx_transpose(out, 0, 1) : out;
+    out = alone ? cfx_squeeze(out, 1) : first ? cfx_transpose(out, 1, 0) : out;
     return cfx_tuple(out, weights);
 }
 

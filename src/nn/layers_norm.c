@@ -69,7 +69,7 @@ static void make_dropout(cfx_module *m, const cfx__made *o) {
 static bool dims_fit(const cfx_module *self, cfx_value input, bool fewer) {
     int want = self->own_->layer->dims + 2;
     const cfx_tensor *t = input.tag == CFX_TAG_TENSOR ? input.tensor : NULL;
-    if (!t || t->proxy || t->ndim == want || (fewer && t->ndim == want - 1))
+    if (!t || (t->head.flags & CFX__TRACED) || t->ndim == want || (fewer && t->ndim == want - 1))
         return true;
     if (fewer)
         cfx_fail(CFX_VALUE_ERROR, cfx__nn_at(), "expected %dD or %dD input (got %dD input)",
@@ -100,7 +100,7 @@ static cfx_value forward_batch_norm(cfx_module *self, cfx_args a) {
 static cfx_value forward_instance_norm(cfx_module *self, cfx_args a) {
     if (!dims_fit(self, a.v[0], true))
         return cfx_bad();
-    bool alone = a.v[0].tag == CFX_TAG_TENSOR && !a.v[0].tensor->proxy &&
+    bool alone = a.v[0].tag == CFX_TAG_TENSOR && !(a.v[0].tensor->head.flags & CFX__TRACED) &&
                  a.v[0].tensor->ndim == self->own_->layer->dims + 1;
     bool batch = self->training || cfx_is_none(cfx_module_attr(self, "running_mean"));
     cfx_value v = alone ? cfx__torch("Tensor.unsqueeze", a.v[0], 0) : a.v[0];

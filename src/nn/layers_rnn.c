@@ -100,7 +100,7 @@ static void make_cell(cfx_module *m, const cfx__made *o) {
 
 /* A tensor argument that can be looked at; NULL while tracing. */
 static const cfx_tensor *seen(cfx_value v) {
-    return v.tag == CFX_TAG_TENSOR && !v.tensor->proxy ? v.tensor : NULL;
+    return v.tag == CFX_TAG_TENSOR && !(v.tensor->head.flags & CFX__TRACED) ? v.tensor : NULL;
 }
 
 static bool input_fits(const cfx_module *self, const cfx_tensor *x, int most) {
@@ -125,7 +125,12 @@ static cfx_value lower(cfx_value v, int dim) { return cfx__torch("Tensor.squeeze
 static cfx_value zero_state(cfx_module *self, cfx_value input, int64_t layers, int64_t size) {
     bool first = cfx__own_int(self, "batch_first");
     cfx_value batch = cfx__torch("Tensor.size", input, first ? 0 : 1);
-    return cfx__torch("Tensor.new_zeros", input, cfx_list(layers, batch, size));
+    const cfx_tensor *real = seen(input);
+    if (!real)
+        return cfx__torch("Tensor.new_zeros", input, cfx_list(layers, batch, size));
+    return cfx__torch("torch.zeros", cfx_list(layers, batch, size),
+                      CFX_KW(dtype, cfx_dtype_value((cfx_dtype)real->dtype)),
+                      CFX_KW(device, cfx_device_value(real->device)));
 }
 
 static bool state_fits(const cfx_module *self, cfx_value state, const char *what, int64_t layers,

@@ -21,6 +21,11 @@ CORE(real) { part(c, 0); }
 CORE(imag) { part(c, 1); }
 CORE(positive) { c->out[0] = arg_tensor(c, 0); }
 
+CORE(conj) { /* of a real number: itself */
+    cfx_tensor *t = arg_tensor(c, 0);
+    c->out[0] = cfx__is_complex(t->dtype) ? DO(_conj, t) : t;
+}
+
 /* v, g, dim: v divided by its length over all dims but one. */
 CORE(_weight_norm_interface) {
     cfx_tensor *v = arg_tensor(c, 0), *g = arg_tensor(c, 1);
@@ -141,6 +146,7 @@ const core_row core_layers[] = {
     {&cfx_op__pad_circular, core__pad_circular, true},
     {&cfx_op_affine_grid_generator, core_affine_grid_generator, false},
     {&cfx_op_positive, core_positive, true},
+    {&cfx_op_conj, core_conj, true},
     {&cfx_op_real, core_real, true},
     {&cfx_op_imag, core_imag, true},
     {0}};

@@ -133,7 +133,8 @@ static void functional_gumbel_softmax(cfx_call *c) {
 /* ---- norms ----------------------------------------------------------------------------------- */
 
 static void functional_layer_norm(cfx_call *c) {
-    c->out[0] = cfx_layer_norm(c->args[0], c->args[1], c->args[2], c->args[3], c->args[4]);
+    c->out[0] = cfx_layer_norm(c->args[0], c->args[1], c->args[2], c->args[3], c->args[4],
+                               cfx_bool(false));
 }
 
 static void functional_rms_norm(cfx_call *c) {
@@ -141,7 +142,8 @@ static void functional_rms_norm(cfx_call *c) {
 }
 
 static void functional_group_norm(cfx_call *c) {
-    c->out[0] = cfx_group_norm(c->args[0], c->args[1], c->args[2], c->args[3], c->args[4]);
+    c->out[0] = cfx_group_norm(c->args[0], c->args[1], c->args[2], c->args[3], c->args[4],
+                               cfx_bool(false));
 }
 
 /* F: (input, mean, var, weight, bias, training, momentum, eps); aten: weight and bias come first.

@@ -120,14 +120,14 @@ TEST(decompose_twice_changes_nothing) {
 }
 
 /* Each operator of the table computes what its decomposition does. */
-static void same_numbers(const char *call, cfx_tensor *x) {
+static void same_numbers(const char *call, const char *shape, cfx_tensor *x) {
     char code[1000];
     const char *before = strchr(call, ';'); /* "first; call": m is what the first gives */
     snprintf(code, sizeof code,
-             HEAD "    def forward(self, x: \"f32[4, 6]\"):\n"
+             HEAD "    def forward(self, x: \"f32%s\"):\n"
                   "        m = torch.ops.aten.%.*s\n"
                   "        y = torch.ops.aten.%s\n        return (y,)\n",
-             before ? (int)(before - call) : 100, before ? call : "neg.default(x)",
+             shape, before ? (int)(before - call) : 100, before ? call : "neg.default(x)",
              before ? before + 2 : call);
     cfx_program *p = program_of(code), *d = cfx_decompose(p, CFX_NONE);
     CHECK_OK();
@@ -214,7 +214,41 @@ TEST(decompose_computes_the_same) {
     cfx_manual_seed(1);
     cfx_tensor *x = cfx_randn(4, 6);
     for (int i = 0; i < (int)(sizeof calls / sizeof *calls); i++)
-        CFX_SCOPE { same_numbers(calls[i], x); }
+        CFX_SCOPE { same_numbers(calls[i], "[4, 6]", x); }
+}
+
+TEST(decompose_images_compute_the_same) {
+    static const struct {
+        const char *call;
+        int dims;
+    } calls[] = {{"pad.default(x, [1, 2], 'circular')", 3},
+                 {"pad.default(x, [1, 2, 0, 1], 'circular')", 4},
+                 {"pad.default(x, [2, 1, 1, 0], 'reflect')", 4},
+                 {"pad.default(x, [2, 1, 1, 0], 'replicate')", 4},
+                 {"im2col.default(x, [2, 3], [1, 1], [1, 0], [2, 1])", 4},
+                 {"pixel_shuffle.default(x, 2)", 4},
+                 {"pixel_unshuffle.default(x, 2)", 4},
+                 {"channel_shuffle.default(x, 2)", 4},
+                 {"upsample_nearest1d.vec(x, [9], None)", 3},
+                 {"_upsample_nearest_exact1d.vec(x, [5], None)", 3},
+                 {"upsample_nearest2d.default(x, [9, 5])", 4},
+                 {"_upsample_nearest_exact2d.vec(x, None, [1.5, 2.0])", 4},
+                 {"upsample_nearest3d.vec(x, [5, 9, 5], None)", 5},
+                 {"upsample_linear1d.vec(x, [9], True, None)", 3},
+                 {"upsample_linear1d.vec(x, [9], False, None)", 3},
+                 {"upsample_trilinear3d.vec(x, [5, 3, 8], False, None)", 5},
+                 {"upsample_bicubic2d.vec(x, [9, 5], False, None)", 4},
+                 {"upsample_bicubic2d.vec(x, [9, 5], True, None)", 4},
+                 {"_upsample_bilinear2d_aa.vec(x, [3, 2], False, None)", 4},
+                 {"adaptive_avg_pool2d.default(x, [1, 1])", 4},
+                 {"instance_norm.default(x, None, None, None, None, True, 0.1, 1e-05, False)", 4},
+                 {"group_norm.default(x, 2)", 4}};
+    const char *shapes[] = {[3] = "[2, 4, 6]", [4] = "[2, 4, 6, 6]", [5] = "[2, 4, 3, 6, 6]"};
+    cfx_tensor *x[] = {[3] = cfx_randn(2, 4, 6),
+                       [4] = cfx_randn(2, 4, 6, 6),
+                       [5] = cfx_randn(2, 4, 3, 6, 6)};
+    for (int i = 0; i < (int)(sizeof calls / sizeof *calls); i++)
+        CFX_SCOPE { same_numbers(calls[i].call, shapes[calls[i].dims], x[calls[i].dims]); }
 }
 
 TEST(decompose_sub_graphs) {

@@ -122,6 +122,60 @@ TEST(export_nested_inputs_and_constants) {
     CHECK_NEAR(cfx_tensor_get(y, 1), 11, 1e-6);
 }
 
+static void same_as_module(cfx_module *m, cfx_value args) {
+    cfx_module_train(m, false);
+    cfx_program *p = cfx_export(m, args, CFX_NONE, CFX_NONE);
+    CHECK_OK();
+    cfx_program *core = cfx_decompose(p, CFX_NONE);
+    CHECK_OK();
+    cfx_args a = {(int)args.list->len, args.list->items, NULL};
+    cfx_value got[] = {cfx_forward_at(CFX_HERE, m, a), cfx_program_run_args(CFX_HERE, p, a),
+                       cfx_program_run_args(CFX_HERE, core, a)};
+    CHECK_OK();
+    for (int k = 0; k < 3; k++) {
+        cfx_list *leaves = cfx_list_value(0, NULL).list;
+        cfx_tree_flatten(got[k], leaves);
+        got[k] = cfx_list_value(leaves->len, leaves->items);
+    }
+    for (int64_t i = 0; i < got[0].list->len; i++)
+        for (int k = 1; k < 3; k++)
+            CHECK(CFX_V(cfx_allclose(cfx_at(got[0], i), cfx_at(got[k], i), CFX_KW(atol, 1e-5))).b);
+}
+
+TEST(export_layers) {
+    cfx_manual_seed(5);
+    same_as_module(cfx_nn_sequential(cfx_nn_conv2d(3, 8, 3, .padding = 1), cfx_nn_batch_norm2d(8),
+                                     cfx_nn_relu(), cfx_nn_max_pool2d(2), cfx_nn_flatten(),
+                                     cfx_nn_dropout(), cfx_nn_linear(128, 5)),
+                   cfx_tuple(cfx_randn(2, 3, 8, 8)));
+    same_as_module(cfx_nn_lstm(4, 6, .num_layers = 2, .bidirectional = true, .batch_first = true),
+                   cfx_tuple(cfx_randn(2, 5, 4)));
+    same_as_module(cfx_nn_gru(4, 6), cfx_tuple(cfx_randn(5, 2, 4)));
+    same_as_module(cfx_nn_multihead_attention(8, 2),
+                   cfx_tuple(cfx_randn(6, 2, 8), cfx_randn(6, 2, 8), cfx_randn(6, 2, 8)));
+    same_as_module(cfx_nn_transformer_encoder_layer(8, 2, .dim_feedforward = 16),
+                   cfx_tuple(cfx_randn(6, 2, 8)));
+}
+
+TEST(export_layers_print_as_pytorch) {
+    cfx_module *m = cfx_nn_transformer_encoder_layer(32, 4, .batch_first = true);
+    cfx_module_train(m, false);
+    cfx_program *p = cfx_export(m, cfx_tuple(cfx_randn(2, 6, 32)), CFX_NONE, CFX_NONE);
+    CHECK_OK();
+    const char *code = cfx_module_code(p->module);
+    HAS(code, "transpose = torch.ops.aten.transpose.int(src, 1, 0)\n");
+    HAS(code, "permute = torch.ops.aten.permute.default(scaled_dot_product_attention, "
+              "[2, 0, 1, 3]);  scaled_dot_product_attention = None\n"
+              "    view_6 = torch.ops.aten.view.default(permute, [12, 32])");
+    HAS(code, "layer_norm.default(add, [32], p_norm1_weight, p_norm1_bias, 1e-05, False)");
+    m = cfx_nn_lstm(4, 6);
+    p = cfx_export(m, cfx_tuple(cfx_randn(5, 2, 4)), CFX_NONE, CFX_NONE);
+    CHECK_OK();
+    HAS(cfx_module_code(p->module), "zeros = torch.ops.aten.zeros.default([1, 2, 6], dtype = "
+                                    "torch.float32, device = device(type='cpu'), pin_memory = "
+                                    "False)");
+}
+
 /* ---- sizes that vary ------------------------------------------------------------------------- */
 
 TEST(export_sizes_that_vary) {

@@ -193,6 +193,20 @@ static void record_assertion(cfx__recorder *r, cfx_where at, const cfx__schema *
                      cfx_tuple(cfx__record_arg(r, at, v)), cfx_dict_value(kw), NULL);
 }
 
+/* What Python passes to a constructor that its caller left out. */
+static void fill_options(const cfx__schema *s, cfx_value *args) {
+    bool makes = s->nargs && s->args[0].type != CFX__T_TENSOR; /* not like another tensor */
+    for (int i = s->npositional; i < s->nargs; i++) {
+        const cfx__arg *a = &s->args[i];
+        if (!cfx_is_none(args[i]) || !a->name || strcmp(s->name, "_to_copy") == 0)
+            continue;
+        if (!strcmp(a->name, "pin_memory") && strcmp(s->name, "to"))
+            args[i] = cfx_bool(false);
+        else if (makes && a->type == CFX__T_DEVICE)
+            args[i] = cfx_device_value((cfx_device){CFX_CPU, -1});
+    }
+}
+
 /* Runs the shape rule, and makes a node of the call. */
 /* What a recorded call does inside is not recorded; that a program is, can still be seen. */
 static bool record_nothing(cfx_where at, cfx_op *op, cfx_value *args, cfx_value *result) {
@@ -213,7 +227,10 @@ static cfx_value record_leaf(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_val
     if (!cfx_ok() || cfx_is_bad(result))
         return cfx_bad();
     record_assertion(r, at, s, args[0]);
-    cfx__record_args(r, at, s, args, &list, &kw);
+    memcpy(own, args, (size_t)s->nargs * sizeof *own);
+    if (!r->functional)
+        fill_options(s, own);
+    cfx__record_args(r, at, s, own, &list, &kw);
     cfx_node *n = cfx__record_node(r, at, (cfx_target){.op = op, .name = cfx_op_name(op)}, list,
                                    kw, node_name(s));
     cfx_value made = cfx__record_results(r, at, n, result);
@@ -270,11 +287,25 @@ static cfx_value record_write(cfx_where at, cfx_op *op, cfx_value *args) {
     return args[0];
 }
 
+/* Python asks for a contiguous tensor without a call where it has one. */
+static bool is_no_call(const cfx__recorder *r, const cfx_op *op, const cfx_value *args) {
+    if (r->functional || strcmp(cfx__op_info((cfx_op *)op)->schema->name, "contiguous"))
+        return false;
+    const cfx_tensor *t = args[0].tensor;
+    return args[1].i == CFX_CHANNELS_LAST      ? cfx__is_channels_last(t)
+           : args[1].i == CFX_CHANNELS_LAST_3D ? cfx__is_channels_last_3d(t)
+                                               : cfx__is_contiguous(t);
+}
+
 static bool record_call(cfx_where at, cfx_op *op, cfx_value *args, cfx_value *result) {
     cfx__recorder *r = cfx__recorder_now();
     cfx__info *info = cfx__op_info(op);
     if (!r || info->python || is_question(info))
         return false;
+    if (is_no_call(r, op, args)) {
+        *result = args[0];
+        return true;
+    }
     size_t mark = cfx_scope_open();
     bool early = r->functional && !r->inside;
     cfx_op_fn *parts = r->opens(r, op, early);
