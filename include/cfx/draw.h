@@ -41,6 +41,7 @@ typedef struct cfx_draw_options {
     bool ignore_parameters_and_buffers;
     bool node_names_in_args; /* skip_node_names_in_args=False */
     bool parse_stack_trace;
+    bool normalize_args;
     const char *dot_graph_shape; /* NULL: "record" */
 } cfx_draw_options;
 

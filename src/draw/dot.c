@@ -146,41 +146,69 @@ static void put_entry(listing *l, const char *key, cfx_value v, bool count) {
     }
 }
 
+/* The arguments of an overload by the names of its schema, with the defaults that were left out. */
+static cfx_value normalized(const cfx_node *n) {
+    const cfx__schema *s = cfx__op_info(n->target.op)->schema;
+    cfx_dict *all = cfx_dict_new();
+    for (int i = 0; i < s->nargs; i++) {
+        const cfx_value *given = cfx_dict_find(n->kwargs.dict, cfx_string_value(s->args[i].name));
+        cfx_dict_set(all, s->args[i].name,
+                     i < n->args.list->len ? n->args.list->items[i]
+                     : given               ? *given
+                                           : s->args[i].fallback);
+    }
+    return cfx_dict_value(all);
+}
+
 static void put_args(dotter *d, const cfx_node *n) {
+    bool names =
+        d->o->normalize_args && n->op == CFX_CALL_FUNCTION && n->target.op && !n->target.fn;
+    cfx_value kwargs = names ? normalized(n) : n->kwargs;
     listing args = {d, "args=(", ")", 0, 0};
     for (int pass = 0; pass < 2; pass++)
-        for (int64_t i = 0; i < n->args.list->len; i++)
+        for (int64_t i = 0; !names && i < n->args.list->len; i++)
             put_entry(&args, NULL, n->args.list->items[i], pass == 0);
     listing kw = {d, d->record ? "kwargs=\\{" : "kwargs={", d->record ? "\\}" : "}", 0, 0};
     for (int pass = 0; pass < 2; pass++)
-        for (int64_t i = 0; i < n->kwargs.dict->len; i++)
-            put_entry(&kw, cfx_text(n->kwargs.dict->entries[i].key),
-                      n->kwargs.dict->entries[i].value, pass == 0);
+        for (int64_t i = 0; i < kwargs.dict->len; i++)
+            put_entry(&kw, cfx_text(kwargs.dict->entries[i].key), kwargs.dict->entries[i].value,
+                      pass == 0);
 }
 
-/* "in_features=4, bias=True" as lines "in_features: 4". */
-static void put_constants(dotter *d, const char *repr) {
-    int depth = 0;
-    size_t start = 0;
-    for (size_t i = 0;; i++) {
-        depth += repr[i] == '(' || repr[i] == '[';
-        depth -= repr[i] == ')' || repr[i] == ']';
-        if (repr[i] && (repr[i] != ',' || depth))
+/* torch.nn's __constants__ where they come in another order than a layer's attributes. */
+static const char *const constants[][12] = {
+    {"Conv*", "stride", "padding", "dilation", "groups", "padding_mode", "output_padding",
+     "in_channels", "out_channels", "kernel_size"},
+    {"BatchNorm*", "track_running_stats", "momentum", "eps", "num_features", "affine"},
+    {"MaxPool*", "kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"},
+    {"Embedding", "num_embeddings", "embedding_dim", "padding_idx", "max_norm", "norm_type",
+     "scale_grad_by_freq", "sparse"},
+};
+
+static void put_constant(dotter *d, const char *name, cfx_value v, bool *any) {
+    if (*any)
+        cfx__text_puts(d->out, "\\n");
+    *any = true;
+    put_text(d, name);
+    cfx__text_puts(d->out, ": ");
+    put_text(d, cfx_value_str(v));
+}
+
+/* The constants of a layer of torch.nn, one a line: "in_features: 4". */
+static void put_constants(dotter *d, const cfx_module *m) {
+    bool any = false;
+    if (!m->path || strncmp(m->path, "torch.nn.", 9))
+        return;
+    for (int i = 0; i < COUNT(constants); i++) {
+        if (!cfx__glob(constants[i][0], m->type))
             continue;
-        size_t key = strcspn(repr + start, "=");
-        if (start)
-            cfx__text_puts(d->out, "\\n");
-        if (start + key < i) {
-            put_quoted(d->out, repr + start, key, d->record);
-            cfx__text_puts(d->out, ": ");
-            put_quoted(d->out, repr + start + key + 1, i - start - key - 1, d->record);
-        } else {
-            put_quoted(d->out, repr + start, i - start, d->record);
-        }
-        if (!repr[i])
-            return;
-        start = i + 1 + (repr[i + 1] == ' ');
+        for (int k = 1; k < COUNT(constants[i]) && constants[i][k]; k++)
+            if (cfx_module_has(m, constants[i][k]))
+                put_constant(d, constants[i][k], cfx_module_attr(m, constants[i][k]), &any);
+        return;
     }
+    for (int64_t i = 0; i < m->attrs->len; i++)
+        put_constant(d, cfx_text(m->attrs->entries[i].key), m->attrs->entries[i].value, &any);
 }
 
 static void put_field_value(dotter *d, const char *name, cfx_value v) {
@@ -257,8 +285,8 @@ static void put_label(dotter *d, const cfx_node *n, const cfx_node_style *style)
         put_text(d, m ? m->path ? m->path : m->type : n->target.name);
         cfx__text_puts(d->out, "\\n");
         field(d);
-        if (m && m->extra_repr)
-            put_constants(d, m->extra_repr(m));
+        if (m)
+            put_constants(d, m);
         cfx__text_puts(d->out, "\\n");
     } else {
         field(d);

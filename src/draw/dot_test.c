@@ -47,7 +47,7 @@ TEST(draw_dot_is_that_of_fx_graph_drawer) {
     has(dot, "fillcolor=\"Thistle1\""); /* torch.relu */
     has(dot, "|args=(\\l0,\\n1,\\n)\\l|");
     has(dot, "{name=%fc|op_code=call_module\\n\\ntorch.nn.modules.linear.Linear\\n|"
-             "in_features: 4\\nout_features: 2\\n");
+             "in_features: 4\\nout_features: 2\\n}");
     has(dot, "\"fc.weight\" [label=\"{fc.weight|op_code=get_parameter\\ltorch.float32[2, 4]\\n}\", "
              "shape=\"record\", style=\"filled,rounded\", fillcolor=\"Salmon\"");
     has(dot, "\"fc.weight\" -> \"fc\";\n");
@@ -116,6 +116,20 @@ TEST(draw_dot_goes_through_graphviz) {
         count(through_graphviz(cfx_module_draw(traced(), (cfx_draw_options){.form = CFX_DOT})),
               "\nnode "),
         8); /* six nodes, a weight, a bias */
+}
+
+TEST(draw_dot_normalizes_arguments) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
+    cfx_node *y =
+        cfx_graph_call_function(g, "torch.ops.aten.add.Tensor", cfx_tuple(x, 2), CFX_NONE);
+    cfx_graph_output(g, cfx_node_value(y));
+    const char *plain = cfx_graph_draw(g, (cfx_draw_options){.form = CFX_DOT});
+    has(plain, "|args=(2,)|num_users");
+    const char *dot =
+        cfx_graph_draw(g, (cfx_draw_options){.form = CFX_DOT, .normalize_args = true});
+    has(dot, "|kwargs=\\{\\lother: 2,\\nalpha: 1,\\n\\}\\l|num_users");
+    CHECK_INT(count(through_graphviz(dot), "\nnode "), 3);
 }
 
 TEST(draw_dot_has_a_graph_for_each_subgraph) {
