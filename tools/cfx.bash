@@ -2,7 +2,7 @@
 _cfx() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     if [ "$COMP_CWORD" = 1 ]; then
-        COMPREPLY=($(compgen -W "show run convert decompose draw ops --help --version" -- "$word"))
+        COMPREPLY=($(compgen -W "show run convert decompose draw bench ops --help --version" -- "$word"))
         return
     fi
     case $before in
@@ -20,6 +20,7 @@ _cfx() {
             COMPREPLY=($(compgen -W "--inputs --save --expect --tap --stats --log --profile
                 --threads --help" -- "$word"))
             ;;
+        bench:-*) COMPREPLY=($(compgen -W "--inputs --threads --runs --help" -- "$word")) ;;
         draw:-*) COMPREPLY=($(compgen -W "-o --depth --focus --all --help" -- "$word")) ;;
         convert:-*) COMPREPLY=($(compgen -W "-o --help" -- "$word")) ;;
         decompose:-*) COMPREPLY=($(compgen -W "-o --keep --help" -- "$word")) ;;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const cli_command *const commands[] = {&cli_show, &cli_run, &cli_convert, &cli_decompose,
-                                              &cli_draw, &cli_ops};
+                                              &cli_draw, &cli_bench, &cli_ops};
 
 int cli_trouble(void) {
     fprintf(stderr, "cfx: ");

@@ -1,0 +1,187 @@
+/* cfx bench: how long a program takes, and which operators take it. Inputs come from a file or are
+ * made up: random floats, ones for everything else, symbols at their smallest. */
+#include "look.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "../run/run.h"
+
+static const char help[] =
+    "usage: cfx bench MODEL [--inputs F.safetensors] [--threads N] [--runs N]\n"
+    "\n"
+    "Runs a program often and prints the first, the best and the median time, and the operators\n"
+    "that took it. Without --inputs, inputs are made up: random floats, ones for integers and\n"
+    "bools, sizes that are symbols at the smallest they may be (2 at least).\n"
+    "  --inputs F       tensors to run on, as for cfx run\n"
+    "  --threads N      threads for one operator; all cores otherwise\n"
+    "  --runs N         how often; 20 otherwise\n"
+    "\n"
+    "Exit: 0 done, 2 trouble.\n";
+
+static double now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+/* What a symbol is taken to be: the lower end of its range, 2 at least, for 1 means other things.
+ */
+static cfx_value smallest(const cfx_program *p, const cfx_sym *s) {
+    if (s->op == CFX__SYM_INT)
+        return cfx_int(s->hint);
+    if (s->op != CFX__SYM_NAME)
+        return cfx__sym_binary(s->op, smallest(p, s->a), smallest(p, s->b));
+    cfx_value range = cfx_dict_get(p->ranges, s->name);
+    cfx_value lo = range.tag == CFX_TAG_TUPLE && range.list->len ? cfx_at(range, 0) : cfx_none();
+    return cfx_int(lo.tag == CFX_TAG_INT && lo.i > 2 ? lo.i : 2);
+}
+
+static cfx_value made_up(const cfx_program *p, const cfx_input_spec *s) {
+    cfx_node *n = cfx_graph_find(p->module->graph, s->name);
+    cfx_value val = n ? cfx_node_get_meta(n, "val") : cfx_none(), sizes = cfx_list_value(0, NULL);
+    cfx_dtype dtype = CFX_F32;
+    if (s->constant)
+        return s->value;
+    if (val.tag == CFX_TAG_SYM)
+        return smallest(p, val.sym);
+    if (val.tag == CFX_TAG_TENSOR) {
+        sizes = cfx_ints_value(val.tensor->ndim, val.tensor->shape);
+        dtype = (cfx_dtype)val.tensor->dtype;
+    } else if (val.tag == CFX_TAG_DICT) {
+        cfx_value shape = cfx_dict_get(val.dict, "shape");
+        for (int64_t i = 0; shape.tag == CFX_TAG_TUPLE && i < shape.list->len; i++) {
+            cfx_value size = shape.list->items[i];
+            cfx_list_append(sizes.list, size.tag == CFX_TAG_SYM ? smallest(p, size.sym) : size);
+        }
+        dtype = (cfx_dtype)cfx_integer(cfx_dict_get(val.dict, "dtype"));
+    } else {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0},
+                 "input %s does not say what it is; give it with --inputs", s->name);
+        return cfx_bad();
+    }
+    return cfx_tensor_value(cfx__is_float(dtype)
+                                ? cfx_randn(sizes, CFX_KW(dtype, cfx_dtype_value(dtype)))
+                                : cfx_ones(sizes, CFX_KW(dtype, cfx_dtype_value(dtype))));
+}
+
+static bool gather(const cfx_program *p, const cfx_dict *file, cfx_list *flat) {
+    for (int i = 0, k = 0; i < p->ninputs; i++) {
+        if (p->inputs[i].kind != CFX_IN_USER)
+            continue;
+        cfx_value v = cfx_dict_get(file, p->inputs[i].name);
+        if (cfx_is_none(v))
+            v = cfx_dict_get(file, cfx__format("in%d", k));
+        cfx_list_append(flat, cfx_is_none(v) ? made_up(p, &p->inputs[i]) : v);
+        k++;
+    }
+    return cfx_ok();
+}
+
+/* ---- where the time goes --------------------------------------------------------------------- */
+
+typedef struct {
+    const char *name;
+    double ms;
+    int calls;
+} row;
+
+typedef VEC(row) table;
+
+static cfx_value time_node(cfx_interp *it, cfx_node *n) {
+    table *t = it->user;
+    double start = now_ms();
+    cfx_value v = cfx_interp_run_node(it, n);
+    double ms = now_ms() - start;
+    if (n->op < CFX_CALL_FUNCTION || n->op == CFX_OUTPUT)
+        return v;
+    size_t i = 0;
+    while (i < t->len && strcmp(t->data[i].name, n->target.name))
+        i++;
+    if (i == t->len)
+        VEC_PUSH(*t, ((row){n->target.name, 0, 0}));
+    t->data[i].ms += ms;
+    t->data[i].calls++;
+    return v;
+}
+
+static int by_time(const void *a, const void *b) {
+    double x = ((const row *)a)->ms, y = ((const row *)b)->ms;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+enum { ROWS = 12 };
+
+static void print_operators(cfx_program *p, cfx_args inputs) {
+    table t = {0};
+    cfx_interp it = {.module = p->module, .run_node = time_node, .user = &t};
+    CFX_SCOPE
+    cfx_run_args((cfx_where){0}, &it, inputs);
+    double all = 0;
+    for (size_t i = 0; i < t.len; i++)
+        all += t.data[i].ms;
+    if (t.len)
+        qsort(t.data, t.len, sizeof *t.data, by_time);
+    printf("\n%-48s %6s %12s %8s\n", "operator", "calls", "ms", "share");
+    for (size_t i = 0; i < t.len && i < ROWS; i++)
+        printf("%-48s %6d %12.3f %7.1f%%\n", t.data[i].name, t.data[i].calls, t.data[i].ms,
+               100 * t.data[i].ms / (all > 0 ? all : 1));
+    VEC_FREE(t);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y ? 1 : 0;
+}
+
+static int bench(const char *model, const char *file, int runs) {
+    cfx_program *p = cfx_open(model);
+    cfx_dict *given = p && file ? cfx_safetensors_read(file) : cfx_dict_new();
+    cfx_value flat = cfx_list_value(0, NULL);
+    cfx_set_grad_mode(CFX_INFERENCE);
+    if (!cfx_ok() || !gather(p, given, flat.list))
+        return cli_trouble();
+    cfx_args args = {(int)flat.list->len, flat.list->items, NULL};
+    double *ms = cfx__alloc((size_t)runs * sizeof *ms), first = 0;
+    for (int i = -1; i < runs && cfx_ok(); i++)
+        CFX_SCOPE
+    {
+        double start = now_ms();
+        cfx_program_run_args((cfx_where){0}, p, args);
+        *(i < 0 ? &first : &ms[i]) = now_ms() - start;
+    }
+    if (cfx_ok()) {
+        qsort(ms, (size_t)runs, sizeof *ms, by_value);
+        printf("%s: first %.2f ms, then %d runs: best %.2f ms, median %.2f ms; %d thread%s\n",
+               model, first, runs, ms[0], ms[runs / 2], cfx_get_num_threads(),
+               cfx_get_num_threads() == 1 ? "" : "s");
+        cfx_value inputs = cfx_program_inputs_args((cfx_where){0}, p, args);
+        if (!cfx_is_bad(inputs))
+            print_operators(p, (cfx_args){(int)inputs.list->len, inputs.list->items, NULL});
+    }
+    free(ms);
+    return cfx_ok() ? CLI_DONE : cli_trouble();
+}
+
+static int run(int argc, char **argv) {
+    const char *model = NULL, *inputs = NULL;
+    int threads = 0, runs = 20;
+    cli_words w = {argc, argv, .command = &cli_bench};
+    while (cli_more(&w))
+        if (!cli_value(&w, "--inputs", &inputs) && !cli_number(&w, "--threads", &threads) &&
+            !cli_number(&w, "--runs", &runs))
+            cli_rest(&w, &model);
+    if (w.wrong)
+        return CLI_TROUBLE;
+    if (!model)
+        return cli_usage(&cli_bench, "which MODEL?");
+    if (threads)
+        cfx_set_num_threads(threads);
+    return bench(model, inputs, runs);
+}
+
+const cli_command cli_bench = {"bench", run, "time a program and its operators", help};
