@@ -290,3 +290,122 @@ TEST(decompose_mistakes) {
     CHECK(cfx_decompose(p, CFX_NONE) == NULL);
     CHECK_ERROR("mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)");
 }
+
+/* Statements over x and its clone c, divided by bars. */
+static const char *const writes[] = {
+        "s = aten.select.int(c, 0, 1)|"
+         "a = aten.add_.Tensor(s, 5)|"
+         "y = aten.mul.Tensor(c, 2)|",
+        "v = aten.view.default(c, [24])|"
+         "s = aten.slice.Tensor(v, 0, 3, 20, 2)|"
+         "a = aten.mul_.Tensor(s, 3)|"
+         "t = aten.transpose.int(c, 0, 1)|"
+         "b = aten.relu_.default(t)|"
+         "y = aten.add.Tensor(c, 0)|",
+        "u = aten.unbind.int(c, 1)|"
+         "g = u[2]|"
+         "a = aten.zero_.default(g)|"
+         "h = u[3]|"
+         "b = aten.fill_.Scalar(h, 7)|"
+         "y = aten.add.Tensor(c, 0)|",
+        "u = aten.split.Tensor(c, 4, 1)|"
+         "g = u[1]|"
+         "a = aten.exp_.default(g)|"
+         "y = aten.add.Tensor(c, 0)|",
+        "d = aten.diagonal.default(c)|"
+         "a = aten.add_.Tensor(d, 100)|"
+         "q = aten.unsqueeze.default(c, 0)|"
+         "m = aten.mul_.Tensor(q, 2)|"
+         "p = aten.permute.default(q, [2, 0, 1])|"
+         "z = aten.sub_.Tensor(p, 1)|"
+         "y = aten.add.Tensor(c, 0)|",
+        "e = aten.unsqueeze.default(c, 1)|"
+         "q = aten.squeeze.dim(e, 1)|"
+         "a = aten.tanh_.default(q)|"
+         "s = aten.as_strided.default(c, [3, 2], [6, 1], 2)|"
+         "b = aten.neg_.default(s)|"
+         "y = aten.add.Tensor(c, 0)|",
+        "i = aten.arange.default(2)|"
+         "v = aten.slice.Tensor(x, 0, 2, 4)|"
+         "a = aten.index_put_.default(c, [i], v)|"
+         "m = aten.gt.Scalar(x, 0)|"
+         "k = aten.masked_fill_.Scalar(c, m, -1)|"
+         "t = aten.t_.default(c)|"
+         "y = aten.add.Tensor(t, 0)|",
+        "f = aten.flatten.using_ints(c)|"
+         "a = aten.clamp_.default(f, 0, 1)|"
+         "n = aten.narrow.default(c, 1, 1, 2)|"
+         "o = aten.narrow.default(x, 1, 3, 2)|"
+         "k = aten.copy_.default(n, o)|"
+         "y = aten.add.Tensor(f, 0)|",
+        "f = aten.chunk.default(c, 2, 0)|"
+         "g = f[0]|"
+         "h = f[1]|"
+         "a = aten.add_.Tensor(g, h)|"
+         "b = aten.mul_.Tensor(h, g)|"
+         "y = aten.add.Tensor(c, 0)|",
+        "i = aten.gt.Scalar(x, 0)|"
+         "j = aten.to.dtype(i, torch.int64)|"
+         "a = aten.add_.Tensor(j, 2)|"
+         "b = aten.mul_.Tensor(j, i)|"
+         "y = aten.add.Tensor(j, c)|"};
+
+TEST(decompose_writes_compute_the_same) {
+    cfx_manual_seed(2);
+    for (int i = 0; i < (int)(sizeof writes / sizeof *writes); i++)
+        CFX_SCOPE {
+            char code[2000];
+            int n = snprintf(code, sizeof code,
+                             HEAD "    def forward(self, x: \"f32[4, 6]\"):\n"
+                                  "        c = torch.ops.aten.clone.default(x)\n        ");
+            for (const char *p = writes[i]; *p; p++) {
+                const char *more = *p == '|'                 ? "\n        "
+                                   : !strncmp(p, "aten.", 5) ? "torch.ops."
+                                                             : "";
+                n += snprintf(code + n, sizeof code - (size_t)n, "%s", more);
+                if (*p != '|')
+                    n += snprintf(code + n, sizeof code - (size_t)n, "%c", *p);
+            }
+            snprintf(code + n, sizeof code - (size_t)n, "return (y,)\n");
+            cfx_program *p = program_of(code), *d = cfx_decompose(p, CFX_NONE);
+            CHECK_OK();
+            cfx_tensor *x = cfx_randn(4, 6);
+            cfx_tensor *a = cfx_tensor_at(cfx_forward_value(p->module, x), 0);
+            cfx_tensor *b = cfx_tensor_at(cfx_forward_value(d->module, x), 0);
+            CHECK_OK();
+            for (int64_t k = 0; k < cfx_tensor_numel(a); k++)
+                CHECK_NEAR(cfx_tensor_get(a, k), cfx_tensor_get(b, k), 1e-6);
+        }
+}
+
+TEST(decompose_training) {
+    const char *code = core_code(
+        HEAD "    def forward(self, p_w: \"f32[4]\", p_b: \"f32[4]\", b_m: \"f32[4]\", "
+             "b_v: \"f32[4]\", b_n: \"i64[]\", x: \"f32[3, 4, 5]\"):\n"
+             "        add_ = torch.ops.aten.add_.Tensor(b_n, 1)\n"
+             "        bn = torch.ops.aten.batch_norm.default(x, p_w, p_b, b_m, b_v, True, 0.1, "
+             "1e-05, False)\n"
+             "        dropout = torch.ops.aten.dropout.default(bn, 0.5, True)\n"
+             "        return (dropout,)\n");
+    HAS(code, "torch.ops.aten._native_batch_norm_legit_functional.default(x, p_w, p_b, b_m, b_v, "
+              "True, 0.1, 1e-05)");
+    HAS(code, "native_dropout = torch.ops.aten.native_dropout.default(getitem, 0.5, True)");
+    HAS(code, "return (getitem_3, getitem_4, add, getitem_5)");
+}
+
+TEST(decompose_regions_are_written_out) {
+    const char *code = core_code(
+        HEAD "    def forward(self, x: \"f32[2]\"):\n"
+             "        submod_0 = self.submod_0\n"
+             "        wrap = torch.ops.higher_order.wrap_with_set_grad_enabled(False, submod_0, "
+             "x)\n"
+             "        getitem: \"f32[2]\" = wrap[0]\n"
+             "        return (getitem,)\n"
+             "\n"
+             "    class submod_0(torch.nn.Module):\n"
+             "        def forward(self, x: \"f32[2]\"):\n"
+             "            silu: \"f32[2]\" = torch.ops.aten.silu.default(x)\n"
+             "            return (silu,)\n");
+    HAS(code, "mul = torch.ops.aten.mul.Tensor(x, sigmoid)");
+    HAS(code, "return (mul,)");
+}

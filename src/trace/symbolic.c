@@ -165,7 +165,7 @@ bool cfx_is_true_at(cfx_where at, cfx_value v) {
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  "Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).  "
                  "(Size-like symbols: none)\n\nThe number is data, which a fake tensor has not: "
-                 "use cfx_cond to have both branches in the program");
+                 "choose by cfx_where instead, which computes both");
         return false;
     }
     if (v.tensor->numel != 1 || !v.tensor->data) {
