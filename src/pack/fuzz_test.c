@@ -8,6 +8,7 @@
 #include "test.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #define ZOO CFX_TEST_DATA "/zoo/"
 
@@ -338,6 +339,65 @@ TEST(fuzz_texts) {
                 cfx_module_code(m);
             cfx_clear();
         }
+    cfx__text_release(&good);
+    cfx__text_release(&t);
+}
+
+/* The file of torch.save that an archive holds: the sample inputs. */
+TEST(fuzz_torch_save) {
+    int runs = 4 * begin(9);
+    cfx_program *p = cfx_open(ZOO "pytree_io/model.pt2");
+    cfx_value bytes = p ? cfx_dict_get(p->extra, "sample_inputs") : cfx_none();
+    if (!CHECK(bytes.tag == CFX_TAG_TENSOR))
+        return;
+    cfx__text t = {0};
+    for (int i = 0; i < runs; i++)
+        CFX_SCOPE {
+            t.len = 0;
+            cfx__text_add(&t, bytes.tensor->data, (size_t)bytes.tensor->numel);
+            for (size_t k = 1 + below(4); k > 0; k--)
+                change_bytes(&t);
+            cfx_value v = cfx__torch_load("fuzz.pt", owned(&t));
+            if (cfx_is_bad(v) == cfx_ok())
+                test_fail(CFX_HERE, "a bad value and no error, or the other way");
+            cfx_clear();
+            cfx_value_repr(v);
+        }
+    cfx__text_release(&t);
+}
+
+TEST(fuzz_safetensors) {
+    int runs = begin(10);
+    char path[64];
+    snprintf(path, sizeof path, "%s/cfx-fuzz-XXXXXX", P_tmpdir);
+    int fd = mkstemp(path);
+    cfx_dict *d = cfx_dict_new();
+    cfx_dict_set(d, "a", cfx_tensor_value(cfx_tensor_new(CFX_F32, 2, (int64_t[]){2, 3},
+                                                         (float[]){1, 2, 3, 4, 5, 6})));
+    cfx_dict_set(d, "b", cfx_tensor_value(cfx_tensor_new(CFX_BOOL, 1, (int64_t[]){3},
+                                                         (bool[]){true, false, true})));
+    cfx__text good = {0}, t = {0};
+    CHECK(fd >= 0 && cfx_safetensors_write(path, d, NULL));
+    read_file(path, &good);
+    for (int i = 0; i < runs; i++)
+        CFX_SCOPE {
+            t.len = 0;
+            cfx__text_add(&t, good.data, good.len);
+            for (size_t k = 1 + below(4); k > 0; k--)
+                chance(50) ? change_bytes(&t) : change_json(&t);
+            FILE *f = fopen(path, "wb");
+            CHECK(f && fwrite(t.data, 1, t.len, f) == t.len && fclose(f) == 0);
+            cfx_dict *got = cfx_safetensors_read(path);
+            if (!got == cfx_ok())
+                test_fail(CFX_HERE, "no tensors and no error, or the other way");
+            cfx_clear();
+            for (int64_t k = 0; got && k < got->len; k++)
+                cfx_tensor_str(got->entries[k].value.tensor);
+            cfx_safetensors_metadata(path);
+            cfx_clear();
+        }
+    close(fd);
+    unlink(path);
     cfx__text_release(&good);
     cfx__text_release(&t);
 }
