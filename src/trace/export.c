@@ -21,6 +21,8 @@ static cfx_tensor *add_input(cfx__export *e, const char *name, cfx_input_spec sp
     cfx_node *n = cfx_graph_placeholder(e->recorder.graph, name, NULL, false, cfx_none());
     if (!n->graph)
         return &cfx__bad_tensor;
+    if (strcmp(n->name, name) && !cfx_graph_find(e->recorder.graph, name))
+        cfx_node_set_name(n, name); /* be it a word of Python's, as in PyTorch */
     spec.name = n->name;
     VEC_PUSH(e->inputs, spec);
     if (!like)

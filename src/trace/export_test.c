@@ -171,6 +171,7 @@ TEST(export_layers_print_as_pytorch) {
     m = cfx_nn_lstm(4, 6);
     p = cfx_export(m, cfx_tuple(cfx_randn(5, 2, 4)), CFX_NONE, CFX_NONE);
     CHECK_OK();
+    CHECK(cfx_graph_find(p->module->graph, "input") != NULL);
     HAS(cfx_module_code(p->module), "zeros = torch.ops.aten.zeros.default([1, 2, 6], dtype = "
                                     "torch.float32, device = device(type='cpu'), pin_memory = "
                                     "False)");
