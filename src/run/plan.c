@@ -214,7 +214,7 @@ const cfx__plan *cfx__plan_of(cfx_graph *g) {
     cfx__plan *fresh = plan_make(g);
     if (!fresh)
         return NULL;
-    g->plan.free = cfx_drop;
+    __atomic_store_n(&g->plan.free, cfx_drop, __ATOMIC_RELAXED);
     if (__atomic_compare_exchange_n(&g->plan.data, &have, fresh, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE)) {
         cfx_drop(have);
