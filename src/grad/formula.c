@@ -7,21 +7,28 @@
 
 /* ---- what was saved -------------------------------------------------------------------------- */
 
+/* ", which is output 0 of AddBackward0,": where a saved tensor comes from, as it stands now. */
+static const char *origin(const cfx__gnode *n, const cfx__kept *k) {
+    int i = (int)(k - n->kept) - n->nin;
+    const cfx__gnode *from = i >= 0 ? n : k->to;
+    if (!from || from->kind == CFX__NODE_LEAF)
+        return "";
+    cfx_op *writer = k->tensor->storage->writer;
+    return cfx__format(", which is output %d of %s,", i >= 0 ? i : writer ? 0 : k->output,
+                       writer ? cfx__gnode_op_name(writer) : cfx__gnode_name(from));
+}
+
 static bool check_version(const cfx__gnode *n, const cfx__kept *k) {
     const cfx_tensor *t = k->tensor;
     if (k->unchecked || !t->storage || t->storage->version == k->version)
         return true;
-    const cfx__tape *tape = t->tape;
-    const cfx__gnode *from = k >= n->kept + n->nin ? n : tape && !tape->leaf ? tape->node : NULL;
-    int output = from == n ? (int)(k - n->kept) - n->nin : tape ? tape->output : 0;
     cfx_fail(CFX_RUNTIME_ERROR, cfx__dispatcher()->at,
              "one of the variables needed for gradient computation has been modified by an inplace "
              "operation: [torch.%sTensor %s]%s is at version %u; expected version %u instead. "
              "Hint: enable anomaly detection to find the operation that failed to compute its "
              "gradient, with torch.autograd.set_detect_anomaly(True).",
              cfx__dtype_title((cfx_dtype)t->dtype), cfx__shape_text(t->ndim, t->shape),
-             from ? cfx__format(", which is output %d of %s,", output, cfx__gnode_name(from)) : "",
-             t->storage->version, k->version);
+             origin(n, k), t->storage->version, k->version);
     return false;
 }
 
@@ -38,9 +45,11 @@ static cfx_tensor *unpack(cfx__gnode *n, cfx__kept *k, const cfx_tensor *blank) 
     if (!check_version(n, k))
         return NULL;
     int i = (int)(k - n->kept) - n->nin;
+    if (cfx_get_grad_mode() == CFX_GRAD_ON && i < 0 && k->to && !k->tensor->tape)
+        cfx__tape_set(k->tensor, k->to, k->output); /* an argument, with its history again */
     if (i < 0 || cfx_get_grad_mode() != CFX_GRAD_ON)
         return k->tensor;
-    const cfx_tensor *t = k->tensor; /* a result, with its history again */
+    const cfx_tensor *t = k->tensor; /* a result with its own: an alias, or it would be a cycle */
     cfx_tensor *alias = cfx__tensor_alias(t, t->ndim, t->shape, t->stride, t->offset);
     alias->dtype = t->dtype;
     if (cfx__is_float((cfx_dtype)t->dtype) || cfx__is_complex((cfx_dtype)t->dtype))

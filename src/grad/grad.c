@@ -46,13 +46,9 @@ cfx_tensor *cfx_requires_grad_at(cfx_where at, cfx_tensor *t, bool on) {
         t->head.flags &= ~(uint32_t)CFX__GRAD;
         return t;
     }
-    cfx__tape *tape = cfx__tape_of(t);
-    if (!tape->node) {
-        tape->node = cfx__gnode_plain(CFX__NODE_LEAF, 0, 1);
-        tape->node->leaf = tape;
-        tape->leaf = true;
-    }
+    int output;
     t->head.flags |= CFX__GRAD;
+    cfx__edge_of(at, t, &output); /* made now, so that threads that share t need not */
     return t;
 }
 

@@ -2,8 +2,8 @@
  *
  * Invariant: a tensor owns its tape and through it the node that made it; a node owns the nodes
  * that its gradients go to, and of its arguments and results only those that its formula reads.
- * Nothing points the other way with a count, so there are no cycles: a result that is saved is
- * saved as an alias without a tape. */
+ * Nothing points the other way with a count, so there are no cycles: what is saved is saved as an
+ * alias without tape and base. */
 #ifndef CFX__GRAD_H
 #define CFX__GRAD_H
 
@@ -92,7 +92,8 @@ cfx__gnode *cfx__edge_of(cfx_where at, cfx_tensor *t, int *output);
  * results. `written`, where an in-place call is recorded, is the tensor it wrote to. */
 typedef struct cfx__written {
     cfx_tensor *self;    /* NULL: nothing was written to */
-    cfx_tensor *before;  /* its copy with the history from before, where the formula reads it */
+    cfx_tensor *before;  /* a copy of it from before, where the formula reads it */
+    cfx_tensor *outline; /* its shape before, where the call changed that; NULL: it did not */
     cfx__gnode *to;      /* where its gradient went before */
     int output;
     uint32_t version;    /* of its storage before */
@@ -103,7 +104,8 @@ cfx__gnode *cfx__gnode_new(cfx_where at, cfx_op *op, const cfx_value *args, int 
 cfx__gnode *cfx__gnode_slices(cfx_where at, cfx_tensor *base, cfx__gnode *inner);
 /* A node without arguments and with room for nin edges. */
 cfx__gnode *cfx__gnode_plain(cfx__gnode_kind kind, int nin, int nout);
-/* "MulBackward0" */
+/* "MulBackward0"; scope. */
+const char *cfx__gnode_op_name(cfx_op *op);
 const char *cfx__gnode_name(const cfx__gnode *n);
 /* Forgets what is saved. */
 void cfx__gnode_release(cfx__gnode *n);

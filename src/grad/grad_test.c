@@ -164,6 +164,23 @@ TEST(grad_through_a_written_view) {
     CHECK_GRAD(z, 6, 0);
 }
 
+TEST(grad_of_a_view_in_place) {
+    cfx_tensor *x = leaf(2, 3), *y = cfx_mul(cfx_unsqueeze(x, 0), 2);
+    cfx_tensor *w = cfx_inplace_call(CFX_HERE, &cfx_fn_squeeze, CFX_ARGS(y));
+    CHECK_INT(cfx_tensor_ndim(w), 1);
+    CHECK_STR(cfx_tensor_grad_fn(w), "SqueezeBackward0");
+    cfx_backward(cfx_sum(cfx_mul(w, w)));
+    CHECK_GRAD(x, 16, 24);
+}
+
+TEST(grad_history_may_hold_its_own_past) {
+    cfx_tensor *x = leaf(2, 3), *w = leaf(5, 7), *y = cfx_mul(x, 1);
+    cfx_tensor *view = cfx_view(y, 2, 1), *s = cfx_view(cfx_mul(view, cfx_view(w, 2, 1)), 2);
+    cfx_add_(y, s); /* y is now made from what was saved of it */
+    cfx_backward(cfx_sum(y));
+    CHECK_ERROR("which is output 0 of AddBackward0, is at version 1; expected version 0 instead.");
+}
+
 TEST(grad_reaches_a_base_without_one) {
     cfx_tensor *x = leaf(2, 3);
     cfx_tensor *base = cfx_zeros(4, CFX_KW(dtype, cfx_f64));

@@ -65,7 +65,7 @@ void cfx__tape_set(cfx_tensor *t, cfx__gnode *node, int output) {
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
 /* A tape may be as long as the program ran, so nodes are freed from a list, not by recursion. What
- * a node saved holds no node alone: the argument it belongs to has an edge to the same one. */
+ * a node saved holds no node but one that it has an edge to. */
 static void leave_node(cfx__gnode *n, cfx__gnode **list) {
     if (!n || (__atomic_load_n(&n->head.refs, __ATOMIC_ACQUIRE) != 1 &&
                __atomic_sub_fetch(&n->head.refs, 1, __ATOMIC_ACQ_REL) > 0))
@@ -166,8 +166,9 @@ static int count_tensors(int n, const cfx_value *v, int *ndims) {
     return count;
 }
 
-/* The copy of a result that a node of its own may save: no tape, so no cycle. */
-static cfx_tensor *without_tape(const cfx_tensor *t) {
+/* What a node saves of a tensor: an alias without tape and base, so that there is no cycle even if
+ * the tensor is written to and this node becomes part of its history. One count, the caller's. */
+static cfx_tensor *bare(const cfx_tensor *t) {
     size_t mark = cfx_scope_open();
     cfx_tensor *alias = cfx__tensor_alias(t, t->ndim, t->shape, t->stride, t->offset);
     alias->dtype = t->dtype;
@@ -193,10 +194,12 @@ static int64_t *keep_argument(cfx__gnode *n, cfx__kept *k, cfx_value v, bool sav
     }
     cfx_keep(k->to);
     if (save && t->storage) {
-        k->tensor = cfx_keep(written ? w->before : t);
+        k->tensor = written ? cfx_keep(w->before) : bare(t);
         k->version = w && t->storage == w->self->storage && !written ? w->version
                                                                      : k->tensor->storage->version;
     }
+    if (written && w->outline)
+        t = w->outline;
     cfx__kept_outline(k, t, dims);
     return dims + 2 * t->ndim;
 }
@@ -207,6 +210,7 @@ cfx__gnode *cfx__gnode_new(cfx_where at, cfx_op *op, const cfx_value *args, int 
     int nargs = s->nargs, ndims = 0, nin = count_tensors(nargs, args, &ndims);
     for (int i = 0; i < nout; i++)
         ndims += out[i] ? out[i]->ndim : 0;
+    ndims += w && w->outline ? w->outline->ndim : 0;
     cfx__gnode *n = node_room(nargs, nin, nout, ndims);
     n->op = op;
     n->at = at;
@@ -236,7 +240,7 @@ cfx__gnode *cfx__gnode_new(cfx_where at, cfx_op *op, const cfx_value *args, int 
             continue;
         }
         if (i < 8 && (op->saves >> (24 + i) & 1)) {
-            k->tensor = without_tape(out[i]);
+            k->tensor = bare(out[i]);
             k->version = out[i]->storage ? out[i]->storage->version : 0;
         }
         cfx__kept_outline(k, out[i], dims);
@@ -296,6 +300,11 @@ cfx__gnode *cfx__edge_of(cfx_where at, cfx_tensor *t, int *output) {
         renew_view(at, t);
         tape = t->tape;
     }
+    if ((!tape || !tape->node) && (t->head.flags & CFX__GRAD)) {
+        tape = cfx__tape_of(t);
+        tape->node = cfx__gnode_plain(CFX__NODE_LEAF, 0, 1);
+        tape->node->leaf = tape;
+    }
     if (!tape || !tape->node)
         return NULL;
     *output = tape->output;
@@ -316,14 +325,8 @@ static int number_of(cfx_op *op, const char *name) {
     return 0;
 }
 
-const char *cfx__gnode_name(const cfx__gnode *n) {
-    if (n->kind == CFX__NODE_LEAF)
-        return "AccumulateGrad";
-    if (n->kind == CFX__NODE_SLICES)
-        return "CopySlices";
-    if (n->kind == CFX__NODE_MISSING)
-        return "NotImplemented";
-    const char *name = cfx__op_info(n->op)->schema->name;
+const char *cfx__gnode_op_name(cfx_op *op) {
+    const char *name = cfx__op_info(op)->schema->name;
     cfx__text t = {0};
     bool begins = true;
     for (const char *c = name; *c; c++) {
@@ -331,6 +334,14 @@ const char *cfx__gnode_name(const cfx__gnode *n) {
             cfx__text_putc(&t, (char)(begins ? toupper((unsigned char)*c) : *c));
         begins = !isalpha((unsigned char)*c);
     }
-    cfx__text_printf(&t, "Backward%d", number_of(n->op, name));
+    cfx__text_printf(&t, "Backward%d", number_of(op, name));
     return cfx__text_take(&t);
+}
+
+const char *cfx__gnode_name(const cfx__gnode *n) {
+    if (n->kind == CFX__NODE_LEAF)
+        return "AccumulateGrad";
+    if (n->kind == CFX__NODE_SLICES)
+        return "CopySlices";
+    return n->kind == CFX__NODE_MISSING ? "NotImplemented" : cfx__gnode_op_name(n->op);
 }

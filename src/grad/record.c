@@ -87,18 +87,14 @@ static bool may_write(cfx_where at, cfx_tensor *self) {
     return false;
 }
 
-/* self before it is written to, with its history. */
-static cfx_tensor *copy_before(cfx_tensor *self, const cfx__written *w) {
+/* self before it is written to. */
+static cfx_tensor *copy_before(cfx_tensor *self) {
     cfx__dispatch *d = cfx__dispatcher();
     d->recorded++;
     cfx_value args[] = {cfx_tensor_value(self), cfx_none()};
     cfx_value v = cfx__op_run(d->at, cfx_op_find("aten::clone"), args);
     d->recorded--;
-    if (v.tag != CFX_TAG_TENSOR)
-        return NULL;
-    if (w->to)
-        cfx__tape_set(v.tensor, w->to, w->output);
-    return v.tensor;
+    return v.tag == CFX_TAG_TENSOR ? v.tensor : NULL;
 }
 
 /* A call that writes to its first argument. f is whose gradient it has. */
@@ -119,7 +115,9 @@ static cfx_value record_inplace(cfx_where at, cfx_op *op, cfx_op *f, cfx_value *
     if (cfx__needs_grad(self))
         w.to = cfx_keep(cfx__edge_of(at, self, &w.output));
     if (f->saves & CFX_SAVE_ARG(0))
-        w.before = copy_before(self, &w);
+        w.before = copy_before(self);
+    if (f->view || f == op)
+        w.outline = cfx__tensor_alias(self, self->ndim, self->shape, self->stride, self->offset);
     cfx_value v = below(at, op, args);
     if (cfx_ok() && can_differ(self)) {
         cfx__gnode *n = cfx__gnode_new(at, f, own, 1, &self, &w);
@@ -133,6 +131,8 @@ static cfx_value record_inplace(cfx_where at, cfx_op *op, cfx_op *f, cfx_value *
             cfx__tape_set(self, n, 0);
         }
         cfx_drop(n);
+        if (self->storage)
+            self->storage->writer = f;
     }
     cfx_drop(w.to);
     return cfx_scope_return_value(mark, v);

@@ -74,21 +74,20 @@ void grad_pow(cfx_back *b) {
 
 /* ---- logarithms ------------------------------------------------------------------------------ */
 
+/* g without the places where the factor is 0 and the logarithm has no value. */
+static cfx_tensor *without_poles(cfx_back *b, cfx_tensor *g, double pole) {
+    if (!X(1))
+        return cfx_number(A(1)) > pole ? g : cfx_where(cfx_eq(X(0), 0), 0, g);
+    return cfx_where(cfx_logical_and(cfx_eq(X(0), 0), cfx_le(X(1), pole)), 0, g);
+}
+
 void grad_xlogy(cfx_back *b) {
-    if (b->needs[0]) {
-        cfx_tensor *flat = cfx_logical_and(cfx_eq(X(0), 0), cfx_le(A(1), 0));
-        cfx_tensor *g = cfx_xlogy(G, A(1));
-        GIVE(0, cfx_where(flat, 0, g));
-    }
+    GIVE(0, without_poles(b, cfx_xlogy(G, A(1)), 0));
     GIVE(1, cfx_div(cfx_mul(G, A(0)), X(1)));
 }
 
 void grad_xlog1py(cfx_back *b) {
-    if (b->needs[0]) {
-        cfx_tensor *flat = cfx_logical_and(cfx_eq(X(0), 0), cfx_le(A(1), -1));
-        cfx_tensor *g = cfx_special_xlog1py(G, A(1));
-        GIVE(0, cfx_where(flat, 0, g));
-    }
+    GIVE(0, without_poles(b, cfx_special_xlog1py(G, A(1)), -1));
     GIVE(1, cfx_div(cfx_mul(G, A(0)), cfx_add(X(1), 1)));
 }
 

@@ -34,6 +34,7 @@ typedef struct cfx__storage {
     bool spare;                /* small enough to be recycled whole */
     bool foreign;              /* may be written to behind our back: nothing made of it is kept */
     bool packed_lock;
+    void *writer;              /* the operator whose recorded call wrote here last, or NULL */
     uint32_t wanted;           /* version + 1 at which a packed form was last asked for */
     struct cfx__packed *packed;   /* see below */
 } cfx__storage;
