@@ -1,7 +1,11 @@
 /* Programs as text: NAME.fx holds the graph as print_readable shows it, with strides; the tensors
  * are in NAME.safetensors beside it, and in the metadata of that file what a text does not say: the
- * signature, ranges, trees, as model.json has them (key "cfx"), which tensors are one ("ties"), and
- * what symbols were with the example inputs ("hints").
+ * signature, ranges, trees, as model.json has them (key "cfx"), the metadata of nodes by name
+ * ("nodes"), which tensors are one ("ties"), and what symbols were with the example inputs
+ * ("hints").
+ *
+ * Not kept are: sample inputs and other bytes, where values start in their storage, and which
+ * parameters want no gradient.
  *
  * A text that somebody wrote needs none of this. Tensors are then found by name: self.fc.weight in
  * the graph is the tensor "fc.weight" and becomes an input of its own, and a placeholder
@@ -79,6 +83,50 @@ static bool put_json(cfx_dict *metadata, const char *key, const cfx_dict *d) {
     return ok;
 }
 
+/* The names that a file gave to the arguments of an operator that the registry lacks: "a,b". */
+static void put_arg_names(cfx__text *t, cfx_value names) {
+    if (names.tag != CFX_TAG_TUPLE)
+        return;
+    cfx__text joined = {0};
+    for (int64_t i = 0; i < names.list->len; i++)
+        cfx__text_printf(&joined, "%s%s", i ? "," : "", cfx_value_str(names.list->items[i]));
+    t->len--; /* the bracket that closes the metadata */
+    cfx__comma(t);
+    cfx__text_puts(t, "\"arg_names\": ");
+    cfx__json_string(t, joined.data ? joined.data : "", joined.len);
+    cfx__text_putc(t, '}');
+    cfx__text_release(&joined);
+}
+
+/* Metadata of all nodes by name, those of graphs in the graph as "true_graph_0.relu". */
+static void put_nodes(cfx__text *t, const cfx_module *m, const char *prefix) {
+    cfx_each_node(m->graph, n) {
+        if (!n->meta)
+            continue;
+        size_t mark = cfx_scope_open();
+        const char *name = cfx__format("%s%s", prefix, n->name);
+        cfx__comma(t);
+        cfx__json_string(t, name, strlen(name));
+        cfx__text_puts(t, ": ");
+        cfx__pt2_put_metadata(t, n);
+        put_arg_names(t, cfx_node_get_meta(n, "arg_names"));
+        cfx_scope_close(mark);
+    }
+    for (int i = 0; i < cfx_module_count(m); i++)
+        if (cfx_module_child(m, i)->graph)
+            put_nodes(t, cfx_module_child(m, i),
+                      cfx__format("%s%s.", prefix, cfx_module_child_name(m, i)));
+}
+
+static void put_metadata(cfx_dict *metadata, const cfx_module *m) {
+    cfx__text t = {0};
+    cfx__text_putc(&t, '{');
+    put_nodes(&t, m, "");
+    cfx__text_putc(&t, '}');
+    cfx_dict_set(metadata, "nodes", cfx_string_value_n(t.data, t.len));
+    cfx__text_release(&t);
+}
+
 static bool save_text(const char *path, const char *text) {
     cfx__save s;
     if (!cfx__save_open(&s, path))
@@ -97,6 +145,7 @@ bool cfx__fx_save(const cfx_program *p, const char *path) {
     if (ok)
         cfx_dict_set(metadata, "cfx", cfx_string_value_n(model.data, model.len));
     cfx__text_release(&model);
+    put_metadata(metadata, p->module);
     ok = ok && put_json(metadata, "ties", ties) &&
          put_json(metadata, "hints", collect_hints(p)) &&
          cfx_safetensors_write(beside(path), tensors, metadata) &&
@@ -188,7 +237,7 @@ static cfx_program *infer(cfx_module *m, const cfx_dict *tensors) {
 typedef struct source {
     cfx__pt2_reader r;
     cfx_dict *tensors, *metadata;
-    cfx_dict *hints;
+    cfx__json_tree nodes;
 } source;
 
 static cfx_value metadata_value(const source *s, const char *key) {
@@ -237,6 +286,33 @@ static void add_hints(const cfx_dict *hints, cfx_graph *g) {
     }
 }
 
+/* The node that "true_graph_0.relu" names; NULL where there is none any more. */
+static cfx_node *node_at(const cfx_module *m, const char *path) {
+    const char *dot;
+    for (; m && m->graph && (dot = strchr(path, '.')); path = dot + 1)
+        m = cfx_module_find(m, cfx__string_new(path, (size_t)(dot - path))->text);
+    return m && m->graph ? cfx_graph_find(m->graph, path) : NULL;
+}
+
+static void read_nodes(source *s, const cfx_module *m) {
+    cfx_value text = cfx_dict_get(s->metadata, "nodes");
+    cfx__json_tree *tree = &s->nodes; /* shared values are kept under its texts */
+    if (text.tag != CFX_TAG_STR || !cfx__json_read(tree, text.str->text, text.str->len, NULL) ||
+        tree->items.data->kind != CFX__JSON_OBJECT)
+        return;
+    cfx__json_pairs(tree->items.data, k, v) {
+        size_t mark = cfx_scope_open();
+        cfx_node *n = node_at(m, k->text);
+        const cfx__json *names = cfx__json_get(v, "arg_names");
+        if (n)
+            cfx__pt2_node_meta(&s->r, n, v);
+        if (n && cfx__json_is(names, CFX__JSON_TEXT))
+            cfx_node_set_meta(n, "arg_names",
+                              cfx__split_text(names->text, names->text + names->len, ','));
+        cfx_scope_close(mark);
+    }
+}
+
 static bool read_tensors(source *s, const char *path) {
     const char *file = beside(path);
     FILE *there = fopen(file, "rb");
@@ -281,6 +357,7 @@ static cfx_program *read_program(source *s, cfx_module *m) {
     cfx_program *p;
     if (hints.tag == CFX_TAG_DICT && hints.dict->len)
         add_hints(hints.dict, m->graph);
+    read_nodes(s, m);
     if (model.tag == CFX_TAG_STR) {
         cfx__json_tree tree = {0};
         const char *what = cfx__format("the metadata of '%s'", beside(s->r.path));
@@ -307,5 +384,6 @@ cfx_program *cfx__fx_open(const char *path) {
     cfx_module *m = read_tensors(&s, path) ? cfx_module_parse(text, path) : NULL;
     cfx_program *p = m ? read_program(&s, m) : NULL;
     cfx__pt2_reader_close(&s.r);
+    cfx__json_release(&s.nodes);
     return cfx_scope_return(mark, p);
 }

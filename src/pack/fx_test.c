@@ -41,6 +41,11 @@ TEST(programs_become_text_and_come_back) {
             if (!CHECK_OK() || !CHECK(q != NULL))
                 continue;
             CHECK_STR(cfx_program_str(q), cfx_program_str(p));
+            cfx_each_node(p->module->graph, n) {
+                const cfx_node *same = cfx_graph_find(q->module->graph, n->name);
+                cfx_value a = cfx_node_get_meta(n, "nn_module_stack");
+                CHECK(same && cfx_equal_values(a, cfx_node_get_meta(same, "nn_module_stack")));
+            }
             CHECK(cfx_equal_values(q->in_spec, p->in_spec));
             CHECK_INT(q->state->len, p->state->len);
             CHECK_INT(q->constants->len, p->constants->len);

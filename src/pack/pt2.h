@@ -67,7 +67,9 @@ void cfx__pt2_note_hints(cfx__pt2_reader *r, const cfx__json *j);
  * scope. False, with nothing recorded, where the tag is none of theirs; a bad value, with an
  * error, where what it holds is wrong. */
 bool cfx__pt2_constant(cfx__pt2_reader *r, const char *tag, const cfx__json *v, cfx_value *out);
-/* Sets the metadata of a node from its strings. */
+/* The parts of a text between signs, as a tuple; scope. */
+cfx_value cfx__split_text(const char *at, const char *end, char sign);
+/* Sets the metadata of a node from its strings. The texts must stay as long as the reader. */
 void cfx__pt2_node_meta(cfx__pt2_reader *r, cfx_node *n, const cfx__json *metadata);
 
 /* A GraphModule of a graph in model.json; scope. `specs` are its input_specs (NULL below the top).

@@ -454,7 +454,7 @@ static cfx_value module_stack(const cfx__json *j) {
 }
 
 /* "linear_1;builtin_function_or_method.linear": a tuple of texts. */
-static cfx_value split_text(const char *at, const char *end, char sign) {
+cfx_value cfx__split_text(const char *at, const char *end, char sign) {
     cfx_value parts = cfx_tuple_value(0, NULL);
     while (at <= end) {
         const char *stop = memchr(at, sign, (size_t)(end - at));
@@ -467,11 +467,11 @@ static cfx_value split_text(const char *at, const char *end, char sign) {
 
 /* "name,target;name,target": a list of pairs. */
 static cfx_value source_stack(const cfx__json *j) {
-    cfx_value items = split_text(j->text, j->text + j->len, ';');
+    cfx_value items = cfx__split_text(j->text, j->text + j->len, ';');
     cfx_value pairs = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < items.list->len; i++) {
         const cfx_string *s = items.list->items[i].str;
-        cfx_list_append(pairs.list, split_text(s->text, s->text + s->len, ','));
+        cfx_list_append(pairs.list, cfx__split_text(s->text, s->text + s->len, ','));
     }
     return pairs;
 }
@@ -518,7 +518,7 @@ void cfx__pt2_node_meta(cfx__pt2_reader *r, cfx_node *n, const cfx__json *metada
         else if (!strcmp(k->text, "nn_module_stack"))
             made = shared(r, &r->stacks, v, module_stack);
         else if (!strcmp(k->text, "torch_fn"))
-            made = split_text(v->text, v->text + v->len, ';');
+            made = cfx__split_text(v->text, v->text + v->len, ';');
         else if (!strcmp(k->text, "source_fn_stack"))
             made = source_stack(v);
         else if (!strcmp(k->text, "custom"))
