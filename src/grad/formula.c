@@ -222,7 +222,8 @@ bool cfx__gnode_run(cfx__gnode *n, cfx_tensor *const *gout, cfx_tensor **gin) {
     case CFX__NODE_LEAF: return true;
     case CFX__NODE_MISSING:
         cfx_fail(CFX_RUNTIME_ERROR, cfx__dispatcher()->at,
-                 "derivative for aten::%s is not implemented", cfx__op_info(n->op)->schema->name);
+                 "derivative for %s::%s is not implemented", cfx__op_info(n->op)->schema->ns,
+                 cfx__op_info(n->op)->schema->name);
         return false;
     }
     return false;

@@ -260,3 +260,63 @@ TEST(grad_rules_of_leaves) {
     cfx_add(x, 1, CFX_KW(out, cfx_ones(2)));
     CHECK_ERROR("add(): functions with out=... arguments don't support automatic differentiation");
 }
+
+static void half_shape(cfx_call *c) {
+    const cfx_tensor *x = c->args[0].tensor;
+    c->out[0] = cfx_tensor_new(cfx_tensor_dtype(x), cfx_tensor_ndim(x), cfx_tensor_shape(x), NULL);
+}
+
+static void half_kernel(cfx_call *c) {
+    const double *x = cfx_tensor_data(c->args[0].tensor);
+    double *out = cfx_tensor_data(c->out[0]);
+    for (int64_t i = 0; i < cfx_tensor_numel(c->out[0]); i++)
+        out[i] = x[i] / 2;
+}
+
+static void grad_too_long(cfx_back *b) {
+    b->gin[0] = CFX_V(cfx_cat(cfx_list(b->gout[0], b->gout[0], b->gout[0])));
+}
+
+static void grad_unsaved(cfx_back *b) { b->gin[0] = CFX_V(cfx_mul(b->gout[0], b->args[0])); }
+
+static void grad_half(cfx_back *b) { b->gin[0] = CFX_V(cfx_div(b->gout[0], 2)); }
+
+TEST(grad_of_an_operator_of_ones_own) {
+    static cfx_op half = {.schema = "mine::half(Tensor x) -> Tensor", .torch_ = "mine.half",
+                          .shape = half_shape, .kernel = half_kernel,
+                          .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_half};
+    CHECK(cfx_op_register(&half));
+    cfx_tensor *x = leaf(2, 3), *y = cfx_py("mine.half", x).tensor;
+    CHECK_STR(cfx_tensor_grad_fn(y), "HalfBackward0");
+    cfx_backward(cfx_sum(y));
+    CHECK_GRAD(x, 0.5, 0.5);
+    half.grad = grad_too_long;
+    cfx_backward(cfx_sum(cfx_py("mine.half", x)));
+    CHECK_ERROR("Function HalfBackward0 returned an invalid gradient at index 0 - got [6] but "
+                "expected shape compatible with [2]");
+    cfx_clear();
+    half.grad = grad_unsaved;
+    cfx_backward(cfx_sum(cfx_py("mine.half", x)));
+    CHECK_ERROR("the gradient of mine.half.default reads numbers that it has not saved");
+    cfx_clear();
+    half.grad = NULL;
+    cfx_backward(cfx_sum(cfx_py("mine.half", x)));
+    CHECK_ERROR("derivative for mine::half is not implemented");
+}
+
+static cfx_tensor *walk_again(cfx_tensor *grad, void *user) {
+    cfx_grad_mode before = cfx_set_grad_mode(CFX_GRAD_ON);
+    cfx_tensor *x = user;
+    cfx_backward(cfx_sum(cfx_mul(x, 3)));
+    cfx_set_grad_mode(before);
+    (void)grad;
+    return NULL;
+}
+
+TEST(grad_walk_inside_a_walk) {
+    cfx_tensor *x = leaf(2, 3), *z = leaf(1, 1), *y = cfx_mul(x, x);
+    cfx_tensor_hook(y, walk_again, z);
+    cfx_backward(cfx_sum(y));
+    CHECK_GRAD(x, 4, 6);
+    CHECK_GRAD(z, 3, 3);
+}

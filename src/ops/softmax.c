@@ -189,4 +189,5 @@ CFX_OP(logsumexp) = {"aten::logsumexp(Tensor self, int[1] dim, bool keepdim=Fals
                      GRAD(logsumexp, READ(0) | RESULT(0))};
 CFX_OP(special_logsumexp) = {
     "aten::special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
-    "torch.special.logsumexp", LOGSUMEXP, .effects = CFX_COMPOSITE};
+    "torch.special.logsumexp", LOGSUMEXP, .effects = CFX_COMPOSITE,
+    GRAD(logsumexp, READ(0) | RESULT(0))};
