@@ -35,6 +35,7 @@ typedef struct {
     VEC(task) tasks;
     VEC(int) heap, stack;    /* of tasks */
     VEC(capture) captures;
+    capture **by_node;       /* the same, sorted by node */
     int *table;              /* from node to task + 1 */
     size_t table_cap;
     cfx__arena arena;
@@ -70,11 +71,31 @@ static int add_task(walk *w, cfx__gnode *n) {
     return (int)w->tasks.len - 1;
 }
 
-static bool is_captured(const walk *w, const cfx__gnode *n) {
+static int compare_nodes(const void *a, const void *b) {
+    uintptr_t x = (uintptr_t)(*(capture *const *)a)->node,
+              y = (uintptr_t)(*(capture *const *)b)->node;
+    return (x > y) - (x < y);
+}
+
+/* The first of the captures at a node, in by_node; captures.len where there is none. */
+static size_t first_capture(const walk *w, const cfx__gnode *n) {
+    size_t lo = 0, hi = w->captures.len;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if ((uintptr_t)w->by_node[mid]->node < (uintptr_t)n)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < w->captures.len && w->by_node[lo]->node == n ? lo : w->captures.len;
+}
+
+static void sort_captures(walk *w) {
+    w->by_node = cfx__alloc(w->captures.len * sizeof *w->by_node + 1);
     for (size_t i = 0; i < w->captures.len; i++)
-        if (w->captures.data[i].node == n)
-            return true;
-    return false;
+        w->by_node[i] = &w->captures.data[i];
+    if (w->captures.len)
+        qsort(w->by_node, w->captures.len, sizeof *w->by_node, compare_nodes);
 }
 
 /* Finds all nodes behind `root`, how many edges lead to each, and which lead to a chosen input. */
@@ -103,7 +124,7 @@ static int find_nodes(walk *w, cfx__gnode *root) {
         t->runs = !w->chosen;
         for (int i = 0; i < n->nin && !t->runs; i++)
             t->runs = n->kept[i].to && w->tasks.data[find_task(w, n->kept[i].to)].wanted;
-        t->wanted = t->runs || is_captured(w, n);
+        t->wanted = t->runs || first_capture(w, n) < w->captures.len;
     }
     return found;
 }
@@ -274,11 +295,10 @@ static void run_hooks(walk *w, task *t) {
 }
 
 static void take_captures(walk *w, task *t) {
-    for (size_t i = 0; w->chosen && i < w->captures.len; i++) {
-        capture *c = &w->captures.data[i];
-        if (c->node == t->node && !c->grad)
-            c->grad = cfx_keep(t->in[c->output].sum);
-    }
+    for (size_t i = first_capture(w, t->node);
+         i < w->captures.len && w->by_node[i]->node == t->node; i++)
+        if (!w->by_node[i]->grad)
+            w->by_node[i]->grad = cfx_keep(t->in[w->by_node[i]->output].sum);
 }
 
 static void run_formula(walk *w, int at) {
@@ -346,6 +366,7 @@ static bool go(walk *w, size_t nroots, const root *roots) {
     w->below = d->below;
     if (!d->below++)
         d->at = w->at;
+    sort_captures(w);
     for (size_t i = 0; i < nroots; i++)
         find_nodes(w, roots[i].node);
     for (size_t i = 0; i < nroots; i++) {
@@ -366,6 +387,7 @@ static bool go(walk *w, size_t nroots, const root *roots) {
     VEC_FREE(w->heap);
     VEC_FREE(w->stack);
     free(w->table);
+    free(w->by_node);
     cfx__arena_release(&w->arena);
     d->at = outer;
     d->below--;

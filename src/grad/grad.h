@@ -51,6 +51,7 @@ struct cfx__gnode {
     cfx_where at;          /* of the call */
     uint64_t seq;          /* later calls go back first */
     bool released;         /* what it had saved is gone */
+    bool spare;            /* its block is of the common size */
     int nargs, nin, nout;  /* arguments; tensors among them, lists counted through; results */
     cfx_value *args;       /* a tensor or a list of them is told by `spare`, its first in kept */
     cfx__kept *kept;       /* nin arguments, then nout results */
@@ -72,10 +73,12 @@ struct cfx__tape {
     cfx_tensor *grad;    /* counted */
 };
 
-/* Per thread: the numbers of nodes and hooks. */
+/* Per thread: the numbers of nodes and hooks, and blocks of nodes that are gone. */
 typedef struct cfx__grad_state {
     uint64_t seq;
     int64_t hooks;
+    void *spare; /* linked through their first word */
+    int nspare;
 } cfx__grad_state;
 
 cfx__grad_state *cfx__grad_state_get(void);

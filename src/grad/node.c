@@ -5,8 +5,42 @@
 
 static void *state_make(void) { return cfx__alloc0(sizeof(cfx__grad_state)); }
 
+static void state_free(void *p) {
+    cfx__grad_state *s = p;
+    for (void *block = s->spare, *next; block; block = next) {
+        next = *(void **)block;
+        free(block);
+    }
+    free(s);
+}
+
 cfx__grad_state *cfx__grad_state_get(void) {
-    return cfx__ctx_slot(CFX__SLOT_GRAD, state_make, free);
+    return cfx__ctx_slot(CFX__SLOT_GRAD, state_make, state_free);
+}
+
+/* Nodes of common size are recycled: a tape is made and dropped with every step of a training. */
+enum { NODE_BLOCK = 512, NODE_SPARES = 1024 };
+
+static void *node_block(size_t size, bool *spare) {
+    cfx__grad_state *s = cfx__grad_state_get();
+    *spare = size <= NODE_BLOCK;
+    if (!*spare || !s->spare)
+        return cfx__alloc(*spare ? NODE_BLOCK : size);
+    void *block = s->spare;
+    s->spare = *(void **)block;
+    s->nspare--;
+    return block;
+}
+
+static void node_block_free(cfx__gnode *n) {
+    cfx__grad_state *s = cfx__tls.slot[CFX__SLOT_GRAD].data; /* NULL: the thread is ending */
+    if (!n->spare || !s || s->nspare >= NODE_SPARES) {
+        free(n);
+        return;
+    }
+    *(void **)n = s->spare;
+    s->spare = n;
+    s->nspare++;
 }
 
 /* ---- tapes ----------------------------------------------------------------------------------- */
@@ -96,7 +130,7 @@ static void node_free(void *p) {
             if (!n->args[i].spare)
                 cfx_value_drop(n->args[i]);
         VEC_FREE(n->hooks);
-        free(n);
+        node_block_free(n);
     }
 }
 
@@ -108,9 +142,11 @@ static size_t lined_up(size_t size) { return (size + 15) & ~(size_t)15; }
 static cfx__gnode *node_room(int nargs, int nin, int nout, int ndims) {
     size_t head = lined_up(sizeof(cfx__gnode)), args = (size_t)nargs * sizeof(cfx_value),
            kept = lined_up((size_t)(nin + nout) * sizeof(cfx__kept));
-    char *block = cfx__alloc(head + args + kept + (size_t)ndims * 2 * sizeof(int64_t));
+    bool spare;
+    char *block = node_block(head + args + kept + (size_t)ndims * 2 * sizeof(int64_t), &spare);
     cfx__gnode *n = (cfx__gnode *)block;
     memset(n, 0, sizeof *n);
+    n->spare = spare;
     n->head.refs = 1;
     n->head.type = &node_type;
     n->nargs = nargs;
