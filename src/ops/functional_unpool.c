@@ -9,6 +9,10 @@ static bool unpooled_size(cfx_call *c, int dims, int64_t *out) {
     int64_t kernel[CFX_MAX_DIMS], stride[CFX_MAX_DIMS], padding[CFX_MAX_DIMS], want[CFX_MAX_DIMS];
     int nk = arg_ints(c, 2, kernel), ns = arg_ints(c, 3, stride), np = arg_ints(c, 4, padding);
     int n = arg_ints(c, 5, want), skip = n == dims + 2 ? 2 : 0;
+    if ((nk > 1 && nk != dims) || (ns > 1 && ns != dims) || (np > 1 && np != dims) || !nk || !np) {
+        op_fail(c, "max_unpool%dd: kernel, stride and padding have one or %d numbers", dims, dims);
+        return false;
+    }
     if (x->ndim < dims || (n && n - skip != dims)) {
         op_fail_as(VALUE, c,
                    "output_size should be a sequence containing %d or %d elements, but it has a "
@@ -18,7 +22,18 @@ static bool unpooled_size(cfx_call *c, int dims, int64_t *out) {
     }
     for (int i = 0; i < dims; i++) {
         int64_t k = kernel[nk > 1 ? i : 0], s = ns ? stride[ns > 1 ? i : 0] : k;
-        int64_t size = (x->shape[x->ndim - dims + i] - 1) * s + k - 2 * padding[np > 1 ? i : 0];
+        int64_t p = padding[np > 1 ? i : 0], most = INT32_MAX;
+        if (k < 0 || s < 0 || p < 0 || k > most || s > most || p > most) {
+            op_fail(c, "max_unpool: kernel, stride and padding must lie between 0 and %lld",
+                    (long long)most);
+            return false;
+        }
+        int64_t size;
+        if (__builtin_mul_overflow(x->shape[x->ndim - dims + i] - 1, s, &size) ||
+            __builtin_add_overflow(size, k - 2 * p, &size) || size > INT64_MAX - s) {
+            op_fail(c, "max_unpool: the size of dim %d does not fit", i);
+            return false;
+        }
         out[i] = n ? want[skip + i] : size;
         if (out[i] <= size - s || out[i] >= size + s) {
             op_fail_as(VALUE, c,
