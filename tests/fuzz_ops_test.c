@@ -1,8 +1,9 @@
 /* Every operator of the registry, called with random arguments that its schema allows and that it
  * often cannot take. Whatever comes, a call either gives a result, which then is what the fake call
- * said it would be, or records an error; it never crashes, hangs, leaks or reads out of bounds (the
- * sanitizers look on in `make asan`). CFX_FUZZ_RUNS sets how many calls an operator gets,
- * CFX_FUZZ_SEED the seed, CFX_FUZZ_LOG=1 prints each call before it is made. */
+ * said it would be, or records an error; so does the walk back from it. It never crashes, hangs,
+ * leaks or reads out of bounds (the sanitizers look on in `make asan`). CFX_FUZZ_RUNS sets how many
+ * calls an operator gets, CFX_FUZZ_SEED the seed, CFX_FUZZ_LOG=1 prints each call before it is
+ * made. */
 #include "test.h"
 
 #include "../src/dispatch/dispatch.h"
@@ -169,6 +170,59 @@ static void log_call(cfx_op *op, const cfx_value *args, int n) {
     fprintf(stderr, "\n");
 }
 
+static bool has_gradient(cfx_value v) {
+    return v.tag == CFX_TAG_TENSOR &&
+           (cfx__is_float(v.tensor->dtype) || cfx__is_complex(v.tensor->dtype));
+}
+
+/* The argument with leaves for its tensors, which are noted. */
+static cfx_value with_leaves(cfx_value v, cfx_list *leaves) {
+    if (has_gradient(v)) {
+        v = cfx_tensor_value(cfx_requires_grad(cfx_detach(v.tensor), true));
+        cfx_list_append(leaves, v);
+    }
+    if (v.tag != CFX_TAG_LIST)
+        return v;
+    cfx_value list = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < v.list->len; i++)
+        cfx_list_append(list.list, with_leaves(v.list->items[i], leaves));
+    return list;
+}
+
+static void note_results(cfx_value v, cfx_list *results, cfx_list *ones) {
+    if (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST)
+        for (int64_t i = 0; i < v.list->len; i++)
+            note_results(v.list->items[i], results, ones);
+    if (v.tag != CFX_TAG_TENSOR || !cfx_tensor_requires_grad(v.tensor))
+        return;
+    cfx_list_append(results, v);
+    cfx_list_append(ones, cfx_tensor_value(cfx_ones_like(cfx_detach(v.tensor))));
+}
+
+/* The gradients of a call that was good; `again`: recorded themselves, and gone back once more. */
+static void go_back(cfx_op *op, const cfx_value *given, int n, bool again) {
+    cfx_value args[CFX_MAX_ARGS], leaves = cfx_list_value(0, NULL);
+    cfx_value results = cfx_list_value(0, NULL), ones = cfx_list_value(0, NULL);
+    for (int i = 0; i < n; i++)
+        args[i] = with_leaves(given[i], leaves.list);
+    note_results(cfx_op_call(CFX_HERE, op, (cfx_args){n, args, NULL}), results.list, ones.list);
+    if (!cfx_ok() || !results.list->len || !leaves.list->len) {
+        cfx_clear();
+        return;
+    }
+    cfx_value grads = cfx_grad(results, leaves, .grad_outputs = ones, .create_graph = again,
+                               .allow_unused = true);
+    if (again && cfx_ok()) {
+        cfx_value firsts = cfx_list_value(0, NULL), more = cfx_list_value(0, NULL);
+        note_results(grads, firsts.list, more.list);
+        if (firsts.list->len)
+            cfx_grad(firsts, leaves, .grad_outputs = more, .allow_unused = true);
+    }
+    if (!cfx_ok() && (!cfx_error_last()->message || !*cfx_error_last()->message))
+        test_fail(CFX_HERE, "the gradient of %s failed without a word", cfx_op_name(op));
+    cfx_clear();
+}
+
 static void try_once(fuzzer *f, cfx_op *op, bool log) {
     const cfx__schema *s = cfx__op_info(op)->schema;
     cfx_value args[CFX_MAX_ARGS], fakes[CFX_MAX_ARGS];
@@ -188,6 +242,8 @@ static void try_once(fuzzer *f, cfx_op *op, bool log) {
     if (fine && cfx_is_bad(real))
         test_fail(CFX_HERE, "%s gave a bad object without an error", cfx_op_name(op));
     cfx_clear();
+    if (fine && !cfx__op_info(op)->writes)
+        go_back(op, args, s->nargs, chance(f, 40));
     if (!op->shape && !op->view)
         return;
     cfx_value fake = cfx_op_call(CFX_HERE, op, (cfx_args){s->nargs, fakes, NULL});

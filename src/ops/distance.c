@@ -157,12 +157,21 @@ static void decompose_cdist(cfx_call *c) {
     c->out[0] = cfx__cdist_forward(x, y, c->args[2], c->args[3]);
 }
 
+/* Whether the tensors among n arguments are of one floating-point type. */
+static bool alike(const cfx_call *c, int n) {
+    const cfx_dtype d = arg_tensor(c, 0)->dtype;
+    for (int i = 0; i < n; i++)
+        if (arg_tensor(c, i) && arg_tensor(c, i)->dtype != d)
+            return false;
+    return cfx__is_float(d);
+}
+
 /* grad, x1, x2, p, cdist: the gradient of x1. */
 static void shape_cdist_backward(cfx_call *c) {
     const cfx_tensor *g = arg_tensor(c, 0), *x = arg_tensor(c, 1), *y = arg_tensor(c, 2);
     const cfx_tensor *d = arg_tensor(c, 4);
     const int n = g->ndim;
-    if (n < 2 || x->ndim < 2 || y->ndim < 2 || !cfx__same_shape(g, d) ||
+    if (!alike(c, 5) || n < 2 || x->ndim < 2 || y->ndim < 2 || !cfx__same_shape(g, d) ||
         g->shape[n - 2] != x->shape[x->ndim - 2] || g->shape[n - 1] != y->shape[y->ndim - 2] ||
         x->shape[x->ndim - 1] != y->shape[y->ndim - 1]) {
         op_fail(c, "_cdist_backward: grad, x1, x2 and cdist do not fit");
@@ -178,6 +187,10 @@ static void kernel_cdist_backward(cfx_call *c) {
     cfx_tensor *out = c->out[0], *g = cfx__contiguous(arg_tensor(c, 0)), *x[2];
     cfx_tensor *cdist = cfx__contiguous(arg_tensor(c, 4));
     const int n = out->ndim;
+    if (!g->numel) { /* no distance to go back from */
+        cfx__fill(out, cfx_int(0));
+        return;
+    }
     if (!out->numel)
         return;
     for (int i = 0; i < 2; i++) {
@@ -274,7 +287,7 @@ static void decompose_pdist(cfx_call *c) {
 static void shape_pdist_backward(cfx_call *c) {
     const cfx_tensor *g = arg_tensor(c, 0), *x = arg_tensor(c, 1), *d = arg_tensor(c, 3);
     const int64_t n = x->ndim == 2 ? x->shape[0] : 0;
-    if (x->ndim != 2 || !cfx__same_shape(g, d) || g->ndim != 1 ||
+    if (!alike(c, 4) || x->ndim != 2 || !cfx__same_shape(g, d) || g->ndim != 1 ||
         g->numel != (n > 1 ? n * (n - 1) / 2 : 0)) {
         op_fail(c, "_pdist_backward: grad, self and pdist do not fit");
         return;

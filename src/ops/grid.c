@@ -168,9 +168,17 @@ static void shape_sample_back(cfx_call *c) {
     int64_t shape[5] = {s.batch, s.channels};
     memcpy(shape + 2, s.out + 3 - dims, (size_t)dims * sizeof *shape);
     const cfx_tensor *g = arg_tensor(c, 0);
-    if (g->ndim != dims + 2 || memcmp(g->shape, shape, (size_t)g->ndim * sizeof *shape)) {
-        op_fail(c, "grid_sampler_%dd_backward: expected grad_output of sizes %s, but got %s", dims,
-                cfx__shape_text(dims + 2, shape), cfx__shape_text(g->ndim, g->shape));
+    const cfx_dtype d = arg_tensor(c, 1)->dtype;
+    if (g->dtype != d || g->ndim != dims + 2 ||
+        memcmp(g->shape, shape, (size_t)g->ndim * sizeof *shape)) {
+        op_fail(c, "grid_sampler_%dd_backward: expected grad_output of sizes %s and dtype %s, but "
+                   "got %s and %s",
+                dims, cfx__shape_text(dims + 2, shape), cfx_dtype_name(d),
+                cfx__shape_text(g->ndim, g->shape), cfx_dtype_name(g->dtype));
+        return;
+    }
+    if (arg_count(c, 6) != 2) {
+        op_fail(c, "grid_sampler_%dd_backward: output_mask needs two values", dims);
         return;
     }
     for (int i = 0; i < 2; i++) {
