@@ -13,6 +13,7 @@
 #include <cfx/grad.h>
 #include <cfx/nn.h>
 #include <cfx/layers.h>
+#include <cfx/optim.h>
 #include <cfx/graph.h>
 #include <cfx/program.h>
 #include <cfx/trace.h>

@@ -89,7 +89,8 @@ inline cfx_module *cfx_module_new(const char *t, cfx_forward_3 *f, const char *s
 /* Adds a child; keeps it. Replaces one of the same name. Returns the child. PyTorch's errors for a
  * name that is empty, has a dot in it, or is an attribute already. */
 CFX_API cfx_module *cfx_nn_add(cfx_module *parent, const char *name, cfx_module *child);
-/* Adds a parameter; keeps it. NULL registers the name without a tensor. */
+/* Adds a parameter; keeps it. NULL registers the name without a tensor. Where it can have one, its
+ * gradient is asked for, as nn.Parameter does; a result of recorded calls is refused. */
 CFX_API void cfx_nn_parameter(cfx_module *m, const char *name, cfx_tensor *value);
 /* Adds a buffer; keeps it. Those that are not persistent stay out of the state dict. */
 CFX_API void cfx_nn_buffer(cfx_module *m, const char *name, cfx_tensor *value, bool persistent);
@@ -128,10 +129,38 @@ CFX_API void cfx_module_walk(cfx_module *m, cfx_visit_fn *visit, void *user);
 CFX_API cfx_dict *cfx_module_named_parameters(const cfx_module *m);
 CFX_API cfx_dict *cfx_module_named_buffers(const cfx_module *m);
 CFX_API cfx_dict *cfx_module_state_dict(const cfx_module *m);
+/* The same with a prefix before each name ("encoder.") and, where `recurse` is false, of m alone.
+ */
+typedef enum cfx_named { CFX_NAMED_PARAMETERS = 1, CFX_NAMED_BUFFERS, CFX_NAMED_STATE } cfx_named;
+CFX_API cfx_dict *cfx_module_named(const cfx_module *m, cfx_named what, const char *prefix,
+                                   bool recurse);
+/* Dotted path ("" is m itself) to module, each once; scope. */
+CFX_API cfx_dict *cfx_module_named_modules(cfx_module *m);
 /* Copies the tensors of a state dict into those of the module (a fake one is replaced, and the
  * tensor kept). Names that are missing or too many are an error unless `strict` is false, a shape
  * that differs always is: PyTorch's message names them all, and nothing is changed. */
-CFX_API bool cfx_module_load_state_dict(cfx_module *m, const cfx_dict *state, bool strict);
+CFX_API bool cfx_module_load_state_dict_at(cfx_where at, cfx_module *m, const cfx_dict *state,
+                                           bool strict);
+#define cfx_module_load_state_dict(m, state, strict)                                               \
+    cfx_module_load_state_dict_at(CFX_HERE, m, state, strict)
+/* The names that a state dict misses and those it has too many: (missing, unexpected), two lists;
+ * scope. */
+CFX_API cfx_value cfx_module_state_keys(const cfx_module *m, const cfx_dict *state);
+
+/* ---- the whole tree ------------------------------------------------------------------------ */
+
+/* Calls fn(module, user) for everything below m, then for m: model.apply(fn). */
+typedef void cfx_apply_fn(cfx_module *m, void *user);
+CFX_API void cfx_module_apply(cfx_module *m, cfx_apply_fn *fn, void *user);
+/* Converts all floating-point parameters, gradients and buffers: model.to(torch.float64). The
+ * tensors stay the same objects. */
+CFX_API void cfx_module_to(cfx_module *m, cfx_dtype dtype);
+/* Asks for gradients of all parameters, or no longer: model.requires_grad_(on). */
+CFX_API void cfx_module_requires_grad(cfx_module *m, bool on);
+/* Forgets the gradients of all parameters. */
+CFX_API void cfx_module_zero_grad(cfx_module *m);
+/* The number of elements of all parameters, each counted once. */
+CFX_API int64_t cfx_module_numel(const cfx_module *m);
 /* Sets `training` here and in everything below: model.train(), model.eval(). */
 CFX_API void cfx_module_train(cfx_module *m, bool training);
 
@@ -140,23 +169,59 @@ CFX_API void cfx_module_train(cfx_module *m, bool training);
 /* What a hook sees of a call. */
 typedef struct cfx_event {
     cfx_module *module;
-    cfx_args args; /* as given by the caller: positional values, keywords in args.kw */
-    cfx_value out; /* the result; None in a pre-hook */
+    cfx_args args; /* as given by the caller; keywords in args.kw, if the hook asked for them */
+    cfx_value out; /* the result; None in a pre-hook, and after a forward that failed */
     void *user;
+    cfx_value grad_in, grad_out; /* in backward hooks: a tuple, None where no gradient is */
 } cfx_event;
 
-/* A hook returns CFX_NONE to leave things as they are. Otherwise a forward hook's value replaces
- * the result, a pre-hook's the positional arguments (a tuple, or one value for one argument). */
+/* A hook returns CFX_NONE to leave things as they are. Otherwise its value takes the place of
+ *   the positional arguments (pre-hook): a tuple, or one value for one argument; with_kwargs: a
+ *       tuple of both, (args, kwargs);
+ *   the result (forward hook), and later hooks see it;
+ *   grad_out (backward pre-hook) or grad_in (backward hook): a tuple as long. */
 typedef cfx_value cfx_hook_fn(cfx_event *e);
 /* The handle of a hook, to take it off with. It belongs to the scope; the module keeps the hook. */
 typedef struct cfx_hook_handle cfx_hook_handle;
-/* Calls fn after (cfx_hook) or before (cfx_pre_hook) each forward of the module at a path below m
- * ("" is m itself), in the order they were added. NULL, with an error, when there is none. */
-CFX_API cfx_hook_handle *cfx_hook(cfx_module *m, const char *path, cfx_hook_fn *fn, void *user);
-CFX_API cfx_hook_handle *cfx_pre_hook(cfx_module *m, const char *path, cfx_hook_fn *fn, void *user);
+
+typedef enum cfx_hook_kind {
+    CFX_FORWARD_PRE,
+    CFX_FORWARD,
+    CFX_BACKWARD_PRE,
+    CFX_BACKWARD
+} cfx_hook_kind;
+
+typedef struct cfx_hook_options {
+    bool prepend;     /* before the hooks there are */
+    bool with_kwargs; /* args.kw is filled */
+    bool always_call; /* forward hooks: also after an error in forward or in another hook */
+} cfx_hook_options;
+
+/* Calls fn at each call of the module at a path below m ("" is m itself):
+ *     cfx_hook(m, "fc1", show, NULL)    cfx_hook(m, "fc1", show, NULL, .prepend = true)
+ * Hooks run in the order they were added, global ones before a module's own, and what is added or
+ * taken off meanwhile counts from the next call on. NULL, with an error, where there is no such
+ * module. Backward hooks run when the gradient of all that the module gave (pre), or of all that it
+ * took, is there. */
+CFX_API cfx_hook_handle *cfx_hook_at(cfx_where at, cfx_hook_kind kind, cfx_module *m,
+                                     const char *path, cfx_hook_fn *fn, void *user,
+                                     cfx_hook_options options);
+#define cfx_pre_hook(m, path, fn, ...) CFX_HOOK_(CFX_FORWARD_PRE, m, path, fn, __VA_ARGS__, )
+#define cfx_hook(m, path, fn, ...) CFX_HOOK_(CFX_FORWARD, m, path, fn, __VA_ARGS__, )
+#define cfx_backward_pre_hook(m, path, fn, ...)                                                    \
+    CFX_HOOK_(CFX_BACKWARD_PRE, m, path, fn, __VA_ARGS__, )
+#define cfx_backward_hook(m, path, fn, ...) CFX_HOOK_(CFX_BACKWARD, m, path, fn, __VA_ARGS__, )
+#define CFX_HOOK_(kind, m, path, fn, user, ...)                                                    \
+    cfx_hook_at(CFX_HERE, kind, m, path, fn, user, CFX_OPTIONS_(cfx_hook_options, __VA_ARGS__))
+/* The same for every module of this thread: cfx_global_hook(CFX_FORWARD, fn, user). */
+CFX_API cfx_hook_handle *cfx_global_hook_at(cfx_where at, cfx_hook_kind kind, cfx_hook_fn *fn,
+                                            void *user, cfx_hook_options options);
+#define cfx_global_hook(kind, fn, ...) CFX_GLOBAL_HOOK_(kind, fn, __VA_ARGS__, )
+#define CFX_GLOBAL_HOOK_(kind, fn, user, ...)                                                      \
+    cfx_global_hook_at(CFX_HERE, kind, fn, user, CFX_OPTIONS_(cfx_hook_options, __VA_ARGS__))
 /* Takes a hook off; a second time does nothing. */
 CFX_API void cfx_unhook(cfx_hook_handle *handle);
-/* The number of hooks on m itself, both kinds. */
+/* The number of hooks on m itself, of all kinds. */
 CFX_API int cfx_hook_count(const cfx_module *m);
 
 /* ---- call ---------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* The sticky first error: one setter (cfx_fail), one clearer (cfx_clear). */
-#include "base.h"
+#include "held.h"
 
 static const char *const kind_names[] = {
     [CFX_NO_ERROR] = "no error",
@@ -53,6 +53,24 @@ void cfx_clear(void) {
     c->failed = false;
     memset(&c->error, 0, sizeof c->error);
     c->message.len = c->notes.len = 0;
+}
+
+void cfx__error_hold(cfx__held_error *held) {
+    cfx__context *c = cfx__ctx();
+    *held = (cfx__held_error){c->failed, c->error, c->message, c->notes};
+    c->failed = false;
+    c->error = (cfx_error){0};
+    c->message = c->notes = (cfx__text){0};
+}
+
+void cfx__error_put_back(cfx__held_error *held) {
+    cfx__context *c = cfx__ctx();
+    cfx__text_release(&c->message);
+    cfx__text_release(&c->notes);
+    c->failed = held->failed;
+    c->error = held->error;
+    c->message = held->message;
+    c->notes = held->notes;
 }
 
 bool cfx_report(FILE *out) {

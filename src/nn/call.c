@@ -4,110 +4,28 @@
 
 /* ---- the layer ------------------------------------------------------------------------------ */
 
-typedef struct nn_state {
-    cfx__nn_layer *layer;
-    cfx_where at; /* of the innermost call of a module */
-} nn_state;
+static void *state_make(void) { return cfx__alloc0(sizeof(cfx__nn_state)); }
 
-static void *state_make(void) { return cfx__alloc0(sizeof(nn_state)); }
+static void state_free(void *p) {
+    cfx__hooks_free(&((cfx__nn_state *)p)->hooks);
+    free(p);
+}
 
-static nn_state *state(void) { return cfx__ctx_slot(CFX__SLOT_NN, state_make, free); }
+cfx__nn_state *cfx__nn_state_get(void) {
+    return cfx__ctx_slot(CFX__SLOT_NN, state_make, state_free);
+}
+
+static cfx__nn_state *state(void) { return cfx__nn_state_get(); }
 
 cfx_where cfx__nn_at(void) { return state()->at; }
 
 void cfx__nn_push(cfx__nn_layer *layer) {
-    nn_state *s = state();
+    cfx__nn_state *s = state();
     layer->below = s->layer;
     s->layer = layer;
 }
 
 void cfx__nn_pop(cfx__nn_layer *layer) { state()->layer = layer->below; }
-
-/* ---- hooks ---------------------------------------------------------------------------------- */
-
-static const cfx__type handle_type = {.name = "hook"};
-
-static cfx_hook_handle *hook_add(cfx_module *m, const char *path, cfx_hook_fn *fn, void *user,
-                                 bool before) {
-    cfx_module *on = cfx_module_find(m, path);
-    if (!on || !fn) {
-        cfx_fail(CFX_ATTRIBUTE_ERROR, (cfx_where){0}, "%s has no module '%s' to hook",
-                 m ? m->type : "None", path ? path : "");
-        return NULL;
-    }
-    cfx_hook_handle *h = cfx__obj_new(&handle_type, sizeof *h);
-    h->module = on;
-    h->fn = fn;
-    h->user = user;
-    h->before = before;
-    VEC_PUSH(on->own_->hooks, cfx_keep(h));
-    return h;
-}
-
-cfx_hook_handle *cfx_hook(cfx_module *m, const char *path, cfx_hook_fn *fn, void *user) {
-    return hook_add(m, path, fn, user, false);
-}
-
-cfx_hook_handle *cfx_pre_hook(cfx_module *m, const char *path, cfx_hook_fn *fn, void *user) {
-    return hook_add(m, path, fn, user, true);
-}
-
-void cfx_unhook(cfx_hook_handle *h) {
-    if (!h || !h->module)
-        return;
-    struct cfx__module *own = h->module->own_;
-    h->module = NULL;
-    size_t i = 0;
-    while (own->hooks.data[i] != h)
-        i++;
-    own->hooks.len--;
-    memmove(own->hooks.data + i, own->hooks.data + i + 1,
-            (own->hooks.len - i) * sizeof *own->hooks.data);
-    cfx_drop(h);
-}
-
-int cfx_hook_count(const cfx_module *m) { return m ? (int)m->own_->hooks.len : 0; }
-
-/* The hooks there are now, kept by the scope: a hook may add and remove hooks. */
-static cfx_hook_handle **hooks_now(const cfx_module *m, size_t *n) {
-    *n = m->own_->hooks.len;
-    cfx_hook_handle **list = cfx__alloc(*n * sizeof *list);
-    for (size_t i = 0; i < *n; i++)
-        list[i] = cfx__scope_own(cfx_keep(m->own_->hooks.data[i]));
-    return list;
-}
-
-static cfx_args run_before(cfx_module *m, cfx_args a) {
-    size_t n;
-    cfx_hook_handle **list = hooks_now(m, &n);
-    for (size_t i = 0; i < n && cfx_ok(); i++) {
-        if (!list[i]->before || !list[i]->module)
-            continue;
-        cfx_event e = {m, a, cfx_none(), list[i]->user};
-        cfx_value v = list[i]->fn(&e);
-        if (v.tag != CFX_TAG_TUPLE && v.tag != CFX_TAG_NONE)
-            v = cfx_tuple_value(1, &v);
-        if (v.tag == CFX_TAG_TUPLE)
-            a = (cfx_args){(int)v.list->len, v.list->items, a.kw};
-    }
-    free(list);
-    return a;
-}
-
-static cfx_value run_after(cfx_module *m, cfx_args a, cfx_value out) {
-    size_t n;
-    cfx_hook_handle **list = hooks_now(m, &n);
-    for (size_t i = 0; i < n && cfx_ok(); i++) {
-        if (list[i]->before || !list[i]->module)
-            continue;
-        cfx_event e = {m, a, out, list[i]->user};
-        cfx_value v = list[i]->fn(&e);
-        if (!cfx_is_none(v))
-            out = v;
-    }
-    free(list);
-    return out;
-}
 
 /* ---- call ----------------------------------------------------------------------------------- */
 
@@ -167,30 +85,34 @@ static cfx_value bind_and_run(cfx_where at, cfx_module *m, cfx_args a) {
     return v;
 }
 
+static bool has_hooks(const cfx_module *m) {
+    return m->own_->hooks.len > 0 || state()->hooks.len > 0;
+}
+
 cfx_value cfx__module_call(cfx_where at, cfx_module *m, cfx_args a) {
     size_t mark = cfx_scope_open();
     cfx_keep(m); /* a hook may take it out of its parent */
-    bool hooked = m->own_->hooks.len > 0;
-    if (unlikely(hooked))
-        a = run_before(m, a);
-    cfx_value v = hooked && !cfx_ok() ? cfx_bad() : bind_and_run(at, m, a);
-    if (unlikely(hooked) && !cfx_is_bad(v))
-        v = run_after(m, a, v);
+    cfx_value v = unlikely(has_hooks(m)) ? cfx__call_hooked(at, m, a, bind_and_run)
+                                         : bind_and_run(at, m, a);
     v = cfx_scope_return_value(mark, v);
     cfx_drop(m);
     return v;
 }
 
-cfx_value cfx__module_call_bound(cfx_where at, cfx_module *m, const cfx_value *bound) {
-    if (!m->own_->hooks.len)
-        return cfx__module_forward(at, m, bound);
+/* The arguments are one value for each parameter. */
+static cfx_value run_bound(cfx_where at, cfx_module *m, cfx_args a) {
     int n = m->own_->signature->n;
-    cfx_args a = run_before(m, (cfx_args){n, bound, NULL});
-    if (a.n != n)
-        cfx_fail(CFX_TYPE_ERROR, at, "a pre-hook of %s gave %d arguments for %d parameters",
-                 m->type, a.n, n);
-    cfx_value v = cfx_ok() ? cfx__module_forward(at, m, a.v) : cfx_bad();
-    return cfx_is_bad(v) ? v : run_after(m, a, v);
+    if (a.n == n)
+        return cfx__module_forward(at, m, a.v);
+    cfx_fail(CFX_TYPE_ERROR, at, "a pre-hook of %s gave %d arguments for %d parameters", m->type,
+             a.n, n);
+    return cfx_bad();
+}
+
+cfx_value cfx__module_call_bound(cfx_where at, cfx_module *m, const cfx_value *bound) {
+    cfx_args a = {m->own_->signature->n, bound, NULL};
+    return has_hooks(m) ? cfx__call_hooked(at, m, a, run_bound)
+                        : cfx__module_forward(at, m, bound);
 }
 
 cfx_value cfx_forward_at(cfx_where at, cfx_module *m, cfx_args args) {
@@ -202,7 +124,7 @@ cfx_value cfx_forward_at(cfx_where at, cfx_module *m, cfx_args args) {
         return cfx_bad();
     size_t mark = cfx_scope_open();
     args = cfx__args_split(args);
-    nn_state *s = state();
+    cfx__nn_state *s = state();
     cfx_where outer = s->at;
     s->at = at.file ? at : outer;
     cfx_value v = unlikely(s->layer != NULL) ? s->layer->call(s->layer, at, m, args)

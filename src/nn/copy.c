@@ -74,10 +74,8 @@ static cfx_module *empty_like(const cfx_module *m) {
 }
 
 static void copy_hooks(cfx_module *to, const cfx_module *from) {
-    for (size_t i = 0; i < from->own_->hooks.len; i++) {
-        const cfx_hook_handle *h = from->own_->hooks.data[i];
-        (h->before ? cfx_pre_hook : cfx_hook)(to, "", h->fn, h->user);
-    }
+    for (size_t i = 0; i < from->own_->hooks.len; i++)
+        cfx__hook_copy(to, from->own_->hooks.data[i]);
 }
 
 static cfx_module *copy_module(copying *c, const cfx_module *m) {

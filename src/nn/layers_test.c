@@ -172,7 +172,9 @@ static void check_fake(const layer_case *c, cfx_module *m, int n, const cfx_valu
     cfx_value fakes[8], list = cfx_list_value(0, NULL);
     for (int i = 0; i < n; i++)
         fakes[i] = faked(args[i]);
+    cfx_grad_mode mode = cfx_set_grad_mode(CFX_NO_GRAD);
     list_tensors(cfx_forward_at(CFX_HERE, m, (cfx_args){n, fakes, NULL}), list.list);
+    cfx_set_grad_mode(mode);
     CHECK_INT(list.list->len, real->len);
     for (int64_t i = 0; i < list.list->len && i < real->len; i++) {
         const cfx_tensor *f = list.list->items[i].tensor, *r = real->items[i].tensor;

@@ -107,11 +107,7 @@ static void module_free(void *p) {
     cfx_module *m = p;
     struct cfx__module *own = m->own_;
     cfx__module_set_graph(m, NULL, NULL);
-    for (size_t i = 0; i < own->hooks.len; i++) {
-        own->hooks.data[i]->module = NULL;
-        cfx_drop(own->hooks.data[i]);
-    }
-    VEC_FREE(own->hooks);
+    cfx__hooks_free(&own->hooks);
     for (size_t i = 0; i < own->children.len; i++)
         drop_child(&own->children.data[i]);
     VEC_FREE(own->children);
@@ -264,8 +260,20 @@ cfx_module *cfx_nn_add(cfx_module *parent, const char *name, cfx_module *child) 
 }
 
 void cfx_nn_parameter(cfx_module *m, const char *name, cfx_tensor *value) {
-    if (is_module(m) && !cfx__is_bad(value) && name_fits(m, "parameter", name, m->parameters))
-        cfx_dict_set(m->parameters, name, cfx_tensor_value(value));
+    if (!is_module(m) || cfx__is_bad(value) || !name_fits(m, "parameter", name, m->parameters))
+        return;
+    if (value && !cfx_tensor_is_leaf(value)) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0},
+                 "Cannot assign non-leaf Tensor to parameter '%s'. Model parameters must be "
+                 "created explicitly. To express '%s' as a function of another Tensor, compute the "
+                 "value in the forward() method.",
+                 name, name);
+        return;
+    }
+    if (value && !value->proxy && (cfx__is_float((cfx_dtype)value->dtype) ||
+                                   cfx__is_complex((cfx_dtype)value->dtype)))
+        cfx_requires_grad(value, true);
+    cfx_dict_set(m->parameters, name, cfx_tensor_value(value));
 }
 
 void cfx_nn_buffer(cfx_module *m, const char *name, cfx_tensor *value, bool persistent) {

@@ -343,10 +343,74 @@ TEST(a_copy_shares_nothing_with_its_original) {
     CHECK(cfx_module_find(copy, "a") == cfx_module_find(copy, "b"));
     CHECK(cfx_module_find(copy, "a") != linear);
     CHECK_INT(cfx_module_state_dict(copy)->len, cfx_module_state_dict(m)->len);
+    cfx_set_grad_mode(CFX_NO_GRAD);
     cfx_fill_(cfx_module_attr(m, "a.weight"), 0.0);
+    cfx_set_grad_mode(CFX_GRAD_ON);
     CHECK(cfx_tensor_get(cfx_sum(cfx_abs(cfx_module_attr(copy, "a.weight"))), 0) > 0);
     CHECK(cfx_at(cfx_module_attr(copy, "kept"), 1).tensor !=
           cfx_at(cfx_module_attr(m, "kept"), 1).tensor);
     CHECK(!cfx_module_copy(NULL));
     CHECK_ERROR("the module is NULL");
+}
+
+/* ---- the whole tree ------------------------------------------------------------------------- */
+
+static void count_modules(cfx_module *m, void *user) {
+    cfx__text_printf(user, "%s ", m->type);
+}
+
+TEST(a_module_is_changed_as_a_whole) {
+    cfx_module *m = cfx_nn_sequential(cfx_nn_linear(2, 3), cfx_nn_batch_norm1d(3));
+    cfx__text seen = {0};
+    cfx_module_apply(m, count_modules, &seen);
+    CHECK_STR(seen.data, "Linear BatchNorm1d Sequential ");
+    cfx__text_release(&seen);
+    CHECK_INT(cfx_module_numel(m), 2 * 3 + 3 + 3 + 3);
+    cfx_tensor *w = cfx_attr(m, "0.weight");
+    CHECK(cfx_tensor_requires_grad(w));
+    cfx_tensor_set_grad(w, cfx_ones(3, 2));
+    cfx_module_to(m, CFX_F64);
+    CHECK(cfx_attr(m, "0.weight") == w);
+    CHECK_INT(cfx_tensor_dtype(w), CFX_F64);
+    CHECK_INT(cfx_tensor_dtype(cfx_tensor_grad(w)), CFX_F64);
+    CHECK_INT(cfx_tensor_dtype(cfx_attr(m, "1.running_mean")), CFX_F64);
+    CHECK_INT(cfx_tensor_dtype(cfx_attr(m, "1.num_batches_tracked")), CFX_I64);
+    CHECK_INT(cfx_tensor_dtype(cfx_forward(m, cfx_to(cfx_ones(4, 2), cfx_f64))), CFX_F64);
+    cfx_module_zero_grad(m);
+    CHECK(!cfx_tensor_grad(w));
+    cfx_module_requires_grad(m, false);
+    CHECK(!cfx_tensor_requires_grad(w));
+    CHECK_OK();
+    cfx_module_to(m, CFX_I64);
+    CHECK_ERROR("nn.Module.to only accepts floating point or complex dtypes, but got desired "
+                "dtype=torch.int64");
+}
+
+TEST(names_have_prefixes_and_depth) {
+    cfx_module *m = cfx_nn_sequential(cfx_nn_linear(2, 3), cfx_nn_relu());
+    cfx_nn_parameter(m, "own", cfx_ones(1));
+    cfx_dict *all = cfx_module_named(m, CFX_NAMED_PARAMETERS, "net.", true);
+    CHECK_INT(all->len, 3);
+    CHECK_STR(cfx_text(all->entries[1].key), "net.0.weight");
+    CHECK_INT(cfx_module_named(m, CFX_NAMED_PARAMETERS, NULL, false)->len, 1);
+    cfx_dict *modules = cfx_module_named_modules(m);
+    CHECK_INT(modules->len, 3);
+    CHECK_STR(cfx_text(modules->entries[2].key), "1");
+    cfx_dict *state = cfx_module_state_dict(m);
+    cfx_dict_remove(state, cfx_string_value("own"));
+    cfx_dict_set(state, "more", cfx_tensor_value(cfx_ones(1)));
+    CHECK_STR(cfx_repr(cfx_module_state_keys(m, state)), "(['own'], ['more'])");
+    CHECK(cfx_module_load_state_dict(m, state, false));
+    CHECK(!cfx_module_load_state_dict(m, state, true));
+    const cfx_error *e = cfx_error_last();
+    CHECK(e && e->at.line == __LINE__ - 2);
+    CHECK_ERROR("Missing key(s) in state_dict: \"own\". \n\tUnexpected key(s) in state_dict: "
+                "\"more\".");
+}
+
+TEST(results_of_calls_are_no_parameters) {
+    cfx_module *m = cfx_module_new_args("M", NULL, "");
+    cfx_tensor *w = cfx_requires_grad(cfx_ones(2), true);
+    cfx_nn_parameter(m, "w", cfx_mul(w, 2));
+    CHECK_ERROR("Cannot assign non-leaf Tensor to parameter 'w'.");
 }

@@ -8,6 +8,7 @@
 #ifndef CFX__NN_H
 #define CFX__NN_H
 
+#include <cfx/grad.h>
 #include <cfx/nn.h>
 
 #include "../dispatch/dispatch.h"
@@ -51,11 +52,16 @@ bool cfx__signature_bind(const cfx__signature *s, cfx_where at, const char *fn, 
 
 struct cfx_hook_handle {
     cfx_obj head;
-    cfx_module *module; /* NULL when taken off or when the module is gone */
+    cfx_module *module; /* borrowed; NULL: a global one, or taken off, or the module is gone */
+    bool on;            /* it is in a list */
+    cfx_hook_kind kind;
     cfx_hook_fn *fn;
     void *user;
-    bool before;
+    cfx_hook_options options;
+    cfx_where at; /* where it was put on */
 };
+
+typedef VEC(cfx_hook_handle *) cfx__hook_list; /* counted, in order, all kinds in one list */
 
 /* What the graph room does for a module that has a graph. */
 typedef struct cfx__graph_owner {
@@ -79,7 +85,7 @@ struct cfx__module {
     }) children;
     cfx__map child_index; /* name to its number + 1 */
     cfx_dict *transient;  /* names of buffers that are not persistent; NULL: none */
-    VEC(cfx_hook_handle *) hooks; /* counted, in order; before and after in one list */
+    cfx__hook_list hooks;
     cfx_string *name;     /* what module.name points to */
     const struct cfx__layer *layer; /* the row it was made from; NULL: the user's own */
     const cfx__graph_owner *graph_owner; /* NULL where there is no graph */
@@ -113,6 +119,15 @@ typedef struct cfx__nn_layer {
     struct cfx__nn_layer *below;
 } cfx__nn_layer;
 
+/* What this thread knows of modules. */
+typedef struct cfx__nn_state {
+    cfx__nn_layer *layer;
+    cfx_where at;         /* of the innermost call of a module */
+    cfx__hook_list hooks; /* the global ones */
+} cfx__nn_state;
+
+cfx__nn_state *cfx__nn_state_get(void);
+
 void cfx__nn_push(cfx__nn_layer *layer);
 void cfx__nn_pop(cfx__nn_layer *layer);
 /* The caller's line of the innermost call of a module: where its forward says an error is. */
@@ -124,6 +139,12 @@ cfx_value cfx__module_call(cfx_where at, cfx_module *m, cfx_args a);
 cfx_value cfx__module_call_bound(cfx_where at, cfx_module *m, const cfx_value *bound);
 /* The forward function alone, on values bound to the signature already. */
 cfx_value cfx__module_forward(cfx_where at, cfx_module *m, const cfx_value *bound);
+/* Calls a module that has hooks, or any while there are global ones; `run` is its forward. */
+typedef cfx_value cfx__run_fn(cfx_where at, cfx_module *m, cfx_args a);
+cfx_value cfx__call_hooked(cfx_where at, cfx_module *m, cfx_args a, cfx__run_fn *run);
+/* The same hook on another module. */
+void cfx__hook_copy(cfx_module *to, const cfx_hook_handle *h);
+void cfx__hooks_free(cfx__hook_list *list);
 /* self.path as Python reads it: AttributeError where there is nothing. Borrowed. */
 cfx_value cfx__module_read(cfx_where at, cfx_module *m, const char *path);
 

@@ -87,12 +87,11 @@ const char *cfx_module_str(const cfx_module *m) {
 
 /* ---- state ---------------------------------------------------------------------------------- */
 
-typedef enum which { PARAMETERS = 1, BUFFERS = 2, STATE = 3 } which;
-
 typedef struct listing {
     cfx_dict *out;
     cfx_dict *seen; /* tensors listed already; NULL: every name is listed */
-    which what;
+    cfx_named what;
+    bool recurse;
     cfx__text path;
 } listing;
 
@@ -114,22 +113,24 @@ static void list_tensors(listing *l, const cfx_dict *d, const cfx_dict *without)
 }
 
 static void list_module(listing *l, const cfx_module *m) {
-    if (l->what & PARAMETERS)
+    if (l->what & CFX_NAMED_PARAMETERS)
         list_tensors(l, m->parameters, NULL);
-    if (l->what & BUFFERS)
-        list_tensors(l, m->buffers, l->what == STATE ? m->own_->transient : NULL);
+    if (l->what & CFX_NAMED_BUFFERS)
+        list_tensors(l, m->buffers, l->what == CFX_NAMED_STATE ? m->own_->transient : NULL);
     size_t len = l->path.len;
-    for (int i = 0; i < cfx_module_count(m); i++) {
+    for (int i = 0; l->recurse && i < cfx_module_count(m); i++) {
         cfx__text_printf(&l->path, "%s.", cfx_module_child_name(m, i));
         list_module(l, cfx_module_child(m, i));
         l->path.len = len;
     }
 }
 
-static cfx_dict *list_state(const cfx_module *m, which what) {
+cfx_dict *cfx_module_named(const cfx_module *m, cfx_named what, const char *prefix, bool recurse) {
     cfx_dict *out = cfx_dict_new();
     size_t mark = cfx_scope_open();
-    listing l = {.out = out, .seen = what == STATE ? NULL : cfx_dict_new(), .what = what};
+    listing l = {.out = out, .seen = what == CFX_NAMED_STATE ? NULL : cfx_dict_new(), .what = what,
+                 .recurse = recurse};
+    cfx__text_puts(&l.path, prefix ? prefix : "");
     if (m)
         list_module(&l, m);
     else
@@ -139,9 +140,17 @@ static cfx_dict *list_state(const cfx_module *m, which what) {
     return out;
 }
 
-cfx_dict *cfx_module_named_parameters(const cfx_module *m) { return list_state(m, PARAMETERS); }
-cfx_dict *cfx_module_named_buffers(const cfx_module *m) { return list_state(m, BUFFERS); }
-cfx_dict *cfx_module_state_dict(const cfx_module *m) { return list_state(m, STATE); }
+cfx_dict *cfx_module_named_parameters(const cfx_module *m) {
+    return cfx_module_named(m, CFX_NAMED_PARAMETERS, NULL, true);
+}
+
+cfx_dict *cfx_module_named_buffers(const cfx_module *m) {
+    return cfx_module_named(m, CFX_NAMED_BUFFERS, NULL, true);
+}
+
+cfx_dict *cfx_module_state_dict(const cfx_module *m) {
+    return cfx_module_named(m, CFX_NAMED_STATE, NULL, true);
+}
 
 /* ---- load ----------------------------------------------------------------------------------- */
 
@@ -182,9 +191,23 @@ static void put_mismatches(cfx__text *out, const cfx_dict *own, const cfx_dict *
     }
 }
 
-bool cfx_module_load_state_dict(cfx_module *m, const cfx_dict *state, bool strict) {
+static cfx_value keys_without(const cfx_dict *have, const cfx_dict *other) {
+    cfx_value list = cfx_list_value(0, NULL);
+    for (int64_t i = 0; have && i < have->len; i++)
+        if (!cfx_dict_find(other, have->entries[i].key))
+            cfx_list_append(list.list, have->entries[i].key);
+    return list;
+}
+
+cfx_value cfx_module_state_keys(const cfx_module *m, const cfx_dict *state) {
+    cfx_dict *own = cfx_module_state_dict(m);
+    return cfx_tuple(keys_without(own, state), keys_without(state, own));
+}
+
+bool cfx_module_load_state_dict_at(cfx_where at, cfx_module *m, const cfx_dict *state,
+                                   bool strict) {
     if (!m || !state) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "the %s is NULL", m ? "state dict" : "module");
+        cfx_fail(CFX_TYPE_ERROR, at, "the %s is NULL", m ? "state dict" : "module");
         return false;
     }
     size_t mark = cfx_scope_open();
@@ -197,15 +220,16 @@ bool cfx_module_load_state_dict(cfx_module *m, const cfx_dict *state, bool stric
     put_mismatches(&wrong, own, state);
     bool good = !wrong.len;
     if (!good)
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "Error(s) in loading state_dict for %s:%s",
-                 m->type, wrong.data);
+        cfx_fail(CFX_RUNTIME_ERROR, at, "Error(s) in loading state_dict for %s:%s", m->type,
+                 wrong.data);
     cfx__text_release(&wrong);
     for (int64_t i = 0; good && i < own->len; i++) {
         const cfx_value *v = cfx_dict_find(state, own->entries[i].key);
         cfx_tensor *mine = own->entries[i].value.tensor;
-        if (v && mine->data && v->tensor->data)
+        if (v && mine->data && v->tensor->data) {
             cfx__copy(mine, v->tensor);
-        else if (v && mine->numel)
+            mine->storage->version++;
+        } else if (v && mine->numel)
             cfx_module_set_attr(m, cfx_text(own->entries[i].key), *v);
     }
     cfx_scope_close(mark);

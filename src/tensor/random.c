@@ -68,6 +68,28 @@ cfx__generator *cfx__generator_default(void) {
 
 void cfx_manual_seed(uint64_t s) { seed(cfx__generator_default(), s); }
 
+/* Declared in cfx/optim.h: it is for those who resume. */
+CFX_API cfx_tensor *cfx_get_rng_state(void);
+CFX_API bool cfx_set_rng_state(const cfx_tensor *state);
+
+cfx_tensor *cfx_get_rng_state(void) {
+    return cfx_tensor_new(CFX_U8, 1, &(int64_t){sizeof(cfx__generator)}, cfx__generator_default());
+}
+
+bool cfx_set_rng_state(const cfx_tensor *state) {
+    cfx__generator g;
+    bool fits = state && !cfx__is_bad(state) && state->dtype == CFX_U8 && state->data &&
+                state->numel == sizeof g && cfx_tensor_is_contiguous(state);
+    if (fits)
+        memcpy(&g, state->data, sizeof g);
+    if (!fits || g.next < 0 || g.next > STATE) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "this is not a state of the generator");
+        return false;
+    }
+    *cfx__generator_default() = g;
+    return true;
+}
+
 double cfx__random_double(cfx__generator *g) {
     return (double)(cfx__random64(g) & ((1ull << 53) - 1)) * 0x1p-53;
 }

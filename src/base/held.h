@@ -1,0 +1,17 @@
+/* held: errors put aside while something else runs. */
+#ifndef CFX__HELD_H
+#define CFX__HELD_H
+
+#include "base.h"
+
+/* The recorded error, put aside: none is recorded until it is put back, in place of any other. */
+typedef struct cfx__held_error {
+    bool failed;
+    cfx_error error;
+    cfx__text message, notes;
+} cfx__held_error;
+
+void cfx__error_hold(cfx__held_error *held);
+void cfx__error_put_back(cfx__held_error *held);
+
+#endif

@@ -1,0 +1,442 @@
+/* Optimisers: which tensors they change, what they remember of each, and how that is saved. The
+ * rules themselves are in optim_rules.c. Start at cfx_optim_step. */
+#include <cfx/ops.h>
+
+#include "optim.h"
+
+/* ---- options ----------------------------------------------------------------------------------
+ */
+
+/* The numbers among the options by name; betas are two. */
+static const struct number {
+    const char *name;
+    size_t at;
+} numbers[] =
+    {
+#define NUMBER(name)                                                                               \
+    { #name, offsetof(cfx_optim_options, name) }
+        NUMBER(lr),           NUMBER(momentum), NUMBER(dampening),
+        NUMBER(weight_decay), NUMBER(eps),      NUMBER(alpha),
+        NUMBER(rho),          NUMBER(lr_decay), NUMBER(initial_accumulator_value),
+},
+  flags[] = {NUMBER(nesterov), NUMBER(amsgrad), NUMBER(centered), NUMBER(maximize)};
+
+static double *number_of(cfx_optim_options *o, int i) {
+    return (double *)((char *)o + numbers[i].at);
+}
+
+static bool *flag_of(cfx_optim_options *o, int i) { return (bool *)((char *)o + flags[i].at); }
+
+static void take_number(double *to, double given, double otherwise) {
+    *to = given == (double)CFX_ZERO ? 0 : given == 0 ? otherwise : given;
+}
+
+/* What was left out becomes the default. */
+static void fill_in(cfx_optim_options *o, cfx_optim_options defaults) {
+    for (int i = 0; i < COUNT(numbers); i++)
+        take_number(number_of(o, i), *number_of(o, i), *number_of(&defaults, i));
+    for (int i = 0; i < 2; i++)
+        take_number(&o->betas[i], o->betas[i], defaults.betas[i]);
+    for (int i = 0; i < COUNT(flags); i++)
+        *flag_of(o, i) |= *flag_of(&defaults, i);
+}
+
+static bool refuse(cfx_where at, const char *what, double value) {
+    cfx_fail(CFX_VALUE_ERROR, at, "Invalid %s: %s", what, cfx_value_repr(cfx_float(value)));
+    return false;
+}
+
+static bool options_fit(cfx_where at, const cfx_optim_options *o) {
+    if (!(o->lr >= 0))
+        return refuse(at, "learning rate", o->lr);
+    if (!(o->eps >= 0))
+        return refuse(at, "epsilon value", o->eps);
+    for (int i = 0; i < 2; i++)
+        if (!(o->betas[i] >= 0 && o->betas[i] < 1))
+            return refuse(at, i ? "beta parameter at index 1" : "beta parameter at index 0",
+                          o->betas[i]);
+    if (!(o->momentum >= 0))
+        return refuse(at, "momentum value", o->momentum);
+    if (!(o->weight_decay >= 0))
+        return refuse(at, "weight_decay value", o->weight_decay);
+    if (!(o->alpha >= 0))
+        return refuse(at, "alpha value", o->alpha);
+    if (!(o->rho >= 0 && o->rho <= 1))
+        return refuse(at, "rho value", o->rho);
+    if (o->nesterov && (o->momentum <= 0 || o->dampening != 0)) {
+        cfx_fail(CFX_VALUE_ERROR, at, "Nesterov momentum requires a momentum and zero dampening");
+        return false;
+    }
+    return true;
+}
+
+/* A group's own options over those of all groups. */
+static void read_options(cfx_optim_options *o, const cfx_dict *d) {
+    for (int i = 0; i < COUNT(numbers); i++) {
+        const cfx_value *v = cfx_dict_find(d, cfx_string_value(numbers[i].name));
+        if (v && cfx_is_number(*v))
+            *number_of(o, i) = cfx_number(*v);
+    }
+    for (int i = 0; i < COUNT(flags); i++) {
+        const cfx_value *v = cfx_dict_find(d, cfx_string_value(flags[i].name));
+        if (v)
+            *flag_of(o, i) = cfx_integer(*v) != 0;
+    }
+    cfx_value betas = cfx_dict_get(d, "betas");
+    if ((betas.tag == CFX_TAG_TUPLE || betas.tag == CFX_TAG_LIST) && betas.list->len == 2)
+        for (int i = 0; i < 2; i++)
+            o->betas[i] = cfx_number(betas.list->items[i]);
+}
+
+/* ---- parameters -------------------------------------------------------------------------------
+ */
+
+static bool add_param(cfx_where at, cfx_list *out, cfx_value v) {
+    if (v.tag == CFX_TAG_TENSOR)
+        cfx_list_append(out, v);
+    else
+        cfx_fail(CFX_TYPE_ERROR, at,
+                 "optimizer can only optimize Tensors, but one of the params is %s",
+                 cfx__python_type(v));
+    return v.tag == CFX_TAG_TENSOR;
+}
+
+cfx_list *cfx__params_list(cfx_where at, cfx_value params) {
+    cfx_list *out = cfx_list_value(0, NULL).list;
+    bool good = true;
+    if (params.tag == CFX_TAG_MODULE)
+        params = cfx_dict_value(cfx_module_named_parameters(params.module));
+    if (params.tag == CFX_TAG_DICT)
+        for (int64_t i = 0; good && i < params.dict->len; i++)
+            good = add_param(at, out, params.dict->entries[i].value);
+    else if (params.tag == CFX_TAG_LIST || params.tag == CFX_TAG_TUPLE)
+        for (int64_t i = 0; good && i < params.list->len; i++)
+            good = add_param(at, out, params.list->items[i]);
+    else
+        good = add_param(at, out, params);
+    return good ? out : NULL;
+}
+
+static void optim_free(void *p) {
+    cfx_optim *o = p;
+    for (size_t g = 0; g < o->groups.len; g++) {
+        cfx__group *group = &o->groups.data[g];
+        for (size_t i = 0; i < group->params.len; i++) {
+            cfx_drop(group->params.data[i].tensor);
+            for (int s = 0; s < CFX__MOMENTS; s++)
+                cfx_drop(group->params.data[i].state[s]);
+        }
+        VEC_FREE(group->params);
+    }
+    VEC_FREE(o->groups);
+}
+
+static const cfx__type optim_type = {.name = "optimiser", .free = optim_free};
+
+static bool has_param(const cfx_optim *o, const cfx_tensor *t) {
+    for (size_t g = 0; g + 1 < o->groups.len; g++)
+        for (size_t i = 0; i < o->groups.data[g].params.len; i++)
+            if (o->groups.data[g].params.data[i].tensor == t)
+                return true;
+    return false;
+}
+
+/* One group: `params` as the caller gave them, with options filled in already. */
+static bool add_group(cfx_where at, cfx_optim *o, cfx_value params, cfx_optim_options options) {
+    cfx_list *list = cfx__params_list(at, params);
+    if (!list || !options_fit(at, &options))
+        return false;
+    cfx__group group = {.options = options, .initial_lr = options.lr};
+    VEC_PUSH(o->groups, group);
+    cfx__group *g = &o->groups.data[o->groups.len - 1];
+    for (int64_t i = 0; i < list->len; i++) {
+        cfx_tensor *t = list->items[i].tensor;
+        if (!cfx_tensor_is_leaf(t)) {
+            cfx_fail(CFX_VALUE_ERROR, at, "can't optimize a non-leaf Tensor");
+            return false;
+        }
+        if (!cfx__is_float(t->dtype)) {
+            cfx_fail(CFX_TYPE_ERROR, at, "parameters of dtype torch.%s cannot be optimised",
+                     cfx_dtype_name(t->dtype));
+            return false;
+        }
+        if (has_param(o, t)) {
+            cfx_fail(CFX_VALUE_ERROR, at,
+                     "some parameters appear in more than one parameter group");
+            return false;
+        }
+        VEC_PUSH(g->params, ((cfx__param_state){.tensor = cfx_keep(t)}));
+    }
+    return true;
+}
+
+static const cfx__algorithm *find_algorithm(const char *type) {
+    for (const cfx__algorithm *a = cfx__algorithms; a->name; a++)
+        if (type && !strcmp(a->name, type))
+            return a;
+    return NULL;
+}
+
+cfx_optim *cfx_optim_new_at(cfx_where at, const char *type, cfx_value params,
+                            cfx_optim_options options) {
+    const cfx__algorithm *a = find_algorithm(type);
+    if (!a) {
+        cfx_fail(CFX_ATTRIBUTE_ERROR, at, "module 'torch.optim' has no attribute '%s'",
+                 type ? type : "None");
+        return NULL;
+    }
+    size_t mark = cfx_scope_open();
+    cfx_optim *o = cfx__obj_new(&optim_type, sizeof *o);
+    o->algorithm = a;
+    fill_in(&options, a->defaults);
+    bool list = params.tag == CFX_TAG_LIST || params.tag == CFX_TAG_TUPLE, good = true;
+    if (list && params.list->len && params.list->items[0].tag == CFX_TAG_DICT)
+        for (int64_t i = 0; good && i < params.list->len; i++) {
+            cfx_value group = params.list->items[i];
+            cfx_optim_options own = options;
+            if (group.tag == CFX_TAG_DICT)
+                read_options(&own, group.dict);
+            good = group.tag == CFX_TAG_DICT &&
+                   add_group(at, o, cfx_dict_get(group.dict, "params"), own);
+        }
+    else
+        good = add_group(at, o, params, options);
+    if (good && !(o->groups.len && o->groups.data[0].params.len)) {
+        cfx_fail(CFX_VALUE_ERROR, at, "optimizer got an empty parameter list");
+        good = false;
+    }
+    o = cfx_scope_return(mark, o);
+    return good ? o : NULL;
+}
+
+/* ---- step -------------------------------------------------------------------------------------
+ */
+
+typedef struct work {
+    const cfx__algorithm *a;
+    const cfx_tensor *p, *g;
+    cfx_tensor *const *s;
+    const cfx__step *k;
+} work;
+
+static void run_range(void *arg, int64_t begin, int64_t end) {
+    const work *w = arg;
+    size_t at = (size_t)begin * (size_t)cfx_dtype_size(w->p->dtype);
+    char *s[CFX__MOMENTS];
+    for (int i = 0; i < CFX__MOMENTS; i++)
+        s[i] = w->s[i] ? w->s[i]->data + at : NULL;
+    if (w->p->dtype == CFX_F32)
+        w->a->f32((float *)(w->p->data + at), (const float *)(w->g->data + at), (float **)s,
+                  end - begin, w->k);
+    else
+        w->a->f64((double *)(w->p->data + at), (const double *)(w->g->data + at), (double **)s,
+                  end - begin, w->k);
+}
+
+/* The state of a parameter, made before its first step. Halves have theirs in float. */
+static void make_state(const cfx_optim *o, const cfx__group *g, cfx__param_state *p, cfx_dtype as) {
+    uint32_t needs = o->algorithm->needs(&g->options);
+    for (int i = 0; i < CFX__MOMENTS; i++) {
+        if (!(needs >> i & 1) || p->state[i])
+            continue;
+        p->state[i] = cfx_keep(cfx_tensor_new(as, p->tensor->ndim, p->tensor->shape, NULL));
+        if (!cfx__is_bad(p->state[i]))
+            cfx__fill(p->state[i], cfx_float(g->options.initial_accumulator_value));
+    }
+}
+
+static void step_param(const cfx_optim *o, const cfx__group *g, cfx__param_state *p) {
+    cfx_tensor *grad = cfx_tensor_grad(p->tensor);
+    if (!grad || !p->tensor->data || !grad->data)
+        return;
+    size_t mark = cfx_scope_open();
+    cfx_dtype as = p->tensor->dtype == CFX_F64 ? CFX_F64 : CFX_F32;
+    make_state(o, g, p, as);
+    cfx_tensor *t = p->tensor;
+    if (t->dtype != as || !cfx_tensor_is_contiguous(t))
+        t = cfx__contiguous_as(t, as);
+    grad = cfx__contiguous_as(grad, as);
+    p->steps++;
+    cfx__step k = {&g->options, p->steps};
+    work w = {o->algorithm, t, grad, p->state, &k};
+    if (cfx_ok())
+        cfx__parallel(t->numel, 16384, run_range, &w);
+    if (t != p->tensor)
+        cfx__copy(p->tensor, t);
+    p->tensor->storage->version++;
+    cfx_scope_close(mark);
+}
+
+void cfx_optim_step(cfx_optim *o) {
+    for (size_t g = 0; o && g < o->groups.len; g++)
+        for (size_t i = 0; i < o->groups.data[g].params.len; i++)
+            step_param(o, &o->groups.data[g], &o->groups.data[g].params.data[i]);
+}
+
+void cfx_optim_zero_grad(cfx_optim *o) {
+    for (size_t g = 0; o && g < o->groups.len; g++)
+        for (size_t i = 0; i < o->groups.data[g].params.len; i++)
+            cfx_tensor_set_grad(o->groups.data[g].params.data[i].tensor, NULL);
+}
+
+int cfx_optim_groups(const cfx_optim *o) { return o ? (int)o->groups.len : 0; }
+
+cfx_optim_options *cfx_optim_group(cfx_optim *o, int i) {
+    return i >= 0 && i < cfx_optim_groups(o) ? &o->groups.data[i].options : NULL;
+}
+
+double cfx_optim_lr(const cfx_optim *o) {
+    return cfx_optim_groups(o) ? o->groups.data[0].options.lr : 0;
+}
+
+/* ---- state ------------------------------------------------------------------------------------
+ */
+
+static cfx_dict *param_dict(const cfx_optim *o, const cfx__param_state *p) {
+    cfx_dict *d = cfx_dict_new();
+    if (o->algorithm->counts)
+        cfx_dict_set(d, "step",
+                     cfx_tensor_value(cfx_tensor_new(CFX_F32, 0, NULL, &(float){(float)p->steps})));
+    for (int i = 0; i < CFX__MOMENTS; i++)
+        if (p->state[i])
+            cfx_dict_set(d, o->algorithm->state[i], cfx_tensor_value(p->state[i]));
+    return d;
+}
+
+/* The options that the algorithm has: those it has a default for or that are set. */
+static cfx_dict *group_dict(const cfx__group *g, int64_t first) {
+    cfx_dict *d = cfx_dict_new();
+    cfx_optim_options o = g->options;
+    cfx_value params = cfx_list_value(0, NULL);
+    for (int i = 0; i < COUNT(numbers); i++)
+        cfx_dict_set(d, numbers[i].name, cfx_float(*number_of(&o, i)));
+    cfx_dict_set(d, "betas", cfx_tuple(o.betas[0], o.betas[1]));
+    for (int i = 0; i < COUNT(flags); i++)
+        cfx_dict_set(d, flags[i].name, cfx_bool(*flag_of(&o, i)));
+    cfx_dict_set(d, "initial_lr", cfx_float(g->initial_lr));
+    for (size_t i = 0; i < g->params.len; i++)
+        cfx_list_append(params.list, cfx_int(first + (int64_t)i));
+    cfx_dict_set(d, "params", params);
+    return d;
+}
+
+cfx_dict *cfx_optim_state_dict(const cfx_optim *o) {
+    cfx_dict *out = cfx_dict_new(), *state = cfx_dict_new();
+    cfx_value groups = cfx_list_value(0, NULL);
+    int64_t n = 0;
+    for (size_t g = 0; o && g < o->groups.len; g++) {
+        const cfx__group *group = &o->groups.data[g];
+        cfx_list_append(groups.list, cfx_dict_value(group_dict(group, n)));
+        for (size_t i = 0; i < group->params.len; i++, n++)
+            if (group->params.data[i].steps)
+                cfx_dict_put(state, cfx_int(n),
+                             cfx_dict_value(param_dict(o, &group->params.data[i])));
+    }
+    cfx_dict_set(out, "state", cfx_dict_value(state));
+    cfx_dict_set(out, "param_groups", groups);
+    return out;
+}
+
+static void load_param(const cfx_optim *o, cfx__param_state *p, const cfx_dict *d) {
+    cfx_value step = cfx_dict_get(d, "step");
+    p->steps = step.tag == CFX_TAG_TENSOR ? (int64_t)cfx_tensor_get(step.tensor, 0)
+               : cfx_is_number(step)      ? cfx_integer(step)
+                                          : d->len > 0;
+    cfx_dtype as = p->tensor->dtype == CFX_F64 ? CFX_F64 : CFX_F32;
+    for (int i = 0; i < CFX__MOMENTS; i++) {
+        const char *name = o->algorithm->state[i];
+        cfx_value v = name ? cfx_dict_get(d, name) : cfx_none();
+        cfx_drop(p->state[i]);
+        p->state[i] = NULL;
+        if (v.tag != CFX_TAG_TENSOR || !cfx__same_shape(v.tensor, p->tensor))
+            continue;
+        p->state[i] = cfx_keep(cfx_tensor_new(as, v.tensor->ndim, v.tensor->shape, NULL));
+        if (!cfx__is_bad(p->state[i]))
+            cfx__copy(p->state[i], v.tensor);
+    }
+}
+
+bool cfx_optim_load_state_dict_at(cfx_where at, cfx_optim *o, const cfx_dict *saved) {
+    cfx_value groups = cfx_dict_get(saved, "param_groups"), state = cfx_dict_get(saved, "state");
+    if (!o || groups.tag != CFX_TAG_LIST || state.tag != CFX_TAG_DICT) {
+        cfx_fail(CFX_VALUE_ERROR, at, "this is not the state dict of an optimiser");
+        return false;
+    }
+    if (groups.list->len != (int64_t)o->groups.len) {
+        cfx_fail(CFX_VALUE_ERROR, at,
+                 "loaded state dict has a different number of parameter groups");
+        return false;
+    }
+    size_t mark = cfx_scope_open();
+    bool good = true;
+    for (size_t g = 0; good && g < o->groups.len; g++) {
+        cfx_value group = groups.list->items[g];
+        cfx_value params = group.tag == CFX_TAG_DICT ? cfx_dict_get(group.dict, "params") : group;
+        good =
+            params.tag == CFX_TAG_LIST && params.list->len == (int64_t)o->groups.data[g].params.len;
+    }
+    if (!good)
+        cfx_fail(CFX_VALUE_ERROR, at,
+                 "loaded state dict contains a parameter group that doesn't match the size of "
+                 "optimizer's group");
+    for (size_t g = 0; good && g < o->groups.len; g++) {
+        cfx__group *group = &o->groups.data[g];
+        const cfx_dict *d = groups.list->items[g].dict;
+        read_options(&group->options, d);
+        if (cfx_is_number(cfx_dict_get(d, "initial_lr")))
+            group->initial_lr = cfx_number(cfx_dict_get(d, "initial_lr"));
+        cfx_value params = cfx_dict_get(d, "params");
+        for (size_t i = 0; i < group->params.len; i++) {
+            const cfx_value *v = cfx_dict_find(state.dict, params.list->items[i]);
+            if (v && v->tag == CFX_TAG_DICT)
+                load_param(o, &group->params.data[i], v->dict);
+        }
+    }
+    cfx_scope_close(mark);
+    return good;
+}
+
+/* ---- clipping ---------------------------------------------------------------------------------
+ */
+
+/* The gradients there are of the tensors in a list, as a list; scope. */
+static cfx_list *grads_of(const cfx_list *params) {
+    cfx_list *out = cfx_list_value(0, NULL).list;
+    for (int64_t i = 0; params && i < params->len; i++) {
+        cfx_tensor *grad = cfx_tensor_grad(params->items[i].tensor);
+        if (grad)
+            cfx_list_append(out, cfx_tensor_value(grad));
+    }
+    return out;
+}
+
+double cfx_clip_grad_norm_at(cfx_where at, cfx_value params, double max_norm, double norm_type) {
+    size_t mark = cfx_scope_open();
+    cfx_grad_mode mode = cfx_set_grad_mode(CFX_NO_GRAD);
+    cfx_list *list = cfx__params_list(at, params), *grads = grads_of(list);
+    cfx_value norms = cfx_list_value(0, NULL);
+    double p = norm_type == 0 ? 2 : norm_type, total = 0;
+    for (int64_t i = 0; i < grads->len; i++)
+        cfx_list_append(norms.list, cfx_tensor_value(cfx_linalg_vector_norm(grads->items[i], p)));
+    if (grads->len) {
+        cfx_tensor *norm = cfx_linalg_vector_norm(cfx_stack(norms), p);
+        cfx_tensor *scale =
+            cfx_clamp_max(cfx_div(cfx_full_like(norm, max_norm), cfx_add(norm, 1e-6)), 1.0);
+        for (int64_t i = 0; i < grads->len; i++)
+            cfx_mul_(grads->items[i], scale);
+        total = cfx_tensor_get(norm, 0);
+    }
+    cfx_set_grad_mode(mode);
+    cfx_scope_close(mark);
+    return list ? total : -1;
+}
+
+void cfx_clip_grad_value_at(cfx_where at, cfx_value params, double most) {
+    size_t mark = cfx_scope_open();
+    cfx_grad_mode mode = cfx_set_grad_mode(CFX_NO_GRAD);
+    cfx_list *grads = grads_of(cfx__params_list(at, params));
+    for (int64_t i = 0; i < grads->len; i++)
+        cfx_clamp_(grads->items[i], -most, most);
+    cfx_set_grad_mode(mode);
+    cfx_scope_close(mark);
+}

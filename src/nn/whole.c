@@ -1,0 +1,97 @@
+/* What is done to a module and all below it at once: conversion, counting, gradients on and off. */
+#include "nn.h"
+
+/* ---- apply ------------------------------------------------------------------------------------
+ */
+
+/* Children first, a shared one once for each of its places: as model.apply(fn) goes. */
+void cfx_module_apply(cfx_module *m, cfx_apply_fn *fn, void *user) {
+    if (!m || !fn)
+        return;
+    for (int i = 0; i < cfx_module_count(m); i++)
+        cfx_module_apply(cfx_module_child(m, i), fn, user);
+    fn(m, user);
+}
+
+/* ---- tensors ----------------------------------------------------------------------------------
+ */
+
+/* Calls fn for each parameter (and buffer, where asked) once. */
+static void each_tensor(const cfx_module *m, bool buffers, void (*fn)(cfx_tensor *t, void *user),
+                        void *user) {
+    size_t mark = cfx_scope_open();
+    cfx_dict *lists[] = {cfx_module_named_parameters(m),
+                         buffers ? cfx_module_named_buffers(m) : cfx_dict_new()};
+    for (int l = 0; l < 2; l++)
+        for (int64_t i = 0; i < lists[l]->len; i++)
+            fn(lists[l]->entries[i].value.tensor, user);
+    cfx_scope_close(mark);
+}
+
+/* The tensor itself changes, so that whoever holds it sees it: optimisers, other modules. */
+static void convert(cfx_tensor *t, void *user) {
+    cfx_dtype to = *(cfx_dtype *)user;
+    bool fits = cfx__is_float((cfx_dtype)t->dtype) && cfx__is_float(to);
+    fits |= cfx__is_complex((cfx_dtype)t->dtype) && cfx__is_complex(to);
+    if (!fits || (cfx_dtype)t->dtype == to)
+        return;
+    cfx_tensor *grad = cfx_keep(cfx_tensor_grad(t));
+    if (grad)
+        cfx_tensor_set_grad(t, NULL);
+    cfx_tensor *other =
+        t->data ? cfx__to_dtype(t, to) : cfx_tensor_fake(to, t->ndim, t->shape, t->stride);
+    if (!cfx__is_bad(other)) {
+        t->dtype = (uint8_t)to;
+        cfx__become(t, other);
+    }
+    if (grad)
+        cfx_tensor_set_grad(t, cfx__to_dtype(grad, to));
+    cfx_drop(grad);
+}
+
+void cfx_module_to(cfx_module *m, cfx_dtype dtype) {
+    if (!cfx__is_float(dtype) && !cfx__is_complex(dtype)) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0},
+                 "nn.Module.to only accepts floating point or complex dtypes, but got desired "
+                 "dtype=torch.%s",
+                 cfx_dtype_name(dtype));
+        return;
+    }
+    each_tensor(m, true, convert, &dtype);
+}
+
+static void set_requires(cfx_tensor *t, void *user) {
+    if (cfx__is_float((cfx_dtype)t->dtype) || cfx__is_complex((cfx_dtype)t->dtype))
+        cfx_requires_grad(t, *(bool *)user);
+}
+
+void cfx_module_requires_grad(cfx_module *m, bool on) { each_tensor(m, false, set_requires, &on); }
+
+static void forget_grad(cfx_tensor *t, void *user) {
+    (void)user;
+    if (cfx_tensor_grad(t))
+        cfx_tensor_set_grad(t, NULL);
+}
+
+void cfx_module_zero_grad(cfx_module *m) { each_tensor(m, false, forget_grad, NULL); }
+
+static void count(cfx_tensor *t, void *user) { *(int64_t *)user += t->numel; }
+
+int64_t cfx_module_numel(const cfx_module *m) {
+    int64_t n = 0;
+    each_tensor(m, false, count, &n);
+    return n;
+}
+
+/* ---- modules by name --------------------------------------------------------------------------
+ */
+
+static void put_module(const char *path, cfx_module *m, void *user) {
+    cfx_dict_set(user, path, cfx_module_value(m));
+}
+
+cfx_dict *cfx_module_named_modules(cfx_module *m) {
+    cfx_dict *out = cfx_dict_new();
+    cfx_module_walk(m, put_module, out);
+    return out;
+}
