@@ -14,6 +14,7 @@
 #include <cfx/nn.h>
 #include <cfx/layers.h>
 #include <cfx/optim.h>
+#include <cfx/watch.h>
 #include <cfx/graph.h>
 #include <cfx/program.h>
 #include <cfx/trace.h>

@@ -173,6 +173,7 @@ typedef struct cfx_event {
     cfx_value out; /* the result; None in a pre-hook, and after a forward that failed */
     void *user;
     cfx_value grad_in, grad_out; /* in backward hooks: a tuple, None where no gradient is */
+    cfx_node *node;              /* in hooks on nodes of a graph: the node; NULL elsewhere */
 } cfx_event;
 
 /* A hook returns CFX_NONE to leave things as they are. Otherwise its value takes the place of
@@ -188,7 +189,8 @@ typedef enum cfx_hook_kind {
     CFX_FORWARD_PRE,
     CFX_FORWARD,
     CFX_BACKWARD_PRE,
-    CFX_BACKWARD
+    CFX_BACKWARD,
+    CFX_NODE /* a node of a GraphModule: see cfx_node_hook in run.h */
 } cfx_hook_kind;
 
 typedef struct cfx_hook_options {

@@ -142,6 +142,15 @@ CFX_API bool cfx_schedule_load_state_dict(cfx_schedule *s, const cfx_dict *state
 CFX_API cfx_tensor *cfx_get_rng_state(void);
 CFX_API bool cfx_set_rng_state(const cfx_tensor *state);
 
+/* ---- checkpoints ---------------------------------------------------------------------------- */
+
+/* Writes dicts, lists, numbers, words and tensors, nested in any way, to a .safetensors file, in
+ * which tensors are named by their path ("model.fc.weight"). False with an error. */
+CFX_API bool cfx_checkpoint_write(const char *path, cfx_value what);
+/* Reads what was written: the same value again; scope. Bad, with an error that names the file, when
+ * it is no checkpoint. */
+CFX_API cfx_value cfx_checkpoint_read(const char *path);
+
 /* ---- batches -------------------------------------------------------------------------------- */
 
 /* Gives tensors that lie in memory in batches: a counted object that keeps them. */

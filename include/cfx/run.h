@@ -103,6 +103,13 @@ CFX_API cfx_value cfx_shape_prop_args(cfx_where at, cfx_module *gm, cfx_args arg
  * scope. */
 CFX_API const char *cfx_tensor_meta_str(cfx_value meta);
 
+/* Calls fn with each value of chosen nodes whenever the GraphModule runs: e->node and e->out; what
+ * it returns, unless None, takes the value's place. Selectors as for taps. The handle is taken off
+ * with cfx_unhook; NULL, with an error, where no node fits. */
+CFX_API cfx_hook_handle *cfx_node_hook_at(cfx_where at, cfx_module *gm, const char *selector,
+                                          cfx_hook_fn *fn, void *user);
+#define cfx_node_hook(gm, selector, fn, user) cfx_node_hook_at(CFX_HERE, gm, selector, fn, user)
+
 /* Runs `times` times and prints a table of time per node, the dearest first. */
 CFX_API void cfx_profile_args(cfx_where at, cfx_module *gm, int times, FILE *out, cfx_args args);
 #define cfx_profile(gm, times, out, ...)                                                           \

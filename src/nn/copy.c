@@ -21,8 +21,8 @@ static cfx_value copy_tensor(copying *c, cfx_value v) {
     cfx_grad_mode mode = cfx_set_grad_mode(CFX_NO_GRAD);
     cfx_tensor *t = cfx_clone(v);
     cfx_set_grad_mode(mode);
-    if (!cfx__is_bad(t))
-        t->head.flags |= v.tensor->head.flags & CFX__GRAD;
+    if (!cfx__is_bad(t) && cfx_tensor_requires_grad(v.tensor))
+        cfx_requires_grad(t, true);
     cfx_dict_put(c->done, address(v.tensor), cfx_tensor_value(t));
     return cfx_tensor_value(t);
 }

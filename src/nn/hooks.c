@@ -56,6 +56,8 @@ cfx_hook_handle *cfx_global_hook_at(cfx_where at, cfx_hook_kind kind, cfx_hook_f
 void cfx__hook_copy(cfx_module *to, const cfx_hook_handle *h) {
     cfx_hook_handle like = *h;
     like.options.prepend = false;
+    if (h->selector)
+        like.selector = cfx__module_text(to, h->selector);
     add(to, like);
 }
 
@@ -109,6 +111,17 @@ static cfx_value call_hook(const cfx_hook_handle *h, cfx_event e) {
     if (!h->options.with_kwargs)
         e.args.kw = NULL;
     return h->fn(&e);
+}
+
+cfx_hook_handle **cfx__node_hooks(const cfx_module *m, size_t *n) {
+    *n = 0;
+    for (size_t i = 0; i < m->own_->hooks.len; i++)
+        *n += m->own_->hooks.data[i]->kind == CFX_NODE;
+    if (!*n)
+        return NULL;
+    turn t = hooks_now(m, CFX_NODE);
+    *n = t.n;
+    return t.hooks;
 }
 
 /* ---- forward ----------------------------------------------------------------------------------
@@ -290,9 +303,8 @@ static void view_gate(cfx_call *c) {
 }
 
 /* Not in the registry: nobody calls it by name. */
-static cfx_op gate = {
-    "cfx::gate(Tensor[] self, t call, t places, int n, bool after) -> Tensor[]", NULL,
-    .kernel = view_gate, .shape = view_gate, .grad = grad_gate};
+cfx_op cfx__gate = {"cfx::gate(Tensor[] self, t call, t places, int n, bool after) -> Tensor[]",
+                      NULL, .kernel = view_gate, .shape = view_gate, .grad = grad_gate};
 
 /* Leads the tensors among n values that take a gradient through a gate; whether there were any. */
 static bool pass_gate(cfx_dict *call, cfx_value *v, int64_t n, bool after) {
@@ -304,7 +316,7 @@ static bool pass_gate(cfx_dict *call, cfx_value *v, int64_t n, bool after) {
         }
     if (!list.list->len || cfx_get_grad_mode() != CFX_GRAD_ON)
         return false;
-    cfx_value out = cfx_op_do(&gate, list, call, places, n, cfx_bool(after));
+    cfx_value out = cfx_op_do(&cfx__gate, list, call, places, n, cfx_bool(after));
     for (int64_t i = 0; !cfx_is_bad(out) && i < places.list->len; i++)
         v[cfx_integer(places.list->items[i])] = cfx_at(out, i);
     return true;
@@ -314,7 +326,8 @@ static bool has_backward(const cfx_module *m) {
     const cfx__hook_list *lists[] = {&cfx__nn_state_get()->hooks, &m->own_->hooks};
     for (int l = 0; l < 2; l++)
         for (size_t i = 0; i < lists[l]->len; i++)
-            if (lists[l]->data[i]->kind >= CFX_BACKWARD_PRE)
+            if (lists[l]->data[i]->kind == CFX_BACKWARD_PRE ||
+                lists[l]->data[i]->kind == CFX_BACKWARD)
                 return true;
     return false;
 }

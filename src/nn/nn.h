@@ -59,6 +59,7 @@ struct cfx_hook_handle {
     void *user;
     cfx_hook_options options;
     cfx_where at; /* where it was put on */
+    const char *selector; /* CFX_NODE: which nodes; as long as the module */
 };
 
 typedef VEC(cfx_hook_handle *) cfx__hook_list; /* counted, in order, all kinds in one list */
@@ -142,6 +143,9 @@ cfx_value cfx__module_forward(cfx_where at, cfx_module *m, const cfx_value *boun
 /* Calls a module that has hooks, or any while there are global ones; `run` is its forward. */
 typedef cfx_value cfx__run_fn(cfx_where at, cfx_module *m, cfx_args a);
 cfx_value cfx__call_hooked(cfx_where at, cfx_module *m, cfx_args a, cfx__run_fn *run);
+/* The hooks on nodes that the module's graph has now, kept by the scope; an array that the caller
+ * frees. NULL where there are none. */
+cfx_hook_handle **cfx__node_hooks(const cfx_module *m, size_t *n);
 /* The same hook on another module. */
 void cfx__hook_copy(cfx_module *to, const cfx_hook_handle *h);
 void cfx__hooks_free(cfx__hook_list *list);

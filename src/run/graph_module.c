@@ -1,9 +1,52 @@
 /* GraphModules: a graph together with what it names, callable like any module. */
 #include "run.h"
 
+/* Hooks on nodes, while their module runs. */
+typedef struct hooked {
+    cfx_hook_handle **hooks;
+    size_t n;
+} hooked;
+
+static cfx_value run_hooked(cfx_interp *it, cfx_node *n) {
+    const hooked *h = it->user;
+    cfx_value v = cfx_interp_run_node(it, n);
+    for (size_t i = 0; i < h->n && !cfx_is_bad(v) && cfx_ok(); i++) {
+        if (!cfx__selects(h->hooks[i]->selector, n))
+            continue;
+        cfx_event e = {.module = it->module, .out = v, .user = h->hooks[i]->user, .node = n};
+        cfx_value other = h->hooks[i]->fn(&e);
+        v = cfx_is_none(other) ? v : other;
+    }
+    return v;
+}
+
 static cfx_value forward(cfx_module *self, cfx_args a) {
     cfx_interp it = {.module = self};
-    return cfx_run_args((cfx_where){0}, &it, a);
+    hooked h = {0};
+    h.hooks = cfx__node_hooks(self, &h.n);
+    if (h.n) {
+        it.run_node = run_hooked;
+        it.user = &h;
+    }
+    cfx_value v = cfx_run_args((cfx_where){0}, &it, a);
+    free(h.hooks);
+    return v;
+}
+
+cfx_hook_handle *cfx_node_hook_at(cfx_where at, cfx_module *gm, const char *selector,
+                                  cfx_hook_fn *fn, void *user) {
+    bool any = false;
+    if (gm && gm->graph && selector)
+        cfx_each_node(gm->graph, n) any |= cfx__selects(selector, n);
+    if (!any) {
+        cfx_fail(CFX_KEY_ERROR, at, "no node of %s fits '%s'", gm ? gm->type : "None",
+                 selector ? selector : "");
+        return NULL;
+    }
+    cfx_hook_handle *h = cfx_hook_at(at, CFX_NODE, gm, "", fn, user, (cfx_hook_options){0});
+    if (h)
+        h->selector = cfx__module_text(gm, selector);
+    return h;
 }
 
 /* Takes over what a node names of root, or makes a child of a branch that tracing left with the

@@ -1,0 +1,54 @@
+#include "test.h"
+
+#include <cfx/watch.h>
+
+#include "nn.h"
+
+#include <math.h>
+
+TEST(statistics_of_a_tensor_and_of_several) {
+    float x[] = {0, 1, 2, 3, NAN, INFINITY, 0, -2};
+    cfx_stats s = {0};
+    cfx_stats_add(&s, cfx_tensor_new(CFX_F32, 1, (int64_t[]){8}, x));
+    CHECK_INT(s.count, 8);
+    CHECK_INT(s.zeros, 2);
+    CHECK_INT(s.nans, 1);
+    CHECK_INT(s.infs, 1);
+    CHECK_NEAR(s.mean, 4.0 / 6, 1e-12);
+    CHECK_NEAR(s.deviation, sqrt(18.0 / 6 - 16.0 / 36), 1e-12);
+    CHECK_NEAR(s.min, -2, 0);
+    CHECK_NEAR(s.max, 3, 0);
+    cfx_stats_add(&s, cfx_tensor_new(CFX_F32, 1, (int64_t[]){2}, (float[]){10, -10}));
+    CHECK_INT(s.tensors, 2);
+    CHECK_NEAR(s.mean, 4.0 / 8, 1e-12);
+    CHECK_NEAR(s.deviation, sqrt(218.0 / 8 - 0.25), 1e-9);
+    CHECK_NEAR(s.low, -2, 0);
+    int64_t all = 0;
+    for (int i = 0; i < CFX_STATS_BINS; i++)
+        all += s.histogram[i];
+    CHECK_INT(all, 8);
+    cfx_stats none = {0};
+    cfx_stats_add(&none, NULL);
+    cfx_stats_add(&none, cfx_tensor_fake(CFX_F32, 1, (int64_t[]){8}, NULL));
+    CHECK_INT(none.count, 0);
+}
+
+TEST(a_watch_sees_what_modules_give) {
+    cfx_module *m = cfx_nn_sequential(cfx_nn_linear(4, 8), cfx_nn_relu());
+    cfx_watch *w = cfx_watch_new(m, "*");
+    CHECK_INT(cfx_watch_count(w), 2);
+    cfx_forward(m, cfx_ones(3, 4));
+    cfx_forward(m, cfx_ones(3, 4));
+    CHECK_STR(cfx_watch_path(w, 1), "1");
+    CHECK_INT(cfx_watch_stats(w, 1)->count, 48);
+    CHECK_INT(cfx_watch_stats(w, 1)->tensors, 2);
+    CHECK(cfx_watch_stats(w, 1)->min >= 0);
+    CHECK(!cfx_watch_stats(w, 2));
+    cfx_watch_stop(w);
+    cfx_forward(m, cfx_ones(3, 4));
+    CHECK_INT(cfx_watch_stats(w, 0)->count, 48);
+    CHECK_INT(cfx_hook_count(cfx_module_find(m, "0")), 0);
+    CHECK_OK();
+    CHECK(!cfx_watch_new(m, "nope*"));
+    CHECK_ERROR("no module of Sequential fits 'nope*'");
+}
