@@ -263,23 +263,31 @@ static cfx_value meant(cfx_module *self, cfx_args a, const char *name) {
     return strcmp(name, "training") ? cfx__own(self, name) : cfx_bool(self->training);
 }
 
+/* The next `len` characters of *p as a text of their own; *p moves behind them. */
+static const char *take_word(const char **p, size_t len, char *to, size_t room) {
+    len = len < room ? len : room - 1;
+    memcpy(to, *p, len);
+    to[len] = 0;
+    *p += len;
+    return to;
+}
+
 cfx_value cfx__layer_call(cfx_module *self, cfx_args a) {
-    const char *call = self->own_->layer->call, *p = strchr(call, '(') + 1;
+    const char *p = self->own_->layer->call;
     char fn[64], name[32], key[32];
-    snprintf(fn, sizeof fn, "%.*s", (int)(p - 1 - call), call);
+    take_word(&p, strcspn(p, "("), fn, sizeof fn);
     cfx_value args[12];
     int n = 0;
-    while (*p != ')') {
-        size_t len = strcspn(p, ",)="), keyed = p[len] == '=' ? len + 1 : 0;
+    for (p++; *p != ')'; p += strspn(p, ", ")) {
+        size_t len = strcspn(p, ",)=");
+        bool keyed = p[len] == '=';
         if (keyed) {
-            snprintf(key, sizeof key, "%.*s", (int)len, p);
-            p += keyed;
+            take_word(&p, len, key, sizeof key);
+            p++;
             len = strcspn(p, ",)");
         }
-        snprintf(name, sizeof name, "%.*s", (int)len, p);
-        cfx_value v = meant(self, a, name);
+        cfx_value v = meant(self, a, take_word(&p, len, name, sizeof name));
         args[n++] = keyed ? cfx_keyword_value(key, v) : v;
-        p += len + strspn(p + len, ", ");
     }
     return cfx_py_call(cfx__nn_at(), fn, (cfx_args){n, args, NULL});
 }

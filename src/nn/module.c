@@ -124,9 +124,18 @@ static void module_free(void *p) {
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
+/* Every read of an attribute comes by here, so short names are looked up without an object. */
 static const cfx_value *dict_find_n(const cfx_dict *d, const char *name, size_t len) {
     if (!d->len)
         return NULL;
+    _Alignas(cfx_string) char room[sizeof(cfx_string) + 32];
+    if (len < 32) {
+        cfx_string *s = (cfx_string *)room;
+        *s = (cfx_string){.len = len, .hash = (uint32_t)cfx__hash_bytes(name, len)};
+        memcpy(s->text, name, len);
+        s->text[len] = 0;
+        return cfx_dict_find(d, (cfx_value){.tag = CFX_TAG_STR, .str = s});
+    }
     size_t mark = cfx_scope_open();
     const cfx_value *v = cfx_dict_find(d, cfx_string_value_n(name, len));
     cfx_scope_close(mark);

@@ -17,7 +17,8 @@ TEST(a_checkpoint_holds_dicts_lists_numbers_and_tensors) {
     cfx_dict_set(all, "model", cfx_dict_value(cfx_module_state_dict(m)));
     cfx_dict_set(all, "optim", cfx_dict_value(cfx_optim_state_dict(opt)));
     cfx_dict_set(all, "epoch", cfx_int(7));
-    cfx_dict_set(all, "note", cfx_tuple("it's {fine}", 0.1, cfx_bool(true), CFX_NONE, cfx_arange(3)));
+    cfx_dict_set(all, "note",
+                 cfx_tuple("it's {fine}", 0.1, cfx_bool(true), CFX_NONE, cfx_arange(3)));
     CHECK(cfx_checkpoint_write(path, cfx_dict_value(all)));
     cfx_value back = cfx_checkpoint_read(path);
     CHECK_OK();
