@@ -25,6 +25,8 @@ void bench_register(bench *b);
 
 /* Nanoseconds of one call of fn(arg): the best of many short series. */
 double bench_time(void (*fn)(void *arg), void *arg);
+/* The same in time of the calling thread alone: for work without threads on a busy machine. */
+double bench_cpu_time(void (*fn)(void *arg), void *arg);
 /* The same for two functions in turns, so that both meet the same weather. */
 void bench_pair(void (*a)(void *), void *a_arg, void (*b)(void *), void *b_arg, double *a_ns,
                 double *b_ns);

@@ -128,7 +128,7 @@ struct cfx_dict {
         cfx_value key, value;
     } *entries;
     int64_t cap_;
-    int32_t *index_; /* hash table over entries */
+    uint64_t *index_; /* hash table over entries */
     int64_t index_cap_;
 };
 

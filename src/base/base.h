@@ -33,7 +33,12 @@ void cfx__cache_release(struct cfx__cache **cache);
 
 /* Blocks of one small size, recycled per thread without a trip to malloc. A block may be freed on
  * another thread than it came from. */
-typedef enum cfx__spare_kind { CFX__SPARE_TENSOR, CFX__SPARE_STORAGE, CFX__SPARES } cfx__spare_kind;
+typedef enum cfx__spare_kind {
+    CFX__SPARE_TENSOR,
+    CFX__SPARE_STORAGE,
+    CFX__SPARE_LIST,
+    CFX__SPARES
+} cfx__spare_kind;
 void *cfx__spare_alloc(cfx__spare_kind kind, size_t size);
 void cfx__spare_free(cfx__spare_kind kind, void *p);
 

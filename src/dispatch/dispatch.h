@@ -20,6 +20,7 @@ typedef enum cfx__form { CFX__FUNCTIONAL, CFX__INPLACE, CFX__OUT } cfx__form;
 typedef struct cfx__info {
     cfx__schema *schema;
     const char *name;    /* "aten.add.Tensor" */
+    const char *spelling; /* how Python spells it first, "torch.add"; the name where it does not */
     cfx__form form;
     cfx_op *functional;  /* what a derived form derives from */
     cfx_op *inplace;     /* its derived in-place form, once made */

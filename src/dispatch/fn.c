@@ -117,14 +117,6 @@ static cfx_value call_target(cfx_where at, cfx_target t, cfx_args a, bool inplac
     return op ? cfx__op_call_bound(at, op, bound) : cfx_bad();
 }
 
-/* The name that function modes and traced graphs show: the first spelling in Python. */
-static const char *first_spelling(cfx_op *op) {
-    if (!op->torch_)
-        return cfx_op_name(op);
-    size_t n = strcspn(op->torch_, " ");
-    return op->torch_[n] ? cfx__string_new(op->torch_, n)->text : op->torch_;
-}
-
 static cfx_value call_fn(cfx_where at, const cfx_fn *fn, const char *name, cfx_args a,
                          bool inplace) {
     if (unlikely(cfx__args_bad(a)))
@@ -135,7 +127,8 @@ static cfx_value call_fn(cfx_where at, const cfx_fn *fn, const char *name, cfx_a
     if (!d->below)
         d->at = at;
     if (unlikely(!d->below && (d->function_modes || d->trace)) && !name) {
-        name = first_spelling(fn->ops[0]);
+        const cfx__info *info = cfx__op_info(fn->ops[0]);
+        name = info ? info->spelling : fn->name;
         if (inplace)
             name = cfx__format("%s_", name);
     }

@@ -50,6 +50,10 @@ cfx__info *cfx__op_info_make(cfx_op *op) {
     cfx__info *info = cfx__alloc0(sizeof *info);
     info->schema = s;
     info->name = full_name(s);
+    size_t first = op->torch_ ? strcspn(op->torch_, " ") : 0;
+    info->spelling = !op->torch_          ? info->name
+                     : !op->torch_[first] ? op->torch_
+                                          : strndup(op->torch_, first);
     info->nout = plain_returns(s);
     info->python = !strcmp(s->ns, "python");
     for (int i = 0; i < s->nargs; i++)
@@ -59,6 +63,8 @@ cfx__info *cfx__op_info_make(cfx_op *op) {
                                     __ATOMIC_ACQUIRE))
         return info;
     cfx__schema_free(s); /* another thread was faster */
+    if (info->spelling != info->name && info->spelling != op->torch_)
+        free((char *)info->spelling);
     free((char *)info->name);
     free(info);
     return none;

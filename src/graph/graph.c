@@ -205,6 +205,11 @@ static cfx_node *create(cfx_graph *g, cfx_opcode op, cfx__row *row, cfx_target t
     return n;
 }
 
+cfx_node *cfx__graph_create(cfx_graph *g, cfx_opcode op, cfx__row *row, cfx_value args,
+                            cfx_value kwargs) {
+    return create(g, op, row, row->target, args, kwargs, NULL, NULL);
+}
+
 cfx_node *cfx_graph_create(cfx_graph *g, cfx_opcode op, cfx_target target, cfx_value args,
                            cfx_value kwargs, const char *name, const char *type) {
     if (!cfx__is_graph(g))

@@ -150,6 +150,9 @@ bool cfx__is_graph(const cfx_graph *g);
 cfx__row *cfx__graph_row(cfx_graph *g, cfx_opcode op, cfx_target target);
 /* The row for a target given as text, which is looked up in the registry the first time. */
 cfx__row *cfx__graph_row_named(cfx_graph *g, cfx_opcode op, const char *text);
+/* cfx_graph_create for a target whose row is known. */
+cfx_node *cfx__graph_create(cfx_graph *g, cfx_opcode op, cfx__row *row, cfx_value args,
+                            cfx_value kwargs);
 /* A node at the insert point with a name that is given out already. It has no arguments yet, not
  * even empty ones: cfx__node_put_args has to follow. */
 cfx__node *cfx__graph_append(cfx_graph *g, cfx_opcode op, cfx__row *row, cfx__name *name);

@@ -70,9 +70,10 @@ bool cfx_graph_lint(cfx_graph *g, const cfx_module *owner) {
             return false;
     }
     owner = owner ? owner : g->owner;
-    if (owner)
-        cfx_each_node(g, n)
-            if ((n->op == CFX_GET_ATTR || n->op == CFX_CALL_MODULE) && !check_target(n, owner))
+    static const cfx_opcode naming[] = {CFX_GET_ATTR, CFX_CALL_MODULE};
+    for (int i = 0; owner && i < COUNT(naming); i++) /* one node speaks for all of its target */
+        for (const cfx__row *row = g->rows[naming[i]]; row; row = row->next)
+            if (row->first && !check_target(&row->first->pub, owner))
                 return false;
     return true;
 }

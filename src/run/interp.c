@@ -65,7 +65,7 @@ cfx_value cfx_interp_get_attr(cfx_interp *it, cfx_target t, cfx_args a) {
     cfx__tracer *rebuild = it->own_->rebuild;
     if (rebuild)
         return traced(cfx__tracer_node(rebuild, (cfx_where){0}, CFX_GET_ATTR,
-                                       (cfx_target){.name = t.name}, a, NULL));
+                                       (cfx_target){.name = t.name}, a));
     cfx_value v = cfx__module_read((cfx_where){0}, it->module, t.name);
     if (cfx_is_bad(v)) {
         cfx_clear();
@@ -80,8 +80,7 @@ cfx_value cfx_interp_call_function(cfx_interp *it, cfx_target t, cfx_args a) {
         return t.call(a);
     cfx__higher_fn *higher = t.fn || t.op ? NULL : cfx__higher_find(t.name);
     if (higher && it->own_->rebuild)
-        return traced(cfx__tracer_node(it->own_->rebuild, (cfx_where){0}, CFX_CALL_FUNCTION, t, a,
-                                       NULL));
+        return traced(cfx__tracer_node(it->own_->rebuild, (cfx_where){0}, CFX_CALL_FUNCTION, t, a));
     if (higher)
         return higher((cfx_where){0}, a);
     if (!t.fn && t.op)

@@ -93,7 +93,7 @@ static cfx_value name_branch(cfx__tracer *t, cfx_where at, const char *name, con
     }
     cfx__graph_add_subgraph(t->graph, path, b->tracer.graph);
     return cfx_node_value(cfx__tracer_node(t, at, CFX_GET_ATTR, (cfx_target){.name = path},
-                                           (cfx_args){0}, NULL));
+                                           (cfx_args){0}));
 }
 
 /* ---- the node -------------------------------------------------------------------------------- */
@@ -132,14 +132,14 @@ static void add_captured(cfx__tracer *t, cfx_value list, const branch *b) {
 static cfx_value call_node(cfx__tracer *t, cfx_where at, const char *name, cfx_args a, int n,
                            cfx_value spec) {
     cfx_target target = cfx_graph_target(t->graph, name);
-    cfx_node *node = cfx__tracer_node(t, at, CFX_CALL_FUNCTION, target, a, NULL);
+    cfx_node *node = cfx__tracer_node(t, at, CFX_CALL_FUNCTION, target, a);
     if (!node->graph)
         return cfx_bad();
     cfx_target item = cfx_graph_target(t->graph, "operator.getitem");
     cfx_list *leaves = cfx_list_value(0, NULL).list;
     for (int i = 0; i < n; i++)
         cfx_list_append(leaves, cfx_tensor_value(cfx__traced(cfx__tracer_node(
-                                    t, at, CFX_CALL_FUNCTION, item, CFX_ARGS(node, i), NULL))));
+                                    t, at, CFX_CALL_FUNCTION, item, CFX_ARGS(node, i)))));
     return cfx_tree_unflatten(spec, leaves);
 }
 

@@ -23,16 +23,16 @@ static void assert_fixed(cfx__tracer *t, const char *name, cfx_node *n, cfx_valu
             "%s has been specialized to have value None but got another value", name);
         cfx__tracer_node(t, (cfx_where){0}, CFX_CALL_FUNCTION,
                          cfx_graph_target(t->graph, "torch.fx._symbolic_trace._assert_is_none"),
-                         CFX_ARGS(n, text), NULL);
+                         CFX_ARGS(n, text));
         return;
     }
     cfx_node *eq =
         cfx__tracer_node(t, (cfx_where){0}, CFX_CALL_FUNCTION,
-                         cfx_graph_target(t->graph, "operator.eq"), CFX_ARGS(n, v), NULL);
+                         cfx_graph_target(t->graph, "operator.eq"), CFX_ARGS(n, v));
     const char *text = cfx__format("%s has been specialized to have value %s but got another value",
                                    name, cfx_value_str(v));
     cfx__tracer_node(t, (cfx_where){0}, CFX_CALL_FUNCTION,
-                     cfx_graph_target(t->graph, "torch._assert"), CFX_ARGS(eq, text), NULL);
+                     cfx_graph_target(t->graph, "torch._assert"), CFX_ARGS(eq, text));
 }
 
 static cfx_value fix(fixing *f, cfx_value v) {
@@ -241,5 +241,5 @@ cfx_value cfx_wrap_call(cfx_where at, const char *name, cfx_opaque_fn *fn, cfx_a
     cfx_target target = cfx_graph_target(t->graph, name);
     target.call = fn;
     return cfx_tensor_value(
-        cfx__traced(cfx__tracer_node(t, at, CFX_CALL_FUNCTION, target, a, NULL)));
+        cfx__traced(cfx__tracer_node(t, at, CFX_CALL_FUNCTION, target, a)));
 }

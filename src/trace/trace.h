@@ -16,6 +16,15 @@ typedef struct cfx__level {
     const char *key, *path, *type;
 } cfx__level;
 
+/* What nodes that come from one line of C, in one state of the module stack, say about it. */
+typedef struct cfx__origin {
+    cfx_where at;
+    const void *levels; /* the dict of the stack, or NULL */
+    cfx_dict *meta;     /* counted; NULL: the place is free */
+} cfx__origin;
+
+enum { CFX__ORIGINS = 64 }; /* a power of two */
+
 typedef struct cfx__tracer {
     cfx_tracer *config;      /* the user's */
     cfx_graph *graph;
@@ -30,6 +39,8 @@ typedef struct cfx__tracer {
     cfx_dict *parameters;    /* parameter (as its address) to its one get_attr node, or None */
     cfx_dict *calls;         /* path to how often it was called */
     VEC(cfx__level) stack;   /* outermost first */
+    cfx_value levels;        /* the stack as metadata has it; None: to be made. Counted */
+    cfx__origin origins[CFX__ORIGINS]; /* metadata that nodes of one line and one stack share */
     cfx_list *captured;      /* not NULL: this is a sub-graph of outer's. Nodes around it that it
                                 uses, each of which has a placeholder here */
     cfx_dict *lifted;        /* such a node to its placeholder */
@@ -51,7 +62,7 @@ cfx_node *cfx__traced_node(cfx_value v);
 cfx_value cfx__tracer_arg(cfx__tracer *t, cfx_where at, cfx_value v);
 /* A node for a call, recorded with source line and module stack. */
 cfx_node *cfx__tracer_node(cfx__tracer *t, cfx_where at, cfx_opcode op, cfx_target target,
-                           cfx_args a, const char *name);
+                           cfx_args a);
 /* Adds a placeholder to a sub-graph, after those there are: t->last_input. */
 void cfx__tracer_input(cfx__tracer *t, const char *name);
 /* A node as one of t's graph: itself, or the placeholder of a sub-graph that stands for it. NULL

@@ -4,28 +4,43 @@
 
 #include "trace.h"
 
+/* ---- what the thread has --------------------------------------------------------------------- */
+
+typedef struct {
+    cfx__tracer *now;
+    struct cfx__recorder *recorder;
+    cfx_tensor *blank; /* whose storage, which holds nothing, all traced tensors share; counted */
+} trace_state;
+
+static void *state_make(void) { return cfx__alloc0(sizeof(trace_state)); }
+
+static void state_free(void *p) {
+    cfx_drop(((trace_state *)p)->blank);
+    free(p);
+}
+
+static trace_state *state(void) { return cfx__ctx_slot(CFX__SLOT_TRACE, state_make, state_free); }
+
+static const cfx_tensor *blank(void) {
+    trace_state *s = state();
+    if (!s->blank) {
+        size_t mark = cfx_scope_open();
+        s->blank = cfx_keep(cfx__tensor_empty((cfx_where){0}, CFX_F32, true, 0, NULL, NULL));
+        cfx_scope_close(mark);
+    }
+    return s->blank;
+}
+
 /* ---- traced tensors -------------------------------------------------------------------------- */
 
-/* What hangs on a traced tensor. */
-typedef struct {
-    cfx_obj head;
-    cfx_node *node;
-    cfx_graph *graph; /* counted: the node lives as long as somebody stands for it */
-} proxy;
-
-static void proxy_free(void *p) { cfx_drop(((proxy *)p)->graph); }
-
-static const cfx__type proxy_type = {.name = "proxy", .free = proxy_free};
-
+/* A traced tensor has its graph in t->proxy, counted, so that the node lives as long as somebody
+ * stands for it, and the number of the node there in t->offset, which means nothing otherwise. */
 cfx_tensor *cfx__traced(cfx_node *n) {
     if (!n->graph)
         return &cfx__bad_tensor;
-    cfx_tensor *t = cfx__tensor_empty((cfx_where){0}, CFX_F32, true, 0, NULL, NULL);
-    proxy *p = cfx__obj_make(&proxy_type, sizeof *p);
-    p->node = n;
-    p->graph = cfx_keep(n->graph);
+    cfx_tensor *t = cfx__tensor_alias(blank(), 0, NULL, NULL, cfx__own(n)->id);
     t->head.flags |= CFX__TRACED;
-    t->proxy = p;
+    t->proxy = cfx_keep(n->graph);
     return t;
 }
 
@@ -34,7 +49,7 @@ cfx_node *cfx__traced_node(cfx_value v) {
         return v.node;
     if (v.tag != CFX_TAG_TENSOR || !(v.tensor->head.flags & CFX__TRACED))
         return NULL;
-    return ((proxy *)v.tensor->proxy)->node;
+    return &((cfx_graph *)v.tensor->proxy)->made.data[v.tensor->offset]->pub;
 }
 
 /* The first traced node inside a value, or NULL. */
@@ -119,8 +134,7 @@ static const char *constant_path(cfx__tracer *t, cfx_tensor *tensor) {
 static cfx_value tensor_arg(cfx__tracer *t, cfx_where at, cfx_value v) {
     const cfx_value *known = cfx_dict_find(t->tensor_paths, address(v.tensor));
     const char *path = known ? cfx_text(*known) : constant_path(t, v.tensor);
-    cfx_node *n = cfx__tracer_node(t, at, CFX_GET_ATTR, (cfx_target){.name = path}, (cfx_args){0},
-                                   NULL);
+    cfx_node *n = cfx__tracer_node(t, at, CFX_GET_ATTR, (cfx_target){.name = path}, (cfx_args){0});
     return n->graph ? cfx_node_value(n) : cfx_bad();
 }
 
@@ -201,35 +215,104 @@ cfx_value cfx__tracer_arg(cfx__tracer *t, cfx_where at, cfx_value v) {
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-static void add_meta(cfx__tracer *t, cfx_where at, cfx_node *n) {
-    if (t->like) {
-        for (int64_t i = 0; t->like->meta && i < t->like->meta->len; i++)
-            cfx_node_set_meta(n, cfx_text(t->like->meta->entries[i].key),
-                              t->like->meta->entries[i].value);
-        return;
-    }
-    if (at.file)
-        cfx_node_set_meta(n, "source", cfx_string_value(cfx__format("%s:%d", at.file, at.line)));
-    if (!t->stack.len)
-        return;
-    cfx_dict *levels = cfx_dict_new();
+/* The module stack as a dict of key to (path, type), made once for each state of it. */
+static cfx_value levels_now(cfx__tracer *t) {
+    if (!cfx_is_none(t->levels) || !t->stack.len)
+        return t->levels;
+    cfx_dict *levels = cfx_keep(cfx_dict_new());
     for (size_t i = 0; i < t->stack.len; i++)
         cfx_dict_set(levels, t->stack.data[i].key,
                      cfx_tuple(t->stack.data[i].path, t->stack.data[i].type));
-    cfx_node_set_meta(n, "nn_module_stack", cfx_dict_value(levels));
+    return t->levels = cfx_dict_value(levels);
 }
 
-cfx_node *cfx__tracer_node(cfx__tracer *t, cfx_where at, cfx_opcode op, cfx_target target,
-                           cfx_args a, const char *name) {
+static void forget_levels(cfx__tracer *t) {
+    cfx_value_drop(t->levels);
+    t->levels = cfx_none();
+}
+
+static void push_level(cfx__tracer *t, cfx__level level) {
+    VEC_PUSH(t->stack, level);
+    forget_levels(t);
+}
+
+static void pop_level(cfx__tracer *t) {
+    t->stack.len--;
+    forget_levels(t);
+}
+
+static void drop_origin(cfx__origin *o) {
+    cfx_drop(o->meta);
+    *o = (cfx__origin){0};
+}
+
+/* Nodes of one line share their metadata until one of them changes its own. An origin keeps the
+ * dict of the stack through `meta`, so its address tells stacks apart. */
+static cfx_dict *shared_meta(cfx__tracer *t, cfx_where at) {
+    cfx_value levels = levels_now(t);
+    const void *key = cfx_is_none(levels) ? NULL : levels.obj;
+    size_t hash = ((uintptr_t)at.file >> 4) + (size_t)at.line + ((uintptr_t)key >> 5);
+    cfx__origin *o = &t->origins[hash % CFX__ORIGINS];
+    if (o->meta && o->at.file == at.file && o->at.line == at.line && o->levels == key)
+        return o->meta;
+    drop_origin(o);
+    cfx_dict *meta = cfx_keep(cfx_dict_new());
+    if (at.file)
+        cfx_dict_set(meta, "source", cfx_string_value(cfx__format("%s:%d", at.file, at.line)));
+    if (key)
+        cfx_dict_set(meta, "nn_module_stack", levels);
+    *o = (cfx__origin){at, key, meta};
+    return meta;
+}
+
+static void add_meta(cfx__tracer *t, cfx_where at, cfx_node *n) {
+    cfx_dict *meta = t->like ? t->like->meta : at.file || t->stack.len ? shared_meta(t, at) : NULL;
+    n->meta = cfx_keep(meta);
+}
+
+/* The arguments as a frozen tuple, where they are traced tensors of this graph and plain values:
+ * what nearly all calls have. One count, the caller's; bad where they are more than that. */
+static cfx_value plain_args(cfx__tracer *t, cfx_args a) {
+    for (int i = 0; i < a.n; i++)
+        if (a.v[i].tag > CFX_TAG_TENSOR || a.v[i].tag == CFX_TAG_NODE ||
+            (a.v[i].tag >= CFX_TAG_SLICE &&
+             !(a.v[i].tag == CFX_TAG_TENSOR && (a.v[i].tensor->head.flags & CFX__TRACED) &&
+               a.v[i].tensor->proxy == t->graph)))
+            return cfx_bad();
+    cfx_value args = cfx_none();
+    args.tag = CFX_TAG_TUPLE;
+    args.list = cfx__list_alloc(a.n);
+    args.list->head.flags |= CFX__FROZEN;
+    for (int i = 0; i < a.n; i++)
+        args.list->items[i] = a.v[i].tag == CFX_TAG_TENSOR
+                                  ? cfx_node_value(cfx__traced_node(a.v[i]))
+                                  : cfx_value_keep(a.v[i]);
+    return args;
+}
+
+/* The node for a call whose target has this row. */
+static cfx_node *row_node(cfx__tracer *t, cfx_where at, cfx_opcode op, cfx__row *row, cfx_args a) {
     size_t mark = cfx_scope_open();
-    cfx_value args = cfx__tracer_arg(t, at, cfx_tuple_value(a.n, a.v));
+    cfx_value args = a.n ? plain_args(t, a) : cfx_none();
+    if (cfx_is_bad(args))
+        args = cfx__tracer_arg(t, at, cfx_tuple_value(a.n, a.v));
+    else if (a.n)
+        cfx__scope_own(args.obj);
     cfx_value kwargs = a.kw ? cfx__tracer_arg(t, at, cfx_dict_value(a.kw)) : cfx_none();
     cfx_node *n = cfx__bad_node;
     if (!cfx_is_bad(args) && !cfx_is_bad(kwargs))
-        n = cfx_graph_create(t->graph, op, target, args, kwargs, name, NULL);
+        n = cfx__graph_create(t->graph, op, row, args, kwargs);
     if (n->graph)
         add_meta(t, at, n);
     cfx_scope_close(mark);
+    return n;
+}
+
+cfx_node *cfx__tracer_node(cfx__tracer *t, cfx_where at, cfx_opcode op, cfx_target target,
+                           cfx_args a) {
+    cfx_node *n = row_node(t, at, op, cfx__graph_row(t->graph, op, target), a);
+    if (n->graph && target.call)
+        n->target.call = target.call;
     return n;
 }
 
@@ -268,8 +351,8 @@ static bool trace_call(cfx_where at, cfx_target target, cfx_args a, cfx_value *r
         op = CFX_CALL_METHOD;
         name += 7;
     }
-    target = op == CFX_CALL_METHOD ? (cfx_target){.name = name} : cfx_graph_target(t->graph, name);
-    *result = traced_result(cfx__tracer_node(t, at, op, target, a, NULL));
+    cfx__row *row = cfx__graph_row_named(t->graph, op, name);
+    *result = traced_result(row_node(t, at, op, row, a));
     return true;
 }
 
@@ -280,10 +363,9 @@ static cfx_value trace_through(cfx__tracer *t, cfx_where at, cfx_module *m, cons
     int64_t before = cfx_integer(cfx_dict_get(t->calls, path));
     cfx_dict_set(t->calls, path, cfx_int(before + 1));
     const char *key = before ? cfx__format("%s@%lld", path, (long long)before) : path;
-    cfx__level level = {key, path, m->path};
-    VEC_PUSH(t->stack, level);
+    push_level(t, (cfx__level){key, path, m->path});
     cfx_value v = cfx__module_call(at, m, a);
-    t->stack.len--;
+    pop_level(t);
     return v;
 }
 
@@ -300,10 +382,9 @@ static cfx_value trace_module(cfx__nn_layer *self, cfx_where at, cfx_module *m, 
                                                : cfx_tracer_is_leaf(t->config, m, path);
     if (!leaf)
         return trace_through(t, at, m, path, a);
-    cfx__level level = {path, path, m->path};
-    VEC_PUSH(t->stack, level);
-    cfx_node *n = cfx__tracer_node(t, at, CFX_CALL_MODULE, (cfx_target){.name = path}, a, NULL);
-    t->stack.len--;
+    push_level(t, (cfx__level){path, path, m->path});
+    cfx_node *n = cfx__tracer_node(t, at, CFX_CALL_MODULE, (cfx_target){.name = path}, a);
+    pop_level(t);
     return traced_result(n);
 }
 
@@ -338,15 +419,6 @@ static cfx__item_fn *const item_of_traced = trace_item;
 static void keep_static(void *unused) { (void)unused; }
 
 /* ---- begin and end --------------------------------------------------------------------------- */
-
-typedef struct {
-    cfx__tracer *now;
-    struct cfx__recorder *recorder;
-} trace_state;
-
-static void *state_make(void) { return cfx__alloc0(sizeof(trace_state)); }
-
-static trace_state *state(void) { return cfx__ctx_slot(CFX__SLOT_TRACE, state_make, free); }
 
 cfx__tracer *cfx__tracer_now(void) { return state()->now; }
 
@@ -398,4 +470,7 @@ void cfx__tracer_end(cfx__tracer *t) {
     cfx_drop(t->parameters);
     cfx_drop(t->calls);
     VEC_FREE(t->stack);
+    forget_levels(t);
+    for (int i = 0; i < CFX__ORIGINS; i++)
+        drop_origin(&t->origins[i]);
 }

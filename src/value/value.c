@@ -2,11 +2,14 @@
 #include "value.h"
 
 static void list_free(void *p);
+static void passing_list_free(void *p);
 static void dict_free(void *p);
 static void slice_free(void *p);
 static void keyword_free(void *p);
 
 static const cfx__type list_type = {.name = "list", .free = list_free};
+static const cfx__type passing_list_type = {
+    .name = "list", .free = passing_list_free, .frees_itself = true};
 static const cfx__type dict_type = {.name = "dict", .free = dict_free};
 static const cfx__type slice_type = {.name = "slice", .free = slice_free};
 static const cfx__type complex_type = {.name = "complex"};
@@ -71,8 +74,21 @@ cfx_list *cfx__list_alloc(int64_t n) {
     return l;
 }
 
+enum { PASSING = 4 };
+
+/* Short lists that calls are made of come and go by the thousand: their blocks are recycled. */
+static cfx_list *passing_list(int64_t n) {
+    cfx_list *l =
+        cfx__spare_alloc(CFX__SPARE_LIST, sizeof *l + PASSING * sizeof(cfx_value));
+    l->head = (cfx_obj){.refs = 1, .type = &passing_list_type};
+    l->len = n;
+    l->cap_ = PASSING;
+    l->items = inline_items(l);
+    return l;
+}
+
 cfx_list *cfx__list_make(int64_t n, const cfx_value *items) {
-    cfx_list *l = cfx__scope_own(cfx__list_alloc(n));
+    cfx_list *l = cfx__scope_own(n <= PASSING ? passing_list(n) : cfx__list_alloc(n));
     for (int64_t i = 0; i < n; i++)
         l->items[i] = cfx_value_keep(items[i]);
     return l;
@@ -149,6 +165,11 @@ static void list_free(void *p) {
         cfx_value_drop(l->items[i]);
     if (l->items != inline_items(l))
         free(l->items);
+}
+
+static void passing_list_free(void *p) {
+    list_free(p);
+    cfx__spare_free(CFX__SPARE_LIST, p);
 }
 
 static void slice_free(void *p) {
@@ -315,6 +336,9 @@ uint64_t cfx__value_hash(cfx_value v) {
     }
 }
 
+/* The hash with both halves in play: that of a text has but one. */
+static uint64_t spread_hash(cfx_value v) { return cfx__value_hash(v) * 0x9e3779b97f4a7c15u; }
+
 /* ---- dicts ----------------------------------------------------------------------------------- */
 
 cfx_dict *cfx_dict_new(void) { return cfx__obj_new(&dict_type, sizeof(cfx_dict)); }
@@ -331,22 +355,34 @@ static void dict_free(void *p) {
     free(d->index_);
 }
 
-/* index_ holds entry number + 1; 0 is empty. */
-static int32_t *dict_slot(const cfx_dict *d, cfx_value key) {
+/* index_ holds entry number + 1 in its lower half, half of the hash in its upper; 0 is empty. */
+static uint32_t entry_of(uint64_t place) { return (uint32_t)place; }
+
+static uint64_t *dict_slot(const cfx_dict *d, cfx_value key, uint64_t hash) {
     uint64_t mask = (uint64_t)d->index_cap_ - 1;
-    for (uint64_t i = cfx__value_hash(key) & mask;; i = (i + 1) & mask) {
-        int32_t e = d->index_[i];
-        if (!e || cfx_equal_values(d->entries[e - 1].key, key))
+    for (uint64_t i = hash & mask;; i = (i + 1) & mask) {
+        uint64_t place = d->index_[i];
+        if (!place || ((place ^ hash) >> 32 == 0 &&
+                       cfx_equal_values(d->entries[entry_of(place) - 1].key, key)))
             return &d->index_[i];
     }
+}
+
+static uint64_t place_of(uint64_t hash, int64_t entry) {
+    return (hash >> 32 << 32) | (uint64_t)(entry + 1);
 }
 
 static void dict_reindex(cfx_dict *d, int64_t cap) {
     free(d->index_);
     d->index_cap_ = cap;
     d->index_ = cfx__alloc0((size_t)cap * sizeof *d->index_);
-    for (int64_t i = 0; i < d->len; i++)
-        *dict_slot(d, d->entries[i].key) = (int32_t)i + 1;
+    uint64_t mask = (uint64_t)cap - 1;
+    for (int64_t k = 0; k < d->len; k++) { /* all keys differ: the first free place is theirs */
+        uint64_t hash = spread_hash(d->entries[k].key), i = hash & mask;
+        while (d->index_[i])
+            i = (i + 1) & mask;
+        d->index_[i] = place_of(hash, k);
+    }
 }
 
 void cfx_dict_put(cfx_dict *d, cfx_value key, cfx_value value) {
@@ -359,11 +395,11 @@ void cfx_dict_put(cfx_dict *d, cfx_value key, cfx_value value) {
         return;
     if ((d->len + 1) * 4 > d->index_cap_ * 3)
         dict_reindex(d, d->index_cap_ ? d->index_cap_ * 2 : 8);
-    int32_t *slot = dict_slot(d, key);
+    uint64_t hash = spread_hash(key), *slot = dict_slot(d, key, hash);
     cfx_value_keep(value);
     if (*slot) {
-        cfx_value_drop(d->entries[*slot - 1].value);
-        d->entries[*slot - 1].value = value;
+        cfx_value_drop(d->entries[entry_of(*slot) - 1].value);
+        d->entries[entry_of(*slot) - 1].value = value;
         return;
     }
     if (d->len == d->cap_) {
@@ -371,8 +407,8 @@ void cfx_dict_put(cfx_dict *d, cfx_value key, cfx_value value) {
         d->entries = cfx__grow(d->entries, &cap, cap + 1, sizeof *d->entries);
         d->cap_ = (int64_t)cap;
     }
+    *slot = place_of(hash, d->len);
     d->entries[d->len++] = (struct cfx_entry){cfx_value_keep(key), value};
-    *slot = (int32_t)d->len;
 }
 
 void cfx_dict_set(cfx_dict *d, const char *key, cfx_value value) {
@@ -382,7 +418,7 @@ void cfx_dict_set(cfx_dict *d, const char *key, cfx_value value) {
 const cfx_value *cfx_dict_find(const cfx_dict *d, cfx_value key) {
     if (!d || !d->len)
         return NULL;
-    int32_t e = *dict_slot(d, key);
+    uint32_t e = entry_of(*dict_slot(d, key, spread_hash(key)));
     return e ? &d->entries[e - 1].value : NULL;
 }
 
@@ -396,7 +432,7 @@ cfx_value cfx_dict_get(const cfx_dict *d, const char *key) {
 bool cfx_dict_remove(cfx_dict *d, cfx_value key) {
     if (!d || !d->len)
         return false;
-    int32_t e = *dict_slot(d, key);
+    uint32_t e = entry_of(*dict_slot(d, key, spread_hash(key)));
     if (!e || !may_change(&d->head, "dict"))
         return false;
     cfx_value_drop(d->entries[e - 1].key);

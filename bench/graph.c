@@ -1,0 +1,134 @@
+/* Graphs against torch.fx (bench/fx_peer.py): nanoseconds for each node, at several sizes, so that
+ * growth shows. The graph is the same on both sides: a chain with branches of three nodes, two of
+ * which use what came before. */
+#include "bench.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct {
+    int n;             /* nodes */
+    cfx_module *chain; /* a forward of n calls */
+    cfx_module *gm;    /* the graph of n nodes */
+    cfx_module *plain; /* one whose nodes cost nothing but being run */
+    cfx_tensor *x;
+} data;
+
+/* ---- what is measured ------------------------------------------------------------------------ */
+
+static cfx_graph *build_graph(int n) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *last = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE), *before = last;
+    for (int i = 0; i < n; i += 3)
+        CFX_SCOPE {
+            cfx_node *a = cfx_graph_call_function(g, "torch.relu", cfx_tuple(last), CFX_NONE);
+            cfx_node *b = cfx_graph_call_function(g, "torch.add", cfx_tuple(a, before), CFX_NONE);
+            before = b;
+            last = cfx_graph_call_method(g, "neg", cfx_tuple(b), CFX_NONE);
+        }
+    cfx_graph_output(g, cfx_node_value(last));
+    return g;
+}
+
+static cfx_tensor *relus(cfx_module *self, cfx_tensor *x) {
+    for (long i = 0, n = (long)(intptr_t)self->user; i < n; i++)
+        x = cfx_relu(x);
+    return x;
+}
+
+static cfx_value same(cfx_args a) { return a.v[0]; }
+
+static cfx_module *costless(int n) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *last = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
+    cfx_target target = cfx_graph_target(g, "same");
+    target.call = same;
+    for (int i = 0; i < n; i++)
+        CFX_SCOPE last = cfx_graph_create(g, CFX_CALL_FUNCTION, target, cfx_tuple(last), CFX_NONE,
+                                          NULL, NULL);
+    cfx_graph_output(g, cfx_node_value(last));
+    return cfx_graph_module(NULL, g, NULL);
+}
+
+/* Merges nodes that compute the same from the same, as CSEPass does there. */
+static int merge_equal(cfx_graph *g) {
+    cfx_dict *seen = cfx_dict_new();
+    int merged = 0;
+    cfx_each_node(g, n) {
+        if (n->op == CFX_PLACEHOLDER || n->op == CFX_OUTPUT || n->op == CFX_GET_ATTR)
+            continue;
+        CFX_SCOPE {
+            cfx_value key = cfx_tuple((intptr_t)n->target.name, n->args); /* the graph's own text */
+            const cfx_value *known = cfx_dict_find(seen, key);
+            if (known) {
+                cfx_node_replace(n, known->node);
+                merged += cfx_graph_erase(n);
+            } else {
+                cfx_dict_put(seen, key, cfx_node_value(n));
+            }
+        }
+    }
+    return merged;
+}
+
+#define CASE(id, call)                                                                             \
+    static void run_##id(void *p) {                                                                \
+        data *d = p;                                                                               \
+        CFX_SCOPE (void)(call);                                                                    \
+    }
+CASE(trace, cfx_symbolic_trace(d->chain))
+CASE(build, build_graph(d->n))
+CASE(copy, cfx_graph_copy(d->gm->graph))
+CASE(cse, merge_equal(d->gm->graph))
+CASE(print, cfx_graph_str(d->gm->graph))
+CASE(code, cfx_graph_code(d->gm->graph))
+CASE(lint, cfx_graph_lint(d->gm->graph, d->gm))
+CASE(dce, cfx_graph_eliminate_dead_code(d->gm->graph))
+CASE(interpret, cfx_forward(d->plain, d->x))
+
+static const struct {
+    const char *name, *what;
+    void (*run)(void *);
+    double aim; /* nanoseconds a node; 0: none */
+    enum { NOTHING, GRAPH, COSTLESS } needs;
+} cases[] = {
+    {"trace", "trace", run_trace, 700, NOTHING},
+    {"build", "build", run_build, 200, NOTHING},
+    {"copy", "deep copy", run_copy, 150, GRAPH},
+    {"cse", "merge equal nodes", run_cse, 0, GRAPH},
+    {"print", "print", run_print, 0, GRAPH},
+    {"code", "code", run_code, 400, GRAPH},
+    {"lint", "lint", run_lint, 0, GRAPH},
+    {"dce", "dead code", run_dce, 0, GRAPH},
+    {"interpret", "interpret what does nothing", run_interpret, 150, COSTLESS},
+};
+
+BENCH(graphs) {
+    static const int sizes[] = {1000, 10000, 100000};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double least = 0, most = 0;
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+            size_t mark = cfx_scope_open();
+            data d = {.n = sizes[k], .x = cfx_ones(1)};
+            d.chain = cfx_module_new("Chain", relus, "x");
+            d.chain->user = (void *)(intptr_t)d.n;
+            if (cases[i].needs == GRAPH)
+                d.gm = cfx_graph_module(NULL, build_graph(d.n), NULL);
+            if (cases[i].needs == COSTLESS)
+                d.plain = costless(d.n);
+            char what[96], key[64];
+            snprintf(what, sizeof what, "%s, a node of %d", cases[i].what, d.n);
+            snprintf(key, sizeof key, "fx_%s_%d", cases[i].name, d.n);
+            double ns = bench_cpu_time(cases[i].run, &d) / d.n;
+            least = k ? least : ns;
+            most = ns;
+            bench_row(what, ns, "torch.fx 1.13", bench_torch(key) / d.n);
+            cfx_scope_close(mark);
+        }
+        printf("  %s: %.2f times as much a node at %d as at %d", cases[i].name, most / least,
+               sizes[2], sizes[0]);
+        if (cases[i].aim > 0)
+            printf("; the aim is %.0f ns", cases[i].aim);
+        printf("\n");
+    }
+}
