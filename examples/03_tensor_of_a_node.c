@@ -9,8 +9,8 @@ static cfx_tensor *forward(cfx_module *self, cfx_tensor *x) {
 
 static void show(const char *name, cfx_value v) {
     const cfx_tensor *t = v.tensor;
-    printf("Node: %s, Output shape: torch.Size([%lld, %lld])\n", name, (long long)cfx_dim(t, 0),
-           (long long)cfx_dim(t, 1));
+    printf("Node: %s, Output shape: torch.Size([%lld, %lld]), Type: <class 'torch.Tensor'>\n", name,
+           (long long)cfx_dim(t, 0), (long long)cfx_dim(t, 1));
 }
 
 /* run_node is called for each node; "super" is a plain function. */

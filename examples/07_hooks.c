@@ -14,13 +14,28 @@ static cfx_tensor *with_relu(cfx_module *self, cfx_tensor *x) {
     return cfx_call(self, "linear2", cfx_call(self, "relu", cfx_call(self, "linear1", x)));
 }
 
-static const char *size_of(cfx_value v) {
-    return cfx_repr(cfx_py("builtins.getattr", v, "shape"));
+/* "torch.Size([1, 10])" */
+static void print_shape(const char *before, cfx_value v) {
+    const cfx_tensor *t = v.tensor;
+    cfx_value sizes = cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_shape(t));
+    printf("%storch.Size(%s)\n", before, cfx_repr(sizes));
 }
 
 static cfx_value shapes(cfx_event *e) {
-    printf("%s: input %s, output %s\n", e->module->name, size_of(e->args.v[0]), size_of(e->out));
+    print_shape("Input tensor shape: ", e->args.v[0]);
+    print_shape("Output tensor shape: ", e->out);
     return CFX_NONE; /* leave the output as it is */
+}
+
+static cfx_value all_shapes(cfx_event *e) {
+    printf("Input tensor shapes:\n");
+    for (int i = 0; i < e->args.n; i++)
+        print_shape("", e->args.v[i]);
+    printf("Output tensor shapes:\n");
+    cfx_value rows = cfx_items(e->out); /* one tensor, so its rows, as in Python */
+    for (int64_t i = 0; i < cfx_len(rows); i++)
+        print_shape("", cfx_at(rows, i));
+    return CFX_NONE;
 }
 
 static cfx_value zeros(cfx_event *e) {
@@ -40,7 +55,7 @@ int main(void) {
     cfx_module *net = cfx_module_new("MyNetwork", two_in_two_out, "x1, x2");
     cfx_nn_add(net, "linear1", cfx_nn_linear(10, 5));
     cfx_nn_add(net, "linear2", cfx_nn_linear(5, 2));
-    cfx_hook(net, "linear2", shapes, NULL);
+    cfx_hook(net, "linear2", all_shapes, NULL);
     cfx_forward_value(net, cfx_randn(1, 10), cfx_randn(1, 5));
 
     cfx_manual_seed(0);
