@@ -54,6 +54,8 @@ cfx_hook_handle *cfx_global_hook_at(cfx_where at, cfx_hook_kind kind, cfx_hook_f
 }
 
 void cfx__hook_copy(cfx_module *to, const cfx_hook_handle *h) {
+    if (h->stays)
+        return;
     cfx_hook_handle like = *h;
     like.options.prepend = false;
     if (h->selector)

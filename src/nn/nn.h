@@ -54,6 +54,7 @@ struct cfx_hook_handle {
     cfx_obj head;
     cfx_module *module; /* borrowed; NULL: a global one, or taken off, or the module is gone */
     bool on;            /* it is in a list */
+    bool stays;         /* a copy of the module does not get it: `user` is not the caller's */
     cfx_hook_kind kind;
     cfx_hook_fn *fn;
     void *user;

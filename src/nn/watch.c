@@ -114,6 +114,8 @@ static void gather(const char *path, cfx_module *m, void *user) {
     one->path = cfx__alloc(strlen(path) + 1);
     memcpy(one->path, path, strlen(path) + 1);
     one->hook = cfx_keep(cfx_hook(m, "", watch_hook, one));
+    if (one->hook)
+        one->hook->stays = true;
     VEC_PUSH(g->w->all, one);
 }
 

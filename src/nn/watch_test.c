@@ -52,3 +52,17 @@ TEST(a_watch_sees_what_modules_give) {
     CHECK(!cfx_watch_new(m, "nope*"));
     CHECK_ERROR("no module of Sequential fits 'nope*'");
 }
+
+TEST(a_watch_stays_with_what_it_watches) {
+    cfx_module *m = cfx_nn_sequential(cfx_nn_linear(4, 8), cfx_nn_relu()), *copy;
+    size_t mark = cfx_scope_open();
+    cfx_watch *w = cfx_watch_new(m, "*");
+    copy = cfx_keep(cfx_module_copy(m));
+    cfx_forward(copy, cfx_ones(3, 4));
+    CHECK_INT(cfx_watch_stats(w, 0)->count, 0);
+    cfx_scope_close(mark);
+    cfx_forward(copy, cfx_ones(3, 4)); /* the watch is gone */
+    CHECK_INT(cfx_hook_count(cfx_module_find(copy, "0")), 0);
+    cfx_drop(copy);
+    CHECK_OK();
+}
