@@ -25,7 +25,7 @@ static void as_real(cfx_call *c, int64_t part, bool both) {
     }
     for (int d = 0; d < n; d++) {
         shape[d] = t->shape[d];
-        stride[d] = t->stride[d] * 2;
+        stride[d] = (int64_t)((uint64_t)t->stride[d] * 2); /* absurd where nothing is reached */
     }
     shape[n] = 2;
     stride[n] = 1;

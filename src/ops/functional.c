@@ -169,6 +169,11 @@ static void functional_normalize(cfx_call *c) {
 static void functional_local_response_norm(cfx_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
     int64_t size = arg_int(c, 1);
+    if (size < 1) {
+        op_fail_as(VALUE, c, "local_response_norm: size must be positive, but it is %lld",
+                   (long long)size);
+        return;
+    }
     if (x->ndim < 3) {
         op_fail_as(VALUE, c, "Expected 3D or higher dimensionality                          input "
                    "(got %d dimensions)", x->ndim);

@@ -71,10 +71,12 @@ static void plan_make(plan *p, const reduction *r) {
     p->parts = NULL;
     for (int d = x->ndim - 1; d >= 0; d--) {
         bool gone = r->mask >> d & 1;
+        /* absurd only where nothing is reached by it */
+        int64_t step = (int64_t)((uint64_t)x->stride[d] * (uint64_t)p->elem);
         if (x->shape[d] != 1 && gone)
-            axis_add(&p->gone, x->shape[d], x->stride[d] * p->elem, 0);
+            axis_add(&p->gone, x->shape[d], step, 0);
         else if (x->shape[d] != 1)
-            axis_add(&p->keep, x->shape[d], x->stride[d] * p->elem, p->outs);
+            axis_add(&p->keep, x->shape[d], step, p->outs);
         if (gone)
             p->count *= x->shape[d];
         else

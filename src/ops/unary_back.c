@@ -98,7 +98,10 @@ BACK(special_i1e, back_i1(b, true))
 
 BACK(lgamma, cfx_mul(G, cfx_digamma(X(0))))
 BACK(digamma, cfx_mul(G, cfx_polygamma(1, X(0))))
-void grad_polygamma(cfx_back *b) { GIVE(1, cfx_mul(G, cfx_polygamma(back_int(b, 0) + 1, X(1)))); }
+void grad_polygamma(cfx_back *b) {
+    int64_t n = back_int(b, 0), next = n < INT64_MAX ? n + 1 : n;
+    GIVE(1, cfx_mul(G, cfx_polygamma(next, X(1))));
+}
 
 static cfx_tensor *back_mvlgamma(cfx_back *b) {
     int64_t p = back_int(b, 1);
