@@ -134,7 +134,9 @@ static void decompose_cov(cfx_call *c) {
     cfx_tensor *apart = cfx_sub(rows, cfx_unsqueeze(mean, 1));
     cfx_tensor *other = w ? cfx_mul(apart, w) : apart;
     cfx_tensor *sums = cfx_mm(apart, cfx_conj(cfx_t(other)));
-    int64_t left = rows->shape[1] - correction;
+    int64_t left = 0;
+    if (__builtin_sub_overflow(rows->shape[1], correction, &left))
+        left = correction < 0 ? INT64_MAX : 0;
     sums = divisor ? cfx_div(sums, cfx_clamp_min(divisor, 0)) : cfx_div(sums, left > 0 ? left : 0);
     c->out[0] = cfx_squeeze(sums);
 }

@@ -425,13 +425,14 @@ static void kernel_diag_embed(cfx_call *c) {
     if (!embed_dims(c, &a, &b))
         return;
     cfx__fill(out, cfx_int(0));
+    if (!t->numel)
+        return;
     for (int d = 0; d < out->ndim; d++)
         if (d != a && d != b)
             stride[n++] = out->stride[d];
     stride[n] = out->stride[a] + out->stride[b];
     int64_t offset = k >= 0 ? k * out->stride[b] : -k * out->stride[a];
-    if (t->numel)
-        cfx__copy(cfx__tensor_alias(out, t->ndim, t->shape, stride, offset), t);
+    cfx__copy(cfx__tensor_alias(out, t->ndim, t->shape, stride, offset), t);
 }
 
 static void decompose_diag(cfx_call *c) {

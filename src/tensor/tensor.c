@@ -145,8 +145,8 @@ cfx_tensor *cfx__tensor_alias(const cfx_tensor *t, int ndim, const int64_t *shap
     v->offset = offset;
     v->device = t->device;
     v->head.flags |= t->head.flags & (CFX__FAKE | CFX__INFERENCE);
-    if (t->data)
-        v->data = (char *)t->storage->data + offset * cfx_dtype_size(t->dtype);
+    if (t->data) /* the offset of an empty view may be absurd */
+        v->data = (char *)t->storage->data + (numel ? offset * cfx_dtype_size(t->dtype) : 0);
     return cfx__scope_own(v);
 }
 
