@@ -283,13 +283,18 @@ uint64_t cfx_graph_hash(const cfx_graph *g) {
 
 /* ---- dead code ------------------------------------------------------------------------------ */
 
+int cfx__graph_sweep(cfx_graph *g, bool (*stays)(const cfx_node *n)) {
+    int erased = 0;
+    for (cfx_node *n = g->last; n; n = cfx_node_before(n))
+        if (!n->num_users && !stays(n))
+            erased += cfx_graph_erase(n);
+    return erased;
+}
+
 int cfx_graph_eliminate_dead_code(cfx_graph *g) {
     if (!cfx_graph_lint(g, NULL))
         return 0;
-    int erased = 0;
-    for (cfx_node *n = g->last; n; n = cfx_node_before(n))
-        if (!n->num_users && !cfx_node_is_impure(n))
-            erased += cfx_graph_erase(n);
+    int erased = cfx__graph_sweep(g, cfx_node_is_impure);
     if (!g->owner)
         return erased;
     cfx_each_node(g, n) { /* the branches of cond and the like */

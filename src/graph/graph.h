@@ -173,6 +173,9 @@ void cfx__node_map_args(cfx_node *n, cfx__node_fn *fn, void *user);
  * through fn, which gives a node for a node. */
 void cfx__node_clone_args(cfx_node *n, const cfx_node *from, cfx__node_fn *fn, void *user);
 
+/* Erases nodes that no one uses and that need not stay, last first. Returns how many. */
+int cfx__graph_sweep(cfx_graph *g, bool (*stays)(const cfx_node *n));
+
 /* The branch called so, or NULL; adds one, which g keeps. */
 cfx_graph *cfx__graph_subgraph(const cfx_graph *g, const char *name);
 void cfx__graph_add_subgraph(cfx_graph *g, const char *name, cfx_graph *sub);

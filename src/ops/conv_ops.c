@@ -13,36 +13,13 @@ static const conv_row row_1d = {1, "conv1d"}, row_2d = {2, "conv2d"}, row_3d = {
 static const conv_row row_t1d = {1, "conv_transpose1d"}, row_t2d = {2, "conv_transpose2d"};
 static const conv_row row_t3d = {3, "conv_transpose3d"};
 
-static const char *cpp_name(cfx_dtype d) {
-    switch (d) {
-    case CFX_F16:
-        return "c10::Half";
-    case CFX_BF16:
-        return "c10::BFloat16";
-    case CFX_F32:
-        return "float";
-    case CFX_F64:
-        return "double";
-    case CFX_C64:
-        return "c10::complex<float>";
-    case CFX_C128:
-        return "c10::complex<double>";
-    case CFX_I64:
-        return "long";
-    case CFX_I32:
-        return "int";
-    default:
-        return cfx__dtype_title(d);
-    }
-}
-
 /* The input with a batch of one where it has none. NULL with PyTorch's message. */
 static cfx_tensor *batched(cfx_call *c, bool *single) {
     const conv_row *r = c->op->row;
     cfx_tensor *x = arg_tensor(c, 0), *b = arg_tensor(c, 2);
     if (b && b->dtype != x->dtype) {
-        op_fail(c, "Input type (%s) and bias type (%s) should be the same", cpp_name(x->dtype),
-                cpp_name(b->dtype));
+        op_fail(c, "Input type (%s) and bias type (%s) should be the same", gemm_cpp_name(x->dtype),
+                gemm_cpp_name(b->dtype));
         return NULL;
     }
     if (x->ndim != r->dims + 1 && x->ndim != r->dims + 2) {

@@ -109,6 +109,50 @@ static void padded(cfx_call *c, bool reflect) {
 CORE(reflection_pad) { padded(c, true); }
 CORE(replication_pad) { padded(c, false); }
 
+/* ---- padding in a ring ----------------------------------------------------------------------- */
+
+static int64_t no_less(int64_t a) { return a > 0 ? a : 0; }
+
+static cfx_tensor *part_of(cfx_call *c, cfx_tensor *t, int dim, int64_t from, int64_t to) {
+    return DO(slice_Tensor, t, dim, from, to);
+}
+
+static void copy_part(cfx_call *c, cfx_tensor *to, cfx_tensor *from) {
+    if (!op_failed())
+        cfx_inplace_call(c->at, cfx_fn_find("copy"), CFX_ARGS(to, from));
+}
+
+/* self, pad: written in place, first the middle, then the ends from what is there. */
+CORE(_pad_circular) {
+    cfx_tensor *t = arg_tensor(c, 0);
+    int64_t pad[CFX_MAX_DIMS], shape[CFX_MAX_DIMS];
+    int n = arg_ints(c, 1, pad) / 2;
+    memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape);
+    for (int i = 0; i < n; i++)
+        shape[t->ndim - 1 - i] += pad[2 * i] + pad[2 * i + 1];
+    cfx_tensor *out = DO(new_empty, t, cfx_ints_value(t->ndim, shape)), *to = out, *from = t;
+    for (int i = 0; i < n; i++) {
+        int dim = t->ndim - 1 - i;
+        int64_t l = pad[2 * i], r = pad[2 * i + 1];
+        to = part_of(c, to, dim, no_less(l), shape[dim] - no_less(r));
+        from = part_of(c, from, dim, no_less(-l), t->shape[dim] - no_less(-r));
+    }
+    copy_part(c, to, from);
+    for (int i = 0; i < n && !op_failed(); i++) {
+        int dim = t->ndim - 1 - i;
+        int64_t l = pad[2 * i], r = pad[2 * i + 1], end = shape[dim];
+        if (l > 0) {
+            to = part_of(c, out, dim, 0, l);
+            copy_part(c, to, part_of(c, out, dim, end - l - no_less(r), end - no_less(r)));
+        }
+        if (r > 0) {
+            to = part_of(c, out, dim, end - r, end);
+            copy_part(c, to, part_of(c, out, dim, no_less(l), no_less(l) + r));
+        }
+    }
+    c->out[0] = out;
+}
+
 /* ---- columns of an image --------------------------------------------------------------------- */
 
 /* Where each place of the kernel finds its element in each block along one dimension. */
@@ -177,16 +221,18 @@ CORE(col2im) {
     cfx_tensor *row = block_places(c, size[0], w[0][0], w[1][0], w[2][0], w[3][0]);
     row = DO(unsqueeze, DO(unsqueeze, row, -1), -1);
     cfx_value at = at_dim(2, row);
-    cfx_list_append(at.list, cfx_tensor_value(block_places(c, size[1], w[0][1], w[1][1], w[2][1],
-                                                           w[3][1])));
-    cfx_tensor *sum = DO(new_zeros, x, cfx_list(x->shape[0], channels, size[0] + 2 * w[2][0],
-                                                size[1] + 2 * w[2][1]));
+    cfx_list_append(at.list,
+                    cfx_tensor_value(block_places(c, size[1], w[0][1], w[1][1], w[2][1], w[3][1])));
+    cfx_tensor *sum =
+        DO(new_zeros, x,
+           cfx_list(x->shape[0], channels, size[0] + 2 * w[2][0], size[1] + 2 * w[2][1]));
     sum = DO(_unsafe_index_put, sum, at, y, true);
     sum = DO(constant_pad_nd, sum, cfx_list(-w[2][1], -w[2][1], -w[2][0], -w[2][0]), 0.0);
     c->out[0] = single ? DO(squeeze_dim, sum, 0) : sum;
 }
 
-#define ROW(name) {&cfx_op_##name, core_##name, false}
+#define ROW(name)                                                                                  \
+    { &cfx_op_##name, core_##name, false }
 
 const core_row core_index[] = {ROW(_unsafe_index_Tensor),
                                ROW(_unsafe_index_put),
@@ -204,4 +250,5 @@ const core_row core_index[] = {ROW(_unsafe_index_Tensor),
                                {&cfx_op_replication_pad1d, core_replication_pad, false},
                                {&cfx_op_replication_pad2d, core_replication_pad, false},
                                {&cfx_op_replication_pad3d, core_replication_pad, false},
+                               {&cfx_op__pad_circular, core__pad_circular, true},
                                {0}};

@@ -172,6 +172,14 @@ CORE(linalg_cross) {
 CORE(dot) { c->out[0] = DO(sum, DO(mul_Tensor, T, arg_tensor(c, 1))); }
 CORE(mv) { c->out[0] = DO(sum_dim_IntList, DO(mul_Tensor, T, arg_tensor(c, 1)), cfx_list(1)); }
 
+/* Values alone: PyTorch asks for the vectors too when it traces. */
+CORE(linalg_eigvalsh) {
+    c->out[0] = cfx_tensor_at(DO_ALL(_linalg_eigh, c->args[0], c->args[1]), 0);
+}
+CORE(linalg_svdvals) {
+    c->out[0] = cfx_tensor_at(DO_ALL(_linalg_svd, c->args[0], CFX_KW(driver, c->args[1])), 1);
+}
+
 /* ---- softmax with rows that are masked out --------------------------------------------------- */
 
 CORE(_safe_softmax) {
@@ -319,4 +327,6 @@ const core_row core_reduce[] = {ROW(sum),
                                 ROW(nll_loss_forward),
                                 {&cfx_op_nll_loss2d_forward, core_nll_loss_forward, false},
                                 ROW(soft_margin_loss),
-                                {0}};
+                                {&cfx_op_linalg_eigvalsh, core_linalg_eigvalsh, true},
+                               {&cfx_op_linalg_svdvals, core_linalg_svdvals, true},
+                               {0}};

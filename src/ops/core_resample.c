@@ -201,6 +201,48 @@ static void plain(cfx_call *c, cfx_op *op) {
 CORE(bilinear_aa) { plain(c, &cfx_op__upsample_bilinear2d_aa); }
 CORE(bicubic_aa) { plain(c, &cfx_op__upsample_bicubic2d_aa); }
 
+/* ---- grids ----------------------------------------------------------------------------------- */
+
+/* Places of n pixels from -1 to 1, or of their middles. */
+static cfx_tensor *pixel_places(cfx_call *c, int64_t n, bool corners) {
+    cfx_tensor *theta = arg_tensor(c, 0);
+    double end = n <= 1 ? 0 : corners ? 1 : (double)(n - 1) / (double)n;
+    return DO(linspace, -end, end, n, CFX_KW(dtype, cfx_dtype_value((cfx_dtype)theta->dtype)),
+              CFX_KW(device, cfx_device_value(theta->device)));
+}
+
+/* theta, size, align_corners */
+CORE(affine_grid_generator) {
+    cfx_tensor *theta = arg_tensor(c, 0), *sum = NULL;
+    int64_t size[CFX_MAX_DIMS], view[CFX_MAX_DIMS];
+    int dims = arg_ints(c, 1, size) - 2;
+    cfx_tensor *axes[4];
+    if (op_failed() || dims < 2 || dims > 3)
+        return;
+    for (int k = 0; k < dims; k++) { /* the last dimension of the image comes first */
+        for (int i = 0; i <= dims; i++)
+            view[i] = i == dims - 1 - k ? size[dims + 1 - k] : 1;
+        axes[k] = DO(view, pixel_places(c, size[dims + 1 - k], arg_bool(c, 2)),
+                     cfx_ints_value(dims + 1, view));
+    }
+    for (int i = 0; i <= dims; i++)
+        view[i] = 1;
+    axes[dims] = DO(ones, cfx_ints_value(dims + 1, view),
+                    CFX_KW(dtype, cfx_dtype_value((cfx_dtype)theta->dtype)),
+                    CFX_KW(device, cfx_device_value(theta->device)));
+    for (int k = 0; k <= dims; k++)
+        axes[k] = DO(constant_pad_nd, axes[k], cfx_list(k, dims - k), 0.0);
+    for (int k = 0; k <= dims; k++)
+        sum = sum ? DO(add_Tensor, sum, axes[k]) : axes[k];
+    cfx_tensor *base = DO(view, sum, cfx_list(-1, dims + 1, 1));
+    cfx_tensor *turned = DO(unsqueeze, DO(permute, theta, cfx_list(0, 2, 1)), 1);
+    cfx_tensor *grid = DO(sum_dim_IntList, DO(mul_Tensor, base, turned), cfx_list(-2));
+    view[0] = size[0];
+    memcpy(view + 1, size + 2, (size_t)dims * sizeof *view);
+    view[dims + 1] = dims;
+    c->out[0] = DO(view, grid, cfx_ints_value(dims + 2, view));
+}
+
 /* .vec forms are composite: they are taken apart before functionalisation. */
 const core_row core_resample[] = {
     {&cfx_op_upsample_nearest1d, core_nearest, false},
@@ -220,4 +262,5 @@ const core_row core_resample[] = {
     {&cfx_op_upsample_bicubic2d_vec, core_cubic, true},
     {&cfx_op__upsample_bilinear2d_aa_vec, core_bilinear_aa, true},
     {&cfx_op__upsample_bicubic2d_aa_vec, core_bicubic_aa, true},
+    {&cfx_op_affine_grid_generator, core_affine_grid_generator, false},
     {0}};

@@ -35,23 +35,20 @@ static cfx_tensor *weighted(cfx_tensor *each, cfx_tensor *weight, int64_t r, boo
     return by_weight ? cfx_div(cfx_sum(each), cfx_sum(weight)) : cfx_mean(each);
 }
 
-static void functional_mse_loss(cfx_call *c) {
+/* mse_loss and l1_loss: input, target, size_average, reduce, reduction, weight. */
+static void distance_loss(cfx_call *c, bool squared) {
     int64_t r = reduction(c, 2, 3, 4);
     cfx_tensor *weight = arg_tensor(c, 5);
-    if (r >= 0)
-        c->out[0] = cfx_mse_loss(c->args[0], c->args[1], weight ? NONE : r);
-    if (r >= 0 && weight)
+    if (r < 0)
+        return;
+    int64_t how = weight ? NONE : r;
+    c->out[0] = squared ? cfx_mse_loss(c->args[0], c->args[1], how)
+                        : cfx_l1_loss(c->args[0], c->args[1], how);
+    if (weight)
         c->out[0] = weighted(c->out[0], weight, r, true);
 }
-
-static void functional_l1_loss(cfx_call *c) {
-    int64_t r = reduction(c, 2, 3, 4);
-    cfx_tensor *weight = arg_tensor(c, 5);
-    if (r >= 0)
-        c->out[0] = cfx_l1_loss(c->args[0], c->args[1], weight ? NONE : r);
-    if (r >= 0 && weight)
-        c->out[0] = weighted(c->out[0], weight, r, true);
-}
+static void functional_mse_loss(cfx_call *c) { distance_loss(c, true); }
+static void functional_l1_loss(cfx_call *c) { distance_loss(c, false); }
 
 static void functional_huber_loss(cfx_call *c) {
     int64_t r = reduction(c, 0, 0, 2);

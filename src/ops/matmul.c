@@ -3,36 +3,6 @@
 #include "gemm.h"
 #include "views.h"
 
-/* The C++ name of a dtype, which some of PyTorch's messages show. */
-static const char *cpp_name(cfx_dtype d) {
-    switch (d) {
-    case CFX_U8:
-        return "unsigned char";
-    case CFX_I8:
-        return "signed char";
-    case CFX_I16:
-        return "short";
-    case CFX_I32:
-        return "int";
-    case CFX_I64:
-        return "long";
-    case CFX_F16:
-        return "c10::Half";
-    case CFX_F32:
-        return "float";
-    case CFX_F64:
-        return "double";
-    case CFX_C64:
-        return "c10::complex<float>";
-    case CFX_C128:
-        return "c10::complex<double>";
-    case CFX_BF16:
-        return "c10::BFloat16";
-    default:
-        return "bool";
-    }
-}
-
 /* Records that there is no product of this dtype; PyTorch has none of bools. */
 static bool has_product(cfx_call *c, const cfx_tensor *t, const char *kernel) {
     if (t->dtype == CFX_BOOL)
@@ -52,8 +22,8 @@ static bool inner_sizes_agree(cfx_call *c, const cfx_tensor *a, const cfx_tensor
 static bool same_cpp_dtype(cfx_call *c, const cfx_tensor *a, const cfx_tensor *b) {
     if (a->dtype == b->dtype)
         return true;
-    op_fail(c, "expected m1 and m2 to have the same dtype, but got: %s != %s", cpp_name(a->dtype),
-            cpp_name(b->dtype));
+    op_fail(c, "expected m1 and m2 to have the same dtype, but got: %s != %s",
+            gemm_cpp_name(a->dtype), gemm_cpp_name(b->dtype));
     return false;
 }
 
@@ -187,7 +157,7 @@ static void shape_baddbmm(cfx_call *c) {
             return;
         if (self->dtype != a->dtype) {
             op_fail(c, "Input dtypes must be the same, got: input %s, batch1: %s, batch2: %s",
-                    cpp_name(self->dtype), cpp_name(a->dtype), cpp_name(b->dtype));
+                    gemm_cpp_name(self->dtype), gemm_cpp_name(a->dtype), gemm_cpp_name(b->dtype));
             return;
         }
     }

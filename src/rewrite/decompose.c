@@ -201,18 +201,15 @@ static cfx_value finish_graph(cfx__rerun *run, cfx_value result, cfx_value *writ
 }
 
 /* Beside what is pure, PyTorch drops here what draws numbers or looks for errors in vain. */
-static bool is_idle(const cfx_node *n) {
-    if (n->num_users || n->op != CFX_CALL_FUNCTION || !n->target.op)
+static bool stays(const cfx_node *n) {
+    cfx_op *op = n->op == CFX_CALL_FUNCTION ? n->target.op : NULL;
+    if (op && (op == &cfx_op__linalg_check_errors ||
+               ((op->effects & CFX_RANDOM) && !cfx__op_info(op)->writes)))
         return false;
-    return n->target.op == &cfx_op__linalg_check_errors ||
-           ((n->target.op->effects & CFX_RANDOM) && !cfx__op_info(n->target.op)->writes);
+    return cfx_node_is_impure(n);
 }
 
-void cfx__rewrite_tidy(cfx_graph *g) {
-    for (cfx_node *n = cfx_graph_last(g); n; n = cfx_node_before(n))
-        if (is_idle(n) || (!n->num_users && !cfx_node_is_impure(n)))
-            cfx_graph_erase(n);
-}
+void cfx__rewrite_tidy(cfx_graph *g) { cfx__graph_sweep(g, stays); }
 
 static cfx_program *decomposed(cfx__rerun *run, const cfx_program *from) {
     cfx_value result, results = cfx_bad();
