@@ -234,6 +234,10 @@ static bool wanted(const test *t, int n, char **patterns) {
 }
 
 int main(int argc, char **argv) {
+    if (chdir(CFX_SOURCE_DIR) != 0) { /* what tests read is named from there */
+        perror(CFX_SOURCE_DIR);
+        return 2;
+    }
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     int njobs = cores < 1 ? 1 : (int)cores, option;
     double limit = 120;

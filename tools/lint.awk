@@ -24,6 +24,7 @@ function open_file(    part) {
     limit = file ~ /^include\// ? 450 : 600
     split(file, part, "/")
     room = part[1] == "src" ? part[2] : ""
+    family = room == "ops" && part[4] != "" ? part[3] : ""
     is_test = file ~ /_test\.c$/
     is_public = file ~ /^include\//
     if (room != "" && !(room in rank))
@@ -97,8 +98,13 @@ FNR == 1 {
     commented = in_comment || /\/\*|\/\//
     code = strip($0)
 
-    if (room != "" && match($0, /^#include "\.\.\/[a-z]+\//)) {
-        other = substr($0, 14, RLENGTH - 14)
+    # From a family of ops, ../x/ is a sibling and ../../x/ a room.
+    if (family != "" && /^#include "\.\.\/[a-z]+\//)
+        report("a family of ops sees its own folder and the headers of src/ops alone")
+    if (room != "" && match($0, family == "" ? "^#include \"\\.\\./[a-z]+/" \
+                                             : "^#include \"\\.\\./\\.\\./[a-z]+/")) {
+        other = substr($0, 1, RLENGTH - 1)
+        sub(/.*\//, "", other)
         if (!(other in rank) || rank[other] > rank[room])
             report("room " room " must not see room " other)
     }

@@ -6,7 +6,7 @@
 
 #include <cfx/rewrite.h>
 
-#include "../ops/core.h"
+#include "../ops/core/core.h"
 #include "../run/run.h"
 #include "../trace/symbols.h"
 

@@ -1,0 +1,36 @@
+/* The default decompositions: what PyTorch's run_decompositions() makes of operators that dispatch
+ * modes see whole. A row is PyTorch's own sequence of calls, so that the nodes come out the same;
+ * it need not be how the operator is computed here. Composite operators have theirs in the
+ * decompose column. */
+#ifndef CFX__CORE_H
+#define CFX__CORE_H
+
+#include "../ops.h"
+
+typedef struct {
+    cfx_op *op;
+    cfx_op_fn *fn;
+    bool early; /* taken apart before functionalisation, as composite operators are */
+} core_row;
+
+/* The row of an operator, or NULL where it is left whole. */
+const core_row *cfx__core_of(const cfx_op *op);
+
+/* Ended by a row without an operator. */
+extern const core_row core_create[], core_pointwise[], core_views[], core_reduce[], core_index[],
+    core_resample[], core_layers[];
+
+/* Calls one overload: DO(add_Tensor, x, 1). */
+#define DO(name, ...) core_do(c, &cfx_op_##name, CFX_ARGS(__VA_ARGS__))
+cfx_tensor *core_do(cfx_call *c, cfx_op *op, cfx_args a);
+/* The same for operators that give several results. */
+#define DO_ALL(name, ...) cfx_op_call(c->at, &cfx_op_##name, CFX_ARGS(__VA_ARGS__))
+
+/* x.to(dtype): x itself where it has it already. */
+cfx_tensor *core_to(cfx_call *c, cfx_tensor *x, cfx_dtype dtype);
+/* Argument i as operators that round less compute with it: halves in float32. */
+cfx_tensor *core_wide(cfx_call *c, int i);
+/* A dimension argument, wrapped. */
+#define CORE(name) static void core_##name(cfx_call *c)
+
+#endif

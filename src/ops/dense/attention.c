@@ -1,0 +1,516 @@
+/* Attention: softmax(q k' scale + mask) v. The fused kernel goes through the keys in blocks and
+ * keeps the largest score and the sum of each row, so that no matrix of all scores is ever made. */
+#include <cfx/ops.h>
+
+#include "gemm.h"
+#include "onednn.h"
+#include "../vecmath.h"
+
+enum {
+    ROWS = 64,      /* of q in a block */
+    KEYS = 512,     /* of k and v in a block */
+    SMALL = 1 << 15 /* multiplications of a block below which plain loops are faster */
+};
+
+/* ---- what may be fused ----------------------------------------------------------------------- */
+
+/* The arguments of both operators that compute attention. */
+typedef struct {
+    cfx_tensor *q, *k, *v, *mask;
+    double dropout;
+    bool causal;
+    cfx_value scale;
+    bool grouped;
+} attention;
+
+static double scale_of(const attention *a) {
+    if (a->scale.tag != CFX_TAG_NONE)
+        return cfx_number(a->scale);
+    return 1 / sqrt((double)a->q->shape[a->q->ndim - 1]);
+}
+
+/* Whether PyTorch would take its fused kernel on the CPU. */
+static bool is_fused(const attention *a) {
+    const cfx_tensor *q = a->q, *k = a->k, *v = a->v, *m = a->mask;
+    if (q->ndim != 4 || k->ndim != 4 || v->ndim != 4 || !cfx__is_float(q->dtype) || a->dropout > 0)
+        return false;
+    const int64_t batch = q->shape[0], heads = q->shape[1], size = q->shape[3];
+    if (k->shape[0] != batch || v->shape[0] != batch || k->shape[1] != v->shape[1] ||
+        k->shape[2] != v->shape[2] || k->shape[3] != size || v->shape[3] != size || !q->numel ||
+        !k->numel)
+        return false;
+    if (k->shape[1] != heads && (!a->grouped || heads % k->shape[1]))
+        return false;
+    if (q->stride[3] != 1 || k->stride[3] != 1 || v->stride[3] != 1)
+        return false;
+    if (!m)
+        return true;
+    if (m->ndim != 2 && m->ndim != 4)
+        return false;
+    const int64_t rows = m->shape[m->ndim - 2], keys = m->shape[m->ndim - 1];
+    if ((rows != q->shape[2] && rows != 1) || (keys != k->shape[2] && keys != 1))
+        return false;
+    return m->ndim == 2 || ((m->shape[0] == 1 || m->shape[0] == batch) &&
+                            (m->shape[1] == 1 || m->shape[1] == heads));
+}
+
+/* ---- the fused kernel ------------------------------------------------------------------------ */
+
+typedef struct {
+    int64_t batch, heads, rows, keys, size; /* of one head */
+    int64_t shared;                         /* heads of q that use one of k and v */
+    const float *q, *k, *v;
+    int64_t qs[3], ks[3], vs[3]; /* strides of batch, head, row */
+    const char *mask;            /* NULL: none */
+    int64_t ms[4];
+    bool mask_bool, causal;
+    float scale;
+    float *out, *lse;
+    int64_t os[3], ls[3];
+} flash;
+
+/* s = scale * q k', for rows of q and keys of k. */
+CFX__SIMD static void scores_small(const flash *f, const float *q, const float *k, int64_t rows,
+                                   int64_t keys, float *s) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < keys; j++) {
+            const float *x = q + i * f->qs[2], *y = k + j * f->ks[2];
+            float sum = 0;
+#pragma omp simd reduction(+ : sum)
+            for (int64_t d = 0; d < f->size; d++)
+                sum += x[d] * y[d];
+            s[i * KEYS + j] = f->scale * sum;
+        }
+}
+
+/* o += s v */
+CFX__SIMD static void values_small(const flash *f, const float *s, const float *v, int64_t rows,
+                                   int64_t keys, float *o) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < keys; j++) {
+            const float p = s[i * KEYS + j], *y = v + j * f->vs[2];
+            float *to = o + i * f->size;
+#pragma omp simd
+            for (int64_t d = 0; d < f->size; d++)
+                to[d] += p * y[d];
+        }
+}
+
+/* Adds the mask to the scores of one row. */
+CFX__SIMD static void mask_row(const flash *f, const char *mask, float *s, int64_t keys) {
+    const int64_t step = f->ms[3];
+    if (f->mask_bool) {
+        const uint8_t *m = (const uint8_t *)mask;
+        for (int64_t j = 0; j < keys; j++)
+            s[j] = m[j * step] ? s[j] : -INFINITY;
+    } else {
+        const float *m = (const float *)mask;
+        for (int64_t j = 0; j < keys; j++)
+            s[j] += m[j * step];
+    }
+}
+
+CFX__SIMD static float largest(const float *s, int64_t n, float most) {
+#pragma omp simd reduction(max : most)
+    for (int64_t j = 0; j < n; j++)
+        most = s[j] > most ? s[j] : most;
+    return most;
+}
+
+/* s = exp(s - most); returns the sum. */
+CFX__SIMD static float exponentials(float *s, int64_t n, float most) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = 0; j < n; j++) {
+        s[j] = vexp(s[j] - most);
+        sum += s[j];
+    }
+    return sum;
+}
+
+/* Turns the scores of a row into weights; what was summed before is scaled to the new largest. */
+static void soften(float *s, int64_t keys, int64_t size, float *most, float *sum, float *o) {
+    float m = largest(s, keys, *most);
+    if (m == -INFINITY) { /* nothing is to be seen so far */
+        memset(s, 0, (size_t)keys * sizeof *s);
+        return;
+    }
+    float before = expf(*most - m);
+    *sum = *sum * before + exponentials(s, keys, m);
+    *most = m;
+    if (before != 1)
+        for (int64_t d = 0; d < size; d++)
+            o[d] *= before;
+}
+
+/* Rows [first, first + rows) of one head. */
+static void head_block(const flash *f, int64_t batch, int64_t head, int64_t first, int64_t rows,
+                       float *room) {
+    float *s = room, *o = s + ROWS * KEYS, most[ROWS], sum[ROWS];
+    const float *q = f->q + batch * f->qs[0] + head * f->qs[1] + first * f->qs[2];
+    const float *k = f->k + batch * f->ks[0] + head / f->shared * f->ks[1];
+    const float *v = f->v + batch * f->vs[0] + head / f->shared * f->vs[1];
+    const int64_t width = f->mask_bool ? 1 : (int64_t)sizeof(float);
+    int64_t end = f->causal && first + rows < f->keys ? first + rows : f->keys;
+    memset(o, 0, (size_t)(rows * f->size) * sizeof *o);
+    for (int64_t i = 0; i < rows; i++)
+        most[i] = -INFINITY, sum[i] = 0;
+    for (int64_t at = 0; at < end; at += KEYS) {
+        const int64_t keys = end - at < KEYS ? end - at : KEYS;
+        const bool small = rows * keys * f->size < SMALL || rows == 1;
+        if (small)
+            scores_small(f, q, k + at * f->ks[2], rows, keys, s);
+        else
+            dnnl_sgemm('N', 'T', rows, keys, f->size, f->scale, q, f->qs[2], k + at * f->ks[2],
+                       f->ks[2], 0, s, KEYS);
+        for (int64_t i = 0; i < rows; i++) {
+            float *row = s + i * KEYS;
+            if (f->mask)
+                mask_row(f,
+                         f->mask + (batch * f->ms[0] + head * f->ms[1] + (first + i) * f->ms[2] +
+                                    at * f->ms[3]) *
+                                       width,
+                         row, keys);
+            if (f->causal)
+                for (int64_t j = first + i + 1 > at ? first + i + 1 - at : 0; j < keys; j++)
+                    row[j] = -INFINITY;
+            soften(row, keys, f->size, &most[i], &sum[i], o + i * f->size);
+        }
+        if (small)
+            values_small(f, s, v + at * f->vs[2], rows, keys, o);
+        else
+            dnnl_sgemm('N', 'N', rows, f->size, keys, 1, s, KEYS, v + at * f->vs[2], f->vs[2], 1, o,
+                       f->size);
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        float *to = f->out + batch * f->os[0] + head * f->os[1] + (first + i) * f->os[2];
+        const float over = sum[i] == 0 ? 1 : 1 / sum[i];
+        for (int64_t d = 0; d < f->size; d++)
+            to[d] = o[i * f->size + d] * over;
+        if (f->lse)
+            f->lse[batch * f->ls[0] + head * f->ls[1] + (first + i) * f->ls[2]] =
+                most[i] + logf(sum[i]);
+    }
+}
+
+static void flash_range(void *arg, int64_t begin, int64_t end) {
+    const flash *f = arg;
+    const int64_t blocks = (f->rows + ROWS - 1) / ROWS;
+    float *room = cfx__alloc((size_t)(ROWS * KEYS + ROWS * f->size) * sizeof *room);
+    for (int64_t i = begin; i < end; i++) {
+        int64_t first = i % blocks * ROWS, head = i / blocks;
+        head_block(f, head / f->heads, head % f->heads, first,
+                   f->rows - first < ROWS ? f->rows - first : ROWS, room);
+    }
+    free(room);
+}
+
+static void strides_of(const cfx_tensor *t, int64_t *s) { memcpy(s, t->stride, 3 * sizeof *s); }
+
+/* Everything is float32, k and q rows are as long as the head and adjacent. */
+static void flash_run(const attention *a, cfx_tensor *out, cfx_tensor *lse) {
+    const cfx_tensor *q = a->q, *m = a->mask;
+    flash f = {.batch = q->shape[0],
+               .heads = q->shape[1],
+               .rows = q->shape[2],
+               .keys = a->k->shape[2],
+               .size = q->shape[3],
+               .shared = q->shape[1] / a->k->shape[1],
+               .q = (const float *)q->data,
+               .k = (const float *)a->k->data,
+               .v = (const float *)a->v->data,
+               .causal = a->causal,
+               .scale = (float)scale_of(a),
+               .out = (float *)out->data};
+    strides_of(q, f.qs);
+    strides_of(a->k, f.ks);
+    strides_of(a->v, f.vs);
+    strides_of(out, f.os);
+    if (lse) {
+        f.lse = (float *)lse->data;
+        strides_of(lse, f.ls);
+    }
+    if (m) {
+        f.mask = m->data;
+        f.mask_bool = m->dtype == CFX_BOOL;
+        for (int i = 0; i < m->ndim; i++)
+            f.ms[4 - m->ndim + i] = m->shape[i] == 1 ? 0 : m->stride[i];
+    }
+    /* a row of a matrix with one row need not be as far from the next as a library wants */
+    if (f.rows == 1)
+        f.qs[2] = f.size;
+    if (f.keys == 1)
+        f.ks[2] = f.vs[2] = f.size;
+    int64_t blocks = (f.rows + ROWS - 1) / ROWS;
+    double each = (double)(f.rows < ROWS ? f.rows : ROWS) * (double)f.keys * (double)f.size * 2;
+    int before = onednn_begin(cfx_get_num_threads());
+    cfx__parallel(f.batch * f.heads * blocks, each > 65536 ? 1 : (int64_t)(65536 / each) + 1,
+                  flash_range, &f);
+    onednn_end(before);
+}
+
+/* Whether the rows can be given to a matrix product as they lie. */
+static bool rows_fit(const cfx_tensor *t) {
+    return t->stride[3] == 1 && (t->shape[2] == 1 || t->stride[2] >= t->shape[3]);
+}
+
+static cfx_tensor *with_rows(cfx_tensor *t) { return rows_fit(t) ? t : cfx__contiguous(t); }
+
+/* ---- operators ------------------------------------------------------------------------------- */
+
+static bool attention_fits(cfx_call *c, const attention *a) {
+    const cfx_tensor *q = a->q, *k = a->k, *v = a->v, *m = a->mask;
+    if (q->dtype != k->dtype || q->dtype != v->dtype)
+        op_fail(c,
+                "Expected query, key, and value to have the same dtype, but got query.dtype: %s "
+                "key.dtype: %s and value.dtype: %s instead.",
+                cfx_dtype_name(q->dtype), cfx_dtype_name(k->dtype), cfx_dtype_name(v->dtype));
+    else if (q->ndim < 2 || k->ndim < 2 || v->ndim < 2)
+        op_fail(c,
+                "Expected query, key, and value to all be  at least 2 dimensional, but got "
+                "query.dim: %d, key.dim: %d and value.dim: %d instead.",
+                q->ndim, k->ndim, v->ndim);
+    else if (m && a->causal)
+        op_fail(c, "_scaled_dot_product_attention: Explicit attn_mask should not be set when "
+                   "is_causal=True");
+    else if (m && m->dtype != CFX_BOOL && m->dtype != CFX_F32 && m->dtype != q->dtype)
+        op_fail(c,
+                "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
+                "attn_mask.dtype: %s and  query.dtype: %s instead.",
+                cfx_dtype_name(m->dtype), cfx_dtype_name(q->dtype));
+    else if (a->dropout < 0 || a->dropout > 1)
+        op_fail(c, "dropout probability has to be between 0 and 1, but got %g", a->dropout);
+    return !op_failed();
+}
+
+/* Result 0 as the fused kernel leaves it: laid out as the query is. */
+static void out_fused(cfx_call *c, const cfx_tensor *q) {
+    if (cfx__numel(c->at, 4, q->shape) >= 0)
+        out_like(c, 0, q->dtype, q);
+}
+
+/* The kernel's dtypes: halves are lifted by hand, for a bool mask stays one. */
+static void fused(cfx_call *c, attention *a, cfx_tensor *out, cfx_tensor *lse) {
+    cfx_tensor *to = out;
+    if (out->dtype != CFX_F32)
+        to = cfx__tensor_empty(c->at, CFX_F32, false, 4, out->shape, out->stride);
+    a->q = with_rows(cfx__to_dtype(a->q, CFX_F32));
+    a->k = with_rows(cfx__to_dtype(a->k, CFX_F32));
+    a->v = with_rows(cfx__to_dtype(a->v, CFX_F32));
+    if (a->mask && a->mask->dtype != CFX_BOOL)
+        a->mask = cfx__to_dtype(a->mask, CFX_F32);
+    if (op_failed())
+        return;
+    flash_run(a, to, lse);
+    if (to != out)
+        cfx__copy(out, to);
+}
+
+static attention sdpa_args(const cfx_call *c) {
+    return (attention){arg_tensor(c, 0), arg_tensor(c, 1), arg_tensor(c, 2), arg_tensor(c, 3),
+                       arg_float(c, 4),  arg_bool(c, 5),   c->args[6],       arg_bool(c, 7)};
+}
+
+static void shape_sdpa(cfx_call *c) {
+    attention a = sdpa_args(c);
+    if (!attention_fits(c, &a))
+        return;
+    if (is_fused(&a))
+        out_fused(c, a.q);
+    else
+        out_as_composed(c);
+}
+
+static void kernel_sdpa(cfx_call *c) {
+    attention a = sdpa_args(c);
+    if (is_fused(&a) && a.q->dtype != CFX_F64) {
+        fused(c, &a, c->out[0], NULL);
+        return;
+    }
+    cfx_value made = cfx__op_decompose(c->at, c->op, c->args);
+    if (!op_failed())
+        cfx__copy(c->out[0], made.tensor);
+}
+
+/* A mask of bools as numbers to add: nothing, or minus infinity. */
+static cfx_tensor *additive(cfx_tensor *mask, cfx_dtype dtype) {
+    if (!mask || mask->dtype != CFX_BOOL)
+        return mask;
+    cfx_tensor *never = cfx_scalar_tensor(-INFINITY, CFX_KW(dtype, cfx_dtype_value(dtype)),
+                                          CFX_KW(device, cfx_device_value(mask->device)));
+    return cfx_where(mask, 0.0, never);
+}
+
+static void decompose_sdpa(cfx_call *c) {
+    attention a = sdpa_args(c);
+    if (!attention_fits(c, &a))
+        return;
+    cfx_value mask = CFX_V(additive(a.mask, (cfx_dtype)a.q->dtype));
+    cfx_value made;
+    if (is_fused(&a))
+        made = cfx__scaled_dot_product_flash_attention_for_cpu(
+            a.q, a.k, a.v, a.dropout, a.causal, CFX_KW(attn_mask, mask), CFX_KW(scale, a.scale));
+    else
+        made = cfx__scaled_dot_product_attention_math(a.q, a.k, a.v, mask, a.dropout, a.causal,
+                                                      cfx_none(), CFX_KW(scale, a.scale),
+                                                      CFX_KW(enable_gqa, cfx_bool(a.grouped)));
+    if (!op_failed())
+        c->out[0] = cfx_tensor_at(made, 0);
+}
+
+CFX_OP(scaled_dot_product_attention) = {
+    "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? "
+    "attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool "
+    "enable_gqa=False) -> Tensor",
+    "torch.nn.functional.scaled_dot_product_attention torch._C._nn.scaled_dot_product_attention",
+    .shape = shape_sdpa,
+    .kernel = kernel_sdpa,
+    .decompose = decompose_sdpa,
+    .effects = CFX_COMPOSITE | CFX_RANDOM};
+
+/* query, key, value, dropout_p, is_causal, attn_mask, scale: the fused operator itself. */
+static attention flash_args(const cfx_call *c) {
+    return (attention){arg_tensor(c, 0), arg_tensor(c, 1), arg_tensor(c, 2), arg_tensor(c, 5),
+                       arg_float(c, 3),  arg_bool(c, 4),   c->args[6],       true};
+}
+
+static void shape_flash(cfx_call *c) {
+    attention a = flash_args(c);
+    if (!attention_fits(c, &a))
+        return;
+    if (!is_fused(&a)) {
+        op_fail(c,
+                "_scaled_dot_product_flash_attention_for_cpu: query, key, value and attn_mask do "
+                "not fit: 4 dims of floats, rows that lie together, no dropout");
+        return;
+    }
+    const int64_t *n = a.q->shape;
+    out_fused(c, a.q);
+    out_strided(c, 1, a.q->dtype == CFX_F64 ? CFX_F64 : CFX_F32, 3, n,
+                (int64_t[]){n[1] * n[2], 1, n[1]});
+}
+
+static void kernel_flash(cfx_call *c) {
+    attention a = flash_args(c);
+    if (a.q->dtype != CFX_F64) {
+        fused(c, &a, c->out[0], c->out[1]);
+        return;
+    }
+    const int64_t heads = a.q->shape[1];
+    if (a.k->shape[1] != heads)
+        a.k = cfx_repeat_interleave(a.k, heads / a.k->shape[1], 1);
+    if (a.v->shape[1] != heads)
+        a.v = cfx_repeat_interleave(a.v, heads / a.v->shape[1], 1);
+    cfx_tensor *scores = cfx_mul(cfx_matmul(a.q, cfx_mT(a.k)), scale_of(&a));
+    if (a.causal) {
+        cfx_tensor *ones = cfx_ones(cfx_list(a.q->shape[2], a.k->shape[2]), CFX_KW(dtype, cfx_b8));
+        a.mask = cfx_tril(ones);
+    }
+    if (a.mask)
+        scores = cfx_add(scores, additive(a.mask, CFX_F64));
+    cfx_tensor *y = cfx_matmul(cfx__safe_softmax(scores, -1), a.v);
+    cfx_tensor *lse = cfx_logsumexp(scores, cfx_list(-1));
+    if (op_failed())
+        return;
+    cfx__copy(c->out[0], y);
+    cfx__copy(c->out[1], lse);
+}
+
+static void decompose_flash(cfx_call *c) {
+    attention a = flash_args(c);
+    const bool grouped = a.q->ndim == 4 && a.k->ndim == 4 && a.q->shape[1] != a.k->shape[1];
+    cfx_value made = cfx__scaled_dot_product_attention_math(
+        a.q, a.k, a.v, c->args[5], a.dropout, a.causal, cfx_none(), CFX_KW(scale, a.scale),
+        CFX_KW(enable_gqa, cfx_bool(grouped)));
+    if (op_failed())
+        return;
+    cfx_tensor *y = cfx_permute(cfx_tensor_at(made, 0), cfx_list(2, 0, 1, 3));
+    y = cfx_contiguous(y, CFX_KW(memory_format, cfx_contiguous_format));
+    c->out[0] = cfx_permute(y, cfx_list(1, 2, 0, 3));
+    c->out[1] = cfx_tensor_at(made, 1);
+}
+
+cfx_grad_fn grad_flash; /* attention_back.c */
+
+CFX_OP(_scaled_dot_product_flash_attention_for_cpu) = {
+    "aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, "
+    "float "
+    "dropout_p=0., bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor "
+    "output, Tensor logsumexp)",
+    "torch._scaled_dot_product_flash_attention_for_cpu", .shape = shape_flash,
+    .kernel = kernel_flash, .decompose = decompose_flash,
+    GRAD(flash, READ(0) | READ(1) | READ(2) | READ(5) | RESULT(0) | RESULT(1))};
+
+/* ---- the same written out -------------------------------------------------------------------- */
+
+static cfx_tensor *times(cfx_tensor *t, double factor) {
+    cfx_value v = cfx_op_do(&cfx_op_mul_Scalar, t, factor);
+    return op_failed() ? &cfx__bad_tensor : v.tensor;
+}
+
+/* query, key, value, attn_mask, dropout_p, is_causal, dropout_mask, scale, enable_gqa */
+static void decompose_attention_math(cfx_call *c) {
+    attention a = {arg_tensor(c, 0), arg_tensor(c, 1), arg_tensor(c, 2), arg_tensor(c, 3),
+                   arg_float(c, 4),  arg_bool(c, 5),   c->args[7],       arg_bool(c, 8)};
+    cfx_tensor *q = a.q, *k = a.k, *v = a.v, *mask = a.mask, *dropped = arg_tensor(c, 6);
+    if (!attention_fits(c, &a))
+        return;
+    const cfx_dtype dtype = (cfx_dtype)q->dtype;
+    const bool half = cfx__is_half(dtype);
+    if (half) {
+        q = cfx__to_copy(q, CFX_KW(dtype, cfx_f32)), k = cfx__to_copy(k, CFX_KW(dtype, cfx_f32));
+        v = cfx__to_copy(v, CFX_KW(dtype, cfx_f32));
+        if (mask && mask->dtype != CFX_BOOL && mask->dtype != CFX_F32)
+            mask = cfx__to_copy(mask, CFX_KW(dtype, cfx_f32));
+    }
+    double scale = scale_of(&a), root = sqrt(fabs(scale));
+    q = times(q, scale < 0 ? -root : root);
+    if (op_failed())
+        return;
+    if (a.causal) {
+        cfx_tensor *ones =
+            cfx_ones(cfx_list(q->shape[q->ndim - 2], k->shape[k->ndim - 2]), CFX_KW(dtype, cfx_b8),
+                     CFX_KW(device, cfx_device_value(q->device)));
+        mask = additive(cfx_tril(ones), (cfx_dtype)q->dtype);
+    }
+    if (a.grouped && q->ndim >= 3 && k->ndim >= 3 && v->ndim >= 3) {
+        const int64_t heads = q->shape[q->ndim - 3], kh = k->shape[k->ndim - 3];
+        const int64_t vh = v->shape[v->ndim - 3];
+        if (!kh || !vh || heads % kh || heads % vh) {
+            op_fail(c, "Number of heads in key and value must divide the number of heads in query");
+            return;
+        }
+        if (heads != kh)
+            k = cfx_repeat_interleave(k, heads / kh, -3);
+        if (heads != vh)
+            v = cfx_repeat_interleave(v, heads / vh, -3);
+    }
+    cfx_tensor *scores = cfx_matmul(q, times(cfx_transpose(k, -2, -1), root));
+    if (mask)
+        scores = mask->dtype == CFX_BOOL ? cfx_add(scores, additive(mask, (cfx_dtype)q->dtype))
+                 : c->fake               ? cfx_add(scores, mask) /* as PyTorch for subclasses */
+                                         : cfx_add_(scores, mask);
+    cfx_tensor *weights = cfx__safe_softmax(scores, -1);
+    if (a.dropout > 0 && dropped) {
+        weights = cfx_masked_fill(weights, cfx_logical_not(dropped), 0.0);
+        v = cfx_mul(v, 1 / (1 - a.dropout));
+    } else if (a.dropout > 0) {
+        weights = cfx_dropout(weights, a.dropout, cfx_bool(true));
+    }
+    cfx_tensor *given = weights;
+    if (half)
+        given = cfx__to_copy(weights, CFX_KW(dtype, cfx_dtype_value(dtype)));
+    cfx_tensor *y = cfx_matmul(weights, v);
+    if (half)
+        y = cfx__to_copy(y, CFX_KW(dtype, cfx_dtype_value(dtype)));
+    c->out[0] = y;
+    c->out[1] = given;
+}
+
+CFX_OP(_scaled_dot_product_attention_math) = {
+    "aten::_scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor value, Tensor? "
+    "attn_mask=None, float dropout_p=0., bool is_causal=False, Tensor? dropout_mask=None, *, "
+    "float? "
+    "scale=None, bool enable_gqa=False) -> (Tensor, Tensor)",
+    "torch._scaled_dot_product_attention_math", .decompose = decompose_attention_math,
+    .effects = CFX_COMPOSITE | CFX_RANDOM};

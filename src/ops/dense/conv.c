@@ -1,0 +1,307 @@
+/* Convolution: geometry, checks, and which way it is computed. */
+#include "../back.h"
+#include "conv.h"
+#include "../views.h"
+
+/* ---- geometry -------------------------------------------------------------------------------- */
+
+/* "(8 x 8)" */
+static const char *sizes_text(int n, const int64_t *size) {
+    cfx__text t = {0};
+    for (int i = 0; i < n; i++)
+        cfx__text_printf(&t, "%s%lld", i ? " x " : "", (long long)size[i]);
+    return cfx__text_take(&t);
+}
+
+/* A list of `dims` numbers, one of which may stand for all. */
+static bool list_of(cfx_call *c, int arg, const char *name, int dims, int64_t *out) {
+    int64_t given[CFX_MAX_DIMS];
+    int n = arg_ints(c, arg, given);
+    if (op_failed())
+        return false;
+    if (n != dims && n != 1) {
+        op_fail(c,
+                "expected %s to be a single integer value or a list of %d values to match the "
+                "convolution dimensions, but got %s=%s",
+                name, dims, name, cfx__shape_text(n, given));
+        return false;
+    }
+    for (int i = 0; i < dims; i++)
+        out[i] = given[n == 1 ? 0 : i];
+    return true;
+}
+
+/* Numbers beyond this are no sizes: arithmetic on them would overflow. */
+static const int64_t absurd = (int64_t)1 << 31;
+
+static bool any_below(int n, const int64_t *v, int64_t least) {
+    for (int i = 0; i < n; i++)
+        if (v[i] < least)
+            return true;
+    return false;
+}
+
+static bool all_sane(cfx_call *c, int n, const int64_t *v) {
+    for (int i = 0; i < n; i++)
+        if (v[i] > absurd) {
+            op_fail(c, "convolution: %lld is out of range", (long long)v[i]);
+            return false;
+        }
+    return true;
+}
+
+static bool channels_fit(cfx_call *c, const conv_args *a, bool transposed, int64_t groups) {
+    const cfx_tensor *x = a->input, *w = a->weight, *b = a->bias;
+    const char *wtext = cfx__shape_text(w->ndim, w->shape);
+    int64_t bias_size = transposed ? w->shape[1] * groups : w->shape[0];
+    int64_t channels = transposed ? w->shape[0] : w->shape[1] * groups;
+    if (w->ndim != x->ndim)
+        op_fail(c,
+                "Expected %d-dimensional input for %d-dimensional weight %s, but got "
+                "%d-dimensional input of size %s instead",
+                w->ndim, w->ndim, wtext, x->ndim, cfx__shape_text(x->ndim, x->shape));
+    else if (w->shape[0] < groups)
+        op_fail(c,
+                "Given groups=%lld, expected weight to be at least %lld at dimension 0, but got "
+                "weight of size %s instead",
+                (long long)groups, (long long)groups, wtext);
+    else if (w->shape[0] % groups)
+        op_fail(
+            c,
+            "Given groups=%lld, expected weight to be divisible by %lld at dimension 0, but got "
+            "weight of size [%s] instead",
+            (long long)groups, (long long)groups, wtext);
+    else if (x->shape[1] != channels)
+        op_fail(c,
+                "Given %s=%lld, weight of size %s, expected input%s to have %lld channels, but got "
+                "%lld channels instead",
+                transposed ? "transposed" : "groups", transposed ? 1LL : (long long)groups, wtext,
+                cfx__shape_text(x->ndim, x->shape), (long long)channels, (long long)x->shape[1]);
+    else if (b && (b->ndim != 1 || b->shape[0] != bias_size))
+        op_fail(c,
+                "Given %sweight of size %s, expected bias to be 1-dimensional with %lld elements, "
+                "but got bias of size %s instead",
+                transposed ? "transposed=1, " : "", wtext, (long long)bias_size,
+                cfx__shape_text(b->ndim, b->shape));
+    else
+        return true;
+    return false;
+}
+
+static bool dtypes_fit(cfx_call *c, const conv_args *a) {
+    const cfx_tensor *x = a->input, *other = NULL;
+    if (a->weight->dtype != x->dtype)
+        other = a->weight;
+    else if (a->bias && a->bias->dtype != x->dtype)
+        other = a->bias;
+    if (other)
+        op_fail(c, "expected scalar type %s but found %s", cfx__dtype_title(x->dtype),
+                cfx__dtype_title(other->dtype));
+    else if (x->dtype == CFX_BOOL)
+        op_fail_as(NOT_IMPLEMENTED, c, "\"slow_conv%dd_cpu\" not implemented for 'Bool'",
+                   x->ndim - 2);
+    return !op_failed();
+}
+
+/* The sizes of the result along each dimension of space. */
+static bool result_sizes(cfx_call *c, int dims, const int64_t *in, const int64_t *kernel,
+                         const int64_t *stride, const int64_t *pad, const int64_t *dilation,
+                         bool transposed, const int64_t *more, int64_t *out) {
+    int64_t padded[3], spread[3];
+    bool fits = true;
+    for (int i = 0; i < dims; i++) {
+        padded[i] = in[i] + 2 * pad[i];
+        spread[i] = dilation[i] * (kernel[i] - 1) + 1;
+        if (transposed)
+            out[i] = (in[i] - 1) * stride[i] - 2 * pad[i] + spread[i] + more[i];
+        else
+            out[i] = (padded[i] - spread[i]) / stride[i] + 1;
+        fits &= transposed ? out[i] >= 0 : padded[i] >= spread[i];
+    }
+    if (!transposed && !fits)
+        op_fail(c,
+                "Calculated padded input size per channel: (%s). Kernel size: (%s). Kernel size "
+                "can't be greater than actual input size",
+                sizes_text(dims, padded), sizes_text(dims, spread));
+    else if (!fits)
+        op_fail(c,
+                "Given input size per channel: (%s). Calculated output size per channel: (%s). "
+                "Output size is too small",
+                sizes_text(dims, in), sizes_text(dims, out));
+    for (int i = 0; i < dims && transposed && fits; i++)
+        if (more[i] >= stride[i] && more[i] >= dilation[i]) {
+            op_fail(c,
+                    "output padding must be smaller than either stride or dilation, but got "
+                    "output_padding: %s stride: %s dilation: %s",
+                    cfx__shape_text(dims, more), cfx__shape_text(dims, stride),
+                    cfx__shape_text(dims, dilation));
+            fits = false;
+        }
+    return fits;
+}
+
+bool conv_geometry(cfx_call *c, const conv_args *a, conv *v, int64_t *shape) {
+    const cfx_tensor *x = a->input, *w = a->weight;
+    const int dims = w->ndim - 2;
+    int64_t stride[3], pad[3], dilation[3], more[3], out[3], groups = arg_int(c, a->groups);
+    const bool transposed = arg_bool(c, a->transposed);
+    if (dims <= 0)
+        op_fail(c, "weight should have at least three dimensions");
+    else if (dims > 3)
+        op_fail(c, "unsupported ConvNd parameters");
+    else if (groups <= 0)
+        op_fail(c, "non-positive groups is not supported");
+    if (op_failed() || !list_of(c, a->stride, "stride", dims, stride) ||
+        !list_of(c, a->padding, "padding", dims, pad) ||
+        !list_of(c, a->dilation, "dilation", dims, dilation) ||
+        !list_of(c, a->output_padding, "output_padding", dims, more))
+        return false;
+    if (any_below(dims, pad, 0))
+        op_fail(c, "negative padding is not supported");
+    else if (any_below(dims, more, 0))
+        op_fail(c, "negative output_padding is not supported");
+    else if (any_below(dims, stride, 1))
+        op_fail(c, "non-positive stride is not supported");
+    else if (any_below(dims, dilation, 1))
+        op_fail(c, "dilation should be greater than zero");
+    if (op_failed() || groups > absurd || !channels_fit(c, a, transposed, groups) ||
+        !dtypes_fit(c, a))
+        return false;
+    if (any_below(dims, w->shape + 2, 1)) {
+        op_fail(c, "kernel size should be greater than zero, but got kernel_size: %s",
+                cfx__shape_text(dims, w->shape + 2));
+        return false;
+    }
+    if (!all_sane(c, dims, stride) || !all_sane(c, dims, pad) || !all_sane(c, dims, dilation) ||
+        !all_sane(c, dims, more) || !all_sane(c, dims, x->shape + 2) ||
+        !all_sane(c, dims, w->shape + 2) ||
+        !result_sizes(c, dims, x->shape + 2, w->shape + 2, stride, pad, dilation, transposed, more,
+                      out))
+        return false;
+    *v = (conv){.dims = dims,
+                .batch = x->shape[0],
+                .groups = groups,
+                .in = {1, 1, 1},
+                .out = {1, 1, 1},
+                .kernel = {1, 1, 1},
+                .stride = {1, 1, 1},
+                .dilation = {1, 1, 1}};
+    v->ic = w->shape[1] * groups;
+    v->oc = w->shape[0];
+    for (int i = 0; i < dims; i++) {
+        int to = 3 - dims + i;
+        v->in[to] = transposed ? out[i] : x->shape[2 + i];
+        v->out[to] = transposed ? x->shape[2 + i] : out[i];
+        v->kernel[to] = w->shape[2 + i];
+        v->stride[to] = stride[i];
+        v->pad[to] = pad[i];
+        v->dilation[to] = dilation[i];
+        shape[2 + i] = out[i];
+    }
+    shape[0] = x->shape[0];
+    shape[1] = x->shape[1] == 0 ? 0 : transposed ? v->ic : v->oc;
+    return true;
+}
+
+cfx_memory_format conv_format(const cfx_tensor *input, const cfx_tensor *weight) {
+    cfx_memory_format last = input->ndim == 4 ? CFX_CHANNELS_LAST : CFX_CHANNELS_LAST_3D;
+    if (input->ndim < 4)
+        return CFX_CONTIGUOUS;
+    if (cfx__suggest_format(input) == last || cfx__suggest_format(weight) == last)
+        return last;
+    return CFX_CONTIGUOUS;
+}
+
+/* ---- the operator ---------------------------------------------------------------------------- */
+
+static const conv_args convolution_args = {
+    .stride = 3, .padding = 4, .dilation = 5, .transposed = 6, .output_padding = 7, .groups = 8};
+
+static bool convolution_geometry(cfx_call *c, conv *v, int64_t *shape) {
+    conv_args a = convolution_args;
+    a.input = arg_tensor(c, 0), a.weight = arg_tensor(c, 1), a.bias = arg_tensor(c, 2);
+    return conv_geometry(c, &a, v, shape);
+}
+
+static void shape_convolution(cfx_call *c) {
+    int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
+    conv v;
+    if (!convolution_geometry(c, &v, shape))
+        return;
+    const cfx_tensor *x = arg_tensor(c, 0);
+    if (cfx__numel(c->at, x->ndim, shape) < 0)
+        return;
+    cfx__format_strides(conv_format(x, arg_tensor(c, 1)), x->ndim, shape, stride);
+    out_strided(c, 0, x->dtype, x->ndim, shape, stride);
+}
+
+/* t in the strides of a memory format; scope. */
+static cfx_tensor *in_format(cfx_call *c, const cfx_tensor *t, cfx_memory_format f) {
+    int64_t stride[CFX_MAX_DIMS];
+    cfx__format_strides(f, t->ndim, t->shape, stride);
+    bool same = true;
+    for (int i = 0; i < t->ndim; i++)
+        same &= t->shape[i] == 1 || t->stride[i] == stride[i];
+    if (same)
+        return (cfx_tensor *)t;
+    cfx_tensor *to = cfx__tensor_empty(c->at, t->dtype, false, t->ndim, t->shape, stride);
+    if (to->data)
+        cfx__copy(to, t);
+    return to;
+}
+
+static void kernel_convolution(cfx_call *c) {
+    int64_t shape[CFX_MAX_DIMS];
+    conv v;
+    cfx_tensor *out = c->out[0];
+    if (!out->numel || !convolution_geometry(c, &v, shape))
+        return;
+    const cfx_tensor *x = arg_tensor(c, 0);
+    const bool transposed = arg_bool(c, 6);
+    cfx_memory_format f = conv_format(x, arg_tensor(c, 1));
+    cfx_tensor *given = in_format(c, x, f);
+    cfx_tensor *bias = arg_tensor(c, 2) ? cfx__contiguous(arg_tensor(c, 2)) : NULL;
+    conv_operands o = {.what = transposed ? CONV_SRC : CONV_DST,
+                       .src = transposed ? out : given,
+                       .dst = transposed ? given : out,
+                       .weights = cfx__contiguous(arg_tensor(c, 1)),
+                       .bias = bias};
+    if (!op_failed())
+        conv_run(c, &v, &o);
+}
+
+void conv_run(cfx_call *c, const conv *v, const conv_operands *o) {
+    if (o->src->dtype == CFX_F32) {
+        if (conv_depthwise(c, v, o) || conv_points(c, v, o) || op_failed())
+            return;
+        if (conv_onednn(c, v, o) || op_failed())
+            return;
+    }
+    cfx_tensor *result = o->what == CONV_SRC ? o->src : o->dst;
+    conv_operands plain = *o;
+    plain.src = cfx__contiguous(o->src);
+    plain.dst = cfx__contiguous(o->dst);
+    if (op_failed())
+        return;
+    conv_gemm(c, v, &plain);
+    cfx_tensor *made = o->what == CONV_SRC ? plain.src : plain.dst;
+    if (made != result && o->what != CONV_WEIGHTS && !op_failed())
+        cfx__copy(result, made);
+}
+
+static void grad_convolution(cfx_back *b) {
+    const cfx_tensor *bias = back_arg(b, 2);
+    cfx_value masks = cfx_list(cfx_bool(b->needs[0]), cfx_bool(b->needs[1]), cfx_bool(b->needs[2]));
+    cfx_value grads = cfx_convolution_backward(
+        b->gout[0], b->args[0], b->args[1], bias ? sizes_of(bias) : CFX_NONE, b->args[3],
+        b->args[4], b->args[5], b->args[6], b->args[7], b->args[8], masks);
+    for (int i = 0; i < 3; i++)
+        back_give_at(b, i, grads, i);
+}
+
+CFX_OP(convolution) = {
+    "aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] "
+    "padding, "
+    "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
+    "torch.convolution", .shape = shape_convolution, .kernel = kernel_convolution,
+    .dtypes = GEMM_DTYPES, GRAD(convolution, READ(0) | READ(1))};

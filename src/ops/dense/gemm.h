@@ -1,0 +1,62 @@
+/* gemm: products of matrices, by whichever library is faster for the type and the shape.
+ *
+ * Single precision goes to oneDNN; double precision to OpenBLAS where it knows the machine and to
+ * the loops of gemm.inc where it does not, as integers do; complex numbers to OpenBLAS. Products
+ * too small to be worth a call of either are plain loops. OpenBLAS runs on one thread: the work is
+ * cut here, so that the only pool of threads is OpenMP's. */
+#ifndef CFX__GEMM_H
+#define CFX__GEMM_H
+
+#include "../ops.h"
+
+/* Dtypes that products are computed in. */
+#define GEMM_DTYPES (CFX_IN_NUMBER | CFX_IN(C64) | CFX_IN(C128))
+
+/* Matrices of one batch: element (b, i, j) is data[b * batch + i * row + j * col]; where batches do
+ * not lie evenly, data[at[b] + i * row + j * col]. */
+typedef struct {
+    char *data;
+    int64_t batch, row, col;
+    const int64_t *at; /* NULL: evenly */
+} matrices;
+
+/* C = beta C + alpha A B for each of `batch`; A is m by k, B is k by n. With beta 0 what C held is
+ * not looked at. C's columns are adjacent (col is 1). */
+typedef struct {
+    cfx_dtype dtype; /* one of GEMM_DTYPES */
+    int64_t batch, m, n, k;
+    cfx_value alpha, beta;
+    matrices a, b, c;
+} gemm;
+
+/* Does it; scratch memory belongs to the scope. False, with an error, when that cannot be had. */
+bool gemm_run(cfx_call *c, gemm *g);
+
+/* The same by oneDNN's matmul primitive: float32, alpha 1, matrices evenly apart, C contiguous and
+ * overwritten. `weights`, where given, are B and may be kept in another layout; bias (n) is added.
+ * False when nothing was done. */
+bool gemm_onednn(cfx_call *c, const gemm *g, const cfx_tensor *weights, const void *bias);
+
+/* out [m, n] = x w' + b for m rows of x, `row` elements apart, w [n, k] and b [n] or NULL; all of
+ * one dtype of GEMM_DTYPES, out contiguous. Weights met again are kept in oneDNN's own layout. */
+void linear_run(cfx_call *c, int64_t m, void *x, int64_t row, const cfx_tensor *w,
+                const cfx_tensor *b, cfx_tensor *out);
+
+/* The last two dims of t as rows and columns, the one before as batch (fewer dims: as if 1). */
+matrices matrices_of(const cfx_tensor *t);
+static inline matrices transposed(matrices m) {
+    return (matrices){m.data, m.batch, m.col, m.row, m.at};
+}
+
+/* Results shaped as the operator's decomposition shapes them: it runs on fake arguments. For the
+ * rarer forms of composite operators; errors are then those of its parts. */
+void out_as_composed(cfx_call *c);
+
+/* Sums of products of n pairs; strides in elements. The dtypes are those of gemm. */
+void gemm_dot(cfx_dtype dtype, int64_t n, const void *x, int64_t sx, const void *y, int64_t sy,
+              bool conjugate, void *out);
+
+/* "c10::Half": how PyTorch's messages about products and convolutions call a dtype; static. */
+const char *gemm_cpp_name(cfx_dtype d);
+
+#endif

@@ -1,0 +1,54 @@
+/* Pooling over windows: geometry that max and average pooling share.
+ *
+ * Two and three dimensions are one: a missing one is of size 1, in front. */
+#ifndef CFX__POOL_H
+#define CFX__POOL_H
+
+#include "../dense.h"
+
+typedef struct {
+    int dims;              /* 2 or 3 that are pooled over */
+    int64_t in[3], out[3]; /* sizes */
+    int64_t k[3], step[3], pad[3], dil[3];
+    int64_t planes, in_plane, out_plane; /* batch times channels, elements of one */
+    bool include_pad;
+    int64_t divisor; /* 0: the size of the window */
+    const void *x;
+    void *y;
+    int64_t *index; /* where the maxima were, or NULL */
+} pool;
+
+/* What differs between the operators: names in messages, arguments after self, k, stride, pad. */
+typedef struct {
+    const char *name;
+    int dims;
+    bool max;      /* has dilation, then ceil_mode; else ceil_mode, count_include_pad, divisor */
+    bool backward; /* grad_output comes first */
+} pool_row;
+
+/* Reads and checks the arguments of c; false, with PyTorch's message, when they are wrong. */
+bool pool_read(cfx_call *c, const pool_row *r, pool *p);
+/* Result i of the shape that the pool gives (or of its input), in the format of `like`. */
+void pool_out(cfx_call *c, int i, const pool *p, cfx_dtype dtype, const cfx_tensor *like,
+              bool input);
+/* The product of three sizes; 0 where it does not fit. */
+int64_t pool_volume(const int64_t *size);
+/* Sizes of batch times channels and the pooled dimensions of t; false when it has too few. */
+bool pool_sizes(pool *p, const cfx_tensor *t, int dims);
+/* Scatters grad (shape of out) to the places that index names, plane by plane, adding. */
+void pool_scatter(cfx_call *c, pool *p, const cfx_tensor *grad, const cfx_tensor *index);
+
+/* Gradients: pool_back.c. Each serves two and three dimensions. */
+cfx_grad_fn grad_max_pool, grad_adaptive_max_pool, grad_fractional_max_pool, grad_max_pool_backward,
+    grad_max_unpool, grad_avg_pool, grad_avg_pool_backward, grad_adaptive_avg_pool,
+    grad_adaptive_avg_pool_backward;
+
+/* The range of kernel positions that lie inside the input. */
+static inline void pool_clip(const pool *p, int d, int64_t o, int64_t *from, int64_t *to) {
+    int64_t start = o * p->step[d] - p->pad[d], dil = p->dil[d];
+    int64_t end = (p->in[d] - start + dil - 1) / dil;
+    *from = start < 0 ? (-start + dil - 1) / dil : 0;
+    *to = end < p->k[d] ? end : p->k[d];
+}
+
+#endif

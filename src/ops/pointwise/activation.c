@@ -1,0 +1,261 @@
+/* Activations of neural networks. Their gradients are in activation_grad.c. */
+#include <cfx/ops.h>
+
+#include "../loops.h"
+
+/* ---- rectifiers ------------------------------------------------------------------------------ */
+
+NUMBER1(relu, 1, x > 0 || x != x ? x : 0, x > 0 ? x : 0)
+ONLY_FLOAT1(leaky_relu, 1, x > 0 ? x : x * p0)
+ONLY_FLOAT2(prelu, 1, x > 0 ? x : x * y)
+FLOATS(1, threshold, x <= p0 ? p1 : x)
+INTS(1, threshold, x <= p0 ? p1 : x)
+ROW(threshold, RULE_SAME, 1, 1, "threshold_cpu", HAS_FLOATS(threshold), HAS_INTS(threshold),
+    .no_bool = true)
+
+static void shape_relu(cfx_call *c) {
+    if (arg_tensor(c, 0)->dtype == CFX_BOOL)
+        op_fail(c, "Boolean inputs not supported for relu");
+    else if (cfx__is_complex(arg_tensor(c, 0)->dtype))
+        op_fail(c, "clamp is not supported for complex types");
+    shape_pointwise(c);
+}
+
+static void shape_prelu_kernel(cfx_call *c) {
+    cfx_tensor *x = arg_tensor(c, 0), *weight = arg_tensor(c, 1);
+    if (x->dtype != weight->dtype)
+        op_fail(c, "prelu: Type promoting not supported. Got %s and %s", cfx_dtype_name(x->dtype),
+                cfx_dtype_name(weight->dtype));
+    shape_pointwise(c);
+}
+
+static bool check_prelu(cfx_call *c, const cfx_tensor *x, const cfx_tensor *weight) {
+    if (weight->ndim > 1) {
+        op_fail(c, "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = %d",
+                weight->ndim);
+    } else if (weight->numel != 1) {
+        int64_t channels = x->ndim > 1 ? x->shape[1] : 1;
+        if (x->ndim == 0)
+            op_fail(c, "Not allow zero-dim input tensor.");
+        else if (channels != weight->numel)
+            op_fail(c,
+                    "Mismatch of parameter numbers and input channel size. Found parameter numbers "
+                    "= %lld and channel size = %lld.",
+                    (long long)weight->numel, (long long)channels);
+    }
+    return !op_failed();
+}
+
+/* The weights belong to dimension 1: one for all channels or one for each. */
+static void decompose_prelu(cfx_call *c) {
+    cfx_tensor *x = arg_tensor(c, 0), *weight = arg_tensor(c, 1);
+    if (!check_prelu(c, x, weight))
+        return;
+    int64_t shape[CFX_MAX_DIMS], n = weight->numel;
+    for (int d = 0; d < x->ndim; d++)
+        shape[d] = d == 1 ? n : 1;
+    if (weight->ndim == 0 || x->ndim != 1)
+        weight = cfx_view(weight, cfx_ints_value(x->ndim, shape));
+    c->out[0] = cfx__prelu_kernel(x, weight);
+}
+
+CFX_OP(relu) = {"aten::relu(Tensor self) -> Tensor",
+                "torch.relu Tensor.relu", POINTWISE_AS(relu, shape_relu), GRAD(relu, RESULT(0))};
+CFX_OP(leaky_relu) = {"aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",
+                      "torch._C._nn.leaky_relu", POINTWISE(leaky_relu), GRAD(leaky_relu, READ(0))};
+CFX_OP(_prelu_kernel) = {"aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor", NULL,
+                         POINTWISE_AS(prelu, shape_prelu_kernel), GRAD(prelu, READ(0) | READ(1))};
+CFX_OP(prelu) = {"aten::prelu(Tensor self, Tensor weight) -> Tensor",
+                 "torch.prelu torch.nn.functional.prelu Tensor.prelu",
+                 .decompose = decompose_prelu, .effects = CFX_COMPOSITE};
+CFX_OP(threshold) = {"aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
+                     "torch.threshold", POINTWISE(threshold), GRAD(threshold, READ(0))};
+
+/* ---- exponential units ----------------------------------------------------------------------- */
+
+ONLY_FLOAT1(elu, 3, x <= 0 ? expm1(x * p2) * (p0 * p1) : x * p1)
+
+static void decompose_selu(cfx_call *c) {
+    c->out[0] = cfx_elu(arg_tensor(c, 0), 1.6732632423543772848170429916717,
+                        1.0507009873554804934193349852946);
+}
+
+static void decompose_celu(cfx_call *c) {
+    double alpha = arg_float(c, 1);
+    if (alpha == 0)
+        op_fail(c, "ZeroDivisionError: alpha cannot be 0 for CELU");
+    else
+        c->out[0] = cfx_elu(arg_tensor(c, 0), c->args[1], 1, 1 / alpha);
+}
+
+CFX_OP(elu) = {"aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> "
+               "Tensor", "torch._C._nn.elu", POINTWISE(elu), GRAD(elu, READ(0))};
+CFX_OP(selu) = {"aten::selu(Tensor self) -> Tensor", "torch.selu",
+                .decompose = decompose_selu, .effects = CFX_COMPOSITE};
+CFX_OP(celu) = {"aten::celu(Tensor self, Scalar alpha=1.) -> Tensor",
+                "torch.celu", .decompose = decompose_celu};
+
+/* ---- smooth ones ----------------------------------------------------------------------------- */
+
+ONLY_FLOAT_AS(1, gelu, "GeluKernelImpl", 6, (T)0.5 * x * (1 + erf(x * (T)M_SQRT1_2)))
+#define CUBIC(x) ((T)(M_SQRT2 * M_2_SQRTPI * 0.5) * (x + (T)0.044715 * x * x * x))
+ONLY_FLOAT_AS(1, gelu_tanh, "GeluKernelImpl", 6, (T)0.5 * x * (1 + tanh(CUBIC(x))))
+FLOATS(1, silu, x / (1 + vexp(-x)))
+COMPLEXES(1, silu, x / (1 + cexp(-x)))
+ROW(silu, RULE_SAME, 3, 1, "silu_cpu", HAS_FLOATS(silu), HAS_COMPLEXES(silu))
+ONLY_FLOAT1(mish, 8, x *tanh(log1p(vexp(x))))
+ONLY_FLOAT1(softplus, 5, x *p0 > p1 ? x : log1p(vexp(x * p0)) / p0)
+ONLY_FLOAT1(log_sigmoid, 5, (x < 0 ? x : 0) - log1p(vexp(-fabs(x))))
+ONLY_FLOAT1(log_sigmoid_buffer, 3, vexp(-fabs(x)))
+
+static const pointwise_row *gelu_row(cfx_call *c) {
+    const char *how = arg_text(c, 1);
+    if (!strcmp(how, "tanh"))
+        return &row_gelu_tanh;
+    if (strcmp(how, "none"))
+        op_fail(c, "approximate argument must be either none or tanh.");
+    return &row_gelu;
+}
+
+static void shape_gelu(cfx_call *c) { pointwise_shape(c, gelu_row(c)); }
+static void kernel_gelu(cfx_call *c) { pointwise_kernel(c, gelu_row(c), NULL); }
+
+/* The second result is what the gradient wants again. */
+static void shape_log_sigmoid_forward(cfx_call *c) {
+    cfx_tensor *t = arg_tensor(c, 0);
+    pointwise_shape(c, &row_log_sigmoid);
+    out_new(c, 0, t->dtype, t->ndim, t->shape);
+    out_new(c, 1, t->dtype, t->ndim, t->shape);
+}
+
+static void kernel_log_sigmoid_forward(cfx_call *c) {
+    pointwise_kernel(c, &row_log_sigmoid, NULL);
+    cfx_call buffer = *c;
+    buffer.out[0] = c->out[1];
+    pointwise_kernel(&buffer, &row_log_sigmoid_buffer, NULL);
+}
+
+static void decompose_log_sigmoid(cfx_call *c) {
+    c->out[0] = cfx_tensor_at(cfx_log_sigmoid_forward(arg_tensor(c, 0)), 0);
+}
+
+CFX_OP(gelu) = {"aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor",
+                "torch.nn.functional.gelu",
+                .shape = shape_gelu, .kernel = kernel_gelu, .effects = CFX_POINTWISE,
+                GRAD(gelu, READ(0))};
+CFX_OP(silu) = {"aten::silu(Tensor self) -> Tensor", "torch._C._nn.silu", POINTWISE(silu),
+                GRAD(silu, READ(0))};
+CFX_OP(mish) = {"aten::mish(Tensor self) -> Tensor", "torch._C._nn.mish", POINTWISE(mish),
+                GRAD(mish, READ(0))};
+CFX_OP(softplus) = {"aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
+                    "torch.nn.functional.softplus", POINTWISE(softplus), GRAD(softplus, READ(0))};
+CFX_OP(log_sigmoid) = {"aten::log_sigmoid(Tensor self) -> Tensor", "torch.nn.functional.logsigmoid",
+                       .decompose = decompose_log_sigmoid, .effects = CFX_COMPOSITE};
+CFX_OP(log_sigmoid_forward) = {
+    "aten::log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)", NULL,
+    .shape = shape_log_sigmoid_forward, .kernel = kernel_log_sigmoid_forward,
+    GRAD(log_sigmoid, READ(0) | RESULT(1))};
+
+/* ---- broken lines ---------------------------------------------------------------------------- */
+
+/* x held between low and high; nan stays. */
+#define HOLD(x, low, high) ((x) < (low) ? (low) : (x) > (high) ? (high) : (x))
+/* The same where low may be above high, which then takes all. */
+#define HARD(x, low, high) ((x) > (high) || (low) > (high) ? (high) : (x) < (low) ? (low) : (x))
+NUMBER1(hardtanh, 1, HARD(x, p0, p1), HARD(x, p0, p1))
+ONLY_FLOAT1(hardsigmoid, 1, HOLD(x + 3, 0, 6) / 6)
+ONLY_FLOAT1(hardswish, 1, x *HOLD(x + 3, 0, 6) / 6)
+ONLY_FLOAT1(hardshrink, 1, x >= -p0 && x <= p0 ? 0 : x)
+ONLY_FLOAT1(softshrink, 1, x > p0 ? x - p0 : x < -p0 ? x + p0 : x * 0)
+
+static void shape_hardtanh(cfx_call *c) {
+    cfx_dtype d = arg_tensor(c, 0)->dtype;
+    if (d == CFX_BOOL)
+        op_fail(c, "Bool inputs not supported for hardtanh");
+    else if (cfx__is_complex(d))
+        op_fail(c, "clamp is not supported for complex types");
+    else if (d == CFX_U8 && (arg_float(c, 1) < 0 || arg_float(c, 2) < 0))
+        op_fail(c, "cannot do hardtanh on an unsigned type with negative limits");
+    shape_pointwise(c);
+}
+
+static void shape_softshrink(cfx_call *c) {
+    if (!(arg_float(c, 1) >= 0))
+        op_fail(c, "lambda must be greater or equal to 0, but found to be %g.", arg_float(c, 1));
+    shape_pointwise(c);
+}
+
+static void decompose_relu6(cfx_call *c) { c->out[0] = cfx_hardtanh(arg_tensor(c, 0), 0, 6); }
+
+CFX_OP(hardtanh) = {"aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
+                    "torch._C._nn.hardtanh", POINTWISE_AS(hardtanh, shape_hardtanh),
+                    GRAD(hardtanh, READ(0))};
+CFX_OP(relu6) = {"aten::relu6(Tensor self) -> Tensor", "torch._C._nn.relu6",
+                 .decompose = decompose_relu6, .effects = CFX_COMPOSITE};
+CFX_OP(hardsigmoid) = {"aten::hardsigmoid(Tensor self) -> Tensor",
+                       "torch._C._nn.hardsigmoid", POINTWISE(hardsigmoid),
+                       GRAD(hardsigmoid, READ(0))};
+CFX_OP(hardswish) = {"aten::hardswish(Tensor self) -> Tensor", "torch._C._nn.hardswish",
+                     POINTWISE(hardswish), GRAD(hardswish, READ(0))};
+CFX_OP(hardshrink) = {"aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+                      "torch.hardshrink torch.nn.functional.hardshrink Tensor.hardshrink",
+                      POINTWISE(hardshrink), GRAD(hardshrink, READ(0))};
+CFX_OP(softshrink) = {"aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+                      "torch.nn.functional.softshrink", POINTWISE_AS(softshrink, shape_softshrink),
+                      GRAD(softshrink, READ(0))};
+
+/* ---- gates ----------------------------------------------------------------------------------- */
+
+ONLY_FLOAT2(glu, 3, x *vsigmoid(y))
+
+/* The dimension that a glu halves, or -1 with an error. */
+static int glu_dim(cfx_call *c, const cfx_tensor *t, int arg) {
+    if (t->ndim == 0) {
+        op_fail(c, "glu does not support 0-dimensional tensors");
+        return -1;
+    }
+    int d = arg_dim(c, arg, t->ndim);
+    if (d >= 0 && t->shape[d] % 2) {
+        op_fail(c, "Halving dimension must be even, but dimension %d is size %lld", d,
+                (long long)t->shape[d]);
+        return -1;
+    }
+    return d;
+}
+
+/* Half `which` of t along d; scope. */
+static cfx_tensor *half_of(const cfx_tensor *t, int d, int which) {
+    int64_t shape[CFX_MAX_DIMS];
+    memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape);
+    shape[d] /= 2;
+    return cfx__tensor_alias(t, t->ndim, shape, t->stride,
+                             t->offset + which * shape[d] * t->stride[d]);
+}
+
+static bool glu_halves(cfx_call *c, cfx_value *halves) {
+    cfx_tensor *t = arg_tensor(c, 0);
+    int d = glu_dim(c, t, 1);
+    for (int i = 0; i < 2 && d >= 0; i++)
+        halves[i] = cfx_tensor_value(half_of(t, d, i));
+    return d >= 0;
+}
+
+static void shape_glu(cfx_call *c) {
+    cfx_value halves[2];
+    cfx_call f = *c;
+    f.args = halves;
+    f.nargs = 2;
+    f.out[0] = &cfx__bad_tensor;
+    if (glu_halves(c, halves))
+        pointwise_shape(&f, &row_glu);
+    c->out[0] = f.out[0];
+}
+
+static void kernel_glu(cfx_call *c) {
+    cfx_value halves[2];
+    if (glu_halves(c, halves))
+        pointwise_run(c, &row_glu, arg_tensor(c, 0)->dtype, 2, halves, NULL);
+}
+
+CFX_OP(glu) = {"aten::glu(Tensor self, int dim=-1) -> Tensor", "torch._C._nn.glu",
+               .shape = shape_glu, .kernel = kernel_glu, GRAD(glu, READ(0))};

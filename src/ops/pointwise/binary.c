@@ -1,0 +1,248 @@
+/* Functions of two numbers or three: angles, lengths, powers, logarithms of sums, blends. */
+#include <cfx/ops.h>
+
+#include "../loops.h"
+
+/* ---- angles and lengths ---------------------------------------------------------------------- */
+
+FLOAT2(atan2, 6, atan2(x, y))
+ONLY_FLOAT2(hypot, 4, hypot(x, y))
+FLOAT2(copysign, 1, copysign(x, y))
+ONLY_FLOAT2(nextafter, 8, nextafter(x, y))
+NUMBER2(heaviside, 1, x == 0 ? y : (x > 0), x == 0 ? y : (x > 0))
+
+static void shape_heaviside(cfx_call *c) {
+    cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
+    if (cfx__is_complex(a->dtype) || cfx__is_complex(b->dtype))
+        op_fail(c, "heaviside is not yet implemented for complex tensors.");
+    else if (a->dtype != b->dtype)
+        op_fail(c, "heaviside is not yet implemented for tensors with different dtypes.");
+    shape_pointwise(c);
+}
+
+CFX_OP(atan2) = {"aten::atan2(Tensor self, Tensor other) -> Tensor", "torch.atan2 Tensor.atan2",
+                 POINTWISE(atan2), GRAD(atan2, READ(0) | READ(1))};
+CFX_OP(arctan2) = {"aten::arctan2(Tensor self, Tensor other) -> Tensor",
+                   "torch.arctan2 Tensor.arctan2", ALIAS(atan2)};
+CFX_OP(hypot) = {"aten::hypot(Tensor self, Tensor other) -> Tensor", "torch.hypot Tensor.hypot",
+                 POINTWISE(hypot), GRAD(hypot, READ(0) | READ(1) | RESULT(0))};
+CFX_OP(copysign_Tensor) = {"aten::copysign.Tensor(Tensor self, Tensor other) -> Tensor",
+                           "torch.copysign Tensor.copysign", POINTWISE(copysign),
+                           GRAD(copysign, READ(0) | RESULT(0))};
+CFX_OP(copysign_Scalar) = {"aten::copysign.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
+                           POINTWISE(copysign), GRAD(copysign, READ(0) | RESULT(0))};
+CFX_OP(nextafter) = {"aten::nextafter(Tensor self, Tensor other) -> Tensor",
+                     "torch.nextafter Tensor.nextafter", POINTWISE(nextafter)};
+CFX_OP(heaviside) = {"aten::heaviside(Tensor self, Tensor values) -> Tensor",
+                     "torch.heaviside Tensor.heaviside", POINTWISE_AS(heaviside, shape_heaviside),
+                     NO_GRAD};
+
+/* ---- divisors -------------------------------------------------------------------------------- */
+
+static inline int64_t gcd(int64_t x, int64_t y) {
+    uint64_t a = x < 0 ? -(uint64_t)x : (uint64_t)x, b = y < 0 ? -(uint64_t)y : (uint64_t)y;
+    while (b) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return (int64_t)a;
+}
+
+static inline int64_t lcm(int64_t x, int64_t y) {
+    int64_t g = gcd(x, y);
+    if (g == 0)
+        return 0;
+    int64_t product = g == -1 ? WRAP(0, -, y) : WRAP(x / g, *, y);
+    return product < 0 ? WRAP(0, -, product) : product;
+}
+
+INTS(2, gcd, gcd(x, y))
+INTS(2, lcm, lcm(x, y))
+ROW(gcd, RULE_SAME, 30, 2, "gcd_cpu", HAS_INTS(gcd), .no_bool = true)
+ROW(lcm, RULE_SAME, 30, 2, "lcm_cpu", HAS_INTS(lcm), .no_bool = true)
+
+CFX_OP(gcd) = {"aten::gcd(Tensor self, Tensor other) -> Tensor", "torch.gcd Tensor.gcd",
+               POINTWISE(gcd)};
+CFX_OP(lcm) = {"aten::lcm(Tensor self, Tensor other) -> Tensor", "torch.lcm Tensor.lcm",
+               POINTWISE(lcm)};
+
+/* ---- powers ---------------------------------------------------------------------------------- */
+
+/* x to the n; integers know no fractions, so below zero only 1 and -1 give anything. */
+static inline int64_t power(int64_t x, int64_t n) {
+    if (n < 0)
+        return x == 1 ? 1 : x == -1 ? (n & 1 ? -1 : 1) : 0;
+    int64_t result = 1;
+    for (; n; n >>= 1) {
+        if (n & 1)
+            result = WRAP(result, *, x);
+        x = WRAP(x, *, x);
+    }
+    return result;
+}
+
+FLOATS(2, pow, pow(x, y))
+INTS(2, pow, power(x, y))
+COMPLEXES(2, pow, cpow(x, y))
+ROW(pow, RULE_SAME, 20, 2, "pow", HAS_FLOATS(pow), HAS_INTS(pow), HAS_COMPLEXES(pow),
+    .no_bool = true)
+ROW(float_power, RULE_DOUBLE, 20, 2, "pow", HAS_FLOATS(pow), HAS_COMPLEXES(pow))
+
+/* The exponents that are worth a loop of their own. */
+#define EXPONENT(id, price, expr)                                                                  \
+    FLOATS(1, id, expr)                                                                            \
+    ROW(id, RULE_SAME, price, 1, "pow", HAS_FLOATS(id))
+EXPONENT(power_half, 2, sqrt(x))
+EXPONENT(power_2, 1, x *x)
+EXPONENT(power_3, 1, x *x *x)
+EXPONENT(power_minus_half, 2, 1 / sqrt(x))
+EXPONENT(power_minus_1, 1, 1 / x)
+EXPONENT(power_minus_2, 1, 1 / (x * x))
+
+static const struct {
+    double exponent;
+    const pointwise_row *row;
+} short_powers[] = {{0.5, &row_power_half},          {2, &row_power_2},
+                    {3, &row_power_3},               {-0.5, &row_power_minus_half},
+                    {-1, &row_power_minus_1},        {-2, &row_power_minus_2}};
+
+static void shape_pow_Scalar(cfx_call *c) {
+    cfx_tensor *base = arg_tensor(c, 0);
+    bool whole = c->args[1].tag == CFX_TAG_INT || c->args[1].tag == CFX_TAG_BOOL;
+    if ((cfx__is_int(base->dtype) || base->dtype == CFX_BOOL) && whole && arg_int(c, 1) < 0)
+        op_fail(c, "Integers to negative integer powers are not allowed.");
+    shape_pointwise(c);
+}
+
+static void kernel_pow_Scalar(cfx_call *c) {
+    const pointwise_params none = {.text = NULL};
+    cfx_dtype compute, result;
+    if (!pointwise_dtypes(c, &row_pow, &compute, &result))
+        return;
+    double exponent = arg_float(c, 1);
+    if (cfx__is_float(compute))
+        for (int i = 0; i < COUNT(short_powers); i++)
+            if (short_powers[i].exponent == exponent) {
+                pointwise_run(c, short_powers[i].row, compute, 1, c->args, &none);
+                return;
+            }
+    pointwise_run(c, &row_pow, compute, 2, c->args, &none);
+}
+
+static void decompose_square(cfx_call *c) { c->out[0] = cfx_pow(arg_tensor(c, 0), 2); }
+
+CFX_OP(pow_Tensor_Tensor) = {"aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
+                             "torch.pow Tensor.pow operator.pow", POINTWISE(pow),
+                             GRAD(pow, READ(0) | READ(1) | RESULT(0))};
+CFX_OP(pow_Tensor_Scalar) = {"aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
+                             NULL, .shape = shape_pow_Scalar, .kernel = kernel_pow_Scalar,
+                             .row = &row_pow, .effects = CFX_POINTWISE, GRAD(pow, READ(0))};
+CFX_OP(pow_Scalar) = {"aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor", NULL,
+                      POINTWISE(pow), GRAD(pow, READ(1) | RESULT(0))};
+CFX_OP(float_power_Tensor_Tensor) = {
+    "aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
+    "torch.float_power Tensor.float_power", POINTWISE(float_power),
+    GRAD(pow, READ(0) | READ(1) | RESULT(0))};
+CFX_OP(float_power_Tensor_Scalar) = {
+    "aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", NULL,
+    POINTWISE(float_power), GRAD(pow, READ(0))};
+CFX_OP(float_power_Scalar) = {"aten::float_power.Scalar(Scalar self, Tensor exponent) -> Tensor",
+                              NULL, POINTWISE(float_power), GRAD(pow, READ(1) | RESULT(0))};
+CFX_OP(square) = {"aten::square(Tensor self) -> Tensor", "torch.square Tensor.square",
+                  .decompose = decompose_square, .effects = CFX_COMPOSITE};
+
+static void decompose_ldexp(cfx_call *c) {
+    c->out[0] = cfx_mul(arg_tensor(c, 0), cfx_pow(2.0, arg_tensor(c, 1)));
+}
+
+CFX_OP(ldexp_Tensor) = {"aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
+                        "torch.ldexp Tensor.ldexp",
+                        .decompose = decompose_ldexp, .effects = CFX_COMPOSITE};
+
+/* ---- logarithms ------------------------------------------------------------------------------ */
+
+#define MAX(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))
+FLOAT2(xlogy, 4, y != y ? y : x == 0 ? 0 : x * vlog(y))
+FLOAT_AS(2, special_xlog1py, "xlog1py_cpu", 5, y != y ? y : x == 0 ? 0 : x * log1p(y))
+ONLY_FLOAT2(logaddexp, 8, x == y && fabs(x) == INFINITY ? x : MAX(x, y) + log1p(vexp(-fabs(x - y))))
+ONLY_FLOAT2(logaddexp2, 8,
+            x == y && fabs(x) == INFINITY
+                ? x
+                : MAX(x, y) + log1p(exp2(-fabs(x - y))) * (T)1.442695040888963407)
+
+CFX_OP(xlogy_Tensor) = {"aten::xlogy.Tensor(Tensor self, Tensor other) -> Tensor",
+                        "torch.xlogy Tensor.xlogy", POINTWISE(xlogy),
+                        GRAD(xlogy, READ(0) | READ(1))};
+CFX_OP(xlogy_Scalar_Self) = {"aten::xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor", NULL,
+                             POINTWISE(xlogy), GRAD(xlogy, READ(1))};
+CFX_OP(xlogy_Scalar_Other) = {"aten::xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor", NULL,
+                              POINTWISE(xlogy), GRAD(xlogy, READ(0))};
+CFX_OP(special_xlogy) = {"aten::special_xlogy(Tensor self, Tensor other) -> Tensor",
+                         "torch.special.xlogy", ALIAS(xlogy_Tensor)};
+CFX_OP(special_xlogy_self_scalar) = {
+    "aten::special_xlogy.self_scalar(Scalar self, Tensor other) -> Tensor", NULL,
+    ALIAS(xlogy_Scalar_Self)};
+CFX_OP(special_xlogy_other_scalar) = {
+    "aten::special_xlogy.other_scalar(Tensor self, Scalar other) -> Tensor", NULL,
+    ALIAS(xlogy_Scalar_Other)};
+CFX_OP(special_xlog1py) = {"aten::special_xlog1py(Tensor self, Tensor other) -> Tensor",
+                           "torch.special.xlog1py", POINTWISE(special_xlog1py),
+                           GRAD(xlog1py, READ(0) | READ(1))};
+CFX_OP(special_xlog1py_self_scalar) = {
+    "aten::special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor", NULL,
+    POINTWISE(special_xlog1py), GRAD(xlog1py, READ(1))};
+CFX_OP(special_xlog1py_other_scalar) = {
+    "aten::special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor", NULL,
+    POINTWISE(special_xlog1py), GRAD(xlog1py, READ(0))};
+CFX_OP(logaddexp) = {"aten::logaddexp(Tensor self, Tensor other) -> Tensor",
+                     "torch.logaddexp Tensor.logaddexp", POINTWISE(logaddexp),
+                     GRAD(logaddexp, READ(0) | READ(1))};
+CFX_OP(logaddexp2) = {"aten::logaddexp2(Tensor self, Tensor other) -> Tensor",
+                      "torch.logaddexp2 Tensor.logaddexp2", POINTWISE(logaddexp2),
+                      GRAD(logaddexp2, READ(0) | READ(1))};
+
+/* ---- blends ---------------------------------------------------------------------------------- */
+
+/* From x to y by w; from the nearer end, so that both ends are exact. */
+#define LERP(x, y, w, size)                                                                        \
+    (size(w) < 0.5 ? (x) + (w) * ((y) - (x)) : (y) - ((y) - (x)) * (1 - (w)))
+FLOATS(2, lerp, LERP(x, y, p0, fabs))
+COMPLEXES(2, lerp, LERP(x, y, p0, cabs))
+ROW(lerp, RULE_SAME, 1, 2, "lerp_kernel_scalar", HAS_FLOATS(lerp), HAS_COMPLEXES(lerp))
+FLOATS(3, lerp_by, LERP(x, y, z, fabs))
+COMPLEXES(3, lerp_by, LERP(x, y, z, cabs))
+ROW(lerp_by, RULE_SAME, 1, 3, "lerp_kernel_tensor", HAS_FLOATS(lerp_by), HAS_COMPLEXES(lerp_by))
+
+/* C++'s name of the type of an element, as PyTorch prints it in a few places. */
+static const char *c_name(cfx_dtype d) {
+    static const char *const names[] = {
+        [CFX_U8] = "unsigned char",
+        [CFX_I8] = "signed char",
+        [CFX_I16] = "short int",
+        [CFX_I32] = "int",
+        [CFX_I64] = "long int",
+        [CFX_F16] = "c10::Half",
+        [CFX_F32] = "float",
+        [CFX_F64] = "double",
+        [CFX_C64] = "c10::complex<float>",
+        [CFX_C128] = "c10::complex<double>",
+        [CFX_BOOL] = "bool",
+        [CFX_BF16] = "c10::BFloat16"};
+    return names[d];
+}
+
+static void shape_lerp(cfx_call *c) {
+    static const char *const names[] = {"self", "end", "weight"};
+    cfx_dtype d = arg_tensor(c, 0)->dtype;
+    for (int i = 1; i < 3; i++)
+        if (arg_tensor(c, i) && arg_tensor(c, i)->dtype != d)
+            op_fail(c, "expected dtype %s for `%s` but got dtype %s", c_name(d), names[i],
+                    c_name(arg_tensor(c, i)->dtype));
+    shape_pointwise(c);
+}
+
+CFX_OP(lerp_Scalar) = {"aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor",
+                       "torch.lerp Tensor.lerp", POINTWISE_AS(lerp, shape_lerp), GRAD(lerp, 0)};
+CFX_OP(lerp_Tensor) = {"aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", NULL,
+                       POINTWISE_AS(lerp_by, shape_lerp), GRAD(lerp, READ(0) | READ(1) | READ(2))};

@@ -1,0 +1,87 @@
+/* Bits of integers; bools are single bits. */
+#include "../loops.h"
+
+#define BITS(k, id, expr)                                                                          \
+    INTS(k, id, expr)                                                                              \
+    BOOLS(k, id, expr)                                                                             \
+    ROW(id, RULE_SAME, 1, k, #id "_cpu", HAS_INTS(id), HAS_BOOLS(id))
+BITS(2, bitwise_and, x &y)
+BITS(2, bitwise_or, x | y)
+BITS(2, bitwise_xor, x ^ y)
+
+INTS(1, bitwise_not, ~x)
+BOOLS(1, bitwise_not, !x)
+ROW(bitwise_not, RULE_SAME, 1, 1, "bitwise_not_cpu", HAS_INTS(bitwise_not), HAS_BOOLS(bitwise_not))
+
+/* A shift by less than nothing or by more than there are bits moves all of them out. */
+#define OUT(y) ((uint64_t)(y) > 63)
+INTS(2, lshift, OUT(y) ? 0 : (int64_t)((uint64_t)x << y))
+INTS(2, rshift, x >> (OUT(y) ? 63 : y))
+ROW(lshift, RULE_SAME, 1, 2, "lshift_cpu", HAS_INTS(lshift), .no_bool = true)
+ROW(rshift, RULE_SAME, 1, 2, "rshift_cpu", HAS_INTS(rshift), .no_bool = true)
+
+CFX_OP(bitwise_and_Tensor) = {"aten::bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor",
+                              "torch.bitwise_and Tensor.bitwise_and operator.and_",
+                              POINTWISE(bitwise_and)};
+CFX_OP(bitwise_and_Scalar) = {"aten::bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
+                              POINTWISE(bitwise_and)};
+CFX_OP(bitwise_and_Scalar_Tensor) = {
+    "aten::bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", NULL,
+    POINTWISE(bitwise_and)};
+CFX_OP(__and___Tensor) = {"aten::__and__.Tensor(Tensor self, Tensor other) -> Tensor",
+                          "Tensor.__and__", ALIAS(bitwise_and_Tensor)};
+CFX_OP(__and___Scalar) = {"aten::__and__.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
+                          ALIAS(bitwise_and_Scalar)};
+CFX_OP(bitwise_or_Tensor) = {"aten::bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor",
+                             "torch.bitwise_or Tensor.bitwise_or operator.or_",
+                             POINTWISE(bitwise_or)};
+CFX_OP(bitwise_or_Scalar) = {"aten::bitwise_or.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
+                             POINTWISE(bitwise_or)};
+CFX_OP(bitwise_or_Scalar_Tensor) = {
+    "aten::bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", NULL,
+    POINTWISE(bitwise_or)};
+CFX_OP(__or___Tensor) = {"aten::__or__.Tensor(Tensor self, Tensor other) -> Tensor",
+                         "Tensor.__or__", ALIAS(bitwise_or_Tensor)};
+CFX_OP(__or___Scalar) = {"aten::__or__.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
+                         ALIAS(bitwise_or_Scalar)};
+CFX_OP(bitwise_xor_Tensor) = {"aten::bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor",
+                              "torch.bitwise_xor Tensor.bitwise_xor operator.xor",
+                              POINTWISE(bitwise_xor)};
+CFX_OP(bitwise_xor_Scalar) = {"aten::bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
+                              POINTWISE(bitwise_xor)};
+CFX_OP(bitwise_xor_Scalar_Tensor) = {
+    "aten::bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", NULL,
+    POINTWISE(bitwise_xor)};
+CFX_OP(__xor___Tensor) = {"aten::__xor__.Tensor(Tensor self, Tensor other) -> Tensor",
+                          "Tensor.__xor__", ALIAS(bitwise_xor_Tensor)};
+CFX_OP(__xor___Scalar) = {"aten::__xor__.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
+                          ALIAS(bitwise_xor_Scalar)};
+CFX_OP(bitwise_left_shift_Tensor) = {
+    "aten::bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor",
+    "torch.bitwise_left_shift Tensor.bitwise_left_shift operator.lshift", POINTWISE(lshift)};
+CFX_OP(bitwise_left_shift_Tensor_Scalar) = {
+    "aten::bitwise_left_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor", NULL,
+    POINTWISE(lshift)};
+CFX_OP(bitwise_left_shift_Scalar_Tensor) = {
+    "aten::bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", NULL,
+    POINTWISE(lshift)};
+CFX_OP(__lshift___Tensor) = {"aten::__lshift__.Tensor(Tensor self, Tensor other) -> Tensor",
+                             "Tensor.__lshift__", POINTWISE(lshift)};
+CFX_OP(__lshift___Scalar) = {"aten::__lshift__.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
+                             POINTWISE(lshift)};
+CFX_OP(bitwise_right_shift_Tensor) = {
+    "aten::bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor",
+    "torch.bitwise_right_shift Tensor.bitwise_right_shift operator.rshift", POINTWISE(rshift)};
+CFX_OP(bitwise_right_shift_Tensor_Scalar) = {
+    "aten::bitwise_right_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor", NULL,
+    POINTWISE(rshift)};
+CFX_OP(bitwise_right_shift_Scalar_Tensor) = {
+    "aten::bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", NULL,
+    POINTWISE(rshift)};
+CFX_OP(__rshift___Tensor) = {"aten::__rshift__.Tensor(Tensor self, Tensor other) -> Tensor",
+                             "Tensor.__rshift__", POINTWISE(rshift)};
+CFX_OP(__rshift___Scalar) = {"aten::__rshift__.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
+                             POINTWISE(rshift)};
+CFX_OP(bitwise_not) = {"aten::bitwise_not(Tensor self) -> Tensor",
+                       "torch.bitwise_not Tensor.bitwise_not operator.invert",
+                       POINTWISE(bitwise_not)};

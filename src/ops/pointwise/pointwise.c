@@ -1,0 +1,212 @@
+/* Pointwise rows: shape and kernel of every operator that is one C expression an element.
+ *
+ * Invariant: the shape rule and the kernel ask the same function (pointwise_dtypes) for dtypes, so
+ * a kernel never meets a dtype that the shape rule let pass without having a loop for it. */
+#include "../ops.h"
+
+/* ---- dtypes ---------------------------------------------------------------------------------- */
+
+static cfx__loop *loop_for(const pointwise_row *r, cfx_dtype d, cfx_dtype *as) {
+    switch (d) {
+    case CFX_BOOL:
+        if (r->b8)
+            return *as = CFX_BOOL, r->b8;
+        return *as = CFX_I64, r->no_bool ? NULL : r->i64;
+    case CFX_F64: return *as = CFX_F64, r->f64;
+    case CFX_F32:
+    case CFX_F16:
+    case CFX_BF16: return *as = CFX_F32, r->f32;
+    case CFX_C64: return *as = CFX_C64, r->c64;
+    case CFX_C128: return *as = CFX_C128, r->c128;
+    default: return *as = CFX_I64, r->i64;
+    }
+}
+
+static bool is_operand(cfx_value v) { return v.tag == CFX_TAG_TENSOR || cfx_is_number(v); }
+
+static int operand_count(const cfx_call *c, const pointwise_row *r) {
+    int n = 0, most = r->operands ? r->operands : CFX__ITER_MAX - 1;
+    while (n < c->nargs && n < most &&
+           (r->operands ? is_operand(c->args[n]) : c->args[n].tag == CFX_TAG_TENSOR))
+        n++;
+    return n;
+}
+
+cfx_dtype arg_result_type(const cfx_call *c, int n) {
+    cfx__promotion p = CFX__PROMOTION_START;
+    for (int i = 0; i < n; i++)
+        cfx__promote_value(&p, c->args[i]);
+    return cfx__promoted(&p);
+}
+
+static cfx_dtype result_of(rule r, cfx_dtype d) {
+    return r == RULE_BOOL || r == RULE_TO_BOOL ? CFX_BOOL : r == RULE_ABS ? cfx__real_of(d) : d;
+}
+
+/* Operands that are all tensors of one float dtype, which is most calls, need no promotion: that
+ * dtype, or -1. */
+static int common_float(const cfx_call *c, int n) {
+    int d = -1;
+    for (int i = 0; i < n; i++) {
+        const cfx_tensor *t = c->args[i].tag == CFX_TAG_TENSOR ? c->args[i].tensor : NULL;
+        if (!t || t->ndim == 0 || (i && t->dtype != d) || !cfx__is_float(t->dtype))
+            return -1;
+        d = t->dtype;
+    }
+    return d;
+}
+
+bool pointwise_dtypes(cfx_call *c, const pointwise_row *r, cfx_dtype *compute, cfx_dtype *result) {
+    int n = operand_count(c, r), common = common_float(c, n);
+    cfx_dtype d = common < 0 ? arg_result_type(c, n) : (cfx_dtype)common, as;
+    if (r->rule == RULE_FLOAT && (cfx__is_int(d) || d == CFX_BOOL))
+        d = CFX_F32;
+    if (r->rule == RULE_DOUBLE)
+        d = cfx__is_complex(d) ? CFX_C128 : CFX_F64;
+    *compute = r->rule == RULE_TO_BOOL ? CFX_BOOL : d;
+    *result = result_of(r->rule, d);
+    if (loop_for(r, *compute, &as))
+        return true;
+    op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for '%s'", r->name,
+               cfx__dtype_title(*compute));
+    return false;
+}
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+/* Whether all operands are contiguous tensors of one shape: then so is the result. */
+static bool all_alike(const cfx_call *c, int n) {
+    for (int i = 0; i < n; i++) {
+        const cfx_tensor *t = c->args[i].tag == CFX_TAG_TENSOR ? c->args[i].tensor : NULL;
+        if (!t || !cfx__is_contiguous(t) || (i && !cfx__same_shape(t, c->args[0].tensor)))
+            return false;
+    }
+    return n > 0;
+}
+
+void pointwise_shape(cfx_call *c, const pointwise_row *r) {
+    const cfx_tensor *t[CFX__ITER_MAX];
+    int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
+    int n = operand_count(c, r), tensors = 0, ndim = 0;
+    cfx_dtype compute, result;
+    c->out[0] = &cfx__bad_tensor;
+    if (all_alike(c, n)) {
+        if (pointwise_dtypes(c, r, &compute, &result))
+            out_new(c, 0, result, c->args[0].tensor->ndim, c->args[0].tensor->shape);
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        if (c->args[i].tag != CFX_TAG_TENSOR)
+            continue;
+        t[tensors++] = c->args[i].tensor;
+        if (!cfx__broadcast(c->at, &ndim, shape, t[tensors - 1]->ndim, t[tensors - 1]->shape))
+            return;
+    }
+    if (!pointwise_dtypes(c, r, &compute, &result))
+        return;
+    cfx__pointwise_strides(tensors, t, ndim, shape, stride);
+    out_strided(c, 0, result, ndim, shape, stride);
+}
+
+void shape_pointwise(cfx_call *c) { pointwise_shape(c, c->op->row); }
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+/* One number as an operand: a 0-dim tensor on the stack. */
+typedef struct {
+    cfx_tensor t;
+    union {
+        int64_t i;
+        double f[2];
+        bool b;
+    } data;
+} box;
+
+static const cfx_tensor *box_new(box *b, cfx_dtype dtype) {
+    b->t = (cfx_tensor){.dtype = (uint8_t)dtype, .numel = 1, .data = (char *)&b->data};
+    b->t.shape = b->t.stride = b->t.dims;
+    return &b->t;
+}
+
+static const cfx_tensor *boxed(box *b, cfx_value v) {
+    switch (v.tag) {
+    case CFX_TAG_BOOL: b->data.b = v.b; return box_new(b, CFX_BOOL);
+    case CFX_TAG_FLOAT: b->data.f[0] = v.f; return box_new(b, CFX_F64);
+    case CFX_TAG_COMPLEX:
+        b->data.f[0] = v.complex_->re;
+        b->data.f[1] = v.complex_->im;
+        return box_new(b, CFX_C128);
+    default: b->data.i = cfx_integer(v); return box_new(b, CFX_I64);
+    }
+}
+
+/* Whether a lone number must become `d` before it is computed with in a wider dtype: 0.1 meets
+ * halves as a half (but in sums and products), 300 meets bytes as 44. */
+static bool is_narrowed(const pointwise_row *r, cfx_dtype d) {
+    return cfx__is_half(d) ? !r->wide : cfx__is_int(d) && d != CFX_I64;
+}
+
+static const cfx_tensor *narrowed(box *b, const cfx_tensor *t, cfx_dtype d) {
+    char from[16];
+    memcpy(from, t->data, (size_t)cfx_dtype_size(t->dtype));
+    cfx__convert((char *)&b->data, 0, d, from, 0, t->dtype, 1);
+    return box_new(b, d);
+}
+
+pointwise_params pointwise_numbers(const cfx_call *c, const pointwise_row *r) {
+    pointwise_params p = {.text = NULL};
+    int n = 0;
+    for (int i = operand_count(c, r); i < c->nargs && n < COUNT(p.f); i++) {
+        cfx_value v = c->args[i];
+        if (v.tag == CFX_TAG_STR) {
+            p.text = cfx_text(v);
+            continue;
+        }
+        p.f[n] = cfx_number(v);
+        p.i[n] = cfx_integer(v);
+        p.im[n++] = v.tag == CFX_TAG_COMPLEX ? v.complex_->im : 0;
+    }
+    return p;
+}
+
+void pointwise_run(cfx_call *c, const pointwise_row *r, cfx_dtype compute, int n,
+                   const cfx_value *operands, const pointwise_params *p) {
+    cfx_dtype as;
+    cfx__loop *loop = loop_for(r, compute, &as);
+    cfx__operand o[CFX__ITER_MAX];
+    box boxes[CFX__ITER_MAX];
+    o[0] = (cfx__operand){c->out[0], result_of(r->rule, as)};
+    for (int i = 0; i < n; i++) {
+        const cfx_tensor *t = operands[i].tag == CFX_TAG_TENSOR ? operands[i].tensor
+                                                                 : boxed(&boxes[i], operands[i]);
+        if (t->ndim == 0 && t->dtype != compute && is_narrowed(r, compute))
+            t = narrowed(&boxes[i], t, compute);
+        o[i + 1] = (cfx__operand){t, as};
+    }
+    cfx__pointwise(loop, 1, n, o, p, r->cost);
+}
+
+void pointwise_kernel(cfx_call *c, const pointwise_row *r, const pointwise_params *p) {
+    cfx_dtype compute, result;
+    if (!pointwise_dtypes(c, r, &compute, &result))
+        return;
+    pointwise_run(c, r, compute, operand_count(c, r), c->args, p);
+}
+
+void kernel_pointwise(cfx_call *c) {
+    const pointwise_row *r = c->op->row;
+    pointwise_params p = pointwise_numbers(c, r);
+    cfx_dtype result;
+    if (pointwise_dtypes(c, r, &p.dtype, &result))
+        pointwise_run(c, r, p.dtype, operand_count(c, r), c->args, &p);
+}
+
+/* ---- second names ---------------------------------------------------------------------------- */
+
+void decompose_alias(cfx_call *c) {
+    cfx_value v = cfx__op_call_bound(c->at, (cfx_op *)c->op->row, c->args);
+    if (c->nout == 0)
+        c->result = v;
+    else
+        c->out[0] = v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__bad_tensor;
+}

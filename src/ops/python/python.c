@@ -1,0 +1,226 @@
+/* What Python itself does with a value in a traced program: x[...], x.shape, assert. These are rows
+ * like any other, in a namespace of their own; dispatch modes see the operators they are made of.
+ */
+#include <cfx/ops.h>
+
+#include "../ops.h"
+
+#include <string.h>
+
+/* ---- indexing -------------------------------------------------------------------------------- */
+
+typedef struct {
+    cfx_call *call;
+    cfx_tensor *t;     /* indexed so far */
+    int dim;           /* the next dimension of t to be indexed */
+    cfx_value indices; /* tensors for aten.index, None where there is none */
+    bool any;          /* indices has a tensor */
+} indexing;
+
+static bool is_mask(const cfx_tensor *t) { return t->dtype == CFX_BOOL || t->dtype == CFX_U8; }
+
+/* How many dimensions an index takes: a mask takes as many as it has, None and ... take none. */
+static int takes(cfx_value v) {
+    switch (v.tag) {
+    case CFX_TAG_NONE:
+    case CFX_TAG_ELLIPSIS:
+    case CFX_TAG_BOOL: return 0;
+    case CFX_TAG_TENSOR: return is_mask(v.tensor) ? v.tensor->ndim : 1;
+    default: return 1;
+    }
+}
+
+static void take_tensor(indexing *x, cfx_tensor *index) {
+    while (x->indices.list->len < x->dim)
+        cfx_list_append(x->indices.list, cfx_none());
+    cfx_list_append(x->indices.list, cfx_tensor_value(index));
+    x->any = true;
+    x->dim++;
+}
+
+static void take_slice(indexing *x, const cfx_slice *s) {
+    bool whole = cfx_is_none(s->start) && cfx_is_none(s->stop) && cfx_is_none(s->step);
+    if (!whole)
+        x->t =
+            cfx_slice(x->t, x->dim, s->start, s->stop, cfx_is_none(s->step) ? cfx_int(1) : s->step);
+    x->dim++;
+}
+
+static void take(indexing *x, cfx_value v, int left) {
+    switch (v.tag) {
+    case CFX_TAG_INT: x->t = cfx_select(x->t, x->dim, v); break;
+    case CFX_TAG_SLICE: take_slice(x, v.slice); break;
+    case CFX_TAG_NONE: x->t = cfx_unsqueeze(x->t, x->dim++); break;
+    case CFX_TAG_ELLIPSIS: x->dim += left; break;
+    case CFX_TAG_BOOL:
+        x->t = cfx_unsqueeze(x->t, x->dim);
+        take_tensor(x, cfx_tensor_from_value(cfx_list_value(1, &v)));
+        break;
+    case CFX_TAG_LIST:
+    case CFX_TAG_TUPLE: take_tensor(x, cfx_tensor_from_value(v)); break;
+    case CFX_TAG_TENSOR:
+        if (v.tensor->ndim == 0 && v.tensor->data && cfx__is_int(v.tensor->dtype))
+            x->t = cfx_select(x->t, x->dim, cfx__get(v.tensor, 0));
+        else if (v.tensor->ndim == 0 && is_mask(v.tensor)) {
+            x->t = cfx_unsqueeze(x->t, x->dim);
+            take_tensor(x, v.tensor);
+        } else {
+            take_tensor(x, v.tensor);
+        }
+        break;
+    default:
+        op_fail_as(TYPE, x->call,
+                   "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables "
+                   "are valid indices (got %s)",
+                   cfx_value_type_name(v));
+    }
+}
+
+/* The parts of an index that are views, then the tensors that are left for aten.index. */
+static indexing walk(cfx_call *c, cfx_tensor *t, cfx_value key) {
+    indexing x = {.call = c, .t = t, .indices = cfx_list_value(0, NULL)};
+    bool many = key.tag == CFX_TAG_TUPLE;
+    int64_t n = many ? key.list->len : 1;
+    int left = t->ndim;
+    for (int64_t i = 0; i < n; i++)
+        left -= takes(many ? key.list->items[i] : key);
+    if (left < 0) {
+        op_fail_as(INDEX, c, "too many indices for tensor of dimension %d", t->ndim);
+        x.t = &cfx__bad_tensor;
+        return x;
+    }
+    for (int64_t i = 0; i < n && !op_failed(); i++) {
+        cfx_value v = many ? key.list->items[i] : key;
+        if (v.tag == CFX_TAG_INT && t->ndim == 0) {
+            op_fail_as(INDEX, c,
+                       "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
+                       "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
+            break;
+        }
+        take(&x, v, left);
+    }
+    return x;
+}
+
+static cfx_value sequence_item(cfx_call *c, cfx_value v, cfx_value key) {
+    const char *kind = v.tag == CFX_TAG_TUPLE ? "tuple" : "list";
+    if (key.tag == CFX_TAG_INT || key.tag == CFX_TAG_BOOL) {
+        int64_t i = cfx_integer(key), n = v.list->len;
+        if (i >= -n && i < n)
+            return v.list->items[i < 0 ? i + n : i];
+        op_fail_as(INDEX, c, "%s index out of range", kind);
+        return cfx_bad();
+    }
+    if (key.tag == CFX_TAG_SLICE) {
+        int64_t n = v.list->len;
+        int64_t step = cfx_is_none(key.slice->step) ? 1 : cfx_integer(key.slice->step);
+        int64_t from = cfx_is_none(key.slice->start) ? 0 : cfx_integer(key.slice->start);
+        int64_t to = cfx_is_none(key.slice->stop) ? n : cfx_integer(key.slice->stop);
+        if (step < 1) {
+            op_fail_as(VALUE, c, "slice step must be positive here, not %lld", (long long)step);
+            return cfx_bad();
+        }
+        from = from < 0 ? (from + n < 0 ? 0 : from + n) : from > n ? n : from;
+        to = to < 0 ? (to + n < 0 ? 0 : to + n) : to > n ? n : to;
+        cfx_value part =
+            v.tag == CFX_TAG_TUPLE ? cfx_tuple_value(0, NULL) : cfx_list_value(0, NULL);
+        for (int64_t i = from; i < to; i += step)
+            cfx_list_append(part.list, v.list->items[i]);
+        return part;
+    }
+    op_fail_as(TYPE, c, "%s indices must be integers or slices, not %s", kind,
+               cfx_value_type_name(key));
+    return cfx_bad();
+}
+
+static void getitem(cfx_call *c) {
+    cfx_value v = c->args[0], key = c->args[1];
+    c->result = cfx_bad();
+    if (v.tag == CFX_TAG_TENSOR) {
+        indexing x = walk(c, v.tensor, key);
+        if (x.any)
+            x.t = cfx_index(x.t, x.indices);
+        else if (x.t == v.tensor)
+            x.t = cfx_alias(x.t);
+        c->result = cfx_tensor_value(x.t);
+    } else if (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST) {
+        c->result = sequence_item(c, v, key);
+    } else if (v.tag == CFX_TAG_DICT) {
+        const cfx_value *found = cfx_dict_find(v.dict, key);
+        if (found)
+            c->result = *found;
+        else
+            op_fail_as(KEY, c, "%s", cfx_value_repr(key));
+    } else {
+        op_fail_as(TYPE, c, "'%s' object is not subscriptable", cfx_value_type_name(v));
+    }
+}
+
+static void setitem(cfx_call *c) {
+    cfx_value v = c->args[0], value = c->args[2];
+    c->result = cfx_none();
+    if (v.tag != CFX_TAG_TENSOR) {
+        op_fail_as(TYPE, c, "'%s' object does not support item assignment", cfx_value_type_name(v));
+        return;
+    }
+    if (value.tag != CFX_TAG_TENSOR)
+        value = cfx_tensor_value(cfx__tensor_scalar(value, v.tensor->dtype, false));
+    indexing x = walk(c, v.tensor, c->args[1]);
+    if (x.any)
+        cfx_index_put_(x.t, x.indices, value);
+    else
+        cfx_copy_(x.t, value);
+}
+
+/* ---- attributes ------------------------------------------------------------------------------ */
+
+static cfx_value shape_of(const cfx_tensor *t) {
+    cfx_value shape = cfx_ints_value(t->ndim, t->shape);
+    shape.tag = CFX_TAG_TUPLE;
+    return shape;
+}
+
+static void get_attribute(cfx_call *c) {
+    cfx_value v = c->args[0];
+    const char *name = cfx_text(c->args[1]);
+    c->result = cfx_bad();
+    if (v.tag != CFX_TAG_TENSOR || !name) {
+        op_fail_as(ATTRIBUTE, c, "'%s' object has no attribute '%s'", cfx_value_type_name(v),
+                   name ? name : "?");
+        return;
+    }
+    cfx_tensor *t = v.tensor;
+    if (!strcmp(name, "shape"))
+        c->result = shape_of(t);
+    else if (!strcmp(name, "dtype"))
+        c->result = cfx_dtype_value(t->dtype);
+    else if (!strcmp(name, "device"))
+        c->result = cfx_device_value(t->device);
+    else if (!strcmp(name, "ndim"))
+        c->result = cfx_int(t->ndim);
+    else if (!strcmp(name, "requires_grad"))
+        c->result = cfx_bool(t->head.flags & CFX__GRAD);
+    else if (!strcmp(name, "T"))
+        c->result = cfx_tensor_value(cfx_numpy_T(t));
+    else
+        op_fail_as(ATTRIBUTE, c, "'Tensor' object has no attribute '%s'", name);
+}
+
+static void assertion(cfx_call *c) {
+    cfx_value v = c->args[0];
+    c->result = cfx_none();
+    bool holds = v.tag == CFX_TAG_TENSOR ? v.tensor->numel == 1 && v.tensor->data &&
+                                               cfx_number(cfx__get(v.tensor, 0)) != 0
+                                         : cfx_number(v) != 0;
+    if (!holds)
+        op_fail_as(ASSERTION, c, "%s", cfx_text(c->args[1]) ? cfx_text(c->args[1]) : "");
+}
+
+CFX_OP(python_getitem) = {"python::getitem(t obj, t key) -> t", "operator.getitem",
+                          .decompose = getitem, .effects = CFX_COMPOSITE};
+CFX_OP(python_setitem) = {"python::setitem(t obj, t key, t value) -> t", "operator.setitem",
+                          .decompose = setitem, .effects = CFX_COMPOSITE | CFX_SIDE};
+CFX_OP(python_getattr) = {"python::getattr(t obj, str name) -> t", "builtins.getattr",
+                          .decompose = get_attribute, .effects = CFX_COMPOSITE};
+CFX_OP(python__assert) = {"python::_assert(t condition, str message) -> t", "torch._assert",
+                          .decompose = assertion, .effects = CFX_COMPOSITE | CFX_SIDE};

@@ -1,0 +1,107 @@
+/* What Python does with values: indexing, attributes, numbers. */
+#include <cfx/ops.h>
+
+#include "test.h"
+
+#include "../../tensor/tensor.h"
+
+static cfx_tensor *grid(void) {
+    float v[12];
+    for (int i = 0; i < 12; i++)
+        v[i] = (float)i;
+    return cfx_tensor_new(CFX_F32, 2, (int64_t[]){3, 4}, v);
+}
+
+static cfx_value range(int from, int to) {
+    return cfx_slice_value(cfx_int(from), cfx_int(to), cfx_none());
+}
+
+static const cfx_value all = {CFX_TAG_NONE, 0, {.i = 0}};
+
+TEST(getitem_takes_what_python_takes) {
+    cfx_tensor *x = grid();
+    CHECK_STR(cfx_str(cfx_py("operator.getitem", x, 1)), "tensor([4., 5., 6., 7.])");
+    CHECK_STR(cfx_str(cfx_py("operator.getitem", x, cfx_tuple(-1, 2))), "tensor(10.)");
+    CHECK_STR(cfx_str(cfx_py("operator.getitem", x, cfx_tuple(cfx_ellipsis(), 0))),
+              "tensor([0., 4., 8.])");
+    CHECK_STR(cfx_str(cfx_py("operator.getitem", x, cfx_tuple(range(1, 3), range(0, 2)))),
+              "tensor([[4., 5.],\n        [8., 9.]])");
+    cfx_value whole = cfx_slice_value(all, all, all);
+    cfx_value picked = cfx_py("operator.getitem", x, cfx_tuple(whole, cfx_list(0, 3)));
+    CHECK_STR(cfx_str(picked), "tensor([[ 0.,  3.],\n        [ 4.,  7.],\n        [ 8., 11.]])");
+    cfx_value wide = cfx_py("operator.getitem", x, cfx_tuple(CFX_NONE, 0));
+    CHECK_INT(cfx_tensor_ndim(wide.tensor), 2);
+    CHECK_OK();
+}
+
+TEST(getitem_gives_views_where_it_can) {
+    cfx_tensor *x = grid();
+    cfx_value row = cfx_py("operator.getitem", x, 2);
+    CHECK(cfx_tensor_shares(x, row.tensor));
+    cfx_py("operator.setitem", x, cfx_tuple(2, range(0, 2)), 100);
+    CHECK_STR(cfx_str(row), "tensor([100., 100.,  10.,  11.])");
+    cfx_value same = cfx_py("operator.getitem", x, cfx_ellipsis());
+    CHECK(same.tensor != x && cfx_tensor_shares(x, same.tensor));
+}
+
+TEST(getitem_of_containers) {
+    cfx_value pair = cfx_tuple(1, "two", 3.5);
+    CHECK_STR(cfx_repr(cfx_py("operator.getitem", pair, -1)), "3.5");
+    CHECK_STR(cfx_repr(cfx_py("operator.getitem", pair, range(0, 2))), "(1, 'two')");
+    cfx_dict *d = cfx_dict_new();
+    cfx_dict_set(d, "k", cfx_int(7));
+    CHECK_STR(cfx_repr(cfx_py("operator.getitem", d, "k")), "7");
+    cfx_py("operator.getitem", d, "z");
+    CHECK_ERROR("'z'");
+    cfx_py("operator.getitem", pair, 3);
+    CHECK_ERROR("tuple index out of range");
+    cfx_py("operator.getitem", grid(), cfx_tuple(0, 0, 0));
+    CHECK_ERROR("too many indices for tensor of dimension 2");
+    cfx_py("operator.getitem", 5, 0);
+    CHECK_ERROR("'int' object is not subscriptable");
+}
+
+TEST(numbers_follow_python) {
+    CHECK_STR(cfx_repr(cfx_py("operator.mul", 6, 7)), "42");
+    CHECK_STR(cfx_repr(cfx_py("operator.add", 1, 2.5)), "3.5");
+    CHECK_STR(cfx_repr(cfx_py("operator.floordiv", -7, 2)), "-4");
+    CHECK_STR(cfx_repr(cfx_py("operator.mod", -7, 3)), "2");
+    CHECK_STR(cfx_repr(cfx_py("operator.truediv", 7, 2)), "3.5");
+    CHECK_STR(cfx_repr(cfx_py("operator.pow", 2, 10)), "1024");
+    CHECK_STR(cfx_repr(cfx_py("operator.le", 3, 3)), "True");
+    CHECK_STR(cfx_repr(cfx_py("torch.sym_max", 3, 9)), "9");
+    CHECK_OK();
+    cfx_py("operator.mul", INT64_MAX, 2);
+    CHECK_ERROR("more than 64 bits");
+    cfx_py("operator.floordiv", 1, 0);
+    CHECK_ERROR("division by zero");
+}
+
+TEST(attributes_and_asserts) {
+    cfx_tensor *x = grid();
+    CHECK_STR(cfx_repr(cfx_py("builtins.getattr", x, "shape")), "(3, 4)");
+    CHECK_STR(cfx_repr(cfx_py("builtins.getattr", x, "dtype")), "torch.float32");
+    cfx_py("builtins.getattr", x, "flavour");
+    CHECK_ERROR("'Tensor' object has no attribute 'flavour'");
+    cfx_py("torch._assert", true, "fine");
+    CHECK_OK();
+    cfx_py("torch._assert", false, "x has been specialized");
+    CHECK_ERROR("x has been specialized");
+}
+
+TEST(numbers_are_rounded_as_python_does) {
+    CHECK_STR(cfx_str(cfx_py("math.ceil", 2.1)), "3");
+    CHECK_STR(cfx_str(cfx_py("math.floor", -2.1)), "-3");
+    CHECK_STR(cfx_str(cfx_py("math.trunc", -2.9)), "-2");
+    CHECK_STR(cfx_str(cfx_py("math.ceil", 7)), "7");
+    CHECK_STR(cfx_str(cfx_py("builtins.round", 2.5)), "2");
+    CHECK_STR(cfx_str(cfx_py("builtins.round", 2.345, 1)), "2.3");
+    CHECK_STR(cfx_str(cfx_py("math.sqrt", 16)), "4.0");
+    CHECK_STR(cfx_str(cfx_py("torch.sym_ite", cfx_bool(false), 1, 2)), "2");
+    CHECK_STR(cfx_str(cfx_py("torch.sym_sum", cfx_list(1, 2, 3))), "6");
+    CHECK_OK();
+    cfx_py("math.ceil", 1e300);
+    CHECK_ERROR("more than 64 bits");
+    cfx_py("math.sqrt", -1.0);
+    CHECK_ERROR("math domain error");
+}

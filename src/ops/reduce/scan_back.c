@@ -1,0 +1,60 @@
+/* Gradients of running sums and products: the same, run backwards. */
+#include "../words.h"
+
+#include <math.h>
+
+static cfx_tensor *from_end(cfx_tensor *t, int dim) {
+    cfx_value dims = cfx_list(dim);
+    return cfx_flip(cfx_cumsum(cfx_flip(t, dims), dim), dims);
+}
+
+BACK(cumsum, X(0)->ndim ? from_end(G, back_dim(b, 1, X(0)->ndim)) : G)
+
+/* Where a factor is 0 the quotient of products says nothing; each factor is left out in turn. */
+static cfx_tensor *leave_out(cfx_tensor *g, cfx_tensor *x, int dim) {
+    int64_t n = x->shape[dim];
+    cfx_value parts = cfx_list_value(0, NULL);
+    cfx_tensor *ones = cfx_ones_like(cfx_detach(cfx_narrow(x, dim, 0, 1))), *before = ones;
+    for (int64_t k = 0; k < n; k++) {
+        cfx_tensor *after = ones;
+        if (k + 1 < n) {
+            cfx_tensor *rest = cfx_cumprod(cfx_narrow(x, dim, k + 1, n - k - 1), dim);
+            after = cfx_cat(cfx_list(ones, rest), dim);
+        }
+        cfx_tensor *others = conj_of(cfx_mul(before, after));
+        cfx_tensor *part = cfx_mul(cfx_narrow(g, dim, k, n - k), others);
+        cfx_list_append(parts.list, CFX_V(cfx_sum(part, cfx_list(dim), true)));
+        before = cfx_mul(before, cfx_narrow(x, dim, k, 1));
+    }
+    return cfx_cat(parts, dim);
+}
+
+static cfx_tensor *back_cumprod(cfx_back *b) {
+    cfx_tensor *x = cast_to(X(0), (cfx_dtype)G->dtype);
+    if (!x->ndim || !x->numel)
+        return G;
+    int dim = back_dim(b, 1, x->ndim);
+    bool zeros = (x->head.flags & CFX__FAKE) ||
+                 cfx_tensor_get(cfx_any(cfx_eq(cfx_detach(x), 0)), 0) != 0;
+    if (zeros)
+        return leave_out(G, x, dim);
+    return cfx_div(from_end(cfx_mul(G, conj_of(Y(0))), dim), conj_of(x));
+}
+BACK(cumprod, back_cumprod(b))
+
+/* In logarithms throughout, positive and negative parts apart, so that nothing overflows. */
+static cfx_tensor *part_of(cfx_back *b, cfx_tensor *size, cfx_tensor *mine, int dim) {
+    cfx_value dims = cfx_list(dim);
+    cfx_tensor *logs = cfx_where(mine, cfx_log(size), -INFINITY);
+    cfx_tensor *back = cfx_flip(cfx_sub(logs, Y(0)), dims);
+    return cfx_exp(cfx_add(cfx_flip(cfx_logcumsumexp(back, dim), dims), X(0)));
+}
+
+static cfx_tensor *back_logcumsumexp(cfx_back *b) {
+    if (!X(0)->ndim || !X(0)->numel)
+        return G;
+    int dim = back_dim(b, 1, X(0)->ndim);
+    cfx_tensor *size = cfx_abs(G);
+    return cfx_sub(part_of(b, size, cfx_gt(G, 0), dim), part_of(b, size, cfx_lt(G, 0), dim));
+}
+BACK(logcumsumexp, back_logcumsumexp(b))

@@ -1,0 +1,193 @@
+/* softmax, log_softmax, their gradients, and logsumexp. */
+#include <cfx/ops.h>
+
+#include "../reduce.h"
+#include "../vecmath.h"
+
+typedef enum { SOFT, SOFT_LOG, SOFT_SAFE } soft_kind;
+
+enum { SOFT_WIDTH = 256 }; /* columns taken at a time */
+
+typedef struct {
+    void *out;
+    const void *x, *grad; /* grad: NULL where the call is no gradient; x is then the result's */
+    int64_t n, inner;
+    soft_kind kind;
+} soft_job;
+
+#define T float
+#define FN(x) f32_##x
+#include "softmax.inc"
+#define T double
+#define FN(x) f64_##x
+#include "softmax.inc"
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* Where the arguments stand: dtype is the number of a dtype argument, or -1. */
+typedef struct {
+    soft_kind kind;
+    int8_t dtype;
+} soft_row;
+
+static bool float_or_fail(cfx_call *c, const soft_row *r, cfx_dtype d, bool last) {
+    if (cfx__is_float(d))
+        return true;
+    op_fail_as(NOT_IMPLEMENTED, c, "\"%ssoftmax%s_kernel_impl\" not implemented for '%s'",
+               r->kind == SOFT_LOG ? "log_" : "", last ? "_lastdim" : "", cfx__dtype_title(d));
+    return false;
+}
+
+static void shape_softmax(cfx_call *c) {
+    const soft_row *r = c->op->row;
+    const cfx_tensor *x = arg_tensor(c, 0);
+    int dim = arg_dim(c, 1, x->ndim);
+    if (dim < 0)
+        return;
+    cfx_dtype d = r->dtype < 0 ? x->dtype : arg_dtype(c, r->dtype, x->dtype);
+    if (r->dtype < 0 && arg_bool(c, 2)) {
+        op_fail(c, "softmax with half to float conversion is not supported on CPU");
+        return;
+    }
+    if (float_or_fail(c, r, d, dim >= x->ndim - 1))
+        out_new(c, 0, d, x->ndim, x->shape);
+}
+
+static void run_softmax(cfx_dtype d, soft_job *s, const cfx_tensor *x, int dim) {
+    s->n = x->ndim ? x->shape[dim] : 1;
+    s->inner = 1;
+    for (int i = dim + 1; i < x->ndim; i++)
+        s->inner *= x->shape[i];
+    if (x->numel == 0)
+        return;
+    int64_t outer = x->numel / (s->n * s->inner), each = s->n, units = outer;
+    if (s->inner > 1) {
+        each *= s->inner < SOFT_WIDTH ? s->inner : SOFT_WIDTH;
+        units *= (s->inner + SOFT_WIDTH - 1) / SOFT_WIDTH;
+    }
+    cfx__parallel(units, 4096 / each + 1, d == CFX_F64 ? f64_run : f32_run, s);
+}
+
+static void kernel_softmax(cfx_call *c) {
+    const soft_row *r = c->op->row;
+    cfx_tensor *out = c->out[0];
+    const cfx_tensor *x = cfx__contiguous_as(arg_tensor(c, 0), out->dtype);
+    if (op_failed())
+        return;
+    soft_job s = {.out = out->data, .x = x->data, .kind = r->kind};
+    run_softmax(out->dtype, &s, x, arg_dim(c, 1, x->ndim));
+}
+
+static void decompose_softmax(cfx_call *c) {
+    const soft_row *r = c->op->row;
+    cfx_tensor *x = arg_tensor(c, 0);
+    if (!arg_is_none(c, 2))
+        x = cfx_to(x, c->args[2]);
+    c->out[0] = r->kind == SOFT_LOG ? cfx__log_softmax(x, c->args[1], cfx_bool(false))
+                                    : cfx__softmax(x, c->args[1], cfx_bool(false));
+}
+
+#define SOFTMAX(kind_, dtype_)                                                                     \
+    .shape = shape_softmax, .kernel = kernel_softmax, .dtypes = CFX_IN_NUMBER,                     \
+    .row = &(const soft_row) { kind_, dtype_ }
+#define SOFTMAX_INT(kind_)                                                                         \
+    SOFTMAX(kind_, 2), .decompose = decompose_softmax, .effects = CFX_COMPOSITE
+
+CFX_OP(_softmax) = {"aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor",
+                    SOFTMAX(SOFT, -1), GRAD(softmax, RESULT(0))};
+CFX_OP(_log_softmax) = {"aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor",
+                        SOFTMAX(SOFT_LOG, -1), GRAD(log_softmax, RESULT(0))};
+CFX_OP(_safe_softmax) = {
+    "aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+    SOFTMAX(SOFT_SAFE, 2), GRAD(softmax, RESULT(0))};
+CFX_OP(softmax_int) = {"aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+                       "torch.softmax Tensor.softmax",
+                       SOFTMAX_INT(SOFT)};
+CFX_OP(log_softmax_int) = {
+    "aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+    "torch.log_softmax Tensor.log_softmax", SOFTMAX_INT(SOFT_LOG)};
+CFX_OP(special_softmax) = {
+    "aten::special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+    "torch.special.softmax", SOFTMAX_INT(SOFT)};
+CFX_OP(special_log_softmax) = {
+    "aten::special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+    "torch.special.log_softmax", SOFTMAX_INT(SOFT_LOG)};
+
+/* ---- gradients ------------------------------------------------------------------------------- */
+
+static void shape_softmax_backward(cfx_call *c) {
+    const soft_row *r = c->op->row;
+    const cfx_tensor *g = arg_tensor(c, 0), *y = arg_tensor(c, 1);
+    int dim = arg_dim(c, 2, g->ndim);
+    if (dim < 0 || !float_or_fail(c, r, g->dtype, dim >= g->ndim - 1))
+        return;
+    if (!cfx__same_shape(g, y)) {
+        op_fail(c,
+                "Expected tensor for argument #1 'grad' to have same size as tensor for argument "
+                "#2 'output'; but %s does not equal %s (while checking arguments for %s)",
+                cfx__shape_text(g->ndim, g->shape), cfx__shape_text(y->ndim, y->shape),
+                r->kind == SOFT_LOG ? "log_softmax_backward" : "softmax_backward");
+        return;
+    }
+    cfx_dtype d = arg_dtype(c, 3, g->dtype);
+    if (float_or_fail(c, r, d, true))
+        out_new(c, 0, d, g->ndim, g->shape);
+}
+
+static void kernel_softmax_backward(cfx_call *c) {
+    const soft_row *r = c->op->row;
+    cfx_tensor *out = c->out[0];
+    const cfx_tensor *g = cfx__contiguous_as(arg_tensor(c, 0), out->dtype);
+    const cfx_tensor *y = cfx__contiguous_as(arg_tensor(c, 1), out->dtype);
+    if (op_failed())
+        return;
+    soft_job s = {.out = out->data, .x = y->data, .grad = g->data, .kind = r->kind};
+    run_softmax(out->dtype, &s, g, arg_dim(c, 2, g->ndim));
+}
+
+#define SOFTMAX_BACKWARD(kind_)                                                                    \
+    .shape = shape_softmax_backward, .kernel = kernel_softmax_backward, .dtypes = CFX_IN_FLOAT,    \
+    .row = &(const soft_row) { kind_, 3 }
+
+CFX_OP(_softmax_backward_data) = {"aten::_softmax_backward_data(Tensor grad_output, Tensor output, "
+                                  "int dim, ScalarType input_dtype) -> Tensor",
+                                  SOFTMAX_BACKWARD(SOFT),
+                                  GRAD(softmax_backward, READ(0) | READ(1))};
+CFX_OP(_log_softmax_backward_data) = {
+    "aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType "
+    "input_dtype) -> Tensor",
+    SOFTMAX_BACKWARD(SOFT_LOG), GRAD(log_softmax_backward, READ(0) | READ(1))};
+
+/* ---- logsumexp ------------------------------------------------------------------------------- */
+
+static void shape_logsumexp(cfx_call *c) {
+    const cfx_tensor *x = arg_tensor(c, 0);
+    uint64_t mask;
+    bool whole = x->dtype == CFX_BOOL || cfx__is_int(x->dtype);
+    if (!whole && !cfx__is_float(x->dtype)) {
+        op_fail(c, "logsumexp(): Expected floating point type for result tensor, but got: %s",
+                cfx__dtype_title(x->dtype));
+        return;
+    }
+    if (arg_dims_mask(c, 1, x->ndim, &mask))
+        out_reduced(c, 0, whole ? CFX_F32 : x->dtype, x, mask, arg_bool(c, 2));
+}
+
+static void kernel_logsumexp(cfx_call *c) {
+    const cfx_tensor *x = arg_tensor(c, 0);
+    reduction run = {.x = x, .nout = 1, .out = {c->out[0]}};
+    run.as = run.out_as[0] = x->dtype == CFX_F64 ? CFX_F64 : CFX_F32;
+    run.loops = x->dtype == CFX_F64 ? &f64_lse_loops : &f32_lse_loops;
+    if (arg_dims_mask(c, 1, x->ndim, &run.mask))
+        reduce_run(&run);
+}
+
+#define LOGSUMEXP .shape = shape_logsumexp, .kernel = kernel_logsumexp
+
+CFX_OP(logsumexp) = {"aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
+                     "torch.logsumexp Tensor.logsumexp", LOGSUMEXP,
+                     GRAD(logsumexp, READ(0) | RESULT(0))};
+CFX_OP(special_logsumexp) = {
+    "aten::special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
+    "torch.special.logsumexp", LOGSUMEXP, .effects = CFX_COMPOSITE,
+    GRAD(logsumexp, READ(0) | RESULT(0))};

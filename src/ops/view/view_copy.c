@@ -1,0 +1,160 @@
+/* The functional twins of views. A `_copy` computes the view and copies it; a `_scatter` copies the
+ * whole and writes to the view. Each names its view operator in `.row`; there is one column for
+ * all. */
+#include "../views.h"
+
+#include <cfx/ops.h>
+
+/* The view of `from`: the view operator run on it with the arguments after the first `skip`. */
+static cfx_call view_of(cfx_call *c, cfx_tensor *from, int skip, cfx_value *args) {
+    cfx_call v = *c;
+    v.op = (cfx_op *)c->op->row;
+    v.nargs = c->nargs - skip + 1;
+    v.args = args;
+    args[0] = cfx_tensor_value(from);
+    for (int i = skip; i < c->nargs; i++)
+        args[i - skip + 1] = c->args[i];
+    v.op->view(&v);
+    return v;
+}
+
+static cfx_tensor *copied(cfx_call *c, const cfx_tensor *t) {
+    cfx_tensor *copy = cfx__tensor_empty(c->at, t->dtype, c->fake, t->ndim, t->shape, NULL);
+    if (copy->data && t->data)
+        cfx__copy(copy, t);
+    return copy;
+}
+
+static void kernel_view_copy(cfx_call *c) {
+    cfx_value args[CFX_MAX_ARGS];
+    cfx_call v = view_of(c, arg_tensor(c, 0), 1, args);
+    if (op_failed())
+        return;
+    if (c->nout) {
+        c->out[0] = copied(c, v.out[0]);
+        return;
+    }
+    c->result = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < v.result.list->len && !op_failed(); i++) {
+        size_t mark = cfx_scope_open();
+        cfx_list_append(c->result.list,
+                        cfx_tensor_value(copied(c, v.result.list->items[i].tensor)));
+        cfx_scope_close(mark);
+    }
+}
+
+#define COPY_OF(id) .kernel = kernel_view_copy, .row = &cfx_op_##id
+
+CFX_OP(alias_copy) = {"aten::alias_copy(Tensor self) -> Tensor", "torch.alias_copy",
+                      COPY_OF(alias), GRAD(same, 0)};
+CFX_OP(detach_copy) = {"aten::detach_copy(Tensor self) -> Tensor", "torch.detach_copy",
+                       COPY_OF(detach), NO_GRAD};
+CFX_OP(view_copy) = {"aten::view_copy(Tensor self, SymInt[] size) -> Tensor", "torch.view_copy",
+                     COPY_OF(view), GRAD(reshape, 0)};
+CFX_OP(view_copy_dtype) = {"aten::view_copy.dtype(Tensor self, ScalarType dtype) -> Tensor", NULL,
+                           COPY_OF(view_dtype)};
+CFX_OP(as_strided_copy) = {"aten::as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, "
+                           "SymInt? storage_offset=None) -> Tensor",
+                           "torch.as_strided_copy", COPY_OF(as_strided), GRAD(as_strided, 0)};
+CFX_OP(expand_copy) = {
+    "aten::expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor",
+    "torch.expand_copy", COPY_OF(expand), GRAD(same, 0)};
+CFX_OP(permute_copy) = {"aten::permute_copy(Tensor self, int[] dims) -> Tensor",
+                        "torch.permute_copy", COPY_OF(permute), GRAD(permute, 0)};
+CFX_OP(transpose_copy_int) = {"aten::transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor",
+                              "torch.transpose_copy", COPY_OF(transpose_int), GRAD(transpose, 0)};
+CFX_OP(t_copy) = {"aten::t_copy(Tensor self) -> Tensor", "torch.t_copy", COPY_OF(t), GRAD(t, 0)};
+CFX_OP(squeeze_copy) = {"aten::squeeze_copy(Tensor self) -> Tensor", "torch.squeeze_copy",
+                        COPY_OF(squeeze), GRAD(reshape, 0)};
+CFX_OP(squeeze_copy_dim) = {"aten::squeeze_copy.dim(Tensor self, int dim) -> Tensor", NULL,
+                            COPY_OF(squeeze_dim), GRAD(reshape, 0)};
+CFX_OP(squeeze_copy_dims) = {"aten::squeeze_copy.dims(Tensor self, int[] dim) -> Tensor", NULL,
+                             COPY_OF(squeeze_dims), GRAD(reshape, 0)};
+CFX_OP(unsqueeze_copy) = {"aten::unsqueeze_copy(Tensor self, int dim) -> Tensor",
+                          "torch.unsqueeze_copy", COPY_OF(unsqueeze), GRAD(reshape, 0)};
+CFX_OP(slice_copy_Tensor) = {"aten::slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, "
+                             "SymInt? end=None, SymInt step=1) -> Tensor",
+                             "torch.slice_copy", COPY_OF(slice_Tensor), GRAD(slice, 0)};
+CFX_OP(select_copy_int) = {"aten::select_copy.int(Tensor self, int dim, SymInt index) -> Tensor",
+                           "torch.select_copy", COPY_OF(select_int), GRAD(select, 0)};
+CFX_OP(narrow_copy) = {
+    "aten::narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor",
+    "torch.narrow_copy Tensor.narrow_copy", COPY_OF(narrow), GRAD(narrow, 0)};
+CFX_OP(diagonal_copy) = {
+    "aten::diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+    "torch.diagonal_copy", COPY_OF(diagonal), GRAD(diagonal, 0)};
+CFX_OP(unfold_copy) = {
+    "aten::unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor",
+    "torch.unfold_copy", COPY_OF(unfold), GRAD(unfold, 0)};
+CFX_OP(unbind_copy_int) = {"aten::unbind_copy.int(Tensor self, int dim=0) -> Tensor[]",
+                           "torch.unbind_copy", COPY_OF(unbind_int), GRAD(unbind, 0)};
+CFX_OP(split_copy_Tensor) = {
+    "aten::split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
+    "torch.split_copy", COPY_OF(split_Tensor), GRAD(split, 0)};
+CFX_OP(split_with_sizes_copy) = {
+    "aten::split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
+    "torch.split_with_sizes_copy", COPY_OF(split_with_sizes), GRAD(split, 0)};
+
+/* ---- scatter --------------------------------------------------------------------------------- */
+
+/* The copy that is written to: strides as self has them, unless elements share memory there. With
+ * `whole` all of the storage comes along, for views that are given by strides and offset. */
+static cfx_tensor *scatter_base(cfx_call *c, const cfx_tensor *self, bool whole) {
+    if (cfx__overlaps_itself(self))
+        return out_empty_like(c, self->dtype, CFX_PRESERVE, self);
+    if (!whole)
+        return out_strided(c, 0, self->dtype, self->ndim, self->shape, self->stride);
+    int64_t n = (int64_t)self->storage->size / cfx_dtype_size(self->dtype), one = 1;
+    cfx_tensor *all = cfx__tensor_empty(c->at, self->dtype, c->fake, 1, &n, NULL);
+    if (cfx__is_bad(all))
+        return all;
+    if (all->data && self->data)
+        cfx__copy(all, cfx__tensor_alias(self, 1, &n, &one, 0));
+    return out_view(c, 0, all, self->ndim, self->shape, self->stride, self->offset);
+}
+
+/* Writes the second argument to a view of a copy of the first. */
+static void scatter_to(cfx_call *c, bool whole) {
+    const cfx_tensor *self = arg_tensor(c, 0), *src = arg_tensor(c, 1);
+    cfx_tensor *out = scatter_base(c, self, whole);
+    cfx_value args[CFX_MAX_ARGS];
+    if (op_failed())
+        return;
+    cfx_call v = view_of(c, out, 2, args);
+    if (op_failed())
+        return;
+    if (!cfx__same_shape(v.out[0], src)) {
+        op_fail(c,
+                "expected src to have a size equal to the slice of self. src size = %s, slice size "
+                "= %s",
+                cfx__shape_text(src->ndim, src->shape),
+                cfx__shape_text(v.out[0]->ndim, v.out[0]->shape));
+        return;
+    }
+    if (!out->data || !self->data || !src->data)
+        return;
+    cfx__copy(out, self);
+    cfx__copy(v.out[0], src);
+}
+
+static void kernel_view_scatter(cfx_call *c) { scatter_to(c, false); }
+static void kernel_as_strided_scatter(cfx_call *c) { scatter_to(c, true); }
+
+#define SCATTER_TO(id) .kernel = kernel_view_scatter, .row = &cfx_op_##id
+
+CFX_OP(slice_scatter) = {
+    "aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, "
+    "SymInt? end=None, SymInt step=1) -> Tensor",
+    "torch.slice_scatter Tensor.slice_scatter", SCATTER_TO(slice_Tensor), GRAD(slice_scatter, 0)};
+CFX_OP(select_scatter) = {
+    "aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
+    "torch.select_scatter Tensor.select_scatter", SCATTER_TO(select_int), GRAD(select_scatter, 0)};
+CFX_OP(diagonal_scatter) = {"aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int "
+                            "dim1=0, int dim2=1) -> Tensor",
+                            "torch.diagonal_scatter Tensor.diagonal_scatter", SCATTER_TO(diagonal),
+                            GRAD(diagonal_scatter, 0)};
+CFX_OP(as_strided_scatter) = {"aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, "
+                              "SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
+                              "torch.as_strided_scatter Tensor.as_strided_scatter",
+                              .kernel = kernel_as_strided_scatter, .row = &cfx_op_as_strided,
+                              GRAD(as_strided_scatter, 0)};
