@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../pack/json.h"
+#include "../value/json.h"
 #include "../tensor/tensor.h"
 
 typedef struct {

@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../pack/json.h"
+#include "../value/json.h"
 #include "../run/run.h"
 
 static const char help[] =

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "../graph/graph.h"
-#include "../pack/json.h"
+#include "../value/json.h"
 
 static void put_text(cfx__text *out, const char *text) {
     if (text)

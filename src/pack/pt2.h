@@ -13,7 +13,7 @@
 #include <cfx/pack.h>
 
 #include "../run/run.h"
-#include "json.h"
+#include "../value/json.h"
 #include "srepr.h"
 #include "zip.h"
 

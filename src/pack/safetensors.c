@@ -4,7 +4,7 @@
  * Invariant: a tensor that was read reaches only bytes of its own entry. All tensors of a file
  * share one mapping, which goes with the last of them. */
 #include "../tensor/tensor.h"
-#include "json.h"
+#include "../value/json.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files hold little-endian numbers");
 
