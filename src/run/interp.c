@@ -146,14 +146,18 @@ cfx_value cfx_interp_run_node(cfx_interp *it, cfx_node *n) {
     return cfx_scope_return_value(mark, handler_for(it, n->op)(it, n->target, a));
 }
 
-/* A step without detours: the overload is called with what the plan has bound. */
+/* A step without detours: the overload is called with what the plan has bound. What other nodes
+ * gave is bound now: nothing says that it is what the schema wants. */
 static cfx_value run_bound(cfx__run *r, const cfx__step *s) {
     cfx_value args[CFX_MAX_ARGS];
+    const cfx__schema *schema = cfx__op_info(s->op)->schema;
     for (int i = 0; i < s->nbound; i++) {
         cfx_value v = s->bound[i];
-        args[i] = v.tag == CFX_TAG_NODE ? r->values[v.spare]
-                  : s->nested[i]        ? cfx__run_fill(r, v)
-                                        : v;
+        if (v.tag != CFX_TAG_NODE && !s->nested[i])
+            args[i] = v;
+        else if (!cfx__bind_one(schema, (cfx_where){0}, i, cfx__run_fill(r, v), CFX__BIND_NUMBERS,
+                                &args[i]))
+            return cfx_bad();
     }
     return cfx__op_call_bound((cfx_where){0}, s->op, args);
 }

@@ -227,6 +227,11 @@ static bool fail_keyword(const cfx__schema *s, cfx_where at, const char *name, b
     return false;
 }
 
+bool cfx__bind_one(const cfx__schema *s, cfx_where at, int i, cfx_value v, unsigned mode,
+                   cfx_value *out) {
+    return likely(take(&s->args[i], v, mode, out)) || fail_type(s, at, i, v);
+}
+
 /* ---- the call -------------------------------------------------------------------------------- */
 
 /* A call in the making. Places not filled yet hold a bad value. */

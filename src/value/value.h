@@ -170,6 +170,9 @@ typedef enum cfx__bind_mode {
  * wanted. Values are borrowed from a, from the schema, or belong to the scope. On a mismatch it
  * returns false, with PyTorch's message recorded unless mode has CFX__BIND_EXACT. */
 bool cfx__bind(const cfx__schema *s, cfx_where at, cfx_args a, unsigned mode, cfx_value *out);
+/* Binds one value to argument i, as cfx__bind does in any mode but CFX__BIND_EXACT. */
+bool cfx__bind_one(const cfx__schema *s, cfx_where at, int i, cfx_value v, unsigned mode,
+                   cfx_value *out);
 /* "add() received an invalid combination of arguments - got (Tensor, str), but expected ..." */
 void cfx__bind_fail(cfx_where at, const char *fn, cfx__schema *const *schemas, int n, cfx_args a);
 /* Whether one value may be given for `arg`; mode as in cfx__bind. */

@@ -1,0 +1,94 @@
+/* What a step receives: every argument of every operator, given through a graph what it is not. */
+#include "run.h"
+
+#include "test.h"
+
+/* Something of the type that an argument asks for. */
+static cfx_value fitting(const cfx__arg *a, cfx_value tensor) {
+    cfx_value item = cfx_none();
+    if (a->has_default || a->optional)
+        return a->fallback;
+    switch (a->type) {
+    case CFX__T_TENSOR: item = tensor; break;
+    case CFX__T_SCALAR:
+    case CFX__T_INT: item = cfx_int(1); break;
+    case CFX__T_FLOAT: item = cfx_float(0.5); break;
+    case CFX__T_BOOL: item = cfx_bool(true); break;
+    case CFX__T_STR: item = cfx_string_value("mean"); break;
+    case CFX__T_DTYPE: item = cfx_dtype_value(CFX_F32); break;
+    case CFX__T_DEVICE: item = cfx_string_value("cpu"); break;
+    case CFX__T_MEMORY_FORMAT: item = cfx_memory_format_value(CFX_CONTIGUOUS); break;
+    default: break;
+    }
+    return a->list ? cfx_list_value(1, &item) : item;
+}
+
+/* Runs op on fitting arguments but one, which another node gives; whether that was refused. */
+static bool refused(cfx_op *op, int odd, cfx_value given) {
+    const cfx__schema *s = cfx__op_info(op)->schema;
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
+    cfx_node *y = cfx_graph_placeholder(g, "y", NULL, false, CFX_NONE);
+    cfx_value args = cfx_tuple_value(0, NULL);
+    for (int i = 0; i < s->nargs; i++)
+        cfx_list_append(args.list,
+                        i == odd ? cfx_node_value(y) : fitting(&s->args[i], cfx_node_value(x)));
+    cfx_target target = {.op = op, .name = cfx__format("torch.ops.%s", cfx_op_name(op))};
+    cfx_node *call = cfx_graph_create(g, CFX_CALL_FUNCTION, target, args, CFX_NONE, NULL, NULL);
+    cfx_graph_output(g, cfx_node_value(call));
+    cfx_interp it = {.module = cfx_graph_module(NULL, g, NULL)};
+    cfx_run(&it, cfx_tensor_from_value(cfx_list(cfx_list(1.0, 2.0), cfx_list(3.0, 4.0))), given);
+    const cfx_error *e = cfx_error_last();
+    bool said = e && e->notes && strstr(e->notes, "While executing %") &&
+                (strstr(e->message, cfx__format("for argument '%s'", s->args[odd].name)) ||
+                 !strcmp(e->message, "Invalid device string: 'text'"));
+    cfx_clear();
+    return said;
+}
+
+TEST(no_operator_runs_on_what_its_schema_does_not_take) {
+    const cfx_value kinds[] = {
+        cfx_none(),
+        cfx_int(71748523475264),
+        cfx_float(0.5),
+        cfx_string_value("text"),
+        cfx_list(cfx_int(1), CFX_NONE),
+        cfx_list(cfx_tensor_from_value(cfx_list(1.0)), cfx_tensor_from_value(cfx_list(1.0))),
+        cfx_tuple(cfx_string_value("text")),
+        cfx_tensor_value(cfx_tensor_from_value(cfx_list(1.0))),
+    };
+    int wrong = 0, missed = 0;
+    for (int i = 0; i < cfx_op_count(); i++) {
+        const cfx__schema *s = cfx__op_info(cfx_op_at(i))->schema;
+        if (cfx__op_info(cfx_op_at(i))->python) /* called by name, which binds */
+            continue;
+        for (int j = 0; j < s->nargs; j++)
+            for (int k = 0; k < COUNT(kinds); k++)
+                CFX_SCOPE if (!cfx__bind_takes(&s->args[j], kinds[k], CFX__BIND_NUMBERS)) {
+                    if (j == cfx__varargs_at(s) && kinds[k].tag == CFX_TAG_INT)
+                        continue; /* x.expand(3) */
+                    wrong++;
+                    if (!refused(cfx_op_at(i), j, kinds[k]) && missed++ < 5)
+                        printf("%s: %s takes %s\n", s->text, s->args[j].name,
+                               cfx_value_repr(kinds[k]));
+                }
+    }
+    CHECK(wrong > 10000);
+    CHECK_INT(missed, 0);
+}
+
+TEST(what_a_step_receives_is_converted_as_in_a_call) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
+    cfx_node *y = cfx_graph_placeholder(g, "y", NULL, false, CFX_NONE);
+    cfx_graph_output(g, cfx_node_value(cfx_graph_call_function(g, "torch.ops.aten.sum.dim_IntList",
+                                                               cfx_tuple(x, y), CFX_NONE)));
+    cfx_interp it = {.module = cfx_graph_module(NULL, g, NULL)};
+    cfx_value rows = cfx_tensor_value(
+        cfx_tensor_from_value(cfx_list(cfx_list(1.0, 2.0), cfx_list(3.0, 4.0))));
+    CHECK_STR(cfx_str(cfx_run(&it, rows, cfx_tuple(cfx_int(0)))), "tensor([4., 6.])");
+    CHECK_STR(cfx_str(cfx_run(&it, rows, cfx_int(1))), "tensor([3., 7.])");
+    cfx_run(&it, rows, cfx_float(1));
+    CHECK_ERROR("Expected a value of type 'Optional[List[int]]' for argument 'dim' but instead "
+                "found type 'float'.");
+}
