@@ -30,6 +30,7 @@ typedef struct cfx_call {
 } cfx_call;
 
 typedef void cfx_op_fn(cfx_call *c);
+typedef int64_t cfx_flops_fn(const cfx_call *c);
 
 /* A call on its way back. grad reads what it needs and sets gin, by calling operators; where
  * gradients of gradients are asked for, those calls are recorded in turn. */
@@ -80,6 +81,7 @@ struct cfx_op {
     cfx_op_fn *decompose; /* sets c->out by calling other operators */
     cfx_grad_fn *grad;    /* the gradient, written in operators; NULL: from decompose, or none */
     uint32_t saves;       /* CFX_SAVE_ARG(i) | CFX_SAVE_OUT(i): whose numbers grad reads */
+    cfx_flops_fn *flops;  /* floating-point operations of a call, from shapes; NULL: its parts' */
     const void *row;      /* what a family's shared columns read */
     uint32_t dtypes;      /* CFX_IN(...) that the kernel computes in */
     uint32_t effects;     /* cfx_effect */
@@ -133,6 +135,11 @@ CFX_API cfx_value cfx_py_call(cfx_where at, const char *name, cfx_args args);
 CFX_API cfx_tensor *cfx_inplace_call(cfx_where at, const cfx_fn *fn, cfx_args args);
 /* Calls one overload, as torch.ops.aten.add.Tensor(...) does. Scope. */
 CFX_API cfx_value cfx_op_call(cfx_where at, cfx_op *op, cfx_args args);
+/* The floating-point operations that such a call takes, counted as PyTorch's flop_counter does: two
+ * for each multiplication of products, convolutions and attention, none for anything else; an
+ * operator without a formula counts what it is decomposed to. Nothing is computed: tensors may be
+ * fake. INT64_MAX where the number is larger; -1, with an error, where the call would fail. */
+CFX_API int64_t cfx_op_flops(cfx_where at, cfx_op *op, cfx_args args);
 #define cfx_py(name, ...) cfx_py_call(CFX_HERE, name, CFX_ARGS(__VA_ARGS__))
 #define cfx_op_do(op, ...) cfx_op_call(CFX_HERE, op, CFX_ARGS(__VA_ARGS__))
 

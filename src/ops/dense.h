@@ -32,6 +32,19 @@ static inline cfx_tensor *out_format(cfx_call *c, int i, cfx_dtype dtype, int nd
     return out_strided(c, i, dtype, ndim, shape, stride);
 }
 
+/* Twice the product of n sizes: a multiplication and an addition each; INT64_MAX where it does not
+ * fit. What formulas of the flops column are made of. */
+static inline int64_t flops_of(int n, const int64_t *sizes) {
+    int64_t product = 2;
+    for (int i = 0; i < n; i++)
+        if (sizes[i] == 0)
+            return 0;
+    for (int i = 0; i < n; i++)
+        if (__builtin_mul_overflow(product, sizes[i], &product))
+            return INT64_MAX;
+    return product;
+}
+
 /* The least piece for cfx__parallel when one unit costs `work` element operations. */
 static inline int64_t grain_of(double work) {
     return work >= 32768 ? 1 : (int64_t)(32768 / (work < 1 ? 1 : work));

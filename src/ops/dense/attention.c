@@ -2,6 +2,7 @@
  * keeps the largest score and the sum of each row, so that no matrix of all scores is ever made. */
 #include <cfx/ops.h>
 
+#include "../dense.h"
 #include "gemm.h"
 #include "onednn.h"
 #include "../vecmath.h"
@@ -432,13 +433,19 @@ static void decompose_flash(cfx_call *c) {
 
 cfx_grad_fn grad_flash; /* attention_back.c */
 
+/* The product of queries and keys, and that of weights and values. */
+static int64_t flops_flash(const cfx_call *c) {
+    const int64_t *q = arg_tensor(c, 0)->shape, *v = arg_tensor(c, 2)->shape;
+    return flops_of(5, (int64_t[]){q[0], q[1], q[2], v[2], q[3] + v[3]});
+}
+
 CFX_OP(_scaled_dot_product_flash_attention_for_cpu) = {
     "aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, "
     "float "
     "dropout_p=0., bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor "
     "output, Tensor logsumexp)",
     "torch._scaled_dot_product_flash_attention_for_cpu", .shape = shape_flash,
-    .kernel = kernel_flash, .decompose = decompose_flash,
+    .kernel = kernel_flash, .decompose = decompose_flash, .flops = flops_flash,
     GRAD(flash, READ(0) | READ(1) | READ(2) | READ(5) | RESULT(0) | RESULT(1))};
 
 /* ---- the same written out -------------------------------------------------------------------- */

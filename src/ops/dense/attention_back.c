@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "../back.h"
+#include "../dense.h"
 
 typedef struct {
     cfx_tensor *q, *k, *v, *mask;
@@ -86,12 +87,19 @@ static void decompose_flash_backward(cfx_call *c) {
     c->out[0] = r.q, c->out[1] = r.k, c->out[2] = r.v;
 }
 
+/* The scores again, then two products each for the gradients of weights and values and of queries
+ * and keys. */
+static int64_t flops_flash_backward(const cfx_call *c) {
+    const int64_t *q = arg_tensor(c, 1)->shape, *v = arg_tensor(c, 3)->shape;
+    return flops_of(5, (int64_t[]){q[0], q[1], q[2], v[2], 3 * q[3] + 2 * v[3]});
+}
+
 CFX_OP(_scaled_dot_product_flash_attention_for_cpu_backward) = {
     "aten::_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, "
     "Tensor key, Tensor value, Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, "
     "Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor "
     "grad_value)",
-    NULL, .decompose = decompose_flash_backward};
+    NULL, .decompose = decompose_flash_backward, .flops = flops_flash_backward};
 
 /* query, key, value, dropout_p, is_causal, attn_mask, scale */
 void grad_flash(cfx_back *b) {

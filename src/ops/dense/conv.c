@@ -1,5 +1,6 @@
 /* Convolution: geometry, checks, and which way it is computed. */
 #include "../back.h"
+#include "../dense.h"
 #include "conv.h"
 #include "../views.h"
 
@@ -299,9 +300,25 @@ static void grad_convolution(cfx_back *b) {
         back_give_at(b, i, grads, i);
 }
 
+int64_t conv_flops(const int64_t *weight, const int64_t *places, int ndim, int64_t batch) {
+    int64_t sizes[2 * CFX_MAX_DIMS] = {batch};
+    int n = 1;
+    for (int i = 0; i < ndim; i++)
+        sizes[n++] = weight[i];
+    for (int i = 2; i < ndim; i++)
+        sizes[n++] = places[i];
+    return flops_of(n, sizes);
+}
+
+int64_t flops_convolution(const cfx_call *c) {
+    const cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 1);
+    const cfx_tensor *places = arg_bool(c, 6) ? x : c->out[0];
+    return conv_flops(w->shape, places->shape, w->ndim, x->shape[0]);
+}
+
 CFX_OP(convolution) = {
     "aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] "
     "padding, "
     "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
     "torch.convolution", .shape = shape_convolution, .kernel = kernel_convolution,
-    .dtypes = GEMM_DTYPES, GRAD(convolution, READ(0) | READ(1))};
+    .dtypes = GEMM_DTYPES, .flops = flops_convolution, GRAD(convolution, READ(0) | READ(1))};

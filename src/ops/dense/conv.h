@@ -45,4 +45,10 @@ bool conv_geometry(cfx_call *c, const conv_args *a, conv *v, int64_t *shape);
 /* Strides of the result of a convolution of these: channels last where either is. */
 cfx_memory_format conv_format(const cfx_tensor *input, const cfx_tensor *weight);
 
+/* Floating-point operations where weights (sizes out, in, kernel...) are laid on `places` (sizes
+ * batch, channels, places...) for each of `batch`. */
+int64_t conv_flops(const int64_t *weight, const int64_t *places, int ndim, int64_t batch);
+/* The flops column of convolution and of its older form, whose arguments begin the same. */
+cfx_flops_fn flops_convolution;
+
 #endif

@@ -127,10 +127,30 @@ static void grad_convolution_backward(cfx_back *b) {
                                                                cfx_list(0, 1, 0)), 1));
 }
 
+/* The gradient of the input is the convolution the other way round; that of the weights lays the
+ * gradient on the input, or the other way round, with batch and channels exchanged. */
+static int64_t flops_convolution_backward(const cfx_call *c) {
+    const cfx_tensor *grad = arg_tensor(c, 0), *x = arg_tensor(c, 1), *w = arg_tensor(c, 2);
+    bool transposed = arg_bool(c, 7);
+    int n = x->ndim;
+    int64_t sum = 0;
+    if (wanted(c, 0))
+        sum = conv_flops(w->shape, transposed ? x->shape : grad->shape, n, grad->shape[0]);
+    if (wanted(c, 1)) {
+        const cfx_tensor *laid = transposed ? x : grad, *on = transposed ? grad : x;
+        int64_t weight[CFX_MAX_DIMS] = {laid->shape[1], laid->shape[0]};
+        for (int i = 2; i < n; i++)
+            weight[i] = laid->shape[i];
+        if (__builtin_add_overflow(sum, conv_flops(weight, w->shape, n, on->shape[1]), &sum))
+            return INT64_MAX;
+    }
+    return sum;
+}
+
 CFX_OP(convolution_backward) = {
     "aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? "
     "bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] "
     "output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
     "torch.ops.aten.convolution_backward", .shape = shape_convolution_backward,
     .kernel = kernel_convolution_backward, .dtypes = GEMM_DTYPES,
-    GRAD(convolution_backward, READ(0) | READ(1) | READ(2))};
+    .flops = flops_convolution_backward, GRAD(convolution_backward, READ(0) | READ(1) | READ(2))};

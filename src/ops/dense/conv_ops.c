@@ -203,10 +203,12 @@ CFX_OP(_convolution) = {"aten::_convolution(Tensor input, Tensor weight, Tensor?
                         "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt "
                         "groups, bool benchmark, bool "
                         "deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor",
-                        "torch._convolution", .decompose = decompose_convolution_old};
+                        "torch._convolution", .decompose = decompose_convolution_old,
+                        .flops = flops_convolution};
 CFX_OP(_convolution_deprecated) = {
     "aten::_convolution.deprecated(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, "
     "SymInt[] padding, SymInt[] dilation, bool transposed, int[] output_padding, SymInt groups, "
     "bool "
     "benchmark, bool deterministic, bool cudnn_enabled) -> Tensor",
-    NULL, .decompose = decompose_convolution_old, .effects = CFX_COMPOSITE};
+    NULL, .decompose = decompose_convolution_old, .flops = flops_convolution,
+    .effects = CFX_COMPOSITE};

@@ -1,5 +1,6 @@
 /* Products of vectors and matrices. */
 #include "../back.h"
+#include "../dense.h"
 #include "gemm.h"
 #include "../views.h"
 
@@ -44,6 +45,18 @@ static void product(cfx_call *c, cfx_tensor *out, const cfx_tensor *self, const 
         cfx__copy(out, self);
     gemm_run(c, &g);
 }
+
+/* Every element of the result is a sum over the inner size, for any number of batches. */
+static int64_t flops_product(const cfx_call *c, const cfx_tensor *a) {
+    const cfx_tensor *out = c->out[0];
+    int64_t sizes[] = {out->ndim == 3 ? out->shape[0] : 1, out->shape[out->ndim - 2],
+                       out->shape[out->ndim - 1], a->shape[a->ndim - 1]};
+    return flops_of(COUNT(sizes), sizes);
+}
+
+static int64_t flops_mm(const cfx_call *c) { return flops_product(c, arg_tensor(c, 0)); }
+
+static int64_t flops_addmm(const cfx_call *c) { return flops_product(c, arg_tensor(c, 1)); }
 
 /* ---- mm, addmm ------------------------------------------------------------------------------- */
 
@@ -114,13 +127,13 @@ static cfx_tensor *back_sum_and_product(cfx_back *b) {
 static void grad_addmm(cfx_back *b) { back_product(b, 1, back_sum_and_product(b)); }
 
 CFX_OP(mm) = {"aten::mm(Tensor self, Tensor mat2) -> Tensor", "torch.mm Tensor.mm",
-              .shape = shape_mm, .kernel = kernel_mm, .dtypes = GEMM_DTYPES,
+              .shape = shape_mm, .kernel = kernel_mm, .dtypes = GEMM_DTYPES, .flops = flops_mm,
               GRAD(mm, READ(0) | READ(1))};
 CFX_OP(addmm) = {
     "aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) "
     "-> Tensor",
     "torch.addmm Tensor.addmm", .shape = shape_addmm, .kernel = kernel_addmm,
-    .dtypes = GEMM_DTYPES, GRAD(addmm, READ(1) | READ(2))};
+    .dtypes = GEMM_DTYPES, .flops = flops_addmm, GRAD(addmm, READ(1) | READ(2))};
 
 /* ---- bmm, baddbmm, addbmm -------------------------------------------------------------------- */
 
@@ -232,12 +245,12 @@ static void grad_addbmm(cfx_back *b) {
 }
 
 CFX_OP(bmm) = {"aten::bmm(Tensor self, Tensor mat2) -> Tensor", "torch.bmm Tensor.bmm",
-               .shape = shape_bmm, .kernel = kernel_mm, .dtypes = GEMM_DTYPES,
+               .shape = shape_bmm, .kernel = kernel_mm, .dtypes = GEMM_DTYPES, .flops = flops_mm,
                GRAD(bmm, READ(0) | READ(1))};
 CFX_OP(baddbmm) = {"aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, "
                    "Scalar alpha=1) -> Tensor",
                    "torch.baddbmm Tensor.baddbmm", .shape = shape_baddbmm, .kernel = kernel_addmm,
-                   .dtypes = GEMM_DTYPES, GRAD(baddbmm, READ(1) | READ(2))};
+                   .dtypes = GEMM_DTYPES, .flops = flops_addmm, GRAD(baddbmm, READ(1) | READ(2))};
 CFX_OP(addbmm) = {"aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, "
                   "Scalar alpha=1) -> Tensor",
                   "torch.addbmm Tensor.addbmm", .shape = shape_addbmm, .kernel = kernel_addbmm,
