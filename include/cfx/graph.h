@@ -121,10 +121,60 @@ CFX_API uint64_t cfx_graph_hash(const cfx_graph *g);
 /* Whether the graph is well-formed; torch.fx's message as an error where not. owner may be NULL. */
 CFX_API bool cfx_graph_lint(cfx_graph *g, const cfx_module *owner);
 
+/* Whether n is x[i], and x[i] for a number i: how several results are taken apart. */
+CFX_API bool cfx_node_is_getitem(const cfx_node *n);
+CFX_API bool cfx_node_takes_result(const cfx_node *n);
+/* "cond" where n calls torch.ops.higher_order.cond, an operator that takes sub-graphs; NULL for
+ * other nodes. Borrowed. */
+CFX_API const char *cfx_node_higher_order(const cfx_node *n);
+
 /* n.format_node(), "%add : [num_users=1] = call_function[target=operator.add](args = (%x, %y),
  * kwargs = {})", and print(graph), one such line a node; scope. */
 CFX_API const char *cfx_node_format(const cfx_node *n);
 CFX_API const char *cfx_graph_str(const cfx_graph *g);
+
+/* ---- what a node computes -------------------------------------------------------------------- */
+
+typedef enum cfx_result_kind {
+    CFX_RESULT_UNKNOWN, /* nothing is noted of it, or it is None */
+    CFX_RESULT_TENSOR,
+    CFX_RESULT_INT,     /* a number, or an expression over sizes that are symbols */
+    CFX_RESULT_BOOL,
+    CFX_RESULT_FLOAT,
+    CFX_RESULT_OBJECT,  /* of a TorchScript class */
+    CFX_RESULT_SEVERAL  /* a tuple or list */
+} cfx_result_kind;
+
+/* The result of a node without its numbers. Borrowed from the node's metadata: good until that
+ * changes. */
+typedef struct cfx_result {
+    cfx_result_kind kind;
+    cfx_value value; /* as it is noted, in "val": a tensor without numbers, or, where sizes are
+                        symbols, a dict (shape, stride, dtype, device, requires_grad, offset); an
+                        expression, or as text a relation; a tuple of such */
+    cfx_dtype dtype; /* from here on: tensors */
+    int ndim;
+    const int64_t *shape, *stride; /* NULL where some are symbols: ask for each */
+    cfx_device device;
+    bool requires_grad;
+} cfx_result;
+
+/* What n computes; of kind UNKNOWN where nothing is noted (cfx_program_infer finds out). */
+CFX_API cfx_result cfx_node_result(const cfx_node *n);
+/* The same of a value: a tensor, real or fake, or what metadata has for one. */
+CFX_API cfx_result cfx_result_of(cfx_value v);
+/* A size or stride of a tensor: an int, or an expression. A stride that is not noted is that of a
+ * tensor in one piece. dim counts from the end where it is negative; None where there is no such
+ * dimension; scope. */
+CFX_API cfx_value cfx_result_size(const cfx_result *r, int dim);
+CFX_API cfx_value cfx_result_stride(const cfx_result *r, int dim);
+/* How many there are (1 unless SEVERAL), and number i. */
+CFX_API int64_t cfx_result_count(const cfx_result *r);
+CFX_API cfx_result cfx_result_item(const cfx_result *r, int64_t i);
+/* Whether two results are noted alike: kinds, dtypes, sizes, strides, devices, expressions. */
+CFX_API bool cfx_result_equal(const cfx_result *a, const cfx_result *b);
+/* "f32[2, s77]", "int 3", "(f32[2], i64[2])"; scope. */
+CFX_API const char *cfx_result_text(const cfx_result *r);
 
 /* ---- change --------------------------------------------------------------------------------- */
 

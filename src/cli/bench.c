@@ -40,31 +40,23 @@ static cfx_value smallest(const cfx_program *p, const cfx_sym *s) {
 }
 
 static cfx_value made_up(const cfx_program *p, const cfx_input_spec *s) {
-    cfx_node *n = cfx_graph_find(p->module->graph, s->name);
-    cfx_value val = n ? cfx_node_get_meta(n, "val") : cfx_none(), sizes = cfx_list_value(0, NULL);
-    cfx_dtype dtype = CFX_F32;
+    cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, s->name));
+    cfx_value sizes = cfx_list_value(0, NULL), dtype = cfx_dtype_value(r.dtype);
     if (s->constant)
         return s->value;
-    if (val.tag == CFX_TAG_SYM)
-        return smallest(p, val.sym);
-    if (val.tag == CFX_TAG_TENSOR) {
-        sizes = cfx_ints_value(val.tensor->ndim, val.tensor->shape);
-        dtype = (cfx_dtype)val.tensor->dtype;
-    } else if (val.tag == CFX_TAG_DICT) {
-        cfx_value shape = cfx_dict_get(val.dict, "shape");
-        for (int64_t i = 0; shape.tag == CFX_TAG_TUPLE && i < shape.list->len; i++) {
-            cfx_value size = shape.list->items[i];
-            cfx_list_append(sizes.list, size.tag == CFX_TAG_SYM ? smallest(p, size.sym) : size);
-        }
-        dtype = (cfx_dtype)cfx_integer(cfx_dict_get(val.dict, "dtype"));
-    } else {
+    if (r.value.tag == CFX_TAG_SYM)
+        return smallest(p, r.value.sym);
+    if (r.kind != CFX_RESULT_TENSOR) {
         cfx_fail(CFX_VALUE_ERROR, (cfx_where){0},
                  "input %s does not say what it is; give it with --inputs", s->name);
         return cfx_bad();
     }
-    return cfx_tensor_value(cfx__is_float(dtype)
-                                ? cfx_randn(sizes, CFX_KW(dtype, cfx_dtype_value(dtype)))
-                                : cfx_ones(sizes, CFX_KW(dtype, cfx_dtype_value(dtype))));
+    for (int i = 0; i < r.ndim; i++) {
+        cfx_value size = cfx_result_size(&r, i);
+        cfx_list_append(sizes.list, size.tag == CFX_TAG_SYM ? smallest(p, size.sym) : size);
+    }
+    return cfx_tensor_value(cfx__is_float(r.dtype) ? cfx_randn(sizes, CFX_KW(dtype, dtype))
+                                                   : cfx_ones(sizes, CFX_KW(dtype, dtype)));
 }
 
 static bool gather(const cfx_program *p, const cfx_dict *file, cfx_list *flat) {

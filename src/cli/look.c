@@ -6,39 +6,8 @@
 #include <string.h>
 
 const char *cli_brief(cfx_value v) {
-    cfx__text out = {0};
-    switch (v.tag) {
-    case CFX_TAG_TENSOR:
-        cfx__text_printf(&out, "%s%s", cfx_dtype_brief((cfx_dtype)v.tensor->dtype),
-                         cfx__shape_text(v.tensor->ndim, v.tensor->shape));
-        break;
-    case CFX_TAG_DICT: { /* what a tensor with symbolic sizes is declared as */
-        cfx_value shape = cfx_dict_get(v.dict, "shape"), dtype = cfx_dict_get(v.dict, "dtype");
-        if (dtype.tag != CFX_TAG_DTYPE ||
-            (shape.tag != CFX_TAG_TUPLE && shape.tag != CFX_TAG_LIST)) {
-            cfx__text_printf(&out, "dict of %lld", (long long)v.dict->len);
-            break;
-        }
-        cfx__text_printf(&out, "%s[", cfx_dtype_brief((cfx_dtype)dtype.i));
-        for (int64_t i = 0; i < shape.list->len; i++)
-            cfx__text_printf(&out, "%s%s", i ? ", " : "", cfx_value_str(shape.list->items[i]));
-        cfx__text_putc(&out, ']');
-        break;
-    }
-    case CFX_TAG_LIST:
-    case CFX_TAG_TUPLE:
-        cfx__text_putc(&out, v.tag == CFX_TAG_LIST ? '[' : '(');
-        for (int64_t i = 0; i < v.list->len; i++)
-            cfx__text_printf(&out, "%s%s", i ? ", " : "", cli_brief(v.list->items[i]));
-        cfx__text_putc(&out, v.tag == CFX_TAG_LIST ? ']' : ')');
-        break;
-    case CFX_TAG_MODULE:
-        cfx__text_printf(&out, "graph %s", v.module->type);
-        break;
-    default:
-        cfx__text_printf(&out, "%s %s", cfx_value_type_name(v), cfx_value_str(v));
-    }
-    return cfx__text_take(&out);
+    cfx_result r = cfx_result_of(v);
+    return cfx_result_text(&r);
 }
 
 /* ---- statistics ------------------------------------------------------------------------------ */

@@ -60,8 +60,7 @@ static cfx_node *placeholder(const cfx_program *p, int i) {
 }
 
 static cfx_value declared(const cfx_program *p, int i) {
-    cfx_node *n = placeholder(p, i);
-    return n ? cfx_node_get_meta(n, "val") : cfx_none();
+    return cfx_node_result(placeholder(p, i)).value;
 }
 
 /* "in0 (x): f32[3, 4], in1 ..."; scope. */

@@ -92,7 +92,7 @@ static void put_node(cfx__text *out, const cfx_node *n) {
         any = true;
     }
     cfx__text_putc(out, ']');
-    cfx_value val = cfx_node_get_meta(n, "val"), stack = cfx_node_get_meta(n, "nn_module_stack");
+    cfx_value val = cfx_node_result(n).value, stack = cfx_node_get_meta(n, "nn_module_stack");
     if (!cfx_is_none(val))
         put_field(out, "val", cli_brief(val));
     if (stack.tag == CFX_TAG_DICT && stack.dict->len) {

@@ -93,8 +93,8 @@ static const cfx_input_spec *spec_of(const cfx_program *p, const cfx_node *n) {
 }
 
 static const char *brief_of(const cfx_node *n) {
-    cfx_value val = cfx_node_get_meta(n, "val");
-    return cfx_is_none(val) ? "" : cli_brief(val);
+    cfx_result r = cfx_node_result(n);
+    return cfx_is_none(r.value) ? "" : cfx_result_text(&r);
 }
 
 static void put_argument(const cfx_program *p, const char *name, cfx_value v) {

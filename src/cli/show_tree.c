@@ -120,7 +120,7 @@ static void add_graph(const char *path, cfx_module *m, void *user) {
         return;
     cfx_each_node(m->graph, n) {
         bool call = n->op >= CFX_CALL_FUNCTION && n->op <= CFX_CALL_MODULE;
-        if (!call || !strcmp(n->target.name, "operator.getitem"))
+        if (!call || cfx_node_is_getitem(n))
             continue;
         CFX_SCOPE
         count_op(place(t, n), op_name(t, n));
@@ -258,13 +258,13 @@ static void put_signature(const cfx_program *p) {
         cfx_node *n = cfx_graph_find(g, p->inputs[i].name);
         printf("in%-4d %s: %s\n", k++, p->inputs[i].name,
                p->inputs[i].constant ? cfx_value_repr(p->inputs[i].value)
-               : n                   ? cli_brief(cfx_node_get_meta(n, "val"))
+               : n                   ? cli_brief(cfx_node_result(n).value)
                                      : "?");
     }
     for (int i = 0, k = 0; i < p->noutputs; i++) {
         const cfx_output_spec *o = &p->outputs[i];
         cfx_node *n = o->name ? cfx_graph_find(g, o->name) : NULL;
-        const char *brief = n ? cli_brief(cfx_node_get_meta(n, "val")) : cfx_value_repr(o->value);
+        const char *brief = n ? cli_brief(cfx_node_result(n).value) : cfx_value_repr(o->value);
         if (o->kind == CFX_OUT_USER || o->kind == CFX_OUT_LOSS)
             printf("out%-3d %s: %s\n", k++, o->name ? o->name : "constant", brief);
         else if (o->target)

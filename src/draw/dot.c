@@ -225,19 +225,18 @@ static void put_field_value(dotter *d, const char *name, cfx_value v) {
 
 /* What is known of the result: tensor_meta, or the fake tensor of an exported graph. */
 static void put_meta(dotter *d, const cfx_node *n) {
-    cfx_value meta = cfx_node_get_meta(n, "tensor_meta"), val = cfx_node_get_meta(n, "val");
+    cfx_result r = cfx_node_result(n);
+    cfx_value meta = cfx_node_get_meta(n, "tensor_meta"), val = r.value;
     if (meta.tag != CFX_TAG_DICT && val.tag == CFX_TAG_DICT)
         meta = val;
     if (meta.tag == CFX_TAG_DICT) {
         static const char *const keys[] = {"dtype", "shape", "requires_grad", "stride"};
         for (int i = 0; i < COUNT(keys); i++)
             put_field_value(d, keys[i], cfx_dict_get(meta.dict, keys[i]));
-    } else if (val.tag == CFX_TAG_TENSOR) {
-        const cfx_tensor *t = val.tensor;
-        int k = cfx_tensor_ndim(t);
-        put_field_value(d, "dtype", cfx_dtype_value(cfx_tensor_dtype(t)));
-        put_field_value(d, "shape", cfx_ints_value(k, cfx_tensor_shape(t)));
-        put_field_value(d, "stride", cfx_ints_value(k, cfx_tensor_stride(t)));
+    } else if (r.kind == CFX_RESULT_TENSOR) {
+        put_field_value(d, "dtype", cfx_dtype_value(r.dtype));
+        put_field_value(d, "shape", cfx_ints_value(r.ndim, r.shape));
+        put_field_value(d, "stride", cfx_ints_value(r.ndim, r.stride));
     }
 }
 

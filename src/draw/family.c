@@ -74,7 +74,7 @@ static cfx__family of_module(const cfx_module *m) {
 }
 
 static cfx__family of_call(const cfx_target *t) {
-    if (!strncmp(t->name, "torch.ops.higher_order.", 23))
+    if (cfx__higher_order(t->name))
         return CFX__FAMILY_CONTROL;
     char name[64];
     const char *text = t->op ? cfx__op_info(t->op)->schema->name : cfx__last_part(t->name);

@@ -4,104 +4,62 @@
 
 /* ---- shapes --------------------------------------------------------------------------------- */
 
-static void put_sizes(cfx__text *out, int n, const int64_t *sizes) {
-    cfx__text_putc(out, '[');
-    for (int i = 0; i < n; i++) {
+typedef cfx_value size_fn(const cfx_result *r, int dim);
+
+static void put_sizes(cfx__writer *w, const cfx_result *r, size_fn *size, cfx__color color) {
+    cfx__paint(w, color);
+    cfx__text_putc(w->out, '[');
+    for (int i = 0; i < r->ndim; i++) {
         if (i)
-            cfx__text_add(out, ", ", 2);
-        cfx__repr(out, cfx_int(sizes[i]));
+            cfx__text_add(w->out, ", ", 2);
+        cfx__repr(w->out, size(r, i));
     }
-    cfx__text_putc(out, ']');
-}
-
-static void put_tensor(cfx__writer *w, const cfx_tensor *t, const cfx_readable_options *o) {
-    int n = cfx_tensor_ndim(t);
-    cfx__paint(w, CFX__RED);
-    cfx__text_puts(w->out, cfx_dtype_brief(cfx_tensor_dtype(t)));
-    cfx__unpaint(w);
-    cfx__paint(w, CFX__BLUE);
-    put_sizes(w->out, n, cfx_tensor_shape(t));
-    cfx__unpaint(w);
-    cfx__paint(w, CFX__DIM_BLUE);
-    if (o->include_stride)
-        put_sizes(w->out, n, cfx_tensor_stride(t));
-    cfx__unpaint(w);
-    cfx__paint(w, CFX__DIM_GREEN);
-    if (o->include_device)
-        cfx__device_str(w->out, cfx_tensor_device(t));
+    cfx__text_putc(w->out, ']');
     cfx__unpaint(w);
 }
 
-/* A tuple or list of sizes that may be symbolic. */
-static void put_size_list(cfx__text *out, cfx_value v) {
-    cfx__text_putc(out, '[');
-    for (int64_t i = 0; i < v.list->len; i++) {
-        if (i)
-            cfx__text_add(out, ", ", 2);
-        cfx__repr(out, v.list->items[i]);
-    }
-    cfx__text_putc(out, ']');
-}
-
-static bool is_sequence(cfx_value v) { return v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST; }
-
-/* What a tensor with symbolic sizes is, or tensor_meta: a dict of shape, dtype and the rest. */
-static bool put_described(cfx__writer *w, const cfx_dict *d, const cfx_readable_options *o) {
-    cfx_value shape = cfx_dict_get(d, "shape"), dtype = cfx_dict_get(d, "dtype");
-    if (!is_sequence(shape) || dtype.tag != CFX_TAG_DTYPE)
-        return false;
+static void put_tensor(cfx__writer *w, const cfx_result *r, const cfx_readable_options *o) {
     cfx__text_puts(w->out, ": \"");
     cfx__paint(w, CFX__RED);
-    cfx__text_puts(w->out, cfx_dtype_brief((cfx_dtype)dtype.i));
+    cfx__text_puts(w->out, cfx_dtype_brief(r->dtype));
     cfx__unpaint(w);
-    cfx__paint(w, CFX__BLUE);
-    put_size_list(w->out, shape);
-    cfx__unpaint(w);
-    cfx_value stride = cfx_dict_get(d, "stride"), device = cfx_dict_get(d, "device");
-    cfx__paint(w, CFX__DIM_BLUE);
-    if (o->include_stride && is_sequence(stride))
-        put_size_list(w->out, stride);
-    cfx__unpaint(w);
+    put_sizes(w, r, cfx_result_size, CFX__BLUE);
+    if (o->include_stride) {
+        put_sizes(w, r, cfx_result_stride, CFX__DIM_BLUE);
+    } else {
+        cfx__paint(w, CFX__DIM_BLUE);
+        cfx__unpaint(w);
+    }
     cfx__paint(w, CFX__DIM_GREEN);
-    if (o->include_device && device.tag == CFX_TAG_DEVICE)
-        cfx__device_str(w->out, device.device);
+    if (o->include_device)
+        cfx__device_str(w->out, r->device);
     cfx__unpaint(w);
     cfx__text_putc(w->out, '"');
-    return true;
 }
 
 bool cfx__write_shape(cfx__writer *w, const cfx_node *n, const cfx_readable_options *o) {
     if (!n->meta)
         return false;
-    static const char *const keys[] = {"val", "tensor_meta", "example_value"};
-    cfx_value v = cfx_none();
-    int k = 0;
-    for (; k < COUNT(keys); k++) {
-        v = cfx_node_get_meta(n, keys[k]);
-        if (!cfx_is_none(v))
-            break;
+    cfx_result r = cfx_node_result(n);
+    cfx_value meta = cfx_is_none(r.value) ? cfx_node_get_meta(n, "tensor_meta") : cfx_none();
+    if (meta.tag == CFX_TAG_DICT) { /* of which PyTorch shows the shape alone */
+        cfx__writer plain = {.out = w->out};
+        static const cfx_readable_options bare = {0};
+        r = cfx_result_of(meta);
+        if (r.kind == CFX_RESULT_TENSOR)
+            put_tensor(&plain, &r, &bare);
+        return r.kind == CFX_RESULT_TENSOR;
     }
-    switch ((cfx_tag)v.tag) {
-    case CFX_TAG_TENSOR:
-        cfx__text_puts(w->out, ": \"");
-        put_tensor(w, v.tensor, o);
-        cfx__text_putc(w->out, '"');
-        return true;
-    case CFX_TAG_STR: /* an expression that no value holds, "u0 <= 8"; or a caller's string */
-        if (n->op == CFX_PLACEHOLDER)
-            return false;
-        __attribute__((fallthrough));
-    case CFX_TAG_SYM:
-        cfx__text_printf(w->out, ": \"Sym(%s)\"", cfx_value_str(v));
-        return true;
-    case CFX_TAG_DICT: {
-        cfx__writer plain = *w;
-        plain.colored &= k != 1;
-        cfx_readable_options bare = {0}; /* of tensor_meta PyTorch shows the shape alone */
-        return put_described(&plain, v.dict, k == 1 ? &bare : o);
-    }
-    default: return false;
-    }
+    if (cfx_is_none(r.value))
+        r = cfx_result_of(cfx_node_get_meta(n, "example_value"));
+    /* a text is an expression that no value holds, "u0 <= 8"; or, in a placeholder, a string */
+    bool symbol = r.value.tag == CFX_TAG_SYM ||
+                  (r.value.tag == CFX_TAG_STR && n->op != CFX_PLACEHOLDER);
+    if (r.kind == CFX_RESULT_TENSOR)
+        put_tensor(w, &r, o);
+    else if (symbol)
+        cfx__text_printf(w->out, ": \"Sym(%s)\"", cfx_value_str(r.value));
+    return symbol || r.kind == CFX_RESULT_TENSOR;
 }
 
 /* ---- comments ------------------------------------------------------------------------------- */

@@ -41,8 +41,8 @@ static void put_function(cfx__text *out, const cfx_target *t) {
             cfx__text_printf(out, "<built-in function %s>", strrchr(name, '.') + 1);
             return;
         }
-    if (starts(name, "torch.ops.higher_order."))
-        name += strlen("torch.ops.higher_order.");
+    if (cfx__higher_order(name))
+        name = cfx__higher_order(name);
     else if (starts(name, "torch.ops."))
         name += strlen("torch.ops.");
     cfx__text_puts(out, name);

@@ -187,6 +187,8 @@ void cfx__graph_own(cfx_graph *g, cfx_module *m);
 void cfx__program_see(cfx_program *p, uint64_t version);
 bool cfx__program_seen(const cfx_program *p, uint64_t version);
 
+/* "cond" of torch.ops.higher_order.cond; NULL for the text of another target. */
+const char *cfx__higher_order(const char *target);
 /* The text of a target as format_node shows it: torch.ops.aten.add.Tensor. */
 void cfx__target_text(cfx__text *out, cfx_target t);
 /* One argument as format_node shows it: %x for nodes, str() for the rest. */

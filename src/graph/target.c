@@ -145,6 +145,31 @@ void cfx__row_remove(cfx__node *n) {
     n->row = NULL;
 }
 
+/* ---- predicates ------------------------------------------------------------------------------ */
+
+static bool starts_with(const char *text, const char *start) {
+    return !strncmp(text, start, strlen(start));
+}
+
+bool cfx_node_is_getitem(const cfx_node *n) {
+    return n && n->op == CFX_CALL_FUNCTION && !n->target.call &&
+           !strcmp(n->target.name, "operator.getitem");
+}
+
+bool cfx_node_takes_result(const cfx_node *n) {
+    return cfx_node_is_getitem(n) && n->args.list->len == 2 &&
+           n->args.list->items[0].tag == CFX_TAG_NODE && n->args.list->items[1].tag == CFX_TAG_INT;
+}
+
+const char *cfx__higher_order(const char *target) {
+    static const char prefix[] = "torch.ops.higher_order.";
+    return starts_with(target, prefix) ? target + strlen(prefix) : NULL;
+}
+
+const char *cfx_node_higher_order(const cfx_node *n) {
+    return n && n->op == CFX_CALL_FUNCTION ? cfx__higher_order(n->target.name) : NULL;
+}
+
 /* ---- effects -------------------------------------------------------------------------------- */
 
 static bool op_is_impure(cfx_op *op) {
@@ -157,10 +182,6 @@ static bool fn_is_impure(const cfx_fn *fn) {
         if (op_is_impure(fn->ops[i]))
             return true;
     return false;
-}
-
-static bool starts_with(const char *text, const char *start) {
-    return !strncmp(text, start, strlen(start));
 }
 
 static bool is_one_of(const char *text, const char *const *list) {
@@ -232,7 +253,7 @@ static bool function_is_impure(const cfx_node *n) {
         return is_one_of(name, inplace_operators);
     if (name_is_impure(name))
         return true;
-    if (starts_with(t.name, "torch.ops.higher_order."))
+    if (cfx_node_higher_order(n))
         return branch_is_impure(n);
     const cfx_fn *fn = cfx_fn_find(t.name);
     if (fn ? fn_is_impure(fn) : ends_inplace(name))

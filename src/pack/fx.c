@@ -63,13 +63,12 @@ static void note_hints(cfx_dict *hints, const cfx_sym *s) {
 static cfx_dict *collect_hints(const cfx_program *p) {
     cfx_dict *hints = cfx_dict_new();
     cfx_each_node(p->module->graph, n) {
-        cfx_value val = n->op == CFX_PLACEHOLDER ? cfx_node_get_meta(n, "val") : cfx_none();
-        cfx_value shape = val.tag == CFX_TAG_DICT ? cfx_dict_get(val.dict, "shape") : cfx_none();
-        for (int64_t i = 0; shape.tag == CFX_TAG_TUPLE && i < shape.list->len; i++)
-            if (shape.list->items[i].tag == CFX_TAG_SYM)
-                note_hints(hints, shape.list->items[i].sym);
-        if (val.tag == CFX_TAG_SYM)
-            note_hints(hints, val.sym);
+        cfx_result r = n->op == CFX_PLACEHOLDER ? cfx_node_result(n) : (cfx_result){0};
+        for (int i = 0; i < r.ndim; i++)
+            if (cfx_result_size(&r, i).tag == CFX_TAG_SYM)
+                note_hints(hints, cfx_result_size(&r, i).sym);
+        if (r.value.tag == CFX_TAG_SYM)
+            note_hints(hints, r.value.sym);
     }
     return hints;
 }
@@ -339,11 +338,9 @@ static void place_tensors(cfx_program *p, const cfx_dict *tensors) {
         const cfx_input_spec *in = &p->inputs[i];
         if (in->kind == CFX_IN_CONSTANT || (in->kind == CFX_IN_BUFFER && !in->persistent))
             cfx_dict_set(constants, in->target, cfx_bool(true));
-        cfx_value val = in->kind == CFX_IN_PARAMETER
-                            ? cfx_node_get_meta(cfx_graph_find(p->module->graph, in->name), "val")
-                            : cfx_none();
-        if (val.tag == CFX_TAG_TENSOR && cfx__is_float((cfx_dtype)val.tensor->dtype))
-            val.tensor->head.flags |= CFX__GRAD;
+        cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, in->name));
+        if (in->kind == CFX_IN_PARAMETER && r.shape && cfx__is_float(r.dtype))
+            r.value.tensor->head.flags |= CFX__GRAD;
     }
     for (int64_t i = 0; i < tensors->len; i++) {
         cfx_value key = tensors->entries[i].key;

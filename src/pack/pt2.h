@@ -100,8 +100,6 @@ void cfx__pt2_put_sym(cfx__text *out, cfx_value v);
 void cfx__pt2_put_float(cfx__text *out, double f);
 /* A number, string, dtype or the like as an argument; false where v is none. */
 bool cfx__pt2_put_constant(cfx__text *out, cfx_value v);
-/* The description of a tensor with symbolic sizes, from the dict that stands for it. */
-void cfx__pt2_put_described(cfx__text *out, const cfx_dict *d);
 /* The metadata of a node, an object of strings. */
 void cfx__pt2_put_metadata(cfx__text *out, const cfx_node *n);
 /* A comma, unless the list or object has just begun. */
@@ -110,8 +108,7 @@ static inline void cfx__comma(cfx__text *t) {
         cfx__text_puts(t, ", ");
 }
 /* The description of a tensor. */
-void cfx__pt2_put_tensor(cfx__text *out, const cfx_tensor *t, bool requires_grad,
-                         cfx_device device);
+void cfx__pt2_put_tensor(cfx__text *out, const cfx_result *r);
 
 /* ---- text ------------------------------------------------------------------------------------ */
 

@@ -334,8 +334,7 @@ static bool take_apart(builder *b, cfx_node *from, const cfx__json *list, cfx_va
 /* Whether the only result of a higher-order operator is a tuple of one. */
 static bool is_tuple_of_one(const cfx__json *node, const char *target) {
     const cfx__json *single = cfx__json_get(node, "is_hop_single_tensor_return");
-    return !strncmp(target, "torch.ops.higher_order.", 23) &&
-           cfx__json_is(single, CFX__JSON_BOOL) && !single->b;
+    return cfx__higher_order(target) && cfx__json_is(single, CFX__JSON_BOOL) && !single->b;
 }
 
 static bool results(builder *b, cfx_node *n, const cfx__json *node, const cfx__json *outputs,

@@ -107,9 +107,9 @@ static void put_input_spec(cfx__text *t, const cfx_program *p, const cfx_input_s
         put_target(t, "tensor_constant", n->name, "tensor_constant_name", s->target);
         break;
     case CFX_IN_OBJECT: {
-        cfx_value val = cfx_node_get_meta(n, "val");
-        const char *fqn =
-            val.tag == CFX_TAG_DICT ? cfx_text(cfx_dict_get(val.dict, "class_fqn")) : NULL;
+        cfx_result r = cfx_node_result(n);
+        bool known = r.kind == CFX_RESULT_OBJECT;
+        const char *fqn = known ? cfx_text(cfx_dict_get(r.value.dict, "class_fqn")) : NULL;
         cfx__text_printf(t, "{\"custom_obj\": {\"arg\": {\"name\": \"%s\", \"class_fqn\": ",
                          n->name);
         put_string(t, fqn);
@@ -301,19 +301,16 @@ static cfx_node *placeholder_of(const cfx_program *p, const cfx_input_spec *spec
 static void put_entry(cfx__text *t, const saver *s, const cfx_input_spec *spec, const char *name,
                       const char *file, const cfx_tensor *v) {
     bool param = spec && spec->kind == CFX_IN_PARAMETER;
-    bool grad = param && (cfx__is_float((cfx_dtype)v->dtype) ||
-                          cfx__is_complex((cfx_dtype)v->dtype));
-    cfx_device device = {CFX_CPU, -1};
-    cfx_node *n = placeholder_of(s->p, spec);
-    cfx_value val = n ? cfx_node_get_meta(n, "val") : cfx_none();
-    if (val.tag == CFX_TAG_TENSOR) {
-        grad = val.tensor->head.flags & CFX__GRAD;
-        device = val.tensor->device;
-    }
+    cfx_result own = cfx_result_of(cfx_tensor_value((cfx_tensor *)v));
+    cfx_result noted = cfx_node_result(placeholder_of(s->p, spec));
+    bool known = noted.kind == CFX_RESULT_TENSOR;
+    own.requires_grad = known ? noted.requires_grad
+                              : param && (cfx__is_float(own.dtype) || cfx__is_complex(own.dtype));
+    own.device = known ? noted.device : (cfx_device){CFX_CPU, -1};
     put_string(t, name);
     cfx__text_printf(t, ": {\"path_name\": \"%s\", \"is_param\": %s, \"use_pickle\": false, "
                         "\"tensor_meta\": ", file, param ? "true" : "false");
-    cfx__pt2_put_tensor(t, v, grad, device);
+    cfx__pt2_put_tensor(t, &own);
     cfx__text_putc(t, '}');
 }
 

@@ -28,7 +28,7 @@ static bool is_operator(const cfx_node *n, const char *module) {
 static const char *arg_name(const cfx_node *n, int64_t i) {
     static const char *const python[] = {"a", "b", "c"};
     cfx_value names = cfx_node_get_meta(n, "arg_names");
-    if (is_operator(n, "torch.ops.higher_order."))
+    if (cfx_node_higher_order(n))
         return "";
     if (cfx__is_sequence(names) && i < names.list->len && cfx_text(names.list->items[i]))
         return cfx_text(names.list->items[i]);
@@ -74,11 +74,9 @@ static bool put_inputs(cfx__scribe *w, cfx__text *t, const cfx_node *n) {
 static const cfx_node **takers_of(cfx__scribe *w, const cfx_node *n, int64_t count) {
     const cfx_node **takers = cfx__alloc0((size_t)(count + 1) * sizeof *takers);
     cfx_each_user(n, u) {
-        const cfx_list *args = u->user->args.list;
-        if (strcmp(u->user->target.name, "operator.getitem") || args->len != 2 ||
-            args->items[1].tag != CFX_TAG_INT)
+        if (!cfx_node_takes_result(u->user))
             continue;
-        int64_t i = args->items[1].i;
+        int64_t i = u->user->args.list->items[1].i;
         i = i < 0 ? i + count : i;
         if (i < 0 || i >= count)
             continue;
@@ -90,40 +88,42 @@ static const cfx_node **takers_of(cfx__scribe *w, const cfx_node *n, int64_t cou
     return takers;
 }
 
-static bool put_results(cfx__scribe *w, cfx__text *t, const cfx_node *n, cfx_value vals,
+static bool put_results(cfx__scribe *w, cfx__text *t, const cfx_node *n, const cfx_result *all,
                         int64_t count, bool bare);
 
 /* Result i of a node with several. */
 static bool put_result(cfx__scribe *w, cfx__text *t, const cfx_node *n, const cfx_node *taker,
-                       int64_t i, cfx_value val, bool bare) {
-    cfx_value own = taker ? cfx_node_get_meta(taker, "val") : cfx_none();
-    if (cfx__kind_of(own) != CFX__IS_NOTHING)
-        val = own;
-    if (cfx__is_sequence(val) && taker) {
+                       int64_t i, cfx_result r, bool bare) {
+    cfx_result own = taker ? cfx_node_result(taker) : r;
+    if (own.kind != CFX_RESULT_UNKNOWN)
+        r = own;
+    if (r.kind == CFX_RESULT_SEVERAL && taker) {
         cfx__text_puts(t, "{\"as_tensors\": [");
-        bool ok = put_results(w, t, taker, val, val.list->len, true);
+        bool ok = put_results(w, t, taker, &r, cfx_result_count(&r), true);
         cfx__text_puts(t, "]}");
         return ok;
     }
-    if (cfx_is_none(val) && (!taker || !taker->num_users)) {
+    if (cfx_is_none(r.value) && (!taker || !taker->num_users)) {
         cfx__text_puts(t, "{\"as_none\": true}");
         return true;
     }
     cfx__text unused = {0};
     cfx__text_printf(&unused, "%s_unused_%lld", n->name, (long long)i);
-    bool ok = cfx__write_result(w, t, taker ? taker->name : unused.data, val, bare);
+    bool ok = cfx__write_result(w, t, taker ? taker->name : unused.data, &r, bare);
     cfx__text_release(&unused);
     return ok;
 }
 
-static bool put_results(cfx__scribe *w, cfx__text *t, const cfx_node *n, cfx_value vals,
+static bool put_results(cfx__scribe *w, cfx__text *t, const cfx_node *n, const cfx_result *all,
                         int64_t count, bool bare) {
     const cfx_node **takers = takers_of(w, n, count);
     bool ok = true;
     for (int64_t i = 0; ok && i < count; i++) {
         cfx__comma(t);
-        bool has = cfx__is_sequence(vals) && i < vals.list->len;
-        ok = put_result(w, t, n, takers[i], i, has ? vals.list->items[i] : cfx_none(), bare);
+        cfx_result r = {0};
+        if (all->kind == CFX_RESULT_SEVERAL)
+            r = cfx_result_item(all, i);
+        ok = put_result(w, t, n, takers[i], i, r, bare);
     }
     free(takers);
     return ok;
@@ -133,38 +133,37 @@ static bool put_results(cfx__scribe *w, cfx__text *t, const cfx_node *n, cfx_val
 static int64_t count_taken(const cfx_node *n) {
     int64_t count = 0;
     cfx_each_user(n, u) {
-        const cfx_list *args = u->user->args.list;
-        if (!strcmp(u->user->target.name, "operator.getitem") && args->len == 2 &&
-            args->items[1].tag == CFX_TAG_INT && args->items[1].i >= count &&
-            args->items[1].i < 100000)
-            count = args->items[1].i + 1;
+        int64_t i = cfx_node_takes_result(u->user) ? u->user->args.list->items[1].i : -1;
+        if (i >= count && i < 100000)
+            count = i + 1;
     }
     return count;
 }
 
 static bool put_outputs(cfx__scribe *w, cfx__text *t, const cfx_node *n) {
     const cfx__schema *s = schema_of(n);
-    cfx_value val = cfx_node_get_meta(n, "val");
+    cfx_result r = cfx_node_result(n);
+    bool tuple = r.kind == CFX_RESULT_SEVERAL;
     if (s && !s->nrets)
         return true;
-    int64_t count = cfx__is_sequence(val) ? val.list->len : count_taken(n);
+    int64_t count = tuple ? cfx_result_count(&r) : count_taken(n);
     if (s && s->nrets > 1)
         count = s->nrets;
-    bool several = cfx__is_sequence(val) || (s ? s->nrets > 1 || s->rets[0].list
-                                          : cfx_is_none(val) && count > 0);
+    bool several = tuple || (s ? s->nrets > 1 || s->rets[0].list
+                               : cfx_is_none(r.value) && count > 0);
     if (s && s->nrets == 1 && s->rets[0].list && s->rets[0].type == CFX__T_TENSOR) {
         cfx__text_puts(t, "{\"as_tensors\": [");
-        bool ok = put_results(w, t, n, val, count, true);
+        bool ok = put_results(w, t, n, &r, count, true);
         cfx__text_puts(t, "]}");
         return ok;
     }
     if (several)
-        return put_results(w, t, n, val, count, false);
-    if (cfx_is_none(val) && !n->num_users) {
+        return put_results(w, t, n, &r, count, false);
+    if (cfx_is_none(r.value) && !n->num_users) {
         cfx__text_puts(t, "{\"as_none\": true}");
         return true;
     }
-    return cfx__write_result(w, t, n->name, val, false);
+    return cfx__write_result(w, t, n->name, &r, false);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
@@ -182,8 +181,7 @@ static const char *target_text(const cfx_node *n) {
 
 /* Whether a node only takes a result of another apart. */
 static bool is_taker(const cfx_node *n) {
-    if (strcmp(n->target.name, "operator.getitem") || n->args.list->len != 2 ||
-        n->args.list->items[0].tag != CFX_TAG_NODE || n->args.list->items[1].tag != CFX_TAG_INT)
+    if (!cfx_node_takes_result(n))
         return false;
     const cfx_node *from = n->args.list->items[0].node;
     const cfx__schema *s = schema_of(from);
@@ -206,8 +204,8 @@ static bool put_call(cfx__scribe *w, const cfx_node *n) {
     cfx__text_puts(t, "], \"metadata\": ");
     cfx__pt2_put_metadata(t, n);
     const char *single = "null";
-    if (is_operator(n, "torch.ops.higher_order."))
-        single = cfx__kind_of(cfx_node_get_meta(n, "val")) == CFX__IS_TENSOR ? "true" : "false";
+    if (cfx_node_higher_order(n))
+        single = cfx_node_result(n).kind == CFX_RESULT_TENSOR ? "true" : "false";
     cfx__text_printf(t, ", \"is_hop_single_tensor_return\": %s, \"name\": \"%s\"}", single,
                      n->name);
     return ok;
@@ -222,7 +220,7 @@ static bool is_constant(const cfx__scribe *w, const cfx_node *n, int64_t i, cfx_
             *v = w->program->inputs[i].value;
         return constant;
     }
-    *v = cfx_node_get_meta(n, "val");
+    *v = cfx_node_result(n).value;
     return v->tag == CFX_TAG_INT || v->tag == CFX_TAG_BOOL || v->tag == CFX_TAG_FLOAT;
 }
 
@@ -232,7 +230,8 @@ static bool put_placeholder(cfx__scribe *w, const cfx_node *n, int64_t i) {
     if (is_constant(w, n, i, &v))
         return cfx__pt2_put_constant(&w->inputs, v) ||
                cfx__write_bad(w, "stands for a constant of no known kind");
-    return cfx__write_result(w, &w->inputs, n->name, cfx__write_val(w, n), false);
+    cfx_result r = cfx__write_result_of(w, n);
+    return cfx__write_result(w, &w->inputs, n->name, &r, false);
 }
 
 static bool put_output(cfx__scribe *w, const cfx_node *n) {
@@ -322,8 +321,8 @@ void cfx__pt2_write_reference(cfx__text *out, const cfx_program *p, cfx_value v)
             cfx__text_puts(out, "{\"as_none\": true}");
         return;
     }
-    cfx_value val = cfx__write_val(&w, v.node);
-    cfx__kind k = cfx__kind_of(val);
-    k = k == CFX__IS_NOTHING || k == CFX__IS_SEVERAL ? CFX__IS_TENSOR : k;
-    cfx__write_name(out, k, v.node->name, val);
+    cfx_result r = cfx__write_result_of(&w, v.node);
+    if (r.kind == CFX_RESULT_SEVERAL)
+        r = (cfx_result){0};
+    cfx__write_name(out, v.node->name, &r);
 }

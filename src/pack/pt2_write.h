@@ -18,28 +18,16 @@ typedef struct cfx__scribe {
     bool failed;
 } cfx__scribe;
 
-/* What a node gives, as a file tells values apart. */
-typedef enum cfx__kind {
-    CFX__IS_NOTHING,
-    CFX__IS_TENSOR,
-    CFX__IS_SYM_INT,
-    CFX__IS_SYM_BOOL,
-    CFX__IS_SYM_FLOAT,
-    CFX__IS_OBJECT,
-    CFX__IS_SEVERAL
-} cfx__kind;
-
-cfx__kind cfx__kind_of(cfx_value val);
-/* What a node gives: its metadata "val", or the tensor itself for parameters that have none. */
-cfx_value cfx__write_val(const cfx__scribe *w, const cfx_node *n);
+/* What a node computes; of a parameter that says nothing, what its tensor is. */
+cfx_result cfx__write_result_of(const cfx__scribe *w, const cfx_node *n);
 
 /* Records an error about the node being written. Returns false. */
 bool cfx__write_bad(cfx__scribe *w, const char *fmt, ...) CFX_PRINTF(2, 3);
 /* A reference to a value: {"as_tensor": {"name": "relu"}}. */
-void cfx__write_name(cfx__text *t, cfx__kind k, const char *name, cfx_value val);
+void cfx__write_name(cfx__text *t, const char *name, const cfx_result *r);
 /* Puts a value into the table of its kind, and a reference to it into `out`; in a list of tensors
  * its bare name. */
-bool cfx__write_result(cfx__scribe *w, cfx__text *out, const char *name, cfx_value val,
+bool cfx__write_result(cfx__scribe *w, cfx__text *out, const char *name, const cfx_result *r,
                        bool bare);
 /* An argument; type is what the schema says of it, or NULL. */
 bool cfx__write_argument(cfx__scribe *w, cfx__text *t, cfx_value v, const cfx__arg *type);

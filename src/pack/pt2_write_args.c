@@ -17,80 +17,56 @@ bool cfx__write_bad(cfx__scribe *w, const char *fmt, ...) {
 
 static void put_text(cfx__text *t, const char *text) { cfx__json_string(t, text, strlen(text)); }
 
-/* ---- kinds of values ------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
-cfx__kind cfx__kind_of(cfx_value val) {
-    switch ((cfx_tag)val.tag) {
-    case CFX_TAG_TENSOR: return CFX__IS_TENSOR;
-    case CFX_TAG_DICT:
-        return cfx__is_sequence(cfx_dict_get(val.dict, "shape")) &&
-                       cfx_dict_get(val.dict, "dtype").tag == CFX_TAG_DTYPE
-                   ? CFX__IS_TENSOR
-               : cfx_text(cfx_dict_get(val.dict, "class_fqn")) ? CFX__IS_OBJECT
-                                                               : CFX__IS_NOTHING;
-    case CFX_TAG_INT:
-    case CFX_TAG_SYM: return CFX__IS_SYM_INT;
-    case CFX_TAG_BOOL: return CFX__IS_SYM_BOOL;
-    case CFX_TAG_FLOAT: return CFX__IS_SYM_FLOAT;
-    case CFX_TAG_STR: return cfx__srepr_is_bool(val) ? CFX__IS_SYM_BOOL : CFX__IS_SYM_FLOAT;
-    case CFX_TAG_LIST:
-    case CFX_TAG_TUPLE: return CFX__IS_SEVERAL;
-    default: return CFX__IS_NOTHING;
-    }
-}
-
-cfx_value cfx__write_val(const cfx__scribe *w, const cfx_node *n) {
-    cfx_value v = cfx_node_get_meta(n, "val");
-    if (!cfx_is_none(v) || n->op != CFX_PLACEHOLDER || !w->program)
-        return v;
+cfx_result cfx__write_result_of(const cfx__scribe *w, const cfx_node *n) {
+    cfx_result r = cfx_node_result(n);
+    if (r.kind != CFX_RESULT_UNKNOWN || n->op != CFX_PLACEHOLDER || !w->program)
+        return r;
     for (int i = 0; i < w->program->ninputs; i++)
         if (!strcmp(w->program->inputs[i].name, n->name)) {
             cfx_tensor *t = cfx_program_tensor(w->program, &w->program->inputs[i]);
-            return t ? cfx_tensor_value(t) : v;
+            return t ? cfx_result_of(cfx_tensor_value(t)) : r;
         }
-    return v;
+    return r;
 }
 
-void cfx__write_name(cfx__text *t, cfx__kind k, const char *name, cfx_value val) {
-    static const char *const tags[] = {[CFX__IS_SYM_INT] = "as_sym_int",
-                                       [CFX__IS_SYM_BOOL] = "as_sym_bool",
-                                       [CFX__IS_SYM_FLOAT] = "as_sym_float"};
-    if (k == CFX__IS_TENSOR)
+void cfx__write_name(cfx__text *t, const char *name, const cfx_result *r) {
+    static const char *const tags[] = {[CFX_RESULT_INT] = "as_sym_int",
+                                       [CFX_RESULT_BOOL] = "as_sym_bool",
+                                       [CFX_RESULT_FLOAT] = "as_sym_float"};
+    if (r->kind == CFX_RESULT_TENSOR || r->kind == CFX_RESULT_UNKNOWN) {
         cfx__text_printf(t, "{\"as_tensor\": {\"name\": \"%s\"}}", name);
-    else if (k != CFX__IS_OBJECT)
-        cfx__text_printf(t, "{\"%s\": {\"as_name\": \"%s\"}}", tags[k], name);
-    else {
+    } else if (r->kind != CFX_RESULT_OBJECT) {
+        cfx__text_printf(t, "{\"%s\": {\"as_name\": \"%s\"}}", tags[r->kind], name);
+    } else {
         cfx__text_printf(t, "{\"as_custom_obj\": {\"name\": \"%s\", \"class_fqn\": ", name);
-        put_text(t, cfx_text(cfx_dict_get(val.dict, "class_fqn")));
+        put_text(t, cfx_text(cfx_dict_get(r->value.dict, "class_fqn")));
         cfx__text_puts(t, "}}");
     }
 }
 
-bool cfx__write_result(cfx__scribe *w, cfx__text *out, const char *name, cfx_value val,
+bool cfx__write_result(cfx__scribe *w, cfx__text *out, const char *name, const cfx_result *r,
                        bool bare) {
-    cfx__kind k = cfx__kind_of(val);
-    cfx__text *const tables[] = {[CFX__IS_TENSOR] = &w->tensors, [CFX__IS_SYM_INT] = &w->ints,
-                                 [CFX__IS_SYM_BOOL] = &w->bools, [CFX__IS_SYM_FLOAT] = &w->floats,
-                                 [CFX__IS_OBJECT] = &w->objects};
-    if (k == CFX__IS_NOTHING || k == CFX__IS_SEVERAL)
+    cfx__text *const tables[] = {[CFX_RESULT_TENSOR] = &w->tensors, [CFX_RESULT_INT] = &w->ints,
+                                 [CFX_RESULT_BOOL] = &w->bools, [CFX_RESULT_FLOAT] = &w->floats,
+                                 [CFX_RESULT_OBJECT] = &w->objects};
+    if (r->kind == CFX_RESULT_UNKNOWN || r->kind == CFX_RESULT_SEVERAL)
         return cfx__write_bad(w, "has no description of its result '%s' (its shape and dtype); "
                       "cfx_shape_prop makes one", name);
-    cfx__text *t = tables[k];
+    cfx__text *t = tables[r->kind];
     cfx__comma(t);
     cfx__text_printf(t, "\"%s\": ", name);
-    if (val.tag == CFX_TAG_TENSOR)
-        cfx__pt2_put_tensor(t, val.tensor, val.tensor->head.flags & CFX__GRAD,
-                            val.tensor->device);
-    else if (k == CFX__IS_TENSOR)
-        cfx__pt2_put_described(t, val.dict);
-    else if (k == CFX__IS_OBJECT)
-        cfx__json_value(t, val);
+    if (r->kind == CFX_RESULT_TENSOR)
+        cfx__pt2_put_tensor(t, r);
+    else if (r->kind == CFX_RESULT_OBJECT)
+        cfx__json_value(t, r->value);
     else
-        cfx__pt2_put_sym(t, val);
+        cfx__pt2_put_sym(t, r->value);
     if (bare)
         cfx__text_printf(out, "{\"name\": \"%s\"}", name);
     else
-        cfx__write_name(out, k, name, val);
+        cfx__write_name(out, name, r);
     return true;
 }
 
@@ -114,11 +90,10 @@ static bool put_node(cfx__scribe *w, cfx__text *t, const cfx_node *n) {
         cfx__text_puts(t, "}}");
         return ok;
     }
-    cfx_value val = cfx__write_val(w, n);
-    cfx__kind k = cfx__kind_of(val);
-    if (k == CFX__IS_SEVERAL)
+    cfx_result r = cfx__write_result_of(w, n);
+    if (r.kind == CFX_RESULT_SEVERAL)
         return cfx__write_bad(w, "uses all results of '%s' at once", n->name);
-    cfx__write_name(t, k == CFX__IS_NOTHING ? CFX__IS_TENSOR : k, name_of(w, n), val);
+    cfx__write_name(t, name_of(w, n), &r);
     return true;
 }
 
@@ -139,10 +114,10 @@ static unsigned item_kinds(cfx__scribe *w, cfx_value v) {
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE: return LISTS;
     case CFX_TAG_NODE:
-        switch (cfx__kind_of(cfx__write_val(w, v.node))) {
-        case CFX__IS_SYM_INT: return SYM_INTS | TENSORS; /* mixed with tensors they go by name */
-        case CFX__IS_SYM_BOOL: return SYM_BOOLS | TENSORS;
-        case CFX__IS_SYM_FLOAT: return SYM_FLOATS | TENSORS;
+        switch (cfx__write_result_of(w, v.node).kind) {
+        case CFX_RESULT_INT: return SYM_INTS | TENSORS; /* mixed with tensors they go by name */
+        case CFX_RESULT_BOOL: return SYM_BOOLS | TENSORS;
+        case CFX_RESULT_FLOAT: return SYM_FLOATS | TENSORS;
         default: return TENSORS | OPTIONAL;
         }
     default: return 0;

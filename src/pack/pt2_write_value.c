@@ -50,62 +50,27 @@ void cfx__pt2_put_sym(cfx__text *t, cfx_value v) {
     }
 }
 
-static void put_meta_tail(cfx__text *t, bool grad, cfx_device device) {
-    cfx__text_printf(t, "], \"requires_grad\": %s, \"device\": ", grad ? "true" : "false");
-    put_device(t, device);
+void cfx__pt2_put_tensor(cfx__text *t, const cfx_result *r) {
+    bool noted = r->value.tag == CFX_TAG_DICT;
+    cfx_value offset = noted ? cfx_dict_get(r->value.dict, "offset")
+                             : cfx_int(r->value.tensor->offset);
+    cfx_layout layout = noted ? CFX_STRIDED : (cfx_layout)r->value.tensor->layout;
+    cfx__text_printf(t, "{\"dtype\": %d, \"sizes\": [", cfx__pt2_dtype_number(r->dtype));
+    for (int i = 0; i < r->ndim; i++) {
+        cfx__comma(t);
+        cfx__pt2_put_sym(t, cfx_result_size(r, i));
+    }
+    cfx__text_printf(t, "], \"requires_grad\": %s, \"device\": ",
+                     r->requires_grad ? "true" : "false");
+    put_device(t, r->device);
     cfx__text_puts(t, ", \"strides\": [");
-}
-
-void cfx__pt2_put_tensor(cfx__text *t, const cfx_tensor *v, bool grad, cfx_device device) {
-    cfx__text_printf(t, "{\"dtype\": %d, \"sizes\": [",
-                     cfx__pt2_dtype_number((cfx_dtype)v->dtype));
-    for (int i = 0; i < v->ndim; i++)
-        cfx__text_printf(t, "%s{\"as_int\": %lld}", i ? ", " : "", (long long)v->shape[i]);
-    put_meta_tail(t, grad, device);
-    for (int i = 0; i < v->ndim; i++)
-        cfx__text_printf(t, "%s{\"as_int\": %lld}", i ? ", " : "", (long long)v->stride[i]);
-    cfx__text_printf(t, "], \"storage_offset\": {\"as_int\": %lld}, \"layout\": %d}",
-                     (long long)v->offset, cfx__pt2_layout_number((cfx_layout)v->layout));
-}
-
-/* Strides of a tensor that is laid out in order, where its description has none. */
-static cfx_value plain_strides(cfx_value shape) {
-    int64_t n = shape.list->len;
-    cfx_value strides = cfx_list_value(0, NULL), at = cfx_int(1);
-    for (int64_t i = 0; i < n; i++)
-        cfx_list_append(strides.list, cfx_none());
-    for (int64_t i = n - 1; i >= 0; i--) {
-        strides.list->items[i] = cfx_value_keep(at);
-        cfx_value size = shape.list->items[i];
-        bool plain = (size.tag == CFX_TAG_INT || size.tag == CFX_TAG_SYM) &&
-                     (at.tag == CFX_TAG_INT || at.tag == CFX_TAG_SYM);
-        at = plain ? cfx__sym_binary(CFX__SYM_MUL, at, size) : size;
-    }
-    return strides;
-}
-
-/* A tensor with symbolic sizes, which is described by a dict. */
-void cfx__pt2_put_described(cfx__text *t, const cfx_dict *d) {
-    cfx_value shape = cfx_dict_get(d, "shape"), stride = cfx_dict_get(d, "stride");
-    cfx_value device = cfx_dict_get(d, "device"), grad = cfx_dict_get(d, "requires_grad");
-    if (!is_sequence(stride) || stride.list->len != shape.list->len)
-        stride = plain_strides(shape);
-    cfx__text_printf(t, "{\"dtype\": %d, \"sizes\": [",
-                     cfx__pt2_dtype_number((cfx_dtype)cfx_dict_get(d, "dtype").i));
-    for (int64_t i = 0; i < shape.list->len; i++) {
+    for (int i = 0; i < r->ndim; i++) {
         cfx__comma(t);
-        cfx__pt2_put_sym(t, shape.list->items[i]);
+        cfx__pt2_put_sym(t, cfx_result_stride(r, i));
     }
-    put_meta_tail(t, grad.tag == CFX_TAG_BOOL && grad.b,
-                  device.tag == CFX_TAG_DEVICE ? device.device : (cfx_device){CFX_CPU, -1});
-    for (int64_t i = 0; i < stride.list->len; i++) {
-        cfx__comma(t);
-        cfx__pt2_put_sym(t, stride.list->items[i]);
-    }
-    cfx_value offset = cfx_dict_get(d, "offset");
     cfx__text_puts(t, "], \"storage_offset\": ");
     cfx__pt2_put_sym(t, cfx_is_none(offset) ? cfx_int(0) : offset);
-    cfx__text_puts(t, ", \"layout\": 7}");
+    cfx__text_printf(t, ", \"layout\": %d}", cfx__pt2_layout_number(layout));
 }
 
 /* ---- constants ------------------------------------------------------------------------------- */

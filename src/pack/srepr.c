@@ -344,11 +344,3 @@ void cfx__srepr_write(cfx__text *out, cfx_value v) {
     }
     cfx__text_putc(out, ')');
 }
-
-bool cfx__srepr_is_bool(cfx_value v) {
-    if (v.tag == CFX_TAG_BOOL)
-        return true;
-    const char *text = cfx_text(v);
-    return text && (strpbrk(text, "<>=&|~") || !strncmp(text, "Eq(", 3) ||
-                    !strncmp(text, "Ne(", 3) || !strncmp(text, "Not(", 4));
-}

@@ -20,7 +20,5 @@ void cfx__hints_note(cfx__hints *h, const char *expr, int64_t hint);
 cfx_value cfx__srepr_read(const char *text, const cfx__hints *h);
 /* The srepr form of what cfx__srepr_read gives. */
 void cfx__srepr_write(cfx__text *out, cfx_value v);
-/* Whether such a value is a truth rather than a number. */
-bool cfx__srepr_is_bool(cfx_value v);
 
 #endif

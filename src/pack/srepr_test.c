@@ -49,8 +49,8 @@ TEST(srepr_is_written) {
         CHECK_STR(out.data, same[i]);
         cfx__text_release(&out);
     }
-    CHECK(cfx__srepr_is_bool(cfx__srepr_read(same[6], NULL)));
-    CHECK(!cfx__srepr_is_bool(cfx__srepr_read(same[3], NULL)));
+    CHECK_INT(cfx_result_of(cfx__srepr_read(same[6], NULL)).kind, CFX_RESULT_BOOL);
+    CHECK_INT(cfx_result_of(cfx__srepr_read(same[3], NULL)).kind, CFX_RESULT_INT);
 }
 
 TEST(srepr_has_limits) {

@@ -94,7 +94,7 @@ static cfx_value results_of(const cfx_node *n) {
         return val;
     cfx_value out = cfx_tuple_value(0, NULL);
     cfx_each_user(n, u) {
-        if (strcmp(u->user->target.name, "operator.getitem"))
+        if (!cfx_node_takes_result(u->user))
             continue;
         int64_t i = cfx_integer(cfx_at(u->user->args, 1));
         while (out.list->len <= i)
@@ -192,10 +192,10 @@ static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
         return cfx_bad();
     cfx_args a = {(int)args.list->len, args.list->items, kwargs.dict->len ? kwargs.dict : NULL};
     cfx_op *op = n->target.op && !n->target.fn ? n->target.op : NULL;
-    if (!strcmp(n->target.name, "operator.getitem") && a.n == 2 &&
+    if (cfx_node_is_getitem(n) && a.n == 2 &&
         (a.v[0].tag == CFX_TAG_LIST || a.v[0].tag == CFX_TAG_TUPLE))
         return cfx_at(a.v[0], cfx_integer(a.v[1]));
-    if (!strncmp(n->target.name, "torch.ops.higher_order.", 23))
+    if (cfx_node_higher_order(n))
         return cfx__rerun_higher(run, n, a);
     if (op && !strcmp(cfx_op_name(op), "aten.item.default"))
         return run_item(run, n, a);
@@ -302,13 +302,13 @@ static bool rerun_child(cfx__rerun *run, const char *name, cfx_module *child) {
 }
 
 /* Regions that change a mode only are written out; sub-graphs of others stay sub-graphs. */
-static bool is_region(const char *name) {
-    return !strcmp(name, "torch.ops.higher_order.wrap_with_set_grad_enabled") ||
-           !strcmp(name, "torch.ops.higher_order.wrap_with_autocast");
+static bool is_region(const cfx_node *n) {
+    const char *name = cfx_node_higher_order(n);
+    return !strcmp(name, "wrap_with_set_grad_enabled") || !strcmp(name, "wrap_with_autocast");
 }
 
 cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a) {
-    cfx__higher_fn *fn = is_region(n->target.name) ? cfx__higher_find(n->target.name) : NULL;
+    cfx__higher_fn *fn = is_region(n) ? cfx__higher_find(n->target.name) : NULL;
     if (fn)
         return fn((cfx_where){0}, a);
     cfx_value args = cfx_tuple_value(0, NULL);

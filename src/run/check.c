@@ -54,42 +54,6 @@ static const char *input_path(const cfx_program *p, int k) {
     return cfx__text_take(&out);
 }
 
-/* ---- what an input is declared as ------------------------------------------------------------ */
-
-typedef struct {
-    bool tensor;
-    cfx_dtype dtype;
-    int ndim;
-    const int64_t *sizes; /* plain sizes, or */
-    cfx_value shape;      /* a list of which some are symbolic */
-} declared;
-
-static bool declared_tensor(cfx_value val, declared *d) {
-    *d = (declared){.shape = cfx_none()};
-    if (val.tag == CFX_TAG_TENSOR) {
-        *d = (declared){true, val.tensor->dtype, val.tensor->ndim, val.tensor->shape, cfx_none()};
-        return true;
-    }
-    if (val.tag != CFX_TAG_DICT)
-        return false;
-    cfx_value shape = cfx_dict_get(val.dict, "shape"), dtype = cfx_dict_get(val.dict, "dtype");
-    if ((shape.tag != CFX_TAG_TUPLE && shape.tag != CFX_TAG_LIST) || dtype.tag != CFX_TAG_DTYPE)
-        return false;
-    *d = (declared){true, (cfx_dtype)dtype.i, (int)shape.list->len, NULL, shape};
-    return true;
-}
-
-static cfx_value declared_size(const declared *d, int i) {
-    return d->sizes ? cfx_int(d->sizes[i]) : d->shape.list->items[i];
-}
-
-static void put_shape(cfx__text *out, const declared *d) {
-    cfx__text_putc(out, '[');
-    for (int i = 0; i < d->ndim; i++)
-        cfx__text_printf(out, "%s%s", i ? ", " : "", cfx_value_str(declared_size(d, i)));
-    cfx__text_putc(out, ']');
-}
-
 /* ---- symbols --------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -98,7 +62,7 @@ typedef struct {
     cfx_dict *symbols; /* name to the size it stands for in this call; NULL: none yet */
     int k;             /* the caller's input that is being looked at */
     const char *name;  /* its placeholder */
-    cfx_value val;     /* what that is declared as */
+    cfx_result want;   /* what that is declared as */
 } checker;
 
 /* The value of an expression, with `unknown` for the symbol called so; None where it has none. */
@@ -137,18 +101,10 @@ static const char *unknown_in(const checker *c, const cfx_sym *s, int *count) {
 /* Fails with what PyTorch says and a note about how the input was declared. */
 static bool fail(const checker *c, const char *text) {
     cfx_fail(CFX_RUNTIME_ERROR, c->at, "%s", text);
-    declared d;
-    cfx__text out = {0};
-    if (declared_tensor(c->val, &d)) {
-        cfx__text_puts(&out, cfx_dtype_brief(d.dtype));
-        put_shape(&out, &d);
-    } else {
-        cfx__text_puts(&out, cfx_value_str(c->val));
-    }
-    cfx_note("Input %s is declared as %s%s%s", c->name, out.data,
-             c->p->ranges->len ? ", with " : "",
-             c->p->ranges->len ? cfx__program_ranges(c->p) : "");
-    cfx__text_release(&out);
+    bool tensor = c->want.kind == CFX_RESULT_TENSOR, ranges = c->p->ranges->len > 0;
+    cfx_note("Input %s is declared as %s%s%s", c->name,
+             tensor ? cfx_result_text(&c->want) : cfx_value_str(c->want.value),
+             ranges ? ", with " : "", ranges ? cfx__program_ranges(c->p) : "");
     return false;
 }
 
@@ -237,28 +193,27 @@ static bool check_size(checker *c, int dim, cfx_value want, int64_t size) {
            (unify(c, where, want, size) && in_range(c, where, want, size));
 }
 
-static bool check_tensor(checker *c, const declared *d, cfx_value v) {
+static bool check_tensor(checker *c, cfx_value v) {
+    const cfx_result *d = &c->want;
     if (v.tag != CFX_TAG_TENSOR)
         return fail(c, cfx__format("Expected input at %s to be a tensor, but got <class '%s'>",
                                    input_path(c->p, c->k), cfx__python_type(v)));
     const cfx_tensor *t = v.tensor;
     if (t->ndim != d->ndim) {
-        cfx__text want = {0};
-        put_shape(&want, d);
-        fail(c, cfx__format("Unexpected number of dimensions in input at %s.shape (expected "
-                            "torch.Size(%s), got torch.Size(%s))",
-                            input_path(c->p, c->k), want.data, cfx__shape_text(t->ndim, t->shape)));
-        cfx__text_release(&want);
-        return false;
+        const char *want = strchr(cfx_result_text(d), '[');
+        return fail(c, cfx__format("Unexpected number of dimensions in input at %s.shape (expected "
+                                   "torch.Size(%s), got torch.Size(%s))",
+                                   input_path(c->p, c->k), want,
+                                   cfx__shape_text(t->ndim, t->shape)));
     }
     if (t->dtype != d->dtype)
         return fail(c, cfx__format("Expected input at %s to be of dtype torch.%s, but got torch.%s",
                                    input_path(c->p, c->k), cfx_dtype_name(d->dtype),
                                    cfx_dtype_name(t->dtype)));
-    if (d->sizes && !memcmp(d->sizes, t->shape, (size_t)t->ndim * sizeof *t->shape))
+    if (d->shape && !memcmp(d->shape, t->shape, (size_t)t->ndim * sizeof *t->shape))
         return true;
     for (int i = 0; i < t->ndim; i++)
-        if (!check_size(c, i, declared_size(d, i), t->shape[i]))
+        if (!check_size(c, i, cfx_result_size(d, i), t->shape[i]))
             return false;
     return true;
 }
@@ -270,14 +225,14 @@ static bool check_number(checker *c, const cfx_input_spec *s, cfx_value v) {
         return fail(c, cfx__format("Expected input at %s to be equal to %s, but got %s", where,
                                    cfx_value_repr(s->value), cfx_value_repr(v)));
     }
-    if (c->val.tag != CFX_TAG_SYM)
+    if (c->want.value.tag != CFX_TAG_SYM)
         return true;
     where = input_path(c->p, c->k);
     if (!cfx_is_number(v))
         return fail(c, cfx__format("Expected input at %s to be a number, but got <class '%s'>",
                                    where, cfx__python_type(v)));
     return v.tag != CFX_TAG_INT ||
-           (unify(c, where, c->val, v.i) && in_range(c, where, c->val, v.i));
+           (unify(c, where, c->want.value, v.i) && in_range(c, where, c->want.value, v.i));
 }
 
 bool cfx__program_check(cfx_where at, const cfx_program *p, const cfx_list *flat) {
@@ -291,12 +246,9 @@ bool cfx__program_check(cfx_where at, const cfx_program *p, const cfx_list *flat
         if (s->kind != CFX_IN_USER)
             continue;
         cfx_value v = flat->items[c.k];
-        declared d;
         c.name = n->name;
-        c.val = cfx_node_get_meta(n, "val");
-        if (s->constant)
-            c.val = s->value;
-        fine = declared_tensor(c.val, &d) ? check_tensor(&c, &d, v) : check_number(&c, s, v);
+        c.want = s->constant ? cfx_result_of(s->value) : cfx_node_result(n);
+        fine = c.want.kind == CFX_RESULT_TENSOR ? check_tensor(&c, v) : check_number(&c, s, v);
         c.k++;
     }
     cfx_scope_close(mark);

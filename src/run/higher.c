@@ -279,9 +279,9 @@ static const struct {
 };
 
 cfx__higher_fn *cfx__higher_find(const char *name) {
-    size_t n = strlen(prefix);
-    for (int i = 0; name && !strncmp(name, prefix, n) && i < COUNT(table); i++)
-        if (!strcmp(name + n, table[i].name))
+    name = name ? cfx__higher_order(name) : NULL;
+    for (int i = 0; name && i < COUNT(table); i++)
+        if (!strcmp(name, table[i].name))
             return table[i].run;
     return NULL;
 }

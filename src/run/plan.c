@@ -111,14 +111,6 @@ cfx_op *cfx__late_op(const cfx_node *n) {
     return strncmp(name, "torch.ops.", 10) ? NULL : cfx_op_find(name + 10);
 }
 
-/* Whether a node is x[2]: what results of several tensors are taken apart by. */
-static bool is_item(const cfx_node *n) {
-    const cfx_list *args = n->args.list;
-    return n->op == CFX_CALL_FUNCTION && n->target.fn && !n->target.call &&
-           !strcmp(n->target.name, "operator.getitem") && args->len == 2 &&
-           args->items[0].tag == CFX_TAG_NODE && args->items[1].tag == CFX_TAG_INT;
-}
-
 static bool bind_step(planner *p, cfx__step *s) {
     cfx_value bound[CFX_MAX_ARGS];
     cfx__schema *schema = cfx__op_info(s->op)->schema;
@@ -146,7 +138,7 @@ static void plan_step(planner *p, cfx__step *s) {
         cfx_list_append(p->plan->kept, s->kwargs);
     }
     s->input = s->node->op == CFX_PLACEHOLDER && s->node->target.name[0] != '*';
-    s->item = is_item(s->node);
+    s->item = cfx_node_takes_result(s->node);
     s->op = bindable(s->node);
     if (s->op && cfx_ok())
         bind_step(p, s);

@@ -165,29 +165,20 @@ cfx_value cfx__symbols_value(cfx__symbols *s, cfx_value v) {
     return v.tag == CFX_TAG_SYM ? cfx_int(evaluate(s, v.sym)) : v;
 }
 
-static int sizes_of(cfx__symbols *s, cfx_value list, int64_t *out) {
-    if ((list.tag != CFX_TAG_TUPLE && list.tag != CFX_TAG_LIST) || list.list->len > CFX_MAX_DIMS)
-        return -1;
-    for (int64_t i = 0; i < list.list->len; i++)
-        out[i] = cfx_integer(cfx__symbols_value(s, list.list->items[i]));
-    return (int)list.list->len;
-}
-
 cfx_value cfx__symbols_tensor(cfx__symbols *s, cfx_value val) {
-    if (val.tag == CFX_TAG_TENSOR)
-        return val;
-    if (val.tag != CFX_TAG_DICT)
-        return cfx_none();
-    cfx_value dtype = cfx_dict_get(val.dict, "dtype"), device = cfx_dict_get(val.dict, "device");
+    cfx_result r = cfx_result_of(val);
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
-    int n = sizes_of(s, cfx_dict_get(val.dict, "shape"), shape);
-    int m = sizes_of(s, cfx_dict_get(val.dict, "stride"), stride);
-    if (n < 0 || dtype.tag != CFX_TAG_DTYPE)
+    if (r.kind != CFX_RESULT_TENSOR || r.ndim > CFX_MAX_DIMS)
         return cfx_none();
-    cfx_tensor *t = cfx__tensor_empty((cfx_where){0}, (cfx_dtype)dtype.i, true, n, shape,
-                                      m == n ? stride : NULL);
-    if (!cfx__is_bad(t) && device.tag == CFX_TAG_DEVICE)
-        t->device = device.device;
+    if (r.shape)
+        return val;
+    for (int i = 0; i < r.ndim; i++) {
+        shape[i] = cfx_integer(cfx__symbols_value(s, cfx_result_size(&r, i)));
+        stride[i] = cfx_integer(cfx__symbols_value(s, cfx_result_stride(&r, i)));
+    }
+    cfx_tensor *t = cfx__tensor_empty((cfx_where){0}, r.dtype, true, r.ndim, shape, stride);
+    if (!cfx__is_bad(t))
+        t->device = r.device;
     return cfx_tensor_value(t);
 }
 
