@@ -17,7 +17,7 @@ typedef struct {
 static void run_model(void *arg) {
     model *m = arg;
     CFX_SCOPE
-    cfx_program_run_args(CFX_HERE, m->p, m->inputs);
+    cfx_program_run_from(CFX_HERE, m->p, m->inputs);
 }
 
 /* in0, in1, ... as the arguments; models of this kind take no trees. */

@@ -1,5 +1,5 @@
 /* A model written in C becomes a program as torch.export makes it: shown with its signature, run,
- * taken apart to Core ATen, and run on a batch of another size. */
+ * decomposed to Core ATen, and run on a batch of another size. */
 #include <cfx.h>
 
 static cfx_tensor *forward(cfx_module *self, cfx_tensor *x) {

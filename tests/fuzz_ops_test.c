@@ -1,9 +1,9 @@
 /* Every operator of the registry, called with random arguments that its schema allows and that it
  * often cannot take. Whatever comes, a call either gives a result, which then is what the fake call
- * said it would be, or records an error; so does the walk back from it. It never crashes, hangs,
- * leaks or reads out of bounds (the sanitizers look on in `make asan`). CFX_FUZZ_RUNS sets how many
- * calls an operator gets, CFX_FUZZ_SEED the seed, CFX_FUZZ_LOG=1 prints each call before it is
- * made. */
+ * said it would be, or records an error; so does the backward pass from it. It never crashes,
+ * hangs, leaks or reads out of bounds (the sanitizers look on in `make asan`). CFX_FUZZ_RUNS sets
+ * how many calls an operator gets, CFX_FUZZ_SEED the seed, CFX_FUZZ_LOG=1 prints each call before
+ * it is made. */
 #include "test.h"
 
 #include "../src/dispatch/dispatch.h"
@@ -47,8 +47,8 @@ static double some_float(fuzzer *f) {
 
 static void fill(fuzzer *f, cfx_tensor *t) {
     for (int64_t i = 0; i < t->numel; i++) {
-        bool whole = !cfx__is_float(t->dtype) && !cfx__is_complex(t->dtype);
-        cfx__set(t, i, whole ? cfx_int(below(f, 9) - 2) : cfx_float(some_float(f)));
+        bool whole = !cfx__dtype_is_float(t->dtype) && !cfx__dtype_is_complex(t->dtype);
+        cfx__tensor_set(t, i, whole ? cfx_int(below(f, 9) - 2) : cfx_float(some_float(f)));
     }
 }
 
@@ -82,7 +82,7 @@ static cfx_tensor *some_tensor(fuzzer *f) {
     for (int i = 0; i < f->ndim; i++)
         if (chance(f, 6))
             stride[i] = 0;
-    cfx_tensor *t = cfx__tensor_empty((cfx_where){0}, f->dtype, false, f->ndim, shape, stride);
+    cfx_tensor *t = cfx__tensor_empty((cfx_site){0}, f->dtype, false, f->ndim, shape, stride);
     fill(f, t);
     return t;
 }
@@ -95,7 +95,7 @@ static const char *some_text(fuzzer *f) {
     return words[below(f, COUNT(words))];
 }
 
-static cfx_value one(fuzzer *f, const cfx__arg *a) {
+static cfx_value one(fuzzer *f, const cfx__schema_arg *a) {
     switch (a->type) {
     case CFX__T_TENSOR: return cfx_tensor_value(some_tensor(f));
     case CFX__T_INT: return cfx_int(some_int(f));
@@ -112,7 +112,7 @@ static cfx_value one(fuzzer *f, const cfx__arg *a) {
     }
 }
 
-static cfx_value argument(fuzzer *f, const cfx__arg *a) {
+static cfx_value argument(fuzzer *f, const cfx__schema_arg *a) {
     if (a->optional && chance(f, 45))
         return cfx_none();
     if (a->has_default && chance(f, 35))
@@ -145,7 +145,7 @@ static cfx_value faked(cfx_value v) {
 
 static bool same_meta(cfx_value a, cfx_value b) {
     if (a.tag == CFX_TAG_TENSOR && b.tag == CFX_TAG_TENSOR)
-        return a.tensor->dtype == b.tensor->dtype && cfx__same_shape(a.tensor, b.tensor) &&
+        return a.tensor->dtype == b.tensor->dtype && cfx__tensor_same_shape(a.tensor, b.tensor) &&
                !memcmp(a.tensor->stride, b.tensor->stride,
                        (size_t)a.tensor->ndim * sizeof *a.tensor->stride);
     if ((a.tag == CFX_TAG_TUPLE || a.tag == CFX_TAG_LIST) && a.tag == b.tag) {
@@ -172,7 +172,7 @@ static void log_call(cfx_op *op, const cfx_value *args, int n) {
 
 static bool has_gradient(cfx_value v) {
     return v.tag == CFX_TAG_TENSOR &&
-           (cfx__is_float(v.tensor->dtype) || cfx__is_complex(v.tensor->dtype));
+           (cfx__dtype_is_float(v.tensor->dtype) || cfx__dtype_is_complex(v.tensor->dtype));
 }
 
 /* The argument with leaves for its tensors, which are noted. */
@@ -205,7 +205,7 @@ static void go_back(cfx_op *op, const cfx_value *given, int n, bool again) {
     cfx_value results = cfx_list_value(0, NULL), ones = cfx_list_value(0, NULL);
     for (int i = 0; i < n; i++)
         args[i] = with_leaves(given[i], leaves.list);
-    note_results(cfx_op_call(CFX_HERE, op, (cfx_args){n, args, NULL}), results.list, ones.list);
+    note_results(cfx_op_do_from(CFX_HERE, op, (cfx_args){n, args, NULL}), results.list, ones.list);
     if (!cfx_ok() || !results.list->len || !leaves.list->len) {
         cfx_clear();
         return;
@@ -224,7 +224,7 @@ static void go_back(cfx_op *op, const cfx_value *given, int n, bool again) {
 }
 
 static void try_once(fuzzer *f, cfx_op *op, bool log) {
-    const cfx__schema *s = cfx__op_info(op)->schema;
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
     cfx_value args[CFX_MAX_ARGS], fakes[CFX_MAX_ARGS];
     f->ndim = -1;
     for (int i = 0; i < s->nargs; i++)
@@ -234,7 +234,7 @@ static void try_once(fuzzer *f, cfx_op *op, bool log) {
         fakes[i] = faked(args[i]);
     if (log)
         log_call(op, args, s->nargs);
-    cfx_value real = cfx_op_call(CFX_HERE, op, (cfx_args){s->nargs, args, NULL});
+    cfx_value real = cfx_op_do_from(CFX_HERE, op, (cfx_args){s->nargs, args, NULL});
     bool fine = cfx_ok();
     bool told = op->effects & CFX_SIDE; /* an assert says what it was given to say */
     if (!fine && !told && (!cfx_error_last()->message || !*cfx_error_last()->message))
@@ -242,11 +242,11 @@ static void try_once(fuzzer *f, cfx_op *op, bool log) {
     if (fine && cfx_is_bad(real))
         test_fail(CFX_HERE, "%s gave a bad object without an error", cfx_op_name(op));
     cfx_clear();
-    if (fine && !cfx__op_info(op)->writes)
+    if (fine && !cfx__op_info_of(op)->writes)
         go_back(op, args, s->nargs, chance(f, 40));
     if (!op->shape && !op->view)
         return;
-    cfx_value fake = cfx_op_call(CFX_HERE, op, (cfx_args){s->nargs, fakes, NULL});
+    cfx_value fake = cfx_op_do_from(CFX_HERE, op, (cfx_args){s->nargs, fakes, NULL});
     if (fine && cfx_ok() && !same_meta(real, fake))
         test_fail(CFX_HERE, "%s: fake and real results differ in shape, dtype or strides",
                   cfx_op_name(op));
@@ -265,7 +265,7 @@ static void fuzz(int shard) {
     cfx_set_memory_limit((size_t)64 << 20);
     for (int i = shard; i < cfx_op_count(); i += SHARDS) {
         cfx_op *op = cfx_op_at(i);
-        if (only && !cfx__glob(only, cfx_op_name(op)))
+        if (only && !cfx__text_glob(only, cfx_op_name(op)))
             continue;
         fuzzer f = {.state = 88172645463325252u + (uint64_t)seed * 1000003u + (uint64_t)i * 7919u};
         for (int k = 0; k < runs; k++)

@@ -70,7 +70,7 @@ static void check_case(cfx_module *m) {
 #define OP(name, ...) cfx_py("operator." name, __VA_ARGS__)
 
 static cfx_module *plain(const char *type, cfx_forward_fn *forward, const char *signature) {
-    return cfx_module_new_args(type, forward, signature);
+    return cfx_module_new_n(type, forward, signature);
 }
 
 /* ---- the modules ----------------------------------------------------------------------------- */
@@ -522,7 +522,7 @@ TEST(fx_mistakes_while_running) {
     cfx_interp it = {.module = cfx_symbolic_trace(new_simple())};
     cfx_run(&it, cfx_randn(2, 3));
     check_error("E_bad_shape");
-    cfx_run_args(CFX_HERE, &it, (cfx_args){0});
+    cfx_run_from(CFX_HERE, &it, (cfx_args){0});
     check_error("E_too_few_args");
 }
 

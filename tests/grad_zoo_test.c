@@ -81,7 +81,7 @@ static void check_program(const char *name) {
     cfx_value in = inputs_of(p, given, leaves);
     cfx_interp it = {.module = p->module};
     cfx_args args = {(int)in.list->len, in.list->items, NULL};
-    cfx_tensor *loss = loss_of(p, cfx_run_args(CFX_HERE, &it, args));
+    cfx_tensor *loss = loss_of(p, cfx_run_from(CFX_HERE, &it, args));
     CHECK(cfx_backward(loss));
     CHECK_OK();
     check_close(loss, cfx_dict_get(want, "loss").tensor);

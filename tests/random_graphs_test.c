@@ -116,7 +116,7 @@ static const char *result_of_halves(cfx_graph *g, int64_t place) {
     if (cfx_is_bad(mid))
         return "bad";
     cfx_args a = {(int)mid.list->len, mid.list->items, NULL};
-    return cfx_repr(cfx_forward_at(CFX_HERE, cfx_graph_module(NULL, second, NULL), a));
+    return cfx_repr(cfx_forward_value_from(CFX_HERE, cfx_graph_module(NULL, second, NULL), a));
 }
 
 /* ---- the properties -------------------------------------------------------------------------- */

@@ -35,13 +35,13 @@ void test_register(test *t);
 /* Holds when an error is recorded whose message contains the text. Clears it. */
 #define CHECK_ERROR(text) test_check_error(text, CFX_HERE)
 
-bool test_check(bool held, cfx_where at, const char *expr);
-bool test_check_int(long long got, long long want, cfx_where at, const char *expr);
-bool test_check_str(const char *got, const char *want, cfx_where at, const char *expr);
-bool test_check_near(double got, double want, double tol, cfx_where at, const char *expr);
-bool test_check_ok(cfx_where at);
-bool test_check_error(const char *text, cfx_where at);
+bool test_check(bool held, cfx_site at, const char *expr);
+bool test_check_int(long long got, long long want, cfx_site at, const char *expr);
+bool test_check_str(const char *got, const char *want, cfx_site at, const char *expr);
+bool test_check_near(double got, double want, double tol, cfx_site at, const char *expr);
+bool test_check_ok(cfx_site at);
+bool test_check_error(const char *text, cfx_site at);
 /* Counts a failure with a message of the caller's, for checks of its own. */
-void test_fail(cfx_where at, const char *fmt, ...) CFX_PRINTF(2, 3);
+void test_fail(cfx_site at, const char *fmt, ...) CFX_PRINTF(2, 3);
 
 #endif

@@ -38,7 +38,7 @@ const char *__ubsan_default_options(void) { return "print_stacktrace=1"; }
 
 /* ---- checks, in the child ----------------------------------------------------------------- */
 
-void test_fail(cfx_where at, const char *fmt, ...) {
+void test_fail(cfx_site at, const char *fmt, ...) {
     if (++failures > SHOWN)
         return;
     va_list ap;
@@ -50,19 +50,19 @@ void test_fail(cfx_where at, const char *fmt, ...) {
     fflush(stdout);
 }
 
-bool test_check(bool held, cfx_where at, const char *expr) {
+bool test_check(bool held, cfx_site at, const char *expr) {
     if (!held)
         test_fail(at, "%s does not hold", expr);
     return held;
 }
 
-bool test_check_int(long long got, long long want, cfx_where at, const char *expr) {
+bool test_check_int(long long got, long long want, cfx_site at, const char *expr) {
     if (got != want)
         test_fail(at, "%s is %lld, not %lld", expr, got, want);
     return got == want;
 }
 
-bool test_check_str(const char *got, const char *want, cfx_where at, const char *expr) {
+bool test_check_str(const char *got, const char *want, cfx_site at, const char *expr) {
     bool same = got && want ? strcmp(got, want) == 0 : got == want;
     if (!same)
         test_fail(at, "%s is\n%s\n---- not ----\n%s", expr, got ? got : "NULL",
@@ -70,14 +70,14 @@ bool test_check_str(const char *got, const char *want, cfx_where at, const char 
     return same;
 }
 
-bool test_check_near(double got, double want, double tol, cfx_where at, const char *expr) {
+bool test_check_near(double got, double want, double tol, cfx_site at, const char *expr) {
     bool near = got == want || fabs(got - want) <= tol || (isnan(got) && isnan(want));
     if (!near)
         test_fail(at, "%s is %.17g, not %.17g (within %g)", expr, got, want, tol);
     return near;
 }
 
-bool test_check_ok(cfx_where at) {
+bool test_check_ok(cfx_site at) {
     const cfx_error *e = cfx_error_last();
     if (e)
         test_fail(at, "an error was recorded: %s: %s (%s:%d, %s)%s%s",
@@ -88,7 +88,7 @@ bool test_check_ok(cfx_where at) {
     return !e;
 }
 
-bool test_check_error(const char *text, cfx_where at) {
+bool test_check_error(const char *text, cfx_site at) {
     const cfx_error *e = cfx_error_last();
     bool held = e && strstr(e->message, text);
     if (!e)
@@ -113,7 +113,7 @@ static void run_here(const test *t) {
     completed = true;
     const cfx_error *e = cfx_error_last();
     if (e)
-        test_fail(e->at.file ? e->at : (cfx_where){t->file, 0}, "%s left an error behind: %s",
+        test_fail(e->at.file ? e->at : (cfx_site){t->file, 0}, "%s left an error behind: %s",
                   t->name, e->message);
     cfx_clear();
     cfx_finish(stderr);

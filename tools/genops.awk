@@ -166,8 +166,6 @@ function sift(list, i, n,    child, t) {
 function define(name, how) {
     if (name in taken)
         printf "/* %s(...) is another function: see cfx.h */\n", name > header
-    else if (name in internal)
-        fail("the macro " name "(...) would hide the function at " internal[name])
     else if (name in defined)
         fail("the macro " name "(...) is wanted by two operators")
     else
@@ -175,12 +173,19 @@ function define(name, how) {
     defined[name] = 1
 }
 
+# What the macro of a function is called. aten::_softmax keeps its namespace: names that start with
+# cfx__ are the library's own.
+function spelled(fn) {
+    return fn ~ /^_/ ? "cfx_aten_" fn : "cfx_" fn
+}
+
 function write_header(    i, k, fn, c) {
     print "/* Every operator, as a struct, a function and a macro that calls it. Made by tools/genops.\n" \
           " *\n" \
           " *   cfx_NAME(...)           calls a function: its overloads are resolved by the arguments\n" \
           " *   cfx_NAME_OVERLOAD(...)  one overload whose result is not one tensor: a cfx_value\n" \
-          " *   cfx_NAME_(...)          in place: writes to its first argument and returns it */\n" \
+          " *   cfx_NAME_(...)          in place: writes to its first argument and returns it\n" \
+          " *   cfx_aten__NAME(...)     aten::_NAME: names with a leading underscore keep aten */\n" \
           "#ifndef CFX_OPS_H\n#define CFX_OPS_H\n\n#include <cfx/op.h>\n\n" \
           "#ifdef __cplusplus\nextern \"C\" {\n#endif\n" > header
     for (i = 1; i <= nfns; i++) {
@@ -192,17 +197,17 @@ function write_header(    i, k, fn, c) {
                 op_schema[fn_op[fn, k]] > header
         printf "extern CFX_API const cfx_fn cfx_fn_%s;\n", fn > header
         if (!fn_tensor[fn])
-            define("cfx_" fn, "cfx_fn_call(CFX_HERE, &cfx_fn_" fn)
+            define(spelled(fn), "cfx_fn_call_from(CFX_HERE, &cfx_fn_" fn)
         else {
-            define("cfx_" fn, "cfx_fn_call_tensor(CFX_HERE, &cfx_fn_" fn)
+            define(spelled(fn), "cfx_fn_call_tensor_from(CFX_HERE, &cfx_fn_" fn)
             for (k = 1; k <= fn_n[fn]; k++) {
                 c = fn_op[fn, k]
                 if (!op_single[c])
-                    define("cfx_" fn "_" op_overload[c], "cfx_op_call(CFX_HERE, &cfx_op_" c)
+                    define(spelled(fn) "_" op_overload[c], "cfx_op_do_from(CFX_HERE, &cfx_op_" c)
             }
         }
         if (fn_derives[fn] && !((fn "_") in fn_n))
-            define("cfx_" fn "_", "cfx_inplace_call(CFX_HERE, &cfx_fn_" fn)
+            define(spelled(fn) "_", "cfx_inplace_from(CFX_HERE, &cfx_fn_" fn)
         print "" > header
     }
     print "#ifdef __cplusplus\n}\n#endif\n#endif" > header
@@ -244,8 +249,7 @@ FILENAME ~ /\.h$/ {
     if (line ~ /^(CFX_API|static inline) .*cfx_[a-z0-9_]+\(/ || line ~ /^#define cfx_[a-z0-9_]+\(/) {
         match(line, /cfx_[a-z0-9_]+\(/)
         taken[substr(line, RSTART, RLENGTH - 1)] = 1
-    } else if (match(line, /^[a-z].*cfx__[a-z0-9_]+\(/) && match(line, /cfx__[a-z0-9_]+\(/))
-        internal[substr(line, RSTART, RLENGTH - 1)] = FILENAME ":" FNR
+    }
     next
 }
 

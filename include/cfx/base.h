@@ -25,15 +25,15 @@ extern "C" {
 #endif
 
 /* A place in the caller's source. Every macro of the public face passes the user's own. */
-typedef struct cfx_where {
+typedef struct cfx_site {
     const char *file;
     int line;
-} cfx_where;
+} cfx_site;
 
 #ifdef __cplusplus
-#define CFX_HERE (cfx_where{__FILE__, __LINE__})
+#define CFX_HERE (cfx_site{__FILE__, __LINE__})
 #else
-#define CFX_HERE ((cfx_where){__FILE__, __LINE__})
+#define CFX_HERE ((cfx_site){__FILE__, __LINE__})
 #endif
 
 /* ---- counted objects ---------------------------------------------------------------------- */
@@ -42,7 +42,7 @@ typedef struct cfx_where {
 typedef struct cfx_obj {
     int32_t refs;
     uint32_t flags;
-    const struct cfx__type *type;
+    const struct cfx__obj_type *type;
 } cfx_obj;
 
 /* Adds a count, so that `obj` outlives its scope. NULL and bad objects pass through. Returns obj.
@@ -104,7 +104,7 @@ typedef enum cfx_error_kind {
 typedef struct cfx_error {
     cfx_error_kind kind;
     const char *message; /* PyTorch's sentence where it has one */
-    cfx_where at;        /* the caller's file and line; file is NULL where unknown */
+    cfx_site at;        /* the caller's file and line; file is NULL where unknown */
     const char *op;      /* the operator that was called, "aten::mm", or NULL */
     const char
         *notes; /* what outer layers added, one a line ("While executing %relu ..."), or NULL */
@@ -118,7 +118,7 @@ CFX_API const cfx_error *cfx_error_last(void);
 CFX_API const char *cfx_error_kind_name(cfx_error_kind kind);
 /* Records an error unless one is recorded already: the first one wins. For operators and passes of
  * your own; everything in the library goes through it too. */
-CFX_API void cfx_fail(cfx_error_kind kind, cfx_where at, const char *fmt, ...) CFX_PRINTF(3, 4);
+CFX_API void cfx_fail(cfx_error_kind kind, cfx_site at, const char *fmt, ...) CFX_PRINTF(3, 4);
 /* Adds a line to the recorded error, if any. */
 CFX_API void cfx_note(const char *fmt, ...) CFX_PRINTF(1, 2);
 /* Forgets the recorded error. */

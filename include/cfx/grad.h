@@ -1,4 +1,4 @@
-/* Gradients: a tape that calls leave behind, and the walk back along it.
+/* Gradients: a tape that calls leave behind, and the backward pass along it.
  *
  *   cfx_tensor *w = cfx_requires_grad(cfx_randn(3), true);
  *   cfx_tensor *loss = cfx_sum(cfx_mul(w, w));
@@ -20,13 +20,13 @@ extern "C" {
 
 /* Asks for gradients of a leaf, or no longer. Returns t. Fails for integers and for results of
  * recorded calls. */
-CFX_API cfx_tensor *cfx_requires_grad_at(cfx_where at, cfx_tensor *t, bool on);
-#define cfx_requires_grad(t, on) cfx_requires_grad_at(CFX_HERE, t, on)
+CFX_API cfx_tensor *cfx_requires_grad_from(cfx_site at, cfx_tensor *t, bool on);
+#define cfx_requires_grad(t, on) cfx_requires_grad_from(CFX_HERE, t, on)
 /* Whether a gradient flows to t: asked for, or made from what requires one. */
 CFX_API bool cfx_tensor_requires_grad(const cfx_tensor *t);
 /* Whether t was made by the user, not by a recorded call. */
 CFX_API bool cfx_tensor_is_leaf(const cfx_tensor *t);
-/* "MulBackward0", the name of the node that made t; NULL for leaves. Static or as long as t. */
+/* "MulBackward0", the name of the node that made t; NULL for leaves. Scope. */
 CFX_API const char *cfx_tensor_grad_fn(const cfx_tensor *t);
 
 /* ---- gradients ------------------------------------------------------------------------------ */
@@ -35,23 +35,23 @@ CFX_API const char *cfx_tensor_grad_fn(const cfx_tensor *t);
  * gradient was not retained. */
 CFX_API cfx_tensor *cfx_tensor_grad(const cfx_tensor *t);
 /* Sets t.grad; keeps it. NULL clears. Fails where shape or dtype differ from t's. */
-CFX_API void cfx_tensor_set_grad_at(cfx_where at, cfx_tensor *t, cfx_tensor *grad);
-#define cfx_tensor_set_grad(t, grad) cfx_tensor_set_grad_at(CFX_HERE, t, grad)
+CFX_API void cfx_tensor_set_grad_from(cfx_site at, cfx_tensor *t, cfx_tensor *grad);
+#define cfx_tensor_set_grad(t, grad) cfx_tensor_set_grad_from(CFX_HERE, t, grad)
 /* Makes backward leave a gradient on t although it is no leaf. */
-CFX_API void cfx_retain_grad_at(cfx_where at, cfx_tensor *t);
-#define cfx_retain_grad(t) cfx_retain_grad_at(CFX_HERE, t)
+CFX_API void cfx_retain_grad_from(cfx_site at, cfx_tensor *t);
+#define cfx_retain_grad(t) cfx_retain_grad_from(CFX_HERE, t)
 
 typedef struct cfx_backward_options {
     cfx_tensor *gradient; /* of the result; NULL is 1, for results of one element */
     bool retain_graph;    /* keep what the tape holds, to walk it again */
-    bool create_graph;    /* record the way back too: gradients of gradients */
+    bool create_graph;    /* record the backward pass too: gradients of gradients */
 } cfx_backward_options;
 
 /* Adds the gradient of t with respect to every leaf that it was made from to the grad of each.
  * False, with PyTorch's message, when it cannot: cfx_backward(loss, .retain_graph = true). */
-CFX_API bool cfx_backward_at(cfx_where at, cfx_tensor *t, cfx_backward_options o);
+CFX_API bool cfx_backward_from(cfx_site at, cfx_tensor *t, cfx_backward_options o);
 #define cfx_backward(t, ...)                                                                       \
-    cfx_backward_at(CFX_HERE, t, CFX_OPTIONS_(cfx_backward_options, __VA_ARGS__))
+    cfx_backward_from(CFX_HERE, t, CFX_OPTIONS_(cfx_backward_options, __VA_ARGS__))
 
 typedef struct cfx_grad_options {
     cfx_value grad_outputs; /* one for each output, or None */
@@ -61,11 +61,11 @@ typedef struct cfx_grad_options {
 
 /* The gradients of outputs with respect to inputs, each a tensor or a list of them: a tuple, one
  * for each input; scope. Nothing is added to any grad. */
-CFX_API cfx_value cfx_grad_at(cfx_where at, cfx_value outputs, cfx_value inputs,
-                              cfx_grad_options o);
+CFX_API cfx_value cfx_grad_from(cfx_site at, cfx_value outputs, cfx_value inputs,
+                                cfx_grad_options o);
 #define cfx_grad(outputs, inputs, ...)                                                             \
-    cfx_grad_at(CFX_HERE, CFX_V(outputs), CFX_V(inputs),                                           \
-                CFX_OPTIONS_(cfx_grad_options, __VA_ARGS__))
+    cfx_grad_from(CFX_HERE, CFX_V(outputs), CFX_V(inputs),                                         \
+                  CFX_OPTIONS_(cfx_grad_options, __VA_ARGS__))
 
 #ifdef __cplusplus
 #define CFX_OPTIONS_(type, ...) (type{__VA_ARGS__})
@@ -75,18 +75,18 @@ CFX_API cfx_value cfx_grad_at(cfx_where at, cfx_value outputs, cfx_value inputs,
 
 /* ---- hooks ---------------------------------------------------------------------------------- */
 
-/* Sees the gradient of a tensor on its way back. Returns NULL to leave it as it is, or what is to
- * go on in its place. */
+/* Sees the gradient of a tensor in the backward pass. Returns NULL to leave it as it is, or what is
+ * to go on in its place. */
 typedef cfx_tensor *cfx_tensor_hook_fn(cfx_tensor *grad, void *user);
 /* Sees a leaf after a gradient was added to its grad. */
 typedef void cfx_leaf_hook_fn(cfx_tensor *leaf, void *user);
 
 /* Each returns a number to take the hook off with, 0 with an error where it cannot be put on. */
-CFX_API int64_t cfx_tensor_hook_at(cfx_where at, cfx_tensor *t, cfx_tensor_hook_fn *fn,
-                                   void *user);
-CFX_API int64_t cfx_leaf_hook_at(cfx_where at, cfx_tensor *t, cfx_leaf_hook_fn *fn, void *user);
-#define cfx_tensor_hook(t, fn, user) cfx_tensor_hook_at(CFX_HERE, t, fn, user)
-#define cfx_leaf_hook(t, fn, user) cfx_leaf_hook_at(CFX_HERE, t, fn, user)
+CFX_API int64_t cfx_tensor_hook_from(cfx_site at, cfx_tensor *t, cfx_tensor_hook_fn *fn,
+                                     void *user);
+CFX_API int64_t cfx_leaf_hook_from(cfx_site at, cfx_tensor *t, cfx_leaf_hook_fn *fn, void *user);
+#define cfx_tensor_hook(t, fn, user) cfx_tensor_hook_from(CFX_HERE, t, fn, user)
+#define cfx_leaf_hook(t, fn, user) cfx_leaf_hook_from(CFX_HERE, t, fn, user)
 /* Takes a hook off; a second time does nothing. */
 CFX_API void cfx_tensor_unhook(cfx_tensor *t, int64_t hook);
 

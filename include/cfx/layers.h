@@ -67,17 +67,17 @@ typedef struct cfx_nn_options {
 /* The layer of torch.nn called `type` ("Conv2d"), from positional arguments (CFX_KW may follow
  * them) and options; scope. PyTorch's errors for arguments that do not fit; the module
  * is then one without parameters. */
-CFX_API cfx_module *cfx_nn_make_at(cfx_where at, const char *type, cfx_args args,
-                                   cfx_nn_options options);
+CFX_API cfx_module *cfx_nn_make_from(cfx_site at, const char *type, cfx_args args,
+                                     cfx_nn_options options);
 /* cfx_nn_make("Conv2d", 3, 16, 3, CFX_KW(padding, 1)): by name, at least one argument. */
-#define cfx_nn_make(type, ...) cfx_nn_make_at(CFX_HERE, type, CFX_ARGS(__VA_ARGS__), CFX_NN_NONE)
+#define cfx_nn_make(type, ...) cfx_nn_make_from(CFX_HERE, type, CFX_ARGS(__VA_ARGS__), CFX_NN_NONE)
 /* The number of layers there are, and the name of layer i; static, NULL past the end. */
 CFX_API int cfx_nn_count(void);
 CFX_API const char *cfx_nn_name(int i);
 
 #define CFX_NN_NONE ((cfx_nn_options){})
 #define CFX_NN_1(type, args, ...)                                                                  \
-    cfx_nn_make_at(CFX_HERE, type, args, (cfx_nn_options){__VA_ARGS__})
+    cfx_nn_make_from(CFX_HERE, type, args, (cfx_nn_options){__VA_ARGS__})
 #define CFX_NN(type, ...) CFX_NN_1(type, ((cfx_args){0}), __VA_ARGS__)
 #define CFX_NN_A(type, a, ...) CFX_NN_1(type, CFX_ARGS(a), __VA_ARGS__)
 #define CFX_NN_AB(type, a, b, ...) CFX_NN_1(type, CFX_ARGS(a, b), __VA_ARGS__)

@@ -54,8 +54,8 @@ typedef cfx_tensor *cfx_forward_3(cfx_module *self, cfx_tensor *a, cfx_tensor *b
 /* A module of your own: its type name, forward and signature ("x, mask=None, *args, **kwargs", with
  * annotations as in Python: "x : torch.Tensor"; "-> torch.Tensor" may follow). A signature that
  * cannot be read is an error; the module is then one whose calls fail. Scope. */
-CFX_API cfx_module *cfx_module_new_args(const char *type, cfx_forward_fn *forward,
-                                        const char *signature);
+CFX_API cfx_module *cfx_module_new_n(const char *type, cfx_forward_fn *forward,
+                                     const char *signature);
 CFX_API cfx_module *cfx_module_new_1(const char *type, cfx_forward_1 *forward,
                                      const char *signature);
 CFX_API cfx_module *cfx_module_new_2(const char *type, cfx_forward_2 *forward,
@@ -65,7 +65,7 @@ CFX_API cfx_module *cfx_module_new_3(const char *type, cfx_forward_3 *forward,
 #ifdef __cplusplus
 extern "C++" {
 inline cfx_module *cfx_module_new(const char *t, cfx_forward_fn *f, const char *s) {
-    return cfx_module_new_args(t, f, s);
+    return cfx_module_new_n(t, f, s);
 }
 inline cfx_module *cfx_module_new(const char *t, cfx_forward_1 *f, const char *s) {
     return cfx_module_new_1(t, f, s);
@@ -80,7 +80,7 @@ inline cfx_module *cfx_module_new(const char *t, cfx_forward_3 *f, const char *s
 #else
 #define cfx_module_new(type, forward, signature)                                                   \
     _Generic((forward),                                                                            \
-        cfx_forward_fn *: cfx_module_new_args,                                                     \
+        cfx_forward_fn *: cfx_module_new_n,                                                     \
         cfx_forward_1 *: cfx_module_new_1,                                                         \
         cfx_forward_2 *: cfx_module_new_2,                                                         \
         cfx_forward_3 *: cfx_module_new_3)(type, forward, signature)
@@ -139,10 +139,10 @@ CFX_API cfx_dict *cfx_module_named_modules(cfx_module *m);
 /* Copies the tensors of a state dict into those of the module (a fake one is replaced, and the
  * tensor kept). Names that are missing or too many are an error unless `strict` is false, a shape
  * that differs always is: PyTorch's message names them all, and nothing is changed. */
-CFX_API bool cfx_module_load_state_dict_at(cfx_where at, cfx_module *m, const cfx_dict *state,
-                                           bool strict);
+CFX_API bool cfx_module_load_state_dict_from(cfx_site at, cfx_module *m, const cfx_dict *state,
+                                             bool strict);
 #define cfx_module_load_state_dict(m, state, strict)                                               \
-    cfx_module_load_state_dict_at(CFX_HERE, m, state, strict)
+    cfx_module_load_state_dict_from(CFX_HERE, m, state, strict)
 /* The names that a state dict misses and those it has too many: (missing, unexpected), two lists;
  * scope. */
 CFX_API cfx_value cfx_module_state_keys(const cfx_module *m, const cfx_dict *state);
@@ -205,22 +205,22 @@ typedef struct cfx_hook_options {
  * taken off meanwhile counts from the next call on. NULL, with an error, where there is no such
  * module. Backward hooks run when the gradient of all that the module gave (pre), or of all that it
  * took, is there. */
-CFX_API cfx_hook_handle *cfx_hook_at(cfx_where at, cfx_hook_kind kind, cfx_module *m,
-                                     const char *path, cfx_hook_fn *fn, void *user,
-                                     cfx_hook_options options);
+CFX_API cfx_hook_handle *cfx_hook_from(cfx_site at, cfx_hook_kind kind, cfx_module *m,
+                                       const char *path, cfx_hook_fn *fn, void *user,
+                                       cfx_hook_options options);
 #define cfx_pre_hook(m, path, fn, ...) CFX_HOOK_(CFX_FORWARD_PRE, m, path, fn, __VA_ARGS__, )
 #define cfx_hook(m, path, fn, ...) CFX_HOOK_(CFX_FORWARD, m, path, fn, __VA_ARGS__, )
 #define cfx_backward_pre_hook(m, path, fn, ...)                                                    \
     CFX_HOOK_(CFX_BACKWARD_PRE, m, path, fn, __VA_ARGS__, )
 #define cfx_backward_hook(m, path, fn, ...) CFX_HOOK_(CFX_BACKWARD, m, path, fn, __VA_ARGS__, )
 #define CFX_HOOK_(kind, m, path, fn, user, ...)                                                    \
-    cfx_hook_at(CFX_HERE, kind, m, path, fn, user, CFX_OPTIONS_(cfx_hook_options, __VA_ARGS__))
+    cfx_hook_from(CFX_HERE, kind, m, path, fn, user, CFX_OPTIONS_(cfx_hook_options, __VA_ARGS__))
 /* The same for every module of this thread: cfx_global_hook(CFX_FORWARD, fn, user). */
-CFX_API cfx_hook_handle *cfx_global_hook_at(cfx_where at, cfx_hook_kind kind, cfx_hook_fn *fn,
-                                            void *user, cfx_hook_options options);
+CFX_API cfx_hook_handle *cfx_global_hook_from(cfx_site at, cfx_hook_kind kind, cfx_hook_fn *fn,
+                                              void *user, cfx_hook_options options);
 #define cfx_global_hook(kind, fn, ...) CFX_GLOBAL_HOOK_(kind, fn, __VA_ARGS__, )
 #define CFX_GLOBAL_HOOK_(kind, fn, user, ...)                                                      \
-    cfx_global_hook_at(CFX_HERE, kind, fn, user, CFX_OPTIONS_(cfx_hook_options, __VA_ARGS__))
+    cfx_global_hook_from(CFX_HERE, kind, fn, user, CFX_OPTIONS_(cfx_hook_options, __VA_ARGS__))
 /* Takes a hook off; a second time does nothing. */
 CFX_API void cfx_unhook(cfx_hook_handle *handle);
 /* The number of hooks on m itself, of all kinds. */
@@ -229,23 +229,24 @@ CFX_API int cfx_hook_count(const cfx_module *m);
 /* ---- call ---------------------------------------------------------------------------------- */
 
 /* Calls the child at a dotted path, with hooks, in a scope of its own: only the result gets out. */
-CFX_API cfx_value cfx_call_at(cfx_where at, cfx_module *self, const char *child, cfx_args args);
+CFX_API cfx_value cfx_call_value_from(cfx_site at, cfx_module *self, const char *child,
+                                      cfx_args args);
 /* Calls the module itself, as model(x) does. */
-CFX_API cfx_value cfx_forward_at(cfx_where at, cfx_module *m, cfx_args args);
+CFX_API cfx_value cfx_forward_value_from(cfx_site at, cfx_module *m, cfx_args args);
 /* The same for results of one tensor. */
-CFX_API cfx_tensor *cfx_call_tensor_at(cfx_where at, cfx_module *self, const char *child,
-                                       cfx_args args);
-CFX_API cfx_tensor *cfx_forward_tensor_at(cfx_where at, cfx_module *m, cfx_args args);
-#define cfx_call(self, child, ...) cfx_call_tensor_at(CFX_HERE, self, child, CFX_ARGS(__VA_ARGS__))
-#define cfx_call_value(self, child, ...) cfx_call_at(CFX_HERE, self, child, CFX_ARGS(__VA_ARGS__))
-#define cfx_forward(m, ...) cfx_forward_tensor_at(CFX_HERE, m, CFX_ARGS(__VA_ARGS__))
-#define cfx_forward_value(m, ...) cfx_forward_at(CFX_HERE, m, CFX_ARGS(__VA_ARGS__))
+CFX_API cfx_tensor *cfx_call_from(cfx_site at, cfx_module *self, const char *child, cfx_args args);
+CFX_API cfx_tensor *cfx_forward_from(cfx_site at, cfx_module *m, cfx_args args);
+#define cfx_call(self, child, ...) cfx_call_from(CFX_HERE, self, child, CFX_ARGS(__VA_ARGS__))
+#define cfx_call_value(self, child, ...)                                                           \
+    cfx_call_value_from(CFX_HERE, self, child, CFX_ARGS(__VA_ARGS__))
+#define cfx_forward(m, ...) cfx_forward_from(CFX_HERE, m, CFX_ARGS(__VA_ARGS__))
+#define cfx_forward_value(m, ...) cfx_forward_value_from(CFX_HERE, m, CFX_ARGS(__VA_ARGS__))
 /* A parameter or buffer of self by name, as self.weight is read in a forward; borrowed. NULL where
  * it is None. cfx_attr_value is the same for attributes of any kind. */
-#define cfx_attr(self, name) cfx_attr_at(CFX_HERE, self, name)
-#define cfx_attr_value(self, name) cfx_attr_value_at(CFX_HERE, self, name)
-CFX_API cfx_tensor *cfx_attr_at(cfx_where at, cfx_module *self, const char *name);
-CFX_API cfx_value cfx_attr_value_at(cfx_where at, cfx_module *self, const char *name);
+#define cfx_attr(self, name) cfx_attr_from(CFX_HERE, self, name)
+#define cfx_attr_value(self, name) cfx_attr_value_from(CFX_HERE, self, name)
+CFX_API cfx_tensor *cfx_attr_from(cfx_site at, cfx_module *self, const char *name);
+CFX_API cfx_value cfx_attr_value_from(cfx_site at, cfx_module *self, const char *name);
 
 #ifdef __cplusplus
 }

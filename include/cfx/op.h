@@ -18,25 +18,25 @@ enum { CFX_MAX_ARGS = 32, CFX_MAX_OUTS = 8 };
 
 /* A call on its way through an operator. Columns read `args` and set `out` (tensors) or `result`
  * (anything else: a number, a list of tensors). */
-typedef struct cfx_call {
+typedef struct cfx_op_call {
     cfx_op *op;
-    cfx_where at;
+    cfx_site at;
     int nargs;
     cfx_value *args; /* one for each argument of the schema, defaults filled in */
     int nout;        /* tensors the schema returns */
     cfx_tensor *out[CFX_MAX_OUTS];
     cfx_value result; /* used where nout is 0 */
     bool fake;        /* the result is to be fake */
-} cfx_call;
+} cfx_op_call;
 
-typedef void cfx_op_fn(cfx_call *c);
-typedef int64_t cfx_flops_fn(const cfx_call *c);
+typedef void cfx_op_fn(cfx_op_call *c);
+typedef int64_t cfx_flops_fn(const cfx_op_call *c);
 
-/* A call on its way back. grad reads what it needs and sets gin, by calling operators; where
+/* A call in the backward pass. grad reads what it needs and sets gin, by calling operators; where
  * gradients of gradients are asked for, those calls are recorded in turn. */
 typedef struct cfx_back {
     cfx_op *op;
-    cfx_where at;
+    cfx_site at;
     int nargs;
     const cfx_value *args; /* those of the call; a tensor that is not saved is fake: all but data */
     int nout;
@@ -125,23 +125,23 @@ CFX_API bool cfx_op_register(cfx_op *op);
 
 /* Calls a function by its arguments, as Python would: overloads are resolved. Scope. The macros of
  * cfx/ops.h are this with the function's name and your file and line filled in. */
-CFX_API cfx_value cfx_fn_call(cfx_where at, const cfx_fn *fn, cfx_args args);
+CFX_API cfx_value cfx_fn_call_from(cfx_site at, const cfx_fn *fn, cfx_args args);
 /* The same for functions that return one tensor. */
-CFX_API cfx_tensor *cfx_fn_call_tensor(cfx_where at, const cfx_fn *fn, cfx_args args);
+CFX_API cfx_tensor *cfx_fn_call_tensor_from(cfx_site at, const cfx_fn *fn, cfx_args args);
 /* The same by a Python spelling: cfx_py("operator.add", x, 1). An unknown one is an error. */
-CFX_API cfx_value cfx_py_call(cfx_where at, const char *name, cfx_args args);
+CFX_API cfx_value cfx_py_from(cfx_site at, const char *name, cfx_args args);
 /* Calls the in-place form of a function, derived from it: the result is written to its first
  * argument, which is returned. */
-CFX_API cfx_tensor *cfx_inplace_call(cfx_where at, const cfx_fn *fn, cfx_args args);
+CFX_API cfx_tensor *cfx_inplace_from(cfx_site at, const cfx_fn *fn, cfx_args args);
 /* Calls one overload, as torch.ops.aten.add.Tensor(...) does. Scope. */
-CFX_API cfx_value cfx_op_call(cfx_where at, cfx_op *op, cfx_args args);
+CFX_API cfx_value cfx_op_do_from(cfx_site at, cfx_op *op, cfx_args args);
 /* The floating-point operations that such a call takes, counted as PyTorch's flop_counter does: two
  * for each multiplication of products, convolutions and attention, none for anything else; an
  * operator without a formula counts what it is decomposed to. Nothing is computed: tensors may be
  * fake. INT64_MAX where the number is larger; -1, with an error, where the call would fail. */
-CFX_API int64_t cfx_op_flops(cfx_where at, cfx_op *op, cfx_args args);
-#define cfx_py(name, ...) cfx_py_call(CFX_HERE, name, CFX_ARGS(__VA_ARGS__))
-#define cfx_op_do(op, ...) cfx_op_call(CFX_HERE, op, CFX_ARGS(__VA_ARGS__))
+CFX_API int64_t cfx_op_flops(cfx_site at, cfx_op *op, cfx_args args);
+#define cfx_py(name, ...) cfx_py_from(CFX_HERE, name, CFX_ARGS(__VA_ARGS__))
+#define cfx_op_do(op, ...) cfx_op_do_from(CFX_HERE, op, CFX_ARGS(__VA_ARGS__))
 
 /* ---- modes --------------------------------------------------------------------------------- */
 

@@ -35,10 +35,10 @@ typedef struct cfx_optim_options {
  * scope. `params` is a module (its parameters), a list or dict of tensors, or a list of groups:
  * dicts with "params" and options of their own ("lr", ...). NULL, with PyTorch's message, when
  * they are not leaves that can be optimised or an option is out of range. */
-CFX_API cfx_optim *cfx_optim_new_at(cfx_where at, const char *type, cfx_value params,
-                                    cfx_optim_options options);
+CFX_API cfx_optim *cfx_optim_new_from(cfx_site at, const char *type, cfx_value params,
+                                      cfx_optim_options options);
 #define cfx_optim_new(type, params, ...)                                                           \
-    cfx_optim_new_at(CFX_HERE, type, CFX_V(params), CFX_OPTIONS_(cfx_optim_options, __VA_ARGS__))
+    cfx_optim_new_from(CFX_HERE, type, CFX_V(params), CFX_OPTIONS_(cfx_optim_options, __VA_ARGS__))
 /* (params): lr (0.001), momentum, dampening, weight_decay, nesterov, maximize */
 #define cfx_sgd(...) CFX_OPTIM_("SGD", __VA_ARGS__, )
 /* (params): lr (0.001), betas (0.9, 0.999), eps (1e-8), weight_decay, amsgrad, maximize */
@@ -64,20 +64,20 @@ CFX_API double cfx_optim_lr(const cfx_optim *o);
 CFX_API cfx_dict *cfx_optim_state_dict(const cfx_optim *o);
 /* Takes over a state dict: tensors are copied. False, with PyTorch's message and nothing changed,
  * when the groups do not fit. */
-CFX_API bool cfx_optim_load_state_dict_at(cfx_where at, cfx_optim *o, const cfx_dict *state);
-#define cfx_optim_load_state_dict(o, state) cfx_optim_load_state_dict_at(CFX_HERE, o, state)
+CFX_API bool cfx_optim_load_state_dict_from(cfx_site at, cfx_optim *o, const cfx_dict *state);
+#define cfx_optim_load_state_dict(o, state) cfx_optim_load_state_dict_from(CFX_HERE, o, state)
 
 /* ---- clipping ------------------------------------------------------------------------------- */
 
 /* Scales all gradients so that their norm of order norm_type (0: 2; INFINITY: the largest element)
  * is max_norm at most. Returns the norm there was; -1 after an error. `params` as above. */
-CFX_API double cfx_clip_grad_norm_at(cfx_where at, cfx_value params, double max_norm,
-                                     double norm_type);
+CFX_API double cfx_clip_grad_norm_from(cfx_site at, cfx_value params, double max_norm,
+                                       double norm_type);
 #define cfx_clip_grad_norm(params, max_norm)                                                       \
-    cfx_clip_grad_norm_at(CFX_HERE, CFX_V(params), max_norm, 0)
+    cfx_clip_grad_norm_from(CFX_HERE, CFX_V(params), max_norm, 0)
 /* Brings every element of every gradient into -most..most. */
-CFX_API void cfx_clip_grad_value_at(cfx_where at, cfx_value params, double most);
-#define cfx_clip_grad_value(params, most) cfx_clip_grad_value_at(CFX_HERE, CFX_V(params), most)
+CFX_API void cfx_clip_grad_value_from(cfx_site at, cfx_value params, double most);
+#define cfx_clip_grad_value(params, most) cfx_clip_grad_value_from(CFX_HERE, CFX_V(params), most)
 
 /* ---- schedules ------------------------------------------------------------------------------ */
 
@@ -97,10 +97,10 @@ typedef struct cfx_schedule_options {
 
 /* The schedule called `type` over an optimiser, with its one or two numbers; scope. The rate is the
  * schedule's from here on: call cfx_schedule_step after each epoch (or batch). */
-CFX_API cfx_schedule *cfx_schedule_new_at(cfx_where at, const char *type, cfx_optim *o, double a,
-                                          double b, cfx_schedule_options options);
+CFX_API cfx_schedule *cfx_schedule_new_from(cfx_site at, const char *type, cfx_optim *o, double a,
+                                            double b, cfx_schedule_options options);
 #define CFX_SCHEDULE_(type, o, a, b, ...)                                                          \
-    cfx_schedule_new_at(CFX_HERE, type, o, a, b, CFX_OPTIONS_(cfx_schedule_options, __VA_ARGS__))
+    cfx_schedule_new_from(CFX_HERE, type, o, a, b, CFX_OPTIONS_(cfx_schedule_options, __VA_ARGS__))
 /* (optim, step_size): gamma (0.1) */
 #define cfx_step_lr(o, ...) CFX_SCHEDULE_1_("StepLR", o, __VA_ARGS__, )
 /* (optim, .milestones = {30, 80}): gamma (0.1) */
@@ -164,9 +164,9 @@ typedef struct cfx_loader_options {
 
 /* Batches of `tensors` (a tensor, or a list of them with equal first sizes); scope. NULL with an
  * error when they do not fit. */
-CFX_API cfx_loader *cfx_loader_new_at(cfx_where at, cfx_value tensors, cfx_loader_options options);
+CFX_API cfx_loader *cfx_loader_new_from(cfx_site at, cfx_value tensors, cfx_loader_options options);
 #define cfx_loader_new(tensors, ...)                                                               \
-    cfx_loader_new_at(CFX_HERE, CFX_V(tensors), CFX_OPTIONS_(cfx_loader_options, __VA_ARGS__))
+    cfx_loader_new_from(CFX_HERE, CFX_V(tensors), CFX_OPTIONS_(cfx_loader_options, __VA_ARGS__))
 /* The number of batches in an epoch. */
 CFX_API int64_t cfx_loader_count(const cfx_loader *l);
 /* The next batch as a tuple of tensors, scope; None at the end of the epoch, after which the next

@@ -48,8 +48,8 @@ typedef struct cfx_interp {
 
 /* Runs the graph on the arguments (keywords by placeholder name); scope. An error names the node:
  * "While executing %relu ...", its module path and source line. */
-CFX_API cfx_value cfx_run_args(cfx_where at, cfx_interp *it, cfx_args args);
-#define cfx_run(it, ...) cfx_run_args(CFX_HERE, it, CFX_ARGS(__VA_ARGS__))
+CFX_API cfx_value cfx_run_from(cfx_site at, cfx_interp *it, cfx_args args);
+#define cfx_run(it, ...) cfx_run_from(CFX_HERE, it, CFX_ARGS(__VA_ARGS__))
 /* The value of a node during a run, borrowed; None when it has none (yet, or any more). */
 CFX_API cfx_value cfx_interp_value(cfx_interp *it, const cfx_node *n);
 
@@ -74,13 +74,13 @@ CFX_API cfx_module *cfx_transform(cfx_interp *it);
  * operator that is not registered is named before anything runs. Buffers and inputs that the
  * program writes to are written to; nothing is recorded for gradients. Gives the result in the
  * program's own tree; scope. Many threads may run one program at once. */
-CFX_API cfx_value cfx_program_run_args(cfx_where at, cfx_program *p, cfx_args args);
-#define cfx_program_run(p, ...) cfx_program_run_args(CFX_HERE, p, CFX_ARGS(__VA_ARGS__))
+CFX_API cfx_value cfx_program_run_from(cfx_site at, cfx_program *p, cfx_args args);
+#define cfx_program_run(p, ...) cfx_program_run_from(CFX_HERE, p, CFX_ARGS(__VA_ARGS__))
 /* The same in steps, to run the graph by an interpreter or a tap of one's own: the values of all
  * placeholders, checked, as a tuple; and the result as the caller sees it, made of those inputs and
  * what the graph gave, with the writes done. Scope; bad, with an error, where they do not fit. */
-CFX_API cfx_value cfx_program_inputs_args(cfx_where at, cfx_program *p, cfx_args args);
-#define cfx_program_inputs(p, ...) cfx_program_inputs_args(CFX_HERE, p, CFX_ARGS(__VA_ARGS__))
+CFX_API cfx_value cfx_program_inputs_from(cfx_site at, cfx_program *p, cfx_args args);
+#define cfx_program_inputs(p, ...) cfx_program_inputs_from(CFX_HERE, p, CFX_ARGS(__VA_ARGS__))
 CFX_API cfx_value cfx_program_outputs(cfx_program *p, cfx_value inputs, cfx_value outputs);
 /* program.module(): a GraphModule with parameters and buffers under their own names, shared with
  * the program, and called like the model it came from. It is differentiated and edited as any
@@ -92,13 +92,13 @@ CFX_API cfx_module *cfx_program_module(cfx_program *p);
 /* Runs and collects the values of chosen nodes: a dict of name to value; scope. A selector is a
  * node name, "op:relu" (an operator or target), "module:layers.0" (a module path) or a glob over
  * names. */
-CFX_API cfx_dict *cfx_tap_args(cfx_where at, cfx_module *gm, const char *selector, cfx_args args);
-#define cfx_tap(gm, selector, ...) cfx_tap_args(CFX_HERE, gm, selector, CFX_ARGS(__VA_ARGS__))
+CFX_API cfx_dict *cfx_tap_from(cfx_site at, cfx_module *gm, const char *selector, cfx_args args);
+#define cfx_tap(gm, selector, ...) cfx_tap_from(CFX_HERE, gm, selector, CFX_ARGS(__VA_ARGS__))
 
 /* Runs once and writes down what each node's result is: "val" (fake tensors) and "tensor_meta" in
  * the metadata. On fake inputs nothing is computed. The result of the run; scope. */
-CFX_API cfx_value cfx_shape_prop_args(cfx_where at, cfx_module *gm, cfx_args args);
-#define cfx_shape_prop(gm, ...) cfx_shape_prop_args(CFX_HERE, gm, CFX_ARGS(__VA_ARGS__))
+CFX_API cfx_value cfx_shape_prop_from(cfx_site at, cfx_module *gm, cfx_args args);
+#define cfx_shape_prop(gm, ...) cfx_shape_prop_from(CFX_HERE, gm, CFX_ARGS(__VA_ARGS__))
 /* "TensorMetadata(shape=torch.Size([2, 4]), dtype=torch.float32, ...)" of such a "tensor_meta";
  * scope. */
 CFX_API const char *cfx_tensor_meta_str(cfx_value meta);
@@ -106,14 +106,14 @@ CFX_API const char *cfx_tensor_meta_str(cfx_value meta);
 /* Calls fn with each value of chosen nodes whenever the GraphModule runs: e->node and e->out; what
  * it returns, unless None, takes the value's place. Selectors as for taps. The handle is taken off
  * with cfx_unhook; NULL, with an error, where no node fits. */
-CFX_API cfx_hook_handle *cfx_node_hook_at(cfx_where at, cfx_module *gm, const char *selector,
-                                          cfx_hook_fn *fn, void *user);
-#define cfx_node_hook(gm, selector, fn, user) cfx_node_hook_at(CFX_HERE, gm, selector, fn, user)
+CFX_API cfx_hook_handle *cfx_node_hook_from(cfx_site at, cfx_module *gm, const char *selector,
+                                            cfx_hook_fn *fn, void *user);
+#define cfx_node_hook(gm, selector, fn, user) cfx_node_hook_from(CFX_HERE, gm, selector, fn, user)
 
-/* Runs `times` times and prints a table of time per node, the dearest first. */
-CFX_API void cfx_profile_args(cfx_where at, cfx_module *gm, int times, FILE *out, cfx_args args);
+/* Runs `times` times and prints a table of time per node, the costliest first. */
+CFX_API void cfx_profile_from(cfx_site at, cfx_module *gm, int times, FILE *out, cfx_args args);
 #define cfx_profile(gm, times, out, ...)                                                           \
-    cfx_profile_args(CFX_HERE, gm, times, out, CFX_ARGS(__VA_ARGS__))
+    cfx_profile_from(CFX_HERE, gm, times, out, CFX_ARGS(__VA_ARGS__))
 
 #ifdef __cplusplus
 }

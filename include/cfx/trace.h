@@ -34,23 +34,23 @@ CFX_API bool cfx_is_tracing(void);
 
 /* The size of dimension i: an int, or a traced value while tracing. Every argument position accepts
  * either. */
-CFX_API cfx_value cfx_size_at(cfx_where at, cfx_tensor *t, int i);
-#define cfx_size(t, i) cfx_size_at(CFX_HERE, t, i)
+CFX_API cfx_value cfx_size_from(cfx_site at, cfx_tensor *t, int i);
+#define cfx_size(t, i) cfx_size_from(CFX_HERE, t, i)
 /* Whether a one-element tensor or a number is true. While tracing: a TraceError. */
-CFX_API bool cfx_is_true_at(cfx_where at, cfx_value v);
-#define cfx_is_true(v) cfx_is_true_at(CFX_HERE, CFX_V(v))
+CFX_API bool cfx_is_true_from(cfx_site at, cfx_value v);
+#define cfx_is_true(v) cfx_is_true_from(CFX_HERE, CFX_V(v))
 /* len(v) of a list, tuple, dict, string or tensor; -1, with an error, while v is traced. */
-CFX_API int64_t cfx_len_at(cfx_where at, cfx_value v);
-#define cfx_len(v) cfx_len_at(CFX_HERE, CFX_V(v))
+CFX_API int64_t cfx_len_from(cfx_site at, cfx_value v);
+#define cfx_len(v) cfx_len_from(CFX_HERE, CFX_V(v))
 /* What Python's `for item in v` goes over: the items of a list or tuple, the keys of a dict, the
  * rows of a tensor. A list; scope. While v is traced nobody knows how many there are: a TraceError;
  * take a known number of them with cfx_at. */
-CFX_API cfx_value cfx_items_at(cfx_where at, cfx_value v);
-#define cfx_items(v) cfx_items_at(CFX_HERE, CFX_V(v))
+CFX_API cfx_value cfx_items_from(cfx_site at, cfx_value v);
+#define cfx_items(v) cfx_items_from(CFX_HERE, CFX_V(v))
 /* Calls a method by name: cfx_method(x, "clamp", CFX_KW(min, 0)). */
-CFX_API cfx_value cfx_method_at(cfx_where at, const char *name, cfx_args args);
+CFX_API cfx_value cfx_method_from(cfx_site at, const char *name, cfx_args args);
 #define cfx_method(self, name, ...)                                                                \
-    cfx_method_at(CFX_HERE, name, CFX_ARGS(self __VA_OPT__(, ) __VA_ARGS__))
+    cfx_method_from(CFX_HERE, name, CFX_ARGS(self __VA_OPT__(, ) __VA_ARGS__))
 
 /* ---- control flow --------------------------------------------------------------------------- */
 
@@ -62,27 +62,27 @@ CFX_API cfx_value cfx_method_at(cfx_where at, const char *name, cfx_args args);
  * value, with an error, when a branch fails or the results of branches have different shapes. */
 
 /* One of two branches, by a bool or a tensor of one element. */
-CFX_API cfx_value cfx_cond_at(cfx_where at, cfx_module *self, cfx_value pred, cfx_forward_fn *yes,
-                              cfx_forward_fn *no, cfx_args operands);
+CFX_API cfx_value cfx_cond_from(cfx_site at, cfx_module *self, cfx_value pred, cfx_forward_fn *yes,
+                                cfx_forward_fn *no, cfx_args operands);
 #define cfx_cond(self, pred, yes, no, ...)                                                         \
-    cfx_cond_at(CFX_HERE, self, CFX_V(pred), yes, no, CFX_ARGS(__VA_ARGS__))
+    cfx_cond_from(CFX_HERE, self, CFX_V(pred), yes, no, CFX_ARGS(__VA_ARGS__))
 /* While test(values) is true, values = body(values). A tuple of as many values as were given. */
-CFX_API cfx_value cfx_while_loop_at(cfx_where at, cfx_module *self, cfx_forward_fn *test,
-                                    cfx_forward_fn *body, cfx_args values);
+CFX_API cfx_value cfx_while_loop_from(cfx_site at, cfx_module *self, cfx_forward_fn *test,
+                                      cfx_forward_fn *body, cfx_args values);
 #define cfx_while_loop(self, test, body, ...)                                                      \
-    cfx_while_loop_at(CFX_HERE, self, test, body, CFX_ARGS(__VA_ARGS__))
+    cfx_while_loop_from(CFX_HERE, self, test, body, CFX_ARGS(__VA_ARGS__))
 /* fn(row, rest...) for each row along the first dimension of xs (a tensor, or a tuple, list or dict
  * of them), the results stacked. args: xs, then the rest. */
-CFX_API cfx_value cfx_map_at(cfx_where at, cfx_module *self, cfx_forward_fn *fn, cfx_args args);
-#define cfx_map(self, fn, ...) cfx_map_at(CFX_HERE, self, fn, CFX_ARGS(__VA_ARGS__))
+CFX_API cfx_value cfx_map_from(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_args args);
+#define cfx_map(self, fn, ...) cfx_map_from(CFX_HERE, self, fn, CFX_ARGS(__VA_ARGS__))
 
 /* ---- opaque functions ----------------------------------------------------------------------- */
 
 /* A function of the caller's that becomes one call_function node named `name` when an argument is
  * traced, and runs otherwise. */
 typedef cfx_value cfx_opaque_fn(cfx_args args);
-CFX_API cfx_value cfx_wrap_call(cfx_where at, const char *name, cfx_opaque_fn *fn, cfx_args args);
-#define cfx_wrap(name, fn, ...) cfx_wrap_call(CFX_HERE, name, fn, CFX_ARGS(__VA_ARGS__))
+CFX_API cfx_value cfx_wrap_from(cfx_site at, const char *name, cfx_opaque_fn *fn, cfx_args args);
+#define cfx_wrap(name, fn, ...) cfx_wrap_from(CFX_HERE, name, fn, CFX_ARGS(__VA_ARGS__))
 
 #ifdef __cplusplus
 }

@@ -412,14 +412,14 @@ static inline cfx_value cfx_v_null(const void *p) { return p ? cfx_bad() : cfx_n
 
 /* cfx_tuple(a, b) and cfx_list(1, 2): values from C expressions; an empty list is cfx_list_value(0,
  * NULL). CFX_KW(alpha, 2) is the keyword argument alpha=2 of an operator call. */
-#define cfx_tuple(...) cfx_tuple_args(CFX_ARGS(__VA_ARGS__))
-#define cfx_list(...) cfx_list_args(CFX_ARGS(__VA_ARGS__))
+#define cfx_tuple(...) cfx_tuple_of(CFX_ARGS(__VA_ARGS__))
+#define cfx_list(...) cfx_list_of(CFX_ARGS(__VA_ARGS__))
 #define CFX_KW(name, x) cfx_keyword_value(#name, CFX_V(x))
 /* cfx_str(x) and cfx_repr(x): the text of a value or anything CFX_V takes; scope. */
 #define cfx_str(x) cfx_value_str(CFX_V(x))
 #define cfx_repr(x) cfx_value_repr(CFX_V(x))
 
-static inline cfx_value cfx_tuple_args(cfx_args a) { return cfx_tuple_value(a.n, a.v); }
-static inline cfx_value cfx_list_args(cfx_args a) { return cfx_list_value(a.n, a.v); }
+static inline cfx_value cfx_tuple_of(cfx_args a) { return cfx_tuple_value(a.n, a.v); }
+static inline cfx_value cfx_list_of(cfx_args a) { return cfx_list_value(a.n, a.v); }
 
 #endif

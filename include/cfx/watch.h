@@ -32,8 +32,8 @@ typedef struct cfx_watch cfx_watch;
 /* Watches every module below m whose path fits a pattern ("*": all, "layers.?.relu") and that has
  * no children; scope. Each tensor that such a module gives from now on is added to its statistics.
  * An error, and NULL, where none fits. */
-CFX_API cfx_watch *cfx_watch_new_at(cfx_where at, cfx_module *m, const char *pattern);
-#define cfx_watch_new(m, pattern) cfx_watch_new_at(CFX_HERE, m, pattern)
+CFX_API cfx_watch *cfx_watch_new_from(cfx_site at, cfx_module *m, const char *pattern);
+#define cfx_watch_new(m, pattern) cfx_watch_new_from(CFX_HERE, m, pattern)
 /* The number of modules watched; the path of number i, borrowed; its statistics, borrowed. NULL
  * past the end. */
 CFX_API int cfx_watch_count(const cfx_watch *w);

@@ -19,17 +19,16 @@
 /* ---- memory ------------------------------------------------------------------------------- */
 
 /* Small allocations: never NULL (the process has bigger trouble when 200 bytes are not to be had).
- * Tensor storage does not come from here: see cfx__storage_new, which fails as an ordinary error.
- */
+ * Tensor storage does not come from here: see cfx__block_alloc, which may fail. */
 void *cfx__alloc(size_t size);
 void *cfx__alloc0(size_t size);
 void *cfx__realloc(void *p, size_t size);
 
 /* Blocks for tensor storage, 64-byte aligned, recycled per thread. NULL when out of memory. */
-struct cfx__cache;
+struct cfx__block_cache;
 void *cfx__block_alloc(size_t size);
 void cfx__block_free(void *p, size_t size);
-void cfx__cache_release(struct cfx__cache **cache);
+void cfx__block_cache_release(struct cfx__block_cache **cache);
 
 /* Blocks of one small size, recycled per thread without a trip to malloc. A block may be freed on
  * another thread than it came from. */
@@ -44,7 +43,7 @@ void cfx__spare_free(cfx__spare_kind kind, void *p);
 
 /* A bump allocator: everything in it dies at once. */
 typedef struct cfx__arena {
-    struct cfx__chunk *chunk;
+    struct cfx__arena_chunk *chunk;
     size_t used, size;
 } cfx__arena;
 
@@ -55,22 +54,22 @@ void cfx__arena_release(cfx__arena *a);
 /* ---- objects ------------------------------------------------------------------------------ */
 
 /* What an object is: each room has one constant of this for each kind of object it makes. */
-typedef struct cfx__type {
+typedef struct cfx__obj_type {
     const char *name;
     void (*free)(void *obj); /* releases what the object holds; the object itself is freed after */
     bool frees_itself;       /* ... unless `free` does that too */
-} cfx__type;
+} cfx__obj_type;
 
 enum { CFX__BAD = 1 }; /* cfx_obj.flags: the object of a failed call; immortal, never on a scope */
 
 /* Makes an object with one count, which the current scope owns. Zeroed. */
-void *cfx__obj_new(const cfx__type *type, size_t size);
+void *cfx__obj_new(const cfx__obj_type *type, size_t size);
 /* Makes an object with one count that the caller owns (no scope knows of it). Zeroed. */
-void *cfx__obj_make(const cfx__type *type, size_t size);
+void *cfx__obj_make(const cfx__obj_type *type, size_t size);
 /* Hands one count to the current scope. Returns obj. */
 static inline void *cfx__scope_own(void *obj);
 
-static inline bool cfx__is_bad(const void *obj) {
+static inline bool cfx__obj_is_bad(const void *obj) {
     return obj && (((const cfx_obj *)obj)->flags & CFX__BAD);
 }
 
@@ -117,9 +116,9 @@ void cfx__text_vprintf(cfx__text *t, const char *fmt, va_list ap);
 void cfx__text_release(cfx__text *t);
 const char *cfx__text_take(cfx__text *t); /* the text as a scope string; t becomes empty */
 
-const char *cfx__format(const char *fmt, ...) CFX_PRINTF(1, 2); /* scope string */
-uint64_t cfx__hash_bytes(const void *p, size_t n);
-bool cfx__glob(const char *pattern, const char *text); /* * any run, ? any character */
+const char *cfx__text_format(const char *fmt, ...) CFX_PRINTF(1, 2); /* scope string */
+uint64_t cfx__text_hash(const void *p, size_t n);
+bool cfx__text_glob(const char *pattern, const char *text); /* * any run, ? any character */
 
 /* ---- vectors and maps ------------------------------------------------------------------------ */
 
@@ -132,10 +131,10 @@ bool cfx__glob(const char *pattern, const char *text); /* * any run, ? any chara
 #define VEC_PUSH(v, x) (VEC_ROOM(v, 1), (v).data[(v).len++] = (x))
 #define VEC_ROOM(v, n)                                                                             \
     ((v).len + (n) > (v).cap                                                                       \
-         ? (void)((v).data = cfx__grow((v).data, &(v).cap, (v).len + (n), sizeof *(v).data))       \
+         ? (void)((v).data = cfx__vec_grow((v).data, &(v).cap, (v).len + (n), sizeof *(v).data))   \
          : (void)0)
 #define VEC_FREE(v) (free((v).data), (v).data = NULL, (v).len = (v).cap = 0)
-void *cfx__grow(void *data, size_t *cap, size_t need, size_t item);
+void *cfx__vec_grow(void *data, size_t *cap, size_t need, size_t item);
 
 /* From text to a pointer, in order of hash only. Keys are borrowed. Zero is empty. */
 typedef struct cfx__map {
@@ -156,7 +155,7 @@ void cfx__map_release(cfx__map *m);
 /* ---- the context ---------------------------------------------------------------------------- */
 
 /* What a room keeps per thread beyond the fields below, and how it is freed by cfx_finish. */
-typedef enum cfx__slot {
+typedef enum cfx__ctx_slot_id {
     CFX__SLOT_DISPATCH,
     CFX__SLOT_OPS,
     CFX__SLOT_GENERATOR,
@@ -164,10 +163,10 @@ typedef enum cfx__slot {
     CFX__SLOT_NN,
     CFX__SLOT_TRACE,
     CFX__SLOT_SYM,
-    CFX__SLOT_ITEM, /* see cfx__item_fn */
+    CFX__SLOT_ITEM, /* see cfx__value_item_fn */
     CFX__SLOT_RUN,
     CFX__SLOTS
-} cfx__slot;
+} cfx__ctx_slot_id;
 
 typedef struct cfx__context {
     bool known;  /* its end is arranged for */
@@ -178,7 +177,7 @@ typedef struct cfx__context {
     const char *op; /* the operator being called; static text */
     int threads; /* 0: not asked for, all cores */
     size_t block_limit; /* 0: none */
-    struct cfx__cache *storage_cache;
+    struct cfx__block_cache *storage_cache;
     struct cfx__spare {
         void *first; /* linked through their first word */
         int len;
@@ -191,20 +190,21 @@ typedef struct cfx__context {
 
 /* The calling thread's context. Reached on every call many times over, hence inline and hence the
  * TLS model that needs no call to find it. */
-extern _Thread_local cfx__context cfx__tls __attribute__((tls_model("initial-exec")));
+extern _Thread_local cfx__context cfx__ctx_tls __attribute__((tls_model("initial-exec")));
 void cfx__ctx_first_use(void);
 
 static inline cfx__context *cfx__ctx(void) {
-    if (unlikely(!cfx__tls.known))
+    if (unlikely(!cfx__ctx_tls.known))
         cfx__ctx_first_use();
-    return &cfx__tls;
+    return &cfx__ctx_tls;
 }
 
 /* The data of a slot; made by `make` and later freed by `done` if it is not there yet. */
-void *cfx__ctx_slot_make(cfx__slot slot, void *(*make)(void), void (*done)(void *));
+void *cfx__ctx_slot_make(cfx__ctx_slot_id slot, void *(*make)(void), void (*done)(void *));
 
-static inline void *cfx__ctx_slot(cfx__slot slot, void *(*make)(void), void (*done)(void *)) {
-    void *data = cfx__tls.slot[slot].data;
+static inline void *cfx__ctx_slot(cfx__ctx_slot_id slot, void *(*make)(void),
+                                  void (*done)(void *)) {
+    void *data = cfx__ctx_tls.slot[slot].data;
     return likely(data != NULL) ? data : cfx__ctx_slot_make(slot, make, done);
 }
 
@@ -215,7 +215,7 @@ static inline void *cfx__scope_own(void *obj) {
 }
 
 /* Runs body(arg, begin, end) over [0, n) in pieces of at least `grain`, on the threads allowed. */
-typedef void cfx__range_fn(void *arg, int64_t begin, int64_t end);
-void cfx__parallel(int64_t n, int64_t grain, cfx__range_fn *body, void *arg);
+typedef void cfx__parallel_fn(void *arg, int64_t begin, int64_t end);
+void cfx__parallel(int64_t n, int64_t grain, cfx__parallel_fn *body, void *arg);
 
 #endif

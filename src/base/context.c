@@ -6,13 +6,13 @@
 #include <pthread.h>
 #include <unistd.h>
 
-_Thread_local cfx__context cfx__tls __attribute__((tls_model("initial-exec")));
+_Thread_local cfx__context cfx__ctx_tls __attribute__((tls_model("initial-exec")));
 static pthread_key_t thread_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void context_release(void *unused) {
     (void)unused;
-    cfx__context *c = &cfx__tls;
+    cfx__context *c = &cfx__ctx_tls;
     cfx_scope_close(0);
     for (int i = CFX__SLOTS - 1; i >= 0; i--) {
         void *data = c->slot[i].data;
@@ -22,7 +22,7 @@ static void context_release(void *unused) {
     }
     cfx_scope_close(0); /* what the slots' owners made while going */
     VEC_FREE(c->scope);
-    cfx__cache_release(&c->storage_cache);
+    cfx__block_cache_release(&c->storage_cache);
     for (int i = 0; i < CFX__SPARES; i++)
         for (void *p = c->spare[i].first, *next; p; p = next) {
             next = *(void **)p;
@@ -38,12 +38,12 @@ static void context_release(void *unused) {
 static void make_key(void) { pthread_key_create(&thread_end, context_release); }
 
 void cfx__ctx_first_use(void) {
-    cfx__tls.known = true;
+    cfx__ctx_tls.known = true;
     pthread_once(&once, make_key);
-    pthread_setspecific(thread_end, &cfx__tls);
+    pthread_setspecific(thread_end, &cfx__ctx_tls);
 }
 
-void *cfx__ctx_slot_make(cfx__slot slot, void *(*make)(void), void (*done)(void *)) {
+void *cfx__ctx_slot_make(cfx__ctx_slot_id slot, void *(*make)(void), void (*done)(void *)) {
     cfx__context *c = cfx__ctx();
     c->slot[slot].data = make();
     c->slot[slot].free = done;
@@ -58,14 +58,14 @@ int cfx_finish(FILE *out) {
 
 /* ---- objects and scopes ---------------------------------------------------------------------- */
 
-void *cfx__obj_make(const cfx__type *type, size_t size) {
+void *cfx__obj_make(const cfx__obj_type *type, size_t size) {
     cfx_obj *obj = cfx__alloc0(size);
     obj->refs = 1;
     obj->type = type;
     return obj;
 }
 
-void *cfx__obj_new(const cfx__type *type, size_t size) {
+void *cfx__obj_new(const cfx__obj_type *type, size_t size) {
     return cfx__scope_own(cfx__obj_make(type, size));
 }
 
@@ -84,7 +84,7 @@ void cfx_drop(void *p) {
     if (__atomic_load_n(&obj->refs, __ATOMIC_ACQUIRE) != 1 &&
         __atomic_sub_fetch(&obj->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return;
-    const cfx__type *type = obj->type;
+    const cfx__obj_type *type = obj->type;
     if (type->free)
         type->free(obj);
     if (!type->frees_itself)
@@ -102,7 +102,7 @@ void cfx_scope_close(size_t mark) {
 void *cfx_scope_return(size_t mark, void *obj) {
     cfx_keep_obj(obj);
     cfx_scope_close(mark);
-    if (obj && !cfx__is_bad(obj))
+    if (obj && !cfx__obj_is_bad(obj))
         cfx__scope_own(obj);
     return obj;
 }
@@ -120,7 +120,7 @@ int cfx_get_num_threads(void) {
     return c->threads;
 }
 
-void cfx__parallel(int64_t n, int64_t grain, cfx__range_fn *body, void *arg) {
+void cfx__parallel(int64_t n, int64_t grain, cfx__parallel_fn *body, void *arg) {
     int threads = n > grain ? cfx_get_num_threads() : 1;
     if (grain > 0 && (int64_t)threads > (n + grain - 1) / grain)
         threads = (int)((n + grain - 1) / grain);

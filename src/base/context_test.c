@@ -11,7 +11,7 @@ static void count_free(void *obj) {
     freed++;
 }
 
-static const cfx__type counted = {.name = "counted", .free = count_free};
+static const cfx__obj_type counted = {.name = "counted", .free = count_free};
 
 static void *make(void) { return cfx__obj_new(&counted, sizeof(cfx_obj)); }
 

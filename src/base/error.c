@@ -19,7 +19,7 @@ const char *cfx_error_kind_name(cfx_error_kind kind) {
     return (unsigned)kind < COUNT(kind_names) ? kind_names[kind] : "error";
 }
 
-void cfx_fail(cfx_error_kind kind, cfx_where at, const char *fmt, ...) {
+void cfx_fail(cfx_error_kind kind, cfx_site at, const char *fmt, ...) {
     cfx__context *c = cfx__ctx();
     if (c->failed)
         return;
@@ -55,15 +55,15 @@ void cfx_clear(void) {
     c->message.len = c->notes.len = 0;
 }
 
-void cfx__error_hold(cfx__held_error *held) {
+void cfx__error_hold(cfx__error_held *held) {
     cfx__context *c = cfx__ctx();
-    *held = (cfx__held_error){c->failed, c->error, c->message, c->notes};
+    *held = (cfx__error_held){c->failed, c->error, c->message, c->notes};
     c->failed = false;
     c->error = (cfx_error){0};
     c->message = c->notes = (cfx__text){0};
 }
 
-void cfx__error_put_back(cfx__held_error *held) {
+void cfx__error_put_back(cfx__error_held *held) {
     cfx__context *c = cfx__ctx();
     cfx__text_release(&c->message);
     cfx__text_release(&c->notes);

@@ -5,8 +5,8 @@
 TEST(the_first_error_wins) {
     CHECK(cfx_ok());
     CHECK(cfx_error_last() == NULL);
-    cfx_fail(CFX_VALUE_ERROR, (cfx_where){"a.c", 7}, "one %d", 1);
-    cfx_fail(CFX_TYPE_ERROR, (cfx_where){"b.c", 8}, "two");
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){"a.c", 7}, "one %d", 1);
+    cfx_fail(CFX_TYPE_ERROR, (cfx_site){"b.c", 8}, "two");
     const cfx_error *e = cfx_error_last();
     if (CHECK(e != NULL)) {
         CHECK_INT(e->kind, CFX_VALUE_ERROR);
@@ -23,7 +23,7 @@ TEST(a_report_prints_place_kind_message_and_notes) {
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
     cfx_note("lost: there is no error yet");
-    cfx_fail(CFX_INDEX_ERROR, (cfx_where){"a.c", 7}, "Dimension out of range");
+    cfx_fail(CFX_INDEX_ERROR, (cfx_site){"a.c", 7}, "Dimension out of range");
     cfx_note("While executing %s", "%relu");
     CHECK(!cfx_report(out));
     CHECK(cfx_report(out));

@@ -5,13 +5,13 @@
 #include "base.h"
 
 /* The recorded error, put aside: none is recorded until it is put back, in place of any other. */
-typedef struct cfx__held_error {
+typedef struct cfx__error_held {
     bool failed;
     cfx_error error;
     cfx__text message, notes;
-} cfx__held_error;
+} cfx__error_held;
 
-void cfx__error_hold(cfx__held_error *held);
-void cfx__error_put_back(cfx__held_error *held);
+void cfx__error_hold(cfx__error_held *held);
+void cfx__error_put_back(cfx__error_held *held);
 
 #endif

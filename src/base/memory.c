@@ -23,7 +23,7 @@ void *cfx__realloc(void *p, size_t size) {
     return p;
 }
 
-void *cfx__grow(void *data, size_t *cap, size_t need, size_t item) {
+void *cfx__vec_grow(void *data, size_t *cap, size_t need, size_t item) {
     size_t n = *cap ? *cap * 2 : 16;
     if (n < need)
         n = need;
@@ -60,8 +60,8 @@ void cfx__spare_free(cfx__spare_kind kind, void *p) {
 
 /* ---- arena ----------------------------------------------------------------------------------- */
 
-struct cfx__chunk {
-    struct cfx__chunk *next;
+struct cfx__arena_chunk {
+    struct cfx__arena_chunk *next;
     max_align_t data[];
 };
 
@@ -73,7 +73,7 @@ void *cfx__arena_alloc(cfx__arena *a, size_t size) {
             room *= 2;
         if (room < size)
             room = size;
-        struct cfx__chunk *c = cfx__alloc(sizeof *c + room);
+        struct cfx__arena_chunk *c = cfx__alloc(sizeof *c + room);
         c->next = a->chunk;
         a->chunk = c;
         a->used = 0;
@@ -92,7 +92,7 @@ char *cfx__arena_copy(cfx__arena *a, const char *text, size_t len) {
 }
 
 void cfx__arena_release(cfx__arena *a) {
-    for (struct cfx__chunk *c = a->chunk, *next; c; c = next) {
+    for (struct cfx__arena_chunk *c = a->chunk, *next; c; c = next) {
         next = c->next;
         free(c);
     }
@@ -113,7 +113,7 @@ static struct cfx__map_slot *map_find(const cfx__map *m, const char *key, size_t
 void *cfx__map_getn(const cfx__map *m, const char *key, size_t len) {
     if (!m->cap)
         return NULL;
-    return map_find(m, key, len, (uint32_t)cfx__hash_bytes(key, len))->value;
+    return map_find(m, key, len, (uint32_t)cfx__text_hash(key, len))->value;
 }
 
 void *cfx__map_get(const cfx__map *m, const char *key) {
@@ -131,7 +131,7 @@ void cfx__map_set(cfx__map *m, const char *key, void *value) {
         free(old.slots);
     }
     size_t len = strlen(key);
-    uint32_t hash = (uint32_t)cfx__hash_bytes(key, len);
+    uint32_t hash = (uint32_t)cfx__text_hash(key, len);
     struct cfx__map_slot *s = map_find(m, key, len, hash);
     if (!s->key) {
         *s = (struct cfx__map_slot){key, hash, (uint32_t)len, NULL};
@@ -144,7 +144,7 @@ void cfx__map_remove(cfx__map *m, const char *key) {
     if (!m->cap)
         return;
     size_t len = strlen(key), mask = m->cap - 1;
-    struct cfx__map_slot *s = map_find(m, key, len, (uint32_t)cfx__hash_bytes(key, len));
+    struct cfx__map_slot *s = map_find(m, key, len, (uint32_t)cfx__text_hash(key, len));
     if (!s->key)
         return;
     m->len--;
@@ -176,7 +176,7 @@ static const size_t cache_most = 0; /* every free is seen */
 static const size_t cache_most = (size_t)512 << 20;
 #endif
 
-struct cfx__cache {
+struct cfx__block_cache {
     size_t bytes;
     int len;
     struct {
@@ -193,7 +193,7 @@ static size_t block_size(size_t size) {
 }
 
 void *cfx__block_alloc(size_t size) {
-    struct cfx__cache *c = cfx__ctx()->storage_cache;
+    struct cfx__block_cache *c = cfx__ctx()->storage_cache;
     size_t rounded = block_size(size);
     if (rounded < size || (cfx__ctx()->block_limit && rounded > cfx__ctx()->block_limit))
         return NULL;
@@ -222,10 +222,10 @@ void cfx__block_free(void *p, size_t size) {
         free(p);
         return;
     }
-    struct cfx__cache **at = &cfx__ctx()->storage_cache;
+    struct cfx__block_cache **at = &cfx__ctx()->storage_cache;
     if (!*at)
         *at = cfx__alloc0(sizeof **at);
-    struct cfx__cache *c = *at;
+    struct cfx__block_cache *c = *at;
     while (c->len && (c->len == CACHE_BLOCKS || c->bytes + rounded > cache_most)) {
         free(c->block[0].p);
         c->bytes -= c->block[0].size;
@@ -236,8 +236,8 @@ void cfx__block_free(void *p, size_t size) {
     c->bytes += rounded;
 }
 
-void cfx__cache_release(struct cfx__cache **at) {
-    struct cfx__cache *c = *at;
+void cfx__block_cache_release(struct cfx__block_cache **at) {
+    struct cfx__block_cache *c = *at;
     *at = NULL;
     if (!c)
         return;

@@ -11,8 +11,8 @@ TEST(a_text_grows) {
     const char *text = cfx__text_take(&t);
     CHECK_INT(strlen(text), 2001);
     CHECK(t.data == NULL);
-    CHECK_STR(cfx__format("%s-%d", "a", 1), "a-1");
-    CHECK_STR(cfx__format("%s", ""), "");
+    CHECK_STR(cfx__text_format("%s-%d", "a", 1), "a-1");
+    CHECK_STR(cfx__text_format("%s", ""), "");
 }
 
 TEST(a_vector_grows) {

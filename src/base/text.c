@@ -1,7 +1,7 @@
 /* Text: counted strings, growing text, formatted scope strings, hashing. */
 #include "base.h"
 
-static const cfx__type string_type = {.name = "string"};
+static const cfx__obj_type string_type = {.name = "string"};
 
 cfx_string *cfx__string_new(const char *text, size_t len) {
     cfx_string *s = cfx__obj_new(&string_type, sizeof *s + len + 1);
@@ -9,7 +9,7 @@ cfx_string *cfx__string_new(const char *text, size_t len) {
     if (len)
         memcpy(s->text, text, len);
     s->text[len] = 0;
-    s->hash = (uint32_t)cfx__hash_bytes(s->text, len);
+    s->hash = (uint32_t)cfx__text_hash(s->text, len);
     return s;
 }
 
@@ -27,7 +27,7 @@ static uint64_t hash_words(uint64_t h, const unsigned char *b, size_t n) {
 }
 
 /* Of a long text both ends are looked at: whole printed graphs are strings too. */
-uint64_t cfx__hash_bytes(const void *p, size_t n) {
+uint64_t cfx__text_hash(const void *p, size_t n) {
     enum { END = 256 };
     const unsigned char *b = p;
     uint64_t h = n * 0x9e3779b97f4a7c15u;
@@ -43,7 +43,7 @@ uint64_t cfx__hash_bytes(const void *p, size_t n) {
 
 void cfx__text_room(cfx__text *t, size_t len) {
     if (t->len + len + 1 > t->cap)
-        t->data = cfx__grow(t->data, &t->cap, t->len + len + 1, 1);
+        t->data = cfx__vec_grow(t->data, &t->cap, t->len + len + 1, 1);
 }
 
 void cfx__text_vprintf(cfx__text *t, const char *fmt, va_list ap) {
@@ -52,7 +52,7 @@ void cfx__text_vprintf(cfx__text *t, const char *fmt, va_list ap) {
     int n = vsnprintf(NULL, 0, fmt, ap);
     if (n > 0) {
         if (t->len + (size_t)n + 1 > t->cap)
-            t->data = cfx__grow(t->data, &t->cap, t->len + (size_t)n + 1, 1);
+            t->data = cfx__vec_grow(t->data, &t->cap, t->len + (size_t)n + 1, 1);
         vsnprintf(t->data + t->len, (size_t)n + 1, fmt, again);
         t->len += (size_t)n;
     } else {
@@ -79,7 +79,7 @@ const char *cfx__text_take(cfx__text *t) {
     return s->text;
 }
 
-const char *cfx__format(const char *fmt, ...) {
+const char *cfx__text_format(const char *fmt, ...) {
     cfx__text t = {0};
     va_list ap;
     va_start(ap, fmt);
@@ -88,7 +88,7 @@ const char *cfx__format(const char *fmt, ...) {
     return cfx__text_take(&t);
 }
 
-bool cfx__glob(const char *pattern, const char *text) {
+bool cfx__text_glob(const char *pattern, const char *text) {
     const char *star = NULL, *resume = NULL;
     while (*text) {
         if (*pattern == '*') {

@@ -47,7 +47,7 @@ static cfx_value made_up(const cfx_program *p, const cfx_input_spec *s) {
     if (r.value.tag == CFX_TAG_SYM)
         return smallest(p, r.value.sym);
     if (r.kind != CFX_RESULT_TENSOR) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0},
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
                  "input %s does not say what it is; give it with --inputs", s->name);
         return cfx_bad();
     }
@@ -55,8 +55,8 @@ static cfx_value made_up(const cfx_program *p, const cfx_input_spec *s) {
         cfx_value size = cfx_result_size(&r, i);
         cfx_list_append(sizes.list, size.tag == CFX_TAG_SYM ? smallest(p, size.sym) : size);
     }
-    return cfx_tensor_value(cfx__is_float(r.dtype) ? cfx_randn(sizes, CFX_KW(dtype, dtype))
-                                                   : cfx_ones(sizes, CFX_KW(dtype, dtype)));
+    return cfx_tensor_value(cfx__dtype_is_float(r.dtype) ? cfx_randn(sizes, CFX_KW(dtype, dtype))
+                                                         : cfx_ones(sizes, CFX_KW(dtype, dtype)));
 }
 
 static bool gather(const cfx_program *p, const cfx_dict *file, cfx_list *flat) {
@@ -65,7 +65,7 @@ static bool gather(const cfx_program *p, const cfx_dict *file, cfx_list *flat) {
             continue;
         cfx_value v = cfx_dict_get(file, p->inputs[i].name);
         if (cfx_is_none(v))
-            v = cfx_dict_get(file, cfx__format("in%d", k));
+            v = cfx_dict_get(file, cfx__text_format("in%d", k));
         cfx_list_append(flat, cfx_is_none(v) ? made_up(p, &p->inputs[i]) : v);
         k++;
     }
@@ -110,7 +110,7 @@ static void print_operators(cfx_program *p, cfx_args inputs) {
     table t = {0};
     cfx_interp it = {.module = p->module, .run_node = time_node, .user = &t};
     CFX_SCOPE
-    cfx_run_args((cfx_where){0}, &it, inputs);
+    cfx_run_from((cfx_site){0}, &it, inputs);
     double all = 0;
     for (size_t i = 0; i < t.len; i++)
         all += t.data[i].ms;
@@ -143,7 +143,7 @@ static int bench(const char *model, const char *file, int runs) {
         CFX_SCOPE
     {
         double start = now_ms();
-        cfx_program_run_args((cfx_where){0}, p, args);
+        cfx_program_run_from((cfx_site){0}, p, args);
         *(i < 0 ? &first : &ms[i]) = now_ms() - start;
     }
     if (cfx_ok()) {
@@ -151,7 +151,7 @@ static int bench(const char *model, const char *file, int runs) {
         printf("%s: first %.2f ms, then %d runs: best %.2f ms, median %.2f ms; %d thread%s\n",
                model, first, runs, ms[0], ms[runs / 2], cfx_get_num_threads(),
                cfx_get_num_threads() == 1 ? "" : "s");
-        cfx_value inputs = cfx_program_inputs_args((cfx_where){0}, p, args);
+        cfx_value inputs = cfx_program_inputs_from((cfx_site){0}, p, args);
         if (!cfx_is_bad(inputs))
             print_operators(p, (cfx_args){(int)inputs.list->len, inputs.list->items, NULL});
     }

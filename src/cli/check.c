@@ -28,20 +28,20 @@ static cfx_value decode(session *s, cfx_value v);
 static cfx_value decode_tensor(session *s, cfx_value v) {
     cfx_value stored = cfx_dict_get(s->tensors, cfx_text(cfx_dict_get(v.dict, "tensor")));
     if (stored.tag != CFX_TAG_TENSOR) {
-        cfx_fail(CFX_KEY_ERROR, (cfx_where){0}, "tensors.safetensors has no '%s'",
+        cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "tensors.safetensors has no '%s'",
                  cfx_text(cfx_dict_get(v.dict, "tensor")));
         return cfx_bad();
     }
     cfx_tensor *data = stored.tensor;
     cfx_value given = cfx_dict_get(v.dict, "stride");
     int64_t stride[CFX_MAX_DIMS];
-    cfx__contiguous_strides(data->ndim, data->shape, stride);
+    cfx__strides_contiguous(data->ndim, data->shape, stride);
     for (int i = 0; given.tag == CFX_TAG_LIST && i < given.list->len && i < data->ndim; i++)
         stride[i] = cfx_integer(given.list->items[i]);
-    cfx_tensor *t = cfx__tensor_empty((cfx_where){0}, data->dtype, s->fake, data->ndim,
-                                      data->shape, stride);
+    cfx_tensor *t =
+        cfx__tensor_empty((cfx_site){0}, data->dtype, s->fake, data->ndim, data->shape, stride);
     if (t->data)
-        cfx__copy(t, data);
+        cfx__tensor_copy(t, data);
     return cfx_tensor_value(t);
 }
 
@@ -65,7 +65,7 @@ static cfx_value decode_named(cfx_value v) {
                                        : strstr(text, "preserve")       ? CFX_PRESERVE
                                                                         : CFX_CONTIGUOUS);
     }
-    cfx_fail(CFX_VALUE_ERROR, (cfx_where){0}, "unknown kind of argument: %s", cfx_value_repr(v));
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "unknown kind of argument: %s", cfx_value_repr(v));
     return cfx_bad();
 }
 
@@ -99,7 +99,7 @@ static double tolerance(cfx_dtype d) {
 /* Element i as two doubles. */
 static void element(const cfx_tensor *t, int64_t i, double *re, double *im) {
     size_t mark = cfx_scope_open();
-    cfx_value v = cfx__get(t, i);
+    cfx_value v = cfx__tensor_get(t, i);
     *re = cfx_number(v);
     *im = v.tag == CFX_TAG_COMPLEX ? v.complex_->im : 0;
     cfx_scope_close(mark);
@@ -125,22 +125,22 @@ static const char *compare_values(const cfx_tensor *got, const cfx_tensor *want)
         element(got, i, &re, &im);
         element(want, i, &wre, &wim);
         if (!close_enough(re, wre, allowed) || !close_enough(im, wim, allowed))
-            return cfx__format("element %lld is %.9g, not %.9g (largest %.3g)", (long long)i,
-                               re == wre ? im : re, re == wre ? wim : wre, scale);
+            return cfx__text_format("element %lld is %.9g, not %.9g (largest %.3g)", (long long)i,
+                                    re == wre ? im : re, re == wre ? wim : wre, scale);
     }
     return NULL;
 }
 
 static const char *compare_tensors(const cfx_tensor *got, const cfx_tensor *want, bool values) {
     if (got->dtype != want->dtype)
-        return cfx__format("dtype is %s, not %s", cfx_dtype_name(got->dtype),
-                           cfx_dtype_name(want->dtype));
-    if (!cfx__same_shape(got, want))
-        return cfx__format("shape is %s, not %s", cfx__shape_text(got->ndim, got->shape),
-                           cfx__shape_text(want->ndim, want->shape));
+        return cfx__text_format("dtype is %s, not %s", cfx_dtype_name(got->dtype),
+                                cfx_dtype_name(want->dtype));
+    if (!cfx__tensor_same_shape(got, want))
+        return cfx__text_format("shape is %s, not %s", cfx__shape_text(got->ndim, got->shape),
+                                cfx__shape_text(want->ndim, want->shape));
     if (memcmp(got->stride, want->stride, (size_t)got->ndim * sizeof *got->stride))
-        return cfx__format("strides are %s, not %s", cfx__shape_text(got->ndim, got->stride),
-                           cfx__shape_text(want->ndim, want->stride));
+        return cfx__text_format("strides are %s, not %s", cfx__shape_text(got->ndim, got->stride),
+                                cfx__shape_text(want->ndim, want->stride));
     return values ? compare_values(got, want) : NULL;
 }
 
@@ -158,8 +158,8 @@ static const char *compare(cfx_value got, cfx_value want, bool values) {
     flatten(got, g.list);
     flatten(want, w.list);
     if (g.list->len != w.list->len)
-        return cfx__format("%lld results, not %lld", (long long)g.list->len,
-                           (long long)w.list->len);
+        return cfx__text_format("%lld results, not %lld", (long long)g.list->len,
+                                (long long)w.list->len);
     for (int64_t i = 0; i < w.list->len; i++) {
         cfx_value a = g.list->items[i], b = w.list->items[i];
         const char *bad = NULL;
@@ -168,11 +168,12 @@ static const char *compare(cfx_value got, cfx_value want, bool values) {
         else if (cfx_is_number(a) && cfx_is_number(b))
             bad = !values || close_enough(cfx_number(a), cfx_number(b), 1e-4 * fabs(cfx_number(b)))
                       ? NULL
-                      : cfx__format("it is %s, not %s", cfx_value_repr(a), cfx_value_repr(b));
+                      : cfx__text_format("it is %s, not %s", cfx_value_repr(a), cfx_value_repr(b));
         else if (!cfx_equal_values(a, b))
-            bad = cfx__format("it is %s, not %s", cfx_value_type_name(a), cfx_value_type_name(b));
+            bad = cfx__text_format("it is %s, not %s", cfx_value_type_name(a),
+                                   cfx_value_type_name(b));
         if (bad)
-            return w.list->len > 1 ? cfx__format("result %lld: %s", (long long)i, bad) : bad;
+            return w.list->len > 1 ? cfx__text_format("result %lld: %s", (long long)i, bad) : bad;
     }
     return NULL;
 }
@@ -181,7 +182,7 @@ static const char *compare(cfx_value got, cfx_value want, bool values) {
 
 static const char *take_error(void) {
     const cfx_error *e = cfx_error_last();
-    const char *text = cfx__format("%s: %s", cfx_error_kind_name(e->kind), e->message);
+    const char *text = cfx__text_format("%s: %s", cfx_error_kind_name(e->kind), e->message);
     cfx_clear();
     return text;
 }
@@ -201,8 +202,9 @@ static const char *replay(session *s, cfx_op *op, cfx_value call, bool fake) {
     cfx_value got = cfx_bad();
     if (cfx_ok()) {
         bool before = cfx_set_fake_mode(fake);
-        got = cfx_op_call((cfx_where){0}, op,
-                          (cfx_args){(int)args.list->len, args.list->items, kw->len ? kw : NULL});
+        got =
+            cfx_op_do_from((cfx_site){0}, op,
+                           (cfx_args){(int)args.list->len, args.list->items, kw->len ? kw : NULL});
         cfx_set_fake_mode(before);
     }
     return cfx_ok() ? compare(got, want, !fake) : take_error();
@@ -215,7 +217,7 @@ static void ask_gradients(cfx_value v, cfx_list *inputs) {
     if (v.tag == CFX_TAG_LIST)
         for (int64_t i = 0; i < v.list->len; i++)
             ask_gradients(v.list->items[i], inputs);
-    if (v.tag == CFX_TAG_TENSOR && cfx__is_float((cfx_dtype)v.tensor->dtype)) {
+    if (v.tag == CFX_TAG_TENSOR && cfx__dtype_is_float((cfx_dtype)v.tensor->dtype)) {
         cfx_requires_grad(v.tensor, true);
         cfx_list_append(inputs, v);
     }
@@ -225,12 +227,13 @@ static void ask_gradients(cfx_value v, cfx_list *inputs) {
 static const char *compare_gradient(cfx_value got, cfx_value want) {
     if (got.tag == CFX_TAG_TENSOR && want.tag == CFX_TAG_TENSOR) {
         if (got.tensor->dtype != want.tensor->dtype)
-            return cfx__format("dtype is %s, not %s", cfx_dtype_name((cfx_dtype)got.tensor->dtype),
-                               cfx_dtype_name((cfx_dtype)want.tensor->dtype));
-        if (!cfx__same_shape(got.tensor, want.tensor))
-            return cfx__format("shape is %s, not %s",
-                               cfx__shape_text(got.tensor->ndim, got.tensor->shape),
-                               cfx__shape_text(want.tensor->ndim, want.tensor->shape));
+            return cfx__text_format("dtype is %s, not %s",
+                                    cfx_dtype_name((cfx_dtype)got.tensor->dtype),
+                                    cfx_dtype_name((cfx_dtype)want.tensor->dtype));
+        if (!cfx__tensor_same_shape(got.tensor, want.tensor))
+            return cfx__text_format("shape is %s, not %s",
+                                    cfx__shape_text(got.tensor->ndim, got.tensor->shape),
+                                    cfx__shape_text(want.tensor->ndim, want.tensor->shape));
         return compare_values(got.tensor, want.tensor);
     }
     const cfx_tensor *one = got.tag == CFX_TAG_TENSOR    ? got.tensor
@@ -242,7 +245,7 @@ static const char *compare_gradient(cfx_value got, cfx_value want) {
     return NULL;
 }
 
-/* The call once more, recorded, and the way back from the results that have a cotangent. */
+/* The call once more, recorded, and the backward pass from the results that have a cotangent. */
 static const char *replay_grad(session *s, cfx_op *op, cfx_value call) {
     cfx_value grad = cfx_dict_get(call.dict, "grad");
     s->fake = false;
@@ -260,8 +263,8 @@ static const char *replay_grad(session *s, cfx_op *op, cfx_value call) {
     cfx_value of = cfx_dict_get(grad.dict, "of_outputs"), results = cfx_list_value(0, NULL);
     if (!cfx_ok())
         return take_error();
-    flatten(cfx_op_call((cfx_where){0}, op,
-                        (cfx_args){(int)args.list->len, args.list->items, kw->len ? kw : NULL}),
+    flatten(cfx_op_do_from((cfx_site){0}, op,
+                           (cfx_args){(int)args.list->len, args.list->items, kw->len ? kw : NULL}),
             results.list);
     for (int64_t i = 0; cfx_ok() && i < of.list->len; i++)
         cfx_list_append(roots.list, cfx_at(results, cfx_integer(of.list->items[i])));
@@ -269,12 +272,12 @@ static const char *replay_grad(session *s, cfx_op *op, cfx_value call) {
     if (!cfx_ok())
         return take_error();
     if (got.list->len != want.list->len)
-        return cfx__format("%lld gradients, not %lld", (long long)got.list->len,
-                           (long long)want.list->len);
+        return cfx__text_format("%lld gradients, not %lld", (long long)got.list->len,
+                                (long long)want.list->len);
     for (int64_t i = 0; i < want.list->len; i++) {
         const char *bad = compare_gradient(got.list->items[i], want.list->items[i]);
         if (bad)
-            return cfx__format("gradient %lld: %s", (long long)i, bad);
+            return cfx__text_format("gradient %lld: %s", (long long)i, bad);
     }
     return NULL;
 }
@@ -287,7 +290,7 @@ static void check_line(session *s, const char *line, size_t len, int number) {
         bad = take_error();
     else if (!name)
         bad = "no \"op\" in this line";
-    if (name && !cfx__glob(s->pattern, name))
+    if (name && !cfx__text_glob(s->pattern, name))
         return;
     if (name && s->grad && cfx_is_none(cfx_dict_get(call.dict, "grad")))
         return;
@@ -312,13 +315,13 @@ static void check_line(session *s, const char *line, size_t len, int number) {
 
 int cli_check(const char *dir, const char *pattern, bool grad) {
     session s = {.pattern = pattern, .grad = grad};
-    s.tensors = cfx_safetensors_read(cfx__format("%s/tensors.safetensors", dir));
+    s.tensors = cfx_safetensors_read(cfx__text_format("%s/tensors.safetensors", dir));
     if (!cfx_ok())
         return cli_trouble();
-    const char *path = cfx__format("%s/calls.jsonl", dir);
+    const char *path = cfx__text_format("%s/calls.jsonl", dir);
     FILE *f = fopen(path, "r");
     if (!f) {
-        cfx_fail(CFX_FILE_ERROR, (cfx_where){0}, "%s cannot be opened", path);
+        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "%s cannot be opened", path);
         return cli_trouble();
     }
     char *line = NULL;

@@ -58,14 +58,15 @@ static const char *place(const cfx_tensor *t, int64_t i) {
 }
 
 static bool compare_tensors(const char *name, const cfx_tensor *got, const cfx_tensor *want) {
-    if (got->dtype != want->dtype || !cfx__same_shape(got, want)) {
+    if (got->dtype != want->dtype || !cfx__tensor_same_shape(got, want)) {
         printf("%-8s %s, not %s  differs\n", name, cli_brief(cfx_tensor_value(got)),
                cli_brief(cfx_tensor_value(want)));
         return false;
     }
-    bool complex = cfx__is_complex(want->dtype);
+    bool complex = cfx__dtype_is_complex(want->dtype);
     cfx_dtype wide = complex ? CFX_C128 : CFX_F64;
-    const cfx_tensor *g = cfx__contiguous_as(got, wide), *w = cfx__contiguous_as(want, wide);
+    const cfx_tensor *g = cfx__tensor_contiguous_as(got, wide),
+                     *w = cfx__tensor_contiguous_as(want, wide);
     difference d = differ((const double *)g->data, (const double *)w->data,
                           complex ? 2 * want->numel : want->numel);
     double allowed = tolerance(want->dtype);
@@ -84,7 +85,7 @@ static bool compare_tensors(const char *name, const cfx_tensor *got, const cfx_t
 static int64_t result_named(const char *name, int64_t n, const cfx_list *names) {
     for (int64_t i = 0; i < n; i++) {
         const char *own = i < names->len ? cfx_text(names->items[i]) : NULL;
-        if (!strcmp(name, cfx__format("out%lld", (long long)i)) || (own && !strcmp(name, own)))
+        if (!strcmp(name, cfx__text_format("out%lld", (long long)i)) || (own && !strcmp(name, own)))
             return i;
     }
     return -1;

@@ -36,14 +36,15 @@ static void add(cli_stats *s, const double *x, int64_t n) {
 cli_stats cli_stats_of(const cfx_tensor *t) {
     cli_stats s = {.numel = t->numel, .min = INFINITY, .max = -INFINITY};
     size_t mark = cfx_scope_open();
-    const cfx_tensor *flat = t->data && !cfx__is_complex(t->dtype) ? cfx__contiguous(t) : NULL;
+    const cfx_tensor *flat =
+        t->data && !cfx__dtype_is_complex(t->dtype) ? cfx__tensor_contiguous(t) : NULL;
     int64_t one = 1;
     for (int64_t at = 0; flat && at < t->numel; at += BLOCK)
         CFX_SCOPE
     {
         int64_t n = t->numel - at < BLOCK ? t->numel - at : BLOCK;
         cfx_tensor *part = cfx__tensor_alias(flat, 1, &n, &one, flat->offset + at);
-        add(&s, (const double *)cfx__to_dtype(part, CFX_F64)->data, n);
+        add(&s, (const double *)cfx__tensor_to_dtype(part, CFX_F64)->data, n);
     }
     cfx_scope_close(mark);
     s.known = flat != NULL;
@@ -58,13 +59,14 @@ const char *cli_stats_text(const cfx_tensor *t) {
         return "empty";
     double std = s.finite > 1 ? sqrt(s.squares / (double)(s.finite - 1)) : NAN;
     bool seen = s.nan < s.numel;
-    return cfx__format("min %.6g  max %.6g  mean %.6g  std %.6g  zeros %lld  NaN %lld  inf %lld",
-                       seen ? s.min : NAN, seen ? s.max : NAN, s.finite ? s.mean : NAN, std,
-                       (long long)s.zeros, (long long)s.nan, (long long)s.inf);
+    return cfx__text_format(
+        "min %.6g  max %.6g  mean %.6g  std %.6g  zeros %lld  NaN %lld  inf %lld",
+        seen ? s.min : NAN, seen ? s.max : NAN, s.finite ? s.mean : NAN, std, (long long)s.zeros,
+        (long long)s.nan, (long long)s.inf);
 }
 
 const char *cli_count(int64_t n) {
-    const char *plain = cfx__format("%lld", (long long)n);
+    const char *plain = cfx__text_format("%lld", (long long)n);
     cfx__text out = {0};
     for (size_t left = strlen(plain); *plain; plain++, left--) {
         cfx__text_putc(&out, *plain);
@@ -80,5 +82,5 @@ const char *cli_bytes(int64_t n) {
     int unit = 0;
     for (; size >= 1000 && unit < COUNT(units) - 1; unit++)
         size /= 1000;
-    return cfx__format(unit ? "%.1f %s" : "%.0f %s", size, units[unit]);
+    return cfx__text_format(unit ? "%.1f %s" : "%.0f %s", size, units[unit]);
 }

@@ -80,7 +80,8 @@ static const char *list_inputs(const cfx_program *p) {
 static cfx_value fitted(const cfx_program *p, int i, cfx_value v) {
     cfx_value val = declared(p, i);
     bool number = p->inputs[i].constant || val.tag == CFX_TAG_SYM || cfx_is_number(val);
-    return number && v.tag == CFX_TAG_TENSOR && v.tensor->numel == 1 ? cfx__get(v.tensor, 0) : v;
+    return number && v.tag == CFX_TAG_TENSOR && v.tensor->numel == 1 ? cfx__tensor_get(v.tensor, 0)
+                                                                     : v;
 }
 
 /* The caller's inputs in flattened order; false, with an error, where the file does not fit. */
@@ -93,13 +94,12 @@ static bool gather(job *j, const cfx_dict *file, cfx_list *leaves) {
             continue;
         cfx_value v = cfx_dict_get(file, s->name);
         if (cfx_is_none(v))
-            v = cfx_dict_get(file, cfx__format("in%d", flat));
+            v = cfx_dict_get(file, cfx__text_format("in%d", flat));
         if (cfx_is_none(v) && !s->constant)
-            v = cfx_dict_get(file, cfx__format("in%d", tensors));
+            v = cfx_dict_get(file, cfx__text_format("in%d", tensors));
         used += !cfx_is_none(v);
         if (cfx_is_none(v) && !s->constant) {
-            cfx_fail(CFX_FILE_ERROR, (cfx_where){0},
-                     "%s has no input 'in%d' or '%s'; inputs are %s",
+            cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "%s has no input 'in%d' or '%s'; inputs are %s",
                      j->o.inputs ? j->o.inputs : "(no --inputs)", flat, s->name, list_inputs(p));
             return false;
         }
@@ -109,7 +109,7 @@ static bool gather(job *j, const cfx_dict *file, cfx_list *leaves) {
     }
     if (used >= file->len)
         return true;
-    cfx_fail(CFX_FILE_ERROR, (cfx_where){0},
+    cfx_fail(CFX_FILE_ERROR, (cfx_site){0},
              "%s has %lld tensors, of which only %lld are inputs; inputs are %s", j->o.inputs,
              (long long)file->len, (long long)used, list_inputs(p));
     return false;
@@ -137,7 +137,8 @@ static void print_value(const job *j, const char *name, cfx_value v, bool whole)
         printf("%s\n", cfx_tensor_str(v.tensor));
     if (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST)
         for (int64_t i = 0; i < v.list->len; i++)
-            print_value(j, cfx__format("%s[%lld]", name, (long long)i), v.list->items[i], whole);
+            print_value(j, cfx__text_format("%s[%lld]", name, (long long)i), v.list->items[i],
+                        whole);
 }
 
 static const char *module_path(const cfx_node *n) {
@@ -199,12 +200,12 @@ static bool choose(job *j) {
     for (int i = 0; i < j->o.ntaps; i++) {
         int slot = 0, picked = 0;
         cfx_each_node(g, n) {
-            bool hit = cfx__selects(j->o.taps[i], n);
+            bool hit = cfx__run_selects(j->o.taps[i], n);
             j->tapped[slot++] |= hit;
             picked += hit;
         }
         if (!picked) {
-            cfx_fail(CFX_FILE_ERROR, (cfx_where){0},
+            cfx_fail(CFX_FILE_ERROR, (cfx_site){0},
                      "no node of %s fits '%s'; 'cfx show %s --as graph' lists them", j->o.model,
                      j->o.taps[i], j->o.model);
             return false;
@@ -219,7 +220,7 @@ static bool write_trace(job *j) {
                              j->trace.len ? j->trace.data : "") > 0;
     fine = f && !fclose(f) && fine;
     if (!fine)
-        cfx_fail(CFX_FILE_ERROR, (cfx_where){0}, "%s cannot be written", j->o.profile);
+        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "%s cannot be written", j->o.profile);
     return fine;
 }
 
@@ -240,7 +241,7 @@ static bool save(const job *j, const cfx_list *results) {
         if (cfx_is_number(v))
             v = cfx_tensor_value(cfx_tensor_from_value(v));
         if (v.tag == CFX_TAG_TENSOR)
-            cfx_dict_set(file, cfx__format("out%lld", (long long)i), v);
+            cfx_dict_set(file, cfx__text_format("out%lld", (long long)i), v);
     }
     return cfx_safetensors_write(j->o.save, file, NULL);
 }
@@ -251,7 +252,7 @@ static int finish(job *j, cfx_value result) {
     bool same = true;
     if (!j->o.save && !j->o.expect && !(j->o.ntaps || j->o.log))
         for (int64_t i = 0; i < flat.list->len; i++)
-            print_value(j, cfx__format("out%lld", (long long)i), flat.list->items[i], true);
+            print_value(j, cfx__text_format("out%lld", (long long)i), flat.list->items[i], true);
     if (j->o.save && !save(j, flat.list))
         return cli_trouble();
     if (j->o.profile && !write_trace(j))
@@ -273,7 +274,7 @@ static cfx_value execute(job *j, cfx_value leaves) {
         it.run_node = watch;
     cfx_mode api = cfx_function_log(stdout), aten = cfx_dispatch_log(stdout);
     cfx_set_grad_mode(CFX_INFERENCE);
-    cfx_value inputs = cfx_program_inputs_args((cfx_where){0}, j->p, as_call(j->p, leaves));
+    cfx_value inputs = cfx_program_inputs_from((cfx_site){0}, j->p, as_call(j->p, leaves));
     if (cfx_is_bad(inputs))
         return inputs;
     if (j->o.log && !strcmp(j->o.log, "api"))
@@ -281,7 +282,7 @@ static cfx_value execute(job *j, cfx_value leaves) {
     else if (j->o.log)
         cfx_dispatch_mode_push(&aten);
     j->start = now_us();
-    cfx_value raw = cfx_run_args((cfx_where){0}, &it,
+    cfx_value raw = cfx_run_from((cfx_site){0}, &it,
                                  (cfx_args){(int)inputs.list->len, inputs.list->items, NULL});
     if (j->o.log && !strcmp(j->o.log, "api"))
         cfx_function_mode_pop();

@@ -108,14 +108,14 @@ static void put_argument(const cfx_program *p, const char *name, cfx_value v) {
 }
 
 static void put_arguments(const cfx_program *p, const cfx_node *n) {
-    cfx__info *info = n->target.op && !n->target.fn ? cfx__op_info(n->target.op) : NULL;
+    cfx__op_info *info = n->target.op && !n->target.fn ? cfx__op_info_of(n->target.op) : NULL;
     const cfx_list *args = n->args.list;
     if (args->len + n->kwargs.dict->len)
         printf("  arguments\n");
     for (int64_t i = 0; i < args->len; i++)
         put_argument(p,
                      info && i < info->schema->nargs ? info->schema->args[i].name
-                                                     : cfx__format("%lld", (long long)i),
+                                                     : cfx__text_format("%lld", (long long)i),
                      args->items[i]);
     for (int64_t i = 0; i < n->kwargs.dict->len; i++)
         put_argument(p, cfx_text(n->kwargs.dict->entries[i].key), n->kwargs.dict->entries[i].value);

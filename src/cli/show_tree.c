@@ -154,10 +154,10 @@ static uint64_t mix(uint64_t h, uint64_t x) { return (h ^ x) * 0x9e3779b97f4a7c1
 
 /* Adds up what is below, and hashes what there is. */
 static void sum(branch *b) {
-    b->hash = b->type ? cfx__hash_bytes(b->type, strlen(b->type)) : 1;
+    b->hash = b->type ? cfx__text_hash(b->type, strlen(b->type)) : 1;
     for (size_t i = 0; i < b->counts.len; i++)
         b->hash = mix(
-            mix(b->hash, cfx__hash_bytes(b->counts.data[i].name, strlen(b->counts.data[i].name))),
+            mix(b->hash, cfx__text_hash(b->counts.data[i].name, strlen(b->counts.data[i].name))),
             (uint64_t)b->counts.data[i].n);
     for (size_t i = 0; i < b->children.len; i++) {
         branch *c = b->children.data[i];
@@ -165,7 +165,7 @@ static void sum(branch *b) {
         b->parameters += c->parameters;
         b->bytes += c->bytes;
         b->ops += c->ops;
-        b->hash = mix(mix(b->hash, c->hash), cfx__hash_bytes(c->name, strlen(c->name)));
+        b->hash = mix(mix(b->hash, c->hash), cfx__text_hash(c->name, strlen(c->name)));
     }
     b->hash = mix(mix(mix(b->hash, (uint64_t)b->parameters), (uint64_t)b->bytes), (uint64_t)b->ops);
 }
@@ -197,9 +197,9 @@ static size_t alike(const branch *b, size_t i) {
 static const char *label(const branch *b, size_t i, size_t n) {
     const branch *c = b->children.data[i];
     if (n > 1)
-        return cfx__format("(%s-%s): %zu x %s", c->name, b->children.data[i + n - 1]->name, n,
-                           c->type ? c->type : "modules");
-    return c->type ? cfx__format("%s: %s", c->name, c->type) : c->name;
+        return cfx__text_format("(%s-%s): %zu x %s", c->name, b->children.data[i + n - 1]->name, n,
+                                c->type ? c->type : "modules");
+    return c->type ? cfx__text_format("%s: %s", c->name, c->type) : c->name;
 }
 
 enum { GUIDE = 3, KINDS = 4 }; /* columns a level; kinds of operators that are named */
@@ -242,10 +242,10 @@ static void put_children(tree *t, const branch *b, const char *guides, int depth
         bool last = i + n == b->children.len;
         CFX_SCOPE
         {
-            put_row(t, cfx__format("%s%s", guides, last ? "└─ " : "├─ "), depth, label(b, i, n),
-                    b->children.data[i], n);
-            put_children(t, b->children.data[i], cfx__format("%s%s", guides, last ? "   " : "│  "),
-                         depth + 1);
+            put_row(t, cfx__text_format("%s%s", guides, last ? "└─ " : "├─ "), depth,
+                    label(b, i, n), b->children.data[i], n);
+            put_children(t, b->children.data[i],
+                         cfx__text_format("%s%s", guides, last ? "   " : "│  "), depth + 1);
         }
     }
 }

@@ -10,12 +10,12 @@ cfx__dispatch *cfx__dispatcher(void) {
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static cfx_value results(cfx_call *c) {
+static cfx_value results(cfx_op_call *c) {
     if (c->nout == 0)
         return c->result;
     cfx_value v[CFX_MAX_OUTS];
     for (int i = 0; i < c->nout; i++) {
-        if (c->out[i] && cfx__is_bad(c->out[i]))
+        if (c->out[i] && cfx__obj_is_bad(c->out[i]))
             return cfx_bad();
         v[i] = cfx_tensor_value(c->out[i]);
     }
@@ -23,7 +23,7 @@ static cfx_value results(cfx_call *c) {
 }
 
 /* Drops what the call made beside its results. */
-static cfx_value leave(size_t mark, cfx_call *c) {
+static cfx_value leave(size_t mark, cfx_op_call *c) {
     cfx__context *ctx = cfx__ctx();
     if (likely(c->nout == 1 && c->out[0] && !ctx->failed && ctx->scope.len == mark + 1 &&
                ctx->scope.data[mark] == &c->out[0]->head))
@@ -37,9 +37,9 @@ static cfx_value leave(size_t mark, cfx_call *c) {
 static cfx_dtype lifted(uint32_t mask, cfx_dtype d) {
     if (!mask || (mask >> d & 1))
         return d;
-    if (cfx__is_half(d) && (mask & CFX_IN(F32)))
+    if (cfx__dtype_is_half(d) && (mask & CFX_IN(F32)))
         return CFX_F32;
-    if ((d == CFX_BOOL || cfx__is_int(d)) && (mask & CFX_IN(I64)))
+    if ((d == CFX_BOOL || cfx__dtype_is_int(d)) && (mask & CFX_IN(I64)))
         return CFX_I64;
     return d;
 }
@@ -48,8 +48,8 @@ static cfx_value lift(const cfx_op *op, cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR) {
         cfx_dtype d = lifted(op->dtypes, v.tensor->dtype);
         if (op->effects & CFX_CONTIGUOUS_ARGS)
-            return cfx_tensor_value(cfx__contiguous_as(v.tensor, d));
-        return d == v.tensor->dtype ? v : cfx_tensor_value(cfx__to_dtype(v.tensor, d));
+            return cfx_tensor_value(cfx__tensor_contiguous_as(v.tensor, d));
+        return d == v.tensor->dtype ? v : cfx_tensor_value(cfx__tensor_to_dtype(v.tensor, d));
     }
     if (v.tag == CFX_TAG_LIST && v.list->len && v.list->items[0].tag == CFX_TAG_TENSOR) {
         bool same = true;
@@ -65,7 +65,7 @@ static cfx_value lift(const cfx_op *op, cfx_value v) {
     return v;
 }
 
-void cfx__run_kernel(cfx_call *c) {
+void cfx__op_run_kernel(cfx_op_call *c) {
     const cfx_op *op = c->op;
     if (!op->dtypes && !(op->effects & CFX_CONTIGUOUS_ARGS)) {
         op->kernel(c);
@@ -87,34 +87,34 @@ void cfx__run_kernel(cfx_call *c) {
     c->args = own;
     for (int i = 0; i < c->nout; i++) {
         if (out[i] && c->out[i] != out[i] && c->out[i]->data && !cfx__ctx()->failed)
-            cfx__copy(out[i], c->out[i]);
+            cfx__tensor_copy(out[i], c->out[i]);
         if (out[i])
             c->out[i] = out[i];
     }
 }
 
-static void run_decomposition(cfx_call *c) {
+static void run_decomposition(cfx_op_call *c) {
     cfx__dispatch *d = cfx__dispatcher();
     d->below++;
     c->op->decompose(c);
     d->below--;
 }
 
-static void fail_no_kernel(cfx_call *c) {
+static void fail_no_kernel(cfx_op_call *c) {
     cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, c->at,
              "operator %s cannot run here: it has neither kernel nor decomposition",
              cfx_op_name(c->op));
 }
 
 /* Some results may be left out, where a mask among the arguments says so. */
-static bool has_result(const cfx_call *c) {
+static bool has_result(const cfx_op_call *c) {
     for (int i = 0; i < c->nout; i++)
         if (c->out[i])
             return true;
     return false;
 }
 
-void cfx__run_functional(cfx_call *c) {
+void cfx__op_run_functional(cfx_op_call *c) {
     const cfx_op *op = c->op;
     if (op->view) {
         op->view(c);
@@ -133,13 +133,13 @@ void cfx__run_functional(cfx_call *c) {
         if (c->fake || cfx__ctx()->failed)
             return;
         if (op->kernel)
-            cfx__run_kernel(c);
+            cfx__op_run_kernel(c);
         else
             fail_no_kernel(c);
     } else if (op->decompose) {
         run_decomposition(c);
     } else if (op->kernel) {
-        cfx__run_kernel(c);
+        cfx__op_run_kernel(c);
     } else {
         fail_no_kernel(c);
     }
@@ -161,11 +161,11 @@ static bool is_fake(cfx_value v) {
  * one-element tensors given for a number become that number. */
 static void settle(const cfx__schema *s, cfx_value *args) {
     for (int i = 0; i < s->nargs; i++) {
-        const cfx__arg *a = &s->args[i];
+        const cfx__schema_arg *a = &s->args[i];
         if (likely(args[i].tag == CFX_TAG_TENSOR || args[i].tag == CFX_TAG_NONE || a->list))
             continue;
         if (a->type == CFX__T_TENSOR && cfx_is_number(args[i])) {
-            cfx_dtype d = cfx__number_dtype(args[i]);
+            cfx_dtype d = cfx__dtype_of_number(args[i]);
             d = d == CFX_F32 ? CFX_F64 : d == CFX_C64 ? CFX_C128 : d;
             args[i] = cfx_tensor_value(cfx__tensor_scalar(args[i], d, true));
         }
@@ -179,7 +179,7 @@ static void bump_versions(const cfx__schema *s, cfx_value *args) {
 }
 
 /* What the results of a view operator look into: the tensor that its argument looks into. */
-static void note_view(cfx_tensor *view, const cfx_call *c, uint32_t flags) {
+static void note_view(cfx_tensor *view, const cfx_op_call *c, uint32_t flags) {
     for (int i = 0; i < c->nargs; i++) {
         cfx_tensor *t = c->args[i].tag == CFX_TAG_TENSOR ? c->args[i].tensor : NULL;
         if (!t || t == view || t->storage != view->storage)
@@ -190,7 +190,7 @@ static void note_view(cfx_tensor *view, const cfx_call *c, uint32_t flags) {
     }
 }
 
-static void note_views(const cfx_call *c) {
+static void note_views(const cfx_op_call *c) {
     uint32_t flags = cfx__dispatcher()->grad == CFX_GRAD_ON ? 0 : CFX__NO_GRAD_VIEW;
     for (int i = 0; i < c->nout; i++)
         if (c->out[i] && !c->out[i]->base)
@@ -201,11 +201,11 @@ static void note_views(const cfx_call *c) {
                 note_view(c->result.list->items[i].tensor, c, flags | CFX__MULTI_VIEW);
 }
 
-cfx_value cfx__op_run(cfx_where at, cfx_op *op, cfx_value *args) {
-    cfx__info *info = cfx__op_info(op);
+cfx_value cfx__op_run(cfx_site at, cfx_op *op, cfx_value *args) {
+    cfx__op_info *info = cfx__op_info_of(op);
     cfx__dispatch *d = cfx__dispatcher();
     size_t mark = cfx_scope_open();
-    cfx_call c = {.op = op, .at = at, .nargs = info->schema->nargs, .args = args,
+    cfx_op_call c = {.op = op, .at = at, .nargs = info->schema->nargs, .args = args,
                   .nout = info->nout, .fake = d->fake};
     settle(info->schema, args);
     for (int i = 0; i < c.nargs && !c.fake; i++)
@@ -213,12 +213,12 @@ cfx_value cfx__op_run(cfx_where at, cfx_op *op, cfx_value *args) {
     const char *outer = cfx__ctx()->op;
     cfx__ctx()->op = info->name;
     if (info->form == CFX__INPLACE)
-        cfx__run_inplace(&c, info);
+        cfx__op_run_inplace(&c, info);
     else if (info->form == CFX__OUT)
-        cfx__run_out(&c, info);
+        cfx__op_run_out(&c, info);
     else
-        cfx__run_functional(&c);
-    if (unlikely(op->view != NULL) && d->grad != CFX_INFERENCE && op->grad != cfx__grad_none &&
+        cfx__op_run_functional(&c);
+    if (unlikely(op->view != NULL) && d->grad != CFX_INFERENCE && op->grad != cfx__op_grad_none &&
         !cfx__ctx()->failed)
         note_views(&c);
     if (info->writes)
@@ -227,10 +227,10 @@ cfx_value cfx__op_run(cfx_where at, cfx_op *op, cfx_value *args) {
     return leave(mark, &c);
 }
 
-cfx_value cfx__op_decompose(cfx_where at, cfx_op *op, cfx_value *args) {
-    cfx__info *info = cfx__op_info(op);
+cfx_value cfx__op_decompose(cfx_site at, cfx_op *op, cfx_value *args) {
+    cfx__op_info *info = cfx__op_info_of(op);
     size_t mark = cfx_scope_open();
-    cfx_call c = {.op = op, .at = at, .nargs = info->schema->nargs, .args = args,
+    cfx_op_call c = {.op = op, .at = at, .nargs = info->schema->nargs, .args = args,
                   .nout = info->nout, .fake = cfx__dispatcher()->fake};
     settle(info->schema, args);
     for (int i = 0; i < c.nargs && !c.fake; i++)
@@ -242,15 +242,15 @@ cfx_value cfx__op_decompose(cfx_where at, cfx_op *op, cfx_value *args) {
     return leave(mark, &c);
 }
 
-cfx_value cfx__op_call_below(cfx_where at, cfx_op *op, cfx_value *args) {
+cfx_value cfx__op_call_below(cfx_site at, cfx_op *op, cfx_value *args) {
     cfx__dispatch *d = cfx__dispatcher();
     if (unlikely(d->dispatch_modes)) {
-        bool whole = d->grad == CFX_INFERENCE && !cfx__op_info(op)->python;
+        bool whole = d->grad == CFX_INFERENCE && !cfx__op_info_of(op)->python;
         if ((op->effects & CFX_COMPOSITE) && op->decompose && !whole)
             return cfx__op_decompose(at, op, args);
         cfx_mode *m = d->dispatch_modes;
         d->dispatch_modes = m->below_;
-        cfx_args a = {cfx__op_info(op)->schema->nargs, args, NULL};
+        cfx_args a = {cfx__op_info_of(op)->schema->nargs, args, NULL};
         size_t mark = cfx_scope_open();
         cfx_value result = m->handle(m, (cfx_target){.op = op, .name = cfx_op_name(op)}, a);
         d->dispatch_modes = m;
@@ -263,7 +263,7 @@ cfx_value cfx__op_call_below(cfx_where at, cfx_op *op, cfx_value *args) {
 static bool any_grad(int n, const cfx_value *args) {
     for (int i = 0; i < n; i++)
         if (args[i].tag == CFX_TAG_TENSOR) {
-            if (cfx__needs_grad(args[i].tensor))
+            if (cfx__tensor_needs_grad(args[i].tensor))
                 return true;
         } else if (unlikely(args[i].tag == CFX_TAG_LIST || args[i].tag == CFX_TAG_TUPLE)) {
             if (any_grad((int)args[i].list->len, args[i].list->items))
@@ -272,17 +272,17 @@ static bool any_grad(int n, const cfx_value *args) {
     return false;
 }
 
-cfx_value cfx__op_call_bound(cfx_where at, cfx_op *op, cfx_value *args) {
+cfx_value cfx__op_call_bound(cfx_site at, cfx_op *op, cfx_value *args) {
     cfx__dispatch *d = cfx__dispatcher();
     if (d->below)
         at = d->at;
     cfx_value result;
-    if (unlikely(d->record != NULL) && d->record(at, op, args, &result))
+    if (unlikely(d->recorder != NULL) && d->recorder(at, op, args, &result))
         return result;
-    if (d->grad == CFX_GRAD_ON && !d->recorded &&
-        unlikely(any_grad(cfx__op_info(op)->schema->nargs, args)))
+    if (d->grad == CFX_GRAD_ON && !d->below_autograd &&
+        unlikely(any_grad(cfx__op_info_of(op)->schema->nargs, args)))
         return cfx__autograd(at, op, args);
     return cfx__op_call_below(at, op, args);
 }
 
-void cfx__grad_none(cfx_back *b) { (void)b; }
+void cfx__op_grad_none(cfx_back *b) { (void)b; }

@@ -14,26 +14,26 @@
  * generator (tools/genops) collects these lines; nothing else lists operators. */
 #define CFX_OP(name) CFX_API cfx_op cfx_op_##name
 
-typedef enum cfx__form { CFX__FUNCTIONAL, CFX__INPLACE, CFX__OUT } cfx__form;
+typedef enum cfx__op_form { CFX__FUNCTIONAL, CFX__INPLACE, CFX__OUT } cfx__op_form;
 
 /* What is known of an operator once it is used: hangs on cfx_op.info_. */
-typedef struct cfx__info {
+typedef struct cfx__op_info {
     cfx__schema *schema;
     const char *name;    /* "aten.add.Tensor" */
     const char *spelling; /* how Python spells it first, "torch.add"; the name where it does not */
-    cfx__form form;
+    cfx__op_form form;
     cfx_op *functional;  /* what a derived form derives from */
     cfx_op *inplace;     /* its derived in-place form, once made */
     int nout;            /* returns, when all are plain tensors; else 0 */
     bool writes;         /* some argument is written to */
     bool python;         /* a function of Python's own: dispatch modes see only what it calls */
-} cfx__info;
+} cfx__op_info;
 
-cfx__info *cfx__op_info_make(cfx_op *op);
+cfx__op_info *cfx__op_info_make(cfx_op *op);
 
 /* The info of an operator; NULL, with an error, when its schema is malformed (user operators). */
-static inline cfx__info *cfx__op_info(cfx_op *op) {
-    cfx__info *info = __atomic_load_n((cfx__info **)&op->info_, __ATOMIC_ACQUIRE);
+static inline cfx__op_info *cfx__op_info_of(cfx_op *op) {
+    cfx__op_info *info = __atomic_load_n((cfx__op_info **)&op->info_, __ATOMIC_ACQUIRE);
     return likely(info != NULL) ? info : cfx__op_info_make(op);
 }
 
@@ -42,45 +42,45 @@ cfx_op *cfx__op_inplace(cfx_op *functional);
 
 /* ---- the layers ------------------------------------------------------------------------------ */
 
-/* A room below installs itself here for the calling thread; false means "not mine, go on". */
-typedef bool cfx__fn_layer(cfx_where at, cfx_target t, cfx_args a, cfx_value *result);
-typedef bool cfx__op_layer(cfx_where at, cfx_op *op, cfx_value *args, cfx_value *result);
+/* A later room installs itself here for the calling thread; false means "not mine, go on". */
+typedef bool cfx__fn_layer(cfx_site at, cfx_target t, cfx_args a, cfx_value *result);
+typedef bool cfx__op_layer(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *result);
 
 typedef struct cfx__dispatch {
     cfx_mode *function_modes, *dispatch_modes;
     int below;              /* > 0 inside operators: function modes and tracing look away */
-    cfx_where at;           /* the user's line of the outermost call */
+    cfx_site at;           /* the user's line of the outermost call */
     cfx_grad_mode grad;
     bool fake;
-    int recorded;           /* > 0 inside calls that are recorded whole: their parts are not */
+    int below_autograd;     /* > 0 inside calls on the tape: what they call is not put there too */
     cfx__fn_layer *trace;
-    cfx__op_layer *record;  /* sees every overload first, whole */
+    cfx__op_layer *recorder; /* of an export or rewrite: sees every overload first, whole */
 } cfx__dispatch;
 
 cfx__dispatch *cfx__dispatcher(void);
 
-/* The arguments with their trailing keywords taken apart: kw is filled when there are any; scope.
+/* The arguments with their trailing keywords split off: kw is filled when there are any; scope.
  */
-cfx_args cfx__args_split(cfx_args a);
+cfx_args cfx__dispatch_args_split(cfx_args a);
 /* Whether one of the arguments, or of the keywords among them, is bad. */
-bool cfx__args_bad(cfx_args a);
+bool cfx__dispatch_args_bad(cfx_args a);
 /* Calls an overload with arguments bound already (one for each of the schema's); scope. */
-cfx_value cfx__op_call_bound(cfx_where at, cfx_op *op, cfx_value *args);
+cfx_value cfx__op_call_bound(cfx_site at, cfx_op *op, cfx_value *args);
 /* A call that has an argument with a gradient: records it. The grad room defines it. */
-cfx_value cfx__autograd(cfx_where at, cfx_op *op, cfx_value *args);
+cfx_value cfx__autograd(cfx_site at, cfx_op *op, cfx_value *args);
 /* The gradient column of operators through which none flows: detach, zeros_like. Sets nothing. */
-void cfx__grad_none(cfx_back *b);
+void cfx__op_grad_none(cfx_back *b);
 /* Goes on with a call below autograd: dispatch modes, then the operator. */
-cfx_value cfx__op_call_below(cfx_where at, cfx_op *op, cfx_value *args);
+cfx_value cfx__op_call_below(cfx_site at, cfx_op *op, cfx_value *args);
 /* Runs what is below dispatch modes: fake or kernel. */
-cfx_value cfx__op_run(cfx_where at, cfx_op *op, cfx_value *args);
+cfx_value cfx__op_run(cfx_site at, cfx_op *op, cfx_value *args);
 /* Runs an operator's decomposition, whether or not it has a kernel. */
-cfx_value cfx__op_decompose(cfx_where at, cfx_op *op, cfx_value *args);
+cfx_value cfx__op_decompose(cfx_site at, cfx_op *op, cfx_value *args);
 /* The derived forms: called by cfx__op_run. */
-void cfx__run_inplace(cfx_call *c, cfx__info *info);
-void cfx__run_out(cfx_call *c, cfx__info *info);
+void cfx__op_run_inplace(cfx_op_call *c, cfx__op_info *info);
+void cfx__op_run_out(cfx_op_call *c, cfx__op_info *info);
 /* The functional part of a call: shape (or decomposition), then kernel unless fake. */
-void cfx__run_functional(cfx_call *c);
-void cfx__run_kernel(cfx_call *c);
+void cfx__op_run_functional(cfx_op_call *c);
+void cfx__op_run_kernel(cfx_op_call *c);
 
 #endif

@@ -7,7 +7,7 @@ typedef struct {
     int64_t sum;
 } counter;
 
-static void fill_results(cfx_call *c, cfx_value result) {
+static void fill_results(cfx_op_call *c, cfx_value result) {
     for (int i = 0; i < c->nout; i++) {
         cfx_value v = c->nout == 1 ? result : cfx_at(result, i);
         c->out[i] = v.tag == CFX_TAG_TENSOR ? v.tensor : NULL;
@@ -17,21 +17,21 @@ static void fill_results(cfx_call *c, cfx_value result) {
 static cfx_value count(cfx_mode *self, cfx_target t, cfx_args a) {
     counter *k = self->user;
     cfx_value result = cfx_mode_forward(self, t, a);
-    cfx__info *info = cfx__op_info(t.op);
+    cfx__op_info *info = cfx__op_info_of(t.op);
     cfx_op *op = info->functional ? info->functional : t.op;
     if (!op->flops || !cfx_ok() || a.n > CFX_MAX_ARGS)
         return result;
     cfx_value args[CFX_MAX_ARGS];
     memcpy(args, a.v, (size_t)a.n * sizeof *args);
-    cfx_call c = {.op = op, .nargs = a.n, .args = args, .nout = info->nout, .fake = true};
+    cfx_op_call c = {.op = op, .nargs = a.n, .args = args, .nout = info->nout, .fake = true};
     fill_results(&c, result);
     if (cfx_ok() && __builtin_add_overflow(k->sum, op->flops(&c), &k->sum))
         k->sum = INT64_MAX;
     return result;
 }
 
-int64_t cfx_op_flops(cfx_where at, cfx_op *op, cfx_args args) {
-    cfx__info *info = cfx__op_info(op);
+int64_t cfx_op_flops(cfx_site at, cfx_op *op, cfx_args args) {
+    cfx__op_info *info = cfx__op_info_of(op);
     if (!info)
         return -1;
     const cfx_op *own = info->functional ? info->functional : op;
@@ -43,11 +43,11 @@ int64_t cfx_op_flops(cfx_where at, cfx_op *op, cfx_args args) {
     d->dispatch_modes = &k.mode;
     d->function_modes = NULL;
     d->trace = NULL;
-    d->record = NULL;
+    d->recorder = NULL;
     d->grad = CFX_NO_GRAD;
     d->fake = true;
     size_t mark = cfx_scope_open();
-    cfx_op_call(at, op, args);
+    cfx_op_do_from(at, op, args);
     cfx_scope_close(mark);
     *d = before;
     return cfx_ok() ? k.sum : -1;

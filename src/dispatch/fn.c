@@ -2,7 +2,7 @@
  * schema takes the arguments. */
 #include "dispatch.h"
 
-cfx_args cfx__args_split(cfx_args a) {
+cfx_args cfx__dispatch_args_split(cfx_args a) {
     int n = a.n;
     while (n > 0 && a.v[n - 1].tag == CFX_TAG_KEYWORD)
         n--;
@@ -18,7 +18,7 @@ cfx_args cfx__args_split(cfx_args a) {
     return (cfx_args){n, a.v, kw};
 }
 
-bool cfx__args_bad(cfx_args a) {
+bool cfx__dispatch_args_bad(cfx_args a) {
     for (int i = 0; i < a.n; i++)
         if (a.v[i].tag == CFX_TAG_BAD ||
             (a.v[i].tag == CFX_TAG_KEYWORD && cfx_is_bad(a.v[i].keyword->value)))
@@ -38,11 +38,11 @@ static bool any_tensor(cfx_args a) {
 }
 
 /* The overload that takes the arguments, bound; NULL, with PyTorch's message, when none does. */
-static cfx_op *resolve(cfx_where at, const cfx_fn *fn, cfx_args a, cfx_value *bound) {
+static cfx_op *resolve(cfx_site at, const cfx_fn *fn, cfx_args a, cfx_value *bound) {
     bool tensors = any_tensor(a);
     for (int i = 0; i < fn->n; i++) {
         cfx_op *op = fn->ops[i];
-        cfx__info *info = cfx__op_info(op);
+        cfx__op_info *info = cfx__op_info_of(op);
         if (!info)
             return NULL;
         bool numbers = tensors && (op->effects & CFX_NUMBERS);
@@ -51,19 +51,19 @@ static cfx_op *resolve(cfx_where at, const cfx_fn *fn, cfx_args a, cfx_value *bo
             return op;
     }
     for (int i = 0; i < fn->n; i++)
-        if (cfx__bind(cfx__op_info(fn->ops[i])->schema, at, a,
+        if (cfx__bind(cfx__op_info_of(fn->ops[i])->schema, at, a,
                       CFX__BIND_EXACT | CFX__BIND_NUMBERS, bound))
             return fn->ops[i];
     cfx__schema *schemas[32];
     int n = fn->n < COUNT(schemas) ? fn->n : COUNT(schemas);
     for (int i = 0; i < n; i++)
-        schemas[i] = cfx__op_info(fn->ops[i])->schema;
+        schemas[i] = cfx__op_info_of(fn->ops[i])->schema;
     cfx__bind_fail(at, fn->name, schemas, n, a);
     return NULL;
 }
 
 /* fn(..., out=t): the functional overload takes the rest, its out= form the whole. */
-static cfx_value call_out(cfx_where at, const cfx_fn *fn, cfx_args a) {
+static cfx_value call_out(cfx_site at, const cfx_fn *fn, cfx_args a) {
     cfx_dict *rest = cfx_dict_new();
     cfx_value out = cfx_dict_get(a.kw, "out");
     for (int64_t i = 0; i < a.kw->len; i++)
@@ -73,10 +73,10 @@ static cfx_value call_out(cfx_where at, const cfx_fn *fn, cfx_args a) {
     cfx_op *op = resolve(at, fn, (cfx_args){a.n, a.v, rest}, bound);
     if (!op)
         return cfx_bad();
-    cfx__info *info = cfx__op_info(op);
+    cfx__op_info *info = cfx__op_info_of(op);
     const char *overload = info->schema->overload;
-    cfx_op *form = cfx_op_find(cfx__format("aten::%s.%s%sout", info->schema->name, overload,
-                                           *overload ? "_" : ""));
+    cfx_op *form = cfx_op_find(
+        cfx__text_format("aten::%s.%s%sout", info->schema->name, overload, *overload ? "_" : ""));
     int n = info->schema->nargs;
     int given = out.tag == CFX_TAG_TUPLE || out.tag == CFX_TAG_LIST ? (int)out.list->len : 1;
     if (!form || given != info->nout || n + given > CFX_MAX_ARGS) {
@@ -94,7 +94,7 @@ static cfx_value call_out(cfx_where at, const cfx_fn *fn, cfx_args a) {
     return cfx__op_call_bound(at, form, bound);
 }
 
-static cfx_value call_target(cfx_where at, cfx_target t, cfx_args a, bool inplace) {
+static cfx_value call_target(cfx_site at, cfx_target t, cfx_args a, bool inplace) {
     cfx__dispatch *d = cfx__dispatcher();
     if (unlikely(!d->below && d->function_modes)) {
         cfx_mode *m = d->function_modes;
@@ -108,7 +108,7 @@ static cfx_value call_target(cfx_where at, cfx_target t, cfx_args a, bool inplac
         return result;
     cfx_value bound[CFX_MAX_ARGS];
     if (!t.fn)
-        return cfx_op_call(at, t.op, a);
+        return cfx_op_do_from(at, t.op, a);
     if (unlikely(a.kw != NULL) && cfx_dict_get(a.kw, "out").tag != CFX_TAG_NONE)
         return call_out(at, t.fn, a);
     cfx_op *op = resolve(at, t.fn, a, bound);
@@ -117,20 +117,20 @@ static cfx_value call_target(cfx_where at, cfx_target t, cfx_args a, bool inplac
     return op ? cfx__op_call_bound(at, op, bound) : cfx_bad();
 }
 
-static cfx_value call_fn(cfx_where at, const cfx_fn *fn, const char *name, cfx_args a,
+static cfx_value call_fn(cfx_site at, const cfx_fn *fn, const char *name, cfx_args a,
                          bool inplace) {
-    if (unlikely(cfx__args_bad(a)))
+    if (unlikely(cfx__dispatch_args_bad(a)))
         return cfx_bad();
     size_t mark = cfx_scope_open();
-    a = cfx__args_split(a);
+    a = cfx__dispatch_args_split(a);
     cfx__dispatch *d = cfx__dispatcher();
     if (!d->below)
         d->at = at;
     if (unlikely(!d->below && (d->function_modes || d->trace)) && !name) {
-        const cfx__info *info = cfx__op_info(fn->ops[0]);
+        const cfx__op_info *info = cfx__op_info_of(fn->ops[0]);
         name = info ? info->spelling : fn->name;
         if (inplace)
-            name = cfx__format("%s_", name);
+            name = cfx__text_format("%s_", name);
     }
     cfx_target t = {.fn = fn, .op = fn->ops[0], .name = name};
     cfx_value v = call_target(at, t, a, inplace);
@@ -139,11 +139,11 @@ static cfx_value call_fn(cfx_where at, const cfx_fn *fn, const char *name, cfx_a
     return cfx_scope_return_value(mark, v);
 }
 
-cfx_value cfx_fn_call(cfx_where at, const cfx_fn *fn, cfx_args a) {
+cfx_value cfx_fn_call_from(cfx_site at, const cfx_fn *fn, cfx_args a) {
     return call_fn(at, fn, NULL, a, false);
 }
 
-static cfx_tensor *as_tensor(cfx_where at, const char *name, cfx_value v) {
+static cfx_tensor *as_tensor(cfx_site at, const char *name, cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
         return v.tensor;
     if (v.tag == CFX_TAG_NONE)
@@ -151,18 +151,18 @@ static cfx_tensor *as_tensor(cfx_where at, const char *name, cfx_value v) {
     if (v.tag != CFX_TAG_BAD)
         cfx_fail(CFX_TYPE_ERROR, at, "%s() returned %s here, not one tensor", name,
                  cfx_value_type_name(v));
-    return &cfx__bad_tensor;
+    return &cfx__tensor_bad;
 }
 
-cfx_tensor *cfx_fn_call_tensor(cfx_where at, const cfx_fn *fn, cfx_args a) {
+cfx_tensor *cfx_fn_call_tensor_from(cfx_site at, const cfx_fn *fn, cfx_args a) {
     return as_tensor(at, fn->name, call_fn(at, fn, NULL, a, false));
 }
 
-cfx_tensor *cfx_inplace_call(cfx_where at, const cfx_fn *fn, cfx_args a) {
+cfx_tensor *cfx_inplace_from(cfx_site at, const cfx_fn *fn, cfx_args a) {
     return as_tensor(at, fn->name, call_fn(at, fn, NULL, a, true));
 }
 
-cfx_value cfx_py_call(cfx_where at, const char *name, cfx_args a) {
+cfx_value cfx_py_from(cfx_site at, const char *name, cfx_args a) {
     const cfx_fn *fn = cfx_fn_find(name);
     size_t n = strlen(name);
     bool inplace = false;
@@ -177,14 +177,14 @@ cfx_value cfx_py_call(cfx_where at, const char *name, cfx_args a) {
     return call_fn(at, fn, name, a, inplace);
 }
 
-cfx_value cfx_op_call(cfx_where at, cfx_op *op, cfx_args a) {
-    if (cfx__args_bad(a))
+cfx_value cfx_op_do_from(cfx_site at, cfx_op *op, cfx_args a) {
+    if (cfx__dispatch_args_bad(a))
         return cfx_bad();
-    cfx__info *info = cfx__op_info(op);
+    cfx__op_info *info = cfx__op_info_of(op);
     if (!info)
         return cfx_bad();
     size_t mark = cfx_scope_open();
-    a = cfx__args_split(a);
+    a = cfx__dispatch_args_split(a);
     cfx__dispatch *d = cfx__dispatcher();
     cfx_value v, bound[CFX_MAX_ARGS];
     if (!d->below)
@@ -239,8 +239,8 @@ cfx_value cfx_mode_forward(cfx_mode *self, cfx_target t, cfx_args a) {
     cfx__dispatch *d = cfx__dispatcher();
     if (self->dispatch_) { /* function modes have seen this call already */
         cfx_value bound[CFX_MAX_ARGS];
-        cfx__info *info = cfx__op_info(t.op);
-        if (!info || cfx__args_bad(a) ||
+        cfx__op_info *info = cfx__op_info_of(t.op);
+        if (!info || cfx__dispatch_args_bad(a) ||
             !cfx__bind(info->schema, d->at, a, CFX__BIND_NUMBERS, bound))
             return cfx_bad();
         return cfx__op_call_bound(d->at, t.op, bound);
@@ -250,7 +250,7 @@ cfx_value cfx_mode_forward(cfx_mode *self, cfx_target t, cfx_args a) {
         bool inplace = n > 1 && t.name[n - 1] == '_' && !cfx_fn_find(t.name);
         return call_target(d->at, t, a, inplace);
     }
-    return cfx_op_call(d->at, t.op, a);
+    return cfx_op_do_from(d->at, t.op, a);
 }
 
 static cfx_value log_function(cfx_mode *self, cfx_target t, cfx_args a) {

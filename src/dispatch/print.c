@@ -1,7 +1,7 @@
-/* How values of rooms below the value room print: tensors, operators, nodes and modules. */
+/* How values of later rooms than the value room print: tensors, operators, nodes and modules. */
 #include "dispatch.h"
 
-void cfx__print_other(cfx__text *out, cfx_value v) {
+void cfx__repr_other(cfx__text *out, cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
         cfx__text_puts(out, cfx_tensor_str(v.tensor));
     else if (v.tag == CFX_TAG_OP)

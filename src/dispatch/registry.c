@@ -37,17 +37,17 @@ static int plain_returns(const cfx__schema *s) {
     return s->nrets <= CFX_MAX_OUTS ? s->nrets : 0;
 }
 
-cfx__info *cfx__op_info_make(cfx_op *op) {
+cfx__op_info *cfx__op_info_make(cfx_op *op) {
     cfx__schema *s = cfx__schema_parse(op->schema);
     if (!s)
         return NULL;
     if (s->nargs > CFX_MAX_ARGS) {
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "operator %s has more than %d arguments",
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "operator %s has more than %d arguments",
                  s->name, CFX_MAX_ARGS);
         cfx__schema_free(s);
         return NULL;
     }
-    cfx__info *info = cfx__alloc0(sizeof *info);
+    cfx__op_info *info = cfx__alloc0(sizeof *info);
     info->schema = s;
     info->name = full_name(s);
     size_t first = op->torch_ ? strcspn(op->torch_, " ") : 0;
@@ -58,9 +58,9 @@ cfx__info *cfx__op_info_make(cfx_op *op) {
     info->python = !strcmp(s->ns, "python");
     for (int i = 0; i < s->nargs; i++)
         info->writes |= s->args[i].writes;
-    cfx__info *none = NULL;
-    if (__atomic_compare_exchange_n((cfx__info **)&op->info_, &none, info, false, __ATOMIC_ACQ_REL,
-                                    __ATOMIC_ACQUIRE))
+    cfx__op_info *none = NULL;
+    if (__atomic_compare_exchange_n((cfx__op_info **)&op->info_, &none, info, false,
+                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         return info;
     cfx__schema_free(s); /* another thread was faster */
     if (info->spelling != info->name && info->spelling != op->torch_)
@@ -71,7 +71,7 @@ cfx__info *cfx__op_info_make(cfx_op *op) {
 }
 
 const char *cfx_op_name(cfx_op *op) {
-    cfx__info *info = cfx__op_info(op);
+    cfx__op_info *info = cfx__op_info_of(op);
     return info ? info->name : "?";
 }
 
@@ -117,11 +117,11 @@ static char *out_schema(const cfx__schema *s, const char *overload) {
     return t.data;
 }
 
-static cfx_op *derived_new(cfx_op *functional, char *schema, cfx__form form) {
+static cfx_op *derived_new(cfx_op *functional, char *schema, cfx__op_form form) {
     cfx_op *op = cfx__alloc0(sizeof *op);
     op->schema = schema;
     op->effects = functional->effects & (CFX_RANDOM | CFX_SIDE | CFX_NUMBERS);
-    cfx__info *info = cfx__op_info(op);
+    cfx__op_info *info = cfx__op_info_of(op);
     if (!info) {
         free(schema);
         free(op);
@@ -132,21 +132,21 @@ static cfx_op *derived_new(cfx_op *functional, char *schema, cfx__form form) {
     return op;
 }
 
-static bool can_be_derived(const cfx__info *f) {
+static bool can_be_derived(const cfx__op_info *f) {
     const cfx__schema *s = f->schema;
     return f->nout >= 1 && !f->writes && s->nargs >= 1;
 }
 
 cfx_op *cfx__op_inplace(cfx_op *functional) {
-    cfx__info *f = cfx__op_info(functional);
+    cfx__op_info *f = cfx__op_info_of(functional);
     if (!f)
         return NULL;
     cfx_op *made = __atomic_load_n(&f->inplace, __ATOMIC_ACQUIRE);
     if (made)
         return made;
-    const cfx__arg *self = f->schema->nargs ? &f->schema->args[0] : NULL;
+    const cfx__schema_arg *self = f->schema->nargs ? &f->schema->args[0] : NULL;
     if (!can_be_derived(f) || f->nout != 1 || self->type != CFX__T_TENSOR || self->list) {
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "%s has no in-place form", f->name);
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "%s has no in-place form", f->name);
         return NULL;
     }
     pthread_mutex_lock(&extra.lock);
@@ -166,7 +166,7 @@ static cfx_op *functional_of_out(const cfx_fn *fn, const char *overload) {
         n--;
     for (int pass = 0; pass < 3; pass++)
         for (int i = 0; i < fn->n; i++) {
-            cfx__info *info = cfx__op_info(fn->ops[i]);
+            cfx__op_info *info = cfx__op_info_of(fn->ops[i]);
             const char *have = info->schema->overload;
             size_t len = strlen(have);
             bool fits = pass == 0   ? len == n && !memcmp(have, overload, n)
@@ -220,7 +220,7 @@ static cfx_op *find_derived(const char *name, const char *overload) {
         char *base = copy_text(name);
         base[n - 1] = 0;
         cfx_op *functional = find_written(base, overload);
-        cfx__info *info = functional ? cfx__op_info(functional) : NULL;
+        cfx__op_info *info = functional ? cfx__op_info_of(functional) : NULL;
         if (info && can_be_derived(info) && info->nout == 1)
             found = cfx__op_inplace(functional);
         free(base);
@@ -235,7 +235,7 @@ static cfx_op *find_derived(const char *name, const char *overload) {
     pthread_mutex_lock(&extra.lock);
     found = cfx__map_get(&extra.ops, key.data);
     if (!found) {
-        found = derived_new(functional, out_schema(cfx__op_info(functional)->schema, overload),
+        found = derived_new(functional, out_schema(cfx__op_info_of(functional)->schema, overload),
                             CFX__OUT);
         if (found)
             cfx__map_set(&extra.ops, copy_text(key.data), found);
@@ -304,13 +304,13 @@ const cfx_fn *cfx_fn_find(const char *name) {
 /* ---- the user's own -------------------------------------------------------------------------- */
 
 bool cfx_op_register(cfx_op *op) {
-    cfx__info *info = cfx__op_info(op);
+    cfx__op_info *info = cfx__op_info_of(op);
     if (!info)
         return false;
     cfx__schema *s = info->schema;
     const char *overload = *s->overload ? s->overload : "default";
     if (!op->kernel && !op->decompose && !op->view) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0},
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
                  "operator %s::%s has neither kernel, view nor decompose", s->ns, s->name);
         return false;
     }
@@ -338,7 +338,7 @@ bool cfx_op_register(cfx_op *op) {
     }
     pthread_mutex_unlock(&extra.lock);
     if (taken)
-        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0}, "operator %s is registered already", key.data);
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "operator %s is registered already", key.data);
     cfx__text_release(&key);
     return !taken;
 }

@@ -74,7 +74,7 @@ static const char *colour_of(dotter *d, const cfx_node *n) {
     }
     d->scratch.len = 0;
     cfx__target_text(&d->scratch, n->target);
-    uint32_t hash = cfx__md5_head(d->scratch.data, d->scratch.len);
+    uint32_t hash = cfx__draw_md5(d->scratch.data, d->scratch.len);
     d->scratch.len = 0;
     return colours[hash % COUNT(colours)];
 }
@@ -99,14 +99,14 @@ enum { LIST_ITEMS = 8 };
 static void format_value(cfx__text *out, cfx_value v) {
     bool list = v.tag == CFX_TAG_LIST;
     if ((!list && v.tag != CFX_TAG_TUPLE) || v.list->len <= LIST_ITEMS) {
-        cfx__format_arg(out, v);
+        cfx__node_format_arg(out, v);
         return;
     }
     cfx__text_putc(out, list ? '[' : '(');
     for (int i = 0; i < LIST_ITEMS; i++) {
         if (i)
             cfx__text_add(out, ", ", 2);
-        cfx__format_arg(out, v.list->items[i]);
+        cfx__node_format_arg(out, v.list->items[i]);
     }
     cfx__text_printf(out, ", ...[total_len=%lld]%c", (long long)v.list->len, list ? ']' : ')');
 }
@@ -148,7 +148,7 @@ static void put_entry(listing *l, const char *key, cfx_value v, bool count) {
 
 /* The arguments of an overload by the names of its schema, with the defaults that were left out. */
 static cfx_value normalized(const cfx_node *n) {
-    const cfx__schema *s = cfx__op_info(n->target.op)->schema;
+    const cfx__schema *s = cfx__op_info_of(n->target.op)->schema;
     cfx_dict *all = cfx_dict_new();
     for (int i = 0; i < s->nargs; i++) {
         const cfx_value *given = cfx_dict_find(n->kwargs.dict, cfx_string_value(s->args[i].name));
@@ -200,7 +200,7 @@ static void put_constants(dotter *d, const cfx_module *m) {
     if (!m->path || strncmp(m->path, "torch.nn.", 9))
         return;
     for (int i = 0; i < COUNT(constants); i++) {
-        if (!cfx__glob(constants[i][0], m->type))
+        if (!cfx__text_glob(constants[i][0], m->type))
             continue;
         for (int k = 1; k < COUNT(constants[i]) && constants[i][k]; k++)
             if (cfx_module_has(m, constants[i][k]))
@@ -218,7 +218,7 @@ static void put_field_value(dotter *d, const char *name, cfx_value v) {
     cfx__text_printf(d->out, "%s=", name);
     if (v.tag == CFX_TAG_LIST)
         v = cfx_tuple_value(v.list->len, v.list->items);
-    cfx__format_arg(&d->scratch, v);
+    cfx__node_format_arg(&d->scratch, v);
     put_scratch(d);
     cfx__text_puts(d->out, "\\n");
 }
@@ -245,7 +245,7 @@ static void put_file(dotter *d, const cfx_node *n) {
     const char *trace = cfx_text(cfx_node_get_meta(n, "stack_trace"));
     const char *file = NULL, *code = NULL;
     size_t len, code_len = 0;
-    for (const char *at = trace, *next; (next = cfx__next_line(at, &len)); at = next) {
+    for (const char *at = trace, *next; (next = cfx__draw_next_line(at, &len)); at = next) {
         const char *text = at + strspn(at, " ");
         if (!strncmp(text, "File \"", 6)) {
             file = text + 6;
@@ -300,7 +300,7 @@ static void put_label(dotter *d, const cfx_node *n, const cfx_node_style *style)
     if (d->o->parse_stack_trace)
         put_file(d, n);
     size_t len;
-    for (const char *at = style->lines, *next; (next = cfx__next_line(at, &len)); at = next) {
+    for (const char *at = style->lines, *next; (next = cfx__draw_next_line(at, &len)); at = next) {
         field(d);
         put_quoted(d->out, at, len, d->record);
         cfx__text_puts(d->out, "\\n");
@@ -322,7 +322,7 @@ static void put_leaf(dotter *d, const cfx_node *n, const cfx_module *m) {
     for (int k = 0; k < 2; k++) {
         const cfx_dict *all = k ? cfx_module_named_buffers(m) : cfx_module_named_parameters(m);
         for (int64_t i = 0; i < all->len; i++) {
-            const char *own = cfx__format("%s.%s", n->name, cfx_text(all->entries[i].key));
+            const char *own = cfx__text_format("%s.%s", n->name, cfx_text(all->entries[i].key));
             put_name(d->out, own);
             cfx__text_puts(d->out, d->record ? " [label=\"{" : " [label=\"");
             put_text(d, own);
@@ -345,8 +345,8 @@ static void put_node(dotter *d, const cfx_node *n) {
     cfx_node_style style = {0};
     if (d->o->style)
         d->o->style(n, &style, d->o->user);
-    if (style.fill && !cfx__is_colour(style.fill)) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0}, "'%s', wanted for node %s, is no colour",
+    if (style.fill && !cfx__draw_is_colour(style.fill)) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s', wanted for node %s, is no colour",
                  style.fill, n->name);
         d->ok = false;
         return;
@@ -398,21 +398,22 @@ static bool write(cfx__text *out, cfx_graph *g, cfx_module *gm, const char *name
     cfx__text_release(&d.scratch);
     cfx__map done = {0};
     cfx_each_node(g, n) { /* each sub-graph once, however often it is called */
-        cfx_module *m = d.ok && deep < CFX__MAX_NESTING ? cfx__subgraph(gm, n) : NULL;
+        cfx_module *m = d.ok && deep < CFX__MAX_NESTING ? cfx__draw_subgraph(gm, n) : NULL;
         if (!m || cfx__map_get(&done, n->target.name))
             continue;
         cfx__map_set(&done, n->target.name, m);
-        d.ok = write(out, m->graph, m, cfx__format("%s_%s", name, n->target.name), o, deep + 1);
+        d.ok =
+            write(out, m->graph, m, cfx__text_format("%s_%s", name, n->target.name), o, deep + 1);
     }
     cfx__map_release(&done);
     return d.ok;
 }
 
-bool cfx__write_dot(cfx__text *out, cfx_graph *g, cfx_module *gm, const char *name,
-                    const cfx_draw_options *o) {
+bool cfx__draw_write_dot(cfx__text *out, cfx_graph *g, cfx_module *gm, const char *name,
+                         const cfx_draw_options *o) {
     for (const char *c = o->dot_graph_shape; c && *c; c++)
-        if (!cfx__is_word(*c)) {
-            cfx_fail(CFX_VALUE_ERROR, (cfx_where){0}, "'%s' is no shape that graphviz knows",
+        if (!cfx__emit_is_word(*c)) {
+            cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s' is no shape that graphviz knows",
                      o->dot_graph_shape);
             return false;
         }

@@ -14,12 +14,12 @@ static bool has(const char *text, const char *part) {
 
 /* The numbers of RFC 1321. */
 TEST(draw_md5) {
-    CHECK_INT(cfx__md5_head("", 0), 0xd41d8cd9);
-    CHECK_INT(cfx__md5_head("abc", 3), 0x90015098);
-    CHECK_INT(cfx__md5_head("message digest", 14), 0xf96b697d);
+    CHECK_INT(cfx__draw_md5("", 0), 0xd41d8cd9);
+    CHECK_INT(cfx__draw_md5("abc", 3), 0x90015098);
+    CHECK_INT(cfx__draw_md5("message digest", 14), 0xf96b697d);
     static const char long_one[] =
         "12345678901234567890123456789012345678901234567890123456789012345678901234567890";
-    CHECK_INT(cfx__md5_head(long_one, 80), 0x57edf4a2);
+    CHECK_INT(cfx__draw_md5(long_one, 80), 0x57edf4a2);
 }
 
 static cfx_tensor *forward(cfx_module *self, cfx_tensor *x) {

@@ -2,7 +2,7 @@
  * not at all. */
 #include "draw.h"
 
-void cfx__scene_release(cfx__scene *s) {
+void cfx__draw_scene_release(cfx__draw_scene *s) {
     for (size_t i = 0; i < s->sheets.len; i++) {
         free(s->sheets.data[i].item);
         free(s->sheets.data[i].mark);
@@ -23,9 +23,9 @@ void cfx__scene_release(cfx__scene *s) {
     cfx__map_release(&s->calls);
 }
 
-bool cfx__scene_make(cfx__scene *s, cfx_graph *g, cfx_module *gm, cfx_program *p,
-                     const cfx_draw_options *o) {
-    *s = (cfx__scene){.options = o, .name = o->name ? o->name : gm ? gm->type : "graph"};
+bool cfx__draw_scene_make(cfx__draw_scene *s, cfx_graph *g, cfx_module *gm, cfx_program *p,
+                          const cfx_draw_options *o) {
+    *s = (cfx__draw_scene){.options = o, .name = o->name ? o->name : gm ? gm->type : "graph"};
     if (!cfx__draw_tree(s, g, gm, p))
         return false;
     cfx__draw_wires(s);
@@ -38,7 +38,7 @@ bool cfx__scene_make(cfx__scene *s, cfx_graph *g, cfx_module *gm, cfx_program *p
 /* Whether there is a graph that can be drawn, sub-graphs included; an error where not. */
 static bool check(cfx_graph *g, cfx_module *gm, int deep) {
     if (!cfx_graph_len(g)) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0}, "%s is empty: there is no node to draw",
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s is empty: there is no node to draw",
                  deep ? "a sub-graph" : "the graph");
         return false;
     }
@@ -47,7 +47,7 @@ static bool check(cfx_graph *g, cfx_module *gm, int deep) {
         return false;
     }
     cfx_each_node(g, n) {
-        cfx_module *m = deep < CFX__MAX_NESTING ? cfx__subgraph(gm, n) : NULL;
+        cfx_module *m = deep < CFX__MAX_NESTING ? cfx__draw_subgraph(gm, n) : NULL;
         if (m && !check(m->graph, m, deep + 1))
             return false;
     }
@@ -58,7 +58,7 @@ static const char *draw(cfx_graph *g, cfx_module *gm, cfx_program *p, const cfx_
     if (!cfx_ok() || !check(g, gm, 0))
         return NULL;
     if (o->depth < 0) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0},
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
                  "a depth of %d: it must be at least 1, or 0 for "
                  "the one that fits",
                  o->depth);
@@ -68,11 +68,11 @@ static const char *draw(cfx_graph *g, cfx_module *gm, cfx_program *p, const cfx_
     cfx__text out = {0};
     bool ok;
     if (o->form == CFX_DOT) {
-        ok = cfx__write_dot(&out, g, gm, o->name ? o->name : gm ? gm->type : "graph", o);
+        ok = cfx__draw_write_dot(&out, g, gm, o->name ? o->name : gm ? gm->type : "graph", o);
     } else {
-        cfx__scene s;
-        ok = cfx__scene_make(&s, g, gm, p, o) && cfx__write_svg(&out, &s);
-        cfx__scene_release(&s);
+        cfx__draw_scene s;
+        ok = cfx__draw_scene_make(&s, g, gm, p, o) && cfx__draw_write_svg(&out, &s);
+        cfx__draw_scene_release(&s);
     }
     cfx_scope_close(mark);
     if (ok)
@@ -84,7 +84,7 @@ static const char *draw(cfx_graph *g, cfx_module *gm, cfx_program *p, const cfx_
 static bool is_graph_module(const cfx_module *gm) {
     if (gm && gm->graph)
         return true;
-    cfx_fail(CFX_TYPE_ERROR, (cfx_where){0},
+    cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
              "only a GraphModule can be drawn, not %s: trace it "
              "first",
              gm ? gm->type : "NULL");
@@ -92,7 +92,7 @@ static bool is_graph_module(const cfx_module *gm) {
 }
 
 const char *cfx_graph_draw(cfx_graph *g, cfx_draw_options options) {
-    return cfx__is_graph(g) ? draw(g, NULL, NULL, &options) : NULL;
+    return cfx__graph_given(g) ? draw(g, NULL, NULL, &options) : NULL;
 }
 
 const char *cfx_module_draw(cfx_module *gm, cfx_draw_options options) {
@@ -102,7 +102,7 @@ const char *cfx_module_draw(cfx_module *gm, cfx_draw_options options) {
 const char *cfx_program_draw(cfx_program *p, cfx_draw_options options) {
     if (p)
         return draw(p->module->graph, p->module, p, &options);
-    cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "there is no program to draw");
+    cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "there is no program to draw");
     return NULL;
 }
 
@@ -113,17 +113,17 @@ static bool form_of(const char *path, cfx_draw_form *form) {
     bool svg = dot && !strcmp(dot, ".svg"), known = svg || (dot && !strcmp(dot, ".dot"));
     *form = svg ? CFX_SVG : CFX_DOT;
     if (!known)
-        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0},
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
                  "'%s' does not tell what to draw: end it in .svg or .dot", path ? path : "NULL");
     return known;
 }
 
 static bool write_file(const char *path, const char *text) {
-    cfx__save save;
-    if (!cfx__save_open(&save, path))
+    cfx__file_save save;
+    if (!cfx__file_save_open(&save, path))
         return false;
     size_t len = strlen(text);
-    return cfx__save_close(&save, fwrite(text, 1, len, save.file) == len);
+    return cfx__file_save_close(&save, fwrite(text, 1, len, save.file) == len);
 }
 
 static bool to_file(cfx_graph *g, cfx_module *gm, cfx_program *p, const char *path,
@@ -138,7 +138,7 @@ static bool to_file(cfx_graph *g, cfx_module *gm, cfx_program *p, const char *pa
 }
 
 bool cfx_graph_draw_file(cfx_graph *g, const char *path, cfx_draw_options options) {
-    return cfx__is_graph(g) && to_file(g, NULL, NULL, path, &options);
+    return cfx__graph_given(g) && to_file(g, NULL, NULL, path, &options);
 }
 
 bool cfx_module_draw_file(cfx_module *gm, const char *path, cfx_draw_options options) {
@@ -148,7 +148,7 @@ bool cfx_module_draw_file(cfx_module *gm, const char *path, cfx_draw_options opt
 bool cfx_program_draw_file(cfx_program *p, const char *path, cfx_draw_options options) {
     if (p)
         return to_file(p->module->graph, p->module, p, path, &options);
-    cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "there is no program to draw");
+    cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "there is no program to draw");
     return false;
 }
 

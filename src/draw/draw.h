@@ -23,7 +23,7 @@
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
-typedef enum cfx__line_style {
+typedef enum cfx__draw_line_style {
     CFX__LINE_NAME,
     CFX__LINE_OP,
     CFX__LINE_MODULE,
@@ -31,14 +31,14 @@ typedef enum cfx__line_style {
     CFX__LINE_PARAMETER,
     CFX__LINE_SHAPE,
     CFX__LINE_EXTRA
-} cfx__line_style;
+} cfx__draw_line_style;
 
 /* One line of a box, in scene->text. */
-typedef struct cfx__line {
+typedef struct cfx__draw_line {
     uint32_t at, len;
     int16_t width; /* in characters of a fixed width */
     uint8_t style;
-} cfx__line;
+} cfx__draw_line;
 
 enum { /* pixels */
     CFX__CHAR_W = 7,   /* an advance of 0.6 em at 11 px, rounded up */
@@ -76,24 +76,24 @@ enum { /* pixels */
     X(CHECK, "check")                                                                              \
     X(OTHER, "other")
 
-typedef enum cfx__family {
+typedef enum cfx__draw_family {
 #define CFX__FAMILY_ENUM(name, text) CFX__FAMILY_##name,
     CFX__FAMILIES(CFX__FAMILY_ENUM)
 #undef CFX__FAMILY_ENUM
     CFX__FAMILY_COUNT
-} cfx__family;
+} cfx__draw_family;
 
 /* ---- the scene ----------------------------------------------------------------------------- */
 
-typedef enum cfx__item_kind {
+typedef enum cfx__draw_item_kind {
     CFX__ITEM_BOX,    /* a node */
     CFX__ITEM_MODULE, /* a call of a module: a frame when open, a box when closed */
     CFX__ITEM_HOLDER, /* a node with sub-graphs inside: the same */
     CFX__ITEM_GRAPH   /* a graph: the root (item 0) or a sub-graph; a frame */
-} cfx__item_kind;
+} cfx__draw_item_kind;
 
-typedef struct cfx__item {
-    uint8_t kind; /* cfx__item_kind */
+typedef struct cfx__draw_item {
+    uint8_t kind; /* cfx__draw_item_kind */
     uint8_t family;
     bool open;    /* a frame whose inside is drawn */
     bool seen;    /* drawn: every frame around it is open */
@@ -116,76 +116,76 @@ typedef struct cfx__item {
     const char *fill;              /* the caller's colour, or NULL; in scene->arena */
     int x, y, w, h;                /* the rectangle: in its frame at first, on the page at last */
     int left, right;               /* room beside it for stubs */
-} cfx__item;
+} cfx__draw_item;
 
 /* A graph being drawn: the root or a sub-graph. */
-typedef struct cfx__sheet {
+typedef struct cfx__draw_sheet {
     cfx_graph *graph;
     cfx_module *module;   /* its GraphModule, or NULL */
     cfx_program *program; /* of the root, or NULL */
     const char *prefix;   /* of anchors: "cond.true_graph_0."; in scene->arena */
     int *item;            /* by node id: the item, or one of those below */
-    uint8_t *family;      /* by row of the graph's index: cfx__family plus one, 0 unknown */
+    uint8_t *family;      /* by row of the graph's index: cfx__draw_family plus one, 0 unknown */
     int *mark;            /* by node id: the last item that counted it, plus one */
-    struct cfx__fold *fold; /* by node id: what a node that is folded stands for */
-} cfx__sheet;
+    struct cfx__draw_fold *fold; /* by node id: what a node that is folded stands for */
+} cfx__draw_sheet;
 
 enum { CFX__FOLDED = -1, CFX__LEFT_OUT = -2 };
 
 /* A node that is drawn as a line in each box that uses it: a parameter, a buffer, a constant, an
  * attribute. */
-typedef struct cfx__fold {
+typedef struct cfx__draw_fold {
     const char *target;      /* "fc1.weight" */
     const cfx_tensor *tensor; /* or NULL, where only its metadata is known */
     const char *kind;        /* "parameter", ... */
     cfx_module *graph;       /* it is a sub-graph, drawn in the node that uses it */
     int last;                /* scratch of label.c: the item that listed it last */
-} cfx__fold;
+} cfx__draw_fold;
 
 /* A value that goes from one visible item to another, once for each pair. */
-typedef struct cfx__wire {
+typedef struct cfx__draw_wire {
     int from, to;
     int leg, nlegs; /* in scene->legs */
     bool cut;
-} cfx__wire;
+} cfx__draw_wire;
 
 /* The part of a wire in one frame: between two of its children, or a child and the border. */
-typedef struct cfx__leg {
+typedef struct cfx__draw_leg {
     int frame, wire;
     int from, to; /* children of frame; -1: the border */
     int port;     /* where it meets the border, x in the frame */
-} cfx__leg;
+} cfx__draw_leg;
 
-typedef struct cfx__stub {
+typedef struct cfx__draw_stub {
     int from;            /* the item whose value it is; -1: a node that is not drawn */
     const cfx_node *node; /* that node */
-} cfx__stub;
+} cfx__draw_stub;
 
 /* A drawn line: down from (x0, y0) to turn0, over to x1 at turn1, down to y1. Where `lane` is not
  * 0 it runs to the next column: over at turn0 to lane, up to turn1, over to x1. */
-typedef struct cfx__stroke {
+typedef struct cfx__draw_stroke {
     int frame, from; /* coordinates are in frame; the value of item from */
     int x0, y0, turn0, lane, turn1, x1, y1;
     bool head;       /* ends in an arrow */
-} cfx__stroke;
+} cfx__draw_stroke;
 
-typedef struct cfx__scene {
+typedef struct cfx__draw_scene {
     const cfx_draw_options *options;
     const char *name;
-    VEC(cfx__item) items;
-    VEC(cfx__sheet) sheets;
-    VEC(cfx__line) lines;
-    VEC(cfx__wire) wires;
-    VEC(cfx__leg) legs;
-    VEC(cfx__stub) stubs;
-    VEC(cfx__stroke) strokes;
+    VEC(cfx__draw_item) items;
+    VEC(cfx__draw_sheet) sheets;
+    VEC(cfx__draw_line) lines;
+    VEC(cfx__draw_wire) wires;
+    VEC(cfx__draw_leg) legs;
+    VEC(cfx__draw_stub) stubs;
+    VEC(cfx__draw_stroke) strokes;
     int *legs_of, *first_leg; /* legs by frame: legs_of[first_leg[f] .. first_leg[f + 1]) */
     cfx__text text;           /* of all lines */
     cfx__arena arena;
     cfx__map calls;           /* module path to int: calls so far */
     int depth;                /* modules at this depth are closed */
     int nodes, boxes;         /* of all graphs; drawn */
-} cfx__scene;
+} cfx__draw_scene;
 
 enum {
     CFX__MANY_USES = 8,   /* a value with more consumers is cut */
@@ -194,42 +194,43 @@ enum {
 };
 
 /* Each returns false, with an error, where there is nothing to draw. */
-bool cfx__scene_make(cfx__scene *s, cfx_graph *g, cfx_module *gm, cfx_program *p,
-                     const cfx_draw_options *o);
-void cfx__scene_release(cfx__scene *s);
+bool cfx__draw_scene_make(cfx__draw_scene *s, cfx_graph *g, cfx_module *gm, cfx_program *p,
+                          const cfx_draw_options *o);
+void cfx__draw_scene_release(cfx__draw_scene *s);
 
-bool cfx__draw_tree(cfx__scene *s, cfx_graph *g, cfx_module *gm, cfx_program *p);
-void cfx__draw_wires(cfx__scene *s);
-bool cfx__draw_labels(cfx__scene *s);
-void cfx__draw_layout(cfx__scene *s);
+bool cfx__draw_tree(cfx__draw_scene *s, cfx_graph *g, cfx_module *gm, cfx_program *p);
+void cfx__draw_wires(cfx__draw_scene *s);
+bool cfx__draw_labels(cfx__draw_scene *s);
+void cfx__draw_layout(cfx__draw_scene *s);
 
 /* The GraphModule that a get_attr or call_module node names, or NULL: sub-graphs of cond and loops
  * are arguments of the first kind. */
-cfx_module *cfx__subgraph(const cfx_module *owner, const cfx_node *n);
+cfx_module *cfx__draw_subgraph(const cfx_module *owner, const cfx_node *n);
 /* Whether a frame is to be laid out: open and seen. */
-static inline bool cfx__is_frame(const cfx__item *i) { return i->open && i->seen; }
-/* The next item that is drawn in the same frame, and the first; -1: none. */
-static inline cfx__item *cfx__item_at(cfx__scene *s, int i) { return &s->items.data[i]; }
+static inline bool cfx__draw_is_frame(const cfx__draw_item *i) { return i->open && i->seen; }
+static inline cfx__draw_item *cfx__draw_item_at(cfx__draw_scene *s, int i) {
+    return &s->items.data[i];
+}
 
 /* ---- one frame ----------------------------------------------------------------------------- */
 
 /* A point of a frame's layered graph: a child, a port in the border, or a bend of a wire that runs
  * past a rank. All arcs lead from a rank to the next. */
-typedef struct cfx__point {
+typedef struct cfx__draw_point {
     int item;        /* or -1 */
     int net;         /* of a port or bend; -1 for a child */
     int rank, pos;   /* pos: place in its rank, from the left */
     int left, right; /* room to both sides of x */
     double x;
-} cfx__point;
+} cfx__draw_point;
 
-typedef struct cfx__arc {
+typedef struct cfx__draw_arc {
     int from, to, net;
     int exit, entry; /* where it leaves and enters, as distance from the x of its ends */
-} cfx__arc;
+} cfx__draw_arc;
 
 /* The wires of one value in a frame: a trunk of bends from its source down, and branches. */
-typedef struct cfx__net {
+typedef struct cfx__draw_net {
     int item;   /* whose value it is */
     int source; /* point */
     int exit;   /* of the source */
@@ -237,80 +238,80 @@ typedef struct cfx__net {
     int trunk;  /* the first bend: one for each rank between the source's and `deepest` */
     int last;   /* the target seen last */
     int out;    /* the port it leaves by, or -1 */
-} cfx__net;
+} cfx__draw_net;
 
-struct cfx__rank {
+struct cfx__draw_rank {
     int column; /* a tall frame is broken into columns, as a newspaper is */
     int y, h;
 };
 
-struct cfx__column {
+struct cfx__draw_column {
     int first; /* rank */
     int wires; /* how many lead here from the column before */
     int x, w, bottom;
     double shift; /* from the x of points to x in the frame */
 };
 
-struct cfx__block { /* points that stand as close as they may */
+struct cfx__draw_block { /* points that stand as close as they may */
     double sum, weight;
     int first;
 };
 
-typedef struct cfx__plot {
-    cfx__scene *s;
+typedef struct cfx__draw_plot {
+    cfx__draw_scene *s;
     int frame;
     int header; /* height of what stands above */
-    VEC(cfx__point) points;
-    VEC(cfx__arc) arcs; /* by `to`'s rank, then in order of making */
-    VEC(cfx__net) nets;
+    VEC(cfx__draw_point) points;
+    VEC(cfx__draw_arc) arcs; /* by `to`'s rank, then in order of making */
+    VEC(cfx__draw_net) nets;
     VEC(int) out, in;            /* arcs by their from and by their to */
     VEC(int) first_out, first_in; /* by point */
     VEC(int) order, first;       /* points by rank, left to right: order[first[r] .. first[r+1]) */
     VEC(int) best;               /* the order with the fewest crossings so far */
     VEC(double) key;             /* scratch */
     VEC(int) sums;               /* scratch */
-    VEC(struct cfx__rank) ranks;
-    VEC(struct cfx__column) columns;
-    VEC(struct cfx__block) blocks; /* scratch */
+    VEC(struct cfx__draw_rank) ranks;
+    VEC(struct cfx__draw_column) columns;
+    VEC(struct cfx__draw_block) blocks; /* scratch */
     int nranks;
     int *point_of, *net_of;      /* by item; valid where net_of_frame tells so */
     int *net_of_frame;
-} cfx__plot;
+} cfx__draw_plot;
 
 /* Orders the points of each rank so that few arcs cross. */
-void cfx__plot_order(cfx__plot *p);
+void cfx__draw_plot_order(cfx__draw_plot *p);
 /* Gives all points, and with them the children of the frame, their coordinates; adds strokes. */
-void cfx__plot_place(cfx__plot *p);
+void cfx__draw_plot_place(cfx__draw_plot *p);
 
 /* ---- parts --------------------------------------------------------------------------------- */
 
 /* A metadata entry of a node, or None; borrowed. */
-cfx_value cfx__meta(const cfx_node *n, const char *key);
+cfx_value cfx__draw_meta(const cfx_node *n, const char *key);
 /* What a box is coloured by; asked once for each target of a sheet. */
-cfx__family cfx__family_of(cfx__sheet *sheet, const cfx_node *n);
-const char *cfx__family_name(cfx__family f);
+cfx__draw_family cfx__draw_family_of(cfx__draw_sheet *sheet, const cfx_node *n);
+const char *cfx__draw_family_name(cfx__draw_family f);
 /* "f32[3, 4]" from a node's metadata; false, and nothing written, where it tells nothing. */
-bool cfx__put_shape(cfx__text *out, const cfx_node *n);
-void cfx__put_tensor(cfx__text *out, const cfx_tensor *t);
+bool cfx__draw_put_shape(cfx__text *out, const cfx_node *n);
+void cfx__draw_put_tensor(cfx__text *out, const cfx_tensor *t);
 /* What an operator is called in a box: "aten.linear", "cond", "Linear". */
-void cfx__put_op(cfx__text *out, const cfx__sheet *sheet, const cfx_node *n);
+void cfx__draw_put_op(cfx__text *out, const cfx__draw_sheet *sheet, const cfx_node *n);
 /* What a stub says: the name of the value that comes in; scope or longer. */
-const char *cfx__stub_text(const cfx__scene *s, const cfx__item *item, int k);
+const char *cfx__draw_stub_text(const cfx__draw_scene *s, const cfx__draw_item *item, int k);
 /* The last part of a dotted path: "Linear" of "torch.nn.modules.linear.Linear". */
-const char *cfx__last_part(const char *path);
+const char *cfx__draw_last_part(const char *path);
 /* The width of a text in characters of a fixed width. */
-int cfx__text_width(const char *text, size_t len);
+int cfx__draw_text_width(const char *text, size_t len);
 /* Whether a colour may be put into a drawing. */
-bool cfx__is_colour(const char *text);
+bool cfx__draw_is_colour(const char *text);
 /* The first of the lines of a text, and what follows it; NULL at the end. */
-const char *cfx__next_line(const char *text, size_t *len);
+const char *cfx__draw_next_line(const char *text, size_t *len);
 
 /* The first 32 bits of the MD5 digest, as its first eight hexadecimal digits say them. */
-uint32_t cfx__md5_head(const char *text, size_t len);
+uint32_t cfx__draw_md5(const char *text, size_t len);
 
 /* The whole picture; g was linted. */
-bool cfx__write_svg(cfx__text *out, cfx__scene *s);
-bool cfx__write_dot(cfx__text *out, cfx_graph *g, cfx_module *gm, const char *name,
-                    const cfx_draw_options *o);
+bool cfx__draw_write_svg(cfx__text *out, cfx__draw_scene *s);
+bool cfx__draw_write_dot(cfx__text *out, cfx_graph *g, cfx_module *gm, const char *name,
+                         const cfx_draw_options *o);
 
 #endif

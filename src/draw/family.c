@@ -50,7 +50,7 @@ static bool fits(const char *patterns, const char *name) {
         if (n < sizeof one) {
             memcpy(one, at, n);
             one[n] = 0;
-            if (cfx__glob(one, name))
+            if (cfx__text_glob(one, name))
                 return true;
         }
         at += n + (at[n] == ' ');
@@ -58,33 +58,33 @@ static bool fits(const char *patterns, const char *name) {
     return false;
 }
 
-static cfx__family by_name(const char *name) {
+static cfx__draw_family by_name(const char *name) {
     for (int i = 0; i < COUNT(table); i++)
         if (fits(table[i].patterns, name))
-            return (cfx__family)table[i].family;
+            return (cfx__draw_family)table[i].family;
     return CFX__FAMILY_OTHER;
 }
 
-static cfx__family of_module(const cfx_module *m) {
+static cfx__draw_family of_module(const cfx_module *m) {
     char name[64] = "";
     for (size_t i = 0; m && m->type[i] && i + 1 < sizeof name; i++)
         name[i] = (char)tolower((unsigned char)m->type[i]), name[i + 1] = 0;
-    cfx__family f = by_name(name);
+    cfx__draw_family f = by_name(name);
     return f == CFX__FAMILY_OTHER ? CFX__FAMILY_MODULE : f;
 }
 
-static cfx__family of_call(const cfx_target *t) {
+static cfx__draw_family of_call(const cfx_target *t) {
     if (cfx__higher_order(t->name))
         return CFX__FAMILY_CONTROL;
     char name[64];
-    const char *text = t->op ? cfx__op_info(t->op)->schema->name : cfx__last_part(t->name);
+    const char *text = t->op ? cfx__op_info_of(t->op)->schema->name : cfx__draw_last_part(t->name);
     size_t n = strlen(text);
     if (n >= sizeof name)
         return CFX__FAMILY_OTHER;
     memcpy(name, text, n + 1);
     if (n > 1 && name[n - 1] == '_' && name[n - 2] != '_') /* in place: the same family */
         name[n - 1] = 0;
-    cfx__family f = by_name(name);
+    cfx__draw_family f = by_name(name);
     const cfx_fn *fn = f == CFX__FAMILY_OTHER ? cfx_fn_find(name) : NULL;
     if (!fn)
         return f;
@@ -96,7 +96,7 @@ static cfx__family of_call(const cfx_target *t) {
                                          : CFX__FAMILY_OTHER;
 }
 
-static cfx__family find(const cfx__sheet *sheet, const cfx_node *n) {
+static cfx__draw_family find(const cfx__draw_sheet *sheet, const cfx_node *n) {
     switch (n->op) {
     case CFX_PLACEHOLDER:
         return CFX__FAMILY_INPUT;
@@ -111,14 +111,14 @@ static cfx__family find(const cfx__sheet *sheet, const cfx_node *n) {
     }
 }
 
-cfx__family cfx__family_of(cfx__sheet *sheet, const cfx_node *n) {
-    uint8_t *known = &sheet->family[cfx__own(n)->row->id];
+cfx__draw_family cfx__draw_family_of(cfx__draw_sheet *sheet, const cfx_node *n) {
+    uint8_t *known = &sheet->family[cfx__node_of(n)->row->id];
     if (!*known)
         *known = (uint8_t)(find(sheet, n) + 1);
-    return (cfx__family)(*known - 1);
+    return (cfx__draw_family)(*known - 1);
 }
 
-const char *cfx__family_name(cfx__family f) {
+const char *cfx__draw_family_name(cfx__draw_family f) {
     static const char *const names[] = {
 #define FAMILY_NAME(name, text) text,
         CFX__FAMILIES(FAMILY_NAME)

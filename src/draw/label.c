@@ -20,7 +20,7 @@ static size_t character(const char *at, size_t left, int *width) {
     return n;
 }
 
-int cfx__text_width(const char *text, size_t len) {
+int cfx__draw_text_width(const char *text, size_t len) {
     int width = 0, w;
     for (size_t i = 0; i < len; width += w)
         i += character(text + i, len - i, &w);
@@ -29,7 +29,7 @@ int cfx__text_width(const char *text, size_t len) {
 
 /* Adds at most `most` cells of a text; what is cut off leaves an ellipsis. */
 static int clip(cfx__text *out, const char *text, size_t len, int most) {
-    int width = cfx__text_width(text, len);
+    int width = cfx__draw_text_width(text, len);
     if (width <= most) {
         cfx__text_add(out, text, len);
         return width;
@@ -45,7 +45,7 @@ static int clip(cfx__text *out, const char *text, size_t len, int most) {
 
 /* Cut at the front: of a path the end says more. */
 static int clip_front(cfx__text *out, const char *text, size_t len, int most) {
-    int width = cfx__text_width(text, len), w;
+    int width = cfx__draw_text_width(text, len), w;
     if (width <= most)
         return clip(out, text, len, most);
     size_t at = 0;
@@ -59,39 +59,39 @@ static int clip_front(cfx__text *out, const char *text, size_t len, int most) {
 }
 
 typedef struct labeller {
-    cfx__scene *s;
-    cfx__item *item;
-    cfx__sheet *sheet;
+    cfx__draw_scene *s;
+    cfx__draw_item *item;
+    cfx__draw_sheet *sheet;
     cfx__text part, row; /* scratch */
 } labeller;
 
-static void end_line(labeller *l, cfx__line_style style, size_t at, int width) {
-    VEC_PUSH(l->s->lines, ((cfx__line){.at = (uint32_t)at,
-                                       .len = (uint32_t)(l->s->text.len - at),
-                                       .width = (int16_t)width,
-                                       .style = (uint8_t)style}));
+static void end_line(labeller *l, cfx__draw_line_style style, size_t at, int width) {
+    VEC_PUSH(l->s->lines, ((cfx__draw_line){.at = (uint32_t)at,
+                                            .len = (uint32_t)(l->s->text.len - at),
+                                            .width = (int16_t)width,
+                                            .style = (uint8_t)style}));
     l->item->nlines++;
 }
 
-static void add_line(labeller *l, cfx__line_style style, const char *text, size_t len) {
+static void add_line(labeller *l, cfx__draw_line_style style, const char *text, size_t len) {
     size_t at = l->s->text.len;
     if (len)
         end_line(l, style, at, clip(&l->s->text, text, len, CFX__MAX_CHARS));
 }
 
-static void add_path(labeller *l, cfx__line_style style, const char *text, size_t len) {
+static void add_path(labeller *l, cfx__draw_line_style style, const char *text, size_t len) {
     size_t at = l->s->text.len;
     end_line(l, style, at, clip_front(&l->s->text, text, len, CFX__MAX_CHARS));
 }
 
-static void add_row(labeller *l, cfx__line_style style) {
+static void add_row(labeller *l, cfx__draw_line_style style) {
     add_line(l, style, l->row.data, l->row.len);
     l->row.len = 0;
 }
 
 /* ---- values -------------------------------------------------------------------------------- */
 
-void cfx__put_tensor(cfx__text *out, const cfx_tensor *t) {
+void cfx__draw_put_tensor(cfx__text *out, const cfx_tensor *t) {
     cfx__text_puts(out, cfx_dtype_brief(cfx_tensor_dtype(t)));
     cfx__text_putc(out, '[');
     const int64_t *shape = cfx_tensor_shape(t);
@@ -103,11 +103,11 @@ void cfx__put_tensor(cfx__text *out, const cfx_tensor *t) {
     cfx__text_putc(out, ']');
 }
 
-bool cfx__put_shape(cfx__text *out, const cfx_node *n) {
+bool cfx__draw_put_shape(cfx__text *out, const cfx_node *n) {
     size_t at = out->len;
-    cfx__writer w = {.out = out};
+    cfx__emit_writer w = {.out = out};
     static const cfx_readable_options plain = {0};
-    if (!cfx__write_shape(&w, n, &plain))
+    if (!cfx__emit_shape(&w, n, &plain))
         return false;
     size_t len = out->len - at; /* : "f32[3, 4]" without what is around it */
     if (len < 4)
@@ -133,7 +133,7 @@ static void put_value(cfx__text *out, cfx_value v) {
         cfx__text_puts(out, v.node->name);
         break;
     case CFX_TAG_TENSOR:
-        cfx__put_tensor(out, v.tensor);
+        cfx__draw_put_tensor(out, v.tensor);
         break;
     case CFX_TAG_OP:
         cfx__text_puts(out, cfx_op_name(v.op));
@@ -233,7 +233,7 @@ static void add_extra(labeller *l, const char *extra) {
 
 static void add_constants(labeller *l, const cfx_node *n) {
     const cfx__schema *schema = n->op == CFX_CALL_FUNCTION && n->target.op && !n->target.fn
-                                    ? cfx__op_info(n->target.op)->schema
+                                    ? cfx__op_info_of(n->target.op)->schema
                                     : NULL;
     int rows = 0;
     l->row.len = 0;
@@ -249,12 +249,12 @@ static void add_constants(labeller *l, const cfx_node *n) {
 
 /* ---- nodes --------------------------------------------------------------------------------- */
 
-const char *cfx__last_part(const char *path) {
+const char *cfx__draw_last_part(const char *path) {
     const char *dot = strrchr(path, '.');
     return dot && dot[1] ? dot + 1 : path;
 }
 
-void cfx__put_op(cfx__text *out, const cfx__sheet *sheet, const cfx_node *n) {
+void cfx__draw_put_op(cfx__text *out, const cfx__draw_sheet *sheet, const cfx_node *n) {
     const char *name = n->target.name;
     if (n->op == CFX_CALL_MODULE) {
         const cfx_module *m = sheet->module ? cfx_module_find(sheet->module, name) : NULL;
@@ -283,9 +283,9 @@ static void add_parameter(labeller *l, const char *name, const char *module, con
     clip_front(&l->row, name, strlen(name), CFX__MAX_CHARS - 14);
     cfx__text_putc(&l->row, ' ');
     if (t)
-        cfx__put_tensor(&l->row, t);
+        cfx__draw_put_tensor(&l->row, t);
     else if (n)
-        cfx__put_shape(&l->row, n);
+        cfx__draw_put_shape(&l->row, n);
     add_row(l, CFX__LINE_PARAMETER);
 }
 
@@ -301,7 +301,7 @@ static void add_more(labeller *l, int more) {
 
 /* A path as it reads inside the frame that the item is in: "conv1" of "layer1.0.conv1". */
 static const char *inside(const labeller *l, const char *path) {
-    const cfx__item *parent = &l->s->items.data[l->item->parent];
+    const cfx__draw_item *parent = &l->s->items.data[l->item->parent];
     size_t len = parent->kind == CFX__ITEM_MODULE ? strlen(parent->path) : 0;
     return len && !strncmp(path, parent->path, len) && path[len] == '.' ? path + len + 1 : path;
 }
@@ -309,17 +309,17 @@ static const char *inside(const labeller *l, const char *path) {
 static const char *module_of(const labeller *l) {
     if (l->item->path)
         return l->item->path;
-    const cfx__item *parent = &l->s->items.data[l->item->parent];
+    const cfx__draw_item *parent = &l->s->items.data[l->item->parent];
     return parent->kind == CFX__ITEM_MODULE ? parent->path : NULL;
 }
 
 static void add_parameters(labeller *l, const cfx_node *n) {
     int rows = 0;
     cfx_each_input(n, u) {
-        uint32_t id = cfx__own(u->node)->id;
+        uint32_t id = cfx__node_of(u->node)->id;
         if (l->sheet->item[id] != CFX__FOLDED || l->sheet->fold[id].graph)
             continue;
-        const cfx__fold *f = &l->sheet->fold[id];
+        const cfx__draw_fold *f = &l->sheet->fold[id];
         if (rows++ < PARAMETER_ROWS)
             add_parameter(l, f->target, module_of(l), f->tensor, u->node);
     }
@@ -336,14 +336,14 @@ static void add_parameters(labeller *l, const cfx_node *n) {
     add_more(l, rows - PARAMETER_ROWS);
 }
 
-const char *cfx__next_line(const char *text, size_t *len) {
+const char *cfx__draw_next_line(const char *text, size_t *len) {
     if (!text || !*text)
         return NULL;
     *len = strcspn(text, "\n");
     return text + *len + (text[*len] == '\n');
 }
 
-bool cfx__is_colour(const char *text) {
+bool cfx__draw_is_colour(const char *text) {
     size_t n = strlen(text);
     if (!n || n > 64)
         return false;
@@ -360,15 +360,15 @@ static bool add_style(labeller *l, const cfx_node *n) {
         return true;
     cfx_node_style style = {0};
     o->style(n, &style, o->user);
-    if (style.fill && !cfx__is_colour(style.fill)) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0}, "'%s', wanted for node %s, is no CSS colour",
+    if (style.fill && !cfx__draw_is_colour(style.fill)) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s', wanted for node %s, is no CSS colour",
                  style.fill, n->name);
         return false;
     }
     if (style.fill)
         l->item->fill = cfx__arena_copy(&l->s->arena, style.fill, strlen(style.fill));
     size_t len;
-    for (const char *at = style.lines, *next; (next = cfx__next_line(at, &len)); at = next)
+    for (const char *at = style.lines, *next; (next = cfx__draw_next_line(at, &len)); at = next)
         add_line(l, CFX__LINE_EXTRA, at, len);
     return true;
 }
@@ -378,7 +378,7 @@ static bool label_node(labeller *l) {
     add_line(l, CFX__LINE_NAME, n->name, strlen(n->name));
     if (n->op != CFX_PLACEHOLDER && n->op != CFX_OUTPUT) {
         l->row.len = 0;
-        cfx__put_op(&l->row, l->sheet, n);
+        cfx__draw_put_op(&l->row, l->sheet, n);
         add_row(l, CFX__LINE_OP);
     }
     const char *path = l->item->path;
@@ -389,7 +389,7 @@ static bool label_node(labeller *l) {
         l->row.len = 0;
         cfx__text_puts(&l->row, inside(l, path));
         if (type)
-            cfx__text_printf(&l->row, " \xc2\xb7 %s", cfx__last_part(type));
+            cfx__text_printf(&l->row, " \xc2\xb7 %s", cfx__draw_last_part(type));
         add_path(l, CFX__LINE_MODULE, l->row.data, l->row.len);
         l->row.len = 0;
     }
@@ -402,7 +402,7 @@ static bool label_node(labeller *l) {
         add_constants(l, n);
     add_parameters(l, n);
     l->row.len = 0;
-    if (n->op != CFX_OUTPUT && cfx__put_shape(&l->row, n))
+    if (n->op != CFX_OUTPUT && cfx__draw_put_shape(&l->row, n))
         add_row(l, CFX__LINE_SHAPE);
     return add_style(l, n);
 }
@@ -433,17 +433,17 @@ static int64_t numel(const cfx_dict *d) {
 
 /* A closed frame: what it is, how much is in it, what comes out of it. */
 static void label_closed(labeller *l, int self) {
-    const cfx__item *items = l->s->items.data;
+    const cfx__draw_item *items = l->s->items.data;
     int64_t numbers = 0;
     const cfx_node *out = NULL;
     int outs = 0;
     for (int i = self + 1; i < l->item->end; i++) {
         if (!items[i].node || items[i].gone)
             continue;
-        cfx__sheet *sheet = &l->s->sheets.data[items[i].graph];
+        cfx__draw_sheet *sheet = &l->s->sheets.data[items[i].graph];
         bool leaves = false;
         cfx_each_user(items[i].node, u) {
-            int to = sheet->item[cfx__own(u->user)->id];
+            int to = sheet->item[cfx__node_of(u->user)->id];
             leaves |= to >= 0 && items[to].shown != self;
         }
         if (leaves) {
@@ -451,8 +451,8 @@ static void label_closed(labeller *l, int self) {
             outs++;
         }
         cfx_each_input(items[i].node, u) {
-            uint32_t id = cfx__own(u->node)->id;
-            cfx__fold *f = &sheet->fold[id];
+            uint32_t id = cfx__node_of(u->node)->id;
+            cfx__draw_fold *f = &sheet->fold[id];
             if (sheet->item[id] != CFX__FOLDED || f->last == self || !f->tensor)
                 continue;
             f->last = self;
@@ -470,7 +470,7 @@ static void label_closed(labeller *l, int self) {
         put_count(&l->row, numbers, "weight");
     }
     add_row(l, CFX__LINE_CONSTANT);
-    if (outs == 1 && cfx__put_shape(&l->row, out))
+    if (outs == 1 && cfx__draw_put_shape(&l->row, out))
         add_row(l, CFX__LINE_SHAPE);
 }
 
@@ -480,12 +480,12 @@ static void label_module(labeller *l, int self) {
     if (l->item->call > 1)
         cfx__text_printf(&l->row, " (call %d)", l->item->call);
     if (l->item->open && l->item->type)
-        cfx__text_printf(&l->row, " \xc2\xb7 %s", cfx__last_part(l->item->type));
+        cfx__text_printf(&l->row, " \xc2\xb7 %s", cfx__draw_last_part(l->item->type));
     add_path(l, CFX__LINE_NAME, l->row.data, l->row.len);
     if (l->item->open)
         return;
     if (l->item->type) {
-        const char *type = cfx__last_part(l->item->type);
+        const char *type = cfx__draw_last_part(l->item->type);
         add_line(l, CFX__LINE_OP, type, strlen(type));
     }
     label_closed(l, self);
@@ -493,17 +493,17 @@ static void label_module(labeller *l, int self) {
 
 /* ---- stubs and sizes ----------------------------------------------------------------------- */
 
-const char *cfx__stub_text(const cfx__scene *s, const cfx__item *item, int k) {
+const char *cfx__draw_stub_text(const cfx__draw_scene *s, const cfx__draw_item *item, int k) {
     if (k == CFX__MAX_STUBS && item->nstubs > CFX__MAX_STUBS + 1)
-        return cfx__format("+%d more", item->nstubs - CFX__MAX_STUBS);
-    const cfx__stub *stub = &s->stubs.data[item->stub + k];
+        return cfx__text_format("+%d more", item->nstubs - CFX__MAX_STUBS);
+    const cfx__draw_stub *stub = &s->stubs.data[item->stub + k];
     const char *text = stub->node ? stub->node->name : s->items.data[stub->from].path;
     cfx__text out = {0};
     clip_front(&out, text, strlen(text), CFX__STUB_CHARS);
     return cfx__text_take(&out);
 }
 
-static void measure(cfx__scene *s, cfx__item *item) {
+static void measure(cfx__draw_scene *s, cfx__draw_item *item) {
     int width = 0;
     for (int i = 0; i < item->nlines; i++) {
         int w = s->lines.data[item->line + i].width;
@@ -514,8 +514,8 @@ static void measure(cfx__scene *s, cfx__item *item) {
     int rows = item->nstubs > CFX__MAX_STUBS ? CFX__MAX_STUBS + 1 : item->nstubs;
     int label = 0;
     for (int k = 0; k < rows; k++) {
-        const char *text = cfx__stub_text(s, item, k);
-        int w = cfx__text_width(text, strlen(text));
+        const char *text = cfx__draw_stub_text(s, item, k);
+        int w = cfx__draw_text_width(text, strlen(text));
         label = w > label ? w : label;
     }
     if (rows * CFX__LINE_H + 6 > item->h)
@@ -524,17 +524,17 @@ static void measure(cfx__scene *s, cfx__item *item) {
     item->right = item->uses ? CFX__STUB_LINE + 4 + 8 * CFX__STUB_W : 0;
 }
 
-bool cfx__draw_labels(cfx__scene *s) {
+bool cfx__draw_labels(cfx__draw_scene *s) {
     labeller l = {.s = s};
     bool ok = true;
     for (int i = 1; i < (int)s->items.len && ok; i++) {
-        l.item = cfx__item_at(s, i);
+        l.item = cfx__draw_item_at(s, i);
         if (!l.item->seen)
             continue;
         size_t mark = cfx_scope_open();
         l.sheet = &s->sheets.data[l.item->graph];
         l.item->line = (int)s->lines.len;
-        switch ((cfx__item_kind)l.item->kind) {
+        switch ((cfx__draw_item_kind)l.item->kind) {
         case CFX__ITEM_BOX:
             ok = label_node(&l);
             break;

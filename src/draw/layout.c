@@ -3,31 +3,32 @@
  * one frame; order.c and place.c lay it out. */
 #include "draw.h"
 
-static int add_point(cfx__plot *p, cfx__point point) {
+static int add_point(cfx__draw_plot *p, cfx__draw_point point) {
     VEC_PUSH(p->points, point);
     return (int)p->points.len - 1;
 }
 
-static int add_port(cfx__plot *p, int net, int rank) {
-    return add_point(p, (cfx__point){.item = -1, .net = net, .rank = rank, .left = 3, .right = 3});
+static int add_port(cfx__draw_plot *p, int net, int rank) {
+    return add_point(
+        p, (cfx__draw_point){.item = -1, .net = net, .rank = rank, .left = 3, .right = 3});
 }
 
 /* Where a leg's wire crosses the border of a child that is a frame, from that child's middle. */
-static int port_of(const cfx__plot *p, const cfx__leg *l, int child, int neighbour) {
+static int port_of(const cfx__draw_plot *p, const cfx__draw_leg *l, int child, int neighbour) {
     int k = (int)(l - p->s->legs.data) + neighbour;
-    const cfx__wire *w = &p->s->wires.data[l->wire];
+    const cfx__draw_wire *w = &p->s->wires.data[l->wire];
     if (child < 0 || k < w->leg || k >= w->leg + w->nlegs)
         return 0;
     return p->s->legs.data[k].port - p->s->items.data[child].w / 2;
 }
 
 /* The net of a leg, made when it is the first of its value in this frame. */
-static int net_of(cfx__plot *p, const cfx__leg *l) {
+static int net_of(cfx__draw_plot *p, const cfx__draw_leg *l) {
     int item = p->s->wires.data[l->wire].from;
     if (p->net_of_frame[item] == p->frame)
         return p->net_of[item];
     int k = (int)p->nets.len;
-    cfx__net net = {.item = item, .last = -1, .out = -1};
+    cfx__draw_net net = {.item = item, .last = -1, .out = -1};
     net.source = l->from < 0 ? add_port(p, k, 0) : p->point_of[l->from];
     net.exit = port_of(p, l, l->from, -1);
     net.deepest = p->points.data[net.source].rank + 1;
@@ -38,23 +39,24 @@ static int net_of(cfx__plot *p, const cfx__leg *l) {
 }
 
 /* Points for the children, below the rank of ports when there are wires from outside. */
-static void add_children(cfx__plot *p, bool ports) {
-    const cfx__item *items = p->s->items.data;
+static void add_children(cfx__draw_plot *p, bool ports) {
+    const cfx__draw_item *items = p->s->items.data;
     for (int c = items[p->frame].first; c >= 0; c = items[c].next) {
         int half = items[c].w / 2;
-        p->point_of[c] = add_point(p, (cfx__point){.item = c,
-                                                   .net = -1,
-                                                   .rank = items[c].rank + ports,
-                                                   .left = half + items[c].left,
-                                                   .right = items[c].w - half + items[c].right});
+        p->point_of[c] =
+            add_point(p, (cfx__draw_point){.item = c,
+                                           .net = -1,
+                                           .rank = items[c].rank + ports,
+                                           .left = half + items[c].left,
+                                           .right = items[c].w - half + items[c].right});
     }
     p->nranks = items[p->frame].ranks + ports;
 }
 
 /* The arcs of each net that end at a child or a port of the border; `from` is not known yet. */
-static void add_ends(cfx__plot *p, const int *legs, int nlegs) {
+static void add_ends(cfx__draw_plot *p, const int *legs, int nlegs) {
     for (int k = 0; k < nlegs; k++) {
-        const cfx__leg *l = &p->s->legs.data[legs[k]];
+        const cfx__draw_leg *l = &p->s->legs.data[legs[k]];
         if (p->s->wires.data[l->wire].cut)
             continue;
         int n = net_of(p, l), to;
@@ -72,29 +74,29 @@ static void add_ends(cfx__plot *p, const int *legs, int nlegs) {
         int rank = p->points.data[to].rank;
         if (rank > p->nets.data[n].deepest)
             p->nets.data[n].deepest = rank;
-        VEC_PUSH(p->arcs, ((cfx__arc){.to = to, .net = n, .entry = port_of(p, l, l->to, 1)}));
+        VEC_PUSH(p->arcs, ((cfx__draw_arc){.to = to, .net = n, .entry = port_of(p, l, l->to, 1)}));
     }
 }
 
 /* Bends in every rank that a net runs past, and the arcs along them. */
-static void add_trunks(cfx__plot *p) {
+static void add_trunks(cfx__draw_plot *p) {
     size_t ends = p->arcs.len;
     for (size_t n = 0; n < p->nets.len; n++) {
-        cfx__net *net = &p->nets.data[n];
+        cfx__draw_net *net = &p->nets.data[n];
         int rank = p->points.data[net->source].rank, from = net->source;
         net->trunk = (int)p->points.len;
         for (int r = rank + 1; r < net->deepest; r++) {
             int bend = add_port(p, (int)n, r);
-            VEC_PUSH(p->arcs, ((cfx__arc){.from = from,
-                                          .to = bend,
-                                          .net = (int)n,
-                                          .exit = from == net->source ? net->exit : 0}));
+            VEC_PUSH(p->arcs, ((cfx__draw_arc){.from = from,
+                                               .to = bend,
+                                               .net = (int)n,
+                                               .exit = from == net->source ? net->exit : 0}));
             from = bend;
         }
     }
     for (size_t k = 0; k < ends; k++) {
-        cfx__arc *a = &p->arcs.data[k];
-        const cfx__net *net = &p->nets.data[a->net];
+        cfx__draw_arc *a = &p->arcs.data[k];
+        const cfx__draw_net *net = &p->nets.data[a->net];
         int past = p->points.data[a->to].rank - p->points.data[net->source].rank - 1;
         a->from = past ? net->trunk + past - 1 : net->source;
         a->exit = past ? 0 : net->exit;
@@ -102,7 +104,7 @@ static void add_trunks(cfx__plot *p) {
 }
 
 /* first[i] .. first[i + 1] of `out` are the arcs whose key is i. */
-static void sort_arcs(cfx__plot *p, bool by_to) {
+static void sort_arcs(cfx__draw_plot *p, bool by_to) {
     int n = (int)p->points.len, m = (int)p->arcs.len;
     if (by_to) {
         p->in.len = 0, p->first_in.len = 0;
@@ -125,7 +127,7 @@ static void sort_arcs(cfx__plot *p, bool by_to) {
 }
 
 /* Points by rank, in the order they were made: that of execution. */
-static void sort_points(cfx__plot *p) {
+static void sort_points(cfx__draw_plot *p) {
     int n = (int)p->points.len;
     p->order.len = p->first.len = 0;
     VEC_ROOM(p->order, (size_t)n + 1);
@@ -143,15 +145,15 @@ static void sort_points(cfx__plot *p) {
             p->points.data[p->order.data[i]].pos = i - first[r];
 }
 
-static void lay_out(cfx__plot *p, int f) {
-    cfx__scene *s = p->s;
+static void lay_out(cfx__draw_plot *p, int f) {
+    cfx__draw_scene *s = p->s;
     const int *legs = s->legs_of + s->first_leg[f];
     int nlegs = s->first_leg[f + 1] - s->first_leg[f];
     p->frame = f;
     p->points.len = p->arcs.len = p->nets.len = 0;
     bool in = false, out = false;
     for (int k = 0; k < nlegs; k++) {
-        const cfx__leg *l = &s->legs.data[legs[k]];
+        const cfx__draw_leg *l = &s->legs.data[legs[k]];
         in |= l->from < 0 && !s->wires.data[l->wire].cut;
         out |= l->to < 0 && !s->wires.data[l->wire].cut;
     }
@@ -162,31 +164,31 @@ static void lay_out(cfx__plot *p, int f) {
     sort_points(p);
     sort_arcs(p, false);
     sort_arcs(p, true);
-    cfx__plot_order(p);
-    cfx__plot_place(p);
+    cfx__draw_plot_order(p);
+    cfx__draw_plot_place(p);
     for (int k = 0; k < nlegs; k++) { /* where wires cross the border, for the frame around */
-        cfx__leg *l = &s->legs.data[legs[k]];
+        cfx__draw_leg *l = &s->legs.data[legs[k]];
         if (s->wires.data[l->wire].cut || (l->from >= 0 && l->to >= 0))
             continue;
-        const cfx__net *net = &p->nets.data[p->net_of[s->wires.data[l->wire].from]];
+        const cfx__draw_net *net = &p->nets.data[p->net_of[s->wires.data[l->wire].from]];
         l->port = (int)p->points.data[l->from < 0 ? net->source : net->out].x;
     }
 }
 
-void cfx__draw_layout(cfx__scene *s) {
+void cfx__draw_layout(cfx__draw_scene *s) {
     size_t n = s->items.len;
-    cfx__plot p = {.s = s,
+    cfx__draw_plot p = {.s = s,
                    .point_of = cfx__alloc(n * sizeof(int)),
                    .net_of = cfx__alloc(n * sizeof(int)),
                    .net_of_frame = cfx__alloc(n * sizeof(int))};
     for (size_t i = 0; i < n; i++)
         p.net_of_frame[i] = -1;
     for (int i = (int)n - 1; i >= 0; i--)
-        if (cfx__is_frame(cfx__item_at(s, i)))
+        if (cfx__draw_is_frame(cfx__draw_item_at(s, i)))
             lay_out(&p, i);
     for (size_t i = 1; i < n; i++) /* from places in frames to places on the page */
         if (s->items.data[i].seen) {
-            const cfx__item *parent = cfx__item_at(s, s->items.data[i].parent);
+            const cfx__draw_item *parent = cfx__draw_item_at(s, s->items.data[i].parent);
             s->items.data[i].x += parent->x;
             s->items.data[i].y += parent->y;
         }

@@ -12,10 +12,10 @@ static uint32_t next_random(uint32_t *state) {
 static void put_in_module(cfx_node *n, int outer, int inner) {
     cfx_dict *stack = cfx_dict_new();
     cfx_dict_set(stack, "root", cfx_tuple("", "Net"));
-    const char *path = cfx__format("block.%d", outer);
+    const char *path = cfx__text_format("block.%d", outer);
     cfx_dict_set(stack, path, cfx_tuple(path, "my.Block"));
     if (inner >= 0) {
-        path = cfx__format("block.%d.part%d", outer, inner);
+        path = cfx__text_format("block.%d.part%d", outer, inner);
         cfx_dict_set(stack, path, cfx_tuple(path, "my.Part"));
     }
     cfx_node_set_meta(n, "nn_module_stack", cfx_dict_value(stack));
@@ -28,7 +28,7 @@ static cfx_graph *random_graph(int n, uint32_t seed) {
     for (int i = 0; i < n; i++) {
         size_t mark = cfx_scope_open();
         if (i < 3) {
-            made[i] = cfx_graph_placeholder(g, cfx__format("in%d", i), NULL, false, CFX_NONE);
+            made[i] = cfx_graph_placeholder(g, cfx__text_format("in%d", i), NULL, false, CFX_NONE);
         } else {
             uint32_t near = next_random(&seed) % 4, far = next_random(&seed) % 20;
             cfx_node *a = made[i - 1 - (int)near % i];
@@ -46,12 +46,12 @@ static cfx_graph *random_graph(int n, uint32_t seed) {
 
 /* ---- what must hold ------------------------------------------------------------------------ */
 
-static bool overlap(const cfx__item *a, const cfx__item *b) {
+static bool overlap(const cfx__draw_item *a, const cfx__draw_item *b) {
     return a->x - a->left < b->x + b->w + b->right && b->x - b->left < a->x + a->w + a->right &&
            a->y < b->y + b->h && b->y < a->y + a->h;
 }
 
-static int count_overlaps(cfx__scene *s, const cfx__item *frame) {
+static int count_overlaps(cfx__draw_scene *s, const cfx__draw_item *frame) {
     int bad = 0;
     for (int a = frame->first; a >= 0; a = s->items.data[a].next)
         for (int b = s->items.data[a].next; b >= 0; b = s->items.data[b].next)
@@ -59,24 +59,24 @@ static int count_overlaps(cfx__scene *s, const cfx__item *frame) {
     return bad;
 }
 
-static bool inside(const cfx__item *i, const cfx__item *frame) {
+static bool inside(const cfx__draw_item *i, const cfx__draw_item *frame) {
     return i->x - i->left >= frame->x && i->x + i->w + i->right <= frame->x + frame->w &&
            i->y >= frame->y && i->y + i->h <= frame->y + frame->h;
 }
 
 /* Whether a straight piece of a wire runs through an item of its frame. */
-static bool hits(const cfx__item *i, int x0, int y0, int x1, int y1) {
+static bool hits(const cfx__draw_item *i, int x0, int y0, int x1, int y1) {
     int left = x0 < x1 ? x0 : x1, right = x0 < x1 ? x1 : x0;
     int top = y0 < y1 ? y0 : y1, bottom = y0 < y1 ? y1 : y0;
     return right > i->x && left < i->x + i->w && bottom > i->y && top < i->y + i->h;
 }
 
 /* Wires bend only where no box is, and run straight down beside boxes. */
-static int count_hits(cfx__scene *s, const cfx__stroke *t) {
-    const cfx__item *frame = cfx__item_at(s, t->frame);
+static int count_hits(cfx__draw_scene *s, const cfx__draw_stroke *t) {
+    const cfx__draw_item *frame = cfx__draw_item_at(s, t->frame);
     int bad = 0, dx = frame->x, dy = frame->y;
     for (int c = frame->first; c >= 0; c = s->items.data[c].next) {
-        const cfx__item *i = cfx__item_at(s, c);
+        const cfx__draw_item *i = cfx__draw_item_at(s, c);
         bad += hits(i, dx + t->x0, dy + t->y0, dx + t->x0, dy + t->turn0);
         bad += hits(i, dx + t->x1, dy + t->turn1, dx + t->x1, dy + t->y1);
         if (t->lane) {
@@ -92,19 +92,19 @@ static int count_hits(cfx__scene *s, const cfx__stroke *t) {
 
 /* Lays a graph out and checks the scene. */
 static void check_scene(cfx_graph *g, cfx_draw_options o) {
-    cfx__scene s;
-    if (!CHECK(cfx__scene_make(&s, g, NULL, NULL, &o)))
+    cfx__draw_scene s;
+    if (!CHECK(cfx__draw_scene_make(&s, g, NULL, NULL, &o)))
         return;
     int overlaps = 0, outside = 0, through = 0, upwards = 0;
     for (size_t i = 0; i < s.items.len; i++) {
-        const cfx__item *it = &s.items.data[i];
-        if (cfx__is_frame(it))
+        const cfx__draw_item *it = &s.items.data[i];
+        if (cfx__draw_is_frame(it))
             overlaps += count_overlaps(&s, it);
         if (i && it->seen)
             outside += !inside(it, &s.items.data[it->parent]);
     }
     for (size_t i = 0; i < s.strokes.len; i++) {
-        const cfx__stroke *t = &s.strokes.data[i];
+        const cfx__draw_stroke *t = &s.strokes.data[i];
         through += count_hits(&s, t);
         upwards += !t->lane && !(t->y0 <= t->turn0 && t->turn0 <= t->turn1 && t->turn1 <= t->y1);
     }
@@ -117,7 +117,7 @@ static void check_scene(cfx_graph *g, cfx_draw_options o) {
     for (size_t i = 0; i < s.wires.len; i++)
         cut += s.wires.data[i].cut;
     CHECK_INT(s.stubs.len, cut);
-    cfx__scene_release(&s);
+    cfx__draw_scene_release(&s);
 }
 
 TEST(draw_layout_has_no_overlaps) {
@@ -139,12 +139,12 @@ TEST(draw_layout_of_a_chain_is_straight) {
         n = cfx_graph_call_function(g, "torch.relu", cfx_tuple(n), CFX_NONE);
     cfx_graph_output(g, cfx_node_value(n));
     cfx_draw_options o = {0};
-    cfx__scene s;
-    CHECK(cfx__scene_make(&s, g, NULL, NULL, &o));
+    cfx__draw_scene s;
+    CHECK(cfx__draw_scene_make(&s, g, NULL, NULL, &o));
     CHECK_INT(s.strokes.len, 7);
     for (size_t i = 0; i < s.strokes.len; i++)
         CHECK_INT(s.strokes.data[i].x0, s.strokes.data[i].x1);
-    cfx__scene_release(&s);
+    cfx__draw_scene_release(&s);
 }
 
 TEST(draw_layout_breaks_long_chains_into_columns) {
@@ -154,13 +154,13 @@ TEST(draw_layout_breaks_long_chains_into_columns) {
         n = cfx_graph_call_function(g, "torch.relu", cfx_tuple(n), CFX_NONE);
     cfx_graph_output(g, cfx_node_value(n));
     cfx_draw_options o = {0};
-    cfx__scene s;
-    CHECK(cfx__scene_make(&s, g, NULL, NULL, &o));
-    const cfx__item *root = cfx__item_at(&s, 0);
+    cfx__draw_scene s;
+    CHECK(cfx__draw_scene_make(&s, g, NULL, NULL, &o));
+    const cfx__draw_item *root = cfx__draw_item_at(&s, 0);
     CHECK(root->columns > 3);
     CHECK(root->w < 3 * root->h && root->h < 3 * root->w);
     CHECK_INT(s.strokes.len, 201);
-    cfx__scene_release(&s);
+    cfx__draw_scene_release(&s);
     check_scene(g, o);
 }
 
@@ -174,12 +174,12 @@ TEST(draw_cuts_values_with_many_uses) {
         n = cfx_graph_call_function(g, "torch.add", cfx_tuple(n, mask), CFX_NONE);
     cfx_graph_output(g, cfx_node_value(n));
     cfx_draw_options o = {0};
-    cfx__scene s;
-    CHECK(cfx__scene_make(&s, g, NULL, NULL, &o));
+    cfx__draw_scene s;
+    CHECK(cfx__draw_scene_make(&s, g, NULL, NULL, &o));
     CHECK_INT(s.stubs.len, 8); /* the first use keeps its wire */
-    CHECK_INT(s.items.data[s.sheets.data[0].item[cfx__own(mask)->id]].uses, 8);
-    CHECK_STR(cfx__stub_text(&s, &s.items.data[s.wires.data[4].to], 0), "mask");
-    cfx__scene_release(&s);
+    CHECK_INT(s.items.data[s.sheets.data[0].item[cfx__node_of(mask)->id]].uses, 8);
+    CHECK_STR(cfx__draw_stub_text(&s, &s.items.data[s.wires.data[4].to], 0), "mask");
+    cfx__draw_scene_release(&s);
 }
 
 TEST(draw_cuts_long_wires) {
@@ -190,35 +190,35 @@ TEST(draw_cuts_long_wires) {
     n = cfx_graph_call_function(g, "torch.add", cfx_tuple(n, first), CFX_NONE);
     cfx_graph_output(g, cfx_node_value(n));
     cfx_draw_options o = {0};
-    cfx__scene s;
-    CHECK(cfx__scene_make(&s, g, NULL, NULL, &o));
+    cfx__draw_scene s;
+    CHECK(cfx__draw_scene_make(&s, g, NULL, NULL, &o));
     CHECK_INT(s.stubs.len, 1);
     CHECK(s.stubs.data[0].node == first);
-    cfx__scene_release(&s);
+    cfx__draw_scene_release(&s);
 }
 
 TEST(draw_closes_modules_by_depth) {
     cfx_graph *g = random_graph(1200, 7);
     cfx_draw_options o = {0};
-    cfx__scene s;
-    CHECK(cfx__scene_make(&s, g, NULL, NULL, &o));
+    cfx__draw_scene s;
+    CHECK(cfx__draw_scene_make(&s, g, NULL, NULL, &o));
     CHECK(s.boxes <= CFX__READABLE);
     CHECK_INT(s.nodes, 1201);
-    cfx__scene_release(&s);
+    cfx__draw_scene_release(&s);
     o.all = true;
-    CHECK(cfx__scene_make(&s, g, NULL, NULL, &o));
+    CHECK(cfx__draw_scene_make(&s, g, NULL, NULL, &o));
     CHECK_INT(s.boxes, 1201);
-    cfx__scene_release(&s);
+    cfx__draw_scene_release(&s);
     o = (cfx_draw_options){.depth = 1};
-    CHECK(cfx__scene_make(&s, g, NULL, NULL, &o));
+    CHECK(cfx__draw_scene_make(&s, g, NULL, NULL, &o));
     CHECK_INT(s.boxes, 40 + 3 + 1); /* blocks, inputs, output */
-    cfx__scene_release(&s);
+    cfx__draw_scene_release(&s);
 }
 
 TEST(draw_families) {
     static const struct {
         const char *target;
-        cfx__family family;
+        cfx__draw_family family;
     } cases[] = {{"torch.ops.aten.linear.default", CFX__FAMILY_LINEAR},
                  {"torch.ops.aten.add_.Tensor", CFX__FAMILY_MATH},
                  {"torch.ops.aten.relu_.default", CFX__FAMILY_ACTIVATION},
@@ -236,12 +236,12 @@ TEST(draw_families) {
     for (int i = 0; i < COUNT(cases); i++)
         cfx_graph_call_function(g, cases[i].target, CFX_NONE, CFX_NONE);
     uint8_t known[64] = {0};
-    cfx__sheet sheet = {.graph = g, .family = known};
+    cfx__draw_sheet sheet = {.graph = g, .family = known};
     int i = 0;
     cfx_each_node(g, n) {
-        if (cfx__family_of(&sheet, n) != cases[i].family)
+        if (cfx__draw_family_of(&sheet, n) != cases[i].family)
             test_fail(CFX_HERE, "%s is %s", cases[i].target,
-                      cfx__family_name(cfx__family_of(&sheet, n)));
+                      cfx__draw_family_name(cfx__draw_family_of(&sheet, n)));
         i++;
     }
 }

@@ -36,7 +36,7 @@ static void block(uint32_t state[4], const uint8_t *bytes) {
     state[0] += a, state[1] += b, state[2] += c, state[3] += d;
 }
 
-uint32_t cfx__md5_head(const char *text, size_t len) {
+uint32_t cfx__draw_md5(const char *text, size_t len) {
     uint32_t state[4] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476};
     size_t at = 0;
     for (; at + 64 <= len; at += 64)

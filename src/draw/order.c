@@ -7,14 +7,14 @@
 enum { SWEEPS = 4 };
 
 /* A point goes to the mean of its neighbours on one side; false where it has none. */
-static bool wanted(const cfx__plot *p, int point, bool down, double *at) {
+static bool wanted(const cfx__draw_plot *p, int point, bool down, double *at) {
     const int *first = (down ? p->first_in.data : p->first_out.data) + point;
     const int *arcs = down ? p->in.data : p->out.data;
     double sum = 0;
     for (int k = first[0]; k < first[1]; k++) {
-        const cfx__arc *a = &p->arcs.data[arcs[k]];
+        const cfx__draw_arc *a = &p->arcs.data[arcs[k]];
         int other = down ? a->from : a->to;
-        const cfx__point *o = &p->points.data[other];
+        const cfx__draw_point *o = &p->points.data[other];
         int width = o->left + o->right;
         sum += o->pos + (width > 20 ? (double)(down ? a->exit : a->entry) / width : 0);
     }
@@ -24,13 +24,13 @@ static bool wanted(const cfx__plot *p, int point, bool down, double *at) {
 }
 
 static int by_key(const void *a, const void *b, void *plot) {
-    const cfx__plot *p = plot;
+    const cfx__draw_plot *p = plot;
     int i = *(const int *)a, k = *(const int *)b;
     double x = p->key.data[i], y = p->key.data[k];
     return x < y ? -1 : x > y ? 1 : p->points.data[i].pos - p->points.data[k].pos;
 }
 
-static void sort_rank(cfx__plot *p, int rank, bool down) {
+static void sort_rank(cfx__draw_plot *p, int rank, bool down) {
     int first = p->first.data[rank], n = p->first.data[rank + 1] - first;
     int *order = p->order.data + first;
     if (n < 2)
@@ -51,7 +51,7 @@ static void sort_rank(cfx__plot *p, int rank, bool down) {
 
 /* Crossings between a rank and the next: inversions of the lower ends, counted in a Fenwick tree.
  */
-static int64_t crossings_after(cfx__plot *p, int rank) {
+static int64_t crossings_after(cfx__draw_plot *p, int rank) {
     int first = p->first.data[rank], last = p->first.data[rank + 1];
     int below = p->first.data[rank + 2] - last;
     if (last - first < 2 || below < 2)
@@ -77,14 +77,14 @@ static int64_t crossings_after(cfx__plot *p, int rank) {
     return found;
 }
 
-static int64_t crossings(cfx__plot *p) {
+static int64_t crossings(cfx__draw_plot *p) {
     int64_t n = 0;
     for (int r = 0; r + 1 < p->nranks; r++)
         n += crossings_after(p, r);
     return n;
 }
 
-void cfx__plot_order(cfx__plot *p) {
+void cfx__draw_plot_order(cfx__draw_plot *p) {
     size_t n = p->points.len;
     VEC_ROOM(p->key, n + 1);
     VEC_ROOM(p->best, n + 1);

@@ -23,7 +23,7 @@ enum { SWEEPS = 4 };
 
 /* ---- x ------------------------------------------------------------------------------------- */
 
-static int distance(const cfx__point *a, const cfx__point *b) {
+static int distance(const cfx__draw_point *a, const cfx__draw_point *b) {
     int gap = a->item >= 0 && b->item >= 0   ? BETWEEN_BOXES
               : a->item >= 0 || b->item >= 0 ? BESIDE_WIRE
                                              : BETWEEN_WIRES;
@@ -31,35 +31,35 @@ static int distance(const cfx__point *a, const cfx__point *b) {
 }
 
 /* Whether a point without a box is in the border, not a bend. */
-static bool is_port(const cfx__plot *p, const cfx__point *a) {
+static bool is_port(const cfx__draw_plot *p, const cfx__draw_point *a) {
     return a->item < 0 && (p->nets.data[a->net].source == a - p->points.data ||
                            p->nets.data[a->net].out == a - p->points.data);
 }
 
 /* How much an arc wants to be straight: boxes in a row and bends of one wire most of all, and ports
  * with the box they lead to. */
-static double pull_of(const cfx__plot *p, const cfx__point *a, const cfx__point *b) {
+static double pull_of(const cfx__draw_plot *p, const cfx__draw_point *a, const cfx__draw_point *b) {
     if (a->item >= 0 && b->item >= 0)
         return 8;
-    const cfx__point *free = a->item < 0 ? a : b, *other = a->item < 0 ? b : a;
+    const cfx__draw_point *free = a->item < 0 ? a : b, *other = a->item < 0 ? b : a;
     bool port = is_port(p, free) || is_port(p, other);
     return (other->item < 0) == port ? 1 : 8;
 }
 
 /* How far from its middle a point is to be lined up with a neighbour: at the port of a frame, but
  * frames of several columns, which are left at their other end, at the middle. */
-static int lean_of(const cfx__plot *p, const cfx__point *pt, int port) {
+static int lean_of(const cfx__draw_plot *p, const cfx__draw_point *pt, int port) {
     return pt->item >= 0 && p->s->items.data[pt->item].columns > 1 ? 0 : port;
 }
 
 /* Adds where the neighbours on one side want a point, and how much. */
-static void ask(const cfx__plot *p, int point, bool up, double *sum, double *weight) {
+static void ask(const cfx__draw_plot *p, int point, bool up, double *sum, double *weight) {
     const int *first = (up ? p->first_in.data : p->first_out.data) + point;
     const int *arcs = up ? p->in.data : p->out.data;
-    const cfx__point *pt = &p->points.data[point];
+    const cfx__draw_point *pt = &p->points.data[point];
     for (int k = first[0]; k < first[1]; k++) {
-        const cfx__arc *a = &p->arcs.data[arcs[k]];
-        const cfx__point *o = &p->points.data[up ? a->from : a->to];
+        const cfx__draw_arc *a = &p->arcs.data[arcs[k]];
+        const cfx__draw_point *o = &p->points.data[up ? a->from : a->to];
         if (p->ranks.data[o->rank].column != p->ranks.data[pt->rank].column)
             continue;
         double w = pull_of(p, pt, o);
@@ -71,14 +71,14 @@ static void ask(const cfx__plot *p, int point, bool up, double *sum, double *wei
 }
 
 /* Puts the points of a rank where they are wanted most. */
-static void place_rank(cfx__plot *p, int rank, bool up, bool down) {
+static void place_rank(cfx__draw_plot *p, int rank, bool up, bool down) {
     const int *order = p->order.data + p->first.data[rank];
     int n = p->first.data[rank + 1] - p->first.data[rank];
-    struct cfx__block *blocks = p->blocks.data;
+    struct cfx__draw_block *blocks = p->blocks.data;
     int nblocks = 0;
     double offset = 0; /* of the point from the first one, when all stand as close as they may */
     for (int i = 0; i < n; i++) {
-        cfx__point *pt = &p->points.data[order[i]];
+        cfx__draw_point *pt = &p->points.data[order[i]];
         if (i)
             offset += distance(&p->points.data[order[i - 1]], pt);
         double sum = 0, weight = 0;
@@ -88,7 +88,7 @@ static void place_rank(cfx__plot *p, int rank, bool up, bool down) {
             ask(p, order[i], false, &sum, &weight);
         double x = weight > 0 ? sum / weight : pt->x;
         double heavy = weight > 0 ? pt->item < 0 ? 1 : 8 : 0.01;
-        blocks[nblocks++] = (struct cfx__block){(x - offset) * heavy, heavy, i};
+        blocks[nblocks++] = (struct cfx__draw_block){(x - offset) * heavy, heavy, i};
         p->key.data[order[i]] = offset;
         while (nblocks > 1 && blocks[nblocks - 2].sum * blocks[nblocks - 1].weight >
                                   blocks[nblocks - 1].sum * blocks[nblocks - 2].weight) {
@@ -106,27 +106,27 @@ static void place_rank(cfx__plot *p, int rank, bool up, bool down) {
 }
 
 /* The x that a bend may take between its neighbours in the rank. */
-static void slack(const cfx__plot *p, const cfx__point *pt, double *lo, double *hi) {
+static void slack(const cfx__draw_plot *p, const cfx__draw_point *pt, double *lo, double *hi) {
     int at = p->first.data[pt->rank] + pt->pos;
     *lo = -INFINITY, *hi = INFINITY;
     if (pt->pos) {
-        const cfx__point *o = &p->points.data[p->order.data[at - 1]];
+        const cfx__draw_point *o = &p->points.data[p->order.data[at - 1]];
         *lo = o->x + distance(o, pt);
     }
     if (at + 1 < p->first.data[pt->rank + 1]) {
-        const cfx__point *o = &p->points.data[p->order.data[at + 1]];
+        const cfx__draw_point *o = &p->points.data[p->order.data[at + 1]];
         *hi = o->x - distance(pt, o);
     }
 }
 
 /* Lines up the bends of a net: runs of ranks in which one x is free to all of them. */
-static void straighten(cfx__plot *p, const cfx__net *net) {
+static void straighten(cfx__draw_plot *p, const cfx__draw_net *net) {
     int n = net->deepest - p->points.data[net->source].rank - 1;
     for (int i = 0; i < n;) {
         double lo = -INFINITY, hi = INFINITY, sum = 0;
         int k = i;
         for (; k < n; k++) {
-            const cfx__point *pt = &p->points.data[net->trunk + k];
+            const cfx__draw_point *pt = &p->points.data[net->trunk + k];
             double l, h;
             slack(p, pt, &l, &h);
             l = fmax(l, lo), h = fmin(h, hi);
@@ -146,11 +146,11 @@ static void straighten(cfx__plot *p, const cfx__net *net) {
     }
 }
 
-static void place_x(cfx__plot *p) {
+static void place_x(cfx__draw_plot *p) {
     for (int r = 0; r < p->nranks; r++) {
         double x = 0;
         for (int i = p->first.data[r]; i < p->first.data[r + 1]; i++) {
-            cfx__point *pt = &p->points.data[p->order.data[i]];
+            cfx__draw_point *pt = &p->points.data[p->order.data[i]];
             x += i > p->first.data[r] ? distance(&p->points.data[p->order.data[i - 1]], pt) : 0;
             pt->x = x;
         }
@@ -170,26 +170,26 @@ static void place_x(cfx__plot *p) {
 
 /* ---- columns ------------------------------------------------------------------------------- */
 
-static int arcs_after(const cfx__plot *p, int rank) {
+static int arcs_after(const cfx__draw_plot *p, int rank) {
     int n = 0;
     for (int i = p->first.data[rank]; i < p->first.data[rank + 1]; i++)
         n += p->first_out.data[p->order.data[i] + 1] - p->first_out.data[p->order.data[i]];
     return n;
 }
 
-static void add_column(cfx__plot *p, int first) {
-    VEC_PUSH(p->columns,
-             ((struct cfx__column){.first = first, .wires = first ? arcs_after(p, first - 1) : 0}));
+static void add_column(cfx__draw_plot *p, int first) {
+    VEC_PUSH(p->columns, ((struct cfx__draw_column){
+                             .first = first, .wires = first ? arcs_after(p, first - 1) : 0}));
 }
 
 /* About how tall the ranks from `first` to before `end` get. */
-static int height_of(const cfx__plot *p, int first, int end) {
+static int height_of(const cfx__draw_plot *p, int first, int end) {
     return p->ranks.data[end - 1].y - (first ? p->ranks.data[first - 1].y : 0);
 }
 
 /* Fills columns that are at most `tallest` tall, each ended where few wires run near its end, as
  * the last argument wants it or not. Returns how many. */
-static int fill_columns(cfx__plot *p, int tallest, bool keep) {
+static int fill_columns(cfx__draw_plot *p, int tallest, bool keep) {
     int n = 1, first = 0;
     for (int r = 1; r < p->nranks; r++) {
         if (height_of(p, first, r + 1) <= tallest)
@@ -209,19 +209,20 @@ static int fill_columns(cfx__plot *p, int tallest, bool keep) {
 
 /* Breaks the ranks into columns so that width and height of the whole get alike, and all columns
  * about equally tall. */
-static void choose_columns(cfx__plot *p) {
+static void choose_columns(cfx__draw_plot *p) {
     int height = 0, width = 1, tallest = 0;
     p->ranks.len = p->columns.len = 0;
     for (int r = 0; r < p->nranks; r++) {
         int w = 0, h = 0;
         for (int i = p->first.data[r]; i < p->first.data[r + 1]; i++) {
-            const cfx__point *pt = &p->points.data[p->order.data[i]];
+            const cfx__draw_point *pt = &p->points.data[p->order.data[i]];
             w += pt->left + pt->right + BESIDE_WIRE;
             if (pt->item >= 0 && p->s->items.data[pt->item].h > h)
                 h = p->s->items.data[pt->item].h;
         }
         height += h + BETWEEN_RANKS + 8;
-        VEC_PUSH(p->ranks, ((struct cfx__rank){.h = h, .y = height})); /* y: about its end, now */
+        VEC_PUSH(p->ranks,
+                 ((struct cfx__draw_rank){.h = h, .y = height})); /* y: about its end, now */
         width = w > width ? w : width;
         tallest = h > tallest ? h : tallest;
     }
@@ -249,14 +250,14 @@ static void choose_columns(cfx__plot *p) {
 }
 
 /* Columns side by side, with room for the wires between them. Returns the width of all. */
-static int place_columns(cfx__plot *p) {
+static int place_columns(cfx__draw_plot *p) {
     int x = MARGIN;
     for (int c = 0; c < (int)p->columns.len; c++) {
-        struct cfx__column *col = &p->columns.data[c];
+        struct cfx__draw_column *col = &p->columns.data[c];
         double lo = INFINITY, hi = -INFINITY;
         int end = c + 1 < (int)p->columns.len ? p->columns.data[c + 1].first : p->nranks;
         for (int i = p->first.data[col->first]; i < p->first.data[end]; i++) {
-            const cfx__point *pt = &p->points.data[p->order.data[i]];
+            const cfx__draw_point *pt = &p->points.data[p->order.data[i]];
             lo = fmin(lo, pt->x - pt->left);
             hi = fmax(hi, pt->x + pt->right);
         }
@@ -270,11 +271,11 @@ static int place_columns(cfx__plot *p) {
     return x + MARGIN;
 }
 
-static void shift_points(cfx__plot *p, int by) {
+static void shift_points(cfx__draw_plot *p, int by) {
     for (int c = 0; c < (int)p->columns.len; c++)
         p->columns.data[c].x += by;
     for (size_t i = 0; i < p->points.len; i++) {
-        cfx__point *pt = &p->points.data[i];
+        cfx__draw_point *pt = &p->points.data[i];
         pt->x = round(pt->x + p->columns.data[p->ranks.data[pt->rank].column].shift) + by;
     }
 }
@@ -282,12 +283,12 @@ static void shift_points(cfx__plot *p, int by) {
 /* ---- y ------------------------------------------------------------------------------------- */
 
 /* Room between a rank and the next: more where wires have far to go. */
-static int gap_after(const cfx__plot *p, int rank) {
+static int gap_after(const cfx__draw_plot *p, int rank) {
     double far = 0;
     for (int i = p->first.data[rank]; i < p->first.data[rank + 1]; i++) {
         int point = p->order.data[i];
         for (int k = p->first_out.data[point]; k < p->first_out.data[point + 1]; k++) {
-            const cfx__arc *a = &p->arcs.data[p->out.data[k]];
+            const cfx__draw_arc *a = &p->arcs.data[p->out.data[k]];
             double dx = p->points.data[point].x + a->exit - p->points.data[a->to].x - a->entry;
             far = fmax(far, fabs(dx));
         }
@@ -295,20 +296,20 @@ static int gap_after(const cfx__plot *p, int rank) {
     return BETWEEN_RANKS + (int)fmin(44, far / 9);
 }
 
-static bool is_border(const cfx__plot *p, int rank) { /* ports alone, and at an end */
+static bool is_border(const cfx__draw_plot *p, int rank) { /* ports alone, and at an end */
     return (rank == 0 || rank == p->nranks - 1) && p->first.data[rank] < p->first.data[rank + 1] &&
            !p->ranks.data[rank].h && p->points.data[p->order.data[p->first.data[rank]]].item < 0;
 }
 
 /* Returns the height of the frame. */
-static int place_y(cfx__plot *p) {
+static int place_y(cfx__draw_plot *p) {
     int height = 0;
     for (int c = 0; c < (int)p->columns.len; c++) {
-        struct cfx__column *col = &p->columns.data[c];
+        struct cfx__draw_column *col = &p->columns.data[c];
         int end = c + 1 < (int)p->columns.len ? p->columns.data[c + 1].first : p->nranks;
         int y = p->header + (c ? MARGIN + LANE * col->wires : 8);
         for (int r = col->first; r < end; r++) {
-            struct cfx__rank *rank = &p->ranks.data[r];
+            struct cfx__draw_rank *rank = &p->ranks.data[r];
             rank->y = r == 0 && is_border(p, r) ? 0 : y;
             if (r == 0 && is_border(p, r))
                 y = p->header + gap_after(p, r) - 8;
@@ -330,28 +331,28 @@ static int place_y(cfx__plot *p) {
 /* ---- strokes ------------------------------------------------------------------------------- */
 
 static int by_from(const void *a, const void *b, void *plot) {
-    const cfx__plot *p = plot;
-    const cfx__arc *i = &p->arcs.data[*(const int *)a], *k = &p->arcs.data[*(const int *)b];
+    const cfx__draw_plot *p = plot;
+    const cfx__draw_arc *i = &p->arcs.data[*(const int *)a], *k = &p->arcs.data[*(const int *)b];
     double x = p->points.data[i->from].x + i->exit, y = p->points.data[k->from].x + k->exit;
     return x < y ? -1 : x > y ? 1 : *(const int *)a - *(const int *)b;
 }
 
 /* Wires come into a box from straight above where they can, and not too close to each other. */
-static void spread_entries(cfx__plot *p, int point) {
-    const cfx__point *pt = &p->points.data[point];
+static void spread_entries(cfx__draw_plot *p, int point) {
+    const cfx__draw_point *pt = &p->points.data[point];
     int first = p->first_in.data[point], n = p->first_in.data[point + 1] - first;
     if (pt->item < 0 || n == 0)
         return;
-    const cfx__item *item = &p->s->items.data[pt->item];
+    const cfx__draw_item *item = &p->s->items.data[pt->item];
     int *arcs = p->in.data + first, half = item->w / 2 - 6;
-    if (cfx__is_frame(item) && item->kind == CFX__ITEM_MODULE)
+    if (cfx__draw_is_frame(item) && item->kind == CFX__ITEM_MODULE)
         return; /* wires have ports there */
     if (n > 1)
         qsort_r(arcs, (size_t)n, sizeof *arcs, by_from, p);
     double step = fmin(10, 2.0 * half / n);
     for (int k = 0; k < n; k++) {
-        cfx__arc *a = &p->arcs.data[arcs[k]];
-        const cfx__point *from = &p->points.data[a->from];
+        cfx__draw_arc *a = &p->arcs.data[arcs[k]];
+        const cfx__draw_point *from = &p->points.data[a->from];
         double x = from->x + a->exit - pt->x;
         if (p->ranks.data[from->rank].column != p->ranks.data[pt->rank].column)
             x = 0;
@@ -365,40 +366,40 @@ static void spread_entries(cfx__plot *p, int point) {
 }
 
 /* A wire that would leave a box with a small kink leaves it a little beside the middle instead. */
-static void straighten_exit(cfx__plot *p, int point) {
-    const cfx__point *from = &p->points.data[point];
+static void straighten_exit(cfx__draw_plot *p, int point) {
+    const cfx__draw_point *from = &p->points.data[point];
     if (from->item < 0 || p->first_out.data[point + 1] - p->first_out.data[point] != 1)
         return;
-    const cfx__item *item = &p->s->items.data[from->item];
-    cfx__arc *a = &p->arcs.data[p->out.data[p->first_out.data[point]]];
-    const cfx__point *to = &p->points.data[a->to];
-    bool fixed = to->item < 0 || cfx__is_frame(&p->s->items.data[to->item]);
+    const cfx__draw_item *item = &p->s->items.data[from->item];
+    cfx__draw_arc *a = &p->arcs.data[p->out.data[p->first_out.data[point]]];
+    const cfx__draw_point *to = &p->points.data[a->to];
+    bool fixed = to->item < 0 || cfx__draw_is_frame(&p->s->items.data[to->item]);
     int kink = (int)to->x + a->entry - (int)from->x - a->exit;
-    if (fixed && !cfx__is_frame(item) && abs(kink) <= KINK && abs(kink) < item->w / 2 - 6 &&
+    if (fixed && !cfx__draw_is_frame(item) && abs(kink) <= KINK && abs(kink) < item->w / 2 - 6 &&
         p->ranks.data[from->rank].column == p->ranks.data[to->rank].column)
         a->exit += kink;
 }
 
-static bool ends_here(const cfx__plot *p, const cfx__point *to) {
+static bool ends_here(const cfx__draw_plot *p, const cfx__draw_point *to) {
     if (to->item < 0)
         return false;
-    const cfx__item *item = &p->s->items.data[to->item];
+    const cfx__draw_item *item = &p->s->items.data[to->item];
     return !(item->open && item->kind == CFX__ITEM_MODULE);
 }
 
-static void add_strokes(cfx__plot *p, int height) {
-    const cfx__item *items = p->s->items.data;
+static void add_strokes(cfx__draw_plot *p, int height) {
+    const cfx__draw_item *items = p->s->items.data;
     int lanes_at = -1, lane = 0;
     for (int r = 0; r < p->nranks; r++)
         for (int i = p->first.data[r + 1] - 1; i >= p->first.data[r]; i--) { /* right to left */
             int point = p->order.data[i];
-            const cfx__point *from = &p->points.data[point];
-            const struct cfx__rank *rank = &p->ranks.data[r];
+            const cfx__draw_point *from = &p->points.data[point];
+            const struct cfx__draw_rank *rank = &p->ranks.data[r];
             for (int k = p->first_out.data[point + 1] - 1; k >= p->first_out.data[point]; k--) {
-                const cfx__arc *a = &p->arcs.data[p->out.data[k]];
-                const cfx__point *to = &p->points.data[a->to];
-                const struct cfx__rank *below = &p->ranks.data[to->rank];
-                cfx__stroke s = {.frame = p->frame,
+                const cfx__draw_arc *a = &p->arcs.data[p->out.data[k]];
+                const cfx__draw_point *to = &p->points.data[a->to];
+                const struct cfx__draw_rank *below = &p->ranks.data[to->rank];
+                cfx__draw_stroke s = {.frame = p->frame,
                                  .from = p->nets.data[a->net].item,
                                  .x0 = (int)from->x + a->exit,
                                  .y0 = rank->y,
@@ -416,7 +417,7 @@ static void add_strokes(cfx__plot *p, int height) {
                 if (to->rank == p->nranks - 1 && to->item < 0)
                     s.y1 = s.turn1 = height;
                 if (below->column != rank->column) {
-                    const struct cfx__column *col = &p->columns.data[rank->column];
+                    const struct cfx__draw_column *col = &p->columns.data[rank->column];
                     int n = p->columns.data[below->column].wires;
                     lane = lanes_at == r ? lane + 1 : 0;
                     lanes_at = r;
@@ -429,8 +430,8 @@ static void add_strokes(cfx__plot *p, int height) {
         }
 }
 
-void cfx__plot_place(cfx__plot *p) {
-    cfx__item *items = p->s->items.data, *frame = &items[p->frame];
+void cfx__draw_plot_place(cfx__draw_plot *p) {
+    cfx__draw_item *items = p->s->items.data, *frame = &items[p->frame];
     int title = 0;
     for (int i = 0; i < frame->nlines; i++) {
         int w = p->s->lines.data[frame->line + i].width * CFX__CHAR_W;
@@ -444,11 +445,11 @@ void cfx__plot_place(cfx__plot *p) {
     frame->w = width > least ? width : least;
     int height = place_y(p);
     for (size_t i = 0; i < p->points.len; i++) {
-        const cfx__point *pt = &p->points.data[i];
+        const cfx__draw_point *pt = &p->points.data[i];
         if (pt->item < 0)
             continue;
-        cfx__item *item = &items[pt->item];
-        const struct cfx__rank *rank = &p->ranks.data[pt->rank];
+        cfx__draw_item *item = &items[pt->item];
+        const struct cfx__draw_rank *rank = &p->ranks.data[pt->rank];
         /* inputs stand right above what reads them, all else right below what feeds it */
         bool fed = p->first_in.data[i + 1] > p->first_in.data[i] || item->open;
         item->x = (int)pt->x - item->w / 2;

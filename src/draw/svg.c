@@ -159,7 +159,7 @@ static void put_style(cfx__text *out, const bool *used) {
 
 /* ---- titles and anchors -------------------------------------------------------------------- */
 
-static void put_anchor(cfx__text *out, const cfx__scene *s, const cfx__item *i) {
+static void put_anchor(cfx__text *out, const cfx__draw_scene *s, const cfx__draw_item *i) {
     if (i->kind == CFX__ITEM_MODULE) {
         cfx__text_puts(out, "module:");
         put_string(out, s->sheets.data[i->graph].prefix);
@@ -175,16 +175,16 @@ static void put_anchor(cfx__text *out, const cfx__scene *s, const cfx__item *i) 
 
 /* "mlp.c:4" or the innermost line of a stack trace. */
 static void put_source(cfx__text *out, const cfx_node *n) {
-    const char *source = cfx_text(cfx__meta(n, "source"));
+    const char *source = cfx_text(cfx__draw_meta(n, "source"));
     if (source) {
         cfx__text_putc(out, '\n');
         put_string(out, source);
         return;
     }
-    const char *trace = cfx_text(cfx__meta(n, "stack_trace"));
+    const char *trace = cfx_text(cfx__draw_meta(n, "stack_trace"));
     const char *last = NULL;
     size_t len, last_len = 0;
-    for (const char *at = trace, *next; (next = cfx__next_line(at, &len)); at = next) {
+    for (const char *at = trace, *next; (next = cfx__draw_next_line(at, &len)); at = next) {
         const char *file = at + strspn(at, " ");
         if (strncmp(file, "File \"", 6))
             continue;
@@ -212,15 +212,15 @@ static void put_node_title(cfx__text *out, cfx__text *scratch, const cfx_node *n
         cfx__text_puts(out, " \xe2\x80\xa6");
 }
 
-static void put_title(cfx__text *out, cfx__text *scratch, const cfx__scene *s,
-                      const cfx__item *i) {
+static void put_title(cfx__text *out, cfx__text *scratch, const cfx__draw_scene *s,
+                      const cfx__draw_item *i) {
     cfx__text_puts(out, "<title>");
     if (i->node)
         put_node_title(out, scratch, i->node);
     else
         put_string(out, i->path);
     for (int k = 0; i->node && k < i->nlines; k++) {
-        const cfx__line *line = &s->lines.data[i->line + k];
+        const cfx__draw_line *line = &s->lines.data[i->line + k];
         if (line->style != CFX__LINE_SHAPE)
             continue;
         cfx__text_putc(out, '\n');
@@ -243,7 +243,7 @@ static void put_title(cfx__text *out, cfx__text *scratch, const cfx__scene *s,
 
 typedef struct painter {
     cfx__text *out;
-    cfx__scene *s;
+    cfx__draw_scene *s;
     cfx__text scratch;
     bool used[CFX__FAMILY_COUNT];
     int top; /* of the root frame on the page */
@@ -283,9 +283,9 @@ static const char *const line_classes[] = {
     [CFX__LINE_EXTRA] = "x"};
 
 /* The lines of an item from (x, y) down. */
-static void put_lines(painter *p, const cfx__item *i, int x, int y, const char *class) {
+static void put_lines(painter *p, const cfx__draw_item *i, int x, int y, const char *class) {
     for (int k = 0; k < i->nlines; k++) {
-        const cfx__line *line = &p->s->lines.data[i->line + k];
+        const cfx__draw_line *line = &p->s->lines.data[i->line + k];
         put_text(p, class ? class : line_classes[line->style], x, y + 12 + k * CFX__LINE_H,
                  p->s->text.data + line->at, line->len,
                  line->width > 2 ? line->width * CFX__CHAR_W - CFX__CHAR_W / 3 : 0);
@@ -293,19 +293,19 @@ static void put_lines(painter *p, const cfx__item *i, int x, int y, const char *
 }
 
 /* Inputs that are cut, on the left; on the right, how many uses are. */
-static void put_stubs(painter *p, const cfx__item *i) {
+static void put_stubs(painter *p, const cfx__draw_item *i) {
     int y = p->top + i->y, rows = i->nstubs > CFX__MAX_STUBS ? CFX__MAX_STUBS + 1 : i->nstubs;
     size_t mark = cfx_scope_open();
     for (int k = 0; k < rows; k++) {
         int at = y + 10 + k * CFX__LINE_H, from = -1;
         if (k < CFX__MAX_STUBS || i->nstubs == rows)
             from = p->s->stubs.data[i->stub + k].from;
-        const char *text = cfx__stub_text(p->s, i, k);
+        const char *text = cfx__draw_stub_text(p->s, i, k);
         size_t len = strlen(text);
-        int width = cfx__text_width(text, len) * CFX__STUB_W;
+        int width = cfx__draw_text_width(text, len) * CFX__STUB_W;
         if (from >= 0) {
             cfx__text_puts(p->out, "<a href=\"#");
-            put_anchor(p->out, p->s, cfx__item_at(p->s, from));
+            put_anchor(p->out, p->s, cfx__draw_item_at(p->s, from));
             cfx__text_puts(p->out, "\">");
         }
         put_text(p, "t", i->x - CFX__STUB_LINE - 3 - width, at + 4, text, len, width);
@@ -320,7 +320,7 @@ static void put_stubs(painter *p, const cfx__item *i) {
         put(p->out, "<path class=\"u\" d=\"M", i->x + i->w);
         put(p->out, " ", at);
         cfx__text_puts(p->out, "h12\"/>");
-        const char *text = cfx__format("%d use%s", i->uses, i->uses == 1 ? "" : "s");
+        const char *text = cfx__text_format("%d use%s", i->uses, i->uses == 1 ? "" : "s");
         put_text(p, "t", i->x + i->w + CFX__STUB_LINE + 1, at + 4, text, strlen(text), 0);
     }
     cfx_scope_close(mark);
@@ -336,7 +336,7 @@ static bool is_light(const char *colour) {
 }
 
 /* A group with its anchor and title. class NULL: that of its family. */
-static void open_group(painter *p, const cfx__item *i, const char *class) {
+static void open_group(painter *p, const cfx__draw_item *i, const char *class) {
     cfx__text_puts(p->out, "<g id=\"");
     put_anchor(p->out, p->s, i);
     cfx__text_puts(p->out, "\" class=\"");
@@ -352,7 +352,7 @@ static void open_group(painter *p, const cfx__item *i, const char *class) {
     put_title(p->out, &p->scratch, p->s, i);
 }
 
-static void put_box(painter *p, const cfx__item *i) {
+static void put_box(painter *p, const cfx__draw_item *i) {
     open_group(p, i, NULL);
     bool round = i->family == CFX__FAMILY_INPUT || i->family == CFX__FAMILY_OUTPUT;
     if (i->kind == CFX__ITEM_MODULE || i->kind == CFX__ITEM_HOLDER) /* closed: more is behind it */
@@ -364,14 +364,14 @@ static void put_box(painter *p, const cfx__item *i) {
     cfx__text_puts(p->out, "</g>\n");
 }
 
-static void put_frame(painter *p, const cfx__item *i) {
+static void put_frame(painter *p, const cfx__draw_item *i) {
     open_group(p, i, i->kind == CFX__ITEM_HOLDER ? "d" : "g");
     put_rect(p, i->x, p->top + i->y, i->w, i->h, 8, i->fill);
     cfx__text_puts(p->out, "</g>\n");
 }
 
 /* Frame titles come last, over the wires. */
-static void put_frame_lines(painter *p, const cfx__item *i) {
+static void put_frame_lines(painter *p, const cfx__draw_item *i) {
     bool node = i->kind == CFX__ITEM_HOLDER;
     put_lines(p, i, i->x + CFX__PAD, p->top + i->y + 4, node ? NULL : "m k");
     if (i->nstubs || i->uses)
@@ -386,7 +386,7 @@ static void put_pair(cfx__text *out, const char *command, int x, int y) {
     put(out, " ", y);
 }
 
-static void put_stroke(cfx__text *out, const cfx__stroke *t, int x, int y) {
+static void put_stroke(cfx__text *out, const cfx__draw_stroke *t, int x, int y) {
     put_pair(out, "M", x + t->x0, y + t->y0);
     if (t->turn0 != t->y0)
         put(out, "V", y + t->turn0);
@@ -409,15 +409,15 @@ static void put_stroke(cfx__text *out, const cfx__stroke *t, int x, int y) {
 
 /* Strokes come sorted by frame and, in each, by value as far as they are near each other. */
 static void put_wires(painter *p) {
-    const cfx__stroke *strokes = p->s->strokes.data;
+    const cfx__draw_stroke *strokes = p->s->strokes.data;
     size_t n = p->s->strokes.len;
     for (size_t i = 0; i < n;) {
         size_t end = i + 1;
         while (end < n && strokes[end].frame == strokes[i].frame &&
                strokes[end].from == strokes[i].from)
             end++;
-        const cfx__item *frame = cfx__item_at(p->s, strokes[i].frame);
-        const cfx__item *from = cfx__item_at(p->s, strokes[i].from);
+        const cfx__draw_item *frame = cfx__draw_item_at(p->s, strokes[i].frame);
+        const cfx__draw_item *from = cfx__draw_item_at(p->s, strokes[i].from);
         int x = frame->x, y = p->top + frame->y;
         cfx__text_puts(p->out, "<path class=\"w\" d=\"");
         for (size_t k = i; k < end; k++)
@@ -445,7 +445,7 @@ static int legend_width(const painter *p) {
     int w = 0;
     for (int f = 0; f < CFX__FAMILY_COUNT; f++)
         if (p->used[f])
-            w += 18 + 12 + (int)strlen(cfx__family_name((cfx__family)f)) * CFX__STUB_W;
+            w += 18 + 12 + (int)strlen(cfx__draw_family_name((cfx__draw_family)f)) * CFX__STUB_W;
     return w;
 }
 
@@ -454,7 +454,7 @@ static void put_legend(painter *p, int width) {
     for (int f = 0; f < CFX__FAMILY_COUNT; f++) {
         if (!p->used[f])
             continue;
-        const char *name = cfx__family_name((cfx__family)f);
+        const char *name = cfx__draw_family_name((cfx__draw_family)f);
         int w = 18 + 12 + (int)strlen(name) * CFX__STUB_W;
         if (x > PAGE && x + w > PAGE + width) {
             x = PAGE;
@@ -476,7 +476,7 @@ static int legend_rows(const painter *p, int width) {
     for (int f = 0; f < CFX__FAMILY_COUNT; f++) {
         if (!p->used[f])
             continue;
-        int w = 18 + 12 + (int)strlen(cfx__family_name((cfx__family)f)) * CFX__STUB_W;
+        int w = 18 + 12 + (int)strlen(cfx__draw_family_name((cfx__draw_family)f)) * CFX__STUB_W;
         if (x && x + w > width)
             x = 0, rows++;
         x += w;
@@ -485,24 +485,24 @@ static int legend_rows(const painter *p, int width) {
 }
 
 /* What the picture is of, and what it leaves out. */
-static const char *subtitle(const cfx__scene *s) {
-    const char *text = cfx__format("%d node%s", s->nodes, s->nodes == 1 ? "" : "s");
+static const char *subtitle(const cfx__draw_scene *s) {
+    const char *text = cfx__text_format("%d node%s", s->nodes, s->nodes == 1 ? "" : "s");
     if (s->options->focus)
-        text = cfx__format("%s, those at '%s'", text, s->options->focus);
+        text = cfx__text_format("%s, those at '%s'", text, s->options->focus);
     bool closed = false;
     for (size_t i = 1; i < s->items.len && !closed; i++)
         closed = s->items.data[i].seen && !s->items.data[i].open && s->items.data[i].nodes > 1;
-    return closed ? cfx__format("%s, modules below depth %d closed", text, s->depth) : text;
+    return closed ? cfx__text_format("%s, modules below depth %d closed", text, s->depth) : text;
 }
 
-bool cfx__write_svg(cfx__text *out, cfx__scene *s) {
+bool cfx__draw_write_svg(cfx__text *out, cfx__draw_scene *s) {
     painter p = {.out = out, .s = s};
-    const cfx__item *root = cfx__item_at(s, 0);
+    const cfx__draw_item *root = cfx__draw_item_at(s, 0);
     const char *below = subtitle(s);
     for (size_t i = 1; i < s->items.len; i++)
         if (s->items.data[i].seen && !s->items.data[i].open)
             p.used[s->items.data[i].family] = true;
-    int name = cfx__text_width(s->name, strlen(s->name)) * 9 + 12;
+    int name = cfx__draw_text_width(s->name, strlen(s->name)) * 9 + 12;
     int title = name + (int)strlen(below) * CFX__STUB_W + 2 * PAGE, legend = legend_width(&p);
     int width = root->w > title ? root->w : title;
     if (legend < 560 && legend > width)
@@ -512,7 +512,7 @@ bool cfx__write_svg(cfx__text *out, cfx__scene *s) {
     int rows = legend_rows(&p, width);
     p.top = PAGE + TITLE_H + rows * (LEGEND_H - 4) + 6;
     int w = width + 2 * PAGE, h = p.top + root->h + PAGE;
-    cfx__item_at(s, 0)->x = PAGE + (width - root->w) / 2;
+    cfx__draw_item_at(s, 0)->x = PAGE + (width - root->w) / 2;
     for (size_t i = 1; i < s->items.len; i++)
         s->items.data[i].x += s->items.data[0].x;
     put(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", w);
@@ -530,11 +530,11 @@ bool cfx__write_svg(cfx__text *out, cfx__scene *s) {
     put_text(&p, "t q", PAGE + name, PAGE + 14, below, strlen(below), 0);
     put_legend(&p, width);
     for (size_t i = 1; i < s->items.len; i++)
-        if (cfx__is_frame(&s->items.data[i]))
+        if (cfx__draw_is_frame(&s->items.data[i]))
             put_frame(&p, &s->items.data[i]);
     put_wires(&p);
     for (size_t i = 1; i < s->items.len; i++) {
-        if (cfx__is_frame(&s->items.data[i]))
+        if (cfx__draw_is_frame(&s->items.data[i]))
             put_frame_lines(&p, &s->items.data[i]);
         else if (s->items.data[i].seen)
             put_box(&p, &s->items.data[i]);

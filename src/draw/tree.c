@@ -8,7 +8,7 @@
 #include <limits.h>
 
 /* Nodes have few entries, and most are asked for several: a walk is faster than hashing. */
-cfx_value cfx__meta(const cfx_node *n, const char *key) {
+cfx_value cfx__draw_meta(const cfx_node *n, const char *key) {
     for (int64_t i = 0; n->meta && i < n->meta->len; i++) {
         const char *at = cfx_text(n->meta->entries[i].key);
         if (at && !strcmp(at, key))
@@ -17,8 +17,8 @@ cfx_value cfx__meta(const cfx_node *n, const char *key) {
     return cfx_none();
 }
 
-static int add_item(cfx__scene *s, cfx__item_kind kind, int parent, int sheet) {
-    cfx__item i = {.kind = (uint8_t)kind,
+static int add_item(cfx__draw_scene *s, cfx__draw_item_kind kind, int parent, int sheet) {
+    cfx__draw_item i = {.kind = (uint8_t)kind,
                    .graph = sheet,
                    .parent = parent,
                    .first = -1,
@@ -29,11 +29,11 @@ static int add_item(cfx__scene *s, cfx__item_kind kind, int parent, int sheet) {
     return (int)s->items.len - 1;
 }
 
-static void close_item(cfx__scene *s, int i) { s->items.data[i].end = (int)s->items.len; }
+static void close_item(cfx__draw_scene *s, int i) { s->items.data[i].end = (int)s->items.len; }
 
 /* ---- what is folded ------------------------------------------------------------------------ */
 
-cfx_module *cfx__subgraph(const cfx_module *owner, const cfx_node *n) {
+cfx_module *cfx__draw_subgraph(const cfx_module *owner, const cfx_node *n) {
     if (!owner || (n->op != CFX_GET_ATTR && n->op != CFX_CALL_MODULE))
         return NULL;
     cfx_module *m = cfx_module_find(owner, n->target.name);
@@ -41,8 +41,8 @@ cfx_module *cfx__subgraph(const cfx_module *owner, const cfx_node *n) {
 }
 
 /* The sub-graph that an input stands for, or NULL. */
-static cfx_module *folded_graph(const cfx__sheet *sheet, const cfx_node *n) {
-    uint32_t id = cfx__own(n)->id;
+static cfx_module *folded_graph(const cfx__draw_sheet *sheet, const cfx_node *n) {
+    uint32_t id = cfx__node_of(n)->id;
     return sheet->item[id] == CFX__FOLDED ? sheet->fold[id].graph : NULL;
 }
 
@@ -63,23 +63,23 @@ static const char *kind_name(cfx_input_kind kind) {
     }
 }
 
-static void fold(cfx__sheet *sheet, const cfx_node *n, cfx__fold f) {
-    sheet->item[cfx__own(n)->id] = CFX__FOLDED;
-    sheet->fold[cfx__own(n)->id] = f;
+static void fold(cfx__draw_sheet *sheet, const cfx_node *n, cfx__draw_fold f) {
+    sheet->item[cfx__node_of(n)->id] = CFX__FOLDED;
+    sheet->fold[cfx__node_of(n)->id] = f;
 }
 
 /* `given` tells for each placeholder of a sub-graph what is folded outside, or is NULL. */
-static void fold_all(cfx__sheet *sheet, const cfx__fold *const *given, int ngiven) {
+static void fold_all(cfx__draw_sheet *sheet, const cfx__draw_fold *const *given, int ngiven) {
     int k = 0;
     cfx_each_node(sheet->graph, n) {
         if (n->op == CFX_GET_ATTR) {
             cfx_value v =
                 sheet->module ? cfx_module_attr(sheet->module, n->target.name) : cfx_none();
             fold(sheet, n,
-                 (cfx__fold){.target = n->target.name,
+                 (cfx__draw_fold){.target = n->target.name,
                              .tensor = v.tag == CFX_TAG_TENSOR ? v.tensor : NULL,
                              .kind = "attribute",
-                             .graph = cfx__subgraph(sheet->module, n),
+                             .graph = cfx__draw_subgraph(sheet->module, n),
                              .last = -1});
         }
         if (n->op != CFX_PLACEHOLDER)
@@ -88,7 +88,7 @@ static void fold_all(cfx__sheet *sheet, const cfx__fold *const *given, int ngive
             const cfx_input_spec *spec = &sheet->program->inputs[k];
             if (kind_name(spec->kind))
                 fold(sheet, n,
-                     (cfx__fold){.target = spec->target ? spec->target : n->name,
+                     (cfx__draw_fold){.target = spec->target ? spec->target : n->name,
                                  .tensor = cfx_program_tensor(sheet->program, spec),
                                  .kind = kind_name(spec->kind),
                                  .last = -1});
@@ -104,9 +104,9 @@ static void fold_all(cfx__sheet *sheet, const cfx__fold *const *given, int ngive
 enum { AROUND = 2 }; /* steps from the nodes in focus to the last that is drawn */
 
 static bool selects(const char *selector, const cfx_module *owner, const cfx_node *n, int deep) {
-    if (cfx__selects(selector, n))
+    if (cfx__run_selects(selector, n))
         return true;
-    const cfx_module *m = deep < CFX__MAX_NESTING ? cfx__subgraph(owner, n) : NULL;
+    const cfx_module *m = deep < CFX__MAX_NESTING ? cfx__draw_subgraph(owner, n) : NULL;
     if (m)
         cfx_each_node(m->graph, k) if (selects(selector, m, k, deep + 1)) return true;
     if (n->op != CFX_GET_ATTR)
@@ -117,7 +117,7 @@ static bool selects(const char *selector, const cfx_module *owner, const cfx_nod
 
 /* How far each node is from the focus, up to AROUND; more: left out. NULL, with an error, when no
  * node is in it. The caller frees. */
-static uint8_t *distances(const cfx__sheet *sheet, const char *selector, const char *name) {
+static uint8_t *distances(const cfx__draw_sheet *sheet, const char *selector, const char *name) {
     uint8_t *far = cfx__alloc(sheet->graph->made.len);
     memset(far, AROUND + 1, sheet->graph->made.len);
     bool any = false;
@@ -125,23 +125,23 @@ static uint8_t *distances(const cfx__sheet *sheet, const char *selector, const c
         if (!selects(selector, sheet->module, n, 0))
             continue;
         any = true;
-        far[cfx__own(n)->id] = 0;
+        far[cfx__node_of(n)->id] = 0;
     }
     if (!any) {
         free(far);
-        cfx_fail(CFX_KEY_ERROR, (cfx_where){0}, "no node of %s fits '%s'", name, selector);
+        cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "no node of %s fits '%s'", name, selector);
         return NULL;
     }
     for (int step = 0; step < AROUND; step++)
         cfx_each_node(sheet->graph, n) {
-            if (far[cfx__own(n)->id] != step || sheet->item[cfx__own(n)->id] == CFX__FOLDED)
+            if (far[cfx__node_of(n)->id] != step || sheet->item[cfx__node_of(n)->id] == CFX__FOLDED)
                 continue;
             cfx_each_user(n, u) {
-                uint8_t *at = &far[cfx__own(u->user)->id];
+                uint8_t *at = &far[cfx__node_of(u->user)->id];
                 *at = *at > step + 1 ? (uint8_t)(step + 1) : *at;
             }
             cfx_each_input(n, u) {
-                uint8_t *at = &far[cfx__own(u->node)->id];
+                uint8_t *at = &far[cfx__node_of(u->node)->id];
                 *at = *at > step + 1 ? (uint8_t)(step + 1) : *at;
             }
         }
@@ -165,7 +165,7 @@ typedef struct levels {
 /* The modules around n, outermost first, the root left out; false when nothing tells. */
 static bool levels_of(const cfx_node *n, levels *out) {
     out->len = 0;
-    cfx_value stack = cfx__meta(n, "nn_module_stack");
+    cfx_value stack = cfx__draw_meta(n, "nn_module_stack");
     if (stack.tag == CFX_TAG_DICT) {
         for (int64_t i = 0; i < stack.dict->len; i++) {
             cfx_value v = stack.dict->entries[i].value;
@@ -194,7 +194,7 @@ static bool levels_of(const cfx_node *n, levels *out) {
 }
 
 typedef struct builder {
-    cfx__scene *s;
+    cfx__draw_scene *s;
     int sheet;
     VEC(int) open;         /* the frames that are open, outermost first */
     levels now, next;      /* scratch; next: of the next node that tells */
@@ -203,7 +203,7 @@ typedef struct builder {
     int deep;              /* graphs around this one */
 } builder;
 
-static bool same_level(const cfx__item *i, const level *l) {
+static bool same_level(const cfx__draw_item *i, const level *l) {
     return strlen(i->key) == l->key_len && !memcmp(i->key, l->key, l->key_len);
 }
 
@@ -211,7 +211,7 @@ static bool same_level(const cfx__item *i, const level *l) {
 static size_t common(const builder *b, const levels *l) {
     size_t k = 0;
     while (k < b->open.len && k < l->len &&
-           same_level(cfx__item_at(b->s, b->open.data[k]), &l->data[k]))
+           same_level(cfx__draw_item_at(b->s, b->open.data[k]), &l->data[k]))
         k++;
     return k;
 }
@@ -226,9 +226,9 @@ static int top(const builder *b, int root) {
 }
 
 static void open_level(builder *b, int root, const level *l) {
-    cfx__scene *s = b->s;
+    cfx__draw_scene *s = b->s;
     int i = add_item(s, CFX__ITEM_MODULE, top(b, root), b->sheet);
-    cfx__item *item = cfx__item_at(s, i);
+    cfx__draw_item *item = cfx__draw_item_at(s, i);
     item->key = cfx__arena_copy(&s->arena, l->key, l->key_len);
     item->path = cfx__arena_copy(&s->arena, l->path, l->path_len);
     item->type = l->type;
@@ -269,9 +269,10 @@ static void enter(builder *b, int root, const cfx_node *n) {
 
 /* ---- graphs -------------------------------------------------------------------------------- */
 
-static void build(cfx__scene *s, int root, int sheet, const uint8_t *far, int deep);
+static void build(cfx__draw_scene *s, int root, int sheet, const uint8_t *far, int deep);
 
-static int add_sheet(cfx__scene *s, cfx__sheet sheet, const cfx__fold *const *given, int ngiven) {
+static int add_sheet(cfx__draw_scene *s, cfx__draw_sheet sheet, const cfx__draw_fold *const *given,
+                     int ngiven) {
     size_t n = sheet.graph->made.len ? sheet.graph->made.len : 1;
     sheet.item = cfx__alloc0(n * sizeof *sheet.item);
     sheet.mark = cfx__alloc0(n * sizeof *sheet.mark);
@@ -283,23 +284,23 @@ static int add_sheet(cfx__scene *s, cfx__sheet sheet, const cfx__fold *const *gi
     return (int)s->sheets.len - 1;
 }
 
-typedef VEC(const cfx__fold *) operands;
+typedef VEC(const cfx__draw_fold *) operands;
 
 /* Adds the values of v in order: what is folded, or NULL for any other. */
-static void flatten(const cfx__sheet *sheet, cfx_value v, operands *out) {
+static void flatten(const cfx__draw_sheet *sheet, cfx_value v, operands *out) {
     if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
         for (int64_t i = 0; i < v.list->len; i++)
             flatten(sheet, v.list->items[i], out);
         return;
     }
-    const cfx__fold *f = NULL;
-    if (v.tag == CFX_TAG_NODE && sheet->item[cfx__own(v.node)->id] == CFX__FOLDED)
-        f = &sheet->fold[cfx__own(v.node)->id];
+    const cfx__draw_fold *f = NULL;
+    if (v.tag == CFX_TAG_NODE && sheet->item[cfx__node_of(v.node)->id] == CFX__FOLDED)
+        f = &sheet->fold[cfx__node_of(v.node)->id];
     VEC_PUSH(*out, f);
 }
 
 /* What the placeholders of the sub-graphs of n get: the values after the last graph argument. */
-static operands operands_of(const cfx__sheet *sheet, const cfx_node *n) {
+static operands operands_of(const cfx__draw_sheet *sheet, const cfx_node *n) {
     operands all = {0};
     cfx_list *args = n->args.list;
     int64_t from = 0;
@@ -318,37 +319,37 @@ static int placeholders(const cfx_graph *g) {
 }
 
 /* A sub-graph as a frame inside its node. */
-static void add_subgraph(cfx__scene *s, int holder, const cfx_node *n, const char *name,
+static void add_subgraph(cfx__draw_scene *s, int holder, const cfx_node *n, const char *name,
                          cfx_module *m, int deep) {
-    int outer = cfx__item_at(s, holder)->graph;
+    int outer = cfx__draw_item_at(s, holder)->graph;
     operands given = operands_of(&s->sheets.data[outer], n);
     const char *path = s->sheets.data[outer].prefix;
-    path = cfx__format("%s%s.%s.", path, n->name, name);
+    path = cfx__text_format("%s%s.%s.", path, n->name, name);
     bool fits = given.len == (size_t)placeholders(m->graph);
     int sheet = add_sheet(s,
-                          (cfx__sheet){.graph = m->graph,
+                          (cfx__draw_sheet){.graph = m->graph,
                                        .module = m,
                                        .prefix = cfx__arena_copy(&s->arena, path, strlen(path))},
                           given.data, fits ? (int)given.len : 0);
     VEC_FREE(given);
     int i = add_item(s, CFX__ITEM_GRAPH, holder, sheet);
-    cfx__item_at(s, i)->path = name;
+    cfx__draw_item_at(s, i)->path = name;
     build(s, i, sheet, NULL, deep + 1);
     close_item(s, i);
 }
 
 static void add_node(builder *b, int root, cfx_node *n, bool context) {
-    cfx__scene *s = b->s;
+    cfx__draw_scene *s = b->s;
     cfx_module *owner = s->sheets.data[b->sheet].module;
-    cfx_module *called = n->op == CFX_CALL_MODULE ? cfx__subgraph(owner, n) : NULL;
+    cfx_module *called = n->op == CFX_CALL_MODULE ? cfx__draw_subgraph(owner, n) : NULL;
     bool holds = called != NULL;
     cfx_each_input(n, u) holds |= folded_graph(&s->sheets.data[b->sheet], u->node) != NULL;
     holds &= b->deep < CFX__MAX_NESTING && n->op != CFX_OUTPUT;
     int i = add_item(s, holds ? CFX__ITEM_HOLDER : CFX__ITEM_BOX, top(b, root), b->sheet);
-    cfx__item_at(s, i)->node = n;
-    cfx__item_at(s, i)->context = context;
-    cfx__item_at(s, i)->family = (uint8_t)cfx__family_of(&s->sheets.data[b->sheet], n);
-    s->sheets.data[b->sheet].item[cfx__own(n)->id] = i;
+    cfx__draw_item_at(s, i)->node = n;
+    cfx__draw_item_at(s, i)->context = context;
+    cfx__draw_item_at(s, i)->family = (uint8_t)cfx__draw_family_of(&s->sheets.data[b->sheet], n);
+    s->sheets.data[b->sheet].item[cfx__node_of(n)->id] = i;
     if (holds) {
         if (called)
             add_subgraph(s, i, n, n->target.name, called, b->deep);
@@ -361,21 +362,21 @@ static void add_node(builder *b, int root, cfx_node *n, bool context) {
     close_item(s, i);
 }
 
-static void build(cfx__scene *s, int root, int sheet, const uint8_t *far, int deep) {
+static void build(cfx__draw_scene *s, int root, int sheet, const uint8_t *far, int deep) {
     builder b = {.s = s, .sheet = sheet, .deep = deep};
     cfx_each_node(s->sheets.data[sheet].graph, n) {
-        int *item = &s->sheets.data[sheet].item[cfx__own(n)->id];
+        int *item = &s->sheets.data[sheet].item[cfx__node_of(n)->id];
         if (*item == CFX__FOLDED)
             continue;
-        if (far && far[cfx__own(n)->id] > AROUND) {
+        if (far && far[cfx__node_of(n)->id] > AROUND) {
             *item = CFX__LEFT_OUT;
             continue;
         }
         enter(&b, root, n);
-        add_node(&b, root, n, far && far[cfx__own(n)->id]);
+        add_node(&b, root, n, far && far[cfx__node_of(n)->id]);
     }
     close_to(&b, 0);
-    cfx__item_at(s, root)->type = b.now.root;
+    cfx__draw_item_at(s, root)->type = b.now.root;
     VEC_FREE(b.open);
     VEC_FREE(b.now);
     VEC_FREE(b.next);
@@ -385,8 +386,8 @@ static void build(cfx__scene *s, int root, int sheet, const uint8_t *far, int de
 
 /* Frames of modules with one thing in them are no frames: what is in them takes their place, and a
  * box their name. Then links the children of each frame and counts. */
-static void dissolve(cfx__scene *s) {
-    cfx__item *items = s->items.data;
+static void dissolve(cfx__draw_scene *s) {
+    cfx__draw_item *items = s->items.data;
     int n = (int)s->items.len;
     int *kids = cfx__alloc0((size_t)n * sizeof *kids);
     for (int i = n - 1; i > 0; i--) {
@@ -397,7 +398,7 @@ static void dissolve(cfx__scene *s) {
     for (int i = n - 1; i > 0; i--) {
         if (items[i].kind != CFX__ITEM_MODULE || kids[i] != 1)
             continue;
-        cfx__item *child = &items[items[i].first], *parent = &items[items[i].parent];
+        cfx__draw_item *child = &items[items[i].first], *parent = &items[items[i].parent];
         child->parent = items[i].parent;
         if (parent->first == i)
             parent->first = items[i].first;
@@ -413,7 +414,7 @@ static void dissolve(cfx__scene *s) {
     for (int i = 1; i < n; i++) {
         if (items[i].gone)
             continue;
-        cfx__item *parent = &items[items[i].parent];
+        cfx__draw_item *parent = &items[items[i].parent];
         *(parent->last < 0 ? &parent->first : &items[parent->last].next) = i;
         parent->last = i;
         items[i].depth = parent->depth + (items[i].kind != CFX__ITEM_GRAPH);
@@ -422,7 +423,7 @@ static void dissolve(cfx__scene *s) {
 }
 
 /* The depth at which modules are closed: the deepest that leaves a readable number of boxes. */
-static int choose_depth(const cfx__scene *s) {
+static int choose_depth(const cfx__draw_scene *s) {
     if (s->options->all)
         return INT_MAX;
     if (s->options->depth > 0)
@@ -433,7 +434,7 @@ static int choose_depth(const cfx__scene *s) {
     int *boxes = cfx__alloc0((size_t)(deepest + 2) * 2 * sizeof *boxes);
     int *frames = boxes + deepest + 2;
     for (size_t i = 1; i < s->items.len; i++) {
-        const cfx__item *it = &s->items.data[i];
+        const cfx__draw_item *it = &s->items.data[i];
         if (!it->gone && it->kind != CFX__ITEM_GRAPH)
             (it->kind == CFX__ITEM_BOX ? boxes : frames)[it->depth]++;
     }
@@ -447,14 +448,14 @@ static int choose_depth(const cfx__scene *s) {
     return best > deepest ? INT_MAX : best;
 }
 
-static void open_frames(cfx__scene *s) {
-    cfx__item *items = s->items.data;
+static void open_frames(cfx__draw_scene *s) {
+    cfx__draw_item *items = s->items.data;
     s->depth = choose_depth(s);
     items[0].open = items[0].seen = true;
     for (int i = 1; i < (int)s->items.len; i++) {
         if (items[i].gone)
             continue;
-        const cfx__item *parent = &items[items[i].parent];
+        const cfx__draw_item *parent = &items[items[i].parent];
         items[i].seen = parent->seen && parent->open;
         items[i].shown = items[i].seen ? i : parent->shown;
         items[i].open = items[i].kind == CFX__ITEM_GRAPH ||
@@ -465,10 +466,10 @@ static void open_frames(cfx__scene *s) {
     }
 }
 
-bool cfx__draw_tree(cfx__scene *s, cfx_graph *g, cfx_module *gm, cfx_program *p) {
+bool cfx__draw_tree(cfx__draw_scene *s, cfx_graph *g, cfx_module *gm, cfx_program *p) {
     size_t mark = cfx_scope_open();
-    int sheet =
-        add_sheet(s, (cfx__sheet){.graph = g, .module = gm, .program = p, .prefix = ""}, NULL, 0);
+    int sheet = add_sheet(
+        s, (cfx__draw_sheet){.graph = g, .module = gm, .program = p, .prefix = ""}, NULL, 0);
     uint8_t *far = NULL;
     if (s->options->focus) {
         far = distances(&s->sheets.data[sheet], s->options->focus, s->name);
@@ -481,7 +482,7 @@ bool cfx__draw_tree(cfx__scene *s, cfx_graph *g, cfx_module *gm, cfx_program *p)
     build(s, 0, sheet, far, 0);
     close_item(s, 0);
     if (!s->options->name && s->items.data[0].type)
-        s->name = cfx__last_part(s->items.data[0].type);
+        s->name = cfx__draw_last_part(s->items.data[0].type);
     free(far);
     dissolve(s);
     open_frames(s);

@@ -19,10 +19,10 @@ typedef struct lost { /* an input that is not in the picture */
 
 typedef VEC(lost) losses;
 
-static void wire_inputs(cfx__scene *s, cfx__sheet *sheet, const cfx_node *n, int to, int *mark,
-                        losses *out) {
+static void wire_inputs(cfx__draw_scene *s, cfx__draw_sheet *sheet, const cfx_node *n, int to,
+                        int *mark, losses *out) {
     cfx_each_input(n, u) {
-        uint32_t id = cfx__own(u->node)->id;
+        uint32_t id = cfx__node_of(u->node)->id;
         int from = sheet->item[id];
         if (from == CFX__LEFT_OUT && sheet->mark[id] != to + 1) {
             sheet->mark[id] = to + 1;
@@ -30,31 +30,31 @@ static void wire_inputs(cfx__scene *s, cfx__sheet *sheet, const cfx_node *n, int
         }
         if (from < 0)
             continue;
-        from = cfx__item_at(s, from)->shown;
+        from = cfx__draw_item_at(s, from)->shown;
         if (from == to || mark[from] == to)
             continue;
         mark[from] = to;
-        VEC_PUSH(s->wires, ((cfx__wire){.from = from, .to = to}));
+        VEC_PUSH(s->wires, ((cfx__draw_wire){.from = from, .to = to}));
     }
 }
 
 /* Consumers come in the order of execution and a closed frame is one run of it, so the last
  * consumer of each item is all that must be known to see a pair once. */
-static void find_pairs(cfx__scene *s, losses *out) {
+static void find_pairs(cfx__draw_scene *s, losses *out) {
     int n = (int)s->items.len;
     int *mark = cfx__alloc((size_t)n * sizeof *mark);
     for (int i = 0; i < n; i++)
         mark[i] = -1;
     for (size_t k = 0; k < s->sheets.len; k++) {
-        cfx__sheet *sheet = &s->sheets.data[k];
+        cfx__draw_sheet *sheet = &s->sheets.data[k];
         cfx_each_node(sheet->graph, node) {
-            int to = sheet->item[cfx__own(node)->id];
+            int to = sheet->item[cfx__node_of(node)->id];
             if (to < 0)
                 continue;
-            to = cfx__item_at(s, to)->shown;
+            to = cfx__draw_item_at(s, to)->shown;
             wire_inputs(s, sheet, node, to, mark, out);
-            cfx_each_user(node, u) if (sheet->item[cfx__own(u->user)->id] == CFX__LEFT_OUT)
-                cfx__item_at(s, to)
+            cfx_each_user(node, u) if (sheet->item[cfx__node_of(u->user)->id] == CFX__LEFT_OUT)
+                cfx__draw_item_at(s, to)
                     ->uses++;
         }
     }
@@ -62,12 +62,12 @@ static void find_pairs(cfx__scene *s, losses *out) {
 }
 
 /* A value with many consumers keeps the wire to the first alone. */
-static void cut_fans(cfx__scene *s) {
+static void cut_fans(cfx__draw_scene *s) {
     int *uses = cfx__alloc0(s->items.len * sizeof *uses);
     for (size_t i = 0; i < s->wires.len; i++)
         uses[s->wires.data[i].from]++;
     for (size_t i = 0; i < s->wires.len; i++) {
-        cfx__wire *w = &s->wires.data[i];
+        cfx__draw_wire *w = &s->wires.data[i];
         if (uses[w->from] < 0)
             w->cut = true;
         else if (uses[w->from] > CFX__MANY_USES)
@@ -78,17 +78,17 @@ static void cut_fans(cfx__scene *s) {
 
 /* ---- legs ---------------------------------------------------------------------------------- */
 
-static bool contains(const cfx__scene *s, int frame, int item) {
+static bool contains(const cfx__draw_scene *s, int frame, int item) {
     return frame <= item && item < s->items.data[frame].end;
 }
 
-static void add_leg(cfx__scene *s, int wire, int frame, int from, int to) {
-    VEC_PUSH(s->legs, ((cfx__leg){.frame = frame, .wire = wire, .from = from, .to = to}));
+static void add_leg(cfx__draw_scene *s, int wire, int frame, int from, int to) {
+    VEC_PUSH(s->legs, ((cfx__draw_leg){.frame = frame, .wire = wire, .from = from, .to = to}));
 }
 
 /* The legs of a wire in the order they are run through: out of frames, over, into frames. */
-static void find_legs(cfx__scene *s, int wire) {
-    const cfx__item *items = s->items.data;
+static void find_legs(cfx__draw_scene *s, int wire) {
+    const cfx__draw_item *items = s->items.data;
     int from = s->wires.data[wire].from, to = s->wires.data[wire].to, first = (int)s->legs.len;
     int frame = items[from].parent;
     for (; !contains(s, frame, to); from = frame, frame = items[frame].parent)
@@ -108,7 +108,7 @@ static void find_legs(cfx__scene *s, int wire) {
     s->wires.data[wire].nlegs = (int)s->legs.len - first;
 }
 
-static void sort_legs(cfx__scene *s) {
+static void sort_legs(cfx__draw_scene *s) {
     size_t n = s->items.len;
     s->first_leg = cfx__alloc0((n + 1) * sizeof *s->first_leg);
     s->legs_of = cfx__alloc((s->legs.len + 1) * sizeof *s->legs_of);
@@ -126,7 +126,7 @@ static void sort_legs(cfx__scene *s) {
 /* ---- ranks --------------------------------------------------------------------------------- */
 
 typedef struct ranks {
-    cfx__scene *s;
+    cfx__draw_scene *s;
     VEC(int) load; /* by rank: boxes side by side */
     VEC(int) full; /* by rank: where to look next when this one is full */
     int *lowest;   /* by item: the first rank that uses it; INT_MAX: none */
@@ -155,7 +155,7 @@ static int next_rank(ranks *r, int at) {
     return root;
 }
 
-static void put(ranks *r, cfx__item *item, int at) {
+static void put(ranks *r, cfx__draw_item *item, int at) {
     at = next_rank(r, at);
     if (r->load.data[at] && r->load.data[at] + item->width > RANK_WIDTH) {
         r->full.data[at] = at + 1;
@@ -171,15 +171,15 @@ static void put(ranks *r, cfx__item *item, int at) {
 }
 
 /* Down the frame: each item below what feeds it. Its legs are in the order of consumers. */
-static void rank_down(ranks *r, const cfx__item *frame, const int *legs, int nlegs) {
-    cfx__item *items = r->s->items.data;
+static void rank_down(ranks *r, const cfx__draw_item *frame, const int *legs, int nlegs) {
+    cfx__draw_item *items = r->s->items.data;
     int k = 0;
     for (int c = frame->first; c >= 0; c = items[c].next) {
         int at = 0;
         r->how[c] = FREE;
         r->lowest[c] = INT_MAX;
         for (; k < nlegs; k++) {
-            const cfx__leg *l = &r->s->legs.data[legs[k]];
+            const cfx__draw_leg *l = &r->s->legs.data[legs[k]];
             if (l->to != c && l->to >= 0)
                 break;
             if (l->to < 0 || r->s->wires.data[l->wire].cut)
@@ -199,13 +199,13 @@ static void rank_down(ranks *r, const cfx__item *frame, const int *legs, int nle
 
 /* Up again: what depends on inputs alone goes down to its first consumer. */
 static void pull(ranks *r, const int *legs, int nlegs) {
-    cfx__item *items = r->s->items.data;
+    cfx__draw_item *items = r->s->items.data;
     int k = nlegs;
     while (k-- > 0) { /* consumers last to first, so that each is at its place when it is asked */
-        const cfx__leg *l = &r->s->legs.data[legs[k]];
+        const cfx__draw_leg *l = &r->s->legs.data[legs[k]];
         if (l->to < 0 || r->s->wires.data[l->wire].cut)
             continue;
-        cfx__item *to = &items[l->to];
+        cfx__draw_item *to = &items[l->to];
         if (r->how[l->to] & FREE && r->lowest[l->to] != INT_MAX && r->how[l->to] & HUNG) {
             int at = r->lowest[l->to] - 1;
             while (at > to->rank && r->load.data[at] >= RANK_WIDTH)
@@ -222,8 +222,8 @@ static void pull(ranks *r, const int *legs, int nlegs) {
 }
 
 /* Inputs stand right above their first consumer, in rows of at most RANK_WIDTH. */
-static void place_inputs(ranks *r, const cfx__item *frame) {
-    cfx__item *items = r->s->items.data;
+static void place_inputs(ranks *r, const cfx__draw_item *frame) {
+    cfx__draw_item *items = r->s->items.data;
     for (int c = frame->first; c >= 0; c = items[c].next) {
         if (r->how[c] & HUNG || items[c].kind != CFX__ITEM_BOX)
             continue;
@@ -239,8 +239,8 @@ static void place_inputs(ranks *r, const cfx__item *frame) {
 }
 
 static void rank_frame(ranks *r, int f) {
-    cfx__scene *s = r->s;
-    cfx__item *items = s->items.data, *frame = &items[f];
+    cfx__draw_scene *s = r->s;
+    cfx__draw_item *items = s->items.data, *frame = &items[f];
     const int *legs = s->legs_of + s->first_leg[f];
     int nlegs = s->first_leg[f + 1] - s->first_leg[f];
     r->load.len = r->full.len = 0;
@@ -263,7 +263,7 @@ static void rank_frame(ranks *r, int f) {
     for (size_t k = 0; k < r->load.len; k++)
         frame->width = r->load.data[k] > frame->width ? r->load.data[k] : frame->width;
     for (int k = 0; k < nlegs; k++) {
-        const cfx__leg *l = &s->legs.data[legs[k]];
+        const cfx__draw_leg *l = &s->legs.data[legs[k]];
         int from = l->from < 0 ? -1 : items[l->from].rank;
         int to = l->to < 0 ? frame->ranks : items[l->to].rank;
         s->wires.data[l->wire].cut |= to - from > CFX__LONG_WIRE;
@@ -272,11 +272,11 @@ static void rank_frame(ranks *r, int f) {
 
 /* ---- stubs --------------------------------------------------------------------------------- */
 
-static void make_stubs(cfx__scene *s, const losses *lost_ones) {
+static void make_stubs(cfx__draw_scene *s, const losses *lost_ones) {
     for (size_t i = 0; i < lost_ones->len; i++)
-        cfx__item_at(s, lost_ones->data[i].to)->nstubs++;
+        cfx__draw_item_at(s, lost_ones->data[i].to)->nstubs++;
     for (size_t i = 0; i < s->wires.len; i++)
-        cfx__item_at(s, s->wires.data[i].to)->nstubs += s->wires.data[i].cut;
+        cfx__draw_item_at(s, s->wires.data[i].to)->nstubs += s->wires.data[i].cut;
     int total = 0;
     for (size_t i = 0; i < s->items.len; i++) {
         s->items.data[i].stub = total;
@@ -286,20 +286,20 @@ static void make_stubs(cfx__scene *s, const losses *lost_ones) {
     VEC_ROOM(s->stubs, (size_t)total + 1);
     s->stubs.len = (size_t)total;
     for (size_t i = 0; i < s->wires.len; i++) {
-        const cfx__wire *w = &s->wires.data[i];
-        cfx__item *to = cfx__item_at(s, w->to), *from = cfx__item_at(s, w->from);
+        const cfx__draw_wire *w = &s->wires.data[i];
+        cfx__draw_item *to = cfx__draw_item_at(s, w->to), *from = cfx__draw_item_at(s, w->from);
         if (!w->cut)
             continue;
-        s->stubs.data[to->stub + to->nstubs++] = (cfx__stub){w->from, from->node};
+        s->stubs.data[to->stub + to->nstubs++] = (cfx__draw_stub){w->from, from->node};
         from->uses++;
     }
     for (size_t i = 0; i < lost_ones->len; i++) {
-        cfx__item *to = cfx__item_at(s, lost_ones->data[i].to);
-        s->stubs.data[to->stub + to->nstubs++] = (cfx__stub){-1, lost_ones->data[i].node};
+        cfx__draw_item *to = cfx__draw_item_at(s, lost_ones->data[i].to);
+        s->stubs.data[to->stub + to->nstubs++] = (cfx__draw_stub){-1, lost_ones->data[i].node};
     }
 }
 
-void cfx__draw_wires(cfx__scene *s) {
+void cfx__draw_wires(cfx__draw_scene *s) {
     losses lost_ones = {0};
     find_pairs(s, &lost_ones);
     cut_fans(s);
@@ -311,7 +311,7 @@ void cfx__draw_wires(cfx__scene *s) {
     for (size_t i = 0; i < s->items.len; i++)
         s->items.data[i].width = 1;
     for (int i = (int)s->items.len - 1; i >= 0; i--)
-        if (cfx__is_frame(cfx__item_at(s, i)))
+        if (cfx__draw_is_frame(cfx__draw_item_at(s, i)))
             rank_frame(&r, i);
     VEC_FREE(r.load);
     VEC_FREE(r.full);

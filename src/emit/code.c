@@ -9,7 +9,7 @@ typedef struct code {
     const cfx_graph *g;
     const cfx_readable_options *readable; /* NULL: plain gm.code */
     int indent;          /* of the body */
-    cfx__writer w;       /* into body */
+    cfx__emit_writer w;       /* into body */
     cfx__text body, wraps, returns, last_summary;
     cfx__text params;    /* one after the other, each ended by a zero byte */
     cfx__map globals;    /* what a function is called here to its target's text */
@@ -30,7 +30,7 @@ static void find_last_uses(code *c) {
     for (const cfx_node *n = cfx_graph_last(c->g); n; n = cfx_node_before(n)) {
         size_t before = c->dead.len;
         cfx_each_input(n, u) {
-            bool *is_seen = &seen[cfx__own(u->node)->id];
+            bool *is_seen = &seen[cfx__node_of(u->node)->id];
             if (u->node->graph == c->g && !*is_seen) {
                 *is_seen = true;
                 VEC_PUSH(c->dead, u->node);
@@ -45,17 +45,17 @@ static void find_last_uses(code *c) {
 static void end_line(code *c, const cfx_node *n, int count, const cfx_node *const *dead) {
     if (n->op != CFX_OUTPUT && (count || !n->num_users)) {
         cfx__text_add(&c->body, ";  ", 3);
-        cfx__paint(&c->w, CFX__DIM);
+        cfx__emit_paint(&c->w, CFX__DIM);
         for (int i = 0; i < count; i++) {
-            cfx__write_node(&c->w, dead[i]);
+            cfx__emit_node(&c->w, dead[i]);
             cfx__text_add(&c->body, " = ", 3);
         }
         if (!n->num_users) {
-            cfx__write_node(&c->w, n);
+            cfx__emit_node(&c->w, n);
             cfx__text_add(&c->body, " = ", 3);
         }
         cfx__text_puts(&c->body, "None");
-        cfx__unpaint(&c->w);
+        cfx__emit_unpaint(&c->w);
     }
     cfx__text_putc(&c->body, '\n');
 }
@@ -68,17 +68,17 @@ static void put_indent(cfx__text *t, int n) {
         cfx__text_add(t, blanks, n < 32 ? (size_t)n : 32);
 }
 
-static void put_type(code *c, cfx__writer *w, const cfx_node *n) {
-    if (c->readable && cfx__write_shape(w, n, c->readable))
+static void put_type(code *c, cfx__emit_writer *w, const cfx_node *n) {
+    if (c->readable && cfx__emit_shape(w, n, c->readable))
         return;
     if (n->type) {
         cfx__text_puts(w->out, " : ");
-        cfx__write_type(w->out, n->type);
+        cfx__emit_type(w->out, n->type);
     }
 }
 
 static void put_assign(code *c, const cfx_node *n) {
-    cfx__write_node(&c->w, n);
+    cfx__emit_node(&c->w, n);
     put_type(c, &c->w, n);
     cfx__text_add(&c->body, " = ", 3);
 }
@@ -110,7 +110,7 @@ static void add_wrap(code *c, const char *name) {
 static bool function_name(code *c, const cfx_node *n, cfx__text *t) {
     const char *own = c->own_names.len ? cfx__map_get(&c->own_names, n->target.name) : NULL;
     if (!own)
-        return cfx__write_global(t, &n->target);
+        return cfx__emit_global(t, &n->target);
     cfx__text_puts(t, own);
     return true;
 }
@@ -126,35 +126,35 @@ static void put_function(code *c, const cfx_node *n) {
         add_wrap(c, name);
 }
 
-static void put_operator(code *c, const cfx_node *n, const cfx__operator *o) {
+static void put_operator(code *c, const cfx_node *n, const cfx__emit_operator *o) {
     const cfx_value *a = n->args.list->items;
     bool inplace = o->kind == CFX__INPLACE_OPERATOR || o->kind == CFX__SET_ITEM;
     if (!inplace)
         put_assign(c, n);
     if (o->kind == CFX__UNARY) {
         cfx__text_puts(&c->body, o->sign);
-        cfx__write_operand(&c->w, a[0]);
+        cfx__emit_operand(&c->w, a[0]);
         return;
     }
-    cfx__write_operand(&c->w, a[0]);
+    cfx__emit_operand(&c->w, a[0]);
     if (o->kind == CFX__ITEM || o->kind == CFX__SET_ITEM) {
         cfx__text_putc(&c->body, '[');
-        cfx__write_value(&c->w, a[1]);
+        cfx__emit_value(&c->w, a[1]);
         cfx__text_putc(&c->body, ']');
     } else {
         cfx__text_putc(&c->body, ' ');
         cfx__text_puts(&c->body, o->sign);
         cfx__text_putc(&c->body, ' ');
-        cfx__write_operand(&c->w, a[1]);
+        cfx__emit_operand(&c->w, a[1]);
     }
     if (o->kind == CFX__SET_ITEM) {
         cfx__text_add(&c->body, " = ", 3);
-        cfx__write_value(&c->w, a[2]);
+        cfx__emit_value(&c->w, a[2]);
     }
     if (inplace) {
         cfx__text_add(&c->body, ";  ", 3);
         put_assign(c, n);
-        cfx__write_operand(&c->w, a[0]);
+        cfx__emit_operand(&c->w, a[0]);
     }
 }
 
@@ -165,10 +165,10 @@ static bool put_getattr(code *c, const cfx_node *n) {
         strcmp(n->target.name, "builtins.getattr"))
         return false;
     const cfx_string *attr = args->items[1].str;
-    if (!cfx__is_identifier(attr->text, attr->len))
+    if (!cfx__name_is_identifier(attr->text, attr->len))
         return false;
     put_assign(c, n);
-    cfx__write_path(&c->w, NULL, args->items[0], attr->text);
+    cfx__emit_path(&c->w, NULL, args->items[0], attr->text);
     return true;
 }
 
@@ -176,8 +176,8 @@ static void put_call_function(code *c, const cfx_node *n) {
     bool positional = n->kwargs.tag != CFX_TAG_DICT || !n->kwargs.dict->len;
     const char *name = n->target.name;
     if (positional && !strncmp(name, "operator.", 9)) {
-        const cfx__operator *o = cfx__operator_named(name + 9);
-        if (o && cfx__operator_arity(o) == n->args.list->len) {
+        const cfx__emit_operator *o = cfx__emit_operator_named(name + 9);
+        if (o && cfx__emit_operator_arity(o) == n->args.list->len) {
             put_operator(c, n, o);
             return;
         }
@@ -187,7 +187,7 @@ static void put_call_function(code *c, const cfx_node *n) {
     put_assign(c, n);
     put_function(c, n);
     cfx__text_putc(&c->body, '(');
-    cfx__write_args(&c->w, n, 0);
+    cfx__emit_args(&c->w, n, 0);
     cfx__text_putc(&c->body, ')');
 }
 
@@ -196,25 +196,25 @@ static void put_call(code *c, const cfx_node *n) {
     bool method = n->op == CFX_CALL_METHOD;
     put_assign(c, n);
     if (method)
-        cfx__write_path(&c->w, args->len ? NULL : "", args->len ? args->items[0] : cfx_none(),
-                        n->target.name);
+        cfx__emit_path(&c->w, args->len ? NULL : "", args->len ? args->items[0] : cfx_none(),
+                       n->target.name);
     else
-        cfx__write_path(&c->w, "self", cfx_none(), n->target.name);
+        cfx__emit_path(&c->w, "self", cfx_none(), n->target.name);
     cfx__text_putc(&c->body, '(');
-    cfx__write_args(&c->w, n, method);
+    cfx__emit_args(&c->w, n, method);
     cfx__text_putc(&c->body, ')');
 }
 
 /* A parameter of forward. A line of its own is needed only where the node is not called like it. */
 static void put_placeholder(code *c, const cfx_node *n) {
-    cfx__writer w = c->w;
+    cfx__emit_writer w = c->w;
     w.out = &c->params;
     const cfx_list *args = n->args.list;
     cfx__text_puts(&c->params, n->target.name);
     put_type(c, &w, n);
     if (args->len) {
         cfx__text_add(&c->params, " = ", 3);
-        cfx__write_value(&w, args->items[0]);
+        cfx__emit_value(&w, args->items[0]);
     }
     cfx_value desc = c->readable && c->readable->expanded_def ? cfx_node_get_meta(n, "desc")
                                                               : cfx_none();
@@ -225,7 +225,7 @@ static void put_placeholder(code *c, const cfx_node *n) {
     size_t start = c->body.len;
     put_indent(&c->body, c->indent);
     size_t name = c->body.len;
-    cfx__write_node(&c->w, n);
+    cfx__emit_node(&c->w, n);
     if (!strcmp(c->body.data + name, raw)) {
         c->body.len = start;
         return;
@@ -242,7 +242,7 @@ static void put_expanded(code *c, cfx_value result, cfx_value desc) {
     for (int64_t i = 0; i < result.list->len && i < desc.list->len; i++) {
         put_indent(&c->body, c->indent + 4);
         if (result.list->items[i].tag == CFX_TAG_NODE)
-            cfx__write_node(&c->w, result.list->items[i].node);
+            cfx__emit_node(&c->w, result.list->items[i].node);
         else
             cfx__text_puts(&c->body, cfx_value_str(result.list->items[i]));
         cfx__text_printf(&c->body, ",  # %s\n", cfx_value_str(desc.list->items[i]));
@@ -256,12 +256,12 @@ static bool is_sequence(cfx_value v) { return v.tag == CFX_TAG_TUPLE || v.tag ==
 static void put_output(code *c, const cfx_node *n) {
     if (n->type) {
         cfx__text_puts(&c->returns, " -> ");
-        cfx__write_type(&c->returns, n->type);
+        cfx__emit_type(&c->returns, n->type);
     }
     cfx_value result = n->args.list->len ? n->args.list->items[0] : cfx_none();
     cfx_value desc = c->readable && c->readable->expanded_def ? cfx_node_get_meta(n, "desc")
                                                               : cfx_none();
-    cfx__writer plain = c->w;
+    cfx__emit_writer plain = c->w;
     plain.colored = false;
     cfx__text_puts(&c->body, "return ");
     bool tree = c->g->tree && !cfx_is_none(c->g->tree->out_spec);
@@ -269,7 +269,7 @@ static void put_output(code *c, const cfx_node *n) {
     if (!tree && is_sequence(result) && is_sequence(desc))
         put_expanded(c, result, desc);
     else
-        cfx__write_value(&plain, result);
+        cfx__emit_value(&plain, result);
     cfx__text_puts(&c->body, tree ? ", self._out_spec)" : "");
 }
 
@@ -281,7 +281,7 @@ static void put_statement(code *c, const cfx_node *n) {
     case CFX_CALL_MODULE: put_call(c, n); break;
     case CFX_GET_ATTR:
         put_assign(c, n);
-        cfx__write_path(&c->w, "self", cfx_none(), n->target.name);
+        cfx__emit_path(&c->w, "self", cfx_none(), n->target.name);
         break;
     case CFX_OUTPUT: put_output(c, n); break;
     case CFX_PLACEHOLDER: break;
@@ -295,13 +295,13 @@ static void put_body(code *c) {
     cfx_each_node(c->g, n) {
         int count = c->counts.data[--k];
         dead -= (size_t)count;
-        c->clash |= cfx__own(n)->name->reserved && !c->w.renamed;
+        c->clash |= cfx__node_of(n)->name->reserved && !c->w.renamed;
         if (n->op == CFX_PLACEHOLDER) {
             put_placeholder(c, n);
             continue;
         }
         if (c->readable && n->op != CFX_OUTPUT)
-            cfx__write_summary(&c->w, n, c->readable, c->indent, &c->last_summary);
+            cfx__emit_summary(&c->w, n, c->readable, c->indent, &c->last_summary);
         put_statement(c, n);
         end_line(c, n, count, c->dead.data + dead);
     }
@@ -340,7 +340,7 @@ static void put_names(cfx__text *out, const cfx_list *names, int64_t n) {
 /* Where arguments are nested: the line that takes them apart into the placeholders. Those that are
  * annotated are so on a line before it, for Python has no annotations in an assignment to many. */
 static void put_flatten(code *c, cfx__text *out) {
-    const cfx__tree *t = c->g->tree;
+    const cfx__graph_tree *t = c->g->tree;
     const cfx_value *spec = t->in_spec.list->items;
     bool by_name = t->in_spec.list->len == 2 && spec[0].tag == CFX_TAG_TUPLE &&
                    spec[1].tag == CFX_TAG_DICT;
@@ -377,7 +377,7 @@ static void put_flatten(code *c, cfx__text *out) {
 
 static void put_head(code *c, cfx__text *out) {
     bool expanded = c->readable && c->readable->expanded_def;
-    const cfx__tree *tree = c->g->tree;
+    const cfx__graph_tree *tree = c->g->tree;
     const char *p = c->params.data, *end = p + c->params.len;
     put_indent(out, c->indent - 4);
     cfx__text_puts(out, expanded ? "def forward(\n" : "def forward(");
@@ -409,9 +409,9 @@ static void resolve_clash(code *c) {
     cfx_each_node(c->g, n) {
         t.len = 0;
         bool is_operator = !strncmp(n->target.name, "operator.", 9) &&
-                           cfx__operator_named(n->target.name + 9);
+                           cfx__emit_operator_named(n->target.name + 9);
         if (n->op == CFX_CALL_FUNCTION && !is_operator &&
-            !cfx__map_get(&c->own_names, n->target.name) && cfx__write_global(&t, &n->target))
+            !cfx__map_get(&c->own_names, n->target.name) && cfx__emit_global(&t, &n->target))
             cfx__map_set(&c->own_names, n->target.name, new_name(c, &names, t.data, true));
         cfx__map_set(&c->renamed, n->name, new_name(c, &names, n->name, false));
     }
@@ -440,11 +440,11 @@ static void release(code *c) {
     VEC_FREE(c->counts);
 }
 
-void cfx__write_code(cfx__text *out, const cfx_graph *g, const cfx_readable_options *readable,
-                     int indent) {
+void cfx__emit_code(cfx__text *out, const cfx_graph *g, const cfx_readable_options *readable,
+                    int indent) {
     size_t mark = cfx_scope_open();
     code c = {.g = g, .readable = readable, .indent = indent};
-    c.w = (cfx__writer){&c.body, readable && readable->colored, NULL};
+    c.w = (cfx__emit_writer){&c.body, readable && readable->colored, NULL};
     find_last_uses(&c);
     put_body(&c);
     if (c.clash) {

@@ -108,13 +108,13 @@ TEST(code_names_of_functions_and_nodes_do_not_clash) {
 
 static const char *written(const char *type) {
     cfx__text t = {0};
-    cfx__write_type(&t, type);
+    cfx__emit_type(&t, type);
     return cfx__text_take(&t);
 }
 
 static const char *read_back(const char *text) {
     cfx__text t = {0};
-    cfx__read_type(&t, text, strlen(text));
+    cfx__parse_type(&t, text, strlen(text));
     return cfx__text_take(&t);
 }
 

@@ -3,7 +3,7 @@
 
 /* ---- colours -------------------------------------------------------------------------------- */
 
-void cfx__paint(cfx__writer *w, cfx__color c) {
+void cfx__emit_paint(cfx__emit_writer *w, cfx__emit_color c) {
     static const char *const codes[] = {[CFX__RED] = "\033[31m",
                                         [CFX__BLUE] = "\033[34m",
                                         [CFX__DIM] = "\033[2m",
@@ -13,53 +13,53 @@ void cfx__paint(cfx__writer *w, cfx__color c) {
         cfx__text_puts(w->out, codes[c]);
 }
 
-void cfx__unpaint(cfx__writer *w) {
+void cfx__emit_unpaint(cfx__emit_writer *w) {
     if (w->colored)
         cfx__text_puts(w->out, "\033[0m");
 }
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-void cfx__write_node(cfx__writer *w, const cfx_node *n) {
+void cfx__emit_node(cfx__emit_writer *w, const cfx_node *n) {
     const char *name = w->renamed ? cfx__map_get(w->renamed, n->name) : NULL;
     cfx__text_puts(w->out, name ? name : n->name);
 }
 
-static void write_items(cfx__writer *w, const cfx_list *l) {
+static void write_items(cfx__emit_writer *w, const cfx_list *l) {
     for (int64_t i = 0; i < l->len; i++) {
         if (i)
             cfx__text_add(w->out, ", ", 2);
-        cfx__write_value(w, l->items[i]);
+        cfx__emit_value(w, l->items[i]);
     }
 }
 
 /* PyTorch colours a dict as one literal, whatever is in it. */
-static void write_dict(cfx__writer *w, const cfx_dict *d) {
-    cfx__writer plain = *w;
+static void write_dict(cfx__emit_writer *w, const cfx_dict *d) {
+    cfx__emit_writer plain = *w;
     plain.colored = false;
-    cfx__paint(w, CFX__BLUE);
+    cfx__emit_paint(w, CFX__BLUE);
     cfx__text_putc(w->out, '{');
     for (int64_t i = 0; i < d->len; i++) {
         if (i)
             cfx__text_add(w->out, ", ", 2);
-        cfx__write_value(&plain, d->entries[i].key);
+        cfx__emit_value(&plain, d->entries[i].key);
         cfx__text_add(w->out, ": ", 2);
-        cfx__write_value(&plain, d->entries[i].value);
+        cfx__emit_value(&plain, d->entries[i].value);
     }
     cfx__text_putc(w->out, '}');
-    cfx__unpaint(w);
+    cfx__emit_unpaint(w);
 }
 
-static void write_tensor(cfx__writer *w, const cfx_tensor *t) {
+static void write_tensor(cfx__emit_writer *w, const cfx_tensor *t) {
     cfx__text_puts(w->out, "torch.Tensor(size=[");
     for (int i = 0; i < cfx_tensor_ndim(t); i++)
         cfx__text_printf(w->out, "%s%lld", i ? ", " : "", (long long)cfx_tensor_shape(t)[i]);
     cfx__text_printf(w->out, "], dtype=%s)", cfx_dtype_name(cfx_tensor_dtype(t)));
 }
 
-void cfx__write_value(cfx__writer *w, cfx_value v) {
+void cfx__emit_value(cfx__emit_writer *w, cfx_value v) {
     switch ((cfx_tag)v.tag) {
-    case CFX_TAG_NODE: cfx__write_node(w, v.node); break;
+    case CFX_TAG_NODE: cfx__emit_node(w, v.node); break;
     case CFX_TAG_OP: cfx__text_printf(w->out, "torch.ops.%s", cfx_op_name(v.op)); break;
     case CFX_TAG_TENSOR: write_tensor(w, v.tensor); break;
     case CFX_TAG_DICT: write_dict(w, v.dict); break;
@@ -75,36 +75,36 @@ void cfx__write_value(cfx__writer *w, cfx_value v) {
         break;
     case CFX_TAG_SLICE:
         cfx__text_puts(w->out, "slice(");
-        cfx__write_value(w, v.slice->start);
+        cfx__emit_value(w, v.slice->start);
         cfx__text_add(w->out, ", ", 2);
-        cfx__write_value(w, v.slice->stop);
+        cfx__emit_value(w, v.slice->stop);
         cfx__text_add(w->out, ", ", 2);
-        cfx__write_value(w, v.slice->step);
+        cfx__emit_value(w, v.slice->step);
         cfx__text_putc(w->out, ')');
         break;
     default:
-        cfx__paint(w, CFX__BLUE);
+        cfx__emit_paint(w, CFX__BLUE);
         cfx__repr(w->out, v);
-        cfx__unpaint(w);
+        cfx__emit_unpaint(w);
     }
 }
 
-void cfx__write_operand(cfx__writer *w, cfx_value v) {
+void cfx__emit_operand(cfx__emit_writer *w, cfx_value v) {
     bool sum = v.tag == CFX_TAG_SYM && v.sym->op != CFX__SYM_NAME;
     if (sum)
         cfx__text_putc(w->out, '(');
-    cfx__write_value(w, v);
+    cfx__emit_value(w, v);
     if (sum)
         cfx__text_putc(w->out, ')');
 }
 
-void cfx__write_args(cfx__writer *w, const cfx_node *n, int from) {
+void cfx__emit_args(cfx__emit_writer *w, const cfx_node *n, int from) {
     const cfx_list *args = n->args.list;
     bool first = true;
     for (int64_t i = from; i < args->len; i++, first = false) {
         if (!first)
             cfx__text_add(w->out, ", ", 2);
-        cfx__write_value(w, args->items[i]);
+        cfx__emit_value(w, args->items[i]);
     }
     const cfx_dict *kwargs = n->kwargs.tag == CFX_TAG_DICT ? n->kwargs.dict : NULL;
     for (int64_t i = 0; kwargs && i < kwargs->len; i++, first = false) {
@@ -114,19 +114,19 @@ void cfx__write_args(cfx__writer *w, const cfx_node *n, int from) {
         if (key.tag == CFX_TAG_STR)
             cfx__text_add(w->out, key.str->text, key.str->len);
         else
-            cfx__write_value(w, key);
+            cfx__emit_value(w, key);
         cfx__text_add(w->out, " = ", 3);
-        cfx__write_value(w, kwargs->entries[i].value);
+        cfx__emit_value(w, kwargs->entries[i].value);
     }
 }
 
 /* ---- paths ---------------------------------------------------------------------------------- */
 
 /* Each atom that is no identifier puts a getattr() around all that stands before it. */
-void cfx__write_path(cfx__writer *w, const char *base, cfx_value base_value, const char *path) {
+void cfx__emit_path(cfx__emit_writer *w, const char *base, cfx_value base_value, const char *path) {
     for (const char *a = path;; a++) {
         size_t n = strcspn(a, ".");
-        if (!cfx__is_identifier(a, n))
+        if (!cfx__name_is_identifier(a, n))
             cfx__text_puts(w->out, "getattr(");
         a += n;
         if (!*a)
@@ -135,10 +135,10 @@ void cfx__write_path(cfx__writer *w, const char *base, cfx_value base_value, con
     if (base)
         cfx__text_puts(w->out, base);
     else
-        cfx__write_operand(w, base_value);
+        cfx__emit_operand(w, base_value);
     for (const char *a = path;; a++) {
         size_t n = strcspn(a, ".");
-        bool plain = cfx__is_identifier(a, n);
+        bool plain = cfx__name_is_identifier(a, n);
         cfx__text_puts(w->out, plain ? "." : ", \"");
         cfx__text_add(w->out, a, n);
         if (!plain)
@@ -152,7 +152,7 @@ void cfx__write_path(cfx__writer *w, const char *base, cfx_value base_value, con
 /* ---- operators ------------------------------------------------------------------------------ */
 
 /* In order of name. */
-static const cfx__operator operators[] = {
+static const cfx__emit_operator operators[] = {
     {"operator.add", "+", CFX__BINARY},
     {"operator.and_", "&", CFX__BINARY},
     {"operator.eq", "==", CFX__BINARY},
@@ -192,7 +192,7 @@ static const cfx__operator operators[] = {
     {"operator.xor", "^", CFX__BINARY},
 };
 
-const cfx__operator *cfx__operator_named(const char *name) {
+const cfx__emit_operator *cfx__emit_operator_named(const char *name) {
     int lo = 0, hi = COUNT(operators) - 1;
     while (lo <= hi) {
         int mid = (lo + hi) / 2, order = strcmp(name, operators[mid].target + 9);
@@ -206,10 +206,11 @@ const cfx__operator *cfx__operator_named(const char *name) {
     return NULL;
 }
 
-const cfx__operator *cfx__operator_at(const char *text, cfx__operator_kind kind) {
-    const cfx__operator *best = NULL;
+const cfx__emit_operator *cfx__emit_operator_starting(const char *text,
+                                                      cfx__emit_operator_kind kind) {
+    const cfx__emit_operator *best = NULL;
     for (int i = 0; i < COUNT(operators); i++) {
-        const cfx__operator *o = &operators[i];
+        const cfx__emit_operator *o = &operators[i];
         if (o->kind == kind && o->sign[0] == text[0] && !strncmp(text, o->sign, strlen(o->sign)) &&
             (!best || strlen(o->sign) > strlen(best->sign)))
             best = o;
@@ -217,7 +218,7 @@ const cfx__operator *cfx__operator_at(const char *text, cfx__operator_kind kind)
     return best;
 }
 
-int cfx__operator_arity(const cfx__operator *op) {
+int cfx__emit_operator_arity(const cfx__emit_operator *op) {
     return op->kind == CFX__UNARY ? 1 : op->kind == CFX__SET_ITEM ? 3 : 2;
 }
 
@@ -229,7 +230,7 @@ static bool starts(const char *text, const char *with) {
 
 /* Torch's functions keep their dotted name. Others become one identifier: runs of what may not
  * stand in one are one underscore. */
-bool cfx__write_global(cfx__text *out, const cfx_target *t) {
+bool cfx__emit_global(cfx__text *out, const cfx_target *t) {
     const char *name = t->name;
     if (starts(name, "torch.")) {
         cfx__text_puts(out, name);
@@ -246,9 +247,9 @@ bool cfx__write_global(cfx__text *out, const cfx_target *t) {
     else if (*name >= '0' && *name <= '9')
         cfx__text_putc(out, '_');
     for (const char *c = name; *c; c++)
-        if (cfx__is_word(*c))
+        if (cfx__emit_is_word(*c))
             cfx__text_putc(out, *c);
-        else if (c == name || cfx__is_word(c[-1]))
+        else if (c == name || cfx__emit_is_word(c[-1]))
             cfx__text_putc(out, '_');
     return true;
 }
@@ -262,7 +263,7 @@ static const char *const builtin_names[] = {
     "repr",    "reversed",   "round", "set",  "setattr",  "slice",   "sorted",    "str",
     "sum",     "tuple",      "type", "zip"};
 
-void cfx__read_global(cfx__text *out, const char *name, size_t len) {
+void cfx__parse_global(cfx__text *out, const char *name, size_t len) {
     static const char operator_[] = "_operator_", math[] = "math_";
     if (len > strlen(operator_) && starts(name, operator_)) {
         cfx__text_puts(out, "operator.");

@@ -44,7 +44,7 @@ void cfx__parse_fail(cfx__parser *p, const char *at, const char *fmt, ...) {
     va_start(ap, fmt);
     cfx__text_vprintf(&message, fmt, ap);
     va_end(ap);
-    cfx_fail(CFX_VALUE_ERROR, (cfx_where){0}, "%s:%d:%d: %s\n    %s%.*s%s\n    %*s", p->what, line,
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s:%d:%d: %s\n    %s%.*s%s\n    %*s", p->what, line,
              column, message.data, cut_before ? "..." : "", (int)(to - from), from,
              cut_after ? "..." : "", caret, "^");
     cfx__text_release(&message);
@@ -53,12 +53,12 @@ void cfx__parse_fail(cfx__parser *p, const char *at, const char *fmt, ...) {
 
 /* ---- steps ---------------------------------------------------------------------------------- */
 
-void cfx__skip(cfx__parser *p) {
+void cfx__parser_skip(cfx__parser *p) {
     while (p->at < p->end && (*p->at == ' ' || *p->at == '\t' || *p->at == '\r'))
         p->at++;
 }
 
-bool cfx__take(cfx__parser *p, const char *text) {
+bool cfx__parser_take(cfx__parser *p, const char *text) {
     size_t n = strlen(text);
     if (p->failed || (size_t)(p->end - p->at) < n || memcmp(p->at, text, n))
         return false;
@@ -66,24 +66,24 @@ bool cfx__take(cfx__parser *p, const char *text) {
     return true;
 }
 
-bool cfx__want(cfx__parser *p, const char *text) {
-    if (cfx__take(p, text))
+bool cfx__parser_want(cfx__parser *p, const char *text) {
+    if (cfx__parser_take(p, text))
         return true;
     cfx__parse_fail(p, p->at, "expected '%s'", text);
     return false;
 }
 
-size_t cfx__take_name(cfx__parser *p, const char **name) {
+size_t cfx__parser_take_name(cfx__parser *p, const char **name) {
     *name = p->at;
     if (p->failed || p->at == p->end || (*p->at >= '0' && *p->at <= '9'))
         return 0;
-    while (p->at < p->end && cfx__is_word(*p->at))
+    while (p->at < p->end && cfx__emit_is_word(*p->at))
         p->at++;
     return (size_t)(p->at - *name);
 }
 
-bool cfx__at_line_end(cfx__parser *p) {
-    cfx__skip(p);
+bool cfx__parser_is_line_end(cfx__parser *p) {
+    cfx__parser_skip(p);
     return p->at == p->end || *p->at == '\n';
 }
 
@@ -132,7 +132,7 @@ static void take_escape(cfx__parser *p, cfx__text *t) {
     }
 }
 
-cfx_value cfx__take_string(cfx__parser *p) {
+cfx_value cfx__parser_take_string(cfx__parser *p) {
     const char *start = p->at;
     char quote = *p->at++;
     const char *plain = p->at;
@@ -167,10 +167,10 @@ static size_t word_number(const cfx__parser *p, const char *at) {
     if (p->end - at < 3 || (memcmp(at, "inf", 3) && memcmp(at, "nan", 3)))
         return 0;
     size_t n = p->end - at > 3 && at[3] == 'j' ? 4 : 3;
-    return at + n < p->end && cfx__is_word(at[n]) ? 0 : n;
+    return at + n < p->end && cfx__emit_is_word(at[n]) ? 0 : n;
 }
 
-bool cfx__is_number_next(const cfx__parser *p) {
+bool cfx__parser_is_number_next(const cfx__parser *p) {
     const char *at = p->at;
     if (at < p->end && *at == '-')
         at++;
@@ -204,7 +204,8 @@ static cfx_value take_plain_number(cfx__parser *p) {
     size_t word = word_number(p, at);
     bool real = false;
     const char *end = word ? at + 3 : number_end(p, at, &real);
-    bool imaginary = end < p->end && *end == 'j' && !(end + 1 < p->end && cfx__is_word(end[1]));
+    bool imaginary =
+        end < p->end && *end == 'j' && !(end + 1 < p->end && cfx__emit_is_word(end[1]));
     p->at = end + imaginary;
     double f;
     char buffer[64];
@@ -232,10 +233,10 @@ static cfx_value take_plain_number(cfx__parser *p) {
     return imaginary ? cfx_complex_value(0, f) : cfx_float(f);
 }
 
-cfx_value cfx__take_number(cfx__parser *p) {
+cfx_value cfx__parser_take_number(cfx__parser *p) {
     const char *start = p->at;
     cfx_value v = take_plain_number(p);
-    if (p->failed || p->at == p->end || !cfx__is_word(*p->at))
+    if (p->failed || p->at == p->end || !cfx__emit_is_word(*p->at))
         return v;
     cfx__parse_fail(p, start, "this is no number");
     return cfx_bad();
@@ -243,16 +244,16 @@ cfx_value cfx__take_number(cfx__parser *p) {
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-cfx_node *cfx__named(const cfx__parser *p, const char *name, size_t len) {
+cfx_node *cfx__parser_find_node(const cfx__parser *p, const char *name, size_t len) {
     return cfx__map_getn(&p->nodes, name, len);
 }
 
-void cfx__call_it(cfx__parser *p, const char *name, size_t len, cfx_node *n) {
+void cfx__parser_bind_node(cfx__parser *p, const char *name, size_t len, cfx_node *n) {
     bool same = strlen(n->name) == len && !memcmp(n->name, name, len);
     cfx__map_set(&p->nodes, same ? n->name : cfx__arena_copy(&p->arena, name, len), n);
 }
 
-cfx_target cfx__target_of(cfx__parser *p, const char *text, size_t len) {
+cfx_target cfx__parser_target(cfx__parser *p, const char *text, size_t len) {
     cfx_target *known = cfx__map_getn(&p->targets, text, len);
     if (!known) {
         const char *key = cfx__arena_copy(&p->arena, text, len);

@@ -2,11 +2,12 @@
 #include "emit.h"
 
 /* The target of a call_function is looked up; those of other nodes are text. */
-cfx_node *cfx__add_node(cfx__parser *p, cfx__node_text t, cfx_value args, cfx_value kwargs) {
+cfx_node *cfx__parser_add_node(cfx__parser *p, cfx__parser_node_text t, cfx_value args,
+                               cfx_value kwargs) {
     const char *name = cfx__string_new(t.name, t.name_len)->text;
     cfx_target target = {.name = NULL};
     if (t.op == CFX_CALL_FUNCTION)
-        target = cfx__target_of(p, t.target, t.target_len);
+        target = cfx__parser_target(p, t.target, t.target_len);
     else
         target.name = cfx__string_new(t.target, t.target_len)->text;
     cfx_node *n = cfx_graph_create(p->g, t.op, target, args, kwargs, name, t.type);
@@ -14,7 +15,7 @@ cfx_node *cfx__add_node(cfx__parser *p, cfx__node_text t, cfx_value args, cfx_va
         p->failed = true;
         return NULL;
     }
-    cfx__call_it(p, t.name, t.name_len, n);
+    cfx__parser_bind_node(p, t.name, t.name_len, n);
     return n;
 }
 
@@ -23,7 +24,7 @@ void cfx__parse(cfx__parser *p) {
     if (!strncmp(first, "graph(", 6)) {
         p->at = first;
         p->g = cfx_graph_new();
-        VEC_PUSH(p->modules, ((cfx__parsed){p->g, NULL, 0}));
+        VEC_PUSH(p->modules, ((cfx__parser_module){p->g, NULL, 0}));
         cfx__parse_graph_form(p);
     } else {
         cfx__parse_code_form(p);
@@ -60,7 +61,7 @@ cfx_graph *cfx_graph_parse(const char *text, const char *what) {
 
 /* The module number *next of the text, with those that stand inside it; scope. */
 static cfx_module *build(const cfx__parser *p, size_t *next) {
-    const cfx__parsed *own = &p->modules.data[(*next)++];
+    const cfx__parser_module *own = &p->modules.data[(*next)++];
     cfx_module *m = cfx_graph_module(NULL, own->g, own->name);
     while (*next < p->modules.len && p->modules.data[*next].indent > own->indent) {
         const char *name = p->modules.data[*next].name;
@@ -78,7 +79,7 @@ cfx_module *cfx_module_parse(const char *text, const char *what) {
     cfx__parse(&p);
     cfx_module *m = p.failed ? NULL : build(&p, &next);
     if (m && next < p.modules.len) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0}, "%s: class %s stands beside class %s, not in it",
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s: class %s stands beside class %s, not in it",
                  p.what, p.modules.data[next].name, m->type);
         m = NULL;
     }

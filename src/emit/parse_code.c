@@ -58,9 +58,10 @@ static void read_comment(function *f) {
         if (digits == q || digits == at || digits[-1] != ':')
             continue;
         const char *name = q + strlen(in), *text = c + strlen(code);
-        CFX_SCOPE set_trace(f, cfx__format("  File \"%.*s\", line %.*s, in %.*s\n    %.*s",
-                                           (int)(digits - 1 - at), at, (int)(q - digits), digits,
-                                           (int)(c - name), name, (int)(end - text), text));
+        CFX_SCOPE
+            set_trace(f, cfx__text_format("  File \"%.*s\", line %.*s, in %.*s\n    %.*s",
+                                          (int)(digits - 1 - at), at, (int)(q - digits), digits,
+                                          (int)(c - name), name, (int)(end - text), text));
         return;
     }
 }
@@ -88,7 +89,8 @@ static int indent(const cfx__parser *p) {
 
 /* Blanks, line ends and comments inside brackets. */
 static void skip_lines(cfx__parser *p) {
-    for (cfx__skip(p); p->at < p->end && (*p->at == '\n' || *p->at == '#'); cfx__skip(p))
+    for (cfx__parser_skip(p); p->at < p->end && (*p->at == '\n' || *p->at == '#');
+         cfx__parser_skip(p))
         p->at += *p->at == '#' ? rest_of_line(p) : 1;
 }
 
@@ -96,7 +98,7 @@ static void skip_lines(cfx__parser *p) {
 static bool take_word(cfx__parser *p, const char *word) {
     size_t n = strlen(word);
     if ((size_t)(p->end - p->at) < n || memcmp(p->at, word, n) ||
-        (p->at + n < p->end && cfx__is_word(p->at[n])))
+        (p->at + n < p->end && cfx__emit_is_word(p->at[n])))
         return false;
     p->at += n;
     return true;
@@ -106,7 +108,7 @@ static bool take_word(cfx__parser *p, const char *word) {
 
 /* A type, up to what ends it outside of its brackets; lives as long as the parser. */
 static void take_type(cfx__parser *p, const char **type) {
-    cfx__skip(p);
+    cfx__parser_skip(p);
     const char *start = p->at;
     int depth = 0;
     for (; p->at < p->end && *p->at != '\n'; p->at++) {
@@ -123,7 +125,7 @@ static void take_type(cfx__parser *p, const char **type) {
     if (end == start)
         cfx__parse_fail(p, start, "expected a type");
     cfx__text t = {0};
-    cfx__read_type(&t, start, (size_t)(end - start));
+    cfx__parse_type(&t, start, (size_t)(end - start));
     *type = cfx__arena_copy(&p->arena, t.data, t.len);
     cfx__text_release(&t);
 }
@@ -131,12 +133,12 @@ static void take_type(cfx__parser *p, const char **type) {
 /* What follows a colon: text in quotes tells the shape (scope), other text is a type. */
 static void take_annotation(cfx__parser *p, const char **type, const char **shape) {
     *type = *shape = NULL;
-    cfx__skip(p);
-    if (!cfx__take(p, ":"))
+    cfx__parser_skip(p);
+    if (!cfx__parser_take(p, ":"))
         return;
-    cfx__skip(p);
+    cfx__parser_skip(p);
     if (p->at < p->end && (*p->at == '"' || *p->at == '\''))
-        *shape = cfx_text(cfx__take_string(p));
+        *shape = cfx_text(cfx__parser_take_string(p));
     else
         take_type(p, type);
 }
@@ -146,59 +148,60 @@ static void take_annotation(cfx__parser *p, const char **type, const char **shap
 /* ";  x = y = None": what is let go follows from the graph, so it is only stepped over. */
 static void end_statement(cfx__parser *p) {
     const char *name;
-    cfx__skip(p);
-    if (cfx__take(p, ";")) {
+    cfx__parser_skip(p);
+    if (cfx__parser_take(p, ";")) {
         do {
-            cfx__skip(p);
+            cfx__parser_skip(p);
             if (take_word(p, "None"))
                 break;
-            if (!cfx__take_name(p, &name))
+            if (!cfx__parser_take_name(p, &name))
                 cfx__parse_fail(p, p->at, "expected a name");
-            cfx__skip(p);
-        } while (cfx__want(p, "="));
+            cfx__parser_skip(p);
+        } while (cfx__parser_want(p, "="));
     }
-    if (!p->failed && !cfx__at_line_end(p) && *p->at != '#')
+    if (!p->failed && !cfx__parser_is_line_end(p) && *p->at != '#')
         cfx__parse_fail(p, p->at, "expected the end of the statement");
 }
 
-static void add_statement(function *f, const cfx__made *m, const char *name, size_t len,
+static void add_statement(function *f, const cfx__parser_statement *m, const char *name, size_t len,
                           const char *type, const char *shape) {
     cfx__parser *p = f->p;
     if (p->failed)
         return;
     if (m->alias) {
-        cfx__call_it(p, name, len, m->args.node);
+        cfx__parser_bind_node(p, name, len, m->args.node);
         return;
     }
-    cfx__node_text t = {m->op, m->target, m->target_len, name, len, type};
-    cfx_node *n = cfx__add_node(p, t, m->args, m->kwargs);
+    cfx__parser_node_text t = {m->op, m->target, m->target_len, name, len, type};
+    cfx_node *n = cfx__parser_add_node(p, t, m->args, m->kwargs);
     if (!n)
         return;
     if (!cfx_is_none(f->trace))
         cfx_node_set_meta(n, "stack_trace", f->trace);
     if (shape)
-        cfx__read_shape(n, shape);
+        cfx__parse_shape(n, shape);
     if (f->wrapped.len && m->op == CFX_CALL_FUNCTION) {
         cfx__text global = {0};
-        if (cfx__write_global(&global, &n->target) && cfx__map_get(&f->wrapped, global.data))
+        if (cfx__emit_global(&global, &n->target) && cfx__map_get(&f->wrapped, global.data))
             cfx_node_set_meta(n, "is_wrapped", cfx_bool(true));
         cfx__text_release(&global);
     }
 }
 
 /* name = right side */
-static void parse_assignment(function *f, const char *name, size_t len, const cfx__made *inplace) {
+static void parse_assignment(function *f, const char *name, size_t len,
+                             const cfx__parser_statement *inplace) {
     cfx__parser *p = f->p;
     const char *type, *shape;
     take_annotation(p, &type, &shape);
-    cfx__skip(p);
-    cfx__want(p, "=");
-    cfx__made m = {.op = CFX_OUTPUT};
+    cfx__parser_skip(p);
+    cfx__parser_want(p, "=");
+    cfx__parser_statement m = {.op = CFX_OUTPUT};
     if (inplace) {
-        cfx__take_operand(p); /* the first argument once more */
+        cfx__parser_take_operand(p); /* the first argument once more */
         m = *inplace;
     } else if (!p->failed) {
-        m = cfx__take_right_side(p);
+        m = cfx__parser_take_right_side(p);
     }
     end_statement(p);
     add_statement(f, &m, name, len, type, shape);
@@ -207,40 +210,41 @@ static void parse_assignment(function *f, const char *name, size_t len, const cf
 /* x += 1;  iadd = x   and   x[0] = 1;  setitem = x */
 static void parse_inplace(function *f) {
     cfx__parser *p = f->p;
-    cfx_value args[3] = {cfx__take_operand(p), cfx_none(), cfx_none()};
-    cfx__skip(p);
-    const cfx__operator *o = p->at < p->end ? cfx__operator_at(p->at, CFX__INPLACE_OPERATOR) : NULL;
+    cfx_value args[3] = {cfx__parser_take_operand(p), cfx_none(), cfx_none()};
+    cfx__parser_skip(p);
+    const cfx__emit_operator *o =
+        p->at < p->end ? cfx__emit_operator_starting(p->at, CFX__INPLACE_OPERATOR) : NULL;
     if (o) {
         p->at += strlen(o->sign);
-        args[1] = cfx__take_value(p);
+        args[1] = cfx__parser_take_value(p);
     } else {
-        cfx__want(p, "[");
-        args[1] = cfx__take_subscript(p);
-        cfx__skip(p);
-        cfx__want(p, "=");
-        args[2] = cfx__take_value(p);
-        o = cfx__operator_named("setitem");
+        cfx__parser_want(p, "[");
+        args[1] = cfx__parser_take_subscript(p);
+        cfx__parser_skip(p);
+        cfx__parser_want(p, "=");
+        args[2] = cfx__parser_take_value(p);
+        o = cfx__emit_operator_named("setitem");
     }
-    cfx__skip(p);
-    cfx__want(p, ";");
-    cfx__skip(p);
+    cfx__parser_skip(p);
+    cfx__parser_want(p, ";");
+    cfx__parser_skip(p);
     const char *name;
-    size_t len = cfx__take_name(p, &name);
+    size_t len = cfx__parser_take_name(p, &name);
     if (!len)
         cfx__parse_fail(p, p->at, "expected the name of the result");
-    cfx__made m = cfx__make_operator(o, cfx__operator_arity(o), args);
+    cfx__parser_statement m = cfx__parser_make_operator(o, cfx__emit_operator_arity(o), args);
     if (!p->failed)
         parse_assignment(f, name, len, &m);
 }
 
 static void parse_return(function *f) {
     cfx__parser *p = f->p;
-    cfx__skip(p);
-    bool tree = p->g->tree && cfx__take(p, "pytree.tree_unflatten(");
-    cfx_value v = cfx__at_line_end(p) ? cfx_none() : cfx__take_value(p);
-    if (tree && cfx__want(p, ", self._out_spec)"))
+    cfx__parser_skip(p);
+    bool tree = p->g->tree && cfx__parser_take(p, "pytree.tree_unflatten(");
+    cfx_value v = cfx__parser_is_line_end(p) ? cfx_none() : cfx__parser_take_value(p);
+    if (tree && cfx__parser_want(p, ", self._out_spec)"))
         cfx_graph_set_tree(p->g, p->g->tree->names, p->g->tree->in_spec, cfx_ellipsis());
-    if (!p->failed && !cfx__at_line_end(p) && *p->at != '#')
+    if (!p->failed && !cfx__parser_is_line_end(p) && *p->at != '#')
         cfx__parse_fail(p, p->at, "expected the end of the statement");
     if (p->failed)
         return;
@@ -262,8 +266,8 @@ static void parse_statement(function *f) {
         return;
     }
     const char *start = p->at, *name;
-    size_t len = cfx__take_name(p, &name);
-    cfx__skip(p);
+    size_t len = cfx__parser_take_name(p, &name);
+    cfx__parser_skip(p);
     char c = p->at < p->end ? *p->at : 0;
     if (len && (c == ':' || (c == '=' && !(p->at + 1 < p->end && p->at[1] == '=')))) {
         parse_assignment(f, name, len, NULL);
@@ -278,17 +282,17 @@ static void parse_statement(function *f) {
 static void take_param(function *f) {
     cfx__parser *p = f->p;
     param m = {.target = p->at};
-    while (cfx__take(p, "*"))
+    while (cfx__parser_take(p, "*"))
         ;
     const char *name;
-    if (!cfx__take_name(p, &name))
+    if (!cfx__parser_take_name(p, &name))
         cfx__parse_fail(p, p->at, "expected the name of a parameter");
     m.len = (size_t)(p->at - m.target);
     take_annotation(p, &m.type, &m.shape);
-    cfx__skip(p);
-    m.has_default = cfx__take(p, "=");
+    cfx__parser_skip(p);
+    m.has_default = cfx__parser_take(p, "=");
     if (m.has_default)
-        m.fallback = cfx__take_value(p);
+        m.fallback = cfx__parser_take_value(p);
     if (!p->failed && !(same(m.target, m.len, "self") && !f->params.len))
         VEC_PUSH(f->params, m);
 }
@@ -298,23 +302,23 @@ static void parse_head(function *f) {
     cfx__parser *p = f->p;
     const char *name;
     bool comma = true;
-    cfx__skip(p);
-    if (!cfx__take_name(p, &name))
+    cfx__parser_skip(p);
+    if (!cfx__parser_take_name(p, &name))
         cfx__parse_fail(p, p->at, "expected the name of the function");
-    cfx__want(p, "(");
-    for (skip_lines(p); !p->failed && !cfx__take(p, ")"); skip_lines(p)) {
+    cfx__parser_want(p, "(");
+    for (skip_lines(p); !p->failed && !cfx__parser_take(p, ")"); skip_lines(p)) {
         if (!comma)
             cfx__parse_fail(p, p->at, "expected ',' or ')'");
         take_param(f);
         skip_lines(p);
-        comma = cfx__take(p, ",");
+        comma = cfx__parser_take(p, ",");
     }
-    cfx__skip(p);
-    if (cfx__take(p, "->"))
+    cfx__parser_skip(p);
+    if (cfx__parser_take(p, "->"))
         take_type(p, &f->returns);
-    cfx__skip(p);
-    cfx__want(p, ":");
-    if (!p->failed && !cfx__at_line_end(p) && *p->at != '#')
+    cfx__parser_skip(p);
+    cfx__parser_want(p, ":");
+    if (!p->failed && !cfx__parser_is_line_end(p) && *p->at != '#')
         cfx__parse_fail(p, p->at, "expected the end of the line");
 }
 
@@ -350,15 +354,15 @@ static void take_leaf_types(function *f) {
     cfx__parser *p = f->p;
     for (const char *start = p->at; !p->failed; start = p->at) {
         param m = {0};
-        m.len = cfx__take_name(p, &m.target);
+        m.len = cfx__parser_take_name(p, &m.target);
         if (m.len)
             take_annotation(p, &m.type, &m.shape);
-        if (!m.len || !cfx__take(p, ";")) {
+        if (!m.len || !cfx__parser_take(p, ";")) {
             p->at = start;
             break;
         }
         VEC_PUSH(f->params, m);
-        cfx__skip(p);
+        cfx__parser_skip(p);
     }
 }
 
@@ -366,11 +370,11 @@ static void take_leaf_types(function *f) {
 static void take_leaves(function *f, const char *call) {
     cfx__parser *p = f->p;
     size_t typed = f->params.len, n = 0;
-    for (; !p->failed && !cfx__take(p, call); cfx__skip(p)) {
+    for (; !p->failed && !cfx__parser_take(p, call); cfx__parser_skip(p)) {
         param m = {0};
-        m.len = cfx__take_name(p, &m.target);
-        cfx__skip(p);
-        cfx__want(p, ",");
+        m.len = cfx__parser_take_name(p, &m.target);
+        cfx__parser_skip(p);
+        cfx__parser_want(p, ",");
         for (size_t i = 0; i < typed; i++)
             if (f->params.data[i].len == m.len &&
                 !memcmp(f->params.data[i].target, m.target, m.len))
@@ -389,19 +393,19 @@ static cfx_value take_spec(cfx__parser *p) {
     cfx_value first = cfx_tuple_value(0, NULL);
     cfx_dict *rest = cfx_dict_new();
     const char *name;
-    bool by_name = cfx__take(p, "(");
-    cfx__want(p, "[");
-    for (size_t n; (n = cfx__take_name(p, &name)); cfx__take(p, ", "))
+    bool by_name = cfx__parser_take(p, "(");
+    cfx__parser_want(p, "[");
+    for (size_t n; (n = cfx__parser_take_name(p, &name)); cfx__parser_take(p, ", "))
         if (!same(name, n, "self"))
             cfx_list_append(first.list, cfx_none());
-    cfx__want(p, by_name ? "], {" : "]");
-    while (by_name && !p->failed && !cfx__take(p, "})")) {
-        cfx_dict_put(rest, cfx__take_string(p), cfx_none());
-        cfx__want(p, ":");
-        cfx__take_name(p, &name);
-        cfx__take(p, ", ");
+    cfx__parser_want(p, by_name ? "], {" : "]");
+    while (by_name && !p->failed && !cfx__parser_take(p, "})")) {
+        cfx_dict_put(rest, cfx__parser_take_string(p), cfx_none());
+        cfx__parser_want(p, ":");
+        cfx__parser_take_name(p, &name);
+        cfx__parser_take(p, ", ");
     }
-    cfx__want(p, ", self._in_spec)");
+    cfx__parser_want(p, ", self._in_spec)");
     return by_name ? cfx_tuple(first, cfx_dict_value(rest)) : first;
 }
 
@@ -434,9 +438,9 @@ static void read_aliases(function *f) {
         const char *start = p->at, *name, *raw;
         if (!next_line(f))
             break;
-        size_t len = cfx__take_name(p, &name);
-        size_t raw_len = len && cfx__take(p, " = ") ? cfx__take_name(p, &raw) : 0;
-        param *m = raw_len && cfx__at_line_end(p) ? find_param(f, next, raw, raw_len) : NULL;
+        size_t len = cfx__parser_take_name(p, &name);
+        size_t raw_len = len && cfx__parser_take(p, " = ") ? cfx__parser_take_name(p, &raw) : 0;
+        param *m = raw_len && cfx__parser_is_line_end(p) ? find_param(f, next, raw, raw_len) : NULL;
         if (!m) {
             p->at = start;
             break;
@@ -453,24 +457,24 @@ static void add_params(function *f) {
         const param *m = &f->params.data[i];
         const char *name = m->name ? m->name : m->target + stars(m);
         size_t len = m->name ? m->name_len : m->len - stars(m);
-        if (cfx__named(p, name, len)) {
+        if (cfx__parser_find_node(p, name, len)) {
             cfx__parse_fail(p, m->target, "duplicate argument '%.*s'", (int)len, name);
             return;
         }
         cfx_value args = m->has_default ? cfx_tuple_value(1, &m->fallback) : cfx_none();
-        cfx__node_text t = {CFX_PLACEHOLDER, m->target, m->len, name, len, m->type};
-        cfx_node *n = cfx__add_node(p, t, args, cfx_none());
+        cfx__parser_node_text t = {CFX_PLACEHOLDER, m->target, m->len, name, len, m->type};
+        cfx_node *n = cfx__parser_add_node(p, t, args, cfx_none());
         if (n && m->shape)
-            cfx__read_shape(n, m->shape);
+            cfx__parse_shape(n, m->shape);
     }
 }
 
 static void parse_wrap(function *f) {
     cfx__parser *p = f->p;
-    cfx__want(p, "torch.fx._symbolic_trace.wrap(\"");
+    cfx__parser_want(p, "torch.fx._symbolic_trace.wrap(\"");
     const char *name;
-    size_t len = cfx__take_name(p, &name);
-    cfx__want(p, "\")");
+    size_t len = cfx__parser_take_name(p, &name);
+    cfx__parser_want(p, "\")");
     if (len && !p->failed) {
         char *key = cfx__arena_copy(&p->arena, name, len);
         cfx__map_set(&f->wrapped, key, key);
@@ -480,18 +484,18 @@ static void parse_wrap(function *f) {
 /* class Name(torch.nn.Module): */
 static const char *parse_class(cfx__parser *p) {
     const char *name;
-    cfx__skip(p);
-    size_t len = cfx__take_name(p, &name);
+    cfx__parser_skip(p);
+    size_t len = cfx__parser_take_name(p, &name);
     if (!len)
         cfx__parse_fail(p, p->at, "expected the name of the class");
-    cfx__want(p, "(torch.nn.Module):");
+    cfx__parser_want(p, "(torch.nn.Module):");
     return cfx__arena_copy(&p->arena, name, len);
 }
 
 /* Reads one class, or a text without any, up to the next class. */
 static void parse_module(function *f) {
     cfx__parser *p = f->p;
-    cfx__parsed m = {NULL, NULL, 0};
+    cfx__parser_module m = {NULL, NULL, 0};
     if (next_line(f)) {
         m.indent = indent(p);
         m.name = take_word(p, "class") ? parse_class(p) : NULL;

@@ -34,16 +34,16 @@ static const char *bare_end(const cfx__parser *p, char stop) {
 
 /* A number that fills the word. */
 static bool whole_number(cfx__parser *p, const char *end, cfx_value *v) {
-    if (!cfx__is_number_next(p))
+    if (!cfx__parser_is_number_next(p))
         return false;
     const char *c = p->at + (*p->at == '-');
     for (; c < end; c++)
-        if (!cfx__is_word(*c) && *c != '.' && *c != '+' && *c != '-')
+        if (!cfx__emit_is_word(*c) && *c != '.' && *c != '+' && *c != '-')
             return false;
     cfx__parser word = *p;
     word.end = end;
     word.quiet = true;
-    *v = cfx__take_number(&word);
+    *v = cfx__parser_take_number(&word);
     return !word.failed && word.at == end;
 }
 
@@ -66,7 +66,7 @@ static bool whole_operator(const char *text, size_t len, cfx_value *v) {
     for (size_t i = 0; i < len; i++)
         if (text[i] == '.')
             dots++;
-        else if (!cfx__is_word(text[i]))
+        else if (!cfx__emit_is_word(text[i]))
             return false;
     cfx_op *op = dots == 2 ? cfx_op_find(cfx__string_new(text, len)->text) : NULL;
     if (op)
@@ -79,8 +79,8 @@ static cfx_value read_bare(cfx__parser *p, const char *end) {
     size_t len = (size_t)(end - text);
     cfx_value v = cfx_none();
     if (len > 6 && !memcmp(text, "slice(", 6))
-        return cfx__take_value(p);
-    bool found = whole_number(p, end, &v) || cfx__torch_constant(text, len, &v) ||
+        return cfx__parser_take_value(p);
+    bool found = whole_number(p, end, &v) || cfx__parser_torch_constant(text, len, &v) ||
                  whole_device(text, len, &v) || whole_operator(text, len, &v);
     p->at = end;
     if (found || same(text, len, "None"))
@@ -96,8 +96,8 @@ static cfx_value read_bare(cfx__parser *p, const char *end) {
 
 static cfx_value take_node(cfx__parser *p) {
     const char *start = p->at++, *name;
-    size_t len = cfx__take_name(p, &name);
-    cfx_node *n = len ? cfx__named(p, name, len) : NULL;
+    size_t len = cfx__parser_take_name(p, &name);
+    cfx_node *n = len ? cfx__parser_find_node(p, name, len) : NULL;
     if (!n)
         cfx__parse_fail(p, start, "there is no node %%%.*s before this line", (int)len, name);
     return cfx_node_value(n);
@@ -113,12 +113,12 @@ static cfx_value take_items(cfx__parser *p, const char *close, cfx_tag tag) {
     while (more && !p->failed) {
         cfx_value v = take_item(p);
         VEC_PUSH(p->stack, v);
-        more = cfx__take(p, ", ");
+        more = cfx__parser_take(p, ", ");
     }
-    cfx__take(p, ",");
-    cfx__want(p, close);
+    cfx__parser_take(p, ",");
+    cfx__parser_want(p, close);
     p->depth--;
-    return cfx__pop_values(p, from, tag);
+    return cfx__parser_pop_values(p, from, tag);
 }
 
 /* {key: value}: the keys of keywords are names, those of other dicts may be numbers. */
@@ -128,7 +128,7 @@ static cfx_value take_mapping(cfx__parser *p, bool keywords) {
     p->at++;
     if (++p->depth > CFX__MAX_NESTING)
         cfx__parse_fail(p, p->at, "lists are nested too deep");
-    while (!p->failed && !cfx__take(p, "}")) {
+    while (!p->failed && !cfx__parser_take(p, "}")) {
         if (!comma)
             cfx__parse_fail(p, p->at, "expected ',' or '}'");
         const char *end = bare_end(p, ':');
@@ -137,11 +137,11 @@ static cfx_value take_mapping(cfx__parser *p, bool keywords) {
         cfx_value key = keywords ? cfx_string_value_n(p->at, (size_t)(end - p->at))
                                  : read_bare(p, end);
         p->at = end;
-        cfx__want(p, ": ");
+        cfx__parser_want(p, ": ");
         cfx_value v = take_item(p);
         if (!p->failed)
             cfx_dict_put(d, key, v);
-        comma = cfx__take(p, ", ");
+        comma = cfx__parser_take(p, ", ");
     }
     p->depth--;
     return cfx_dict_value(d);
@@ -159,7 +159,7 @@ static cfx_value take_item(cfx__parser *p) {
     if (c == '{')
         return take_mapping(p, false);
     if (c == '(') {
-        cfx_value v = cfx__take_complex(p);
+        cfx_value v = cfx__parser_take_complex(p);
         return cfx_is_bad(v) ? take_items(p, ")", CFX_TAG_TUPLE) : v;
     }
     return read_bare(p, bare_end(p, 0));
@@ -171,13 +171,13 @@ static cfx_value take_str(cfx__parser *p, const char *end) {
     if (text < end && strchr("([{", *text)) {
         const char *whole = p->end;
         p->end = end;
-        cfx_value v = cfx__take_value(p);
+        cfx_value v = cfx__parser_take_value(p);
         p->end = whole;
         if (!p->failed && p->at != end)
             cfx__parse_fail(p, p->at, "expected the end of the value");
         return v;
     }
-    cfx_node *n = cfx__named(p, text, (size_t)(end - text));
+    cfx_node *n = cfx__parser_find_node(p, text, (size_t)(end - text));
     if (n) {
         p->at = end;
         return cfx_node_value(n);
@@ -210,7 +210,7 @@ static const char *take_annotation(cfx__parser *p) {
     p->at = c + n;
     while (p->at < end && *p->at >= '0' && *p->at <= '9')
         p->at++;
-    cfx__want(p, "] = ");
+    cfx__parser_want(p, "] = ");
     while (c > start && c[-1] == ' ')
         c--;
     return c > start ? cfx__string_new(start, (size_t)(c - start))->text : NULL;
@@ -218,7 +218,7 @@ static const char *take_annotation(cfx__parser *p) {
 
 static bool take_opcode(cfx__parser *p, cfx_opcode *op) {
     for (int i = CFX_PLACEHOLDER; i < CFX_OUTPUT; i++)
-        if (cfx__take(p, cfx_opcode_name((cfx_opcode)i))) {
+        if (cfx__parser_take(p, cfx_opcode_name((cfx_opcode)i))) {
             *op = (cfx_opcode)i;
             return true;
         }
@@ -229,19 +229,19 @@ static bool take_opcode(cfx__parser *p, cfx_opcode *op) {
 
 /* The text of [target=...]; brackets inside it match. */
 static size_t take_target(cfx__parser *p, const char **text) {
-    cfx__want(p, "[target=");
+    cfx__parser_want(p, "[target=");
     *text = p->at;
     const char *end = bare_end(p, 0);
     size_t len = (size_t)(end - p->at);
     if (!p->failed)
         p->at = end;
-    cfx__want(p, "]");
+    cfx__parser_want(p, "]");
     return len;
 }
 
 static void take_arguments(cfx__parser *p, cfx_opcode op, cfx_value *args, cfx_value *kwargs) {
     if (op == CFX_PLACEHOLDER) {
-        if (cfx__take(p, "(default=")) {
+        if (cfx__parser_take(p, "(default=")) {
             const char *end = line_end(p);
             if (end == p->at || end[-1] != ')') {
                 cfx__parse_fail(p, end, "expected ')'");
@@ -249,20 +249,20 @@ static void take_arguments(cfx__parser *p, cfx_opcode op, cfx_value *args, cfx_v
             }
             cfx_value v = take_str(p, end - 1);
             *args = cfx_tuple_value(1, &v);
-            cfx__want(p, ")");
+            cfx__parser_want(p, ")");
         }
     } else if (op != CFX_GET_ATTR) {
-        cfx__want(p, "(args = ");
+        cfx__parser_want(p, "(args = ");
         if (!p->failed && (p->at == p->end || *p->at != '('))
             cfx__parse_fail(p, p->at, "expected '('");
         if (!p->failed)
             *args = take_items(p, ")", CFX_TAG_TUPLE);
-        cfx__want(p, ", kwargs = ");
+        cfx__parser_want(p, ", kwargs = ");
         if (!p->failed && (p->at == p->end || *p->at != '{'))
             cfx__parse_fail(p, p->at, "expected '{'");
         if (!p->failed)
             *kwargs = take_mapping(p, true);
-        cfx__want(p, ")");
+        cfx__parser_want(p, ")");
     }
 }
 
@@ -280,12 +280,12 @@ static void finish_node(cfx__parser *p, cfx_node *n, const char *name, size_t le
 /* %name : type [num_users=1] = opcode[target=...](args = (...), kwargs = {...}) */
 static void parse_node(cfx__parser *p) {
     const char *start = p->at++, *name, *target;
-    size_t len = cfx__take_name(p, &name);
+    size_t len = cfx__parser_take_name(p, &name);
     if (!len)
         cfx__parse_fail(p, p->at, "expected the name of a node");
-    else if (cfx__named(p, name, len))
+    else if (cfx__parser_find_node(p, name, len))
         cfx__parse_fail(p, start, "there is a node %%%.*s already", (int)len, name);
-    cfx__want(p, " : ");
+    cfx__parser_want(p, " : ");
     const char *type = take_annotation(p);
     cfx_opcode op;
     if (p->failed || !take_opcode(p, &op))
@@ -293,11 +293,11 @@ static void parse_node(cfx__parser *p) {
     size_t target_len = take_target(p, &target);
     cfx_value args = cfx_none(), kwargs = cfx_none();
     take_arguments(p, op, &args, &kwargs);
-    if (!p->failed && !cfx__at_line_end(p))
+    if (!p->failed && !cfx__parser_is_line_end(p))
         cfx__parse_fail(p, p->at, "expected the end of the line");
-    cfx__node_text t = {op, target, target_len, name, len, type};
+    cfx__parser_node_text t = {op, target, target_len, name, len, type};
     if (!p->failed)
-        finish_node(p, cfx__add_node(p, t, args, kwargs), name, len);
+        finish_node(p, cfx__parser_add_node(p, t, args, kwargs), name, len);
 }
 
 static void parse_return(cfx__parser *p) {
@@ -312,7 +312,7 @@ void cfx__parse_graph_form(cfx__parser *p) {
         cfx__parse_fail(p, p->at, "expected 'graph():'");
     p->at = end;
     while (!p->failed) {
-        while (p->at < p->end && (cfx__skip(p), p->at < p->end) && *p->at == '\n')
+        while (p->at < p->end && (cfx__parser_skip(p), p->at < p->end) && *p->at == '\n')
             p->at++;
         if (p->at == p->end)
             break;
@@ -323,7 +323,7 @@ void cfx__parse_graph_form(cfx__parser *p) {
             parse_node(p);
         else if (*p->at == '#')
             p->at = line_end(p);
-        else if (cfx__take(p, "return "))
+        else if (cfx__parser_take(p, "return "))
             parse_return(p);
         else
             cfx__parse_fail(p, p->at, "expected a node ('%%name : ...') or 'return'");

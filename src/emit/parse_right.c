@@ -25,8 +25,8 @@ static void path_add(cfx__parser *p, const char *atom, size_t len, bool first) {
 
 static void take_atoms(cfx__parser *p, const ref *r, int *atoms) {
     const char *name;
-    while (!p->failed && cfx__take(p, ".")) {
-        size_t len = cfx__take_name(p, &name);
+    while (!p->failed && cfx__parser_take(p, ".")) {
+        size_t len = cfx__parser_take_name(p, &name);
         if (!len)
             cfx__parse_fail(p, p->at, "expected a name");
         path_add(p, name, len, !(*atoms)++ && r->base != REF_GLOBAL);
@@ -47,12 +47,12 @@ static bool take_getattr(cfx__parser *p, ref *r, int *atoms) {
     else
         *r = take_ref(p, atoms);
     p->depth--;
-    if (r->base != REF_GLOBAL && cfx__take(p, ", \"")) {
+    if (r->base != REF_GLOBAL && cfx__parser_take(p, ", \"")) {
         const char *atom = p->at;
         while (p->at < p->end && *p->at != '\n' && *p->at != '"')
             p->at++;
         size_t len = (size_t)(p->at - atom);
-        bool closed = cfx__take(p, "\")");
+        bool closed = cfx__parser_take(p, "\")");
         bool goes_on = r->base != REF_VALUE || (p->at < p->end && strchr("(.,", *p->at));
         done = closed && goes_on;
         if (done)
@@ -74,8 +74,8 @@ static bool starts_value(const cfx__parser *p, size_t len) {
     for (int i = 0; i < COUNT(words); i++)
         if (same(p->at, len, words[i]))
             return true;
-    const char *end = cfx__torch_value_end(p);
-    return cfx__is_symbol(p->at, len) || (end && end < p->end && *end == '.');
+    const char *end = cfx__parser_torch_value_end(p);
+    return cfx__parser_is_symbol(p->at, len) || (end && end < p->end && *end == '.');
 }
 
 /* A dotted name that is called is a function; other words are values. */
@@ -85,9 +85,9 @@ static bool take_global(cfx__parser *p, size_t first) {
     if (starts_value(p, first))
         return false;
     do
-        if (!cfx__take_name(p, &name))
+        if (!cfx__parser_take_name(p, &name))
             break;
-    while (cfx__take(p, "."));
+    while (cfx__parser_take(p, "."));
     size_t len = (size_t)(p->at - start);
     bool called = p->at < p->end && *p->at == '(';
     for (int i = 0; i < COUNT(values); i++)
@@ -100,12 +100,12 @@ static bool take_global(cfx__parser *p, size_t first) {
 }
 
 static ref take_ref(cfx__parser *p, int *atoms) {
-    cfx__skip(p);
+    cfx__parser_skip(p);
     ref r = {REF_VALUE, cfx_none(), p->at};
     const char *start = p->at, *name;
-    size_t len = cfx__take_name(p, &name);
+    size_t len = cfx__parser_take_name(p, &name);
     p->at = start;
-    bool known = len && cfx__named(p, name, len);
+    bool known = len && cfx__parser_find_node(p, name, len);
     if (!known && same(name, len, "self")) {
         r.base = REF_SELF;
         p->at += len;
@@ -118,7 +118,7 @@ static ref take_ref(cfx__parser *p, int *atoms) {
         r.base = REF_GLOBAL;
         return r;
     } else {
-        r.value = cfx__take_operand(p);
+        r.value = cfx__parser_take_operand(p);
     }
     take_atoms(p, &r, atoms);
     return r;
@@ -126,34 +126,42 @@ static ref take_ref(cfx__parser *p, int *atoms) {
 
 /* ---- right sides ---------------------------------------------------------------------------- */
 
-cfx__made cfx__make_operator(const cfx__operator *o, int n, const cfx_value *args) {
-    return (cfx__made){CFX_CALL_FUNCTION, o->target, strlen(o->target), cfx_tuple_value(n, args),
-                       cfx_none(), false};
+cfx__parser_statement cfx__parser_make_operator(const cfx__emit_operator *o, int n,
+                                                const cfx_value *args) {
+    return (cfx__parser_statement){CFX_CALL_FUNCTION,        o->target,  strlen(o->target),
+                                   cfx_tuple_value(n, args), cfx_none(), false};
 }
 
 /* The arguments of a call; the opening bracket is next. `self` is the first one, if given. */
-static cfx__made take_call(cfx__parser *p, cfx_opcode op, const char *target,
-                           const cfx_value *self) {
+static cfx__parser_statement take_call(cfx__parser *p, cfx_opcode op, const char *target,
+                                       const cfx_value *self) {
     cfx_dict *kw = cfx_dict_new();
     size_t from = p->stack.len;
     if (self)
         VEC_PUSH(p->stack, *self);
     p->at++;
-    cfx__take_values(p, ")", kw);
-    return (cfx__made){op, target, strlen(target), cfx__pop_values(p, from, CFX_TAG_TUPLE),
-                       kw->len ? cfx_dict_value(kw) : cfx_none(), false};
+    cfx__parser_take_values(p, ")", kw);
+    return (cfx__parser_statement){op,
+                                   target,
+                                   strlen(target),
+                                   cfx__parser_pop_values(p, from, CFX_TAG_TUPLE),
+                                   kw->len ? cfx_dict_value(kw) : cfx_none(),
+                                   false};
 }
 
-static cfx__made take_attribute(cfx__parser *p, const ref *r, int atoms, const char *path) {
+static cfx__parser_statement take_attribute(cfx__parser *p, const ref *r, int atoms,
+                                            const char *path) {
     if (r->base == REF_SELF && atoms)
-        return (cfx__made){CFX_GET_ATTR, path, strlen(path), cfx_none(), cfx_none(), false};
-    if (r->base == REF_VALUE && atoms == 1 && cfx__is_identifier(path, strlen(path))) {
+        return (cfx__parser_statement){CFX_GET_ATTR, path,       strlen(path),
+                                       cfx_none(),   cfx_none(), false};
+    if (r->base == REF_VALUE && atoms == 1 && cfx__name_is_identifier(path, strlen(path))) {
         cfx_value args[] = {r->value, cfx_string_value(path)};
-        return (cfx__made){CFX_CALL_FUNCTION, "builtins.getattr", strlen("builtins.getattr"),
-                           cfx_tuple_value(2, args), cfx_none(), false};
+        return (cfx__parser_statement){
+            CFX_CALL_FUNCTION,        "builtins.getattr", strlen("builtins.getattr"),
+            cfx_tuple_value(2, args), cfx_none(),         false};
     }
     cfx__parse_fail(p, r->at, "expected a call, an operator or an attribute");
-    return (cfx__made){.op = CFX_OUTPUT};
+    return (cfx__parser_statement){.op = CFX_OUTPUT};
 }
 
 static cfx_value negated(cfx_value v) {
@@ -165,44 +173,45 @@ static cfx_value negated(cfx_value v) {
 }
 
 /* x + 1, x[0], or x alone. */
-static cfx__made take_operation(cfx__parser *p, const ref *r) {
-    cfx__skip(p);
-    const cfx__operator *o = p->at < p->end ? cfx__operator_at(p->at, CFX__BINARY) : NULL;
+static cfx__parser_statement take_operation(cfx__parser *p, const ref *r) {
+    cfx__parser_skip(p);
+    const cfx__emit_operator *o =
+        p->at < p->end ? cfx__emit_operator_starting(p->at, CFX__BINARY) : NULL;
     cfx_value args[2] = {r->value, cfx_none()};
     if (o) {
         p->at += strlen(o->sign);
-        args[1] = cfx__take_value(p);
-        return cfx__make_operator(o, 2, args);
+        args[1] = cfx__parser_take_value(p);
+        return cfx__parser_make_operator(o, 2, args);
     }
-    if (cfx__take(p, "[")) {
-        args[1] = cfx__take_subscript(p);
-        return cfx__make_operator(cfx__operator_named("getitem"), 2, args);
+    if (cfx__parser_take(p, "[")) {
+        args[1] = cfx__parser_take_subscript(p);
+        return cfx__parser_make_operator(cfx__emit_operator_named("getitem"), 2, args);
     }
     if (r->value.tag == CFX_TAG_NODE)
-        return (cfx__made){CFX_OUTPUT, NULL, 0, r->value, cfx_none(), true};
+        return (cfx__parser_statement){CFX_OUTPUT, NULL, 0, r->value, cfx_none(), true};
     if (*r->at == '-' && cfx_is_number(r->value)) { /* nothing else makes a literal a statement */
         args[0] = negated(r->value);
-        return cfx__make_operator(cfx__operator_named("neg"), 1, args);
+        return cfx__parser_make_operator(cfx__emit_operator_named("neg"), 1, args);
     }
     return take_attribute(p, r, 0, "");
 }
 
-cfx__made cfx__take_right_side(cfx__parser *p) {
-    cfx__skip(p);
+cfx__parser_statement cfx__parser_take_right_side(cfx__parser *p) {
+    cfx__parser_skip(p);
     p->path.len = 0;
     cfx__text_add(&p->path, "", 0);
-    const cfx__operator *o = p->at < p->end && !cfx__is_number_next(p)
-                                 ? cfx__operator_at(p->at, CFX__UNARY)
+    const cfx__emit_operator *o = p->at < p->end && !cfx__parser_is_number_next(p)
+                                 ? cfx__emit_operator_starting(p->at, CFX__UNARY)
                                  : NULL;
     if (o) {
         p->at++;
-        cfx_value v = cfx__take_operand(p);
-        return cfx__make_operator(o, 1, &v);
+        cfx_value v = cfx__parser_take_operand(p);
+        return cfx__parser_make_operator(o, 1, &v);
     }
     int atoms = 0;
     ref r = take_ref(p, &atoms);
     if (p->failed)
-        return (cfx__made){.op = CFX_OUTPUT};
+        return (cfx__parser_statement){.op = CFX_OUTPUT};
     const char *path = cfx__string_new(p->path.data, p->path.len)->text;
     bool called = p->at < p->end && *p->at == '(';
     if (called && r.base == REF_GLOBAL) {
@@ -210,7 +219,7 @@ cfx__made cfx__take_right_side(cfx__parser *p) {
         if (strchr(path, '.'))
             cfx__text_puts(&name, path);
         else
-            cfx__read_global(&name, path, strlen(path));
+            cfx__parse_global(&name, path, strlen(path));
         return take_call(p, CFX_CALL_FUNCTION, cfx__text_take(&name), NULL);
     }
     if (called && atoms)

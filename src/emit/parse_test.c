@@ -286,10 +286,10 @@ static void add_any_node(cfx_graph *g) {
         n = cfx_graph_call_function(g, functions[next(COUNT(functions))], any_args(g, next(4)),
                                     any_kwargs(g));
     } else if (kind < 6) {
-        const cfx__operator *o = cfx__operator_named(operators[next(COUNT(operators))]);
-        n = cfx_graph_call_function(g, o->target,
-                                    any_args(g, next(8) ? cfx__operator_arity(o) : (int)next(4)),
-                                    next(8) ? cfx_none() : any_kwargs(g));
+        const cfx__emit_operator *o = cfx__emit_operator_named(operators[next(COUNT(operators))]);
+        n = cfx_graph_call_function(
+            g, o->target, any_args(g, next(8) ? cfx__emit_operator_arity(o) : (int)next(4)),
+            next(8) ? cfx_none() : any_kwargs(g));
     } else if (kind < 7) {
         cfx_value args[] = {any_value(g, 0), cfx_string_value(next(2) ? "shape" : "not so")};
         n = cfx_graph_call_function(g, "builtins.getattr", cfx_tuple_value(2, args), CFX_NONE);

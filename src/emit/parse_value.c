@@ -3,7 +3,7 @@
 
 /* ---- lists ---------------------------------------------------------------------------------- */
 
-cfx_value cfx__pop_values(cfx__parser *p, size_t from, cfx_tag tag) {
+cfx_value cfx__parser_pop_values(cfx__parser *p, size_t from, cfx_tag tag) {
     const cfx_value *items = p->stack.data + from;
     int64_t n = (int64_t)(p->stack.len - from);
     p->stack.len = from;
@@ -13,14 +13,14 @@ cfx_value cfx__pop_values(cfx__parser *p, size_t from, cfx_tag tag) {
 /* name = value; false, and nothing taken, when what comes next is no keyword. */
 static bool take_keyword(cfx__parser *p, cfx_dict *kw) {
     const char *start = p->at, *name;
-    size_t len = cfx__take_name(p, &name);
-    cfx__skip(p);
+    size_t len = cfx__parser_take_name(p, &name);
+    cfx__parser_skip(p);
     if (!len || p->at == p->end || *p->at != '=') {
         p->at = start;
         return false;
     }
     p->at++;
-    cfx_value key = cfx_string_value_n(name, len), v = cfx__take_value(p);
+    cfx_value key = cfx_string_value_n(name, len), v = cfx__parser_take_value(p);
     if (cfx_dict_find(kw, key))
         cfx__parse_fail(p, start, "the keyword '%.*s' is given twice", (int)len, name);
     if (!p->failed)
@@ -28,24 +28,24 @@ static bool take_keyword(cfx__parser *p, cfx_dict *kw) {
     return true;
 }
 
-int64_t cfx__take_values(cfx__parser *p, const char *close, cfx_dict *kw) {
+int64_t cfx__parser_take_values(cfx__parser *p, const char *close, cfx_dict *kw) {
     const char *start = p->at;
     size_t before = p->stack.len;
     p->comma = true;
     if (++p->depth > CFX__MAX_NESTING)
         cfx__parse_fail(p, start, "lists are nested too deep");
-    for (cfx__skip(p); !p->failed && !cfx__take(p, close); cfx__skip(p)) {
+    for (cfx__parser_skip(p); !p->failed && !cfx__parser_take(p, close); cfx__parser_skip(p)) {
         if (!p->comma)
             cfx__parse_fail(p, p->at, "expected ',' or '%s'", close);
         bool keywords = kw && kw->len;
         if (!kw || !take_keyword(p, kw)) {
             if (keywords)
                 cfx__parse_fail(p, p->at, "a positional argument follows keywords");
-            cfx_value v = cfx__take_value(p);
+            cfx_value v = cfx__parser_take_value(p);
             VEC_PUSH(p->stack, v);
         }
-        cfx__skip(p);
-        p->comma = cfx__take(p, ",");
+        cfx__parser_skip(p);
+        p->comma = cfx__parser_take(p, ",");
     }
     p->depth--;
     return (int64_t)(p->stack.len - before);
@@ -54,14 +54,14 @@ int64_t cfx__take_values(cfx__parser *p, const char *close, cfx_dict *kw) {
 /* (a, b), (a,), () and, as Python has it, (a) for a itself. */
 static cfx_value take_tuple(cfx__parser *p, const char *close) {
     size_t from = p->stack.len;
-    int64_t n = cfx__take_values(p, close, NULL);
+    int64_t n = cfx__parser_take_values(p, close, NULL);
     if (n == 1 && !p->comma)
         return p->stack.data[--p->stack.len];
-    return cfx__pop_values(p, from, CFX_TAG_TUPLE);
+    return cfx__parser_pop_values(p, from, CFX_TAG_TUPLE);
 }
 
-cfx_value cfx__take_subscript(cfx__parser *p) {
-    cfx__skip(p);
+cfx_value cfx__parser_take_subscript(cfx__parser *p) {
+    cfx__parser_skip(p);
     if (p->at < p->end && *p->at == ']')
         cfx__parse_fail(p, p->at, "expected a value");
     return take_tuple(p, "]");
@@ -69,8 +69,8 @@ cfx_value cfx__take_subscript(cfx__parser *p) {
 
 static cfx_value take_list(cfx__parser *p) {
     size_t from = p->stack.len;
-    cfx__take_values(p, "]", NULL);
-    return cfx__pop_values(p, from, CFX_TAG_LIST);
+    cfx__parser_take_values(p, "]", NULL);
+    return cfx__parser_pop_values(p, from, CFX_TAG_LIST);
 }
 
 static cfx_value take_dict(cfx__parser *p) {
@@ -78,20 +78,20 @@ static cfx_value take_dict(cfx__parser *p) {
     bool comma = true;
     if (++p->depth > CFX__MAX_NESTING)
         cfx__parse_fail(p, p->at, "lists are nested too deep");
-    for (cfx__skip(p); !p->failed && !cfx__take(p, "}"); cfx__skip(p)) {
+    for (cfx__parser_skip(p); !p->failed && !cfx__parser_take(p, "}"); cfx__parser_skip(p)) {
         if (!comma)
             cfx__parse_fail(p, p->at, "expected ',' or '}'");
         const char *start = p->at;
-        cfx_value key = cfx__take_value(p);
+        cfx_value key = cfx__parser_take_value(p);
         if (key.tag == CFX_TAG_LIST || key.tag == CFX_TAG_DICT || key.tag == CFX_TAG_SLICE)
-            cfx__parse_fail(p, start, "unhashable type: '%s'", cfx__python_type(key));
-        cfx__skip(p);
-        cfx__want(p, ":");
-        cfx_value v = cfx__take_value(p);
+            cfx__parse_fail(p, start, "unhashable type: '%s'", cfx__value_python_type(key));
+        cfx__parser_skip(p);
+        cfx__parser_want(p, ":");
+        cfx_value v = cfx__parser_take_value(p);
         if (!p->failed)
             cfx_dict_put(d, key, v);
-        cfx__skip(p);
-        comma = cfx__take(p, ",");
+        cfx__parser_skip(p);
+        comma = cfx__parser_take(p, ",");
     }
     p->depth--;
     return cfx_dict_value(d);
@@ -100,24 +100,25 @@ static cfx_value take_dict(cfx__parser *p) {
 /* ---- numbers -------------------------------------------------------------------------------- */
 
 /* Tries both parts on a copy of the parser that does not complain. */
-cfx_value cfx__take_complex(cfx__parser *p) {
+cfx_value cfx__parser_take_complex(cfx__parser *p) {
     cfx__parser q = *p;
     q.quiet = true;
     q.at++;
-    if (!cfx__is_number_next(&q))
+    if (!cfx__parser_is_number_next(&q))
         return cfx_bad();
     const char *at = q.at + (*q.at == '-');
-    while (at < p->end && (cfx__is_word(*at) || *at == '.' ||
+    while (at < p->end && (cfx__emit_is_word(*at) || *at == '.' ||
                            ((*at == '+' || *at == '-') && (at[-1] == 'e' || at[-1] == 'E'))))
         at++;
     if (at == p->end || (*at != '+' && *at != '-'))
         return cfx_bad();
     q.end = at;
-    cfx_value re = cfx__take_number(&q);
+    cfx_value re = cfx__parser_take_number(&q);
     q.end = p->end;
     q.at = at + (*at == '+');
-    cfx_value im = !q.failed && cfx__is_number_next(&q) ? cfx__take_number(&q) : cfx_bad();
-    if (im.tag != CFX_TAG_COMPLEX || !cfx__take(&q, ")"))
+    cfx_value im =
+        !q.failed && cfx__parser_is_number_next(&q) ? cfx__parser_take_number(&q) : cfx_bad();
+    if (im.tag != CFX_TAG_COMPLEX || !cfx__parser_take(&q, ")"))
         return cfx_bad();
     bool minus = p->at[1] == '-'; /* -0 is no integer here */
     p->at = q.at;
@@ -131,7 +132,7 @@ static bool same(const char *a, size_t n, const char *b) {
     return strlen(b) == n && !memcmp(a, b, n);
 }
 
-bool cfx__torch_constant(const char *name, size_t len, cfx_value *out) {
+bool cfx__parser_torch_constant(const char *name, size_t len, cfx_value *out) {
     static const struct {
         const char *name;
         cfx_tag tag;
@@ -164,37 +165,37 @@ bool cfx__torch_constant(const char *name, size_t len, cfx_value *out) {
 }
 
 /* Dots and names: torch.float32 has two atoms, torch.ops.aten.add.Tensor five. */
-const char *cfx__torch_value_end(const cfx__parser *p) {
+const char *cfx__parser_torch_value_end(const cfx__parser *p) {
     static const char ops[] = "torch.ops.";
     bool op = (size_t)(p->end - p->at) > strlen(ops) && !memcmp(p->at, ops, strlen(ops));
     const char *at = p->at;
     cfx_value v;
     for (int atoms = 0;; at++) {
         const char *atom = at;
-        while (at < p->end && cfx__is_word(*at))
+        while (at < p->end && cfx__emit_is_word(*at))
             at++;
         if (at == atom || ++atoms == (op ? 5 : 2))
             break;
         if (at == p->end || *at != '.')
             return NULL;
     }
-    return op || cfx__torch_constant(p->at, (size_t)(at - p->at), &v) ? at : NULL;
+    return op || cfx__parser_torch_constant(p->at, (size_t)(at - p->at), &v) ? at : NULL;
 }
 
 /* torch.float32, torch.ops.aten.add.Tensor; and the tensors that code cannot hold. */
 static cfx_value take_torch(cfx__parser *p) {
-    const char *start = p->at, *end = cfx__torch_value_end(p);
+    const char *start = p->at, *end = cfx__parser_torch_value_end(p);
     size_t len = (size_t)((end ? end : start) - start);
     cfx_value v = cfx_bad();
     cfx_op *op = NULL;
-    if (end && !cfx__torch_constant(start, len, &v)) {
+    if (end && !cfx__parser_torch_constant(start, len, &v)) {
         op = cfx_op_find(cfx__string_new(start + 10, len - 10)->text);
         v = op ? cfx_op_value(op) : cfx_bad();
     }
     p->at += len;
     if (!cfx_is_bad(v))
         return v;
-    while (start + len < p->end && (cfx__is_word(start[len]) || start[len] == '.'))
+    while (start + len < p->end && (cfx__emit_is_word(start[len]) || start[len] == '.'))
         len++;
     if (end)
         cfx__parse_fail(p, start, "no operator is called '%.*s'", (int)len, start);
@@ -208,7 +209,7 @@ static cfx_value take_torch(cfx__parser *p) {
 
 static cfx_value take_slice(cfx__parser *p, const char *start) {
     size_t from = p->stack.len;
-    int64_t n = cfx__take_values(p, ")", NULL);
+    int64_t n = cfx__parser_take_values(p, ")", NULL);
     cfx_value part[3] = {cfx_none(), cfx_none(), cfx_none()};
     if (n < 1 || n > 3)
         cfx__parse_fail(p, start, "slice() takes 1 to 3 values");
@@ -221,7 +222,7 @@ static cfx_value take_slice(cfx__parser *p, const char *start) {
 static cfx_value take_device(cfx__parser *p, const char *start) {
     cfx_dict *kw = cfx_dict_new();
     size_t from = p->stack.len;
-    int64_t n = cfx__take_values(p, ")", kw);
+    int64_t n = cfx__parser_take_values(p, ")", kw);
     const char *type = n == 1 ? cfx_text(p->stack.data[from]) : cfx_text(cfx_dict_get(kw, "type"));
     cfx_value index = cfx_dict_get(kw, "index");
     p->stack.len = from;
@@ -235,7 +236,7 @@ static cfx_value take_device(cfx__parser *p, const char *start) {
 
 static cfx_value take_complex_call(cfx__parser *p, const char *start) {
     size_t from = p->stack.len;
-    int64_t n = cfx__take_values(p, ")", NULL);
+    int64_t n = cfx__parser_take_values(p, ")", NULL);
     cfx_value re = n == 2 ? p->stack.data[from] : cfx_none();
     cfx_value im = n == 2 ? p->stack.data[from + 1] : cfx_none();
     p->stack.len = from;
@@ -244,7 +245,7 @@ static cfx_value take_complex_call(cfx__parser *p, const char *start) {
     return cfx_complex_value(cfx_number(re), cfx_number(im));
 }
 
-bool cfx__is_symbol(const char *name, size_t len) {
+bool cfx__parser_is_symbol(const char *name, size_t len) {
     size_t letters = 0;
     while (letters < len && name[letters] >= 'a' && name[letters] <= 'z')
         letters++;
@@ -270,8 +271,8 @@ static cfx_value take_symbolic(cfx__parser *p, const char *start) {
 static cfx_value take_word(cfx__parser *p) {
     static const char *const symbolic[] = {"Mod", "PythonMod", "FloorDiv", "Min", "Max"};
     const char *start = p->at, *name;
-    size_t len = cfx__take_name(p, &name);
-    cfx_node *n = cfx__named(p, name, len);
+    size_t len = cfx__parser_take_name(p, &name);
+    cfx_node *n = cfx__parser_find_node(p, name, len);
     if (n)
         return cfx_node_value(n);
     bool call = p->at < p->end && *p->at == '(';
@@ -294,7 +295,7 @@ static cfx_value take_word(cfx__parser *p) {
     for (int i = 0; call && i < COUNT(symbolic); i++)
         if (same(name, len, symbolic[i]))
             return take_symbolic(p, start);
-    if (cfx__is_symbol(name, len))
+    if (cfx__parser_is_symbol(name, len))
         return cfx__sym_name(cfx__string_new(name, len)->text, false, 0);
     if (call)
         cfx__parse_fail(p, start, "a call stands here; give its result a name first");
@@ -303,13 +304,13 @@ static cfx_value take_word(cfx__parser *p) {
     return cfx_bad();
 }
 
-cfx_value cfx__take_operand(cfx__parser *p) {
+cfx_value cfx__parser_take_operand(cfx__parser *p) {
     if (p->failed)
         return cfx_bad();
-    cfx__skip(p);
+    cfx__parser_skip(p);
     char c = p->at < p->end ? *p->at : 0;
     if (c == '(') {
-        cfx_value v = cfx__take_complex(p);
+        cfx_value v = cfx__parser_take_complex(p);
         if (!cfx_is_bad(v))
             return v;
         p->at++;
@@ -320,24 +321,24 @@ cfx_value cfx__take_operand(cfx__parser *p) {
     if (c == '{')
         return p->at++, take_dict(p);
     if (c == '\'' || c == '"')
-        return cfx__take_string(p);
-    if (cfx__is_number_next(p))
-        return cfx__take_number(p);
-    if (cfx__take(p, "..."))
+        return cfx__parser_take_string(p);
+    if (cfx__parser_is_number_next(p))
+        return cfx__parser_take_number(p);
+    if (cfx__parser_take(p, "..."))
         return cfx_ellipsis();
-    if (cfx__is_word(c))
+    if (cfx__emit_is_word(c))
         return take_word(p);
     cfx__parse_fail(p, p->at, "expected a value");
     return cfx_bad();
 }
 
-cfx_value cfx__take_value(cfx__parser *p) {
-    cfx__skip(p);
+cfx_value cfx__parser_take_value(cfx__parser *p) {
+    cfx__parser_skip(p);
     const char *start = p->at;
-    cfx_value v = cfx__take_operand(p);
+    cfx_value v = cfx__parser_take_operand(p);
     if (p->failed || (v.tag != CFX_TAG_INT && v.tag != CFX_TAG_SYM))
         return v;
-    cfx__skip(p);
+    cfx__parser_skip(p);
     if (p->at < p->end && strchr("+-*/%", *p->at)) /* more of a symbolic size: 2*s77 + 1 */
         return take_symbolic(p, start);
     return v;
@@ -402,7 +403,7 @@ static void set_symbol(cfx_node *n, const char *text, const char *end) {
     cfx_node_set_meta(n, "val", v);
 }
 
-void cfx__read_shape(cfx_node *n, const char *text) {
+void cfx__parse_shape(cfx_node *n, const char *text) {
     const char *end = text + strlen(text), *at = text;
     if (end - text > 5 && !memcmp(text, "Sym(", 4) && end[-1] == ')') {
         set_symbol(n, text + 4, end - 1);

@@ -6,8 +6,9 @@
 
 typedef cfx_value size_fn(const cfx_result *r, int dim);
 
-static void put_sizes(cfx__writer *w, const cfx_result *r, size_fn *size, cfx__color color) {
-    cfx__paint(w, color);
+static void put_sizes(cfx__emit_writer *w, const cfx_result *r, size_fn *size,
+                      cfx__emit_color color) {
+    cfx__emit_paint(w, color);
     cfx__text_putc(w->out, '[');
     for (int i = 0; i < r->ndim; i++) {
         if (i)
@@ -15,35 +16,35 @@ static void put_sizes(cfx__writer *w, const cfx_result *r, size_fn *size, cfx__c
         cfx__repr(w->out, size(r, i));
     }
     cfx__text_putc(w->out, ']');
-    cfx__unpaint(w);
+    cfx__emit_unpaint(w);
 }
 
-static void put_tensor(cfx__writer *w, const cfx_result *r, const cfx_readable_options *o) {
+static void put_tensor(cfx__emit_writer *w, const cfx_result *r, const cfx_readable_options *o) {
     cfx__text_puts(w->out, ": \"");
-    cfx__paint(w, CFX__RED);
+    cfx__emit_paint(w, CFX__RED);
     cfx__text_puts(w->out, cfx_dtype_brief(r->dtype));
-    cfx__unpaint(w);
+    cfx__emit_unpaint(w);
     put_sizes(w, r, cfx_result_size, CFX__BLUE);
     if (o->include_stride) {
         put_sizes(w, r, cfx_result_stride, CFX__DIM_BLUE);
     } else {
-        cfx__paint(w, CFX__DIM_BLUE);
-        cfx__unpaint(w);
+        cfx__emit_paint(w, CFX__DIM_BLUE);
+        cfx__emit_unpaint(w);
     }
-    cfx__paint(w, CFX__DIM_GREEN);
+    cfx__emit_paint(w, CFX__DIM_GREEN);
     if (o->include_device)
         cfx__device_str(w->out, r->device);
-    cfx__unpaint(w);
+    cfx__emit_unpaint(w);
     cfx__text_putc(w->out, '"');
 }
 
-bool cfx__write_shape(cfx__writer *w, const cfx_node *n, const cfx_readable_options *o) {
+bool cfx__emit_shape(cfx__emit_writer *w, const cfx_node *n, const cfx_readable_options *o) {
     if (!n->meta)
         return false;
     cfx_result r = cfx_node_result(n);
     cfx_value meta = cfx_is_none(r.value) ? cfx_node_get_meta(n, "tensor_meta") : cfx_none();
     if (meta.tag == CFX_TAG_DICT) { /* of which PyTorch shows the shape alone */
-        cfx__writer plain = {.out = w->out};
+        cfx__emit_writer plain = {.out = w->out};
         static const cfx_readable_options bare = {0};
         r = cfx_result_of(meta);
         if (r.kind == CFX_RESULT_TENSOR)
@@ -140,7 +141,7 @@ static void put_annotation(cfx__text *out, cfx_value custom) {
         cfx_value v = custom.dict->entries[i].value;
         const char *text = cfx_value_str(v);
         if (strlen(text) > LONGEST_ANNOTATION)
-            v = cfx_string_value(cfx__format("%.*s...", LONGEST_ANNOTATION, text));
+            v = cfx_string_value(cfx__text_format("%.*s...", LONGEST_ANNOTATION, text));
         cfx_dict_put(shown, custom.dict->entries[i].key, v);
     }
     cfx__text_puts(out, " Annotation: ");
@@ -161,8 +162,8 @@ static void put_additional(cfx__text *out, const cfx_node *n, const char *const 
         cfx__text_putc(out, ' ');
 }
 
-void cfx__write_summary(cfx__writer *w, const cfx_node *n, const cfx_readable_options *o,
-                        int indent, cfx__text *last) {
+void cfx__emit_summary(cfx__emit_writer *w, const cfx_node *n, const cfx_readable_options *o,
+                       int indent, cfx__text *last) {
     size_t mark = cfx_scope_open();
     cfx__text now = {0};
     if (n->meta)
@@ -177,9 +178,9 @@ void cfx__write_summary(cfx__writer *w, const cfx_node *n, const cfx_readable_op
         cfx__text_release(&now);
     } else {
         cfx__text_printf(w->out, "\n%*s", indent, "");
-        cfx__paint(w, CFX__DIM);
+        cfx__emit_paint(w, CFX__DIM);
         cfx__text_add(w->out, now.data, now.len);
-        cfx__unpaint(w);
+        cfx__emit_unpaint(w);
         cfx__text_putc(w->out, '\n');
         cfx__text_release(last);
         *last = now;
@@ -194,7 +195,7 @@ enum { DEEPEST = 100 }; /* of modules in modules: those below are left out */
 static void put_class(cfx__text *out, const cfx_module *m, const char *name,
                       const cfx_readable_options *o, int depth) {
     cfx__text_printf(out, "%*sclass %s(torch.nn.Module):\n", 4 * depth, "", name);
-    cfx__write_code(out, m->graph, o, 4 * depth + 8);
+    cfx__emit_code(out, m->graph, o, 4 * depth + 8);
     for (int i = 0; depth < DEEPEST && i < cfx_module_count(m); i++) {
         const cfx_module *child = cfx_module_child(m, i);
         if (!child->graph)
@@ -205,7 +206,7 @@ static void put_class(cfx__text *out, const cfx_module *m, const char *name,
 }
 
 const char *cfx_module_readable(const cfx_module *gm, cfx_readable_options options) {
-    if (!cfx__is_graph_module(gm, "print_readable"))
+    if (!cfx__emit_wants_graph(gm, "print_readable"))
         return "";
     cfx__text out = {0};
     put_class(&out, gm, gm->type, &options, 0);

@@ -8,7 +8,7 @@
 
 /* A whole file, without the newline that print() added to gm.code; NULL when it is not there. */
 static const char *file_text(const char *dir, const char *name) {
-    FILE *f = fopen(cfx__format("%s/%s.txt", dir, name), "rb");
+    FILE *f = fopen(cfx__text_format("%s/%s.txt", dir, name), "rb");
     if (!f)
         return NULL;
     cfx__text t = {0};
@@ -43,11 +43,13 @@ static void check_form(const char *dir, const char *form, const cfx_graph *g, bo
                        bool code_too) {
     const char *tabular = names_too ? file_text(dir, "tabular") : NULL;
     if (names_too)
-        compare(dir, cfx__format("graph of %s", form), cfx_graph_str(g), file_text(dir, "graph"));
+        compare(dir, cfx__text_format("graph of %s", form), cfx_graph_str(g),
+                file_text(dir, "graph"));
     if (code_too)
-        compare(dir, cfx__format("code of %s", form), cfx_graph_code(g), file_text(dir, "code"));
+        compare(dir, cfx__text_format("code of %s", form), cfx_graph_code(g),
+                file_text(dir, "code"));
     if (tabular)
-        compare(dir, cfx__format("table of %s", form), cfx_graph_tabular(g), tabular);
+        compare(dir, cfx__text_format("table of %s", form), cfx_graph_tabular(g), tabular);
 }
 
 static void check_case(const char *dir) {
@@ -68,7 +70,7 @@ static void check_case(const char *dir) {
 
 static void check_all(const char *folder) {
     const char *root = getenv("CFX_TEXTS");
-    const char *path = cfx__format("%s/%s", CFX_TEST_DATA, folder);
+    const char *path = cfx__text_format("%s/%s", CFX_TEST_DATA, folder);
     if (root)
         path = root;
     DIR *d = opendir(path);
@@ -77,7 +79,7 @@ static void check_all(const char *folder) {
     int n = 0;
     for (struct dirent *e; (e = readdir(d));)
         if (e->d_name[0] != '.') {
-            CFX_SCOPE check_case(cfx__format("%s/%s", path, e->d_name));
+            CFX_SCOPE check_case(cfx__text_format("%s/%s", path, e->d_name));
             n++;
         }
     closedir(d);

@@ -131,12 +131,12 @@ static void type(scan *s) {
     s->depth--;
 }
 
-void cfx__write_type(cfx__text *out, const char *text) {
+void cfx__emit_type(cfx__text *out, const char *text) {
     scan s = {text, text + strlen(text), out, false, 0};
     type(&s);
 }
 
-void cfx__read_type(cfx__text *out, const char *text, size_t len) {
+void cfx__parse_type(cfx__text *out, const char *text, size_t len) {
     scan s = {text, text + len, out, true, 0};
     type(&s);
 }

@@ -1,5 +1,5 @@
-/* The walk back: every node reachable from the roots runs once, after all that it waits for, later
- * calls first. Without recursion, and linear in the nodes and edges. Start at walk. */
+/* The backward pass: every node reachable from the roots runs once, after all that it waits for,
+ * later calls first. Without recursion, and linear in the nodes and edges. Start at walk. */
 #include "grad.h"
 
 #include <cfx/ops.h>
@@ -12,7 +12,7 @@ typedef struct {
 
 /* What a walk knows of a node. */
 typedef struct {
-    cfx__gnode *node;
+    cfx__grad_node *node;
     int waits;       /* edges to it that have not been walked */
     int next;        /* while finding: the next edge to follow */
     bool wanted;     /* an input that was asked for lies here or behind */
@@ -22,13 +22,13 @@ typedef struct {
 
 /* An input whose gradient was asked for. */
 typedef struct {
-    cfx__gnode *node;
+    cfx__grad_node *node;
     int output;
     cfx_tensor *grad; /* counted */
 } capture;
 
 typedef struct {
-    cfx_where at;
+    cfx_site at;
     int below;               /* the dispatcher's, outside: what hooks run in */
     bool keep_graph, create_graph;
     bool chosen;             /* only the gradients of captures are wanted */
@@ -43,7 +43,7 @@ typedef struct {
 
 /* ---- from node to task ----------------------------------------------------------------------- */
 
-static size_t place_of(const walk *w, const cfx__gnode *n) {
+static size_t place_of(const walk *w, const cfx__grad_node *n) {
     uint64_t h = (uint64_t)(uintptr_t)n * 0x9e3779b97f4a7c15u;
     size_t i = (size_t)(h >> 20) & (w->table_cap - 1);
     while (w->table[i] && w->tasks.data[w->table[i] - 1].node != n)
@@ -51,11 +51,11 @@ static size_t place_of(const walk *w, const cfx__gnode *n) {
     return i;
 }
 
-static int find_task(const walk *w, const cfx__gnode *n) {
+static int find_task(const walk *w, const cfx__grad_node *n) {
     return w->table_cap ? w->table[place_of(w, n)] - 1 : -1;
 }
 
-static int add_task(walk *w, cfx__gnode *n) {
+static int add_task(walk *w, cfx__grad_node *n) {
     if (2 * (w->tasks.len + 1) > w->table_cap) {
         free(w->table);
         w->table_cap = w->table_cap ? 2 * w->table_cap : 64;
@@ -78,7 +78,7 @@ static int compare_nodes(const void *a, const void *b) {
 }
 
 /* The first of the captures at a node, in by_node; captures.len where there is none. */
-static size_t first_capture(const walk *w, const cfx__gnode *n) {
+static size_t first_capture(const walk *w, const cfx__grad_node *n) {
     size_t lo = 0, hi = w->captures.len;
     while (lo < hi) {
         size_t mid = (lo + hi) / 2;
@@ -99,7 +99,7 @@ static void sort_captures(walk *w) {
 }
 
 /* Finds all nodes behind `root`, how many edges lead to each, and which lead to a chosen input. */
-static int find_nodes(walk *w, cfx__gnode *root) {
+static int find_nodes(walk *w, cfx__grad_node *root) {
     int found = find_task(w, root);
     if (found >= 0)
         return found;
@@ -107,9 +107,9 @@ static int find_nodes(walk *w, cfx__gnode *root) {
     VEC_PUSH(w->stack, found);
     while (w->stack.len) {
         int at = w->stack.data[w->stack.len - 1];
-        cfx__gnode *n = w->tasks.data[at].node;
+        cfx__grad_node *n = w->tasks.data[at].node;
         if (w->tasks.data[at].next < n->nin) {
-            cfx__gnode *to = n->kept[w->tasks.data[at].next++].to;
+            cfx__grad_node *to = n->kept[w->tasks.data[at].next++].to;
             int behind = to ? find_task(w, to) : 0;
             if (to && behind < 0) {
                 behind = add_task(w, to);
@@ -185,7 +185,7 @@ static void add_to(walk *w, bucket *b, cfx_tensor *g) {
     } else {
         cfx_tensor *sum = cfx_keep(cfx_add(b->sum, g));
         cfx_drop(b->sum);
-        b->sum = cfx__is_bad(sum) ? NULL : sum;
+        b->sum = cfx__obj_is_bad(sum) ? NULL : sum;
         b->own = true;
     }
     cfx_scope_close(mark);
@@ -196,13 +196,13 @@ static void add_to(walk *w, bucket *b, cfx_tensor *g) {
 static bool fits_leaf(const cfx_tensor *g, const cfx_tensor *leaf) {
     if (g->head.refs != 1 || !g->storage || g->storage->head.refs != 1 || g->base)
         return false;
-    if (!cfx__is_dense(leaf))
-        return cfx__is_contiguous(g);
+    if (!cfx__tensor_is_dense(leaf))
+        return cfx__tensor_is_contiguous(g);
     return !memcmp(g->stride, leaf->stride, (size_t)leaf->ndim * sizeof *g->stride);
 }
 
 static cfx_tensor *copy_for_leaf(cfx_tensor *g, const cfx_tensor *leaf) {
-    if (!cfx__is_dense(leaf))
+    if (!cfx__tensor_is_dense(leaf))
         return cfx_clone(g, CFX_KW(memory_format, cfx_contiguous_format));
     cfx_tensor *copy = cfx_empty_strided(cfx_ints_value(leaf->ndim, leaf->shape),
                                          cfx_ints_value(leaf->ndim, leaf->stride),
@@ -210,7 +210,7 @@ static cfx_tensor *copy_for_leaf(cfx_tensor *g, const cfx_tensor *leaf) {
     return cfx_copy_(copy, g);
 }
 
-static void add_to_leaf(walk *w, cfx__gnode *n, bucket *b) {
+static void add_to_leaf(walk *w, cfx__grad_node *n, bucket *b) {
     cfx__tape *tape = n->leaf;
     if (!tape || !b->sum)
         return;
@@ -242,15 +242,15 @@ static void add_to_leaf(walk *w, cfx__gnode *n, bucket *b) {
 /* ---- one node -------------------------------------------------------------------------------- */
 
 static bool same_outline(const cfx_tensor *a, const cfx_tensor *b) {
-    return a->dtype == b->dtype && cfx__same_shape(a, b);
+    return a->dtype == b->dtype && cfx__tensor_same_shape(a, b);
 }
 
 /* The hooks of the tensors whose gradients arrived, then those whose gradients are retained. */
 static void run_hooks(walk *w, task *t) {
-    cfx__gnode *n = t->node;
+    cfx__grad_node *n = t->node;
     int64_t last = cfx__grad_state_get()->hooks; /* hooks put on by hooks wait for the next walk */
     for (size_t i = 0; i < n->hooks.len && cfx_ok(); i++) {
-        cfx__ghook h = n->hooks.data[i];
+        cfx__grad_hook h = n->hooks.data[i];
         bucket *b = &t->in[h.output];
         if (!h.fn || !b->sum || h.id > last)
             continue;
@@ -258,7 +258,7 @@ static void run_hooks(walk *w, task *t) {
         int below = outside(w->below);
         cfx_tensor *g = h.fn(b->sum, h.user);
         outside(below);
-        if (g && !cfx__is_bad(g) && g != b->sum) {
+        if (g && !cfx__obj_is_bad(g) && g != b->sum) {
             if (!same_outline(g, b->sum)) {
                 if (g->dtype != b->sum->dtype)
                     cfx_fail(CFX_RUNTIME_ERROR, w->at,
@@ -279,7 +279,7 @@ static void run_hooks(walk *w, task *t) {
         cfx_scope_close(mark);
     }
     for (size_t i = 0; i < n->hooks.len && cfx_ok(); i++) {
-        cfx__ghook h = n->hooks.data[i];
+        cfx__grad_hook h = n->hooks.data[i];
         if (!h.retain || !t->in[h.output].sum)
             continue;
         size_t mark = cfx_scope_open();
@@ -302,7 +302,7 @@ static void take_captures(walk *w, task *t) {
 }
 
 static void run_formula(walk *w, int at) {
-    cfx__gnode *n = w->tasks.data[at].node;
+    cfx__grad_node *n = w->tasks.data[at].node;
     size_t mark = cfx_scope_open();
     cfx_tensor **gin = cfx__alloc0((size_t)n->nin * sizeof *gin + 1),
                **gout = cfx__alloc0((size_t)n->nout * sizeof *gout + 1);
@@ -312,9 +312,9 @@ static void run_formula(walk *w, int at) {
         any |= gout[i] != NULL;
     }
     if (any) {
-        bool fine = cfx__gnode_run(n, gout, gin);
+        bool fine = cfx__grad_node_run(n, gout, gin);
         if (!fine && n->at.file)
-            cfx_note("in %s, of the call at %s:%d", cfx__gnode_name(n), n->at.file, n->at.line);
+            cfx_note("in %s, of the call at %s:%d", cfx__grad_node_name(n), n->at.file, n->at.line);
         for (int i = 0; i < n->nin && fine; i++)
             if (gin[i] && n->kept[i].to) {
                 int to = find_task(w, n->kept[i].to);
@@ -328,7 +328,7 @@ static void run_formula(walk *w, int at) {
 
 static void run_task(walk *w, int at) {
     task *t = &w->tasks.data[at];
-    cfx__gnode *n = t->node;
+    cfx__grad_node *n = t->node;
     if (n->hooks.len)
         run_hooks(w, t);
     take_captures(w, t);
@@ -342,7 +342,7 @@ static void run_task(walk *w, int at) {
         t->in[i].sum = NULL;
     }
     if (t->runs && !w->keep_graph)
-        cfx__gnode_release(n);
+        cfx__grad_node_release(n);
     for (int i = 0; i < n->nin; i++)
         if (n->kept[i].to) {
             int to = find_task(w, n->kept[i].to);
@@ -354,7 +354,7 @@ static void run_task(walk *w, int at) {
 /* ---- the walk -------------------------------------------------------------------------------- */
 
 typedef struct {
-    cfx__gnode *node;
+    cfx__grad_node *node;
     int output;
     cfx_tensor *grad;
 } root;
@@ -362,7 +362,7 @@ typedef struct {
 static bool go(walk *w, size_t nroots, const root *roots) {
     cfx__dispatch *d = cfx__dispatcher();
     cfx_grad_mode before = cfx_set_grad_mode(w->create_graph ? CFX_GRAD_ON : CFX_NO_GRAD);
-    cfx_where outer = d->at;
+    cfx_site outer = d->at;
     w->below = d->below;
     if (!d->below++)
         d->at = w->at;
@@ -396,16 +396,17 @@ static bool go(walk *w, size_t nroots, const root *roots) {
 }
 
 /* The gradient that output i starts with. */
-static cfx_tensor *first_gradient(cfx_where at, int i, cfx_tensor *out, cfx_value given) {
+static cfx_tensor *first_gradient(cfx_site at, int i, cfx_tensor *out, cfx_value given) {
     if (given.tag == CFX_TAG_TENSOR) {
         cfx_tensor *g = given.tensor;
-        if (!cfx__same_shape(g, out))
+        if (!cfx__tensor_same_shape(g, out))
             cfx_fail(CFX_RUNTIME_ERROR, at,
                      "Mismatch in shape: grad_output[%d] has a shape of torch.Size(%s) and "
                      "output[%d] has a shape of torch.Size(%s).",
                      i, cfx__shape_text(g->ndim, g->shape), i,
                      cfx__shape_text(out->ndim, out->shape));
-        else if (cfx__is_complex((cfx_dtype)g->dtype) != cfx__is_complex((cfx_dtype)out->dtype))
+        else if (cfx__dtype_is_complex((cfx_dtype)g->dtype) !=
+                 cfx__dtype_is_complex((cfx_dtype)out->dtype))
             cfx_fail(CFX_RUNTIME_ERROR, at,
                      "For complex Tensors, both grad_output and output are required to have the "
                      "same dtype. Mismatch in dtype: grad_output[%d] has a dtype of torch.%s and "
@@ -417,18 +418,18 @@ static cfx_tensor *first_gradient(cfx_where at, int i, cfx_tensor *out, cfx_valu
     if (out->numel != 1)
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  "grad can be implicitly created only for scalar outputs");
-    else if (cfx__is_complex((cfx_dtype)out->dtype))
+    else if (cfx__dtype_is_complex((cfx_dtype)out->dtype))
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  "grad can be implicitly created only for real scalar outputs but got torch.%s",
                  cfx_dtype_name((cfx_dtype)out->dtype));
     return cfx_ok() ? cfx_ones_like(cfx_detach(out)) : NULL;
 }
 
-static bool root_of(cfx_where at, int i, cfx_tensor *out, cfx_value given, root *r) {
-    if (!out || cfx__is_bad(out))
+static bool root_of(cfx_site at, int i, cfx_tensor *out, cfx_value given, root *r) {
+    if (!out || cfx__obj_is_bad(out))
         return false;
     r->output = 0;
-    r->node = cfx__needs_grad(out) ? cfx__edge_of(at, out, &r->output) : NULL;
+    r->node = cfx__tensor_needs_grad(out) ? cfx__grad_edge_of(at, out, &r->output) : NULL;
     if (!r->node) {
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  "element %d of tensors does not require grad and does not have a grad_fn", i);
@@ -438,7 +439,7 @@ static bool root_of(cfx_where at, int i, cfx_tensor *out, cfx_value given, root 
     return cfx_ok();
 }
 
-bool cfx_backward_at(cfx_where at, cfx_tensor *t, cfx_backward_options o) {
+bool cfx_backward_from(cfx_site at, cfx_tensor *t, cfx_backward_options o) {
     if (!cfx_ok())
         return false;
     size_t mark = cfx_scope_open();
@@ -469,8 +470,8 @@ static bool add_captures(walk *w, cfx_value inputs, bool allow_unused) {
     for (int64_t i = 0; i < count_of(inputs); i++) {
         cfx_value v = item_of(inputs, i);
         capture c = {0};
-        if (v.tag == CFX_TAG_TENSOR && cfx__needs_grad(v.tensor))
-            c.node = cfx__edge_of(w->at, v.tensor, &c.output);
+        if (v.tag == CFX_TAG_TENSOR && cfx__tensor_needs_grad(v.tensor))
+            c.node = cfx__grad_edge_of(w->at, v.tensor, &c.output);
         if (!c.node && !allow_unused) {
             cfx_fail(CFX_RUNTIME_ERROR, w->at,
                      "One of the differentiated Tensors does not require grad");
@@ -481,7 +482,7 @@ static bool add_captures(walk *w, cfx_value inputs, bool allow_unused) {
     return true;
 }
 
-cfx_value cfx_grad_at(cfx_where at, cfx_value outputs, cfx_value inputs, cfx_grad_options o) {
+cfx_value cfx_grad_from(cfx_site at, cfx_value outputs, cfx_value inputs, cfx_grad_options o) {
     if (!cfx_ok() || cfx_is_bad(outputs) || cfx_is_bad(inputs))
         return cfx_bad();
     size_t mark = cfx_scope_open();

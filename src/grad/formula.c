@@ -1,5 +1,6 @@
 /* One node going back: what it remembers becomes the arguments of a formula, and what the formula
- * gives is brought to the shape and dtype of the argument it belongs to. Start at cfx__gnode_run.
+ * gives is brought to the shape and dtype of the argument it belongs to. Start at
+ * cfx__grad_node_run.
  */
 #include "grad.h"
 
@@ -8,17 +9,20 @@
 /* ---- what was saved -------------------------------------------------------------------------- */
 
 /* ", which is output 0 of AddBackward0,": where a saved tensor comes from, as it stands now. */
-static const char *origin(const cfx__gnode *n, const cfx__kept *k) {
+static const char *origin(const cfx__grad_node *n, const cfx__grad_kept *k) {
     int i = (int)(k - n->kept) - n->nin;
-    const cfx__gnode *from = i >= 0 ? n : k->to;
+    const cfx__grad_node *from = i >= 0 ? n : k->to;
     if (!from || from->kind == CFX__NODE_LEAF)
         return "";
     cfx_op *writer = k->tensor->storage->writer;
-    return cfx__format(", which is output %d of %s,", i >= 0 ? i : writer ? 0 : k->output,
-                       writer ? cfx__gnode_op_name(writer) : cfx__gnode_name(from));
+    return cfx__text_format(", which is output %d of %s,",
+                            i >= 0   ? i
+                            : writer ? 0
+                                     : k->output,
+                            writer ? cfx__grad_node_op_name(writer) : cfx__grad_node_name(from));
 }
 
-static bool check_version(const cfx__gnode *n, const cfx__kept *k) {
+static bool check_version(const cfx__grad_node *n, const cfx__grad_kept *k) {
     const cfx_tensor *t = k->tensor;
     if (k->unchecked || !t->storage || t->storage->version == k->version)
         return true;
@@ -33,7 +37,7 @@ static bool check_version(const cfx__gnode *n, const cfx__kept *k) {
 }
 
 /* A tensor of the node as the formula sees it; scope. `blank` is any fake tensor. */
-static cfx_tensor *unpack(cfx__gnode *n, cfx__kept *k, const cfx_tensor *blank) {
+static cfx_tensor *unpack(cfx__grad_node *n, cfx__grad_kept *k, const cfx_tensor *blank) {
     if (k->none)
         return NULL;
     if (!k->tensor) {
@@ -52,14 +56,14 @@ static cfx_tensor *unpack(cfx__gnode *n, cfx__kept *k, const cfx_tensor *blank) 
     const cfx_tensor *t = k->tensor; /* a result with its own: an alias, or it would be a cycle */
     cfx_tensor *alias = cfx__tensor_alias(t, t->ndim, t->shape, t->stride, t->offset);
     alias->dtype = t->dtype;
-    if (cfx__is_float((cfx_dtype)t->dtype) || cfx__is_complex((cfx_dtype)t->dtype))
+    if (cfx__dtype_is_float((cfx_dtype)t->dtype) || cfx__dtype_is_complex((cfx_dtype)t->dtype))
         cfx__tape_set(alias, n, i);
     return alias;
 }
 
 /* ---- what comes out -------------------------------------------------------------------------- */
 
-static bool expands(const cfx_tensor *g, const cfx__kept *k) {
+static bool expands(const cfx_tensor *g, const cfx__grad_kept *k) {
     if (k->ndim > g->ndim)
         return false;
     for (int i = 0; i < k->ndim; i++) {
@@ -71,7 +75,7 @@ static bool expands(const cfx_tensor *g, const cfx__kept *k) {
 }
 
 /* Sums over what broadcasting had repeated. */
-static cfx_tensor *sum_to(cfx_tensor *g, const cfx__kept *k) {
+static cfx_tensor *sum_to(cfx_tensor *g, const cfx__grad_kept *k) {
     int64_t dims[CFX_MAX_DIMS];
     int n = 0, extra = g->ndim - k->ndim;
     for (int i = 0; i < g->ndim; i++)
@@ -83,8 +87,8 @@ static cfx_tensor *sum_to(cfx_tensor *g, const cfx__kept *k) {
 }
 
 /* The gradient of argument i in its shape and dtype; NULL when it failed. */
-static cfx_tensor *settle(const cfx__gnode *n, int i, cfx_tensor *g, bool fake) {
-    const cfx__kept *k = &n->kept[i];
+static cfx_tensor *settle(const cfx__grad_node *n, int i, cfx_tensor *g, bool fake) {
+    const cfx__grad_kept *k = &n->kept[i];
     if (!fake && (g->head.flags & CFX__FAKE)) {
         cfx_fail(CFX_RUNTIME_ERROR, n->at,
                  "the gradient of %s reads numbers that it has not saved: argument %d",
@@ -98,17 +102,17 @@ static cfx_tensor *settle(const cfx__gnode *n, int i, cfx_tensor *g, bool fake) 
         cfx_fail(CFX_RUNTIME_ERROR, cfx__dispatcher()->at,
                  "Function %s returned an invalid gradient at index %d - got %s but expected "
                  "shape compatible with %s",
-                 cfx__gnode_name(n), i, cfx__shape_text(g->ndim, g->shape),
+                 cfx__grad_node_name(n), i, cfx__shape_text(g->ndim, g->shape),
                  cfx__shape_text(k->ndim, k->dims));
         return NULL;
     }
     if (!same)
         g = sum_to(g, k);
-    if (cfx__is_complex((cfx_dtype)g->dtype) && !cfx__is_complex((cfx_dtype)k->dtype))
+    if (cfx__dtype_is_complex((cfx_dtype)g->dtype) && !cfx__dtype_is_complex((cfx_dtype)k->dtype))
         g = cfx_real(g);
     if (g->dtype != k->dtype)
         g = cfx_to(g, cfx_dtype_value((cfx_dtype)k->dtype));
-    return cfx__is_bad(g) ? NULL : g;
+    return cfx__obj_is_bad(g) ? NULL : g;
 }
 
 /* ---- a recorded call ------------------------------------------------------------------------- */
@@ -124,14 +128,14 @@ static bool fail_released(void) {
 }
 
 /* The arguments of the call again; false when one of them was changed. */
-static bool unpack_args(cfx__gnode *n, const cfx_tensor *blank, cfx_value *args, bool *needs) {
+static bool unpack_args(cfx__grad_node *n, const cfx_tensor *blank, cfx_value *args, bool *needs) {
     for (int i = 0; i < n->nargs; i++) {
         args[i] = n->args[i];
         args[i].spare = 0;
         needs[i] = false;
         if (!n->args[i].spare)
             continue;
-        cfx__kept *first = &n->kept[n->args[i].spare - 1];
+        cfx__grad_kept *first = &n->kept[n->args[i].spare - 1];
         if (args[i].tag == CFX_TAG_TENSOR) {
             args[i] = cfx_tensor_value(unpack(n, first, blank));
             needs[i] = first->to != NULL;
@@ -150,7 +154,7 @@ static bool unpack_args(cfx__gnode *n, const cfx_tensor *blank, cfx_value *args,
 }
 
 /* Hands the gradients that a formula gave to the tensors they belong to. */
-static bool take_gradients(cfx__gnode *n, const cfx_value *given, bool fake, cfx_tensor **gin) {
+static bool take_gradients(cfx__grad_node *n, const cfx_value *given, bool fake, cfx_tensor **gin) {
     for (int i = 0; i < n->nargs && cfx_ok(); i++) {
         if (!n->args[i].spare)
             continue;
@@ -170,7 +174,7 @@ static bool take_gradients(cfx__gnode *n, const cfx_value *given, bool fake, cfx
     return cfx_ok();
 }
 
-static bool run_op(cfx__gnode *n, cfx_tensor *const *gout, cfx_tensor **gin) {
+static bool run_op(cfx__grad_node *n, cfx_tensor *const *gout, cfx_tensor **gin) {
     if (n->released)
         return fail_released();
     if (!n->op->grad)
@@ -198,8 +202,8 @@ static bool run_op(cfx__gnode *n, cfx_tensor *const *gout, cfx_tensor **gin) {
 
 /* The gradient of the base comes in. The part that was written goes back through the call that
  * wrote it, the rest goes on as it is. */
-static bool run_slices(cfx__gnode *n, cfx_tensor *const *gout, cfx_tensor **gin) {
-    const cfx__kept *base = &n->kept[n->nin], *view = &n->inner->kept[n->inner->nin];
+static bool run_slices(cfx__grad_node *n, cfx_tensor *const *gout, cfx_tensor **gin) {
+    const cfx__grad_kept *base = &n->kept[n->nin], *view = &n->inner->kept[n->inner->nin];
     cfx_value shape = cfx_ints_value(base->ndim, base->dims),
               stride = cfx_ints_value(base->ndim, base->dims + base->ndim),
               part = cfx_ints_value(view->ndim, view->dims),
@@ -208,22 +212,22 @@ static bool run_slices(cfx__gnode *n, cfx_tensor *const *gout, cfx_tensor **gin)
     g = cfx_copy_(g, gout[0]);
     cfx_tensor *slice = cfx_as_strided(g, part, part_stride, view->offset - base->offset);
     slice = cfx_clone(slice);
-    if (!cfx_ok() || !cfx__gnode_run(n->inner, (cfx_tensor *const[]){slice}, gin))
+    if (!cfx_ok() || !cfx__grad_node_run(n->inner, (cfx_tensor *const[]){slice}, gin))
         return false;
     cfx_tensor *self = gin[0] ? gin[0] : cfx_zeros_like(slice);
     gin[0] = cfx_as_strided_scatter(g, self, part, part_stride, view->offset - base->offset);
     return cfx_ok();
 }
 
-bool cfx__gnode_run(cfx__gnode *n, cfx_tensor *const *gout, cfx_tensor **gin) {
+bool cfx__grad_node_run(cfx__grad_node *n, cfx_tensor *const *gout, cfx_tensor **gin) {
     switch (n->kind) {
     case CFX__NODE_OP: return run_op(n, gout, gin);
     case CFX__NODE_SLICES: return run_slices(n, gout, gin);
     case CFX__NODE_LEAF: return true;
     case CFX__NODE_MISSING:
         cfx_fail(CFX_RUNTIME_ERROR, cfx__dispatcher()->at,
-                 "derivative for %s::%s is not implemented", cfx__op_info(n->op)->schema->ns,
-                 cfx__op_info(n->op)->schema->name);
+                 "derivative for %s::%s is not implemented", cfx__op_info_of(n->op)->schema->ns,
+                 cfx__op_info_of(n->op)->schema->name);
         return false;
     }
     return false;

@@ -1,16 +1,18 @@
 /* What a user asks of one tensor: whether it requires a gradient, its grad, its hooks. */
 #include "grad.h"
 
-static bool usable(const cfx_tensor *t) { return t && !cfx__is_bad(t); }
+static bool usable(const cfx_tensor *t) { return t && !cfx__obj_is_bad(t); }
 
 static bool differentiable(const cfx_tensor *t) {
-    return cfx__is_float((cfx_dtype)t->dtype) || cfx__is_complex((cfx_dtype)t->dtype);
+    return cfx__dtype_is_float((cfx_dtype)t->dtype) || cfx__dtype_is_complex((cfx_dtype)t->dtype);
 }
 
-bool cfx_tensor_requires_grad(const cfx_tensor *t) { return usable(t) && cfx__needs_grad(t); }
+bool cfx_tensor_requires_grad(const cfx_tensor *t) {
+    return usable(t) && cfx__tensor_needs_grad(t);
+}
 
 bool cfx_tensor_is_leaf(const cfx_tensor *t) {
-    if (!usable(t) || !cfx__needs_grad(t))
+    if (!usable(t) || !cfx__tensor_needs_grad(t))
         return true;
     const cfx__tape *tape = t->tape;
     if (tape && tape->node && !tape->leaf)
@@ -22,11 +24,11 @@ const char *cfx_tensor_grad_fn(const cfx_tensor *t) {
     if (cfx_tensor_is_leaf(t))
         return NULL;
     int output;
-    const cfx__gnode *n = cfx__edge_of((cfx_where){0}, (cfx_tensor *)t, &output);
-    return n ? cfx__gnode_name(n) : NULL;
+    const cfx__grad_node *n = cfx__grad_edge_of((cfx_site){0}, (cfx_tensor *)t, &output);
+    return n ? cfx__grad_node_name(n) : NULL;
 }
 
-cfx_tensor *cfx_requires_grad_at(cfx_where at, cfx_tensor *t, bool on) {
+cfx_tensor *cfx_requires_grad_from(cfx_site at, cfx_tensor *t, bool on) {
     if (!usable(t))
         return t;
     if (!cfx_tensor_is_leaf(t)) {
@@ -48,7 +50,7 @@ cfx_tensor *cfx_requires_grad_at(cfx_where at, cfx_tensor *t, bool on) {
     }
     int output;
     t->head.flags |= CFX__GRAD;
-    cfx__edge_of(at, t, &output); /* made now, so that threads that share t need not */
+    cfx__grad_edge_of(at, t, &output); /* made now, so that threads that share t need not */
     return t;
 }
 
@@ -58,14 +60,14 @@ cfx_tensor *cfx_tensor_grad(const cfx_tensor *t) {
     return usable(t) && t->tape ? ((const cfx__tape *)t->tape)->grad : NULL;
 }
 
-void cfx_tensor_set_grad_at(cfx_where at, cfx_tensor *t, cfx_tensor *grad) {
-    if (!usable(t) || cfx__is_bad(grad) || (!grad && !t->tape))
+void cfx_tensor_set_grad_from(cfx_site at, cfx_tensor *t, cfx_tensor *grad) {
+    if (!usable(t) || cfx__obj_is_bad(grad) || (!grad && !t->tape))
         return;
     if (grad == t) {
         cfx_fail(CFX_RUNTIME_ERROR, at, "can't assign Variable as its own grad");
         return;
     }
-    if (grad && (grad->dtype != t->dtype || !cfx__same_shape(grad, t))) {
+    if (grad && (grad->dtype != t->dtype || !cfx__tensor_same_shape(grad, t))) {
         if (grad->dtype != t->dtype)
             cfx_fail(CFX_RUNTIME_ERROR, at,
                      "attempting to assign a gradient with dtype '%s' to a tensor with dtype '%s'. "
@@ -87,43 +89,43 @@ void cfx_tensor_set_grad_at(cfx_where at, cfx_tensor *t, cfx_tensor *grad) {
 /* ---- hooks ----------------------------------------------------------------------------------- */
 
 /* The node that sees the gradient of t, with PyTorch's words when there is none. */
-static cfx__gnode *node_for_hook(cfx_where at, cfx_tensor *t, int *output) {
+static cfx__grad_node *node_for_hook(cfx_site at, cfx_tensor *t, int *output) {
     if (!usable(t))
         return NULL;
-    if (!cfx__needs_grad(t)) {
+    if (!cfx__tensor_needs_grad(t)) {
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  "cannot register a hook on a tensor that doesn't require gradient");
         return NULL;
     }
-    return cfx__edge_of(at, t, output);
+    return cfx__grad_edge_of(at, t, output);
 }
 
-static int64_t add_hook(cfx__gnode *n, cfx__ghook h) {
+static int64_t add_hook(cfx__grad_node *n, cfx__grad_hook h) {
     h.id = ++cfx__grad_state_get()->hooks;
     VEC_PUSH(n->hooks, h);
     return h.id;
 }
 
-int64_t cfx_tensor_hook_at(cfx_where at, cfx_tensor *t, cfx_tensor_hook_fn *fn, void *user) {
+int64_t cfx_tensor_hook_from(cfx_site at, cfx_tensor *t, cfx_tensor_hook_fn *fn, void *user) {
     int output = 0;
-    cfx__gnode *n = node_for_hook(at, t, &output);
-    return n ? add_hook(n, (cfx__ghook){.output = output, .fn = fn, .user = user}) : 0;
+    cfx__grad_node *n = node_for_hook(at, t, &output);
+    return n ? add_hook(n, (cfx__grad_hook){.output = output, .fn = fn, .user = user}) : 0;
 }
 
-int64_t cfx_leaf_hook_at(cfx_where at, cfx_tensor *t, cfx_leaf_hook_fn *fn, void *user) {
+int64_t cfx_leaf_hook_from(cfx_site at, cfx_tensor *t, cfx_leaf_hook_fn *fn, void *user) {
     int output = 0;
-    cfx__gnode *n = node_for_hook(at, t, &output);
+    cfx__grad_node *n = node_for_hook(at, t, &output);
     if (n && n->kind != CFX__NODE_LEAF) {
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  "post accumulate grad hooks cannot be registered on non-leaf tensors");
         return 0;
     }
-    return n ? add_hook(n, (cfx__ghook){.leaf_fn = fn, .user = user}) : 0;
+    return n ? add_hook(n, (cfx__grad_hook){.leaf_fn = fn, .user = user}) : 0;
 }
 
 void cfx_tensor_unhook(cfx_tensor *t, int64_t hook) {
     cfx__tape *tape = usable(t) ? t->tape : NULL;
-    cfx__gnode *n = tape ? tape->node : NULL;
+    cfx__grad_node *n = tape ? tape->node : NULL;
     for (size_t i = 0; n && i < n->hooks.len; i++)
         if (n->hooks.data[i].id == hook) {
             n->hooks.len--;
@@ -133,19 +135,19 @@ void cfx_tensor_unhook(cfx_tensor *t, int64_t hook) {
         }
 }
 
-void cfx_retain_grad_at(cfx_where at, cfx_tensor *t) {
+void cfx_retain_grad_from(cfx_site at, cfx_tensor *t) {
     if (!usable(t))
         return;
-    if (!cfx__needs_grad(t)) {
+    if (!cfx__tensor_needs_grad(t)) {
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  "can't retain_grad on Tensor that has requires_grad=False");
         return;
     }
     int output = 0;
-    cfx__gnode *n = cfx__edge_of(at, t, &output);
+    cfx__grad_node *n = cfx__grad_edge_of(at, t, &output);
     cfx__tape *tape = t->tape;
     if (!n || tape->leaf || tape->retains)
         return;
     tape->retains = true;
-    add_hook(n, (cfx__ghook){.output = output, .retain = tape});
+    add_hook(n, (cfx__grad_hook){.output = output, .retain = tape});
 }

@@ -11,21 +11,21 @@
 
 #include "../dispatch/dispatch.h"
 
-typedef struct cfx__gnode cfx__gnode;
+typedef struct cfx__grad_node cfx__grad_node;
 typedef struct cfx__tape cfx__tape;
 
-typedef enum cfx__gnode_kind {
+typedef enum cfx__grad_node_kind {
     CFX__NODE_OP,      /* a recorded call: runs the gradient column of its operator */
     CFX__NODE_MISSING, /* the same for an operator that has no gradient: fails when it runs */
     CFX__NODE_LEAF,    /* adds to the grad of a leaf */
     CFX__NODE_SLICES   /* a write to a view, seen from the base */
-} cfx__gnode_kind;
+} cfx__grad_node_kind;
 
 /* A tensor as a node remembers it: its numbers where they are saved, else its outline; and where
  * its gradient goes. */
-typedef struct cfx__kept {
+typedef struct cfx__grad_kept {
     cfx_tensor *tensor; /* counted; NULL: the outline alone */
-    cfx__gnode *to;     /* counted; NULL: no gradient is wanted */
+    cfx__grad_node *to;     /* counted; NULL: no gradient is wanted */
     int output;         /* which result of `to` */
     uint32_t version;   /* of the storage when it was saved */
     uint8_t dtype, ndim;
@@ -33,39 +33,39 @@ typedef struct cfx__kept {
     bool unchecked;     /* the operator itself writes to it: its version says nothing */
     int64_t offset;
     int64_t *dims;      /* shape, then strides; in the node */
-} cfx__kept;
+} cfx__grad_kept;
 
-typedef struct cfx__ghook {
+typedef struct cfx__grad_hook {
     int64_t id;
     int output;
     cfx_tensor_hook_fn *fn; /* or one of the next two */
     cfx_leaf_hook_fn *leaf_fn;
     cfx__tape *retain;      /* borrowed; its end takes the hook off */
     void *user;
-} cfx__ghook;
+} cfx__grad_hook;
 
-struct cfx__gnode {
+struct cfx__grad_node {
     cfx_obj head;
-    cfx__gnode_kind kind;
+    cfx__grad_node_kind kind;
     cfx_op *op;            /* the functional operator */
-    cfx_where at;          /* of the call */
-    uint64_t seq;          /* later calls go back first */
+    cfx_site at;          /* of the call */
+    uint64_t seq;          /* later calls run first */
     bool released;         /* what it had saved is gone */
     bool spare;            /* its block is of the common size */
     int nargs, nin, nout;  /* arguments; tensors among them, lists counted through; results */
-    cfx_value *args;       /* a tensor or a list of them is told by `spare`, its first in kept */
-    cfx__kept *kept;       /* nin arguments, then nout results */
-    VEC(cfx__ghook) hooks;
+    cfx_value *args; /* a tensor or a list of them is identified by `spare`, its first in kept */
+    cfx__grad_kept *kept;       /* nin arguments, then nout results */
+    VEC(cfx__grad_hook) hooks;
     cfx__tape *leaf;       /* LEAF: borrowed; NULL once the tensor is gone */
-    cfx__gnode *inner;     /* SLICES: the call that wrote to the view */
-    cfx__gnode *next;      /* while being freed */
+    cfx__grad_node *inner;     /* SLICES: the call that wrote to the view */
+    cfx__grad_node *next;      /* while being freed */
 };
 
 /* What hangs on a tensor: t->tape. */
 struct cfx__tape {
     cfx_obj head;
     cfx_tensor *owner;   /* the tensor it hangs on; borrowed */
-    cfx__gnode *node;    /* what made it; a leaf's: where its gradient is added; NULL: neither */
+    cfx__grad_node *node; /* what made it; a leaf's: where its gradient is added; NULL: neither */
     int output;          /* which result of node */
     bool leaf;
     bool retains;
@@ -86,37 +86,37 @@ cfx__grad_state *cfx__grad_state_get(void);
 /* The tape of t, made if there is none. */
 cfx__tape *cfx__tape_of(cfx_tensor *t);
 /* Makes t the result `output` of node. */
-void cfx__tape_set(cfx_tensor *t, cfx__gnode *node, int output);
+void cfx__tape_set(cfx_tensor *t, cfx__grad_node *node, int output);
 /* Where the gradient of t goes, borrowed; NULL where none is wanted. Views of a base that was
  * written to since get a new node here. */
-cfx__gnode *cfx__edge_of(cfx_where at, cfx_tensor *t, int *output);
+cfx__grad_node *cfx__grad_edge_of(cfx_site at, cfx_tensor *t, int *output);
 
 /* A node with one count, the caller's. `args` are those of the call (nargs of them), `out` its
  * results. `written`, where an in-place call is recorded, is the tensor it wrote to. */
-typedef struct cfx__written {
+typedef struct cfx__grad_written {
     cfx_tensor *self;    /* NULL: nothing was written to */
     cfx_tensor *before;  /* a copy of it from before, where the formula reads it */
     cfx_tensor *outline; /* its shape before, where the call changed that; NULL: it did not */
-    cfx__gnode *to;      /* where its gradient went before */
+    cfx__grad_node *to;      /* where its gradient went before */
     int output;
     uint32_t version;    /* of its storage before */
-} cfx__written;
-cfx__gnode *cfx__gnode_new(cfx_where at, cfx_op *op, const cfx_value *args, int nout,
-                           cfx_tensor *const *out, const cfx__written *written);
+} cfx__grad_written;
+cfx__grad_node *cfx__grad_node_new(cfx_site at, cfx_op *op, const cfx_value *args, int nout,
+                                   cfx_tensor *const *out, const cfx__grad_written *written);
 /* What becomes of a base when the recorded call `inner` wrote to a view of it. */
-cfx__gnode *cfx__gnode_slices(cfx_where at, cfx_tensor *base, cfx__gnode *inner);
+cfx__grad_node *cfx__grad_node_slices(cfx_site at, cfx_tensor *base, cfx__grad_node *inner);
 /* A node without arguments and with room for nin edges. */
-cfx__gnode *cfx__gnode_plain(cfx__gnode_kind kind, int nin, int nout);
+cfx__grad_node *cfx__grad_node_plain(cfx__grad_node_kind kind, int nin, int nout);
 /* "MulBackward0"; scope. */
-const char *cfx__gnode_op_name(cfx_op *op);
-const char *cfx__gnode_name(const cfx__gnode *n);
+const char *cfx__grad_node_op_name(cfx_op *op);
+const char *cfx__grad_node_name(const cfx__grad_node *n);
 /* Forgets what is saved. */
-void cfx__gnode_release(cfx__gnode *n);
+void cfx__grad_node_release(cfx__grad_node *n);
 /* Remembers the outline of t. dims has room for twice its ndim. */
-void cfx__kept_outline(cfx__kept *k, const cfx_tensor *t, int64_t *dims);
+void cfx__grad_kept_outline(cfx__grad_kept *k, const cfx_tensor *t, int64_t *dims);
 
 /* Runs a node: from the gradients of its results to those of its nin arguments, NULL where there
  * are none; scope. False when it failed. */
-bool cfx__gnode_run(cfx__gnode *n, cfx_tensor *const *gout, cfx_tensor **gin);
+bool cfx__grad_node_run(cfx__grad_node *n, cfx_tensor *const *gout, cfx_tensor **gin);
 
 #endif

@@ -1,4 +1,4 @@
-/* The tape and the walk back: what gets a gradient, in what order, and what is refused. */
+/* The tape and the backward pass: what gets a gradient, in what order, and what is refused. */
 #include <cfx.h>
 
 #include "test.h"
@@ -166,7 +166,7 @@ TEST(grad_through_a_written_view) {
 
 TEST(grad_of_a_view_in_place) {
     cfx_tensor *x = leaf(2, 3), *y = cfx_mul(cfx_unsqueeze(x, 0), 2);
-    cfx_tensor *w = cfx_inplace_call(CFX_HERE, &cfx_fn_squeeze, CFX_ARGS(y));
+    cfx_tensor *w = cfx_inplace_from(CFX_HERE, &cfx_fn_squeeze, CFX_ARGS(y));
     CHECK_INT(cfx_tensor_ndim(w), 1);
     CHECK_STR(cfx_tensor_grad_fn(w), "SqueezeBackward0");
     cfx_backward(cfx_sum(cfx_mul(w, w)));
@@ -261,12 +261,12 @@ TEST(grad_rules_of_leaves) {
     CHECK_ERROR("add(): functions with out=... arguments don't support automatic differentiation");
 }
 
-static void half_shape(cfx_call *c) {
+static void half_shape(cfx_op_call *c) {
     const cfx_tensor *x = c->args[0].tensor;
     c->out[0] = cfx_tensor_new(cfx_tensor_dtype(x), cfx_tensor_ndim(x), cfx_tensor_shape(x), NULL);
 }
 
-static void half_kernel(cfx_call *c) {
+static void half_kernel(cfx_op_call *c) {
     const double *x = cfx_tensor_data(c->args[0].tensor);
     double *out = cfx_tensor_data(c->out[0]);
     for (int64_t i = 0; i < cfx_tensor_numel(c->out[0]); i++)

@@ -32,8 +32,8 @@ static void *node_block(size_t size, bool *spare) {
     return block;
 }
 
-static void node_block_free(cfx__gnode *n) {
-    cfx__grad_state *s = cfx__tls.slot[CFX__SLOT_GRAD].data; /* NULL: the thread is ending */
+static void node_block_free(cfx__grad_node *n) {
+    cfx__grad_state *s = cfx__ctx_tls.slot[CFX__SLOT_GRAD].data; /* NULL: the thread is ending */
     if (!n->spare || !s || s->nspare >= NODE_SPARES) {
         free(n);
         return;
@@ -46,7 +46,7 @@ static void node_block_free(cfx__gnode *n) {
 /* ---- tapes ----------------------------------------------------------------------------------- */
 
 static void take_off_retain(cfx__tape *tape) {
-    cfx__gnode *n = tape->node;
+    cfx__grad_node *n = tape->node;
     for (size_t i = 0; tape->retains && n && i < n->hooks.len; i++)
         if (n->hooks.data[i].retain == tape) {
             memmove(&n->hooks.data[i], &n->hooks.data[i + 1],
@@ -66,7 +66,7 @@ static void tape_free(void *p) {
     free(tape);
 }
 
-static const cfx__type tape_type = {.name = "tape", .free = tape_free, .frees_itself = true};
+static const cfx__obj_type tape_type = {.name = "tape", .free = tape_free, .frees_itself = true};
 
 cfx__tape *cfx__tape_of(cfx_tensor *t) {
     if (!t->tape) {
@@ -78,7 +78,7 @@ cfx__tape *cfx__tape_of(cfx_tensor *t) {
     return t->tape;
 }
 
-void cfx__tape_set(cfx_tensor *t, cfx__gnode *node, int output) {
+void cfx__tape_set(cfx_tensor *t, cfx__grad_node *node, int output) {
     cfx__tape *tape = cfx__tape_of(t);
     bool retains = tape->retains;
     take_off_retain(tape);
@@ -93,14 +93,14 @@ void cfx__tape_set(cfx_tensor *t, cfx__gnode *node, int output) {
     tape->version = t->storage ? t->storage->version : 0;
     t->head.flags |= CFX__GRAD;
     if (retains)
-        cfx_retain_grad_at((cfx_where){0}, t);
+        cfx_retain_grad_from((cfx_site){0}, t);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
 /* A tape may be as long as the program ran, so nodes are freed from a list, not by recursion. What
  * a node saved holds no node but one that it has an edge to. */
-static void leave_node(cfx__gnode *n, cfx__gnode **list) {
+static void leave_node(cfx__grad_node *n, cfx__grad_node **list) {
     if (!n || (__atomic_load_n(&n->head.refs, __ATOMIC_ACQUIRE) != 1 &&
                __atomic_sub_fetch(&n->head.refs, 1, __ATOMIC_ACQ_REL) > 0))
         return;
@@ -108,7 +108,7 @@ static void leave_node(cfx__gnode *n, cfx__gnode **list) {
     *list = n;
 }
 
-static void drop_saved(cfx__gnode *n) {
+static void drop_saved(cfx__grad_node *n) {
     for (int i = 0; i < n->nin + n->nout; i++)
         if (n->kept[i].tensor) {
             cfx_drop(n->kept[i].tensor);
@@ -117,10 +117,10 @@ static void drop_saved(cfx__gnode *n) {
 }
 
 static void node_free(void *p) {
-    cfx__gnode *list = p;
+    cfx__grad_node *list = p;
     list->next = NULL;
     while (list) {
-        cfx__gnode *n = list;
+        cfx__grad_node *n = list;
         list = n->next;
         drop_saved(n);
         for (int i = 0; i < n->nin; i++)
@@ -134,17 +134,17 @@ static void node_free(void *p) {
     }
 }
 
-static const cfx__type node_type = {.name = "grad_fn", .free = node_free, .frees_itself = true};
+static const cfx__obj_type node_type = {.name = "grad_fn", .free = node_free, .frees_itself = true};
 
 static size_t lined_up(size_t size) { return (size + 15) & ~(size_t)15; }
 
 /* Room for a node and all that it remembers, in one block. */
-static cfx__gnode *node_room(int nargs, int nin, int nout, int ndims) {
-    size_t head = lined_up(sizeof(cfx__gnode)), args = (size_t)nargs * sizeof(cfx_value),
-           kept = lined_up((size_t)(nin + nout) * sizeof(cfx__kept));
+static cfx__grad_node *node_room(int nargs, int nin, int nout, int ndims) {
+    size_t head = lined_up(sizeof(cfx__grad_node)), args = (size_t)nargs * sizeof(cfx_value),
+           kept = lined_up((size_t)(nin + nout) * sizeof(cfx__grad_kept));
     bool spare;
     char *block = node_block(head + args + kept + (size_t)ndims * 2 * sizeof(int64_t), &spare);
-    cfx__gnode *n = (cfx__gnode *)block;
+    cfx__grad_node *n = (cfx__grad_node *)block;
     memset(n, 0, sizeof *n);
     n->spare = spare;
     n->head.refs = 1;
@@ -153,21 +153,21 @@ static cfx__gnode *node_room(int nargs, int nin, int nout, int ndims) {
     n->nin = nin;
     n->nout = nout;
     n->args = (cfx_value *)(block + head);
-    n->kept = (cfx__kept *)(block + head + args);
-    memset(n->kept, 0, (size_t)(nin + nout) * sizeof(cfx__kept));
+    n->kept = (cfx__grad_kept *)(block + head + args);
+    memset(n->kept, 0, (size_t)(nin + nout) * sizeof(cfx__grad_kept));
     n->seq = ++cfx__grad_state_get()->seq;
     return n;
 }
 
-cfx__gnode *cfx__gnode_plain(cfx__gnode_kind kind, int nin, int nout) {
-    cfx__gnode *n = node_room(0, nin, nout, 0);
+cfx__grad_node *cfx__grad_node_plain(cfx__grad_node_kind kind, int nin, int nout) {
+    cfx__grad_node *n = node_room(0, nin, nout, 0);
     n->kind = kind;
     if (kind == CFX__NODE_LEAF)
         n->seq = UINT64_MAX;
     return n;
 }
 
-void cfx__kept_outline(cfx__kept *k, const cfx_tensor *t, int64_t *dims) {
+void cfx__grad_kept_outline(cfx__grad_kept *k, const cfx_tensor *t, int64_t *dims) {
     k->dtype = t->dtype;
     k->ndim = (uint8_t)t->ndim;
     k->offset = t->offset;
@@ -214,8 +214,8 @@ static cfx_tensor *bare(const cfx_tensor *t) {
     return alias;
 }
 
-static int64_t *keep_argument(cfx__gnode *n, cfx__kept *k, cfx_value v, bool save, int64_t *dims,
-                              const cfx__written *w) {
+static int64_t *keep_argument(cfx__grad_node *n, cfx__grad_kept *k, cfx_value v, bool save,
+                              int64_t *dims, const cfx__grad_written *w) {
     if (v.tag != CFX_TAG_TENSOR) {
         k->none = true;
         return dims;
@@ -225,8 +225,8 @@ static int64_t *keep_argument(cfx__gnode *n, cfx__kept *k, cfx_value v, bool sav
     if (written) {
         k->to = w->to;
         k->output = w->output;
-    } else if (cfx__needs_grad(t)) {
-        k->to = cfx__edge_of(n->at, t, &k->output);
+    } else if (cfx__tensor_needs_grad(t)) {
+        k->to = cfx__grad_edge_of(n->at, t, &k->output);
     }
     cfx_keep(k->to);
     if (save && t->storage) {
@@ -236,18 +236,18 @@ static int64_t *keep_argument(cfx__gnode *n, cfx__kept *k, cfx_value v, bool sav
     }
     if (written && w->outline)
         t = w->outline;
-    cfx__kept_outline(k, t, dims);
+    cfx__grad_kept_outline(k, t, dims);
     return dims + 2 * t->ndim;
 }
 
-cfx__gnode *cfx__gnode_new(cfx_where at, cfx_op *op, const cfx_value *args, int nout,
-                           cfx_tensor *const *out, const cfx__written *w) {
-    cfx__schema *s = cfx__op_info(op)->schema;
+cfx__grad_node *cfx__grad_node_new(cfx_site at, cfx_op *op, const cfx_value *args, int nout,
+                                   cfx_tensor *const *out, const cfx__grad_written *w) {
+    cfx__schema *s = cfx__op_info_of(op)->schema;
     int nargs = s->nargs, ndims = 0, nin = count_tensors(nargs, args, &ndims);
     for (int i = 0; i < nout; i++)
         ndims += out[i] ? out[i]->ndim : 0;
     ndims += w && w->outline ? w->outline->ndim : 0;
-    cfx__gnode *n = node_room(nargs, nin, nout, ndims);
+    cfx__grad_node *n = node_room(nargs, nin, nout, ndims);
     n->op = op;
     n->at = at;
     int64_t *dims = (int64_t *)((char *)n->kept + lined_up((size_t)(nin + nout) * sizeof *n->kept));
@@ -270,7 +270,7 @@ cfx__gnode *cfx__gnode_new(cfx_where at, cfx_op *op, const cfx_value *args, int 
         }
     }
     for (int i = 0; i < nout; i++, next++) {
-        cfx__kept *k = &n->kept[next];
+        cfx__grad_kept *k = &n->kept[next];
         if (!out[i]) {
             k->none = true;
             continue;
@@ -279,7 +279,7 @@ cfx__gnode *cfx__gnode_new(cfx_where at, cfx_op *op, const cfx_value *args, int 
             k->tensor = bare(out[i]);
             k->version = out[i]->storage ? out[i]->storage->version : 0;
         }
-        cfx__kept_outline(k, out[i], dims);
+        cfx__grad_kept_outline(k, out[i], dims);
         dims += 2 * out[i]->ndim;
     }
     return n;
@@ -287,16 +287,16 @@ cfx__gnode *cfx__gnode_new(cfx_where at, cfx_op *op, const cfx_value *args, int 
 
 /* The node of a base after the call `inner` wrote to a view of it: the first edge is the base's,
  * the others are those of the call. */
-cfx__gnode *cfx__gnode_slices(cfx_where at, cfx_tensor *base, cfx__gnode *inner) {
-    cfx__gnode *n = node_room(0, inner->nin, 1, 2 * base->ndim);
+cfx__grad_node *cfx__grad_node_slices(cfx_site at, cfx_tensor *base, cfx__grad_node *inner) {
+    cfx__grad_node *n = node_room(0, inner->nin, 1, 2 * base->ndim);
     int64_t *dims = (int64_t *)((char *)n->kept + lined_up((size_t)(n->nin + 1) * sizeof *n->kept));
     n->kind = CFX__NODE_SLICES;
     n->at = at;
     n->inner = cfx_keep(inner);
-    if (cfx__needs_grad(base))
-        n->kept[0].to = cfx_keep(cfx__edge_of(at, base, &n->kept[0].output));
-    cfx__kept_outline(&n->kept[0], base, dims);
-    cfx__kept_outline(&n->kept[n->nin], base, dims + 2 * base->ndim);
+    if (cfx__tensor_needs_grad(base))
+        n->kept[0].to = cfx_keep(cfx__grad_edge_of(at, base, &n->kept[0].output));
+    cfx__grad_kept_outline(&n->kept[0], base, dims);
+    cfx__grad_kept_outline(&n->kept[n->nin], base, dims + 2 * base->ndim);
     for (int i = 1; i < inner->nin; i++) {
         n->kept[i] = inner->kept[i];
         n->kept[i].tensor = NULL;
@@ -305,32 +305,33 @@ cfx__gnode *cfx__gnode_slices(cfx_where at, cfx_tensor *base, cfx__gnode *inner)
     return n;
 }
 
-void cfx__gnode_release(cfx__gnode *n) {
+void cfx__grad_node_release(cfx__grad_node *n) {
     for (int i = 0; i < n->nin + n->nout; i++)
         n->released |= n->kept[i].tensor != NULL;
     drop_saved(n);
     if (n->inner)
-        cfx__gnode_release(n->inner);
+        cfx__grad_node_release(n->inner);
 }
 
 /* ---- edges ----------------------------------------------------------------------------------- */
 
 /* A view whose base was written to since it was made: its history is the base's, seen through
  * as_strided. */
-static void renew_view(cfx_where at, cfx_tensor *t) {
+static void renew_view(cfx_site at, cfx_tensor *t) {
     cfx_op *op = cfx_op_find("aten::as_strided");
     size_t mark = cfx_scope_open();
     cfx_value args[] = {cfx_tensor_value(t->base), cfx_ints_value(t->ndim, t->shape),
                         cfx_ints_value(t->ndim, t->stride), cfx_int(t->offset)};
-    cfx__gnode *n = cfx__gnode_new(at, op, args, 1, &t, NULL);
+    cfx__grad_node *n = cfx__grad_node_new(at, op, args, 1, &t, NULL);
     cfx__tape_set(t, n, 0);
     cfx_drop(n);
     cfx_scope_close(mark);
 }
 
-cfx__gnode *cfx__edge_of(cfx_where at, cfx_tensor *t, int *output) {
+cfx__grad_node *cfx__grad_edge_of(cfx_site at, cfx_tensor *t, int *output) {
     cfx__tape *tape = t->tape;
-    bool follows = t->base && !(t->head.flags & CFX__NO_GRAD_VIEW) && cfx__needs_grad(t->base);
+    bool follows =
+        t->base && !(t->head.flags & CFX__NO_GRAD_VIEW) && cfx__tensor_needs_grad(t->base);
     if (follows && !cfx_tensor_is_leaf(t->base) &&
         (!tape || tape->leaf || tape->version != t->storage->version)) {
         renew_view(at, t);
@@ -338,7 +339,7 @@ cfx__gnode *cfx__edge_of(cfx_where at, cfx_tensor *t, int *output) {
     }
     if ((!tape || !tape->node) && (t->head.flags & CFX__GRAD)) {
         tape = cfx__tape_of(t);
-        tape->node = cfx__gnode_plain(CFX__NODE_LEAF, 0, 1);
+        tape->node = cfx__grad_node_plain(CFX__NODE_LEAF, 0, 1);
         tape->node->leaf = tape;
     }
     if (!tape || !tape->node)
@@ -361,8 +362,8 @@ static int number_of(cfx_op *op, const char *name) {
     return 0;
 }
 
-const char *cfx__gnode_op_name(cfx_op *op) {
-    const char *name = cfx__op_info(op)->schema->name;
+const char *cfx__grad_node_op_name(cfx_op *op) {
+    const char *name = cfx__op_info_of(op)->schema->name;
     cfx__text t = {0};
     bool begins = true;
     for (const char *c = name; *c; c++) {
@@ -374,10 +375,10 @@ const char *cfx__gnode_op_name(cfx_op *op) {
     return cfx__text_take(&t);
 }
 
-const char *cfx__gnode_name(const cfx__gnode *n) {
+const char *cfx__grad_node_name(const cfx__grad_node *n) {
     if (n->kind == CFX__NODE_LEAF)
         return "AccumulateGrad";
     if (n->kind == CFX__NODE_SLICES)
         return "CopySlices";
-    return n->kind == CFX__NODE_MISSING ? "NotImplemented" : cfx__gnode_op_name(n->op);
+    return n->kind == CFX__NODE_MISSING ? "NotImplemented" : cfx__grad_node_op_name(n->op);
 }

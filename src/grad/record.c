@@ -3,16 +3,16 @@
 #include "grad.h"
 
 /* Calls what is below this layer; nothing in there is recorded. */
-static cfx_value below(cfx_where at, cfx_op *op, cfx_value *args) {
+static cfx_value below(cfx_site at, cfx_op *op, cfx_value *args) {
     cfx__dispatch *d = cfx__dispatcher();
-    d->recorded++;
+    d->below_autograd++;
     cfx_value v = cfx__op_call_below(at, op, args);
-    d->recorded--;
+    d->below_autograd--;
     return v;
 }
 
 static bool can_differ(const cfx_tensor *t) {
-    return cfx__is_float((cfx_dtype)t->dtype) || cfx__is_complex((cfx_dtype)t->dtype);
+    return cfx__dtype_is_float((cfx_dtype)t->dtype) || cfx__dtype_is_complex((cfx_dtype)t->dtype);
 }
 
 static bool among(const cfx_tensor *t, int n, const cfx_value *args) {
@@ -23,8 +23,8 @@ static bool among(const cfx_tensor *t, int n, const cfx_value *args) {
 }
 
 /* Hangs a node on the results of a call. */
-static cfx_value record(cfx_where at, cfx_op *op, const cfx_value *args, cfx_value v) {
-    int nargs = cfx__op_info(op)->schema->nargs;
+static cfx_value record(cfx_site at, cfx_op *op, const cfx_value *args, cfx_value v) {
+    int nargs = cfx__op_info_of(op)->schema->nargs;
     cfx_tensor *few[CFX_MAX_OUTS], **out = few;
     int64_t nout = 1;
     if (v.tag == CFX_TAG_TENSOR) {
@@ -38,12 +38,12 @@ static cfx_value record(cfx_where at, cfx_op *op, const cfx_value *args, cfx_val
     } else {
         return v;
     }
-    cfx__gnode *n = NULL;
+    cfx__grad_node *n = NULL;
     for (int64_t i = 0; i < nout; i++) {
         if (!out[i] || !can_differ(out[i]) || among(out[i], nargs, args))
             continue;
         if (!n) {
-            n = cfx__gnode_new(at, op, args, (int)nout, out, NULL);
+            n = cfx__grad_node_new(at, op, args, (int)nout, out, NULL);
             n->kind = op->grad ? CFX__NODE_OP : CFX__NODE_MISSING;
         }
         cfx__tape_set(out[i], n, (int)i);
@@ -57,7 +57,7 @@ static cfx_value record(cfx_where at, cfx_op *op, const cfx_value *args, cfx_val
 /* ---- in place -------------------------------------------------------------------------------- */
 
 /* Whether a recorded call may write to self; else PyTorch's words for why not. */
-static bool may_write(cfx_where at, cfx_tensor *self) {
+static bool may_write(cfx_site at, cfx_tensor *self) {
     const cfx_tensor *base = self->base;
     const cfx__tape *tape = self->tape;
     if (base && (self->head.flags & CFX__NO_GRAD_VIEW))
@@ -74,7 +74,7 @@ static bool may_write(cfx_where at, cfx_tensor *self) {
                  "output views to be modified inplace. You should replace the inplace operation "
                  "by an out-of-place one.",
                  tape ? tape->output : 0,
-                 tape && tape->node ? cfx__gnode_name(tape->node) : "a function");
+                 tape && tape->node ? cfx__grad_node_name(tape->node) : "a function");
     else if (!base && (self->head.flags & CFX__GRAD) && cfx_tensor_is_leaf(self))
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  "a leaf Variable that requires grad is being used in an in-place operation.");
@@ -90,15 +90,15 @@ static bool may_write(cfx_where at, cfx_tensor *self) {
 /* self before it is written to. */
 static cfx_tensor *copy_before(cfx_tensor *self) {
     cfx__dispatch *d = cfx__dispatcher();
-    d->recorded++;
+    d->below_autograd++;
     cfx_value args[] = {cfx_tensor_value(self), cfx_none()};
     cfx_value v = cfx__op_run(d->at, cfx_op_find("aten::clone"), args);
-    d->recorded--;
+    d->below_autograd--;
     return v.tag == CFX_TAG_TENSOR ? v.tensor : NULL;
 }
 
 /* A call that writes to its first argument. f is whose gradient it has. */
-static cfx_value record_inplace(cfx_where at, cfx_op *op, cfx_op *f, cfx_value *args) {
+static cfx_value record_inplace(cfx_site at, cfx_op *op, cfx_op *f, cfx_value *args) {
     cfx_tensor *self = args[0].tensor;
     if (!may_write(at, self))
         return cfx_bad();
@@ -108,23 +108,23 @@ static cfx_value record_inplace(cfx_where at, cfx_op *op, cfx_op *f, cfx_value *
                                    : cfx__op_call_bound(at, cfx_op_find("aten::copy_"), pair);
     }
     size_t mark = cfx_scope_open();
-    int nargs = cfx__op_info(op)->schema->nargs;
+    int nargs = cfx__op_info_of(op)->schema->nargs;
     cfx_value own[CFX_MAX_ARGS];
     memcpy(own, args, (size_t)nargs * sizeof *own);
-    cfx__written w = {.self = self, .version = self->storage ? self->storage->version : 0};
-    if (cfx__needs_grad(self))
-        w.to = cfx_keep(cfx__edge_of(at, self, &w.output));
+    cfx__grad_written w = {.self = self, .version = self->storage ? self->storage->version : 0};
+    if (cfx__tensor_needs_grad(self))
+        w.to = cfx_keep(cfx__grad_edge_of(at, self, &w.output));
     if (f->saves & CFX_SAVE_ARG(0))
         w.before = copy_before(self);
     if (f->view || f == op)
         w.outline = cfx__tensor_alias(self, self->ndim, self->shape, self->stride, self->offset);
     cfx_value v = below(at, op, args);
     if (cfx_ok() && can_differ(self)) {
-        cfx__gnode *n = cfx__gnode_new(at, f, own, 1, &self, &w);
+        cfx__grad_node *n = cfx__grad_node_new(at, f, own, 1, &self, &w);
         if (!f->grad && !(f->effects & CFX_RANDOM))
             n->kind = CFX__NODE_MISSING;
         if (self->base) {
-            cfx__gnode *outer = cfx__gnode_slices(at, self->base, n);
+            cfx__grad_node *outer = cfx__grad_node_slices(at, self->base, n);
             cfx__tape_set(self->base, outer, 0);
             cfx_drop(outer);
         } else {
@@ -140,14 +140,14 @@ static cfx_value record_inplace(cfx_where at, cfx_op *op, cfx_op *f, cfx_value *
 
 /* ---- the layer ------------------------------------------------------------------------------- */
 
-static bool writes_first(const cfx__info *info, const cfx_value *args) {
+static bool writes_first(const cfx__op_info *info, const cfx_value *args) {
     const cfx__schema *s = info->schema;
     return s->nargs && s->args[0].writes && s->nrets == 1 && s->rets[0].writes &&
            args[0].tag == CFX_TAG_TENSOR;
 }
 
-cfx_value cfx__autograd(cfx_where at, cfx_op *op, cfx_value *args) {
-    cfx__info *info = cfx__op_info(op);
+cfx_value cfx__autograd(cfx_site at, cfx_op *op, cfx_value *args) {
+    cfx__op_info *info = cfx__op_info_of(op);
     if (info->form == CFX__OUT) {
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  "%s(): functions with out=... arguments don't support automatic differentiation, "
@@ -161,7 +161,7 @@ cfx_value cfx__autograd(cfx_where at, cfx_op *op, cfx_value *args) {
         return record_inplace(at, op, op, args);
     if (!op->grad && op->decompose)
         return cfx__op_decompose(at, op, args);
-    if (op->grad == cfx__grad_none || info->python)
+    if (op->grad == cfx__op_grad_none || info->python)
         return cfx__op_call_below(at, op, args);
     int nargs = info->schema->nargs;
     cfx_value own[CFX_MAX_ARGS];

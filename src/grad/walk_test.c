@@ -39,7 +39,7 @@ static const char *const apart[] = {
 
 static bool is_apart(const char *name) {
     for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
-        if (cfx__glob(apart[i], name))
+        if (cfx__text_glob(apart[i], name))
             return true;
     return false;
 }
@@ -56,7 +56,7 @@ static cfx_tensor *numbers(uint64_t seed, int ndim, const int64_t *shape) {
     return cfx_tensor_new(CFX_F64, ndim, shape, data);
 }
 
-static cfx_value number_list(const cfx__arg *a, int form) {
+static cfx_value number_list(const cfx__schema_arg *a, int form) {
     int n = a->list_len ? a->list_len : 1;
     int64_t v[8] = {1, 1, 1, 1, 1, 1, 1, 1};
     if (!strcmp(a->name, "size") || !strcmp(a->name, "sizes") || !strcmp(a->name, "shape")) {
@@ -74,14 +74,14 @@ static cfx_value number_list(const cfx__arg *a, int form) {
     return cfx_ints_value(n, v);
 }
 
-static bool named(const cfx__arg *a, const char *words) {
+static bool named(const cfx__schema_arg *a, const char *words) {
     const char *at = strstr(words, a->name);
     size_t n = strlen(a->name);
     return at && (at == words || at[-1] == ' ') && (at[n] == ' ' || !at[n]);
 }
 
 /* A value for one argument; tensors of numbers are appended to `inputs`. */
-static cfx_value made_up(const cfx__arg *a, int i, int form, cfx_list *inputs) {
+static cfx_value made_up(const cfx__schema_arg *a, int i, int form, cfx_list *inputs) {
     const int which = i > 0;
     if (a->type == CFX__T_TENSOR) {
         if (a->optional && named(a, "weight bias running_mean running_var pos_weight"))
@@ -142,7 +142,7 @@ static double value_at(cfx_op *op, int n, cfx_value *args, cfx_tensor *t, int64_
     double *data = cfx_tensor_data(t), held = data[i], v = NAN;
     data[i] += d;
     CFX_SCOPE {
-        cfx_tensor *sum = weigh(cfx_op_call(CFX_HERE, op, (cfx_args){n, args, NULL}));
+        cfx_tensor *sum = weigh(cfx_op_do_from(CFX_HERE, op, (cfx_args){n, args, NULL}));
         v = cfx_ok() && sum ? cfx_tensor_get(sum, 0) : NAN;
     }
     data[i] = held;
@@ -151,13 +151,13 @@ static double value_at(cfx_op *op, int n, cfx_value *args, cfx_tensor *t, int64_
 
 /* Whether the operator took these arguments; a difference fails the test. */
 static bool check(cfx_op *op, int form) {
-    const cfx__schema *s = cfx__op_info(op)->schema;
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
     cfx_value args[CFX_MAX_ARGS], inputs = cfx_list_value(0, NULL);
     for (int i = 0; i < s->nargs; i++)
         args[i] = made_up(&s->args[i], i, form, inputs.list);
     if (!cfx_ok() || !inputs.list->len)
         return false;
-    cfx_tensor *sum = weigh(cfx_op_call(CFX_HERE, op, (cfx_args){s->nargs, args, NULL}));
+    cfx_tensor *sum = weigh(cfx_op_do_from(CFX_HERE, op, (cfx_args){s->nargs, args, NULL}));
     if (!cfx_ok() || !sum || !cfx_tensor_requires_grad(sum))
         return false;
     cfx_value g = cfx_grad(sum, inputs, .allow_unused = true);
@@ -191,8 +191,8 @@ TEST(grad_walk) {
     for (int i = 0; i < cfx_op_count(); i++) {
         cfx_op *op = cfx_op_at(i);
         const char *name = cfx_op_name(op);
-        if (!op->grad || op->grad == cfx__grad_none || (op->effects & CFX_RANDOM) ||
-            cfx__op_info(op)->writes || is_apart(name))
+        if (!op->grad || op->grad == cfx__op_grad_none || (op->effects & CFX_RANDOM) ||
+            cfx__op_info_of(op)->writes || is_apart(name))
             continue;
         with++;
         bool done = false;

@@ -10,7 +10,7 @@ typedef struct mapping {
 
 static cfx_value map_frozen(cfx_node *n, void *data) {
     const mapping *m = data;
-    return cfx__freeze(m->map(n, m->user));
+    return cfx__graph_freeze(m->map(n, m->user));
 }
 
 /* What a copy takes from its original beside arguments and name. */
@@ -24,25 +24,25 @@ static void copy_rest(cfx_node *to, const cfx_node *from) {
 }
 
 cfx_node *cfx_graph_copy_node(cfx_graph *g, cfx_node *n, cfx_node_map_fn *map, void *user) {
-    if (!cfx__is_graph(g) || !cfx__is_node(n))
-        return cfx__bad_node;
+    if (!cfx__graph_given(g) || !cfx__node_given(n))
+        return cfx__node_bad;
     cfx_value args = n->args, kwargs = n->kwargs;
     size_t mark = cfx_scope_open();
     if (map) {
         mapping m = {map, user};
-        args = cfx__map_nodes(args, map_frozen, &m);
-        kwargs = cfx_is_bad(args) ? cfx_none() : cfx__map_nodes(kwargs, map_frozen, &m);
-        cfx__scope_own_value(args);
-        cfx__scope_own_value(kwargs);
+        args = cfx__node_map(args, map_frozen, &m);
+        kwargs = cfx_is_bad(args) ? cfx_none() : cfx__node_map(kwargs, map_frozen, &m);
+        cfx__value_scope_own(args);
+        cfx__value_scope_own(kwargs);
     }
-    cfx_node *copy = cfx__bad_node;
+    cfx_node *copy = cfx__node_bad;
     if (cfx_is_bad(args) || cfx_is_bad(kwargs)) {
         if (cfx_ok())
-            cfx_fail(CFX_KEY_ERROR, (cfx_where){0}, "an argument of %s is mapped to a bad value",
+            cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "an argument of %s is mapped to a bad value",
                      n->name);
     } else {
         copy = cfx_graph_create(g, n->op, n->target, args, kwargs, n->name, n->type);
-        if (copy != cfx__bad_node)
+        if (copy != cfx__node_bad)
             copy->meta = cfx_keep(n->meta);
     }
     cfx_scope_close(mark);
@@ -68,10 +68,10 @@ static bool can_copy(cfx_graph *from, const cfx_dict *values) {
         cfx_each_input(n, u)
             if (!has_value(values, u->node) &&
                 (u->node->graph != from || !cfx_node_precedes(u->node, n))) {
-                cfx_fail(CFX_KEY_ERROR, (cfx_where){0},
-                         "Argument '%s' of Node '%s' has no value in the graph it is copied to",
-                         u->node->name, n->name);
-                return false;
+            cfx_fail(CFX_KEY_ERROR, (cfx_site){0},
+                     "Argument '%s' of Node '%s' has no value in the graph it is copied to",
+                     u->node->name, n->name);
+            return false;
             }
         if (n->op == CFX_OUTPUT)
             break;
@@ -80,7 +80,7 @@ static bool can_copy(cfx_graph *from, const cfx_dict *values) {
 }
 
 cfx_value cfx_graph_copy_into(cfx_graph *g, cfx_graph *from, cfx_dict *values) {
-    if (!cfx__is_graph(g) || !cfx__is_graph(from))
+    if (!cfx__graph_given(g) || !cfx__graph_given(from))
         return cfx_bad();
     size_t mark = cfx_scope_open();
     if (!values)
@@ -94,12 +94,12 @@ cfx_value cfx_graph_copy_into(cfx_graph *g, cfx_graph *from, cfx_dict *values) {
         if (n->op == CFX_OUTPUT) {
             mapping m = {from_dict, values};
             if (n->args.list->len)
-                result = cfx__map_nodes(n->args.list->items[0], map_frozen, &m);
-            cfx__scope_own_value(result);
+                result = cfx__node_map(n->args.list->items[0], map_frozen, &m);
+            cfx__value_scope_own(result);
             break;
         }
         cfx_node *copy = cfx_graph_copy_node(g, n, from_dict, values);
-        good = copy != cfx__bad_node;
+        good = copy != cfx__node_bad;
         if (good)
             cfx_dict_put(values, cfx_node_value(n), cfx_node_value(copy));
     }
@@ -116,20 +116,20 @@ typedef struct cloning {
 static cfx_value cloned(cfx_node *n, void *data) {
     const cloning *c = data;
     bool inside = n->graph == c->from && !n->erased;
-    return cfx_node_value(inside ? c->copies[cfx__own(n)->id] : n);
+    return cfx_node_value(inside ? c->copies[cfx__node_of(n)->id] : n);
 }
 
 cfx_graph *cfx_graph_copy(cfx_graph *from) {
-    if (!cfx__is_graph(from))
+    if (!cfx__graph_given(from))
         return NULL;
     cfx_graph *g = cfx_graph_new();
     cloning c = {from, cfx__alloc0(from->made.len * sizeof *c.copies)};
-    cfx__row **rows = cfx__alloc0(from->nrows * sizeof *rows);
+    cfx__target_row **rows = cfx__alloc0(from->nrows * sizeof *rows);
     VEC_ROOM(g->made, (size_t)from->len);
     cfx__namespace_reserve(&g->names, (size_t)from->len);
     for (cfx_node *n = from->first; n; n = n->next) {
-        const cfx__node *own = cfx__own(n);
-        cfx__row **row = &rows[own->row->id];
+        const cfx__node *own = cfx__node_of(n);
+        cfx__target_row **row = &rows[own->row->id];
         if (!*row)
             *row = cfx__graph_row(g, n->op, n->target);
         cfx_node *copy =
@@ -160,7 +160,7 @@ typedef struct comparison {
 static uint32_t *places(const cfx_graph *g) {
     uint32_t *place = cfx__alloc(g->made.len * sizeof *place), k = 0;
     for (const cfx_node *n = g->first; n; n = n->next)
-        place[cfx__own(n)->id] = k++;
+        place[cfx__node_of(n)->id] = k++;
     return place;
 }
 
@@ -169,7 +169,7 @@ static bool same_values(const comparison *c, cfx_value a, cfx_value b);
 static bool same_nodes(const comparison *c, const cfx_node *a, const cfx_node *b) {
     if (a->graph != c->a || b->graph != c->b || a->erased || b->erased)
         return a == b;
-    return c->place_a[cfx__own(a)->id] == c->place_b[cfx__own(b)->id];
+    return c->place_a[cfx__node_of(a)->id] == c->place_b[cfx__node_of(b)->id];
 }
 
 static bool same_dicts(const comparison *c, const cfx_dict *a, const cfx_dict *b) {
@@ -235,8 +235,8 @@ static uint64_t hash_value(const comparison *c, cfx_value v) {
     case CFX_TAG_NODE:
         if (v.node->erased || v.node->graph != c->a)
             return h;
-        return mix(h, c->place_a[cfx__own(v.node)->id]);
-    case CFX_TAG_FLOAT: return v.f != v.f ? h : mix(h, cfx__hash_bytes(&v.f, sizeof v.f));
+        return mix(h, c->place_a[cfx__node_of(v.node)->id]);
+    case CFX_TAG_FLOAT: return v.f != v.f ? h : mix(h, cfx__text_hash(&v.f, sizeof v.f));
     case CFX_TAG_COMPLEX:
         h = mix(h, hash_value(c, cfx_float(v.complex_->re)));
         return mix(h, hash_value(c, cfx_float(v.complex_->im)));
@@ -263,7 +263,7 @@ static uint64_t hash_value(const comparison *c, cfx_value v) {
 }
 
 static uint64_t hash_text(uint64_t h, const char *text) {
-    return text ? mix(h, cfx__hash_bytes(text, strlen(text))) : mix(h, 0);
+    return text ? mix(h, cfx__text_hash(text, strlen(text))) : mix(h, 0);
 }
 
 uint64_t cfx_graph_hash(const cfx_graph *g) {

@@ -27,15 +27,15 @@ static void format_items(cfx__text *out, const cfx_list *l) {
     for (int64_t i = 0; i < l->len; i++) {
         if (i)
             cfx__text_add(out, ", ", 2);
-        cfx__format_arg(out, l->items[i]);
+        cfx__node_format_arg(out, l->items[i]);
     }
 }
 
-void cfx__format_arg(cfx__text *out, cfx_value v) {
+void cfx__node_format_arg(cfx__text *out, cfx_value v) {
     switch (v.tag) {
     case CFX_TAG_NODE:
         cfx__text_putc(out, '%');
-        cfx__text_add(out, v.node->name, cfx__own(v.node)->name->len);
+        cfx__text_add(out, v.node->name, cfx__node_of(v.node)->name->len);
         break;
     case CFX_TAG_INT: put_int(out, v.i); break;
     case CFX_TAG_LIST:
@@ -55,7 +55,7 @@ void cfx__format_arg(cfx__text *out, cfx_value v) {
                 cfx__text_add(out, ", ", 2);
             put_str(out, v.dict->entries[i].key);
             cfx__text_add(out, ": ", 2);
-            cfx__format_arg(out, v.dict->entries[i].value);
+            cfx__node_format_arg(out, v.dict->entries[i].value);
         }
         cfx__text_putc(out, '}');
         break;
@@ -70,7 +70,7 @@ void cfx__node_format(cfx__text *out, const cfx_node *n) {
         return;
     }
     cfx__text_putc(out, '%');
-    cfx__text_add(out, n->name, cfx__own(n)->name->len);
+    cfx__text_add(out, n->name, cfx__node_of(n)->name->len);
     cfx__text_add(out, " : ", 3);
     if (n->type) {
         cfx__text_puts(out, n->type);
@@ -94,9 +94,9 @@ void cfx__node_format(cfx__text *out, const cfx_node *n) {
         }
     } else if (n->op != CFX_GET_ATTR) {
         cfx__text_puts(out, "(args = ");
-        cfx__format_arg(out, n->args);
+        cfx__node_format_arg(out, n->args);
         cfx__text_puts(out, ", kwargs = ");
-        cfx__format_arg(out, n->kwargs);
+        cfx__node_format_arg(out, n->kwargs);
         cfx__text_putc(out, ')');
     }
 }

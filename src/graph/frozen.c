@@ -10,7 +10,7 @@ static bool is_node(const cfx_node *n) { return n && n->graph; }
 
 static cfx_value refuse(cfx_value v) {
     if (v.tag == CFX_TAG_KEYWORD)
-        cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, (cfx_where){0},
+        cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, (cfx_site){0},
                  "argument of type: keyword '%s': keywords belong in kwargs",
                  v.keyword->name->text);
     return cfx_bad();
@@ -44,7 +44,7 @@ static cfx_value freeze_list(cfx_value v) {
     }
     cfx_list *l = cfx__list_alloc(from->len);
     for (int64_t i = 0; i < from->len; i++) {
-        l->items[i] = cfx__freeze(from->items[i]);
+        l->items[i] = cfx__graph_freeze(from->items[i]);
         if (cfx_is_bad(l->items[i])) {
             cfx_drop(l);
             return cfx_bad();
@@ -62,7 +62,7 @@ static void note_node(cfx_node *n, void *user) {
 
 static bool holds_node(cfx_value v) {
     bool found = false;
-    cfx__each_node(v, note_node, &found);
+    cfx__node_each(v, note_node, &found);
     return found;
 }
 
@@ -71,10 +71,10 @@ static cfx_value freeze_dict(cfx_value v) {
     cfx_dict *d = cfx_dict_new();
     bool good = true;
     for (int64_t i = 0; good && i < v.dict->len; i++) {
-        cfx_value key = v.dict->entries[i].key, item = cfx__freeze(v.dict->entries[i].value);
+        cfx_value key = v.dict->entries[i].key, item = cfx__graph_freeze(v.dict->entries[i].value);
         good = !cfx_is_bad(item);
         if (good && holds_node(key)) {
-            cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0},
+            cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                      "Keys for dictionaries used as an argument cannot contain a Node. Got key: %s",
                      cfx_value_repr(key));
             good = false;
@@ -99,7 +99,7 @@ static cfx_value freeze_slice(cfx_value v) {
     return cfx_value_keep(v);
 }
 
-cfx_value cfx__freeze(cfx_value v) {
+cfx_value cfx__graph_freeze(cfx_value v) {
     switch (v.tag) {
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE:
@@ -116,23 +116,23 @@ cfx_value cfx__freeze(cfx_value v) {
 
 /* ---- nodes in values ------------------------------------------------------------------------ */
 
-void cfx__each_node(cfx_value v, cfx__node_visit *fn, void *user) {
+void cfx__node_each(cfx_value v, cfx__node_visit *fn, void *user) {
     switch (v.tag) {
     case CFX_TAG_NODE: fn(v.node, user); break;
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE:
         for (int64_t i = 0; i < v.list->len; i++)
             if (v.list->items[i].tag >= CFX_TAG_NODE)
-                cfx__each_node(v.list->items[i], fn, user);
+                cfx__node_each(v.list->items[i], fn, user);
         break;
     case CFX_TAG_DICT:
         for (int64_t i = 0; i < v.dict->len; i++)
-            cfx__each_node(v.dict->entries[i].value, fn, user);
+            cfx__node_each(v.dict->entries[i].value, fn, user);
         break;
     case CFX_TAG_SLICE:
-        cfx__each_node(v.slice->start, fn, user);
-        cfx__each_node(v.slice->stop, fn, user);
-        cfx__each_node(v.slice->step, fn, user);
+        cfx__node_each(v.slice->start, fn, user);
+        cfx__node_each(v.slice->stop, fn, user);
+        cfx__node_each(v.slice->step, fn, user);
         break;
     default: break;
     }
@@ -144,7 +144,7 @@ static cfx_value map_list(cfx_value v, cfx__node_fn *fn, void *user) {
     cfx_list *l = NULL;
     for (int64_t i = 0; i < v.list->len; i++) {
         cfx_value item = v.list->items[i];
-        cfx_value mapped = item.tag < CFX_TAG_NODE ? item : cfx__map_nodes(item, fn, user);
+        cfx_value mapped = item.tag < CFX_TAG_NODE ? item : cfx__node_map(item, fn, user);
         if (cfx_is_bad(mapped)) {
             cfx_drop(l);
             return mapped;
@@ -173,7 +173,7 @@ static cfx_value map_dict(cfx_value v, cfx__node_fn *fn, void *user) {
     cfx_dict *d = cfx_dict_new();
     bool good = true;
     for (int64_t i = 0; good && i < v.dict->len; i++) {
-        cfx_value item = cfx__map_nodes(v.dict->entries[i].value, fn, user);
+        cfx_value item = cfx__node_map(v.dict->entries[i].value, fn, user);
         good = !cfx_is_bad(item);
         if (good)
             cfx_dict_put(d, v.dict->entries[i].key, item);
@@ -193,7 +193,7 @@ static cfx_value map_slice(cfx_value v, cfx__node_fn *fn, void *user) {
     cfx_value part[] = {v.slice->start, v.slice->stop, v.slice->step};
     bool good = true;
     for (int i = 0; i < COUNT(part); i++) {
-        part[i] = cfx__map_nodes(part[i], fn, user);
+        part[i] = cfx__node_map(part[i], fn, user);
         good = good && !cfx_is_bad(part[i]);
     }
     size_t mark = cfx_scope_open();
@@ -205,7 +205,7 @@ static cfx_value map_slice(cfx_value v, cfx__node_fn *fn, void *user) {
     return good ? v : cfx_bad();
 }
 
-cfx_value cfx__map_nodes(cfx_value v, cfx__node_fn *fn, void *user) {
+cfx_value cfx__node_map(cfx_value v, cfx__node_fn *fn, void *user) {
     switch (v.tag) {
     case CFX_TAG_NODE: return fn(v.node, user);
     case CFX_TAG_LIST:

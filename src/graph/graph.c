@@ -4,23 +4,23 @@
 
 static void graph_free(void *p);
 
-static const cfx__type graph_type = {.name = "graph", .free = graph_free};
+static const cfx__obj_type graph_type = {.name = "graph", .free = graph_free};
 
 static const cfx__node bad_node = {
     .pub = {.name = "<bad>", .target = {.name = "<bad>"}, .erased = true}};
-cfx_node *const cfx__bad_node = (cfx_node *)&bad_node.pub;
+cfx_node *const cfx__node_bad = (cfx_node *)&bad_node.pub;
 
-bool cfx__is_node(const cfx_node *n) {
+bool cfx__node_given(const cfx_node *n) {
     if (likely(n && n->graph))
         return true;
     if (cfx_ok())
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "the node is %s", n ? "bad" : "NULL");
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the node is %s", n ? "bad" : "NULL");
     return false;
 }
 
-bool cfx__is_graph(const cfx_graph *g) {
+bool cfx__graph_given(const cfx_graph *g) {
     if (unlikely(!g))
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "the graph is NULL");
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the graph is NULL");
     return g != NULL;
 }
 
@@ -61,18 +61,19 @@ static void drop_tree(cfx_graph *g) {
 }
 
 void cfx_graph_set_tree(cfx_graph *g, cfx_value names, cfx_value in_spec, cfx_value out_spec) {
-    if (!cfx__is_graph(g))
+    if (!cfx__graph_given(g))
         return;
     bool flat = names.tag == CFX_TAG_NONE;
     if (!flat && (names.tag != CFX_TAG_LIST || in_spec.tag != CFX_TAG_TUPLE)) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0},
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
                  "a tree of arguments is a list of names and a tuple of what they hold, not %s and "
-                 "%s", cfx_value_type_name(names), cfx_value_type_name(in_spec));
+                 "%s",
+                 cfx_value_type_name(names), cfx_value_type_name(in_spec));
         return;
     }
-    cfx__tree *tree = flat ? NULL : cfx__alloc(sizeof *tree);
+    cfx__graph_tree *tree = flat ? NULL : cfx__alloc(sizeof *tree);
     if (tree)
-        *tree = (cfx__tree){cfx_value_keep(names), cfx_value_keep(in_spec),
+        *tree = (cfx__graph_tree){cfx_value_keep(names), cfx_value_keep(in_spec),
                             cfx_value_keep(out_spec)};
     drop_tree(g);
     g->tree = tree;
@@ -120,7 +121,7 @@ static void copy_for(cfx_module *to, cfx_graph *g) {
 }
 
 void cfx__graph_own(cfx_graph *g, cfx_module *m) {
-    static const cfx__graph_owner owner = {.gone = disown, .copy = copy_for};
+    static const cfx__module_graph_owner owner = {.gone = disown, .copy = copy_for};
     cfx__module_set_graph(m, g, &owner);
     if (g)
         g->owner = m;
@@ -134,13 +135,13 @@ cfx_graph *cfx__graph_subgraph(const cfx_graph *g, const char *name) {
 }
 
 void cfx__graph_add_subgraph(cfx_graph *g, const char *name, cfx_graph *sub) {
-    struct cfx__subgraph s = {cfx__arena_copy(&g->arena, name, strlen(name)), cfx_keep(sub)};
+    struct cfx__graph_branch s = {cfx__arena_copy(&g->arena, name, strlen(name)), cfx_keep(sub)};
     VEC_PUSH(g->subgraphs, s);
 }
 
 /* ---- make ----------------------------------------------------------------------------------- */
 
-cfx__node *cfx__graph_append(cfx_graph *g, cfx_opcode op, cfx__row *row, cfx__name *name) {
+cfx__node *cfx__graph_append(cfx_graph *g, cfx_opcode op, cfx__target_row *row, cfx__name *name) {
     cfx__node *own = cfx__arena_alloc(&g->arena, sizeof *own);
     cfx_node *n = &own->pub;
     own->id = (uint32_t)g->made.len;
@@ -151,8 +152,8 @@ cfx__node *cfx__graph_append(cfx_graph *g, cfx_opcode op, cfx__row *row, cfx__na
     n->op = op;
     n->target = row->target;
     n->graph = g;
-    cfx__list_link(g, n, g->insert);
-    cfx__row_add(row, own);
+    cfx__node_link(g, n, g->insert);
+    cfx__target_row_add(row, own);
     g->len++;
     g->version++;
     return own;
@@ -162,18 +163,18 @@ cfx__node *cfx__graph_append(cfx_graph *g, cfx_opcode op, cfx__row *row, cfx__na
 static bool freeze_args(cfx_graph *g, cfx_value args, cfx_value kwargs, cfx_value *a,
                         cfx_value *k) {
     if (args.tag != CFX_TAG_TUPLE && args.tag != CFX_TAG_NONE && args.tag != CFX_TAG_BAD) {
-        cfx_fail(CFX_ASSERTION_ERROR, (cfx_where){0}, "args must be a tuple, got %s",
-                 cfx__python_type(args));
+        cfx_fail(CFX_ASSERTION_ERROR, (cfx_site){0}, "args must be a tuple, got %s",
+                 cfx__value_python_type(args));
         return false;
     }
     if (kwargs.tag != CFX_TAG_DICT && kwargs.tag != CFX_TAG_NONE && kwargs.tag != CFX_TAG_BAD) {
-        cfx_fail(CFX_ASSERTION_ERROR, (cfx_where){0}, "kwargs must be a dict, got %s",
-                 cfx__python_type(kwargs));
+        cfx_fail(CFX_ASSERTION_ERROR, (cfx_site){0}, "kwargs must be a dict, got %s",
+                 cfx__value_python_type(kwargs));
         return false;
     }
     bool no_kwargs = cfx_is_none(kwargs) || (kwargs.tag == CFX_TAG_DICT && !kwargs.dict->len);
-    *a = cfx_is_none(args) ? g->no_args : cfx__freeze(args);
-    *k = no_kwargs ? g->no_kwargs : cfx__freeze(kwargs);
+    *a = cfx_is_none(args) ? g->no_args : cfx__graph_freeze(args);
+    *k = no_kwargs ? g->no_kwargs : cfx__graph_freeze(kwargs);
     if (likely(!cfx_is_bad(*a) && !cfx_is_bad(*k)))
         return true;
     if (!cfx_is_none(args))
@@ -181,15 +182,15 @@ static bool freeze_args(cfx_graph *g, cfx_value args, cfx_value kwargs, cfx_valu
     if (!no_kwargs)
         cfx_value_drop(*k);
     if (cfx_ok())
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "an argument of the node is bad");
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "an argument of the node is bad");
     return false;
 }
 
-static cfx_node *create(cfx_graph *g, cfx_opcode op, cfx__row *row, cfx_target target,
+static cfx_node *create(cfx_graph *g, cfx_opcode op, cfx__target_row *row, cfx_target target,
                         cfx_value args, cfx_value kwargs, const char *name, const char *type) {
     cfx_value a, k;
     if (!freeze_args(g, args, kwargs, &a, &k))
-        return cfx__bad_node;
+        return cfx__node_bad;
     cfx__name *candidate = name ? cfx__name_candidate(&g->names, name) : row->candidate;
     cfx_node *n = &cfx__graph_append(g, op, row, cfx__name_give(&g->names, candidate))->pub;
     target.name = n->target.name;
@@ -205,26 +206,26 @@ static cfx_node *create(cfx_graph *g, cfx_opcode op, cfx__row *row, cfx_target t
     return n;
 }
 
-cfx_node *cfx__graph_create(cfx_graph *g, cfx_opcode op, cfx__row *row, cfx_value args,
+cfx_node *cfx__graph_create(cfx_graph *g, cfx_opcode op, cfx__target_row *row, cfx_value args,
                             cfx_value kwargs) {
     return create(g, op, row, row->target, args, kwargs, NULL, NULL);
 }
 
 cfx_node *cfx_graph_create(cfx_graph *g, cfx_opcode op, cfx_target target, cfx_value args,
                            cfx_value kwargs, const char *name, const char *type) {
-    if (!cfx__is_graph(g))
-        return cfx__bad_node;
+    if (!cfx__graph_given(g))
+        return cfx__node_bad;
     if ((unsigned)op >= CFX__OPCODES) {
-        cfx_fail(CFX_ASSERTION_ERROR, (cfx_where){0}, "op '%d' is not in _legal_ops", (int)op);
-        return cfx__bad_node;
+        cfx_fail(CFX_ASSERTION_ERROR, (cfx_site){0}, "op '%d' is not in _legal_ops", (int)op);
+        return cfx__node_bad;
     }
     if (!target.name && target.op)
         target.name = cfx_op_name(target.op);
     if (!target.name) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0},
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
                  "target None has type NoneType but a %s is expected",
                  op == CFX_CALL_FUNCTION ? "Callable" : "str");
-        return cfx__bad_node;
+        return cfx__node_bad;
     }
     return create(g, op, cfx__graph_row(g, op, target), target, args, kwargs, name, type);
 }
@@ -232,11 +233,11 @@ cfx_node *cfx_graph_create(cfx_graph *g, cfx_opcode op, cfx_target target, cfx_v
 /* The same by text alone. */
 static cfx_node *create_named(cfx_graph *g, cfx_opcode op, const char *text, cfx_value args,
                               cfx_value kwargs, const char *type) {
-    if (!cfx__is_graph(g))
-        return cfx__bad_node;
+    if (!cfx__graph_given(g))
+        return cfx__node_bad;
     if (!text)
         return cfx_graph_create(g, op, (cfx_target){0}, args, kwargs, NULL, type);
-    cfx__row *row = cfx__graph_row_named(g, op, text);
+    cfx__target_row *row = cfx__graph_row_named(g, op, text);
     return create(g, op, row, row->target, args, kwargs, NULL, type);
 }
 
@@ -301,29 +302,29 @@ cfx_node *cfx_graph_find(const cfx_graph *g, const char *name) {
 }
 
 static int by_order(const void *a, const void *b) {
-    uint64_t x = cfx__own(((const cfx_value *)a)->node)->order;
-    uint64_t y = cfx__own(((const cfx_value *)b)->node)->order;
+    uint64_t x = cfx__node_of(((const cfx_value *)a)->node)->order;
+    uint64_t y = cfx__node_of(((const cfx_value *)b)->node)->order;
     return x < y ? -1 : x > y;
 }
 
-static void collect_row(cfx_list *out, const cfx__row *row) {
+static void collect_row(cfx_list *out, const cfx__target_row *row) {
     for (cfx__node *n = row->first; n; n = n->row_next)
         cfx_list_append(out, cfx_node_value(&n->pub));
 }
 
 cfx_value cfx_graph_find_nodes(cfx_graph *g, cfx_opcode op, const char *target) {
     cfx_value list = cfx_list_value(0, NULL);
-    if (!cfx__is_graph(g) || (unsigned)op >= CFX__OPCODES)
+    if (!cfx__graph_given(g) || (unsigned)op >= CFX__OPCODES)
         return list;
     if (target) {
         const char *text = target;
-        cfx__row *row = cfx__map_get(&g->targets[op], text);
+        cfx__target_row *row = cfx__map_get(&g->targets[op], text);
         if (!row && op == CFX_CALL_FUNCTION)
             row = cfx__map_get(&g->targets[op], cfx_graph_target(g, text).name);
         if (row)
             collect_row(list.list, row);
     } else {
-        for (cfx__row *row = g->rows[op]; row; row = row->next)
+        for (cfx__target_row *row = g->rows[op]; row; row = row->next)
             collect_row(list.list, row);
     }
     cfx_list *l = list.list;
@@ -339,7 +340,7 @@ cfx_node *cfx_graph_output_node(const cfx_graph *g) {
     if (!g || (g->last && g->last->op == CFX_OUTPUT))
         return g ? g->last : NULL;
     cfx_node *found = NULL;
-    for (const cfx__row *row = g->rows[CFX_OUTPUT]; row; row = row->next)
+    for (const cfx__target_row *row = g->rows[CFX_OUTPUT]; row; row = row->next)
         for (cfx__node *n = row->first; n; n = n->row_next)
             if (!found || cfx_node_precedes(found, &n->pub))
                 found = &n->pub;
@@ -360,10 +361,10 @@ const char *cfx_opcode_name(cfx_opcode op) {
 static cfx_node *live(cfx_node *n) { return n && n->erased ? cfx_node_after(n) : n; }
 
 static bool in_graph(const cfx_graph *g, const cfx_node *n, const char *side) {
-    if (!cfx__is_graph(g) || (n && !cfx__is_node(n)))
+    if (!cfx__graph_given(g) || (n && !cfx__node_given(n)))
         return false;
     if (n && n->graph != g)
-        cfx_fail(CFX_ASSERTION_ERROR, (cfx_where){0}, "Node to insert %s is not in graph.", side);
+        cfx_fail(CFX_ASSERTION_ERROR, (cfx_site){0}, "Node to insert %s is not in graph.", side);
     return !n || n->graph == g;
 }
 
@@ -405,12 +406,12 @@ static const char *users_text(const cfx_node *n) {
 }
 
 bool cfx_graph_erase(cfx_node *n) {
-    if (!cfx__is_node(n))
+    if (!cfx__node_given(n))
         return false;
     if (n->erased)
         return true;
     if (n->num_users) {
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0},
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                  "Tried to erase Node %s but it still had %d users in the graph: %s!", n->name,
                  n->num_users, users_text(n));
         return false;
@@ -423,9 +424,9 @@ bool cfx_graph_erase(cfx_node *n) {
     }
     if (g->insert == n)
         g->insert = cfx_node_after(n);
-    cfx__row_remove(cfx__own(n));
-    cfx__list_unlink(g, n);
-    cfx__own(n)->name->node = NULL;
+    cfx__target_row_remove(cfx__node_of(n));
+    cfx__node_unlink(g, n);
+    cfx__node_of(n)->name->node = NULL;
     n->erased = true;
     g->len--;
     cfx__node_map_args(n, to_none, NULL);
@@ -434,14 +435,14 @@ bool cfx_graph_erase(cfx_node *n) {
 
 /* Whether n can be moved beside `at`. */
 static bool movable(const cfx_node *n, const cfx_node *at) {
-    if (!cfx__is_node(n) || !cfx__is_node(at))
+    if (!cfx__node_given(n) || !cfx__node_given(at))
         return false;
     const char *why = n->graph != at->graph ? "Attempting to move a Node into a different Graph"
                       : n->erased           ? "Attempting to move a Node that was erased"
                       : at->erased          ? "Attempting to move a Node beside one that was erased"
                                             : NULL;
     if (why)
-        cfx_fail(CFX_ASSERTION_ERROR, (cfx_where){0}, "%s", why);
+        cfx_fail(CFX_ASSERTION_ERROR, (cfx_site){0}, "%s", why);
     return !why;
 }
 
@@ -450,8 +451,8 @@ static void move(cfx_node *n, cfx_node *at) {
     cfx_graph *g = n->graph;
     if (g->insert == n)
         g->insert = n->next;
-    cfx__list_unlink(g, n);
-    cfx__list_link(g, n, at);
+    cfx__node_unlink(g, n);
+    cfx__node_link(g, n, at);
     g->version++;
 }
 
@@ -472,7 +473,7 @@ bool cfx_node_move_after(cfx_node *n, cfx_node *at) {
 }
 
 void cfx_graph_add_hooks(cfx_graph *g, cfx_graph_hooks *hooks) {
-    if (!cfx__is_graph(g) || !hooks)
+    if (!cfx__graph_given(g) || !hooks)
         return;
     cfx_graph_hooks **end = &g->hooks;
     while (*end)
@@ -482,7 +483,7 @@ void cfx_graph_add_hooks(cfx_graph *g, cfx_graph_hooks *hooks) {
 }
 
 void cfx_graph_remove_hooks(cfx_graph *g, cfx_graph_hooks *hooks) {
-    if (!cfx__is_graph(g))
+    if (!cfx__graph_given(g))
         return;
     for (cfx_graph_hooks **h = &g->hooks; *h; h = &(*h)->next_)
         if (*h == hooks) {

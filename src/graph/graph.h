@@ -6,7 +6,7 @@
  * erased under its opcode and target. Arguments are frozen values. Everything lives in the graph's
  * arena but values, which are counted.
  *
- * A failed call that should have made a node gives cfx__bad_node (no graph, erased); every function
+ * A failed call that should have made a node gives cfx__node_bad (no graph, erased); every function
  * takes it and does nothing. NULL is no graph and no node: functions that change something record
  * an error, functions that look answer NULL, 0 or false. */
 #ifndef CFX__GRAPH_H
@@ -21,14 +21,14 @@
 /* The value as a frozen one; one count, which the caller owns. Lists and dicts are copied unless
  * they are frozen already. A bad value, with an error, where v is or holds what no node may: a bad
  * value, a keyword, a dict with a node in a key. */
-cfx_value cfx__freeze(cfx_value v);
+cfx_value cfx__graph_freeze(cfx_value v);
 /* The frozen value with each node in it replaced by fn(node), which hands over one count; one
  * count, which the caller owns. v itself when nothing changes. Bad when fn returns bad. */
 typedef cfx_value cfx__node_fn(cfx_node *n, void *user);
-cfx_value cfx__map_nodes(cfx_value v, cfx__node_fn *fn, void *user);
+cfx_value cfx__node_map(cfx_value v, cfx__node_fn *fn, void *user);
 /* Calls fn for every node in v, in order, dict keys left out. */
 typedef void cfx__node_visit(cfx_node *n, void *user);
-void cfx__each_node(cfx_value v, cfx__node_visit *fn, void *user);
+void cfx__node_each(cfx_value v, cfx__node_visit *fn, void *user);
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
@@ -67,25 +67,26 @@ cfx__name *cfx__name_give(cfx__namespace *ns, cfx__name *candidate);
 cfx__name *cfx__name_copy(cfx__namespace *ns, const cfx__name *name);
 /* Just this name, be it reserved, whether or not it was given out; NULL for no identifier. */
 cfx__name *cfx__name_take(cfx__namespace *ns, const char *text);
-cfx__name *cfx__name_at(cfx__namespace *ns, const char *text, size_t len); /* made when missing */
+cfx__name *cfx__name_intern(cfx__namespace *ns, const char *text,
+                            size_t len);                                  /* made when missing */
 cfx__name *cfx__name_find(const cfx__namespace *ns, const char *text);    /* NULL when missing */
-bool cfx__is_identifier(const char *text, size_t len);
+bool cfx__name_is_identifier(const char *text, size_t len);
 bool cfx__name_reserved(const char *text);
 /* "MaxPool" to "max_pool". */
-void cfx__snake_case(cfx__text *out, const char *text);
+void cfx__name_snake_case(cfx__text *out, const char *text);
 
 /* ---- graphs --------------------------------------------------------------------------------- */
 
 typedef struct cfx__node cfx__node;
 
 /* All nodes of one opcode and target, in order of creation. */
-typedef struct cfx__row {
+typedef struct cfx__target_row {
     cfx_target target;     /* target.name is interned in the graph */
     cfx__name *candidate;  /* what nodes of this row are called by default */
     cfx__node *first, *last;
-    struct cfx__row *next; /* of the same opcode */
+    struct cfx__target_row *next; /* of the same opcode */
     uint32_t id;           /* number in the graph */
-} cfx__row;
+} cfx__target_row;
 
 /* What is behind a cfx_node. */
 struct cfx__node {
@@ -95,18 +96,18 @@ struct cfx__node {
     cfx__name *name;
     cfx_use *last_user;
     const cfx_node *mark; /* the user whose uses are being collected */
-    cfx__row *row;
+    cfx__target_row *row;
     cfx__node *row_prev, *row_next;
 };
 
 enum { CFX__OPCODES = CFX_OUTPUT + 1 };
 
 /* How a graph takes and gives nested values: see cfx_graph_set_tree. Values are counted. */
-typedef struct cfx__tree {
+typedef struct cfx__graph_tree {
     cfx_value names;
     cfx_value in_spec;
     cfx_value out_spec;
-} cfx__tree;
+} cfx__graph_tree;
 
 struct cfx_graph {
     cfx_obj head;
@@ -116,8 +117,8 @@ struct cfx_graph {
     uint64_t version; /* counts changes: who plans ahead looks whether it moved */
     VEC(cfx__node *) made; /* every node there ever was, by id */
     cfx__namespace names;
-    cfx__map targets[CFX__OPCODES]; /* text to cfx__row */
-    cfx__row *rows[CFX__OPCODES];
+    cfx__map targets[CFX__OPCODES]; /* text to cfx__target_row */
+    cfx__target_row *rows[CFX__OPCODES];
     uint32_t nrows;
     cfx_use *spare_uses;
     cfx_value no_args, no_kwargs; /* what nodes without have; not counted there */
@@ -125,12 +126,13 @@ struct cfx_graph {
     const cfx_module *owner;  /* the GraphModule, which outlives this pointer's use or clears it */
     VEC(cfx_graph *) foreign; /* graphs whose nodes were used here; counted */
     bool borrows, lent;       /* uses nodes of a graph that keeps this one; has such a user */
-    VEC(struct cfx__subgraph {
+    VEC(struct cfx__graph_branch {
         const char *name; /* in the arena */
         cfx_graph *graph; /* counted */
-    }) subgraphs; /* branches that tracing made and get_attr nodes name; a GraphModule makes
-                     children of them */
-    cfx__tree *tree; /* NULL: arguments are placeholders as they are */
+    })
+    subgraphs; /* branches that tracing made and get_attr nodes name; a GraphModule makes
+                  children of them */
+    cfx__graph_tree *tree; /* NULL: arguments are placeholders as they are */
     cfx__arena arena;
     struct {
         void *data;
@@ -138,31 +140,31 @@ struct cfx_graph {
     } plan; /* what the run room made of the graph; dropped with it */
 };
 
-extern cfx_node *const cfx__bad_node;
+extern cfx_node *const cfx__node_bad;
 
-static inline cfx__node *cfx__own(const cfx_node *n) { return (cfx__node *)n; }
+static inline cfx__node *cfx__node_of(const cfx_node *n) { return (cfx__node *)n; }
 
 /* Whether there is a node (not NULL, not bad); an error otherwise, unless one is recorded. */
-bool cfx__is_node(const cfx_node *n);
-bool cfx__is_graph(const cfx_graph *g);
+bool cfx__node_given(const cfx_node *n);
+bool cfx__graph_given(const cfx_graph *g);
 
 /* The row for a target, made when missing; target.fn and op are taken over by a new row. */
-cfx__row *cfx__graph_row(cfx_graph *g, cfx_opcode op, cfx_target target);
+cfx__target_row *cfx__graph_row(cfx_graph *g, cfx_opcode op, cfx_target target);
 /* The row for a target given as text, which is looked up in the registry the first time. */
-cfx__row *cfx__graph_row_named(cfx_graph *g, cfx_opcode op, const char *text);
+cfx__target_row *cfx__graph_row_named(cfx_graph *g, cfx_opcode op, const char *text);
 /* cfx_graph_create for a target whose row is known. */
-cfx_node *cfx__graph_create(cfx_graph *g, cfx_opcode op, cfx__row *row, cfx_value args,
+cfx_node *cfx__graph_create(cfx_graph *g, cfx_opcode op, cfx__target_row *row, cfx_value args,
                             cfx_value kwargs);
 /* A node at the insert point with a name that is given out already. It has no arguments yet, not
  * even empty ones: cfx__node_put_args has to follow. */
-cfx__node *cfx__graph_append(cfx_graph *g, cfx_opcode op, cfx__row *row, cfx__name *name);
-void cfx__row_add(cfx__row *row, cfx__node *n);
-void cfx__row_remove(cfx__node *n);
+cfx__node *cfx__graph_append(cfx_graph *g, cfx_opcode op, cfx__target_row *row, cfx__name *name);
+void cfx__target_row_add(cfx__target_row *row, cfx__node *n);
+void cfx__target_row_remove(cfx__node *n);
 /* Takes n out of the list, and puts it before `at` (NULL: at the end). */
-void cfx__list_unlink(cfx_graph *g, cfx_node *n);
-void cfx__list_link(cfx_graph *g, cfx_node *n, cfx_node *at);
+void cfx__node_unlink(cfx_graph *g, cfx_node *n);
+void cfx__node_link(cfx_graph *g, cfx_node *n, cfx_node *at);
 /* Gives all nodes fresh order keys, after the list was put in order by hand. */
-void cfx__list_renumber(cfx_graph *g);
+void cfx__graph_renumber(cfx_graph *g);
 
 /* Sets arguments that are frozen; takes over their counts. Uses are brought in line. */
 void cfx__node_put_args(cfx_node *n, cfx_value args, cfx_value kwargs);
@@ -192,7 +194,7 @@ const char *cfx__higher_order(const char *target);
 /* The text of a target as format_node shows it: torch.ops.aten.add.Tensor. */
 void cfx__target_text(cfx__text *out, cfx_target t);
 /* One argument as format_node shows it: %x for nodes, str() for the rest. */
-void cfx__format_arg(cfx__text *out, cfx_value v);
+void cfx__node_format_arg(cfx__text *out, cfx_value v);
 void cfx__node_format(cfx__text *out, const cfx_node *n);
 
 /* Whether the invariant above holds, at length; for tests. An error says what does not. */

@@ -104,7 +104,7 @@ TEST(erasing_a_used_node_is_refused) {
 TEST(iteration_goes_on_while_nodes_come_and_go) {
     cfx_graph *g = cfx_graph_new();
     for (int i = 0; i < 10; i++)
-        cfx_graph_get_attr(g, cfx__format("n%d", i));
+        cfx_graph_get_attr(g, cfx__text_format("n%d", i));
     int seen = 0;
     cfx_each_node(g, n) {
         seen++;

@@ -7,7 +7,7 @@ static bool check_inputs(const cfx_graph *g, const cfx_node *n) {
     cfx_each_input(n, u) {
         const cfx_node *arg = u->node;
         if (arg->graph != g) {
-            cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0},
+            cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                      "Argument '%s' of Node '%s' does not belong to this Graph, but was used as an "
                      "argument! If you are copying nodes from another graph, make sure to use "
                      "``arg_transform`` on node_copy() to remap values\n%s",
@@ -15,7 +15,7 @@ static bool check_inputs(const cfx_graph *g, const cfx_node *n) {
             return false;
         }
         if (arg->erased || !cfx_node_precedes(arg, n)) {
-            cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0},
+            cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                      "Argument '%s' of Node '%s' was used before it has been defined! Please check "
                      "that Nodes in the graph are topologically ordered\n%s",
                      arg->name, n->name, cfx_graph_str(g));
@@ -34,13 +34,13 @@ static bool check_target(const cfx_node *n, const cfx_module *owner) {
         int len = (int)(end ? (size_t)(end - atom) : strlen(atom));
         int before = atom > path ? (int)(atom - path) - 1 : 0;
         if (!cfx__module_get(owner, atom, (size_t)len, &v) || cfx_is_none(v)) {
-            cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0},
+            cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                      "Node %s target %s references nonexistent attribute %.*s of %.*s", n->name,
                      path, len, atom, before, path);
             return false;
         }
         if (n->op == CFX_CALL_MODULE && v.tag != CFX_TAG_MODULE) {
-            cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0},
+            cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                      "Node %s target %s %.*s of %.*s does not reference an nn.Module", n->name,
                      path, len, atom, before, path);
             return false;
@@ -48,7 +48,7 @@ static bool check_target(const cfx_node *n, const cfx_module *owner) {
         if (!end)
             break;
         if (v.tag != CFX_TAG_MODULE) {
-            cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0},
+            cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                      "Node %s target %s references nonexistent attribute %s of %.*s", n->name, path,
                      end + 1, (int)(end - path), path);
             return false;
@@ -58,11 +58,11 @@ static bool check_target(const cfx_node *n, const cfx_module *owner) {
 }
 
 bool cfx_graph_lint(cfx_graph *g, const cfx_module *owner) {
-    if (!cfx__is_graph(g))
+    if (!cfx__graph_given(g))
         return false;
     cfx_each_node(g, n) {
         if (n->graph != g) {
-            cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "Node '%s' does not belong to this Graph!",
+            cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "Node '%s' does not belong to this Graph!",
                      n->name);
             return false;
         }
@@ -72,7 +72,7 @@ bool cfx_graph_lint(cfx_graph *g, const cfx_module *owner) {
     owner = owner ? owner : g->owner;
     static const cfx_opcode naming[] = {CFX_GET_ATTR, CFX_CALL_MODULE};
     for (int i = 0; owner && i < COUNT(naming); i++) /* one node speaks for all of its target */
-        for (const cfx__row *row = g->rows[naming[i]]; row; row = row->next)
+        for (const cfx__target_row *row = g->rows[naming[i]]; row; row = row->next)
             if (row->first && !check_target(&row->first->pub, owner))
                 return false;
     return true;
@@ -100,8 +100,8 @@ static void check_use(cfx_node *used, void *data) {
 static const char *check_node(const cfx_graph *g, cfx_node *n) {
     size_t mark = cfx_scope_open();
     walk w = {n, n->inputs, cfx_dict_new(), true};
-    cfx__each_node(n->args, check_use, &w);
-    cfx__each_node(n->kwargs, check_use, &w);
+    cfx__node_each(n->args, check_use, &w);
+    cfx__node_each(n->kwargs, check_use, &w);
     cfx_scope_close(mark);
     if (!w.good || w.next)
         return "its inputs are not the nodes in its arguments";
@@ -113,7 +113,7 @@ static const char *check_node(const cfx_graph *g, cfx_node *n) {
         last = u;
         users++;
     }
-    if (users != n->num_users || last != cfx__own(n)->last_user)
+    if (users != n->num_users || last != cfx__node_of(n)->last_user)
         return "its number of users is wrong";
     if (n->graph != g || n->erased)
         return "it is not of this graph";
@@ -121,7 +121,7 @@ static const char *check_node(const cfx_graph *g, cfx_node *n) {
         return "it is not found by its name";
     if (n->next ? n->next->prev != n || !cfx_node_precedes(n, n->next) : g->last != n)
         return "the list is broken behind it";
-    const cfx__node *own = cfx__own(n);
+    const cfx__node *own = cfx__node_of(n);
     if (own->row != cfx__map_get(&g->targets[n->op], n->target.name) ||
         (own->row_prev ? own->row_prev->row_next : own->row->first) != own ||
         (own->row_next ? own->row_next->row_prev : own->row->last) != own)
@@ -134,12 +134,12 @@ bool cfx__graph_check(const cfx_graph *g) {
     for (cfx_node *n = g->first; n; n = n->next, count++) {
         const char *why = check_node(g, n);
         if (why) {
-            cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "node %s: %s", n->name, why);
+            cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "node %s: %s", n->name, why);
             return false;
         }
     }
     if (count != g->len)
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "the graph counts its nodes wrongly");
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "the graph counts its nodes wrongly");
     return count == g->len;
 }
 
@@ -159,7 +159,7 @@ static int count_missing(const sorter *s, const cfx_node *n) {
     int missing = 0;
     cfx_each_input(n, u)
         missing += u->node->graph == s->g && !u->node->erased &&
-                   s->state[cfx__own(u->node)->id] != PLACED;
+                   s->state[cfx__node_of(u->node)->id] != PLACED;
     return missing;
 }
 
@@ -172,11 +172,11 @@ static void place(sorter *s, cfx_node *n) {
     VEC_PUSH(s->ready, n);
     while (s->ready.len) {
         n = s->ready.data[--s->ready.len];
-        s->state[cfx__own(n)->id] = PLACED;
+        s->state[cfx__node_of(n)->id] = PLACED;
         VEC_PUSH(s->order, n);
         size_t before = s->ready.len;
         cfx_each_user(n, u) {
-            uint32_t id = cfx__own(u->user)->id;
+            uint32_t id = cfx__node_of(u->user)->id;
             if (u->user->graph == s->g && s->state[id] == WAITING && !--s->missing[id])
                 VEC_PUSH(s->ready, u->user);
         }
@@ -188,9 +188,9 @@ static void place(sorter *s, cfx_node *n) {
 static void fail_cycle(const sorter *s) {
     cfx__text t = {0};
     cfx_each_node(s->g, n)
-        if (s->state[cfx__own(n)->id] != PLACED)
+        if (s->state[cfx__node_of(n)->id] != PLACED)
             cfx__text_printf(&t, "%s%s", t.len ? ", " : "", n->name);
-    cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "Input graph has cycles, unable to add [%s]",
+    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "Input graph has cycles, unable to add [%s]",
              t.data);
     cfx__text_release(&t);
 }
@@ -211,19 +211,19 @@ static void relink(sorter *s) {
     }
     g->first = order[0];
     g->last = order[n - 1];
-    cfx__list_renumber(g);
+    cfx__graph_renumber(g);
     g->version++;
 }
 
 bool cfx_graph_sort(cfx_graph *g) {
-    if (!cfx__is_graph(g))
+    if (!cfx__graph_given(g))
         return false;
     size_t made = g->made.len;
     sorter s = {.g = g,
                 .state = cfx__alloc0(made * sizeof *s.state),
                 .missing = cfx__alloc0(made * sizeof *s.missing)};
     for (cfx_node *n = g->first; n; n = n->next) {
-        uint32_t id = cfx__own(n)->id;
+        uint32_t id = cfx__node_of(n)->id;
         s.missing[id] = count_missing(&s, n);
         s.state[id] = WAITING;
         if (!s.missing[id])

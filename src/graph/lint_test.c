@@ -46,7 +46,7 @@ TEST(lint_names_a_use_before_the_definition) {
 }
 
 TEST(lint_looks_at_the_owner) {
-    cfx_module *m = cfx_module_new_args("M", NULL, ""), *sub = cfx_module_new_args("S", NULL, "");
+    cfx_module *m = cfx_module_new_n("M", NULL, ""), *sub = cfx_module_new_n("S", NULL, "");
     cfx_nn_add(m, "sub", sub);
     cfx_module_set_attr(m, "sub.k", cfx_int(3));
     cfx_graph *g = cfx_graph_new();
@@ -83,7 +83,7 @@ TEST(sorting_keeps_the_order_where_it_can) {
     cfx_graph *g = cfx_graph_new();
     cfx_node *n[6];
     for (int i = 0; i < 6; i++)
-        n[i] = cfx_graph_call_function(g, cfx__format("f%d", i), CFX_NONE, CFX_NONE);
+        n[i] = cfx_graph_call_function(g, cfx__text_format("f%d", i), CFX_NONE, CFX_NONE);
     CHECK(cfx_graph_sort(g));
     CHECK_STR(names(g), "f0 f1 f2 f3 f4 f5");
     cfx_node_set_args(n[0], cfx_tuple(n[3], n[4]));

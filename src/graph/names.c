@@ -99,8 +99,8 @@ static cfx__name *name_at(cfx__namespace *ns, const char *text, size_t len, uint
     return slot->name;
 }
 
-cfx__name *cfx__name_at(cfx__namespace *ns, const char *text, size_t len) {
-    return name_at(ns, text, len, (uint32_t)cfx__hash_bytes(text, len));
+cfx__name *cfx__name_intern(cfx__namespace *ns, const char *text, size_t len) {
+    return name_at(ns, text, len, (uint32_t)cfx__text_hash(text, len));
 }
 
 cfx__name *cfx__name_copy(cfx__namespace *ns, const cfx__name *name) {
@@ -115,7 +115,7 @@ cfx__name *cfx__name_copy(cfx__namespace *ns, const cfx__name *name) {
 
 cfx__name *cfx__name_find(const cfx__namespace *ns, const char *text) {
     size_t len = strlen(text);
-    return ns->cap ? slot_of(ns, text, len, (uint32_t)cfx__hash_bytes(text, len))->name : NULL;
+    return ns->cap ? slot_of(ns, text, len, (uint32_t)cfx__text_hash(text, len))->name : NULL;
 }
 
 void cfx__namespace_release(cfx__namespace *ns) {
@@ -128,7 +128,7 @@ void cfx__namespace_release(cfx__namespace *ns) {
 
 static bool is_legal(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-bool cfx__is_identifier(const char *text, size_t len) {
+bool cfx__name_is_identifier(const char *text, size_t len) {
     if (!len || isdigit((unsigned char)*text))
         return false;
     for (size_t i = 0; i < len; i++)
@@ -188,7 +188,7 @@ static cfx__name *free_name(cfx__namespace *ns, const char *base, size_t len, in
     size_t total;
     for (;;) {
         total = len + 1 + put_number(text + len + 1, n);
-        r = cfx__name_at(ns, text, total);
+        r = cfx__name_intern(ns, text, total);
         if (!r->used)
             break;
         if (!first)
@@ -207,7 +207,7 @@ static cfx__name *free_name(cfx__namespace *ns, const char *base, size_t len, in
 static cfx__name *give(cfx__namespace *ns, cfx__name *c, bool reserved_too) {
     int32_t number;
     size_t len = split_number(c->text, c->len, &number);
-    cfx__name *base = number < 0 ? c : cfx__name_at(ns, c->text, len), *r = c;
+    cfx__name *base = number < 0 ? c : cfx__name_intern(ns, c->text, len), *r = c;
     if (number < 0 || c->used) {
         number = c->count;
         if (c->used || (c->reserved && !reserved_too))
@@ -221,11 +221,11 @@ static cfx__name *give(cfx__namespace *ns, cfx__name *c, bool reserved_too) {
 
 cfx__name *cfx__name_candidate(cfx__namespace *ns, const char *candidate) {
     size_t len = strlen(candidate);
-    if (cfx__is_identifier(candidate, len))
-        return cfx__name_at(ns, candidate, len);
+    if (cfx__name_is_identifier(candidate, len))
+        return cfx__name_intern(ns, candidate, len);
     cfx__text clean = {0};
     put_identifier(&clean, candidate);
-    cfx__name *r = cfx__name_at(ns, clean.data, clean.len);
+    cfx__name *r = cfx__name_intern(ns, clean.data, clean.len);
     cfx__text_release(&clean);
     return r;
 }
@@ -240,15 +240,15 @@ const char *cfx__name_create(cfx__namespace *ns, const char *candidate, bool res
 
 cfx__name *cfx__name_take(cfx__namespace *ns, const char *text) {
     size_t len = strlen(text);
-    if (!cfx__is_identifier(text, len))
+    if (!cfx__name_is_identifier(text, len))
         return NULL;
-    cfx__name *c = cfx__name_at(ns, text, len);
+    cfx__name *c = cfx__name_intern(ns, text, len);
     return c->used ? c : give(ns, c, true);
 }
 
 /* ---- from targets --------------------------------------------------------------------------- */
 
-void cfx__snake_case(cfx__text *out, const char *text) {
+void cfx__name_snake_case(cfx__text *out, const char *text) {
     for (const char *p = text; *p; p++) {
         if (p > text && *p >= 'A' && *p <= 'Z' && p[-1] >= 'a' && p[-1] <= 'z')
             cfx__text_putc(out, '_');

@@ -53,7 +53,7 @@ TEST(targets_become_snake_case) {
                                           {"ALL_CAPS", "all_caps"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         cfx__text t = {0};
-        cfx__snake_case(&t, rows[i][0]);
+        cfx__name_snake_case(&t, rows[i][0]);
         CHECK_STR(t.data, rows[i][1]);
         cfx__text_release(&t);
     }

@@ -17,9 +17,9 @@ void cfx__node_drop_uses(cfx_node *n) {
         if (u->next)
             u->next->prev_ = u->prev_;
         else
-            cfx__own(used)->last_user = u->prev_;
+            cfx__node_of(used)->last_user = u->prev_;
         used->num_users--;
-        cfx__own(used)->mark = NULL;
+        cfx__node_of(used)->mark = NULL;
         u->next_input = g->spare_uses;
         g->spare_uses = u;
     }
@@ -54,7 +54,7 @@ typedef struct uses {
 } uses;
 
 static inline void add_use(uses *s, cfx_node *used) {
-    cfx__node *own = cfx__own(used);
+    cfx__node *own = cfx__node_of(used);
     if (own->mark == s->user)
         return;
     own->mark = s->user;
@@ -96,10 +96,10 @@ void cfx__node_put_args(cfx_node *n, cfx_value args, cfx_value kwargs) {
         if (v.tag == CFX_TAG_NODE)
             add_use(&s, v.node);
         else if (v.tag > CFX_TAG_NODE)
-            cfx__each_node(v, add_use_of, &s);
+            cfx__node_each(v, add_use_of, &s);
     }
     if (kwargs.dict->len)
-        cfx__each_node(kwargs, add_use_of, &s);
+        cfx__node_each(kwargs, add_use_of, &s);
     n->graph->version++;
 }
 
@@ -107,7 +107,7 @@ void cfx__node_put_args(cfx_node *n, cfx_value args, cfx_value kwargs) {
 static cfx_value map_args(const cfx_graph *g, cfx_value v, cfx__node_fn *fn, void *user) {
     if (v.tag == CFX_TAG_TUPLE ? !v.list->len : !v.dict->len)
         return v.tag == CFX_TAG_TUPLE ? g->no_args : g->no_kwargs;
-    return cfx__map_nodes(v, fn, user);
+    return cfx__node_map(v, fn, user);
 }
 
 void cfx__node_map_args(cfx_node *n, cfx__node_fn *fn, void *user) {
@@ -157,24 +157,24 @@ cfx_node *cfx_node_input(const cfx_node *n, int k) {
 
 /* Freezes v and hands over a count; false, with an error, when it cannot be an argument. */
 static bool freeze(cfx_value v, cfx_value *out) {
-    *out = cfx__freeze(v);
+    *out = cfx__graph_freeze(v);
     if (cfx_is_bad(*out) && cfx_ok())
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "an argument of the node is bad");
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "an argument of the node is bad");
     return !cfx_is_bad(*out);
 }
 
 /* Whether there is a node that is still in its graph. */
 static bool is_live(const cfx_node *n) {
-    if (!cfx__is_node(n))
+    if (!cfx__node_given(n))
         return false;
     if (n->erased)
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "Node %s was erased", n->name);
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "Node %s was erased", n->name);
     return !n->erased;
 }
 
 static bool has_kind(cfx_value v, cfx_tag tag, const char *what) {
     if (v.tag != tag && v.tag != CFX_TAG_BAD)
-        cfx_fail(CFX_ASSERTION_ERROR, (cfx_where){0}, "%s, got %s", what, cfx__python_type(v));
+        cfx_fail(CFX_ASSERTION_ERROR, (cfx_site){0}, "%s, got %s", what, cfx__value_python_type(v));
     return v.tag == tag;
 }
 
@@ -217,7 +217,7 @@ bool cfx_node_set_arg(cfx_node *n, int i, cfx_value v) {
         return false;
     int64_t len = n->args.list->len, k = i < 0 ? i + len : i;
     if (k < 0 || k >= len) {
-        cfx_fail(CFX_INDEX_ERROR, (cfx_where){0}, "list assignment index out of range");
+        cfx_fail(CFX_INDEX_ERROR, (cfx_site){0}, "list assignment index out of range");
         return false;
     }
     return splice(n, k, 1, v);
@@ -227,7 +227,7 @@ bool cfx_node_insert_arg(cfx_node *n, int i, cfx_value v) {
     if (!is_live(n))
         return false;
     if (i < 0 || i > n->args.list->len) {
-        cfx_fail(CFX_ASSERTION_ERROR, (cfx_where){0},
+        cfx_fail(CFX_ASSERTION_ERROR, (cfx_site){0},
                  "insert_args index must be between 0 and len(self.args), got %d", i);
         return false;
     }
@@ -272,7 +272,7 @@ static void tell_replaced(cfx_node *old, cfx_node *with, cfx_node *user) {
 }
 
 int cfx_node_replace_if(cfx_node *n, cfx_node *with, cfx_node_filter *keep, void *data) {
-    if (!cfx__is_node(n) || !is_live(with) || n == with)
+    if (!cfx__node_given(n) || !is_live(with) || n == with)
         return 0;
     cfx_value users = cfx_node_users(n);
     int changed = 0;
@@ -292,7 +292,7 @@ int cfx_node_replace(cfx_node *n, cfx_node *with) {
 }
 
 bool cfx_node_replace_input(cfx_node *n, cfx_node *old, cfx_node *with) {
-    if (!is_live(n) || !cfx__is_node(old) || !is_live(with))
+    if (!is_live(n) || !cfx__node_given(old) || !is_live(with))
         return false;
     tell_replaced(old, with, n);
     replace_in(n, old, with);
@@ -302,18 +302,18 @@ bool cfx_node_replace_input(cfx_node *n, cfx_node *old, cfx_node *with) {
 /* ---- the rest ------------------------------------------------------------------------------- */
 
 bool cfx_node_set_target(cfx_node *n, cfx_target target) {
-    if (!cfx__is_node(n))
+    if (!cfx__node_given(n))
         return false;
     if (!target.name && target.op)
         target.name = cfx_op_name(target.op);
     if (!target.name) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0}, "the new target of %s has no name", n->name);
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "the new target of %s has no name", n->name);
         return false;
     }
-    cfx__row *row = cfx__graph_row(n->graph, n->op, target);
+    cfx__target_row *row = cfx__graph_row(n->graph, n->op, target);
     if (!n->erased) {
-        cfx__row_remove(cfx__own(n));
-        cfx__row_add(row, cfx__own(n));
+        cfx__target_row_remove(cfx__node_of(n));
+        cfx__target_row_add(row, cfx__node_of(n));
     }
     n->target = target;
     n->target.name = row->target.name;
@@ -322,14 +322,14 @@ bool cfx_node_set_target(cfx_node *n, cfx_target target) {
 }
 
 void cfx_node_set_type(cfx_node *n, const char *type) {
-    if (!cfx__is_node(n))
+    if (!cfx__node_given(n))
         return;
     n->type = type ? cfx__arena_copy(&n->graph->arena, type, strlen(type)) : NULL;
     n->graph->version++;
 }
 
 static void set_name(cfx_node *n, cfx__name *name) {
-    cfx__node *own = cfx__own(n);
+    cfx__node *own = cfx__node_of(n);
     if (own->name->node == n)
         own->name->node = NULL;
     own->name = name;
@@ -339,23 +339,23 @@ static void set_name(cfx_node *n, cfx__name *name) {
 }
 
 void cfx_node_rename(cfx_node *n, const char *name) {
-    if (cfx__is_node(n) && name && strcmp(name, n->name)) {
+    if (cfx__node_given(n) && name && strcmp(name, n->name)) {
         cfx__namespace *names = &n->graph->names;
         set_name(n, cfx__name_give(names, cfx__name_candidate(names, name)));
     }
 }
 
 bool cfx_node_set_name(cfx_node *n, const char *name) {
-    if (!cfx__is_node(n))
+    if (!cfx__node_given(n))
         return false;
     cfx__name *r = name ? cfx__name_take(&n->graph->names, name) : NULL;
     if (!r) {
-        cfx_fail(CFX_NAME_ERROR, (cfx_where){0}, "'%s' cannot be the name of a node",
+        cfx_fail(CFX_NAME_ERROR, (cfx_site){0}, "'%s' cannot be the name of a node",
                  name ? name : "");
         return false;
     }
     if (r->node && r->node != n) {
-        cfx_fail(CFX_NAME_ERROR, (cfx_where){0}, "Node redefined name %s!", name);
+        cfx_fail(CFX_NAME_ERROR, (cfx_site){0}, "Node redefined name %s!", name);
         return false;
     }
     set_name(n, r);
@@ -376,7 +376,7 @@ static cfx_dict *own_meta(cfx_node *n) {
 }
 
 void cfx_node_set_meta(cfx_node *n, const char *key, cfx_value v) {
-    if (!cfx__is_node(n) || !key || cfx_is_bad(v))
+    if (!cfx__node_given(n) || !key || cfx_is_bad(v))
         return;
     size_t mark = cfx_scope_open();
     cfx_dict_set(own_meta(n), key, v);

@@ -148,8 +148,8 @@ TEST(effects_come_from_schemas) {
 }
 
 TEST(a_module_is_pure_when_its_graph_is) {
-    cfx_module *root = cfx_module_new_args("Root", NULL, "");
-    cfx_module *sub = cfx_module_new_args("Sub", NULL, "");
+    cfx_module *root = cfx_module_new_n("Root", NULL, "");
+    cfx_module *sub = cfx_module_new_n("Sub", NULL, "");
     cfx_nn_add(root, "sub", sub);
     cfx_graph *g = cfx_graph_new(), *h = cfx_graph_new();
     cfx_node *n = cfx_graph_call_module(g, "sub", CFX_NONE, CFX_NONE);

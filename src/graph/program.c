@@ -30,11 +30,11 @@ static void program_free(void *obj) {
     cfx_drop(p->module);
 }
 
-static const cfx__type program_type = {.name = "program", .free = program_free};
+static const cfx__obj_type program_type = {.name = "program", .free = program_free};
 
 cfx_program *cfx_program_new(cfx_module *gm) {
     if (!gm || !gm->graph) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "a program is made of a GraphModule, not of %s",
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "a program is made of a GraphModule, not of %s",
                  gm ? gm->type : "NULL");
         return NULL;
     }

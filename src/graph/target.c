@@ -42,12 +42,12 @@ static cfx_target resolve_function(const char *text) {
     if (fn)
         return (cfx_target){.fn = fn, .op = fn->ops[0], .name = text};
     if (!strchr(text, '.') && cfx__name_reserved(text))
-        return (cfx_target){.name = cfx__format("builtins.%s", text)};
+        return (cfx_target){.name = cfx__text_format("builtins.%s", text)};
     return (cfx_target){.name = text};
 }
 
 static cfx_target resolve_method(const char *text) {
-    const char *full = cfx__format("Tensor.%s", text);
+    const char *full = cfx__text_format("Tensor.%s", text);
     const cfx_fn *fn = cfx_fn_find(full);
     if (!fn)
         fn = find_inplace(full);
@@ -55,7 +55,7 @@ static cfx_target resolve_method(const char *text) {
 }
 
 cfx_target cfx_graph_target(cfx_graph *g, const char *text) {
-    if (!cfx__is_graph(g) || !text)
+    if (!cfx__graph_given(g) || !text)
         return (cfx_target){.name = "<bad>"};
     return cfx__graph_row_named(g, CFX_CALL_FUNCTION, text)->target;
 }
@@ -81,7 +81,7 @@ static cfx__name *candidate_of(cfx_graph *g, cfx_opcode op, cfx_target t) {
     bool magic = n > 4 && !strncmp(text, "__", 2) && !strcmp(text + n - 2, "__");
     if (magic && op != CFX_CALL_FUNCTION)
         text = cfx__string_new(text + 2, n - 4)->text;
-    cfx__snake_case(&out, text);
+    cfx__name_snake_case(&out, text);
     cfx__name *r = cfx__name_candidate(&g->names, out.data ? out.data : "");
     cfx__text_release(&out);
     return r;
@@ -95,9 +95,9 @@ void cfx__target_text(cfx__text *out, cfx_target t) {
 
 /* ---- the index ------------------------------------------------------------------------------ */
 
-static cfx__row *row_new(cfx_graph *g, cfx_opcode op, cfx_target target) {
+static cfx__target_row *row_new(cfx_graph *g, cfx_opcode op, cfx_target target) {
     size_t mark = cfx_scope_open();
-    cfx__row *row = cfx__arena_alloc(&g->arena, sizeof *row);
+    cfx__target_row *row = cfx__arena_alloc(&g->arena, sizeof *row);
     row->target = target;
     row->target.name = cfx__arena_copy(&g->arena, target.name, strlen(target.name));
     row->candidate = candidate_of(g, op, row->target);
@@ -109,13 +109,13 @@ static cfx__row *row_new(cfx_graph *g, cfx_opcode op, cfx_target target) {
     return row;
 }
 
-cfx__row *cfx__graph_row(cfx_graph *g, cfx_opcode op, cfx_target target) {
-    cfx__row *row = cfx__map_get(&g->targets[op], target.name);
+cfx__target_row *cfx__graph_row(cfx_graph *g, cfx_opcode op, cfx_target target) {
+    cfx__target_row *row = cfx__map_get(&g->targets[op], target.name);
     return likely(row != NULL) ? row : row_new(g, op, target);
 }
 
-cfx__row *cfx__graph_row_named(cfx_graph *g, cfx_opcode op, const char *text) {
-    cfx__row *row = cfx__map_get(&g->targets[op], text);
+cfx__target_row *cfx__graph_row_named(cfx_graph *g, cfx_opcode op, const char *text) {
+    cfx__target_row *row = cfx__map_get(&g->targets[op], text);
     if (likely(row != NULL))
         return row;
     size_t mark = cfx_scope_open();
@@ -131,7 +131,7 @@ cfx__row *cfx__graph_row_named(cfx_graph *g, cfx_opcode op, const char *text) {
     return row;
 }
 
-void cfx__row_add(cfx__row *row, cfx__node *n) {
+void cfx__target_row_add(cfx__target_row *row, cfx__node *n) {
     n->row = row;
     n->row_prev = row->last;
     n->row_next = NULL;
@@ -139,7 +139,7 @@ void cfx__row_add(cfx__row *row, cfx__node *n) {
     row->last = n;
 }
 
-void cfx__row_remove(cfx__node *n) {
+void cfx__target_row_remove(cfx__node *n) {
     *(n->row_prev ? &n->row_prev->row_next : &n->row->first) = n->row_next;
     *(n->row_next ? &n->row_next->row_prev : &n->row->last) = n->row_prev;
     n->row = NULL;
@@ -173,7 +173,7 @@ const char *cfx_node_higher_order(const cfx_node *n) {
 /* ---- effects -------------------------------------------------------------------------------- */
 
 static bool op_is_impure(cfx_op *op) {
-    cfx__info *info = cfx__op_info(op);
+    cfx__op_info *info = cfx__op_info_of(op);
     return !info || info->writes || (op->effects & (CFX_SIDE | CFX_RANDOM));
 }
 
@@ -271,7 +271,7 @@ static bool method_is_impure(const cfx_node *n) {
     if (writes_by_keyword(n))
         return true;
     size_t mark = cfx_scope_open();
-    const cfx_fn *fn = cfx_fn_find(cfx__format("Tensor.%s", name));
+    const cfx_fn *fn = cfx_fn_find(cfx__text_format("Tensor.%s", name));
     cfx_scope_close(mark);
     return fn ? fn_is_impure(fn) : ends_inplace(name);
 }

@@ -7,7 +7,7 @@
 static void *state_make(void) { return cfx__alloc0(sizeof(cfx__nn_state)); }
 
 static void state_free(void *p) {
-    cfx__hooks_free(&((cfx__nn_state *)p)->hooks);
+    cfx__hook_list_free(&((cfx__nn_state *)p)->hooks);
     free(p);
 }
 
@@ -17,7 +17,7 @@ cfx__nn_state *cfx__nn_state_get(void) {
 
 static cfx__nn_state *state(void) { return cfx__nn_state_get(); }
 
-cfx_where cfx__nn_at(void) { return state()->at; }
+cfx_site cfx__nn_site(void) { return state()->at; }
 
 void cfx__nn_push(cfx__nn_layer *layer) {
     cfx__nn_state *s = state();
@@ -30,7 +30,7 @@ void cfx__nn_pop(cfx__nn_layer *layer) { state()->layer = layer->below; }
 /* ---- call ----------------------------------------------------------------------------------- */
 
 /* The tensor that a forward with tensors for arguments gets. */
-static bool tensor_arg(cfx_where at, const cfx_module *m, int i, cfx_value v, cfx_tensor **out) {
+static bool tensor_arg(cfx_site at, const cfx_module *m, int i, cfx_value v, cfx_tensor **out) {
     if (v.tag == CFX_TAG_TENSOR)
         *out = v.tensor;
     else if (v.tag == CFX_TAG_NONE)
@@ -43,7 +43,7 @@ static bool tensor_arg(cfx_where at, const cfx_module *m, int i, cfx_value v, cf
     return true;
 }
 
-cfx_value cfx__module_forward(cfx_where at, cfx_module *m, const cfx_value *v) {
+cfx_value cfx__module_forward(cfx_site at, cfx_module *m, const cfx_value *v) {
     struct cfx__module *own = m->own_;
     cfx_tensor *t[3];
     for (int i = 0; i < own->arity; i++)
@@ -58,7 +58,7 @@ cfx_value cfx__module_forward(cfx_where at, cfx_module *m, const cfx_value *v) {
 }
 
 /* Binds the arguments and runs forward. */
-static cfx_value bind_and_run(cfx_where at, cfx_module *m, cfx_args a) {
+static cfx_value bind_and_run(cfx_site at, cfx_module *m, cfx_args a) {
     struct cfx__module *own = m->own_;
     if (own->raw)
         return own->forward.args(m, a);
@@ -89,10 +89,10 @@ static bool has_hooks(const cfx_module *m) {
     return m->own_->hooks.len > 0 || state()->hooks.len > 0;
 }
 
-cfx_value cfx__module_call(cfx_where at, cfx_module *m, cfx_args a) {
+cfx_value cfx__module_call(cfx_site at, cfx_module *m, cfx_args a) {
     size_t mark = cfx_scope_open();
     cfx_keep(m); /* a hook may take it out of its parent */
-    cfx_value v = unlikely(has_hooks(m)) ? cfx__call_hooked(at, m, a, bind_and_run)
+    cfx_value v = unlikely(has_hooks(m)) ? cfx__module_call_hooked(at, m, a, bind_and_run)
                                          : bind_and_run(at, m, a);
     v = cfx_scope_return_value(mark, v);
     cfx_drop(m);
@@ -100,7 +100,7 @@ cfx_value cfx__module_call(cfx_where at, cfx_module *m, cfx_args a) {
 }
 
 /* The arguments are one value for each parameter. */
-static cfx_value run_bound(cfx_where at, cfx_module *m, cfx_args a) {
+static cfx_value run_bound(cfx_site at, cfx_module *m, cfx_args a) {
     int n = m->own_->signature->n;
     if (a.n == n)
         return cfx__module_forward(at, m, a.v);
@@ -109,23 +109,23 @@ static cfx_value run_bound(cfx_where at, cfx_module *m, cfx_args a) {
     return cfx_bad();
 }
 
-cfx_value cfx__module_call_bound(cfx_where at, cfx_module *m, const cfx_value *bound) {
+cfx_value cfx__module_call_bound(cfx_site at, cfx_module *m, const cfx_value *bound) {
     cfx_args a = {m->own_->signature->n, bound, NULL};
-    return has_hooks(m) ? cfx__call_hooked(at, m, a, run_bound)
+    return has_hooks(m) ? cfx__module_call_hooked(at, m, a, run_bound)
                         : cfx__module_forward(at, m, bound);
 }
 
-cfx_value cfx_forward_at(cfx_where at, cfx_module *m, cfx_args args) {
+cfx_value cfx_forward_value_from(cfx_site at, cfx_module *m, cfx_args args) {
     if (!m) {
         cfx_fail(CFX_TYPE_ERROR, at, "'NoneType' object is not callable");
         return cfx_bad();
     }
-    if (cfx__args_bad(args))
+    if (cfx__dispatch_args_bad(args))
         return cfx_bad();
     size_t mark = cfx_scope_open();
-    args = cfx__args_split(args);
+    args = cfx__dispatch_args_split(args);
     cfx__nn_state *s = state();
-    cfx_where outer = s->at;
+    cfx_site outer = s->at;
     s->at = at.file ? at : outer;
     cfx_value v = unlikely(s->layer != NULL) ? s->layer->call(s->layer, at, m, args)
                                              : cfx__module_call(at, m, args);
@@ -133,17 +133,17 @@ cfx_value cfx_forward_at(cfx_where at, cfx_module *m, cfx_args args) {
     return cfx_scope_return_value(mark, v);
 }
 
-cfx_value cfx_call_at(cfx_where at, cfx_module *self, const char *child, cfx_args args) {
+cfx_value cfx_call_value_from(cfx_site at, cfx_module *self, const char *child, cfx_args args) {
     cfx_module *m = cfx_module_find(self, child);
     if (!m) {
         cfx_fail(CFX_ATTRIBUTE_ERROR, at, "'%s' object has no attribute '%s'",
                  self ? self->type : "NoneType", child);
         return cfx_bad();
     }
-    return cfx_forward_at(at, m, args);
+    return cfx_forward_value_from(at, m, args);
 }
 
-static cfx_tensor *as_tensor(cfx_where at, const cfx_module *m, cfx_value v) {
+static cfx_tensor *as_tensor(cfx_site at, const cfx_module *m, cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
         return v.tensor;
     if (v.tag == CFX_TAG_NONE)
@@ -151,20 +151,20 @@ static cfx_tensor *as_tensor(cfx_where at, const cfx_module *m, cfx_value v) {
     if (v.tag != CFX_TAG_BAD)
         cfx_fail(CFX_TYPE_ERROR, at, "%s returned %s here, not one tensor",
                  m ? m->type : "the module", cfx_value_type_name(v));
-    return &cfx__bad_tensor;
+    return &cfx__tensor_bad;
 }
 
-cfx_tensor *cfx_call_tensor_at(cfx_where at, cfx_module *self, const char *child, cfx_args args) {
-    return as_tensor(at, cfx_module_find(self, child), cfx_call_at(at, self, child, args));
+cfx_tensor *cfx_call_from(cfx_site at, cfx_module *self, const char *child, cfx_args args) {
+    return as_tensor(at, cfx_module_find(self, child), cfx_call_value_from(at, self, child, args));
 }
 
-cfx_tensor *cfx_forward_tensor_at(cfx_where at, cfx_module *m, cfx_args args) {
-    return as_tensor(at, m, cfx_forward_at(at, m, args));
+cfx_tensor *cfx_forward_from(cfx_site at, cfx_module *m, cfx_args args) {
+    return as_tensor(at, m, cfx_forward_value_from(at, m, args));
 }
 
 /* ---- attributes ----------------------------------------------------------------------------- */
 
-cfx_value cfx__module_read(cfx_where at, cfx_module *m, const char *path) {
+cfx_value cfx__module_read(cfx_site at, cfx_module *m, const char *path) {
     for (const char *end;; path = end + 1) {
         end = strchr(path, '.');
         size_t n = end ? (size_t)(end - path) : strlen(path);
@@ -180,7 +180,7 @@ cfx_value cfx__module_read(cfx_where at, cfx_module *m, const char *path) {
     }
 }
 
-cfx_value cfx_attr_value_at(cfx_where at, cfx_module *self, const char *name) {
+cfx_value cfx_attr_value_from(cfx_site at, cfx_module *self, const char *name) {
     if (!self || !name) {
         cfx_fail(CFX_ATTRIBUTE_ERROR, at, "'NoneType' object has no attribute '%s'",
                  name ? name : "");
@@ -191,8 +191,8 @@ cfx_value cfx_attr_value_at(cfx_where at, cfx_module *self, const char *name) {
                                    : cfx__module_read(at, self, name);
 }
 
-cfx_tensor *cfx_attr_at(cfx_where at, cfx_module *self, const char *name) {
-    cfx_value v = cfx_attr_value_at(at, self, name);
+cfx_tensor *cfx_attr_from(cfx_site at, cfx_module *self, const char *name) {
+    cfx_value v = cfx_attr_value_from(at, self, name);
     if (v.tag == CFX_TAG_TENSOR)
         return v.tensor;
     if (v.tag == CFX_TAG_NONE)
@@ -200,5 +200,5 @@ cfx_tensor *cfx_attr_at(cfx_where at, cfx_module *self, const char *name) {
     if (v.tag != CFX_TAG_BAD)
         cfx_fail(CFX_TYPE_ERROR, at, "'%s' of %s is %s, not a tensor", name, self->type,
                  cfx_value_type_name(v));
-    return &cfx__bad_tensor;
+    return &cfx__tensor_bad;
 }

@@ -6,12 +6,12 @@
 static cfx_value sequential_forward(cfx_module *self, cfx_args a) {
     cfx_value v = a.v[0];
     for (int i = 0; i < cfx_module_count(self) && !cfx_is_bad(v); i++)
-        v = cfx_forward_at(cfx__nn_at(), cfx_module_child(self, i), CFX_ARGS(v));
+        v = cfx_forward_value_from(cfx__nn_site(), cfx_module_child(self, i), CFX_ARGS(v));
     return v;
 }
 
 static cfx_module *container(const char *path, cfx_forward_fn *forward) {
-    cfx_module *m = cfx_module_new_args(strrchr(path, '.') + 1, forward, "input");
+    cfx_module *m = cfx_module_new_n(strrchr(path, '.') + 1, forward, "input");
     m->path = path;
     return m;
 }
@@ -24,7 +24,7 @@ static cfx_module *numbered(cfx_module *m, int n, cfx_module *const *modules) {
 
 cfx_module *cfx_nn_append(cfx_module *list, cfx_module *child) {
     size_t mark = cfx_scope_open();
-    cfx_nn_add(list, cfx__format("%d", cfx_module_count(list)), child);
+    cfx_nn_add(list, cfx__text_format("%d", cfx_module_count(list)), child);
     cfx_scope_close(mark);
     return child;
 }
@@ -69,7 +69,7 @@ cfx_module *cfx_nn_parameter_list(int n, cfx_tensor *const *tensors) {
     cfx_module *m = container("torch.nn.modules.container.ParameterList", NULL);
     m->extra_repr = parameters_repr;
     for (int i = 0; i < n; i++)
-        cfx_nn_parameter(m, cfx__format("%d", i), tensors[i]);
+        cfx_nn_parameter(m, cfx__text_format("%d", i), tensors[i]);
     return m;
 }
 

@@ -21,7 +21,7 @@ static cfx_value copy_tensor(copying *c, cfx_value v) {
     cfx_grad_mode mode = cfx_set_grad_mode(CFX_NO_GRAD);
     cfx_tensor *t = cfx_clone(v);
     cfx_set_grad_mode(mode);
-    if (!cfx__is_bad(t) && cfx_tensor_requires_grad(v.tensor))
+    if (!cfx__obj_is_bad(t) && cfx_tensor_requires_grad(v.tensor))
         cfx_requires_grad(t, true);
     cfx_dict_put(c->done, address(v.tensor), cfx_tensor_value(t));
     return cfx_tensor_value(t);
@@ -60,7 +60,7 @@ static void copy_entries(copying *c, cfx_dict *to, const cfx_dict *from) {
 static cfx_module *empty_like(const cfx_module *m) {
     const struct cfx__module *own = m->own_;
     cfx_module *copy = own->raw ? cfx__module_new_raw(m->type, own->forward.args)
-                                : cfx_module_new_args(m->type, NULL, m->signature);
+                                : cfx_module_new_n(m->type, NULL, m->signature);
     copy->own_->arity = own->arity;
     copy->own_->forward = own->forward;
     copy->own_->layer = own->layer;
@@ -101,7 +101,7 @@ static cfx_module *copy_module(copying *c, const cfx_module *m) {
 
 cfx_module *cfx_module_copy(const cfx_module *m) {
     if (!m) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "the module is NULL");
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the module is NULL");
         return NULL;
     }
     size_t mark = cfx_scope_open();

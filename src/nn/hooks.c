@@ -9,7 +9,7 @@
 /* ---- put on and take off ----------------------------------------------------------------------
  */
 
-static const cfx__type handle_type = {.name = "hook"};
+static const cfx__obj_type handle_type = {.name = "hook"};
 
 static cfx__hook_list *list_of(const cfx_hook_handle *h) {
     return h->module ? &h->module->own_->hooks : &cfx__nn_state_get()->hooks;
@@ -31,8 +31,8 @@ static cfx_hook_handle *add(cfx_module *m, cfx_hook_handle like) {
     return h;
 }
 
-cfx_hook_handle *cfx_hook_at(cfx_where at, cfx_hook_kind kind, cfx_module *m, const char *path,
-                             cfx_hook_fn *fn, void *user, cfx_hook_options options) {
+cfx_hook_handle *cfx_hook_from(cfx_site at, cfx_hook_kind kind, cfx_module *m, const char *path,
+                               cfx_hook_fn *fn, void *user, cfx_hook_options options) {
     cfx_module *on = cfx_module_find(m, path);
     if (!on || !fn) {
         cfx_fail(CFX_ATTRIBUTE_ERROR, at, "%s has no module '%s' to hook", m ? m->type : "None",
@@ -43,8 +43,8 @@ cfx_hook_handle *cfx_hook_at(cfx_where at, cfx_hook_kind kind, cfx_module *m, co
         on, (cfx_hook_handle){.kind = kind, .fn = fn, .user = user, .options = options, .at = at});
 }
 
-cfx_hook_handle *cfx_global_hook_at(cfx_where at, cfx_hook_kind kind, cfx_hook_fn *fn, void *user,
-                                    cfx_hook_options options) {
+cfx_hook_handle *cfx_global_hook_from(cfx_site at, cfx_hook_kind kind, cfx_hook_fn *fn, void *user,
+                                      cfx_hook_options options) {
     if (!fn) {
         cfx_fail(CFX_TYPE_ERROR, at, "a hook is a function, not NULL");
         return NULL;
@@ -79,7 +79,7 @@ void cfx_unhook(cfx_hook_handle *h) {
 
 int cfx_hook_count(const cfx_module *m) { return m ? (int)m->own_->hooks.len : 0; }
 
-void cfx__hooks_free(cfx__hook_list *list) {
+void cfx__hook_list_free(cfx__hook_list *list) {
     for (size_t i = 0; i < list->len; i++) {
         list->data[i]->module = NULL;
         list->data[i]->on = false;
@@ -115,7 +115,7 @@ static cfx_value call_hook(const cfx_hook_handle *h, cfx_event e) {
     return h->fn(&e);
 }
 
-cfx_hook_handle **cfx__node_hooks(const cfx_module *m, size_t *n) {
+cfx_hook_handle **cfx__module_node_hooks(const cfx_module *m, size_t *n) {
     *n = 0;
     for (size_t i = 0; i < m->own_->hooks.len; i++)
         *n += m->own_->hooks.data[i]->kind == CFX_NODE;
@@ -177,7 +177,7 @@ static cfx_value run_after(cfx_module *m, cfx_args a, cfx_value out, const turn 
 /* After a failure: the hooks that are always called and were not yet. What goes wrong in them is
  * forgotten, the error there was stays. */
 static void run_always(cfx_module *m, cfx_args a, cfx_value out, const turn *t, size_t next) {
-    cfx__held_error held;
+    cfx__error_held held;
     cfx__error_hold(&held);
     for (; next < t->n; next++) {
         if (!t->hooks[next]->options.always_call)
@@ -195,8 +195,8 @@ static void run_always(cfx_module *m, cfx_args a, cfx_value out, const turn *t, 
 
 /* One call of a module with backward hooks is a dict that both gates hold: "module", "hooks" (a
  * count: whether a gradient passes the inputs), "n", "places" and, once it came by, "grad_output".
- * A gate is an operator that gives its tensors on as views; the way back leads through its gradient
- * column, which calls the hooks. */
+ * A gate is an operator that gives its tensors on as views; the backward pass goes through its
+ * gradient column, which calls the hooks. */
 
 static turn backward_hooks(const cfx_dict *call, cfx_hook_kind kind) {
     return hooks_now(cfx_dict_get(call, "module").module, kind);
@@ -230,10 +230,10 @@ static bool replaces(const cfx_hook_handle *h, const char *what, cfx_value v, cf
             was.list->items[i].tag == CFX_TAG_TENSOR ? was.list->items[i].tensor : NULL;
         if (g.tag != CFX_TAG_TENSOR && g.tag != CFX_TAG_NONE) {
             cfx_fail(CFX_TYPE_ERROR, h->at, "expected Variable, but hook returned '%s'",
-                     cfx__python_type(g));
+                     cfx__value_python_type(g));
             return false;
         }
-        if (g.tag == CFX_TAG_TENSOR && old && !cfx__same_shape(g.tensor, old)) {
+        if (g.tag == CFX_TAG_TENSOR && old && !cfx__tensor_same_shape(g.tensor, old)) {
             cfx_fail(CFX_RUNTIME_ERROR, h->at, "hook 'hook' has changed the size of value");
             return false;
         }
@@ -269,12 +269,12 @@ static void run_without_inputs(const cfx_dict *call, cfx_value out) {
     cfx_value given = run_backward(call, CFX_BACKWARD, in, out);
     for (int64_t i = 0; cfx_ok() && i < given.list->len; i++)
         if (!cfx_is_none(given.list->items[i]))
-            cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0},
+            cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                      "Backward hook for Modules where no input requires gradient should always "
                      "return None or None for all gradients.");
 }
 
-/* The way back through a gate: self, call, places, n, after. */
+/* The gradient of a gate: self, call, places, n, after. */
 static void grad_gate(cfx_back *b) {
     cfx_dict *call = b->args[1].dict;
     cfx_value places = b->args[2], grads, given = cfx_list_value(0, NULL);
@@ -294,7 +294,7 @@ static void grad_gate(cfx_back *b) {
     b->gin[0] = given;
 }
 
-static void view_gate(cfx_call *c) {
+static void view_gate(cfx_op_call *c) {
     cfx_value list = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < c->args[0].list->len; i++) {
         const cfx_tensor *t = c->args[0].list->items[i].tensor;
@@ -305,8 +305,9 @@ static void view_gate(cfx_call *c) {
 }
 
 /* Not in the registry: nobody calls it by name. */
-cfx_op cfx__gate = {"cfx::gate(Tensor[] self, t call, t places, int n, bool after) -> Tensor[]",
-                      NULL, .kernel = view_gate, .shape = view_gate, .grad = grad_gate};
+cfx_op cfx__hook_gate = {
+    "cfx::gate(Tensor[] self, t call, t places, int n, bool after) -> Tensor[]", NULL,
+    .kernel = view_gate, .shape = view_gate, .grad = grad_gate};
 
 /* Leads the tensors among n values that take a gradient through a gate; whether there were any. */
 static bool pass_gate(cfx_dict *call, cfx_value *v, int64_t n, bool after) {
@@ -318,7 +319,7 @@ static bool pass_gate(cfx_dict *call, cfx_value *v, int64_t n, bool after) {
         }
     if (!list.list->len || cfx_get_grad_mode() != CFX_GRAD_ON)
         return false;
-    cfx_value out = cfx_op_do(&cfx__gate, list, call, places, n, cfx_bool(after));
+    cfx_value out = cfx_op_do(&cfx__hook_gate, list, call, places, n, cfx_bool(after));
     for (int64_t i = 0; !cfx_is_bad(out) && i < places.list->len; i++)
         v[cfx_integer(places.list->items[i])] = cfx_at(out, i);
     return true;
@@ -368,7 +369,7 @@ static cfx_value gate_outputs(cfx_dict *call, cfx_value out) {
 /* ---- a call with hooks ------------------------------------------------------------------------
  */
 
-cfx_value cfx__call_hooked(cfx_where at, cfx_module *m, cfx_args a, cfx__run_fn *run) {
+cfx_value cfx__module_call_hooked(cfx_site at, cfx_module *m, cfx_args a, cfx__module_run_fn *run) {
     bool backward = has_backward(m);
     cfx_dict *call = NULL;
     a = run_before(m, a);

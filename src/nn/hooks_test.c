@@ -128,7 +128,7 @@ TEST(some_hooks_are_always_called) {
     calls = 0;
     cfx_hook(m, "", fail_hook, NULL);
     cfx_hook(m, "", always, &calls, .always_call = true);
-    CHECK(cfx__is_bad(cfx_forward(m, number(1))));
+    CHECK(cfx__obj_is_bad(cfx_forward(m, number(1))));
     CHECK_ERROR("the hook fails");
     CHECK_INT(calls, 1);
 }
@@ -216,7 +216,7 @@ static cfx_value see_all(cfx_event *e) {
 
 TEST(backward_hooks_see_several_inputs_and_outputs) {
     cfx_module *m = cfx_module_new("Two", swap_sum, "x, k, y");
-    cfx_module *seen = cfx_module_new_args("Seen", NULL, "");
+    cfx_module *seen = cfx_module_new_n("Seen", NULL, "");
     cfx_backward_hook(m, "", see_all, seen);
     cfx_tensor *x = cfx_requires_grad(number(3), true), *y = cfx_requires_grad(number(4), true);
     cfx_value r = cfx_forward_value(m, x, 7, y);
@@ -234,7 +234,7 @@ static cfx_tensor *times_weight(cfx_module *self, cfx_tensor *x) {
 TEST(backward_hooks_run_where_no_input_takes_a_gradient) {
     cfx_module *m = cfx_module_new("W", times_weight, "x");
     cfx_nn_parameter(m, "w", cfx_requires_grad(number(3), true));
-    cfx_module *seen = cfx_module_new_args("Seen", NULL, "");
+    cfx_module *seen = cfx_module_new_n("Seen", NULL, "");
     cfx_hook_handle *h = cfx_backward_hook(m, "", see_all, seen);
     cfx_backward(cfx_forward(m, number(2)));
     CHECK_STR(cfx_repr(cfx_module_attr(seen, "in")), "(None,)");
@@ -267,7 +267,7 @@ TEST(backward_hooks_that_return_the_wrong_thing) {
     };
     for (int i = 0; i < COUNT(cases); i++) {
         cfx_module *m = doubler();
-        cfx_hook_at(CFX_HERE, cases[i].kind, m, "", cases[i].fn, NULL, (cfx_hook_options){0});
+        cfx_hook_from(CFX_HERE, cases[i].kind, m, "", cases[i].fn, NULL, (cfx_hook_options){0});
         CHECK(!cfx_backward(cfx_forward(m, cfx_requires_grad(number(3), true))));
         const cfx_error *e = cfx_error_last();
         CHECK(e && e->at.file && strstr(e->at.file, "hooks_test.c"));

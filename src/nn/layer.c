@@ -1,5 +1,5 @@
 /* Layers, the part they share: options are bound to a Python signature, a row tells the rest. Start
- * at cfx_nn_make_at. */
+ * at cfx_nn_make_from. */
 #include <cfx/ops.h>
 
 #include "layer.h"
@@ -113,7 +113,7 @@ static const char *field_option(const struct field *f) {
 }
 
 static cfx_args with_options(cfx_args a, const cfx_nn_options *options, int dims) {
-    a = cfx__args_split(a);
+    a = cfx__dispatch_args_split(a);
     cfx_dict *kw = a.kw ? a.kw : cfx_dict_new();
     for (int i = 0; i < COUNT(fields); i++) {
         cfx_value v;
@@ -126,15 +126,15 @@ static cfx_args with_options(cfx_args a, const cfx_nn_options *options, int dims
 
 /* ---- options while a layer is made ----------------------------------------------------------- */
 
-cfx_value cfx__option(const cfx__made *o, const char *name) {
+cfx_value cfx__layer_option(const cfx__layer_options *o, const char *name) {
     for (int i = 0; i < o->signature->n; i++)
         if (!strcmp(o->signature->params[i].name, name))
             return o->values[i];
     return cfx_none();
 }
 
-int64_t cfx__option_int(const cfx__made *o, const char *name) {
-    cfx_value v = cfx__option(o, name);
+int64_t cfx__layer_option_int(const cfx__layer_options *o, const char *name) {
+    cfx_value v = cfx__layer_option(o, name);
     if (v.tag == CFX_TAG_INT || v.tag == CFX_TAG_BOOL)
         return cfx_integer(v);
     cfx__layer_fail(o, TYPE, "%s: argument '%s' must be int, not %s", type_of(o->row), name,
@@ -142,8 +142,8 @@ int64_t cfx__option_int(const cfx__made *o, const char *name) {
     return 0;
 }
 
-double cfx__option_float(const cfx__made *o, const char *name) {
-    cfx_value v = cfx__option(o, name);
+double cfx__layer_option_float(const cfx__layer_options *o, const char *name) {
+    cfx_value v = cfx__layer_option(o, name);
     if (cfx_is_number(v))
         return cfx_number(v);
     cfx__layer_fail(o, TYPE, "%s: argument '%s' must be float, not %s", type_of(o->row), name,
@@ -151,12 +151,12 @@ double cfx__option_float(const cfx__made *o, const char *name) {
     return 0;
 }
 
-bool cfx__option_on(const cfx__made *o, const char *name) {
-    return cfx_integer(cfx__option(o, name)) != 0;
+bool cfx__layer_option_on(const cfx__layer_options *o, const char *name) {
+    return cfx_integer(cfx__layer_option(o, name)) != 0;
 }
 
-cfx_value cfx__option_tuple(const cfx__made *o, const char *name, int n) {
-    cfx_value v = cfx__option(o, name), items[6];
+cfx_value cfx__layer_option_tuple(const cfx__layer_options *o, const char *name, int n) {
+    cfx_value v = cfx__layer_option(o, name), items[6];
     bool list = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
     if (!cfx_is_number(v) && (!list || v.list->len != n)) {
         cfx__layer_fail(o, VALUE, "%s: argument '%s' must be a number or %d of them, not %s",
@@ -172,29 +172,29 @@ cfx_value cfx__option_tuple(const cfx__made *o, const char *name, int n) {
 
 static cfx_value sizes(int ndim, const int64_t *shape) { return cfx_ints_value(ndim, shape); }
 
-cfx_tensor *cfx__init_uniform(int ndim, const int64_t *shape, double bound) {
+cfx_tensor *cfx__layer_init_uniform(int ndim, const int64_t *shape, double bound) {
     return cfx_uniform_(cfx_empty(sizes(ndim, shape)), -bound, bound);
 }
 
-cfx_tensor *cfx__init_full(int ndim, const int64_t *shape, double value) {
+cfx_tensor *cfx__layer_init_full(int ndim, const int64_t *shape, double value) {
     return cfx_full(sizes(ndim, shape), value);
 }
 
-cfx_tensor *cfx__init_kaiming(int ndim, const int64_t *shape) {
+cfx_tensor *cfx__layer_init_kaiming(int ndim, const int64_t *shape) {
     double fan_in = 1, slope = sqrt(5.0), gain = sqrt(2.0 / (1 + slope * slope));
     for (int i = 1; i < ndim; i++)
         fan_in *= (double)shape[i];
-    return cfx__init_uniform(ndim, shape, fan_in > 0 ? sqrt(3.0) * (gain / sqrt(fan_in)) : 0);
+    return cfx__layer_init_uniform(ndim, shape, fan_in > 0 ? sqrt(3.0) * (gain / sqrt(fan_in)) : 0);
 }
 
-cfx_tensor *cfx__init_xavier(int64_t rows, int64_t columns) {
+cfx_tensor *cfx__layer_init_xavier(int64_t rows, int64_t columns) {
     double deviation = sqrt(2.0 / (double)(rows + columns));
-    return cfx__init_uniform(2, (int64_t[]){rows, columns}, sqrt(3.0) * deviation);
+    return cfx__layer_init_uniform(2, (int64_t[]){rows, columns}, sqrt(3.0) * deviation);
 }
 
 /* ---- what it prints -------------------------------------------------------------------------- */
 
-/* A name at *p up to one of `ends`, after which *p stands; `!r` before the end is told apart. */
+/* A name at *p up to one of `ends`, after which *p stands; `!r` before the end is noted. */
 static size_t read_name(const char **p, const char *ends, bool *repr) {
     size_t n = strcspn(*p, ends), len = n;
     *repr = n > 2 && !strncmp(*p + n - 2, "!r", 2);
@@ -214,7 +214,7 @@ static cfx_value shown(const cfx_module *m, const char *name, size_t len) {
 
 static bool is_default(const cfx__signature *s, const char *name, size_t len, cfx_value v) {
     for (int i = 0; i < s->n; i++) {
-        const cfx__param *p = &s->params[i];
+        const cfx__signature_param *p = &s->params[i];
         if (strncmp(p->name, name, len) || p->name[len])
             continue;
         if (v.tag != CFX_TAG_TUPLE || p->fallback.tag == CFX_TAG_TUPLE)
@@ -260,7 +260,7 @@ static cfx_value meant(cfx_module *self, cfx_args a, const char *name) {
             return a.v[i];
     if (*name == '\'')
         return cfx_string_value_n(name + 1, strlen(name) - 2);
-    return strcmp(name, "training") ? cfx__own(self, name) : cfx_bool(self->training);
+    return strcmp(name, "training") ? cfx__layer_attr(self, name) : cfx_bool(self->training);
 }
 
 /* The next `len` characters of *p as a text of their own; *p moves behind them. */
@@ -289,59 +289,60 @@ cfx_value cfx__layer_call(cfx_module *self, cfx_args a) {
         cfx_value v = meant(self, a, take_word(&p, len, name, sizeof name));
         args[n++] = keyed ? cfx_keyword_value(key, v) : v;
     }
-    return cfx_py_call(cfx__nn_at(), fn, (cfx_args){n, args, NULL});
+    return cfx_py_from(cfx__nn_site(), fn, (cfx_args){n, args, NULL});
 }
 
 /* ---- make ------------------------------------------------------------------------------------ */
 
 /* Options that are tuples in PyTorch's module, whatever the caller gave. */
-static void make_tuples(cfx_module *m, const cfx__made *o) {
+static void make_tuples(cfx_module *m, const cfx__layer_options *o) {
     const cfx__layer *row = o->row;
     bool pads = !strncmp(row->path, "padding.", 8);
     for (const char *p = row->each; p && *p;) {
         size_t len = strcspn(p, " ");
         const char *name = cfx__string_new(p, len)->text;
-        cfx_value v = cfx__option(o, name);
+        cfx_value v = cfx__layer_option(o, name);
         if (v.tag != CFX_TAG_STR && !cfx_module_has(m, name))
-            cfx_module_set_attr(m, name, cfx__option_tuple(o, name, row->dims * (pads ? 2 : 1)));
+            cfx_module_set_attr(m, name,
+                                cfx__layer_option_tuple(o, name, row->dims * (pads ? 2 : 1)));
         p += len + strspn(p + len, " ");
     }
 }
 
 /* C's true and false are numbers: they are meant where the default is a bool. */
-static void read_bools(const cfx__made *o) {
+static void read_bools(const cfx__layer_options *o) {
     for (int i = 0; i < o->signature->n; i++)
         if (o->signature->params[i].fallback.tag == CFX_TAG_BOOL &&
             o->values[i].tag == CFX_TAG_INT)
             o->values[i] = cfx_bool(o->values[i].i != 0);
 }
 
-static void keep_options(cfx_module *m, const cfx__made *o) {
+static void keep_options(cfx_module *m, const cfx__layer_options *o) {
     for (int i = 0; i < o->signature->n; i++)
         if (o->values[i].tag != CFX_TAG_MODULE && !cfx_module_has(m, o->signature->params[i].name))
             cfx_module_set_attr(m, o->signature->params[i].name, o->values[i]);
 }
 
-cfx_module *cfx_nn_make_at(cfx_where at, const char *type, cfx_args args, cfx_nn_options options) {
+cfx_module *cfx_nn_make_from(cfx_site at, const char *type, cfx_args args, cfx_nn_options options) {
     size_t mark = cfx_scope_open();
     const cfx__layer *row = type ? find_row(type, NULL) : NULL;
     if (!row) {
         cfx_fail(CFX_ATTRIBUTE_ERROR, at, "module 'torch.nn' has no attribute '%s'",
                  type ? type : "None");
-        return cfx_scope_return(mark, cfx_module_new_args(type, NULL, ""));
+        return cfx_scope_return(mark, cfx_module_new_n(type, NULL, ""));
     }
-    cfx_module *m = cfx_module_new_args(type, row->call ? cfx__layer_call : row->forward,
-                                        row->inputs ? row->inputs : "input");
-    m->path = cfx__module_text(m, cfx__format("torch.nn.modules.%s", row->path));
+    cfx_module *m = cfx_module_new_n(type, row->call ? cfx__layer_call : row->forward,
+                                     row->inputs ? row->inputs : "input");
+    m->path = cfx__module_text(m, cfx__text_format("torch.nn.modules.%s", row->path));
     m->leaf = !row->open;
     m->own_->layer = row;
     m->extra_repr = layer_repr;
     cfx__signature *s = cfx__signature_parse(row->options);
     cfx_value *values = cfx__alloc0((size_t)(s->n + 1) * sizeof *values);
     args = with_options(args, &options, row->dims);
-    if (!cfx__args_bad(args) &&
-        cfx__signature_bind(s, at, cfx__format("%s.__init__", type), true, args, values)) {
-        cfx__made o = {row, s, values, at};
+    if (!cfx__dispatch_args_bad(args) &&
+        cfx__signature_bind(s, at, cfx__text_format("%s.__init__", type), true, args, values)) {
+        cfx__layer_options o = {row, s, values, at};
         read_bools(&o);
         make_tuples(m, &o);
         if (row->make && cfx_ok())

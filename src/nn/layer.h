@@ -11,12 +11,12 @@
 #include "nn.h"
 
 /* The options of a layer that is being made: bound to the row's signature. */
-typedef struct cfx__made {
+typedef struct cfx__layer_options {
     const struct cfx__layer *row;
     const cfx__signature *signature;
     cfx_value *values; /* one for each parameter of the signature */
-    cfx_where at;
-} cfx__made;
+    cfx_site at;
+} cfx__layer_options;
 
 typedef struct cfx__layer {
     const char *path;    /* below torch.nn.modules: "activation.ELU" */
@@ -28,7 +28,7 @@ typedef struct cfx__layer {
      * `training`, 'words', or what the module has. NULL: see `forward`. */
     const char *call;
     const char *inputs; /* the signature of forward; NULL: "input" */
-    void (*make)(cfx_module *m, const cfx__made *o);
+    void (*make)(cfx_module *m, const cfx__layer_options *o);
     cfx_forward_fn *forward;
     int dims;         /* of the space it works in; 0: no matter */
     const char *each; /* options that become tuples of `dims` (paddings: 2 * dims) numbers */
@@ -43,36 +43,36 @@ extern const cfx__layer cfx__layers_linear[], cfx__layers_conv[], cfx__layers_no
 /* ---- for make -------------------------------------------------------------------------------- */
 
 /* An option by name: one that the row's signature has. */
-cfx_value cfx__option(const cfx__made *o, const char *name);
-int64_t cfx__option_int(const cfx__made *o, const char *name);
-double cfx__option_float(const cfx__made *o, const char *name);
-bool cfx__option_on(const cfx__made *o, const char *name);
+cfx_value cfx__layer_option(const cfx__layer_options *o, const char *name);
+int64_t cfx__layer_option_int(const cfx__layer_options *o, const char *name);
+double cfx__layer_option_float(const cfx__layer_options *o, const char *name);
+bool cfx__layer_option_on(const cfx__layer_options *o, const char *name);
 /* An option as a tuple of n numbers: one number stands for all. Bad, with an error, otherwise. */
-cfx_value cfx__option_tuple(const cfx__made *o, const char *name, int n);
+cfx_value cfx__layer_option_tuple(const cfx__layer_options *o, const char *name, int n);
 /* Records PyTorch's words about an option, at the line of the caller. */
 #define cfx__layer_fail(o, kind, ...) cfx_fail(CFX_##kind##_ERROR, (o)->at, __VA_ARGS__)
 
 /* A parameter of float32 drawn from U(-bound, bound), or full of a number, of these sizes. */
-cfx_tensor *cfx__init_uniform(int ndim, const int64_t *shape, double bound);
-cfx_tensor *cfx__init_full(int ndim, const int64_t *shape, double value);
+cfx_tensor *cfx__layer_init_uniform(int ndim, const int64_t *shape, double bound);
+cfx_tensor *cfx__layer_init_full(int ndim, const int64_t *shape, double value);
 /* Kaiming's uniform numbers as PyTorch's layers draw them (a = sqrt(5)). */
-cfx_tensor *cfx__init_kaiming(int ndim, const int64_t *shape);
+cfx_tensor *cfx__layer_init_kaiming(int ndim, const int64_t *shape);
 /* Xavier's uniform numbers for a matrix. */
-cfx_tensor *cfx__init_xavier(int64_t rows, int64_t columns);
+cfx_tensor *cfx__layer_init_xavier(int64_t rows, int64_t columns);
 
 /* ---- for forward ----------------------------------------------------------------------------- */
 
 /* Calls torch's function `name` at the line of the module's caller. */
-#define cfx__torch(name, ...) cfx_py_call(cfx__nn_at(), name, CFX_ARGS(__VA_ARGS__))
+#define cfx__layer_torch(name, ...) cfx_py_from(cfx__nn_site(), name, CFX_ARGS(__VA_ARGS__))
 /* What self has by that name as its forward reads it: traced while tracing. */
-static inline cfx_value cfx__own(cfx_module *self, const char *name) {
-    return cfx_attr_value_at(cfx__nn_at(), self, name);
+static inline cfx_value cfx__layer_attr(cfx_module *self, const char *name) {
+    return cfx_attr_value_from(cfx__nn_site(), self, name);
 }
 /* A plain attribute as a number. */
-static inline int64_t cfx__own_int(cfx_module *self, const char *name) {
+static inline int64_t cfx__layer_attr_int(cfx_module *self, const char *name) {
     return cfx_integer(cfx_module_attr(self, name));
 }
-static inline bool cfx__own_is(cfx_module *self, const char *name, const char *text) {
+static inline bool cfx__layer_attr_is(cfx_module *self, const char *name, const char *text) {
     const char *have = cfx_text(cfx_module_attr(self, name));
     return have && !strcmp(have, text);
 }

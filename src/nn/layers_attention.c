@@ -13,9 +13,10 @@ static cfx_tensor *xavier_normal(int64_t n) {
     return cfx_normal_(cfx_empty(cfx_list(1, 1, n)), 0.0, sqrt(2.0 / (double)(n + n)));
 }
 
-static void make_attention(cfx_module *m, const cfx__made *o) {
-    int64_t n = cfx__option_int(o, "embed_dim"), heads = cfx__option_int(o, "num_heads");
-    cfx_value k = cfx__option(o, "kdim"), v = cfx__option(o, "vdim");
+static void make_attention(cfx_module *m, const cfx__layer_options *o) {
+    int64_t n = cfx__layer_option_int(o, "embed_dim"),
+            heads = cfx__layer_option_int(o, "num_heads");
+    cfx_value k = cfx__layer_option(o, "kdim"), v = cfx__layer_option(o, "vdim");
     int64_t kdim = cfx_is_none(k) ? n : cfx_integer(k), vdim = cfx_is_none(v) ? n : cfx_integer(v);
     if (n <= 0 || heads <= 0) {
         cfx__layer_fail(o, VALUE,
@@ -28,26 +29,27 @@ static void make_attention(cfx_module *m, const cfx__made *o) {
         cfx__layer_fail(o, ASSERTION, "embed_dim must be divisible by num_heads");
         return;
     }
-    bool same = kdim == n && vdim == n, bias = cfx__option_on(o, "bias");
+    bool same = kdim == n && vdim == n, bias = cfx__layer_option_on(o, "bias");
     cfx_nn_options plain = {.no_bias = !bias};
     cfx_module *out =
-        cfx_nn_make_at(o->at, "NonDynamicallyQuantizableLinear", CFX_ARGS(n, n), plain);
+        cfx_nn_make_from(o->at, "NonDynamicallyQuantizableLinear", CFX_ARGS(n, n), plain);
     if (same) {
-        cfx_nn_parameter(m, "in_proj_weight", cfx__init_xavier(3 * n, n));
+        cfx_nn_parameter(m, "in_proj_weight", cfx__layer_init_xavier(3 * n, n));
         cfx_nn_parameter(m, "q_proj_weight", NULL);
         cfx_nn_parameter(m, "k_proj_weight", NULL);
         cfx_nn_parameter(m, "v_proj_weight", NULL);
     } else {
-        cfx_nn_parameter(m, "q_proj_weight", cfx__init_xavier(n, n));
-        cfx_nn_parameter(m, "k_proj_weight", cfx__init_xavier(n, kdim));
-        cfx_nn_parameter(m, "v_proj_weight", cfx__init_xavier(n, vdim));
+        cfx_nn_parameter(m, "q_proj_weight", cfx__layer_init_xavier(n, n));
+        cfx_nn_parameter(m, "k_proj_weight", cfx__layer_init_xavier(n, kdim));
+        cfx_nn_parameter(m, "v_proj_weight", cfx__layer_init_xavier(n, vdim));
         cfx_nn_parameter(m, "in_proj_weight", NULL);
     }
-    cfx_nn_parameter(m, "in_proj_bias", bias ? cfx__init_full(1, (int64_t[]){3 * n}, 0) : NULL);
+    cfx_nn_parameter(m, "in_proj_bias",
+                     bias ? cfx__layer_init_full(1, (int64_t[]){3 * n}, 0) : NULL);
     if (bias)
-        cfx_nn_parameter(out, "bias", cfx__init_full(1, &n, 0));
+        cfx_nn_parameter(out, "bias", cfx__layer_init_full(1, &n, 0));
     cfx_nn_add(m, "out_proj", out);
-    bool more = cfx__option_on(o, "add_bias_kv");
+    bool more = cfx__layer_option_on(o, "add_bias_kv");
     cfx_nn_parameter(m, "bias_k", more ? xavier_normal(n) : NULL);
     cfx_nn_parameter(m, "bias_v", more ? xavier_normal(n) : NULL);
     cfx_module_set_attr(m, "bias", cfx_bool(bias));
@@ -62,8 +64,8 @@ static cfx_tensor *mask_to_add(cfx_value mask, const cfx_tensor *like, const cha
     if (mask.tag != CFX_TAG_TENSOR)
         return NULL;
     if (mask.tensor->dtype != CFX_BOOL) {
-        if (!cfx__is_float(mask.tensor->dtype))
-            cfx_fail(CFX_ASSERTION_ERROR, cfx__nn_at(),
+        if (!cfx__dtype_is_float(mask.tensor->dtype))
+            cfx_fail(CFX_ASSERTION_ERROR, cfx__nn_site(),
                      "only bool and floating types of %s are supported", name);
         return mask.tensor;
     }
@@ -73,7 +75,8 @@ static cfx_tensor *mask_to_add(cfx_value mask, const cfx_tensor *like, const cha
 
 /* q, k and v through their projections. */
 static void project(cfx_module *self, cfx_tensor *const in[3], cfx_tensor *out[3]) {
-    cfx_value packed = cfx__own(self, "in_proj_weight"), bias = cfx__own(self, "in_proj_bias");
+    cfx_value packed = cfx__layer_attr(self, "in_proj_weight"),
+              bias = cfx__layer_attr(self, "in_proj_bias");
     static const char *const names[] = {"q_proj_weight", "k_proj_weight", "v_proj_weight"};
     bool one = !cfx_is_none(packed);
     if (one && in[0] == in[1] && in[1] == in[2]) {
@@ -87,7 +90,7 @@ static void project(cfx_module *self, cfx_tensor *const in[3], cfx_tensor *out[3
     cfx_value w = one ? cfx_chunk(packed, 3) : cfx_none();
     cfx_value b = cfx_is_none(bias) ? bias : cfx_chunk(bias, 3);
     for (int i = 0; i < 3; i++)
-        out[i] = cfx_linear(in[i], one ? cfx_at(w, i) : cfx__own(self, names[i]),
+        out[i] = cfx_linear(in[i], one ? cfx_at(w, i) : cfx__layer_attr(self, names[i]),
                             cfx_is_none(b) ? b : cfx_at(b, i));
 }
 
@@ -119,10 +122,10 @@ static bool mask_fits(const cfx_tensor *mask, const sizes *s) {
     int64_t two[] = {s->to, s->from}, three[] = {s->batch * s->heads, s->to, s->from};
     bool flat = mask->ndim == 2;
     if (mask->ndim != 2 && mask->ndim != 3)
-        cfx_fail(CFX_RUNTIME_ERROR, cfx__nn_at(), "attn_mask's dimension %d is not supported",
+        cfx_fail(CFX_RUNTIME_ERROR, cfx__nn_site(), "attn_mask's dimension %d is not supported",
                  mask->ndim);
     else if (flat ? memcmp(mask->shape, two, sizeof two) : memcmp(mask->shape, three, sizeof three))
-        cfx_fail(CFX_RUNTIME_ERROR, cfx__nn_at(),
+        cfx_fail(CFX_RUNTIME_ERROR, cfx__nn_site(),
                  "The shape of the %dD attn_mask is torch.Size(%s), but should be %s.", mask->ndim,
                  cfx__shape_text(mask->ndim, mask->shape),
                  cfx_value_repr(flat ? cfx_tuple(two[0], two[1])
@@ -131,10 +134,10 @@ static bool mask_fits(const cfx_tensor *mask, const sizes *s) {
 }
 
 static bool inputs_fit(const cfx_module *self, cfx_args a) {
-    int64_t width = cfx__own_int((cfx_module *)self, "embed_dim");
+    int64_t width = cfx__layer_attr_int((cfx_module *)self, "embed_dim");
     for (int i = 0; i < 3; i++) {
         if (a.v[i].tag != CFX_TAG_TENSOR || (a.v[i].tensor->head.flags & CFX__TRACED)) {
-            cfx_fail(CFX_TYPE_ERROR, cfx__nn_at(),
+            cfx_fail(CFX_TYPE_ERROR, cfx__nn_site(),
                      "%s: query, key and value must be tensors; it is traced as a leaf",
                      self->type);
             return false;
@@ -142,17 +145,17 @@ static bool inputs_fit(const cfx_module *self, cfx_args a) {
     }
     const cfx_tensor *q = a.v[0].tensor;
     if (q->ndim != 2 && q->ndim != 3)
-        cfx_fail(CFX_ASSERTION_ERROR, cfx__nn_at(),
+        cfx_fail(CFX_ASSERTION_ERROR, cfx__nn_site(),
                  "query should be unbatched 2D or batched 3D tensor but received %d-D query tensor",
                  q->ndim);
     else if (a.v[1].tensor->ndim != q->ndim || a.v[2].tensor->ndim != q->ndim)
-        cfx_fail(CFX_ASSERTION_ERROR, cfx__nn_at(),
+        cfx_fail(CFX_ASSERTION_ERROR, cfx__nn_site(),
                  "For %s (%d-D) `query`, expected `key` and `value` to be %d-D but found %d-D and "
                  "%d-D tensors respectively",
                  q->ndim == 3 ? "batched" : "unbatched", q->ndim, q->ndim, a.v[1].tensor->ndim,
                  a.v[2].tensor->ndim);
     else if (q->shape[q->ndim - 1] != width)
-        cfx_fail(CFX_ASSERTION_ERROR, cfx__nn_at(),
+        cfx_fail(CFX_ASSERTION_ERROR, cfx__nn_site(),
                  "was expecting embedding dimension of %lld, but got %lld", (long long)width,
                  (long long)q->shape[q->ndim - 1]);
     return cfx_ok();
@@ -190,7 +193,8 @@ static cfx_value forward_attention(cfx_module *self, cfx_args a) {
     if (!inputs_fit(self, a))
         return cfx_bad();
     cfx_tensor *in[3], *p[3], *weights = NULL;
-    bool alone = a.v[0].tensor->ndim == 2, first = cfx__own_int(self, "batch_first") && !alone;
+    bool alone = a.v[0].tensor->ndim == 2,
+         first = cfx__layer_attr_int(self, "batch_first") && !alone;
     bool show = cfx_integer(a.v[4]), causal = cfx_integer(a.v[7]);
     for (int i = 0; i < 3; i++) {
         int same = i && a.v[i].tensor == a.v[i - 1].tensor;
@@ -199,15 +203,15 @@ static cfx_value forward_attention(cfx_module *self, cfx_args a) {
                 : first ? cfx_transpose(a.v[i], 1, 0)
                         : a.v[i].tensor;
     }
-    sizes s = {.batch = in[0]->shape[1], .heads = cfx__own_int(self, "num_heads")};
-    s.width = cfx__own_int(self, "embed_dim");
+    sizes s = {.batch = in[0]->shape[1], .heads = cfx__layer_attr_int(self, "num_heads")};
+    s.width = cfx__layer_attr_int(self, "embed_dim");
     s.head = s.width / s.heads;
     s.to = in[0]->shape[0];
     s.from = in[1]->shape[0];
     cfx_tensor *keys = mask_to_add(a.v[3], in[0], "key_padding_mask");
     cfx_tensor *mask = mask_to_add(a.v[5], in[0], "attn_mask");
     if (causal && !mask)
-        cfx_fail(CFX_RUNTIME_ERROR, cfx__nn_at(),
+        cfx_fail(CFX_RUNTIME_ERROR, cfx__nn_site(),
                  "Need attn_mask if specifying the is_causal hint.");
     if (!cfx_ok() || (mask && !mask_fits(mask, &s)))
         return cfx_bad();
@@ -219,10 +223,10 @@ static cfx_value forward_attention(cfx_module *self, cfx_args a) {
     if (alone && keys)
         keys = cfx_unsqueeze(keys, 0);
     project(self, in, p);
-    if (!cfx_is_none(cfx__own(self, "bias_k"))) {
+    if (!cfx_is_none(cfx__layer_attr(self, "bias_k"))) {
         cfx_value times = cfx_list(1, s.batch, 1);
-        p[1] = cfx_cat(cfx_list(p[1], cfx_repeat(cfx__own(self, "bias_k"), times)));
-        p[2] = cfx_cat(cfx_list(p[2], cfx_repeat(cfx__own(self, "bias_v"), times)));
+        p[1] = cfx_cat(cfx_list(p[1], cfx_repeat(cfx__layer_attr(self, "bias_k"), times)));
+        p[2] = cfx_cat(cfx_list(p[2], cfx_repeat(cfx__layer_attr(self, "bias_v"), times)));
         mask = mask_longer(mask);
         keys = mask_longer(keys);
         s.from++;
@@ -230,7 +234,7 @@ static cfx_value forward_attention(cfx_module *self, cfx_args a) {
     if (!cfx_ok())
         return cfx_bad();
     cfx_tensor *q = by_heads(p[0], &s), *k = by_heads(p[1], &s), *v = by_heads(p[2], &s);
-    if (cfx__own_int(self, "add_zero_attn")) {
+    if (cfx__layer_attr_int(self, "add_zero_attn")) {
         cfx_tensor *zeros = cfx_new_zeros(k, cfx_list(s.batch * s.heads, 1, s.head));
         k = cfx_cat(cfx_list(k, zeros), 1);
         v = cfx_cat(cfx_list(v, zeros), 1);
@@ -246,7 +250,7 @@ static cfx_value forward_attention(cfx_module *self, cfx_args a) {
     if (!out || !cfx_ok())
         return cfx_bad();
     cfx_module *last = cfx_module_find(self, "out_proj");
-    out = cfx_linear(out, cfx__own(last, "weight"), cfx__own(last, "bias"));
+    out = cfx_linear(out, cfx__layer_attr(last, "weight"), cfx__layer_attr(last, "bias"));
     out = cfx_view(out, cfx_list(s.to, s.batch, s.width));
     if (weights) {
         weights = cfx_view(weights, cfx_list(s.batch, s.heads, s.to, s.from));
@@ -261,18 +265,19 @@ static cfx_value forward_attention(cfx_module *self, cfx_args a) {
 
 /* ---- layers: make ---------------------------------------------------------------------------- */
 
-static void add(cfx_module *m, const cfx__made *o, const char *name, const char *type, cfx_args a,
-                cfx_nn_options options) {
-    cfx_nn_add(m, name, cfx_nn_make_at(o->at, type, a, options));
+static void add(cfx_module *m, const cfx__layer_options *o, const char *name, const char *type,
+                cfx_args a, cfx_nn_options options) {
+    cfx_nn_add(m, name, cfx_nn_make_from(o->at, type, a, options));
 }
 
-static void make_layer(cfx_module *m, const cfx__made *o, bool decoder) {
+static void make_layer(cfx_module *m, const cfx__layer_options *o, bool decoder) {
     static const char *const norms[] = {"norm1", "norm2", "norm3"};
     static const char *const drops[] = {"dropout1", "dropout2", "dropout3"};
-    cfx_value width = cfx__option(o, "d_model"), heads = cfx__option(o, "nhead");
-    cfx_value inner = cfx__option(o, "dim_feedforward"), eps = cfx__option(o, "layer_norm_eps");
-    cfx_value p = cfx__option(o, "dropout"), bias = cfx__option(o, "bias");
-    const char *word = cfx_text(cfx__option(o, "activation"));
+    cfx_value width = cfx__layer_option(o, "d_model"), heads = cfx__layer_option(o, "nhead");
+    cfx_value inner = cfx__layer_option(o, "dim_feedforward"),
+              eps = cfx__layer_option(o, "layer_norm_eps");
+    cfx_value p = cfx__layer_option(o, "dropout"), bias = cfx__layer_option(o, "bias");
+    const char *word = cfx_text(cfx__layer_option(o, "activation"));
     cfx_nn_options none = {0};
     if (!word || (strcmp(word, "relu") && strcmp(word, "gelu"))) {
         cfx__layer_fail(o, RUNTIME, "activation should be relu/gelu, not %s", word ? word : "None");
@@ -280,7 +285,7 @@ static void make_layer(cfx_module *m, const cfx__made *o, bool decoder) {
     }
     cfx_value attention[] = {width, heads, cfx_keyword_value("dropout", p),
                              cfx_keyword_value("bias", bias),
-                             cfx_keyword_value("batch_first", cfx__option(o, "batch_first"))};
+                             cfx_keyword_value("batch_first", cfx__layer_option(o, "batch_first"))};
     add(m, o, "self_attn", "MultiheadAttention", (cfx_args){5, attention, NULL}, none);
     if (decoder)
         add(m, o, "multihead_attn", "MultiheadAttention", (cfx_args){5, attention, NULL}, none);
@@ -294,13 +299,17 @@ static void make_layer(cfx_module *m, const cfx__made *o, bool decoder) {
     cfx_module_set_attr(m, "bias", bias);
 }
 
-static void make_encoder_layer(cfx_module *m, const cfx__made *o) { make_layer(m, o, false); }
-static void make_decoder_layer(cfx_module *m, const cfx__made *o) { make_layer(m, o, true); }
+static void make_encoder_layer(cfx_module *m, const cfx__layer_options *o) {
+    make_layer(m, o, false);
+}
+static void make_decoder_layer(cfx_module *m, const cfx__layer_options *o) {
+    make_layer(m, o, true);
+}
 
 /* num_layers copies of a layer, each with numbers of its own. */
-static void make_stack(cfx_module *m, const cfx__made *o) {
-    cfx_value layer = o->values[0], norm = cfx__option(o, "norm");
-    int64_t n = cfx__option_int(o, "num_layers");
+static void make_stack(cfx_module *m, const cfx__layer_options *o) {
+    cfx_value layer = o->values[0], norm = cfx__layer_option(o, "norm");
+    int64_t n = cfx__layer_option_int(o, "num_layers");
     if (layer.tag != CFX_TAG_MODULE) {
         cfx__layer_fail(o, TYPE, "%s: argument '%s' must be Module, not %s", m->type,
                         o->signature->params[0].name, cfx_value_type_name(layer));
@@ -317,58 +326,58 @@ static void make_stack(cfx_module *m, const cfx__made *o) {
 /* ---- layers: forward ------------------------------------------------------------------------- */
 
 static cfx_value call(cfx_module *self, const char *child, cfx_value x) {
-    return cfx_call_at(cfx__nn_at(), self, child, CFX_ARGS(x));
+    return cfx_call_value_from(cfx__nn_site(), self, child, CFX_ARGS(x));
 }
 
 /* Attention from x to `memory`, and its dropout. */
 static cfx_value attention(cfx_module *self, const char *child, const char *drop, cfx_value x,
                            cfx_value memory, cfx_value mask, cfx_value keys, cfx_value causal) {
-    cfx_value r = cfx_call_at(
-        cfx__nn_at(), self, child,
+    cfx_value r = cfx_call_value_from(
+        cfx__nn_site(), self, child,
         CFX_ARGS(x, memory, memory, keys, cfx_bool(false), mask, cfx_bool(true), causal));
     return cfx_is_bad(r) ? r : call(self, drop, cfx_at(r, 0));
 }
 
 static cfx_value feed(cfx_module *self, const char *drop, cfx_value x) {
-    bool gelu = cfx__own_is(self, "activation", "gelu");
+    bool gelu = cfx__layer_attr_is(self, "activation", "gelu");
     x = call(self, "linear1", x);
-    x = gelu ? cfx__torch("torch.nn.functional.gelu", x)
-             : cfx__torch("torch.nn.functional.relu", x);
+    x = gelu ? cfx__layer_torch("torch.nn.functional.gelu", x)
+             : cfx__layer_torch("torch.nn.functional.relu", x);
     return call(self, drop, call(self, "linear2", call(self, "dropout", x)));
 }
 
 /* src, src_mask, src_key_padding_mask, is_causal */
 static cfx_value forward_encoder_layer(cfx_module *self, cfx_args a) {
     cfx_value x = a.v[0], y;
-    if (cfx__own_int(self, "norm_first")) {
+    if (cfx__layer_attr_int(self, "norm_first")) {
         y = call(self, "norm1", x);
-        x = cfx__torch("torch.add", x,
-                       attention(self, "self_attn", "dropout1", y, y, a.v[1], a.v[2], a.v[3]));
-        return cfx__torch("torch.add", x, feed(self, "dropout2", call(self, "norm2", x)));
+        x = cfx__layer_torch(
+            "torch.add", x, attention(self, "self_attn", "dropout1", y, y, a.v[1], a.v[2], a.v[3]));
+        return cfx__layer_torch("torch.add", x, feed(self, "dropout2", call(self, "norm2", x)));
     }
     y = attention(self, "self_attn", "dropout1", x, x, a.v[1], a.v[2], a.v[3]);
-    x = call(self, "norm1", cfx__torch("torch.add", x, y));
-    return call(self, "norm2", cfx__torch("torch.add", x, feed(self, "dropout2", x)));
+    x = call(self, "norm1", cfx__layer_torch("torch.add", x, y));
+    return call(self, "norm2", cfx__layer_torch("torch.add", x, feed(self, "dropout2", x)));
 }
 
 /* tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask,
  * tgt_is_causal, memory_is_causal */
 static cfx_value forward_decoder_layer(cfx_module *self, cfx_args a) {
     cfx_value x = a.v[0], memory = a.v[1], y;
-    if (cfx__own_int(self, "norm_first")) {
+    if (cfx__layer_attr_int(self, "norm_first")) {
         y = call(self, "norm1", x);
         y = attention(self, "self_attn", "dropout1", y, y, a.v[2], a.v[4], a.v[6]);
-        x = cfx__torch("torch.add", x, y);
+        x = cfx__layer_torch("torch.add", x, y);
         y = call(self, "norm2", x);
         y = attention(self, "multihead_attn", "dropout2", y, memory, a.v[3], a.v[5], a.v[7]);
-        x = cfx__torch("torch.add", x, y);
-        return cfx__torch("torch.add", x, feed(self, "dropout3", call(self, "norm3", x)));
+        x = cfx__layer_torch("torch.add", x, y);
+        return cfx__layer_torch("torch.add", x, feed(self, "dropout3", call(self, "norm3", x)));
     }
     y = attention(self, "self_attn", "dropout1", x, x, a.v[2], a.v[4], a.v[6]);
-    x = call(self, "norm1", cfx__torch("torch.add", x, y));
+    x = call(self, "norm1", cfx__layer_torch("torch.add", x, y));
     y = attention(self, "multihead_attn", "dropout2", x, memory, a.v[3], a.v[5], a.v[7]);
-    x = call(self, "norm2", cfx__torch("torch.add", x, y));
-    return call(self, "norm3", cfx__torch("torch.add", x, feed(self, "dropout3", x)));
+    x = call(self, "norm2", cfx__layer_torch("torch.add", x, y));
+    return call(self, "norm3", cfx__layer_torch("torch.add", x, feed(self, "dropout3", x)));
 }
 
 /* The layers one after another, all but the first argument the same for each; then the norm. */
@@ -382,7 +391,8 @@ static cfx_value forward_stack(cfx_module *self, cfx_args a) {
     else
         v[6] = cfx_is_none(v[6]) ? cfx_bool(false) : v[6];
     for (int i = 0; i < cfx_module_count(layers) && !cfx_is_bad(v[0]); i++)
-        v[0] = cfx_forward_at(cfx__nn_at(), cfx_module_child(layers, i), (cfx_args){a.n, v, NULL});
+        v[0] = cfx_forward_value_from(cfx__nn_site(), cfx_module_child(layers, i),
+                                      (cfx_args){a.n, v, NULL});
     return cfx_module_find(self, "norm") ? call(self, "norm", v[0]) : v[0];
 }
 

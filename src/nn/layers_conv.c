@@ -5,29 +5,30 @@
 
 /* ---- make ------------------------------------------------------------------------------------ */
 
-static bool one_of(const cfx__made *o, const char *option, const char *const *words, int n) {
-    const char *have = cfx_text(cfx__option(o, option));
+static bool one_of(const cfx__layer_options *o, const char *option, const char *const *words,
+                   int n) {
+    const char *have = cfx_text(cfx__layer_option(o, option));
     for (int i = 0; have && i < n; i++)
         if (!strcmp(have, words[i]))
             return true;
     return false;
 }
 
-static bool conv_fits(const cfx_module *m, const cfx__made *o, bool transposed) {
+static bool conv_fits(const cfx_module *m, const cfx__layer_options *o, bool transposed) {
     static const char *const modes[] = {"zeros", "reflect", "replicate", "circular"};
     static const char *const words[] = {"valid", "same"};
-    int64_t groups = cfx__option_int(o, "groups");
-    cfx_value padding = cfx__option(o, "padding"), stride = cfx_module_attr(m, "stride");
+    int64_t groups = cfx__layer_option_int(o, "groups");
+    cfx_value padding = cfx__layer_option(o, "padding"), stride = cfx_module_attr(m, "stride");
     if (groups <= 0)
         cfx__layer_fail(o, VALUE, "groups must be a positive integer");
-    else if (cfx__option_int(o, "in_channels") % groups)
+    else if (cfx__layer_option_int(o, "in_channels") % groups)
         cfx__layer_fail(o, VALUE, "in_channels must be divisible by groups");
-    else if (cfx__option_int(o, "out_channels") % groups)
+    else if (cfx__layer_option_int(o, "out_channels") % groups)
         cfx__layer_fail(o, VALUE, "out_channels must be divisible by groups");
     else if (padding.tag == CFX_TAG_STR && !one_of(o, "padding", words, COUNT(words)))
         cfx__layer_fail(o, VALUE, "Invalid padding string %s, should be one of ('same', 'valid')",
                         cfx_value_repr(padding));
-    else if (padding.tag == CFX_TAG_STR && cfx__own_is((cfx_module *)m, "padding", "same"))
+    else if (padding.tag == CFX_TAG_STR && cfx__layer_attr_is((cfx_module *)m, "padding", "same"))
         for (int64_t i = 0; i < stride.list->len; i++)
             if (cfx_integer(stride.list->items[i]) != 1)
                 cfx__layer_fail(o, VALUE,
@@ -36,33 +37,35 @@ static bool conv_fits(const cfx_module *m, const cfx__made *o, bool transposed) 
         cfx__layer_fail(o, VALUE,
                         "padding_mode must be one of ('circular', 'reflect', 'replicate', "
                         "'zeros'), but got padding_mode=%s",
-                        cfx_value_repr(cfx__option(o, "padding_mode")));
+                        cfx_value_repr(cfx__layer_option(o, "padding_mode")));
     else if (transposed && !one_of(o, "padding_mode", modes, 1))
         cfx__layer_fail(o, VALUE, "Only \"zeros\" padding mode is supported for %s", m->type);
     return cfx_ok();
 }
 
-static void make_any(cfx_module *m, const cfx__made *o, bool transposed) {
-    if (cfx__option(o, "padding").tag == CFX_TAG_STR)
-        cfx_module_set_attr(m, "padding", cfx__option(o, "padding"));
+static void make_any(cfx_module *m, const cfx__layer_options *o, bool transposed) {
+    if (cfx__layer_option(o, "padding").tag == CFX_TAG_STR)
+        cfx_module_set_attr(m, "padding", cfx__layer_option(o, "padding"));
     if (!conv_fits(m, o, transposed))
         return;
     int dims = o->row->dims;
-    int64_t groups = cfx__option_int(o, "groups"), out = cfx__option_int(o, "out_channels");
-    int64_t in = cfx__option_int(o, "in_channels");
+    int64_t groups = cfx__layer_option_int(o, "groups"),
+            out = cfx__layer_option_int(o, "out_channels");
+    int64_t in = cfx__layer_option_int(o, "in_channels");
     int64_t shape[5] = {transposed ? in : out, (transposed ? out : in) / groups}, fan_in = shape[1];
     for (int i = 0; i < dims; i++) {
         shape[2 + i] = cfx_integer(cfx_module_attr(m, "kernel_size").list->items[i]);
         fan_in *= shape[2 + i];
     }
-    cfx_nn_parameter(m, "weight", cfx__init_kaiming(2 + dims, shape));
+    cfx_nn_parameter(m, "weight", cfx__layer_init_kaiming(2 + dims, shape));
     double bound = fan_in > 0 ? 1 / sqrt((double)fan_in) : 0;
     cfx_nn_parameter(m, "bias",
-                     cfx__option_on(o, "bias") ? cfx__init_uniform(1, &out, bound) : NULL);
+                     cfx__layer_option_on(o, "bias") ? cfx__layer_init_uniform(1, &out, bound)
+                                                     : NULL);
 }
 
-static void make_conv(cfx_module *m, const cfx__made *o) { make_any(m, o, false); }
-static void make_transposed(cfx_module *m, const cfx__made *o) { make_any(m, o, true); }
+static void make_conv(cfx_module *m, const cfx__layer_options *o) { make_any(m, o, false); }
+static void make_transposed(cfx_module *m, const cfx__layer_options *o) { make_any(m, o, true); }
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
@@ -78,7 +81,7 @@ static cfx_value both_sides(cfx_module *self) {
         int64_t left, right, at = 2 * (n - 1 - i);
         if (padding.tag == CFX_TAG_STR) {
             int64_t total = item(dilation, i) * (item(kernel, i) - 1);
-            bool same = cfx__own_is(self, "padding", "same");
+            bool same = cfx__layer_attr_is(self, "padding", "same");
             left = same ? total / 2 : 0;
             right = same ? total - left : 0;
         } else {
@@ -94,14 +97,14 @@ static cfx_value forward_conv(cfx_module *self, cfx_args a) {
     static const char *const names[] = {"torch.conv1d", "torch.conv2d", "torch.conv3d"};
     const char *name = names[self->own_->layer->dims - 1];
     cfx_value input = a.v[0], padding = cfx_module_attr(self, "padding");
-    if (!cfx__own_is(self, "padding_mode", "zeros")) {
-        input = cfx__torch("torch.nn.functional.pad", input, both_sides(self),
-                           CFX_KW(mode, cfx_module_attr(self, "padding_mode")));
+    if (!cfx__layer_attr_is(self, "padding_mode", "zeros")) {
+        input = cfx__layer_torch("torch.nn.functional.pad", input, both_sides(self),
+                                 CFX_KW(mode, cfx_module_attr(self, "padding_mode")));
         padding = cfx_int(0);
     }
-    return cfx__torch(name, input, cfx__own(self, "weight"), cfx__own(self, "bias"),
-                      cfx_module_attr(self, "stride"), padding, cfx_module_attr(self, "dilation"),
-                      cfx_module_attr(self, "groups"));
+    return cfx__layer_torch(name, input, cfx__layer_attr(self, "weight"),
+                            cfx__layer_attr(self, "bias"), cfx_module_attr(self, "stride"), padding,
+                            cfx_module_attr(self, "dilation"), cfx_module_attr(self, "groups"));
 }
 
 /* The padding that makes the output as large as asked; PyTorch's words where it cannot be. */
@@ -114,7 +117,7 @@ static cfx_value padding_for(cfx_module *self, const cfx_tensor *input, cfx_valu
     bool list = size.tag == CFX_TAG_LIST || size.tag == CFX_TAG_TUPLE;
     int64_t skip = list && size.list->len == n + lead ? lead : 0;
     if (!list || size.list->len != n + skip) {
-        cfx_fail(CFX_VALUE_ERROR, cfx__nn_at(),
+        cfx_fail(CFX_VALUE_ERROR, cfx__nn_site(),
                  "%s: for %dD input, output_size must have %d or %d elements (got %lld)",
                  self->type, input->ndim, n, n + lead, list ? (long long)size.list->len : 1LL);
         return cfx_bad();
@@ -124,7 +127,7 @@ static cfx_value padding_for(cfx_module *self, const cfx_tensor *input, cfx_valu
                         item(dilation, i) * (item(kernel, i) - 1) + 1;
         int64_t extra = cfx_integer(size.list->items[skip + i]) - least;
         if (extra < 0 || extra >= item(stride, i)) {
-            cfx_fail(CFX_VALUE_ERROR, cfx__nn_at(),
+            cfx_fail(CFX_VALUE_ERROR, cfx__nn_site(),
                      "requested an output size of %s, but valid sizes of dimension %d range from "
                      "%lld to %lld",
                      cfx_value_repr(size), i, (long long)least,
@@ -142,10 +145,11 @@ static cfx_value forward_transposed(cfx_module *self, cfx_args a) {
     cfx_value extra = cfx_module_attr(self, "output_padding");
     if (!cfx_is_none(a.v[1]) && a.v[0].tag == CFX_TAG_TENSOR)
         extra = padding_for(self, a.v[0].tensor, a.v[1]);
-    return cfx__torch(names[self->own_->layer->dims - 1], a.v[0], cfx__own(self, "weight"),
-                      cfx__own(self, "bias"), cfx_module_attr(self, "stride"),
-                      cfx_module_attr(self, "padding"), extra, cfx_module_attr(self, "groups"),
-                      cfx_module_attr(self, "dilation"));
+    return cfx__layer_torch(names[self->own_->layer->dims - 1], a.v[0],
+                            cfx__layer_attr(self, "weight"), cfx__layer_attr(self, "bias"),
+                            cfx_module_attr(self, "stride"), cfx_module_attr(self, "padding"),
+                            extra, cfx_module_attr(self, "groups"),
+                            cfx_module_attr(self, "dilation"));
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */

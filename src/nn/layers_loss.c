@@ -2,11 +2,11 @@
 #include "layer.h"
 
 /* Weights are buffers: they move with the module and are in its state dict. */
-static void make_weighted(cfx_module *m, const cfx__made *o) {
+static void make_weighted(cfx_module *m, const cfx__layer_options *o) {
     static const char *const names[] = {"weight", "pos_weight"};
     for (int i = 0; i < COUNT(names); i++)
         if (strstr(o->row->options, names[i])) {
-            cfx_value v = cfx__option(o, names[i]);
+            cfx_value v = cfx__layer_option(o, names[i]);
             cfx_nn_buffer(m, names[i], v.tag == CFX_TAG_TENSOR ? v.tensor : NULL, true);
         }
 }

@@ -6,25 +6,26 @@
 /* ---- make ------------------------------------------------------------------------------------ */
 
 static void scale_and_shift(cfx_module *m, int ndim, const int64_t *shape, bool scale, bool shift) {
-    cfx_nn_parameter(m, "weight", scale ? cfx__init_full(ndim, shape, 1) : NULL);
-    cfx_nn_parameter(m, "bias", shift ? cfx__init_full(ndim, shape, 0) : NULL);
+    cfx_nn_parameter(m, "weight", scale ? cfx__layer_init_full(ndim, shape, 1) : NULL);
+    cfx_nn_parameter(m, "bias", shift ? cfx__layer_init_full(ndim, shape, 0) : NULL);
 }
 
 /* BatchNorm and InstanceNorm: running statistics beside scale and shift. */
-static void make_tracking(cfx_module *m, const cfx__made *o) {
-    int64_t n = cfx__option_int(o, "num_features");
-    bool affine = cfx__option_on(o, "affine"), track = cfx__option_on(o, "track_running_stats");
+static void make_tracking(cfx_module *m, const cfx__layer_options *o) {
+    int64_t n = cfx__layer_option_int(o, "num_features");
+    bool affine = cfx__layer_option_on(o, "affine"),
+         track = cfx__layer_option_on(o, "track_running_stats");
     scale_and_shift(m, 1, &n, affine, affine);
-    cfx_nn_buffer(m, "running_mean", track ? cfx__init_full(1, &n, 0) : NULL, true);
-    cfx_nn_buffer(m, "running_var", track ? cfx__init_full(1, &n, 1) : NULL, true);
+    cfx_nn_buffer(m, "running_mean", track ? cfx__layer_init_full(1, &n, 0) : NULL, true);
+    cfx_nn_buffer(m, "running_var", track ? cfx__layer_init_full(1, &n, 1) : NULL, true);
     cfx_nn_buffer(m, "num_batches_tracked",
                   track ? cfx_full(cfx_list_value(0, NULL), 0, CFX_KW(dtype, cfx_i64)) : NULL,
                   true);
 }
 
 /* LayerNorm and RMSNorm: over the last dimensions, of sizes given as a number or a list. */
-static void make_layer_norm(cfx_module *m, const cfx__made *o) {
-    cfx_value v = cfx__option(o, "normalized_shape");
+static void make_layer_norm(cfx_module *m, const cfx__layer_options *o) {
+    cfx_value v = cfx__layer_option(o, "normalized_shape");
     bool list = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
     int64_t n = list ? v.list->len : 1, shape[CFX_MAX_DIMS];
     if (n > CFX_MAX_DIMS || (!list && v.tag != CFX_TAG_INT)) {
@@ -37,29 +38,32 @@ static void make_layer_norm(cfx_module *m, const cfx__made *o) {
     v = cfx_ints_value(n, shape);
     v.tag = CFX_TAG_TUPLE;
     cfx_module_set_attr(m, "normalized_shape", v);
-    bool affine = cfx__option_on(o, "elementwise_affine");
-    cfx_nn_parameter(m, "weight", affine ? cfx__init_full((int)n, shape, 1) : NULL);
+    bool affine = cfx__layer_option_on(o, "elementwise_affine");
+    cfx_nn_parameter(m, "weight", affine ? cfx__layer_init_full((int)n, shape, 1) : NULL);
     if (!strcmp(m->type, "LayerNorm"))
         cfx_nn_parameter(m, "bias",
-                         affine && cfx__option_on(o, "bias") ? cfx__init_full((int)n, shape, 0)
-                                                             : NULL);
+                         affine && cfx__layer_option_on(o, "bias")
+                             ? cfx__layer_init_full((int)n, shape, 0)
+                             : NULL);
 }
 
-static void make_group_norm(cfx_module *m, const cfx__made *o) {
-    int64_t groups = cfx__option_int(o, "num_groups"), n = cfx__option_int(o, "num_channels");
+static void make_group_norm(cfx_module *m, const cfx__layer_options *o) {
+    int64_t groups = cfx__layer_option_int(o, "num_groups"),
+            n = cfx__layer_option_int(o, "num_channels");
     if (groups <= 0 || n % groups)
         cfx__layer_fail(o, VALUE, "num_channels (%lld) must be divisible by num_groups (%lld)",
                         (long long)n, (long long)groups);
     else
-        scale_and_shift(m, 1, &n, cfx__option_on(o, "affine"), cfx__option_on(o, "affine"));
+        scale_and_shift(m, 1, &n, cfx__layer_option_on(o, "affine"),
+                        cfx__layer_option_on(o, "affine"));
 }
 
-static void make_dropout(cfx_module *m, const cfx__made *o) {
+static void make_dropout(cfx_module *m, const cfx__layer_options *o) {
     (void)m;
-    double p = cfx__option_float(o, "p");
+    double p = cfx__layer_option_float(o, "p");
     if (!(p >= 0 && p <= 1))
         cfx__layer_fail(o, VALUE, "dropout probability has to be between 0 and 1, but got %s",
-                        cfx_value_repr(cfx__option(o, "p")));
+                        cfx_value_repr(cfx__layer_option(o, "p")));
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -72,10 +76,10 @@ static bool dims_fit(const cfx_module *self, cfx_value input, bool fewer) {
     if (!t || (t->head.flags & CFX__TRACED) || t->ndim == want || (fewer && t->ndim == want - 1))
         return true;
     if (fewer)
-        cfx_fail(CFX_VALUE_ERROR, cfx__nn_at(), "expected %dD or %dD input (got %dD input)",
+        cfx_fail(CFX_VALUE_ERROR, cfx__nn_site(), "expected %dD or %dD input (got %dD input)",
                  want - 1, want, t->ndim);
     else
-        cfx_fail(CFX_VALUE_ERROR, cfx__nn_at(), "expected %dD input (got %dD input)", want,
+        cfx_fail(CFX_VALUE_ERROR, cfx__nn_site(), "expected %dD input (got %dD input)", want,
                  t->ndim);
     return false;
 }
@@ -92,9 +96,10 @@ static cfx_value forward_batch_norm(cfx_module *self, cfx_args a) {
         momentum = cfx_float(self->training && count.tag == CFX_TAG_TENSOR && count.tensor->data
                                  ? 1 / cfx_tensor_get(count.tensor, 0)
                                  : 0);
-    return cfx__torch("torch.nn.functional.batch_norm", a.v[0], cfx__own(self, "running_mean"),
-                      cfx__own(self, "running_var"), cfx__own(self, "weight"),
-                      cfx__own(self, "bias"), batch, momentum, cfx_module_attr(self, "eps"));
+    return cfx__layer_torch(
+        "torch.nn.functional.batch_norm", a.v[0], cfx__layer_attr(self, "running_mean"),
+        cfx__layer_attr(self, "running_var"), cfx__layer_attr(self, "weight"),
+        cfx__layer_attr(self, "bias"), batch, momentum, cfx_module_attr(self, "eps"));
 }
 
 static cfx_value forward_instance_norm(cfx_module *self, cfx_args a) {
@@ -103,11 +108,13 @@ static cfx_value forward_instance_norm(cfx_module *self, cfx_args a) {
     bool alone = a.v[0].tag == CFX_TAG_TENSOR && !(a.v[0].tensor->head.flags & CFX__TRACED) &&
                  a.v[0].tensor->ndim == self->own_->layer->dims + 1;
     bool batch = self->training || cfx_is_none(cfx_module_attr(self, "running_mean"));
-    cfx_value v = alone ? cfx__torch("Tensor.unsqueeze", a.v[0], 0) : a.v[0];
-    v = cfx__torch("torch.nn.functional.instance_norm", v, cfx__own(self, "running_mean"),
-                   cfx__own(self, "running_var"), cfx__own(self, "weight"), cfx__own(self, "bias"),
-                   batch, cfx_module_attr(self, "momentum"), cfx_module_attr(self, "eps"));
-    return alone ? cfx__torch("Tensor.squeeze", v, 0) : v;
+    cfx_value v = alone ? cfx__layer_torch("Tensor.unsqueeze", a.v[0], 0) : a.v[0];
+    v = cfx__layer_torch("torch.nn.functional.instance_norm", v,
+                         cfx__layer_attr(self, "running_mean"),
+                         cfx__layer_attr(self, "running_var"), cfx__layer_attr(self, "weight"),
+                         cfx__layer_attr(self, "bias"), batch, cfx_module_attr(self, "momentum"),
+                         cfx_module_attr(self, "eps"));
+    return alone ? cfx__layer_torch("Tensor.squeeze", v, 0) : v;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */

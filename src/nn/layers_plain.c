@@ -3,19 +3,19 @@
 
 /* ---- make ------------------------------------------------------------------------------------ */
 
-static void make_prelu(cfx_module *m, const cfx__made *o) {
-    int64_t n = cfx__option_int(o, "num_parameters");
-    cfx_nn_parameter(m, "weight", cfx__init_full(1, &n, cfx__option_float(o, "init")));
+static void make_prelu(cfx_module *m, const cfx__layer_options *o) {
+    int64_t n = cfx__layer_option_int(o, "num_parameters");
+    cfx_nn_parameter(m, "weight", cfx__layer_init_full(1, &n, cfx__layer_option_float(o, "init")));
 }
 
-static void make_upsample(cfx_module *m, const cfx__made *o) {
+static void make_upsample(cfx_module *m, const cfx__layer_options *o) {
     bool nearest = strstr(m->type, "Nearest") != NULL, linear = strstr(m->type, "Bilinear") != NULL;
     if (nearest || linear) {
         cfx_module_set_attr(m, "mode", cfx_string_value(nearest ? "nearest" : "bilinear"));
         cfx_module_set_attr(m, "align_corners", linear ? cfx_bool(true) : cfx_none());
         cfx_module_set_attr(m, "recompute_scale_factor", cfx_none());
     }
-    cfx_value scale = cfx__option(o, "scale_factor");
+    cfx_value scale = cfx__layer_option(o, "scale_factor");
     if (scale.tag == CFX_TAG_INT)
         cfx_module_set_attr(m, "scale_factor", cfx_float(cfx_number(scale)));
 }
@@ -24,11 +24,11 @@ static void make_upsample(cfx_module *m, const cfx__made *o) {
 static cfx_value forward_softmax2d(cfx_module *self, cfx_args a) {
     const cfx_tensor *t = a.v[0].tag == CFX_TAG_TENSOR ? a.v[0].tensor : NULL;
     if (t && !(t->head.flags & CFX__TRACED) && t->ndim != 3 && t->ndim != 4) {
-        cfx_fail(CFX_VALUE_ERROR, cfx__nn_at(),
+        cfx_fail(CFX_VALUE_ERROR, cfx__nn_site(),
                  "%s: expected input to be 3D or 4D, got %dD instead", self->type, t->ndim);
         return cfx_bad();
     }
-    return cfx__torch("torch.nn.functional.softmax", a.v[0], -3);
+    return cfx__layer_torch("torch.nn.functional.softmax", a.v[0], -3);
 }
 
 /* ---- activations and shapes ------------------------------------------------------------------ */

@@ -2,18 +2,18 @@
 #include "layer.h"
 
 /* stride=None: as large as the window. */
-static void stride_of_window(cfx_module *m, const cfx__made *o) {
+static void stride_of_window(cfx_module *m, const cfx__layer_options *o) {
     bool tuples = o->row->each != NULL;
-    cfx_value stride = cfx__option(o, "stride");
+    cfx_value stride = cfx__layer_option(o, "stride");
     if (!cfx_is_none(stride))
-        stride = tuples ? cfx__option_tuple(o, "stride", o->row->dims) : stride;
+        stride = tuples ? cfx__layer_option_tuple(o, "stride", o->row->dims) : stride;
     else
-        stride = tuples ? cfx__option_tuple(o, "kernel_size", o->row->dims)
-                        : cfx__option(o, "kernel_size");
+        stride = tuples ? cfx__layer_option_tuple(o, "kernel_size", o->row->dims)
+                        : cfx__layer_option(o, "kernel_size");
     cfx_module_set_attr(m, "stride", stride);
 }
 
-static void make_zero(cfx_module *m, const cfx__made *o) {
+static void make_zero(cfx_module *m, const cfx__layer_options *o) {
     (void)o;
     cfx_module_set_attr(m, "value", cfx_float(0));
 }
@@ -24,17 +24,17 @@ static cfx_value forward_adaptive(cfx_module *self, cfx_args a) {
     int dims = self->own_->layer->dims;
     bool max = strstr(self->type, "Max") != NULL;
     const char *name =
-        cfx__format("torch.nn.functional.adaptive_%s_pool%dd", max ? "max" : "avg", dims);
+        cfx__text_format("torch.nn.functional.adaptive_%s_pool%dd", max ? "max" : "avg", dims);
     if ((size.tag == CFX_TAG_TUPLE || size.tag == CFX_TAG_LIST) && size.list->len == dims) {
         for (int i = 0; i < dims; i++) {
             v[i] = size.list->items[i];
             if (cfx_is_none(v[i]))
-                v[i] = cfx__torch("Tensor.size", a.v[0], i - dims);
+                v[i] = cfx__layer_torch("Tensor.size", a.v[0], i - dims);
         }
         size = cfx_tuple_value(dims, v);
     }
-    return max ? cfx__torch(name, a.v[0], size, cfx_module_attr(self, "return_indices"))
-               : cfx__torch(name, a.v[0], size);
+    return max ? cfx__layer_torch(name, a.v[0], size, cfx_module_attr(self, "return_indices"))
+               : cfx__layer_torch(name, a.v[0], size);
 }
 
 #define F "torch.nn.functional."

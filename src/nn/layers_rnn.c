@@ -17,16 +17,16 @@ static family family_of(const cfx_module *m) {
         return (family){"torch.lstm", "torch.lstm_cell", 4, true};
     if (!strncmp(m->type, "GRU", 3))
         return (family){"torch.gru", "torch.gru_cell", 3, false};
-    bool relu = cfx__own_is((cfx_module *)m, "nonlinearity", "relu");
+    bool relu = cfx__layer_attr_is((cfx_module *)m, "nonlinearity", "relu");
     return (family){relu ? "torch.rnn_relu" : "torch.rnn_tanh",
                     relu ? "torch.rnn_relu_cell" : "torch.rnn_tanh_cell", 1, false};
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-static bool sizes_fit(const cfx__made *o) {
-    const char *word = cfx_text(cfx__option(o, "nonlinearity"));
-    if (cfx__option_int(o, "hidden_size") <= 0)
+static bool sizes_fit(const cfx__layer_options *o) {
+    const char *word = cfx_text(cfx__layer_option(o, "nonlinearity"));
+    if (cfx__layer_option_int(o, "hidden_size") <= 0)
         cfx__layer_fail(o, VALUE, "hidden_size must be greater than zero");
     else if (word && strcmp(word, "tanh") && strcmp(word, "relu"))
         cfx__layer_fail(o, VALUE, "Unknown nonlinearity '%s'. Select from 'tanh' or 'relu'.", word);
@@ -35,8 +35,8 @@ static bool sizes_fit(const cfx__made *o) {
 
 static void add_weight(cfx_module *m, const char *name, int layer, const char *side, int ndim,
                        const int64_t *shape, double bound) {
-    const char *full = layer < 0 ? name : cfx__format("%s_l%d%s", name, layer, side);
-    cfx_nn_parameter(m, full, cfx__init_uniform(ndim, shape, bound));
+    const char *full = layer < 0 ? name : cfx__text_format("%s_l%d%s", name, layer, side);
+    cfx_nn_parameter(m, full, cfx__layer_init_uniform(ndim, shape, bound));
 }
 
 /* The four weights of one layer in one direction, or of a cell (layer -1). */
@@ -53,13 +53,13 @@ static void add_weights(cfx_module *m, int layer, const char *side, int64_t rows
     }
 }
 
-static void make_rnn(cfx_module *m, const cfx__made *o) {
+static void make_rnn(cfx_module *m, const cfx__layer_options *o) {
     static const char *const sides[] = {"", "_reverse"};
-    int64_t hidden = cfx__option_int(o, "hidden_size"), proj = 0;
-    int64_t layers = cfx__option_int(o, "num_layers");
-    double dropout = cfx__option_float(o, "dropout");
+    int64_t hidden = cfx__layer_option_int(o, "hidden_size"), proj = 0;
+    int64_t layers = cfx__layer_option_int(o, "num_layers");
+    double dropout = cfx__layer_option_float(o, "dropout");
     if (!strncmp(m->type, "LSTM", 4))
-        proj = cfx__option_int(o, "proj_size");
+        proj = cfx__layer_option_int(o, "proj_size");
     if (!sizes_fit(o))
         return;
     if (layers <= 0)
@@ -76,24 +76,24 @@ static void make_rnn(cfx_module *m, const cfx__made *o) {
     if (!cfx_ok())
         return;
     double bound = 1 / sqrt((double)hidden);
-    int directions = cfx__option_on(o, "bidirectional") ? 2 : 1;
+    int directions = cfx__layer_option_on(o, "bidirectional") ? 2 : 1;
     int64_t out = proj ? proj : hidden;
     for (int l = 0; l < layers; l++)
         for (int d = 0; d < directions; d++) {
-            int64_t in = l ? out * directions : cfx__option_int(o, "input_size");
+            int64_t in = l ? out * directions : cfx__layer_option_int(o, "input_size");
             add_weights(m, l, sides[d], family_of(m).gates * hidden, in, out,
-                        cfx__option_on(o, "bias"), bound);
+                        cfx__layer_option_on(o, "bias"), bound);
             if (proj)
                 add_weight(m, "weight_hr", l, sides[d], 2, (int64_t[]){proj, hidden}, bound);
         }
 }
 
-static void make_cell(cfx_module *m, const cfx__made *o) {
+static void make_cell(cfx_module *m, const cfx__layer_options *o) {
     if (!sizes_fit(o))
         return;
-    int64_t hidden = cfx__option_int(o, "hidden_size");
-    add_weights(m, -1, "", family_of(m).gates * hidden, cfx__option_int(o, "input_size"), hidden,
-                cfx__option_on(o, "bias"), 1 / sqrt((double)hidden));
+    int64_t hidden = cfx__layer_option_int(o, "hidden_size");
+    add_weights(m, -1, "", family_of(m).gates * hidden, cfx__layer_option_int(o, "input_size"),
+                hidden, cfx__layer_option_on(o, "bias"), 1 / sqrt((double)hidden));
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -104,33 +104,33 @@ static const cfx_tensor *seen(cfx_value v) {
 }
 
 static bool input_fits(const cfx_module *self, const cfx_tensor *x, int most) {
-    int64_t want = cfx__own_int((cfx_module *)self, "input_size");
+    int64_t want = cfx__layer_attr_int((cfx_module *)self, "input_size");
     if (!x)
         return true;
     if (x->ndim != most && x->ndim != most - 1)
-        cfx_fail(CFX_VALUE_ERROR, cfx__nn_at(),
+        cfx_fail(CFX_VALUE_ERROR, cfx__nn_site(),
                  "%s: Expected input to be %dD or %dD, got %dD instead", self->type, most - 1, most,
                  x->ndim);
     else if (x->shape[x->ndim - 1] != want)
-        cfx_fail(CFX_RUNTIME_ERROR, cfx__nn_at(),
+        cfx_fail(CFX_RUNTIME_ERROR, cfx__nn_site(),
                  "input.size(-1) must be equal to input_size. Expected %lld, got %lld",
                  (long long)want, (long long)x->shape[x->ndim - 1]);
     return cfx_ok();
 }
 
-static cfx_value lift(cfx_value v, int dim) { return cfx__torch("Tensor.unsqueeze", v, dim); }
-static cfx_value lower(cfx_value v, int dim) { return cfx__torch("Tensor.squeeze", v, dim); }
+static cfx_value lift(cfx_value v, int dim) { return cfx__layer_torch("Tensor.unsqueeze", v, dim); }
+static cfx_value lower(cfx_value v, int dim) { return cfx__layer_torch("Tensor.squeeze", v, dim); }
 
 /* A state of zeros that fits the input. */
 static cfx_value zero_state(cfx_module *self, cfx_value input, int64_t layers, int64_t size) {
-    bool first = cfx__own_int(self, "batch_first");
-    cfx_value batch = cfx__torch("Tensor.size", input, first ? 0 : 1);
+    bool first = cfx__layer_attr_int(self, "batch_first");
+    cfx_value batch = cfx__layer_torch("Tensor.size", input, first ? 0 : 1);
     const cfx_tensor *real = seen(input);
     if (!real)
-        return cfx__torch("Tensor.new_zeros", input, cfx_list(layers, batch, size));
-    return cfx__torch("torch.zeros", cfx_list(layers, batch, size),
-                      CFX_KW(dtype, cfx_dtype_value((cfx_dtype)real->dtype)),
-                      CFX_KW(device, cfx_device_value(real->device)));
+        return cfx__layer_torch("Tensor.new_zeros", input, cfx_list(layers, batch, size));
+    return cfx__layer_torch("torch.zeros", cfx_list(layers, batch, size),
+                            CFX_KW(dtype, cfx_dtype_value((cfx_dtype)real->dtype)),
+                            CFX_KW(device, cfx_device_value(real->device)));
 }
 
 static bool state_fits(const cfx_module *self, cfx_value state, const char *what, int64_t layers,
@@ -139,7 +139,7 @@ static bool state_fits(const cfx_module *self, cfx_value state, const char *what
     int64_t want[] = {layers, batch, size};
     if (!h || batch < 0 || (h->ndim == 3 && !memcmp(h->shape, want, sizeof want)))
         return true;
-    cfx_fail(CFX_RUNTIME_ERROR, cfx__nn_at(), "Expected %s size %s, got %s", what,
+    cfx_fail(CFX_RUNTIME_ERROR, cfx__nn_site(), "Expected %s size %s, got %s", what,
              cfx_value_repr(cfx_tuple(layers, batch, size)), cfx__shape_text(h->ndim, h->shape));
     (void)self;
     return false;
@@ -149,7 +149,8 @@ static bool state_fits(const cfx_module *self, cfx_value state, const char *what
 static cfx_value weights(cfx_module *self) {
     cfx_value list = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < self->parameters->len; i++)
-        cfx_list_append(list.list, cfx__own(self, cfx_text(self->parameters->entries[i].key)));
+        cfx_list_append(list.list,
+                        cfx__layer_attr(self, cfx_text(self->parameters->entries[i].key)));
     return list;
 }
 
@@ -160,16 +161,17 @@ static cfx_value forward_rnn(cfx_module *self, cfx_args a) {
     if (!input_fits(self, real, 3))
         return cfx_bad();
     bool alone = real && real->ndim == 2, given = !cfx_is_none(state);
-    bool first = cfx__own_int(self, "batch_first");
+    bool first = cfx__layer_attr_int(self, "batch_first");
     if (given && f.two_states && (state.tag != CFX_TAG_TUPLE || state.list->len != 2)) {
-        cfx_fail(CFX_TYPE_ERROR, cfx__nn_at(), "%s: hx must be a tuple of two tensors", self->type);
+        cfx_fail(CFX_TYPE_ERROR, cfx__nn_site(), "%s: hx must be a tuple of two tensors",
+                 self->type);
         return cfx_bad();
     }
-    int64_t hidden = cfx__own_int(self, "hidden_size");
-    int64_t proj = f.two_states ? cfx__own_int(self, "proj_size") : 0;
+    int64_t hidden = cfx__layer_attr_int(self, "hidden_size");
+    int64_t proj = f.two_states ? cfx__layer_attr_int(self, "proj_size") : 0;
     int64_t out = proj ? proj : hidden;
-    int64_t layers = cfx__own_int(self, "num_layers");
-    layers *= cfx__own_int(self, "bidirectional") ? 2 : 1;
+    int64_t layers = cfx__layer_attr_int(self, "num_layers");
+    layers *= cfx__layer_attr_int(self, "bidirectional") ? 2 : 1;
     int64_t batch = !real ? -1 : alone ? 1 : real->shape[first ? 0 : 1];
     x = alone ? lift(x, first ? 0 : 1) : x;
     if (given) {
@@ -184,10 +186,10 @@ static cfx_value forward_rnn(cfx_module *self, cfx_args a) {
     if (!state_fits(self, h, f.two_states ? "hidden[0]" : "hidden", layers, batch, out) ||
         (f.two_states && !state_fits(self, c, "hidden[1]", layers, batch, hidden)))
         return cfx_bad();
-    cfx_value r = cfx__torch(f.call, x, f.two_states ? cfx_tuple(h, c) : h, weights(self),
-                             cfx_module_attr(self, "bias"), cfx_module_attr(self, "num_layers"),
-                             cfx_module_attr(self, "dropout"), self->training,
-                             cfx_module_attr(self, "bidirectional"), first);
+    cfx_value r = cfx__layer_torch(
+        f.call, x, f.two_states ? cfx_tuple(h, c) : h, weights(self), cfx_module_attr(self, "bias"),
+        cfx_module_attr(self, "num_layers"), cfx_module_attr(self, "dropout"), self->training,
+        cfx_module_attr(self, "bidirectional"), first);
     if (cfx_is_bad(r))
         return r;
     cfx_value y = cfx_at(r, 0), hn = cfx_at(r, 1), cn = f.two_states ? cfx_at(r, 2) : c;
@@ -208,17 +210,17 @@ static cfx_value forward_cell(cfx_module *self, cfx_args a) {
     bool alone = real && real->ndim == 1;
     x = alone ? lift(x, 0) : x;
     if (cfx_is_none(state)) {
-        cfx_value rows = cfx__torch("Tensor.size", x, 0);
-        cfx_value zeros =
-            cfx__torch("Tensor.new_zeros", x, cfx_list(rows, cfx_module_attr(self, "hidden_size")));
+        cfx_value rows = cfx__layer_torch("Tensor.size", x, 0);
+        cfx_value zeros = cfx__layer_torch("Tensor.new_zeros", x,
+                                           cfx_list(rows, cfx_module_attr(self, "hidden_size")));
         state = f.two_states ? cfx_tuple(zeros, zeros) : zeros;
     } else if (alone) {
         state = f.two_states ? cfx_tuple(lift(cfx_at(state, 0), 0), lift(cfx_at(state, 1), 0))
                              : lift(state, 0);
     }
-    cfx_value r =
-        cfx__torch(f.cell, x, state, cfx__own(self, "weight_ih"), cfx__own(self, "weight_hh"),
-                   cfx__own(self, "bias_ih"), cfx__own(self, "bias_hh"));
+    cfx_value r = cfx__layer_torch(
+        f.cell, x, state, cfx__layer_attr(self, "weight_ih"), cfx__layer_attr(self, "weight_hh"),
+        cfx__layer_attr(self, "bias_ih"), cfx__layer_attr(self, "bias_hh"));
     if (!alone || cfx_is_bad(r))
         return r;
     return f.two_states ? cfx_tuple(lower(cfx_at(r, 0), 0), lower(cfx_at(r, 1), 0)) : lower(r, 0);

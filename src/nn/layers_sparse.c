@@ -5,8 +5,8 @@
 
 /* The row that stands for padding, counted from the start; -1 where there is none, -2 after an
  * error. */
-static int64_t padding_row(const cfx__made *o, int64_t rows) {
-    cfx_value v = cfx__option(o, "padding_idx");
+static int64_t padding_row(const cfx__layer_options *o, int64_t rows) {
+    cfx_value v = cfx__layer_option(o, "padding_idx");
     if (cfx_is_none(v))
         return -1;
     int64_t i = cfx_integer(v);
@@ -17,8 +17,9 @@ static int64_t padding_row(const cfx__made *o, int64_t rows) {
     return i < 0 ? i + rows : i;
 }
 
-static void make_embedding(cfx_module *m, const cfx__made *o) {
-    int64_t rows = cfx__option_int(o, "num_embeddings"), n = cfx__option_int(o, "embedding_dim");
+static void make_embedding(cfx_module *m, const cfx__layer_options *o) {
+    int64_t rows = cfx__layer_option_int(o, "num_embeddings"),
+            n = cfx__layer_option_int(o, "embedding_dim");
     int64_t padding = padding_row(o, rows);
     if (padding < -1)
         return;

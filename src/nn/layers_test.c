@@ -46,10 +46,10 @@ static cfx_value eval_call(const char *name, const char **p) {
         return cfx_module_value(cfx_nn_sequential_of(n, children));
     }
     if (isupper((unsigned char)*name))
-        return cfx_module_value(cfx_nn_make_at(CFX_HERE, name, a, CFX_NN_NONE));
+        return cfx_module_value(cfx_nn_make_from(CFX_HERE, name, a, CFX_NN_NONE));
     if (!strcmp(name, "tensor"))
         return cfx_tensor_value(cfx_tensor_from_value(args[0]));
-    cfx_value v = cfx_py_call(CFX_HERE, cfx__format("torch.%s", name), a);
+    cfx_value v = cfx_py_from(CFX_HERE, cfx__text_format("torch.%s", name), a);
     if (!strncmp(*p, ".log_softmax(2)", 15)) {
         *p += 15;
         v = cfx_py("torch.log_softmax", v, 2);
@@ -69,7 +69,7 @@ static cfx_value eval(const char **p) {
         return eval_list(p, end);
     }
     cfx_value v = cfx_none();
-    CHECK(cfx__literal(p, &v));
+    CHECK(cfx__value_literal(p, &v));
     return v;
 }
 
@@ -129,7 +129,7 @@ static void check_state(const layer_case *c, const cfx_module *m) {
             test_fail(CFX_HERE, "%s: state %lld, want %s", c->layer, (long long)i, text);
             break;
         }
-        check_numbers(cfx__format("%s %.*s", c->layer, (int)n, text),
+        check_numbers(cfx__text_format("%s %.*s", c->layer, (int)n, text),
                       state->entries[i].value.tensor, text + n + 1, 1e-7);
     }
     CHECK_INT(state->len, i);
@@ -173,19 +173,19 @@ static void check_fake(const layer_case *c, cfx_module *m, int n, const cfx_valu
     for (int i = 0; i < n; i++)
         fakes[i] = faked(args[i]);
     cfx_grad_mode mode = cfx_set_grad_mode(CFX_NO_GRAD);
-    list_tensors(cfx_forward_at(CFX_HERE, m, (cfx_args){n, fakes, NULL}), list.list);
+    list_tensors(cfx_forward_value_from(CFX_HERE, m, (cfx_args){n, fakes, NULL}), list.list);
     cfx_set_grad_mode(mode);
     CHECK_INT(list.list->len, real->len);
     for (int64_t i = 0; i < list.list->len && i < real->len; i++) {
         const cfx_tensor *f = list.list->items[i].tensor, *r = real->items[i].tensor;
-        if (!cfx__same_shape(f, r) || f->dtype != r->dtype || !cfx_tensor_is_fake(f))
+        if (!cfx__tensor_same_shape(f, r) || f->dtype != r->dtype || !cfx_tensor_is_fake(f))
             test_fail(CFX_HERE, "%s: fake %s, real %s", c->layer,
                       cfx__shape_text(f->ndim, f->shape), cfx__shape_text(r->ndim, r->shape));
     }
 }
 
 static cfx_value call_layer(cfx_module *self, cfx_args a) {
-    return cfx_forward_at(CFX_HERE, cfx_module_find(self, "layer"), a);
+    return cfx_forward_value_from(CFX_HERE, cfx_module_find(self, "layer"), a);
 }
 
 /* In a traced program it is one call_module, which computes the same. */
@@ -225,7 +225,7 @@ static void check_case(const layer_case *c) {
         args[n++] = eval(&text);
     }
     cfx_manual_seed(2);
-    list_tensors(cfx_forward_at(CFX_HERE, m, (cfx_args){n, args, NULL}), out.list);
+    list_tensors(cfx_forward_value_from(CFX_HERE, m, (cfx_args){n, args, NULL}), out.list);
     int64_t i = 0;
     for (const char *q = c->outputs.data; q && *q; i++) {
         const char *text = next_line(&q, &line);

@@ -17,9 +17,9 @@ static void loader_free(void *p) {
     cfx_drop(l->order);
 }
 
-static const cfx__type loader_type = {.name = "loader", .free = loader_free};
+static const cfx__obj_type loader_type = {.name = "loader", .free = loader_free};
 
-cfx_loader *cfx_loader_new_at(cfx_where at, cfx_value tensors, cfx_loader_options options) {
+cfx_loader *cfx_loader_new_from(cfx_site at, cfx_value tensors, cfx_loader_options options) {
     bool many = tensors.tag == CFX_TAG_LIST || tensors.tag == CFX_TAG_TUPLE;
     int64_t count = many ? tensors.list->len : 1, n = -1;
     const cfx_value *items = many ? tensors.list->items : &tensors;

@@ -4,11 +4,11 @@
 
 static void module_free(void *p);
 
-static const cfx__type module_type = {.name = "module", .free = module_free};
+static const cfx__obj_type module_type = {.name = "module", .free = module_free};
 
 static bool is_module(const cfx_module *m) {
     if (!m)
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "the module is NULL");
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the module is NULL");
     return m != NULL;
 }
 
@@ -37,7 +37,7 @@ static void set_signature(cfx_module *m, const char *signature) {
     m->signature = cfx__module_text(m, signature ? signature : "");
     cfx__signature *s = cfx__signature_parse(m->signature);
     if (s && own->arity && (s->npositional != own->arity || s->n != own->arity)) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0},
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
                  "the forward of %s takes %d tensor%s, but its signature is \"%s\"", m->type,
                  own->arity, own->arity == 1 ? "" : "s", m->signature);
         cfx__signature_free(s);
@@ -46,7 +46,7 @@ static void set_signature(cfx_module *m, const char *signature) {
     own->signature = s;
 }
 
-cfx_module *cfx_module_new_args(const char *type, cfx_forward_fn *forward, const char *signature) {
+cfx_module *cfx_module_new_n(const char *type, cfx_forward_fn *forward, const char *signature) {
     cfx_module *m = module_new(type, 0);
     m->own_->forward.args = forward;
     set_signature(m, signature);
@@ -81,7 +81,7 @@ cfx_module *cfx__module_new_raw(const char *type, cfx_forward_fn *forward) {
     return m;
 }
 
-void cfx__module_set_graph(cfx_module *m, cfx_graph *g, const cfx__graph_owner *owner) {
+void cfx__module_set_graph(cfx_module *m, cfx_graph *g, const cfx__module_graph_owner *owner) {
     cfx_keep_obj(g);
     if (m->graph && m->own_->graph_owner)
         m->own_->graph_owner->gone(m->graph);
@@ -96,7 +96,7 @@ static void set_name(cfx_module *child, cfx_string *name) {
     child->name = name ? name->text : "";
 }
 
-static void drop_child(struct cfx__child *c) {
+static void drop_child(struct cfx__module_child *c) {
     if (c->module->own_->name == c->name)
         set_name(c->module, NULL);
     cfx_drop(c->module);
@@ -107,7 +107,7 @@ static void module_free(void *p) {
     cfx_module *m = p;
     struct cfx__module *own = m->own_;
     cfx__module_set_graph(m, NULL, NULL);
-    cfx__hooks_free(&own->hooks);
+    cfx__hook_list_free(&own->hooks);
     for (size_t i = 0; i < own->children.len; i++)
         drop_child(&own->children.data[i]);
     VEC_FREE(own->children);
@@ -131,7 +131,7 @@ static const cfx_value *dict_find_n(const cfx_dict *d, const char *name, size_t 
     _Alignas(cfx_string) char room[sizeof(cfx_string) + 32];
     if (len < 32) {
         cfx_string *s = (cfx_string *)room;
-        *s = (cfx_string){.len = len, .hash = (uint32_t)cfx__hash_bytes(name, len)};
+        *s = (cfx_string){.len = len, .hash = (uint32_t)cfx__text_hash(name, len)};
         memcpy(s->text, name, len);
         s->text[len] = 0;
         return cfx_dict_find(d, (cfx_value){.tag = CFX_TAG_STR, .str = s});
@@ -207,17 +207,17 @@ const char *cfx_module_child_name(const cfx_module *m, int i) {
 /* PyTorch's rules for the name of a parameter, buffer or module; `kind` says which. */
 static bool name_fits(const cfx_module *m, const char *kind, const char *name, const void *same) {
     if (!name || !*name) {
-        cfx_fail(CFX_KEY_ERROR, (cfx_where){0}, "%s name can't be empty string \"\"", kind);
+        cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "%s name can't be empty string \"\"", kind);
         return false;
     }
     if (strchr(name, '.')) {
-        cfx_fail(CFX_KEY_ERROR, (cfx_where){0}, "%s name can't contain \".\", got: %s", kind, name);
+        cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "%s name can't contain \".\", got: %s", kind, name);
         return false;
     }
     cfx_value v;
     bool taken = cfx__module_get(m, name, strlen(name), &v);
     if (taken && same ? !dict_find_n(same, name, strlen(name)) : taken && v.tag != CFX_TAG_MODULE) {
-        cfx_fail(CFX_KEY_ERROR, (cfx_where){0}, "attribute '%s' already exists", name);
+        cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "attribute '%s' already exists", name);
         return false;
     }
     return true;
@@ -246,7 +246,7 @@ cfx_module *cfx_nn_add(cfx_module *parent, const char *name, cfx_module *child) 
     if (!is_module(parent) || !is_module(child) || !name_fits(parent, "module", name, NULL))
         return child;
     if (contains(child, parent)) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0}, "%s cannot be a child of itself, as '%s'",
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s cannot be a child of itself, as '%s'",
                  child->type, name);
         return child;
     }
@@ -255,12 +255,12 @@ cfx_module *cfx_nn_add(cfx_module *parent, const char *name, cfx_module *child) 
     cfx_keep(child);
     uintptr_t at = (uintptr_t)cfx__map_get(&own->child_index, name);
     if (at) {
-        struct cfx__child *slot = &own->children.data[at - 1], old = *slot;
-        *slot = (struct cfx__child){text, child};
+        struct cfx__module_child *slot = &own->children.data[at - 1], old = *slot;
+        *slot = (struct cfx__module_child){text, child};
         cfx__map_remove(&own->child_index, name); /* its key goes with the old child */
         drop_child(&old);
     } else {
-        VEC_PUSH(own->children, ((struct cfx__child){text, child}));
+        VEC_PUSH(own->children, ((struct cfx__module_child){text, child}));
         at = own->children.len;
     }
     cfx__map_set(&own->child_index, text->text, (void *)at);
@@ -269,24 +269,25 @@ cfx_module *cfx_nn_add(cfx_module *parent, const char *name, cfx_module *child) 
 }
 
 void cfx_nn_parameter(cfx_module *m, const char *name, cfx_tensor *value) {
-    if (!is_module(m) || cfx__is_bad(value) || !name_fits(m, "parameter", name, m->parameters))
+    if (!is_module(m) || cfx__obj_is_bad(value) || !name_fits(m, "parameter", name, m->parameters))
         return;
     if (value && !cfx_tensor_is_leaf(value)) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0},
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
                  "Cannot assign non-leaf Tensor to parameter '%s'. Model parameters must be "
                  "created explicitly. To express '%s' as a function of another Tensor, compute the "
                  "value in the forward() method.",
                  name, name);
         return;
     }
-    if (value && !value->proxy && (cfx__is_float((cfx_dtype)value->dtype) ||
-                                   cfx__is_complex((cfx_dtype)value->dtype)))
+    if (value && !value->proxy &&
+        (cfx__dtype_is_float((cfx_dtype)value->dtype) ||
+         cfx__dtype_is_complex((cfx_dtype)value->dtype)))
         cfx_requires_grad(value, true);
     cfx_dict_set(m->parameters, name, cfx_tensor_value(value));
 }
 
 void cfx_nn_buffer(cfx_module *m, const char *name, cfx_tensor *value, bool persistent) {
-    if (!is_module(m) || cfx__is_bad(value) || !name_fits(m, "buffer", name, m->buffers))
+    if (!is_module(m) || cfx__obj_is_bad(value) || !name_fits(m, "buffer", name, m->buffers))
         return;
     cfx_dict_set(m->buffers, name, cfx_tensor_value(value));
     if (!persistent) {
@@ -304,7 +305,7 @@ static cfx_module *make_parent(cfx_module *m, const char *path, const char **las
         cfx_module *child = child_n(m, path, (size_t)(dot - path));
         if (!child) {
             const char *name = cfx__string_new(path, (size_t)(dot - path))->text;
-            child = cfx_nn_add(m, name, cfx_module_new_args("Module", NULL, ""));
+            child = cfx_nn_add(m, name, cfx_module_new_n("Module", NULL, ""));
             if (!cfx_ok())
                 return NULL;
         }
@@ -321,7 +322,7 @@ cfx_module *cfx__module_make(cfx_module *m, const char *path) {
     m = make_parent(m, path, &last);
     cfx_module *child = m ? child_n(m, last, strlen(last)) : NULL;
     if (m && !child)
-        child = cfx_nn_add(m, last, cfx_module_new_args("Module", NULL, ""));
+        child = cfx_nn_add(m, last, cfx_module_new_n("Module", NULL, ""));
     return cfx_ok() ? child : NULL;
 }
 
@@ -359,7 +360,7 @@ void cfx_module_set_attr(cfx_module *m, const char *path, cfx_value value) {
     const char *last = "";
     m = path && *path ? make_parent(m, path, &last) : m;
     if (m && !*last) {
-        cfx_fail(CFX_KEY_ERROR, (cfx_where){0}, "attribute name can't be empty string \"\"");
+        cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "attribute name can't be empty string \"\"");
     } else if (m) {
         cfx_value key = cfx_string_value(last);
         bool holds = value.tag == CFX_TAG_TENSOR || value.tag == CFX_TAG_NONE;
@@ -369,9 +370,10 @@ void cfx_module_set_attr(cfx_module *m, const char *path, cfx_value value) {
         if (value.tag == CFX_TAG_MODULE)
             cfx_nn_add(m, last, value.module);
         else if (d && !holds)
-            cfx_fail(CFX_TYPE_ERROR, (cfx_where){0},
+            cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
                      "cannot assign '%s' object to %s '%s' (torch.Tensor or None required)",
-                     cfx__python_type(value), d == m->parameters ? "parameter" : "buffer", last);
+                     cfx__value_python_type(value), d == m->parameters ? "parameter" : "buffer",
+                     last);
         else if (d || name_fits(m, "attribute", last, m->attrs))
             cfx_dict_put(d ? d : m->attrs, key, value);
     }
@@ -383,7 +385,7 @@ static bool remove_child(cfx_module *m, const char *name) {
     uintptr_t at = (uintptr_t)cfx__map_get(&own->child_index, name);
     if (!at)
         return false;
-    struct cfx__child old = own->children.data[at - 1];
+    struct cfx__module_child old = own->children.data[at - 1];
     cfx__map_remove(&own->child_index, name);
     own->children.len--;
     for (size_t i = at - 1; i < own->children.len; i++) {

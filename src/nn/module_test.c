@@ -66,7 +66,7 @@ TEST(calls_that_do_not_fit_say_so) {
     CHECK_ERROR("'Twice' object has no attribute 'weight'");
     cfx_forward((cfx_module *)NULL, 1);
     CHECK_ERROR("'NoneType' object is not callable");
-    cfx_forward(cfx_module_new_args("Empty", NULL, ""), 1);
+    cfx_forward(cfx_module_new_n("Empty", NULL, ""), 1);
     CHECK_ERROR("Module [Empty] is missing the required \"forward\" function");
 }
 
@@ -95,7 +95,7 @@ TEST(a_general_forward_gets_one_value_for_each_name) {
 }
 
 TEST(names_are_found_by_dotted_path) {
-    cfx_module *m = twice_new(), *root = cfx_module_new_args("Root", NULL, "");
+    cfx_module *m = twice_new(), *root = cfx_module_new_n("Root", NULL, "");
     cfx_nn_add(root, "inner", m);
     cfx_nn_buffer(m, "mask", NULL, true);
     CHECK_NEAR(first(cfx_module_attr(root, "inner.a.by").tensor), 1, 0);
@@ -140,7 +140,7 @@ TEST(names_follow_pytorch_s_rules) {
 }
 
 static const char *extra(const cfx_module *m) {
-    return cfx__format("by=%g", first(m->parameters->entries[0].value.tensor));
+    return cfx__text_format("by=%g", first(m->parameters->entries[0].value.tensor));
 }
 
 static cfx_module *shown(double by) {
@@ -152,12 +152,12 @@ static cfx_module *shown(double by) {
 static const char *two_lines(const cfx_module *m) { return (void)m, "a=1\nb=2"; }
 
 TEST(a_module_prints_as_in_pytorch) {
-    CHECK_STR(cfx_module_str(cfx_module_new_args("Identity", NULL, "")), "Identity()");
+    CHECK_STR(cfx_module_str(cfx_module_new_n("Identity", NULL, "")), "Identity()");
     CHECK_STR(cfx_module_str(shown(3)), "Shift(by=3)");
-    cfx_module *list = cfx_module_new_args("ModuleList", NULL, "");
+    cfx_module *list = cfx_module_new_n("ModuleList", NULL, "");
     for (int i = 0; i < 5; i++)
-        cfx_nn_add(list, cfx__format("%d", i), shown(i < 3 ? 1 : 2 + i));
-    cfx_module *m = cfx_module_new_args("Net", NULL, "");
+        cfx_nn_add(list, cfx__text_format("%d", i), shown(i < 3 ? 1 : 2 + i));
+    cfx_module *m = cfx_module_new_n("Net", NULL, "");
     cfx_nn_add(m, "layers", list);
     cfx_nn_add(m, "head", shown(9));
     m->extra_repr = two_lines;
@@ -293,12 +293,12 @@ typedef struct spy {
     cfx__text seen;
 } spy;
 
-static cfx_value spy_call(cfx__nn_layer *self, cfx_where at, cfx_module *m, cfx_args a) {
+static cfx_value spy_call(cfx__nn_layer *self, cfx_site at, cfx_module *m, cfx_args a) {
     cfx__text_printf(&((spy *)self)->seen, "%s%s ", m->type, m->name);
     return cfx__module_call(at, m, a);
 }
 
-static cfx_value spy_attr(cfx__nn_layer *self, cfx_where at, cfx_module *m, const char *path) {
+static cfx_value spy_attr(cfx__nn_layer *self, cfx_site at, cfx_module *m, const char *path) {
     cfx__text_printf(&((spy *)self)->seen, ".%s ", path);
     return cfx__module_read(at, m, path);
 }
@@ -409,7 +409,7 @@ TEST(names_have_prefixes_and_depth) {
 }
 
 TEST(results_of_calls_are_no_parameters) {
-    cfx_module *m = cfx_module_new_args("M", NULL, "");
+    cfx_module *m = cfx_module_new_n("M", NULL, "");
     cfx_tensor *w = cfx_requires_grad(cfx_ones(2), true);
     cfx_nn_parameter(m, "w", cfx_mul(w, 2));
     CHECK_ERROR("Cannot assign non-leaf Tensor to parameter 'w'.");

@@ -15,24 +15,24 @@
 
 /* ---- signatures ----------------------------------------------------------------------------- */
 
-typedef enum cfx__param_kind {
+typedef enum cfx__signature_param_kind {
     CFX__POSITIONAL,   /* x */
     CFX__VAR_ARGS,     /* *args */
     CFX__KEYWORD_ONLY, /* after *args or a bare star */
     CFX__VAR_KEYWORDS  /* **kwargs */
-} cfx__param_kind;
+} cfx__signature_param_kind;
 
-typedef struct cfx__param {
+typedef struct cfx__signature_param {
     const char *name; /* without stars */
     const char *type; /* the annotation, or NULL */
-    cfx__param_kind kind;
+    cfx__signature_param_kind kind;
     bool has_default;
     cfx_value fallback; /* counted by the signature */
-} cfx__param;
+} cfx__signature_param;
 
 typedef struct cfx__signature {
     int n, npositional, nrequired; /* required: positional ones without a default */
-    cfx__param *params;
+    cfx__signature_param *params;
     const char *returns; /* the annotation of the result, or NULL */
     bool has_keyword_only;
     cfx__arena arena;
@@ -45,7 +45,7 @@ void cfx__signature_free(cfx__signature *s);
 /* Binds arguments as Python does, one value for each parameter: *args as a tuple, **kwargs as a
  * dict. Values are borrowed or belong to the scope. False, with Python's words about fn
  * ("MLP.forward"), when they do not fit. `self`: fn has a self, which Python counts. */
-bool cfx__signature_bind(const cfx__signature *s, cfx_where at, const char *fn, bool self,
+bool cfx__signature_bind(const cfx__signature *s, cfx_site at, const char *fn, bool self,
                          cfx_args a, cfx_value *out);
 
 /* ---- modules -------------------------------------------------------------------------------- */
@@ -59,17 +59,17 @@ struct cfx_hook_handle {
     cfx_hook_fn *fn;
     void *user;
     cfx_hook_options options;
-    cfx_where at; /* where it was put on */
+    cfx_site at; /* where it was put on */
     const char *selector; /* CFX_NODE: which nodes; as long as the module */
 };
 
 typedef VEC(cfx_hook_handle *) cfx__hook_list; /* counted, in order, all kinds in one list */
 
 /* What the graph room does for a module that has a graph. */
-typedef struct cfx__graph_owner {
+typedef struct cfx__module_graph_owner {
     void (*gone)(cfx_graph *g);                  /* the module lets go of it */
     void (*copy)(cfx_module *to, cfx_graph *g);  /* `to` gets a copy of it */
-} cfx__graph_owner;
+} cfx__module_graph_owner;
 
 struct cfx__module {
     cfx__signature *signature; /* NULL: it could not be read, or the arguments go through raw */
@@ -81,23 +81,24 @@ struct cfx__module {
         cfx_forward_2 *two;
         cfx_forward_3 *three;
     } forward;
-    VEC(struct cfx__child {
+    VEC(struct cfx__module_child {
         cfx_string *name; /* counted */
         cfx_module *module; /* counted */
-    }) children;
+    })
+    children;
     cfx__map child_index; /* name to its number + 1 */
     cfx_dict *transient;  /* names of buffers that are not persistent; NULL: none */
     cfx__hook_list hooks;
     cfx_string *name;     /* what module.name points to */
     const struct cfx__layer *layer; /* the row it was made from; NULL: the user's own */
-    const cfx__graph_owner *graph_owner; /* NULL where there is no graph */
+    const cfx__module_graph_owner *graph_owner; /* NULL where there is no graph */
     cfx__arena arena;     /* type, path, signature */
 };
 
 /* A module whose forward gets its arguments as the caller gave them (positional, then args.kw). */
 cfx_module *cfx__module_new_raw(const char *type, cfx_forward_fn *forward);
 /* Sets the graph of a GraphModule; keeps it. */
-void cfx__module_set_graph(cfx_module *m, cfx_graph *g, const cfx__graph_owner *owner);
+void cfx__module_set_graph(cfx_module *m, cfx_graph *g, const cfx__module_graph_owner *owner);
 /* What `from` has at a path becomes the same thing at the same path of m, shared; parents that are
  * missing are made, plain tensors become buffers. True when m has it already. */
 bool cfx__module_adopt(cfx_module *m, const cfx_module *from, const char *path);
@@ -112,19 +113,19 @@ bool cfx__module_get(const cfx_module *m, const char *name, size_t len, cfx_valu
 
 /* ---- the layer --------------------------------------------------------------------------- */
 
-/* A room below installs itself here for the calling thread, and sees calls of modules and reads of
+/* A later room installs itself here for the calling thread, and sees calls of modules and reads of
  * attributes before they happen; "super" is cfx__module_call and cfx__module_read. The struct is
  * the caller's; `below` is the layer there was. */
 typedef struct cfx__nn_layer {
-    cfx_value (*call)(struct cfx__nn_layer *self, cfx_where at, cfx_module *m, cfx_args a);
-    cfx_value (*attr)(struct cfx__nn_layer *self, cfx_where at, cfx_module *m, const char *path);
+    cfx_value (*call)(struct cfx__nn_layer *self, cfx_site at, cfx_module *m, cfx_args a);
+    cfx_value (*attr)(struct cfx__nn_layer *self, cfx_site at, cfx_module *m, const char *path);
     struct cfx__nn_layer *below;
 } cfx__nn_layer;
 
 /* What this thread knows of modules. */
 typedef struct cfx__nn_state {
     cfx__nn_layer *layer;
-    cfx_where at;         /* of the innermost call of a module */
+    cfx_site at;         /* of the innermost call of a module */
     cfx__hook_list hooks; /* the global ones */
 } cfx__nn_state;
 
@@ -133,24 +134,24 @@ cfx__nn_state *cfx__nn_state_get(void);
 void cfx__nn_push(cfx__nn_layer *layer);
 void cfx__nn_pop(cfx__nn_layer *layer);
 /* The caller's line of the innermost call of a module: where its forward says an error is. */
-cfx_where cfx__nn_at(void);
+cfx_site cfx__nn_site(void);
 /* Calls a module: pre-hooks, binding, forward, hooks, in a scope of its own. Keywords: in a.kw. */
-cfx_value cfx__module_call(cfx_where at, cfx_module *m, cfx_args a);
+cfx_value cfx__module_call(cfx_site at, cfx_module *m, cfx_args a);
 /* Calls it with values that are bound to the signature already: hooks see them as given by
  * position. */
-cfx_value cfx__module_call_bound(cfx_where at, cfx_module *m, const cfx_value *bound);
+cfx_value cfx__module_call_bound(cfx_site at, cfx_module *m, const cfx_value *bound);
 /* The forward function alone, on values bound to the signature already. */
-cfx_value cfx__module_forward(cfx_where at, cfx_module *m, const cfx_value *bound);
+cfx_value cfx__module_forward(cfx_site at, cfx_module *m, const cfx_value *bound);
 /* Calls a module that has hooks, or any while there are global ones; `run` is its forward. */
-typedef cfx_value cfx__run_fn(cfx_where at, cfx_module *m, cfx_args a);
-cfx_value cfx__call_hooked(cfx_where at, cfx_module *m, cfx_args a, cfx__run_fn *run);
+typedef cfx_value cfx__module_run_fn(cfx_site at, cfx_module *m, cfx_args a);
+cfx_value cfx__module_call_hooked(cfx_site at, cfx_module *m, cfx_args a, cfx__module_run_fn *run);
 /* The hooks on nodes that the module's graph has now, kept by the scope; an array that the caller
  * frees. NULL where there are none. */
-cfx_hook_handle **cfx__node_hooks(const cfx_module *m, size_t *n);
+cfx_hook_handle **cfx__module_node_hooks(const cfx_module *m, size_t *n);
 /* The same hook on another module. */
 void cfx__hook_copy(cfx_module *to, const cfx_hook_handle *h);
-void cfx__hooks_free(cfx__hook_list *list);
+void cfx__hook_list_free(cfx__hook_list *list);
 /* self.path as Python reads it: AttributeError where there is nothing. Borrowed. */
-cfx_value cfx__module_read(cfx_where at, cfx_module *m, const char *path);
+cfx_value cfx__module_read(cfx_site at, cfx_module *m, const char *path);
 
 #endif

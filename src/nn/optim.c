@@ -41,12 +41,12 @@ static void fill_in(cfx_optim_options *o, cfx_optim_options defaults) {
         *flag_of(o, i) |= *flag_of(&defaults, i);
 }
 
-static bool refuse(cfx_where at, const char *what, double value) {
+static bool refuse(cfx_site at, const char *what, double value) {
     cfx_fail(CFX_VALUE_ERROR, at, "Invalid %s: %s", what, cfx_value_repr(cfx_float(value)));
     return false;
 }
 
-static bool options_fit(cfx_where at, const cfx_optim_options *o) {
+static bool options_fit(cfx_site at, const cfx_optim_options *o) {
     if (!(o->lr >= 0))
         return refuse(at, "learning rate", o->lr);
     if (!(o->eps >= 0))
@@ -91,17 +91,17 @@ static void read_options(cfx_optim_options *o, const cfx_dict *d) {
 /* ---- parameters -------------------------------------------------------------------------------
  */
 
-static bool add_param(cfx_where at, cfx_list *out, cfx_value v) {
+static bool add_param(cfx_site at, cfx_list *out, cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
         cfx_list_append(out, v);
     else
         cfx_fail(CFX_TYPE_ERROR, at,
                  "optimizer can only optimize Tensors, but one of the params is %s",
-                 cfx__python_type(v));
+                 cfx__value_python_type(v));
     return v.tag == CFX_TAG_TENSOR;
 }
 
-cfx_list *cfx__params_list(cfx_where at, cfx_value params) {
+cfx_list *cfx__optim_params(cfx_site at, cfx_value params) {
     cfx_list *out = cfx_list_value(0, NULL).list;
     bool good = true;
     if (params.tag == CFX_TAG_MODULE)
@@ -120,7 +120,7 @@ cfx_list *cfx__params_list(cfx_where at, cfx_value params) {
 static void optim_free(void *p) {
     cfx_optim *o = p;
     for (size_t g = 0; g < o->groups.len; g++) {
-        cfx__group *group = &o->groups.data[g];
+        cfx__optim_group *group = &o->groups.data[g];
         for (size_t i = 0; i < group->params.len; i++) {
             cfx_drop(group->params.data[i].tensor);
             for (int s = 0; s < CFX__MOMENTS; s++)
@@ -131,7 +131,7 @@ static void optim_free(void *p) {
     VEC_FREE(o->groups);
 }
 
-static const cfx__type optim_type = {.name = "optimiser", .free = optim_free};
+static const cfx__obj_type optim_type = {.name = "optimiser", .free = optim_free};
 
 static bool has_param(const cfx_optim *o, const cfx_tensor *t) {
     for (size_t g = 0; g + 1 < o->groups.len; g++)
@@ -142,20 +142,20 @@ static bool has_param(const cfx_optim *o, const cfx_tensor *t) {
 }
 
 /* One group: `params` as the caller gave them, with options filled in already. */
-static bool add_group(cfx_where at, cfx_optim *o, cfx_value params, cfx_optim_options options) {
-    cfx_list *list = cfx__params_list(at, params);
+static bool add_group(cfx_site at, cfx_optim *o, cfx_value params, cfx_optim_options options) {
+    cfx_list *list = cfx__optim_params(at, params);
     if (!list || !options_fit(at, &options))
         return false;
-    cfx__group group = {.options = options, .initial_lr = options.lr};
+    cfx__optim_group group = {.options = options, .initial_lr = options.lr};
     VEC_PUSH(o->groups, group);
-    cfx__group *g = &o->groups.data[o->groups.len - 1];
+    cfx__optim_group *g = &o->groups.data[o->groups.len - 1];
     for (int64_t i = 0; i < list->len; i++) {
         cfx_tensor *t = list->items[i].tensor;
         if (!cfx_tensor_is_leaf(t)) {
             cfx_fail(CFX_VALUE_ERROR, at, "can't optimize a non-leaf Tensor");
             return false;
         }
-        if (!cfx__is_float(t->dtype)) {
+        if (!cfx__dtype_is_float(t->dtype)) {
             cfx_fail(CFX_TYPE_ERROR, at, "parameters of dtype torch.%s cannot be optimised",
                      cfx_dtype_name(t->dtype));
             return false;
@@ -165,21 +165,21 @@ static bool add_group(cfx_where at, cfx_optim *o, cfx_value params, cfx_optim_op
                      "some parameters appear in more than one parameter group");
             return false;
         }
-        VEC_PUSH(g->params, ((cfx__param_state){.tensor = cfx_keep(t)}));
+        VEC_PUSH(g->params, ((cfx__optim_param){.tensor = cfx_keep(t)}));
     }
     return true;
 }
 
-static const cfx__algorithm *find_algorithm(const char *type) {
-    for (const cfx__algorithm *a = cfx__algorithms; a->name; a++)
+static const cfx__optim_algorithm *find_algorithm(const char *type) {
+    for (const cfx__optim_algorithm *a = cfx__optim_algorithms; a->name; a++)
         if (type && !strcmp(a->name, type))
             return a;
     return NULL;
 }
 
-cfx_optim *cfx_optim_new_at(cfx_where at, const char *type, cfx_value params,
-                            cfx_optim_options options) {
-    const cfx__algorithm *a = find_algorithm(type);
+cfx_optim *cfx_optim_new_from(cfx_site at, const char *type, cfx_value params,
+                              cfx_optim_options options) {
+    const cfx__optim_algorithm *a = find_algorithm(type);
     if (!a) {
         cfx_fail(CFX_ATTRIBUTE_ERROR, at, "module 'torch.optim' has no attribute '%s'",
                  type ? type : "None");
@@ -213,10 +213,10 @@ cfx_optim *cfx_optim_new_at(cfx_where at, const char *type, cfx_value params,
  */
 
 typedef struct work {
-    const cfx__algorithm *a;
+    const cfx__optim_algorithm *a;
     const cfx_tensor *p, *g;
     cfx_tensor *const *s;
-    const cfx__step *k;
+    const cfx__optim_step *k;
 } work;
 
 static void run_range(void *arg, int64_t begin, int64_t end) {
@@ -234,18 +234,19 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
 }
 
 /* The state of a parameter, made before its first step. Halves have theirs in float. */
-static void make_state(const cfx_optim *o, const cfx__group *g, cfx__param_state *p, cfx_dtype as) {
+static void make_state(const cfx_optim *o, const cfx__optim_group *g, cfx__optim_param *p,
+                       cfx_dtype as) {
     uint32_t needs = o->algorithm->needs(&g->options);
     for (int i = 0; i < CFX__MOMENTS; i++) {
         if (!(needs >> i & 1) || p->state[i])
             continue;
         p->state[i] = cfx_keep(cfx_tensor_new(as, p->tensor->ndim, p->tensor->shape, NULL));
-        if (!cfx__is_bad(p->state[i]))
-            cfx__fill(p->state[i], cfx_float(g->options.initial_accumulator_value));
+        if (!cfx__obj_is_bad(p->state[i]))
+            cfx__tensor_fill(p->state[i], cfx_float(g->options.initial_accumulator_value));
     }
 }
 
-static void step_param(const cfx_optim *o, const cfx__group *g, cfx__param_state *p) {
+static void step_param(const cfx_optim *o, const cfx__optim_group *g, cfx__optim_param *p) {
     cfx_tensor *grad = cfx_tensor_grad(p->tensor);
     if (!grad || !p->tensor->data || !grad->data)
         return;
@@ -254,15 +255,15 @@ static void step_param(const cfx_optim *o, const cfx__group *g, cfx__param_state
     make_state(o, g, p, as);
     cfx_tensor *t = p->tensor;
     if (t->dtype != as || !cfx_tensor_is_contiguous(t))
-        t = cfx__contiguous_as(t, as);
-    grad = cfx__contiguous_as(grad, as);
+        t = cfx__tensor_contiguous_as(t, as);
+    grad = cfx__tensor_contiguous_as(grad, as);
     p->steps++;
-    cfx__step k = {&g->options, p->steps};
+    cfx__optim_step k = {&g->options, p->steps};
     work w = {o->algorithm, t, grad, p->state, &k};
     if (cfx_ok())
         cfx__parallel(t->numel, 16384, run_range, &w);
     if (t != p->tensor)
-        cfx__copy(p->tensor, t);
+        cfx__tensor_copy(p->tensor, t);
     p->tensor->storage->version++;
     cfx_scope_close(mark);
 }
@@ -292,7 +293,7 @@ double cfx_optim_lr(const cfx_optim *o) {
 /* ---- state ------------------------------------------------------------------------------------
  */
 
-static cfx_dict *param_dict(const cfx_optim *o, const cfx__param_state *p) {
+static cfx_dict *param_dict(const cfx_optim *o, const cfx__optim_param *p) {
     cfx_dict *d = cfx_dict_new();
     if (o->algorithm->counts)
         cfx_dict_set(d, "step",
@@ -304,7 +305,7 @@ static cfx_dict *param_dict(const cfx_optim *o, const cfx__param_state *p) {
 }
 
 /* The options that the algorithm has: those it has a default for or that are set. */
-static cfx_dict *group_dict(const cfx__group *g, int64_t first) {
+static cfx_dict *group_dict(const cfx__optim_group *g, int64_t first) {
     cfx_dict *d = cfx_dict_new();
     cfx_optim_options o = g->options;
     cfx_value params = cfx_list_value(0, NULL);
@@ -325,7 +326,7 @@ cfx_dict *cfx_optim_state_dict(const cfx_optim *o) {
     cfx_value groups = cfx_list_value(0, NULL);
     int64_t n = 0;
     for (size_t g = 0; o && g < o->groups.len; g++) {
-        const cfx__group *group = &o->groups.data[g];
+        const cfx__optim_group *group = &o->groups.data[g];
         cfx_list_append(groups.list, cfx_dict_value(group_dict(group, n)));
         for (size_t i = 0; i < group->params.len; i++, n++)
             if (group->params.data[i].steps)
@@ -337,7 +338,7 @@ cfx_dict *cfx_optim_state_dict(const cfx_optim *o) {
     return out;
 }
 
-static void load_param(const cfx_optim *o, cfx__param_state *p, const cfx_dict *d) {
+static void load_param(const cfx_optim *o, cfx__optim_param *p, const cfx_dict *d) {
     cfx_value step = cfx_dict_get(d, "step");
     p->steps = step.tag == CFX_TAG_TENSOR ? (int64_t)cfx_tensor_get(step.tensor, 0)
                : cfx_is_number(step)      ? cfx_integer(step)
@@ -348,15 +349,15 @@ static void load_param(const cfx_optim *o, cfx__param_state *p, const cfx_dict *
         cfx_value v = name ? cfx_dict_get(d, name) : cfx_none();
         cfx_drop(p->state[i]);
         p->state[i] = NULL;
-        if (v.tag != CFX_TAG_TENSOR || !cfx__same_shape(v.tensor, p->tensor))
+        if (v.tag != CFX_TAG_TENSOR || !cfx__tensor_same_shape(v.tensor, p->tensor))
             continue;
         p->state[i] = cfx_keep(cfx_tensor_new(as, v.tensor->ndim, v.tensor->shape, NULL));
-        if (!cfx__is_bad(p->state[i]))
-            cfx__copy(p->state[i], v.tensor);
+        if (!cfx__obj_is_bad(p->state[i]))
+            cfx__tensor_copy(p->state[i], v.tensor);
     }
 }
 
-bool cfx_optim_load_state_dict_at(cfx_where at, cfx_optim *o, const cfx_dict *saved) {
+bool cfx_optim_load_state_dict_from(cfx_site at, cfx_optim *o, const cfx_dict *saved) {
     cfx_value groups = cfx_dict_get(saved, "param_groups"), state = cfx_dict_get(saved, "state");
     if (!o || groups.tag != CFX_TAG_LIST || state.tag != CFX_TAG_DICT) {
         cfx_fail(CFX_VALUE_ERROR, at, "this is not the state dict of an optimiser");
@@ -380,7 +381,7 @@ bool cfx_optim_load_state_dict_at(cfx_where at, cfx_optim *o, const cfx_dict *sa
                  "loaded state dict contains a parameter group that doesn't match the size of "
                  "optimizer's group");
     for (size_t g = 0; good && g < o->groups.len; g++) {
-        cfx__group *group = &o->groups.data[g];
+        cfx__optim_group *group = &o->groups.data[g];
         const cfx_dict *d = groups.list->items[g].dict;
         read_options(&group->options, d);
         if (cfx_is_number(cfx_dict_get(d, "initial_lr")))
@@ -410,10 +411,10 @@ static cfx_list *grads_of(const cfx_list *params) {
     return out;
 }
 
-double cfx_clip_grad_norm_at(cfx_where at, cfx_value params, double max_norm, double norm_type) {
+double cfx_clip_grad_norm_from(cfx_site at, cfx_value params, double max_norm, double norm_type) {
     size_t mark = cfx_scope_open();
     cfx_grad_mode mode = cfx_set_grad_mode(CFX_NO_GRAD);
-    cfx_list *list = cfx__params_list(at, params), *grads = grads_of(list);
+    cfx_list *list = cfx__optim_params(at, params), *grads = grads_of(list);
     cfx_value norms = cfx_list_value(0, NULL);
     double p = norm_type == 0 ? 2 : norm_type, total = 0;
     for (int64_t i = 0; i < grads->len; i++)
@@ -431,10 +432,10 @@ double cfx_clip_grad_norm_at(cfx_where at, cfx_value params, double max_norm, do
     return list ? total : -1;
 }
 
-void cfx_clip_grad_value_at(cfx_where at, cfx_value params, double most) {
+void cfx_clip_grad_value_from(cfx_site at, cfx_value params, double most) {
     size_t mark = cfx_scope_open();
     cfx_grad_mode mode = cfx_set_grad_mode(CFX_NO_GRAD);
-    cfx_list *grads = grads_of(cfx__params_list(at, params));
+    cfx_list *grads = grads_of(cfx__optim_params(at, params));
     for (int64_t i = 0; i < grads->len; i++)
         cfx_clamp_(grads->items[i], -most, most);
     cfx_set_grad_mode(mode);

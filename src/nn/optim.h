@@ -8,14 +8,14 @@
 
 enum { CFX__MOMENTS = 3 }; /* tensors of state that a parameter has at most */
 
-typedef struct cfx__step {
+typedef struct cfx__optim_step {
     const cfx_optim_options *o;
     int64_t k; /* which step of this parameter it is, from 1 */
-} cfx__step;
+} cfx__optim_step;
 
 /* One algorithm: its defaults, the names of its state, and the loops over elements p with gradients
  * g and state s, all contiguous. */
-typedef struct cfx__algorithm {
+typedef struct cfx__optim_algorithm {
     const char *name;
     const char *state[CFX__MOMENTS];
     bool counts; /* its state dict has a "step" */
@@ -23,33 +23,33 @@ typedef struct cfx__algorithm {
     /* Which of the state tensors the options ask for, as bits. */
     uint32_t (*needs)(const cfx_optim_options *o);
     void (*f32)(float *p, const float *g, float *const s[CFX__MOMENTS], int64_t n,
-                const cfx__step *k);
+                const cfx__optim_step *k);
     void (*f64)(double *p, const double *g, double *const s[CFX__MOMENTS], int64_t n,
-                const cfx__step *k);
-} cfx__algorithm;
+                const cfx__optim_step *k);
+} cfx__optim_algorithm;
 
 /* Ended by one without a name. */
-extern const cfx__algorithm cfx__algorithms[];
+extern const cfx__optim_algorithm cfx__optim_algorithms[];
 
-typedef struct cfx__param_state {
+typedef struct cfx__optim_param {
     cfx_tensor *tensor;             /* counted */
     cfx_tensor *state[CFX__MOMENTS]; /* counted; NULL before the first step */
     int64_t steps;
-} cfx__param_state;
+} cfx__optim_param;
 
-typedef struct cfx__group {
+typedef struct cfx__optim_group {
     cfx_optim_options options;
     double initial_lr; /* what schedules start from */
-    VEC(cfx__param_state) params;
-} cfx__group;
+    VEC(cfx__optim_param) params;
+} cfx__optim_group;
 
 struct cfx_optim {
     cfx_obj head;
-    const cfx__algorithm *algorithm;
-    VEC(cfx__group) groups;
+    const cfx__optim_algorithm *algorithm;
+    VEC(cfx__optim_group) groups;
 };
 
 /* The tensors that `params` stands for, in order, as a list; scope. NULL after an error. */
-cfx_list *cfx__params_list(cfx_where at, cfx_value params);
+cfx_list *cfx__optim_params(cfx_site at, cfx_value params);
 
 #endif

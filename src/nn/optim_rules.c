@@ -28,7 +28,7 @@ static uint32_t needs_squares(const cfx_optim_options *o) {
 
 #define LOOPS(id) .f32 = id##_float, .f64 = id##_double
 
-const cfx__algorithm cfx__algorithms[] = {
+const cfx__optim_algorithm cfx__optim_algorithms[] = {
     {"SGD", {"momentum_buffer"}, .defaults = {.lr = 1e-3}, .needs = needs_momentum, LOOPS(sgd)},
     {"Adam",
      {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},

@@ -43,7 +43,7 @@ static cfx_optim *optim_of(const char *text, cfx_tensor *p) {
     const char *betas = strstr(text, "betas=(");
     if (betas)
         CHECK_INT(sscanf(betas, "betas=(%lf, %lf", &o.betas[0], &o.betas[1]), 2);
-    return cfx_optim_new_at(CFX_HERE, type, cfx_list(p), o);
+    return cfx_optim_new_from(CFX_HERE, type, cfx_list(p), o);
 }
 
 static cfx_tensor *start(void) {
@@ -122,7 +122,7 @@ static cfx_schedule *schedule_of(const char *text, cfx_optim *o) {
         s.patience = CFX_ZERO;
     if (strstr(text, "[2, 5, 5, 7]"))
         memcpy(s.milestones, (int64_t[]){2, 5, 5, 7}, 4 * sizeof(int64_t));
-    return cfx_schedule_new_at(CFX_HERE, type, o, a, b, s);
+    return cfx_schedule_new_from(CFX_HERE, type, o, a, b, s);
 }
 
 TEST(schedules_are_pytorchs) {
@@ -225,13 +225,13 @@ TEST(an_optimiser_goes_on_where_its_state_was_saved) {
     for (int i = 0; i < COUNT(types); i++) {
         cfx_optim_options how = {.lr = 0.1, .momentum = 0.9};
         cfx_tensor *p = start(), *q;
-        cfx_optim *a = cfx_optim_new_at(CFX_HERE, types[i], cfx_list(p), how);
+        cfx_optim *a = cfx_optim_new_from(CFX_HERE, types[i], cfx_list(p), how);
         for (int k = 0; k < 3; k++) {
             give_grad(p, k);
             cfx_optim_step(a);
         }
         q = cfx_requires_grad(cfx_clone(cfx_detach(p)), true);
-        cfx_optim *b = cfx_optim_new_at(CFX_HERE, types[i], cfx_list(q), (cfx_optim_options){0});
+        cfx_optim *b = cfx_optim_new_from(CFX_HERE, types[i], cfx_list(q), (cfx_optim_options){0});
         CHECK(cfx_optim_load_state_dict(b, cfx_optim_state_dict(a)));
         for (int k = 3; k < 6; k++) {
             give_grad(p, k);

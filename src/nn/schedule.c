@@ -145,7 +145,7 @@ static const rule rules[] = {
 
 static void schedule_free(void *p) { cfx_drop(((cfx_schedule *)p)->optim); }
 
-static const cfx__type schedule_type = {.name = "schedule", .free = schedule_free};
+static const cfx__obj_type schedule_type = {.name = "schedule", .free = schedule_free};
 
 /* Zero is the default, CFX_ZERO zero. */
 static void fill_in(cfx_schedule_options *o, const cfx_schedule_options *defaults) {
@@ -162,13 +162,13 @@ static void fill_in(cfx_schedule_options *o, const cfx_schedule_options *default
 
 static void apply(cfx_schedule *s) {
     for (size_t g = 0; g < s->optim->groups.len; g++) {
-        cfx__group *group = &s->optim->groups.data[g];
+        cfx__optim_group *group = &s->optim->groups.data[g];
         turn t = {s, group->options.lr, group->initial_lr, &group->options};
         group->options.lr = s->rule->next(&t);
     }
 }
 
-static bool numbers_fit(cfx_where at, const cfx_schedule *s) {
+static bool numbers_fit(cfx_site at, const cfx_schedule *s) {
     const char *name = s->rule->name;
     if ((s->rule->next == step_rule || s->rule->next == cosine_rule) && s->a < 1)
         cfx_fail(CFX_VALUE_ERROR, at, "%s: %s must be a positive number, not %g", name,
@@ -189,8 +189,8 @@ static bool numbers_fit(cfx_where at, const cfx_schedule *s) {
     return false;
 }
 
-cfx_schedule *cfx_schedule_new_at(cfx_where at, const char *type, cfx_optim *o, double a, double b,
-                                  cfx_schedule_options options) {
+cfx_schedule *cfx_schedule_new_from(cfx_site at, const char *type, cfx_optim *o, double a, double b,
+                                    cfx_schedule_options options) {
     const rule *r = NULL;
     for (int i = 0; i < COUNT(rules); i++)
         if (type && !strcmp(rules[i].name, type))
@@ -226,13 +226,13 @@ void cfx_schedule_step(cfx_schedule *s) {
     if (!s)
         return;
     if (s->rule->next == plateau_rule) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0},
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
                  "ReduceLROnPlateau.step() missing 1 required positional argument: 'metrics'");
         return;
     }
     s->epoch++;
     if (s->rule->next == one_cycle_rule && (double)s->epoch >= s->b) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0},
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
                  "Tried to step %lld times. The specified number of total steps is %lld",
                  (long long)s->epoch, (long long)s->b);
         return;
@@ -287,7 +287,7 @@ cfx_dict *cfx_schedule_state_dict(const cfx_schedule *s) {
 
 bool cfx_schedule_load_state_dict(cfx_schedule *s, const cfx_dict *d) {
     if (!s || !cfx_is_number(cfx_dict_get(d, "last_epoch"))) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0}, "this is not the state dict of a schedule");
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "this is not the state dict of a schedule");
         return false;
     }
     s->epoch = cfx_integer(cfx_dict_get(d, "last_epoch"));

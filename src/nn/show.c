@@ -134,7 +134,7 @@ cfx_dict *cfx_module_named(const cfx_module *m, cfx_named what, const char *pref
     if (m)
         list_module(&l, m);
     else
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "the module is NULL");
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the module is NULL");
     cfx__text_release(&l.path);
     cfx_scope_close(mark);
     return out;
@@ -181,8 +181,8 @@ static void put_mismatches(cfx__text *out, const cfx_dict *own, const cfx_dict *
             cfx__text_printf(out,
                              "\n\tWhile copying the parameter named \"%s\", expected torch.Tensor "
                              "or Tensor-like object from checkpoint but received %s",
-                             name, cfx__python_type(*v));
-        else if (v && !cfx__same_shape(mine, v->tensor))
+                             name, cfx__value_python_type(*v));
+        else if (v && !cfx__tensor_same_shape(mine, v->tensor))
             cfx__text_printf(out,
                              "\n\tsize mismatch for %s: copying a param with shape torch.Size(%s) "
                              "from checkpoint, the shape in current model is torch.Size(%s).",
@@ -204,8 +204,8 @@ cfx_value cfx_module_state_keys(const cfx_module *m, const cfx_dict *state) {
     return cfx_tuple(keys_without(own, state), keys_without(state, own));
 }
 
-bool cfx_module_load_state_dict_at(cfx_where at, cfx_module *m, const cfx_dict *state,
-                                   bool strict) {
+bool cfx_module_load_state_dict_from(cfx_site at, cfx_module *m, const cfx_dict *state,
+                                     bool strict) {
     if (!m || !state) {
         cfx_fail(CFX_TYPE_ERROR, at, "the %s is NULL", m ? "state dict" : "module");
         return false;
@@ -227,7 +227,7 @@ bool cfx_module_load_state_dict_at(cfx_where at, cfx_module *m, const cfx_dict *
         const cfx_value *v = cfx_dict_find(state, own->entries[i].key);
         cfx_tensor *mine = own->entries[i].value.tensor;
         if (v && mine->data && v->tensor->data) {
-            cfx__copy(mine, v->tensor);
+            cfx__tensor_copy(mine, v->tensor);
             mine->storage->version++;
         } else if (v && mine->numel)
             cfx_module_set_attr(m, cfx_text(own->entries[i].key), *v);

@@ -12,7 +12,7 @@ typedef struct parser {
 
 static void fail(parser *r, const char *what) {
     if (!r->failed)
-        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0}, "signature: %s at column %d\n%s\n%*s^", what,
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "signature: %s at column %d\n%s\n%*s^", what,
                  (int)(r->p - r->text) + 1, r->text, (int)(r->p - r->text), "");
     r->failed = true;
 }
@@ -65,7 +65,7 @@ static const char *read_type(parser *r) {
     return cfx__arena_copy(&r->s->arena, start, (size_t)(end - start));
 }
 
-static void read_param(parser *r, cfx__param *p) {
+static void read_param(parser *r, cfx__signature_param *p) {
     p->name = read_name(r);
     if (r->failed)
         return;
@@ -81,7 +81,7 @@ static void read_param(parser *r, cfx__param *p) {
         skip_blanks(r);
         if (p->kind == CFX__VAR_ARGS || p->kind == CFX__VAR_KEYWORDS)
             fail(r, "a parameter with a star cannot have a default");
-        else if (cfx__literal(&r->p, &p->fallback))
+        else if (cfx__value_literal(&r->p, &p->fallback))
             cfx_value_keep(p->fallback);
         else
             p->fallback = cfx_none(), fail(r, "expected a Python literal");
@@ -98,11 +98,11 @@ static void count(cfx__signature *s) {
 
 static void read_params(parser *r) {
     cfx__signature *s = r->s;
-    VEC(cfx__param) params = {0};
+    VEC(cfx__signature_param) params = {0};
     bool star = false, defaults = false;
     skip_blanks(r);
     while (!r->failed && *r->p && strncmp(r->p, "->", 2)) {
-        cfx__param p = {.kind = star ? CFX__KEYWORD_ONLY : CFX__POSITIONAL};
+        cfx__signature_param p = {.kind = star ? CFX__KEYWORD_ONLY : CFX__POSITIONAL};
         if (params.len && params.data[params.len - 1].kind == CFX__VAR_KEYWORDS) {
             fail(r, "nothing may follow a parameter with two stars");
             break;
@@ -168,7 +168,7 @@ void cfx__signature_free(cfx__signature *s) {
 /* ---- binding -------------------------------------------------------------------------------- */
 
 /* "MLP.forward() takes from 2 to 3 positional arguments but 4 were given" */
-static void fail_too_many(const cfx__signature *s, cfx_where at, const char *fn, int self,
+static void fail_too_many(const cfx__signature *s, cfx_site at, const char *fn, int self,
                           cfx_args a) {
     int most = s->npositional + self, least = s->nrequired + self, keywords = 0;
     for (int i = 0; i < s->n && a.kw; i++)
@@ -189,8 +189,8 @@ static void fail_too_many(const cfx__signature *s, cfx_where at, const char *fn,
 }
 
 /* "MLP.forward() missing 2 required positional arguments: 'x' and 'y'" */
-static void fail_missing(const cfx__signature *s, cfx_where at, const char *fn,
-                         cfx__param_kind kind, const bool *set) {
+static void fail_missing(const cfx__signature *s, cfx_site at, const char *fn,
+                         cfx__signature_param_kind kind, const bool *set) {
     int n = 0, k = 0;
     for (int i = 0; i < s->n; i++)
         n += s->params[i].kind == kind && !set[i];
@@ -209,7 +209,7 @@ static void fail_missing(const cfx__signature *s, cfx_where at, const char *fn,
 }
 
 /* Puts the keywords where they belong, surplus ones into the dict of **kwargs. */
-static bool bind_keywords(const cfx__signature *s, cfx_where at, const char *fn, const cfx_dict *kw,
+static bool bind_keywords(const cfx__signature *s, cfx_site at, const char *fn, const cfx_dict *kw,
                           cfx_value *out, bool *set) {
     cfx_dict *rest = NULL;
     if (s->n && s->params[s->n - 1].kind == CFX__VAR_KEYWORDS) {
@@ -242,11 +242,11 @@ static bool bind_keywords(const cfx__signature *s, cfx_where at, const char *fn,
 }
 
 /* What nobody gave: defaults, or an error that names all that is missing. */
-static bool bind_rest(const cfx__signature *s, cfx_where at, const char *fn, cfx_value *out,
+static bool bind_rest(const cfx__signature *s, cfx_site at, const char *fn, cfx_value *out,
                       bool *set) {
     bool missing[2] = {false, false};
     for (int i = 0; i < s->n; i++) {
-        const cfx__param *p = &s->params[i];
+        const cfx__signature_param *p = &s->params[i];
         if (set[i])
             continue;
         if (p->has_default) {
@@ -261,7 +261,7 @@ static bool bind_rest(const cfx__signature *s, cfx_where at, const char *fn, cfx
     return !missing[0] && !missing[1];
 }
 
-bool cfx__signature_bind(const cfx__signature *s, cfx_where at, const char *fn, bool self,
+bool cfx__signature_bind(const cfx__signature *s, cfx_site at, const char *fn, bool self,
                          cfx_args a, cfx_value *out) {
     bool small[32] = {false};
     bool *set = s->n > COUNT(small) ? cfx__alloc0((size_t)s->n) : small;

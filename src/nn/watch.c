@@ -36,10 +36,10 @@ static void add_bin(cfx_stats *s, double v) {
 }
 
 void cfx_stats_add(cfx_stats *s, const cfx_tensor *t) {
-    if (!s || !t || cfx__is_bad(t) || !t->data || cfx__is_complex((cfx_dtype)t->dtype))
+    if (!s || !t || cfx__obj_is_bad(t) || !t->data || cfx__dtype_is_complex((cfx_dtype)t->dtype))
         return;
     size_t mark = cfx_scope_open();
-    const cfx_tensor *d = cfx__contiguous_as(t, CFX_F64);
+    const cfx_tensor *d = cfx__tensor_contiguous_as(t, CFX_F64);
     const double *x = (const double *)d->data;
     int64_t finite = s->count - s->nans - s->infs;
     sums u = {s->mean, s->deviation * s->deviation * (double)finite, finite};
@@ -86,7 +86,7 @@ static void watch_free(void *p) {
     VEC_FREE(w->all);
 }
 
-static const cfx__type watch_type = {.name = "watch", .free = watch_free};
+static const cfx__obj_type watch_type = {.name = "watch", .free = watch_free};
 
 static void add_tensors(cfx_stats *s, cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
@@ -108,7 +108,7 @@ typedef struct gathering {
 
 static void gather(const char *path, cfx_module *m, void *user) {
     gathering *g = user;
-    if (cfx_module_count(m) || !cfx__glob(g->pattern, path))
+    if (cfx_module_count(m) || !cfx__text_glob(g->pattern, path))
         return;
     watched *one = cfx__alloc0(sizeof *one);
     one->path = cfx__alloc(strlen(path) + 1);
@@ -119,7 +119,7 @@ static void gather(const char *path, cfx_module *m, void *user) {
     VEC_PUSH(g->w->all, one);
 }
 
-cfx_watch *cfx_watch_new_at(cfx_where at, cfx_module *m, const char *pattern) {
+cfx_watch *cfx_watch_new_from(cfx_site at, cfx_module *m, const char *pattern) {
     cfx_watch *w = cfx__obj_new(&watch_type, sizeof *w);
     gathering g = {w, pattern ? pattern : "*"};
     if (m)

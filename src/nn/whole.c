@@ -31,27 +31,27 @@ static void each_tensor(const cfx_module *m, bool buffers, void (*fn)(cfx_tensor
 /* The tensor itself changes, so that whoever holds it sees it: optimisers, other modules. */
 static void convert(cfx_tensor *t, void *user) {
     cfx_dtype to = *(cfx_dtype *)user;
-    bool fits = cfx__is_float((cfx_dtype)t->dtype) && cfx__is_float(to);
-    fits |= cfx__is_complex((cfx_dtype)t->dtype) && cfx__is_complex(to);
+    bool fits = cfx__dtype_is_float((cfx_dtype)t->dtype) && cfx__dtype_is_float(to);
+    fits |= cfx__dtype_is_complex((cfx_dtype)t->dtype) && cfx__dtype_is_complex(to);
     if (!fits || (cfx_dtype)t->dtype == to)
         return;
     cfx_tensor *grad = cfx_keep(cfx_tensor_grad(t));
     if (grad)
         cfx_tensor_set_grad(t, NULL);
     cfx_tensor *other =
-        t->data ? cfx__to_dtype(t, to) : cfx_tensor_fake(to, t->ndim, t->shape, t->stride);
-    if (!cfx__is_bad(other)) {
+        t->data ? cfx__tensor_to_dtype(t, to) : cfx_tensor_fake(to, t->ndim, t->shape, t->stride);
+    if (!cfx__obj_is_bad(other)) {
         t->dtype = (uint8_t)to;
-        cfx__become(t, other);
+        cfx__tensor_become(t, other);
     }
     if (grad)
-        cfx_tensor_set_grad(t, cfx__to_dtype(grad, to));
+        cfx_tensor_set_grad(t, cfx__tensor_to_dtype(grad, to));
     cfx_drop(grad);
 }
 
 void cfx_module_to(cfx_module *m, cfx_dtype dtype) {
-    if (!cfx__is_float(dtype) && !cfx__is_complex(dtype)) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0},
+    if (!cfx__dtype_is_float(dtype) && !cfx__dtype_is_complex(dtype)) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
                  "nn.Module.to only accepts floating point or complex dtypes, but got desired "
                  "dtype=torch.%s",
                  cfx_dtype_name(dtype));
@@ -61,7 +61,7 @@ void cfx_module_to(cfx_module *m, cfx_dtype dtype) {
 }
 
 static void set_requires(cfx_tensor *t, void *user) {
-    if (cfx__is_float((cfx_dtype)t->dtype) || cfx__is_complex((cfx_dtype)t->dtype))
+    if (cfx__dtype_is_float((cfx_dtype)t->dtype) || cfx__dtype_is_complex((cfx_dtype)t->dtype))
         cfx_requires_grad(t, *(bool *)user);
 }
 

@@ -10,7 +10,7 @@ cfx_tensor *back_gout(const cfx_back *b, int i) {
 }
 
 cfx_tensor *sum_to(cfx_tensor *t, int ndim, const int64_t *shape) {
-    if (cfx__is_bad(t))
+    if (cfx__obj_is_bad(t))
         return t;
     int64_t dims[CFX_MAX_DIMS], n = 0;
     const int lead = t->ndim - ndim;
@@ -24,9 +24,9 @@ cfx_tensor *sum_to(cfx_tensor *t, int ndim, const int64_t *shape) {
 }
 
 cfx_tensor *cast_to(cfx_tensor *t, cfx_dtype d) {
-    if (cfx__is_bad(t) || t->dtype == d)
+    if (cfx__obj_is_bad(t) || t->dtype == d)
         return t;
-    if (cfx__is_complex((cfx_dtype)t->dtype) && !cfx__is_complex(d))
+    if (cfx__dtype_is_complex((cfx_dtype)t->dtype) && !cfx__dtype_is_complex(d))
         t = cfx_real(t);
     return t->dtype == d ? t : cfx_to(t, cfx_dtype_value(d));
 }

@@ -1,5 +1,5 @@
-/* What formulas of gradients (the `grad` column) share: reading a call on its way back, and steps
- * that many of them take.
+/* What formulas of gradients (the `grad` column) share: reading a call in the backward pass, and
+ * steps that many of them take.
  *
  * A formula calls operators only, so that it is traced and differentiated like any other code. What
  * its operator does not save is there as a fake tensor: read its shape and dtype, but never hand it
@@ -21,7 +21,7 @@ static inline double back_float(const cfx_back *b, int i) { return cfx_number(b-
 static inline bool back_bool(const cfx_back *b, int i) { return cfx_integer(b->args[i]) != 0; }
 /* A dim argument, wrapped against ndim. The call was good, so it is in range. */
 static inline int back_dim(const cfx_back *b, int i, int ndim) {
-    return cfx__wrap_dim(b->at, back_int(b, i), ndim);
+    return cfx__shape_wrap_dim(b->at, back_int(b, i), ndim);
 }
 
 /* Whether gradients of these gradients may be asked for: the calls of the formula are recorded. */
@@ -46,7 +46,7 @@ static inline void back_give_at(cfx_back *b, int i, cfx_value grads, int k) {
 
 /* The tensor that a call gave; the bad one after a failure. */
 static inline cfx_tensor *tensor_of(cfx_value v) {
-    return v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__bad_tensor;
+    return v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__tensor_bad;
 }
 /* The sizes of t, which may be fake, as a value. */
 static inline cfx_value sizes_of(const cfx_tensor *t) { return cfx_ints_value(t->ndim, t->shape); }
@@ -61,7 +61,7 @@ cfx_tensor *sum_to(cfx_tensor *t, int ndim, const int64_t *shape);
 cfx_tensor *cast_to(cfx_tensor *t, cfx_dtype d);
 /* The conjugate of a complex tensor, any other as it is; of any value; transposed. */
 static inline cfx_tensor *conj_of(cfx_tensor *t) {
-    return t && cfx__is_complex(t->dtype) ? cfx_conj(t) : t;
+    return t && cfx__dtype_is_complex(t->dtype) ? cfx_conj(t) : t;
 }
 static inline cfx_value conj_value(cfx_value v) {
     if (v.tag == CFX_TAG_COMPLEX)
@@ -73,7 +73,7 @@ static inline cfx_tensor *adjoint_of(cfx_tensor *t) {
 }
 /* The real part of a complex tensor, any other as it is. */
 static inline cfx_tensor *real_of(cfx_tensor *t) {
-    return cfx__is_complex(t->dtype) ? cfx_real(t) : t;
+    return cfx__dtype_is_complex(t->dtype) ? cfx_real(t) : t;
 }
 /* The sum of both; either may be NULL. */
 static inline cfx_tensor *plus(cfx_tensor *a, cfx_tensor *b) {

@@ -72,7 +72,7 @@ static cfx_tensor *call_at(const probe *p, double step, cfx_value *leaves) {
     for (int i = 0; i < p->n; i++)
         args[i] = moved(p, p->args[i], step, &next, leaves->list);
     cfx_manual_seed(5);
-    cfx_value y = cfx_op_call(CFX_HERE, p->op, (cfx_args){p->n, args, NULL});
+    cfx_value y = cfx_op_do_from(CFX_HERE, p->op, (cfx_args){p->n, args, NULL});
     return y.tag == CFX_TAG_TENSOR ? y.tensor : cfx_tensor_at(y, p->result);
 }
 
@@ -107,12 +107,12 @@ static double slope_of(const probe *p, cfx_value grads) {
     return sum;
 }
 
-static void near(cfx_where at, const char *name, double got, double want) {
+static void near(cfx_site at, const char *name, double got, double want) {
     if (!(fabs(got - want) <= 1e-5 * (1 + fabs(want) + fabs(got))))
         test_fail(at, "%s: the gradient says %.9g, differences %.9g", name, got, want);
 }
 
-static void check_at(cfx_where at, const char *name, int result, bool second, cfx_args a) {
+static void check_at(cfx_site at, const char *name, int result, bool second, cfx_args a) {
     const double h = 1e-5;
     cfx_value leaves;
     probe p = {.op = cfx_op_find(name), .result = result, .n = a.n};

@@ -5,30 +5,30 @@
 #include "ops.h"
 
 /* Result i if it has the dtype and lies in plain order, else room for it that does; scope. */
-static inline cfx_tensor *dense_out_as(cfx_call *c, int i, cfx_dtype d) {
+static inline cfx_tensor *dense_out_as(cfx_op_call *c, int i, cfx_dtype d) {
     cfx_tensor *t = c->out[i];
-    return t->dtype == d && cfx__is_contiguous(t)
+    return t->dtype == d && cfx__tensor_is_contiguous(t)
                ? t
                : cfx__tensor_empty(c->at, d, false, t->ndim, t->shape, NULL);
 }
 
-static inline cfx_tensor *dense_out(cfx_call *c, int i) {
+static inline cfx_tensor *dense_out(cfx_op_call *c, int i) {
     return dense_out_as(c, i, (cfx_dtype)c->out[i]->dtype);
 }
 
 /* Puts what was written to dense_out where it belongs. */
-static inline void dense_done(cfx_call *c, int i, const cfx_tensor *t) {
+static inline void dense_done(cfx_op_call *c, int i, const cfx_tensor *t) {
     if (t != c->out[i] && !op_failed())
-        cfx__copy(c->out[i], t);
+        cfx__tensor_copy(c->out[i], t);
 }
 
 /* Result i with the memory format that PyTorch keeps from `like`. */
-static inline cfx_tensor *out_format(cfx_call *c, int i, cfx_dtype dtype, int ndim,
+static inline cfx_tensor *out_format(cfx_op_call *c, int i, cfx_dtype dtype, int ndim,
                                      const int64_t *shape, const cfx_tensor *like) {
     int64_t stride[CFX_MAX_DIMS];
-    if (like->ndim != ndim || cfx__numel(c->at, ndim, shape) < 0)
+    if (like->ndim != ndim || cfx__shape_numel(c->at, ndim, shape) < 0)
         return out_new(c, i, dtype, ndim, shape);
-    cfx__format_strides(cfx__suggest_format(like), ndim, shape, stride);
+    cfx__strides_of_format(cfx__tensor_suggest_format(like), ndim, shape, stride);
     return out_strided(c, i, dtype, ndim, shape, stride);
 }
 

@@ -10,7 +10,7 @@
 #define READ(i) CFX_SAVE_ARG(i)
 #define RESULT(i) CFX_SAVE_OUT(i)
 /* Nothing flows back: what is made does not depend on the numbers of the arguments. */
-#define NO_GRAD .grad = cfx__grad_none
+#define NO_GRAD .grad = cfx__op_grad_none
 
 /* arith_back.c */
 cfx_grad_fn grad_add, grad_sub, grad_rsub, grad_neg, grad_same, grad_zero, grad_mul, grad_addcmul,

@@ -1,7 +1,7 @@
 /* Results of copies and constructors: memory formats, options, numbers that must fit. */
 #include "views.h"
 
-bool format_strides(cfx_call *c, cfx_memory_format f, int n, const int64_t *shape,
+bool format_strides(cfx_op_call *c, cfx_memory_format f, int n, const int64_t *shape,
                     int64_t *stride) {
     int rank = f == CFX_CHANNELS_LAST ? 4 : f == CFX_CHANNELS_LAST_3D ? 5 : n;
     if (n != rank) {
@@ -9,30 +9,31 @@ bool format_strides(cfx_call *c, cfx_memory_format f, int n, const int64_t *shap
                 rank == 5 ? "_3d" : "");
         return false;
     }
-    if (cfx__numel(c->at, n, shape) < 0)
+    if (cfx__shape_numel(c->at, n, shape) < 0)
         return false;
-    cfx__format_strides(f, n, shape, stride);
+    cfx__strides_of_format(f, n, shape, stride);
     return true;
 }
 
-bool like_strides(cfx_call *c, cfx_memory_format f, const cfx_tensor *t, int64_t *stride) {
+bool like_strides(cfx_op_call *c, cfx_memory_format f, const cfx_tensor *t, int64_t *stride) {
     if (f != CFX_PRESERVE)
         return format_strides(c, f, t->ndim, t->shape, stride);
-    if (cfx__is_contiguous(t) || cfx__is_dense(t))
+    if (cfx__tensor_is_contiguous(t) || cfx__tensor_is_dense(t))
         memcpy(stride, t->stride, (size_t)t->ndim * sizeof *stride);
     else
-        cfx__pointwise_strides(1, &t, t->ndim, t->shape, stride);
+        cfx__strides_pointwise(1, &t, t->ndim, t->shape, stride);
     return true;
 }
 
-cfx_tensor *out_empty_like(cfx_call *c, cfx_dtype dtype, cfx_memory_format f, const cfx_tensor *t) {
+cfx_tensor *out_empty_like(cfx_op_call *c, cfx_dtype dtype, cfx_memory_format f,
+                           const cfx_tensor *t) {
     int64_t stride[CFX_MAX_DIMS];
     if (!like_strides(c, f, t, stride))
-        return c->out[0] = &cfx__bad_tensor;
+        return c->out[0] = &cfx__tensor_bad;
     return out_strided(c, 0, dtype, t->ndim, t->shape, stride);
 }
 
-bool options_fit(cfx_call *c, int layout, int device, int pin_memory) {
+bool options_fit(cfx_op_call *c, int layout, int device, int pin_memory) {
     if (layout >= 0 && c->args[layout].tag == CFX_TAG_LAYOUT && c->args[layout].i != CFX_STRIDED)
         op_fail_as(NOT_IMPLEMENTED, c, "only strided tensors can be made here");
     else if (device >= 0 && c->args[device].tag == CFX_TAG_DEVICE &&
@@ -75,14 +76,14 @@ static bool float_fits(double f, cfx_dtype d) {
     return f >= -max[d] && f <= max[d];
 }
 
-bool number_fits(cfx_call *c, cfx_value v, cfx_dtype d) {
+bool number_fits(cfx_op_call *c, cfx_value v, cfx_dtype d) {
     bool fits = true;
     double f = cfx_number(v);
     if (d == CFX_BOOL) {
         fits = true;
-    } else if (v.tag == CFX_TAG_COMPLEX && v.complex_->im != 0 && !cfx__is_complex(d)) {
+    } else if (v.tag == CFX_TAG_COMPLEX && v.complex_->im != 0 && !cfx__dtype_is_complex(d)) {
         fits = false;
-    } else if (!cfx__is_int(d)) {
+    } else if (!cfx__dtype_is_int(d)) {
         fits = float_fits(f, d) && (v.tag != CFX_TAG_COMPLEX || float_fits(v.complex_->im, d));
     } else if (v.tag == CFX_TAG_FLOAT || v.tag == CFX_TAG_COMPLEX) {
         fits = f >= (double)limits[d].min && f <= (double)limits[d].max;
@@ -98,8 +99,8 @@ bool number_fits(cfx_call *c, cfx_value v, cfx_dtype d) {
     return fits;
 }
 
-bool is_writable(cfx_call *c, const cfx_tensor *t) {
-    if (cfx__overlaps_itself(t))
+bool is_writable(cfx_op_call *c, const cfx_tensor *t) {
+    if (cfx__tensor_overlaps_itself(t))
         op_fail(c,
                 "unsupported operation: more than one element of the written-to tensor refers to a "
                 "single memory location. Please clone() the tensor before performing the "

@@ -1,7 +1,8 @@
 /* Loops: a pointwise row is a name, how dtypes behave, a cost, and a C expression.
  *
- *     FLOAT1(exp, 4, vexp(x))                  x: the operand; y, z: the second and third
- *     CFX_OP(exp) = {"aten::exp(Tensor self) -> Tensor", "torch.exp Tensor.exp", POINTWISE(exp)};
+ *     ANALYTIC1(exp, 3, vexp(x), cexp(x))      x: the operand; y, z: the second and third
+ *     CFX_OP(exp) = {"aten::exp(Tensor self) -> Tensor", "torch.exp Tensor.exp", POINTWISE(exp),
+ *                    GRAD(exp, RESULT(0))};
  *
  * In the expression T is the type computed in, and p0 .. p3 are the number arguments behind the
  * operands, in that type. <tgmath.h> chooses expf or exp; see vecmath.h. The first k arguments of

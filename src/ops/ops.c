@@ -1,7 +1,7 @@
 /* What the operators share: reading lists, making results. Pointwise rows are in pointwise.c. */
 #include "ops.h"
 
-int arg_ints(const cfx_call *c, int i, int64_t *out) {
+int arg_ints(const cfx_op_call *c, int i, int64_t *out) {
     cfx_value v = c->args[i];
     if (v.tag == CFX_TAG_NONE)
         return 0;
@@ -18,7 +18,7 @@ int arg_ints(const cfx_call *c, int i, int64_t *out) {
     return (int)v.list->len;
 }
 
-bool arg_dims_mask(const cfx_call *c, int i, int ndim, uint64_t *mask) {
+bool arg_dims_mask(const cfx_op_call *c, int i, int ndim, uint64_t *mask) {
     int64_t dims[CFX_MAX_DIMS];
     int n = arg_ints(c, i, dims);
     *mask = 0;
@@ -27,7 +27,7 @@ bool arg_dims_mask(const cfx_call *c, int i, int ndim, uint64_t *mask) {
         return !op_failed();
     }
     for (int k = 0; k < n; k++) {
-        int d = cfx__wrap_dim(c->at, dims[k], ndim);
+        int d = cfx__shape_wrap_dim(c->at, dims[k], ndim);
         if (d < 0)
             return false;
         if (*mask >> d & 1) {
@@ -41,22 +41,23 @@ bool arg_dims_mask(const cfx_call *c, int i, int ndim, uint64_t *mask) {
     return true;
 }
 
-cfx_tensor *out_like(cfx_call *c, int i, cfx_dtype dtype, const cfx_tensor *t) {
+cfx_tensor *out_like(cfx_op_call *c, int i, cfx_dtype dtype, const cfx_tensor *t) {
     int64_t stride[CFX_MAX_DIMS];
-    cfx__pointwise_strides(1, &t, t->ndim, t->shape, stride);
+    cfx__strides_pointwise(1, &t, t->ndim, t->shape, stride);
     return out_strided(c, i, dtype, t->ndim, t->shape, stride);
 }
 
-cfx_tensor *out_broadcast(cfx_call *c, int i, cfx_dtype dtype, int n, const cfx_tensor *const *t) {
+cfx_tensor *out_broadcast(cfx_op_call *c, int i, cfx_dtype dtype, int n,
+                          const cfx_tensor *const *t) {
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     int ndim = 0;
     for (int k = 0; k < n; k++)
-        if (!cfx__broadcast(c->at, &ndim, shape, t[k]->ndim, t[k]->shape))
-            return c->out[i] = &cfx__bad_tensor;
-    cfx__pointwise_strides(n, t, ndim, shape, stride);
+        if (!cfx__shape_broadcast(c->at, &ndim, shape, t[k]->ndim, t[k]->shape))
+            return c->out[i] = &cfx__tensor_bad;
+    cfx__strides_pointwise(n, t, ndim, shape, stride);
     return out_strided(c, i, dtype, ndim, shape, stride);
 }
 
-void *scratch(cfx_call *c, cfx_dtype dtype, int64_t n) {
+void *scratch(cfx_op_call *c, cfx_dtype dtype, int64_t n) {
     return cfx__tensor_empty(c->at, dtype, false, 1, &n, NULL)->data;
 }

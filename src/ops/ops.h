@@ -12,62 +12,66 @@
 
 /* ---- reading arguments ----------------------------------------------------------------------- */
 
-static inline cfx_tensor *arg_tensor(const cfx_call *c, int i) { /* NULL for None */
+static inline cfx_tensor *arg_tensor(const cfx_op_call *c, int i) { /* NULL for None */
     return c->args[i].tag == CFX_TAG_TENSOR ? c->args[i].tensor : NULL;
 }
-static inline bool arg_is_none(const cfx_call *c, int i) { return c->args[i].tag == CFX_TAG_NONE; }
-static inline int64_t arg_int(const cfx_call *c, int i) { return cfx_integer(c->args[i]); }
-static inline double arg_float(const cfx_call *c, int i) { return cfx_number(c->args[i]); }
-static inline bool arg_bool(const cfx_call *c, int i) { return cfx_integer(c->args[i]) != 0; }
-static inline const char *arg_text(const cfx_call *c, int i) { return cfx_text(c->args[i]); }
+static inline bool arg_is_none(const cfx_op_call *c, int i) {
+    return c->args[i].tag == CFX_TAG_NONE;
+}
+static inline int64_t arg_int(const cfx_op_call *c, int i) { return cfx_integer(c->args[i]); }
+static inline double arg_float(const cfx_op_call *c, int i) { return cfx_number(c->args[i]); }
+static inline bool arg_bool(const cfx_op_call *c, int i) { return cfx_integer(c->args[i]) != 0; }
+static inline const char *arg_text(const cfx_op_call *c, int i) { return cfx_text(c->args[i]); }
 /* The dtype given, or `other` where None. */
-static inline cfx_dtype arg_dtype(const cfx_call *c, int i, cfx_dtype other) {
+static inline cfx_dtype arg_dtype(const cfx_op_call *c, int i, cfx_dtype other) {
     return c->args[i].tag == CFX_TAG_DTYPE ? (cfx_dtype)c->args[i].i : other;
 }
 /* A list of integers into out[CFX_MAX_DIMS]; returns how many (0 for None; a single int is one). */
-int arg_ints(const cfx_call *c, int i, int64_t *out);
+int arg_ints(const cfx_op_call *c, int i, int64_t *out);
 /* A list of tensors: how many, and number k (NULL for None). */
-static inline int64_t arg_count(const cfx_call *c, int i) {
+static inline int64_t arg_count(const cfx_op_call *c, int i) {
     uint32_t tag = c->args[i].tag;
     return tag == CFX_TAG_LIST || tag == CFX_TAG_TUPLE ? c->args[i].list->len : 0;
 }
-static inline cfx_tensor *arg_item(const cfx_call *c, int i, int64_t k) {
+static inline cfx_tensor *arg_item(const cfx_op_call *c, int i, int64_t k) {
     cfx_value v = c->args[i].list->items[k];
     return v.tag == CFX_TAG_TENSOR ? v.tensor : NULL;
 }
 /* A dim argument wrapped against ndim; -1, with PyTorch's IndexError, when out of range. */
-static inline int arg_dim(const cfx_call *c, int i, int ndim) {
-    return cfx__wrap_dim(c->at, arg_int(c, i), ndim);
+static inline int arg_dim(const cfx_op_call *c, int i, int ndim) {
+    return cfx__shape_wrap_dim(c->at, arg_int(c, i), ndim);
 }
 /* A list of dims as a bit mask over ndim (None or empty: all of them). False, with an error, when
  * one is out of range or appears twice. */
-bool arg_dims_mask(const cfx_call *c, int i, int ndim, uint64_t *mask);
+bool arg_dims_mask(const cfx_op_call *c, int i, int ndim, uint64_t *mask);
 
 /* ---- making results -------------------------------------------------------------------------- */
 
 /* Result i of the call, contiguous or with given strides; fake when the call is. */
-static inline cfx_tensor *out_new(cfx_call *c, int i, cfx_dtype dtype, int ndim,
+static inline cfx_tensor *out_new(cfx_op_call *c, int i, cfx_dtype dtype, int ndim,
                                   const int64_t *shape) {
     return c->out[i] = cfx__tensor_empty(c->at, dtype, c->fake, ndim, shape, NULL);
 }
-static inline cfx_tensor *out_strided(cfx_call *c, int i, cfx_dtype dtype, int ndim,
+static inline cfx_tensor *out_strided(cfx_op_call *c, int i, cfx_dtype dtype, int ndim,
                                       const int64_t *shape, const int64_t *stride) {
     return c->out[i] = cfx__tensor_empty(c->at, dtype, c->fake, ndim, shape, stride);
 }
 /* Result i shaped like t, with the strides that a pointwise operator would give. */
-cfx_tensor *out_like(cfx_call *c, int i, cfx_dtype dtype, const cfx_tensor *t);
+cfx_tensor *out_like(cfx_op_call *c, int i, cfx_dtype dtype, const cfx_tensor *t);
 /* Result i as a view of t. */
-static inline cfx_tensor *out_view(cfx_call *c, int i, const cfx_tensor *t, int ndim,
+static inline cfx_tensor *out_view(cfx_op_call *c, int i, const cfx_tensor *t, int ndim,
                                    const int64_t *shape, const int64_t *stride, int64_t offset) {
     return c->out[i] = cfx__tensor_alias(t, ndim, shape, stride, offset);
 }
 
 /* Scratch memory of the current scope (freed when the call ends); NULL, with an error, when the
  * size is absurd. */
-void *scratch(cfx_call *c, cfx_dtype dtype, int64_t n);
+void *scratch(cfx_op_call *c, cfx_dtype dtype, int64_t n);
 
 /* "add": the operator's name in messages. */
-static inline const char *op_title(const cfx_call *c) { return cfx__op_info(c->op)->schema->name; }
+static inline const char *op_title(const cfx_op_call *c) {
+    return cfx__op_info_of(c->op)->schema->name;
+}
 
 /* Records a RuntimeError at the caller's line. op_fail_as takes the kind. */
 #define op_fail(c, ...) cfx_fail(CFX_RUNTIME_ERROR, (c)->at, __VA_ARGS__)
@@ -90,8 +94,8 @@ typedef enum {
  * and bool in i64 (bool in b8 where there is one). */
 typedef struct {
     rule rule;
-    uint8_t cost; /* see cfx__pointwise */
-    cfx__loop *f32, *f64, *i64, *b8, *c64, *c128;
+    uint8_t cost; /* see cfx__iter_pointwise */
+    cfx__iter_loop *f32, *f64, *i64, *b8, *c64, *c128;
     const char *name;  /* what PyTorch calls the kernel in `"name" not implemented for 'Half'` */
     uint8_t operands;  /* so many leading arguments, tensors or numbers; 0: the leading tensors */
     bool no_bool;      /* bool is refused although there is a loop for integers */
@@ -108,8 +112,8 @@ typedef struct {
 } pointwise_params;
 
 /* Shape and kernel of operators whose row says it all. */
-void shape_pointwise(cfx_call *c);
-void kernel_pointwise(cfx_call *c);
+void shape_pointwise(cfx_op_call *c);
+void kernel_pointwise(cfx_op_call *c);
 
 #define POINTWISE(id) POINTWISE_AS(id, shape_pointwise)
 /* The same with a shape rule that looks at the arguments first. */
@@ -117,22 +121,24 @@ void kernel_pointwise(cfx_call *c);
     .shape = rule, .kernel = kernel_pointwise, .row = &row_##id, .effects = CFX_POINTWISE
 
 /* The same for columns that choose the row, or set params, themselves. */
-void pointwise_shape(cfx_call *c, const pointwise_row *r);
-void pointwise_kernel(cfx_call *c, const pointwise_row *r, const pointwise_params *p);
-pointwise_params pointwise_numbers(const cfx_call *c, const pointwise_row *r);
+void pointwise_shape(cfx_op_call *c, const pointwise_row *r);
+void pointwise_kernel(cfx_op_call *c, const pointwise_row *r, const pointwise_params *p);
+pointwise_params pointwise_numbers(const cfx_op_call *c, const pointwise_row *r);
 /* Runs r in dtype `compute` over n operands (tensors or numbers) to c->out[0]. */
-void pointwise_run(cfx_call *c, const pointwise_row *r, cfx_dtype compute, int n,
+void pointwise_run(cfx_op_call *c, const pointwise_row *r, cfx_dtype compute, int n,
                    const cfx_value *operands, const pointwise_params *p);
 
 /* The dtype that a pointwise row computes in and gives, from the operands of the call. */
-bool pointwise_dtypes(cfx_call *c, const pointwise_row *r, cfx_dtype *compute, cfx_dtype *result);
+bool pointwise_dtypes(cfx_op_call *c, const pointwise_row *r, cfx_dtype *compute,
+                      cfx_dtype *result);
 /* torch.result_type of the first n arguments, tensors or numbers. */
-cfx_dtype arg_result_type(const cfx_call *c, int n);
+cfx_dtype arg_result_type(const cfx_op_call *c, int n);
 /* Result i with the shape these operands broadcast to, and a pointwise operator's strides. */
-cfx_tensor *out_broadcast(cfx_call *c, int i, cfx_dtype dtype, int n, const cfx_tensor *const *t);
+cfx_tensor *out_broadcast(cfx_op_call *c, int i, cfx_dtype dtype, int n,
+                          const cfx_tensor *const *t);
 
 /* A second name of an operator with the same arguments: absolute is abs. */
-void decompose_alias(cfx_call *c);
+void decompose_alias(cfx_op_call *c);
 #define ALIAS(target)                                                                              \
     .decompose = decompose_alias, .row = &cfx_op_##target, .effects = CFX_COMPOSITE
 

@@ -39,7 +39,7 @@ typedef struct {
 /* The loops for elements of dtype d and the dtype that they read. NULL when there are none. */
 const reduce_loops *reducer_for(const reducer *r, cfx_dtype d, cfx_dtype *as);
 /* The same; where there are none PyTorch's message is recorded. */
-const reduce_loops *reducer_need(cfx_call *c, const reducer *r, cfx_dtype d, cfx_dtype *as);
+const reduce_loops *reducer_need(cfx_op_call *c, const reducer *r, cfx_dtype d, cfx_dtype *as);
 
 /* One reduction as it is run. */
 typedef struct {
@@ -57,7 +57,7 @@ typedef struct {
 void reduce_run(const reduction *r);
 
 /* Result i of a reduction of x: the dims of the mask gone, or 1 where keepdim. */
-cfx_tensor *out_reduced(cfx_call *c, int i, cfx_dtype dtype, const cfx_tensor *x, uint64_t mask,
+cfx_tensor *out_reduced(cfx_op_call *c, int i, cfx_dtype dtype, const cfx_tensor *x, uint64_t mask,
                         bool keepdim);
 /* All dims of x. */
 static inline uint64_t all_dims(const cfx_tensor *x) {
@@ -68,6 +68,6 @@ static inline uint64_t dim_mask(const cfx_tensor *x, int dim) {
     return x->ndim ? (uint64_t)1 << dim : 0;
 }
 /* False, with PyTorch's IndexError, when a dim that goes away is empty: `name(): Expected ...`. */
-bool reduce_nonempty(cfx_call *c, const char *name, const cfx_tensor *x, uint64_t mask);
+bool reduce_nonempty(cfx_op_call *c, const char *name, const cfx_tensor *x, uint64_t mask);
 
 #endif

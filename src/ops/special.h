@@ -31,7 +31,7 @@ double special_airy(double x);
 
 /* Column `decompose` of overloads that take a number where the overload in `.row` takes a tensor:
  * the number becomes a tensor that promotes as a number does, and that overload is called. */
-void decompose_wrapped(cfx_call *c);
+void decompose_wrapped(cfx_op_call *c);
 
 /* The value of a Chebyshev series at t of [-1, 1]. */
 static inline double special_series(const double *c, int n, double t) {

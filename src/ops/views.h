@@ -7,27 +7,27 @@
 
 /* Calls an operator with all its arguments in the order of the schema: what a decomposition that is
  * called often does instead of binding keywords. */
-static inline cfx_tensor *call_bound(cfx_call *c, cfx_op *op, cfx_value *args) {
+static inline cfx_tensor *call_bound(cfx_op_call *c, cfx_op *op, cfx_value *args) {
     cfx_value v = op_failed() ? cfx_bad() : cfx__op_call_bound(c->at, op, args);
-    return v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__bad_tensor;
+    return v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__tensor_bad;
 }
 
 /* ---- views ----------------------------------------------------------------------------------- */
 
 /* Fills in the -1 of a new shape for numel elements. False, with PyTorch's message, where it does
  * not fit. */
-bool view_infer(cfx_call *c, int64_t numel, int n, int64_t *shape);
+bool view_infer(cfx_op_call *c, int64_t numel, int n, int64_t *shape);
 /* Strides under which t is seen in the new shape without a copy; false where there are none. */
 bool view_strides(const cfx_tensor *t, int n, const int64_t *shape, int64_t *stride);
 /* The same as PyTorch has it of fake tensors while it traces; false where it has none. */
 bool view_traced_strides(const cfx_tensor *t, int n, const int64_t *shape, int64_t *stride);
 /* A view of t in a shape of as many elements, or a contiguous copy where there is none; scope. */
-cfx_tensor *reshaped(cfx_call *c, const cfx_tensor *t, int n, const int64_t *shape);
+cfx_tensor *reshaped(cfx_op_call *c, const cfx_tensor *t, int n, const int64_t *shape);
 /* Whether shape, strides and offset stay inside the storage of t; else PyTorch's message. */
-bool view_in_bounds(cfx_call *c, const cfx_tensor *t, int n, const int64_t *shape,
+bool view_in_bounds(cfx_op_call *c, const cfx_tensor *t, int n, const int64_t *shape,
                     const int64_t *stride, int64_t offset);
 /* t seen in a shape that it broadcasts to (-1 keeps a size); the bad tensor with an error. */
-cfx_tensor *expanded(cfx_call *c, const cfx_tensor *t, int n, const int64_t *shape);
+cfx_tensor *expanded(cfx_op_call *c, const cfx_tensor *t, int n, const int64_t *shape);
 /* t[..., start:start+length:step, ...] along dim, unchecked; scope. */
 cfx_tensor *sliced(const cfx_tensor *t, int dim, int64_t start, int64_t length, int64_t step);
 /* A view of t with its own shape; scope. */
@@ -36,27 +36,29 @@ cfx_tensor *aliased(const cfx_tensor *t);
 /* ---- results --------------------------------------------------------------------------------- */
 
 /* A memory format argument; `other` where None. */
-static inline cfx_memory_format arg_format(const cfx_call *c, int i, cfx_memory_format other) {
+static inline cfx_memory_format arg_format(const cfx_op_call *c, int i, cfx_memory_format other) {
     return c->args[i].tag == CFX_TAG_MEMORY_FORMAT ? (cfx_memory_format)c->args[i].i : other;
 }
 /* Strides of a new tensor in a memory format; false, with PyTorch's message, when it does not have
  * the rank for it. CFX_PRESERVE counts as contiguous. */
-bool format_strides(cfx_call *c, cfx_memory_format f, int n, const int64_t *shape, int64_t *stride);
+bool format_strides(cfx_op_call *c, cfx_memory_format f, int n, const int64_t *shape,
+                    int64_t *stride);
 /* Strides of an empty_like of t: its own where it is dense, else their order. */
-bool like_strides(cfx_call *c, cfx_memory_format f, const cfx_tensor *t, int64_t *stride);
+bool like_strides(cfx_op_call *c, cfx_memory_format f, const cfx_tensor *t, int64_t *stride);
 /* Result 0 made as empty_like(t) makes it. */
-cfx_tensor *out_empty_like(cfx_call *c, cfx_dtype dtype, cfx_memory_format f, const cfx_tensor *t);
+cfx_tensor *out_empty_like(cfx_op_call *c, cfx_dtype dtype, cfx_memory_format f,
+                           const cfx_tensor *t);
 /* Whether layout, device and pin_memory at these places ask for what there is: strided, on the CPU
  * (the device type of `like`, where given). False, with an error, otherwise. */
-bool options_fit(cfx_call *c, int layout, int device, int pin_memory);
+bool options_fit(cfx_op_call *c, int layout, int device, int pin_memory);
 /* The value as dtype can hold it, or PyTorch's error: value cannot be converted to type uint8_t
  * without overflow. */
-bool number_fits(cfx_call *c, cfx_value number, cfx_dtype dtype);
+bool number_fits(cfx_op_call *c, cfx_value number, cfx_dtype dtype);
 
 /* The dtype of floats that nobody chose. */
-static inline cfx_dtype default_dtype(void) { return cfx__number_dtype(cfx_float(0)); }
+static inline cfx_dtype default_dtype(void) { return cfx__dtype_of_number(cfx_float(0)); }
 /* Whether results may be written to t in place: no two of its elements share memory. */
-bool is_writable(cfx_call *c, const cfx_tensor *t);
+bool is_writable(cfx_op_call *c, const cfx_tensor *t);
 
 /* ---- constructors ---------------------------------------------------------------------------- */
 
@@ -73,6 +75,6 @@ typedef struct {
 } make_row;
 
 /* Makes result 0 by the make_row that c->op->row points to. */
-void shape_make(cfx_call *c);
+void shape_make(cfx_op_call *c);
 
 #endif

@@ -12,7 +12,7 @@ static cfx_value take_out(cfx_value v, cfx__text *path, cfx_dict *tensors) {
     size_t len = path->len;
     if (v.tag == CFX_TAG_TENSOR) {
         cfx_dict_set(tensors, path->data, v);
-        return cfx_string_value(cfx__format("{%s}", path->data));
+        return cfx_string_value(cfx__text_format("{%s}", path->data));
     }
     if (v.tag == CFX_TAG_DICT) {
         cfx_dict *d = cfx_dict_new();
@@ -78,8 +78,8 @@ cfx_value cfx_checkpoint_read(const char *file) {
     cfx_value tree = cfx_none();
     if (!tensors || !cfx_ok())
         return cfx_scope_return_value(mark, cfx_bad());
-    if (!text || !cfx__literal(&text, &tree) || *text) {
-        cfx_fail(CFX_FILE_ERROR, (cfx_where){0}, "'%s' is no checkpoint that cfx wrote", file);
+    if (!text || !cfx__value_literal(&text, &tree) || *text) {
+        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' is no checkpoint that cfx wrote", file);
         return cfx_scope_return_value(mark, cfx_bad());
     }
     return cfx_scope_return_value(mark, put_back(tree, tensors));

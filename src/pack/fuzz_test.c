@@ -158,13 +158,13 @@ static void use(cfx_program *p) {
 }
 
 /* Bytes with an owner that goes with the scope. */
-static cfx__bytes owned(const cfx__text *t) {
+static cfx__pack_bytes owned(const cfx__text *t) {
     cfx_tensor *bytes = cfx_tensor_new(CFX_U8, 1, (int64_t[]){(int64_t)t->len + 1}, t->data);
-    return (cfx__bytes){bytes->data, t->len, bytes->storage};
+    return (cfx__pack_bytes){bytes->data, t->len, bytes->storage};
 }
 
 static void read_file(const char *path, cfx__text *out) {
-    cfx__mapping *m = cfx__mapping_open(path);
+    cfx__file_mapping *m = cfx__file_map(path);
     out->len = 0;
     if (CHECK(m != NULL))
         cfx__text_add(out, m->data, m->size);
@@ -180,7 +180,7 @@ static void repack(const cfx__text *from, const char *name, int changes, cfx__te
     CHECK(cfx__zip_open(&z, "sample", owned(from)));
     for (size_t i = 0; i < z.entries.len; i++) {
         cfx__zip_entry *e = &z.entries.data[i];
-        cfx__bytes b;
+        cfx__pack_bytes b;
         size_t n = strlen(e->name), k = strlen(name);
         if (!CHECK(cfx__zip_read(&z, e, true, &b)))
             break;
@@ -204,7 +204,8 @@ TEST(fuzz_archives) {
     cfx__text good = {0}, t = {0};
     for (int i = 0; i < runs; i++)
         CFX_SCOPE {
-            read_file(cfx__format(ZOO "%s/model.pt2", programs[below(COUNT(programs))]), &good);
+            read_file(cfx__text_format(ZOO "%s/model.pt2", programs[below(COUNT(programs))]),
+                      &good);
             t.len = 0;
             cfx__text_add(&t, good.data, good.len);
             /* most of an archive is data that nothing depends on: its end is the directory */
@@ -230,7 +231,8 @@ static void fuzz_json(uint64_t salt, const char *entry) {
     cfx__text good = {0}, t = {0};
     for (int i = 0; i < runs; i++)
         CFX_SCOPE {
-            read_file(cfx__format(ZOO "%s/model.pt2", programs[below(COUNT(programs))]), &good);
+            read_file(cfx__text_format(ZOO "%s/model.pt2", programs[below(COUNT(programs))]),
+                      &good);
             repack(&good, entry, 1 + (int)below(4), &t);
             use(cfx__pt2_open("fuzz.pt2", owned(&t)));
         }
@@ -263,7 +265,7 @@ TEST(fuzz_pickles) {
             cfx__text_add(&t, pickle, sizeof pickle - 1);
             for (size_t k = 1 + below(6); k > 0; k--)
                 change_bytes(&t);
-            cfx_value v = cfx__unpickle("fuzz.pt", t.data, t.len, some_storage, NULL);
+            cfx_value v = cfx__pickle_read("fuzz.pt", t.data, t.len, some_storage, NULL);
             if (cfx_is_bad(v) == cfx_ok())
                 test_fail(CFX_HERE, "a bad value and no error, or the other way");
             cfx_clear();
@@ -324,8 +326,11 @@ TEST(fuzz_texts) {
     cfx__text good = {0}, t = {0};
     for (int i = 0; i < runs; i++)
         CFX_SCOPE {
-            read_file(cfx__format(ZOO "%s/%s.txt", programs[below(COUNT(programs))],
-                                  chance(50) ? "readable" : chance(50) ? "graph" : "code"), &good);
+            read_file(cfx__text_format(ZOO "%s/%s.txt", programs[below(COUNT(programs))],
+                                       chance(50)   ? "readable"
+                                       : chance(50) ? "graph"
+                                                    : "code"),
+                      &good);
             t.len = 0;
             cfx__text_add(&t, good.data, good.len);
             for (size_t k = 1 + below(4); k > 0; k--)
@@ -357,7 +362,7 @@ TEST(fuzz_torch_save) {
             cfx__text_add(&t, bytes.tensor->data, (size_t)bytes.tensor->numel);
             for (size_t k = 1 + below(4); k > 0; k--)
                 change_bytes(&t);
-            cfx_value v = cfx__torch_load("fuzz.pt", owned(&t));
+            cfx_value v = cfx__pickle_load("fuzz.pt", owned(&t));
             if (cfx_is_bad(v) == cfx_ok())
                 test_fail(CFX_HERE, "a bad value and no error, or the other way");
             cfx_clear();

@@ -18,11 +18,11 @@ static bool ends_with(const char *text, const char *end) {
     return n >= k && !strcmp(text + n - k, end);
 }
 
-bool cfx__is_fx(const char *path) { return path && ends_with(path, ".fx"); }
+bool cfx__fx_is(const char *path) { return path && ends_with(path, ".fx"); }
 
 /* The file with the tensors: "net.fx" to "net.safetensors"; scope. */
 static const char *beside(const char *path) {
-    return cfx__format("%.*s.safetensors", (int)strlen(path) - 3, path);
+    return cfx__text_format("%.*s.safetensors", (int)strlen(path) - 3, path);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -37,9 +37,9 @@ static cfx_dict *collect(const cfx_program *p, cfx_dict *ties) {
             if (v.tag != CFX_TAG_TENSOR)
                 continue;
             const cfx_tensor *t = v.tensor;
-            const char *what = cfx__format(
-                "%p %d %s %s", (void *)t->data, t->dtype, cfx__shape_text(t->ndim, t->shape),
-                cfx__shape_text(t->ndim, t->stride));
+            const char *what = cfx__text_format("%p %d %s %s", (void *)t->data, t->dtype,
+                                                cfx__shape_text(t->ndim, t->shape),
+                                                cfx__shape_text(t->ndim, t->stride));
             cfx_value first = cfx_dict_get(seen, what);
             if (!cfx_is_none(first) && t->numel) {
                 cfx_dict_put(ties, key, first);
@@ -90,7 +90,7 @@ static void put_arg_names(cfx__text *t, cfx_value names) {
     for (int64_t i = 0; i < names.list->len; i++)
         cfx__text_printf(&joined, "%s%s", i ? "," : "", cfx_value_str(names.list->items[i]));
     t->len--; /* the bracket that closes the metadata */
-    cfx__comma(t);
+    cfx__json_comma(t);
     cfx__text_puts(t, "\"arg_names\": ");
     cfx__json_string(t, joined.data ? joined.data : "", joined.len);
     cfx__text_putc(t, '}');
@@ -103,8 +103,8 @@ static void put_nodes(cfx__text *t, const cfx_module *m, const char *prefix) {
         if (!n->meta)
             continue;
         size_t mark = cfx_scope_open();
-        const char *name = cfx__format("%s%s", prefix, n->name);
-        cfx__comma(t);
+        const char *name = cfx__text_format("%s%s", prefix, n->name);
+        cfx__json_comma(t);
         cfx__json_string(t, name, strlen(name));
         cfx__text_puts(t, ": ");
         cfx__pt2_put_metadata(t, n);
@@ -114,7 +114,7 @@ static void put_nodes(cfx__text *t, const cfx_module *m, const char *prefix) {
     for (int i = 0; i < cfx_module_count(m); i++)
         if (cfx_module_child(m, i)->graph)
             put_nodes(t, cfx_module_child(m, i),
-                      cfx__format("%s%s.", prefix, cfx_module_child_name(m, i)));
+                      cfx__text_format("%s%s.", prefix, cfx_module_child_name(m, i)));
 }
 
 static void put_metadata(cfx_dict *metadata, const cfx_module *m) {
@@ -127,11 +127,11 @@ static void put_metadata(cfx_dict *metadata, const cfx_module *m) {
 }
 
 static bool save_text(const char *path, const char *text) {
-    cfx__save s;
-    if (!cfx__save_open(&s, path))
+    cfx__file_save s;
+    if (!cfx__file_save_open(&s, path))
         return false;
     bool ok = fputs(text, s.file) >= 0;
-    return cfx__save_close(&s, true) && ok;
+    return cfx__file_save_close(&s, true) && ok;
 }
 
 /* The tensors go first: without them the text is of no use. */
@@ -307,7 +307,7 @@ static void read_nodes(source *s, const cfx_module *m) {
             cfx__pt2_node_meta(&s->r, n, v);
         if (n && cfx__json_is(names, CFX__JSON_TEXT))
             cfx_node_set_meta(n, "arg_names",
-                              cfx__split_text(names->text, names->text + names->len, ','));
+                              cfx__pt2_split_text(names->text, names->text + names->len, ','));
         cfx_scope_close(mark);
     }
 }
@@ -339,7 +339,7 @@ static void place_tensors(cfx_program *p, const cfx_dict *tensors) {
         if (in->kind == CFX_IN_CONSTANT || (in->kind == CFX_IN_BUFFER && !in->persistent))
             cfx_dict_set(constants, in->target, cfx_bool(true));
         cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, in->name));
-        if (in->kind == CFX_IN_PARAMETER && r.shape && cfx__is_float(r.dtype))
+        if (in->kind == CFX_IN_PARAMETER && r.shape && cfx__dtype_is_float(r.dtype))
             r.value.tensor->head.flags |= CFX__GRAD;
     }
     for (int64_t i = 0; i < tensors->len; i++) {
@@ -357,7 +357,7 @@ static cfx_program *read_program(source *s, cfx_module *m) {
     read_nodes(s, m);
     if (model.tag == CFX_TAG_STR) {
         cfx__json_tree tree = {0};
-        const char *what = cfx__format("the metadata of '%s'", beside(s->r.path));
+        const char *what = cfx__text_format("the metadata of '%s'", beside(s->r.path));
         bool ok = cfx__json_read(&tree, model.str->text, model.str->len, what);
         p = ok ? cfx__pt2_program(&s->r, tree.items.data, m) : NULL;
         cfx__json_release(&tree);
@@ -371,7 +371,7 @@ static cfx_program *read_program(source *s, cfx_module *m) {
 }
 
 cfx_program *cfx__fx_open(const char *path) {
-    cfx__mapping *map = cfx__mapping_open(path);
+    cfx__file_mapping *map = cfx__file_map(path);
     if (!map)
         return NULL;
     size_t mark = cfx_scope_open();

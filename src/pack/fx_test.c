@@ -14,7 +14,7 @@ static const char *in_folder(const char *name) {
         snprintf(folder, sizeof folder, "%s/cfx-fx-XXXXXX", P_tmpdir);
         CHECK(mkdtemp(folder) != NULL);
     }
-    return cfx__format("%s/%s", folder, name);
+    return cfx__text_format("%s/%s", folder, name);
 }
 
 static void clean(void) {
@@ -35,7 +35,7 @@ TEST(programs_become_text_and_come_back) {
                                         "mutating_buffer", "pytree_io", "seed_mlp", "while_loop"};
     for (int i = 0; i < COUNT(names); i++)
         CFX_SCOPE {
-            cfx_program *p = cfx_open(cfx__format(ZOO "%s/model.pt2", names[i]));
+            cfx_program *p = cfx_open(cfx__text_format(ZOO "%s/model.pt2", names[i]));
             CHECK(p && cfx_save(p, in_folder("m.fx")));
             cfx_program *q = cfx_open(in_folder("m.fx"));
             if (!CHECK_OK() || !CHECK(q != NULL))

@@ -50,7 +50,7 @@ typedef struct machine {
     VEC(item) stack;
     VEC(item) memo; /* by number; unset ones are marks */
     VEC(box) boxes;
-    cfx__storage_fn *storage;
+    cfx__pickle_storage_fn *storage;
     void *user;
     bool failed;
 } machine;
@@ -61,7 +61,7 @@ CFX_PRINTF(2, 3) static bool bad(machine *m, const char *fmt, ...) {
     va_start(ap, fmt);
     cfx__text_vprintf(&why, fmt, ap);
     va_end(ap);
-    cfx_fail(CFX_FILE_ERROR, (cfx_where){0}, "%s cannot be read: %s", m->what, why.data);
+    cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "%s cannot be read: %s", m->what, why.data);
     cfx__text_release(&why);
     m->failed = true;
     return false;
@@ -315,7 +315,7 @@ static bool rebuild_tensor(machine *m, const cfx_list *a, bool typed) {
         return bad(m, "a tensor in its pickle has wrong sizes or strides");
     cfx_tensor *base = m->storage ? m->storage(m->user, key, (cfx_dtype)dtype) : NULL;
     cfx_tensor *t = base ? cfx_tensor_view(base, n, sizes, strides, a->items[1].i) : NULL;
-    if (!t || cfx__is_bad(t))
+    if (!t || cfx__obj_is_bad(t))
         return bad(m, "storage '%.100s' of a tensor is missing or too small", key);
     push(m, cfx_tensor_value(t));
     return true;
@@ -522,8 +522,8 @@ static bool step(machine *m) {
     return !m->failed;
 }
 
-cfx_value cfx__unpickle(const char *what, const char *data, size_t size, cfx__storage_fn *storage,
-                        void *user) {
+cfx_value cfx__pickle_read(const char *what, const char *data, size_t size,
+                           cfx__pickle_storage_fn *storage, void *user) {
     size_t mark = cfx_scope_open();
     machine m = {.what = what, .start = (const unsigned char *)data,
                  .at = (const unsigned char *)data, .end = (const unsigned char *)data + size,

@@ -12,19 +12,19 @@
 enum { CFX__PICKLE_DEPTH = 200 };
 
 /* The storage called so as a flat tensor of a dtype; NULL, with an error. Borrowed or scope. */
-typedef cfx_tensor *cfx__storage_fn(void *user, const char *key, cfx_dtype dtype);
+typedef cfx_tensor *cfx__pickle_storage_fn(void *user, const char *key, cfx_dtype dtype);
 
 /* The value of a pickle; scope. Bad, with a FileError that names `what`, when it is damaged or
  * holds what may not be read. */
-cfx_value cfx__unpickle(const char *what, const char *data, size_t size, cfx__storage_fn *storage,
-                        void *user);
+cfx_value cfx__pickle_read(const char *what, const char *data, size_t size,
+                           cfx__pickle_storage_fn *storage, void *user);
 
 /* The value in the bytes of a torch.save file: a zip archive with a pickle and its storages; scope.
  * Tensors keep the bytes' owner. Empty bytes are None. */
-cfx_value cfx__torch_load(const char *what, cfx__bytes bytes);
+cfx_value cfx__pickle_load(const char *what, cfx__pack_bytes bytes);
 
 /* Bytes as a flat tensor of a dtype, those left over at the end ignored: in place where they lie as
  * the dtype needs it, else copied. Keeps the owner. Scope. */
-cfx_tensor *cfx__bytes_tensor(cfx__bytes bytes, cfx_dtype dtype);
+cfx_tensor *cfx__pack_bytes_tensor(cfx__pack_bytes bytes, cfx_dtype dtype);
 
 #endif

@@ -3,7 +3,7 @@
 #include "test.h"
 
 static cfx_value load(const char *pickle, size_t len) {
-    return cfx__unpickle("x.pt", pickle, len, NULL, NULL);
+    return cfx__pickle_read("x.pt", pickle, len, NULL, NULL);
 }
 
 #define LOAD(text) load(text, sizeof(text) - 1)

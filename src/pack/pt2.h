@@ -24,7 +24,7 @@ typedef struct cfx__pt2_reader {
     const char *path;
     const char *node;  /* the node being read, for errors; NULL outside of nodes */
     bool loose;        /* values may have other names in the graph than in the signature */
-    cfx__hints hints;
+    cfx__srepr_hints hints;
     /* texts of expressions, stack traces and module stacks to the values made of them, which are
      * shared: cfx_value in the arena */
     cfx__map exprs, traces, stacks;
@@ -33,7 +33,7 @@ typedef struct cfx__pt2_reader {
 } cfx__pt2_reader;
 
 /* cfx_open for the bytes of an archive, which errors call `path`. */
-cfx_program *cfx__pt2_open(const char *path, cfx__bytes bytes);
+cfx_program *cfx__pt2_open(const char *path, cfx__pack_bytes bytes);
 
 void cfx__pt2_reader_close(cfx__pt2_reader *r);
 /* Records a FileError that names the file and the node. Returns false. */
@@ -46,7 +46,7 @@ const cfx__json *cfx__pt2_want(const cfx__pt2_reader *r, const cfx__json *j, con
 const char *cfx__pt2_union(const cfx__pt2_reader *r, const cfx__json *j, const cfx__json **v);
 
 /* A description of a tensor. Sizes are ints or symbolic, and belong to the scope. */
-typedef struct cfx__tensor_meta {
+typedef struct cfx__pt2_meta {
     cfx_dtype dtype;
     int ndim;
     bool known; /* sizes, strides and offset are plain ints */
@@ -54,9 +54,9 @@ typedef struct cfx__tensor_meta {
     cfx_device device;
     cfx_value offset;
     cfx_value sizes[CFX_MAX_DIMS], strides[CFX_MAX_DIMS];
-} cfx__tensor_meta;
+} cfx__pt2_meta;
 
-bool cfx__pt2_tensor_meta(cfx__pt2_reader *r, const cfx__json *j, cfx__tensor_meta *m);
+bool cfx__pt2_tensor_meta(cfx__pt2_reader *r, const cfx__json *j, cfx__pt2_meta *m);
 /* The metadata "val" of a node: a fake tensor, or a dict where sizes are symbolic; scope. */
 cfx_value cfx__pt2_tensor_val(cfx__pt2_reader *r, const cfx__json *j);
 /* A SymInt, SymFloat or SymBool: a number or what cfx__srepr_read gives; scope. */
@@ -68,7 +68,7 @@ void cfx__pt2_note_hints(cfx__pt2_reader *r, const cfx__json *j);
  * error, where what it holds is wrong. */
 bool cfx__pt2_constant(cfx__pt2_reader *r, const char *tag, const cfx__json *v, cfx_value *out);
 /* The parts of a text between signs, as a tuple; scope. */
-cfx_value cfx__split_text(const char *at, const char *end, char sign);
+cfx_value cfx__pt2_split_text(const char *at, const char *end, char sign);
 /* Sets the metadata of a node from its strings. The texts must stay as long as the reader. */
 void cfx__pt2_node_meta(cfx__pt2_reader *r, cfx_node *n, const cfx__json *metadata);
 
@@ -103,7 +103,7 @@ bool cfx__pt2_put_constant(cfx__text *out, cfx_value v);
 /* The metadata of a node, an object of strings. */
 void cfx__pt2_put_metadata(cfx__text *out, const cfx_node *n);
 /* A comma, unless the list or object has just begun. */
-static inline void cfx__comma(cfx__text *t) {
+static inline void cfx__json_comma(cfx__text *t) {
     if (t->len && !strchr("[{", t->data[t->len - 1]))
         cfx__text_puts(t, ", ");
 }
@@ -115,7 +115,7 @@ void cfx__pt2_put_tensor(cfx__text *out, const cfx_result *r);
 /* cfx_open and cfx_save for .fx files: see fx.c. */
 cfx_program *cfx__fx_open(const char *path);
 bool cfx__fx_save(const cfx_program *p, const char *path);
-bool cfx__is_fx(const char *path);
+bool cfx__fx_is(const char *path);
 
 /* ---- enumerations ---------------------------------------------------------------------------- */
 

@@ -9,23 +9,23 @@
 
 /* Opens a program of the zoo after replacing the first `from` by `to` in its part `part`. */
 static cfx_program *changed(const char *name, const char *part, const char *from, const char *to) {
-    cfx__mapping *m = cfx__mapping_open(cfx__format(ZOO "%s/model.pt2", name));
+    cfx__file_mapping *m = cfx__file_map(cfx__text_format(ZOO "%s/model.pt2", name));
     cfx__zip z;
     char *data = NULL;
     size_t size = 0;
     bool found = false;
-    if (!CHECK(m && cfx__zip_open(&z, name, (cfx__bytes){m->data, m->size, m})))
+    if (!CHECK(m && cfx__zip_open(&z, name, (cfx__pack_bytes){m->data, m->size, m})))
         return NULL;
     cfx__zip_writer w = {.file = open_memstream(&data, &size)};
     for (size_t i = 0; i < z.entries.len; i++) {
         cfx__zip_entry *e = &z.entries.data[i];
-        cfx__bytes b;
+        cfx__pack_bytes b;
         CHECK(cfx__zip_read(&z, e, false, &b));
         const char *text = strstr(e->name, part) ? cfx__string_new(b.data, b.size)->text : NULL;
         const char *at = text ? strstr(text, from) : NULL;
         if (at && to) {
-            const char *with = cfx__format("%.*s%s%s", (int)(at - text), text, to,
-                                           at + strlen(from));
+            const char *with =
+                cfx__text_format("%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
             cfx__zip_add(&w, e->name, with, strlen(with));
         } else if (!at) {
             cfx__zip_add(&w, e->name, b.data, b.size);
@@ -38,7 +38,7 @@ static cfx_program *changed(const char *name, const char *part, const char *from
     cfx_drop(m);
     cfx_tensor *bytes = cfx_tensor_new(CFX_U8, 1, (int64_t[]){(int64_t)size}, data);
     free(data);
-    return cfx__pt2_open("bad.pt2", (cfx__bytes){bytes->data, size, bytes->storage});
+    return cfx__pt2_open("bad.pt2", (cfx__pack_bytes){bytes->data, size, bytes->storage});
 }
 
 #define MODEL "models/model.json"

@@ -227,9 +227,9 @@ static cfx_value argument(builder *b, const cfx__json *j) {
 static bool by_position(cfx_target t, const char *name) {
     if (!*name || !t.op || strncmp(t.name, "aten.", 5))
         return true;
-    cfx__info *info = cfx__op_info(t.op);
+    cfx__op_info *info = cfx__op_info_of(t.op);
     for (int i = 0; info && i < info->schema->nargs; i++) {
-        const cfx__arg *a = &info->schema->args[i];
+        const cfx__schema_arg *a = &info->schema->args[i];
         if (a->name && !strcmp(a->name, name))
             return (!a->has_default && !a->keyword_only) || !strcmp(name, "from");
     }
@@ -425,8 +425,8 @@ static bool read_input(builder *b, const cfx__json *input, const cfx__json *spec
     if (cfx_is_bad(val))
         return false;
     name = cfx__json_get(cfx__json_get(spec, "constant_input"), "name");
-    const char *text = is_text(name) && name->len ? name->text : cfx__format("arg%lld",
-                                                                            (long long)i);
+    const char *text =
+        is_text(name) && name->len ? name->text : cfx__text_format("arg%lld", (long long)i);
     cfx_node *n = cfx_graph_placeholder(b->g, text, NULL, false, cfx_none());
     if (!n->graph)
         return false;

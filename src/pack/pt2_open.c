@@ -46,7 +46,7 @@ static bool has_folder(const archive *a, const char *folder) {
 /* The text of a small part without blanks at its end; NULL when there is none; scope. */
 static const char *small_text(archive *a, const char *name) {
     cfx__zip_entry *e = part(a, "%s", name);
-    cfx__bytes bytes;
+    cfx__pack_bytes bytes;
     if (!e || e->size > 100 || !cfx__zip_read(a->zip, e, false, &bytes))
         return NULL;
     while (bytes.size && (bytes.data[bytes.size - 1] == '\n' || bytes.data[bytes.size - 1] == ' '))
@@ -55,25 +55,25 @@ static const char *small_text(archive *a, const char *name) {
 }
 
 static bool read_json(archive *a, cfx__zip_entry *e, cfx__json_tree *tree) {
-    cfx__bytes bytes;
+    cfx__pack_bytes bytes;
     return cfx__zip_read(a->zip, e, true, &bytes) &&
            cfx__json_read(tree, bytes.data, bytes.size,
-                          cfx__format("%s in '%s'", e->name, a->r->path));
+                          cfx__text_format("%s in '%s'", e->name, a->r->path));
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 /* Tensors that share a storage in the file share it here. */
 static cfx_tensor *base_tensor(archive *a, cfx__zip_entry *e, cfx_dtype dtype) {
-    const char *key = cfx__format("%s/%s", e->name, cfx_dtype_name(dtype));
+    const char *key = cfx__text_format("%s/%s", e->name, cfx_dtype_name(dtype));
     cfx_value known = cfx_dict_get(a->bases, key);
-    cfx__bytes bytes;
+    cfx__pack_bytes bytes;
     if (!cfx_is_none(known))
         return known.tensor;
     if (!cfx__zip_read(a->zip, e, false, &bytes))
         return NULL;
-    cfx_tensor *t = cfx__bytes_tensor(bytes, dtype);
-    if (!cfx__is_bad(t))
+    cfx_tensor *t = cfx__pack_bytes_tensor(bytes, dtype);
+    if (!cfx__obj_is_bad(t))
         cfx_dict_set(a->bases, key, cfx_tensor_value(t));
     return t;
 }
@@ -84,7 +84,7 @@ static cfx_tensor *config_tensor(archive *a, const char *folder, const char *nam
                                  const cfx__json *j) {
     const cfx__json *path = cfx__pt2_want(a->r, j, "path_name", CFX__JSON_TEXT);
     const cfx__json *meta = path ? cfx__pt2_want(a->r, j, "tensor_meta", CFX__JSON_OBJECT) : NULL;
-    cfx__tensor_meta m;
+    cfx__pt2_meta m;
     if (!meta || !cfx__pt2_tensor_meta(a->r, meta, &m))
         return NULL;
     if (!m.known) {
@@ -109,7 +109,7 @@ static cfx_tensor *config_tensor(archive *a, const char *folder, const char *nam
                      : cfx_tensor_fake(m.dtype, m.ndim, sizes, strides);
     cfx_tensor *base = base_tensor(a, e, m.dtype);
     cfx_tensor *t = base ? cfx_tensor_view(base, m.ndim, sizes, strides, m.offset.i) : NULL;
-    if (!t || cfx__is_bad(t)) {
+    if (!t || cfx__obj_is_bad(t)) {
         cfx_note("tensor '%s' of '%s' has %llu bytes", name, a->r->path,
                  (unsigned long long)e->size);
         return NULL;
@@ -123,7 +123,7 @@ static bool keep_pickled(archive *a, const char *folder, const cfx__json *name,
                          const cfx__json *j) {
     const cfx__json *path = cfx__pt2_want(a->r, j, "path_name", CFX__JSON_TEXT);
     cfx__zip_entry *e = path ? part(a, "%s/%s", folder, path->text) : NULL;
-    cfx__bytes bytes;
+    cfx__pack_bytes bytes;
     if (!path)
         return false;
     if (!e)
@@ -140,7 +140,7 @@ static bool keep_pickled(archive *a, const char *folder, const cfx__json *name,
     cfx__text described = {0};
     if (meta)
         cfx__json_write(&described, meta);
-    cfx_tensor *t = cfx__bytes_tensor(bytes, CFX_U8);
+    cfx_tensor *t = cfx__pack_bytes_tensor(bytes, CFX_U8);
     cfx_value kept = cfx_tuple(t, folder, cfx__json_is(param, CFX__JSON_BOOL) && param->b,
                                described.data ? described.data : "null");
     cfx_dict_put(objects.dict, cfx_string_value_n(name->text, name->len), kept);
@@ -154,7 +154,7 @@ static bool read_config(archive *a, const char *folder, const cfx__json *config,
     bool ok = true;
     cfx__json_pairs(config, k, v) {
         size_t mark = cfx_scope_open();
-        a->r->node = cfx__format("%s", k->text);
+        a->r->node = cfx__text_format("%s", k->text);
         const cfx__json *pickled = cfx__json_get(v, "use_pickle");
         cfx_value key = cfx_string_value_n(k->text, k->len);
         if (cfx_dict_find(into, key)) {
@@ -163,7 +163,7 @@ static bool read_config(archive *a, const char *folder, const cfx__json *config,
             ok = keep_pickled(a, folder, k, v);
         } else {
             cfx_tensor *t = config_tensor(a, folder, k->text, v);
-            ok = t && !cfx__is_bad(t);
+            ok = t && !cfx__obj_is_bad(t);
             if (ok)
                 cfx_dict_put(into, key, cfx_tensor_value(t));
         }
@@ -177,10 +177,10 @@ static bool read_config(archive *a, const char *folder, const cfx__json *config,
 
 /* The tensors of a torch.save file: a dict of names. */
 static bool read_saved(archive *a, cfx__zip_entry *e, cfx_dict *into) {
-    cfx__bytes bytes;
+    cfx__pack_bytes bytes;
     if (!cfx__zip_read(a->zip, e, false, &bytes))
         return false;
-    cfx_value v = cfx__torch_load(cfx__format("%s in '%s'", e->name, a->r->path), bytes);
+    cfx_value v = cfx__pickle_load(cfx__text_format("%s in '%s'", e->name, a->r->path), bytes);
     if (cfx_is_none(v) || cfx_is_bad(v))
         return !cfx_is_bad(v);
     if (v.tag != CFX_TAG_DICT)
@@ -213,9 +213,9 @@ static bool read_tensors(archive *a, const char *folder, const char *kind, cfx_d
 /* ---- archives -------------------------------------------------------------------------------- */
 
 static void keep_bytes(archive *a, cfx_dict *into, const char *key, cfx__zip_entry *e) {
-    cfx__bytes bytes;
+    cfx__pack_bytes bytes;
     if (e && cfx__zip_read(a->zip, e, false, &bytes))
-        cfx_dict_set(into, key, cfx_tensor_value(cfx__bytes_tensor(bytes, CFX_U8)));
+        cfx_dict_set(into, key, cfx_tensor_value(cfx__pack_bytes_tensor(bytes, CFX_U8)));
 }
 
 /* Files of the user's, as bytes, from the folder that a layout has for them. */
@@ -341,10 +341,10 @@ static bool refuse(archive *a) {
                                        "the program with torch.export.save instead");
 }
 
-static cfx_program *open_archive(cfx__pt2_reader *r, cfx__bytes bytes) {
+static cfx_program *open_archive(cfx__pt2_reader *r, cfx__pack_bytes bytes) {
     cfx__zip zip;
     archive a = {.r = r, .zip = &zip};
-    bool ok = cfx__zip_open(&zip, cfx__format("'%s'", r->path), bytes);
+    bool ok = cfx__zip_open(&zip, cfx__text_format("'%s'", r->path), bytes);
     if (ok) {
         a.root = find_root(&zip, "/archive_format");
         if (a.root) {
@@ -358,7 +358,7 @@ static cfx_program *open_archive(cfx__pt2_reader *r, cfx__bytes bytes) {
     return ok ? a.program : NULL;
 }
 
-cfx_program *cfx__pt2_open(const char *path, cfx__bytes bytes) {
+cfx_program *cfx__pt2_open(const char *path, cfx__pack_bytes bytes) {
     size_t mark = cfx_scope_open();
     cfx__pt2_reader r = {.path = path};
     cfx_program *p = open_archive(&r, bytes);
@@ -367,10 +367,10 @@ cfx_program *cfx__pt2_open(const char *path, cfx__bytes bytes) {
 }
 
 cfx_program *cfx_open(const char *path) {
-    if (cfx__is_fx(path))
+    if (cfx__fx_is(path))
         return cfx__fx_open(path);
-    cfx__mapping *map = cfx__mapping_open(path);
-    cfx_program *p = map ? cfx__pt2_open(path, (cfx__bytes){map->data, map->size, map}) : NULL;
+    cfx__file_mapping *map = cfx__file_map(path);
+    cfx_program *p = map ? cfx__pt2_open(path, (cfx__pack_bytes){map->data, map->size, map}) : NULL;
     cfx_drop(map);
     return p;
 }
@@ -380,6 +380,6 @@ cfx_value cfx_program_sample_inputs(const cfx_program *p) {
     if (bytes.tag != CFX_TAG_TENSOR || !bytes.tensor->data)
         return cfx_none();
     const cfx_tensor *t = bytes.tensor;
-    return cfx__torch_load("what the file has for sample inputs",
-                           (cfx__bytes){t->data, (size_t)t->numel, t->storage});
+    return cfx__pickle_load("what the file has for sample inputs",
+                            (cfx__pack_bytes){t->data, (size_t)t->numel, t->storage});
 }

@@ -169,9 +169,10 @@ static bool put_signature(const cfx_program *p, const char *path, cfx__text *t) 
         i++;
     }
     if (i != p->ninputs || count != p->noutputs) {
-        cfx_fail(CFX_FILE_ERROR, (cfx_where){0},
+        cfx_fail(CFX_FILE_ERROR, (cfx_site){0},
                  "cannot write '%s': the graph has %lld inputs and %lld results, the signature %d "
-                 "and %d", path, (long long)i, (long long)count, p->ninputs, p->noutputs);
+                 "and %d",
+                 path, (long long)i, (long long)count, p->ninputs, p->noutputs);
         return false;
     }
     cfx__text_puts(t, "], \"output_specs\": [");
@@ -283,7 +284,7 @@ bool cfx__pt2_write_model(const cfx_program *p, const char *path, bool graph, cf
 
 static void add(saver *s, const char *name, const void *data, size_t size) {
     size_t mark = cfx_scope_open();
-    cfx__zip_add(&s->zip, cfx__format("%s%s", s->root, name), data, size);
+    cfx__zip_add(&s->zip, cfx__text_format("%s%s", s->root, name), data, size);
     cfx_scope_close(mark);
 }
 
@@ -304,8 +305,9 @@ static void put_entry(cfx__text *t, const saver *s, const cfx_input_spec *spec, 
     cfx_result own = cfx_result_of(cfx_tensor_value((cfx_tensor *)v));
     cfx_result noted = cfx_node_result(placeholder_of(s->p, spec));
     bool known = noted.kind == CFX_RESULT_TENSOR;
-    own.requires_grad = known ? noted.requires_grad
-                              : param && (cfx__is_float(own.dtype) || cfx__is_complex(own.dtype));
+    own.requires_grad =
+        known ? noted.requires_grad
+              : param && (cfx__dtype_is_float(own.dtype) || cfx__dtype_is_complex(own.dtype));
     own.device = known ? noted.device : (cfx_device){CFX_CPU, -1};
     put_string(t, name);
     cfx__text_printf(t, ": {\"path_name\": \"%s\", \"is_param\": %s, \"use_pickle\": false, "
@@ -319,13 +321,13 @@ static const char *put_storage(saver *s, cfx_dict *written, const char *folder, 
                                const cfx_tensor *v) {
     const cfx__storage *st = v->storage;
     bool empty = !v->data || !st || !v->numel;
-    const char *key = cfx__format("%p %d", empty ? NULL : st->data, (int)v->dtype);
+    const char *key = cfx__text_format("%p %d", empty ? NULL : st->data, (int)v->dtype);
     cfx_value known = cfx_dict_get(written, key);
     if (!cfx_is_none(known))
         return cfx_text(known);
-    const char *file = cfx__format("%s_%lld", stem, (long long)written->len);
+    const char *file = cfx__text_format("%s_%lld", stem, (long long)written->len);
     cfx_dict_set(written, key, cfx_string_value(file));
-    add(s, cfx__format("%s/%s", folder, file), empty ? "" : st->data, empty ? 0 : st->size);
+    add(s, cfx__text_format("%s/%s", folder, file), empty ? "" : st->data, empty ? 0 : st->size);
     return file;
 }
 
@@ -344,7 +346,7 @@ static void put_objects(saver *s, cfx__text *t, const char *folder) {
         cfx__text_printf(t, ": {\"path_name\": \"custom_obj_%lld\", \"is_param\": %s, "
                             "\"use_pickle\": true, \"tensor_meta\": %s}", (long long)i,
                          o.list->items[2].b ? "true" : "false", cfx_text(o.list->items[3]));
-        add(s, cfx__format("%s/custom_obj_%lld", folder, (long long)i), bytes->data,
+        add(s, cfx__text_format("%s/custom_obj_%lld", folder, (long long)i), bytes->data,
             (size_t)bytes->numel);
     }
 }
@@ -366,14 +368,14 @@ static bool put_tensors(saver *s, const cfx__map *inputs, const char *folder, co
                 cfx__text_puts(&t, ", ");
             put_entry(&t, s, input_of(inputs, name), name, file, v.tensor);
         } else {
-            cfx_fail(CFX_FILE_ERROR, (cfx_where){0}, "cannot write '%s': '%s' is no tensor",
-                     s->path, name ? name : "?");
+            cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "cannot write '%s': '%s' is no tensor", s->path,
+                     name ? name : "?");
         }
         cfx_scope_close(mark);
     }
     put_objects(s, &t, folder);
     cfx__text_puts(&t, "}}");
-    add(s, cfx__format("%s/%s", folder, config), t.data, t.len);
+    add(s, cfx__text_format("%s/%s", folder, config), t.data, t.len);
     cfx__text_release(&t);
     return ok;
 }
@@ -388,7 +390,7 @@ static void put_bytes(saver *s, const char *name, cfx_value v) {
 /* Two numbers of twenty digits, as PyTorch has them: of the names and of the content. */
 static void put_id(saver *s) {
     char id[41];
-    uint64_t names = cfx__hash_bytes(s->zip.directory.data, s->zip.directory.len);
+    uint64_t names = cfx__text_hash(s->zip.directory.data, s->zip.directory.len);
     uint64_t content = crc32(0, (const Bytef *)s->zip.directory.data,
                              (uInt)(s->zip.directory.len & UINT32_MAX));
     snprintf(id, sizeof id, "%020llu%020llu", (unsigned long long)names,
@@ -411,7 +413,7 @@ static bool put_archive(saver *s, const cfx__text *model) {
     put_bytes(s, "data/sample_inputs/model.pt", cfx_dict_get(p->extra, "sample_inputs"));
     cfx_value files = cfx_dict_get(p->extra, "files");
     for (int64_t i = 0; files.tag == CFX_TAG_DICT && i < files.dict->len; i++)
-        put_bytes(s, cfx__format("extra/%s", cfx_value_str(files.dict->entries[i].key)),
+        put_bytes(s, cfx__text_format("extra/%s", cfx_value_str(files.dict->entries[i].key)),
                   files.dict->entries[i].value);
     add(s, "archive_format", "pt2", 3);
     add(s, "archive_version", "0", 1);
@@ -426,25 +428,25 @@ static const char *root_of(const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const char *dot = strrchr(name, '.');
     size_t len = dot && dot > name ? (size_t)(dot - name) : strlen(name);
-    return len ? cfx__format("%.*s/", (int)len, name) : "archive/";
+    return len ? cfx__text_format("%.*s/", (int)len, name) : "archive/";
 }
 
 bool cfx_save(const cfx_program *p, const char *path) {
     if (!p || !path) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "there is no %s", p ? "path" : "program to save");
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "there is no %s", p ? "path" : "program to save");
         return false;
     }
-    if (cfx__is_fx(path))
+    if (cfx__fx_is(path))
         return cfx__fx_save(p, path);
     size_t mark = cfx_scope_open();
     saver s = {.p = p, .path = path, .root = root_of(path)};
     cfx__text model = {0};
-    cfx__save file;
-    bool ok = cfx__pt2_write_model(p, path, true, &model) && cfx__save_open(&file, path);
+    cfx__file_save file;
+    bool ok = cfx__pt2_write_model(p, path, true, &model) && cfx__file_save_open(&file, path);
     if (ok) {
         s.zip.file = file.file;
         ok = put_archive(&s, &model);
-        ok = cfx__save_close(&file, ok || s.zip.failed) && ok;
+        ok = cfx__file_save_close(&file, ok || s.zip.failed) && ok;
     }
     cfx__text_release(&model);
     cfx_scope_close(mark);

@@ -14,7 +14,7 @@ static const char *in_folder(const char *name) {
         snprintf(folder, sizeof folder, "%s/cfx-save-XXXXXX", P_tmpdir);
         CHECK(mkdtemp(folder) != NULL);
     }
-    return cfx__format("%s/%s", folder, name);
+    return cfx__text_format("%s/%s", folder, name);
 }
 
 static void clean(const char *name) {
@@ -25,7 +25,7 @@ static void clean(const char *name) {
 
 /* An entry of an archive as a value: of its JSON, or of its bytes. */
 static cfx_value entry(cfx__zip *z, cfx__zip_entry *e) {
-    cfx__bytes b;
+    cfx__pack_bytes b;
     size_t n = strlen(e->name);
     if (!CHECK(cfx__zip_read(z, e, true, &b)))
         return cfx_bad();
@@ -35,10 +35,11 @@ static cfx_value entry(cfx__zip *z, cfx__zip_entry *e) {
 
 /* Two archives hold the same, whatever the order; the id aside. */
 static void check_same(const char *a, const char *b) {
-    cfx__mapping *ma = cfx__mapping_open(a), *mb = cfx__mapping_open(b);
+    cfx__file_mapping *ma = cfx__file_map(a), *mb = cfx__file_map(b);
     cfx__zip x, y;
-    if (!CHECK(ma && mb) || !CHECK(cfx__zip_open(&x, a, (cfx__bytes){ma->data, ma->size, ma})) ||
-        !CHECK(cfx__zip_open(&y, b, (cfx__bytes){mb->data, mb->size, mb})))
+    if (!CHECK(ma && mb) ||
+        !CHECK(cfx__zip_open(&x, a, (cfx__pack_bytes){ma->data, ma->size, ma})) ||
+        !CHECK(cfx__zip_open(&y, b, (cfx__pack_bytes){mb->data, mb->size, mb})))
         return;
     CHECK_INT(x.entries.len, y.entries.len);
     for (size_t i = 0; i < x.entries.len; i++) {
@@ -59,7 +60,7 @@ TEST(programs_are_written_as_they_were) {
                                         "mutating_buffer", "pytree_io", "seed_mlp", "while_loop"};
     for (int i = 0; i < COUNT(names); i++)
         CFX_SCOPE {
-            const char *from = cfx__format(ZOO "%s/model.pt2", names[i]);
+            const char *from = cfx__text_format(ZOO "%s/model.pt2", names[i]);
             cfx_program *p = cfx_open(from);
             CHECK(p && cfx_save(p, in_folder("model.pt2")));
             CHECK_OK();

@@ -5,7 +5,7 @@
 #define ZOO CFX_TEST_DATA "/zoo/"
 
 static const char *file_text(const char *path) {
-    cfx__mapping *m = cfx__mapping_open(path);
+    cfx__file_mapping *m = cfx__file_map(path);
     const char *text = m ? cfx__string_new(m->data, m->size)->text : "";
     cfx_drop(m);
     return text;
@@ -13,7 +13,7 @@ static const char *file_text(const char *path) {
 
 /* Equal but for blanks at the end. */
 static void check_text(const char *name, const char *file, const char *got) {
-    const char *want = file_text(cfx__format(ZOO "%s/%s.txt", name, file));
+    const char *want = file_text(cfx__text_format(ZOO "%s/%s.txt", name, file));
     size_t n = strlen(want), k = strlen(got);
     while (n && strchr(" \n", want[n - 1]))
         n--;
@@ -28,7 +28,7 @@ TEST(programs_open_and_print_as_in_torch) {
                                         "mutating_buffer", "pytree_io", "seed_mlp", "while_loop"};
     for (int i = 0; i < COUNT(names); i++)
         CFX_SCOPE {
-            cfx_program *p = cfx_open(cfx__format(ZOO "%s/model.pt2", names[i]));
+            cfx_program *p = cfx_open(cfx__text_format(ZOO "%s/model.pt2", names[i]));
             if (!CHECK_OK() || !CHECK(p != NULL))
                 continue;
             check_text(names[i], "graph", cfx_graph_str(p->module->graph));

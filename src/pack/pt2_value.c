@@ -64,10 +64,10 @@ bool cfx__pt2_bad(const cfx__pt2_reader *r, const char *fmt, ...) {
     cfx__text_vprintf(&why, fmt, ap);
     va_end(ap);
     if (r->node)
-        cfx_fail(CFX_FILE_ERROR, (cfx_where){0}, "'%s' cannot be read: node '%.200s': %s", r->path,
+        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' cannot be read: node '%.200s': %s", r->path,
                  r->node, why.data);
     else
-        cfx_fail(CFX_FILE_ERROR, (cfx_where){0}, "'%s' cannot be read: %s", r->path, why.data);
+        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' cannot be read: %s", r->path, why.data);
     cfx__text_release(&why);
     return false;
 }
@@ -98,7 +98,7 @@ const char *cfx__pt2_union(const cfx__pt2_reader *r, const cfx__json *j, const c
 }
 
 void cfx__pt2_reader_close(cfx__pt2_reader *r) {
-    cfx__hints_release(&r->hints);
+    cfx__srepr_hints_release(&r->hints);
     cfx__map_release(&r->exprs);
     cfx__map_release(&r->traces);
     cfx__map_release(&r->stacks);
@@ -149,7 +149,7 @@ void cfx__pt2_note_hints(cfx__pt2_reader *r, const cfx__json *j) {
         if (cfx__json_is(hint, CFX__JSON_OBJECT)) /* a bare number before 2.4 */
             hint = cfx__json_get(hint, "as_int");
         if (cfx__json_is(expr, CFX__JSON_TEXT) && cfx__json_is(hint, CFX__JSON_INT))
-            cfx__hints_note(&r->hints, expr->text, hint->i);
+            cfx__srepr_hints_note(&r->hints, expr->text, hint->i);
     }
 }
 
@@ -203,7 +203,7 @@ static bool read_device(cfx__pt2_reader *r, const cfx__json *j, cfx_device *out)
     return true;
 }
 
-bool cfx__pt2_tensor_meta(cfx__pt2_reader *r, const cfx__json *j, cfx__tensor_meta *m) {
+bool cfx__pt2_tensor_meta(cfx__pt2_reader *r, const cfx__json *j, cfx__pt2_meta *m) {
     if (cfx__json_get(j, "meta")) /* one level more in 2.1 */
         j = cfx__json_get(j, "meta");
     const cfx__json *dtype = cfx__pt2_want(r, j, "dtype", CFX__JSON_INT);
@@ -238,7 +238,7 @@ bool cfx__pt2_tensor_meta(cfx__pt2_reader *r, const cfx__json *j, cfx__tensor_me
     return !cfx_is_bad(m->offset);
 }
 
-static cfx_value symbolic_val(const cfx__tensor_meta *m) {
+static cfx_value symbolic_val(const cfx__pt2_meta *m) {
     cfx_dict *d = cfx_dict_new();
     cfx_dict_set(d, "shape", cfx_tuple_value(m->ndim, m->sizes));
     cfx_dict_set(d, "dtype", cfx_dtype_value(m->dtype));
@@ -256,15 +256,15 @@ static cfx_tensor *fake_at(cfx_dtype dtype, int ndim, const int64_t *sizes, cons
                            int64_t offset) {
     cfx_tensor *t = cfx_tensor_fake(dtype, ndim, sizes, strides);
     int64_t room;
-    if (!offset || cfx__is_bad(t) ||
+    if (!offset || cfx__obj_is_bad(t) ||
         __builtin_add_overflow(offset, (int64_t)t->storage->size / cfx_dtype_size(dtype), &room))
         return t;
     cfx_tensor *base = cfx_tensor_fake(dtype, 1, &room, NULL);
-    return cfx__is_bad(base) ? base : cfx_tensor_view(base, ndim, sizes, strides, offset);
+    return cfx__obj_is_bad(base) ? base : cfx_tensor_view(base, ndim, sizes, strides, offset);
 }
 
 cfx_value cfx__pt2_tensor_val(cfx__pt2_reader *r, const cfx__json *j) {
-    cfx__tensor_meta m;
+    cfx__pt2_meta m;
     const cfx__json *dtype = cfx__json_get(j, "dtype");
     if (cfx__json_is(dtype, CFX__JSON_INT) && cfx__pt2_dtype(dtype->i) < 0 &&
         strcmp(cfx__pt2_dtype_name(dtype->i), "of no name"))
@@ -279,7 +279,7 @@ cfx_value cfx__pt2_tensor_val(cfx__pt2_reader *r, const cfx__json *j) {
         strides[i] = m.strides[i].i;
     }
     cfx_tensor *t = fake_at(m.dtype, m.ndim, sizes, strides, m.offset.i);
-    if (cfx__is_bad(t))
+    if (cfx__obj_is_bad(t))
         return bad_value(r, "a tensor has impossible sizes");
     t->device = m.device;
     if (m.requires_grad)
@@ -454,7 +454,7 @@ static cfx_value module_stack(const cfx__json *j) {
 }
 
 /* "linear_1;builtin_function_or_method.linear": a tuple of texts. */
-cfx_value cfx__split_text(const char *at, const char *end, char sign) {
+cfx_value cfx__pt2_split_text(const char *at, const char *end, char sign) {
     cfx_value parts = cfx_tuple_value(0, NULL);
     while (at <= end) {
         const char *stop = memchr(at, sign, (size_t)(end - at));
@@ -467,11 +467,11 @@ cfx_value cfx__split_text(const char *at, const char *end, char sign) {
 
 /* "name,target;name,target": a list of pairs. */
 static cfx_value source_stack(const cfx__json *j) {
-    cfx_value items = cfx__split_text(j->text, j->text + j->len, ';');
+    cfx_value items = cfx__pt2_split_text(j->text, j->text + j->len, ';');
     cfx_value pairs = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < items.list->len; i++) {
         const cfx_string *s = items.list->items[i].str;
-        cfx_list_append(pairs.list, cfx__split_text(s->text, s->text + s->len, ','));
+        cfx_list_append(pairs.list, cfx__pt2_split_text(s->text, s->text + s->len, ','));
     }
     return pairs;
 }
@@ -518,7 +518,7 @@ void cfx__pt2_node_meta(cfx__pt2_reader *r, cfx_node *n, const cfx__json *metada
         else if (!strcmp(k->text, "nn_module_stack"))
             made = shared(r, &r->stacks, v, module_stack);
         else if (!strcmp(k->text, "torch_fn"))
-            made = cfx__split_text(v->text, v->text + v->len, ';');
+            made = cfx__pt2_split_text(v->text, v->text + v->len, ';');
         else if (!strcmp(k->text, "source_fn_stack"))
             made = source_stack(v);
         else if (!strcmp(k->text, "custom"))

@@ -1,4 +1,4 @@
-/* model.json from a program: the way back from pt2_graph.c and pt2_program.c.
+/* model.json from a program: the inverse of pt2_graph.c and pt2_program.c.
  *
  * A graph is written in one walk over its nodes. Each value goes into the table of its kind when
  * its node is met; the results of an operator with several are named after the getitem nodes that
@@ -16,7 +16,7 @@ static void put_text(cfx__text *t, const char *text) { cfx__json_string(t, text,
 static const cfx__schema *schema_of(const cfx_node *n) {
     if (!n->target.op || n->target.fn)
         return NULL;
-    cfx__info *info = cfx__op_info(n->target.op);
+    cfx__op_info *info = cfx__op_info_of(n->target.op);
     return info ? info->schema : NULL;
 }
 
@@ -30,37 +30,37 @@ static const char *arg_name(const cfx_node *n, int64_t i) {
     cfx_value names = cfx_node_get_meta(n, "arg_names");
     if (cfx_node_higher_order(n))
         return "";
-    if (cfx__is_sequence(names) && i < names.list->len && cfx_text(names.list->items[i]))
+    if (cfx__value_is_sequence(names) && i < names.list->len && cfx_text(names.list->items[i]))
         return cfx_text(names.list->items[i]);
     return i < COUNT(python) ? python[i] : "";
 }
 
-static bool put_named(cfx__scribe *w, cfx__text *t, const char *name, cfx_value v,
-                      const cfx__arg *type, bool keyword) {
-    cfx__comma(t);
+static bool put_named(cfx__pt2_writer *w, cfx__text *t, const char *name, cfx_value v,
+                      const cfx__schema_arg *type, bool keyword) {
+    cfx__json_comma(t);
     cfx__text_puts(t, "{\"name\": ");
     put_text(t, name);
     cfx__text_puts(t, ", \"arg\": ");
-    bool ok = cfx__write_argument(w, t, v, type);
+    bool ok = cfx__pt2_write_argument(w, t, v, type);
     cfx__text_printf(t, ", \"kind\": %d}", keyword ? 2 : 1);
     return ok;
 }
 
-static bool put_inputs(cfx__scribe *w, cfx__text *t, const cfx_node *n) {
+static bool put_inputs(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n) {
     const cfx__schema *s = schema_of(n);
     const cfx_list *args = n->args.list;
     const cfx_dict *kwargs = n->kwargs.dict;
     bool ok = true;
     for (int64_t i = 0; ok && i < args->len; i++) {
-        const cfx__arg *a = s && i < s->nargs ? &s->args[i] : NULL;
+        const cfx__schema_arg *a = s && i < s->nargs ? &s->args[i] : NULL;
         const char *name = a ? a->name : arg_name(n, i);
-        if (a && !i && cfx__op_info(n->target.op)->form == CFX__INPLACE)
+        if (a && !i && cfx__op_info_of(n->target.op)->form == CFX__INPLACE)
             name = "self"; /* whatever the functional form calls it */
         ok = put_named(w, t, name, args->items[i], a, false);
     }
     for (int64_t i = 0; ok && i < kwargs->len; i++) {
         const char *name = cfx_text(kwargs->entries[i].key);
-        const cfx__arg *a = NULL;
+        const cfx__schema_arg *a = NULL;
         for (int k = 0; s && name && k < s->nargs && !a; k++)
             if (!strcmp(s->args[k].name, name))
                 a = &s->args[k];
@@ -71,7 +71,7 @@ static bool put_inputs(cfx__scribe *w, cfx__text *t, const cfx_node *n) {
 
 /* getitem nodes by what they take: the first of each, others are the same by another name. NULL
  * where nothing takes a result. The caller frees the list. */
-static const cfx_node **takers_of(cfx__scribe *w, const cfx_node *n, int64_t count) {
+static const cfx_node **takers_of(cfx__pt2_writer *w, const cfx_node *n, int64_t count) {
     const cfx_node **takers = cfx__alloc0((size_t)(count + 1) * sizeof *takers);
     cfx_each_user(n, u) {
         if (!cfx_node_takes_result(u->user))
@@ -88,11 +88,11 @@ static const cfx_node **takers_of(cfx__scribe *w, const cfx_node *n, int64_t cou
     return takers;
 }
 
-static bool put_results(cfx__scribe *w, cfx__text *t, const cfx_node *n, const cfx_result *all,
+static bool put_results(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n, const cfx_result *all,
                         int64_t count, bool bare);
 
 /* Result i of a node with several. */
-static bool put_result(cfx__scribe *w, cfx__text *t, const cfx_node *n, const cfx_node *taker,
+static bool put_result(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n, const cfx_node *taker,
                        int64_t i, cfx_result r, bool bare) {
     cfx_result own = taker ? cfx_node_result(taker) : r;
     if (own.kind != CFX_RESULT_UNKNOWN)
@@ -109,17 +109,17 @@ static bool put_result(cfx__scribe *w, cfx__text *t, const cfx_node *n, const cf
     }
     cfx__text unused = {0};
     cfx__text_printf(&unused, "%s_unused_%lld", n->name, (long long)i);
-    bool ok = cfx__write_result(w, t, taker ? taker->name : unused.data, &r, bare);
+    bool ok = cfx__pt2_write_result(w, t, taker ? taker->name : unused.data, &r, bare);
     cfx__text_release(&unused);
     return ok;
 }
 
-static bool put_results(cfx__scribe *w, cfx__text *t, const cfx_node *n, const cfx_result *all,
+static bool put_results(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n, const cfx_result *all,
                         int64_t count, bool bare) {
     const cfx_node **takers = takers_of(w, n, count);
     bool ok = true;
     for (int64_t i = 0; ok && i < count; i++) {
-        cfx__comma(t);
+        cfx__json_comma(t);
         cfx_result r = {0};
         if (all->kind == CFX_RESULT_SEVERAL)
             r = cfx_result_item(all, i);
@@ -140,7 +140,7 @@ static int64_t count_taken(const cfx_node *n) {
     return count;
 }
 
-static bool put_outputs(cfx__scribe *w, cfx__text *t, const cfx_node *n) {
+static bool put_outputs(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n) {
     const cfx__schema *s = schema_of(n);
     cfx_result r = cfx_node_result(n);
     bool tuple = r.kind == CFX_RESULT_SEVERAL;
@@ -163,7 +163,7 @@ static bool put_outputs(cfx__scribe *w, cfx__text *t, const cfx_node *n) {
         cfx__text_puts(t, "{\"as_none\": true}");
         return true;
     }
-    return cfx__write_result(w, t, n->name, &r, false);
+    return cfx__pt2_write_result(w, t, n->name, &r, false);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
@@ -171,9 +171,9 @@ static bool put_outputs(cfx__scribe *w, cfx__text *t, const cfx_node *n) {
 /* What a file calls a target; NULL where it has no name for it. */
 static const char *target_text(const cfx_node *n) {
     if (schema_of(n))
-        return cfx__format("torch.ops.%s", cfx_op_name(n->target.op));
+        return cfx__text_format("torch.ops.%s", cfx_op_name(n->target.op));
     if (is_operator(n, "operator."))
-        return cfx__format("_%s", n->target.name);
+        return cfx__text_format("_%s", n->target.name);
     bool known = is_operator(n, "torch.ops.") || is_operator(n, "math.") ||
                  is_operator(n, "torch.sym_") || is_operator(n, "#");
     return known ? n->target.name : NULL;
@@ -188,13 +188,15 @@ static bool is_taker(const cfx_node *n) {
     return from->op == CFX_CALL_FUNCTION && (!s || s->nrets > 1 || (s->nrets && s->rets[0].list));
 }
 
-static bool put_call(cfx__scribe *w, const cfx_node *n) {
+static bool put_call(cfx__pt2_writer *w, const cfx_node *n) {
     cfx__text *t = &w->nodes;
     const char *target = target_text(n);
     if (!target || is_operator(n, "python."))
-        return cfx__write_bad(w, "calls %s, which is no operator that a program may hold; export "
-                                 "the module", n->target.name);
-    cfx__comma(t);
+        return cfx__pt2_write_bad(w,
+                                  "calls %s, which is no operator that a program may hold; export "
+                                  "the module",
+                                  n->target.name);
+    cfx__json_comma(t);
     cfx__text_puts(t, "{\"target\": ");
     put_text(t, target);
     cfx__text_puts(t, ", \"inputs\": [");
@@ -213,7 +215,7 @@ static bool put_call(cfx__scribe *w, const cfx_node *n) {
 
 /* Whether a placeholder is a plain number, string or None: what the signature or, in graphs inside,
  * its description says. */
-static bool is_constant(const cfx__scribe *w, const cfx_node *n, int64_t i, cfx_value *v) {
+static bool is_constant(const cfx__pt2_writer *w, const cfx_node *n, int64_t i, cfx_value *v) {
     if (w->program) {
         bool constant = i < w->program->ninputs && w->program->inputs[i].constant;
         if (constant)
@@ -224,29 +226,29 @@ static bool is_constant(const cfx__scribe *w, const cfx_node *n, int64_t i, cfx_
     return v->tag == CFX_TAG_INT || v->tag == CFX_TAG_BOOL || v->tag == CFX_TAG_FLOAT;
 }
 
-static bool put_placeholder(cfx__scribe *w, const cfx_node *n, int64_t i) {
+static bool put_placeholder(cfx__pt2_writer *w, const cfx_node *n, int64_t i) {
     cfx_value v;
-    cfx__comma(&w->inputs);
+    cfx__json_comma(&w->inputs);
     if (is_constant(w, n, i, &v))
         return cfx__pt2_put_constant(&w->inputs, v) ||
-               cfx__write_bad(w, "stands for a constant of no known kind");
-    cfx_result r = cfx__write_result_of(w, n);
-    return cfx__write_result(w, &w->inputs, n->name, &r, false);
+               cfx__pt2_write_bad(w, "stands for a constant of no known kind");
+    cfx_result r = cfx__pt2_write_result_of(w, n);
+    return cfx__pt2_write_result(w, &w->inputs, n->name, &r, false);
 }
 
-static bool put_output(cfx__scribe *w, const cfx_node *n) {
+static bool put_output(cfx__pt2_writer *w, const cfx_node *n) {
     cfx_value v = n->args.list->len ? n->args.list->items[0] : cfx_none();
-    if (!cfx__is_sequence(v))
-        return cfx__write_argument(w, &w->outputs, v, NULL);
+    if (!cfx__value_is_sequence(v))
+        return cfx__pt2_write_argument(w, &w->outputs, v, NULL);
     for (int64_t i = 0; i < v.list->len; i++) {
-        cfx__comma(&w->outputs);
-        if (!cfx__write_argument(w, &w->outputs, v.list->items[i], NULL))
+        cfx__json_comma(&w->outputs);
+        if (!cfx__pt2_write_argument(w, &w->outputs, v.list->items[i], NULL))
             return false;
     }
     return true;
 }
 
-static bool put_nodes(cfx__scribe *w) {
+static bool put_nodes(cfx__pt2_writer *w) {
     int64_t i = 0;
     cfx_each_node(w->module->graph, n) {
         size_t mark = cfx_scope_open();
@@ -257,7 +259,7 @@ static bool put_nodes(cfx__scribe *w) {
         case CFX_GET_ATTR: break; /* written where it is used */
         case CFX_CALL_FUNCTION: ok = is_taker(n) || put_call(w, n); break;
         case CFX_OUTPUT: ok = put_output(w, n); break;
-        default: ok = cfx__write_bad(w, "calls a method or module; export the module");
+        default: ok = cfx__pt2_write_bad(w, "calls a method or module; export the module");
         }
         cfx_scope_close(mark);
         if (!ok)
@@ -271,11 +273,11 @@ static void put_table(cfx__text *t, const char *name, const cfx__text *table) {
 }
 
 /* The whole graph of w->module. Ends the writer. */
-static bool finish(cfx__scribe *w, cfx__text *t) {
+static bool finish(cfx__pt2_writer *w, cfx__text *t) {
     bool ok = put_nodes(w);
     const cfx_node *output = cfx_graph_output_node(w->module->graph);
     bool single = output && output->args.list->len &&
-                  !cfx__is_sequence(output->args.list->items[0]);
+                  !cfx__value_is_sequence(output->args.list->items[0]);
     cfx__text_puts(t, "{\"inputs\": [");
     cfx__text_add(t, w->inputs.data, w->inputs.len);
     cfx__text_puts(t, "], \"outputs\": [");
@@ -298,10 +300,10 @@ static bool finish(cfx__scribe *w, cfx__text *t) {
     return ok;
 }
 
-bool cfx__write_graph(cfx__scribe *outer, cfx__text *t, const cfx_module *m) {
+bool cfx__pt2_write_subgraph(cfx__pt2_writer *outer, cfx__text *t, const cfx_module *m) {
     if (outer->depth >= MAX_GRAPHS)
-        return cfx__write_bad(outer, "has graphs nested too deeply");
-    cfx__scribe w = {.module = m, .path = outer->path, .depth = outer->depth + 1};
+        return cfx__pt2_write_bad(outer, "has graphs nested too deeply");
+    cfx__pt2_writer w = {.module = m, .path = outer->path, .depth = outer->depth + 1};
     bool ok = finish(&w, t);
     outer->failed |= !ok;
     return ok;
@@ -310,19 +312,19 @@ bool cfx__write_graph(cfx__scribe *outer, cfx__text *t, const cfx_module *m) {
 /* ---- what the archive needs ------------------------------------------------------------------ */
 
 bool cfx__pt2_write_graph(const cfx_program *p, const char *path, cfx__text *out) {
-    cfx__scribe w = {.program = p, .module = p->module, .path = path};
+    cfx__pt2_writer w = {.program = p, .module = p->module, .path = path};
     return finish(&w, out);
 }
 
 void cfx__pt2_write_reference(cfx__text *out, const cfx_program *p, cfx_value v) {
-    cfx__scribe w = {.program = p, .module = p->module, .path = ""};
+    cfx__pt2_writer w = {.program = p, .module = p->module, .path = ""};
     if (v.tag != CFX_TAG_NODE || v.node->op == CFX_GET_ATTR) {
         if (!cfx__pt2_put_constant(out, v))
             cfx__text_puts(out, "{\"as_none\": true}");
         return;
     }
-    cfx_result r = cfx__write_result_of(&w, v.node);
+    cfx_result r = cfx__pt2_write_result_of(&w, v.node);
     if (r.kind == CFX_RESULT_SEVERAL)
         r = (cfx_result){0};
-    cfx__write_name(out, v.node->name, &r);
+    cfx__pt2_write_name(out, v.node->name, &r);
 }

@@ -6,7 +6,7 @@
 #include "pt2.h"
 
 /* A graph being written. */
-typedef struct cfx__scribe {
+typedef struct cfx__pt2_writer {
     const cfx_program *program; /* NULL for graphs in the graph */
     const cfx_module *module;
     const char *path;
@@ -16,25 +16,26 @@ typedef struct cfx__scribe {
     cfx__map same;              /* names of getitem nodes to that of the first one like it */
     int depth;
     bool failed;
-} cfx__scribe;
+} cfx__pt2_writer;
 
 /* What a node computes; of a parameter that says nothing, what its tensor is. */
-cfx_result cfx__write_result_of(const cfx__scribe *w, const cfx_node *n);
+cfx_result cfx__pt2_write_result_of(const cfx__pt2_writer *w, const cfx_node *n);
 
 /* Records an error about the node being written. Returns false. */
-bool cfx__write_bad(cfx__scribe *w, const char *fmt, ...) CFX_PRINTF(2, 3);
+bool cfx__pt2_write_bad(cfx__pt2_writer *w, const char *fmt, ...) CFX_PRINTF(2, 3);
 /* A reference to a value: {"as_tensor": {"name": "relu"}}. */
-void cfx__write_name(cfx__text *t, const char *name, const cfx_result *r);
+void cfx__pt2_write_name(cfx__text *t, const char *name, const cfx_result *r);
 /* Puts a value into the table of its kind, and a reference to it into `out`; in a list of tensors
  * its bare name. */
-bool cfx__write_result(cfx__scribe *w, cfx__text *out, const char *name, const cfx_result *r,
-                       bool bare);
+bool cfx__pt2_write_result(cfx__pt2_writer *w, cfx__text *out, const char *name,
+                           const cfx_result *r, bool bare);
 /* An argument; type is what the schema says of it, or NULL. */
-bool cfx__write_argument(cfx__scribe *w, cfx__text *t, cfx_value v, const cfx__arg *type);
+bool cfx__pt2_write_argument(cfx__pt2_writer *w, cfx__text *t, cfx_value v,
+                             const cfx__schema_arg *type);
 /* A graph inside the graph. */
-bool cfx__write_graph(cfx__scribe *outer, cfx__text *t, const cfx_module *m);
+bool cfx__pt2_write_subgraph(cfx__pt2_writer *outer, cfx__text *t, const cfx_module *m);
 
-static inline bool cfx__is_sequence(cfx_value v) {
+static inline bool cfx__value_is_sequence(cfx_value v) {
     return v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST;
 }
 

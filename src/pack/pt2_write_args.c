@@ -1,14 +1,14 @@
 /* Values of a graph as model.json names and describes them, and arguments of calls. */
 #include "pt2_write.h"
 
-bool cfx__write_bad(cfx__scribe *w, const char *fmt, ...) {
+bool cfx__pt2_write_bad(cfx__pt2_writer *w, const char *fmt, ...) {
     cfx__text why = {0};
     va_list ap;
     va_start(ap, fmt);
     cfx__text_vprintf(&why, fmt, ap);
     va_end(ap);
     if (!w->failed)
-        cfx_fail(CFX_FILE_ERROR, (cfx_where){0}, "cannot write '%s': node '%s' %s", w->path,
+        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "cannot write '%s': node '%s' %s", w->path,
                  w->node ? w->node->name : "output", why.data);
     cfx__text_release(&why);
     w->failed = true;
@@ -19,7 +19,7 @@ static void put_text(cfx__text *t, const char *text) { cfx__json_string(t, text,
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-cfx_result cfx__write_result_of(const cfx__scribe *w, const cfx_node *n) {
+cfx_result cfx__pt2_write_result_of(const cfx__pt2_writer *w, const cfx_node *n) {
     cfx_result r = cfx_node_result(n);
     if (r.kind != CFX_RESULT_UNKNOWN || n->op != CFX_PLACEHOLDER || !w->program)
         return r;
@@ -31,7 +31,7 @@ cfx_result cfx__write_result_of(const cfx__scribe *w, const cfx_node *n) {
     return r;
 }
 
-void cfx__write_name(cfx__text *t, const char *name, const cfx_result *r) {
+void cfx__pt2_write_name(cfx__text *t, const char *name, const cfx_result *r) {
     static const char *const tags[] = {[CFX_RESULT_INT] = "as_sym_int",
                                        [CFX_RESULT_BOOL] = "as_sym_bool",
                                        [CFX_RESULT_FLOAT] = "as_sym_float"};
@@ -46,16 +46,18 @@ void cfx__write_name(cfx__text *t, const char *name, const cfx_result *r) {
     }
 }
 
-bool cfx__write_result(cfx__scribe *w, cfx__text *out, const char *name, const cfx_result *r,
-                       bool bare) {
+bool cfx__pt2_write_result(cfx__pt2_writer *w, cfx__text *out, const char *name,
+                           const cfx_result *r, bool bare) {
     cfx__text *const tables[] = {[CFX_RESULT_TENSOR] = &w->tensors, [CFX_RESULT_INT] = &w->ints,
                                  [CFX_RESULT_BOOL] = &w->bools, [CFX_RESULT_FLOAT] = &w->floats,
                                  [CFX_RESULT_OBJECT] = &w->objects};
     if (r->kind == CFX_RESULT_UNKNOWN || r->kind == CFX_RESULT_SEVERAL)
-        return cfx__write_bad(w, "has no description of its result '%s' (its shape and dtype); "
-                      "cfx_shape_prop makes one", name);
+        return cfx__pt2_write_bad(w,
+                                  "has no description of its result '%s' (its shape and dtype); "
+                                  "cfx_shape_prop makes one",
+                                  name);
     cfx__text *t = tables[r->kind];
-    cfx__comma(t);
+    cfx__json_comma(t);
     cfx__text_printf(t, "\"%s\": ", name);
     if (r->kind == CFX_RESULT_TENSOR)
         cfx__pt2_put_tensor(t, r);
@@ -66,34 +68,36 @@ bool cfx__write_result(cfx__scribe *w, cfx__text *out, const char *name, const c
     if (bare)
         cfx__text_printf(out, "{\"name\": \"%s\"}", name);
     else
-        cfx__write_name(out, name, r);
+        cfx__pt2_write_name(out, name, r);
     return true;
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-static const char *name_of(const cfx__scribe *w, const cfx_node *n) {
+static const char *name_of(const cfx__pt2_writer *w, const cfx_node *n) {
     const char *first = cfx__map_get(&w->same, n->name);
     return first ? first : n->name;
 }
 
-static bool put_node(cfx__scribe *w, cfx__text *t, const cfx_node *n) {
+static bool put_node(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n) {
     if (n->op == CFX_GET_ATTR) {
         const cfx_module *m = cfx_module_find(w->module, n->target.name);
         if (!m || !m->graph)
-            return cfx__write_bad(w, "uses '%s', which is no graph: only graphs may be attributes "
-                                     "in a program", n->target.name);
+            return cfx__pt2_write_bad(w,
+                                      "uses '%s', which is no graph: only graphs may be attributes "
+                                      "in a program",
+                                      n->target.name);
         cfx__text_puts(t, "{\"as_graph\": {\"name\": ");
         put_text(t, n->target.name);
         cfx__text_puts(t, ", \"graph\": ");
-        bool ok = cfx__write_graph(w, t, m);
+        bool ok = cfx__pt2_write_subgraph(w, t, m);
         cfx__text_puts(t, "}}");
         return ok;
     }
-    cfx_result r = cfx__write_result_of(w, n);
+    cfx_result r = cfx__pt2_write_result_of(w, n);
     if (r.kind == CFX_RESULT_SEVERAL)
-        return cfx__write_bad(w, "uses all results of '%s' at once", n->name);
-    cfx__write_name(t, name_of(w, n), &r);
+        return cfx__pt2_write_bad(w, "uses all results of '%s' at once", n->name);
+    cfx__pt2_write_name(t, name_of(w, n), &r);
     return true;
 }
 
@@ -104,7 +108,7 @@ enum {
     TENSORS = 128, OPTIONAL = 256, LISTS = 512
 };
 
-static unsigned item_kinds(cfx__scribe *w, cfx_value v) {
+static unsigned item_kinds(cfx__pt2_writer *w, cfx_value v) {
     switch ((cfx_tag)v.tag) {
     case CFX_TAG_BOOL: return BOOLS | SYM_BOOLS;
     case CFX_TAG_INT: return INTS | SYM_INTS;
@@ -114,7 +118,7 @@ static unsigned item_kinds(cfx__scribe *w, cfx_value v) {
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE: return LISTS;
     case CFX_TAG_NODE:
-        switch (cfx__write_result_of(w, v.node).kind) {
+        switch (cfx__pt2_write_result_of(w, v.node).kind) {
         case CFX_RESULT_INT: return SYM_INTS | TENSORS; /* mixed with tensors they go by name */
         case CFX_RESULT_BOOL: return SYM_BOOLS | TENSORS;
         case CFX_RESULT_FLOAT: return SYM_FLOATS | TENSORS;
@@ -124,7 +128,7 @@ static unsigned item_kinds(cfx__scribe *w, cfx_value v) {
     }
 }
 
-static void put_item(cfx__scribe *w, cfx__text *t, cfx_value v, unsigned as) {
+static void put_item(cfx__pt2_writer *w, cfx__text *t, cfx_value v, unsigned as) {
     if (as & (SYM_INTS | SYM_BOOLS | SYM_FLOATS)) {
         if (v.tag == CFX_TAG_NODE)
             cfx__text_printf(t, "{\"as_name\": \"%s\"}", name_of(w, v.node));
@@ -155,16 +159,16 @@ static const struct {
     {OPTIONAL, "as_optional_tensors", NULL},
 };
 
-static void put_items(cfx__scribe *w, cfx__text *t, const cfx_list *list, unsigned as) {
+static void put_items(cfx__pt2_writer *w, cfx__text *t, const cfx_list *list, unsigned as) {
     cfx__text_putc(t, '[');
     for (int64_t i = 0; i < list->len; i++) {
-        cfx__comma(t);
+        cfx__json_comma(t);
         put_item(w, t, list->items[i], as);
     }
     cfx__text_putc(t, ']');
 }
 
-static unsigned common_kinds(cfx__scribe *w, const cfx_list *list) {
+static unsigned common_kinds(cfx__pt2_writer *w, const cfx_list *list) {
     unsigned common = ~0u;
     for (int64_t i = 0; i < list->len; i++)
         common &= item_kinds(w, list->items[i]);
@@ -172,7 +176,7 @@ static unsigned common_kinds(cfx__scribe *w, const cfx_list *list) {
 }
 
 /* The tag of an empty list, by what the schema wants. */
-static const char *empty_tag(const cfx__arg *type) {
+static const char *empty_tag(const cfx__schema_arg *type) {
     switch (type ? type->type : CFX__T_TENSOR) {
     case CFX__T_BOOL: return "as_bools";
     case CFX__T_INT:
@@ -183,7 +187,8 @@ static const char *empty_tag(const cfx__arg *type) {
     }
 }
 
-static bool put_list(cfx__scribe *w, cfx__text *t, const cfx_list *list, const cfx__arg *type) {
+static bool put_list(cfx__pt2_writer *w, cfx__text *t, const cfx_list *list,
+                     const cfx__schema_arg *type) {
     if (!list->len) {
         cfx__text_printf(t, "{\"%s\": []}", empty_tag(type));
         return true;
@@ -199,7 +204,7 @@ static bool put_list(cfx__scribe *w, cfx__text *t, const cfx_list *list, const c
         if (nested) {
             cfx__text_putc(t, '[');
             for (int64_t k = 0; k < list->len; k++) {
-                cfx__comma(t);
+                cfx__json_comma(t);
                 put_items(w, t, list->items[k].list, list_tags[i].kind);
             }
             cfx__text_putc(t, ']');
@@ -209,28 +214,30 @@ static bool put_list(cfx__scribe *w, cfx__text *t, const cfx_list *list, const c
         cfx__text_putc(t, '}');
         return true;
     }
-    return cfx__write_bad(w, "has a list of mixed kinds as an argument, for which files have no "
-                             "form");
+    return cfx__pt2_write_bad(w,
+                              "has a list of mixed kinds as an argument, for which files have no "
+                              "form");
 }
 
-bool cfx__write_argument(cfx__scribe *w, cfx__text *t, cfx_value v, const cfx__arg *type) {
+bool cfx__pt2_write_argument(cfx__pt2_writer *w, cfx__text *t, cfx_value v,
+                             const cfx__schema_arg *type) {
     if (v.tag == CFX_TAG_NODE)
         return put_node(w, t, v.node);
-    if (cfx__is_sequence(v))
+    if (cfx__value_is_sequence(v))
         return put_list(w, t, v.list, type);
     if (v.tag == CFX_TAG_DICT) {
         cfx__text_puts(t, "{\"as_string_to_argument\": {");
         for (int64_t i = 0; i < v.dict->len; i++) {
-            cfx__comma(t);
+            cfx__json_comma(t);
             put_text(t, cfx_text(v.dict->entries[i].key) ? cfx_text(v.dict->entries[i].key) : "?");
             cfx__text_puts(t, ": ");
-            if (!cfx__write_argument(w, t, v.dict->entries[i].value, NULL))
+            if (!cfx__pt2_write_argument(w, t, v.dict->entries[i].value, NULL))
                 return false;
         }
         cfx__text_puts(t, "}}");
         return true;
     }
     return cfx__pt2_put_constant(t, v) ||
-           cfx__write_bad(w, "has an argument of type %s, for which files have no form",
-               cfx_value_type_name(v));
+           cfx__pt2_write_bad(w, "has an argument of type %s, for which files have no form",
+                              cfx_value_type_name(v));
 }

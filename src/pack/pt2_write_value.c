@@ -1,5 +1,5 @@
 /* Values as model.json has them: numbers, sizes, descriptions of tensors, constants, and the
- * metadata of nodes. The way back from pt2_value.c. */
+ * metadata of nodes. The inverse of pt2_value.c. */
 #include "pt2.h"
 
 #include <math.h>
@@ -57,7 +57,7 @@ void cfx__pt2_put_tensor(cfx__text *t, const cfx_result *r) {
     cfx_layout layout = noted ? CFX_STRIDED : (cfx_layout)r->value.tensor->layout;
     cfx__text_printf(t, "{\"dtype\": %d, \"sizes\": [", cfx__pt2_dtype_number(r->dtype));
     for (int i = 0; i < r->ndim; i++) {
-        cfx__comma(t);
+        cfx__json_comma(t);
         cfx__pt2_put_sym(t, cfx_result_size(r, i));
     }
     cfx__text_printf(t, "], \"requires_grad\": %s, \"device\": ",
@@ -65,7 +65,7 @@ void cfx__pt2_put_tensor(cfx__text *t, const cfx_result *r) {
     put_device(t, r->device);
     cfx__text_puts(t, ", \"strides\": [");
     for (int i = 0; i < r->ndim; i++) {
-        cfx__comma(t);
+        cfx__json_comma(t);
         cfx__pt2_put_sym(t, cfx_result_stride(r, i));
     }
     cfx__text_puts(t, "], \"storage_offset\": ");
@@ -145,7 +145,7 @@ static void put_tuples(cfx__text *t, const cfx_node *n) {
         if (n->args.list->items[i].tag == CFX_TAG_TUPLE)
             cfx__text_printf(&out, "%s%lld", out.len ? "," : "", (long long)i);
     if (out.len) {
-        cfx__comma(t);
+        cfx__json_comma(t);
         cfx__text_printf(t, "\"tuple_args\": \"%s\"", out.data);
     }
     cfx__text_release(&out);
@@ -165,7 +165,7 @@ void cfx__pt2_put_metadata(cfx__text *t, const cfx_node *n) {
         if (!key || !strcmp(key, "val") || !(v.tag == CFX_TAG_STR || joined || custom))
             continue;
         size_t mark = cfx_scope_open();
-        cfx__comma(t);
+        cfx__json_comma(t);
         cfx__json_string(t, key, strlen(key));
         cfx__text_puts(t, ": ");
         cfx__text json = {0};

@@ -28,7 +28,7 @@ typedef struct entry {
 
 typedef struct source {
     const char *path;
-    cfx__mapping *map;
+    cfx__file_mapping *map;
     char *data;
     int64_t size; /* of the data */
     VEC(entry *) entries; /* of the file, by insertion */
@@ -40,7 +40,7 @@ CFX_PRINTF(2, 3) static bool bad(const source *s, const char *fmt, ...) {
     va_start(ap, fmt);
     cfx__text_vprintf(&why, fmt, ap);
     va_end(ap);
-    cfx_fail(CFX_FILE_ERROR, (cfx_where){0}, "'%s' is not a .safetensors file that can be read: %s",
+    cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' is not a .safetensors file that can be read: %s",
              s->path, why.data);
     cfx__text_release(&why);
     return false;
@@ -150,7 +150,7 @@ static cfx_tensor *make_tensor(const source *s, const entry *e) {
     if (e->begin < e->end && whole && (uintptr_t)data % align == 0)
         return cfx_tensor_borrow(e->dtype, e->ndim, e->shape, data, cfx_drop, cfx_keep(s->map));
     cfx_tensor *t = cfx_tensor_new(e->dtype, e->ndim, e->shape, data);
-    for (int64_t i = 0; !whole && !cfx__is_bad(t) && i < t->numel; i++)
+    for (int64_t i = 0; !whole && !cfx__obj_is_bad(t) && i < t->numel; i++)
         t->data[i] = t->data[i] != 0;
     return t;
 }
@@ -176,7 +176,7 @@ static cfx_value read_header(source *s) {
     s->data = s->map->data + FRONT + len;
     s->size = (int64_t)(s->map->size - FRONT - len);
     return cfx__json_parse(s->map->data + FRONT, len,
-                           cfx__format("the header of '%s'", s->path));
+                           cfx__text_format("the header of '%s'", s->path));
 }
 
 static bool read_file(source *s, cfx_dict *into) {
@@ -193,7 +193,7 @@ static bool read_file(source *s, cfx_dict *into) {
 }
 
 cfx_dict *cfx_safetensors_read(const char *path) {
-    source s = {.path = path, .map = cfx__mapping_open(path)};
+    source s = {.path = path, .map = cfx__file_map(path)};
     if (!s.map)
         return NULL;
     cfx_dict *tensors = cfx_dict_new();
@@ -208,7 +208,7 @@ cfx_dict *cfx_safetensors_read(const char *path) {
 }
 
 cfx_dict *cfx_safetensors_metadata(const char *path) {
-    source s = {.path = path, .map = cfx__mapping_open(path)};
+    source s = {.path = path, .map = cfx__file_map(path)};
     if (!s.map)
         return NULL;
     size_t mark = cfx_scope_open();
@@ -239,7 +239,7 @@ static void lay_out(const cfx_dict *tensors, int64_t *order, int64_t *begin) {
 
 static bool check(const char *path, const cfx_dict *tensors) {
     if (!tensors) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "there are no tensors to write to '%s'", path);
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "there are no tensors to write to '%s'", path);
         return false;
     }
     for (int64_t i = 0; i < tensors->len; i++) {
@@ -252,7 +252,7 @@ static bool check(const char *path, const cfx_dict *tensors) {
                           : !v.tensor->data && v.tensor->numel > 0  ? "it has no data"
                                                                     : NULL;
         if (why) {
-            cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "cannot write '%s' to '%s': %s", name, path,
+            cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "cannot write '%s' to '%s': %s", name, path,
                      why);
             return false;
         }
@@ -267,7 +267,7 @@ static bool put_header(cfx__text *out, const cfx_dict *tensors, const cfx_dict *
         cfx__text_puts(out, "\"__metadata__\":");
         for (int64_t i = 0; i < metadata->len; i++)
             if (metadata->entries[i].value.tag != CFX_TAG_STR) {
-                cfx_fail(CFX_TYPE_ERROR, (cfx_where){0},
+                cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
                          "metadata of a .safetensors file must be str to str");
                 return false;
             }
@@ -295,9 +295,9 @@ static bool put_header(cfx__text *out, const cfx_dict *tensors, const cfx_dict *
 
 static bool put_tensor(FILE *file, const cfx_tensor *t) {
     size_t mark = cfx_scope_open();
-    const cfx_tensor *c = cfx__contiguous(t);
+    const cfx_tensor *c = cfx__tensor_contiguous(t);
     size_t size = (size_t)cfx_dtype_size(t->dtype), n = (size_t)t->numel;
-    bool ok = !cfx__is_bad(c) && (n == 0 || fwrite(c->data, size, n, file) == n);
+    bool ok = !cfx__obj_is_bad(c) && (n == 0 || fwrite(c->data, size, n, file) == n);
     cfx_scope_close(mark);
     return ok;
 }
@@ -309,15 +309,15 @@ bool cfx_safetensors_write(const char *path, const cfx_dict *tensors, const cfx_
     int64_t *order = cfx__alloc0((2 * n + 1) * sizeof *order), *begin = order + n;
     lay_out(tensors, order, begin);
     cfx__text header = {0};
-    cfx__save s;
-    bool ok = put_header(&header, tensors, metadata, begin) && cfx__save_open(&s, path);
+    cfx__file_save s;
+    bool ok = put_header(&header, tensors, metadata, begin) && cfx__file_save_open(&s, path);
     if (ok) {
         uint64_t len = header.len;
         ok = fwrite(&len, 1, FRONT, s.file) == FRONT &&
              fwrite(header.data, 1, header.len, s.file) == header.len;
         for (size_t i = 0; i < n && ok; i++)
             ok = put_tensor(s.file, tensors->entries[order[i]].value.tensor);
-        ok = cfx__save_close(&s, ok || ferror(s.file)) && ok;
+        ok = cfx__file_save_close(&s, ok || ferror(s.file)) && ok;
     }
     cfx__text_release(&header);
     free(order);

@@ -12,7 +12,7 @@ static const char *in_folder(const char *name) {
         snprintf(folder, sizeof folder, "%s/cfx-st-XXXXXX", P_tmpdir);
         CHECK(mkdtemp(folder) != NULL);
     }
-    return cfx__format("%s/%s", folder, name);
+    return cfx__text_format("%s/%s", folder, name);
 }
 
 static void clean(const char *name) {
@@ -43,8 +43,8 @@ TEST(safetensors_read_what_was_written) {
             continue;
         cfx_tensor *t = cfx_tensor_new((cfx_dtype)k, 2, (int64_t[]){3, 1}, NULL);
         for (int i = 0; i < 3; i++)
-            cfx__set(t, i, cfx_int(k == CFX_BOOL ? i & 1 : 5 * i + k));
-        cfx_dict_set(d, cfx__format("t.\"%d\"", n++), cfx_tensor_value(t));
+            cfx__tensor_set(t, i, cfx_int(k == CFX_BOOL ? i & 1 : 5 * i + k));
+        cfx_dict_set(d, cfx__text_format("t.\"%d\"", n++), cfx_tensor_value(t));
     }
     cfx_dict_set(d, "none", cfx_tensor_value(cfx_tensor_new(CFX_F32, 2, (int64_t[]){0, 2}, NULL)));
     cfx_dict_set(d, "one", cfx_tensor_value(cfx_tensor_new(CFX_F64, 0, NULL, (double[]){0.5})));
@@ -71,7 +71,7 @@ TEST(safetensors_lay_out_is_plain) {
     cfx_dict_set(d, "b", cfx_tensor_value(cfx_tensor_new(CFX_U8, 1, (int64_t[]){1}, "x")));
     cfx_dict_set(d, "a", cfx_tensor_value(t));
     CHECK(cfx_safetensors_write(in_folder("a.safetensors"), d, NULL));
-    cfx__mapping *m = cfx__mapping_open(in_folder("a.safetensors"));
+    cfx__file_mapping *m = cfx__file_map(in_folder("a.safetensors"));
     static const char want[] = "{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[16,17]},"
                                "\"a\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16]}}";
     CHECK_INT(m->data[0] % 8, 0);
@@ -91,7 +91,7 @@ TEST(mapped_tensors_outlive_their_dict) {
         kept = cfx_keep(get(d, "b"));
     }
     CHECK_STR(cfx_tensor_str(kept), "tensor([4, 5], dtype=torch.uint8)");
-    cfx__set(kept, 0, cfx_int(9)); /* private: the file does not change */
+    cfx__tensor_set(kept, 0, cfx_int(9)); /* private: the file does not change */
     cfx_drop(kept);
     cfx_dict *again = cfx_safetensors_read(in_folder("a.safetensors"));
     CHECK_STR(cfx_tensor_str(get(again, "b")), "tensor([4, 5], dtype=torch.uint8)");
@@ -104,8 +104,8 @@ TEST(unaligned_data_is_copied) {
         "\"c\":{\"dtype\":\"BOOL\",\"shape\":[2],\"data_offsets\":[9,11]},"
         "\"__metadata__\":{}}", 11);
     cfx_dict *d = cfx_safetensors_read(in_folder("a.safetensors"));
-    CHECK_INT(cfx__get(get(d, "a"), 0).i, 0x03020100);
-    CHECK_INT(cfx__get(get(d, "b"), 0).i, 0x08070605);
+    CHECK_INT(cfx__tensor_get(get(d, "a"), 0).i, 0x03020100);
+    CHECK_INT(cfx__tensor_get(get(d, "b"), 0).i, 0x08070605);
     CHECK_INT(get(d, "c")->data[1], 1); /* bytes beyond 0 and 1 become bools */
     CHECK_INT(d->len, 3);
     clean("a.safetensors");

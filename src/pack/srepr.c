@@ -8,12 +8,12 @@ enum { MAX_NESTING = 200, MAX_POWER = 64, MAX_PARTS = 500, MAX_PLAIN = 4096 };
 
 typedef struct reader {
     const char *at;
-    const cfx__hints *hints;
+    const cfx__srepr_hints *hints;
     int depth, parts;
     bool failed;
 } reader;
 
-void cfx__hints_release(cfx__hints *h) {
+void cfx__srepr_hints_release(cfx__srepr_hints *h) {
     cfx__map_release(&h->map);
     cfx__arena_release(&h->arena);
 }
@@ -38,7 +38,7 @@ static size_t lone_symbol(const char *text, const char **name) {
     return close && !close[1] && (*name)[len] ? len : 0;
 }
 
-void cfx__hints_note(cfx__hints *h, const char *expr, int64_t hint) {
+void cfx__srepr_hints_note(cfx__srepr_hints *h, const char *expr, int64_t hint) {
     const char *name;
     size_t len = lone_symbol(expr, &name);
     if (!len || cfx__map_getn(&h->map, name, len))
@@ -251,7 +251,7 @@ static cfx_value expression(reader *r) {
     return v;
 }
 
-cfx_value cfx__srepr_read(const char *text, const cfx__hints *h) {
+cfx_value cfx__srepr_read(const char *text, const cfx__srepr_hints *h) {
     size_t mark = cfx_scope_open();
     reader r = {.at = text, .hints = h};
     cfx_value v = expression(&r);

@@ -27,15 +27,15 @@ TEST(srepr_is_read) {
 }
 
 TEST(srepr_takes_hints) {
-    cfx__hints h = {0};
-    cfx__hints_note(&h, S77, 5);
-    cfx__hints_note(&h, "Add(" U0 ", Integer(1))", 7);
+    cfx__srepr_hints h = {0};
+    cfx__srepr_hints_note(&h, S77, 5);
+    cfx__srepr_hints_note(&h, "Add(" U0 ", Integer(1))", 7);
     cfx_value v = cfx__srepr_read("Mul(Integer(3), " S77 ")", &h);
     CHECK(v.tag == CFX_TAG_SYM && v.sym->has_hint);
     CHECK_INT(v.sym->hint, 15);
     v = cfx__srepr_read(U0, &h);
     CHECK(v.tag == CFX_TAG_SYM && !v.sym->has_hint);
-    cfx__hints_release(&h);
+    cfx__srepr_hints_release(&h);
 }
 
 TEST(srepr_is_written) {

@@ -16,7 +16,7 @@ static bool proper_bools(const char *data, size_t n) {
     return true;
 }
 
-cfx_tensor *cfx__bytes_tensor(cfx__bytes b, cfx_dtype dtype) {
+cfx_tensor *cfx__pack_bytes_tensor(cfx__pack_bytes b, cfx_dtype dtype) {
     size_t size = (size_t)cfx_dtype_size(dtype);
     int64_t n = (int64_t)(b.size / size);
     uintptr_t align = dtype == CFX_C64 || dtype == CFX_C128 ? size / 2 : size;
@@ -24,23 +24,23 @@ cfx_tensor *cfx__bytes_tensor(cfx__bytes b, cfx_dtype dtype) {
     if (n && whole && (uintptr_t)b.data % align == 0)
         return cfx_tensor_borrow(dtype, 1, &n, b.data, cfx_drop, cfx_keep_obj(b.owner));
     cfx_tensor *t = cfx_tensor_new(dtype, 1, &n, b.data);
-    for (int64_t i = 0; !whole && !cfx__is_bad(t) && i < n; i++)
+    for (int64_t i = 0; !whole && !cfx__obj_is_bad(t) && i < n; i++)
         t->data[i] = t->data[i] != 0; /* bytes other than 0 and 1 are no bools in C */
     return t;
 }
 
 static cfx_tensor *storage(void *user, const char *key, cfx_dtype dtype) {
     torch_file *f = user;
-    const char *name = cfx__format("%s %s", key, cfx_dtype_name(dtype));
+    const char *name = cfx__text_format("%s %s", key, cfx_dtype_name(dtype));
     cfx_value known = cfx_dict_get(f->bases, name);
     if (!cfx_is_none(known))
         return known.tensor;
-    cfx__zip_entry *e = cfx__zip_find(&f->zip, cfx__format("%sdata/%s", f->root, key));
-    cfx__bytes b;
+    cfx__zip_entry *e = cfx__zip_find(&f->zip, cfx__text_format("%sdata/%s", f->root, key));
+    cfx__pack_bytes b;
     if (!e || !cfx__zip_read(&f->zip, e, false, &b))
         return NULL;
-    cfx_tensor *t = cfx__bytes_tensor(b, dtype);
-    if (cfx__is_bad(t))
+    cfx_tensor *t = cfx__pack_bytes_tensor(b, dtype);
+    if (cfx__obj_is_bad(t))
         return NULL;
     cfx_dict_set(f->bases, name, cfx_tensor_value(t));
     return t;
@@ -60,31 +60,31 @@ static cfx__zip_entry *find_pickle(torch_file *f) {
 }
 
 static cfx_value fail(const torch_file *f, const char *why) {
-    cfx_fail(CFX_FILE_ERROR, (cfx_where){0}, "%s cannot be read: %s", f->what, why);
+    cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "%s cannot be read: %s", f->what, why);
     return cfx_bad();
 }
 
 static cfx_value load(torch_file *f) {
     cfx__zip_entry *e = find_pickle(f), *order;
-    cfx__bytes b;
+    cfx__pack_bytes b;
     if (!e)
         return fail(f, "it has no data.pkl");
-    order = cfx__zip_find(&f->zip, cfx__format("%sbyteorder", f->root));
+    order = cfx__zip_find(&f->zip, cfx__text_format("%sbyteorder", f->root));
     if (order && (!cfx__zip_read(&f->zip, order, false, &b) || b.size != 6 ||
                   memcmp(b.data, "little", 6)))
         return fail(f, "its numbers are not in little-endian order");
     if (!cfx__zip_read(&f->zip, e, false, &b))
         return cfx_bad();
-    return cfx__unpickle(f->what, b.data, b.size, storage, f);
+    return cfx__pickle_read(f->what, b.data, b.size, storage, f);
 }
 
-cfx_value cfx__torch_load(const char *what, cfx__bytes b) {
+cfx_value cfx__pickle_load(const char *what, cfx__pack_bytes b) {
     if (!b.size)
         return cfx_none();
     size_t mark = cfx_scope_open();
     torch_file f = {.what = what, .bases = cfx_dict_new()};
     cfx_value v;
-    if (!cfx__is_zip(b.data, b.size))
+    if (!cfx__zip_is(b.data, b.size))
         v = fail(&f, "it is no zip archive, as torch.save writes since PyTorch 1.6");
     else
         v = cfx__zip_open(&f.zip, what, b) ? load(&f) : cfx_bad();

@@ -20,14 +20,14 @@ enum {
 /* Unpacking may give this much, and that many times the size of the archive on top of it. */
 static const uint64_t ROOM = 256u << 20, ROOM_TIMES = 64;
 
-typedef struct cfx__blob {
+typedef struct cfx__zip_blob {
     cfx_obj head;
     char *data;
 } blob;
 
 static void blob_free(void *p) { free(((blob *)p)->data); }
 
-static const cfx__type blob_type = {.name = "unpacked bytes", .free = blob_free};
+static const cfx__obj_type blob_type = {.name = "unpacked bytes", .free = blob_free};
 
 CFX_PRINTF(2, 3) static bool bad(const cfx__zip *z, const char *fmt, ...) {
     cfx__text why = {0};
@@ -35,7 +35,7 @@ CFX_PRINTF(2, 3) static bool bad(const cfx__zip *z, const char *fmt, ...) {
     va_start(ap, fmt);
     cfx__text_vprintf(&why, fmt, ap);
     va_end(ap);
-    cfx_fail(CFX_FILE_ERROR, (cfx_where){0}, "%s cannot be read: %s", z->what, why.data);
+    cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "%s cannot be read: %s", z->what, why.data);
     cfx__text_release(&why);
     return false;
 }
@@ -52,7 +52,7 @@ static bool has_mark(const char *p, char a, char b) {
     return p[0] == 'P' && p[1] == 'K' && p[2] == a && p[3] == b;
 }
 
-bool cfx__is_zip(const char *data, size_t size) {
+bool cfx__zip_is(const char *data, size_t size) {
     return size >= END && (has_mark(data, 3, 4) || has_mark(data, 5, 6));
 }
 
@@ -88,9 +88,10 @@ static bool read_end64(const cfx__zip *z, uint64_t end, directory *d) {
 static bool read_end(const cfx__zip *z, directory *d) {
     int64_t end = find_end(z);
     if (end < 0)
-        return bad(z, "%s", cfx__is_zip(z->data, z->size)
-                                ? "it is cut off (the directory at its end is missing)"
-                                : "it is no zip archive");
+        return bad(z, "%s",
+                   cfx__zip_is(z->data, z->size)
+                       ? "it is cut off (the directory at its end is missing)"
+                       : "it is no zip archive");
     const char *p = z->data + end;
     if (u16(p + 4) || u16(p + 6))
         return bad(z, "it is one part of several");
@@ -180,7 +181,7 @@ static bool no_overlap(cfx__zip *z) {
     return apart;
 }
 
-bool cfx__zip_open(cfx__zip *z, const char *what, cfx__bytes bytes) {
+bool cfx__zip_open(cfx__zip *z, const char *what, cfx__pack_bytes bytes) {
     *z = (cfx__zip){.what = what, .data = bytes.data, .size = bytes.size, .owner = bytes.owner};
     directory d = {0};
     if (!read_end(z, &d))
@@ -274,18 +275,18 @@ static uint32_t checksum(uint32_t crc, const char *data, size_t size) {
     return crc;
 }
 
-bool cfx__zip_read(cfx__zip *z, cfx__zip_entry *e, bool checked, cfx__bytes *out) {
-    *out = (cfx__bytes){0};
+bool cfx__zip_read(cfx__zip *z, cfx__zip_entry *e, bool checked, cfx__pack_bytes *out) {
+    *out = (cfx__pack_bytes){0};
     if (e->method != 0 && e->method != 8)
         return bad(z, "entry '%s' is packed by method %d, which is not known", e->name, e->method);
     if (!e->blob) {
         char *p = payload(z, e);
         if (!p || (e->method == 8 && !unpack(z, e, p)))
             return false;
-        *out = (cfx__bytes){p, e->size, z->owner};
+        *out = (cfx__pack_bytes){p, e->size, z->owner};
     }
     if (e->blob)
-        *out = (cfx__bytes){e->blob->data, e->size, e->blob};
+        *out = (cfx__pack_bytes){e->blob->data, e->size, e->blob};
     if (checked && checksum(0, out->data, out->size) != e->crc)
         return bad(z, "entry '%s' is damaged: its checksum differs", e->name);
     return true;

@@ -14,7 +14,7 @@ typedef struct cfx__zip_entry {
     uint64_t packed, size; /* bytes in the archive, and of the content */
     uint32_t crc;
     uint16_t method;       /* 0 stored, 8 deflated */
-    struct cfx__blob *blob; /* the content, where it had to be unpacked; counted */
+    struct cfx__zip_blob *blob; /* the content, where it had to be unpacked; counted */
 } cfx__zip_entry;
 
 typedef struct cfx__zip {
@@ -30,23 +30,23 @@ typedef struct cfx__zip {
 } cfx__zip;
 
 /* Bytes, and the counted object that they live in: whoever keeps that may use them. Borrowed. */
-typedef struct cfx__bytes {
+typedef struct cfx__pack_bytes {
     char *data;
     size_t size;
     void *owner;
-} cfx__bytes;
+} cfx__pack_bytes;
 
 /* Whether bytes start as a zip archive does. */
-bool cfx__is_zip(const char *data, size_t size);
+bool cfx__zip_is(const char *data, size_t size);
 /* Reads the directory. False, with a FileError that names `what`, when it is none or not sound.
  * The caller closes it either way. */
-bool cfx__zip_open(cfx__zip *z, const char *what, cfx__bytes bytes);
+bool cfx__zip_open(cfx__zip *z, const char *what, cfx__pack_bytes bytes);
 void cfx__zip_close(cfx__zip *z);
 /* The entry called so; NULL when there is none. */
 cfx__zip_entry *cfx__zip_find(const cfx__zip *z, const char *name);
 /* The content of an entry: in place where it is stored, else unpacked once. `checked` compares it
  * with its checksum. False, with a FileError, when it cannot be had. */
-bool cfx__zip_read(cfx__zip *z, cfx__zip_entry *e, bool checked, cfx__bytes *out);
+bool cfx__zip_read(cfx__zip *z, cfx__zip_entry *e, bool checked, cfx__pack_bytes *out);
 
 /* ---- writing --------------------------------------------------------------------------------- */
 

@@ -39,7 +39,7 @@ static char *central(sample *s, int k) {
 }
 
 static bool opens(sample *s, cfx__zip *z) {
-    return cfx__zip_open(z, "x.zip", (cfx__bytes){s->data, s->size, NULL});
+    return cfx__zip_open(z, "x.zip", (cfx__pack_bytes){s->data, s->size, NULL});
 }
 
 /* Opening, and reading all there is, fails with a message that has the text in it. */
@@ -47,7 +47,7 @@ static void refused(sample *s, const char *why) {
     cfx__zip z;
     bool ok = opens(s, &z);
     for (size_t i = 0; ok && i < z.entries.len; i++) {
-        cfx__bytes b;
+        cfx__pack_bytes b;
         ok = cfx__zip_read(&z, &z.entries.data[i], true, &b);
     }
     CHECK(!ok);
@@ -59,9 +59,9 @@ static void refused(sample *s, const char *why) {
 TEST(zip_reads_what_was_written) {
     sample s;
     cfx__zip z;
-    cfx__bytes b;
+    cfx__pack_bytes b;
     make(&s);
-    CHECK(cfx__is_zip(s.data, s.size));
+    CHECK(cfx__zip_is(s.data, s.size));
     CHECK(opens(&s, &z));
     CHECK_INT(z.entries.len, 3);
     CHECK(cfx__zip_read(&z, cfx__zip_find(&z, "a/two"), true, &b));
@@ -80,7 +80,7 @@ TEST(zip_refuses_what_is_cut_off) {
     make(&s);
     for (size_t n = 0; n < s.size; n += 7) {
         cfx__zip z;
-        CHECK(!cfx__zip_open(&z, "x.zip", (cfx__bytes){s.data, n, NULL}));
+        CHECK(!cfx__zip_open(&z, "x.zip", (cfx__pack_bytes){s.data, n, NULL}));
         CHECK_ERROR("x.zip cannot be read");
         cfx__zip_close(&z);
     }
@@ -153,7 +153,7 @@ TEST(zip_unpacks_within_limits) {
     char *zeros = calloc(len, 1);
     sample s;
     cfx__zip z;
-    cfx__bytes b;
+    cfx__pack_bytes b;
     memcpy(zeros + 1000, "hello", 5);
     make_packed(&s, zeros, len, (uint32_t)len);
     CHECK(opens(&s, &z) && cfx__zip_read(&z, &z.entries.data[0], true, &b));

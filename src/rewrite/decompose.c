@@ -27,15 +27,15 @@ static bool is_kept(const cfx__rerun *run, cfx_op *op) {
 }
 
 /* PyTorch's table first, then what composite operators are made of. */
-static cfx_op_fn *opens(cfx__recorder *r, cfx_op *op, bool early) {
-    const core_row *row = cfx__core_of(op);
+static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
+    const core_row *row = cfx__ops_core_row(op);
     cfx_op_fn *fn = op->effects & CFX_COMPOSITE ? op->decompose : NULL;
     if (row)
         fn = row->early || fn || !early ? row->fn : NULL;
     return fn && !is_kept((cfx__rerun *)r, op) ? fn : NULL;
 }
 
-static void note(cfx__recorder *r, cfx_where at, cfx_node *n) {
+static void note(cfx__recorder *r, cfx_site at, cfx_node *n) {
     static const char *const origin[] = {"stack_trace", "source", "nn_module_stack",
                                          "source_fn_stack", "torch_fn", "custom"};
     (void)at;
@@ -46,7 +46,7 @@ static void note(cfx__recorder *r, cfx_where at, cfx_node *n) {
     }
 }
 
-static cfx_value stranger(cfx__recorder *r, cfx_where at, cfx_tensor *t) {
+static cfx_value unknown_tensor(cfx__recorder *r, cfx_site at, cfx_tensor *t) {
     (void)t;
     cfx_fail(CFX_RUNTIME_ERROR, at, "a constant that %s is made of cannot be part of a graph",
              r->like ? r->like->name : "an operator");
@@ -189,7 +189,7 @@ static cfx_value finish_graph(cfx__rerun *run, cfx_value result, cfx_value *writ
             cfx_list_append(all.list, written[i]);
         }
     }
-    cfx_value results = cfx__record_arg(r, (cfx_where){0}, result);
+    cfx_value results = cfx__record_arg(r, (cfx_site){0}, result);
     if (cfx_is_bad(results))
         return results;
     if (results.tag != CFX_TAG_TUPLE && results.tag != CFX_TAG_LIST)
@@ -204,7 +204,7 @@ static cfx_value finish_graph(cfx__rerun *run, cfx_value result, cfx_value *writ
 static bool stays(const cfx_node *n) {
     cfx_op *op = n->op == CFX_CALL_FUNCTION ? n->target.op : NULL;
     if (op && (op == &cfx_op__linalg_check_errors ||
-               ((op->effects & CFX_RANDOM) && !cfx__op_info(op)->writes)))
+               ((op->effects & CFX_RANDOM) && !cfx__op_info_of(op)->writes)))
         return false;
     return cfx_node_is_impure(n);
 }
@@ -248,8 +248,8 @@ cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep) {
                       .keep = keep,
                       .recorder = {.graph = cfx_graph_new(),
                                    .functional = true,
-                                   .opens = opens,
-                                   .stranger = stranger,
+                                   .decomposition_for = decomposition_for,
+                                   .unknown_tensor = unknown_tensor,
                                    .scalar = scalar,
                                    .describe = describe,
                                    .note = note}};

@@ -9,16 +9,16 @@
 
 static cfx_value given(cfx_node *n, void *user) {
     cfx__rerun *run = user;
-    return cfx_value_keep(run->values[cfx__own(n)->id]);
+    return cfx_value_keep(run->values[cfx__node_of(n)->id]);
 }
 
 /* Arguments with the values of their nodes in place of them; scope. */
 static cfx_value filled(cfx__rerun *run, cfx_value v) {
-    return cfx__scope_own_value(cfx__map_nodes(v, given, run));
+    return cfx__value_scope_own(cfx__node_map(v, given, run));
 }
 
 static void set_value(cfx__rerun *run, const cfx_node *n, cfx_value v) {
-    cfx_value *at = &run->values[cfx__own(n)->id];
+    cfx_value *at = &run->values[cfx__node_of(n)->id];
     cfx_value_drop(*at);
     *at = cfx_value_keep(v);
 }
@@ -48,7 +48,7 @@ static cfx_value run_placeholder(cfx__rerun *run, const cfx_node *n) {
     }
     for (int i = 0; i < like.tensor->ndim; i++)
         cfx__symbols_know(run->symbols, like.tensor->shape[i], made, i);
-    cfx_tensor *t = cfx__recorded(&run->recorder, made, like.tensor);
+    cfx_tensor *t = cfx__recorded_tensor(&run->recorder, made, like.tensor);
     if (!strncmp(n->name, "p_", 2))
         t->head.flags |= CFX__GRAD; /* which PyTorch's decompositions ask parameters about */
     return cfx_tensor_value(t);
@@ -59,13 +59,13 @@ static cfx_value run_get_attr(cfx__rerun *run, const cfx_node *n) {
     if (v.tag == CFX_TAG_MODULE)
         return v;
     if (v.tag != CFX_TAG_TENSOR) {
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "%s names no tensor and no graph",
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "%s names no tensor and no graph",
                  n->target.name);
         return cfx_bad();
     }
     cfx_module_set_attr(run->to, n->target.name, v);
     cfx_node *made = cfx_graph_get_attr(run->recorder.graph, n->target.name);
-    return made->graph ? cfx_tensor_value(cfx__recorded(&run->recorder, made, v.tensor))
+    return made->graph ? cfx_tensor_value(cfx__recorded_tensor(&run->recorder, made, v.tensor))
                        : cfx_bad();
 }
 
@@ -107,13 +107,13 @@ static cfx_value results_of(const cfx_node *n) {
 
 cfx_value cfx__rerun_copy(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     cfx__recorder *r = &run->recorder;
-    cfx_value args = cfx__record_arg(r, (cfx_where){0}, cfx_tuple_value(a.n, a.v));
-    cfx_value kw = a.kw ? cfx__record_arg(r, (cfx_where){0}, cfx_dict_value(a.kw)) : cfx_none();
+    cfx_value args = cfx__record_arg(r, (cfx_site){0}, cfx_tuple_value(a.n, a.v));
+    cfx_value kw = a.kw ? cfx__record_arg(r, (cfx_site){0}, cfx_dict_value(a.kw)) : cfx_none();
     if (!cfx_ok())
         return cfx_bad();
     cfx_target target = cfx_graph_target(r->graph, n->target.name);
     target.op = n->target.op ? n->target.op : target.op;
-    cfx_node *made = cfx__record_node(r, (cfx_where){0}, target, args, kw, n->name);
+    cfx_node *made = cfx__record_node(r, (cfx_site){0}, target, args, kw, n->name);
     if (!made->graph)
         return cfx_bad();
     cfx_value val = results_of(n);
@@ -124,14 +124,14 @@ cfx_value cfx__rerun_copy(cfx__rerun *run, const cfx_node *n, cfx_args a) {
         cfx__symbols_know(run->symbols, like.i, made, -1);
     bool inside = r->inside;
     r->inside = true;
-    cfx_value v = cfx__record_results(r, (cfx_where){0}, made, like);
+    cfx_value v = cfx__record_results(r, (cfx_site){0}, made, like);
     r->inside = inside;
     cfx_node_set_meta(made, "val", cfx_node_get_meta(n, "val"));
     if (v.tag == CFX_TAG_TENSOR)
-        return cfx_tensor_value(cfx__outer_new(v.tensor));
+        return cfx_tensor_value(cfx__functional_new(v.tensor));
     for (int64_t i = 0; v.tag == CFX_TAG_TUPLE && i < v.list->len; i++)
         if (v.list->items[i].tag == CFX_TAG_TENSOR) {
-            cfx_value outer = cfx_tensor_value(cfx__outer_new(v.list->items[i].tensor));
+            cfx_value outer = cfx_tensor_value(cfx__functional_new(v.list->items[i].tensor));
             cfx_value_keep(outer);
             cfx_value_drop(v.list->items[i]);
             v.list->items[i] = outer;
@@ -206,8 +206,8 @@ static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
         (!op && !n->target.fn))
         return cfx__rerun_copy(run, n, a);
     if (op)
-        return cfx_op_call((cfx_where){0}, is_no_view(op, a) ? &cfx_op_reshape : op, a);
-    return cfx_py_call((cfx_where){0}, n->target.name, a);
+        return cfx_op_do_from((cfx_site){0}, is_no_view(op, a) ? &cfx_op_reshape : op, a);
+    return cfx_py_from((cfx_site){0}, n->target.name, a);
 }
 
 static cfx_value run_node(cfx__rerun *run, const cfx_node *n) {
@@ -216,7 +216,7 @@ static cfx_value run_node(cfx__rerun *run, const cfx_node *n) {
     case CFX_GET_ATTR: return run_get_attr(run, n);
     case CFX_CALL_FUNCTION: return run_call(run, n);
     default:
-        cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, (cfx_where){0},
+        cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, (cfx_site){0},
                  "a program of %s nodes has no ATen form: export it first", cfx_opcode_name(n->op));
         return cfx_bad();
     }
@@ -245,7 +245,7 @@ static bool run_placeholders(cfx__rerun *run) {
     for (size_t i = 0; i < all.len && fine; i++)
         fine = rerun_node(run, all.data[run->order ? run->order[i] : (int)i]);
     for (size_t i = 0; i < all.len && fine; i++) {
-        cfx_value v = run->values[cfx__own(all.data[i])->id];
+        cfx_value v = run->values[cfx__node_of(all.data[i])->id];
         VEC_PUSH(run->inputs, v.tag == CFX_TAG_TENSOR ? v.tensor : NULL);
     }
     VEC_FREE(all);
@@ -288,7 +288,7 @@ static bool rerun_child(cfx__rerun *run, const char *name, cfx_module *child) {
     cfx_value result = cfx_none();
     cfx__record_begin(&sub.recorder);
     bool fine = cfx__rerun_graph(&sub, &result);
-    cfx_value out = fine ? cfx__record_arg(&sub.recorder, (cfx_where){0}, result) : cfx_bad();
+    cfx_value out = fine ? cfx__record_arg(&sub.recorder, (cfx_site){0}, result) : cfx_bad();
     cfx__record_end(&sub.recorder);
     if (!cfx_is_bad(out)) {
         cfx_graph_output(sub.recorder.graph, out);
@@ -310,7 +310,7 @@ static bool is_region(const cfx_node *n) {
 cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     cfx__higher_fn *fn = is_region(n) ? cfx__higher_find(n->target.name) : NULL;
     if (fn)
-        return fn((cfx_where){0}, a);
+        return fn((cfx_site){0}, a);
     cfx_value args = cfx_tuple_value(0, NULL);
     for (int i = 0; i < a.n && cfx_ok(); i++) {
         cfx_value v = a.v[i];

@@ -64,16 +64,16 @@ static cfx_value converted(cfx_value v, cfx_dtype to) {
             cfx_list_append(list.list, converted(v.list->items[i], to));
         return list;
     }
-    if (v.tag != CFX_TAG_TENSOR || !cfx__is_float(v.tensor->dtype) || v.tensor->dtype == CFX_F64 ||
-        v.tensor->dtype == to)
+    if (v.tag != CFX_TAG_TENSOR || !cfx__dtype_is_float(v.tensor->dtype) ||
+        v.tensor->dtype == CFX_F64 || v.tensor->dtype == to)
         return v;
-    return cfx_op_call((cfx_where){0}, cfx_op_find("aten.to.dtype"),
-                       CFX_ARGS(v, cfx_dtype_value(to)));
+    return cfx_op_do_from((cfx_site){0}, cfx_op_find("aten.to.dtype"),
+                          CFX_ARGS(v, cfx_dtype_value(to)));
 }
 
 static cfx_value handle(cfx_mode *self, cfx_target t, cfx_args a) {
     const cfx__autocast *c = self->user;
-    cfx__info *info = t.op ? cfx__op_info(t.op) : NULL;
+    cfx__op_info *info = t.op ? cfx__op_info_of(t.op) : NULL;
     int to = info && !c->silent ? wanted(c, info->schema->name, a) : -1;
     if (to < 0 || a.n > CFX_MAX_ARGS)
         return cfx_mode_forward(self, t, a);

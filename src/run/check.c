@@ -58,7 +58,7 @@ static const char *input_path(const cfx_program *p, int k) {
 
 typedef struct {
     const cfx_program *p;
-    cfx_where at;
+    cfx_site at;
     cfx_dict *symbols; /* name to the size it stands for in this call; NULL: none yet */
     int k;             /* the caller's input that is being looked at */
     const char *name;  /* its placeholder */
@@ -133,17 +133,18 @@ static bool unify(checker *c, const char *where, cfx_value want, int64_t size) {
         cfx_value known = value_of(c, want.sym, NULL, 0);
         if (known.tag != CFX_TAG_INT || known.i == size)
             return true;
-        return fail(c, cfx__format("Expected input at %s to be equal to %lld, but got %lld", where,
-                                   (long long)known.i, (long long)size));
+        return fail(c, cfx__text_format("Expected input at %s to be equal to %lld, but got %lld",
+                                        where, (long long)known.i, (long long)size));
     }
     int64_t solution;
     if (count > 1)
         return true;
     if (!solve(c, want.sym, unknown, size, &solution))
         return !is_linear(want.sym) ||
-               fail(c, cfx__format("Expected input %s = %lld to be of the form %s, where %s is an "
-                                   "integer",
-                                   where, (long long)size, cfx_value_str(want), unknown));
+               fail(c, cfx__text_format(
+                           "Expected input %s = %lld to be of the form %s, where %s is an "
+                           "integer",
+                           where, (long long)size, cfx_value_str(want), unknown));
     if (!c->symbols)
         c->symbols = cfx_dict_new();
     cfx_dict_set(c->symbols, unknown, cfx_int(solution));
@@ -157,11 +158,11 @@ static bool in_range(checker *c, const char *where, cfx_value want, int64_t size
         return true;
     cfx_value lo = range.list->items[0], hi = range.list->items[1];
     if (lo.tag == CFX_TAG_INT && lo.i > 2 && size < lo.i)
-        return fail(c, cfx__format("Expected input at %s to be >= %lld, but got %lld", where,
-                                   (long long)lo.i, (long long)size));
+        return fail(c, cfx__text_format("Expected input at %s to be >= %lld, but got %lld", where,
+                                        (long long)lo.i, (long long)size));
     if (hi.tag == CFX_TAG_INT && size > hi.i)
-        return fail(c, cfx__format("Expected input at %s to be <= %lld, but got %lld", where,
-                                   (long long)hi.i, (long long)size));
+        return fail(c, cfx__text_format("Expected input at %s to be <= %lld, but got %lld", where,
+                                        (long long)hi.i, (long long)size));
     return true;
 }
 
@@ -185,10 +186,10 @@ const char *cfx__program_ranges(const cfx_program *p) {
 static bool check_size(checker *c, int dim, cfx_value want, int64_t size) {
     if (want.tag == CFX_TAG_INT && want.i == size)
         return true;
-    const char *where = cfx__format("%s.shape[%d]", input_path(c->p, c->k), dim);
+    const char *where = cfx__text_format("%s.shape[%d]", input_path(c->p, c->k), dim);
     if (want.tag == CFX_TAG_INT)
-        return fail(c, cfx__format("Expected input at %s to be equal to %lld, but got %lld", where,
-                                   (long long)want.i, (long long)size));
+        return fail(c, cfx__text_format("Expected input at %s to be equal to %lld, but got %lld",
+                                        where, (long long)want.i, (long long)size));
     return want.tag != CFX_TAG_SYM ||
            (unify(c, where, want, size) && in_range(c, where, want, size));
 }
@@ -196,20 +197,21 @@ static bool check_size(checker *c, int dim, cfx_value want, int64_t size) {
 static bool check_tensor(checker *c, cfx_value v) {
     const cfx_result *d = &c->want;
     if (v.tag != CFX_TAG_TENSOR)
-        return fail(c, cfx__format("Expected input at %s to be a tensor, but got <class '%s'>",
-                                   input_path(c->p, c->k), cfx__python_type(v)));
+        return fail(c, cfx__text_format("Expected input at %s to be a tensor, but got <class '%s'>",
+                                        input_path(c->p, c->k), cfx__value_python_type(v)));
     const cfx_tensor *t = v.tensor;
     if (t->ndim != d->ndim) {
         const char *want = strchr(cfx_result_text(d), '[');
-        return fail(c, cfx__format("Unexpected number of dimensions in input at %s.shape (expected "
-                                   "torch.Size(%s), got torch.Size(%s))",
-                                   input_path(c->p, c->k), want,
-                                   cfx__shape_text(t->ndim, t->shape)));
+        return fail(
+            c, cfx__text_format("Unexpected number of dimensions in input at %s.shape (expected "
+                                "torch.Size(%s), got torch.Size(%s))",
+                                input_path(c->p, c->k), want, cfx__shape_text(t->ndim, t->shape)));
     }
     if (t->dtype != d->dtype)
-        return fail(c, cfx__format("Expected input at %s to be of dtype torch.%s, but got torch.%s",
-                                   input_path(c->p, c->k), cfx_dtype_name(d->dtype),
-                                   cfx_dtype_name(t->dtype)));
+        return fail(
+            c, cfx__text_format("Expected input at %s to be of dtype torch.%s, but got torch.%s",
+                                input_path(c->p, c->k), cfx_dtype_name(d->dtype),
+                                cfx_dtype_name(t->dtype)));
     if (d->shape && !memcmp(d->shape, t->shape, (size_t)t->ndim * sizeof *t->shape))
         return true;
     for (int i = 0; i < t->ndim; i++)
@@ -222,20 +224,20 @@ static bool check_number(checker *c, const cfx_input_spec *s, cfx_value v) {
     const char *where = NULL;
     if (s->constant && !cfx_equal_values(s->value, v)) {
         where = input_path(c->p, c->k);
-        return fail(c, cfx__format("Expected input at %s to be equal to %s, but got %s", where,
-                                   cfx_value_repr(s->value), cfx_value_repr(v)));
+        return fail(c, cfx__text_format("Expected input at %s to be equal to %s, but got %s", where,
+                                        cfx_value_repr(s->value), cfx_value_repr(v)));
     }
     if (c->want.value.tag != CFX_TAG_SYM)
         return true;
     where = input_path(c->p, c->k);
     if (!cfx_is_number(v))
-        return fail(c, cfx__format("Expected input at %s to be a number, but got <class '%s'>",
-                                   where, cfx__python_type(v)));
+        return fail(c, cfx__text_format("Expected input at %s to be a number, but got <class '%s'>",
+                                        where, cfx__value_python_type(v)));
     return v.tag != CFX_TAG_INT ||
            (unify(c, where, c->want.value, v.i) && in_range(c, where, c->want.value, v.i));
 }
 
-bool cfx__program_check(cfx_where at, const cfx_program *p, const cfx_list *flat) {
+bool cfx__program_check(cfx_site at, const cfx_program *p, const cfx_list *flat) {
     size_t mark = cfx_scope_open();
     checker c = {.p = p, .at = at};
     const cfx_node *n = cfx_graph_first(p->module->graph);
@@ -258,7 +260,7 @@ bool cfx__program_check(cfx_where at, const cfx_program *p, const cfx_list *flat
 /* ---- operators ------------------------------------------------------------------------------- */
 
 static bool can_run(cfx_op *op) {
-    cfx__info *info = cfx__op_info(op);
+    cfx__op_info *info = cfx__op_info_of(op);
     if (info && info->form != CFX__FUNCTIONAL)
         return true;
     return op->kernel || op->view || op->decompose;
@@ -269,7 +271,7 @@ static bool known(const cfx_node *n) {
         return true;
     if (n->target.op)
         return can_run(n->target.op);
-    return cfx__higher_find(n->target.name) || cfx__late_op(n);
+    return cfx__higher_find(n->target.name) || cfx__run_late_op(n);
 }
 
 typedef struct {
@@ -298,7 +300,7 @@ static void survey_module(const char *path, cfx_module *m, void *user) {
 
 enum { NODES_NAMED = 3 };
 
-static void list_missing(cfx_where at, const cfx_dict *missing) {
+static void list_missing(cfx_site at, const cfx_dict *missing) {
     cfx__text out = {0};
     for (int64_t i = 0; i < missing->len; i++) {
         const cfx_list *nodes = missing->entries[i].value.list;
@@ -316,7 +318,7 @@ static void list_missing(cfx_where at, const cfx_dict *missing) {
 }
 
 /* Looked at once for each version of the graph. */
-bool cfx__program_supported(cfx_where at, cfx_program *p) {
+bool cfx__program_supported(cfx_site at, cfx_program *p) {
     uint64_t version = p->module->graph->version + 1;
     if (cfx__program_seen(p, version))
         return true;

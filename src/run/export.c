@@ -29,9 +29,10 @@ cfx_program *cfx_export(cfx_module *m, cfx_value args, cfx_value kwargs, cfx_val
     if (cfx_is_none(kwargs))
         kwargs = cfx_dict_value(cfx_dict_new());
     if (args.tag != CFX_TAG_TUPLE || kwargs.tag != CFX_TAG_DICT) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "cfx_export takes a tuple of arguments and a dict "
-                 "of keywords, not %s and %s", cfx_value_type_name(args),
-                 cfx_value_type_name(kwargs));
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
+                 "cfx_export takes a tuple of arguments and a dict "
+                 "of keywords, not %s and %s",
+                 cfx_value_type_name(args), cfx_value_type_name(kwargs));
         return cfx_scope_return(mark, NULL);
     }
     cfx__export e;

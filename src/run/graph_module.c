@@ -11,7 +11,7 @@ static cfx_value run_hooked(cfx_interp *it, cfx_node *n) {
     const hooked *h = it->user;
     cfx_value v = cfx_interp_run_node(it, n);
     for (size_t i = 0; i < h->n && !cfx_is_bad(v) && cfx_ok(); i++) {
-        if (!cfx__selects(h->hooks[i]->selector, n))
+        if (!cfx__run_selects(h->hooks[i]->selector, n))
             continue;
         cfx_event e = {.module = it->module, .out = v, .user = h->hooks[i]->user, .node = n};
         cfx_value other = h->hooks[i]->fn(&e);
@@ -23,27 +23,27 @@ static cfx_value run_hooked(cfx_interp *it, cfx_node *n) {
 static cfx_value forward(cfx_module *self, cfx_args a) {
     cfx_interp it = {.module = self};
     hooked h = {0};
-    h.hooks = cfx__node_hooks(self, &h.n);
+    h.hooks = cfx__module_node_hooks(self, &h.n);
     if (h.n) {
         it.run_node = run_hooked;
         it.user = &h;
     }
-    cfx_value v = cfx_run_args((cfx_where){0}, &it, a);
+    cfx_value v = cfx_run_from((cfx_site){0}, &it, a);
     free(h.hooks);
     return v;
 }
 
-cfx_hook_handle *cfx_node_hook_at(cfx_where at, cfx_module *gm, const char *selector,
-                                  cfx_hook_fn *fn, void *user) {
+cfx_hook_handle *cfx_node_hook_from(cfx_site at, cfx_module *gm, const char *selector,
+                                    cfx_hook_fn *fn, void *user) {
     bool any = false;
     if (gm && gm->graph && selector)
-        cfx_each_node(gm->graph, n) any |= cfx__selects(selector, n);
+        cfx_each_node(gm->graph, n) any |= cfx__run_selects(selector, n);
     if (!any) {
         cfx_fail(CFX_KEY_ERROR, at, "no node of %s fits '%s'", gm ? gm->type : "None",
                  selector ? selector : "");
         return NULL;
     }
-    cfx_hook_handle *h = cfx_hook_at(at, CFX_NODE, gm, "", fn, user, (cfx_hook_options){0});
+    cfx_hook_handle *h = cfx_hook_from(at, CFX_NODE, gm, "", fn, user, (cfx_hook_options){0});
     if (h)
         h->selector = cfx__module_text(gm, selector);
     return h;
@@ -71,7 +71,7 @@ static bool adopt(cfx_module *gm, cfx_module *root, const cfx_node *n) {
         }
         at = below;
     }
-    cfx_fail(CFX_ATTRIBUTE_ERROR, (cfx_where){0}, "'%s' object has no attribute '%s'", at->type,
+    cfx_fail(CFX_ATTRIBUTE_ERROR, (cfx_site){0}, "'%s' object has no attribute '%s'", at->type,
              path);
     cfx_note("\nNode %s names %s", n->name, n->target.name);
     return false;
@@ -98,7 +98,7 @@ cfx_module *cfx_symbolic_trace(cfx_module *root) {
 
 bool cfx_recompile(cfx_module *gm) {
     if (!gm || !gm->graph) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "only a GraphModule can be recompiled");
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "only a GraphModule can be recompiled");
         return false;
     }
     return cfx__plan_of(gm->graph) != NULL;
@@ -108,7 +108,7 @@ bool cfx_recompile(cfx_module *gm) {
 
 bool cfx_graph_module_add(cfx_module *gm, const char *path, cfx_module *m) {
     if (!gm || !path || !m) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "a module and a path are needed");
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "a module and a path are needed");
         return false;
     }
     cfx_module_set_attr(gm, path, cfx_module_value(m));

@@ -14,7 +14,7 @@ static bool is_sequence(cfx_value v) { return v.tag == CFX_TAG_LIST || v.tag == 
 
 static int64_t length(cfx_value v) { return is_sequence(v) ? v.list->len : 0; }
 
-static cfx_value graph_arg(cfx_where at, const char *op, cfx_args a, int i) {
+static cfx_value graph_arg(cfx_site at, const char *op, cfx_args a, int i) {
     cfx_value v = arg(a, i);
     if (v.tag == CFX_TAG_MODULE)
         return v;
@@ -23,7 +23,7 @@ static cfx_value graph_arg(cfx_where at, const char *op, cfx_args a, int i) {
     return cfx_bad();
 }
 
-static cfx_value list_arg(cfx_where at, const char *op, cfx_args a, int i) {
+static cfx_value list_arg(cfx_site at, const char *op, cfx_args a, int i) {
     cfx_value v = arg(a, i);
     if (cfx_is_none(v))
         return cfx_list_value(0, NULL);
@@ -35,32 +35,33 @@ static cfx_value list_arg(cfx_where at, const char *op, cfx_args a, int i) {
 }
 
 /* Calls a sub-graph with the items of some lists as its arguments. */
-static cfx_value call(cfx_where at, cfx_value graph, int nlists, const cfx_value *lists) {
+static cfx_value call(cfx_site at, cfx_value graph, int nlists, const cfx_value *lists) {
     cfx_value all = cfx_list_value(0, NULL);
     for (int k = 0; k < nlists; k++)
         for (int64_t i = 0; i < length(lists[k]); i++)
             cfx_list_append(all.list, lists[k].list->items[i]);
-    return cfx_forward_at(at, graph.module, (cfx_args){(int)all.list->len, all.list->items, NULL});
+    return cfx_forward_value_from(at, graph.module,
+                                  (cfx_args){(int)all.list->len, all.list->items, NULL});
 }
 
 /* The rest of the arguments, from number i on, handed to the sub-graph. */
-static cfx_value call_with_rest(cfx_where at, const char *op, cfx_args a, int graph, int from) {
+static cfx_value call_with_rest(cfx_site at, const char *op, cfx_args a, int graph, int from) {
     cfx_value g = graph_arg(at, op, a, graph);
     if (cfx_is_bad(g))
         return g;
     int n = a.n > from ? a.n - from : 0;
-    return cfx_forward_at(at, g.module, (cfx_args){n, a.v + (n ? from : 0), NULL});
+    return cfx_forward_value_from(at, g.module, (cfx_args){n, a.v + (n ? from : 0), NULL});
 }
 
 /* ---- branches and loops ---------------------------------------------------------------------- */
 
-static cfx_value cond(cfx_where at, cfx_args a) {
-    cfx_value branch = graph_arg(at, "cond", a, cfx_is_true_at(at, arg(a, 0)) ? 1 : 2);
+static cfx_value cond(cfx_site at, cfx_args a) {
+    cfx_value branch = graph_arg(at, "cond", a, cfx_is_true_from(at, arg(a, 0)) ? 1 : 2);
     cfx_value operands = list_arg(at, "cond", a, 3);
     return cfx_ok() ? call(at, branch, 1, &operands) : cfx_bad();
 }
 
-static cfx_value while_loop(cfx_where at, cfx_args a) {
+static cfx_value while_loop(cfx_site at, cfx_args a) {
     cfx_value test = graph_arg(at, "while_loop", a, 0), body = graph_arg(at, "while_loop", a, 1);
     cfx_value lists[] = {list_arg(at, "while_loop", a, 2), list_arg(at, "while_loop", a, 3)};
     if (!cfx_ok())
@@ -69,7 +70,7 @@ static cfx_value while_loop(cfx_where at, cfx_args a) {
     cfx_value_keep(lists[0]);
     while (cfx_ok()) {
         size_t turn = cfx_scope_open();
-        cfx_value next = cfx_is_true_at(at, call(at, test, 2, lists)) && cfx_ok()
+        cfx_value next = cfx_is_true_from(at, call(at, test, 2, lists)) && cfx_ok()
                              ? call(at, body, 2, lists)
                              : cfx_none();
         if (next.tag == CFX_TAG_TENSOR)
@@ -91,7 +92,7 @@ static cfx_value while_loop(cfx_where at, cfx_args a) {
 /* ---- over the first dimension ---------------------------------------------------------------- */
 
 /* How many slices the tensors of a list have; -1, with an error, where they have none in common. */
-static int64_t slices(cfx_where at, const char *op, cfx_value xs) {
+static int64_t slices(cfx_site at, const char *op, cfx_value xs) {
     int64_t n = -1;
     for (int64_t i = 0; i < length(xs); i++) {
         cfx_value x = xs.list->items[i];
@@ -140,7 +141,7 @@ static void stack_rows(const rows *r, cfx_list *out) {
         cfx_list_append(out, cfx_tensor_value(cfx_stack(r->columns.list->items[i], 0)));
 }
 
-static cfx_value map_impl(cfx_where at, cfx_args a) {
+static cfx_value map_impl(cfx_site at, cfx_args a) {
     cfx_value body = graph_arg(at, "map_impl", a, 0), xs = list_arg(at, "map_impl", a, 1);
     cfx_value rest = list_arg(at, "map_impl", a, 2), out = cfx_tuple_value(0, NULL);
     int64_t n = cfx_ok() ? slices(at, "map_impl", xs) : -1;
@@ -158,7 +159,7 @@ static cfx_value map_impl(cfx_where at, cfx_args a) {
 
 /* scan(f, init, xs, additional): f gives the next carry and a row of results. Files before PyTorch
  * 2.7 have the dimension and the direction between xs and additional. */
-static cfx_value scan(cfx_where at, cfx_args a) {
+static cfx_value scan(cfx_site at, cfx_args a) {
     cfx_value body = graph_arg(at, "scan", a, 0);
     cfx_value carry = list_arg(at, "scan", a, 1), xs = list_arg(at, "scan", a, 2);
     bool old = arg(a, 3).tag == CFX_TAG_INT;
@@ -193,7 +194,7 @@ static cfx_value scan(cfx_where at, cfx_args a) {
 }
 
 /* Row k is f(row k - 1, slice k). The graph is written for one slice, so one at a time it gets. */
-static cfx_value associative_scan(cfx_where at, cfx_args a) {
+static cfx_value associative_scan(cfx_site at, cfx_args a) {
     cfx_value body = graph_arg(at, "associative_scan", a, 0);
     cfx_value xs = list_arg(at, "associative_scan", a, 1), out = cfx_tuple_value(0, NULL);
     cfx_value rest = list_arg(at, "associative_scan", a, 2);
@@ -219,10 +220,10 @@ static cfx_value associative_scan(cfx_where at, cfx_args a) {
 
 /* ---- regions --------------------------------------------------------------------------------- */
 
-static cfx_value set_grad_enabled(cfx_where at, cfx_args a) {
+static cfx_value set_grad_enabled(cfx_site at, cfx_args a) {
     cfx_grad_mode before = cfx_get_grad_mode();
     if (before != CFX_INFERENCE)
-        cfx_set_grad_mode(cfx_is_true_at(at, arg(a, 0)) ? CFX_GRAD_ON : CFX_NO_GRAD);
+        cfx_set_grad_mode(cfx_is_true_from(at, arg(a, 0)) ? CFX_GRAD_ON : CFX_NO_GRAD);
     cfx_value v = call_with_rest(at, "wrap_with_set_grad_enabled", a, 1, 2);
     cfx_set_grad_mode(before);
     return v;
@@ -230,12 +231,12 @@ static cfx_value set_grad_enabled(cfx_where at, cfx_args a) {
 
 /* wrap_with_autocast(device_type, dtype, enabled, cache_enabled, graph, *operands). Without
  * gradients operators stay whole, as PyTorch's autocast sees them. */
-static cfx_value autocast(cfx_where at, cfx_args a) {
+static cfx_value autocast(cfx_site at, cfx_args a) {
     cfx_value device = arg(a, 0), dtype = arg(a, 1);
     cfx__autocast c = {
         .gpu = cfx_text(device) && !strcmp(cfx_text(device), "cuda"),
         .dtype = dtype.tag == CFX_TAG_DTYPE ? (cfx_dtype)dtype.i : CFX_BF16,
-        .silent = !cfx_is_true_at(at, arg(a, 2)),
+        .silent = !cfx_is_true_from(at, arg(a, 2)),
     };
     cfx_grad_mode before = cfx_get_grad_mode();
     if (before == CFX_NO_GRAD)
@@ -247,13 +248,13 @@ static cfx_value autocast(cfx_where at, cfx_args a) {
     return v;
 }
 
-static cfx_value invoke_subgraph(cfx_where at, cfx_args a) {
+static cfx_value invoke_subgraph(cfx_site at, cfx_args a) {
     return call_with_rest(at, "invoke_subgraph", a, 0, 2);
 }
 
-static cfx_value wrap(cfx_where at, cfx_args a) { return call_with_rest(at, "wrap", a, 0, 1); }
+static cfx_value wrap(cfx_site at, cfx_args a) { return call_with_rest(at, "wrap", a, 0, 1); }
 
-static cfx_value strict_mode(cfx_where at, cfx_args a) {
+static cfx_value strict_mode(cfx_site at, cfx_args a) {
     cfx_value g = graph_arg(at, "strict_mode", a, 0), operands = list_arg(at, "strict_mode", a, 1);
     return cfx_ok() ? call(at, g, 1, &operands) : cfx_bad();
 }

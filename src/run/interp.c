@@ -1,5 +1,5 @@
 /* The interpreter: a graph, node by node, through slots that can be replaced; and the plain run
- * that a GraphModule's forward is. Start at cfx_run_args. */
+ * that a GraphModule's forward is. Start at cfx_run_from. */
 #include "run.h"
 
 void cfx__run_note(const cfx_node *n) {
@@ -39,12 +39,12 @@ static cfx_value next_input(cfx_interp *it, const char *name, cfx_args a) {
     }
     if (a.n)
         return a.v[0];
-    cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0},
+    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
              "Expected positional argument for parameter %s, but one was not passed in!", name);
     return cfx_bad();
 }
 
-static cfx_value traced(cfx_node *n) { return cfx_tensor_value(cfx__traced(n)); }
+static cfx_value traced(cfx_node *n) { return cfx_tensor_value(cfx__traced_tensor(n)); }
 
 /* A placeholder of the graph that is being rebuilt, like the one being run. */
 static cfx_value new_placeholder(cfx_interp *it, cfx_target t, cfx_args a) {
@@ -64,13 +64,12 @@ cfx_value cfx_interp_placeholder(cfx_interp *it, cfx_target t, cfx_args a) {
 cfx_value cfx_interp_get_attr(cfx_interp *it, cfx_target t, cfx_args a) {
     cfx__tracer *rebuild = it->own_->rebuild;
     if (rebuild)
-        return traced(cfx__tracer_node(rebuild, (cfx_where){0}, CFX_GET_ATTR,
+        return traced(cfx__tracer_node(rebuild, (cfx_site){0}, CFX_GET_ATTR,
                                        (cfx_target){.name = t.name}, a));
-    cfx_value v = cfx__module_read((cfx_where){0}, it->module, t.name);
+    cfx_value v = cfx__module_read((cfx_site){0}, it->module, t.name);
     if (cfx_is_bad(v)) {
         cfx_clear();
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "Node referenced nonexistent target %s",
-                 t.name);
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "Node referenced nonexistent target %s", t.name);
     }
     return v;
 }
@@ -80,33 +79,32 @@ cfx_value cfx_interp_call_function(cfx_interp *it, cfx_target t, cfx_args a) {
         return t.call(a);
     cfx__higher_fn *higher = t.fn || t.op ? NULL : cfx__higher_find(t.name);
     if (higher && it->own_->rebuild)
-        return traced(cfx__tracer_node(it->own_->rebuild, (cfx_where){0}, CFX_CALL_FUNCTION, t, a));
+        return traced(cfx__tracer_node(it->own_->rebuild, (cfx_site){0}, CFX_CALL_FUNCTION, t, a));
     if (higher)
-        return higher((cfx_where){0}, a);
+        return higher((cfx_site){0}, a);
     if (!t.fn && t.op)
-        return cfx_op_call((cfx_where){0}, t.op, a);
+        return cfx_op_do_from((cfx_site){0}, t.op, a);
     /* t.op = &cfx_op_sigmoid in a handler changes a call of torch.relu to one of torch.sigmoid */
     if (t.fn && t.op && t.op != t.fn->ops[0]) {
-        t.fn = cfx_fn_find(cfx__op_info(t.op)->schema->name);
-        return t.fn ? cfx_fn_call((cfx_where){0}, t.fn, a)
-                    : cfx_op_call((cfx_where){0}, t.op, a);
+        t.fn = cfx_fn_find(cfx__op_info_of(t.op)->schema->name);
+        return t.fn ? cfx_fn_call_from((cfx_site){0}, t.fn, a)
+                    : cfx_op_do_from((cfx_site){0}, t.op, a);
     }
-    return cfx_py_call((cfx_where){0}, t.name ? t.name : t.fn->name, a);
+    return cfx_py_from((cfx_site){0}, t.name ? t.name : t.fn->name, a);
 }
 
 cfx_value cfx_interp_call_method(cfx_interp *it, cfx_target t, cfx_args a) {
     (void)it;
-    return cfx_method_at((cfx_where){0}, t.name, a);
+    return cfx_method_from((cfx_site){0}, t.name, a);
 }
 
 cfx_value cfx_interp_call_module(cfx_interp *it, cfx_target t, cfx_args a) {
     cfx_module *m = cfx_module_find(it->module, t.name);
     if (!m) {
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "Node referenced nonexistent target %s",
-                 t.name);
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "Node referenced nonexistent target %s", t.name);
         return cfx_bad();
     }
-    return cfx_forward_at((cfx_where){0}, m, a);
+    return cfx_forward_value_from((cfx_site){0}, m, a);
 }
 
 cfx_value cfx_interp_output(cfx_interp *it, cfx_target t, cfx_args a) {
@@ -133,11 +131,11 @@ cfx_value cfx_interp_run_node(cfx_interp *it, cfx_node *n) {
     cfx__run *r = it->own_;
     int slot = r->plan->steps[r->now].node == n ? r->now : cfx__plan_slot(r->plan, n);
     if (slot < 0) {
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "Node %s is not in the graph being run",
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "Node %s is not in the graph being run",
                  n->name);
         return cfx_bad();
     }
-    const cfx__step *s = &r->plan->steps[slot];
+    const cfx__plan_step *s = &r->plan->steps[slot];
     size_t mark = cfx_scope_open();
     cfx_value args = cfx__run_fill(r, s->args);
     cfx_value kwargs = cfx__run_fill(r, s->kwargs);
@@ -148,18 +146,18 @@ cfx_value cfx_interp_run_node(cfx_interp *it, cfx_node *n) {
 
 /* A step without detours: the overload is called with what the plan has bound. What other nodes
  * gave is bound now: nothing says that it is what the schema wants. */
-static cfx_value run_bound(cfx__run *r, const cfx__step *s) {
+static cfx_value run_bound(cfx__run *r, const cfx__plan_step *s) {
     cfx_value args[CFX_MAX_ARGS];
-    const cfx__schema *schema = cfx__op_info(s->op)->schema;
+    const cfx__schema *schema = cfx__op_info_of(s->op)->schema;
     for (int i = 0; i < s->nbound; i++) {
         cfx_value v = s->bound[i];
         if (v.tag != CFX_TAG_NODE && !s->nested[i])
             args[i] = v;
-        else if (!cfx__bind_one(schema, (cfx_where){0}, i, cfx__run_fill(r, v), CFX__BIND_NUMBERS,
+        else if (!cfx__bind_one(schema, (cfx_site){0}, i, cfx__run_fill(r, v), CFX__BIND_NUMBERS,
                                 &args[i]))
             return cfx_bad();
     }
-    return cfx__op_call_bound((cfx_where){0}, s->op, args);
+    return cfx__op_call_bound((cfx_site){0}, s->op, args);
 }
 
 static void store(cfx__run *r, int slot, cfx_value v) {
@@ -174,7 +172,7 @@ static void release(cfx__run *r, int slot) {
     r->values[slot] = cfx_none();
 }
 
-static void free_used(const cfx_interp *it, const cfx__step *s) {
+static void free_used(const cfx_interp *it, const cfx__plan_step *s) {
     for (int i = 0; i < s->nfrees && !it->keep_values; i++)
         release(it->own_, s->frees[i]);
 }
@@ -188,7 +186,7 @@ static bool overridden(const cfx_interp *it) {
 /* Steps that only pass a value on; false where it is not so simple. */
 static bool run_passing(cfx_interp *it, int k) {
     cfx__run *r = it->own_;
-    const cfx__step *s = &r->plan->steps[k];
+    const cfx__plan_step *s = &r->plan->steps[k];
     if (s->input && !it->placeholder && r->next < r->inputs.n) {
         store(r, k, r->inputs.v[r->next++]);
         return true;
@@ -206,7 +204,7 @@ static bool run_passing(cfx_interp *it, int k) {
 
 static void run_step(cfx_interp *it, int k, bool through_handlers) {
     cfx__run *r = it->own_;
-    const cfx__step *s = &r->plan->steps[k];
+    const cfx__plan_step *s = &r->plan->steps[k];
     if (!through_handlers && !it->given && run_passing(it, k)) {
         free_used(it, s);
         return;
@@ -233,7 +231,7 @@ static void run_step(cfx_interp *it, int k, bool through_handlers) {
 static bool inputs_fit(cfx__run *r) {
     if (r->next >= r->inputs.n)
         return true;
-    cfx_fail(CFX_TYPE_ERROR, (cfx_where){0},
+    cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
              "forward() takes %d positional arguments but %d were given", r->next + 1,
              r->inputs.n + 1);
     return false;
@@ -271,7 +269,7 @@ cfx_value cfx__run_graph(cfx_interp *it, cfx_args a, cfx__tracer *rebuild) {
     free(run.values);
     it->own_ = outer;
     cfx_drop(plan);
-    if (cfx__tag_counted(result.tag))
+    if (cfx__value_tag_counted(result.tag))
         cfx__scope_own(result.obj);
     return cfx_ok() ? result : cfx_bad();
 }
@@ -281,19 +279,19 @@ static cfx_value run_tree(cfx_interp *it, const cfx_graph *g, cfx_args a) {
     size_t mark = cfx_scope_open();
     cfx_list *flat = cfx_list_value(0, NULL).list;
     cfx_value v = cfx_bad();
-    if (cfx__tree_inputs(g, a, flat))
+    if (cfx__run_tree_inputs(g, a, flat))
         v = cfx__run_graph(it, (cfx_args){(int)flat->len, flat->items, NULL}, NULL);
     if (!cfx_is_bad(v))
-        v = cfx__tree_result(g, v);
+        v = cfx__run_tree_result(g, v);
     return cfx_scope_return_value(mark, v);
 }
 
-cfx_value cfx_run_args(cfx_where at, cfx_interp *it, cfx_args a) {
+cfx_value cfx_run_from(cfx_site at, cfx_interp *it, cfx_args a) {
     if (!it->module || !(it->graph || it->module->graph)) {
         cfx_fail(CFX_TYPE_ERROR, at, "an interpreter needs a GraphModule to run");
         return cfx_bad();
     }
-    a = cfx__args_split(a);
+    a = cfx__dispatch_args_split(a);
     for (int i = 0; i < a.n; i++)
         if (cfx_is_bad(a.v[i]))
             return cfx_bad();

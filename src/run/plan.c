@@ -8,7 +8,7 @@ static void plan_free(void *p) {
     cfx__arena_release(&plan->arena);
 }
 
-static const cfx__type plan_type = {.name = "plan", .free = plan_free};
+static const cfx__obj_type plan_type = {.name = "plan", .free = plan_free};
 
 /* ---- templates ------------------------------------------------------------------------------- */
 
@@ -43,9 +43,9 @@ typedef struct {
 /* v with its nodes as slots; notes the uses. Containers with nodes inside are made anew. */
 static cfx_value templated(planner *p, cfx_value v) {
     if (v.tag == CFX_TAG_NODE) {
-        int slot = v.node->graph == p->graph ? p->slots[cfx__own(v.node)->id] : -1;
+        int slot = v.node->graph == p->graph ? p->slots[cfx__node_of(v.node)->id] : -1;
         if (slot < 0 || slot >= p->step) {
-            cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0},
+            cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                      "Node %s referenced nonexistent value %s! Run Graph.lint() to diagnose such "
                      "issues",
                      p->plan->steps[p->step].node->name, v.node->name);
@@ -102,22 +102,22 @@ cfx_value cfx__run_fill(const cfx__run *r, cfx_value v) {
 static cfx_op *bindable(const cfx_node *n) {
     if (n->op != CFX_CALL_FUNCTION || n->target.fn || n->target.call)
         return NULL;
-    cfx_op *op = n->target.op ? n->target.op : cfx__late_op(n);
-    return op && cfx__op_info(op) ? op : NULL;
+    cfx_op *op = n->target.op ? n->target.op : cfx__run_late_op(n);
+    return op && cfx__op_info_of(op) ? op : NULL;
 }
 
-cfx_op *cfx__late_op(const cfx_node *n) {
+cfx_op *cfx__run_late_op(const cfx_node *n) {
     const char *name = n->target.name;
     return strncmp(name, "torch.ops.", 10) ? NULL : cfx_op_find(name + 10);
 }
 
-static bool bind_step(planner *p, cfx__step *s) {
+static bool bind_step(planner *p, cfx__plan_step *s) {
     cfx_value bound[CFX_MAX_ARGS];
-    cfx__schema *schema = cfx__op_info(s->op)->schema;
+    cfx__schema *schema = cfx__op_info_of(s->op)->schema;
     const cfx_list *args = s->node->args.list;
     const cfx_dict *kw = s->node->kwargs.dict;
     cfx_args a = {(int)args->len, args->items, kw->len ? (cfx_dict *)kw : NULL};
-    if (!cfx__bind(schema, (cfx_where){0}, a, CFX__BIND_NUMBERS, bound))
+    if (!cfx__bind(schema, (cfx_site){0}, a, CFX__BIND_NUMBERS, bound))
         return false;
     s->nbound = schema->nargs;
     s->bound = cfx__arena_alloc(&p->plan->arena, (size_t)s->nbound * sizeof *s->bound);
@@ -130,7 +130,7 @@ static bool bind_step(planner *p, cfx__step *s) {
     return true;
 }
 
-static void plan_step(planner *p, cfx__step *s) {
+static void plan_step(planner *p, cfx__plan_step *s) {
     s->args = templated(p, s->node->args);
     cfx_list_append(p->plan->kept, s->args);
     if (s->node->kwargs.dict->len) {
@@ -153,13 +153,13 @@ static void plan_frees(planner *p) {
             plan->steps[by].nfrees++;
     }
     for (int i = 0; i < plan->nsteps; i++) {
-        cfx__step *s = &plan->steps[i];
+        cfx__plan_step *s = &plan->steps[i];
         s->frees = cfx__arena_alloc(&plan->arena, (size_t)s->nfrees * sizeof *s->frees);
         s->nfrees = 0;
     }
     for (int slot = 0; slot < plan->nsteps; slot++) {
         int by = p->last_use[slot] < 0 ? slot : p->last_use[slot];
-        cfx__step *s = &plan->steps[by];
+        cfx__plan_step *s = &plan->steps[by];
         if (plan->steps[slot].node->op != CFX_OUTPUT)
             s->frees[s->nfrees++] = slot;
     }
@@ -180,7 +180,7 @@ static cfx__plan *plan_make(cfx_graph *g) {
     cfx_each_node(g, node) {
         p.plan->steps[k].node = node;
         p.plan->nplaceholders += node->op == CFX_PLACEHOLDER;
-        p.slots[cfx__own(node)->id] = k;
+        p.slots[cfx__node_of(node)->id] = k;
         p.last_use[k++] = -1;
     }
     for (p.step = 0; p.step < n && cfx_ok(); p.step++) {

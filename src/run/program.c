@@ -1,10 +1,10 @@
 /* Running programs: what a caller gives becomes what the graph takes, and what the graph gives
- * becomes what a caller wants. Start at cfx_program_run_args; check.c has the rules for inputs. */
+ * becomes what a caller wants. Start at cfx_program_run_from; check.c has the rules for inputs. */
 #include <cfx/ops.h>
 
 #include "run.h"
 
-static bool is_program(cfx_where at, const cfx_program *p) {
+static bool is_program(cfx_site at, const cfx_program *p) {
     if (!p)
         cfx_fail(CFX_TYPE_ERROR, at, "the program is NULL");
     return p != NULL;
@@ -43,7 +43,7 @@ static bool is_flat(cfx_value spec, cfx_args a) {
     return a.n == wanted && leaves.list->len == 2 * wanted;
 }
 
-static bool flatten_tree(cfx_where at, cfx_value spec, cfx_args a, cfx_list *flat) {
+static bool flatten_tree(cfx_site at, cfx_value spec, cfx_args a, cfx_list *flat) {
     cfx_dict *kw = in_order(a.kw, spec.list->items[1].dict);
     cfx_value given = cfx_tuple(cfx_tuple_value(a.n, a.v), cfx_dict_value(kw));
     cfx_value got = cfx_tree_flatten(given, flat);
@@ -59,7 +59,7 @@ static bool flatten_tree(cfx_where at, cfx_value spec, cfx_args a, cfx_list *fla
 }
 
 /* Without a tree: by position, then by the names of the inputs. */
-static bool flatten_plain(cfx_where at, const cfx_program *p, cfx_args a, cfx_list *flat) {
+static bool flatten_plain(cfx_site at, const cfx_program *p, cfx_args a, cfx_list *flat) {
     int given = a.n + (a.kw ? (int)a.kw->len : 0), wanted = 0;
     for (int i = 0; i < p->ninputs; i++) {
         if (p->inputs[i].kind != CFX_IN_USER)
@@ -80,7 +80,7 @@ static bool flatten_plain(cfx_where at, const cfx_program *p, cfx_args a, cfx_li
     return false;
 }
 
-bool cfx__program_flatten(cfx_where at, cfx_value spec, const cfx_program *p, cfx_args a,
+bool cfx__program_flatten(cfx_site at, cfx_value spec, const cfx_program *p, cfx_args a,
                           cfx_list *flat) {
     return has_tree(spec) ? flatten_tree(at, spec, a, flat)
            : p            ? flatten_plain(at, p, a, flat)
@@ -89,7 +89,7 @@ bool cfx__program_flatten(cfx_where at, cfx_value spec, const cfx_program *p, cf
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-static cfx_value stored(cfx_where at, const cfx_program *p, const cfx_input_spec *s) {
+static cfx_value stored(cfx_site at, const cfx_program *p, const cfx_input_spec *s) {
     cfx_tensor *t = cfx_program_tensor(p, s);
     if (t)
         return cfx_tensor_value(t);
@@ -118,7 +118,7 @@ static bool any_fake(const cfx_list *flat) {
     return fake;
 }
 
-static bool has_numbers(cfx_where at, const cfx_program *p, int i, cfx_value v) {
+static bool has_numbers(cfx_site at, const cfx_program *p, int i, cfx_value v) {
     if (is_fake(v))
         cfx_fail(CFX_VALUE_ERROR, at,
                  "the program was saved without the numbers of '%s': it can be shown, and run on "
@@ -128,18 +128,18 @@ static bool has_numbers(cfx_where at, const cfx_program *p, int i, cfx_value v) 
 }
 
 /* A tensor stands for every input but the caller's, and tokens, which nobody reads. */
-static cfx_value input(cfx_where at, const cfx_program *p, int i, const cfx_list *flat, int *next) {
+static cfx_value input(cfx_site at, const cfx_program *p, int i, const cfx_list *flat, int *next) {
     const cfx_input_spec *s = &p->inputs[i];
     if (s->kind == CFX_IN_TOKEN)
         return cfx_none();
     return is_user(s) ? flat->items[(*next)++] : stored(at, p, s);
 }
 
-cfx_value cfx_program_inputs_args(cfx_where at, cfx_program *p, cfx_args a) {
-    if (!is_program(at, p) || cfx__args_bad(a))
+cfx_value cfx_program_inputs_from(cfx_site at, cfx_program *p, cfx_args a) {
+    if (!is_program(at, p) || cfx__dispatch_args_bad(a))
         return cfx_bad();
     size_t mark = cfx_scope_open();
-    a = cfx__args_split(a);
+    a = cfx__dispatch_args_split(a);
     cfx_value flat = cfx_list_value(0, NULL), values = cfx_tuple_value(0, NULL);
     int users = 0, next = 0;
     for (int i = 0; i < p->ninputs; i++)
@@ -194,12 +194,12 @@ static bool is_mutation(const cfx_output_spec *o) {
 }
 
 cfx_value cfx_program_outputs(cfx_program *p, cfx_value inputs, cfx_value raw) {
-    if (!is_program((cfx_where){0}, p) || cfx_is_bad(inputs) || cfx_is_bad(raw))
+    if (!is_program((cfx_site){0}, p) || cfx_is_bad(inputs) || cfx_is_bad(raw))
         return cfx_bad();
     if (raw.tag != CFX_TAG_TUPLE && raw.tag != CFX_TAG_LIST)
         return raw;
     if (p->noutputs && p->noutputs != raw.list->len) {
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0},
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                  "the graph gave %lld results, the signature has %d", (long long)raw.list->len,
                  p->noutputs);
         return cfx_bad();
@@ -219,15 +219,15 @@ cfx_value cfx_program_outputs(cfx_program *p, cfx_value inputs, cfx_value raw) {
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-cfx_value cfx_program_run_args(cfx_where at, cfx_program *p, cfx_args a) {
+cfx_value cfx_program_run_from(cfx_site at, cfx_program *p, cfx_args a) {
     size_t mark = cfx_scope_open();
     cfx_grad_mode before = cfx_get_grad_mode();
     if (before == CFX_GRAD_ON)
         cfx_set_grad_mode(CFX_NO_GRAD);
-    cfx_value inputs = cfx_program_inputs_args(at, p, a), raw = cfx_bad();
+    cfx_value inputs = cfx_program_inputs_from(at, p, a), raw = cfx_bad();
     if (!cfx_is_bad(inputs)) {
         cfx_interp it = {.module = p->module};
-        raw = cfx_run_args(at, &it, (cfx_args){(int)inputs.list->len, inputs.list->items, NULL});
+        raw = cfx_run_from(at, &it, (cfx_args){(int)inputs.list->len, inputs.list->items, NULL});
     }
     cfx_value out = cfx_is_bad(raw) ? raw : cfx_program_outputs(p, inputs, raw);
     cfx_set_grad_mode(before);
@@ -242,12 +242,12 @@ static cfx_value forward(cfx_module *self, cfx_args a) {
     cfx_value out_spec = cfx_module_attr(self, "_out_spec");
     cfx_interp it = {.module = self};
     if (!has_tree(in_spec))
-        return cfx_run_args((cfx_where){0}, &it, a);
+        return cfx_run_from((cfx_site){0}, &it, a);
     cfx_value flat = cfx_list_value(0, NULL);
-    if (!cfx__program_flatten((cfx_where){0}, in_spec, NULL, a, flat.list))
+    if (!cfx__program_flatten((cfx_site){0}, in_spec, NULL, a, flat.list))
         return cfx_bad();
     cfx_value raw =
-        cfx_run_args((cfx_where){0}, &it, (cfx_args){(int)flat.list->len, flat.list->items, NULL});
+        cfx_run_from((cfx_site){0}, &it, (cfx_args){(int)flat.list->len, flat.list->items, NULL});
     if (cfx_is_bad(raw) || cfx_is_none(out_spec) || raw.tag != CFX_TAG_TUPLE)
         return raw;
     return cfx_tree_unflatten(out_spec, raw.list);
@@ -303,7 +303,7 @@ static void unlift_output(const cfx_program *p, cfx_graph *g, cfx_node *const *n
 }
 
 cfx_module *cfx_program_module(cfx_program *p) {
-    if (!is_program((cfx_where){0}, p))
+    if (!is_program((cfx_site){0}, p))
         return NULL;
     size_t mark = cfx_scope_open();
     cfx_module *m = cfx__module_new_raw(p->module->type, forward);

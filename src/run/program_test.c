@@ -53,7 +53,7 @@ TEST(program_runs_on_flat_inputs) {
               "(tensor([ 2., 20.]),)");
     cfx_program_run(p, row(1, 2));
     CHECK_ERROR("Unexpected number of inputs (expected 2, got 1)");
-    cfx_program_run_args(CFX_HERE, NULL, (cfx_args){0});
+    cfx_program_run_from(CFX_HERE, NULL, (cfx_args){0});
     CHECK_ERROR("the program is NULL");
 }
 
@@ -196,7 +196,7 @@ TEST(program_lists_all_unknown_operators) {
                 "  torch.ops.foo.baz.default: 1 node (baz)");
 }
 
-static void twice(cfx_call *c) { c->out[0] = cfx_mul(c->args[0], 2); }
+static void twice(cfx_op_call *c) { c->out[0] = cfx_mul(c->args[0], 2); }
 
 TEST(operator_registered_after_the_program_was_made) {
     cfx_program *p = parse("class GraphModule(torch.nn.Module):\n"
@@ -266,18 +266,18 @@ TEST(while_loop_goes_on_while_its_graph_says_so) {
 
 /* One program over a sub-graph `g` of two tensors, which the call puts to use. */
 static cfx_program *over(const char *call) {
-    return parse(cfx__format("class GraphModule(torch.nn.Module):\n"
-                             "    def forward(self, xs, k):\n"
-                             "        g = self.g\n"
-                             "        made = torch.ops.higher_order.%s\n"
-                             "        return made\n"
-                             "\n"
-                             "    class g(torch.nn.Module):\n"
-                             "        def forward(self, a, b):\n"
-                             "            add = torch.ops.aten.add.Tensor(a, b)\n"
-                             "            mul = torch.ops.aten.mul.Tensor(a, b)\n"
-                             "            return (%s)\n",
-                             call, strncmp(call, "associative", 11) ? "add, mul" : "add,"));
+    return parse(cfx__text_format("class GraphModule(torch.nn.Module):\n"
+                                  "    def forward(self, xs, k):\n"
+                                  "        g = self.g\n"
+                                  "        made = torch.ops.higher_order.%s\n"
+                                  "        return made\n"
+                                  "\n"
+                                  "    class g(torch.nn.Module):\n"
+                                  "        def forward(self, a, b):\n"
+                                  "            add = torch.ops.aten.add.Tensor(a, b)\n"
+                                  "            mul = torch.ops.aten.mul.Tensor(a, b)\n"
+                                  "            return (%s)\n",
+                                  call, strncmp(call, "associative", 11) ? "add, mul" : "add,"));
 }
 
 TEST(graphs_are_mapped_and_scanned_over_the_first_dimension) {

@@ -10,7 +10,7 @@
 #include "../trace/trace.h"
 
 /* One node, ready to run. In its arguments a node stands with its slot in value.spare. */
-typedef struct cfx__step {
+typedef struct cfx__plan_step {
     cfx_node *node;
     cfx_value args;          /* a tuple */
     cfx_value kwargs;        /* a dict, or None where it is empty */
@@ -22,13 +22,13 @@ typedef struct cfx__step {
     bool *nested;            /* bound[i] is a container with nodes inside */
     int nfrees;
     int *frees;              /* slots whose last use this is */
-} cfx__step;
+} cfx__plan_step;
 
 typedef struct cfx__plan {
     cfx_obj head;
     uint64_t version;        /* of the graph it was made from */
     int nsteps;
-    cfx__step *steps;        /* slot k is the result of step k */
+    cfx__plan_step *steps;        /* slot k is the result of step k */
     int nplaceholders;
     cfx__arena arena;
     cfx_list *kept;          /* holds the containers that the steps refer to */
@@ -49,8 +49,8 @@ typedef struct cfx__run {
 cfx_value cfx__run_graph(cfx_interp *it, cfx_args a, cfx__tracer *rebuild);
 /* The caller's arguments as the placeholders of a graph with a tree have them, appended to `flat`;
  * false, with an error, where they do not have the shape. And the result as callers see it. */
-bool cfx__tree_inputs(const cfx_graph *g, cfx_args a, cfx_list *flat);
-cfx_value cfx__tree_result(const cfx_graph *g, cfx_value v);
+bool cfx__run_tree_inputs(const cfx_graph *g, cfx_args a, cfx_list *flat);
+cfx_value cfx__run_tree_result(const cfx_graph *g, cfx_value v);
 /* The plan of a graph, made anew when the graph has changed; borrowed from the graph. */
 const cfx__plan *cfx__plan_of(cfx_graph *g);
 /* The slot of a node in the plan of its graph, or -1. */
@@ -59,7 +59,7 @@ int cfx__plan_slot(const cfx__plan *p, const cfx_node *n);
 cfx_value cfx__run_fill(const cfx__run *r, cfx_value v);
 /* What runs the higher-order operator called so (torch.ops.higher_order.cond); NULL: none does. Its
  * arguments hold sub-graphs as modules. */
-typedef cfx_value cfx__higher_fn(cfx_where at, cfx_args a);
+typedef cfx_value cfx__higher_fn(cfx_site at, cfx_args a);
 cfx__higher_fn *cfx__higher_find(const char *name);
 
 /* A region under autocast, between begin and end; regions nest, the innermost counts. */
@@ -77,22 +77,22 @@ void cfx__autocast_end(cfx__autocast *c);
 
 /* The leaves of a caller's arguments, in the order of the inputs; p may be NULL where spec is a
  * tree. False, with PyTorch's words, where they do not fit. */
-bool cfx__program_flatten(cfx_where at, cfx_value spec, const cfx_program *p, cfx_args a,
+bool cfx__program_flatten(cfx_site at, cfx_value spec, const cfx_program *p, cfx_args a,
                           cfx_list *flat);
 /* Whether the caller's flat inputs are as the placeholders say; an error where not. */
-bool cfx__program_check(cfx_where at, const cfx_program *p, const cfx_list *flat);
+bool cfx__program_check(cfx_site at, const cfx_program *p, const cfx_list *flat);
 /* Whether every operator can run; an error that lists all that cannot. */
-bool cfx__program_supported(cfx_where at, cfx_program *p);
+bool cfx__program_supported(cfx_site at, cfx_program *p);
 /* "s0 in [2, 64], s1 in [0, int_oo]"; scope. */
 const char *cfx__program_ranges(const cfx_program *p);
 /* The overload that a call_function names by a text that was unknown when the node was made. */
-cfx_op *cfx__late_op(const cfx_node *n);
+cfx_op *cfx__run_late_op(const cfx_node *n);
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
 /* Adds "While executing ..." with module path and source line to the recorded error. */
 void cfx__run_note(const cfx_node *n);
 /* Whether a selector (see cfx_tap) picks a node. */
-bool cfx__selects(const char *selector, const cfx_node *n);
+bool cfx__run_selects(const char *selector, const cfx_node *n);
 
 #endif

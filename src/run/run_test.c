@@ -162,7 +162,7 @@ TEST(an_error_names_the_node) {
           strstr(e->notes, "While executing %linear : [num_users=1] = "
                            "call_module[target=linear](args = (%x,), kwargs = {})"));
     CHECK_ERROR("mat1 and mat2 shapes cannot be multiplied (2x3 and 2x2)");
-    cfx_run_args(CFX_HERE, &it, (cfx_args){0});
+    cfx_run_from(CFX_HERE, &it, (cfx_args){0});
     CHECK_ERROR("Expected positional argument for parameter x, but one was not passed in!");
     cfx_run(&it, input(), input());
     CHECK_ERROR("takes 2 positional arguments but 3 were given");

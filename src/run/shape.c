@@ -1,15 +1,15 @@
 /* Shapes: what each node's result is, without its numbers. The graph is run once and the nodes'
- * metadata is filled; inputs that are fake make everything fake. Start at cfx_shape_prop_args. */
+ * metadata is filled; inputs that are fake make everything fake. Start at cfx_shape_prop_from. */
 #include "run.h"
 
 /* ---- one tensor ------------------------------------------------------------------------------ */
 
 static cfx_value format_of(const cfx_tensor *t) {
-    if (cfx__is_contiguous(t))
+    if (cfx__tensor_is_contiguous(t))
         return cfx_memory_format_value(CFX_CONTIGUOUS);
-    if (t->ndim == 4 && cfx__is_channels_last(t))
+    if (t->ndim == 4 && cfx__tensor_is_channels_last(t))
         return cfx_memory_format_value(CFX_CHANNELS_LAST);
-    if (t->ndim == 5 && cfx__is_channels_last_3d(t))
+    if (t->ndim == 5 && cfx__tensor_is_channels_last_3d(t))
         return cfx_memory_format_value(CFX_CHANNELS_LAST_3D);
     return cfx_none();
 }
@@ -70,9 +70,9 @@ static cfx_value note_shape(cfx_interp *it, cfx_node *n) {
     return v;
 }
 
-cfx_value cfx_shape_prop_args(cfx_where at, cfx_module *gm, cfx_args a) {
+cfx_value cfx_shape_prop_from(cfx_site at, cfx_module *gm, cfx_args a) {
     cfx_interp it = {.module = gm, .run_node = note_shape};
-    return cfx_run_args(at, &it, a);
+    return cfx_run_from(at, &it, a);
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */

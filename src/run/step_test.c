@@ -4,7 +4,7 @@
 #include "test.h"
 
 /* Something of the type that an argument asks for. */
-static cfx_value fitting(const cfx__arg *a, cfx_value tensor) {
+static cfx_value fitting(const cfx__schema_arg *a, cfx_value tensor) {
     cfx_value item = cfx_none();
     if (a->has_default || a->optional)
         return a->fallback;
@@ -25,7 +25,7 @@ static cfx_value fitting(const cfx__arg *a, cfx_value tensor) {
 
 /* Runs op on fitting arguments but one, which another node gives; whether that was refused. */
 static bool refused(cfx_op *op, int odd, cfx_value given) {
-    const cfx__schema *s = cfx__op_info(op)->schema;
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
     cfx_graph *g = cfx_graph_new();
     cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
     cfx_node *y = cfx_graph_placeholder(g, "y", NULL, false, CFX_NONE);
@@ -33,14 +33,14 @@ static bool refused(cfx_op *op, int odd, cfx_value given) {
     for (int i = 0; i < s->nargs; i++)
         cfx_list_append(args.list,
                         i == odd ? cfx_node_value(y) : fitting(&s->args[i], cfx_node_value(x)));
-    cfx_target target = {.op = op, .name = cfx__format("torch.ops.%s", cfx_op_name(op))};
+    cfx_target target = {.op = op, .name = cfx__text_format("torch.ops.%s", cfx_op_name(op))};
     cfx_node *call = cfx_graph_create(g, CFX_CALL_FUNCTION, target, args, CFX_NONE, NULL, NULL);
     cfx_graph_output(g, cfx_node_value(call));
     cfx_interp it = {.module = cfx_graph_module(NULL, g, NULL)};
     cfx_run(&it, cfx_tensor_from_value(cfx_list(cfx_list(1.0, 2.0), cfx_list(3.0, 4.0))), given);
     const cfx_error *e = cfx_error_last();
     bool said = e && e->notes && strstr(e->notes, "While executing %") &&
-                (strstr(e->message, cfx__format("for argument '%s'", s->args[odd].name)) ||
+                (strstr(e->message, cfx__text_format("for argument '%s'", s->args[odd].name)) ||
                  !strcmp(e->message, "Invalid device string: 'text'"));
     cfx_clear();
     return said;
@@ -59,13 +59,13 @@ TEST(no_operator_runs_on_what_its_schema_does_not_take) {
     };
     int wrong = 0, missed = 0;
     for (int i = 0; i < cfx_op_count(); i++) {
-        const cfx__schema *s = cfx__op_info(cfx_op_at(i))->schema;
-        if (cfx__op_info(cfx_op_at(i))->python) /* called by name, which binds */
+        const cfx__schema *s = cfx__op_info_of(cfx_op_at(i))->schema;
+        if (cfx__op_info_of(cfx_op_at(i))->python) /* called by name, which binds */
             continue;
         for (int j = 0; j < s->nargs; j++)
             for (int k = 0; k < COUNT(kinds); k++)
                 CFX_SCOPE if (!cfx__bind_takes(&s->args[j], kinds[k], CFX__BIND_NUMBERS)) {
-                    if (j == cfx__varargs_at(s) && kinds[k].tag == CFX_TAG_INT)
+                    if (j == cfx__schema_varargs(s) && kinds[k].tag == CFX_TAG_INT)
                         continue; /* x.expand(3) */
                     wrong++;
                     if (!refused(cfx_op_at(i), j, kinds[k]) && missed++ < 5)

@@ -8,12 +8,12 @@
 
 /* Whether one of the node's modules is at `path` or matches it as a pattern. */
 static bool in_module(const char *path, const cfx_node *n) {
-    if (n->op == CFX_CALL_MODULE && cfx__glob(path, n->target.name))
+    if (n->op == CFX_CALL_MODULE && cfx__text_glob(path, n->target.name))
         return true;
     cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
     for (int64_t i = 0; stack.tag == CFX_TAG_DICT && i < stack.dict->len; i++) {
         const char *at = cfx_text(cfx_at(stack.dict->entries[i].value, 0));
-        if (at && cfx__glob(path, at))
+        if (at && cfx__text_glob(path, at))
             return true;
     }
     return false;
@@ -23,20 +23,20 @@ static bool in_module(const char *path, const cfx_node *n) {
 static bool is_op(const char *pattern, const cfx_node *n) {
     if (n->op != CFX_CALL_FUNCTION && n->op != CFX_CALL_METHOD)
         return false;
-    if (cfx__glob(pattern, n->target.name))
+    if (cfx__text_glob(pattern, n->target.name))
         return true;
     const char *name = n->target.fn ? n->target.fn->name
-                       : n->target.op ? cfx__op_info(n->target.op)->schema->name
+                       : n->target.op ? cfx__op_info_of(n->target.op)->schema->name
                                       : strrchr(n->target.name, '.');
-    return name && cfx__glob(pattern, *name == '.' ? name + 1 : name);
+    return name && cfx__text_glob(pattern, *name == '.' ? name + 1 : name);
 }
 
-bool cfx__selects(const char *selector, const cfx_node *n) {
+bool cfx__run_selects(const char *selector, const cfx_node *n) {
     if (!strncmp(selector, "op:", 3))
         return is_op(selector + 3, n);
     if (!strncmp(selector, "module:", 7))
         return in_module(selector + 7, n);
-    return cfx__glob(selector, n->name);
+    return cfx__text_glob(selector, n->name);
 }
 
 /* ---- taps ------------------------------------------------------------------------------------ */
@@ -49,17 +49,17 @@ typedef struct {
 static cfx_value tap_node(cfx_interp *it, cfx_node *n) {
     tap *t = it->user;
     cfx_value v = cfx_interp_run_node(it, n);
-    if (cfx__selects(t->selector, n))
+    if (cfx__run_selects(t->selector, n))
         cfx_dict_set(t->values, n->name, v);
     return v;
 }
 
 static bool selects_any(cfx_graph *g, const char *selector) {
-    cfx_each_node(g, n) if (cfx__selects(selector, n)) return true;
+    cfx_each_node(g, n) if (cfx__run_selects(selector, n)) return true;
     return false;
 }
 
-cfx_dict *cfx_tap_args(cfx_where at, cfx_module *gm, const char *selector, cfx_args a) {
+cfx_dict *cfx_tap_from(cfx_site at, cfx_module *gm, const char *selector, cfx_args a) {
     cfx_dict *values = cfx_dict_new();
     if (gm && gm->graph && !selects_any(gm->graph, selector)) {
         cfx_fail(CFX_KEY_ERROR, at, "no node of %s fits '%s'", gm->type, selector);
@@ -68,7 +68,7 @@ cfx_dict *cfx_tap_args(cfx_where at, cfx_module *gm, const char *selector, cfx_a
     tap t = {selector, values};
     cfx_interp it = {.module = gm, .run_node = tap_node, .user = &t};
     size_t mark = cfx_scope_open();
-    cfx_run_args(at, &it, a);
+    cfx_run_from(at, &it, a);
     cfx_scope_close(mark);
     return values;
 }
@@ -98,7 +98,7 @@ static int by_time(const void *a, const void *b, void *ns) {
     return x < y ? 1 : x > y ? -1 : *(const int *)a - *(const int *)b;
 }
 
-void cfx_profile_args(cfx_where at, cfx_module *gm, int times, FILE *out, cfx_args a) {
+void cfx_profile_from(cfx_site at, cfx_module *gm, int times, FILE *out, cfx_args a) {
     const cfx__plan *plan = gm && gm->graph ? cfx__plan_of(gm->graph) : NULL;
     if (!plan) {
         cfx_fail(CFX_TYPE_ERROR, at, "only a GraphModule can be profiled node by node");
@@ -110,7 +110,7 @@ void cfx_profile_args(cfx_where at, cfx_module *gm, int times, FILE *out, cfx_ar
     cfx_interp it = {.module = gm, .run_node = time_node, .user = &p};
     double start = now();
     for (int i = 0; i < times && cfx_ok(); i++)
-        CFX_SCOPE cfx_run_args(at, &it, a);
+        CFX_SCOPE cfx_run_from(at, &it, a);
     double total = now() - start;
     for (int i = 0; i < n; i++)
         order[i] = i;

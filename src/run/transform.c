@@ -5,16 +5,16 @@
 cfx_module *cfx_transform(cfx_interp *it) {
     cfx_graph *from = it->graph ? it->graph : it->module ? it->module->graph : NULL;
     if (!from) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "a transformer needs a GraphModule");
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "a transformer needs a GraphModule");
         return NULL;
     }
     size_t mark = cfx_scope_open();
     cfx__tracer t = {.graph = cfx_graph_new(), .root = it->module, .leaves_only = true};
     cfx__tracer_begin(&t);
     cfx_value result = cfx__run_graph(it, (cfx_args){0}, &t);
-    cfx_value out = cfx_ok() ? cfx__tracer_arg(&t, (cfx_where){0}, result) : cfx_bad();
+    cfx_value out = cfx_ok() ? cfx__tracer_arg(&t, (cfx_site){0}, result) : cfx_bad();
     cfx_node *old = cfx_graph_output_node(from);
-    cfx_node *n = cfx_is_bad(out) ? cfx__bad_node : cfx_graph_output(t.graph, out);
+    cfx_node *n = cfx_is_bad(out) ? cfx__node_bad : cfx_graph_output(t.graph, out);
     if (n->graph && old && old->type)
         cfx_node_set_type(n, old->type);
     if (from->tree)

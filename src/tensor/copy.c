@@ -2,7 +2,7 @@
  *
  * A copy is planned once: dimensions in the order of dst, joined where both sides allow. Then it is
  * one line, rows, or, where src lies in order along another dimension than dst, blocks that are
- * turned in registers. Start at cfx__copy. */
+ * turned in registers. Start at cfx__tensor_copy. */
 #include "tensor.h"
 
 /* ---- moving elements ------------------------------------------------------------------------- */
@@ -290,7 +290,7 @@ static void run(plan *p, int64_t numel) {
     cfx__parallel(rows, 1 + COPY_GRAIN / p->shape[0], copy_rows, p);
 }
 
-void cfx__copy(cfx_tensor *dst, const cfx_tensor *src) {
+void cfx__tensor_copy(cfx_tensor *dst, const cfx_tensor *src) {
     if (dst->numel == 0)
         return;
     plan p;
@@ -303,43 +303,45 @@ void cfx__copy(cfx_tensor *dst, const cfx_tensor *src) {
     run(&p, dst->numel);
 }
 
-void cfx__fill(cfx_tensor *dst, cfx_value number) {
+void cfx__tensor_fill(cfx_tensor *dst, cfx_value number) {
     size_t mark = cfx_scope_open();
     cfx_tensor *one = cfx__tensor_scalar(number, dst->dtype, false);
     if (one->data)
-        cfx__copy(dst, one);
+        cfx__tensor_copy(dst, one);
     cfx_scope_close(mark);
 }
 
-cfx_tensor *cfx__contiguous_as(const cfx_tensor *t, cfx_dtype dtype) {
-    if (t->dtype == dtype && cfx__is_contiguous(t))
+cfx_tensor *cfx__tensor_contiguous_as(const cfx_tensor *t, cfx_dtype dtype) {
+    if (t->dtype == dtype && cfx__tensor_is_contiguous(t))
         return (cfx_tensor *)t;
-    cfx_tensor *c = cfx__tensor_empty((cfx_where){0}, dtype, !t->data, t->ndim, t->shape, NULL);
+    cfx_tensor *c = cfx__tensor_empty((cfx_site){0}, dtype, !t->data, t->ndim, t->shape, NULL);
     if (c->data && t->data)
-        cfx__copy(c, t);
+        cfx__tensor_copy(c, t);
     return c;
 }
 
-cfx_tensor *cfx__contiguous(const cfx_tensor *t) { return cfx__contiguous_as(t, t->dtype); }
+cfx_tensor *cfx__tensor_contiguous(const cfx_tensor *t) {
+    return cfx__tensor_contiguous_as(t, t->dtype);
+}
 
-cfx_tensor *cfx__to_dtype(const cfx_tensor *t, cfx_dtype dtype) {
+cfx_tensor *cfx__tensor_to_dtype(const cfx_tensor *t, cfx_dtype dtype) {
     if (t->dtype == dtype)
         return (cfx_tensor *)t;
     int64_t stride[CFX_MAX_DIMS];
-    cfx__pointwise_strides(1, &t, t->ndim, t->shape, stride);
-    cfx_tensor *c = cfx__tensor_empty((cfx_where){0}, dtype, !t->data, t->ndim, t->shape, stride);
+    cfx__strides_pointwise(1, &t, t->ndim, t->shape, stride);
+    cfx_tensor *c = cfx__tensor_empty((cfx_site){0}, dtype, !t->data, t->ndim, t->shape, stride);
     if (c->data && t->data)
-        cfx__copy(c, t);
+        cfx__tensor_copy(c, t);
     return c;
 }
 
 static bool same_strides(const cfx_tensor *a, const cfx_tensor *b) {
-    return cfx__same_shape(a, b) &&
+    return cfx__tensor_same_shape(a, b) &&
            !memcmp(a->stride, b->stride, (size_t)a->ndim * sizeof *a->stride);
 }
 
-bool cfx__overlaps_itself(const cfx_tensor *t) {
-    if (cfx__is_dense(t))
+bool cfx__tensor_overlaps_itself(const cfx_tensor *t) {
+    if (cfx__tensor_is_dense(t))
         return false;
     for (int d = 0; d < t->ndim; d++)
         if (t->shape[d] > 1 && t->stride[d] == 0)
@@ -347,12 +349,12 @@ bool cfx__overlaps_itself(const cfx_tensor *t) {
     return false;
 }
 
-cfx__overlap cfx__overlap_of(const cfx_tensor *a, const cfx_tensor *b) {
+cfx__tensor_overlap cfx__tensor_overlap_of(const cfx_tensor *a, const cfx_tensor *b) {
     if (a == b)
         return CFX__SAME;
     if (a->storage != b->storage || !a->numel || !b->numel || !a->data)
         return CFX__APART;
-    if (!cfx__is_dense(a) || !cfx__is_dense(b))
+    if (!cfx__tensor_is_dense(a) || !cfx__tensor_is_dense(b))
         return a->data == b->data && same_strides(a, b) ? CFX__SAME
                                                         : CFX__APART; /* as far as PyTorch looks */
     const char *a1 = a->data + a->numel * cfx_dtype_size(a->dtype);

@@ -11,16 +11,16 @@ const char *cfx__dtype_title(cfx_dtype d) {
     return names[d];
 }
 
-cfx_dtype cfx__real_of(cfx_dtype d) {
+cfx_dtype cfx__dtype_real(cfx_dtype d) {
     return d == CFX_C64 ? CFX_F32 : d == CFX_C128 ? CFX_F64 : d;
 }
 
 /* 0 bool, 1 integer, 2 float, 3 complex */
 static int category(cfx_dtype d) {
-    return d == CFX_BOOL ? 0 : cfx__is_int(d) ? 1 : cfx__is_float(d) ? 2 : 3;
+    return d == CFX_BOOL ? 0 : cfx__dtype_is_int(d) ? 1 : cfx__dtype_is_float(d) ? 2 : 3;
 }
 
-cfx_dtype cfx__promote(cfx_dtype a, cfx_dtype b) {
+cfx_dtype cfx__dtype_promote(cfx_dtype a, cfx_dtype b) {
     if (a == b)
         return a;
     int ca = category(a), cb = category(b);
@@ -50,9 +50,9 @@ cfx_dtype cfx__promote(cfx_dtype a, cfx_dtype b) {
     return CFX_F32; /* float16 with bfloat16, or either with float32 */
 }
 
-bool cfx__can_cast(cfx_dtype from, cfx_dtype to) { return category(from) <= category(to); }
+bool cfx__dtype_can_cast(cfx_dtype from, cfx_dtype to) { return category(from) <= category(to); }
 
-cfx_dtype cfx__number_dtype(cfx_value v) {
+cfx_dtype cfx__dtype_of_number(cfx_value v) {
     switch (v.tag) {
     case CFX_TAG_BOOL: return CFX_BOOL;
     case CFX_TAG_FLOAT: return CFX_F32;
@@ -62,15 +62,15 @@ cfx_dtype cfx__number_dtype(cfx_value v) {
 }
 
 static void join(int8_t *slot, cfx_dtype d) {
-    *slot = (int8_t)(*slot < 0 ? (int)d : (int)cfx__promote((cfx_dtype)*slot, d));
+    *slot = (int8_t)(*slot < 0 ? (int)d : (int)cfx__dtype_promote((cfx_dtype)*slot, d));
 }
 
-void cfx__promote_tensor(cfx__promotion *p, const cfx_tensor *t) {
+void cfx__promotion_tensor(cfx__promotion *p, const cfx_tensor *t) {
     cfx_dtype d = t->dtype;
     if (t->head.flags & CFX__WRAPPED) {
-        if (cfx__is_complex(d))
+        if (cfx__dtype_is_complex(d))
             d = CFX_C64;
-        else if (cfx__is_float(d))
+        else if (cfx__dtype_is_float(d))
             d = CFX_F32;
         join(&p->number, d);
     } else {
@@ -78,11 +78,11 @@ void cfx__promote_tensor(cfx__promotion *p, const cfx_tensor *t) {
     }
 }
 
-void cfx__promote_value(cfx__promotion *p, cfx_value v) {
+void cfx__promotion_value(cfx__promotion *p, cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
-        cfx__promote_tensor(p, v.tensor);
+        cfx__promotion_tensor(p, v.tensor);
     else if (cfx_is_number(v))
-        join(&p->number, cfx__number_dtype(v));
+        join(&p->number, cfx__dtype_of_number(v));
 }
 
 /* A lower rank counts only when it is of a higher category. */
@@ -92,11 +92,11 @@ static int combine(int higher, int lower) {
     if (lower < 0 || category((cfx_dtype)higher) >= category((cfx_dtype)lower))
         return higher;
     if (category((cfx_dtype)lower) == 3) /* complex keeps the width of the floats above it */
-        return (int)cfx__promote((cfx_dtype)higher, (cfx_dtype)lower);
+        return (int)cfx__dtype_promote((cfx_dtype)higher, (cfx_dtype)lower);
     return lower;
 }
 
-cfx_dtype cfx__promoted(const cfx__promotion *p) {
+cfx_dtype cfx__promotion_dtype(const cfx__promotion *p) {
     int d = combine(p->dim, combine(p->zero, p->number));
     return d < 0 ? CFX_F32 : (cfx_dtype)d;
 }

@@ -9,20 +9,20 @@
 #include <unistd.h>
 
 static void fail(const char *what, const char *path, const char *why) {
-    cfx_fail(CFX_FILE_ERROR, (cfx_where){0}, "cannot %s '%s': %s", what, path, why);
+    cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "cannot %s '%s': %s", what, path, why);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static void mapping_free(void *p) {
-    cfx__mapping *m = p;
+    cfx__file_mapping *m = p;
     if (m->size)
         munmap(m->data, m->size);
 }
 
-static const cfx__type mapping_type = {.name = "mapping", .free = mapping_free};
+static const cfx__obj_type mapping_type = {.name = "mapping", .free = mapping_free};
 
-cfx__mapping *cfx__mapping_open(const char *path) {
+cfx__file_mapping *cfx__file_map(const char *path) {
     if (!path) {
         fail("read", "(null)", "no path was given");
         return NULL;
@@ -52,7 +52,7 @@ cfx__mapping *cfx__mapping_open(const char *path) {
         }
     }
     close(fd);
-    cfx__mapping *m = cfx__obj_make(&mapping_type, sizeof *m);
+    cfx__file_mapping *m = cfx__obj_make(&mapping_type, sizeof *m);
     m->data = data;
     m->size = (size_t)st.st_size;
     return m;
@@ -66,7 +66,7 @@ static char *copy(const char *text) {
 }
 
 /* A new file beside the target, with the rights that an ordinary new file would get. */
-static int create_beside(cfx__save *s) {
+static int create_beside(cfx__file_save *s) {
     size_t room = strlen(s->target) + 48;
     s->temp = cfx__alloc(room);
     for (int i = 0; i < 1000; i++) {
@@ -78,14 +78,14 @@ static int create_beside(cfx__save *s) {
     return -1;
 }
 
-static void release(cfx__save *s) {
+static void release(cfx__file_save *s) {
     free(s->temp);
     free(s->target);
-    *s = (cfx__save){0};
+    *s = (cfx__file_save){0};
 }
 
-bool cfx__save_open(cfx__save *s, const char *path) {
-    *s = (cfx__save){0};
+bool cfx__file_save_open(cfx__file_save *s, const char *path) {
+    *s = (cfx__file_save){0};
     if (!path) {
         fail("write", "(null)", "no path was given");
         return false;
@@ -111,7 +111,7 @@ bool cfx__save_open(cfx__save *s, const char *path) {
     return true;
 }
 
-bool cfx__save_close(cfx__save *s, bool ok) {
+bool cfx__file_save_close(cfx__file_save *s, bool ok) {
     errno = 0;
     bool wrote = !ferror(s->file);
     wrote = fclose(s->file) == 0 && wrote;

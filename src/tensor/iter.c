@@ -3,7 +3,7 @@
  * Loops are written for contiguous arrays of one dtype alone. Whatever an operand lacks for that
  * (another dtype, strides, broadcasting) is made up for here, in blocks that stay in the
  * first-level cache: gather and convert, run the loop, convert and scatter. Operands that fit are
- * used where they lie. Start at cfx__pointwise. */
+ * used where they lie. Start at cfx__iter_pointwise. */
 #include "tensor.h"
 
 #ifdef __SSE2__
@@ -24,7 +24,7 @@ typedef struct {
 } lane;
 
 typedef struct {
-    cfx__loop *loop;
+    cfx__iter_loop *loop;
     const void *params;
     int nout, n, ndim;
     int64_t shape[CFX_MAX_DIMS];
@@ -178,7 +178,7 @@ static void join_dims(plan *p) {
     p->ndim = last + 1;
 }
 
-static void lane_init(lane *l, cfx__operand o, const cfx_tensor *like) {
+static void lane_init(lane *l, cfx__iter_operand o, const cfx_tensor *like) {
     l->data = o.t->data;
     l->dtype = o.t->dtype;
     l->as = o.as;
@@ -194,16 +194,16 @@ static void lane_init(lane *l, cfx__operand o, const cfx_tensor *like) {
 }
 
 /* Everything contiguous, of one shape and in the loop's dtype: no plan is needed. */
-static bool plain(int n, const cfx__operand *o) {
+static bool plain(int n, const cfx__iter_operand *o) {
     for (int i = 0; i < n; i++)
-        if (o[i].t->dtype != o[i].as || !cfx__same_shape(o[i].t, o[0].t) ||
-            !cfx__is_contiguous(o[i].t))
+        if (o[i].t->dtype != o[i].as || !cfx__tensor_same_shape(o[i].t, o[0].t) ||
+            !cfx__tensor_is_contiguous(o[i].t))
             return false;
     return true;
 }
 
-void cfx__pointwise(cfx__loop *loop, int nout, int nin, const cfx__operand *operands,
-                    const void *params, int cost) {
+void cfx__iter_pointwise(cfx__iter_loop *loop, int nout, int nin, const cfx__iter_operand *operands,
+                         const void *params, int cost) {
     const cfx_tensor *like = operands[0].t;
     int n = nout + nin;
     if (like->numel == 0)
@@ -272,24 +272,24 @@ static bool all_alike(int n, const cfx_tensor *const *t, int ndim, const int64_t
     return true;
 }
 
-void cfx__pointwise_strides(int n, const cfx_tensor *const *t, int ndim, const int64_t *shape,
+void cfx__strides_pointwise(int n, const cfx_tensor *const *t, int ndim, const int64_t *shape,
                             int64_t *stride) {
     bool contiguous = true, channels_last = true, same = true;
     for (int i = 0; i < n; i++) {
         bool fits = t[i]->ndim == ndim && !memcmp(t[i]->shape, shape, (size_t)ndim * sizeof *shape);
         same &= fits;
-        contiguous &= cfx__is_contiguous(t[i]);
-        channels_last &= cfx__is_channels_last(t[i]);
+        contiguous &= cfx__tensor_is_contiguous(t[i]);
+        channels_last &= cfx__tensor_is_channels_last(t[i]);
     }
     if (n == 0 || ndim < 2 || (same && contiguous)) {
-        cfx__contiguous_strides(ndim, shape, stride);
+        cfx__strides_contiguous(ndim, shape, stride);
         return;
     }
     if (same && channels_last) {
-        cfx__format_strides(CFX_CHANNELS_LAST, ndim, shape, stride);
+        cfx__strides_of_format(CFX_CHANNELS_LAST, ndim, shape, stride);
         return;
     }
-    if (same && cfx__is_dense(t[0]) && all_alike(n, t, ndim, shape)) {
+    if (same && cfx__tensor_is_dense(t[0]) && all_alike(n, t, ndim, shape)) {
         memcpy(stride, t[0]->stride, (size_t)ndim * sizeof *stride);
         return;
     }

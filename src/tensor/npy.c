@@ -30,7 +30,7 @@ typedef struct reader {
 
 static void bad(reader *r, const char *why) {
     if (!r->wrong)
-        cfx_fail(CFX_FILE_ERROR, (cfx_where){0}, "'%s' is not a .npy file that can be read: %s",
+        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' is not a .npy file that can be read: %s",
                  r->path, why);
     r->wrong = true;
 }
@@ -50,7 +50,7 @@ static bool take(reader *r, char c) {
 
 static void want(reader *r, char c) {
     if (!take(r, c))
-        bad(r, cfx__format("its header lacks a '%c'", c));
+        bad(r, cfx__text_format("its header lacks a '%c'", c));
 }
 
 /* A quoted word without escapes. */
@@ -79,11 +79,11 @@ static void read_descr(reader *r) {
         if (!descrs[d] || strcmp(descrs[d], name))
             continue;
         if (text[0] == '>' && cfx_dtype_size((cfx_dtype)d) > 1)
-            bad(r, cfx__format("its numbers are big-endian ('%s')", text));
+            bad(r, cfx__text_format("its numbers are big-endian ('%s')", text));
         r->dtype = (cfx_dtype)d;
         return;
     }
-    bad(r, cfx__format("there is no dtype for '%s'", text));
+    bad(r, cfx__text_format("there is no dtype for '%s'", text));
 }
 
 static void read_bool(reader *r) {
@@ -134,7 +134,7 @@ static void read_header(reader *r) {
                          : !strcmp(key, "shape")         ? 4
                                                          : 0;
         if (!which || (seen & which))
-            bad(r, cfx__format("its header has the key '%s'%s", key, which ? " twice" : ""));
+            bad(r, cfx__text_format("its header has the key '%s'%s", key, which ? " twice" : ""));
         seen |= which;
         if (!r->wrong)
             (which == 1 ? read_descr : which == 2 ? read_bool : read_shape)(r);
@@ -148,7 +148,7 @@ static void read_header(reader *r) {
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* Finds the header and leaves r at its start; returns where the data begins. */
-static size_t find_header(reader *r, const cfx__mapping *m) {
+static size_t find_header(reader *r, const cfx__file_mapping *m) {
     const unsigned char *b = (const unsigned char *)m->data;
     if (m->size < 10 || memcmp(b, magic, MAGIC)) {
         bad(r, m->size < 10 ? "it is too short" : "it does not begin with the magic of .npy");
@@ -156,7 +156,7 @@ static size_t find_header(reader *r, const cfx__mapping *m) {
     }
     int major = b[6];
     if (major < 1 || major > 3) {
-        bad(r, cfx__format("its version is %d.%d; 1.0 to 3.0 are known", major, b[7]));
+        bad(r, cfx__text_format("its version is %d.%d; 1.0 to 3.0 are known", major, b[7]));
         return 0;
     }
     size_t start = major == 1 ? 10 : 12;
@@ -172,12 +172,12 @@ static size_t find_header(reader *r, const cfx__mapping *m) {
     return start + len;
 }
 
-static cfx_tensor *load(reader *r, const cfx__mapping *m) {
+static cfx_tensor *load(reader *r, const cfx__file_mapping *m) {
     size_t start = find_header(r, m);
     if (!r->wrong)
         read_header(r);
     if (r->wrong)
-        return &cfx__bad_tensor;
+        return &cfx__tensor_bad;
     int64_t n = 1, bytes, size = cfx_dtype_size(r->dtype);
     bool empty = false, absurd = false;
     for (int i = 0; i < r->ndim; i++) {
@@ -186,22 +186,22 @@ static cfx_tensor *load(reader *r, const cfx__mapping *m) {
     }
     if (absurd || __builtin_mul_overflow(n, size, &bytes)) {
         bad(r, "its shape is absurd");
-        return &cfx__bad_tensor;
+        return &cfx__tensor_bad;
     }
     bytes = empty ? 0 : bytes;
     if ((uint64_t)bytes > m->size - start) {
-        bad(r, cfx__format("its data is cut off: %lld bytes are needed, %lld are there",
-                           (long long)bytes, (long long)(m->size - start)));
-        return &cfx__bad_tensor;
+        bad(r, cfx__text_format("its data is cut off: %lld bytes are needed, %lld are there",
+                                (long long)bytes, (long long)(m->size - start)));
+        return &cfx__tensor_bad;
     }
     int64_t stride[CFX_MAX_DIMS], step = 1;
     for (int i = 0; i < r->ndim; i++) {
         stride[i] = step;
         step *= r->shape[i] ? r->shape[i] : 1;
     }
-    cfx_tensor *t = cfx__tensor_empty((cfx_where){0}, r->dtype, false, r->ndim, r->shape,
+    cfx_tensor *t = cfx__tensor_empty((cfx_site){0}, r->dtype, false, r->ndim, r->shape,
                                       r->fortran ? stride : NULL);
-    if (cfx__is_bad(t) || !bytes)
+    if (cfx__obj_is_bad(t) || !bytes)
         return t;
     memcpy(t->data, m->data + start, (size_t)bytes);
     if (r->dtype == CFX_BOOL) /* any byte but 0 counts as true, and is stored as 1 */
@@ -213,8 +213,8 @@ static cfx_tensor *load(reader *r, const cfx__mapping *m) {
 cfx_tensor *cfx_npy_read(const char *path) {
     size_t mark = cfx_scope_open();
     reader r = {.path = path};
-    cfx__mapping *m = cfx__mapping_open(path);
-    cfx_tensor *t = m ? load(&r, m) : &cfx__bad_tensor;
+    cfx__file_mapping *m = cfx__file_map(path);
+    cfx_tensor *t = m ? load(&r, m) : &cfx__tensor_bad;
     cfx_drop(m);
     return cfx_scope_return(mark, t);
 }
@@ -248,26 +248,26 @@ static void put_header(cfx__text *out, const cfx_tensor *t) {
 }
 
 bool cfx_npy_write(const char *path, const cfx_tensor *t) {
-    if (!t || cfx__is_bad(t)) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "there is no tensor to write to '%s'",
+    if (!t || cfx__obj_is_bad(t)) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "there is no tensor to write to '%s'",
                  path ? path : "(null)");
         return false;
     }
     if (!descrs[t->dtype]) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0},
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
                  "'%s': numpy has no %s; convert the tensor to float32 first",
                  path ? path : "(null)", cfx_dtype_name(t->dtype));
         return false;
     }
     if (!t->data && t->numel) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0}, "'%s': a tensor without data cannot be written",
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s': a tensor without data cannot be written",
                  path ? path : "(null)");
         return false;
     }
     size_t mark = cfx_scope_open();
-    cfx_tensor *c = cfx__contiguous(t);
-    cfx__save s;
-    bool ok = !cfx__is_bad(c) && cfx__save_open(&s, path);
+    cfx_tensor *c = cfx__tensor_contiguous(t);
+    cfx__file_save s;
+    bool ok = !cfx__obj_is_bad(c) && cfx__file_save_open(&s, path);
     if (ok) {
         cfx__text head = {0};
         put_header(&head, c);
@@ -275,7 +275,7 @@ bool cfx_npy_write(const char *path, const cfx_tensor *t) {
         ok = fwrite(head.data, 1, head.len, s.file) == head.len;
         ok = ok && (n == 0 || fwrite(c->data, size, n, s.file) == n);
         cfx__text_release(&head);
-        ok = cfx__save_close(&s, true) && ok;
+        ok = cfx__file_save_close(&s, true) && ok;
     }
     cfx_scope_close(mark);
     return ok;

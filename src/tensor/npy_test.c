@@ -12,7 +12,7 @@ static const char *in_folder(const char *name) {
         snprintf(folder, sizeof folder, "%s/cfx-npy-XXXXXX", P_tmpdir);
         CHECK(mkdtemp(folder) != NULL);
     }
-    return cfx__format("%s/%s", folder, name);
+    return cfx__text_format("%s/%s", folder, name);
 }
 
 static void clean(const char *name) {
@@ -46,7 +46,7 @@ TEST(npy_reads_what_it_wrote) {
         for (int ndim = 0; ndim < 4; ndim++) {
             cfx_tensor *t = cfx_tensor_new((cfx_dtype)d, ndim, (int64_t[]){2, 3, 4}, NULL);
             for (int64_t i = 0; i < t->numel; i++)
-                cfx__set(t, i, cfx_int(d == CFX_BOOL ? i % 2 : i * 3));
+                cfx__tensor_set(t, i, cfx_int(d == CFX_BOOL ? i % 2 : i * 3));
             CHECK(cfx_npy_write(in_folder("a.npy"), t));
             cfx_tensor *back = cfx_npy_read(in_folder("a.npy"));
             CHECK_STR(cfx_tensor_str(back), cfx_tensor_str(t));
@@ -59,7 +59,7 @@ TEST(npy_reads_what_it_wrote) {
 TEST(npy_writes_numpys_own_bytes) {
     cfx_tensor *t = cfx_tensor_new(CFX_F32, 2, (int64_t[]){1, 2}, (float[]){1, 2});
     CHECK(cfx_npy_write(in_folder("a.npy"), t));
-    cfx__mapping *m = cfx__mapping_open(in_folder("a.npy"));
+    cfx__file_mapping *m = cfx__file_map(in_folder("a.npy"));
     CHECK_INT(m->size, 128 + 8);
     CHECK(!memcmp(m->data, "\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, "
                            "'shape': (1, 2), }    ", 10 + 58 + 4));
@@ -120,7 +120,7 @@ TEST(npy_refuses_what_it_cannot_read) {
     };
     for (int i = 0; i < COUNT(cases); i++) {
         put_npy("bad.npy", 1, cases[i].header, "\0\0\0\0", 4);
-        CHECK(cfx__is_bad(cfx_npy_read(in_folder("bad.npy"))));
+        CHECK(cfx__obj_is_bad(cfx_npy_read(in_folder("bad.npy"))));
         CHECK(strstr(cfx_error_last()->message, "bad.npy'") != NULL);
         CHECK_INT(cfx_error_last()->kind, CFX_FILE_ERROR);
         CHECK_ERROR(cases[i].why);

@@ -6,7 +6,7 @@ enum { KEPT = 4 };
 
 static void packed_free(void *p) { free(((cfx__packed *)p)->data); }
 
-static const cfx__type packed_type = {.name = "packed", .free = packed_free};
+static const cfx__obj_type packed_type = {.name = "packed", .free = packed_free};
 
 cfx__packed *cfx__packed_new(const cfx__storage *s, uint64_t key, size_t size) {
     void *data = NULL;

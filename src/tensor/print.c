@@ -30,7 +30,7 @@ typedef struct number {
 
 static number element(const cfx_tensor *t, int64_t at) {
     size_t mark = cfx_scope_open();
-    cfx_value v = cfx__get(t, at);
+    cfx_value v = cfx__tensor_get(t, at);
     number n = {.re = cfx_number(v), .i = v.tag == CFX_TAG_FLOAT ? 0 : cfx_integer(v)};
     n.im = v.tag == CFX_TAG_COMPLEX ? v.complex_->im : 0;
     cfx_scope_close(mark);
@@ -129,13 +129,13 @@ static void widen(const printer *p, format *f, number n) {
 static void widen_both(const printer *p, number n, void *into) {
     format *f = into;
     widen(p, &f[0], n);
-    if (cfx__is_complex(p->t->dtype))
+    if (cfx__dtype_is_complex(p->t->dtype))
         widen(p, &f[1], (number){.re = n.im});
 }
 
 static void choose(const printer *p, format *f, const survey *s) {
     f->width = 1;
-    f->floating = cfx__is_float(p->t->dtype) || cfx__is_complex(p->t->dtype);
+    f->floating = cfx__dtype_is_float(p->t->dtype) || cfx__dtype_is_complex(p->t->dtype);
     f->integral = !s->any || s->whole;
     if (!s->any)
         return;
@@ -152,7 +152,7 @@ static void put_number(printer *p, const format *f, number n) {
     char buf[LONGEST_FLOAT];
     pad(p, f->width - format_number(buf, p, f, n));
     cfx__text_puts(&p->out, buf);
-    if (cfx__is_complex(p->t->dtype)) {
+    if (cfx__dtype_is_complex(p->t->dtype)) {
         format_number(buf, p, &f[1], (number){.re = n.im});
         if (buf[0] != '-')
             cfx__text_putc(&p->out, '+');
@@ -164,7 +164,7 @@ static void put_number(printer *p, const format *f, number n) {
 /* ---- brackets -------------------------------------------------------------------------------- */
 
 static void put_vector(printer *p, int dim, int64_t base, int indent, const format *f) {
-    int length = f->width + 2 + (cfx__is_complex(p->t->dtype) ? f[1].width + 1 : 0);
+    int length = f->width + 2 + (cfx__dtype_is_complex(p->t->dtype) ? f[1].width + 1 : 0);
     int per_line = (p->opt.linewidth - indent) / length;
     if (per_line < 1)
         per_line = 1;
@@ -221,7 +221,7 @@ static void put_dim(printer *p, int dim, int64_t base, int indent, const format 
 static void put_data(printer *p, int indent) {
     survey s[2] = {{0}};
     format f[2] = {{0}};
-    if (cfx__is_float(p->t->dtype) || cfx__is_complex(p->t->dtype))
+    if (cfx__dtype_is_float(p->t->dtype) || cfx__dtype_is_complex(p->t->dtype))
         look(p, 0, 0, survey_both, s);
     choose(p, &f[0], &s[0]);
     choose(p, &f[1], &s[1]);
@@ -253,8 +253,8 @@ static void put_fact(tail *k, const char *fact) {
 
 static const char *device_text(cfx_device d) {
     const char *name = d.type == CFX_CUDA ? "cuda" : d.type == CFX_META ? "meta" : "cpu";
-    return d.index < 0 || d.type != CFX_CUDA ? cfx__format("device='%s'", name)
-                                              : cfx__format("device='%s:%d'", name, d.index);
+    return d.index < 0 || d.type != CFX_CUDA ? cfx__text_format("device='%s'", name)
+                                              : cfx__text_format("device='%s:%d'", name, d.index);
 }
 
 static const char *size_text(const cfx_tensor *t) {
@@ -282,12 +282,12 @@ static void put_facts(printer *p, int indent, bool hidden) {
         plain = t->dtype == CFX_F32; /* no number is there to tell the dtype by */
     }
     if (!plain)
-        put_fact(&k, cfx__format("dtype=torch.%s", cfx_dtype_name(t->dtype)));
+        put_fact(&k, cfx__text_format("dtype=torch.%s", cfx_dtype_name(t->dtype)));
     if (t->layout == CFX_SPARSE_COO)
         put_fact(&k, "layout=torch.sparse_coo");
     const char *grad_fn = t->tape || t->base ? cfx_tensor_grad_fn(t) : NULL;
     if (grad_fn)
-        put_fact(&k, cfx__format("grad_fn=<%s>", grad_fn));
+        put_fact(&k, cfx__text_format("grad_fn=<%s>", grad_fn));
     else if (t->head.flags & CFX__GRAD)
         put_fact(&k, "requires_grad=True");
 }
@@ -295,7 +295,7 @@ static void put_facts(printer *p, int indent, bool hidden) {
 const char *cfx_tensor_str_with(const cfx_tensor *t, cfx_print_options options) {
     if (!t)
         return "None";
-    if (cfx__is_bad(t))
+    if (cfx__obj_is_bad(t))
         return "<bad tensor>";
     printer p = {.t = t, .opt = options};
     if (p.opt.precision <= 0)

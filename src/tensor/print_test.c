@@ -14,7 +14,7 @@ static cfx_tensor *make(cfx_dtype dtype, const void *data, int64_t n) {
 static cfx_tensor *count(cfx_dtype dtype, int ndim, const int64_t *shape) {
     cfx_tensor *t = cfx_tensor_new(dtype, ndim, shape, NULL);
     for (int64_t i = 0; i < t->numel; i++)
-        cfx__set(t, i, cfx_int(i));
+        cfx__tensor_set(t, i, cfx_int(i));
     return t;
 }
 
@@ -74,14 +74,14 @@ TEST(the_dtype_is_said_where_it_is_not_plain) {
 TEST(lines_break_at_80_columns) {
     cfx_tensor *t = COUNT_TO(CFX_I32, 20);
     for (int i = 0; i < 20; i++)
-        cfx__set(t, i, cfx_int(1000 * i));
+        cfx__tensor_set(t, i, cfx_int(1000 * i));
     CHECK_STR(cfx_tensor_str(t),
               "tensor([    0,  1000,  2000,  3000,  4000,  5000,  6000,  7000,  8000,  9000,\n"
               "        10000, 11000, 12000, 13000, 14000, 15000, 16000, 17000, 18000, 19000],\n"
               "       dtype=torch.int32)");
     t = COUNT_TO(CFX_F64, 17);
     for (int i = 0; i < 17; i++)
-        cfx__set(t, i, cfx_float(i / 16.));
+        cfx__tensor_set(t, i, cfx_float(i / 16.));
     CHECK_STR(cfx_tensor_str(t),
               "tensor([0.0000, 0.0625, 0.1250, 0.1875, 0.2500, 0.3125, 0.3750, 0.4375, 0.5000,\n"
               "        0.5625, 0.6250, 0.6875, 0.7500, 0.8125, 0.8750, 0.9375, 1.0000],\n"

@@ -78,12 +78,12 @@ cfx_tensor *cfx_get_rng_state(void) {
 
 bool cfx_set_rng_state(const cfx_tensor *state) {
     cfx__generator g;
-    bool fits = state && !cfx__is_bad(state) && state->dtype == CFX_U8 && state->data &&
+    bool fits = state && !cfx__obj_is_bad(state) && state->dtype == CFX_U8 && state->data &&
                 state->numel == sizeof g && cfx_tensor_is_contiguous(state);
     if (fits)
         memcpy(&g, state->data, sizeof g);
     if (!fits || g.next < 0 || g.next > STATE) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "this is not a state of the generator");
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "this is not a state of the generator");
         return false;
     }
     *cfx__generator_default() = g;
@@ -134,7 +134,7 @@ static int memory_order(const cfx_tensor *t, int *order) {
     return n;
 }
 
-void cfx__draw_fill(cfx__generator *g, cfx_tensor *t, cfx__draw d) {
+void cfx__random_fill(cfx__generator *g, cfx_tensor *t, cfx__random_draw d) {
     enum { BLOCK = 256 };
     union { double f[BLOCK]; int64_t i[BLOCK]; } buf;
     double each[BLOCK];
@@ -172,7 +172,7 @@ void cfx__draw_fill(cfx__generator *g, cfx_tensor *t, cfx__draw d) {
     }
 }
 
-bool cfx__require(bool held, const char *fmt, ...) {
+bool cfx__random_require(bool held, const char *fmt, ...) {
     if (held)
         return true;
     cfx__text why = {0};
@@ -180,24 +180,24 @@ bool cfx__require(bool held, const char *fmt, ...) {
     va_start(ap, fmt);
     cfx__text_vprintf(&why, fmt, ap);
     va_end(ap);
-    cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "%s", why.data);
+    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "%s", why.data);
     cfx__text_release(&why);
     return false;
 }
 
 /* Only these have real numbers; complex ones are filled through their parts by the caller. */
 static bool floats_only(const cfx_tensor *t, const char *kernel) {
-    if (!cfx__is_float(t->dtype))
-        cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, (cfx_where){0}, "\"%s\" not implemented for '%s'",
+    if (!cfx__dtype_is_float(t->dtype))
+        cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, (cfx_site){0}, "\"%s\" not implemented for '%s'",
                  kernel, cfx__dtype_title(t->dtype));
-    return cfx__is_float(t->dtype);
+    return cfx__dtype_is_float(t->dtype);
 }
 
 /* ---- uniform --------------------------------------------------------------------------------- */
 
 /* Products that are added to are not rounded first: PyTorch's kernels are built with fused
  * multiply-add, and a stream is only the same when it is so here. */
-static void draw_uniform(cfx__generator *g, const cfx__draw *d, void *out, int64_t n) {
+static void draw_uniform(cfx__generator *g, const cfx__random_draw *d, void *out, int64_t n) {
     double *p = out;
     if (d->dtype == CFX_F64) {
         for (int64_t i = 0; i < n; i++)
@@ -211,7 +211,7 @@ static void draw_uniform(cfx__generator *g, const cfx__draw *d, void *out, int64
 }
 
 /* x as an element of the type. */
-double cfx__rounded(cfx_dtype d, double x) {
+double cfx__random_rounded(cfx_dtype d, double x) {
     return d == CFX_F64   ? x
            : d == CFX_F32 ? (float)x
            : d == CFX_F16 ? cfx__f16_load(cfx__f16_store((float)x))
@@ -225,27 +225,30 @@ static double largest(cfx_dtype d) {
 void cfx__random_uniform(cfx__generator *g, cfx_tensor *t, double from, double to) {
     cfx_dtype d = t->dtype;
     if (!floats_only(t, "check_uniform_bounds") ||
-        !cfx__require(from <= to,
-                 "uniform_ expects to return a [from, to) range, but found from=%g > to=%g", from,
-                 to) ||
-        !cfx__require(to - from <= largest(d),
-                 "uniform_ expects to-from <= std::numeric_limits<%s>::max(), but found to=%g and "
-                 "from=%g which result in to-from to exceed the limit",
-                 cfx_dtype_name(d), to, from))
+        !cfx__random_require(
+            from <= to, "uniform_ expects to return a [from, to) range, but found from=%g > to=%g",
+            from, to) ||
+        !cfx__random_require(
+            to - from <= largest(d),
+            "uniform_ expects to-from <= std::numeric_limits<%s>::max(), but found to=%g and "
+            "from=%g which result in to-from to exceed the limit",
+            cfx_dtype_name(d), to, from))
         return;
-    double low = cfx__rounded(d, from), width = cfx__rounded(d, cfx__rounded(d, to) - low);
-    cfx__draw_fill(g, t, (cfx__draw){.fn = draw_uniform, .as = CFX_F64, .a = low, .b = width});
+    double low = cfx__random_rounded(d, from),
+           width = cfx__random_rounded(d, cfx__random_rounded(d, to) - low);
+    cfx__random_fill(g, t,
+                     (cfx__random_draw){.fn = draw_uniform, .as = CFX_F64, .a = low, .b = width});
 }
 
 /* ---- normal: one by one ---------------------------------------------------------------------- */
 
-static void draw_normal(cfx__generator *g, const cfx__draw *d, void *out, int64_t n) {
+static void draw_normal(cfx__generator *g, const cfx__random_draw *d, void *out, int64_t n) {
     double *p = out;
     for (int64_t i = 0; i < n; i++)
         p[i] = fma(cfx__random_gauss(g), d->b, d->a);
 }
 
-static void draw_log_normal(cfx__generator *g, const cfx__draw *d, void *out, int64_t n) {
+static void draw_log_normal(cfx__generator *g, const cfx__random_draw *d, void *out, int64_t n) {
     double *p = out;
     for (int64_t i = 0; i < n; i++)
         p[i] = exp(fma(cfx__random_gauss(g), d->b, d->a));
@@ -253,9 +256,9 @@ static void draw_log_normal(cfx__generator *g, const cfx__draw *d, void *out, in
 
 void cfx__random_log_normal(cfx__generator *g, cfx_tensor *t, double mean, double std) {
     if (floats_only(t, "log_normal_cpu") &&
-        cfx__require(std > 0, "log_normal_ expects std > 0.0, but found std=%g", std))
-        cfx__draw_fill(g, t,
-                       (cfx__draw){.fn = draw_log_normal, .as = CFX_F64, .a = mean, .b = std});
+        cfx__random_require(std > 0, "log_normal_ expects std > 0.0, but found std=%g", std))
+        cfx__random_fill(
+            g, t, (cfx__random_draw){.fn = draw_log_normal, .as = CFX_F64, .a = mean, .b = std});
 }
 
 /* ---- normal: sixteen at a time --------------------------------------------------------------- */
@@ -348,7 +351,7 @@ static void turn_doubles(double *p, int64_t blocks, double mean, double std) {
 
 /* Halves are rounded after every step. */
 static void turn_halves(cfx_dtype d, float *p, int64_t blocks, float mean, float std) {
-#define R(x) ((float)cfx__rounded(d, x))
+#define R(x) ((float)cfx__random_rounded(d, x))
     for (int64_t i = 0; i < blocks; i++, p += 16)
         for (int j = 0; j < 8; j++) {
             float radius = R(sqrtf(R(-2 * R(logf(R(1 - p[j])))))), theta = R(2 * M_PI * p[j + 8]);
@@ -379,13 +382,13 @@ static void unit_numbers(cfx__generator *g, cfx_dtype dtype, void *data, int64_t
 }
 
 static void fill_blocks(cfx__generator *g, cfx_tensor *t, double mean, double std) {
-    bool half = cfx__is_half(t->dtype);
+    bool half = cfx__dtype_is_half(t->dtype);
     size_t mark = cfx_scope_open();
     cfx_tensor *w =
-        half ? cfx__tensor_empty((cfx_where){0}, CFX_F32, false, 1, &t->numel, NULL) : t;
-    if (!cfx__is_bad(w)) {
+        half ? cfx__tensor_empty((cfx_site){0}, CFX_F32, false, 1, &t->numel, NULL) : t;
+    if (!cfx__obj_is_bad(w)) {
         int64_t n = t->numel, tail = n - 16;
-        mean = cfx__rounded(t->dtype, mean), std = cfx__rounded(t->dtype, std);
+        mean = cfx__random_rounded(t->dtype, mean), std = cfx__random_rounded(t->dtype, std);
         unit_numbers(g, t->dtype, w->data, 0, n);
         turn(t, w->data, n / 16, mean, std);
         if (n % 16) {
@@ -400,10 +403,11 @@ static void fill_blocks(cfx__generator *g, cfx_tensor *t, double mean, double st
 
 void cfx__random_normal(cfx__generator *g, cfx_tensor *t, double mean, double std) {
     if (!floats_only(t, "normal_kernel_cpu") ||
-        !cfx__require(std >= 0, "normal expects std >= 0.0, but found std %g", std))
+        !cfx__random_require(std >= 0, "normal expects std >= 0.0, but found std %g", std))
         return;
-    if (t->numel >= 16 && cfx__is_contiguous(t))
+    if (t->numel >= 16 && cfx__tensor_is_contiguous(t))
         fill_blocks(g, t, mean, std);
     else
-        cfx__draw_fill(g, t, (cfx__draw){.fn = draw_normal, .as = CFX_F64, .a = mean, .b = std});
+        cfx__random_fill(g, t,
+                         (cfx__random_draw){.fn = draw_normal, .as = CFX_F64, .a = mean, .b = std});
 }

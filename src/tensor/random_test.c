@@ -16,9 +16,10 @@ static cfx_tensor *empty(cfx_dtype dtype, int64_t n) { return cfx_tensor_new(dty
            CFX_HERE)
 
 /* The first n elements. */
-static void expect(const cfx_tensor *t, double tol, const double *want, int64_t n, cfx_where at) {
+static void expect(const cfx_tensor *t, double tol, const double *want, int64_t n, cfx_site at) {
     for (int64_t i = 0; i < n; i++)
-        test_check_near(cfx_tensor_get(t, i), want[i], tol, at, cfx__format("element %d", (int)i));
+        test_check_near(cfx_tensor_get(t, i), want[i], tol, at,
+                        cfx__text_format("element %d", (int)i));
 }
 
 TEST(uniform_numbers) {
@@ -126,10 +127,10 @@ TEST(integers) {
     cfx__random_from_to(seeded(), t, -((int64_t)1 << 40), (int64_t)1 << 50);
     EXPECT(t, 0, 1112347536304687, 258891369794752, 44271912768251);
     cfx__random_integers(seeded(), t);
-    CHECK_INT(cfx__get(t, 0).i, 900450186894289455);
-    CHECK_INT(cfx__get(t, 1).i, 3969543146641149120);
+    CHECK_INT(cfx__tensor_get(t, 0).i, 900450186894289455);
+    CHECK_INT(cfx__tensor_get(t, 1).i, 3969543146641149120);
     cfx__random_from(seeded(), t, INT64_MIN);
-    CHECK_INT(cfx__get(t, 0).i, -8322921849960486353);
+    CHECK_INT(cfx__tensor_get(t, 0).i, -8322921849960486353);
     t = empty(CFX_F32, 4);
     cfx__random_integers(seeded(), t);
     EXPECT(t, 0, 8325664, 12888472, 1484222, 2214888);
@@ -142,11 +143,11 @@ TEST(coins) {
     cfx_tensor *t = empty(CFX_F32, 20), *p = empty(CFX_F32, 20);
     cfx__random_bernoulli(seeded(), t, 0.5);
     EXPECT(t, 0, 0, 0, 1, 0, 0, 0, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 0);
-    cfx__fill(p, cfx_float(0.3));
+    cfx__tensor_fill(p, cfx_float(0.3));
     cfx__random_bernoulli_each(seeded(), t, p);
     EXPECT(t, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1);
     t = empty(CFX_F64, 12), p = empty(CFX_F64, 12);
-    cfx__fill(p, cfx_float(0.3));
+    cfx__tensor_fill(p, cfx_float(0.3));
     cfx__random_bernoulli_each(seeded(), t, p);
     EXPECT(t, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 1);
 }
@@ -210,13 +211,13 @@ TEST(what_cannot_be_drawn_is_an_error) {
     CHECK_ERROR("to - 1 is out of bounds for unsigned char");
     cfx__random_bernoulli(g, t, 2);
     CHECK_ERROR("bernoulli_ expects p to be in [0, 1], but got p=2");
-    cfx__fill(t, cfx_float(-1));
+    cfx__tensor_fill(t, cfx_float(-1));
     cfx__random_bernoulli_each(g, u, t);
     CHECK_ERROR("Expected p_in >= 0 && p_in <= 1");
     cfx_tensor *picks = empty(CFX_I64, 5);
     cfx__random_multinomial(g, picks, t, true);
     CHECK_ERROR("probability entry < 0");
-    cfx__fill(t, cfx_float(0));
+    cfx__tensor_fill(t, cfx_float(0));
     cfx__random_multinomial(g, picks, t, false);
     CHECK_ERROR("cannot sample n_sample > prob_dist.size(-1) samples without replacement");
     cfx__random_multinomial(g, picks, t, true);

@@ -1,7 +1,7 @@
 /* Sizes and strides: what can be said of a tensor without its numbers. */
 #include "tensor.h"
 
-int64_t cfx__numel(cfx_where at, int ndim, const int64_t *shape) {
+int64_t cfx__shape_numel(cfx_site at, int ndim, const int64_t *shape) {
     int64_t n = 1;
     bool empty = false, fits = true;
     for (int i = 0; i < ndim; i++) {
@@ -24,7 +24,7 @@ int64_t cfx__numel(cfx_where at, int ndim, const int64_t *shape) {
     return n;
 }
 
-void cfx__contiguous_strides(int ndim, const int64_t *shape, int64_t *stride) {
+void cfx__strides_contiguous(int ndim, const int64_t *shape, int64_t *stride) {
     int64_t n = 1;
     for (int i = ndim - 1; i >= 0; i--) {
         stride[i] = n;
@@ -40,16 +40,16 @@ static void ordered_strides(int ndim, const int *order, const int64_t *shape, in
     }
 }
 
-void cfx__format_strides(cfx_memory_format f, int ndim, const int64_t *shape, int64_t *stride) {
+void cfx__strides_of_format(cfx_memory_format f, int ndim, const int64_t *shape, int64_t *stride) {
     if (f == CFX_CHANNELS_LAST && ndim == 4)
         ordered_strides(4, (int[]){1, 3, 2, 0}, shape, stride);
     else if (f == CFX_CHANNELS_LAST_3D && ndim == 5)
         ordered_strides(5, (int[]){1, 4, 3, 2, 0}, shape, stride);
     else
-        cfx__contiguous_strides(ndim, shape, stride);
+        cfx__strides_contiguous(ndim, shape, stride);
 }
 
-bool cfx__is_contiguous(const cfx_tensor *t) {
+bool cfx__tensor_is_contiguous(const cfx_tensor *t) {
     if (t->numel == 0)
         return true;
     int64_t want = 1;
@@ -76,11 +76,11 @@ static bool strides_in_order(const cfx_tensor *t, const int *order) {
     return true;
 }
 
-bool cfx__is_channels_last(const cfx_tensor *t) {
+bool cfx__tensor_is_channels_last(const cfx_tensor *t) {
     return t->ndim == 4 && strides_in_order(t, (int[]){1, 3, 2, 0});
 }
 
-bool cfx__is_channels_last_3d(const cfx_tensor *t) {
+bool cfx__tensor_is_channels_last_3d(const cfx_tensor *t) {
     return t->ndim == 5 && strides_in_order(t, (int[]){1, 4, 3, 2, 0});
 }
 
@@ -103,7 +103,7 @@ static bool strides_like(const cfx_tensor *t, const int *order, int n) {
     return true;
 }
 
-cfx_memory_format cfx__suggest_format(const cfx_tensor *t) {
+cfx_memory_format cfx__tensor_suggest_format(const cfx_tensor *t) {
     if (t->ndim == 4 && strides_like(t, (int[]){1, 3, 2, 0}, 4))
         return CFX_CHANNELS_LAST;
     if (t->ndim == 5 && strides_like(t, (int[]){1, 4, 3, 2, 0}, 5))
@@ -111,7 +111,7 @@ cfx_memory_format cfx__suggest_format(const cfx_tensor *t) {
     return CFX_CONTIGUOUS;
 }
 
-bool cfx__is_dense(const cfx_tensor *t) {
+bool cfx__tensor_is_dense(const cfx_tensor *t) {
     if (t->ndim == 1)
         return t->shape[0] < 2 || t->stride[0] == 1;
     int perm[CFX_MAX_DIMS];
@@ -140,7 +140,7 @@ bool cfx__is_dense(const cfx_tensor *t) {
     return true;
 }
 
-bool cfx__same_shape(const cfx_tensor *a, const cfx_tensor *b) {
+bool cfx__tensor_same_shape(const cfx_tensor *a, const cfx_tensor *b) {
     if (a->ndim != b->ndim)
         return false;
     for (int i = 0; i < a->ndim; i++)
@@ -149,7 +149,7 @@ bool cfx__same_shape(const cfx_tensor *a, const cfx_tensor *b) {
     return true;
 }
 
-int cfx__wrap_dim(cfx_where at, int64_t dim, int ndim) {
+int cfx__shape_wrap_dim(cfx_site at, int64_t dim, int ndim) {
     int n = ndim > 0 ? ndim : 1;
     if (dim < -n || dim >= n) {
         cfx_fail(CFX_INDEX_ERROR, at,
@@ -169,7 +169,7 @@ const char *cfx__shape_text(int ndim, const int64_t *shape) {
     return cfx__text_take(&t);
 }
 
-bool cfx__broadcast(cfx_where at, int *ndim, int64_t *shape, int bdim, const int64_t *bshape) {
+bool cfx__shape_broadcast(cfx_site at, int *ndim, int64_t *shape, int bdim, const int64_t *bshape) {
     int n = *ndim > bdim ? *ndim : bdim;
     int64_t out[CFX_MAX_DIMS];
     for (int i = 0; i < n; i++) {

@@ -29,20 +29,20 @@ static void tensor_free(void *p) {
     cfx__spare_free(CFX__SPARE_TENSOR, t);
 }
 
-static const cfx__type storage_type = {
+static const cfx__obj_type storage_type = {
     .name = "storage", .free = storage_free, .frees_itself = true};
-static const cfx__type tensor_type = {
+static const cfx__obj_type tensor_type = {
     .name = "tensor", .free = tensor_free, .frees_itself = true};
 
-cfx_tensor cfx__bad_tensor = {.head = {.refs = 1, .flags = CFX__BAD, .type = &tensor_type},
+cfx_tensor cfx__tensor_bad = {.head = {.refs = 1, .flags = CFX__BAD, .type = &tensor_type},
                               .dtype = CFX_F32,
-                              .shape = cfx__bad_tensor.dims,
-                              .stride = cfx__bad_tensor.dims};
+                              .shape = cfx__tensor_bad.dims,
+                              .stride = cfx__tensor_bad.dims};
 
 /* ---- make ------------------------------------------------------------------------------------ */
 
 /* Small data lies in the storage object itself: one allocation less for small tensors. */
-static cfx__storage *storage_new(cfx_where at, size_t size, bool fake) {
+static cfx__storage *storage_new(cfx_site at, size_t size, bool fake) {
     enum { SMALL = 128, INLINE = 1024 };
     if (!fake && size <= INLINE) {
         size_t head = (sizeof(cfx__storage) + 15) & ~(size_t)15;
@@ -92,7 +92,7 @@ static cfx_tensor *tensor_make(cfx_dtype dtype, int ndim, const int64_t *shape,
     if (stride && ndim)
         memcpy(t->stride, stride, (size_t)ndim * sizeof *stride);
     else
-        cfx__contiguous_strides(ndim, shape, t->stride);
+        cfx__strides_contiguous(ndim, shape, t->stride);
     return t;
 }
 
@@ -110,24 +110,24 @@ static int64_t extent(int ndim, const int64_t *shape, const int64_t *stride) {
     return last == INT64_MAX ? -1 : last + 1;
 }
 
-cfx_tensor *cfx__tensor_empty(cfx_where at, cfx_dtype dtype, bool fake, int ndim,
+cfx_tensor *cfx__tensor_empty(cfx_site at, cfx_dtype dtype, bool fake, int ndim,
                               const int64_t *shape, const int64_t *stride) {
     if (ndim > CFX_MAX_DIMS) {
         cfx_fail(CFX_RUNTIME_ERROR, at, "tensor has too many (>%d) dims", CFX_MAX_DIMS);
-        return &cfx__bad_tensor;
+        return &cfx__tensor_bad;
     }
-    int64_t numel = cfx__numel(at, ndim, shape);
+    int64_t numel = cfx__shape_numel(at, ndim, shape);
     if (numel < 0)
-        return &cfx__bad_tensor;
+        return &cfx__tensor_bad;
     int64_t room = stride ? extent(ndim, shape, stride) : numel, bytes;
     if (room < 0 || __builtin_mul_overflow(room, cfx_dtype_size(dtype), &bytes)) {
         cfx_fail(CFX_RUNTIME_ERROR, at, "Storage size calculation overflowed with sizes=%s",
                  cfx__shape_text(ndim, shape));
-        return &cfx__bad_tensor;
+        return &cfx__tensor_bad;
     }
     cfx__storage *s = storage_new(at, (size_t)bytes, fake);
     if (!s)
-        return &cfx__bad_tensor;
+        return &cfx__tensor_bad;
     cfx_tensor *t = tensor_make(dtype, ndim, shape, stride, numel);
     t->storage = s;
     t->data = s->data;
@@ -150,7 +150,7 @@ cfx_tensor *cfx__tensor_alias(const cfx_tensor *t, int ndim, const int64_t *shap
     return cfx__scope_own(v);
 }
 
-void cfx__become(cfx_tensor *self, const cfx_tensor *other) {
+void cfx__tensor_become(cfx_tensor *self, const cfx_tensor *other) {
     int64_t *held = self->shape != self->dims ? self->shape : NULL;
     cfx__storage *storage = self->storage;
     int n = other->ndim;
@@ -169,7 +169,7 @@ void cfx__become(cfx_tensor *self, const cfx_tensor *other) {
 }
 
 cfx_tensor *cfx_tensor_new(cfx_dtype dtype, int ndim, const int64_t *shape, const void *data) {
-    cfx_tensor *t = cfx__tensor_empty((cfx_where){0}, dtype, false, ndim, shape, NULL);
+    cfx_tensor *t = cfx__tensor_empty((cfx_site){0}, dtype, false, ndim, shape, NULL);
     if (data && t->data && t->numel)
         memcpy(t->data, data, (size_t)(t->numel * cfx_dtype_size(dtype)));
     return t;
@@ -177,9 +177,9 @@ cfx_tensor *cfx_tensor_new(cfx_dtype dtype, int ndim, const int64_t *shape, cons
 
 cfx_tensor *cfx_tensor_borrow(cfx_dtype dtype, int ndim, const int64_t *shape, void *data,
                               void (*release)(void *owner), void *owner) {
-    int64_t numel = cfx__numel((cfx_where){0}, ndim, shape);
+    int64_t numel = cfx__shape_numel((cfx_site){0}, ndim, shape);
     if (numel < 0 || ndim > CFX_MAX_DIMS)
-        return &cfx__bad_tensor;
+        return &cfx__tensor_bad;
     cfx__storage *s = cfx__obj_make(&storage_type, sizeof *s);
     s->data = data;
     s->size = (size_t)(numel * cfx_dtype_size(dtype));
@@ -195,33 +195,33 @@ cfx_tensor *cfx_tensor_borrow(cfx_dtype dtype, int ndim, const int64_t *shape, v
 
 cfx_tensor *cfx_tensor_fake(cfx_dtype dtype, int ndim, const int64_t *shape,
                             const int64_t *stride) {
-    return cfx__tensor_empty((cfx_where){0}, dtype, true, ndim, shape, stride);
+    return cfx__tensor_empty((cfx_site){0}, dtype, true, ndim, shape, stride);
 }
 
 cfx_tensor *cfx_tensor_view(const cfx_tensor *t, int ndim, const int64_t *shape,
                             const int64_t *stride, int64_t offset) {
-    if (!t || cfx__is_bad(t))
-        return &cfx__bad_tensor;
-    if (cfx__numel((cfx_where){0}, ndim, shape) < 0)
-        return &cfx__bad_tensor;
+    if (!t || cfx__obj_is_bad(t))
+        return &cfx__tensor_bad;
+    if (cfx__shape_numel((cfx_site){0}, ndim, shape) < 0)
+        return &cfx__tensor_bad;
     for (int i = 0; i < ndim; i++)
         if (stride[i] < 0) {
             cfx_fail(
-                CFX_RUNTIME_ERROR, (cfx_where){0},
+                CFX_RUNTIME_ERROR, (cfx_site){0},
                 "as_strided: Negative strides are not supported at the moment, got strides: %s",
                 cfx__shape_text(ndim, stride));
-            return &cfx__bad_tensor;
+            return &cfx__tensor_bad;
         }
     int64_t reach = extent(ndim, shape, stride), bytes = -1;
     bool fits = offset >= 0 && reach >= 0 && !__builtin_add_overflow(reach, offset, &reach) &&
                 !__builtin_mul_overflow(reach, cfx_dtype_size(t->dtype), &bytes);
     if (!fits || (uint64_t)bytes > t->storage->size) {
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0},
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                  "setStorage: sizes %s, strides %s, storage offset %lld, and itemsize %d requiring "
                  "a storage size of %lld are out of bounds for storage of size %zu",
                  cfx__shape_text(ndim, shape), cfx__shape_text(ndim, stride), (long long)offset,
                  cfx_dtype_size(t->dtype), (long long)bytes, t->storage->size);
-        return &cfx__bad_tensor;
+        return &cfx__tensor_bad;
     }
     return cfx__tensor_alias(t, ndim, shape, stride, offset);
 }
@@ -242,7 +242,7 @@ void *cfx_tensor_data(const cfx_tensor *t) {
         t->storage->foreign = true; /* who has the address may write there */
     return t->data;
 }
-bool cfx_tensor_is_contiguous(const cfx_tensor *t) { return t && cfx__is_contiguous(t); }
+bool cfx_tensor_is_contiguous(const cfx_tensor *t) { return t && cfx__tensor_is_contiguous(t); }
 bool cfx_tensor_is_fake(const cfx_tensor *t) { return t && (t->head.flags & CFX__FAKE); }
 
 bool cfx_tensor_shares(const cfx_tensor *a, const cfx_tensor *b) {
@@ -250,14 +250,14 @@ bool cfx_tensor_shares(const cfx_tensor *a, const cfx_tensor *b) {
 }
 
 int64_t cfx_dim(const cfx_tensor *t, int i) {
-    if (!t || cfx__is_bad(t))
+    if (!t || cfx__obj_is_bad(t))
         return -1;
     if (t->head.flags & CFX__TRACED) {
-        cfx_fail(CFX_TRACE_ERROR, (cfx_where){0},
+        cfx_fail(CFX_TRACE_ERROR, (cfx_site){0},
                  "the size of a traced tensor is not a number yet; use cfx_size");
         return -1;
     }
-    int d = cfx__wrap_dim((cfx_where){0}, i, t->ndim);
+    int d = cfx__shape_wrap_dim((cfx_site){0}, i, t->ndim);
     return d < 0 || d >= t->ndim ? -1 : t->shape[d];
 }
 
@@ -270,16 +270,16 @@ static int64_t element_offset(const cfx_tensor *t, int64_t i) {
     return at;
 }
 
-cfx_value cfx__get(const cfx_tensor *t, int64_t i) {
+cfx_value cfx__tensor_get(const cfx_tensor *t, int64_t i) {
     const char *p = t->data + element_offset(t, i) * cfx_dtype_size(t->dtype);
     if (t->dtype == CFX_BOOL)
         return cfx_bool(*p != 0);
-    if (cfx__is_int(t->dtype)) {
+    if (cfx__dtype_is_int(t->dtype)) {
         int64_t v;
         cfx__convert_in(&v, CFX_I64, p, 0, t->dtype, 1);
         return cfx_int(v);
     }
-    if (cfx__is_complex(t->dtype)) {
+    if (cfx__dtype_is_complex(t->dtype)) {
         double c[2];
         cfx__convert_in(c, CFX_C128, p, 0, t->dtype, 1);
         return cfx_complex_value(c[0], c[1]);
@@ -289,7 +289,7 @@ cfx_value cfx__get(const cfx_tensor *t, int64_t i) {
     return cfx_float(v);
 }
 
-void cfx__set(cfx_tensor *t, int64_t i, cfx_value v) {
+void cfx__tensor_set(cfx_tensor *t, int64_t i, cfx_value v) {
     char *p = t->data + element_offset(t, i) * cfx_dtype_size(t->dtype);
     if (v.tag == CFX_TAG_COMPLEX)
         cfx__convert_out(p, 0, t->dtype, &v.complex_->re, CFX_C128, 1);
@@ -302,16 +302,16 @@ void cfx__set(cfx_tensor *t, int64_t i, cfx_value v) {
 }
 
 double cfx_tensor_get(const cfx_tensor *t, int64_t i) {
-    if (!t || cfx__is_bad(t))
+    if (!t || cfx__obj_is_bad(t))
         return 0;
     if (!t->data || i < 0 || i >= t->numel) {
-        cfx_fail(CFX_INDEX_ERROR, (cfx_where){0},
+        cfx_fail(CFX_INDEX_ERROR, (cfx_site){0},
                  "element %lld of a tensor of %lld elements%s cannot be read", (long long)i,
                  (long long)t->numel, t->data ? "" : " without data");
         return 0;
     }
     size_t mark = cfx_scope_open();
-    double v = cfx_number(cfx__get(t, i));
+    double v = cfx_number(cfx__tensor_get(t, i));
     cfx_scope_close(mark);
     return v;
 }
@@ -323,16 +323,16 @@ cfx_tensor *cfx_tensor_at(cfx_value v, int64_t i) {
     if (item.tag == CFX_TAG_NONE)
         return NULL;
     if (item.tag != CFX_TAG_BAD)
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "item %lld is %s, not a tensor", (long long)i,
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "item %lld is %s, not a tensor", (long long)i,
                  cfx_value_type_name(item));
-    return &cfx__bad_tensor;
+    return &cfx__tensor_bad;
 }
 
 /* ---- from numbers ---------------------------------------------------------------------------- */
 
 cfx_tensor *cfx__tensor_scalar(cfx_value number, cfx_dtype dtype, bool wrapped) {
-    cfx_tensor *t = cfx__tensor_empty((cfx_where){0}, dtype, false, 0, NULL, NULL);
-    cfx__set(t, 0, number);
+    cfx_tensor *t = cfx__tensor_empty((cfx_site){0}, dtype, false, 0, NULL, NULL);
+    cfx__tensor_set(t, 0, number);
     if (wrapped)
         t->head.flags |= CFX__WRAPPED;
     return t;
@@ -344,7 +344,7 @@ static bool fill_nested(cfx_tensor *t, cfx_value v, int depth, int ndim, const i
     if (depth == ndim) {
         if (!cfx_is_number(v))
             return false;
-        cfx__set(t, (*next)++, v);
+        cfx__tensor_set(t, (*next)++, v);
         return true;
     }
     if ((v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE) || v.list->len != shape[depth])
@@ -361,8 +361,10 @@ static int infer_dtype(cfx_value v, int so_far) {
             so_far = infer_dtype(v.list->items[i], so_far);
         return so_far;
     }
-    int d = cfx_is_number(v) ? (int)cfx__number_dtype(v) : -1;
-    return d < 0 ? so_far : so_far < 0 ? d : (int)cfx__promote((cfx_dtype)so_far, (cfx_dtype)d);
+    int d = cfx_is_number(v) ? (int)cfx__dtype_of_number(v) : -1;
+    return d < 0        ? so_far
+           : so_far < 0 ? d
+                        : (int)cfx__dtype_promote((cfx_dtype)so_far, (cfx_dtype)d);
 }
 
 cfx_tensor *cfx_tensor_from_value(cfx_value data) {
@@ -376,13 +378,13 @@ cfx_tensor *cfx_tensor_from_value(cfx_value data) {
         v = v.list->items[0];
     }
     int dtype = infer_dtype(data, -1);
-    cfx_tensor *t = cfx__tensor_empty((cfx_where){0}, dtype < 0 ? CFX_F32 : (cfx_dtype)dtype, false,
+    cfx_tensor *t = cfx__tensor_empty((cfx_site){0}, dtype < 0 ? CFX_F32 : (cfx_dtype)dtype, false,
                                       ndim, shape, NULL);
     int64_t next = 0;
     if (t->data && !fill_nested(t, data, 0, ndim, shape, &next)) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0},
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
                  "expected nested sequences of numbers with equal lengths to make a tensor of");
-        return &cfx__bad_tensor;
+        return &cfx__tensor_bad;
     }
     return t;
 }

@@ -57,7 +57,7 @@ struct cfx_tensor {
 };
 
 /* Whether a gradient flows to t: its own, or that of the tensor it looks into. */
-static inline bool cfx__needs_grad(const cfx_tensor *t) {
+static inline bool cfx__tensor_needs_grad(const cfx_tensor *t) {
     return (t->head.flags & CFX__GRAD) ||
            (unlikely(t->base != NULL) && (t->base->head.flags & CFX__GRAD) &&
             !(t->head.flags & CFX__NO_GRAD_VIEW));
@@ -65,60 +65,60 @@ static inline bool cfx__needs_grad(const cfx_tensor *t) {
 /* "AddBackward0", how the node that made t is called, or NULL: the grad room defines it; scope. */
 CFX_API const char *cfx_tensor_grad_fn(const cfx_tensor *t);
 
-extern cfx_tensor cfx__bad_tensor; /* what a failed call returns */
+extern cfx_tensor cfx__tensor_bad; /* what a failed call returns */
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 /* The product of sizes; -1, with an error, when one is negative or it does not fit. */
-int64_t cfx__numel(cfx_where at, int ndim, const int64_t *shape);
-void cfx__contiguous_strides(int ndim, const int64_t *shape, int64_t *stride);
+int64_t cfx__shape_numel(cfx_site at, int ndim, const int64_t *shape);
+void cfx__strides_contiguous(int ndim, const int64_t *shape, int64_t *stride);
 /* Strides of a memory format (channels_last needs 4 dims, channels_last_3d 5). */
-void cfx__format_strides(cfx_memory_format f, int ndim, const int64_t *shape, int64_t *stride);
-bool cfx__is_contiguous(const cfx_tensor *t);
-bool cfx__is_channels_last(const cfx_tensor *t);     /* 4-d, strides as channels_last */
-bool cfx__is_channels_last_3d(const cfx_tensor *t);
-bool cfx__is_dense(const cfx_tensor *t);             /* non-overlapping and dense, in any order */
-bool cfx__same_shape(const cfx_tensor *a, const cfx_tensor *b);
+void cfx__strides_of_format(cfx_memory_format f, int ndim, const int64_t *shape, int64_t *stride);
+bool cfx__tensor_is_contiguous(const cfx_tensor *t);
+bool cfx__tensor_is_channels_last(const cfx_tensor *t);     /* 4-d, strides as channels_last */
+bool cfx__tensor_is_channels_last_3d(const cfx_tensor *t);
+bool cfx__tensor_is_dense(const cfx_tensor *t); /* non-overlapping and dense, in any order */
+bool cfx__tensor_same_shape(const cfx_tensor *a, const cfx_tensor *b);
 /* What PyTorch's suggest_memory_format() answers for an operand. */
-cfx_memory_format cfx__suggest_format(const cfx_tensor *t);
+cfx_memory_format cfx__tensor_suggest_format(const cfx_tensor *t);
 /* Wraps a negative dim. -1, with PyTorch's IndexError, when out of range; ndim 0 counts as 1. */
-int cfx__wrap_dim(cfx_where at, int64_t dim, int ndim);
+int cfx__shape_wrap_dim(cfx_site at, int64_t dim, int ndim);
 /* "[2, 3]"; scope */
 const char *cfx__shape_text(int ndim, const int64_t *shape);
 /* Broadcasts b into shape (ndim in/out). False, with PyTorch's message, on a mismatch. */
-bool cfx__broadcast(cfx_where at, int *ndim, int64_t *shape, int bdim, const int64_t *bshape);
+bool cfx__shape_broadcast(cfx_site at, int *ndim, int64_t *shape, int bdim, const int64_t *bshape);
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 /* A new tensor of the current scope with its own storage (or fake). stride NULL: contiguous. Data
  * is not set. The bad tensor, with an error, on absurd sizes or when out of memory. */
-cfx_tensor *cfx__tensor_empty(cfx_where at, cfx_dtype dtype, bool fake, int ndim,
+cfx_tensor *cfx__tensor_empty(cfx_site at, cfx_dtype dtype, bool fake, int ndim,
                               const int64_t *shape, const int64_t *stride);
 /* A view without checks, over t's storage; scope. dtype may differ only in same-size views. */
 cfx_tensor *cfx__tensor_alias(const cfx_tensor *t, int ndim, const int64_t *shape,
                               const int64_t *stride, int64_t offset);
 /* self takes the sizes, strides, offset and storage of another tensor of its dtype: squeeze_, set_,
  * resize_. */
-void cfx__become(cfx_tensor *self, const cfx_tensor *other);
+void cfx__tensor_become(cfx_tensor *self, const cfx_tensor *other);
 /* A 0-dim tensor of one number; scope. Wrapped: it promotes as a number does. */
 cfx_tensor *cfx__tensor_scalar(cfx_value number, cfx_dtype dtype, bool wrapped);
 /* t itself when contiguous, else a contiguous copy of the scope. */
-cfx_tensor *cfx__contiguous(const cfx_tensor *t);
+cfx_tensor *cfx__tensor_contiguous(const cfx_tensor *t);
 /* t itself when it has the dtype already, else a converted copy that keeps dense strides; scope. */
-cfx_tensor *cfx__to_dtype(const cfx_tensor *t, cfx_dtype dtype);
+cfx_tensor *cfx__tensor_to_dtype(const cfx_tensor *t, cfx_dtype dtype);
 /* The same, and contiguous. */
-cfx_tensor *cfx__contiguous_as(const cfx_tensor *t, cfx_dtype dtype);
+cfx_tensor *cfx__tensor_contiguous_as(const cfx_tensor *t, cfx_dtype dtype);
 /* dst[...] = src, broadcast and converted; both have data. Shapes are the caller's business. */
-void cfx__copy(cfx_tensor *dst, const cfx_tensor *src);
+void cfx__tensor_copy(cfx_tensor *dst, const cfx_tensor *src);
 /* dst[...] = number. */
-void cfx__fill(cfx_tensor *dst, cfx_value number);
+void cfx__tensor_fill(cfx_tensor *dst, cfx_value number);
 /* Element at linear index i in row-major order, and the single element of a one-element tensor. */
-cfx_value cfx__get(const cfx_tensor *t, int64_t i);
-void cfx__set(cfx_tensor *t, int64_t i, cfx_value number);
+cfx_value cfx__tensor_get(const cfx_tensor *t, int64_t i);
+void cfx__tensor_set(cfx_tensor *t, int64_t i, cfx_value number);
 /* Whether two tensors overlap partly, or one overlaps itself: writes to such are refused. */
-bool cfx__overlaps_itself(const cfx_tensor *t);
-typedef enum { CFX__APART, CFX__SAME, CFX__PARTLY } cfx__overlap;
-cfx__overlap cfx__overlap_of(const cfx_tensor *a, const cfx_tensor *b);
+bool cfx__tensor_overlaps_itself(const cfx_tensor *t);
+typedef enum { CFX__APART, CFX__SAME, CFX__PARTLY } cfx__tensor_overlap;
+cfx__tensor_overlap cfx__tensor_overlap_of(const cfx_tensor *a, const cfx_tensor *b);
 
 /* ---- packed data --------------------------------------------------------------------------- */
 
@@ -145,18 +145,18 @@ void cfx__packed_drop_all(cfx__storage *s);
 
 /* ---- dtypes ---------------------------------------------------------------------------------- */
 
-static inline bool cfx__is_float(cfx_dtype d) {
+static inline bool cfx__dtype_is_float(cfx_dtype d) {
     return d == CFX_F32 || d == CFX_F64 || d == CFX_F16 || d == CFX_BF16;
 }
-static inline bool cfx__is_half(cfx_dtype d) { return d == CFX_F16 || d == CFX_BF16; }
-static inline bool cfx__is_complex(cfx_dtype d) { return d == CFX_C64 || d == CFX_C128; }
-static inline bool cfx__is_int(cfx_dtype d) { return d <= CFX_I64; } /* bool is none */
+static inline bool cfx__dtype_is_half(cfx_dtype d) { return d == CFX_F16 || d == CFX_BF16; }
+static inline bool cfx__dtype_is_complex(cfx_dtype d) { return d == CFX_C64 || d == CFX_C128; }
+static inline bool cfx__dtype_is_int(cfx_dtype d) { return d <= CFX_I64; } /* bool is none */
 /* "Float", "Long": how PyTorch's messages name a dtype; static. */
 const char *cfx__dtype_title(cfx_dtype d);
 /* The real type of a complex one: complex64 to float32; itself otherwise. */
-cfx_dtype cfx__real_of(cfx_dtype d);
-cfx_dtype cfx__promote(cfx_dtype a, cfx_dtype b);
-bool cfx__can_cast(cfx_dtype from, cfx_dtype to);
+cfx_dtype cfx__dtype_real(cfx_dtype d);
+cfx_dtype cfx__dtype_promote(cfx_dtype a, cfx_dtype b);
+bool cfx__dtype_can_cast(cfx_dtype from, cfx_dtype to);
 
 /* torch.result_type over operands: dimensioned tensors outrank 0-dim ones, which outrank numbers.
  */
@@ -164,11 +164,11 @@ typedef struct cfx__promotion {
     int8_t dim, zero, number; /* the dtype of each category so far, or -1 */
 } cfx__promotion;
 #define CFX__PROMOTION_START ((cfx__promotion){-1, -1, -1})
-void cfx__promote_tensor(cfx__promotion *p, const cfx_tensor *t);
-void cfx__promote_value(cfx__promotion *p, cfx_value v); /* tensor, number; others are ignored */
-cfx_dtype cfx__promoted(const cfx__promotion *p);
+void cfx__promotion_tensor(cfx__promotion *p, const cfx_tensor *t);
+void cfx__promotion_value(cfx__promotion *p, cfx_value v); /* tensor, number; others are ignored */
+cfx_dtype cfx__promotion_dtype(const cfx__promotion *p);
 /* The dtype a bare number has in PyTorch: bool, int64, the default float, complex64. */
-cfx_dtype cfx__number_dtype(cfx_value v);
+cfx_dtype cfx__dtype_of_number(cfx_value v);
 
 static inline float cfx__bf16_load(uint16_t h) {
     union { uint32_t u; float f; } x = {(uint32_t)h << 16};
@@ -227,22 +227,22 @@ void cfx__convert_out(char *dst, int64_t stride, cfx_dtype to, const void *src, 
 
 /* A loop over contiguous arrays: p[0..nout) are results, the rest operands, n elements each, in the
  * dtypes that its caller asked for. */
-typedef void cfx__loop(void *const *p, int64_t n, const void *params);
+typedef void cfx__iter_loop(void *const *p, int64_t n, const void *params);
 
 enum { CFX__ITER_MAX = 8, CFX__ITER_BLOCK = 512 };
 
-typedef struct cfx__operand {
+typedef struct cfx__iter_operand {
     const cfx_tensor *t; /* broadcast to the shape of the first */
     cfx_dtype as;        /* what the loop reads or writes */
-} cfx__operand;
+} cfx__iter_operand;
 
 /* Runs `loop` over nout results and nin operands broadcast to the shape of the first result:
- * conversion, strides and threads are dealt with here. `cost` is about how many times dearer an
+ * conversion, strides and threads are dealt with here. `cost` is about how many times costlier an
  * element is than a plain addition (1 for that; 30 for a transcendental function). */
-void cfx__pointwise(cfx__loop *loop, int nout, int nin, const cfx__operand *operands,
-                    const void *params, int cost);
+void cfx__iter_pointwise(cfx__iter_loop *loop, int nout, int nin, const cfx__iter_operand *operands,
+                         const void *params, int cost);
 /* Strides that PyTorch gives to the result of a pointwise operator on these operands. */
-void cfx__pointwise_strides(int n, const cfx_tensor *const *operands, int ndim,
+void cfx__strides_pointwise(int n, const cfx_tensor *const *operands, int ndim,
                             const int64_t *shape, int64_t *stride);
 
 /* ---- the generator --------------------------------------------------------------------------- */
@@ -280,25 +280,25 @@ double cfx__random_gauss(cfx__generator *g);           /* mean 0, deviation 1 */
 
 /* A whole file in memory, private to the process: writes to it never reach the file. Counted;
  * cfx_drop unmaps. */
-typedef struct cfx__mapping {
+typedef struct cfx__file_mapping {
     cfx_obj head;
     char *data;
     size_t size;
-} cfx__mapping;
+} cfx__file_mapping;
 
 /* Maps a file; the caller owns the count. NULL, with a FileError that names it, when it cannot. */
-cfx__mapping *cfx__mapping_open(const char *path);
+cfx__file_mapping *cfx__file_map(const char *path);
 
 /* A file that appears under its name only when it is whole: written beside, renamed at the end. */
-typedef struct cfx__save {
+typedef struct cfx__file_save {
     FILE *file;
     char *target, *temp; /* temp is NULL for devices and pipes, which are written in place */
-} cfx__save;
+} cfx__file_save;
 
 /* False, with a FileError, when no file can be made there. */
-bool cfx__save_open(cfx__save *s, const char *path);
-/* Ends what cfx__save_open began. Unless ok and all was written, nothing is left behind; false,
- * with a FileError, when something failed. */
-bool cfx__save_close(cfx__save *s, bool ok);
+bool cfx__file_save_open(cfx__file_save *s, const char *path);
+/* Ends what cfx__file_save_open began. Unless ok and all was written, nothing is left behind;
+ * false, with a FileError, when something failed. */
+bool cfx__file_save_close(cfx__file_save *s, bool ok);
 
 #endif

@@ -1,6 +1,7 @@
 /* Control flow that can be traced: cond, while_loop and map. Outside tracing they simply run. While
  * tracing, each branch is traced into a graph of its own and the whole becomes one node that names
- * these graphs; what a branch uses of the graph around it becomes an operand. Start at cfx_cond_at.
+ * these graphs; what a branch uses of the graph around it becomes an operand. Start at
+ * cfx_cond_from.
  */
 #include "trace.h"
 
@@ -39,9 +40,9 @@ static cfx_value inputs_of(branch *b, const operands *o) {
         if (is_operand(o, i)) {
             const char *name = v.tag == CFX_TAG_NODE && !o->numbered
                                    ? v.node->name
-                                   : cfx__format("arg%lld_1", (long long)i);
+                                   : cfx__text_format("arg%lld_1", (long long)i);
             cfx__tracer_input(&b->tracer, name);
-            v = cfx_tensor_value(cfx__traced(b->tracer.last_input));
+            v = cfx_tensor_value(cfx__traced_tensor(b->tracer.last_input));
         }
         cfx_list_append(leaves.list, v);
     }
@@ -50,7 +51,7 @@ static cfx_value inputs_of(branch *b, const operands *o) {
 
 /* Traces a branch. `before` are nodes around it that another branch of the same node uses: they
  * come first. False, with an error, where it cannot be traced. */
-static bool trace_branch(branch *b, cfx_where at, const operands *o, const cfx_list *before,
+static bool trace_branch(branch *b, cfx_site at, const operands *o, const cfx_list *before,
                          bool one_value) {
     cfx__tracer *outer = cfx__tracer_now(), *t = &b->tracer;
     *t = (cfx__tracer){.config = outer->config, .graph = cfx_graph_new(), .root = outer->root,
@@ -84,10 +85,10 @@ static void level(branch *first, const branch *later) {
 }
 
 /* A get_attr node for the graph of a branch, which the graph around it keeps. */
-static cfx_value name_branch(cfx__tracer *t, cfx_where at, const char *name, const branch *b) {
+static cfx_value name_branch(cfx__tracer *t, cfx_site at, const char *name, const branch *b) {
     const char *path = NULL;
     for (int i = 0; !path; i++) {
-        const char *free_name = cfx__format("%s_%d", name, i);
+        const char *free_name = cfx__text_format("%s_%d", name, i);
         if (!cfx_module_has(t->root, free_name) && !cfx__graph_subgraph(t->graph, free_name))
             path = free_name;
     }
@@ -100,7 +101,7 @@ static cfx_value name_branch(cfx__tracer *t, cfx_where at, const char *name, con
 
 /* Operands as the graph around the branches has them; false, with an error, where they cannot be
  * its arguments. */
-static bool read_operands(cfx__tracer *t, cfx_where at, cfx_args a, operands *o) {
+static bool read_operands(cfx__tracer *t, cfx_site at, cfx_args a, operands *o) {
     cfx_list *leaves = cfx_list_value(0, NULL).list;
     o->spec = cfx_tree_flatten(cfx_tuple_value(a.n, a.v), leaves);
     o->leaves = cfx_list_value(0, NULL).list;
@@ -129,7 +130,7 @@ static void add_captured(cfx__tracer *t, cfx_value list, const branch *b) {
 }
 
 /* The node, and the result that the caller sees: an item for each leaf of what a branch returns. */
-static cfx_value call_node(cfx__tracer *t, cfx_where at, const char *name, cfx_args a, int n,
+static cfx_value call_node(cfx__tracer *t, cfx_site at, const char *name, cfx_args a, int n,
                            cfx_value spec) {
     cfx_target target = cfx_graph_target(t->graph, name);
     cfx_node *node = cfx__tracer_node(t, at, CFX_CALL_FUNCTION, target, a);
@@ -138,7 +139,7 @@ static cfx_value call_node(cfx__tracer *t, cfx_where at, const char *name, cfx_a
     cfx_target item = cfx_graph_target(t->graph, "operator.getitem");
     cfx_list *leaves = cfx_list_value(0, NULL).list;
     for (int i = 0; i < n; i++)
-        cfx_list_append(leaves, cfx_tensor_value(cfx__traced(cfx__tracer_node(
+        cfx_list_append(leaves, cfx_tensor_value(cfx__traced_tensor(cfx__tracer_node(
                                     t, at, CFX_CALL_FUNCTION, item, CFX_ARGS(node, i)))));
     return cfx_tree_unflatten(spec, leaves);
 }
@@ -161,7 +162,7 @@ static bool has_bad(cfx_args a) {
 
 /* ---- cond ------------------------------------------------------------------------------------ */
 
-static cfx_value trace_cond(cfx__tracer *t, cfx_where at, cfx_module *self, cfx_value pred,
+static cfx_value trace_cond(cfx__tracer *t, cfx_site at, cfx_module *self, cfx_value pred,
                             cfx_forward_fn *yes, cfx_forward_fn *no, cfx_args a) {
     operands o = {0};
     branch b[2] = {{.self = self, .fn = yes}, {.self = self, .fn = no}};
@@ -184,8 +185,8 @@ static cfx_value trace_cond(cfx__tracer *t, cfx_where at, cfx_module *self, cfx_
                      CFX_ARGS(pred, true_graph, false_graph, list), b[0].nresults, b[0].spec);
 }
 
-cfx_value cfx_cond_at(cfx_where at, cfx_module *self, cfx_value pred, cfx_forward_fn *yes,
-                      cfx_forward_fn *no, cfx_args a) {
+cfx_value cfx_cond_from(cfx_site at, cfx_module *self, cfx_value pred, cfx_forward_fn *yes,
+                        cfx_forward_fn *no, cfx_args a) {
     if (cfx_is_bad(pred) || has_bad(a) || !yes || !no)
         return cfx_bad();
     if (pred.tag != CFX_TAG_TENSOR && pred.tag != CFX_TAG_BOOL && pred.tag != CFX_TAG_INT) {
@@ -199,7 +200,7 @@ cfx_value cfx_cond_at(cfx_where at, cfx_module *self, cfx_value pred, cfx_forwar
     if (t && cfx__traced_node(pred)) {
         v = trace_cond(t, at, self, pred, yes, no, a);
     } else {
-        bool taken = cfx_is_true_at(at, pred);
+        bool taken = cfx_is_true_from(at, pred);
         v = cfx_ok() ? call(self, taken ? yes : no, a.n, a.v) : cfx_bad();
     }
     return cfx_scope_return_value(mark, v);
@@ -208,7 +209,7 @@ cfx_value cfx_cond_at(cfx_where at, cfx_module *self, cfx_value pred, cfx_forwar
 /* ---- while_loop ------------------------------------------------------------------------------ */
 
 /* What a body returned, as a tuple of as many values as it was given. */
-static cfx_value carried(cfx_where at, cfx_value v, int n) {
+static cfx_value carried(cfx_site at, cfx_value v, int n) {
     if (cfx_is_bad(v))
         return v;
     if (v.tag != CFX_TAG_TUPLE && v.tag != CFX_TAG_LIST)
@@ -222,7 +223,7 @@ static cfx_value carried(cfx_where at, cfx_value v, int n) {
     return cfx_tuple_value(v.list->len, v.list->items);
 }
 
-static cfx_value trace_loop(cfx__tracer *t, cfx_where at, cfx_module *self, cfx_forward_fn *test,
+static cfx_value trace_loop(cfx__tracer *t, cfx_site at, cfx_module *self, cfx_forward_fn *test,
                             cfx_forward_fn *body, cfx_args a) {
     operands o = {.numbered = true, .plain_too = true};
     branch b[2] = {{.self = self, .fn = test}, {.self = self, .fn = body}};
@@ -251,14 +252,14 @@ static cfx_value trace_loop(cfx__tracer *t, cfx_where at, cfx_module *self, cfx_
         b[1].nresults, o.spec);
 }
 
-static cfx_value run_loop(cfx_where at, cfx_module *self, cfx_forward_fn *test,
-                          cfx_forward_fn *body, cfx_args a) {
+static cfx_value run_loop(cfx_site at, cfx_module *self, cfx_forward_fn *test, cfx_forward_fn *body,
+                          cfx_args a) {
     cfx_value now = cfx_value_keep(cfx_tuple_value(a.n, a.v));
     bool more = true;
     while (more && cfx_ok()) {
         size_t mark = cfx_scope_open();
         cfx_value held = call(self, test, now.list->len, now.list->items);
-        more = !cfx_is_bad(held) && cfx_is_true_at(at, held);
+        more = !cfx_is_bad(held) && cfx_is_true_from(at, held);
         if (more && cfx_ok()) {
             cfx_value next =
                 carried(at, call(self, body, now.list->len, now.list->items), a.n);
@@ -274,8 +275,8 @@ static cfx_value run_loop(cfx_where at, cfx_module *self, cfx_forward_fn *test,
     return cfx_ok() ? now : cfx_bad();
 }
 
-cfx_value cfx_while_loop_at(cfx_where at, cfx_module *self, cfx_forward_fn *test,
-                            cfx_forward_fn *body, cfx_args a) {
+cfx_value cfx_while_loop_from(cfx_site at, cfx_module *self, cfx_forward_fn *test,
+                              cfx_forward_fn *body, cfx_args a) {
     if (has_bad(a) || !test || !body)
         return cfx_bad();
     size_t mark = cfx_scope_open();
@@ -287,7 +288,7 @@ cfx_value cfx_while_loop_at(cfx_where at, cfx_module *self, cfx_forward_fn *test
 
 /* ---- map ------------------------------------------------------------------------------------- */
 
-static cfx_value trace_map(cfx__tracer *t, cfx_where at, cfx_module *self, cfx_forward_fn *fn,
+static cfx_value trace_map(cfx__tracer *t, cfx_site at, cfx_module *self, cfx_forward_fn *fn,
                            cfx_args a) {
     operands o = {.numbered = true};
     branch b = {.self = self, .fn = fn};
@@ -304,7 +305,7 @@ static cfx_value trace_map(cfx__tracer *t, cfx_where at, cfx_module *self, cfx_f
 
 /* How often a map runs: the first size of what is mapped over, which all tensors there share; -1,
  * with an error, where there is none. */
-static int64_t map_length(cfx_where at, const cfx_list *xs) {
+static int64_t map_length(cfx_site at, const cfx_list *xs) {
     int64_t n = -1;
     for (int64_t i = 0; i < xs->len; i++) {
         cfx_value v = xs->items[i];
@@ -332,12 +333,12 @@ static int64_t map_length(cfx_where at, const cfx_list *xs) {
 static cfx_value row_of(cfx_value spec, const cfx_list *xs, int64_t i) {
     cfx_list *rows = cfx_list_value(0, NULL).list;
     for (int64_t k = 0; k < xs->len; k++)
-        cfx_list_append(rows, cfx_py_call((cfx_where){0}, "torch.select",
-                                          CFX_ARGS(xs->items[k], 0, i)));
+        cfx_list_append(rows,
+                        cfx_py_from((cfx_site){0}, "torch.select", CFX_ARGS(xs->items[k], 0, i)));
     return cfx_tree_unflatten(spec, rows);
 }
 
-static cfx_value run_map(cfx_where at, cfx_module *self, cfx_forward_fn *fn, cfx_args a) {
+static cfx_value run_map(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_args a) {
     cfx_list *xs = cfx_list_value(0, NULL).list, *columns = cfx_list_value(0, NULL).list;
     cfx_value spec = cfx_tree_flatten(a.v[0], xs), shape = cfx_none();
     int64_t n = map_length(at, xs);
@@ -360,11 +361,11 @@ static cfx_value run_map(cfx_where at, cfx_module *self, cfx_forward_fn *fn, cfx
     }
     cfx_list *stacked = cfx_list_value(0, NULL).list;
     for (int64_t k = 0; k < columns->len && cfx_ok(); k++)
-        cfx_list_append(stacked, cfx_py_call(at, "torch.stack", CFX_ARGS(columns->items[k])));
+        cfx_list_append(stacked, cfx_py_from(at, "torch.stack", CFX_ARGS(columns->items[k])));
     return cfx_ok() ? cfx_tree_unflatten(shape, stacked) : cfx_bad();
 }
 
-cfx_value cfx_map_at(cfx_where at, cfx_module *self, cfx_forward_fn *fn, cfx_args a) {
+cfx_value cfx_map_from(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_args a) {
     if (has_bad(a) || !fn || !a.n)
         return cfx_bad();
     size_t mark = cfx_scope_open();

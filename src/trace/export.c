@@ -20,18 +20,18 @@ static cfx_tensor *add_input(cfx__export *e, const char *name, cfx_input_spec sp
                              const cfx_tensor *like) {
     cfx_node *n = cfx_graph_placeholder(e->recorder.graph, name, NULL, false, cfx_none());
     if (!n->graph)
-        return &cfx__bad_tensor;
+        return &cfx__tensor_bad;
     if (strcmp(n->name, name) && !cfx_graph_find(e->recorder.graph, name))
         cfx_node_set_name(n, name); /* be it a word of Python's, as in PyTorch */
     spec.name = n->name;
     VEC_PUSH(e->inputs, spec);
     if (!like)
         return NULL;
-    cfx_tensor *t = cfx__recorded(&e->recorder, n, like);
+    cfx_tensor *t = cfx__recorded_tensor(&e->recorder, n, like);
     cfx_value val = cfx__symbols_describe(&e->symbols, t);
     if (cfx_is_none(val)) {
-        cfx_tensor *plain = cfx__tensor_empty((cfx_where){0}, t->dtype, true, t->ndim, t->shape,
-                                              t->stride);
+        cfx_tensor *plain =
+            cfx__tensor_empty((cfx_site){0}, t->dtype, true, t->ndim, t->shape, t->stride);
         plain->device = t->device;
         val = cfx_tensor_value(plain);
     }
@@ -58,7 +58,7 @@ static void lift_held(const char *path, cfx_module *m, void *user) {
             continue;
         size_t mark = cfx_scope_open();
         const char *own = cfx_text(tensors->entries[i].key);
-        const char *full = *path ? cfx__format("%s.%s", path, own) : own;
+        const char *full = *path ? cfx__text_format("%s.%s", path, own) : own;
         bool persistent = l->parameters || cfx_dict_find(e->state, cfx_string_value(full));
         cfx_input_spec spec = {.kind = l->parameters ? CFX_IN_PARAMETER : CFX_IN_BUFFER,
                                .target = cfx__arena_copy(&e->arena, full, strlen(full)),
@@ -84,13 +84,13 @@ static void note_module(const char *path, cfx_module *m, void *user) {
             continue;
         const char *own = cfx_text(m->attrs->entries[i].key);
         cfx_dict_put(e->held, address(v.tensor),
-                     cfx_string_value(*path ? cfx__format("%s.%s", path, own) : own));
+                     cfx_string_value(*path ? cfx__text_format("%s.%s", path, own) : own));
     }
 }
 
 /* A tensor that the recorder does not know becomes an input of the program. One that no module
  * holds was made by forward: what is used is a fresh copy of it, as in PyTorch. */
-static cfx_value lift_constant(cfx__recorder *r, cfx_where at, cfx_tensor *t) {
+static cfx_value lift_constant(cfx__recorder *r, cfx_site at, cfx_tensor *t) {
     cfx__export *e = (cfx__export *)r;
     const cfx_value *known = cfx_dict_find(e->known, address(t));
     if (known)
@@ -103,7 +103,7 @@ static cfx_value lift_constant(cfx__recorder *r, cfx_where at, cfx_tensor *t) {
     const char *path = held ? cfx_text(*held) : NULL;
     if (!path) {
         const char *module = e->stack.len ? e->stack.data[e->stack.len - 1].path : "";
-        path = cfx__format("%s%slifted_tensor_%d", module, *module ? "." : "", e->lifted++);
+        path = cfx__text_format("%s%slifted_tensor_%d", module, *module ? "." : "", e->lifted++);
     }
     cfx_dict_set(e->constants, path, cfx_tensor_value(t));
     cfx_insert before = cfx_graph_insert_before(r->graph, e->first_user);
@@ -117,9 +117,9 @@ static cfx_value lift_constant(cfx__recorder *r, cfx_where at, cfx_tensor *t) {
             (e->inputs.len - 1 - (size_t)e->nconstants) * sizeof last);
     e->inputs.data[e->nconstants++] = last;
     if (!held) {
-        cfx_value copy =
-            cfx_op_call(at, cfx_op_find("aten.lift_fresh_copy"), CFX_ARGS(cfx_tensor_value(fake)));
-        fake = copy.tag == CFX_TAG_TENSOR ? copy.tensor : &cfx__bad_tensor;
+        cfx_value copy = cfx_op_do_from(at, cfx_op_find("aten.lift_fresh_copy"),
+                                        CFX_ARGS(cfx_tensor_value(fake)));
+        fake = copy.tag == CFX_TAG_TENSOR ? copy.tensor : &cfx__tensor_bad;
     }
     cfx_dict_put(e->known, address(t), cfx_tensor_value(fake));
     cfx_list_append(e->kept, cfx_tensor_value(t));
@@ -148,7 +148,7 @@ static int64_t varying(taking *t, cfx_value what, const char *source) {
     cfx_value name = what.tag == CFX_TAG_TUPLE ? cfx_at(what, 0) : what;
     const char *text = cfx_text(name);
     if (!text) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0},
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
                  "a size that may vary is given as a name or (name, least, most), not %s",
                  cfx_value_type_name(what));
         return 2;
@@ -158,7 +158,7 @@ static int64_t varying(taking *t, cfx_value what, const char *source) {
     if (!symbol) {
         int number = cfx__symbol_number(source);
         do
-            symbol = cfx__format("s%d", number++);
+            symbol = cfx__text_format("s%d", number++);
         while (cfx_dict_find(e->ranges, cfx_string_value(symbol)));
         cfx_dict_set(t->names, text, cfx_string_value(symbol));
         cfx_dict_set(e->ranges, symbol,
@@ -176,17 +176,17 @@ static void take_tensor(taking *t, const char *name, const char *source, const c
         cfx_value dim = t->sizes.dict->entries[i].key, what = t->sizes.dict->entries[i].value;
         const char *text = cfx_text(dim);
         int64_t d = text ? strtoll(text, NULL, 10) : cfx_integer(dim);
-        int at = cfx__wrap_dim((cfx_where){0}, d, x->ndim);
+        int at = cfx__shape_wrap_dim((cfx_site){0}, d, x->ndim);
         if (at < 0 || cfx_is_none(what))
             continue;
-        shape[at] = varying(t, what, cfx__format("%s.size()[%d]", source, at));
+        shape[at] = varying(t, what, cfx__text_format("%s.size()[%d]", source, at));
         varies = true;
     }
     cfx_tensor like = *x;
     like.shape = shape;
     like.stride = stride;
     if (varies)
-        cfx__contiguous_strides(x->ndim, shape, stride);
+        cfx__strides_contiguous(x->ndim, shape, stride);
     cfx_tensor *fake =
         add_input(t->e, name, (cfx_input_spec){.kind = CFX_IN_USER}, &like);
     cfx_list_append(t->leaves, cfx_tensor_value(fake));
@@ -198,13 +198,13 @@ static void take(taking *t, const char *name, const char *source, cfx_value v) {
         take_tensor(t, name, source, v.tensor);
     } else if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
         for (int64_t i = 0; i < v.list->len; i++)
-            take(t, cfx__format("%s_%lld", name, (long long)i),
-                 cfx__format("%s[%lld]", source, (long long)i), v.list->items[i]);
+            take(t, cfx__text_format("%s_%lld", name, (long long)i),
+                 cfx__text_format("%s[%lld]", source, (long long)i), v.list->items[i]);
     } else if (v.tag == CFX_TAG_DICT) {
         for (int64_t i = 0; i < v.dict->len; i++) {
             const char *own = cfx_value_str(v.dict->entries[i].key);
-            take(t, cfx__format("%s_%s", name, own),
-                 cfx__format("%s[%s]", source, cfx_value_repr(v.dict->entries[i].key)),
+            take(t, cfx__text_format("%s_%s", name, own),
+                 cfx__text_format("%s[%s]", source, cfx_value_repr(v.dict->entries[i].key)),
                  v.dict->entries[i].value);
         }
     } else {
@@ -222,13 +222,13 @@ static const char *argument_name(const cfx_module *m, int64_t i) {
     const cfx__signature *s = m->own_->signature;
     for (int k = 0; s && k < s->n; k++)
         if (s->params[k].kind == CFX__VAR_ARGS && i >= k)
-            return cfx__format("%s_%lld", s->params[k].name, (long long)(i - k));
-    return s && i < s->n ? s->params[i].name : cfx__format("arg_%lld", (long long)i);
+            return cfx__text_format("%s_%lld", s->params[k].name, (long long)(i - k));
+    return s && i < s->n ? s->params[i].name : cfx__text_format("arg_%lld", (long long)i);
 }
 
 static void take_argument(taking *t, cfx_value dynamic, const char *name, cfx_value v) {
     t->sizes = dynamic.tag == CFX_TAG_DICT ? cfx_dict_get(dynamic.dict, name) : cfx_none();
-    take(t, name, cfx__format("L['%s']", name), v);
+    take(t, name, cfx__text_format("L['%s']", name), v);
 }
 
 /* The caller's inputs as placeholders; args and kwargs of fake tensors in their place. */
@@ -254,7 +254,7 @@ static bool take_inputs(cfx__export *e, cfx_value *args, cfx_value *kwargs, cfx_
 
 /* ---- what the recorder asks ------------------------------------------------------------------ */
 
-static cfx_op_fn *opens(cfx__recorder *r, cfx_op *op, bool early) {
+static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
     (void)r, (void)op, (void)early;
     return NULL; /* everything stays whole */
 }
@@ -295,7 +295,7 @@ static const char *source_line(cfx__export *e, const char *name, int line) {
     return cfx__string_new(p, strcspn(p, "\r\n"))->text;
 }
 
-static void put_frame(cfx__export *e, cfx__text *out, cfx_where at) {
+static void put_frame(cfx__export *e, cfx__text *out, cfx_site at) {
     if (!at.file || !strncmp(at.file, "src/nn/layers", 13)) /* cfx has its own */
         return;
     const char *code = source_line(e, at.file, at.line);
@@ -303,12 +303,12 @@ static void put_frame(cfx__export *e, cfx__text *out, cfx_where at) {
                      at.file, at.line, *code ? code : "?");
 }
 
-static void note(cfx__recorder *r, cfx_where at, cfx_node *n) {
+static void note(cfx__recorder *r, cfx_site at, cfx_node *n) {
     cfx__export *e = (cfx__export *)r;
     cfx_dict *levels = cfx_dict_new();
     cfx__text trace = {0};
     for (size_t i = 0; i < e->stack.len; i++) {
-        const struct cfx__frame *f = &e->stack.data[i];
+        const struct cfx__export_frame *f = &e->stack.data[i];
         cfx_dict_set(levels, flat_name("L__self__", f->path),
                      cfx_tuple(f->path, f->module->path ? f->module->path : f->module->type));
         if (i)
@@ -327,17 +327,17 @@ static void note(cfx__recorder *r, cfx_where at, cfx_node *n) {
 
 /* ---- what the nn room asks ------------------------------------------------------------------- */
 
-static cfx_value export_call(cfx__nn_layer *self, cfx_where at, cfx_module *m, cfx_args a) {
+static cfx_value export_call(cfx__nn_layer *self, cfx_site at, cfx_module *m, cfx_args a) {
     cfx__export *e = (cfx__export *)((char *)self - offsetof(cfx__export, layer));
     const cfx_value *path = cfx_dict_find(e->paths, address(m));
-    struct cfx__frame frame = {m, path ? cfx_text(*path) : "", at};
+    struct cfx__export_frame frame = {m, path ? cfx_text(*path) : "", at};
     VEC_PUSH(e->stack, frame);
     cfx_value v = cfx__module_call(at, m, a);
     e->stack.len--;
     return v;
 }
 
-static cfx_value export_attr(cfx__nn_layer *self, cfx_where at, cfx_module *m, const char *path) {
+static cfx_value export_attr(cfx__nn_layer *self, cfx_site at, cfx_module *m, const char *path) {
     cfx__export *e = (cfx__export *)((char *)self - offsetof(cfx__export, layer));
     cfx_value v = cfx__module_read(at, m, path);
     const cfx_value *known =
@@ -348,7 +348,7 @@ static cfx_value export_attr(cfx__nn_layer *self, cfx_where at, cfx_module *m, c
 /* ---- begin and end --------------------------------------------------------------------------- */
 
 static void add_output(cfx__export *e, cfx_list *items, cfx_value v) {
-    cfx_value arg = cfx__record_arg(&e->recorder, (cfx_where){0}, v);
+    cfx_value arg = cfx__record_arg(&e->recorder, (cfx_site){0}, v);
     cfx_output_spec spec = {.kind = CFX_OUT_USER};
     if (arg.tag == CFX_TAG_NODE)
         spec.name = arg.node->name;
@@ -363,7 +363,7 @@ static bool run_forward(cfx__export *e, cfx_value args, cfx_value kwargs) {
     e->layer = (cfx__nn_layer){.call = export_call, .attr = export_attr};
     cfx__nn_push(&e->layer);
     cfx_args a = {(int)args.list->len, args.list->items, kwargs.dict->len ? kwargs.dict : NULL};
-    cfx_value result = cfx_forward_at((cfx_where){0}, e->root, a);
+    cfx_value result = cfx_forward_value_from((cfx_site){0}, e->root, a);
     cfx__nn_pop(&e->layer);
     cfx_value items = cfx_tuple_value(0, NULL);
     if (cfx_ok() && !cfx_is_bad(result)) {
@@ -382,8 +382,8 @@ bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kw
                      cfx_value dynamic) {
     *e = (cfx__export){.root = m,
                        .recorder = {.graph = cfx_keep(cfx_graph_new()),
-                                    .opens = opens,
-                                    .stranger = lift_constant,
+                                    .decomposition_for = decomposition_for,
+                                    .unknown_tensor = lift_constant,
                                     .scalar = scalar,
                                     .describe = describe,
                                     .note = note},

@@ -24,11 +24,12 @@ typedef struct cfx__export {
     cfx_node *first_user; /* constants are put before it; NULL: there is none */
     int nconstants;       /* inputs before the user's */
     int lifted;           /* constants without a name so far */
-    VEC(struct cfx__frame {
+    VEC(struct cfx__export_frame {
         cfx_module *module;
         const char *path;
-        cfx_where at;
-    }) stack;             /* modules that are running, outermost first */
+        cfx_site at;
+    })
+    stack; /* modules that are running, outermost first */
     struct {
         const char *name;
         char *text;

@@ -129,8 +129,8 @@ static void same_as_module(cfx_module *m, cfx_value args) {
     cfx_program *core = cfx_decompose(p, CFX_NONE);
     CHECK_OK();
     cfx_args a = {(int)args.list->len, args.list->items, NULL};
-    cfx_value got[] = {cfx_forward_at(CFX_HERE, m, a), cfx_program_run_args(CFX_HERE, p, a),
-                       cfx_program_run_args(CFX_HERE, core, a)};
+    cfx_value got[] = {cfx_forward_value_from(CFX_HERE, m, a), cfx_program_run_from(CFX_HERE, p, a),
+                       cfx_program_run_from(CFX_HERE, core, a)};
     CHECK_OK();
     for (int k = 0; k < 3; k++) {
         cfx_list *leaves = cfx_list_value(0, NULL).list;
@@ -212,7 +212,7 @@ TEST(export_mistakes) {
     CHECK(!cfx_export(m, cfx_tuple(cfx_ones(2)), CFX_NONE, CFX_NONE));
     CHECK_ERROR("Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).  "
                 "(Size-like symbols: none)\n\nThe number is data, which a fake tensor has not: "
-                "choose by cfx_where instead, which computes both");
+                "choose by cfx_site instead, which computes both");
     CHECK(!cfx_export(m, cfx_list(1), CFX_NONE, CFX_NONE));
     CHECK_ERROR("cfx_export takes a tuple of arguments and a dict of keywords, not List[int] and "
                 "dict");

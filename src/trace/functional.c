@@ -7,69 +7,69 @@
 #include "record.h"
 
 /* What tensors can be views of. */
-typedef struct cfx__base {
+typedef struct cfx__functional_base {
     cfx_obj head;
     cfx_tensor *value; /* inner; counted */
     uint32_t version;  /* counts writes */
-} cfx__base;
+} cfx__functional_base;
 
 /* One step from a base to a view. */
-typedef struct cfx__step {
+typedef struct cfx__functional_step {
     cfx_obj head;
-    struct cfx__step *before; /* counted; NULL: from the base */
+    struct cfx__functional_step *before; /* counted; NULL: from the base */
     cfx_op *op;
     cfx_value args;           /* a list, one for each of the schema's, the first unused; counted */
     int out;                  /* which of several results; -1: the only one */
-} cfx__step;
+} cfx__functional_step;
 
-static void base_free(void *p) { cfx_drop(((cfx__base *)p)->value); }
+static void base_free(void *p) { cfx_drop(((cfx__functional_base *)p)->value); }
 
 static void step_free(void *p) {
-    cfx__step *s = p;
+    cfx__functional_step *s = p;
     cfx_value_drop(s->args);
     cfx_drop(s->before);
 }
 
 static void shadow_free(void *p) {
-    cfx__shadow *s = p;
+    cfx__record_shadow *s = p;
     cfx_drop(s->value);
     cfx_drop(s->base);
     cfx_drop(s->view);
 }
 
-static const cfx__type base_type = {.name = "base", .free = base_free};
-static const cfx__type step_type = {.name = "step", .free = step_free};
-static const cfx__type shadow_type = {.name = "shadow", .free = shadow_free};
+static const cfx__obj_type base_type = {.name = "base", .free = base_free};
+static const cfx__obj_type step_type = {.name = "step", .free = step_free};
+static const cfx__obj_type shadow_type = {.name = "shadow", .free = shadow_free};
 
-cfx__shadow *cfx__shadow_of(const cfx_tensor *t) {
+cfx__record_shadow *cfx__record_shadow_of(const cfx_tensor *t) {
     cfx_obj *o = t->proxy;
-    return o && o->type == &shadow_type ? (cfx__shadow *)o : NULL;
+    return o && o->type == &shadow_type ? (cfx__record_shadow *)o : NULL;
 }
 
-cfx__shadow *cfx__shadow_new(cfx_tensor *t) {
+cfx__record_shadow *cfx__record_shadow_new(cfx_tensor *t) {
     cfx_drop(t->proxy);
-    return t->proxy = cfx__obj_make(&shadow_type, sizeof(cfx__shadow));
+    return t->proxy = cfx__obj_make(&shadow_type, sizeof(cfx__record_shadow));
 }
 
 bool cfx__recorded_written(const cfx_tensor *t) {
-    cfx__shadow *s = cfx__shadow_of(t);
+    cfx__record_shadow *s = cfx__record_shadow_of(t);
     return s && s->base && s->base->version;
 }
 
 static cfx_tensor *outer_of(cfx_tensor *inner) {
-    cfx_tensor *t = cfx__tensor_empty((cfx_where){0}, inner->dtype, true, inner->ndim,
-                                      inner->shape, inner->stride);
+    cfx_tensor *t = cfx__tensor_empty((cfx_site){0}, inner->dtype, true, inner->ndim, inner->shape,
+                                      inner->stride);
     t->offset = inner->offset;
     t->device = inner->device;
-    cfx__shadow_new(t)->value = cfx_keep(inner);
+    cfx__record_shadow_new(t)->value = cfx_keep(inner);
     return t;
 }
 
-cfx_tensor *cfx__outer_new(cfx_tensor *inner) {
+cfx_tensor *cfx__functional_new(cfx_tensor *inner) {
     cfx_tensor *t = outer_of(inner);
-    cfx__base *b = cfx__obj_make(&base_type, sizeof *b);
+    cfx__functional_base *b = cfx__obj_make(&base_type, sizeof *b);
     b->value = cfx_keep(inner);
-    cfx__shadow_of(t)->base = b;
+    cfx__record_shadow_of(t)->base = b;
     return t;
 }
 
@@ -81,19 +81,19 @@ static void set_value(cfx_tensor **at, cfx_tensor *t) {
 
 /* ---- views, there and back ------------------------------------------------------------------- */
 
-static cfx_tensor *call_inner(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_value *args,
-                              int out) {
+static cfx_tensor *call_inner(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args, int out) {
     bool inside = r->inside;
     r->inside = true;
     cfx_value v = cfx__op_call_bound(at, op, args);
     r->inside = inside;
     if (out >= 0 && !cfx_is_bad(v))
         v = cfx_at(v, out);
-    return v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__bad_tensor;
+    return v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__tensor_bad;
 }
 
 /* The step taken again from another tensor. */
-static cfx_tensor *step_forward(cfx__recorder *r, cfx_where at, const cfx__step *s, cfx_tensor *t) {
+static cfx_tensor *step_forward(cfx__recorder *r, cfx_site at, const cfx__functional_step *s,
+                                cfx_tensor *t) {
     cfx_value args[CFX_MAX_ARGS];
     memcpy(args, s->args.list->items, (size_t)s->args.list->len * sizeof *args);
     args[0] = cfx_tensor_value(t);
@@ -103,9 +103,9 @@ static cfx_tensor *step_forward(cfx__recorder *r, cfx_where at, const cfx__step 
 static cfx_tensor *by_name(cfx__recorder *r, const char *name, cfx_args a) {
     bool inside = r->inside;
     r->inside = true;
-    cfx_value v = cfx_op_call((cfx_where){0}, cfx_op_find(name), a);
+    cfx_value v = cfx_op_do_from((cfx_site){0}, cfx_op_find(name), a);
     r->inside = inside;
-    return v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__bad_tensor;
+    return v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__tensor_bad;
 }
 
 /* Sums over the dimensions that expand made. */
@@ -131,7 +131,7 @@ static cfx_tensor *permute_back(cfx__recorder *r, cfx_tensor *view, cfx_value di
 }
 
 /* Where item `out` of split(sizes) begins. */
-static int64_t split_start(const cfx__step *s, bool even) {
+static int64_t split_start(const cfx__functional_step *s, bool even) {
     if (even)
         return cfx_integer(s->args.list->items[1]) * s->out;
     int64_t at = 0;
@@ -141,9 +141,9 @@ static int64_t split_start(const cfx__step *s, bool even) {
 }
 
 /* base with `view`, which was taken from it by step s, put back. */
-static cfx_tensor *step_back(cfx__recorder *r, cfx_where at, const cfx__step *s, cfx_tensor *base,
-                             cfx_tensor *view) {
-    const char *name = cfx__op_info(s->op)->schema->name;
+static cfx_tensor *step_back(cfx__recorder *r, cfx_site at, const cfx__functional_step *s,
+                             cfx_tensor *base, cfx_tensor *view) {
+    const char *name = cfx__op_info_of(s->op)->schema->name;
     const cfx_value *a = s->args.list->items;
     if (!strcmp(name, "slice"))
         return by_name(r, "aten.slice_scatter", CFX_ARGS(base, view, a[1], a[2], a[3], a[4]));
@@ -158,7 +158,7 @@ static cfx_tensor *step_back(cfx__recorder *r, cfx_where at, const cfx__step *s,
         return by_name(r, "aten.slice_scatter", CFX_ARGS(base, view, dim, start, end));
     }
     if (!strcmp(name, "view") || !strcmp(name, "_reshape_alias") || !strcmp(name, "reshape"))
-        return by_name(r, cfx__is_contiguous(view) ? "aten.view" : "aten.reshape",
+        return by_name(r, cfx__tensor_is_contiguous(view) ? "aten.view" : "aten.reshape",
                        CFX_ARGS(view, cfx_ints_value(base->ndim, base->shape)));
     if (!strcmp(name, "permute"))
         return permute_back(r, view, a[1]);
@@ -185,33 +185,34 @@ static cfx_tensor *step_back(cfx__recorder *r, cfx_where at, const cfx__step *s,
     cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at,
              "a write through %s cannot be put back into the tensor it is a view of",
              cfx_op_name(s->op));
-    return &cfx__bad_tensor;
+    return &cfx__tensor_bad;
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static cfx_tensor *from_base(cfx__recorder *r, cfx_where at, const cfx__step *s, cfx_tensor *base) {
+static cfx_tensor *from_base(cfx__recorder *r, cfx_site at, const cfx__functional_step *s,
+                             cfx_tensor *base) {
     if (!s)
         return base;
     cfx_tensor *t = from_base(r, at, s->before, base);
-    return cfx__is_bad(t) ? t : step_forward(r, at, s, t);
+    return cfx__obj_is_bad(t) ? t : step_forward(r, at, s, t);
 }
 
 cfx_tensor *cfx__functional_value(cfx__recorder *r, cfx_tensor *t) {
-    cfx__shadow *s = cfx__shadow_of(t);
+    cfx__record_shadow *s = cfx__record_shadow_of(t);
     if (!s || !s->value)
         return t;
     if (s->version != s->base->version) {
-        set_value(&s->value, from_base(r, (cfx_where){0}, s->view, s->base->value));
+        set_value(&s->value, from_base(r, (cfx_site){0}, s->view, s->base->value));
         s->version = s->base->version;
     }
     return s->value;
 }
 
 /* The new value of the base when step s, taken from it, is to give `value`. */
-static cfx_tensor *put_back(cfx__recorder *r, cfx_where at, const cfx__step *s, cfx_tensor *base,
-                            cfx_tensor *value) {
-    VEC(const cfx__step *) way = {0};
+static cfx_tensor *put_back(cfx__recorder *r, cfx_site at, const cfx__functional_step *s,
+                            cfx_tensor *base, cfx_tensor *value) {
+    VEC(const cfx__functional_step *) way = {0};
     VEC(cfx_tensor *) seen = {0};
     for (; s; s = s->before)
         VEC_PUSH(way, s);
@@ -228,9 +229,9 @@ static cfx_tensor *put_back(cfx__recorder *r, cfx_where at, const cfx__step *s, 
 }
 
 /* t has a new value: the same shape, of any dtype. */
-static void assign(cfx__recorder *r, cfx_where at, cfx_tensor *t, cfx_tensor *value) {
-    cfx__shadow *s = cfx__shadow_of(t);
-    if (!cfx_ok() || cfx__is_bad(value) || !s || !s->base)
+static void assign(cfx__recorder *r, cfx_site at, cfx_tensor *t, cfx_tensor *value) {
+    cfx__record_shadow *s = cfx__record_shadow_of(t);
+    if (!cfx_ok() || cfx__obj_is_bad(value) || !s || !s->base)
         return;
     if (value->dtype != t->dtype)
         value = by_name(r, "aten._to_copy",
@@ -245,7 +246,7 @@ static void assign(cfx__recorder *r, cfx_where at, cfx_tensor *t, cfx_tensor *va
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static cfx_value unwrapped(cfx__recorder *r, cfx_where at, cfx_value v) {
+static cfx_value unwrapped(cfx__recorder *r, cfx_site at, cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
         return cfx_tensor_value(cfx__functional_value(r, v.tensor));
     if (v.tag != CFX_TAG_LIST)
@@ -259,7 +260,8 @@ static cfx_value unwrapped(cfx__recorder *r, cfx_where at, cfx_value v) {
 /* Results as outer tensors, each the base of its own. */
 static cfx_value wrapped(cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
-        return cfx_tensor_value(cfx__shadow_of(v.tensor) ? cfx__outer_new(v.tensor) : v.tensor);
+        return cfx_tensor_value(cfx__record_shadow_of(v.tensor) ? cfx__functional_new(v.tensor)
+                                                                : v.tensor);
     if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
         return v;
     cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
@@ -268,11 +270,11 @@ static cfx_value wrapped(cfx_value v) {
     return out;
 }
 
-static cfx_value view_of(cfx_op *op, cfx_value *args, int nargs, const cfx__shadow *from,
+static cfx_value view_of(cfx_op *op, cfx_value *args, int nargs, const cfx__record_shadow *from,
                          cfx_tensor *inner, int out) {
     cfx_tensor *t = outer_of(inner);
-    cfx__shadow *s = cfx__shadow_of(t);
-    cfx__step *step = cfx__obj_make(&step_type, sizeof *step);
+    cfx__record_shadow *s = cfx__record_shadow_of(t);
+    cfx__functional_step *step = cfx__obj_make(&step_type, sizeof *step);
     step->before = cfx_keep(from->view);
     step->op = op;
     step->out = out;
@@ -287,8 +289,8 @@ static cfx_value view_of(cfx_op *op, cfx_value *args, int nargs, const cfx__shad
 
 /* Results as views of the first argument. */
 static cfx_value viewed(cfx_op *op, cfx_value *args, int nargs, cfx_value v) {
-    const cfx__shadow *from =
-        args[0].tag == CFX_TAG_TENSOR ? cfx__shadow_of(args[0].tensor) : NULL;
+    const cfx__record_shadow *from =
+        args[0].tag == CFX_TAG_TENSOR ? cfx__record_shadow_of(args[0].tensor) : NULL;
     if (!from || !from->base)
         return wrapped(v);
     if (v.tag == CFX_TAG_TENSOR)
@@ -300,9 +302,9 @@ static cfx_value viewed(cfx_op *op, cfx_value *args, int nargs, cfx_value v) {
     return out;
 }
 
-static cfx_value call_unwrapped(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_value *args) {
+static cfx_value call_unwrapped(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args) {
     cfx_value inner[CFX_MAX_ARGS];
-    int n = cfx__op_info(op)->schema->nargs;
+    int n = cfx__op_info_of(op)->schema->nargs;
     for (int i = 0; i < n; i++)
         inner[i] = unwrapped(r, at, args[i]);
     if (!cfx_ok())
@@ -315,12 +317,12 @@ static cfx_value call_unwrapped(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_
 }
 
 /* x.t_(): x itself becomes the view. */
-static cfx_value become_view(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_value *args) {
+static cfx_value become_view(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args) {
     cfx_value v = cfx__functional_call(r, at, op, args);
     if (v.tag != CFX_TAG_TENSOR)
         return v;
     cfx_tensor *self = args[0].tensor;
-    cfx__become(self, v.tensor);
+    cfx__tensor_become(self, v.tensor);
     void *shadow = cfx_keep(v.tensor->proxy);
     cfx_drop(self->proxy);
     self->proxy = shadow;
@@ -329,26 +331,26 @@ static cfx_value become_view(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_val
 
 /* The operator that gives what op writes as its result, or as further results; NULL when there is
  * none. */
-static cfx_op *functional_form(const cfx__info *info, bool inplace) {
+static cfx_op *functional_form(const cfx__op_info *info, bool inplace) {
     if (info->functional)
         return info->functional;
     const cfx__schema *s = info->schema;
     int len = (int)strlen(s->name) - inplace;
-    return cfx_op_find(cfx__format("%s::%.*s%s%s%s", s->ns, len, s->name,
-                                   inplace ? "" : "_functional", *s->overload ? "." : "",
-                                   s->overload));
+    return cfx_op_find(cfx__text_format("%s::%.*s%s%s%s", s->ns, len, s->name,
+                                        inplace ? "" : "_functional", *s->overload ? "." : "",
+                                        s->overload));
 }
 
 /* A composite operator in place: what it is made of, unless that is the tensor itself. */
-static cfx_value call_composite(cfx__recorder *r, cfx_where at, cfx_op *f, cfx_value *args) {
+static cfx_value call_composite(cfx__recorder *r, cfx_site at, cfx_op *f, cfx_value *args) {
     cfx_value v = cfx__op_decompose(at, f, args);
     if (v.tag == CFX_TAG_TENSOR && v.tensor != args[0].tensor)
         assign(r, at, args[0].tensor, cfx__functional_value(r, v.tensor));
     return cfx_is_bad(v) ? v : args[0];
 }
 
-static cfx_value call_writing(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_value *args) {
-    cfx__info *info = cfx__op_info(op);
+static cfx_value call_writing(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args) {
+    cfx__op_info *info = cfx__op_info_of(op);
     const cfx__schema *s = info->schema;
     bool inplace = info->form == CFX__INPLACE || s->name[strlen(s->name) - 1] == '_';
     cfx_op *f = functional_form(info, inplace);
@@ -385,9 +387,9 @@ static cfx_value call_writing(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_va
     return wrapped(s->nrets == 1 ? own.list->items[0] : own);
 }
 
-cfx_value cfx__functional_call(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_value *args) {
-    const cfx__schema *s = cfx__op_info(op)->schema;
-    if (cfx__op_info(op)->writes)
+cfx_value cfx__functional_call(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args) {
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
+    if (cfx__op_info_of(op)->writes)
         return call_writing(r, at, op, args);
     cfx_value v = call_unwrapped(r, at, op, args);
     if (cfx_is_bad(v))

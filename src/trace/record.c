@@ -4,37 +4,37 @@
 
 /* ---- shadows --------------------------------------------------------------------------------- */
 
-cfx_tensor *cfx__recorded(cfx__recorder *r, cfx_node *n, const cfx_tensor *like) {
+cfx_tensor *cfx__recorded_tensor(cfx__recorder *r, cfx_node *n, const cfx_tensor *like) {
     if (!n->graph)
-        return &cfx__bad_tensor;
-    cfx_tensor *t = cfx__tensor_empty((cfx_where){0}, like->dtype, true, like->ndim, like->shape,
-                                      like->stride);
-    if (cfx__is_bad(t))
+        return &cfx__tensor_bad;
+    cfx_tensor *t =
+        cfx__tensor_empty((cfx_site){0}, like->dtype, true, like->ndim, like->shape, like->stride);
+    if (cfx__obj_is_bad(t))
         return t;
     t->offset = like->offset;
     t->device = like->device;
-    cfx__shadow_new(t)->node = n;
-    return r->functional && !r->inside ? cfx__outer_new(t) : t;
+    cfx__record_shadow_new(t)->node = n;
+    return r->functional && !r->inside ? cfx__functional_new(t) : t;
 }
 
 cfx_node *cfx__recorded_node(cfx__recorder *r, cfx_value v) {
-    if (v.tag != CFX_TAG_TENSOR || !cfx__shadow_of(v.tensor))
+    if (v.tag != CFX_TAG_TENSOR || !cfx__record_shadow_of(v.tensor))
         return NULL;
     cfx_tensor *inner = cfx__functional_value(r, v.tensor);
-    return cfx__is_bad(inner) ? NULL : cfx__shadow_of(inner)->node;
+    return cfx__obj_is_bad(inner) ? NULL : cfx__record_shadow_of(inner)->node;
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-cfx_value cfx__record_arg(cfx__recorder *r, cfx_where at, cfx_value v) {
+cfx_value cfx__record_arg(cfx__recorder *r, cfx_site at, cfx_value v) {
     switch (v.tag) {
     case CFX_TAG_TENSOR: {
         cfx_node *n = cfx__recorded_node(r, v);
         if (n)
             return cfx_node_value(n);
         if (v.tensor->head.flags & CFX__WRAPPED && v.tensor->data)
-            return cfx__get(v.tensor, 0);
-        return r->stranger(r, at, v.tensor);
+            return cfx__tensor_get(v.tensor, 0);
+        return r->unknown_tensor(r, at, v.tensor);
     }
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE: {
@@ -61,7 +61,7 @@ cfx_value cfx__record_arg(cfx__recorder *r, cfx_where at, cfx_value v) {
 }
 
 /* Whether v is what the schema says when nothing is given; one number stands for a list of it. */
-static bool is_default(const cfx__arg *a, cfx_value v) {
+static bool is_default(const cfx__schema_arg *a, cfx_value v) {
     if (!a->has_default)
         return false;
     cfx_value d = a->fallback;
@@ -75,7 +75,7 @@ static bool is_default(const cfx__arg *a, cfx_value v) {
                           : cfx_is_number(v) && a->type != CFX__T_SCALAR && cfx_equal_values(v, d);
 }
 
-void cfx__record_args(cfx__recorder *r, cfx_where at, const cfx__schema *s, cfx_value *bound,
+void cfx__record_args(cfx__recorder *r, cfx_site at, const cfx__schema *s, cfx_value *bound,
                       cfx_value *args, cfx_value *kwargs) {
     cfx_value list = cfx_tuple_value(0, NULL);
     cfx_dict *kw = cfx_dict_new();
@@ -93,10 +93,10 @@ void cfx__record_args(cfx__recorder *r, cfx_where at, const cfx__schema *s, cfx_
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-cfx_node *cfx__record_node(cfx__recorder *r, cfx_where at, cfx_target target, cfx_value args,
+cfx_node *cfx__record_node(cfx__recorder *r, cfx_site at, cfx_target target, cfx_value args,
                            cfx_value kwargs, const char *name) {
     if (!cfx_ok())
-        return cfx__bad_node;
+        return cfx__node_bad;
     cfx_node *n =
         cfx_graph_create(r->graph, CFX_CALL_FUNCTION, target, args, kwargs, name, NULL);
     if (n->graph && r->note)
@@ -112,7 +112,7 @@ static void describe(cfx__recorder *r, cfx_node *n, cfx_value v) {
     cfx_value val = r->describe ? r->describe(r, n, t) : cfx_none();
     if (cfx_is_none(val)) {
         cfx_tensor *copy =
-            cfx__tensor_empty((cfx_where){0}, t->dtype, true, t->ndim, t->shape, t->stride);
+            cfx__tensor_empty((cfx_site){0}, t->dtype, true, t->ndim, t->shape, t->stride);
         copy->device = t->device;
         val = cfx_tensor_value(copy);
     }
@@ -123,11 +123,11 @@ static void describe(cfx__recorder *r, cfx_node *n, cfx_value v) {
 static cfx_value stand_for(cfx_node *n, cfx_value v) {
     cfx_tensor *t = v.tensor;
     if (t->proxy || t->data)
-        t = cfx__tensor_empty((cfx_where){0}, t->dtype, true, t->ndim, t->shape, t->stride);
-    if (!cfx__is_bad(t)) {
+        t = cfx__tensor_empty((cfx_site){0}, t->dtype, true, t->ndim, t->shape, t->stride);
+    if (!cfx__obj_is_bad(t)) {
         t->offset = v.tensor->offset;
         t->device = v.tensor->device;
-        cfx__shadow_new(t)->node = n;
+        cfx__record_shadow_new(t)->node = n;
     }
     return cfx_tensor_value(t);
 }
@@ -141,7 +141,7 @@ static bool has_tensors(cfx_value v) {
     return v.tag == CFX_TAG_TENSOR;
 }
 
-cfx_value cfx__record_results(cfx__recorder *r, cfx_where at, cfx_node *n, cfx_value like) {
+cfx_value cfx__record_results(cfx__recorder *r, cfx_site at, cfx_node *n, cfx_value like) {
     if (!n->graph || cfx_is_bad(like))
         return cfx_bad();
     describe(r, n, like);
@@ -176,12 +176,12 @@ static const char *node_name(const cfx__schema *s) {
     cfx__text text = {0};
     bool magic = n > 4 && !strncmp(s->name, "__", 2) && !strcmp(s->name + n - 2, "__");
     const char *bare = magic ? cfx__string_new(s->name + 2, n - 4)->text : s->name;
-    cfx__snake_case(&text, bare);
+    cfx__name_snake_case(&text, bare);
     return cfx__text_take(&text);
 }
 
 /* Exported programs assert what a tensor is before it is converted. */
-static void record_assertion(cfx__recorder *r, cfx_where at, const cfx__schema *s, cfx_value v) {
+static void record_assertion(cfx__recorder *r, cfx_site at, const cfx__schema *s, cfx_value v) {
     if (r->functional || strcmp(s->name, "to") || v.tag != CFX_TAG_TENSOR)
         return;
     cfx_op *op = cfx_op_find("aten._assert_tensor_metadata");
@@ -197,7 +197,7 @@ static void record_assertion(cfx__recorder *r, cfx_where at, const cfx__schema *
 static void fill_options(const cfx__schema *s, cfx_value *args) {
     bool makes = s->nargs && s->args[0].type != CFX__T_TENSOR; /* not like another tensor */
     for (int i = s->npositional; i < s->nargs; i++) {
-        const cfx__arg *a = &s->args[i];
+        const cfx__schema_arg *a = &s->args[i];
         if (!cfx_is_none(args[i]) || !a->name || strcmp(s->name, "_to_copy") == 0)
             continue;
         if (!strcmp(a->name, "pin_memory") && strcmp(s->name, "to"))
@@ -209,21 +209,21 @@ static void fill_options(const cfx__schema *s, cfx_value *args) {
 
 /* Runs the shape rule, and makes a node of the call. */
 /* What a recorded call does inside is not recorded; that a program is, can still be seen. */
-static bool record_nothing(cfx_where at, cfx_op *op, cfx_value *args, cfx_value *result) {
+static bool record_nothing(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *result) {
     (void)at, (void)op, (void)args, (void)result;
     return false;
 }
 
-static cfx_value record_leaf(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_value *args) {
-    const cfx__info *info = cfx__op_info(op);
+static cfx_value record_leaf(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args) {
+    const cfx__op_info *info = cfx__op_info_of(op);
     const cfx__schema *s = info->schema;
     cfx__dispatch *d = cfx__dispatcher();
-    cfx__op_layer *layer = d->record;
+    cfx__op_layer *layer = d->recorder;
     cfx_value own[CFX_MAX_ARGS], list, kw;
     memcpy(own, args, (size_t)s->nargs * sizeof *own);
-    d->record = record_nothing;
+    d->recorder = record_nothing;
     cfx_value result = cfx__op_run(at, op, own);
-    d->record = layer;
+    d->recorder = layer;
     if (!cfx_ok() || cfx_is_bad(result))
         return cfx_bad();
     record_assertion(r, at, s, args[0]);
@@ -234,7 +234,8 @@ static cfx_value record_leaf(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_val
     cfx_node *n = cfx__record_node(r, at, (cfx_target){.op = op, .name = cfx_op_name(op)}, list,
                                    kw, node_name(s));
     cfx_value made = cfx__record_results(r, at, n, result);
-    cfx__shadow *self = info->form == CFX__INPLACE ? cfx__shadow_of(args[0].tensor) : NULL;
+    cfx__record_shadow *self =
+        info->form == CFX__INPLACE ? cfx__record_shadow_of(args[0].tensor) : NULL;
     if (!self || cfx_is_bad(made))
         return made;
     self->node = n; /* from now on the tensor is what was written to it */
@@ -242,18 +243,18 @@ static cfx_value record_leaf(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_val
 }
 
 /* Questions about sizes and dtypes are answered, not recorded. */
-static bool is_question(const cfx__info *info) {
+static bool is_question(const cfx__op_info *info) {
     const cfx__schema *s = info->schema;
     return s->nrets == 1 && s->rets[0].type != CFX__T_TENSOR && s->rets[0].type != CFX__T_SCALAR;
 }
 
 /* Runs what an operator is made of. Numbers that stand for tensors stay numbers. */
-static cfx_value record_parts(cfx_where at, cfx_op *op, cfx_op_fn *parts, cfx_value *args) {
-    cfx__info *info = cfx__op_info(op);
+static cfx_value record_parts(cfx_site at, cfx_op *op, cfx_op_fn *parts, cfx_value *args) {
+    cfx__op_info *info = cfx__op_info_of(op);
     cfx__dispatch *d = cfx__dispatcher();
     cfx_value own[CFX_MAX_ARGS], out[CFX_MAX_OUTS];
     memcpy(own, args, (size_t)info->schema->nargs * sizeof *own);
-    cfx_call c = {.op = op, .at = at, .nargs = info->schema->nargs, .args = own,
+    cfx_op_call c = {.op = op, .at = at, .nargs = info->schema->nargs, .args = own,
                   .nout = info->nout, .fake = true};
     const char *outer = cfx__ctx()->op;
     cfx__ctx()->op = info->name;
@@ -268,19 +269,19 @@ static cfx_value record_parts(cfx_where at, cfx_op *op, cfx_op_fn *parts, cfx_va
     return c.nout == 0 ? c.result : c.nout == 1 ? out[0] : cfx_tuple_value(c.nout, out);
 }
 
-static cfx_value record_opened(cfx_where at, cfx_op *op, cfx_op_fn *parts, cfx_value *args) {
+static cfx_value record_opened(cfx_site at, cfx_op *op, cfx_op_fn *parts, cfx_value *args) {
     if (parts != op->decompose)
         return record_parts(at, op, parts, args);
     cfx_value own[CFX_MAX_ARGS];
-    memcpy(own, args, (size_t)cfx__op_info(op)->schema->nargs * sizeof *own);
+    memcpy(own, args, (size_t)cfx__op_info_of(op)->schema->nargs * sizeof *own);
     return cfx__op_decompose(at, op, own);
 }
 
 /* A write inside a decomposition: the tensor stands for the new value from then on. */
-static cfx_value record_write(cfx_where at, cfx_op *op, cfx_value *args) {
-    cfx_value v = cfx__op_call_bound(at, cfx__op_info(op)->functional, args);
-    cfx__shadow *s = v.tag == CFX_TAG_TENSOR ? cfx__shadow_of(v.tensor) : NULL;
-    cfx__shadow *self = cfx__shadow_of(args[0].tensor);
+static cfx_value record_write(cfx_site at, cfx_op *op, cfx_value *args) {
+    cfx_value v = cfx__op_call_bound(at, cfx__op_info_of(op)->functional, args);
+    cfx__record_shadow *s = v.tag == CFX_TAG_TENSOR ? cfx__record_shadow_of(v.tensor) : NULL;
+    cfx__record_shadow *self = cfx__record_shadow_of(args[0].tensor);
     if (!s || !self)
         return v;
     self->node = s->node;
@@ -289,17 +290,17 @@ static cfx_value record_write(cfx_where at, cfx_op *op, cfx_value *args) {
 
 /* Python asks for a contiguous tensor without a call where it has one. */
 static bool is_no_call(const cfx__recorder *r, const cfx_op *op, const cfx_value *args) {
-    if (r->functional || strcmp(cfx__op_info((cfx_op *)op)->schema->name, "contiguous"))
+    if (r->functional || strcmp(cfx__op_info_of((cfx_op *)op)->schema->name, "contiguous"))
         return false;
     const cfx_tensor *t = args[0].tensor;
-    return args[1].i == CFX_CHANNELS_LAST      ? cfx__is_channels_last(t)
-           : args[1].i == CFX_CHANNELS_LAST_3D ? cfx__is_channels_last_3d(t)
-                                               : cfx__is_contiguous(t);
+    return args[1].i == CFX_CHANNELS_LAST      ? cfx__tensor_is_channels_last(t)
+           : args[1].i == CFX_CHANNELS_LAST_3D ? cfx__tensor_is_channels_last_3d(t)
+                                               : cfx__tensor_is_contiguous(t);
 }
 
-static bool record_call(cfx_where at, cfx_op *op, cfx_value *args, cfx_value *result) {
+static bool record_call(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *result) {
     cfx__recorder *r = cfx__recorder_now();
-    cfx__info *info = cfx__op_info(op);
+    cfx__op_info *info = cfx__op_info_of(op);
     if (!r || info->python || is_question(info))
         return false;
     if (is_no_call(r, op, args)) {
@@ -308,7 +309,7 @@ static bool record_call(cfx_where at, cfx_op *op, cfx_value *args, cfx_value *re
     }
     size_t mark = cfx_scope_open();
     bool early = r->functional && !r->inside;
-    cfx_op_fn *parts = r->opens(r, op, early);
+    cfx_op_fn *parts = r->decomposition_for(r, op, early);
     if (parts)
         *result = record_opened(at, op, parts, args);
     else if (early)
@@ -331,12 +332,12 @@ void cfx__record_begin(cfx__recorder *r) {
     *cfx__recorder_slot() = r;
     r->fake_before = cfx_set_fake_mode(true);
     r->grad_before = cfx_set_grad_mode(CFX_NO_GRAD);
-    d->record = record_call;
+    d->recorder = record_call;
 }
 
 void cfx__record_end(cfx__recorder *r) {
     *cfx__recorder_slot() = r->outer;
     cfx_set_fake_mode(r->fake_before);
     cfx_set_grad_mode(r->grad_before);
-    cfx__dispatcher()->record = r->outer ? record_call : NULL;
+    cfx__dispatcher()->recorder = r->outer ? record_call : NULL;
 }

@@ -15,16 +15,16 @@ typedef struct cfx__recorder {
     bool functional;    /* writes become new values */
     /* What an operator is made of, which is recorded in its place; NULL: it is left whole. Asked
      * `early`, before functionalisation, and after it. */
-    cfx_op_fn *(*opens)(struct cfx__recorder *r, cfx_op *op, bool early);
+    cfx_op_fn *(*decomposition_for)(struct cfx__recorder *r, cfx_op *op, bool early);
     /* The value of a tensor that the recorder does not know, as an argument of a node; a bad value,
      * with an error, where there can be none. */
-    cfx_value (*stranger)(struct cfx__recorder *r, cfx_where at, cfx_tensor *t);
+    cfx_value (*unknown_tensor)(struct cfx__recorder *r, cfx_site at, cfx_tensor *t);
     /* An integer or a symbol as an argument of a node; NULL: as it is. */
     cfx_value (*scalar)(struct cfx__recorder *r, cfx_value v);
     /* A node gives this tensor: what its metadata says of it; None: the shape as it is. */
     cfx_value (*describe)(struct cfx__recorder *r, cfx_node *n, const cfx_tensor *t);
     /* Adds metadata to a new node. */
-    void (*note)(struct cfx__recorder *r, cfx_where at, cfx_node *n);
+    void (*note)(struct cfx__recorder *r, cfx_site at, cfx_node *n);
     cfx_node *like;     /* the node that is being run again, or NULL */
     void *user;
     bool inside;        /* below functionalisation */
@@ -40,43 +40,44 @@ void cfx__record_end(cfx__recorder *r);
 cfx__recorder *cfx__recorder_now(void);
 
 /* A fake tensor like t that stands for n: what a placeholder gives; scope. */
-cfx_tensor *cfx__recorded(cfx__recorder *r, cfx_node *n, const cfx_tensor *like);
+cfx_tensor *cfx__recorded_tensor(cfx__recorder *r, cfx_node *n, const cfx_tensor *like);
 /* The node that v stands for now; NULL when v is no recorded tensor. Brings v up to date first. */
 cfx_node *cfx__recorded_node(cfx__recorder *r, cfx_value v);
 /* Whether the tensor, or another view of its base, was written to. */
 bool cfx__recorded_written(const cfx_tensor *t);
 /* v as an argument of a node: tensors become nodes, also inside containers. Scope. */
-cfx_value cfx__record_arg(cfx__recorder *r, cfx_where at, cfx_value v);
+cfx_value cfx__record_arg(cfx__recorder *r, cfx_site at, cfx_value v);
 /* A node for a call, called `name` by torch.fx's rules. */
-cfx_node *cfx__record_node(cfx__recorder *r, cfx_where at, cfx_target target, cfx_value args,
+cfx_node *cfx__record_node(cfx__recorder *r, cfx_site at, cfx_target target, cfx_value args,
                            cfx_value kwargs, const char *name);
 /* What a node gives, in the shape of `like`: each tensor in it becomes one that stands for the
  * node or for an item of it. Scope. */
-cfx_value cfx__record_results(cfx__recorder *r, cfx_where at, cfx_node *n, cfx_value like);
+cfx_value cfx__record_results(cfx__recorder *r, cfx_site at, cfx_node *n, cfx_value like);
 /* The arguments of a node from bound ones: defaults at the end are left out. Scope. */
-void cfx__record_args(cfx__recorder *r, cfx_where at, const cfx__schema *s, cfx_value *bound,
+void cfx__record_args(cfx__recorder *r, cfx_site at, const cfx__schema *s, cfx_value *bound,
                       cfx_value *args, cfx_value *kwargs);
 
 /* ---- functionalisation (functional.c) ------------------------------------------------------- */
 
 /* What hangs on a tensor that the recorder knows. */
-typedef struct cfx__shadow {
+typedef struct cfx__record_shadow {
     cfx_obj head;
     cfx_node *node;          /* inner tensors; else NULL */
     cfx_tensor *value;       /* outer tensors: the inner one; counted */
-    struct cfx__base *base;  /* what it is a view of; counted */
-    struct cfx__step *view;  /* the last step from the base to it; NULL: the base itself */
+    struct cfx__functional_base *base;  /* what it is a view of; counted */
+    struct cfx__functional_step
+        *view;               /* the last step from the base to it; NULL: the base itself */
     uint32_t version;        /* of the base that value was taken from */
-} cfx__shadow;
+} cfx__record_shadow;
 
 /* The shadow of a recorded tensor; NULL for others. */
-cfx__shadow *cfx__shadow_of(const cfx_tensor *t);
+cfx__record_shadow *cfx__record_shadow_of(const cfx_tensor *t);
 /* A new shadow on t, which takes it over. */
-cfx__shadow *cfx__shadow_new(cfx_tensor *t);
+cfx__record_shadow *cfx__record_shadow_new(cfx_tensor *t);
 /* An outer tensor that is a base of its own; scope. */
-cfx_tensor *cfx__outer_new(cfx_tensor *inner);
+cfx_tensor *cfx__functional_new(cfx_tensor *inner);
 /* Calls op on inner values: writes become values, views remember where they come from. */
-cfx_value cfx__functional_call(cfx__recorder *r, cfx_where at, cfx_op *op, cfx_value *args);
+cfx_value cfx__functional_call(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args);
 /* The inner tensor of an outer one, up to date. */
 cfx_tensor *cfx__functional_value(cfx__recorder *r, cfx_tensor *t);
 

@@ -19,19 +19,18 @@ typedef struct {
 
 static void assert_fixed(cfx__tracer *t, const char *name, cfx_node *n, cfx_value v) {
     if (cfx_is_none(v)) {
-        const char *text = cfx__format(
+        const char *text = cfx__text_format(
             "%s has been specialized to have value None but got another value", name);
-        cfx__tracer_node(t, (cfx_where){0}, CFX_CALL_FUNCTION,
+        cfx__tracer_node(t, (cfx_site){0}, CFX_CALL_FUNCTION,
                          cfx_graph_target(t->graph, "torch.fx._symbolic_trace._assert_is_none"),
                          CFX_ARGS(n, text));
         return;
     }
-    cfx_node *eq =
-        cfx__tracer_node(t, (cfx_where){0}, CFX_CALL_FUNCTION,
-                         cfx_graph_target(t->graph, "operator.eq"), CFX_ARGS(n, v));
-    const char *text = cfx__format("%s has been specialized to have value %s but got another value",
-                                   name, cfx_value_str(v));
-    cfx__tracer_node(t, (cfx_where){0}, CFX_CALL_FUNCTION,
+    cfx_node *eq = cfx__tracer_node(t, (cfx_site){0}, CFX_CALL_FUNCTION,
+                                    cfx_graph_target(t->graph, "operator.eq"), CFX_ARGS(n, v));
+    const char *text = cfx__text_format(
+        "%s has been specialized to have value %s but got another value", name, cfx_value_str(v));
+    cfx__tracer_node(t, (cfx_site){0}, CFX_CALL_FUNCTION,
                      cfx_graph_target(t->graph, "torch._assert"), CFX_ARGS(eq, text));
 }
 
@@ -48,17 +47,17 @@ static cfx_value fix(fixing *f, cfx_value v) {
             cfx_dict_put(out, v.dict->entries[i].key, fix(f, v.dict->entries[i].value));
         return cfx_dict_value(out);
     }
-    const char *name = cfx__format("%s_%d", f->name, ++f->count);
+    const char *name = cfx__text_format("%s_%d", f->name, ++f->count);
     cfx_node *n = cfx_graph_placeholder(f->tracer->graph, name, NULL, false, cfx_none());
     if (v.tag == CFX_TAG_ELLIPSIS) /* left free */
-        return cfx_tensor_value(cfx__traced(n));
+        return cfx_tensor_value(cfx__traced_tensor(n));
     if (cfx_is_none(v) || v.tag == CFX_TAG_BOOL || v.tag == CFX_TAG_INT || v.tag == CFX_TAG_FLOAT ||
         v.tag == CFX_TAG_STR)
         assert_fixed(f->tracer, f->name, n, v);
     return v;
 }
 
-static cfx_value root_argument(cfx__tracer *t, const cfx__param *p) {
+static cfx_value root_argument(cfx__tracer *t, const cfx__signature_param *p) {
     static const char *const stars[] = {
         [CFX__VAR_ARGS] = "*", [CFX__VAR_KEYWORDS] = "**", [CFX__KEYWORD_ONLY] = "",
         [CFX__POSITIONAL] = ""};
@@ -68,8 +67,8 @@ static cfx_value root_argument(cfx__tracer *t, const cfx__param *p) {
             : NULL;
     if (fixed)
         return fix(&(fixing){t, p->name, 0}, *fixed);
-    const char *target = cfx__format("%s%s", stars[p->kind], p->name);
-    return cfx_tensor_value(cfx__traced(
+    const char *target = cfx__text_format("%s%s", stars[p->kind], p->name);
+    return cfx_tensor_value(cfx__traced_tensor(
         cfx_graph_placeholder(t->graph, target, p->type, p->has_default, p->fallback)));
 }
 
@@ -106,7 +105,7 @@ static cfx_value flat_result(cfx__tracer *t, const cfx__signature *s, cfx_value 
 static bool trace_root(cfx__tracer *t) {
     const cfx__signature *s = t->root->own_->signature;
     if (!s || s->n > CFX_MAX_ARGS) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "%s has no signature that could be traced",
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "%s has no signature that could be traced",
                  t->root->type);
         return false;
     }
@@ -115,14 +114,14 @@ static bool trace_root(cfx__tracer *t) {
         values[i] = root_argument(t, &s->params[i]);
     if (!cfx_ok())
         return false;
-    cfx_value result = cfx__module_call_bound((cfx_where){0}, t->root, values);
+    cfx_value result = cfx__module_call_bound((cfx_site){0}, t->root, values);
     if (!cfx_ok() || cfx_is_bad(result))
         return false;
     cfx_value spec = tree_of(t, s);
     if (!cfx_is_none(spec))
         result = flat_result(t, s, spec, result);
-    cfx_value out = cfx__tracer_arg(t, (cfx_where){0}, result);
-    cfx_node *n = cfx_is_bad(out) ? cfx__bad_node : cfx_graph_output(t->graph, out);
+    cfx_value out = cfx__tracer_arg(t, (cfx_site){0}, result);
+    cfx_node *n = cfx_is_bad(out) ? cfx__node_bad : cfx_graph_output(t->graph, out);
     if (n->graph && s->returns)
         cfx_node_set_type(n, s->returns);
     return n->graph != NULL;
@@ -145,15 +144,15 @@ cfx_graph *cfx_trace(cfx_tracer *config, cfx_module *root) {
 
 /* ---- values while tracing -------------------------------------------------------------------- */
 
-cfx_value cfx_size_at(cfx_where at, cfx_tensor *t, int i) {
-    return cfx_py_call(at, "Tensor.size", CFX_ARGS(t, i));
+cfx_value cfx_size_from(cfx_site at, cfx_tensor *t, int i) {
+    return cfx_py_from(at, "Tensor.size", CFX_ARGS(t, i));
 }
 
-cfx_value cfx_method_at(cfx_where at, const char *name, cfx_args a) {
-    return cfx_py_call(at, cfx__format("Tensor.%s", name), a);
+cfx_value cfx_method_from(cfx_site at, const char *name, cfx_args a) {
+    return cfx_py_from(at, cfx__text_format("Tensor.%s", name), a);
 }
 
-bool cfx_is_true_at(cfx_where at, cfx_value v) {
+bool cfx_is_true_from(cfx_site at, cfx_value v) {
     if (cfx__traced_node(v)) {
         cfx_fail(CFX_TRACE_ERROR, at,
                  "symbolically traced variables cannot be used as inputs to control flow");
@@ -165,7 +164,7 @@ bool cfx_is_true_at(cfx_where at, cfx_value v) {
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  "Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).  "
                  "(Size-like symbols: none)\n\nThe number is data, which a fake tensor has not: "
-                 "choose by cfx_where instead, which computes both");
+                 "choose by cfx_site instead, which computes both");
         return false;
     }
     if (v.tensor->numel != 1 || !v.tensor->data) {
@@ -176,12 +175,12 @@ bool cfx_is_true_at(cfx_where at, cfx_value v) {
         return false;
     }
     size_t mark = cfx_scope_open();
-    bool truth = cfx_number(cfx__get(v.tensor, 0)) != 0;
+    bool truth = cfx_number(cfx__tensor_get(v.tensor, 0)) != 0;
     cfx_scope_close(mark);
     return truth;
 }
 
-int64_t cfx_len_at(cfx_where at, cfx_value v) {
+int64_t cfx_len_from(cfx_site at, cfx_value v) {
     if (cfx__traced_node(v)) {
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  "'len' is not supported in symbolic tracing by default. If you want this call to "
@@ -199,12 +198,12 @@ int64_t cfx_len_at(cfx_where at, cfx_value v) {
         cfx_fail(CFX_TYPE_ERROR, at, "len() of a 0-d tensor");
         return -1;
     default:
-        cfx_fail(CFX_TYPE_ERROR, at, "object of type '%s' has no len()", cfx__python_type(v));
+        cfx_fail(CFX_TYPE_ERROR, at, "object of type '%s' has no len()", cfx__value_python_type(v));
         return -1;
     }
 }
 
-cfx_value cfx_items_at(cfx_where at, cfx_value v) {
+cfx_value cfx_items_from(cfx_site at, cfx_value v) {
     if (cfx__traced_node(v)) {
         cfx_fail(CFX_TRACE_ERROR, at,
                  "Proxy object cannot be iterated. This can be attempted when the Proxy is used in "
@@ -219,7 +218,7 @@ cfx_value cfx_items_at(cfx_where at, cfx_value v) {
         return cfx_bad();
     }
     if (v.tag == CFX_TAG_TENSOR)
-        v = cfx_py_call(at, "torch.unbind", CFX_ARGS(v));
+        v = cfx_py_from(at, "torch.unbind", CFX_ARGS(v));
     if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
         return cfx_list_value(v.list->len, v.list->items);
     cfx_value keys = cfx_list_value(0, NULL);
@@ -227,11 +226,11 @@ cfx_value cfx_items_at(cfx_where at, cfx_value v) {
         cfx_list_append(keys.list, v.dict->entries[i].key);
     if (v.tag == CFX_TAG_DICT || cfx_is_bad(v))
         return v.tag == CFX_TAG_DICT ? keys : v;
-    cfx_fail(CFX_TYPE_ERROR, at, "'%s' object is not iterable", cfx__python_type(v));
+    cfx_fail(CFX_TYPE_ERROR, at, "'%s' object is not iterable", cfx__value_python_type(v));
     return cfx_bad();
 }
 
-cfx_value cfx_wrap_call(cfx_where at, const char *name, cfx_opaque_fn *fn, cfx_args a) {
+cfx_value cfx_wrap_from(cfx_site at, const char *name, cfx_opaque_fn *fn, cfx_args a) {
     cfx__tracer *t = cfx__tracer_now();
     bool traced = false;
     for (int i = 0; i < a.n; i++)
@@ -241,5 +240,5 @@ cfx_value cfx_wrap_call(cfx_where at, const char *name, cfx_opaque_fn *fn, cfx_a
     cfx_target target = cfx_graph_target(t->graph, name);
     target.call = fn;
     return cfx_tensor_value(
-        cfx__traced(cfx__tracer_node(t, at, CFX_CALL_FUNCTION, target, a)));
+        cfx__traced_tensor(cfx__tracer_node(t, at, CFX_CALL_FUNCTION, target, a)));
 }

@@ -45,7 +45,7 @@ int64_t cfx__symbols_add(cfx__symbols *s, const char *name, int64_t least, int64
     int64_t *known = assigned(s, name);
     if (known)
         return *known;
-    struct cfx__assigned a = {strdup(name), choose(s, least, most)};
+    struct cfx__symbols_assigned a = {strdup(name), choose(s, least, most)};
     VEC_PUSH(s->assigned, a);
     return a.value;
 }
@@ -176,8 +176,8 @@ cfx_value cfx__symbols_tensor(cfx__symbols *s, cfx_value val) {
         shape[i] = cfx_integer(cfx__symbols_value(s, cfx_result_size(&r, i)));
         stride[i] = cfx_integer(cfx__symbols_value(s, cfx_result_stride(&r, i)));
     }
-    cfx_tensor *t = cfx__tensor_empty((cfx_where){0}, r.dtype, true, r.ndim, shape, stride);
-    if (!cfx__is_bad(t))
+    cfx_tensor *t = cfx__tensor_empty((cfx_site){0}, r.dtype, true, r.ndim, shape, stride);
+    if (!cfx__obj_is_bad(t))
         t->device = r.device;
     return cfx_tensor_value(t);
 }
@@ -190,7 +190,7 @@ void cfx__symbols_know(cfx__symbols *s, int64_t value, cfx_node *n, int dim) {
     for (size_t i = 0; i < s->sizes.len; i++)
         if (s->sizes.data[i].value == value)
             return;
-    struct cfx__size known = {value, dim < 0 ? n : NULL, n, dim};
+    struct cfx__symbols_size known = {value, dim < 0 ? n : NULL, n, dim};
     VEC_PUSH(s->sizes, known);
 }
 
@@ -203,7 +203,7 @@ static cfx_node *with_value(cfx__symbols *s, cfx_node *n, int64_t value) {
 }
 
 static cfx_node *operation(cfx__recorder *r, const char *name, cfx_value a, cfx_value b) {
-    return cfx__record_node(r, (cfx_where){0}, cfx_graph_target(r->graph, name), cfx_tuple(a, b),
+    return cfx__record_node(r, (cfx_site){0}, cfx_graph_target(r->graph, name), cfx_tuple(a, b),
                             cfx_none(), NULL);
 }
 
@@ -212,14 +212,14 @@ static cfx_node *known_node(cfx__symbols *s, cfx__recorder *r, int64_t value) {
     for (size_t i = 0; i < s->sizes.len; i++) {
         if (s->sizes.data[i].value != value)
             continue;
-        struct cfx__size at = s->sizes.data[i];
+        struct cfx__symbols_size at = s->sizes.data[i];
         if (!at.node || at.node->graph != r->graph) {
             if (at.tensor->graph != r->graph)
                 return NULL;
             cfx_op *op = cfx_op_find("aten.sym_size.int");
-            at.node = cfx__record_node(r, (cfx_where){0},
-                                       (cfx_target){.op = op, .name = cfx_op_name(op)},
-                                       cfx_tuple(at.tensor, at.dim), cfx_none(), NULL);
+            at.node =
+                cfx__record_node(r, (cfx_site){0}, (cfx_target){.op = op, .name = cfx_op_name(op)},
+                                 cfx_tuple(at.tensor, at.dim), cfx_none(), NULL);
             s->sizes.data[i].node = with_value(s, at.node, value);
         }
         return at.node;
@@ -293,13 +293,13 @@ static cfx_value expression(cfx__symbols *s, int64_t value) {
     if (!is_suspect(s, value))
         return cfx_int(value);
     for (size_t i = 0; i < s->assigned.len; i++) {
-        const struct cfx__assigned *a = &s->assigned.data[i];
+        const struct cfx__symbols_assigned *a = &s->assigned.data[i];
         cfx_value name = cfx__sym_name(a->name, false, 0);
         if (value % a->value == 0)
             return cfx__sym_binary(CFX__SYM_MUL, name, expression(s, value / a->value));
     }
     for (size_t i = 0; i < s->assigned.len; i++) {
-        const struct cfx__assigned *a = &s->assigned.data[i];
+        const struct cfx__symbols_assigned *a = &s->assigned.data[i];
         cfx_value name = cfx__sym_name(a->name, false, 0);
         for (int64_t d = -FAR; d <= FAR; d++)
             if (a->value + d == value)

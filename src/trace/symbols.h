@@ -7,18 +7,20 @@
 #include "record.h"
 
 /* A program whose sizes are symbols is run at sizes that are unlike any other number in it, so that
- * every integer which depends on them can be told by its value. */
+ * every integer which depends on them can be identified by its value. */
 typedef struct cfx__symbols {
-    VEC(struct cfx__assigned {
+    VEC(struct cfx__symbols_assigned {
         const char *name; /* of the source program */
         int64_t value;
-    }) assigned;
-    VEC(struct cfx__size {
+    })
+    assigned;
+    VEC(struct cfx__symbols_size {
         int64_t value;
         cfx_node *node;   /* the integer itself; NULL: to be made of */
         cfx_node *tensor; /* dimension `dim` of this */
         int dim;
-    }) sizes;
+    })
+    sizes;
     cfx_dict *plain; /* integers that the program names itself; counted */
 } cfx__symbols;
 

@@ -12,16 +12,16 @@
 #include "../nn/nn.h"
 
 /* A module that is being traced through. */
-typedef struct cfx__level {
+typedef struct cfx__trace_level {
     const char *key, *path, *type;
-} cfx__level;
+} cfx__trace_level;
 
 /* What nodes that come from one line of C, in one state of the module stack, say about it. */
-typedef struct cfx__origin {
-    cfx_where at;
+typedef struct cfx__trace_origin {
+    cfx_site at;
     const void *levels; /* the dict of the stack, or NULL */
     cfx_dict *meta;     /* counted; NULL: the place is free */
-} cfx__origin;
+} cfx__trace_origin;
 
 enum { CFX__ORIGINS = 64 }; /* a power of two */
 
@@ -38,9 +38,10 @@ typedef struct cfx__tracer {
     cfx_dict *tensor_paths;  /* parameter or buffer (as its address) to path */
     cfx_dict *parameters;    /* parameter (as its address) to its one get_attr node, or None */
     cfx_dict *calls;         /* path to how often it was called */
-    VEC(cfx__level) stack;   /* outermost first */
+    VEC(cfx__trace_level) stack;   /* outermost first */
     cfx_value levels;        /* the stack as metadata has it; None: to be made. Counted */
-    cfx__origin origins[CFX__ORIGINS]; /* metadata that nodes of one line and one stack share */
+    cfx__trace_origin
+        origins[CFX__ORIGINS]; /* metadata that nodes of one line and one stack share */
     cfx_list *captured;      /* not NULL: this is a sub-graph of outer's. Nodes around it that it
                                 uses, each of which has a placeholder here */
     cfx_dict *lifted;        /* such a node to its placeholder */
@@ -55,13 +56,13 @@ cfx__tracer *cfx__tracer_now(void);
 /* Where the thread's recorder is kept (record.h). */
 struct cfx__recorder **cfx__recorder_slot(void);
 /* A tensor that stands for n; scope. The bad tensor for the bad node. */
-cfx_tensor *cfx__traced(cfx_node *n);
+cfx_tensor *cfx__traced_tensor(cfx_node *n);
 /* The node a value stands for, or NULL when it is not traced. */
 cfx_node *cfx__traced_node(cfx_value v);
 /* v as an argument of a node: traced tensors become nodes, real ones get_attr nodes. Scope. */
-cfx_value cfx__tracer_arg(cfx__tracer *t, cfx_where at, cfx_value v);
+cfx_value cfx__tracer_arg(cfx__tracer *t, cfx_site at, cfx_value v);
 /* A node for a call, recorded with source line and module stack. */
-cfx_node *cfx__tracer_node(cfx__tracer *t, cfx_where at, cfx_opcode op, cfx_target target,
+cfx_node *cfx__tracer_node(cfx__tracer *t, cfx_site at, cfx_opcode op, cfx_target target,
                            cfx_args a);
 /* Adds a placeholder to a sub-graph, after those there are: t->last_input. */
 void cfx__tracer_input(cfx__tracer *t, const char *name);

@@ -25,7 +25,7 @@ static const cfx_tensor *blank(void) {
     trace_state *s = state();
     if (!s->blank) {
         size_t mark = cfx_scope_open();
-        s->blank = cfx_keep(cfx__tensor_empty((cfx_where){0}, CFX_F32, true, 0, NULL, NULL));
+        s->blank = cfx_keep(cfx__tensor_empty((cfx_site){0}, CFX_F32, true, 0, NULL, NULL));
         cfx_scope_close(mark);
     }
     return s->blank;
@@ -35,10 +35,10 @@ static const cfx_tensor *blank(void) {
 
 /* A traced tensor has its graph in t->proxy, counted, so that the node lives as long as somebody
  * stands for it, and the number of the node there in t->offset, which means nothing otherwise. */
-cfx_tensor *cfx__traced(cfx_node *n) {
+cfx_tensor *cfx__traced_tensor(cfx_node *n) {
     if (!n->graph)
-        return &cfx__bad_tensor;
-    cfx_tensor *t = cfx__tensor_alias(blank(), 0, NULL, NULL, cfx__own(n)->id);
+        return &cfx__tensor_bad;
+    cfx_tensor *t = cfx__tensor_alias(blank(), 0, NULL, NULL, cfx__node_of(n)->id);
     t->head.flags |= CFX__TRACED;
     t->proxy = cfx_keep(n->graph);
     return t;
@@ -96,7 +96,7 @@ static void note_tensors(cfx__tracer *t, const char *path, const cfx_dict *tenso
             cfx_dict_put(t->parameters, address(v.tensor), cfx_none());
         const char *name = cfx_text(tensors->entries[i].key);
         cfx_dict_put(t->tensor_paths, address(v.tensor),
-                     cfx_string_value(*path ? cfx__format("%s.%s", path, name) : name));
+                     cfx_string_value(*path ? cfx__text_format("%s.%s", path, name) : name));
     }
 }
 
@@ -122,7 +122,7 @@ const char *cfx__tracer_path(cfx__tracer *t, const cfx_module *m) {
 static const char *constant_path(cfx__tracer *t, cfx_tensor *tensor) {
     const char *name = NULL;
     for (int i = 0; !name; i++) {
-        const char *free_name = cfx__format("_tensor_constant%d", i);
+        const char *free_name = cfx__text_format("_tensor_constant%d", i);
         if (!cfx_module_has(t->root, free_name))
             name = free_name;
     }
@@ -131,21 +131,21 @@ static const char *constant_path(cfx__tracer *t, cfx_tensor *tensor) {
     return name;
 }
 
-static cfx_value tensor_arg(cfx__tracer *t, cfx_where at, cfx_value v) {
+static cfx_value tensor_arg(cfx__tracer *t, cfx_site at, cfx_value v) {
     const cfx_value *known = cfx_dict_find(t->tensor_paths, address(v.tensor));
     const char *path = known ? cfx_text(*known) : constant_path(t, v.tensor);
     cfx_node *n = cfx__tracer_node(t, at, CFX_GET_ATTR, (cfx_target){.name = path}, (cfx_args){0});
     return n->graph ? cfx_node_value(n) : cfx_bad();
 }
 
-static cfx_value list_arg(cfx__tracer *t, cfx_where at, cfx_value v) {
+static cfx_value list_arg(cfx__tracer *t, cfx_site at, cfx_value v) {
     cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
     for (int64_t i = 0; i < v.list->len; i++)
         cfx_list_append(out.list, cfx__tracer_arg(t, at, v.list->items[i]));
     return out;
 }
 
-static cfx_value dict_arg(cfx__tracer *t, cfx_where at, cfx_value v) {
+static cfx_value dict_arg(cfx__tracer *t, cfx_site at, cfx_value v) {
     cfx_dict *out = cfx_dict_new();
     for (int64_t i = 0; i < v.dict->len; i++) {
         struct cfx_entry e = v.dict->entries[i];
@@ -164,7 +164,7 @@ void cfx__tracer_input(cfx__tracer *t, const char *name) {
     cfx_insert was = t->last_input ? cfx_graph_insert_after(t->graph, t->last_input)
                                    : cfx_graph_insert_before(t->graph, NULL);
     cfx_node *n = cfx_graph_placeholder(t->graph, name, NULL, false, cfx_none());
-    if (n->graph && strcmp(n->name, name)) /* parameters are told apart by their targets */
+    if (n->graph && strcmp(n->name, name)) /* parameters differ by their targets */
         cfx_node_set_target(n, (cfx_target){.name = n->name});
     cfx_graph_set_insert(t->graph, was);
     t->last_input = n;
@@ -185,7 +185,7 @@ cfx_node *cfx__tracer_lift(cfx__tracer *t, cfx_node *n) {
 }
 
 /* The node that stands for a traced value in t's graph, as a value. */
-static cfx_value node_arg(cfx__tracer *t, cfx_where at, cfx_node *n) {
+static cfx_value node_arg(cfx__tracer *t, cfx_site at, cfx_node *n) {
     cfx_node *here = cfx__tracer_lift(t, n);
     if (here)
         return cfx_node_value(here);
@@ -196,7 +196,7 @@ static cfx_value node_arg(cfx__tracer *t, cfx_where at, cfx_node *n) {
     return cfx_bad();
 }
 
-cfx_value cfx__tracer_arg(cfx__tracer *t, cfx_where at, cfx_value v) {
+cfx_value cfx__tracer_arg(cfx__tracer *t, cfx_site at, cfx_value v) {
     cfx_node *n = cfx__traced_node(v);
     if (n)
         return n->graph == t->graph ? cfx_node_value(n) : node_arg(t, at, n);
@@ -231,7 +231,7 @@ static void forget_levels(cfx__tracer *t) {
     t->levels = cfx_none();
 }
 
-static void push_level(cfx__tracer *t, cfx__level level) {
+static void push_level(cfx__tracer *t, cfx__trace_level level) {
     VEC_PUSH(t->stack, level);
     forget_levels(t);
 }
@@ -241,31 +241,31 @@ static void pop_level(cfx__tracer *t) {
     forget_levels(t);
 }
 
-static void drop_origin(cfx__origin *o) {
+static void drop_origin(cfx__trace_origin *o) {
     cfx_drop(o->meta);
-    *o = (cfx__origin){0};
+    *o = (cfx__trace_origin){0};
 }
 
 /* Nodes of one line share their metadata until one of them changes its own. An origin keeps the
  * dict of the stack through `meta`, so its address tells stacks apart. */
-static cfx_dict *shared_meta(cfx__tracer *t, cfx_where at) {
+static cfx_dict *shared_meta(cfx__tracer *t, cfx_site at) {
     cfx_value levels = levels_now(t);
     const void *key = cfx_is_none(levels) ? NULL : levels.obj;
     size_t hash = ((uintptr_t)at.file >> 4) + (size_t)at.line + ((uintptr_t)key >> 5);
-    cfx__origin *o = &t->origins[hash % CFX__ORIGINS];
+    cfx__trace_origin *o = &t->origins[hash % CFX__ORIGINS];
     if (o->meta && o->at.file == at.file && o->at.line == at.line && o->levels == key)
         return o->meta;
     drop_origin(o);
     cfx_dict *meta = cfx_keep(cfx_dict_new());
     if (at.file)
-        cfx_dict_set(meta, "source", cfx_string_value(cfx__format("%s:%d", at.file, at.line)));
+        cfx_dict_set(meta, "source", cfx_string_value(cfx__text_format("%s:%d", at.file, at.line)));
     if (key)
         cfx_dict_set(meta, "nn_module_stack", levels);
-    *o = (cfx__origin){at, key, meta};
+    *o = (cfx__trace_origin){at, key, meta};
     return meta;
 }
 
-static void add_meta(cfx__tracer *t, cfx_where at, cfx_node *n) {
+static void add_meta(cfx__tracer *t, cfx_site at, cfx_node *n) {
     cfx_dict *meta = t->like ? t->like->meta : at.file || t->stack.len ? shared_meta(t, at) : NULL;
     n->meta = cfx_keep(meta);
 }
@@ -291,7 +291,8 @@ static cfx_value plain_args(cfx__tracer *t, cfx_args a) {
 }
 
 /* The node for a call whose target has this row. */
-static cfx_node *row_node(cfx__tracer *t, cfx_where at, cfx_opcode op, cfx__row *row, cfx_args a) {
+static cfx_node *row_node(cfx__tracer *t, cfx_site at, cfx_opcode op, cfx__target_row *row,
+                          cfx_args a) {
     size_t mark = cfx_scope_open();
     cfx_value args = a.n ? plain_args(t, a) : cfx_none();
     if (cfx_is_bad(args))
@@ -299,7 +300,7 @@ static cfx_node *row_node(cfx__tracer *t, cfx_where at, cfx_opcode op, cfx__row 
     else if (a.n)
         cfx__scope_own(args.obj);
     cfx_value kwargs = a.kw ? cfx__tracer_arg(t, at, cfx_dict_value(a.kw)) : cfx_none();
-    cfx_node *n = cfx__bad_node;
+    cfx_node *n = cfx__node_bad;
     if (!cfx_is_bad(args) && !cfx_is_bad(kwargs))
         n = cfx__graph_create(t->graph, op, row, args, kwargs);
     if (n->graph)
@@ -308,7 +309,7 @@ static cfx_node *row_node(cfx__tracer *t, cfx_where at, cfx_opcode op, cfx__row 
     return n;
 }
 
-cfx_node *cfx__tracer_node(cfx__tracer *t, cfx_where at, cfx_opcode op, cfx_target target,
+cfx_node *cfx__tracer_node(cfx__tracer *t, cfx_site at, cfx_opcode op, cfx_target target,
                            cfx_args a) {
     cfx_node *n = row_node(t, at, op, cfx__graph_row(t->graph, op, target), a);
     if (n->graph && target.call)
@@ -316,15 +317,15 @@ cfx_node *cfx__tracer_node(cfx__tracer *t, cfx_where at, cfx_opcode op, cfx_targ
     return n;
 }
 
-static cfx_value traced_result(cfx_node *n) { return cfx_tensor_value(cfx__traced(n)); }
+static cfx_value traced_result(cfx_node *n) { return cfx_tensor_value(cfx__traced_tensor(n)); }
 
 /* ---- what the dispatcher asks ---------------------------------------------------------------- */
 
 /* The Python functions of torch.nn.functional hand their arguments on with defaults filled in: what
  * must be given by position, the rest by name. (pad is one of them, though an operator here.)
  * Scope; a itself where it does not bind. */
-static cfx_args handed_on(cfx_where at, cfx_target target, cfx_args a, cfx_value *bound) {
-    cfx__info *info = target.op ? cfx__op_info(target.op) : NULL;
+static cfx_args handed_on(cfx_site at, cfx_target target, cfx_args a, cfx_value *bound) {
+    cfx__op_info *info = target.op ? cfx__op_info_of(target.op) : NULL;
     if (!info || strncmp(target.name, "torch.nn.functional.", 20) ||
         !(info->python || target.op == &cfx_op_pad) ||
         !cfx__bind(info->schema, at, a, CFX__BIND_EXACT | CFX__BIND_NUMBERS, bound))
@@ -339,7 +340,7 @@ static cfx_args handed_on(cfx_where at, cfx_target target, cfx_args a, cfx_value
     return out;
 }
 
-static bool trace_call(cfx_where at, cfx_target target, cfx_args a, cfx_value *result) {
+static bool trace_call(cfx_site at, cfx_target target, cfx_args a, cfx_value *result) {
     cfx__tracer *t = cfx__tracer_now();
     if (!t || !any_traced_arg(a))
         return false;
@@ -351,25 +352,25 @@ static bool trace_call(cfx_where at, cfx_target target, cfx_args a, cfx_value *r
         op = CFX_CALL_METHOD;
         name += 7;
     }
-    cfx__row *row = cfx__graph_row_named(t->graph, op, name);
+    cfx__target_row *row = cfx__graph_row_named(t->graph, op, name);
     *result = traced_result(row_node(t, at, op, row, a));
     return true;
 }
 
 /* ---- what the nn room asks ------------------------------------------------------------------- */
 
-static cfx_value trace_through(cfx__tracer *t, cfx_where at, cfx_module *m, const char *path,
+static cfx_value trace_through(cfx__tracer *t, cfx_site at, cfx_module *m, const char *path,
                                cfx_args a) {
     int64_t before = cfx_integer(cfx_dict_get(t->calls, path));
     cfx_dict_set(t->calls, path, cfx_int(before + 1));
-    const char *key = before ? cfx__format("%s@%lld", path, (long long)before) : path;
-    push_level(t, (cfx__level){key, path, m->path});
+    const char *key = before ? cfx__text_format("%s@%lld", path, (long long)before) : path;
+    push_level(t, (cfx__trace_level){key, path, m->path});
     cfx_value v = cfx__module_call(at, m, a);
     pop_level(t);
     return v;
 }
 
-static cfx_value trace_module(cfx__nn_layer *self, cfx_where at, cfx_module *m, cfx_args a) {
+static cfx_value trace_module(cfx__nn_layer *self, cfx_site at, cfx_module *m, cfx_args a) {
     cfx__tracer *t = (cfx__tracer *)((char *)self - offsetof(cfx__tracer, layer));
     const char *path = cfx__tracer_path(t, m);
     if (!path) {
@@ -382,7 +383,7 @@ static cfx_value trace_module(cfx__nn_layer *self, cfx_where at, cfx_module *m, 
                                                : cfx_tracer_is_leaf(t->config, m, path);
     if (!leaf)
         return trace_through(t, at, m, path, a);
-    push_level(t, (cfx__level){path, path, m->path});
+    push_level(t, (cfx__trace_level){path, path, m->path});
     cfx_node *n = cfx__tracer_node(t, at, CFX_CALL_MODULE, (cfx_target){.name = path}, a);
     pop_level(t);
     return traced_result(n);
@@ -390,7 +391,7 @@ static cfx_value trace_module(cfx__nn_layer *self, cfx_where at, cfx_module *m, 
 
 /* A parameter that is read by name has one node however often it is read; anything else that is
  * used gets its node where it is used. */
-static cfx_value trace_attr(cfx__nn_layer *self, cfx_where at, cfx_module *m, const char *path) {
+static cfx_value trace_attr(cfx__nn_layer *self, cfx_site at, cfx_module *m, const char *path) {
     cfx__tracer *t = (cfx__tracer *)((char *)self - offsetof(cfx__tracer, layer));
     cfx_value v = cfx__module_read(at, m, path);
     if (v.tag != CFX_TAG_TENSOR)
@@ -411,10 +412,10 @@ static cfx_value trace_attr(cfx__nn_layer *self, cfx_where at, cfx_module *m, co
 
 /* r[0] of a traced result is a node too. */
 static cfx_value trace_item(cfx_value v, int64_t i) {
-    return cfx_py_call((cfx_where){0}, "operator.getitem", CFX_ARGS(v, i));
+    return cfx_py_from((cfx_site){0}, "operator.getitem", CFX_ARGS(v, i));
 }
 
-static cfx__item_fn *const item_of_traced = trace_item;
+static cfx__value_item_fn *const item_of_traced = trace_item;
 
 static void keep_static(void *unused) { (void)unused; }
 

@@ -14,7 +14,7 @@ static bool has_number_tag(cfx_value v) { return cfx_is_number(v) || v.tag == CF
 /* Turns a value into the type asked for where Python would: True to 1, 1 to 1.0, "cpu" to a device.
  * In overload resolution a bool is no int and an int no bool, but for 0 and 1, which is what C11's
  * false and true are; torch.ops takes both. */
-static bool convert(cfx__base_type type, cfx_value v, unsigned mode, cfx_value *out) {
+static bool convert(cfx__schema_type type, cfx_value v, unsigned mode, cfx_value *out) {
     bool exact = mode & CFX__BIND_EXACT;
     switch (type) {
     case CFX__T_TENSOR:
@@ -47,7 +47,7 @@ static bool convert(cfx__base_type type, cfx_value v, unsigned mode, cfx_value *
     }
 }
 
-static bool take_item(const cfx__arg *arg, cfx_value v, unsigned mode, cfx_value *out) {
+static bool take_item(const cfx__schema_arg *arg, cfx_value v, unsigned mode, cfx_value *out) {
     if (is_taken(arg->items, v)) {
         *out = v;
         return true;
@@ -56,7 +56,7 @@ static bool take_item(const cfx__arg *arg, cfx_value v, unsigned mode, cfx_value
 }
 
 /* A list or tuple whose items all fit; it is made anew only where an item had to be converted. */
-static bool take_list(const cfx__arg *arg, cfx_value v, unsigned mode, cfx_value *out) {
+static bool take_list(const cfx__schema_arg *arg, cfx_value v, unsigned mode, cfx_value *out) {
     const cfx_list *l = v.list;
     int64_t i = 0;
     while (i < l->len && is_taken(arg->items, l->items[i]))
@@ -77,7 +77,7 @@ static bool take_list(const cfx__arg *arg, cfx_value v, unsigned mode, cfx_value
 }
 
 /* One value for an argument that does not take it as it is. */
-static bool take_other(const cfx__arg *arg, cfx_value v, unsigned mode, cfx_value *out) {
+static bool take_other(const cfx__schema_arg *arg, cfx_value v, unsigned mode, cfx_value *out) {
     if (!arg->list || arg->type == CFX__T_ANY)
         return convert(arg->type, v, mode, out);
     if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
@@ -92,7 +92,7 @@ static bool take_other(const cfx__arg *arg, cfx_value v, unsigned mode, cfx_valu
     return true;
 }
 
-static inline bool take(const cfx__arg *arg, cfx_value v, unsigned mode, cfx_value *out) {
+static inline bool take(const cfx__schema_arg *arg, cfx_value v, unsigned mode, cfx_value *out) {
     if (likely(is_taken(arg->accepts, v))) {
         *out = v;
         return true;
@@ -100,7 +100,7 @@ static inline bool take(const cfx__arg *arg, cfx_value v, unsigned mode, cfx_val
     return take_other(arg, v, mode, out);
 }
 
-bool cfx__bind_takes(const cfx__arg *arg, cfx_value v, unsigned mode) {
+bool cfx__bind_takes(const cfx__schema_arg *arg, cfx_value v, unsigned mode) {
     size_t mark = cfx_scope_open();
     cfx_value unused;
     bool taken = take(arg, v, mode, &unused);
@@ -110,7 +110,7 @@ bool cfx__bind_takes(const cfx__arg *arg, cfx_value v, unsigned mode) {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-bool cfx__arg_named(const cfx__arg *arg, const char *name) {
+bool cfx__schema_arg_named(const cfx__schema_arg *arg, const char *name) {
     static const char *const others[][2] = {{"self", "input"},
                                             {"self", "x"},
                                             {"other", "x2"},
@@ -130,23 +130,23 @@ static int find_arg(const cfx__schema *s, const char *name) {
         if (!strcmp(s->args[i].name, name))
             return i;
     for (int i = 0; i < s->nargs; i++)
-        if (cfx__arg_named(&s->args[i], name))
+        if (cfx__schema_arg_named(&s->args[i], name))
             return i;
     return -1;
 }
 
-int cfx__varargs_at(const cfx__schema *s) {
+int cfx__schema_varargs(const cfx__schema *s) {
     int last = s->npositional - 1;
     if (last < 0 || last > 1 || (last == 1 && strcmp(s->args[0].name, "self")))
         return -1;
-    const cfx__arg *arg = &s->args[last];
+    const cfx__schema_arg *arg = &s->args[last];
     return arg->list && arg->type == CFX__T_INT ? last : -1;
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
 /* The type as TorchScript writes it in messages: Optional[List[int]]. Enumerations are ints. */
-static const char *script_type(const cfx__arg *arg) {
+static const char *script_type(const cfx__schema_arg *arg) {
     static const char *const names[] = {
         [CFX__T_TENSOR] = "Tensor",   [CFX__T_SCALAR] = "number", [CFX__T_INT] = "int",
         [CFX__T_FLOAT] = "float",     [CFX__T_BOOL] = "bool",     [CFX__T_STR] = "str",
@@ -157,31 +157,32 @@ static const char *script_type(const cfx__arg *arg) {
         return arg->type_text;
     const char *text = names[arg->type];
     if (arg->items_optional)
-        text = cfx__format("Optional[%s]", text);
+        text = cfx__text_format("Optional[%s]", text);
     if (arg->list)
-        text = cfx__format("List[%s]", text);
-    return arg->optional ? cfx__format("Optional[%s]", text) : text;
+        text = cfx__text_format("List[%s]", text);
+    return arg->optional ? cfx__text_format("Optional[%s]", text) : text;
 }
 
 /* The last part of a type's name, as type(v).__name__ gives it. */
 static const char *short_type(cfx_value v) {
-    const char *name = cfx__python_type(v), *dot = strrchr(name, '.');
+    const char *name = cfx__value_python_type(v), *dot = strrchr(name, '.');
     return dot ? dot + 1 : name;
 }
 
-static const char *cast_error(const cfx__arg *arg, cfx_value v) {
+static const char *cast_error(const cfx__schema_arg *arg, cfx_value v) {
     if (arg->type == CFX__T_TENSOR && !arg->list)
-        return cfx__format("Unable to cast %s to Tensor", cfx_value_str(v));
+        return cfx__text_format("Unable to cast %s to Tensor", cfx_value_str(v));
     if (arg->type == CFX__T_SCALAR && !arg->list)
-        return cfx__format("Cannot cast %s to number", cfx_value_str(v));
-    return cfx__format("Unable to cast Python instance of type <class '%s%s'> to C++ type '?' "
-                       "(#define PYBIND11_DETAILED_ERROR_MESSAGES or compile in debug mode for "
-                       "details)",
-                       v.tag == CFX_TAG_TENSOR ? "torch." : "", cfx__python_type(v));
+        return cfx__text_format("Cannot cast %s to number", cfx_value_str(v));
+    return cfx__text_format(
+        "Unable to cast Python instance of type <class '%s%s'> to C++ type '?' "
+        "(#define PYBIND11_DETAILED_ERROR_MESSAGES or compile in debug mode for "
+        "details)",
+        v.tag == CFX_TAG_TENSOR ? "torch." : "", cfx__value_python_type(v));
 }
 
-static bool fail_type(const cfx__schema *s, cfx_where at, int i, cfx_value v) {
-    const cfx__arg *arg = &s->args[i];
+static bool fail_type(const cfx__schema *s, cfx_site at, int i, cfx_value v) {
+    const cfx__schema_arg *arg = &s->args[i];
     size_t mark = cfx_scope_open();
     if (arg->type == CFX__T_DEVICE && v.tag == CFX_TAG_STR)
         cfx_fail(CFX_RUNTIME_ERROR, at, "Invalid device string: '%s'", v.str->text);
@@ -195,7 +196,7 @@ static bool fail_type(const cfx__schema *s, cfx_where at, int i, cfx_value v) {
     return false;
 }
 
-static bool fail_count(const cfx__schema *s, cfx_where at, int given) {
+static bool fail_count(const cfx__schema *s, cfx_site at, int given) {
     size_t mark = cfx_scope_open();
     cfx_fail(CFX_RUNTIME_ERROR, at,
              "%s::%s() expected at most %d argument(s) but received %d argument(s). "
@@ -205,7 +206,7 @@ static bool fail_count(const cfx__schema *s, cfx_where at, int given) {
     return false;
 }
 
-static bool fail_missing(const cfx__schema *s, cfx_where at, int i) {
+static bool fail_missing(const cfx__schema *s, cfx_site at, int i) {
     size_t mark = cfx_scope_open();
     cfx_fail(CFX_RUNTIME_ERROR, at, "%s::%s() is missing value for argument '%s'. Declaration: %s",
              s->ns, s->name, s->args[i].name, cfx__schema_print(s));
@@ -213,7 +214,7 @@ static bool fail_missing(const cfx__schema *s, cfx_where at, int i) {
     return false;
 }
 
-static bool fail_keyword(const cfx__schema *s, cfx_where at, const char *name, bool known) {
+static bool fail_keyword(const cfx__schema *s, cfx_site at, const char *name, bool known) {
     size_t mark = cfx_scope_open();
     if (known)
         cfx_fail(CFX_RUNTIME_ERROR, at,
@@ -227,7 +228,7 @@ static bool fail_keyword(const cfx__schema *s, cfx_where at, const char *name, b
     return false;
 }
 
-bool cfx__bind_one(const cfx__schema *s, cfx_where at, int i, cfx_value v, unsigned mode,
+bool cfx__bind_one(const cfx__schema *s, cfx_site at, int i, cfx_value v, unsigned mode,
                    cfx_value *out) {
     return likely(take(&s->args[i], v, mode, out)) || fail_type(s, at, i, v);
 }
@@ -237,7 +238,7 @@ bool cfx__bind_one(const cfx__schema *s, cfx_where at, int i, cfx_value v, unsig
 /* A call in the making. Places not filled yet hold a bad value. */
 typedef struct binding {
     const cfx__schema *s;
-    cfx_where at;
+    cfx_site at;
     unsigned mode;
     cfx_value *out;
     int clash; /* the first keyword that had a value already, or that nobody knows */
@@ -248,7 +249,7 @@ static bool quiet(const binding *b) { return b->mode & CFX__BIND_EXACT; }
 
 /* zeros(2, 3), x.view(2, -1): all that is left of the positional values as one list. */
 static bool gather(binding *b, int place, const cfx_value *v, int n) {
-    const cfx__arg *arg = &b->s->args[place];
+    const cfx__schema_arg *arg = &b->s->args[place];
     cfx_value list = cfx_list_value(0, NULL);
     for (int i = 0; i < n; i++) {
         cfx_value item;
@@ -261,7 +262,7 @@ static bool gather(binding *b, int place, const cfx_value *v, int n) {
 }
 
 /* Whether the n positional values from v on are meant to be gathered. */
-static bool is_gathered(const cfx__arg *arg, const cfx_value *v, int n) {
+static bool is_gathered(const cfx__schema_arg *arg, const cfx_value *v, int n) {
     if (v[0].tag == CFX_TAG_NODE)
         return n > 1;
     return (v[0].tag == CFX_TAG_INT || v[0].tag == CFX_TAG_SYM) && (n > 1 || !arg->list_len);
@@ -270,7 +271,7 @@ static bool is_gathered(const cfx__arg *arg, const cfx_value *v, int n) {
 /* Positional values; returns how many places they filled, -1 where one does not fit. */
 static int bind_positional(binding *b, const cfx_value *v, int n) {
     const cfx__schema *s = b->s;
-    int varargs = cfx__varargs_at(s);
+    int varargs = cfx__schema_varargs(s);
     for (int i = 0; i < n; i++) {
         if (i == varargs && is_gathered(&s->args[i], v + i, n - i))
             return gather(b, i, v + i, n - i) ? i + 1 : -1;
@@ -313,7 +314,7 @@ static bool bind_slow(binding *b, cfx_args a) {
     for (int i = 0; i < s->nargs; i++)
         b->out[i] = cfx_bad();
     int given = (int)plain.len, filled = -1;
-    bool gathers = cfx__varargs_at(s) >= 0;
+    bool gathers = cfx__schema_varargs(s) >= 0;
     if (given + keywords <= s->nargs || gathers)
         filled = bind_positional(b, plain.data, given);
     else if (!quiet(b))
@@ -339,8 +340,8 @@ static bool bind_slow(binding *b, cfx_args a) {
     return fine;
 }
 
-bool cfx__bind(const cfx__schema *s, cfx_where at, cfx_args a, unsigned mode, cfx_value *out) {
-    const cfx__arg *args = s->args;
+bool cfx__bind(const cfx__schema *s, cfx_site at, cfx_args a, unsigned mode, cfx_value *out) {
+    const cfx__schema_arg *args = s->args;
     int n = a.n;
     if (likely(n <= s->npositional && (!a.kw || !a.kw->len))) {
         int i = 0;

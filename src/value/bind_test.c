@@ -4,7 +4,7 @@
 
 /* What a tensor is does not matter here: any object under that tag will do. */
 static cfx_value tensor(void) {
-    static const cfx__type type = {.name = "tensor"};
+    static const cfx__obj_type type = {.name = "tensor"};
     cfx_value v = cfx_none();
     v.tag = CFX_TAG_TENSOR;
     v.obj = cfx__obj_new(&type, sizeof(cfx_obj));
@@ -34,7 +34,7 @@ static const char *bind(const char *text, unsigned mode, cfx_args a) {
 }
 
 static const char *message(void) {
-    const char *text = cfx_ok() ? "no error" : cfx__format("%s", cfx_error_last()->message);
+    const char *text = cfx_ok() ? "no error" : cfx__text_format("%s", cfx_error_last()->message);
     cfx_clear();
     return text;
 }

@@ -7,7 +7,7 @@
 
 /* One parameter as Python's signature has it. */
 typedef struct param {
-    const cfx__arg *arg; /* NULL for requires_grad, which has no place in schemas */
+    const cfx__schema_arg *arg; /* NULL for requires_grad, which has no place in schemas */
     const char *type, *name;
     const char *fallback; /* the text of the default, NULL where there is none */
     bool keyword_only;
@@ -23,7 +23,7 @@ typedef VEC(signature) signature_vec;
 
 /* ---- signatures ------------------------------------------------------------------------------ */
 
-static const char *type_name(const cfx__arg *arg) {
+static const char *type_name(const cfx__schema_arg *arg) {
     static const struct {
         const char *one, *many;
     } names[] = {[CFX__T_TENSOR] = {"Tensor", "tuple of Tensors"},
@@ -46,10 +46,10 @@ static const char *type_name(const cfx__arg *arg) {
 }
 
 /* The default as the generated signatures write it: a list of equal numbers is one number. */
-static const char *default_text(const cfx__arg *arg) {
+static const char *default_text(const cfx__schema_arg *arg) {
     cfx_value v = arg->fallback;
     if (v.tag == CFX_TAG_STR)
-        return cfx__format("\"%s\"", v.str->text);
+        return cfx__text_format("\"%s\"", v.str->text);
     if (v.tag != CFX_TAG_LIST)
         return cfx_value_repr(v);
     bool same = v.list->len > 0 && v.list->len == arg->list_len;
@@ -68,13 +68,13 @@ static const char *default_text(const cfx__arg *arg) {
     return cfx__text_take(&out);
 }
 
-static bool is_out(const cfx__arg *arg) { return arg->keyword_only && arg->writes; }
+static bool is_out(const cfx__schema_arg *arg) { return arg->keyword_only && arg->writes; }
 
 /* The next argument from i on that both a function and its out= form have: neither an out nor an
  * option of a factory. */
 static int next_input(const cfx__schema *s, int i) {
     for (; i < s->nargs; i++) {
-        const cfx__arg *a = &s->args[i];
+        const cfx__schema_arg *a = &s->args[i];
         bool option = a->type == CFX__T_DTYPE || a->type == CFX__T_LAYOUT ||
                       a->type == CFX__T_DEVICE || !strcmp(a->name, "pin_memory");
         if (!is_out(a) && !(a->keyword_only && option))
@@ -86,7 +86,7 @@ static int next_input(const cfx__schema *s, int i) {
 static bool same_inputs(const cfx__schema *a, const cfx__schema *b) {
     int i = next_input(a, 0), k = next_input(b, 0);
     while (i < a->nargs && k < b->nargs) {
-        const cfx__arg *x = &a->args[i], *y = &b->args[k];
+        const cfx__schema_arg *x = &a->args[i], *y = &b->args[k];
         if (strcmp(x->name, y->name) || x->type != y->type || x->list != y->list)
             return false;
         i = next_input(a, i + 1);
@@ -95,7 +95,7 @@ static bool same_inputs(const cfx__schema *a, const cfx__schema *b) {
     return i == a->nargs && k == b->nargs;
 }
 
-static const cfx__arg *first_out(const cfx__schema *s) {
+static const cfx__schema_arg *first_out(const cfx__schema *s) {
     for (int i = s->npositional; i < s->nargs; i++)
         if (is_out(&s->args[i]))
             return &s->args[i];
@@ -118,7 +118,7 @@ static void push(signature *sig, param p) {
 }
 
 static void push_out(signature *sig, const cfx__schema *out) {
-    const cfx__arg *arg = first_out(out);
+    const cfx__schema_arg *arg = first_out(out);
     bool one = arg == &out->args[out->nargs - 1];
     push(sig, (param){arg, one ? type_name(arg) : "tuple of Tensors", "out", "None", true});
 }
@@ -127,7 +127,7 @@ static void push_out(signature *sig, const cfx__schema *out) {
 static signature make_signature(const cfx__schema *s, const cfx__schema *out) {
     signature sig = {.schema = s};
     for (int i = 0; i < s->nargs; i++) {
-        const cfx__arg *arg = &s->args[i];
+        const cfx__schema_arg *arg = &s->args[i];
         if (is_out(arg))
             continue;
         if (out && takes_options(s) && arg->keyword_only && arg->type == CFX__T_DTYPE) {
@@ -220,8 +220,8 @@ static void put_given(cfx__text *out, const call *c) {
     cfx__text_putc(out, '(');
     for (size_t i = 0; i < c->all.len; i++) {
         const given *g = &c->all.data[i];
-        cfx__text_printf(out, "%s%s%s%s", i ? ", " : "", g->name ? g->name : "",
-                         g->name ? "=" : "", cfx__python_type(g->v));
+        cfx__text_printf(out, "%s%s%s%s", i ? ", " : "", g->name ? g->name : "", g->name ? "=" : "",
+                         cfx__value_python_type(g->v));
     }
     cfx__text_putc(out, ')');
 }
@@ -229,7 +229,7 @@ static void put_given(cfx__text *out, const call *c) {
 static bool is_named(const param *p, const char *name) {
     if (!strcmp(p->name, name))
         return true;
-    return p->arg && strcmp(p->name, "out") && cfx__arg_named(p->arg, name);
+    return p->arg && strcmp(p->name, "out") && cfx__schema_arg_named(p->arg, name);
 }
 
 static const given *find_given(const call *c, const param *p) {
@@ -241,7 +241,7 @@ static const given *find_given(const call *c, const param *p) {
 
 /* ---- one signature --------------------------------------------------------------------------- */
 
-static void fail_extra(cfx_where at, const char *fn, const signature *sig, int n) {
+static void fail_extra(cfx_site at, const char *fn, const signature *sig, int n) {
     if (sig->required != sig->positional)
         cfx_fail(CFX_TYPE_ERROR, at,
                  "%s() takes from %d to %d positional arguments but %d were given", fn,
@@ -252,7 +252,7 @@ static void fail_extra(cfx_where at, const char *fn, const signature *sig, int n
 }
 
 /* The odd plural is PyTorch's own. */
-static void fail_missing(cfx_where at, const char *fn, const signature *sig, size_t from) {
+static void fail_missing(cfx_site at, const char *fn, const signature *sig, size_t from) {
     cfx__text names = {0};
     int n = 0;
     for (size_t i = from; i < sig->params.len; i++)
@@ -264,7 +264,7 @@ static void fail_missing(cfx_where at, const char *fn, const signature *sig, siz
 }
 
 /* The number of the first item that does not fit a list parameter, -1 where it is not about one. */
-static int64_t bad_item(const cfx__arg *arg, cfx_value v) {
+static int64_t bad_item(const cfx__schema_arg *arg, cfx_value v) {
     if (!arg->list || arg->type == CFX__T_ANY || (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE))
         return -1;
     for (int64_t i = 0; i < v.list->len; i++) {
@@ -275,7 +275,7 @@ static int64_t bad_item(const cfx__arg *arg, cfx_value v) {
     return -1;
 }
 
-static void fail_value(cfx_where at, const char *fn, const param *p, cfx_value v, int position) {
+static void fail_value(cfx_site at, const char *fn, const param *p, cfx_value v, int position) {
     char place[32] = "";
     if (position > 0)
         snprintf(place, sizeof place, " (position %d)", position);
@@ -283,13 +283,14 @@ static void fail_value(cfx_where at, const char *fn, const param *p, cfx_value v
     if (item >= 0)
         cfx_fail(CFX_TYPE_ERROR, at,
                  "%s(): argument '%s'%s must be %s, but found element of type %s at pos %lld", fn,
-                 p->name, place, p->type, cfx__python_type(v.list->items[item]), (long long)item);
+                 p->name, place, p->type, cfx__value_python_type(v.list->items[item]),
+                 (long long)item);
     else
         cfx_fail(CFX_TYPE_ERROR, at, "%s(): argument '%s'%s must be %s, not %s", fn, p->name, place,
-                 p->type, cfx__python_type(v));
+                 p->type, cfx__value_python_type(v));
 }
 
-static void fail_keywords(cfx_where at, const char *fn, const signature *sig, const call *c) {
+static void fail_keywords(cfx_site at, const char *fn, const signature *sig, const call *c) {
     for (size_t i = (size_t)c->positional; i < c->all.len; i++) {
         size_t k = 0;
         while (k < sig->params.len && !is_named(&sig->params.data[k], c->all.data[i].name))
@@ -305,8 +306,8 @@ static void fail_keywords(cfx_where at, const char *fn, const signature *sig, co
 }
 
 /* Says what is wrong with a call when only one signature comes into question. */
-static void explain_one(cfx_where at, const char *fn, const signature *sig, const call *c) {
-    int varargs = cfx__varargs_at(sig->schema);
+static void explain_one(cfx_site at, const char *fn, const signature *sig, const call *c) {
+    int varargs = cfx__schema_varargs(sig->schema);
     if (c->positional > sig->positional && varargs < 0) {
         fail_extra(at, fn, sig, c->positional);
         return;
@@ -338,7 +339,7 @@ static void explain_one(cfx_where at, const char *fn, const signature *sig, cons
 /* Whether PyTorch's message, which compares names of types, finds that a value fits. It never does
  * for a parameter with a default, nor for a list. */
 static bool looks_right(const param *p, cfx_value v) {
-    const char *type = cfx__python_type(v);
+    const char *type = cfx__value_python_type(v);
     if (p->fallback)
         return false;
     return !strcmp(p->type, type) || (!strcmp(p->type, "float") && v.tag == CFX_TAG_INT);
@@ -347,12 +348,13 @@ static bool looks_right(const param *p, cfx_value v) {
 static void put_marked(cfx__text *out, const param *p, const given *g) {
     const char *mark = p && looks_right(p, g->v) ? "" : "!";
     cfx__text_printf(out, "%s%s%s%s", mark, g->name ? g->name : "", g->name ? "=" : "",
-                     cfx__python_type(g->v));
+                     cfx__value_python_type(g->v));
     if (g->v.tag == CFX_TAG_LIST || g->v.tag == CFX_TAG_TUPLE) {
         bool tuple = g->v.tag == CFX_TAG_TUPLE;
         cfx__text_puts(out, tuple ? " of (" : " of [");
         for (int64_t i = 0; i < g->v.list->len; i++)
-            cfx__text_printf(out, "%s%s", i ? ", " : "", cfx__python_type(g->v.list->items[i]));
+            cfx__text_printf(out, "%s%s", i ? ", " : "",
+                             cfx__value_python_type(g->v.list->items[i]));
         cfx__text_puts(out, !tuple ? "]" : g->v.list->len == 1 ? ",)" : ")");
     }
     cfx__text_puts(out, mark);
@@ -390,7 +392,7 @@ static void put_reason(cfx__text *out, const signature *sig, const call *c) {
     cfx__text_release(&wrong);
 }
 
-static void explain_all(cfx_where at, const char *fn, const signature_vec *all, const call *c) {
+static void explain_all(cfx_site at, const char *fn, const signature_vec *all, const call *c) {
     cfx__text out = {0};
     cfx__text_printf(&out, "%s() received an invalid combination of arguments - got ", fn);
     put_given(&out, c);
@@ -405,7 +407,7 @@ static void explain_all(cfx_where at, const char *fn, const signature_vec *all, 
     cfx__text_release(&out);
 }
 
-void cfx__bind_fail(cfx_where at, const char *fn, cfx__schema *const *schemas, int n, cfx_args a) {
+void cfx__bind_fail(cfx_site at, const char *fn, cfx__schema *const *schemas, int n, cfx_args a) {
     size_t mark = cfx_scope_open();
     signature_vec all = {0};
     call c = list_given(a);

@@ -116,7 +116,7 @@ static void report(yajl_handle y, const parser *p, const char *text, size_t len,
     const char *why = p->problem ? p->problem : words ? (const char *)words : "it is cut off";
     const char *colon = strstr(why, "error: ");
     why = colon && !p->problem ? colon + strlen("error: ") : why;
-    cfx_fail(CFX_FILE_ERROR, (cfx_where){0}, "%s: line %lld, column %lld: %.*s", what,
+    cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "%s: line %lld, column %lld: %.*s", what,
              (long long)line, (long long)column, (int)strcspn(why, "\n"), why);
     if (words)
         yajl_free_error(y, words);
@@ -159,7 +159,7 @@ static cfx_value object_value(const cfx__json *j, const char *what) {
             return value;
         if (cfx_dict_find(d, key)) {
             if (what)
-                cfx_fail(CFX_FILE_ERROR, (cfx_where){0},
+                cfx_fail(CFX_FILE_ERROR, (cfx_site){0},
                          "%s: the key \"%.200s\" stands twice in an object", what, k->text);
             return cfx_bad();
         }
@@ -241,7 +241,7 @@ static bool put_dict(cfx__text *out, const cfx_dict *dict) {
             cfx__text_putc(out, ',');
         cfx_value key = dict->entries[i].key;
         if (key.tag != CFX_TAG_STR) {
-            cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "keys of JSON objects must be str, not %s",
+            cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "keys of JSON objects must be str, not %s",
                      cfx_value_type_name(key));
             return false;
         }
@@ -268,11 +268,11 @@ bool cfx__json_value(cfx__text *out, cfx_value v) {
             cfx__repr_float(out, v.f);
             return true;
         }
-        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0},
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
                  "Out of range float values are not JSON compliant");
         return false;
     default:
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "Object of type %s is not JSON serializable",
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "Object of type %s is not JSON serializable",
                  cfx_value_type_name(v));
         return false;
     }

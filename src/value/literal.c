@@ -1,7 +1,7 @@
-/* Python literals: text to values, the way back from repr.c.
+/* Python literals: text to values, the inverse of repr.c.
  *
  * Invariant: what cfx_value_repr writes for a value without tensors, nodes or operators reads back
- * as an equal value of the same tags. Start at cfx__literal. */
+ * as an equal value of the same tags. Start at cfx__value_literal. */
 #include "value.h"
 
 #include <ctype.h>
@@ -70,7 +70,7 @@ static bool read_number(reader *r, bool negative, cfx_value *out, bool *imaginar
             r->p = start;
             return false;
         }
-        f = cfx__read_float(start, n);
+        f = cfx__value_read_float(start, n);
         if (whole && *r->p != 'j') {
             uint64_t i = 0, most = (uint64_t)INT64_MAX + negative;
             for (const char *d = start; d < r->p; d++) {
@@ -361,7 +361,7 @@ static bool read_value(reader *r, cfx_value *out) {
     return good;
 }
 
-bool cfx__literal(const char **at, cfx_value *out) {
+bool cfx__value_literal(const char **at, cfx_value *out) {
     reader r = {*at, 0};
     bool good = read_value(&r, out);
     *at = r.p;

@@ -5,7 +5,7 @@
 static const char *again(const char *text) {
     cfx_value v;
     const char *at = text;
-    return cfx__literal(&at, &v) && !*at ? cfx_value_repr(v) : "no literal";
+    return cfx__value_literal(&at, &v) && !*at ? cfx_value_repr(v) : "no literal";
 }
 
 TEST(literals_read_back_as_they_were_written) {

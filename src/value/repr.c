@@ -252,7 +252,7 @@ static const char *memory_format_name(int64_t m) {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static void repr_items(cfx__text *out, const cfx_list *l, cfx__print_fn *other) {
+static void repr_items(cfx__text *out, const cfx_list *l, cfx__repr_fn *other) {
     for (int64_t i = 0; i < l->len; i++) {
         if (i)
             cfx__text_puts(out, ", ");
@@ -260,7 +260,7 @@ static void repr_items(cfx__text *out, const cfx_list *l, cfx__print_fn *other) 
     }
 }
 
-static void repr_dict(cfx__text *out, const cfx_dict *d, cfx__print_fn *other) {
+static void repr_dict(cfx__text *out, const cfx_dict *d, cfx__repr_fn *other) {
     cfx__text_putc(out, '{');
     for (int64_t i = 0; i < d->len; i++) {
         if (i)
@@ -272,7 +272,7 @@ static void repr_dict(cfx__text *out, const cfx_dict *d, cfx__print_fn *other) {
     cfx__text_putc(out, '}');
 }
 
-static void repr_slice(cfx__text *out, const cfx_slice *s, cfx__print_fn *other) {
+static void repr_slice(cfx__text *out, const cfx_slice *s, cfx__repr_fn *other) {
     cfx__text_puts(out, "slice(");
     cfx__repr_with(out, s->start, other);
     cfx__text_puts(out, ", ");
@@ -289,7 +289,7 @@ static void repr_device(cfx__text *out, cfx_device d) {
     cfx__text_putc(out, ')');
 }
 
-static void repr_other(cfx__text *out, cfx_value v, cfx__print_fn *other) {
+static void repr_other(cfx__text *out, cfx_value v, cfx__repr_fn *other) {
     if (other)
         other(out, v);
     else
@@ -312,7 +312,7 @@ static void put_int(cfx__text *out, int64_t n) {
     cfx__text_add(out, digits + at, sizeof digits - at);
 }
 
-void cfx__repr_with(cfx__text *out, cfx_value v, cfx__print_fn *other) {
+void cfx__repr_with(cfx__text *out, cfx_value v, cfx__repr_fn *other) {
     switch ((cfx_tag)v.tag) {
     case CFX_TAG_NONE: cfx__text_puts(out, "None"); break;
     case CFX_TAG_BOOL: cfx__text_puts(out, v.b ? "True" : "False"); break;
@@ -352,7 +352,7 @@ void cfx__repr_with(cfx__text *out, cfx_value v, cfx__print_fn *other) {
     }
 }
 
-void cfx__repr(cfx__text *out, cfx_value v) { cfx__repr_with(out, v, cfx__print_other); }
+void cfx__repr(cfx__text *out, cfx_value v) { cfx__repr_with(out, v, cfx__repr_other); }
 
 const char *cfx_value_repr(cfx_value v) {
     cfx__text out = {0};
@@ -373,7 +373,7 @@ const char *cfx_value_str(cfx_value v) {
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-const char *cfx__python_type(cfx_value v) {
+const char *cfx__value_python_type(cfx_value v) {
     static const char *const names[] = {
         [CFX_TAG_NONE] = "NoneType",       [CFX_TAG_BOOL] = "bool",
         [CFX_TAG_INT] = "int",             [CFX_TAG_FLOAT] = "float",
@@ -430,7 +430,7 @@ static void put_type(cfx__text *out, cfx_value v) {
     } else if (v.tag == CFX_TAG_DEVICE) {
         cfx__text_puts(out, "Device");
     } else {
-        const char *name = cfx__python_type(v);
+        const char *name = cfx__value_python_type(v);
         cfx__text_puts(out, strncmp(name, "torch.", 6) ? name : name + 6);
     }
 }

@@ -98,8 +98,8 @@ TEST(repr_type_names) {
     CHECK_STR(cfx_value_type_name(cfx_tuple(1, 2.0)), "Tuple[int, float]");
     CHECK_STR(cfx_value_type_name(cfx_device_value((cfx_device){CFX_CPU, -1})), "Device");
     CHECK_STR(cfx_value_type_name(cfx_f32), "dtype");
-    CHECK_STR(cfx__python_type(cfx_f32), "torch.dtype");
-    CHECK_STR(cfx__python_type(cfx_list(1)), "list");
+    CHECK_STR(cfx__value_python_type(cfx_f32), "torch.dtype");
+    CHECK_STR(cfx__value_python_type(cfx_list(1)), "list");
 }
 
 TEST(repr_dtypes) {

@@ -18,7 +18,7 @@ typedef struct parser {
 
 static void fail(parser *r, const char *what) {
     if (!r->failed)
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_where){0}, "schema: %s at column %d\n%s\n%*s^", what,
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "schema: %s at column %d\n%s\n%*s^", what,
                  (int)(r->p - r->text) + 1, r->text, (int)(r->p - r->text), "");
     r->failed = true;
 }
@@ -68,7 +68,7 @@ static const char *copy(parser *r, const char *start, const char *end) {
  * that is not known yet, so it is taken everywhere; NONE is added for T?. */
 static const struct type_row {
     const char *name;
-    cfx__base_type type;
+    cfx__schema_type type;
     uint32_t accepts;
 } types[] = {
     {"Tensor", CFX__T_TENSOR, BIT(TENSOR)},
@@ -118,7 +118,7 @@ static void skip_group(parser *r) {
 }
 
 /* "(a)", "(a!)", "(a! -> *)", "(a|b)", "(*)" after a type. */
-static void parse_alias(parser *r, cfx__arg *arg) {
+static void parse_alias(parser *r, cfx__schema_arg *arg) {
     const char *start = r->p + 1;
     skip_group(r);
     if (r->failed)
@@ -160,7 +160,7 @@ static int parse_len(parser *r) {
 }
 
 /* T, then any of: alias in parentheses, [] or [n], ?. What is optional is the thing before it. */
-static void parse_type(parser *r, cfx__arg *arg) {
+static void parse_type(parser *r, cfx__schema_arg *arg) {
     skip_blanks(r);
     const char *start = r->p;
     const struct type_row *row = parse_base(r);
@@ -209,7 +209,7 @@ static const struct {
              {"long", 4}};
 
 /* A number of an enumeration as the value that the type has for it. */
-static cfx_value enum_value(parser *r, cfx__base_type type, int64_t number) {
+static cfx_value enum_value(parser *r, cfx__schema_type type, int64_t number) {
     if (type == CFX__T_LAYOUT)
         return cfx_layout_value(number ? CFX_SPARSE_COO : CFX_STRIDED);
     if (type == CFX__T_MEMORY_FORMAT)
@@ -223,7 +223,7 @@ static cfx_value enum_value(parser *r, cfx__base_type type, int64_t number) {
     return cfx_none();
 }
 
-double cfx__read_float(const char *text, size_t len) {
+double cfx__value_read_float(const char *text, size_t len) {
     char buffer[64];
     if (len >= sizeof buffer)
         len = sizeof buffer - 1;
@@ -235,7 +235,7 @@ double cfx__read_float(const char *text, size_t len) {
     return strtod(buffer, NULL);
 }
 
-static cfx_value parse_number(parser *r, cfx__base_type type) {
+static cfx_value parse_number(parser *r, cfx__schema_type type) {
     const char *start = r->p;
     bool whole = true;
     if (*r->p == '-')
@@ -247,7 +247,7 @@ static cfx_value parse_number(parser *r, cfx__base_type type) {
     }
     size_t len = (size_t)(r->p - start);
     if (!whole || type == CFX__T_FLOAT)
-        return cfx_float(cfx__read_float(start, len));
+        return cfx_float(cfx__value_read_float(start, len));
     return enum_value(r, type, strtoll(start, NULL, 10));
 }
 
@@ -276,7 +276,7 @@ static cfx_value parse_string(parser *r) {
     return v;
 }
 
-static cfx_value parse_item(parser *r, cfx__base_type type) {
+static cfx_value parse_item(parser *r, cfx__schema_type type) {
     skip_blanks(r);
     if (*r->p == '"' || *r->p == '\'')
         return parse_string(r);
@@ -291,7 +291,7 @@ static cfx_value parse_item(parser *r, cfx__base_type type) {
     if (len == 5 && !memcmp(start, "False", 5))
         return cfx_bool(false);
     if (len == 3 && (!memcmp(start, "inf", 3) || !memcmp(start, "nan", 3)))
-        return cfx_float(cfx__read_float(start, len));
+        return cfx_float(cfx__value_read_float(start, len));
     for (int i = 0; i < COUNT(words); i++)
         if (strlen(words[i].name) == len && !memcmp(start, words[i].name, len))
             return enum_value(r, type, words[i].number);
@@ -300,7 +300,7 @@ static cfx_value parse_item(parser *r, cfx__base_type type) {
     return cfx_none();
 }
 
-static cfx_value parse_default(parser *r, const cfx__arg *arg) {
+static cfx_value parse_default(parser *r, const cfx__schema_arg *arg) {
     skip_blanks(r);
     if (*r->p != '[') {
         cfx_value v = parse_item(r, arg->type);
@@ -323,9 +323,9 @@ static cfx_value parse_default(parser *r, const cfx__arg *arg) {
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-typedef VEC(cfx__arg) arg_vec;
+typedef VEC(cfx__schema_arg) arg_vec;
 
-static void parse_arg(parser *r, cfx__arg *arg) {
+static void parse_arg(parser *r, cfx__schema_arg *arg) {
     parse_type(r, arg);
     const char *start;
     size_t len = r->failed ? 0 : word(r, &start);
@@ -351,7 +351,7 @@ static void parse_list(parser *r, arg_vec *args, bool *variadic, bool returns) {
             r->p++;
             keyword_only = true;
         } else if (!r->failed) {
-            cfx__arg arg = {.keyword_only = keyword_only};
+            cfx__schema_arg arg = {.keyword_only = keyword_only};
             parse_arg(r, &arg);
             if (!returns && !arg.name)
                 fail(r, "expected the name of an argument");
@@ -360,9 +360,9 @@ static void parse_list(parser *r, arg_vec *args, bool *variadic, bool returns) {
     }
 }
 
-static cfx__arg *seal(parser *r, arg_vec *args, int *n) {
+static cfx__schema_arg *seal(parser *r, arg_vec *args, int *n) {
     *n = (int)args->len;
-    cfx__arg *a = cfx__arena_alloc(&r->s->arena, (args->len + 1) * sizeof *a);
+    cfx__schema_arg *a = cfx__arena_alloc(&r->s->arena, (args->len + 1) * sizeof *a);
     if (args->len)
         memcpy(a, args->data, args->len * sizeof *a);
     VEC_FREE(*args);
@@ -406,7 +406,7 @@ cfx__schema *cfx__schema_parse(const char *text) {
     } else if (!r.failed && eat(&r, "...")) {
         s->varrets = true;
     } else if (!r.failed) {
-        cfx__arg ret = {0};
+        cfx__schema_arg ret = {0};
         parse_arg(&r, &ret);
         VEC_PUSH(rets, ret);
     }
@@ -488,7 +488,7 @@ static void put_default(cfx__text *out, cfx_value v) {
 }
 
 /* Several equal ints print as one, int[2] padding=0, but SymInts do not: that is PyTorch's way. */
-static bool prints_as_one(const cfx__arg *arg) {
+static bool prints_as_one(const cfx__schema_arg *arg) {
     cfx_value v = arg->fallback;
     if (v.tag != CFX_TAG_LIST || arg->type != CFX__T_INT || arg->sym || v.list->len < 2)
         return false;
@@ -500,7 +500,7 @@ static bool prints_as_one(const cfx__arg *arg) {
 
 /* The default as a value that prints as PyTorch prints it: it reads the 1 of float? x=1 as an int,
  * which here is a float as any other. */
-static cfx_value printed_default(const cfx__arg *arg) {
+static cfx_value printed_default(const cfx__schema_arg *arg) {
     cfx_value v = arg->fallback;
     if (prints_as_one(arg))
         return v.list->items[0];
@@ -509,9 +509,9 @@ static cfx_value printed_default(const cfx__arg *arg) {
     return v;
 }
 
-static void put_args(cfx__text *out, const cfx__arg *args, int n, bool variadic) {
+static void put_args(cfx__text *out, const cfx__schema_arg *args, int n, bool variadic) {
     for (int i = 0; i < n; i++) {
-        const cfx__arg *a = &args[i];
+        const cfx__schema_arg *a = &args[i];
         if (i)
             cfx__text_puts(out, ", ");
         if (a->keyword_only && (i == 0 || !args[i - 1].keyword_only))
@@ -541,9 +541,9 @@ const char *cfx__schema_print(const cfx__schema *s) {
     return cfx__text_take(&out);
 }
 
-const char *cfx__arg_type_text(const cfx__arg *arg) {
+const char *cfx__schema_arg_type(const cfx__schema_arg *arg) {
     if (arg->type == CFX__T_ANY)
-        return cfx__format("%s", arg->type_text);
+        return cfx__text_format("%s", arg->type_text);
     size_t base = 0;
     while (is_word(arg->type_text[base]))
         base++;
@@ -551,6 +551,7 @@ const char *cfx__arg_type_text(const cfx__arg *arg) {
     char len[16] = "";
     if (arg->list_len)
         snprintf(len, sizeof len, "%d", arg->list_len);
-    return cfx__format("%.*s%s%s%s%s%s", (int)base, arg->type_text, arg->items_optional ? "?" : "",
-                       open, len, close, arg->optional ? "?" : "");
+    return cfx__text_format("%.*s%s%s%s%s%s", (int)base, arg->type_text,
+                            arg->items_optional ? "?" : "", open, len, close,
+                            arg->optional ? "?" : "");
 }

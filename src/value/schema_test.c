@@ -89,7 +89,7 @@ TEST(schema_parts) {
     cfx__schema_free(s);
 }
 
-static const cfx__arg *arg_of(cfx__schema *s, const char *name) {
+static const cfx__schema_arg *arg_of(cfx__schema *s, const char *name) {
     for (int i = 0; i < s->nargs; i++)
         if (!strcmp(s->args[i].name, name))
             return &s->args[i];
@@ -101,15 +101,15 @@ TEST(schema_types) {
         "x(Tensor?[] a, SymInt[2]? b, Tensor(a!)[] c, ScalarType? d, Dict(str, t) e, int[][] f, "
         "Tensor(a -> *) g) -> (Tensor, ...)");
     CHECK(arg_of(s, "a")->items_optional && !arg_of(s, "a")->optional);
-    CHECK_STR(cfx__arg_type_text(arg_of(s, "a")), "Tensor?[]");
+    CHECK_STR(cfx__schema_arg_type(arg_of(s, "a")), "Tensor?[]");
     CHECK_INT(arg_of(s, "b")->list_len, 2);
     CHECK(arg_of(s, "b")->sym && arg_of(s, "b")->optional);
-    CHECK_STR(cfx__arg_type_text(arg_of(s, "b")), "SymInt[2]?");
-    CHECK_STR(cfx__arg_type_text(arg_of(s, "c")), "Tensor[]");
+    CHECK_STR(cfx__schema_arg_type(arg_of(s, "b")), "SymInt[2]?");
+    CHECK_STR(cfx__schema_arg_type(arg_of(s, "c")), "Tensor[]");
     CHECK_STR(arg_of(s, "c")->type_text, "Tensor(a!)[]");
     CHECK_INT(arg_of(s, "d")->type, CFX__T_DTYPE);
     CHECK_INT(arg_of(s, "e")->type, CFX__T_ANY);
-    CHECK_STR(cfx__arg_type_text(arg_of(s, "e")), "Dict(str, t)");
+    CHECK_STR(cfx__schema_arg_type(arg_of(s, "e")), "Dict(str, t)");
     CHECK_INT(arg_of(s, "f")->type, CFX__T_ANY);
     CHECK(!arg_of(s, "g")->writes);
     CHECK(s->varrets);

@@ -13,7 +13,7 @@ static void sym_free(void *p) {
     cfx_drop(((sym *)p)->b);
 }
 
-static const cfx__type sym_type = {.name = "sym", .free = sym_free};
+static const cfx__obj_type sym_type = {.name = "sym", .free = sym_free};
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
@@ -123,7 +123,7 @@ uint64_t cfx__sym_hash(const sym *s) {
     if (s->op == CFX__SYM_INT)
         return h * 31 + (uint64_t)s->hint;
     if (s->op == CFX__SYM_NAME)
-        return h * 31 + cfx__hash_bytes(s->name, strlen(s->name));
+        return h * 31 + cfx__text_hash(s->name, strlen(s->name));
     return (h * 1000003 ^ cfx__sym_hash(s->a)) * 1000003 ^ cfx__sym_hash(s->b);
 }
 
@@ -469,11 +469,11 @@ cfx_value cfx__sym_binary(cfx__sym_op op, cfx_value va, cfx_value vb) {
     bool divides = op == CFX__SYM_FLOORDIV || op == CFX__SYM_MOD;
     cfx_value made = cfx_bad();
     if (!a || !b || op < CFX__SYM_ADD || op > CFX__SYM_MAX)
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0},
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
                  "unsupported operand type(s) for a symbolic integer: '%s' and '%s'",
-                 cfx__python_type(va), cfx__python_type(vb));
+                 cfx__value_python_type(va), cfx__value_python_type(vb));
     else if (divides && b->op == CFX__SYM_INT && b->hint == 0)
-        cfx_fail(CFX_VALUE_ERROR, (cfx_where){0}, "division by zero");
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "division by zero");
     else
         made = as_value(combine(op, a, b));
     return cfx_scope_return_value(mark, made);

@@ -6,7 +6,7 @@ static const char *back(const char *text) {
     cfx_value v;
     const char *rest;
     bool read = cfx__sym_parse(text, text + strlen(text), &rest, &v);
-    return cfx__format("%s%s%s", read ? cfx_value_repr(v) : "no", *rest ? " | " : "", rest);
+    return cfx__text_format("%s%s%s", read ? cfx_value_repr(v) : "no", *rest ? " | " : "", rest);
 }
 
 TEST(sym_parse_reads_what_is_printed) {

@@ -7,13 +7,13 @@ static void dict_free(void *p);
 static void slice_free(void *p);
 static void keyword_free(void *p);
 
-static const cfx__type list_type = {.name = "list", .free = list_free};
-static const cfx__type passing_list_type = {
+static const cfx__obj_type list_type = {.name = "list", .free = list_free};
+static const cfx__obj_type passing_list_type = {
     .name = "list", .free = passing_list_free, .frees_itself = true};
-static const cfx__type dict_type = {.name = "dict", .free = dict_free};
-static const cfx__type slice_type = {.name = "slice", .free = slice_free};
-static const cfx__type complex_type = {.name = "complex"};
-static const cfx__type keyword_type = {.name = "keyword", .free = keyword_free};
+static const cfx__obj_type dict_type = {.name = "dict", .free = dict_free};
+static const cfx__obj_type slice_type = {.name = "slice", .free = slice_free};
+static const cfx__obj_type complex_type = {.name = "complex"};
+static const cfx__obj_type keyword_type = {.name = "keyword", .free = keyword_free};
 
 static cfx_value tagged(cfx_tag tag, void *obj) {
     cfx_value v = cfx_none();
@@ -29,7 +29,7 @@ cfx_value cfx_bad(void) { return tagged(CFX_TAG_BAD, NULL); }
 cfx_value cfx_tensor_value(const cfx_tensor *t) {
     if (!t)
         return cfx_none();
-    return cfx__is_bad(t) ? cfx_bad() : tagged(CFX_TAG_TENSOR, (void *)t);
+    return cfx__obj_is_bad(t) ? cfx_bad() : tagged(CFX_TAG_TENSOR, (void *)t);
 }
 
 cfx_value cfx_module_value(cfx_module *m) { return m ? tagged(CFX_TAG_MODULE, m) : cfx_none(); }
@@ -113,7 +113,7 @@ cfx_value cfx_ints_value(int64_t n, const int64_t *ints) {
 static bool may_change(const cfx_obj *head, const char *kind) {
     if (likely(!(head->flags & CFX__FROZEN)))
         return true;
-    cfx_fail(CFX_TYPE_ERROR, (cfx_where){0},
+    cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
              "'immutable_%s' object does not support mutation. If you are attempting to modify the "
              "kwargs or args of a torch.fx.Node object,\n"
              "instead create a new copy of it and assign the copy to the node:\n\n"
@@ -129,7 +129,7 @@ void cfx_list_append(cfx_list *l, cfx_value value) {
     if (l->len == l->cap_) {
         size_t cap = (size_t)l->cap_;
         cfx_value *own = l->items == inline_items(l) ? NULL : l->items;
-        cfx_value *items = cfx__grow(own, &cap, cap + 1, sizeof *l->items);
+        cfx_value *items = cfx__vec_grow(own, &cap, cap + 1, sizeof *l->items);
         if (!own)
             memcpy(items, l->items, (size_t)l->len * sizeof *items);
         l->items = items;
@@ -141,18 +141,18 @@ void cfx_list_append(cfx_list *l, cfx_value value) {
 /* ---- counting -------------------------------------------------------------------------------- */
 
 cfx_value cfx_value_keep(cfx_value v) {
-    if (cfx__tag_counted(v.tag))
+    if (cfx__value_tag_counted(v.tag))
         cfx_keep_obj(v.obj);
     return v;
 }
 
 void cfx_value_drop(cfx_value v) {
-    if (cfx__tag_counted(v.tag))
+    if (cfx__value_tag_counted(v.tag))
         cfx_drop(v.obj);
 }
 
 cfx_value cfx_scope_return_value(size_t mark, cfx_value v) {
-    if (cfx__tag_counted(v.tag))
+    if (cfx__value_tag_counted(v.tag))
         cfx_scope_return(mark, v.obj);
     else
         cfx_scope_close(mark);
@@ -190,17 +190,17 @@ static void keyword_free(void *p) {
 cfx_value cfx_at(cfx_value v, int64_t i) {
     if (v.tag == CFX_TAG_BAD)
         return v;
-    cfx__item_fn **item = cfx__ctx()->slot[CFX__SLOT_ITEM].data;
+    cfx__value_item_fn **item = cfx__ctx()->slot[CFX__SLOT_ITEM].data;
     if (v.tag == CFX_TAG_TENSOR && item)
         return (*item)(v, i);
     if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "'%s' object is not subscriptable",
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "'%s' object is not subscriptable",
                  cfx_value_type_name(v));
         return cfx_bad();
     }
     int64_t k = i < 0 ? i + v.list->len : i;
     if (k < 0 || k >= v.list->len) {
-        cfx_fail(CFX_INDEX_ERROR, (cfx_where){0}, "%s index out of range",
+        cfx_fail(CFX_INDEX_ERROR, (cfx_site){0}, "%s index out of range",
                  v.tag == CFX_TAG_LIST ? "list" : "tuple");
         return cfx_bad();
     }
@@ -222,7 +222,7 @@ static const char *tensor_kind(cfx_value v) {
 double cfx_number(cfx_value v) {
     switch (v.tag) {
     case CFX_TAG_TENSOR:
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0},
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
                  "float() argument must be a string or a real number, not '%s'", tensor_kind(v));
         return 0;
     case CFX_TAG_BOOL: return v.b;
@@ -245,7 +245,7 @@ int64_t cfx_integer(cfx_value v) {
     case CFX_TAG_SYM: return v.sym->hint;
     case CFX_TAG_NONE: return 0;
     case CFX_TAG_TENSOR:
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "'%s' object cannot be interpreted as an integer",
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "'%s' object cannot be interpreted as an integer",
                  tensor_kind(v));
         return 0;
     default: return v.i;
@@ -311,12 +311,12 @@ uint64_t cfx__value_hash(cfx_value v) {
     case CFX_TAG_ELLIPSIS: return h;
     case CFX_TAG_FLOAT:
         if (v.f != (double)cfx_integer(v))
-            return cfx__hash_bytes(&v.f, sizeof v.f);
+            return cfx__text_hash(&v.f, sizeof v.f);
         __attribute__((fallthrough)); /* 1.0 hashes as 1 */
     case CFX_TAG_BOOL:
     case CFX_TAG_INT: {
         int64_t i = cfx_integer(v);
-        return cfx__hash_bytes(&i, sizeof i);
+        return cfx__text_hash(&i, sizeof i);
     }
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE:
@@ -329,10 +329,10 @@ uint64_t cfx__value_hash(cfx_value v) {
     case CFX_TAG_COMPLEX:
         if (v.complex_->im == 0)
             return cfx__value_hash(cfx_float(v.complex_->re)); /* (1+0j) hashes as 1 */
-        return cfx__hash_bytes(&v.complex_->re, 2 * sizeof(double));
+        return cfx__text_hash(&v.complex_->re, 2 * sizeof(double));
     case CFX_TAG_SYM: return cfx__sym_hash(v.sym);
     case CFX_TAG_DICT: return h + (uint64_t)v.dict->len;
-    default: return cfx__hash_bytes(&v.i, sizeof v.i);
+    default: return cfx__text_hash(&v.i, sizeof v.i);
     }
 }
 
@@ -386,8 +386,8 @@ static void dict_reindex(cfx_dict *d, int64_t cap) {
 }
 
 void cfx_dict_put(cfx_dict *d, cfx_value key, cfx_value value) {
-    if (!d || cfx__is_bad(d)) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_where){0}, "the dict to put %s into is NULL",
+    if (!d || cfx__obj_is_bad(d)) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the dict to put %s into is NULL",
                  cfx_value_repr(key));
         return;
     }
@@ -404,7 +404,7 @@ void cfx_dict_put(cfx_dict *d, cfx_value key, cfx_value value) {
     }
     if (d->len == d->cap_) {
         size_t cap = (size_t)d->cap_;
-        d->entries = cfx__grow(d->entries, &cap, cap + 1, sizeof *d->entries);
+        d->entries = cfx__vec_grow(d->entries, &cap, cap + 1, sizeof *d->entries);
         d->cap_ = (int64_t)cap;
     }
     *slot = place_of(hash, d->len);

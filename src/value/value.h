@@ -9,20 +9,20 @@
 
 #include "../base/base.h"
 
-static inline bool cfx__tag_counted(uint32_t tag) {
+static inline bool cfx__value_tag_counted(uint32_t tag) {
     return tag >= CFX_TAG_STR && tag <= CFX_TAG_KEYWORD;
 }
 
-/* Adds repr(v) or str(v) to a text. How a tensor or a node prints is told by the rooms below:
+/* Adds repr(v) or str(v) to a text. How a tensor or a node prints is decided by later rooms:
  * the printer is called for those tags; without one they print as "<tensor>". */
-typedef void cfx__print_fn(cfx__text *out, cfx_value v);
-void cfx__repr(cfx__text *out, cfx_value v); /* with cfx__print_other */
-void cfx__repr_with(cfx__text *out, cfx_value v, cfx__print_fn *other);
+typedef void cfx__repr_fn(cfx__text *out, cfx_value v);
+void cfx__repr(cfx__text *out, cfx_value v); /* with cfx__repr_other */
+void cfx__repr_with(cfx__text *out, cfx_value v, cfx__repr_fn *other);
 void cfx__repr_float(cfx__text *out, double f); /* shortest text that reads back, as Python's */
 void cfx__repr_string(cfx__text *out, const char *text, size_t len);
 
 /* How tensors, nodes and operators print in cfx_value_repr: the dispatch room defines it. */
-extern cfx__print_fn cfx__print_other;
+extern cfx__repr_fn cfx__repr_other;
 
 /* The name of a node: the graph room defines it. */
 const char *cfx__node_name(const cfx_node *n);
@@ -32,25 +32,25 @@ CFX_API const char *cfx_module_str(const cfx_module *m);
 /* Reads one Python literal at *at, as repr writes it (containers, torch.float32, device(...),
  * slice(...), complex numbers included), into *out; scope. False, with nothing recorded, where
  * there is none; *at is then where reading stopped. */
-bool cfx__literal(const char **at, cfx_value *out);
+bool cfx__value_literal(const char **at, cfx_value *out);
 /* A number with a decimal point, whatever the locale's is. */
-double cfx__read_float(const char *text, size_t len);
+double cfx__value_read_float(const char *text, size_t len);
 
 /* "cpu", "cuda:0"; and back, false where it is no device. */
 void cfx__device_str(cfx__text *out, cfx_device d);
 bool cfx__device_parse(const char *text, cfx_device *out);
 
 /* type(v) as Python's C code names it: "Tensor", "list", "torch.dtype"; static. */
-const char *cfx__python_type(cfx_value v);
+const char *cfx__value_python_type(cfx_value v);
 
 /* v[i] for values that the value room cannot look into. The trace room puts a pointer to such a
  * function into CFX__SLOT_ITEM while it is tracing. */
-typedef cfx_value cfx__item_fn(cfx_value v, int64_t i);
+typedef cfx_value cfx__value_item_fn(cfx_value v, int64_t i);
 
 uint64_t cfx__value_hash(cfx_value v);
 /* Hands the count that the caller has on v to the current scope. Returns v. */
-static inline cfx_value cfx__scope_own_value(cfx_value v) {
-    if (cfx__tag_counted(v.tag))
+static inline cfx_value cfx__value_scope_own(cfx_value v) {
+    if (cfx__value_tag_counted(v.tag))
         cfx__scope_own(v.obj);
     return v;
 }
@@ -103,7 +103,7 @@ bool cfx__sym_parse(const char *text, const char *end, const char **rest, cfx_va
 
 /* ---- schemas --------------------------------------------------------------------------------- */
 
-typedef enum cfx__base_type {
+typedef enum cfx__schema_type {
     CFX__T_TENSOR,
     CFX__T_SCALAR,
     CFX__T_INT,   /* int and SymInt */
@@ -120,11 +120,11 @@ typedef enum cfx__base_type {
     CFX__T_STREAM,
     CFX__T_COMPLEX,
     CFX__T_ANY     /* t, and types of other libraries */
-} cfx__base_type;
+} cfx__schema_type;
 
-typedef struct cfx__arg {
+typedef struct cfx__schema_arg {
     const char *name;     /* NULL for an unnamed return */
-    cfx__base_type type;
+    cfx__schema_type type;
     bool sym;             /* written SymInt */
     bool optional;        /* T? */
     bool list;            /* T[] */
@@ -138,7 +138,7 @@ typedef struct cfx__arg {
     const char *type_text; /* the type as written, alias marks included */
     uint32_t accepts;     /* bits by tag: values that are taken as they are */
     uint32_t items;       /* the same for the items of a list */
-} cfx__arg;
+} cfx__schema_arg;
 
 typedef struct cfx__schema {
     const char *text;      /* whole, as written */
@@ -147,7 +147,7 @@ typedef struct cfx__schema {
     const char *overload;  /* "Tensor"; "" where none */
     int nargs, nrets;
     int npositional;       /* arguments before the * */
-    cfx__arg *args, *rets;
+    cfx__schema_arg *args, *rets;
     bool varargs, varrets; /* a trailing ... */
     cfx__arena arena;      /* owns all of the above */
 } cfx__schema;
@@ -169,21 +169,21 @@ typedef enum cfx__bind_mode {
  * expanded to lists of the schema's length, tuples to lists, ints to floats where a float is
  * wanted. Values are borrowed from a, from the schema, or belong to the scope. On a mismatch it
  * returns false, with PyTorch's message recorded unless mode has CFX__BIND_EXACT. */
-bool cfx__bind(const cfx__schema *s, cfx_where at, cfx_args a, unsigned mode, cfx_value *out);
+bool cfx__bind(const cfx__schema *s, cfx_site at, cfx_args a, unsigned mode, cfx_value *out);
 /* Binds one value to argument i, as cfx__bind does in any mode but CFX__BIND_EXACT. */
-bool cfx__bind_one(const cfx__schema *s, cfx_where at, int i, cfx_value v, unsigned mode,
+bool cfx__bind_one(const cfx__schema *s, cfx_site at, int i, cfx_value v, unsigned mode,
                    cfx_value *out);
 /* "add() received an invalid combination of arguments - got (Tensor, str), but expected ..." */
-void cfx__bind_fail(cfx_where at, const char *fn, cfx__schema *const *schemas, int n, cfx_args a);
+void cfx__bind_fail(cfx_site at, const char *fn, cfx__schema *const *schemas, int n, cfx_args a);
 /* Whether one value may be given for `arg`; mode as in cfx__bind. */
-bool cfx__bind_takes(const cfx__arg *arg, cfx_value v, unsigned mode);
+bool cfx__bind_takes(const cfx__schema_arg *arg, cfx_value v, unsigned mode);
 /* Whether an argument is called `name`, by its own name or by Python's other names for it: self is
  * also input, dim is also axis. */
-bool cfx__arg_named(const cfx__arg *arg, const char *name);
+bool cfx__schema_arg_named(const cfx__schema_arg *arg, const char *name);
 /* Where several ints may be given one by one (zeros(2, 3), x.view(2, -1)): the number of that
  * argument, or -1. */
-int cfx__varargs_at(const cfx__schema *s);
+int cfx__schema_varargs(const cfx__schema *s);
 /* The type as the schema writes it, without alias marks: "Tensor?", "SymInt[2]"; scope. */
-const char *cfx__arg_type_text(const cfx__arg *arg);
+const char *cfx__schema_arg_type(const cfx__schema_arg *arg);
 
 #endif

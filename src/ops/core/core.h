@@ -10,11 +10,11 @@
 typedef struct {
     cfx_op *op;
     cfx_op_fn *fn;
-    bool early; /* taken apart before functionalisation, as composite operators are */
+    bool early; /* decomposed before functionalisation, as composite operators are */
 } core_row;
 
 /* The row of an operator, or NULL where it is left whole. */
-const core_row *cfx__core_of(const cfx_op *op);
+const core_row *cfx__ops_core_row(const cfx_op *op);
 
 /* Ended by a row without an operator. */
 extern const core_row core_create[], core_pointwise[], core_views[], core_reduce[], core_index[],
@@ -22,15 +22,14 @@ extern const core_row core_create[], core_pointwise[], core_views[], core_reduce
 
 /* Calls one overload: DO(add_Tensor, x, 1). */
 #define DO(name, ...) core_do(c, &cfx_op_##name, CFX_ARGS(__VA_ARGS__))
-cfx_tensor *core_do(cfx_call *c, cfx_op *op, cfx_args a);
+cfx_tensor *core_do(cfx_op_call *c, cfx_op *op, cfx_args a);
 /* The same for operators that give several results. */
-#define DO_ALL(name, ...) cfx_op_call(c->at, &cfx_op_##name, CFX_ARGS(__VA_ARGS__))
+#define DO_ALL(name, ...) cfx_op_do_from(c->at, &cfx_op_##name, CFX_ARGS(__VA_ARGS__))
 
 /* x.to(dtype): x itself where it has it already. */
-cfx_tensor *core_to(cfx_call *c, cfx_tensor *x, cfx_dtype dtype);
+cfx_tensor *core_to(cfx_op_call *c, cfx_tensor *x, cfx_dtype dtype);
 /* Argument i as operators that round less compute with it: halves in float32. */
-cfx_tensor *core_wide(cfx_call *c, int i);
-/* A dimension argument, wrapped. */
-#define CORE(name) static void core_##name(cfx_call *c)
+cfx_tensor *core_wide(cfx_op_call *c, int i);
+#define CORE(name) static void core_##name(cfx_op_call *c)
 
 #endif

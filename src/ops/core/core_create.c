@@ -18,13 +18,14 @@ static cfx_dtype given_dtype(cfx_value v) {
 }
 
 /* full(size, value, dtype, layout, device, pin_memory) */
-static cfx_tensor *full(cfx_call *c, cfx_value size, cfx_value value, cfx_value dtype,
+static cfx_tensor *full(cfx_op_call *c, cfx_value size, cfx_value value, cfx_value dtype,
                         cfx_value layout, cfx_value device, cfx_value pin) {
     return DO(full, size, value, CFX_KW(dtype, dtype), CFX_KW(layout, layout),
               CFX_KW(device, device), CFX_KW(pin_memory, pin));
 }
 
-static void filled(cfx_call *c, int n) { /* zeros, ones: size, dtype, layout, device, pin_memory */
+static void filled(cfx_op_call *c,
+                   int n) { /* zeros, ones: size, dtype, layout, device, pin_memory */
     cfx_dtype d = given_dtype(c->args[1]);
     c->out[0] = full(c, c->args[0], number_of(d, n), cfx_dtype_value(d),
                      layout_or_strided(c->args[2]), c->args[3], false_or(c->args[4]));
@@ -33,7 +34,7 @@ CORE(zeros) { filled(c, 0); }
 CORE(ones) { filled(c, 1); }
 
 /* self, dtype, layout, device, pin_memory, memory_format */
-static void filled_like(cfx_call *c, int n) {
+static void filled_like(cfx_op_call *c, int n) {
     cfx_tensor *t = arg_tensor(c, 0);
     cfx_value format = c->args[5];
     if (cfx_is_none(format))
@@ -46,7 +47,7 @@ CORE(zeros_like) { filled_like(c, 0); }
 CORE(ones_like) { filled_like(c, 1); }
 
 /* Arguments from `at` on: dtype, layout, device, pin_memory, with self's in place of None. */
-static void new_filled(cfx_call *c, cfx_value value, int at) {
+static void new_filled(cfx_op_call *c, cfx_value value, int at) {
     cfx_tensor *t = arg_tensor(c, 0);
     cfx_dtype d = arg_dtype(c, at, t->dtype);
     cfx_value device = cfx_is_none(c->args[at + 2]) ? cfx_device_value(t->device) : c->args[at + 2];
@@ -101,7 +102,7 @@ CORE(empty_like) {
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
 /* arange(start, end, dtype, layout, device, pin_memory), the last four arguments from `at` on. */
-static void ranged(cfx_call *c, cfx_value start, cfx_value end, int at) {
+static void ranged(cfx_op_call *c, cfx_value start, cfx_value end, int at) {
     c->out[0] = DO(arange_start_step, start, end, 1, CFX_KW(dtype, c->args[at]),
                    CFX_KW(layout, layout_or_strided(c->args[at + 1])),
                    CFX_KW(device, c->args[at + 2]), CFX_KW(pin_memory, false_or(c->args[at + 3])));
@@ -115,7 +116,7 @@ static cfx_dtype counter(int64_t n) {
 }
 
 /* n, m, then dtype, layout, device and pin_memory from `at` on. */
-static void eye(cfx_call *c, cfx_value n, cfx_value m, int at) {
+static void eye(cfx_op_call *c, cfx_value n, cfx_value m, int at) {
     int64_t most = cfx_integer(n) > cfx_integer(m) ? cfx_integer(n) : cfx_integer(m);
     cfx_value count = cfx_dtype_value(counter(most)), device = c->args[at + 2];
     cfx_tensor *rows = DO(arange, n, CFX_KW(dtype, count), CFX_KW(device, device));
@@ -130,14 +131,14 @@ CORE(eye_m) { eye(c, c->args[0], c->args[1], 2); }
 CORE(linspace) {
     cfx_value start = c->args[0], end = c->args[1];
     int64_t steps = arg_int(c, 2);
-    cfx_dtype d = given_dtype(c->args[3]), wide = cfx__is_float(d) ? d : CFX_I64;
+    cfx_dtype d = given_dtype(c->args[3]), wide = cfx__dtype_is_float(d) ? d : CFX_I64;
     cfx_value layout = layout_or_strided(c->args[4]), pin = false_or(c->args[6]);
     if (steps < 2) {
         c->out[0] = full(c, cfx_list(steps), steps ? start : cfx_int(0), cfx_dtype_value(d), layout,
                          c->args[5], pin);
         return;
     }
-    wide = cfx__is_half(wide) ? CFX_F32 : wide;
+    wide = cfx__dtype_is_half(wide) ? CFX_F32 : wide;
     double step = (cfx_number(end) - cfx_number(start)) / (double)(steps - 1);
     cfx_tensor *rg = DO(arange_start, 0, steps, CFX_KW(layout, layout), CFX_KW(device, c->args[5]),
                         CFX_KW(pin_memory, pin));

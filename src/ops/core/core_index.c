@@ -20,7 +20,7 @@ static cfx_value at_dim(int dim, cfx_tensor *index) {
 }
 
 /* self, dim, index, values: values put at, or added to, the places of index in dim. */
-static void put_rows(cfx_call *c, cfx_tensor *values, bool add) {
+static void put_rows(cfx_op_call *c, cfx_tensor *values, bool add) {
     cfx_tensor *t = T;
     bool number = t->ndim == 0;
     int dim = arg_dim(c, 1, t->ndim);
@@ -82,12 +82,12 @@ CORE(select_scatter) { /* self, src, dim, index */
 /* ---- padding --------------------------------------------------------------------------------- */
 
 /* The places that the padded dimension is taken from. */
-static cfx_tensor *reflected(cfx_call *c, cfx_tensor *range, int64_t size) {
+static cfx_tensor *reflected(cfx_op_call *c, cfx_tensor *range, int64_t size) {
     cfx_tensor *inside = DO(rsub_Scalar, DO(abs, range), size - 1);
     return DO(rsub_Scalar, DO(abs, inside), size - 1);
 }
 
-static void padded(cfx_call *c, bool reflect) {
+static void padded(cfx_op_call *c, bool reflect) {
     cfx_tensor *t = T, *y = t;
     int64_t pad[CFX_MAX_DIMS];
     int n = arg_ints(c, 1, pad) / 2;
@@ -103,8 +103,9 @@ static void padded(cfx_call *c, bool reflect) {
         y = DO(_unsafe_index_Tensor, y, at);
     }
     if (!op_failed())
-        c->out[0] = DO(contiguous, y, CFX_KW(memory_format,
-                                             cfx_memory_format_value(cfx__suggest_format(y))));
+        c->out[0] =
+            DO(contiguous, y,
+               CFX_KW(memory_format, cfx_memory_format_value(cfx__tensor_suggest_format(y))));
 }
 CORE(reflection_pad) { padded(c, true); }
 CORE(replication_pad) { padded(c, false); }
@@ -113,13 +114,13 @@ CORE(replication_pad) { padded(c, false); }
 
 static int64_t no_less(int64_t a) { return a > 0 ? a : 0; }
 
-static cfx_tensor *part_of(cfx_call *c, cfx_tensor *t, int dim, int64_t from, int64_t to) {
+static cfx_tensor *part_of(cfx_op_call *c, cfx_tensor *t, int dim, int64_t from, int64_t to) {
     return DO(slice_Tensor, t, dim, from, to);
 }
 
-static void copy_part(cfx_call *c, cfx_tensor *to, cfx_tensor *from) {
+static void copy_part(cfx_op_call *c, cfx_tensor *to, cfx_tensor *from) {
     if (!op_failed())
-        cfx_inplace_call(c->at, cfx_fn_find("copy"), CFX_ARGS(to, from));
+        cfx_inplace_from(c->at, cfx_fn_find("copy"), CFX_ARGS(to, from));
 }
 
 /* self, pad: written in place, first the middle, then the ends from what is there. */
@@ -156,7 +157,7 @@ CORE(_pad_circular) {
 /* ---- columns of an image --------------------------------------------------------------------- */
 
 /* Where each place of the kernel finds its element in each block along one dimension. */
-static cfx_tensor *block_places(cfx_call *c, int64_t size, int64_t kernel, int64_t dilation,
+static cfx_tensor *block_places(cfx_op_call *c, int64_t size, int64_t kernel, int64_t dilation,
                                 int64_t pad, int64_t stride) {
     cfx_value where = cfx_device_value(T->device), i64 = cfx_dtype_value(CFX_I64);
     int64_t blocks = size + pad * 2 - dilation * (kernel - 1);
@@ -169,7 +170,7 @@ static cfx_tensor *block_places(cfx_call *c, int64_t size, int64_t kernel, int64
 }
 
 /* Four pairs of arguments from `at` on: kernel, dilation, padding, stride. */
-static bool window_args(cfx_call *c, int at, int64_t w[4][CFX_MAX_DIMS]) {
+static bool window_args(cfx_op_call *c, int at, int64_t w[4][CFX_MAX_DIMS]) {
     for (int i = 0; i < 4; i++)
         if (arg_ints(c, at + i, w[i]) == 1)
             w[i][1] = w[i][0];
@@ -201,7 +202,7 @@ CORE(im2col) {
     c->out[0] = single ? DO(squeeze_dim, y, 0) : y;
 }
 
-/* self, output_size, kernel, dilation, padding, stride: im2col on its way back. */
+/* self, output_size, kernel, dilation, padding, stride: the gradient of im2col. */
 CORE(col2im) {
     int64_t w[4][CFX_MAX_DIMS], size[CFX_MAX_DIMS], col[2];
     cfx_tensor *x = T;

@@ -11,10 +11,10 @@ CORE(dropout) { /* input, p, train */
 }
 
 /* The parts of a complex number are the last dimension of another view. */
-static void part(cfx_call *c, int which) {
+static void part(cfx_op_call *c, int which) {
     cfx_tensor *t = arg_tensor(c, 0);
     c->out[0] = t;
-    if (cfx__is_complex(t->dtype))
+    if (cfx__dtype_is_complex(t->dtype))
         c->out[0] = DO(select_int, DO(view_as_real, t), t->ndim, which);
 }
 CORE(real) { part(c, 0); }
@@ -23,7 +23,7 @@ CORE(positive) { c->out[0] = arg_tensor(c, 0); }
 
 CORE(conj) { /* of a real number: itself */
     cfx_tensor *t = arg_tensor(c, 0);
-    c->out[0] = cfx__is_complex(t->dtype) ? DO(_conj, t) : t;
+    c->out[0] = cfx__dtype_is_complex(t->dtype) ? DO(_conj, t) : t;
 }
 
 /* v, g, dim: v divided by its length over all dims but one. */
@@ -40,7 +40,7 @@ CORE(_weight_norm_interface) {
 }
 
 /* Those whose decompose column is PyTorch's already. */
-static void own(cfx_call *c) { c->op->decompose(c); }
+static void own(cfx_op_call *c) { c->op->decompose(c); }
 
 const core_row core_layers[] = {
     {&cfx_op_dropout, core_dropout, true},

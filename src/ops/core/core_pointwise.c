@@ -10,17 +10,19 @@
 #define Y core_wide(c, 1)
 
 /* The result in the dtype that the first operand has. */
-static void give(cfx_call *c, cfx_tensor *y) { c->out[0] = core_to(c, y, arg_tensor(c, 0)->dtype); }
+static void give(cfx_op_call *c, cfx_tensor *y) {
+    c->out[0] = core_to(c, y, arg_tensor(c, 0)->dtype);
+}
 
 /* An integer operand as a float. */
-static cfx_tensor *real_arg(cfx_call *c, int i) {
+static cfx_tensor *real_arg(cfx_op_call *c, int i) {
     cfx_tensor *x = core_wide(c, i);
-    return cfx__is_int(x->dtype) || x->dtype == CFX_BOOL ? core_to(c, x, CFX_F32) : x;
+    return cfx__dtype_is_int(x->dtype) || x->dtype == CFX_BOOL ? core_to(c, x, CFX_F32) : x;
 }
 
 /* ---- activations ----------------------------------------------------------------------------- */
 
-static cfx_tensor *relu6_of_three_more(cfx_call *c, cfx_tensor *x) {
+static cfx_tensor *relu6_of_three_more(cfx_op_call *c, cfx_tensor *x) {
     cfx_tensor *low = DO(clamp, DO(add_Tensor, x, 3), CFX_KW(min, 0));
     return DO(clamp, low, CFX_KW(max, 6));
 }
@@ -37,7 +39,7 @@ CORE(silu) {
     give(c, DO(mul_Tensor, x, DO(sigmoid, x)));
 }
 
-static cfx_tensor *softplus(cfx_call *c, cfx_tensor *x, cfx_value beta, cfx_value threshold) {
+static cfx_tensor *softplus(cfx_op_call *c, cfx_tensor *x, cfx_value beta, cfx_value threshold) {
     bool scaled = cfx_number(beta) != 1;
     cfx_tensor *in = scaled ? DO(mul_Tensor, x, beta) : x;
     cfx_tensor *y = DO(log1p, DO(exp, in));
@@ -133,7 +135,7 @@ CORE(rad2deg) { c->out[0] = DO(mul_Tensor, real_arg(c, 0), 180 / M_PI); }
 
 CORE(sgn) {
     cfx_tensor *x = arg_tensor(c, 0);
-    if (!cfx__is_complex(x->dtype)) {
+    if (!cfx__dtype_is_complex(x->dtype)) {
         c->out[0] = DO(sign, x);
         return;
     }
@@ -185,7 +187,7 @@ CORE(logaddexp2) {
 }
 
 /* x, y: tensors, or one of them a number that becomes a tensor. */
-static void times_log(cfx_call *c, cfx_op *log) {
+static void times_log(cfx_op_call *c, cfx_op *log) {
     cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1), *like = a ? a : b;
     cfx_value dtype = cfx_dtype_value((cfx_dtype)like->dtype);
     cfx_value device = cfx_device_value(like->device);
@@ -217,7 +219,7 @@ CORE(special_log_ndtr) {
     c->out[0] = DO(where_self, low, below, above);
 }
 
-static cfx_value doubled(cfx_call *c, int i) {
+static cfx_value doubled(cfx_op_call *c, int i) {
     cfx_tensor *x = arg_tensor(c, i);
     return x ? cfx_tensor_value(core_to(c, x, CFX_F64)) : cfx_float(arg_float(c, i));
 }
@@ -227,9 +229,9 @@ CORE(float_power_Scalar) { c->out[0] = DO(pow_Scalar, doubled(c, 0), doubled(c, 
 
 /* ---- comparing and choosing ------------------------------------------------------------------ */
 
-static void is_value(cfx_call *c, double value) {
+static void is_value(cfx_op_call *c, double value) {
     cfx_tensor *x = arg_tensor(c, 0);
-    if (cfx__is_float(x->dtype))
+    if (cfx__dtype_is_float(x->dtype))
         c->out[0] = DO(eq_Scalar, x, value);
     else
         c->out[0] = DO(zeros_like, x, CFX_KW(dtype, cfx_dtype_value(CFX_BOOL)));
@@ -239,7 +241,7 @@ CORE(isneginf) { is_value(c, -INFINITY); }
 
 CORE(isfinite) {
     cfx_tensor *x = arg_tensor(c, 0);
-    if (!cfx__is_float(x->dtype)) {
+    if (!cfx__dtype_is_float(x->dtype)) {
         c->out[0] = DO(ones_like, x, CFX_KW(dtype, cfx_dtype_value(CFX_BOOL)));
         return;
     }
@@ -255,11 +257,11 @@ CORE(heaviside) {
 }
 
 /* condition, self, other: the numbers among them become tensors of the common type */
-static void choose(cfx_call *c) {
+static void choose(cfx_op_call *c) {
     cfx__promotion p = CFX__PROMOTION_START;
-    cfx__promote_value(&p, c->args[1]);
-    cfx__promote_value(&p, c->args[2]);
-    cfx_dtype d = cfx__promoted(&p);
+    cfx__promotion_value(&p, c->args[1]);
+    cfx__promotion_value(&p, c->args[2]);
+    cfx_dtype d = cfx__promotion_dtype(&p);
     cfx_tensor *t[3] = {arg_tensor(c, 0), arg_tensor(c, 1), arg_tensor(c, 2)};
     for (int i = 2; i > 0; i--)
         if (!t[i])
@@ -273,9 +275,9 @@ static void choose(cfx_call *c) {
 static cfx_value number_as(cfx_value v, cfx_dtype d) {
     if (d == CFX_BOOL)
         return cfx_bool(cfx_number(v) != 0);
-    if (cfx__is_int(d))
+    if (cfx__dtype_is_int(d))
         return cfx_int(cfx_integer(v));
-    return cfx__is_complex(d) ? v : cfx_float(cfx_number(v));
+    return cfx__dtype_is_complex(d) ? v : cfx_float(cfx_number(v));
 }
 
 CORE(masked_fill) {
@@ -293,7 +295,7 @@ static double largest(cfx_dtype d) {
 
 CORE(nan_to_num) {
     cfx_tensor *x = arg_tensor(c, 0);
-    if (!cfx__is_float(x->dtype)) {
+    if (!cfx__dtype_is_float(x->dtype)) {
         c->out[0] = DO(clone, x);
         return;
     }

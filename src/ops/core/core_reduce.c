@@ -39,9 +39,9 @@ CORE(logsumexp) {
     c->out[0] = DO(add_Tensor, DO(log, sum), shift);
 }
 
-static cfx_tensor *not_all(cfx_call *c) { return DO(logical_not, T); }
+static cfx_tensor *not_all(cfx_op_call *c) { return DO(logical_not, T); }
 
-static void give_bool(cfx_call *c, cfx_tensor *any) {
+static void give_bool(cfx_op_call *c, cfx_tensor *any) {
     c->out[0] = DO(logical_not, any);
     if (T->dtype == CFX_U8)
         c->out[0] = core_to(c, c->out[0], CFX_U8);
@@ -59,7 +59,7 @@ CORE(aminmax) {
 /* ---- spread ---------------------------------------------------------------------------------- */
 
 /* Deviation is the root of the variance; the correction is a float there. */
-static cfx_tensor *deviation(cfx_call *c, cfx_value dims, cfx_value correction, bool keep) {
+static cfx_tensor *deviation(cfx_op_call *c, cfx_value dims, cfx_value correction, bool keep) {
     cfx_tensor *x = core_wide(c, 0);
     double less = cfx_is_none(correction) ? 1.0 : cfx_number(correction);
     if (dims.tag == CFX_TAG_LIST && !dims.list->len)
@@ -68,13 +68,13 @@ static cfx_tensor *deviation(cfx_call *c, cfx_value dims, cfx_value correction, 
     return core_to(c, DO(sqrt, var), T->dtype);
 }
 
-static cfx_value unbiased(cfx_call *c, int i) { return cfx_int(arg_bool(c, i)); }
+static cfx_value unbiased(cfx_op_call *c, int i) { return cfx_int(arg_bool(c, i)); }
 
 CORE(std_correction) { c->out[0] = deviation(c, c->args[1], c->args[2], arg_bool(c, 3)); }
 CORE(std_dim) { c->out[0] = deviation(c, c->args[1], unbiased(c, 2), arg_bool(c, 3)); }
 CORE(std) { c->out[0] = deviation(c, cfx_none(), unbiased(c, 1), false); }
 
-static void mean_too(cfx_call *c, cfx_value dims, cfx_value correction, bool keep) {
+static void mean_too(cfx_op_call *c, cfx_value dims, cfx_value correction, bool keep) {
     double less = cfx_is_none(correction) ? 1.0 : cfx_number(correction);
     cfx_value v = DO_ALL(var_mean_correction, core_wide(c, 0), dims, CFX_KW(correction, less),
                          CFX_KW(keepdim, keep));
@@ -92,7 +92,7 @@ CORE(var_dim) {
                    CFX_KW(keepdim, c->args[3]));
 }
 
-static void var_and_mean(cfx_call *c, cfx_value dims, cfx_value correction, cfx_value keep) {
+static void var_and_mean(cfx_op_call *c, cfx_value dims, cfx_value correction, cfx_value keep) {
     cfx_value v = DO_ALL(var_mean_correction, T, dims, CFX_KW(correction, correction),
                          CFX_KW(keepdim, keep));
     c->out[0] = cfx_tensor_at(v, 0);
@@ -101,7 +101,7 @@ static void var_and_mean(cfx_call *c, cfx_value dims, cfx_value correction, cfx_
 CORE(var_mean) { var_and_mean(c, cfx_none(), unbiased(c, 1), cfx_bool(false)); }
 CORE(var_mean_dim) { var_and_mean(c, c->args[1], unbiased(c, 2), c->args[3]); }
 
-static void vector_norm(cfx_call *c, cfx_value dims, cfx_value keep, cfx_value dtype) {
+static void vector_norm(cfx_op_call *c, cfx_value dims, cfx_value keep, cfx_value dtype) {
     cfx_value p = arg_is_none(c, 1) ? cfx_float(2) : c->args[1];
     if (dims.tag == CFX_TAG_LIST && !dims.list->len)
         dims = cfx_none();
@@ -151,9 +151,9 @@ CORE(linalg_cross) {
     int ndim = a->ndim;
     int64_t shape[CFX_MAX_DIMS];
     memcpy(shape, a->shape, (size_t)ndim * sizeof *shape);
-    if (!cfx__broadcast(c->at, &ndim, shape, b->ndim, b->shape))
+    if (!cfx__shape_broadcast(c->at, &ndim, shape, b->ndim, b->shape))
         return;
-    if (!cfx__same_shape(a, b)) {
+    if (!cfx__tensor_same_shape(a, b)) {
         a = DO(expand, a, cfx_ints_value(ndim, shape));
         b = DO(expand, b, cfx_ints_value(ndim, shape));
     }
@@ -191,7 +191,7 @@ CORE(_safe_softmax) {
 
 /* ---- losses ---------------------------------------------------------------------------------- */
 
-static void reduced(cfx_call *c, cfx_tensor *loss, int i) {
+static void reduced(cfx_op_call *c, cfx_tensor *loss, int i) {
     int64_t how = arg_int(c, i);
     c->out[0] = how == 1 ? DO(mean, loss) : how == 2 ? DO(sum, loss) : loss;
 }

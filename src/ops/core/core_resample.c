@@ -15,14 +15,14 @@ typedef struct {
     cfx_dtype dtype;     /* what is computed in */
 } resampling;
 
-static bool read_args(cfx_call *c, bool corners, resampling *r) {
-    const bool vec = !strcmp(cfx__op_info(c->op)->schema->overload, "vec");
+static bool read_args(cfx_op_call *c, bool corners, resampling *r) {
+    const bool vec = !strcmp(cfx__op_info_of(c->op)->schema->overload, "vec");
     const int scales = corners ? 3 : 2;
     int64_t size[CFX_MAX_DIMS];
     *r = (resampling){.image = arg_tensor(c, 0)};
     r->dims = r->image->ndim - 2;
     r->corners = corners && arg_bool(c, 2);
-    r->dtype = cfx__is_float(r->image->dtype) ? (cfx_dtype)r->image->dtype : CFX_F32;
+    r->dtype = cfx__dtype_is_float(r->image->dtype) ? (cfx_dtype)r->image->dtype : CFX_F32;
     if (r->dims < 1 || r->dims > 3 || (vec && arg_is_none(c, 1) == arg_is_none(c, scales))) {
         op_fail(c, "Must specify exactly one of output_size and scale_factors.");
         return false;
@@ -39,17 +39,17 @@ static bool read_args(cfx_call *c, bool corners, resampling *r) {
     return !op_failed();
 }
 
-static cfx_tensor *in_format(cfx_call *c, const resampling *r, cfx_tensor *y) {
-    cfx_value format = cfx_memory_format_value(cfx__suggest_format(r->image));
+static cfx_tensor *in_format(cfx_op_call *c, const resampling *r, cfx_tensor *y) {
+    cfx_value format = cfx_memory_format_value(cfx__tensor_suggest_format(r->image));
     return DO(contiguous, y, CFX_KW(memory_format, format));
 }
 
-static cfx_tensor *range(cfx_call *c, const resampling *r, int64_t n) {
+static cfx_tensor *range(cfx_op_call *c, const resampling *r, int64_t n) {
     return DO(arange, n, CFX_KW(device, cfx_device_value(r->image->device)));
 }
 
 /* Indices that leave batch and channels alone. */
-static cfx_tensor *taken(cfx_call *c, const resampling *r, cfx_tensor *const *at) {
+static cfx_tensor *taken(cfx_op_call *c, const resampling *r, cfx_tensor *const *at) {
     cfx_value index = cfx_list(CFX_NONE, CFX_NONE);
     for (int d = 0; d < r->dims; d++)
         cfx_list_append(index.list, cfx_tensor_value(at[d]));
@@ -58,7 +58,7 @@ static cfx_tensor *taken(cfx_call *c, const resampling *r, cfx_tensor *const *at
 
 /* ---- nearest --------------------------------------------------------------------------------- */
 
-static void nearest(cfx_call *c, double offset) {
+static void nearest(cfx_op_call *c, double offset) {
     resampling r;
     cfx_tensor *at[3] = {0};
     if (!read_args(c, false, &r))
@@ -88,7 +88,7 @@ static double factor(const resampling *r, int d) {
 }
 
 /* Where the new places lie in the image. */
-static cfx_tensor *source(cfx_call *c, const resampling *r, int d, cfx_tensor *to) {
+static cfx_tensor *source(cfx_op_call *c, const resampling *r, int d, cfx_tensor *to) {
     if (r->corners)
         return DO(mul_Tensor, to, factor(r, d));
     return DO(sub_Tensor, DO(mul_Tensor, DO(add_Tensor, to, 0.5), factor(r, d)), 0.5);
@@ -123,14 +123,14 @@ CORE(linear_resample) {
         }
     }
     c->out[0] = in_format(c, &r, v[0]);
-    if (!cfx__is_float(r.image->dtype))
+    if (!cfx__dtype_is_float(r.image->dtype))
         c->out[0] = DO(round, c->out[0]);
 }
 
 /* ---- cubic ----------------------------------------------------------------------------------- */
 
 /* The weights of the four neighbours of a place that lies `t` past the second of them. */
-static void cubic_weights(cfx_call *c, cfx_tensor *t, cfx_tensor **w) {
+static void cubic_weights(cfx_op_call *c, cfx_tensor *t, cfx_tensor **w) {
     const double a = -0.75;
     cfx_tensor *other = DO(rsub_Scalar, t, 1.0);
     cfx_tensor *near_two = DO(stack, cfx_list(t, other), 0), *far_two;
@@ -146,7 +146,7 @@ static void cubic_weights(cfx_call *c, cfx_tensor *t, cfx_tensor **w) {
     w[1] = cfx_tensor_at(middle, 0), w[2] = cfx_tensor_at(middle, 1);
 }
 
-static cfx_tensor *weighed(cfx_call *c, cfx_tensor *const *x, cfx_tensor *const *w) {
+static cfx_tensor *weighed(cfx_op_call *c, cfx_tensor *const *x, cfx_tensor *const *w) {
     cfx_tensor *sum = DO(mul_Tensor, x[0], w[0]);
     for (int i = 1; i < 4; i++)
         sum = DO(add_Tensor, sum, DO(mul_Tensor, x[i], w[i]));
@@ -154,7 +154,7 @@ static cfx_tensor *weighed(cfx_call *c, cfx_tensor *const *x, cfx_tensor *const 
 }
 
 /* A place and its neighbours: one before, itself, two after. */
-static void neighbours(cfx_call *c, cfx_tensor *x, cfx_tensor **out) {
+static void neighbours(cfx_op_call *c, cfx_tensor *x, cfx_tensor **out) {
     out[0] = DO(sub_Tensor, x, 1), out[1] = x;
     out[2] = DO(add_Tensor, x, 1), out[3] = DO(add_Tensor, x, 2);
 }
@@ -188,7 +188,7 @@ CORE(cubic) {
 }
 
 /* With antialiasing the list forms are the others under another name. */
-static void plain(cfx_call *c, cfx_op *op) {
+static void plain(cfx_op_call *c, cfx_op *op) {
     resampling r;
     cfx_value scale[2];
     if (!read_args(c, true, &r))
@@ -204,7 +204,7 @@ CORE(bicubic_aa) { plain(c, &cfx_op__upsample_bicubic2d_aa); }
 /* ---- grids ----------------------------------------------------------------------------------- */
 
 /* Places of n pixels from -1 to 1, or of their middles. */
-static cfx_tensor *pixel_places(cfx_call *c, int64_t n, bool corners) {
+static cfx_tensor *pixel_places(cfx_op_call *c, int64_t n, bool corners) {
     cfx_tensor *theta = arg_tensor(c, 0);
     double end = n <= 1 ? 0 : corners ? 1 : (double)(n - 1) / (double)n;
     return DO(linspace, -end, end, n, CFX_KW(dtype, cfx_dtype_value((cfx_dtype)theta->dtype)),
@@ -243,7 +243,7 @@ CORE(affine_grid_generator) {
     c->out[0] = DO(view, grid, cfx_ints_value(dims + 2, view));
 }
 
-/* .vec forms are composite: they are taken apart before functionalisation. */
+/* .vec forms are composite: they are decomposed before functionalisation. */
 const core_row core_resample[] = {
     {&cfx_op_upsample_nearest1d, core_nearest, false},
     {&cfx_op_upsample_nearest1d_vec, core_nearest, true},

@@ -9,9 +9,9 @@ static cfx_value shape_of(const cfx_tensor *t) { return cfx_ints_value(t->ndim, 
 
 /* ---- order of dimensions --------------------------------------------------------------------- */
 
-static void swapped(cfx_call *c, int64_t a, int64_t b) {
+static void swapped(cfx_op_call *c, int64_t a, int64_t b) {
     cfx_tensor *t = T;
-    int i = cfx__wrap_dim(c->at, a, t->ndim), k = cfx__wrap_dim(c->at, b, t->ndim);
+    int i = cfx__shape_wrap_dim(c->at, a, t->ndim), k = cfx__shape_wrap_dim(c->at, b, t->ndim);
     if (i < 0 || k < 0)
         return;
     if (t->ndim <= 1 || i == k) {
@@ -83,7 +83,7 @@ CORE(stack) {
         return;
     }
     int64_t n = arg_count(c, 0);
-    int dim = cfx__wrap_dim(c->at, arg_int(c, 1), first->ndim + 1);
+    int dim = cfx__shape_wrap_dim(c->at, arg_int(c, 1), first->ndim + 1);
     if (dim < 0)
         return;
     if (dim < first->ndim) {
@@ -102,7 +102,7 @@ CORE(stack) {
 
 /* ---- moving elements about ------------------------------------------------------------------- */
 
-static cfx_tensor *rolled(cfx_call *c, cfx_tensor *t, int64_t shift, int dim) {
+static cfx_tensor *rolled(cfx_op_call *c, cfx_tensor *t, int64_t shift, int dim) {
     int64_t size = t->shape[dim];
     int64_t start = ((size - shift) % size + size) % size;
     cfx_tensor *range = DO(arange, size, CFX_KW(device, cfx_device_value(t->device)));
@@ -127,7 +127,7 @@ CORE(roll) {
         return;
     }
     for (int i = 0; i < n && i < m && !op_failed(); i++) {
-        int dim = cfx__wrap_dim(c->at, dims[i], t->ndim);
+        int dim = cfx__shape_wrap_dim(c->at, dims[i], t->ndim);
         if (dim >= 0)
             t = rolled(c, t, shifts[i], dim);
     }
@@ -149,7 +149,7 @@ CORE(rot90) {
 }
 
 /* Channels to places in the image, or back: a view of two more dimensions, turned. */
-static void shuffled(cfx_call *c, bool unshuffle) {
+static void shuffled(cfx_op_call *c, bool unshuffle) {
     cfx_tensor *t = T;
     int64_t f = arg_int(c, 1), wide[CFX_MAX_DIMS + 2], order[CFX_MAX_DIMS + 2],
             shape[CFX_MAX_DIMS];
@@ -173,7 +173,7 @@ static void shuffled(cfx_call *c, bool unshuffle) {
     cfx_tensor *y = DO(permute, DO(view, t, cfx_ints_value(n + 5, wide)),
                        cfx_ints_value(n + 5, order));
     y = DO(reshape, y, cfx_ints_value(t->ndim, shape));
-    cfx_value format = cfx_memory_format_value(cfx__suggest_format(t));
+    cfx_value format = cfx_memory_format_value(cfx__tensor_suggest_format(t));
     c->out[0] = DO(clone, y, CFX_KW(memory_format, format));
 }
 CORE(pixel_shuffle) { shuffled(c, false); }
@@ -212,7 +212,7 @@ CORE(unfold_copy) {
 
 /* ---- triangles ------------------------------------------------------------------------------- */
 
-static void triangle(cfx_call *c, cfx_op *compare) {
+static void triangle(cfx_op_call *c, cfx_op *compare) {
     cfx_tensor *t = T;
     if (t->ndim < 2) {
         op_fail(c, "%s: input tensor must have at least 2 dimensions", op_title(c));
@@ -239,7 +239,7 @@ CORE(block_diag) {
     for (int64_t i = 0; i < n && !op_failed(); i++) {
         t[i] = arg_item(c, 0, i);
         t[i] = t[i]->ndim < 2 ? DO(view, t[i], cfx_list(1, -1)) : t[i];
-        width += cfx__is_bad(t[i]) ? 0 : t[i]->shape[1];
+        width += cfx__obj_is_bad(t[i]) ? 0 : t[i]->shape[1];
     }
     for (int64_t i = 0; i < n && !op_failed(); i++) {
         int64_t row = t[i]->shape[0], after = width - start - t[i]->shape[1];

@@ -5,7 +5,8 @@
 #include "../views.h"
 
 /* The model, sizes and strides of the new tensor; false with an error. */
-static bool made_strides(cfx_call *c, const make_row *r, int *n, int64_t *shape, int64_t *stride) {
+static bool made_strides(cfx_op_call *c, const make_row *r, int *n, int64_t *shape,
+                         int64_t *stride) {
     const cfx_tensor *like = r->like >= 0 ? arg_tensor(c, r->like) : NULL;
     cfx_memory_format other = r->size < 0 ? CFX_PRESERVE : CFX_CONTIGUOUS;
     cfx_memory_format f = r->format >= 0 ? arg_format(c, r->format, other) : CFX_CONTIGUOUS;
@@ -18,7 +19,7 @@ static bool made_strides(cfx_call *c, const make_row *r, int *n, int64_t *shape,
     return !op_failed() && format_strides(c, f, *n, shape, stride);
 }
 
-void shape_make(cfx_call *c) {
+void shape_make(cfx_op_call *c) {
     const make_row *r = c->op->row;
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     int n;
@@ -26,22 +27,22 @@ void shape_make(cfx_call *c) {
         !made_strides(c, r, &n, shape, stride))
         return;
     cfx_dtype other = r->like >= 0   ? arg_tensor(c, r->like)->dtype
-                      : r->fill >= 0 ? cfx__number_dtype(c->args[r->fill])
+                      : r->fill >= 0 ? cfx__dtype_of_number(c->args[r->fill])
                                      : default_dtype();
     cfx_dtype dtype = arg_dtype(c, r->options, other);
     if (r->fill < 0 || number_fits(c, c->args[r->fill], dtype))
         out_strided(c, 0, dtype, n, shape, stride);
 }
 
-static void kernel_make(cfx_call *c) {
+static void kernel_make(cfx_op_call *c) {
     const make_row *r = c->op->row;
     cfx_tensor *t = c->out[0];
     if (r->fill >= 0)
-        cfx__fill(t, c->args[r->fill]);
+        cfx__tensor_fill(t, c->args[r->fill]);
     else if (r->fill != WITH_NOTHING)
-        cfx__fill(t, cfx_int(r->fill == WITH_ONE));
+        cfx__tensor_fill(t, cfx_int(r->fill == WITH_ONE));
     else if (t->dtype == CFX_BOOL) /* whatever lies there, a bool is 0 or 1 */
-        cfx__fill(t, cfx_bool(false));
+        cfx__tensor_fill(t, cfx_bool(false));
 }
 
 #define MAKE(...)                                                                                  \
@@ -98,7 +99,7 @@ CFX_OP(new_full) = {
 
 /* ---- strides given --------------------------------------------------------------------------- */
 
-static void make_strided(cfx_call *c, cfx_dtype dtype, int size) {
+static void make_strided(cfx_op_call *c, cfx_dtype dtype, int size) {
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     int n = arg_ints(c, size, shape), m = arg_ints(c, size + 1, stride);
     if (op_failed() || !options_fit(c, size + 3, size + 4, size + 5))
@@ -118,21 +119,21 @@ static void make_strided(cfx_call *c, cfx_dtype dtype, int size) {
     out_strided(c, 0, arg_dtype(c, size + 2, dtype), n, shape, stride);
 }
 
-static void shape_empty_strided(cfx_call *c) { make_strided(c, default_dtype(), 0); }
-static void shape_new_empty_strided(cfx_call *c) { make_strided(c, arg_tensor(c, 0)->dtype, 1); }
+static void shape_empty_strided(cfx_op_call *c) { make_strided(c, default_dtype(), 0); }
+static void shape_new_empty_strided(cfx_op_call *c) { make_strided(c, arg_tensor(c, 0)->dtype, 1); }
 
 /* Bools that nobody has set yet are 0 or 1 all the same. */
-static void kernel_unset(cfx_call *c) {
+static void kernel_unset(cfx_op_call *c) {
     if (c->out[0]->dtype == CFX_BOOL)
         memset(c->out[0]->data, 0, c->out[0]->storage->size);
 }
 
 /* Contiguous in the order of dimensions given: strides grow from the last to the first. */
-static void shape_empty_permuted(cfx_call *c) {
+static void shape_empty_permuted(cfx_op_call *c) {
     int64_t shape[CFX_MAX_DIMS], order[CFX_MAX_DIMS], stride[CFX_MAX_DIMS], next = 1;
     int n = arg_ints(c, 0, shape), m = arg_ints(c, 1, order);
     uint64_t seen = 0;
-    if (op_failed() || !options_fit(c, 3, 4, 5) || cfx__numel(c->at, n, shape) < 0)
+    if (op_failed() || !options_fit(c, 3, 4, 5) || cfx__shape_numel(c->at, n, shape) < 0)
         return;
     if (n != m) {
         op_fail(c,
@@ -177,28 +178,28 @@ CFX_OP(empty_permuted) = {
 
 /* ---- from numbers ---------------------------------------------------------------------------- */
 
-static void shape_scalar_tensor(cfx_call *c) {
+static void shape_scalar_tensor(cfx_op_call *c) {
     cfx_dtype d = arg_dtype(c, 1, default_dtype());
     if (options_fit(c, 2, 3, 4) && number_fits(c, c->args[0], d))
         out_new(c, 0, d, 0, NULL);
 }
 
-static void kernel_scalar_tensor(cfx_call *c) { cfx__fill(c->out[0], c->args[0]); }
+static void kernel_scalar_tensor(cfx_op_call *c) { cfx__tensor_fill(c->out[0], c->args[0]); }
 
 /* torch.tensor: a number, nested lists of numbers, or a tensor to copy. */
-static void kernel_tensor(cfx_call *c) {
+static void kernel_tensor(cfx_op_call *c) {
     cfx_value v = c->args[0];
     if (!options_fit(c, -1, 2, -1))
         return;
     cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? v.tensor : cfx_tensor_from_value(v);
-    if (cfx__is_bad(t))
+    if (cfx__obj_is_bad(t))
         return;
     cfx_tensor *out = out_new(c, 0, arg_dtype(c, 1, t->dtype), t->ndim, t->shape);
     if (out->data && t->data)
-        cfx__copy(out, t);
+        cfx__tensor_copy(out, t);
 }
 
-static void decompose_as_tensor(cfx_call *c) {
+static void decompose_as_tensor(cfx_op_call *c) {
     if (c->args[0].tag == CFX_TAG_TENSOR)
         c->out[0] =
             cfx_is_none(c->args[1]) ? arg_tensor(c, 0) : cfx_to(arg_tensor(c, 0), c->args[1]);
@@ -206,7 +207,7 @@ static void decompose_as_tensor(cfx_call *c) {
         c->out[0] = cfx_tensor(c->args[0], CFX_KW(dtype, c->args[1]));
 }
 
-static void decompose_shape_as_tensor(cfx_call *c) {
+static void decompose_shape_as_tensor(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     c->out[0] = cfx_tensor(cfx_ints_value(t->ndim, t->shape), CFX_KW(dtype, cfx_i64));
 }

@@ -178,18 +178,18 @@ TEST(questions_and_numbers) {
 
 TEST(assertions_speak_for_themselves) {
     cfx_tensor *x = cfx_zeros(cfx_list(2, 3));
-    cfx__assert_tensor_metadata(x, cfx_list(2, 3), cfx_list(3, 1), cfx_f32);
-    cfx__assert_scalar(cfx_bool(true), "never");
-    cfx__assert_async(cfx_tensor(1), "never");
+    cfx_aten__assert_tensor_metadata(x, cfx_list(2, 3), cfx_list(3, 1), cfx_f32);
+    cfx_aten__assert_scalar(cfx_bool(true), "never");
+    cfx_aten__assert_async(cfx_tensor(1), "never");
     cfx_sym_constrain_range(3, CFX_KW(min, 0), CFX_KW(max, 5));
     CHECK_OK();
-    cfx__assert_tensor_metadata(x, cfx_list(2, 2));
+    cfx_aten__assert_tensor_metadata(x, cfx_list(2, 2));
     CHECK_ERROR("Tensor sizes mismatch! Expected: [2, 2], Got: [2, 3]");
-    cfx__assert_tensor_metadata(x, CFX_NONE, CFX_NONE, cfx_f64);
+    cfx_aten__assert_tensor_metadata(x, CFX_NONE, CFX_NONE, cfx_f64);
     CHECK_ERROR("Tensor dtype mismatch! Expected: Double, Got: float");
-    cfx__assert_scalar(cfx_bool(false), "u0 <= 8");
+    cfx_aten__assert_scalar(cfx_bool(false), "u0 <= 8");
     CHECK_ERROR("u0 <= 8");
-    cfx__assert_async(cfx_tensor(0), "must hold");
+    cfx_aten__assert_async(cfx_tensor(0), "must hold");
     CHECK_ERROR("must hold");
     cfx_sym_constrain_range(9, CFX_KW(min, 0), CFX_KW(max, 5));
     CHECK_ERROR("Invalid value range for 9 between [0, 5].");

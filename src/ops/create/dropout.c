@@ -4,7 +4,7 @@
 
 ANALYTIC2(native_dropout_backward, 1, x *y *p0, CMUL(CMUL(x, y), p0))
 
-static bool check_probability(cfx_call *c, double p) {
+static bool check_probability(cfx_op_call *c, double p) {
     if (p >= 0 && p <= 1)
         return true;
     op_fail(c, "dropout probability has to be between 0 and 1, but got %g", p);
@@ -12,19 +12,19 @@ static bool check_probability(cfx_call *c, double p) {
 }
 
 /* What the noise is drawn for: each element, or each channel of each sample. */
-static cfx_tensor *noise_like(cfx_call *c, const cfx_tensor *t, bool by_channel) {
+static cfx_tensor *noise_like(cfx_op_call *c, const cfx_tensor *t, bool by_channel) {
     int64_t shape[CFX_MAX_DIMS];
     for (int d = 0; d < t->ndim; d++)
         shape[d] = d < 2 || !by_channel ? t->shape[d] : 1;
     int64_t stride[CFX_MAX_DIMS];
     if (!by_channel)
-        cfx__pointwise_strides(1, &t, t->ndim, shape, stride);
+        cfx__strides_pointwise(1, &t, t->ndim, shape, stride);
     return cfx__tensor_empty(c->at, t->dtype, c->fake, t->ndim, shape, by_channel ? NULL : stride);
 }
 
 /* All four are this, as PyTorch decomposes them: input * noise, and for those that keep mean and
  * deviation of a selu network, + b. */
-static void dropout(cfx_call *c, bool by_channel, bool alpha) {
+static void dropout(cfx_op_call *c, bool by_channel, bool alpha) {
     cfx_tensor *t = arg_tensor(c, 0);
     double p = arg_float(c, 1);
     c->out[0] = t;
@@ -53,10 +53,10 @@ static void dropout(cfx_call *c, bool by_channel, bool alpha) {
     c->out[0] = cfx_add(cfx_mul(t, cfx_mul_(noise, a)), b);
 }
 
-static void decompose_dropout(cfx_call *c) { dropout(c, false, false); }
-static void decompose_feature_dropout(cfx_call *c) { dropout(c, true, false); }
-static void decompose_alpha_dropout(cfx_call *c) { dropout(c, false, true); }
-static void decompose_feature_alpha_dropout(cfx_call *c) { dropout(c, true, true); }
+static void decompose_dropout(cfx_op_call *c) { dropout(c, false, false); }
+static void decompose_feature_dropout(cfx_op_call *c) { dropout(c, true, false); }
+static void decompose_alpha_dropout(cfx_op_call *c) { dropout(c, false, true); }
+static void decompose_feature_alpha_dropout(cfx_op_call *c) { dropout(c, true, true); }
 
 #define DROPS(how) .decompose = decompose_##how, .effects = CFX_COMPOSITE | CFX_RANDOM
 
@@ -74,12 +74,12 @@ CFX_OP(feature_alpha_dropout) = {
 
 /* ---- with the mask as a second result -------------------------------------------------------- */
 
-static bool trains(const cfx_call *c) { return arg_is_none(c, 2) || arg_bool(c, 2); }
+static bool trains(const cfx_op_call *c) { return arg_is_none(c, 2) || arg_bool(c, 2); }
 
-static void shape_native_dropout(cfx_call *c) {
+static void shape_native_dropout(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
     check_probability(c, arg_float(c, 1));
-    if (trains(c) && !cfx__is_float(t->dtype) && !cfx__is_complex(t->dtype))
+    if (trains(c) && !cfx__dtype_is_float(t->dtype) && !cfx__dtype_is_complex(t->dtype))
         op_fail(c, "result type Float can't be cast to the desired output type %s",
                 cfx__dtype_title(t->dtype));
     out_like(c, 0, t->dtype, t);
@@ -89,12 +89,12 @@ static void shape_native_dropout(cfx_call *c) {
         out_like(c, 1, CFX_BOOL, t);
 }
 
-static void kernel_native_dropout(cfx_call *c) {
+static void kernel_native_dropout(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
     double kept = 1 - arg_float(c, 1);
     if (!trains(c)) {
-        cfx__copy(c->out[0], t);
-        cfx__fill(c->out[1], cfx_bool(true));
+        cfx__tensor_copy(c->out[0], t);
+        cfx__tensor_fill(c->out[1], cfx_bool(true));
         return;
     }
     cfx__random_bernoulli(cfx__generator_default(), c->out[1], kept);
@@ -125,7 +125,7 @@ CFX_OP(native_dropout_backward) = {
 
 /* ---- leaky rectifiers of random slope -------------------------------------------------------- */
 
-static void check_rrelu(cfx_call *c, int lower, int upper) {
+static void check_rrelu(cfx_op_call *c, int lower, int upper) {
     double a = arg_float(c, lower), b = arg_float(c, upper);
     if (!(a <= b))
         op_fail(c, "Lower bound should be less than or equal to the upper bound");
@@ -133,14 +133,14 @@ static void check_rrelu(cfx_call *c, int lower, int upper) {
         op_fail(c, "rrelu: lower bound and upper bound must be finite");
 }
 
-static void shape_rrelu_with_noise_functional(cfx_call *c) {
+static void shape_rrelu_with_noise_functional(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0), *noise = arg_tensor(c, 1);
     check_rrelu(c, 2, 3);
-    if (!cfx__same_shape(t, noise))
+    if (!cfx__tensor_same_shape(t, noise))
         op_fail(c, "noise tensor shape must match self tensor shape. Got self.shape = %s "
                    "noise.shape = %s",
                 cfx__shape_text(t->ndim, t->shape), cfx__shape_text(noise->ndim, noise->shape));
-    else if (!cfx__is_float(t->dtype) || noise->dtype != t->dtype)
+    else if (!cfx__dtype_is_float(t->dtype) || noise->dtype != t->dtype)
         op_fail_as(NOT_IMPLEMENTED, c, "\"rrelu_with_noise_out_cpu\" not implemented for '%s'",
                    cfx__dtype_title(t->dtype));
     out_new(c, 0, t->dtype, t->ndim, t->shape);
@@ -148,12 +148,12 @@ static void shape_rrelu_with_noise_functional(cfx_call *c) {
 }
 
 /* A slope is drawn for each element that is not positive, in order; the noise tells which. */
-static void kernel_rrelu_with_noise_functional(cfx_call *c) {
+static void kernel_rrelu_with_noise_functional(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
     double lower = arg_float(c, 2), upper = arg_float(c, 3), middle = (lower + upper) / 2;
     bool training = arg_bool(c, 4);
-    cfx__copy(c->out[1], arg_tensor(c, 1));
-    const cfx_tensor *x = cfx__contiguous_as(t, CFX_F64);
+    cfx__tensor_copy(c->out[1], arg_tensor(c, 1));
+    const cfx_tensor *x = cfx__tensor_contiguous_as(t, CFX_F64);
     cfx_tensor *y = cfx__tensor_empty(c->at, CFX_F64, false, t->ndim, t->shape, NULL);
     cfx_tensor *noise = cfx__tensor_empty(c->at, CFX_F64, false, t->ndim, t->shape, NULL);
     if (op_failed())
@@ -168,12 +168,12 @@ static void kernel_rrelu_with_noise_functional(cfx_call *c) {
         to[i] = from[i] * slope;
         drawn[i] = slope;
     }
-    cfx__copy(c->out[0], y);
+    cfx__tensor_copy(c->out[0], y);
     if (training)
-        cfx__copy(c->out[1], noise);
+        cfx__tensor_copy(c->out[1], noise);
 }
 
-static void decompose_rrelu(cfx_call *c) {
+static void decompose_rrelu(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
     check_rrelu(c, 1, 2);
     if (op_failed())
@@ -188,7 +188,7 @@ static void decompose_rrelu(cfx_call *c) {
 }
 
 /* With a slope as good as fixed it is leaky_relu's gradient. */
-static void decompose_rrelu_with_noise_backward(cfx_call *c) {
+static void decompose_rrelu_with_noise_backward(cfx_op_call *c) {
     double lower = arg_float(c, 3), upper = arg_float(c, 4);
     if (arg_bool(c, 5) && upper - lower > 1e-6)
         c->out[0] = cfx_mul(arg_tensor(c, 2), arg_tensor(c, 0));

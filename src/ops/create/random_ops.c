@@ -4,23 +4,23 @@
 
 #include "../views.h"
 
-typedef void draw_fn(cfx_call *c, cfx_tensor *t);
+typedef void draw_fn(cfx_op_call *c, cfx_tensor *t);
 
 typedef struct {
     make_row make; /* first: shape_make reads it */
     draw_fn *draw;
 } random_row;
 
-static void kernel_draw(cfx_call *c) { ((const random_row *)c->op->row)->draw(c, c->out[0]); }
+static void kernel_draw(cfx_op_call *c) { ((const random_row *)c->op->row)->draw(c, c->out[0]); }
 
-static void kernel_draw_inplace(cfx_call *c) {
+static void kernel_draw_inplace(cfx_op_call *c) {
     cfx_tensor *self = c->out[0] = arg_tensor(c, 0);
     if (is_writable(c, self) && self->data)
         ((const random_row *)c->op->row)->draw(c, self);
 }
 
 /* Functional twins of in-place operators keep the strides of self. */
-static void shape_draw_like(cfx_call *c) {
+static void shape_draw_like(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     out_empty_like(c, t->dtype, CFX_PRESERVE, t);
 }
@@ -30,9 +30,9 @@ static cfx__generator *generator(void) { return cfx__generator_default(); }
 /* ---- what draws ------------------------------------------------------------------------------ */
 
 /* Complex numbers are drawn as pairs of real ones. */
-static cfx_tensor *parts(cfx_call *c, cfx_tensor *t) {
+static cfx_tensor *parts(cfx_op_call *c, cfx_tensor *t) {
     int64_t shape[CFX_MAX_DIMS + 1], stride[CFX_MAX_DIMS + 1];
-    if (!cfx__is_complex(t->dtype))
+    if (!cfx__dtype_is_complex(t->dtype))
         return t;
     if (t->ndim == CFX_MAX_DIMS) {
         op_fail(c, "tensor has too many (>%d) dims", CFX_MAX_DIMS - 1);
@@ -45,87 +45,87 @@ static cfx_tensor *parts(cfx_call *c, cfx_tensor *t) {
     shape[t->ndim] = 2;
     stride[t->ndim] = 1;
     cfx_tensor *real = cfx__tensor_alias(t, t->ndim + 1, shape, stride, t->offset);
-    real->dtype = (uint8_t)cfx__real_of(t->dtype);
+    real->dtype = (uint8_t)cfx__dtype_real(t->dtype);
     real->offset = 2 * t->offset;
     return real;
 }
 
-static void uniform_between(cfx_call *c, cfx_tensor *t, double from, double to) {
+static void uniform_between(cfx_op_call *c, cfx_tensor *t, double from, double to) {
     t = parts(c, t);
     if (!op_failed())
         cfx__random_uniform(generator(), t, from, to);
 }
 
 /* Half of the variance of a complex number is that of each part. */
-static void normal_around(cfx_call *c, cfx_tensor *t, double mean, double std) {
-    bool halves = cfx__is_complex(t->dtype);
+static void normal_around(cfx_op_call *c, cfx_tensor *t, double mean, double std) {
+    bool halves = cfx__dtype_is_complex(t->dtype);
     t = parts(c, t);
     if (!op_failed())
         cfx__random_normal(generator(), t, mean, halves ? std * 0.70710678118654752440 : std);
 }
 
-static void draw_unit(cfx_call *c, cfx_tensor *t) { uniform_between(c, t, 0, 1); }
-static void draw_gauss(cfx_call *c, cfx_tensor *t) { normal_around(c, t, 0, 1); }
+static void draw_unit(cfx_op_call *c, cfx_tensor *t) { uniform_between(c, t, 0, 1); }
+static void draw_gauss(cfx_op_call *c, cfx_tensor *t) { normal_around(c, t, 0, 1); }
 
-static void draw_uniform(cfx_call *c, cfx_tensor *t) {
+static void draw_uniform(cfx_op_call *c, cfx_tensor *t) {
     uniform_between(c, t, arg_float(c, 1), arg_float(c, 2));
 }
 
-static void draw_normal(cfx_call *c, cfx_tensor *t) {
+static void draw_normal(cfx_op_call *c, cfx_tensor *t) {
     normal_around(c, t, arg_float(c, 1), arg_float(c, 2));
 }
 
-static void draw_normal_first(cfx_call *c, cfx_tensor *t) {
+static void draw_normal_first(cfx_op_call *c, cfx_tensor *t) {
     normal_around(c, t, arg_float(c, 0), arg_float(c, 1));
 }
 
-static void draw_log_normal(cfx_call *c, cfx_tensor *t) {
+static void draw_log_normal(cfx_op_call *c, cfx_tensor *t) {
     cfx__random_log_normal(generator(), t, arg_float(c, 1), arg_float(c, 2));
 }
 
-static void draw_cauchy(cfx_call *c, cfx_tensor *t) {
+static void draw_cauchy(cfx_op_call *c, cfx_tensor *t) {
     cfx__random_cauchy(generator(), t, arg_float(c, 1), arg_float(c, 2));
 }
 
-static void draw_exponential(cfx_call *c, cfx_tensor *t) {
+static void draw_exponential(cfx_op_call *c, cfx_tensor *t) {
     cfx__random_exponential(generator(), t, arg_float(c, 1));
 }
 
-static void draw_geometric(cfx_call *c, cfx_tensor *t) {
+static void draw_geometric(cfx_op_call *c, cfx_tensor *t) {
     cfx__random_geometric(generator(), t, arg_float(c, 1));
 }
 
-static void draw_below(cfx_call *c, cfx_tensor *t) { /* [0, argument 0) */
+static void draw_below(cfx_op_call *c, cfx_tensor *t) { /* [0, argument 0) */
     cfx__random_from_to(generator(), t, 0, arg_int(c, 0));
 }
 
-static void draw_between(cfx_call *c, cfx_tensor *t) { /* [argument 0, argument 1) */
+static void draw_between(cfx_op_call *c, cfx_tensor *t) { /* [argument 0, argument 1) */
     cfx__random_from_to(generator(), t, arg_int(c, 0), arg_int(c, 1));
 }
 
-static void draw_like_below(cfx_call *c, cfx_tensor *t) { /* [0, argument 1) */
+static void draw_like_below(cfx_op_call *c, cfx_tensor *t) { /* [0, argument 1) */
     const cfx_tensor *high = arg_tensor(c, 1);
     if (high && high->numel != 1) {
         op_fail(c, "high must be a scalar tensor and on CPU");
         return;
     }
-    int64_t to = high ? cfx_integer(cfx__get(high, 0)) : arg_int(c, 1);
+    int64_t to = high ? cfx_integer(cfx__tensor_get(high, 0)) : arg_int(c, 1);
     cfx__random_from_to(generator(), t, 0, to);
 }
 
-static void draw_like_between(cfx_call *c, cfx_tensor *t) { /* [argument 1, argument 2) */
+static void draw_like_between(cfx_op_call *c, cfx_tensor *t) { /* [argument 1, argument 2) */
     if (arg_is_none(c, 2))
         cfx__random_from(generator(), t, arg_int(c, 1));
     else
         cfx__random_from_to(generator(), t, arg_int(c, 1), arg_int(c, 2));
 }
 
-static void draw_integers(cfx_call *c, cfx_tensor *t) {
+static void draw_integers(cfx_op_call *c, cfx_tensor *t) {
     (void)c;
     cfx__random_integers(generator(), t);
 }
 
-static void draw_coins(cfx_call *c, cfx_tensor *t) {
+static void draw_coins(cfx_op_call *c, cfx_tensor *t) {
     cfx__random_bernoulli(generator(), t, arg_float(c, 1));
 }
 
@@ -262,14 +262,14 @@ CFX_OP(random__to) = {
 
 /* ---- coins ----------------------------------------------------------------------------------- */
 
-static void shape_coins(cfx_call *c) {
+static void shape_coins(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     out_empty_like(c, t->dtype, CFX_CONTIGUOUS, t);
 }
 
 /* One probability an element: p broadcasts to the shape of t. */
-static void toss_each(cfx_call *c, cfx_tensor *t, const cfx_tensor *p) {
-    if (!cfx__is_float(p->dtype)) {
+static void toss_each(cfx_op_call *c, cfx_tensor *t, const cfx_tensor *p) {
+    if (!cfx__dtype_is_float(p->dtype)) {
         op_fail(c, "bernoulli_tensor_cpu_p_ not implemented for '%s'", cfx__dtype_title(p->dtype));
         return;
     }
@@ -278,8 +278,8 @@ static void toss_each(cfx_call *c, cfx_tensor *t, const cfx_tensor *p) {
         cfx__random_bernoulli_each(generator(), t, p);
 }
 
-static void kernel_bernoulli(cfx_call *c) { toss_each(c, c->out[0], arg_tensor(c, 0)); }
-static void draw_coins_each(cfx_call *c, cfx_tensor *t) { toss_each(c, t, arg_tensor(c, 1)); }
+static void kernel_bernoulli(cfx_op_call *c) { toss_each(c, c->out[0], arg_tensor(c, 0)); }
+static void draw_coins_each(cfx_op_call *c, cfx_tensor *t) { toss_each(c, t, arg_tensor(c, 1)); }
 
 CFX_OP(bernoulli) = {"aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
                      "torch.bernoulli Tensor.bernoulli", .shape = shape_coins,
@@ -304,24 +304,24 @@ CFX_OP(bernoulli__Tensor) = {
 
 /* ---- normal with tensors for mean and deviation ---------------------------------------------- */
 
-static void decompose_normal_mean(cfx_call *c) {
+static void decompose_normal_mean(cfx_op_call *c) {
     cfx_tensor *mean = arg_tensor(c, 0);
     cfx_tensor *t = cfx_empty_like(mean, CFX_KW(memory_format, cfx_contiguous_format));
     c->out[0] = cfx_add(cfx_normal_functional(t, 0.0, c->args[1]), mean);
 }
 
-static void decompose_normal_std(cfx_call *c) {
+static void decompose_normal_std(cfx_op_call *c) {
     cfx_tensor *std = arg_tensor(c, 1);
     cfx_tensor *t = cfx_empty_like(std, CFX_KW(memory_format, cfx_contiguous_format));
     c->out[0] = cfx_add(cfx_mul(cfx_normal_functional(t), std), c->args[0]);
 }
 
-static void decompose_normal_both(cfx_call *c) {
+static void decompose_normal_both(cfx_op_call *c) {
     cfx_tensor *mean = arg_tensor(c, 0), *std = arg_tensor(c, 1);
     int64_t shape[CFX_MAX_DIMS];
     int n = mean->ndim;
     memcpy(shape, mean->shape, (size_t)n * sizeof *shape);
-    if (!cfx__broadcast(c->at, &n, shape, std->ndim, std->shape))
+    if (!cfx__shape_broadcast(c->at, &n, shape, std->ndim, std->shape))
         return;
     cfx_tensor *t = cfx_new_empty(mean, cfx_ints_value(n, shape));
     c->out[0] = cfx_add(cfx_mul(cfx_normal_functional(t), std), mean);
@@ -339,28 +339,28 @@ CFX_OP(normal_Tensor_Tensor) = {
 
 /* ---- permutations and samples ---------------------------------------------------------------- */
 
-static void make_permutation(cfx_call *c, int options) {
+static void make_permutation(cfx_op_call *c, int options) {
     int64_t n = arg_int(c, 0);
     cfx_dtype d = arg_dtype(c, options, CFX_I64);
     if (n < 0)
         op_fail(c, "n must be non-negative, got%lld", (long long)n);
-    else if (cfx__is_complex(d) || d == CFX_BOOL)
+    else if (cfx__dtype_is_complex(d) || d == CFX_BOOL)
         op_fail_as(NOT_IMPLEMENTED, c, "\"randperm\" not implemented for '%s'",
                    cfx__dtype_title(d));
     else if (options_fit(c, options + 1, options + 2, options + 3))
         out_new(c, 0, d, 1, &n);
 }
 
-static void shape_randperm(cfx_call *c) { make_permutation(c, 1); }
-static void shape_randperm_generator(cfx_call *c) { make_permutation(c, 2); }
-static void kernel_randperm(cfx_call *c) { cfx__random_permutation(generator(), c->out[0]); }
+static void shape_randperm(cfx_op_call *c) { make_permutation(c, 1); }
+static void shape_randperm_generator(cfx_op_call *c) { make_permutation(c, 2); }
+static void kernel_randperm(cfx_op_call *c) { cfx__random_permutation(generator(), c->out[0]); }
 
-static void shape_multinomial(cfx_call *c) {
+static void shape_multinomial(cfx_op_call *c) {
     const cfx_tensor *p = arg_tensor(c, 0);
     int64_t n = arg_int(c, 1), classes = p->ndim ? p->shape[p->ndim - 1] : 0;
     if (p->ndim < 1 || p->ndim > 2)
         op_fail(c, "prob_dist must be 1 or 2 dim");
-    else if (!cfx__is_float(p->dtype))
+    else if (!cfx__dtype_is_float(p->dtype))
         op_fail(c, "multinomial only supports floating-point dtypes for input, got: %s",
                 cfx__dtype_title(p->dtype));
     else if (n <= 0)
@@ -375,7 +375,7 @@ static void shape_multinomial(cfx_call *c) {
         out_new(c, 0, CFX_I64, 2, (int64_t[]){p->shape[0], n});
 }
 
-static void kernel_multinomial(cfx_call *c) {
+static void kernel_multinomial(cfx_op_call *c) {
     if (c->out[0]->numel)
         cfx__random_multinomial(generator(), c->out[0], arg_tensor(c, 0), arg_bool(c, 2));
 }

@@ -14,7 +14,7 @@ typedef struct {
     int options; /* where dtype, layout, device, pin_memory begin */
 } range_args;
 
-static range_args range_of(const cfx_call *c) {
+static range_args range_of(const cfx_op_call *c) {
     int numbers = 0;
     while (numbers < 3 && cfx_is_number(c->args[numbers]))
         numbers++;
@@ -31,8 +31,8 @@ static range_args range_of(const cfx_call *c) {
 static bool is_integral(cfx_value v) { return v.tag == CFX_TAG_INT || v.tag == CFX_TAG_BOOL; }
 
 /* How many steps there are from start to end; `closed` counts the end in. -1 with an error. */
-static int64_t range_length(cfx_call *c, const range_args *r, cfx_dtype d, bool closed) {
-    bool whole = cfx__is_int(d);
+static int64_t range_length(cfx_op_call *c, const range_args *r, cfx_dtype d, bool closed) {
+    bool whole = cfx__dtype_is_int(d);
     if (whole && (!number_fits(c, r->start, CFX_I64) || !number_fits(c, r->end, CFX_I64) ||
                   !number_fits(c, r->step, CFX_I64)))
         return -1;
@@ -68,10 +68,10 @@ static int64_t range_length(cfx_call *c, const range_args *r, cfx_dtype d, bool 
     return (int64_t)n;
 }
 
-static void make_range(cfx_call *c, cfx_dtype other, bool closed) {
+static void make_range(cfx_op_call *c, cfx_dtype other, bool closed) {
     range_args r = range_of(c);
     cfx_dtype d = arg_dtype(c, r.options, other);
-    if (d == CFX_BOOL || cfx__is_complex(d)) {
+    if (d == CFX_BOOL || cfx__dtype_is_complex(d)) {
         op_fail_as(NOT_IMPLEMENTED, c, "\"%s_cpu\" not implemented for '%s'",
                    closed ? "range" : "arange", cfx__dtype_title(d));
         return;
@@ -83,15 +83,15 @@ static void make_range(cfx_call *c, cfx_dtype other, bool closed) {
         out_new(c, 0, d, 1, &n);
 }
 
-static void shape_arange(cfx_call *c) {
+static void shape_arange(cfx_op_call *c) {
     range_args r = range_of(c);
     bool whole = is_integral(r.start) && is_integral(r.end) && is_integral(r.step);
     make_range(c, whole ? CFX_I64 : default_dtype(), false);
 }
 
-static void shape_range(cfx_call *c) { make_range(c, default_dtype(), true); }
+static void shape_range(cfx_op_call *c) { make_range(c, default_dtype(), true); }
 
-CFX__SIMD static void kernel_arange(cfx_call *c) {
+CFX__SIMD static void kernel_arange(cfx_op_call *c) {
     range_args r = range_of(c);
     cfx_tensor *t = c->out[0];
     int64_t n = t->numel;
@@ -185,7 +185,7 @@ static void line_c128(double *out, int64_t n, cfx_value start, cfx_value end, do
 /* Where logspace has its base; -1 for linspace. */
 static const int base_arg[] = {-1, 3};
 
-static void shape_line(cfx_call *c) {
+static void shape_line(cfx_op_call *c) {
     int base = *(const int *)c->op->row, options = base < 0 ? 3 : 4;
     const char *name = base < 0 ? "linspace" : "logspace";
     int64_t n = arg_int(c, 2);
@@ -194,22 +194,23 @@ static void shape_line(cfx_call *c) {
         cfx_tensor *t = arg_tensor(c, i);
         if (t && t->ndim) {
             bool both = arg_tensor(c, 0) && arg_tensor(c, 1);
-            op_fail(
-                c, "%s only supports 0-dimensional %s, but got %s with %d dimension(s)%s.", name,
-                both ? "start and end tensors"
-                : i  ? "end tensors"
-                     : "start tensors",
-                both ? "start"
-                : i  ? "end"
-                     : "start",
-                arg_tensor(c, both ? 0 : i)->ndim,
-                both ? cfx__format(" and end with %d dimension(s)", arg_tensor(c, 1)->ndim) : "");
+            op_fail(c, "%s only supports 0-dimensional %s, but got %s with %d dimension(s)%s.",
+                    name,
+                    both ? "start and end tensors"
+                    : i  ? "end tensors"
+                         : "start tensors",
+                    both ? "start"
+                    : i  ? "end"
+                         : "start",
+                    arg_tensor(c, both ? 0 : i)->ndim,
+                    both ? cfx__text_format(" and end with %d dimension(s)", arg_tensor(c, 1)->ndim)
+                         : "");
             return;
         }
-        complex_ |= t ? cfx__is_complex(t->dtype) : c->args[i].tag == CFX_TAG_COMPLEX;
+        complex_ |= t ? cfx__dtype_is_complex(t->dtype) : c->args[i].tag == CFX_TAG_COMPLEX;
     }
     cfx_dtype d = arg_dtype(c, options, complex_ ? CFX_C64 : default_dtype());
-    if (complex_ && !cfx__is_complex(d))
+    if (complex_ && !cfx__dtype_is_complex(d))
         op_fail(c,
                 "torch.%s(): inferred dtype ComplexFloat can't be safely cast to passed dtype %s",
                 name, cfx__dtype_title(d));
@@ -221,13 +222,13 @@ static void shape_line(cfx_call *c) {
         out_new(c, 0, d, 1, &n);
 }
 
-static void kernel_line(cfx_call *c) {
+static void kernel_line(cfx_op_call *c) {
     int at = *(const int *)c->op->row;
     cfx_tensor *t = c->out[0];
     cfx_value v[2];
     double base = at < 0 ? 0 : arg_float(c, at);
     for (int i = 0; i < 2; i++)
-        v[i] = arg_tensor(c, i) ? cfx__get(arg_tensor(c, i), 0) : c->args[i];
+        v[i] = arg_tensor(c, i) ? cfx__tensor_get(arg_tensor(c, i), 0) : c->args[i];
     int64_t n = t->numel;
     if (!n)
         return;
@@ -255,7 +256,7 @@ static void kernel_line(cfx_call *c) {
         if (!wide->data)
             return;
         line_c128((double *)wide->data, n, v[0], v[1], base);
-        cfx__copy(t, wide);
+        cfx__tensor_copy(t, wide);
     }
     }
 }
@@ -302,7 +303,7 @@ CFX_OP(logspace_Scalar_Tensor) = {
 
 /* ---- identity matrices ----------------------------------------------------------------------- */
 
-static void make_eye(cfx_call *c, int64_t n, int64_t m, int options) {
+static void make_eye(cfx_op_call *c, int64_t n, int64_t m, int options) {
     if (n < 0)
         op_fail(c, "n must be greater or equal to 0, got %lld", (long long)n);
     else if (m < 0)
@@ -311,17 +312,17 @@ static void make_eye(cfx_call *c, int64_t n, int64_t m, int options) {
         out_new(c, 0, arg_dtype(c, options, default_dtype()), 2, (int64_t[]){n, m});
 }
 
-static void shape_eye(cfx_call *c) { make_eye(c, arg_int(c, 0), arg_int(c, 0), 1); }
-static void shape_eye_m(cfx_call *c) { make_eye(c, arg_int(c, 0), arg_int(c, 1), 2); }
+static void shape_eye(cfx_op_call *c) { make_eye(c, arg_int(c, 0), arg_int(c, 0), 1); }
+static void shape_eye_m(cfx_op_call *c) { make_eye(c, arg_int(c, 0), arg_int(c, 1), 2); }
 
-static void kernel_eye(cfx_call *c) {
+static void kernel_eye(cfx_op_call *c) {
     cfx_tensor *t = c->out[0];
     int64_t n = t->shape[0] < t->shape[1] ? t->shape[0] : t->shape[1];
-    cfx__fill(t, cfx_int(0));
+    cfx__tensor_fill(t, cfx_int(0));
     if (!n)
         return;
     int64_t stride = t->shape[1] + 1;
-    cfx__fill(cfx__tensor_alias(t, 1, &n, &stride, 0), cfx_int(1));
+    cfx__tensor_fill(cfx__tensor_alias(t, 1, &n, &stride, 0), cfx_int(1));
 }
 
 CFX_OP(eye) = {"aten::eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? "
@@ -354,7 +355,7 @@ static int64_t triangle_size(bool upper, int64_t rows, int64_t cols, int64_t off
     return n > INT64_MAX / 4 ? -1 : (int64_t)n;
 }
 
-static void make_triangle(cfx_call *c, bool upper) {
+static void make_triangle(cfx_op_call *c, bool upper) {
     int64_t rows = arg_int(c, 0), cols = arg_int(c, 1), k = arg_int(c, 2);
     cfx_dtype d = arg_dtype(c, 3, CFX_I64);
     if (rows < 0)
@@ -376,7 +377,7 @@ static void make_triangle(cfx_call *c, bool upper) {
         out_new(c, 0, d, 2, (int64_t[]){2, n});
 }
 
-static void fill_triangle(cfx_call *c, bool upper) {
+static void fill_triangle(cfx_op_call *c, bool upper) {
     int64_t rows = arg_int(c, 0), cols = arg_int(c, 1), k = arg_int(c, 2), n = c->out[0]->shape[1];
     int64_t *out = (int64_t *)c->out[0]->data, at = 0, from, to;
     k = k > cols ? cols : k < -rows ? -rows : k;
@@ -390,10 +391,10 @@ static void fill_triangle(cfx_call *c, bool upper) {
     }
 }
 
-static void shape_tril_indices(cfx_call *c) { make_triangle(c, false); }
-static void shape_triu_indices(cfx_call *c) { make_triangle(c, true); }
-static void kernel_tril_indices(cfx_call *c) { fill_triangle(c, false); }
-static void kernel_triu_indices(cfx_call *c) { fill_triangle(c, true); }
+static void shape_tril_indices(cfx_op_call *c) { make_triangle(c, false); }
+static void shape_triu_indices(cfx_op_call *c) { make_triangle(c, true); }
+static void kernel_tril_indices(cfx_op_call *c) { fill_triangle(c, false); }
+static void kernel_triu_indices(cfx_op_call *c) { fill_triangle(c, true); }
 
 CFX_OP(tril_indices) = {
     "aten::tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=4, Layout? "

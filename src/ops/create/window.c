@@ -48,7 +48,7 @@ static const window bartlett = {"bartlett", bartlett_at, 0, 0};
 static const window kaiser = {"kaiser", kaiser_at, 12, 0};
 
 /* The number of the first argument that says what kind of tensor to make: the dtype. */
-static int dtype_at(const cfx_call *c) { return c->nargs - 4; }
+static int dtype_at(const cfx_op_call *c) { return c->nargs - 4; }
 
 static const char *c_type_name(cfx_dtype d) {
     switch (d) {
@@ -63,11 +63,11 @@ static const char *c_type_name(cfx_dtype d) {
     }
 }
 
-static void shape_window(cfx_call *c) {
+static void shape_window(cfx_op_call *c) {
     const window *w = c->op->row;
     int64_t n = arg_int(c, 0);
     cfx_dtype d = arg_dtype(c, dtype_at(c), CFX_F32);
-    if (!cfx__is_float(d))
+    if (!cfx__dtype_is_float(d))
         op_fail(c,
                 "%s_window expects floating point dtypes, got: TensorOptions(dtype=%s, device=cpu, "
                 "layout=Strided (default), requires_grad=false (default), pinned_memory=false "
@@ -80,7 +80,7 @@ static void shape_window(cfx_call *c) {
         out_new(c, 0, d, 1, &n);
 }
 
-static void kernel_window(cfx_call *c) {
+static void kernel_window(cfx_op_call *c) {
     const window *w = c->op->row;
     cfx_tensor *out = c->out[0];
     int given = dtype_at(c);
@@ -156,12 +156,12 @@ CFX_OP(kaiser_window_beta) = {
 
 /* ---- frequencies ----------------------------------------------------------------------------- */
 
-static void shape_freq(cfx_call *c) {
+static void shape_freq(cfx_op_call *c) {
     bool half = c->op->row != NULL;
     int64_t n = arg_int(c, 0), size = half ? n / 2 + 1 : n;
     cfx_dtype d = arg_dtype(c, 2, CFX_F32);
     const char *name = half ? "rfftfreq" : "fftfreq";
-    if (!cfx__is_float(d) && !cfx__is_complex(d))
+    if (!cfx__dtype_is_float(d) && !cfx__dtype_is_complex(d))
         op_fail(c, "%s requires a floating point or complex dtype", name);
     else if (n < 0)
         op_fail(c, "%s: the number of points must not be negative, but is %lld", name,
@@ -170,7 +170,7 @@ static void shape_freq(cfx_call *c) {
         out_new(c, 0, d, 1, &size);
 }
 
-static void kernel_freq(cfx_call *c) {
+static void kernel_freq(cfx_op_call *c) {
     cfx_tensor *out = c->out[0];
     int64_t n = arg_int(c, 0);
     double step = 1.0 / ((double)n * arg_float(c, 1));
@@ -179,7 +179,7 @@ static void kernel_freq(cfx_call *c) {
         switch (out->dtype) {
         case CFX_F64: ((double *)out->data)[i] = k * step; break;
         case CFX_F32: ((float *)out->data)[i] = (float)k * (float)step; break;
-        default: cfx__set(out, i, cfx_float(k * step));
+        default: cfx__tensor_set(out, i, cfx_float(k * step));
         }
     }
 }

@@ -33,7 +33,8 @@ static double scale_of(const attention *a) {
 /* Whether PyTorch would take its fused kernel on the CPU. */
 static bool is_fused(const attention *a) {
     const cfx_tensor *q = a->q, *k = a->k, *v = a->v, *m = a->mask;
-    if (q->ndim != 4 || k->ndim != 4 || v->ndim != 4 || !cfx__is_float(q->dtype) || a->dropout > 0)
+    if (q->ndim != 4 || k->ndim != 4 || v->ndim != 4 || !cfx__dtype_is_float(q->dtype) ||
+        a->dropout > 0)
         return false;
     const int64_t batch = q->shape[0], heads = q->shape[1], size = q->shape[3];
     if (k->shape[0] != batch || v->shape[0] != batch || k->shape[1] != v->shape[1] ||
@@ -255,11 +256,11 @@ static bool rows_fit(const cfx_tensor *t) {
     return t->stride[3] == 1 && (t->shape[2] == 1 || t->stride[2] >= t->shape[3]);
 }
 
-static cfx_tensor *with_rows(cfx_tensor *t) { return rows_fit(t) ? t : cfx__contiguous(t); }
+static cfx_tensor *with_rows(cfx_tensor *t) { return rows_fit(t) ? t : cfx__tensor_contiguous(t); }
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-static bool attention_fits(cfx_call *c, const attention *a) {
+static bool attention_fits(cfx_op_call *c, const attention *a) {
     const cfx_tensor *q = a->q, *k = a->k, *v = a->v, *m = a->mask;
     if (q->dtype != k->dtype || q->dtype != v->dtype)
         op_fail(c,
@@ -285,34 +286,34 @@ static bool attention_fits(cfx_call *c, const attention *a) {
 }
 
 /* Result 0 as the fused kernel leaves it: laid out as the query is. */
-static void out_fused(cfx_call *c, const cfx_tensor *q) {
-    if (cfx__numel(c->at, 4, q->shape) >= 0)
+static void out_fused(cfx_op_call *c, const cfx_tensor *q) {
+    if (cfx__shape_numel(c->at, 4, q->shape) >= 0)
         out_like(c, 0, q->dtype, q);
 }
 
 /* The kernel's dtypes: halves are lifted by hand, for a bool mask stays one. */
-static void fused(cfx_call *c, attention *a, cfx_tensor *out, cfx_tensor *lse) {
+static void fused(cfx_op_call *c, attention *a, cfx_tensor *out, cfx_tensor *lse) {
     cfx_tensor *to = out;
     if (out->dtype != CFX_F32)
         to = cfx__tensor_empty(c->at, CFX_F32, false, 4, out->shape, out->stride);
-    a->q = with_rows(cfx__to_dtype(a->q, CFX_F32));
-    a->k = with_rows(cfx__to_dtype(a->k, CFX_F32));
-    a->v = with_rows(cfx__to_dtype(a->v, CFX_F32));
+    a->q = with_rows(cfx__tensor_to_dtype(a->q, CFX_F32));
+    a->k = with_rows(cfx__tensor_to_dtype(a->k, CFX_F32));
+    a->v = with_rows(cfx__tensor_to_dtype(a->v, CFX_F32));
     if (a->mask && a->mask->dtype != CFX_BOOL)
-        a->mask = cfx__to_dtype(a->mask, CFX_F32);
+        a->mask = cfx__tensor_to_dtype(a->mask, CFX_F32);
     if (op_failed())
         return;
     flash_run(a, to, lse);
     if (to != out)
-        cfx__copy(out, to);
+        cfx__tensor_copy(out, to);
 }
 
-static attention sdpa_args(const cfx_call *c) {
+static attention sdpa_args(const cfx_op_call *c) {
     return (attention){arg_tensor(c, 0), arg_tensor(c, 1), arg_tensor(c, 2), arg_tensor(c, 3),
                        arg_float(c, 4),  arg_bool(c, 5),   c->args[6],       arg_bool(c, 7)};
 }
 
-static void shape_sdpa(cfx_call *c) {
+static void shape_sdpa(cfx_op_call *c) {
     attention a = sdpa_args(c);
     if (!attention_fits(c, &a))
         return;
@@ -322,7 +323,7 @@ static void shape_sdpa(cfx_call *c) {
         out_as_composed(c);
 }
 
-static void kernel_sdpa(cfx_call *c) {
+static void kernel_sdpa(cfx_op_call *c) {
     attention a = sdpa_args(c);
     if (is_fused(&a) && a.q->dtype != CFX_F64) {
         fused(c, &a, c->out[0], NULL);
@@ -330,7 +331,7 @@ static void kernel_sdpa(cfx_call *c) {
     }
     cfx_value made = cfx__op_decompose(c->at, c->op, c->args);
     if (!op_failed())
-        cfx__copy(c->out[0], made.tensor);
+        cfx__tensor_copy(c->out[0], made.tensor);
 }
 
 /* A mask of bools as numbers to add: nothing, or minus infinity. */
@@ -342,19 +343,19 @@ static cfx_tensor *additive(cfx_tensor *mask, cfx_dtype dtype) {
     return cfx_where(mask, 0.0, never);
 }
 
-static void decompose_sdpa(cfx_call *c) {
+static void decompose_sdpa(cfx_op_call *c) {
     attention a = sdpa_args(c);
     if (!attention_fits(c, &a))
         return;
     cfx_value mask = CFX_V(additive(a.mask, (cfx_dtype)a.q->dtype));
     cfx_value made;
     if (is_fused(&a))
-        made = cfx__scaled_dot_product_flash_attention_for_cpu(
+        made = cfx_aten__scaled_dot_product_flash_attention_for_cpu(
             a.q, a.k, a.v, a.dropout, a.causal, CFX_KW(attn_mask, mask), CFX_KW(scale, a.scale));
     else
-        made = cfx__scaled_dot_product_attention_math(a.q, a.k, a.v, mask, a.dropout, a.causal,
-                                                      cfx_none(), CFX_KW(scale, a.scale),
-                                                      CFX_KW(enable_gqa, cfx_bool(a.grouped)));
+        made = cfx_aten__scaled_dot_product_attention_math(a.q, a.k, a.v, mask, a.dropout, a.causal,
+                                                           cfx_none(), CFX_KW(scale, a.scale),
+                                                           CFX_KW(enable_gqa, cfx_bool(a.grouped)));
     if (!op_failed())
         c->out[0] = cfx_tensor_at(made, 0);
 }
@@ -370,12 +371,12 @@ CFX_OP(scaled_dot_product_attention) = {
     .effects = CFX_COMPOSITE | CFX_RANDOM};
 
 /* query, key, value, dropout_p, is_causal, attn_mask, scale: the fused operator itself. */
-static attention flash_args(const cfx_call *c) {
+static attention flash_args(const cfx_op_call *c) {
     return (attention){arg_tensor(c, 0), arg_tensor(c, 1), arg_tensor(c, 2), arg_tensor(c, 5),
                        arg_float(c, 3),  arg_bool(c, 4),   c->args[6],       true};
 }
 
-static void shape_flash(cfx_call *c) {
+static void shape_flash(cfx_op_call *c) {
     attention a = flash_args(c);
     if (!attention_fits(c, &a))
         return;
@@ -391,7 +392,7 @@ static void shape_flash(cfx_call *c) {
                 (int64_t[]){n[1] * n[2], 1, n[1]});
 }
 
-static void kernel_flash(cfx_call *c) {
+static void kernel_flash(cfx_op_call *c) {
     attention a = flash_args(c);
     if (a.q->dtype != CFX_F64) {
         fused(c, &a, c->out[0], c->out[1]);
@@ -409,18 +410,18 @@ static void kernel_flash(cfx_call *c) {
     }
     if (a.mask)
         scores = cfx_add(scores, additive(a.mask, CFX_F64));
-    cfx_tensor *y = cfx_matmul(cfx__safe_softmax(scores, -1), a.v);
+    cfx_tensor *y = cfx_matmul(cfx_aten__safe_softmax(scores, -1), a.v);
     cfx_tensor *lse = cfx_logsumexp(scores, cfx_list(-1));
     if (op_failed())
         return;
-    cfx__copy(c->out[0], y);
-    cfx__copy(c->out[1], lse);
+    cfx__tensor_copy(c->out[0], y);
+    cfx__tensor_copy(c->out[1], lse);
 }
 
-static void decompose_flash(cfx_call *c) {
+static void decompose_flash(cfx_op_call *c) {
     attention a = flash_args(c);
     const bool grouped = a.q->ndim == 4 && a.k->ndim == 4 && a.q->shape[1] != a.k->shape[1];
-    cfx_value made = cfx__scaled_dot_product_attention_math(
+    cfx_value made = cfx_aten__scaled_dot_product_attention_math(
         a.q, a.k, a.v, c->args[5], a.dropout, a.causal, cfx_none(), CFX_KW(scale, a.scale),
         CFX_KW(enable_gqa, cfx_bool(grouped)));
     if (op_failed())
@@ -434,7 +435,7 @@ static void decompose_flash(cfx_call *c) {
 cfx_grad_fn grad_flash; /* attention_back.c */
 
 /* The product of queries and keys, and that of weights and values. */
-static int64_t flops_flash(const cfx_call *c) {
+static int64_t flops_flash(const cfx_op_call *c) {
     const int64_t *q = arg_tensor(c, 0)->shape, *v = arg_tensor(c, 2)->shape;
     return flops_of(5, (int64_t[]){q[0], q[1], q[2], v[2], q[3] + v[3]});
 }
@@ -452,23 +453,24 @@ CFX_OP(_scaled_dot_product_flash_attention_for_cpu) = {
 
 static cfx_tensor *times(cfx_tensor *t, double factor) {
     cfx_value v = cfx_op_do(&cfx_op_mul_Scalar, t, factor);
-    return op_failed() ? &cfx__bad_tensor : v.tensor;
+    return op_failed() ? &cfx__tensor_bad : v.tensor;
 }
 
 /* query, key, value, attn_mask, dropout_p, is_causal, dropout_mask, scale, enable_gqa */
-static void decompose_attention_math(cfx_call *c) {
+static void decompose_attention_math(cfx_op_call *c) {
     attention a = {arg_tensor(c, 0), arg_tensor(c, 1), arg_tensor(c, 2), arg_tensor(c, 3),
                    arg_float(c, 4),  arg_bool(c, 5),   c->args[7],       arg_bool(c, 8)};
     cfx_tensor *q = a.q, *k = a.k, *v = a.v, *mask = a.mask, *dropped = arg_tensor(c, 6);
     if (!attention_fits(c, &a))
         return;
     const cfx_dtype dtype = (cfx_dtype)q->dtype;
-    const bool half = cfx__is_half(dtype);
+    const bool half = cfx__dtype_is_half(dtype);
     if (half) {
-        q = cfx__to_copy(q, CFX_KW(dtype, cfx_f32)), k = cfx__to_copy(k, CFX_KW(dtype, cfx_f32));
-        v = cfx__to_copy(v, CFX_KW(dtype, cfx_f32));
+        q = cfx_aten__to_copy(q, CFX_KW(dtype, cfx_f32)),
+        k = cfx_aten__to_copy(k, CFX_KW(dtype, cfx_f32));
+        v = cfx_aten__to_copy(v, CFX_KW(dtype, cfx_f32));
         if (mask && mask->dtype != CFX_BOOL && mask->dtype != CFX_F32)
-            mask = cfx__to_copy(mask, CFX_KW(dtype, cfx_f32));
+            mask = cfx_aten__to_copy(mask, CFX_KW(dtype, cfx_f32));
     }
     double scale = scale_of(&a), root = sqrt(fabs(scale));
     q = times(q, scale < 0 ? -root : root);
@@ -497,7 +499,7 @@ static void decompose_attention_math(cfx_call *c) {
         scores = mask->dtype == CFX_BOOL ? cfx_add(scores, additive(mask, (cfx_dtype)q->dtype))
                  : c->fake               ? cfx_add(scores, mask) /* as PyTorch for subclasses */
                                          : cfx_add_(scores, mask);
-    cfx_tensor *weights = cfx__safe_softmax(scores, -1);
+    cfx_tensor *weights = cfx_aten__safe_softmax(scores, -1);
     if (a.dropout > 0 && dropped) {
         weights = cfx_masked_fill(weights, cfx_logical_not(dropped), 0.0);
         v = cfx_mul(v, 1 / (1 - a.dropout));
@@ -506,10 +508,10 @@ static void decompose_attention_math(cfx_call *c) {
     }
     cfx_tensor *given = weights;
     if (half)
-        given = cfx__to_copy(weights, CFX_KW(dtype, cfx_dtype_value(dtype)));
+        given = cfx_aten__to_copy(weights, CFX_KW(dtype, cfx_dtype_value(dtype)));
     cfx_tensor *y = cfx_matmul(weights, v);
     if (half)
-        y = cfx__to_copy(y, CFX_KW(dtype, cfx_dtype_value(dtype)));
+        y = cfx_aten__to_copy(y, CFX_KW(dtype, cfx_dtype_value(dtype)));
     c->out[0] = y;
     c->out[1] = given;
 }

@@ -18,7 +18,7 @@ typedef struct {
 } attended_grads;
 
 static cfx_tensor *lifted(cfx_tensor *t) {
-    return t && cfx__is_half(t->dtype) ? cast_to(t, CFX_F32) : t;
+    return t && cfx__dtype_is_half(t->dtype) ? cast_to(t, CFX_F32) : t;
 }
 
 /* Heads that several queries share, one for each of them; and back, summed. */
@@ -44,7 +44,7 @@ static cfx_tensor *weights_of(const attended *a, cfx_tensor *q, cfx_tensor *k) {
     else if (a->mask)
         scores = cfx_add(scores, a->mask);
     if (!a->lse)
-        return cfx__safe_softmax(scores, -1);
+        return cfx_aten__safe_softmax(scores, -1);
     cfx_tensor *lse = cfx_unsqueeze(a->lse, -1);
     cfx_tensor *nothing = cfx_eq(lse, -INFINITY); /* rows where all is masked */
     return cfx_masked_fill(cfx_exp(cfx_sub(scores, lse)), nothing, 0);
@@ -71,7 +71,7 @@ static double scale_or(cfx_value scale, const cfx_tensor *q) {
 }
 
 /* grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, attn_mask, scale */
-static void decompose_flash_backward(cfx_call *c) {
+static void decompose_flash_backward(cfx_op_call *c) {
     cfx_tensor *q = arg_tensor(c, 1), *k = arg_tensor(c, 2), *v = arg_tensor(c, 3);
     attended a = {q, k, v, arg_tensor(c, 8), arg_tensor(c, 4), arg_tensor(c, 5), arg_tensor(c, 0),
                   arg_bool(c, 7), 0};
@@ -89,7 +89,7 @@ static void decompose_flash_backward(cfx_call *c) {
 
 /* The scores again, then two products each for the gradients of weights and values and of queries
  * and keys. */
-static int64_t flops_flash_backward(const cfx_call *c) {
+static int64_t flops_flash_backward(const cfx_op_call *c) {
     const int64_t *q = arg_tensor(c, 1)->shape, *v = arg_tensor(c, 3)->shape;
     return flops_of(5, (int64_t[]){q[0], q[1], q[2], v[2], 3 * q[3] + 2 * v[3]});
 }
@@ -106,7 +106,7 @@ void grad_flash(cfx_back *b) {
     if (!b->gout[0])
         return;
     if (!back_recorded() && !b->needs[5]) {
-        cfx_value grads = cfx__scaled_dot_product_flash_attention_for_cpu_backward(
+        cfx_value grads = cfx_aten__scaled_dot_product_flash_attention_for_cpu_backward(
             b->gout[0], b->args[0], b->args[1], b->args[2], b->out[0], b->out[1], b->args[3],
             b->args[4], CFX_KW(attn_mask, b->args[5]), CFX_KW(scale, b->args[6]));
         for (int i = 0; i < 3; i++)

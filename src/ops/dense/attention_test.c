@@ -21,12 +21,12 @@ static cfx_tensor *heads(int64_t b, int64_t h, int64_t n, int64_t d) {
 
 static bool close_to(cfx_value a, cfx_value b) { return cfx_allclose(a, b, 1e-4, 1e-5).i; }
 
-/* The same call with composites taken apart. */
+/* The same call with composites decomposed. */
 static cfx_value apart(const char *name, cfx_args args) {
     FILE *sink = tmpfile();
     cfx_mode log = cfx_dispatch_log(sink);
     cfx_dispatch_mode_push(&log);
-    cfx_value v = cfx_fn_call(CFX_HERE, cfx_fn_find(name), args);
+    cfx_value v = cfx_fn_call_from(CFX_HERE, cfx_fn_find(name), args);
     cfx_dispatch_mode_pop();
     fclose(sink);
     return v;
@@ -35,7 +35,7 @@ static cfx_value apart(const char *name, cfx_args args) {
 /* Whether attention equals its parts for these arguments. */
 static bool agrees(cfx_args args) {
     const char *name = "scaled_dot_product_attention";
-    return close_to(cfx_fn_call(CFX_HERE, cfx_fn_find(name), args), apart(name, args));
+    return close_to(cfx_fn_call_from(CFX_HERE, cfx_fn_find(name), args), apart(name, args));
 }
 
 TEST(attention_equals_its_parts) {
@@ -107,7 +107,7 @@ TEST(recurrent_layers_equal_their_parts) {
         cfx_value hx = i == 0 ? cfx_list(h, h) : CFX_V(h);
         cfx_args args = CFX_ARGS(x, hx, params, cfx_bool(true), layers, 0.0, cfx_bool(false),
                                  cfx_bool(true), cfx_bool(true));
-        cfx_value whole = cfx_fn_call(CFX_HERE, cfx_fn_find(kinds[i].name), args);
+        cfx_value whole = cfx_fn_call_from(CFX_HERE, cfx_fn_find(kinds[i].name), args);
         cfx_value parts = apart(kinds[i].name, args);
         for (int k = 0; k < (i == 0 ? 3 : 2); k++)
             CHECK(close_to(cfx_at(whole, k), cfx_at(parts, k)));

@@ -15,7 +15,7 @@ static const char *sizes_text(int n, const int64_t *size) {
 }
 
 /* A list of `dims` numbers, one of which may stand for all. */
-static bool list_of(cfx_call *c, int arg, const char *name, int dims, int64_t *out) {
+static bool list_of(cfx_op_call *c, int arg, const char *name, int dims, int64_t *out) {
     int64_t given[CFX_MAX_DIMS];
     int n = arg_ints(c, arg, given);
     if (op_failed())
@@ -42,7 +42,7 @@ static bool any_below(int n, const int64_t *v, int64_t least) {
     return false;
 }
 
-static bool all_sane(cfx_call *c, int n, const int64_t *v) {
+static bool all_sane(cfx_op_call *c, int n, const int64_t *v) {
     for (int i = 0; i < n; i++)
         if (v[i] > absurd) {
             op_fail(c, "convolution: %lld is out of range", (long long)v[i]);
@@ -51,7 +51,7 @@ static bool all_sane(cfx_call *c, int n, const int64_t *v) {
     return true;
 }
 
-static bool channels_fit(cfx_call *c, const conv_args *a, bool transposed, int64_t groups) {
+static bool channels_fit(cfx_op_call *c, const conv_args *a, bool transposed, int64_t groups) {
     const cfx_tensor *x = a->input, *w = a->weight, *b = a->bias;
     const char *wtext = cfx__shape_text(w->ndim, w->shape);
     int64_t bias_size = transposed ? w->shape[1] * groups : w->shape[0];
@@ -89,7 +89,7 @@ static bool channels_fit(cfx_call *c, const conv_args *a, bool transposed, int64
     return false;
 }
 
-static bool dtypes_fit(cfx_call *c, const conv_args *a) {
+static bool dtypes_fit(cfx_op_call *c, const conv_args *a) {
     const cfx_tensor *x = a->input, *other = NULL;
     if (a->weight->dtype != x->dtype)
         other = a->weight;
@@ -105,7 +105,7 @@ static bool dtypes_fit(cfx_call *c, const conv_args *a) {
 }
 
 /* The sizes of the result along each dimension of space. */
-static bool result_sizes(cfx_call *c, int dims, const int64_t *in, const int64_t *kernel,
+static bool result_sizes(cfx_op_call *c, int dims, const int64_t *in, const int64_t *kernel,
                          const int64_t *stride, const int64_t *pad, const int64_t *dilation,
                          bool transposed, const int64_t *more, int64_t *out) {
     int64_t padded[3], spread[3];
@@ -141,7 +141,7 @@ static bool result_sizes(cfx_call *c, int dims, const int64_t *in, const int64_t
     return fits;
 }
 
-bool conv_geometry(cfx_call *c, const conv_args *a, conv *v, int64_t *shape) {
+bool conv_geometry(cfx_op_call *c, const conv_args *a, conv *v, int64_t *shape) {
     const cfx_tensor *x = a->input, *w = a->weight;
     const int dims = w->ndim - 2;
     int64_t stride[3], pad[3], dilation[3], more[3], out[3], groups = arg_int(c, a->groups);
@@ -208,7 +208,7 @@ cfx_memory_format conv_format(const cfx_tensor *input, const cfx_tensor *weight)
     cfx_memory_format last = input->ndim == 4 ? CFX_CHANNELS_LAST : CFX_CHANNELS_LAST_3D;
     if (input->ndim < 4)
         return CFX_CONTIGUOUS;
-    if (cfx__suggest_format(input) == last || cfx__suggest_format(weight) == last)
+    if (cfx__tensor_suggest_format(input) == last || cfx__tensor_suggest_format(weight) == last)
         return last;
     return CFX_CONTIGUOUS;
 }
@@ -218,28 +218,28 @@ cfx_memory_format conv_format(const cfx_tensor *input, const cfx_tensor *weight)
 static const conv_args convolution_args = {
     .stride = 3, .padding = 4, .dilation = 5, .transposed = 6, .output_padding = 7, .groups = 8};
 
-static bool convolution_geometry(cfx_call *c, conv *v, int64_t *shape) {
+static bool convolution_geometry(cfx_op_call *c, conv *v, int64_t *shape) {
     conv_args a = convolution_args;
     a.input = arg_tensor(c, 0), a.weight = arg_tensor(c, 1), a.bias = arg_tensor(c, 2);
     return conv_geometry(c, &a, v, shape);
 }
 
-static void shape_convolution(cfx_call *c) {
+static void shape_convolution(cfx_op_call *c) {
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     conv v;
     if (!convolution_geometry(c, &v, shape))
         return;
     const cfx_tensor *x = arg_tensor(c, 0);
-    if (cfx__numel(c->at, x->ndim, shape) < 0)
+    if (cfx__shape_numel(c->at, x->ndim, shape) < 0)
         return;
-    cfx__format_strides(conv_format(x, arg_tensor(c, 1)), x->ndim, shape, stride);
+    cfx__strides_of_format(conv_format(x, arg_tensor(c, 1)), x->ndim, shape, stride);
     out_strided(c, 0, x->dtype, x->ndim, shape, stride);
 }
 
 /* t in the strides of a memory format; scope. */
-static cfx_tensor *in_format(cfx_call *c, const cfx_tensor *t, cfx_memory_format f) {
+static cfx_tensor *in_format(cfx_op_call *c, const cfx_tensor *t, cfx_memory_format f) {
     int64_t stride[CFX_MAX_DIMS];
-    cfx__format_strides(f, t->ndim, t->shape, stride);
+    cfx__strides_of_format(f, t->ndim, t->shape, stride);
     bool same = true;
     for (int i = 0; i < t->ndim; i++)
         same &= t->shape[i] == 1 || t->stride[i] == stride[i];
@@ -247,11 +247,11 @@ static cfx_tensor *in_format(cfx_call *c, const cfx_tensor *t, cfx_memory_format
         return (cfx_tensor *)t;
     cfx_tensor *to = cfx__tensor_empty(c->at, t->dtype, false, t->ndim, t->shape, stride);
     if (to->data)
-        cfx__copy(to, t);
+        cfx__tensor_copy(to, t);
     return to;
 }
 
-static void kernel_convolution(cfx_call *c) {
+static void kernel_convolution(cfx_op_call *c) {
     int64_t shape[CFX_MAX_DIMS];
     conv v;
     cfx_tensor *out = c->out[0];
@@ -261,17 +261,17 @@ static void kernel_convolution(cfx_call *c) {
     const bool transposed = arg_bool(c, 6);
     cfx_memory_format f = conv_format(x, arg_tensor(c, 1));
     cfx_tensor *given = in_format(c, x, f);
-    cfx_tensor *bias = arg_tensor(c, 2) ? cfx__contiguous(arg_tensor(c, 2)) : NULL;
+    cfx_tensor *bias = arg_tensor(c, 2) ? cfx__tensor_contiguous(arg_tensor(c, 2)) : NULL;
     conv_operands o = {.what = transposed ? CONV_SRC : CONV_DST,
                        .src = transposed ? out : given,
                        .dst = transposed ? given : out,
-                       .weights = cfx__contiguous(arg_tensor(c, 1)),
+                       .weights = cfx__tensor_contiguous(arg_tensor(c, 1)),
                        .bias = bias};
     if (!op_failed())
         conv_run(c, &v, &o);
 }
 
-void conv_run(cfx_call *c, const conv *v, const conv_operands *o) {
+void conv_run(cfx_op_call *c, const conv *v, const conv_operands *o) {
     if (o->src->dtype == CFX_F32) {
         if (conv_depthwise(c, v, o) || conv_points(c, v, o) || op_failed())
             return;
@@ -280,14 +280,14 @@ void conv_run(cfx_call *c, const conv *v, const conv_operands *o) {
     }
     cfx_tensor *result = o->what == CONV_SRC ? o->src : o->dst;
     conv_operands plain = *o;
-    plain.src = cfx__contiguous(o->src);
-    plain.dst = cfx__contiguous(o->dst);
+    plain.src = cfx__tensor_contiguous(o->src);
+    plain.dst = cfx__tensor_contiguous(o->dst);
     if (op_failed())
         return;
     conv_gemm(c, v, &plain);
     cfx_tensor *made = o->what == CONV_SRC ? plain.src : plain.dst;
     if (made != result && o->what != CONV_WEIGHTS && !op_failed())
-        cfx__copy(result, made);
+        cfx__tensor_copy(result, made);
 }
 
 static void grad_convolution(cfx_back *b) {
@@ -310,7 +310,7 @@ int64_t conv_flops(const int64_t *weight, const int64_t *places, int ndim, int64
     return flops_of(n, sizes);
 }
 
-int64_t flops_convolution(const cfx_call *c) {
+int64_t flops_convolution(const cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 1);
     const cfx_tensor *places = arg_bool(c, 6) ? x : c->out[0];
     return conv_flops(w->shape, places->shape, w->ndim, x->shape[0]);

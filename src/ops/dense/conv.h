@@ -26,14 +26,14 @@ typedef struct {
 } conv_operands;
 
 /* Computes; an error where memory cannot be had. */
-void conv_run(cfx_call *c, const conv *v, const conv_operands *o);
+void conv_run(cfx_op_call *c, const conv *v, const conv_operands *o);
 /* The parts: by oneDNN (float32; false when it cannot), by products of matrices (any dtype,
  * contiguous operands), channel by channel (float32, contiguous, one channel a group; dst only). */
-bool conv_onednn(cfx_call *c, const conv *v, const conv_operands *o);
-void conv_gemm(cfx_call *c, const conv *v, const conv_operands *o);
-bool conv_depthwise(cfx_call *c, const conv *v, const conv_operands *o);
+bool conv_onednn(cfx_op_call *c, const conv *v, const conv_operands *o);
+void conv_gemm(cfx_op_call *c, const conv *v, const conv_operands *o);
+bool conv_depthwise(cfx_op_call *c, const conv *v, const conv_operands *o);
 /* By single points, one product an image (float32, contiguous; false when it is not such). */
-bool conv_points(cfx_call *c, const conv *v, const conv_operands *o);
+bool conv_points(cfx_op_call *c, const conv *v, const conv_operands *o);
 
 /* The geometry of a call of convolution with these arguments, checked as PyTorch checks. False with
  * its message. On success `shape` is the result's. */
@@ -41,7 +41,7 @@ typedef struct {
     const cfx_tensor *input, *weight, *bias;
     int stride, padding, dilation, transposed, output_padding, groups; /* numbers of arguments */
 } conv_args;
-bool conv_geometry(cfx_call *c, const conv_args *a, conv *v, int64_t *shape);
+bool conv_geometry(cfx_op_call *c, const conv_args *a, conv *v, int64_t *shape);
 /* Strides of the result of a convolution of these: channels last where either is. */
 cfx_memory_format conv_format(const cfx_tensor *input, const cfx_tensor *weight);
 

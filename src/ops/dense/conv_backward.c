@@ -5,12 +5,12 @@
 static const conv_args backward_args = {
     .stride = 4, .padding = 5, .dilation = 6, .transposed = 7, .output_padding = 8, .groups = 9};
 
-static bool wanted(const cfx_call *c, int i) {
+static bool wanted(const cfx_op_call *c, int i) {
     return cfx_integer(c->args[10].list->items[i]) != 0;
 }
 
 /* The geometry of the forward convolution, whose result must have the shape of the gradient. */
-static bool backward_geometry(cfx_call *c, conv *v) {
+static bool backward_geometry(cfx_op_call *c, conv *v) {
     const cfx_tensor *grad = arg_tensor(c, 0);
     conv_args a = backward_args;
     int64_t shape[CFX_MAX_DIMS];
@@ -29,7 +29,7 @@ static bool backward_geometry(cfx_call *c, conv *v) {
     return !op_failed();
 }
 
-static void shape_convolution_backward(cfx_call *c) {
+static void shape_convolution_backward(cfx_op_call *c) {
     const cfx_tensor *grad = arg_tensor(c, 0), *x = arg_tensor(c, 1), *w = arg_tensor(c, 2);
     int64_t stride[CFX_MAX_DIMS];
     conv v;
@@ -41,36 +41,37 @@ static void shape_convolution_backward(cfx_call *c) {
         return;
     cfx_memory_format f = conv_format(x, w);
     if (wanted(c, 0)) {
-        cfx__format_strides(f, x->ndim, x->shape, stride);
+        cfx__strides_of_format(f, x->ndim, x->shape, stride);
         out_strided(c, 0, x->dtype, x->ndim, x->shape, stride);
     }
     if (wanted(c, 1)) {
-        cfx__format_strides(f, w->ndim, w->shape, stride);
+        cfx__strides_of_format(f, w->ndim, w->shape, stride);
         out_strided(c, 1, w->dtype, w->ndim, w->shape, stride);
     }
     if (wanted(c, 2))
         out_new(c, 2, grad->dtype, 1, (int64_t[]){grad->shape[1]});
 }
 
-static void kernel_convolution_backward(cfx_call *c) {
+static void kernel_convolution_backward(cfx_op_call *c) {
     const cfx_tensor *w = arg_tensor(c, 2);
     const bool transposed = arg_bool(c, 7);
     conv v;
     if (!backward_geometry(c, &v))
         return;
-    cfx_tensor *grad = cfx__contiguous(arg_tensor(c, 0)), *x = cfx__contiguous(arg_tensor(c, 1));
+    cfx_tensor *grad = cfx__tensor_contiguous(arg_tensor(c, 0)),
+               *x = cfx__tensor_contiguous(arg_tensor(c, 1));
     const bool empty = !grad->numel || !x->numel || !w->numel;
     for (int i = 0; i < 2; i++) {
         cfx_tensor *out = c->out[i], *to = out;
         if (!out || op_failed())
             continue;
         if (empty) {
-            cfx__fill(out, cfx_int(0));
+            cfx__tensor_fill(out, cfx_int(0));
             continue;
         }
-        if (!cfx__is_contiguous(out))
+        if (!cfx__tensor_is_contiguous(out))
             to = cfx__tensor_empty(c->at, out->dtype, false, out->ndim, out->shape, NULL);
-        conv_operands o = {.weights = i ? to : cfx__contiguous(w)};
+        conv_operands o = {.weights = i ? to : cfx__tensor_contiguous(w)};
         if (i)
             o.what = CONV_WEIGHTS, o.src = transposed ? grad : x, o.dst = transposed ? x : grad;
         else if (transposed)
@@ -81,7 +82,7 @@ static void kernel_convolution_backward(cfx_call *c) {
             return;
         conv_run(c, &v, &o);
         if (to != out && !op_failed())
-            cfx__copy(out, to);
+            cfx__tensor_copy(out, to);
     }
     if (!c->out[2] || op_failed())
         return;
@@ -92,7 +93,7 @@ static void kernel_convolution_backward(cfx_call *c) {
             dims[n++] = i;
     cfx_tensor *sum = cfx_sum(grad, cfx_ints_value(n, dims));
     if (!op_failed())
-        cfx__copy(c->out[2], sum);
+        cfx__tensor_copy(c->out[2], sum);
 }
 
 /* The result is linear in the gradient that comes in, and bilinear in it and the input or the
@@ -129,7 +130,7 @@ static void grad_convolution_backward(cfx_back *b) {
 
 /* The gradient of the input is the convolution the other way round; that of the weights lays the
  * gradient on the input, or the other way round, with batch and channels exchanged. */
-static int64_t flops_convolution_backward(const cfx_call *c) {
+static int64_t flops_convolution_backward(const cfx_op_call *c) {
     const cfx_tensor *grad = arg_tensor(c, 0), *x = arg_tensor(c, 1), *w = arg_tensor(c, 2);
     bool transposed = arg_bool(c, 7);
     int n = x->ndim;

@@ -120,11 +120,11 @@ static void planes(void *arg, int64_t begin, int64_t end) {
     free(room);
 }
 
-bool conv_depthwise(cfx_call *c, const conv *v, const conv_operands *o) {
+bool conv_depthwise(cfx_op_call *c, const conv *v, const conv_operands *o) {
     (void)c;
     if (o->what != CONV_DST || v->ic != v->groups || v->groups == 1 || v->dims == 3 ||
-        v->kernel[1] * v->kernel[2] > TAPS || !cfx__is_contiguous(o->src) ||
-        !cfx__is_contiguous(o->dst))
+        v->kernel[1] * v->kernel[2] > TAPS || !cfx__tensor_is_contiguous(o->src) ||
+        !cfx__tensor_is_contiguous(o->dst))
         return false;
     int64_t size[2];
     for (int i = 0; i < 2; i++) { /* rows and columns of a phase: what the results reach */

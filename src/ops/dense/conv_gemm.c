@@ -75,7 +75,7 @@ static bool by_points(const conv *v) {
 }
 
 /* One image and one group: columns of the channels at src, weights and dst of the group. */
-static bool one_group(cfx_call *c, const conv *v, const conv_operands *o, patches *p, char *src,
+static bool one_group(cfx_op_call *c, const conv *v, const conv_operands *o, patches *p, char *src,
                       char *weights, char *dst, void *columns, bool first) {
     const int64_t points = volume(v->out), rows = v->ic / v->groups * volume(v->kernel);
     const bool direct = by_points(v);
@@ -111,7 +111,7 @@ static bool one_group(cfx_call *c, const conv *v, const conv_operands *o, patche
     return true;
 }
 
-void conv_gemm(cfx_call *c, const conv *v, const conv_operands *o) {
+void conv_gemm(cfx_op_call *c, const conv *v, const conv_operands *o) {
     cfx_tensor *result = o->what == CONV_DST ? o->dst : o->what == CONV_SRC ? o->src : o->weights;
     const int64_t size = cfx_dtype_size(result->dtype), groups = v->groups;
     const int64_t ic = v->ic / groups, oc = v->oc / groups, taps = volume(v->kernel);

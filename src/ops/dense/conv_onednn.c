@@ -143,7 +143,7 @@ static conv_plan *plan_for(const conv_key *k) {
 }
 
 /* Brings the operands to their places, runs, and brings the result back. False without memory. */
-static bool execute(cfx_call *c, conv_plan *p, const conv_operands *o) {
+static bool execute(cfx_op_call *c, conv_plan *p, const conv_operands *o) {
     cfx__packed *held = NULL;
     void *src, *weights, *dst;
     if (o->what == CONV_SRC)
@@ -211,7 +211,7 @@ static void bias_range(void *arg, int64_t begin, int64_t end) {
 }
 
 /* Image by image, so that what is turned into oneDNN's layout and back stays in the cache. */
-static bool each_image(cfx_call *c, const conv *v, const conv_operands *o) {
+static bool each_image(cfx_op_call *c, const conv *v, const conv_operands *o) {
     conv one = *v;
     cfx_tensor src = *o->src, dst = *o->dst;
     conv_operands p = *o;
@@ -228,9 +228,9 @@ static bool each_image(cfx_call *c, const conv *v, const conv_operands *o) {
     return ok;
 }
 
-bool conv_onednn(cfx_call *c, const conv *v, const conv_operands *o) {
+bool conv_onednn(cfx_op_call *c, const conv *v, const conv_operands *o) {
     enum { LARGE = 1 << 16 };
-    const bool last = !cfx__is_contiguous(o->dst) || !cfx__is_contiguous(o->src);
+    const bool last = !cfx__tensor_is_contiguous(o->dst) || !cfx__tensor_is_contiguous(o->src);
     if (v->batch > 1 && !last && o->what != CONV_WEIGHTS &&
         v->ic * v->in[0] * v->in[1] * v->in[2] + v->oc * v->out[0] * v->out[1] * v->out[2] > LARGE)
         return each_image(c, v, o);

@@ -14,7 +14,7 @@ static const conv_row row_t1d = {1, "conv_transpose1d"}, row_t2d = {2, "conv_tra
 static const conv_row row_t3d = {3, "conv_transpose3d"};
 
 /* The input with a batch of one where it has none. NULL with PyTorch's message. */
-static cfx_tensor *batched(cfx_call *c, bool *single) {
+static cfx_tensor *batched(cfx_op_call *c, bool *single) {
     const conv_row *r = c->op->row;
     cfx_tensor *x = arg_tensor(c, 0), *b = arg_tensor(c, 2);
     if (b && b->dtype != x->dtype) {
@@ -32,12 +32,12 @@ static cfx_tensor *batched(cfx_call *c, bool *single) {
     return *single ? cfx_unsqueeze(x, 0) : x;
 }
 
-static void finish(cfx_call *c, cfx_tensor *y, bool single) {
+static void finish(cfx_op_call *c, cfx_tensor *y, bool single) {
     c->out[0] = single ? cfx_squeeze(y, 0) : y;
 }
 
 /* input, weight, bias, stride, padding, dilation, groups */
-static void decompose_conv(cfx_call *c) {
+static void decompose_conv(cfx_op_call *c) {
     static const int64_t zeros[3];
     const conv_row *r = c->op->row;
     bool single;
@@ -50,20 +50,20 @@ static void decompose_conv(cfx_call *c) {
            single);
 }
 
-/* The same with padding told by a word. */
-static void decompose_conv_padding(cfx_call *c) {
+/* The same with padding given by a word. */
+static void decompose_conv_padding(cfx_op_call *c) {
     bool single;
     cfx_tensor *x = batched(c, &single);
     if (!x)
         return;
     finish(c,
-           cfx__convolution_mode(x, c->args[1], c->args[2], c->args[3], c->args[4], c->args[5],
-                                 c->args[6]),
+           cfx_aten__convolution_mode(x, c->args[1], c->args[2], c->args[3], c->args[4], c->args[5],
+                                      c->args[6]),
            single);
 }
 
 /* input, weight, bias, stride, padding, output_padding, groups, dilation */
-static void decompose_conv_transpose(cfx_call *c) {
+static void decompose_conv_transpose(cfx_op_call *c) {
     bool single;
     cfx_tensor *x = batched(c, &single);
     if (!x)
@@ -76,7 +76,7 @@ static void decompose_conv_transpose(cfx_call *c) {
 
 /* ---- padding by a word ----------------------------------------------------------------------- */
 
-static bool broadcasts(cfx_call *c, int arg, const char *name, int dims, int64_t *out) {
+static bool broadcasts(cfx_op_call *c, int arg, const char *name, int dims, int64_t *out) {
     int64_t given[CFX_MAX_DIMS];
     int n = arg_ints(c, arg, given);
     if (op_failed())
@@ -90,7 +90,7 @@ static bool broadcasts(cfx_call *c, int arg, const char *name, int dims, int64_t
     return true;
 }
 
-static void convolve_same(cfx_call *c) {
+static void convolve_same(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
     const cfx_tensor *w = arg_tensor(c, 1);
     const int dims = w->ndim - 2;
@@ -130,7 +130,7 @@ static void convolve_same(cfx_call *c) {
                         c->args[5], cfx_bool(false), cfx_ints_value(dims, zeros), c->args[6]);
 }
 
-static void decompose_convolution_mode(cfx_call *c) {
+static void decompose_convolution_mode(cfx_op_call *c) {
     const char *padding = arg_text(c, 4);
     static const int64_t zero = 0;
     if (!strcmp(padding, "same"))
@@ -143,7 +143,7 @@ static void decompose_convolution_mode(cfx_call *c) {
         op_fail(c, "Invalid padding string: '%s'", padding);
 }
 
-static void decompose_convolution_old(cfx_call *c) {
+static void decompose_convolution_old(cfx_op_call *c) {
     c->out[0] = cfx_convolution(c->args[0], c->args[1], c->args[2], c->args[3], c->args[4],
                                 c->args[5], c->args[6], c->args[7], c->args[8]);
 }

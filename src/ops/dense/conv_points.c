@@ -53,7 +53,7 @@ static void sample_range(void *arg, int64_t begin, int64_t end) {
             }
 }
 
-bool conv_points(cfx_call *c, const conv *v, const conv_operands *o) {
+bool conv_points(cfx_op_call *c, const conv *v, const conv_operands *o) {
     enum { FEW = 128, PART = 1 << 18 };
     bool even = true;
     for (int i = 0; i < 3; i++) {
@@ -63,7 +63,7 @@ bool conv_points(cfx_call *c, const conv *v, const conv_operands *o) {
     }
     const int64_t n = v->out[0] * v->out[1] * v->out[2];
     if (o->what == CONV_WEIGHTS || (o->what == CONV_SRC && !even) || n < FEW ||
-        !cfx__is_contiguous(o->src) || !cfx__is_contiguous(o->dst))
+        !cfx__tensor_is_contiguous(o->src) || !cfx__tensor_is_contiguous(o->dst))
         return false;
     const bool forward = o->what == CONV_DST;
     const float *src = (const float *)o->src->data;

@@ -6,7 +6,7 @@
 
 typedef struct {
     const void *x, *y;
-    const void *grad, *distance; /* on the way back: of the distances, and they themselves */
+    const void *grad, *distance; /* backward: of the distances, and they themselves */
     void *out;
     int64_t x_rows, y_rows, columns;
     double p;
@@ -34,7 +34,7 @@ static void run(const distances *d, int64_t rows) {
     cfx__parallel(rows, each > 32768 ? 1 : (int64_t)(32768 / (each + 1)) + 1, range, (void *)d);
 }
 
-static bool is_norm(cfx_call *c, const char *fn, double p) {
+static bool is_norm(cfx_op_call *c, const char *fn, double p) {
     if (!(p >= 0))
         op_fail(c, "%s only supports non-negative p values", fn);
     return p >= 0;
@@ -42,7 +42,7 @@ static bool is_norm(cfx_call *c, const char *fn, double p) {
 
 /* ---- cdist ----------------------------------------------------------------------------------- */
 
-static bool cdist_fits(cfx_call *c, int *ndim, int64_t *shape) {
+static bool cdist_fits(cfx_op_call *c, int *ndim, int64_t *shape) {
     const cfx_tensor *x[2] = {arg_tensor(c, 0), arg_tensor(c, 1)};
     for (int i = 0; i < 2; i++)
         if (x[i]->ndim < 2) {
@@ -57,7 +57,7 @@ static bool cdist_fits(cfx_call *c, int *ndim, int64_t *shape) {
         return false;
     }
     for (int i = 0; i < 2; i++)
-        if (!cfx__is_float(x[i]->dtype)) {
+        if (!cfx__dtype_is_float(x[i]->dtype)) {
             op_fail(c, "cdist only supports floating-point dtypes, X%d got: %s", i + 1,
                     cfx__dtype_title(x[i]->dtype));
             return false;
@@ -73,7 +73,8 @@ static bool cdist_fits(cfx_call *c, int *ndim, int64_t *shape) {
         return false;
     *ndim = 0;
     for (int i = 0; i < 2; i++)
-        if (x[i]->ndim > 2 && !cfx__broadcast(c->at, ndim, shape, x[i]->ndim - 2, x[i]->shape))
+        if (x[i]->ndim > 2 &&
+            !cfx__shape_broadcast(c->at, ndim, shape, x[i]->ndim - 2, x[i]->shape))
             return false;
     if (*ndim + 2 > CFX_MAX_DIMS) {
         op_fail(c, "tensor has too many (>%d) dims", CFX_MAX_DIMS);
@@ -85,19 +86,19 @@ static bool cdist_fits(cfx_call *c, int *ndim, int64_t *shape) {
 }
 
 /* Whether PyTorch takes the way through a product of matrices. */
-static bool by_product(const cfx_call *c, int64_t rows, int64_t others) {
+static bool by_product(const cfx_op_call *c, int64_t rows, int64_t others) {
     const int64_t mode = arg_is_none(c, 3) ? 0 : arg_int(c, 3);
     return arg_float(c, 2) == 2 && (mode == 1 || (mode == 0 && (rows > 25 || others > 25)));
 }
 
-static void shape_cdist_forward(cfx_call *c) {
+static void shape_cdist_forward(cfx_op_call *c) {
     int64_t shape[CFX_MAX_DIMS];
     int n;
     if (cdist_fits(c, &n, shape))
         out_new(c, 0, arg_tensor(c, 0)->dtype, n, shape);
 }
 
-static void kernel_cdist_forward(cfx_call *c) {
+static void kernel_cdist_forward(cfx_op_call *c) {
     cfx_tensor *out = c->out[0], *x[2];
     const int n = out->ndim;
     const int64_t rows = out->shape[n - 2], others = out->shape[n - 1];
@@ -115,12 +116,12 @@ static void kernel_cdist_forward(cfx_call *c) {
     }
     const int64_t columns = x[0]->shape[n - 1];
     if (columns && by_product(c, rows, others)) {
-        cfx_tensor *y = cfx__euclidean_dist(x[0], x[1]);
+        cfx_tensor *y = cfx_aten__euclidean_dist(x[0], x[1]);
         if (!op_failed())
-            cfx__copy(out, y);
+            cfx__tensor_copy(out, y);
         return;
     }
-    x[0] = cfx__contiguous(x[0]), x[1] = cfx__contiguous(x[1]);
+    x[0] = cfx__tensor_contiguous(x[0]), x[1] = cfx__tensor_contiguous(x[1]);
     if (op_failed())
         return;
     distances d = {.x = x[0]->data,
@@ -134,7 +135,7 @@ static void kernel_cdist_forward(cfx_call *c) {
     run(&d, out->numel / others);
 }
 
-static void decompose_euclidean_dist(cfx_call *c) {
+static void decompose_euclidean_dist(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0), *y = arg_tensor(c, 1);
     cfx_tensor *x_norm = cfx_sum(cfx_pow(x, 2), cfx_list(-1), cfx_bool(true)),
                *x_pad = cfx_ones_like(x_norm);
@@ -146,7 +147,7 @@ static void decompose_euclidean_dist(cfx_call *c) {
     c->out[0] = cfx_sqrt(cfx_clamp_min(squares, 0));
 }
 
-static void decompose_cdist(cfx_call *c) {
+static void decompose_cdist(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0), *y = arg_tensor(c, 1);
     int64_t shape[CFX_MAX_DIMS];
     int n;
@@ -154,24 +155,24 @@ static void decompose_cdist(cfx_call *c) {
         return;
     if (!by_product(c, shape[n - 2], shape[n - 1]))
         x = cfx_contiguous(x), y = cfx_contiguous(y);
-    c->out[0] = cfx__cdist_forward(x, y, c->args[2], c->args[3]);
+    c->out[0] = cfx_aten__cdist_forward(x, y, c->args[2], c->args[3]);
 }
 
 /* Whether the tensors among n arguments are of one floating-point type. */
-static bool alike(const cfx_call *c, int n) {
+static bool alike(const cfx_op_call *c, int n) {
     const cfx_dtype d = arg_tensor(c, 0)->dtype;
     for (int i = 0; i < n; i++)
         if (arg_tensor(c, i) && arg_tensor(c, i)->dtype != d)
             return false;
-    return cfx__is_float(d);
+    return cfx__dtype_is_float(d);
 }
 
 /* grad, x1, x2, p, cdist: the gradient of x1. */
-static void shape_cdist_backward(cfx_call *c) {
+static void shape_cdist_backward(cfx_op_call *c) {
     const cfx_tensor *g = arg_tensor(c, 0), *x = arg_tensor(c, 1), *y = arg_tensor(c, 2);
     const cfx_tensor *d = arg_tensor(c, 4);
     const int n = g->ndim;
-    if (!alike(c, 5) || n < 2 || x->ndim < 2 || y->ndim < 2 || !cfx__same_shape(g, d) ||
+    if (!alike(c, 5) || n < 2 || x->ndim < 2 || y->ndim < 2 || !cfx__tensor_same_shape(g, d) ||
         g->shape[n - 2] != x->shape[x->ndim - 2] || g->shape[n - 1] != y->shape[y->ndim - 2] ||
         x->shape[x->ndim - 1] != y->shape[y->ndim - 1]) {
         op_fail(c, "_cdist_backward: grad, x1, x2 and cdist do not fit");
@@ -183,12 +184,12 @@ static void shape_cdist_backward(cfx_call *c) {
     out_new(c, 0, x->dtype, n, shape);
 }
 
-static void kernel_cdist_backward(cfx_call *c) {
-    cfx_tensor *out = c->out[0], *g = cfx__contiguous(arg_tensor(c, 0)), *x[2];
-    cfx_tensor *cdist = cfx__contiguous(arg_tensor(c, 4));
+static void kernel_cdist_backward(cfx_op_call *c) {
+    cfx_tensor *out = c->out[0], *g = cfx__tensor_contiguous(arg_tensor(c, 0)), *x[2];
+    cfx_tensor *cdist = cfx__tensor_contiguous(arg_tensor(c, 4));
     const int n = out->ndim;
-    if (!g->numel) { /* no distance to go back from */
-        cfx__fill(out, cfx_int(0));
+    if (!g->numel) { /* no distance has a gradient */
+        cfx__tensor_fill(out, cfx_int(0));
         return;
     }
     if (!out->numel)
@@ -197,7 +198,7 @@ static void kernel_cdist_backward(cfx_call *c) {
         int64_t shape[CFX_MAX_DIMS];
         memcpy(shape, out->shape, (size_t)n * sizeof *shape);
         shape[n - 2] = g->shape[n - 2 + i];
-        x[i] = cfx__contiguous(cfx_expand(arg_tensor(c, 1 + i), cfx_ints_value(n, shape)));
+        x[i] = cfx__tensor_contiguous(cfx_expand(arg_tensor(c, 1 + i), cfx_ints_value(n, shape)));
     }
     if (op_failed())
         return;
@@ -222,10 +223,11 @@ CFX_OP(_cdist_backward) = {
 static void grad_cdist(cfx_back *b) {
     cfx_tensor *g = b->gout[0], *d = b->out[0];
     if (b->needs[0])
-        back_give_sum(b, 0, cfx__cdist_backward(g, b->args[0], b->args[1], b->args[2], d));
+        back_give_sum(b, 0, cfx_aten__cdist_backward(g, b->args[0], b->args[1], b->args[2], d));
     if (b->needs[1])
-        back_give_sum(b, 1, cfx__cdist_backward(cfx_mT(g), b->args[1], b->args[0], b->args[2],
-                                                cfx_mT(d)));
+        back_give_sum(
+            b, 1,
+            cfx_aten__cdist_backward(cfx_mT(g), b->args[1], b->args[0], b->args[2], cfx_mT(d)));
 }
 
 CFX_OP(_cdist_forward) = {
@@ -240,18 +242,18 @@ CFX_OP(cdist) = {"aten::cdist(Tensor x1, Tensor x2, float p=2., int? compute_mod
 
 /* ---- pdist ----------------------------------------------------------------------------------- */
 
-static bool pdist_fits(cfx_call *c) {
+static bool pdist_fits(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0);
     if (x->ndim != 2)
         op_fail(c, "pdist only supports 2D tensors, got: %dD", x->ndim);
-    else if (!cfx__is_float(x->dtype))
+    else if (!cfx__dtype_is_float(x->dtype))
         op_fail(c, "pdist only supports floating-point dtypes");
     else
         is_norm(c, "pdist", arg_float(c, 1));
     return !op_failed();
 }
 
-static void shape_pdist_forward(cfx_call *c) {
+static void shape_pdist_forward(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0);
     if (!pdist_fits(c))
         return;
@@ -263,7 +265,7 @@ static void shape_pdist_forward(cfx_call *c) {
     out_new(c, 0, x->dtype, 1, (int64_t[]){n > 1 ? pairs / 2 : 0});
 }
 
-static void kernel_pdist_forward(cfx_call *c) {
+static void kernel_pdist_forward(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0);
     distances d = {.x = x->data,
                    .y = x->data,
@@ -278,16 +280,16 @@ static void kernel_pdist_forward(cfx_call *c) {
         run(&d, x->shape[0]);
 }
 
-static void decompose_pdist(cfx_call *c) {
+static void decompose_pdist(cfx_op_call *c) {
     if (pdist_fits(c))
-        c->out[0] = cfx__pdist_forward(cfx_contiguous(arg_tensor(c, 0)), c->args[1]);
+        c->out[0] = cfx_aten__pdist_forward(cfx_contiguous(arg_tensor(c, 0)), c->args[1]);
 }
 
 /* grad, self, p, pdist */
-static void shape_pdist_backward(cfx_call *c) {
+static void shape_pdist_backward(cfx_op_call *c) {
     const cfx_tensor *g = arg_tensor(c, 0), *x = arg_tensor(c, 1), *d = arg_tensor(c, 3);
     const int64_t n = x->ndim == 2 ? x->shape[0] : 0;
-    if (!alike(c, 4) || x->ndim != 2 || !cfx__same_shape(g, d) || g->ndim != 1 ||
+    if (!alike(c, 4) || x->ndim != 2 || !cfx__tensor_same_shape(g, d) || g->ndim != 1 ||
         g->numel != (n > 1 ? n * (n - 1) / 2 : 0)) {
         op_fail(c, "_pdist_backward: grad, self and pdist do not fit");
         return;
@@ -295,7 +297,7 @@ static void shape_pdist_backward(cfx_call *c) {
     out_new(c, 0, x->dtype, 2, x->shape);
 }
 
-static void kernel_pdist_backward(cfx_call *c) {
+static void kernel_pdist_backward(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 1);
     distances d = {.x = x->data,
                    .y = x->data,
@@ -311,7 +313,7 @@ static void kernel_pdist_backward(cfx_call *c) {
     if (c->out[0]->numel && d.grad)
         run(&d, x->shape[0]);
     else
-        cfx__fill(c->out[0], cfx_int(0));
+        cfx__tensor_fill(c->out[0], cfx_int(0));
 }
 
 CFX_OP(_pdist_backward) = {
@@ -320,7 +322,7 @@ CFX_OP(_pdist_backward) = {
     .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS};
 
 static void grad_pdist(cfx_back *b) {
-    back_give(b, 0, cfx__pdist_backward(b->gout[0], b->args[0], b->args[1], b->out[0]));
+    back_give(b, 0, cfx_aten__pdist_backward(b->gout[0], b->args[0], b->args[1], b->out[0]));
 }
 
 CFX_OP(_pdist_forward) = {"aten::_pdist_forward(Tensor self, float p=2.) -> Tensor",

@@ -1,4 +1,4 @@
-/* einsum: a sum of products told by letters. The equation is read, operands are brought to one
+/* einsum: a sum of products described by letters. The equation is read, operands are brought to one
  * order of dims (results first, then sums) and contracted in pairs. */
 #include <cfx/ops.h>
 
@@ -27,7 +27,7 @@ static bool is_letter(char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c 
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static bool read_operands(cfx_call *c, equation *e, const char *text, const char *end) {
+static bool read_operands(cfx_op_call *c, equation *e, const char *text, const char *end) {
     int op = 0;
     for (const char *p = text; p < end; p++) {
         subscripts *s = &e->in[op];
@@ -76,7 +76,7 @@ static bool read_operands(cfx_call *c, equation *e, const char *text, const char
 }
 
 /* Counts letters and the dims that ellipses stand for. */
-static bool count_labels(cfx_call *c, equation *e) {
+static bool count_labels(cfx_op_call *c, equation *e) {
     for (int i = 0; i < e->count; i++) {
         const subscripts *s = &e->in[i];
         const int ndim = arg_item(c, 1, i)->ndim, n = s->n - s->dots;
@@ -97,7 +97,7 @@ static bool count_labels(cfx_call *c, equation *e) {
     return true;
 }
 
-static bool read_result(cfx_call *c, equation *e, const char *text, const char *rhs) {
+static bool read_result(cfx_op_call *c, equation *e, const char *text, const char *rhs) {
     bool dots = false;
     for (const char *p = rhs; *p; p++) {
         if (*p == ' ')
@@ -142,7 +142,7 @@ static bool read_result(cfx_call *c, equation *e, const char *text, const char *
     return true;
 }
 
-static bool read_equation(cfx_call *c, equation *e) {
+static bool read_equation(cfx_op_call *c, equation *e) {
     const char *text = arg_text(c, 0), *arrow = strstr(text, "->");
     if (!read_operands(c, e, text, arrow ? arrow : text + strlen(text)) || !count_labels(c, e))
         return false;
@@ -174,7 +174,7 @@ typedef struct {
     int count[CFX_MAX_DIMS];
 } extents;
 
-static bool note_letter(cfx_call *c, const equation *e, extents *x, int i, int label,
+static bool note_letter(cfx_op_call *c, const equation *e, extents *x, int i, int label,
                         int64_t size) {
     if (size == 1)
         return true;
@@ -190,7 +190,7 @@ static bool note_letter(cfx_call *c, const equation *e, extents *x, int i, int l
     return true;
 }
 
-static bool note_dots(cfx_call *c, const equation *e, extents *x, int i, int dim, int j,
+static bool note_dots(cfx_op_call *c, const equation *e, extents *x, int i, int dim, int j,
                       int64_t size) {
     if (size == 1)
         return true;
@@ -208,7 +208,7 @@ static bool note_dots(cfx_call *c, const equation *e, extents *x, int i, int dim
 }
 
 /* Operand i with its dims in the common order; repeated letters become diagonals. */
-static cfx_tensor *align(cfx_call *c, const equation *e, extents *x, int i) {
+static cfx_tensor *align(cfx_op_call *c, const equation *e, extents *x, int i) {
     cfx_tensor *t = arg_item(c, 1, i);
     const subscripts *s = &e->in[i];
     const int covered = t->ndim - (s->n - 1);
@@ -221,12 +221,12 @@ static cfx_tensor *align(cfx_call *c, const equation *e, extents *x, int i) {
         if (label == ELLIPSIS) {
             for (int j = e->dots - covered; j < e->dots; j++) {
                 if (!note_dots(c, e, x, i, dim, j, t->shape[dim]))
-                    return &cfx__bad_tensor;
+                    return &cfx__tensor_bad;
                 order[e->dots_at + j] = dim++;
             }
         } else if (order[e->at[label]] < 0) {
             if (!note_letter(c, e, x, i, label, t->shape[dim]))
-                return &cfx__bad_tensor;
+                return &cfx__tensor_bad;
             order[e->at[label]] = dim++;
         } else {
             int64_t before = order[e->at[label]];
@@ -235,7 +235,7 @@ static cfx_tensor *align(cfx_call *c, const equation *e, extents *x, int i) {
                         "einsum(): subscript %c is repeated for operand %d but the sizes don't "
                         "match, %lld != %lld",
                         letter_of(label), i, (long long)t->shape[dim], (long long)t->shape[before]);
-                return &cfx__bad_tensor;
+                return &cfx__tensor_bad;
             }
             t = cfx_movedim(cfx_diagonal(t, 0, before, dim), -1, before);
             if (op_failed())
@@ -251,7 +251,7 @@ static cfx_tensor *align(cfx_call *c, const equation *e, extents *x, int i) {
 }
 
 /* The product of two operands, summed over the dims that no other operand has. */
-static cfx_tensor *contract(cfx_call *c, const equation *e, extents *x, cfx_tensor *a,
+static cfx_tensor *contract(cfx_op_call *c, const equation *e, extents *x, cfx_tensor *a,
                             cfx_tensor *b) {
     int64_t only_a[CFX_MAX_DIMS], only_b[CFX_MAX_DIMS];
     int na = 0, nb = 0;
@@ -278,7 +278,7 @@ static cfx_tensor *contract(cfx_call *c, const equation *e, extents *x, cfx_tens
 }
 
 /* Contracts operands in the order of the path, or from left to right. */
-static cfx_tensor *contract_all(cfx_call *c, const equation *e, extents *x, cfx_tensor **t) {
+static cfx_tensor *contract_all(cfx_op_call *c, const equation *e, extents *x, cfx_tensor **t) {
     const bool path = !arg_is_none(c, 2);
     int n = e->count;
     for (int step = 0; n > 1 && !op_failed(); step++) {
@@ -295,7 +295,7 @@ static cfx_tensor *contract_all(cfx_call *c, const equation *e, extents *x, cfx_
                         (long long)j,
                         i == j ? ") cannot contract an operand with itself"
                                : ") operand index is out of bounds");
-                return &cfx__bad_tensor;
+                return &cfx__tensor_bad;
             }
         }
         cfx_tensor *y = contract(c, e, x, t[i], t[j]);
@@ -313,7 +313,7 @@ static cfx_tensor *contract_all(cfx_call *c, const equation *e, extents *x, cfx_
     return t[0];
 }
 
-static void decompose_einsum(cfx_call *c) {
+static void decompose_einsum(cfx_op_call *c) {
     const int64_t n = arg_count(c, 1);
     if (!n || n > OPERANDS) {
         op_fail(c, "einsum(): must provide at least one operand");

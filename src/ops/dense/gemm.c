@@ -293,11 +293,11 @@ static bool readable(matrices *m, int64_t rows, int64_t cols) {
 }
 
 /* Copies the matrices to adjacent ones of the scope. Those that repeat (batch stride 0) are one. */
-static bool gather(cfx_call *c, cfx_dtype dtype, int64_t batch, matrices *m, int64_t rows,
+static bool gather(cfx_op_call *c, cfx_dtype dtype, int64_t batch, matrices *m, int64_t rows,
                    int64_t cols) {
     int64_t n = m->at || m->batch ? batch : 1, shape[] = {n, rows, cols};
     cfx_tensor *to = cfx__tensor_empty(c->at, dtype, false, 3, shape, NULL);
-    if (cfx__is_bad(to))
+    if (cfx__obj_is_bad(to))
         return false;
     for (int64_t b = 0; b < n; b++) {
         int64_t stride[] = {rows * cols, cols, 1}, from_stride[] = {m->row, m->col};
@@ -314,7 +314,7 @@ static bool gather(cfx_call *c, cfx_dtype dtype, int64_t batch, matrices *m, int
                            .shape = shape + 1,
                            .stride = from_stride,
                            .data = m->data + offset_of(m, b) * size};
-        cfx__copy(&one, &from);
+        cfx__tensor_copy(&one, &from);
     }
     *m = (matrices){to->data, n == 1 ? 0 : rows * cols, cols, 1, NULL};
     return true;
@@ -381,7 +381,7 @@ static void cut(work *w, int threads) {
     w->pieces = (length + w->piece - 1) / w->piece;
 }
 
-bool gemm_run(cfx_call *c, gemm *g) {
+bool gemm_run(cfx_op_call *c, gemm *g) {
     if (!g->batch || !g->m || !g->n)
         return true;
     work w = {.g = g,
@@ -389,7 +389,7 @@ bool gemm_run(cfx_call *c, gemm *g) {
               .own_loops = g->dtype == CFX_F64 && !blas_knows_machine(),
               .alpha_re = cfx_number(g->alpha),
               .beta_re = cfx_number(g->beta)};
-    if (!cfx__is_float(g->dtype)) {
+    if (!cfx__dtype_is_float(g->dtype)) {
         w.alpha_i = cfx_integer(g->alpha);
         w.beta_i = cfx_integer(g->beta);
         w.alpha_im = g->alpha.tag == CFX_TAG_COMPLEX ? g->alpha.complex_->im : 0;
@@ -448,7 +448,7 @@ matrices matrices_of(const cfx_tensor *t) {
 
 /* ---- composites ------------------------------------------------------------------------------ */
 
-void out_as_composed(cfx_call *c) {
+void out_as_composed(cfx_op_call *c) {
     cfx_value args[CFX_MAX_ARGS];
     for (int i = 0; i < c->nargs; i++) {
         const cfx_tensor *t = arg_tensor(c, i);

@@ -30,16 +30,16 @@ typedef struct {
 } gemm;
 
 /* Does it; scratch memory belongs to the scope. False, with an error, when that cannot be had. */
-bool gemm_run(cfx_call *c, gemm *g);
+bool gemm_run(cfx_op_call *c, gemm *g);
 
 /* The same by oneDNN's matmul primitive: float32, alpha 1, matrices evenly apart, C contiguous and
  * overwritten. `weights`, where given, are B and may be kept in another layout; bias (n) is added.
  * False when nothing was done. */
-bool gemm_onednn(cfx_call *c, const gemm *g, const cfx_tensor *weights, const void *bias);
+bool gemm_onednn(cfx_op_call *c, const gemm *g, const cfx_tensor *weights, const void *bias);
 
 /* out [m, n] = x w' + b for m rows of x, `row` elements apart, w [n, k] and b [n] or NULL; all of
  * one dtype of GEMM_DTYPES, out contiguous. Weights met again are kept in oneDNN's own layout. */
-void linear_run(cfx_call *c, int64_t m, void *x, int64_t row, const cfx_tensor *w,
+void linear_run(cfx_op_call *c, int64_t m, void *x, int64_t row, const cfx_tensor *w,
                 const cfx_tensor *b, cfx_tensor *out);
 
 /* The last two dims of t as rows and columns, the one before as batch (fewer dims: as if 1). */
@@ -50,7 +50,7 @@ static inline matrices transposed(matrices m) {
 
 /* Results shaped as the operator's decomposition shapes them: it runs on fake arguments. For the
  * rarer forms of composite operators; errors are then those of its parts. */
-void out_as_composed(cfx_call *c);
+void out_as_composed(cfx_op_call *c);
 
 /* Sums of products of n pairs; strides in elements. The dtypes are those of gemm. */
 void gemm_dot(cfx_dtype dtype, int64_t n, const void *x, int64_t sx, const void *y, int64_t sy,

@@ -70,7 +70,7 @@ static bool plan_make(product_plan *p, const product_key *k) {
     return ok;
 }
 
-bool gemm_onednn(cfx_call *c, const gemm *g, const cfx_tensor *weights, const void *bias) {
+bool gemm_onednn(cfx_op_call *c, const gemm *g, const cfx_tensor *weights, const void *bias) {
     product_key k = {.family = "product",
                      .batch = g->batch,
                      .m = g->m,

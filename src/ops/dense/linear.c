@@ -14,7 +14,7 @@ typedef struct {
     int64_t batch[CFX_MAX_DIMS];
 } matmul_sizes;
 
-static bool matmul_fits(cfx_call *c, matmul_sizes *s) {
+static bool matmul_fits(cfx_op_call *c, matmul_sizes *s) {
     const cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     if (!a->ndim || !b->ndim || a->dtype != b->dtype || a->dtype == CFX_BOOL)
         return false;
@@ -23,15 +23,15 @@ static bool matmul_fits(cfx_call *c, matmul_sizes *s) {
                         .n = b->ndim > 1 ? b->shape[b->ndim - 1] : 1};
     if (s->k != b->shape[b->ndim > 1 ? b->ndim - 2 : 0])
         return false;
-    if (a->ndim > 2 && !cfx__broadcast(c->at, &s->ndim, s->batch, a->ndim - 2, a->shape))
+    if (a->ndim > 2 && !cfx__shape_broadcast(c->at, &s->ndim, s->batch, a->ndim - 2, a->shape))
         return false;
-    if (b->ndim > 2 && !cfx__broadcast(c->at, &s->ndim, s->batch, b->ndim - 2, b->shape))
+    if (b->ndim > 2 && !cfx__shape_broadcast(c->at, &s->ndim, s->batch, b->ndim - 2, b->shape))
         return false;
-    s->batches = cfx__numel(c->at, s->ndim, s->batch);
+    s->batches = cfx__shape_numel(c->at, s->ndim, s->batch);
     return s->batches >= 0;
 }
 
-static void shape_matmul(cfx_call *c) {
+static void shape_matmul(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     matmul_sizes s;
     if (!matmul_fits(c, &s)) {
@@ -52,7 +52,7 @@ static void shape_matmul(cfx_call *c) {
 }
 
 /* Where each batch of t starts, in elements. NULL, with at->batch set, where they lie evenly. */
-static const int64_t *batch_offsets(cfx_call *c, const cfx_tensor *t, const matmul_sizes *s,
+static const int64_t *batch_offsets(cfx_op_call *c, const cfx_tensor *t, const matmul_sizes *s,
                                     matrices *at) {
     int64_t stride[CFX_MAX_DIMS], index[CFX_MAX_DIMS] = {0};
     int own = t->ndim > 2 ? t->ndim - 2 : 0;
@@ -90,7 +90,7 @@ static const int64_t *batch_offsets(cfx_call *c, const cfx_tensor *t, const matm
     return offset;
 }
 
-static void kernel_matmul(cfx_call *c) {
+static void kernel_matmul(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     cfx_tensor *out = c->out[0];
     matmul_sizes s;
@@ -165,17 +165,17 @@ static bool should_fold(const cfx_tensor *a, const cfx_tensor *b, bool fake) {
 
 /* A product in its final shape. For fake tensors PyTorch makes it a view proper, which counts when
  * it is written to. */
-static cfx_tensor *in_shape(cfx_call *c, cfx_tensor *t, int n, const int64_t *shape) {
+static cfx_tensor *in_shape(cfx_op_call *c, cfx_tensor *t, int n, const int64_t *shape) {
     cfx_value size = cfx_ints_value(n, shape);
-    return c->fake ? cfx_view(t, size) : cfx__unsafe_view(t, size);
+    return c->fake ? cfx_view(t, size) : cfx_aten__unsafe_view(t, size);
 }
 
-static cfx_tensor *folded_product(cfx_call *c, cfx_tensor *a, cfx_tensor *b) {
+static cfx_tensor *folded_product(cfx_op_call *c, cfx_tensor *a, cfx_tensor *b) {
     const bool swap = b->ndim > a->ndim;
     cfx_tensor *big = swap ? cfx_mT(b) : a, *small = !swap ? b : a->ndim == 2 ? cfx_t(a) : a;
     int64_t shape[CFX_MAX_DIMS], rows = 1;
     if (op_failed())
-        return &cfx__bad_tensor;
+        return &cfx__tensor_bad;
     int n = big->ndim;
     for (int i = 0; i < n - 1; i++)
         rows *= shape[i] = big->shape[i];
@@ -187,16 +187,16 @@ static cfx_tensor *folded_product(cfx_call *c, cfx_tensor *a, cfx_tensor *b) {
     return swap ? cfx_contiguous(cfx_mT(product)) : product;
 }
 
-static cfx_tensor *batched_product(cfx_call *c, cfx_tensor *a, cfx_tensor *b) {
+static cfx_tensor *batched_product(cfx_op_call *c, cfx_tensor *a, cfx_tensor *b) {
     const int64_t n = a->ndim > 1 ? a->shape[a->ndim - 2] : 1, m1 = a->shape[a->ndim - 1];
     const int64_t m2 = b->shape[b->ndim > 1 ? b->ndim - 2 : 0];
     const int64_t p = b->ndim > 1 ? b->shape[b->ndim - 1] : 1;
     int64_t shape[CFX_MAX_DIMS + 2], batches = 1;
     int ndim = 0;
-    if (a->ndim > 2 && !cfx__broadcast(c->at, &ndim, shape, a->ndim - 2, a->shape))
-        return &cfx__bad_tensor;
-    if (b->ndim > 2 && !cfx__broadcast(c->at, &ndim, shape, b->ndim - 2, b->shape))
-        return &cfx__bad_tensor;
+    if (a->ndim > 2 && !cfx__shape_broadcast(c->at, &ndim, shape, a->ndim - 2, a->shape))
+        return &cfx__tensor_bad;
+    if (b->ndim > 2 && !cfx__shape_broadcast(c->at, &ndim, shape, b->ndim - 2, b->shape))
+        return &cfx__tensor_bad;
     for (int i = 0; i < ndim; i++)
         batches *= shape[i];
     shape[ndim] = n, shape[ndim + 1] = m1;
@@ -221,7 +221,7 @@ static cfx_tensor *batched_product(cfx_call *c, cfx_tensor *a, cfx_tensor *b) {
     return in_shape(c, product, ndim, shape);
 }
 
-static void decompose_matmul(cfx_call *c) {
+static void decompose_matmul(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     if (!a->ndim || !b->ndim)
         op_fail(c, "both arguments to matmul need to be at least 1D, but they are %dD and %dD",
@@ -240,7 +240,7 @@ static void decompose_matmul(cfx_call *c) {
         c->out[0] = batched_product(c, a, b);
 }
 
-static void decompose_linalg_matmul(cfx_call *c) {
+static void decompose_linalg_matmul(cfx_op_call *c) {
     c->out[0] = cfx_matmul(arg_tensor(c, 0), arg_tensor(c, 1));
 }
 
@@ -257,7 +257,7 @@ CFX_OP(linalg_matmul) = {"aten::linalg_matmul(Tensor self, Tensor other) -> Tens
 
 /* ---- linear ---------------------------------------------------------------------------------- */
 
-static void shape_linear(cfx_call *c) {
+static void shape_linear(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 1), *b = arg_tensor(c, 2);
     if (!x->ndim || w->ndim != 2 || x->shape[x->ndim - 1] != w->shape[1] || x->dtype != w->dtype ||
         x->dtype == CFX_BOOL ||
@@ -271,7 +271,7 @@ static void shape_linear(cfx_call *c) {
     out_new(c, 0, x->dtype, x->ndim, shape);
 }
 
-void linear_run(cfx_call *c, int64_t m, void *x, int64_t row, const cfx_tensor *w,
+void linear_run(cfx_op_call *c, int64_t m, void *x, int64_t row, const cfx_tensor *w,
                 const cfx_tensor *b, cfx_tensor *out) {
     enum { LEAST = 1 << 14 }; /* smaller weights are in the cache anyway */
     const int64_t n = w->shape[0], k = w->shape[1];
@@ -286,25 +286,25 @@ void linear_run(cfx_call *c, int64_t m, void *x, int64_t row, const cfx_tensor *
               .b = transposed(matrices_of(w)),
               .c = {out->data, 0, n, 1, NULL}};
     if (w->dtype == CFX_F32 && m > 1 && row >= k && w->numel >= LEAST && w->storage &&
-        !w->storage->foreign && cfx__is_contiguous(w) && (!b || b->stride[0] == 1) &&
+        !w->storage->foreign && cfx__tensor_is_contiguous(w) && (!b || b->stride[0] == 1) &&
         gemm_onednn(c, &g, w, b ? b->data : NULL))
         return;
     if (b) {
         int64_t shape[] = {m, n}, stride[] = {n, 1};
         cfx_tensor rows = *out;
         rows.ndim = 2, rows.shape = shape, rows.stride = stride;
-        cfx__copy(&rows, b);
+        cfx__tensor_copy(&rows, b);
     }
     gemm_run(c, &g);
 }
 
-static void kernel_linear(cfx_call *c) {
+static void kernel_linear(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 1), *b = arg_tensor(c, 2);
     cfx_tensor *out = c->out[0];
     if (w->ndim != 2 || out->ndim != x->ndim || (b && b->ndim != 1)) { /* see shape_linear */
         cfx_value v = cfx__op_decompose(c->at, c->op, c->args);
         if (v.tag == CFX_TAG_TENSOR)
-            cfx__copy(out, v.tensor);
+            cfx__tensor_copy(out, v.tensor);
         return;
     }
     int64_t k = w->shape[1], m = 1, stride[CFX_MAX_DIMS], flat[2];
@@ -314,20 +314,20 @@ static void kernel_linear(cfx_call *c) {
         return;
     flat[0] = m, flat[1] = k;
     if (!x->numel || !view_strides(x, 2, flat, stride))
-        x = cfx__contiguous(x), stride[0] = k, stride[1] = 1;
+        x = cfx__tensor_contiguous(x), stride[0] = k, stride[1] = 1;
     if (op_failed())
         return;
     if (m == 1)
         stride[0] = k;
     if (stride[1] != 1) {
-        x = cfx__contiguous(x), stride[0] = k;
+        x = cfx__tensor_contiguous(x), stride[0] = k;
         if (op_failed())
             return;
     }
     linear_run(c, m, x->data, stride[0], w, b, out);
 }
 
-static void decompose_linear(cfx_call *c) {
+static void decompose_linear(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 1), *b = arg_tensor(c, 2);
     if (!x->ndim || !w->ndim) {
         op_fail(c, "both arguments to linear need to be at least 1D, but they are %dD and %dD",
@@ -338,7 +338,7 @@ static void decompose_linear(cfx_call *c) {
         c->out[0] = cfx_addmm(b, x, cfx_t(w));
         return;
     }
-    if (b && cfx__is_contiguous(x) && (x->ndim == 3 || b->ndim == 1)) {
+    if (b && cfx__tensor_is_contiguous(x) && (x->ndim == 3 || b->ndim == 1)) {
         int64_t shape[CFX_MAX_DIMS], rows = 1;
         for (int i = 0; i < x->ndim - 1; i++)
             rows *= shape[i] = x->shape[i];

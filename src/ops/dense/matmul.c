@@ -5,13 +5,13 @@
 #include "../views.h"
 
 /* Records that there is no product of this dtype; PyTorch has none of bools. */
-static bool has_product(cfx_call *c, const cfx_tensor *t, const char *kernel) {
+static bool has_product(cfx_op_call *c, const cfx_tensor *t, const char *kernel) {
     if (t->dtype == CFX_BOOL)
         op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for 'Bool'", kernel);
     return t->dtype != CFX_BOOL;
 }
 
-static bool inner_sizes_agree(cfx_call *c, const cfx_tensor *a, const cfx_tensor *b) {
+static bool inner_sizes_agree(cfx_op_call *c, const cfx_tensor *a, const cfx_tensor *b) {
     if (a->shape[1] == b->shape[0])
         return true;
     op_fail(c, "mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)",
@@ -20,7 +20,7 @@ static bool inner_sizes_agree(cfx_call *c, const cfx_tensor *a, const cfx_tensor
     return false;
 }
 
-static bool same_cpp_dtype(cfx_call *c, const cfx_tensor *a, const cfx_tensor *b) {
+static bool same_cpp_dtype(cfx_op_call *c, const cfx_tensor *a, const cfx_tensor *b) {
     if (a->dtype == b->dtype)
         return true;
     op_fail(c, "expected m1 and m2 to have the same dtype, but got: %s != %s",
@@ -29,7 +29,7 @@ static bool same_cpp_dtype(cfx_call *c, const cfx_tensor *a, const cfx_tensor *b
 }
 
 /* out = beta * self + alpha * a b, with self broadcast; NULL where there is none. */
-static void product(cfx_call *c, cfx_tensor *out, const cfx_tensor *self, const cfx_tensor *a,
+static void product(cfx_op_call *c, cfx_tensor *out, const cfx_tensor *self, const cfx_tensor *a,
                     const cfx_tensor *b, cfx_value beta, cfx_value alpha) {
     gemm g = {.dtype = out->dtype,
               .batch = out->ndim == 3 ? out->shape[0] : 1,
@@ -42,25 +42,25 @@ static void product(cfx_call *c, cfx_tensor *out, const cfx_tensor *self, const 
               .b = matrices_of(b),
               .c = matrices_of(out)};
     if (self && (cfx_number(beta) != 0 || beta.tag == CFX_TAG_COMPLEX))
-        cfx__copy(out, self);
+        cfx__tensor_copy(out, self);
     gemm_run(c, &g);
 }
 
 /* Every element of the result is a sum over the inner size, for any number of batches. */
-static int64_t flops_product(const cfx_call *c, const cfx_tensor *a) {
+static int64_t flops_product(const cfx_op_call *c, const cfx_tensor *a) {
     const cfx_tensor *out = c->out[0];
     int64_t sizes[] = {out->ndim == 3 ? out->shape[0] : 1, out->shape[out->ndim - 2],
                        out->shape[out->ndim - 1], a->shape[a->ndim - 1]};
     return flops_of(COUNT(sizes), sizes);
 }
 
-static int64_t flops_mm(const cfx_call *c) { return flops_product(c, arg_tensor(c, 0)); }
+static int64_t flops_mm(const cfx_op_call *c) { return flops_product(c, arg_tensor(c, 0)); }
 
-static int64_t flops_addmm(const cfx_call *c) { return flops_product(c, arg_tensor(c, 1)); }
+static int64_t flops_addmm(const cfx_op_call *c) { return flops_product(c, arg_tensor(c, 1)); }
 
 /* ---- mm, addmm ------------------------------------------------------------------------------- */
 
-static void shape_mm(cfx_call *c) {
+static void shape_mm(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     if (a->ndim != 2)
         op_fail(c, "self must be a matrix");
@@ -71,11 +71,11 @@ static void shape_mm(cfx_call *c) {
         out_new(c, 0, a->dtype, 2, (int64_t[]){a->shape[0], b->shape[1]});
 }
 
-static void kernel_mm(cfx_call *c) {
+static void kernel_mm(cfx_op_call *c) {
     product(c, c->out[0], NULL, arg_tensor(c, 0), arg_tensor(c, 1), cfx_int(0), cfx_int(1));
 }
 
-static void shape_addmm(cfx_call *c) {
+static void shape_addmm(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *a = arg_tensor(c, 1), *b = arg_tensor(c, 2);
     if (self->dtype != b->dtype)
         op_fail(c, "self and mat2 must have the same dtype, but got %s and %s",
@@ -89,13 +89,13 @@ static void shape_addmm(cfx_call *c) {
         op_fail(c, "mat2 must be a matrix, got %d-D tensor", b->ndim);
     else if (inner_sizes_agree(c, a, b) && has_product(c, a, "addmm_impl_cpu_")) {
         int64_t shape[] = {a->shape[0], b->shape[1]};
-        if (!cfx__is_bad(expanded(c, self, 2, shape)))
+        if (!cfx__obj_is_bad(expanded(c, self, 2, shape)))
             out_new(c, 0, a->dtype, 2, shape);
     }
 }
 
 /* self, a, b, beta, alpha: addmm and baddbmm. */
-static void kernel_addmm(cfx_call *c) {
+static void kernel_addmm(cfx_op_call *c) {
     product(c, c->out[0], arg_tensor(c, 0), arg_tensor(c, 1), arg_tensor(c, 2), c->args[3],
             c->args[4]);
 }
@@ -137,7 +137,8 @@ CFX_OP(addmm) = {
 
 /* ---- bmm, baddbmm, addbmm -------------------------------------------------------------------- */
 
-static bool batches_fit(cfx_call *c, const cfx_tensor *a, const cfx_tensor *b, const char *kernel) {
+static bool batches_fit(cfx_op_call *c, const cfx_tensor *a, const cfx_tensor *b,
+                        const char *kernel) {
     if (a->ndim != 3)
         op_fail(c, "batch1 must be a 3D tensor");
     else if (b->ndim != 3)
@@ -156,17 +157,17 @@ static bool batches_fit(cfx_call *c, const cfx_tensor *a, const cfx_tensor *b, c
     return false;
 }
 
-static void shape_bmm(cfx_call *c) {
+static void shape_bmm(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     if (batches_fit(c, a, b, "bmm"))
         out_new(c, 0, a->dtype, 3, (int64_t[]){a->shape[0], a->shape[1], b->shape[2]});
 }
 
-static void shape_baddbmm(cfx_call *c) {
+static void shape_baddbmm(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *a = arg_tensor(c, 1), *b = arg_tensor(c, 2);
     if (a->ndim == 3 && b->ndim == 3) {
         int64_t shape[] = {a->shape[0], a->shape[1], b->shape[2]};
-        if (cfx__is_bad(expanded(c, self, 3, shape)))
+        if (cfx__obj_is_bad(expanded(c, self, 3, shape)))
             return;
         if (self->dtype != a->dtype) {
             op_fail(c, "Input dtypes must be the same, got: input %s, batch1: %s, batch2: %s",
@@ -178,14 +179,14 @@ static void shape_baddbmm(cfx_call *c) {
         out_new(c, 0, a->dtype, 3, (int64_t[]){a->shape[0], a->shape[1], b->shape[2]});
 }
 
-static void shape_addbmm(cfx_call *c) {
+static void shape_addbmm(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *a = arg_tensor(c, 1), *b = arg_tensor(c, 2);
     if (a->ndim != 3 || b->ndim != 3) {
         op_fail(c, "batch%d must be a 3D tensor", a->ndim != 3 ? 1 : 2);
         return;
     }
     int64_t shape[] = {a->shape[1], b->shape[2]};
-    if (cfx__is_bad(expanded(c, self, 2, shape)))
+    if (cfx__obj_is_bad(expanded(c, self, 2, shape)))
         return;
     if (a->shape[0] != b->shape[0])
         op_fail(c, "batch1 and batch2 must have same number of batches, got %lld and %lld",
@@ -204,7 +205,7 @@ static void shape_addbmm(cfx_call *c) {
         out_new(c, 0, a->dtype, 2, shape);
 }
 
-static void kernel_addbmm(cfx_call *c) {
+static void kernel_addbmm(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *a = arg_tensor(c, 1), *b = arg_tensor(c, 2);
     cfx_tensor *out = c->out[0];
     const int64_t size = cfx_dtype_size(out->dtype);
@@ -216,7 +217,7 @@ static void kernel_addbmm(cfx_call *c) {
               .alpha = c->args[4],
               .beta = c->args[3]};
     if (cfx_number(g.beta) != 0 || g.beta.tag == CFX_TAG_COMPLEX)
-        cfx__copy(out, self);
+        cfx__tensor_copy(out, self);
     for (int64_t i = 0; i < a->shape[0] || i == 0; i++) {
         g.a = matrices_of(a), g.b = matrices_of(b), g.c = matrices_of(out);
         g.a.data += i * a->stride[0] * size;
@@ -259,11 +260,11 @@ CFX_OP(addbmm) = {"aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Sc
 /* ---- vectors --------------------------------------------------------------------------------- */
 
 /* beta * self + alpha * mat vec; self is NULL for mv. */
-static void matrix_vector(cfx_call *c, const cfx_tensor *self, const cfx_tensor *mat,
+static void matrix_vector(cfx_op_call *c, const cfx_tensor *self, const cfx_tensor *mat,
                           const cfx_tensor *vec, cfx_value beta, cfx_value alpha) {
     cfx_tensor *out = c->out[0];
     if (self && (cfx_number(beta) != 0 || beta.tag == CFX_TAG_COMPLEX))
-        cfx__copy(out, self);
+        cfx__tensor_copy(out, self);
     /* as a row times the transposed matrix, so that the result lies in order */
     gemm g = {.dtype = out->dtype,
               .batch = 1,
@@ -278,7 +279,7 @@ static void matrix_vector(cfx_call *c, const cfx_tensor *self, const cfx_tensor 
     gemm_run(c, &g);
 }
 
-static void shape_matrix_vector(cfx_call *c, const cfx_tensor *self, const cfx_tensor *mat,
+static void shape_matrix_vector(cfx_op_call *c, const cfx_tensor *self, const cfx_tensor *mat,
                                 const cfx_tensor *vec) {
     if (mat->ndim != 2 || vec->ndim != 1 || (self && self->ndim > 1))
         op_fail(c, "vector + matrix @ vector expected, got %d, %d, %d", self ? self->ndim : 1,
@@ -296,20 +297,20 @@ static void shape_matrix_vector(cfx_call *c, const cfx_tensor *self, const cfx_t
         out_new(c, 0, vec->dtype, 1, mat->shape);
 }
 
-static void shape_addmv(cfx_call *c) {
+static void shape_addmv(cfx_op_call *c) {
     shape_matrix_vector(c, arg_tensor(c, 0), arg_tensor(c, 1), arg_tensor(c, 2));
 }
-static void kernel_addmv(cfx_call *c) {
+static void kernel_addmv(cfx_op_call *c) {
     matrix_vector(c, arg_tensor(c, 0), arg_tensor(c, 1), arg_tensor(c, 2), c->args[3], c->args[4]);
 }
-static void shape_mv(cfx_call *c) {
+static void shape_mv(cfx_op_call *c) {
     shape_matrix_vector(c, NULL, arg_tensor(c, 0), arg_tensor(c, 1));
 }
-static void kernel_mv(cfx_call *c) {
+static void kernel_mv(cfx_op_call *c) {
     matrix_vector(c, NULL, arg_tensor(c, 0), arg_tensor(c, 1), cfx_int(0), cfx_int(1));
 }
 
-static void shape_dot(cfx_call *c) {
+static void shape_dot(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     if (a->ndim != 1 || b->ndim != 1)
         op_fail(c, "1D tensors expected, but got %dD and %dD tensors", a->ndim, b->ndim);
@@ -327,7 +328,7 @@ static void shape_dot(cfx_call *c) {
 
 static const bool conjugate = true;
 
-static void kernel_dot(cfx_call *c) {
+static void kernel_dot(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     gemm_dot(c->out[0]->dtype, a->numel, a->data, a->stride[0], b->data, b->stride[0],
              c->op->row == &conjugate, c->out[0]->data);
@@ -379,24 +380,24 @@ CFX_OP(vdot) = {"aten::vdot(Tensor self, Tensor other) -> Tensor",
 
 /* ---- outer products -------------------------------------------------------------------------- */
 
-static bool is_vector(cfx_call *c, const cfx_tensor *t, const char *arg, const char *fn) {
+static bool is_vector(cfx_op_call *c, const cfx_tensor *t, const char *arg, const char *fn) {
     if (t->ndim != 1)
         op_fail(c, "%s: Expected 1-D argument %s, but got %d-D", fn, arg, t->ndim);
     return t->ndim == 1;
 }
 
-static void shape_addr(cfx_call *c) {
+static void shape_addr(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *a = arg_tensor(c, 1), *b = arg_tensor(c, 2);
     if (!is_vector(c, a, "vec1", "addr") || !is_vector(c, b, "vec2", "addr"))
         return;
     int64_t shape[] = {a->shape[0], b->shape[0]};
     const cfx_tensor *wide = expanded(c, self, 2, shape);
-    if (cfx__is_bad(wide))
+    if (cfx__obj_is_bad(wide))
         return;
     const cfx_tensor *column = cfx__tensor_alias(a, 2, (int64_t[]){a->shape[0], 1},
                                                  (int64_t[]){a->stride[0], 1}, a->offset);
     const cfx_tensor *t[] = {wide, column, b};
-    cfx_dtype d = cfx__promote(cfx__promote(self->dtype, a->dtype), b->dtype);
+    cfx_dtype d = cfx__dtype_promote(cfx__dtype_promote(self->dtype, a->dtype), b->dtype);
     static const char *const name[] = {"beta", "alpha"};
     for (int i = 0; i < 2; i++) {
         cfx_value v = c->args[3 + i];
@@ -404,8 +405,8 @@ static void shape_addr(cfx_call *c) {
             op_fail(c, "Boolean %s only supported for Boolean results.", name[i]);
             return;
         }
-        if ((v.tag == CFX_TAG_FLOAT || v.tag == CFX_TAG_COMPLEX) && !cfx__is_float(d) &&
-            !cfx__is_complex(d)) {
+        if ((v.tag == CFX_TAG_FLOAT || v.tag == CFX_TAG_COMPLEX) && !cfx__dtype_is_float(d) &&
+            !cfx__dtype_is_complex(d)) {
             op_fail(c,
                     "For integral input tensors, argument %s must not be a floating point number.",
                     name[i]);
@@ -415,17 +416,17 @@ static void shape_addr(cfx_call *c) {
     out_broadcast(c, 0, d, 3, t);
 }
 
-static void kernel_addr(cfx_call *c) {
+static void kernel_addr(cfx_op_call *c) {
     const cfx_dtype d = (cfx_dtype)c->out[0]->dtype;
-    const cfx_tensor *self = arg_tensor(c, 0), *a = cfx__to_dtype(arg_tensor(c, 1), d);
-    const cfx_tensor *b = cfx__to_dtype(arg_tensor(c, 2), d);
+    const cfx_tensor *self = arg_tensor(c, 0), *a = cfx__tensor_to_dtype(arg_tensor(c, 1), d);
+    const cfx_tensor *b = cfx__tensor_to_dtype(arg_tensor(c, 2), d);
     cfx_tensor *out = c->out[0], *to = out;
     if (out->stride[1] != 1 && out->shape[1] > 1)
         to = cfx__tensor_empty(c->at, d, false, 2, out->shape, NULL);
     if (op_failed())
         return;
     if (cfx_number(c->args[3]) != 0 || c->args[3].tag == CFX_TAG_COMPLEX)
-        cfx__copy(to, self);
+        cfx__tensor_copy(to, self);
     gemm g = {.dtype = d,
               .batch = 1,
               .m = a->numel,
@@ -437,16 +438,16 @@ static void kernel_addr(cfx_call *c) {
               .b = matrices_of(b),
               .c = matrices_of(to)};
     if (gemm_run(c, &g) && to != out)
-        cfx__copy(out, to);
+        cfx__tensor_copy(out, to);
 }
 
-static void decompose_outer(cfx_call *c) {
+static void decompose_outer(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     if (is_vector(c, a, "self", "outer") && is_vector(c, b, "vec2", "outer"))
         c->out[0] = cfx_mul(cfx_reshape(a, cfx_list(a->shape[0], 1)), b);
 }
 
-static void decompose_ger(cfx_call *c) {
+static void decompose_ger(cfx_op_call *c) {
     c->out[0] = cfx_outer(arg_tensor(c, 0), arg_tensor(c, 1));
 }
 

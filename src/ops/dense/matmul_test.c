@@ -101,12 +101,12 @@ TEST(batches_of_products) {
     CHECK_OK();
 }
 
-/* The same call with composites taken apart. */
+/* The same call with composites decomposed. */
 static cfx_value apart(const char *name, cfx_args args) {
     FILE *sink = tmpfile();
     cfx_mode log = cfx_dispatch_log(sink);
     cfx_dispatch_mode_push(&log);
-    cfx_value v = cfx_fn_call(CFX_HERE, cfx_fn_find(name), args);
+    cfx_value v = cfx_fn_call_from(CFX_HERE, cfx_fn_find(name), args);
     cfx_dispatch_mode_pop();
     fclose(sink);
     return v;

@@ -84,7 +84,7 @@ dnnl_stream_t onednn_stream(void) { return kept_here()->stream; }
 
 void *onednn_find(const void *key, size_t size) {
     kept *k = kept_here();
-    uint64_t hash = cfx__hash_bytes(key, size);
+    uint64_t hash = cfx__text_hash(key, size);
     for (plan *p = k->chain[hash % PLAN_CHAINS]; p; p = p->next)
         if (p->hash == hash && p->size == size && !memcmp(p->key, key, size)) {
             p->used = ++k->clock;
@@ -114,7 +114,7 @@ void onednn_keep(const void *key, size_t size, void *data, void (*done)(void *))
     if (k->len >= PLANS)
         forget_old(k);
     plan *p = cfx__alloc(sizeof *p + size);
-    uint64_t hash = cfx__hash_bytes(key, size);
+    uint64_t hash = cfx__text_hash(key, size);
     *p = (plan){.next = k->chain[hash % PLAN_CHAINS],
                 .hash = hash,
                 .used = ++k->clock,
@@ -223,7 +223,7 @@ static int64_t space(const onednn_port *p) {
     return n;
 }
 
-void *onednn_port_read(cfx_call *c, onednn_port *p, const void *data) {
+void *onednn_port_read(cfx_op_call *c, onednn_port *p, const void *data) {
     if (!p->in)
         return (void *)data;
     char *to = scratch(c, CFX_U8, (int64_t)p->size);
@@ -240,7 +240,7 @@ void *onednn_port_read(cfx_call *c, onednn_port *p, const void *data) {
     return to;
 }
 
-void *onednn_port_weights(cfx_call *c, onednn_port *p, const cfx_tensor *t, cfx__packed **held) {
+void *onednn_port_weights(cfx_op_call *c, onednn_port *p, const cfx_tensor *t, cfx__packed **held) {
     *held = NULL;
     if (!p->in)
         return t->data;
@@ -263,7 +263,7 @@ void *onednn_port_weights(cfx_call *c, onednn_port *p, const cfx_tensor *t, cfx_
     return to;
 }
 
-void *onednn_port_write(cfx_call *c, onednn_port *p, void *data) {
+void *onednn_port_write(cfx_op_call *c, onednn_port *p, void *data) {
     return p->out ? scratch(c, CFX_U8, (int64_t)p->size) : data;
 }
 

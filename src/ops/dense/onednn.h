@@ -39,12 +39,12 @@ bool onednn_port_make(onednn_port *p, const dnnl_memory_desc_t *plain,
 void onednn_port_free(onednn_port *p);
 /* The operand in its wanted form: data itself, or a copy in scratch memory of the scope. NULL when
  * there is no memory. */
-void *onednn_port_read(cfx_call *c, onednn_port *p, const void *data);
+void *onednn_port_read(cfx_op_call *c, onednn_port *p, const void *data);
 /* The same for weights, whose form is kept with the storage of t. *held is to be dropped after use.
  */
-void *onednn_port_weights(cfx_call *c, onednn_port *p, const cfx_tensor *t, cfx__packed **held);
+void *onednn_port_weights(cfx_op_call *c, onednn_port *p, const cfx_tensor *t, cfx__packed **held);
 /* Where the primitive writes: data itself or scratch memory; and moving that to data afterwards. */
-void *onednn_port_write(cfx_call *c, onednn_port *p, void *data);
+void *onednn_port_write(cfx_op_call *c, onednn_port *p, void *data);
 void onednn_port_finish(onednn_port *p, void *wrote, void *data);
 
 /* out[j, i] = in[i, j] for floats; distances between rows in elements. On the threads allowed. */

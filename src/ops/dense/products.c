@@ -19,12 +19,12 @@ static int append(int64_t *to, int n, const int64_t *from, int more) {
     return n + more;
 }
 
-cfx_tensor *sum_of_products(cfx_call *c, cfx_tensor *left, cfx_tensor *right, uint64_t mask) {
+cfx_tensor *sum_of_products(cfx_op_call *c, cfx_tensor *left, cfx_tensor *right, uint64_t mask) {
     if (op_failed())
-        return &cfx__bad_tensor;
+        return &cfx__tensor_bad;
     if (left->ndim != right->ndim) {
         op_fail(c, "number of dimensions must match");
-        return &cfx__bad_tensor;
+        return &cfx__tensor_bad;
     }
     if (!mask)
         return cfx_mul(left, right);
@@ -34,7 +34,7 @@ cfx_tensor *sum_of_products(cfx_call *c, cfx_tensor *left, cfx_tensor *right, ui
         const int64_t a = left->shape[i], b = right->shape[i];
         if (a != 1 && b != 1 && a != b) {
             op_fail(c, "non-broadcast dimensions must match");
-            return &cfx__bad_tensor;
+            return &cfx__tensor_bad;
         }
         if (mask >> i & 1) {
             r.sum[r.nsum++] = i;
@@ -52,7 +52,7 @@ cfx_tensor *sum_of_products(cfx_call *c, cfx_tensor *left, cfx_tensor *right, ui
             r.right[r.nright++] = i, r.right_size *= b;
         }
         if (op_failed())
-            return &cfx__bad_tensor;
+            return &cfx__tensor_bad;
     }
     int64_t to_left[CFX_MAX_DIMS], to_right[CFX_MAX_DIMS], back[CFX_MAX_DIMS], shape[CFX_MAX_DIMS];
     int k = append(to_left, 0, r.both, r.nboth);
@@ -78,12 +78,12 @@ cfx_tensor *sum_of_products(cfx_call *c, cfx_tensor *left, cfx_tensor *right, ui
 
 /* ---- bilinear -------------------------------------------------------------------------------- */
 
-static bool bits(cfx_call *c, int arg, int ndim, uint64_t *mask) {
+static bool bits(cfx_op_call *c, int arg, int ndim, uint64_t *mask) {
     *mask = 0;
     return !arg_count(c, arg) || arg_dims_mask(c, arg, ndim, mask);
 }
 
-static void decompose_trilinear(cfx_call *c) {
+static void decompose_trilinear(cfx_op_call *c) {
     cfx_tensor *x[3] = {arg_tensor(c, 0), arg_tensor(c, 1), arg_tensor(c, 2)};
     const int n = x[0]->ndim + (int)arg_count(c, 3);
     const int64_t unroll = arg_int(c, 7);
@@ -146,7 +146,7 @@ CFX_OP(_trilinear) = {"aten::_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] e
                       "int[] sumdim, int unroll_dim=1) -> Tensor",
                       "torch._trilinear", .decompose = decompose_trilinear};
 
-static void decompose_bilinear(cfx_call *c) {
+static void decompose_bilinear(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1), *w = arg_tensor(c, 2);
     cfx_tensor *bias = arg_tensor(c, 3);
     if (a->ndim != b->ndim) {
@@ -187,8 +187,8 @@ static void decompose_bilinear(cfx_call *c) {
     shape[n - 1] = w->shape[0];
     cfx_tensor *left = cfx_reshape(a, cfx_list(rows, a->shape[n - 1]));
     cfx_tensor *right = cfx_reshape(b, cfx_list(rows, b->shape[n - 1]));
-    cfx_tensor *y =
-        cfx__trilinear(left, w, right, cfx_list(1, 3), cfx_list(0), cfx_list(1, 2), cfx_list(2, 3));
+    cfx_tensor *y = cfx_aten__trilinear(left, w, right, cfx_list(1, 3), cfx_list(0), cfx_list(1, 2),
+                                        cfx_list(2, 3));
     y = cfx_reshape(y, cfx_ints_value(n, shape));
     c->out[0] = bias ? cfx_add(y, bias) : y;
 }
@@ -200,7 +200,7 @@ CFX_OP(bilinear) = {
 
 /* ---- tensordot, inner, vecdot, kron ---------------------------------------------------------- */
 
-static void decompose_tensordot(cfx_call *c) {
+static void decompose_tensordot(cfx_op_call *c) {
     cfx_tensor *t[2] = {arg_tensor(c, 0), arg_tensor(c, 1)};
     int64_t dims[2][CFX_MAX_DIMS], order[2][CFX_MAX_DIMS], shape[2 * CFX_MAX_DIMS];
     int64_t common = 1, own[2] = {1, 1};
@@ -221,7 +221,7 @@ static void decompose_tensordot(cfx_call *c) {
     for (int i = 0; i < n; i++) {
         int d[2];
         for (int k = 0; k < 2; k++) {
-            d[k] = cfx__wrap_dim(c->at, dims[k][i], given[k]->ndim);
+            d[k] = cfx__shape_wrap_dim(c->at, dims[k][i], given[k]->ndim);
             if (d[k] < 0)
                 return;
             if (mask[k] >> d[k] & 1) {
@@ -271,7 +271,7 @@ static void decompose_tensordot(cfx_call *c) {
     c->out[0] = cfx_reshape(cfx_mm(a, b), cfx_ints_value(nshape, shape));
 }
 
-static void decompose_inner(cfx_call *c) {
+static void decompose_inner(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     if (!a->ndim || !b->ndim) {
         c->out[0] = cfx_mul(a, b);
@@ -287,7 +287,7 @@ static void decompose_inner(cfx_call *c) {
     c->out[0] = cfx_tensordot(a, b, cfx_list(-1), cfx_list(-1));
 }
 
-static void decompose_kron(cfx_call *c) {
+static void decompose_kron(cfx_op_call *c) {
     cfx_tensor *t[2] = {arg_tensor(c, 0), arg_tensor(c, 1)};
     const int n = t[0]->ndim > t[1]->ndim ? t[0]->ndim : t[1]->ndim;
     int64_t wide[2][CFX_MAX_DIMS], shape[CFX_MAX_DIMS];
@@ -307,8 +307,8 @@ static void decompose_kron(cfx_call *c) {
             }
         }
     }
-    cfx_tensor *a = cfx__unsafe_view(t[0], cfx_ints_value(2 * n, wide[0]));
-    cfx_tensor *b = cfx__unsafe_view(t[1], cfx_ints_value(2 * n, wide[1]));
+    cfx_tensor *a = cfx_aten__unsafe_view(t[0], cfx_ints_value(2 * n, wide[0]));
+    cfx_tensor *b = cfx_aten__unsafe_view(t[1], cfx_ints_value(2 * n, wide[1]));
     c->out[0] = cfx_reshape(cfx_mul(a, b), cfx_ints_value(n, shape));
 }
 
@@ -352,7 +352,7 @@ static cfx_tensor *best_chain(cfx_tensor **m, int n) {
     return chain(m, split, 0, n - 1);
 }
 
-static void decompose_multi_dot(cfx_call *c) {
+static void decompose_multi_dot(cfx_op_call *c) {
     const int64_t n = arg_count(c, 0);
     cfx_tensor *m[CHAIN_MOST];
     if (n < 2 || n > CHAIN_MOST) {
@@ -400,7 +400,7 @@ static void decompose_multi_dot(cfx_call *c) {
     c->out[0] = cfx_view(y, cfx_ints_value(ndim, shape));
 }
 
-static void decompose_chain_matmul(cfx_call *c) {
+static void decompose_chain_matmul(cfx_op_call *c) {
     const int64_t n = arg_count(c, 0);
     if (!n) {
         op_fail(c, "chain_matmul(): Expected one or more matrices");

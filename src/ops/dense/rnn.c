@@ -24,7 +24,7 @@ typedef struct {
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-static bool has_shape(cfx_call *c, const cfx_tensor *t, const char *what, int ndim,
+static bool has_shape(cfx_op_call *c, const cfx_tensor *t, const char *what, int ndim,
                       const int64_t *shape) {
     bool same = t && t->ndim == ndim;
     for (int i = 0; same && i < ndim; i++)
@@ -35,7 +35,7 @@ static bool has_shape(cfx_call *c, const cfx_tensor *t, const char *what, int nd
     return same;
 }
 
-static bool has_dtype(cfx_call *c, const cfx_tensor *t, cfx_dtype d) {
+static bool has_dtype(cfx_op_call *c, const cfx_tensor *t, cfx_dtype d) {
     if (t->dtype == d)
         return true;
     op_fail(c, "expected scalar type %s but found %s", cfx__dtype_title(d),
@@ -43,7 +43,7 @@ static bool has_dtype(cfx_call *c, const cfx_tensor *t, cfx_dtype d) {
     return false;
 }
 
-static bool params_fit(cfx_call *c, const rnn *r) {
+static bool params_fit(cfx_op_call *c, const rnn *r) {
     const int64_t wide = r->gates * r->size;
     for (int64_t i = 0; i < r->layers * r->directions; i++) {
         const int64_t in = i < r->directions ? r->in : r->out * r->directions;
@@ -63,7 +63,7 @@ static bool params_fit(cfx_call *c, const rnn *r) {
     return true;
 }
 
-bool rnn_read(cfx_call *c, rnn *r) {
+bool rnn_read(cfx_op_call *c, rnn *r) {
     const rnn_row *row = c->op->row;
     *r = (rnn){.kind = row->kind,
                .gates = row->gates,
@@ -104,7 +104,7 @@ bool rnn_read(cfx_call *c, rnn *r) {
         op_fail(c, "Expected sequence length to be larger than 0 in RNN");
         return false;
     }
-    if (!cfx__is_float(r->x->dtype)) {
+    if (!cfx__dtype_is_float(r->x->dtype)) {
         op_fail(c, "expected a floating point input, got %s", cfx__dtype_title(r->x->dtype));
         return false;
     }
@@ -116,7 +116,7 @@ bool rnn_read(cfx_call *c, rnn *r) {
            (!r->cx || has_dtype(c, r->cx, (cfx_dtype)r->x->dtype)) && params_fit(c, r);
 }
 
-static void shape_rnn(cfx_call *c) {
+static void shape_rnn(cfx_op_call *c) {
     rnn r;
     if (!rnn_read(c, &r))
         return;
@@ -125,7 +125,7 @@ static void shape_rnn(cfx_call *c) {
                              wide};
     const int64_t stride[] = {r.batch_first ? wide : r.batch * wide,
                               r.batch_first ? r.batch * wide : wide, 1};
-    if (cfx__numel(c->at, 3, shape) < 0)
+    if (cfx__shape_numel(c->at, 3, shape) < 0)
         return;
     out_strided(c, 0, r.x->dtype, 3, shape, stride);
     out_new(c, 1, r.x->dtype, 3, (int64_t[]){n, r.batch, r.out});
@@ -151,8 +151,9 @@ static void copy(void *to, const void *from, int64_t n, cfx_dtype d) {
 }
 
 /* One layer in one direction: x [steps, batch, in] to columns of y; states are updated in place. */
-static void run_layer(cfx_call *c, const rnn *r, int64_t index, const cfx_tensor *x, cfx_tensor *y,
-                      void *state, void *cell, cfx_tensor *gates, cfx_tensor *step_gates) {
+static void run_layer(cfx_op_call *c, const rnn *r, int64_t index, const cfx_tensor *x,
+                      cfx_tensor *y, void *state, void *cell, cfx_tensor *gates,
+                      cfx_tensor *step_gates) {
     const cfx_dtype d = (cfx_dtype)y->dtype;
     const int64_t size = cfx_dtype_size(d), wide = r->gates * r->size,
                   direction = index % r->directions;
@@ -177,23 +178,24 @@ static void run_layer(cfx_call *c, const rnn *r, int64_t index, const cfx_tensor
     }
 }
 
-static void kernel_rnn(cfx_call *c) {
+static void kernel_rnn(cfx_op_call *c) {
     rnn r;
     if (!rnn_read(c, &r))
         return;
     if (r.projected || !r.batch || !r.size) {
         cfx_value made = cfx__op_decompose(c->at, c->op, c->args);
         for (int i = 0; i < c->nout && !op_failed(); i++)
-            cfx__copy(c->out[i], cfx_tensor_at(made, i));
+            cfx__tensor_copy(c->out[i], cfx_tensor_at(made, i));
         return;
     }
     const cfx_dtype d = (cfx_dtype)c->out[0]->dtype;
     const int64_t wide = r.gates * r.size, rows = r.batch * r.size, size = cfx_dtype_size(d);
-    cfx_tensor *x = cfx__contiguous(r.batch_first ? cfx_transpose(r.x, 0, 1) : r.x);
+    cfx_tensor *x = cfx__tensor_contiguous(r.batch_first ? cfx_transpose(r.x, 0, 1) : r.x);
     cfx_tensor *gates =
         cfx__tensor_empty(c->at, d, false, 2, (int64_t[]){r.steps * r.batch, wide}, NULL);
     cfx_tensor *step = cfx__tensor_empty(c->at, d, false, 2, (int64_t[]){r.batch, wide}, NULL);
-    const cfx_tensor *hx = cfx__contiguous(r.hx), *cx = r.cx ? cfx__contiguous(r.cx) : NULL;
+    const cfx_tensor *hx = cfx__tensor_contiguous(r.hx),
+                     *cx = r.cx ? cfx__tensor_contiguous(r.cx) : NULL;
     if (op_failed())
         return;
     const double dropout = arg_bool(c, 6) ? arg_float(c, 5) : 0;
@@ -210,12 +212,12 @@ static void kernel_rnn(cfx_call *c) {
                       step);
         }
         x = dropout > 0 && layer < r.layers - 1
-                ? cfx__contiguous(cfx_dropout(y, dropout, cfx_bool(true)))
+                ? cfx__tensor_contiguous(cfx_dropout(y, dropout, cfx_bool(true)))
                 : y;
         if (op_failed())
             return;
     }
-    cfx__copy(c->out[0], r.batch_first ? cfx_transpose(x, 0, 1) : x);
+    cfx__tensor_copy(c->out[0], r.batch_first ? cfx_transpose(x, 0, 1) : x);
 }
 
 #define RNN(kind, gates)                                                                           \

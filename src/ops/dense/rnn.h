@@ -24,11 +24,11 @@ typedef struct {
 } rnn;
 
 /* Reads and checks the arguments. False with an error. */
-bool rnn_read(cfx_call *c, rnn *r);
-static inline cfx_tensor *rnn_param(const cfx_call *c, const rnn *r, int64_t layer, int which) {
+bool rnn_read(cfx_op_call *c, rnn *r);
+static inline cfx_tensor *rnn_param(const cfx_op_call *c, const rnn *r, int64_t layer, int which) {
     return arg_item(c, 2, layer * r->per + which);
 }
 /* The operator by way of others. */
-void decompose_rnn(cfx_call *c);
+void decompose_rnn(cfx_op_call *c);
 
 #endif

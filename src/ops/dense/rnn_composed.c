@@ -6,14 +6,14 @@
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 static cfx_tensor *item(cfx_value list, int64_t i) {
-    return op_failed() ? &cfx__bad_tensor : cfx_tensor_at(list, i);
+    return op_failed() ? &cfx__tensor_bad : cfx_tensor_at(list, i);
 }
 
 typedef struct {
     cfx_tensor *w_ih, *w_hh, *b_ih, *b_hh, *w_hr;
 } weights;
 
-static weights weights_of(const cfx_call *c, const rnn *r, int64_t i) {
+static weights weights_of(const cfx_op_call *c, const rnn *r, int64_t i) {
     weights w = {rnn_param(c, r, i, 0), rnn_param(c, r, i, 1), NULL, NULL, NULL};
     if (r->biases)
         w.b_ih = rnn_param(c, r, i, 2), w.b_hh = rnn_param(c, r, i, 3);
@@ -66,7 +66,7 @@ static cfx_tensor *layer(const rnn *r, const weights *w, cfx_tensor *x, bool rev
         cfx_list_append(outs.list, CFX_V(state));
     }
     if (op_failed())
-        return &cfx__bad_tensor;
+        return &cfx__tensor_bad;
     for (int64_t i = 0, j = r->steps - 1; reverse && i < j; i++, j--) {
         cfx_value swap = outs.list->items[i];
         outs.list->items[i] = outs.list->items[j];
@@ -79,7 +79,7 @@ static cfx_tensor *layer(const rnn *r, const weights *w, cfx_tensor *x, bool rev
     return y;
 }
 
-void decompose_rnn(cfx_call *c) {
+void decompose_rnn(cfx_op_call *c) {
     rnn r;
     if (!rnn_read(c, &r))
         return;
@@ -117,7 +117,7 @@ void decompose_rnn(cfx_call *c) {
 /* ---- cells ----------------------------------------------------------------------------------- */
 
 /* input, hx, w_ih, w_hh, b_ih, b_hh with one state or two. */
-static bool cell_fits(cfx_call *c, const cfx_tensor *h, int64_t gates, int number) {
+static bool cell_fits(cfx_op_call *c, const cfx_tensor *h, int64_t gates, int number) {
     const cfx_tensor *x = arg_tensor(c, 0), *w_ih = arg_tensor(c, 2), *w_hh = arg_tensor(c, 3);
     if (x->ndim < 1 || x->ndim > 2 || h->ndim != x->ndim || w_ih->ndim != 2 || w_hh->ndim != 2) {
         op_fail(c, "Expected input and hidden states of 1 or 2 dimensions and weights of 2");
@@ -139,7 +139,7 @@ static bool cell_fits(cfx_call *c, const cfx_tensor *h, int64_t gates, int numbe
     return !op_failed();
 }
 
-static void decompose_lstm_cell(cfx_call *c) {
+static void decompose_lstm_cell(cfx_op_call *c) {
     if (arg_count(c, 1) != 2) {
         op_fail(c, "lstm_cell expects two hidden states");
         return;
@@ -158,7 +158,7 @@ static void decompose_lstm_cell(cfx_call *c) {
     c->out[1] = next;
 }
 
-static void decompose_gru_cell(cfx_call *c) {
+static void decompose_gru_cell(cfx_op_call *c) {
     cfx_tensor *h = arg_tensor(c, 1);
     if (!cell_fits(c, h, 3, 0))
         return;
@@ -171,7 +171,7 @@ static void decompose_gru_cell(cfx_call *c) {
     c->out[0] = cfx_add(cfx_mul(cfx_sub(h, fresh), keep), fresh);
 }
 
-static void decompose_plain_cell(cfx_call *c) {
+static void decompose_plain_cell(cfx_op_call *c) {
     cfx_tensor *h = arg_tensor(c, 1);
     if (!cell_fits(c, h, 1, 0))
         return;

@@ -6,12 +6,12 @@
 
 /* The dims of argument i, wrapped, in order. Returns how many; -1, with an error, where one is out
  * of range or there twice. */
-static int fft_dims(cfx_call *c, int i, int ndim, int *dims) {
+static int fft_dims(cfx_op_call *c, int i, int ndim, int *dims) {
     int64_t given[CFX_MAX_DIMS];
     int n = arg_ints(c, i, given);
     uint64_t seen = 0;
     for (int k = 0; k < n; k++) {
-        int d = ndim ? cfx__wrap_dim(c->at, given[k], ndim) : -1;
+        int d = ndim ? cfx__shape_wrap_dim(c->at, given[k], ndim) : -1;
         if (d < 0 || (seen >> d & 1)) {
             if (!op_failed())
                 op_fail_as(VALUE, c, ndim ? "axis specified repeatedly" : "bad axis number");
@@ -58,7 +58,7 @@ static void sort_dims(const cfx_tensor *t, int n, int *dims, int keep) {
 }
 
 /* What the numbers are divided by: 0 nothing, 1 the root of the number of points, 2 that number. */
-static bool check_mode(cfx_call *c, int64_t mode) {
+static bool check_mode(cfx_op_call *c, int64_t mode) {
     if (mode < 0 || mode > 2)
         op_fail(c, "Unsupported normalization type%lld", (long long)mode);
     return mode >= 0 && mode <= 2;
@@ -68,7 +68,7 @@ static double scale_of(int64_t mode, double points) {
     return mode == 0 ? 1 : mode == 1 ? 1 / sqrt(points) : 1 / points;
 }
 
-static void fail_kind(cfx_call *c, const char *what) {
+static void fail_kind(cfx_op_call *c, const char *what) {
     op_fail(c,
             "Expected self.is_%s() to be true, but got false.  (Could this error message be "
             "improved?  If so, please report an enhancement request to PyTorch.)",
@@ -77,10 +77,10 @@ static void fail_kind(cfx_call *c, const char *what) {
 
 /* ---- complex to complex ---------------------------------------------------------------------- */
 
-static void shape_c2c(cfx_call *c) {
+static void shape_c2c(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int dims[CFX_MAX_DIMS];
-    if (!cfx__is_complex(t->dtype)) {
+    if (!cfx__dtype_is_complex(t->dtype)) {
         fail_kind(c, "complex");
         return;
     }
@@ -97,7 +97,7 @@ static void shape_c2c(cfx_call *c) {
     out_strided(c, 0, t->dtype, t->ndim, t->shape, stride);
 }
 
-static void kernel_c2c(cfx_call *c) {
+static void kernel_c2c(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     cfx_tensor *out = c->out[0];
     int dims[CFX_MAX_DIMS], n = fft_dims(c, 1, t->ndim, dims);
@@ -105,24 +105,25 @@ static void kernel_c2c(cfx_call *c) {
     for (int k = 0; k < n; k++)
         points *= (double)t->shape[dims[k]];
     if (n == 0)
-        cfx__copy(out, t);
+        cfx__tensor_copy(out, t);
     for (int k = n - 1; k >= 0; k--)
         if (!fft_pass(c, FFT_C2C, k == n - 1 ? t : out, out, dims[k], t->shape[dims[k]],
                       arg_bool(c, 3), k ? 1 : scale_of(arg_int(c, 2), points)))
             return;
 }
 
-/* ---- the way back ---------------------------------------------------------------------------- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 static void grad_c2c(cfx_back *b) {
-    back_give(b, 0, cfx__fft_c2c(b->gout[0], b->args[1], b->args[2], cfx_bool(!back_bool(b, 3))));
+    back_give(b, 0,
+              cfx_aten__fft_c2c(b->gout[0], b->args[1], b->args[2], cfx_bool(!back_bool(b, 3))));
 }
 
 /* The last of the dims transformed, which is the one that is half as long. */
 static int last_dim(const cfx_back *b) {
     const cfx_list *dims = b->args[1].list;
-    return (int)cfx__wrap_dim(b->at, cfx_integer(dims->items[dims->len - 1]),
-                              back_arg(b, 0)->ndim);
+    return (int)cfx__shape_wrap_dim(b->at, cfx_integer(dims->items[dims->len - 1]),
+                                    back_arg(b, 0)->ndim);
 }
 
 /* What the transform left out counts as zero. */
@@ -136,12 +137,12 @@ static void grad_r2c(cfx_back *b) {
         pad[2 * n - 1] = x->shape[dim] - g->shape[dim];
         g = cfx_constant_pad_nd(g, cfx_ints_value(2 * n, pad));
     }
-    back_give(b, 0, cfx_real(cfx__fft_c2c(g, b->args[1], b->args[2], cfx_bool(false))));
+    back_give(b, 0, cfx_real(cfx_aten__fft_c2c(g, b->args[1], b->args[2], cfx_bool(false))));
 }
 
 /* Frequencies that stand for their mirror image as well count twice. */
 static void grad_c2r(cfx_back *b) {
-    cfx_tensor *g = cfx__fft_r2c(b->gout[0], b->args[1], b->args[2], cfx_bool(true));
+    cfx_tensor *g = cfx_aten__fft_r2c(b->gout[0], b->args[1], b->args[2], cfx_bool(true));
     const int dim = last_dim(b);
     if (op_failed())
         return;
@@ -159,14 +160,14 @@ CFX_OP(_fft_c2c) = {
 
 /* ---- real to complex ------------------------------------------------------------------------- */
 
-static void shape_r2c(cfx_call *c) {
+static void shape_r2c(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int dims[CFX_MAX_DIMS];
-    if (!cfx__is_float(t->dtype)) {
+    if (!cfx__dtype_is_float(t->dtype)) {
         fail_kind(c, "floating_point");
         return;
     }
-    if (cfx__is_half(t->dtype)) {
+    if (cfx__dtype_is_half(t->dtype)) {
         op_fail(c, "Unsupported dtype %s", cfx__dtype_title(t->dtype));
         return;
     }
@@ -184,7 +185,7 @@ static void shape_r2c(cfx_call *c) {
     out_strided(c, 0, t->dtype == CFX_F64 ? CFX_C128 : CFX_C64, t->ndim, size, stride);
 }
 
-static void kernel_r2c(cfx_call *c) {
+static void kernel_r2c(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int dims[CFX_MAX_DIMS], n = fft_dims(c, 1, t->ndim, dims);
     double points = 1;
@@ -202,11 +203,11 @@ CFX_OP(_fft_r2c) = {
 
 /* ---- complex to real ------------------------------------------------------------------------- */
 
-static void shape_c2r(cfx_call *c) {
+static void shape_c2r(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int dims[CFX_MAX_DIMS];
     int64_t last = arg_int(c, 3);
-    if (!cfx__is_complex(t->dtype)) {
+    if (!cfx__dtype_is_complex(t->dtype)) {
         fail_kind(c, "complex");
         return;
     }
@@ -231,10 +232,10 @@ static void shape_c2r(cfx_call *c) {
     }
     size[dims[n - 1]] = last;
     fft_strides(t->ndim, before, size, 1, &dims[n - 1], stride);
-    out_strided(c, 0, cfx__real_of(t->dtype), t->ndim, size, stride);
+    out_strided(c, 0, cfx__dtype_real(t->dtype), t->ndim, size, stride);
 }
 
-static void kernel_c2r(cfx_call *c) {
+static void kernel_c2r(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int dims[CFX_MAX_DIMS], n = fft_dims(c, 1, t->ndim, dims);
     int64_t last = arg_int(c, 3);

@@ -22,7 +22,7 @@ typedef struct fft_plan {
 } fft_plan;
 
 /* A plan whose tables live in the current scope. False, with an error, when memory runs out. */
-bool fft_plan_make(cfx_call *c, fft_plan *plan, int64_t n, cfx_dtype real);
+bool fft_plan_make(cfx_op_call *c, fft_plan *plan, int64_t n, cfx_dtype real);
 
 typedef enum { FFT_C2C, FFT_R2C, FFT_C2R } fft_kind;
 
@@ -30,7 +30,7 @@ typedef enum { FFT_C2C, FFT_R2C, FFT_C2R } fft_kind;
  * (which may be `in`); elements of in beyond the length n are left out, missing ones count as 0,
  * and as many elements are stored as out has. Forward has the minus in its exponent. False, with
  * an error, when memory runs out. */
-bool fft_pass(cfx_call *c, fft_kind kind, const cfx_tensor *in, cfx_tensor *out, int dim, int64_t n,
-              bool forward, double scale);
+bool fft_pass(cfx_op_call *c, fft_kind kind, const cfx_tensor *in, cfx_tensor *out, int dim,
+              int64_t n, bool forward, double scale);
 
 #endif

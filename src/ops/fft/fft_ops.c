@@ -6,23 +6,23 @@
 /* ---- what the functions share ---------------------------------------------------------------- */
 
 /* The dtype that a transform takes its input in: the float of a number, complex where asked for. */
-static cfx_tensor *promoted(cfx_call *c, cfx_tensor *t, bool complex_) {
+static cfx_tensor *promoted(cfx_op_call *c, cfx_tensor *t, bool complex_) {
     cfx_dtype d = (cfx_dtype)t->dtype;
-    if (cfx__is_complex(d))
+    if (cfx__dtype_is_complex(d))
         return t;
-    if (cfx__is_half(d)) {
+    if (cfx__dtype_is_half(d)) {
         op_fail(c, "Unsupported dtype %s", cfx__dtype_title(d));
-        return &cfx__bad_tensor;
+        return &cfx__tensor_bad;
     }
-    if (!cfx__is_float(d))
+    if (!cfx__dtype_is_float(d))
         d = CFX_F32;
     if (complex_)
         d = d == CFX_F64 ? CFX_C128 : CFX_C64;
-    return d == (cfx_dtype)t->dtype ? t : cfx__to_copy(t, CFX_KW(dtype, cfx_dtype_value(d)));
+    return d == (cfx_dtype)t->dtype ? t : cfx_aten__to_copy(t, CFX_KW(dtype, cfx_dtype_value(d)));
 }
 
 /* "backward", "forward", "ortho" or None as the number that the transforms take. */
-static int64_t norm_mode(cfx_call *c, int i, bool forward) {
+static int64_t norm_mode(cfx_op_call *c, int i, bool forward) {
     const char *norm = arg_is_none(c, i) ? "backward" : arg_text(c, i);
     if (!strcmp(norm, "ortho"))
         return 1;
@@ -34,7 +34,7 @@ static int64_t norm_mode(cfx_call *c, int i, bool forward) {
     return 0;
 }
 
-static bool check_points(cfx_call *c, int64_t n) {
+static bool check_points(cfx_op_call *c, int64_t n) {
     if (n < 1)
         op_fail(c, "Invalid number of data points (%lld) specified", (long long)n);
     return n >= 1;
@@ -65,7 +65,7 @@ typedef struct {
     int64_t dims[CFX_MAX_DIMS], size[CFX_MAX_DIMS];
 } extent;
 
-static bool wrap_unique(cfx_call *c, int ndim, extent *e) {
+static bool wrap_unique(cfx_op_call *c, int ndim, extent *e) {
     uint64_t seen = 0;
     for (int i = 0; i < e->n; i++) {
         if (!ndim) {
@@ -74,7 +74,7 @@ static bool wrap_unique(cfx_call *c, int ndim, extent *e) {
                        (long long)e->dims[i]);
             return false;
         }
-        int d = cfx__wrap_dim(c->at, e->dims[i], ndim);
+        int d = cfx__shape_wrap_dim(c->at, e->dims[i], ndim);
         if (d < 0)
             return false;
         if (seen >> d & 1) {
@@ -87,7 +87,7 @@ static bool wrap_unique(cfx_call *c, int ndim, extent *e) {
     return true;
 }
 
-static bool extent_of(cfx_call *c, int s_at, int dim_at, extent *e) {
+static bool extent_of(cfx_op_call *c, int s_at, int dim_at, extent *e) {
     const cfx_tensor *t = arg_tensor(c, 0);
     bool has_s = !arg_is_none(c, s_at), has_dim = !arg_is_none(c, dim_at);
     e->n = has_dim ? arg_ints(c, dim_at, e->dims) : has_s ? arg_ints(c, s_at, e->size) : t->ndim;
@@ -114,7 +114,7 @@ static bool extent_of(cfx_call *c, int s_at, int dim_at, extent *e) {
 }
 
 /* The same for transforms to real numbers: what they take, and how many points come last. */
-static bool extent_to_real(cfx_call *c, const char *name, extent *e, int64_t *last) {
+static bool extent_to_real(cfx_op_call *c, const char *name, extent *e, int64_t *last) {
     if (!extent_of(c, 1, 2, e))
         return false;
     if (!e->n) {
@@ -145,7 +145,7 @@ typedef struct {
 } one_dim;
 
 /* dim and n of the call (arguments 2 and 1); n is the number of points that results. */
-static bool line_of(cfx_call *c, const cfx_tensor *t, int64_t *dim, int64_t *n, bool to_real) {
+static bool line_of(cfx_op_call *c, const cfx_tensor *t, int64_t *dim, int64_t *n, bool to_real) {
     if (!t->ndim) {
         op_fail_as(INDEX, c, "Dimension specified as %lld but tensor has no dimensions",
                    (long long)arg_int(c, 2));
@@ -159,11 +159,11 @@ static bool line_of(cfx_call *c, const cfx_tensor *t, int64_t *dim, int64_t *n, 
     return check_points(c, *n);
 }
 
-static void decompose_one(cfx_call *c) {
+static void decompose_one(cfx_op_call *c) {
     const one_dim *f = c->op->row;
     cfx_tensor *t = arg_tensor(c, 0);
     int64_t dim, n, mode;
-    bool is_complex = cfx__is_complex(t->dtype), to_real = f->kind == FFT_C2R;
+    bool is_complex = cfx__dtype_is_complex(t->dtype), to_real = f->kind == FFT_C2R;
     if (f->kind == FFT_R2C && is_complex) {
         op_fail(c, "%s expects a real input tensor, but got %s", f->name,
                 cfx__dtype_title(t->dtype));
@@ -180,11 +180,11 @@ static void decompose_one(cfx_call *c) {
         return;
     cfx_value dims = cfx_ints_value(1, &dim);
     if (to_real) {
-        c->out[0] = cfx__fft_c2r(f->forward ? cfx_conj(t) : t, dims, mode, n);
+        c->out[0] = cfx_aten__fft_c2r(f->forward ? cfx_conj(t) : t, dims, mode, n);
     } else if (is_complex) {
-        c->out[0] = cfx__fft_c2c(t, dims, mode, cfx_bool(f->forward));
+        c->out[0] = cfx_aten__fft_c2c(t, dims, mode, cfx_bool(f->forward));
     } else {
-        cfx_tensor *r = cfx__fft_r2c(t, dims, mode, cfx_bool(f->onesided));
+        cfx_tensor *r = cfx_aten__fft_r2c(t, dims, mode, cfx_bool(f->onesided));
         c->out[0] = f->forward ? r : cfx_conj(r);
     }
 }
@@ -220,59 +220,59 @@ CFX_OP(fft_ihfft) = {
 
 /* ---- several dims ---------------------------------------------------------------------------- */
 
-static void several(cfx_call *c, bool forward) {
+static void several(cfx_op_call *c, bool forward) {
     extent e;
     if (!extent_of(c, 1, 2, &e))
         return;
     cfx_tensor *t = resized(promoted(c, arg_tensor(c, 0), true), e.n, e.dims, e.size);
     int64_t mode = norm_mode(c, 3, forward);
     if (!op_failed())
-        c->out[0] = cfx__fft_c2c(t, dims_value(&e, 0, e.n), mode, cfx_bool(forward));
+        c->out[0] = cfx_aten__fft_c2c(t, dims_value(&e, 0, e.n), mode, cfx_bool(forward));
 }
 
-static void decompose_fftn(cfx_call *c) { several(c, true); }
-static void decompose_ifftn(cfx_call *c) { several(c, false); }
+static void decompose_fftn(cfx_op_call *c) { several(c, true); }
+static void decompose_ifftn(cfx_op_call *c) { several(c, false); }
 
 /* The input of a transform of real numbers, resized; the bad tensor, with an error, where it is not
  * such. */
-static cfx_tensor *real_input(cfx_call *c, const char *name, extent *e) {
+static cfx_tensor *real_input(cfx_op_call *c, const char *name, extent *e) {
     cfx_tensor *t = arg_tensor(c, 0);
-    if (cfx__is_complex(t->dtype)) {
+    if (cfx__dtype_is_complex(t->dtype)) {
         op_fail(c, "%s expects a real-valued input tensor, but got %s", name,
                 cfx__dtype_title(t->dtype));
-        return &cfx__bad_tensor;
+        return &cfx__tensor_bad;
     }
     if (!extent_of(c, 1, 2, e))
-        return &cfx__bad_tensor;
+        return &cfx__tensor_bad;
     if (!e->n) {
         op_fail(c, "%s must transform at least one axis", name);
-        return &cfx__bad_tensor;
+        return &cfx__tensor_bad;
     }
     t = promoted(c, t, false);
-    return op_failed() ? &cfx__bad_tensor : resized(t, e->n, e->dims, e->size);
+    return op_failed() ? &cfx__tensor_bad : resized(t, e->n, e->dims, e->size);
 }
 
-static void decompose_rfftn(cfx_call *c) {
+static void decompose_rfftn(cfx_op_call *c) {
     extent e;
     cfx_tensor *t = real_input(c, "rfftn", &e);
     int64_t mode = op_failed() ? 0 : norm_mode(c, 3, true);
     if (!op_failed())
-        c->out[0] = cfx__fft_r2c(t, dims_value(&e, 0, e.n), mode, cfx_bool(true));
+        c->out[0] = cfx_aten__fft_r2c(t, dims_value(&e, 0, e.n), mode, cfx_bool(true));
 }
 
-static void decompose_ihfftn(cfx_call *c) {
+static void decompose_ihfftn(cfx_op_call *c) {
     extent e;
     cfx_tensor *t = real_input(c, "ihfftn", &e);
     int64_t mode = op_failed() ? 0 : norm_mode(c, 3, false);
     if (op_failed())
         return;
-    t = cfx_conj(cfx__fft_r2c(t, dims_value(&e, e.n - 1, e.n), mode, cfx_bool(true)));
+    t = cfx_conj(cfx_aten__fft_r2c(t, dims_value(&e, e.n - 1, e.n), mode, cfx_bool(true)));
     if (e.n > 1)
-        t = cfx__fft_c2c(t, dims_value(&e, 0, e.n - 1), mode, cfx_bool(false));
+        t = cfx_aten__fft_c2c(t, dims_value(&e, 0, e.n - 1), mode, cfx_bool(false));
     c->out[0] = t;
 }
 
-static void decompose_irfftn(cfx_call *c) {
+static void decompose_irfftn(cfx_op_call *c) {
     extent e;
     int64_t last;
     if (!extent_to_real(c, "irfftn", &e, &last))
@@ -280,10 +280,10 @@ static void decompose_irfftn(cfx_call *c) {
     cfx_tensor *t = resized(promoted(c, arg_tensor(c, 0), true), e.n, e.dims, e.size);
     int64_t mode = norm_mode(c, 3, false);
     if (!op_failed())
-        c->out[0] = cfx__fft_c2r(t, dims_value(&e, 0, e.n), mode, last);
+        c->out[0] = cfx_aten__fft_c2r(t, dims_value(&e, 0, e.n), mode, last);
 }
 
-static void decompose_hfftn(cfx_call *c) {
+static void decompose_hfftn(cfx_op_call *c) {
     extent e;
     int64_t last;
     if (!extent_to_real(c, "hfftn", &e, &last))
@@ -293,8 +293,8 @@ static void decompose_hfftn(cfx_call *c) {
     if (op_failed())
         return;
     if (e.n > 1)
-        t = cfx__fft_c2c(t, dims_value(&e, 0, e.n - 1), mode, cfx_bool(true));
-    c->out[0] = cfx__fft_c2r(cfx_conj(t), dims_value(&e, e.n - 1, e.n), mode, last);
+        t = cfx_aten__fft_c2c(t, dims_value(&e, 0, e.n - 1), mode, cfx_bool(true));
+    c->out[0] = cfx_aten__fft_c2r(cfx_conj(t), dims_value(&e, e.n - 1, e.n), mode, last);
 }
 
 #define FFT_SEVERAL(id) .decompose = decompose_##id, .effects = CFX_COMPOSITE
@@ -344,20 +344,20 @@ CFX_OP(fft_ihfft2) = {
 
 /* ---- shifts ---------------------------------------------------------------------------------- */
 
-static void shift(cfx_call *c, int64_t more) {
+static void shift(cfx_op_call *c, int64_t more) {
     cfx_tensor *t = arg_tensor(c, 0);
     int64_t dims[CFX_MAX_DIMS], by[CFX_MAX_DIMS];
     int n = arg_is_none(c, 1) ? t->ndim : arg_ints(c, 1, dims);
     for (int i = 0; i < n && !op_failed(); i++) {
-        dims[i] = arg_is_none(c, 1) ? i : cfx__wrap_dim(c->at, dims[i], t->ndim);
+        dims[i] = arg_is_none(c, 1) ? i : cfx__shape_wrap_dim(c->at, dims[i], t->ndim);
         by[i] = op_failed() || !t->ndim ? 0 : (t->shape[dims[i]] + more) / 2;
     }
     if (!op_failed())
         c->out[0] = cfx_roll(t, cfx_ints_value(n, by), cfx_ints_value(n, dims));
 }
 
-static void decompose_fftshift(cfx_call *c) { shift(c, 0); }
-static void decompose_ifftshift(cfx_call *c) { shift(c, 1); }
+static void decompose_fftshift(cfx_op_call *c) { shift(c, 0); }
+static void decompose_ifftshift(cfx_op_call *c) { shift(c, 1); }
 
 CFX_OP(fft_fftshift) = {
     "aten::fft_fftshift(Tensor self, int[1]? dim=None) -> Tensor",

@@ -47,7 +47,7 @@ static int64_t convolution_length(int64_t n) {
     }
 }
 
-bool fft_plan_make(cfx_call *c, fft_plan *plan, int64_t n, cfx_dtype real) {
+bool fft_plan_make(cfx_op_call *c, fft_plan *plan, int64_t n, cfx_dtype real) {
     *plan = (fft_plan){.n = n, .split = n, .as = real};
     if (n > INT64_MAX / 64) {
         op_fail(c, "a Fourier transform of %lld points is too long", (long long)n);
@@ -110,14 +110,14 @@ static int64_t line_at(const fft_lines *p, int64_t i, const int64_t *stride) {
 #undef FN
 #undef LN
 
-bool fft_pass(cfx_call *c, fft_kind kind, const cfx_tensor *in, cfx_tensor *out, int dim, int64_t n,
-              bool forward, double scale) {
+bool fft_pass(cfx_op_call *c, fft_kind kind, const cfx_tensor *in, cfx_tensor *out, int dim,
+              int64_t n, bool forward, double scale) {
     fft_plan plan;
-    cfx_dtype real = cfx__real_of(out->dtype);
+    cfx_dtype real = cfx__dtype_real(out->dtype);
     if (out->numel == 0)
         return true;
     if (n == 0) {
-        cfx__fill(out, cfx_int(0));
+        cfx__tensor_fill(out, cfx_int(0));
         return true;
     }
     if (!fft_plan_make(c, &plan, n, real))

@@ -2,21 +2,21 @@
 #include "../back.h"
 #include "../loops.h"
 
-static bool is_complex(const cfx_tensor *t) { return t && cfx__is_complex(t->dtype); }
+static bool is_complex(const cfx_tensor *t) { return t && cfx__dtype_is_complex(t->dtype); }
 
 /* An optional int of the call. */
-static int64_t int_or(const cfx_call *c, int i, int64_t other) {
+static int64_t int_or(const cfx_op_call *c, int i, int64_t other) {
     return arg_is_none(c, i) ? other : arg_int(c, i);
 }
 
 /* "torch.FloatTensor{[3]}" or "None": how the messages show a window. */
 static const char *window_text(const cfx_tensor *w) {
-    return w ? cfx__format("torch.%sTensor{%s}", cfx__dtype_title(w->dtype),
-                           cfx__shape_text(w->ndim, w->shape))
+    return w ? cfx__text_format("torch.%sTensor{%s}", cfx__dtype_title(w->dtype),
+                                cfx__shape_text(w->ndim, w->shape))
              : "None";
 }
 
-static const char *flag_text(const cfx_call *c, int i) {
+static const char *flag_text(const cfx_op_call *c, int i) {
     return arg_is_none(c, i) ? "None" : arg_bool(c, i) ? "1" : "0";
 }
 
@@ -29,7 +29,7 @@ typedef struct {
     int normalized, onesided, return_complex;
 } frames;
 
-static void fail_stft(cfx_call *c, const frames *f, const cfx_tensor *input, const char *what) {
+static void fail_stft(cfx_op_call *c, const frames *f, const cfx_tensor *input, const char *what) {
     op_fail(c,
             "stft(torch.%sTensor%s, n_fft=%lld, hop_length=%lld, win_length=%lld, window=%s, "
             "normalized=%s, onesided=%s, return_complex=%s) : expected %s",
@@ -58,27 +58,29 @@ static cfx_tensor *window_of(const frames *f, cfx_tensor *like) {
     return cfx_constant_pad_nd(w, cfx_list(left, f->n - f->length - left));
 }
 
-static bool check_frames(cfx_call *c, const frames *f, const cfx_tensor *t) {
+static bool check_frames(cfx_op_call *c, const frames *f, const cfx_tensor *t) {
     int64_t have = t->shape[1];
     if (f->n <= 0 || f->n > have)
-        fail_stft(c, f, t, cfx__format("0 < n_fft < %lld, but got n_fft=%lld", (long long)have,
-                                       (long long)f->n));
+        fail_stft(c, f, t,
+                  cfx__text_format("0 < n_fft < %lld, but got n_fft=%lld", (long long)have,
+                                   (long long)f->n));
     else if (f->hop <= 0)
-        fail_stft(c, f, t, cfx__format("hop_length > 0, but got hop_length=%lld",
-                                       (long long)f->hop));
+        fail_stft(c, f, t,
+                  cfx__text_format("hop_length > 0, but got hop_length=%lld", (long long)f->hop));
     else if (f->length <= 0 || f->length > f->n)
-        fail_stft(c, f, t, cfx__format("0 < win_length <= n_fft, but got win_length=%lld",
-                                       (long long)f->length));
+        fail_stft(c, f, t,
+                  cfx__text_format("0 < win_length <= n_fft, but got win_length=%lld",
+                                   (long long)f->length));
     else if (f->window && (f->window->ndim != 1 || f->window->shape[0] != f->length))
         fail_stft(c, f, t,
-                  cfx__format("a 1D window tensor of size equal to win_length=%lld, but got window "
-                              "with size %s",
-                              (long long)f->length,
-                              cfx__shape_text(f->window->ndim, f->window->shape)));
+                  cfx__text_format(
+                      "a 1D window tensor of size equal to win_length=%lld, but got window "
+                      "with size %s",
+                      (long long)f->length, cfx__shape_text(f->window->ndim, f->window->shape)));
     return !op_failed();
 }
 
-static void stft(cfx_call *c, const frames *f, bool center, const char *mode) {
+static void stft(cfx_op_call *c, const frames *f, bool center, const char *mode) {
     cfx_tensor *t = f->input;
     bool to_complex = arg_is_none(c, f->return_complex) ? is_complex(t) || is_complex(f->window)
                                                         : arg_bool(c, f->return_complex);
@@ -87,7 +89,7 @@ static void stft(cfx_call *c, const frames *f, bool center, const char *mode) {
                    "further require that return_complex=True in a future PyTorch release.");
         return;
     }
-    if (!cfx__is_float(t->dtype) && !is_complex(t)) {
+    if (!cfx__dtype_is_float(t->dtype) && !is_complex(t)) {
         fail_stft(c, f, t, "a tensor of floating point or complex values");
         return;
     }
@@ -114,15 +116,15 @@ static void stft(cfx_call *c, const frames *f, bool center, const char *mode) {
         op_fail(c, "Cannot have onesided output if window or input is complex");
         return;
     }
-    cfx_tensor *out = is_complex(t) ? cfx__fft_c2c(t, cfx_list(2), norm, cfx_bool(true))
-                                    : cfx__fft_r2c(t, cfx_list(2), norm, cfx_bool(onesided));
+    cfx_tensor *out = is_complex(t) ? cfx_aten__fft_c2c(t, cfx_list(2), norm, cfx_bool(true))
+                                    : cfx_aten__fft_r2c(t, cfx_list(2), norm, cfx_bool(onesided));
     out = cfx_transpose(out, 1, 2);
     if (single)
         out = cfx_squeeze(out, 0);
     c->out[0] = to_complex ? out : cfx_view_as_real(out);
 }
 
-static frames frames_of(cfx_call *c, int normalized) {
+static frames frames_of(cfx_op_call *c, int normalized) {
     frames f = {.input = arg_tensor(c, 0), .n = arg_int(c, 1), .window = arg_tensor(c, 4),
                 .normalized = normalized, .onesided = normalized + 1,
                 .return_complex = normalized + 2};
@@ -131,12 +133,12 @@ static frames frames_of(cfx_call *c, int normalized) {
     return f;
 }
 
-static void decompose_stft(cfx_call *c) {
+static void decompose_stft(cfx_op_call *c) {
     frames f = frames_of(c, 5);
     stft(c, &f, false, NULL);
 }
 
-static void decompose_stft_center(cfx_call *c) {
+static void decompose_stft_center(cfx_op_call *c) {
     frames f = frames_of(c, 7);
     stft(c, &f, arg_bool(c, 5), arg_text(c, 6));
 }
@@ -155,13 +157,13 @@ CFX_OP(stft) = {
 
 /* ---- frames added up ------------------------------------------------------------------------- */
 
-static void shape_unfold_backward(cfx_call *c) {
+static void shape_unfold_backward(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t shape[CFX_MAX_DIMS], size = arg_int(c, 3), step = arg_int(c, 4);
     int n = arg_ints(c, 1, shape);
-    if (op_failed() || cfx__numel(c->at, n, shape) < 0)
+    if (op_failed() || cfx__shape_numel(c->at, n, shape) < 0)
         return;
-    int dim = cfx__wrap_dim(c->at, arg_int(c, 2), n);
+    int dim = cfx__shape_wrap_dim(c->at, arg_int(c, 2), n);
     if (dim < 0)
         return;
     int64_t have = n ? shape[dim] : 1;
@@ -182,19 +184,19 @@ LOOP2(add_up_i64, uint64_t, uint64_t, i, x + y)
 LOOP2(add_up_c64, c64_t, c64_t, f, x + y)
 LOOP2(add_up_c128, c128_t, c128_t, f, x + y)
 
-static void kernel_unfold_backward(cfx_call *c) {
+static void kernel_unfold_backward(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     cfx_tensor *out = c->out[0];
     int n = out->ndim, dim = arg_dim(c, 2, n);
     int64_t shape[CFX_MAX_DIMS], to[CFX_MAX_DIMS], from[CFX_MAX_DIMS], step = arg_int(c, 4);
     cfx_dtype as = (cfx_dtype)out->dtype;
-    cfx__loop *loop = as == CFX_F32   ? add_up_f32
+    cfx__iter_loop *loop = as == CFX_F32   ? add_up_f32
                       : as == CFX_F64 ? add_up_f64
                       : as == CFX_I64 ? add_up_i64
                       : as == CFX_C64 ? add_up_c64
                                       : add_up_c128;
     pointwise_params none = {.dtype = as};
-    cfx__fill(out, cfx_int(0));
+    cfx__tensor_fill(out, cfx_int(0));
     /* One window at a time: within it no place is met twice. */
     for (int d = 0; d < n; d++) {
         shape[d] = d == dim ? t->shape[n] : out->shape[d];
@@ -206,8 +208,8 @@ static void kernel_unfold_backward(cfx_call *c) {
             int64_t at = out->offset + w * step * to[dim];
             cfx_tensor *dst = cfx__tensor_alias(out, n, shape, to, at);
             cfx_tensor *src = cfx__tensor_alias(t, n, shape, from, t->offset + w * t->stride[dim]);
-            cfx__operand o[] = {{dst, as}, {dst, as}, {src, as}};
-            cfx__pointwise(loop, 1, 2, o, &none, 1);
+            cfx__iter_operand o[] = {{dst, as}, {dst, as}, {src, as}};
+            cfx__iter_pointwise(loop, 1, 2, o, &none, 1);
         }
 }
 
@@ -223,7 +225,7 @@ CFX_OP(unfold_backward) = {
 
 /* ---- istft ----------------------------------------------------------------------------------- */
 
-static void fail_istft(cfx_call *c, const frames *f, const char *what) {
+static void fail_istft(cfx_op_call *c, const frames *f, const char *what) {
     const cfx_tensor *t = f->input;
     op_fail(c,
             "istft(CPU%sType%s, n_fft=%lld, hop_length=%lld, win_length=%lld, window=%s, "
@@ -231,11 +233,11 @@ static void fail_istft(cfx_call *c, const frames *f, const char *what) {
             cfx__dtype_title(t->dtype), cfx__shape_text(t->ndim, t->shape), (long long)f->n,
             (long long)f->hop, (long long)f->length, window_text(f->window), flag_text(c, 5),
             flag_text(c, 6), flag_text(c, 7),
-            arg_is_none(c, 8) ? "None" : cfx__format("%lld", (long long)arg_int(c, 8)),
+            arg_is_none(c, 8) ? "None" : cfx__text_format("%lld", (long long)arg_int(c, 8)),
             flag_text(c, 9), what);
 }
 
-static bool check_istft(cfx_call *c, const frames *f, bool *onesided) {
+static bool check_istft(cfx_op_call *c, const frames *f, bool *onesided) {
     const cfx_tensor *t = f->input;
     if (!is_complex(t)) {
         op_fail(c, "istft requires a complex-valued input tensor matching the output from stft "
@@ -243,8 +245,9 @@ static bool check_istft(cfx_call *c, const frames *f, bool *onesided) {
         return false;
     }
     if (t->ndim != 2 && t->ndim != 3) {
-        fail_istft(c, f, cfx__format(": expected a tensor with 3 or 4 dimensions, but got %d",
-                                     t->ndim + 1));
+        fail_istft(c, f,
+                   cfx__text_format(": expected a tensor with 3 or 4 dimensions, but got %d",
+                                    t->ndim + 1));
         return false;
     }
     int64_t have = t->shape[t->ndim - 2];
@@ -252,11 +255,12 @@ static bool check_istft(cfx_call *c, const frames *f, bool *onesided) {
     if (!t->numel)
         fail_istft(c, f, ": input tensor cannot be empty.");
     else if (have != (*onesided ? f->n / 2 + 1 : f->n))
-        fail_istft(c, f,
-                   cfx__format(": expected the frequency dimension (3rd to the last) of the input "
-                               "tensor to match n_fft%s, but got %lld",
-                               *onesided ? " / 2 + 1 when onesided=True" : " when onesided=False",
-                               (long long)have));
+        fail_istft(
+            c, f,
+            cfx__text_format(": expected the frequency dimension (3rd to the last) of the input "
+                             "tensor to match n_fft%s, but got %lld",
+                             *onesided ? " / 2 + 1 when onesided=True" : " when onesided=False",
+                             (long long)have));
     else if (f->length <= 0 || f->length > f->n)
         fail_istft(c, f, ": expected 0 < win_length <= n_fft");
     else if (f->hop <= 0 || f->hop > f->length)
@@ -273,13 +277,13 @@ static cfx_tensor *overlapped(cfx_tensor *t, int64_t points, const frames *f) {
                        : cfx_unfold_backward(t, cfx_list(t->shape[0], points), 1, f->n, f->hop);
 }
 
-static void decompose_istft(cfx_call *c) {
+static void decompose_istft(cfx_op_call *c) {
     frames f = frames_of(c, 6);
     bool onesided, to_complex = arg_bool(c, 9), center = arg_bool(c, 5);
     cfx_tensor *t = f.input;
     if (!check_istft(c, &f, &onesided))
         return;
-    cfx_dtype real = cfx__real_of(t->dtype);
+    cfx_dtype real = cfx__dtype_real(t->dtype);
     int64_t count = t->shape[t->ndim - 1], points = f.n + f.hop * (count - 1);
     cfx_tensor *like = cfx__tensor_empty(c->at, real, true, 0, NULL, NULL);
     cfx_tensor *window = window_of(&f, like);
@@ -298,9 +302,10 @@ static void decompose_istft(cfx_call *c) {
         return;
     }
     if (to_complex)
-        t = cfx__fft_c2c(t, cfx_list(2), norm, cfx_bool(false));
+        t = cfx_aten__fft_c2c(t, cfx_list(2), norm, cfx_bool(false));
     else
-        t = cfx__fft_c2r(onesided ? t : cfx_slice(t, -1, 0, f.n / 2 + 1), cfx_list(2), norm, f.n);
+        t = cfx_aten__fft_c2r(onesided ? t : cfx_slice(t, -1, 0, f.n / 2 + 1), cfx_list(2), norm,
+                              f.n);
     cfx_tensor *y = overlapped(cfx_mul(t, cfx_view(window, cfx_list(1, 1, f.n))), points, &f);
     cfx_tensor *squares = cfx_expand(cfx_pow(window, 2), cfx_list(1, count, f.n));
     cfx_tensor *envelope = overlapped(squares, points, &f);

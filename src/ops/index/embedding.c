@@ -5,7 +5,7 @@
 #include <math.h>
 
 /* "torch.FloatTensor": how these messages name the type of an argument. */
-static bool is_index_type(cfx_call *c, const char *func, const char *name, int position,
+static bool is_index_type(cfx_op_call *c, const char *func, const char *name, int position,
                           const cfx_tensor *t) {
     if (t->dtype == CFX_I64 || t->dtype == CFX_I32)
         return true;
@@ -17,10 +17,10 @@ static bool is_index_type(cfx_call *c, const char *func, const char *name, int p
     return false;
 }
 
-static void shape_embedding(cfx_call *c) {
+static void shape_embedding(cfx_op_call *c) {
     const cfx_tensor *weight = arg_tensor(c, 0), *indices = arg_tensor(c, 1);
     int64_t shape[CFX_MAX_DIMS + 1];
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (weight->ndim != 2) {
         op_fail(c, "'weight' must be 2-D");
         return;
@@ -32,9 +32,9 @@ static void shape_embedding(cfx_call *c) {
     out_new(c, 0, weight->dtype, indices->ndim + 1, shape);
 }
 
-static void kernel_embedding(cfx_call *c) {
+static void kernel_embedding(cfx_op_call *c) {
     cfx_tensor *weight = arg_tensor(c, 0), *out = c->out[0];
-    const cfx_tensor *indices = cfx__contiguous_as(arg_tensor(c, 1), CFX_I64);
+    const cfx_tensor *indices = cfx__tensor_contiguous_as(arg_tensor(c, 1), CFX_I64);
     int64_t stride[2] = {weight->shape[1], 1};
     if (!op_failed())
         walk_along(c, WALK_GET, 0, weight, 0, indices, out, stride, CFX_NONE);
@@ -69,12 +69,12 @@ CFX_OP(embedding) = {"aten::embedding(Tensor weight, Tensor indices, SymInt padd
 
 /* ---- backward ------------------------------------------------------------------------------- */
 
-static void shape_embedding_backward(cfx_call *c) {
+static void shape_embedding_backward(cfx_op_call *c) {
     const cfx_tensor *grad = arg_tensor(c, 0), *indices = arg_tensor(c, 1);
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (!is_index_type(c, "embedding_backward", "indices", 2, indices))
         return;
-    if (!cfx__is_float(grad->dtype)) {
+    if (!cfx__dtype_is_float(grad->dtype)) {
         op_fail_as(NOT_IMPLEMENTED, c, "\"embedding_backward\" not implemented for '%s'",
                    cfx__dtype_title(grad->dtype));
         return;
@@ -112,7 +112,7 @@ typedef struct {
 BACKWARD(backward_f32, float)
 BACKWARD(backward_f64, double)
 
-static void kernel_embedding_backward(cfx_call *c) {
+static void kernel_embedding_backward(cfx_op_call *c) {
     cfx_tensor *out = c->out[0], *grad = arg_tensor(c, 0), *indices = arg_tensor(c, 1);
     backward b = {.index = (const int64_t *)indices->data,
                   .n = indices->numel,
@@ -145,7 +145,7 @@ CFX_OP(embedding_dense_backward) = {
     .dtypes = CFX_IN_NUMBER,
     .effects = CFX_CONTIGUOUS_ARGS, GRAD(embedding_dense_backward, READ(1))};
 
-static void decompose_embedding_backward(cfx_call *c) {
+static void decompose_embedding_backward(cfx_op_call *c) {
     if (arg_bool(c, 5))
         op_fail_as(NOT_IMPLEMENTED, c, "embedding_backward: there are no sparse gradients here");
     else
@@ -160,16 +160,16 @@ CFX_OP(embedding_backward) = {
 
 /* ---- renorm --------------------------------------------------------------------------------- */
 
-static void shape_embedding_renorm(cfx_call *c) {
+static void shape_embedding_renorm(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *indices = arg_tensor(c, 1);
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (self->ndim != 2)
         op_fail(
             c,
             "Expected 2-dimensional tensor, but got %d-dimensional tensor for argument #1 'self' "
             "(while checking arguments for embedding_renorm_)",
             self->ndim);
-    else if (!cfx__is_float(self->dtype))
+    else if (!cfx__dtype_is_float(self->dtype))
         op_fail_as(NOT_IMPLEMENTED, c, "\"embedding_renorm\" not implemented for '%s'",
                    cfx__dtype_title(self->dtype));
     else if (is_index_type(c, "embedding_renorm_", "indices", 2, indices))
@@ -185,9 +185,9 @@ static double row_norm(const double *row, int64_t n, double p) {
     return isinf(p) || p == 0 ? sum : pow(sum, 1 / p);
 }
 
-static void kernel_embedding_renorm(cfx_call *c) {
+static void kernel_embedding_renorm(cfx_op_call *c) {
     cfx_tensor *out = c->out[0];
-    const cfx_tensor *indices = cfx__contiguous_as(arg_tensor(c, 1), CFX_I64);
+    const cfx_tensor *indices = cfx__tensor_contiguous_as(arg_tensor(c, 1), CFX_I64);
     double max_norm = arg_float(c, 2), p = arg_float(c, 3);
     int64_t n = out->shape[1], rows = out->shape[0];
     int size = cfx_dtype_size(out->dtype);

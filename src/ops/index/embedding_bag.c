@@ -13,7 +13,7 @@ typedef struct {
     int64_t padding, bags;
 } bags_args;
 
-static bool is_index_type(cfx_call *c, const char *name, const cfx_tensor *t) {
+static bool is_index_type(cfx_op_call *c, const char *name, const cfx_tensor *t) {
     if (t->dtype == CFX_I64 || t->dtype == CFX_I32)
         return true;
     op_fail(c,
@@ -23,7 +23,7 @@ static bool is_index_type(cfx_call *c, const char *name, const cfx_tensor *t) {
     return false;
 }
 
-static bool read_args(cfx_call *c, bags_args *a) {
+static bool read_args(cfx_op_call *c, bags_args *a) {
     *a = (bags_args){arg_tensor(c, 0),   arg_tensor(c, 1), arg_tensor(c, 2), arg_tensor(c, 6),
                      (int)arg_int(c, 4), arg_bool(c, 7),   arg_int(c, 8),    0};
     const cfx_tensor *w = a->weight;
@@ -39,7 +39,7 @@ static bool read_args(cfx_call *c, bags_args *a) {
     }
     if (!is_index_type(c, "indices", a->indices) || !is_index_type(c, "offsets", a->offsets))
         return false;
-    if (!cfx__is_float(w->dtype) || w->ndim != 2) {
+    if (!cfx__dtype_is_float(w->dtype) || w->ndim != 2) {
         op_fail(
             c,
             "Expected tensor for argument #1 'weight' to have one of the following scalar types: "
@@ -85,10 +85,10 @@ static bool is_fast(const bags_args *a) {
            a->padding < 0 && (!a->scale || a->scale->stride[0] == 1);
 }
 
-static void make_shapes(cfx_call *c, bool grads) {
+static void make_shapes(cfx_op_call *c, bool grads) {
     bags_args a;
     for (int i = 0; i < 4; i++)
-        c->out[i] = &cfx__bad_tensor;
+        c->out[i] = &cfx__tensor_bad;
     if (!read_args(c, &a))
         return;
     cfx_dtype d = a.indices->dtype > a.offsets->dtype ? a.indices->dtype : a.offsets->dtype;
@@ -103,8 +103,8 @@ static void make_shapes(cfx_call *c, bool grads) {
         out_new(c, 3, d, 1, &sizes);
 }
 
-static void shape_embedding_bag(cfx_call *c) { make_shapes(c, true); }
-static void shape_forward_only(cfx_call *c) { make_shapes(c, false); }
+static void shape_embedding_bag(cfx_op_call *c) { make_shapes(c, true); }
+static void shape_forward_only(cfx_op_call *c) { make_shapes(c, false); }
 
 /* ---- the work ------------------------------------------------------------------------------- */
 
@@ -157,7 +157,7 @@ BAGS(bags_f64, double)
 
 /* Which bag each index is in: the number of offsets up to it, less one. False, with an error, when
  * an offset is out of range. */
-static bool find_bags(cfx_call *c, const bags_args *a, const int64_t *offset, int64_t *bag,
+static bool find_bags(cfx_op_call *c, const bags_args *a, const int64_t *offset, int64_t *bag,
                       int64_t *start) {
     int64_t n = a->indices->numel;
     if (a->offsets->numel && offset[0] != 0) {
@@ -199,16 +199,16 @@ static bool find_bags(cfx_call *c, const bags_args *a, const int64_t *offset, in
     return true;
 }
 
-static void kernel_embedding_bag(cfx_call *c) {
+static void kernel_embedding_bag(cfx_op_call *c) {
     bags_args a;
     if (!read_args(c, &a))
         return;
     cfx_dtype d = a.weight->dtype == CFX_F64 ? CFX_F64 : CFX_F32;
-    const cfx_tensor *index = cfx__contiguous_as(a.indices, CFX_I64);
-    const cfx_tensor *offset = cfx__contiguous_as(a.offsets, CFX_I64);
-    const cfx_tensor *weight = cfx__to_dtype(a.weight, d);
-    const cfx_tensor *scale = a.scale ? cfx__contiguous_as(a.scale, d) : NULL;
-    cfx_tensor *out = cfx__contiguous_as(c->out[0], d);
+    const cfx_tensor *index = cfx__tensor_contiguous_as(a.indices, CFX_I64);
+    const cfx_tensor *offset = cfx__tensor_contiguous_as(a.offsets, CFX_I64);
+    const cfx_tensor *weight = cfx__tensor_to_dtype(a.weight, d);
+    const cfx_tensor *scale = a.scale ? cfx__tensor_contiguous_as(a.scale, d) : NULL;
+    cfx_tensor *out = cfx__tensor_contiguous_as(c->out[0], d);
     int64_t n = index->numel, *bag = scratch(c, CFX_I64, n + 1);
     int64_t *start = scratch(c, CFX_I64, a.bags + 1), *size = scratch(c, CFX_I64, a.bags);
     int64_t *best = a.mode == MAX ? scratch(c, CFX_I64, out->numel) : NULL;
@@ -240,7 +240,7 @@ static void kernel_embedding_bag(cfx_call *c) {
     cfx__parallel(a.bags, work > 32768 ? 1 : 32768 / (work + 1), d == CFX_F32 ? bags_f32 : bags_f64,
                   &j);
     if (out != c->out[0])
-        cfx__copy(c->out[0], out);
+        cfx__tensor_copy(c->out[0], out);
     cfx_dtype id = c->out[2]->dtype;
     int is = cfx_dtype_size(id);
     if (c->out[1]->numel)
@@ -254,7 +254,7 @@ static void kernel_embedding_bag(cfx_call *c) {
     cfx__convert_out(c->out[3]->data, is, id, best ? best : size, CFX_I64, c->out[3]->numel);
 }
 
-/* ---- the way back ---------------------------------------------------------------------------- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 /* The bag that each index is in. */
 static cfx_tensor *bag_of_each(const cfx_back *b) {
@@ -311,7 +311,7 @@ CFX_OP(_embedding_bag_forward_only) = {
 
 /* ---- the composite -------------------------------------------------------------------------- */
 
-static void call_bag(cfx_call *c, cfx_value padding) {
+static void call_bag(cfx_op_call *c, cfx_value padding) {
     const cfx_tensor *weight = arg_tensor(c, 0);
     int64_t index = -1;
     if (!cfx_is_none(padding)) {
@@ -335,8 +335,8 @@ static void call_bag(cfx_call *c, cfx_value padding) {
         c->out[i] = cfx_tensor_at(r, i);
 }
 
-static void decompose_bag(cfx_call *c) { call_bag(c, CFX_NONE); }
-static void decompose_bag_padded(cfx_call *c) { call_bag(c, c->args[8]); }
+static void decompose_bag(cfx_op_call *c) { call_bag(c, CFX_NONE); }
+static void decompose_bag_padded(cfx_op_call *c) { call_bag(c, c->args[8]); }
 
 CFX_OP(embedding_bag) = {"aten::embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool "
                          "scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? "

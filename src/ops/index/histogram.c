@@ -9,7 +9,8 @@
 
 /* The range of the finite case, or a wider one where it has no width. False, with an error, where
  * it is no range. */
-static bool settle_range(cfx_call *c, const char *name, double widen, double *low, double *high) {
+static bool settle_range(cfx_op_call *c, const char *name, double widen, double *low,
+                         double *high) {
     if (!isfinite(*low) || !isfinite(*high)) {
         op_fail(c, "torch.%s: dimension 0's range [%g, %g] is not finite", name, *low, *high);
         return false;
@@ -156,14 +157,14 @@ static void histogram_run(const histogram *h, bool density) {
 
 /* ---- histc ----------------------------------------------------------------------------------- */
 
-static bool floats_only(cfx_call *c, const char *name, cfx_dtype d) {
+static bool floats_only(cfx_op_call *c, const char *name, cfx_dtype d) {
     if (d == CFX_F32 || d == CFX_F64)
         return true;
     op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for '%s'", name, cfx__dtype_title(d));
     return false;
 }
 
-static bool bins_positive(cfx_call *c, int64_t bins, int dim) {
+static bool bins_positive(cfx_op_call *c, int64_t bins, int dim) {
     if (bins > 0 && bins < INT64_MAX / 16)
         return true;
     op_fail(c, "torch.histogram(): bins must be > 0, but got %lld for dimension %d",
@@ -171,16 +172,16 @@ static bool bins_positive(cfx_call *c, int64_t bins, int dim) {
     return false;
 }
 
-static void shape_histc(cfx_call *c) {
+static void shape_histc(cfx_op_call *c) {
     int64_t bins = arg_int(c, 1);
     cfx_dtype d = arg_tensor(c, 0)->dtype;
-    if (!cfx__is_half(d) && !floats_only(c, "histogram_cpu", d))
+    if (!cfx__dtype_is_half(d) && !floats_only(c, "histogram_cpu", d))
         return;
     if (bins_positive(c, bins, 0))
         out_new(c, 0, d, 1, &bins);
 }
 
-static void kernel_histc(cfx_call *c) {
+static void kernel_histc(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0);
     int64_t n = c->out[0]->numel + 1;
     double low = arg_float(c, 2), high = arg_float(c, 3);
@@ -207,7 +208,7 @@ CFX_OP(histc) = {"aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar ma
 /* ---- histogram ------------------------------------------------------------------------------- */
 
 /* A range given as two numbers, or that of dim d of the points. */
-static bool range_for(cfx_call *c, int arg, const cfx_tensor *x, int dims, int d, double *low,
+static bool range_for(cfx_op_call *c, int arg, const cfx_tensor *x, int dims, int d, double *low,
                       double *high) {
     int64_t points = dims ? x->numel / dims : 0;
     *low = 0;
@@ -221,7 +222,7 @@ static bool range_for(cfx_call *c, int arg, const cfx_tensor *x, int dims, int d
     return settle_range(c, "histogramdd", 0.5, low, high);
 }
 
-static bool histogram_check(cfx_call *c, int range, int weight, int dims, const cfx_tensor *x,
+static bool histogram_check(cfx_op_call *c, int range, int weight, int dims, const cfx_tensor *x,
                             int64_t points) {
     const cfx_tensor *w = arg_tensor(c, weight);
     if (!floats_only(c, "histogram_cpu", x->dtype))
@@ -248,7 +249,7 @@ static bool histogram_check(cfx_call *c, int range, int weight, int dims, const 
     return true;
 }
 
-static void shape_histogram(cfx_call *c) {
+static void shape_histogram(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0), *bins = arg_tensor(c, 1);
     bool given = bins != NULL;
     int64_t n;
@@ -270,11 +271,11 @@ static void shape_histogram(cfx_call *c) {
     out_new(c, 1, x->dtype, 1, &n);
 }
 
-static void kernel_histogram(cfx_call *c) {
+static void kernel_histogram(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0), *bins = arg_tensor(c, 1), *edges[1] = {c->out[1]};
     double low, high;
     if (bins)
-        cfx__copy(c->out[1], bins);
+        cfx__tensor_copy(c->out[1], bins);
     else if (range_for(c, 2, x, 1, 0, &low, &high))
         edges_fill(c->out[1], low, high);
     if (op_failed())
@@ -299,7 +300,7 @@ CFX_OP(histogram_bin_ct) = {
 /* ---- histogramdd ----------------------------------------------------------------------------- */
 
 /* The number of dims of the points, checked against the number of bins given; -1 with an error. */
-static int points_dims(cfx_call *c, int range, int weight) {
+static int points_dims(cfx_op_call *c, int range, int weight) {
     const cfx_tensor *x = arg_tensor(c, 0);
     if (x->ndim < 2) {
         op_fail(c, "torch.histogramdd: input tensor should have at least 2 dimensions, but got %d",
@@ -317,7 +318,7 @@ static int points_dims(cfx_call *c, int range, int weight) {
     return histogram_check(c, range, weight, (int)dims, x, x->numel / dims) ? (int)dims : -1;
 }
 
-static bool edges_of(cfx_call *c, const cfx_tensor *x, int dims, const cfx_tensor **edges) {
+static bool edges_of(cfx_op_call *c, const cfx_tensor *x, int dims, const cfx_tensor **edges) {
     int64_t bins[CFX_MAX_DIMS];
     arg_ints(c, 1, bins);
     for (int d = 0; d < dims; d++) {
@@ -339,14 +340,14 @@ static bool edges_of(cfx_call *c, const cfx_tensor *x, int dims, const cfx_tenso
     return true;
 }
 
-static void decompose_bin_edges(cfx_call *c) {
+static void decompose_bin_edges(cfx_op_call *c) {
     int dims = points_dims(c, 2, 3);
     const cfx_tensor *edges[CFX_MAX_DIMS];
     const cfx_tensor *x = arg_tensor(c, 0);
     if (dims < 0)
         return;
     if (!c->fake)
-        x = cfx__contiguous(x);
+        x = cfx__tensor_contiguous(x);
     if (op_failed() || !edges_of(c, x, dims, edges))
         return;
     c->result = cfx_list_value(0, NULL);
@@ -359,7 +360,7 @@ CFX_OP(_histogramdd_bin_edges) = {
     "weight=None, bool density=False) -> Tensor[]",
     "torch._histogramdd_bin_edges", .decompose = decompose_bin_edges};
 
-static void shape_from_bin_cts(cfx_call *c) {
+static void shape_from_bin_cts(cfx_op_call *c) {
     int64_t bins[CFX_MAX_DIMS];
     int dims = points_dims(c, 2, 3);
     if (dims < 0)
@@ -371,7 +372,7 @@ static void shape_from_bin_cts(cfx_call *c) {
     out_new(c, 0, arg_tensor(c, 0)->dtype, dims, bins);
 }
 
-static void kernel_from_bin_cts(cfx_call *c) {
+static void kernel_from_bin_cts(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0), *edges[CFX_MAX_DIMS];
     int dims = points_dims(c, 2, 3);
     if (dims < 0 || !edges_of(c, x, dims, edges))
@@ -386,7 +387,7 @@ CFX_OP(_histogramdd_from_bin_cts) = {
     "torch._histogramdd_from_bin_cts", .shape = shape_from_bin_cts, .kernel = kernel_from_bin_cts,
     .effects = CFX_CONTIGUOUS_ARGS};
 
-static void shape_from_bin_tensors(cfx_call *c) {
+static void shape_from_bin_tensors(cfx_op_call *c) {
     int64_t shape[CFX_MAX_DIMS];
     int dims = points_dims(c, -1, 2);
     for (int d = 0; d < dims; d++) {
@@ -402,11 +403,11 @@ static void shape_from_bin_tensors(cfx_call *c) {
         out_new(c, 0, arg_tensor(c, 0)->dtype, dims, shape);
 }
 
-static void kernel_from_bin_tensors(cfx_call *c) {
+static void kernel_from_bin_tensors(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0), *edges[CFX_MAX_DIMS];
     int dims = points_dims(c, -1, 2);
     for (int d = 0; d < dims; d++)
-        edges[d] = cfx__contiguous(arg_item(c, 1, d));
+        edges[d] = cfx__tensor_contiguous(arg_item(c, 1, d));
     if (dims < 0 || op_failed())
         return;
     histogram h = {BY_SEARCH, x->numel / dims, dims, x, arg_tensor(c, 2), edges, c->out[0]};
@@ -420,13 +421,13 @@ CFX_OP(_histogramdd_from_bin_tensors) = {
     .kernel = kernel_from_bin_tensors, .effects = CFX_CONTIGUOUS_ARGS};
 
 /* (hist, edges) of any kind of bins. */
-static void decompose_histogramdd(cfx_call *c) {
+static void decompose_histogramdd(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
     cfx_value bins = c->args[1], edges = bins;
     cfx_tensor *hist;
     if (bins.tag == CFX_TAG_LIST && bins.list->len && bins.list->items[0].tag == CFX_TAG_TENSOR) {
-        hist = cfx__histogramdd_from_bin_tensors(x, bins, CFX_KW(weight, c->args[3]),
-                                                 CFX_KW(density, c->args[4]));
+        hist = cfx_aten__histogramdd_from_bin_tensors(x, bins, CFX_KW(weight, c->args[3]),
+                                                      CFX_KW(density, c->args[4]));
     } else {
         if (bins.tag != CFX_TAG_LIST) {
             int64_t all[CFX_MAX_DIMS], n = x->ndim ? x->shape[x->ndim - 1] : 0;
@@ -434,11 +435,12 @@ static void decompose_histogramdd(cfx_call *c) {
                 all[d] = cfx_integer(bins);
             bins = cfx_ints_value(n < CFX_MAX_DIMS ? n : CFX_MAX_DIMS, all);
         }
-        edges = cfx__histogramdd_bin_edges(x, bins, CFX_KW(range, c->args[2]),
-                                           CFX_KW(weight, c->args[3]), CFX_KW(density, c->args[4]));
-        hist = cfx__histogramdd_from_bin_cts(x, bins, CFX_KW(range, c->args[2]),
-                                             CFX_KW(weight, c->args[3]),
-                                             CFX_KW(density, c->args[4]));
+        edges = cfx_aten__histogramdd_bin_edges(x, bins, CFX_KW(range, c->args[2]),
+                                                CFX_KW(weight, c->args[3]),
+                                                CFX_KW(density, c->args[4]));
+        hist = cfx_aten__histogramdd_from_bin_cts(x, bins, CFX_KW(range, c->args[2]),
+                                                  CFX_KW(weight, c->args[3]),
+                                                  CFX_KW(density, c->args[4]));
     }
     c->result = cfx_tuple(hist, edges);
 }

@@ -15,9 +15,9 @@ typedef struct {
 
 static bool is_mask(const cfx_tensor *t) { return t->dtype == CFX_BOOL || t->dtype == CFX_U8; }
 
-static bool fits_mask(cfx_call *c, const cfx_tensor *self, int at, const cfx_tensor *mask) {
+static bool fits_mask(cfx_op_call *c, const cfx_tensor *self, int at, const cfx_tensor *mask) {
     for (int j = 0; j < mask->ndim; j++) {
-        if (cfx__wrap_dim(c->at, at + j, self->ndim) < 0)
+        if (cfx__shape_wrap_dim(c->at, at + j, self->ndim) < 0)
             return false;
         if (at + j >= self->ndim || mask->shape[j] != self->shape[at + j]) {
             op_fail_as(
@@ -33,7 +33,7 @@ static bool fits_mask(cfx_call *c, const cfx_tensor *self, int at, const cfx_ten
 }
 
 /* Adds the indices that a mask stands for. Without `data` only their number is found out. */
-static bool add_mask(cfx_call *c, const cfx_tensor *mask, bool data, cfx_tensor **list, int *n) {
+static bool add_mask(cfx_op_call *c, const cfx_tensor *mask, bool data, cfx_tensor **list, int *n) {
     if (!mask->data) {
         op_fail(c, "%s: the shape of the result depends on data, which a fake tensor has not",
                 cfx_op_name(c->op));
@@ -43,7 +43,7 @@ static bool add_mask(cfx_call *c, const cfx_tensor *mask, bool data, cfx_tensor 
     int64_t count, one = 1;
     if (data) {
         all = op_nonzero(c, mask);
-        if (cfx__is_bad(all))
+        if (cfx__obj_is_bad(all))
             return false;
         count = all->shape[0];
     } else {
@@ -55,8 +55,8 @@ static bool add_mask(cfx_call *c, const cfx_tensor *mask, bool data, cfx_tensor 
     return true;
 }
 
-static bool list_indices(cfx_call *c, int arg, const cfx_tensor *self, bool data, cfx_tensor **list,
-                         int *count) {
+static bool list_indices(cfx_op_call *c, int arg, const cfx_tensor *self, bool data,
+                         cfx_tensor **list, int *count) {
     int64_t given = arg_count(c, arg);
     if (given > self->ndim) {
         op_fail_as(INDEX, c, "too many indices for tensor of dimension %d (got %lld)", self->ndim,
@@ -76,7 +76,7 @@ static bool list_indices(cfx_call *c, int arg, const cfx_tensor *self, bool data
         if (t && is_mask(t)) {
             if (!fits_mask(c, self, n, t) || !add_mask(c, t, data, list, &n))
                 return false;
-        } else if (cfx__wrap_dim(c->at, n, self->ndim) < 0) {
+        } else if (cfx__shape_wrap_dim(c->at, n, self->ndim) < 0) {
             return false;
         } else {
             list[n++] = t;
@@ -86,7 +86,7 @@ static bool list_indices(cfx_call *c, int arg, const cfx_tensor *self, bool data
     return true;
 }
 
-static bool broadcast_indices(cfx_call *c, plan *p, int n, cfx_tensor **list) {
+static bool broadcast_indices(cfx_op_call *c, plan *p, int n, cfx_tensor **list) {
     for (int k = 0; k < n; k++) {
         if (!list[k])
             continue;
@@ -107,13 +107,13 @@ static bool broadcast_indices(cfx_call *c, plan *p, int n, cfx_tensor **list) {
                        cfx__text_take(&t));
             return false;
         }
-        if (!cfx__broadcast(c->at, &p->bdim, p->bshape, list[k]->ndim, list[k]->shape))
+        if (!cfx__shape_broadcast(c->at, &p->bdim, p->bshape, list[k]->ndim, list[k]->shape))
             return false;
     }
     return true;
 }
 
-static bool plan_make(cfx_call *c, plan *p, const cfx_tensor *self, int arg, bool data) {
+static bool plan_make(cfx_op_call *c, plan *p, const cfx_tensor *self, int arg, bool data) {
     cfx_tensor *list[CFX_MAX_DIMS] = {NULL};
     int n;
     *p = (plan){.ndim = self->ndim};
@@ -173,7 +173,7 @@ static int plan_shape(const plan *p, const cfx_tensor *self, int64_t *shape, int
 }
 
 /* The walk over self, indexed by the plan, and `other`, which has strides for the result's dims. */
-static void plan_walk(cfx_call *c, const plan *p, walk_op op, unsigned rules, cfx_tensor *self,
+static void plan_walk(cfx_op_call *c, const plan *p, walk_op op, unsigned rules, cfx_tensor *self,
                       cfx_tensor *other, const int64_t *ostride, cfx_value alpha) {
     walk w = {.op = op,
               .dtype = self->dtype,
@@ -193,7 +193,7 @@ static void plan_walk(cfx_call *c, const plan *p, walk_op op, unsigned rules, cf
             break;
         int d = p->order[k];
         if (p->index[k]) {
-            index[n] = cfx__contiguous_as(p->index[k], CFX_I64);
+            index[n] = cfx__tensor_contiguous_as(p->index[k], CFX_I64);
             size[n] = self->shape[d];
             stride[n++] = self->stride[d];
         } else if (k < p->before) {
@@ -233,15 +233,15 @@ static void plan_walk(cfx_call *c, const plan *p, walk_op op, unsigned rules, cf
 
 /* ---- x[...] --------------------------------------------------------------------------------- */
 
-static void shape_index(cfx_call *c) {
+static void shape_index(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0);
     plan p;
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (!plan_make(c, &p, self, 1, false))
         return;
     int ndim = plan_shape(&p, self, shape, stride), n = 1;
-    if (cfx__numel(c->at, ndim, shape) < 0)
+    if (cfx__shape_numel(c->at, ndim, shape) < 0)
         return;
     /* the strides are those of an operator on self, restrided so, and on the indices */
     const cfx_tensor *operands[CFX__ITER_MAX] = {
@@ -258,11 +258,11 @@ static void shape_index(cfx_call *c) {
         }
         operands[n++] = cfx__tensor_alias(t, ndim, ishape, istride, t->offset);
     }
-    cfx__pointwise_strides(n, operands, ndim, shape, stride);
+    cfx__strides_pointwise(n, operands, ndim, shape, stride);
     out_strided(c, 0, self->dtype, ndim, shape, stride);
 }
 
-static void kernel_index(cfx_call *c) {
+static void kernel_index(cfx_op_call *c) {
     plan p;
     cfx_tensor *self = arg_tensor(c, 0);
     if (plan_make(c, &p, self, 1, true))
@@ -279,7 +279,7 @@ CFX_OP(_unsafe_index_Tensor) = {
 /* ---- x[...] = v ----------------------------------------------------------------------------- */
 
 /* Whether the call only fills where one mask says so: then v may have any dtype. */
-static bool only_fills(const cfx_call *c) {
+static bool only_fills(const cfx_op_call *c) {
     int masks = 0;
     for (int64_t k = 0; k < arg_count(c, 1); k++) {
         const cfx_tensor *t = arg_item(c, 1, k);
@@ -290,9 +290,9 @@ static bool only_fills(const cfx_call *c) {
     return masks == 1 && arg_tensor(c, 2)->numel == 1 && !arg_bool(c, 3);
 }
 
-static void shape_index_put(cfx_call *c) {
+static void shape_index_put(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *values = arg_tensor(c, 2);
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (self->dtype != values->dtype && !only_fills(c)) {
         op_fail(c,
                 "Index put requires the source and destination dtypes match, got %s for the "
@@ -311,7 +311,7 @@ static void shape_index_put(cfx_call *c) {
     out_like(c, 0, self->dtype, self);
 }
 
-static void put(cfx_call *c, cfx_tensor *values, bool accumulate) {
+static void put(cfx_op_call *c, cfx_tensor *values, bool accumulate) {
     cfx_tensor *self = arg_tensor(c, 0), *out = c->out[0];
     plan p;
     if (!plan_make(c, &p, self, 1, true))
@@ -323,7 +323,7 @@ static void put(cfx_call *c, cfx_tensor *values, bool accumulate) {
         fits = values->shape[values->ndim - d] == 1 ||
                values->shape[values->ndim - d] == shape[ndim - d];
     memcpy(probe, shape, sizeof probe);
-    if (!fits || !cfx__broadcast(c->at, &n, probe, values->ndim, values->shape)) {
+    if (!fits || !cfx__shape_broadcast(c->at, &n, probe, values->ndim, values->shape)) {
         op_fail(
             c,
             "shape mismatch: value tensor of shape %s cannot be broadcast to indexing result of "
@@ -332,12 +332,12 @@ static void put(cfx_call *c, cfx_tensor *values, bool accumulate) {
         return;
     }
     cfx_dtype d = accumulate ? op_lifted(self->dtype) : self->dtype;
-    values = op_expand(cfx__to_dtype(values, d), ndim, shape);
+    values = op_expand(cfx__tensor_to_dtype(values, d), ndim, shape);
     cfx_tensor *to = out;
     if (d != out->dtype) {
         to = cfx__tensor_empty(c->at, d, false, self->ndim, self->shape, NULL);
         if (!op_failed())
-            cfx__copy(to, self);
+            cfx__tensor_copy(to, self);
     }
     walk_op op = accumulate ? WALK_ADD : WALK_SET;
     if (out != self && to == out)
@@ -345,10 +345,10 @@ static void put(cfx_call *c, cfx_tensor *values, bool accumulate) {
     if (!op_failed())
         plan_walk(c, &p, op, WALK_WRAP | WALK_NAMED, to, values, values->stride, CFX_NONE);
     if (to != out && !op_failed())
-        cfx__copy(out, to);
+        cfx__tensor_copy(out, to);
 }
 
-static void kernel_index_put(cfx_call *c) { put(c, arg_tensor(c, 2), arg_bool(c, 3)); }
+static void kernel_index_put(cfx_op_call *c) { put(c, arg_tensor(c, 2), arg_bool(c, 3)); }
 
 CFX_OP(index_put) = {"aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool "
                      "accumulate=False) -> Tensor",

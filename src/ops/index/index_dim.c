@@ -9,11 +9,11 @@ static long long ll(int64_t x) { return (long long)x; }
 
 /* ---- index_select --------------------------------------------------------------------------- */
 
-static void shape_index_select(cfx_call *c) {
+static void shape_index_select(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2);
     int dim = arg_dim(c, 1, self->ndim);
     int64_t shape[CFX_MAX_DIMS];
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (dim < 0)
         return;
     if (index->ndim > 1) {
@@ -35,9 +35,9 @@ static void shape_index_select(cfx_call *c) {
     out_new(c, 0, self->dtype, self->ndim, shape);
 }
 
-static void kernel_index_select(cfx_call *c) {
+static void kernel_index_select(cfx_op_call *c) {
     cfx_tensor *self = arg_tensor(c, 0), *out = c->out[0];
-    const cfx_tensor *index = cfx__contiguous_as(arg_tensor(c, 2), CFX_I64);
+    const cfx_tensor *index = cfx__tensor_contiguous_as(arg_tensor(c, 2), CFX_I64);
     int dim = arg_dim(c, 1, self->ndim);
     unsigned rules = self->ndim > 1 && dim == 1 ? WALK_INDICES | WALK_RUNTIME : 0;
     if (!op_failed())
@@ -60,11 +60,11 @@ static bool same_slices(const cfx_tensor *self, const cfx_tensor *source, int di
     return same;
 }
 
-static void shape_index_func(cfx_call *c, const char *func) {
+static void shape_index_func(cfx_op_call *c, const char *func) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2),
                      *source = arg_tensor(c, 3);
     int dim = arg_dim(c, 1, self->ndim);
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (dim < 0)
         return;
     int64_t along = !source->ndim ? 1 : dim < source->ndim ? source->shape[dim] : -1;
@@ -99,13 +99,13 @@ static void shape_index_func(cfx_call *c, const char *func) {
         out_new(c, 0, self->dtype, self->ndim, self->shape);
 }
 
-static void shape_index_add(cfx_call *c) {
+static void shape_index_add(cfx_op_call *c) {
     cfx_dtype d = arg_tensor(c, 0)->dtype;
     uint32_t alpha = c->args[4].tag;
-    if (alpha == CFX_TAG_FLOAT && !cfx__is_float(d) && !cfx__is_complex(d)) {
+    if (alpha == CFX_TAG_FLOAT && !cfx__dtype_is_float(d) && !cfx__dtype_is_complex(d)) {
         op_fail(c,
                 "For integral input tensors, argument alpha must not be a floating point number.");
-        c->out[0] = &cfx__bad_tensor;
+        c->out[0] = &cfx__tensor_bad;
         return;
     }
     shape_index_func(c, "index_add");
@@ -117,9 +117,9 @@ static void source_strides(const cfx_tensor *self, const cfx_tensor *source, int
         stride[d] = d < source->ndim ? source->stride[d] : 0;
 }
 
-static void kernel_index_add(cfx_call *c) {
+static void kernel_index_add(cfx_op_call *c) {
     cfx_tensor *out = c->out[0], *source = arg_tensor(c, 3);
-    const cfx_tensor *index = cfx__contiguous(arg_tensor(c, 2));
+    const cfx_tensor *index = cfx__tensor_contiguous(arg_tensor(c, 2));
     int64_t stride[CFX_MAX_DIMS];
     int dim = arg_dim(c, 1, out->ndim);
     source_strides(out, source, stride);
@@ -137,16 +137,16 @@ CFX_OP(index_add) = {"aten::index_add(Tensor self, int dim, Tensor index, Tensor
                      .dtypes = CFX_IN_NUMBER | CFX_IN(C64) | CFX_IN(C128),
                      GRAD(index_add, READ(2))};
 
-static void shape_index_reduce(cfx_call *c) {
+static void shape_index_reduce(cfx_op_call *c) {
     const char *reduce = arg_text(c, 4);
     const cfx_tensor *self = arg_tensor(c, 0);
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (strcmp(reduce, "prod") && strcmp(reduce, "mean") && strcmp(reduce, "amax") &&
         strcmp(reduce, "amin"))
         op_fail(c,
                 "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got %s.",
                 reduce);
-    else if (cfx__is_complex(self->dtype) || self->dtype == CFX_BOOL)
+    else if (cfx__dtype_is_complex(self->dtype) || self->dtype == CFX_BOOL)
         op_fail_as(NOT_IMPLEMENTED, c, "\"index_reduce\" not implemented for '%s'",
                    cfx__dtype_title(self->dtype));
     else
@@ -167,18 +167,19 @@ DIVIDE(divide_i64, int64_t, x[i] / y[i] - (x[i] % y[i] < 0))
 
 void op_divide_counts(cfx_tensor *out, const cfx_tensor *counts) {
     cfx_dtype d = out->dtype;
-    cfx__loop *loop = d == CFX_F32 ? divide_f32 : d == CFX_F64 ? divide_f64 : divide_i64;
-    cfx__pointwise(loop, 1, 2, (cfx__operand[]){{out, d}, {out, d}, {counts, d}}, NULL, 4);
+    cfx__iter_loop *loop = d == CFX_F32 ? divide_f32 : d == CFX_F64 ? divide_f64 : divide_i64;
+    cfx__iter_pointwise(loop, 1, 2, (cfx__iter_operand[]){{out, d}, {out, d}, {counts, d}}, NULL,
+                        4);
 }
 
 /* How often each slice took part: int64, broadcasting over out. At least 1. */
-static cfx_tensor *slice_counts(cfx_call *c, const cfx_tensor *out, int dim,
+static cfx_tensor *slice_counts(cfx_op_call *c, const cfx_tensor *out, int dim,
                                 const cfx_tensor *index, bool include_self) {
     int64_t shape[CFX_MAX_DIMS];
     for (int d = 0; d < out->ndim; d++)
         shape[d] = d == dim ? out->shape[d] : 1;
     cfx_tensor *counts = cfx__tensor_empty(c->at, CFX_I64, false, out->ndim, shape, NULL);
-    if (cfx__is_bad(counts))
+    if (cfx__obj_is_bad(counts))
         return counts;
     int64_t *n = (int64_t *)counts->data;
     for (int64_t i = 0; i < counts->numel; i++)
@@ -190,9 +191,9 @@ static cfx_tensor *slice_counts(cfx_call *c, const cfx_tensor *out, int dim,
     return counts;
 }
 
-static void kernel_index_reduce(cfx_call *c) {
+static void kernel_index_reduce(cfx_op_call *c) {
     cfx_tensor *out = c->out[0], *source = arg_tensor(c, 3);
-    const cfx_tensor *index = cfx__contiguous(arg_tensor(c, 2));
+    const cfx_tensor *index = cfx__tensor_contiguous(arg_tensor(c, 2));
     const char *reduce = arg_text(c, 4);
     bool include_self = arg_bool(c, 5), mean = !strcmp(reduce, "mean");
     int dim = arg_dim(c, 1, out->ndim);
@@ -246,11 +247,11 @@ static const char *slice_text(const cfx_tensor *t, int dim) {
     return cfx__shape_text(n, shape);
 }
 
-static void shape_index_copy(cfx_call *c) {
+static void shape_index_copy(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2),
                      *source = arg_tensor(c, 3);
     int dim = arg_dim(c, 1, self->ndim);
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (dim < 0)
         return;
     if (index->ndim > 1)
@@ -289,9 +290,9 @@ static void shape_index_copy(cfx_call *c) {
         out_new(c, 0, self->dtype, self->ndim, self->shape);
 }
 
-static void kernel_index_copy(cfx_call *c) {
+static void kernel_index_copy(cfx_op_call *c) {
     cfx_tensor *out = c->out[0], *source = arg_tensor(c, 3);
-    const cfx_tensor *index = cfx__contiguous(arg_tensor(c, 2));
+    const cfx_tensor *index = cfx__tensor_contiguous(arg_tensor(c, 2));
     int64_t stride[CFX_MAX_DIMS];
     int dim = arg_dim(c, 1, out->ndim);
     source_strides(out, source, stride);
@@ -306,11 +307,11 @@ CFX_OP(index_copy) = {
     "torch.index_copy Tensor.index_copy", .shape = shape_index_copy, .kernel = kernel_index_copy,
     .effects = CFX_UPDATE, GRAD(index_copy, READ(2))};
 
-static void shape_index_fill(cfx_call *c) {
+static void shape_index_fill(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2), *value = arg_tensor(c, 3);
     int dim = arg_dim(c, 1, self->ndim);
-    bool complex_ = value ? cfx__is_complex(value->dtype) : c->args[3].tag == CFX_TAG_COMPLEX;
-    c->out[0] = &cfx__bad_tensor;
+    bool complex_ = value ? cfx__dtype_is_complex(value->dtype) : c->args[3].tag == CFX_TAG_COMPLEX;
+    c->out[0] = &cfx__tensor_bad;
     if (dim < 0)
         return;
     if (value && value->ndim)
@@ -320,7 +321,7 @@ static void shape_index_fill(cfx_call *c) {
                 value->ndim);
     else if (index->dtype != CFX_I64)
         op_fail_as(INDEX, c, "index_fill_(): Expected dtype int64 for index.");
-    else if (complex_ && !cfx__is_complex(self->dtype))
+    else if (complex_ && !cfx__dtype_is_complex(self->dtype))
         op_fail(c, "index_fill_(): Converting complex Scalar to non-complex type is not supported");
     else if (index->ndim > 1)
         op_fail(c, "Index has to be a vector/scalar");
@@ -328,11 +329,11 @@ static void shape_index_fill(cfx_call *c) {
         out_like(c, 0, self->dtype, self);
 }
 
-static void kernel_index_fill(cfx_call *c) {
+static void kernel_index_fill(cfx_op_call *c) {
     cfx_tensor *out = c->out[0], *value = arg_tensor(c, 3);
-    const cfx_tensor *index = cfx__contiguous(arg_tensor(c, 2));
+    const cfx_tensor *index = cfx__tensor_contiguous(arg_tensor(c, 2));
     int64_t none[CFX_MAX_DIMS] = {0};
-    value = value ? cfx__to_dtype(value, out->dtype)
+    value = value ? cfx__tensor_to_dtype(value, out->dtype)
                   : cfx__tensor_scalar(c->args[3], out->dtype, false);
     int dim = arg_dim(c, 1, out->ndim);
     if (op_failed())
@@ -352,7 +353,7 @@ CFX_OP(index_fill_int_Tensor) = {
 
 /* ---- take, put ------------------------------------------------------------------------------ */
 
-static bool is_long(cfx_call *c, const char *func, const cfx_tensor *index) {
+static bool is_long(cfx_op_call *c, const char *func, const cfx_tensor *index) {
     if (index->dtype == CFX_I64)
         return true;
     op_fail(c, "%s(): Expected a long tensor for index, but got %s", func,
@@ -360,9 +361,9 @@ static bool is_long(cfx_call *c, const char *func, const cfx_tensor *index) {
     return false;
 }
 
-static void shape_take(cfx_call *c) {
+static void shape_take(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 1);
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (!is_long(c, "take", index))
         return;
     if (!self->numel && index->numel)
@@ -372,7 +373,7 @@ static void shape_take(cfx_call *c) {
 }
 
 /* The walk over all of `flat`, one vector, at the positions of index. */
-static void walk_flat(cfx_call *c, walk_op op, cfx_tensor *flat, const cfx_tensor *index,
+static void walk_flat(cfx_op_call *c, walk_op op, cfx_tensor *flat, const cfx_tensor *index,
                       cfx_tensor *other) {
     int64_t one = 1;
     walk w = {.op = op,
@@ -386,7 +387,7 @@ static void walk_flat(cfx_call *c, walk_op op, cfx_tensor *flat, const cfx_tenso
         walk_run(c, &w);
 }
 
-static void kernel_take(cfx_call *c) {
+static void kernel_take(cfx_op_call *c) {
     walk_flat(c, WALK_GET, arg_tensor(c, 0), arg_tensor(c, 1), c->out[0]);
 }
 
@@ -394,10 +395,10 @@ CFX_OP(take) = {"aten::take(Tensor self, Tensor index) -> Tensor", "torch.take T
                 .shape = shape_take, .kernel = kernel_take, .effects = CFX_CONTIGUOUS_ARGS,
                 GRAD(take, READ(1))};
 
-static void shape_put(cfx_call *c) {
+static void shape_put(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 1),
                      *source = arg_tensor(c, 2);
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (!is_long(c, "put_", index))
         return;
     if (self->dtype != source->dtype)
@@ -417,19 +418,19 @@ static void shape_put(cfx_call *c) {
         out_like(c, 0, self->dtype, self);
 }
 
-static void kernel_put(cfx_call *c) {
+static void kernel_put(cfx_op_call *c) {
     cfx_tensor *self = arg_tensor(c, 0);
     bool accumulate = arg_bool(c, 3);
     cfx_dtype d = accumulate ? op_lifted(self->dtype) : self->dtype;
     cfx_tensor *flat = cfx__tensor_empty(c->at, d, false, self->ndim, self->shape, NULL);
-    const cfx_tensor *index = cfx__contiguous(arg_tensor(c, 1));
-    cfx_tensor *source = cfx__contiguous_as(arg_tensor(c, 2), d);
+    const cfx_tensor *index = cfx__tensor_contiguous(arg_tensor(c, 1));
+    cfx_tensor *source = cfx__tensor_contiguous_as(arg_tensor(c, 2), d);
     if (op_failed())
         return;
-    cfx__copy(flat, self);
+    cfx__tensor_copy(flat, self);
     walk_flat(c, accumulate ? WALK_ADD : WALK_SET, flat, index, source);
     if (!op_failed())
-        cfx__copy(c->out[0], flat);
+        cfx__tensor_copy(c->out[0], flat);
 }
 
 CFX_OP(put) = {

@@ -6,7 +6,7 @@
 
 /* Indices clamped into self; elements that the mask hides may have any. The bad value when one is
  * no index. */
-static cfx_value clamped(cfx_call *c, const cfx_tensor *self, int arg) {
+static cfx_value clamped(cfx_op_call *c, const cfx_tensor *self, int arg) {
     cfx_value list = cfx_list_value(0, NULL);
     if (arg_count(c, arg) > self->ndim) {
         op_fail_as(INDEX, c, "too many indices for tensor of dimension %d (got %lld)", self->ndim,
@@ -25,7 +25,7 @@ static cfx_value clamped(cfx_call *c, const cfx_tensor *self, int arg) {
     return list;
 }
 
-static void decompose_masked_index(cfx_call *c) {
+static void decompose_masked_index(cfx_op_call *c) {
     cfx_tensor *self = arg_tensor(c, 0), *mask = arg_tensor(c, 1);
     cfx_value at = clamped(c, self, 2);
     if (op_failed())
@@ -38,7 +38,7 @@ static void decompose_masked_index(cfx_call *c) {
     c->out[0] = cfx_masked_fill(cfx_index(self, at), cfx_logical_not(mask), c->args[3]);
 }
 
-static void decompose_masked_put(cfx_call *c) {
+static void decompose_masked_put(cfx_op_call *c) {
     cfx_tensor *self = arg_tensor(c, 0), *mask = arg_tensor(c, 1), *values = arg_tensor(c, 3);
     cfx_value at = clamped(c, self, 2);
     if (op_failed())
@@ -46,7 +46,7 @@ static void decompose_masked_put(cfx_call *c) {
     if (self->numel == 0)
         c->out[0] = cfx_clone(self);
     else
-        c->out[0] = cfx__unsafe_index_put(
+        c->out[0] = cfx_aten__unsafe_index_put(
             self, at, cfx_masked_fill(values, cfx_logical_not(mask), 0), cfx_bool(true));
 }
 
@@ -60,7 +60,7 @@ CFX_OP(_unsafe_masked_index_put_accumulate) = {
 
 /* ---- take_along_dim ------------------------------------------------------------------------- */
 
-static void decompose_take_along_dim(cfx_call *c) {
+static void decompose_take_along_dim(cfx_op_call *c) {
     cfx_tensor *self = arg_tensor(c, 0), *indices = arg_tensor(c, 1);
     if (arg_is_none(c, 2)) {
         c->out[0] =
@@ -90,8 +90,8 @@ static void decompose_take_along_dim(cfx_call *c) {
         from[dim] = indices->shape[dim];
         at[dim] = self->shape[dim];
     }
-    if (!cfx__broadcast(c->at, &n, from, indices->ndim, indices->shape) ||
-        !cfx__broadcast(c->at, &m, at, self->ndim, self->shape))
+    if (!cfx__shape_broadcast(c->at, &n, from, indices->ndim, indices->shape) ||
+        !cfx__shape_broadcast(c->at, &m, at, self->ndim, self->shape))
         return;
     c->out[0] = cfx_gather(cfx_expand(self, cfx_ints_value(m, at)), dim,
                            cfx_expand(indices, cfx_ints_value(n, from)));
@@ -105,15 +105,15 @@ CFX_OP(take_along_dim) = {
 /* ---- where not zero ----------------------------------------------------------------------------
  */
 
-static void decompose_argwhere(cfx_call *c) { c->out[0] = cfx_nonzero(c->args[0]); }
+static void decompose_argwhere(cfx_op_call *c) { c->out[0] = cfx_nonzero(c->args[0]); }
 
 /* One vector of indices for each dimension; a number counts as a vector. */
-static void decompose_nonzero_numpy(cfx_call *c) {
+static void decompose_nonzero_numpy(cfx_op_call *c) {
     cfx_tensor *self = arg_tensor(c, 0);
     c->result = cfx_unbind(cfx_nonzero(self->ndim ? self : cfx_unsqueeze(self, 0)), 1);
 }
 
-static void decompose_where(cfx_call *c) { c->result = cfx_nonzero_numpy(c->args[0]); }
+static void decompose_where(cfx_op_call *c) { c->result = cfx_nonzero_numpy(c->args[0]); }
 
 CFX_OP(argwhere) = {"aten::argwhere(Tensor self) -> Tensor", "torch.argwhere Tensor.argwhere",
                     .decompose = decompose_argwhere, .effects = CFX_COMPOSITE};

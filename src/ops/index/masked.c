@@ -19,7 +19,7 @@ static const char *cpp_name(cfx_dtype d) {
     return names[d];
 }
 
-static bool is_bool(cfx_call *c, const char *func, const cfx_tensor *mask) {
+static bool is_bool(cfx_op_call *c, const char *func, const cfx_tensor *mask) {
     if (mask->dtype == CFX_BOOL)
         return true;
     op_fail(c, "%s only supports boolean masks, but got mask with dtype %s", func,
@@ -28,21 +28,21 @@ static bool is_bool(cfx_call *c, const char *func, const cfx_tensor *mask) {
 }
 
 /* The shape of self and mask together. */
-static bool joint_shape(cfx_call *c, int *ndim, int64_t *shape) {
+static bool joint_shape(cfx_op_call *c, int *ndim, int64_t *shape) {
     const cfx_tensor *self = arg_tensor(c, 0), *mask = arg_tensor(c, 1);
     *ndim = 0;
-    return cfx__broadcast(c->at, ndim, shape, self->ndim, self->shape) &&
-           cfx__broadcast(c->at, ndim, shape, mask->ndim, mask->shape);
+    return cfx__shape_broadcast(c->at, ndim, shape, self->ndim, self->shape) &&
+           cfx__shape_broadcast(c->at, ndim, shape, mask->ndim, mask->shape);
 }
 
 /* ---- masked_fill ---------------------------------------------------------------------------- */
 
-static void shape_masked_fill(cfx_call *c) {
+static void shape_masked_fill(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *mask = arg_tensor(c, 1), *value = arg_tensor(c, 2);
     int64_t shape[CFX_MAX_DIMS];
     int ndim;
-    bool complex_ = value ? cfx__is_complex(value->dtype) : c->args[2].tag == CFX_TAG_COMPLEX;
-    c->out[0] = &cfx__bad_tensor;
+    bool complex_ = value ? cfx__dtype_is_complex(value->dtype) : c->args[2].tag == CFX_TAG_COMPLEX;
+    c->out[0] = &cfx__tensor_bad;
     if (!joint_shape(c, &ndim, shape))
         return;
     if (value && value->ndim)
@@ -51,7 +51,7 @@ static void shape_masked_fill(cfx_call *c) {
                 "dimension(s).",
                 value->ndim);
     else if (is_bool(c, "masked_fill_", mask)) {
-        if (complex_ && !cfx__is_complex(self->dtype))
+        if (complex_ && !cfx__dtype_is_complex(self->dtype))
             op_fail(c, "value cannot be converted to type %s without overflow",
                     cpp_name(self->dtype));
         else
@@ -76,21 +76,21 @@ CHOOSE(choose_4, uint32_t)
 CHOOSE(choose_8, uint64_t)
 CHOOSE(choose_16, wide)
 
-static void kernel_masked_fill(cfx_call *c) {
+static void kernel_masked_fill(cfx_op_call *c) {
     cfx_tensor *out = c->out[0], *self = arg_tensor(c, 0), *mask = arg_tensor(c, 1);
     cfx_tensor *value = arg_tensor(c, 2);
     cfx_dtype d = out->dtype;
-    value = value ? cfx__to_dtype(value, d) : cfx__tensor_scalar(c->args[2], d, false);
+    value = value ? cfx__tensor_to_dtype(value, d) : cfx__tensor_scalar(c->args[2], d, false);
     if (op_failed())
         return;
     int size = cfx_dtype_size(d);
-    cfx__loop *loop = size == 1   ? choose_1
+    cfx__iter_loop *loop = size == 1   ? choose_1
                       : size == 2 ? choose_2
                       : size == 4 ? choose_4
                       : size == 8 ? choose_8
                                   : choose_16;
-    cfx__pointwise(loop, 1, 2, (cfx__operand[]){{out, d}, {self, d}, {mask, CFX_BOOL}}, value->data,
-                   1);
+    cfx__iter_pointwise(loop, 1, 2, (cfx__iter_operand[]){{out, d}, {self, d}, {mask, CFX_BOOL}},
+                        value->data, 1);
 }
 
 CFX_OP(masked_fill_Scalar) = {
@@ -104,11 +104,11 @@ CFX_OP(masked_fill_Tensor) = {
 
 /* ---- masked_scatter, masked_select ---------------------------------------------------------- */
 
-static void shape_masked_scatter(cfx_call *c) {
+static void shape_masked_scatter(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *mask = arg_tensor(c, 1), *source = arg_tensor(c, 2);
     int64_t shape[CFX_MAX_DIMS];
     int ndim;
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (!joint_shape(c, &ndim, shape))
         return;
     if (self->dtype != source->dtype)
@@ -118,23 +118,24 @@ static void shape_masked_scatter(cfx_call *c) {
         out_new(c, 0, self->dtype, ndim, shape);
 }
 
-static void kernel_masked_scatter(cfx_call *c) {
+static void kernel_masked_scatter(cfx_op_call *c) {
     cfx_tensor *out = c->out[0], *self = arg_tensor(c, 0);
-    const cfx_tensor *mask = cfx__contiguous(op_expand(arg_tensor(c, 1), out->ndim, out->shape));
-    const cfx_tensor *source = cfx__contiguous(arg_tensor(c, 2));
+    const cfx_tensor *mask =
+        cfx__tensor_contiguous(op_expand(arg_tensor(c, 1), out->ndim, out->shape));
+    const cfx_tensor *source = cfx__tensor_contiguous(arg_tensor(c, 2));
     if (op_failed())
         return;
     if (op_count_nonzero(mask) > source->numel) {
         op_fail(c, "Number of elements of source < number of ones in mask");
         return;
     }
-    cfx_tensor *to = cfx__is_contiguous(out)
+    cfx_tensor *to = cfx__tensor_is_contiguous(out)
                          ? out
                          : cfx__tensor_empty(c->at, out->dtype, false, out->ndim, out->shape, NULL);
     if (op_failed())
         return;
     if (to->data != self->data)
-        cfx__copy(to, self);
+        cfx__tensor_copy(to, self);
     size_t size = (size_t)cfx_dtype_size(out->dtype);
     const uint8_t *m = (const uint8_t *)mask->data;
     const char *from = source->data;
@@ -144,7 +145,7 @@ static void kernel_masked_scatter(cfx_call *c) {
             from += size;
         }
     if (to != out)
-        cfx__copy(out, to);
+        cfx__tensor_copy(out, to);
 }
 
 CFX_OP(masked_scatter) = {"aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
@@ -152,19 +153,19 @@ CFX_OP(masked_scatter) = {"aten::masked_scatter(Tensor self, Tensor mask, Tensor
                           .shape = shape_masked_scatter, .kernel = kernel_masked_scatter,
                           .effects = CFX_UPDATE, GRAD(masked_scatter, READ(1))};
 
-static void kernel_masked_select(cfx_call *c) {
+static void kernel_masked_select(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *mask = arg_tensor(c, 1);
     int64_t shape[CFX_MAX_DIMS];
     int ndim;
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (mask->dtype != CFX_BOOL) {
         op_fail(c, "masked_select: expected BoolTensor for mask");
         return;
     }
-    if (!joint_shape(c, &ndim, shape) || cfx__numel(c->at, ndim, shape) < 0)
+    if (!joint_shape(c, &ndim, shape) || cfx__shape_numel(c->at, ndim, shape) < 0)
         return;
-    mask = cfx__contiguous(op_expand(mask, ndim, shape));
-    self = cfx__contiguous(op_expand(self, ndim, shape));
+    mask = cfx__tensor_contiguous(op_expand(mask, ndim, shape));
+    self = cfx__tensor_contiguous(op_expand(self, ndim, shape));
     if (op_failed())
         return;
     int64_t count = op_count_nonzero(mask);
@@ -187,21 +188,21 @@ CFX_OP(masked_select) = {"aten::masked_select(Tensor self, Tensor mask) -> Tenso
 
 /* ---- nonzero -------------------------------------------------------------------------------- */
 
-static void kernel_nonzero(cfx_call *c) { c->out[0] = op_nonzero(c, arg_tensor(c, 0)); }
+static void kernel_nonzero(cfx_op_call *c) { c->out[0] = op_nonzero(c, arg_tensor(c, 0)); }
 
 CFX_OP(nonzero) = {"aten::nonzero(Tensor self) -> Tensor", "torch.nonzero Tensor.nonzero",
                    .kernel = kernel_nonzero, .effects = CFX_DATA_SHAPE};
 
-static void shape_nonzero_static(cfx_call *c) {
+static void shape_nonzero_static(cfx_op_call *c) {
     int64_t size = arg_int(c, 1);
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (size < 0)
         op_fail(c, "nonzero_static: 'size' must be an non-negative integer");
     else
         out_new(c, 0, CFX_I64, 2, (int64_t[]){size, arg_tensor(c, 0)->ndim});
 }
 
-static void kernel_nonzero_static(cfx_call *c) {
+static void kernel_nonzero_static(cfx_op_call *c) {
     cfx_tensor *out = c->out[0];
     const cfx_tensor *all = op_nonzero(c, arg_tensor(c, 0));
     if (op_failed())

@@ -144,7 +144,7 @@ CFX__SIMD static bool all_below(const int64_t *p, int64_t n, uint64_t limit) {
     return ok;
 }
 
-static bool in_range(cfx_call *c, const cfx_tensor *index, int dim, int64_t limit) {
+static bool in_range(cfx_op_call *c, const cfx_tensor *index, int dim, int64_t limit) {
     const int64_t *p = (const int64_t *)index->data;
     if (all_below(p, index->numel, (uint64_t)limit))
         return true;
@@ -167,11 +167,11 @@ static const cfx_tensor *narrowed(const cfx_tensor *index) {
 
 /* Runs `op` between a, indexed along dim, and b over the shape of index; b may have no dimensions
  * (one value for all). Index and values are in range and of the right types. */
-static void rows_run(cfx_call *c, walk_op op, cfx_tensor *a, int dim, const cfx_tensor *index,
+static void rows_run(cfx_op_call *c, walk_op op, cfx_tensor *a, int dim, const cfx_tensor *index,
                      cfx_tensor *b, bool fill) {
     if (!index->numel || op_failed())
         return;
-    const cfx_tensor *own = cfx__contiguous_as(narrowed(index), CFX_I64);
+    const cfx_tensor *own = cfx__tensor_contiguous_as(narrowed(index), CFX_I64);
     if (op_failed() || !in_range(c, own, dim, a->ndim ? a->shape[dim] : 1))
         return;
     rows r = {.row = row_for(op, a->dtype),
@@ -212,14 +212,14 @@ static void rows_run(cfx_call *c, walk_op op, cfx_tensor *a, int dim, const cfx_
 static int64_t size_at(const cfx_tensor *t, int d) { return t->ndim ? t->shape[d] : 1; }
 static int dims_of(const cfx_tensor *t) { return t->ndim ? t->ndim : 1; }
 
-static bool is_index(cfx_call *c, const char *name, const cfx_tensor *index) {
+static bool is_index(cfx_op_call *c, const char *name, const cfx_tensor *index) {
     if (!index->numel || index->dtype == CFX_I64 || index->dtype == CFX_I32)
         return true;
     op_fail(c, "%s(): Expected dtype int32/int64 for index", name);
     return false;
 }
 
-static bool scatter_fits(cfx_call *c, const cfx_tensor *self, int dim, const cfx_tensor *index,
+static bool scatter_fits(cfx_op_call *c, const cfx_tensor *self, int dim, const cfx_tensor *index,
                          const cfx_tensor *src) {
     if (!index->numel)
         return true;
@@ -238,8 +238,8 @@ static bool scatter_fits(cfx_call *c, const cfx_tensor *self, int dim, const cfx
     }
     if (fits)
         return true;
-    const char *after = src ? cfx__format(" and to be no larger size than src %s",
-                                          cfx__shape_text(src->ndim, src->shape))
+    const char *after = src ? cfx__text_format(" and to be no larger size than src %s",
+                                               cfx__shape_text(src->ndim, src->shape))
                             : "";
     op_fail(c, "Expected index %s to be no larger than self %s apart from dimension %d%s",
             cfx__shape_text(index->ndim, index->shape), cfx__shape_text(self->ndim, self->shape),
@@ -249,10 +249,10 @@ static bool scatter_fits(cfx_call *c, const cfx_tensor *self, int dim, const cfx
 
 /* ---- gather --------------------------------------------------------------------------------- */
 
-static void shape_gather(cfx_call *c) {
+static void shape_gather(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2);
     int dim = arg_dim(c, 1, self->ndim);
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (dim < 0 || !is_index(c, "gather", index))
         return;
     if (index->numel && dims_of(self) != dims_of(index)) {
@@ -272,7 +272,7 @@ static void shape_gather(cfx_call *c) {
     out_new(c, 0, self->dtype, index->ndim, index->shape);
 }
 
-static void kernel_gather(cfx_call *c) {
+static void kernel_gather(cfx_op_call *c) {
     cfx_tensor *self = arg_tensor(c, 0);
     rows_run(c, WALK_GET, self, arg_dim(c, 1, self->ndim), arg_tensor(c, 2), c->out[0], false);
 }
@@ -284,10 +284,10 @@ CFX_OP(gather) = {
 
 /* ---- scatter -------------------------------------------------------------------------------- */
 
-static void shape_scatter(cfx_call *c) {
+static void shape_scatter(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2), *src = arg_tensor(c, 3);
     int dim = arg_dim(c, 1, self->ndim);
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (dim < 0 || !is_index(c, "scatter", index))
         return;
     if (src && src->dtype != self->dtype)
@@ -306,27 +306,27 @@ static bool one_of(const char *text, const char *const *names, int *which) {
 static const char *const old_names[] = {"add", "multiply", NULL};
 static const char *const new_names[] = {"sum", "prod", "amax", "amin", "mean", NULL};
 
-static void shape_scatter_old(cfx_call *c) {
+static void shape_scatter_old(cfx_op_call *c) {
     int which;
     if (one_of(arg_text(c, 4), old_names, &which)) {
         shape_scatter(c);
         return;
     }
     op_fail(c, "reduce argument must be either add or multiply.");
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
 }
 
-static void shape_scatter_reduce(cfx_call *c) {
+static void shape_scatter_reduce(cfx_op_call *c) {
     int which;
     if (one_of(arg_text(c, 4), new_names, &which)) {
         shape_scatter(c);
         return;
     }
     op_fail(c, "reduce argument must be either sum, prod, mean, amax or amin.");
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
 }
 
-static void scatter(cfx_call *c, walk_op op) {
+static void scatter(cfx_op_call *c, walk_op op) {
     cfx_tensor *out = c->out[0], *src = arg_tensor(c, 3);
     bool fill = !src;
     if (fill)
@@ -335,14 +335,14 @@ static void scatter(cfx_call *c, walk_op op) {
     rows_run(c, op, out, arg_dim(c, 1, out->ndim), arg_tensor(c, 2), src, fill);
 }
 
-static void kernel_scatter(cfx_call *c) { scatter(c, WALK_SET); }
-static void kernel_scatter_add(cfx_call *c) { scatter(c, WALK_ADD); }
+static void kernel_scatter(cfx_op_call *c) { scatter(c, WALK_SET); }
+static void kernel_scatter_add(cfx_op_call *c) { scatter(c, WALK_ADD); }
 
-static void kernel_scatter_old(cfx_call *c) {
+static void kernel_scatter_old(cfx_op_call *c) {
     scatter(c, arg_text(c, 4)[0] == 'a' ? WALK_ADD : WALK_MUL);
 }
 
-static cfx_tensor *number(cfx_call *c, cfx_dtype d, walk_op op) {
+static cfx_tensor *number(cfx_op_call *c, cfx_dtype d, walk_op op) {
     (void)c;
     bool whole = d == CFX_I64;
     cfx_value v = op == WALK_ADD   ? cfx_int(0)
@@ -352,13 +352,13 @@ static cfx_tensor *number(cfx_call *c, cfx_dtype d, walk_op op) {
     return cfx__tensor_scalar(v, d, false);
 }
 
-static void kernel_scatter_reduce(cfx_call *c) {
+static void kernel_scatter_reduce(cfx_op_call *c) {
     cfx_tensor *out = c->out[0], *src = arg_tensor(c, 3), *index = arg_tensor(c, 2);
     int which, dim = arg_dim(c, 1, out->ndim);
     one_of(arg_text(c, 4), new_names, &which);
     bool mean = which == 4, include_self = arg_bool(c, 5);
     walk_op op = mean ? WALK_ADD : (walk_op)(WALK_ADD + which);
-    if (mean && cfx__is_complex(out->dtype)) {
+    if (mean && cfx__dtype_is_complex(out->dtype)) {
         op_fail_as(NOT_IMPLEMENTED, c, "\"scatter_reduce\" not implemented for '%s'",
                    cfx__dtype_title(out->dtype));
         return;

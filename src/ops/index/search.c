@@ -50,15 +50,15 @@ typedef struct {
     int8_t sorted, values, out32, right, side, sorter; /* numbers of arguments, or -1 */
 } search_row;
 
-static const cfx_tensor *tensor_or_number(cfx_call *c, int i) {
+static const cfx_tensor *tensor_or_number(cfx_op_call *c, int i) {
     const cfx_tensor *t = arg_tensor(c, i);
     if (t)
         return t;
-    cfx_dtype d = cfx__number_dtype(c->args[i]);
+    cfx_dtype d = cfx__dtype_of_number(c->args[i]);
     return cfx__tensor_scalar(c->args[i], d, true);
 }
 
-static bool search_side(cfx_call *c, const search_row *r, search_args *a) {
+static bool search_side(cfx_op_call *c, const search_row *r, search_args *a) {
     if (r->side < 0 || arg_is_none(c, r->side))
         return true;
     const char *side = arg_text(c, r->side);
@@ -75,9 +75,9 @@ static bool search_side(cfx_call *c, const search_row *r, search_args *a) {
     return true;
 }
 
-static bool search_shapes(cfx_call *c, const search_args *a) {
+static bool search_shapes(cfx_op_call *c, const search_args *a) {
     const cfx_tensor *s = a->sorted, *v = a->values;
-    if (a->sorter && !cfx__same_shape(a->sorter, s)) {
+    if (a->sorter && !cfx__tensor_same_shape(a->sorter, s)) {
         op_fail(c,
                 "torch.searchsorted(): boundary and sorter must have the same size, but got "
                 "boundary tensor %s and got sorter tensor %s",
@@ -124,7 +124,7 @@ static bool search_shapes(cfx_call *c, const search_args *a) {
     return true;
 }
 
-static bool search_read(cfx_call *c, search_args *a) {
+static bool search_read(cfx_op_call *c, search_args *a) {
     const search_row *r = c->op->row;
     a->sorted = arg_tensor(c, r->sorted);
     a->values = tensor_or_number(c, r->values);
@@ -137,7 +137,7 @@ static bool search_read(cfx_call *c, search_args *a) {
     }
     for (int i = 0; i < 2; i++) {
         cfx_dtype d = (i ? a->values : a->sorted)->dtype;
-        if (cfx__is_complex(d)) {
+        if (cfx__dtype_is_complex(d)) {
             op_fail_as(NOT_IMPLEMENTED, c, "\"searchsorted_out_cpu\" not implemented for '%s'",
                        cfx__dtype_title(d));
             return false;
@@ -146,13 +146,13 @@ static bool search_read(cfx_call *c, search_args *a) {
     return search_side(c, r, a) && search_shapes(c, a);
 }
 
-static void shape_search(cfx_call *c) {
+static void shape_search(cfx_op_call *c) {
     search_args a;
     if (search_read(c, &a))
         out_new(c, 0, a.out32 ? CFX_I32 : CFX_I64, a.values->ndim, a.values->shape);
 }
 
-static bool sorter_in_range(cfx_call *c, const cfx_tensor *t) {
+static bool sorter_in_range(cfx_op_call *c, const cfx_tensor *t) {
     int64_t n = t->shape[t->ndim - 1];
     for (int64_t i = 0; i < t->numel; i++) {
         int64_t at = ((const int64_t *)t->data)[i];
@@ -164,18 +164,18 @@ static bool sorter_in_range(cfx_call *c, const cfx_tensor *t) {
     return true;
 }
 
-static void kernel_search(cfx_call *c) {
+static void kernel_search(cfx_op_call *c) {
     search_args a;
     if (!search_read(c, &a))
         return;
     cfx__promotion p = CFX__PROMOTION_START;
-    cfx__promote_tensor(&p, a.sorted);
-    cfx__promote_tensor(&p, a.values);
-    cfx_dtype d = cfx__promoted(&p);
-    d = d == CFX_F64 ? CFX_F64 : cfx__is_float(d) ? CFX_F32 : CFX_I64;
-    const cfx_tensor *sorted = cfx__contiguous_as(a.sorted, d);
-    const cfx_tensor *values = cfx__contiguous_as(a.values, d);
-    const cfx_tensor *sorter = a.sorter ? cfx__contiguous(a.sorter) : NULL;
+    cfx__promotion_tensor(&p, a.sorted);
+    cfx__promotion_tensor(&p, a.values);
+    cfx_dtype d = cfx__promotion_dtype(&p);
+    d = d == CFX_F64 ? CFX_F64 : cfx__dtype_is_float(d) ? CFX_F32 : CFX_I64;
+    const cfx_tensor *sorted = cfx__tensor_contiguous_as(a.sorted, d);
+    const cfx_tensor *values = cfx__tensor_contiguous_as(a.values, d);
+    const cfx_tensor *sorter = a.sorter ? cfx__tensor_contiguous(a.sorter) : NULL;
     if (op_failed() || values->numel == 0 || (sorter && !sorter_in_range(c, sorter)))
         return;
     search_job s = {sorted->data, values->data, sorter ? (const int64_t *)sorter->data : NULL,
@@ -213,14 +213,14 @@ CFX_OP(bucketize_Scalar) = {"aten::bucketize.Scalar(Scalar self, Tensor boundari
 
 /* ---- isin ------------------------------------------------------------------------------------ */
 
-static bool isin_dtype(cfx_call *c, const cfx_tensor *t) {
-    if (!cfx__is_complex(t->dtype))
+static bool isin_dtype(cfx_op_call *c, const cfx_tensor *t) {
+    if (!cfx__dtype_is_complex(t->dtype))
         return true;
     op_fail(c, "Unsupported input type encountered for isin(): %s", cfx__dtype_title(t->dtype));
     return false;
 }
 
-static void shape_isin(cfx_call *c) {
+static void shape_isin(cfx_op_call *c) {
     const cfx_tensor *x = tensor_or_number(c, 0), *test = tensor_or_number(c, 1);
     if (isin_dtype(c, x) && isin_dtype(c, test))
         out_new(c, 0, CFX_BOOL, x->ndim, x->shape);
@@ -250,15 +250,15 @@ static void isin_range(void *arg, int64_t begin, int64_t end) {
     }
 }
 
-static void kernel_isin(cfx_call *c) {
+static void kernel_isin(cfx_op_call *c) {
     const cfx_tensor *t[2] = {tensor_or_number(c, 0), tensor_or_number(c, 1)};
     cfx__promotion p = CFX__PROMOTION_START;
-    cfx__promote_tensor(&p, t[0]);
-    cfx__promote_tensor(&p, t[1]);
-    cfx_dtype d = cfx__promoted(&p);
+    cfx__promotion_tensor(&p, t[0]);
+    cfx__promotion_tensor(&p, t[1]);
+    cfx_dtype d = cfx__promotion_dtype(&p);
     uint64_t *keys[2] = {NULL, NULL};
     for (int i = 0; i < 2; i++) {
-        t[i] = cfx__contiguous_as(t[i], d);
+        t[i] = cfx__tensor_contiguous_as(t[i], d);
         keys[i] = scratch(c, CFX_I64, t[i]->numel);
         if (op_failed())
             return;
@@ -274,7 +274,7 @@ static void kernel_isin(cfx_call *c) {
     for (int64_t i = 0; i < n; i++)
         keys[1][i] = items[i].key;
     isin_job j = {keys[0], keys[1], n, (uint8_t *)c->out[0]->data, arg_bool(c, 3),
-                  d == CFX_F64 ? UINT64_MAX : cfx__is_float(d) ? UINT32_MAX : 0};
+                  d == CFX_F64 ? UINT64_MAX : cfx__dtype_is_float(d) ? UINT32_MAX : 0};
     cfx__parallel(t[0]->numel, 4096, isin_range, &j);
 }
 

@@ -5,10 +5,10 @@
 
 /* ---- bincount -------------------------------------------------------------------------------- */
 
-static void kernel_bincount(cfx_call *c) {
+static void kernel_bincount(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 1);
     int64_t bins = arg_int(c, 2);
-    if (!cfx__is_int(x->dtype)) {
+    if (!cfx__dtype_is_int(x->dtype)) {
         op_fail_as(NOT_IMPLEMENTED, c, "\"bincount_cpu\" not implemented for '%s'",
                    cfx__dtype_title(x->dtype));
         return;
@@ -23,7 +23,7 @@ static void kernel_bincount(cfx_call *c) {
             memset(c->out[0]->data, 0, (size_t)bins * sizeof(int64_t));
         return;
     }
-    const cfx_tensor *n = cfx__contiguous_as(x, CFX_I64);
+    const cfx_tensor *n = cfx__tensor_contiguous_as(x, CFX_I64);
     if (op_failed())
         return;
     const int64_t *at = (const int64_t *)n->data;
@@ -48,7 +48,7 @@ static void kernel_bincount(cfx_call *c) {
     bins = most + 1 > bins ? most + 1 : bins;
     cfx_dtype d = !w ? CFX_I64 : w->dtype == CFX_F32 ? CFX_F32 : CFX_F64;
     cfx_tensor *out = out_new(c, 0, d, 1, &bins);
-    const cfx_tensor *weight = w ? cfx__contiguous_as(w, d) : NULL;
+    const cfx_tensor *weight = w ? cfx__tensor_contiguous_as(w, d) : NULL;
     if (op_failed())
         return;
     memset(out->data, 0, (size_t)(bins * cfx_dtype_size(d)));
@@ -69,7 +69,7 @@ CFX_OP(bincount) = {
 
 typedef enum { SEGMENT_SUM, SEGMENT_MEAN, SEGMENT_MAX, SEGMENT_MIN, SEGMENT_PROD } segment_kind;
 
-static bool segment_kind_of(cfx_call *c, segment_kind *kind) {
+static bool segment_kind_of(cfx_op_call *c, segment_kind *kind) {
     static const char *const names[] = {"sum", "mean", "max", "min", "prod"};
     const char *name = arg_text(c, 1);
     for (int i = 0; i < COUNT(names); i++)
@@ -83,7 +83,7 @@ static bool segment_kind_of(cfx_call *c, segment_kind *kind) {
 
 enum { ARG_LENGTHS = 2, ARG_INDICES, ARG_OFFSETS, ARG_AXIS, ARG_UNSAFE, ARG_INITIAL };
 
-static void shape_segment_reduce(cfx_call *c) {
+static void shape_segment_reduce(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0), *lengths = arg_tensor(c, ARG_LENGTHS);
     const cfx_tensor *by = lengths ? lengths : arg_tensor(c, ARG_OFFSETS);
     segment_kind kind;
@@ -91,7 +91,7 @@ static void shape_segment_reduce(cfx_call *c) {
     int axis = arg_dim(c, ARG_AXIS, x->ndim);
     if (axis < 0 || !segment_kind_of(c, &kind))
         return;
-    if (!cfx__is_float(x->dtype)) {
+    if (!cfx__dtype_is_float(x->dtype)) {
         op_fail_as(NOT_IMPLEMENTED, c, "\"_segment_reduce_cpu\" not implemented for '%s'",
                    cfx__dtype_title(x->dtype));
         return;
@@ -147,7 +147,7 @@ static double segment_fold(const cfx_tensor *x, int64_t first, int64_t begin, in
 }
 
 /* One row of lengths or offsets: the segments of data row `row`. */
-static bool segment_row(cfx_call *c, int64_t row, const int64_t *by, bool lengths,
+static bool segment_row(cfx_op_call *c, int64_t row, const int64_t *by, bool lengths,
                         segment_kind kind) {
     const cfx_tensor *x = arg_tensor(c, 0);
     cfx_tensor *out = c->out[0];
@@ -194,13 +194,13 @@ static bool segment_row(cfx_call *c, int64_t row, const int64_t *by, bool length
     return true;
 }
 
-static void kernel_segment_reduce(cfx_call *c) {
+static void kernel_segment_reduce(cfx_op_call *c) {
     const cfx_tensor *lengths = arg_tensor(c, ARG_LENGTHS);
     const cfx_tensor *by = lengths ? lengths : arg_tensor(c, ARG_OFFSETS);
     segment_kind kind;
     if (!segment_kind_of(c, &kind) || c->out[0]->numel == 0)
         return;
-    by = cfx__contiguous_as(by, CFX_I64);
+    by = cfx__tensor_contiguous_as(by, CFX_I64);
     if (op_failed())
         return;
     int64_t each = by->shape[by->ndim - 1], rows = each ? by->numel / each : 0;
@@ -209,7 +209,7 @@ static void kernel_segment_reduce(cfx_call *c) {
             return;
 }
 
-/* ---- the way back of segment_reduce ---------------------------------------------------------- */
+/* ---- backward of segment_reduce -------------------------------------------------------------- */
 
 /* Where each element of the data lies: its segment, and 1 (else 0, between segments). */
 typedef struct {

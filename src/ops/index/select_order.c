@@ -95,7 +95,7 @@ static void pick_range(void *arg, int64_t begin, int64_t end) {
     free(items);
 }
 
-static void pick_run(cfx_call *c, pick_job *j, const cfx_tensor *x, int dim) {
+static void pick_run(cfx_op_call *c, pick_job *j, const cfx_tensor *x, int dim) {
     j->dtype = x->dtype;
     j->values = c->out[0]->data;
     j->places = c->nout == 2 ? (int64_t *)c->out[1]->data : NULL;
@@ -116,16 +116,16 @@ typedef struct {
     bool bools;
 } pick_row;
 
-static bool pick_dtype(cfx_call *c, const pick_row *r) {
+static bool pick_dtype(cfx_op_call *c, const pick_row *r) {
     cfx_dtype d = arg_tensor(c, 0)->dtype;
-    if (!cfx__is_complex(d) && (r->bools || d != CFX_BOOL))
+    if (!cfx__dtype_is_complex(d) && (r->bools || d != CFX_BOOL))
         return true;
     op_fail_as(NOT_IMPLEMENTED, c, "\"%s_cpu\" not implemented for '%s'", r->name,
                cfx__dtype_title(d));
     return false;
 }
 
-static void shape_pick(cfx_call *c) {
+static void shape_pick(cfx_op_call *c) {
     const pick_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0);
     int dim = arg_dim(c, r->dim, x->ndim);
@@ -146,7 +146,7 @@ static void shape_pick(cfx_call *c) {
     out_reduced(c, 1, CFX_I64, x, dim_mask(x, dim), arg_bool(c, r->keepdim));
 }
 
-static void kernel_pick(cfx_call *c) {
+static void kernel_pick(cfx_op_call *c) {
     const pick_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0);
     pick_job j = {.kind = r->kind, .k = r->kind == PICK_KTH ? arg_int(c, 1) - 1 : 0};
@@ -179,19 +179,19 @@ CFX_OP(nanmedian_dim) = {"aten::nanmedian.dim(Tensor self, int dim, bool keepdim
                          "values, Tensor indices)",
                          PICK(PICK_NANMEDIAN, 1, 2, "nanmedian", false), GRAD(pick, RESULT(1))};
 
-static void shape_median(cfx_call *c) {
+static void shape_median(cfx_op_call *c) {
     if (pick_dtype(c, c->op->row))
         out_new(c, 0, arg_tensor(c, 0)->dtype, 0, NULL);
 }
 
-static void kernel_median(cfx_call *c) {
+static void kernel_median(cfx_op_call *c) {
     const pick_row *r = c->op->row;
-    const cfx_tensor *x = cfx__contiguous(arg_tensor(c, 0));
+    const cfx_tensor *x = cfx__tensor_contiguous(arg_tensor(c, 0));
     if (op_failed())
         return;
     if (x->numel == 0) {
         /* of nothing: NaN, or what a NaN converts to */
-        cfx__fill(c->out[0], x->dtype == CFX_I32 ? cfx_int(INT32_MIN) : cfx_float(NAN));
+        cfx__tensor_fill(c->out[0], x->dtype == CFX_I32 ? cfx_int(INT32_MIN) : cfx_float(NAN));
         return;
     }
     pick_job j = {.kind = r->kind};

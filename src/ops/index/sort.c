@@ -29,8 +29,8 @@ static void put_items(const sort_job *j, char *const *p, const sort_item *items,
     }
 }
 
-static bool orderable(cfx_call *c, const char *name, cfx_dtype d) {
-    if (!cfx__is_complex(d))
+static bool orderable(cfx_op_call *c, const char *name, cfx_dtype d) {
+    if (!cfx__dtype_is_complex(d))
         return true;
     op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for '%s'", name, cfx__dtype_title(d));
     return false;
@@ -61,7 +61,7 @@ typedef struct {
     int8_t dim, descending;
 } sort_row;
 
-static void shape_sort(cfx_call *c) {
+static void shape_sort(cfx_op_call *c) {
     const sort_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0);
     if (arg_dim(c, r->dim, x->ndim) < 0 || !orderable(c, "sort_stable", x->dtype))
@@ -70,7 +70,7 @@ static void shape_sort(cfx_call *c) {
     out_like(c, 1, CFX_I64, x);
 }
 
-static void sort_into(cfx_call *c, cfx_tensor *values, cfx_tensor *indices) {
+static void sort_into(cfx_op_call *c, cfx_tensor *values, cfx_tensor *indices) {
     const sort_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0), *t[3] = {x, values, indices};
     if (x->numel == 0)
@@ -82,7 +82,7 @@ static void sort_into(cfx_call *c, cfx_tensor *values, cfx_tensor *indices) {
         op_fail_memory(c);
 }
 
-static void kernel_sort(cfx_call *c) { sort_into(c, c->out[0], c->out[1]); }
+static void kernel_sort(cfx_op_call *c) { sort_into(c, c->out[0], c->out[1]); }
 
 #define SORT(...)                                                                                  \
     .shape = shape_sort, .kernel = kernel_sort, .row = &(const sort_row) { __VA_ARGS__ }
@@ -104,21 +104,21 @@ CFX_OP(sort_stable) = {"aten::sort.stable(Tensor self, *, bool? stable, int dim=
                        "descending=False) -> (Tensor values, Tensor indices)",
                        SORT(2, 3), GRAD(sort, RESULT(1))};
 
-static void shape_argsort(cfx_call *c) {
+static void shape_argsort(cfx_op_call *c) {
     const sort_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0);
     if (arg_dim(c, r->dim, x->ndim) >= 0 && orderable(c, "sort_stable", x->dtype))
         out_like(c, 0, CFX_I64, x);
 }
 
-static void kernel_argsort(cfx_call *c) {
+static void kernel_argsort(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0);
     cfx_tensor *values = cfx__tensor_empty(c->at, x->dtype, false, x->ndim, x->shape, NULL);
     if (!op_failed())
         sort_into(c, values, c->out[0]);
 }
 
-static void decompose_argsort(cfx_call *c) {
+static void decompose_argsort(cfx_op_call *c) {
     bool stable = c->nargs == 4;
     cfx_value pair = stable ? cfx_sort(arg_tensor(c, 0), CFX_KW(stable, c->args[1]),
                                        CFX_KW(dim, c->args[2]), CFX_KW(descending, c->args[3]))
@@ -136,7 +136,7 @@ CFX_OP(argsort_stable) = {"aten::argsort.stable(Tensor self, *, bool stable, int
                           "descending=False) -> Tensor",
                           ARGSORT(2, 3)};
 
-static void decompose_msort(cfx_call *c) {
+static void decompose_msort(cfx_op_call *c) {
     c->out[0] = cfx_tensor_at(cfx_sort(arg_tensor(c, 0), 0), 0);
 }
 
@@ -189,7 +189,7 @@ static void topk_range(void *arg, int64_t begin, int64_t end) {
     free(items);
 }
 
-static void shape_topk(cfx_call *c) {
+static void shape_topk(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0);
     int dim = arg_dim(c, 2, x->ndim);
     int64_t k = arg_int(c, 1), shape[CFX_MAX_DIMS];
@@ -210,7 +210,7 @@ static void shape_topk(cfx_call *c) {
     out_new(c, 1, CFX_I64, x->ndim, shape);
 }
 
-static void kernel_topk(cfx_call *c) {
+static void kernel_topk(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0), *t[3] = {x, c->out[0], c->out[1]};
     if (c->out[0]->numel == 0 || arg_int(c, 1) == 0)
         return;

@@ -89,7 +89,7 @@ TEST(medians_and_modes) {
 }
 
 TEST(unique_elements_and_rows) {
-    cfx_value u = cfx__unique2(LIST(3, 1, 3, 2), true, true, true);
+    cfx_value u = cfx_aten__unique2(LIST(3, 1, 3, 2), true, true, true);
     CHECK_STR(STR(cfx_tensor_at(u, 0)), "tensor([1, 2, 3])");
     CHECK_STR(STR(cfx_tensor_at(u, 1)), "tensor([2, 0, 2, 1])");
     CHECK_STR(STR(cfx_tensor_at(u, 2)), "tensor([1, 1, 2])");
@@ -102,7 +102,7 @@ TEST(unique_elements_and_rows) {
     cfx_unique_dim(cfx_zeros(cfx_list(2, 0)), 0);
     CHECK_ERROR("There are 0 sized dimensions, and they aren't selected, so unique cannot be "
                 "applied");
-    cfx__unique2(cfx_tensor_fake(CFX_F32, 1, (int64_t[]){3}, NULL));
+    cfx_aten__unique2(cfx_tensor_fake(CFX_F32, 1, (int64_t[]){3}, NULL));
     CHECK_ERROR("depends on data");
 }
 

@@ -10,7 +10,7 @@ typedef struct {
     int64_t *first, *kind, *count;
 } groups;
 
-static bool groups_make(cfx_call *c, groups *g, int64_t n) {
+static bool groups_make(cfx_op_call *c, groups *g, int64_t n) {
     *g = (groups){.n = n};
     g->first = scratch(c, CFX_I64, n);
     g->kind = scratch(c, CFX_I64, n);
@@ -29,33 +29,33 @@ static void groups_add(groups *g, int64_t i, bool opens) {
 }
 
 /* An int64 result of n numbers, or an empty one where it was not asked for. */
-static void out_numbers(cfx_call *c, int i, bool wanted, int ndim, const int64_t *shape,
+static void out_numbers(cfx_op_call *c, int i, bool wanted, int ndim, const int64_t *shape,
                         const int64_t *from) {
     cfx_tensor *t = out_new(c, i, CFX_I64, wanted ? ndim : 1, wanted ? shape : (int64_t[]){0});
     if (from && !op_failed() && t->numel)
         memcpy(t->data, from, (size_t)t->numel * sizeof *from);
 }
 
-static bool orderable(cfx_call *c, cfx_dtype d) {
-    if (!cfx__is_complex(d))
+static bool orderable(cfx_op_call *c, cfx_dtype d) {
+    if (!cfx__dtype_is_complex(d))
         return true;
     op_fail_as(NOT_IMPLEMENTED, c, "\"unique\" not implemented for '%s'", cfx__dtype_title(d));
     return false;
 }
 
-/* Keys of a contiguous tensor's elements; NaNs are told by `nan`. */
-static const uint64_t *keys_of(cfx_call *c, const cfx_tensor *x, uint64_t *nan) {
+/* Keys of a contiguous tensor's elements; NaNs are identified by `nan`. */
+static const uint64_t *keys_of(cfx_op_call *c, const cfx_tensor *x, uint64_t *nan) {
     uint64_t *keys = scratch(c, CFX_I64, x->numel);
     if (op_failed())
         return NULL;
     sort_keys(keys, x->data, cfx_dtype_size(x->dtype), x->dtype, x->numel, false);
-    *nan = x->dtype == CFX_F64 ? UINT64_MAX : cfx__is_float(x->dtype) ? UINT32_MAX : 0;
+    *nan = x->dtype == CFX_F64 ? UINT64_MAX : cfx__dtype_is_float(x->dtype) ? UINT32_MAX : 0;
     return keys;
 }
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-static void put_elements(cfx_call *c, const cfx_tensor *x, const groups *g, bool inverse,
+static void put_elements(cfx_op_call *c, const cfx_tensor *x, const groups *g, bool inverse,
                          bool counts) {
     cfx_tensor *values = out_new(c, 0, x->dtype, 1, &g->kinds);
     if (op_failed())
@@ -69,8 +69,8 @@ static void put_elements(cfx_call *c, const cfx_tensor *x, const groups *g, bool
         out_numbers(c, 2, counts, 1, &g->kinds, g->count);
 }
 
-static void kernel_unique(cfx_call *c) {
-    const cfx_tensor *x = cfx__contiguous(arg_tensor(c, 0));
+static void kernel_unique(cfx_op_call *c) {
+    const cfx_tensor *x = cfx__tensor_contiguous(arg_tensor(c, 0));
     bool counts = c->nargs > 3 && arg_bool(c, 3);
     groups g;
     uint64_t nan = 0;
@@ -80,7 +80,7 @@ static void kernel_unique(cfx_call *c) {
     const uint64_t *keys = keys_of(c, x, &nan);
     if (op_failed())
         return;
-    bool floats = cfx__is_float(x->dtype);
+    bool floats = cfx__dtype_is_float(x->dtype);
     for (int64_t i = 0; i < x->numel; i++)
         items[i] = (sort_item){keys[i], i};
     sort_items(items, items + x->numel, x->numel);
@@ -100,7 +100,7 @@ CFX_OP(_unique) = {"aten::_unique(Tensor self, bool sorted=True, bool return_inv
 /* ---- slices ---------------------------------------------------------------------------------- */
 
 /* x as rows, one for each index of dim. */
-static cfx_tensor *rows_of(cfx_call *c, const cfx_tensor *x, int dim) {
+static cfx_tensor *rows_of(cfx_op_call *c, const cfx_tensor *x, int dim) {
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     shape[0] = x->shape[dim];
     stride[0] = x->stride[dim];
@@ -110,7 +110,7 @@ static cfx_tensor *rows_of(cfx_call *c, const cfx_tensor *x, int dim) {
             stride[n++] = x->stride[d];
         }
     (void)c;
-    return cfx__contiguous(cfx__tensor_alias(x, x->ndim, shape, stride, x->offset));
+    return cfx__tensor_contiguous(cfx__tensor_alias(x, x->ndim, shape, stride, x->offset));
 }
 
 /* The first keys that differ decide. */
@@ -144,7 +144,7 @@ static void sort_rows(int64_t *order, int64_t *spare, int64_t n, const uint64_t 
     }
 }
 
-static void put_rows(cfx_call *c, const cfx_tensor *rows, int dim, const groups *g) {
+static void put_rows(cfx_op_call *c, const cfx_tensor *rows, int dim, const groups *g) {
     const cfx_tensor *x = arg_tensor(c, 0);
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     memcpy(shape, rows->shape, (size_t)rows->ndim * sizeof *shape);
@@ -164,7 +164,7 @@ static void put_rows(cfx_call *c, const cfx_tensor *rows, int dim, const groups 
     out_numbers(c, 2, true, 1, &g->kinds, g->count);
 }
 
-static void unique_rows(cfx_call *c, int dim, bool sorted) {
+static void unique_rows(cfx_op_call *c, int dim, bool sorted) {
     const cfx_tensor *x = arg_tensor(c, 0);
     int zeros = 0;
     if (x->ndim == 0) {
@@ -203,7 +203,7 @@ static void unique_rows(cfx_call *c, int dim, bool sorted) {
         order[i] = i;
     if (sorted)
         sort_rows(order, order + n, n, keys, width);
-    bool floats = cfx__is_float(x->dtype);
+    bool floats = cfx__dtype_is_float(x->dtype);
     for (int64_t i = 0; i < n; i++) {
         const uint64_t *row = keys + order[i] * width;
         /* a row with a NaN equals no other */
@@ -213,7 +213,7 @@ static void unique_rows(cfx_call *c, int dim, bool sorted) {
     put_rows(c, rows, dim, &g);
 }
 
-static void kernel_unique_dim(cfx_call *c) {
+static void kernel_unique_dim(cfx_op_call *c) {
     int dim = arg_dim(c, 1, arg_tensor(c, 0)->ndim);
     if (dim >= 0)
         unique_rows(c, dim, true);
@@ -225,7 +225,7 @@ CFX_OP(unique_dim) = {"aten::unique_dim(Tensor self, int dim, bool sorted=True, 
 
 /* ---- neighbours ------------------------------------------------------------------------------ */
 
-static void kernel_unique_consecutive(cfx_call *c) {
+static void kernel_unique_consecutive(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0);
     if (!arg_is_none(c, 3)) {
         int dim = arg_dim(c, 3, x->ndim);
@@ -235,13 +235,13 @@ static void kernel_unique_consecutive(cfx_call *c) {
     }
     groups g;
     uint64_t nan = 0;
-    x = cfx__contiguous(x);
+    x = cfx__tensor_contiguous(x);
     if (!orderable(c, x->dtype) || !groups_make(c, &g, x->numel))
         return;
     const uint64_t *keys = keys_of(c, x, &nan);
     if (op_failed())
         return;
-    bool floats = cfx__is_float(x->dtype);
+    bool floats = cfx__dtype_is_float(x->dtype);
     for (int64_t i = 0; i < x->numel; i++)
         groups_add(&g, i, i == 0 || keys[i] != keys[i - 1] || (floats && keys[i] == nan));
     put_elements(c, x, &g, arg_bool(c, 1), arg_bool(c, 2));
@@ -252,7 +252,7 @@ CFX_OP(unique_consecutive) = {
     "int? dim=None) -> (Tensor, Tensor, Tensor)",
     .kernel = kernel_unique_consecutive, .effects = CFX_DATA_SHAPE};
 
-static void kernel_unique_dim_consecutive(cfx_call *c) {
+static void kernel_unique_dim_consecutive(cfx_op_call *c) {
     int dim = arg_dim(c, 1, arg_tensor(c, 0)->ndim);
     if (dim >= 0)
         unique_rows(c, dim, false);

@@ -204,7 +204,7 @@ static void run_columns(void *arg, int64_t begin, int64_t end) {
 
 static int64_t grain_of(int64_t unit) { return unit >= 32768 ? 1 : 32768 / (unit > 0 ? unit : 1); }
 
-void walk_run(cfx_call *c, walk *w) {
+void walk_run(cfx_op_call *c, walk *w) {
     int64_t outer = 1, inner = 1;
     for (int d = 0; d < w->nouter; d++)
         outer *= w->outer[d].n;
@@ -233,7 +233,7 @@ void walk_run(cfx_call *c, walk *w) {
 
 /* ---- offsets -------------------------------------------------------------------------------- */
 
-static void fail_bounds(cfx_call *c, unsigned rules, int64_t index, int dim, int64_t size) {
+static void fail_bounds(cfx_op_call *c, unsigned rules, int64_t index, int dim, int64_t size) {
     cfx_error_kind kind = rules & WALK_RUNTIME ? CFX_RUNTIME_ERROR : CFX_INDEX_ERROR;
     if (rules & WALK_INDICES)
         cfx_fail(kind, c->at, "INDICES element is out of DATA bounds, id=%lld axis_dim=%lld",
@@ -250,7 +250,7 @@ static void fail_bounds(cfx_call *c, unsigned rules, int64_t index, int dim, int
         cfx_fail(kind, c->at, "index out of range in self");
 }
 
-const int64_t *walk_offsets(cfx_call *c, unsigned rules, int dim, int64_t positions, int n,
+const int64_t *walk_offsets(cfx_op_call *c, unsigned rules, int dim, int64_t positions, int n,
                             const cfx_tensor *const *index, const int64_t *size,
                             const int64_t *stride) {
     if (n == 1 && stride[0] == 1 && !(rules & WALK_WRAP)) { /* the index is its own offset */
@@ -282,7 +282,7 @@ const int64_t *walk_offsets(cfx_call *c, unsigned rules, int dim, int64_t positi
     return off;
 }
 
-void walk_along(cfx_call *c, walk_op op, unsigned rules, cfx_tensor *a, int dim,
+void walk_along(cfx_op_call *c, walk_op op, unsigned rules, cfx_tensor *a, int dim,
                 const cfx_tensor *index, cfx_tensor *b, const int64_t *b_stride, cfx_value alpha) {
     int64_t one = 1, size = a->ndim ? a->shape[dim] : 1;
     walk w = {.op = op,
@@ -316,18 +316,18 @@ cfx_tensor *op_expand(const cfx_tensor *t, int ndim, const int64_t *shape) {
     return cfx__tensor_alias(t, ndim, shape, stride, t->offset);
 }
 
-void op_start_from_self(cfx_call *c) {
+void op_start_from_self(cfx_op_call *c) {
     cfx_tensor *self = arg_tensor(c, 0), *out = c->out[0];
     if (out->data != self->data)
-        cfx__copy(out, self);
+        cfx__tensor_copy(out, self);
 }
 
 cfx_dtype op_lifted(cfx_dtype d) {
-    return cfx__is_half(d) ? CFX_F32 : cfx__is_int(d) || d == CFX_BOOL ? CFX_I64 : d;
+    return cfx__dtype_is_half(d) ? CFX_F32 : cfx__dtype_is_int(d) || d == CFX_BOOL ? CFX_I64 : d;
 }
 
 CFX__SIMD int64_t op_count_nonzero(const cfx_tensor *t) {
-    const cfx_tensor *flags = cfx__contiguous_as(t, CFX_BOOL);
+    const cfx_tensor *flags = cfx__tensor_contiguous_as(t, CFX_BOOL);
     const uint8_t *p = (const uint8_t *)flags->data;
     int64_t count = 0, n = p ? t->numel : 0;
     for (int64_t i = 0; i < n; i++)
@@ -335,14 +335,14 @@ CFX__SIMD int64_t op_count_nonzero(const cfx_tensor *t) {
     return count;
 }
 
-cfx_tensor *op_nonzero(cfx_call *c, const cfx_tensor *t) {
-    const cfx_tensor *flags = cfx__contiguous_as(t, CFX_BOOL);
-    if (cfx__is_bad(flags))
-        return &cfx__bad_tensor;
+cfx_tensor *op_nonzero(cfx_op_call *c, const cfx_tensor *t) {
+    const cfx_tensor *flags = cfx__tensor_contiguous_as(t, CFX_BOOL);
+    if (cfx__obj_is_bad(flags))
+        return &cfx__tensor_bad;
     int64_t count = op_count_nonzero(flags);
     cfx_tensor *out = cfx__tensor_empty(c->at, CFX_I64, false, 2, (int64_t[]){count, t->ndim},
                                         (int64_t[]){1, count});
-    if (cfx__is_bad(out) || !t->ndim || !count)
+    if (cfx__obj_is_bad(out) || !t->ndim || !count)
         return out;
     const uint8_t *p = (const uint8_t *)flags->data;
     int64_t *to = (int64_t *)out->data, index[CFX_MAX_DIMS] = {0}, found = 0;

@@ -49,30 +49,30 @@ typedef struct walk {
 /* Offsets of n indices (contiguous int64 arrays of `positions`) into dimensions of the given sizes
  * and strides; messages number these from `dim` on. NULL, with an error by `rules`, when one is out
  * of range. */
-const int64_t *walk_offsets(cfx_call *c, unsigned rules, int dim, int64_t positions, int n,
+const int64_t *walk_offsets(cfx_op_call *c, unsigned rules, int dim, int64_t positions, int n,
                             const cfx_tensor *const *index, const int64_t *size,
                             const int64_t *stride);
 /* Adds a dimension to the outside or the inside, from the outermost on. */
 void walk_outer(walk *w, int64_t n, int64_t a, int64_t b);
 void walk_inner(walk *w, int64_t n, int64_t a, int64_t b);
-void walk_run(cfx_call *c, walk *w);
+void walk_run(cfx_op_call *c, walk *w);
 
 /* The walk of an index along one dimension: a is indexed at `dim` by `index` (contiguous int64,
  * any number of elements), b has that many there and is broadcast where its strides are 0. The
- * shape of b is told by `b_stride` (one for each dimension of a) alone. */
-void walk_along(cfx_call *c, walk_op op, unsigned rules, cfx_tensor *a, int dim,
+ * shape of b is given by `b_stride` (one for each dimension of a) alone. */
+void walk_along(cfx_op_call *c, walk_op op, unsigned rules, cfx_tensor *a, int dim,
                 const cfx_tensor *index, cfx_tensor *b, const int64_t *b_stride, cfx_value alpha);
 
 /* t seen as a tensor of this shape, to which it broadcasts; scope. */
 cfx_tensor *op_expand(const cfx_tensor *t, int ndim, const int64_t *shape);
 /* The start of an operator that gives self with some elements changed: self in c->out[0]. Nothing
  * is copied when the operator runs in place. */
-void op_start_from_self(cfx_call *c);
+void op_start_from_self(cfx_op_call *c);
 /* The dtype that sums of this one are kept in: float32 for halves, int64 for integers and bool. */
 cfx_dtype op_lifted(cfx_dtype d);
 /* The indices of the elements that are not zero: int64, [count, ndim] with strides {1, count};
  * scope. The bad tensor when memory runs out. */
-cfx_tensor *op_nonzero(cfx_call *c, const cfx_tensor *t);
+cfx_tensor *op_nonzero(cfx_op_call *c, const cfx_tensor *t);
 /* out /= counts, element by element; integers round down. For float32, float64 and int64. */
 void op_divide_counts(cfx_tensor *out, const cfx_tensor *counts);
 /* How many are not zero. */

@@ -5,7 +5,7 @@
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-bool check_matrix(cfx_call *c, const cfx_tensor *t, const char *fn, const char *arg) {
+bool check_matrix(cfx_op_call *c, const cfx_tensor *t, const char *fn, const char *arg) {
     if (t->ndim < 2) {
         op_fail(c, "%s: The input tensor %s must have at least 2 dimensions.", fn, arg);
         return false;
@@ -17,7 +17,7 @@ bool check_matrix(cfx_call *c, const cfx_tensor *t, const char *fn, const char *
     return true;
 }
 
-bool check_square(cfx_call *c, const cfx_tensor *t, const char *fn) {
+bool check_square(cfx_op_call *c, const cfx_tensor *t, const char *fn) {
     if (!check_matrix(c, t, fn, "A"))
         return false;
     if (rows_of(t) == cols_of(t))
@@ -27,24 +27,24 @@ bool check_square(cfx_call *c, const cfx_tensor *t, const char *fn) {
     return false;
 }
 
-bool check_floating(cfx_call *c, const cfx_tensor *t, const char *fn) {
-    if (cfx__is_float(t->dtype) || cfx__is_complex(t->dtype))
+bool check_floating(cfx_op_call *c, const cfx_tensor *t, const char *fn) {
+    if (cfx__dtype_is_float(t->dtype) || cfx__dtype_is_complex(t->dtype))
         return true;
     op_fail(c, "%s: Expected a floating point or complex tensor as input. Got %s", fn,
             cfx__dtype_title(t->dtype));
     return false;
 }
 
-bool check_full_floating(cfx_call *c, const cfx_tensor *t, const char *fn) {
+bool check_full_floating(cfx_op_call *c, const cfx_tensor *t, const char *fn) {
     if (!check_floating(c, t, fn))
         return false;
-    if (!cfx__is_half(t->dtype))
+    if (!cfx__dtype_is_half(t->dtype))
         return true;
     op_fail(c, "%s: Low precision dtypes not supported. Got %s", fn, cfx__dtype_title(t->dtype));
     return false;
 }
 
-bool check_solver(cfx_call *c, const cfx_tensor *a, const cfx_tensor *b, bool left,
+bool check_solver(cfx_op_call *c, const cfx_tensor *a, const cfx_tensor *b, bool left,
                   const char *fn) {
     if (!check_square(c, a, fn) || !check_matrix(c, b, fn, "B"))
         return false;
@@ -57,7 +57,7 @@ bool check_solver(cfx_call *c, const cfx_tensor *a, const cfx_tensor *b, bool le
     return false;
 }
 
-bool check_old_solver(cfx_call *c, const cfx_tensor *b, const cfx_tensor *a, const char *fn) {
+bool check_old_solver(cfx_op_call *c, const cfx_tensor *b, const cfx_tensor *a, const char *fn) {
     if (b->dtype != a->dtype)
         op_fail(c,
                 "Expected b and A to have the same dtype, but found b of type %s and A of type %s "
@@ -77,7 +77,7 @@ bool check_old_solver(cfx_call *c, const cfx_tensor *b, const cfx_tensor *a, con
     return false;
 }
 
-const lapack *lapack_of(cfx_call *c, const cfx_tensor *t, const char *kernel) {
+const lapack *lapack_of(cfx_op_call *c, const cfx_tensor *t, const char *kernel) {
     const lapack *la = lapack_for(t->dtype);
     if (!la)
         op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for '%s'", kernel,
@@ -87,7 +87,7 @@ const lapack *lapack_of(cfx_call *c, const cfx_tensor *t, const char *kernel) {
 
 /* ---- what went wrong ------------------------------------------------------------------------- */
 
-static void report_positive(cfx_call *c, const char *api, const char *batch, int info) {
+static void report_positive(cfx_op_call *c, const char *api, const char *batch, int info) {
     if (strstr(api, "inv"))
         op_fail(c,
                 "%s%s: The diagonal element %d is zero, the inversion could not be completed "
@@ -120,13 +120,13 @@ static void report_positive(cfx_call *c, const char *api, const char *batch, int
         op_fail(c, "%s: Unknown error code: %d.", api, info);
 }
 
-void report_info(cfx_call *c, const int32_t *info, int64_t n, const char *api, bool is_matrix) {
+void report_info(cfx_op_call *c, const int32_t *info, int64_t n, const char *api, bool is_matrix) {
     int64_t i = 0;
     while (i < n && !info[i])
         i++;
     if (i == n)
         return;
-    const char *batch = is_matrix ? "" : cfx__format(": (Batch element %lld)", (long long)i);
+    const char *batch = is_matrix ? "" : cfx__text_format(": (Batch element %lld)", (long long)i);
     if (info[i] > 0)
         report_positive(c, api, batch, info[i]);
     else if (strstr(api, "svd") && info[i] == -4)
@@ -138,7 +138,7 @@ void report_info(cfx_call *c, const int32_t *info, int64_t n, const char *api, b
         op_fail(c, "%s%s: Argument %d has illegal value.", api, batch, -info[i]);
 }
 
-static void check_errors(cfx_call *c) {
+static void check_errors(cfx_op_call *c) {
     const cfx_tensor *info = arg_tensor(c, 0);
     if (info->dtype != CFX_I32) {
         op_fail(c, "_linalg_check_errors: Expected info to be a tensor of torch.int32");
@@ -146,7 +146,7 @@ static void check_errors(cfx_call *c) {
     }
     if (c->fake || !info->data)
         return;
-    info = cfx__contiguous(info);
+    info = cfx__tensor_contiguous(info);
     report_info(c, (const int32_t *)info->data, info->numel, arg_text(c, 1), arg_bool(c, 2));
 }
 
@@ -154,33 +154,33 @@ CFX_OP(_linalg_check_errors) = {
     "aten::_linalg_check_errors(Tensor info, str api_name, *, bool is_matrix) -> ()", NULL,
     .decompose = check_errors, .effects = CFX_SIDE};
 
-void check_info(cfx_call *c, cfx_value info, const char *api) {
-    cfx__linalg_check_errors(info, api,
-                             CFX_KW(is_matrix, cfx_bool(arg_tensor(c, 0)->ndim == 2)));
+void check_info(cfx_op_call *c, cfx_value info, const char *api) {
+    cfx_aten__linalg_check_errors(info, api,
+                                  CFX_KW(is_matrix, cfx_bool(arg_tensor(c, 0)->ndim == 2)));
 }
 
 /* ---- results and copies ---------------------------------------------------------------------- */
 
 void column_strides(int ndim, const int64_t *shape, int64_t *stride) {
-    cfx__contiguous_strides(ndim, shape, stride);
+    cfx__strides_contiguous(ndim, shape, stride);
     if (ndim >= 2) {
         stride[ndim - 1] = shape[ndim - 2] > 1 ? shape[ndim - 2] : 1;
         stride[ndim - 2] = 1;
     }
 }
 
-cfx_tensor *out_columns(cfx_call *c, int i, cfx_dtype dtype, int ndim, const int64_t *shape) {
+cfx_tensor *out_columns(cfx_op_call *c, int i, cfx_dtype dtype, int ndim, const int64_t *shape) {
     int64_t stride[CFX_MAX_DIMS];
     column_strides(ndim, shape, stride);
     return out_strided(c, i, dtype, ndim, shape, stride);
 }
 
-cfx_tensor *out_nothing(cfx_call *c, int i, cfx_dtype dtype) {
+cfx_tensor *out_nothing(cfx_op_call *c, int i, cfx_dtype dtype) {
     int64_t none = 0;
     return out_new(c, i, dtype, 1, &none);
 }
 
-cfx_tensor *columns_of(cfx_call *c, const cfx_tensor *t, int nbatch, const int64_t *batch) {
+cfx_tensor *columns_of(cfx_op_call *c, const cfx_tensor *t, int nbatch, const int64_t *batch) {
     int64_t shape[CFX_MAX_DIMS + 2], stride[CFX_MAX_DIMS + 2];
     memcpy(shape, batch, (size_t)nbatch * sizeof *shape);
     shape[nbatch] = rows_of(t);
@@ -188,7 +188,7 @@ cfx_tensor *columns_of(cfx_call *c, const cfx_tensor *t, int nbatch, const int64
     column_strides(nbatch + 2, shape, stride);
     cfx_tensor *copy = cfx__tensor_empty(c->at, t->dtype, false, nbatch + 2, shape, stride);
     if (copy->data)
-        cfx__copy(copy, t);
+        cfx__tensor_copy(copy, t);
     return copy;
 }
 
@@ -211,14 +211,14 @@ cfx_tensor *as_column(const cfx_tensor *t) {
 }
 
 void fill_identity(cfx_tensor *t) {
-    cfx__fill(t, cfx_int(0));
+    cfx__tensor_fill(t, cfx_int(0));
     int n = t->ndim - 1;
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     memcpy(shape, t->shape, (size_t)n * sizeof *shape);
     memcpy(stride, t->stride, (size_t)n * sizeof *stride);
     shape[n - 1] = rows_of(t) < cols_of(t) ? rows_of(t) : cols_of(t);
     stride[n - 1] = t->stride[n - 1] + t->stride[n];
-    cfx__fill(cfx__tensor_alias(t, n, shape, stride, t->offset), cfx_int(1));
+    cfx__tensor_fill(cfx__tensor_alias(t, n, shape, stride, t->offset), cfx_int(1));
 }
 
 void keep_triangle(cfx_tensor *t, char keep) {
@@ -236,10 +236,10 @@ void keep_triangle(cfx_tensor *t, char keep) {
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
-int broadcast_batch(cfx_call *c, const cfx_tensor *a, const cfx_tensor *b, int64_t *batch) {
+int broadcast_batch(cfx_op_call *c, const cfx_tensor *a, const cfx_tensor *b, int64_t *batch) {
     int n = 0;
-    if (!cfx__broadcast(c->at, &n, batch, a->ndim - 2, a->shape) ||
-        !cfx__broadcast(c->at, &n, batch, b->ndim - 2, b->shape))
+    if (!cfx__shape_broadcast(c->at, &n, batch, a->ndim - 2, a->shape) ||
+        !cfx__shape_broadcast(c->at, &n, batch, b->ndim - 2, b->shape))
         return -1;
     return n;
 }

@@ -26,36 +26,36 @@ static inline void *nth_matrix(const cfx_tensor *t, int64_t i) {
 
 /* ---- checks: false, with an error that starts with `fn`, when t is not such ------------------ */
 
-bool check_matrix(cfx_call *c, const cfx_tensor *t, const char *fn, const char *arg);
-bool check_square(cfx_call *c, const cfx_tensor *t, const char *fn);
+bool check_matrix(cfx_op_call *c, const cfx_tensor *t, const char *fn, const char *arg);
+bool check_square(cfx_op_call *c, const cfx_tensor *t, const char *fn);
 /* Floating point or complex, without a word on halves; then also no halves. */
-bool check_floating(cfx_call *c, const cfx_tensor *t, const char *fn);
-bool check_full_floating(cfx_call *c, const cfx_tensor *t, const char *fn);
+bool check_floating(cfx_op_call *c, const cfx_tensor *t, const char *fn);
+bool check_full_floating(cfx_op_call *c, const cfx_tensor *t, const char *fn);
 /* A and B of A X = B or X A = B. */
-bool check_solver(cfx_call *c, const cfx_tensor *a, const cfx_tensor *b, bool left,
+bool check_solver(cfx_op_call *c, const cfx_tensor *a, const cfx_tensor *b, bool left,
                   const char *fn);
 /* A and b of the older solvers, whose messages begin otherwise. */
-bool check_old_solver(cfx_call *c, const cfx_tensor *b, const cfx_tensor *a, const char *fn);
+bool check_old_solver(cfx_op_call *c, const cfx_tensor *b, const cfx_tensor *a, const char *fn);
 /* LAPACK for t's dtype; NULL, with `"kernel" not implemented for 'Half'`, where there is none. */
-const lapack *lapack_of(cfx_call *c, const cfx_tensor *t, const char *kernel);
+const lapack *lapack_of(cfx_op_call *c, const cfx_tensor *t, const char *kernel);
 
 /* Says what LAPACK's codes mean, the first that is not 0, in the words of the function `api`. */
-void report_info(cfx_call *c, const int32_t *info, int64_t n, const char *api, bool is_matrix);
+void report_info(cfx_op_call *c, const int32_t *info, int64_t n, const char *api, bool is_matrix);
 /* The same by the operator for it: for decompositions, whose first argument tells the batch. */
-void check_info(cfx_call *c, cfx_value info, const char *api);
+void check_info(cfx_op_call *c, cfx_value info, const char *api);
 
 /* ---- results and copies ---------------------------------------------------------------------- */
 
 /* Strides of column-major matrices in a contiguous batch. */
 void column_strides(int ndim, const int64_t *shape, int64_t *stride);
 /* Result i of the call in columns. */
-cfx_tensor *out_columns(cfx_call *c, int i, cfx_dtype dtype, int ndim, const int64_t *shape);
+cfx_tensor *out_columns(cfx_op_call *c, int i, cfx_dtype dtype, int ndim, const int64_t *shape);
 /* Result i of one dimension and no elements. */
-cfx_tensor *out_nothing(cfx_call *c, int i, cfx_dtype dtype);
+cfx_tensor *out_nothing(cfx_op_call *c, int i, cfx_dtype dtype);
 /* A copy of t in columns, broadcast to the batch given; scope. */
-cfx_tensor *columns_of(cfx_call *c, const cfx_tensor *t, int nbatch, const int64_t *batch);
+cfx_tensor *columns_of(cfx_op_call *c, const cfx_tensor *t, int nbatch, const int64_t *batch);
 /* The same with t's own batch. */
-static inline cfx_tensor *own_columns(cfx_call *c, const cfx_tensor *t) {
+static inline cfx_tensor *own_columns(cfx_op_call *c, const cfx_tensor *t) {
     return columns_of(c, t, t->ndim - 2, t->shape);
 }
 /* t with its last two dimensions swapped, or with one dimension of 1 after the last; views. */
@@ -68,7 +68,7 @@ void fill_identity(cfx_tensor *t);
 void keep_triangle(cfx_tensor *t, char keep);
 
 /* The batches of a and b broadcast; -1, with an error, when they do not fit. */
-int broadcast_batch(cfx_call *c, const cfx_tensor *a, const cfx_tensor *b, int64_t *batch);
+int broadcast_batch(cfx_op_call *c, const cfx_tensor *a, const cfx_tensor *b, int64_t *batch);
 /* Which of t's matrices is number i of a batch that t's was broadcast to. */
 int64_t batch_index(const cfx_tensor *t, int nbatch, const int64_t *batch, int64_t i);
 

@@ -55,7 +55,7 @@ void grad_solve(cfx_back *b) {
 /* Determinants keep the factors of A as it lies in memory: those of its transpose where it is real
  * and contiguous. */
 static bool factors_of_transpose(const cfx_tensor *a) {
-    return cfx__is_contiguous(a) && !cfx__is_complex(a->dtype);
+    return cfx__tensor_is_contiguous(a) && !cfx__dtype_is_complex(a->dtype);
 }
 
 /* Each number on the diagonal of a matrix as large as A. */

@@ -95,15 +95,15 @@ static void exponentiate(const exp_room *r, double *a) {
     }
 }
 
-static void shape_matrix_exp(cfx_call *c) {
+static void shape_matrix_exp(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     if (check_square(c, a, "linalg.matrix_exp") && check_floating(c, a, "matrix_exp"))
         out_like(c, 0, a->dtype, a);
 }
 
-static void kernel_matrix_exp(cfx_call *c) {
+static void kernel_matrix_exp(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
-    bool pairs = cfx__is_complex(a->dtype);
+    bool pairs = cfx__dtype_is_complex(a->dtype);
     if (!a->numel)
         return;
     /* Row-major matrices are the columns of their transposes, whose exponentials are transposed. */
@@ -117,10 +117,10 @@ static void kernel_matrix_exp(cfx_call *c) {
         return;
     r.a2 = room, r.a4 = room + r.count, r.a6 = room + 2 * r.count, r.u = room + 3 * r.count;
     r.v = room + 4 * r.count, r.product = room + 5 * r.count;
-    cfx__copy(wide, a);
+    cfx__tensor_copy(wide, a);
     for (int64_t b = 0; b < batch_of(a); b++)
         exponentiate(&r, nth_matrix(wide, b));
-    cfx__copy(c->out[0], wide);
+    cfx__tensor_copy(c->out[0], wide);
 }
 
 CFX_OP(linalg_matrix_exp) = {
@@ -132,7 +132,7 @@ CFX_OP(matrix_exp) = {"aten::matrix_exp(Tensor self) -> Tensor",
 
 /* ---- cross products -------------------------------------------------------------------------- */
 
-static void shape_cross(cfx_call *c) {
+static void shape_cross(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     if (a->ndim != b->ndim) {
         op_fail(c, "linalg.cross: inputs must have the same number of dimensions.");
@@ -154,8 +154,8 @@ static void shape_cross(cfx_call *c) {
     }
     int64_t shape[CFX_MAX_DIMS];
     int n = 0;
-    if (cfx__broadcast(c->at, &n, shape, a->ndim, a->shape) &&
-        cfx__broadcast(c->at, &n, shape, b->ndim, b->shape))
+    if (cfx__shape_broadcast(c->at, &n, shape, a->ndim, a->shape) &&
+        cfx__shape_broadcast(c->at, &n, shape, b->ndim, b->shape))
         out_new(c, 0, a->dtype, n, shape);
 }
 
@@ -179,16 +179,16 @@ CROSS(cross_c64, float _Complex)
 CROSS(cross_c128, double _Complex)
 
 /* t with the shape of the result, contiguous. */
-static const cfx_tensor *broadcast_to(cfx_call *c, const cfx_tensor *t, const cfx_tensor *out) {
-    if (cfx__same_shape(t, out))
-        return cfx__contiguous(t);
+static const cfx_tensor *broadcast_to(cfx_op_call *c, const cfx_tensor *t, const cfx_tensor *out) {
+    if (cfx__tensor_same_shape(t, out))
+        return cfx__tensor_contiguous(t);
     cfx_tensor *copy = cfx__tensor_empty(c->at, t->dtype, false, out->ndim, out->shape, NULL);
     if (copy->data)
-        cfx__copy(copy, t);
+        cfx__tensor_copy(copy, t);
     return copy;
 }
 
-static void kernel_cross(cfx_call *c) {
+static void kernel_cross(cfx_op_call *c) {
     cfx_tensor *out = c->out[0];
     const cfx_tensor *a = broadcast_to(c, arg_tensor(c, 0), out);
     const cfx_tensor *b = broadcast_to(c, arg_tensor(c, 1), out);
@@ -215,7 +215,7 @@ CFX_OP(linalg_cross) = {
     .kernel = kernel_cross, .dtypes = CFX_IN_NUMBER | CFX_IN(C64) | CFX_IN(C128),
     GRAD(cross, READ(0) | READ(1))};
 
-static void decompose_cross(cfx_call *c) {
+static void decompose_cross(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     int64_t dim = arg_is_none(c, 2) ? 0 : arg_int(c, 2);
     while (arg_is_none(c, 2) && dim < a->ndim && a->shape[dim] != 3)

@@ -30,7 +30,7 @@ void lu_solve(const lapack *la, const cfx_tensor *lu, const cfx_tensor *pivots, 
 }
 
 /* The results LU, pivots and, where it is not -1, info of a factorisation of a. */
-static void shape_lu(cfx_call *c, const cfx_tensor *a, int lu, int pivots, int info) {
+static void shape_lu(cfx_op_call *c, const cfx_tensor *a, int lu, int pivots, int info) {
     int64_t shape[CFX_MAX_DIMS];
     int n = a->ndim;
     memcpy(shape, a->shape, (size_t)n * sizeof *shape);
@@ -41,7 +41,7 @@ static void shape_lu(cfx_call *c, const cfx_tensor *a, int lu, int pivots, int i
         out_new(c, info, CFX_I32, n - 2, shape);
 }
 
-static bool check_lu_input(cfx_call *c, const cfx_tensor *a, const char *fn) {
+static bool check_lu_input(cfx_op_call *c, const cfx_tensor *a, const char *fn) {
     if (a->ndim < 2) {
         op_fail(c, "%s: Expected tensor with 2 or more dimensions. Got size: %s instead", fn,
                 cfx__shape_text(a->ndim, a->shape));
@@ -52,7 +52,7 @@ static bool check_lu_input(cfx_call *c, const cfx_tensor *a, const char *fn) {
 
 /* ---- linalg_lu_factor_ex --------------------------------------------------------------------- */
 
-static void shape_lu_factor(cfx_call *c) {
+static void shape_lu_factor(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     if (!check_lu_input(c, a, "torch.lu_factor") || !lapack_of(c, a, "lu_cpu"))
         return;
@@ -62,9 +62,9 @@ static void shape_lu_factor(cfx_call *c) {
         shape_lu(c, a, 0, 1, 2);
 }
 
-static void kernel_lu_factor(cfx_call *c) {
+static void kernel_lu_factor(cfx_op_call *c) {
     cfx_tensor *lu = c->out[0];
-    cfx__copy(lu, arg_tensor(c, 0));
+    cfx__tensor_copy(lu, arg_tensor(c, 0));
     int32_t *info = (int32_t *)c->out[2]->data;
     lu_in_place(lapack_for(lu->dtype), lu, c->out[1], info);
     if (arg_bool(c, 2))
@@ -77,7 +77,7 @@ CFX_OP(linalg_lu_factor_ex) = {
     "torch._C._linalg.linalg_lu_factor_ex torch.linalg.lu_factor_ex", .shape = shape_lu_factor,
     .kernel = kernel_lu_factor, GRAD(lu_factor, RESULT(0) | RESULT(1))};
 
-static void decompose_lu_factor(cfx_call *c) {
+static void decompose_lu_factor(cfx_op_call *c) {
     cfx_value v = cfx_linalg_lu_factor_ex(c->args[0], CFX_KW(pivot, arg_bool(c, 1)));
     if (op_failed())
         return;
@@ -93,7 +93,7 @@ CFX_OP(linalg_lu_factor) = {
 
 /* ---- P, L, U --------------------------------------------------------------------------------- */
 
-static void shape_plu(cfx_call *c, const cfx_tensor *a, bool p, bool data) {
+static void shape_plu(cfx_op_call *c, const cfx_tensor *a, bool p, bool data) {
     int64_t shape[CFX_MAX_DIMS], m = rows_of(a), n = cols_of(a), k = m < n ? m : n;
     memcpy(shape, a->shape, (size_t)a->ndim * sizeof *shape);
     int64_t *rows = &shape[a->ndim - 2], *cols = &shape[a->ndim - 1];
@@ -115,7 +115,7 @@ static void shape_plu(cfx_call *c, const cfx_tensor *a, bool p, bool data) {
 }
 
 /* The permutation that pivots stand for, as a matrix: P A' = A where A' is A with rows swapped. */
-static void fill_permutation(cfx_call *c, cfx_tensor *p, const cfx_tensor *pivots, int64_t k) {
+static void fill_permutation(cfx_op_call *c, cfx_tensor *p, const cfx_tensor *pivots, int64_t k) {
     int64_t m = rows_of(p), batch = batch_of(p), size = cfx_dtype_size(p->dtype);
     int64_t *row = scratch(c, CFX_I64, m);
     if (!row)
@@ -146,7 +146,7 @@ static void fill_permutation(cfx_call *c, cfx_tensor *p, const cfx_tensor *pivot
 static void fill_triangle(cfx_tensor *t, const cfx_tensor *lu, bool lower) {
     int64_t shape[CFX_MAX_DIMS];
     memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape);
-    cfx__copy(t, cfx__tensor_alias(lu, lu->ndim, shape, lu->stride, lu->offset));
+    cfx__tensor_copy(t, cfx__tensor_alias(lu, lu->ndim, shape, lu->stride, lu->offset));
     int64_t m = rows_of(t), n = cols_of(t), batch = batch_of(t), size = cfx_dtype_size(t->dtype);
     cfx_tensor *one = cfx__tensor_scalar(cfx_int(1), (cfx_dtype)t->dtype, false);
     for (int64_t b = 0; b < batch && t->numel; b++)
@@ -162,7 +162,7 @@ static void fill_triangle(cfx_tensor *t, const cfx_tensor *lu, bool lower) {
         }
 }
 
-static void shape_lu_unpack(cfx_call *c) {
+static void shape_lu_unpack(cfx_op_call *c) {
     const cfx_tensor *lu = arg_tensor(c, 0), *pivots = arg_tensor(c, 1);
     bool p = arg_bool(c, 3);
     if (!check_lu_input(c, lu, "torch.lu_unpack"))
@@ -185,11 +185,11 @@ static void shape_lu_unpack(cfx_call *c) {
         shape_plu(c, lu, p, arg_bool(c, 2));
 }
 
-static void kernel_lu_unpack(cfx_call *c) {
+static void kernel_lu_unpack(cfx_op_call *c) {
     const cfx_tensor *lu = arg_tensor(c, 0);
     int64_t m = rows_of(lu), n = cols_of(lu);
     if (arg_bool(c, 3))
-        fill_permutation(c, c->out[0], cfx__contiguous(arg_tensor(c, 1)), m < n ? m : n);
+        fill_permutation(c, c->out[0], cfx__tensor_contiguous(arg_tensor(c, 1)), m < n ? m : n);
     if (arg_bool(c, 2)) {
         fill_triangle(c->out[1], lu, true);
         fill_triangle(c->out[2], lu, false);
@@ -202,7 +202,7 @@ CFX_OP(lu_unpack) = {
     "torch.lu_unpack", .shape = shape_lu_unpack, .kernel = kernel_lu_unpack,
     GRAD(lu_unpack, 0)};
 
-static void shape_linalg_lu(cfx_call *c) {
+static void shape_linalg_lu(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     if (!check_lu_input(c, a, "linalg.lu") || !lapack_of(c, a, "lu_cpu"))
         return;
@@ -212,7 +212,7 @@ static void shape_linalg_lu(cfx_call *c) {
         shape_plu(c, a, true, true);
 }
 
-static void kernel_linalg_lu(cfx_call *c) {
+static void kernel_linalg_lu(cfx_op_call *c) {
     cfx_tensor *lu = own_columns(c, arg_tensor(c, 0));
     int64_t m = rows_of(lu), n = cols_of(lu), k = m < n ? m : n, batch = batch_of(lu);
     int64_t shape[] = {batch, k};
@@ -233,7 +233,7 @@ CFX_OP(linalg_lu) = {
 
 /* ---- linalg_lu_solve ------------------------------------------------------------------------- */
 
-static void shape_lu_solve(cfx_call *c) {
+static void shape_lu_solve(cfx_op_call *c) {
     const cfx_tensor *lu = arg_tensor(c, 0), *pivots = arg_tensor(c, 1), *b = arg_tensor(c, 2);
     bool left = arg_bool(c, 3);
     if (!check_full_floating(c, lu, "torch.linalg.lu_solve"))
@@ -277,7 +277,7 @@ static void shape_lu_solve(cfx_call *c) {
         out_new(c, 0, b->dtype, n + 2, shape);
 }
 
-static bool check_pivots(cfx_call *c, const cfx_tensor *pivots, int64_t n) {
+static bool check_pivots(cfx_op_call *c, const cfx_tensor *pivots, int64_t n) {
     const int32_t *p = (const int32_t *)pivots->data;
     for (int64_t i = 0; i < pivots->numel; i++)
         if (p[i] < 1 || p[i] > n) {
@@ -290,11 +290,11 @@ static bool check_pivots(cfx_call *c, const cfx_tensor *pivots, int64_t n) {
     return true;
 }
 
-static void kernel_lu_solve(cfx_call *c) {
-    const cfx_tensor *lu = arg_tensor(c, 0), *pivots = cfx__contiguous(arg_tensor(c, 1));
+static void kernel_lu_solve(cfx_op_call *c) {
+    const cfx_tensor *lu = arg_tensor(c, 0), *pivots = cfx__tensor_contiguous(arg_tensor(c, 1));
     if (!check_pivots(c, pivots, rows_of(lu)))
         return;
-    cfx__copy(c->out[0], arg_tensor(c, 2));
+    cfx__tensor_copy(c->out[0], arg_tensor(c, 2));
     lu_solve(lapack_for(lu->dtype), own_columns(c, lu), pivots, c->out[0], !arg_bool(c, 3),
              arg_bool(c, 4));
 }
@@ -305,7 +305,7 @@ CFX_OP(linalg_lu_solve) = {
     "torch._C._linalg.linalg_lu_solve torch.linalg.lu_solve", .shape = shape_lu_solve,
     .kernel = kernel_lu_solve, GRAD(lu_solve, READ(0) | READ(1) | RESULT(0))};
 
-static void decompose_lu_solve(cfx_call *c) {
+static void decompose_lu_solve(cfx_op_call *c) {
     c->out[0] = cfx_linalg_lu_solve(c->args[1], c->args[2], c->args[0]);
 }
 
@@ -316,13 +316,13 @@ CFX_OP(lu_solve) = {"aten::lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivot
 /* ---- determinants ---------------------------------------------------------------------------- */
 
 /* LU of a, or of its transpose where PyTorch takes that: the determinant is the same. */
-static void lu_of(cfx_call *c, const cfx_tensor *a, int lu, int pivots, int32_t *info) {
-    bool swap = cfx__is_contiguous(a) && !cfx__is_complex(a->dtype);
-    cfx__copy(c->out[lu], swap ? transposed(a) : a);
+static void lu_of(cfx_op_call *c, const cfx_tensor *a, int lu, int pivots, int32_t *info) {
+    bool swap = cfx__tensor_is_contiguous(a) && !cfx__dtype_is_complex(a->dtype);
+    cfx__tensor_copy(c->out[lu], swap ? transposed(a) : a);
     lu_in_place(lapack_for(a->dtype), c->out[lu], c->out[pivots], info);
 }
 
-static void shape_det(cfx_call *c) {
+static void shape_det(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     if (!check_square(c, a, "linalg.det") || !check_floating(c, a, "linalg.det") ||
         !lapack_of(c, a, "lu_cpu"))
@@ -331,7 +331,7 @@ static void shape_det(cfx_call *c) {
     shape_lu(c, a, 1, 2, -1);
 }
 
-static void kernel_det(cfx_call *c) {
+static void kernel_det(cfx_op_call *c) {
     cfx_tensor *lu = c->out[1];
     int64_t n = rows_of(lu), batch = batch_of(lu);
     int32_t *info = scratch(c, CFX_I32, batch);
@@ -347,8 +347,8 @@ CFX_OP(_linalg_det) = {"aten::_linalg_det(Tensor A) -> (Tensor result, Tensor LU
                        NULL, .shape = shape_det, .kernel = kernel_det,
                        GRAD(det, READ(0) | RESULT(0) | RESULT(1) | RESULT(2))};
 
-static void decompose_det(cfx_call *c) {
-    c->out[0] = cfx_tensor_at(cfx__linalg_det(c->args[0]), 0);
+static void decompose_det(cfx_op_call *c) {
+    c->out[0] = cfx_tensor_at(cfx_aten__linalg_det(c->args[0]), 0);
 }
 
 CFX_OP(linalg_det) = {
@@ -358,16 +358,16 @@ CFX_OP(linalg_det) = {
 CFX_OP(det) = {"aten::det(Tensor self) -> Tensor", "torch.det Tensor.det",
                .decompose = decompose_det, .effects = CFX_COMPOSITE};
 
-static void shape_slogdet(cfx_call *c) {
+static void shape_slogdet(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     if (!check_square(c, a, "linalg.slogdet") || !check_full_floating(c, a, "linalg.slogdet"))
         return;
     out_new(c, 0, a->dtype, a->ndim - 2, a->shape);
-    out_new(c, 1, cfx__real_of(a->dtype), a->ndim - 2, a->shape);
+    out_new(c, 1, cfx__dtype_real(a->dtype), a->ndim - 2, a->shape);
     shape_lu(c, a, 2, 3, -1);
 }
 
-static void kernel_slogdet(cfx_call *c) {
+static void kernel_slogdet(cfx_op_call *c) {
     cfx_tensor *lu = c->out[2];
     int64_t n = rows_of(lu), batch = batch_of(lu);
     int32_t *info = scratch(c, CFX_I32, batch);
@@ -384,8 +384,8 @@ CFX_OP(_linalg_slogdet) = {
     NULL, .shape = shape_slogdet, .kernel = kernel_slogdet,
     GRAD(slogdet, READ(0) | RESULT(2) | RESULT(3))};
 
-static void decompose_slogdet(cfx_call *c) {
-    cfx_value v = cfx__linalg_slogdet(c->args[0]);
+static void decompose_slogdet(cfx_op_call *c) {
+    cfx_value v = cfx_aten__linalg_slogdet(c->args[0]);
     c->out[0] = cfx_tensor_at(v, 0);
     c->out[1] = cfx_tensor_at(v, 1);
 }

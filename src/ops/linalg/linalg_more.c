@@ -6,7 +6,7 @@
 
 /* ---- powers ---------------------------------------------------------------------------------- */
 
-static void decompose_matrix_power(cfx_call *c) {
+static void decompose_matrix_power(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 0);
     int64_t n = arg_int(c, 1);
     if (!check_square(c, a, "linalg.matrix_power"))
@@ -49,20 +49,20 @@ CFX_OP(matrix_power) = {"aten::matrix_power(Tensor self, int n) -> Tensor",
 
 /* ---- log-determinant, the older SVD ---------------------------------------------------------- */
 
-static void decompose_logdet(cfx_call *c) {
+static void decompose_logdet(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 0);
     if (!check_square(c, a, "logdet") || !check_full_floating(c, a, "logdet"))
         return;
     cfx_value v = cfx_linalg_slogdet(a);
     cfx_tensor *sign = cfx_tensor_at(v, 0), *size = cfx_tensor_at(v, 1);
-    c->out[0] = cfx__is_complex(a->dtype) ? cfx_add(cfx_log(sign), size)
+    c->out[0] = cfx__dtype_is_complex(a->dtype) ? cfx_add(cfx_log(sign), size)
                                           : cfx_where(cfx_eq(sign, -1), (double)NAN, size);
 }
 
 CFX_OP(logdet) = {"aten::logdet(Tensor self) -> Tensor", "torch.logdet Tensor.logdet",
                   .decompose = decompose_logdet, .effects = CFX_COMPOSITE};
 
-static void decompose_old_svd(cfx_call *c) {
+static void decompose_old_svd(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 0);
     if (a->ndim < 2) {
         op_fail(c,
@@ -95,7 +95,7 @@ CFX_OP(svd) = {
 
 /* ---- products of vectors --------------------------------------------------------------------- */
 
-static void decompose_vecdot(cfx_call *c) {
+static void decompose_vecdot(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0), *y = arg_tensor(c, 1);
     if (!check_floating(c, x, "linalg.vecdot"))
         return;
@@ -117,7 +117,7 @@ CFX_OP(linalg_vecdot) = {
 
 /* ---- tensors as matrices --------------------------------------------------------------------- */
 
-static void decompose_tensorinv(cfx_call *c) {
+static void decompose_tensorinv(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     int64_t ind = arg_int(c, 1), before = 1, after = 1, shape[CFX_MAX_DIMS];
     if (ind <= 0) {
@@ -145,7 +145,7 @@ CFX_OP(linalg_tensorinv) = {
     "torch._C._linalg.linalg_tensorinv torch.linalg.tensorinv", .decompose = decompose_tensorinv,
     .effects = CFX_COMPOSITE};
 
-static void decompose_tensorsolve(cfx_call *c) {
+static void decompose_tensorsolve(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     int64_t dims[CFX_MAX_DIMS], to[CFX_MAX_DIMS], product = 1;
     int n = arg_ints(c, 2, dims);
@@ -184,15 +184,15 @@ static cfx_tensor *powers(cfx_tensor *x, int64_t n) {
     cfx_tensor *wide = cfx_expand(cfx_unsqueeze(x, -1), cfx_ints_value(x->ndim + 1, shape));
     cfx_tensor *rest = cfx_cumprod(wide, -1);
     if (op_failed())
-        return &cfx__bad_tensor;
+        return &cfx__tensor_bad;
     shape[x->ndim] = 1;
     cfx_tensor *ones = cfx_new_ones(rest, cfx_ints_value(x->ndim + 1, shape));
     return cfx_cat(cfx_list(ones, rest), -1);
 }
 
-static void decompose_linalg_vander(cfx_call *c) {
+static void decompose_linalg_vander(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
-    if (x->dtype == CFX_BOOL || cfx__is_half(x->dtype)) {
+    if (x->dtype == CFX_BOOL || cfx__dtype_is_half(x->dtype)) {
         op_fail(c,
                 "linalg.vander supports floating point, complex, and integer tensors, but got %s",
                 cfx__dtype_title(x->dtype));
@@ -212,7 +212,7 @@ CFX_OP(linalg_vander) = {
     "torch._C._linalg.linalg_vander torch.linalg.vander", .decompose = decompose_linalg_vander,
     .effects = CFX_COMPOSITE};
 
-static void decompose_linalg_diagonal(cfx_call *c) {
+static void decompose_linalg_diagonal(cfx_op_call *c) {
     c->out[0] = cfx_diagonal(c->args[0], c->args[1], c->args[2], c->args[3]);
 }
 

@@ -12,11 +12,11 @@ static const char *order_text(cfx_value ord) {
     if (ord.tag == CFX_TAG_STR)
         return cfx_text(ord);
     double x = cfx_number(ord);
-    return isinf(x) ? (x > 0 ? "inf" : "-inf") : cfx__format("%g", x);
+    return isinf(x) ? (x > 0 ? "inf" : "-inf") : cfx__text_format("%g", x);
 }
 
 /* The two dims of a matrix norm in dims[2], wrapped; dtype is argument `dtype_at`. */
-static bool check_norm(cfx_call *c, const cfx_tensor *a, cfx_value dim, int dtype_at,
+static bool check_norm(cfx_op_call *c, const cfx_tensor *a, cfx_value dim, int dtype_at,
                        int64_t *dims) {
     const char *fn = "linalg.matrix_norm";
     if (!check_matrix(c, a, fn, "A"))
@@ -26,7 +26,7 @@ static bool check_norm(cfx_call *c, const cfx_tensor *a, cfx_value dim, int dtyp
         return false;
     }
     for (int i = 0; i < 2; i++) {
-        dims[i] = cfx__wrap_dim(c->at, cfx_integer(dim.list->items[i]), a->ndim);
+        dims[i] = cfx__shape_wrap_dim(c->at, cfx_integer(dim.list->items[i]), a->ndim);
         if (dims[i] < 0)
             return false;
     }
@@ -38,10 +38,10 @@ static bool check_norm(cfx_call *c, const cfx_tensor *a, cfx_value dim, int dtyp
     if (!check_floating(c, a, fn))
         return false;
     cfx_dtype to = arg_dtype(c, dtype_at, (cfx_dtype)a->dtype);
-    if (!cfx__is_float(to) && !cfx__is_complex(to))
+    if (!cfx__dtype_is_float(to) && !cfx__dtype_is_complex(to))
         op_fail(c, "%s: dtype should be floating point or complex, but got %s", fn,
                 cfx__dtype_title(to));
-    else if (cfx__promote((cfx_dtype)a->dtype, to) != to)
+    else if (cfx__dtype_promote((cfx_dtype)a->dtype, to) != to)
         op_fail(c,
                 "%s: the dtype of the input (%s) should be convertible without narrowing to the "
                 "specified dtype (%s)",
@@ -51,7 +51,7 @@ static bool check_norm(cfx_call *c, const cfx_tensor *a, cfx_value dim, int dtyp
 
 /* Singular values of the matrices in dims, folded to one number each: 's' sum, '+' largest, '-'
  * smallest. */
-static cfx_tensor *fold_singular(cfx_call *c, int dtype_at, const int64_t *dims, bool keepdim,
+static cfx_tensor *fold_singular(cfx_op_call *c, int dtype_at, const int64_t *dims, bool keepdim,
                                  char how) {
     cfx_tensor *a = arg_tensor(c, 0);
     int64_t order[CFX_MAX_DIMS], back[CFX_MAX_DIMS];
@@ -76,7 +76,7 @@ static cfx_tensor *fold_singular(cfx_call *c, int dtype_at, const int64_t *dims,
 }
 
 /* The norm of order `ord` (a number or a text) of the matrices in `dim`. */
-static void matrix_norm(cfx_call *c, cfx_value ord, cfx_value dim, bool keepdim, int dtype_at) {
+static void matrix_norm(cfx_op_call *c, cfx_value ord, cfx_value dim, bool keepdim, int dtype_at) {
     cfx_tensor *a = arg_tensor(c, 0);
     int64_t dims[2];
     const char *text = cfx_text(ord);
@@ -107,7 +107,7 @@ static void matrix_norm(cfx_call *c, cfx_value ord, cfx_value dim, bool keepdim,
     }
 }
 
-static void decompose_matrix_norm(cfx_call *c) {
+static void decompose_matrix_norm(cfx_op_call *c) {
     matrix_norm(c, c->args[1], c->args[2], arg_bool(c, 3), 4);
 }
 
@@ -121,7 +121,7 @@ CFX_OP(linalg_matrix_norm_str_ord) = {
     "keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     NULL, .decompose = decompose_matrix_norm, .effects = CFX_COMPOSITE};
 
-static void decompose_norm(cfx_call *c) {
+static void decompose_norm(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     bool has_dim = !arg_is_none(c, 2), has_ord = !arg_is_none(c, 1);
     int64_t n = has_dim ? arg_count(c, 2) : a->ndim;
@@ -156,7 +156,7 @@ CFX_OP(linalg_norm_ord_str) = {
 
 /* ---- condition numbers ----------------------------------------------------------------------- */
 
-static void decompose_cond(cfx_call *c) {
+static void decompose_cond(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 0);
     cfx_value p = arg_is_none(c, 1) ? cfx_int(2) : c->args[1];
     const char *text = cfx_text(p);
@@ -172,7 +172,7 @@ static void decompose_cond(cfx_call *c) {
     }
     if (!a->numel) {
         c->out[0] = cfx_zeros(cfx_ints_value(a->ndim - 2, a->shape),
-                              CFX_KW(dtype, cfx_dtype_value(cfx__real_of(a->dtype))));
+                              CFX_KW(dtype, cfx_dtype_value(cfx__dtype_real(a->dtype))));
         return;
     }
     if (nuclear) {
@@ -187,7 +187,7 @@ static void decompose_cond(cfx_call *c) {
         c->out[0] = cfx_squeeze(r, -1);
         return;
     }
-    if (!check_square(c, a, cfx__format("linalg.cond(ord=%s)", order_text(p))))
+    if (!check_square(c, a, cfx__text_format("linalg.cond(ord=%s)", order_text(p))))
         return;
     /* A matrix without an inverse has an infinite one here. */
     cfx_value v = cfx_linalg_inv_ex(a);
@@ -212,8 +212,8 @@ static cfx_tensor *number(double x) {
 
 /* What singular values below count as nothing relatively, where nobody says: eps times the larger
  * size. */
-static double default_rtol(cfx_call *c, const cfx_tensor *a) {
-    cfx_dtype real = cfx__real_of(a->dtype);
+static double default_rtol(cfx_op_call *c, const cfx_tensor *a) {
+    cfx_dtype real = cfx__dtype_real(a->dtype);
     if (real != CFX_F32 && real != CFX_F64) {
         op_fail(c, "This function doesn't handle types other than float and double");
         return 0;
@@ -222,8 +222,8 @@ static double default_rtol(cfx_call *c, const cfx_tensor *a) {
     return (real == CFX_F32 ? FLT_EPSILON : DBL_EPSILON) * (double)larger;
 }
 
-static bool check_tolerance(cfx_call *c, const cfx_tensor *t, const char *fn, const char *name) {
-    if (t && cfx__is_complex(t->dtype))
+static bool check_tolerance(cfx_op_call *c, const cfx_tensor *t, const char *fn, const char *name) {
+    if (t && cfx__dtype_is_complex(t->dtype))
         op_fail(c, "%s: %s tensor of complex type is not supported. Got %s", fn, name,
                 cfx__dtype_title(t->dtype));
     return !op_failed();
@@ -234,7 +234,7 @@ typedef struct {
 } tolerances;
 
 /* Tolerances given as tensors in arguments i and i + 1, or not at all. */
-static tolerances tensor_tolerances(cfx_call *c, int i, const char *fn) {
+static tolerances tensor_tolerances(cfx_op_call *c, int i, const char *fn) {
     cfx_tensor *atol = arg_tensor(c, i), *rtol = arg_tensor(c, i + 1);
     tolerances t = {atol, rtol};
     if (!check_tolerance(c, atol, fn, "atol") || !check_tolerance(c, rtol, fn, "rtol"))
@@ -250,7 +250,7 @@ static tolerances tensor_tolerances(cfx_call *c, int i, const char *fn) {
 }
 
 /* The same given as numbers. */
-static tolerances number_tolerances(cfx_call *c, int i) {
+static tolerances number_tolerances(cfx_op_call *c, int i) {
     double atol = arg_is_none(c, i) ? 0 : arg_float(c, i);
     double rtol = !arg_is_none(c, i + 1)                ? arg_float(c, i + 1)
                   : !arg_is_none(c, i) && atol > 0 ? 0
@@ -265,7 +265,7 @@ static cfx_tensor *threshold(tolerances t, cfx_tensor *largest) {
 
 /* ---- pseudo-inverses ------------------------------------------------------------------------- */
 
-static bool check_pinv(cfx_call *c) {
+static bool check_pinv(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     if (a->ndim >= 2 && lapack_for(a->dtype))
         return true;
@@ -276,7 +276,7 @@ static bool check_pinv(cfx_call *c) {
     return false;
 }
 
-static void decompose_pinv(cfx_call *c) {
+static void decompose_pinv(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 0);
     if (!check_pinv(c))
         return;
@@ -309,25 +309,25 @@ CFX_OP(linalg_pinv_atol_rtol_tensor) = {
     "hermitian=False) -> Tensor",
     NULL, .decompose = decompose_pinv, GRAD(pinv, READ(0) | RESULT(0))};
 
-static void pinv_with(cfx_call *c, tolerances t, cfx_value hermitian) {
+static void pinv_with(cfx_op_call *c, tolerances t, cfx_value hermitian) {
     if (op_failed())
         return;
     cfx_value v[] = {c->args[0], cfx_tensor_value(t.atol), cfx_tensor_value(t.rtol), hermitian};
     cfx_value r = cfx__op_call_bound(c->at, &cfx_op_linalg_pinv_atol_rtol_tensor, v);
-    c->out[0] = r.tag == CFX_TAG_TENSOR ? r.tensor : &cfx__bad_tensor;
+    c->out[0] = r.tag == CFX_TAG_TENSOR ? r.tensor : &cfx__tensor_bad;
 }
 
-static void decompose_pinv_float(cfx_call *c) {
+static void decompose_pinv_float(cfx_op_call *c) {
     if (check_pinv(c))
         pinv_with(c, number_tolerances(c, 1), c->args[3]);
 }
 
-static void decompose_pinv_rcond(cfx_call *c) {
+static void decompose_pinv_rcond(cfx_op_call *c) {
     tolerances t = {number(0), number(arg_float(c, 1))};
     pinv_with(c, t, c->nargs > 2 ? c->args[2] : cfx_bool(false));
 }
 
-static void decompose_pinv_rcond_tensor(cfx_call *c) {
+static void decompose_pinv_rcond_tensor(cfx_op_call *c) {
     pinv_with(c, (tolerances){number(0), arg_tensor(c, 1)}, c->args[2]);
 }
 
@@ -349,7 +349,7 @@ CFX_OP(pinverse) = {
 /* ---- ranks ----------------------------------------------------------------------------------- */
 
 /* How many singular values are above the threshold. */
-static void rank_with(cfx_call *c, tolerances t, bool hermitian) {
+static void rank_with(cfx_op_call *c, tolerances t, bool hermitian) {
     cfx_tensor *a = arg_tensor(c, 0);
     if (op_failed())
         return;
@@ -363,21 +363,21 @@ static void rank_with(cfx_call *c, tolerances t, bool hermitian) {
     c->out[0] = cfx_sum(cfx_gt(s, threshold(t, most)), cfx_list(-1));
 }
 
-static bool check_rank(cfx_call *c) {
+static bool check_rank(cfx_op_call *c) {
     return check_matrix(c, arg_tensor(c, 0), "torch.linalg.matrix_rank", "input");
 }
 
-static void decompose_rank_tensor(cfx_call *c) {
+static void decompose_rank_tensor(cfx_op_call *c) {
     if (check_rank(c))
         rank_with(c, tensor_tolerances(c, 1, "torch.linalg.matrix_rank"), arg_bool(c, 3));
 }
 
-static void decompose_rank_float(cfx_call *c) {
+static void decompose_rank_float(cfx_op_call *c) {
     if (check_rank(c))
         rank_with(c, number_tolerances(c, 1), arg_bool(c, 3));
 }
 
-static void decompose_rank_tol(cfx_call *c) {
+static void decompose_rank_tol(cfx_op_call *c) {
     cfx_tensor *given = arg_tensor(c, 1);
     if (check_rank(c) && check_tolerance(c, given, "torch.linalg.matrix_rank", "atol"))
         rank_with(c, (tolerances){given ? given : number(arg_float(c, 1)), number(0)},

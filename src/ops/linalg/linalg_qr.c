@@ -7,7 +7,7 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- geqrf and linalg_qr --------------------------------------------------------------------- */
 
-static void shape_geqrf(cfx_call *c) {
+static void shape_geqrf(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     if (a->ndim < 2) {
         op_fail(c, "torch.geqrf: input must have at least 2 dimensions.");
@@ -29,15 +29,15 @@ static void reflect(cfx_tensor *a, cfx_tensor *tau) {
         lapack_for(a->dtype)->qr((int)m, (int)n, nth_matrix(a, b), nth(tau, b, least(m, n)));
 }
 
-static void kernel_geqrf(cfx_call *c) {
-    cfx__copy(c->out[0], arg_tensor(c, 0));
+static void kernel_geqrf(cfx_op_call *c) {
+    cfx__tensor_copy(c->out[0], arg_tensor(c, 0));
     reflect(c->out[0], c->out[1]);
 }
 
 CFX_OP(geqrf) = {"aten::geqrf(Tensor self) -> (Tensor a, Tensor tau)",
                  "torch.geqrf Tensor.geqrf", .shape = shape_geqrf, .kernel = kernel_geqrf};
 
-static void shape_qr(cfx_call *c) {
+static void shape_qr(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     const char *mode = arg_text(c, 1);
     if (!check_matrix(c, a, "linalg.qr", "A") || !check_floating(c, a, "linalg.qr") ||
@@ -73,7 +73,7 @@ static cfx_tensor *leading(const cfx_tensor *t, int64_t rows, int64_t cols) {
     return cfx__tensor_alias(t, t->ndim, shape, t->stride, t->offset);
 }
 
-static void kernel_qr(cfx_call *c) {
+static void kernel_qr(cfx_op_call *c) {
     cfx_tensor *a = own_columns(c, arg_tensor(c, 0)), *q = c->out[0], *r = c->out[1];
     int64_t m = rows_of(a), n = cols_of(a), k = least(m, n), batch = batch_of(a);
     bool only_r = !strcmp(arg_text(c, 1), "r");
@@ -83,7 +83,7 @@ static void kernel_qr(cfx_call *c) {
         return;
     reflect(a, tau);
     if (r->numel) {
-        cfx__copy(r, leading(a, rows_of(r), n));
+        cfx__tensor_copy(r, leading(a, rows_of(r), n));
         keep_triangle(r, 'U');
     }
     if (only_r || !q->numel)
@@ -93,7 +93,7 @@ static void kernel_qr(cfx_call *c) {
         return;
     }
     int64_t shared = least(n, cols_of(q));
-    cfx__copy(leading(q, m, shared), leading(a, m, shared));
+    cfx__tensor_copy(leading(q, m, shared), leading(a, m, shared));
     for (int64_t b = 0; b < batch; b++)
         lapack_for(a->dtype)->q((int)m, (int)cols_of(q), (int)k, nth_matrix(q, b), nth(tau, b, k));
 }
@@ -103,7 +103,7 @@ CFX_OP(linalg_qr) = {
     "torch._C._linalg.linalg_qr torch.linalg.qr", .shape = shape_qr, .kernel = kernel_qr,
     GRAD(qr, RESULT(0) | RESULT(1))};
 
-static void decompose_qr(cfx_call *c) {
+static void decompose_qr(cfx_op_call *c) {
     cfx_value v = cfx_linalg_qr(c->args[0], arg_bool(c, 1) ? "reduced" : "complete");
     c->out[0] = cfx_tensor_at(v, 0);
     c->out[1] = cfx_tensor_at(v, 1);
@@ -115,7 +115,7 @@ CFX_OP(qr) = {"aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)",
 /* ---- products of reflectors ------------------------------------------------------------------ */
 
 /* tau must have input's dtype and its batch; fn begins the messages. */
-static bool check_tau(cfx_call *c, const cfx_tensor *a, const cfx_tensor *tau, const char *fn) {
+static bool check_tau(cfx_op_call *c, const cfx_tensor *a, const cfx_tensor *tau, const char *fn) {
     if (tau->ndim != a->ndim - 1) {
         op_fail(c,
                 "%s: Expected tau to have one dimension less than input, but got tau.ndim equal to "
@@ -132,7 +132,7 @@ static bool check_tau(cfx_call *c, const cfx_tensor *a, const cfx_tensor *tau, c
     return true;
 }
 
-static void shape_householder(cfx_call *c) {
+static void shape_householder(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0), *tau = arg_tensor(c, 1);
     const char *fn = "torch.linalg.householder_product";
     if (a->ndim < 2)
@@ -150,12 +150,12 @@ static void shape_householder(cfx_call *c) {
         out_columns(c, 0, a->dtype, a->ndim, a->shape);
 }
 
-static void kernel_householder(cfx_call *c) {
-    cfx_tensor *q = c->out[0], *tau = cfx__contiguous(arg_tensor(c, 1));
+static void kernel_householder(cfx_op_call *c) {
+    cfx_tensor *q = c->out[0], *tau = cfx__tensor_contiguous(arg_tensor(c, 1));
     int64_t m = rows_of(q), n = cols_of(q), k = tau->shape[tau->ndim - 1], batch = batch_of(q);
     if (op_failed() || !q->numel)
         return;
-    cfx__copy(q, arg_tensor(c, 0));
+    cfx__tensor_copy(q, arg_tensor(c, 0));
     for (int64_t b = 0; b < batch; b++)
         lapack_for(q->dtype)->q((int)m, (int)n, (int)k, nth_matrix(q, b), nth(tau, b, k));
 }
@@ -165,14 +165,14 @@ CFX_OP(linalg_householder_product) = {
     "torch._C._linalg.linalg_householder_product torch.linalg.householder_product",
     .shape = shape_householder, .kernel = kernel_householder, GRAD(householder, READ(0) | READ(1))};
 
-static void decompose_orgqr(cfx_call *c) {
+static void decompose_orgqr(cfx_op_call *c) {
     c->out[0] = cfx_linalg_householder_product(c->args[0], c->args[1]);
 }
 
 CFX_OP(orgqr) = {"aten::orgqr(Tensor self, Tensor input2) -> Tensor", "torch.orgqr Tensor.orgqr",
                  .decompose = decompose_orgqr, .effects = CFX_COMPOSITE};
 
-static void shape_ormqr(cfx_call *c) {
+static void shape_ormqr(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0), *tau = arg_tensor(c, 1), *other = arg_tensor(c, 2);
     const char *fn = "torch.ormqr";
     bool left = arg_bool(c, 3);
@@ -220,13 +220,13 @@ static void shape_ormqr(cfx_call *c) {
         out_columns(c, 0, a->dtype, other->ndim, other->shape);
 }
 
-static void kernel_ormqr(cfx_call *c) {
+static void kernel_ormqr(cfx_op_call *c) {
     cfx_tensor *x = c->out[0], *a = own_columns(c, arg_tensor(c, 0));
-    cfx_tensor *tau = cfx__contiguous(arg_tensor(c, 1));
+    cfx_tensor *tau = cfx__tensor_contiguous(arg_tensor(c, 1));
     int64_t k = tau->shape[tau->ndim - 1], batch = batch_of(a);
     if (op_failed())
         return;
-    cfx__copy(x, arg_tensor(c, 2));
+    cfx__tensor_copy(x, arg_tensor(c, 2));
     for (int64_t b = 0; b < batch && k && x->numel; b++)
         lapack_for(a->dtype)->q_apply(arg_bool(c, 3) ? 'L' : 'R', arg_bool(c, 4), (int)rows_of(x),
                                       (int)cols_of(x), (int)k, (int)rows_of(a), nth_matrix(a, b),
@@ -241,7 +241,7 @@ CFX_OP(ormqr) = {
 
 /* ---- LDL ------------------------------------------------------------------------------------- */
 
-static void shape_ldl_factor(cfx_call *c) {
+static void shape_ldl_factor(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     const char *fn = "torch.linalg.ldl_factor_ex";
     if (!check_square(c, a, fn) || !check_floating(c, a, fn) ||
@@ -252,11 +252,11 @@ static void shape_ldl_factor(cfx_call *c) {
     out_new(c, 2, CFX_I32, a->ndim - 2, a->shape);
 }
 
-static void kernel_ldl_factor(cfx_call *c) {
+static void kernel_ldl_factor(cfx_op_call *c) {
     cfx_tensor *ld = c->out[0];
     int64_t n = rows_of(ld), batch = batch_of(ld);
     int32_t *info = (int32_t *)c->out[2]->data;
-    cfx__copy(ld, arg_tensor(c, 0));
+    cfx__tensor_copy(ld, arg_tensor(c, 0));
     keep_triangle(ld, 'L');
     for (int64_t b = 0; b < batch; b++)
         info[b] = n ? lapack_for(ld->dtype)->ldl(arg_bool(c, 1), (int)n, nth_matrix(ld, b),
@@ -272,7 +272,7 @@ CFX_OP(linalg_ldl_factor_ex) = {
     "torch._C._linalg.linalg_ldl_factor_ex torch.linalg.ldl_factor_ex", .shape = shape_ldl_factor,
     .kernel = kernel_ldl_factor};
 
-static void decompose_ldl_factor(cfx_call *c) {
+static void decompose_ldl_factor(cfx_op_call *c) {
     cfx_value v = cfx_linalg_ldl_factor_ex(c->args[0], CFX_KW(hermitian, arg_bool(c, 1)));
     if (op_failed())
         return;
@@ -286,7 +286,7 @@ CFX_OP(linalg_ldl_factor) = {
     "torch._C._linalg.linalg_ldl_factor torch.linalg.ldl_factor", .decompose = decompose_ldl_factor,
     .effects = CFX_COMPOSITE};
 
-static void shape_ldl_solve(cfx_call *c) {
+static void shape_ldl_solve(cfx_op_call *c) {
     const cfx_tensor *ld = arg_tensor(c, 0), *pivots = arg_tensor(c, 1), *b = arg_tensor(c, 2);
     const char *fn = "torch.linalg.ldl_solve";
     if (!check_square(c, ld, fn) || !check_floating(c, ld, fn) || !check_matrix(c, b, fn, "B") ||
@@ -301,7 +301,7 @@ static void shape_ldl_solve(cfx_call *c) {
                 fn, cfx__shape_text(pivots->ndim, pivots->shape));
         return;
     }
-    if (!cfx__is_int(pivots->dtype)) {
+    if (!cfx__dtype_is_int(pivots->dtype)) {
         op_fail(c, "%s: Expected pivots to be integers. Got %s", fn,
                 cfx__dtype_title(pivots->dtype));
         return;
@@ -327,9 +327,9 @@ static bool ldl_pivots_hold(const int32_t *p, int64_t n) {
     return true;
 }
 
-static void kernel_ldl_solve(cfx_call *c) {
+static void kernel_ldl_solve(cfx_op_call *c) {
     cfx_tensor *x = c->out[0], *ld = own_columns(c, arg_tensor(c, 0));
-    cfx_tensor *pivots = cfx__contiguous_as(arg_tensor(c, 1), CFX_I32);
+    cfx_tensor *pivots = cfx__tensor_contiguous_as(arg_tensor(c, 1), CFX_I32);
     int64_t n = rows_of(ld), k = cols_of(x), batch = batch_of(x);
     if (op_failed() || !x->numel)
         return;
@@ -338,7 +338,7 @@ static void kernel_ldl_solve(cfx_call *c) {
             op_fail(c, "torch.linalg.ldl_solve: pivots must be those that ldl_factor gave");
             return;
         }
-    cfx__copy(x, arg_tensor(c, 2));
+    cfx__tensor_copy(x, arg_tensor(c, 2));
     for (int64_t b = 0; b < batch; b++) {
         int64_t i = batch_index(ld, x->ndim - 2, x->shape, b);
         lapack_for(x->dtype)->ldl_solve(arg_bool(c, 3), (int)n, (int)k, nth_matrix(ld, i),

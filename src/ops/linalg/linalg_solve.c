@@ -11,7 +11,7 @@ static bool is_vector(const cfx_tensor *a, const cfx_tensor *b) {
                             !memcmp(b->shape, a->shape, (size_t)b->ndim * sizeof *b->shape));
 }
 
-static void shape_solve(cfx_call *c) {
+static void shape_solve(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     const char *fn = "linalg.solve";
     bool left = arg_bool(c, 2);
@@ -51,12 +51,12 @@ static void shape_solve(cfx_call *c) {
     out_new(c, 3, CFX_I32, a->ndim - 2, a->shape);
 }
 
-static void kernel_solve(cfx_call *c) {
+static void kernel_solve(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     const lapack *la = lapack_for(a->dtype);
     bool left = arg_bool(c, 2);
     int32_t *info = (int32_t *)c->out[3]->data;
-    cfx__copy(c->out[1], a);
+    cfx__tensor_copy(c->out[1], a);
     lu_in_place(la, c->out[1], c->out[2], info);
     if (arg_bool(c, 3)) {
         report_info(c, info, batch_of(a), "torch.linalg.solve_ex", a->ndim == 2);
@@ -65,7 +65,7 @@ static void kernel_solve(cfx_call *c) {
     }
     cfx_tensor *result = c->out[0];
     if (!is_vector(a, b)) {
-        cfx__copy(result, b);
+        cfx__tensor_copy(result, b);
         lu_solve(la, c->out[1], c->out[2], result, !left, false);
         return;
     }
@@ -74,7 +74,7 @@ static void kernel_solve(cfx_call *c) {
     if (op_failed())
         return;
     lu_solve(la, c->out[1], c->out[2], x, false, false);
-    cfx__copy(as_column(result), x);
+    cfx__tensor_copy(as_column(result), x);
 }
 
 CFX_OP(_linalg_solve_ex) = {
@@ -83,18 +83,18 @@ CFX_OP(_linalg_solve_ex) = {
     NULL, .shape = shape_solve, .kernel = kernel_solve,
     GRAD(solve, READ(0) | RESULT(0) | RESULT(1) | RESULT(2))};
 
-static cfx_value solve_ex(cfx_call *c, bool check) {
-    return cfx__linalg_solve_ex(c->args[0], c->args[1], CFX_KW(left, arg_bool(c, 2)),
-                                CFX_KW(check_errors, check));
+static cfx_value solve_ex(cfx_op_call *c, bool check) {
+    return cfx_aten__linalg_solve_ex(c->args[0], c->args[1], CFX_KW(left, arg_bool(c, 2)),
+                                     CFX_KW(check_errors, check));
 }
 
-static void decompose_solve_ex(cfx_call *c) {
+static void decompose_solve_ex(cfx_op_call *c) {
     cfx_value v = solve_ex(c, arg_bool(c, 3));
     c->out[0] = cfx_tensor_at(v, 0);
     c->out[1] = cfx_tensor_at(v, 3);
 }
 
-static void decompose_solve(cfx_call *c) {
+static void decompose_solve(cfx_op_call *c) {
     cfx_value v = solve_ex(c, false);
     if (op_failed())
         return;
@@ -114,7 +114,7 @@ CFX_OP(linalg_solve) = {
 
 /* ---- inverses -------------------------------------------------------------------------------- */
 
-static void shape_inv(cfx_call *c) {
+static void shape_inv(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     if (!check_square(c, a, "linalg.inv") || !check_full_floating(c, a, "linalg.inv"))
         return;
@@ -122,7 +122,7 @@ static void shape_inv(cfx_call *c) {
     out_new(c, 1, CFX_I32, a->ndim - 2, a->shape);
 }
 
-static void kernel_inv(cfx_call *c) {
+static void kernel_inv(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     const lapack *la = lapack_for(a->dtype);
     int32_t *info = (int32_t *)c->out[1]->data;
@@ -142,7 +142,7 @@ CFX_OP(linalg_inv_ex) = {
     "torch._C._linalg.linalg_inv_ex torch.linalg.inv_ex", .shape = shape_inv, .kernel = kernel_inv,
     GRAD(inv, RESULT(0))};
 
-static void decompose_inv(cfx_call *c) {
+static void decompose_inv(cfx_op_call *c) {
     cfx_value v = cfx_linalg_inv_ex(c->args[0]);
     if (op_failed())
         return;
@@ -169,7 +169,7 @@ static void solve_triangles(const cfx_tensor *a, cfx_tensor *x, bool left, char 
             nth_matrix(a, batch_index(a, x->ndim - 2, x->shape, b)), nth_matrix(x, b));
 }
 
-static void shape_solve_triangular(cfx_call *c) {
+static void shape_solve_triangular(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     const char *fn = "linalg.solve_triangular";
     if (!check_solver(c, a, b, arg_bool(c, 3), fn) || !lapack_of(c, a, "triangular_solve_cpu"))
@@ -190,11 +190,11 @@ static void shape_solve_triangular(cfx_call *c) {
     out_columns(c, 0, a->dtype, n + 2, shape);
 }
 
-static void kernel_solve_triangular(cfx_call *c) {
+static void kernel_solve_triangular(cfx_op_call *c) {
     cfx_tensor *a = own_columns(c, arg_tensor(c, 0));
     if (op_failed())
         return;
-    cfx__copy(c->out[0], arg_tensor(c, 1));
+    cfx__tensor_copy(c->out[0], arg_tensor(c, 1));
     solve_triangles(a, c->out[0], arg_bool(c, 3), arg_bool(c, 2) ? 'U' : 'L', 'N', arg_bool(c, 4));
 }
 
@@ -205,7 +205,7 @@ CFX_OP(linalg_solve_triangular) = {
     .shape = shape_solve_triangular, .kernel = kernel_solve_triangular,
     GRAD(solve_triangular, READ(0) | RESULT(0))};
 
-static void shape_triangular_solve(cfx_call *c) {
+static void shape_triangular_solve(cfx_op_call *c) {
     const cfx_tensor *b = arg_tensor(c, 0), *a = arg_tensor(c, 1);
     if (b->ndim < 2 || a->ndim < 2) {
         const cfx_tensor *bad = b->ndim < 2 ? b : a;
@@ -228,9 +228,9 @@ static void shape_triangular_solve(cfx_call *c) {
     out_columns(c, 1, a->dtype, n + 2, shape);
 }
 
-static void kernel_triangular_solve(cfx_call *c) {
-    cfx__copy(c->out[0], arg_tensor(c, 0));
-    cfx__copy(c->out[1], arg_tensor(c, 1));
+static void kernel_triangular_solve(cfx_op_call *c) {
+    cfx__tensor_copy(c->out[0], arg_tensor(c, 0));
+    cfx__tensor_copy(c->out[1], arg_tensor(c, 1));
     char trans = arg_bool(c, 3) ? 'T' : 'N';
     solve_triangles(c->out[1], c->out[0], true, arg_bool(c, 2) ? 'U' : 'L', trans, arg_bool(c, 4));
 }
@@ -247,13 +247,13 @@ CFX_OP(triangular_solve) = {
 static void cholesky_into(cfx_tensor *out, const cfx_tensor *a, bool upper, int32_t *info) {
     int64_t n = rows_of(a), batch = batch_of(a);
     char uplo = upper ? 'U' : 'L';
-    cfx__copy(out, a);
+    cfx__tensor_copy(out, a);
     keep_triangle(out, uplo);
     for (int64_t b = 0; b < batch; b++)
         info[b] = n ? lapack_for(out->dtype)->cholesky(uplo, (int)n, nth_matrix(out, b)) : 0;
 }
 
-static void shape_cholesky_ex(cfx_call *c) {
+static void shape_cholesky_ex(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     if (!check_square(c, a, "linalg.cholesky") || !check_floating(c, a, "linalg.cholesky") ||
         !lapack_of(c, a, "cholesky_cpu"))
@@ -262,7 +262,7 @@ static void shape_cholesky_ex(cfx_call *c) {
     out_new(c, 1, CFX_I32, a->ndim - 2, a->shape);
 }
 
-static void kernel_cholesky_ex(cfx_call *c) {
+static void kernel_cholesky_ex(cfx_op_call *c) {
     int32_t *info = (int32_t *)c->out[1]->data;
     cholesky_into(c->out[0], arg_tensor(c, 0), arg_bool(c, 1), info);
     if (arg_bool(c, 2))
@@ -275,7 +275,7 @@ CFX_OP(linalg_cholesky_ex) = {
     "torch._C._linalg.linalg_cholesky_ex torch.linalg.cholesky_ex", .shape = shape_cholesky_ex,
     .kernel = kernel_cholesky_ex, GRAD(cholesky, RESULT(0))};
 
-static void decompose_cholesky(cfx_call *c) {
+static void decompose_cholesky(cfx_op_call *c) {
     cfx_value v = cfx_linalg_cholesky_ex(c->args[0], CFX_KW(upper, arg_bool(c, 1)));
     if (op_failed())
         return;
@@ -288,7 +288,7 @@ CFX_OP(linalg_cholesky) = {
     "torch._C._linalg.linalg_cholesky torch.linalg.cholesky", .decompose = decompose_cholesky,
     .effects = CFX_COMPOSITE};
 
-static void shape_cholesky(cfx_call *c) {
+static void shape_cholesky(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     if (!check_square(c, a, "cholesky") || !lapack_of(c, a, "cholesky_cpu"))
         return;
@@ -298,7 +298,7 @@ static void shape_cholesky(cfx_call *c) {
         out_new(c, 0, a->dtype, a->ndim, a->shape);
 }
 
-static void kernel_cholesky(cfx_call *c) {
+static void kernel_cholesky(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     int64_t batch = batch_of(a);
     int32_t *info = scratch(c, CFX_I32, batch);
@@ -312,19 +312,19 @@ CFX_OP(cholesky) = {"aten::cholesky(Tensor self, bool upper=False) -> Tensor",
                     "torch.cholesky Tensor.cholesky", .shape = shape_cholesky,
                     .kernel = kernel_cholesky, GRAD(cholesky, RESULT(0))};
 
-static void shape_cholesky_inverse(cfx_call *c) {
+static void shape_cholesky_inverse(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     if (check_square(c, a, "cholesky_inverse") && lapack_of(c, a, "cholesky_inverse_out_cpu"))
         out_columns(c, 0, a->dtype, a->ndim, a->shape);
 }
 
-static void kernel_cholesky_inverse(cfx_call *c) {
+static void kernel_cholesky_inverse(cfx_op_call *c) {
     cfx_tensor *out = c->out[0];
     int64_t n = rows_of(out), batch = batch_of(out);
     int32_t *info = scratch(c, CFX_I32, batch);
     if (op_failed() || !out->numel)
         return;
-    cfx__copy(out, arg_tensor(c, 0));
+    cfx__tensor_copy(out, arg_tensor(c, 0));
     for (int64_t b = 0; b < batch; b++)
         info[b] = lapack_for(out->dtype)->cholesky_inverse(arg_bool(c, 1) ? 'U' : 'L', (int)n,
                                                            nth_matrix(out, b));
@@ -336,7 +336,7 @@ CFX_OP(cholesky_inverse) = {"aten::cholesky_inverse(Tensor self, bool upper=Fals
                             .shape = shape_cholesky_inverse, .kernel = kernel_cholesky_inverse,
                             GRAD(cholesky_inverse, READ(0) | RESULT(0))};
 
-static void shape_cholesky_solve(cfx_call *c) {
+static void shape_cholesky_solve(cfx_op_call *c) {
     const cfx_tensor *b = arg_tensor(c, 0), *a = arg_tensor(c, 1);
     if (b->ndim < 2 || a->ndim < 2) {
         const cfx_tensor *bad = b->ndim < 2 ? b : a;
@@ -355,12 +355,12 @@ static void shape_cholesky_solve(cfx_call *c) {
     out_columns(c, 0, b->dtype, n + 2, shape);
 }
 
-static void kernel_cholesky_solve(cfx_call *c) {
+static void kernel_cholesky_solve(cfx_op_call *c) {
     cfx_tensor *x = c->out[0], *a = own_columns(c, arg_tensor(c, 1));
     int64_t n = rows_of(x), k = cols_of(x), batch = batch_of(x);
     if (op_failed() || !x->numel)
         return;
-    cfx__copy(x, arg_tensor(c, 0));
+    cfx__tensor_copy(x, arg_tensor(c, 0));
     for (int64_t b = 0; b < batch; b++)
         lapack_for(x->dtype)->cholesky_solve(
             arg_bool(c, 2) ? 'U' : 'L', (int)n, (int)k,

@@ -7,7 +7,7 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- singular values ------------------------------------------------------------------------- */
 
-static void shape_svd(cfx_call *c) {
+static void shape_svd(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     bool full = arg_bool(c, 1), uv = arg_bool(c, 2);
     if (!check_matrix(c, a, "linalg.svd", "A") || !check_floating(c, a, "linalg.svd"))
@@ -33,10 +33,10 @@ static void shape_svd(cfx_call *c) {
         out_nothing(c, 2, a->dtype);
     }
     shape[d - 2] = k;
-    out_new(c, 1, cfx__real_of(a->dtype), d - 1, shape);
+    out_new(c, 1, cfx__dtype_real(a->dtype), d - 1, shape);
 }
 
-static void kernel_svd(cfx_call *c) {
+static void kernel_svd(cfx_op_call *c) {
     cfx_tensor *a = own_columns(c, arg_tensor(c, 0));
     cfx_tensor *u = c->out[0], *s = c->out[1], *v = c->out[2];
     const lapack *la = lapack_for(a->dtype);
@@ -67,16 +67,16 @@ CFX_OP(_linalg_svd) = {
     NULL, .shape = shape_svd, .kernel = kernel_svd,
     GRAD(svd, READ(0) | RESULT(0) | RESULT(1) | RESULT(2))};
 
-static void decompose_svd(cfx_call *c) {
-    cfx_value v = cfx__linalg_svd(c->args[0], c->args[1], cfx_bool(true),
-                                  CFX_KW(driver, c->args[2]));
+static void decompose_svd(cfx_op_call *c) {
+    cfx_value v =
+        cfx_aten__linalg_svd(c->args[0], c->args[1], cfx_bool(true), CFX_KW(driver, c->args[2]));
     for (int i = 0; i < 3; i++)
         c->out[i] = cfx_tensor_at(v, i);
 }
 
-static void decompose_svdvals(cfx_call *c) {
-    cfx_value v = cfx__linalg_svd(c->args[0], cfx_bool(false), cfx_bool(false),
-                                  CFX_KW(driver, c->args[1]));
+static void decompose_svdvals(cfx_op_call *c) {
+    cfx_value v = cfx_aten__linalg_svd(c->args[0], cfx_bool(false), cfx_bool(false),
+                                       CFX_KW(driver, c->args[1]));
     c->out[0] = cfx_tensor_at(v, 1);
 }
 
@@ -92,7 +92,7 @@ CFX_OP(linalg_svdvals) = {
 
 /* ---- eigenvalues of symmetric matrices ------------------------------------------------------- */
 
-static void shape_eigh(cfx_call *c) {
+static void shape_eigh(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     const char *uplo = arg_text(c, 1);
     if (!check_square(c, a, "linalg.eigh"))
@@ -103,14 +103,14 @@ static void shape_eigh(cfx_call *c) {
     }
     if (!lapack_of(c, a, "linalg_eigh_cpu"))
         return;
-    out_new(c, 0, cfx__real_of(a->dtype), a->ndim - 1, a->shape);
+    out_new(c, 0, cfx__dtype_real(a->dtype), a->ndim - 1, a->shape);
     if (arg_bool(c, 2))
         out_columns(c, 1, a->dtype, a->ndim, a->shape);
     else
         out_nothing(c, 1, a->dtype);
 }
 
-static void kernel_eigh(cfx_call *c) {
+static void kernel_eigh(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     bool vectors = arg_bool(c, 2), upper = *arg_text(c, 1) == 'U' || *arg_text(c, 1) == 'u';
     cfx_tensor *v = vectors ? c->out[1] : own_columns(c, a);
@@ -119,7 +119,7 @@ static void kernel_eigh(cfx_call *c) {
     if (op_failed() || !a->numel)
         return;
     if (vectors)
-        cfx__copy(v, a);
+        cfx__tensor_copy(v, a);
     for (int64_t b = 0; b < batch; b++)
         info[b] = lapack_for(a->dtype)->eigh(vectors, upper ? 'U' : 'L', (int)n, nth_matrix(v, b),
                                              nth(c->out[0], b, n));
@@ -131,14 +131,14 @@ CFX_OP(_linalg_eigh) = {
     "Tensor eigenvectors)",
     NULL, .shape = shape_eigh, .kernel = kernel_eigh, GRAD(eigh, READ(0) | RESULT(0) | RESULT(1))};
 
-static void decompose_eigh(cfx_call *c) {
-    cfx_value v = cfx__linalg_eigh(c->args[0], c->args[1], cfx_bool(true));
+static void decompose_eigh(cfx_op_call *c) {
+    cfx_value v = cfx_aten__linalg_eigh(c->args[0], c->args[1], cfx_bool(true));
     c->out[0] = cfx_tensor_at(v, 0);
     c->out[1] = cfx_tensor_at(v, 1);
 }
 
-static void decompose_eigvalsh(cfx_call *c) {
-    c->out[0] = cfx_tensor_at(cfx__linalg_eigh(c->args[0], c->args[1], cfx_bool(false)), 0);
+static void decompose_eigvalsh(cfx_op_call *c) {
+    c->out[0] = cfx_tensor_at(cfx_aten__linalg_eigh(c->args[0], c->args[1], cfx_bool(false)), 0);
 }
 
 CFX_OP(linalg_eigh) = {
@@ -152,10 +152,10 @@ CFX_OP(linalg_eigvalsh) = {
 
 /* ---- eigenvalues of any matrix --------------------------------------------------------------- */
 
-static bool check_eig(cfx_call *c, const cfx_tensor *a, const char *fn) {
+static bool check_eig(cfx_op_call *c, const cfx_tensor *a, const char *fn) {
     if (!check_square(c, a, fn))
         return false;
-    if (cfx__is_int(a->dtype) || a->dtype == CFX_BOOL) {
+    if (cfx__dtype_is_int(a->dtype) || a->dtype == CFX_BOOL) {
         op_fail(c, "Unknown Complex ScalarType for %s", cfx__dtype_title(a->dtype));
         return false;
     }
@@ -167,7 +167,7 @@ static cfx_dtype complex_of(cfx_dtype d) {
 }
 
 /* Values and, where v is not NULL, vectors (in columns) of the call's argument. */
-static void eig_into(cfx_call *c, cfx_tensor *w, cfx_tensor *v, const char *fn) {
+static void eig_into(cfx_op_call *c, cfx_tensor *w, cfx_tensor *v, const char *fn) {
     cfx_tensor *a = own_columns(c, arg_tensor(c, 0));
     int64_t n = rows_of(a), batch = batch_of(a);
     int32_t *info = scratch(c, CFX_I32, batch);
@@ -183,7 +183,7 @@ static void eig_into(cfx_call *c, cfx_tensor *w, cfx_tensor *v, const char *fn) 
     report_info(c, info, batch, fn, a->ndim == 2);
 }
 
-static void shape_eig(cfx_call *c) {
+static void shape_eig(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     if (!check_eig(c, a, "linalg.eig"))
         return;
@@ -191,17 +191,17 @@ static void shape_eig(cfx_call *c) {
     out_columns(c, 1, complex_of(a->dtype), a->ndim, a->shape);
 }
 
-static void kernel_eig(cfx_call *c) { eig_into(c, c->out[0], c->out[1], "torch.linalg.eig"); }
+static void kernel_eig(cfx_op_call *c) { eig_into(c, c->out[0], c->out[1], "torch.linalg.eig"); }
 
-static void shape_eigvals(cfx_call *c) {
+static void shape_eigvals(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
     if (check_eig(c, a, "linalg.eigvals"))
         out_new(c, 0, complex_of(a->dtype), a->ndim - 1, a->shape);
 }
 
-static void kernel_eigvals(cfx_call *c) { eig_into(c, c->out[0], NULL, "torch.linalg.eigvals"); }
+static void kernel_eigvals(cfx_op_call *c) { eig_into(c, c->out[0], NULL, "torch.linalg.eigvals"); }
 
-static void decompose_eigvals(cfx_call *c) { c->out[0] = cfx__linalg_eigvals(c->args[0]); }
+static void decompose_eigvals(cfx_op_call *c) { c->out[0] = cfx_aten__linalg_eigvals(c->args[0]); }
 
 CFX_OP(linalg_eig) = {
     "aten::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
@@ -226,7 +226,7 @@ typedef struct {
     int64_t batch[CFX_MAX_DIMS];
 } least_squares;
 
-static bool check_lstsq(cfx_call *c, least_squares *q) {
+static bool check_lstsq(cfx_op_call *c, least_squares *q) {
     const cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     const char *fn = "torch.linalg.lstsq";
     if (a->ndim < 2 || b->ndim < 1) {
@@ -272,7 +272,7 @@ static bool check_lstsq(cfx_call *c, least_squares *q) {
 /* Sums of squares of the rows of x after the first n, for each column: one row of residuals. */
 static void residuals_of(const cfx_tensor *x, int64_t n, cfx_tensor *out) {
     int64_t rows = rows_of(x), k = cols_of(x), columns = batch_of(x) * k;
-    bool wide = out->dtype == CFX_F64, complex_ = cfx__is_complex(x->dtype);
+    bool wide = out->dtype == CFX_F64, complex_ = cfx__dtype_is_complex(x->dtype);
     int64_t each = complex_ ? 2 : 1;
     for (int64_t j = 0; j < columns; j++) {
         double sum = 0;
@@ -302,7 +302,7 @@ static bool has_full_rank(const cfx_tensor *rank, int64_t full) {
     return true;
 }
 
-static void kernel_lstsq(cfx_call *c) {
+static void kernel_lstsq(cfx_op_call *c) {
     least_squares q;
     if (!check_lstsq(c, &q))
         return;
@@ -311,7 +311,7 @@ static void kernel_lstsq(cfx_call *c) {
     memcpy(shape, q.batch, (size_t)q.nbatch * sizeof *shape);
     for (int i = 0; i < q.nbatch; i++)
         batch *= shape[i];
-    cfx_dtype real = cfx__real_of(q.a->dtype);
+    cfx_dtype real = cfx__dtype_real(q.a->dtype);
     bool svd = q.driver == 'S' || q.driver == 'd';
     shape[q.nbatch] = least(m, n);
     cfx_tensor *s = svd ? out_new(c, 3, real, q.nbatch + 1, shape) : out_nothing(c, 3, real);
@@ -327,8 +327,8 @@ static void kernel_lstsq(cfx_call *c) {
     int32_t *info = scratch(c, CFX_I32, batch);
     if (op_failed())
         return;
-    cfx__fill(x, cfx_int(0));
-    cfx__copy(solution_of(x, m, false), q.b);
+    cfx__tensor_fill(x, cfx_int(0));
+    cfx__tensor_copy(solution_of(x, m, false), q.b);
     double eps = real == CFX_F64 ? 2.220446049250313e-16 : 1.1920928955078125e-07;
     double rcond = arg_is_none(c, 2) ? eps * (double)rows : arg_float(c, 2);
     for (int64_t b = 0; b < batch; b++) {
@@ -341,7 +341,7 @@ static void kernel_lstsq(cfx_call *c) {
             ((int64_t *)c->out[2]->data)[b] = rank;
     }
     if (!a->numel)
-        cfx__fill(x, cfx_int(0));
+        cfx__tensor_fill(x, cfx_int(0));
     report_info(c, info, q.driver == 's' ? 0 : batch, "torch.linalg.lstsq", q.a->ndim == 2);
     c->out[0] = solution_of(x, n, q.vector);
     shape[q.nbatch] = k;

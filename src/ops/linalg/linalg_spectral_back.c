@@ -179,7 +179,7 @@ void grad_svd(cfx_back *b) {
     if (!gu && !gs && !gvh)
         return;
     if (!back_bool(b, 2)) { /* values alone: the vectors are needed now */
-        cfx_value parts = cfx__linalg_svd(b->args[0], cfx_bool(false), cfx_bool(true));
+        cfx_value parts = cfx_aten__linalg_svd(b->args[0], cfx_bool(false), cfx_bool(true));
         u = cfx_tensor_at(parts, 0), s = cfx_tensor_at(parts, 1), vh = cfx_tensor_at(parts, 2);
         gu = gvh = NULL;
     } else if (back_bool(b, 1)) { /* vectors beyond the values are not determined */
@@ -196,7 +196,7 @@ void grad_eigh(cfx_back *b) {
     if (!gl && !gv)
         return;
     if (!back_bool(b, 2)) {
-        cfx_value parts = cfx__linalg_eigh(b->args[0], b->args[1], cfx_bool(true));
+        cfx_value parts = cfx_aten__linalg_eigh(b->args[0], b->args[1], cfx_bool(true));
         l = cfx_tensor_at(parts, 0), v = cfx_tensor_at(parts, 1), gv = NULL;
     }
     if (gv) {

@@ -13,8 +13,8 @@ typedef struct {
     bool align;
     int64_t batch, channels, in[3], out[3]; /* a missing dimension has size 1 */
     const void *x, *grid;
-    void *y;          /* the result, or on the way back its gradient */
-    void *gx, *ggrid; /* the gradients made on the way back, where wanted */
+    void *y;          /* the result, or backward its gradient */
+    void *gx, *ggrid; /* the gradients made backward, where wanted */
 } sample;
 
 #define T float
@@ -33,7 +33,7 @@ typedef struct {
 #include "grid.inc"
 
 /* Arguments from number `at` on: input, grid, mode, padding, align_corners. */
-static bool read_sample(cfx_call *c, int at, int dims, sample *s) {
+static bool read_sample(cfx_op_call *c, int at, int dims, sample *s) {
     const cfx_tensor *x = arg_tensor(c, at), *grid = arg_tensor(c, at + 1);
     const char *xs = cfx__shape_text(x->ndim, x->shape);
     const char *gs = cfx__shape_text(grid->ndim, grid->shape);
@@ -87,7 +87,7 @@ static bool read_sample(cfx_call *c, int at, int dims, sample *s) {
                 cfx_dtype_name(x->dtype), cfx_dtype_name(grid->dtype));
         return false;
     }
-    if (!cfx__is_float(x->dtype)) {
+    if (!cfx__dtype_is_float(x->dtype)) {
         op_fail_as(NOT_IMPLEMENTED, c, "\"grid_sampler_%dd_cpu\" not implemented for '%s'", dims,
                    cfx__dtype_title(x->dtype));
         return false;
@@ -107,11 +107,11 @@ static bool read_sample(cfx_call *c, int at, int dims, sample *s) {
     return true;
 }
 
-static void shape_sample(cfx_call *c) {
+static void shape_sample(cfx_op_call *c) {
     int dims = (int)(intptr_t)c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0);
     sample s;
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (!read_sample(c, 0, dims, &s))
         return;
     int64_t shape[5] = {s.batch, s.channels};
@@ -119,7 +119,7 @@ static void shape_sample(cfx_call *c) {
     out_new(c, 0, x->dtype, dims + 2, shape);
 }
 
-static void kernel_sample(cfx_call *c) {
+static void kernel_sample(cfx_op_call *c) {
     sample s;
     if (!read_sample(c, 0, (int)(intptr_t)c->op->row, &s) || !c->out[0]->numel)
         return;
@@ -160,7 +160,7 @@ CFX_OP(grid_sampler_3d) = {"aten::grid_sampler_3d(Tensor input, Tensor grid, int
                            .dtypes = CFX_IN_FLOAT,
                            .effects = CFX_CONTIGUOUS_ARGS, GRAD(sample, READ(0) | READ(1))};
 
-static void shape_sample_back(cfx_call *c) {
+static void shape_sample_back(cfx_op_call *c) {
     const int dims = (int)(intptr_t)c->op->row;
     sample s;
     if (!read_sample(c, 1, dims, &s))
@@ -188,7 +188,7 @@ static void shape_sample_back(cfx_call *c) {
     }
 }
 
-static void kernel_sample_back(cfx_call *c) {
+static void kernel_sample_back(cfx_op_call *c) {
     sample s;
     if (!read_sample(c, 1, (int)(intptr_t)c->op->row, &s))
         return;
@@ -199,7 +199,7 @@ static void kernel_sample_back(cfx_call *c) {
     s.ggrid = c->out[1] ? c->out[1]->data : NULL;
     for (int i = 0; i < 2; i++)
         if (c->out[i])
-            cfx__fill(c->out[i], cfx_int(0));
+            cfx__tensor_fill(c->out[i], cfx_int(0));
     cfx__parallel(s.batch, 1, arg_tensor(c, 1)->dtype == CFX_F32 ? back_f32 : back_f64, &s);
 }
 
@@ -216,7 +216,7 @@ CFX_OP(grid_sampler_3d_backward) = {
     NULL, .shape = shape_sample_back, .kernel = kernel_sample_back, .row = (const void *)3,
     .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS};
 
-static void decompose_grid_sampler(cfx_call *c) {
+static void decompose_grid_sampler(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0);
     sample s;
     if (!read_sample(c, 0, x->ndim == 5 ? 3 : 2, &s))
@@ -233,11 +233,11 @@ CFX_OP(grid_sampler) = {
 
 /* ---- affine_grid_generator ------------------------------------------------------------------ */
 
-static void shape_affine(cfx_call *c) {
+static void shape_affine(cfx_op_call *c) {
     const cfx_tensor *theta = arg_tensor(c, 0);
     int64_t size[CFX_MAX_DIMS];
     int n = arg_ints(c, 1, size), dims = n - 2;
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (op_failed())
         return;
     if (n != 4 && n != 5) {
@@ -251,7 +251,7 @@ static void shape_affine(cfx_call *c) {
                 cfx__shape_text(theta->ndim, theta->shape));
         return;
     }
-    if (!cfx__is_float(theta->dtype)) {
+    if (!cfx__dtype_is_float(theta->dtype)) {
         op_fail(c, "Expected theta to have floating point dtype, but got %s",
                 cfx_dtype_name(theta->dtype));
         return;
@@ -262,7 +262,7 @@ static void shape_affine(cfx_call *c) {
     out_new(c, 0, theta->dtype, dims + 2, shape);
 }
 
-static void kernel_affine(cfx_call *c) {
+static void kernel_affine(cfx_op_call *c) {
     const cfx_tensor *theta = arg_tensor(c, 0);
     cfx_tensor *out = c->out[0];
     int64_t size[CFX_MAX_DIMS];

@@ -45,17 +45,17 @@ CFX__SIMD static double sum_f64(const double *x, int64_t n) {
 
 /* Sets a 0-dim tensor to the sum of t, or to its mean. */
 static void reduce(cfx_tensor *to, const cfx_tensor *t, int64_t how) {
-    const cfx_tensor *x = cfx__contiguous_as(t, t->dtype == CFX_F64 ? CFX_F64 : CFX_F32);
+    const cfx_tensor *x = cfx__tensor_contiguous_as(t, t->dtype == CFX_F64 ? CFX_F64 : CFX_F32);
     double sum = x->dtype == CFX_F64 ? sum_f64((const double *)x->data, x->numel)
                                      : sum_f32((const float *)x->data, x->numel);
-    cfx__set(to, 0, cfx_float(how == REDUCE_MEAN ? sum / (double)t->numel : sum));
+    cfx__tensor_set(to, 0, cfx_float(how == REDUCE_MEAN ? sum / (double)t->numel : sum));
 }
 
 static bool is_reduced(int64_t how) { return how == REDUCE_MEAN || how == REDUCE_SUM; }
 
-static void shape_loss(cfx_call *c) {
+static void shape_loss(cfx_op_call *c) {
     const loss *l = c->op->row;
-    cfx_call f = *c;
+    cfx_op_call f = *c;
     f.fake |= is_reduced(arg_int(c, l->reduction));
     pointwise_shape(&f, l->row);
     c->out[0] = f.out[0];
@@ -63,12 +63,12 @@ static void shape_loss(cfx_call *c) {
         out_new(c, 0, f.out[0]->dtype, 0, NULL);
 }
 
-static void kernel_loss(cfx_call *c) {
+static void kernel_loss(cfx_op_call *c) {
     const loss *l = c->op->row;
     int64_t how = arg_int(c, l->reduction);
     int next = l->reduction + 1;
     pointwise_params p = {.f = {next < c->nargs ? arg_float(c, next) : 0}};
-    cfx_call each = *c;
+    cfx_op_call each = *c;
     if (is_reduced(how))
         pointwise_shape(&each, l->row);
     pointwise_kernel(&each, l->row, &p);
@@ -76,13 +76,13 @@ static void kernel_loss(cfx_call *c) {
         reduce(c->out[0], each.out[0], how);
 }
 
-static void shape_smooth_l1(cfx_call *c) {
+static void shape_smooth_l1(cfx_op_call *c) {
     if (arg_float(c, 3) < 0)
         op_fail(c, "smooth_l1_loss does not support negative values for beta.");
     shape_loss(c);
 }
 
-static void shape_huber(cfx_call *c) {
+static void shape_huber(cfx_op_call *c) {
     if (arg_float(c, 3) <= 0)
         op_fail(c, "huber_loss does not support non-positive values for delta.");
     shape_loss(c);
@@ -90,9 +90,9 @@ static void shape_huber(cfx_call *c) {
 
 #define LOSS(id, rule) .shape = rule, .kernel = kernel_loss, .row = &loss_##id
 
-static void shape_soft_margin(cfx_call *c) {
+static void shape_soft_margin(cfx_op_call *c) {
     cfx_dtype d = arg_result_type(c, 2);
-    if (cfx__is_int(d))
+    if (cfx__dtype_is_int(d))
         op_fail(c, "result type Float can't be cast to the desired output type %s",
                 cfx__dtype_title(d));
     shape_loss(c);
@@ -103,10 +103,10 @@ static double share_of(const cfx_back *b, int reduction, const cfx_tensor *x) {
     return back_int(b, reduction) == REDUCE_MEAN ? 1 / (double)x->numel : 1;
 }
 
-/* Input and target as large as both together: operators for the way back count the elements. */
+/* Input and target as large as both together: backward operators count the elements. */
 static void input_and_target(const cfx_back *b, cfx_tensor **x, cfx_tensor **y) {
     *x = back_arg(b, 0), *y = back_arg(b, 1);
-    if (cfx__same_shape(*x, *y))
+    if (cfx__tensor_same_shape(*x, *y))
         return;
     cfx_value both = cfx_broadcast_tensors(cfx_list(*x, *y));
     *x = cfx_tensor_at(both, 0), *y = cfx_tensor_at(both, 1);
@@ -185,12 +185,12 @@ ONLY_FLOAT3(bce_weighted, 6, ({
             }))
 COMPARE1(is_probability, x >= 0 && x <= 1)
 
-static const pointwise_row *bce_row(const cfx_call *c) {
+static const pointwise_row *bce_row(const cfx_op_call *c) {
     return arg_is_none(c, 2) ? &row_bce : &row_bce_weighted;
 }
 
-static void shape_bce(cfx_call *c) {
-    cfx_call f = *c;
+static void shape_bce(cfx_op_call *c) {
+    cfx_op_call f = *c;
     bool reduced = is_reduced(arg_int(c, 3));
     f.fake |= reduced;
     pointwise_shape(&f, bce_row(c));
@@ -199,8 +199,8 @@ static void shape_bce(cfx_call *c) {
         out_new(c, 0, f.out[0]->dtype, 0, NULL);
 }
 
-static bool are_probabilities(cfx_call *c, const cfx_tensor *t) {
-    cfx_call f = *c;
+static bool are_probabilities(cfx_op_call *c, const cfx_tensor *t) {
+    cfx_op_call f = *c;
     f.out[0] = cfx__tensor_empty(c->at, CFX_BOOL, false, t->ndim, t->shape, NULL);
     if (op_failed())
         return false;
@@ -213,9 +213,9 @@ static bool are_probabilities(cfx_call *c, const cfx_tensor *t) {
     return true;
 }
 
-static void kernel_bce(cfx_call *c) {
+static void kernel_bce(cfx_op_call *c) {
     int64_t how = arg_int(c, 3);
-    cfx_call each = *c;
+    cfx_op_call each = *c;
     if (!are_probabilities(c, arg_tensor(c, 0)))
         return;
     if (is_reduced(how))
@@ -269,7 +269,7 @@ ONLY_FLOAT3(bce_backward, 1, ({
             }))
 
 /* The number behind the reduction (beta, delta) is p1. */
-static void kernel_loss_backward(cfx_call *c) {
+static void kernel_loss_backward(cfx_op_call *c) {
     const loss *l = c->op->row;
     cfx_tensor *input = arg_tensor(c, 1);
     int next = l->reduction + 1;
@@ -278,7 +278,7 @@ static void kernel_loss_backward(cfx_call *c) {
     pointwise_kernel(c, l->row, &p);
 }
 
-static void shape_loss_backward(cfx_call *c) {
+static void shape_loss_backward(cfx_op_call *c) {
     pointwise_shape(c, ((const loss *)c->op->row)->row);
 }
 
@@ -288,7 +288,7 @@ static const loss loss_mse_backward = {&row_mse_backward, 3},
                   loss_soft_margin_backward = {&row_soft_margin_backward, 3},
                   loss_bce_backward = {&row_bce_backward, 4};
 
-static void kernel_bce_backward(cfx_call *c) {
+static void kernel_bce_backward(cfx_op_call *c) {
     kernel_loss_backward(c);
     if (!arg_is_none(c, 3) && !op_failed())
         cfx_mul_(c->out[0], arg_tensor(c, 3));

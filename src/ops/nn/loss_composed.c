@@ -6,16 +6,16 @@
 enum { MEAN = 1, SUM = 2 };
 
 /* The loss of each element, its mean or its sum, as argument `at` asks. */
-static void give(cfx_call *c, cfx_tensor *each, int at) {
+static void give(cfx_op_call *c, cfx_tensor *each, int at) {
     int64_t how = arg_int(c, at);
     c->out[0] = how == MEAN ? cfx_mean(each) : how == SUM ? cfx_sum(each) : each;
 }
 
-static void decompose_l1_loss(cfx_call *c) {
+static void decompose_l1_loss(cfx_op_call *c) {
     give(c, cfx_abs(cfx_sub(arg_tensor(c, 0), arg_tensor(c, 1))), 2);
 }
 
-static void decompose_bce_with_logits(cfx_call *c) {
+static void decompose_bce_with_logits(cfx_op_call *c) {
     cfx_tensor *input = arg_tensor(c, 0), *target = arg_tensor(c, 1);
     cfx_tensor *log_sigmoid = cfx_log_sigmoid(input);
     if (arg_tensor(c, 3)) {
@@ -26,7 +26,7 @@ static void decompose_bce_with_logits(cfx_call *c) {
     give(c, arg_tensor(c, 2) ? cfx_mul_(each, arg_tensor(c, 2)) : each, 4);
 }
 
-static void decompose_kl_div(cfx_call *c) {
+static void decompose_kl_div(cfx_op_call *c) {
     cfx_tensor *input = arg_tensor(c, 0), *target = arg_tensor(c, 1);
     if (arg_bool(c, 3))
         give(c, cfx_mul(cfx_exp(target), cfx_sub(target, input)), 2);
@@ -34,7 +34,7 @@ static void decompose_kl_div(cfx_call *c) {
         give(c, cfx_sub(cfx_xlogy(target, target), cfx_mul(target, input)), 2);
 }
 
-static void decompose_poisson_nll_loss(cfx_call *c) {
+static void decompose_poisson_nll_loss(cfx_op_call *c) {
     cfx_tensor *input = arg_tensor(c, 0), *target = arg_tensor(c, 1), *each;
     if (arg_bool(c, 2))
         each = cfx_sub(cfx_exp(input), cfx_mul(target, input));
@@ -48,20 +48,20 @@ static void decompose_poisson_nll_loss(cfx_call *c) {
     give(c, each, 5);
 }
 
-static void decompose_hinge_embedding_loss(cfx_call *c) {
+static void decompose_hinge_embedding_loss(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0), *target = arg_tensor(c, 1);
     cfx_tensor *margin = cfx_clamp_min(cfx_rsub(x, arg_float(c, 2)), 0);
     cfx_tensor *apart = cfx_where(cfx_ne(target, 1), margin, 0.);
     give(c, cfx_add(apart, cfx_where(cfx_ne(target, -1), x, 0.)), 3);
 }
 
-static void decompose_margin_ranking_loss(cfx_call *c) {
+static void decompose_margin_ranking_loss(cfx_op_call *c) {
     cfx_tensor *gap = cfx_sub(arg_tensor(c, 0), arg_tensor(c, 1));
     cfx_tensor *each = cfx_add(cfx_mul(cfx_neg(arg_tensor(c, 2)), gap), arg_float(c, 3));
     give(c, cfx_clamp_min_(each, 0), 4);
 }
 
-static void decompose_cosine_embedding_loss(cfx_call *c) {
+static void decompose_cosine_embedding_loss(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1), *target = arg_tensor(c, 2);
     int dim = target->ndim;
     if (dim > 1) {

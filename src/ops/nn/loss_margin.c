@@ -29,8 +29,8 @@ static void margin_run(cfx_dtype d, const margin_job *j) {
 }
 
 /* Rows and classes of x. False, with an error, where it has none. */
-static bool margin_size(cfx_call *c, const cfx_tensor *x, const cfx_tensor *target, int64_t *rows,
-                        int64_t *n) {
+static bool margin_size(cfx_op_call *c, const cfx_tensor *x, const cfx_tensor *target,
+                        int64_t *rows, int64_t *n) {
     *rows = x->ndim == 2 ? x->shape[0] : 1;
     *n = x->ndim == 0 ? 1 : x->shape[x->ndim - 1];
     if (x->ndim > 2 || *n == 0) {
@@ -39,7 +39,7 @@ static bool margin_size(cfx_call *c, const cfx_tensor *x, const cfx_tensor *targ
                 cfx__shape_text(x->ndim, x->shape));
         return false;
     }
-    if (!cfx__is_float(x->dtype)) {
+    if (!cfx__dtype_is_float(x->dtype)) {
         op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for '%s'", cfx_op_name(c->op),
                    cfx__dtype_title(x->dtype));
         return false;
@@ -51,7 +51,7 @@ static bool margin_size(cfx_call *c, const cfx_tensor *x, const cfx_tensor *targ
     return true;
 }
 
-static bool targets_in_range(cfx_call *c, const cfx_tensor *target, int64_t least, int64_t n,
+static bool targets_in_range(cfx_op_call *c, const cfx_tensor *target, int64_t least, int64_t n,
                              const char *text) {
     for (int64_t i = 0; i < target->numel; i++) {
         int64_t t = ((const int64_t *)target->data)[i];
@@ -64,7 +64,7 @@ static bool targets_in_range(cfx_call *c, const cfx_tensor *target, int64_t leas
 }
 
 /* The gradient of the result: one number, or one a row. */
-static bool grad_fits(cfx_call *c, const cfx_tensor *g, const cfx_tensor *x, bool each,
+static bool grad_fits(cfx_op_call *c, const cfx_tensor *g, const cfx_tensor *x, bool each,
                       int64_t rows) {
     if (g->dtype == x->dtype && g->numel == (each ? rows : 1))
         return true;
@@ -76,7 +76,7 @@ static bool grad_fits(cfx_call *c, const cfx_tensor *g, const cfx_tensor *x, boo
 /* ---- multi_margin_loss ----------------------------------------------------------------------- */
 
 /* Arguments from number `at` on: self, target, p, margin, weight, reduction. */
-static bool multi_margin_check(cfx_call *c, int at, int64_t *rows, int64_t *n) {
+static bool multi_margin_check(cfx_op_call *c, int at, int64_t *rows, int64_t *n) {
     const cfx_tensor *x = arg_tensor(c, at), *t = arg_tensor(c, at + 1), *w = arg_tensor(c, at + 4);
     double p = arg_float(c, at + 2);
     if (p != 1 && p != 2) {
@@ -98,7 +98,7 @@ static bool multi_margin_check(cfx_call *c, int at, int64_t *rows, int64_t *n) {
     return true;
 }
 
-static void shape_multi_margin(cfx_call *c) {
+static void shape_multi_margin(cfx_op_call *c) {
     int64_t rows, n;
     if (!multi_margin_check(c, 0, &rows, &n))
         return;
@@ -106,7 +106,7 @@ static void shape_multi_margin(cfx_call *c) {
     out_new(c, 0, arg_tensor(c, 0)->dtype, each ? 1 : 0, &rows);
 }
 
-static void run_multi_margin(cfx_call *c, int at) {
+static void run_multi_margin(cfx_op_call *c, int at) {
     const cfx_tensor *x = arg_tensor(c, at), *t = arg_tensor(c, at + 1), *w = arg_tensor(c, at + 4);
     margin_job j = {.x = x->data, .weight = w ? w->data : NULL,
                     .grad_out = at ? arg_tensor(c, 0)->data : NULL,
@@ -120,7 +120,7 @@ static void run_multi_margin(cfx_call *c, int at) {
     margin_run(x->dtype, &j);
 }
 
-static void kernel_multi_margin(cfx_call *c) { run_multi_margin(c, 0); }
+static void kernel_multi_margin(cfx_op_call *c) { run_multi_margin(c, 0); }
 
 #define MARGIN .dtypes = CFX_IN_NUMBER, .effects = CFX_CONTIGUOUS_ARGS
 
@@ -141,7 +141,7 @@ CFX_OP(multi_margin_loss) = {"aten::multi_margin_loss(Tensor self, Tensor target
                              .kernel = kernel_multi_margin, MARGIN,
                              GRAD(multi_margin_loss, READ(0) | READ(1) | READ(4))};
 
-static void shape_multi_margin_backward(cfx_call *c) {
+static void shape_multi_margin_backward(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 1);
     int64_t rows, n;
     bool each = arg_int(c, 6) == REDUCE_NONE && arg_tensor(c, 2)->ndim > 0;
@@ -149,7 +149,7 @@ static void shape_multi_margin_backward(cfx_call *c) {
         out_new(c, 0, x->dtype, x->ndim, x->shape);
 }
 
-static void kernel_multi_margin_backward(cfx_call *c) { run_multi_margin(c, 1); }
+static void kernel_multi_margin_backward(cfx_op_call *c) { run_multi_margin(c, 1); }
 
 CFX_OP(multi_margin_loss_backward) = {
     "aten::multi_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, Scalar p, "
@@ -158,7 +158,7 @@ CFX_OP(multi_margin_loss_backward) = {
 
 /* ---- multilabel_margin_loss ------------------------------------------------------------------ */
 
-static bool multilabel_check(cfx_call *c, int at, int64_t *rows, int64_t *n) {
+static bool multilabel_check(cfx_op_call *c, int at, int64_t *rows, int64_t *n) {
     const cfx_tensor *x = arg_tensor(c, at), *t = arg_tensor(c, at + 1);
     if (!margin_size(c, x, t, rows, n))
         return false;
@@ -170,7 +170,7 @@ static bool multilabel_check(cfx_call *c, int at, int64_t *rows, int64_t *n) {
     return fits;
 }
 
-static void shape_multilabel(cfx_call *c) {
+static void shape_multilabel(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0), *t = arg_tensor(c, 1);
     int64_t rows, n;
     if (!multilabel_check(c, 0, &rows, &n))
@@ -179,7 +179,7 @@ static void shape_multilabel(cfx_call *c) {
     out_new(c, 1, x->dtype, t->ndim, t->shape);
 }
 
-static void run_multilabel(cfx_call *c, int at, void *is_target) {
+static void run_multilabel(cfx_op_call *c, int at, void *is_target) {
     const cfx_tensor *x = arg_tensor(c, at), *t = arg_tensor(c, at + 1);
     margin_job j = {.x = x->data, .grad_out = at ? arg_tensor(c, 0)->data : NULL,
                     .target = (const int64_t *)t->data, .out = c->out[0]->data,
@@ -190,7 +190,7 @@ static void run_multilabel(cfx_call *c, int at, void *is_target) {
         margin_run(x->dtype, &j);
 }
 
-static void kernel_multilabel(cfx_call *c) {
+static void kernel_multilabel(cfx_op_call *c) {
     cfx_tensor *is_target = c->out[1];
     if (is_target->numel)
         memset(is_target->data, 0, (size_t)(is_target->numel * cfx_dtype_size(is_target->dtype)));
@@ -203,7 +203,7 @@ CFX_OP(multilabel_margin_loss_forward) = {
     .shape = shape_multilabel, .kernel = kernel_multilabel, MARGIN,
     GRAD(multilabel_margin_loss, READ(0) | READ(1) | RESULT(1))};
 
-static void shape_multilabel_backward(cfx_call *c) {
+static void shape_multilabel_backward(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 1), *t = arg_tensor(c, 2), *is_target = arg_tensor(c, 4);
     int64_t rows, n;
     bool each = arg_int(c, 3) == REDUCE_NONE && t->ndim > 1;
@@ -218,7 +218,7 @@ static void shape_multilabel_backward(cfx_call *c) {
     out_new(c, 0, x->dtype, x->ndim, x->shape);
 }
 
-static void kernel_multilabel_backward(cfx_call *c) {
+static void kernel_multilabel_backward(cfx_op_call *c) {
     cfx_tensor *out = c->out[0];
     if (out->numel)
         memset(out->data, 0, (size_t)(out->numel * cfx_dtype_size(out->dtype)));
@@ -230,7 +230,7 @@ CFX_OP(multilabel_margin_loss_backward) = {
     "reduction, Tensor is_target) -> Tensor",
     .shape = shape_multilabel_backward, .kernel = kernel_multilabel_backward, MARGIN};
 
-static void decompose_multilabel(cfx_call *c) {
+static void decompose_multilabel(cfx_op_call *c) {
     c->out[0] =
         cfx_tensor_at(cfx_multilabel_margin_loss_forward(c->args[0], c->args[1], c->args[2]), 0);
 }

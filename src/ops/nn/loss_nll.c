@@ -23,7 +23,7 @@ typedef struct {
 /* ---- checks ---------------------------------------------------------------------------------- */
 
 /* Arguments of nll_loss_forward from number `at` on: self, target, weight, reduction, ignored. */
-static bool nll_check(cfx_call *c, int at, bool images) {
+static bool nll_check(cfx_op_call *c, int at, bool images) {
     const cfx_tensor *x = arg_tensor(c, at), *t = arg_tensor(c, at + 1), *w = arg_tensor(c, at + 2);
     if (!images && (x->ndim < 1 || x->ndim > 2))
         op_fail(c, "input tensor should be 1D or 2D");
@@ -47,7 +47,7 @@ static bool nll_check(cfx_call *c, int at, bool images) {
                         x->shape[3] != t->shape[2]))
         op_fail(c, "size mismatch (got input: %s , target: %s", cfx__shape_text(x->ndim, x->shape),
                 cfx__shape_text(t->ndim, t->shape));
-    else if (!cfx__is_float(x->dtype))
+    else if (!cfx__dtype_is_float(x->dtype))
         op_fail_as(NOT_IMPLEMENTED, c, "\"nll_loss%s_out_frame\" not implemented for '%s'",
                    images ? "2d_forward" : "", cfx__dtype_title(x->dtype));
     else if (t->dtype != CFX_I64 && (images || t->dtype != CFX_U8))
@@ -71,11 +71,11 @@ static bool nll_check(cfx_call *c, int at, bool images) {
     return true;
 }
 
-static bool is_images(const cfx_call *c) { return c->op->row != NULL; }
+static bool is_images(const cfx_op_call *c) { return c->op->row != NULL; }
 
-static nll_job nll_job_of(cfx_call *c, int at) {
+static nll_job nll_job_of(cfx_op_call *c, int at) {
     const cfx_tensor *x = arg_tensor(c, at), *w = arg_tensor(c, at + 2);
-    const cfx_tensor *t = cfx__contiguous_as(arg_tensor(c, at + 1), CFX_I64);
+    const cfx_tensor *t = cfx__tensor_contiguous_as(arg_tensor(c, at + 1), CFX_I64);
     nll_job j = {.x = x->data, .weight = w ? w->data : NULL, .target = (const int64_t *)t->data,
                  .classes = x->shape[x->ndim == 1 ? 0 : 1], .batch = x->ndim == 1 ? 1 : x->shape[0],
                  .inner = x->ndim == 4 ? x->shape[2] * x->shape[3] : 1, .single = x->ndim == 1,
@@ -87,7 +87,7 @@ static nll_job nll_job_of(cfx_call *c, int at) {
 
 /* ---- forward and backward -------------------------------------------------------------------- */
 
-static void shape_nll(cfx_call *c) {
+static void shape_nll(cfx_op_call *c) {
     if (!nll_check(c, 0, is_images(c)))
         return;
     const cfx_tensor *x = arg_tensor(c, 0), *t = arg_tensor(c, 1);
@@ -96,7 +96,7 @@ static void shape_nll(cfx_call *c) {
     out_new(c, 1, x->dtype, 0, NULL);
 }
 
-static void kernel_nll(cfx_call *c) {
+static void kernel_nll(cfx_op_call *c) {
     nll_job j = nll_job_of(c, 0);
     if (op_failed())
         return;
@@ -119,7 +119,7 @@ static void grad_nll_loss(cfx_back *b) {
                               b->args[4], b->out[1]);
 }
 
-/* Linear in the gradient that comes in: the way back is the loss again. */
+/* Linear in the gradient that comes in: its gradient is the loss again. */
 static void grad_nll_loss_backward(cfx_back *b) {
     cfx_op *op = b->op->row ? &cfx_op_nll_loss2d_forward : &cfx_op_nll_loss_forward;
     if (b->needs[0])
@@ -136,7 +136,7 @@ CFX_OP(nll_loss2d_forward) = {
     "ignore_index) -> (Tensor output, Tensor total_weight)",
     NLL("2d"), GRAD(nll_loss, READ(0) | READ(1) | READ(2) | RESULT(1))};
 
-static void shape_nll_backward(cfx_call *c) {
+static void shape_nll_backward(cfx_op_call *c) {
     const cfx_tensor *g = arg_tensor(c, 0), *x = arg_tensor(c, 1), *t = arg_tensor(c, 2);
     const cfx_tensor *total = arg_tensor(c, 6);
     if (!nll_check(c, 1, is_images(c)))
@@ -147,7 +147,7 @@ static void shape_nll_backward(cfx_call *c) {
         return;
     }
     bool each = arg_int(c, 4) == REDUCE_NONE && x->ndim > 1;
-    if (each ? !cfx__same_shape(g, t) : g->numel != 1) {
+    if (each ? !cfx__tensor_same_shape(g, t) : g->numel != 1) {
         op_fail(c,
                 "Expected a tensor of dimension %d and tensor.size[0] == %lld but got: dimension "
                 "%d and tensor.size[0] = %lld",
@@ -163,7 +163,7 @@ static void shape_nll_backward(cfx_call *c) {
     out_new(c, 0, x->dtype, x->ndim, x->shape);
 }
 
-static void kernel_nll_backward(cfx_call *c) {
+static void kernel_nll_backward(cfx_op_call *c) {
     nll_job j = nll_job_of(c, 1);
     cfx_tensor *out = c->out[0];
     if (op_failed())
@@ -193,7 +193,7 @@ CFX_OP(nll_loss2d_backward) = {
 
 /* ---- what users call ------------------------------------------------------------------------- */
 
-static void decompose_nll_loss(cfx_call *c) {
+static void decompose_nll_loss(cfx_op_call *c) {
     cfx_value *a = c->args;
     c->out[0] = cfx_tensor_at(is_images(c) ? cfx_nll_loss2d_forward(a[0], a[1], a[2], a[3], a[4])
                                            : cfx_nll_loss_forward(a[0], a[1], a[2], a[3], a[4]),
@@ -207,7 +207,7 @@ CFX_OP(nll_loss2d) = {"aten::nll_loss2d(Tensor self, Tensor target, Tensor? weig
                       "reduction=1, SymInt ignore_index=-100) -> Tensor",
                       .decompose = decompose_nll_loss, .effects = CFX_COMPOSITE, .row = "2d"};
 
-static void decompose_nll_loss_nd(cfx_call *c) {
+static void decompose_nll_loss_nd(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0), *t = arg_tensor(c, 1);
     cfx_value weight = c->args[2], reduction = c->args[3], ignore = c->args[4];
     if (x->ndim < 1) {
@@ -264,7 +264,7 @@ static cfx_tensor *class_weights(cfx_tensor *weight, const cfx_tensor *x) {
     return cfx_view(weight, cfx_ints_value(x->ndim, shape));
 }
 
-static void cross_entropy_probabilities(cfx_call *c, cfx_tensor *log_p, int class_dim) {
+static void cross_entropy_probabilities(cfx_op_call *c, cfx_tensor *log_p, int class_dim) {
     cfx_tensor *x = arg_tensor(c, 0), *t = arg_tensor(c, 1), *w = arg_tensor(c, 2);
     int64_t reduction = arg_int(c, 3), classes = x->ndim ? x->shape[class_dim] : 1;
     double smooth = arg_float(c, 5);
@@ -286,7 +286,7 @@ static void cross_entropy_probabilities(cfx_call *c, cfx_tensor *log_p, int clas
     c->out[0] = y;
 }
 
-static void cross_entropy_smooth(cfx_call *c, cfx_tensor *log_p, int class_dim) {
+static void cross_entropy_smooth(cfx_op_call *c, cfx_tensor *log_p, int class_dim) {
     cfx_tensor *x = arg_tensor(c, 0), *t = arg_tensor(c, 1), *w = arg_tensor(c, 2);
     int64_t reduction = arg_int(c, 3), classes = x->ndim ? x->shape[class_dim] : 1;
     double smooth = arg_float(c, 5);
@@ -311,7 +311,7 @@ static void cross_entropy_smooth(cfx_call *c, cfx_tensor *log_p, int class_dim) 
     c->out[0] = cfx_add(cfx_op_do(&cfx_op_mul_Scalar, loss, 1 - smooth), share);
 }
 
-static void decompose_cross_entropy(cfx_call *c) {
+static void decompose_cross_entropy(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0), *t = arg_tensor(c, 1);
     int class_dim = x->ndim == 1 ? 0 : 1;
     double smooth = arg_float(c, 5);
@@ -319,8 +319,8 @@ static void decompose_cross_entropy(cfx_call *c) {
         op_fail(c, "label_smoothing must be between 0.0 and 1.0. Got: %g", smooth);
         return;
     }
-    bool same = cfx__same_shape(x, t);
-    if (same && !cfx__is_float(t->dtype)) {
+    bool same = cfx__tensor_same_shape(x, t);
+    if (same && !cfx__dtype_is_float(t->dtype)) {
         op_fail(c, "Expected floating point type for target with class probabilities, got %s",
                 cfx__dtype_title(t->dtype));
         return;

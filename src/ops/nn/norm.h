@@ -34,13 +34,13 @@ row_sums sums_f64(const double *g, const double *x, const double *w, int64_t n);
 
 /* The dtype of saved statistics: float32 where parameters are, and the input is a half. */
 static inline cfx_dtype norm_stat_dtype(const cfx_tensor *x, const cfx_tensor *param) {
-    return cfx__is_half(x->dtype) && param && param->dtype == CFX_F32 ? CFX_F32 : x->dtype;
+    return cfx__dtype_is_half(x->dtype) && param && param->dtype == CFX_F32 ? CFX_F32 : x->dtype;
 }
 
 /* Whether a parameter may go with the input; false, with PyTorch's message. */
-static inline bool norm_param_fits(cfx_call *c, const cfx_tensor *x, const cfx_tensor *param) {
-    bool ok =
-        !param || param->dtype == x->dtype || (cfx__is_half(x->dtype) && param->dtype == CFX_F32);
+static inline bool norm_param_fits(cfx_op_call *c, const cfx_tensor *x, const cfx_tensor *param) {
+    bool ok = !param || param->dtype == x->dtype ||
+              (cfx__dtype_is_half(x->dtype) && param->dtype == CFX_F32);
     if (!ok)
         op_fail(c, "expected scalar type %s but found %s", cfx__dtype_title(x->dtype),
                 cfx__dtype_title(param->dtype));
@@ -48,7 +48,7 @@ static inline bool norm_param_fits(cfx_call *c, const cfx_tensor *x, const cfx_t
 }
 
 /* Which results output_mask asks for. */
-static inline bool mask_at(const cfx_call *c, int arg, int i) {
+static inline bool mask_at(const cfx_op_call *c, int arg, int i) {
     return i < arg_count(c, arg) && cfx_integer(c->args[arg].list->items[i]) != 0;
 }
 

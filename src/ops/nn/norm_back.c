@@ -1,6 +1,6 @@
 /* Gradients of normalisations, and gradients of those: y = (x - mean) rstd w + b over some dims.
  *
- * The operators for the way back are one pass over memory, but they are not differentiated. Where
+ * The backward operators are one pass over memory, but they are not differentiated. Where
  * gradients are recorded in turn the same is composed of small operators, from the input alone. */
 #include "norm.h"
 
@@ -27,7 +27,7 @@ static cfx_tensor *input_grad(normalized n, cfx_tensor *g, cfx_value dims) {
 
 /* Halves compute in float32. */
 static cfx_tensor *lifted(cfx_tensor *t) {
-    return t && cfx__is_half((cfx_dtype)t->dtype) ? cast_to(t, CFX_F32) : t;
+    return t && cfx__dtype_is_half((cfx_dtype)t->dtype) ? cast_to(t, CFX_F32) : t;
 }
 
 static void give(cfx_back *b, int i, cfx_tensor *grad) {

@@ -36,22 +36,25 @@ static const batch_row native = {3, 4, 5, 6, 7, false}, no_stats = {-1, -1, 3, 4
 static const batch_row no_training = {3, 4, -1, 5, 6, false};
 static const batch_row functional = {3, 4, 5, 6, 7, true};
 
-static cfx_tensor *stat(const cfx_call *c, int arg) { return arg < 0 ? NULL : arg_tensor(c, arg); }
-static bool training(const cfx_call *c, const batch_row *r) {
+static cfx_tensor *stat(const cfx_op_call *c, int arg) {
+    return arg < 0 ? NULL : arg_tensor(c, arg);
+}
+static bool training(const cfx_op_call *c, const batch_row *r) {
     return r->training >= 0 && arg_bool(c, r->training);
 }
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-static bool has_elements(cfx_call *c, const char *name, const cfx_tensor *t, int64_t n) {
+static bool has_elements(cfx_op_call *c, const char *name, const cfx_tensor *t, int64_t n) {
     if (!t || t->numel == n)
         return true;
     op_fail(c, "%s should contain %lld elements not %lld", name, (long long)n, (long long)t->numel);
     return false;
 }
 
-static bool batch_fits(cfx_call *c, const cfx_tensor *x, const cfx_tensor *w, const cfx_tensor *b,
-                       const cfx_tensor *mean, const cfx_tensor *var, bool train) {
+static bool batch_fits(cfx_op_call *c, const cfx_tensor *x, const cfx_tensor *w,
+                       const cfx_tensor *b, const cfx_tensor *mean, const cfx_tensor *var,
+                       bool train) {
     int64_t n = x->ndim > 1 ? x->shape[1] : 0;
     if (x->ndim < 2) {
         op_fail(c, "Expected at least 2 dimensions for the input of batch_norm, but got %s",
@@ -62,7 +65,7 @@ static bool batch_fits(cfx_call *c, const cfx_tensor *x, const cfx_tensor *w, co
         op_fail(c, "%s must be defined in evaluation mode", mean ? "running_var" : "running_mean");
         return false;
     }
-    if (!cfx__is_float(x->dtype)) {
+    if (!cfx__dtype_is_float(x->dtype)) {
         op_fail_as(NOT_IMPLEMENTED, c, "\"batch_norm\" not implemented for '%s'",
                    cfx__dtype_title(x->dtype));
         return false;
@@ -73,13 +76,13 @@ static bool batch_fits(cfx_call *c, const cfx_tensor *x, const cfx_tensor *w, co
            norm_param_fits(c, x, var);
 }
 
-static void shape_batch_norm(cfx_call *c) {
+static void shape_batch_norm(cfx_op_call *c) {
     const batch_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 1), *b = arg_tensor(c, 2);
     const cfx_tensor *mean = stat(c, r->mean), *var = stat(c, r->var);
     bool train = training(c, r);
     for (int i = 0; i < c->nout; i++)
-        c->out[i] = &cfx__bad_tensor;
+        c->out[i] = &cfx__tensor_bad;
     if (!batch_fits(c, x, w, b, mean, var, train))
         return;
     cfx_dtype d = norm_stat_dtype(x, w ? w : b ? b : mean);
@@ -99,9 +102,9 @@ static void shape_batch_norm(cfx_call *c) {
 
 /* x in the type computed in, its channels in planes or side by side. */
 static const cfx_tensor *lay_out(const cfx_tensor *x, cfx_dtype d, batch *b) {
-    bool rows = cfx__is_channels_last(x) || cfx__is_channels_last_3d(x);
-    rows = rows && !cfx__is_contiguous(x);
-    x = rows ? cfx__to_dtype(x, d) : cfx__contiguous_as(x, d);
+    bool rows = cfx__tensor_is_channels_last(x) || cfx__tensor_is_channels_last_3d(x);
+    rows = rows && !cfx__tensor_is_contiguous(x);
+    x = rows ? cfx__tensor_to_dtype(x, d) : cfx__tensor_contiguous_as(x, d);
     b->channels = x->shape[1];
     int64_t spread = x->numel ? x->numel / x->shape[0] / x->shape[1] : 1;
     b->outer = x->numel ? x->shape[0] : 0;
@@ -115,12 +118,12 @@ static const cfx_tensor *lay_out(const cfx_tensor *x, cfx_dtype d, batch *b) {
 }
 
 /* n numbers of t, or n times `other`, as doubles. */
-static double *numbers(cfx_call *c, const cfx_tensor *t, int64_t n, double other) {
+static double *numbers(cfx_op_call *c, const cfx_tensor *t, int64_t n, double other) {
     double *v = scratch(c, CFX_F64, n);
     if (!v)
         return NULL;
     if (t) {
-        t = cfx__contiguous(t);
+        t = cfx__tensor_contiguous(t);
         if (t->data)
             cfx__convert_in(v, CFX_F64, t->data, cfx_dtype_size(t->dtype), t->dtype, n);
     } else {
@@ -131,21 +134,21 @@ static double *numbers(cfx_call *c, const cfx_tensor *t, int64_t n, double other
 }
 
 /* Writes them back to t, whatever its strides. */
-static void keep_numbers(cfx_call *c, cfx_tensor *t, const double *v) {
-    if (cfx__is_contiguous(t)) {
+static void keep_numbers(cfx_op_call *c, cfx_tensor *t, const double *v) {
+    if (cfx__tensor_is_contiguous(t)) {
         cfx__convert_out(t->data, cfx_dtype_size(t->dtype), t->dtype, v, CFX_F64, t->numel);
     } else {
         cfx_tensor *plain = cfx__tensor_empty(c->at, CFX_F64, false, t->ndim, t->shape, NULL);
         if (op_failed())
             return;
         memcpy(plain->data, v, (size_t)t->numel * sizeof *v);
-        cfx__copy(t, plain);
+        cfx__tensor_copy(t, plain);
     }
     t->storage->version++;
 }
 
 /* The new running statistics: a share of the batch's, the rest of the old. */
-static void update_running(cfx_call *c, const batch *b, cfx_tensor *mean, cfx_tensor *var,
+static void update_running(cfx_op_call *c, const batch *b, cfx_tensor *mean, cfx_tensor *var,
                            cfx_tensor *mean_out, cfx_tensor *var_out, double momentum) {
     double count = (double)b->outer * (double)b->inner;
     double *m = numbers(c, mean, b->channels, 0), *v = numbers(c, var, b->channels, 0);
@@ -161,7 +164,7 @@ static void update_running(cfx_call *c, const batch *b, cfx_tensor *mean, cfx_te
         keep_numbers(c, var_out, v);
 }
 
-static void scale_all(cfx_call *c, batch *b, cfx_dtype d, cfx_tensor *y) {
+static void scale_all(cfx_op_call *c, batch *b, cfx_dtype d, cfx_tensor *y) {
     b->y = y->data;
     double rows = (double)b->channels;
     if (b->inner == 1) {
@@ -180,7 +183,7 @@ static void scale_all(cfx_call *c, batch *b, cfx_dtype d, cfx_tensor *y) {
 }
 
 /* Room for the result in the type and the order of the input. */
-static cfx_tensor *result_like(cfx_call *c, const cfx_tensor *x) {
+static cfx_tensor *result_like(cfx_op_call *c, const cfx_tensor *x) {
     cfx_tensor *y = c->out[0];
     bool same = y->dtype == x->dtype;
     for (int d = 0; d < y->ndim; d++)
@@ -188,7 +191,7 @@ static cfx_tensor *result_like(cfx_call *c, const cfx_tensor *x) {
     return same ? y : cfx__tensor_empty(c->at, x->dtype, false, x->ndim, x->shape, x->stride);
 }
 
-static void normalize(cfx_call *c) {
+static void normalize(cfx_op_call *c) {
     const batch_row *r = c->op->row;
     const cfx_tensor *w = arg_tensor(c, 1), *b = arg_tensor(c, 2);
     cfx_tensor *mean = stat(c, r->mean), *var = stat(c, r->var);
@@ -223,14 +226,14 @@ static void normalize(cfx_call *c) {
     }
     scale_all(c, &job, d, y);
     if (y != c->out[0] && !op_failed())
-        cfx__copy(c->out[0], y);
+        cfx__tensor_copy(c->out[0], y);
     if (c->nout > 1 && train) {
         keep_numbers(c, c->out[1], job.mean);
         keep_numbers(c, c->out[2], invstd);
     }
     if (r->functional && !train) {
-        cfx__copy(c->out[3], mean);
-        cfx__copy(c->out[4], var);
+        cfx__tensor_copy(c->out[3], mean);
+        cfx__tensor_copy(c->out[4], var);
     } else if (train && (mean || var)) {
         update_running(c, &job, mean, var, r->functional ? c->out[3] : mean,
                        r->functional ? c->out[4] : var, arg_float(c, r->momentum));
@@ -239,12 +242,12 @@ static void normalize(cfx_call *c) {
 
 /* ---- the operators -------------------------------------------------------------------------- */
 
-static void take_three(cfx_call *c, cfx_value r) {
+static void take_three(cfx_op_call *c, cfx_value r) {
     for (int i = 0; i < c->nout && !op_failed(); i++)
         c->out[i] = cfx_tensor_at(r, i);
 }
 
-static void decompose_native(cfx_call *c) {
+static void decompose_native(cfx_op_call *c) {
     cfx_value *a = c->args;
     bool some = !cfx_is_none(a[3]) || !cfx_is_none(a[4]);
     if (!some)
@@ -291,7 +294,7 @@ CFX_OP(_native_batch_norm_legit_functional) = {
     NULL, .shape = shape_batch_norm, .kernel = normalize, .row = &functional,
     GRAD(batch_norm, READ(0) | READ(1) | READ(3) | READ(4) | RESULT(1) | RESULT(2))};
 
-static void decompose_batch_norm(cfx_call *c) {
+static void decompose_batch_norm(cfx_op_call *c) {
     cfx_value *a = c->args;
     cfx_value r = cfx_native_batch_norm(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
     if (!op_failed())
@@ -309,7 +312,7 @@ CFX_OP(batch_norm) = {
     .effects = CFX_COMPOSITE};
 
 /* Each sample's channels become channels of one sample. */
-static void decompose_instance_norm(cfx_call *c) {
+static void decompose_instance_norm(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0), *mean = arg_tensor(c, 3), *var = arg_tensor(c, 4);
     bool own = arg_bool(c, 5);
     if (!own && (!mean || !var)) {
@@ -352,14 +355,14 @@ CFX_OP(instance_norm) = {
 
 /* ---- backward ------------------------------------------------------------------------------- */
 
-static void shape_batch_back(cfx_call *c) {
+static void shape_batch_back(cfx_op_call *c) {
     const cfx_tensor *g = arg_tensor(c, 0), *x = arg_tensor(c, 1), *w = arg_tensor(c, 2);
     bool train = arg_bool(c, 7);
     const cfx_tensor *mean = arg_tensor(c, train ? 5 : 3), *var = arg_tensor(c, train ? 6 : 4);
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (!batch_fits(c, x, w, NULL, mean, var, train))
         return;
-    if (!cfx__same_shape(g, x) || !mean || !var || g->dtype != x->dtype) {
+    if (!cfx__tensor_same_shape(g, x) || !mean || !var || g->dtype != x->dtype) {
         op_fail(
             c,
             "native_batch_norm_backward: grad_out of shape %s does not fit input of shape %s, or "
@@ -376,11 +379,11 @@ static void shape_batch_back(cfx_call *c) {
             out_new(c, i, w ? w->dtype : d, 1, &x->shape[1]);
 }
 
-static void kernel_batch_back(cfx_call *c) {
+static void kernel_batch_back(cfx_op_call *c) {
     bool train = arg_bool(c, 7);
     cfx_dtype d = arg_tensor(c, 1)->dtype == CFX_F64 ? CFX_F64 : CFX_F32;
-    const cfx_tensor *x = cfx__contiguous_as(arg_tensor(c, 1), d);
-    const cfx_tensor *g = cfx__contiguous_as(arg_tensor(c, 0), d);
+    const cfx_tensor *x = cfx__tensor_contiguous_as(arg_tensor(c, 1), d);
+    const cfx_tensor *g = cfx__tensor_contiguous_as(arg_tensor(c, 0), d);
     int64_t n = x->shape[1];
     batch b = {.outer = x->numel ? x->shape[0] : 0,
                .channels = n,

@@ -73,8 +73,8 @@ GROUPS(f64, double, sqrt)
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-static bool group_fits(cfx_call *c, const cfx_tensor *x, const cfx_tensor *w, const cfx_tensor *b,
-                       int64_t channels, int64_t groups) {
+static bool group_fits(cfx_op_call *c, const cfx_tensor *x, const cfx_tensor *w,
+                       const cfx_tensor *b, int64_t channels, int64_t groups) {
     if (groups <= 0) {
         op_fail(c, "Expected num groups to be greater than 0, got %lld", (long long)groups);
         return false;
@@ -99,7 +99,7 @@ static bool group_fits(cfx_call *c, const cfx_tensor *x, const cfx_tensor *w, co
                 cfx__shape_text(x->ndim, x->shape));
             return false;
         }
-    if (!cfx__is_float(x->dtype)) {
+    if (!cfx__dtype_is_float(x->dtype)) {
         op_fail_as(NOT_IMPLEMENTED, c, "\"GroupNormKernelImpl\" not implemented for '%s'",
                    cfx__dtype_title(x->dtype));
         return false;
@@ -108,7 +108,7 @@ static bool group_fits(cfx_call *c, const cfx_tensor *x, const cfx_tensor *w, co
 }
 
 /* N, C, HxW and group, which stand in this order from argument `at` on. */
-static bool read_sizes(cfx_call *c, const cfx_tensor *x, int at, group *j) {
+static bool read_sizes(cfx_op_call *c, const cfx_tensor *x, int at, group *j) {
     *j = (group){arg_int(c, at), arg_int(c, at + 1), arg_int(c, at + 2), arg_int(c, at + 3),
                  .eps = 0};
     int64_t n;
@@ -122,10 +122,10 @@ static bool read_sizes(cfx_call *c, const cfx_tensor *x, int at, group *j) {
 
 /* ---- forward -------------------------------------------------------------------------------- */
 
-static void shape_group_norm(cfx_call *c) {
+static void shape_group_norm(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 1), *b = arg_tensor(c, 2);
     group j;
-    c->out[0] = c->out[1] = c->out[2] = &cfx__bad_tensor;
+    c->out[0] = c->out[1] = c->out[2] = &cfx__tensor_bad;
     if (!read_sizes(c, x, 3, &j) || !group_fits(c, x, w, b, j.c, j.groups))
         return;
     cfx_dtype d = norm_stat_dtype(x, w ? w : b);
@@ -134,15 +134,15 @@ static void shape_group_norm(cfx_call *c) {
         out_new(c, i, d, 2, (int64_t[]){j.n, j.groups});
 }
 
-static void kernel_group_norm(cfx_call *c) {
+static void kernel_group_norm(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 1), *b = arg_tensor(c, 2);
     group j;
     cfx_tensor *y = dense_out(c, 0);
     if (!read_sizes(c, x, 3, &j) || op_failed())
         return;
     if (!x->numel) {
-        cfx__fill(c->out[1], cfx_int(0));
-        cfx__fill(c->out[2], cfx_float(NAN));
+        cfx__tensor_fill(c->out[1], cfx_int(0));
+        cfx__tensor_fill(c->out[2], cfx_float(NAN));
         return;
     }
     j.eps = arg_float(c, 7);
@@ -167,7 +167,7 @@ CFX_OP(native_group_norm) = {"aten::native_group_norm(Tensor input, Tensor? weig
                              .effects = CFX_CONTIGUOUS_ARGS,
                              GRAD(group_norm, READ(0) | READ(1) | RESULT(1) | RESULT(2))};
 
-static void decompose_group_norm(cfx_call *c) {
+static void decompose_group_norm(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
     if (x->ndim < 2) {
         op_fail(c, "Expected at least 2 dimensions for input tensor but received %d", x->ndim);
@@ -181,7 +181,7 @@ static void decompose_group_norm(cfx_call *c) {
             op_fail(c, "integer out of range");
             return;
         }
-    cfx_tensor *seen = cfx__suggest_format(x) == CFX_CONTIGUOUS ? cfx_contiguous(x) : x;
+    cfx_tensor *seen = cfx__tensor_suggest_format(x) == CFX_CONTIGUOUS ? cfx_contiguous(x) : x;
     cfx_value r = cfx_native_group_norm(seen, c->args[2], c->args[3], n, channels, hw, c->args[1],
                                         c->args[4]);
     if (!op_failed())
@@ -196,15 +196,15 @@ CFX_OP(group_norm) = {
 
 /* ---- backward ------------------------------------------------------------------------------- */
 
-static void shape_group_back(cfx_call *c) {
+static void shape_group_back(cfx_op_call *c) {
     const cfx_tensor *g = arg_tensor(c, 0), *x = arg_tensor(c, 1), *mean = arg_tensor(c, 2);
     const cfx_tensor *rstd = arg_tensor(c, 3), *w = arg_tensor(c, 4);
     group j;
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (!read_sizes(c, x, 5, &j) || !group_fits(c, x, w, NULL, j.c, j.groups))
         return;
-    if (!cfx__same_shape(g, x) || g->dtype != x->dtype || mean->numel != rstd->numel ||
-        !cfx__is_float(mean->dtype) || mean->dtype != rstd->dtype ||
+    if (!cfx__tensor_same_shape(g, x) || g->dtype != x->dtype || mean->numel != rstd->numel ||
+        !cfx__dtype_is_float(mean->dtype) || mean->dtype != rstd->dtype ||
         mean->numel != j.n * j.groups) {
         op_fail(c,
                 "native_group_norm_backward: grad_out of shape %s, or mean or rstd, does not fit "
@@ -220,15 +220,15 @@ static void shape_group_back(cfx_call *c) {
             out_new(c, i, w ? w->dtype : x->dtype, 1, &j.c);
 }
 
-static void kernel_group_back(cfx_call *c) {
+static void kernel_group_back(cfx_op_call *c) {
     const cfx_tensor *g = arg_tensor(c, 0), *x = arg_tensor(c, 1);
-    const cfx_tensor *mean = cfx__contiguous_as(arg_tensor(c, 2), x->dtype);
-    const cfx_tensor *rstd = cfx__contiguous_as(arg_tensor(c, 3), x->dtype);
+    const cfx_tensor *mean = cfx__tensor_contiguous_as(arg_tensor(c, 2), x->dtype);
+    const cfx_tensor *rstd = cfx__tensor_contiguous_as(arg_tensor(c, 3), x->dtype);
     const cfx_tensor *w = arg_tensor(c, 4);
     group j;
     if (!read_sizes(c, x, 5, &j) || op_failed())
         return;
-    w = w ? cfx__contiguous_as(w, x->dtype) : NULL;
+    w = w ? cfx__tensor_contiguous_as(w, x->dtype) : NULL;
     bool single = x->dtype == CFX_F32;
     j.x = x->data;
     j.g = g->data;

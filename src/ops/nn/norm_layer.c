@@ -25,7 +25,7 @@ typedef struct {
 /* ---- checks --------------------------------------------------------------------------------- */
 
 /* Rows and their length; false, with PyTorch's message, when the arguments do not fit. */
-static bool split(cfx_call *c, const cfx_tensor *x, int shape_arg, const cfx_tensor *weight,
+static bool split(cfx_op_call *c, const cfx_tensor *x, int shape_arg, const cfx_tensor *weight,
                   const cfx_tensor *bias, int64_t *m, int64_t *n) {
     int64_t shape[CFX_MAX_DIMS];
     int k = arg_ints(c, shape_arg, shape);
@@ -65,9 +65,9 @@ static bool split(cfx_call *c, const cfx_tensor *x, int shape_arg, const cfx_ten
     return true;
 }
 
-static bool computable(cfx_call *c, const char *name, const cfx_tensor *x, const cfx_tensor *weight,
-                       const cfx_tensor *bias) {
-    if (!cfx__is_float(x->dtype)) {
+static bool computable(cfx_op_call *c, const char *name, const cfx_tensor *x,
+                       const cfx_tensor *weight, const cfx_tensor *bias) {
+    if (!cfx__dtype_is_float(x->dtype)) {
         op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for '%s'", name,
                    cfx__dtype_title(x->dtype));
         return false;
@@ -76,7 +76,8 @@ static bool computable(cfx_call *c, const char *name, const cfx_tensor *x, const
 }
 
 /* Result i: one number for each row, in the shape of x with ones at the end. */
-static void out_stat(cfx_call *c, int i, const cfx_tensor *x, int inner, const cfx_tensor *param) {
+static void out_stat(cfx_op_call *c, int i, const cfx_tensor *x, int inner,
+                     const cfx_tensor *param) {
     int64_t shape[CFX_MAX_DIMS];
     for (int d = 0; d < x->ndim; d++)
         shape[d] = d < x->ndim - inner ? x->shape[d] : 1;
@@ -90,18 +91,18 @@ static void run(norm_rows *r, cfx_dtype d) {
 static const void *data_of(const cfx_tensor *t) { return t ? t->data : NULL; }
 
 /* A tensor of ones or zeros keeps nothing: statistics of rows without elements. */
-static void empty_stats(cfx_call *c) {
+static void empty_stats(cfx_op_call *c) {
     for (int i = 1; i < c->nout; i++)
         if (c->out[i] && c->out[i]->numel)
-            cfx__fill(c->out[i], cfx_float(i == 1 ? 0 : NAN));
+            cfx__tensor_fill(c->out[i], cfx_float(i == 1 ? 0 : NAN));
 }
 
 /* ---- layer_norm ----------------------------------------------------------------------------- */
 
-static void shape_layer_norm(cfx_call *c) {
+static void shape_layer_norm(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 2), *b = arg_tensor(c, 3);
     int64_t m, n;
-    c->out[0] = c->out[1] = c->out[2] = &cfx__bad_tensor;
+    c->out[0] = c->out[1] = c->out[2] = &cfx__tensor_bad;
     if (!split(c, x, 1, w, b, &m, &n) || !computable(c, "LayerNormKernelImpl", x, w, b))
         return;
     out_new(c, 0, x->dtype, x->ndim, x->shape);
@@ -109,7 +110,7 @@ static void shape_layer_norm(cfx_call *c) {
         out_stat(c, i, x, (int)arg_count(c, 1), w ? w : b);
 }
 
-static void kernel_layer_norm(cfx_call *c) {
+static void kernel_layer_norm(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 2), *b = arg_tensor(c, 3);
     norm_rows r = {.x = x->data,
                    .w = data_of(w),
@@ -138,7 +139,7 @@ CFX_OP(native_layer_norm) = {"aten::native_layer_norm(Tensor input, SymInt[] nor
                              .effects = CFX_CONTIGUOUS_ARGS,
                              GRAD(layer_norm, READ(0) | READ(2) | READ(3) | RESULT(1) | RESULT(2))};
 
-static void decompose_layer_norm(cfx_call *c) {
+static void decompose_layer_norm(cfx_op_call *c) {
     cfx_value r = cfx_native_layer_norm(c->args[0], c->args[1], c->args[2], c->args[3], c->args[4]);
     if (!op_failed())
         c->out[0] = cfx_tensor_at(r, 0);
@@ -156,25 +157,25 @@ CFX_OP(layer_norm) = {
 
 /* ---- backward ------------------------------------------------------------------------------- */
 
-static bool fits_back(cfx_call *c, const cfx_tensor *g, const cfx_tensor *x, const cfx_tensor *mean,
-                      const cfx_tensor *rstd, int64_t m) {
-    if (!cfx__same_shape(g, x)) {
+static bool fits_back(cfx_op_call *c, const cfx_tensor *g, const cfx_tensor *x,
+                      const cfx_tensor *mean, const cfx_tensor *rstd, int64_t m) {
+    if (!cfx__tensor_same_shape(g, x)) {
         op_fail(c, "Expected grad_out to have the shape of input, %s, but got %s",
                 cfx__shape_text(x->ndim, x->shape), cfx__shape_text(g->ndim, g->shape));
         return false;
     }
-    if ((mean && mean->numel != m) || rstd->numel != m || !cfx__is_float(rstd->dtype) ||
-        (mean && !cfx__is_float(mean->dtype))) {
+    if ((mean && mean->numel != m) || rstd->numel != m || !cfx__dtype_is_float(rstd->dtype) ||
+        (mean && !cfx__dtype_is_float(mean->dtype))) {
         op_fail(c, "Expected one mean and one rstd for each of %lld rows", (long long)m);
         return false;
     }
     return computable(c, "LayerNormBackwardKernelImpl", x, g->dtype == x->dtype ? NULL : g, NULL);
 }
 
-static void shape_layer_norm_back(cfx_call *c) {
+static void shape_layer_norm_back(cfx_op_call *c) {
     const cfx_tensor *g = arg_tensor(c, 0), *x = arg_tensor(c, 1), *w = arg_tensor(c, 5);
     int64_t m, n, shape[CFX_MAX_DIMS];
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (!split(c, x, 2, w, arg_tensor(c, 6), &m, &n) ||
         (x->numel && !fits_back(c, g, x, arg_tensor(c, 3), arg_tensor(c, 4), m)) ||
         !computable(c, "LayerNormBackwardKernelImpl", x, w, NULL))
@@ -190,10 +191,10 @@ static void shape_layer_norm_back(cfx_call *c) {
 
 /* Arguments that the lifting left in another float type are brought to that of x. */
 static const cfx_tensor *as(const cfx_tensor *t, const cfx_tensor *x) {
-    return t ? cfx__contiguous_as(t, x->dtype) : NULL;
+    return t ? cfx__tensor_contiguous_as(t, x->dtype) : NULL;
 }
 
-static void run_back(cfx_call *c, norm_rows *r, cfx_dtype d) {
+static void run_back(cfx_op_call *c, norm_rows *r, cfx_dtype d) {
     bool single = d == CFX_F32;
     if (c->out[0])
         cfx__parallel(r->m, grain_of((double)r->n * 3), single ? back_rows_f32 : back_rows_f64, r);
@@ -202,7 +203,7 @@ static void run_back(cfx_call *c, norm_rows *r, cfx_dtype d) {
                       single ? back_columns_f32 : back_columns_f64, r);
 }
 
-static void kernel_layer_norm_back(cfx_call *c) {
+static void kernel_layer_norm_back(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 1), *w = as(arg_tensor(c, 5), x);
     const cfx_tensor *g = as(arg_tensor(c, 0), x);
     norm_rows r = {.x = x->data, .w = data_of(w), .g = g->data};
@@ -211,7 +212,7 @@ static void kernel_layer_norm_back(cfx_call *c) {
     if (!x->numel) {
         for (int i = 1; i < 3; i++)
             if (c->out[i])
-                cfx__fill(c->out[i], cfx_int(0));
+                cfx__tensor_fill(c->out[i], cfx_int(0));
         return;
     }
     r.mean = (void *)data_of(as(arg_tensor(c, 3), x));
@@ -236,13 +237,13 @@ CFX_OP(native_layer_norm_backward) = {
 
 /* ---- rms_norm ------------------------------------------------------------------------------- */
 
-static void shape_rms_norm(cfx_call *c) {
+static void shape_rms_norm(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 2);
     int64_t m, n;
-    c->out[0] = c->out[1] = &cfx__bad_tensor;
+    c->out[0] = c->out[1] = &cfx__tensor_bad;
     if (!split(c, x, 1, w, NULL, &m, &n))
         return;
-    if (!cfx__is_float(x->dtype)) {
+    if (!cfx__dtype_is_float(x->dtype)) {
         op_fail_as(NOT_IMPLEMENTED, c, "\"rms_norm\" not implemented for '%s'",
                    cfx__dtype_title(x->dtype));
         return;
@@ -250,13 +251,13 @@ static void shape_rms_norm(cfx_call *c) {
     out_format(c, 0, x->dtype, x->ndim, x->shape, x);
     if (c->nout > 1) {
         out_stat(c, 1, x, (int)arg_count(c, 1), NULL);
-        if (!op_failed() && cfx__is_half(x->dtype))
+        if (!op_failed() && cfx__dtype_is_half(x->dtype))
             out_new(c, 1, CFX_F32, x->ndim, c->out[1]->shape);
     }
 }
 
 /* What eps is when it is not given: the least step from 1 in the dtype of the input. */
-static double rms_eps(const cfx_call *c) {
+static double rms_eps(const cfx_op_call *c) {
     if (!arg_is_none(c, 3))
         return arg_float(c, 3);
     switch (arg_tensor(c, 0)->dtype) {
@@ -272,9 +273,10 @@ static double rms_eps(const cfx_call *c) {
 }
 
 /* Halves are dealt with here, not lifted before: eps depends on them. */
-static void kernel_rms_norm(cfx_call *c) {
+static void kernel_rms_norm(cfx_op_call *c) {
     cfx_dtype d = arg_tensor(c, 0)->dtype == CFX_F64 ? CFX_F64 : CFX_F32;
-    const cfx_tensor *x = cfx__contiguous_as(arg_tensor(c, 0), d), *w = as(arg_tensor(c, 2), x);
+    const cfx_tensor *x = cfx__tensor_contiguous_as(arg_tensor(c, 0), d),
+                     *w = as(arg_tensor(c, 2), x);
     cfx_tensor *y = dense_out_as(c, 0, d);
     if (op_failed())
         return;
@@ -285,11 +287,11 @@ static void kernel_rms_norm(cfx_call *c) {
     if (x->numel)
         run(&r, d);
     else if (c->nout > 1 && c->out[1]->numel)
-        cfx__fill(c->out[1], cfx_float(NAN));
+        cfx__tensor_fill(c->out[1], cfx_float(NAN));
     dense_done(c, 0, y);
 }
 
-static void decompose_fused_rms_norm(cfx_call *c) {
+static void decompose_fused_rms_norm(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 2);
     int64_t m, n, dims[CFX_MAX_DIMS];
     if (!split(c, x, 1, w, NULL, &m, &n))
@@ -297,7 +299,7 @@ static void decompose_fused_rms_norm(cfx_call *c) {
     int k = (int)arg_count(c, 1);
     for (int i = 0; i < k; i++)
         dims[i] = x->ndim - 1 - i;
-    cfx_dtype d = cfx__is_half(x->dtype) ? CFX_F32 : x->dtype;
+    cfx_dtype d = cfx__dtype_is_half(x->dtype) ? CFX_F32 : x->dtype;
     cfx_value eps = cfx_float(rms_eps(c));
     cfx_tensor *up = d == x->dtype ? x : cfx_to(x, cfx_dtype_value(d));
     cfx_tensor *mean = cfx_mean(cfx_pow(up, 2), cfx_ints_value(k, dims), cfx_bool(true));
@@ -311,8 +313,8 @@ static void decompose_fused_rms_norm(cfx_call *c) {
     c->out[1] = scale;
 }
 
-static void decompose_rms_norm(cfx_call *c) {
-    cfx_value r = cfx__fused_rms_norm(c->args[0], c->args[1], c->args[2], c->args[3]);
+static void decompose_rms_norm(cfx_op_call *c) {
+    cfx_value r = cfx_aten__fused_rms_norm(c->args[0], c->args[1], c->args[2], c->args[3]);
     if (!op_failed())
         c->out[0] = cfx_tensor_at(r, 0);
 }
@@ -334,10 +336,10 @@ CFX_OP(rms_norm) = {
     .decompose = decompose_rms_norm,
     .effects = CFX_COMPOSITE};
 
-static void shape_rms_norm_back(cfx_call *c) {
+static void shape_rms_norm_back(cfx_op_call *c) {
     const cfx_tensor *g = arg_tensor(c, 0), *x = arg_tensor(c, 1), *w = arg_tensor(c, 4);
     int64_t m, n;
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (!split(c, x, 2, w, NULL, &m, &n) ||
         (x->numel && !fits_back(c, g, x, NULL, arg_tensor(c, 3), m)) ||
         !computable(c, "RMSNormBackwardKernelImpl", x, w, NULL))
@@ -349,7 +351,7 @@ static void shape_rms_norm_back(cfx_call *c) {
         out_new(c, 1, w->dtype, w->ndim, w->shape);
 }
 
-static void kernel_rms_norm_back(cfx_call *c) {
+static void kernel_rms_norm_back(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 1), *w = as(arg_tensor(c, 4), x);
     norm_rows r = {
         .x = x->data, .w = data_of(w), .g = data_of(as(arg_tensor(c, 0), x)), .rms = true};
@@ -361,7 +363,7 @@ static void kernel_rms_norm_back(cfx_call *c) {
     if (x->numel)
         run_back(c, &r, x->dtype);
     else if (c->out[1])
-        cfx__fill(c->out[1], cfx_int(0));
+        cfx__tensor_fill(c->out[1], cfx_int(0));
 }
 
 CFX_OP(_fused_rms_norm_backward) = {

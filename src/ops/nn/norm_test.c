@@ -21,7 +21,7 @@ static cfx_tensor *curve(double (*f)(double), int ndim, const int64_t *shape) {
 #define FLOATS(...) cfx_tensor_from_value(cfx_list(__VA_ARGS__))
 #define ALL cfx_list(cfx_bool(1), cfx_bool(1), cfx_bool(1))
 
-static void check_numbers(const cfx_tensor *t, int n, const double *want, cfx_where at) {
+static void check_numbers(const cfx_tensor *t, int n, const double *want, cfx_site at) {
     for (int i = 0; i < n; i++)
         test_check_near(cfx_tensor_get(t, i), want[i], 1e-5, at, "element");
 }
@@ -136,7 +136,7 @@ TEST(group_norm_there_and_back) {
 
 TEST(weight_norm_gives_length) {
     cfx_tensor *v = SINES(2, 3), *g = cfx_full(cfx_list(2, 1), 5.0);
-    cfx_tensor *w = cfx__weight_norm(v, g, 0);
+    cfx_tensor *w = cfx_aten__weight_norm(v, g, 0);
     for (int r = 0; r < 2; r++) {
         double s = 0;
         for (int i = 0; i < 3; i++)
@@ -144,7 +144,7 @@ TEST(weight_norm_gives_length) {
         CHECK_NEAR(sqrt(s), 5, 1e-5);
     }
     cfx_tensor *cube = SINES(2, 3, 2), *len = cfx_full(cfx_list(1, 3, 1), 2.0);
-    CHECK_NEAR(cfx_tensor_get(cfx__weight_norm(cube, len, 1), 1),
+    CHECK_NEAR(cfx_tensor_get(cfx_aten__weight_norm(cube, len, 1), 1),
                2 * sin(1) / sqrt(sin(1) * sin(1) + sin(6) * sin(6) + sin(7) * sin(7)), 1e-5);
     CHECK_OK();
 }

@@ -5,7 +5,7 @@
 #include <math.h>
 
 /* v seen as [outer, n, inner] around dim; false, with an error, when g does not fit. */
-static bool around(cfx_call *c, const cfx_tensor *v, const cfx_tensor *g, int64_t *size) {
+static bool around(cfx_op_call *c, const cfx_tensor *v, const cfx_tensor *g, int64_t *size) {
     int dim = arg_dim(c, 2, v->ndim);
     if (dim < 0)
         return false;
@@ -18,7 +18,7 @@ static bool around(cfx_call *c, const cfx_tensor *v, const cfx_tensor *g, int64_
     for (int d = 0; d < v->ndim && v->numel; d++)
         if (d != dim)
             size[d < dim ? 0 : 2] *= v->shape[d];
-    if (g->numel != size[1] || g->dtype != v->dtype || !cfx__is_float(v->dtype)) {
+    if (g->numel != size[1] || g->dtype != v->dtype || !cfx__dtype_is_float(v->dtype)) {
         op_fail(
             c,
             "_weight_norm: expected g of %lld elements and dtype %s, a floating point one, but got "
@@ -30,10 +30,10 @@ static bool around(cfx_call *c, const cfx_tensor *v, const cfx_tensor *g, int64_
     return true;
 }
 
-static void shape_interface(cfx_call *c) {
+static void shape_interface(cfx_op_call *c) {
     const cfx_tensor *v = arg_tensor(c, 0), *g = arg_tensor(c, 1);
     int64_t size[3];
-    c->out[0] = c->out[1] = &cfx__bad_tensor;
+    c->out[0] = c->out[1] = &cfx__tensor_bad;
     if (!around(c, v, g, size))
         return;
     out_new(c, 0, v->dtype, v->ndim, v->shape);
@@ -67,7 +67,7 @@ static void shape_interface(cfx_call *c) {
 WEIGHTS(weights_f32, float)
 WEIGHTS(weights_f64, double)
 
-static void kernel_interface(cfx_call *c) {
+static void kernel_interface(cfx_op_call *c) {
     const cfx_tensor *v = arg_tensor(c, 0), *g = arg_tensor(c, 1);
     int64_t size[3];
     cfx_tensor *norm = dense_out(c, 1);
@@ -108,7 +108,7 @@ CFX_OP(_weight_norm_interface) = {
     .dtypes = CFX_IN_FLOAT,
     .effects = CFX_CONTIGUOUS_ARGS, GRAD(weight_norm, READ(0) | READ(1) | RESULT(1))};
 
-static void decompose_weight_norm(cfx_call *c) {
+static void decompose_weight_norm(cfx_op_call *c) {
     cfx_tensor *v = cfx_contiguous(c->args[0]), *g = cfx_contiguous(c->args[1]);
     int64_t dim = arg_int(c, 2);
     if (op_failed())
@@ -117,7 +117,7 @@ static void decompose_weight_norm(cfx_call *c) {
         c->out[0] = cfx_mul(v, cfx_div(g, cfx_norm_except_dim(v, 2, dim)));
         return;
     }
-    cfx_value r = cfx__weight_norm_interface(v, g, dim);
+    cfx_value r = cfx_aten__weight_norm_interface(v, g, dim);
     if (!op_failed())
         c->out[0] = cfx_tensor_at(r, 0);
 }
@@ -126,7 +126,7 @@ CFX_OP(_weight_norm) = {"aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Te
                         "torch._weight_norm", .decompose = decompose_weight_norm,
                         .effects = CFX_COMPOSITE};
 
-static void decompose_norm_except_dim(cfx_call *c) {
+static void decompose_norm_except_dim(cfx_op_call *c) {
     cfx_tensor *v = arg_tensor(c, 0);
     int64_t dim = arg_int(c, 2), shape[CFX_MAX_DIMS];
     if (dim == -1) {
@@ -134,7 +134,7 @@ static void decompose_norm_except_dim(cfx_call *c) {
         return;
     }
     if (dim < 0 || dim >= v->ndim) {
-        cfx__wrap_dim(c->at, dim < 0 ? v->ndim : dim, v->ndim);
+        cfx__shape_wrap_dim(c->at, dim < 0 ? v->ndim : dim, v->ndim);
         return;
     }
     for (int d = 0; d < v->ndim; d++)

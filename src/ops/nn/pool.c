@@ -10,7 +10,7 @@ static const char *const count_words[] = {"", "", "two ints", "three ints"};
 /* ---- geometry ------------------------------------------------------------------------------- */
 
 /* One size of the result; -1, with PyTorch's message, when the numbers make no sense. */
-static int64_t out_size(cfx_call *c, const pool *p, int d, bool ceil_mode) {
+static int64_t out_size(cfx_op_call *c, const pool *p, int d, bool ceil_mode) {
     int64_t in = p->in[d], k = p->k[d], s = p->step[d], pad = p->pad[d], dil = p->dil[d];
     if (s == 0)
         op_fail(c, "stride should not be zero");
@@ -30,7 +30,7 @@ static int64_t out_size(cfx_call *c, const pool *p, int d, bool ceil_mode) {
     return n;
 }
 
-static bool positive(cfx_call *c, const char *what, const char *const *names, const int64_t *v,
+static bool positive(cfx_op_call *c, const char *what, const char *const *names, const int64_t *v,
                      int dims) {
     bool ok = true;
     cfx__text t = {0};
@@ -46,7 +46,7 @@ static bool positive(cfx_call *c, const char *what, const char *const *names, co
 }
 
 /* A list of sizes, one for all or one for each dimension. */
-static bool read_list(cfx_call *c, const pool_row *r, int arg, const char *what, bool optional,
+static bool read_list(cfx_op_call *c, const pool_row *r, int arg, const char *what, bool optional,
                       int64_t *v) {
     int64_t list[CFX_MAX_DIMS];
     int n = arg_ints(c, arg, list);
@@ -90,7 +90,7 @@ bool pool_sizes(pool *p, const cfx_tensor *t, int dims) {
     return true;
 }
 
-static bool fits(cfx_call *c, const pool_row *r, const pool *p, const cfx_tensor *t) {
+static bool fits(cfx_op_call *c, const pool_row *r, const pool *p, const cfx_tensor *t) {
     static const char *const sizes[] = {"kT", "kH", "kW"}, *const steps[] = {"dT", "dH", "dW"};
     static const char *const dils[] = {"dilationT", "dilationH", "dilationW"};
     if (!positive(c, "kernel size", sizes, p->k, r->dims) ||
@@ -142,7 +142,7 @@ static bool fits(cfx_call *c, const pool_row *r, const pool *p, const cfx_tensor
     return some;
 }
 
-bool pool_read(cfx_call *c, const pool_row *r, pool *p) {
+bool pool_read(cfx_op_call *c, const pool_row *r, pool *p) {
     const cfx_tensor *self = arg_tensor(c, r->backward ? 1 : 0);
     int at = r->backward ? 2 : 1;
     *p = (pool){.dims = r->dims, .k = {1, 1, 1}, .step = {1, 1, 1}, .dil = {1, 1, 1}};
@@ -188,7 +188,7 @@ bool pool_read(cfx_call *c, const pool_row *r, pool *p) {
     return true;
 }
 
-void pool_out(cfx_call *c, int i, const pool *p, cfx_dtype dtype, const cfx_tensor *like,
+void pool_out(cfx_op_call *c, int i, const pool *p, cfx_dtype dtype, const cfx_tensor *like,
               bool input) {
     int64_t shape[CFX_MAX_DIMS];
     int lead = like->ndim - p->dims;
@@ -244,7 +244,7 @@ static int64_t divide(int64_t x, double y) {
 #include "pool.inc"
 
 typedef struct {
-    cfx__range_fn *f32, *f64, *i64;
+    cfx__parallel_fn *f32, *f64, *i64;
 } by_type;
 
 static void run_rows(const pool *p, cfx_dtype d, by_type f) {
@@ -263,19 +263,19 @@ static const pool_row max3 = {"max_pool3d", 3, true, false};
 static const pool_row max2_back = {"max_pool2d", 2, true, true};
 static const pool_row max3_back = {"max_pool3d", 3, true, true};
 
-static bool computable(cfx_call *c, const char *name, cfx_dtype d, bool integers) {
-    bool ok = cfx__is_float(d) || d == CFX_I64 || (integers && cfx__is_int(d));
+static bool computable(cfx_op_call *c, const char *name, cfx_dtype d, bool integers) {
+    bool ok = cfx__dtype_is_float(d) || d == CFX_I64 || (integers && cfx__dtype_is_int(d));
     if (!ok)
         op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for '%s'", name,
                    cfx__dtype_title(d));
     return ok;
 }
 
-static void shape_max(cfx_call *c) {
+static void shape_max(cfx_op_call *c) {
     const pool_row *r = c->op->row;
     const cfx_tensor *self = arg_tensor(c, 0);
     pool p;
-    c->out[0] = c->out[1] = &cfx__bad_tensor;
+    c->out[0] = c->out[1] = &cfx__tensor_bad;
     if (!computable(c, r->name, self->dtype, true) || !pool_read(c, r, &p))
         return;
     pool_out(c, 0, &p, self->dtype, self, false);
@@ -283,7 +283,7 @@ static void shape_max(cfx_call *c) {
         pool_out(c, 1, &p, CFX_I64, self, false);
 }
 
-static void kernel_max(cfx_call *c) {
+static void kernel_max(cfx_op_call *c) {
     pool p;
     if (!pool_read(c, c->op->row, &p))
         return;
@@ -301,15 +301,15 @@ static void kernel_max(cfx_call *c) {
 
 #define MAX_COLUMNS(r) .shape = shape_max, .kernel = kernel_max, .row = &r, .dtypes = CFX_IN_NUMBER
 
-static cfx_value with_indices(cfx_call *c, cfx_op *op) {
+static cfx_value with_indices(cfx_op_call *c, cfx_op *op) {
     return cfx_op_do(op, c->args[0], c->args[1], c->args[2], c->args[3], c->args[4], c->args[5]);
 }
 
-static void decompose_max2(cfx_call *c) {
+static void decompose_max2(cfx_op_call *c) {
     c->out[0] = cfx_tensor_at(with_indices(c, &cfx_op_max_pool2d_with_indices), 0);
 }
 
-static void decompose_max3(cfx_call *c) {
+static void decompose_max3(cfx_op_call *c) {
     c->out[0] = cfx_tensor_at(with_indices(c, &cfx_op_max_pool3d_with_indices), 0);
 }
 
@@ -370,7 +370,7 @@ static void scatter_planes(void *arg, int64_t begin, int64_t end) {
     }
 }
 
-void pool_scatter(cfx_call *c, pool *p, const cfx_tensor *grad, const cfx_tensor *index) {
+void pool_scatter(cfx_op_call *c, pool *p, const cfx_tensor *grad, const cfx_tensor *index) {
     cfx_tensor *out = dense_out(c, 0);
     if (op_failed())
         return;
@@ -381,7 +381,8 @@ void pool_scatter(cfx_call *c, pool *p, const cfx_tensor *grad, const cfx_tensor
     dense_done(c, 0, out);
 }
 
-static bool same_sizes(cfx_call *c, const pool *p, const cfx_tensor *grad, const cfx_tensor *self) {
+static bool same_sizes(cfx_op_call *c, const pool *p, const cfx_tensor *grad,
+                       const cfx_tensor *self) {
     bool same = grad->ndim == self->ndim;
     int lead = self->ndim - p->dims;
     for (int d = 0; same && d < self->ndim; d++)
@@ -392,24 +393,24 @@ static bool same_sizes(cfx_call *c, const pool *p, const cfx_tensor *grad, const
     return same;
 }
 
-static void shape_max_back(cfx_call *c) {
+static void shape_max_back(cfx_op_call *c) {
     const cfx_tensor *grad = arg_tensor(c, 0), *self = arg_tensor(c, 1), *index = arg_tensor(c, 7);
     pool p;
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (!pool_read(c, c->op->row, &p) || !same_sizes(c, &p, grad, self))
         return;
-    if (!cfx__same_shape(grad, index) || index->dtype != CFX_I64)
+    if (!cfx__tensor_same_shape(grad, index) || index->dtype != CFX_I64)
         op_fail(c, "Expected indices of dtype int64 and shape %s, but got %s of %s",
                 cfx__shape_text(grad->ndim, grad->shape),
                 cfx__shape_text(index->ndim, index->shape), cfx__dtype_title(index->dtype));
-    else if (grad->dtype != self->dtype || !cfx__is_float(self->dtype))
+    else if (grad->dtype != self->dtype || !cfx__dtype_is_float(self->dtype))
         op_fail(c, "Expected dtype %s for `gradOutput` but got dtype %s",
                 cfx__dtype_title(self->dtype), cfx__dtype_title(grad->dtype));
     else
         pool_out(c, 0, &p, self->dtype, self, true);
 }
 
-static void kernel_max_back(cfx_call *c) {
+static void kernel_max_back(cfx_op_call *c) {
     pool p;
     if (pool_read(c, c->op->row, &p))
         pool_scatter(c, &p, arg_tensor(c, 0), arg_tensor(c, 7));
@@ -441,16 +442,16 @@ static const pool_row avg3 = {"avg_pool3d", 3, false, false};
 static const pool_row avg2_back = {"avg_pool2d", 2, false, true};
 static const pool_row avg3_back = {"avg_pool3d", 3, false, true};
 
-static void shape_avg(cfx_call *c) {
+static void shape_avg(cfx_op_call *c) {
     const pool_row *r = c->op->row;
     const cfx_tensor *self = arg_tensor(c, 0);
     pool p;
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (computable(c, r->name, self->dtype, false) && pool_read(c, r, &p))
         pool_out(c, 0, &p, self->dtype, self, false);
 }
 
-static void kernel_avg(cfx_call *c) {
+static void kernel_avg(cfx_op_call *c) {
     pool p;
     if (!pool_read(c, c->op->row, &p))
         return;
@@ -463,10 +464,10 @@ static void kernel_avg(cfx_call *c) {
     dense_done(c, 0, y);
 }
 
-static void shape_avg_back(cfx_call *c) {
+static void shape_avg_back(cfx_op_call *c) {
     const cfx_tensor *grad = arg_tensor(c, 0), *self = arg_tensor(c, 1);
     pool p;
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (computable(c, "avg_pool2d_backward_out_frame", self->dtype, false) &&
         pool_read(c, c->op->row, &p) && same_sizes(c, &p, grad, self)) {
         if (grad->dtype != self->dtype)
@@ -477,7 +478,7 @@ static void shape_avg_back(cfx_call *c) {
     }
 }
 
-static void kernel_avg_back(cfx_call *c) {
+static void kernel_avg_back(cfx_op_call *c) {
     pool p;
     if (!pool_read(c, c->op->row, &p))
         return;
@@ -487,7 +488,7 @@ static void kernel_avg_back(cfx_call *c) {
     p.x = arg_tensor(c, 0)->data;
     p.y = y->data;
     double window = (double)p.k[0] * (double)p.k[1] * (double)p.k[2];
-    cfx__range_fn *run = y->dtype == CFX_F32   ? avg_back_f32
+    cfx__parallel_fn *run = y->dtype == CFX_F32   ? avg_back_f32
                          : y->dtype == CFX_F64 ? avg_back_f64
                                                : avg_back_i64;
     cfx__parallel(p.planes, grain_of(window * (double)p.out_plane), run, &p);

@@ -27,16 +27,16 @@ typedef struct {
 } pool_row;
 
 /* Reads and checks the arguments of c; false, with PyTorch's message, when they are wrong. */
-bool pool_read(cfx_call *c, const pool_row *r, pool *p);
+bool pool_read(cfx_op_call *c, const pool_row *r, pool *p);
 /* Result i of the shape that the pool gives (or of its input), in the format of `like`. */
-void pool_out(cfx_call *c, int i, const pool *p, cfx_dtype dtype, const cfx_tensor *like,
+void pool_out(cfx_op_call *c, int i, const pool *p, cfx_dtype dtype, const cfx_tensor *like,
               bool input);
 /* The product of three sizes; 0 where it does not fit. */
 int64_t pool_volume(const int64_t *size);
 /* Sizes of batch times channels and the pooled dimensions of t; false when it has too few. */
 bool pool_sizes(pool *p, const cfx_tensor *t, int dims);
 /* Scatters grad (shape of out) to the places that index names, plane by plane, adding. */
-void pool_scatter(cfx_call *c, pool *p, const cfx_tensor *grad, const cfx_tensor *index);
+void pool_scatter(cfx_op_call *c, pool *p, const cfx_tensor *grad, const cfx_tensor *index);
 
 /* Gradients: pool_back.c. Each serves two and three dimensions. */
 cfx_grad_fn grad_max_pool, grad_adaptive_max_pool, grad_fractional_max_pool, grad_max_pool_backward,

@@ -31,7 +31,7 @@ static const row avg2 = {"adaptive_avg_pool2d", 2, false};
 static const row avg3 = {"adaptive_avg_pool3d", 3, false};
 static const row max2 = {"adaptive_max_pool2d", 2, true}, max3 = {"adaptive_max_pool3d", 3, true};
 
-static bool read_input(cfx_call *c, const row *r, pool *p, const cfx_tensor *self) {
+static bool read_input(cfx_op_call *c, const row *r, pool *p, const cfx_tensor *self) {
     *p = (pool){.dims = r->dims};
     if (!pool_sizes(p, self, r->dims)) {
         op_fail(c, "%s(): Expected %dD or %dD tensor, but got%s %s", r->name, r->dims + 1,
@@ -47,7 +47,7 @@ static bool read_input(cfx_call *c, const row *r, pool *p, const cfx_tensor *sel
                 r->name, cfx__shape_text(self->ndim, self->shape), d);
             return false;
         }
-    if (!cfx__is_float(self->dtype)) {
+    if (!cfx__dtype_is_float(self->dtype)) {
         op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for '%s'", r->name,
                    cfx__dtype_title(self->dtype));
         return false;
@@ -55,7 +55,7 @@ static bool read_input(cfx_call *c, const row *r, pool *p, const cfx_tensor *sel
     return true;
 }
 
-static bool read_all(cfx_call *c, const row *r, pool *p) {
+static bool read_all(cfx_op_call *c, const row *r, pool *p) {
     const cfx_tensor *self = arg_tensor(c, 0);
     int64_t size[CFX_MAX_DIMS];
     int n = arg_ints(c, 1, size);
@@ -92,11 +92,11 @@ static bool read_all(cfx_call *c, const row *r, pool *p) {
     return true;
 }
 
-static void shape_adaptive(cfx_call *c) {
+static void shape_adaptive(cfx_op_call *c) {
     const row *r = c->op->row;
     const cfx_tensor *self = arg_tensor(c, 0);
     pool p;
-    c->out[0] = c->out[1] = &cfx__bad_tensor;
+    c->out[0] = c->out[1] = &cfx__tensor_bad;
     if (!read_all(c, r, &p))
         return;
     pool_out(c, 0, &p, self->dtype, self, false);
@@ -104,7 +104,7 @@ static void shape_adaptive(cfx_call *c) {
         pool_out(c, 1, &p, CFX_I64, self, false);
 }
 
-static void kernel_adaptive(cfx_call *c) {
+static void kernel_adaptive(cfx_op_call *c) {
     const row *r = c->op->row;
     pool p;
     if (!read_all(c, r, &p))
@@ -146,7 +146,7 @@ CFX_OP(adaptive_max_pool3d) = {
 /* ---- the composites ------------------------------------------------------------------------- */
 
 /* A result of one element a plane is a mean; everything else goes to the operator proper. */
-static void decompose_avg(cfx_call *c) {
+static void decompose_avg(cfx_op_call *c) {
     const row *r = c->op->row;
     int64_t size[CFX_MAX_DIMS], dims[3] = {-1, -2, -3};
     int n = arg_ints(c, 1, size);
@@ -156,12 +156,12 @@ static void decompose_avg(cfx_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     if (one) {
         c->out[0] = cfx_mean(c->args[0], cfx_ints_value(n, dims), cfx_bool(true));
-        if (n == 2 && t->ndim == 4 && cfx__suggest_format(t) == CFX_CHANNELS_LAST)
+        if (n == 2 && t->ndim == 4 && cfx__tensor_suggest_format(t) == CFX_CHANNELS_LAST)
             c->out[0] = cfx_as_strided(c->out[0], cfx_list(t->shape[0], t->shape[1], 1, 1),
                                        cfx_list(t->shape[1], 1, t->shape[1], t->shape[1]));
     } else
-        c->out[0] = r->dims == 2 ? cfx__adaptive_avg_pool2d(c->args[0], c->args[1])
-                                 : cfx__adaptive_avg_pool3d(c->args[0], c->args[1]);
+        c->out[0] = r->dims == 2 ? cfx_aten__adaptive_avg_pool2d(c->args[0], c->args[1])
+                                 : cfx_aten__adaptive_avg_pool3d(c->args[0], c->args[1]);
 }
 
 CFX_OP(adaptive_avg_pool2d) = {
@@ -175,7 +175,7 @@ CFX_OP(adaptive_avg_pool3d) = {
 
 /* ---- backward ------------------------------------------------------------------------------- */
 
-static bool read_back(cfx_call *c, const row *r, pool *p) {
+static bool read_back(cfx_op_call *c, const row *r, pool *p) {
     const cfx_tensor *grad = arg_tensor(c, 0), *self = arg_tensor(c, 1);
     if (!read_input(c, r, p, self))
         return false;
@@ -196,7 +196,7 @@ static bool read_back(cfx_call *c, const row *r, pool *p) {
     p->out_plane = pool_volume(p->out);
     if (r->max) {
         const cfx_tensor *index = arg_tensor(c, 2);
-        if (!cfx__same_shape(grad, index) || index->dtype != CFX_I64) {
+        if (!cfx__tensor_same_shape(grad, index) || index->dtype != CFX_I64) {
             op_fail(c,
                     "%s_backward(): expected indices of dtype int64 and the shape of grad_output",
                     r->name);
@@ -206,14 +206,14 @@ static bool read_back(cfx_call *c, const row *r, pool *p) {
     return true;
 }
 
-static void shape_back(cfx_call *c) {
+static void shape_back(cfx_op_call *c) {
     pool p;
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (read_back(c, c->op->row, &p))
         pool_out(c, 0, &p, arg_tensor(c, 1)->dtype, arg_tensor(c, 1), true);
 }
 
-static void kernel_avg_back(cfx_call *c) {
+static void kernel_avg_back(cfx_op_call *c) {
     pool p;
     if (!read_back(c, c->op->row, &p))
         return;
@@ -227,7 +227,7 @@ static void kernel_avg_back(cfx_call *c) {
     dense_done(c, 0, y);
 }
 
-static void kernel_max_back(cfx_call *c) {
+static void kernel_max_back(cfx_op_call *c) {
     pool p;
     if (read_back(c, c->op->row, &p))
         pool_scatter(c, &p, arg_tensor(c, 0), arg_tensor(c, 2));

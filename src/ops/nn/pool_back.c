@@ -1,10 +1,10 @@
-/* Gradients of pooling. Averages have operators for the way back; where maxima were kept, gradients
+/* Gradients of pooling. Averages have backward operators; where maxima were kept, gradients
  * go to their places, and gradients of those gradients are read from the same places. */
 #include "../back.h"
 #include "pool.h"
 
 /* Whether the operator of this call pools over three dims: its name says so. */
-static bool is_3d(const cfx_back *b) { return strstr(cfx__op_info(b->op)->schema->name, "3d"); }
+static bool is_3d(const cfx_back *b) { return strstr(cfx__op_info_of(b->op)->schema->name, "3d"); }
 
 /* x [..., planes] at the places that index names, plane by plane over the last `dims` dims. */
 static cfx_tensor *read_places(cfx_tensor *x, cfx_tensor *index, int dims) {

@@ -5,7 +5,7 @@
 
 /* [1, the number of argument i] (or `other` for one not given); the bad value when it is no single
  * number. */
-static cfx_value pair(cfx_call *c, int i, const char *func, const char *what, int64_t first,
+static cfx_value pair(cfx_op_call *c, int i, const char *func, const char *what, int64_t first,
                       int from) {
     int64_t v[CFX_MAX_DIMS];
     int n = arg_ints(c, i, v);
@@ -17,7 +17,7 @@ static cfx_value pair(cfx_call *c, int i, const char *func, const char *what, in
     return cfx_bad();
 }
 
-static cfx_tensor *raised(cfx_call *c, const char *func) {
+static cfx_tensor *raised(cfx_op_call *c, const char *func) {
     cfx_tensor *self = arg_tensor(c, 0);
     if (self->ndim == 2 || self->ndim == 3)
         return cfx_unsqueeze(self, -2);
@@ -32,10 +32,10 @@ static cfx_tensor *raised(cfx_call *c, const char *func) {
                 "Expected 2 to 3 dimensions, but got %d-dimensional tensor for argument #1 'self' "
                 "(while checking arguments for %s)",
                 self->ndim, func);
-    return &cfx__bad_tensor;
+    return &cfx__tensor_bad;
 }
 
-static bool one_at_least(cfx_call *c, cfx_value pair_, const char *what) {
+static bool one_at_least(cfx_op_call *c, cfx_value pair_, const char *what) {
     if (op_failed())
         return false;
     int64_t v = cfx_integer(cfx_at(pair_, 1));
@@ -44,7 +44,7 @@ static bool one_at_least(cfx_call *c, cfx_value pair_, const char *what) {
     return v > 0;
 }
 
-static cfx_value max_pool(cfx_call *c) {
+static cfx_value max_pool(cfx_op_call *c) {
     static const char name[] = "max_pool1d";
     cfx_tensor *x = raised(c, name);
     cfx_value k = pair(c, 1, name, "kernel_size", 1, -1), s = pair(c, 2, name, "stride", 1, 1);
@@ -55,20 +55,20 @@ static cfx_value max_pool(cfx_call *c) {
     return cfx_max_pool2d_with_indices(x, k, s, p, d, c->args[5]);
 }
 
-static void decompose_max_with_indices(cfx_call *c) {
+static void decompose_max_with_indices(cfx_op_call *c) {
     cfx_value r = max_pool(c);
     for (int i = 0; i < 2 && !op_failed(); i++)
         c->out[i] = cfx_squeeze(cfx_tensor_at(r, i), -2);
 }
 
-static void decompose_max(cfx_call *c) {
+static void decompose_max(cfx_op_call *c) {
     cfx_value r = cfx_op_do(&cfx_op_max_pool1d_with_indices, c->args[0], c->args[1], c->args[2],
                             c->args[3], c->args[4], c->args[5]);
     if (!op_failed())
         c->out[0] = cfx_tensor_at(r, 0);
 }
 
-static void decompose_avg(cfx_call *c) {
+static void decompose_avg(cfx_op_call *c) {
     static const char name[] = "avg_pool1d";
     cfx_tensor *x = raised(c, name);
     cfx_value k = pair(c, 1, name, "kernel_size", 1, -1), s = pair(c, 2, name, "stride", 1, 1);
@@ -77,7 +77,7 @@ static void decompose_avg(cfx_call *c) {
         c->out[0] = cfx_squeeze(cfx_avg_pool2d(x, k, s, p, c->args[4], c->args[5]), -2);
 }
 
-static void decompose_adaptive_avg(cfx_call *c) {
+static void decompose_adaptive_avg(cfx_op_call *c) {
     static const char name[] = "adaptive_avg_pool1d";
     cfx_tensor *x = raised(c, name);
     cfx_value size = pair(c, 1, name, "output_size", 1, -1);
@@ -85,7 +85,7 @@ static void decompose_adaptive_avg(cfx_call *c) {
         c->out[0] = cfx_squeeze(cfx_adaptive_avg_pool2d(x, size), -2);
 }
 
-static void decompose_adaptive_max(cfx_call *c) {
+static void decompose_adaptive_max(cfx_op_call *c) {
     static const char name[] = "adaptive_max_pool1d";
     cfx_tensor *x = raised(c, name);
     cfx_value size = pair(c, 1, name, "output_size", 1, -1);

@@ -6,7 +6,7 @@
 
 /* ---- max_unpool ----------------------------------------------------------------------------- */
 
-static bool three(cfx_call *c, int arg, const char *what) {
+static bool three(cfx_op_call *c, int arg, const char *what) {
     if (arg_count(c, arg) == 3)
         return true;
     op_fail(c,
@@ -16,7 +16,7 @@ static bool three(cfx_call *c, int arg, const char *what) {
     return false;
 }
 
-static bool read_unpool(cfx_call *c, int dims, pool *p) {
+static bool read_unpool(cfx_op_call *c, int dims, pool *p) {
     const cfx_tensor *self = arg_tensor(c, 0), *indices = arg_tensor(c, 1);
     if (dims == 2 && arg_count(c, 2) != 2) {
         op_fail(c,
@@ -49,7 +49,7 @@ static bool read_unpool(cfx_call *c, int dims, pool *p) {
                 dims, dims + 1, dims + 2, self->ndim);
         return false;
     }
-    if (!cfx__same_shape(self, indices)) {
+    if (!cfx__tensor_same_shape(self, indices)) {
         op_fail(
             c,
             "Expected shape of indices to be same as that of the input tensor (%s) but got indices "
@@ -74,11 +74,11 @@ static bool read_unpool(cfx_call *c, int dims, pool *p) {
     return true;
 }
 
-static void shape_unpool(cfx_call *c) {
+static void shape_unpool(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0);
     int dims = c->nargs == 3 ? 2 : 3;
     pool p;
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (!read_unpool(c, dims, &p))
         return;
     if (dims == 2) {
@@ -91,7 +91,7 @@ static void shape_unpool(cfx_call *c) {
     out_new(c, 0, self->dtype, self->ndim, shape);
 }
 
-static void kernel_unpool(cfx_call *c) {
+static void kernel_unpool(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *indices = arg_tensor(c, 1);
     int dims = c->nargs == 3 ? 2 : 3;
     pool p;
@@ -134,7 +134,7 @@ CFX_OP(max_unpool3d) = {
 
 /* ---- fractional pooling --------------------------------------------------------------------- */
 
-static bool read_fractional(cfx_call *c, int dims, int self_at, pool *p) {
+static bool read_fractional(cfx_op_call *c, int dims, int self_at, pool *p) {
     static const char *const axis[] = {"time", "height", "width"};
     const cfx_tensor *self = arg_tensor(c, self_at);
     const char *name = dims == 2 ? "fractional_max_pool2d" : "fractional_max_pool3d";
@@ -181,7 +181,7 @@ static bool read_fractional(cfx_call *c, int dims, int self_at, pool *p) {
     return true;
 }
 
-static bool samples_fit(cfx_call *c, const pool *p, const cfx_tensor *self,
+static bool samples_fit(cfx_op_call *c, const pool *p, const cfx_tensor *self,
                         const cfx_tensor *samples) {
     int64_t batch = self->ndim == p->dims + 2 ? self->shape[0] : 1;
     int64_t channels = self->shape[self->ndim - p->dims - 1];
@@ -199,12 +199,12 @@ static bool samples_fit(cfx_call *c, const pool *p, const cfx_tensor *self,
     return !op_failed();
 }
 
-static void shape_fractional(cfx_call *c) {
+static void shape_fractional(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0);
     int dims = (int)(intptr_t)c->op->row;
     pool p;
-    c->out[0] = c->out[1] = &cfx__bad_tensor;
-    if (!cfx__is_float(self->dtype)) {
+    c->out[0] = c->out[1] = &cfx__tensor_bad;
+    if (!cfx__dtype_is_float(self->dtype)) {
         op_fail_as(NOT_IMPLEMENTED, c,
                    "\"fractional_max_pool%dd_out_frame\" not implemented for '%s'", dims,
                    cfx__dtype_title(self->dtype));
@@ -270,7 +270,7 @@ typedef struct {
 FRACTIONAL(fractional_f32, float)
 FRACTIONAL(fractional_f64, double)
 
-static void kernel_fractional(cfx_call *c) {
+static void kernel_fractional(cfx_op_call *c) {
     fractional f = {.samples = arg_tensor(c, 3)->data};
     if (!read_fractional(c, (int)(intptr_t)c->op->row, 0, &f.p))
         return;
@@ -303,26 +303,26 @@ CFX_OP(fractional_max_pool3d) = {
 
 /* ---- fractional pooling, backward ----------------------------------------------------------- */
 
-static void shape_fractional_back(cfx_call *c) {
+static void shape_fractional_back(cfx_op_call *c) {
     const cfx_tensor *grad = arg_tensor(c, 0), *self = arg_tensor(c, 1), *index = arg_tensor(c, 4);
     int dims = (int)(intptr_t)c->op->row;
     pool p;
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (!read_fractional(c, dims, 1, &p))
         return;
     bool same =
-        grad->ndim == self->ndim && grad->dtype == self->dtype && cfx__is_float(self->dtype);
+        grad->ndim == self->ndim && grad->dtype == self->dtype && cfx__dtype_is_float(self->dtype);
     int lead = self->ndim - dims;
     for (int d = 0; same && d < self->ndim; d++)
         same = grad->shape[d] == (d < lead ? self->shape[d] : p.out[3 - dims + d - lead]);
-    if (!same || !cfx__same_shape(grad, index) || index->dtype != CFX_I64)
+    if (!same || !cfx__tensor_same_shape(grad, index) || index->dtype != CFX_I64)
         op_fail(c, "fractional_max_pool%dd_backward(): gradOutput or indices do not fit the input",
                 dims);
     else
         out_new(c, 0, self->dtype, self->ndim, self->shape);
 }
 
-static void kernel_fractional_back(cfx_call *c) {
+static void kernel_fractional_back(cfx_op_call *c) {
     pool p;
     if (read_fractional(c, (int)(intptr_t)c->op->row, 1, &p))
         pool_scatter(c, &p, arg_tensor(c, 0), arg_tensor(c, 4));

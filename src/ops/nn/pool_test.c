@@ -18,7 +18,7 @@ static cfx_tensor *waves(int ndim, const int64_t *shape) {
     waves((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
 #define STRIDE(t) cfx_repr(cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_stride(t)))
 
-static void check_numbers(const cfx_tensor *t, int n, const double *want, cfx_where at) {
+static void check_numbers(const cfx_tensor *t, int n, const double *want, cfx_site at) {
     for (int i = 0; i < n; i++)
         test_check_near(cfx_tensor_get(t, i), want[i], 2e-6, at, "element");
 }
@@ -82,7 +82,7 @@ TEST(adaptive_pools) {
     for (int i = 0; i < 16; i++)
         sum += sin(i);
     CHECK_NEAR(cfx_tensor_get(mean, 0), sum / 16, 1e-6);
-    cfx_tensor *g = cfx__adaptive_avg_pool2d_backward(cfx_full(cfx_list(1, 2, 3, 2), 1.0), x);
+    cfx_tensor *g = cfx_aten__adaptive_avg_pool2d_backward(cfx_full(cfx_list(1, 2, 3, 2), 1.0), x);
     CHECK_NUMBERS(g, 0.25, 0.25, 0.25, 0.25, 0.5, 0.5, 0.5, 0.5);
     CHECK_OK();
 }

@@ -74,7 +74,7 @@ static void nearest_rows(void *arg, int64_t begin, int64_t end) {
 
 /* ---- taps ----------------------------------------------------------------------------------- */
 
-bool axis_make(cfx_call *c, axis *a, resample_mode mode, cfx_dtype d, int64_t in, int64_t out,
+bool axis_make(cfx_op_call *c, axis *a, resample_mode mode, cfx_dtype d, int64_t in, int64_t out,
                bool align_corners, double scale) {
     bool cubic = mode == CUBIC || mode == CUBIC_AA, smooth = mode >= LINEAR_AA;
     bool single = d != CFX_F64;
@@ -117,7 +117,7 @@ bool axis_make(cfx_call *c, axis *a, resample_mode mode, cfx_dtype d, int64_t in
     return true;
 }
 
-void resample_run(cfx_call *c, resample *r, cfx_dtype d, bool transpose) {
+void resample_run(cfx_op_call *c, resample *r, cfx_dtype d, bool transpose) {
     const axis *a = r->axis;
     bool picks = a[0].taps == 1 && a[1].taps == 1 && a[2].taps == 1;
     int64_t rows = r->planes * a[0].out * a[1].out;

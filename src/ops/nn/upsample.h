@@ -38,9 +38,9 @@ typedef struct {
 
 /* Makes the taps of one dimension in the scope: `scale` is the user's, or 0 where there is none.
  * False when memory runs out. */
-bool axis_make(cfx_call *c, axis *a, resample_mode mode, cfx_dtype d, int64_t in, int64_t out,
+bool axis_make(cfx_op_call *c, axis *a, resample_mode mode, cfx_dtype d, int64_t in, int64_t out,
                bool align_corners, double scale);
 /* The sum over taps of all planes, or its transpose; r->axis, sizes, x and y are set. */
-void resample_run(cfx_call *c, resample *r, cfx_dtype d, bool transpose);
+void resample_run(cfx_op_call *c, resample *r, cfx_dtype d, bool transpose);
 
 #endif

@@ -12,8 +12,8 @@ typedef struct {
 
 static const char *const letters[] = {"D", "H", "W"};
 
-static bool fits(cfx_call *c, const resample_row *r, const sizes *s, int ndim, const int64_t *shape,
-                 int given) {
+static bool fits(cfx_op_call *c, const resample_row *r, const sizes *s, int ndim,
+                 const int64_t *shape, int given) {
     if (given != r->dims) {
         op_fail(c, "It is expected output_size equals to %d, but got size %d", r->dims, given);
         return false;
@@ -45,7 +45,7 @@ static bool fits(cfx_call *c, const resample_row *r, const sizes *s, int ndim, c
 }
 
 /* output_size and scale_factors, of which exactly one is given. */
-static bool read_vec(cfx_call *c, const resample_row *r, const cfx_tensor *x, int64_t *size,
+static bool read_vec(cfx_op_call *c, const resample_row *r, const cfx_tensor *x, int64_t *size,
                      int *given, sizes *s) {
     int at = r->mode <= NEAREST_EXACT ? 2 : 3;
     bool sized = !arg_is_none(c, 1), scaled = !arg_is_none(c, at);
@@ -68,7 +68,7 @@ static bool read_vec(cfx_call *c, const resample_row *r, const cfx_tensor *x, in
     return true;
 }
 
-static bool read_args(cfx_call *c, const resample_row *r, sizes *s) {
+static bool read_args(cfx_op_call *c, const resample_row *r, sizes *s) {
     const cfx_tensor *x = arg_tensor(c, 0);
     int64_t size[CFX_MAX_DIMS], full[CFX_MAX_DIMS];
     int given, ndim = x->ndim;
@@ -99,8 +99,8 @@ static bool read_args(cfx_call *c, const resample_row *r, sizes *s) {
     return fits(c, r, s, ndim, full, given);
 }
 
-static bool computable(cfx_call *c, const resample_row *r, cfx_dtype d) {
-    bool ok = cfx__is_float(d) || d == CFX_U8;
+static bool computable(cfx_op_call *c, const resample_row *r, cfx_dtype d) {
+    bool ok = cfx__dtype_is_float(d) || d == CFX_U8;
     if (!ok)
         op_fail_as(NOT_IMPLEMENTED, c, "\"compute_indices_weights_%s\" not implemented for '%s'",
                    r->mode <= NEAREST_EXACT ? "nearest"
@@ -110,12 +110,12 @@ static bool computable(cfx_call *c, const resample_row *r, cfx_dtype d) {
     return ok;
 }
 
-static void shape_resample(cfx_call *c) {
+static void shape_resample(cfx_op_call *c) {
     const resample_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0);
     int64_t shape[CFX_MAX_DIMS];
     sizes s;
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (!read_args(c, r, &s) || !computable(c, r, x->dtype))
         return;
     if (!r->backward) {
@@ -155,12 +155,12 @@ static void put_bytes(cfx_tensor *out, const cfx_tensor *from) {
     }
 }
 
-static void kernel_resample(cfx_call *c) {
+static void kernel_resample(cfx_op_call *c) {
     const resample_row *row = c->op->row;
     cfx_dtype d = arg_tensor(c, 0)->dtype;
     bool nearest = row->mode <= NEAREST_EXACT && !row->backward;
     cfx_dtype as = nearest ? d : d == CFX_F64 ? CFX_F64 : CFX_F32;
-    const cfx_tensor *x = cfx__contiguous_as(arg_tensor(c, 0), as);
+    const cfx_tensor *x = cfx__tensor_contiguous_as(arg_tensor(c, 0), as);
     cfx_tensor *y = dense_out_as(c, 0, as);
     sizes s;
     if (op_failed() || !read_args(c, row, &s) || !c->out[0]->numel)
@@ -189,7 +189,7 @@ static void kernel_resample(cfx_call *c) {
     dense_done(c, 0, bytes);
 }
 
-/* ---- the way back ---------------------------------------------------------------------------- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 /* Resampling is linear: its gradient is its transpose, and the transpose's is resampling. */
 static void grad_resample(cfx_back *b) {
@@ -232,7 +232,7 @@ static void grad_resample(cfx_back *b) {
         args[n++] = r->vec && !cfx_is_none(v) ? v.list->items[k] : v;
     }
     cfx_op *op = (r->backward ? forward : transposed)[r->mode][r->dims - 1];
-    b->gin[0] = cfx_op_call(b->at, op, (cfx_args){n, args, NULL});
+    b->gin[0] = cfx_op_do_from(b->at, op, (cfx_args){n, args, NULL});
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */

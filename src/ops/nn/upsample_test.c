@@ -18,7 +18,7 @@ static cfx_tensor *waves(int ndim, const int64_t *shape) {
     waves((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
 #define STRIDE(t) cfx_repr(cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_stride(t)))
 
-static void check_numbers(const cfx_tensor *t, int n, const double *want, cfx_where at) {
+static void check_numbers(const cfx_tensor *t, int n, const double *want, cfx_site at) {
     for (int i = 0; i < n; i++)
         test_check_near(cfx_tensor_get(t, i), want[i], 2e-6, at, "element");
 }
@@ -36,13 +36,13 @@ TEST(upsample_values) {
                   0.909297, 0.525209, 0.141120, -0.378401);
     CHECK_NUMBERS(cfx_upsample_bicubic2d(x, cfx_list(5, 6), NO), -0.009088, 0.542627, 1.113534,
                   1.119342, 0.558359, 0.010710);
-    CHECK_NUMBERS(cfx__upsample_bilinear2d_aa(x, cfx_list(2, 2), NO), 0.015871, 0.365803, 0.036112,
-                  -0.367468);
-    CHECK_NUMBERS(cfx__upsample_bicubic2d_aa(x, cfx_list(2, 2), NO), -0.035885, 0.440384, 0.050489,
-                  -0.441877);
+    CHECK_NUMBERS(cfx_aten__upsample_bilinear2d_aa(x, cfx_list(2, 2), NO), 0.015871, 0.365803,
+                  0.036112, -0.367468);
+    CHECK_NUMBERS(cfx_aten__upsample_bicubic2d_aa(x, cfx_list(2, 2), NO), -0.035885, 0.440384,
+                  0.050489, -0.441877);
     CHECK_NUMBERS(cfx_upsample_nearest2d(x, cfx_list(5, 6)), 0, 0, 0.841471, 0.909297, 0.909297);
-    CHECK_NUMBERS(cfx__upsample_nearest_exact2d(x, cfx_list(5, 6)), 0, 0.841471, 0.841471, 0.909297,
-                  0.141120);
+    CHECK_NUMBERS(cfx_aten__upsample_nearest_exact2d(x, cfx_list(5, 6)), 0, 0.841471, 0.841471,
+                  0.909297, 0.141120);
     CHECK_OK();
 }
 
@@ -121,7 +121,7 @@ TEST(embedding_and_bags) {
     cfx_tensor *i = cfx_tensor_from_value(cfx_list(0, 2, 3, 3));
     cfx_tensor *offsets = cfx_tensor_from_value(cfx_list(0, 1, 1));
     CHECK_NUMBERS(cfx_embedding(w, i), 0, 0.841471, 0.909297, -0.279415);
-    cfx_value r = cfx__embedding_bag(w, i, offsets, NO, 2);
+    cfx_value r = cfx_aten__embedding_bag(w, i, offsets, NO, 2);
     CHECK_NUMBERS(cfx_tensor_at(r, 0), 0, 0.841471, 0.909297, 0, 0, 0, 0.412118, 0.656987,
                   0.989358);
     CHECK_NUMBERS(cfx_tensor_at(r, 1), 0, 2, 2, 2);

@@ -13,15 +13,15 @@ INTS(1, threshold, x <= p0 ? p1 : x)
 ROW(threshold, RULE_SAME, 1, 1, "threshold_cpu", HAS_FLOATS(threshold), HAS_INTS(threshold),
     .no_bool = true)
 
-static void shape_relu(cfx_call *c) {
+static void shape_relu(cfx_op_call *c) {
     if (arg_tensor(c, 0)->dtype == CFX_BOOL)
         op_fail(c, "Boolean inputs not supported for relu");
-    else if (cfx__is_complex(arg_tensor(c, 0)->dtype))
+    else if (cfx__dtype_is_complex(arg_tensor(c, 0)->dtype))
         op_fail(c, "clamp is not supported for complex types");
     shape_pointwise(c);
 }
 
-static void shape_prelu_kernel(cfx_call *c) {
+static void shape_prelu_kernel(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0), *weight = arg_tensor(c, 1);
     if (x->dtype != weight->dtype)
         op_fail(c, "prelu: Type promoting not supported. Got %s and %s", cfx_dtype_name(x->dtype),
@@ -29,7 +29,7 @@ static void shape_prelu_kernel(cfx_call *c) {
     shape_pointwise(c);
 }
 
-static bool check_prelu(cfx_call *c, const cfx_tensor *x, const cfx_tensor *weight) {
+static bool check_prelu(cfx_op_call *c, const cfx_tensor *x, const cfx_tensor *weight) {
     if (weight->ndim > 1) {
         op_fail(c, "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = %d",
                 weight->ndim);
@@ -47,7 +47,7 @@ static bool check_prelu(cfx_call *c, const cfx_tensor *x, const cfx_tensor *weig
 }
 
 /* The weights belong to dimension 1: one for all channels or one for each. */
-static void decompose_prelu(cfx_call *c) {
+static void decompose_prelu(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0), *weight = arg_tensor(c, 1);
     if (!check_prelu(c, x, weight))
         return;
@@ -56,7 +56,7 @@ static void decompose_prelu(cfx_call *c) {
         shape[d] = d == 1 ? n : 1;
     if (weight->ndim == 0 || x->ndim != 1)
         weight = cfx_view(weight, cfx_ints_value(x->ndim, shape));
-    c->out[0] = cfx__prelu_kernel(x, weight);
+    c->out[0] = cfx_aten__prelu_kernel(x, weight);
 }
 
 CFX_OP(relu) = {"aten::relu(Tensor self) -> Tensor",
@@ -75,12 +75,12 @@ CFX_OP(threshold) = {"aten::threshold(Tensor self, Scalar threshold, Scalar valu
 
 ONLY_FLOAT1(elu, 3, x <= 0 ? expm1(x * p2) * (p0 * p1) : x * p1)
 
-static void decompose_selu(cfx_call *c) {
+static void decompose_selu(cfx_op_call *c) {
     c->out[0] = cfx_elu(arg_tensor(c, 0), 1.6732632423543772848170429916717,
                         1.0507009873554804934193349852946);
 }
 
-static void decompose_celu(cfx_call *c) {
+static void decompose_celu(cfx_op_call *c) {
     double alpha = arg_float(c, 1);
     if (alpha == 0)
         op_fail(c, "ZeroDivisionError: alpha cannot be 0 for CELU");
@@ -108,7 +108,7 @@ ONLY_FLOAT1(softplus, 5, x *p0 > p1 ? x : log1p(vexp(x * p0)) / p0)
 ONLY_FLOAT1(log_sigmoid, 5, (x < 0 ? x : 0) - log1p(vexp(-fabs(x))))
 ONLY_FLOAT1(log_sigmoid_buffer, 3, vexp(-fabs(x)))
 
-static const pointwise_row *gelu_row(cfx_call *c) {
+static const pointwise_row *gelu_row(cfx_op_call *c) {
     const char *how = arg_text(c, 1);
     if (!strcmp(how, "tanh"))
         return &row_gelu_tanh;
@@ -117,25 +117,25 @@ static const pointwise_row *gelu_row(cfx_call *c) {
     return &row_gelu;
 }
 
-static void shape_gelu(cfx_call *c) { pointwise_shape(c, gelu_row(c)); }
-static void kernel_gelu(cfx_call *c) { pointwise_kernel(c, gelu_row(c), NULL); }
+static void shape_gelu(cfx_op_call *c) { pointwise_shape(c, gelu_row(c)); }
+static void kernel_gelu(cfx_op_call *c) { pointwise_kernel(c, gelu_row(c), NULL); }
 
 /* The second result is what the gradient wants again. */
-static void shape_log_sigmoid_forward(cfx_call *c) {
+static void shape_log_sigmoid_forward(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
     pointwise_shape(c, &row_log_sigmoid);
     out_new(c, 0, t->dtype, t->ndim, t->shape);
     out_new(c, 1, t->dtype, t->ndim, t->shape);
 }
 
-static void kernel_log_sigmoid_forward(cfx_call *c) {
+static void kernel_log_sigmoid_forward(cfx_op_call *c) {
     pointwise_kernel(c, &row_log_sigmoid, NULL);
-    cfx_call buffer = *c;
+    cfx_op_call buffer = *c;
     buffer.out[0] = c->out[1];
     pointwise_kernel(&buffer, &row_log_sigmoid_buffer, NULL);
 }
 
-static void decompose_log_sigmoid(cfx_call *c) {
+static void decompose_log_sigmoid(cfx_op_call *c) {
     c->out[0] = cfx_tensor_at(cfx_log_sigmoid_forward(arg_tensor(c, 0)), 0);
 }
 
@@ -168,24 +168,24 @@ ONLY_FLOAT1(hardswish, 1, x *HOLD(x + 3, 0, 6) / 6)
 ONLY_FLOAT1(hardshrink, 1, x >= -p0 && x <= p0 ? 0 : x)
 ONLY_FLOAT1(softshrink, 1, x > p0 ? x - p0 : x < -p0 ? x + p0 : x * 0)
 
-static void shape_hardtanh(cfx_call *c) {
+static void shape_hardtanh(cfx_op_call *c) {
     cfx_dtype d = arg_tensor(c, 0)->dtype;
     if (d == CFX_BOOL)
         op_fail(c, "Bool inputs not supported for hardtanh");
-    else if (cfx__is_complex(d))
+    else if (cfx__dtype_is_complex(d))
         op_fail(c, "clamp is not supported for complex types");
     else if (d == CFX_U8 && (arg_float(c, 1) < 0 || arg_float(c, 2) < 0))
         op_fail(c, "cannot do hardtanh on an unsigned type with negative limits");
     shape_pointwise(c);
 }
 
-static void shape_softshrink(cfx_call *c) {
+static void shape_softshrink(cfx_op_call *c) {
     if (!(arg_float(c, 1) >= 0))
         op_fail(c, "lambda must be greater or equal to 0, but found to be %g.", arg_float(c, 1));
     shape_pointwise(c);
 }
 
-static void decompose_relu6(cfx_call *c) { c->out[0] = cfx_hardtanh(arg_tensor(c, 0), 0, 6); }
+static void decompose_relu6(cfx_op_call *c) { c->out[0] = cfx_hardtanh(arg_tensor(c, 0), 0, 6); }
 
 CFX_OP(hardtanh) = {"aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
                     "torch._C._nn.hardtanh", POINTWISE_AS(hardtanh, shape_hardtanh),
@@ -209,7 +209,7 @@ CFX_OP(softshrink) = {"aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor
 ONLY_FLOAT2(glu, 3, x *vsigmoid(y))
 
 /* The dimension that a glu halves, or -1 with an error. */
-static int glu_dim(cfx_call *c, const cfx_tensor *t, int arg) {
+static int glu_dim(cfx_op_call *c, const cfx_tensor *t, int arg) {
     if (t->ndim == 0) {
         op_fail(c, "glu does not support 0-dimensional tensors");
         return -1;
@@ -232,7 +232,7 @@ static cfx_tensor *half_of(const cfx_tensor *t, int d, int which) {
                              t->offset + which * shape[d] * t->stride[d]);
 }
 
-static bool glu_halves(cfx_call *c, cfx_value *halves) {
+static bool glu_halves(cfx_op_call *c, cfx_value *halves) {
     cfx_tensor *t = arg_tensor(c, 0);
     int d = glu_dim(c, t, 1);
     for (int i = 0; i < 2 && d >= 0; i++)
@@ -240,18 +240,18 @@ static bool glu_halves(cfx_call *c, cfx_value *halves) {
     return d >= 0;
 }
 
-static void shape_glu(cfx_call *c) {
+static void shape_glu(cfx_op_call *c) {
     cfx_value halves[2];
-    cfx_call f = *c;
+    cfx_op_call f = *c;
     f.args = halves;
     f.nargs = 2;
-    f.out[0] = &cfx__bad_tensor;
+    f.out[0] = &cfx__tensor_bad;
     if (glu_halves(c, halves))
         pointwise_shape(&f, &row_glu);
     c->out[0] = f.out[0];
 }
 
-static void kernel_glu(cfx_call *c) {
+static void kernel_glu(cfx_op_call *c) {
     cfx_value halves[2];
     if (glu_halves(c, halves))
         pointwise_run(c, &row_glu, arg_tensor(c, 0)->dtype, 2, halves, NULL);

@@ -20,7 +20,7 @@ BACK(softshrink, cfx_softshrink_backward(G, X(0), A(1)))
 BACK(glu, cfx_glu_backward(G, X(0), A(1)))
 
 void grad_prelu(cfx_back *b) {
-    cfx_value both = cfx__prelu_kernel_backward(G, X(0), X(1));
+    cfx_value both = cfx_aten__prelu_kernel_backward(G, X(0), X(1));
     back_give_at(b, 0, both, 0);
     back_give_at(b, 1, both, 1);
 }

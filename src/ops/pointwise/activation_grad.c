@@ -14,7 +14,7 @@ ONLY_FLOAT_AS(2, hardsigmoid_backward, "hardsigmoid_backward", 1,
 ONLY_FLOAT2(hardswish_backward, 1, y <= -3 ? 0 : y < 3 ? x * (y / 3 + (T)0.5) : x)
 ONLY_FLOAT2(shrink_backward, 1, y >= -p0 && y <= p0 ? 0 : x)
 
-static void shape_leaky_relu_backward(cfx_call *c) {
+static void shape_leaky_relu_backward(cfx_op_call *c) {
     if (arg_bool(c, 3) && arg_float(c, 2) < 0)
         op_fail(c,
                 "In-place leakyReLu backward calculation is triggered with a negative slope which "
@@ -53,15 +53,15 @@ CFX_OP(softshrink_backward) = {
 ONLY_FLOAT3(prelu_backward_input, 1, y > 0 ? x : z * x)
 ONLY_FLOAT3(prelu_backward_weight, 1, ((void)z, y > 0 ? 0 : y * x))
 
-static void shape_prelu_backward(cfx_call *c) {
+static void shape_prelu_backward(cfx_op_call *c) {
     pointwise_shape(c, &row_prelu_backward_input);
     if (!op_failed())
         out_like(c, 1, c->out[0]->dtype, c->out[0]);
 }
 
-static void kernel_prelu_backward(cfx_call *c) {
+static void kernel_prelu_backward(cfx_op_call *c) {
     pointwise_kernel(c, &row_prelu_backward_input, NULL);
-    cfx_call weight = *c;
+    cfx_op_call weight = *c;
     weight.out[0] = c->out[1];
     pointwise_kernel(&weight, &row_prelu_backward_weight, NULL);
 }
@@ -125,7 +125,7 @@ ONLY_FLOAT_AS(2, gelu_tanh_backward, "GeluBackwardKernelImpl", 8, ({
                 x *((T)0.5 * (1 + t) + (T)0.5 * y * (1 - t * t) * inner);
             }))
 
-static const pointwise_row *gelu_backward_row(cfx_call *c) {
+static const pointwise_row *gelu_backward_row(cfx_op_call *c) {
     const char *how = arg_text(c, 2);
     if (!strcmp(how, "tanh"))
         return &row_gelu_tanh_backward;
@@ -134,8 +134,10 @@ static const pointwise_row *gelu_backward_row(cfx_call *c) {
     return &row_gelu_backward;
 }
 
-static void shape_gelu_backward(cfx_call *c) { pointwise_shape(c, gelu_backward_row(c)); }
-static void kernel_gelu_backward(cfx_call *c) { pointwise_kernel(c, gelu_backward_row(c), NULL); }
+static void shape_gelu_backward(cfx_op_call *c) { pointwise_shape(c, gelu_backward_row(c)); }
+static void kernel_gelu_backward(cfx_op_call *c) {
+    pointwise_kernel(c, gelu_backward_row(c), NULL);
+}
 
 CFX_OP(gelu_backward) = {"aten::gelu_backward(Tensor grad_output, Tensor self, *, str "
                          "approximate=\"none\") -> Tensor", NULL,
@@ -148,7 +150,7 @@ ONLY_FLOAT2(logit_backward, 1,
             y < 0 || y > 1 ? (T)NAN : y == 0 || y == 1 ? x *(T)INFINITY : LOGIT_SLOPE(x, y))
 ONLY_FLOAT2(logit_backward_eps, 1, y < p0 || y > 1 - p0 ? 0 : LOGIT_SLOPE(x, y))
 
-static void kernel_logit_backward(cfx_call *c) {
+static void kernel_logit_backward(cfx_op_call *c) {
     bool held = !arg_is_none(c, 2) && arg_float(c, 2) >= 0;
     pointwise_kernel(c, held ? &row_logit_backward_eps : &row_logit_backward,
                      &(pointwise_params){.f = {arg_float(c, 2)}});
@@ -168,7 +170,7 @@ ONLY_FLOAT_AS(2, elu_backward_result, "elu_backward_cpu", 1,
 ONLY_FLOAT_AS(2, elu_backward_input, "elu_backward_cpu", 4,
               y <= 0 ? x * p2 * p0 * p1 * vexp(y * p2) : x * p1)
 
-static const pointwise_row *elu_backward_row(cfx_call *c) {
+static const pointwise_row *elu_backward_row(cfx_op_call *c) {
     if (!arg_bool(c, 4))
         return &row_elu_backward_input;
     if (arg_float(c, 1) < 0)
@@ -179,16 +181,16 @@ static const pointwise_row *elu_backward_row(cfx_call *c) {
     return &row_elu_backward_result;
 }
 
-static void shape_elu_backward(cfx_call *c) {
+static void shape_elu_backward(cfx_op_call *c) {
     cfx_value operands[] = {c->args[0], c->args[5]};
-    cfx_call f = *c;
+    cfx_op_call f = *c;
     f.args = operands;
     f.nargs = 2;
     pointwise_shape(&f, elu_backward_row(c));
     c->out[0] = f.out[0];
 }
 
-static void kernel_elu_backward(cfx_call *c) {
+static void kernel_elu_backward(cfx_op_call *c) {
     cfx_value operands[] = {c->args[0], c->args[5]};
     pointwise_params p = {.f = {arg_float(c, 1), arg_float(c, 2), arg_float(c, 3)}};
     pointwise_run(c, elu_backward_row(c), c->out[0]->dtype, 2, operands, &p);
@@ -215,7 +217,7 @@ static cfx_tensor *half_of(const cfx_tensor *t, int d, int which) {
                              t->offset + which * shape[d] * t->stride[d]);
 }
 
-static void shape_glu_backward(cfx_call *c) {
+static void shape_glu_backward(cfx_op_call *c) {
     cfx_tensor *grad = arg_tensor(c, 0), *t = arg_tensor(c, 1);
     int d = t->ndim ? arg_dim(c, 2, t->ndim) : -1, ndim = 0;
     int64_t shape[CFX_MAX_DIMS];
@@ -224,28 +226,28 @@ static void shape_glu_backward(cfx_call *c) {
     else if (d >= 0 && t->shape[d] % 2)
         op_fail(c, "Halving dimension must be even, but dimension %d is size %lld", d,
                 (long long)t->shape[d]);
-    else if (!cfx__is_float(t->dtype) || grad->dtype != t->dtype)
+    else if (!cfx__dtype_is_float(t->dtype) || grad->dtype != t->dtype)
         op_fail(c, "result type Float can't be cast to the desired output type %s",
                 cfx__dtype_title(t->dtype));
     if (!op_failed()) {
         cfx_tensor *half = half_of(t, d, 0);
-        cfx__broadcast(c->at, &ndim, shape, half->ndim, half->shape);
-        cfx__broadcast(c->at, &ndim, shape, grad->ndim, grad->shape);
-        if (!op_failed() && !cfx__same_shape(grad, half))
+        cfx__shape_broadcast(c->at, &ndim, shape, half->ndim, half->shape);
+        cfx__shape_broadcast(c->at, &ndim, shape, grad->ndim, grad->shape);
+        if (!op_failed() && !cfx__tensor_same_shape(grad, half))
             op_fail(c, "glu_backward: grad_output has shape %s, which is not half of %s",
                     cfx__shape_text(grad->ndim, grad->shape), cfx__shape_text(t->ndim, t->shape));
     }
     out_new(c, 0, t->dtype, t->ndim, t->shape);
 }
 
-static void kernel_glu_backward(cfx_call *c) {
+static void kernel_glu_backward(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 1);
     int d = arg_dim(c, 2, t->ndim);
     const pointwise_row *rows[] = {&row_glu_backward_first, &row_glu_backward_second};
     cfx_value operands[] = {c->args[0], cfx_tensor_value(half_of(t, d, 0)),
                             cfx_tensor_value(half_of(t, d, 1))};
     for (int i = 0; i < 2; i++) {
-        cfx_call f = *c;
+        cfx_op_call f = *c;
         f.out[0] = half_of(c->out[0], d, i);
         pointwise_run(&f, rows[i], t->dtype, 3, operands, NULL);
     }

@@ -13,18 +13,19 @@ ROW(addcmul, RULE_SAME, 1, 3, "addcmul_cpu_out", HAS_FLOATS(addcmul), HAS_INTS(a
     HAS_COMPLEXES(addcmul), .no_bool = true)
 
 /* alpha must not widen the result: it is no operand. */
-static void check_alpha(cfx_call *c, cfx_dtype result) {
+static void check_alpha(cfx_op_call *c, cfx_dtype result) {
     cfx_value alpha = c->args[2];
     if (alpha.tag == CFX_TAG_BOOL && result != CFX_BOOL)
         op_fail(c, "Boolean alpha only supported for Boolean results.");
-    else if (alpha.tag == CFX_TAG_FLOAT && !cfx__is_float(result) && !cfx__is_complex(result))
+    else if (alpha.tag == CFX_TAG_FLOAT && !cfx__dtype_is_float(result) &&
+             !cfx__dtype_is_complex(result))
         op_fail(c, "For integral input tensors, argument alpha must not be a floating point "
                    "number.");
-    else if (alpha.tag == CFX_TAG_COMPLEX && !cfx__is_complex(result))
+    else if (alpha.tag == CFX_TAG_COMPLEX && !cfx__dtype_is_complex(result))
         op_fail(c, "For non-complex input tensors, argument alpha must not be a complex number.");
 }
 
-static void shape_add(cfx_call *c) {
+static void shape_add(cfx_op_call *c) {
     check_alpha(c, arg_result_type(c, 2));
     shape_pointwise(c);
 }
@@ -33,7 +34,7 @@ static bool is_bool(cfx_value v) {
     return v.tag == CFX_TAG_TENSOR ? v.tensor->dtype == CFX_BOOL : v.tag == CFX_TAG_BOOL;
 }
 
-static void shape_sub(cfx_call *c) {
+static void shape_sub(cfx_op_call *c) {
     bool a = is_bool(c->args[0]), b = is_bool(c->args[1]);
     if (a && b)
         op_fail(c, "Subtraction, the `-` operator, with two bool tensors is not supported. Use the "
@@ -45,17 +46,17 @@ static void shape_sub(cfx_call *c) {
 }
 
 /* The same the other way round: operands change places, alpha stays. */
-static void shape_rsub(cfx_call *c) {
+static void shape_rsub(cfx_op_call *c) {
     cfx_value args[] = {c->args[1], c->args[0], c->args[2]};
-    cfx_call f = *c;
+    cfx_op_call f = *c;
     f.args = args;
     shape_sub(&f);
     c->out[0] = f.out[0];
 }
 
-static void kernel_rsub(cfx_call *c) {
+static void kernel_rsub(cfx_op_call *c) {
     cfx_value args[] = {c->args[1], c->args[0], c->args[2]};
-    cfx_call f = *c;
+    cfx_op_call f = *c;
     f.args = args;
     kernel_pointwise(&f);
 }
@@ -152,7 +153,7 @@ DIVISION(fmod, 8, fmod(x, y), RESIDUE(x, y))
 static bool holds_zero(cfx_value v) {
     if (v.tag != CFX_TAG_TENSOR)
         return cfx_integer(v) == 0;
-    const cfx_tensor *t = cfx__contiguous_as(v.tensor, CFX_I64);
+    const cfx_tensor *t = cfx__tensor_contiguous_as(v.tensor, CFX_I64);
     const int64_t *x = (const int64_t *)t->data;
     bool found = false;
     for (int64_t i = 0; i < t->numel; i++)
@@ -162,20 +163,20 @@ static bool holds_zero(cfx_value v) {
 
 /* Runs a division. Integers have no infinity to give: a zero among the divisors is looked for
  * first, since a loop cannot report it. */
-static void divide(cfx_call *c, const pointwise_row *r) {
+static void divide(cfx_op_call *c, const pointwise_row *r) {
     cfx_dtype compute, result;
     if (!pointwise_dtypes(c, r, &compute, &result))
         return;
-    if (cfx__is_int(compute) && c->out[0]->numel && holds_zero(c->args[1]))
+    if (cfx__dtype_is_int(compute) && c->out[0]->numel && holds_zero(c->args[1]))
         op_fail(c, "ZeroDivisionError");
     else
         pointwise_run(c, r, compute, 2, c->args, &(pointwise_params){.dtype = compute});
 }
 
-static void kernel_division(cfx_call *c) { divide(c, c->op->row); }
+static void kernel_division(cfx_op_call *c) { divide(c, c->op->row); }
 
 /* The row that rounding_mode, argument 2, asks for. */
-static const pointwise_row *mode_row(cfx_call *c) {
+static const pointwise_row *mode_row(cfx_op_call *c) {
     const char *mode = arg_text(c, 2);
     if (!mode)
         return &row_div;
@@ -188,9 +189,9 @@ static const pointwise_row *mode_row(cfx_call *c) {
     return &row_div;
 }
 
-static void shape_div_mode(cfx_call *c) { pointwise_shape(c, mode_row(c)); }
+static void shape_div_mode(cfx_op_call *c) { pointwise_shape(c, mode_row(c)); }
 
-static void kernel_div_mode(cfx_call *c) {
+static void kernel_div_mode(cfx_op_call *c) {
     const pointwise_row *r = mode_row(c);
     if (r == &row_div)
         pointwise_kernel(c, r, &(pointwise_params){.text = NULL});
@@ -198,10 +199,10 @@ static void kernel_div_mode(cfx_call *c) {
         divide(c, r);
 }
 
-static void shape_addcdiv(cfx_call *c) {
+static void shape_addcdiv(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 1), *b = arg_tensor(c, 2);
-    if (!cfx__is_float(a->dtype) && !cfx__is_complex(a->dtype) && !cfx__is_float(b->dtype) &&
-        !cfx__is_complex(b->dtype))
+    if (!cfx__dtype_is_float(a->dtype) && !cfx__dtype_is_complex(a->dtype) &&
+        !cfx__dtype_is_float(b->dtype) && !cfx__dtype_is_complex(b->dtype))
         op_fail(c, "Integer division with addcdiv is no longer supported, and in a future  release "
                    "addcdiv will perform a true division of tensor1 and tensor2. The historic "
                    "addcdiv behavior can be implemented as (input + value * torch.trunc(tensor1 / "
@@ -274,14 +275,14 @@ LOOP1(abs_c128, c128_t, double, c, cabs(x))
 ROW(abs, RULE_ABS, 1, 1, "abs_cpu", HAS_FLOATS(abs), HAS_INTS(abs), HAS_COMPLEXES(abs),
     .no_bool = true)
 
-static void shape_neg(cfx_call *c) {
+static void shape_neg(cfx_op_call *c) {
     if (arg_tensor(c, 0)->dtype == CFX_BOOL)
         op_fail(c, "Negation, the `-` operator, on a bool tensor is not supported. If you are "
                    "trying to invert a mask, use the `~` or `logical_not()` operator instead.");
     shape_pointwise(c);
 }
 
-static void view_positive(cfx_call *c) {
+static void view_positive(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
     if (t->dtype == CFX_BOOL)
         op_fail(c, "The `+` operator, on a bool tensor is not supported.");

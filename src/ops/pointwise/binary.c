@@ -11,9 +11,9 @@ FLOAT2(copysign, 1, copysign(x, y))
 ONLY_FLOAT2(nextafter, 8, nextafter(x, y))
 NUMBER2(heaviside, 1, x == 0 ? y : (x > 0), x == 0 ? y : (x > 0))
 
-static void shape_heaviside(cfx_call *c) {
+static void shape_heaviside(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
-    if (cfx__is_complex(a->dtype) || cfx__is_complex(b->dtype))
+    if (cfx__dtype_is_complex(a->dtype) || cfx__dtype_is_complex(b->dtype))
         op_fail(c, "heaviside is not yet implemented for complex tensors.");
     else if (a->dtype != b->dtype)
         op_fail(c, "heaviside is not yet implemented for tensors with different dtypes.");
@@ -107,21 +107,21 @@ static const struct {
                     {3, &row_power_3},               {-0.5, &row_power_minus_half},
                     {-1, &row_power_minus_1},        {-2, &row_power_minus_2}};
 
-static void shape_pow_Scalar(cfx_call *c) {
+static void shape_pow_Scalar(cfx_op_call *c) {
     cfx_tensor *base = arg_tensor(c, 0);
     bool whole = c->args[1].tag == CFX_TAG_INT || c->args[1].tag == CFX_TAG_BOOL;
-    if ((cfx__is_int(base->dtype) || base->dtype == CFX_BOOL) && whole && arg_int(c, 1) < 0)
+    if ((cfx__dtype_is_int(base->dtype) || base->dtype == CFX_BOOL) && whole && arg_int(c, 1) < 0)
         op_fail(c, "Integers to negative integer powers are not allowed.");
     shape_pointwise(c);
 }
 
-static void kernel_pow_Scalar(cfx_call *c) {
+static void kernel_pow_Scalar(cfx_op_call *c) {
     const pointwise_params none = {.text = NULL};
     cfx_dtype compute, result;
     if (!pointwise_dtypes(c, &row_pow, &compute, &result))
         return;
     double exponent = arg_float(c, 1);
-    if (cfx__is_float(compute))
+    if (cfx__dtype_is_float(compute))
         for (int i = 0; i < COUNT(short_powers); i++)
             if (short_powers[i].exponent == exponent) {
                 pointwise_run(c, short_powers[i].row, compute, 1, c->args, &none);
@@ -130,7 +130,7 @@ static void kernel_pow_Scalar(cfx_call *c) {
     pointwise_run(c, &row_pow, compute, 2, c->args, &none);
 }
 
-static void decompose_square(cfx_call *c) { c->out[0] = cfx_pow(arg_tensor(c, 0), 2); }
+static void decompose_square(cfx_op_call *c) { c->out[0] = cfx_pow(arg_tensor(c, 0), 2); }
 
 CFX_OP(pow_Tensor_Tensor) = {"aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
                              "torch.pow Tensor.pow operator.pow", POINTWISE(pow),
@@ -152,7 +152,7 @@ CFX_OP(float_power_Scalar) = {"aten::float_power.Scalar(Scalar self, Tensor expo
 CFX_OP(square) = {"aten::square(Tensor self) -> Tensor", "torch.square Tensor.square",
                   .decompose = decompose_square, .effects = CFX_COMPOSITE};
 
-static void decompose_ldexp(cfx_call *c) {
+static void decompose_ldexp(cfx_op_call *c) {
     c->out[0] = cfx_mul(arg_tensor(c, 0), cfx_pow(2.0, arg_tensor(c, 1)));
 }
 
@@ -232,7 +232,7 @@ static const char *c_name(cfx_dtype d) {
     return names[d];
 }
 
-static void shape_lerp(cfx_call *c) {
+static void shape_lerp(cfx_op_call *c) {
     static const char *const names[] = {"self", "end", "weight"};
     cfx_dtype d = arg_tensor(c, 0)->dtype;
     for (int i = 1; i < 3; i++)

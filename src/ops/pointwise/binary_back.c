@@ -28,7 +28,7 @@ void grad_copysign(cfx_back *b) {
 
 /* base^exponent in the dtype of the result, which float_power widens. */
 static cfx_tensor *power(cfx_back *b, cfx_value base, cfx_value exponent) {
-    bool wide = cfx__op_info(b->op)->schema->name[0] == 'f';
+    bool wide = cfx__op_info_of(b->op)->schema->name[0] == 'f';
     return wide ? cfx_float_power(base, exponent) : cfx_pow(base, exponent);
 }
 
@@ -53,7 +53,7 @@ static cfx_tensor *back_exponent(cfx_back *b) {
     if (X(0)) {
         cfx_tensor *g = cfx_mul(G, conj_of(cfx_mul(Y(0), cfx_log(X(0)))));
         cfx_tensor *flat = cfx_eq(X(0), 0);
-        if (!cfx__is_complex((cfx_dtype)X(1)->dtype))
+        if (!cfx__dtype_is_complex((cfx_dtype)X(1)->dtype))
             flat = cfx_logical_and(flat, cfx_ge(X(1), 0));
         return cfx_where(flat, 0, g);
     }

@@ -91,9 +91,9 @@ NUMBER2(minimum, 1, x != x || x < y ? x : y, x < y ? x : y)
 NUMBER2(fmax, 1, y != y || x >= y ? x : y, x > y ? x : y)
 NUMBER2(fmin, 1, y != y || x <= y ? x : y, x < y ? x : y)
 
-static void shape_extreme(cfx_call *c) {
+static void shape_extreme(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
-    if (cfx__is_complex(a->dtype) || cfx__is_complex(b->dtype))
+    if (cfx__dtype_is_complex(a->dtype) || cfx__dtype_is_complex(b->dtype))
         op_fail(c, "%s not implemented for complex tensors.", op_title(c));
     shape_pointwise(c);
 }
@@ -135,9 +135,9 @@ typedef struct {
 } clamp_bounds;
 static const clamp_bounds both_bounds = {1, 2}, low_bound = {1, 0}, high_bound = {0, 1};
 
-static bool is_given(const cfx_call *c, int i) { return i && !arg_is_none(c, i); }
+static bool is_given(const cfx_op_call *c, int i) { return i && !arg_is_none(c, i); }
 
-static bool check_bounds(cfx_call *c, const clamp_bounds *b) {
+static bool check_bounds(cfx_op_call *c, const clamp_bounds *b) {
     if (is_given(c, b->low) || is_given(c, b->high))
         return true;
     op_fail(c, "torch.clamp: At least one of 'min' or 'max' must not be None");
@@ -145,23 +145,23 @@ static bool check_bounds(cfx_call *c, const clamp_bounds *b) {
 }
 
 /* A float tensor keeps its dtype; others make room for the bounds. */
-static cfx_dtype clamp_dtype(cfx_call *c, const clamp_bounds *b) {
+static cfx_dtype clamp_dtype(cfx_op_call *c, const clamp_bounds *b) {
     cfx_tensor *t = arg_tensor(c, 0);
     cfx__promotion p = CFX__PROMOTION_START;
-    cfx__promote_tensor(&p, t);
-    for (int i = 1; i < 3 && !cfx__is_float(t->dtype); i++)
+    cfx__promotion_tensor(&p, t);
+    for (int i = 1; i < 3 && !cfx__dtype_is_float(t->dtype); i++)
         if (i == b->low || i == b->high)
-            cfx__promote_value(&p, c->args[i]);
-    return cfx__promoted(&p);
+            cfx__promotion_value(&p, c->args[i]);
+    return cfx__promotion_dtype(&p);
 }
 
-static void shape_clamp(cfx_call *c) {
+static void shape_clamp(cfx_op_call *c) {
     const clamp_bounds *b = c->op->row;
     cfx_dtype d = clamp_dtype(c, b);
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (!check_bounds(c, b))
         return;
-    if (cfx__is_complex(d))
+    if (cfx__dtype_is_complex(d))
         op_fail(c, "clamp is not supported for complex types");
     else if (d == CFX_BOOL)
         op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for 'Bool'", row_clamp.name);
@@ -169,7 +169,7 @@ static void shape_clamp(cfx_call *c) {
         out_like(c, 0, d, arg_tensor(c, 0));
 }
 
-static void kernel_clamp(cfx_call *c) {
+static void kernel_clamp(cfx_op_call *c) {
     const clamp_bounds *b = c->op->row;
     pointwise_params p = {.f = {-INFINITY, INFINITY}, .i = {INT64_MIN, INT64_MAX}};
     if (is_given(c, b->low))
@@ -180,7 +180,7 @@ static void kernel_clamp(cfx_call *c) {
 }
 
 /* The operands and the row of a clamp by tensors; returns how many operands there are. */
-static int clamp_operands(const cfx_call *c, const clamp_bounds *b, cfx_value *v,
+static int clamp_operands(const cfx_op_call *c, const clamp_bounds *b, cfx_value *v,
                           const pointwise_row **r) {
     bool low = is_given(c, b->low), high = is_given(c, b->high);
     int n = 0;
@@ -193,26 +193,26 @@ static int clamp_operands(const cfx_call *c, const clamp_bounds *b, cfx_value *v
     return n;
 }
 
-static void shape_clamp_Tensor(cfx_call *c) {
+static void shape_clamp_Tensor(cfx_op_call *c) {
     cfx_value v[3];
     const pointwise_row *r;
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (!check_bounds(c, c->op->row))
         return;
-    cfx_call f = *c;
+    cfx_op_call f = *c;
     f.nargs = clamp_operands(c, c->op->row, v, &r);
     f.args = v;
-    if (cfx__is_complex(arg_result_type(&f, f.nargs)) && c->op->row == &both_bounds)
+    if (cfx__dtype_is_complex(arg_result_type(&f, f.nargs)) && c->op->row == &both_bounds)
         op_fail(c, "clamp is not supported for complex types");
     else
         pointwise_shape(&f, r);
     c->out[0] = f.out[0];
 }
 
-static void kernel_clamp_Tensor(cfx_call *c) {
+static void kernel_clamp_Tensor(cfx_op_call *c) {
     cfx_value v[3];
     const pointwise_row *r;
-    cfx_call f = *c;
+    cfx_op_call f = *c;
     f.nargs = clamp_operands(c, c->op->row, v, &r);
     f.args = v;
     pointwise_run(&f, r, arg_result_type(&f, f.nargs), f.nargs, v, NULL);
@@ -261,14 +261,14 @@ CHOOSE(choose_32, uint32_t)
 CHOOSE(choose_64, uint64_t)
 CHOOSE(choose_128, c128_t)
 
-static cfx_dtype where_dtype(const cfx_call *c) {
+static cfx_dtype where_dtype(const cfx_op_call *c) {
     cfx__promotion p = CFX__PROMOTION_START;
-    cfx__promote_value(&p, c->args[1]);
-    cfx__promote_value(&p, c->args[2]);
-    return cfx__promoted(&p);
+    cfx__promotion_value(&p, c->args[1]);
+    cfx__promotion_value(&p, c->args[2]);
+    return cfx__promotion_dtype(&p);
 }
 
-static void shape_where(cfx_call *c) {
+static void shape_where(cfx_op_call *c) {
     cfx_tensor *condition = arg_tensor(c, 0);
     if (condition->dtype != CFX_BOOL && condition->dtype != CFX_U8)
         op_fail(c,
@@ -282,19 +282,19 @@ static void shape_where(cfx_call *c) {
     out_broadcast(c, 0, where_dtype(c), n, t);
 }
 
-static void kernel_where(cfx_call *c) {
+static void kernel_where(cfx_op_call *c) {
     cfx_dtype d = c->out[0]->dtype;
-    cfx__operand o[4] = {{c->out[0], d}, {arg_tensor(c, 0), CFX_BOOL}};
+    cfx__iter_operand o[4] = {{c->out[0], d}, {arg_tensor(c, 0), CFX_BOOL}};
     for (int i = 1; i < 3; i++)
-        o[i + 1] = (cfx__operand){
+        o[i + 1] = (cfx__iter_operand){
             arg_tensor(c, i) ? arg_tensor(c, i) : cfx__tensor_scalar(c->args[i], d, false), d};
     int size = cfx_dtype_size(d);
-    cfx__loop *loop = size == 1   ? choose_8
+    cfx__iter_loop *loop = size == 1   ? choose_8
                       : size == 2 ? choose_16
                       : size == 4 ? choose_32
                       : size == 8 ? choose_64
                                   : choose_128;
-    cfx__pointwise(loop, 1, 3, o, NULL, 1);
+    cfx__iter_pointwise(loop, 1, 3, o, NULL, 1);
 }
 
 #define CHOOSES .shape = shape_where, .kernel = kernel_where
@@ -322,7 +322,7 @@ LOOP2(isclose_c128, c128_t, uint8_t, c, CLOSE(x, y, cabs(x - y)))
 ROW(isclose, RULE_BOOL, 2, 2, "isclose", HAS_FLOATS(isclose), HAS_INTS(isclose),
     HAS_COMPLEXES(isclose))
 
-static void shape_isclose(cfx_call *c) {
+static void shape_isclose(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     if (a->dtype != b->dtype)
         op_fail(c, "%s did not match %s", cfx__dtype_title(a->dtype), cfx__dtype_title(b->dtype));

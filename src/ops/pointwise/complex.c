@@ -15,7 +15,7 @@ static cfx_tensor *retyped(const cfx_tensor *t, cfx_dtype dtype, int ndim, const
     return v;
 }
 
-static void as_real(cfx_call *c, int64_t part, bool both) {
+static void as_real(cfx_op_call *c, int64_t part, bool both) {
     cfx_tensor *t = arg_tensor(c, 0);
     int64_t shape[CFX_MAX_DIMS + 1], stride[CFX_MAX_DIMS + 1];
     int n = t->ndim;
@@ -29,37 +29,37 @@ static void as_real(cfx_call *c, int64_t part, bool both) {
     }
     shape[n] = 2;
     stride[n] = 1;
-    c->out[0] = retyped(t, cfx__real_of(t->dtype), both ? n + 1 : n, shape, stride,
+    c->out[0] = retyped(t, cfx__dtype_real(t->dtype), both ? n + 1 : n, shape, stride,
                         t->offset * 2 + part);
 }
 
-static void view_as_real(cfx_call *c) {
-    if (!cfx__is_complex(arg_tensor(c, 0)->dtype))
+static void view_as_real(cfx_op_call *c) {
+    if (!cfx__dtype_is_complex(arg_tensor(c, 0)->dtype))
         op_fail(c, "view_as_real is only supported for complex tensors");
     else
         as_real(c, 0, true);
 }
 
-static void view_same(cfx_call *c) {
+static void view_same(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
     out_view(c, 0, t, t->ndim, t->shape, t->stride, t->offset);
 }
 
-static void view_real(cfx_call *c) {
-    if (cfx__is_complex(arg_tensor(c, 0)->dtype))
+static void view_real(cfx_op_call *c) {
+    if (cfx__dtype_is_complex(arg_tensor(c, 0)->dtype))
         as_real(c, 0, false);
     else
         view_same(c);
 }
 
-static void view_imag(cfx_call *c) {
-    if (cfx__is_complex(arg_tensor(c, 0)->dtype))
+static void view_imag(cfx_op_call *c) {
+    if (cfx__dtype_is_complex(arg_tensor(c, 0)->dtype))
         as_real(c, 1, false);
     else
         op_fail(c, "imag is not implemented for tensors with non-complex dtypes.");
 }
 
-static void view_as_complex(cfx_call *c) {
+static void view_as_complex(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
     int last = t->ndim - 1;
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
@@ -96,7 +96,7 @@ static void grad_view_as_complex(cfx_back *b) {
 
 static void grad_real(cfx_back *b) {
     cfx_tensor *g = b->gout[0];
-    back_give(b, 0, cfx__is_complex(back_arg(b, 0)->dtype) ? cfx_complex(g, zeros_as(g)) : g);
+    back_give(b, 0, cfx__dtype_is_complex(back_arg(b, 0)->dtype) ? cfx_complex(g, zeros_as(g)) : g);
 }
 
 static void grad_imag(cfx_back *b) {
@@ -129,20 +129,20 @@ COMPLEXES(1, conj, ~x)
 ROW(conj, RULE_SAME, 1, 1, "conj_cpu", HAS_FLOATS(conj), HAS_INTS(conj), HAS_COMPLEXES(conj))
 
 /* Nothing is conjugated lazily: of a real tensor it is a view, of a complex one a new tensor. */
-static void decompose_conj(cfx_call *c) {
+static void decompose_conj(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
-    if (cfx__is_complex(t->dtype))
-        c->out[0] = cfx__conj_physical(t);
+    if (cfx__dtype_is_complex(t->dtype))
+        c->out[0] = cfx_aten__conj_physical(t);
     else
         view_same(c);
 }
 
-static void decompose_conj_physical(cfx_call *c) {
+static void decompose_conj_physical(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
-    c->out[0] = cfx__is_complex(t->dtype) ? cfx__conj_physical(t) : t;
+    c->out[0] = cfx__dtype_is_complex(t->dtype) ? cfx_aten__conj_physical(t) : t;
 }
 
-static void kernel_false(cfx_call *c) { c->result = cfx_bool(false); }
+static void kernel_false(cfx_op_call *c) { c->result = cfx_bool(false); }
 
 static void grad_conj(cfx_back *b) { back_give(b, 0, conj_of(b->gout[0])); }
 
@@ -168,24 +168,24 @@ LOOP1(angle_c64, c64_t, float, c, cargf(x))
 LOOP1(angle_c128, c128_t, double, c, carg(x))
 ROW(angle_complex, RULE_ABS, 10, 1, "angle", HAS_COMPLEXES(angle))
 
-static const pointwise_row *angle_row(const cfx_call *c) {
-    return cfx__is_complex(arg_tensor(c, 0)->dtype) ? &row_angle_complex : &row_angle;
+static const pointwise_row *angle_row(const cfx_op_call *c) {
+    return cfx__dtype_is_complex(arg_tensor(c, 0)->dtype) ? &row_angle_complex : &row_angle;
 }
 
-static void shape_angle(cfx_call *c) {
+static void shape_angle(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
-    if (cfx__is_complex(t->dtype))
-        out_new(c, 0, cfx__real_of(t->dtype), t->ndim, t->shape);
+    if (cfx__dtype_is_complex(t->dtype))
+        out_new(c, 0, cfx__dtype_real(t->dtype), t->ndim, t->shape);
     else
         pointwise_shape(c, &row_angle);
 }
 
-static void kernel_angle(cfx_call *c) { pointwise_kernel(c, angle_row(c), NULL); }
+static void kernel_angle(cfx_op_call *c) { pointwise_kernel(c, angle_row(c), NULL); }
 
 /* i z / |z|^2; a real number's angle does not change with it. */
 static void grad_angle(cfx_back *b) {
     cfx_tensor *z = back_arg(b, 0), *g = b->gout[0];
-    if (!cfx__is_complex(z->dtype)) {
+    if (!cfx__dtype_is_complex(z->dtype)) {
         back_give(b, 0, zeros_as(z));
         return;
     }
@@ -215,10 +215,11 @@ PAIR(complex_f64, double, c128_t, x, y)
 PAIR(polar_f32, float, c64_t, x *cos(y), x *sin(y))
 PAIR(polar_f64, double, c128_t, x *cos(y), x *sin(y))
 
-static void shape_pair(cfx_call *c) {
+static void shape_pair(cfx_op_call *c) {
     const cfx_tensor *t[] = {arg_tensor(c, 0), arg_tensor(c, 1)};
     cfx_dtype a = t[0]->dtype, b = t[1]->dtype;
-    if (!cfx__is_float(a) || !cfx__is_float(b) || cfx__is_half(a) || cfx__is_half(b))
+    if (!cfx__dtype_is_float(a) || !cfx__dtype_is_float(b) || cfx__dtype_is_half(a) ||
+        cfx__dtype_is_half(b))
         op_fail(c, "Expected both inputs to be Half, Float or Double tensors but got %s and %s",
                 cfx__dtype_title(a), cfx__dtype_title(b));
     else if (a != b)
@@ -227,14 +228,14 @@ static void shape_pair(cfx_call *c) {
     out_broadcast(c, 0, a == CFX_F64 ? CFX_C128 : CFX_C64, 2, t);
 }
 
-static void run_pair(cfx_call *c, cfx__loop *f32, cfx__loop *f64, int cost) {
+static void run_pair(cfx_op_call *c, cfx__iter_loop *f32, cfx__iter_loop *f64, int cost) {
     cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
-    cfx__operand o[] = {{c->out[0], c->out[0]->dtype}, {a, a->dtype}, {b, b->dtype}};
-    cfx__pointwise(a->dtype == CFX_F64 ? f64 : f32, 1, 2, o, NULL, cost);
+    cfx__iter_operand o[] = {{c->out[0], c->out[0]->dtype}, {a, a->dtype}, {b, b->dtype}};
+    cfx__iter_pointwise(a->dtype == CFX_F64 ? f64 : f32, 1, 2, o, NULL, cost);
 }
 
-static void kernel_complex(cfx_call *c) { run_pair(c, complex_f32, complex_f64, 1); }
-static void kernel_polar(cfx_call *c) { run_pair(c, polar_f32, polar_f64, 8); }
+static void kernel_complex(cfx_op_call *c) { run_pair(c, complex_f32, complex_f64, 1); }
+static void kernel_polar(cfx_op_call *c) { run_pair(c, polar_f32, polar_f64, 8); }
 
 static void grad_complex(cfx_back *b) {
     back_give_sum(b, 0, cfx_real(b->gout[0]));

@@ -6,7 +6,7 @@
 
 /* ---- dtypes ---------------------------------------------------------------------------------- */
 
-static cfx__loop *loop_for(const pointwise_row *r, cfx_dtype d, cfx_dtype *as) {
+static cfx__iter_loop *loop_for(const pointwise_row *r, cfx_dtype d, cfx_dtype *as) {
     switch (d) {
     case CFX_BOOL:
         if (r->b8)
@@ -24,7 +24,7 @@ static cfx__loop *loop_for(const pointwise_row *r, cfx_dtype d, cfx_dtype *as) {
 
 static bool is_operand(cfx_value v) { return v.tag == CFX_TAG_TENSOR || cfx_is_number(v); }
 
-static int operand_count(const cfx_call *c, const pointwise_row *r) {
+static int operand_count(const cfx_op_call *c, const pointwise_row *r) {
     int n = 0, most = r->operands ? r->operands : CFX__ITER_MAX - 1;
     while (n < c->nargs && n < most &&
            (r->operands ? is_operand(c->args[n]) : c->args[n].tag == CFX_TAG_TENSOR))
@@ -32,37 +32,38 @@ static int operand_count(const cfx_call *c, const pointwise_row *r) {
     return n;
 }
 
-cfx_dtype arg_result_type(const cfx_call *c, int n) {
+cfx_dtype arg_result_type(const cfx_op_call *c, int n) {
     cfx__promotion p = CFX__PROMOTION_START;
     for (int i = 0; i < n; i++)
-        cfx__promote_value(&p, c->args[i]);
-    return cfx__promoted(&p);
+        cfx__promotion_value(&p, c->args[i]);
+    return cfx__promotion_dtype(&p);
 }
 
 static cfx_dtype result_of(rule r, cfx_dtype d) {
-    return r == RULE_BOOL || r == RULE_TO_BOOL ? CFX_BOOL : r == RULE_ABS ? cfx__real_of(d) : d;
+    return r == RULE_BOOL || r == RULE_TO_BOOL ? CFX_BOOL : r == RULE_ABS ? cfx__dtype_real(d) : d;
 }
 
 /* Operands that are all tensors of one float dtype, which is most calls, need no promotion: that
  * dtype, or -1. */
-static int common_float(const cfx_call *c, int n) {
+static int common_float(const cfx_op_call *c, int n) {
     int d = -1;
     for (int i = 0; i < n; i++) {
         const cfx_tensor *t = c->args[i].tag == CFX_TAG_TENSOR ? c->args[i].tensor : NULL;
-        if (!t || t->ndim == 0 || (i && t->dtype != d) || !cfx__is_float(t->dtype))
+        if (!t || t->ndim == 0 || (i && t->dtype != d) || !cfx__dtype_is_float(t->dtype))
             return -1;
         d = t->dtype;
     }
     return d;
 }
 
-bool pointwise_dtypes(cfx_call *c, const pointwise_row *r, cfx_dtype *compute, cfx_dtype *result) {
+bool pointwise_dtypes(cfx_op_call *c, const pointwise_row *r, cfx_dtype *compute,
+                      cfx_dtype *result) {
     int n = operand_count(c, r), common = common_float(c, n);
     cfx_dtype d = common < 0 ? arg_result_type(c, n) : (cfx_dtype)common, as;
-    if (r->rule == RULE_FLOAT && (cfx__is_int(d) || d == CFX_BOOL))
+    if (r->rule == RULE_FLOAT && (cfx__dtype_is_int(d) || d == CFX_BOOL))
         d = CFX_F32;
     if (r->rule == RULE_DOUBLE)
-        d = cfx__is_complex(d) ? CFX_C128 : CFX_F64;
+        d = cfx__dtype_is_complex(d) ? CFX_C128 : CFX_F64;
     *compute = r->rule == RULE_TO_BOOL ? CFX_BOOL : d;
     *result = result_of(r->rule, d);
     if (loop_for(r, *compute, &as))
@@ -75,21 +76,22 @@ bool pointwise_dtypes(cfx_call *c, const pointwise_row *r, cfx_dtype *compute, c
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
 /* Whether all operands are contiguous tensors of one shape: then so is the result. */
-static bool all_alike(const cfx_call *c, int n) {
+static bool all_alike(const cfx_op_call *c, int n) {
     for (int i = 0; i < n; i++) {
         const cfx_tensor *t = c->args[i].tag == CFX_TAG_TENSOR ? c->args[i].tensor : NULL;
-        if (!t || !cfx__is_contiguous(t) || (i && !cfx__same_shape(t, c->args[0].tensor)))
+        if (!t || !cfx__tensor_is_contiguous(t) ||
+            (i && !cfx__tensor_same_shape(t, c->args[0].tensor)))
             return false;
     }
     return n > 0;
 }
 
-void pointwise_shape(cfx_call *c, const pointwise_row *r) {
+void pointwise_shape(cfx_op_call *c, const pointwise_row *r) {
     const cfx_tensor *t[CFX__ITER_MAX];
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     int n = operand_count(c, r), tensors = 0, ndim = 0;
     cfx_dtype compute, result;
-    c->out[0] = &cfx__bad_tensor;
+    c->out[0] = &cfx__tensor_bad;
     if (all_alike(c, n)) {
         if (pointwise_dtypes(c, r, &compute, &result))
             out_new(c, 0, result, c->args[0].tensor->ndim, c->args[0].tensor->shape);
@@ -99,16 +101,16 @@ void pointwise_shape(cfx_call *c, const pointwise_row *r) {
         if (c->args[i].tag != CFX_TAG_TENSOR)
             continue;
         t[tensors++] = c->args[i].tensor;
-        if (!cfx__broadcast(c->at, &ndim, shape, t[tensors - 1]->ndim, t[tensors - 1]->shape))
+        if (!cfx__shape_broadcast(c->at, &ndim, shape, t[tensors - 1]->ndim, t[tensors - 1]->shape))
             return;
     }
     if (!pointwise_dtypes(c, r, &compute, &result))
         return;
-    cfx__pointwise_strides(tensors, t, ndim, shape, stride);
+    cfx__strides_pointwise(tensors, t, ndim, shape, stride);
     out_strided(c, 0, result, ndim, shape, stride);
 }
 
-void shape_pointwise(cfx_call *c) { pointwise_shape(c, c->op->row); }
+void shape_pointwise(cfx_op_call *c) { pointwise_shape(c, c->op->row); }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
@@ -143,7 +145,7 @@ static const cfx_tensor *boxed(box *b, cfx_value v) {
 /* Whether a lone number must become `d` before it is computed with in a wider dtype: 0.1 meets
  * halves as a half (but in sums and products), 300 meets bytes as 44. */
 static bool is_narrowed(const pointwise_row *r, cfx_dtype d) {
-    return cfx__is_half(d) ? !r->wide : cfx__is_int(d) && d != CFX_I64;
+    return cfx__dtype_is_half(d) ? !r->wide : cfx__dtype_is_int(d) && d != CFX_I64;
 }
 
 static const cfx_tensor *narrowed(box *b, const cfx_tensor *t, cfx_dtype d) {
@@ -153,7 +155,7 @@ static const cfx_tensor *narrowed(box *b, const cfx_tensor *t, cfx_dtype d) {
     return box_new(b, d);
 }
 
-pointwise_params pointwise_numbers(const cfx_call *c, const pointwise_row *r) {
+pointwise_params pointwise_numbers(const cfx_op_call *c, const pointwise_row *r) {
     pointwise_params p = {.text = NULL};
     int n = 0;
     for (int i = operand_count(c, r); i < c->nargs && n < COUNT(p.f); i++) {
@@ -169,31 +171,31 @@ pointwise_params pointwise_numbers(const cfx_call *c, const pointwise_row *r) {
     return p;
 }
 
-void pointwise_run(cfx_call *c, const pointwise_row *r, cfx_dtype compute, int n,
+void pointwise_run(cfx_op_call *c, const pointwise_row *r, cfx_dtype compute, int n,
                    const cfx_value *operands, const pointwise_params *p) {
     cfx_dtype as;
-    cfx__loop *loop = loop_for(r, compute, &as);
-    cfx__operand o[CFX__ITER_MAX];
+    cfx__iter_loop *loop = loop_for(r, compute, &as);
+    cfx__iter_operand o[CFX__ITER_MAX];
     box boxes[CFX__ITER_MAX];
-    o[0] = (cfx__operand){c->out[0], result_of(r->rule, as)};
+    o[0] = (cfx__iter_operand){c->out[0], result_of(r->rule, as)};
     for (int i = 0; i < n; i++) {
         const cfx_tensor *t = operands[i].tag == CFX_TAG_TENSOR ? operands[i].tensor
                                                                  : boxed(&boxes[i], operands[i]);
         if (t->ndim == 0 && t->dtype != compute && is_narrowed(r, compute))
             t = narrowed(&boxes[i], t, compute);
-        o[i + 1] = (cfx__operand){t, as};
+        o[i + 1] = (cfx__iter_operand){t, as};
     }
-    cfx__pointwise(loop, 1, n, o, p, r->cost);
+    cfx__iter_pointwise(loop, 1, n, o, p, r->cost);
 }
 
-void pointwise_kernel(cfx_call *c, const pointwise_row *r, const pointwise_params *p) {
+void pointwise_kernel(cfx_op_call *c, const pointwise_row *r, const pointwise_params *p) {
     cfx_dtype compute, result;
     if (!pointwise_dtypes(c, r, &compute, &result))
         return;
     pointwise_run(c, r, compute, operand_count(c, r), c->args, p);
 }
 
-void kernel_pointwise(cfx_call *c) {
+void kernel_pointwise(cfx_op_call *c) {
     const pointwise_row *r = c->op->row;
     pointwise_params p = pointwise_numbers(c, r);
     cfx_dtype result;
@@ -203,10 +205,10 @@ void kernel_pointwise(cfx_call *c) {
 
 /* ---- second names ---------------------------------------------------------------------------- */
 
-void decompose_alias(cfx_call *c) {
+void decompose_alias(cfx_op_call *c) {
     cfx_value v = cfx__op_call_bound(c->at, (cfx_op *)c->op->row, c->args);
     if (c->nout == 0)
         c->result = v;
     else
-        c->out[0] = v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__bad_tensor;
+        c->out[0] = v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__tensor_bad;
 }

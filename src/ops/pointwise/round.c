@@ -16,21 +16,21 @@ ONLY_FLOAT_AS(1, round_floats, "round_vml_cpu", 1, rint(x))
 ONLY_FLOAT_AS(1, round_decimals, "round_cpu", 2, p1 != 0 ? rint(x / p0) * p0 : rint(x * p0) / p0)
 ONLY_FLOAT1(frac, 1, x - trunc(x))
 
-static const pointwise_row *round_row(const cfx_call *c) {
+static const pointwise_row *round_row(const cfx_op_call *c) {
     return arg_int(c, 1) ? &row_round_decimals : &row_round_floats;
 }
 
-static void shape_round_decimals(cfx_call *c) { pointwise_shape(c, round_row(c)); }
+static void shape_round_decimals(cfx_op_call *c) { pointwise_shape(c, round_row(c)); }
 
 /* The factor is ten to the number of decimals; a negative number of them divides by it. */
-static void kernel_round_decimals(cfx_call *c) {
+static void kernel_round_decimals(cfx_op_call *c) {
     double decimals = (double)arg_int(c, 1);
     pointwise_kernel(c, round_row(c),
                      &(pointwise_params){.f = {pow(10., fabs(decimals)), decimals < 0}});
 }
 
-static void shape_rounding(cfx_call *c) {
-    if (cfx__is_complex(arg_tensor(c, 0)->dtype))
+static void shape_rounding(cfx_op_call *c) {
+    if (cfx__dtype_is_complex(arg_tensor(c, 0)->dtype))
         op_fail(c, "%s is not supported for complex inputs", op_title(c));
     shape_pointwise(c);
 }
@@ -60,15 +60,15 @@ NUMBER1(sign, 1, (x > 0) - (x < 0), (x > 0) - (x < 0))
 FIELD1(sgn, 1, (x > 0) - (x < 0), (x > 0) - (x < 0), UNIT(x))
 COMPARE1(signbit, signbit((double)x) != 0)
 
-static void shape_sign(cfx_call *c) {
-    if (cfx__is_complex(arg_tensor(c, 0)->dtype))
+static void shape_sign(cfx_op_call *c) {
+    if (cfx__dtype_is_complex(arg_tensor(c, 0)->dtype))
         op_fail(c, "Unlike NumPy, torch.sign is not intended to support complex numbers. Please "
                    "use torch.sgn instead.");
     shape_pointwise(c);
 }
 
-static void shape_signbit(cfx_call *c) {
-    if (cfx__is_complex(arg_tensor(c, 0)->dtype))
+static void shape_signbit(cfx_op_call *c) {
+    if (cfx__dtype_is_complex(arg_tensor(c, 0)->dtype))
         op_fail(c, "signbit is not implemented for complex tensors.");
     shape_pointwise(c);
 }
@@ -98,8 +98,8 @@ QUESTION(isposinf, x == INFINITY, 0, ((void)x, 0))
 QUESTION(isneginf, x == -INFINITY, 0, ((void)x, 0))
 QUESTION(isreal, ((void)x, 1), 1, cimag(x) == 0)
 
-static void shape_real_question(cfx_call *c) {
-    if (cfx__is_complex(arg_tensor(c, 0)->dtype))
+static void shape_real_question(cfx_op_call *c) {
+    if (cfx__dtype_is_complex(arg_tensor(c, 0)->dtype))
         op_fail(c, "%s does not support complex inputs.", op_title(c));
     shape_pointwise(c);
 }
@@ -125,7 +125,7 @@ INTS(1, nan_to_num, x)
 ROW(nan_to_num, RULE_SAME, 1, 1, "nan_to_num", HAS_FLOATS(nan_to_num), HAS_INTS(nan_to_num))
 
 /* By default infinities become the dtype's largest numbers. */
-static void kernel_nan_to_num(cfx_call *c) {
+static void kernel_nan_to_num(cfx_op_call *c) {
     cfx_dtype d = arg_tensor(c, 0)->dtype;
     double most = d == CFX_F64 ? 0x1.fffffffffffffp+1023
                   : d == CFX_F16 ? 65504.
@@ -160,19 +160,19 @@ CFX_OP(nan_to_num) = {"aten::nan_to_num(Tensor self, float? nan=None, float? pos
 FREXP(float, frexp_f32)
 FREXP(double, frexp_f64)
 
-static void shape_frexp(cfx_call *c) {
+static void shape_frexp(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
-    if (!cfx__is_float(t->dtype))
+    if (!cfx__dtype_is_float(t->dtype))
         op_fail(c, "torch.frexp() only supports floating-point dtypes");
     out_like(c, 0, t->dtype, t);
     out_like(c, 1, CFX_I32, t);
 }
 
-static void kernel_frexp(cfx_call *c) {
+static void kernel_frexp(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
     cfx_dtype as = t->dtype == CFX_F64 ? CFX_F64 : CFX_F32;
-    cfx__operand o[] = {{c->out[0], as}, {c->out[1], CFX_I32}, {t, as}};
-    cfx__pointwise(as == CFX_F64 ? frexp_f64 : frexp_f32, 2, 1, o, NULL, 4);
+    cfx__iter_operand o[] = {{c->out[0], as}, {c->out[1], CFX_I32}, {t, as}};
+    cfx__iter_pointwise(as == CFX_F64 ? frexp_f64 : frexp_f32, 2, 1, o, NULL, 4);
 }
 
 CFX_OP(frexp_Tensor) = {"aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)",

@@ -50,7 +50,7 @@ FLOAT1(erfcx, 40, erfcx(x))
 FLOAT1(log_ndtr, 60, log_ndtr(x))
 FLOAT1(ndtri, 200, ndtri(x))
 
-static void decompose_ndtr(cfx_call *c) {
+static void decompose_ndtr(cfx_op_call *c) {
     c->out[0] = cfx_mul(cfx_add(cfx_erf(cfx_mul(c->args[0], SQRT_HALF)), 1), 0.5);
 }
 

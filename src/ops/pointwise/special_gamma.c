@@ -297,26 +297,26 @@ static double poly_gamma(double n, double x) {
 FLOAT1(polygamma, 200, poly_gamma(p0, x))
 
 /* The call with the operand first, as rows expect it. */
-static cfx_call operand_first(cfx_call *c, cfx_value swapped[2]) {
-    cfx_call s = *c;
+static cfx_op_call operand_first(cfx_op_call *c, cfx_value swapped[2]) {
+    cfx_op_call s = *c;
     swapped[0] = c->args[1];
     swapped[1] = c->args[0];
     s.args = swapped;
     return s;
 }
 
-static void shape_polygamma(cfx_call *c) {
+static void shape_polygamma(cfx_op_call *c) {
     cfx_value swapped[2];
-    cfx_call s = operand_first(c, swapped);
+    cfx_op_call s = operand_first(c, swapped);
     if (arg_int(c, 0) < 0)
         op_fail(c, "polygamma(n, x) does not support negative n.");
     shape_pointwise(&s);
     c->out[0] = s.out[0];
 }
 
-static void kernel_polygamma(cfx_call *c) {
+static void kernel_polygamma(cfx_op_call *c) {
     cfx_value swapped[2];
-    cfx_call s = operand_first(c, swapped);
+    cfx_op_call s = operand_first(c, swapped);
     kernel_pointwise(&s);
 }
 
@@ -336,7 +336,7 @@ static double multi_gamma(double p, double x) {
 
 FLOAT1(mvlgamma, 200, multi_gamma(p0, x))
 
-static void shape_mvlgamma(cfx_call *c) {
+static void shape_mvlgamma(cfx_op_call *c) {
     int64_t p = arg_int(c, 1), numel = arg_tensor(c, 0)->numel, terms;
     if (p < 1)
         op_fail(c, "p has to be greater than or equal to 1");
@@ -347,7 +347,7 @@ static void shape_mvlgamma(cfx_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     cfx_dtype compute, result;
     if (op_failed() || !pointwise_dtypes(c, c->op->row, &compute, &result)) {
-        c->out[0] = &cfx__bad_tensor;
+        c->out[0] = &cfx__tensor_bad;
         return;
     }
     memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape);
@@ -385,12 +385,12 @@ CFX_OP(special_multigammaln) = {
 
 /* ---- what scalar overloads share ------------------------------------------------------------- */
 
-void decompose_wrapped(cfx_call *c) {
+void decompose_wrapped(cfx_op_call *c) {
     cfx_value args[CFX_MAX_ARGS];
     for (int i = 0; i < c->nargs; i++) {
         args[i] = c->args[i];
         if (cfx_is_number(args[i])) {
-            cfx_dtype d = cfx__number_dtype(args[i]);
+            cfx_dtype d = cfx__dtype_of_number(args[i]);
             d = d == CFX_F32 ? CFX_F64 : d == CFX_C64 ? CFX_C128 : d;
             args[i] = cfx_tensor_value(cfx__tensor_scalar(args[i], d, true));
         }

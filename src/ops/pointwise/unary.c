@@ -57,8 +57,8 @@ ANALYTIC1(sinc, 4, x == 0 ? 1 : sin((T)M_PI * x) / ((T)M_PI * x),
 FLOAT1(deg2rad, 1, x *(T)(M_PI / 180))
 FLOAT1(rad2deg, 1, x *(T)(180 / M_PI))
 
-static void shape_degrees(cfx_call *c) {
-    if (cfx__is_complex(arg_tensor(c, 0)->dtype))
+static void shape_degrees(cfx_op_call *c) {
+    if (cfx__dtype_is_complex(arg_tensor(c, 0)->dtype))
         op_fail(c, "%s is not supported for complex tensors.", op_title(c));
     shape_pointwise(c);
 }
@@ -143,7 +143,7 @@ FLOAT_AS(1, special_entr, "entr_cpu", 4,
          x != x ? x : x > 0 ? -x * vlog(x) : x == 0 ? 0 : -(T)INFINITY)
 
 /* With an eps, what is below eps or above 1 - eps is taken to be there. */
-static void kernel_logit(cfx_call *c) {
+static void kernel_logit(cfx_op_call *c) {
     bool held = !arg_is_none(c, 1) && arg_float(c, 1) >= 0;
     pointwise_kernel(c, held ? &row_logit_eps : &row_logit,
                      &(pointwise_params){.f = {arg_float(c, 1)}});

@@ -68,7 +68,7 @@ BACK(frexp, cfx_div(G, cfx_exp2(Y(1))))
 
 /* Of a complex number the part across its direction, over its size. */
 static cfx_tensor *back_sgn(cfx_back *b) {
-    if (!cfx__is_complex((cfx_dtype)X(0)->dtype))
+    if (!cfx__dtype_is_complex((cfx_dtype)X(0)->dtype))
         return cfx_zeros_like(G);
     cfx_tensor *size = cfx_abs(X(0)), *along = cfx_real(cfx_mul(GY, G));
     cfx_tensor *slope = cfx_div(cfx_sub(G, cfx_mul(along, Y(0))), size);

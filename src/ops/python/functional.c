@@ -8,7 +8,7 @@
 /* ---- activations: (input, ..., inplace=False) ------------------------------------------------ */
 
 #define IN_PLACE_TOO(id, last, call, call_)                                                        \
-    static void functional_##id(cfx_call *c) {                                                     \
+    static void functional_##id(cfx_op_call *c) {                                                  \
         cfx_tensor *x = arg_tensor(c, 0);                                                          \
         c->out[0] = arg_bool(c, last) ? (call_) : (call);                                          \
     }
@@ -28,41 +28,41 @@ IN_PLACE_TOO(hardsigmoid, 1, cfx_hardsigmoid(x), cfx_hardsigmoid_(x))
 IN_PLACE_TOO(threshold, 3, cfx_threshold(x, c->args[1], c->args[2]),
              cfx_threshold_(x, c->args[1], c->args[2]))
 
-static void functional_tanhshrink(cfx_call *c) {
+static void functional_tanhshrink(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
     c->out[0] = cfx_sub(x, cfx_tanh(x));
 }
 
-static void functional_softsign(cfx_call *c) {
+static void functional_softsign(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
     c->out[0] = cfx_div(x, cfx_add(cfx_abs(x), 1));
 }
 
-static void functional_glu(cfx_call *c) { c->out[0] = cfx_glu(c->args[0], c->args[1]); }
+static void functional_glu(cfx_op_call *c) { c->out[0] = cfx_glu(c->args[0], c->args[1]); }
 
 /* ---- softmax and friends: (input, dim=None, _stacklevel=3, dtype=None) ----------------------- */
 
 /* The dimension that is meant where none is given: an old rule, kept by PyTorch. */
-static int64_t softmax_dim(const cfx_call *c) {
+static int64_t softmax_dim(const cfx_op_call *c) {
     int n = arg_tensor(c, 0)->ndim;
     return !arg_is_none(c, 1) ? arg_int(c, 1) : n == 0 || n == 1 || n == 3 ? 0 : 1;
 }
 
-static void functional_softmax(cfx_call *c) {
+static void functional_softmax(cfx_op_call *c) {
     c->out[0] = cfx_softmax(c->args[0], softmax_dim(c), c->args[3]);
 }
 
-static void functional_log_softmax(cfx_call *c) {
+static void functional_log_softmax(cfx_op_call *c) {
     c->out[0] = cfx_log_softmax(c->args[0], softmax_dim(c), c->args[3]);
 }
 
-static void functional_softmin(cfx_call *c) {
+static void functional_softmin(cfx_op_call *c) {
     c->out[0] = cfx_softmax(cfx_neg(c->args[0]), softmax_dim(c), c->args[3]);
 }
 
 /* ---- dropout: (input, p=0.5, training=True, inplace=False) ----------------------------------- */
 
-static void functional_dropout(cfx_call *c) {
+static void functional_dropout(cfx_op_call *c) {
     double p = arg_float(c, 1);
     if (!(p >= 0 && p <= 1)) {
         op_fail_as(VALUE, c, "dropout probability has to be between 0 and 1, but got %s",
@@ -70,12 +70,12 @@ static void functional_dropout(cfx_call *c) {
         return;
     }
     cfx_args a = CFX_ARGS(c->args[0], p, arg_bool(c, 2));
-    c->out[0] = arg_bool(c, 3) ? cfx_inplace_call(c->at, &cfx_fn_dropout, a)
-                               : cfx_fn_call_tensor(c->at, &cfx_fn_dropout, a);
+    c->out[0] = arg_bool(c, 3) ? cfx_inplace_from(c->at, &cfx_fn_dropout, a)
+                               : cfx_fn_call_tensor_from(c->at, &cfx_fn_dropout, a);
 }
 
 /* The other dropouts: of channels, and those that keep mean and variance. */
-static void drop_with(cfx_call *c, const cfx_fn *fn) {
+static void drop_with(cfx_op_call *c, const cfx_fn *fn) {
     double p = arg_float(c, 1);
     if (!(p >= 0 && p <= 1)) {
         op_fail_as(VALUE, c, "dropout probability has to be between 0 and 1, but got %s",
@@ -83,17 +83,18 @@ static void drop_with(cfx_call *c, const cfx_fn *fn) {
         return;
     }
     cfx_args a = CFX_ARGS(c->args[0], p, arg_bool(c, 2));
-    c->out[0] = arg_bool(c, 3) ? cfx_inplace_call(c->at, fn, a) : cfx_fn_call_tensor(c->at, fn, a);
+    c->out[0] =
+        arg_bool(c, 3) ? cfx_inplace_from(c->at, fn, a) : cfx_fn_call_tensor_from(c->at, fn, a);
 }
 
-static void functional_alpha_dropout(cfx_call *c) { drop_with(c, &cfx_fn_alpha_dropout); }
-static void functional_feature_alpha_dropout(cfx_call *c) {
+static void functional_alpha_dropout(cfx_op_call *c) { drop_with(c, &cfx_fn_alpha_dropout); }
+static void functional_feature_alpha_dropout(cfx_op_call *c) {
     drop_with(c, &cfx_fn_feature_alpha_dropout);
 }
-static void functional_dropout2d(cfx_call *c) { drop_with(c, &cfx_fn_feature_dropout); }
+static void functional_dropout2d(cfx_op_call *c) { drop_with(c, &cfx_fn_feature_dropout); }
 
 /* (C, L) without a batch counts as one sample. */
-static void functional_dropout1d(cfx_call *c) {
+static void functional_dropout1d(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
     if (x->ndim != 2 && x->ndim != 3) {
         op_fail_as(RUNTIME, c, "dropout1d: Expected 2D or 3D input, but received a %dD input. Note "
@@ -110,14 +111,14 @@ static void functional_dropout1d(cfx_call *c) {
         c->out[0] = cfx_squeeze(c->out[0], 0);
 }
 
-static void functional_rrelu(cfx_call *c) {
+static void functional_rrelu(cfx_op_call *c) {
     cfx_args a = CFX_ARGS(c->args[0], c->args[1], c->args[2], c->args[3]);
-    c->out[0] = arg_bool(c, 4) ? cfx_inplace_call(c->at, &cfx_fn_rrelu, a)
-                               : cfx_fn_call_tensor(c->at, &cfx_fn_rrelu, a);
+    c->out[0] = arg_bool(c, 4) ? cfx_inplace_from(c->at, &cfx_fn_rrelu, a)
+                               : cfx_fn_call_tensor_from(c->at, &cfx_fn_rrelu, a);
 }
 
 /* Samples near a one-hot vector; with `hard` one-hot forwards and soft backwards. */
-static void functional_gumbel_softmax(cfx_call *c) {
+static void functional_gumbel_softmax(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
     int64_t dim = arg_int(c, 4);
     cfx_tensor *noise = cfx_neg(cfx_log(cfx_exponential_(cfx_empty_like(x))));
@@ -132,33 +133,33 @@ static void functional_gumbel_softmax(cfx_call *c) {
 
 /* ---- norms ----------------------------------------------------------------------------------- */
 
-static void functional_layer_norm(cfx_call *c) {
+static void functional_layer_norm(cfx_op_call *c) {
     c->out[0] = cfx_layer_norm(c->args[0], c->args[1], c->args[2], c->args[3], c->args[4],
                                cfx_bool(false));
 }
 
-static void functional_rms_norm(cfx_call *c) {
+static void functional_rms_norm(cfx_op_call *c) {
     c->out[0] = cfx_rms_norm(c->args[0], c->args[1], c->args[2], c->args[3]);
 }
 
-static void functional_group_norm(cfx_call *c) {
+static void functional_group_norm(cfx_op_call *c) {
     c->out[0] = cfx_group_norm(c->args[0], c->args[1], c->args[2], c->args[3], c->args[4],
                                cfx_bool(false));
 }
 
 /* F: (input, mean, var, weight, bias, training, momentum, eps); aten: weight and bias come first.
  */
-static void functional_batch_norm(cfx_call *c) {
+static void functional_batch_norm(cfx_op_call *c) {
     c->out[0] = cfx_batch_norm(c->args[0], c->args[3], c->args[4], c->args[1], c->args[2],
                                c->args[5], c->args[6], c->args[7], false);
 }
 
-static void functional_instance_norm(cfx_call *c) {
+static void functional_instance_norm(cfx_op_call *c) {
     c->out[0] = cfx_instance_norm(c->args[0], c->args[3], c->args[4], c->args[1], c->args[2],
                                   c->args[5], c->args[6], c->args[7], false);
 }
 
-static void functional_normalize(cfx_call *c) {
+static void functional_normalize(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
     cfx_tensor *norm = cfx_linalg_vector_norm(x, c->args[1], cfx_list(c->args[2]), true);
     cfx_tensor *floor = cfx_expand_as(cfx_clamp_min(norm, c->args[3]), x);
@@ -166,7 +167,7 @@ static void functional_normalize(cfx_call *c) {
 }
 
 /* Each value over what its neighbours across channels add up to. */
-static void functional_local_response_norm(cfx_call *c) {
+static void functional_local_response_norm(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
     int64_t size = arg_int(c, 1);
     if (size < 1) {
@@ -198,7 +199,7 @@ static void functional_local_response_norm(cfx_call *c) {
 
 /* ---- embedding ------------------------------------------------------------------------------- */
 
-static void functional_embedding(cfx_call *c) {
+static void functional_embedding(cfx_op_call *c) {
     cfx_tensor *weight = arg_tensor(c, 1);
     int64_t padding = arg_is_none(c, 2) ? -1 : arg_int(c, 2);
     if (!arg_is_none(c, 2) && weight->ndim > 0) {
@@ -218,12 +219,12 @@ static void functional_embedding(cfx_call *c) {
 
 /* ---- pooling --------------------------------------------------------------------------------- */
 
-static cfx_value stride_or(const cfx_call *c, int i) {
+static cfx_value stride_or(const cfx_op_call *c, int i) {
     return arg_is_none(c, i) ? cfx_list_value(0, NULL) : c->args[i];
 }
 
 #define MAX_POOL(id, plain, indexed)                                                               \
-    static void functional_##id(cfx_call *c) {                                                     \
+    static void functional_##id(cfx_op_call *c) {                                                  \
         c->result = arg_bool(c, 6)                                                                 \
                         ? indexed(c->args[0], c->args[1], stride_or(c, 2), c->args[3], c->args[4], \
                                   c->args[5])                                                      \
@@ -234,11 +235,11 @@ MAX_POOL(max_pool1d, cfx_max_pool1d, cfx_max_pool1d_with_indices)
 MAX_POOL(max_pool2d, cfx_max_pool2d, cfx_max_pool2d_with_indices)
 MAX_POOL(max_pool3d, cfx_max_pool3d, cfx_max_pool3d_with_indices)
 
-static void functional_adaptive_avg_pool2d(cfx_call *c) {
+static void functional_adaptive_avg_pool2d(cfx_op_call *c) {
     c->out[0] = cfx_adaptive_avg_pool2d(c->args[0], c->args[1]);
 }
 
-static void functional_adaptive_avg_pool3d(cfx_call *c) {
+static void functional_adaptive_avg_pool3d(cfx_op_call *c) {
     c->out[0] = cfx_adaptive_avg_pool3d(c->args[0], c->args[1]);
 }
 

@@ -8,7 +8,7 @@ enum { NONE, MEAN, SUM };
 
 /* "mean" of a loss as the number that operators take; -1, with an error, when there is none. The
  * old size_average and reduce (0: the function has none) win where they are given. */
-static int64_t reduction(cfx_call *c, int size_average, int reduce, int i) {
+static int64_t reduction(cfx_op_call *c, int size_average, int reduce, int i) {
     if (reduce && (!arg_is_none(c, size_average) || !arg_is_none(c, reduce))) {
         bool average = arg_is_none(c, size_average) || arg_bool(c, size_average);
         bool some = arg_is_none(c, reduce) || arg_bool(c, reduce);
@@ -36,7 +36,7 @@ static cfx_tensor *weighted(cfx_tensor *each, cfx_tensor *weight, int64_t r, boo
 }
 
 /* mse_loss and l1_loss: input, target, size_average, reduce, reduction, weight. */
-static void distance_loss(cfx_call *c, bool squared) {
+static void distance_loss(cfx_op_call *c, bool squared) {
     int64_t r = reduction(c, 2, 3, 4);
     cfx_tensor *weight = arg_tensor(c, 5);
     if (r < 0)
@@ -47,10 +47,10 @@ static void distance_loss(cfx_call *c, bool squared) {
     if (weight)
         c->out[0] = weighted(c->out[0], weight, r, true);
 }
-static void functional_mse_loss(cfx_call *c) { distance_loss(c, true); }
-static void functional_l1_loss(cfx_call *c) { distance_loss(c, false); }
+static void functional_mse_loss(cfx_op_call *c) { distance_loss(c, true); }
+static void functional_l1_loss(cfx_op_call *c) { distance_loss(c, false); }
 
-static void functional_huber_loss(cfx_call *c) {
+static void functional_huber_loss(cfx_op_call *c) {
     int64_t r = reduction(c, 0, 0, 2);
     cfx_tensor *weight = arg_tensor(c, 4);
     if (r >= 0)
@@ -59,7 +59,7 @@ static void functional_huber_loss(cfx_call *c) {
         c->out[0] = weighted(c->out[0], weight, r, false);
 }
 
-static void functional_smooth_l1_loss(cfx_call *c) {
+static void functional_smooth_l1_loss(cfx_op_call *c) {
     int64_t r = reduction(c, 2, 3, 4);
     if (r < 0)
         return;
@@ -69,7 +69,7 @@ static void functional_smooth_l1_loss(cfx_call *c) {
 }
 
 /* "batchmean" is a mean over the first dimension alone. */
-static void functional_kl_div(cfx_call *c) {
+static void functional_kl_div(cfx_op_call *c) {
     const char *text = arg_text(c, 4);
     bool batch = text && !strcmp(text, "batchmean") && arg_is_none(c, 2) && arg_is_none(c, 3);
     int64_t r = batch ? SUM : reduction(c, 2, 3, 4);
@@ -81,50 +81,50 @@ static void functional_kl_div(cfx_call *c) {
         c->out[0] = cfx_div(c->out[0], x->shape[0]);
 }
 
-static void functional_binary_cross_entropy(cfx_call *c) {
+static void functional_binary_cross_entropy(cfx_op_call *c) {
     int64_t r = reduction(c, 3, 4, 5);
     if (r >= 0)
         c->out[0] = cfx_binary_cross_entropy(c->args[0], c->args[1], c->args[2], r);
 }
 
-static void functional_poisson_nll_loss(cfx_call *c) {
+static void functional_poisson_nll_loss(cfx_op_call *c) {
     int64_t r = reduction(c, 4, 6, 7);
     if (r >= 0)
         c->out[0] = cfx_poisson_nll_loss(c->args[0], c->args[1], c->args[2], c->args[3],
                                          c->args[5], r);
 }
 
-static void functional_hinge_embedding_loss(cfx_call *c) {
+static void functional_hinge_embedding_loss(cfx_op_call *c) {
     int64_t r = reduction(c, 3, 4, 5);
     if (r >= 0)
         c->out[0] = cfx_hinge_embedding_loss(c->args[0], c->args[1], c->args[2], r);
 }
 
-static void functional_margin_ranking_loss(cfx_call *c) {
+static void functional_margin_ranking_loss(cfx_op_call *c) {
     int64_t r = reduction(c, 4, 5, 6);
     if (r >= 0)
         c->out[0] = cfx_margin_ranking_loss(c->args[0], c->args[1], c->args[2], c->args[3], r);
 }
 
-static void functional_cosine_embedding_loss(cfx_call *c) {
+static void functional_cosine_embedding_loss(cfx_op_call *c) {
     int64_t r = reduction(c, 4, 5, 6);
     if (r >= 0)
         c->out[0] = cfx_cosine_embedding_loss(c->args[0], c->args[1], c->args[2], c->args[3], r);
 }
 
-static void functional_soft_margin_loss(cfx_call *c) {
+static void functional_soft_margin_loss(cfx_op_call *c) {
     int64_t r = reduction(c, 2, 3, 4);
     if (r >= 0)
         c->out[0] = cfx_soft_margin_loss(c->args[0], c->args[1], r);
 }
 
-static void functional_multilabel_margin_loss(cfx_call *c) {
+static void functional_multilabel_margin_loss(cfx_op_call *c) {
     int64_t r = reduction(c, 2, 3, 4);
     if (r >= 0)
         c->out[0] = cfx_multilabel_margin_loss(c->args[0], c->args[1], r);
 }
 
-static void functional_multi_margin_loss(cfx_call *c) {
+static void functional_multi_margin_loss(cfx_op_call *c) {
     int64_t r = reduction(c, 5, 6, 7);
     if (r >= 0)
         c->out[0] = cfx_multi_margin_loss(c->args[0], c->args[1], c->args[2], c->args[3],
@@ -135,7 +135,7 @@ static cfx_tensor *reduced(cfx_tensor *each, int64_t r) {
     return r == NONE ? each : r == SUM ? cfx_sum(each) : cfx_mean(each);
 }
 
-static void functional_multilabel_soft_margin_loss(cfx_call *c) {
+static void functional_multilabel_soft_margin_loss(cfx_op_call *c) {
     int64_t r = reduction(c, 3, 4, 5);
     if (r < 0)
         return;
@@ -148,7 +148,7 @@ static void functional_multilabel_soft_margin_loss(cfx_call *c) {
     c->out[0] = reduced(cfx_div(cfx_sum(each, cfx_list(-1)), x->shape[x->ndim - 1]), r);
 }
 
-static void functional_triplet_margin_loss(cfx_call *c) {
+static void functional_triplet_margin_loss(cfx_op_call *c) {
     int64_t r = reduction(c, 7, 8, 9);
     if (r >= 0)
         c->out[0] = cfx_triplet_margin_loss(c->args[0], c->args[1], c->args[2], c->args[3],
@@ -156,7 +156,7 @@ static void functional_triplet_margin_loss(cfx_call *c) {
 }
 
 /* log(var) / 2 + (input - target)^2 / (2 var), var kept from zero without a gradient. */
-static void functional_gaussian_nll_loss(cfx_call *c) {
+static void functional_gaussian_nll_loss(cfx_op_call *c) {
     int64_t r = reduction(c, 0, 0, 5);
     if (r < 0)
         return;
@@ -173,20 +173,20 @@ static void functional_gaussian_nll_loss(cfx_call *c) {
     c->out[0] = reduced(each, r);
 }
 
-static void functional_cross_entropy(cfx_call *c) {
+static void functional_cross_entropy(cfx_op_call *c) {
     int64_t r = reduction(c, 3, 5, 6);
     if (r >= 0)
         c->out[0] = cfx_cross_entropy_loss(c->args[0], c->args[1], c->args[2], r, c->args[4],
                                            c->args[7]);
 }
 
-static void functional_nll_loss(cfx_call *c) {
+static void functional_nll_loss(cfx_op_call *c) {
     int64_t r = reduction(c, 3, 5, 6);
     if (r >= 0)
         c->out[0] = cfx_nll_loss_nd(c->args[0], c->args[1], c->args[2], r, c->args[4]);
 }
 
-static void functional_bce_with_logits(cfx_call *c) {
+static void functional_bce_with_logits(cfx_op_call *c) {
     int64_t r = reduction(c, 3, 4, 5);
     if (r >= 0)
         c->out[0] = cfx_binary_cross_entropy_with_logits(c->args[0], c->args[1], c->args[2],
@@ -195,7 +195,7 @@ static void functional_bce_with_logits(cfx_call *c) {
 
 /* ---- similarity and distance ----------------------------------------------------------------- */
 
-static void decompose_cosine_similarity(cfx_call *c) {
+static void decompose_cosine_similarity(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     cfx_value dim = cfx_list(c->args[2]), eps = c->args[3];
     cfx_tensor *na = cfx_linalg_vector_norm(a, 2, dim, true);
@@ -204,12 +204,12 @@ static void decompose_cosine_similarity(cfx_call *c) {
                                 cfx_div(b, cfx_clamp_min(nb, eps))), dim);
 }
 
-static void decompose_pairwise_distance(cfx_call *c) {
+static void decompose_pairwise_distance(cfx_op_call *c) {
     cfx_tensor *gap = cfx_add(cfx_sub(c->args[0], c->args[1]), c->args[3]);
     c->out[0] = cfx_linalg_vector_norm(gap, c->args[2], cfx_list(-1), c->args[4]);
 }
 
-static void decompose_triplet_margin_loss(cfx_call *c) {
+static void decompose_triplet_margin_loss(cfx_op_call *c) {
     cfx_value a = c->args[0], p = c->args[4], eps = c->args[5];
     cfx_tensor *near = cfx_pairwise_distance(a, c->args[1], p, eps);
     cfx_tensor *far = cfx_pairwise_distance(a, c->args[2], p, eps);

@@ -38,7 +38,7 @@ static bool is_linear(const char *mode) {
 }
 
 /* A list of as many numbers as there are spatial dimensions. */
-static bool fits_dims(cfx_call *c, const interpolation *s, cfx_value v, const char *what,
+static bool fits_dims(cfx_op_call *c, const interpolation *s, cfx_value v, const char *what,
                       const char *form) {
     if (!is_sequence(v) || v.list->len == s->dims)
         return true;
@@ -54,7 +54,7 @@ static bool fits_dims(cfx_call *c, const interpolation *s, cfx_value v, const ch
 }
 
 /* The sizes that scale factors come to. */
-static cfx_value scaled_sizes(const cfx_call *c, const interpolation *s) {
+static cfx_value scaled_sizes(const cfx_op_call *c, const interpolation *s) {
     const cfx_tensor *x = arg_tensor(c, 0);
     cfx_value list = cfx_list_value(0, NULL);
     for (int i = 0; i < s->dims; i++)
@@ -63,7 +63,7 @@ static cfx_value scaled_sizes(const cfx_call *c, const interpolation *s) {
     return list;
 }
 
-static bool read_interpolation(cfx_call *c, interpolation *s) {
+static bool read_interpolation(cfx_op_call *c, interpolation *s) {
     const cfx_tensor *x = arg_tensor(c, 0);
     *s = (interpolation){.dims = x->ndim - 2, .mode = arg_text(c, 3), .align = c->args[4],
                          .antialias = arg_bool(c, 6)};
@@ -129,7 +129,7 @@ static cfx_op *resampler(const interpolation *s) {
     return NULL;
 }
 
-static cfx_tensor *average_area(cfx_call *c, const interpolation *s) {
+static cfx_tensor *average_area(cfx_op_call *c, const interpolation *s) {
     cfx_tensor *x = arg_tensor(c, 0);
     return s->dims == 1   ? cfx_adaptive_avg_pool1d(x, s->size)
            : s->dims == 2 ? cfx_adaptive_avg_pool2d(x, s->size)
@@ -137,7 +137,7 @@ static cfx_tensor *average_area(cfx_call *c, const interpolation *s) {
 }
 
 /* Why no operator was found, in PyTorch's words. */
-static void refuse_mode(cfx_call *c, const interpolation *s) {
+static void refuse_mode(cfx_op_call *c, const interpolation *s) {
     static const struct {
         const char *mode;
         int ndim;
@@ -154,7 +154,7 @@ static void refuse_mode(cfx_call *c, const interpolation *s) {
                s->dims + 2, s->mode);
 }
 
-static void functional_interpolate(cfx_call *c) {
+static void functional_interpolate(cfx_op_call *c) {
     interpolation s;
     if (!read_interpolation(c, &s))
         return;
@@ -175,7 +175,7 @@ static void functional_interpolate(cfx_call *c) {
 /* ---- grids ----------------------------------------------------------------------------------- */
 
 /* The number of a name among those given; -1, with an error, when it is none of them. */
-static int64_t number_of(cfx_call *c, int i, const char *const *names, const char *error) {
+static int64_t number_of(cfx_op_call *c, int i, const char *const *names, const char *error) {
     const char *text = arg_text(c, i);
     for (int k = 0; text && names[k]; k++)
         if (!strcmp(text, names[k]))
@@ -184,7 +184,7 @@ static int64_t number_of(cfx_call *c, int i, const char *const *names, const cha
     return -1;
 }
 
-static void functional_grid_sample(cfx_call *c) {
+static void functional_grid_sample(cfx_op_call *c) {
     static const char *const modes[] = {"bilinear", "nearest", "bicubic", NULL};
     static const char *const paddings[] = {"zeros", "border", "reflection", NULL};
     int64_t mode = number_of(c, 2, modes,
@@ -199,19 +199,19 @@ static void functional_grid_sample(cfx_call *c) {
         c->out[0] = cfx_grid_sampler(c->args[0], c->args[1], mode, padding, align);
 }
 
-static void functional_affine_grid(cfx_call *c) {
+static void functional_affine_grid(cfx_op_call *c) {
     bool align = !arg_is_none(c, 2) && arg_bool(c, 2);
     c->out[0] = cfx_affine_grid_generator(c->args[0], c->args[1], align);
 }
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
-static void functional_unfold(cfx_call *c) {
+static void functional_unfold(cfx_op_call *c) {
     c->out[0] = cfx_im2col(c->args[0], for_each_dim(c->args[1], 2), for_each_dim(c->args[2], 2),
                            for_each_dim(c->args[3], 2), for_each_dim(c->args[4], 2));
 }
 
-static void functional_fold(cfx_call *c) {
+static void functional_fold(cfx_op_call *c) {
     c->out[0] = cfx_col2im(c->args[0], for_each_dim(c->args[1], 2), for_each_dim(c->args[2], 2),
                            for_each_dim(c->args[3], 2), for_each_dim(c->args[4], 2),
                            for_each_dim(c->args[5], 2));
@@ -220,7 +220,7 @@ static void functional_fold(cfx_call *c) {
 /* ---- pools ----------------------------------------------------------------------------------- */
 
 #define ADAPTIVE_MAX_POOL(dims)                                                                    \
-    static void functional_adaptive_max_pool##dims##d(cfx_call *c) {                               \
+    static void functional_adaptive_max_pool##dims##d(cfx_op_call *c) {                            \
         cfx_value v = cfx_adaptive_max_pool##dims##d(c->args[0], c->args[1]);                      \
         c->result = arg_bool(c, 2) || cfx_is_bad(v) ? v : cfx_at(v, 0);                            \
     }
@@ -229,7 +229,7 @@ ADAPTIVE_MAX_POOL(2)
 ADAPTIVE_MAX_POOL(3)
 
 /* The power mean of windows, times their size: (sum of x^p)^(1/p). */
-static void lp_pool(cfx_call *c, int dims) {
+static void lp_pool(cfx_op_call *c, int dims) {
     double p = arg_float(c, 1), count = 1;
     cfx_value kernel = for_each_dim(c->args[2], dims);
     cfx_value stride = arg_is_none(c, 3) ? cfx_list_value(0, NULL) : for_each_dim(c->args[3], dims);
@@ -244,15 +244,15 @@ static void lp_pool(cfx_call *c, int dims) {
     c->out[0] = cfx_pow(cfx_mul(mean, count), 1 / p);
 }
 
-static void functional_lp_pool1d(cfx_call *c) { lp_pool(c, 1); }
-static void functional_lp_pool2d(cfx_call *c) { lp_pool(c, 2); }
-static void functional_lp_pool3d(cfx_call *c) { lp_pool(c, 3); }
+static void functional_lp_pool1d(cfx_op_call *c) { lp_pool(c, 1); }
+static void functional_lp_pool2d(cfx_op_call *c) { lp_pool(c, 2); }
+static void functional_lp_pool3d(cfx_op_call *c) { lp_pool(c, 3); }
 
 /* ---- embedding bags -------------------------------------------------------------------------- */
 
 /* (input, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse,
  * per_sample_weights, include_last_offset, padding_idx): rows of a matrix of indices are bags. */
-static void functional_embedding_bag(cfx_call *c) {
+static void functional_embedding_bag(cfx_op_call *c) {
     static const char *const modes[] = {"sum", "mean", "max", NULL};
     const cfx_tensor *input = arg_tensor(c, 0);
     int64_t mode = number_of(c, 6, modes, "mode has to be one of sum, mean or max");

@@ -4,7 +4,7 @@
 #include "../ops.h"
 
 /* The size that max_unpool gives: what pooling came from, or what was asked for. */
-static bool unpooled_size(cfx_call *c, int dims, int64_t *out) {
+static bool unpooled_size(cfx_op_call *c, int dims, int64_t *out) {
     const cfx_tensor *x = arg_tensor(c, 0);
     int64_t kernel[CFX_MAX_DIMS], stride[CFX_MAX_DIMS], padding[CFX_MAX_DIMS], want[CFX_MAX_DIMS];
     int nk = arg_ints(c, 2, kernel), ns = arg_ints(c, 3, stride), np = arg_ints(c, 4, padding);
@@ -45,7 +45,7 @@ static bool unpooled_size(cfx_call *c, int dims, int64_t *out) {
     return true;
 }
 
-static void functional_max_unpool1d(cfx_call *c) {
+static void functional_max_unpool1d(cfx_op_call *c) {
     int64_t size[3];
     if (!unpooled_size(c, 1, size))
         return;
@@ -54,13 +54,13 @@ static void functional_max_unpool1d(cfx_call *c) {
     c->out[0] = cfx_squeeze(out, -1);
 }
 
-static void functional_max_unpool2d(cfx_call *c) {
+static void functional_max_unpool2d(cfx_op_call *c) {
     int64_t size[3];
     if (unpooled_size(c, 2, size))
         c->out[0] = cfx_max_unpool2d(c->args[0], c->args[1], cfx_ints_value(2, size));
 }
 
-static void functional_max_unpool3d(cfx_call *c) {
+static void functional_max_unpool3d(cfx_op_call *c) {
     int64_t size[3];
     cfx_value stride = arg_is_none(c, 3) ? c->args[2] : c->args[3];
     if (unpooled_size(c, 3, size))

@@ -11,24 +11,24 @@ typedef struct {
     int64_t i, j;
 } pair;
 
-static pair numbers(const cfx_call *c) {
+static pair numbers(const cfx_op_call *c) {
     cfx_value a = c->args[0], b = c->nargs > 1 ? c->args[1] : cfx_int(0);
     return (pair){a.tag == CFX_TAG_FLOAT || b.tag == CFX_TAG_FLOAT, cfx_number(a), cfx_number(b),
                   cfx_integer(a), cfx_integer(b)};
 }
 
-static void overflow(cfx_call *c) {
+static void overflow(cfx_op_call *c) {
     op_fail(c, "integer out of range for its C type: the result needs more than 64 bits");
     c->result = cfx_bad();
 }
 
-static void zero_division(cfx_call *c) {
+static void zero_division(cfx_op_call *c) {
     op_fail(c, "ZeroDivisionError: division by zero");
     c->result = cfx_bad();
 }
 
 #define ARITHMETIC(id, real_expr, builtin)                                                         \
-    static void number_##id(cfx_call *c) {                                                         \
+    static void number_##id(cfx_op_call *c) {                                                      \
         pair p = numbers(c);                                                                       \
         int64_t r;                                                                                 \
         if (p.real)                                                                                \
@@ -42,7 +42,7 @@ ARITHMETIC(add, p.a + p.b, __builtin_add_overflow)
 ARITHMETIC(sub, p.a - p.b, __builtin_sub_overflow)
 ARITHMETIC(mul, p.a *p.b, __builtin_mul_overflow)
 
-static void number_div(cfx_call *c) {
+static void number_div(cfx_op_call *c) {
     pair p = numbers(c);
     if (p.b == 0)
         zero_division(c);
@@ -50,7 +50,7 @@ static void number_div(cfx_call *c) {
         c->result = cfx_float(p.a / p.b);
 }
 
-static void number_floordiv(cfx_call *c) {
+static void number_floordiv(cfx_op_call *c) {
     pair p = numbers(c);
     if (p.b == 0)
         zero_division(c);
@@ -62,7 +62,7 @@ static void number_floordiv(cfx_call *c) {
         c->result = cfx_int(p.i / p.j - (p.i % p.j != 0 && (p.i < 0) != (p.j < 0)));
 }
 
-static void number_remainder(cfx_call *c) {
+static void number_remainder(cfx_op_call *c) {
     pair p = numbers(c);
     if (p.b == 0) {
         zero_division(c);
@@ -75,7 +75,7 @@ static void number_remainder(cfx_call *c) {
     }
 }
 
-static void number_pow(cfx_call *c) {
+static void number_pow(cfx_op_call *c) {
     pair p = numbers(c);
     if (p.real || p.j < 0) {
         c->result = cfx_float(pow(p.a, p.b));
@@ -95,13 +95,13 @@ static void number_pow(cfx_call *c) {
     c->result = cfx_int(r);
 }
 
-static void number_neg(cfx_call *c) {
+static void number_neg(cfx_op_call *c) {
     pair p = numbers(c);
     c->result = p.real ? cfx_float(-p.a) : cfx_int((int64_t)(0 - (uint64_t)p.i));
 }
 
 #define COMPARISON(id, op)                                                                         \
-    static void number_##id(cfx_call *c) {                                                         \
+    static void number_##id(cfx_op_call *c) {                                                      \
         pair p = numbers(c);                                                                       \
         c->result = cfx_bool(p.real ? p.a op p.b : p.i op p.j);                                    \
     }
@@ -112,24 +112,24 @@ COMPARISON(le, <=)
 COMPARISON(gt, >)
 COMPARISON(ge, >=)
 
-static void number_min(cfx_call *c) {
+static void number_min(cfx_op_call *c) {
     pair p = numbers(c);
     c->result = p.real ? (p.b < p.a ? c->args[1] : c->args[0]) : cfx_int(p.j < p.i ? p.j : p.i);
 }
 
-static void number_max(cfx_call *c) {
+static void number_max(cfx_op_call *c) {
     pair p = numbers(c);
     c->result = p.real ? (p.b > p.a ? c->args[1] : c->args[0]) : cfx_int(p.j > p.i ? p.j : p.i);
 }
 
-static void number_float(cfx_call *c) { c->result = cfx_float(cfx_number(c->args[0])); }
+static void number_float(cfx_op_call *c) { c->result = cfx_float(cfx_number(c->args[0])); }
 
-static void number_int(cfx_call *c) { c->result = cfx_int(cfx_integer(c->args[0])); }
+static void number_int(cfx_op_call *c) { c->result = cfx_int(cfx_integer(c->args[0])); }
 
-static void number_not(cfx_call *c) { c->result = cfx_bool(!cfx_integer(c->args[0])); }
+static void number_not(cfx_op_call *c) { c->result = cfx_bool(!cfx_integer(c->args[0])); }
 
 /* Python's integers of a float: no such thing for those that are not finite or too large. */
-static void whole(cfx_call *c, double f) {
+static void whole(cfx_op_call *c, double f) {
     if (f >= -0x1p63 && f < 0x1p63)
         c->result = cfx_int((int64_t)f);
     else
@@ -137,7 +137,7 @@ static void whole(cfx_call *c, double f) {
 }
 
 #define ROUNDING(id, expr)                                                                         \
-    static void number_##id(cfx_call *c) {                                                         \
+    static void number_##id(cfx_op_call *c) {                                                      \
         pair p = numbers(c);                                                                       \
         if (p.real)                                                                                \
             whole(c, expr);                                                                        \
@@ -149,7 +149,7 @@ ROUNDING(floor, floor(p.a))
 ROUNDING(trunc, trunc(p.a))
 
 /* round(x) to the even one of two as near; round(x, n) stays a float. */
-static void number_round(cfx_call *c) {
+static void number_round(cfx_op_call *c) {
     double a = cfx_number(c->args[0]);
     if (cfx_is_none(c->args[1]) && c->args[0].tag == CFX_TAG_FLOAT)
         whole(c, nearbyint(a));
@@ -161,25 +161,25 @@ static void number_round(cfx_call *c) {
     }
 }
 
-static void number_sqrt(cfx_call *c) {
+static void number_sqrt(cfx_op_call *c) {
     double a = cfx_number(c->args[0]);
     if (a < 0)
         op_fail_as(VALUE, c, "math domain error");
     c->result = a < 0 ? cfx_bad() : cfx_float(sqrt(a));
 }
 
-static void number_log2(cfx_call *c) {
+static void number_log2(cfx_op_call *c) {
     double a = cfx_number(c->args[0]);
     if (a <= 0)
         op_fail_as(VALUE, c, "math domain error");
     c->result = a <= 0 ? cfx_bad() : cfx_float(log2(a));
 }
 
-static void number_ite(cfx_call *c) {
+static void number_ite(cfx_op_call *c) {
     c->result = cfx_integer(c->args[0]) ? c->args[1] : c->args[2];
 }
 
-static void number_sum(cfx_call *c) {
+static void number_sum(cfx_op_call *c) {
     bool real = false;
     double f = 0;
     int64_t n = 0;

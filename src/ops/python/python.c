@@ -10,7 +10,7 @@
 /* ---- indexing -------------------------------------------------------------------------------- */
 
 typedef struct {
-    cfx_call *call;
+    cfx_op_call *call;
     cfx_tensor *t;     /* indexed so far */
     int dim;           /* the next dimension of t to be indexed */
     cfx_value indices; /* tensors for aten.index, None where there is none */
@@ -59,8 +59,8 @@ static void take(indexing *x, cfx_value v, int left) {
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE: take_tensor(x, cfx_tensor_from_value(v)); break;
     case CFX_TAG_TENSOR:
-        if (v.tensor->ndim == 0 && v.tensor->data && cfx__is_int(v.tensor->dtype))
-            x->t = cfx_select(x->t, x->dim, cfx__get(v.tensor, 0));
+        if (v.tensor->ndim == 0 && v.tensor->data && cfx__dtype_is_int(v.tensor->dtype))
+            x->t = cfx_select(x->t, x->dim, cfx__tensor_get(v.tensor, 0));
         else if (v.tensor->ndim == 0 && is_mask(v.tensor)) {
             x->t = cfx_unsqueeze(x->t, x->dim);
             take_tensor(x, v.tensor);
@@ -77,7 +77,7 @@ static void take(indexing *x, cfx_value v, int left) {
 }
 
 /* The parts of an index that are views, then the tensors that are left for aten.index. */
-static indexing walk(cfx_call *c, cfx_tensor *t, cfx_value key) {
+static indexing walk(cfx_op_call *c, cfx_tensor *t, cfx_value key) {
     indexing x = {.call = c, .t = t, .indices = cfx_list_value(0, NULL)};
     bool many = key.tag == CFX_TAG_TUPLE;
     int64_t n = many ? key.list->len : 1;
@@ -86,7 +86,7 @@ static indexing walk(cfx_call *c, cfx_tensor *t, cfx_value key) {
         left -= takes(many ? key.list->items[i] : key);
     if (left < 0) {
         op_fail_as(INDEX, c, "too many indices for tensor of dimension %d", t->ndim);
-        x.t = &cfx__bad_tensor;
+        x.t = &cfx__tensor_bad;
         return x;
     }
     for (int64_t i = 0; i < n && !op_failed(); i++) {
@@ -102,7 +102,7 @@ static indexing walk(cfx_call *c, cfx_tensor *t, cfx_value key) {
     return x;
 }
 
-static cfx_value sequence_item(cfx_call *c, cfx_value v, cfx_value key) {
+static cfx_value sequence_item(cfx_op_call *c, cfx_value v, cfx_value key) {
     const char *kind = v.tag == CFX_TAG_TUPLE ? "tuple" : "list";
     if (key.tag == CFX_TAG_INT || key.tag == CFX_TAG_BOOL) {
         int64_t i = cfx_integer(key), n = v.list->len;
@@ -133,7 +133,7 @@ static cfx_value sequence_item(cfx_call *c, cfx_value v, cfx_value key) {
     return cfx_bad();
 }
 
-static void getitem(cfx_call *c) {
+static void getitem(cfx_op_call *c) {
     cfx_value v = c->args[0], key = c->args[1];
     c->result = cfx_bad();
     if (v.tag == CFX_TAG_TENSOR) {
@@ -156,7 +156,7 @@ static void getitem(cfx_call *c) {
     }
 }
 
-static void setitem(cfx_call *c) {
+static void setitem(cfx_op_call *c) {
     cfx_value v = c->args[0], value = c->args[2];
     c->result = cfx_none();
     if (v.tag != CFX_TAG_TENSOR) {
@@ -180,7 +180,7 @@ static cfx_value shape_of(const cfx_tensor *t) {
     return shape;
 }
 
-static void get_attribute(cfx_call *c) {
+static void get_attribute(cfx_op_call *c) {
     cfx_value v = c->args[0];
     const char *name = cfx_text(c->args[1]);
     c->result = cfx_bad();
@@ -206,11 +206,11 @@ static void get_attribute(cfx_call *c) {
         op_fail_as(ATTRIBUTE, c, "'Tensor' object has no attribute '%s'", name);
 }
 
-static void assertion(cfx_call *c) {
+static void assertion(cfx_op_call *c) {
     cfx_value v = c->args[0];
     c->result = cfx_none();
     bool holds = v.tag == CFX_TAG_TENSOR ? v.tensor->numel == 1 && v.tensor->data &&
-                                               cfx_number(cfx__get(v.tensor, 0)) != 0
+                                               cfx_number(cfx__tensor_get(v.tensor, 0)) != 0
                                          : cfx_number(v) != 0;
     if (!holds)
         op_fail_as(ASSERTION, c, "%s", cfx_text(c->args[1]) ? cfx_text(c->args[1]) : "");

@@ -5,18 +5,18 @@
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-static void kernel_size(cfx_call *c) {
+static void kernel_size(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     c->result = cfx_ints_value(t->ndim, t->shape);
 }
 
-static void kernel_stride(cfx_call *c) {
+static void kernel_stride(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     c->result = cfx_ints_value(t->ndim, t->stride);
 }
 
 /* The dim argument of a tensor that has dimensions; -1 with an error. */
-static int dim_of(cfx_call *c) {
+static int dim_of(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     if (t->ndim)
         return arg_dim(c, 1, t->ndim);
@@ -25,61 +25,62 @@ static int dim_of(cfx_call *c) {
     return -1;
 }
 
-static void kernel_size_dim(cfx_call *c) {
+static void kernel_size_dim(cfx_op_call *c) {
     int d = dim_of(c);
     if (d >= 0)
         c->result = cfx_int(arg_tensor(c, 0)->shape[d]);
 }
 
-static void kernel_stride_dim(cfx_call *c) {
+static void kernel_stride_dim(cfx_op_call *c) {
     int d = dim_of(c);
     if (d >= 0)
         c->result = cfx_int(arg_tensor(c, 0)->stride[d]);
 }
 
-static void kernel_numel(cfx_call *c) { c->result = cfx_int(arg_tensor(c, 0)->numel); }
-static void kernel_offset(cfx_call *c) { c->result = cfx_int(arg_tensor(c, 0)->offset); }
-static void kernel_dim(cfx_call *c) { c->result = cfx_int(arg_tensor(c, 0)->ndim); }
+static void kernel_numel(cfx_op_call *c) { c->result = cfx_int(arg_tensor(c, 0)->numel); }
+static void kernel_offset(cfx_op_call *c) { c->result = cfx_int(arg_tensor(c, 0)->offset); }
+static void kernel_dim(cfx_op_call *c) { c->result = cfx_int(arg_tensor(c, 0)->ndim); }
 
-static void kernel_is_contiguous(cfx_call *c) {
+static void kernel_is_contiguous(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     cfx_memory_format f = c->nargs > 1 ? arg_format(c, 1, CFX_CONTIGUOUS) : CFX_CONTIGUOUS;
-    c->result = cfx_bool(f == CFX_CHANNELS_LAST      ? cfx__is_channels_last(t)
-                         : f == CFX_CHANNELS_LAST_3D ? cfx__is_channels_last_3d(t)
-                                                     : cfx__is_contiguous(t));
+    c->result = cfx_bool(f == CFX_CHANNELS_LAST      ? cfx__tensor_is_channels_last(t)
+                         : f == CFX_CHANNELS_LAST_3D ? cfx__tensor_is_channels_last_3d(t)
+                                                     : cfx__tensor_is_contiguous(t));
 }
 
-static void kernel_is_same_size(cfx_call *c) {
-    c->result = cfx_bool(cfx__same_shape(arg_tensor(c, 0), arg_tensor(c, 1)));
+static void kernel_is_same_size(cfx_op_call *c) {
+    c->result = cfx_bool(cfx__tensor_same_shape(arg_tensor(c, 0), arg_tensor(c, 1)));
 }
 
-static void kernel_is_floating_point(cfx_call *c) {
-    c->result = cfx_bool(cfx__is_float(arg_tensor(c, 0)->dtype));
+static void kernel_is_floating_point(cfx_op_call *c) {
+    c->result = cfx_bool(cfx__dtype_is_float(arg_tensor(c, 0)->dtype));
 }
 
-static void kernel_is_complex(cfx_call *c) {
-    c->result = cfx_bool(cfx__is_complex(arg_tensor(c, 0)->dtype));
+static void kernel_is_complex(cfx_op_call *c) {
+    c->result = cfx_bool(cfx__dtype_is_complex(arg_tensor(c, 0)->dtype));
 }
 
-static void kernel_is_signed(cfx_call *c) {
+static void kernel_is_signed(cfx_op_call *c) {
     cfx_dtype d = arg_tensor(c, 0)->dtype;
     c->result = cfx_bool(d != CFX_U8 && d != CFX_BOOL);
 }
 
 /* result_type of two operands, tensors or numbers. */
-static void kernel_result_type(cfx_call *c) {
+static void kernel_result_type(cfx_op_call *c) {
     cfx__promotion p = CFX__PROMOTION_START;
-    cfx__promote_value(&p, c->args[0]);
-    cfx__promote_value(&p, c->args[1]);
-    c->result = cfx_dtype_value(cfx__promoted(&p));
+    cfx__promotion_value(&p, c->args[0]);
+    cfx__promotion_value(&p, c->args[1]);
+    c->result = cfx_dtype_value(cfx__promotion_dtype(&p));
 }
 
-static void kernel_promote_types(cfx_call *c) {
-    c->result = cfx_dtype_value(cfx__promote(arg_dtype(c, 0, CFX_F32), arg_dtype(c, 1, CFX_F32)));
+static void kernel_promote_types(cfx_op_call *c) {
+    c->result =
+        cfx_dtype_value(cfx__dtype_promote(arg_dtype(c, 0, CFX_F32), arg_dtype(c, 1, CFX_F32)));
 }
 
-static void kernel_can_cast(cfx_call *c) {
-    c->result = cfx_bool(cfx__can_cast(arg_dtype(c, 0, CFX_F32), arg_dtype(c, 1, CFX_F32)));
+static void kernel_can_cast(cfx_op_call *c) {
+    c->result = cfx_bool(cfx__dtype_can_cast(arg_dtype(c, 0, CFX_F32), arg_dtype(c, 1, CFX_F32)));
 }
 
 CFX_OP(size) = {"aten::size(Tensor self) -> int[]", "Tensor.size", .kernel = kernel_size};
@@ -139,7 +140,7 @@ CFX_OP(sym_is_contiguous) = {
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 /* Whether t holds one number that can be read; else the reason is recorded. */
-static bool one_number(cfx_call *c, const cfx_tensor *t) {
+static bool one_number(cfx_op_call *c, const cfx_tensor *t) {
     if (t->numel != 1)
         op_fail(c, "a Tensor with %lld elements cannot be converted to Scalar",
                 (long long)t->numel);
@@ -148,33 +149,35 @@ static bool one_number(cfx_call *c, const cfx_tensor *t) {
     return !op_failed();
 }
 
-static void kernel_item(cfx_call *c) {
+static void kernel_item(cfx_op_call *c) {
     if (one_number(c, arg_tensor(c, 0)))
-        c->result = cfx__get(arg_tensor(c, 0), 0);
+        c->result = cfx__tensor_get(arg_tensor(c, 0), 0);
 }
 
-static void decompose_item(cfx_call *c) {
+static void decompose_item(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     if (t->numel != 1)
         op_fail(c, "a Tensor with %lld elements cannot be converted to Scalar",
                 (long long)t->numel);
     else
-        c->result = cfx__local_scalar_dense(arg_tensor(c, 0));
+        c->result = cfx_aten__local_scalar_dense(arg_tensor(c, 0));
 }
 
 /* The truth of a tensor of one element; false, with an error, where it has none. */
-static bool is_true(cfx_call *c, const cfx_tensor *t) {
+static bool is_true(cfx_op_call *c, const cfx_tensor *t) {
     if (t->numel != 1)
         op_fail(c, t->numel ? "Boolean value of Tensor with more than one value is ambiguous"
                             : "Boolean value of Tensor with no values is ambiguous");
     else if (one_number(c, t)) {
-        cfx_value v = cfx__get(t, 0);
+        cfx_value v = cfx__tensor_get(t, 0);
         return cfx_number(v) != 0 || (v.tag == CFX_TAG_COMPLEX && v.complex_->im != 0);
     }
     return false;
 }
 
-static void kernel_is_nonzero(cfx_call *c) { c->result = cfx_bool(is_true(c, arg_tensor(c, 0))); }
+static void kernel_is_nonzero(cfx_op_call *c) {
+    c->result = cfx_bool(is_true(c, arg_tensor(c, 0)));
+}
 
 CFX_OP(_local_scalar_dense) = {"aten::_local_scalar_dense(Tensor self) -> Scalar", NULL,
                                .kernel = kernel_item};
@@ -185,19 +188,19 @@ CFX_OP(is_nonzero) = {"aten::is_nonzero(Tensor self) -> bool", "torch.is_nonzero
 
 /* ---- assertions ------------------------------------------------------------------------------ */
 
-static void check_async(cfx_call *c, const char *text) {
+static void check_async(cfx_op_call *c, const char *text) {
     const cfx_tensor *t = arg_tensor(c, 0);
     if (t->data && !is_true(c, t))
         op_fail(c, "%s", text && *text ? text : "Assertion is failed");
 }
 
-static void kernel_assert_async(cfx_call *c) {
+static void kernel_assert_async(cfx_op_call *c) {
     check_async(c, c->nargs > 1 ? arg_text(c, 1) : NULL);
     if (c->nout)
         c->out[0] = arg_tensor(c, 2);
 }
 
-static void kernel_assert_scalar(cfx_call *c) {
+static void kernel_assert_scalar(cfx_op_call *c) {
     if (cfx_is_number(c->args[0]) && cfx_number(c->args[0]) == 0)
         op_fail(c, "%s", arg_text(c, 1));
     if (c->nout)
@@ -205,7 +208,7 @@ static void kernel_assert_scalar(cfx_call *c) {
 }
 
 /* Compares a list of sizes or strides with what was expected. */
-static void match_ints(cfx_call *c, int arg, const char *what, int n, const int64_t *got) {
+static void match_ints(cfx_op_call *c, int arg, const char *what, int n, const int64_t *got) {
     if (arg_is_none(c, arg))
         return;
     bool same = arg_count(c, arg) == n;
@@ -233,7 +236,7 @@ static const char *type_name(cfx_dtype d) {
     return names[d];
 }
 
-static void kernel_assert_metadata(cfx_call *c) {
+static void kernel_assert_metadata(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     cfx_value device = c->args[4], layout = c->args[5];
     match_ints(c, 1, "sizes", t->ndim, t->shape);
@@ -250,7 +253,7 @@ static void kernel_assert_metadata(cfx_call *c) {
 }
 
 /* The number lies between two bounds, of which either may be None. */
-static void check_range(cfx_call *c, int64_t least) {
+static void check_range(cfx_op_call *c, int64_t least) {
     int64_t n = arg_int(c, 0), min = arg_is_none(c, 1) ? least : arg_int(c, 1);
     int64_t max = arg_is_none(c, 2) ? INT64_MAX : arg_int(c, 2);
     if (max < min)
@@ -263,9 +266,9 @@ static void check_range(cfx_call *c, int64_t least) {
         c->out[0] = arg_tensor(c, 3);
 }
 
-static void kernel_constrain(cfx_call *c) { check_range(c, INT64_MIN); }
+static void kernel_constrain(cfx_op_call *c) { check_range(c, INT64_MIN); }
 
-static void kernel_constrain_size(cfx_call *c) {
+static void kernel_constrain_size(cfx_op_call *c) {
     if (!arg_is_none(c, 2) && arg_int(c, 2) <= 2)
         op_fail(c, "Max value to constrain_range_for_size must be greater than 2. got: %lld",
                 (long long)arg_int(c, 2));

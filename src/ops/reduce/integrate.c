@@ -11,14 +11,14 @@ static cfx_tensor *samples(cfx_tensor *y, int dim, bool right) {
 }
 
 /* The distances between the samples x of y along dim, shaped to broadcast with them. */
-static cfx_tensor *distances(cfx_call *c, cfx_tensor *y, cfx_tensor *x, int dim) {
+static cfx_tensor *distances(cfx_op_call *c, cfx_tensor *y, cfx_tensor *x, int dim) {
     int64_t shape[CFX_MAX_DIMS];
     for (int d = 0; d < y->ndim; d++)
         shape[d] = 1;
     if (x->ndim == 1) {
         if (x->shape[0] != y->shape[dim]) {
             op_fail(c, "%s: There must be one `x` value for each sample point", op_title(c));
-            return &cfx__bad_tensor;
+            return &cfx__tensor_bad;
         }
         shape[dim] = x->shape[0];
         x = cfx_view(x, cfx_ints_value(y->ndim, shape));
@@ -29,11 +29,11 @@ static cfx_tensor *distances(cfx_call *c, cfx_tensor *y, cfx_tensor *x, int dim)
     return cfx_sub(samples(x, dim, true), samples(x, dim, false));
 }
 
-static cfx_tensor *times(cfx_call *c, cfx_tensor *t, cfx_value number) {
+static cfx_tensor *times(cfx_op_call *c, cfx_tensor *t, cfx_value number) {
     return call_bound(c, &cfx_op_mul_Scalar, (cfx_value[]){cfx_tensor_value(t), number});
 }
 
-static void decompose_trapezoid(cfx_call *c) {
+static void decompose_trapezoid(cfx_op_call *c) {
     cfx_tensor *y = arg_tensor(c, 0), *x = arg_tensor(c, 1);
     int dim = arg_dim(c, 2, y->ndim);
     if (dim < 0)
@@ -51,7 +51,7 @@ static void decompose_trapezoid(cfx_call *c) {
     }
 }
 
-static void decompose_cumulative(cfx_call *c) {
+static void decompose_cumulative(cfx_op_call *c) {
     cfx_tensor *y = arg_tensor(c, 0), *x = arg_tensor(c, 1);
     int dim = arg_dim(c, 2, y->ndim);
     if (dim < 0)
@@ -85,7 +85,7 @@ CFX_OP(cumulative_trapezoid_dx) = {
 /* ---- covariance ------------------------------------------------------------------------------ */
 
 /* One weight for each of n observations, or none. */
-static bool weights_fit(cfx_call *c, const cfx_tensor *w, const char *name, int64_t n) {
+static bool weights_fit(cfx_op_call *c, const cfx_tensor *w, const char *name, int64_t n) {
     if (w && w->ndim > 1)
         op_fail(c,
                 "cov(): expected %s to have one or fewer dimensions but got %s with %d "
@@ -99,7 +99,7 @@ static bool weights_fit(cfx_call *c, const cfx_tensor *w, const char *name, int6
     return !op_failed();
 }
 
-static void decompose_cov(cfx_call *c) {
+static void decompose_cov(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0), *times = arg_tensor(c, 2), *weight = arg_tensor(c, 3);
     if (x->ndim > 2) {
         op_fail(c,
@@ -127,7 +127,7 @@ static void decompose_cov(cfx_call *c) {
                                        : NULL;
         divisor = lost ? cfx_sub(total, cfx_mul(lost, correction)) : cfx_sub(total, correction);
     } else {
-        bool whole = !cfx__is_float(rows->dtype) && !cfx__is_complex(rows->dtype);
+        bool whole = !cfx__dtype_is_float(rows->dtype) && !cfx__dtype_is_complex(rows->dtype);
         cfx_tensor *numbers = whole ? cfx_to(rows, cfx_f32) : rows;
         mean = cfx_div(cfx_sum(numbers, cfx_list(1)), rows->shape[1]);
     }
@@ -145,7 +145,7 @@ CFX_OP(cov) = {"aten::cov(Tensor self, *, int correction=1, Tensor? fweights=Non
                "Tensor? aweights=None) -> Tensor",
                "torch.cov Tensor.cov", .decompose = decompose_cov, .effects = CFX_COMPOSITE};
 
-static void decompose_corrcoef(cfx_call *c) {
+static void decompose_corrcoef(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
     if (x->ndim > 2) {
         op_fail(c,
@@ -155,7 +155,7 @@ static void decompose_corrcoef(cfx_call *c) {
         return;
     }
     cfx_tensor *cov = cfx_cov(x);
-    if (cfx__is_bad(cov))
+    if (cfx__obj_is_bad(cov))
         return;
     if (cov->ndim == 0) { /* one variable: it goes with itself, or is NaN */
         c->out[0] = cfx_div(cov, cov);

@@ -312,7 +312,7 @@ const reduce_loops *reducer_for(const reducer *r, cfx_dtype d, cfx_dtype *as) {
     }
 }
 
-const reduce_loops *reducer_need(cfx_call *c, const reducer *r, cfx_dtype d, cfx_dtype *as) {
+const reduce_loops *reducer_need(cfx_op_call *c, const reducer *r, cfx_dtype d, cfx_dtype *as) {
     const reduce_loops *l = reducer_for(r, d, as);
     if (!l)
         op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for '%s'", r->name,
@@ -320,7 +320,7 @@ const reduce_loops *reducer_need(cfx_call *c, const reducer *r, cfx_dtype d, cfx
     return l;
 }
 
-cfx_tensor *out_reduced(cfx_call *c, int i, cfx_dtype dtype, const cfx_tensor *x, uint64_t mask,
+cfx_tensor *out_reduced(cfx_op_call *c, int i, cfx_dtype dtype, const cfx_tensor *x, uint64_t mask,
                         bool keepdim) {
     int64_t shape[CFX_MAX_DIMS];
     int n = 0;
@@ -332,7 +332,7 @@ cfx_tensor *out_reduced(cfx_call *c, int i, cfx_dtype dtype, const cfx_tensor *x
     return out_new(c, i, dtype, n, shape);
 }
 
-bool reduce_nonempty(cfx_call *c, const char *name, const cfx_tensor *x, uint64_t mask) {
+bool reduce_nonempty(cfx_op_call *c, const char *name, const cfx_tensor *x, uint64_t mask) {
     for (int d = 0; d < x->ndim; d++)
         if ((mask >> d & 1) && x->shape[d] == 0) {
             op_fail_as(INDEX, c, "%s(): Expected reduction dim %d to have non-zero size.", name, d);

@@ -184,7 +184,7 @@ static cfx_tensor *back_norm_of(cfx_back *b, bool by_dims) {
     if (dims.tag == CFX_TAG_LIST && !dims.list->len)
         dims = cfx_none();
     bool kept = by_dims && back_bool(b, 3);
-    cfx_tensor *x = cast_to(X(0), (cfx_dtype)Y(0)->dtype == cfx__real_of(X(0)->dtype)
+    cfx_tensor *x = cast_to(X(0), (cfx_dtype)Y(0)->dtype == cfx__dtype_real(X(0)->dtype)
                                       ? (cfx_dtype)X(0)->dtype
                                       : (cfx_dtype)Y(0)->dtype);
     return back_norm(with_dims(G, x, dims, kept), x, p, with_dims(Y(0), x, dims, kept), dims);
@@ -222,8 +222,8 @@ BACK(logsumexp, back_logsumexp(b))
 
 static cfx_value dtype_of(const cfx_tensor *t) { return cfx_dtype_value((cfx_dtype)t->dtype); }
 
-BACK(softmax, cfx__softmax_backward_data(G, Y(0), A(1), dtype_of(X(0))))
-BACK(log_softmax, cfx__log_softmax_backward_data(G, Y(0), A(1), dtype_of(X(0))))
+BACK(softmax, cfx_aten__softmax_backward_data(G, Y(0), A(1), dtype_of(X(0))))
+BACK(log_softmax, cfx_aten__log_softmax_backward_data(G, Y(0), A(1), dtype_of(X(0))))
 
 static cfx_tensor *sum_along(cfx_back *b, cfx_tensor *t) {
     return cfx_sum(t, cfx_list(A(2)), true);
@@ -231,7 +231,7 @@ static cfx_tensor *sum_along(cfx_back *b, cfx_tensor *t) {
 
 void grad_softmax_backward(cfx_back *b) {
     cfx_tensor *g = cast_to(G, (cfx_dtype)X(1)->dtype);
-    GIVE(0, cfx__softmax_backward_data(g, X(1), A(2), A(3)));
+    GIVE(0, cfx_aten__softmax_backward_data(g, X(1), A(2), A(3)));
     if (b->needs[1]) {
         cfx_tensor *a = cfx_mul(sum_along(b, cfx_mul(X(1), X(0))), g);
         cfx_tensor *c = cfx_mul(X(0), sum_along(b, cfx_mul(X(1), g)));

@@ -7,7 +7,7 @@
 
 /* ---- trace, nanmean -------------------------------------------------------------------------- */
 
-static void decompose_trace(cfx_call *c) {
+static void decompose_trace(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
     if (x->ndim != 2)
         op_fail(c, "trace: expected a matrix, but got tensor with dim %d", x->ndim);
@@ -18,9 +18,9 @@ static void decompose_trace(cfx_call *c) {
 CFX_OP(trace) = {"aten::trace(Tensor self) -> Tensor", "torch.trace Tensor.trace",
                  .decompose = decompose_trace};
 
-static void decompose_nanmean(cfx_call *c) {
+static void decompose_nanmean(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
-    if (!cfx__is_float(x->dtype) && !cfx__is_complex(x->dtype)) {
+    if (!cfx__dtype_is_float(x->dtype) && !cfx__dtype_is_complex(x->dtype)) {
         op_fail(c,
                 "nanmean(): expected input to have floating point or complex dtype but got %s",
                 cfx__dtype_title(x->dtype));
@@ -38,19 +38,19 @@ CFX_OP(nanmean) = {"aten::nanmean(Tensor self, int[1]? dim=None, bool keepdim=Fa
 /* ---- questions with one answer --------------------------------------------------------------- */
 
 /* The bool that a 0-dim tensor holds. */
-static void answer(cfx_call *c, const cfx_tensor *t) {
+static void answer(cfx_op_call *c, const cfx_tensor *t) {
     if (!op_failed())
         c->result = cfx_bool(*(const uint8_t *)t->data != 0);
 }
 
-static void kernel_equal(cfx_call *c) {
+static void kernel_equal(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     if (a->dtype != b->dtype) {
         op_fail(c, "Expected all tensors to have the same dtype, but found %s and %s",
                 cfx__dtype_title(a->dtype), cfx__dtype_title(b->dtype));
         return;
     }
-    if (!cfx__same_shape(a, b))
+    if (!cfx__tensor_same_shape(a, b))
         c->result = cfx_bool(false);
     else
         answer(c, cfx_all(cfx_eq(a, b)));
@@ -59,7 +59,7 @@ static void kernel_equal(cfx_call *c) {
 CFX_OP(equal) = {"aten::equal(Tensor self, Tensor other) -> bool", "torch.equal Tensor.equal",
                  .kernel = kernel_equal, .effects = CFX_DATA_SHAPE};
 
-static void kernel_allclose(cfx_call *c) {
+static void kernel_allclose(cfx_op_call *c) {
     answer(c, cfx_all(cfx_isclose(c->args[0], c->args[1], c->args[2], c->args[3], c->args[4])));
 }
 
@@ -68,7 +68,7 @@ CFX_OP(allclose) = {"aten::allclose(Tensor self, Tensor other, float rtol=1.0000
                     "torch.allclose Tensor.allclose", .kernel = kernel_allclose,
                     .effects = CFX_DATA_SHAPE};
 
-static void decompose_is_all_true(cfx_call *c) {
+static void decompose_is_all_true(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
     if (x->dtype != CFX_BOOL)
         op_fail(c, "Expected a bool tensor, but got %s", cfx__dtype_title(x->dtype));
@@ -84,7 +84,7 @@ CFX_OP(_is_any_true) = {"aten::_is_any_true(Tensor self) -> Tensor", "torch._is_
 /* ---- diff ------------------------------------------------------------------------------------ */
 
 /* What is joined to an end must agree in all other dims. */
-static bool joins(cfx_call *c, const cfx_tensor *x, const cfx_tensor *t, int dim) {
+static bool joins(cfx_op_call *c, const cfx_tensor *x, const cfx_tensor *t, int dim) {
     if (!t || t->ndim == 0)
         return true;
     if (t->ndim != x->ndim) {
@@ -103,7 +103,7 @@ static bool joins(cfx_call *c, const cfx_tensor *x, const cfx_tensor *t, int dim
     return true;
 }
 
-static void decompose_diff(cfx_call *c) {
+static void decompose_diff(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0), *ends[2] = {arg_tensor(c, 3), arg_tensor(c, 4)};
     int64_t n = arg_int(c, 1);
     if (x->ndim < 1) {
@@ -153,8 +153,8 @@ CFX_OP(diff) = {"aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=No
 
 typedef enum { LINEAR, LOWER, HIGHER, MIDPOINT, NEAREST } between;
 
-static bool quantile_check(cfx_call *c, const char *name, const cfx_tensor *x, const cfx_tensor *q,
-                           between *how) {
+static bool quantile_check(cfx_op_call *c, const char *name, const cfx_tensor *x,
+                           const cfx_tensor *q, between *how) {
     static const char *const names[] = {"linear", "lower", "higher", "midpoint", "nearest"};
     const char *text = arg_text(c, 4);
     *how = LINEAR;
@@ -174,7 +174,7 @@ static bool quantile_check(cfx_call *c, const char *name, const cfx_tensor *x, c
                 "got %s",
                 name, text);
     for (int64_t i = 0; !op_failed() && q->data && i < q->numel; i++) {
-        double v = cfx_number(cfx__get(q, i));
+        double v = cfx_number(cfx__tensor_get(q, i));
         if (!(v >= 0 && v <= 1))
             op_fail(c, "%s() q values must be in the range [0, 1]", name);
     }
@@ -189,12 +189,12 @@ static cfx_tensor *quantile_ranks(cfx_tensor *sorted, cfx_tensor *q, bool ignore
         cfx_tensor *ranks = cfx_mul(q, cfx_sub(numbers, 1));
         return cfx_masked_fill(ranks, cfx_lt(ranks, 0), 0);
     }
-    int64_t last = cfx__is_bad(sorted) ? 0 : sorted->shape[sorted->ndim - 1] - 1;
+    int64_t last = cfx__obj_is_bad(sorted) ? 0 : sorted->shape[sorted->ndim - 1] - 1;
     cfx_tensor *bad = cfx_any(cfx_isnan(sorted), -1, cfx_bool(true));
     return cfx_where(bad, (double)last, cfx_mul(q, last));
 }
 
-static void decompose_quantile(cfx_call *c) {
+static void decompose_quantile(cfx_op_call *c) {
     bool ignore_nan = c->op->row != NULL;
     const char *name = ignore_nan ? "nanquantile" : "quantile";
     cfx_tensor *x = arg_tensor(c, 0), *q = arg_tensor(c, 1), *sorted;

@@ -54,7 +54,7 @@ typedef struct {
     const char *name;
 } max_row;
 
-static void run_max(cfx_call *c, const reducer *r, uint64_t mask, int i) {
+static void run_max(cfx_op_call *c, const reducer *r, uint64_t mask, int i) {
     reduction run = {.x = arg_tensor(c, 0), .mask = mask, .nout = 1, .out = {c->out[i]}};
     run.loops = reducer_need(c, r, run.x->dtype, &run.as);
     run.out_as[0] = run.as;
@@ -64,7 +64,7 @@ static void run_max(cfx_call *c, const reducer *r, uint64_t mask, int i) {
 
 /* ---- amax, amin: any dims; max, min: all of them --------------------------------------------- */
 
-static bool amax_mask(cfx_call *c, const char *name, uint64_t *mask) {
+static bool amax_mask(cfx_op_call *c, const char *name, uint64_t *mask) {
     const cfx_tensor *x = arg_tensor(c, 0);
     bool whole = c->nargs == 1 || arg_count(c, 1) == 0;
     if (x->numel == 0 && whole) {
@@ -80,7 +80,7 @@ static bool amax_mask(cfx_call *c, const char *name, uint64_t *mask) {
     return arg_dims_mask(c, 1, x->ndim, mask) && reduce_nonempty(c, name, x, *mask);
 }
 
-static void shape_amax(cfx_call *c) {
+static void shape_amax(cfx_op_call *c) {
     const max_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0);
     uint64_t mask;
@@ -90,7 +90,7 @@ static void shape_amax(cfx_call *c) {
     out_reduced(c, 0, x->dtype, x, mask, c->nargs > 2 && arg_bool(c, 2));
 }
 
-static void kernel_amax(cfx_call *c) {
+static void kernel_amax(cfx_op_call *c) {
     const max_row *r = c->op->row;
     uint64_t mask;
     if (amax_mask(c, r->name, &mask))
@@ -111,7 +111,7 @@ CFX_OP(min) = {"aten::min(Tensor self) -> Tensor", "torch.min Tensor.min", AMAX(
 
 /* ---- aminmax --------------------------------------------------------------------------------- */
 
-static bool aminmax_mask(cfx_call *c, uint64_t *mask) {
+static bool aminmax_mask(cfx_op_call *c, uint64_t *mask) {
     const cfx_tensor *x = arg_tensor(c, 0);
     bool whole = c->nargs == 1 || arg_is_none(c, 1);
     *mask = all_dims(x);
@@ -128,7 +128,7 @@ static bool aminmax_mask(cfx_call *c, uint64_t *mask) {
     return reduce_nonempty(c, "aminmax", x, *mask);
 }
 
-static void shape_aminmax(cfx_call *c) {
+static void shape_aminmax(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0);
     uint64_t mask;
     cfx_dtype as;
@@ -139,7 +139,7 @@ static void shape_aminmax(cfx_call *c) {
     out_reduced(c, 1, x->dtype, x, mask, keepdim);
 }
 
-static void kernel_aminmax(cfx_call *c) {
+static void kernel_aminmax(cfx_op_call *c) {
     uint64_t mask;
     if (!aminmax_mask(c, &mask))
         return;
@@ -159,7 +159,7 @@ CFX_OP(_aminmax_dim) = {
 
 /* ---- max.dim, min.dim: values and places ----------------------------------------------------- */
 
-static void shape_max_dim(cfx_call *c) {
+static void shape_max_dim(cfx_op_call *c) {
     const max_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0);
     cfx_dtype as;
@@ -171,7 +171,7 @@ static void shape_max_dim(cfx_call *c) {
     out_reduced(c, 1, CFX_I64, x, dim_mask(x, dim), arg_bool(c, 2));
 }
 
-static void kernel_max_dim(cfx_call *c) {
+static void kernel_max_dim(cfx_op_call *c) {
     const max_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0);
     reduction run = {.x = x, .mask = dim_mask(x, arg_dim(c, 1, x->ndim)), .ordered = true,
@@ -194,7 +194,7 @@ CFX_OP(min_dim) = {
 
 /* ---- argmax, argmin -------------------------------------------------------------------------- */
 
-static void shape_argmax(cfx_call *c) {
+static void shape_argmax(cfx_op_call *c) {
     const max_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0);
     cfx_dtype as;
@@ -220,14 +220,14 @@ static void shape_argmax(cfx_call *c) {
     out_reduced(c, 0, CFX_I64, x, mask, arg_bool(c, 2));
 }
 
-static void kernel_argmax(cfx_call *c) {
+static void kernel_argmax(cfx_op_call *c) {
     const max_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0);
     reduction run = {.x = x, .ordered = true, .nout = 1, .out = {c->out[0]}, .out_as = {CFX_I64}};
     run.loops = reducer_need(c, r->reducer, x->dtype, &run.as);
     if (arg_is_none(c, 1)) {
         /* places count in row-major order: one dim of all elements */
-        cfx_tensor *flat = cfx__contiguous(x);
+        cfx_tensor *flat = cfx__tensor_contiguous(x);
         run.x = cfx__tensor_alias(flat, 1, &x->numel, (int64_t[]){1}, flat->offset);
         run.mask = 1;
     } else {

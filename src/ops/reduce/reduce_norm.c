@@ -79,24 +79,25 @@ LOOP1(magnitude_c64, c64_t, float, f, cabsf(x))
 LOOP1(magnitude_c128, c128_t, double, f, cabs(x))
 
 /* |x| of complex numbers; other tensors are their own. */
-static const cfx_tensor *magnitude(cfx_call *c, const cfx_tensor *x) {
-    if (!cfx__is_complex(x->dtype))
+static const cfx_tensor *magnitude(cfx_op_call *c, const cfx_tensor *x) {
+    if (!cfx__dtype_is_complex(x->dtype))
         return x;
-    cfx_dtype real = cfx__real_of(x->dtype);
+    cfx_dtype real = cfx__dtype_real(x->dtype);
     cfx_tensor *y = cfx__tensor_empty(c->at, real, false, x->ndim, x->shape, NULL);
-    cfx__operand o[2] = {{y, real}, {x, x->dtype}};
+    cfx__iter_operand o[2] = {{y, real}, {x, x->dtype}};
     pointwise_params none = {.dtype = x->dtype};
     if (!op_failed())
-        cfx__pointwise(x->dtype == CFX_C64 ? magnitude_c64 : magnitude_c128, 1, 1, o, &none, 4);
+        cfx__iter_pointwise(x->dtype == CFX_C64 ? magnitude_c64 : magnitude_c128, 1, 1, o, &none,
+                            4);
     return y;
 }
 
 /* out = the p-norm of x over the dims of the mask, elements taken as `in` first. */
-static void run_norm(cfx_call *c, const cfx_tensor *x, cfx_dtype in, double p, uint64_t mask,
+static void run_norm(cfx_op_call *c, const cfx_tensor *x, cfx_dtype in, double p, uint64_t mask,
                      cfx_tensor *out) {
     x = magnitude(c, x);
     reduction run = {.x = x, .mask = mask, .nout = 1, .out = {out}, .params = &p};
-    run.loops = reducer_need(c, norm_of(p), cfx__real_of(in), &run.as);
+    run.loops = reducer_need(c, norm_of(p), cfx__dtype_real(in), &run.as);
     run.out_as[0] = run.as;
     if (!op_failed())
         reduce_run(&run);
@@ -117,12 +118,12 @@ typedef struct {
     cfx_dtype in;
 } norm_args;
 
-static double order(cfx_call *c, int i) {
+static double order(cfx_op_call *c, int i) {
     return i < 0 || arg_is_none(c, i) ? 2 : arg_float(c, i);
 }
 
 /* Norms without an identity need elements. */
-static bool norm_nonempty(cfx_call *c, const norm_row *r, const norm_args *a) {
+static bool norm_nonempty(cfx_op_call *c, const norm_row *r, const norm_args *a) {
     const cfx_tensor *x = arg_tensor(c, 0);
     if (x->numel || !(a->p < 0 || a->p == INFINITY))
         return true;
@@ -143,14 +144,14 @@ static bool norm_nonempty(cfx_call *c, const norm_row *r, const norm_args *a) {
     return true;
 }
 
-static bool norm_read(cfx_call *c, norm_args *a) {
+static bool norm_read(cfx_op_call *c, norm_args *a) {
     const norm_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0);
     a->p = order(c, r->p);
     a->keepdim = r->keepdim >= 0 && arg_bool(c, r->keepdim);
     a->mask = all_dims(x);
     a->in = r->dtype < 0 ? x->dtype : arg_dtype(c, r->dtype, x->dtype);
-    if (!cfx__is_float(x->dtype) && !cfx__is_complex(x->dtype)) {
+    if (!cfx__dtype_is_float(x->dtype) && !cfx__dtype_is_complex(x->dtype)) {
         if (r->linalg)
             op_fail(c,
                     "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
@@ -163,27 +164,27 @@ static bool norm_read(cfx_call *c, norm_args *a) {
                     cfx__dtype_title(x->dtype));
         return false;
     }
-    if (!cfx__is_float(a->in) && !cfx__is_complex(a->in)) {
+    if (!cfx__dtype_is_float(a->in) && !cfx__dtype_is_complex(a->in)) {
         op_fail(c, "linalg.vector_norm: dtype should be floating point or complex. Got %s",
                 cfx__dtype_title(a->in));
         return false;
     }
-    if (cfx__is_complex(x->dtype) != cfx__is_complex(a->in)) {
+    if (cfx__dtype_is_complex(x->dtype) != cfx__dtype_is_complex(a->in)) {
         op_fail(c, "linalg.vector_norm: dtype should be %s for %s inputs, but got %s",
-                cfx__is_complex(x->dtype) ? "complex" : "real",
-                cfx__is_complex(x->dtype) ? "complex" : "real", cfx__dtype_title(a->in));
+                cfx__dtype_is_complex(x->dtype) ? "complex" : "real",
+                cfx__dtype_is_complex(x->dtype) ? "complex" : "real", cfx__dtype_title(a->in));
         return false;
     }
     return (r->dim < 0 || arg_dims_mask(c, r->dim, x->ndim, &a->mask)) && norm_nonempty(c, r, a);
 }
 
-static void shape_norm(cfx_call *c) {
+static void shape_norm(cfx_op_call *c) {
     norm_args a;
     if (norm_read(c, &a))
-        out_reduced(c, 0, cfx__real_of(a.in), arg_tensor(c, 0), a.mask, a.keepdim);
+        out_reduced(c, 0, cfx__dtype_real(a.in), arg_tensor(c, 0), a.mask, a.keepdim);
 }
 
-static void kernel_norm(cfx_call *c) {
+static void kernel_norm(cfx_op_call *c) {
     norm_args a;
     if (norm_read(c, &a))
         run_norm(c, arg_tensor(c, 0), a.in, a.p, a.mask, c->out[0]);
@@ -209,7 +210,7 @@ CFX_OP(norm_ScalarOpt_dim_dtype) = {
     "ScalarType dtype) -> Tensor",
     NORM(1, 2, 3, 4, false), GRAD(norm_dim, READ(0) | RESULT(0))};
 
-static void decompose_frobenius_norm(cfx_call *c) {
+static void decompose_frobenius_norm(cfx_op_call *c) {
     c->out[0] = cfx_linalg_vector_norm(arg_tensor(c, 0), 2, c->args[1], c->args[2]);
 }
 
@@ -218,7 +219,7 @@ CFX_OP(frobenius_norm_dim) = {
     "torch.functional.frobenius_norm", .decompose = decompose_frobenius_norm,
     .effects = CFX_COMPOSITE};
 
-static void decompose_dist(cfx_call *c) {
+static void decompose_dist(cfx_op_call *c) {
     c->out[0] = cfx_norm(cfx_sub(arg_tensor(c, 0), arg_tensor(c, 1)), c->args[2]);
 }
 
@@ -227,7 +228,7 @@ CFX_OP(dist) = {"aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor",
 
 /* ---- renorm ---------------------------------------------------------------------------------- */
 
-static void shape_renorm(cfx_call *c) {
+static void shape_renorm(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0);
     double p = arg_float(c, 1), most = arg_float(c, 3);
     if (!(p > 0))
@@ -236,14 +237,14 @@ static void shape_renorm(cfx_call *c) {
         op_fail(c, "renorm: expected maxnorm to be >= 0 but got %g", most);
     else if (x->ndim < 2)
         op_fail(c, "renorm: input needs at least 2 dimensions, got %d dimensions", x->ndim);
-    else if (!cfx__is_float(x->dtype))
+    else if (!cfx__dtype_is_float(x->dtype))
         op_fail_as(NOT_IMPLEMENTED, c, "\"renorm_cpu\" not implemented for '%s'",
                    cfx__dtype_title(x->dtype));
     else if (arg_dim(c, 2, x->ndim) >= 0)
         out_new(c, 0, x->dtype, x->ndim, x->shape);
 }
 
-static void kernel_renorm(cfx_call *c) {
+static void kernel_renorm(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0);
     cfx_tensor *out = c->out[0];
     int dim = arg_dim(c, 2, x->ndim);
@@ -253,10 +254,10 @@ static void kernel_renorm(cfx_call *c) {
     if (op_failed() || x->numel == 0)
         return;
     run_norm(c, x, x->dtype, arg_float(c, 1), all_dims(x) & ~((uint64_t)1 << dim), norm);
-    cfx__copy(out, x);
+    cfx__tensor_copy(out, x);
     int64_t inner = out->stride[dim], outer = out->numel / (n * inner);
     for (int64_t k = 0; k < n; k++) {
-        double size = cfx_number(cfx__get(norm, k));
+        double size = cfx_number(cfx__tensor_get(norm, k));
         if (!(size > most))
             continue;
         double scale = most / (size + 1e-7);

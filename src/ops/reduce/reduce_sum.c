@@ -135,7 +135,7 @@ typedef struct {
     int8_t dim, keepdim, dtype;
 } sum_row;
 
-static bool row_mask(cfx_call *c, const sum_row *r, uint64_t *mask) {
+static bool row_mask(cfx_op_call *c, const sum_row *r, uint64_t *mask) {
     const cfx_tensor *x = arg_tensor(c, 0);
     if (r->dim < 0) {
         *mask = all_dims(x);
@@ -149,17 +149,17 @@ static bool row_mask(cfx_call *c, const sum_row *r, uint64_t *mask) {
 }
 
 /* The dtype that elements take before they are folded, and that of the result. */
-static bool row_dtypes(cfx_call *c, const sum_row *r, cfx_dtype *in, cfx_dtype *out) {
+static bool row_dtypes(cfx_op_call *c, const sum_row *r, cfx_dtype *in, cfx_dtype *out) {
     cfx_dtype d = arg_tensor(c, 0)->dtype;
     bool given = r->dtype >= 0 && !arg_is_none(c, r->dtype);
     switch (r->kind) {
     case LIKE_SUM:
         *in = given ? arg_dtype(c, r->dtype, d) : d;
-        *out = !given && (d == CFX_BOOL || cfx__is_int(d)) ? CFX_I64 : *in;
+        *out = !given && (d == CFX_BOOL || cfx__dtype_is_int(d)) ? CFX_I64 : *in;
         return true;
     case LIKE_MEAN:
         *in = *out = given ? arg_dtype(c, r->dtype, d) : d;
-        if (cfx__is_float(*out) || cfx__is_complex(*out))
+        if (cfx__dtype_is_float(*out) || cfx__dtype_is_complex(*out))
             return true;
         op_fail(c,
                 "mean(): could not infer output dtype. %s dtype must be either a floating point or "
@@ -179,12 +179,12 @@ static bool row_dtypes(cfx_call *c, const sum_row *r, cfx_dtype *in, cfx_dtype *
     return false;
 }
 
-static void shape_sum(cfx_call *c) {
+static void shape_sum(cfx_op_call *c) {
     const sum_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0);
     uint64_t mask;
     cfx_dtype in, out, as;
-    if (r->reducer == &nansums && cfx__is_complex(x->dtype))
+    if (r->reducer == &nansums && cfx__dtype_is_complex(x->dtype))
         op_fail(c, "nansum does not support complex inputs");
     if (!row_dtypes(c, r, &in, &out) || !reducer_need(c, r->reducer, in, &as) ||
         !row_mask(c, r, &mask))
@@ -192,7 +192,7 @@ static void shape_sum(cfx_call *c) {
     out_reduced(c, 0, out, x, mask, r->keepdim >= 0 && arg_bool(c, r->keepdim));
 }
 
-static void kernel_sum(cfx_call *c) {
+static void kernel_sum(cfx_op_call *c) {
     const sum_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0);
     cfx_dtype in, out;
@@ -201,7 +201,7 @@ static void kernel_sum(cfx_call *c) {
         return;
     run.loops = reducer_need(c, r->reducer, in, &run.as);
     /* a dtype that was asked for is taken first, as if by to(dtype) */
-    run.x = x->dtype != in && run.as != in ? cfx__to_dtype(x, in) : x;
+    run.x = x->dtype != in && run.as != in ? cfx__tensor_to_dtype(x, in) : x;
     bool truth = r->kind == LIKE_ALL || r->kind == LIKE_ALL_DIMS;
     if (truth && x->dtype == CFX_U8)
         run.loops = r->reducer->b8, run.as = CFX_U8;

@@ -58,18 +58,18 @@ typedef struct {
     int8_t dim, keepdim, correction, unbiased;
 } var_row;
 
-static bool var_mask(cfx_call *c, uint64_t *mask) {
+static bool var_mask(cfx_op_call *c, uint64_t *mask) {
     const var_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0);
     *mask = all_dims(x);
     return r->dim < 0 || arg_dims_mask(c, r->dim, x->ndim, mask);
 }
 
-static void shape_var(cfx_call *c) {
+static void shape_var(cfx_op_call *c) {
     const var_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0);
     uint64_t mask;
-    if (!cfx__is_float(x->dtype) && !cfx__is_complex(x->dtype)) {
+    if (!cfx__dtype_is_float(x->dtype) && !cfx__dtype_is_complex(x->dtype)) {
         const char *name = r->means ? r->root ? "std_mean" : "var_mean" : "std and var";
         op_fail(c, "%s only support floating point and complex dtypes", name);
         return;
@@ -77,12 +77,12 @@ static void shape_var(cfx_call *c) {
     if (!var_mask(c, &mask))
         return;
     bool keepdim = r->keepdim >= 0 && arg_bool(c, r->keepdim);
-    out_reduced(c, 0, cfx__real_of(x->dtype), x, mask, keepdim);
+    out_reduced(c, 0, cfx__dtype_real(x->dtype), x, mask, keepdim);
     if (r->means)
         out_reduced(c, 1, x->dtype, x, mask, keepdim);
 }
 
-static void run_var(cfx_call *c, const cfx_tensor *x, const var_params *p, uint64_t mask,
+static void run_var(cfx_op_call *c, const cfx_tensor *x, const var_params *p, uint64_t mask,
                     cfx_tensor *var, cfx_tensor *mean) {
     reduction run = {.x = x, .mask = mask, .nout = p->means ? 2 : 1, .out = {var, mean},
                      .params = p};
@@ -95,7 +95,7 @@ static void run_var(cfx_call *c, const cfx_tensor *x, const var_params *p, uint6
 /* The real or the imaginary parts of a complex tensor, where they lie. */
 static cfx_tensor *part_of(const cfx_tensor *x, bool imaginary) {
     cfx_tensor *t = cfx__tensor_alias(x, x->ndim, x->shape, x->stride, x->offset);
-    t->dtype = (uint8_t)cfx__real_of(x->dtype);
+    t->dtype = (uint8_t)cfx__dtype_real(x->dtype);
     t->data += imaginary ? cfx_dtype_size(t->dtype) : 0;
     for (int d = 0; d < t->ndim; d++)
         t->stride[d] *= 2;
@@ -103,7 +103,7 @@ static cfx_tensor *part_of(const cfx_tensor *x, bool imaginary) {
 }
 
 /* The variance of complex numbers is that of their parts together. */
-static void kernel_var_complex(cfx_call *c, const var_params *p, uint64_t mask) {
+static void kernel_var_complex(cfx_op_call *c, const var_params *p, uint64_t mask) {
     const cfx_tensor *x = arg_tensor(c, 0);
     cfx_tensor *out = c->out[0], *var[2], *mean[2];
     var_params plain = {p->correction, false, true};
@@ -114,15 +114,15 @@ static void kernel_var_complex(cfx_call *c, const var_params *p, uint64_t mask) 
             return;
         run_var(c, part_of(x, i), &plain, mask, var[i], mean[i]);
         if (p->means)
-            cfx__copy(part_of(c->out[1], i), mean[i]);
+            cfx__tensor_copy(part_of(c->out[1], i), mean[i]);
     }
     for (int64_t i = 0; i < out->numel; i++) {
-        double v = cfx_number(cfx__get(var[0], i)) + cfx_number(cfx__get(var[1], i));
-        cfx__set(out, i, cfx_float(p->root ? sqrt(v) : v));
+        double v = cfx_number(cfx__tensor_get(var[0], i)) + cfx_number(cfx__tensor_get(var[1], i));
+        cfx__tensor_set(out, i, cfx_float(p->root ? sqrt(v) : v));
     }
 }
 
-static void kernel_var(cfx_call *c) {
+static void kernel_var(cfx_op_call *c) {
     const var_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0);
     var_params p = {1, r->root, r->means};
@@ -133,7 +133,7 @@ static void kernel_var(cfx_call *c) {
         p.correction = arg_bool(c, r->unbiased);
     if (!var_mask(c, &mask))
         return;
-    if (cfx__is_complex(x->dtype))
+    if (cfx__dtype_is_complex(x->dtype))
         kernel_var_complex(c, &p, mask);
     else
         run_var(c, x, &p, mask, c->out[0], r->means ? c->out[1] : NULL);

@@ -143,16 +143,16 @@ EXTREME(cummin_i64, int64_t, <=)
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 typedef struct {
-    cfx__range_fn *f32, *f64, *i64, *c64, *c128;
+    cfx__parallel_fn *f32, *f64, *i64, *c64, *c128;
     const char *name;
     bool dtype; /* argument 2 is a dtype; integers become int64 */
 } scan_row;
 
-static cfx__range_fn *scan_for(cfx_call *c, const scan_row *r, cfx_dtype d) {
-    cfx__range_fn *f = d == CFX_F64                        ? r->f64
+static cfx__parallel_fn *scan_for(cfx_op_call *c, const scan_row *r, cfx_dtype d) {
+    cfx__parallel_fn *f = d == CFX_F64                        ? r->f64
                        : d == CFX_C64                      ? r->c64
                        : d == CFX_C128                     ? r->c128
-                       : d == CFX_F32 || cfx__is_half(d) ? r->f32
+                       : d == CFX_F32 || cfx__dtype_is_half(d) ? r->f32
                                                          : r->i64;
     if (!f)
         op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for '%s'", r->name,
@@ -160,14 +160,14 @@ static cfx__range_fn *scan_for(cfx_call *c, const scan_row *r, cfx_dtype d) {
     return f;
 }
 
-static void shape_scan(cfx_call *c) {
+static void shape_scan(cfx_op_call *c) {
     const scan_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0);
     cfx_dtype d = x->dtype;
     if (arg_dim(c, 1, x->ndim) < 0)
         return;
     if (r->dtype)
-        d = arg_dtype(c, 2, d == CFX_BOOL || cfx__is_int(d) ? CFX_I64 : d);
+        d = arg_dtype(c, 2, d == CFX_BOOL || cfx__dtype_is_int(d) ? CFX_I64 : d);
     if (!scan_for(c, r, d))
         return;
     out_new(c, 0, d, x->ndim, x->shape);
@@ -175,15 +175,15 @@ static void shape_scan(cfx_call *c) {
         out_new(c, 1, CFX_I64, x->ndim, x->shape);
 }
 
-static void kernel_scan(cfx_call *c) {
+static void kernel_scan(cfx_op_call *c) {
     cfx_tensor *out = c->out[0];
     const scan_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0);
-    cfx__range_fn *run = scan_for(c, r, out->dtype);
+    cfx__parallel_fn *run = scan_for(c, r, out->dtype);
     /* a dtype that was asked for is taken first, as if by to(dtype) */
     if (r->dtype && !arg_is_none(c, 2))
-        x = cfx__to_dtype(x, arg_dtype(c, 2, x->dtype));
-    x = cfx__contiguous_as(x, out->dtype);
+        x = cfx__tensor_to_dtype(x, arg_dtype(c, 2, x->dtype));
+    x = cfx__tensor_contiguous_as(x, out->dtype);
     if (op_failed() || x->numel == 0)
         return;
     int dim = arg_dim(c, 1, x->ndim);

@@ -30,15 +30,15 @@ typedef struct {
     int8_t dtype;
 } soft_row;
 
-static bool float_or_fail(cfx_call *c, const soft_row *r, cfx_dtype d, bool last) {
-    if (cfx__is_float(d))
+static bool float_or_fail(cfx_op_call *c, const soft_row *r, cfx_dtype d, bool last) {
+    if (cfx__dtype_is_float(d))
         return true;
     op_fail_as(NOT_IMPLEMENTED, c, "\"%ssoftmax%s_kernel_impl\" not implemented for '%s'",
                r->kind == SOFT_LOG ? "log_" : "", last ? "_lastdim" : "", cfx__dtype_title(d));
     return false;
 }
 
-static void shape_softmax(cfx_call *c) {
+static void shape_softmax(cfx_op_call *c) {
     const soft_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0);
     int dim = arg_dim(c, 1, x->ndim);
@@ -68,23 +68,23 @@ static void run_softmax(cfx_dtype d, soft_job *s, const cfx_tensor *x, int dim) 
     cfx__parallel(units, 4096 / each + 1, d == CFX_F64 ? f64_run : f32_run, s);
 }
 
-static void kernel_softmax(cfx_call *c) {
+static void kernel_softmax(cfx_op_call *c) {
     const soft_row *r = c->op->row;
     cfx_tensor *out = c->out[0];
-    const cfx_tensor *x = cfx__contiguous_as(arg_tensor(c, 0), out->dtype);
+    const cfx_tensor *x = cfx__tensor_contiguous_as(arg_tensor(c, 0), out->dtype);
     if (op_failed())
         return;
     soft_job s = {.out = out->data, .x = x->data, .kind = r->kind};
     run_softmax(out->dtype, &s, x, arg_dim(c, 1, x->ndim));
 }
 
-static void decompose_softmax(cfx_call *c) {
+static void decompose_softmax(cfx_op_call *c) {
     const soft_row *r = c->op->row;
     cfx_tensor *x = arg_tensor(c, 0);
     if (!arg_is_none(c, 2))
         x = cfx_to(x, c->args[2]);
-    c->out[0] = r->kind == SOFT_LOG ? cfx__log_softmax(x, c->args[1], cfx_bool(false))
-                                    : cfx__softmax(x, c->args[1], cfx_bool(false));
+    c->out[0] = r->kind == SOFT_LOG ? cfx_aten__log_softmax(x, c->args[1], cfx_bool(false))
+                                    : cfx_aten__softmax(x, c->args[1], cfx_bool(false));
 }
 
 #define SOFTMAX(kind_, dtype_)                                                                     \
@@ -115,13 +115,13 @@ CFX_OP(special_log_softmax) = {
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
-static void shape_softmax_backward(cfx_call *c) {
+static void shape_softmax_backward(cfx_op_call *c) {
     const soft_row *r = c->op->row;
     const cfx_tensor *g = arg_tensor(c, 0), *y = arg_tensor(c, 1);
     int dim = arg_dim(c, 2, g->ndim);
     if (dim < 0 || !float_or_fail(c, r, g->dtype, dim >= g->ndim - 1))
         return;
-    if (!cfx__same_shape(g, y)) {
+    if (!cfx__tensor_same_shape(g, y)) {
         op_fail(c,
                 "Expected tensor for argument #1 'grad' to have same size as tensor for argument "
                 "#2 'output'; but %s does not equal %s (while checking arguments for %s)",
@@ -134,11 +134,11 @@ static void shape_softmax_backward(cfx_call *c) {
         out_new(c, 0, d, g->ndim, g->shape);
 }
 
-static void kernel_softmax_backward(cfx_call *c) {
+static void kernel_softmax_backward(cfx_op_call *c) {
     const soft_row *r = c->op->row;
     cfx_tensor *out = c->out[0];
-    const cfx_tensor *g = cfx__contiguous_as(arg_tensor(c, 0), out->dtype);
-    const cfx_tensor *y = cfx__contiguous_as(arg_tensor(c, 1), out->dtype);
+    const cfx_tensor *g = cfx__tensor_contiguous_as(arg_tensor(c, 0), out->dtype);
+    const cfx_tensor *y = cfx__tensor_contiguous_as(arg_tensor(c, 1), out->dtype);
     if (op_failed())
         return;
     soft_job s = {.out = out->data, .x = y->data, .grad = g->data, .kind = r->kind};
@@ -160,11 +160,11 @@ CFX_OP(_log_softmax_backward_data) = {
 
 /* ---- logsumexp ------------------------------------------------------------------------------- */
 
-static void shape_logsumexp(cfx_call *c) {
+static void shape_logsumexp(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0);
     uint64_t mask;
-    bool whole = x->dtype == CFX_BOOL || cfx__is_int(x->dtype);
-    if (!whole && !cfx__is_float(x->dtype)) {
+    bool whole = x->dtype == CFX_BOOL || cfx__dtype_is_int(x->dtype);
+    if (!whole && !cfx__dtype_is_float(x->dtype)) {
         op_fail(c, "logsumexp(): Expected floating point type for result tensor, but got: %s",
                 cfx__dtype_title(x->dtype));
         return;
@@ -173,7 +173,7 @@ static void shape_logsumexp(cfx_call *c) {
         out_reduced(c, 0, whole ? CFX_F32 : x->dtype, x, mask, arg_bool(c, 2));
 }
 
-static void kernel_logsumexp(cfx_call *c) {
+static void kernel_logsumexp(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0);
     reduction run = {.x = x, .nout = 1, .out = {c->out[0]}};
     run.as = run.out_as[0] = x->dtype == CFX_F64 ? CFX_F64 : CFX_F32;

@@ -7,7 +7,7 @@
 /* ---- one_hot --------------------------------------------------------------------------------- */
 
 /* The number of classes: given, or one more than the largest index. -1 with an error. */
-static int64_t class_count(cfx_call *c, const cfx_tensor *t) {
+static int64_t class_count(cfx_op_call *c, const cfx_tensor *t) {
     int64_t n = arg_int(c, 1);
     if (t->dtype != CFX_I64) {
         op_fail(c, "one_hot is only applicable to index tensor of type LongTensor.");
@@ -25,7 +25,7 @@ static int64_t class_count(cfx_call *c, const cfx_tensor *t) {
                     "one_hot: the number of classes depends on data, which a fake tensor has not");
         return n < 0 ? -1 : n;
     }
-    const int64_t *index = (const int64_t *)cfx__contiguous(t)->data;
+    const int64_t *index = (const int64_t *)cfx__tensor_contiguous(t)->data;
     int64_t least = 0, most = 0;
     for (int64_t i = 0; index && i < t->numel; i++) {
         least = index[i] < least ? index[i] : least;
@@ -40,7 +40,7 @@ static int64_t class_count(cfx_call *c, const cfx_tensor *t) {
     return op_failed() ? -1 : n >= 0 ? n : most + 1;
 }
 
-static void decompose_one_hot(cfx_call *c) {
+static void decompose_one_hot(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
     int64_t n = class_count(c, t);
     if (n < 0)
@@ -85,7 +85,7 @@ static void list_combinations(int64_t *out, int64_t rows, int64_t n, int64_t r, 
     }
 }
 
-static void decompose_combinations(cfx_call *c) {
+static void decompose_combinations(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
     int64_t r = arg_int(c, 1), size;
     bool repeated = arg_bool(c, 2);
@@ -126,7 +126,7 @@ CFX_OP(combinations) = {
 
 /* ---- powers of a vector ---------------------------------------------------------------------- */
 
-static void decompose_vander(cfx_call *c) {
+static void decompose_vander(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
     int64_t n = arg_is_none(c, 1) ? x->numel : arg_int(c, 1);
     if (x->ndim != 1)
@@ -135,7 +135,7 @@ static void decompose_vander(cfx_call *c) {
         op_fail(c, "N must be non-negative.");
     if (op_failed())
         return;
-    cfx_value dtype = cfx_dtype_value(cfx__promote(x->dtype, CFX_I64));
+    cfx_value dtype = cfx_dtype_value(cfx__dtype_promote(x->dtype, CFX_I64));
     if (n < 2) {
         c->out[0] = cfx_ones(cfx_list(x->numel, n), CFX_KW(dtype, dtype));
         return;
@@ -151,7 +151,7 @@ CFX_OP(vander) = {"aten::vander(Tensor x, int? N=None, bool increasing=False) ->
 
 /* ---- diagonals written in place -------------------------------------------------------------- */
 
-static void kernel_fill_diagonal_(cfx_call *c) {
+static void kernel_fill_diagonal_(cfx_op_call *c) {
     cfx_tensor *t = c->out[0] = arg_tensor(c, 0);
     if (t->ndim < 2) {
         op_fail(c, "dimensions must larger than 1");
@@ -167,14 +167,14 @@ static void kernel_fill_diagonal_(cfx_call *c) {
     }
     if (!number_fits(c, c->args[1], t->dtype) || !is_writable(c, t) || !t->data || !n)
         return;
-    cfx__fill(cfx__tensor_alias(t, 1, &n, &stride, t->offset), c->args[1]);
+    cfx__tensor_fill(cfx__tensor_alias(t, 1, &n, &stride, t->offset), c->args[1]);
     if (!arg_bool(c, 2) || t->ndim != 2 || rows <= cols + 1)
         return;
     int64_t step = cols + 1, more = (t->numel + step - 1) / step - n;
     /* of a tensor with gaps the wrapped diagonal may leave the storage: that is an error */
     cfx_tensor *wrapped = cfx_tensor_view(t, 1, &more, &stride, t->offset + t->stride[0] * step);
     if (wrapped->data)
-        cfx__fill(wrapped, c->args[1]);
+        cfx__tensor_fill(wrapped, c->args[1]);
 }
 
 CFX_OP(fill_diagonal_) = {

@@ -6,27 +6,27 @@
 /* ---- copies ---------------------------------------------------------------------------------- */
 
 /* A copy of self in a dtype and a memory format. */
-static void kernel_copy_first(cfx_call *c) { cfx__copy(c->out[0], arg_tensor(c, 0)); }
+static void kernel_copy_first(cfx_op_call *c) { cfx__tensor_copy(c->out[0], arg_tensor(c, 0)); }
 
-static void shape_clone(cfx_call *c) {
+static void shape_clone(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     cfx_memory_format f = c->nargs > 1 ? arg_format(c, 1, CFX_PRESERVE) : CFX_PRESERVE;
     out_empty_like(c, t->dtype, f, t);
 }
 
-static void shape_to_copy(cfx_call *c) {
+static void shape_to_copy(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     if (options_fit(c, 2, 3, 4))
         out_empty_like(c, arg_dtype(c, 1, t->dtype), arg_format(c, 6, CFX_PRESERVE), t);
 }
 
 static bool is_in_format(const cfx_tensor *t, cfx_memory_format f) {
-    return f == CFX_CHANNELS_LAST      ? cfx__is_channels_last(t)
-           : f == CFX_CHANNELS_LAST_3D ? cfx__is_channels_last_3d(t)
-                                       : cfx__is_contiguous(t);
+    return f == CFX_CHANNELS_LAST      ? cfx__tensor_is_channels_last(t)
+           : f == CFX_CHANNELS_LAST_3D ? cfx__tensor_is_channels_last_3d(t)
+                                       : cfx__tensor_is_contiguous(t);
 }
 
-static void decompose_contiguous(cfx_call *c) {
+static void decompose_contiguous(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
     cfx_memory_format f = arg_format(c, 1, CFX_CONTIGUOUS);
     if (f == CFX_PRESERVE)
@@ -55,13 +55,14 @@ CFX_OP(contiguous) = {
 /* ---- to -------------------------------------------------------------------------------------- */
 
 /* self itself where nothing is asked for that it is not already; else a copy. */
-static void convert_to(cfx_call *c, cfx_value dtype, cfx_value layout, cfx_value device, bool copy,
-                       cfx_value format) {
+static void convert_to(cfx_op_call *c, cfx_value dtype, cfx_value layout, cfx_value device,
+                       bool copy, cfx_value format) {
     cfx_tensor *t = arg_tensor(c, 0);
     cfx_memory_format f = format.tag == CFX_TAG_NONE ? CFX_PRESERVE : (cfx_memory_format)format.i;
     bool same_dtype = dtype.tag == CFX_TAG_NONE || dtype.i == t->dtype;
     bool same_device = device.tag == CFX_TAG_NONE || device.device.type == t->device.type;
-    if (same_dtype && same_device && !copy && (f == CFX_PRESERVE || cfx__suggest_format(t) == f))
+    if (same_dtype && same_device && !copy &&
+        (f == CFX_PRESERVE || cfx__tensor_suggest_format(t) == f))
         c->out[0] = t;
     else
         c->out[0] = call_bound(c, &cfx_op__to_copy,
@@ -69,34 +70,34 @@ static void convert_to(cfx_call *c, cfx_value dtype, cfx_value layout, cfx_value
                                              cfx_bool(false), format});
 }
 
-static void decompose_to_dtype(cfx_call *c) {
+static void decompose_to_dtype(cfx_op_call *c) {
     convert_to(c, c->args[1], CFX_NONE, CFX_NONE, arg_bool(c, 3), c->args[4]);
 }
 
-static void decompose_to_device(cfx_call *c) {
+static void decompose_to_device(cfx_op_call *c) {
     convert_to(c, c->args[2], CFX_NONE, c->args[1], arg_bool(c, 4), c->args[5]);
 }
 
-static void decompose_to_other(cfx_call *c) {
+static void decompose_to_other(cfx_op_call *c) {
     const cfx_tensor *other = arg_tensor(c, 1);
     convert_to(c, cfx_dtype_value(other->dtype), cfx_layout_value(CFX_STRIDED),
                cfx_device_value(other->device), arg_bool(c, 3), c->args[4]);
 }
 
-static void decompose_to_layout(cfx_call *c) {
+static void decompose_to_layout(cfx_op_call *c) {
     if (options_fit(c, 2, -1, 4))
         convert_to(c, c->args[1], c->args[2], c->args[3], arg_bool(c, 6), c->args[7]);
 }
 
-static void decompose_to_prim_device(cfx_call *c) {
+static void decompose_to_prim_device(cfx_op_call *c) {
     convert_to(c, c->args[2], CFX_NONE, c->args[1], arg_bool(c, 4), CFX_NONE);
 }
 
-static void decompose_to_prim_dtype(cfx_call *c) {
+static void decompose_to_prim_dtype(cfx_op_call *c) {
     convert_to(c, c->args[1], CFX_NONE, CFX_NONE, arg_bool(c, 3), CFX_NONE);
 }
 
-static void decompose_type_as(cfx_call *c) {
+static void decompose_type_as(cfx_op_call *c) {
     const cfx_tensor *other = arg_tensor(c, 1);
     convert_to(c, cfx_dtype_value(other->dtype), cfx_layout_value(CFX_STRIDED),
                cfx_device_value(other->device), false, CFX_NONE);
@@ -136,11 +137,11 @@ static const cfx_dtype dtypes[] = {
 #undef DTYPE_ROW
 };
 
-static void decompose_cast(cfx_call *c) {
+static void decompose_cast(cfx_op_call *c) {
     c->out[0] = cfx_to(arg_tensor(c, 0), cfx_dtype_value(*(const cfx_dtype *)c->op->row));
 }
 
-static void decompose_cpu(cfx_call *c) {
+static void decompose_cpu(cfx_op_call *c) {
     cfx_device cpu = {CFX_CPU, -1};
     convert_to(c, CFX_NONE, CFX_NONE, cfx_device_value(cpu), false, CFX_NONE);
 }
@@ -173,11 +174,11 @@ CFX_OP(cpu) = {"aten::cpu(Tensor(a) self) -> Tensor(b|a)", "Tensor.cpu", .decomp
 /* ---- copy ------------------------------------------------------------------------------------ */
 
 /* Whether src can be written to self: it broadcasts to its shape. */
-static bool copy_fits(cfx_call *c, const cfx_tensor *self, const cfx_tensor *src) {
+static bool copy_fits(cfx_op_call *c, const cfx_tensor *self, const cfx_tensor *src) {
     int64_t shape[CFX_MAX_DIMS];
     int n = self->ndim;
     memcpy(shape, self->shape, (size_t)n * sizeof *shape);
-    if (!cfx__broadcast(c->at, &n, shape, src->ndim, src->shape))
+    if (!cfx__shape_broadcast(c->at, &n, shape, src->ndim, src->shape))
         return false;
     if (n == self->ndim && !memcmp(shape, self->shape, (size_t)n * sizeof *shape))
         return true;
@@ -186,31 +187,31 @@ static bool copy_fits(cfx_call *c, const cfx_tensor *self, const cfx_tensor *src
     return false;
 }
 
-static void shape_copy(cfx_call *c) {
+static void shape_copy(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0);
     if (!copy_fits(c, self, arg_tensor(c, 1)))
         return;
-    if (cfx__overlaps_itself(self))
+    if (cfx__tensor_overlaps_itself(self))
         out_empty_like(c, self->dtype, CFX_PRESERVE, self);
     else
         out_strided(c, 0, self->dtype, self->ndim, self->shape, self->stride);
 }
 
-static void kernel_copy(cfx_call *c) { cfx__copy(c->out[0], arg_tensor(c, 1)); }
+static void kernel_copy(cfx_op_call *c) { cfx__tensor_copy(c->out[0], arg_tensor(c, 1)); }
 
-static void kernel_copy_(cfx_call *c) {
+static void kernel_copy_(cfx_op_call *c) {
     cfx_tensor *self = arg_tensor(c, 0), *src = arg_tensor(c, 1);
     c->out[0] = self;
     if (self == src || !copy_fits(c, self, src))
         return;
     if (!is_writable(c, self))
         return;
-    if (cfx__overlap_of(self, src) == CFX__PARTLY)
+    if (cfx__tensor_overlap_of(self, src) == CFX__PARTLY)
         op_fail(c, "unsupported operation: some elements of the input tensor and the written-to "
                    "tensor refer to a single memory location. Please clone() the tensor before "
                    "performing the operation.");
     else if (self->data && src->data)
-        cfx__copy(self, src);
+        cfx__tensor_copy(self, src);
 }
 
 CFX_OP(copy) = {"aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", NULL,
@@ -220,15 +221,15 @@ CFX_OP(copy_) = {"aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=Fal
 
 /* ---- fill ------------------------------------------------------------------------------------ */
 
-static void shape_fill(cfx_call *c) {
+static void shape_fill(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     if (number_fits(c, c->args[1], t->dtype))
         out_empty_like(c, t->dtype, CFX_PRESERVE, t);
 }
 
-static void kernel_fill(cfx_call *c) { cfx__fill(c->out[0], c->args[1]); }
+static void kernel_fill(cfx_op_call *c) { cfx__tensor_fill(c->out[0], c->args[1]); }
 
-static void shape_fill_tensor(cfx_call *c) {
+static void shape_fill_tensor(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0), *value = arg_tensor(c, 1);
     if (value->ndim)
         op_fail(c,
@@ -238,12 +239,12 @@ static void shape_fill_tensor(cfx_call *c) {
         out_empty_like(c, t->dtype, CFX_PRESERVE, t);
 }
 
-static void shape_zero(cfx_call *c) {
+static void shape_zero(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     out_empty_like(c, t->dtype, CFX_PRESERVE, t);
 }
 
-static void kernel_zero(cfx_call *c) { cfx__fill(c->out[0], cfx_int(0)); }
+static void kernel_zero(cfx_op_call *c) { cfx__tensor_fill(c->out[0], cfx_int(0)); }
 
 CFX_OP(fill_Scalar) = {"aten::fill.Scalar(Tensor self, Scalar value) -> Tensor",
                        "torch.fill Tensor.fill", .shape = shape_fill, .kernel = kernel_fill,
@@ -258,7 +259,7 @@ CFX_OP(zero) = {"aten::zero(Tensor self) -> Tensor", "Tensor.zero", .shape = sha
 
 /* self gets another size. Elements that fit stay where they are in memory; a tensor that grows out
  * of its storage gets one of its own, and other views keep the old one. */
-static void resize_to(cfx_call *c, cfx_tensor *self, int n, const int64_t *shape,
+static void resize_to(cfx_op_call *c, cfx_tensor *self, int n, const int64_t *shape,
                       cfx_value format) {
     int64_t stride[CFX_MAX_DIMS];
     bool given = format.tag == CFX_TAG_MEMORY_FORMAT;
@@ -273,7 +274,7 @@ static void resize_to(cfx_call *c, cfx_tensor *self, int n, const int64_t *shape
     }
     if (!format_strides(c, f, n, shape, stride))
         return;
-    int64_t numel = cfx__numel(c->at, n, shape), end, bytes;
+    int64_t numel = cfx__shape_numel(c->at, n, shape), end, bytes;
     int size = cfx_dtype_size(self->dtype);
     if (__builtin_add_overflow(numel, self->offset, &end) ||
         __builtin_mul_overflow(end, size, &bytes)) {
@@ -283,15 +284,15 @@ static void resize_to(cfx_call *c, cfx_tensor *self, int n, const int64_t *shape
     cfx_tensor *base = self;
     if (numel && (uint64_t)bytes > self->storage->size) {
         base = cfx__tensor_empty(c->at, self->dtype, !self->data, 1, &end, NULL);
-        if (cfx__is_bad(base))
+        if (cfx__obj_is_bad(base))
             return;
         if (base->data && self->storage->size)
             memcpy(base->data, self->storage->data, self->storage->size);
     }
-    cfx__become(self, cfx__tensor_alias(base, n, shape, stride, self->offset));
+    cfx__tensor_become(self, cfx__tensor_alias(base, n, shape, stride, self->offset));
 }
 
-static void kernel_resize_(cfx_call *c) {
+static void kernel_resize_(cfx_op_call *c) {
     int64_t shape[CFX_MAX_DIMS];
     int n = arg_ints(c, 1, shape);
     c->out[0] = arg_tensor(c, 0);
@@ -299,15 +300,15 @@ static void kernel_resize_(cfx_call *c) {
         resize_to(c, arg_tensor(c, 0), n, shape, c->args[2]);
 }
 
-static void kernel_resize_as_(cfx_call *c) {
+static void kernel_resize_as_(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 1);
     cfx_value f = c->args[2];
     if (f.tag == CFX_TAG_MEMORY_FORMAT && f.i == CFX_PRESERVE)
-        f = cfx_memory_format_value(cfx__suggest_format(t));
+        f = cfx_memory_format_value(cfx__tensor_suggest_format(t));
     resize_to(c, arg_tensor(c, 0), t->ndim, t->shape, f);
 }
 
-static void kernel_set_(cfx_call *c) {
+static void kernel_set_(cfx_op_call *c) {
     cfx_tensor *self = arg_tensor(c, 0);
     int64_t none = 0;
     cfx_tensor *from = c->nargs > 1
@@ -317,8 +318,8 @@ static void kernel_set_(cfx_call *c) {
     if (from->dtype != self->dtype)
         op_fail(c, "Could not set tensor of type %s to a tensor of type %s",
                 cfx__dtype_title(from->dtype), cfx__dtype_title(self->dtype));
-    else if (!cfx__is_bad(from) && from != self)
-        cfx__become(self, from);
+    else if (!cfx__obj_is_bad(from) && from != self)
+        cfx__tensor_become(self, from);
 }
 
 CFX_OP(resize_) = {"aten::resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? "

@@ -7,7 +7,8 @@
 /* 1-d empty tensors are left out whatever the others look like: so it was once, so it stays. */
 static bool is_skipped(const cfx_tensor *t) { return t->ndim == 1 && t->numel == 0; }
 
-static bool cat_shape(cfx_call *c, int64_t n, int *dim, int64_t *shape, const cfx_tensor **first) {
+static bool cat_shape(cfx_op_call *c, int64_t n, int *dim, int64_t *shape,
+                      const cfx_tensor **first) {
     *first = NULL;
     for (int64_t i = 0; i < n; i++) {
         const cfx_tensor *t = arg_item(c, 0, i);
@@ -20,7 +21,7 @@ static bool cat_shape(cfx_call *c, int64_t n, int *dim, int64_t *shape, const cf
             *first = t;
     }
     const cfx_tensor *like = *first ? *first : arg_item(c, 0, 0);
-    *dim = *first ? cfx__wrap_dim(c->at, arg_int(c, 1), like->ndim) : 0;
+    *dim = *first ? cfx__shape_wrap_dim(c->at, arg_int(c, 1), like->ndim) : 0;
     if (*dim < 0)
         return false;
     memcpy(shape, like->shape, (size_t)like->ndim * sizeof *shape);
@@ -53,15 +54,15 @@ static bool cat_shape(cfx_call *c, int64_t n, int *dim, int64_t *shape, const cf
 }
 
 /* channels_last only where all are. */
-static cfx_memory_format cat_format(cfx_call *c, int64_t n) {
-    cfx_memory_format f = cfx__suggest_format(arg_item(c, 0, 0));
+static cfx_memory_format cat_format(cfx_op_call *c, int64_t n) {
+    cfx_memory_format f = cfx__tensor_suggest_format(arg_item(c, 0, 0));
     for (int64_t i = 1; i < n && f != CFX_CONTIGUOUS; i++)
-        if (cfx__suggest_format(arg_item(c, 0, i)) != f)
+        if (cfx__tensor_suggest_format(arg_item(c, 0, i)) != f)
             f = CFX_CONTIGUOUS;
     return f;
 }
 
-static void shape_cat(cfx_call *c) {
+static void shape_cat(cfx_op_call *c) {
     int64_t n = arg_count(c, 0), shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     const cfx_tensor *like;
     int dim;
@@ -73,9 +74,9 @@ static void shape_cat(cfx_call *c) {
         return;
     cfx__promotion p = CFX__PROMOTION_START;
     for (int64_t i = 0; i < n; i++)
-        cfx__promote_tensor(&p, arg_item(c, 0, i));
+        cfx__promotion_tensor(&p, arg_item(c, 0, i));
     if (format_strides(c, cat_format(c, n), like->ndim, shape, stride))
-        out_strided(c, 0, cfx__promoted(&p), like->ndim, shape, stride);
+        out_strided(c, 0, cfx__promotion_dtype(&p), like->ndim, shape, stride);
 }
 
 /* Rows of bytes: what lies inside `dim` of one operand goes to every `pitch` bytes of the result.
@@ -92,12 +93,13 @@ static void copy_rows(void *arg, int64_t begin, int64_t end) {
         memcpy(r->out + (size_t)i * r->pitch, r->in + (size_t)i * r->row, r->row);
 }
 
-static void kernel_cat(cfx_call *c) {
+static void kernel_cat(cfx_op_call *c) {
     cfx_tensor *out = c->out[0];
     if (!out->numel)
         return;
-    int dim = cfx__wrap_dim(c->at, arg_int(c, 1), out->ndim), size = cfx_dtype_size(out->dtype);
-    bool plain = cfx__is_contiguous(out);
+    int dim = cfx__shape_wrap_dim(c->at, arg_int(c, 1), out->ndim),
+        size = cfx_dtype_size(out->dtype);
+    bool plain = cfx__tensor_is_contiguous(out);
     int64_t at = 0, outer = 1;
     for (int d = 0; d < dim; d++)
         outer *= out->shape[d];
@@ -105,19 +107,19 @@ static void kernel_cat(cfx_call *c) {
         const cfx_tensor *t = arg_item(c, 0, i);
         if (t->numel == 0)
             continue;
-        if (plain && t->dtype == out->dtype && cfx__is_contiguous(t)) {
+        if (plain && t->dtype == out->dtype && cfx__tensor_is_contiguous(t)) {
             size_t inner = (size_t)(out->numel / outer / out->shape[dim] * size);
             cat_rows r = {out->data + (size_t)at * inner, t->data, (size_t)t->shape[dim] * inner,
                           (size_t)out->shape[dim] * inner};
             cfx__parallel(outer, 1 + (int64_t)(131072 / r.row), copy_rows, &r);
         } else {
-            cfx__copy(sliced(out, dim, at, t->shape[dim], 1), t);
+            cfx__tensor_copy(sliced(out, dim, at, t->shape[dim], 1), t);
         }
         at += t->shape[dim];
     }
 }
 
-static void decompose_cat(cfx_call *c) { c->out[0] = cfx_cat(c->args[0], c->args[1]); }
+static void decompose_cat(cfx_op_call *c) { c->out[0] = cfx_cat(c->args[0], c->args[1]); }
 
 /* A piece for each tensor; vectors of no element, which cat passes over, get none. */
 static void grad_cat(cfx_back *b) {
@@ -149,7 +151,7 @@ CFX_OP(concatenate) = {"aten::concatenate(Tensor[] tensors, int dim=0) -> Tensor
 
 /* cat, then the new dimension split off by a view; behind the last one there is nothing to split,
  * so there every operand gets its own. */
-static void decompose_stack(cfx_call *c) {
+static void decompose_stack(cfx_op_call *c) {
     int64_t n = arg_count(c, 0), shape[CFX_MAX_DIMS];
     if (n == 0) {
         op_fail(c, "stack expects a non-empty TensorList");
@@ -165,7 +167,7 @@ static void decompose_stack(cfx_call *c) {
     }
     for (int64_t i = 1; i < n; i++) {
         const cfx_tensor *t = arg_item(c, 0, i);
-        if (!cfx__same_shape(t, first)) {
+        if (!cfx__tensor_same_shape(t, first)) {
             op_fail(c,
                     "stack expects each tensor to be equal size, but got %s at entry 0 and %s at "
                     "entry %lld",
@@ -195,7 +197,7 @@ CFX_OP(stack) = {"aten::stack(Tensor[] tensors, int dim=0) -> Tensor", "torch.st
 /* ---- stacks by axis -------------------------------------------------------------------------- */
 
 /* The operands, made to have at least so many dimensions. */
-static cfx_value at_least(cfx_call *c, int n) {
+static cfx_value at_least(cfx_op_call *c, int n) {
     cfx_value list = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < arg_count(c, 0); i++) {
         cfx_tensor *t = arg_item(c, 0, i);
@@ -205,14 +207,14 @@ static cfx_value at_least(cfx_call *c, int n) {
     return list;
 }
 
-static bool some_tensors(cfx_call *c, const char *name) {
+static bool some_tensors(cfx_op_call *c, const char *name) {
     if (arg_count(c, 0))
         return true;
     op_fail(c, "%s expects a non-empty TensorList", name);
     return false;
 }
 
-static void decompose_hstack(cfx_call *c) {
+static void decompose_hstack(cfx_op_call *c) {
     if (!some_tensors(c, "hstack"))
         return;
     cfx_value list = at_least(c, 1);
@@ -220,17 +222,17 @@ static void decompose_hstack(cfx_call *c) {
         c->out[0] = cfx_cat(list, list.list->items[0].tensor->ndim == 1 ? 0 : 1);
 }
 
-static void decompose_vstack(cfx_call *c) {
+static void decompose_vstack(cfx_op_call *c) {
     if (some_tensors(c, "vstack"))
         c->out[0] = cfx_cat(at_least(c, 2), 0);
 }
 
-static void decompose_dstack(cfx_call *c) {
+static void decompose_dstack(cfx_op_call *c) {
     if (some_tensors(c, "dstack"))
         c->out[0] = cfx_cat(at_least(c, 3), 2);
 }
 
-static void decompose_column_stack(cfx_call *c) {
+static void decompose_column_stack(cfx_op_call *c) {
     if (!some_tensors(c, "column_stack"))
         return;
     cfx_value list = cfx_list_value(0, NULL);
@@ -258,7 +260,7 @@ CFX_OP(column_stack) = {"aten::column_stack(Tensor[] tensors) -> Tensor", "torch
 
 /* Each operand is padded with zeros along dim to a whole number of equal chunks; what lies inside
  * becomes one row a chunk, and the rows of all operands are joined. */
-static void shape_chunk_cat(cfx_call *c) {
+static void shape_chunk_cat(cfx_op_call *c) {
     int64_t n = arg_count(c, 0), chunks = arg_int(c, 2), width = 0, shape[CFX_MAX_DIMS];
     if (!n || chunks < 1) {
         op_fail(c, n ? "_chunk_cat expects positive num_chunks"
@@ -294,7 +296,7 @@ static void shape_chunk_cat(cfx_call *c) {
     out_new(c, 0, first->dtype, dim + 2, shape);
 }
 
-static void kernel_chunk_cat(cfx_call *c) {
+static void kernel_chunk_cat(cfx_op_call *c) {
     cfx_tensor *out = c->out[0];
     int dim = out->ndim - 2, size = cfx_dtype_size(out->dtype);
     int64_t chunks = out->shape[dim], outer = 1;
@@ -317,7 +319,7 @@ static void kernel_chunk_cat(cfx_call *c) {
     }
 }
 
-static void shape_block_diag(cfx_call *c) {
+static void shape_block_diag(cfx_op_call *c) {
     int64_t n = arg_count(c, 0), shape[2] = {0, 0};
     cfx__promotion p = CFX__PROMOTION_START;
     for (int64_t i = 0; i < n; i++) {
@@ -330,7 +332,7 @@ static void shape_block_diag(cfx_call *c) {
             return;
         }
         /* a list of tensors promotes one by one: 0-dim ones count in full */
-        p.dim = (int8_t)(p.dim < 0 ? t->dtype : cfx__promote((cfx_dtype)p.dim, t->dtype));
+        p.dim = (int8_t)(p.dim < 0 ? t->dtype : cfx__dtype_promote((cfx_dtype)p.dim, t->dtype));
         bool fits =
             !__builtin_add_overflow(shape[0], t->ndim == 2 ? t->shape[0] : 1, &shape[0]) &&
             !__builtin_add_overflow(shape[1], t->ndim ? t->shape[t->ndim - 1] : 1, &shape[1]);
@@ -345,15 +347,15 @@ static void shape_block_diag(cfx_call *c) {
         out_new(c, 0, CFX_F32, 2, (int64_t[]){1, 0});
 }
 
-static void kernel_block_diag(cfx_call *c) {
+static void kernel_block_diag(cfx_op_call *c) {
     cfx_tensor *out = c->out[0];
     int64_t row = 0, col = 0;
-    cfx__fill(out, cfx_int(0));
+    cfx__tensor_fill(out, cfx_int(0));
     for (int64_t i = 0; i < arg_count(c, 0); i++) {
         const cfx_tensor *t = arg_item(c, 0, i);
         int64_t h = t->ndim == 2 ? t->shape[0] : 1, w = t->ndim ? t->shape[t->ndim - 1] : 1;
         if (h && w)
-            cfx__copy(sliced(sliced(out, 0, row, h, 1), 1, col, w, 1), t);
+            cfx__tensor_copy(sliced(sliced(out, 0, row, h, 1), 1, col, w, 1), t);
         row += h;
         col += w;
     }
@@ -385,12 +387,12 @@ CFX_OP(block_diag) = {"aten::block_diag(Tensor[] tensors) -> Tensor", "torch.blo
 
 /* ---- grids ----------------------------------------------------------------------------------- */
 
-static void decompose_broadcast_tensors(cfx_call *c) {
+static void decompose_broadcast_tensors(cfx_op_call *c) {
     int64_t n = arg_count(c, 0), shape[CFX_MAX_DIMS];
     int ndim = 0;
     for (int64_t i = 0; i < n; i++) {
         const cfx_tensor *t = arg_item(c, 0, i);
-        if (!cfx__broadcast(c->at, &ndim, shape, t->ndim, t->shape))
+        if (!cfx__shape_broadcast(c->at, &ndim, shape, t->ndim, t->shape))
             return;
     }
     c->result = cfx_list_value(0, NULL);
@@ -403,7 +405,7 @@ static void decompose_broadcast_tensors(cfx_call *c) {
 }
 
 /* Every operand seen along a dimension of its own; xy swaps the first two. */
-static void grid(cfx_call *c, bool swap) {
+static void grid(cfx_op_call *c, bool swap) {
     int64_t n = arg_count(c, 0), shape[CFX_MAX_DIMS], view[CFX_MAX_DIMS];
     if (!n) {
         op_fail(c, "meshgrid expects a non-empty TensorList");
@@ -441,9 +443,9 @@ static void grid(cfx_call *c, bool swap) {
     }
 }
 
-static void decompose_meshgrid(cfx_call *c) { grid(c, false); }
+static void decompose_meshgrid(cfx_op_call *c) { grid(c, false); }
 
-static void decompose_meshgrid_indexing(cfx_call *c) {
+static void decompose_meshgrid_indexing(cfx_op_call *c) {
     const char *how = arg_text(c, 1);
     if (strcmp(how, "ij") && strcmp(how, "xy"))
         op_fail(c, "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: %s",
@@ -452,7 +454,7 @@ static void decompose_meshgrid_indexing(cfx_call *c) {
         grid(c, how[0] == 'x');
 }
 
-static void decompose_cartesian_prod(cfx_call *c) {
+static void decompose_cartesian_prod(cfx_op_call *c) {
     int64_t n = arg_count(c, 0);
     for (int64_t i = 0; i < n; i++)
         if (arg_item(c, 0, i)->ndim != 1) {

@@ -107,7 +107,7 @@ static void copy_rows(void *arg, int64_t begin, int64_t end) {
 }
 
 /* Fills result 0 from t: pads[2 * d] positions before and pads[2 * d + 1] after in dimension d. */
-static void copy_padded(cfx_call *c, const cfx_tensor *t, pad_mode mode, const int64_t *pads,
+static void copy_padded(cfx_op_call *c, const cfx_tensor *t, pad_mode mode, const int64_t *pads,
                         const char *constant) {
     cfx_tensor *out = c->out[0];
     mapped m = {.out = out->data, .in = t->data, .unit = (size_t)cfx_dtype_size(out->dtype)};
@@ -169,7 +169,7 @@ static void copy_padded(cfx_call *c, const cfx_tensor *t, pad_mode mode, const i
 /* ---- constants ------------------------------------------------------------------------------- */
 
 /* Pads in order of dimensions, two each, from a list that begins with the last one. */
-static int pads_by_dim(cfx_call *c, int ndim, int64_t *pads) {
+static int pads_by_dim(cfx_op_call *c, int ndim, int64_t *pads) {
     int64_t given[2 * CFX_MAX_DIMS];
     int n = (int)arg_count(c, 1);
     memset(pads, 0, 2 * CFX_MAX_DIMS * sizeof *pads);
@@ -190,7 +190,7 @@ static int64_t padded_size(int64_t size, const int64_t *pads) {
     return n;
 }
 
-static void shape_constant_pad(cfx_call *c) {
+static void shape_constant_pad(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t pads[2 * CFX_MAX_DIMS], shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     int64_t given = arg_count(c, 1);
@@ -225,12 +225,12 @@ static void shape_constant_pad(cfx_call *c) {
     if (shrinks) { /* the strides of a narrowed operand, made dense */
         cfx_tensor *view = cfx__tensor_alias(t, t->ndim, shape, t->stride, t->offset);
         out_empty_like(c, t->dtype, CFX_PRESERVE, view);
-    } else if (format_strides(c, cfx__suggest_format(t), t->ndim, shape, stride)) {
+    } else if (format_strides(c, cfx__tensor_suggest_format(t), t->ndim, shape, stride)) {
         out_strided(c, 0, t->dtype, t->ndim, shape, stride);
     }
 }
 
-static void kernel_constant_pad(cfx_call *c) {
+static void kernel_constant_pad(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t pads[2 * CFX_MAX_DIMS];
     pads_by_dim(c, t->ndim, pads);
@@ -261,7 +261,7 @@ typedef struct {
 
 /* Whether t can be padded by the list at argument `at`: rank, sizes, dtype; else PyTorch's message.
  */
-static bool pad_fits(cfx_call *c, const pad_row *r, const cfx_tensor *t) {
+static bool pad_fits(cfx_op_call *c, const pad_row *r, const cfx_tensor *t) {
     bool valid = t->ndim == r->dims + 1 || t->ndim == r->dims + 2;
     for (int d = t->ndim - r->dims - 1; valid && d < t->ndim; d++)
         valid = t->shape[d] != 0;
@@ -280,7 +280,8 @@ static bool pad_fits(cfx_call *c, const pad_row *r, const cfx_tensor *t) {
     return !op_failed();
 }
 
-static void fail_small(cfx_call *c, const pad_row *r, const cfx_tensor *t, const int64_t *shape) {
+static void fail_small(cfx_op_call *c, const pad_row *r, const cfx_tensor *t,
+                       const int64_t *shape) {
     const int64_t *in = t->shape + t->ndim - r->dims, *out = shape + t->ndim - r->dims;
     if (r->dims == 1)
         op_fail(c, "input (W: %lld) is too small. Calculated output W: %lld", (long long)in[0],
@@ -297,7 +298,7 @@ static void fail_small(cfx_call *c, const pad_row *r, const cfx_tensor *t, const
 }
 
 /* Shape of the padded t; false with PyTorch's message. */
-static bool pad_shape(cfx_call *c, const pad_row *r, const cfx_tensor *t, int64_t *pads,
+static bool pad_shape(cfx_op_call *c, const pad_row *r, const cfx_tensor *t, int64_t *pads,
                       int64_t *shape) {
     if (!pad_fits(c, r, t))
         return false;
@@ -322,18 +323,18 @@ static bool pad_shape(cfx_call *c, const pad_row *r, const cfx_tensor *t, int64_
     return !op_failed();
 }
 
-static void shape_pad(cfx_call *c) {
+static void shape_pad(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     const pad_row *r = c->op->row;
     int64_t pads[2 * CFX_MAX_DIMS], shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     if (!pad_shape(c, r, t, pads, shape))
         return;
-    cfx_memory_format f = r->dims == 1 ? CFX_CONTIGUOUS : cfx__suggest_format(t);
+    cfx_memory_format f = r->dims == 1 ? CFX_CONTIGUOUS : cfx__tensor_suggest_format(t);
     if (format_strides(c, f, t->ndim, shape, stride))
         out_strided(c, 0, t->dtype, t->ndim, shape, stride);
 }
 
-static void kernel_pad(cfx_call *c) {
+static void kernel_pad(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t pads[2 * CFX_MAX_DIMS];
     pads_by_dim(c, t->ndim, pads);
@@ -374,11 +375,11 @@ CFX_OP(replication_pad3d) = {"aten::replication_pad3d(Tensor self, SymInt[6] pad
                              "torch._C._nn.replication_pad3d", PAD(replicate3)};
 
 /* Gradients: what each element of the operand showed up as, summed. */
-static void shape_pad_backward(cfx_call *c) {
+static void shape_pad_backward(cfx_op_call *c) {
     const cfx_tensor *grad = arg_tensor(c, 0), *t = arg_tensor(c, 1);
     const pad_row *r = c->op->row;
     int64_t pads[2 * CFX_MAX_DIMS], shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
-    cfx_call on_input = *c;
+    cfx_op_call on_input = *c;
     on_input.args = c->args + 1;
     if (!pad_shape(&on_input, r, t, pads, shape))
         return;
@@ -389,7 +390,7 @@ static void shape_pad_backward(cfx_call *c) {
                 cfx__shape_text(t->ndim, shape), cfx__shape_text(grad->ndim, grad->shape));
         return;
     }
-    cfx_memory_format f = r->dims == 1 ? CFX_CONTIGUOUS : cfx__suggest_format(t);
+    cfx_memory_format f = r->dims == 1 ? CFX_CONTIGUOUS : cfx__tensor_suggest_format(t);
     if (format_strides(c, f, t->ndim, t->shape, stride))
         out_strided(c, 0, grad->dtype, t->ndim, t->shape, stride);
 }
@@ -401,14 +402,14 @@ static void shape_pad_backward(cfx_call *c) {
 #define FN(x) x##_f64
 #include "pad_backward.inc"
 
-static void kernel_pad_backward(cfx_call *c) {
+static void kernel_pad_backward(cfx_op_call *c) {
     const cfx_tensor *grad = arg_tensor(c, 0);
     const pad_row *r = c->op->row;
     int64_t pads[2 * CFX_MAX_DIMS];
-    cfx_call on_input = *c;
+    cfx_op_call on_input = *c;
     on_input.args = c->args + 1;
     pads_by_dim(&on_input, grad->ndim, pads);
-    cfx__fill(c->out[0], cfx_int(0));
+    cfx__tensor_fill(c->out[0], cfx_int(0));
     if (!grad->numel)
         return;
     if (grad->dtype == CFX_F64)
@@ -453,7 +454,7 @@ CFX_OP(replication_pad3d_backward) = {
 
 /* ---- circular padding, and all modes by name ------------------------------------------------- */
 
-static void shape_circular(cfx_call *c) {
+static void shape_circular(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t pads[2 * CFX_MAX_DIMS], shape[CFX_MAX_DIMS];
     int dims = t->ndim - 2;
@@ -480,7 +481,7 @@ static void shape_circular(cfx_call *c) {
 }
 
 /* Position i of a circle that lost some of its ends shows the rest of it only. */
-static void kernel_circular(cfx_call *c) {
+static void kernel_circular(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t pads[2 * CFX_MAX_DIMS];
     pads_by_dim(c, t->ndim, pads);
@@ -496,10 +497,10 @@ static void kernel_circular(cfx_call *c) {
 }
 
 /* The same by joining slices, dimension by dimension from the last. */
-static void decompose_circular(cfx_call *c) {
+static void decompose_circular(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
     int64_t pads[2 * CFX_MAX_DIMS];
-    cfx_call probe = *c;
+    cfx_op_call probe = *c;
     probe.fake = true;
     shape_circular(&probe);
     if (op_failed())
@@ -523,7 +524,7 @@ static void decompose_circular(cfx_call *c) {
 }
 
 /* nn.functional.pad: the operator for a mode and a number of dimensions. */
-static void pad_by_mode(cfx_call *c, int64_t mode, cfx_value value) {
+static void pad_by_mode(cfx_op_call *c, int64_t mode, cfx_value value) {
     static const char *const names[] = {"reflect", "replicate", "circular", "constant"};
     cfx_tensor *t = arg_tensor(c, 0);
     cfx_value pads = c->args[1];
@@ -553,7 +554,7 @@ static void pad_by_mode(cfx_call *c, int64_t mode, cfx_value value) {
         return;
     }
     if (mode == 2)
-        c->out[0] = cfx__pad_circular(t, pads);
+        c->out[0] = cfx_aten__pad_circular(t, pads);
     else if (mode == 0)
         c->out[0] = dims == 1   ? cfx_reflection_pad1d(t, pads)
                     : dims == 2 ? cfx_reflection_pad2d(t, pads)
@@ -564,9 +565,9 @@ static void pad_by_mode(cfx_call *c, int64_t mode, cfx_value value) {
                                 : cfx_replication_pad3d(t, pads);
 }
 
-static void decompose_pad_enum(cfx_call *c) { pad_by_mode(c, arg_int(c, 2), c->args[3]); }
+static void decompose_pad_enum(cfx_op_call *c) { pad_by_mode(c, arg_int(c, 2), c->args[3]); }
 
-static void decompose_pad(cfx_call *c) {
+static void decompose_pad(cfx_op_call *c) {
     static const char *const names[] = {"reflect", "replicate", "circular", "constant"};
     for (int i = 0; i < COUNT(names); i++)
         if (!strcmp(arg_text(c, 2), names[i])) {

@@ -6,13 +6,13 @@
 /* ---- pixel_shuffle and channel_shuffle ------------------------------------------------------- */
 
 /* Result 0 in the memory format of t. */
-static void out_in_format(cfx_call *c, const cfx_tensor *t, const int64_t *shape) {
+static void out_in_format(cfx_op_call *c, const cfx_tensor *t, const int64_t *shape) {
     int64_t stride[CFX_MAX_DIMS];
-    if (format_strides(c, cfx__suggest_format(t), t->ndim, shape, stride))
+    if (format_strides(c, cfx__tensor_suggest_format(t), t->ndim, shape, stride))
         out_strided(c, 0, t->dtype, t->ndim, shape, stride);
 }
 
-static bool shuffle_fits(cfx_call *c, const char *name, const char *factor, int64_t r) {
+static bool shuffle_fits(cfx_op_call *c, const char *name, const char *factor, int64_t r) {
     const cfx_tensor *t = arg_tensor(c, 0);
     if (t->ndim < 3)
         op_fail(c,
@@ -26,7 +26,7 @@ static bool shuffle_fits(cfx_call *c, const char *name, const char *factor, int6
     return !op_failed();
 }
 
-static void shape_pixel_shuffle(cfx_call *c) {
+static void shape_pixel_shuffle(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t r = arg_int(c, 1), shape[CFX_MAX_DIMS], square;
     int n = t->ndim;
@@ -55,7 +55,7 @@ static void shape_pixel_shuffle(cfx_call *c) {
         out_in_format(c, t, shape);
 }
 
-static void shape_pixel_unshuffle(cfx_call *c) {
+static void shape_pixel_unshuffle(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t r = arg_int(c, 1), shape[CFX_MAX_DIMS];
     int n = t->ndim;
@@ -111,19 +111,19 @@ static cfx_tensor *as_channels(const cfx_tensor *deep, int64_t r) {
     return cfx__tensor_alias(deep, n + 2, shape, stride, deep->offset);
 }
 
-static void kernel_pixel_shuffle(cfx_call *c) {
+static void kernel_pixel_shuffle(cfx_op_call *c) {
     int64_t r = arg_int(c, 1);
     if (c->out[0]->numel)
-        cfx__copy(as_pixels(c->out[0], r), as_channels(arg_tensor(c, 0), r));
+        cfx__tensor_copy(as_pixels(c->out[0], r), as_channels(arg_tensor(c, 0), r));
 }
 
-static void kernel_pixel_unshuffle(cfx_call *c) {
+static void kernel_pixel_unshuffle(cfx_op_call *c) {
     int64_t r = arg_int(c, 1);
     if (c->out[0]->numel)
-        cfx__copy(as_channels(c->out[0], r), as_pixels(arg_tensor(c, 0), r));
+        cfx__tensor_copy(as_channels(c->out[0], r), as_pixels(arg_tensor(c, 0), r));
 }
 
-static void shape_channel_shuffle(cfx_call *c) {
+static void shape_channel_shuffle(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t groups = arg_int(c, 1);
     if (t->ndim < 3)
@@ -141,7 +141,7 @@ static void shape_channel_shuffle(cfx_call *c) {
 }
 
 /* Channel g of each group after the other: a transpose of the channels seen as a matrix. */
-static void kernel_channel_shuffle(cfx_call *c) {
+static void kernel_channel_shuffle(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     cfx_tensor *out = c->out[0];
     int64_t groups = arg_int(c, 1), each = t->shape[1] / groups;
@@ -162,8 +162,8 @@ static void kernel_channel_shuffle(cfx_call *c) {
         to[d + 1] = out->stride[d];
         from[d + 1] = t->stride[d];
     }
-    cfx__copy(cfx__tensor_alias(out, t->ndim + 1, shape, to, 0),
-              cfx__tensor_alias(t, t->ndim + 1, shape, from, t->offset));
+    cfx__tensor_copy(cfx__tensor_alias(out, t->ndim + 1, shape, to, 0),
+                     cfx__tensor_alias(t, t->ndim + 1, shape, from, t->offset));
 }
 
 static void grad_pixel_shuffle(cfx_back *b) {
@@ -205,7 +205,7 @@ typedef struct {
     int64_t planes;              /* images times channels */
 } windows;
 
-static bool read_pairs(cfx_call *c, int first, windows *w) {
+static bool read_pairs(cfx_op_call *c, int first, windows *w) {
     int64_t *pairs[] = {w->kernel, w->dilation, w->padding, w->stride};
     for (int i = 0; i < 4; i++) {
         int64_t v[CFX_MAX_DIMS];
@@ -256,7 +256,7 @@ static void count_blocks(windows *w) {
 }
 
 /* Windows of im2col: sizes of the result are planes * kernel and blocks. */
-static bool im2col_windows(cfx_call *c, windows *w) {
+static bool im2col_windows(cfx_op_call *c, windows *w) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int n = t->ndim;
     if (!read_pairs(c, 1, w))
@@ -289,13 +289,13 @@ static bool im2col_windows(cfx_call *c, windows *w) {
     return false;
 }
 
-static void shape_im2col(cfx_call *c) {
+static void shape_im2col(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     windows w;
     int64_t shape[3] = {t->ndim == 4 ? t->shape[0] : 1};
     if (!im2col_windows(c, &w))
         return;
-    if (cfx__is_int(t->dtype)) {
+    if (cfx__dtype_is_int(t->dtype)) {
         op_fail_as(NOT_IMPLEMENTED, c, "\"im2col_out_cpu\" not implemented for '%s'",
                    cfx__dtype_title(t->dtype));
         return;
@@ -352,7 +352,7 @@ static void unfold_rows(void *arg, int64_t begin, int64_t end) {
     }
 }
 
-static void kernel_im2col(cfx_call *c) {
+static void kernel_im2col(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     windows w;
     if (!t->numel || !im2col_windows(c, &w))
@@ -363,7 +363,7 @@ static void kernel_im2col(cfx_call *c) {
 }
 
 /* Windows of col2im, the other way round: the image is given, the columns must fit it. */
-static bool col2im_windows(cfx_call *c, windows *w) {
+static bool col2im_windows(cfx_op_call *c, windows *w) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t size[CFX_MAX_DIMS];
     int n = arg_ints(c, 1, size), ndim = t->ndim;
@@ -409,12 +409,12 @@ static bool col2im_windows(cfx_call *c, windows *w) {
     return fits;
 }
 
-static void shape_col2im(cfx_call *c) {
+static void shape_col2im(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     windows w;
     if (!col2im_windows(c, &w))
         return;
-    if (cfx__is_int(t->dtype)) {
+    if (cfx__dtype_is_int(t->dtype)) {
         op_fail_as(NOT_IMPLEMENTED, c, "\"col2im_out_cpu\" not implemented for '%s'",
                    cfx__dtype_title(t->dtype));
         return;
@@ -443,14 +443,14 @@ typedef double _Complex c128_t;
 #define FN(x) x##_c128
 #include "col2im.inc"
 
-static void kernel_col2im(cfx_call *c) {
+static void kernel_col2im(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     cfx_tensor *out = c->out[0];
     windows w;
     if (!out->numel || !col2im_windows(c, &w))
         return;
     unfolding u = {&w, out->data, t->data, 0};
-    cfx__range_fn *fold = t->dtype == CFX_F32   ? fold_planes_f32
+    cfx__parallel_fn *fold = t->dtype == CFX_F32   ? fold_planes_f32
                           : t->dtype == CFX_F64 ? fold_planes_f64
                           : t->dtype == CFX_C64 ? fold_planes_c64
                                                 : fold_planes_c128;

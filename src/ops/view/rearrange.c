@@ -4,7 +4,7 @@
 
 /* ---- repeat ---------------------------------------------------------------------------------- */
 
-static void shape_repeat(cfx_call *c) {
+static void shape_repeat(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t repeats[CFX_MAX_DIMS], shape[CFX_MAX_DIMS];
     int n = arg_ints(c, 1, repeats), lead = n - t->ndim;
@@ -25,7 +25,7 @@ static void shape_repeat(cfx_call *c) {
 }
 
 /* Seen with twice the dimensions, the result is the operand expanded. */
-static void kernel_repeat(cfx_call *c) {
+static void kernel_repeat(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     cfx_tensor *out = c->out[0];
     int64_t shape[CFX_MAX_DIMS], to[CFX_MAX_DIMS], from[CFX_MAX_DIMS];
@@ -44,11 +44,11 @@ static void kernel_repeat(cfx_call *c) {
         }
     }
     if (out->numel)
-        cfx__copy(cfx__tensor_alias(out, n, shape, to, 0),
-                  cfx__tensor_alias(t, n, shape, from, t->offset));
+        cfx__tensor_copy(cfx__tensor_alias(out, n, shape, to, 0),
+                         cfx__tensor_alias(t, n, shape, from, t->offset));
 }
 
-static void decompose_tile(cfx_call *c) {
+static void decompose_tile(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t dims[CFX_MAX_DIMS], repeats[CFX_MAX_DIMS];
     int n = arg_ints(c, 1, dims), lead = t->ndim > n ? t->ndim - n : 0;
@@ -91,7 +91,7 @@ CFX_OP(tile) = {"aten::tile(Tensor self, SymInt[] dims) -> Tensor", "torch.tile 
 /* ---- repeat_interleave ----------------------------------------------------------------------- */
 
 /* Index i, repeats[i] times. The length is known without data only where output_size is given. */
-static void kernel_repeat_interleave(cfx_call *c) {
+static void kernel_repeat_interleave(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t n = 0;
     if (t->ndim == 0)
@@ -106,7 +106,7 @@ static void kernel_repeat_interleave(cfx_call *c) {
                 "has not");
     if (op_failed())
         return;
-    const int64_t *times = (const int64_t *)cfx__contiguous_as(t, CFX_I64)->data;
+    const int64_t *times = (const int64_t *)cfx__tensor_contiguous_as(t, CFX_I64)->data;
     for (int64_t i = 0; times && i < t->numel; i++) {
         if (times[i] < 0 || __builtin_add_overflow(n, times[i], &n)) {
             op_fail(c, "repeats can not be negative");
@@ -135,7 +135,7 @@ static void kernel_repeat_interleave(cfx_call *c) {
 }
 
 /* The operand and the dimension that repeat_interleave works along; -1 with an error. */
-static int interleaved(cfx_call *c, cfx_tensor **t) {
+static int interleaved(cfx_op_call *c, cfx_tensor **t) {
     *t = arg_tensor(c, 0);
     if (arg_is_none(c, 2)) {
         *t = cfx_flatten(*t);
@@ -147,7 +147,7 @@ static int interleaved(cfx_call *c, cfx_tensor **t) {
     return op_failed() ? -1 : d;
 }
 
-static void decompose_interleave_tensor(cfx_call *c) {
+static void decompose_interleave_tensor(cfx_op_call *c) {
     cfx_tensor *t, *repeats = arg_tensor(c, 1);
     int d = interleaved(c, &t);
     if (d < 0)
@@ -168,7 +168,7 @@ static void decompose_interleave_tensor(cfx_call *c) {
     c->out[0] = cfx_index_select(t, d, index);
 }
 
-static void decompose_interleave_int(cfx_call *c) {
+static void decompose_interleave_int(cfx_op_call *c) {
     cfx_tensor *t;
     int64_t repeats = arg_int(c, 1), shape[CFX_MAX_DIMS];
     int d = interleaved(c, &t);
@@ -203,23 +203,23 @@ CFX_OP(repeat_interleave_self_int) = {
 /* ---- roll ------------------------------------------------------------------------------------ */
 
 /* One dimension rolled: the two parts that change places, joined the other way round. */
-static cfx_tensor *rolled(cfx_call *c, cfx_tensor *t, int64_t shift, int64_t dim) {
-    int d = cfx__wrap_dim(c->at, dim, t->ndim);
+static cfx_tensor *rolled(cfx_op_call *c, cfx_tensor *t, int64_t shift, int64_t dim) {
+    int d = cfx__shape_wrap_dim(c->at, dim, t->ndim);
     if (d < 0)
-        return &cfx__bad_tensor;
+        return &cfx__tensor_bad;
     if (t->numel == 0)
         return cfx_clone(t);
     if (t->ndim == 0) {
         op_fail_as(INDEX, c, "Dimension specified as %lld but tensor has no dimensions",
                    (long long)dim);
-        return &cfx__bad_tensor;
+        return &cfx__tensor_bad;
     }
     int64_t size = t->shape[d], start = -(shift % size);
     start += start < 0 ? size : 0;
     return cfx_cat(cfx_list(cfx_slice(t, d, start, size), cfx_slice(t, d, 0, start)), d);
 }
 
-static void decompose_roll(cfx_call *c) {
+static void decompose_roll(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
     int64_t n = arg_count(c, 1), m = arg_count(c, 2);
     if (!n) {
@@ -248,7 +248,7 @@ CFX_OP(roll) = {"aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Te
 
 /* ---- flip ------------------------------------------------------------------------------------ */
 
-static void shape_flip(cfx_call *c) {
+static void shape_flip(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     uint64_t mask;
     if (!arg_count(c, 1) || arg_dims_mask(c, 1, t->ndim, &mask))
@@ -256,7 +256,7 @@ static void shape_flip(cfx_call *c) {
 }
 
 /* The operand is read through strides that run backwards. */
-static void kernel_flip(cfx_call *c) {
+static void kernel_flip(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t stride[CFX_MAX_DIMS], offset = t->offset;
     uint64_t mask = 0;
@@ -267,24 +267,24 @@ static void kernel_flip(cfx_call *c) {
         stride[d] = back ? -t->stride[d] : t->stride[d];
         offset += back ? (t->shape[d] - 1) * t->stride[d] : 0;
     }
-    cfx__copy(c->out[0], cfx__tensor_alias(t, t->ndim, t->shape, stride, offset));
+    cfx__tensor_copy(c->out[0], cfx__tensor_alias(t, t->ndim, t->shape, stride, offset));
 }
 
-static void decompose_fliplr(cfx_call *c) {
+static void decompose_fliplr(cfx_op_call *c) {
     if (arg_tensor(c, 0)->ndim < 2)
         op_fail(c, "Input must be >= 2-d.");
     else
         c->out[0] = cfx_flip(arg_tensor(c, 0), cfx_list(1));
 }
 
-static void decompose_flipud(cfx_call *c) {
+static void decompose_flipud(cfx_op_call *c) {
     if (arg_tensor(c, 0)->ndim < 1)
         op_fail(c, "Input must be >= 1-d.");
     else
         c->out[0] = cfx_flip(arg_tensor(c, 0), cfx_list(0));
 }
 
-static void decompose_rot90(cfx_call *c) {
+static void decompose_rot90(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
     int64_t dims[CFX_MAX_DIMS], k = arg_int(c, 1) % 4;
     int n = arg_ints(c, 2, dims);
@@ -297,8 +297,8 @@ static void decompose_rot90(cfx_call *c) {
         op_fail(c, "expected total dims >= 2, but got total dims = %d", t->ndim);
         return;
     }
-    int a = cfx__wrap_dim(c->at, dims[0], t->ndim);
-    int b = a < 0 ? -1 : cfx__wrap_dim(c->at, dims[1], t->ndim);
+    int a = cfx__shape_wrap_dim(c->at, dims[0], t->ndim);
+    int b = a < 0 ? -1 : cfx__shape_wrap_dim(c->at, dims[1], t->ndim);
     if (b < 0)
         return;
     if (a == b)
@@ -325,7 +325,7 @@ CFX_OP(rot90) = {"aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor
 
 /* ---- triangles ------------------------------------------------------------------------------- */
 
-static void shape_triangle(cfx_call *c) {
+static void shape_triangle(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     if (t->ndim < 2)
         op_fail(c, "%s: input tensor must have at least 2 dimensions",
@@ -360,7 +360,7 @@ static void copy_triangles(void *arg, int64_t begin, int64_t end) {
     }
 }
 
-static void kernel_triangle(cfx_call *c) {
+static void kernel_triangle(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t rows = t->shape[t->ndim - 2], cols = t->shape[t->ndim - 1], k = arg_int(c, 1);
     if (!t->numel)
@@ -385,7 +385,7 @@ CFX_OP(triu) = {"aten::triu(Tensor self, SymInt diagonal=0) -> Tensor", "torch.t
 /* ---- diagonals ------------------------------------------------------------------------------- */
 
 /* Places of the two new dimensions of diag_embed; false with an error. */
-static bool embed_dims(cfx_call *c, int *a, int *b) {
+static bool embed_dims(cfx_op_call *c, int *a, int *b) {
     const cfx_tensor *t = arg_tensor(c, 0);
     *a = arg_dim(c, 2, t->ndim + 1);
     *b = *a < 0 ? -1 : arg_dim(c, 3, t->ndim + 1);
@@ -397,7 +397,7 @@ static bool embed_dims(cfx_call *c, int *a, int *b) {
     return *a != *b;
 }
 
-static void shape_diag_embed(cfx_call *c) {
+static void shape_diag_embed(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t shape[CFX_MAX_DIMS], k = arg_int(c, 1), size;
     int a, b, from = 0;
@@ -417,14 +417,14 @@ static void shape_diag_embed(cfx_call *c) {
     out_new(c, 0, t->dtype, t->ndim + 1, shape);
 }
 
-static void kernel_diag_embed(cfx_call *c) {
+static void kernel_diag_embed(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     cfx_tensor *out = c->out[0];
     int64_t stride[CFX_MAX_DIMS], k = arg_int(c, 1);
     int a, b, n = 0;
     if (!embed_dims(c, &a, &b))
         return;
-    cfx__fill(out, cfx_int(0));
+    cfx__tensor_fill(out, cfx_int(0));
     if (!t->numel)
         return;
     for (int d = 0; d < out->ndim; d++)
@@ -432,10 +432,10 @@ static void kernel_diag_embed(cfx_call *c) {
             stride[n++] = out->stride[d];
     stride[n] = out->stride[a] + out->stride[b];
     int64_t offset = k >= 0 ? k * out->stride[b] : -k * out->stride[a];
-    cfx__copy(cfx__tensor_alias(out, t->ndim, t->shape, stride, offset), t);
+    cfx__tensor_copy(cfx__tensor_alias(out, t->ndim, t->shape, stride, offset), t);
 }
 
-static void decompose_diag(cfx_call *c) {
+static void decompose_diag(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
     if (t->ndim == 1)
         c->out[0] = cfx_diag_embed(t, c->args[1]);
@@ -445,7 +445,7 @@ static void decompose_diag(cfx_call *c) {
         op_fail(c, "diag(): Supports 1D or 2D tensors. Got %dD", t->ndim);
 }
 
-static void decompose_diagflat(cfx_call *c) {
+static void decompose_diagflat(cfx_op_call *c) {
     c->out[0] = cfx_diag(cfx_view(cfx_contiguous(arg_tensor(c, 0)), cfx_list(-1)), c->args[1]);
 }
 

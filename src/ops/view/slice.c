@@ -1,4 +1,4 @@
-/* Views by position: slices, rows, and tensors taken apart along a dimension. */
+/* Views by position: slices, rows, and tensors split along a dimension. */
 #include <cfx/ops.h>
 
 #include "../views.h"
@@ -16,7 +16,7 @@ cfx_tensor *sliced(const cfx_tensor *t, int dim, int64_t start, int64_t length, 
 
 /* ---- one slice, one row ---------------------------------------------------------------------- */
 
-static void view_slice(cfx_call *c) {
+static void view_slice(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     if (t->ndim == 0) {
         op_fail_as(INDEX, c, "slice() cannot be applied to a 0-dim tensor.");
@@ -39,7 +39,7 @@ static void view_slice(cfx_call *c) {
     c->out[0] = sliced(t, d, start, length, step);
 }
 
-static void view_select(cfx_call *c) {
+static void view_select(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS], at = arg_int(c, 2);
     int n = 0;
@@ -68,7 +68,7 @@ static void view_select(cfx_call *c) {
 }
 
 /* Dim and first position of narrow(dim, start, length); false with PyTorch's message. */
-static bool narrow_place(cfx_call *c, int *dim, int64_t *start) {
+static bool narrow_place(cfx_op_call *c, int *dim, int64_t *start) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t length = arg_int(c, 3);
     if (t->ndim == 0) {
@@ -98,23 +98,23 @@ static bool narrow_place(cfx_call *c, int *dim, int64_t *start) {
     return true;
 }
 
-static void view_narrow(cfx_call *c) {
+static void view_narrow(cfx_op_call *c) {
     int64_t start = arg_int(c, 2);
     int dim;
     if (narrow_place(c, &dim, &start))
         c->out[0] = sliced(arg_tensor(c, 0), dim, start, arg_int(c, 3), 1);
 }
 
-static void decompose_narrow(cfx_call *c) {
+static void decompose_narrow(cfx_op_call *c) {
     int64_t start = arg_int(c, 2);
     int dim;
     if (narrow_place(c, &dim, &start))
         c->out[0] = cfx_slice(arg_tensor(c, 0), c->args[1], start, start + arg_int(c, 3), 1);
 }
 
-static void decompose_narrow_tensor(cfx_call *c) {
+static void decompose_narrow_tensor(cfx_op_call *c) {
     cfx_tensor *start = arg_tensor(c, 2);
-    if (start->ndim || start->dtype == CFX_BOOL || !cfx__is_int(start->dtype))
+    if (start->ndim || start->dtype == CFX_BOOL || !cfx__dtype_is_int(start->dtype))
         op_fail(c, "start must be an 0-dim integral Tensor.");
     else
         c->out[0] = cfx_narrow(arg_tensor(c, 0), c->args[1], cfx_item(start), c->args[3]);
@@ -137,19 +137,19 @@ CFX_OP(narrow_Tensor) = {
 /* More pieces than anybody holds: an error rather than a list that fills the memory. */
 enum { MOST_PIECES = 1 << 22 };
 
-static bool too_many(cfx_call *c, int64_t n) {
+static bool too_many(cfx_op_call *c, int64_t n) {
     if (n > MOST_PIECES)
         op_fail_as(MEMORY, c, "a list of %lld tensors does not fit", (long long)n);
     return n > MOST_PIECES;
 }
 
-static void add_piece(cfx_call *c, const cfx_tensor *t, int dim, int64_t start, int64_t length) {
+static void add_piece(cfx_op_call *c, const cfx_tensor *t, int dim, int64_t start, int64_t length) {
     size_t mark = cfx_scope_open();
     cfx_list_append(c->result.list, cfx_tensor_value(sliced(t, dim, start, length, 1)));
     cfx_scope_close(mark);
 }
 
-static int split_dim(cfx_call *c, int arg, const char *name) {
+static int split_dim(cfx_op_call *c, int arg, const char *name) {
     const cfx_tensor *t = arg_tensor(c, 0);
     if (t->ndim)
         return arg_dim(c, arg, t->ndim);
@@ -157,7 +157,7 @@ static int split_dim(cfx_call *c, int arg, const char *name) {
     return -1;
 }
 
-static void view_split(cfx_call *c) {
+static void view_split(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t piece = arg_int(c, 1);
     int d = split_dim(c, 2, "split");
@@ -186,7 +186,7 @@ static void view_split(cfx_call *c) {
 }
 
 /* Views of the given lengths along a dimension. */
-static void view_sizes(cfx_call *c) {
+static void view_sizes(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int d = split_dim(c, 2, "split_with_sizes");
     if (d < 0)
@@ -223,7 +223,7 @@ static void view_sizes(cfx_call *c) {
     }
 }
 
-static void decompose_split_sizes(cfx_call *c) {
+static void decompose_split_sizes(cfx_op_call *c) {
     c->result = cfx_split_with_sizes(arg_tensor(c, 0), c->args[1], c->args[2]);
 }
 
@@ -248,7 +248,7 @@ CFX_OP(unsafe_split_with_sizes) = {
 
 /* The size of each piece of chunk(chunks, dim). With none to share out, *zeros is a list of as many
  * zeros, since split could not tell how many pieces are wanted. -1 with an error. */
-static int64_t chunk_size(cfx_call *c, cfx_value *zeros) {
+static int64_t chunk_size(cfx_op_call *c, cfx_value *zeros) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t chunks = arg_int(c, 1);
     *zeros = CFX_NONE;
@@ -270,7 +270,7 @@ static int64_t chunk_size(cfx_call *c, cfx_value *zeros) {
     return 0;
 }
 
-static void decompose_chunk(cfx_call *c) {
+static void decompose_chunk(cfx_op_call *c) {
     cfx_value zeros;
     cfx_tensor *t = arg_tensor(c, 0);
     int64_t size = chunk_size(c, &zeros);
@@ -280,7 +280,7 @@ static void decompose_chunk(cfx_call *c) {
                                    : cfx_split_with_sizes(t, zeros, c->args[2]);
 }
 
-static void decompose_unsafe_chunk(cfx_call *c) {
+static void decompose_unsafe_chunk(cfx_op_call *c) {
     cfx_value zeros;
     cfx_tensor *t = arg_tensor(c, 0);
     int64_t size = chunk_size(c, &zeros);
@@ -299,16 +299,16 @@ CFX_OP(unsafe_chunk) = {"aten::unsafe_chunk(Tensor self, int chunks, int dim=0) 
 
 /* ---- tensor_split ---------------------------------------------------------------------------- */
 
-static int tensor_split_dim(cfx_call *c, cfx_value dim) {
+static int tensor_split_dim(cfx_op_call *c, cfx_value dim) {
     const cfx_tensor *t = arg_tensor(c, 0);
     if (t->ndim)
-        return cfx__wrap_dim(c->at, cfx_integer(dim), t->ndim);
+        return cfx__shape_wrap_dim(c->at, cfx_integer(dim), t->ndim);
     op_fail(c,
             "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
     return -1;
 }
 
-static void split_sections(cfx_call *c, int64_t sections, cfx_value dim) {
+static void split_sections(cfx_op_call *c, int64_t sections, cfx_value dim) {
     cfx_tensor *t = arg_tensor(c, 0);
     int d = tensor_split_dim(c, dim);
     if (d < 0)
@@ -328,7 +328,7 @@ static void split_sections(cfx_call *c, int64_t sections, cfx_value dim) {
     }
 }
 
-static void split_indices(cfx_call *c, cfx_value indices, cfx_value dim) {
+static void split_indices(cfx_op_call *c, cfx_value indices, cfx_value dim) {
     cfx_tensor *t = arg_tensor(c, 0);
     int d = tensor_split_dim(c, dim);
     if (d < 0)
@@ -342,10 +342,10 @@ static void split_indices(cfx_call *c, cfx_value indices, cfx_value dim) {
     }
 }
 
-static void decompose_sections(cfx_call *c) { split_sections(c, arg_int(c, 1), c->args[2]); }
-static void decompose_indices(cfx_call *c) { split_indices(c, c->args[1], c->args[2]); }
+static void decompose_sections(cfx_op_call *c) { split_sections(c, arg_int(c, 1), c->args[2]); }
+static void decompose_indices(cfx_op_call *c) { split_indices(c, c->args[1], c->args[2]); }
 
-static void decompose_tensor_indices(cfx_call *c) {
+static void decompose_tensor_indices(cfx_op_call *c) {
     cfx_tensor *at = arg_tensor(c, 1);
     if (at->ndim > 1)
         op_fail(c,
@@ -362,12 +362,12 @@ static void decompose_tensor_indices(cfx_call *c) {
     if (op_failed())
         return;
     if (at->ndim == 0) {
-        split_sections(c, cfx_integer(cfx__get(at, 0)), c->args[2]);
+        split_sections(c, cfx_integer(cfx__tensor_get(at, 0)), c->args[2]);
         return;
     }
     cfx_value list = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < at->numel; i++)
-        cfx_list_append(list.list, cfx__get(at, i));
+        cfx_list_append(list.list, cfx__tensor_get(at, i));
     split_indices(c, list, c->args[2]);
 }
 
@@ -390,7 +390,7 @@ typedef struct {
     int dim;
 } axis_row;
 
-static void decompose_axis_split(cfx_call *c) {
+static void decompose_axis_split(cfx_op_call *c) {
     const axis_row *r = c->op->row;
     const cfx_tensor *t = arg_tensor(c, 0);
     int dim = r->letter == 'h' && t->ndim == 1 ? 0 : r->dim;
@@ -434,7 +434,7 @@ CFX_OP(dsplit_array) = {"aten::dsplit.array(Tensor(a -> *) self, int[] indices) 
 
 /* ---- unbind ---------------------------------------------------------------------------------- */
 
-static void view_unbind(cfx_call *c) {
+static void view_unbind(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int dim = arg_dim(c, 1, t->ndim), n = 0;
     if (dim < 0)

@@ -5,7 +5,7 @@
 
 /* ---- shared arithmetic ----------------------------------------------------------------------- */
 
-bool view_infer(cfx_call *c, int64_t numel, int n, int64_t *shape) {
+bool view_infer(cfx_op_call *c, int64_t numel, int n, int64_t *shape) {
     int64_t product = 1;
     int inferred = -1;
     bool fits = true;
@@ -45,7 +45,7 @@ bool view_infer(cfx_call *c, int64_t numel, int n, int64_t *shape) {
 }
 
 bool view_strides(const cfx_tensor *t, int n, const int64_t *shape, int64_t *stride) {
-    if ((t->head.flags & CFX__FAKE) && cfx__dispatcher()->record &&
+    if ((t->head.flags & CFX__FAKE) && cfx__dispatcher()->recorder &&
         view_traced_strides(t, n, shape, stride))
         return true;
     if (t->ndim == 0) {
@@ -57,7 +57,7 @@ bool view_strides(const cfx_tensor *t, int n, const int64_t *shape, int64_t *str
         if (t->ndim == n && !memcmp(t->shape, shape, (size_t)n * sizeof *shape))
             memcpy(stride, t->stride, (size_t)n * sizeof *stride);
         else
-            cfx__contiguous_strides(n, shape, stride);
+            cfx__strides_contiguous(n, shape, stride);
         return true;
     }
     /* Dimensions of t that lie behind each other form a chunk, which the new ones must fill up. */
@@ -81,23 +81,23 @@ bool view_strides(const cfx_tensor *t, int n, const int64_t *shape, int64_t *str
     return to < 0;
 }
 
-cfx_tensor *reshaped(cfx_call *c, const cfx_tensor *t, int n, const int64_t *shape) {
+cfx_tensor *reshaped(cfx_op_call *c, const cfx_tensor *t, int n, const int64_t *shape) {
     int64_t stride[CFX_MAX_DIMS];
     (void)c;
     if (view_strides(t, n, shape, stride))
         return cfx__tensor_alias(t, n, shape, stride, t->offset);
-    cfx_tensor *copy = cfx__contiguous(t);
-    if (cfx__is_bad(copy))
+    cfx_tensor *copy = cfx__tensor_contiguous(t);
+    if (cfx__obj_is_bad(copy))
         return copy;
-    cfx__contiguous_strides(n, shape, stride);
+    cfx__strides_contiguous(n, shape, stride);
     return cfx__tensor_alias(copy, n, shape, stride, 0);
 }
 
-bool view_in_bounds(cfx_call *c, const cfx_tensor *t, int n, const int64_t *shape,
+bool view_in_bounds(cfx_op_call *c, const cfx_tensor *t, int n, const int64_t *shape,
                     const int64_t *stride, int64_t offset) {
     int64_t last = 0, span, bytes = 0;
     bool fits = true, empty = false;
-    if (cfx__numel(c->at, n, shape) < 0)
+    if (cfx__shape_numel(c->at, n, shape) < 0)
         return false;
     for (int i = 0; i < n; i++) {
         if (stride[i] < 0) {
@@ -131,7 +131,7 @@ bool view_in_bounds(cfx_call *c, const cfx_tensor *t, int n, const int64_t *shap
     return !op_failed();
 }
 
-cfx_tensor *expanded(cfx_call *c, const cfx_tensor *t, int n, const int64_t *sizes) {
+cfx_tensor *expanded(cfx_op_call *c, const cfx_tensor *t, int n, const int64_t *sizes) {
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     if (n < t->ndim) {
         op_fail(c,
@@ -139,7 +139,7 @@ cfx_tensor *expanded(cfx_call *c, const cfx_tensor *t, int n, const int64_t *siz
                 "greater or equal to the number of dimensions in the tensor (%d)",
                 cfx__dtype_title(t->dtype), cfx__shape_text(t->ndim, t->shape),
                 cfx__shape_text(n, sizes), n, t->ndim);
-        return &cfx__bad_tensor;
+        return &cfx__tensor_bad;
     }
     for (int i = n - 1; i >= 0; i--) {
         int from = i - (n - t->ndim);
@@ -150,7 +150,7 @@ cfx_tensor *expanded(cfx_call *c, const cfx_tensor *t, int n, const int64_t *siz
                     "The expanded size of the tensor (-1) isn't allowed in a leading, "
                     "non-existing dimension %d",
                     i);
-            return &cfx__bad_tensor;
+            return &cfx__tensor_bad;
         }
         if (want != -1 && want != size) {
             if (size != 1) {
@@ -160,15 +160,15 @@ cfx_tensor *expanded(cfx_call *c, const cfx_tensor *t, int n, const int64_t *siz
                     "at non-singleton dimension %d.  Target sizes: %s.  Tensor sizes: %s",
                     (long long)want, (long long)size, i, cfx__shape_text(n, sizes),
                     cfx__shape_text(t->ndim, t->shape));
-                return &cfx__bad_tensor;
+                return &cfx__tensor_bad;
             }
             size = want;
             stride[i] = 0;
         }
         shape[i] = size;
     }
-    if (cfx__numel(c->at, n, shape) < 0)
-        return &cfx__bad_tensor;
+    if (cfx__shape_numel(c->at, n, shape) < 0)
+        return &cfx__tensor_bad;
     return cfx__tensor_alias(t, n, shape, stride, t->offset);
 }
 
@@ -176,13 +176,13 @@ cfx_tensor *aliased(const cfx_tensor *t) {
     return cfx__tensor_alias(t, t->ndim, t->shape, t->stride, t->offset);
 }
 
-static void view_self(cfx_call *c) { c->out[0] = arg_tensor(c, 0); }
+static void view_self(cfx_op_call *c) { c->out[0] = arg_tensor(c, 0); }
 
-static void view_alias(cfx_call *c) { c->out[0] = aliased(arg_tensor(c, 0)); }
+static void view_alias(cfx_op_call *c) { c->out[0] = aliased(arg_tensor(c, 0)); }
 
 /* ---- view and reshape ------------------------------------------------------------------------ */
 
-static void view_as_shape(cfx_call *c, const cfx_tensor *t, int n, int64_t *shape) {
+static void view_as_shape(cfx_op_call *c, const cfx_tensor *t, int n, int64_t *shape) {
     int64_t stride[CFX_MAX_DIMS];
     if (op_failed() || !view_infer(c, t->numel, n, shape))
         return;
@@ -193,32 +193,32 @@ static void view_as_shape(cfx_call *c, const cfx_tensor *t, int n, int64_t *shap
                    "dimension spans across two contiguous subspaces). Use .reshape(...) instead.");
 }
 
-static void view_view(cfx_call *c) {
+static void view_view(cfx_op_call *c) {
     int64_t shape[CFX_MAX_DIMS];
     int n = arg_ints(c, 1, shape);
     view_as_shape(c, arg_tensor(c, 0), n, shape);
 }
 
-static void view_view_as(cfx_call *c) {
+static void view_view_as(cfx_op_call *c) {
     const cfx_tensor *other = arg_tensor(c, 1);
     int64_t shape[CFX_MAX_DIMS];
     memcpy(shape, other->shape, (size_t)other->ndim * sizeof *shape);
     view_as_shape(c, arg_tensor(c, 0), other->ndim, shape);
 }
 
-static void reshape_to(cfx_call *c, int n, int64_t *shape) {
+static void reshape_to(cfx_op_call *c, int n, int64_t *shape) {
     cfx_tensor *t = arg_tensor(c, 0);
     if (!op_failed() && view_infer(c, t->numel, n, shape))
         c->out[0] = reshaped(c, t, n, shape);
 }
 
-static void view_reshape(cfx_call *c) {
+static void view_reshape(cfx_op_call *c) {
     int64_t shape[CFX_MAX_DIMS];
     int n = arg_ints(c, 1, shape);
     reshape_to(c, n, shape);
 }
 
-static void view_reshape_as(cfx_call *c) {
+static void view_reshape_as(cfx_op_call *c) {
     const cfx_tensor *other = arg_tensor(c, 1);
     int64_t shape[CFX_MAX_DIMS];
     memcpy(shape, other->shape, (size_t)other->ndim * sizeof *shape);
@@ -227,7 +227,7 @@ static void view_reshape_as(cfx_call *c) {
 
 /* As PyTorch does: a view where there can be one, else a copy seen in the new shape. Of a
  * contiguous tensor the size is handed on as it was given. */
-static void reshape_by_views(cfx_call *c, int n, const int64_t *size) {
+static void reshape_by_views(cfx_op_call *c, int n, const int64_t *size) {
     cfx_tensor *t = arg_tensor(c, 0);
     int64_t stride[CFX_MAX_DIMS], shape[CFX_MAX_DIMS];
     memcpy(shape, size, (size_t)n * sizeof *shape);
@@ -237,22 +237,22 @@ static void reshape_by_views(cfx_call *c, int n, const int64_t *size) {
     bool viewed = view_strides(t, n, shape, stride);
     if (!viewed)
         args[0] = cfx_tensor_value(call_bound(c, &cfx_op_clone, args));
-    args[1] = cfx_ints_value(n, cfx__is_contiguous(t) ? size : shape);
+    args[1] = cfx_ints_value(n, cfx__tensor_is_contiguous(t) ? size : shape);
     c->out[0] = call_bound(c, viewed ? &cfx_op_view : &cfx_op__unsafe_view, args);
 }
 
-static void decompose_reshape(cfx_call *c) {
+static void decompose_reshape(cfx_op_call *c) {
     int64_t shape[CFX_MAX_DIMS];
     int n = arg_ints(c, 1, shape);
     reshape_by_views(c, n, shape);
 }
 
-static void decompose_reshape_as(cfx_call *c) {
+static void decompose_reshape_as(cfx_op_call *c) {
     const cfx_tensor *other = arg_tensor(c, 1);
     c->out[0] = cfx_reshape(arg_tensor(c, 0), cfx_ints_value(other->ndim, other->shape));
 }
 
-static void decompose_view_as(cfx_call *c) {
+static void decompose_view_as(cfx_op_call *c) {
     const cfx_tensor *other = arg_tensor(c, 1);
     c->out[0] = cfx_view(arg_tensor(c, 0), cfx_ints_value(other->ndim, other->shape));
 }
@@ -285,7 +285,7 @@ static int flat_shape(const cfx_tensor *t, int first, int last, int64_t *shape) 
 }
 
 /* The new shape; -1 where the tensor stays as it is, or failed. */
-static int flatten_shape(cfx_call *c, int64_t *shape) {
+static int flatten_shape(cfx_op_call *c, int64_t *shape) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int first = arg_dim(c, 1, t->ndim), last = first < 0 ? -1 : arg_dim(c, 2, t->ndim);
     if (last < 0)
@@ -301,7 +301,7 @@ static int flatten_shape(cfx_call *c, int64_t *shape) {
     return first == last ? -1 : flat_shape(t, first, last, shape);
 }
 
-static void view_flatten(cfx_call *c) {
+static void view_flatten(cfx_op_call *c) {
     int64_t shape[CFX_MAX_DIMS];
     int n = flatten_shape(c, shape);
     c->out[0] = arg_tensor(c, 0);
@@ -309,7 +309,7 @@ static void view_flatten(cfx_call *c) {
         c->out[0] = reshaped(c, arg_tensor(c, 0), n, shape);
 }
 
-static void decompose_flatten(cfx_call *c) {
+static void decompose_flatten(cfx_op_call *c) {
     int64_t shape[CFX_MAX_DIMS];
     int n = flatten_shape(c, shape);
     c->out[0] = arg_tensor(c, 0);
@@ -317,12 +317,12 @@ static void decompose_flatten(cfx_call *c) {
         reshape_by_views(c, n, shape);
 }
 
-static void decompose_ravel(cfx_call *c) {
+static void decompose_ravel(cfx_op_call *c) {
     c->out[0] = cfx_reshape(cfx_contiguous(arg_tensor(c, 0)), cfx_list(-1));
 }
 
 /* The new shape of unflatten(dim, sizes), -1 filled in; false with PyTorch's message. */
-static bool unflatten_shape(cfx_call *c, int *n, int64_t *shape) {
+static bool unflatten_shape(cfx_op_call *c, int *n, int64_t *shape) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t sizes[CFX_MAX_DIMS];
     int k = arg_ints(c, 2, sizes), dim = op_failed() ? -1 : arg_dim(c, 1, t->ndim);
@@ -374,14 +374,14 @@ static bool unflatten_shape(cfx_call *c, int *n, int64_t *shape) {
     return true;
 }
 
-static void view_unflatten(cfx_call *c) {
+static void view_unflatten(cfx_op_call *c) {
     int64_t shape[CFX_MAX_DIMS];
     int n;
     if (unflatten_shape(c, &n, shape))
         view_as_shape(c, arg_tensor(c, 0), n, shape);
 }
 
-static void decompose_unflatten(cfx_call *c) {
+static void decompose_unflatten(cfx_op_call *c) {
     int64_t shape[CFX_MAX_DIMS];
     int n;
     if (unflatten_shape(c, &n, shape))
@@ -401,7 +401,7 @@ CFX_OP(ravel) = {"aten::ravel(Tensor(a) self) -> Tensor(a)", "torch.ravel Tensor
 
 /* ---- strides given by the caller ------------------------------------------------------------- */
 
-static void view_as_strided(cfx_call *c) {
+static void view_as_strided(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     int n = arg_ints(c, 1, shape), m = arg_ints(c, 2, stride);
@@ -431,24 +431,24 @@ CFX_OP(lift) = {"aten::lift(Tensor self) -> Tensor", NULL, .view = view_self, GR
 
 /* ---- expand ---------------------------------------------------------------------------------- */
 
-static void view_expand(cfx_call *c) {
+static void view_expand(cfx_op_call *c) {
     int64_t shape[CFX_MAX_DIMS];
     int n = arg_ints(c, 1, shape);
     if (!op_failed())
         c->out[0] = expanded(c, arg_tensor(c, 0), n, shape);
 }
 
-static void view_expand_as(cfx_call *c) {
+static void view_expand_as(cfx_op_call *c) {
     const cfx_tensor *other = arg_tensor(c, 1);
     c->out[0] = expanded(c, arg_tensor(c, 0), other->ndim, other->shape);
 }
 
-static void decompose_expand_as(cfx_call *c) {
+static void decompose_expand_as(cfx_op_call *c) {
     const cfx_tensor *other = arg_tensor(c, 1);
     c->out[0] = cfx_expand(arg_tensor(c, 0), cfx_ints_value(other->ndim, other->shape));
 }
 
-static void decompose_broadcast_to(cfx_call *c) {
+static void decompose_broadcast_to(cfx_op_call *c) {
     c->out[0] = cfx_expand(arg_tensor(c, 0), c->args[1]);
 }
 
@@ -464,7 +464,7 @@ CFX_OP(broadcast_to) = {"aten::broadcast_to(Tensor(a) self, SymInt[] size) -> Te
 
 /* ---- another dtype over the same bytes ------------------------------------------------------- */
 
-static void unit_stride(cfx_call *c, const cfx_tensor *t, cfx_dtype d) {
+static void unit_stride(cfx_op_call *c, const cfx_tensor *t, cfx_dtype d) {
     int64_t last = t->stride[t->ndim - 1];
     if (last != 1)
         op_fail(
@@ -473,7 +473,7 @@ static void unit_stride(cfx_call *c, const cfx_tensor *t, cfx_dtype d) {
 }
 
 /* Elements grow by `ratio` (of bytes): the last dimension and all strides shrink by it. */
-static void view_wider(cfx_call *c, const cfx_tensor *t, cfx_dtype d, int ratio) {
+static void view_wider(cfx_op_call *c, const cfx_tensor *t, cfx_dtype d, int ratio) {
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     int last = t->ndim - 1;
     const char *from = cfx__dtype_title(t->dtype), *to = cfx__dtype_title(d);
@@ -505,7 +505,7 @@ static void view_wider(cfx_call *c, const cfx_tensor *t, cfx_dtype d, int ratio)
     v->offset = t->offset / ratio;
 }
 
-static void view_narrower(cfx_call *c, const cfx_tensor *t, cfx_dtype d, int ratio) {
+static void view_narrower(cfx_op_call *c, const cfx_tensor *t, cfx_dtype d, int ratio) {
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     unit_stride(c, t, d);
     if (op_failed())
@@ -520,7 +520,7 @@ static void view_narrower(cfx_call *c, const cfx_tensor *t, cfx_dtype d, int rat
     v->offset = t->offset * ratio;
 }
 
-static void view_dtype(cfx_call *c) {
+static void view_dtype(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     cfx_dtype d = arg_dtype(c, 1, t->dtype);
     int from = cfx_dtype_size(t->dtype), to = cfx_dtype_size(d);

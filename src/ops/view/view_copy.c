@@ -6,8 +6,8 @@
 #include <cfx/ops.h>
 
 /* The view of `from`: the view operator run on it with the arguments after the first `skip`. */
-static cfx_call view_of(cfx_call *c, cfx_tensor *from, int skip, cfx_value *args) {
-    cfx_call v = *c;
+static cfx_op_call view_of(cfx_op_call *c, cfx_tensor *from, int skip, cfx_value *args) {
+    cfx_op_call v = *c;
     v.op = (cfx_op *)c->op->row;
     v.nargs = c->nargs - skip + 1;
     v.args = args;
@@ -18,16 +18,16 @@ static cfx_call view_of(cfx_call *c, cfx_tensor *from, int skip, cfx_value *args
     return v;
 }
 
-static cfx_tensor *copied(cfx_call *c, const cfx_tensor *t) {
+static cfx_tensor *copied(cfx_op_call *c, const cfx_tensor *t) {
     cfx_tensor *copy = cfx__tensor_empty(c->at, t->dtype, c->fake, t->ndim, t->shape, NULL);
     if (copy->data && t->data)
-        cfx__copy(copy, t);
+        cfx__tensor_copy(copy, t);
     return copy;
 }
 
-static void kernel_view_copy(cfx_call *c) {
+static void kernel_view_copy(cfx_op_call *c) {
     cfx_value args[CFX_MAX_ARGS];
-    cfx_call v = view_of(c, arg_tensor(c, 0), 1, args);
+    cfx_op_call v = view_of(c, arg_tensor(c, 0), 1, args);
     if (op_failed())
         return;
     if (c->nout) {
@@ -99,31 +99,31 @@ CFX_OP(split_with_sizes_copy) = {
 
 /* The copy that is written to: strides as self has them, unless elements share memory there. With
  * `whole` all of the storage comes along, for views that are given by strides and offset. */
-static cfx_tensor *scatter_base(cfx_call *c, const cfx_tensor *self, bool whole) {
-    if (cfx__overlaps_itself(self))
+static cfx_tensor *scatter_base(cfx_op_call *c, const cfx_tensor *self, bool whole) {
+    if (cfx__tensor_overlaps_itself(self))
         return out_empty_like(c, self->dtype, CFX_PRESERVE, self);
     if (!whole)
         return out_strided(c, 0, self->dtype, self->ndim, self->shape, self->stride);
     int64_t n = (int64_t)self->storage->size / cfx_dtype_size(self->dtype), one = 1;
     cfx_tensor *all = cfx__tensor_empty(c->at, self->dtype, c->fake, 1, &n, NULL);
-    if (cfx__is_bad(all))
+    if (cfx__obj_is_bad(all))
         return all;
     if (all->data && self->data)
-        cfx__copy(all, cfx__tensor_alias(self, 1, &n, &one, 0));
+        cfx__tensor_copy(all, cfx__tensor_alias(self, 1, &n, &one, 0));
     return out_view(c, 0, all, self->ndim, self->shape, self->stride, self->offset);
 }
 
 /* Writes the second argument to a view of a copy of the first. */
-static void scatter_to(cfx_call *c, bool whole) {
+static void scatter_to(cfx_op_call *c, bool whole) {
     const cfx_tensor *self = arg_tensor(c, 0), *src = arg_tensor(c, 1);
     cfx_tensor *out = scatter_base(c, self, whole);
     cfx_value args[CFX_MAX_ARGS];
     if (op_failed())
         return;
-    cfx_call v = view_of(c, out, 2, args);
+    cfx_op_call v = view_of(c, out, 2, args);
     if (op_failed())
         return;
-    if (!cfx__same_shape(v.out[0], src)) {
+    if (!cfx__tensor_same_shape(v.out[0], src)) {
         op_fail(c,
                 "expected src to have a size equal to the slice of self. src size = %s, slice size "
                 "= %s",
@@ -133,12 +133,12 @@ static void scatter_to(cfx_call *c, bool whole) {
     }
     if (!out->data || !self->data || !src->data)
         return;
-    cfx__copy(out, self);
-    cfx__copy(v.out[0], src);
+    cfx__tensor_copy(out, self);
+    cfx__tensor_copy(v.out[0], src);
 }
 
-static void kernel_view_scatter(cfx_call *c) { scatter_to(c, false); }
-static void kernel_as_strided_scatter(cfx_call *c) { scatter_to(c, true); }
+static void kernel_view_scatter(cfx_op_call *c) { scatter_to(c, false); }
+static void kernel_as_strided_scatter(cfx_op_call *c) { scatter_to(c, true); }
 
 #define SCATTER_TO(id) .kernel = kernel_view_scatter, .row = &cfx_op_##id
 

@@ -6,7 +6,7 @@
 /* ---- squeeze and unsqueeze ------------------------------------------------------------------- */
 
 /* t without those dimensions of `mask` that have size 1. */
-static void squeeze_mask(cfx_call *c, const cfx_tensor *t, uint64_t mask) {
+static void squeeze_mask(cfx_op_call *c, const cfx_tensor *t, uint64_t mask) {
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     int n = 0;
     for (int d = 0; d < t->ndim; d++) {
@@ -18,23 +18,23 @@ static void squeeze_mask(cfx_call *c, const cfx_tensor *t, uint64_t mask) {
     out_view(c, 0, t, n, shape, stride, t->offset);
 }
 
-static void view_squeeze(cfx_call *c) { squeeze_mask(c, arg_tensor(c, 0), UINT64_MAX); }
+static void view_squeeze(cfx_op_call *c) { squeeze_mask(c, arg_tensor(c, 0), UINT64_MAX); }
 
-static void view_squeeze_dim(cfx_call *c) {
+static void view_squeeze_dim(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int d = arg_dim(c, 1, t->ndim);
     if (d >= 0)
         squeeze_mask(c, t, (uint64_t)1 << d);
 }
 
-static void view_squeeze_dims(cfx_call *c) {
+static void view_squeeze_dims(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     uint64_t mask = 0;
     if (!arg_count(c, 1) || arg_dims_mask(c, 1, t->ndim, &mask))
         squeeze_mask(c, t, mask);
 }
 
-static void view_unsqueeze(cfx_call *c) {
+static void view_unsqueeze(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     int at = arg_dim(c, 1, t->ndim + 1);
@@ -63,7 +63,7 @@ CFX_OP(unsqueeze) = {"aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
 
 /* ---- reordering ------------------------------------------------------------------------------ */
 
-static void view_order(cfx_call *c, const cfx_tensor *t, const int *order) {
+static void view_order(cfx_op_call *c, const cfx_tensor *t, const int *order) {
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     for (int d = 0; d < t->ndim; d++) {
         shape[d] = t->shape[order[d]];
@@ -72,34 +72,34 @@ static void view_order(cfx_call *c, const cfx_tensor *t, const int *order) {
     out_view(c, 0, t, t->ndim, shape, stride, t->offset);
 }
 
-static void view_swapped(cfx_call *c, const cfx_tensor *t, int a, int b) {
+static void view_swapped(cfx_op_call *c, const cfx_tensor *t, int a, int b) {
     int order[CFX_MAX_DIMS];
     for (int d = 0; d < t->ndim; d++)
         order[d] = d == a ? b : d == b ? a : d;
     view_order(c, t, order);
 }
 
-static void view_transpose(cfx_call *c) {
+static void view_transpose(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int a = arg_dim(c, 1, t->ndim), b = a < 0 ? -1 : arg_dim(c, 2, t->ndim);
     if (b >= 0)
         view_swapped(c, t, a, b);
 }
 
-static void decompose_transpose(cfx_call *c) {
+static void decompose_transpose(cfx_op_call *c) {
     c->out[0] = cfx_transpose(arg_tensor(c, 0), c->args[1], c->args[2]);
 }
 
 /* Its functional form has an overload name that it has not: it is not derived. */
-static void kernel_transpose_(cfx_call *c) {
+static void kernel_transpose_(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
     view_transpose(c);
     if (!op_failed())
-        cfx__become(t, c->out[0]);
+        cfx__tensor_become(t, c->out[0]);
     c->out[0] = t;
 }
 
-static void view_t(cfx_call *c) {
+static void view_t(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     if (t->ndim > 2)
         op_fail(c, "t() expects a tensor with <= 2 dimensions, but self is %dD", t->ndim);
@@ -107,7 +107,7 @@ static void view_t(cfx_call *c) {
         view_swapped(c, t, 0, t->ndim == 2);
 }
 
-static void view_permute(cfx_call *c) {
+static void view_permute(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t dims[CFX_MAX_DIMS];
     int n = arg_ints(c, 1, dims), order[CFX_MAX_DIMS];
@@ -124,7 +124,7 @@ static void view_permute(cfx_call *c) {
         return;
     }
     for (int i = 0; i < n; i++) {
-        int d = cfx__wrap_dim(c->at, dims[i], n);
+        int d = cfx__shape_wrap_dim(c->at, dims[i], n);
         if (d < 0)
             return;
         if (seen >> d & 1) {
@@ -137,7 +137,7 @@ static void view_permute(cfx_call *c) {
     view_order(c, t, order);
 }
 
-static void view_reversed(cfx_call *c) {
+static void view_reversed(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int order[CFX_MAX_DIMS];
     for (int d = 0; d < t->ndim; d++)
@@ -145,7 +145,7 @@ static void view_reversed(cfx_call *c) {
     view_order(c, t, order);
 }
 
-static void decompose_reversed(cfx_call *c) {
+static void decompose_reversed(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
     int64_t dims[CFX_MAX_DIMS];
     for (int d = 0; d < t->ndim; d++)
@@ -174,7 +174,7 @@ CFX_OP(numpy_T) = {"aten::numpy_T(Tensor(a) self) -> Tensor(a)", "Tensor.T", .vi
 /* ---- matrices -------------------------------------------------------------------------------- */
 
 /* Swaps the last two dimensions; `conjugate` where the elements are complex. */
-static void swap_matrix(cfx_call *c, const char *name, bool conjugate) {
+static void swap_matrix(cfx_op_call *c, const char *name, bool conjugate) {
     cfx_tensor *t = arg_tensor(c, 0);
     if (t->ndim == 1) {
         op_fail(c,
@@ -183,17 +183,17 @@ static void swap_matrix(cfx_call *c, const char *name, bool conjugate) {
         return;
     }
     c->out[0] = t->ndim ? cfx_transpose(t, -2, -1) : t;
-    if (conjugate && cfx__is_complex(t->dtype)) {
+    if (conjugate && cfx__dtype_is_complex(t->dtype)) {
         cfx_value v = cfx_py("torch.conj", c->out[0]);
-        c->out[0] = v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__bad_tensor;
+        c->out[0] = v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__tensor_bad;
     }
 }
 
-static void decompose_mT(cfx_call *c) { swap_matrix(c, "mT", false); }
-static void decompose_mH(cfx_call *c) { swap_matrix(c, "mH", true); }
-static void decompose_adjoint(cfx_call *c) { swap_matrix(c, "adjoint()", true); }
+static void decompose_mT(cfx_op_call *c) { swap_matrix(c, "mT", false); }
+static void decompose_mH(cfx_op_call *c) { swap_matrix(c, "mH", true); }
+static void decompose_adjoint(cfx_op_call *c) { swap_matrix(c, "adjoint()", true); }
 
-static void decompose_matrix_H(cfx_call *c) {
+static void decompose_matrix_H(cfx_op_call *c) {
     int n = arg_tensor(c, 0)->ndim;
     if (n != 0 && n != 2)
         op_fail(c, "tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.%s", n,
@@ -215,14 +215,14 @@ CFX_OP(adjoint) = {"aten::adjoint(Tensor(a) self) -> Tensor(a)", "torch.adjoint 
 
 /* The dims of a list argument, wrapped; a single int counts as one. -1 when one is out of range or
  * appears twice. */
-static int moved_dims(cfx_call *c, int arg, const char *name, int ndim, int *out) {
+static int moved_dims(cfx_op_call *c, int arg, const char *name, int ndim, int *out) {
     int64_t dims[CFX_MAX_DIMS];
     int n = arg_ints(c, arg, dims);
     uint64_t seen = 0;
     if (op_failed())
         return -1;
     for (int i = 0; i < n; i++) {
-        out[i] = cfx__wrap_dim(c->at, dims[i], ndim);
+        out[i] = cfx__shape_wrap_dim(c->at, dims[i], ndim);
         if (out[i] < 0)
             return -1;
         if (seen >> out[i] & 1) {
@@ -235,7 +235,7 @@ static int moved_dims(cfx_call *c, int arg, const char *name, int ndim, int *out
 }
 
 /* order[to] = from for all dimensions; those not named fill the gaps in their order. */
-static bool moved_order(cfx_call *c, int *order) {
+static bool moved_order(cfx_op_call *c, int *order) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int from[CFX_MAX_DIMS], to[CFX_MAX_DIMS];
     bool used[CFX_MAX_DIMS] = {0};
@@ -267,13 +267,13 @@ static bool moved_order(cfx_call *c, int *order) {
     return true;
 }
 
-static void view_movedim(cfx_call *c) {
+static void view_movedim(cfx_op_call *c) {
     int order[CFX_MAX_DIMS];
     if (moved_order(c, order))
         view_order(c, arg_tensor(c, 0), order);
 }
 
-static void decompose_movedim(cfx_call *c) {
+static void decompose_movedim(cfx_op_call *c) {
     int order[CFX_MAX_DIMS];
     int64_t dims[CFX_MAX_DIMS];
     int n = arg_tensor(c, 0)->ndim;
@@ -301,7 +301,7 @@ CFX_OP(moveaxis_intlist) = {
 
 /* ---- diagonals and windows ------------------------------------------------------------------- */
 
-static void view_diagonal(cfx_call *c) {
+static void view_diagonal(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS], k = arg_int(c, 1);
     int a = arg_dim(c, 2, t->ndim), b = a < 0 ? -1 : arg_dim(c, 3, t->ndim), n = 0;
@@ -332,7 +332,7 @@ static void view_diagonal(cfx_call *c) {
     out_view(c, 0, t, n, shape, stride, offset);
 }
 
-static void view_unfold(cfx_call *c) {
+static void view_unfold(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS], size = arg_int(c, 2), step = arg_int(c, 3);
     int d = arg_dim(c, 1, t->ndim), n = t->ndim;
@@ -385,7 +385,7 @@ static cfx_tensor *atleast(cfx_tensor *t, int n) {
     return n == 3 ? cfx_unsqueeze(t, -1) : t;
 }
 
-static void decompose_atleast(cfx_call *c) {
+static void decompose_atleast(cfx_op_call *c) {
     int n = *(const int *)c->op->row;
     if (c->nout) {
         c->out[0] = atleast(arg_tensor(c, 0), n);
