@@ -465,12 +465,10 @@ static void decompose_attention_math(cfx_op_call *c) {
         return;
     const cfx_dtype dtype = (cfx_dtype)q->dtype;
     const bool half = cfx__dtype_is_half(dtype);
-    if (half) {
+    if (half) { /* the mask stays as it is: adding it promotes */
         q = cfx_aten__to_copy(q, CFX_KW(dtype, cfx_f32)),
         k = cfx_aten__to_copy(k, CFX_KW(dtype, cfx_f32));
         v = cfx_aten__to_copy(v, CFX_KW(dtype, cfx_f32));
-        if (mask && mask->dtype != CFX_BOOL && mask->dtype != CFX_F32)
-            mask = cfx_aten__to_copy(mask, CFX_KW(dtype, cfx_f32));
     }
     double scale = scale_of(&a), root = sqrt(fabs(scale));
     q = times(q, scale < 0 ? -root : root);
