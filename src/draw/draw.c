@@ -21,11 +21,16 @@ void cfx__draw_scene_release(cfx__draw_scene *s) {
     cfx__text_release(&s->text);
     cfx__arena_release(&s->arena);
     cfx__map_release(&s->calls);
+    cfx__text_release(&s->frames);
 }
 
 bool cfx__draw_scene_make(cfx__draw_scene *s, cfx_graph *g, cfx_module *gm, cfx_program *p,
                           const cfx_draw_options *o) {
     *s = (cfx__draw_scene){.options = o, .name = o->name ? o->name : gm ? gm->type : "graph"};
+    if (o->form == CFX_HTML) {
+        s->repeats = true;
+        s->ordered = cfx__html_frame;
+    }
     if (!cfx__draw_tree(s, g, gm, p))
         return false;
     cfx__draw_wires(s);
@@ -71,7 +76,8 @@ static const char *draw(cfx_graph *g, cfx_module *gm, cfx_program *p, const cfx_
         ok = cfx__draw_write_dot(&out, g, gm, o->name ? o->name : gm ? gm->type : "graph", o);
     } else {
         cfx__draw_scene s;
-        ok = cfx__draw_scene_make(&s, g, gm, p, o) && cfx__draw_write_svg(&out, &s);
+        ok = cfx__draw_scene_make(&s, g, gm, p, o) &&
+             (o->form == CFX_HTML ? cfx__write_html(&out, &s) : cfx__draw_write_svg(&out, &s));
         cfx__draw_scene_release(&s);
     }
     cfx_scope_close(mark);
@@ -109,13 +115,18 @@ const char *cfx_program_draw(cfx_program *p, cfx_draw_options options) {
 /* ---- files --------------------------------------------------------------------------------- */
 
 static bool form_of(const char *path, cfx_draw_form *form) {
+    static const char *const endings[] = {[CFX_SVG] = ".svg", [CFX_DOT] = ".dot",
+                                          [CFX_HTML] = ".html"};
     const char *dot = path ? strrchr(path, '.') : NULL;
-    bool svg = dot && !strcmp(dot, ".svg"), known = svg || (dot && !strcmp(dot, ".dot"));
-    *form = svg ? CFX_SVG : CFX_DOT;
-    if (!known)
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-                 "'%s' does not tell what to draw: end it in .svg or .dot", path ? path : "NULL");
-    return known;
+    for (int i = 0; dot && i < COUNT(endings); i++)
+        if (!strcmp(dot, endings[i])) {
+            *form = (cfx_draw_form)i;
+            return true;
+        }
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+             "'%s' does not tell what to draw: end it in .svg, .html or .dot",
+             path ? path : "NULL");
+    return false;
 }
 
 static bool write_file(const char *path, const char *text) {

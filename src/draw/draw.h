@@ -83,13 +83,25 @@ typedef enum cfx__draw_family {
     CFX__FAMILY_COUNT
 } cfx__draw_family;
 
+/* The colours of a family, as CSS has them. */
+typedef struct cfx__tone {
+    const char *fill, *line;
+} cfx__tone;
+
+typedef struct cfx__tones_row {
+    cfx__tone light, dark;
+} cfx__tones_row;
+
+extern const cfx__tones_row cfx__tones[CFX__FAMILY_COUNT];
+
 /* ---- the scene ----------------------------------------------------------------------------- */
 
 typedef enum cfx__draw_item_kind {
     CFX__ITEM_BOX,    /* a node */
     CFX__ITEM_MODULE, /* a call of a module: a frame when open, a box when closed */
     CFX__ITEM_HOLDER, /* a node with sub-graphs inside: the same */
-    CFX__ITEM_GRAPH   /* a graph: the root (item 0) or a sub-graph; a frame */
+    CFX__ITEM_GRAPH,  /* a graph: the root (item 0) or a sub-graph; a frame */
+    CFX__ITEM_REPEAT  /* modules in a row that are alike: the same; the first lends path and type */
 } cfx__draw_item_kind;
 
 typedef struct cfx__draw_item {
@@ -98,9 +110,11 @@ typedef struct cfx__draw_item {
     bool open;    /* a frame whose inside is drawn */
     bool seen;    /* drawn: every frame around it is open */
     bool context; /* around the focus, not in it */
-    bool gone;    /* a frame that was dissolved: what was in it took its place */
+    bool gone;    /* a frame that was dissolved; dropped by cfx__draw_compact */
     cfx_node *node;                /* BOX, HOLDER */
     const char *path, *type, *key; /* of the module; a box may have those of a frame around it */
+    const char *until;             /* REPEAT: the path of the last block */
+    int times;                     /* REPEAT: how many there are */
     int call;                      /* which call of that module, from 1 */
     int graph;                     /* in scene->graphs */
     int parent, first, last, next; /* the tree; -1: none */
@@ -117,6 +131,8 @@ typedef struct cfx__draw_item {
     int x, y, w, h;                /* the rectangle: in its frame at first, on the page at last */
     int left, right;               /* room beside it for stubs */
 } cfx__draw_item;
+
+typedef VEC(cfx__draw_item) cfx__items;
 
 /* A graph being drawn: the root or a sub-graph. */
 typedef struct cfx__draw_sheet {
@@ -169,10 +185,12 @@ typedef struct cfx__draw_stroke {
     bool head;       /* ends in an arrow */
 } cfx__draw_stroke;
 
+struct cfx__draw_plot;
+
 typedef struct cfx__draw_scene {
     const cfx_draw_options *options;
     const char *name;
-    VEC(cfx__draw_item) items;
+    cfx__items items;
     VEC(cfx__draw_sheet) sheets;
     VEC(cfx__draw_line) lines;
     VEC(cfx__draw_wire) wires;
@@ -185,6 +203,9 @@ typedef struct cfx__draw_scene {
     cfx__map calls;           /* module path to int: calls so far */
     int depth;                /* modules at this depth are closed */
     int nodes, boxes;         /* of all graphs; drawn */
+    bool repeats;             /* blocks that repeat get an item of their own */
+    void (*ordered)(struct cfx__draw_scene *s, const struct cfx__draw_plot *p); /* called for each frame */
+    cfx__text frames;         /* what html.c makes there */
 } cfx__draw_scene;
 
 enum {
@@ -199,9 +220,13 @@ bool cfx__draw_scene_make(cfx__draw_scene *s, cfx_graph *g, cfx_module *gm, cfx_
 void cfx__draw_scene_release(cfx__draw_scene *s);
 
 bool cfx__draw_tree(cfx__draw_scene *s, cfx_graph *g, cfx_module *gm, cfx_program *p);
+/* Drops items that are gone; puts repeated blocks in an item of their own where asked to. */
+void cfx__draw_compact(cfx__draw_scene *s, bool repeats);
 void cfx__draw_wires(cfx__draw_scene *s);
 bool cfx__draw_labels(cfx__draw_scene *s);
 void cfx__draw_layout(cfx__draw_scene *s);
+/* Labels an open frame anew, as what it is when it is closed; its old lines stay in s->lines. */
+void cfx__label_as_closed(cfx__draw_scene *s, int i);
 
 /* The GraphModule that a get_attr or call_module node names, or NULL: sub-graphs of cond and loops
  * are arguments of the first kind. */
@@ -295,6 +320,8 @@ bool cfx__draw_put_shape(cfx__text *out, const cfx_node *n);
 void cfx__draw_put_tensor(cfx__text *out, const cfx_tensor *t);
 /* What an operator is called in a box: "aten.linear", "cond", "Linear". */
 void cfx__draw_put_op(cfx__text *out, const cfx__draw_sheet *sheet, const cfx_node *n);
+/* "mlp.c:4" or the innermost line of a stack trace with its code; false where nothing tells. */
+bool cfx__put_source(cfx__text *out, const cfx_node *n);
 /* What a stub says: the name of the value that comes in; scope or longer. */
 const char *cfx__draw_stub_text(const cfx__draw_scene *s, const cfx__draw_item *item, int k);
 /* The last part of a dotted path: "Linear" of "torch.nn.modules.linear.Linear". */
@@ -309,6 +336,10 @@ const char *cfx__draw_next_line(const char *text, size_t *len);
 /* The first 32 bits of the MD5 digest, as its first eight hexadecimal digits say them. */
 uint32_t cfx__draw_md5(const char *text, size_t len);
 
+/* The viewer with a scene in it, all open. */
+bool cfx__write_html(cfx__text *out, cfx__draw_scene *s);
+/* Takes down the layered graph of a frame, for the viewer. */
+void cfx__html_frame(cfx__draw_scene *s, const cfx__draw_plot *p);
 /* The whole picture; g was linted. */
 bool cfx__draw_write_svg(cfx__text *out, cfx__draw_scene *s);
 bool cfx__draw_write_dot(cfx__text *out, cfx_graph *g, cfx_module *gm, const char *name,

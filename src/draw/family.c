@@ -126,3 +126,27 @@ const char *cfx__draw_family_name(cfx__draw_family f) {
     };
     return names[f];
 }
+
+const cfx__tones_row cfx__tones[CFX__FAMILY_COUNT] = {
+    [CFX__FAMILY_INPUT] = {{"#dbeafe", "#3b82f6"}, {"#172f57", "#60a5fa"}},
+    [CFX__FAMILY_OUTPUT] = {{"#c7d2fe", "#4f46e5"}, {"#2a2a6b", "#818cf8"}},
+    [CFX__FAMILY_PARAMETER] = {{"#e5e7eb", "#6b7280"}, {"#2b313b", "#9ca3af"}},
+    [CFX__FAMILY_MODULE] = {{"#f1f5f9", "#64748b"}, {"#1f2937", "#94a3b8"}},
+    [CFX__FAMILY_CONTROL] = {{"#fae8ff", "#c026d3"}, {"#42154a", "#e879f9"}},
+    [CFX__FAMILY_LINEAR] = {{"#d1fae5", "#059669"}, {"#0b3d2e", "#34d399"}},
+    [CFX__FAMILY_CONV] = {{"#bbf7d0", "#16a34a"}, {"#12401f", "#4ade80"}},
+    [CFX__FAMILY_ATTENTION] = {{"#ccfbf1", "#0d9488"}, {"#0c3b38", "#2dd4bf"}},
+    [CFX__FAMILY_NORM] = {{"#fef3c7", "#d97706"}, {"#45300a", "#fbbf24"}},
+    [CFX__FAMILY_ACTIVATION] = {{"#ffe4e6", "#e11d48"}, {"#4a1220", "#fb7185"}},
+    [CFX__FAMILY_POOL] = {{"#ecfccb", "#65a30d"}, {"#2b3d0b", "#a3e635"}},
+    [CFX__FAMILY_RECURRENT] = {{"#cffafe", "#0891b2"}, {"#0c3a45", "#22d3ee"}},
+    [CFX__FAMILY_INDEX] = {{"#e0e7ff", "#6366f1"}, {"#26285c", "#a5b4fc"}},
+    [CFX__FAMILY_REDUCE] = {{"#ffedd5", "#ea580c"}, {"#48230b", "#fb923c"}},
+    [CFX__FAMILY_MATH] = {{"#fefce8", "#a16207"}, {"#36300f", "#facc15"}},
+    [CFX__FAMILY_COMPARE] = {{"#f5f0e6", "#92724a"}, {"#352c1e", "#d6b98c"}},
+    [CFX__FAMILY_VIEW] = {{"#ffffff", "#94a3b8"}, {"#161d29", "#64748b"}},
+    [CFX__FAMILY_CREATE] = {{"#f3e8ff", "#9333ea"}, {"#331a52", "#c084fc"}},
+    [CFX__FAMILY_RANDOM] = {{"#fce7f3", "#db2777"}, {"#471430", "#f472b6"}},
+    [CFX__FAMILY_CHECK] = {{"#fafafa", "#a3a3a3"}, {"#1c1c1c", "#737373"}},
+    [CFX__FAMILY_OTHER] = {{"#f5f5f4", "#78716c"}, {"#292524", "#a8a29e"}},
+};

@@ -299,9 +299,15 @@ static void add_more(labeller *l, int more) {
     }
 }
 
+/* The frame around the item; blocks that repeat are in the frame around all of them. */
+static const cfx__draw_item *frame_of(const labeller *l) {
+    const cfx__draw_item *parent = &l->s->items.data[l->item->parent];
+    return parent->kind == CFX__ITEM_REPEAT ? &l->s->items.data[parent->parent] : parent;
+}
+
 /* A path as it reads inside the frame that the item is in: "conv1" of "layer1.0.conv1". */
 static const char *inside(const labeller *l, const char *path) {
-    const cfx__draw_item *parent = &l->s->items.data[l->item->parent];
+    const cfx__draw_item *parent = frame_of(l);
     size_t len = parent->kind == CFX__ITEM_MODULE ? strlen(parent->path) : 0;
     return len && !strncmp(path, parent->path, len) && path[len] == '.' ? path + len + 1 : path;
 }
@@ -309,7 +315,7 @@ static const char *inside(const labeller *l, const char *path) {
 static const char *module_of(const labeller *l) {
     if (l->item->path)
         return l->item->path;
-    const cfx__draw_item *parent = &l->s->items.data[l->item->parent];
+    const cfx__draw_item *parent = frame_of(l);
     return parent->kind == CFX__ITEM_MODULE ? parent->path : NULL;
 }
 
@@ -438,13 +444,13 @@ static void label_closed(labeller *l, int self) {
     const cfx_node *out = NULL;
     int outs = 0;
     for (int i = self + 1; i < l->item->end; i++) {
-        if (!items[i].node || items[i].gone)
+        if (!items[i].node)
             continue;
         cfx__draw_sheet *sheet = &l->s->sheets.data[items[i].graph];
         bool leaves = false;
         cfx_each_user(items[i].node, u) {
             int to = sheet->item[cfx__node_of(u->user)->id];
-            leaves |= to >= 0 && items[to].shown != self;
+            leaves |= to >= 0 && (to < self || to >= l->item->end);
         }
         if (leaves) {
             out = items[i].node;
@@ -475,20 +481,62 @@ static void label_closed(labeller *l, int self) {
 }
 
 static void label_module(labeller *l, int self) {
+    const cfx__draw_item *item = l->item;
+    const char *type = item->type ? cfx__draw_last_part(item->type) : NULL;
+    if (item->kind == CFX__ITEM_REPEAT)
+        type = cfx__text_format("%d \xc3\x97 %s", item->times, type ? type : "module");
     l->row.len = 0;
-    cfx__text_puts(&l->row, inside(l, l->item->path));
-    if (l->item->call > 1)
-        cfx__text_printf(&l->row, " (call %d)", l->item->call);
-    if (l->item->open && l->item->type)
-        cfx__text_printf(&l->row, " \xc2\xb7 %s", cfx__draw_last_part(l->item->type));
+    cfx__text_puts(&l->row, inside(l, item->path));
+    if (item->kind == CFX__ITEM_REPEAT)
+        cfx__text_printf(&l->row, "\xe2\x80\x93%s", cfx__draw_last_part(item->until));
+    else if (item->call > 1)
+        cfx__text_printf(&l->row, " (call %d)", item->call);
+    if (item->open && type)
+        cfx__text_printf(&l->row, " \xc2\xb7 %s", type);
     add_path(l, CFX__LINE_NAME, l->row.data, l->row.len);
-    if (l->item->open)
+    if (item->open)
         return;
-    if (l->item->type) {
-        const char *type = cfx__draw_last_part(l->item->type);
+    if (type)
         add_line(l, CFX__LINE_OP, type, strlen(type));
-    }
     label_closed(l, self);
+}
+
+/* What stands in an item as it is now, open or closed. */
+static bool label_item(labeller *l, int i) {
+    size_t mark = cfx_scope_open();
+    bool ok = true;
+    l->item = cfx__draw_item_at(l->s, i);
+    l->sheet = &l->s->sheets.data[l->item->graph];
+    l->item->line = (int)l->s->lines.len;
+    l->item->nlines = 0;
+    switch ((cfx__draw_item_kind)l->item->kind) {
+    case CFX__ITEM_BOX:
+        ok = label_node(l);
+        break;
+    case CFX__ITEM_HOLDER:
+        ok = label_node(l);
+        if (!l->item->open)
+            label_closed(l, i);
+        break;
+    case CFX__ITEM_MODULE:
+    case CFX__ITEM_REPEAT:
+        label_module(l, i);
+        break;
+    case CFX__ITEM_GRAPH:
+        add_path(l, CFX__LINE_NAME, l->item->path, strlen(l->item->path));
+        break;
+    }
+    cfx_scope_close(mark);
+    return ok;
+}
+
+void cfx__label_as_closed(cfx__draw_scene *s, int i) {
+    labeller l = {.s = s};
+    cfx__draw_item_at(s, i)->open = false;
+    label_item(&l, i);
+    cfx__draw_item_at(s, i)->open = true;
+    cfx__text_release(&l.part);
+    cfx__text_release(&l.row);
 }
 
 /* ---- stubs and sizes ----------------------------------------------------------------------- */
@@ -528,30 +576,10 @@ bool cfx__draw_labels(cfx__draw_scene *s) {
     labeller l = {.s = s};
     bool ok = true;
     for (int i = 1; i < (int)s->items.len && ok; i++) {
-        l.item = cfx__draw_item_at(s, i);
-        if (!l.item->seen)
+        if (!cfx__draw_item_at(s, i)->seen)
             continue;
-        size_t mark = cfx_scope_open();
-        l.sheet = &s->sheets.data[l.item->graph];
-        l.item->line = (int)s->lines.len;
-        switch ((cfx__draw_item_kind)l.item->kind) {
-        case CFX__ITEM_BOX:
-            ok = label_node(&l);
-            break;
-        case CFX__ITEM_HOLDER:
-            ok = label_node(&l);
-            if (!l.item->open)
-                label_closed(&l, i);
-            break;
-        case CFX__ITEM_MODULE:
-            label_module(&l, i);
-            break;
-        case CFX__ITEM_GRAPH:
-            add_path(&l, CFX__LINE_NAME, l.item->path, strlen(l.item->path));
-            break;
-        }
-        measure(s, l.item);
-        cfx_scope_close(mark);
+        ok = label_item(&l, i);
+        CFX_SCOPE measure(s, l.item);
     }
     cfx__text_release(&l.part);
     cfx__text_release(&l.row);

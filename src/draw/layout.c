@@ -165,6 +165,8 @@ static void lay_out(cfx__draw_plot *p, int f) {
     sort_arcs(p, false);
     sort_arcs(p, true);
     cfx__draw_plot_order(p);
+    if (s->ordered)
+        s->ordered(s, p);
     cfx__draw_plot_place(p);
     for (int k = 0; k < nlegs; k++) { /* where wires cross the border, for the frame around */
         cfx__draw_leg *l = &s->legs.data[legs[k]];

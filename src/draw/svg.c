@@ -91,39 +91,9 @@ static void put_string(cfx__text *out, const char *text) { put_escaped(out, text
 
 /* ---- the style sheet ----------------------------------------------------------------------- */
 
-typedef struct tone {
-    const char *fill, *line;
-} tone;
-
-static const struct {
-    tone light, dark;
-} tones[CFX__FAMILY_COUNT] = {
-    [CFX__FAMILY_INPUT] = {{"#dbeafe", "#3b82f6"}, {"#172f57", "#60a5fa"}},
-    [CFX__FAMILY_OUTPUT] = {{"#c7d2fe", "#4f46e5"}, {"#2a2a6b", "#818cf8"}},
-    [CFX__FAMILY_PARAMETER] = {{"#e5e7eb", "#6b7280"}, {"#2b313b", "#9ca3af"}},
-    [CFX__FAMILY_MODULE] = {{"#f1f5f9", "#64748b"}, {"#1f2937", "#94a3b8"}},
-    [CFX__FAMILY_CONTROL] = {{"#fae8ff", "#c026d3"}, {"#42154a", "#e879f9"}},
-    [CFX__FAMILY_LINEAR] = {{"#d1fae5", "#059669"}, {"#0b3d2e", "#34d399"}},
-    [CFX__FAMILY_CONV] = {{"#bbf7d0", "#16a34a"}, {"#12401f", "#4ade80"}},
-    [CFX__FAMILY_ATTENTION] = {{"#ccfbf1", "#0d9488"}, {"#0c3b38", "#2dd4bf"}},
-    [CFX__FAMILY_NORM] = {{"#fef3c7", "#d97706"}, {"#45300a", "#fbbf24"}},
-    [CFX__FAMILY_ACTIVATION] = {{"#ffe4e6", "#e11d48"}, {"#4a1220", "#fb7185"}},
-    [CFX__FAMILY_POOL] = {{"#ecfccb", "#65a30d"}, {"#2b3d0b", "#a3e635"}},
-    [CFX__FAMILY_RECURRENT] = {{"#cffafe", "#0891b2"}, {"#0c3a45", "#22d3ee"}},
-    [CFX__FAMILY_INDEX] = {{"#e0e7ff", "#6366f1"}, {"#26285c", "#a5b4fc"}},
-    [CFX__FAMILY_REDUCE] = {{"#ffedd5", "#ea580c"}, {"#48230b", "#fb923c"}},
-    [CFX__FAMILY_MATH] = {{"#fefce8", "#a16207"}, {"#36300f", "#facc15"}},
-    [CFX__FAMILY_COMPARE] = {{"#f5f0e6", "#92724a"}, {"#352c1e", "#d6b98c"}},
-    [CFX__FAMILY_VIEW] = {{"#ffffff", "#94a3b8"}, {"#161d29", "#64748b"}},
-    [CFX__FAMILY_CREATE] = {{"#f3e8ff", "#9333ea"}, {"#331a52", "#c084fc"}},
-    [CFX__FAMILY_RANDOM] = {{"#fce7f3", "#db2777"}, {"#471430", "#f472b6"}},
-    [CFX__FAMILY_CHECK] = {{"#fafafa", "#a3a3a3"}, {"#1c1c1c", "#737373"}},
-    [CFX__FAMILY_OTHER] = {{"#f5f5f4", "#78716c"}, {"#292524", "#a8a29e"}},
-};
-
 static void put_tones(cfx__text *out, const bool *used, bool dark) {
     for (int f = 0; f < CFX__FAMILY_COUNT; f++) {
-        const tone *t = dark ? &tones[f].dark : &tones[f].light;
+        const cfx__tone *t = dark ? &cfx__tones[f].dark : &cfx__tones[f].light;
         if (used[f])
             cfx__text_printf(out, ".f%d>rect{fill:%s;stroke:%s}\n", f, t->fill, t->line);
     }
@@ -173,32 +143,6 @@ static void put_anchor(cfx__text *out, const cfx__draw_scene *s, const cfx__draw
         put_string(out, i->node->name);
 }
 
-/* "mlp.c:4" or the innermost line of a stack trace. */
-static void put_source(cfx__text *out, const cfx_node *n) {
-    const char *source = cfx_text(cfx__draw_meta(n, "source"));
-    if (source) {
-        cfx__text_putc(out, '\n');
-        put_string(out, source);
-        return;
-    }
-    const char *trace = cfx_text(cfx__draw_meta(n, "stack_trace"));
-    const char *last = NULL;
-    size_t len, last_len = 0;
-    for (const char *at = trace, *next; (next = cfx__draw_next_line(at, &len)); at = next) {
-        const char *file = at + strspn(at, " ");
-        if (strncmp(file, "File \"", 6))
-            continue;
-        last = file;
-        last_len = (size_t)(at + len - file);
-        if (next[0] && next[strspn(next, " ")] != 'F') /* and the line of code below */
-            last_len += 1 + strcspn(next, "\n");
-    }
-    if (last) {
-        cfx__text_putc(out, '\n');
-        put_escaped(out, last, last_len);
-    }
-}
-
 enum { LONG_TITLE = 600 }; /* bytes of a node's text in its title */
 
 static void put_node_title(cfx__text *out, cfx__text *scratch, const cfx_node *n) {
@@ -234,8 +178,11 @@ static void put_title(cfx__text *out, cfx__text *scratch, const cfx__draw_scene 
         cfx__text_puts(out, ": ");
         put_string(out, i->type);
     }
-    if (i->node)
-        put_source(out, i->node);
+    scratch->len = 0;
+    if (i->node && cfx__put_source(scratch, i->node)) {
+        cfx__text_putc(out, '\n');
+        put_escaped(out, scratch->data, scratch->len);
+    }
     cfx__text_puts(out, "</title>");
 }
 

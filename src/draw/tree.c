@@ -17,6 +17,24 @@ cfx_value cfx__draw_meta(const cfx_node *n, const char *key) {
     return cfx_none();
 }
 
+bool cfx__put_source(cfx__text *out, const cfx_node *n) {
+    const char *source = cfx_text(cfx__draw_meta(n, "source"));
+    const char *trace = cfx_text(cfx__draw_meta(n, "stack_trace"));
+    const char *last = source;
+    size_t len, last_len = source ? strlen(source) : 0;
+    for (const char *at = trace, *next; !source && (next = cfx__draw_next_line(at, &len)); at = next) {
+        const char *file = at + strspn(at, " ");
+        if (strncmp(file, "File \"", 6))
+            continue;
+        last = file;
+        last_len = (size_t)(at + len - file);
+        if (next[0] && next[strspn(next, " ")] != 'F') /* and the line of code below */
+            last_len += 1 + strcspn(next, "\n");
+    }
+    cfx__text_add(out, last, last_len);
+    return last != NULL;
+}
+
 static int add_item(cfx__draw_scene *s, cfx__draw_item_kind kind, int parent, int sheet) {
     cfx__draw_item i = {.kind = (uint8_t)kind,
                    .graph = sheet,
@@ -385,7 +403,7 @@ static void build(cfx__draw_scene *s, int root, int sheet, const uint8_t *far, i
 /* ---- open and closed ----------------------------------------------------------------------- */
 
 /* Frames of modules with one thing in them are no frames: what is in them takes their place, and a
- * box their name. Then links the children of each frame and counts. */
+ * box their name. Counts the nodes in each on the way. */
 static void dissolve(cfx__draw_scene *s) {
     cfx__draw_item *items = s->items.data;
     int n = (int)s->items.len;
@@ -409,22 +427,26 @@ static void dissolve(cfx__draw_scene *s) {
         }
         items[i].gone = true;
     }
+    free(kids);
+}
+
+/* Links the children of each frame. */
+static void link_items(cfx__draw_scene *s) {
+    cfx__draw_item *items = s->items.data;
+    int n = (int)s->items.len;
     for (int i = 0; i < n; i++)
         items[i].first = items[i].last = items[i].next = -1;
     for (int i = 1; i < n; i++) {
-        if (items[i].gone)
-            continue;
         cfx__draw_item *parent = &items[items[i].parent];
         *(parent->last < 0 ? &parent->first : &items[parent->last].next) = i;
         parent->last = i;
         items[i].depth = parent->depth + (items[i].kind != CFX__ITEM_GRAPH);
     }
-    free(kids);
 }
 
 /* The depth at which modules are closed: the deepest that leaves a readable number of boxes. */
 static int choose_depth(const cfx__draw_scene *s) {
-    if (s->options->all)
+    if (s->options->all || s->options->form == CFX_HTML)
         return INT_MAX;
     if (s->options->depth > 0)
         return s->options->depth;
@@ -435,7 +457,7 @@ static int choose_depth(const cfx__draw_scene *s) {
     int *frames = boxes + deepest + 2;
     for (size_t i = 1; i < s->items.len; i++) {
         const cfx__draw_item *it = &s->items.data[i];
-        if (!it->gone && it->kind != CFX__ITEM_GRAPH)
+        if (it->kind != CFX__ITEM_GRAPH)
             (it->kind == CFX__ITEM_BOX ? boxes : frames)[it->depth]++;
     }
     int best = 1, seen = boxes[0];
@@ -453,14 +475,12 @@ static void open_frames(cfx__draw_scene *s) {
     s->depth = choose_depth(s);
     items[0].open = items[0].seen = true;
     for (int i = 1; i < (int)s->items.len; i++) {
-        if (items[i].gone)
-            continue;
         const cfx__draw_item *parent = &items[items[i].parent];
         items[i].seen = parent->seen && parent->open;
         items[i].shown = items[i].seen ? i : parent->shown;
         items[i].open = items[i].kind == CFX__ITEM_GRAPH ||
                         (items[i].kind != CFX__ITEM_BOX && items[i].depth < s->depth);
-        if (items[i].kind == CFX__ITEM_MODULE)
+        if (items[i].kind == CFX__ITEM_MODULE || items[i].kind == CFX__ITEM_REPEAT)
             items[i].family = CFX__FAMILY_MODULE;
         s->boxes += items[i].seen && (!items[i].open || items[i].kind == CFX__ITEM_HOLDER);
     }
@@ -471,7 +491,7 @@ bool cfx__draw_tree(cfx__draw_scene *s, cfx_graph *g, cfx_module *gm, cfx_progra
     int sheet = add_sheet(
         s, (cfx__draw_sheet){.graph = g, .module = gm, .program = p, .prefix = ""}, NULL, 0);
     uint8_t *far = NULL;
-    if (s->options->focus) {
+    if (s->options->focus && s->options->form != CFX_HTML) {
         far = distances(&s->sheets.data[sheet], s->options->focus, s->name);
         if (!far) {
             cfx_scope_close(mark);
@@ -485,6 +505,8 @@ bool cfx__draw_tree(cfx__draw_scene *s, cfx_graph *g, cfx_module *gm, cfx_progra
         s->name = cfx__draw_last_part(s->items.data[0].type);
     free(far);
     dissolve(s);
+    cfx__draw_compact(s, s->repeats);
+    link_items(s);
     open_frames(s);
     cfx_scope_close(mark);
     return true;

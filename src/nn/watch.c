@@ -8,56 +8,85 @@
 /* ---- statistics -------------------------------------------------------------------------------
  */
 
-typedef struct sums {
-    double mean, squares; /* Welford's: exact enough for any number of elements */
-    int64_t n;
-} sums;
+enum { BLOCK = 1 << 14 }; /* numbers that are looked at at once */
 
-static void add_number(cfx_stats *s, sums *u, double v) {
-    s->zeros += v == 0;
-    s->nans += isnan(v);
-    s->infs += isinf(v) != 0;
-    if (!isfinite(v))
-        return;
-    u->n++;
-    double off = v - u->mean;
-    u->mean += off / (double)u->n;
-    u->squares += off * (v - u->mean);
-    s->min = v < s->min ? v : s->min;
-    s->max = v > s->max ? v : s->max;
+/* Adds the count, range and moments of one block; the mean and the squares around it are those of
+ * the block first and then of all, so that no number is too far from zero. */
+static void add_block(cfx_stats *s, double *squares, const double *x, int64_t n) {
+    double sum = 0, min = s->min, max = s->max, around = 0;
+    int64_t finite = 0, zeros = 0, nans = 0;
+    for (int64_t i = 0; i < n; i++) {
+        bool is = isfinite(x[i]);
+        double v = is ? x[i] : 0;
+        finite += is;
+        zeros += x[i] == 0;
+        nans += isnan(x[i]);
+        sum += v;
+        min = is && v < min ? v : min;
+        max = is && v > max ? v : max;
+    }
+    double mean = finite ? sum / (double)finite : 0;
+    for (int64_t i = 0; i < n; i++)
+        around += isfinite(x[i]) ? (x[i] - mean) * (x[i] - mean) : 0;
+    int64_t before = s->count - s->nans - s->infs, all = before + finite;
+    double off = mean - s->mean;
+    if (finite) {
+        s->mean += off * (double)finite / (double)all;
+        *squares += around + off * off * (double)before * (double)finite / (double)all;
+    }
+    s->min = min;
+    s->max = max;
+    s->zeros += zeros;
+    s->nans += nans;
+    s->infs += n - finite - nans;
+    s->count += n;
 }
 
-static void add_bin(cfx_stats *s, double v) {
-    if (!isfinite(v))
-        return;
-    double at = s->high > s->low ? (v - s->low) / (s->high - s->low) * CFX_STATS_BINS : 0;
-    int bin = at < 0 ? 0 : at >= CFX_STATS_BINS ? CFX_STATS_BINS - 1 : (int)at;
-    s->histogram[bin]++;
+static void add_bins(cfx_stats *s, const double *x, int64_t n) {
+    double scale = s->high > s->low ? CFX_STATS_BINS / (s->high - s->low) : 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(x[i]))
+            continue;
+        double at = (x[i] - s->low) * scale;
+        s->histogram[at < 0 ? 0 : at >= CFX_STATS_BINS ? CFX_STATS_BINS - 1 : (int)at]++;
+    }
+}
+
+/* The block of a contiguous tensor from element `at` on, as doubles; scope. */
+static const double *block_at(const cfx_tensor *flat, int64_t at, int64_t *n) {
+    int64_t one = 1;
+    *n = flat->numel - at < BLOCK ? flat->numel - at : BLOCK;
+    cfx_tensor *part = cfx__tensor_alias(flat, 1, n, &one, flat->offset + at);
+    return (const double *)cfx__tensor_to_dtype(part, CFX_F64)->data;
 }
 
 void cfx_stats_add(cfx_stats *s, const cfx_tensor *t) {
     if (!s || !t || cfx__obj_is_bad(t) || !t->data || cfx__dtype_is_complex((cfx_dtype)t->dtype))
         return;
     size_t mark = cfx_scope_open();
-    const cfx_tensor *d = cfx__tensor_contiguous_as(t, CFX_F64);
-    const double *x = (const double *)d->data;
-    int64_t finite = s->count - s->nans - s->infs;
-    sums u = {s->mean, s->deviation * s->deviation * (double)finite, finite};
+    const cfx_tensor *flat = cfx__tensor_contiguous(t);
+    double squares = s->deviation * s->deviation * (double)(s->count - s->nans - s->infs);
+    int64_t n;
     if (!s->count) {
         s->min = INFINITY;
         s->max = -INFINITY;
     }
-    for (int64_t i = 0; i < d->numel; i++)
-        add_number(s, &u, x[i]);
+    for (int64_t at = 0; at < flat->numel; at += n)
+        CFX_SCOPE {
+            const double *x = block_at(flat, at, &n);
+            add_block(s, &squares, x, n);
+        }
     if (!s->tensors++) {
         s->low = s->min;
         s->high = s->max;
     }
-    for (int64_t i = 0; i < d->numel; i++)
-        add_bin(s, x[i]);
-    s->count += d->numel;
-    s->mean = u.mean;
-    s->deviation = u.n ? sqrt(u.squares / (double)u.n) : 0;
+    for (int64_t at = 0; at < flat->numel; at += n)
+        CFX_SCOPE {
+            const double *x = block_at(flat, at, &n);
+            add_bins(s, x, n);
+        }
+    int64_t finite = s->count - s->nans - s->infs;
+    s->deviation = finite ? sqrt(squares / (double)finite) : 0;
     cfx_scope_close(mark);
 }
 

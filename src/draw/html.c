@@ -1,0 +1,492 @@
+/* The viewer's page: the program of src/draw/view, which tools/genview made one text of, and the
+ * scene as JSON for it. Everything is laid out open here; the viewer takes over ranks and orders
+ * and works out coordinates for what it shows open.
+ *
+ * Items stand as columns: arrays with an entry for each item. Texts stand once, in "text", and are
+ * numbers elsewhere; 0 is the empty one. A line of a label is eight times its text plus its style. */
+#include "draw.h"
+
+#include <math.h>
+
+#include <cfx/watch.h>
+
+#include "../value/json.h"
+#include "view.inc"
+
+typedef struct writer {
+    cfx__text *out;
+    cfx__draw_scene *s;
+    cfx__map index; /* text to its number plus one */
+    VEC(const char *) texts;
+    cfx__arena arena;
+    cfx__text scratch;
+    cfx__map tensors; /* target to its number plus one */
+    VEC(const cfx__draw_fold *) folds;
+} writer;
+
+/* ---- texts --------------------------------------------------------------------------------- */
+
+static int text_number(writer *w, const char *text, size_t len) {
+    uintptr_t known = (uintptr_t)cfx__map_getn(&w->index, text, len);
+    if (known)
+        return (int)known - 1;
+    const char *own = cfx__arena_copy(&w->arena, text, len);
+    VEC_PUSH(w->texts, own);
+    cfx__map_set(&w->index, own, (void *)(uintptr_t)w->texts.len);
+    return (int)w->texts.len - 1;
+}
+
+static int number_of(writer *w, const char *text) {
+    return text ? text_number(w, text, strlen(text)) : 0;
+}
+
+static int scratch_number(writer *w) {
+    int k = text_number(w, w->scratch.data ? w->scratch.data : "", w->scratch.len);
+    w->scratch.len = 0;
+    return k;
+}
+
+/* A JSON string inside a script element: "</" would end it. */
+static void put_string(cfx__text *out, const char *text) {
+    size_t from = out->len;
+    cfx__json_string(out, text, strlen(text));
+    for (size_t i = from; i + 1 < out->len; i++)
+        if (out->data[i] == '<' && (out->data[i + 1] == '/' || out->data[i + 1] == '!')) {
+            cfx__text_room(out, 5);
+            memmove(out->data + i + 6, out->data + i + 1, out->len - i);
+            memcpy(out->data + i, "\\u003c", 6);
+            out->len += 5;
+        }
+}
+
+/* ---- columns of items ------------------------------------------------------------------------ */
+
+/* Writes "key":[fn(item), ...]. */
+static void put_column(writer *w, const char *key, void (*put)(writer *w, int i)) {
+    cfx__text_printf(w->out, "\"%s\":[", key);
+    for (int i = 0; i < (int)w->s->items.len; i++) {
+        if (i)
+            cfx__text_putc(w->out, ',');
+        put(w, i);
+    }
+    cfx__text_puts(w->out, "],\n");
+}
+
+static void put_int(writer *w, int n) { cfx__text_printf(w->out, "%d", n); }
+static void put_kind(writer *w, int i) { put_int(w, w->s->items.data[i].kind); }
+static void put_family(writer *w, int i) { put_int(w, w->s->items.data[i].family); }
+static void put_type(writer *w, int i) { put_int(w, number_of(w, w->s->items.data[i].type)); }
+static void put_path(writer *w, int i) { put_int(w, number_of(w, w->s->items.data[i].path)); }
+static void put_end(writer *w, int i) { put_int(w, w->s->items.data[i].end - i); }
+
+static void put_parent(writer *w, int i) { put_int(w, i ? i - w->s->items.data[i].parent : 0); }
+
+/* What is searched for and linked to: the node's name, the prefix of a sub-graph. */
+static void put_name(writer *w, int i) {
+    const cfx__draw_item *item = &w->s->items.data[i];
+    if (item->kind == CFX__ITEM_GRAPH)
+        put_int(w, number_of(w, w->s->sheets.data[item->graph].prefix));
+    else if (item->kind == CFX__ITEM_REPEAT)
+        put_int(w, number_of(w, item->until));
+    else
+        put_int(w, item->node ? number_of(w, item->node->name) : 0);
+}
+
+/* A module's call, the times a block repeats. */
+static void put_call(writer *w, int i) {
+    const cfx__draw_item *item = &w->s->items.data[i];
+    put_int(w, item->kind == CFX__ITEM_REPEAT ? item->times : item->call);
+}
+
+static void put_op(writer *w, int i) {
+    const cfx__draw_item *item = &w->s->items.data[i];
+    if (item->node && item->node->op != CFX_PLACEHOLDER && item->node->op != CFX_OUTPUT)
+        cfx__draw_put_op(&w->scratch, &w->s->sheets.data[item->graph], item->node);
+    else if (item->node)
+        cfx__text_puts(&w->scratch, cfx_opcode_name(item->node->op));
+    put_int(w, scratch_number(w));
+}
+
+static void put_target(writer *w, int i) {
+    const cfx__draw_item *item = &w->s->items.data[i];
+    if (item->node)
+        cfx__target_text(&w->scratch, item->node->target);
+    put_int(w, scratch_number(w));
+}
+
+static void put_shape(writer *w, int i) {
+    const cfx__draw_item *item = &w->s->items.data[i];
+    if (item->node)
+        cfx__draw_put_shape(&w->scratch, item->node);
+    put_int(w, scratch_number(w));
+}
+
+static void put_source(writer *w, int i) {
+    const cfx__draw_item *item = &w->s->items.data[i];
+    if (item->node)
+        cfx__put_source(&w->scratch, item->node);
+    put_int(w, scratch_number(w));
+}
+
+static void put_lines(writer *w, int i) {
+    const cfx__draw_item *item = &w->s->items.data[i];
+    cfx__text_putc(w->out, '[');
+    for (int k = 0; k < item->nlines; k++) {
+        const cfx__draw_line *line = &w->s->lines.data[item->line + k];
+        put_int(w, 8 * text_number(w, w->s->text.data + line->at, line->len) + line->style);
+        cfx__text_puts(w->out, k + 1 < item->nlines ? "," : "");
+    }
+    cfx__text_putc(w->out, ']');
+}
+
+static void put_closed_lines(writer *w, int i) {
+    bool frame = i && w->s->items.data[i].open && w->s->items.data[i].kind != CFX__ITEM_GRAPH;
+    if (frame)
+        cfx__label_as_closed(w->s, i);
+    if (frame)
+        put_lines(w, i);
+    else
+        cfx__text_putc(w->out, '0');
+}
+
+static void put_arg(writer *w, const char *name, cfx_value v, bool first) {
+    cfx__node_format_arg(&w->scratch, v);
+    int text = scratch_number(w);
+    cfx__text_printf(w->out, "%s%d,%d", first ? "" : ",", number_of(w, name), text);
+}
+
+/* Names and texts of arguments in turn. */
+static void put_args(writer *w, int i) {
+    const cfx_node *n = w->s->items.data[i].node;
+    if (!n || !(n->args.list->len || n->kwargs.dict->len)) {
+        cfx__text_putc(w->out, '0');
+        return;
+    }
+    bool overload = n->op == CFX_CALL_FUNCTION && n->target.op && !n->target.fn;
+    const cfx__schema *schema = overload ? cfx__op_info_of(n->target.op)->schema : NULL;
+    cfx__text_putc(w->out, '[');
+    for (int64_t k = 0; k < n->args.list->len; k++)
+        put_arg(w, schema && k < schema->nargs ? schema->args[k].name : "", n->args.list->items[k],
+                !k);
+    for (int64_t k = 0; k < n->kwargs.dict->len; k++)
+        put_arg(w, cfx_text(n->kwargs.dict->entries[k].key), n->kwargs.dict->entries[k].value,
+                !k && !n->args.list->len);
+    cfx__text_putc(w->out, ']');
+}
+
+/* The parameters, buffers and constants of a node, as numbers into "tensors". */
+static void put_folds(writer *w, int i) {
+    const cfx__draw_item *item = &w->s->items.data[i];
+    const cfx__draw_sheet *sheet = &w->s->sheets.data[item->graph];
+    bool any = false;
+    if (item->node)
+        cfx_each_input(item->node, u) {
+            uint32_t id = cfx__node_of(u->node)->id;
+            const cfx__draw_fold *f = &sheet->fold[id];
+            if (sheet->item[id] != CFX__FOLDED || f->graph)
+                continue;
+            uintptr_t known = (uintptr_t)cfx__map_get(&w->tensors, f->target);
+            if (!known) {
+                VEC_PUSH(w->folds, f);
+                known = w->folds.len;
+                cfx__map_set(&w->tensors, f->target, (void *)known);
+            }
+            cfx__text_printf(w->out, "%c%d", any ? ',' : '[', (int)known - 1);
+            any = true;
+        }
+    cfx__text_puts(w->out, any ? "]" : "0");
+}
+
+/* ---- wires and frames ------------------------------------------------------------------------ */
+
+/* For each item how far back its inputs are; those that are cut to stubs as negative numbers.
+ * Wires come in the order of their consumers. */
+static void put_inputs(writer *w) {
+    const cfx__draw_scene *s = w->s;
+    size_t n = s->items.len, *first = cfx__alloc0((n + 2) * sizeof *first);
+    size_t *order = cfx__alloc((s->wires.len + 1) * sizeof *order);
+    for (size_t k = 0; k < s->wires.len; k++)
+        first[s->wires.data[k].to + 2]++;
+    for (size_t i = 0; i < n; i++)
+        first[i + 2] += first[i + 1];
+    for (size_t k = 0; k < s->wires.len; k++)
+        order[first[s->wires.data[k].to + 1]++] = k;
+    cfx__text_puts(w->out, "\"inputs\":[");
+    for (size_t i = 0; i < n; i++) {
+        cfx__text_puts(w->out, i ? ",[" : "[");
+        for (size_t k = first[i]; k < first[i + 1]; k++) {
+            const cfx__draw_wire *wire = &s->wires.data[order[k]];
+            int back = wire->to - wire->from;
+            cfx__text_printf(w->out, "%s%d", k > first[i] ? "," : "", wire->cut ? -back : back);
+        }
+        cfx__text_putc(w->out, ']');
+    }
+    cfx__text_puts(w->out, "],\n");
+    free(first);
+    free(order);
+}
+
+/* [frame, [points in each rank], [a child, or -1 - net], [source of each net], [from, to, net]] */
+void cfx__html_frame(cfx__draw_scene *s, const cfx__draw_plot *p) {
+    cfx__text *out = &s->frames;
+    cfx__text_printf(out, "%s[%d,[", out->len ? ",\n" : "", p->frame);
+    for (int r = 0; r < p->nranks; r++)
+        cfx__text_printf(out, "%s%d", r ? "," : "", p->first.data[r + 1] - p->first.data[r]);
+    cfx__text_puts(out, "],[");
+    for (size_t k = 0; k < p->points.len; k++) {
+        const cfx__draw_point *pt = &p->points.data[p->order.data[k]];
+        cfx__text_printf(out, "%s%d", k ? "," : "",
+                         pt->item >= 0 ? pt->item - p->frame : -1 - pt->net);
+    }
+    cfx__text_puts(out, "],[");
+    for (size_t k = 0; k < p->nets.len; k++)
+        cfx__text_printf(out, "%s%d", k ? "," : "", p->nets.data[k].item - p->frame);
+    cfx__text_puts(out, "],[");
+    for (size_t k = 0; k < p->arcs.len; k++) {
+        const cfx__draw_arc *a = &p->arcs.data[k];
+        const cfx__draw_point *from = &p->points.data[a->from], *to = &p->points.data[a->to];
+        cfx__text_printf(out, "%s%d,%d,%d", k ? "," : "", p->first.data[from->rank] + from->pos,
+                         p->first.data[to->rank] + to->pos, a->net);
+    }
+    cfx__text_puts(out, "]]");
+}
+
+/* ---- tensors and facts ----------------------------------------------------------------------- */
+
+static void put_number(cfx__text *out, double x) {
+    if (isfinite(x))
+        cfx__text_printf(out, "%.6g", x);
+    else
+        cfx__text_puts(out, "null");
+}
+
+static void put_stats(cfx__text *out, const cfx_tensor *t) {
+    cfx_stats st = {0};
+    cfx_stats_add(&st, t);
+    if (!st.count)
+        return;
+    cfx__text_printf(out, ",\"count\":%lld,\"zeros\":%lld,\"nans\":%lld,\"infs\":%lld",
+                     (long long)st.count, (long long)st.zeros, (long long)st.nans,
+                     (long long)st.infs);
+    const struct {
+        const char *name;
+        double value;
+    } numbers[] = {
+        {"min", st.min}, {"max", st.max}, {"mean", st.mean}, {"deviation", st.deviation}};
+    for (int i = 0; i < COUNT(numbers); i++) {
+        cfx__text_printf(out, ",\"%s\":", numbers[i].name);
+        put_number(out, numbers[i].value);
+    }
+    cfx__text_puts(out, ",\"histogram\":[");
+    for (int i = 0; i < CFX_STATS_BINS; i++)
+        cfx__text_printf(out, "%s%lld", i ? "," : "", (long long)st.histogram[i]);
+    cfx__text_putc(out, ']');
+}
+
+static void put_tensors(writer *w) {
+    cfx__text_puts(w->out, "\"tensors\":[");
+    for (size_t i = 0; i < w->folds.len; i++) {
+        const cfx__draw_fold *f = w->folds.data[i];
+        cfx__text_puts(w->out, i ? ",\n{\"name\":" : "\n{\"name\":");
+        put_string(w->out, f->target);
+        cfx__text_puts(w->out, ",\"kind\":");
+        put_string(w->out, f->kind);
+        if (f->tensor) {
+            cfx__draw_put_tensor(&w->scratch, f->tensor);
+            cfx__text_puts(w->out, ",\"shape\":");
+            put_string(w->out, w->scratch.data);
+            w->scratch.len = 0;
+            cfx__text_printf(w->out, ",\"bytes\":%lld",
+                             (long long)(cfx_tensor_numel(f->tensor) *
+                                         cfx_dtype_size(cfx_tensor_dtype(f->tensor))));
+            put_stats(w->out, f->tensor);
+        }
+        cfx__text_putc(w->out, '}');
+    }
+    cfx__text_puts(w->out, "],\n");
+}
+
+/* The bytes of a result that metadata tells; -1 where sizes are symbols or nothing is known. */
+static int64_t bytes_of(cfx_value v) {
+    if (v.tag == CFX_TAG_TENSOR)
+        return cfx_tensor_numel(v.tensor) * cfx_dtype_size(cfx_tensor_dtype(v.tensor));
+    int64_t sum = v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST ? 0 : -1;
+    for (int64_t i = 0; sum >= 0 && i < v.list->len; i++) {
+        int64_t n = bytes_of(v.list->items[i]);
+        sum = n < 0 ? -1 : sum + n;
+    }
+    return sum;
+}
+
+/* [[name, [item, value, ...]], ...]: what metadata tells, then the caller's. */
+static void put_own_facts(writer *w) {
+    const cfx__draw_item *items = w->s->items.data;
+    cfx__text_puts(w->out, "[\"result (bytes)\",[");
+    bool any = false;
+    for (size_t i = 0; i < w->s->items.len; i++) {
+        int64_t n = items[i].node ? bytes_of(cfx__draw_meta(items[i].node, "val")) : -1;
+        if (n >= 0)
+            cfx__text_printf(w->out, "%s%zu,%lld", any ? "," : "", i, (long long)n);
+        any |= n >= 0;
+    }
+    cfx__text_puts(w->out, "]],\n[\"dtype\",[");
+    any = false;
+    for (size_t i = 0; i < w->s->items.len; i++) {
+        cfx_value v = items[i].node ? cfx__draw_meta(items[i].node, "val") : cfx_none();
+        if (v.tag != CFX_TAG_TENSOR)
+            continue;
+        cfx__text_printf(w->out, "%s%zu,\"%s\"", any ? "," : "", i,
+                         cfx_dtype_brief(cfx_tensor_dtype(v.tensor)));
+        any = true;
+    }
+    cfx__text_puts(w->out, "]]");
+}
+
+/* A value of the caller's; false, with an error, where it is of a kind that no column has. */
+static bool put_fact(cfx__text *out, const char *column, const char *node, cfx_value v) {
+    if (v.tag == CFX_TAG_INT)
+        cfx__text_printf(out, "%lld", (long long)v.i);
+    else if (v.tag == CFX_TAG_FLOAT)
+        put_number(out, v.f);
+    else if (v.tag == CFX_TAG_STR)
+        put_string(out, v.str->text);
+    else if (v.tag == CFX_TAG_NONE)
+        cfx__text_puts(out, "null");
+    else if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
+        cfx__text_putc(out, '[');
+        for (int64_t i = 0; i < v.list->len; i++) {
+            cfx_value x = v.list->items[i];
+            if (x.tag != CFX_TAG_INT && x.tag != CFX_TAG_FLOAT)
+                return put_fact(out, column, node, cfx_bad());
+            cfx__text_puts(out, i ? "," : "");
+            put_fact(out, column, node, x);
+        }
+        cfx__text_putc(out, ']');
+    } else {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "column '%s' of node %s is neither a number nor a text nor a list of numbers",
+                 column, node);
+        return false;
+    }
+    return true;
+}
+
+/* The item of a node by its name with the prefix of its graph; -1: none. */
+static int item_named(const cfx__draw_scene *s, const char *name) {
+    for (size_t k = 0; k < s->sheets.len; k++) {
+        const cfx__draw_sheet *sheet = &s->sheets.data[k];
+        size_t n = strlen(sheet->prefix);
+        const cfx_node *node =
+            strncmp(name, sheet->prefix, n) ? NULL : cfx_graph_find(sheet->graph, name + n);
+        if (node)
+            return sheet->item[cfx__node_of(node)->id];
+    }
+    return INT32_MIN;
+}
+
+static bool put_callers_facts(writer *w, const cfx_dict *columns) {
+    for (int64_t k = 0; columns && k < columns->len; k++) {
+        const char *name = cfx_text(columns->entries[k].key);
+        cfx_value values = columns->entries[k].value;
+        if (!name || values.tag != CFX_TAG_DICT) {
+            cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                     "column '%s' is no dict of node names to values", name ? name : "?");
+            return false;
+        }
+        cfx__text_puts(w->out, ",\n[");
+        put_string(w->out, name);
+        cfx__text_puts(w->out, ",[");
+        bool any = false;
+        for (int64_t i = 0; i < values.dict->len; i++) {
+            const char *node = cfx_text(values.dict->entries[i].key);
+            int item = item_named(w->s, node ? node : "");
+            if (item == INT32_MIN) {
+                cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                         "column '%s' has a value for '%s', which is no node of %s", name,
+                         node ? node : "?", w->s->name);
+                return false;
+            }
+            if (item < 0)
+                continue; /* a parameter, drawn in the boxes that use it */
+            cfx__text_printf(w->out, "%s%d,", any ? "," : "", item);
+            any = true;
+            if (!put_fact(w->out, name, node, values.dict->entries[i].value))
+                return false;
+        }
+        cfx__text_puts(w->out, "]]");
+    }
+    return true;
+}
+
+/* ---- the page -------------------------------------------------------------------------------- */
+
+/* Where the viewer starts: the nodes in focus. */
+static bool put_focus(writer *w) {
+    const char *focus = w->s->options->focus;
+    bool any = false;
+    cfx__text_puts(w->out, "\"focus\":[");
+    for (size_t i = 0; focus && i < w->s->items.len; i++) {
+        if (!w->s->items.data[i].node || !cfx__run_selects(focus, w->s->items.data[i].node))
+            continue;
+        cfx__text_printf(w->out, "%s%zu", any ? "," : "", i);
+        any = true;
+    }
+    cfx__text_puts(w->out, "],\n");
+    if (focus && !any)
+        cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "no node of %s fits '%s'", w->s->name, focus);
+    return any || !focus;
+}
+
+static bool put_graph(writer *w) {
+    cfx__draw_scene *s = w->s;
+    cfx__text_puts(w->out, "{\"title\":");
+    put_string(w->out, s->name);
+    cfx__text_printf(w->out, ",\"nodes\":%d,\"depth\":%d,\n", s->nodes, s->options->depth);
+    number_of(w, "");
+    static const struct {
+        const char *key;
+        void (*put)(writer *w, int i);
+    } columns[] = {{"kind", put_kind},     {"family", put_family}, {"parent", put_parent},
+                   {"size", put_end},      {"call", put_call},     {"name", put_name},
+                   {"op", put_op},         {"path", put_path},     {"type", put_type},
+                   {"target", put_target}, {"shape", put_shape},   {"source", put_source},
+                   {"args", put_args},     {"weights", put_folds}, {"lines", put_lines},
+                   {"closed", put_closed_lines}};
+    for (int i = 0; i < COUNT(columns); i++)
+        put_column(w, columns[i].key, columns[i].put);
+    put_inputs(w);
+    put_tensors(w);
+    bool ok = put_focus(w);
+    cfx__text_printf(w->out, "\"frames\":[%s],\n\"facts\":[", s->frames.len ? s->frames.data : "");
+    put_own_facts(w);
+    ok = ok && put_callers_facts(w, s->options->columns);
+    cfx__text_puts(w->out, "],\n\"text\":[");
+    for (size_t i = 0; i < w->texts.len; i++) {
+        cfx__text_puts(w->out, i ? ",\n" : "\n");
+        put_string(w->out, w->texts.data[i]);
+    }
+    cfx__text_puts(w->out, "]}");
+    return ok;
+}
+
+bool cfx__write_html(cfx__text *out, cfx__draw_scene *s) {
+    writer w = {.out = out, .s = s};
+    cfx__text_puts(out, view_before);
+    cfx__text_puts(out, "{\"tones\":[");
+    for (int f = 0; f < CFX__FAMILY_COUNT; f++) {
+        const cfx__tones_row *t = &cfx__tones[f];
+        cfx__text_printf(out, "%s[\"%s\",\"%s\",\"%s\",\"%s\"]", f ? "," : "", t->light.fill,
+                         t->light.line, t->dark.fill, t->dark.line);
+    }
+    cfx__text_puts(out, "],\n\"graphs\":[");
+    bool ok = put_graph(&w);
+    cfx__text_puts(out, "]}");
+    cfx__text_puts(out, view_after);
+    cfx__map_release(&w.index);
+    cfx__map_release(&w.tensors);
+    cfx__arena_release(&w.arena);
+    cfx__text_release(&w.scratch);
+    VEC_FREE(w.texts);
+    VEC_FREE(w.folds);
+    return ok;
+}

@@ -1,0 +1,124 @@
+/* Blocks that repeat: numbered modules in a row that are alike, names aside, get an item around
+ * them that stands for all, as the tree of `cfx show` has one line for them. On the way items that
+ * were dissolved are dropped. */
+#include "draw.h"
+
+static uint64_t mix(uint64_t h, uint64_t x) { return (h ^ x) * 0x9e3779b97f4a7c15u + (h >> 29); }
+
+static uint64_t hash_text(const char *text) { return cfx__text_hash(text, strlen(text)); }
+
+/* What an item is by itself, its name aside. */
+static uint64_t own_hash(const cfx__draw_item *i, cfx__text *scratch) {
+    if (!i->node)
+        return i->type ? hash_text(i->type) : i->kind;
+    scratch->len = 0;
+    cfx__draw_put_shape(scratch, i->node);
+    uint64_t h = mix(hash_text(i->node->target.name), cfx__text_hash(scratch->data, scratch->len));
+    cfx_each_input(i->node, u) h = mix(h, 1);
+    return h;
+}
+
+/* A hash for each item that equal ones share; the caller frees. */
+static uint64_t *hash_items(const cfx__draw_scene *s) {
+    const cfx__draw_item *items = s->items.data;
+    uint64_t *hash = cfx__alloc0((s->items.len + 1) * sizeof *hash);
+    cfx__text scratch = {0};
+    for (int i = (int)s->items.len - 1; i >= 0; i--) {
+        hash[i] = mix(hash[i], own_hash(&items[i], &scratch));
+        if (i && !items[i].gone)
+            hash[items[i].parent] = mix(hash[items[i].parent], hash[i]);
+    }
+    cfx__text_release(&scratch);
+    return hash;
+}
+
+static bool is_numbered(const cfx__draw_item *i) {
+    if (i->kind != CFX__ITEM_MODULE || i->gone)
+        return false;
+    const char *number = cfx__draw_last_part(i->path);
+    return *number && !number[strspn(number, "0123456789")];
+}
+
+/* The item after i in the same frame; the number of items where there is none. */
+static int sibling(const cfx__draw_scene *s, int i) {
+    int n = (int)s->items.len, k = s->items.data[i].end;
+    while (k < n && s->items.data[k].gone)
+        k++;
+    return k < n && s->items.data[k].parent == s->items.data[i].parent ? k : n;
+}
+
+/* run[i]: the first of the blocks that are alike with i and in a row with it, or -1. The caller
+ * frees. */
+static int *find_runs(const cfx__draw_scene *s) {
+    int n = (int)s->items.len;
+    int *run = cfx__alloc((size_t)(n + 1) * sizeof *run);
+    for (int i = 0; i < n; i++)
+        run[i] = -1;
+    uint64_t *hash = hash_items(s);
+    for (int i = 0; i < n; i++) {
+        if (run[i] >= 0 || !is_numbered(&s->items.data[i]))
+            continue;
+        for (int k = sibling(s, i); k < n; k = sibling(s, k)) {
+            if (!is_numbered(&s->items.data[k]) || hash[k] != hash[i])
+                break;
+            run[i] = run[k] = i;
+        }
+    }
+    free(hash);
+    return run;
+}
+
+/* The item around a run of blocks, of which `first` is the first. */
+static cfx__draw_item repeat_of(const cfx__draw_scene *s, const int *run, int first, int *end) {
+    cfx__draw_item r = s->items.data[first];
+    r.kind = CFX__ITEM_REPEAT;
+    r.times = r.nodes = 0;
+    for (int k = first; k < (int)s->items.len && run[k] == first; k = sibling(s, k)) {
+        r.times++;
+        r.nodes += s->items.data[k].nodes;
+        r.until = s->items.data[k].path;
+        *end = s->items.data[k].end;
+    }
+    return r;
+}
+
+void cfx__draw_compact(cfx__draw_scene *s, bool repeats) {
+    int n = (int)s->items.len;
+    const cfx__draw_item *old = s->items.data;
+    int *run = repeats ? find_runs(s) : NULL;
+    int *at = cfx__alloc((size_t)(n + 1) * sizeof *at);       /* where items from number i on go */
+    int *moved = cfx__alloc((size_t)(n + 1) * sizeof *moved); /* where item i itself goes */
+    int *around = cfx__alloc((size_t)(n + 1) * sizeof *around); /* by first block of a run */
+    cfx__items items = {0};
+    for (int i = 0; i < n; i++) {
+        at[i] = (int)items.len;
+        if (old[i].gone)
+            continue;
+        int parent = i ? moved[old[i].parent] : -1;
+        if (run && run[i] == i) {
+            cfx__draw_item r = repeat_of(s, run, i, &around[i]);
+            r.parent = parent;
+            r.end = around[i];
+            around[i] = (int)items.len;
+            VEC_PUSH(items, r);
+        }
+        moved[i] = (int)items.len;
+        VEC_PUSH(items, old[i]);
+        items.data[moved[i]].parent = run && run[i] >= 0 ? around[run[i]] : parent;
+    }
+    at[n] = (int)items.len;
+    for (size_t i = 0; i < items.len; i++)
+        items.data[i].end = at[items.data[i].end];
+    for (size_t k = 0; k < s->sheets.len; k++) {
+        cfx__draw_sheet *sheet = &s->sheets.data[k];
+        for (size_t id = 0; id < sheet->graph->made.len; id++)
+            if (sheet->item[id] >= 0)
+                sheet->item[id] = moved[sheet->item[id]];
+    }
+    free(s->items.data);
+    s->items = items;
+    free(run);
+    free(at);
+    free(moved);
+    free(around);
+}

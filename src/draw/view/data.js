@@ -1,0 +1,226 @@
+// A program as the page holds it. Items are boxes and frames in the order of execution, a frame
+// before what is in it; facts of items stand in arrays with an entry for each.
+
+export const BOX = 0, MODULE = 1, HOLDER = 2, GRAPH = 3, REPEAT = 4;
+export const NAME = 0, OP = 1, SHAPE = 5; // styles of lines
+
+export class Graph {
+    constructor(raw) {
+        const n = raw.kind.length;
+        this.raw = raw;
+        this.count = n;
+        this.title = raw.title;
+        this.nodes = raw.nodes;
+        this.text = raw.text;
+        this.kind = Uint8Array.from(raw.kind);
+        this.family = Uint8Array.from(raw.family);
+        this.tensors = raw.tensors;
+        this.parent = new Int32Array(n);
+        this.end = new Int32Array(n);
+        this.depth = new Int32Array(n);
+        this.children = Array.from({length: n}, () => null);
+        for (let i = 0; i < n; i++) {
+            const parent = i ? i - raw.parent[i] : -1;
+            this.parent[i] = parent;
+            this.end[i] = i + raw.size[i];
+            if (i) {
+                (this.children[parent] ||= []).push(i);
+                this.depth[i] = this.depth[parent] + 1;
+            }
+        }
+        this.frames = new Map(raw.frames.map((f) => [f[0], f]));
+        this.linkWires();
+        this.facts = raw.facts.map(([name, pairs]) => new Fact(this, name, pairs));
+    }
+
+    // Who feeds whom, cut wires included; `cut` are those drawn as stubs.
+    linkWires() {
+        this.inputs = [];
+        this.stubs = [];
+        this.users = Array.from({length: this.count}, () => []);
+        this.raw.inputs.forEach((list, i) => {
+            this.inputs.push(list.map((back) => i - Math.abs(back)));
+            this.stubs.push(list.filter((back) => back < 0).map((back) => i + back));
+            for (const from of this.inputs[i])
+                this.users[from].push(i);
+        });
+    }
+
+    isFrame(i) {
+        return this.kind[i] !== BOX;
+    }
+
+    name(i) {
+        return this.text[this.raw.name[i]];
+    }
+
+    op(i) {
+        return this.text[this.raw.op[i]];
+    }
+
+    path(i) {
+        return this.text[this.raw.path[i]];
+    }
+
+    type(i) {
+        return this.text[this.raw.type[i]];
+    }
+
+    target(i) {
+        return this.text[this.raw.target[i]];
+    }
+
+    shape(i) {
+        return this.text[this.raw.shape[i]];
+    }
+
+    source(i) {
+        return this.text[this.raw.source[i]];
+    }
+
+    call(i) {
+        return this.raw.call[i];
+    }
+
+    // Names and texts of arguments.
+    args(i) {
+        const list = this.raw.args[i] || [];
+        const rows = [];
+        for (let k = 0; k < list.length; k += 2)
+            rows.push([this.text[list[k]], this.text[list[k + 1]]]);
+        return rows;
+    }
+
+    weights(i) {
+        return (this.raw.weights[i] || []).map((k) => this.tensors[k]);
+    }
+
+    // The lines of an item's label: [style, text].
+    lines(i, open) {
+        const list = !open && this.raw.closed[i] ? this.raw.closed[i] : this.raw.lines[i];
+        return list.map((k) => [k & 7, this.text[k >> 3]]);
+    }
+
+    // What an item is called in lists and sentences.
+    label(i) {
+        if (i === 0)
+            return this.title;
+        const lines = this.lines(i, false);
+        return lines.length ? lines[0][1] : this.path(i) || this.title;
+    }
+
+    // The sub-graph that an item is in: its prefix in names that are unique.
+    prefix(i) {
+        for (let k = i; k >= 0; k = this.parent[k])
+            if (this.kind[k] === GRAPH)
+                return this.name(k);
+        return "";
+    }
+
+    // A text that names an item in links and columns, and back.
+    anchor(i) {
+        switch (this.kind[i]) {
+        case BOX:
+        case HOLDER:
+            return this.prefix(i) + this.name(i);
+        case MODULE:
+            return "module:" + this.prefix(i) + this.path(i) +
+                (this.call(i) > 1 ? "@" + this.call(i) : "");
+        case REPEAT:
+            return "modules:" + this.prefix(i) + this.path(i);
+        default:
+            return i ? "graph:" + this.name(i) : "";
+        }
+    }
+
+    find(anchor) {
+        if (!this.anchors) {
+            this.anchors = new Map();
+            for (let i = this.count - 1; i > 0; i--)
+                this.anchors.set(this.anchor(i), i);
+        }
+        return this.anchors.get(anchor) ?? -1;
+    }
+
+    // The module of a node: [path, type], of the box itself or of the frame around it.
+    module(i) {
+        for (let k = i; k >= 0; k = this.parent[k])
+            if (this.path(k) && this.kind[k] !== GRAPH && this.kind[k] !== REPEAT)
+                return [this.path(k), this.type(k)];
+        return ["", ""];
+    }
+
+    contains(frame, i) {
+        return frame <= i && i < this.end[frame];
+    }
+
+    // Items above i, the root first.
+    above(i) {
+        const list = [];
+        for (let k = this.parent[i]; k >= 0; k = this.parent[k])
+            list.unshift(k);
+        return list;
+    }
+
+    // The next or previous item that is a node.
+    neighbour(i, step) {
+        for (let k = i + step; k > 0 && k < this.count; k += step)
+            if (this.kind[k] === BOX || this.kind[k] === HOLDER)
+                return k;
+        return -1;
+    }
+}
+
+// A column of values over items: numbers, texts, or lists of numbers (histograms).
+export class Fact {
+    constructor(graph, name, pairs) {
+        this.name = name;
+        this.values = new Map();
+        for (let k = 0; k < pairs.length; k += 2)
+            this.values.set(pairs[k], pairs[k + 1]);
+        const some = [...this.values.values()].find((v) => v !== null);
+        this.kind = Array.isArray(some) ? "list" : typeof some === "string" ? "text" : "number";
+        this.graph = graph;
+    }
+
+    // The value of an item: of a frame the sum over what is in it, or the largest of what cannot be
+    // added up (errors, shares).
+    of(i) {
+        const own = this.values.get(i);
+        if (own !== undefined || !this.graph.isFrame(i) || this.kind !== "number")
+            return own ?? null;
+        this.frames ||= new Map();
+        if (!this.frames.has(i)) {
+            let sum = null;
+            for (let k = i + 1; k < this.graph.end[i]; k++) {
+                const v = this.values.get(k);
+                if (typeof v === "number")
+                    sum = sum === null ? v : this.adds ? sum + v : Math.max(sum, v);
+            }
+            this.frames.set(i, sum);
+        }
+        return this.frames.get(i);
+    }
+
+    // Times, bytes and operations add up; the name tells by its unit.
+    get adds() {
+        return /\((us|ms|s|ns|bytes|FLOPs|MACs)\)/.test(this.name);
+    }
+
+    // The largest values of nodes, largest first.
+    top(n) {
+        const list = [...this.values].filter(([, v]) => typeof v === "number");
+        return list.sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, n);
+    }
+}
+
+// 12345678 as "12.3 M".
+export function brief(x) {
+    if (typeof x !== "number")
+        return x === null || x === undefined ? "" : String(x);
+    const size = Math.abs(x);
+    for (const [one, sign] of [[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e3, " k"]])
+        if (size >= 10 * one || (one > 1e3 && size >= one))
+            return (x / one).toPrecision(3) + sign;
+    return Number.isInteger(x) ? String(x) : x.toPrecision(4);
+}

@@ -1,0 +1,370 @@
+// The viewer: panes, panels, keys, links. Starts when the page is read.
+
+import {Graph, brief} from "./data.js";
+import {clear, element} from "./dom.js";
+import {showCard} from "./card.js";
+import {Scale, legend, topList} from "./overlay.js";
+import {themes} from "./paint.js";
+import {Pane} from "./pane.js";
+import {Search} from "./search.js";
+import {Tree} from "./tree.js";
+
+const KEYS = [
+    ["/", "search: names, operators, modules, shapes"],
+    ["Enter", "open or close what is picked"],
+    ["Backspace", "to the module around"],
+    ["i", "to an input"], ["o", "to a user"],
+    ["← →", "to the node before or after"],
+    ["↑ ↓", "scroll; with Shift, sideways"],
+    ["+ −", "zoom"], ["f", "fit what is picked"], ["0", "fit all"],
+    ["e", "open everything"], ["c", "close everything"],
+    ["v", "next overlay"], ["l", "logarithmic overlay"],
+    ["n b", "next and previous difference"], ["Tab", "the other graph"],
+    ["d", "dark or light"], ["s", "save the view as SVG"], ["1–9", "go to a bookmark; Shift sets it"],
+    ["?", "this list"], ["Esc", "close, pick nothing"],
+];
+
+const id = (name) => document.getElementById(name);
+
+class Viewer {
+    constructor(data) {
+        this.data = data;
+        this.tones = data.tones;
+        this.overlay = "";
+        this.log = false;
+        this.bookmarks = new Map();
+        this.dark = matchMedia("(prefers-color-scheme: dark)").matches;
+        this.graphs = data.graphs.map((raw) => new Graph(raw));
+        this.readPairs(data.pairs || []);
+        this.panes = this.graphs.map((g, k) => new Pane(this, g, k));
+        this.active = this.panes[0];
+        id("panes").append(...this.panes.map((p) => p.host));
+        document.title = this.graphs.map((g) => g.title).join(" | ");
+        id("title").textContent = document.title;
+        id("count").textContent = this.graphs.map((g) => `${g.nodes} nodes`).join(", ");
+        this.tree = new Tree(this, id("tree"));
+        this.search = new Search(this, id("search"), id("results"));
+        this.fillOverlays();
+        this.wireButtons();
+        this.setDark(this.dark);
+        this.activate(this.active);
+        for (const pane of this.panes)
+            pane.start();
+        this.readLink();
+        addEventListener("hashchange", () => this.readLink());
+        addEventListener("keydown", (e) => this.key(e));
+    }
+
+    get theme() {
+        return themes[this.dark ? "dark" : "light"];
+    }
+
+    toneOf(g, i) {
+        return this.tones[g.family[i]][this.theme.tone + 1];
+    }
+
+    say(text) {
+        id("said").textContent = text;
+    }
+
+    // ---- picking ------------------------------------------------------------------------------
+
+    activate(pane) {
+        if (this.active === pane && this.tree.pane)
+            return;
+        this.active = pane;
+        for (const p of this.panes)
+            p.host.classList.toggle("active", p === pane && this.panes.length > 1);
+        this.tree.show(pane);
+        this.tree.pick(pane.picked);
+        showCard(id("card"), pane);
+        this.showOverlay();
+    }
+
+    // Picks an item without moving; -1 picks nothing.
+    pick(pane, i) {
+        this.activate(pane);
+        pane.picked = i;
+        pane.repaint();
+        this.tree.pick(i);
+        showCard(id("card"), pane);
+        const g = pane.graph;
+        this.say(i < 0 ? "nothing picked" : [g.label(i), g.op(i), g.shape(i)].filter(Boolean).join(", "));
+        this.follow(pane, i);
+        this.writeLink();
+    }
+
+    // Goes to an item: frames around it open, the camera moves.
+    go(pane, i) {
+        pane.reveal(i);
+        this.pick(pane, i);
+        pane.show(i);
+    }
+
+    // The other pane picks what belongs to i.
+    follow(pane, i) {
+        const {other, items} = this.across(pane, i);
+        if (!other)
+            return;
+        other.picked = items.length ? items[0] : -1;
+        if (items.length)
+            other.show(items[0]);
+        other.repaint();
+    }
+
+    // A frame opened or closed: panels that show it change.
+    changed(pane) {
+        if (pane === this.active && pane.picked > 0)
+            showCard(id("card"), pane);
+        this.writeLink();
+    }
+
+    // ---- two graphs ---------------------------------------------------------------------------
+
+    // pairs: [item, item of the other, whether they differ, ...].
+    readPairs(pairs) {
+        this.partners = this.graphs.map(() => new Map());
+        this.differs = this.graphs.map(() => new Set());
+        for (let k = 0; k < pairs.length; k += 3)
+            for (const side of [0, 1]) {
+                const map = this.partners[side], own = pairs[k + side];
+                if (!map.has(own))
+                    map.set(own, []);
+                map.get(own).push(pairs[k + 1 - side]);
+                if (pairs[k + 2])
+                    this.differs[side].add(own);
+            }
+    }
+
+    across(pane, i) {
+        const other = this.panes[1 - pane.number];
+        if (this.panes.length < 2 || !other)
+            return {other: null, items: [], state: ""};
+        const items = i > 0 ? this.partners[pane.number].get(i) || [] : [];
+        const changed = this.differs[pane.number].has(i);
+        return {other, items, state: changed ? "Changed" : "The same"};
+    }
+
+    isNode(pane, i) {
+        return !!pane.graph.name(i) && pane.graph.kind[i] !== 3 && pane.graph.kind[i] !== 4;
+    }
+
+    // How an item differs from the other graph: a colour and a dash, for those who see no colours.
+    mark(pane, i) {
+        if (this.panes.length < 2)
+            return null;
+        if (pane.graph.isFrame(i) && !pane.layout.isOpen(i))
+            return this.frameDiffers(pane, i) ? {colour: "#d97706", dash: [2, 3]} : null;
+        if (!this.isNode(pane, i))
+            return null;
+        if (!this.partners[pane.number].has(i))
+            return pane.number ? {colour: "#16a34a", dash: [8, 3]} : {colour: "#dc2626", dash: [3, 3]};
+        return this.differs[pane.number].has(i) ? {colour: "#d97706", dash: null} : null;
+    }
+
+    frameDiffers(pane, i) {
+        pane.different ||= this.differences(pane);
+        return pane.different.some((k) => pane.graph.contains(i, k));
+    }
+
+    differences(pane) {
+        const list = [];
+        for (let i = 1; i < pane.graph.count; i++)
+            if (this.isNode(pane, i) && (!this.partners[pane.number].has(i) ||
+                                         this.differs[pane.number].has(i)))
+                list.push(i);
+        return list;
+    }
+
+    nextDifference(step) {
+        const pane = this.active, all = this.panes.length > 1 ? this.differences(pane) : [];
+        if (!all.length) {
+            this.say("no differences");
+            return;
+        }
+        const at = step > 0 ? all.find((i) => i > pane.picked) : all.findLast((i) => i < pane.picked);
+        this.go(pane, at ?? (step > 0 ? all[0] : all[all.length - 1]));
+    }
+
+    // ---- overlays -----------------------------------------------------------------------------
+
+    fillOverlays() {
+        const names = [...new Set(this.graphs.flatMap((g) =>
+            g.facts.filter((f) => f.kind !== "list" && f.values.size).map((f) => f.name)))];
+        this.overlays = names;
+        id("overlay").append(...names.map((name) => element("option", {value: name}, name)));
+        id("overlay").addEventListener("change", (e) => this.setOverlay(e.target.value));
+    }
+
+    factOf(pane) {
+        return pane.graph.facts.find((f) => f.name === this.overlay) || null;
+    }
+
+    factText(fact, i) {
+        const v = fact.of(i);
+        return v === null ? "none" : brief(v);
+    }
+
+    setOverlay(name) {
+        this.overlay = this.overlays.includes(name) ? name : "";
+        id("overlay").value = this.overlay;
+        for (const pane of this.panes) {
+            const fact = this.factOf(pane);
+            pane.scale = fact ? new Scale(fact, this.log) : null;
+            pane.repaint();
+        }
+        this.showOverlay();
+        this.writeLink();
+    }
+
+    showOverlay() {
+        const {scale, graph} = this.active;
+        clear(id("scale"), scale ? legend(scale) : null);
+        id("top").hidden = !scale;
+        clear(id("top"), scale && scale.names === undefined
+            ? element("h2", {}, `Most ${this.overlay}`) : null,
+        scale ? topList(graph, scale, (i) => this.go(this.active, i)) : null);
+    }
+
+    fill(pane, i) {
+        return pane.scale ? pane.scale.of(i) : null;
+    }
+
+    // ---- links --------------------------------------------------------------------------------
+
+    // What is picked and how it is coloured stand in the address, so that it can be sent.
+    writeLink() {
+        if (this.reading)
+            return;
+        const pane = this.active, words = new URLSearchParams();
+        if (pane.picked > 0)
+            words.set("at", pane.graph.anchor(pane.picked));
+        if (pane.number)
+            words.set("side", String(pane.number));
+        if (this.overlay)
+            words.set("by", this.overlay);
+        if (this.log)
+            words.set("log", "1");
+        const hash = words.toString();
+        history.replaceState(null, "", hash ? "#" + hash : location.pathname + location.search);
+    }
+
+    readLink() {
+        const words = new URLSearchParams(location.hash.slice(1));
+        const pane = this.panes[Number(words.get("side"))] || this.panes[0];
+        this.reading = true;
+        this.log = words.get("log") === "1";
+        this.setOverlay(words.get("by") || "");
+        const anchor = words.get("at"), focus = pane.graph.raw.focus;
+        const i = anchor ? pane.graph.find(anchor) : focus.length ? focus[0] : -1;
+        if (i > 0)
+            this.go(pane, i);
+        else if (anchor)
+            this.say(`${pane.graph.title} has no ${anchor}`);
+        this.reading = false;
+    }
+
+    // ---- buttons and keys ---------------------------------------------------------------------
+
+    wireButtons() {
+        id("dark").addEventListener("click", () => this.setDark(!this.dark));
+        id("save").addEventListener("click", () => this.save());
+        id("help").addEventListener("click", () => this.help());
+        id("log").addEventListener("click", () => this.toggleLog());
+        clear(id("keys"), ...KEYS.flatMap(([key, what]) =>
+            [element("dt", {}, key), element("dd", {}, what)]));
+    }
+
+    setDark(dark) {
+        this.dark = dark;
+        document.documentElement.dataset.theme = dark ? "dark" : "light";
+        for (const pane of this.panes)
+            pane.paint();
+        if (this.tree.pane) {
+            this.tree.show(this.active);
+            this.tree.pick(this.active.picked);
+        }
+    }
+
+    toggleLog() {
+        this.log = !this.log;
+        id("log").setAttribute("aria-pressed", String(this.log));
+        this.setOverlay(this.overlay);
+    }
+
+    save() {
+        const blob = new Blob([this.active.svg()], {type: "image/svg+xml"});
+        const link = element("a", {
+            href: URL.createObjectURL(blob), download: `${this.active.graph.title}.svg`,
+        });
+        link.click();
+        URL.revokeObjectURL(link.href);
+    }
+
+    help() {
+        const box = id("helpbox");
+        if (box.open)
+            box.close();
+        else
+            box.showModal();
+    }
+
+    step(list) {
+        if (list.length)
+            this.go(this.active, list[0]);
+        else
+            this.say("none");
+    }
+
+    bookmark(number, set) {
+        const pane = this.active;
+        if (set)
+            this.bookmarks.set(number, pane.picked);
+        else if (this.bookmarks.get(number) > 0)
+            this.go(pane, this.bookmarks.get(number));
+    }
+
+    key(e) {
+        if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, select"))
+            return;
+        const pane = this.active, i = pane.picked, g = pane.graph;
+        const digit = /^Digit([1-9])$/.exec(e.code);
+        const actions = {
+            "/": () => id("search").focus(),
+            Enter: () => i > 0 && pane.toggle(i),
+            Backspace: () => i > 0 && g.parent[i] > 0 && this.go(pane, g.parent[i]),
+            i: () => i > 0 && this.step(g.inputs[i]),
+            o: () => i > 0 && this.step(g.users[i]),
+            ArrowRight: () => (e.shiftKey ? pane.move(-80, 0) : this.walk(1)),
+            ArrowLeft: () => (e.shiftKey ? pane.move(80, 0) : this.walk(-1)),
+            ArrowDown: () => pane.move(0, -80), ArrowUp: () => pane.move(0, 80),
+            "+": () => pane.zoom(1.25), "=": () => pane.zoom(1.25), "-": () => pane.zoom(0.8),
+            f: () => pane.fit(i > 0 ? pane.layout.seen(i) : 0), 0: () => pane.fit(),
+            e: () => pane.openAll(true), c: () => pane.openAll(false),
+            v: () => this.setOverlay(["", ...this.overlays][
+                (this.overlays.indexOf(this.overlay) + 2) % (this.overlays.length + 1)]),
+            l: () => this.toggleLog(),
+            n: () => this.nextDifference(1), b: () => this.nextDifference(-1),
+            d: () => this.setDark(!this.dark), s: () => this.save(), "?": () => this.help(),
+            Escape: () => this.pick(pane, -1),
+            Tab: () => this.panes.length > 1 && this.activate(this.panes[1 - pane.number]),
+        };
+        if (digit)
+            this.bookmark(digit[1], e.shiftKey);
+        else if (!actions[e.key] || (e.key === "Tab" && this.panes.length < 2) ||
+                 (e.key === "Enter" && e.target.closest("button")))
+            return;
+        else
+            actions[e.key]();
+        e.preventDefault();
+    }
+
+    walk(step) {
+        const pane = this.active, next = pane.graph.neighbour(Math.max(pane.picked, 0), step);
+        if (next > 0)
+            this.go(pane, next);
+    }
+}
+
+// Scripts and tests find it as window.viewer.
+window.viewer = new Viewer(JSON.parse(id("data").textContent));
