@@ -28,7 +28,7 @@ bool cfx__draw_scene_make(cfx__draw_scene *s, cfx_graph *g, cfx_module *gm, cfx_
                           const cfx_draw_options *o) {
     *s = (cfx__draw_scene){.options = o, .name = o->name ? o->name : gm ? gm->type : "graph"};
     if (o->form == CFX_HTML) {
-        s->repeats = true;
+        s->groups = true;
         s->ordered = cfx__html_frame;
     }
     if (!cfx__draw_tree(s, g, gm, p))

@@ -101,7 +101,8 @@ typedef enum cfx__draw_item_kind {
     CFX__ITEM_MODULE, /* a call of a module: a frame when open, a box when closed */
     CFX__ITEM_HOLDER, /* a node with sub-graphs inside: the same */
     CFX__ITEM_GRAPH,  /* a graph: the root (item 0) or a sub-graph; a frame */
-    CFX__ITEM_REPEAT  /* modules in a row that are alike: the same; the first lends path and type */
+    CFX__ITEM_REPEAT, /* modules in a row that are alike: the same; the first lends path and type */
+    CFX__ITEM_SECTION /* a part of a frame with very many children: the same */
 } cfx__draw_item_kind;
 
 typedef struct cfx__draw_item {
@@ -113,7 +114,7 @@ typedef struct cfx__draw_item {
     bool gone;    /* a frame that was dissolved; dropped by cfx__draw_compact */
     cfx_node *node;                /* BOX, HOLDER */
     const char *path, *type, *key; /* of the module; a box may have those of a frame around it */
-    const char *until;             /* REPEAT: the path of the last block */
+    const char *until;             /* REPEAT, SECTION: the path or node name of the last */
     int times;                     /* REPEAT: how many there are */
     int call;                      /* which call of that module, from 1 */
     int graph;                     /* in scene->graphs */
@@ -203,7 +204,7 @@ typedef struct cfx__draw_scene {
     cfx__map calls;           /* module path to int: calls so far */
     int depth;                /* modules at this depth are closed */
     int nodes, boxes;         /* of all graphs; drawn */
-    bool repeats;             /* blocks that repeat get an item of their own */
+    bool groups;              /* blocks that repeat and sections get items of their own */
     void (*ordered)(struct cfx__draw_scene *s, const struct cfx__draw_plot *p); /* called for each frame */
     cfx__text frames;         /* what html.c makes there */
 } cfx__draw_scene;
@@ -211,7 +212,9 @@ typedef struct cfx__draw_scene {
 enum {
     CFX__MANY_USES = 8,   /* a value with more consumers is cut */
     CFX__LONG_WIRE = 12,  /* so is a wire across more ranks */
-    CFX__READABLE = 400   /* boxes in a picture of default depth */
+    CFX__READABLE = 400,  /* boxes in a picture of default depth */
+    CFX__CROWD = 300,     /* more children of a frame are put in sections */
+    CFX__SECTION = 60     /* of at least so many */
 };
 
 /* Each returns false, with an error, where there is nothing to draw. */
@@ -220,8 +223,9 @@ bool cfx__draw_scene_make(cfx__draw_scene *s, cfx_graph *g, cfx_module *gm, cfx_
 void cfx__draw_scene_release(cfx__draw_scene *s);
 
 bool cfx__draw_tree(cfx__draw_scene *s, cfx_graph *g, cfx_module *gm, cfx_program *p);
-/* Drops items that are gone; puts repeated blocks in an item of their own where asked to. */
-void cfx__draw_compact(cfx__draw_scene *s, bool repeats);
+/* Drops items that are gone; puts repeated blocks and sections in items of their own where s->groups
+ * asks for it. */
+void cfx__draw_compact(cfx__draw_scene *s);
 void cfx__draw_wires(cfx__draw_scene *s);
 bool cfx__draw_labels(cfx__draw_scene *s);
 void cfx__draw_layout(cfx__draw_scene *s);

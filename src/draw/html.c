@@ -86,7 +86,7 @@ static void put_name(writer *w, int i) {
     const cfx__draw_item *item = &w->s->items.data[i];
     if (item->kind == CFX__ITEM_GRAPH)
         put_int(w, number_of(w, w->s->sheets.data[item->graph].prefix));
-    else if (item->kind == CFX__ITEM_REPEAT)
+    else if (item->until)
         put_int(w, number_of(w, item->until));
     else
         put_int(w, item->node ? number_of(w, item->node->name) : 0);

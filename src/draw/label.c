@@ -299,10 +299,12 @@ static void add_more(labeller *l, int more) {
     }
 }
 
-/* The frame around the item; blocks that repeat are in the frame around all of them. */
+/* The frame around the item; groups do not count. */
 static const cfx__draw_item *frame_of(const labeller *l) {
     const cfx__draw_item *parent = &l->s->items.data[l->item->parent];
-    return parent->kind == CFX__ITEM_REPEAT ? &l->s->items.data[parent->parent] : parent;
+    while (parent->kind == CFX__ITEM_REPEAT || parent->kind == CFX__ITEM_SECTION)
+        parent = &l->s->items.data[parent->parent];
+    return parent;
 }
 
 /* A path as it reads inside the frame that the item is in: "conv1" of "layer1.0.conv1". */
@@ -489,6 +491,8 @@ static void label_module(labeller *l, int self) {
     cfx__text_puts(&l->row, inside(l, item->path));
     if (item->kind == CFX__ITEM_REPEAT)
         cfx__text_printf(&l->row, "\xe2\x80\x93%s", cfx__draw_last_part(item->until));
+    else if (item->kind == CFX__ITEM_SECTION)
+        cfx__text_printf(&l->row, " \xe2\x80\xa6 %s", item->until);
     else if (item->call > 1)
         cfx__text_printf(&l->row, " (call %d)", item->call);
     if (item->open && type)
@@ -520,6 +524,7 @@ static bool label_item(labeller *l, int i) {
         break;
     case CFX__ITEM_MODULE:
     case CFX__ITEM_REPEAT:
+    case CFX__ITEM_SECTION:
         label_module(l, i);
         break;
     case CFX__ITEM_GRAPH:

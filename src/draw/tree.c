@@ -480,7 +480,7 @@ static void open_frames(cfx__draw_scene *s) {
         items[i].shown = items[i].seen ? i : parent->shown;
         items[i].open = items[i].kind == CFX__ITEM_GRAPH ||
                         (items[i].kind != CFX__ITEM_BOX && items[i].depth < s->depth);
-        if (items[i].kind == CFX__ITEM_MODULE || items[i].kind == CFX__ITEM_REPEAT)
+        if (!items[i].node && items[i].kind != CFX__ITEM_GRAPH)
             items[i].family = CFX__FAMILY_MODULE;
         s->boxes += items[i].seen && (!items[i].open || items[i].kind == CFX__ITEM_HOLDER);
     }
@@ -505,7 +505,7 @@ bool cfx__draw_tree(cfx__draw_scene *s, cfx_graph *g, cfx_module *gm, cfx_progra
         s->name = cfx__draw_last_part(s->items.data[0].type);
     free(far);
     dissolve(s);
-    cfx__draw_compact(s, s->repeats);
+    cfx__draw_compact(s);
     link_items(s);
     open_frames(s);
     cfx_scope_close(mark);

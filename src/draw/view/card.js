@@ -1,6 +1,6 @@
 // The card of what is picked: arguments, shapes, source line, weights and values.
 
-import {BOX, HOLDER, REPEAT, brief} from "./data.js";
+import {REPEAT, brief} from "./data.js";
 import {bars, clear, element} from "./dom.js";
 
 function row(name, ...value) {
@@ -82,7 +82,7 @@ function frameCard(pane, i) {
     const g = pane.graph, ops = new Map(), seen = new Set();
     let nodes = 0, bytes = 0;
     for (let k = i; k < g.end[i]; k++) {
-        if (g.kind[k] !== BOX && g.kind[k] !== HOLDER)
+        if (!g.isNode(k))
             continue;
         nodes++;
         ops.set(g.op(k), (ops.get(g.op(k)) || 0) + 1);
@@ -123,7 +123,7 @@ function counterpart(pane, i) {
 
 export function showCard(host, pane) {
     const i = pane.picked, g = pane.graph;
-    const node = i > 0 && (g.kind[i] === BOX || g.kind[i] === HOLDER);
+    const node = i > 0 && g.isNode(i);
     const parts = i < 0 ? frameCard(pane, 0) : node ? nodeCard(pane, i) : frameCard(pane, i);
     clear(host, ...parts, i > 0 ? counterpart(pane, i) : null);
 }

@@ -1,7 +1,7 @@
 // A program as the page holds it. Items are boxes and frames in the order of execution, a frame
 // before what is in it; facts of items stand in arrays with an entry for each.
 
-export const BOX = 0, MODULE = 1, HOLDER = 2, GRAPH = 3, REPEAT = 4;
+export const BOX = 0, MODULE = 1, HOLDER = 2, GRAPH = 3, REPEAT = 4, SECTION = 5;
 export const NAME = 0, OP = 1, SHAPE = 5; // styles of lines
 
 export class Graph {
@@ -44,6 +44,10 @@ export class Graph {
             for (const from of this.inputs[i])
                 this.users[from].push(i);
         });
+    }
+
+    isNode(i) {
+        return this.kind[i] === BOX || this.kind[i] === HOLDER;
     }
 
     isFrame(i) {
@@ -128,6 +132,8 @@ export class Graph {
                 (this.call(i) > 1 ? "@" + this.call(i) : "");
         case REPEAT:
             return "modules:" + this.prefix(i) + this.path(i);
+        case SECTION:
+            return "from:" + this.prefix(i) + this.path(i);
         default:
             return i ? "graph:" + this.name(i) : "";
         }
@@ -145,7 +151,7 @@ export class Graph {
     // The module of a node: [path, type], of the box itself or of the frame around it.
     module(i) {
         for (let k = i; k >= 0; k = this.parent[k])
-            if (this.path(k) && this.kind[k] !== GRAPH && this.kind[k] !== REPEAT)
+            if (this.path(k) && this.kind[k] < GRAPH)
                 return [this.path(k), this.type(k)];
         return ["", ""];
     }
@@ -165,7 +171,7 @@ export class Graph {
     // The next or previous item that is a node.
     neighbour(i, step) {
         for (let k = i + step; k > 0 && k < this.count; k += step)
-            if (this.kind[k] === BOX || this.kind[k] === HOLDER)
+            if (this.isNode(k))
                 return k;
         return -1;
     }

@@ -145,17 +145,13 @@ class Viewer {
         return {other, items, state: changed ? "Changed" : "The same"};
     }
 
-    isNode(pane, i) {
-        return !!pane.graph.name(i) && pane.graph.kind[i] !== 3 && pane.graph.kind[i] !== 4;
-    }
-
     // How an item differs from the other graph: a colour and a dash, for those who see no colours.
     mark(pane, i) {
         if (this.panes.length < 2)
             return null;
         if (pane.graph.isFrame(i) && !pane.layout.isOpen(i))
             return this.frameDiffers(pane, i) ? {colour: "#d97706", dash: [2, 3]} : null;
-        if (!this.isNode(pane, i))
+        if (!pane.graph.isNode(i))
             return null;
         if (!this.partners[pane.number].has(i))
             return pane.number ? {colour: "#16a34a", dash: [8, 3]} : {colour: "#dc2626", dash: [3, 3]};
@@ -170,7 +166,7 @@ class Viewer {
     differences(pane) {
         const list = [];
         for (let i = 1; i < pane.graph.count; i++)
-            if (this.isNode(pane, i) && (!this.partners[pane.number].has(i) ||
+            if (pane.graph.isNode(i) && (!this.partners[pane.number].has(i) ||
                                          this.differs[pane.number].has(i)))
                 list.push(i);
         return list;

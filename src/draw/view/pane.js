@@ -1,6 +1,5 @@
 // A pane: one graph on a canvas, with its own camera, open frames and picked item.
 
-import {HOLDER, BOX} from "./data.js";
 import {element} from "./dom.js";
 import {Layout} from "./place.js";
 import {paintCanvas, paintSvg} from "./paint.js";
@@ -242,7 +241,7 @@ export class Pane {
         this.tip.hidden = !wanted;
         if (!wanted)
             return;
-        const node = g.kind[i] === BOX || g.kind[i] === HOLDER;
+        const node = g.isNode(i);
         const fact = this.viewer.factOf(this);
         this.tip.textContent = [g.label(i), node ? g.op(i) : g.type(i), node ? g.shape(i) : "",
             fact ? `${fact.name}: ${this.viewer.factText(fact, i)}` : "",

@@ -1,7 +1,7 @@
 // The tree of modules and nodes, for the eye and for screen readers: real elements with roles, made
 // when their parent is opened. Arrows walk it as trees are walked elsewhere.
 
-import {BOX, HOLDER, REPEAT} from "./data.js";
+import {REPEAT} from "./data.js";
 import {clear, element} from "./dom.js";
 
 const CHUNK = 300; // children that are made at once
@@ -16,7 +16,7 @@ export class Tree {
 
     show(pane) {
         this.pane = pane;
-        this.opened = new Set([0]);
+        this.opened = new Set(pane.layout.open);
         this.rows = new Map();
         clear(this.host, this.group(0));
         const first = this.host.querySelector("[role=treeitem]");
@@ -45,7 +45,7 @@ export class Tree {
 
     row(i) {
         const g = this.pane.graph, frame = g.isFrame(i);
-        const node = g.kind[i] === BOX || g.kind[i] === HOLDER;
+        const node = g.isNode(i);
         const said = node ? g.op(i) : g.kind[i] === REPEAT
             ? `${g.call(i)} × ${last(g.type(i))}` : last(g.type(i));
         const row = element("li", {

@@ -1,6 +1,7 @@
-/* Blocks that repeat: numbered modules in a row that are alike, names aside, get an item around
- * them that stands for all, as the tree of `cfx show` has one line for them. On the way items that
- * were dissolved are dropped. */
+/* Items that are put in an item of their own, after the graph told all that it does: blocks that
+ * repeat (numbered modules in a row that are alike, names aside, as the tree of `cfx show` has one
+ * line for them), and sections of frames with more in them than can be looked at. Items that were
+ * dissolved are dropped on the way. */
 #include "draw.h"
 
 static uint64_t mix(uint64_t h, uint64_t x) { return (h ^ x) * 0x9e3779b97f4a7c15u + (h >> 29); }
@@ -68,27 +69,60 @@ static int *find_runs(const cfx__draw_scene *s) {
     return run;
 }
 
-/* The item around a run of blocks, of which `first` is the first. */
-static cfx__draw_item repeat_of(const cfx__draw_scene *s, const int *run, int first, int *end) {
+/* Frames with many children: runs of them, by number alone. As above. */
+static int *find_sections(const cfx__draw_scene *s) {
+    int n = (int)s->items.len;
+    int *run = cfx__alloc((size_t)(n + 1) * sizeof *run);
+    int *kids = cfx__alloc0((size_t)(n + 1) * sizeof *kids);
+    int *nth = cfx__alloc0((size_t)(n + 1) * sizeof *nth);
+    int *first = cfx__alloc0((size_t)(n + 1) * sizeof *first);
+    for (int i = 1; i < n; i++)
+        kids[s->items.data[i].parent]++;
+    for (int i = 0; i < n; i++) {
+        int f = i ? s->items.data[i].parent : 0;
+        run[i] = -1;
+        if (!i || kids[f] <= CFX__CROWD)
+            continue;
+        int size = kids[f] / CFX__CROWD > CFX__SECTION ? kids[f] / CFX__CROWD : CFX__SECTION;
+        if (nth[f]++ % size == 0)
+            first[f] = i;
+        run[i] = first[f];
+    }
+    free(first);
+    free(nth);
+    free(kids);
+    return run;
+}
+
+/* The item around a run, of which `first` is the first. */
+static cfx__draw_item item_around(const cfx__draw_scene *s, const int *run, int first, cfx__draw_item_kind kind) {
     cfx__draw_item r = s->items.data[first];
-    r.kind = CFX__ITEM_REPEAT;
+    r.kind = (uint8_t)kind;
     r.times = r.nodes = 0;
+    r.until = NULL;
     for (int k = first; k < (int)s->items.len && run[k] == first; k = sibling(s, k)) {
+        const cfx__draw_item *item = &s->items.data[k];
         r.times++;
-        r.nodes += s->items.data[k].nodes;
-        r.until = s->items.data[k].path;
-        *end = s->items.data[k].end;
+        r.nodes += item->nodes;
+        r.end = item->end;
+        r.until = item->node ? item->node->name : item->path;
+    }
+    if (kind == CFX__ITEM_SECTION) {
+        r.path = r.node ? r.node->name : r.path;
+        r.type = NULL;
+        r.node = NULL;
+        r.call = 0;
     }
     return r;
 }
 
-void cfx__draw_compact(cfx__draw_scene *s, bool repeats) {
+/* Drops items that are gone and puts an item around each run; run may be NULL. */
+static void regroup(cfx__draw_scene *s, const int *run, cfx__draw_item_kind kind) {
     int n = (int)s->items.len;
     const cfx__draw_item *old = s->items.data;
-    int *run = repeats ? find_runs(s) : NULL;
     int *at = cfx__alloc((size_t)(n + 1) * sizeof *at);       /* where items from number i on go */
     int *moved = cfx__alloc((size_t)(n + 1) * sizeof *moved); /* where item i itself goes */
-    int *around = cfx__alloc((size_t)(n + 1) * sizeof *around); /* by first block of a run */
+    int *around = cfx__alloc((size_t)(n + 1) * sizeof *around); /* by the first of a run */
     cfx__items items = {0};
     for (int i = 0; i < n; i++) {
         at[i] = (int)items.len;
@@ -96,9 +130,8 @@ void cfx__draw_compact(cfx__draw_scene *s, bool repeats) {
             continue;
         int parent = i ? moved[old[i].parent] : -1;
         if (run && run[i] == i) {
-            cfx__draw_item r = repeat_of(s, run, i, &around[i]);
+            cfx__draw_item r = item_around(s, run, i, kind);
             r.parent = parent;
-            r.end = around[i];
             around[i] = (int)items.len;
             VEC_PUSH(items, r);
         }
@@ -117,8 +150,18 @@ void cfx__draw_compact(cfx__draw_scene *s, bool repeats) {
     }
     free(s->items.data);
     s->items = items;
-    free(run);
     free(at);
     free(moved);
     free(around);
+}
+
+void cfx__draw_compact(cfx__draw_scene *s) {
+    int *run = s->groups ? find_runs(s) : NULL;
+    regroup(s, run, CFX__ITEM_REPEAT);
+    free(run);
+    if (!s->groups)
+        return;
+    run = find_sections(s);
+    regroup(s, run, CFX__ITEM_SECTION);
+    free(run);
 }
