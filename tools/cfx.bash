@@ -21,7 +21,7 @@ _cfx() {
                 --threads --help" -- "$word"))
             ;;
         bench:-*) COMPREPLY=($(compgen -W "--inputs --threads --runs --help" -- "$word")) ;;
-        draw:-*) COMPREPLY=($(compgen -W "-o --depth --focus --all --help" -- "$word")) ;;
+        draw:-*) COMPREPLY=($(compgen -W "-o --depth --focus --all --with --help" -- "$word")) ;;
         convert:-*) COMPREPLY=($(compgen -W "-o --help" -- "$word")) ;;
         decompose:-*) COMPREPLY=($(compgen -W "-o --keep --help" -- "$word")) ;;
         ops:*) COMPREPLY=($(compgen -W "check --markdown --op --help" -- "$word")) ;;

@@ -59,8 +59,8 @@ CFX_API const char *cfx_graph_draw(cfx_graph *g, cfx_draw_options options);
 CFX_API const char *cfx_module_draw(cfx_module *gm, cfx_draw_options options);
 CFX_API const char *cfx_program_draw(cfx_program *p, cfx_draw_options options);
 
-/* The same into a file, .svg, .html or .dot. False, with an error, when it cannot be drawn or written: the
- * file is then as it was before, and none is left where there was none. */
+/* The same into a file, .svg, .html or .dot. False, with an error, when it cannot be drawn or
+ * written: the file is then as it was before, and none is left where there was none. */
 CFX_API bool cfx_graph_draw_file(cfx_graph *g, const char *path, cfx_draw_options options);
 CFX_API bool cfx_module_draw_file(cfx_module *gm, const char *path, cfx_draw_options options);
 CFX_API bool cfx_program_draw_file(cfx_program *p, const char *path, cfx_draw_options options);

@@ -1,14 +1,23 @@
 /* cfx draw: a program as a picture. */
 #include "cli.h"
 
+#include <string.h>
+
+#include "../tensor/tensor.h"
+#include "../value/json.h"
+
 static const char help[] =
-    "usage: cfx draw MODEL -o F.svg|F.dot [--depth N] [--focus SELECTOR] [--all]\n"
+    "usage: cfx draw MODEL -o F.svg|F.html|F.dot [--depth N] [--focus SELECTOR] [--all]\n"
+    "                [--with COLUMNS.json]\n"
     "\n"
-    "Draws a program without running it; weights are not read.\n"
+    "Draws a program without running it; weights are read for F.html alone.\n"
     "  -o F.svg          a picture that needs no other program: boxes coloured by operator "
     "family,\n"
     "                    modules as frames, parameters in the box that uses them, sub-graphs of\n"
     "                    cond and loops inside their node\n"
+    "  -o F.html         a page to look around in, one file that needs no network: modules open\n"
+    "                    in place, search, cards of nodes with statistics of weights, colours by\n"
+    "                    any column\n"
     "  -o F.dot          for graphviz, in the form of torch.fx's FxGraphDrawer: one graph for the\n"
     "                    root, one for each sub-graph\n"
     "  --depth N         modules nested deeper than N are one box; without it, as deep as about\n"
@@ -17,29 +26,53 @@ static const char help[] =
     "over\n"
     "                    names, op:NAME or module:PATH\n"
     "  --all             every module open, whatever the size of the picture\n"
+    "  --with F.json     facts of nodes for F.html:\n"
+    "                    {\"columns\": {\"time (us)\": {\"relu\": 1.5}}}\n"
     "\n"
     "Exit: 0 done, 2 trouble; nothing is written then.\n";
 
+/* The columns of a file; NULL, with an error, where there are none. */
+static cfx_dict *read_columns(const char *path) {
+    cfx__file_mapping *file = cfx__file_map(path);
+    if (!file)
+        return NULL;
+    cfx_value all = cfx__json_parse(file->data, file->size, path);
+    cfx_drop(file);
+    if (!cfx_ok())
+        return NULL;
+    cfx_value columns = all.tag == CFX_TAG_DICT ? cfx_dict_get(all.dict, "columns") : cfx_none();
+    if (columns.tag == CFX_TAG_DICT)
+        return columns.dict;
+    cfx_fail(CFX_FILE_ERROR, (cfx_site){0},
+             "%s has no columns: {\"columns\": {NAME: {NODE: VALUE}}} is wanted", path);
+    return NULL;
+}
+
 static int run(int argc, char **argv) {
-    const char *model = NULL, *path = NULL;
+    const char *model = NULL, *path = NULL, *with = NULL;
     cfx_draw_options o = {0};
     cli_words w = {argc, argv, .command = &cli_draw};
     while (cli_more(&w))
         if (!cli_value(&w, "-o", &path) && !cli_number(&w, "--depth", &o.depth) &&
-            !cli_value(&w, "--focus", &o.focus) && !cli_flag(&w, "--all", &o.all))
+            !cli_value(&w, "--focus", &o.focus) && !cli_flag(&w, "--all", &o.all) &&
+            !cli_value(&w, "--with", &with))
             cli_rest(&w, &model);
     if (w.wrong)
         return CLI_TROUBLE;
     if (!model)
         return cli_usage(&cli_draw, "which MODEL?");
     if (!path)
-        return cli_usage(&cli_draw, "where to? -o F.svg or -o F.dot");
+        return cli_usage(&cli_draw, "where to? -o F.svg, -o F.html or -o F.dot");
     if (o.all && o.depth)
         return cli_usage(&cli_draw, "--all and --depth say two different things");
+    size_t n = strlen(path);
+    if (with && (n < 5 || strcmp(path + n - 5, ".html")))
+        return cli_usage(&cli_draw, "--with is for F.html");
     cfx_program *p = cfx_open(model);
-    if (!p || !cfx_ok())
+    if (!p || !cfx_ok() || (with && !(o.columns = read_columns(with))))
         return cli_trouble();
     return cfx_program_draw_file(p, path, o) ? CLI_DONE : cli_trouble();
 }
 
-const cli_command cli_draw = {"draw", run, "draw a program as SVG, or as DOT for graphviz", help};
+const cli_command cli_draw = {
+    "draw", run, "draw a program as SVG, as a page to look around in, or as DOT", help};

@@ -29,7 +29,7 @@ bool cfx__draw_scene_make(cfx__draw_scene *s, cfx_graph *g, cfx_module *gm, cfx_
     *s = (cfx__draw_scene){.options = o, .name = o->name ? o->name : gm ? gm->type : "graph"};
     if (o->form == CFX_HTML) {
         s->groups = true;
-        s->ordered = cfx__html_frame;
+        s->ordered = cfx__draw_html_frame;
     }
     if (!cfx__draw_tree(s, g, gm, p))
         return false;
@@ -77,7 +77,7 @@ static const char *draw(cfx_graph *g, cfx_module *gm, cfx_program *p, const cfx_
     } else {
         cfx__draw_scene s;
         ok = cfx__draw_scene_make(&s, g, gm, p, o) &&
-             (o->form == CFX_HTML ? cfx__write_html(&out, &s) : cfx__draw_write_svg(&out, &s));
+             (o->form == CFX_HTML ? cfx__draw_write_html(&out, &s) : cfx__draw_write_svg(&out, &s));
         cfx__draw_scene_release(&s);
     }
     cfx_scope_close(mark);

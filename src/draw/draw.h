@@ -84,15 +84,15 @@ typedef enum cfx__draw_family {
 } cfx__draw_family;
 
 /* The colours of a family, as CSS has them. */
-typedef struct cfx__tone {
+typedef struct cfx__draw_tone {
     const char *fill, *line;
-} cfx__tone;
+} cfx__draw_tone;
 
-typedef struct cfx__tones_row {
-    cfx__tone light, dark;
-} cfx__tones_row;
+typedef struct cfx__draw_tones_row {
+    cfx__draw_tone light, dark;
+} cfx__draw_tones_row;
 
-extern const cfx__tones_row cfx__tones[CFX__FAMILY_COUNT];
+extern const cfx__draw_tones_row cfx__draw_tones[CFX__FAMILY_COUNT];
 
 /* ---- the scene ----------------------------------------------------------------------------- */
 
@@ -133,7 +133,7 @@ typedef struct cfx__draw_item {
     int left, right;               /* room beside it for stubs */
 } cfx__draw_item;
 
-typedef VEC(cfx__draw_item) cfx__items;
+typedef VEC(cfx__draw_item) cfx__draw_items;
 
 /* A graph being drawn: the root or a sub-graph. */
 typedef struct cfx__draw_sheet {
@@ -191,7 +191,7 @@ struct cfx__draw_plot;
 typedef struct cfx__draw_scene {
     const cfx_draw_options *options;
     const char *name;
-    cfx__items items;
+    cfx__draw_items items;
     VEC(cfx__draw_sheet) sheets;
     VEC(cfx__draw_line) lines;
     VEC(cfx__draw_wire) wires;
@@ -205,7 +205,8 @@ typedef struct cfx__draw_scene {
     int depth;                /* modules at this depth are closed */
     int nodes, boxes;         /* of all graphs; drawn */
     bool groups;              /* blocks that repeat and sections get items of their own */
-    void (*ordered)(struct cfx__draw_scene *s, const struct cfx__draw_plot *p); /* called for each frame */
+    /* called for each frame when its points are in order */
+    void (*ordered)(struct cfx__draw_scene *s, const struct cfx__draw_plot *p);
     cfx__text frames;         /* what html.c makes there */
 } cfx__draw_scene;
 
@@ -223,14 +224,14 @@ bool cfx__draw_scene_make(cfx__draw_scene *s, cfx_graph *g, cfx_module *gm, cfx_
 void cfx__draw_scene_release(cfx__draw_scene *s);
 
 bool cfx__draw_tree(cfx__draw_scene *s, cfx_graph *g, cfx_module *gm, cfx_program *p);
-/* Drops items that are gone; puts repeated blocks and sections in items of their own where s->groups
- * asks for it. */
+/* Drops items that are gone; puts repeated blocks and sections in items of their own where
+ * s->groups asks for it. */
 void cfx__draw_compact(cfx__draw_scene *s);
 void cfx__draw_wires(cfx__draw_scene *s);
 bool cfx__draw_labels(cfx__draw_scene *s);
 void cfx__draw_layout(cfx__draw_scene *s);
 /* Labels an open frame anew, as what it is when it is closed; its old lines stay in s->lines. */
-void cfx__label_as_closed(cfx__draw_scene *s, int i);
+void cfx__draw_label_closed(cfx__draw_scene *s, int i);
 
 /* The GraphModule that a get_attr or call_module node names, or NULL: sub-graphs of cond and loops
  * are arguments of the first kind. */
@@ -325,7 +326,7 @@ void cfx__draw_put_tensor(cfx__text *out, const cfx_tensor *t);
 /* What an operator is called in a box: "aten.linear", "cond", "Linear". */
 void cfx__draw_put_op(cfx__text *out, const cfx__draw_sheet *sheet, const cfx_node *n);
 /* "mlp.c:4" or the innermost line of a stack trace with its code; false where nothing tells. */
-bool cfx__put_source(cfx__text *out, const cfx_node *n);
+bool cfx__draw_put_source(cfx__text *out, const cfx_node *n);
 /* What a stub says: the name of the value that comes in; scope or longer. */
 const char *cfx__draw_stub_text(const cfx__draw_scene *s, const cfx__draw_item *item, int k);
 /* The last part of a dotted path: "Linear" of "torch.nn.modules.linear.Linear". */
@@ -341,9 +342,9 @@ const char *cfx__draw_next_line(const char *text, size_t *len);
 uint32_t cfx__draw_md5(const char *text, size_t len);
 
 /* The viewer with a scene in it, all open. */
-bool cfx__write_html(cfx__text *out, cfx__draw_scene *s);
+bool cfx__draw_write_html(cfx__text *out, cfx__draw_scene *s);
 /* Takes down the layered graph of a frame, for the viewer. */
-void cfx__html_frame(cfx__draw_scene *s, const cfx__draw_plot *p);
+void cfx__draw_html_frame(cfx__draw_scene *s, const cfx__draw_plot *p);
 /* The whole picture; g was linted. */
 bool cfx__draw_write_svg(cfx__text *out, cfx__draw_scene *s);
 bool cfx__draw_write_dot(cfx__text *out, cfx_graph *g, cfx_module *gm, const char *name,

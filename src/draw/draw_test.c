@@ -262,7 +262,7 @@ TEST(draw_files_are_whole_or_not_there) {
     CHECK_ERROR("cannot write");
     snprintf(other, sizeof other, "%s/a.png", dir);
     CHECK(!cfx_module_draw_file(gm, other, (cfx_draw_options){0}));
-    CHECK_ERROR("end it in .svg or .dot");
+    CHECK_ERROR("end it in .svg, .html or .dot");
     CHECK(!exists(other));
     CHECK(!cfx_module_draw_file(gm, path, (cfx_draw_options){.focus = "nothing"}));
     CHECK_ERROR("no node of MLP fits 'nothing'");

@@ -127,7 +127,7 @@ const char *cfx__draw_family_name(cfx__draw_family f) {
     return names[f];
 }
 
-const cfx__tones_row cfx__tones[CFX__FAMILY_COUNT] = {
+const cfx__draw_tones_row cfx__draw_tones[CFX__FAMILY_COUNT] = {
     [CFX__FAMILY_INPUT] = {{"#dbeafe", "#3b82f6"}, {"#172f57", "#60a5fa"}},
     [CFX__FAMILY_OUTPUT] = {{"#c7d2fe", "#4f46e5"}, {"#2a2a6b", "#818cf8"}},
     [CFX__FAMILY_PARAMETER] = {{"#e5e7eb", "#6b7280"}, {"#2b313b", "#9ca3af"}},

@@ -95,7 +95,8 @@ static int *find_sections(const cfx__draw_scene *s) {
 }
 
 /* The item around a run, of which `first` is the first. */
-static cfx__draw_item item_around(const cfx__draw_scene *s, const int *run, int first, cfx__draw_item_kind kind) {
+static cfx__draw_item item_around(const cfx__draw_scene *s, const int *run, int first,
+                                  cfx__draw_item_kind kind) {
     cfx__draw_item r = s->items.data[first];
     r.kind = (uint8_t)kind;
     r.times = r.nodes = 0;
@@ -123,7 +124,7 @@ static void regroup(cfx__draw_scene *s, const int *run, cfx__draw_item_kind kind
     int *at = cfx__alloc((size_t)(n + 1) * sizeof *at);       /* where items from number i on go */
     int *moved = cfx__alloc((size_t)(n + 1) * sizeof *moved); /* where item i itself goes */
     int *around = cfx__alloc((size_t)(n + 1) * sizeof *around); /* by the first of a run */
-    cfx__items items = {0};
+    cfx__draw_items items = {0};
     for (int i = 0; i < n; i++) {
         at[i] = (int)items.len;
         if (old[i].gone)

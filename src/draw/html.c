@@ -3,7 +3,8 @@
  * and works out coordinates for what it shows open.
  *
  * Items stand as columns: arrays with an entry for each item. Texts stand once, in "text", and are
- * numbers elsewhere; 0 is the empty one. A line of a label is eight times its text plus its style. */
+ * numbers elsewhere; 0 is the empty one. A line of a label is eight times its text plus its
+ * style. */
 #include "draw.h"
 
 #include <math.h>
@@ -46,12 +47,12 @@ static int scratch_number(writer *w) {
     return k;
 }
 
-/* A JSON string inside a script element: "</" would end it. */
+/* A JSON string inside a script element, which "</script" would end. */
 static void put_string(cfx__text *out, const char *text) {
     size_t from = out->len;
     cfx__json_string(out, text, strlen(text));
     for (size_t i = from; i + 1 < out->len; i++)
-        if (out->data[i] == '<' && (out->data[i + 1] == '/' || out->data[i + 1] == '!')) {
+        if (out->data[i] == '<') {
             cfx__text_room(out, 5);
             memmove(out->data + i + 6, out->data + i + 1, out->len - i);
             memcpy(out->data + i, "\\u003c", 6);
@@ -124,7 +125,7 @@ static void put_shape(writer *w, int i) {
 static void put_source(writer *w, int i) {
     const cfx__draw_item *item = &w->s->items.data[i];
     if (item->node)
-        cfx__put_source(&w->scratch, item->node);
+        cfx__draw_put_source(&w->scratch, item->node);
     put_int(w, scratch_number(w));
 }
 
@@ -142,7 +143,7 @@ static void put_lines(writer *w, int i) {
 static void put_closed_lines(writer *w, int i) {
     bool frame = i && w->s->items.data[i].open && w->s->items.data[i].kind != CFX__ITEM_GRAPH;
     if (frame)
-        cfx__label_as_closed(w->s, i);
+        cfx__draw_label_closed(w->s, i);
     if (frame)
         put_lines(w, i);
     else
@@ -227,7 +228,7 @@ static void put_inputs(writer *w) {
 }
 
 /* [frame, [points in each rank], [a child, or -1 - net], [source of each net], [from, to, net]] */
-void cfx__html_frame(cfx__draw_scene *s, const cfx__draw_plot *p) {
+void cfx__draw_html_frame(cfx__draw_scene *s, const cfx__draw_plot *p) {
     cfx__text *out = &s->frames;
     cfx__text_printf(out, "%s[%d,[", out->len ? ",\n" : "", p->frame);
     for (int r = 0; r < p->nranks; r++)
@@ -469,18 +470,18 @@ static bool put_graph(writer *w) {
     return ok;
 }
 
-bool cfx__write_html(cfx__text *out, cfx__draw_scene *s) {
+bool cfx__draw_write_html(cfx__text *out, cfx__draw_scene *s) {
     writer w = {.out = out, .s = s};
     cfx__text_puts(out, view_before);
     cfx__text_puts(out, "{\"tones\":[");
     for (int f = 0; f < CFX__FAMILY_COUNT; f++) {
-        const cfx__tones_row *t = &cfx__tones[f];
+        const cfx__draw_tones_row *t = &cfx__draw_tones[f];
         cfx__text_printf(out, "%s[\"%s\",\"%s\",\"%s\",\"%s\"]", f ? "," : "", t->light.fill,
                          t->light.line, t->dark.fill, t->dark.line);
     }
     cfx__text_puts(out, "],\n\"graphs\":[");
     bool ok = put_graph(&w);
-    cfx__text_puts(out, "]}");
+    cfx__text_puts(out, "]}\n");
     cfx__text_puts(out, view_after);
     cfx__map_release(&w.index);
     cfx__map_release(&w.tensors);

@@ -535,7 +535,7 @@ static bool label_item(labeller *l, int i) {
     return ok;
 }
 
-void cfx__label_as_closed(cfx__draw_scene *s, int i) {
+void cfx__draw_label_closed(cfx__draw_scene *s, int i) {
     labeller l = {.s = s};
     cfx__draw_item_at(s, i)->open = false;
     label_item(&l, i);

@@ -93,7 +93,7 @@ static void put_string(cfx__text *out, const char *text) { put_escaped(out, text
 
 static void put_tones(cfx__text *out, const bool *used, bool dark) {
     for (int f = 0; f < CFX__FAMILY_COUNT; f++) {
-        const cfx__tone *t = dark ? &cfx__tones[f].dark : &cfx__tones[f].light;
+        const cfx__draw_tone *t = dark ? &cfx__draw_tones[f].dark : &cfx__draw_tones[f].light;
         if (used[f])
             cfx__text_printf(out, ".f%d>rect{fill:%s;stroke:%s}\n", f, t->fill, t->line);
     }
@@ -179,7 +179,7 @@ static void put_title(cfx__text *out, cfx__text *scratch, const cfx__draw_scene 
         put_string(out, i->type);
     }
     scratch->len = 0;
-    if (i->node && cfx__put_source(scratch, i->node)) {
+    if (i->node && cfx__draw_put_source(scratch, i->node)) {
         cfx__text_putc(out, '\n');
         put_escaped(out, scratch->data, scratch->len);
     }

@@ -17,12 +17,13 @@ cfx_value cfx__draw_meta(const cfx_node *n, const char *key) {
     return cfx_none();
 }
 
-bool cfx__put_source(cfx__text *out, const cfx_node *n) {
+bool cfx__draw_put_source(cfx__text *out, const cfx_node *n) {
     const char *source = cfx_text(cfx__draw_meta(n, "source"));
     const char *trace = cfx_text(cfx__draw_meta(n, "stack_trace"));
     const char *last = source;
     size_t len, last_len = source ? strlen(source) : 0;
-    for (const char *at = trace, *next; !source && (next = cfx__draw_next_line(at, &len)); at = next) {
+    for (const char *at = source ? NULL : trace, *next; (next = cfx__draw_next_line(at, &len));
+         at = next) {
         const char *file = at + strspn(at, " ");
         if (strncmp(file, "File \"", 6))
             continue;

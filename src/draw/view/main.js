@@ -20,7 +20,8 @@ const KEYS = [
     ["e", "open everything"], ["c", "close everything"],
     ["v", "next overlay"], ["l", "logarithmic overlay"],
     ["n b", "next and previous difference"], ["Tab", "the other graph"],
-    ["d", "dark or light"], ["s", "save the view as SVG"], ["1–9", "go to a bookmark; Shift sets it"],
+    ["d", "dark or light"], ["s", "save the view as SVG"],
+    ["1–9", "go to a bookmark; Shift sets it"],
     ["?", "this list"], ["Esc", "close, pick nothing"],
 ];
 
@@ -89,7 +90,8 @@ class Viewer {
         this.tree.pick(i);
         showCard(id("card"), pane);
         const g = pane.graph;
-        this.say(i < 0 ? "nothing picked" : [g.label(i), g.op(i), g.shape(i)].filter(Boolean).join(", "));
+        this.say(i < 0 ? "nothing picked"
+            : [g.label(i), g.op(i), g.shape(i)].filter(Boolean).join(", "));
         this.follow(pane, i);
         this.writeLink();
     }
@@ -154,7 +156,8 @@ class Viewer {
         if (!pane.graph.isNode(i))
             return null;
         if (!this.partners[pane.number].has(i))
-            return pane.number ? {colour: "#16a34a", dash: [8, 3]} : {colour: "#dc2626", dash: [3, 3]};
+            return pane.number ? {colour: "#16a34a", dash: [8, 3]}
+                : {colour: "#dc2626", dash: [3, 3]};
         return this.differs[pane.number].has(i) ? {colour: "#d97706", dash: null} : null;
     }
 
@@ -178,7 +181,8 @@ class Viewer {
             this.say("no differences");
             return;
         }
-        const at = step > 0 ? all.find((i) => i > pane.picked) : all.findLast((i) => i < pane.picked);
+        const after = (i) => i > pane.picked, before = (i) => i < pane.picked;
+        const at = step > 0 ? all.find(after) : all.findLast(before);
         this.go(pane, at ?? (step > 0 ? all[0] : all[all.length - 1]));
     }
 

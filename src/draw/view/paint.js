@@ -124,9 +124,9 @@ export class SvgPen {
     }
 
     heads(strokes, colour) {
-        if (strokes.length)
-            this.parts.push(`<path d="${strokes.map((t) => `M${t.x1} ${t.y1}l-3 -6h6z`).join("")}" ` +
-                `fill="${colour}"/>`);
+        const d = strokes.map((t) => `M${t.x1} ${t.y1}l-3 -6h6z`).join("");
+        if (d)
+            this.parts.push(`<path d="${d}" fill="${colour}"/>`);
     }
 
     page(rect, colour) {
@@ -346,7 +346,8 @@ export function paintCanvas(canvas, look, camera) {
 
 // The picture as an SVG text: all of it, or a part.
 export function paintSvg(look, rect) {
-    const pen = new SvgPen(), around = {x: rect.x - 16, y: rect.y - 16, w: rect.w + 32, h: rect.h + 32};
+    const pen = new SvgPen();
+    const around = {x: rect.x - 16, y: rect.y - 16, w: rect.w + 32, h: rect.h + 32};
     new Picture(pen, look, around, 1).paint();
     return pen.page(around, look.theme.page);
 }

@@ -202,8 +202,9 @@ export class Pane {
         let drag = null;
         c.addEventListener("wheel", (e) => {
             e.preventDefault();
+            const notch = e.deltaMode ? 0.05 : 0.0015;
             if (e.ctrlKey || !e.shiftKey)
-                this.zoom(Math.exp(-e.deltaY * (e.deltaMode ? 0.05 : 0.0015)), e.offsetX, e.offsetY);
+                this.zoom(Math.exp(-e.deltaY * notch), e.offsetX, e.offsetY);
             else
                 this.move(-e.deltaX - e.deltaY, 0);
         }, {passive: false});

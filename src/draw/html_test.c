@@ -1,0 +1,118 @@
+#include "draw.h"
+
+#include "test.h"
+
+#include "../value/json.h"
+
+static cfx_tensor *block_forward(cfx_module *self, cfx_tensor *x) {
+    return cfx_add(x, cfx_relu(cfx_call(self, "fc", x)));
+}
+
+static cfx_tensor *net_forward(cfx_module *self, cfx_tensor *x) {
+    for (int i = 0; i < 3; i++)
+        x = cfx_call(self, cfx__text_format("blocks.%d", i), x);
+    return cfx_sum(x);
+}
+
+/* Three equal blocks, exported. */
+static cfx_program *net(void) {
+    cfx_module *m = cfx_module_new("Net", net_forward, "x"), *list = cfx_nn_module_list(0, NULL);
+    for (int i = 0; i < 3; i++) {
+        cfx_module *b = cfx_module_new("Block", block_forward, "x");
+        cfx_nn_add(b, "fc", cfx_nn_linear(4, 4));
+        cfx_nn_append(list, b);
+    }
+    cfx_nn_add(m, "blocks", list);
+    return cfx_export(m, cfx_tuple(cfx_zeros(cfx_list(2, 4))), CFX_NONE, CFX_NONE);
+}
+
+static bool has(const char *text, const char *part) {
+    bool found = text && strstr(text, part);
+    if (!found)
+        test_fail(CFX_HERE, "missing: %s", part);
+    return found;
+}
+
+/* The data of a page, as a value; scope. */
+static cfx_value data_of(const char *html) {
+    const char *from = html ? strstr(html, "id=\"data\">\n") : NULL;
+    const char *to = from ? strstr(from, "\n</script>") : NULL;
+    from = from ? from + strlen("id=\"data\">\n") : NULL;
+    return to ? cfx__json_parse(from, (size_t)(to - from), "the page") : cfx_none();
+}
+
+static cfx_value graph_of(const char *html) {
+    return cfx_at(cfx_dict_get(data_of(html).dict, "graphs"), 0);
+}
+
+static int count_kind(cfx_value graph, int kind) {
+    cfx_value kinds = cfx_dict_get(graph.dict, "kind");
+    int n = 0;
+    for (int64_t i = 0; i < kinds.list->len; i++)
+        n += kinds.list->items[i].i == kind;
+    return n;
+}
+
+TEST(html_has_the_program_and_its_scripts) {
+    const char *html = cfx_program_draw(net(), (cfx_draw_options){.form = CFX_HTML});
+    CHECK_OK();
+    has(html, "<!doctype html>");
+    has(html, "class Viewer");
+    CHECK(!strstr(html, "import {")); /* one script: modules are joined */
+    CHECK(!strstr(html, "http://") || !strstr(html, "src=\"http"));
+    cfx_value g = graph_of(html);
+    CHECK_INT(g.tag, CFX_TAG_DICT);
+    CHECK_STR(cfx_text(cfx_dict_get(g.dict, "title")), "Net");
+    CHECK_INT(count_kind(g, CFX__ITEM_REPEAT), 1);
+    CHECK_INT(count_kind(g, CFX__ITEM_MODULE), 3);
+    CHECK_INT(cfx_dict_get(g.dict, "tensors").list->len, 6);
+    has(html, "3 \xc3\x97 Block");
+}
+
+TEST(html_of_a_wide_graph_has_sections) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *n = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
+    for (int i = 0; i < 600; i++)
+        n = cfx_graph_call_function(g, "torch.relu", cfx_tuple(n), CFX_NONE);
+    cfx_graph_output(g, cfx_node_value(n));
+    cfx_value v = graph_of(cfx_graph_draw(g, (cfx_draw_options){.form = CFX_HTML}));
+    CHECK_OK();
+    CHECK_INT(count_kind(v, CFX__ITEM_SECTION), 11);
+    CHECK_INT(cfx_dict_get(v.dict, "frames").list->len, 12);
+}
+
+TEST(html_texts_cannot_leave_the_script) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *n = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
+    cfx_node_set_meta(n, "source", cfx_string_value("</script><script>alert(1)</script>"));
+    cfx_graph_output(g, cfx_node_value(n));
+    const char *html = cfx_graph_draw(g, (cfx_draw_options){.form = CFX_HTML});
+    CHECK(!strstr(html, "<script>alert"));
+    has(html, "\\u003c/script>\\u003cscript>");
+}
+
+/* ---- columns --------------------------------------------------------------------------------- */
+
+static const char *with_column(const char *node, cfx_value v) {
+    cfx_dict *columns = cfx_dict_new(), *values = cfx_dict_new();
+    cfx_dict_set(values, node, v);
+    cfx_dict_set(columns, "time (us)", cfx_dict_value(values));
+    return cfx_program_draw(net(), (cfx_draw_options){.form = CFX_HTML, .columns = columns});
+}
+
+TEST(html_columns_are_facts_of_nodes) {
+    has(with_column("relu_1", cfx_float(2.5)), "[\"time (us)\",[");
+    has(with_column("relu_1", cfx_string_value("slow")), ",\"slow\"]");
+    has(with_column("relu_1", cfx_list(1, 2)), ",[1,2]]");
+    CHECK_OK();
+    CHECK(!with_column("no_such", cfx_int(1)));
+    CHECK_ERROR("column 'time (us)' has a value for 'no_such', which is no node of Net");
+    CHECK(!with_column("relu_1", cfx_dict_value(cfx_dict_new())));
+    CHECK_ERROR("column 'time (us)' of node relu_1 is neither a number nor a text nor a list");
+    cfx_dict *columns = cfx_dict_new();
+    cfx_dict_set(columns, "time", cfx_int(1));
+    CHECK(!cfx_program_draw(net(), (cfx_draw_options){.form = CFX_HTML, .columns = columns}));
+    CHECK_ERROR("column 'time' is no dict of node names to values");
+    CHECK(!cfx_program_draw(net(), (cfx_draw_options){.form = CFX_HTML, .focus = "nothing"}));
+    CHECK_ERROR("no node of Net fits 'nothing'");
+}
