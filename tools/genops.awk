@@ -63,7 +63,7 @@ function designated(i, field) {
 }
 
 # Takes one whole row: cname is the macro's argument.
-function take(cname,    i, schema, torch, at, ns, name, overload, ret, key, fn, rest) {
+function take(cname,    i, schema, torch, at, ns, name, overload, ret, full, fn, rest) {
     for (i = 1; i <= ntok; i++) {
         if (kind[i] != "s")
             continue
@@ -89,11 +89,10 @@ function take(cname,    i, schema, torch, at, ns, name, overload, ret, key, fn, 
         name = substr(name, 1, i - 1)
     }
     fn = name
-    key = name
-    if (ns != "aten" && cname == ns "_" name (overload == "" ? "" : "_" overload)) {
+    full = ns "::" name
+    if (ns != "aten" && cname == ns "_" name (overload == "" ? "" : "_" overload))
         fn = ns "_" name
-        key = ns "." name
-    } else if (cname != name (overload == "" ? "" : "_" overload)) {
+    else if (cname != name (overload == "" ? "" : "_" overload)) {
         fail("CFX_OP(" cname ") does not fit its schema: " ns "::" name \
              (overload == "" ? "" : "." overload) " wants CFX_OP(" name \
              (overload == "" ? "" : "_" overload) ")")
@@ -108,14 +107,15 @@ function take(cname,    i, schema, torch, at, ns, name, overload, ret, key, fn, 
     while ((i = index(ret, ") -> ")) > 0)
         ret = substr(ret, i + 5)
 
-    op_key[++nops] = key "." (overload == "" ? "default" : overload)
+    op_key[++nops] = full "." (overload == "" ? "default" : overload)
     op_c[op_key[nops]] = cname
     op_schema[cname] = schema
     op_overload[cname] = overload == "" ? "default" : overload
     op_single[cname] = ret ~ /^\(?Tensor(\([a-z]!?\))?( [a-z_]+)?\)?$/
     if (!(fn in fn_n)) {
-        fn_list[++nfns] = key
-        fn_c[key] = fn
+        fn_list[++nfns] = full
+        fn_c[full] = fn
+        fn_name[fn] = fn == name ? name : ns "." name
         fn_n[fn] = 0
         fn_derives[fn] = rest ~ /^[^(]*\(Tensor self[,)]/ && ret == "Tensor" && fn !~ /_$/
     }
@@ -214,8 +214,8 @@ function write_header(    i, k, fn, c) {
 }
 
 function write_table(    i, fn) {
-    print "/* All operators in order of name. Made by tools/genops; included by the registry alone. */\n" \
-          > table
+    print "/* All operators in order of their full names, aten::relu.default. Made by tools/genops;\n" \
+          " * included by the registry alone. */\n" > table
     print "static cfx_op *const all_ops[] = {" > table
     for (i = 1; i <= nops; i++)
         printf "    &cfx_op_%s,\n", op_c[op_key[i]] > table
@@ -225,14 +225,13 @@ function write_table(    i, fn) {
     print "};\n" > table
     for (i = 1; i <= nfns; i++) {
         fn = fn_c[fn_list[i]]
-        printf "const cfx_fn cfx_fn_%s = {\"%s\", %d, (cfx_op *const[]){%s}};\n", fn, fn_list[i], \
+        printf "const cfx_fn cfx_fn_%s = {\"%s\", %d, (cfx_op *const[]){%s}};\n", fn, fn_name[fn], \
             fn_n[fn], fn_ops[fn] > table
     }
-    print "\nstatic const cfx_fn *const all_fns[] = {" > table
+    print "\nstatic const named_fn all_fns[] = {" > table
     for (i = 1; i <= nfns; i++)
-        printf "    &cfx_fn_%s,\n", fn_c[fn_list[i]] > table
-    print "};\n\nstatic const struct {\n    const char *text;\n    const cfx_fn *fn;\n} spellings[] = {" \
-          > table
+        printf "    {\"%s\", &cfx_fn_%s},\n", fn_list[i], fn_c[fn_list[i]] > table
+    print "};\n\nstatic const named_fn spellings[] = {" > table
     for (i = 1; i <= nspellings; i++)
         printf "    {\"%s\", &cfx_fn_%s},\n", spelling[i], spelling_fn[spelling[i]] > table
     print "};" > table

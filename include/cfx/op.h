@@ -83,6 +83,8 @@ struct cfx_op {
     uint32_t saves;       /* CFX_SAVE_ARG(i) | CFX_SAVE_OUT(i): whose numbers grad reads */
     cfx_flops_fn *flops;  /* floating-point operations of a call, from shapes; NULL: its parts' */
     const void *row;      /* what a family's shared columns read */
+    const char *inplace;  /* the overload of its in-place form, where that is called otherwise */
+    const char *out;      /* the same of its out= form, where it is not the overload's with _out */
     uint32_t dtypes;      /* CFX_IN(...) that the kernel computes in */
     uint32_t effects;     /* cfx_effect */
     void *info_;          /* parsed schema and such, made at first use */
@@ -106,11 +108,14 @@ typedef struct cfx_target {
 
 /* ---- find ---------------------------------------------------------------------------------- */
 
-/* The overload called "aten.add.Tensor", "aten::add.Tensor", "add.Tensor" or "relu" (default); also
- * in-place and out= forms, which are derived. NULL, without an error, when there is none. */
+/* The overload called "aten::add.Tensor" or, as it is printed, "aten.add.Tensor"; also in-place and
+ * out= forms, which are derived. The overload left out is the default one; a name without namespace
+ * ("add.Tensor", "relu") is looked for in aten, then in python. NULL, without an error, when there
+ * is none. */
 CFX_API cfx_op *cfx_op_find(const char *name);
-/* The function called "add", "aten.add" or by any Python spelling: "torch.add", "operator.add",
- * "Tensor.add". NULL, without an error, when there is none. */
+/* The function called "aten::add", "aten.add", "add" (of aten, then of python) or by any Python
+ * spelling: "torch.add", "operator.add", "Tensor.add". NULL, without an error, where there is
+ * none. */
 CFX_API const cfx_fn *cfx_fn_find(const char *name);
 /* "aten.add.Tensor"; static. */
 CFX_API const char *cfx_op_name(cfx_op *op);

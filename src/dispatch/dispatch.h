@@ -23,7 +23,7 @@ typedef struct cfx__op_info {
     const char *spelling; /* how Python spells it first, "torch.add"; the name where it does not */
     cfx__op_form form;
     cfx_op *functional;  /* what a derived form derives from */
-    cfx_op *inplace;     /* its derived in-place form, once made */
+    cfx_op *inplace, *out; /* its derived forms, once made */
     int nout;            /* returns, when all are plain tensors; else 0 */
     bool writes;         /* some argument is written to */
     bool python;         /* a function of Python's own: dispatch modes see only what it calls */
@@ -37,8 +37,12 @@ static inline cfx__op_info *cfx__op_info_of(cfx_op *op) {
     return likely(info != NULL) ? info : cfx__op_info_make(op);
 }
 
+/* The function that an overload belongs to; NULL for operators that are in no table. */
+const cfx_fn *cfx__fn_of(cfx_op *op);
 /* The in-place form of a functional operator. NULL, with an error, when it can have none. */
 cfx_op *cfx__op_inplace(cfx_op *functional);
+/* Its out= form. NULL, without an error, when it can have none. */
+cfx_op *cfx__op_out(cfx_op *functional);
 
 /* ---- the layers ------------------------------------------------------------------------------ */
 

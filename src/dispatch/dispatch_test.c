@@ -192,6 +192,52 @@ TEST(an_operator_of_the_users_is_like_any_other) {
     cfx_clear();
 }
 
+TEST(names_are_found_in_their_own_namespace) {
+    CHECK(cfx_op_find("aten::relu") && cfx_op_find("aten.relu.default"));
+    CHECK(!cfx_op_find("prims::relu") && !cfx_op_find("prims.relu.default"));
+    CHECK(cfx_op_find("python::relu") != cfx_op_find("relu"));
+    CHECK(cfx_op_find("getitem") == cfx_op_find("python::getitem"));
+    CHECK(cfx_fn_find("python.relu") != cfx_fn_find("aten::relu"));
+    CHECK(cfx_fn_find("python::relu") == cfx_fn_find("python.relu"));
+    for (int i = 0; i < cfx_op_count(); i++) { /* what is printed is found */
+        const char *name = cfx_op_name(cfx_op_at(i));
+        CHECK_STR(cfx_op_find(name) == cfx_op_at(i) ? name : "another", name);
+    }
+}
+
+TEST(overloads_of_one_name_that_are_registered_are_one_function) {
+    static cfx_op scale = {.schema = "pair::scale(Tensor x, Scalar y) -> Tensor",
+                           .torch_ = "pair.scale",
+                           .decompose = plus_decompose};
+    static cfx_op by = {.schema = "pair::scale.str(Tensor x, str y) -> Tensor",
+                        .torch_ = "pair.scale",
+                        .decompose = plus_decompose};
+    CHECK(cfx_op_register(&scale) && cfx_op_register(&by));
+    CHECK_INT(cfx_fn_find("pair::scale")->n, 2);
+    CHECK_INT(cfx_fn_find("pair.scale")->n, 2);
+    CHECK(cfx_op_find("pair.scale.str") == &by && !cfx_op_find("scale"));
+    CHECK_STR(cfx_op_find("pair::scale_")->schema,
+              "pair::scale_(Tensor(a!) x, Scalar y) -> Tensor(a!)");
+}
+
+TEST(derived_forms_are_called_as_pytorch_calls_them) {
+    static const char *const names[] = {
+        "aten.pow_.Scalar",          "aten.pow_.Tensor",   "aten.transpose_.default",
+        "aten.floor_divide_.Tensor", "aten.add.out",       "aten.sum.IntList_out",
+        "aten.mean.dtype_out",       "aten.max.unary_out", "aten.relu.out",
+        "aten.add.Scalar_out"};
+    for (int i = 0; i < COUNT(names); i++) {
+        cfx_op *op = cfx_op_find(names[i]);
+        CHECK_STR(op ? cfx_op_name(op) : "none", names[i]);
+    }
+    CHECK(!cfx_op_find("pow_.Tensor_Scalar") && !cfx_op_find("sum.dim_IntList_out"));
+    CHECK_STR(cfx_op_find("pow_.Scalar")->schema,
+              "aten::pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)");
+    cfx_tensor *x = floats(2, (float[]){2, 3});
+    CHECK_STR(cfx_str(cfx_op_do(cfx_op_find("pow_.Scalar"), x, 2)), "tensor([4., 9.])");
+    CHECK_STR(cfx_str(x), "tensor([4., 9.])");
+}
+
 /* ---- ownership ------------------------------------------------------------------------------- */
 
 TEST(a_call_leaves_nothing_but_its_result_on_the_scope) {
@@ -208,7 +254,8 @@ TEST(a_call_leaves_nothing_but_its_result_on_the_scope) {
 static void *one_thread(void *unused) {
     (void)unused;
     for (int i = 0; i < 500; i++)
-        CFX_SCOPE cfx_relu(cfx_add(floats(3, (float[]){1, 2, 3}), -2));
+        CFX_SCOPE
+    cfx_relu(cfx_add(floats(3, (float[]){1, 2, 3}), -2));
     return cfx_ok() ? NULL : (void *)"failed";
 }
 

@@ -74,9 +74,7 @@ static cfx_value call_out(cfx_site at, const cfx_fn *fn, cfx_args a) {
     if (!op)
         return cfx_bad();
     cfx__op_info *info = cfx__op_info_of(op);
-    const char *overload = info->schema->overload;
-    cfx_op *form = cfx_op_find(
-        cfx__text_format("aten::%s.%s%sout", info->schema->name, overload, *overload ? "_" : ""));
+    cfx_op *form = cfx__op_out(op);
     int n = info->schema->nargs;
     int given = out.tag == CFX_TAG_TUPLE || out.tag == CFX_TAG_LIST ? (int)out.list->len : 1;
     if (!form || given != info->nout || n + given > CFX_MAX_ARGS) {

@@ -9,12 +9,17 @@
 
 #include <pthread.h>
 
+typedef struct {
+    const char *name;
+    const cfx_fn *fn;
+} named_fn;
+
 #include "ops_table.inc"
 
 static struct {
     pthread_mutex_t lock;
-    cfx__map ops; /* "aten::relu_" (canonical name) to cfx_op */
-    cfx__map fns; /* user functions and spellings to cfx_fn */
+    cfx__map ops; /* "mine::twice.default" to cfx_op */
+    cfx__map fns; /* "mine::twice" and spellings to cfx_fn */
 } extra = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- info ------------------------------------------------------------------------------------ */
@@ -24,7 +29,7 @@ static char *copy_text(const char *text) {
     return memcpy(cfx__alloc(n), text, n);
 }
 
-static char *full_name(const cfx__schema *s) {
+static char *printed_name(const cfx__schema *s) {
     cfx__text t = {0};
     cfx__text_printf(&t, "%s.%s.%s", s->ns, s->name, *s->overload ? s->overload : "default");
     return t.data;
@@ -49,7 +54,7 @@ cfx__op_info *cfx__op_info_make(cfx_op *op) {
     }
     cfx__op_info *info = cfx__alloc0(sizeof *info);
     info->schema = s;
-    info->name = full_name(s);
+    info->name = printed_name(s);
     size_t first = op->torch_ ? strcspn(op->torch_, " ") : 0;
     info->spelling = !op->torch_          ? info->name
                      : !op->torch_[first] ? op->torch_
@@ -81,16 +86,23 @@ cfx_op *cfx_op_at(int i) { return i >= 0 && i < COUNT(all_ops) ? all_ops[i] : NU
 
 /* ---- derived forms --------------------------------------------------------------------------- */
 
+static const char *inplace_overload(const cfx_op *op, const cfx__schema *s) {
+    return op->inplace ? op->inplace : s->overload;
+}
+
+/* "out", "Scalar_out"; written to text where it is not the row's. */
+static const char *out_overload(const cfx_op *op, const cfx__schema *s, char *text, size_t size) {
+    snprintf(text, size, "%s%sout", s->overload, *s->overload ? "_" : "");
+    return op->out ? op->out : text;
+}
+
 /* "aten::relu(Tensor self) -> Tensor" becomes "aten::relu_(Tensor(a!) self) -> Tensor(a!)". */
-static char *inplace_schema(const cfx__schema *s) {
-    const char *open = strchr(s->text, '('), *first = open + 1;
-    const char *name_end =
-        strchr(s->text, '.') && strchr(s->text, '.') < open ? strchr(s->text, '.') : open;
+static char *inplace_schema(const cfx__schema *s, const char *overload) {
+    const char *first = strchr(s->text, '(') + 1, *arrow = strstr(s->text, ") -> ");
     first += strncmp(first, "Tensor(a)", 9) ? 6 : 9;
-    const char *arrow = strstr(s->text, ") -> ");
     cfx__text t = {0};
-    cfx__text_printf(&t, "%.*s_%.*s(Tensor(a!)%.*s) -> Tensor(a!)", (int)(name_end - s->text),
-                     s->text, (int)(open - name_end), name_end, (int)(arrow - first), first);
+    cfx__text_printf(&t, "%s::%s_%s%s(Tensor(a!)%.*s) -> Tensor(a!)", s->ns, s->name,
+                     *overload ? "." : "", overload, (int)(arrow - first), first);
     return t.data;
 }
 
@@ -137,6 +149,24 @@ static bool can_be_derived(const cfx__op_info *f) {
     return f->nout >= 1 && !f->writes && s->nargs >= 1;
 }
 
+static bool has_inplace(const cfx__op_info *f) {
+    return can_be_derived(f) && f->nout == 1 && f->schema->args[0].type == CFX__T_TENSOR &&
+           !f->schema->args[0].list;
+}
+
+/* The form kept at *place, made at first use; schema is freed where it is not needed. */
+static cfx_op *derived_once(cfx_op **place, cfx_op *functional, char *schema, cfx__op_form form) {
+    pthread_mutex_lock(&extra.lock);
+    cfx_op *made = *place;
+    if (made)
+        free(schema);
+    else
+        made = derived_new(functional, schema, form);
+    __atomic_store_n(place, made, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&extra.lock);
+    return made;
+}
+
 cfx_op *cfx__op_inplace(cfx_op *functional) {
     cfx__op_info *f = cfx__op_info_of(functional);
     if (!f)
@@ -144,51 +174,47 @@ cfx_op *cfx__op_inplace(cfx_op *functional) {
     cfx_op *made = __atomic_load_n(&f->inplace, __ATOMIC_ACQUIRE);
     if (made)
         return made;
-    const cfx__schema_arg *self = f->schema->nargs ? &f->schema->args[0] : NULL;
-    if (!can_be_derived(f) || f->nout != 1 || self->type != CFX__T_TENSOR || self->list) {
+    if (!has_inplace(f)) {
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "%s has no in-place form", f->name);
         return NULL;
     }
-    pthread_mutex_lock(&extra.lock);
-    made = f->inplace;
-    if (!made) {
-        made = derived_new(functional, inplace_schema(f->schema), CFX__INPLACE);
-        __atomic_store_n(&f->inplace, made, __ATOMIC_RELEASE);
-    }
-    pthread_mutex_unlock(&extra.lock);
-    return made;
+    const char *overload = inplace_overload(functional, f->schema);
+    return derived_once(&f->inplace, functional, inplace_schema(f->schema, overload),
+                        CFX__INPLACE);
 }
 
-/* The overload that "sum.IntList_out" is the out= form of: dim_IntList. */
-static cfx_op *functional_of_out(const cfx_fn *fn, const char *overload) {
-    size_t n = strlen(overload) - 3;
-    if (n && overload[n - 1] == '_')
-        n--;
-    for (int pass = 0; pass < 3; pass++)
-        for (int i = 0; i < fn->n; i++) {
-            cfx__op_info *info = cfx__op_info_of(fn->ops[i]);
-            const char *have = info->schema->overload;
-            size_t len = strlen(have);
-            bool fits = pass == 0   ? len == n && !memcmp(have, overload, n)
-                        : pass == 1 ? n > 0 && len > n && !memcmp(have + len - n, overload, n)
-                                    : n == 0 && (!strcmp(have, "Tensor") || i == fn->n - 1);
-            if (fits && can_be_derived(info))
-                return fn->ops[i];
-        }
-    return NULL;
+cfx_op *cfx__op_out(cfx_op *functional) {
+    cfx__op_info *f = cfx__op_info_of(functional);
+    if (!f || !can_be_derived(f))
+        return NULL;
+    cfx_op *made = __atomic_load_n(&f->out, __ATOMIC_ACQUIRE);
+    char text[256];
+    return made ? made
+                : derived_once(&f->out, functional,
+                               out_schema(f->schema, out_overload(functional, f->schema, text,
+                                                                  sizeof text)),
+                               CFX__OUT);
 }
 
 /* ---- find ------------------------------------------------------------------------------------ */
 
-static cfx_op *find_written(const char *name, const char *overload) {
+/* A full name taken apart; default overloads are called so. */
+typedef struct {
+    const char *ns, *base, *overload;
+} full_name;
+
+enum { NAME_MAX_LEN = 256 };
+
+static bool join(char *key, const char *ns, const char *base, const char *overload) {
+    int n = snprintf(key, NAME_MAX_LEN, "%s::%s%s%s", ns, base, overload ? "." : "",
+                     overload ? overload : "");
+    return n > 0 && n < NAME_MAX_LEN;
+}
+
+static cfx_op *find_written(const char *key) {
     int lo = 0, hi = COUNT(all_ops) - 1;
-    size_t n = strlen(name);
     while (lo <= hi) {
-        int mid = (lo + hi) / 2;
-        int order = strncmp(name, all_names[mid], n);
-        if (!order)
-            order = all_names[mid][n] != '.' ? '.' - all_names[mid][n]
-                                             : strcmp(overload, all_names[mid] + n + 1);
+        int mid = (lo + hi) / 2, order = strcmp(key, all_names[mid]);
         if (!order)
             return all_ops[mid];
         if (order < 0)
@@ -199,12 +225,12 @@ static cfx_op *find_written(const char *name, const char *overload) {
     return NULL;
 }
 
-static const cfx_fn *find_fn(const char *name) {
-    int lo = 0, hi = COUNT(all_fns) - 1;
+static const cfx_fn *find_in(const named_fn *list, int n, const char *name) {
+    int lo = 0, hi = n - 1;
     while (lo <= hi) {
-        int mid = (lo + hi) / 2, order = strcmp(name, all_fns[mid]->name);
+        int mid = (lo + hi) / 2, order = strcmp(name, list[mid].name);
         if (!order)
-            return all_fns[mid];
+            return list[mid].fn;
         if (order < 0)
             hi = mid - 1;
         else
@@ -213,132 +239,168 @@ static const cfx_fn *find_fn(const char *name) {
     return NULL;
 }
 
-static cfx_op *find_derived(const char *name, const char *overload) {
-    size_t n = strlen(name), m = strlen(overload);
-    cfx_op *found = NULL;
-    if (n > 1 && name[n - 1] == '_') {
-        char *base = copy_text(name);
-        base[n - 1] = 0;
-        cfx_op *functional = find_written(base, overload);
-        cfx__op_info *info = functional ? cfx__op_info_of(functional) : NULL;
-        if (info && can_be_derived(info) && info->nout == 1)
-            found = cfx__op_inplace(functional);
-        free(base);
-        return found;
-    }
-    const cfx_fn *fn = m >= 3 && !strcmp(overload + m - 3, "out") ? find_fn(name) : NULL;
-    cfx_op *functional = fn ? functional_of_out(fn, overload) : NULL;
-    if (!functional)
-        return NULL;
-    cfx__text key = {0};
-    cfx__text_printf(&key, "aten::%s.%s", name, overload);
-    pthread_mutex_lock(&extra.lock);
-    found = cfx__map_get(&extra.ops, key.data);
-    if (!found) {
-        found = derived_new(functional, out_schema(cfx__op_info_of(functional)->schema, overload),
-                            CFX__OUT);
-        if (found)
-            cfx__map_set(&extra.ops, copy_text(key.data), found);
-    }
-    pthread_mutex_unlock(&extra.lock);
-    cfx__text_release(&key);
-    return found;
-}
-
-cfx_op *cfx_op_find(const char *name) {
-    char buffer[256];
-    size_t n = strlen(name);
-    if (n >= sizeof buffer)
-        return NULL;
-    memcpy(buffer, name, n + 1);
-    char *base = buffer, *colons = strstr(buffer, "::");
-    const char *ns = "aten";
-    if (colons) {
-        *colons = 0;
-        ns = buffer;
-        base = colons + 2;
-    } else if (strchr(buffer, '.') && strchr(strchr(buffer, '.') + 1, '.')) {
-        base = strchr(buffer, '.');
-        *base++ = 0;
-        ns = buffer;
-    } else if (!strncmp(buffer, "aten.", 5)) {
-        base = buffer + 5;
-    }
-    char *dot = strchr(base, '.');
-    const char *overload = dot ? dot + 1 : "default";
-    if (dot)
-        *dot = 0;
-    cfx_op *op = NULL;
-    if (!strcmp(ns, "aten") || !strcmp(ns, "prims"))
-        op = find_written(base, overload);
-    if (op)
-        return op;
-    cfx__text key = {0};
-    cfx__text_printf(&key, "%s::%s.%s", ns, base, overload);
-    pthread_mutex_lock(&extra.lock);
-    op = cfx__map_get(&extra.ops, key.data);
-    pthread_mutex_unlock(&extra.lock);
-    cfx__text_release(&key);
-    return op || strcmp(ns, "aten") ? op : find_derived(base, overload);
-}
-
-const cfx_fn *cfx_fn_find(const char *name) {
-    int lo = 0, hi = COUNT(spellings) - 1;
-    while (lo <= hi) {
-        int mid = (lo + hi) / 2, order = strcmp(name, spellings[mid].text);
-        if (!order)
-            return spellings[mid].fn;
-        if (order < 0)
-            hi = mid - 1;
-        else
-            lo = mid + 1;
-    }
+static const cfx_fn *find_extra_fn(const char *name) {
     pthread_mutex_lock(&extra.lock);
     const cfx_fn *fn = cfx__map_get(&extra.fns, name);
     pthread_mutex_unlock(&extra.lock);
+    return fn;
+}
+
+/* The function called ns::base. */
+static const cfx_fn *find_fn(const char *ns, const char *base) {
+    char key[NAME_MAX_LEN];
+    if (!join(key, ns, base, NULL))
+        return NULL;
+    const cfx_fn *fn = find_in(all_fns, COUNT(all_fns), key);
+    return fn ? fn : find_extra_fn(key);
+}
+
+const cfx_fn *cfx__fn_of(cfx_op *op) {
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
+    return find_fn(s->ns, s->name);
+}
+
+static cfx_op *find_inplace(full_name name) {
+    char base[NAME_MAX_LEN];
+    size_t n = strlen(name.base) - 1;
+    memcpy(base, name.base, n);
+    base[n] = 0;
+    const cfx_fn *fn = find_fn(name.ns, base);
+    const char *overload = strcmp(name.overload, "default") ? name.overload : "";
+    for (int i = 0; fn && i < fn->n; i++) {
+        const cfx__op_info *f = cfx__op_info_of(fn->ops[i]);
+        if (has_inplace(f) && !strcmp(inplace_overload(fn->ops[i], f->schema), overload))
+            return cfx__op_inplace(fn->ops[i]);
+    }
+    return NULL;
+}
+
+static cfx_op *find_out(full_name name) {
+    const cfx_fn *fn = find_fn(name.ns, name.base);
+    char text[NAME_MAX_LEN];
+    for (int i = 0; fn && i < fn->n; i++) {
+        const cfx__op_info *f = cfx__op_info_of(fn->ops[i]);
+        if (can_be_derived(f) &&
+            !strcmp(out_overload(fn->ops[i], f->schema, text, sizeof text), name.overload))
+            return cfx__op_out(fn->ops[i]);
+    }
+    return NULL;
+}
+
+/* The operator of exactly this name: written down, registered, or derived. */
+static cfx_op *find_full(full_name name) {
+    char key[NAME_MAX_LEN];
+    if (!join(key, name.ns, name.base, name.overload))
+        return NULL;
+    cfx_op *op = find_written(key);
+    if (op)
+        return op;
+    pthread_mutex_lock(&extra.lock);
+    op = cfx__map_get(&extra.ops, key);
+    pthread_mutex_unlock(&extra.lock);
+    if (op)
+        return op;
+    size_t n = strlen(name.base);
+    return n > 1 && name.base[n - 1] == '_' ? find_inplace(name) : find_out(name);
+}
+
+cfx_op *cfx_op_find(const char *name) {
+    char text[NAME_MAX_LEN];
+    size_t n = strlen(name);
+    if (n >= sizeof text)
+        return NULL;
+    memcpy(text, name, n + 1);
+    char *colons = strstr(text, "::");
+    if (colons) {
+        *colons = 0;
+        char *dot = strchr(colons + 2, '.');
+        if (dot)
+            *dot = 0;
+        return find_full((full_name){text, colons + 2, dot ? dot + 1 : "default"});
+    }
+    char *first = strchr(text, '.'), *second = first ? strchr(first + 1, '.') : NULL;
+    if (first)
+        *first++ = 0;
+    if (second) {
+        *second++ = 0;
+        return find_full((full_name){text, first, second});
+    }
+    const char *overload = first ? first : "default";
+    cfx_op *op = find_full((full_name){"aten", text, overload});
+    if (!op)
+        op = find_full((full_name){"python", text, overload});
+    return op || !first ? op : find_full((full_name){text, first, "default"});
+}
+
+const cfx_fn *cfx_fn_find(const char *name) {
+    const cfx_fn *fn = find_in(spellings, COUNT(spellings), name);
+    if (!fn)
+        fn = find_extra_fn(name);
     if (fn)
         return fn;
-    return find_fn(!strncmp(name, "aten.", 5) ? name + 5 : name);
+    const char *colons = strstr(name, "::"), *dot = strchr(name, '.');
+    if (colons)
+        return find_in(all_fns, COUNT(all_fns), name);
+    if (dot) {
+        char ns[NAME_MAX_LEN];
+        size_t n = (size_t)(dot - name);
+        if (n >= sizeof ns)
+            return NULL;
+        memcpy(ns, name, n);
+        ns[n] = 0;
+        return find_fn(ns, dot + 1);
+    }
+    fn = find_fn("aten", name);
+    return fn ? fn : find_fn("python", name);
 }
 
 /* ---- the user's own -------------------------------------------------------------------------- */
+
+/* Adds one more overload to the function called `name`: as a new function, since the one before may
+ * be in use. */
+static void add_overload(const char *name, const char *shown, cfx_op *op) {
+    const cfx_fn *before = cfx__map_get(&extra.fns, name);
+    int n = before ? before->n : 0;
+    cfx_op **ops = cfx__alloc((size_t)(n + 1) * sizeof *ops);
+    cfx_fn *fn = cfx__alloc(sizeof *fn);
+    if (n)
+        memcpy(ops, before->ops, (size_t)n * sizeof *ops);
+    ops[n] = op;
+    *fn = (cfx_fn){shown, n + 1, ops};
+    cfx__map_set(&extra.fns, before ? name : copy_text(name), fn);
+}
 
 bool cfx_op_register(cfx_op *op) {
     cfx__op_info *info = cfx__op_info_of(op);
     if (!info)
         return false;
     cfx__schema *s = info->schema;
-    const char *overload = *s->overload ? s->overload : "default";
     if (!op->kernel && !op->decompose && !op->view) {
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
                  "operator %s::%s has neither kernel, view nor decompose", s->ns, s->name);
         return false;
     }
-    cfx__text key = {0};
-    cfx__text_printf(&key, "%s::%s.%s", s->ns, s->name, overload);
+    char key[NAME_MAX_LEN], name[NAME_MAX_LEN];
+    if (!join(key, s->ns, s->name, *s->overload ? s->overload : "default") ||
+        !join(name, s->ns, s->name, NULL)) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "the name of operator %.40s... is too long",
+                 s->name);
+        return false;
+    }
     pthread_mutex_lock(&extra.lock);
-    bool taken = (!strcmp(s->ns, "aten") && find_written(s->name, overload)) ||
-                 cfx__map_get(&extra.ops, key.data);
+    bool taken = find_written(key) || cfx__map_get(&extra.ops, key);
     if (!taken) {
-        cfx__map_set(&extra.ops, copy_text(key.data), op);
-        cfx_op **list = cfx__alloc(sizeof *list);
-        cfx_fn *fn = cfx__alloc(sizeof *fn);
-        *list = op;
-        *fn = (cfx_fn){s->name, 1, list};
+        cfx__map_set(&extra.ops, copy_text(key), op);
+        add_overload(name, s->name, op);
         for (const char *at = op->torch_; at && *at;) {
             size_t n = strcspn(at, " ");
-            char *spelling = cfx__alloc(n + 1);
-            memcpy(spelling, at, n);
-            spelling[n] = 0;
-            cfx__map_set(&extra.fns, spelling, fn);
+            snprintf(name, sizeof name, "%.*s", (int)n, at);
+            add_overload(name, s->name, op);
             at += n + (at[n] == ' ');
         }
-        if (!cfx__map_get(&extra.fns, s->name) && !find_fn(s->name))
-            cfx__map_set(&extra.fns, s->name, fn);
     }
     pthread_mutex_unlock(&extra.lock);
     if (taken)
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "operator %s is registered already", key.data);
-    cfx__text_release(&key);
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "operator %s is registered already", key);
     return !taken;
 }

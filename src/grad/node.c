@@ -351,8 +351,8 @@ cfx__grad_node *cfx__grad_edge_of(cfx_site at, cfx_tensor *t, int *output) {
 /* ---- names ----------------------------------------------------------------------------------- */
 
 /* The place of an overload among those of its name that have a gradient. */
-static int number_of(cfx_op *op, const char *name) {
-    const cfx_fn *fn = cfx_fn_find(name);
+static int number_of(cfx_op *op) {
+    const cfx_fn *fn = cfx__fn_of(op);
     int number = 0;
     for (int i = 0; fn && i < fn->n; i++) {
         if (fn->ops[i] == op)
@@ -371,7 +371,7 @@ const char *cfx__grad_node_op_name(cfx_op *op) {
             cfx__text_putc(&t, (char)(begins ? toupper((unsigned char)*c) : *c));
         begins = !isalpha((unsigned char)*c);
     }
-    cfx__text_printf(&t, "Backward%d", number_of(op, name));
+    cfx__text_printf(&t, "Backward%d", number_of(op));
     return cfx__text_take(&t);
 }
 

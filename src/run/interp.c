@@ -86,7 +86,7 @@ cfx_value cfx_interp_call_function(cfx_interp *it, cfx_target t, cfx_args a) {
         return cfx_op_do_from((cfx_site){0}, t.op, a);
     /* t.op = &cfx_op_sigmoid in a handler changes a call of torch.relu to one of torch.sigmoid */
     if (t.fn && t.op && t.op != t.fn->ops[0]) {
-        t.fn = cfx_fn_find(cfx__op_info_of(t.op)->schema->name);
+        t.fn = cfx__fn_of(t.op);
         return t.fn ? cfx_fn_call_from((cfx_site){0}, t.fn, a)
                     : cfx_op_do_from((cfx_site){0}, t.op, a);
     }

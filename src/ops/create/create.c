@@ -51,7 +51,7 @@ static void kernel_make(cfx_op_call *c) {
 CFX_OP(empty_memory_format) = {
     "aten::empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
     "Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    "torch.empty", MAKE(-1, 0, 1, 5, WITH_NOTHING)};
+    "torch.empty", MAKE(-1, 0, 1, 5, WITH_NOTHING), .out = "out"};
 CFX_OP(zeros) = {"aten::zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
                  "Device? device=None, bool? pin_memory=None) -> Tensor",
                  "torch.zeros", MAKE(-1, 0, 1, -1, WITH_ZERO)};

@@ -290,7 +290,8 @@ CFX_OP(bernoulli_p) = {
     .shape = shape_coins,
     .kernel = kernel_draw,
     .effects = CFX_RANDOM,
-    .row = &(const random_row){.draw = draw_coins}, NO_GRAD};
+    .row = &(const random_row){.draw = draw_coins}, NO_GRAD, .inplace = "float",
+    .out = "float_out"};
 CFX_OP(bernoulli_Tensor) = {
     "aten::bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor", NULL,
     DRAW(coins_each), NO_GRAD};

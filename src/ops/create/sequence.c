@@ -127,7 +127,7 @@ CFX_OP(arange_start) = {
 CFX_OP(arange_start_step) = {
     "aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, "
     "Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    NULL, ARANGE};
+    NULL, ARANGE, .out = "start_out"};
 CFX_OP(range) = {
     "aten::range(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, "
     "Device? device=None, bool? pin_memory=None) -> Tensor",
@@ -135,7 +135,7 @@ CFX_OP(range) = {
 CFX_OP(range_step) = {
     "aten::range.step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? "
     "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    NULL, RANGE};
+    NULL, RANGE, .out = "out"};
 
 /* ---- linspace and logspace ------------------------------------------------------------------- */
 

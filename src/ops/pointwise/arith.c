@@ -66,12 +66,12 @@ static void kernel_rsub(cfx_op_call *c) {
 
 CFX_OP(add_Tensor) = {"aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
                       "torch.add Tensor.add operator.add",
-                      POINTWISE_AS(add, shape_add) | CFX_NUMBERS, GRAD(add, 0)};
+                      POINTWISE_AS(add, shape_add) | CFX_NUMBERS, GRAD(add, 0), .out = "out"};
 CFX_OP(add_Scalar) = {"aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", NULL,
                       POINTWISE_AS(add, shape_add), GRAD(add, 0)};
 CFX_OP(sub_Tensor) = {"aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
                       "torch.sub Tensor.sub operator.sub",
-                      POINTWISE_AS(sub, shape_sub) | CFX_NUMBERS, GRAD(sub, 0)};
+                      POINTWISE_AS(sub, shape_sub) | CFX_NUMBERS, GRAD(sub, 0), .out = "out"};
 CFX_OP(sub_Scalar) = {"aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", NULL,
                       POINTWISE_AS(sub, shape_sub), GRAD(sub, 0)};
 CFX_OP(rsub_Tensor) = {"aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
@@ -80,16 +80,17 @@ CFX_OP(rsub_Scalar) = {"aten::rsub.Scalar(Tensor self, Scalar other, Scalar alph
                        NULL, REVERSED, GRAD(rsub, 0)};
 CFX_OP(subtract_Tensor) = {"aten::subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) "
                            "-> Tensor", "torch.subtract Tensor.subtract",
-                           ALIAS(sub_Tensor) | CFX_NUMBERS};
+                           ALIAS(sub_Tensor) | CFX_NUMBERS, .out = "out"};
 CFX_OP(subtract_Scalar) = {"aten::subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> "
                            "Tensor", NULL, ALIAS(sub_Scalar)};
 CFX_OP(mul_Tensor) = {"aten::mul.Tensor(Tensor self, Tensor other) -> Tensor",
                       "torch.mul Tensor.mul operator.mul", POINTWISE(mul) | CFX_NUMBERS,
-                      GRAD(mul, READ(0) | READ(1))};
+                      GRAD(mul, READ(0) | READ(1)), .out = "out"};
 CFX_OP(mul_Scalar) = {"aten::mul.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
                       POINTWISE(mul), GRAD(mul, 0)};
 CFX_OP(multiply_Tensor) = {"aten::multiply.Tensor(Tensor self, Tensor other) -> Tensor",
-                           "torch.multiply Tensor.multiply", ALIAS(mul_Tensor) | CFX_NUMBERS};
+                           "torch.multiply Tensor.multiply", ALIAS(mul_Tensor) | CFX_NUMBERS,
+                           .out = "out"};
 CFX_OP(multiply_Scalar) = {"aten::multiply.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
                            ALIAS(mul_Scalar)};
 CFX_OP(addcmul) = {"aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar "
@@ -219,7 +220,7 @@ static void shape_addcdiv(cfx_op_call *c) {
 
 CFX_OP(div_Tensor) = {"aten::div.Tensor(Tensor self, Tensor other) -> Tensor",
                       "torch.div Tensor.div operator.truediv", POINTWISE(div) | CFX_NUMBERS,
-                      GRAD(div, READ(0) | READ(1))};
+                      GRAD(div, READ(0) | READ(1)), .out = "out"};
 CFX_OP(div_Scalar) = {"aten::div.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
                       POINTWISE(div), GRAD(div, 0)};
 CFX_OP(div_Tensor_mode) = {"aten::div.Tensor_mode(Tensor self, Tensor other, *, str? "
@@ -228,7 +229,8 @@ CFX_OP(div_Tensor_mode) = {"aten::div.Tensor_mode(Tensor self, Tensor other, *, 
 CFX_OP(div_Scalar_mode) = {"aten::div.Scalar_mode(Tensor self, Scalar other, *, str? "
                            "rounding_mode) -> Tensor", NULL, DIVIDES_BY_MODE, GRAD(div_mode, 0)};
 CFX_OP(divide_Tensor) = {"aten::divide.Tensor(Tensor self, Tensor other) -> Tensor",
-                         "torch.divide Tensor.divide", ALIAS(div_Tensor) | CFX_NUMBERS};
+                         "torch.divide Tensor.divide", ALIAS(div_Tensor) | CFX_NUMBERS,
+                         .out = "out"};
 CFX_OP(divide_Scalar) = {"aten::divide.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
                          ALIAS(div_Scalar)};
 CFX_OP(divide_Tensor_mode) = {"aten::divide.Tensor_mode(Tensor self, Tensor other, *, str? "
@@ -238,12 +240,12 @@ CFX_OP(divide_Scalar_mode) = {"aten::divide.Scalar_mode(Tensor self, Scalar othe
                               "rounding_mode) -> Tensor", NULL, ALIAS(div_Scalar_mode)};
 CFX_OP(true_divide_Tensor) = {"aten::true_divide.Tensor(Tensor self, Tensor other) -> Tensor",
                               "torch.true_divide Tensor.true_divide",
-                              ALIAS(div_Tensor) | CFX_NUMBERS};
+                              ALIAS(div_Tensor) | CFX_NUMBERS, .out = "out"};
 CFX_OP(true_divide_Scalar) = {"aten::true_divide.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
                               ALIAS(div_Scalar)};
 CFX_OP(floor_divide) = {"aten::floor_divide(Tensor self, Tensor other) -> Tensor",
                         "torch.floor_divide Tensor.floor_divide operator.floordiv",
-                        DIVIDES(div_floor) | CFX_NUMBERS, NO_GRAD};
+                        DIVIDES(div_floor) | CFX_NUMBERS, NO_GRAD, .inplace = "Tensor"};
 CFX_OP(floor_divide_Scalar) = {
     "aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor", NULL, DIVIDES(div_floor),
     NO_GRAD};

@@ -28,7 +28,7 @@ CFX_OP(hypot) = {"aten::hypot(Tensor self, Tensor other) -> Tensor", "torch.hypo
                  POINTWISE(hypot), GRAD(hypot, READ(0) | READ(1) | RESULT(0))};
 CFX_OP(copysign_Tensor) = {"aten::copysign.Tensor(Tensor self, Tensor other) -> Tensor",
                            "torch.copysign Tensor.copysign", POINTWISE(copysign),
-                           GRAD(copysign, READ(0) | RESULT(0))};
+                           GRAD(copysign, READ(0) | RESULT(0)), .out = "out"};
 CFX_OP(copysign_Scalar) = {"aten::copysign.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
                            POINTWISE(copysign), GRAD(copysign, READ(0) | RESULT(0))};
 CFX_OP(nextafter) = {"aten::nextafter(Tensor self, Tensor other) -> Tensor",
@@ -134,19 +134,20 @@ static void decompose_square(cfx_op_call *c) { c->out[0] = cfx_pow(arg_tensor(c,
 
 CFX_OP(pow_Tensor_Tensor) = {"aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
                              "torch.pow Tensor.pow operator.pow", POINTWISE(pow),
-                             GRAD(pow, READ(0) | READ(1) | RESULT(0))};
+                             GRAD(pow, READ(0) | READ(1) | RESULT(0)), .inplace = "Tensor"};
 CFX_OP(pow_Tensor_Scalar) = {"aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
                              NULL, .shape = shape_pow_Scalar, .kernel = kernel_pow_Scalar,
-                             .row = &row_pow, .effects = CFX_POINTWISE, GRAD(pow, READ(0))};
+                             .row = &row_pow, .effects = CFX_POINTWISE, GRAD(pow, READ(0)),
+                             .inplace = "Scalar"};
 CFX_OP(pow_Scalar) = {"aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor", NULL,
                       POINTWISE(pow), GRAD(pow, READ(1) | RESULT(0))};
 CFX_OP(float_power_Tensor_Tensor) = {
     "aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
     "torch.float_power Tensor.float_power", POINTWISE(float_power),
-    GRAD(pow, READ(0) | READ(1) | RESULT(0))};
+    GRAD(pow, READ(0) | READ(1) | RESULT(0)), .inplace = "Tensor"};
 CFX_OP(float_power_Tensor_Scalar) = {
     "aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", NULL,
-    POINTWISE(float_power), GRAD(pow, READ(0))};
+    POINTWISE(float_power), GRAD(pow, READ(0)), .inplace = "Scalar"};
 CFX_OP(float_power_Scalar) = {"aten::float_power.Scalar(Scalar self, Tensor exponent) -> Tensor",
                               NULL, POINTWISE(float_power), GRAD(pow, READ(1) | RESULT(0))};
 CFX_OP(square) = {"aten::square(Tensor self) -> Tensor", "torch.square Tensor.square",
@@ -158,7 +159,7 @@ static void decompose_ldexp(cfx_op_call *c) {
 
 CFX_OP(ldexp_Tensor) = {"aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
                         "torch.ldexp Tensor.ldexp",
-                        .decompose = decompose_ldexp, .effects = CFX_COMPOSITE};
+                        .decompose = decompose_ldexp, .effects = CFX_COMPOSITE, .out = "out"};
 
 /* ---- logarithms ------------------------------------------------------------------------------ */
 

@@ -109,9 +109,9 @@ CFX_OP(fmax) = {"aten::fmax(Tensor self, Tensor other) -> Tensor", "torch.fmax T
 CFX_OP(fmin) = {"aten::fmin(Tensor self, Tensor other) -> Tensor", "torch.fmin Tensor.fmin",
                 POINTWISE_AS(fmin, shape_extreme), GRAD(fmin, READ(0) | READ(1))};
 CFX_OP(max_other) = {"aten::max.other(Tensor self, Tensor other) -> Tensor", "torch.max Tensor.max",
-                     ALIAS(maximum)};
+                     ALIAS(maximum), .out = "out"};
 CFX_OP(min_other) = {"aten::min.other(Tensor self, Tensor other) -> Tensor", "torch.min Tensor.min",
-                     ALIAS(minimum)};
+                     ALIAS(minimum), .out = "out"};
 
 /* ---- clamp ----------------------------------------------------------------------------------- */
 

@@ -105,9 +105,9 @@ CFX_OP(amax) = {"aten::amax(Tensor self, int[1] dim=[], bool keepdim=False) -> T
 CFX_OP(amin) = {"aten::amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
                 "torch.amin Tensor.amin", AMAX(mins, "amin"), GRAD(amax, READ(0) | RESULT(0))};
 CFX_OP(max) = {"aten::max(Tensor self) -> Tensor", "torch.max Tensor.max", AMAX(maxes, "max"),
-               GRAD(max, READ(0) | RESULT(0))};
+               GRAD(max, READ(0) | RESULT(0)), .out = "unary_out"};
 CFX_OP(min) = {"aten::min(Tensor self) -> Tensor", "torch.min Tensor.min", AMAX(mins, "min"),
-               GRAD(max, READ(0) | RESULT(0))};
+               GRAD(max, READ(0) | RESULT(0)), .out = "unary_out"};
 
 /* ---- aminmax --------------------------------------------------------------------------------- */
 

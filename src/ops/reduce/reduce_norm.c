@@ -199,7 +199,8 @@ CFX_OP(linalg_vector_norm) = {
     "torch.linalg.vector_norm", NORM(1, 2, 3, 4, true), GRAD(norm_dim, READ(0) | RESULT(0))};
 CFX_OP(norm_ScalarOpt_dim) = {
     "aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
-    "torch.norm Tensor.norm", NORM(1, 2, 3, -1, false), GRAD(norm_dim, READ(0) | RESULT(0))};
+    "torch.norm Tensor.norm", NORM(1, 2, 3, -1, false), GRAD(norm_dim, READ(0) | RESULT(0)),
+    .out = "out"};
 CFX_OP(norm_Scalar) = {"aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor",
                        NORM(1, -1, -1, -1, false), GRAD(norm, READ(0) | RESULT(0))};
 CFX_OP(norm_ScalarOpt_dtype) = {
@@ -208,7 +209,7 @@ CFX_OP(norm_ScalarOpt_dtype) = {
 CFX_OP(norm_ScalarOpt_dim_dtype) = {
     "aten::norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, "
     "ScalarType dtype) -> Tensor",
-    NORM(1, 2, 3, 4, false), GRAD(norm_dim, READ(0) | RESULT(0))};
+    NORM(1, 2, 3, 4, false), GRAD(norm_dim, READ(0) | RESULT(0)), .out = "dtype_out"};
 
 static void decompose_frobenius_norm(cfx_op_call *c) {
     c->out[0] = cfx_linalg_vector_norm(arg_tensor(c, 0), 2, c->args[1], c->args[2]);
@@ -217,7 +218,7 @@ static void decompose_frobenius_norm(cfx_op_call *c) {
 CFX_OP(frobenius_norm_dim) = {
     "aten::frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
     "torch.functional.frobenius_norm", .decompose = decompose_frobenius_norm,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .out = "out"};
 
 static void decompose_dist(cfx_op_call *c) {
     c->out[0] = cfx_norm(cfx_sub(arg_tensor(c, 0), arg_tensor(c, 1)), c->args[2]);

@@ -145,7 +145,7 @@ CFX_OP(var) = {"aten::var(Tensor self, bool unbiased=True) -> Tensor", "torch.va
                VAR(false, false, -1, -1, -1, 1), GRAD(var, READ(0))};
 CFX_OP(var_dim) = {"aten::var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool "
                    "keepdim=False) -> Tensor",
-                   VAR(false, false, 1, 3, -1, 2), GRAD(var, READ(0))};
+                   VAR(false, false, 1, 3, -1, 2), GRAD(var, READ(0)), .out = "out"};
 CFX_OP(var_correction) = {"aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? "
                           "correction=None, bool keepdim=False) -> Tensor",
                           VAR(false, false, 1, 3, 2, -1), GRAD(var, READ(0))};
@@ -153,7 +153,7 @@ CFX_OP(std) = {"aten::std(Tensor self, bool unbiased=True) -> Tensor", "torch.st
                VAR(true, false, -1, -1, -1, 1), GRAD(std, READ(0) | RESULT(0))};
 CFX_OP(std_dim) = {"aten::std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool "
                    "keepdim=False) -> Tensor",
-                   VAR(true, false, 1, 3, -1, 2), GRAD(std, READ(0) | RESULT(0))};
+                   VAR(true, false, 1, 3, -1, 2), GRAD(std, READ(0) | RESULT(0)), .out = "out"};
 CFX_OP(std_correction) = {"aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? "
                           "correction=None, bool keepdim=False) -> Tensor",
                           VAR(true, false, 1, 3, 2, -1), GRAD(std, READ(0) | RESULT(0))};

@@ -155,7 +155,7 @@ static void decompose_reversed(cfx_op_call *c) {
 
 CFX_OP(transpose_int) = {"aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
                          "torch.transpose Tensor.transpose", .view = view_transpose,
-                         GRAD(transpose, 0)};
+                         GRAD(transpose, 0), .inplace = ""};
 CFX_OP(transpose_) = {"aten::transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)",
                       "Tensor.transpose_", .kernel = kernel_transpose_, GRAD(transpose, 0)};
 CFX_OP(swapaxes) = {"aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)",
