@@ -322,6 +322,14 @@ TEST(back_attention) {
     twice("scaled_dot_product_attention", q, k, v);
 }
 
+TEST(back_grouped_products) {
+    cfx_value ends = CFX_V(cfx_to(cfx_tensor_from_value(L(2, 2, 5)), cfx_i32));
+    twice("_grouped_mm", R(5, 4), R(3, 4, 2), ends);
+    twice("_grouped_mm", R(3, 4, 2), R(2, 5), ends);
+    twice("_grouped_mm", R(4, 5), R(5, 2), ends);
+    twice("_grouped_mm", R(3, 4, 2), R(3, 2, 5));
+}
+
 TEST(back_recurrent) {
     cfx_value w = L(R(12, 4), R(12, 3), R(12), R(12)), g = L(R(9, 4), R(9, 3), R(9), R(9));
     cfx_value r = L(R(3, 4), R(3, 3), R(3), R(3));

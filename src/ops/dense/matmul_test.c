@@ -206,3 +206,54 @@ TEST(distances_of_rows) {
     cfx_cdist(x, matrix(CFX_F32, 2, 3));
     CHECK_ERROR("X1 and X2 must have the same number of columns. X1: 2 X2: 3");
 }
+
+/* ---- grouped products ------------------------------------------------------------------------ */
+
+static cfx_tensor *ends(int64_t a, int64_t b, int64_t c) {
+    return cfx_to(cfx_tensor_from_value(cfx_list(a, b, c)), cfx_i32);
+}
+
+/* Part `from` to `to` of t along dimension d. */
+static cfx_tensor *part(cfx_tensor *t, int d, int64_t from, int64_t to) {
+    return cfx_narrow(t, d, from, to - from);
+}
+
+TEST(grouped_products_are_products_of_parts) {
+    static const int64_t at[] = {0, 2, 2, 7};
+    static const cfx_dtype dtypes[] = {CFX_F32, CFX_F64, CFX_BF16};
+    for (int d = 0; d < 3; d++) {
+        cfx_tensor *rows = matrix(dtypes[d], 7, 4), *cols = matrix(dtypes[d], 4, 7);
+        cfx_tensor *each = numbers(dtypes[d], 3, (int64_t[]){3, 4, 5});
+        cfx_tensor *offs = ends(2, 2, 7);
+        cfx_tensor *by_row = cfx_aten__grouped_mm(rows, each, offs);
+        cfx_tensor *by_col = cfx_aten__grouped_mm(cfx_mT(each), cols, offs);
+        cfx_tensor *inner = cfx_aten__grouped_mm(cols, rows, offs);
+        CHECK(same(cfx_aten__grouped_mm(cfx_mT(each), each), cfx_bmm(cfx_mT(each), each)));
+        for (int g = 0; g < 3; g++) {
+            const int64_t from = at[g], to = at[g + 1];
+            cfx_tensor *w = cfx_select(each, 0, g);
+            CHECK(same(part(by_row, 0, from, to), cfx_mm(part(rows, 0, from, to), w)));
+            CHECK(same(part(by_col, 1, from, to), cfx_mm(cfx_mT(w), part(cols, 1, from, to))));
+            CHECK(same(cfx_select(inner, 0, g),
+                       cfx_mm(part(cols, 1, from, to), part(rows, 0, from, to))));
+        }
+    }
+    CHECK_OK();
+}
+
+TEST(grouped_products_check_their_groups) {
+    cfx_tensor *rows = matrix(CFX_F32, 7, 4), *each = numbers(CFX_F32, 3, (int64_t[]){3, 4, 5});
+    cfx_tensor *short_ = cfx_aten__grouped_mm(rows, each, ends(1, 2, 4));
+    CHECK_INT(cfx_tensor_stride(short_)[0], 8); /* rows start at multiples of 16 bytes */
+    CHECK(same(part(short_, 0, 4, 7), cfx_zeros(cfx_list(3, 5))));
+    cfx_aten__grouped_mm(rows, each, ends(2, 1, 7));
+    CHECK_ERROR("offs[1] is 1, outside of [2, 7]");
+    cfx_aten__grouped_mm(rows, each, ends(2, 3, 8));
+    CHECK_ERROR("offs[2] is 8, outside of [3, 7]");
+    cfx_aten__grouped_mm(rows, each);
+    CHECK_ERROR("Have to provide offsets if there is a 2d matrix");
+    cfx_aten__grouped_mm(rows, rows, ends(1, 2, 4));
+    CHECK_ERROR("contraction dimension of mat_a and mat_b must match");
+    cfx_aten__grouped_mm(rows, each, cfx_to(ends(1, 2, 3), cfx_i64));
+    CHECK_ERROR("Offsets have to be int32");
+}
