@@ -72,6 +72,19 @@ CFX_API cfx_program *cfx_program_new(cfx_module *gm);
 /* Adds to the signature, in the order of placeholders and results. Texts and values are kept. */
 CFX_API void cfx_program_add_input(cfx_program *p, cfx_input_spec spec);
 CFX_API void cfx_program_add_output(cfx_program *p, cfx_output_spec spec);
+/* Brings the signature in line with the graph: placeholders and results that were renamed, moved,
+ * added (as the caller's own) or removed since, and the trees of arguments and results with them.
+ * What runs, saves, prints or copies a program does it first; it is for those who read the
+ * signature of a program whose graph they edited. False, with an error, where a result is written
+ * to an input that is gone. */
+CFX_API bool cfx_program_sync(const cfx_program *p);
+/* A new parameter, buffer (persistent) or constant: the tensor, kept under `target` (made unique
+ * with a number), and a placeholder for it before the caller's own. The placeholder; the bad node,
+ * with an error, where there is no tensor. */
+CFX_API cfx_node *cfx_program_add_tensor(cfx_program *p, cfx_input_kind kind, const char *target,
+                                         cfx_tensor *t);
+/* The specification of a placeholder; NULL where n is none of the program's. Borrowed. */
+CFX_API const cfx_input_spec *cfx_program_input(const cfx_program *p, const cfx_node *n);
 /* A text that lives as long as the program. */
 CFX_API const char *cfx_program_text(cfx_program *p, const char *text);
 /* The tensor that a parameter, buffer or constant input stands for, borrowed; NULL where the

@@ -87,6 +87,20 @@ CFX_API cfx_value cfx_program_outputs(cfx_program *p, cfx_value inputs, cfx_valu
  * other; its inputs are not checked. Scope. NULL, with an error, where p is NULL. */
 CFX_API cfx_module *cfx_program_module(cfx_program *p);
 
+/* A copy whose graphs may be edited; tensors are shared. Scope. NULL, with an error, where the
+ * signature of p does not fit its graph. */
+CFX_API cfx_program *cfx_program_copy(const cfx_program *p);
+/* Finds out what the nodes compute that were made or changed since it was noted (cfx_node_result),
+ * and those that depend on them, by the shape rules of their operators; nothing is computed, sizes
+ * that are symbols stay so. cfx_save does it first. False, with an error that names the node, where
+ * it cannot be told. */
+CFX_API bool cfx_program_infer(const cfx_program *p);
+/* Whether a program holds together: users mirror arguments in all its graphs, they are in order
+ * (cfx_graph_lint), the signature fits and has its tensors, and every node computes what is noted.
+ * An error says where not. What changes graphs is followed by it in tests, and passes are in debug
+ * builds. */
+CFX_API bool cfx_program_check(cfx_program *p);
+
 /* ---- taps ------------------------------------------------------------------------------------ */
 
 /* Runs and collects the values of chosen nodes: a dict of name to value; scope. A selector is a

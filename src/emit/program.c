@@ -29,7 +29,7 @@ static void put_indented(cfx__text *out, const char *text) {
 }
 
 const char *cfx_program_signature_str(const cfx_program *p) {
-    if (!p)
+    if (!p || !cfx_program_sync(p))
         return "";
     cfx__text out = {0};
     cfx__text_puts(&out, "\n# inputs\n");

@@ -23,6 +23,17 @@ static void copy_rest(cfx_node *to, const cfx_node *from) {
     to->meta = cfx_keep(from->meta);
 }
 
+/* Whether the inputs of a copy compute what those of its original do, numbers aside. */
+static bool same_inputs(const cfx_node *copy, const cfx_node *n) {
+    const cfx_use *a = copy->inputs, *b = n->inputs;
+    for (; a && b; a = a->next_input, b = b->next_input) {
+        cfx_result x = cfx_node_result(a->node), y = cfx_node_result(b->node);
+        if (a->node != b->node && !cfx_result_equal(&x, &y))
+            return false;
+    }
+    return !a && !b;
+}
+
 cfx_node *cfx_graph_copy_node(cfx_graph *g, cfx_node *n, cfx_node_map_fn *map, void *user) {
     if (!cfx__graph_given(g) || !cfx__node_given(n))
         return cfx__node_bad;
@@ -42,8 +53,10 @@ cfx_node *cfx_graph_copy_node(cfx_graph *g, cfx_node *n, cfx_node_map_fn *map, v
                      n->name);
     } else {
         copy = cfx_graph_create(g, n->op, n->target, args, kwargs, n->name, n->type);
-        if (copy != cfx__node_bad)
+        if (copy != cfx__node_bad) {
             copy->meta = cfx_keep(n->meta);
+            cfx__node_of(copy)->stale = cfx__node_of(n)->stale || !same_inputs(copy, n);
+        }
     }
     cfx_scope_close(mark);
     return copy;
@@ -137,8 +150,10 @@ cfx_graph *cfx_graph_copy(cfx_graph *from) {
         copy_rest(copy, n);
         c.copies[own->id] = copy;
     }
-    for (cfx_node *n = from->first, *copy = g->first; n; n = n->next, copy = copy->next)
+    for (cfx_node *n = from->first, *copy = g->first; n; n = n->next, copy = copy->next) {
         cfx__node_clone_args(copy, n, cloned, &c);
+        cfx__node_of(copy)->stale = cfx__node_of(n)->stale;
+    }
     for (size_t i = 0; i < from->subgraphs.len; i++)
         CFX_SCOPE cfx__graph_add_subgraph(g, from->subgraphs.data[i].name,
                                           cfx_graph_copy(from->subgraphs.data[i].graph));

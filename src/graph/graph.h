@@ -96,6 +96,7 @@ struct cfx__node {
     cfx__name *name;
     cfx_use *last_user;
     const cfx_node *mark; /* the user whose uses are being collected */
+    bool stale; /* its arguments or target changed since its result was noted */
     cfx__target_row *row;
     cfx__node *row_prev, *row_next;
 };
@@ -175,6 +176,8 @@ void cfx__node_map_args(cfx_node *n, cfx__node_fn *fn, void *user);
  * through fn, which gives a node for a node. */
 void cfx__node_clone_args(cfx_node *n, const cfx_node *from, cfx__node_fn *fn, void *user);
 
+/* The results that are noted are those of the graph as it is: nothing is stale. */
+void cfx__graph_settle(cfx_graph *g);
 /* Erases nodes that no one uses and that need not stay, last first. Returns how many. */
 int cfx__graph_sweep(cfx_graph *g, bool (*stays)(const cfx_node *n));
 
@@ -184,6 +187,17 @@ void cfx__graph_add_subgraph(cfx_graph *g, const char *name, cfx_graph *sub);
 
 /* Makes g the graph of m, which keeps it; g knows its owner until m lets go of it. */
 void cfx__graph_own(cfx_graph *g, cfx_module *m);
+
+/* What is behind a program. */
+struct cfx__program {
+    cfx__arena arena; /* texts of the signature */
+    uint64_t seen;    /* what cfx__program_see noted */
+    uint64_t synced;  /* the version of the graph that the signature is in line with, and 1 */
+    VEC(cfx_input_spec) inputs;
+    VEC(cfx_output_spec) outputs;
+    VEC(const cfx_node *) placeholders; /* of each input; NULL: not known yet */
+    VEC(const cfx_node *) results;      /* of each output; NULL: a plain value, or not known */
+};
 
 /* Notes a version of a program's graph as good to run; whether it is the one noted last. */
 void cfx__program_see(cfx_program *p, uint64_t version);

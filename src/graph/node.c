@@ -89,6 +89,7 @@ static void set_args(cfx_node *n, cfx_value args, cfx_value kwargs) {
 void cfx__node_put_args(cfx_node *n, cfx_value args, cfx_value kwargs) {
     if (n->inputs)
         cfx__node_drop_uses(n);
+    cfx__node_of(n)->stale = true;
     set_args(n, args, kwargs);
     uses s = {n, &n->inputs};
     for (int64_t i = 0; i < args.list->len; i++) {
@@ -258,9 +259,18 @@ static cfx_value swap_node(cfx_node *n, void *data) {
     return cfx_node_value(n == s->old ? s->with : n);
 }
 
-static void replace_in(cfx_node *user, cfx_node *old, cfx_node *with) {
+/* What the user computes is then to be found out anew, unless `alike`: the results of the two are
+ * the same but for their numbers. */
+static void replace_in(cfx_node *user, cfx_node *old, cfx_node *with, bool alike) {
     swap s = {old, with};
+    bool stale = cfx__node_of(user)->stale;
     cfx__node_map_args(user, swap_node, &s);
+    cfx__node_of(user)->stale = stale || !alike;
+}
+
+static bool are_alike(const cfx_node *a, const cfx_node *b) {
+    cfx_result x = cfx_node_result(a), y = cfx_node_result(b);
+    return cfx_result_equal(&x, &y);
 }
 
 static void tell_replaced(cfx_node *old, cfx_node *with, cfx_node *user) {
@@ -275,13 +285,14 @@ int cfx_node_replace_if(cfx_node *n, cfx_node *with, cfx_node_filter *keep, void
     if (!cfx__node_given(n) || !is_live(with) || n == with)
         return 0;
     cfx_value users = cfx_node_users(n);
+    bool alike = are_alike(n, with);
     int changed = 0;
     for (int64_t i = 0; i < users.list->len; i++) {
         cfx_node *user = users.list->items[i].node;
         if (user == with || (keep && !keep(user, data)))
             continue;
         tell_replaced(n, with, user);
-        replace_in(user, n, with);
+        replace_in(user, n, with, alike);
         changed++;
     }
     return changed;
@@ -295,7 +306,7 @@ bool cfx_node_replace_input(cfx_node *n, cfx_node *old, cfx_node *with) {
     if (!is_live(n) || !cfx__node_given(old) || !is_live(with))
         return false;
     tell_replaced(old, with, n);
-    replace_in(n, old, with);
+    replace_in(n, old, with, are_alike(old, with));
     return true;
 }
 
@@ -317,6 +328,7 @@ bool cfx_node_set_target(cfx_node *n, cfx_target target) {
     }
     n->target = target;
     n->target.name = row->target.name;
+    cfx__node_of(n)->stale = true;
     n->graph->version++;
     return true;
 }
@@ -380,6 +392,8 @@ void cfx_node_set_meta(cfx_node *n, const char *key, cfx_value v) {
         return;
     size_t mark = cfx_scope_open();
     cfx_dict_set(own_meta(n), key, v);
+    if (!strcmp(key, "val"))
+        cfx__node_of(n)->stale = false;
     cfx_scope_close(mark);
 }
 

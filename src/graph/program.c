@@ -4,13 +4,6 @@
 
 #include "graph.h"
 
-struct cfx__program {
-    cfx__arena arena; /* texts of the signature */
-    uint64_t seen;    /* what cfx__program_see noted */
-    VEC(cfx_input_spec) inputs;
-    VEC(cfx_output_spec) outputs;
-};
-
 static void program_free(void *obj) {
     cfx_program *p = obj;
     for (int i = 0; i < p->ninputs; i++)
@@ -19,6 +12,8 @@ static void program_free(void *obj) {
         cfx_value_drop(p->outputs[i].value);
     VEC_FREE(p->own_->inputs);
     VEC_FREE(p->own_->outputs);
+    VEC_FREE(p->own_->placeholders);
+    VEC_FREE(p->own_->results);
     cfx__arena_release(&p->own_->arena);
     free(p->own_);
     cfx_value_drop(p->in_spec);
@@ -53,21 +48,27 @@ const char *cfx_program_text(cfx_program *p, const char *text) {
 }
 
 void cfx_program_add_input(cfx_program *p, cfx_input_spec spec) {
+    const cfx_node *n = spec.name ? cfx_graph_find(p->module->graph, spec.name) : NULL;
     spec.name = cfx_program_text(p, spec.name);
     spec.target = cfx_program_text(p, spec.target);
     spec.value = cfx_value_keep(spec.value);
     VEC_PUSH(p->own_->inputs, spec);
+    VEC_PUSH(p->own_->placeholders, n && n->op == CFX_PLACEHOLDER ? n : NULL);
     p->inputs = p->own_->inputs.data;
     p->ninputs = (int)p->own_->inputs.len;
+    p->own_->synced = 0;
 }
 
 void cfx_program_add_output(cfx_program *p, cfx_output_spec spec) {
+    const cfx_node *n = spec.name ? cfx_graph_find(p->module->graph, spec.name) : NULL;
     spec.name = cfx_program_text(p, spec.name);
     spec.target = cfx_program_text(p, spec.target);
     spec.value = cfx_value_keep(spec.value);
     VEC_PUSH(p->own_->outputs, spec);
+    VEC_PUSH(p->own_->results, n);
     p->outputs = p->own_->outputs.data;
     p->noutputs = (int)p->own_->outputs.len;
+    p->own_->synced = 0;
 }
 
 bool cfx__program_seen(const cfx_program *p, uint64_t version) {

@@ -60,6 +60,11 @@ cfx_result cfx_node_result(const cfx_node *n) {
     return cfx_result_of(cfx_node_get_meta(n, "val"));
 }
 
+void cfx__graph_settle(cfx_graph *g) {
+    for (cfx_node *n = g->first; n; n = n->next)
+        cfx__node_of(n)->stale = false;
+}
+
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 /* Whether dim is one of r, counted from 0 then. */

@@ -13,13 +13,6 @@
  * '.'. All other placeholders are the caller's. */
 #include "pt2.h"
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), k = strlen(end);
-    return n >= k && !strcmp(text + n - k, end);
-}
-
-bool cfx__fx_is(const char *path) { return path && ends_with(path, ".fx"); }
-
 /* The file with the tensors: "net.fx" to "net.safetensors"; scope. */
 static const char *beside(const char *path) {
     return cfx__text_format("%.*s.safetensors", (int)strlen(path) - 3, path);

@@ -112,10 +112,11 @@ void cfx__pt2_put_tensor(cfx__text *out, const cfx_result *r);
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* cfx_open and cfx_save for .fx files: see fx.c. */
+/* cfx_open and cfx_save for .fx files (fx.c) and for archives. */
 cfx_program *cfx__fx_open(const char *path);
 bool cfx__fx_save(const cfx_program *p, const char *path);
-bool cfx__fx_is(const char *path);
+cfx_program *cfx__pt2_open_file(const char *path);
+bool cfx__pt2_save(const cfx_program *p, const char *path);
 
 /* ---- enumerations ---------------------------------------------------------------------------- */
 

@@ -477,6 +477,7 @@ static bool read_graph(builder *b, const cfx__json *graph, const cfx__json *spec
         ok = ok && read_node(b, node);
         cfx_scope_close(mark);
     }
+    cfx__graph_settle(b->g);
     return ok && read_output(b, graph, outputs);
 }
 

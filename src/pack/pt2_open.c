@@ -366,9 +366,7 @@ cfx_program *cfx__pt2_open(const char *path, cfx__pack_bytes bytes) {
     return cfx_scope_return(mark, p);
 }
 
-cfx_program *cfx_open(const char *path) {
-    if (cfx__fx_is(path))
-        return cfx__fx_open(path);
+cfx_program *cfx__pt2_open_file(const char *path) {
     cfx__file_mapping *map = cfx__file_map(path);
     cfx_program *p = map ? cfx__pt2_open(path, (cfx__pack_bytes){map->data, map->size, map}) : NULL;
     cfx_drop(map);

@@ -431,13 +431,7 @@ static const char *root_of(const char *path) {
     return len ? cfx__text_format("%.*s/", (int)len, name) : "archive/";
 }
 
-bool cfx_save(const cfx_program *p, const char *path) {
-    if (!p || !path) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "there is no %s", p ? "path" : "program to save");
-        return false;
-    }
-    if (cfx__fx_is(path))
-        return cfx__fx_save(p, path);
+bool cfx__pt2_save(const cfx_program *p, const char *path) {
     size_t mark = cfx_scope_open();
     saver s = {.p = p, .path = path, .root = root_of(path)};
     cfx__text model = {0};

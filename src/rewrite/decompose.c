@@ -209,7 +209,10 @@ static bool stays(const cfx_node *n) {
     return cfx_node_is_impure(n);
 }
 
-void cfx__rewrite_tidy(cfx_graph *g) { cfx__graph_sweep(g, stays); }
+void cfx__rewrite_tidy(cfx_graph *g) {
+    cfx__graph_sweep(g, stays);
+    cfx__graph_settle(g);
+}
 
 static cfx_program *decomposed(cfx__rerun *run, const cfx_program *from) {
     cfx_value result, results = cfx_bad();
@@ -235,7 +238,7 @@ static cfx_program *decomposed(cfx__rerun *run, const cfx_program *from) {
 }
 
 cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep) {
-    if (!p)
+    if (!p || !cfx_program_sync(p) || !cfx_program_infer(p))
         return NULL;
     size_t mark = cfx_scope_open();
     cfx__symbols symbols = {0};

@@ -8,6 +8,7 @@ static cfx_program *program_of(cfx__export *e) {
     cfx_program *p = gm ? cfx_program_new(gm) : NULL;
     if (!p)
         return NULL;
+    cfx__graph_settle(gm->graph);
     for (size_t i = 0; i < e->inputs.len; i++)
         cfx_program_add_input(p, e->inputs.data[i]);
     for (size_t i = 0; i < e->outputs.len; i++)

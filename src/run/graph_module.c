@@ -89,6 +89,46 @@ cfx_module *cfx_graph_module(cfx_module *root, cfx_graph *g, const char *type) {
     return cfx_scope_return(mark, fine ? gm : NULL);
 }
 
+/* A GraphModule over a copy of the graph, its branches copied too; what else it names is shared. */
+static cfx_module *copy_module(cfx_module *m) {
+    cfx_module *gm = cfx_graph_module(m, cfx_graph_copy(m->graph), m->type);
+    for (int i = 0; gm && i < cfx_module_count(gm); i++) {
+        cfx_module *child = cfx_module_child(gm, i);
+        cfx_module *copy = child->graph ? copy_module(child) : NULL;
+        if (copy)
+            cfx_module_set_attr(gm, cfx_module_child_name(gm, i), cfx_module_value(copy));
+    }
+    return gm;
+}
+
+static cfx_dict *copy_dict(const cfx_dict *d) {
+    cfx_dict *copy = cfx_keep(cfx_dict_new());
+    for (int64_t i = 0; i < d->len; i++)
+        cfx_dict_put(copy, d->entries[i].key, d->entries[i].value);
+    return copy;
+}
+
+cfx_program *cfx_program_copy(const cfx_program *p) {
+    if (!p || !cfx_program_sync(p))
+        return NULL;
+    size_t mark = cfx_scope_open();
+    cfx_module *gm = copy_module(p->module);
+    cfx_program *copy = gm ? cfx_program_new(gm) : NULL;
+    if (!copy)
+        return cfx_scope_return(mark, NULL);
+    for (int i = 0; i < p->ninputs; i++)
+        cfx_program_add_input(copy, p->inputs[i]);
+    for (int i = 0; i < p->noutputs; i++)
+        cfx_program_add_output(copy, p->outputs[i]);
+    cfx_drop(copy->state), copy->state = copy_dict(p->state);
+    cfx_drop(copy->constants), copy->constants = copy_dict(p->constants);
+    cfx_drop(copy->ranges), copy->ranges = copy_dict(p->ranges);
+    cfx_drop(copy->extra), copy->extra = copy_dict(p->extra);
+    copy->in_spec = cfx_value_keep(p->in_spec);
+    copy->out_spec = cfx_value_keep(p->out_spec);
+    return cfx_scope_return(mark, copy);
+}
+
 cfx_module *cfx_symbolic_trace(cfx_module *root) {
     size_t mark = cfx_scope_open();
     cfx_graph *g = cfx_trace(NULL, root);

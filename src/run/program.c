@@ -136,7 +136,7 @@ static cfx_value input(cfx_site at, const cfx_program *p, int i, const cfx_list 
 }
 
 cfx_value cfx_program_inputs_from(cfx_site at, cfx_program *p, cfx_args a) {
-    if (!is_program(at, p) || cfx__dispatch_args_bad(a))
+    if (!is_program(at, p) || cfx__dispatch_args_bad(a) || !cfx_program_sync(p))
         return cfx_bad();
     size_t mark = cfx_scope_open();
     a = cfx__dispatch_args_split(a);
@@ -303,7 +303,7 @@ static void unlift_output(const cfx_program *p, cfx_graph *g, cfx_node *const *n
 }
 
 cfx_module *cfx_program_module(cfx_program *p) {
-    if (!is_program((cfx_site){0}, p))
+    if (!is_program((cfx_site){0}, p) || !cfx_program_sync(p))
         return NULL;
     size_t mark = cfx_scope_open();
     cfx_module *m = cfx__module_new_raw(p->module->type, forward);

@@ -194,11 +194,9 @@ void cfx__symbols_know(cfx__symbols *s, int64_t value, cfx_node *n, int dim) {
     VEC_PUSH(s->sizes, known);
 }
 
-static cfx_value expression(cfx__symbols *s, int64_t value);
-
 static cfx_node *with_value(cfx__symbols *s, cfx_node *n, int64_t value) {
     if (n->graph)
-        cfx_node_set_meta(n, "val", expression(s, value));
+        cfx_node_set_meta(n, "val", cfx__symbols_expression(s, value));
     return n;
 }
 
@@ -288,7 +286,7 @@ cfx_value cfx__symbols_arg(cfx__symbols *s, cfx__recorder *r, int64_t value) {
 
 /* ---- integers to expressions ----------------------------------------------------------------- */
 
-static cfx_value expression(cfx__symbols *s, int64_t value) {
+cfx_value cfx__symbols_expression(cfx__symbols *s, int64_t value) {
     enum { FAR = 16 };
     if (!is_suspect(s, value))
         return cfx_int(value);
@@ -296,7 +294,8 @@ static cfx_value expression(cfx__symbols *s, int64_t value) {
         const struct cfx__symbols_assigned *a = &s->assigned.data[i];
         cfx_value name = cfx__sym_name(a->name, false, 0);
         if (value % a->value == 0)
-            return cfx__sym_binary(CFX__SYM_MUL, name, expression(s, value / a->value));
+            return cfx__sym_binary(CFX__SYM_MUL, name,
+                                   cfx__symbols_expression(s, value / a->value));
     }
     for (size_t i = 0; i < s->assigned.len; i++) {
         const struct cfx__symbols_assigned *a = &s->assigned.data[i];
@@ -317,7 +316,7 @@ static cfx_value expression(cfx__symbols *s, int64_t value) {
 static cfx_value expressions(cfx__symbols *s, int n, const int64_t *sizes, bool *any) {
     cfx_value out = cfx_tuple_value(0, NULL);
     for (int i = 0; i < n; i++) {
-        cfx_value e = expression(s, sizes[i]);
+        cfx_value e = cfx__symbols_expression(s, sizes[i]);
         *any |= e.tag == CFX_TAG_SYM;
         cfx_list_append(out.list, e);
     }

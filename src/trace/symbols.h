@@ -36,6 +36,8 @@ cfx_value cfx__symbols_tensor(cfx__symbols *s, cfx_value val);
 void cfx__symbols_know(cfx__symbols *s, int64_t value, cfx_node *n, int dim);
 /* The integer as an argument: a node where it depends on symbols; made in r where needed. */
 cfx_value cfx__symbols_arg(cfx__symbols *s, cfx__recorder *r, int64_t value);
+/* The expression that an integer stands for; itself where it depends on no symbol. Scope. */
+cfx_value cfx__symbols_expression(cfx__symbols *s, int64_t value);
 /* Metadata of a tensor, with the expressions of its sizes. Scope. */
 cfx_value cfx__symbols_describe(cfx__symbols *s, const cfx_tensor *t);
 /* Gives a symbol a size within a range; the number that it has where it is known already. */

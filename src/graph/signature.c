@@ -1,0 +1,372 @@
+/* A program's signature follows its graph. Each specification knows the node that it is of, so that
+ * after an edit what was renamed or moved is found again, what is new is added, and what is gone is
+ * left out, in the trees of arguments and results too. Start at cfx_program_sync. */
+#include "graph.h"
+
+/* ---- trees ----------------------------------------------------------------------------------- */
+
+static bool is_branch(cfx_value v) {
+    return v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_DICT;
+}
+
+/* The tree without the leaves that are gone, by number from *k on. */
+static cfx_value without(cfx_value tree, const bool *gone, int64_t *k) {
+    if (tree.tag == CFX_TAG_DICT) {
+        cfx_dict *d = cfx_dict_new();
+        for (int64_t i = 0; i < tree.dict->len; i++) {
+            cfx_value v = tree.dict->entries[i].value;
+            bool leaf = !is_branch(v), left = leaf && gone[*k];
+            *k += leaf;
+            if (!left)
+                cfx_dict_put(d, tree.dict->entries[i].key, leaf ? v : without(v, gone, k));
+        }
+        return cfx_dict_value(d);
+    }
+    cfx_value out = tree.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < tree.list->len; i++) {
+        cfx_value v = tree.list->items[i];
+        bool leaf = !is_branch(v), left = leaf && gone[*k];
+        *k += leaf;
+        if (!left)
+            cfx_list_append(out.list, leaf ? v : without(v, gone, k));
+    }
+    return out;
+}
+
+/* What happened to the leaves of a tree. */
+typedef struct change {
+    bool *gone;        /* by old number */
+    int64_t old, added; /* how many there were, how many came */
+    bool mixed;        /* they are in another order, or some came in between */
+} change;
+
+static int64_t count_leaves(cfx_value tree) {
+    size_t mark = cfx_scope_open();
+    cfx_list *leaves = cfx_list_value(0, NULL).list;
+    cfx_tree_flatten(tree, leaves);
+    int64_t n = leaves->len;
+    cfx_scope_close(mark);
+    return n;
+}
+
+/* Where new leaves go: the end of a tuple or list, or, of (args, kwargs), of the arguments. */
+static cfx_list *open_end(cfx_value tree, bool inputs) {
+    if (inputs)
+        return tree.list->items[1].dict->len ? NULL : tree.list->items[0].list;
+    return tree.tag == CFX_TAG_DICT ? NULL : tree.list;
+}
+
+/* Whether a tree has the shape that such a change can be made to. */
+static bool is_known(cfx_value tree, bool inputs, const change *c) {
+    bool pair = tree.tag == CFX_TAG_TUPLE && tree.list->len == 2 &&
+                tree.list->items[0].tag == CFX_TAG_TUPLE && tree.list->items[1].tag == CFX_TAG_DICT;
+    return !c->mixed && is_branch(tree) && (!inputs || pair) && count_leaves(tree) == c->old;
+}
+
+/* The tree after a change; None, which is a flat one, where it cannot be told. */
+static void follow(cfx_value *tree, bool inputs, const change *c) {
+    bool any = c->added || c->mixed;
+    for (int64_t i = 0; i < c->old; i++)
+        any |= c->gone[i];
+    if (!any || cfx_is_none(*tree) || (!c->old && count_leaves(*tree) == c->added))
+        return; /* nothing changed, or nothing was said of them yet */
+    size_t mark = cfx_scope_open();
+    cfx_value made = cfx_none();
+    int64_t k = 0;
+    if (is_known(*tree, inputs, c)) {
+        made = without(*tree, c->gone, &k);
+        cfx_list *end = c->added ? open_end(made, inputs) : NULL;
+        for (int64_t i = 0; end && i < c->added; i++)
+            cfx_list_append(end, cfx_ellipsis());
+        if (c->added && !end)
+            made = cfx_none();
+    }
+    cfx_value_keep(made);
+    cfx_value_drop(*tree);
+    *tree = made;
+    cfx_scope_close(mark);
+}
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+static bool is_user(const cfx_input_spec *s) { return s->kind == CFX_IN_USER; }
+
+/* The number of the input that placeholder number k was; -1: it is new. */
+static int64_t old_input(const struct cfx__program *own, const cfx_node *n, size_t k) {
+    size_t count = own->inputs.len;
+    if (k < count && (own->placeholders.data[k] == n || !own->placeholders.data[k]))
+        return (int64_t)k;
+    for (size_t i = 0; i < count; i++)
+        if (own->placeholders.data[i] == n)
+            return (int64_t)i;
+    return -1;
+}
+
+/* Results that are written to an input follow its name. */
+static bool rename_written(cfx_program *p, const cfx_dict *names) {
+    for (int i = 0; i < p->noutputs; i++) {
+        cfx_output_spec *o = &p->outputs[i];
+        if ((o->kind != CFX_OUT_INPUT_MUTATION && o->kind != CFX_OUT_INPUT_GRADIENT) || !o->target)
+            continue;
+        const char *now = cfx_text(cfx_dict_get(names, o->target));
+        if (!now) {
+            cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                     "result %s of the program is written to its input %s, which is gone",
+                     o->name ? o->name : "", o->target);
+            return false;
+        }
+        if (strcmp(now, o->target))
+            o->target = cfx_program_text(p, now);
+    }
+    return true;
+}
+
+/* Replaces the inputs by those of the placeholders there are. */
+static void sync_inputs(cfx_program *p, change *c, cfx_dict *names) {
+    struct cfx__program *own = p->own_;
+    VEC(cfx_input_spec) specs = {0};
+    VEC(const cfx_node *) nodes = {0};
+    bool *stays = cfx__alloc0(own->inputs.len + 1);
+    int64_t last = -1, users = 0;
+    for (cfx_node *n = p->module->graph->first; n; n = n->next) {
+        if (n->op != CFX_PLACEHOLDER)
+            continue;
+        int64_t i = old_input(own, n, specs.len);
+        cfx_input_spec s = {.kind = CFX_IN_USER};
+        if (i >= 0) {
+            s = own->inputs.data[i];
+            stays[i] = true;
+            c->mixed |= i < last || (is_user(&s) && c->added);
+            last = i;
+            if (is_user(&s) && s.name)
+                cfx_dict_set(names, s.name, cfx_string_value(n->name));
+        } else {
+            c->added++;
+        }
+        if (!s.name || strcmp(s.name, n->name))
+            s.name = cfx_program_text(p, n->name);
+        VEC_PUSH(specs, s);
+        VEC_PUSH(nodes, n);
+    }
+    for (size_t i = 0; i < own->inputs.len; i++) {
+        if (is_user(&own->inputs.data[i]))
+            c->gone[users++] = !stays[i];
+        if (!stays[i])
+            cfx_value_drop(own->inputs.data[i].value);
+    }
+    c->old = users;
+    free(stays);
+    VEC_FREE(own->inputs);
+    VEC_FREE(own->placeholders);
+    memcpy(&own->inputs, &specs, sizeof specs);
+    memcpy(&own->placeholders, &nodes, sizeof nodes);
+    p->inputs = own->inputs.data;
+    p->ninputs = (int)own->inputs.len;
+}
+
+/* ---- outputs --------------------------------------------------------------------------------- */
+
+static bool is_result(const cfx_output_spec *s) {
+    return s->kind == CFX_OUT_USER || s->kind == CFX_OUT_LOSS;
+}
+
+/* What the graph gives, one by one. A single value may be a tuple yet: it is one result where the
+ * signature has one. */
+static int64_t results_of(const cfx_program *p, const cfx_value **items) {
+    const cfx_node *output = cfx_graph_output_node(p->module->graph);
+    *items = output && output->args.list->len ? output->args.list->items : NULL;
+    if (!*items)
+        return 0;
+    if ((*items)->tag != CFX_TAG_TUPLE && (*items)->tag != CFX_TAG_LIST)
+        return p->noutputs ? 1 : 0;
+    const cfx_list *l = (*items)->list;
+    *items = l->items;
+    return l->len;
+}
+
+/* The number of the output that result number k was: in its place where their number is the same,
+ * else the first that is left of the same node; -1: it is new. */
+static int64_t old_output(const struct cfx__program *own, const bool *taken, bool same,
+                          cfx_value v, int64_t k) {
+    if (same)
+        return k;
+    for (size_t i = 0; v.tag == CFX_TAG_NODE && i < own->outputs.len; i++)
+        if (!taken[i] && own->results.data[i] == v.node)
+            return (int64_t)i;
+    return -1;
+}
+
+/* One output as the graph has it now. */
+static void sync_output(cfx_program *p, cfx_output_spec *s, cfx_value v) {
+    const char *name = v.tag == CFX_TAG_NODE ? v.node->name : NULL;
+    if (!name || !s->name || strcmp(name, s->name))
+        s->name = cfx_program_text(p, name);
+    cfx_value now = name ? cfx_none() : cfx_value_keep(v);
+    cfx_value_drop(s->value);
+    s->value = now;
+}
+
+static void sync_outputs(cfx_program *p, change *c) {
+    struct cfx__program *own = p->own_;
+    const cfx_value *items;
+    int64_t count = results_of(p, &items), last = -1, users = 0;
+    bool same = count == (int64_t)own->outputs.len;
+    bool *taken = cfx__alloc0(own->outputs.len + 1);
+    VEC(cfx_output_spec) specs = {0};
+    VEC(const cfx_node *) nodes = {0};
+    for (int64_t k = 0; k < count; k++) {
+        int64_t i = old_output(own, taken, same, items[k], k);
+        cfx_output_spec s = i >= 0 ? own->outputs.data[i] : (cfx_output_spec){0};
+        if (i >= 0)
+            taken[i] = true;
+        c->mixed |= i >= 0 && (i < last || (is_result(&s) && c->added));
+        c->added += i < 0;
+        last = i >= 0 ? i : last;
+        sync_output(p, &s, items[k]);
+        VEC_PUSH(specs, s);
+        VEC_PUSH(nodes, items[k].tag == CFX_TAG_NODE ? items[k].node : NULL);
+    }
+    for (size_t i = 0; i < own->outputs.len; i++) {
+        if (is_result(&own->outputs.data[i]))
+            c->gone[users++] = !taken[i];
+        if (!taken[i])
+            cfx_value_drop(own->outputs.data[i].value);
+    }
+    c->old = users;
+    free(taken);
+    VEC_FREE(own->outputs);
+    VEC_FREE(own->results);
+    memcpy(&own->outputs, &specs, sizeof specs);
+    memcpy(&own->results, &nodes, sizeof nodes);
+    p->outputs = own->outputs.data;
+    p->noutputs = (int)own->outputs.len;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+/* Whether inputs and outputs are those of the graph, names included. */
+static bool is_in_line(const cfx_program *p) {
+    const struct cfx__program *own = p->own_;
+    int i = 0;
+    for (const cfx_node *n = p->module->graph->first; n; n = n->next)
+        if (n->op == CFX_PLACEHOLDER &&
+            (i >= p->ninputs || own->placeholders.data[i] != n || !p->inputs[i].name ||
+             strcmp(p->inputs[i++].name, n->name)))
+            return false;
+    const cfx_value *items;
+    int64_t count = results_of(p, &items);
+    bool same = i == p->ninputs && count == p->noutputs;
+    for (int64_t k = 0; same && k < count; k++) {
+        const char *name = p->outputs[k].name;
+        same = items[k].tag == CFX_TAG_NODE
+                   ? own->results.data[k] == items[k].node && name &&
+                         !strcmp(name, items[k].node->name)
+                   : !name && cfx_equal_values(p->outputs[k].value, items[k]);
+    }
+    return same;
+}
+
+bool cfx_program_sync(const cfx_program *program) {
+    cfx_program *p = (cfx_program *)program; /* derived: const for its callers */
+    if (!p)
+        return false;
+    uint64_t version = p->module->graph->version + 1;
+    if (__atomic_load_n(&p->own_->synced, __ATOMIC_ACQUIRE) == version)
+        return true;
+    bool fine = true;
+    if (!is_in_line(p)) {
+        size_t mark = cfx_scope_open();
+        cfx_value in = p->in_spec, out = p->out_spec;
+        change inputs = {.gone = cfx__alloc0((size_t)p->ninputs + 1)};
+        change outputs = {.gone = cfx__alloc0((size_t)p->noutputs + 1)};
+        cfx_dict *names = cfx_dict_new();
+        sync_inputs(p, &inputs, names);
+        sync_outputs(p, &outputs);
+        fine = rename_written(p, names);
+        follow(&p->in_spec, true, &inputs);
+        follow(&p->out_spec, false, &outputs);
+        if (in.obj != p->in_spec.obj || out.obj != p->out_spec.obj)
+            cfx_dict_remove(p->extra, cfx_string_value("module_call_graph"));
+        free(inputs.gone);
+        free(outputs.gone);
+        cfx_scope_close(mark);
+    }
+    if (fine)
+        __atomic_store_n(&p->own_->synced, version, __ATOMIC_RELEASE);
+    return fine;
+}
+
+const cfx_input_spec *cfx_program_input(const cfx_program *p, const cfx_node *n) {
+    if (!n || n->op != CFX_PLACEHOLDER || !cfx_program_sync(p))
+        return NULL;
+    for (int i = 0; i < p->ninputs; i++)
+        if (p->own_->placeholders.data[i] == n)
+            return &p->inputs[i];
+    return NULL;
+}
+
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+static bool is_taken(const cfx_program *p, const char *name) {
+    cfx_value key = cfx_string_value(name);
+    return cfx_dict_find(p->state, key) || cfx_dict_find(p->constants, key);
+}
+
+/* Adds the input that placeholder n, number k, stands for. */
+static void insert_input(cfx_program *p, int k, const cfx_node *n, cfx_input_spec spec) {
+    struct cfx__program *own = p->own_;
+    size_t behind = own->inputs.len - (size_t)k;
+    VEC_PUSH(own->inputs, spec);
+    VEC_PUSH(own->placeholders, n);
+    memmove(own->inputs.data + k + 1, own->inputs.data + k, behind * sizeof *own->inputs.data);
+    memmove(own->placeholders.data + k + 1, own->placeholders.data + k,
+            behind * sizeof *own->placeholders.data);
+    own->inputs.data[k] = spec;
+    own->placeholders.data[k] = n;
+    p->inputs = own->inputs.data;
+    p->ninputs = (int)own->inputs.len;
+}
+
+/* A placeholder called "p_fc_weight" before `at`. */
+static cfx_node *new_placeholder(cfx_graph *g, cfx_node *at, char prefix, const char *target,
+                                 const cfx_tensor *t) {
+    cfx_node *made = cfx__node_bad;
+    cfx__text name = {0};
+    cfx__text_printf(&name, "%c_%s", prefix, target);
+    for (char *c = name.data; *c; c++)
+        *c = *c == '.' ? '_' : *c;
+    CFX_INSERT_BEFORE(g, at)
+        made = cfx_graph_placeholder(g, name.data, NULL, false, cfx_none());
+    cfx__text_release(&name);
+    cfx_tensor *fake = cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim, t->shape, t->stride);
+    cfx_node_set_meta(made, "val", cfx_tensor_value(fake));
+    return made;
+}
+
+cfx_node *cfx_program_add_tensor(cfx_program *p, cfx_input_kind kind, const char *target,
+                                 cfx_tensor *t) {
+    static const char prefixes[] = {[CFX_IN_PARAMETER] = 'p', [CFX_IN_BUFFER] = 'b',
+                                    [CFX_IN_CONSTANT] = 'c'};
+    if (!p || !t || !target || kind < CFX_IN_PARAMETER || kind > CFX_IN_CONSTANT) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "a program, a tensor and its name are needed");
+        return cfx__node_bad;
+    }
+    if (cfx__obj_is_bad(t) || !cfx_program_sync(p))
+        return cfx__node_bad;
+    size_t mark = cfx_scope_open();
+    const char *unique = target;
+    for (int i = 1; is_taken(p, unique); i++)
+        unique = cfx__text_format("%s_%d", target, i);
+    cfx_dict_set(kind == CFX_IN_CONSTANT ? p->constants : p->state, unique, cfx_tensor_value(t));
+    int k = 0;
+    cfx_node *at = p->module->graph->first; /* the first of the caller's own */
+    while (at && at->op == CFX_PLACEHOLDER && k < p->ninputs && !is_user(&p->inputs[k]))
+        at = at->next, k++;
+    cfx_node *made = new_placeholder(p->module->graph, at, prefixes[kind], unique, t);
+    insert_input(p, k, made, (cfx_input_spec){.kind = kind,
+                                              .name = cfx_program_text(p, made->name),
+                                              .target = cfx_program_text(p, unique),
+                                              .persistent = kind == CFX_IN_BUFFER});
+    cfx_scope_close(mark);
+    return made;
+}

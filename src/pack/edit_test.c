@@ -1,0 +1,162 @@
+/* Programs that were edited: what is new is inferred, the signature follows, files hold the result.
+ */
+#include <cfx/ops.h>
+#include <cfx/rewrite.h>
+
+#include "pt2.h"
+#include "test.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define ZOO CFX_TEST_DATA "/zoo/"
+
+static char folder[64];
+
+static const char *in_folder(const char *name) {
+    if (!folder[0]) {
+        snprintf(folder, sizeof folder, "%s/cfx-edit-XXXXXX", P_tmpdir);
+        CHECK(mkdtemp(folder) != NULL);
+    }
+    return cfx__text_format("%s/%s", folder, name);
+}
+
+static void clean(const char *name) {
+    unlink(in_folder(name));
+    unlink(in_folder(cfx__text_format("%.*s.safetensors", (int)strcspn(name, "."), name)));
+    CHECK_INT(rmdir(folder), 0);
+    folder[0] = 0;
+}
+
+/* Puts a call of the operator behind a node, for all its users. */
+static cfx_node *insert(cfx_graph *g, cfx_node *at, const char *op) {
+    cfx_node *made = NULL;
+    CFX_INSERT_AFTER(g, at) made = cfx_graph_call_function(g, op, cfx_tuple(at), CFX_NONE);
+    cfx_node_replace(at, made);
+    return made;
+}
+
+static cfx_program *reopened(const cfx_program *p, const char *name) {
+    CHECK(cfx_save(p, in_folder(name)));
+    cfx_program *q = cfx_open(in_folder(name));
+    clean(name);
+    CHECK_OK();
+    return q;
+}
+
+static void same_numbers(cfx_value a, cfx_value b) {
+    cfx_list *x = cfx_list_value(0, NULL).list, *y = cfx_list_value(0, NULL).list;
+    cfx_tree_flatten(a, x), cfx_tree_flatten(b, y);
+    CHECK_INT(x->len, y->len);
+    for (int64_t i = 0; i < x->len && i < y->len; i++)
+        CHECK(cfx_equal(x->items[i], y->items[i]).b);
+}
+
+TEST(inserted_node_is_saved_and_run) {
+    static const char *const names[] = {"m.pt2", "m.fx"};
+    for (int i = 0; i < COUNT(names); i++) {
+        cfx_program *p = cfx_open(ZOO "seed_mlp/model.pt2");
+        cfx_graph *g = p->module->graph;
+        cfx_node *last = cfx_at(cfx_at(cfx_graph_output_node(g)->args, 0), 0).node;
+        insert(g, last, "torch.ops.aten.neg.default");
+        CHECK(cfx_program_check(p));
+        CHECK_STR(p->outputs[0].name, "neg_default");
+        cfx_program *q = reopened(p, names[i]);
+        cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, "neg_default"));
+        cfx_result same = cfx_node_result(cfx_graph_find(q->module->graph, "neg_default"));
+        CHECK(r.kind == CFX_RESULT_TENSOR && cfx_result_equal(&r, &same));
+        CHECK(cfx_program_check(q));
+        cfx_value sample = cfx_program_sample_inputs(p);
+        cfx_value x = cfx_at(cfx_at(sample, 0), 0);
+        same_numbers(cfx_program_run(p, x), cfx_program_run(q, x));
+    }
+}
+
+TEST(inserted_node_follows_symbolic_sizes) {
+    cfx_program *p = cfx_open(ZOO "dyn_conv/model.pt2");
+    cfx_graph *g = p->module->graph;
+    cfx_node *last = cfx_at(cfx_at(cfx_graph_output_node(g)->args, 0), 0).node;
+    cfx_result before = cfx_node_result(last);
+    cfx_node *made = insert(g, last, "torch.ops.aten.relu.default");
+    CHECK(cfx_program_infer(p));
+    cfx_result r = cfx_node_result(made);
+    CHECK_STR(cfx_result_text(&r), cfx_result_text(&before));
+    CHECK(strstr(cfx_result_text(&r), "s") != NULL);
+    CHECK(cfx_program_check(p));
+    CHECK(cfx_program_check(reopened(p, "m.pt2")));
+}
+
+TEST(change_is_followed_as_far_as_results_differ) {
+    cfx_module *gm = cfx_module_parse(
+        "class M(torch.nn.Module):\n"
+        "    def forward(self, x: \"f32[2, 4]\"):\n"
+        "        relu: \"f32[2, 4]\" = torch.ops.aten.relu.default(x)\n"
+        "        exp: \"f32[2, 4]\" = torch.ops.aten.exp.default(relu)\n"
+        "        sum_1: \"f32[]\" = torch.ops.aten.sum.default(exp)\n"
+        "        neg: \"f32[]\" = torch.ops.aten.neg.default(sum_1)\n"
+        "        return (neg,)\n",
+        "test");
+    cfx_program *p = cfx_program_new(gm);
+    cfx_graph *g = gm->graph;
+    CHECK(cfx_program_sync(p));
+    CHECK_INT(p->ninputs, 1);
+    cfx_node *relu = cfx_graph_find(g, "relu"), *exp = cfx_graph_find(g, "exp");
+    cfx_node_set_target(relu, cfx_graph_target(g, "torch.ops.aten.unsqueeze.default"));
+    cfx_node_set_args(relu, cfx_tuple(cfx_graph_find(g, "x"), 0));
+    CHECK(cfx_program_infer(p));
+    cfx_result r = cfx_node_result(exp), s = cfx_node_result(cfx_graph_find(g, "sum_1"));
+    CHECK_STR(cfx_result_text(&r), "f32[1, 2, 4]");
+    CHECK_STR(cfx_result_text(&s), "f32[]");
+    cfx_node_set_meta(exp, "val", cfx_int(3));
+    CHECK(!cfx_program_check(p));
+    CHECK_ERROR("node exp computes f32[1, 2, 4], but int 3 is noted");
+}
+
+TEST(signature_follows_the_graph) {
+    cfx_program *p = cfx_open(ZOO "mutating_buffer/model.pt2");
+    cfx_graph *g = p->module->graph;
+    int inputs = p->ninputs, outputs = p->noutputs;
+    cfx_node *x = NULL, *output = cfx_graph_output_node(g);
+    cfx_each_node(g, n) if (n->op == CFX_PLACEHOLDER) x = n;
+    cfx_node_rename(x, "picture");
+    CHECK(cfx_program_sync(p));
+    CHECK_STR(p->inputs[inputs - 1].name, "picture");
+    CHECK_INT(cfx_program_input(p, x)->kind, CFX_IN_USER);
+    cfx_node *extra = NULL;
+    CFX_INSERT_AFTER(g, x) extra = cfx_graph_placeholder(g, "more", NULL, false, CFX_NONE);
+    cfx_value results = cfx_list_value(outputs, cfx_at(output->args, 0).list->items);
+    cfx_list_append(results.list, cfx_node_value(extra));
+    cfx_node_set_args(output, cfx_tuple_value(1, &results));
+    CHECK(cfx_program_sync(p));
+    CHECK_INT(p->ninputs, inputs + 1);
+    CHECK_INT(p->noutputs, outputs + 1);
+    CHECK_STR(p->outputs[outputs].name, "more");
+    CHECK_STR(cfx_value_repr(p->in_spec), "((Ellipsis, Ellipsis), {})");
+    cfx_node *held = cfx_program_add_tensor(p, CFX_IN_CONSTANT, "one", cfx_ones(1));
+    CHECK_STR(held->name, "c_one");
+    CHECK_INT(cfx_program_input(p, held)->kind, CFX_IN_CONSTANT);
+    CHECK_INT(p->inputs[p->ninputs - 1].kind, CFX_IN_USER);
+    CHECK(cfx_program_check(p));
+    cfx_node_set_args(output, cfx_tuple(cfx_list_value(outputs, results.list->items)));
+    cfx_graph_erase(extra);
+    CHECK(cfx_program_sync(p));
+    CHECK_STR(cfx_value_repr(p->in_spec), "((Ellipsis,), {})");
+    CHECK_INT(p->noutputs, outputs);
+}
+
+TEST(copy_is_apart) {
+    static const char *const names[] = {"seed_mlp", "cond", "pytree_io", "dyn_conv"};
+    for (int i = 0; i < COUNT(names); i++) {
+        cfx_program *p = cfx_open(cfx__text_format(ZOO "%s/model.pt2", names[i]));
+        cfx_program *q = cfx_program_copy(p);
+        CHECK(q && cfx_graph_equal(p->module->graph, q->module->graph));
+        CHECK_STR(cfx_program_signature_str(q), cfx_program_signature_str(p));
+        CHECK_STR(cfx_module_readable(q->module, (cfx_readable_options){0}),
+                  cfx_module_readable(p->module, (cfx_readable_options){0}));
+        CHECK(cfx_program_check(q));
+        cfx_node *first = cfx_graph_first(q->module->graph);
+        cfx_node_rename(first, "other");
+        CHECK(strcmp(cfx_graph_first(p->module->graph)->name, "other") != 0);
+        CHECK(cfx_program_check(p));
+    }
+}

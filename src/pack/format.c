@@ -1,0 +1,44 @@
+/* The formats that programs are kept in: a table, by the end of a file's name. */
+#include "pt2.h"
+
+typedef struct format {
+    const char *suffix;
+    cfx_program *(*open)(const char *path);
+    bool (*save)(const cfx_program *p, const char *path);
+} format;
+
+static const format formats[] = {
+    {".fx", cfx__fx_open, cfx__fx_save},
+    {".pt2", cfx__pt2_open_file, cfx__pt2_save},
+    {"", cfx__pt2_open_file, cfx__pt2_save}, /* whatever it is called */
+};
+
+static const format *format_of(const char *path) {
+    size_t len = strlen(path);
+    const format *f = formats;
+    for (;; f++) {
+        size_t n = strlen(f->suffix);
+        if (len >= n && !strcmp(path + len - n, f->suffix))
+            return f;
+    }
+}
+
+cfx_program *cfx_open(const char *path) {
+    if (!path) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "there is no path");
+        return NULL;
+    }
+    return format_of(path)->open(path);
+}
+
+bool cfx_save(const cfx_program *p, const char *path) {
+    if (!p || !path) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "there is no %s", p ? "path" : "program to save");
+        return false;
+    }
+    if (!cfx_program_sync(p) || !cfx_program_infer(p)) {
+        cfx_note("cannot write '%s'", path);
+        return false;
+    }
+    return format_of(path)->save(p, path);
+}

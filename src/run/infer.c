@@ -1,0 +1,306 @@
+/* What nodes compute that were made or changed by hand, by a pass or in a text: the shape rule of a
+ * node runs on tensors without numbers that are like its inputs. Only what changed is looked at,
+ * and what depends on it as far as results differ. Start at cfx_program_infer. */
+#include "../trace/symbols.h"
+
+#include "run.h"
+
+/* Sizes that are symbols are numbers while shape rules run: see trace/symbols.h. */
+typedef struct inference {
+    const cfx_program *program;
+    cfx__symbols symbols;
+    bool begun;    /* symbols have sizes */
+    bool *changed; /* by id of the node: its result is not what it was */
+    cfx_module *module;
+} inference;
+
+static void begin(inference *f) {
+    if (!f->begun)
+        cfx__symbols_choose(&f->symbols, f->program);
+    f->begun = true;
+}
+
+/* ---- what is noted becomes a value ----------------------------------------------------------- */
+
+/* A result as shape rules take it. Bad where nothing is noted. */
+static cfx_value value_of(inference *f, const cfx_result *r) {
+    switch (r->kind) {
+    case CFX_RESULT_UNKNOWN: return cfx_is_none(r->value) ? cfx_bad() : r->value;
+    case CFX_RESULT_TENSOR: {
+        cfx_value v = cfx__symbols_tensor(&f->symbols, r->value);
+        bool real = v.tag == CFX_TAG_TENSOR && v.tensor->data;
+        return real ? cfx_tensor_value(cfx_tensor_fake(r->dtype, r->ndim, r->shape, r->stride)) : v;
+    }
+    case CFX_RESULT_SEVERAL: {
+        cfx_value out = cfx_tuple_value(0, NULL);
+        for (int64_t i = 0; i < cfx_result_count(r); i++) {
+            cfx_result item = cfx_result_item(r, i);
+            cfx_value v = value_of(f, &item);
+            cfx_list_append(out.list, cfx_is_bad(v) ? cfx_none() : v);
+        }
+        return out;
+    }
+    default: return cfx__symbols_value(&f->symbols, r->value);
+    }
+}
+
+static cfx_value attribute(inference *f, const cfx_node *n) {
+    cfx_value v = cfx_module_attr(f->module, n->target.name);
+    cfx_result r = cfx_result_of(v);
+    return r.kind == CFX_RESULT_TENSOR ? value_of(f, &r) : v;
+}
+
+/* What is noted of a node; of a parameter that says nothing, what its tensor is. */
+static cfx_result result_of(const inference *f, const cfx_node *n) {
+    cfx_result r = cfx_node_result(n);
+    bool top = n->graph == f->program->module->graph;
+    const cfx_input_spec *s = r.kind == CFX_RESULT_UNKNOWN && top ? cfx_program_input(f->program, n)
+                                                                  : NULL;
+    cfx_tensor *t = s ? cfx_program_tensor(f->program, s) : NULL;
+    return t ? cfx_result_of(cfx_tensor_value(t)) : r;
+}
+
+/* The value of an input; hands over a count. */
+static cfx_value input(cfx_node *n, void *user) {
+    inference *f = user;
+    size_t mark = cfx_scope_open();
+    cfx_result r = result_of(f, n);
+    cfx_value v = n->op == CFX_GET_ATTR ? attribute(f, n) : value_of(f, &r);
+    if (cfx_is_bad(v) && cfx_ok())
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
+                 "nothing is known of what node %s computes; cfx_shape_prop finds it out", n->name);
+    cfx_value_keep(v);
+    cfx_scope_close(mark);
+    return v;
+}
+
+/* ---- a value becomes what is noted ----------------------------------------------------------- */
+
+static cfx_value noted(inference *f, cfx_value v) {
+    switch (v.tag) {
+    case CFX_TAG_INT: return cfx__symbols_expression(&f->symbols, v.i);
+    case CFX_TAG_TENSOR: {
+        const cfx_tensor *t = v.tensor;
+        if (f->symbols.assigned.len) {
+            cfx_value d = cfx__symbols_describe(&f->symbols, t);
+            if (!cfx_is_none(d))
+                return d;
+        }
+        cfx_tensor *copy = cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim, t->shape, t->stride);
+        copy->device = t->device;
+        return cfx_tensor_value(copy);
+    }
+    case CFX_TAG_LIST:
+    case CFX_TAG_TUPLE: {
+        cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+        for (int64_t i = 0; i < v.list->len; i++)
+            cfx_list_append(out.list, noted(f, v.list->items[i]));
+        return out;
+    }
+    default: return v;
+    }
+}
+
+/* ---- one node -------------------------------------------------------------------------------- */
+
+static cfx_value call(inference *f, const cfx_node *n, cfx_args a) {
+    cfx_target t = n->target;
+    if (n->op == CFX_CALL_METHOD)
+        return cfx_method_from((cfx_site){0}, t.name, a);
+    if (n->op == CFX_CALL_MODULE) {
+        cfx_module *m = cfx_module_find(f->module, t.name);
+        return m ? cfx_forward_value_from((cfx_site){0}, m, a) : cfx_bad();
+    }
+    if (t.call)
+        return t.call(a);
+    cfx__higher_fn *higher = cfx__higher_find(t.name);
+    if (higher)
+        return higher((cfx_site){0}, a);
+    cfx_op *op = t.fn ? NULL : t.op ? t.op : cfx__run_late_op(n);
+    if (op)
+        return cfx_op_do_from((cfx_site){0}, op, a);
+    return cfx_py_from((cfx_site){0}, t.name, a);
+}
+
+/* The result of a node by its shape rule; scope. */
+static cfx_value computed(inference *f, cfx_node *n) {
+    begin(f);
+    cfx_value args = cfx__value_scope_own(cfx__node_map(n->args, input, f));
+    cfx_value kwargs = cfx_is_bad(args) ? args
+                                        : cfx__value_scope_own(cfx__node_map(n->kwargs, input, f));
+    if (cfx_is_bad(kwargs))
+        return cfx_bad();
+    cfx_args a = {(int)args.list->len, args.list->items, kwargs.dict->len ? kwargs.dict : NULL};
+    bool fake = cfx_set_fake_mode(true);
+    cfx_grad_mode grad = cfx_set_grad_mode(CFX_NO_GRAD);
+    cfx_value v = call(f, n, a);
+    cfx_set_grad_mode(grad);
+    cfx_set_fake_mode(fake);
+    return v;
+}
+
+/* Operators whose result only data could tell keep what is noted. */
+static bool depends_on_data(const cfx_node *n) {
+    return n->op == CFX_CALL_FUNCTION && n->target.op &&
+           (n->target.op->effects & (CFX_DATA_SHAPE | CFX_SIDE));
+}
+
+/* Whether no one asks what n itself computes: it has no users, or they take its results apart and
+ * know what these are. */
+static bool is_needless(const inference *f, const cfx_node *n) {
+    if (cfx_node_result(n).kind != CFX_RESULT_UNKNOWN)
+        return depends_on_data(n);
+    cfx_each_user(n, u) {
+        bool known = cfx_node_takes_result(u->user) && !cfx__node_of(u->user)->stale &&
+                     cfx_node_result(u->user).kind != CFX_RESULT_UNKNOWN;
+        if (!known)
+            return false;
+    }
+    cfx_each_input(n, u) if (f->changed[cfx__node_of(u->node)->id]) return !n->num_users;
+    return true;
+}
+
+static bool is_call(const cfx_node *n) {
+    return n->op != CFX_PLACEHOLDER && n->op != CFX_OUTPUT && n->op != CFX_GET_ATTR;
+}
+
+static bool is_asked_for(const inference *f, const cfx_node *n) {
+    if (!is_call(n))
+        return false;
+    bool asked = cfx__node_of(n)->stale;
+    cfx_each_input(n, u) asked |= f->changed[cfx__node_of(u->node)->id];
+    return asked && !is_needless(f, n);
+}
+
+static bool infer_node(inference *f, cfx_node *n) {
+    size_t mark = cfx_scope_open();
+    cfx_value v = computed(f, n);
+    if (!cfx_ok() || cfx_is_bad(v)) {
+        if (cfx_ok())
+            cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "what %s computes cannot be told", n->name);
+        cfx__run_note(n);
+        cfx_scope_close(mark);
+        return false;
+    }
+    cfx_value val = noted(f, v);
+    cfx_result before = cfx_node_result(n), now = cfx_result_of(val);
+    if (!cfx_result_equal(&before, &now)) {
+        cfx_node_set_meta(n, "val", val);
+        cfx_node_remove_meta(n, "tensor_meta");
+        f->changed[cfx__node_of(n)->id] = true;
+    }
+    cfx_scope_close(mark);
+    return true;
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static bool infer_graph(inference *f, cfx_module *m) {
+    bool fine = true;
+    f->module = m;
+    f->changed = cfx__alloc0(m->graph->made.len + 1);
+    cfx_each_node(m->graph, n) {
+        if (is_asked_for(f, n) && !(fine = infer_node(f, n)))
+            break;
+        cfx__node_of(n)->stale = false;
+    }
+    free(f->changed);
+    return fine;
+}
+
+/* Whether anything changed since results were noted; changes nothing where not, so that many
+ * threads may ask. */
+static bool is_settled(const cfx_graph *g) {
+    cfx_each_node(g, n)
+        if (cfx__node_of(n)->stale && is_call(n))
+            return false;
+    return true;
+}
+
+static void infer_module(const char *path, cfx_module *m, void *user) {
+    (void)path;
+    if (m->graph && cfx_ok() && !is_settled(m->graph))
+        infer_graph(user, m);
+}
+
+bool cfx_program_infer(const cfx_program *p) {
+    if (!p)
+        return false;
+    inference f = {.program = p};
+    cfx_module_walk(p->module, infer_module, &f);
+    if (f.begun)
+        cfx__symbols_free(&f.symbols);
+    return cfx_ok();
+}
+
+/* ---- the check ------------------------------------------------------------------------------- */
+
+/* Whether two values are alike at the sizes that symbols have while shape rules run. */
+static bool same_value(const cfx_result *a, const cfx_result *b) {
+    if (a->kind != b->kind)
+        return a->kind == CFX_RESULT_UNKNOWN || b->kind == CFX_RESULT_UNKNOWN;
+    bool same = cfx_result_count(a) == cfx_result_count(b);
+    if (a->kind == CFX_RESULT_TENSOR) {
+        same = a->dtype == b->dtype && a->ndim == b->ndim;
+        for (int i = 0; same && i < a->ndim; i++)
+            same = a->shape[i] == b->shape[i];
+    }
+    for (int64_t i = 0; same && a->kind == CFX_RESULT_SEVERAL && i < cfx_result_count(a); i++) {
+        cfx_result x = cfx_result_item(a, i), y = cfx_result_item(b, i);
+        same = same_value(&x, &y);
+    }
+    return same;
+}
+
+static bool check_node(inference *f, cfx_node *n) {
+    cfx_result r = cfx_node_result(n);
+    if (n->op != CFX_CALL_FUNCTION || r.kind == CFX_RESULT_UNKNOWN || depends_on_data(n) ||
+        cfx_node_higher_order(n))
+        return true;
+    size_t mark = cfx_scope_open();
+    cfx_value got = computed(f, n), want = value_of(f, &r);
+    cfx_result g = cfx_result_of(got), w = cfx_result_of(want);
+    if (cfx_ok() && !same_value(&g, &w))
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "node %s computes %s, but %s is noted", n->name,
+                 cfx_result_text(&g), cfx_result_text(&w));
+    cfx_scope_close(mark);
+    return cfx_ok();
+}
+
+static void check_module(const char *path, cfx_module *m, void *user) {
+    inference *f = user;
+    (void)path;
+    if (!m->graph || !cfx_ok() || !cfx__graph_check(m->graph) || !cfx_graph_lint(m->graph, m))
+        return;
+    f->module = m;
+    cfx_each_node(m->graph, n) if (!check_node(f, n)) break;
+}
+
+static bool check_signature(const cfx_program *p) {
+    for (int i = 0; i < p->ninputs; i++) {
+        const cfx_input_spec *s = &p->inputs[i];
+        bool held = s->kind == CFX_IN_PARAMETER || s->kind == CFX_IN_BUFFER ||
+                    s->kind == CFX_IN_CONSTANT;
+        const cfx_tensor *t = held ? cfx_program_tensor(p, s) : NULL;
+        cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, s->name));
+        cfx_result own = t ? cfx_result_of(cfx_tensor_value((cfx_tensor *)t)) : r;
+        bool fits = r.kind == CFX_RESULT_UNKNOWN || !r.shape || same_value(&r, &own);
+        if ((held && !t) || !fits) {
+            cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "input %s stands for '%s', %s", s->name,
+                     s->target ? s->target : "", t ? "which is of another shape or dtype"
+                                                   : "which the program does not have");
+            return false;
+        }
+    }
+    return true;
+}
+
+bool cfx_program_check(cfx_program *p) {
+    if (!cfx_program_sync(p) || !cfx_program_infer(p) || !check_signature(p))
+        return false;
+    inference f = {.program = p};
+    cfx_module_walk(p->module, check_module, &f);
+    if (f.begun)
+        cfx__symbols_free(&f.symbols);
+    return cfx_ok();
+}
