@@ -23,7 +23,7 @@ function open_file(    part) {
     prototype = ""
     limit = file ~ /^include\// ? 450 : 600
     split(file, part, "/")
-    room = part[1] == "src" ? part[2] : ""
+    room = part[1] == "src" && part[3] != "" ? part[2] : ""
     family = room == "ops" && part[4] != "" ? part[3] : ""
     is_test = file ~ /_test\.c$/
     is_public = file ~ /^include\//
@@ -67,8 +67,7 @@ function mutable(s) {
 }
 
 BEGIN {
-    n = split("base value tensor dispatch ops grad nn graph trace run rewrite emit draw pack cli",
-              rooms, " ")
+    n = split(order, rooms, " ")
     for (i = 1; i <= n; i++)
         rank[rooms[i]] = i
     stateful["src/base/context.c"] = 1

@@ -163,7 +163,6 @@ typedef enum cfx__ctx_slot_id {
     CFX__SLOT_NN,
     CFX__SLOT_TRACE,
     CFX__SLOT_SYM,
-    CFX__SLOT_ITEM, /* see cfx__value_item_fn */
     CFX__SLOT_RUN,
     CFX__SLOTS
 } cfx__ctx_slot_id;

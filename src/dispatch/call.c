@@ -2,6 +2,8 @@
  * kernel. Start at cfx__op_call_bound. */
 #include "dispatch.h"
 
+#include "../value/later.h"
+
 static void *dispatcher_make(void) { return cfx__alloc0(sizeof(cfx__dispatch)); }
 
 cfx__dispatch *cfx__dispatcher(void) {
@@ -281,7 +283,7 @@ cfx_value cfx__op_call_bound(cfx_site at, cfx_op *op, cfx_value *args) {
         return result;
     if (d->grad == CFX_GRAD_ON && !d->below_autograd &&
         unlikely(any_grad(cfx__op_info_of(op)->schema->nargs, args)))
-        return cfx__autograd(at, op, args);
+        return cfx__later_rooms.autograd(at, op, args);
     return cfx__op_call_below(at, op, args);
 }
 

@@ -70,8 +70,9 @@ cfx_args cfx__dispatch_args_split(cfx_args a);
 bool cfx__dispatch_args_bad(cfx_args a);
 /* Calls an overload with arguments bound already (one for each of the schema's); scope. */
 cfx_value cfx__op_call_bound(cfx_site at, cfx_op *op, cfx_value *args);
-/* A call that has an argument with a gradient: records it. The grad room defines it. */
-cfx_value cfx__autograd(cfx_site at, cfx_op *op, cfx_value *args);
+/* What the value room asks (later.h): repr() of tensors, operators, nodes and modules; t[i]. */
+void cfx__dispatch_repr(cfx__text *out, cfx_value v);
+cfx_value cfx__dispatch_item(cfx_value v, int64_t i);
 /* The gradient column of operators through which none flows: detach, zeros_like. Sets nothing. */
 void cfx__op_grad_none(cfx_back *b);
 /* Goes on with a call below autograd: dispatch modes, then the operator. */

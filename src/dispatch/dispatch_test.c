@@ -28,6 +28,14 @@ TEST(calls_by_spelling_overload_and_method_agree) {
     CHECK_ERROR("no operator is called 'torch.no_such_thing'");
 }
 
+TEST(an_item_of_a_tensor_is_its_row) {
+    cfx_tensor *x = cfx_tensor_new(CFX_F32, 2, (int64_t[]){2, 2}, (float[]){1, 2, 3, 4});
+    CHECK_STR(cfx_str(cfx_at(cfx_tensor_value(x), -1)), "tensor([3., 4.])");
+    CHECK_OK();
+    cfx_at(cfx_tensor_value(x), 2);
+    CHECK_ERROR("select(): index 2 out of range for tensor of size [2, 2] at dimension 0");
+}
+
 TEST(in_place_forms_write_to_their_first_argument) {
     cfx_tensor *x = floats(3, (float[]){1, -2, 3});
     cfx_tensor *same = cfx_relu_(x);

@@ -57,7 +57,7 @@ static void put_other(cfx__text *out, cfx_value v) {
         cfx__text_printf(out, "<OpOverload(op='%.*s', overload='%s')>", (int)(dot - name), name,
                          dot + 1);
     } else {
-        cfx__repr_other(out, v);
+        cfx__dispatch_repr(out, v);
     }
 }
 

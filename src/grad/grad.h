@@ -115,6 +115,9 @@ void cfx__grad_node_release(cfx__grad_node *n);
 /* Remembers the outline of t. dims has room for twice its ndim. */
 void cfx__grad_kept_outline(cfx__grad_kept *k, const cfx_tensor *t, int64_t *dims);
 
+/* A call that has an argument with a gradient: records it. The dispatcher's layer (later.h). */
+cfx_value cfx__grad_call(cfx_site at, cfx_op *op, cfx_value *args);
+
 /* Runs a node: from the gradients of its results to those of its nin arguments, NULL where there
  * are none; scope. False when it failed. */
 bool cfx__grad_node_run(cfx__grad_node *n, cfx_tensor *const *gout, cfx_tensor **gin);

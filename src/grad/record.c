@@ -1,5 +1,5 @@
 /* Recording: the layer of the dispatcher that calls with gradients go through. Start at
- * cfx__autograd. */
+ * cfx__grad_call. */
 #include "grad.h"
 
 /* Calls what is below this layer; nothing in there is recorded. */
@@ -146,7 +146,7 @@ static bool writes_first(const cfx__op_info *info, const cfx_value *args) {
            args[0].tag == CFX_TAG_TENSOR;
 }
 
-cfx_value cfx__autograd(cfx_site at, cfx_op *op, cfx_value *args) {
+cfx_value cfx__grad_call(cfx_site at, cfx_op *op, cfx_value *args) {
     cfx__op_info *info = cfx__op_info_of(op);
     if (info->form == CFX__OUT) {
         cfx_fail(CFX_RUNTIME_ERROR, at,

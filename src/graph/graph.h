@@ -145,6 +145,8 @@ extern cfx_node *const cfx__node_bad;
 
 static inline cfx__node *cfx__node_of(const cfx_node *n) { return (cfx__node *)n; }
 
+/* The name of a node, "None" where there is none. */
+const char *cfx__node_name(const cfx_node *n);
 /* Whether there is a node (not NULL, not bad); an error otherwise, unless one is recorded. */
 bool cfx__node_given(const cfx_node *n);
 bool cfx__graph_given(const cfx_graph *g);

@@ -5,6 +5,8 @@
  * their real and one for their imaginary parts. */
 #include "tensor.h"
 
+#include "../value/later.h"
+
 #include <math.h>
 
 typedef struct printer {
@@ -285,7 +287,7 @@ static void put_facts(printer *p, int indent, bool hidden) {
         put_fact(&k, cfx__text_format("dtype=torch.%s", cfx_dtype_name(t->dtype)));
     if (t->layout == CFX_SPARSE_COO)
         put_fact(&k, "layout=torch.sparse_coo");
-    const char *grad_fn = t->tape || t->base ? cfx_tensor_grad_fn(t) : NULL;
+    const char *grad_fn = t->tape || t->base ? cfx__later_rooms.grad_fn(t) : NULL;
     if (grad_fn)
         put_fact(&k, cfx__text_format("grad_fn=<%s>", grad_fn));
     else if (t->head.flags & CFX__GRAD)

@@ -62,8 +62,6 @@ static inline bool cfx__tensor_needs_grad(const cfx_tensor *t) {
            (unlikely(t->base != NULL) && (t->base->head.flags & CFX__GRAD) &&
             !(t->head.flags & CFX__NO_GRAD_VIEW));
 }
-/* "AddBackward0", how the node that made t is called, or NULL: the grad room defines it; scope. */
-CFX_API const char *cfx_tensor_grad_fn(const cfx_tensor *t);
 
 extern cfx_tensor cfx__tensor_bad; /* what a failed call returns */
 

@@ -408,17 +408,6 @@ static cfx_value trace_attr(cfx__nn_layer *self, cfx_site at, cfx_module *m, con
     return traced_result(n.node);
 }
 
-/* ---- what the value room asks ---------------------------------------------------------------- */
-
-/* r[0] of a traced result is a node too. */
-static cfx_value trace_item(cfx_value v, int64_t i) {
-    return cfx_py_from((cfx_site){0}, "operator.getitem", CFX_ARGS(v, i));
-}
-
-static cfx__value_item_fn *const item_of_traced = trace_item;
-
-static void keep_static(void *unused) { (void)unused; }
-
 /* ---- begin and end --------------------------------------------------------------------------- */
 
 cfx__tracer *cfx__tracer_now(void) { return state()->now; }
@@ -456,14 +445,10 @@ void cfx__tracer_begin(cfx__tracer *t) {
     t->outer_layer = d->trace;
     d->trace = trace_call;
     state()->now = t;
-    cfx__ctx()->slot[CFX__SLOT_ITEM].data = (void *)&item_of_traced;
-    cfx__ctx()->slot[CFX__SLOT_ITEM].free = keep_static;
 }
 
 void cfx__tracer_end(cfx__tracer *t) {
     state()->now = t->outer;
-    if (!t->outer)
-        cfx__ctx()->slot[CFX__SLOT_ITEM].data = NULL;
     cfx__dispatcher()->trace = t->outer_layer;
     cfx__nn_pop(&t->layer);
     cfx_drop(t->module_paths);

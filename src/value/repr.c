@@ -2,7 +2,7 @@
  *
  * Invariant: what is printed for literals is what Python prints, byte for byte. Tensors, nodes and
  * operators belong to other rooms and print through the printer that is handed down. */
-#include "value.h"
+#include "later.h"
 
 #include <float.h>
 #include <math.h>
@@ -352,7 +352,7 @@ void cfx__repr_with(cfx__text *out, cfx_value v, cfx__repr_fn *other) {
     }
 }
 
-void cfx__repr(cfx__text *out, cfx_value v) { cfx__repr_with(out, v, cfx__repr_other); }
+void cfx__repr(cfx__text *out, cfx_value v) { cfx__repr_with(out, v, cfx__later_rooms.repr); }
 
 const char *cfx_value_repr(cfx_value v) {
     cfx__text out = {0};

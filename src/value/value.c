@@ -1,5 +1,5 @@
 /* Values: making, looking, counting, comparing. Text is in repr.c, trees in pytree.c. */
-#include "value.h"
+#include "later.h"
 
 static void list_free(void *p);
 static void passing_list_free(void *p);
@@ -190,9 +190,8 @@ static void keyword_free(void *p) {
 cfx_value cfx_at(cfx_value v, int64_t i) {
     if (v.tag == CFX_TAG_BAD)
         return v;
-    cfx__value_item_fn **item = cfx__ctx()->slot[CFX__SLOT_ITEM].data;
-    if (v.tag == CFX_TAG_TENSOR && item)
-        return (*item)(v, i);
+    if (v.tag == CFX_TAG_TENSOR)
+        return cfx__later_rooms.item(v, i);
     if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "'%s' object is not subscriptable",
                  cfx_value_type_name(v));

@@ -16,18 +16,10 @@ static inline bool cfx__value_tag_counted(uint32_t tag) {
 /* Adds repr(v) or str(v) to a text. How a tensor or a node prints is decided by later rooms:
  * the printer is called for those tags; without one they print as "<tensor>". */
 typedef void cfx__repr_fn(cfx__text *out, cfx_value v);
-void cfx__repr(cfx__text *out, cfx_value v); /* with cfx__repr_other */
+void cfx__repr(cfx__text *out, cfx_value v); /* with what later rooms print: see later.h */
 void cfx__repr_with(cfx__text *out, cfx_value v, cfx__repr_fn *other);
 void cfx__repr_float(cfx__text *out, double f); /* shortest text that reads back, as Python's */
 void cfx__repr_string(cfx__text *out, const char *text, size_t len);
-
-/* How tensors, nodes and operators print in cfx_value_repr: the dispatch room defines it. */
-extern cfx__repr_fn cfx__repr_other;
-
-/* The name of a node: the graph room defines it. */
-const char *cfx__node_name(const cfx_node *n);
-/* print(module) of a module: the nn room defines it; scope. */
-CFX_API const char *cfx_module_str(const cfx_module *m);
 
 /* Reads one Python literal at *at, as repr writes it (containers, torch.float32, device(...),
  * slice(...), complex numbers included), into *out; scope. False, with nothing recorded, where
@@ -42,10 +34,6 @@ bool cfx__device_parse(const char *text, cfx_device *out);
 
 /* type(v) as Python's C code names it: "Tensor", "list", "torch.dtype"; static. */
 const char *cfx__value_python_type(cfx_value v);
-
-/* v[i] for values that the value room cannot look into. The trace room puts a pointer to such a
- * function into CFX__SLOT_ITEM while it is tracing. */
-typedef cfx_value cfx__value_item_fn(cfx_value v, int64_t i);
 
 uint64_t cfx__value_hash(cfx_value v);
 /* Hands the count that the caller has on v to the current scope. Returns v. */

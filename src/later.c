@@ -1,0 +1,15 @@
+/* The table of what earlier rooms ask of later ones: see value/later.h. */
+#include "value/later.h"
+
+#include "dispatch/dispatch.h"
+#include "grad/grad.h"
+#include "graph/graph.h"
+
+const cfx__later cfx__later_rooms = {
+    .repr = cfx__dispatch_repr,
+    .item = cfx__dispatch_item,
+    .node_name = cfx__node_name,
+    .module_str = cfx_module_str,
+    .grad_fn = cfx_tensor_grad_fn,
+    .autograd = cfx__grad_call,
+};

@@ -1,0 +1,27 @@
+/* later: what rooms ask of later ones. Includes go one way, from later rooms to earlier ones; what
+ * has to be asked the other way goes through this table, which is filled in src/later.c, the one
+ * file that sees all rooms. tools/lint_link finds every other symbol that an earlier room takes
+ * from a later one (the registry names all operators; that is the only exception). */
+#ifndef CFX__LATER_H
+#define CFX__LATER_H
+
+#include "value.h"
+
+typedef struct cfx__later {
+    /* repr() of what the value room cannot look into: tensors, operators, nodes and modules. */
+    cfx__repr_fn *repr;
+    /* v[i] of a tensor. */
+    cfx_value (*item)(cfx_value v, int64_t i);
+    /* The name of a node, or "None". */
+    const char *(*node_name)(const cfx_node *n);
+    /* print(module); scope. */
+    const char *(*module_str)(const cfx_module *m);
+    /* "AddBackward0", how the node that made t is called, or NULL; scope. */
+    const char *(*grad_fn)(const cfx_tensor *t);
+    /* A call that has an argument with a gradient: records it. */
+    cfx_value (*autograd)(cfx_site at, cfx_op *op, cfx_value *args);
+} cfx__later;
+
+extern const cfx__later cfx__later_rooms;
+
+#endif
