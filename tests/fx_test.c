@@ -354,6 +354,32 @@ TEST(fx_transformer_neg_sigmoid) {
     CHECK_OK();
 }
 
+static cfx_value max_of_sums(cfx_module *self, cfx_args a) {
+    (void)self;
+    cfx_value m1 = cfx_method(cfx_cat(cfx_list(a.v[1], a.v[2])), "sum");
+    cfx_value m2 = cfx_method(cfx_cat(cfx_list(a.v[1], a.v[2])), "sum");
+    return OP("add", OP("add", a.v[0], cfx_max(m1)), cfx_max(m2));
+}
+
+static cfx_value sum_of_cat(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_method(cfx_cat(cfx_list(a.v[0], a.v[1])), "sum");
+}
+
+static cfx_value stack_of_two(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_tensor_value(cfx_stack(cfx_list(a.v[0], a.v[1])));
+}
+
+TEST(fx_replace_pattern) {
+    cfx_module *gm = cfx_symbolic_trace(plain("fn", max_of_sums, "x, w1, w2"));
+    cfx_matches *m = cfx_replace_pattern(gm, plain("pattern", sum_of_cat, "w1, w2"),
+                                         plain("replacement", stack_of_two, "w1, w2"));
+    CHECK(m && m->len == 2);
+    compare_texts("T_replace_pattern", gm, "");
+    CHECK_OK();
+}
+
 static bool sequential_too(cfx_tracer *t, cfx_module *m, const char *path) {
     return !strcmp(m->type, "Sequential") || cfx_tracer_is_leaf(t, m, path);
 }

@@ -60,8 +60,9 @@ typedef enum cfx_effect {
     CFX_CONTIGUOUS_ARGS = 16, /* the kernel wants contiguous tensors */
     CFX_NUMBERS = 32,    /* in calls by function name a number may stand for a Tensor argument */
     CFX_DATA_SHAPE = 64, /* the shape of the result depends on data: the kernel makes the outputs */
-    CFX_UPDATE = 128 /* the result is the first argument with some elements changed: a kernel that
-                        finds it in c->out[0] already changes those alone */
+    CFX_UPDATE = 128, /* the result is the first argument with some elements changed: a kernel that
+                         finds it in c->out[0] already changes those alone */
+    CFX_COMMUTES = 256 /* the first two arguments may change places */
 } cfx_effect;
 
 /* Dtypes that a kernel computes in; others are lifted before it runs (halves to float32, small

@@ -16,7 +16,108 @@ extern "C" {
  * error that names the node, where it cannot be done. */
 CFX_API cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep);
 
+/* ---- patterns -------------------------------------------------------------------------------- */
+
+/* A pattern or a replacement is a function (a module, which is traced; see cfx_module_new), a
+ * graph, or a text in the syntax of generated code where calls may stand in calls: "mul(x,
+ * sigmoid(x))". Its inputs, the free names of a text, stand for any value; its results are what is
+ * replaced.
+ *
+ * Functions are the same however they are spelled (torch.relu, F.relu, x.relu(),
+ * torch.ops.aten.relu.default), their in-place forms are others; arguments are compared by the
+ * schema, given by position, by keyword or not at all. In functions and graphs numbers have to be
+ * equal and of one type, and arguments in order, as in torch.fx. In texts numbers are compared with
+ * a tolerance, x + y is y + x, and two names may stand for one value. */
+typedef struct cfx_source {
+    const char *text;
+    cfx_graph *graph;
+    cfx_module *module;
+} cfx_source;
+
+static inline cfx_source cfx_source_text(const char *text) {
+    cfx_source s = {text, NULL, NULL};
+    return s;
+}
+static inline cfx_source cfx_source_graph(cfx_graph *graph) {
+    cfx_source s = {NULL, graph, NULL};
+    return s;
+}
+static inline cfx_source cfx_source_module(cfx_module *module) {
+    cfx_source s = {NULL, NULL, module};
+    return s;
+}
+
+/* A place where a pattern was found. */
+typedef struct cfx_found {
+    cfx_node *anchor;       /* what the pattern's result stands for, the first of several */
+    cfx_dict *nodes;        /* node of the pattern to the value it stands for */
+    cfx_value replacements; /* the nodes that were put there, a list */
+} cfx_found;
+
+/* All places, in the order of the graph; no node is part of two. */
+typedef struct cfx_matches {
+    cfx_obj head;
+    int len;
+    cfx_found *items;
+    cfx_graph *pattern; /* whose nodes the keys of `nodes` are */
+} cfx_matches;
+
+/* What the pattern's node of that name stands for, borrowed; None where there is no such node. */
+CFX_API cfx_value cfx_found_get(const cfx_found *f, const char *name);
+
+/* How to search and replace; zero means torch.fx's replace_pattern(). */
+typedef struct cfx_replace_options {
+    /* False: this one is left as it is. */
+    bool (*filter)(const cfx_found *f, cfx_graph *g, void *user);
+    /* Makes a replacement for each place, instead of the one given; it may belong to the scope. */
+    cfx_graph *(*replacement)(const cfx_found *f, cfx_graph *g, void *user);
+    bool ignore_literals; /* any number fits any other */
+    void *user;
+} cfx_replace_options;
+
+/* Finds a pattern in a GraphModule: values inside a match are not used outside of it, a match could
+ * be one node without a cycle, and of overlapping ones the first counts. Scope. NULL, with an
+ * error, where the pattern is none: dead code, nothing in it, an unknown operator. */
+CFX_API cfx_matches *cfx_find_pattern_in(cfx_module *gm, cfx_source pattern,
+                                         cfx_replace_options options);
+/* The same, and puts the replacement in each place: it takes the inputs of the pattern (by
+ * position; a text by name) and gives as many results. New nodes are ATen overloads where the old
+ * ones were, and come from the same source lines. What was found; scope. NULL, with an error, where
+ * it does not fit; the graph is then as it was before that place. */
+CFX_API cfx_matches *cfx_replace_pattern_in(cfx_module *gm, cfx_source pattern,
+                                            cfx_source replacement, cfx_replace_options options);
+
+/* cfx_replace_pattern(gm, "relu(x)", "sigmoid(x)"): pattern and replacement are texts, graphs or
+ * modules. */
+#define cfx_find_pattern(gm, pattern)                                                              \
+    cfx_find_pattern_in(gm, CFX_SOURCE(pattern), cfx_replace_plainly())
+#define cfx_replace_pattern(gm, pattern, replacement)                                              \
+    cfx_replace_pattern_in(gm, CFX_SOURCE(pattern), CFX_SOURCE(replacement), cfx_replace_plainly())
+
+static inline cfx_replace_options cfx_replace_plainly(void) {
+    cfx_replace_options o = {NULL, NULL, false, NULL};
+    return o;
+}
+
+/* Whether n is what a text says: cfx_match(n, "mul(x, sigmoid(x))", &x, &s). What the names of the
+ * text stand for goes to the pointers after it, in the order in which they appear, then the calls
+ * in it but for n itself, in the order in which they are made; a name that stands for no node is no
+ * match. Others may use the values inside. False, with an error, where the text is no pattern. */
+CFX_API bool cfx_match_nodes(cfx_node *n, const char *text, ...);
+#define cfx_match(n, ...) cfx_match_nodes(n, __VA_ARGS__, (cfx_node **)NULL)
+
 #ifdef __cplusplus
 }
+static inline cfx_source cfx_source_of(const char *text) { return cfx_source_text(text); }
+static inline cfx_source cfx_source_of(cfx_graph *graph) { return cfx_source_graph(graph); }
+static inline cfx_source cfx_source_of(cfx_module *module) { return cfx_source_module(module); }
+#define CFX_SOURCE(x) cfx_source_of(x)
+#else
+#define CFX_SOURCE(x)                                                                              \
+    _Generic((x),                                                                                  \
+        char *: cfx_source_text,                                                                   \
+        const char *: cfx_source_text,                                                             \
+        cfx_graph *: cfx_source_graph,                                                             \
+        cfx_module *: cfx_source_module)(x)
 #endif
 #endif

@@ -164,6 +164,7 @@ typedef enum cfx__ctx_slot_id {
     CFX__SLOT_TRACE,
     CFX__SLOT_SYM,
     CFX__SLOT_RUN,
+    CFX__SLOT_REWRITE,
     CFX__SLOTS
 } cfx__ctx_slot_id;
 

@@ -63,6 +63,9 @@ typedef struct cfx__dispatch {
 
 cfx__dispatch *cfx__dispatcher(void);
 
+/* The overload of fn that takes the arguments, nodes for tensors among them, and how it binds them;
+ * NULL, without an error, when none does. */
+cfx_op *cfx__fn_overload(cfx_site at, const cfx_fn *fn, cfx_args a, cfx_value *bound);
 /* The arguments with their trailing keywords split off: kw is filled when there are any; scope.
  */
 cfx_args cfx__dispatch_args_split(cfx_args a);

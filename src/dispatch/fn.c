@@ -29,16 +29,17 @@ bool cfx__dispatch_args_bad(cfx_args a) {
 /* A number may stand for a tensor only beside a real one: 2 + 3 is an affair of numbers. */
 static bool any_tensor(cfx_args a) {
     for (int i = 0; i < a.n; i++)
-        if (a.v[i].tag == CFX_TAG_TENSOR || a.v[i].tag == CFX_TAG_LIST)
+        if (a.v[i].tag == CFX_TAG_TENSOR || a.v[i].tag == CFX_TAG_LIST ||
+            a.v[i].tag == CFX_TAG_NODE)
             return true;
     for (int64_t i = 0; a.kw && i < a.kw->len; i++)
-        if (a.kw->entries[i].value.tag == CFX_TAG_TENSOR)
+        if (a.kw->entries[i].value.tag == CFX_TAG_TENSOR ||
+            a.kw->entries[i].value.tag == CFX_TAG_NODE)
             return true;
     return false;
 }
 
-/* The overload that takes the arguments, bound; NULL, with PyTorch's message, when none does. */
-static cfx_op *resolve(cfx_site at, const cfx_fn *fn, cfx_args a, cfx_value *bound) {
+cfx_op *cfx__fn_overload(cfx_site at, const cfx_fn *fn, cfx_args a, cfx_value *bound) {
     bool tensors = any_tensor(a);
     for (int i = 0; i < fn->n; i++) {
         cfx_op *op = fn->ops[i];
@@ -54,6 +55,14 @@ static cfx_op *resolve(cfx_site at, const cfx_fn *fn, cfx_args a, cfx_value *bou
         if (cfx__bind(cfx__op_info_of(fn->ops[i])->schema, at, a,
                       CFX__BIND_EXACT | CFX__BIND_NUMBERS, bound))
             return fn->ops[i];
+    return NULL;
+}
+
+/* The same; PyTorch's message when none does. */
+static cfx_op *resolve(cfx_site at, const cfx_fn *fn, cfx_args a, cfx_value *bound) {
+    cfx_op *op = cfx__fn_overload(at, fn, a, bound);
+    if (op || !cfx_ok())
+        return op;
     cfx__schema *schemas[32];
     int n = fn->n < COUNT(schemas) ? fn->n : COUNT(schemas);
     for (int i = 0; i < n; i++)

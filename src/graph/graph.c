@@ -227,6 +227,8 @@ cfx_node *cfx_graph_create(cfx_graph *g, cfx_opcode op, cfx_target target, cfx_v
                  op == CFX_CALL_FUNCTION ? "Callable" : "str");
         return cfx__node_bad;
     }
+    if (op == CFX_CALL_METHOD && !target.fn && !target.call)
+        target = cfx__graph_row_named(g, op, target.name)->target;
     return create(g, op, cfx__graph_row(g, op, target), target, args, kwargs, name, type);
 }
 

@@ -66,9 +66,10 @@ static void kernel_rsub(cfx_op_call *c) {
 
 CFX_OP(add_Tensor) = {"aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
                       "torch.add Tensor.add operator.add",
-                      POINTWISE_AS(add, shape_add) | CFX_NUMBERS, GRAD(add, 0), .out = "out"};
+                      POINTWISE_AS(add, shape_add) | CFX_NUMBERS | CFX_COMMUTES, GRAD(add, 0),
+                      .out = "out"};
 CFX_OP(add_Scalar) = {"aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", NULL,
-                      POINTWISE_AS(add, shape_add), GRAD(add, 0)};
+                      POINTWISE_AS(add, shape_add) | CFX_COMMUTES, GRAD(add, 0)};
 CFX_OP(sub_Tensor) = {"aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
                       "torch.sub Tensor.sub operator.sub",
                       POINTWISE_AS(sub, shape_sub) | CFX_NUMBERS, GRAD(sub, 0), .out = "out"};
@@ -84,10 +85,10 @@ CFX_OP(subtract_Tensor) = {"aten::subtract.Tensor(Tensor self, Tensor other, *, 
 CFX_OP(subtract_Scalar) = {"aten::subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> "
                            "Tensor", NULL, ALIAS(sub_Scalar)};
 CFX_OP(mul_Tensor) = {"aten::mul.Tensor(Tensor self, Tensor other) -> Tensor",
-                      "torch.mul Tensor.mul operator.mul", POINTWISE(mul) | CFX_NUMBERS,
-                      GRAD(mul, READ(0) | READ(1)), .out = "out"};
+                      "torch.mul Tensor.mul operator.mul",
+                      POINTWISE(mul) | CFX_NUMBERS | CFX_COMMUTES, GRAD(mul, READ(0) | READ(1)), .out = "out"};
 CFX_OP(mul_Scalar) = {"aten::mul.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                      POINTWISE(mul), GRAD(mul, 0)};
+                      POINTWISE(mul) | CFX_COMMUTES, GRAD(mul, 0)};
 CFX_OP(multiply_Tensor) = {"aten::multiply.Tensor(Tensor self, Tensor other) -> Tensor",
                            "torch.multiply Tensor.multiply", ALIAS(mul_Tensor) | CFX_NUMBERS,
                            .out = "out"};

@@ -26,11 +26,13 @@ ORDER(gt, x > y)
 ORDER(ge, x >= y)
 
 CFX_OP(eq_Tensor) = {"aten::eq.Tensor(Tensor self, Tensor other) -> Tensor",
-                     "torch.eq Tensor.eq operator.eq", POINTWISE(eq)};
-CFX_OP(eq_Scalar) = {"aten::eq.Scalar(Tensor self, Scalar other) -> Tensor", NULL, POINTWISE(eq)};
+                     "torch.eq Tensor.eq operator.eq", POINTWISE(eq) | CFX_COMMUTES};
+CFX_OP(eq_Scalar) = {"aten::eq.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
+                     POINTWISE(eq) | CFX_COMMUTES};
 CFX_OP(ne_Tensor) = {"aten::ne.Tensor(Tensor self, Tensor other) -> Tensor",
-                     "torch.ne Tensor.ne operator.ne", POINTWISE(ne)};
-CFX_OP(ne_Scalar) = {"aten::ne.Scalar(Tensor self, Scalar other) -> Tensor", NULL, POINTWISE(ne)};
+                     "torch.ne Tensor.ne operator.ne", POINTWISE(ne) | CFX_COMMUTES};
+CFX_OP(ne_Scalar) = {"aten::ne.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
+                     POINTWISE(ne) | CFX_COMMUTES};
 CFX_OP(lt_Tensor) = {"aten::lt.Tensor(Tensor self, Tensor other) -> Tensor",
                      "torch.lt Tensor.lt operator.lt", POINTWISE(lt)};
 CFX_OP(lt_Scalar) = {"aten::lt.Scalar(Tensor self, Scalar other) -> Tensor", NULL, POINTWISE(lt)};
@@ -76,11 +78,13 @@ LOGIC(2, logical_xor, x ^ y)
 LOGIC(1, logical_not, !x)
 
 CFX_OP(logical_and) = {"aten::logical_and(Tensor self, Tensor other) -> Tensor",
-                       "torch.logical_and Tensor.logical_and", POINTWISE(logical_and)};
+                       "torch.logical_and Tensor.logical_and",
+                       POINTWISE(logical_and) | CFX_COMMUTES};
 CFX_OP(logical_or) = {"aten::logical_or(Tensor self, Tensor other) -> Tensor",
-                      "torch.logical_or Tensor.logical_or", POINTWISE(logical_or)};
+                      "torch.logical_or Tensor.logical_or", POINTWISE(logical_or) | CFX_COMMUTES};
 CFX_OP(logical_xor) = {"aten::logical_xor(Tensor self, Tensor other) -> Tensor",
-                       "torch.logical_xor Tensor.logical_xor", POINTWISE(logical_xor)};
+                       "torch.logical_xor Tensor.logical_xor",
+                       POINTWISE(logical_xor) | CFX_COMMUTES};
 CFX_OP(logical_not) = {"aten::logical_not(Tensor self) -> Tensor",
                        "torch.logical_not Tensor.logical_not", POINTWISE(logical_not)};
 
@@ -99,15 +103,17 @@ static void shape_extreme(cfx_op_call *c) {
 }
 
 CFX_OP(maximum) = {"aten::maximum(Tensor self, Tensor other) -> Tensor",
-                   "torch.maximum Tensor.maximum", POINTWISE_AS(maximum, shape_extreme),
+                   "torch.maximum Tensor.maximum",
+                   POINTWISE_AS(maximum, shape_extreme) | CFX_COMMUTES,
                    GRAD(maximum, READ(0) | READ(1))};
 CFX_OP(minimum) = {"aten::minimum(Tensor self, Tensor other) -> Tensor",
-                   "torch.minimum Tensor.minimum", POINTWISE_AS(minimum, shape_extreme),
+                   "torch.minimum Tensor.minimum",
+                   POINTWISE_AS(minimum, shape_extreme) | CFX_COMMUTES,
                    GRAD(minimum, READ(0) | READ(1))};
 CFX_OP(fmax) = {"aten::fmax(Tensor self, Tensor other) -> Tensor", "torch.fmax Tensor.fmax",
-                POINTWISE_AS(fmax, shape_extreme), GRAD(fmax, READ(0) | READ(1))};
+                POINTWISE_AS(fmax, shape_extreme) | CFX_COMMUTES, GRAD(fmax, READ(0) | READ(1))};
 CFX_OP(fmin) = {"aten::fmin(Tensor self, Tensor other) -> Tensor", "torch.fmin Tensor.fmin",
-                POINTWISE_AS(fmin, shape_extreme), GRAD(fmin, READ(0) | READ(1))};
+                POINTWISE_AS(fmin, shape_extreme) | CFX_COMMUTES, GRAD(fmin, READ(0) | READ(1))};
 CFX_OP(max_other) = {"aten::max.other(Tensor self, Tensor other) -> Tensor", "torch.max Tensor.max",
                      ALIAS(maximum), .out = "out"};
 CFX_OP(min_other) = {"aten::min.other(Tensor self, Tensor other) -> Tensor", "torch.min Tensor.min",
