@@ -106,6 +106,50 @@ static inline cfx_replace_options cfx_replace_plainly(void) {
 CFX_API bool cfx_match_nodes(cfx_node *n, const char *text, ...);
 #define cfx_match(n, ...) cfx_match_nodes(n, __VA_ARGS__, (cfx_node **)NULL)
 
+/* ---- rules ----------------------------------------------------------------------------------- */
+
+/* Many patterns at once. A file of rules has one in each block:
+ *
+ *     gelu_tanh:  x * 0.5 * (1 + tanh((x + x**3 * 0.044715) * 0.7978845608))
+ *             -> gelu(x, approximate='tanh')
+ *         where dtype(x) in (f32, bf16)
+ *
+ * Patterns are texts as above; `s := sigmoid(x)` gives a value inside one a name, (sin(x), cos(x))
+ * has two results, `_` is anything. Numbers that names stand for may be computed with in the
+ * result: x * a * b -> x * (a * b). Conditions follow `where`, several may: dtype(x), rank(x),
+ * shape(x), numel(x), len(l), users(x), number(a), int(a), none(a), tensor(x), constant(x), abs(a),
+ * close(a, b), compared and joined as in Python; one that asks for what is not known does not hold.
+ * A # starts a comment. */
+typedef struct cfx_rules cfx_rules;
+
+/* A rule in C. */
+typedef struct cfx_rule {
+    const char *name;
+    const char *pattern, *replacement, *where; /* texts; where may be NULL */
+    bool (*when)(const cfx_found *f, void *user); /* one more condition, or NULL */
+    /* Makes the results at the insert point instead of `replacement`: a node, or a tuple of them.
+     * None: this place is left as it is. Or NULL. */
+    cfx_value (*then)(const cfx_found *f, cfx_graph *g, void *user);
+    void *user;
+} cfx_rule;
+
+/* The rules of a text, called `what` in errors, of a file, or of a table, which has to stay; scope.
+ * NULL, with an error that names the line and the rule: an unknown operator (with the nearest
+ * name), wrong arguments, a name that the pattern does not bind. */
+CFX_API cfx_rules *cfx_rules_parse(const char *text, const char *what);
+CFX_API cfx_rules *cfx_rules_open(const char *path);
+CFX_API cfx_rules *cfx_rules_table(const cfx_rule *rows, int n);
+/* Applies rules to a GraphModule, in place, until none fits; how often. Values inside a pattern may
+ * not be used outside, and nothing that is written to in place is moved. -1, with an error that
+ * names the rule and the node, where a result does not fit or a rule never stops. */
+CFX_API int cfx_rules_apply(const cfx_rules *r, cfx_module *gm);
+/* The same to a copy of a program: results have to have the shape and dtype of what they replace,
+ * and what new nodes compute is inferred. *changes (or NULL) is how often. Scope; NULL, with an
+ * error. */
+CFX_API cfx_program *cfx_rewrite(const cfx_program *p, const cfx_rules *r, int *changes);
+/* The same in place: how often, or -1. The program is spoilt where it fails. */
+CFX_API int cfx_rewrite_in_place(cfx_program *p, const cfx_rules *r);
+
 #ifdef __cplusplus
 }
 static inline cfx_source cfx_source_of(const char *text) { return cfx_source_text(text); }

@@ -5,7 +5,9 @@
 #ifndef CFX__MATCH_H
 #define CFX__MATCH_H
 
-#include "rewrite.h"
+#include <cfx/rewrite.h>
+
+#include "../run/run.h"
 
 /* ---- calls, whichever way they are spelled (calls.c) ----------------------------------------- */
 
@@ -115,10 +117,9 @@ void cfx__rule_fail(const cfx__rule_text *t, const char *fmt, ...) CFX_PRINTF(2,
  * there is none. */
 int cfx__condition_arity(const char *name);
 /* Whether a condition holds for what the pattern's nodes stand for. What is not known, a shape for
- * one, makes it fail. `held` (or NULL) has the names of inputs that are parameters, buffers and
- * constants. */
+ * one, makes it fail. `program` (or NULL) knows which inputs are constant. */
 bool cfx__condition_holds(const cfx_graph *condition, const cfx__pattern *p, const cfx_value *table,
-                          const cfx_dict *held);
+                          const cfx_program *program);
 
 /* ---- search (match.c) ------------------------------------------------------------------------ */
 
@@ -156,7 +157,11 @@ typedef struct cfx__splice {
     cfx_graph *replacement; /* with a placeholder for each of `inputs` */
     const cfx_value *inputs;
     int ninputs;
-    const cfx__rule_text *text; /* of the rule, for errors; or NULL */
+    const cfx__rule_text *text; /* of the rule, for errors */
+    cfx_value (*build)(void *user); /* makes the results at the insert point, instead of the
+                                       replacement; or NULL */
+    void *user;
+    cfx_value results;      /* set: the nodes that took the place of the pattern's, a list; scope */
     cfx_value made;         /* set: the new nodes, a list; scope */
     bool unsorted;          /* set: the graph has to be sorted */
 } cfx__splice;

@@ -31,10 +31,11 @@ void cfx__rule_fail(const cfx__rule_text *t, const char *fmt, ...) {
     int line = 1;
     for (const char *c = t->start; c < t->at; c++)
         line += *c == '\n';
+    const char *rule = t->rule ? cfx__text_format("rule %s: ", t->rule) : "";
     if (t->file)
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s:%d: %s%s%s%s", t->file, line,
-                 t->rule ? "rule " : "", t->rule ? t->rule : "", t->rule ? ": " : "",
-                 message.data);
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s:%d: %s%s", t->file, line, rule, message.data);
+    else if (t->rule)
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s%s", rule, message.data);
     else
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "pattern '%.*s': %s", (int)(t->end - t->start),
                  t->start, message.data);
@@ -73,16 +74,17 @@ static bool is_next(const reader *r, const char *text) {
 }
 
 static bool take(reader *r, const char *text) {
+    const char *start = r->t->at;
     skip(r);
-    if (r->failed || !is_next(r, text))
-        return false;
-    r->t->at += strlen(text);
-    return true;
+    bool found = !r->failed && is_next(r, text);
+    r->t->at = found ? r->t->at + strlen(text) : start;
+    return found;
 }
 
 static bool want(reader *r, const char *text) {
     if (take(r, text))
         return true;
+    skip(r);
     size_t mark = cfx_scope_open();
     fail(r, cfx__text_format("expected '%s' before '%.12s'", text,
                         r->t->at < r->t->end ? r->t->at : "the end"));
@@ -146,12 +148,17 @@ static cfx_value operation(reader *r, const char *target, int n, const cfx_value
             return cfx_bad();
         numbers &= cfx_is_number(v[i]);
     }
-    if (numbers && cfx_fn_find(target)) {
+    bool condition = r->part == CFX__RULE_CONDITION && cfx__condition_arity(target) >= 0;
+    if (numbers && !condition && cfx_fn_find(target)) {
         cfx_value result = cfx_py_from((cfx_site){0}, target, (cfx_args){n, v, NULL});
         r->failed |= !cfx_ok();
         return result;
     }
-    return made(r, cfx_graph_call_function(r->g, target, cfx_tuple_value(n, v), cfx_none()));
+    cfx_value args = cfx_tuple_value(n, v);
+    if (!condition)
+        return made(r, cfx_graph_call_function(r->g, target, args, cfx_none()));
+    cfx_target t = {.name = target};
+    return made(r, cfx_graph_create(r->g, CFX_CALL_FUNCTION, t, args, cfx_none(), NULL, NULL));
 }
 
 static cfx_value unknown(reader *r, const char *name) {
@@ -238,8 +245,7 @@ static cfx_value read_call(reader *r, const char *name, const cfx_value *self) {
     if (arity >= 0) {
         if (args.list->len != arity || kw->len)
             return fail(r, cfx__text_format("%s() takes %d value(s)", name, arity));
-        cfx_target t = {.name = name};
-        return made(r, cfx_graph_create(r->g, CFX_CALL_FUNCTION, t, args, kwargs, NULL, NULL));
+        return operation(r, name, arity, args.list->items);
     }
     if (r->part == CFX__RULE_CONDITION)
         return fail(r, cfx__text_format("there is no condition '%s'", name));

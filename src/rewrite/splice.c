@@ -80,7 +80,6 @@ static cfx_node *create_aten(cfx__splice *s, const cfx_node *n, cfx_value args, 
 typedef struct copying {
     cfx__splice *s;
     cfx_dict *values; /* node of the replacement to what it is in the graph */
-    const cfx_node *origin;
     bool aten;
 } copying;
 
@@ -110,11 +109,7 @@ static cfx_value copy_call(copying *c, const cfx_node *n) {
         call && c->aten && (n->target.fn || n->target.op)
             ? create_aten(c->s, n, args, kwargs)
             : cfx_graph_create(c->s->graph, n->op, n->target, args, kwargs, n->name, n->type);
-    if (made == cfx__node_bad)
-        return cfx_bad();
-    note_origin(made, c->origin);
-    cfx_list_append(c->s->made.list, cfx_node_value(made));
-    return cfx_node_value(made);
+    return made == cfx__node_bad ? cfx_bad() : cfx_node_value(made);
 }
 
 /* Copies the replacement at the insert point; its result. */
@@ -188,10 +183,10 @@ static cfx_value results_of(const cfx__splice *s, cfx_value v) {
     return cfx_bad();
 }
 
-static void put_in(cfx__splice *s, cfx_value results, cfx_dict *changed) {
+static void put_in(cfx__splice *s, cfx_dict *changed) {
     for (int i = 0; i < s->pattern->nreturned; i++) {
         cfx_node *old = cfx__match_slot(s->table, s->pattern->returned[i])->node;
-        cfx_node *with = results.list->items[i].node;
+        cfx_node *with = s->results.list->items[i].node;
         cfx_node_replace(old, with);
         if (changed)
             cfx_dict_put(changed, cfx_node_value(old), cfx_node_value(with));
@@ -203,22 +198,42 @@ static void put_in(cfx__splice *s, cfx_value results, cfx_dict *changed) {
     }
 }
 
+/* Every node that is made on the way is noted. */
+typedef struct watching {
+    cfx_graph_hooks hooks; /* first */
+    cfx__splice *splice;
+    const cfx_node *origin;
+} watching;
+
+static void note_made(cfx_graph_hooks *hooks, cfx_node *n) {
+    watching *w = (watching *)hooks;
+    note_origin(n, w->origin);
+    cfx_list_append(w->splice->made.list, cfx_node_value(n));
+}
+
+static cfx_value build(cfx__splice *s, cfx_node *at, const cfx_node *anchor) {
+    watching w = {{.created = note_made}, s, anchor};
+    copying c = {s, cfx_dict_new(), anchor->target.op && !anchor->target.fn};
+    cfx_insert before = at ? cfx_graph_insert_before(s->graph, at)
+                           : cfx_graph_insert_after(s->graph, NULL);
+    cfx_graph_add_hooks(s->graph, &w.hooks);
+    cfx_value v = s->build ? s->build(s->user) : copy_all(&c);
+    cfx_graph_remove_hooks(s->graph, &w.hooks);
+    cfx_graph_set_insert(s->graph, before);
+    return v;
+}
+
 bool cfx__splice_do(cfx__splice *s, cfx_dict *changed) {
     cfx_node *at = insert_point(s);
     cfx_node *anchor = cfx__match_slot(s->table, s->pattern->anchors[0].node)->node;
-    copying c = {s, cfx_dict_new(), anchor, anchor->target.op && !anchor->target.fn};
     s->made = cfx_list_value(0, NULL);
-    cfx_value v = cfx_bad();
     s->unsorted |= uses_later(s, at);
-    cfx_insert before = at ? cfx_graph_insert_before(s->graph, at)
-                           : cfx_graph_insert_after(s->graph, NULL);
-    v = copy_all(&c);
-    cfx_graph_set_insert(s->graph, before);
-    cfx_value results = cfx_ok() ? results_of(s, v) : cfx_bad();
-    if (cfx_is_bad(results)) {
+    cfx_value v = build(s, at, anchor);
+    s->results = cfx_ok() ? results_of(s, v) : cfx_bad();
+    if (cfx_is_bad(s->results)) {
         take_back(s);
         return false;
     }
-    put_in(s, results, changed);
+    put_in(s, changed);
     return true;
 }

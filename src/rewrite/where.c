@@ -7,8 +7,8 @@
 typedef struct condition {
     const cfx__pattern *pattern;
     const cfx_value *table;
-    const cfx_dict *held; /* names of inputs that are parameters and the like, or NULL */
-    cfx_dict *values;     /* node of the condition to its value */
+    const cfx_program *program; /* or NULL */
+    cfx_dict *values;           /* node of the condition to its value */
 } condition;
 
 /* ---- what conditions ask --------------------------------------------------------------------- */
@@ -140,9 +140,8 @@ static const struct {
 static bool is_constant(const condition *c, cfx_value v) {
     if (v.tag != CFX_TAG_NODE)
         return true;
-    bool held = c->held && v.node->op == CFX_PLACEHOLDER &&
-                cfx_dict_find(c->held, cfx_string_value(v.node->name));
-    return v.node->op == CFX_GET_ATTR || held;
+    const cfx_input_spec *in = c->program ? cfx_program_input(c->program, v.node) : NULL;
+    return v.node->op == CFX_GET_ATTR || (in && in->kind != CFX_IN_USER);
 }
 
 static int find(const char *name) {
@@ -197,9 +196,9 @@ static cfx_value value_of(condition *c, const cfx_node *n) {
 }
 
 bool cfx__condition_holds(const cfx_graph *g, const cfx__pattern *p, const cfx_value *table,
-                          const cfx_dict *held) {
+                          const cfx_program *program) {
     size_t mark = cfx_scope_open();
-    condition c = {p, table, held, cfx_dict_new()};
+    condition c = {p, table, program, cfx_dict_new()};
     cfx_value v = cfx_none();
     cfx_each_node(g, n) {
         if (n->op == CFX_OUTPUT) {

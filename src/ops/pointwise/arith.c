@@ -86,7 +86,8 @@ CFX_OP(subtract_Scalar) = {"aten::subtract.Scalar(Tensor self, Scalar other, Sca
                            "Tensor", NULL, ALIAS(sub_Scalar)};
 CFX_OP(mul_Tensor) = {"aten::mul.Tensor(Tensor self, Tensor other) -> Tensor",
                       "torch.mul Tensor.mul operator.mul",
-                      POINTWISE(mul) | CFX_NUMBERS | CFX_COMMUTES, GRAD(mul, READ(0) | READ(1)), .out = "out"};
+                      POINTWISE(mul) | CFX_NUMBERS | CFX_COMMUTES, GRAD(mul, READ(0) | READ(1)),
+                      .out = "out"};
 CFX_OP(mul_Scalar) = {"aten::mul.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
                       POINTWISE(mul) | CFX_COMMUTES, GRAD(mul, 0)};
 CFX_OP(multiply_Tensor) = {"aten::multiply.Tensor(Tensor self, Tensor other) -> Tensor",

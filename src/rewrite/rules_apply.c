@@ -1,0 +1,364 @@
+/* Rules applied to a graph: sweeps over its nodes, first to last, until one finds nothing to do. A
+ * node is compared only with rules whose root is its function; what a rule put in is met again
+ * later in the same sweep. Start at apply. */
+#include "rules.h"
+
+/* What is known of all nodes of one target. */
+typedef struct row_rules {
+    bool known;
+    uint64_t key;
+    int first, n; /* entries of the index */
+} row_rules;
+
+/* A node that took the place of another, and what it has to compute. */
+typedef struct expected {
+    cfx_node *node;
+    const cfx__rule *rule;
+    cfx_value val; /* counted */
+} expected;
+
+typedef struct applying {
+    const cfx_rules *rules;
+    cfx_program *program; /* or NULL */
+    cfx_module *module;
+    cfx_graph *graph;
+    cfx_node **memory;    /* by id, of the nodes there were: one node for all that share memory */
+    bool *written;        /* by id of those */
+    size_t nmemory;
+    VEC(row_rules) rows;  /* by the row's number */
+    cfx__matcher *matchers; /* one for each rule */
+    int *counts;
+    int limit;            /* how often a rule may be applied */
+    bool unsorted;
+    VEC(expected) expected;
+} applying;
+
+/* ---- at a glance ----------------------------------------------------------------------------- */
+
+static const row_rules *row_of(applying *a, const cfx_node *n) {
+    const cfx__target_row *row = cfx__node_of(n)->row;
+    while (a->rows.len <= row->id)
+        VEC_PUSH(a->rows, ((row_rules){0}));
+    row_rules *r = &a->rows.data[row->id];
+    if (!r->known) {
+        r->known = true;
+        r->key = cfx__target_key(n->op, n->target);
+        cfx__rules_for(a->rules, r->key, &r->first, &r->n);
+    }
+    return r;
+}
+
+static uint64_t key_of_argument(applying *a, const cfx_node *n, int i) {
+    cfx_value v = i < n->args.list->len ? n->args.list->items[i] : cfx_none();
+    return v.tag == CFX_TAG_NODE && v.node->graph == a->graph ? row_of(a, v.node)->key : 1;
+}
+
+/* Whether the first arguments of n are calls of what the rule wants there. Keywords are left to the
+ * search. */
+static bool may_fit(const cfx__rule *r, const uint64_t *have, const cfx_node *n) {
+    if (n->kwargs.dict->len)
+        return true;
+    bool straight = !r->argument[0] || r->argument[0] == have[0];
+    if (!r->commutes)
+        return straight;
+    straight &= !r->argument[1] || r->argument[1] == have[1];
+    return straight || ((!r->argument[0] || r->argument[0] == have[1]) &&
+                        (!r->argument[1] || r->argument[1] == have[0]));
+}
+
+/* ---- writes ---------------------------------------------------------------------------------- */
+
+/* The node whose memory n has: its own, or that of the first input of a call that may give a view
+ * of it. */
+static cfx_node *memory_of(const applying *a, cfx_node *n) {
+    cfx__call c;
+    bool call = n->op != CFX_PLACEHOLDER && n->op != CFX_GET_ATTR;
+    if (!call || !n->inputs || n->inputs->node->graph != a->graph)
+        return n;
+    if (cfx__call_of(n, &c) && !(c.op->effects & CFX_COMPOSITE) && !cfx_node_is_getitem(n)) {
+        bool view = false;
+        for (int i = 0; i < c.schema->nrets; i++)
+            view |= c.schema->rets[i].alias != 0;
+        if (!view)
+            return n;
+    }
+    return a->memory[cfx__node_of(n->inputs->node)->id];
+}
+
+static void find_writes(applying *a) {
+    a->nmemory = a->graph->made.len;
+    a->memory = cfx__alloc0((a->nmemory + 1) * sizeof *a->memory);
+    a->written = cfx__alloc0(a->nmemory + 1);
+    cfx_each_node(a->graph, n) CFX_SCOPE {
+        a->memory[cfx__node_of(n)->id] = memory_of(a, n);
+        bool writes = n->op != CFX_PLACEHOLDER && n->op != CFX_OUTPUT && cfx_node_is_impure(n);
+        if (writes)
+            cfx_each_input(n, u) if (u->node->graph == a->graph)
+                a->written[cfx__node_of(a->memory[cfx__node_of(u->node)->id])->id] = true;
+    }
+}
+
+static bool is_written(const applying *a, const cfx_node *n) {
+    uint32_t id = cfx__node_of(n)->id;
+    return id < a->nmemory && a->memory[id] && a->written[cfx__node_of(a->memory[id])->id];
+}
+
+/* ---- one place ------------------------------------------------------------------------------- */
+
+/* Whether something of the match is written to somewhere: the order of reads and writes counts
+ * then. */
+static bool is_disturbed(const applying *a, const cfx__rule *r, const cfx__matcher *m) {
+    if (r->writes)
+        return false;
+    for (size_t i = 0; i < m->trail.len; i++) {
+        cfx_value v = *cfx__match_slot(m->table, m->trail.data[i]);
+        if (v.tag == CFX_TAG_NODE && is_written(a, v.node))
+            return true;
+    }
+    return false;
+}
+
+static bool conditions_hold(const applying *a, const cfx__rule *r, const cfx__matcher *m) {
+    for (int i = 0; i < r->nconditions; i++)
+        if (!cfx__condition_holds(r->conditions[i], r->pattern, m->table, a->program))
+            return false;
+    return true;
+}
+
+/* The match as functions in C see it; scope. */
+static cfx_found found_of(const cfx__rule *r, const cfx__matcher *m) {
+    cfx_found f = {cfx__match_slot(m->table, r->pattern->anchors[0].node)->node, cfx_dict_new(),
+                   cfx_list_value(0, NULL)};
+    cfx_each_node(r->pattern->graph, n) if (n->op != CFX_OUTPUT)
+        cfx_dict_put(f.nodes, cfx_node_value(n), *cfx__match_slot(m->table, n));
+    return f;
+}
+
+/* A result made in C. */
+typedef struct making {
+    const cfx_rule *row;
+    cfx_found found;
+    cfx_graph *graph;
+    bool declined;
+} making;
+
+static cfx_value make(void *user) {
+    making *m = user;
+    cfx_value v = m->row->then(&m->found, m->graph, m->row->user);
+    m->declined = cfx_is_none(v);
+    return v;
+}
+
+static void expect(applying *a, const cfx__rule *r, const cfx__splice *s, const cfx_value *vals) {
+    for (int i = 0; i < r->pattern->nreturned; i++) {
+        cfx_node *n = s->results.list->items[i].node;
+        bool made = cfx_is_none(cfx_node_get_meta(n, "val"));
+        if (cfx_is_none(vals[i]))
+            continue;
+        if (made)
+            cfx_node_set_meta(n, "val", vals[i]);
+        expected e = {n, r, cfx_value_keep(vals[i])};
+        VEC_PUSH(a->expected, e);
+    }
+}
+
+/* New nodes tell which rule made them of which nodes. */
+static void note_source(const cfx__rule *r, const cfx__splice *s, cfx_value names) {
+    cfx_dict *from = cfx_dict_new();
+    cfx_dict_set(from, "pass", cfx_string_value(r->name));
+    cfx_dict_set(from, "nodes", names);
+    for (int64_t i = 0; i < s->made.list->len; i++)
+        cfx_node_set_meta(s->made.list->items[i].node, "from_node", cfx_dict_value(from));
+}
+
+static bool splice(applying *a, const cfx__rule *r, cfx__matcher *m) {
+    cfx_value inputs = cfx_list_value(0, NULL), names = cfx_list_value(0, NULL);
+    cfx_value *vals = cfx__alloc0((size_t)r->pattern->nreturned * sizeof *vals);
+    making c = {.row = r->row, .graph = a->graph};
+    cfx__splice s = {.graph = a->graph, .pattern = r->pattern, .table = m->table,
+                     .replacement = r->result, .text = &r->text};
+    if (r->result) {
+        cfx_each_node(r->result, n) if (n->op == CFX_PLACEHOLDER) {
+            const cfx_node *of = cfx__pattern_named(r->pattern->graph, n->target.name);
+            cfx_list_append(inputs.list, m->table[cfx__node_of(of)->id]);
+        }
+    } else {
+        c.found = found_of(r, m);
+        s.build = make;
+        s.user = &c;
+    }
+    s.inputs = inputs.list->items;
+    s.ninputs = (int)inputs.list->len;
+    for (int i = 0; i < r->pattern->nreturned; i++)
+        vals[i] = cfx_value_keep(
+            cfx_node_get_meta(cfx__match_slot(m->table, r->pattern->returned[i])->node, "val"));
+    for (int i = 0; i < r->pattern->ncalls; i++)
+        cfx_list_append(names.list, cfx_string_value(
+            cfx__match_slot(m->table, r->pattern->calls[i])->node->name));
+    bool done = cfx__splice_do(&s, NULL);
+    if (done) {
+        note_source(r, &s, names);
+        expect(a, r, &s, vals);
+        a->unsorted |= s.unsorted;
+    } else if (c.declined) {
+        cfx_clear();
+    }
+    for (int i = 0; i < r->pattern->nreturned; i++)
+        cfx_value_drop(vals[i]);
+    free(vals);
+    return done;
+}
+
+static bool try_rule(applying *a, int rule, cfx_node *n) {
+    const cfx__rule *r = &a->rules->rules.data[rule];
+    cfx__matcher *m = &a->matchers[rule];
+    if (!cfx__match_at(m, n) || is_disturbed(a, r, m) || !conditions_hold(a, r, m))
+        return false;
+    if (r->row && r->row->when) {
+        cfx_found f = found_of(r, m);
+        if (!r->row->when(&f, r->row->user))
+            return false;
+    }
+    const char *name = n->name;
+    if (!splice(a, r, m))
+        return false;
+    if (++a->counts[rule] > a->limit)
+        cfx__rule_fail(&r->text, "it never stops: it was applied %d times, last at node %s",
+                       a->counts[rule], name);
+    return true;
+}
+
+/* ---- the graph ------------------------------------------------------------------------------- */
+
+/* Applies the first rule that fits at n; whether one did. */
+static bool visit(applying *a, cfx_node *n) {
+    row_rules row = *row_of(a, n);
+    if (!row.n)
+        return false;
+    uint64_t have[2] = {key_of_argument(a, n, 0), key_of_argument(a, n, 1)};
+    for (int i = 0; i < row.n; i++) {
+        int rule = a->rules->index.data[row.first + i].rule;
+        if (!may_fit(&a->rules->rules.data[rule], have, n))
+            continue;
+        size_t mark = cfx_scope_open();
+        bool done = try_rule(a, rule, n);
+        cfx_scope_close(mark);
+        if (done || !cfx_ok())
+            return done;
+    }
+    return false;
+}
+
+/* Whether what is noted of a node is what was noted of the one it replaced: strides aside. */
+static bool same_result(const cfx_result *a, const cfx_result *b) {
+    bool same = a->kind == b->kind;
+    if (same && a->kind == CFX_RESULT_TENSOR) {
+        same = a->dtype == b->dtype && a->ndim == b->ndim;
+        for (int i = 0; same && i < a->ndim; i++)
+            same = cfx_equal_values(cfx_result_size(a, i), cfx_result_size(b, i));
+    }
+    return same;
+}
+
+static const cfx__rule *rule_named(const applying *a, const char *name) {
+    for (size_t i = 0; name && i < a->rules->rules.len; i++)
+        if (!strcmp(a->rules->rules.data[i].name, name))
+            return &a->rules->rules.data[i];
+    return NULL;
+}
+
+/* What a new node computes could not be inferred: the first one that is left, and its rule. */
+static void tell_failure(const applying *a) {
+    cfx_each_node(a->graph, n) {
+        cfx_value from = cfx_node_get_meta(n, "from_node");
+        if (!cfx__node_of(n)->stale || from.tag != CFX_TAG_DICT)
+            continue;
+        const cfx__rule *r = rule_named(a, cfx_text(cfx_dict_get(from.dict, "pass")));
+        const char *why = cfx__text_format("%s", cfx_error_last()->message);
+        if (r) {
+            cfx_clear();
+            cfx__rule_fail(&r->text, "node %s: %s", n->name, why);
+        }
+        return;
+    }
+}
+
+/* Infers what new nodes compute, and compares. */
+static bool check_results(applying *a) {
+    for (size_t i = 0; i < a->expected.len; i++) /* what is noted so far is what is wanted */
+        cfx__node_of(a->expected.data[i].node)->stale = true;
+    if (a->program && cfx_ok() && !cfx_program_infer(a->program))
+        tell_failure(a);
+    for (size_t i = 0; i < a->expected.len; i++) {
+        expected *e = &a->expected.data[i];
+        cfx_result now = cfx_node_result(e->node), want = cfx_result_of(e->val);
+        if (cfx_ok() && a->program && !e->node->erased && !same_result(&now, &want))
+            cfx__rule_fail(&e->rule->text, "node %s computes %s, where %s was", e->node->name,
+                           cfx_result_text(&now), cfx_result_text(&want));
+        cfx_value_drop(e->val);
+    }
+    a->expected.len = 0;
+    return cfx_ok();
+}
+
+static int sweep(applying *a) {
+    int done = 0;
+    find_writes(a);
+    for (cfx_node *n = cfx_graph_first(a->graph); n && cfx_ok(); n = cfx_node_after(n))
+        if (n->op != CFX_PLACEHOLDER && n->op != CFX_OUTPUT && visit(a, n))
+            done++;
+    free(a->memory);
+    free(a->written);
+    size_t mark = cfx_scope_open();
+    if (a->unsorted && cfx_ok())
+        cfx_graph_sort(a->graph);
+    a->unsorted = false;
+    check_results(a);
+    cfx_scope_close(mark);
+    return done;
+}
+
+static int apply(const cfx_rules *rules, cfx_module *gm, cfx_program *program) {
+    size_t n = rules->rules.len;
+    applying a = {.rules = rules, .program = program, .module = gm, .graph = gm->graph};
+    a.matchers = cfx__alloc(n * sizeof *a.matchers);
+    a.counts = cfx__alloc0(n * sizeof *a.counts);
+    a.limit = 1000 + 10 * (int)cfx_graph_len(gm->graph);
+    for (size_t i = 0; i < n; i++)
+        cfx__matcher_open(&a.matchers[i], rules->rules.data[i].pattern, gm->graph);
+    int done = 0;
+    for (int now = 1; now && cfx_ok(); done += now)
+        now = sweep(&a);
+    for (size_t i = 0; i < n; i++)
+        cfx__matcher_close(&a.matchers[i]);
+    VEC_FREE(a.rows);
+    VEC_FREE(a.expected);
+    free(a.matchers);
+    free(a.counts);
+    return cfx_ok() ? done : -1;
+}
+
+int cfx_rules_apply(const cfx_rules *r, cfx_module *gm) {
+    if (!r || !gm || !gm->graph || !cfx_ok()) {
+        if (cfx_ok())
+            cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "rules are applied to a GraphModule, not to %s",
+                     gm ? gm->type : "NULL");
+        return -1;
+    }
+    return apply(r, gm, NULL);
+}
+
+int cfx_rewrite_in_place(cfx_program *p, const cfx_rules *r) {
+    return p && r && cfx_ok() ? apply(r, p->module, p) : -1;
+}
+
+cfx_program *cfx_rewrite(const cfx_program *p, const cfx_rules *r, int *changes) {
+    if (!p || !r || !cfx_ok())
+        return NULL;
+    size_t mark = cfx_scope_open();
+    cfx_program *copy = cfx_program_copy(p);
+    int n = copy ? cfx_rewrite_in_place(copy, r) : -1;
+    if (changes)
+        *changes = n;
+    return cfx_scope_return(mark, n < 0 ? NULL : copy);
+}
