@@ -36,7 +36,7 @@ static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
 }
 
 static void note(cfx__recorder *r, cfx_site at, cfx_node *n) {
-    static const char *const origin[] = {"stack_trace", "source", "nn_module_stack",
+    static const char *const origin[] = {"stack_trace",     "source",   "nn_module_stack",
                                          "source_fn_stack", "torch_fn", "custom"};
     (void)at;
     for (int i = 0; r->like && i < COUNT(origin); i++) {
@@ -53,19 +53,10 @@ static cfx_value unknown_tensor(cfx__recorder *r, cfx_site at, cfx_tensor *t) {
     return cfx_bad();
 }
 
+/* A truth that only a node knows is called after it. */
 static cfx_value scalar(cfx__recorder *r, cfx_value v) {
-    cfx__rerun *run = (cfx__rerun *)r;
-    if (v.tag == CFX_TAG_INT)
-        return cfx__symbols_arg(run->symbols, r, v.i);
     cfx_node *n = v.sym->op == CFX__SYM_NAME ? cfx_graph_find(r->graph, v.sym->name) : NULL;
     return n ? cfx_node_value(n) : v;
-}
-
-static cfx_value describe(cfx__recorder *r, cfx_node *n, const cfx_tensor *t) {
-    cfx__rerun *run = (cfx__rerun *)r;
-    for (int i = 0; i < t->ndim; i++)
-        cfx__symbols_know(run->symbols, t->shape[i], n, i);
-    return run->symbols->assigned.len ? cfx__symbols_describe(run->symbols, t) : cfx_none();
 }
 
 /* ---- the order of inputs --------------------------------------------------------------------- */
@@ -209,31 +200,129 @@ static bool stays(const cfx_node *n) {
     return cfx_node_is_impure(n);
 }
 
-void cfx__rewrite_tidy(cfx_graph *g) {
-    cfx__graph_sweep(g, stays);
-    cfx__graph_settle(g);
+static void tidy(const char *path, cfx_module *m, void *user) {
+    (void)path, (void)user;
+    if (!m->graph)
+        return;
+    cfx__graph_sweep(m->graph, stays);
+    cfx__graph_settle(m->graph);
 }
 
-static cfx_program *decomposed(cfx__rerun *run, const cfx_program *from) {
-    cfx_value result, results = cfx_bad();
-    cfx_value *written = cfx__alloc0((size_t)(from->ninputs + 1) * sizeof *written);
-    cfx__record_begin(&run->recorder);
-    if (cfx__rerun_graph(run, &result))
-        results = finish_graph(run, result, written);
-    cfx__record_end(&run->recorder);
-    cfx_program *p = NULL;
-    cfx_module *gm = NULL;
-    if (cfx_ok()) {
-        cfx__rewrite_tidy(run->recorder.graph);
-        gm = cfx_graph_module(run->to, run->recorder.graph, run->from->type);
+/* ---- all worlds ------------------------------------------------------------------------------ */
+
+/* The program in one world. */
+typedef struct {
+    cfx__rerun run;
+    cfx_value results, *written; /* nodes */
+} recording;
+
+typedef struct {
+    const cfx_program *from;
+    cfx__worlds worlds;
+    const int *order;
+    cfx_value keep;
+    recording world[CFX__WORLDS];
+} decomposing;
+
+static void forget(recording *w) {
+    cfx__rerun_done(&w->run);
+    free(w->written);
+    *w = (recording){0};
+}
+
+static bool record(decomposing *d, int k) {
+    recording *w = &d->world[k];
+    w->run = (cfx__rerun){.from = d->from->module,
+                          .to = cfx__module_new_raw("GraphModule", NULL),
+                          .worlds = &d->worlds,
+                          .k = k,
+                          .order = d->order,
+                          .keep = d->keep,
+                          .recorder = {.graph = cfx_graph_new(),
+                                       .functional = true,
+                                       .numbers = d->worlds.symbols.len > 0,
+                                       .decomposition_for = decomposition_for,
+                                       .unknown_tensor = unknown_tensor,
+                                       .scalar = scalar,
+                                       .note = note}};
+    w->written = cfx__alloc0((size_t)(d->from->ninputs + 1) * sizeof *w->written);
+    cfx_value result;
+    cfx__record_begin(&w->run.recorder);
+    if (cfx__rerun_graph(&w->run, &result))
+        w->results = finish_graph(&w->run, result, w->written);
+    cfx__record_end(&w->run.recorder);
+    return cfx_ok();
+}
+
+/* Records world k: at other sizes where those first chosen do not fit the program, or lead it
+ * another way. The first error stays, as *why where it is not yet set. */
+static bool record_fitting(decomposing *d, int k, const char **why) {
+    enum { ATTEMPTS = 4 };
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        const cfx_node *where = NULL;
+        cfx__worlds_choose(&d->worlds, k, attempt);
+        bool fine = record(d, k);
+        if (fine && (!k || cfx__worlds_same(d->world[0].run.recorder.graph,
+                                            d->world[k].run.recorder.graph, &where)))
+            return true;
+        if (!*why)
+            *why = !fine   ? cfx__text_format("%s", cfx_error_last()->message)
+                   : where ? cfx__text_format("it depends on them what %s is made of", where->name)
+                           : "it depends on them what the program does";
+        forget(&d->world[k]);
+        if (!d->worlds.symbols.len)
+            break;
+        cfx_clear();
     }
-    if (gm && (p = cfx_program_new(gm))) {
-        share(p, from);
-        for (int i = 0; i < from->ninputs; i++)
-            cfx_program_add_input(p, from->inputs[run->order[i]]);
-        add_outputs(from, p, written, results);
+    return false;
+}
+
+/* Records as many worlds as fit; false, with an error, when they are too few to tell symbols. */
+static bool record_all(decomposing *d) {
+    enum { ENOUGH = 3 };
+    const char *why = NULL;
+    if (!record_fitting(d, 0, &why)) {
+        cfx__worlds_choose(&d->worlds, 0, 0);
+        return cfx_ok() && record(d, 0); /* which fails as it did at first */
     }
-    free(written);
+    d->worlds.n = 1;
+    for (int i = 1; i < CFX__WORLDS && d->worlds.symbols.len; i++)
+        d->worlds.n += record_fitting(d, d->worlds.n, &why);
+    if (d->worlds.symbols.len && d->worlds.n < ENOUGH)
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
+                 "the program cannot be taken apart for all sizes it is made for: %s", why);
+    return cfx_ok();
+}
+
+static bool merge(decomposing *d) {
+    cfx__merge m = {.worlds = &d->worlds, .eager = true};
+    for (int k = 0; k < d->worlds.n; k++) {
+        m.graph[k] = d->world[k].run.recorder.graph;
+        m.root[k] = d->world[k].run.to;
+    }
+    return cfx__worlds_merge(&m);
+}
+
+/* The results of the merged graph, less what was written to inputs. */
+static cfx_value results_of(const recording *w) {
+    cfx_value all = cfx_at(cfx_graph_output_node(w->run.recorder.graph)->args, 0);
+    int64_t n = w->results.list->len;
+    return cfx_tuple_value(n, all.list->items + (all.list->len - n));
+}
+
+static cfx_program *decomposed(decomposing *d) {
+    recording *w = &d->world[0];
+    if (!record_all(d) || !merge(d))
+        return NULL;
+    cfx_module *gm = cfx_graph_module(w->run.to, w->run.recorder.graph, w->run.from->type);
+    cfx_program *p = gm ? cfx_program_new(gm) : NULL;
+    if (!p)
+        return NULL;
+    cfx_module_walk(gm, tidy, NULL);
+    share(p, d->from);
+    for (int i = 0; i < d->from->ninputs; i++)
+        cfx_program_add_input(p, d->from->inputs[d->order[i]]);
+    add_outputs(d->from, p, w->written, results_of(w));
     return p;
 }
 
@@ -241,24 +330,13 @@ cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep) {
     if (!p || !cfx_program_sync(p) || !cfx_program_infer(p))
         return NULL;
     size_t mark = cfx_scope_open();
-    cfx__symbols symbols = {0};
-    cfx__symbols_choose(&symbols, p);
     int *order = input_order(p);
-    cfx__rerun run = {.from = p->module,
-                      .to = cfx__module_new_raw("GraphModule", NULL),
-                      .symbols = &symbols,
-                      .order = order,
-                      .keep = keep,
-                      .recorder = {.graph = cfx_graph_new(),
-                                   .functional = true,
-                                   .decomposition_for = decomposition_for,
-                                   .unknown_tensor = unknown_tensor,
-                                   .scalar = scalar,
-                                   .describe = describe,
-                                   .note = note}};
-    cfx_program *out = decomposed(&run, p);
-    cfx__rerun_done(&run);
-    cfx__symbols_free(&symbols);
+    decomposing d = {.from = p, .order = order, .keep = keep};
+    cfx__worlds_of(&d.worlds, p);
+    cfx_program *out = decomposed(&d);
+    for (int k = 0; k < CFX__WORLDS; k++)
+        forget(&d.world[k]);
+    cfx__worlds_free(&d.worlds);
     free(order);
     return cfx_scope_return(mark, cfx_ok() ? out : NULL);
 }

@@ -39,15 +39,10 @@ static cfx_value run_placeholder(cfx__rerun *run, const cfx_node *n) {
     if (strcmp(made->name, n->name))
         cfx_node_set_name(made, n->name);
     copy_meta(made, n);
-    cfx_value val = cfx_node_get_meta(n, "val"), like = cfx__symbols_tensor(run->symbols, val);
-    if (like.tag != CFX_TAG_TENSOR) {
-        cfx_value v = cfx__symbols_value(run->symbols, val);
-        if (v.tag == CFX_TAG_INT && val.tag == CFX_TAG_SYM)
-            cfx__symbols_know(run->symbols, v.i, made, -1);
-        return v;
-    }
-    for (int i = 0; i < like.tensor->ndim; i++)
-        cfx__symbols_know(run->symbols, like.tensor->shape[i], made, i);
+    cfx_value val = cfx_node_get_meta(n, "val");
+    cfx_value like = cfx__worlds_tensor(run->worlds, run->k, val);
+    if (like.tag != CFX_TAG_TENSOR)
+        return cfx__worlds_value(run->worlds, run->k, val);
     cfx_tensor *t = cfx__recorded_tensor(&run->recorder, made, like.tensor);
     if (!strncmp(n->name, "p_", 2))
         t->head.flags |= CFX__GRAD; /* which PyTorch's decompositions ask parameters about */
@@ -79,11 +74,11 @@ static cfx_value from_meta(cfx__rerun *run, const cfx_node *made, cfx_value val)
             cfx_list_append(out.list, from_meta(run, made, val.list->items[i]));
         return out;
     }
-    cfx_value t = cfx__symbols_tensor(run->symbols, val);
+    cfx_value t = cfx__worlds_tensor(run->worlds, run->k, val);
     if (t.tag == CFX_TAG_TENSOR)
         return t;
     if (val.tag == CFX_TAG_SYM)
-        return cfx__symbols_value(run->symbols, val);
+        return cfx__worlds_value(run->worlds, run->k, val);
     return cfx__sym_name(made->name, false, 0); /* a truth that no value holds */
 }
 
@@ -120,8 +115,6 @@ cfx_value cfx__rerun_copy(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     if (cfx_is_none(val))
         return val;
     cfx_value like = from_meta(run, made, val);
-    if (like.tag == CFX_TAG_INT)
-        cfx__symbols_know(run->symbols, like.i, made, -1);
     bool inside = r->inside;
     r->inside = true;
     cfx_value v = cfx__record_results(r, (cfx_site){0}, made, like);
@@ -139,18 +132,25 @@ cfx_value cfx__rerun_copy(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     return v;
 }
 
-/* Whether an argument is a truth or number that only a node knows. */
-static bool is_unknown(cfx__rerun *run, cfx_value v) {
-    if (v.tag == CFX_TAG_SYM)
-        return true;
-    if (v.tag != CFX_TAG_INT)
+/* Whether an expression depends on data. */
+static bool is_data(const struct cfx_sym *e) {
+    if (!e || e->op == CFX__SYM_INT)
         return false;
-    for (size_t i = 0; i < run->symbols->sizes.len; i++)
-        if (run->symbols->sizes.data[i].value == v.i && run->symbols->sizes.data[i].dim < 0 &&
-            run->symbols->sizes.data[i].node &&
-            strstr(run->symbols->sizes.data[i].node->target.name, "_local_scalar_dense"))
-            return true;
-    return false;
+    return e->op == CFX__SYM_NAME ? *e->name == 'u' : is_data(e->a) || is_data(e->b);
+}
+
+/* Whether an argument is a truth or number that only a node knows. */
+static void note_unknown(cfx_node *n, void *user) {
+    cfx_value val = cfx_node_get_meta(n, "val");
+    *(bool *)user |= val.tag == CFX_TAG_SYM && is_data(val.sym);
+}
+
+static bool has_unknown(const cfx_node *n, cfx_args a) {
+    bool unknown = false;
+    cfx__node_each(n->args, note_unknown, &unknown);
+    for (int i = 0; i < a.n; i++)
+        unknown |= a.v[i].tag == CFX_TAG_SYM;
+    return unknown;
 }
 
 /* Operators whose result only data could tell. */
@@ -199,11 +199,8 @@ static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
         return cfx__rerun_higher(run, n, a);
     if (op && !strcmp(cfx_op_name(op), "aten.item.default"))
         return run_item(run, n, a);
-    bool unknown = false;
-    for (int i = 0; i < a.n; i++)
-        unknown |= is_unknown(run, a.v[i]);
-    if ((op && needs_data(op)) || (unknown && (!op || (op->effects & CFX_SIDE))) ||
-        (!op && !n->target.fn))
+    if ((op && needs_data(op)) || (!op && !n->target.fn) ||
+        ((!op || (op->effects & CFX_SIDE)) && has_unknown(n, a)))
         return cfx__rerun_copy(run, n, a);
     if (op)
         return cfx_op_do_from((cfx_site){0}, is_no_view(op, a) ? &cfx_op_reshape : op, a);
@@ -292,7 +289,6 @@ static bool rerun_child(cfx__rerun *run, const char *name, cfx_module *child) {
     cfx__record_end(&sub.recorder);
     if (!cfx_is_bad(out)) {
         cfx_graph_output(sub.recorder.graph, out);
-        cfx__rewrite_tidy(sub.recorder.graph);
         cfx_module *gm = cfx_graph_module(sub.to, sub.recorder.graph, child->type);
         if (gm)
             cfx_module_set_attr(run->to, name, cfx_module_value(gm));

@@ -8,14 +8,15 @@
 
 #include "../ops/core/core.h"
 #include "../run/run.h"
-#include "../trace/symbols.h"
+#include "../trace/worlds.h"
 
 /* ---- running a graph again (rerun.c) --------------------------------------------------------- */
 
 typedef struct cfx__rerun {
     cfx__recorder recorder; /* first */
     cfx_module *from, *to;  /* the GraphModule, and what receives children and constants */
-    cfx__symbols *symbols;  /* shared by sub-graphs */
+    const cfx__worlds *worlds; /* whose sizes are those of world k */
+    int k;
     cfx_value *values;      /* by id of the node of the old graph; counted */
     cfx_value keep;         /* operators to leave whole */
     const int *order;       /* placeholder number order[i] comes i-th; NULL: as they are */
@@ -30,10 +31,5 @@ void cfx__rerun_done(cfx__rerun *run);
 cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a);
 /* A copy of the node with its arguments as they are now; its results from its metadata. */
 cfx_value cfx__rerun_copy(cfx__rerun *run, const cfx_node *n, cfx_args a);
-
-/* ---- what is left over (decompose.c) --------------------------------------------------------- */
-
-/* Erases what no one uses and has no effect that counts. */
-void cfx__rewrite_tidy(cfx_graph *g);
 
 #endif

@@ -1,23 +1,36 @@
 /* What nodes compute that were made or changed by hand, by a pass or in a text: the shape rule of a
  * node runs on tensors without numbers that are like its inputs. Only what changed is looked at,
  * and what depends on it as far as results differ. Start at cfx_program_infer. */
-#include "../trace/symbols.h"
+#include "../trace/worlds.h"
 
 #include "run.h"
 
-/* Sizes that are symbols are numbers while shape rules run: see trace/symbols.h. */
+/* Sizes that are symbols are numbers while shape rules run, which they do in several worlds: see
+ * trace/worlds.h. */
 typedef struct inference {
     const cfx_program *program;
-    cfx__symbols symbols;
+    cfx__worlds worlds;
+    cfx__exprs exprs;
+    int k;         /* the world in which shape rules run */
     bool begun;    /* symbols have sizes */
     bool *changed; /* by id of the node: its result is not what it was */
     cfx_module *module;
 } inference;
 
 static void begin(inference *f) {
-    if (!f->begun)
-        cfx__symbols_choose(&f->symbols, f->program);
+    if (f->begun)
+        return;
+    cfx__worlds_of(&f->worlds, f->program);
+    f->worlds.n = f->worlds.symbols.len ? CFX__WORLDS : 1;
+    for (int k = 0; k < f->worlds.n; k++)
+        cfx__worlds_choose(&f->worlds, k, k > 0); /* not smaller than those of the example */
+    cfx__exprs_begin(&f->exprs, &f->worlds);
     f->begun = true;
+}
+
+static void end(inference *f) {
+    cfx__exprs_free(&f->exprs);
+    cfx__worlds_free(&f->worlds);
 }
 
 /* ---- what is noted becomes a value ----------------------------------------------------------- */
@@ -25,9 +38,10 @@ static void begin(inference *f) {
 /* A result as shape rules take it. Bad where nothing is noted. */
 static cfx_value value_of(inference *f, const cfx_result *r) {
     switch (r->kind) {
-    case CFX_RESULT_UNKNOWN: return cfx_is_none(r->value) ? cfx_bad() : r->value;
+    case CFX_RESULT_UNKNOWN:
+        return cfx_is_none(r->value) ? cfx_bad() : r->value;
     case CFX_RESULT_TENSOR: {
-        cfx_value v = cfx__symbols_tensor(&f->symbols, r->value);
+        cfx_value v = cfx__worlds_tensor(&f->worlds, f->k, r->value);
         bool real = v.tag == CFX_TAG_TENSOR && v.tensor->data;
         return real ? cfx_tensor_value(cfx_tensor_fake(r->dtype, r->ndim, r->shape, r->stride)) : v;
     }
@@ -40,7 +54,8 @@ static cfx_value value_of(inference *f, const cfx_result *r) {
         }
         return out;
     }
-    default: return cfx__symbols_value(&f->symbols, r->value);
+    default:
+        return cfx__worlds_value(&f->worlds, f->k, r->value);
     }
 }
 
@@ -54,8 +69,8 @@ static cfx_value attribute(inference *f, const cfx_node *n) {
 static cfx_result result_of(const inference *f, const cfx_node *n) {
     cfx_result r = cfx_node_result(n);
     bool top = n->graph == f->program->module->graph;
-    const cfx_input_spec *s = r.kind == CFX_RESULT_UNKNOWN && top ? cfx_program_input(f->program, n)
-                                                                  : NULL;
+    const cfx_input_spec *s =
+        r.kind == CFX_RESULT_UNKNOWN && top ? cfx_program_input(f->program, n) : NULL;
     cfx_tensor *t = s ? cfx_program_tensor(f->program, s) : NULL;
     return t ? cfx_result_of(cfx_tensor_value(t)) : r;
 }
@@ -72,33 +87,6 @@ static cfx_value input(cfx_node *n, void *user) {
     cfx_value_keep(v);
     cfx_scope_close(mark);
     return v;
-}
-
-/* ---- a value becomes what is noted ----------------------------------------------------------- */
-
-static cfx_value noted(inference *f, cfx_value v) {
-    switch (v.tag) {
-    case CFX_TAG_INT: return cfx__symbols_expression(&f->symbols, v.i);
-    case CFX_TAG_TENSOR: {
-        const cfx_tensor *t = v.tensor;
-        if (f->symbols.assigned.len) {
-            cfx_value d = cfx__symbols_describe(&f->symbols, t);
-            if (!cfx_is_none(d))
-                return d;
-        }
-        cfx_tensor *copy = cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim, t->shape, t->stride);
-        copy->device = t->device;
-        return cfx_tensor_value(copy);
-    }
-    case CFX_TAG_LIST:
-    case CFX_TAG_TUPLE: {
-        cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-        for (int64_t i = 0; i < v.list->len; i++)
-            cfx_list_append(out.list, noted(f, v.list->items[i]));
-        return out;
-    }
-    default: return v;
-    }
 }
 
 /* ---- one node -------------------------------------------------------------------------------- */
@@ -122,12 +110,12 @@ static cfx_value call(inference *f, const cfx_node *n, cfx_args a) {
     return cfx_py_from((cfx_site){0}, t.name, a);
 }
 
-/* The result of a node by its shape rule; scope. */
+/* The result of a node by its shape rule, in world f->k; scope. */
 static cfx_value computed(inference *f, cfx_node *n) {
     begin(f);
     cfx_value args = cfx__value_scope_own(cfx__node_map(n->args, input, f));
-    cfx_value kwargs = cfx_is_bad(args) ? args
-                                        : cfx__value_scope_own(cfx__node_map(n->kwargs, input, f));
+    cfx_value kwargs =
+        cfx_is_bad(args) ? args : cfx__value_scope_own(cfx__node_map(n->kwargs, input, f));
     if (cfx_is_bad(kwargs))
         return cfx_bad();
     cfx_args a = {(int)args.list->len, args.list->items, kwargs.dict->len ? kwargs.dict : NULL};
@@ -172,17 +160,30 @@ static bool is_asked_for(const inference *f, const cfx_node *n) {
     return asked && !is_needless(f, n);
 }
 
+/* The result of a node in all worlds, as metadata has it; scope. Bad, with or without an error. */
+static cfx_value computed_everywhere(inference *f, cfx_node *n) {
+    cfx_value v[CFX__WORLDS];
+    begin(f);
+    for (f->k = 0; f->k < f->worlds.n; f->k++) {
+        v[f->k] = computed(f, n);
+        if (!cfx_ok() || cfx_is_bad(v[f->k]))
+            break;
+    }
+    bool fine = f->k == f->worlds.n;
+    f->k = 0;
+    return fine ? cfx__worlds_describe(&f->exprs, n, v) : cfx_bad();
+}
+
 static bool infer_node(inference *f, cfx_node *n) {
     size_t mark = cfx_scope_open();
-    cfx_value v = computed(f, n);
-    if (!cfx_ok() || cfx_is_bad(v)) {
+    cfx_value val = computed_everywhere(f, n);
+    if (!cfx_ok() || cfx_is_bad(val)) {
         if (cfx_ok())
             cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "what %s computes cannot be told", n->name);
         cfx__run_note(n);
         cfx_scope_close(mark);
         return false;
     }
-    cfx_value val = noted(f, v);
     cfx_result before = cfx_node_result(n), now = cfx_result_of(val);
     if (!cfx_result_equal(&before, &now)) {
         cfx_node_set_meta(n, "val", val);
@@ -211,9 +212,7 @@ static bool infer_graph(inference *f, cfx_module *m) {
 /* Whether anything changed since results were noted; changes nothing where not, so that many
  * threads may ask. */
 static bool is_settled(const cfx_graph *g) {
-    cfx_each_node(g, n)
-        if (cfx__node_of(n)->stale && is_call(n))
-            return false;
+    cfx_each_node(g, n) if (cfx__node_of(n)->stale && is_call(n)) return false;
     return true;
 }
 
@@ -229,7 +228,7 @@ bool cfx_program_infer(const cfx_program *p) {
     inference f = {.program = p};
     cfx_module_walk(p->module, infer_module, &f);
     if (f.begun)
-        cfx__symbols_free(&f.symbols);
+        end(&f);
     return cfx_ok();
 }
 
@@ -279,16 +278,16 @@ static void check_module(const char *path, cfx_module *m, void *user) {
 static bool check_signature(const cfx_program *p) {
     for (int i = 0; i < p->ninputs; i++) {
         const cfx_input_spec *s = &p->inputs[i];
-        bool held = s->kind == CFX_IN_PARAMETER || s->kind == CFX_IN_BUFFER ||
-                    s->kind == CFX_IN_CONSTANT;
+        bool held =
+            s->kind == CFX_IN_PARAMETER || s->kind == CFX_IN_BUFFER || s->kind == CFX_IN_CONSTANT;
         const cfx_tensor *t = held ? cfx_program_tensor(p, s) : NULL;
         cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, s->name));
         cfx_result own = t ? cfx_result_of(cfx_tensor_value((cfx_tensor *)t)) : r;
         bool fits = r.kind == CFX_RESULT_UNKNOWN || !r.shape || same_value(&r, &own);
         if ((held && !t) || !fits) {
             cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "input %s stands for '%s', %s", s->name,
-                     s->target ? s->target : "", t ? "which is of another shape or dtype"
-                                                   : "which the program does not have");
+                     s->target ? s->target : "",
+                     t ? "which is of another shape or dtype" : "which the program does not have");
             return false;
         }
     }
@@ -301,6 +300,6 @@ bool cfx_program_check(cfx_program *p) {
     inference f = {.program = p};
     cfx_module_walk(p->module, check_module, &f);
     if (f.begun)
-        cfx__symbols_free(&f.symbols);
+        end(&f);
     return cfx_ok();
 }

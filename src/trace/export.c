@@ -15,9 +15,10 @@ static const char *flat_name(const char *prefix, const char *path) {
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-/* A placeholder, and the fake tensor that it gives; scope. */
+/* A placeholder, and the fake tensor that it gives; scope. val is what its metadata says, None: the
+ * tensor itself. */
 static cfx_tensor *add_input(cfx__export *e, const char *name, cfx_input_spec spec,
-                             const cfx_tensor *like) {
+                             const cfx_tensor *like, cfx_value val) {
     cfx_node *n = cfx_graph_placeholder(e->recorder.graph, name, NULL, false, cfx_none());
     if (!n->graph)
         return &cfx__tensor_bad;
@@ -28,7 +29,6 @@ static cfx_tensor *add_input(cfx__export *e, const char *name, cfx_input_spec sp
     if (!like)
         return NULL;
     cfx_tensor *t = cfx__recorded_tensor(&e->recorder, n, like);
-    cfx_value val = cfx__symbols_describe(&e->symbols, t);
     if (cfx_is_none(val)) {
         cfx_tensor *plain =
             cfx__tensor_empty((cfx_site){0}, t->dtype, true, t->ndim, t->shape, t->stride);
@@ -36,8 +36,6 @@ static cfx_tensor *add_input(cfx__export *e, const char *name, cfx_input_spec sp
         val = cfx_tensor_value(plain);
     }
     cfx_node_set_meta(n, "val", val);
-    for (int i = 0; i < t->ndim; i++)
-        cfx__symbols_know(&e->symbols, t->shape[i], n, i);
     return t;
 }
 
@@ -63,7 +61,8 @@ static void lift_held(const char *path, cfx_module *m, void *user) {
         cfx_input_spec spec = {.kind = l->parameters ? CFX_IN_PARAMETER : CFX_IN_BUFFER,
                                .target = cfx__arena_copy(&e->arena, full, strlen(full)),
                                .persistent = !l->parameters && persistent};
-        cfx_tensor *t = add_input(e, flat_name(l->parameters ? "p_" : "b_", full), spec, v.tensor);
+        cfx_tensor *t =
+            add_input(e, flat_name(l->parameters ? "p_" : "b_", full), spec, v.tensor, cfx_none());
         cfx_dict_put(e->known, address(v.tensor), cfx_tensor_value(t));
         if (!persistent)
             cfx_dict_set(e->constants, full, v);
@@ -109,7 +108,7 @@ static cfx_value lift_constant(cfx__recorder *r, cfx_site at, cfx_tensor *t) {
     cfx_insert before = cfx_graph_insert_before(r->graph, e->first_user);
     cfx_input_spec spec = {.kind = CFX_IN_CONSTANT,
                            .target = cfx__arena_copy(&e->arena, path, strlen(path))};
-    cfx_tensor *fake = add_input(e, flat_name("c_", path), spec, t);
+    cfx_tensor *fake = add_input(e, flat_name("c_", path), spec, t, cfx_none());
     cfx_graph_set_insert(r->graph, before);
     /* its specification belongs before those of the user's */
     cfx_input_spec last = e->inputs.data[e->inputs.len - 1];
@@ -131,88 +130,95 @@ static cfx_value lift_constant(cfx__recorder *r, cfx_site at, cfx_tensor *t) {
 
 typedef struct {
     cfx__export *e;
-    cfx_value sizes; /* which of this argument's may vary, or None */
-    cfx_dict *names; /* of the user's to symbols */
-    cfx_list *leaves;
+    cfx__dims *dims;  /* not NULL: what varies is noted there, and nothing else done */
+    cfx_list *leaves; /* the fake tensors */
 } taking;
 
-static int64_t bound(cfx_value v, int i, int64_t other) {
-    if (v.tag != CFX_TAG_TUPLE || v.list->len <= i || v.list->items[i].tag != CFX_TAG_INT)
-        return other;
-    return v.list->items[i].i;
-}
-
-/* The symbol for a size: one for each name, called after where it was first seen. */
-static int64_t varying(taking *t, cfx_value what, const char *source) {
-    cfx__export *e = t->e;
-    cfx_value name = what.tag == CFX_TAG_TUPLE ? cfx_at(what, 0) : what;
-    const char *text = cfx_text(name);
-    if (!text) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
-                 "a size that may vary is given as a name or (name, least, most), not %s",
-                 cfx_value_type_name(what));
-        return 2;
-    }
-    int64_t least = bound(what, 1, 2), most = bound(what, 2, INT64_MAX);
-    const char *symbol = cfx_text(cfx_dict_get(t->names, text));
-    if (!symbol) {
-        int number = cfx__symbol_number(source);
-        do
-            symbol = cfx__text_format("s%d", number++);
-        while (cfx_dict_find(e->ranges, cfx_string_value(symbol)));
-        cfx_dict_set(t->names, text, cfx_string_value(symbol));
-        cfx_dict_set(e->ranges, symbol,
-                     cfx_tuple(least, most == INT64_MAX ? cfx_none() : cfx_int(most)));
-    }
-    return cfx__symbols_add(&e->symbols, symbol, least, most);
-}
-
-static void take_tensor(taking *t, const char *name, const char *source, const cfx_tensor *x) {
-    int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
-    bool varies = false;
-    memcpy(shape, x->shape, (size_t)x->ndim * sizeof *shape);
-    memcpy(stride, x->stride, (size_t)x->ndim * sizeof *stride);
-    for (int64_t i = 0; t->sizes.tag == CFX_TAG_DICT && i < t->sizes.dict->len; i++) {
-        cfx_value dim = t->sizes.dict->entries[i].key, what = t->sizes.dict->entries[i].value;
+/* What the caller says of the sizes of a tensor: by number of the dimension, or in their order. */
+static void note_dims(cfx__dims *d, const char *source, const cfx_tensor *x, cfx_value sizes) {
+    if (sizes.tag == CFX_TAG_LIST || sizes.tag == CFX_TAG_TUPLE)
+        for (int64_t i = 0; i < sizes.list->len && i < x->ndim; i++)
+            if (!cfx_is_none(sizes.list->items[i]))
+                cfx__dims_note(d, source, (int)i, x->shape[i], sizes.list->items[i]);
+    for (int64_t i = 0; sizes.tag == CFX_TAG_DICT && i < sizes.dict->len; i++) {
+        cfx_value dim = sizes.dict->entries[i].key, given = sizes.dict->entries[i].value;
         const char *text = cfx_text(dim);
-        int64_t d = text ? strtoll(text, NULL, 10) : cfx_integer(dim);
-        int at = cfx__shape_wrap_dim((cfx_site){0}, d, x->ndim);
-        if (at < 0 || cfx_is_none(what))
-            continue;
-        shape[at] = varying(t, what, cfx__text_format("%s.size()[%d]", source, at));
-        varies = true;
+        int at = cfx__shape_wrap_dim((cfx_site){0},
+                                     text ? strtoll(text, NULL, 10) : cfx_integer(dim), x->ndim);
+        if (at >= 0 && !cfx_is_none(given))
+            cfx__dims_note(d, source, at, x->shape[at], given);
     }
-    cfx_tensor like = *x;
-    like.shape = shape;
-    like.stride = stride;
-    if (varies)
-        cfx__strides_contiguous(x->ndim, shape, stride);
+}
+
+/* The tensor as metadata has it: with expressions for sizes. None where none varies. */
+static cfx_value with_symbols(const cfx__export *e, const char *source, const cfx_tensor *x) {
+    cfx_value shape = cfx_tuple_value(0, NULL), stride[CFX_MAX_DIMS], step = cfx_int(1);
+    bool varies = false;
+    for (int i = 0; i < x->ndim; i++) {
+        cfx_value size = cfx__dims_find(e->dims, source, i);
+        varies |= size.tag == CFX_TAG_SYM;
+        cfx_list_append(shape.list, cfx_is_none(size) ? cfx_int(x->shape[i]) : size);
+    }
+    if (!varies)
+        return cfx_none();
+    for (int i = x->ndim; i-- > 0;) {
+        stride[i] = step;
+        step = cfx__sym_binary(CFX__SYM_MUL, step, shape.list->items[i]);
+    }
+    cfx_dict *d = cfx_dict_new();
+    cfx_dict_set(d, "shape", shape);
+    cfx_dict_set(d, "dtype", cfx_dtype_value((cfx_dtype)x->dtype));
+    cfx_dict_set(d, "stride", cfx_tuple_value(x->ndim, stride));
+    cfx_dict_set(d, "device", cfx_device_value(x->device));
+    return cfx_dict_value(d);
+}
+
+static void take_tensor(taking *t, const char *name, const char *source, cfx_tensor *x,
+                        cfx_value sizes) {
+    if (t->dims) {
+        note_dims(t->dims, source, x, sizes);
+        return;
+    }
+    cfx_value val = with_symbols(t->e, source, x);
+    cfx_value like = cfx_is_none(val) ? cfx_tensor_value(x)
+                                      : cfx__worlds_tensor(&t->e->dims->worlds, t->e->k, val);
+    if (like.tag != CFX_TAG_TENSOR)
+        return;
     cfx_tensor *fake =
-        add_input(t->e, name, (cfx_input_spec){.kind = CFX_IN_USER}, &like);
+        add_input(t->e, name, (cfx_input_spec){.kind = CFX_IN_USER}, like.tensor, val);
     cfx_list_append(t->leaves, cfx_tensor_value(fake));
 }
 
-/* Names follow the way to the leaf: batch["pair"][0] is batch_pair_0. */
-static void take(taking *t, const char *name, const char *source, cfx_value v) {
+static cfx_value part(cfx_value sizes, int64_t i) {
+    bool list = sizes.tag == CFX_TAG_LIST || sizes.tag == CFX_TAG_TUPLE;
+    return list && i < sizes.list->len ? sizes.list->items[i] : cfx_none();
+}
+
+/* Names follow the way to the leaf: batch["pair"][0] is batch_pair_0. What is said of sizes is
+ * nested as the argument is. */
+static void take(taking *t, const char *name, const char *source, cfx_value v, cfx_value sizes) {
     if (v.tag == CFX_TAG_TENSOR) {
-        take_tensor(t, name, source, v.tensor);
+        take_tensor(t, name, source, v.tensor, sizes);
     } else if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
         for (int64_t i = 0; i < v.list->len; i++)
             take(t, cfx__text_format("%s_%lld", name, (long long)i),
-                 cfx__text_format("%s[%lld]", source, (long long)i), v.list->items[i]);
+                 cfx__text_format("%s[%lld]", source, (long long)i), v.list->items[i],
+                 part(sizes, i));
     } else if (v.tag == CFX_TAG_DICT) {
         for (int64_t i = 0; i < v.dict->len; i++) {
-            const char *own = cfx_value_str(v.dict->entries[i].key);
-            take(t, cfx__text_format("%s_%s", name, own),
-                 cfx__text_format("%s[%s]", source, cfx_value_repr(v.dict->entries[i].key)),
-                 v.dict->entries[i].value);
+            cfx_value key = v.dict->entries[i].key;
+            const cfx_value *own =
+                sizes.tag == CFX_TAG_DICT ? cfx_dict_find(sizes.dict, key) : NULL;
+            take(t, cfx__text_format("%s_%s", name, cfx_value_str(key)),
+                 cfx__text_format("%s[%s]", source, cfx_value_repr(key)), v.dict->entries[i].value,
+                 own ? *own : cfx_none());
         }
-    } else {
+    } else if (!t->dims) {
         cfx_input_spec spec = {.kind = CFX_IN_USER, .constant = true, .value = cfx_value_keep(v)};
-        add_input(t->e, name, spec, NULL);
+        add_input(t->e, name, spec, NULL, cfx_none());
         cfx_list_append(t->leaves, v);
     }
-    if (!t->e->first_user && t->e->inputs.len > (size_t)t->e->nconstants)
+    if (!t->dims && !t->e->first_user && t->e->inputs.len > (size_t)t->e->nconstants)
         t->e->first_user =
             cfx_graph_find(t->e->recorder.graph, t->e->inputs.data[t->e->nconstants].name);
 }
@@ -227,21 +233,25 @@ static const char *argument_name(const cfx_module *m, int64_t i) {
 }
 
 static void take_argument(taking *t, cfx_value dynamic, const char *name, cfx_value v) {
-    t->sizes = dynamic.tag == CFX_TAG_DICT ? cfx_dict_get(dynamic.dict, name) : cfx_none();
-    take(t, name, cfx__text_format("L['%s']", name), v);
+    cfx_value sizes = dynamic.tag == CFX_TAG_DICT ? cfx_dict_get(dynamic.dict, name) : cfx_none();
+    take(t, name, cfx__text_format("L['%s']", name), v, sizes);
+}
+
+static void take_arguments(taking *t, cfx_value args, cfx_value kwargs, cfx_value dynamic) {
+    for (int64_t i = 0; i < args.list->len; i++)
+        take_argument(t, dynamic, argument_name(t->e->root, i), args.list->items[i]);
+    for (int64_t i = 0; i < kwargs.dict->len; i++)
+        take_argument(t, dynamic, cfx_text(kwargs.dict->entries[i].key),
+                      kwargs.dict->entries[i].value);
 }
 
 /* The caller's inputs as placeholders; args and kwargs of fake tensors in their place. */
-static bool take_inputs(cfx__export *e, cfx_value *args, cfx_value *kwargs, cfx_value dynamic) {
+static bool take_inputs(cfx__export *e, cfx_value *args, cfx_value *kwargs) {
     cfx_list *real = cfx_list_value(0, NULL).list;
-    taking t = {e, cfx_none(), cfx_dict_new(), cfx_list_value(0, NULL).list};
+    taking t = {e, NULL, cfx_list_value(0, NULL).list};
     cfx_value spec = cfx_tree_flatten(cfx_tuple(*args, *kwargs), real);
     e->in_spec = cfx_value_keep(spec);
-    for (int64_t i = 0; i < args->list->len; i++)
-        take_argument(&t, dynamic, argument_name(e->root, i), args->list->items[i]);
-    for (int64_t i = 0; i < kwargs->dict->len; i++)
-        take_argument(&t, dynamic, cfx_text(kwargs->dict->entries[i].key),
-                      kwargs->dict->entries[i].value);
+    take_arguments(&t, *args, *kwargs, cfx_none());
     if (!cfx_ok())
         return false;
     cfx_value both = cfx_tree_unflatten(spec, t.leaves);
@@ -257,18 +267,6 @@ static bool take_inputs(cfx__export *e, cfx_value *args, cfx_value *kwargs, cfx_
 static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
     (void)r, (void)op, (void)early;
     return NULL; /* everything stays whole */
-}
-
-static cfx_value scalar(cfx__recorder *r, cfx_value v) {
-    cfx__export *e = (cfx__export *)r;
-    return v.tag == CFX_TAG_INT ? cfx__symbols_arg(&e->symbols, r, v.i) : v;
-}
-
-static cfx_value describe(cfx__recorder *r, cfx_node *n, const cfx_tensor *t) {
-    cfx__export *e = (cfx__export *)r;
-    for (int i = 0; i < t->ndim; i++)
-        cfx__symbols_know(&e->symbols, t->shape[i], n, i);
-    return e->symbols.assigned.len ? cfx__symbols_describe(&e->symbols, t) : cfx_none();
 }
 
 /* Line `line` of a file without blanks around it; "" where it cannot be read. */
@@ -378,28 +376,148 @@ static bool run_forward(cfx__export *e, cfx_value args, cfx_value kwargs) {
     return cfx_ok();
 }
 
-bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kwargs,
-                     cfx_value dynamic) {
-    *e = (cfx__export){.root = m,
+/* ---- worlds ---------------------------------------------------------------------------------- */
+
+/* What is to be exported. */
+typedef struct {
+    cfx_module *module;
+    cfx_value args, kwargs;
+    cfx__dims dims;
+    cfx__export *first, *other; /* worlds 0 and 1 to CFX__WORLDS - 1 */
+} request;
+
+/* One recording, in world k. */
+static bool record(cfx__export *e, const request *r, int k) {
+    cfx_value args = r->args, kwargs = r->kwargs;
+    *e = (cfx__export){.root = r->module,
+                       .dims = &r->dims,
+                       .k = k,
                        .recorder = {.graph = cfx_keep(cfx_graph_new()),
+                                    .numbers = r->dims.worlds.symbols.len > 0,
                                     .decomposition_for = decomposition_for,
                                     .unknown_tensor = lift_constant,
-                                    .scalar = scalar,
-                                    .describe = describe,
                                     .note = note},
                        .known = cfx_keep(cfx_dict_new()),
                        .held = cfx_keep(cfx_dict_new()),
                        .paths = cfx_keep(cfx_dict_new()),
                        .kept = cfx_keep(cfx_list_value(0, NULL).list),
-                       .state = cfx_keep(cfx_module_state_dict(m)),
+                       .state = cfx_keep(cfx_module_state_dict(r->module)),
                        .constants = cfx_keep(cfx_dict_new()),
                        .ranges = cfx_keep(cfx_dict_new())};
-    cfx__symbols_begin(&e->symbols);
-    cfx_module_walk(m, lift_held, &(lifting){e, true});
-    cfx_module_walk(m, lift_held, &(lifting){e, false});
-    cfx_module_walk(m, note_module, e);
+    cfx_module_walk(r->module, lift_held, &(lifting){e, true});
+    cfx_module_walk(r->module, lift_held, &(lifting){e, false});
+    cfx_module_walk(r->module, note_module, e);
     e->nconstants = (int)e->inputs.len;
-    return cfx_ok() && take_inputs(e, &args, &kwargs, dynamic) && run_forward(e, args, kwargs);
+    return cfx_ok() && take_inputs(e, &args, &kwargs) && run_forward(e, args, kwargs);
+}
+
+static bool is_same(const request *r, int k, const cfx_node **where) {
+    return cfx__worlds_same(r->first->recorder.graph, r->other[k - 1].recorder.graph, where);
+}
+
+static void forget(request *r, int k) {
+    cfx__export_end(&r->other[k - 1]);
+    r->other[k - 1] = (cfx__export){0};
+}
+
+static bool trial(void *user) {
+    request *r = user;
+    const cfx_node *where;
+    size_t mark = cfx_scope_open();
+    bool same = record(&r->other[CFX__TRIAL - 1], r, CFX__TRIAL) && is_same(r, CFX__TRIAL, &where);
+    cfx_clear();
+    forget(r, CFX__TRIAL);
+    cfx_scope_close(mark);
+    return same;
+}
+
+/* Why world k is not as world 0: its error, or the first line that is another. Scope. */
+static const char *difference(const request *r, int k, bool fine) {
+    const cfx_node *where = NULL;
+    if (!fine)
+        return cfx__text_format("%s", cfx_error_last()->message);
+    is_same(r, k, &where);
+    cfx_value trace = where ? cfx_node_get_meta(where, "stack_trace") : cfx_none();
+    return trace.tag == CFX_TAG_STR ? cfx_text(trace) : "what forward calls depends on them";
+}
+
+/* Records all worlds but the first; false with *again where sizes gave way. */
+static bool record_worlds(request *r, bool *again) {
+    const cfx_node *where;
+    for (int k = 1; k < CFX__WORLDS; k++) {
+        cfx__worlds_choose(&r->dims.worlds, k, 0);
+        bool fine = record(&r->other[k - 1], r, k);
+        if (fine && is_same(r, k, &where)) {
+            r->dims.worlds.n = k + 1;
+            continue;
+        }
+        const char *why = difference(r, k, fine);
+        cfx_clear();
+        for (int i = 1; i <= k; i++)
+            forget(r, i);
+        *again = cfx__guards_settle(&r->dims, trial, r, why);
+        return false;
+    }
+    return true;
+}
+
+/* Integers among the results may have become nodes. */
+static void name_outputs(cfx__export *e) {
+    cfx_value items = cfx_at(cfx_graph_output_node(e->recorder.graph)->args, 0);
+    for (size_t i = 0; i < e->outputs.len; i++) {
+        cfx_value v = cfx_at(items, (int64_t)i);
+        if (v.tag == CFX_TAG_NODE && !e->outputs.data[i].name) {
+            cfx_value_drop(e->outputs.data[i].value);
+            e->outputs.data[i].value = cfx_none();
+            e->outputs.data[i].name = v.node->name;
+        }
+    }
+}
+
+static bool merge(request *r) {
+    cfx__merge m = {.worlds = &r->dims.worlds, .graph = {r->first->recorder.graph}};
+    for (int k = 1; k < r->dims.worlds.n; k++)
+        m.graph[k] = r->other[k - 1].recorder.graph;
+    if (!cfx__worlds_merge(&m))
+        return false;
+    name_outputs(r->first);
+    cfx_drop(r->first->ranges);
+    r->first->ranges = cfx_keep(cfx__dims_ranges(&r->dims));
+    return cfx_ok();
+}
+
+static bool export_worlds(request *r) {
+    for (bool again = true; again;) {
+        again = false;
+        r->dims.worlds.n = 1;
+        cfx__worlds_choose(&r->dims.worlds, 0, 0);
+        if (!record(r->first, r, 0))
+            return false;
+        if (!r->dims.worlds.symbols.len)
+            return true;
+        if (record_worlds(r, &again))
+            return merge(r);
+        if (again)
+            cfx__export_end(r->first);
+    }
+    return false;
+}
+
+bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kwargs,
+                     cfx_value dynamic) {
+    request r = {.module = m, .args = args, .kwargs = kwargs, .first = e};
+    taking t = {e, &r.dims, NULL};
+    *e = (cfx__export){.root = m};
+    take_arguments(&t, args, kwargs, dynamic);
+    bool fine = cfx_ok() && cfx__dims_settle(&r.dims);
+    r.other = cfx__alloc0((CFX__WORLDS - 1) * sizeof *r.other);
+    fine = fine && export_worlds(&r);
+    for (int k = 1; k < CFX__WORLDS; k++)
+        forget(&r, k);
+    free(r.other);
+    cfx__dims_free(&r.dims);
+    e->dims = NULL;
+    return fine;
 }
 
 void cfx__export_end(cfx__export *e) {
@@ -410,7 +528,6 @@ void cfx__export_end(cfx__export *e) {
     VEC_FREE(e->inputs);
     VEC_FREE(e->outputs);
     VEC_FREE(e->stack);
-    cfx__symbols_free(&e->symbols);
     free(e->file.text);
     cfx_value_drop(e->in_spec);
     cfx_value_drop(e->out_spec);

@@ -5,12 +5,13 @@
 
 #include <cfx/export.h>
 
-#include "symbols.h"
+#include "dims.h"
 
 typedef struct cfx__export {
     cfx__recorder recorder; /* first */
     cfx_module *root;
-    cfx__symbols symbols;
+    const cfx__dims *dims; /* whose sizes are those of world k */
+    int k;
     cfx__nn_layer layer;
     VEC(cfx_input_spec) inputs;   /* in the order of placeholders */
     VEC(cfx_output_spec) outputs;
@@ -36,7 +37,8 @@ typedef struct cfx__export {
     } file;               /* the source file that was read last */
 } cfx__export;
 
-/* Runs the module and records; false with an error. The caller ends it in any case. */
+/* Runs the module and records, in several worlds where sizes vary (worlds.h); false with an error.
+ * The caller ends it in any case. */
 bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kwargs,
                      cfx_value dynamic);
 void cfx__export_end(cfx__export *e);

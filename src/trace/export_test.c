@@ -5,7 +5,7 @@
 #include <cfx/ops.h>
 #include <cfx/rewrite.h>
 
-#include "symbols.h"
+#include "worlds.h"
 #include "test.h"
 
 #define HAS(text, part) CHECK(strstr(text, part) != NULL)

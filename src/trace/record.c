@@ -54,7 +54,6 @@ cfx_value cfx__record_arg(cfx__recorder *r, cfx_site at, cfx_value v) {
                          cfx__record_arg(r, at, v.dict->entries[i].value));
         return cfx_dict_value(out);
     }
-    case CFX_TAG_INT:
     case CFX_TAG_SYM: return r->scalar ? r->scalar(r, v) : v;
     default: return v;
     }
@@ -105,18 +104,14 @@ cfx_node *cfx__record_node(cfx__recorder *r, cfx_site at, cfx_target target, cfx
 }
 
 /* What metadata says of a result. */
-static void describe(cfx__recorder *r, cfx_node *n, cfx_value v) {
+static void describe(cfx_node *n, cfx_value v) {
     if (v.tag != CFX_TAG_TENSOR)
         return;
     const cfx_tensor *t = v.tensor;
-    cfx_value val = r->describe ? r->describe(r, n, t) : cfx_none();
-    if (cfx_is_none(val)) {
-        cfx_tensor *copy =
-            cfx__tensor_empty((cfx_site){0}, t->dtype, true, t->ndim, t->shape, t->stride);
-        copy->device = t->device;
-        val = cfx_tensor_value(copy);
-    }
-    cfx_node_set_meta(n, "val", val);
+    cfx_tensor *copy =
+        cfx__tensor_empty((cfx_site){0}, t->dtype, true, t->ndim, t->shape, t->stride);
+    copy->device = t->device;
+    cfx_node_set_meta(n, "val", cfx_tensor_value(copy));
 }
 
 /* A tensor of its own that stands for n, though the operator may have given back an argument. */
@@ -144,7 +139,7 @@ static bool has_tensors(cfx_value v) {
 cfx_value cfx__record_results(cfx__recorder *r, cfx_site at, cfx_node *n, cfx_value like) {
     if (!n->graph || cfx_is_bad(like))
         return cfx_bad();
-    describe(r, n, like);
+    describe(n, like);
     if (like.tag == CFX_TAG_TENSOR)
         return stand_for(n, like);
     if (!has_tensors(like))
@@ -157,7 +152,7 @@ cfx_value cfx__record_results(cfx__recorder *r, cfx_site at, cfx_node *n, cfx_va
             cfx_node *item = cfx__record_node(r, at, getitem, cfx_tuple(n, i), cfx_none(), NULL);
             if (!item->graph)
                 return cfx_bad();
-            describe(r, item, v);
+            describe(item, v);
             v = stand_for(item, v);
         }
         cfx_list_append(out.list, v);
@@ -207,23 +202,28 @@ static void fill_options(const cfx__schema *s, cfx_value *args) {
     }
 }
 
-/* Runs the shape rule, and makes a node of the call. */
 /* What a recorded call does inside is not recorded; that a program is, can still be seen. */
 static bool record_nothing(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *result) {
     (void)at, (void)op, (void)args, (void)result;
     return false;
 }
 
+static cfx_value run_inside(cfx_site at, cfx_op *op, cfx_value *args) {
+    cfx__dispatch *d = cfx__dispatcher();
+    cfx__op_layer *layer = d->recorder;
+    d->recorder = record_nothing;
+    cfx_value result = cfx__op_run(at, op, args);
+    d->recorder = layer;
+    return result;
+}
+
+/* Runs the shape rule, and makes a node of the call. */
 static cfx_value record_leaf(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args) {
     const cfx__op_info *info = cfx__op_info_of(op);
     const cfx__schema *s = info->schema;
-    cfx__dispatch *d = cfx__dispatcher();
-    cfx__op_layer *layer = d->recorder;
     cfx_value own[CFX_MAX_ARGS], list, kw;
     memcpy(own, args, (size_t)s->nargs * sizeof *own);
-    d->recorder = record_nothing;
-    cfx_value result = cfx__op_run(at, op, own);
-    d->recorder = layer;
+    cfx_value result = run_inside(at, op, own);
     if (!cfx_ok() || cfx_is_bad(result))
         return cfx_bad();
     record_assertion(r, at, s, args[0]);
@@ -240,6 +240,45 @@ static cfx_value record_leaf(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_valu
         return made;
     self->node = n; /* from now on the tensor is what was written to it */
     return args[0];
+}
+
+/* How Python spells arithmetic of plain numbers; NULL for other operators. */
+static const char *number_function(const cfx_op *op, const cfx__schema *s) {
+    static const char *const spelled[][2] = {
+        {"add", "operator.add"},           {"sub", "operator.sub"},
+        {"mul", "operator.mul"},           {"div", "operator.truediv"},
+        {"floordiv", "operator.floordiv"}, {"floor_divide", "operator.floordiv"},
+        {"remainder", "operator.mod"},     {"pow", "operator.pow"},
+        {"neg", "operator.neg"}};
+    if (s->nrets != 1 || (s->rets[0].type != CFX__T_SCALAR && s->rets[0].type != CFX__T_FLOAT))
+        return NULL;
+    for (int i = 0; i < s->nargs; i++)
+        if (s->args[i].type != CFX__T_SCALAR)
+            return NULL;
+    for (int i = 0; i < COUNT(spelled); i++)
+        if (!strcmp(spelled[i][0], s->name))
+            return spelled[i][1];
+    return strcmp(s->ns, "python") ? NULL : op->torch_;
+}
+
+/* Arithmetic of numbers is done, and noted: where sizes vary it may be asked how. */
+static cfx_value record_number(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args,
+                               const char *function) {
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
+    cfx_value own[CFX_MAX_ARGS];
+    memcpy(own, args, (size_t)s->nargs * sizeof *own);
+    cfx_value result = run_inside(at, op, own);
+    if (!cfx_ok() || !r->numbers || (result.tag != CFX_TAG_INT && result.tag != CFX_TAG_FLOAT))
+        return result;
+    const char *end = strchr(function, ' ');
+    const char *name = end ? cfx__string_new(function, (size_t)(end - function))->text : function;
+    if (r->like && !cfx_is_none(cfx_node_get_meta(r->like, "val")) && !r->like->target.op)
+        name = r->like->target.name;
+    cfx_node *n = cfx__record_node(r, at, cfx_graph_target(r->graph, name),
+                                   cfx_tuple_value(s->nargs, args), cfx_none(), NULL);
+    if (n->graph)
+        cfx_node_set_meta(n, "val", result);
+    return result;
 }
 
 /* Questions about sizes and dtypes are answered, not recorded. */
@@ -301,6 +340,11 @@ static bool is_no_call(const cfx__recorder *r, const cfx_op *op, const cfx_value
 static bool record_call(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *result) {
     cfx__recorder *r = cfx__recorder_now();
     cfx__op_info *info = cfx__op_info_of(op);
+    const char *function = r ? number_function(op, info->schema) : NULL;
+    if (function) {
+        *result = record_number(r, at, op, args, function);
+        return true;
+    }
     if (!r || info->python || is_question(info))
         return false;
     if (is_no_call(r, op, args)) {

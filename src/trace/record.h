@@ -13,16 +13,15 @@
 typedef struct cfx__recorder {
     cfx_graph *graph;
     bool functional;    /* writes become new values */
+    bool numbers;       /* arithmetic of plain numbers becomes nodes too */
     /* What an operator is made of, which is recorded in its place; NULL: it is left whole. Asked
      * `early`, before functionalisation, and after it. */
     cfx_op_fn *(*decomposition_for)(struct cfx__recorder *r, cfx_op *op, bool early);
     /* The value of a tensor that the recorder does not know, as an argument of a node; a bad value,
      * with an error, where there can be none. */
     cfx_value (*unknown_tensor)(struct cfx__recorder *r, cfx_site at, cfx_tensor *t);
-    /* An integer or a symbol as an argument of a node; NULL: as it is. */
+    /* A symbol as an argument of a node; NULL: as it is. */
     cfx_value (*scalar)(struct cfx__recorder *r, cfx_value v);
-    /* A node gives this tensor: what its metadata says of it; None: the shape as it is. */
-    cfx_value (*describe)(struct cfx__recorder *r, cfx_node *n, const cfx_tensor *t);
     /* Adds metadata to a new node. */
     void (*note)(struct cfx__recorder *r, cfx_site at, cfx_node *n);
     cfx_node *like;     /* the node that is being run again, or NULL */

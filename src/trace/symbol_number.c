@@ -1,6 +1,6 @@
 /* The numbers of symbols: torch.export calls a size s77 because the text that says where it comes
  * from has a SHA-256 which ends so. */
-#include "symbols.h"
+#include "worlds.h"
 
 static uint32_t turned(uint32_t x, int n) { return x >> n | x << (32 - n); }
 

@@ -8,6 +8,8 @@
 
 typedef struct cfx_sym sym;
 
+enum { LARGEST = 2000 }; /* operations in an expression */
+
 static void sym_free(void *p) {
     cfx_drop(((sym *)p)->a);
     cfx_drop(((sym *)p)->b);
@@ -46,19 +48,6 @@ static int64_t gcd(int64_t a, int64_t b) {
     return a < 0 ? mul(a, -1) : a;
 }
 
-static int64_t evaluate(cfx__sym_op op, int64_t a, int64_t b) {
-    switch (op) {
-    case CFX__SYM_ADD: return add(a, b);
-    case CFX__SYM_MUL: return mul(a, b);
-    case CFX__SYM_FLOORDIV: return b ? floor_div(a, b) : 0;
-    case CFX__SYM_MOD: return b ? floor_mod(a, b) : 0;
-    case CFX__SYM_POW: return power(a, b);
-    case CFX__SYM_MIN: return a < b ? a : b;
-    case CFX__SYM_MAX: return a > b ? a : b;
-    default: return 0;
-    }
-}
-
 /* ---- make ------------------------------------------------------------------------------------ */
 
 static sym *constant(int64_t i) {
@@ -74,8 +63,8 @@ static sym *make(cfx__sym_op op, sym *a, sym *b) {
     s->op = op;
     s->a = cfx_keep(a);
     s->b = cfx_keep(b);
-    s->has_hint = a->has_hint && b->has_hint;
-    s->hint = s->has_hint ? evaluate(op, a->hint, b->hint) : 0;
+    s->size = a->size + b->size + 1;
+    s->has_hint = a->has_hint && b->has_hint && cfx__sym_apply(op, a->hint, b->hint, &s->hint);
     return s;
 }
 
@@ -394,7 +383,7 @@ static sym *sym_floordiv(sym *a, sym *b) {
     if (b->op == CFX__SYM_INT && b->hint == 1)
         return sym_add(whole, rest);
     if (rest->op == CFX__SYM_INT && (b->op == CFX__SYM_INT || rest->hint == 0))
-        return sym_add(whole, constant(evaluate(CFX__SYM_FLOORDIV, rest->hint, b->hint)));
+        return sym_add(whole, constant(rest->hint ? floor_div(rest->hint, b->hint) : 0));
     return sym_add(whole, make(CFX__SYM_FLOORDIV, rest, b));
 }
 
@@ -427,7 +416,8 @@ static void bound_args(sym_vec *args, cfx__sym_op op, sym *s) {
     size_t i = 0;
     int c = -1;
     if (s->op == CFX__SYM_INT && args->len && args->data[0]->op == CFX__SYM_INT) {
-        args->data[0] = constant(evaluate(op, args->data[0]->hint, s->hint));
+        if ((op == CFX__SYM_MIN) == (s->hint < args->data[0]->hint))
+            args->data[0] = s;
         return;
     }
     while (i < args->len && (c = order(args->data[i], s)) < 0)
@@ -474,6 +464,9 @@ cfx_value cfx__sym_binary(cfx__sym_op op, cfx_value va, cfx_value vb) {
                  cfx__value_python_type(va), cfx__value_python_type(vb));
     else if (divides && b->op == CFX__SYM_INT && b->hint == 0)
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "division by zero");
+    else if (a->size + b->size > LARGEST)
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "an expression of sizes has more than %d operations", LARGEST);
     else
         made = as_value(combine(op, a, b));
     return cfx_scope_return_value(mark, made);

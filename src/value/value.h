@@ -75,6 +75,7 @@ struct cfx_sym {
     int64_t hint;        /* the value with the example inputs */
     bool has_hint;       /* false for sizes that depend on data */
     const char *name;    /* NAME only, interned in the object's tail */
+    int size;            /* operations in it; bounded, so that every walk over it is */
     struct cfx_sym *a, *b;
 };
 
@@ -85,6 +86,12 @@ void cfx__sym_print(cfx__text *out, const struct cfx_sym *s);            /* as s
  */
 bool cfx__sym_equal(const struct cfx_sym *a, const struct cfx_sym *b);
 uint64_t cfx__sym_hash(const struct cfx_sym *s);
+/* The value of an operation on two numbers; false where it has none: it does not fit 64 bits, or
+ * divides by zero. */
+bool cfx__sym_apply(cfx__sym_op op, int64_t a, int64_t b, int64_t *out);
+/* The value of an expression whose symbols have those that `at` finds; false where it has none. */
+typedef bool cfx__sym_lookup(const struct cfx_sym *name, void *user, int64_t *out);
+bool cfx__sym_eval(const struct cfx_sym *s, cfx__sym_lookup *at, void *user, int64_t *out);
 /* The expression at the start of a text, its symbols without hints; scope. *rest is what follows
  * it. False, without an error, where there is none. */
 bool cfx__sym_parse(const char *text, const char *end, const char **rest, cfx_value *out);

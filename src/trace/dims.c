@@ -1,0 +1,251 @@
+/* Which sizes may vary: the caller's names become symbols, numbered as PyTorch does. */
+#include "dims.h"
+
+typedef struct cfx__dim dim_t;
+typedef struct cfx__dim_name name_t;
+
+void cfx__dims_free(cfx__dims *d) {
+    for (size_t i = 0; i < d->dims.len; i++) {
+        free(d->dims.data[i].source);
+        cfx_value_drop(d->dims.data[i].given);
+        cfx_value_drop(d->dims.data[i].expr);
+    }
+    for (size_t i = 0; i < d->names.len; i++) {
+        free(d->names.data[i].name);
+        free(d->names.data[i].symbol);
+        free(d->names.data[i].source);
+    }
+    VEC_FREE(d->dims);
+    VEC_FREE(d->names);
+    cfx__worlds_free(&d->worlds);
+}
+
+static name_t *find_name(const cfx__dims *d, const char *name) {
+    for (size_t i = 0; i < d->names.len; i++)
+        if (!strcmp(d->names.data[i].name, name))
+            return &d->names.data[i];
+    return NULL;
+}
+
+static name_t *add_name(cfx__dims *d, const char *name) {
+    if (!find_name(d, name)) {
+        name_t n = {.name = strdup(name), .most = INT64_MAX};
+        VEC_PUSH(d->names, n);
+    }
+    return find_name(d, name);
+}
+
+static bool is_automatic(const char *text) {
+    return !strcmp(text, "Dim.AUTO") || !strcmp(text, "Dim.DYNAMIC");
+}
+
+/* ---- what the caller says -------------------------------------------------------------------- */
+
+static void bad_dim(cfx_value given) {
+    cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
+             "a size that may vary is given as a name, (name, least, most), an expression of a "
+             "name such as \"2*n\", \"Dim.AUTO\" or \"Dim.DYNAMIC\", not %s",
+             given.tag == CFX_TAG_STR ? cfx_value_repr(given) : cfx_value_type_name(given));
+}
+
+/* The bounds that come with a name. */
+static void note_bounds(name_t *n, cfx_value given) {
+    for (int i = 0; i < 2; i++) {
+        cfx_value v = i + 1 < given.list->len ? given.list->items[i + 1] : cfx_none();
+        if (v.tag != CFX_TAG_INT)
+            continue;
+        n->bounded[i] = true;
+        if (i == 0)
+            n->least = v.i;
+        else
+            n->most = v.i;
+    }
+}
+
+static void note_names(cfx__dims *d, const struct cfx_sym *e) {
+    if (!e)
+        return;
+    if (e->op == CFX__SYM_NAME)
+        add_name(d, e->name);
+    note_names(d, e->a);
+    note_names(d, e->b);
+}
+
+void cfx__dims_note(cfx__dims *d, const char *source, int dim, int64_t size, cfx_value given) {
+    cfx_value text = given.tag == CFX_TAG_TUPLE ? cfx_at(given, 0) : given, expr;
+    const char *name = cfx_text(text), *rest;
+    if (!cfx_ok() || !name) {
+        bad_dim(given);
+        return;
+    }
+    const char *full = cfx__text_format("%s.size()[%d]", source, dim);
+    if (is_automatic(name)) {
+        if (size < 2) /* 0 and 1 are sizes of their own kind */
+            return;
+        name_t *n = add_name(d, full);
+        n->automatic = true;
+        n->least = 2;
+        expr = cfx__sym_name(full, false, 0);
+    } else if (!cfx__sym_parse(name, name + strlen(name), &rest, &expr) || *rest ||
+               expr.tag != CFX_TAG_SYM) {
+        bad_dim(text);
+        return;
+    }
+    note_names(d, expr.sym);
+    name_t *n = expr.sym->op == CFX__SYM_NAME ? find_name(d, expr.sym->name) : NULL;
+    if (n && given.tag == CFX_TAG_TUPLE)
+        note_bounds(n, given);
+    if (n && !n->source) {
+        n->source = strdup(full);
+        n->hint = size;
+    }
+    dim_t one = {strdup(full), cfx_value_keep(expr), size, cfx_none()};
+    VEC_PUSH(d->dims, one);
+}
+
+/* ---- symbols --------------------------------------------------------------------------------- */
+
+static bool is_symbol(const cfx__dims *d, const char *symbol) {
+    for (size_t i = 0; i < d->names.len; i++)
+        if (d->names.data[i].symbol && !strcmp(d->names.data[i].symbol, symbol))
+            return true;
+    return false;
+}
+
+static const char *number_of(const cfx__dims *d, const char *source) {
+    int number = cfx__symbol_number(source);
+    const char *symbol;
+    do
+        symbol = cfx__text_format("s%d", number++);
+    while (is_symbol(d, symbol));
+    return symbol;
+}
+
+/* Of several sizes that are one, the symbol that comes first by name; of none, one that is called
+ * after the name itself. */
+static void settle_symbol(const cfx__dims *d, name_t *n) {
+    const char *best = NULL;
+    for (size_t i = 0; i < d->dims.len; i++) {
+        const struct cfx_sym *e = d->dims.data[i].given.sym;
+        if (e->op != CFX__SYM_NAME || strcmp(e->name, n->name))
+            continue;
+        const char *symbol = number_of(d, d->dims.data[i].source);
+        if (!best || strcmp(symbol, best) < 0)
+            best = symbol;
+    }
+    n->symbol = strdup(best ? best : number_of(d, n->name));
+}
+
+typedef struct {
+    const cfx__dims *dims;
+    int64_t all; /* what every name is, where it is not its hint */
+    bool hints;
+} guess;
+
+static bool size_of(const struct cfx_sym *name, void *user, int64_t *out) {
+    const guess *g = user;
+    const name_t *n = find_name(g->dims, name->name);
+    *out = g->hints && n ? n->hint : g->all;
+    return true;
+}
+
+static bool has_name(const struct cfx_sym *e, const char *name) {
+    return e && (e->op == CFX__SYM_NAME ? !strcmp(e->name, name)
+                                        : has_name(e->a, name) || has_name(e->b, name));
+}
+
+/* A name that no size is alone: from the first size that is a line of it. */
+static void settle_hint(const cfx__dims *d, name_t *n) {
+    for (size_t i = 0; i < d->dims.len && !n->source && !n->hint; i++) {
+        const dim_t *at = &d->dims.data[i];
+        int64_t zero, one;
+        if (has_name(at->given.sym, n->name) &&
+            cfx__sym_eval(at->given.sym, size_of, &(guess){d, 0, false}, &zero) &&
+            cfx__sym_eval(at->given.sym, size_of, &(guess){d, 1, false}, &one) && one > zero)
+            n->hint = (at->hint - zero) / (one - zero);
+    }
+}
+
+/* The expression with symbols for names. */
+static cfx_value renamed(const cfx__dims *d, struct cfx_sym *e) {
+    if (e->op == CFX__SYM_INT)
+        return cfx_int(e->hint);
+    if (e->op == CFX__SYM_NAME) {
+        const name_t *n = find_name(d, e->name);
+        return cfx__sym_name(n->symbol, true, n->hint);
+    }
+    cfx_value a = renamed(d, e->a);
+    return cfx__sym_binary(e->op, a, renamed(d, e->b));
+}
+
+static bool check_name(const name_t *n) {
+    if (n->hint < n->least || n->hint > n->most) {
+        const char *most =
+            n->most == INT64_MAX ? "int_oo" : cfx__text_format("%lld", (long long)n->most);
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%lld not in range [%lld, %s]", (long long)n->hint,
+                 (long long)n->least, most);
+    }
+    return cfx_ok();
+}
+
+bool cfx__dims_settle(cfx__dims *d) {
+    for (size_t i = 0; i < d->names.len && cfx_ok(); i++) {
+        name_t *n = &d->names.data[i];
+        settle_symbol(d, n);
+        settle_hint(d, n);
+        if (check_name(n))
+            cfx__worlds_add(&d->worlds, n->symbol, n->least, n->most, n->hint);
+    }
+    for (size_t i = 0; i < d->dims.len && cfx_ok(); i++) {
+        dim_t *at = &d->dims.data[i];
+        int64_t size;
+        bool fits =
+            cfx__sym_eval(at->given.sym, size_of, &(guess){d, 0, true}, &size) && size == at->hint;
+        if (fits)
+            at->expr = cfx_value_keep(renamed(d, at->given.sym));
+        else
+            cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s is %lld, which is not %s", at->source,
+                     (long long)at->hint, cfx_value_str(at->given));
+    }
+    return cfx_ok();
+}
+
+cfx_value cfx__dims_find(const cfx__dims *d, const char *source, int dim) {
+    const char *full = cfx__text_format("%s.size()[%d]", source, dim);
+    for (size_t i = 0; i < d->dims.len; i++)
+        if (!strcmp(d->dims.data[i].source, full))
+            return d->dims.data[i].expr;
+    return cfx_none();
+}
+
+/* ---- ranges ---------------------------------------------------------------------------------- */
+
+static cfx_value limit(int64_t n) { return n == INT64_MAX ? cfx_none() : cfx_int(n); }
+
+static bool bound_of(const struct cfx_sym *name, void *user, int64_t *out) {
+    const guess *g = user;
+    const cfx__symbol *s = cfx__worlds_find(&g->dims->worlds, name->name);
+    *out = g->hints ? s->most : s->least;
+    return *out != INT64_MAX;
+}
+
+/* Those of the sizes, in their order; then those of symbols that no size is, last first. */
+cfx_dict *cfx__dims_ranges(const cfx__dims *d) {
+    cfx_dict *ranges = cfx_dict_new();
+    for (size_t i = 0; i < d->dims.len; i++) {
+        cfx_value e = d->dims.data[i].expr;
+        int64_t least = 0, most = INT64_MAX;
+        if (e.tag != CFX_TAG_SYM)
+            continue;
+        cfx__sym_eval(e.sym, bound_of, &(guess){d, 0, false}, &least);
+        if (!cfx__sym_eval(e.sym, bound_of, &(guess){d, 0, true}, &most))
+            most = INT64_MAX;
+        cfx_dict_set(ranges, cfx_value_str(e), cfx_tuple(least, limit(most)));
+    }
+    for (size_t i = d->worlds.symbols.len; i-- > 0;) {
+        const cfx__symbol *s = &d->worlds.symbols.data[i];
+        if (!cfx_dict_find(ranges, cfx_string_value(s->name)))
+            cfx_dict_set(ranges, s->name, cfx_tuple(s->least < 2 ? 2 : s->least, limit(s->most)));
+    }
+    return ranges;
+}

@@ -1,0 +1,188 @@
+/* What a number is that varies with the sizes of a program: an expression that is known, or one
+ * that is found for it. What is found has the value seen in every world, and there must be more
+ * worlds than it has numbers to choose. */
+#include "worlds.h"
+
+static bool is_same(const cfx__exprs *x, const cfx__seen *a, const cfx__seen *b) {
+    return !memcmp(a->at, b->at, (size_t)x->worlds->n * sizeof *a->at);
+}
+
+static bool is_constant(const cfx__exprs *x, const cfx__seen *s) {
+    for (int k = 1; k < x->worlds->n; k++)
+        if (s->at[k] != s->at[0])
+            return false;
+    return true;
+}
+
+void cfx__exprs_begin(cfx__exprs *x, const cfx__worlds *w) {
+    x->worlds = w;
+    for (size_t i = 0; i < w->symbols.len; i++) {
+        const cfx__symbol *s = &w->symbols.data[i];
+        cfx__exprs_note(x, cfx__sym_name(s->name, s->hint > 0, s->hint));
+    }
+}
+
+void cfx__exprs_free(cfx__exprs *x) {
+    for (size_t i = 0; i < x->known.len; i++)
+        cfx_value_drop(x->known.data[i].expr);
+    VEC_FREE(x->known);
+}
+
+static bool value_of(const cfx__exprs *x, cfx_value v, cfx__seen *out) {
+    for (int k = 0; k < x->worlds->n; k++)
+        if (!cfx__worlds_eval(x->worlds, k, v, &out->at[k]))
+            return false;
+    return true;
+}
+
+bool cfx__exprs_proves(const cfx__exprs *x, cfx_value v, const cfx__seen *seen) {
+    cfx__seen own;
+    return value_of(x, v, &own) && is_same(x, &own, seen);
+}
+
+void cfx__exprs_note(cfx__exprs *x, cfx_value v) {
+    struct cfx__expr e = {.expr = v};
+    if (v.tag != CFX_TAG_SYM || !value_of(x, v, &e.seen) ||
+        !cfx_is_none(cfx__exprs_known(x, &e.seen)))
+        return;
+    cfx_value_keep(v);
+    VEC_PUSH(x->known, e);
+}
+
+cfx_value cfx__exprs_known(const cfx__exprs *x, const cfx__seen *seen) {
+    if (is_constant(x, seen))
+        return cfx_int(seen->at[0]);
+    for (size_t i = 0; i < x->known.len; i++)
+        if (is_same(x, &x->known.data[i].seen, seen))
+            return x->known.data[i].expr;
+    return cfx_none();
+}
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+/* Whether there are enough different values of an expression to tell a line through them. */
+static bool tells(const cfx__exprs *x, const struct cfx__expr *e) {
+    enum { ENOUGH = 4 };
+    int different = 0;
+    for (int k = 0; k < x->worlds->n; k++) {
+        bool again = false;
+        for (int i = 0; i < k; i++)
+            again |= e->seen.at[i] == e->seen.at[k];
+        different += !again;
+    }
+    const cfx__symbol *s =
+        e->expr.sym->op == CFX__SYM_NAME ? cfx__worlds_find(x->worlds, e->expr.sym->name) : NULL;
+    return different >= ENOUGH || (s && s->most - s->least < ENOUGH);
+}
+
+/* scale * e + past */
+static bool find_line(const cfx__exprs *x, const struct cfx__expr *e, const cfx__seen *seen,
+                      int64_t *scale, int64_t *past) {
+    int n = x->worlds->n, other = 1;
+    const int64_t *a = e->seen.at, *v = seen->at;
+    while (other < n && a[other] == a[0])
+        other++;
+    int64_t rise, run, part;
+    if (other == n || __builtin_sub_overflow(v[other], v[0], &rise) ||
+        __builtin_sub_overflow(a[other], a[0], &run) || rise == INT64_MIN || rise % run)
+        return false;
+    *scale = rise / run;
+    if (__builtin_mul_overflow(*scale, a[0], &part) || __builtin_sub_overflow(v[0], part, past))
+        return false;
+    for (int k = 0; k < n; k++)
+        if (__builtin_mul_overflow(*scale, a[k], &part) ||
+            __builtin_add_overflow(part, *past, &part) || part != v[k])
+            return false;
+    return *scale != 0;
+}
+
+static cfx_value try_line(const cfx__exprs *x, const struct cfx__expr *e, const cfx__seen *seen) {
+    int64_t scale, past;
+    if (!tells(x, e) || !find_line(x, e, seen, &scale, &past))
+        return cfx_none();
+    cfx_value scaled = cfx__sym_binary(CFX__SYM_MUL, cfx_int(scale), e->expr);
+    return cfx__sym_binary(CFX__SYM_ADD, scaled, cfx_int(past));
+}
+
+/* A product with e as a factor. */
+static cfx_value try_product(const cfx__exprs *x, const struct cfx__expr *e, const cfx__seen *seen,
+                             int depth) {
+    enum { DEEPEST = 4 };
+    cfx__seen rest = {0};
+    for (int k = 0; k < x->worlds->n; k++) {
+        if (e->seen.at[k] < 1 || seen->at[k] % e->seen.at[k])
+            return cfx_none();
+        rest.at[k] = seen->at[k] / e->seen.at[k];
+    }
+    cfx_value times = cfx__exprs_known(x, &rest);
+    for (size_t i = 0; i < x->known.len && cfx_is_none(times) && depth < DEEPEST; i++)
+        if (x->known.data[i].expr.sym->op == CFX__SYM_NAME)
+            times = try_product(x, &x->known.data[i], &rest, depth + 1);
+    return cfx_is_none(times) ? times : cfx__sym_binary(CFX__SYM_MUL, e->expr, times);
+}
+
+static cfx_value try_sum(const cfx__exprs *x, const struct cfx__expr *e, const cfx__seen *seen) {
+    cfx__seen rest = {0};
+    for (int k = 0; k < x->worlds->n; k++)
+        if (__builtin_sub_overflow(seen->at[k], e->seen.at[k], &rest.at[k]))
+            return cfx_none();
+    cfx_value more = cfx__exprs_known(x, &rest);
+    for (size_t i = 0; i < x->known.len && cfx_is_none(more); i++)
+        if (x->known.data[i].expr.sym->op == CFX__SYM_NAME)
+            more = try_line(x, &x->known.data[i], &rest);
+    return cfx_is_none(more) ? more : cfx__sym_binary(CFX__SYM_ADD, e->expr, more);
+}
+
+/* (e + past) // by */
+static cfx_value try_part(const cfx__exprs *x, const struct cfx__expr *e, const cfx__seen *seen) {
+    enum { LARGEST = 64 };
+    const int64_t limit = INT64_MAX / 256;
+    for (int64_t by = 2; by <= LARGEST && tells(x, e); by++) {
+        int64_t low = INT64_MIN, high = INT64_MAX;
+        for (int k = 0; k < x->worlds->n; k++) {
+            int64_t v = seen->at[k], a = e->seen.at[k];
+            if (v > limit || v < -limit || a > limit || a < -limit)
+                return cfx_none();
+            int64_t least = by * v - a;
+            low = least > low ? least : low;
+            high = least + by - 1 < high ? least + by - 1 : high;
+        }
+        bool plain = low <= 0 && high >= 0;
+        if (low > high || (low < high && !plain))
+            continue;
+        cfx_value sum = cfx__sym_binary(CFX__SYM_ADD, e->expr, cfx_int(plain ? 0 : low));
+        return cfx__sym_binary(CFX__SYM_FLOORDIV, sum, cfx_int(by));
+    }
+    return cfx_none();
+}
+
+static cfx_value try_bound(const cfx__exprs *x, const struct cfx__expr *e, const cfx__seen *seen) {
+    int64_t low = seen->at[0], high = low;
+    for (int k = 1; k < x->worlds->n; k++) {
+        low = seen->at[k] < low ? seen->at[k] : low;
+        high = seen->at[k] > high ? seen->at[k] : high;
+    }
+    cfx_value least = cfx__sym_binary(CFX__SYM_MIN, e->expr, cfx_int(high));
+    cfx_value most = cfx__sym_binary(CFX__SYM_MAX, e->expr, cfx_int(low));
+    return cfx__exprs_proves(x, least, seen)  ? least
+           : cfx__exprs_proves(x, most, seen) ? most
+                                              : cfx_none();
+}
+
+typedef cfx_value try_fn(const cfx__exprs *x, const struct cfx__expr *e, const cfx__seen *seen);
+
+static cfx_value try_whole(const cfx__exprs *x, const struct cfx__expr *e, const cfx__seen *seen) {
+    return try_product(x, e, seen, 0);
+}
+
+cfx_value cfx__exprs_fit(const cfx__exprs *x, const cfx__seen *seen) {
+    static try_fn *const tries[] = {try_whole, try_line, try_sum, try_part, try_bound};
+    cfx_value found = cfx__exprs_known(x, seen);
+    for (int t = 0; t < COUNT(tries); t++)
+        for (size_t i = 0; i < x->known.len && cfx_is_none(found); i++) {
+            cfx_value v = tries[t](x, &x->known.data[i], seen);
+            if (!cfx_is_none(v) && cfx__exprs_proves(x, v, seen))
+                found = v;
+        }
+    return found;
+}

@@ -1,0 +1,543 @@
+/* The recordings of all worlds become one program: graph 0, in which numbers that vary are nodes
+ * and metadata has expressions. Start at cfx__worlds_merge. Where sizes are read and in which order
+ * expressions are computed follows PyTorch: symbols first, right after the inputs; everything else
+ * once, where it is first needed. */
+#include "merge.h"
+
+#include <math.h>
+
+static bool is_list(cfx_value v) { return v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE; }
+
+/* ---- the same but for numbers ---------------------------------------------------------------- */
+
+static bool is_real(cfx_value v) { return v.tag == CFX_TAG_INT || v.tag == CFX_TAG_FLOAT; }
+
+static bool same_value(cfx_value a, cfx_value b) {
+    if (is_real(a))
+        return a.tag == b.tag;
+    if (a.tag != b.tag)
+        return false;
+    if (is_list(a)) {
+        bool same = a.list->len == b.list->len;
+        for (int64_t i = 0; same && i < a.list->len; i++)
+            same = same_value(a.list->items[i], b.list->items[i]);
+        return same;
+    }
+    if (a.tag == CFX_TAG_DICT) {
+        bool same = a.dict->len == b.dict->len;
+        for (int64_t i = 0; same && i < a.dict->len; i++)
+            same = same_value(a.dict->entries[i].value, b.dict->entries[i].value);
+        return same;
+    }
+    return a.tag == CFX_TAG_NODE ? !strcmp(a.node->name, b.node->name) : cfx_equal_values(a, b);
+}
+
+bool cfx__worlds_same(const cfx_graph *a, const cfx_graph *b, const cfx_node **where) {
+    const cfx_node *m = cfx_graph_first(b);
+    cfx_each_node((cfx_graph *)(uintptr_t)a, n) {
+        *where = n;
+        if (!m || n->op != m->op || strcmp(n->target.name, m->target.name) ||
+            !same_value(n->args, m->args) || !same_value(n->kwargs, m->kwargs))
+            return false;
+        m = cfx_node_after(m);
+    }
+    *where = NULL;
+    return !m;
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static const char *seen_text(const cfx__merging *g, const int64_t *at) {
+    cfx_value list = cfx_list_value(0, NULL);
+    for (int k = 0; k < g->m->worlds->n; k++)
+        cfx_list_append(list.list, cfx_int(at[k]));
+    return cfx_value_repr(list);
+}
+
+/* The expression of a number that was seen; bad, with an error. */
+static cfx_value expression(cfx__merging *g, const cfx__seen *seen, const char *what) {
+    cfx_value expr = cfx__exprs_fit(g->exprs, seen);
+    if (!cfx_is_none(expr))
+        return expr;
+    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
+             "%s of %s varies with the sizes of the inputs in a way that no expression was found "
+             "for: it is %s",
+             what, g->at[0]->name, seen_text(g, seen->at));
+    return cfx_bad();
+}
+
+/* What a tensor argument of the node is in world k; NULL for others. */
+static const cfx_tensor *tensor_in(const cfx__merging *g, cfx_value v, int k) {
+    if (v.tag != CFX_TAG_NODE)
+        return NULL;
+    cfx_value val = cfx__worlds_tensor(g->m->worlds, k, cfx_node_get_meta(v.node, "val"));
+    return val.tag == CFX_TAG_TENSOR ? val.tensor : NULL;
+}
+
+/* A number that is the product of neighbouring dimensions of the first argument is computed in
+ * their order; None where it is none. */
+static cfx_value neighbours(cfx__merging *g, const cfx__seen *seen) {
+    int n = g->m->worlds->n;
+    const cfx_tensor *t[CFX__WORLDS];
+    if (!is_list(g->at[0]->args) || !g->at[0]->args.list->len)
+        return cfx_none();
+    for (int k = 0; k < n; k++)
+        if (!(t[k] = tensor_in(g, g->at[0]->args.list->items[0], k)))
+            return cfx_none();
+    for (int from = 0; from < t[0]->ndim; from++)
+        for (int to = from + 2; to <= t[0]->ndim; to++) {
+            bool fits = true;
+            for (int k = 0; k < n && fits; k++) {
+                int64_t all = 1;
+                for (int i = from; i < to; i++)
+                    fits &= !__builtin_mul_overflow(all, t[k]->shape[i], &all);
+                fits &= all == seen->at[k];
+            }
+            if (!fits)
+                continue;
+            cfx_value all = cfx_none();
+            for (int i = from; i < to; i++) {
+                cfx__seen one;
+                for (int k = 0; k < n; k++)
+                    one.at[k] = t[k]->shape[i];
+                cfx_value v = cfx__exprs_known(g->exprs, &one);
+                v = cfx_is_none(v) ? v : cfx__reify(g, v, true);
+                if (cfx_is_none(v) || cfx_is_bad(v))
+                    return v;
+                bool first = i == from || (all.tag == CFX_TAG_INT && all.i == 1);
+                all = first ? v
+                      : v.tag == CFX_TAG_INT && v.i == 1
+                          ? all
+                          : cfx__reify_apply(g, CFX__SYM_MUL, all, v);
+            }
+            if (all.tag == CFX_TAG_NODE)
+                cfx__place_add(g, cfx__reify_meaning(all), all.node, NULL, 0);
+            return all;
+        }
+    return cfx_none();
+}
+
+static cfx_value merge_int(cfx__merging *g, const cfx_value *v) {
+    cfx__seen seen = {0};
+    for (int k = 0; k < g->m->worlds->n; k++)
+        seen.at[k] = v[k].i;
+    cfx_value expr = cfx__exprs_known(g->exprs, &seen);
+    struct cfx__place *known = expr.tag == CFX_TAG_SYM ? cfx__place_find(g, expr) : NULL;
+    if (expr.tag == CFX_TAG_INT)
+        return expr;
+    if (!known || !known->node) {
+        cfx_value side = neighbours(g, &seen);
+        if (!cfx_is_none(side))
+            return side;
+    }
+    expr = expression(g, &seen, "an argument");
+    return cfx_is_bad(expr) ? expr : cfx__reify(g, expr, true);
+}
+
+static cfx_node *add_real(cfx__merging *g, const cfx_value *v, cfx_node *n) {
+    struct cfx__real r = {.node = n};
+    for (int k = 0; k < g->m->worlds->n; k++)
+        r.at[k] = cfx_number(v[k]);
+    VEC_PUSH(g->reals, r);
+    return n;
+}
+
+/* How a number that is no integer may come from a size. */
+enum { AS_FLOAT, AS_ROOT, AS_INVERSE_ROOT, AS_INVERSE, WAYS };
+
+static double by_way(int way, double size) {
+    switch (way) {
+    case AS_FLOAT:
+        return size;
+    case AS_ROOT:
+        return pow(size, 0.5);
+    case AS_INVERSE_ROOT:
+        return pow(size, -0.5);
+    default:
+        return 1 / size;
+    }
+}
+
+static cfx_node *make_real(cfx__merging *g, int way, cfx_value size) {
+    cfx_value none = cfx_none();
+    switch (way) {
+    case AS_FLOAT:
+        return cfx__reify_node(g, "torch.sym_float", cfx_tuple(size), none);
+    case AS_ROOT:
+        return cfx__reify_node(g, "operator.pow", cfx_tuple(size, 0.5), none);
+    case AS_INVERSE_ROOT:
+        return cfx__reify_node(g, "operator.pow", cfx_tuple(size, -0.5), none);
+    default:
+        return cfx__reify_node(g, "operator.truediv", cfx_tuple(1, size), none);
+    }
+}
+
+static cfx_value merge_real(cfx__merging *g, const cfx_value *v) {
+    int n = g->m->worlds->n;
+    bool same = true;
+    for (int k = 1; k < n; k++)
+        same &= cfx_equal_values(v[k], v[0]);
+    if (same)
+        return v[0];
+    for (size_t i = 0; i < g->reals.len; i++) {
+        bool found = true;
+        for (int k = 0; k < n; k++)
+            found &= g->reals.data[i].at[k] == v[k].f;
+        if (found)
+            return cfx_node_value(g->reals.data[i].node);
+    }
+    for (size_t i = 0; i < g->exprs->known.len; i++)
+        for (int way = 0; way < WAYS; way++) {
+            bool found = true;
+            for (int k = 0; k < n; k++)
+                found &= by_way(way, (double)g->exprs->known.data[i].seen.at[k]) == v[k].f;
+            cfx_value size = found ? cfx__reify(g, g->exprs->known.data[i].expr, true) : cfx_none();
+            if (found)
+                return cfx_is_bad(size) ? size
+                                        : cfx_node_value(add_real(g, v, make_real(g, way, size)));
+        }
+    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
+             "an argument of %s varies with the sizes of the inputs in a way that no expression "
+             "was found for: it is %s, and %s at other sizes",
+             g->at[0]->name, cfx_value_repr(v[0]), cfx_value_repr(v[1]));
+    return cfx_bad();
+}
+
+/* A value of the node in all worlds as one. */
+static cfx_value merge_value(cfx__merging *g, const cfx_value *v) {
+    cfx_value part[CFX__WORLDS];
+    int n = g->m->worlds->n;
+    if (v[0].tag == CFX_TAG_INT)
+        return merge_int(g, v);
+    if (v[0].tag == CFX_TAG_FLOAT)
+        return merge_real(g, v);
+    if (is_list(v[0])) {
+        cfx_value out =
+            v[0].tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+        for (int64_t i = 0; i < v[0].list->len && cfx_ok(); i++) {
+            for (int k = 0; k < n; k++)
+                part[k] = v[k].list->items[i];
+            cfx_list_append(out.list, merge_value(g, part));
+        }
+        return out;
+    }
+    if (v[0].tag == CFX_TAG_DICT) {
+        cfx_dict *out = cfx_dict_new();
+        for (int64_t i = 0; i < v[0].dict->len && cfx_ok(); i++) {
+            for (int k = 0; k < n; k++)
+                part[k] = v[k].dict->entries[i].value;
+            cfx_dict_put(out, v[0].dict->entries[i].key, merge_value(g, part));
+        }
+        return cfx_dict_value(out);
+    }
+    return v[0];
+}
+
+/* ---- metadata -------------------------------------------------------------------------------- */
+
+/* Strides are sizes times strides as a rule; `done` those that are found already. */
+static cfx_value stride_of(cfx__merging *g, const cfx_tensor *const *t, cfx_value shape,
+                           const cfx_value *done, int dim) {
+    cfx__seen seen = {0};
+    int n = g->m->worlds->n;
+    for (int k = 0; k < n; k++)
+        seen.at[k] = t[k]->stride[dim];
+    for (int i = 0; i < t[0]->ndim; i++) {
+        bool fits = i != dim && !cfx_is_none(done[i]);
+        for (int k = 0; k < n && fits; k++) {
+            int64_t all;
+            fits =
+                !__builtin_mul_overflow(t[k]->shape[i], t[k]->stride[i], &all) && all == seen.at[k];
+        }
+        if (fits)
+            return cfx__sym_binary(CFX__SYM_MUL, shape.list->items[i], done[i]);
+    }
+    return expression(g, &seen, "a stride");
+}
+
+static cfx_value strides_of(cfx__merging *g, const cfx_tensor *const *t, cfx_value shape) {
+    cfx_value done[CFX_MAX_DIMS];
+    int ndim = t[0]->ndim;
+    for (int i = 0; i < ndim; i++)
+        done[i] = cfx_none();
+    for (int step = 0; step < ndim; step++) { /* the smallest first */
+        int next = -1;
+        for (int i = ndim; i-- > 0;)
+            if (cfx_is_none(done[i]) && (next < 0 || t[0]->stride[i] < t[0]->stride[next]))
+                next = i;
+        done[next] = stride_of(g, t, shape, done, next);
+        if (cfx_is_bad(done[next]))
+            return cfx_bad();
+    }
+    return cfx_tuple_value(ndim, done);
+}
+
+static cfx_value shape_of(cfx__merging *g, const cfx_tensor *const *t, int out) {
+    cfx_value shape = cfx_tuple_value(0, NULL), rule = cfx__sizes_rule(g->at[0], out);
+    bool ruled = is_list(rule) && rule.list->len == t[0]->ndim;
+    for (int i = 0; i < t[0]->ndim; i++) {
+        cfx__seen seen = {0};
+        for (int k = 0; k < g->m->worlds->n; k++)
+            seen.at[k] = t[k]->shape[i];
+        cfx_value size = ruled ? rule.list->items[i] : cfx_none();
+        if (!cfx__exprs_proves(g->exprs, size, &seen))
+            size = expression(g, &seen, "a size");
+        if (cfx_is_bad(size))
+            return size;
+        cfx__exprs_note(g->exprs, size);
+        cfx_list_append(shape.list, size);
+    }
+    return shape;
+}
+
+static bool varies(cfx_value list) {
+    for (int64_t i = 0; i < list.list->len; i++)
+        if (list.list->items[i].tag == CFX_TAG_SYM)
+            return true;
+    return false;
+}
+
+/* Metadata of a tensor, result `out` of the node. */
+static cfx_value merge_tensor(cfx__merging *g, const cfx_value *v, int out) {
+    const cfx_tensor *t[CFX__WORLDS];
+    for (int k = 0; k < g->m->worlds->n; k++)
+        t[k] = v[k].tensor;
+    cfx_value shape = shape_of(g, t, out), stride = cfx_bad();
+    if (!cfx_is_bad(shape))
+        stride = strides_of(g, t, shape);
+    if (cfx_is_bad(stride))
+        return stride;
+    if (!varies(shape) && !varies(stride)) {
+        cfx_tensor *same =
+            cfx_tensor_fake((cfx_dtype)t[0]->dtype, t[0]->ndim, t[0]->shape, t[0]->stride);
+        same->device = t[0]->device;
+        return cfx_tensor_value(same);
+    }
+    cfx_dict *d = cfx_dict_new();
+    cfx_dict_set(d, "shape", shape);
+    cfx_dict_set(d, "dtype", cfx_dtype_value((cfx_dtype)t[0]->dtype));
+    cfx_dict_set(d, "stride", stride);
+    cfx_dict_set(d, "device", cfx_device_value(t[0]->device));
+    return cfx_dict_value(d);
+}
+
+/* What a call on numbers gives, as an expression; None where there is none. */
+static cfx_value number_rule(const cfx_node *n) {
+    static const struct {
+        const char *name;
+        cfx__sym_op op;
+    } functions[] = {{"operator.add", CFX__SYM_ADD},           {"operator.mul", CFX__SYM_MUL},
+                     {"operator.floordiv", CFX__SYM_FLOORDIV}, {"operator.mod", CFX__SYM_MOD},
+                     {"operator.pow", CFX__SYM_POW},           {"torch.sym_min", CFX__SYM_MIN},
+                     {"torch.sym_max", CFX__SYM_MAX},          {"operator.sub", CFX__SYM_ADD}};
+    if (n->args.list->len != 2)
+        return cfx_none();
+    cfx_value a = cfx__reify_meaning(n->args.list->items[0]),
+              b = cfx__reify_meaning(n->args.list->items[1]);
+    bool whole = (a.tag == CFX_TAG_INT || a.tag == CFX_TAG_SYM) &&
+                 (b.tag == CFX_TAG_INT || b.tag == CFX_TAG_SYM);
+    for (int i = 0; whole && i < COUNT(functions); i++)
+        if (!strcmp(functions[i].name, n->target.name)) {
+            bool minus = i == COUNT(functions) - 1;
+            return cfx__sym_binary(functions[i].op, a,
+                                   minus ? cfx__sym_binary(CFX__SYM_MUL, cfx_int(-1), b) : b);
+        }
+    return cfx_none();
+}
+
+static cfx_value merge_number(cfx__merging *g, const cfx_value *v) {
+    cfx__seen seen = {0};
+    for (int k = 0; k < g->m->worlds->n; k++)
+        seen.at[k] = v[k].i;
+    cfx_value expr = number_rule(g->at[0]);
+    if (!cfx__exprs_proves(g->exprs, expr, &seen))
+        expr = expression(g, &seen, "the result");
+    return expr;
+}
+
+/* Whether a result is of one kind in all worlds; an error where not. */
+static bool is_alike(const cfx__merging *g, const cfx_value *v) {
+    for (int k = 1; k < g->m->worlds->n; k++) {
+        bool same = v[k].tag == v[0].tag;
+        if (same && v[0].tag == CFX_TAG_TENSOR)
+            same =
+                v[k].tensor->ndim == v[0].tensor->ndim && v[k].tensor->dtype == v[0].tensor->dtype;
+        if (same && is_list(v[0]))
+            same = v[k].list->len == v[0].list->len;
+        if (same)
+            continue;
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
+                 "how many results or dimensions %s has depends on the sizes of the inputs",
+                 g->at[0]->name);
+        return false;
+    }
+    return true;
+}
+
+/* Metadata of all worlds as one; what has expressions already is as the program gave it. */
+static cfx_value merge_val(cfx__merging *g, const cfx_value *v, int out) {
+    if (!is_alike(g, v))
+        return cfx_bad();
+    if (v[0].tag == CFX_TAG_TENSOR)
+        return merge_tensor(g, v, out);
+    if (v[0].tag == CFX_TAG_INT)
+        return merge_number(g, v);
+    if (!is_list(v[0]))
+        return v[0];
+    cfx_value list = cfx_tuple_value(0, NULL), part[CFX__WORLDS];
+    for (int64_t i = 0; i < v[0].list->len && cfx_ok(); i++) {
+        for (int k = 0; k < g->m->worlds->n; k++)
+            part[k] = v[k].list->items[i];
+        cfx_list_append(list.list, merge_val(g, part, (int)i));
+    }
+    return list;
+}
+
+static void note_sizes(cfx_node *n, void *user) {
+    cfx_value val = cfx_node_get_meta(n, "val");
+    cfx_value shape = val.tag == CFX_TAG_DICT ? cfx_dict_get(val.dict, "shape") : cfx_none();
+    for (int64_t i = 0; is_list(shape) && i < shape.list->len; i++)
+        cfx__exprs_note(user, shape.list->items[i]);
+}
+
+cfx_value cfx__worlds_describe(cfx__exprs *x, const cfx_node *n, const cfx_value *v) {
+    cfx__merge m = {.worlds = x->worlds};
+    cfx__merging g = {.m = &m, .exprs = x, .at = {(cfx_node *)n}};
+    cfx__node_each(n->args, note_sizes, x);
+    return merge_val(&g, v, 0);
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+/* Sizes of a tensor that may be asked for; those that PyTorch reads at once are read. */
+static void note_tensor(cfx__merging *g, cfx_node *n, cfx_value val) {
+    cfx_value shape = val.tag == CFX_TAG_DICT ? cfx_dict_get(val.dict, "shape") : cfx_none();
+    for (int i = 0; is_list(shape) && i < shape.list->len; i++) {
+        cfx_value expr = shape.list->items[i];
+        if (expr.tag != CFX_TAG_SYM || cfx__place_find(g, expr))
+            continue;
+        cfx__place_add(g, expr, NULL, n, i);
+        bool first = n->op == CFX_PLACEHOLDER && expr.sym->op == CFX__SYM_NAME;
+        if (g->m->eager || first)
+            cfx__reify(g, expr, false);
+    }
+}
+
+static void note_val(cfx__merging *g, cfx_node *n, cfx_value val) {
+    if (val.tag == CFX_TAG_SYM)
+        cfx__place_add(g, val, n, NULL, 0);
+    else
+        note_tensor(g, n, val);
+}
+
+static bool merge_subgraph(cfx__merging *g) {
+    cfx__merge sub = {.worlds = g->m->worlds, .eager = g->m->eager, .exprs = g->exprs};
+    for (int k = 0; k < g->m->worlds->n; k++) {
+        cfx_value v = cfx_module_attr(g->m->root[k], g->at[k]->target.name);
+        if (v.tag != CFX_TAG_MODULE || !v.module->graph)
+            return cfx_ok();
+        sub.root[k] = v.module;
+        sub.graph[k] = v.module->graph;
+    }
+    return cfx__worlds_merge(&sub);
+}
+
+static bool merge_args(cfx__merging *g) {
+    cfx_value args[CFX__WORLDS], kwargs[CFX__WORLDS];
+    for (int k = 0; k < g->m->worlds->n; k++) {
+        args[k] = g->at[k]->args;
+        kwargs[k] = g->at[k]->kwargs;
+    }
+    cfx_value a = merge_value(g, args), kw = merge_value(g, kwargs);
+    if (!cfx_ok())
+        return false;
+    cfx_node_set_args(g->at[0], a);
+    cfx_node_set_kwargs(g->at[0], kw);
+    return cfx_ok();
+}
+
+static bool merge_node(cfx__merging *g) {
+    cfx_node *n = g->at[0];
+    cfx_value val[CFX__WORLDS];
+    cfx_graph_insert_before(n->graph, n);
+    if (n->op == CFX_GET_ATTR && g->m->root[0])
+        return merge_subgraph(g);
+    if (!merge_args(g))
+        return false;
+    for (int k = 0; k < g->m->worlds->n; k++)
+        val[k] = cfx_node_get_meta(g->at[k], "val");
+    if (cfx_is_none(val[0]))
+        return true;
+    cfx_value all = merge_val(g, val, 0);
+    if (!cfx_ok())
+        return false;
+    cfx_node_set_meta(n, "val", all);
+    cfx_graph_insert_after(n->graph, n);
+    if (val[0].tag == CFX_TAG_FLOAT)
+        add_real(g, val, n);
+    else
+        note_val(g, n, all);
+    if (is_real(val[0])) /* of numbers those stay that someone uses */
+        VEC_PUSH(g->made, n);
+    return cfx_ok();
+}
+
+/* Symbols are read after the last placeholder. */
+static void merge_placeholders(cfx__merging *g) {
+    cfx_graph *graph = g->m->graph[0];
+    cfx_node *first = NULL;
+    cfx_each_node(graph, n) {
+        if (n->op != CFX_PLACEHOLDER && !first)
+            first = n;
+    }
+    if (first)
+        cfx_graph_insert_before(graph, first);
+    cfx_each_node(graph, n) if (n->op == CFX_PLACEHOLDER)
+        note_val(g, n, cfx_node_get_meta(n, "val"));
+}
+
+/* What was read and is not used after all. */
+static void drop_unused(cfx__merging *g) {
+    for (size_t i = g->made.len; i-- > 0;)
+        if (!g->made.data[i]->users)
+            cfx_graph_erase(g->made.data[i]);
+}
+
+static bool merge_graphs(cfx__merging *g) {
+    int n = g->m->worlds->n;
+    VEC(cfx_node *) nodes[CFX__WORLDS] = {0};
+    for (int k = 0; k < n; k++)
+        cfx_each_node(g->m->graph[k], at) if (at->op != CFX_PLACEHOLDER) VEC_PUSH(nodes[k], at);
+    merge_placeholders(g);
+    for (size_t i = 0; cfx_ok() && i < nodes[0].len; i++) {
+        size_t mark = cfx_scope_open();
+        for (int k = 0; k < n; k++)
+            g->at[k] = nodes[k].data[i];
+        merge_node(g);
+        cfx_scope_close(mark);
+    }
+    for (int k = 0; k < n; k++)
+        VEC_FREE(nodes[k]);
+    if (cfx_ok())
+        drop_unused(g);
+    return cfx_ok();
+}
+
+bool cfx__worlds_merge(cfx__merge *m) {
+    if (m->worlds->n < 2)
+        return cfx_ok();
+    cfx__exprs own = {.worlds = m->worlds};
+    cfx__merging g = {.m = m, .exprs = m->exprs ? m->exprs : &own};
+    size_t mark = cfx_scope_open();
+    cfx_insert before = cfx_graph_insert_before(m->graph[0], NULL);
+    merge_graphs(&g);
+    cfx_graph_set_insert(m->graph[0], before);
+    for (size_t i = 0; i < g.places.len; i++)
+        cfx_value_drop(g.places.data[i].expr);
+    VEC_FREE(g.places);
+    VEC_FREE(g.reals);
+    VEC_FREE(g.made);
+    cfx__exprs_free(&own);
+    cfx_scope_close(mark);
+    return cfx_ok();
+}

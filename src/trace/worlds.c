@@ -1,0 +1,192 @@
+/* Symbols and the sizes that they have in each world; see worlds.h. */
+#include "worlds.h"
+
+/* ---- symbols --------------------------------------------------------------------------------- */
+
+void cfx__worlds_free(cfx__worlds *w) {
+    for (size_t i = 0; i < w->symbols.len; i++)
+        free(w->symbols.data[i].name);
+    VEC_FREE(w->symbols);
+}
+
+cfx__symbol *cfx__worlds_find(const cfx__worlds *w, const char *name) {
+    for (size_t i = 0; i < w->symbols.len; i++)
+        if (!strcmp(w->symbols.data[i].name, name))
+            return &w->symbols.data[i];
+    return NULL;
+}
+
+void cfx__worlds_add(cfx__worlds *w, const char *name, int64_t least, int64_t most, int64_t hint) {
+    if (cfx__worlds_find(w, name))
+        return;
+    cfx__symbol s = {.name = strdup(name), .least = least, .most = most, .hint = hint};
+    VEC_PUSH(w->symbols, s);
+}
+
+static int64_t bound(cfx_value range, int i, int64_t other) {
+    bool given = range.tag == CFX_TAG_TUPLE && range.list->len == 2 &&
+                 range.list->items[i].tag == CFX_TAG_INT;
+    return given ? range.list->items[i].i : other;
+}
+
+typedef struct {
+    cfx__worlds *worlds;
+    const cfx_dict *ranges;
+} collecting;
+
+static void collect_expr(collecting *c, const struct cfx_sym *e) {
+    if (!e)
+        return;
+    if (e->op == CFX__SYM_NAME) {
+        cfx_value range = c->ranges ? cfx_dict_get(c->ranges, e->name) : cfx_none();
+        int64_t smallest = *e->name == 'u' ? 0 : 2; /* what depends on data may be none at all */
+        cfx__worlds_add(c->worlds, e->name, bound(range, 0, smallest), bound(range, 1, INT64_MAX),
+                        e->has_hint ? e->hint : 0);
+    }
+    collect_expr(c, e->a);
+    collect_expr(c, e->b);
+}
+
+static void collect(collecting *c, cfx_value v) {
+    if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
+        for (int64_t i = 0; i < v.list->len; i++)
+            collect(c, v.list->items[i]);
+    else if (v.tag == CFX_TAG_DICT)
+        for (int64_t i = 0; i < v.dict->len; i++)
+            collect(c, v.dict->entries[i].value);
+    else if (v.tag == CFX_TAG_SYM)
+        collect_expr(c, v.sym);
+}
+
+static void collect_module(const char *path, cfx_module *m, void *user) {
+    (void)path;
+    if (m->graph)
+        cfx_each_node(m->graph, n) {
+            collect(user, cfx_node_get_meta(n, "val"));
+            collect(user, n->args);
+            collect(user, n->kwargs);
+        }
+}
+
+void cfx__worlds_of(cfx__worlds *w, const cfx_program *p) {
+    collecting c = {w, p->ranges};
+    cfx_module_walk(p->module, collect_module, &c);
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static uint64_t scatter(uint64_t x) {
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* Whether another symbol has this size in world k, or this one in another world. */
+static bool is_taken(const cfx__worlds *w, const cfx__symbol *s, int k, int64_t size) {
+    for (size_t i = 0; i < w->symbols.len; i++)
+        if (&w->symbols.data[i] < s && w->symbols.data[i].size.at[k] == size)
+            return true;
+    for (int i = 0; i < k; i++)
+        if (s->size.at[i] == size)
+            return true;
+    return false;
+}
+
+/* 0 and 1 are left to those who ask for nothing else: they broadcast, and are views of anything. */
+static int64_t smallest(const cfx__symbol *s) {
+    int64_t least = s->least < 2 ? 2 : s->least;
+    return least > s->most ? s->most : least;
+}
+
+static int64_t choose(const cfx__worlds *w, const cfx__symbol *s, int k, int attempt) {
+    enum { NEAR = 48, FAR = 1000, TRIES = 32 };
+    int64_t from = smallest(s), size = from;
+    bool hinted = s->hint >= s->least && s->hint <= s->most && s->hint > 0;
+    if (k == 0 && hinted && !attempt)
+        return s->hint;
+    if (attempt && hinted && s->hint > from)
+        from = s->hint; /* smaller ones may be too small for what is done with them */
+    uint64_t span = (uint64_t)s->most - (uint64_t)from + 1;
+    bool far = k == 2 && span > 4 * FAR;
+    if (far)
+        from += FAR;
+    if (span == 0 || span > NEAR)
+        span = NEAR;
+    for (int i = 0; i < TRIES; i++) {
+        uint64_t salt = scatter((uint64_t)(s - w->symbols.data) * 4099 + (uint64_t)k * 131 +
+                                (uint64_t)attempt * 17 + (uint64_t)i);
+        size = from + (int64_t)(salt % span);
+        if (!is_taken(w, s, k, size))
+            break;
+    }
+    return size;
+}
+
+void cfx__worlds_choose(cfx__worlds *w, int k, int attempt) {
+    for (size_t i = 0; i < w->symbols.len; i++) {
+        cfx__symbol *s = &w->symbols.data[i];
+        s->size.at[k] = choose(w, s, k, attempt);
+    }
+}
+
+/* ---- expressions ----------------------------------------------------------------------------- */
+
+typedef struct {
+    const cfx__worlds *worlds;
+    int k;
+} place;
+
+static bool size_of(const struct cfx_sym *name, void *user, int64_t *out) {
+    const place *p = user;
+    const cfx__symbol *s = cfx__worlds_find(p->worlds, name->name);
+    if (s)
+        *out = s->size.at[p->k];
+    return s != NULL;
+}
+
+bool cfx__worlds_eval(const cfx__worlds *w, int k, cfx_value v, int64_t *out) {
+    if (v.tag == CFX_TAG_SYM)
+        return cfx__sym_eval(v.sym, size_of, &(place){w, k}, out);
+    *out = cfx_integer(v);
+    return v.tag == CFX_TAG_INT;
+}
+
+cfx_value cfx__worlds_value(const cfx__worlds *w, int k, cfx_value v) {
+    int64_t n;
+    if (v.tag != CFX_TAG_SYM)
+        return v;
+    if (cfx__worlds_eval(w, k, v, &n))
+        return cfx_int(n);
+    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "the size %s has no value", cfx_value_repr(v));
+    return cfx_bad();
+}
+
+static int sizes_of(const cfx__worlds *w, int k, cfx_value list, int64_t *out) {
+    if ((list.tag != CFX_TAG_TUPLE && list.tag != CFX_TAG_LIST) || list.list->len > CFX_MAX_DIMS)
+        return -1;
+    for (int64_t i = 0; i < list.list->len; i++) {
+        cfx_value v = cfx__worlds_value(w, k, list.list->items[i]);
+        if (v.tag != CFX_TAG_INT)
+            return -1;
+        out[i] = v.i;
+    }
+    return (int)list.list->len;
+}
+
+cfx_value cfx__worlds_tensor(const cfx__worlds *w, int k, cfx_value val) {
+    if (val.tag == CFX_TAG_TENSOR)
+        return val;
+    if (val.tag != CFX_TAG_DICT)
+        return cfx_none();
+    cfx_value dtype = cfx_dict_get(val.dict, "dtype"), device = cfx_dict_get(val.dict, "device");
+    int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
+    int n = sizes_of(w, k, cfx_dict_get(val.dict, "shape"), shape);
+    int m = n < 0 ? -1 : sizes_of(w, k, cfx_dict_get(val.dict, "stride"), stride);
+    if (n < 0 || dtype.tag != CFX_TAG_DTYPE)
+        return cfx_none();
+    cfx_tensor *t = cfx__tensor_empty((cfx_site){0}, (cfx_dtype)dtype.i, true, n, shape,
+                                      m == n ? stride : NULL);
+    if (!cfx__obj_is_bad(t) && device.tag == CFX_TAG_DEVICE)
+        t->device = device.device;
+    return cfx_tensor_value(t);
+}

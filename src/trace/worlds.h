@@ -1,0 +1,105 @@
+/* Sizes that are symbols, while shape rules know plain integers.
+ *
+ * A program whose sizes may vary is recorded in several worlds: once at the sizes of the example,
+ * and at others chosen within the ranges of its symbols. The recordings are the same nodes in the
+ * same order; what is told apart is their integers. One that is the same in all worlds is a
+ * constant, one that varies is an expression of the symbols: of the kind that the operator computes
+ * sizes with (sizes.c), or one that is known already, or one that is found (fit.c); in any case it
+ * must have the value seen in every world. Where the recordings differ otherwise, the program
+ * decided by a size. */
+#ifndef CFX__WORLDS_H
+#define CFX__WORLDS_H
+
+#include <cfx/program.h>
+
+#include "record.h"
+
+enum { CFX__WORLDS = 8 }; /* at most */
+
+/* What a number is in each world. */
+typedef struct cfx__seen {
+    int64_t at[CFX__WORLDS];
+} cfx__seen;
+
+typedef struct cfx__symbol {
+    char *name;
+    int64_t least, most;
+    int64_t hint; /* 0: none */
+    cfx__seen size;
+} cfx__symbol;
+
+typedef struct cfx__worlds {
+    int n; /* those that were recorded, from number 0; 1 where there are no symbols */
+    VEC(cfx__symbol) symbols;
+} cfx__worlds;
+
+void cfx__worlds_free(cfx__worlds *w);
+/* The symbol called so, or NULL; adds one, unless it is there. */
+cfx__symbol *cfx__worlds_find(const cfx__worlds *w, const char *name);
+void cfx__worlds_add(cfx__worlds *w, const char *name, int64_t least, int64_t most, int64_t hint);
+/* All symbols in the graphs of p, with their ranges. */
+void cfx__worlds_of(cfx__worlds *w, const cfx_program *p);
+/* Sizes for world k: the hints in world 0, others else. Different ones for each `attempt`. */
+void cfx__worlds_choose(cfx__worlds *w, int k, int attempt);
+
+/* What an expression is in world k; false, without an error, where it has no value. */
+bool cfx__worlds_eval(const cfx__worlds *w, int k, cfx_value v, int64_t *out);
+/* An expression in world k as a number, other values as they are; bad, with an error. */
+cfx_value cfx__worlds_value(const cfx__worlds *w, int k, cfx_value v);
+/* The tensor that metadata describes, in world k; None where it describes none. Scope. */
+cfx_value cfx__worlds_tensor(const cfx__worlds *w, int k, cfx_value val);
+
+/* ---- recordings become one (merge.c) --------------------------------------------------------- */
+
+/* Whether two graphs are the same but for numbers. Else *where is the first node of a that differs,
+ * or NULL where b has more. */
+bool cfx__worlds_same(const cfx_graph *a, const cfx_graph *b, const cfx_node **where);
+
+typedef struct cfx__merge {
+    const cfx__worlds *worlds;
+    cfx_graph *graph[CFX__WORLDS];
+    cfx_module *root[CFX__WORLDS]; /* where their sub-graphs are; NULL: there are none */
+    bool eager; /* sizes are read where a tensor is made, as PyTorch does when it decomposes */
+    struct cfx__exprs *exprs; /* what is known of numbers; NULL: to be made */
+} cfx__merge;
+
+/* Makes graph 0 the program of all worlds: numbers that vary become nodes, metadata expressions.
+ * Metadata of placeholders has them already. False, with an error. */
+bool cfx__worlds_merge(cfx__merge *m);
+
+/* What the call n gives, v in each world, as metadata has it: fake tensors, or their sizes as
+ * expressions. Bad, with an error, where there is none for a size. Scope. */
+cfx_value cfx__worlds_describe(struct cfx__exprs *x, const cfx_node *n, const cfx_value *v);
+
+/* ---- expressions ----------------------------------------------------------------------------- */
+
+/* Expressions and what they are in each world. */
+typedef struct cfx__exprs {
+    const cfx__worlds *worlds;
+    VEC(struct cfx__expr {
+        cfx_value expr; /* counted */
+        cfx__seen seen;
+    })
+    known;
+} cfx__exprs;
+
+/* Begins with the symbols. */
+void cfx__exprs_begin(cfx__exprs *x, const cfx__worlds *w);
+void cfx__exprs_free(cfx__exprs *x);
+/* Whether v has the values seen. */
+bool cfx__exprs_proves(const cfx__exprs *x, cfx_value v, const cfx__seen *seen);
+/* Notes what v is, unless something is known that is the same in all worlds. */
+void cfx__exprs_note(cfx__exprs *x, cfx_value v);
+/* The expression that is known to be so, or one that is found (fit.c); None where there is none.
+ * A number where all are equal. Scope. */
+cfx_value cfx__exprs_known(const cfx__exprs *x, const cfx__seen *seen);
+cfx_value cfx__exprs_fit(const cfx__exprs *x, const cfx__seen *seen);
+
+/* The sizes of result `out` of the call n by the operator's own arithmetic (sizes.c), from the
+ * metadata of its arguments: a list, or None where no rule says. Scope. */
+cfx_value cfx__sizes_rule(const cfx_node *n, int out);
+
+/* The number that PyTorch gives a symbol that comes from `source`: 77 of "L['x'].size()[0]". */
+int cfx__symbol_number(const char *source);
+
+#endif
