@@ -52,16 +52,12 @@ static void drop_all(cfx__packed *f) {
     }
 }
 
-cfx__packed *cfx__packed_find(cfx__storage *s, uint64_t key, bool *again) {
+cfx__packed *cfx__packed_find(cfx__storage *s, uint64_t key) {
     lock(s);
     cfx__packed *old = take_old(s, KEPT), *f = s->packed;
     while (f && f->key != key)
         f = f->next;
     cfx_keep(f);
-    if (again) {
-        *again = s->wanted == s->version + 1;
-        s->wanted = s->version + 1;
-    }
     unlock(s);
     drop_all(old);
     return f;

@@ -35,7 +35,6 @@ typedef struct cfx__storage {
     bool foreign;              /* may be written to behind our back: nothing made of it is kept */
     bool packed_lock;
     void *writer;              /* the operator whose recorded call wrote here last, or NULL */
-    uint32_t wanted;           /* version + 1 at which a packed form was last asked for */
     struct cfx__packed *packed;   /* see below */
 } cfx__storage;
 
@@ -135,8 +134,8 @@ typedef struct cfx__packed {
  * data; to be made of the data as it is now. The caller owns a count. NULL when out of memory. */
 cfx__packed *cfx__packed_new(const cfx__storage *s, uint64_t key, size_t size);
 /* The form kept for `key`, or NULL when there is none or the data has changed; the caller owns a
- * count. `again`, where given, tells whether this very data was asked for before. */
-cfx__packed *cfx__packed_find(cfx__storage *s, uint64_t key, bool *again);
+ * count. */
+cfx__packed *cfx__packed_find(cfx__storage *s, uint64_t key);
 /* Keeps it with the storage, a few of the newest at most. */
 void cfx__packed_keep(cfx__storage *s, cfx__packed *p);
 void cfx__packed_drop_all(cfx__storage *s);

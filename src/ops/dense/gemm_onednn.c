@@ -1,6 +1,6 @@
 /* Products by oneDNN's matmul primitive: with weights in the layout that it likes, and of many
- * small matrices at once. A primitive is made the second time its sizes are met: what is met once
- * gains nothing by it. */
+ * small matrices at once. Which products go this way is told by their sizes alone, so that the same
+ * call gives the same bits the first time and the thousandth. */
 #include "gemm.h"
 #include "onednn.h"
 
@@ -16,7 +16,7 @@ typedef struct {
     dnnl_primitive_t primitive;
     dnnl_memory_t src, bias, dst;
     onednn_port weights;
-    bool made, failed;
+    bool failed; /* oneDNN refused: not to be asked again */
 } product_plan;
 
 static void plan_free(void *arg) {
@@ -70,7 +70,20 @@ static bool plan_make(product_plan *p, const product_key *k) {
     return ok;
 }
 
+static product_plan *plan_for(const product_key *k) {
+    product_plan *p = onednn_find(k, sizeof *k);
+    if (p)
+        return p;
+    p = cfx__alloc0(sizeof *p);
+    p->failed = !plan_make(p, k);
+    onednn_keep(k, sizeof *k, p, plan_free);
+    return p;
+}
+
 bool gemm_onednn(cfx_op_call *c, const gemm *g, const cfx_tensor *weights, const void *bias) {
+    enum { LEAST = 1 << 16 }; /* multiplications that are worth making a primitive for */
+    if ((double)g->batch * (double)g->m * (double)g->n * (double)g->k < LEAST)
+        return false;
     product_key k = {.family = "product",
                      .batch = g->batch,
                      .m = g->m,
@@ -81,16 +94,8 @@ bool gemm_onednn(cfx_op_call *c, const gemm *g, const cfx_tensor *weights, const
                      .bias = bias != NULL,
                      .packed = weights != NULL,
                      .threads = cfx_get_num_threads()};
-    product_plan *p = onednn_find(&k, sizeof k);
-    if (!p) {
-        onednn_keep(&k, sizeof k, cfx__alloc0(sizeof *p), plan_free);
-        return false;
-    }
     int before = onednn_begin(cfx_get_num_threads());
-    if (!p->made) {
-        p->made = true;
-        p->failed = !plan_make(p, &k);
-    }
+    product_plan *p = plan_for(&k);
     cfx__packed *held = NULL;
     void *b = NULL;
     if (!p->failed)

@@ -247,7 +247,7 @@ void *onednn_port_weights(cfx_op_call *c, onednn_port *p, const cfx_tensor *t, c
     cfx__storage *s = t->storage;
     uint64_t key = p->key + 0x9e3779b97f4a7c15u * (uint64_t)t->offset;
     if (s && !s->foreign) {
-        *held = cfx__packed_find(s, key, NULL);
+        *held = cfx__packed_find(s, key);
         if (*held)
             return (*held)->data;
         *held = cfx__packed_new(s, key, p->size);
