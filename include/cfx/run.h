@@ -66,6 +66,49 @@ CFX_API cfx_value cfx_interp_output(cfx_interp *it, cfx_target t, cfx_args a);
  * graph. Metadata is kept. A new GraphModule; scope. */
 CFX_API cfx_module *cfx_transform(cfx_interp *it);
 
+/* ---- executors ------------------------------------------------------------------------------- */
+
+/* Who looks on while a graph runs. Nodes that are not wanted may never have a value of their own.
+ */
+typedef struct cfx_watcher {
+    bool (*wants)(struct cfx_watcher *self, const cfx_node *n); /* NULL: every node */
+    /* Is given each value wanted, in order; what it returns, unless None, takes its place. */
+    cfx_value (*see)(struct cfx_watcher *self, cfx_node *n, cfx_value v);
+    void *user;
+} cfx_watcher;
+
+/* One run of a graph, as an executor gets it. */
+typedef struct cfx_execution {
+    cfx_site at;
+    cfx_module *module;   /* the GraphModule */
+    cfx_graph *graph;     /* another graph over the same module; NULL: the module's own */
+    cfx_args inputs;      /* what its placeholders take */
+    const bool *constant; /* by input: a weight, the same tensor in every run. NULL: none is */
+    cfx_watcher *watcher; /* NULL: nobody looks on */
+} cfx_execution;
+
+/* An executor: a way to run graphs. What it prepares is kept with the graph until that is edited,
+ * and used by many threads at once. See docs/ADD_AN_EXECUTOR.md. */
+typedef struct cfx_executor {
+    const char *name;
+    /* Makes ready what the run needs; e->graph is set. NULL: not a graph for this executor, or an
+     * error: the interpreter runs it then. */
+    void *(*prepare)(const cfx_execution *e);
+    /* Whether a form made for other inputs is good for these; NULL: it always is. */
+    bool (*fits)(const void *prepared, const cfx_execution *e);
+    cfx_value (*run)(void *prepared, const cfx_execution *e); /* scope; errors name the node */
+    void (*free)(void *prepared);
+} cfx_executor;
+
+/* The interpreter, the reference for all others. */
+CFX_API extern const cfx_executor cfx_interpreter;
+/* Runs a graph by an executor (NULL: the one chosen for this thread); scope. The interpreter steps
+ * in where single calls are looked at: modes, tracing, gradients, fake tensors. */
+CFX_API cfx_value cfx_execute(const cfx_executor *x, const cfx_execution *e);
+/* Chooses the executor of GraphModules and programs for this thread; NULL: the default. Returns the
+ * one chosen before. */
+CFX_API const cfx_executor *cfx_set_executor(const cfx_executor *x);
+
 /* ---- programs -------------------------------------------------------------------------------- */
 
 /* Runs a program as Python would call it: cfx_program_run(p, x, CFX_KW(mask, m)); or with all its
@@ -76,6 +119,9 @@ CFX_API cfx_module *cfx_transform(cfx_interp *it);
  * program's own tree; scope. Many threads may run one program at once. */
 CFX_API cfx_value cfx_program_run_from(cfx_site at, cfx_program *p, cfx_args args);
 #define cfx_program_run(p, ...) cfx_program_run_from(CFX_HERE, p, CFX_ARGS(__VA_ARGS__))
+/* The same by an executor (NULL: the one chosen), with a watcher (NULL: none). */
+CFX_API cfx_value cfx_program_run_with(cfx_site at, cfx_program *p, const cfx_executor *x,
+                                       cfx_watcher *w, cfx_args args);
 /* The same in steps, to run the graph by an interpreter or a tap of one's own: the values of all
  * placeholders, checked, as a tuple; and the result as the caller sees it, made of those inputs and
  * what the graph gave, with the writes done. Scope; bad, with an error, where they do not fit. */

@@ -130,6 +130,7 @@ struct cfx_dict {
     int64_t cap_;
     uint64_t *index_; /* hash table over entries */
     int64_t index_cap_;
+    uint64_t changes_; /* counts what was put and removed */
 };
 
 struct cfx_slice {

@@ -41,6 +41,13 @@ typedef enum cfx__spare_kind {
 void *cfx__spare_alloc(cfx__spare_kind kind, size_t size);
 void cfx__spare_free(cfx__spare_kind kind, void *p);
 
+/* A lock for a few instructions, where nobody waits long. Zero is open. */
+static inline void cfx__lock(bool *lock) {
+    while (__atomic_test_and_set(lock, __ATOMIC_ACQUIRE))
+        ;
+}
+static inline void cfx__unlock(bool *lock) { __atomic_clear(lock, __ATOMIC_RELEASE); }
+
 /* A bump allocator: everything in it dies at once. */
 typedef struct cfx__arena {
     struct cfx__arena_chunk *chunk;

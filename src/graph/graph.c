@@ -84,8 +84,7 @@ static void graph_free(void *p) {
     cfx_graph *g = p;
     if (g->lent)
         take_back(g);
-    if (g->plan.free)
-        g->plan.free(g->plan.data);
+    cfx_drop(g->prepared);
     for (size_t i = 0; i < g->made.len; i++) {
         cfx_node *n = &g->made.data[i]->pub;
         if (g->foreign.len || g->borrows)

@@ -135,10 +135,8 @@ struct cfx_graph {
                   children of them */
     cfx__graph_tree *tree; /* NULL: arguments are placeholders as they are */
     cfx__arena arena;
-    struct {
-        void *data;
-        void (*free)(void *data);
-    } plan; /* what the run room made of the graph; dropped with it */
+    bool prepared_lock;
+    void *prepared; /* what executors made of the graph (see src/run/run.h); dropped with it */
 };
 
 extern cfx_node *const cfx__node_bad;
@@ -194,6 +192,8 @@ void cfx__graph_own(cfx_graph *g, cfx_module *m);
 struct cfx__program {
     cfx__arena arena; /* texts of the signature */
     uint64_t seen;    /* what cfx__program_see noted */
+    bool bound_lock;
+    void *bound;      /* see cfx__program_bound */
     uint64_t synced;  /* the version of the graph that the signature is in line with, and 1 */
     VEC(cfx_input_spec) inputs;
     VEC(cfx_output_spec) outputs;
@@ -204,6 +204,10 @@ struct cfx__program {
 /* Notes a version of a program's graph as good to run; whether it is the one noted last. */
 void cfx__program_see(cfx_program *p, uint64_t version);
 bool cfx__program_seen(const cfx_program *p, uint64_t version);
+/* The object in which the run room keeps what the program's inputs stand for; the caller owns a
+ * count. NULL: none yet. And putting another in its place, which is kept. */
+void *cfx__program_bound(cfx_program *p);
+void cfx__program_bind(cfx_program *p, void *bound);
 
 /* "cond" of torch.ops.higher_order.cond; NULL for the text of another target. */
 const char *cfx__higher_order(const char *target);

@@ -15,6 +15,7 @@ static void program_free(void *obj) {
     VEC_FREE(p->own_->placeholders);
     VEC_FREE(p->own_->results);
     cfx__arena_release(&p->own_->arena);
+    cfx_drop(p->own_->bound);
     free(p->own_);
     cfx_value_drop(p->in_spec);
     cfx_value_drop(p->out_spec);
@@ -77,6 +78,22 @@ bool cfx__program_seen(const cfx_program *p, uint64_t version) {
 
 void cfx__program_see(cfx_program *p, uint64_t version) {
     __atomic_store_n(&p->own_->seen, version, __ATOMIC_RELEASE);
+}
+
+void *cfx__program_bound(cfx_program *p) {
+    cfx__lock(&p->own_->bound_lock);
+    void *bound = cfx_keep(p->own_->bound);
+    cfx__unlock(&p->own_->bound_lock);
+    return bound;
+}
+
+void cfx__program_bind(cfx_program *p, void *bound) {
+    cfx_keep(bound);
+    cfx__lock(&p->own_->bound_lock);
+    void *before = p->own_->bound;
+    p->own_->bound = bound;
+    cfx__unlock(&p->own_->bound_lock);
+    cfx_drop(before);
 }
 
 cfx_tensor *cfx_program_tensor(const cfx_program *p, const cfx_input_spec *spec) {

@@ -3,17 +3,25 @@
 
 /* Hooks on nodes, while their module runs. */
 typedef struct hooked {
+    cfx_module *module;
     cfx_hook_handle **hooks;
     size_t n;
 } hooked;
 
-static cfx_value run_hooked(cfx_interp *it, cfx_node *n) {
-    const hooked *h = it->user;
-    cfx_value v = cfx_interp_run_node(it, n);
+static bool is_hooked(cfx_watcher *w, const cfx_node *n) {
+    const hooked *h = w->user;
+    for (size_t i = 0; i < h->n; i++)
+        if (cfx__run_selects(h->hooks[i]->selector, n))
+            return true;
+    return false;
+}
+
+static cfx_value call_hooks(cfx_watcher *w, cfx_node *n, cfx_value v) {
+    const hooked *h = w->user;
     for (size_t i = 0; i < h->n && !cfx_is_bad(v) && cfx_ok(); i++) {
         if (!cfx__run_selects(h->hooks[i]->selector, n))
             continue;
-        cfx_event e = {.module = it->module, .out = v, .user = h->hooks[i]->user, .node = n};
+        cfx_event e = {.module = h->module, .out = v, .user = h->hooks[i]->user, .node = n};
         cfx_value other = h->hooks[i]->fn(&e);
         v = cfx_is_none(other) ? v : other;
     }
@@ -21,14 +29,10 @@ static cfx_value run_hooked(cfx_interp *it, cfx_node *n) {
 }
 
 static cfx_value forward(cfx_module *self, cfx_args a) {
-    cfx_interp it = {.module = self};
-    hooked h = {0};
+    hooked h = {.module = self};
     h.hooks = cfx__module_node_hooks(self, &h.n);
-    if (h.n) {
-        it.run_node = run_hooked;
-        it.user = &h;
-    }
-    cfx_value v = cfx_run_from((cfx_site){0}, &it, a);
+    cfx_watcher w = {.wants = is_hooked, .see = call_hooks, .user = &h};
+    cfx_value v = cfx__run_module((cfx_site){0}, self, a, h.n ? &w : NULL);
     free(h.hooks);
     return v;
 }
@@ -141,7 +145,9 @@ bool cfx_recompile(cfx_module *gm) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "only a GraphModule can be recompiled");
         return false;
     }
-    return cfx__plan_of(gm->graph) != NULL;
+    cfx__steps *steps = cfx__steps_of(gm->graph);
+    cfx_drop(steps);
+    return steps != NULL;
 }
 
 /* ---- submodules ------------------------------------------------------------------------------ */

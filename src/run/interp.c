@@ -1,5 +1,5 @@
-/* The interpreter: a graph, node by node, through slots that can be replaced; and the plain run
- * that a GraphModule's forward is. Start at cfx_run_from. */
+/* The interpreter: a graph, node by node, through slots that can be replaced. It is the reference
+ * that other executors are held against. Start at cfx_run_from; cfx_interpreter is at the end. */
 #include "run.h"
 
 void cfx__run_note(const cfx_node *n) {
@@ -44,28 +44,12 @@ static cfx_value next_input(cfx_interp *it, const char *name, cfx_args a) {
     return cfx_bad();
 }
 
-static cfx_value traced(cfx_node *n) { return cfx_tensor_value(cfx__traced_tensor(n)); }
-
-/* A placeholder of the graph that is being rebuilt, like the one being run. */
-static cfx_value new_placeholder(cfx_interp *it, cfx_target t, cfx_args a) {
-    const cfx_node *old = it->node;
-    bool has_default = a.n > 0;
-    cfx_node *n = cfx_graph_placeholder(it->own_->rebuild->graph, t.name, old->type, has_default,
-                                        has_default ? a.v[0] : cfx_none());
-    for (int64_t i = 0; n->graph && old->meta && i < old->meta->len; i++)
-        cfx_node_set_meta(n, cfx_text(old->meta->entries[i].key), old->meta->entries[i].value);
-    return traced(n);
+static cfx_value placeholder(cfx_interp *it, cfx_target t, cfx_args a) {
+    return next_input(it, t.name, a);
 }
 
-cfx_value cfx_interp_placeholder(cfx_interp *it, cfx_target t, cfx_args a) {
-    return it->own_->rebuild ? new_placeholder(it, t, a) : next_input(it, t.name, a);
-}
-
-cfx_value cfx_interp_get_attr(cfx_interp *it, cfx_target t, cfx_args a) {
-    cfx__tracer *rebuild = it->own_->rebuild;
-    if (rebuild)
-        return traced(cfx__tracer_node(rebuild, (cfx_site){0}, CFX_GET_ATTR,
-                                       (cfx_target){.name = t.name}, a));
+static cfx_value get_attr(cfx_interp *it, cfx_target t, cfx_args a) {
+    (void)a;
     cfx_value v = cfx__module_read((cfx_site){0}, it->module, t.name);
     if (cfx_is_bad(v)) {
         cfx_clear();
@@ -74,12 +58,11 @@ cfx_value cfx_interp_get_attr(cfx_interp *it, cfx_target t, cfx_args a) {
     return v;
 }
 
-cfx_value cfx_interp_call_function(cfx_interp *it, cfx_target t, cfx_args a) {
+static cfx_value call_function(cfx_interp *it, cfx_target t, cfx_args a) {
+    (void)it;
     if (t.call)
         return t.call(a);
     cfx__higher_fn *higher = t.fn || t.op ? NULL : cfx__higher_find(t.name);
-    if (higher && it->own_->rebuild)
-        return traced(cfx__tracer_node(it->own_->rebuild, (cfx_site){0}, CFX_CALL_FUNCTION, t, a));
     if (higher)
         return higher((cfx_site){0}, a);
     if (!t.fn && t.op)
@@ -93,12 +76,12 @@ cfx_value cfx_interp_call_function(cfx_interp *it, cfx_target t, cfx_args a) {
     return cfx_py_from((cfx_site){0}, t.name ? t.name : t.fn->name, a);
 }
 
-cfx_value cfx_interp_call_method(cfx_interp *it, cfx_target t, cfx_args a) {
+static cfx_value call_method(cfx_interp *it, cfx_target t, cfx_args a) {
     (void)it;
     return cfx_method_from((cfx_site){0}, t.name, a);
 }
 
-cfx_value cfx_interp_call_module(cfx_interp *it, cfx_target t, cfx_args a) {
+static cfx_value call_module(cfx_interp *it, cfx_target t, cfx_args a) {
     cfx_module *m = cfx_module_find(it->module, t.name);
     if (!m) {
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "Node referenced nonexistent target %s", t.name);
@@ -107,16 +90,45 @@ cfx_value cfx_interp_call_module(cfx_interp *it, cfx_target t, cfx_args a) {
     return cfx_forward_value_from((cfx_site){0}, m, a);
 }
 
-cfx_value cfx_interp_output(cfx_interp *it, cfx_target t, cfx_args a) {
+static cfx_value output(cfx_interp *it, cfx_target t, cfx_args a) {
     (void)it, (void)t;
     return a.n ? a.v[0] : cfx_none();
 }
 
-/* ---- nodes ----------------------------------------------------------------------------------- */
+const cfx__slots cfx__interp_slots = {.placeholder = placeholder,
+                                      .get_attr = get_attr,
+                                      .call_function = call_function,
+                                      .call_method = call_method,
+                                      .call_module = call_module,
+                                      .output = output};
 
-typedef cfx_value handler(cfx_interp *it, cfx_target t, cfx_args a);
+/* ---- empty slots ----------------------------------------------------------------------------- */
 
-static handler *handler_for(const cfx_interp *it, cfx_opcode op) {
+cfx_value cfx_interp_placeholder(cfx_interp *it, cfx_target t, cfx_args a) {
+    return it->own_->slots->placeholder(it, t, a);
+}
+
+cfx_value cfx_interp_get_attr(cfx_interp *it, cfx_target t, cfx_args a) {
+    return it->own_->slots->get_attr(it, t, a);
+}
+
+cfx_value cfx_interp_call_function(cfx_interp *it, cfx_target t, cfx_args a) {
+    return it->own_->slots->call_function(it, t, a);
+}
+
+cfx_value cfx_interp_call_method(cfx_interp *it, cfx_target t, cfx_args a) {
+    return it->own_->slots->call_method(it, t, a);
+}
+
+cfx_value cfx_interp_call_module(cfx_interp *it, cfx_target t, cfx_args a) {
+    return it->own_->slots->call_module(it, t, a);
+}
+
+cfx_value cfx_interp_output(cfx_interp *it, cfx_target t, cfx_args a) {
+    return it->own_->slots->output(it, t, a);
+}
+
+static cfx__handler *handler_for(const cfx_interp *it, cfx_opcode op) {
     switch (op) {
     case CFX_PLACEHOLDER: return it->placeholder ? it->placeholder : cfx_interp_placeholder;
     case CFX_GET_ATTR: return it->get_attr ? it->get_attr : cfx_interp_get_attr;
@@ -127,15 +139,17 @@ static handler *handler_for(const cfx_interp *it, cfx_opcode op) {
     }
 }
 
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
 cfx_value cfx_interp_run_node(cfx_interp *it, cfx_node *n) {
     cfx__run *r = it->own_;
-    int slot = r->plan->steps[r->now].node == n ? r->now : cfx__plan_slot(r->plan, n);
+    int slot = r->steps->steps[r->now].node == n ? r->now : cfx__steps_slot(r->steps, n);
     if (slot < 0) {
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "Node %s is not in the graph being run",
                  n->name);
         return cfx_bad();
     }
-    const cfx__plan_step *s = &r->plan->steps[slot];
+    const cfx__run_step *s = &r->steps->steps[slot];
     size_t mark = cfx_scope_open();
     cfx_value args = cfx__run_fill(r, s->args);
     cfx_value kwargs = cfx__run_fill(r, s->kwargs);
@@ -146,7 +160,7 @@ cfx_value cfx_interp_run_node(cfx_interp *it, cfx_node *n) {
 
 /* A step without detours: the overload is called with what the plan has bound. What other nodes
  * gave is bound now: nothing says that it is what the schema wants. */
-static cfx_value run_bound(cfx__run *r, const cfx__plan_step *s) {
+static cfx_value run_bound(cfx__run *r, const cfx__run_step *s) {
     cfx_value args[CFX_MAX_ARGS];
     const cfx__schema *schema = cfx__op_info_of(s->op)->schema;
     for (int i = 0; i < s->nbound; i++) {
@@ -172,7 +186,7 @@ static void release(cfx__run *r, int slot) {
     r->values[slot] = cfx_none();
 }
 
-static void free_used(const cfx_interp *it, const cfx__plan_step *s) {
+static void free_used(const cfx_interp *it, const cfx__run_step *s) {
     for (int i = 0; i < s->nfrees && !it->keep_values; i++)
         release(it->own_, s->frees[i]);
 }
@@ -186,7 +200,7 @@ static bool overridden(const cfx_interp *it) {
 /* Steps that only pass a value on; false where it is not so simple. */
 static bool run_passing(cfx_interp *it, int k) {
     cfx__run *r = it->own_;
-    const cfx__plan_step *s = &r->plan->steps[k];
+    const cfx__run_step *s = &r->steps->steps[k];
     if (s->input && !it->placeholder && r->next < r->inputs.n) {
         store(r, k, r->inputs.v[r->next++]);
         return true;
@@ -204,7 +218,7 @@ static bool run_passing(cfx_interp *it, int k) {
 
 static void run_step(cfx_interp *it, int k, bool through_handlers) {
     cfx__run *r = it->own_;
-    const cfx__plan_step *s = &r->plan->steps[k];
+    const cfx__run_step *s = &r->steps->steps[k];
     if (!through_handlers && !it->given && run_passing(it, k)) {
         free_used(it, s);
         return;
@@ -214,8 +228,8 @@ static void run_step(cfx_interp *it, int k, bool through_handlers) {
     size_t mark = cfx_scope_open();
     r->now = k;
     it->node = s->node;
-    if (r->rebuild)
-        r->rebuild->like = s->node;
+    if (r->slots->enter)
+        r->slots->enter(it, s->node);
     cfx_value v;
     if (given)
         v = *given;
@@ -237,19 +251,16 @@ static bool inputs_fit(cfx__run *r) {
     return false;
 }
 
-cfx_value cfx__run_graph(cfx_interp *it, cfx_args a, cfx__tracer *rebuild) {
-    cfx_graph *g = it->graph ? it->graph : it->module->graph;
-    cfx__plan *plan = g ? cfx_keep((cfx__plan *)cfx__plan_of(g)) : NULL;
-    if (!plan)
-        return cfx_bad();
-    int n = plan->nsteps;
-    cfx__run run = {.plan = plan, .inputs = a, .rebuild = rebuild};
+static cfx_value run_steps(cfx_interp *it, const cfx__steps *steps, cfx_args a,
+                           const cfx__slots *slots, void *user) {
+    int n = steps->nsteps;
+    cfx__run run = {.steps = steps, .inputs = a, .slots = slots, .user = user};
     run.values = cfx__alloc0((size_t)n * (sizeof *run.values + sizeof *run.have));
     run.have = (bool *)(run.values + n);
     struct cfx__run *outer = it->own_;
     it->own_ = &run;
     bool through_handlers = overridden(it), checked = false;
-    int left = plan->nplaceholders; /* to come: after the last one all inputs have to be taken */
+    int left = steps->nplaceholders; /* to come: after the last one all inputs have to be taken */
     cfx_value result = cfx_none();
     for (int k = 0; k < n && cfx_ok(); k++) {
         if (!left && !checked) {
@@ -257,33 +268,40 @@ cfx_value cfx__run_graph(cfx_interp *it, cfx_args a, cfx__tracer *rebuild) {
             if (!it->given && !inputs_fit(&run))
                 break;
         }
-        left -= plan->steps[k].node->op == CFX_PLACEHOLDER;
+        left -= steps->steps[k].node->op == CFX_PLACEHOLDER;
         run_step(it, k, through_handlers);
         if (!cfx_ok())
-            cfx__run_note(plan->steps[k].node);
-        else if (plan->steps[k].node->op == CFX_OUTPUT)
+            cfx__run_note(steps->steps[k].node);
+        else if (steps->steps[k].node->op == CFX_OUTPUT)
             result = cfx_value_keep(run.values[k]);
     }
     for (int k = 0; k < n; k++)
         release(&run, k);
     free(run.values);
     it->own_ = outer;
-    cfx_drop(plan);
     if (cfx__value_tag_counted(result.tag))
         cfx__scope_own(result.obj);
     return cfx_ok() ? result : cfx_bad();
 }
 
-/* The same for a graph whose callers see nested values. */
-static cfx_value run_tree(cfx_interp *it, const cfx_graph *g, cfx_args a) {
-    size_t mark = cfx_scope_open();
-    cfx_list *flat = cfx_list_value(0, NULL).list;
-    cfx_value v = cfx_bad();
-    if (cfx__run_tree_inputs(g, a, flat))
-        v = cfx__run_graph(it, (cfx_args){(int)flat->len, flat->items, NULL}, NULL);
-    if (!cfx_is_bad(v))
-        v = cfx__run_tree_result(g, v);
-    return cfx_scope_return_value(mark, v);
+cfx_value cfx__run_graph(cfx_interp *it, cfx_args a, const cfx__slots *slots, void *user) {
+    cfx__steps *steps = cfx__steps_of(it->graph ? it->graph : it->module->graph);
+    cfx_value v = steps ? run_steps(it, steps, a, slots, user) : cfx_bad();
+    cfx_drop(steps);
+    return v;
+}
+
+bool cfx__run_inputs(const cfx_graph *g, cfx_args *a, cfx_list *flat) {
+    *a = cfx__dispatch_args_split(*a);
+    for (int i = 0; i < a->n; i++)
+        if (cfx_is_bad(a->v[i]))
+            return false;
+    if (!g->tree)
+        return true;
+    if (!cfx__run_tree_inputs(g, *a, flat))
+        return false;
+    *a = (cfx_args){(int)flat->len, flat->items, NULL};
+    return true;
 }
 
 cfx_value cfx_run_from(cfx_site at, cfx_interp *it, cfx_args a) {
@@ -291,16 +309,41 @@ cfx_value cfx_run_from(cfx_site at, cfx_interp *it, cfx_args a) {
         cfx_fail(CFX_TYPE_ERROR, at, "an interpreter needs a GraphModule to run");
         return cfx_bad();
     }
-    a = cfx__dispatch_args_split(a);
-    for (int i = 0; i < a.n; i++)
-        if (cfx_is_bad(a.v[i]))
-            return cfx_bad();
     const cfx_graph *g = it->graph ? it->graph : it->module->graph;
-    return g->tree ? run_tree(it, g, a) : cfx__run_graph(it, a, NULL);
+    size_t mark = cfx_scope_open();
+    cfx_value v = cfx_bad();
+    if (cfx__run_inputs(g, &a, cfx_list_value(0, NULL).list))
+        v = cfx__run_graph(it, a, &cfx__interp_slots, NULL);
+    if (g->tree && !cfx_is_bad(v))
+        v = cfx__run_tree_result(g, v);
+    return cfx_scope_return_value(mark, v);
 }
 
 cfx_value cfx_interp_value(cfx_interp *it, const cfx_node *n) {
     cfx__run *r = it->own_;
-    int slot = r ? cfx__plan_slot(r->plan, n) : -1;
+    int slot = r ? cfx__steps_slot(r->steps, n) : -1;
     return slot < 0 || !r->have[slot] ? cfx_none() : r->values[slot];
 }
+
+/* ---- the executor ---------------------------------------------------------------------------- */
+
+static cfx_value show_node(cfx_interp *it, cfx_node *n) {
+    cfx_watcher *w = it->user;
+    cfx_value v = cfx_interp_run_node(it, n);
+    if (cfx_is_bad(v) || (w->wants && !w->wants(w, n)))
+        return v;
+    cfx_value other = w->see(w, n, v);
+    return cfx_is_none(other) ? v : other;
+}
+
+static void *prepare(const cfx_execution *e) { return cfx__steps_make(e->graph); }
+
+static cfx_value run(void *form, const cfx_execution *e) {
+    cfx_interp it = {.module = e->module, .graph = e->graph, .user = e->watcher};
+    if (e->watcher)
+        it.run_node = show_node;
+    return run_steps(&it, form, e->inputs, &cfx__interp_slots, NULL);
+}
+
+const cfx_executor cfx_interpreter = {
+    .name = "interpreter", .prepare = prepare, .run = run, .free = cfx_drop};

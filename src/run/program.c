@@ -89,10 +89,7 @@ bool cfx__program_flatten(cfx_site at, cfx_value spec, const cfx_program *p, cfx
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-static cfx_value stored(cfx_site at, const cfx_program *p, const cfx_input_spec *s) {
-    cfx_tensor *t = cfx_program_tensor(p, s);
-    if (t)
-        return cfx_tensor_value(t);
+static cfx_value no_tensor(cfx_site at, const cfx_input_spec *s) {
     if (s->kind == CFX_IN_OBJECT)
         cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at,
                  "input %s is '%s', an object of a TorchScript class: such a program can be shown "
@@ -128,16 +125,17 @@ static bool has_numbers(cfx_site at, const cfx_program *p, int i, cfx_value v) {
 }
 
 /* A tensor stands for every input but the caller's, and tokens, which nobody reads. */
-static cfx_value input(cfx_site at, const cfx_program *p, int i, const cfx_list *flat, int *next) {
+static cfx_value input(cfx_site at, const cfx_program *p, const cfx__bound *b, int i,
+                       const cfx_list *flat, int *next) {
     const cfx_input_spec *s = &p->inputs[i];
     if (s->kind == CFX_IN_TOKEN)
         return cfx_none();
-    return is_user(s) ? flat->items[(*next)++] : stored(at, p, s);
+    if (is_user(s))
+        return flat->items[(*next)++];
+    return b->tensors[i] ? cfx_tensor_value(b->tensors[i]) : no_tensor(at, s);
 }
 
-cfx_value cfx_program_inputs_from(cfx_site at, cfx_program *p, cfx_args a) {
-    if (!is_program(at, p) || cfx__dispatch_args_bad(a) || !cfx_program_sync(p))
-        return cfx_bad();
+static cfx_value program_inputs(cfx_site at, cfx_program *p, const cfx__bound *b, cfx_args a) {
     size_t mark = cfx_scope_open();
     a = cfx__dispatch_args_split(a);
     cfx_value flat = cfx_list_value(0, NULL), values = cfx_tuple_value(0, NULL);
@@ -154,17 +152,26 @@ cfx_value cfx_program_inputs_from(cfx_site at, cfx_program *p, cfx_args a) {
     fine = fine && cfx__program_check(at, p, flat.list);
     bool fake = any_fake(flat.list);
     for (int i = 0; fine && i < p->ninputs; i++) {
-        cfx_value v = input(at, p, i, flat.list, &next);
+        cfx_value v = input(at, p, b, i, flat.list, &next);
         fine = !cfx_is_bad(v) && (fake || has_numbers(at, p, i, v));
         cfx_list_append(values.list, v);
     }
     return cfx_scope_return_value(mark, fine ? values : cfx_bad());
 }
 
+cfx_value cfx_program_inputs_from(cfx_site at, cfx_program *p, cfx_args a) {
+    if (!is_program(at, p) || cfx__dispatch_args_bad(a) || !cfx_program_sync(p))
+        return cfx_bad();
+    cfx__bound *b = cfx__program_weights(p);
+    cfx_value v = program_inputs(at, p, b, a);
+    cfx_drop(b);
+    return v;
+}
+
 /* ---- outputs --------------------------------------------------------------------------------- */
 
-/* Where output i is to be written: the value of an input, or None. */
-static cfx_value written(const cfx_program *p, const cfx_output_spec *o, cfx_value inputs) {
+/* The input that an output is to be written to, or -1. */
+static int written(const cfx_program *p, const cfx_output_spec *o) {
     for (int i = 0; i < p->ninputs && o->target; i++) {
         const cfx_input_spec *s = &p->inputs[i];
         bool hit = o->kind == CFX_OUT_BUFFER_MUTATION      ? s->kind == CFX_IN_BUFFER
@@ -172,14 +179,15 @@ static cfx_value written(const cfx_program *p, const cfx_output_spec *o, cfx_val
                                                            : is_user(s);
         const char *name = is_user(s) ? s->name : s->target;
         if (hit && name && !strcmp(name, o->target))
-            return inputs.list->items[i];
+            return i;
     }
-    return cfx_none();
+    return -1;
 }
 
 static void write_back(const cfx_program *p, const cfx_output_spec *o, cfx_value inputs,
                        cfx_value v) {
-    cfx_value to = written(p, o, inputs);
+    int i = written(p, o);
+    cfx_value to = i < 0 ? cfx_none() : inputs.list->items[i];
     if (to.tag == CFX_TAG_TENSOR && v.tag == CFX_TAG_TENSOR && to.tensor != v.tensor)
         cfx_copy_(to, v);
 }
@@ -217,21 +225,74 @@ cfx_value cfx_program_outputs(cfx_program *p, cfx_value inputs, cfx_value raw) {
     return cfx_scope_return_value(mark, cfx_ok() ? out : cfx_bad());
 }
 
+/* ---- weights --------------------------------------------------------------------------------- */
+
+static void bound_free(void *obj) {
+    cfx__bound *b = obj;
+    for (int i = 0; i < b->ninputs; i++)
+        cfx_drop(b->tensors[i]);
+    free(b->tensors);
+    free(b->constant);
+}
+
+static const cfx__obj_type bound_type = {.name = "bound weights", .free = bound_free};
+
+cfx__bound *cfx__program_weights(cfx_program *p) {
+    cfx__bound *b = cfx__program_bound(p);
+    const uint64_t version = p->module->graph->version;
+    if (b && b->version == version && b->state == p->state->changes_ &&
+        b->constants == p->constants->changes_ && b->ninputs == p->ninputs &&
+        b->noutputs == p->noutputs)
+        return b;
+    cfx_drop(b);
+    b = cfx__obj_make(&bound_type, sizeof *b);
+    b->version = version;
+    b->state = p->state->changes_, b->constants = p->constants->changes_;
+    b->ninputs = p->ninputs, b->noutputs = p->noutputs;
+    b->tensors = cfx__alloc0((size_t)p->ninputs * sizeof *b->tensors);
+    b->constant = cfx__alloc0((size_t)p->ninputs * sizeof *b->constant);
+    for (int i = 0; i < p->ninputs; i++)
+        if (!is_user(&p->inputs[i])) {
+            b->tensors[i] = cfx_keep(cfx_program_tensor(p, &p->inputs[i]));
+            b->constant[i] = b->tensors[i] != NULL;
+        }
+    for (int k = 0; k < p->noutputs; k++) {
+        int i = is_mutation(&p->outputs[k]) ? written(p, &p->outputs[k]) : -1;
+        if (i >= 0)
+            b->constant[i] = false;
+    }
+    cfx__program_bind(p, b);
+    return b;
+}
+
 /* ---- running --------------------------------------------------------------------------------- */
 
-cfx_value cfx_program_run_from(cfx_site at, cfx_program *p, cfx_args a) {
+cfx_value cfx_program_run_with(cfx_site at, cfx_program *p, const cfx_executor *x, cfx_watcher *w,
+                               cfx_args a) {
+    if (!is_program(at, p) || cfx__dispatch_args_bad(a) || !cfx_program_sync(p))
+        return cfx_bad();
     size_t mark = cfx_scope_open();
     cfx_grad_mode before = cfx_get_grad_mode();
     if (before == CFX_GRAD_ON)
         cfx_set_grad_mode(CFX_NO_GRAD);
-    cfx_value inputs = cfx_program_inputs_from(at, p, a), raw = cfx_bad();
+    cfx__bound *b = cfx__program_weights(p);
+    cfx_value inputs = program_inputs(at, p, b, a), raw = cfx_bad();
     if (!cfx_is_bad(inputs)) {
-        cfx_interp it = {.module = p->module};
-        raw = cfx_run_from(at, &it, (cfx_args){(int)inputs.list->len, inputs.list->items, NULL});
+        cfx_execution e = {.at = at,
+                           .module = p->module,
+                           .inputs = {(int)inputs.list->len, inputs.list->items, NULL},
+                           .constant = b->constant,
+                           .watcher = w};
+        raw = cfx_execute(x, &e);
     }
     cfx_value out = cfx_is_bad(raw) ? raw : cfx_program_outputs(p, inputs, raw);
+    cfx_drop(b);
     cfx_set_grad_mode(before);
     return cfx_scope_return_value(mark, out);
+}
+
+cfx_value cfx_program_run_from(cfx_site at, cfx_program *p, cfx_args a) {
+    return cfx_program_run_with(at, p, NULL, NULL, a);
 }
 
 /* ---- as a module ----------------------------------------------------------------------------- */
@@ -240,14 +301,13 @@ cfx_value cfx_program_run_from(cfx_site at, cfx_program *p, cfx_args a) {
 static cfx_value forward(cfx_module *self, cfx_args a) {
     cfx_value in_spec = cfx_module_attr(self, "_in_spec");
     cfx_value out_spec = cfx_module_attr(self, "_out_spec");
-    cfx_interp it = {.module = self};
     if (!has_tree(in_spec))
-        return cfx_run_from((cfx_site){0}, &it, a);
+        return cfx__run_module((cfx_site){0}, self, a, NULL);
     cfx_value flat = cfx_list_value(0, NULL);
     if (!cfx__program_flatten((cfx_site){0}, in_spec, NULL, a, flat.list))
         return cfx_bad();
-    cfx_value raw =
-        cfx_run_from((cfx_site){0}, &it, (cfx_args){(int)flat.list->len, flat.list->items, NULL});
+    a = (cfx_args){(int)flat.list->len, flat.list->items, NULL};
+    cfx_value raw = cfx__run_module((cfx_site){0}, self, a, NULL);
     if (cfx_is_bad(raw) || cfx_is_none(out_spec) || raw.tag != CFX_TAG_TUPLE)
         return raw;
     return cfx_tree_unflatten(out_spec, raw.list);
@@ -289,7 +349,8 @@ static void unlift_output(const cfx_program *p, cfx_graph *g, cfx_node *const *n
         cfx_list_append(placed.list, cfx_node_value(nodes[i]));
     for (int i = 0; i < p->noutputs; i++) {
         const cfx_output_spec *o = &p->outputs[i];
-        cfx_value to = is_mutation(o) ? written(p, o, placed) : cfx_none();
+        int at = is_mutation(o) ? written(p, o) : -1;
+        cfx_value to = at < 0 ? cfx_none() : placed.list->items[at];
         if (is_result(o))
             cfx_list_append(results.list, all.list->items[i]);
         if (to.tag != CFX_TAG_NODE || all.list->items[i].tag != CFX_TAG_NODE)

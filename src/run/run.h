@@ -1,7 +1,7 @@
 /* run: where a graph becomes numbers again.
  *
- * Invariant: a plan is made once for a version of a graph and never changed afterwards, so that
- * many threads may run it at once; what changes while running is in a frame of the caller's. */
+ * Invariant: what an executor prepares is made once for a version of a graph and never changed
+ * afterwards, so that many threads may run it at once; what changes while running is the run's. */
 #ifndef CFX__RUN_H
 #define CFX__RUN_H
 
@@ -10,7 +10,7 @@
 #include "../trace/trace.h"
 
 /* One node, ready to run. In its arguments a node stands with its slot in value.spare. */
-typedef struct cfx__plan_step {
+typedef struct cfx__run_step {
     cfx_node *node;
     cfx_value args;          /* a tuple */
     cfx_value kwargs;        /* a dict, or None where it is empty */
@@ -22,45 +22,75 @@ typedef struct cfx__plan_step {
     bool *nested;            /* bound[i] is a container with nodes inside */
     int nfrees;
     int *frees;              /* slots whose last use this is */
-} cfx__plan_step;
+} cfx__run_step;
 
-typedef struct cfx__plan {
+/* What the interpreter prepares. */
+typedef struct cfx__steps {
     cfx_obj head;
-    uint64_t version;        /* of the graph it was made from */
     int nsteps;
-    cfx__plan_step *steps;        /* slot k is the result of step k */
+    cfx__run_step *steps;        /* slot k is the result of step k */
     int nplaceholders;
     cfx__arena arena;
     cfx_list *kept;          /* holds the containers that the steps refer to */
-} cfx__plan;
+} cfx__steps;
+
+/* What the interpreter's slots do where they are empty: its own, or the transformer's. */
+typedef cfx_value cfx__handler(cfx_interp *it, cfx_target t, cfx_args a);
+typedef struct cfx__slots {
+    cfx__handler *placeholder, *get_attr, *call_function, *call_method, *call_module, *output;
+    void (*enter)(cfx_interp *it, cfx_node *n); /* called before each node; may be NULL */
+} cfx__slots;
+extern const cfx__slots cfx__interp_slots;
 
 /* A run: the values of the nodes computed so far, each counted. */
 typedef struct cfx__run {
-    const cfx__plan *plan;
+    const cfx__steps *steps;
     cfx_value *values;       /* by slot */
     bool *have;
     cfx_args inputs;
     int next;                /* the next positional input */
     int now;                 /* the step that is being run */
-    cfx__tracer *rebuild;    /* not NULL: values are traced, and nodes are made of what is done */
+    const cfx__slots *slots;
+    void *user;              /* the slots' */
 } cfx__run;
 
-/* Runs the interpreter's graph; with a tracer, rebuilds it there. Scope. */
-cfx_value cfx__run_graph(cfx_interp *it, cfx_args a, cfx__tracer *rebuild);
+/* Runs the interpreter's graph, empty slots being those given. Scope. */
+cfx_value cfx__run_graph(cfx_interp *it, cfx_args a, const cfx__slots *slots, void *user);
+/* The caller's arguments as the placeholders of g take them: keywords apart, leaves instead of
+ * trees (put into flat). False, with an error unless an argument is bad, where they do not fit. */
+bool cfx__run_inputs(const cfx_graph *g, cfx_args *a, cfx_list *flat);
 /* The caller's arguments as the placeholders of a graph with a tree have them, appended to `flat`;
  * false, with an error, where they do not have the shape. And the result as callers see it. */
 bool cfx__run_tree_inputs(const cfx_graph *g, cfx_args a, cfx_list *flat);
 cfx_value cfx__run_tree_result(const cfx_graph *g, cfx_value v);
-/* The plan of a graph, made anew when the graph has changed; borrowed from the graph. */
-const cfx__plan *cfx__plan_of(cfx_graph *g);
-/* The slot of a node in the plan of its graph, or -1. */
-int cfx__plan_slot(const cfx__plan *p, const cfx_node *n);
+/* A graph as steps; the caller owns a count. NULL, with an error, where an argument does not. */
+cfx__steps *cfx__steps_make(cfx_graph *g);
+/* The same, made anew only when the graph has changed. */
+cfx__steps *cfx__steps_of(cfx_graph *g);
+/* The slot of a node in the steps of its graph, or -1. */
+int cfx__steps_slot(const cfx__steps *p, const cfx_node *n);
 /* A template with its slots filled in; scope. */
 cfx_value cfx__run_fill(const cfx__run *r, cfx_value v);
 /* What runs the higher-order operator called so (torch.ops.higher_order.cond); NULL: none does. Its
  * arguments hold sub-graphs as modules. */
 typedef cfx_value cfx__higher_fn(cfx_site at, cfx_args a);
 cfx__higher_fn *cfx__higher_find(const char *name);
+
+/* ---- executors ------------------------------------------------------------------------------- */
+
+/* A form of a graph that an executor prepared. Counted; kept in a list with the graph. */
+typedef struct cfx__prepared {
+    cfx_obj head;
+    const cfx_executor *by;
+    uint64_t version; /* of the graph */
+    void *form;       /* NULL: the executor does not run this graph */
+    struct cfx__prepared *next;
+} cfx__prepared;
+
+/* The form for a run, prepared where there is none yet; the caller owns a count. */
+cfx__prepared *cfx__prepared_for(const cfx_executor *x, const cfx_execution *e);
+/* Calls a GraphModule through the chosen executor, with its tree if it has one. Scope. */
+cfx_value cfx__run_module(cfx_site at, cfx_module *gm, cfx_args a, cfx_watcher *w);
 
 /* A region under autocast, between begin and end; regions nest, the innermost counts. */
 typedef struct cfx__autocast {
@@ -74,6 +104,18 @@ void cfx__autocast_begin(cfx__autocast *c);
 void cfx__autocast_end(cfx__autocast *c);
 
 /* ---- programs -------------------------------------------------------------------------------- */
+
+/* What the inputs of a program stand for, found once for what it holds. Counted. */
+typedef struct cfx__bound {
+    cfx_obj head;
+    uint64_t version;          /* of the graph */
+    uint64_t state, constants; /* changes of those dicts when this was made */
+    int ninputs, noutputs;
+    cfx_tensor **tensors; /* by input, counted; NULL: the caller's, or there is none */
+    bool *constant;       /* by input: a weight that the program does not write to */
+} cfx__bound;
+/* Made anew when the program's tensors or signature have changed; the caller owns a count. */
+cfx__bound *cfx__program_weights(cfx_program *p);
 
 /* The leaves of a caller's arguments, in the order of the inputs; p may be NULL where spec is a
  * tree. False, with PyTorch's words, where they do not fit. */

@@ -46,12 +46,13 @@ typedef struct {
     cfx_dict *values;
 } tap;
 
-static cfx_value tap_node(cfx_interp *it, cfx_node *n) {
-    tap *t = it->user;
-    cfx_value v = cfx_interp_run_node(it, n);
-    if (cfx__run_selects(t->selector, n))
-        cfx_dict_set(t->values, n->name, v);
-    return v;
+static bool is_tapped(cfx_watcher *w, const cfx_node *n) {
+    return cfx__run_selects(((tap *)w->user)->selector, n);
+}
+
+static cfx_value take_value(cfx_watcher *w, cfx_node *n, cfx_value v) {
+    cfx_dict_set(((tap *)w->user)->values, n->name, v);
+    return cfx_none();
 }
 
 static bool selects_any(cfx_graph *g, const char *selector) {
@@ -61,15 +62,17 @@ static bool selects_any(cfx_graph *g, const char *selector) {
 
 cfx_dict *cfx_tap_from(cfx_site at, cfx_module *gm, const char *selector, cfx_args a) {
     cfx_dict *values = cfx_dict_new();
-    if (gm && gm->graph && !selects_any(gm->graph, selector)) {
+    if (!gm || !gm->graph) {
+        cfx_fail(CFX_TYPE_ERROR, at, "only a GraphModule can be tapped");
+        return values;
+    }
+    if (!selects_any(gm->graph, selector)) {
         cfx_fail(CFX_KEY_ERROR, at, "no node of %s fits '%s'", gm->type, selector);
         return values;
     }
     tap t = {selector, values};
-    cfx_interp it = {.module = gm, .run_node = tap_node, .user = &t};
-    size_t mark = cfx_scope_open();
-    cfx_run_from(at, &it, a);
-    cfx_scope_close(mark);
+    cfx_watcher w = {.wants = is_tapped, .see = take_value, .user = &t};
+    CFX_SCOPE cfx__run_module(at, gm, a, &w);
     return values;
 }
 
@@ -99,12 +102,12 @@ static int by_time(const void *a, const void *b, void *ns) {
 }
 
 void cfx_profile_from(cfx_site at, cfx_module *gm, int times, FILE *out, cfx_args a) {
-    const cfx__plan *plan = gm && gm->graph ? cfx__plan_of(gm->graph) : NULL;
-    if (!plan) {
+    cfx__steps *steps = gm && gm->graph ? cfx__steps_of(gm->graph) : NULL;
+    if (!steps) {
         cfx_fail(CFX_TYPE_ERROR, at, "only a GraphModule can be profiled node by node");
         return;
     }
-    int n = plan->nsteps;
+    int n = steps->nsteps;
     profile p = {cfx__alloc0((size_t)n * sizeof *p.ns)};
     int *order = cfx__alloc((size_t)n * sizeof *order);
     cfx_interp it = {.module = gm, .run_node = time_node, .user = &p};
@@ -118,11 +121,12 @@ void cfx_profile_from(cfx_site at, cfx_module *gm, int times, FILE *out, cfx_arg
     if (cfx_ok()) {
         fprintf(out, "%-14s %-32s %16s %10s\n", "Op type", "Op", "Average (us)", "Share");
         for (int i = 0; i < n; i++) {
-            const cfx_node *node = plan->steps[order[i]].node;
+            const cfx_node *node = steps->steps[order[i]].node;
             fprintf(out, "%-14s %-32s %16.3f %9.2f%%\n", cfx_opcode_name(node->op), node->name,
                     p.ns[order[i]] / times / 1e3, 100 * p.ns[order[i]] / total);
         }
     }
     free(order);
     free(p.ns);
+    cfx_drop(steps);
 }

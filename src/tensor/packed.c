@@ -20,13 +20,6 @@ cfx__packed *cfx__packed_new(const cfx__storage *s, uint64_t key, size_t size) {
     return f;
 }
 
-static void lock(cfx__storage *s) {
-    while (__atomic_test_and_set(&s->packed_lock, __ATOMIC_ACQUIRE))
-        ;
-}
-
-static void unlock(cfx__storage *s) { __atomic_clear(&s->packed_lock, __ATOMIC_RELEASE); }
-
 /* Takes out of the list those made of other data, and all after the first n. Called locked. */
 static cfx__packed *take_old(cfx__storage *s, int n) {
     cfx__packed *old = NULL, **at = &s->packed;
@@ -53,28 +46,28 @@ static void drop_all(cfx__packed *f) {
 }
 
 cfx__packed *cfx__packed_find(cfx__storage *s, uint64_t key) {
-    lock(s);
+    cfx__lock(&s->packed_lock);
     cfx__packed *old = take_old(s, KEPT), *f = s->packed;
     while (f && f->key != key)
         f = f->next;
     cfx_keep(f);
-    unlock(s);
+    cfx__unlock(&s->packed_lock);
     drop_all(old);
     return f;
 }
 
 void cfx__packed_keep(cfx__storage *s, cfx__packed *f) {
-    lock(s);
+    cfx__lock(&s->packed_lock);
     f->next = s->packed;
     s->packed = cfx_keep(f);
     cfx__packed *old = take_old(s, KEPT);
-    unlock(s);
+    cfx__unlock(&s->packed_lock);
     drop_all(old);
 }
 
 void cfx__packed_drop_all(cfx__storage *s) {
-    lock(s);
+    cfx__lock(&s->packed_lock);
     cfx__packed *old = take_old(s, 0);
-    unlock(s);
+    cfx__unlock(&s->packed_lock);
     drop_all(old);
 }

@@ -392,6 +392,7 @@ void cfx_dict_put(cfx_dict *d, cfx_value key, cfx_value value) {
     }
     if (!may_change(&d->head, "dict"))
         return;
+    d->changes_++;
     if ((d->len + 1) * 4 > d->index_cap_ * 3)
         dict_reindex(d, d->index_cap_ ? d->index_cap_ * 2 : 8);
     uint64_t hash = spread_hash(key), *slot = dict_slot(d, key, hash);
@@ -438,6 +439,7 @@ bool cfx_dict_remove(cfx_dict *d, cfx_value key) {
     cfx_value_drop(d->entries[e - 1].value);
     memmove(d->entries + e - 1, d->entries + e, (size_t)(d->len - e) * sizeof *d->entries);
     d->len--;
+    d->changes_++;
     dict_reindex(d, d->index_cap_);
     return true;
 }

@@ -1,14 +1,14 @@
-/* Plans: a graph as flat steps. A node's arguments are bound to its operator's schema once, its
- * inputs become slots, and each value's last use is known. Start at cfx__plan_of. */
+/* Steps: a graph as the interpreter wants it. A node's arguments are bound to its operator's schema
+ * once, its inputs become slots, and each value's last use is known. Start at cfx__steps_make. */
 #include "run.h"
 
-static void plan_free(void *p) {
-    cfx__plan *plan = p;
-    cfx_drop(plan->kept);
-    cfx__arena_release(&plan->arena);
+static void steps_free(void *p) {
+    cfx__steps *steps = p;
+    cfx_drop(steps->kept);
+    cfx__arena_release(&steps->arena);
 }
 
-static const cfx__obj_type plan_type = {.name = "plan", .free = plan_free};
+static const cfx__obj_type steps_type = {.name = "steps", .free = steps_free};
 
 /* ---- templates ------------------------------------------------------------------------------- */
 
@@ -33,22 +33,22 @@ static bool has_nodes(cfx_value v) {
 }
 
 typedef struct {
-    cfx__plan *plan;
+    cfx__steps *steps;
     cfx_graph *graph;
     int *slots;       /* by node id: its number in graph order, or -1 */
     int *last_use;    /* by slot: the step that uses it last, or -1 */
     int step;
-} planner;
+} maker;
 
 /* v with its nodes as slots; notes the uses. Containers with nodes inside are made anew. */
-static cfx_value templated(planner *p, cfx_value v) {
+static cfx_value templated(maker *p, cfx_value v) {
     if (v.tag == CFX_TAG_NODE) {
         int slot = v.node->graph == p->graph ? p->slots[cfx__node_of(v.node)->id] : -1;
         if (slot < 0 || slot >= p->step) {
             cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                      "Node %s referenced nonexistent value %s! Run Graph.lint() to diagnose such "
                      "issues",
-                     p->plan->steps[p->step].node->name, v.node->name);
+                     p->steps->steps[p->step].node->name, v.node->name);
             return cfx_bad();
         }
         p->last_use[slot] = p->step;
@@ -111,7 +111,7 @@ cfx_op *cfx__run_late_op(const cfx_node *n) {
     return strncmp(name, "torch.ops.", 10) ? NULL : cfx_op_find(name + 10);
 }
 
-static bool bind_step(planner *p, cfx__plan_step *s) {
+static bool bind_step(maker *p, cfx__run_step *s) {
     cfx_value bound[CFX_MAX_ARGS];
     cfx__schema *schema = cfx__op_info_of(s->op)->schema;
     const cfx_list *args = s->node->args.list;
@@ -120,22 +120,22 @@ static bool bind_step(planner *p, cfx__plan_step *s) {
     if (!cfx__bind(schema, (cfx_site){0}, a, CFX__BIND_NUMBERS, bound))
         return false;
     s->nbound = schema->nargs;
-    s->bound = cfx__arena_alloc(&p->plan->arena, (size_t)s->nbound * sizeof *s->bound);
-    s->nested = cfx__arena_alloc(&p->plan->arena, (size_t)s->nbound);
+    s->bound = cfx__arena_alloc(&p->steps->arena, (size_t)s->nbound * sizeof *s->bound);
+    s->nested = cfx__arena_alloc(&p->steps->arena, (size_t)s->nbound);
     for (int i = 0; i < s->nbound; i++) {
         s->bound[i] = templated(p, bound[i]);
         s->nested[i] = s->bound[i].tag != CFX_TAG_NODE && has_nodes(s->bound[i]);
-        cfx_list_append(p->plan->kept, s->bound[i]);
+        cfx_list_append(p->steps->kept, s->bound[i]);
     }
     return true;
 }
 
-static void plan_step(planner *p, cfx__plan_step *s) {
+static void make_step(maker *p, cfx__run_step *s) {
     s->args = templated(p, s->node->args);
-    cfx_list_append(p->plan->kept, s->args);
+    cfx_list_append(p->steps->kept, s->args);
     if (s->node->kwargs.dict->len) {
         s->kwargs = templated(p, s->node->kwargs);
-        cfx_list_append(p->plan->kept, s->kwargs);
+        cfx_list_append(p->steps->kept, s->kwargs);
     }
     s->input = s->node->op == CFX_PLACEHOLDER && s->node->target.name[0] != '*';
     s->item = cfx_node_takes_result(s->node);
@@ -145,78 +145,67 @@ static void plan_step(planner *p, cfx__plan_step *s) {
 }
 
 /* Each slot is freed by the step that uses it last; one that nobody uses, by its own step. */
-static void plan_frees(planner *p) {
-    cfx__plan *plan = p->plan;
-    for (int slot = 0; slot < plan->nsteps; slot++) {
+static void find_frees(maker *p) {
+    cfx__steps *steps = p->steps;
+    for (int slot = 0; slot < steps->nsteps; slot++) {
         int by = p->last_use[slot] < 0 ? slot : p->last_use[slot];
-        if (plan->steps[slot].node->op != CFX_OUTPUT)
-            plan->steps[by].nfrees++;
+        if (steps->steps[slot].node->op != CFX_OUTPUT)
+            steps->steps[by].nfrees++;
     }
-    for (int i = 0; i < plan->nsteps; i++) {
-        cfx__plan_step *s = &plan->steps[i];
-        s->frees = cfx__arena_alloc(&plan->arena, (size_t)s->nfrees * sizeof *s->frees);
+    for (int i = 0; i < steps->nsteps; i++) {
+        cfx__run_step *s = &steps->steps[i];
+        s->frees = cfx__arena_alloc(&steps->arena, (size_t)s->nfrees * sizeof *s->frees);
         s->nfrees = 0;
     }
-    for (int slot = 0; slot < plan->nsteps; slot++) {
+    for (int slot = 0; slot < steps->nsteps; slot++) {
         int by = p->last_use[slot] < 0 ? slot : p->last_use[slot];
-        cfx__plan_step *s = &plan->steps[by];
-        if (plan->steps[slot].node->op != CFX_OUTPUT)
+        cfx__run_step *s = &steps->steps[by];
+        if (steps->steps[slot].node->op != CFX_OUTPUT)
             s->frees[s->nfrees++] = slot;
     }
 }
 
-static cfx__plan *plan_make(cfx_graph *g) {
+cfx__steps *cfx__steps_make(cfx_graph *g) {
     size_t mark = cfx_scope_open();
-    planner p = {.plan = cfx__obj_make(&plan_type, sizeof *p.plan), .graph = g};
+    maker p = {.steps = cfx__obj_make(&steps_type, sizeof *p.steps), .graph = g};
     int n = (int)cfx_graph_len(g), k = 0;
-    p.plan->nsteps = n;
-    p.plan->steps = cfx__arena_alloc(&p.plan->arena, (size_t)n * sizeof *p.plan->steps);
-    p.plan->kept = cfx_keep(cfx_list_value(0, NULL).list);
+    p.steps->nsteps = n;
+    p.steps->steps = cfx__arena_alloc(&p.steps->arena, (size_t)n * sizeof *p.steps->steps);
+    p.steps->kept = cfx_keep(cfx_list_value(0, NULL).list);
     p.last_use = cfx__alloc((size_t)n * sizeof *p.last_use);
     p.slots = cfx__alloc(g->made.len * sizeof *p.slots);
     for (size_t i = 0; i < g->made.len; i++)
         p.slots[i] = -1;
-    p.plan->version = g->version;
     cfx_each_node(g, node) {
-        p.plan->steps[k].node = node;
-        p.plan->nplaceholders += node->op == CFX_PLACEHOLDER;
+        p.steps->steps[k].node = node;
+        p.steps->nplaceholders += node->op == CFX_PLACEHOLDER;
         p.slots[cfx__node_of(node)->id] = k;
         p.last_use[k++] = -1;
     }
     for (p.step = 0; p.step < n && cfx_ok(); p.step++) {
-        plan_step(&p, &p.plan->steps[p.step]);
+        make_step(&p, &p.steps->steps[p.step]);
         if (!cfx_ok())
-            cfx__run_note(p.plan->steps[p.step].node);
+            cfx__run_note(p.steps->steps[p.step].node);
     }
-    plan_frees(&p);
+    find_frees(&p);
     free(p.slots);
     free(p.last_use);
     cfx_scope_close(mark);
     if (cfx_ok())
-        return p.plan;
-    cfx_drop(p.plan);
+        return p.steps;
+    cfx_drop(p.steps);
     return NULL;
 }
 
-/* Threads may plan the same graph at once: one plan wins, the others are dropped. */
-const cfx__plan *cfx__plan_of(cfx_graph *g) {
-    void *have = __atomic_load_n(&g->plan.data, __ATOMIC_ACQUIRE);
-    if (have && ((cfx__plan *)have)->version == g->version)
-        return have;
-    cfx__plan *fresh = plan_make(g);
-    if (!fresh)
-        return NULL;
-    __atomic_store_n(&g->plan.free, cfx_drop, __ATOMIC_RELAXED);
-    if (__atomic_compare_exchange_n(&g->plan.data, &have, fresh, false, __ATOMIC_ACQ_REL,
-                                    __ATOMIC_ACQUIRE)) {
-        cfx_drop(have);
-        return fresh;
-    }
-    cfx_drop(fresh);
-    return have;
+cfx__steps *cfx__steps_of(cfx_graph *g) {
+    cfx_execution e = {.graph = g};
+    cfx__prepared *p = cfx__prepared_for(&cfx_interpreter, &e);
+    cfx__steps *steps = p ? cfx_keep(p->form) : NULL;
+    cfx_drop(p);
+    return steps;
 }
 
-int cfx__plan_slot(const cfx__plan *p, const cfx_node *n) {
+int cfx__steps_slot(const cfx__steps *p, const cfx_node *n) {
     /* steps are in graph order, and so are order keys */
     int lo = 0, hi = p->nsteps - 1;
     while (lo <= hi) {

@@ -1,0 +1,128 @@
+/* Executors: what they prepare of a graph is kept with it, and a run goes to the one chosen. Start
+ * at cfx_execute. */
+#include "run.h"
+
+/* ---- prepared forms -------------------------------------------------------------------------- */
+
+enum { KEPT = 4 }; /* forms of one executor, for inputs of different shapes */
+
+static void prepared_free(void *obj) {
+    cfx__prepared *p = obj;
+    if (p->form)
+        p->by->free(p->form);
+    cfx_drop(p->next);
+}
+
+static const cfx__obj_type prepared_type = {.name = "prepared graph", .free = prepared_free};
+
+static cfx__prepared *find(const cfx_executor *x, const cfx_execution *e) {
+    cfx_graph *g = e->graph;
+    cfx__lock(&g->prepared_lock);
+    cfx__prepared *p = g->prepared;
+    while (p && (p->by != x || p->version != g->version ||
+                 (p->form && x->fits && !x->fits(p->form, e))))
+        p = p->next;
+    cfx_keep(p);
+    cfx__unlock(&g->prepared_lock);
+    return p;
+}
+
+/* Puts p first. What was made of other versions goes, and the oldest of too many. */
+static void add(cfx_graph *g, cfx__prepared *p) {
+    cfx__prepared *old = NULL;
+    int kept = 1;
+    cfx__lock(&g->prepared_lock);
+    for (cfx__prepared **at = (cfx__prepared **)&g->prepared, *q; (q = *at);) {
+        kept += q->by == p->by;
+        if (q->version == g->version && (q->by != p->by || kept <= KEPT)) {
+            at = &q->next;
+            continue;
+        }
+        *at = q->next;
+        q->next = old;
+        old = q;
+    }
+    p->next = g->prepared;
+    g->prepared = cfx_keep(p);
+    cfx__unlock(&g->prepared_lock);
+    cfx_drop(old);
+}
+
+/* Threads may prepare the same graph at once: the newest form is found first, all are good. */
+cfx__prepared *cfx__prepared_for(const cfx_executor *x, const cfx_execution *e) {
+    cfx__prepared *p = find(x, e);
+    if (p)
+        return p;
+    void *form = x->prepare(e);
+    if (!form && !cfx_ok())
+        return NULL;
+    p = cfx__obj_make(&prepared_type, sizeof *p);
+    p->by = x;
+    p->version = e->graph->version;
+    p->form = form;
+    add(e->graph, p);
+    return p;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static void *choice_make(void) { return cfx__alloc0(sizeof(const cfx_executor *)); }
+
+static const cfx_executor **choice(void) {
+    return cfx__ctx_slot(CFX__SLOT_RUN, choice_make, free);
+}
+
+const cfx_executor *cfx_set_executor(const cfx_executor *x) {
+    const cfx_executor **slot = choice(), *before = *slot;
+    *slot = x;
+    return before;
+}
+
+/* Whether somebody looks at single calls: then nodes have to be run one by one. */
+static bool is_watched(const cfx_execution *e) {
+    const cfx__dispatch *d = cfx__dispatcher();
+    bool watched = d->function_modes || d->dispatch_modes || d->trace || d->recorder || d->fake ||
+                   d->grad == CFX_GRAD_ON || (e->inputs.kw && e->inputs.kw->len);
+    for (int i = 0; i < e->inputs.n && !watched; i++)
+        watched = e->inputs.v[i].tag == CFX_TAG_TENSOR &&
+                  e->inputs.v[i].tensor->head.flags & (CFX__FAKE | CFX__TRACED);
+    return watched;
+}
+
+static cfx_value run_by(const cfx_executor *x, const cfx_execution *e, bool *done) {
+    cfx__prepared *p = cfx__prepared_for(x, e);
+    *done = p && p->form;
+    cfx_value v = *done ? x->run(p->form, e) : cfx_bad();
+    cfx_drop(p);
+    return v;
+}
+
+cfx_value cfx_execute(const cfx_executor *x, const cfx_execution *e) {
+    if (!e->module || !(e->graph || e->module->graph)) {
+        cfx_fail(CFX_TYPE_ERROR, e->at, "an executor needs a GraphModule to run");
+        return cfx_bad();
+    }
+    cfx_execution own = *e;
+    bool done = false;
+    own.graph = e->graph ? e->graph : e->module->graph;
+    x = x ? x : *choice();
+    cfx_value v = cfx_bad();
+    if (x && x != &cfx_interpreter && !is_watched(&own)) {
+        v = run_by(x, &own, &done);
+        if (!done)
+            cfx_clear(); /* the interpreter will say what is wrong */
+    }
+    return done ? v : run_by(&cfx_interpreter, &own, &done);
+}
+
+cfx_value cfx__run_module(cfx_site at, cfx_module *gm, cfx_args a, cfx_watcher *w) {
+    size_t mark = cfx_scope_open();
+    cfx_value v = cfx_bad();
+    if (cfx__run_inputs(gm->graph, &a, cfx_list_value(0, NULL).list)) {
+        cfx_execution e = {.at = at, .module = gm, .inputs = a, .watcher = w};
+        v = cfx_execute(NULL, &e);
+    }
+    if (gm->graph->tree && !cfx_is_bad(v))
+        v = cfx__run_tree_result(gm->graph, v);
+    return cfx_scope_return_value(mark, v);
+}
