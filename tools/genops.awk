@@ -110,6 +110,7 @@ function take(cname,    i, schema, torch, at, ns, name, overload, ret, full, fn,
     op_key[++nops] = full "." (overload == "" ? "default" : overload)
     op_c[op_key[nops]] = cname
     op_schema[cname] = schema
+    op_family[cname] = family
     op_overload[cname] = overload == "" ? "default" : overload
     op_single[cname] = ret ~ /^\(?Tensor(\([a-z]!?\))?( [a-z_]+)?\)?$/
     if (!(fn in fn_n)) {
@@ -219,6 +220,9 @@ function write_table(    i, fn) {
     print "static cfx_op *const all_ops[] = {" > table
     for (i = 1; i <= nops; i++)
         printf "    &cfx_op_%s,\n", op_c[op_key[i]] > table
+    print "};\n\nstatic const uint8_t all_families[] = {" > table
+    for (i = 1; i <= nops; i++)
+        printf "    CFX__OP_%s,\n", op_family[op_c[op_key[i]]] > table
     print "};\n\nstatic const char *const all_names[] = {" > table
     for (i = 1; i <= nops; i++)
         printf "    \"%s\",\n", op_key[i] > table
@@ -237,6 +241,13 @@ function write_table(    i, fn) {
     print "};" > table
 }
 
+function write_columns(    i) {
+    print "/* Functions that rows name as columns. Made by tools/genops; included by columns.h. */" \
+          > columns
+    for (i = 1; i <= ncolumns; i++)
+        printf "%s;\n", column[i] > columns
+}
+
 FNR == 1 && row != "" {
     fail("this row is not closed before the file ends")
     row = ""
@@ -250,6 +261,28 @@ FILENAME ~ /\.h$/ {
         taken[substr(line, RSTART, RLENGTH - 1)] = 1
     }
     next
+}
+
+FNR == 1 {
+    family = "UNSAID"
+}
+/^CFX_FAMILY\([A-Z]+\);/ {
+    match($0, /\([A-Z]+/)
+    family = substr($0, RSTART + 1, RLENGTH - 1)
+}
+
+# Columns that rows of other files may name.
+/^void grad_[a-z0-9_]+\(cfx_back / {
+    match($0, /grad_[a-z0-9_]+/)
+    column[++ncolumns] = "cfx_grad_fn " substr($0, RSTART, RLENGTH)
+}
+/^(BACK|TWICE)\([a-z0-9_]+,/ {
+    match($0, /\([a-z0-9_]+/)
+    column[++ncolumns] = "cfx_grad_fn grad_" substr($0, RSTART + 1, RLENGTH - 1)
+}
+/^CORE\([A-Za-z0-9_]+\)/ {
+    match($0, /\([A-Za-z0-9_]+/)
+    column[++ncolumns] = "cfx_op_fn core_" substr($0, RSTART + 1, RLENGTH - 1)
 }
 
 row == "" && /^CFX_OP\(/ {
@@ -288,9 +321,11 @@ END {
     sort(op_key, nops)
     sort(fn_list, nfns)
     sort(spelling, nspellings)
+    sort(column, ncolumns)
     if (!failed) {
         write_header()
         write_table()
+        write_columns()
     }
     if (failed)
         exit 1

@@ -65,6 +65,15 @@ typedef enum cfx_effect {
     CFX_COMMUTES = 256 /* the first two arguments may change places */
 } cfx_effect;
 
+/* What becomes of the floats that a call inside an autocast region is given; doubles stay. */
+typedef enum cfx_autocast {
+    CFX_CAST_NONE,
+    CFX_CAST_LOW,        /* to the dtype of the region */
+    CFX_CAST_F32,        /* to float32 */
+    CFX_CAST_F32_ON_GPU, /* to float32 in a region for GPUs */
+    CFX_CAST_WIDEST      /* to float32 where one of them is, else to the dtype of the region */
+} cfx_autocast;
+
 /* Dtypes that a kernel computes in; others are lifted before it runs (halves to float32, small
  * integers and bool to int64) and its results are stored back. 0 means all: nothing is lifted. */
 #define CFX_IN(dtype) (1u << CFX_##dtype)
@@ -80,12 +89,15 @@ struct cfx_op {
     cfx_op_fn *view;      /* makes outputs that alias an argument (stands for shape and kernel) */
     cfx_op_fn *kernel;    /* fills c->out, or sets c->result */
     cfx_op_fn *decompose; /* sets c->out by calling other operators */
+    cfx_op_fn *core;      /* the same where PyTorch's table for Core ATen says otherwise */
+    bool core_early;      /* core runs before writes become values, as those of composite ones do */
     cfx_grad_fn *grad;    /* the gradient, written in operators; NULL: from decompose, or none */
     uint32_t saves;       /* CFX_SAVE_ARG(i) | CFX_SAVE_OUT(i): whose numbers grad reads */
     cfx_flops_fn *flops;  /* floating-point operations of a call, from shapes; NULL: its parts' */
     const void *row;      /* what a family's shared columns read */
     const char *inplace;  /* the overload of its in-place form, where that is called otherwise */
     const char *out;      /* the same of its out= form, where it is not the overload's with _out */
+    cfx_autocast autocast; /* which precision autocast gives it */
     uint32_t dtypes;      /* CFX_IN(...) that the kernel computes in */
     uint32_t effects;     /* cfx_effect */
     void *info_;          /* parsed schema and such, made at first use */

@@ -14,6 +14,36 @@
  * generator (tools/genops) collects these lines; nothing else lists operators. */
 #define CFX_OP(name) CFX_API cfx_op cfx_op_##name
 
+/* What kind of work an operator is, for those who look at a graph. */
+#define CFX__OP_FAMILIES(X)                                                                        \
+    X(LINEAR, "linear, matmul")                                                                    \
+    X(CONV, "convolution")                                                                         \
+    X(ATTENTION, "attention")                                                                      \
+    X(NORM, "normalisation")                                                                       \
+    X(ACTIVATION, "activation")                                                                    \
+    X(POOL, "pooling, resampling")                                                                 \
+    X(RECURRENT, "recurrent")                                                                      \
+    X(INDEX, "index, embedding")                                                                   \
+    X(REDUCE, "reduction, sort")                                                                   \
+    X(MATH, "arithmetic")                                                                          \
+    X(COMPARE, "comparison, logic")                                                                \
+    X(VIEW, "view, shape")                                                                         \
+    X(CREATE, "creation")                                                                          \
+    X(RANDOM, "random, dropout")                                                                   \
+    X(CHECK, "check")                                                                              \
+    X(OTHER, "other")
+
+typedef enum cfx__op_family {
+    CFX__OP_UNSAID,
+#define CFX__OP_FAMILY(name, text) CFX__OP_##name,
+    CFX__OP_FAMILIES(CFX__OP_FAMILY)
+#undef CFX__OP_FAMILY
+} cfx__op_family;
+
+/* The family of the operators written below in the same file, up to the next such line: read by the
+ * generator. Without one it follows from the columns. */
+#define CFX_FAMILY(name) _Static_assert(CFX__OP_##name, "a family of operators")
+
 typedef enum cfx__op_form { CFX__FUNCTIONAL, CFX__INPLACE, CFX__OUT } cfx__op_form;
 
 /* What is known of an operator once it is used: hangs on cfx_op.info_. */
@@ -22,6 +52,7 @@ typedef struct cfx__op_info {
     const char *name;    /* "aten.add.Tensor" */
     const char *spelling; /* how Python spells it first, "torch.add"; the name where it does not */
     cfx__op_form form;
+    cfx__op_family family;
     cfx_op *functional;  /* what a derived form derives from */
     cfx_op *inplace, *out; /* its derived forms, once made */
     int nout;            /* returns, when all are plain tensors; else 0 */

@@ -42,6 +42,42 @@ static int plain_returns(const cfx__schema *s) {
     return s->nrets <= CFX_MAX_OUTS ? s->nrets : 0;
 }
 
+enum { NAME_MAX_LEN = 256 };
+
+static bool join(char *key, const char *ns, const char *base, const char *overload) {
+    int n = snprintf(key, NAME_MAX_LEN, "%s::%s%s%s", ns, base, overload ? "." : "",
+                     overload ? overload : "");
+    return n > 0 && n < NAME_MAX_LEN;
+}
+
+/* The place of the operator of this full name among those written down; -1: none. */
+static int find_index(const char *key) {
+    int lo = 0, hi = COUNT(all_ops) - 1;
+    while (lo <= hi) {
+        int mid = (lo + hi) / 2, order = strcmp(key, all_names[mid]);
+        if (!order)
+            return mid;
+        if (order < 0)
+            hi = mid - 1;
+        else
+            lo = mid + 1;
+    }
+    return -1;
+}
+
+/* What its file says, or else what its columns do. */
+static cfx__op_family family_of(const cfx_op *op, const cfx__schema *s) {
+    char key[NAME_MAX_LEN];
+    const char *overload = *s->overload ? s->overload : "default";
+    int i = join(key, s->ns, s->name, overload) ? find_index(key) : -1;
+    return i >= 0 && all_families[i]     ? all_families[i]
+           : op->view                    ? CFX__OP_VIEW
+           : op->effects & CFX_RANDOM    ? CFX__OP_RANDOM
+           : op->effects & CFX_SIDE      ? CFX__OP_CHECK
+           : op->effects & CFX_POINTWISE ? CFX__OP_MATH
+                                         : CFX__OP_OTHER;
+}
+
 cfx__op_info *cfx__op_info_make(cfx_op *op) {
     cfx__schema *s = cfx__schema_parse(op->schema);
     if (!s)
@@ -60,6 +96,7 @@ cfx__op_info *cfx__op_info_make(cfx_op *op) {
                      : !op->torch_[first] ? op->torch_
                                           : strndup(op->torch_, first);
     info->nout = plain_returns(s);
+    info->family = family_of(op, s);
     info->python = !strcmp(s->ns, "python");
     for (int i = 0; i < s->nargs; i++)
         info->writes |= s->args[i].writes;
@@ -141,6 +178,7 @@ static cfx_op *derived_new(cfx_op *functional, char *schema, cfx__op_form form) 
     }
     info->form = form;
     info->functional = functional;
+    info->family = cfx__op_info_of(functional)->family;
     return op;
 }
 
@@ -203,26 +241,9 @@ typedef struct {
     const char *ns, *base, *overload;
 } full_name;
 
-enum { NAME_MAX_LEN = 256 };
-
-static bool join(char *key, const char *ns, const char *base, const char *overload) {
-    int n = snprintf(key, NAME_MAX_LEN, "%s::%s%s%s", ns, base, overload ? "." : "",
-                     overload ? overload : "");
-    return n > 0 && n < NAME_MAX_LEN;
-}
-
 static cfx_op *find_written(const char *key) {
-    int lo = 0, hi = COUNT(all_ops) - 1;
-    while (lo <= hi) {
-        int mid = (lo + hi) / 2, order = strcmp(key, all_names[mid]);
-        if (!order)
-            return all_ops[mid];
-        if (order < 0)
-            hi = mid - 1;
-        else
-            lo = mid + 1;
-    }
-    return NULL;
+    int i = find_index(key);
+    return i < 0 ? NULL : all_ops[i];
 }
 
 static const cfx_fn *find_in(const named_fn *list, int n, const char *name) {

@@ -59,22 +59,7 @@ enum { /* pixels */
     X(PARAMETER, "parameter")                                                                      \
     X(MODULE, "module")                                                                            \
     X(CONTROL, "control flow")                                                                     \
-    X(LINEAR, "linear, matmul")                                                                    \
-    X(CONV, "convolution")                                                                         \
-    X(ATTENTION, "attention")                                                                      \
-    X(NORM, "normalisation")                                                                       \
-    X(ACTIVATION, "activation")                                                                    \
-    X(POOL, "pooling, resampling")                                                                 \
-    X(RECURRENT, "recurrent")                                                                      \
-    X(INDEX, "index, embedding")                                                                   \
-    X(REDUCE, "reduction, sort")                                                                   \
-    X(MATH, "arithmetic")                                                                          \
-    X(COMPARE, "comparison, logic")                                                                \
-    X(VIEW, "view, shape")                                                                         \
-    X(CREATE, "creation")                                                                          \
-    X(RANDOM, "random, dropout")                                                                   \
-    X(CHECK, "check")                                                                              \
-    X(OTHER, "other")
+    CFX__OP_FAMILIES(X)
 
 typedef enum cfx__draw_family {
 #define CFX__FAMILY_ENUM(name, text) CFX__FAMILY_##name,

@@ -1,99 +1,40 @@
-/* What a box is coloured by: the kind of its node and the family of its operator. Families are told
- * by patterns over operator names and module types, then by what the operator says of itself. */
+/* What a box is coloured by: the kind of its node, and the family of its operator or layer. */
 #include "draw.h"
 
-#include <ctype.h>
+#include "../nn/layer.h"
 
-/* The first pattern that fits decides. Module types are compared in lower case. */
-static const struct {
-    uint8_t family;
-    const char *patterns; /* each ended by a blank */
-} table[] = {
-    {CFX__FAMILY_CHECK, "_assert* sym_constrain* "},
-    {CFX__FAMILY_RANDOM, "*dropout* rand* *_rand* normal* bernoulli* multinomial poisson "},
-    {CFX__FAMILY_ATTENTION, "*attention* "},
-    {CFX__FAMILY_RECURRENT, "lstm* gru* rnn* "},
-    {CFX__FAMILY_POOL, "*pool* upsample* interpolate grid_sample* affine_grid* pixel_* "},
-    {CFX__FAMILY_CONV, "conv* *_conv* *_convolution* convolution* deform_conv* "},
-    {CFX__FAMILY_REDUCE,
-     "sum mean nansum nanmean prod amax amin max min argmax argmin any all var var_mean std "
-     "std_mean logsumexp cum* *cum* sort argsort topk norm linalg_norm linalg_*_norm median mode "
-     "kthvalue aminmax unique* nonzero count_nonzero *_loss* cross_entropy* histc bincount "},
-    {CFX__FAMILY_NORM, "*norm* "},
-    {CFX__FAMILY_LINEAR,
-     "linear *_linear bilinear addmm* mm bmm matmul baddbmm addbmm addmv mv dot vdot einsum outer "
-     "inner kron tensordot linalg_* cdist _trilinear "},
-    {CFX__FAMILY_ACTIVATION,
-     "*relu* gelu silu swish mish elu selu celu glu *softmax* softmin softplus softsign hardtanh "
-     "hardswish hardsigmoid *sigmoid *tanh threshold *shrink "},
-    {CFX__FAMILY_INDEX,
-     "*embedding* *index* gather scatter* *_scatter* take* masked_* where searchsorted bucketize "
-     "one_hot "},
-    {CFX__FAMILY_COMPARE,
-     "eq ne lt le gt ge equal logical_* bitwise_* __and__ __or__ __xor__ __invert__ isnan isinf "
-     "isfinite and_ or_ not_ xor is_* in1d isin allclose isclose "},
-    {CFX__FAMILY_CREATE,
-     "arange zeros* ones* full* empty* new_* scalar_tensor eye linspace* logspace* tensor "
-     "*_like meshgrid "},
-    {CFX__FAMILY_VIEW,
-     "*view* *reshape* permute* *transpose* t expand* *squeeze* slice* select* split* *_split* "
-     "chunk* unbind* cat stack concat* *flatten* contiguous clone detach* to _to_copy alias* "
-     "movedim moveaxis roll flip* repeat* tile narrow* size sym_size* getitem getattr *pad* copy* "
-     "lift_fresh* type_as float half double long int bool item unfold* fold identity numel "},
-    {CFX__FAMILY_MATH, "floor* round* ceil* sym_* truediv iadd isub imul "},
-};
-
-static bool fits(const char *patterns, const char *name) {
-    char one[64];
-    for (const char *at = patterns; *at;) {
-        size_t n = strcspn(at, " ");
-        if (n < sizeof one) {
-            memcpy(one, at, n);
-            one[n] = 0;
-            if (cfx__text_glob(one, name))
-                return true;
-        }
-        at += n + (at[n] == ' ');
-    }
-    return false;
+/* Families of operators follow those that only graphs have. */
+static cfx__draw_family of_op(cfx_op *op) {
+    return (cfx__draw_family)(CFX__FAMILY_CONTROL + (int)cfx__op_info_of(op)->family);
 }
 
-static cfx__draw_family by_name(const char *name) {
-    for (int i = 0; i < COUNT(table); i++)
-        if (fits(table[i].patterns, name))
-            return (cfx__draw_family)table[i].family;
-    return CFX__FAMILY_OTHER;
-}
-
+/* Layers of torch.nn by the file of torch.nn.modules that they are in. */
 static cfx__draw_family of_module(const cfx_module *m) {
-    char name[64] = "";
-    for (size_t i = 0; m && m->type[i] && i + 1 < sizeof name; i++)
-        name[i] = (char)tolower((unsigned char)m->type[i]), name[i + 1] = 0;
-    cfx__draw_family f = by_name(name);
-    return f == CFX__FAMILY_OTHER ? CFX__FAMILY_MODULE : f;
+    static const struct {
+        const char *file;
+        cfx__draw_family family;
+    } files[] = {{"linear.", CFX__FAMILY_LINEAR},      {"conv.", CFX__FAMILY_CONV},
+                 {"activation.", CFX__FAMILY_ACTIVATION}, {"batchnorm.", CFX__FAMILY_NORM},
+                 {"instancenorm.", CFX__FAMILY_NORM},  {"normalization.", CFX__FAMILY_NORM},
+                 {"pooling.", CFX__FAMILY_POOL},       {"upsampling.", CFX__FAMILY_POOL},
+                 {"pixelshuffle.", CFX__FAMILY_POOL},  {"rnn.", CFX__FAMILY_RECURRENT},
+                 {"sparse.", CFX__FAMILY_INDEX},       {"loss.", CFX__FAMILY_REDUCE},
+                 {"distance.", CFX__FAMILY_LINEAR},    {"dropout.", CFX__FAMILY_RANDOM},
+                 {"padding.", CFX__FAMILY_VIEW},       {"flatten.", CFX__FAMILY_VIEW},
+                 {"fold.", CFX__FAMILY_VIEW},          {"channelshuffle.", CFX__FAMILY_VIEW}};
+    const char *path = m ? cfx__layer_path(m->type) : NULL;
+    if (path && !strcmp(path, "activation.MultiheadAttention"))
+        return CFX__FAMILY_ATTENTION;
+    for (int i = 0; path && i < COUNT(files); i++)
+        if (!strncmp(path, files[i].file, strlen(files[i].file)))
+            return files[i].family;
+    return CFX__FAMILY_MODULE;
 }
 
 static cfx__draw_family of_call(const cfx_target *t) {
-    if (cfx__higher_order(t->name))
+    if (!strncmp(t->name, "torch.ops.higher_order.", 23))
         return CFX__FAMILY_CONTROL;
-    char name[64];
-    const char *text = t->op ? cfx__op_info_of(t->op)->schema->name : cfx__draw_last_part(t->name);
-    size_t n = strlen(text);
-    if (n >= sizeof name)
-        return CFX__FAMILY_OTHER;
-    memcpy(name, text, n + 1);
-    if (n > 1 && name[n - 1] == '_' && name[n - 2] != '_') /* in place: the same family */
-        name[n - 1] = 0;
-    cfx__draw_family f = by_name(name);
-    const cfx_fn *fn = f == CFX__FAMILY_OTHER ? cfx_fn_find(name) : NULL;
-    if (!fn)
-        return f;
-    const cfx_op *op = fn->ops[0];
-    return op->view                      ? CFX__FAMILY_VIEW
-           : op->effects & CFX_RANDOM    ? CFX__FAMILY_RANDOM
-           : op->effects & CFX_SIDE      ? CFX__FAMILY_CHECK
-           : op->effects & CFX_POINTWISE ? CFX__FAMILY_MATH
-                                         : CFX__FAMILY_OTHER;
+    return t->op ? of_op(t->op) : CFX__FAMILY_OTHER;
 }
 
 static cfx__draw_family find(const cfx__draw_sheet *sheet, const cfx_node *n) {

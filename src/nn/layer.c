@@ -24,6 +24,11 @@ static const cfx__layer *find_row(const char *type, int *i) {
     return NULL;
 }
 
+const char *cfx__layer_path(const char *type) {
+    const cfx__layer *row = find_row(type, NULL);
+    return row ? row->path : NULL;
+}
+
 int cfx_nn_count(void) {
     int i = INT32_MAX;
     find_row(NULL, &i);

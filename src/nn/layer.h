@@ -40,6 +40,10 @@ extern const cfx__layer cfx__layers_linear[], cfx__layers_conv[], cfx__layers_no
     cfx__layers_pool[], cfx__layers_plain[], cfx__layers_sparse[], cfx__layers_rnn[],
     cfx__layers_attention[], cfx__layers_loss[];
 
+/* "conv.Conv2d": where below torch.nn.modules PyTorch has the layer called `type`; NULL: it is none
+ * of its layers. */
+const char *cfx__layer_path(const char *type);
+
 /* ---- for make -------------------------------------------------------------------------------- */
 
 /* An option by name: one that the row's signature has. */

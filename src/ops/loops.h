@@ -64,79 +64,102 @@ typedef double _Complex c128_t;
 
 /* ---- loops for a set of types ---------------------------------------------------------------- */
 
-#define FLOATS(k, id, ...)                                                                         \
+/* A row keeps its expressions as they are written, before macros in them are replaced: text that
+ * fused loops and generated C are made of. So the outermost macro, the one that a file uses, makes
+ * the text (#expr); those below are given both. */
+#define SAYS(id, type, text) static const char id##_says_##type[] = text;
+
+#define FLOATS(k, id, ...) FLOATS_SAY(k, id, #__VA_ARGS__, __VA_ARGS__)
+#define INTS(k, id, ...) INTS_SAY(k, id, #__VA_ARGS__, __VA_ARGS__)
+#define BOOLS(k, id, ...) BOOLS_SAY(k, id, #__VA_ARGS__, __VA_ARGS__)
+#define COMPLEXES(k, id, ...) COMPLEXES_SAY(k, id, #__VA_ARGS__, __VA_ARGS__)
+
+#define FLOATS_SAY(k, id, text, ...)                                                               \
+    SAYS(id, float, text)                                                                          \
     LOOP##k(id##_f32, float, float, f, __VA_ARGS__)                                                \
     LOOP##k(id##_f64, double, double, f, __VA_ARGS__)
-#define INTS(k, id, ...) LOOP##k(id##_i64, int64_t, int64_t, i, __VA_ARGS__)
-#define BOOLS(k, id, ...) LOOP##k(id##_b8, uint8_t, uint8_t, i, __VA_ARGS__)
-#define COMPLEXES(k, id, ...)                                                                      \
+#define INTS_SAY(k, id, text, ...)                                                                 \
+    SAYS(id, int, text)                                                                            \
+    LOOP##k(id##_i64, int64_t, int64_t, i, __VA_ARGS__)
+#define BOOLS_SAY(k, id, text, ...)                                                                \
+    SAYS(id, bool, text)                                                                           \
+    LOOP##k(id##_b8, uint8_t, uint8_t, i, __VA_ARGS__)
+#define COMPLEXES_SAY(k, id, text, ...)                                                            \
+    SAYS(id, complex, text)                                                                        \
     LOOP##k(id##_c64, c64_t, c64_t, c, __VA_ARGS__)                                                \
     LOOP##k(id##_c128, c128_t, c128_t, c, __VA_ARGS__)
 
 /* The columns of a row that those loops fill. */
-#define HAS_FLOATS(id) .f32 = id##_f32, .f64 = id##_f64
-#define HAS_INTS(id) .i64 = id##_i64
-#define HAS_BOOLS(id) .b8 = id##_b8
-#define HAS_COMPLEXES(id) .c64 = id##_c64, .c128 = id##_c128
+#define HAS_FLOATS(id) .f32 = id##_f32, .f64 = id##_f64, .float_expr = id##_says_float
+#define HAS_INTS(id) .i64 = id##_i64, .int_expr = id##_says_int
+#define HAS_BOOLS(id) .b8 = id##_b8, .bool_expr = id##_says_bool
+#define HAS_COMPLEXES(id) .c64 = id##_c64, .c128 = id##_c128, .complex_expr = id##_says_complex
 #define ROW(id, rule, price, k, text, ...)                                                         \
     static const pointwise_row row_##id = {rule, price, .operands = k, .name = text, __VA_ARGS__};
 
 /* ---- the usual rows -------------------------------------------------------------------------- */
 
 /* Floats alone; integers become the default float first. */
-#define FLOAT_AS(k, id, name, cost, ...)                                                           \
-    FLOATS(k, id, __VA_ARGS__)                                                                     \
+#define FLOAT_AS(k, id, name, cost, ...) FLOAT_SAY(k, id, name, cost, #__VA_ARGS__, __VA_ARGS__)
+#define FLOAT1(id, cost, expr) FLOAT_SAY(1, id, #id "_cpu", cost, #expr, expr)
+#define FLOAT2(id, cost, expr) FLOAT_SAY(2, id, #id "_cpu", cost, #expr, expr)
+#define FLOAT3(id, cost, expr) FLOAT_SAY(3, id, #id "_cpu", cost, #expr, expr)
+#define FLOAT_SAY(k, id, name, cost, text, ...)                                                    \
+    FLOATS_SAY(k, id, text, __VA_ARGS__)                                                           \
     ROW(id, RULE_FLOAT, cost, k, name, HAS_FLOATS(id))
-#define FLOAT_(k, id, cost, ...) FLOAT_AS(k, id, #id "_cpu", cost, __VA_ARGS__)
-#define FLOAT1(id, cost, expr) FLOAT_(1, id, cost, expr)
-#define FLOAT2(id, cost, expr) FLOAT_(2, id, cost, expr)
-#define FLOAT3(id, cost, expr) FLOAT_(3, id, cost, expr)
 
 /* The same, and complex numbers, which have an expression of their own. */
-#define ANALYTIC_(k, id, cost, expr, cexpr)                                                        \
-    FLOATS(k, id, expr)                                                                            \
-    COMPLEXES(k, id, cexpr)                                                                        \
+#define ANALYTIC1(id, cost, expr, cexpr) ANALYTIC_SAY(1, id, cost, #expr, expr, #cexpr, cexpr)
+#define ANALYTIC2(id, cost, expr, cexpr) ANALYTIC_SAY(2, id, cost, #expr, expr, #cexpr, cexpr)
+#define ANALYTIC3(id, cost, expr, cexpr) ANALYTIC_SAY(3, id, cost, #expr, expr, #cexpr, cexpr)
+#define ANALYTIC_SAY(k, id, cost, text, expr, ctext, cexpr)                                        \
+    FLOATS_SAY(k, id, text, expr)                                                                  \
+    COMPLEXES_SAY(k, id, ctext, cexpr)                                                             \
     ROW(id, RULE_FLOAT, cost, k, #id "_cpu", HAS_FLOATS(id), HAS_COMPLEXES(id))
-#define ANALYTIC1(id, cost, expr, cexpr) ANALYTIC_(1, id, cost, expr, cexpr)
-#define ANALYTIC2(id, cost, expr, cexpr) ANALYTIC_(2, id, cost, expr, cexpr)
 
 /* Floats alone; the dtype is kept and integers are refused. */
 #define ONLY_FLOAT_AS(k, id, name, cost, ...)                                                      \
-    FLOATS(k, id, __VA_ARGS__)                                                                     \
+    ONLY_FLOAT_SAY(k, id, name, cost, #__VA_ARGS__, __VA_ARGS__)
+#define ONLY_FLOAT1(id, cost, expr) ONLY_FLOAT_SAY(1, id, #id "_cpu", cost, #expr, expr)
+#define ONLY_FLOAT2(id, cost, expr) ONLY_FLOAT_SAY(2, id, #id "_cpu", cost, #expr, expr)
+#define ONLY_FLOAT3(id, cost, expr) ONLY_FLOAT_SAY(3, id, #id "_cpu", cost, #expr, expr)
+#define ONLY_FLOAT_SAY(k, id, name, cost, text, ...)                                               \
+    FLOATS_SAY(k, id, text, __VA_ARGS__)                                                           \
     ROW(id, RULE_SAME, cost, k, name, HAS_FLOATS(id))
-#define ONLY_FLOAT_(k, id, cost, ...) ONLY_FLOAT_AS(k, id, #id "_cpu", cost, __VA_ARGS__)
-#define ONLY_FLOAT1(id, cost, expr) ONLY_FLOAT_(1, id, cost, expr)
-#define ONLY_FLOAT2(id, cost, expr) ONLY_FLOAT_(2, id, cost, expr)
-#define ONLY_FLOAT3(id, cost, expr) ONLY_FLOAT_(3, id, cost, expr)
 
 /* Floats and integers; the result has the promoted dtype. */
-#define NUMBER_(k, id, cost, expr, iexpr)                                                          \
-    FLOATS(k, id, expr)                                                                            \
-    INTS(k, id, iexpr)                                                                             \
+#define NUMBER1(id, cost, expr, iexpr) NUMBER_SAY(1, id, cost, #expr, expr, #iexpr, iexpr)
+#define NUMBER2(id, cost, expr, iexpr) NUMBER_SAY(2, id, cost, #expr, expr, #iexpr, iexpr)
+#define NUMBER3(id, cost, expr, iexpr) NUMBER_SAY(3, id, cost, #expr, expr, #iexpr, iexpr)
+#define NUMBER_SAY(k, id, cost, text, expr, itext, iexpr)                                          \
+    FLOATS_SAY(k, id, text, expr)                                                                  \
+    INTS_SAY(k, id, itext, iexpr)                                                                  \
     ROW(id, RULE_SAME, cost, k, #id "_cpu", HAS_FLOATS(id), HAS_INTS(id))
-#define NUMBER1(id, cost, expr, iexpr) NUMBER_(1, id, cost, expr, iexpr)
-#define NUMBER2(id, cost, expr, iexpr) NUMBER_(2, id, cost, expr, iexpr)
-#define NUMBER3(id, cost, expr, iexpr) NUMBER_(3, id, cost, expr, iexpr)
 
 /* The same with complex numbers; what sums and products are. */
-#define FIELD_(k, id, cost, expr, iexpr, cexpr)                                                    \
-    FLOATS(k, id, expr)                                                                            \
-    INTS(k, id, iexpr)                                                                             \
-    COMPLEXES(k, id, cexpr)                                                                        \
+#define FIELD1(id, cost, expr, iexpr, cexpr)                                                       \
+    FIELD_SAY(1, id, cost, #expr, expr, #iexpr, iexpr, #cexpr, cexpr)
+#define FIELD2(id, cost, expr, iexpr, cexpr)                                                       \
+    FIELD_SAY(2, id, cost, #expr, expr, #iexpr, iexpr, #cexpr, cexpr)
+#define FIELD3(id, cost, expr, iexpr, cexpr)                                                       \
+    FIELD_SAY(3, id, cost, #expr, expr, #iexpr, iexpr, #cexpr, cexpr)
+#define FIELD_SAY(k, id, cost, text, expr, itext, iexpr, ctext, cexpr)                             \
+    FLOATS_SAY(k, id, text, expr)                                                                  \
+    INTS_SAY(k, id, itext, iexpr)                                                                  \
+    COMPLEXES_SAY(k, id, ctext, cexpr)                                                             \
     ROW(id, RULE_SAME, cost, k, #id "_cpu", HAS_FLOATS(id), HAS_INTS(id), HAS_COMPLEXES(id),       \
         .wide = true)
-#define FIELD1(id, cost, expr, iexpr, cexpr) FIELD_(1, id, cost, expr, iexpr, cexpr)
-#define FIELD2(id, cost, expr, iexpr, cexpr) FIELD_(2, id, cost, expr, iexpr, cexpr)
-#define FIELD3(id, cost, expr, iexpr, cexpr) FIELD_(3, id, cost, expr, iexpr, cexpr)
 
 /* Rows that give bool. */
-#define COMPARE_(k, id, expr)                                                                      \
+#define COMPARE1(id, expr) COMPARE_SAY(1, id, #expr, expr)
+#define COMPARE2(id, expr) COMPARE_SAY(2, id, #expr, expr)
+#define COMPARE_SAY(k, id, text, expr)                                                             \
+    SAYS(id, float, text)                                                                          \
+    SAYS(id, int, text)                                                                            \
     LOOP##k(id##_f32, float, uint8_t, f, expr)                                                     \
     LOOP##k(id##_f64, double, uint8_t, f, expr)                                                    \
     LOOP##k(id##_i64, int64_t, uint8_t, i, expr)                                                   \
     ROW(id, RULE_BOOL, 1, k, #id "_cpu", HAS_FLOATS(id), HAS_INTS(id))
-#define COMPARE1(id, expr) COMPARE_(1, id, expr)
-#define COMPARE2(id, expr) COMPARE_(2, id, expr)
 
 /* x + y, x - y and x * y of integers, which wrap around. */
 #define WRAP(x, op, y) ((int64_t)((uint64_t)(x)op(uint64_t)(y)))

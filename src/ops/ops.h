@@ -8,7 +8,7 @@
 #define CFX__OPS_H
 
 #include "../dispatch/dispatch.h"
-#include "formulas.h"
+#include "columns.h"
 
 /* ---- reading arguments ----------------------------------------------------------------------- */
 
@@ -96,6 +96,8 @@ typedef struct {
     rule rule;
     uint8_t cost; /* see cfx__iter_pointwise */
     cfx__iter_loop *f32, *f64, *i64, *b8, *c64, *c128;
+    /* The expressions of the loops, as loops.h has them. */
+    const char *float_expr, *int_expr, *bool_expr, *complex_expr;
     const char *name;  /* what PyTorch calls the kernel in `"name" not implemented for 'Half'` */
     uint8_t operands;  /* so many leading arguments, tensors or numbers; 0: the leading tensors */
     bool no_bool;      /* bool is refused although there is a loop for integers */

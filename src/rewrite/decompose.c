@@ -28,10 +28,9 @@ static bool is_kept(const cfx__rerun *run, cfx_op *op) {
 
 /* PyTorch's table first, then what composite operators are made of. */
 static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
-    const core_row *row = cfx__ops_core_row(op);
     cfx_op_fn *fn = op->effects & CFX_COMPOSITE ? op->decompose : NULL;
-    if (row)
-        fn = row->early || fn || !early ? row->fn : NULL;
+    if (op->core)
+        fn = op->core_early || fn || !early ? op->core : NULL;
     return fn && !is_kept((cfx__rerun *)r, op) ? fn : NULL;
 }
 

@@ -6,7 +6,6 @@
 
 #include <cfx/rewrite.h>
 
-#include "../ops/core/core.h"
 #include "../run/run.h"
 #include "../trace/worlds.h"
 

@@ -1,17 +1,7 @@
-/* The table of default decompositions, and what its rows share. */
+/* What default decompositions share. */
 #include "core.h"
 
 #include <cfx/ops.h>
-
-const core_row *cfx__ops_core_row(const cfx_op *op) {
-    static const core_row *const tables[] = {core_create, core_pointwise, core_views, core_reduce,
-                                             core_index,  core_resample,  core_layers};
-    for (int i = 0; i < COUNT(tables); i++)
-        for (const core_row *r = tables[i]; r->op; r++)
-            if (r->op == op)
-                return r;
-    return NULL;
-}
 
 cfx_tensor *core_do(cfx_op_call *c, cfx_op *op, cfx_args a) {
     cfx_value v = cfx_op_do_from(c->at, op, a);

@@ -1,24 +1,11 @@
 /* The default decompositions: what PyTorch's run_decompositions() makes of operators that dispatch
- * modes see whole. A row is PyTorch's own sequence of calls, so that the nodes come out the same;
- * it need not be how the operator is computed here. Composite operators have theirs in the
- * decompose column. */
+ * modes see whole. CORE(name) {...} is what a row's core column names, core_name: PyTorch's own
+ * sequence of calls, so that the nodes come out the same; it need not be how the operator is
+ * computed here. Composite operators have theirs in the decompose column. */
 #ifndef CFX__CORE_H
 #define CFX__CORE_H
 
 #include "../ops.h"
-
-typedef struct {
-    cfx_op *op;
-    cfx_op_fn *fn;
-    bool early; /* decomposed before functionalisation, as composite operators are */
-} core_row;
-
-/* The row of an operator, or NULL where it is left whole. */
-const core_row *cfx__ops_core_row(const cfx_op *op);
-
-/* Ended by a row without an operator. */
-extern const core_row core_create[], core_pointwise[], core_views[], core_reduce[], core_index[],
-    core_resample[], core_layers[];
 
 /* Calls one overload: DO(add_Tensor, x, 1). */
 #define DO(name, ...) core_do(c, &cfx_op_##name, CFX_ARGS(__VA_ARGS__))
@@ -30,6 +17,6 @@ cfx_tensor *core_do(cfx_op_call *c, cfx_op *op, cfx_args a);
 cfx_tensor *core_to(cfx_op_call *c, cfx_tensor *x, cfx_dtype dtype);
 /* Argument i as operators that round less compute with it: halves in float32. */
 cfx_tensor *core_wide(cfx_op_call *c, int i);
-#define CORE(name) static void core_##name(cfx_op_call *c)
+#define CORE(name) void core_##name(cfx_op_call *c)
 
 #endif

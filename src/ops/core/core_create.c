@@ -170,24 +170,3 @@ CORE(zero) {
                    CFX_KW(memory_format, cfx_memory_format_value(CFX_PRESERVE)));
 }
 CORE(lift_fresh_copy) { c->out[0] = DO(clone, arg_tensor(c, 0)); }
-
-const core_row core_create[] = {{&cfx_op_zeros, core_zeros, false},
-                                {&cfx_op_ones, core_ones, false},
-                                {&cfx_op_zeros_like, core_zeros_like, false},
-                                {&cfx_op_ones_like, core_ones_like, false},
-                                {&cfx_op_new_zeros, core_new_zeros, false},
-                                {&cfx_op_new_ones, core_new_ones, false},
-                                {&cfx_op_new_full, core_new_full, false},
-                                {&cfx_op_new_empty, core_new_empty, false},
-                                {&cfx_op_empty_like, core_empty_like, false},
-                                {&cfx_op_arange, core_arange, false},
-                                {&cfx_op_arange_start, core_arange_start, false},
-                                {&cfx_op_eye, core_eye, false},
-                                {&cfx_op_eye_m, core_eye_m, false},
-                                {&cfx_op_linspace, core_linspace, false},
-                                {&cfx_op_logspace, core_logspace, false},
-                                {&cfx_op_fill_Scalar, core_fill_Scalar, false},
-                                {&cfx_op_fill_Tensor, core_fill_Tensor, false},
-                                {&cfx_op_zero, core_zero, false},
-                                {&cfx_op_lift_fresh_copy, core_lift_fresh_copy, false},
-                                {0}};

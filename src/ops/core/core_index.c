@@ -231,25 +231,3 @@ CORE(col2im) {
     sum = DO(constant_pad_nd, sum, cfx_list(-w[2][1], -w[2][1], -w[2][0], -w[2][0]), 0.0);
     c->out[0] = single ? DO(squeeze_dim, sum, 0) : sum;
 }
-
-#define ROW(name)                                                                                  \
-    { &cfx_op_##name, core_##name, false }
-
-const core_row core_index[] = {ROW(_unsafe_index_Tensor),
-                               ROW(_unsafe_index_put),
-                               ROW(index_add),
-                               ROW(index_copy),
-                               {&cfx_op_index_fill_int_Scalar, core_index_fill, false},
-                               {&cfx_op_index_fill_int_Tensor, core_index_fill, false},
-                               ROW(take),
-                               ROW(select_scatter),
-                               ROW(im2col),
-                               ROW(col2im),
-                               {&cfx_op_reflection_pad1d, core_reflection_pad, false},
-                               {&cfx_op_reflection_pad2d, core_reflection_pad, false},
-                               {&cfx_op_reflection_pad3d, core_reflection_pad, false},
-                               {&cfx_op_replication_pad1d, core_replication_pad, false},
-                               {&cfx_op_replication_pad2d, core_replication_pad, false},
-                               {&cfx_op_replication_pad3d, core_replication_pad, false},
-                               {&cfx_op__pad_circular, core__pad_circular, true},
-                               {0}};

@@ -38,17 +38,3 @@ CORE(_weight_norm_interface) {
     c->out[0] = DO(mul_Tensor, v, DO(div_Tensor, g, core_to(c, length, g->dtype)));
     c->out[1] = length;
 }
-
-/* Those whose decompose column is PyTorch's already. */
-static void own(cfx_op_call *c) { c->op->decompose(c); }
-
-const core_row core_layers[] = {
-    {&cfx_op_dropout, core_dropout, true},
-    {&cfx_op_native_batch_norm, own, true},
-    {&cfx_op__scaled_dot_product_flash_attention_for_cpu, own, false},
-    {&cfx_op__weight_norm_interface, core__weight_norm_interface, false},
-    {&cfx_op_positive, core_positive, true},
-    {&cfx_op_conj, core_conj, true},
-    {&cfx_op_real, core_real, true},
-    {&cfx_op_imag, core_imag, true},
-    {0}};

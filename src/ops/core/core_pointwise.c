@@ -257,7 +257,7 @@ CORE(heaviside) {
 }
 
 /* condition, self, other: the numbers among them become tensors of the common type */
-static void choose(cfx_op_call *c) {
+CORE(where) {
     cfx__promotion p = CFX__PROMOTION_START;
     cfx__promotion_value(&p, c->args[1]);
     cfx__promotion_value(&p, c->args[2]);
@@ -306,60 +306,3 @@ CORE(nan_to_num) {
     y = DO(where_ScalarSelf, DO(isneginf, x), least, y);
     c->out[0] = DO(where_ScalarSelf, DO(isposinf, x), most, y);
 }
-
-#define ROW(name) {&cfx_op_##name, core_##name, false}
-
-const core_row core_pointwise[] = {ROW(hardsigmoid),
-                                   ROW(hardswish),
-                                   ROW(silu),
-                                   ROW(softplus),
-                                   ROW(mish),
-                                   ROW(celu),
-                                   ROW(glu),
-                                   ROW(hardshrink),
-                                   ROW(softshrink),
-                                   ROW(threshold),
-                                   ROW(_prelu_kernel),
-                                   ROW(log_sigmoid_forward),
-                                   ROW(addcmul),
-                                   ROW(addcdiv),
-                                   ROW(rsub_Scalar),
-                                   ROW(rsub_Tensor),
-                                   ROW(floor_divide),
-                                   {&cfx_op_floor_divide_Scalar, core_floor_divide, false},
-                                   ROW(clamp_min),
-                                   ROW(clamp_max),
-                                   ROW(clamp_min_Tensor),
-                                   ROW(clamp_max_Tensor),
-                                   ROW(frac),
-                                   ROW(deg2rad),
-                                   ROW(rad2deg),
-                                   ROW(sgn),
-                                   {&cfx_op_lerp_Scalar, core_lerp, false},
-                                   {&cfx_op_lerp_Tensor, core_lerp, false},
-                                   ROW(sinc),
-                                   ROW(logit),
-                                   ROW(logaddexp),
-                                   ROW(logaddexp2),
-                                   {&cfx_op_xlogy_Tensor, core_xlogy, false},
-                                   {&cfx_op_xlogy_Scalar_Self, core_xlogy, false},
-                                   {&cfx_op_xlogy_Scalar_Other, core_xlogy, false},
-                                   {&cfx_op_special_xlog1py, core_xlog1py, false},
-                                   {&cfx_op_special_xlog1py_self_scalar, core_xlog1py, false},
-                                   {&cfx_op_special_xlog1py_other_scalar, core_xlog1py, false},
-                                   ROW(special_entr),
-                                   ROW(special_log_ndtr),
-                                   ROW(float_power_Tensor_Tensor),
-                                   ROW(float_power_Tensor_Scalar),
-                                   ROW(float_power_Scalar),
-                                   ROW(isposinf),
-                                   ROW(isneginf),
-                                   ROW(isfinite),
-                                   ROW(heaviside),
-                                   {&cfx_op_where_Scalar, choose, false},
-                                   {&cfx_op_where_ScalarSelf, choose, false},
-                                   {&cfx_op_where_ScalarOther, choose, false},
-                                   {&cfx_op_masked_fill_Scalar, core_masked_fill, false},
-                                   {&cfx_op_masked_fill_Tensor, core_masked_fill, false},
-                                   ROW(nan_to_num),
-                                   {0}};

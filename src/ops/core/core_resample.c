@@ -244,23 +244,3 @@ CORE(affine_grid_generator) {
 }
 
 /* .vec forms are composite: they are decomposed before functionalisation. */
-const core_row core_resample[] = {
-    {&cfx_op_upsample_nearest1d, core_nearest, false},
-    {&cfx_op_upsample_nearest1d_vec, core_nearest, true},
-    {&cfx_op_upsample_nearest2d, core_nearest, false},
-    {&cfx_op_upsample_nearest3d, core_nearest, false},
-    {&cfx_op_upsample_nearest3d_vec, core_nearest, true},
-    {&cfx_op__upsample_nearest_exact1d, core_nearest_exact, false},
-    {&cfx_op__upsample_nearest_exact1d_vec, core_nearest_exact, true},
-    {&cfx_op__upsample_nearest_exact2d, core_nearest_exact, false},
-    {&cfx_op__upsample_nearest_exact2d_vec, core_nearest_exact, true},
-    {&cfx_op__upsample_nearest_exact3d, core_nearest_exact, false},
-    {&cfx_op__upsample_nearest_exact3d_vec, core_nearest_exact, true},
-    {&cfx_op_upsample_linear1d, core_linear_resample, false},
-    {&cfx_op_upsample_linear1d_vec, core_linear_resample, true},
-    {&cfx_op_upsample_trilinear3d_vec, core_linear_resample, true},
-    {&cfx_op_upsample_bicubic2d_vec, core_cubic, true},
-    {&cfx_op__upsample_bilinear2d_aa_vec, core_bilinear_aa, true},
-    {&cfx_op__upsample_bicubic2d_aa_vec, core_bicubic_aa, true},
-    {&cfx_op_affine_grid_generator, core_affine_grid_generator, false},
-    {0}};

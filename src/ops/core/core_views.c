@@ -252,38 +252,3 @@ CORE(block_diag) {
     if (!op_failed())
         c->out[0] = DO(cat, rows);
 }
-
-#define ROW(name) {&cfx_op_##name, core_##name, false}
-
-const core_row core_views[] = {ROW(transpose_int),
-                               ROW(t),
-                               ROW(detach),
-                               ROW(_unsafe_view),
-                               {&cfx_op__reshape_alias, core__unsafe_view, false},
-                               ROW(squeeze),
-                               ROW(squeeze_dim),
-                               ROW(split_Tensor),
-                               ROW(unsafe_split_Tensor),
-                               ROW(unsafe_split_with_sizes),
-                               ROW(unbind_int),
-                               ROW(stack),
-                               ROW(roll),
-                               ROW(rot90),
-                               ROW(pixel_shuffle),
-                               ROW(pixel_unshuffle),
-                               ROW(channel_shuffle),
-                               {&cfx_op_native_channel_shuffle, core_channel_shuffle, false},
-                               ROW(alias_copy),
-                               ROW(t_copy),
-                               ROW(transpose_copy_int),
-                               ROW(unsqueeze_copy),
-                               ROW(squeeze_copy),
-                               ROW(squeeze_copy_dim),
-                               ROW(squeeze_copy_dims),
-                               ROW(expand_copy),
-                               ROW(diagonal_copy),
-                               ROW(unfold_copy),
-                               ROW(block_diag),
-                               ROW(tril),
-                               ROW(triu),
-                               {0}};

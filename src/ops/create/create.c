@@ -4,6 +4,8 @@
 
 #include "../views.h"
 
+CFX_FAMILY(CREATE);
+
 /* The model, sizes and strides of the new tensor; false with an error. */
 static bool made_strides(cfx_op_call *c, const make_row *r, int *n, int64_t *shape,
                          int64_t *stride) {
@@ -54,10 +56,10 @@ CFX_OP(empty_memory_format) = {
     "torch.empty", MAKE(-1, 0, 1, 5, WITH_NOTHING), .out = "out"};
 CFX_OP(zeros) = {"aten::zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
                  "Device? device=None, bool? pin_memory=None) -> Tensor",
-                 "torch.zeros", MAKE(-1, 0, 1, -1, WITH_ZERO)};
+                 "torch.zeros", MAKE(-1, 0, 1, -1, WITH_ZERO), .core = core_zeros};
 CFX_OP(ones) = {"aten::ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
                 "Device? device=None, bool? pin_memory=None) -> Tensor",
-                "torch.ones", MAKE(-1, 0, 1, -1, WITH_ONE)};
+                "torch.ones", MAKE(-1, 0, 1, -1, WITH_ONE), .core = core_ones};
 CFX_OP(full) = {"aten::full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? "
                 "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
                 "torch.full", MAKE(-1, 0, 2, -1, 1)};
@@ -65,15 +67,15 @@ CFX_OP(full) = {"aten::full(SymInt[] size, Scalar fill_value, *, ScalarType? dty
 CFX_OP(empty_like) = {
     "aten::empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
     "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    "torch.empty_like", MAKE(0, -1, 1, 5, WITH_NOTHING), NO_GRAD};
+    "torch.empty_like", MAKE(0, -1, 1, 5, WITH_NOTHING), NO_GRAD, .core = core_empty_like};
 CFX_OP(zeros_like) = {
     "aten::zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
     "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    "torch.zeros_like", MAKE(0, -1, 1, 5, WITH_ZERO), NO_GRAD};
+    "torch.zeros_like", MAKE(0, -1, 1, 5, WITH_ZERO), NO_GRAD, .core = core_zeros_like};
 CFX_OP(ones_like) = {
     "aten::ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
     "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
-    "torch.ones_like", MAKE(0, -1, 1, 5, WITH_ONE), NO_GRAD};
+    "torch.ones_like", MAKE(0, -1, 1, 5, WITH_ONE), NO_GRAD, .core = core_ones_like};
 CFX_OP(full_like) = {
     "aten::full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? "
     "layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> "
@@ -83,19 +85,19 @@ CFX_OP(full_like) = {
 CFX_OP(new_empty) = {
     "aten::new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
     "Device? device=None, bool? pin_memory=None) -> Tensor",
-    "Tensor.new_empty", MAKE(0, 1, 2, -1, WITH_NOTHING), NO_GRAD};
+    "Tensor.new_empty", MAKE(0, 1, 2, -1, WITH_NOTHING), NO_GRAD, .core = core_new_empty};
 CFX_OP(new_zeros) = {
     "aten::new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
     "Device? device=None, bool? pin_memory=None) -> Tensor",
-    "Tensor.new_zeros", MAKE(0, 1, 2, -1, WITH_ZERO), NO_GRAD};
+    "Tensor.new_zeros", MAKE(0, 1, 2, -1, WITH_ZERO), NO_GRAD, .core = core_new_zeros};
 CFX_OP(new_ones) = {
     "aten::new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
     "Device? device=None, bool? pin_memory=None) -> Tensor",
-    "Tensor.new_ones", MAKE(0, 1, 2, -1, WITH_ONE), NO_GRAD};
+    "Tensor.new_ones", MAKE(0, 1, 2, -1, WITH_ONE), NO_GRAD, .core = core_new_ones};
 CFX_OP(new_full) = {
     "aten::new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, "
     "Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    "Tensor.new_full", MAKE(0, 1, 3, -1, 2), NO_GRAD};
+    "Tensor.new_full", MAKE(0, 1, 3, -1, 2), NO_GRAD, .core = core_new_full};
 
 /* ---- strides given --------------------------------------------------------------------------- */
 

@@ -2,6 +2,8 @@
 #include "../back.h"
 #include "../loops.h"
 
+CFX_FAMILY(RANDOM);
+
 ANALYTIC2(native_dropout_backward, 1, x *y *p0, CMUL(CMUL(x, y), p0))
 
 static bool check_probability(cfx_op_call *c, double p) {
@@ -61,7 +63,7 @@ static void decompose_feature_alpha_dropout(cfx_op_call *c) { dropout(c, true, t
 #define DROPS(how) .decompose = decompose_##how, .effects = CFX_COMPOSITE | CFX_RANDOM
 
 CFX_OP(dropout) = {"aten::dropout(Tensor input, float p, bool train) -> Tensor",
-                   "torch.dropout", DROPS(dropout)};
+                   "torch.dropout", DROPS(dropout), .core = core_dropout, .core_early = true};
 CFX_OP(feature_dropout) = {"aten::feature_dropout(Tensor input, float p, bool train) -> Tensor",
                            "torch.feature_dropout", DROPS(feature_dropout)};
 CFX_OP(alpha_dropout) = {"aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor",
@@ -203,6 +205,7 @@ static void grad_rrelu_with_noise(cfx_back *b) {
                                                       b->args[2], b->args[3], b->args[4], false));
 }
 
+CFX_FAMILY(ACTIVATION);
 CFX_OP(rrelu) = {"aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, "
                  "bool training=False, Generator? generator=None) -> Tensor",
                  "torch.rrelu",

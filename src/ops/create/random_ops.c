@@ -4,6 +4,8 @@
 
 #include "../views.h"
 
+CFX_FAMILY(RANDOM);
+
 typedef void draw_fn(cfx_op_call *c, cfx_tensor *t);
 
 typedef struct {

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+CFX_FAMILY(CREATE);
+
 typedef float _Complex c64_t;
 typedef double _Complex c128_t;
 
@@ -119,11 +121,11 @@ CFX__SIMD static void kernel_arange(cfx_op_call *c) {
 
 CFX_OP(arange) = {"aten::arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, "
                   "Device? device=None, bool? pin_memory=None) -> Tensor",
-                  "torch.arange", ARANGE};
+                  "torch.arange", ARANGE, .core = core_arange};
 CFX_OP(arange_start) = {
     "aten::arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, "
     "Device? device=None, bool? pin_memory=None) -> Tensor",
-    NULL, ARANGE};
+    NULL, ARANGE, .core = core_arange_start};
 CFX_OP(arange_start_step) = {
     "aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, "
     "Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
@@ -268,7 +270,7 @@ static void kernel_line(cfx_op_call *c) {
 CFX_OP(linspace) = {
     "aten::linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, "
     "Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    "torch.linspace", LINE(0)};
+    "torch.linspace", LINE(0), .core = core_linspace};
 CFX_OP(linspace_Tensor_Tensor) = {
     "aten::linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, "
     "Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
@@ -284,7 +286,7 @@ CFX_OP(linspace_Scalar_Tensor) = {
 CFX_OP(logspace) = {
     "aten::logspace(Scalar start, Scalar end, int steps, float base=10., *, ScalarType? "
     "dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    "torch.logspace", LINE(1)};
+    "torch.logspace", LINE(1), .core = core_logspace};
 CFX_OP(logspace_Tensor_Tensor) = {
     "aten::logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10., *, "
     "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> "
@@ -327,10 +329,10 @@ static void kernel_eye(cfx_op_call *c) {
 
 CFX_OP(eye) = {"aten::eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? "
                "device=None, bool? pin_memory=None) -> Tensor",
-               "torch.eye", .shape = shape_eye, .kernel = kernel_eye};
+               "torch.eye", .shape = shape_eye, .kernel = kernel_eye, .core = core_eye};
 CFX_OP(eye_m) = {"aten::eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, "
                  "Device? device=None, bool? pin_memory=None) -> Tensor",
-                 NULL, .shape = shape_eye_m, .kernel = kernel_eye};
+                 NULL, .shape = shape_eye_m, .kernel = kernel_eye, .core = core_eye_m};
 
 /* ---- indices of triangles -------------------------------------------------------------------- */
 

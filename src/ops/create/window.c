@@ -3,6 +3,8 @@
 
 #include "../special.h"
 
+CFX_FAMILY(CREATE);
+
 /* How a window depends on its place; a, b are the arguments of the call. */
 typedef struct {
     const char *name;

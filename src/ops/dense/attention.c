@@ -7,6 +7,8 @@
 #include "onednn.h"
 #include "../vecmath.h"
 
+CFX_FAMILY(ATTENTION);
+
 enum {
     ROWS = 64,      /* of q in a block */
     KEYS = 512,     /* of k and v in a block */
@@ -368,7 +370,7 @@ CFX_OP(scaled_dot_product_attention) = {
     .shape = shape_sdpa,
     .kernel = kernel_sdpa,
     .decompose = decompose_sdpa,
-    .effects = CFX_COMPOSITE | CFX_RANDOM};
+    .effects = CFX_COMPOSITE | CFX_RANDOM, .autocast = CFX_CAST_LOW};
 
 /* query, key, value, dropout_p, is_causal, attn_mask, scale: the fused operator itself. */
 static attention flash_args(const cfx_op_call *c) {
@@ -447,7 +449,8 @@ CFX_OP(_scaled_dot_product_flash_attention_for_cpu) = {
     "output, Tensor logsumexp)",
     "torch._scaled_dot_product_flash_attention_for_cpu", .shape = shape_flash,
     .kernel = kernel_flash, .decompose = decompose_flash, .flops = flops_flash,
-    GRAD(flash, READ(0) | READ(1) | READ(2) | READ(5) | RESULT(0) | RESULT(1))};
+    GRAD(flash, READ(0) | READ(1) | READ(2) | READ(5) | RESULT(0) | RESULT(1)),
+    .core = decompose_flash};
 
 /* ---- the same written out -------------------------------------------------------------------- */
 

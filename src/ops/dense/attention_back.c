@@ -5,6 +5,8 @@
 #include "../back.h"
 #include "../dense.h"
 
+CFX_FAMILY(ATTENTION);
+
 typedef struct {
     cfx_tensor *q, *k, *v, *mask;
     cfx_tensor *out, *lse; /* NULL where all is to be made from q, k and v: to be recorded */

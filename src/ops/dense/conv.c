@@ -4,6 +4,8 @@
 #include "conv.h"
 #include "../views.h"
 
+CFX_FAMILY(CONV);
+
 /* ---- geometry -------------------------------------------------------------------------------- */
 
 /* "(8 x 8)" */
@@ -321,4 +323,5 @@ CFX_OP(convolution) = {
     "padding, "
     "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
     "torch.convolution", .shape = shape_convolution, .kernel = kernel_convolution,
-    .dtypes = GEMM_DTYPES, .flops = flops_convolution, GRAD(convolution, READ(0) | READ(1))};
+    .dtypes = GEMM_DTYPES, .flops = flops_convolution, GRAD(convolution, READ(0) | READ(1)),
+    .autocast = CFX_CAST_LOW};

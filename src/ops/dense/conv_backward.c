@@ -2,6 +2,8 @@
 #include "../back.h"
 #include "conv.h"
 
+CFX_FAMILY(CONV);
+
 static const conv_args backward_args = {
     .stride = 4, .padding = 5, .dilation = 6, .transposed = 7, .output_padding = 8, .groups = 9};
 

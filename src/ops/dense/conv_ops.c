@@ -3,6 +3,8 @@
 
 #include "conv.h"
 
+CFX_FAMILY(CONV);
+
 /* How a function of `dims` dimensions is called. */
 typedef struct {
     int dims;
@@ -157,42 +159,45 @@ static void decompose_convolution_old(cfx_op_call *c) {
 CFX_OP(conv1d) = {
     "aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] "
     "padding=[0], SymInt[1] dilation=[1], SymInt groups=1) -> Tensor",
-    "torch.conv1d torch.nn.functional.conv1d", CONV(1d)};
+    "torch.conv1d torch.nn.functional.conv1d", CONV(1d), .autocast = CFX_CAST_LOW};
 CFX_OP(conv2d) = {"aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] "
                   "stride=[1, 1], SymInt[2] "
                   "padding=[0, 0], SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor",
-                  "torch.conv2d torch.nn.functional.conv2d", CONV(2d)};
+                  "torch.conv2d torch.nn.functional.conv2d", CONV(2d), .autocast = CFX_CAST_LOW};
 CFX_OP(conv3d) = {
     "aten::conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], "
     "SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor",
-    "torch.conv3d torch.nn.functional.conv3d", CONV(3d)};
+    "torch.conv3d torch.nn.functional.conv3d", CONV(3d), .autocast = CFX_CAST_LOW};
 CFX_OP(conv1d_padding) = {"aten::conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, "
                           "SymInt[1] stride=[1], str "
                           "padding=\"valid\", SymInt[1] dilation=[1], SymInt groups=1) -> Tensor",
-                          NULL, CONV_PADDING(1d)};
+                          NULL, CONV_PADDING(1d), .autocast = CFX_CAST_LOW};
 CFX_OP(conv2d_padding) = {
     "aten::conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], "
     "str padding=\"valid\", SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor",
-    NULL, CONV_PADDING(2d)};
+    NULL, CONV_PADDING(2d), .autocast = CFX_CAST_LOW};
 CFX_OP(conv3d_padding) = {
     "aten::conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, "
     "1], str padding=\"valid\", SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor",
-    NULL, CONV_PADDING(3d)};
+    NULL, CONV_PADDING(3d), .autocast = CFX_CAST_LOW};
 CFX_OP(conv_transpose1d) = {
     "aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], "
     "SymInt[1] padding=[0], SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]) "
     "-> Tensor",
-    "torch.conv_transpose1d torch.nn.functional.conv_transpose1d", CONV_TRANSPOSE(1d)};
+    "torch.conv_transpose1d torch.nn.functional.conv_transpose1d", CONV_TRANSPOSE(1d),
+    .autocast = CFX_CAST_LOW};
 CFX_OP(conv_transpose2d_input) = {
     "aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] "
     "stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, "
     "SymInt[2] dilation=[1, 1]) -> Tensor",
-    "torch.conv_transpose2d torch.nn.functional.conv_transpose2d", CONV_TRANSPOSE(2d)};
+    "torch.conv_transpose2d torch.nn.functional.conv_transpose2d", CONV_TRANSPOSE(2d),
+    .autocast = CFX_CAST_LOW};
 CFX_OP(conv_transpose3d_input) = {
     "aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] "
     "stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt "
     "groups=1, SymInt[3] dilation=[1, 1, 1]) -> Tensor",
-    "torch.conv_transpose3d torch.nn.functional.conv_transpose3d", CONV_TRANSPOSE(3d)};
+    "torch.conv_transpose3d torch.nn.functional.conv_transpose3d", CONV_TRANSPOSE(3d),
+    .autocast = CFX_CAST_LOW};
 CFX_OP(_convolution_mode) = {"aten::_convolution_mode(Tensor input, Tensor weight, Tensor? bias, "
                              "SymInt[] stride, str padding, "
                              "SymInt[] dilation, SymInt groups) -> Tensor",
@@ -204,11 +209,11 @@ CFX_OP(_convolution) = {"aten::_convolution(Tensor input, Tensor weight, Tensor?
                         "groups, bool benchmark, bool "
                         "deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor",
                         "torch._convolution", .decompose = decompose_convolution_old,
-                        .flops = flops_convolution};
+                        .flops = flops_convolution, .autocast = CFX_CAST_LOW};
 CFX_OP(_convolution_deprecated) = {
     "aten::_convolution.deprecated(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, "
     "SymInt[] padding, SymInt[] dilation, bool transposed, int[] output_padding, SymInt groups, "
     "bool "
     "benchmark, bool deterministic, bool cudnn_enabled) -> Tensor",
     NULL, .decompose = decompose_convolution_old, .flops = flops_convolution,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_LOW};

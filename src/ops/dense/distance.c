@@ -2,6 +2,8 @@
 #include "../back.h"
 
 #include <tgmath.h>
+
+CFX_FAMILY(LINEAR);
 #undef I
 
 typedef struct {
@@ -238,7 +240,7 @@ CFX_OP(_euclidean_dist) = {"aten::_euclidean_dist(Tensor x1, Tensor x2) -> Tenso
                            "torch._euclidean_dist", .decompose = decompose_euclidean_dist};
 CFX_OP(cdist) = {"aten::cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor",
                  "torch.functional.cdist torch.cdist", .decompose = decompose_cdist,
-                 .effects = CFX_COMPOSITE};
+                 .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
 
 /* ---- pdist ----------------------------------------------------------------------------------- */
 
@@ -333,4 +335,4 @@ CFX_OP(_pdist_forward) = {"aten::_pdist_forward(Tensor self, float p=2.) -> Tens
                           .effects = CFX_CONTIGUOUS_ARGS, GRAD(pdist, READ(0) | RESULT(0))};
 CFX_OP(pdist) = {"aten::pdist(Tensor self, float p=2.) -> Tensor",
                  "torch.pdist torch.nn.functional.pdist", .decompose = decompose_pdist,
-                 .effects = CFX_COMPOSITE};
+                 .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32_ON_GPU};

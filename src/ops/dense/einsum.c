@@ -4,6 +4,8 @@
 
 #include "products.h"
 
+CFX_FAMILY(LINEAR);
+
 enum { LETTERS = 52, ELLIPSIS = 52, OPERANDS = 64 };
 
 typedef struct {

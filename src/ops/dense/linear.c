@@ -5,6 +5,8 @@
 #include "gemm.h"
 #include "../views.h"
 
+CFX_FAMILY(LINEAR);
+
 /* ---- matmul ---------------------------------------------------------------------------------- */
 
 /* The operands as batches of matrices: vectors are a row on the left and a column on the right. */
@@ -250,7 +252,7 @@ CFX_OP(matmul) = {"aten::matmul(Tensor self, Tensor other) -> Tensor",
                   .kernel = kernel_matmul,
                   .decompose = decompose_matmul,
                   .dtypes = GEMM_DTYPES,
-                  .effects = CFX_COMPOSITE};
+                  .effects = CFX_COMPOSITE, .autocast = CFX_CAST_LOW};
 CFX_OP(linalg_matmul) = {"aten::linalg_matmul(Tensor self, Tensor other) -> Tensor",
                          "torch.linalg.matmul", .decompose = decompose_linalg_matmul,
                          .effects = CFX_COMPOSITE};
@@ -360,4 +362,4 @@ CFX_OP(linear) = {"aten::linear(Tensor input, Tensor weight, Tensor? bias=None) 
                   .kernel = kernel_linear,
                   .decompose = decompose_linear,
                   .dtypes = GEMM_DTYPES,
-                  .effects = CFX_COMPOSITE};
+                  .effects = CFX_COMPOSITE, .autocast = CFX_CAST_LOW};

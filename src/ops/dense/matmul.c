@@ -4,6 +4,8 @@
 #include "gemm.h"
 #include "../views.h"
 
+CFX_FAMILY(LINEAR);
+
 /* Records that there is no product of this dtype; PyTorch has none of bools. */
 static bool has_product(cfx_op_call *c, const cfx_tensor *t, const char *kernel) {
     if (t->dtype == CFX_BOOL)
@@ -128,12 +130,13 @@ static void grad_addmm(cfx_back *b) { back_product(b, 1, back_sum_and_product(b)
 
 CFX_OP(mm) = {"aten::mm(Tensor self, Tensor mat2) -> Tensor", "torch.mm Tensor.mm",
               .shape = shape_mm, .kernel = kernel_mm, .dtypes = GEMM_DTYPES, .flops = flops_mm,
-              GRAD(mm, READ(0) | READ(1))};
+              GRAD(mm, READ(0) | READ(1)), .autocast = CFX_CAST_LOW};
 CFX_OP(addmm) = {
     "aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) "
     "-> Tensor",
     "torch.addmm Tensor.addmm", .shape = shape_addmm, .kernel = kernel_addmm,
-    .dtypes = GEMM_DTYPES, .flops = flops_addmm, GRAD(addmm, READ(1) | READ(2))};
+    .dtypes = GEMM_DTYPES, .flops = flops_addmm, GRAD(addmm, READ(1) | READ(2)),
+    .autocast = CFX_CAST_LOW};
 
 /* ---- bmm, baddbmm, addbmm -------------------------------------------------------------------- */
 
@@ -247,15 +250,16 @@ static void grad_addbmm(cfx_back *b) {
 
 CFX_OP(bmm) = {"aten::bmm(Tensor self, Tensor mat2) -> Tensor", "torch.bmm Tensor.bmm",
                .shape = shape_bmm, .kernel = kernel_mm, .dtypes = GEMM_DTYPES, .flops = flops_mm,
-               GRAD(bmm, READ(0) | READ(1))};
+               GRAD(bmm, READ(0) | READ(1)), .autocast = CFX_CAST_LOW};
 CFX_OP(baddbmm) = {"aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, "
                    "Scalar alpha=1) -> Tensor",
                    "torch.baddbmm Tensor.baddbmm", .shape = shape_baddbmm, .kernel = kernel_addmm,
-                   .dtypes = GEMM_DTYPES, .flops = flops_addmm, GRAD(baddbmm, READ(1) | READ(2))};
+                   .dtypes = GEMM_DTYPES, .flops = flops_addmm, GRAD(baddbmm, READ(1) | READ(2)),
+                   .core = core_baddbmm, .autocast = CFX_CAST_LOW};
 CFX_OP(addbmm) = {"aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, "
                   "Scalar alpha=1) -> Tensor",
                   "torch.addbmm Tensor.addbmm", .shape = shape_addbmm, .kernel = kernel_addbmm,
-                  .dtypes = GEMM_DTYPES, GRAD(addbmm, READ(1) | READ(2))};
+                  .dtypes = GEMM_DTYPES, GRAD(addbmm, READ(1) | READ(2)), .autocast = CFX_CAST_LOW};
 
 /* ---- vectors --------------------------------------------------------------------------------- */
 
@@ -367,16 +371,16 @@ CFX_OP(addmv) = {
     .dtypes = GEMM_DTYPES, GRAD(addmv, READ(1) | READ(2))};
 CFX_OP(mv) = {"aten::mv(Tensor self, Tensor vec) -> Tensor", "torch.mv Tensor.mv",
               .shape = shape_mv, .kernel = kernel_mv, .dtypes = GEMM_DTYPES,
-              GRAD(mv, READ(0) | READ(1))};
+              GRAD(mv, READ(0) | READ(1)), .core = core_mv};
 CFX_OP(dot) = {"aten::dot(Tensor self, Tensor tensor) -> Tensor", "torch.dot Tensor.dot",
                .shape = shape_dot, .kernel = kernel_dot, .dtypes = GEMM_DTYPES,
-               GRAD(dot, READ(0) | READ(1))};
+               GRAD(dot, READ(0) | READ(1)), .core = core_dot};
 CFX_OP(vdot) = {"aten::vdot(Tensor self, Tensor other) -> Tensor",
                 "torch.vdot Tensor.vdot",
                 .shape = shape_dot,
                 .kernel = kernel_dot,
                 .row = &conjugate,
-                .dtypes = GEMM_DTYPES, GRAD(vdot, READ(0) | READ(1))};
+                .dtypes = GEMM_DTYPES, GRAD(vdot, READ(0) | READ(1)), .core = core_dot};
 
 /* ---- outer products -------------------------------------------------------------------------- */
 
@@ -463,7 +467,7 @@ CFX_OP(addr) = {
     "aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) "
     "-> Tensor",
     "torch.addr Tensor.addr", .shape = shape_addr, .kernel = kernel_addr, .dtypes = GEMM_DTYPES,
-    GRAD(addr, READ(1) | READ(2))};
+    GRAD(addr, READ(1) | READ(2)), .core = core_addr};
 CFX_OP(outer) = {"aten::outer(Tensor self, Tensor vec2) -> Tensor", "torch.outer Tensor.outer",
                  .decompose = decompose_outer, .effects = CFX_COMPOSITE};
 CFX_OP(ger) = {"aten::ger(Tensor self, Tensor vec2) -> Tensor", "torch.ger Tensor.ger",

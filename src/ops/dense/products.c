@@ -5,6 +5,8 @@
 #include "products.h"
 #include "../views.h"
 
+CFX_FAMILY(LINEAR);
+
 /* ---- sums of products ------------------------------------------------------------------------ */
 
 /* Dims of both operands and the result, by where they appear. */

@@ -6,6 +6,8 @@
 #include "gemm.h"
 #include "../vecmath.h"
 
+CFX_FAMILY(RECURRENT);
+
 /* One step, as its loops see it. */
 typedef struct {
     rnn_kind kind;

@@ -3,6 +3,8 @@
 
 #include "rnn.h"
 
+CFX_FAMILY(RECURRENT);
+
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 static cfx_tensor *item(cfx_value list, int64_t i) {

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+CFX_FAMILY(INDEX);
+
 /* "torch.FloatTensor": how these messages name the type of an argument. */
 static bool is_index_type(cfx_op_call *c, const char *func, const char *name, int position,
                           const cfx_tensor *t) {

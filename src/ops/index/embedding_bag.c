@@ -4,6 +4,8 @@
 #include "../back.h"
 #include "../ops.h"
 
+CFX_FAMILY(INDEX);
+
 enum { SUM, MEAN, MAX };
 
 typedef struct {

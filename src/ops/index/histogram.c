@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+CFX_FAMILY(REDUCE);
+
 /* ---- edges ----------------------------------------------------------------------------------- */
 
 /* The range of the finite case, or a wider one where it has no width. False, with an error, where

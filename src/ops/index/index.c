@@ -4,6 +4,8 @@
 #include "index.h"
 #include "walk.h"
 
+CFX_FAMILY(INDEX);
+
 typedef struct {
     int ndim;                        /* of self */
     int order[CFX_MAX_DIMS];         /* dims of self as the result has them */
@@ -274,7 +276,8 @@ CFX_OP(index_Tensor) = {"aten::index.Tensor(Tensor self, Tensor?[] indices) -> T
                         .shape = shape_index, .kernel = kernel_index, GRAD(index, READ(1))};
 CFX_OP(_unsafe_index_Tensor) = {
     "aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", NULL,
-    .shape = shape_index, .kernel = kernel_index, GRAD(index, READ(1))};
+    .shape = shape_index, .kernel = kernel_index, GRAD(index, READ(1)),
+    .core = core__unsafe_index_Tensor};
 
 /* ---- x[...] = v ----------------------------------------------------------------------------- */
 
@@ -357,7 +360,7 @@ CFX_OP(index_put) = {"aten::index_put(Tensor self, Tensor?[] indices, Tensor val
 CFX_OP(_unsafe_index_put) = {"aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor "
                              "values, bool accumulate=False) -> Tensor",
                              NULL, .shape = shape_index_put, .kernel = kernel_index_put,
-                             GRAD(index_put, READ(1))};
+                             GRAD(index_put, READ(1)), .core = core__unsafe_index_put};
 CFX_OP(_index_put_impl) = {"aten::_index_put_impl(Tensor self, Tensor?[] indices, Tensor values, "
                            "bool accumulate=False, bool unsafe=False) -> Tensor",
                            NULL, .shape = shape_index_put, .kernel = kernel_index_put,

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+CFX_FAMILY(INDEX);
+
 static long long ll(int64_t x) { return (long long)x; }
 
 /* ---- index_select --------------------------------------------------------------------------- */
@@ -135,7 +137,7 @@ CFX_OP(index_add) = {"aten::index_add(Tensor self, int dim, Tensor index, Tensor
                      .kernel = kernel_index_add,
                      .effects = CFX_UPDATE,
                      .dtypes = CFX_IN_NUMBER | CFX_IN(C64) | CFX_IN(C128),
-                     GRAD(index_add, READ(2))};
+                     GRAD(index_add, READ(2)), .core = core_index_add};
 
 static void shape_index_reduce(cfx_op_call *c) {
     const char *reduce = arg_text(c, 4);
@@ -305,7 +307,8 @@ static void kernel_index_copy(cfx_op_call *c) {
 CFX_OP(index_copy) = {
     "aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
     "torch.index_copy Tensor.index_copy", .shape = shape_index_copy, .kernel = kernel_index_copy,
-    .effects = CFX_UPDATE, GRAD(index_copy, READ(2))};
+    .effects = CFX_UPDATE, GRAD(index_copy, READ(2)), .core = core_index_copy,
+    .autocast = CFX_CAST_WIDEST};
 
 static void shape_index_fill(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2), *value = arg_tensor(c, 3);
@@ -345,11 +348,11 @@ static void kernel_index_fill(cfx_op_call *c) {
 CFX_OP(index_fill_int_Scalar) = {
     "aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
     "torch.index_fill Tensor.index_fill", .shape = shape_index_fill, .kernel = kernel_index_fill,
-    .effects = CFX_UPDATE, GRAD(index_fill, READ(2))};
+    .effects = CFX_UPDATE, GRAD(index_fill, READ(2)), .core = core_index_fill};
 CFX_OP(index_fill_int_Tensor) = {
     "aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", NULL,
     .shape = shape_index_fill, .kernel = kernel_index_fill, .effects = CFX_UPDATE,
-    GRAD(index_fill, READ(2))};
+    GRAD(index_fill, READ(2)), .core = core_index_fill};
 
 /* ---- take, put ------------------------------------------------------------------------------ */
 
@@ -393,7 +396,7 @@ static void kernel_take(cfx_op_call *c) {
 
 CFX_OP(take) = {"aten::take(Tensor self, Tensor index) -> Tensor", "torch.take Tensor.take",
                 .shape = shape_take, .kernel = kernel_take, .effects = CFX_CONTIGUOUS_ARGS,
-                GRAD(take, READ(1))};
+                GRAD(take, READ(1)), .core = core_take};
 
 static void shape_put(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 1),

@@ -4,6 +4,8 @@
 
 #include "../ops.h"
 
+CFX_FAMILY(INDEX);
+
 /* Indices clamped into self; elements that the mask hides may have any. The bad value when one is
  * no index. */
 static cfx_value clamped(cfx_op_call *c, const cfx_tensor *self, int arg) {

@@ -2,6 +2,8 @@
 #include "index.h"
 #include "walk.h"
 
+CFX_FAMILY(INDEX);
+
 /* dtypes as C++ names them, which is how these messages print them. */
 static const char *cpp_name(cfx_dtype d) {
     static const char *const names[CFX_DTYPE_COUNT] = {[CFX_U8] = "unsigned char",
@@ -96,11 +98,12 @@ static void kernel_masked_fill(cfx_op_call *c) {
 CFX_OP(masked_fill_Scalar) = {
     "aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
     "torch.masked_fill Tensor.masked_fill", .shape = shape_masked_fill,
-    .kernel = kernel_masked_fill, .effects = CFX_POINTWISE, GRAD(masked_fill, READ(1))};
+    .kernel = kernel_masked_fill, .effects = CFX_POINTWISE, GRAD(masked_fill, READ(1)),
+    .core = core_masked_fill};
 CFX_OP(masked_fill_Tensor) = {
     "aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", NULL,
     .shape = shape_masked_fill, .kernel = kernel_masked_fill, .effects = CFX_POINTWISE,
-    GRAD(masked_fill, READ(1))};
+    GRAD(masked_fill, READ(1)), .core = core_masked_fill};
 
 /* ---- masked_scatter, masked_select ---------------------------------------------------------- */
 

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+CFX_FAMILY(INDEX);
+
 typedef void row_fn(void *a, int64_t step, int64_t along, const int64_t *index, int64_t si, void *b,
                     int64_t sb, int64_t n);
 typedef struct {

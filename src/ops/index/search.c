@@ -1,6 +1,8 @@
 /* Search in sorted sequences, and membership. */
 #include "sort.h"
 
+CFX_FAMILY(INDEX);
+
 /* ---- searchsorted, bucketize ----------------------------------------------------------------- */
 
 typedef struct {
@@ -280,6 +282,7 @@ static void kernel_isin(cfx_op_call *c) {
 
 #define ISIN .shape = shape_isin, .kernel = kernel_isin
 
+CFX_FAMILY(COMPARE);
 CFX_OP(isin_Tensor_Tensor) = {"aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, "
                               "bool assume_unique=False, bool invert=False) -> Tensor",
                               "torch.isin", ISIN};

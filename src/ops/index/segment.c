@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+CFX_FAMILY(REDUCE);
+
 /* ---- bincount -------------------------------------------------------------------------------- */
 
 static void kernel_bincount(cfx_op_call *c) {

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+CFX_FAMILY(REDUCE);
+
 typedef enum { PICK_KTH, PICK_MEDIAN, PICK_NANMEDIAN, PICK_MODE } pick_kind;
 
 typedef struct {

@@ -2,6 +2,8 @@
 #include "../back.h"
 #include "sort.h"
 
+CFX_FAMILY(REDUCE);
+
 typedef struct {
     sort_lines lines; /* of the input, the values, the indices */
     cfx_dtype dtype;

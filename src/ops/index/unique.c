@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+CFX_FAMILY(REDUCE);
+
 /* What a search for different elements found, in items: `first` of each kind, the kind of each
  * position, how many of each. The arrays belong to the scope. */
 typedef struct {

@@ -5,6 +5,8 @@
 
 #include "linalg.h"
 
+CFX_FAMILY(LINEAR);
+
 /* ---- the exponential ------------------------------------------------------------------------- */
 
 /* Matrices of n x n doubles, or of pairs of doubles, and room for what the steps need. */
@@ -213,7 +215,7 @@ CFX_OP(linalg_cross) = {
     "aten::linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
     "torch._C._linalg.linalg_cross torch.linalg.cross", .shape = shape_cross,
     .kernel = kernel_cross, .dtypes = CFX_IN_NUMBER | CFX_IN(C64) | CFX_IN(C128),
-    GRAD(cross, READ(0) | READ(1))};
+    GRAD(cross, READ(0) | READ(1)), .core = core_linalg_cross};
 
 static void decompose_cross(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);

@@ -3,6 +3,8 @@
 
 #include "linalg.h"
 
+CFX_FAMILY(LINEAR);
+
 void lu_in_place(const lapack *la, cfx_tensor *lu, cfx_tensor *pivots, int32_t *info) {
     int64_t m = rows_of(lu), n = cols_of(lu), batch = batch_of(lu);
     for (int64_t b = 0; b < batch; b++)
@@ -311,7 +313,7 @@ static void decompose_lu_solve(cfx_op_call *c) {
 
 CFX_OP(lu_solve) = {"aten::lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor",
                     "torch.lu_solve Tensor.lu_solve", .decompose = decompose_lu_solve,
-                    .effects = CFX_COMPOSITE};
+                    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
 
 /* ---- determinants ---------------------------------------------------------------------------- */
 

@@ -4,6 +4,8 @@
 
 #include "linalg.h"
 
+CFX_FAMILY(LINEAR);
+
 /* ---- powers ---------------------------------------------------------------------------------- */
 
 static void decompose_matrix_power(cfx_op_call *c) {
@@ -113,7 +115,7 @@ static void decompose_vecdot(cfx_op_call *c) {
 CFX_OP(linalg_vecdot) = {
     "aten::linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor",
     "torch._C._linalg.linalg_vecdot torch.linalg.vecdot", .decompose = decompose_vecdot,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_LOW};
 
 /* ---- tensors as matrices --------------------------------------------------------------------- */
 
@@ -143,7 +145,7 @@ static void decompose_tensorinv(cfx_op_call *c) {
 CFX_OP(linalg_tensorinv) = {
     "aten::linalg_tensorinv(Tensor self, int ind=2) -> Tensor",
     "torch._C._linalg.linalg_tensorinv torch.linalg.tensorinv", .decompose = decompose_tensorinv,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
 
 static void decompose_tensorsolve(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
@@ -172,7 +174,7 @@ static void decompose_tensorsolve(cfx_op_call *c) {
 CFX_OP(linalg_tensorsolve) = {
     "aten::linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor",
     "torch._C._linalg.linalg_tensorsolve torch.linalg.tensorsolve",
-    .decompose = decompose_tensorsolve, .effects = CFX_COMPOSITE};
+    .decompose = decompose_tensorsolve, .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
 
 /* ---- powers of numbers in rows --------------------------------------------------------------- */
 

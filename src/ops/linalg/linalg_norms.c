@@ -5,6 +5,8 @@
 
 #include "linalg.h"
 
+CFX_FAMILY(REDUCE);
+
 /* ---- norms ----------------------------------------------------------------------------------- */
 
 /* The order `ord` for a message: as PyTorch prints a number. */
@@ -197,12 +199,14 @@ static void decompose_cond(cfx_op_call *c) {
     c->out[0] = cfx_nan_to_num(r, INFINITY, INFINITY, -INFINITY);
 }
 
+CFX_FAMILY(LINEAR);
 CFX_OP(linalg_cond) = {
     "aten::linalg_cond(Tensor self, Scalar? p=None) -> Tensor",
     "torch._C._linalg.linalg_cond torch.linalg.cond", .decompose = decompose_cond,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
 CFX_OP(linalg_cond_p_str) = {"aten::linalg_cond.p_str(Tensor self, str p) -> Tensor", NULL,
-                             .decompose = decompose_cond, .effects = CFX_COMPOSITE};
+                             .decompose = decompose_cond, .effects = CFX_COMPOSITE,
+                             .autocast = CFX_CAST_F32};
 
 /* ---- tolerances ------------------------------------------------------------------------------ */
 
@@ -344,7 +348,8 @@ CFX_OP(linalg_pinv_rcond_tensor) = {
     NULL, .decompose = decompose_pinv_rcond_tensor, .effects = CFX_COMPOSITE};
 CFX_OP(pinverse) = {
     "aten::pinverse(Tensor self, float rcond=1.0000000000000001e-15) -> Tensor",
-    "torch.pinverse Tensor.pinverse", .decompose = decompose_pinv_rcond, .effects = CFX_COMPOSITE};
+    "torch.pinverse Tensor.pinverse", .decompose = decompose_pinv_rcond, .effects = CFX_COMPOSITE,
+    .autocast = CFX_CAST_F32};
 
 /* ---- ranks ----------------------------------------------------------------------------------- */
 
@@ -387,15 +392,15 @@ static void decompose_rank_tol(cfx_op_call *c) {
 CFX_OP(linalg_matrix_rank_atol_rtol_tensor) = {
     "aten::linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? "
     "rtol=None, bool hermitian=False) -> Tensor",
-    NULL, .decompose = decompose_rank_tensor, .effects = CFX_COMPOSITE};
+    NULL, .decompose = decompose_rank_tensor, .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
 CFX_OP(linalg_matrix_rank_atol_rtol_float) = {
     "aten::linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, "
     "bool hermitian=False) -> Tensor",
-    NULL, .decompose = decompose_rank_float, .effects = CFX_COMPOSITE};
+    NULL, .decompose = decompose_rank_float, .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
 CFX_OP(linalg_matrix_rank) = {
     "aten::linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor",
     "torch._C._linalg.linalg_matrix_rank torch.linalg.matrix_rank", .decompose = decompose_rank_tol,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
 CFX_OP(linalg_matrix_rank_tol_tensor) = {
     "aten::linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor",
-    NULL, .decompose = decompose_rank_tol, .effects = CFX_COMPOSITE};
+    NULL, .decompose = decompose_rank_tol, .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};

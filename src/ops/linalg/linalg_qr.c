@@ -3,6 +3,8 @@
 
 #include "linalg.h"
 
+CFX_FAMILY(LINEAR);
+
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- geqrf and linalg_qr --------------------------------------------------------------------- */
@@ -35,7 +37,8 @@ static void kernel_geqrf(cfx_op_call *c) {
 }
 
 CFX_OP(geqrf) = {"aten::geqrf(Tensor self) -> (Tensor a, Tensor tau)",
-                 "torch.geqrf Tensor.geqrf", .shape = shape_geqrf, .kernel = kernel_geqrf};
+                 "torch.geqrf Tensor.geqrf", .shape = shape_geqrf, .kernel = kernel_geqrf,
+                 .autocast = CFX_CAST_F32};
 
 static void shape_qr(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
@@ -101,7 +104,7 @@ static void kernel_qr(cfx_op_call *c) {
 CFX_OP(linalg_qr) = {
     "aten::linalg_qr(Tensor A, str mode=\"reduced\") -> (Tensor Q, Tensor R)",
     "torch._C._linalg.linalg_qr torch.linalg.qr", .shape = shape_qr, .kernel = kernel_qr,
-    GRAD(qr, RESULT(0) | RESULT(1))};
+    GRAD(qr, RESULT(0) | RESULT(1)), .autocast = CFX_CAST_F32};
 
 static void decompose_qr(cfx_op_call *c) {
     cfx_value v = cfx_linalg_qr(c->args[0], arg_bool(c, 1) ? "reduced" : "complete");
@@ -163,14 +166,15 @@ static void kernel_householder(cfx_op_call *c) {
 CFX_OP(linalg_householder_product) = {
     "aten::linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
     "torch._C._linalg.linalg_householder_product torch.linalg.householder_product",
-    .shape = shape_householder, .kernel = kernel_householder, GRAD(householder, READ(0) | READ(1))};
+    .shape = shape_householder, .kernel = kernel_householder, GRAD(householder, READ(0) | READ(1)),
+    .autocast = CFX_CAST_F32};
 
 static void decompose_orgqr(cfx_op_call *c) {
     c->out[0] = cfx_linalg_householder_product(c->args[0], c->args[1]);
 }
 
 CFX_OP(orgqr) = {"aten::orgqr(Tensor self, Tensor input2) -> Tensor", "torch.orgqr Tensor.orgqr",
-                 .decompose = decompose_orgqr, .effects = CFX_COMPOSITE};
+                 .decompose = decompose_orgqr, .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
 
 static void shape_ormqr(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0), *tau = arg_tensor(c, 1), *other = arg_tensor(c, 2);
@@ -237,7 +241,7 @@ CFX_OP(ormqr) = {
     "aten::ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) "
     "-> Tensor",
     "torch.ormqr Tensor.ormqr", .shape = shape_ormqr, .kernel = kernel_ormqr,
-    GRAD(ormqr, READ(0) | READ(1) | READ(2))};
+    GRAD(ormqr, READ(0) | READ(1) | READ(2)), .autocast = CFX_CAST_F32};
 
 /* ---- LDL ------------------------------------------------------------------------------------- */
 

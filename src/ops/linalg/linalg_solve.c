@@ -3,6 +3,8 @@
 
 #include "linalg.h"
 
+CFX_FAMILY(LINEAR);
+
 /* ---- linalg_solve ---------------------------------------------------------------------------- */
 
 /* Whether B is a batch of vectors: of one dimension, or of A's shape without its last one. */
@@ -110,7 +112,7 @@ CFX_OP(linalg_solve_ex) = {
 CFX_OP(linalg_solve) = {
     "aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor",
     "torch._C._linalg.linalg_solve torch.linalg.solve", .decompose = decompose_solve,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
 
 /* ---- inverses -------------------------------------------------------------------------------- */
 
@@ -140,7 +142,7 @@ static void kernel_inv(cfx_op_call *c) {
 CFX_OP(linalg_inv_ex) = {
     "aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
     "torch._C._linalg.linalg_inv_ex torch.linalg.inv_ex", .shape = shape_inv, .kernel = kernel_inv,
-    GRAD(inv, RESULT(0))};
+    GRAD(inv, RESULT(0)), .autocast = CFX_CAST_F32};
 
 static void decompose_inv(cfx_op_call *c) {
     cfx_value v = cfx_linalg_inv_ex(c->args[0]);
@@ -153,9 +155,9 @@ static void decompose_inv(cfx_op_call *c) {
 CFX_OP(linalg_inv) = {
     "aten::linalg_inv(Tensor A) -> Tensor",
     "torch._C._linalg.linalg_inv torch.linalg.inv", .decompose = decompose_inv,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
 CFX_OP(inverse) = {"aten::inverse(Tensor self) -> Tensor", "torch.inverse Tensor.inverse",
-                   .decompose = decompose_inv, .effects = CFX_COMPOSITE};
+                   .decompose = decompose_inv, .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
 
 /* ---- triangular systems ---------------------------------------------------------------------- */
 
@@ -286,7 +288,7 @@ static void decompose_cholesky(cfx_op_call *c) {
 CFX_OP(linalg_cholesky) = {
     "aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor",
     "torch._C._linalg.linalg_cholesky torch.linalg.cholesky", .decompose = decompose_cholesky,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
 
 static void shape_cholesky(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
@@ -310,7 +312,7 @@ static void kernel_cholesky(cfx_op_call *c) {
 
 CFX_OP(cholesky) = {"aten::cholesky(Tensor self, bool upper=False) -> Tensor",
                     "torch.cholesky Tensor.cholesky", .shape = shape_cholesky,
-                    .kernel = kernel_cholesky, GRAD(cholesky, RESULT(0))};
+                    .kernel = kernel_cholesky, GRAD(cholesky, RESULT(0)), .autocast = CFX_CAST_F32};
 
 static void shape_cholesky_inverse(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
@@ -334,7 +336,7 @@ static void kernel_cholesky_inverse(cfx_op_call *c) {
 CFX_OP(cholesky_inverse) = {"aten::cholesky_inverse(Tensor self, bool upper=False) -> Tensor",
                             "torch.cholesky_inverse Tensor.cholesky_inverse",
                             .shape = shape_cholesky_inverse, .kernel = kernel_cholesky_inverse,
-                            GRAD(cholesky_inverse, READ(0) | RESULT(0))};
+                            GRAD(cholesky_inverse, READ(0) | RESULT(0)), .autocast = CFX_CAST_F32};
 
 static void shape_cholesky_solve(cfx_op_call *c) {
     const cfx_tensor *b = arg_tensor(c, 0), *a = arg_tensor(c, 1);
@@ -370,4 +372,5 @@ static void kernel_cholesky_solve(cfx_op_call *c) {
 CFX_OP(cholesky_solve) = {
     "aten::cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
     "torch.cholesky_solve Tensor.cholesky_solve", .shape = shape_cholesky_solve,
-    .kernel = kernel_cholesky_solve, GRAD(cholesky_solve, READ(1) | RESULT(0))};
+    .kernel = kernel_cholesky_solve, GRAD(cholesky_solve, READ(1) | RESULT(0)),
+    .autocast = CFX_CAST_F32};

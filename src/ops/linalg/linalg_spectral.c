@@ -3,6 +3,8 @@
 
 #include "linalg.h"
 
+CFX_FAMILY(LINEAR);
+
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- singular values ------------------------------------------------------------------------- */
@@ -84,11 +86,12 @@ CFX_OP(linalg_svd) = {
     "aten::linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, "
     "Tensor S, Tensor Vh)",
     "torch._C._linalg.linalg_svd torch.linalg.svd", .decompose = decompose_svd,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
 CFX_OP(linalg_svdvals) = {
     "aten::linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor",
     "torch._C._linalg.linalg_svdvals torch.linalg.svdvals", .decompose = decompose_svdvals,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .core = core_linalg_svdvals, .core_early = true,
+    .autocast = CFX_CAST_F32};
 
 /* ---- eigenvalues of symmetric matrices ------------------------------------------------------- */
 
@@ -144,11 +147,12 @@ static void decompose_eigvalsh(cfx_op_call *c) {
 CFX_OP(linalg_eigh) = {
     "aten::linalg_eigh(Tensor self, str UPLO=\"L\") -> (Tensor eigenvalues, Tensor eigenvectors)",
     "torch._C._linalg.linalg_eigh torch.linalg.eigh", .decompose = decompose_eigh,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
 CFX_OP(linalg_eigvalsh) = {
     "aten::linalg_eigvalsh(Tensor self, str UPLO=\"L\") -> Tensor",
     "torch._C._linalg.linalg_eigvalsh torch.linalg.eigvalsh", .decompose = decompose_eigvalsh,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .core = core_linalg_eigvalsh, .core_early = true,
+    .autocast = CFX_CAST_F32};
 
 /* ---- eigenvalues of any matrix --------------------------------------------------------------- */
 
@@ -206,14 +210,14 @@ static void decompose_eigvals(cfx_op_call *c) { c->out[0] = cfx_aten__linalg_eig
 CFX_OP(linalg_eig) = {
     "aten::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
     "torch._C._linalg.linalg_eig torch.linalg.eig", .shape = shape_eig, .kernel = kernel_eig,
-    GRAD(eig, RESULT(0) | RESULT(1))};
+    GRAD(eig, RESULT(0) | RESULT(1)), .autocast = CFX_CAST_F32};
 CFX_OP(_linalg_eigvals) = {"aten::_linalg_eigvals(Tensor self) -> Tensor", NULL,
                            .shape = shape_eigvals, .kernel = kernel_eigvals,
                            GRAD(eigvals, READ(0))};
 CFX_OP(linalg_eigvals) = {
     "aten::linalg_eigvals(Tensor self) -> Tensor",
     "torch._C._linalg.linalg_eigvals torch.linalg.eigvals", .decompose = decompose_eigvals,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
 
 /* ---- least squares --------------------------------------------------------------------------- */
 
@@ -355,4 +359,5 @@ CFX_OP(linalg_lstsq) = {
     "aten::linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor"
     " solution, Tensor residuals, Tensor rank, Tensor singular_values)",
     "torch._C._linalg.linalg_lstsq torch.linalg.lstsq", .kernel = kernel_lstsq,
-    .effects = CFX_DATA_SHAPE, GRAD(lstsq, READ(0) | READ(1) | RESULT(0))};
+    .effects = CFX_DATA_SHAPE, GRAD(lstsq, READ(0) | READ(1) | RESULT(0)),
+    .autocast = CFX_CAST_F32};

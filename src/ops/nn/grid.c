@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+CFX_FAMILY(POOL);
+
 enum { BILINEAR, NEAREST, BICUBIC };
 enum { ZEROS, BORDER, REFLECTION };
 enum { PIECE = 64, MOST_TAPS = 16 };
@@ -229,7 +231,8 @@ static void decompose_grid_sampler(cfx_op_call *c) {
 CFX_OP(grid_sampler) = {
     "aten::grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool "
     "align_corners) -> Tensor",
-    "torch.grid_sampler", .decompose = decompose_grid_sampler, .effects = CFX_COMPOSITE};
+    "torch.grid_sampler", .decompose = decompose_grid_sampler, .effects = CFX_COMPOSITE,
+    .autocast = CFX_CAST_F32};
 
 /* ---- affine_grid_generator ------------------------------------------------------------------ */
 
@@ -295,4 +298,4 @@ CFX_OP(affine_grid_generator) = {
     .shape = shape_affine,
     .kernel = kernel_affine,
     .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(affine, 0)};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(affine, 0), .core = core_affine_grid_generator};

@@ -3,6 +3,8 @@
 #include "../back.h"
 #include "../loops.h"
 
+CFX_FAMILY(REDUCE);
+
 enum { REDUCE_NONE, REDUCE_MEAN, REDUCE_SUM };
 
 /* A row, and where in the arguments the reduction is; the number behind it is p0. */
@@ -158,18 +160,22 @@ static void grad_soft_margin_loss(cfx_back *b) {
 
 CFX_OP(mse_loss) = {"aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
                     "torch._C._nn.mse_loss", LOSS(mse, shape_loss),
-                    GRAD(difference_loss, READ(0) | READ(1))};
+                    GRAD(difference_loss, READ(0) | READ(1)), .core = core_mse_loss,
+                    .autocast = CFX_CAST_F32};
 CFX_OP(smooth_l1_loss) = {"aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, "
                           "float beta=1.) -> Tensor", "torch._C._nn.smooth_l1_loss",
                           LOSS(smooth_l1, shape_smooth_l1),
-                          GRAD(difference_loss, READ(0) | READ(1))};
+                          GRAD(difference_loss, READ(0) | READ(1)), .core = core_smooth_l1_loss,
+                          .autocast = CFX_CAST_F32};
 CFX_OP(huber_loss) = {"aten::huber_loss(Tensor self, Tensor target, int reduction=1, float "
                       "delta=1.) -> Tensor", "torch._C._nn.huber_loss",
-                      LOSS(huber, shape_huber), GRAD(difference_loss, READ(0) | READ(1))};
+                      LOSS(huber, shape_huber), GRAD(difference_loss, READ(0) | READ(1)),
+                      .core = core_huber_loss, .autocast = CFX_CAST_F32};
 CFX_OP(soft_margin_loss) = {"aten::soft_margin_loss(Tensor self, Tensor target, int reduction=1) "
                             "-> Tensor", "torch._C._nn.soft_margin_loss",
                             LOSS(soft_margin, shape_soft_margin),
-                            GRAD(soft_margin_loss, READ(0) | READ(1))};
+                            GRAD(soft_margin_loss, READ(0) | READ(1)),
+                            .core = core_soft_margin_loss, .autocast = CFX_CAST_F32};
 
 /* ---- cross entropy of probabilities ---------------------------------------------------------- */
 
@@ -245,7 +251,8 @@ static void grad_bce(cfx_back *b) {
 CFX_OP(binary_cross_entropy) = {
     "aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int "
     "reduction=1) -> Tensor", "torch._C._nn.binary_cross_entropy",
-    .shape = shape_bce, .kernel = kernel_bce, GRAD(bce, READ(0) | READ(1) | READ(2))};
+    .shape = shape_bce, .kernel = kernel_bce, GRAD(bce, READ(0) | READ(1) | READ(2)),
+    .core = core_binary_cross_entropy, .autocast = CFX_CAST_F32};
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 

@@ -3,6 +3,8 @@
 
 #include "../ops.h"
 
+CFX_FAMILY(REDUCE);
+
 enum { MEAN = 1, SUM = 2 };
 
 /* The loss of each element, its mean or its sum, as argument `at` asks. */
@@ -88,29 +90,30 @@ static void decompose_cosine_embedding_loss(cfx_op_call *c) {
 #define COMPOSED(how) .decompose = decompose_##how, .effects = CFX_COMPOSITE
 
 CFX_OP(l1_loss) = {"aten::l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
-                   "torch._C._nn.l1_loss", COMPOSED(l1_loss)};
+                   "torch._C._nn.l1_loss", COMPOSED(l1_loss), .autocast = CFX_CAST_F32};
 CFX_OP(binary_cross_entropy_with_logits) = {
     "aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, "
     "Tensor? pos_weight=None, int reduction=1) -> Tensor",
     "torch.binary_cross_entropy_with_logits",
-    .decompose = decompose_bce_with_logits};
+    .decompose = decompose_bce_with_logits, .core = core_binary_cross_entropy_with_logits,
+    .autocast = CFX_CAST_F32};
 CFX_OP(kl_div) = {"aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool "
                   "log_target=False) -> Tensor", "torch.kl_div",
-                  COMPOSED(kl_div)};
+                  COMPOSED(kl_div), .autocast = CFX_CAST_F32};
 CFX_OP(poisson_nll_loss) = {"aten::poisson_nll_loss(Tensor input, Tensor target, bool log_input, "
                             "bool full, float eps, int reduction) -> Tensor",
                             "torch.poisson_nll_loss",
-                            COMPOSED(poisson_nll_loss)};
+                            COMPOSED(poisson_nll_loss), .autocast = CFX_CAST_F32};
 CFX_OP(hinge_embedding_loss) = {
     "aten::hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> "
     "Tensor", "torch.hinge_embedding_loss",
-    COMPOSED(hinge_embedding_loss)};
+    COMPOSED(hinge_embedding_loss), .autocast = CFX_CAST_F32};
 CFX_OP(margin_ranking_loss) = {
     "aten::margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int "
     "reduction=1) -> Tensor", "torch.margin_ranking_loss",
-    COMPOSED(margin_ranking_loss)};
+    COMPOSED(margin_ranking_loss), .autocast = CFX_CAST_F32};
 CFX_OP(cosine_embedding_loss) = {
     "aten::cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., "
     "int reduction=1) -> Tensor",
     "torch.cosine_embedding_loss",
-    COMPOSED(cosine_embedding_loss)};
+    COMPOSED(cosine_embedding_loss), .autocast = CFX_CAST_F32};

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+CFX_FAMILY(REDUCE);
+
 typedef struct {
     const void *x, *weight, *grad_out; /* grad_out: NULL going forward */
     const int64_t *target;
@@ -139,7 +141,8 @@ CFX_OP(multi_margin_loss) = {"aten::multi_margin_loss(Tensor self, Tensor target
                              "Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor",
                              "torch._C._nn.multi_margin_loss", .shape = shape_multi_margin,
                              .kernel = kernel_multi_margin, MARGIN,
-                             GRAD(multi_margin_loss, READ(0) | READ(1) | READ(4))};
+                             GRAD(multi_margin_loss, READ(0) | READ(1) | READ(4)),
+                             .autocast = CFX_CAST_F32};
 
 static void shape_multi_margin_backward(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 1);
@@ -238,4 +241,4 @@ static void decompose_multilabel(cfx_op_call *c) {
 CFX_OP(multilabel_margin_loss) = {
     "aten::multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
     "torch._C._nn.multilabel_margin_loss", .decompose = decompose_multilabel,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+CFX_FAMILY(REDUCE);
+
 enum { REDUCE_NONE, REDUCE_MEAN, REDUCE_SUM };
 
 typedef struct {
@@ -130,11 +132,13 @@ static void grad_nll_loss_backward(cfx_back *b) {
 CFX_OP(nll_loss_forward) = {
     "aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt "
     "ignore_index) -> (Tensor output, Tensor total_weight)",
-    NLL(NULL), GRAD(nll_loss, READ(0) | READ(1) | READ(2) | RESULT(1))};
+    NLL(NULL), GRAD(nll_loss, READ(0) | READ(1) | READ(2) | RESULT(1)),
+    .core = core_nll_loss_forward};
 CFX_OP(nll_loss2d_forward) = {
     "aten::nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt "
     "ignore_index) -> (Tensor output, Tensor total_weight)",
-    NLL("2d"), GRAD(nll_loss, READ(0) | READ(1) | READ(2) | RESULT(1))};
+    NLL("2d"), GRAD(nll_loss, READ(0) | READ(1) | READ(2) | RESULT(1)),
+    .core = core_nll_loss_forward};
 
 static void shape_nll_backward(cfx_op_call *c) {
     const cfx_tensor *g = arg_tensor(c, 0), *x = arg_tensor(c, 1), *t = arg_tensor(c, 2);
@@ -202,10 +206,12 @@ static void decompose_nll_loss(cfx_op_call *c) {
 
 CFX_OP(nll_loss) = {"aten::nll_loss(Tensor self, Tensor target, Tensor? weight=None, int "
                     "reduction=1, SymInt ignore_index=-100) -> Tensor",
-                    .decompose = decompose_nll_loss, .effects = CFX_COMPOSITE};
+                    .decompose = decompose_nll_loss, .effects = CFX_COMPOSITE,
+                    .autocast = CFX_CAST_F32};
 CFX_OP(nll_loss2d) = {"aten::nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int "
                       "reduction=1, SymInt ignore_index=-100) -> Tensor",
-                      .decompose = decompose_nll_loss, .effects = CFX_COMPOSITE, .row = "2d"};
+                      .decompose = decompose_nll_loss, .effects = CFX_COMPOSITE, .row = "2d",
+                      .autocast = CFX_CAST_F32};
 
 static void decompose_nll_loss_nd(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0), *t = arg_tensor(c, 1);
@@ -344,4 +350,4 @@ CFX_OP(cross_entropy_loss) = {
     "aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, "
     "SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor",
     "torch._C._nn.cross_entropy_loss", .decompose = decompose_cross_entropy,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};

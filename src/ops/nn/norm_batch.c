@@ -8,6 +8,8 @@
 
 #include <math.h>
 
+CFX_FAMILY(NORM);
+
 typedef struct {
     int64_t outer, channels, inner;
     const void *x, *g;
@@ -269,7 +271,8 @@ CFX_OP(native_batch_norm) = {
     .kernel = normalize,
     .decompose = decompose_native,
     .row = &native,
-    GRAD(batch_norm, READ(0) | READ(1) | READ(3) | READ(4) | RESULT(1) | RESULT(2))};
+    GRAD(batch_norm, READ(0) | READ(1) | READ(3) | READ(4) | RESULT(1) | RESULT(2)),
+    .core = decompose_native, .core_early = true};
 CFX_OP(_native_batch_norm_legit) = {
     "aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) "
     "running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, "

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+CFX_FAMILY(NORM);
+
 typedef struct {
     int64_t n, c, hw, groups;
     const void *x, *g, *w, *b;
@@ -192,7 +194,7 @@ CFX_OP(group_norm) = {
     "aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float "
     "eps=1.0000000000000001e-05, bool cudnn_enabled=True) -> Tensor",
     "torch.group_norm", .decompose = decompose_group_norm,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32_ON_GPU};
 
 /* ---- backward ------------------------------------------------------------------------------- */
 

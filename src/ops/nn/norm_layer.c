@@ -5,6 +5,8 @@
 #include <float.h>
 #include <math.h>
 
+CFX_FAMILY(NORM);
+
 typedef struct {
     int64_t m, n; /* rows, elements of one */
     const void *x, *w, *b, *g;
@@ -137,7 +139,8 @@ CFX_OP(native_layer_norm) = {"aten::native_layer_norm(Tensor input, SymInt[] nor
                              .kernel = kernel_layer_norm,
                              .dtypes = CFX_IN_FLOAT,
                              .effects = CFX_CONTIGUOUS_ARGS,
-                             GRAD(layer_norm, READ(0) | READ(2) | READ(3) | RESULT(1) | RESULT(2))};
+                             GRAD(layer_norm, READ(0) | READ(2) | READ(3) | RESULT(1) | RESULT(2)),
+                             .autocast = CFX_CAST_F32_ON_GPU};
 
 static void decompose_layer_norm(cfx_op_call *c) {
     cfx_value r = cfx_native_layer_norm(c->args[0], c->args[1], c->args[2], c->args[3], c->args[4]);
@@ -153,7 +156,7 @@ CFX_OP(layer_norm) = {
     .kernel = kernel_layer_norm,
     .decompose = decompose_layer_norm,
     .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS};
+    .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS, .autocast = CFX_CAST_F32_ON_GPU};
 
 /* ---- backward ------------------------------------------------------------------------------- */
 

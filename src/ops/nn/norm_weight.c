@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+CFX_FAMILY(NORM);
+
 /* v seen as [outer, n, inner] around dim; false, with an error, when g does not fit. */
 static bool around(cfx_op_call *c, const cfx_tensor *v, const cfx_tensor *g, int64_t *size) {
     int dim = arg_dim(c, 2, v->ndim);
@@ -106,7 +108,8 @@ CFX_OP(_weight_norm_interface) = {
     .shape = shape_interface,
     .kernel = kernel_interface,
     .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(weight_norm, READ(0) | READ(1) | RESULT(1))};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(weight_norm, READ(0) | READ(1) | RESULT(1)),
+    .core = core__weight_norm_interface};
 
 static void decompose_weight_norm(cfx_op_call *c) {
     cfx_tensor *v = cfx_contiguous(c->args[0]), *g = cfx_contiguous(c->args[1]);

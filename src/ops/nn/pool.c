@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+CFX_FAMILY(POOL);
+
 static const char *const count_words[] = {"", "", "two ints", "three ints"};
 
 /* ---- geometry ------------------------------------------------------------------------------- */
@@ -332,7 +334,8 @@ CFX_OP(max_pool3d) = {
     "aten::max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] "
     "dilation=1, bool ceil_mode=False) -> Tensor",
     "torch.max_pool3d", MAX_COLUMNS(max3),
-    .decompose = decompose_max3, .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS};
+    .decompose = decompose_max3, .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS,
+    .autocast = CFX_CAST_F32};
 
 /* ---- max, backward -------------------------------------------------------------------------- */
 
@@ -512,7 +515,7 @@ CFX_OP(avg_pool3d) = {
     .kernel = kernel_avg,
     .row = &avg3,
     .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(avg_pool, READ(0))};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(avg_pool, READ(0)), .autocast = CFX_CAST_F32};
 CFX_OP(avg_pool2d_backward) = {
     "aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, "
     "int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+CFX_FAMILY(POOL);
+
 /* The part of dimension d that result o covers. */
 static inline void part(const pool *p, int d, int64_t o, int64_t *range) {
     int64_t in = p->in[d], out = p->out[d];
@@ -171,7 +173,8 @@ CFX_OP(adaptive_avg_pool2d) = {
 CFX_OP(adaptive_avg_pool3d) = {
     "aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor",
     "torch._C._nn.adaptive_avg_pool3d", COLUMNS(avg3),
-    .decompose = decompose_avg, .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS};
+    .decompose = decompose_avg, .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS,
+    .autocast = CFX_CAST_F32};
 
 /* ---- backward ------------------------------------------------------------------------------- */
 

@@ -3,6 +3,8 @@
 
 #include "../ops.h"
 
+CFX_FAMILY(POOL);
+
 /* [1, the number of argument i] (or `other` for one not given); the bad value when it is no single
  * number. */
 static cfx_value pair(cfx_op_call *c, int i, const char *func, const char *what, int64_t first,

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+CFX_FAMILY(POOL);
+
 typedef struct {
     int64_t in[3], out[3];
     double scale[3]; /* the user's; 0 where there is none */
@@ -260,15 +262,15 @@ RESAMPLES(bicubic2d_aa, 2, CUBIC_AA)
 CFX_OP(upsample_nearest1d) = {
     "aten::upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None) -> "
     "Tensor",
-    "torch._C._nn.upsample_nearest1d", BY(nearest1d_row)};
+    "torch._C._nn.upsample_nearest1d", BY(nearest1d_row), .core = core_nearest};
 CFX_OP(upsample_nearest1d_vec) = {
     "aten::upsample_nearest1d.vec(Tensor input, SymInt[]? output_size, float[]? "
     "scale_factors) -> Tensor",
-    NULL, BY(nearest1d_vec)};
+    NULL, BY(nearest1d_vec), .core = core_nearest, .core_early = true};
 CFX_OP(upsample_nearest2d) = {
     "aten::upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, "
     "float? scales_w=None) -> Tensor",
-    "torch._C._nn.upsample_nearest2d", BY(nearest2d_row)};
+    "torch._C._nn.upsample_nearest2d", BY(nearest2d_row), .core = core_nearest};
 CFX_OP(upsample_nearest2d_vec) = {
     "aten::upsample_nearest2d.vec(Tensor input, SymInt[]? output_size, float[]? "
     "scale_factors) -> Tensor",
@@ -276,43 +278,43 @@ CFX_OP(upsample_nearest2d_vec) = {
 CFX_OP(upsample_nearest3d) = {
     "aten::upsample_nearest3d(Tensor self, SymInt[3] output_size, float? scales_d=None, "
     "float? scales_h=None, float? scales_w=None) -> Tensor",
-    "torch._C._nn.upsample_nearest3d", BY(nearest3d_row)};
+    "torch._C._nn.upsample_nearest3d", BY(nearest3d_row), .core = core_nearest};
 CFX_OP(upsample_nearest3d_vec) = {
     "aten::upsample_nearest3d.vec(Tensor input, SymInt[]? output_size, float[]? "
     "scale_factors) -> Tensor",
-    NULL, BY(nearest3d_vec)};
+    NULL, BY(nearest3d_vec), .core = core_nearest, .core_early = true};
 CFX_OP(_upsample_nearest_exact1d) = {
     "aten::_upsample_nearest_exact1d(Tensor self, SymInt[1] output_size, float? scales=None) "
     "-> Tensor",
-    "torch._C._nn._upsample_nearest_exact1d", BY(exact1d_row)};
+    "torch._C._nn._upsample_nearest_exact1d", BY(exact1d_row), .core = core_nearest_exact};
 CFX_OP(_upsample_nearest_exact1d_vec) = {
     "aten::_upsample_nearest_exact1d.vec(Tensor input, SymInt[]? output_size, float[]? "
     "scale_factors) -> Tensor",
-    NULL, BY(exact1d_vec)};
+    NULL, BY(exact1d_vec), .core = core_nearest_exact, .core_early = true};
 CFX_OP(_upsample_nearest_exact2d) = {
     "aten::_upsample_nearest_exact2d(Tensor self, SymInt[2] output_size, float? "
     "scales_h=None, float? scales_w=None) -> Tensor",
-    "torch._C._nn._upsample_nearest_exact2d", BY(exact2d_row)};
+    "torch._C._nn._upsample_nearest_exact2d", BY(exact2d_row), .core = core_nearest_exact};
 CFX_OP(_upsample_nearest_exact2d_vec) = {
     "aten::_upsample_nearest_exact2d.vec(Tensor input, SymInt[]? output_size, float[]? "
     "scale_factors) -> Tensor",
-    NULL, BY(exact2d_vec)};
+    NULL, BY(exact2d_vec), .core = core_nearest_exact, .core_early = true};
 CFX_OP(_upsample_nearest_exact3d) = {
     "aten::_upsample_nearest_exact3d(Tensor self, SymInt[3] output_size, float? "
     "scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
-    "torch._C._nn._upsample_nearest_exact3d", BY(exact3d_row)};
+    "torch._C._nn._upsample_nearest_exact3d", BY(exact3d_row), .core = core_nearest_exact};
 CFX_OP(_upsample_nearest_exact3d_vec) = {
     "aten::_upsample_nearest_exact3d.vec(Tensor input, SymInt[]? output_size, float[]? "
     "scale_factors) -> Tensor",
-    NULL, BY(exact3d_vec)};
+    NULL, BY(exact3d_vec), .core = core_nearest_exact, .core_early = true};
 CFX_OP(upsample_linear1d) = {
     "aten::upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? "
     "scales=None) -> Tensor",
-    "torch._C._nn.upsample_linear1d", BY(linear1d_row)};
+    "torch._C._nn.upsample_linear1d", BY(linear1d_row), .core = core_linear_resample};
 CFX_OP(upsample_linear1d_vec) = {
     "aten::upsample_linear1d.vec(Tensor input, SymInt[]? output_size, bool align_corners, "
     "float[]? scale_factors) -> Tensor",
-    NULL, BY(linear1d_vec)};
+    NULL, BY(linear1d_vec), .core = core_linear_resample, .core_early = true};
 CFX_OP(upsample_bilinear2d) = {
     "aten::upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? "
     "scales_h=None, float? scales_w=None) -> Tensor",
@@ -328,7 +330,7 @@ CFX_OP(upsample_trilinear3d) = {
 CFX_OP(upsample_trilinear3d_vec) = {
     "aten::upsample_trilinear3d.vec(Tensor input, SymInt[]? output_size, bool align_corners, "
     "float[]? scale_factors) -> Tensor",
-    NULL, BY(trilinear3d_vec)};
+    NULL, BY(trilinear3d_vec), .core = core_linear_resample, .core_early = true};
 CFX_OP(upsample_bicubic2d) = {
     "aten::upsample_bicubic2d(Tensor self, SymInt[2] output_size, bool align_corners, float? "
     "scales_h=None, float? scales_w=None) -> Tensor",
@@ -336,7 +338,7 @@ CFX_OP(upsample_bicubic2d) = {
 CFX_OP(upsample_bicubic2d_vec) = {
     "aten::upsample_bicubic2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, "
     "float[]? scale_factors) -> Tensor",
-    NULL, BY(bicubic2d_vec)};
+    NULL, BY(bicubic2d_vec), .core = core_cubic, .core_early = true};
 CFX_OP(_upsample_bilinear2d_aa) = {
     "aten::_upsample_bilinear2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, "
     "float? scales_h=None, float? scales_w=None) -> Tensor",
@@ -344,7 +346,7 @@ CFX_OP(_upsample_bilinear2d_aa) = {
 CFX_OP(_upsample_bilinear2d_aa_vec) = {
     "aten::_upsample_bilinear2d_aa.vec(Tensor input, SymInt[]? output_size, bool "
     "align_corners, float[]? scale_factors) -> Tensor",
-    NULL, BY(bilinear2d_aa_vec)};
+    NULL, BY(bilinear2d_aa_vec), .core = core_bilinear_aa, .core_early = true};
 CFX_OP(_upsample_bicubic2d_aa) = {
     "aten::_upsample_bicubic2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, "
     "float? scales_h=None, float? scales_w=None) -> Tensor",
@@ -352,7 +354,7 @@ CFX_OP(_upsample_bicubic2d_aa) = {
 CFX_OP(_upsample_bicubic2d_aa_vec) = {
     "aten::_upsample_bicubic2d_aa.vec(Tensor input, SymInt[]? output_size, bool "
     "align_corners, float[]? scale_factors) -> Tensor",
-    NULL, BY(bicubic2d_aa_vec)};
+    NULL, BY(bicubic2d_aa_vec), .core = core_bicubic_aa, .core_early = true};
 CFX_OP(upsample_nearest1d_backward) = {
     "aten::upsample_nearest1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] "
     "input_size, float? scales=None) -> Tensor",

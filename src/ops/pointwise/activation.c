@@ -3,6 +3,8 @@
 
 #include "../loops.h"
 
+CFX_FAMILY(ACTIVATION);
+
 /* ---- rectifiers ------------------------------------------------------------------------------ */
 
 NUMBER1(relu, 1, x > 0 || x != x ? x : 0, x > 0 ? x : 0)
@@ -64,12 +66,14 @@ CFX_OP(relu) = {"aten::relu(Tensor self) -> Tensor",
 CFX_OP(leaky_relu) = {"aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",
                       "torch._C._nn.leaky_relu", POINTWISE(leaky_relu), GRAD(leaky_relu, READ(0))};
 CFX_OP(_prelu_kernel) = {"aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor", NULL,
-                         POINTWISE_AS(prelu, shape_prelu_kernel), GRAD(prelu, READ(0) | READ(1))};
+                         POINTWISE_AS(prelu, shape_prelu_kernel), GRAD(prelu, READ(0) | READ(1)),
+                         .core = core__prelu_kernel};
 CFX_OP(prelu) = {"aten::prelu(Tensor self, Tensor weight) -> Tensor",
                  "torch.prelu torch.nn.functional.prelu Tensor.prelu",
-                 .decompose = decompose_prelu, .effects = CFX_COMPOSITE};
+                 .decompose = decompose_prelu, .effects = CFX_COMPOSITE, .autocast = CFX_CAST_LOW};
 CFX_OP(threshold) = {"aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
-                     "torch.threshold", POINTWISE(threshold), GRAD(threshold, READ(0))};
+                     "torch.threshold", POINTWISE(threshold), GRAD(threshold, READ(0)),
+                     .core = core_threshold};
 
 /* ---- exponential units ----------------------------------------------------------------------- */
 
@@ -93,7 +97,7 @@ CFX_OP(elu) = {"aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar in
 CFX_OP(selu) = {"aten::selu(Tensor self) -> Tensor", "torch.selu",
                 .decompose = decompose_selu, .effects = CFX_COMPOSITE};
 CFX_OP(celu) = {"aten::celu(Tensor self, Scalar alpha=1.) -> Tensor",
-                "torch.celu", .decompose = decompose_celu};
+                "torch.celu", .decompose = decompose_celu, .core = core_celu};
 
 /* ---- smooth ones ----------------------------------------------------------------------------- */
 
@@ -144,17 +148,18 @@ CFX_OP(gelu) = {"aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor"
                 .shape = shape_gelu, .kernel = kernel_gelu, .effects = CFX_POINTWISE,
                 GRAD(gelu, READ(0))};
 CFX_OP(silu) = {"aten::silu(Tensor self) -> Tensor", "torch._C._nn.silu", POINTWISE(silu),
-                GRAD(silu, READ(0))};
+                GRAD(silu, READ(0)), .core = core_silu};
 CFX_OP(mish) = {"aten::mish(Tensor self) -> Tensor", "torch._C._nn.mish", POINTWISE(mish),
-                GRAD(mish, READ(0))};
+                GRAD(mish, READ(0)), .core = core_mish};
 CFX_OP(softplus) = {"aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
-                    "torch.nn.functional.softplus", POINTWISE(softplus), GRAD(softplus, READ(0))};
+                    "torch.nn.functional.softplus", POINTWISE(softplus), GRAD(softplus, READ(0)),
+                    .core = core_softplus, .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(log_sigmoid) = {"aten::log_sigmoid(Tensor self) -> Tensor", "torch.nn.functional.logsigmoid",
                        .decompose = decompose_log_sigmoid, .effects = CFX_COMPOSITE};
 CFX_OP(log_sigmoid_forward) = {
     "aten::log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)", NULL,
     .shape = shape_log_sigmoid_forward, .kernel = kernel_log_sigmoid_forward,
-    GRAD(log_sigmoid, READ(0) | RESULT(1))};
+    GRAD(log_sigmoid, READ(0) | RESULT(1)), .core = core_log_sigmoid_forward};
 
 /* ---- broken lines ---------------------------------------------------------------------------- */
 
@@ -194,15 +199,15 @@ CFX_OP(relu6) = {"aten::relu6(Tensor self) -> Tensor", "torch._C._nn.relu6",
                  .decompose = decompose_relu6, .effects = CFX_COMPOSITE};
 CFX_OP(hardsigmoid) = {"aten::hardsigmoid(Tensor self) -> Tensor",
                        "torch._C._nn.hardsigmoid", POINTWISE(hardsigmoid),
-                       GRAD(hardsigmoid, READ(0))};
+                       GRAD(hardsigmoid, READ(0)), .core = core_hardsigmoid};
 CFX_OP(hardswish) = {"aten::hardswish(Tensor self) -> Tensor", "torch._C._nn.hardswish",
-                     POINTWISE(hardswish), GRAD(hardswish, READ(0))};
+                     POINTWISE(hardswish), GRAD(hardswish, READ(0)), .core = core_hardswish};
 CFX_OP(hardshrink) = {"aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
                       "torch.hardshrink torch.nn.functional.hardshrink Tensor.hardshrink",
-                      POINTWISE(hardshrink), GRAD(hardshrink, READ(0))};
+                      POINTWISE(hardshrink), GRAD(hardshrink, READ(0)), .core = core_hardshrink};
 CFX_OP(softshrink) = {"aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
                       "torch.nn.functional.softshrink", POINTWISE_AS(softshrink, shape_softshrink),
-                      GRAD(softshrink, READ(0))};
+                      GRAD(softshrink, READ(0)), .core = core_softshrink};
 
 /* ---- gates ----------------------------------------------------------------------------------- */
 
@@ -258,4 +263,4 @@ static void kernel_glu(cfx_op_call *c) {
 }
 
 CFX_OP(glu) = {"aten::glu(Tensor self, int dim=-1) -> Tensor", "torch._C._nn.glu",
-               .shape = shape_glu, .kernel = kernel_glu, GRAD(glu, READ(0))};
+               .shape = shape_glu, .kernel = kernel_glu, GRAD(glu, READ(0)), .core = core_glu};

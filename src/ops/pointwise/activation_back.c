@@ -30,7 +30,7 @@ void grad_prelu(cfx_back *b) {
 /* Of a gradient that is g times a slope: the same slope goes back to g, and g times the slope's own
  * slope to the argument. */
 #define TWICE(name, again, x, second)                                                              \
-    void grad_##name##_backward(cfx_back *b) {                                                     \
+    void grad_##name(cfx_back *b) {                                                                \
         GIVE(0, again);                                                                            \
         GIVE(x, cfx_mul(cfx_mul(G, X(0)), second));                                                \
     }
@@ -109,17 +109,17 @@ void grad_hardsigmoid_backward(cfx_back *b) { GIVE(0, cfx_hardsigmoid_backward(G
 void grad_hardshrink_backward(cfx_back *b) { GIVE(0, cfx_hardshrink_backward(G, X(1), A(2))); }
 void grad_softshrink_backward(cfx_back *b) { GIVE(0, cfx_softshrink_backward(G, X(1), A(2))); }
 
-TWICE(sigmoid, cfx_sigmoid_backward(G, X(1)), 1, conj_of(cfx_rsub(cfx_mul(X(1), 2), 1)))
-TWICE(tanh, cfx_tanh_backward(G, X(1)), 1, conj_of(cfx_mul(X(1), -2)))
-TWICE(silu, cfx_silu_backward(G, X(1)), 1, silu_second(X(1)))
-TWICE(mish, cfx_mish_backward(G, X(1)), 1, mish_second(X(1)))
-TWICE(softplus, cfx_softplus_backward(G, X(1), A(2), A(3)), 1, softplus_second(b))
-TWICE(log_sigmoid, cfx_log_sigmoid_backward(G, X(1), X(2)), 1,
+TWICE(sigmoid_backward, cfx_sigmoid_backward(G, X(1)), 1, conj_of(cfx_rsub(cfx_mul(X(1), 2), 1)))
+TWICE(tanh_backward, cfx_tanh_backward(G, X(1)), 1, conj_of(cfx_mul(X(1), -2)))
+TWICE(silu_backward, cfx_silu_backward(G, X(1)), 1, silu_second(X(1)))
+TWICE(mish_backward, cfx_mish_backward(G, X(1)), 1, mish_second(X(1)))
+TWICE(softplus_backward, cfx_softplus_backward(G, X(1), A(2), A(3)), 1, softplus_second(b))
+TWICE(log_sigmoid_backward, cfx_log_sigmoid_backward(G, X(1), X(2)), 1,
       cfx_neg(slope_of_sigmoid(cfx_sigmoid(X(1)))))
-TWICE(gelu, cfx_gelu_backward(G, X(1), CFX_KW(approximate, A(2))), 1, gelu_second(b))
-TWICE(hardswish, cfx_hardswish_backward(G, X(1)), 1, hardswish_second(X(1)))
-TWICE(logit, cfx_logit_backward(G, X(1), A(2)), 1, logit_second(b))
-TWICE(elu, cfx_elu_backward(G, A(1), A(2), A(3), A(4), X(5)), 5, elu_second(b))
+TWICE(gelu_backward, cfx_gelu_backward(G, X(1), CFX_KW(approximate, A(2))), 1, gelu_second(b))
+TWICE(hardswish_backward, cfx_hardswish_backward(G, X(1)), 1, hardswish_second(X(1)))
+TWICE(logit_backward, cfx_logit_backward(G, X(1), A(2)), 1, logit_second(b))
+TWICE(elu_backward, cfx_elu_backward(G, A(1), A(2), A(3), A(4), X(5)), 5, elu_second(b))
 
 void grad_prelu_backward(cfx_back *b) {
     cfx_tensor *gx = back_gout(b, 0), *gw = back_gout(b, 1), *right = cfx_gt(X(1), 0);

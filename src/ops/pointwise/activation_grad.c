@@ -1,6 +1,8 @@
 /* Gradients of activations, as operators: grad (x in the loops) and the input or the result (y). */
 #include "../loops.h"
 
+CFX_FAMILY(ACTIVATION);
+
 /* ---- rectifiers and broken lines ------------------------------------------------------------- */
 
 FLOATS(2, threshold_backward, y <= p0 ? 0 : x)
@@ -74,8 +76,8 @@ CFX_OP(_prelu_kernel_backward) = {
 /* ---- smooth ones ----------------------------------------------------------------------------- */
 
 #define SLOPE(id, expr, cexpr)                                                                     \
-    FLOATS(2, id, expr)                                                                            \
-    COMPLEXES(2, id, cexpr)                                                                        \
+    FLOATS_SAY(2, id, #expr, expr)                                                                 \
+    COMPLEXES_SAY(2, id, #cexpr, cexpr)                                                            \
     ROW(id, RULE_SAME, 1, 2, #id "_cpu", HAS_FLOATS(id), HAS_COMPLEXES(id))
 SLOPE(sigmoid_backward, x *(1 - y) * y, CMUL(x, conj(CMUL(1 - y, y))))
 SLOPE(tanh_backward, x *(1 - y * y), CMUL(x, conj(1 - CMUL(y, y))))

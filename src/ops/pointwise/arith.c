@@ -1,6 +1,8 @@
 /* Arithmetic: sums, products, quotients, remainders, and what is made of them. */
 #include "../loops.h"
 
+CFX_FAMILY(MATH);
+
 /* ---- sums and products ----------------------------------------------------------------------- */
 
 FIELD2(add, 1, x + p0 * y, WRAP(x, +, WRAP(p0, *, y)), x + CMUL(p0, y))
@@ -76,9 +78,10 @@ CFX_OP(sub_Tensor) = {"aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alp
 CFX_OP(sub_Scalar) = {"aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", NULL,
                       POINTWISE_AS(sub, shape_sub), GRAD(sub, 0)};
 CFX_OP(rsub_Tensor) = {"aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-                       "torch.rsub Tensor.__rsub__", REVERSED, GRAD(rsub, 0)};
+                       "torch.rsub Tensor.__rsub__", REVERSED, GRAD(rsub, 0),
+                       .core = core_rsub_Tensor};
 CFX_OP(rsub_Scalar) = {"aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
-                       NULL, REVERSED, GRAD(rsub, 0)};
+                       NULL, REVERSED, GRAD(rsub, 0), .core = core_rsub_Scalar};
 CFX_OP(subtract_Tensor) = {"aten::subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) "
                            "-> Tensor", "torch.subtract Tensor.subtract",
                            ALIAS(sub_Tensor) | CFX_NUMBERS, .out = "out"};
@@ -97,7 +100,7 @@ CFX_OP(multiply_Scalar) = {"aten::multiply.Scalar(Tensor self, Scalar other) -> 
                            ALIAS(mul_Scalar)};
 CFX_OP(addcmul) = {"aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar "
                    "value=1) -> Tensor", "torch.addcmul Tensor.addcmul", POINTWISE(addcmul),
-                   GRAD(addcmul, READ(1) | READ(2))};
+                   GRAD(addcmul, READ(1) | READ(2)), .core = core_addcmul};
 
 /* ---- quotients ------------------------------------------------------------------------------- */
 
@@ -142,11 +145,11 @@ MOD(int64_t, mod_i64, RESIDUE(x, y))
 FLOATS(2, div, x / y)
 COMPLEXES(2, div, x / y)
 ROW(div, RULE_FLOAT, 1, 2, "div_cpu", HAS_FLOATS(div), HAS_COMPLEXES(div), .wide = true)
-ANALYTIC_(3, addcdiv, 2, x + p0 * (y / z), x + CMUL(p0, y / z))
+ANALYTIC3(addcdiv, 2, x + p0 * (y / z), x + CMUL(p0, y / z))
 
 #define DIVISION(id, cost, expr, iexpr)                                                            \
-    FLOATS(2, id, expr)                                                                            \
-    INTS(2, id, iexpr)                                                                             \
+    FLOATS_SAY(2, id, #expr, expr)                                                                 \
+    INTS_SAY(2, id, #iexpr, iexpr)                                                                 \
     ROW(id, RULE_SAME, cost, 2, #id "_cpu", HAS_FLOATS(id), HAS_INTS(id), .no_bool = true)
 DIVISION(div_trunc, 1, trunc(x / y), QUOTIENT(x, y))
 DIVISION(div_floor, 8, floor_div(x, y), floor_div_i64(x, y))
@@ -247,10 +250,11 @@ CFX_OP(true_divide_Scalar) = {"aten::true_divide.Scalar(Tensor self, Scalar othe
                               ALIAS(div_Scalar)};
 CFX_OP(floor_divide) = {"aten::floor_divide(Tensor self, Tensor other) -> Tensor",
                         "torch.floor_divide Tensor.floor_divide operator.floordiv",
-                        DIVIDES(div_floor) | CFX_NUMBERS, NO_GRAD, .inplace = "Tensor"};
+                        DIVIDES(div_floor) | CFX_NUMBERS, NO_GRAD, .inplace = "Tensor",
+                        .core = core_floor_divide};
 CFX_OP(floor_divide_Scalar) = {
     "aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor", NULL, DIVIDES(div_floor),
-    NO_GRAD};
+    NO_GRAD, .core = core_floor_divide};
 CFX_OP(remainder_Tensor) = {"aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor",
                             "torch.remainder Tensor.remainder operator.mod", DIVIDES(remainder),
                             GRAD(remainder, READ(0) | READ(1))};
@@ -265,7 +269,8 @@ CFX_OP(fmod_Scalar) = {"aten::fmod.Scalar(Tensor self, Scalar other) -> Tensor",
                        DIVIDES(fmod), GRAD(fmod, 0)};
 CFX_OP(addcdiv) = {"aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar "
                    "value=1) -> Tensor", "torch.addcdiv Tensor.addcdiv",
-                   POINTWISE_AS(addcdiv, shape_addcdiv), GRAD(addcdiv, READ(1) | READ(2))};
+                   POINTWISE_AS(addcdiv, shape_addcdiv), GRAD(addcdiv, READ(1) | READ(2)),
+                   .core = core_addcdiv};
 
 /* ---- signs and size -------------------------------------------------------------------------- */
 
@@ -274,6 +279,7 @@ ANALYTIC1(reciprocal, 1, 1 / x, 1 / x)
 
 FLOATS(1, abs, fabs(x))
 INTS(1, abs, x < 0 ? WRAP(0, -, x) : x)
+SAYS(abs, complex, "cabs(x)")
 LOOP1(abs_c64, c64_t, float, c, cabsf(x))
 LOOP1(abs_c128, c128_t, double, c, cabs(x))
 ROW(abs, RULE_ABS, 1, 1, "abs_cpu", HAS_FLOATS(abs), HAS_INTS(abs), HAS_COMPLEXES(abs),
@@ -299,10 +305,10 @@ CFX_OP(negative) = {"aten::negative(Tensor self) -> Tensor", "torch.negative Ten
                     ALIAS(neg)};
 CFX_OP(positive) = {"aten::positive(Tensor(a) self) -> Tensor(a)",
                     "torch.positive Tensor.positive operator.pos", .view = view_positive,
-                    GRAD(same, 0)};
+                    GRAD(same, 0), .core = core_positive, .core_early = true};
 CFX_OP(reciprocal) = {"aten::reciprocal(Tensor self) -> Tensor",
                       "torch.reciprocal Tensor.reciprocal", POINTWISE(reciprocal),
-                      GRAD(reciprocal, RESULT(0))};
+                      GRAD(reciprocal, RESULT(0)), .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(abs) = {"aten::abs(Tensor self) -> Tensor", "torch.abs Tensor.abs operator.abs",
                POINTWISE(abs), GRAD(abs, READ(0))};
 CFX_OP(absolute) = {"aten::absolute(Tensor self) -> Tensor", "torch.absolute Tensor.absolute",

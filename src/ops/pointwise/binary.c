@@ -3,6 +3,8 @@
 
 #include "../loops.h"
 
+CFX_FAMILY(MATH);
+
 /* ---- angles and lengths ---------------------------------------------------------------------- */
 
 FLOAT2(atan2, 6, atan2(x, y))
@@ -35,7 +37,7 @@ CFX_OP(nextafter) = {"aten::nextafter(Tensor self, Tensor other) -> Tensor",
                      "torch.nextafter Tensor.nextafter", POINTWISE(nextafter)};
 CFX_OP(heaviside) = {"aten::heaviside(Tensor self, Tensor values) -> Tensor",
                      "torch.heaviside Tensor.heaviside", POINTWISE_AS(heaviside, shape_heaviside),
-                     NO_GRAD};
+                     NO_GRAD, .core = core_heaviside};
 
 /* ---- divisors -------------------------------------------------------------------------------- */
 
@@ -91,7 +93,7 @@ ROW(float_power, RULE_DOUBLE, 20, 2, "pow", HAS_FLOATS(pow), HAS_COMPLEXES(pow))
 
 /* The exponents that are worth a loop of their own. */
 #define EXPONENT(id, price, expr)                                                                  \
-    FLOATS(1, id, expr)                                                                            \
+    FLOATS_SAY(1, id, #expr, expr)                                                                 \
     ROW(id, RULE_SAME, price, 1, "pow", HAS_FLOATS(id))
 EXPONENT(power_half, 2, sqrt(x))
 EXPONENT(power_2, 1, x *x)
@@ -134,22 +136,27 @@ static void decompose_square(cfx_op_call *c) { c->out[0] = cfx_pow(arg_tensor(c,
 
 CFX_OP(pow_Tensor_Tensor) = {"aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
                              "torch.pow Tensor.pow operator.pow", POINTWISE(pow),
-                             GRAD(pow, READ(0) | READ(1) | RESULT(0)), .inplace = "Tensor"};
+                             GRAD(pow, READ(0) | READ(1) | RESULT(0)), .inplace = "Tensor",
+                             .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(pow_Tensor_Scalar) = {"aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
                              NULL, .shape = shape_pow_Scalar, .kernel = kernel_pow_Scalar,
                              .row = &row_pow, .effects = CFX_POINTWISE, GRAD(pow, READ(0)),
-                             .inplace = "Scalar"};
+                             .inplace = "Scalar", .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(pow_Scalar) = {"aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor", NULL,
-                      POINTWISE(pow), GRAD(pow, READ(1) | RESULT(0))};
+                      POINTWISE(pow), GRAD(pow, READ(1) | RESULT(0)),
+                      .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(float_power_Tensor_Tensor) = {
     "aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
     "torch.float_power Tensor.float_power", POINTWISE(float_power),
-    GRAD(pow, READ(0) | READ(1) | RESULT(0)), .inplace = "Tensor"};
+    GRAD(pow, READ(0) | READ(1) | RESULT(0)), .inplace = "Tensor",
+    .core = core_float_power_Tensor_Tensor};
 CFX_OP(float_power_Tensor_Scalar) = {
     "aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", NULL,
-    POINTWISE(float_power), GRAD(pow, READ(0)), .inplace = "Scalar"};
+    POINTWISE(float_power), GRAD(pow, READ(0)), .inplace = "Scalar",
+    .core = core_float_power_Tensor_Scalar};
 CFX_OP(float_power_Scalar) = {"aten::float_power.Scalar(Scalar self, Tensor exponent) -> Tensor",
-                              NULL, POINTWISE(float_power), GRAD(pow, READ(1) | RESULT(0))};
+                              NULL, POINTWISE(float_power), GRAD(pow, READ(1) | RESULT(0)),
+                              .core = core_float_power_Scalar};
 CFX_OP(square) = {"aten::square(Tensor self) -> Tensor", "torch.square Tensor.square",
                   .decompose = decompose_square, .effects = CFX_COMPOSITE};
 
@@ -174,11 +181,11 @@ ONLY_FLOAT2(logaddexp2, 8,
 
 CFX_OP(xlogy_Tensor) = {"aten::xlogy.Tensor(Tensor self, Tensor other) -> Tensor",
                         "torch.xlogy Tensor.xlogy", POINTWISE(xlogy),
-                        GRAD(xlogy, READ(0) | READ(1))};
+                        GRAD(xlogy, READ(0) | READ(1)), .core = core_xlogy};
 CFX_OP(xlogy_Scalar_Self) = {"aten::xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor", NULL,
-                             POINTWISE(xlogy), GRAD(xlogy, READ(1))};
+                             POINTWISE(xlogy), GRAD(xlogy, READ(1)), .core = core_xlogy};
 CFX_OP(xlogy_Scalar_Other) = {"aten::xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor", NULL,
-                              POINTWISE(xlogy), GRAD(xlogy, READ(0))};
+                              POINTWISE(xlogy), GRAD(xlogy, READ(0)), .core = core_xlogy};
 CFX_OP(special_xlogy) = {"aten::special_xlogy(Tensor self, Tensor other) -> Tensor",
                          "torch.special.xlogy", ALIAS(xlogy_Tensor)};
 CFX_OP(special_xlogy_self_scalar) = {
@@ -189,19 +196,19 @@ CFX_OP(special_xlogy_other_scalar) = {
     ALIAS(xlogy_Scalar_Other)};
 CFX_OP(special_xlog1py) = {"aten::special_xlog1py(Tensor self, Tensor other) -> Tensor",
                            "torch.special.xlog1py", POINTWISE(special_xlog1py),
-                           GRAD(xlog1py, READ(0) | READ(1))};
+                           GRAD(xlog1py, READ(0) | READ(1)), .core = core_xlog1py};
 CFX_OP(special_xlog1py_self_scalar) = {
     "aten::special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor", NULL,
-    POINTWISE(special_xlog1py), GRAD(xlog1py, READ(1))};
+    POINTWISE(special_xlog1py), GRAD(xlog1py, READ(1)), .core = core_xlog1py};
 CFX_OP(special_xlog1py_other_scalar) = {
     "aten::special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor", NULL,
-    POINTWISE(special_xlog1py), GRAD(xlog1py, READ(0))};
+    POINTWISE(special_xlog1py), GRAD(xlog1py, READ(0)), .core = core_xlog1py};
 CFX_OP(logaddexp) = {"aten::logaddexp(Tensor self, Tensor other) -> Tensor",
                      "torch.logaddexp Tensor.logaddexp", POINTWISE(logaddexp),
-                     GRAD(logaddexp, READ(0) | READ(1))};
+                     GRAD(logaddexp, READ(0) | READ(1)), .core = core_logaddexp};
 CFX_OP(logaddexp2) = {"aten::logaddexp2(Tensor self, Tensor other) -> Tensor",
                       "torch.logaddexp2 Tensor.logaddexp2", POINTWISE(logaddexp2),
-                      GRAD(logaddexp2, READ(0) | READ(1))};
+                      GRAD(logaddexp2, READ(0) | READ(1)), .core = core_logaddexp2};
 
 /* ---- blends ---------------------------------------------------------------------------------- */
 
@@ -244,6 +251,8 @@ static void shape_lerp(cfx_op_call *c) {
 }
 
 CFX_OP(lerp_Scalar) = {"aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor",
-                       "torch.lerp Tensor.lerp", POINTWISE_AS(lerp, shape_lerp), GRAD(lerp, 0)};
+                       "torch.lerp Tensor.lerp", POINTWISE_AS(lerp, shape_lerp), GRAD(lerp, 0),
+                       .core = core_lerp};
 CFX_OP(lerp_Tensor) = {"aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", NULL,
-                       POINTWISE_AS(lerp_by, shape_lerp), GRAD(lerp, READ(0) | READ(1) | READ(2))};
+                       POINTWISE_AS(lerp_by, shape_lerp), GRAD(lerp, READ(0) | READ(1) | READ(2)),
+                       .core = core_lerp};

@@ -1,9 +1,11 @@
 /* Bits of integers; bools are single bits. */
 #include "../loops.h"
 
+CFX_FAMILY(COMPARE);
+
 #define BITS(k, id, expr)                                                                          \
-    INTS(k, id, expr)                                                                              \
-    BOOLS(k, id, expr)                                                                             \
+    INTS_SAY(k, id, #expr, expr)                                                                   \
+    BOOLS_SAY(k, id, #expr, expr)                                                                  \
     ROW(id, RULE_SAME, 1, k, #id "_cpu", HAS_INTS(id), HAS_BOOLS(id))
 BITS(2, bitwise_and, x &y)
 BITS(2, bitwise_or, x | y)

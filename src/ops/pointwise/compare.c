@@ -1,10 +1,16 @@
 /* Comparisons, logic, the larger and the smaller, choices. */
 #include "../loops.h"
 
+CFX_FAMILY(COMPARE);
+
 /* ---- comparisons ----------------------------------------------------------------------------- */
 
 /* Equality has complex numbers too. */
 #define EQUALITY(id, expr)                                                                         \
+    SAYS(id, float, #expr)                                                                         \
+    SAYS(id, int, #expr)                                                                           \
+    SAYS(id, bool, #expr)                                                                          \
+    SAYS(id, complex, #expr)                                                                       \
     LOOP2(id##_f32, float, uint8_t, f, expr)                                                       \
     LOOP2(id##_f64, double, uint8_t, f, expr)                                                      \
     LOOP2(id##_i64, int64_t, uint8_t, i, expr)                                                     \
@@ -13,17 +19,12 @@
     LOOP2(id##_c128, c128_t, uint8_t, c, expr)                                                     \
     ROW(id, RULE_BOOL, 1, 2, "compare_eq_ne_cpu", HAS_FLOATS(id), HAS_INTS(id), HAS_BOOLS(id),     \
         HAS_COMPLEXES(id))
-#define ORDER(id, expr)                                                                            \
-    LOOP2(id##_f32, float, uint8_t, f, expr)                                                       \
-    LOOP2(id##_f64, double, uint8_t, f, expr)                                                      \
-    LOOP2(id##_i64, int64_t, uint8_t, i, expr)                                                     \
-    ROW(id, RULE_BOOL, 1, 2, #id "_cpu", HAS_FLOATS(id), HAS_INTS(id))
 EQUALITY(eq, x == y)
 EQUALITY(ne, x != y)
-ORDER(lt, x < y)
-ORDER(le, x <= y)
-ORDER(gt, x > y)
-ORDER(ge, x >= y)
+COMPARE2(lt, x < y)
+COMPARE2(le, x <= y)
+COMPARE2(gt, x > y)
+COMPARE2(ge, x >= y)
 
 CFX_OP(eq_Tensor) = {"aten::eq.Tensor(Tensor self, Tensor other) -> Tensor",
                      "torch.eq Tensor.eq operator.eq", POINTWISE(eq) | CFX_COMMUTES};
@@ -70,7 +71,7 @@ CFX_OP(greater_equal_Scalar) = {
 /* ---- logic ----------------------------------------------------------------------------------- */
 
 #define LOGIC(k, id, expr)                                                                         \
-    BOOLS(k, id, expr)                                                                             \
+    BOOLS_SAY(k, id, #expr, expr)                                                                  \
     ROW(id, RULE_TO_BOOL, 1, k, #id, HAS_BOOLS(id))
 LOGIC(2, logical_and, x & y)
 LOGIC(2, logical_or, x | y)
@@ -102,6 +103,7 @@ static void shape_extreme(cfx_op_call *c) {
     shape_pointwise(c);
 }
 
+CFX_FAMILY(MATH);
 CFX_OP(maximum) = {"aten::maximum(Tensor self, Tensor other) -> Tensor",
                    "torch.maximum Tensor.maximum",
                    POINTWISE_AS(maximum, shape_extreme) | CFX_COMMUTES,
@@ -125,8 +127,8 @@ CFX_OP(min_other) = {"aten::min.other(Tensor self, Tensor other) -> Tensor", "to
 #define ABOVE(x, low) ((x) < (low) || (low) != (low) ? (low) : (x))
 #define BELOW(x, high) ((x) > (high) || (high) != (high) ? (high) : (x))
 #define CLAMP(id, k, expr)                                                                         \
-    FLOATS(k, id, expr)                                                                            \
-    INTS(k, id, expr)                                                                              \
+    FLOATS_SAY(k, id, #expr, expr)                                                                 \
+    INTS_SAY(k, id, #expr, expr)                                                                   \
     ROW(id, RULE_SAME, 1, k, "clamp_scalar_kernel_impl", HAS_FLOATS(id), HAS_INTS(id),             \
         .no_bool = true)
 CLAMP(clamp, 1, BELOW(ABOVE(x, p0), p1))
@@ -237,14 +239,16 @@ CFX_OP(clamp_Tensor) = {"aten::clamp.Tensor(Tensor self, Tensor? min=None, Tenso
                         GRAD(clamp, READ(0) | READ(1) | READ(2))};
 CFX_OP(clamp_min) = {"aten::clamp_min(Tensor self, Scalar min) -> Tensor",
                      "torch.clamp_min Tensor.clamp_min", CLAMPS(low_bound),
-                     GRAD(clamp_min, READ(0))};
+                     GRAD(clamp_min, READ(0)), .core = core_clamp_min};
 CFX_OP(clamp_min_Tensor) = {"aten::clamp_min.Tensor(Tensor self, Tensor min) -> Tensor", NULL,
-                            CLAMPS_BY_TENSORS(low_bound), GRAD(clamp_min, READ(0) | READ(1))};
+                            CLAMPS_BY_TENSORS(low_bound), GRAD(clamp_min, READ(0) | READ(1)),
+                            .core = core_clamp_min_Tensor};
 CFX_OP(clamp_max) = {"aten::clamp_max(Tensor self, Scalar max) -> Tensor",
                      "torch.clamp_max Tensor.clamp_max", CLAMPS(high_bound),
-                     GRAD(clamp_max, READ(0))};
+                     GRAD(clamp_max, READ(0)), .core = core_clamp_max};
 CFX_OP(clamp_max_Tensor) = {"aten::clamp_max.Tensor(Tensor self, Tensor max) -> Tensor", NULL,
-                            CLAMPS_BY_TENSORS(high_bound), GRAD(clamp_max, READ(0) | READ(1))};
+                            CLAMPS_BY_TENSORS(high_bound), GRAD(clamp_max, READ(0) | READ(1)),
+                            .core = core_clamp_max_Tensor};
 CFX_OP(clip) = {"aten::clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
                 "torch.clip Tensor.clip", ALIAS(clamp)};
 CFX_OP(clip_Tensor) = {"aten::clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> "
@@ -305,14 +309,16 @@ static void kernel_where(cfx_op_call *c) {
 
 #define CHOOSES .shape = shape_where, .kernel = kernel_where
 
+CFX_FAMILY(INDEX);
 CFX_OP(where_self) = {"aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
                       "torch.where Tensor.where", CHOOSES, GRAD(where, READ(0))};
 CFX_OP(where_ScalarSelf) = {"aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) "
-                            "-> Tensor", NULL, CHOOSES, GRAD(where, READ(0))};
+                            "-> Tensor", NULL, CHOOSES, GRAD(where, READ(0)), .core = core_where};
 CFX_OP(where_ScalarOther) = {"aten::where.ScalarOther(Tensor condition, Tensor self, Scalar "
-                             "other) -> Tensor", NULL, CHOOSES, GRAD(where, READ(0))};
+                             "other) -> Tensor", NULL, CHOOSES, GRAD(where, READ(0)),
+                             .core = core_where};
 CFX_OP(where_Scalar) = {"aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> "
-                        "Tensor", NULL, CHOOSES};
+                        "Tensor", NULL, CHOOSES, .core = core_where};
 
 /* ---- nearness -------------------------------------------------------------------------------- */
 
@@ -320,6 +326,9 @@ CFX_OP(where_Scalar) = {"aten::where.Scalar(Tensor condition, Scalar self, Scala
 #define CLOSE(x, y, far)                                                                           \
     ((x) == (y) || (q_->f[2] != 0 && (x) != (x) && (y) != (y)) ||                                  \
      ((far) < INFINITY && (far) <= q_->f[1] + fabs(q_->f[0] * (y))))
+SAYS(isclose, float, "CLOSE(x, y, fabs(x - y))")
+SAYS(isclose, int, "CLOSE(x, y, fabs((double)x - (double)y))")
+SAYS(isclose, complex, "CLOSE(x, y, cabs(x - y))")
 LOOP2(isclose_f32, float, uint8_t, f, CLOSE(x, y, fabs(x - y)))
 LOOP2(isclose_f64, double, uint8_t, f, CLOSE(x, y, fabs(x - y)))
 LOOP2(isclose_i64, int64_t, uint8_t, i, CLOSE(x, y, fabs((double)x - (double)y)))
@@ -339,6 +348,7 @@ static void shape_isclose(cfx_op_call *c) {
     shape_pointwise(c);
 }
 
+CFX_FAMILY(COMPARE);
 CFX_OP(isclose) = {"aten::isclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, "
                    "float atol=1e-08, bool equal_nan=False) -> Tensor",
                    "torch.isclose Tensor.isclose", POINTWISE_AS(isclose, shape_isclose)};

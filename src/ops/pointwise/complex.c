@@ -109,11 +109,11 @@ CFX_OP(view_as_real) = {"aten::view_as_real(Tensor(a) self) -> Tensor(a)", "torc
                         .view = view_as_real, GRAD(view_as_real, 0)};
 CFX_OP(view_as_complex) = {"aten::view_as_complex(Tensor(a) self) -> Tensor(a)",
                            "torch.view_as_complex", .view = view_as_complex,
-                           GRAD(view_as_complex, 0)};
+                           GRAD(view_as_complex, 0), .autocast = CFX_CAST_F32};
 CFX_OP(real) = {"aten::real(Tensor(a) self) -> Tensor(a)", "torch.real Tensor.real",
-                .view = view_real, GRAD(real, 0)};
+                .view = view_real, GRAD(real, 0), .core = core_real, .core_early = true};
 CFX_OP(imag) = {"aten::imag(Tensor(a) self) -> Tensor(a)", "torch.imag Tensor.imag",
-                .view = view_imag, GRAD(imag, 0)};
+                .view = view_imag, GRAD(imag, 0), .core = core_imag, .core_early = true};
 CFX_OP(resolve_conj) = {"aten::resolve_conj(Tensor(a) self) -> Tensor(a)",
                         "torch.resolve_conj Tensor.resolve_conj", .view = view_same,
                         GRAD(resolve, 0)};
@@ -147,7 +147,7 @@ static void kernel_false(cfx_op_call *c) { c->result = cfx_bool(false); }
 static void grad_conj(cfx_back *b) { back_give(b, 0, conj_of(b->gout[0])); }
 
 CFX_OP(conj) = {"aten::conj(Tensor(a) self) -> Tensor(a)", "torch.conj Tensor.conj",
-                .decompose = decompose_conj, GRAD(conj, 0)};
+                .decompose = decompose_conj, GRAD(conj, 0), .core = core_conj, .core_early = true};
 CFX_OP(_conj) = {"aten::_conj(Tensor(a) self) -> Tensor(a)", "torch._conj Tensor._conj",
                  .decompose = decompose_conj, GRAD(conj, 0)};
 CFX_OP(conj_physical) = {"aten::conj_physical(Tensor self) -> Tensor",
@@ -164,6 +164,7 @@ CFX_OP(is_neg) = {"aten::is_neg(Tensor self) -> bool", "torch.is_neg Tensor.is_n
 /* ---- angles ---------------------------------------------------------------------------------- */
 
 FLOAT1(angle, 1, x != x ? x : x < 0 ? (T)M_PI : 0)
+SAYS(angle, complex, "carg(x)")
 LOOP1(angle_c64, c64_t, float, c, cargf(x))
 LOOP1(angle_c128, c128_t, double, c, carg(x))
 ROW(angle_complex, RULE_ABS, 10, 1, "angle", HAS_COMPLEXES(angle))
@@ -255,4 +256,5 @@ static void grad_polar(cfx_back *b) {
 CFX_OP(complex) = {"aten::complex(Tensor real, Tensor imag) -> Tensor", "torch.complex",
                    .shape = shape_pair, .kernel = kernel_complex, GRAD(complex, 0)};
 CFX_OP(polar) = {"aten::polar(Tensor abs, Tensor angle) -> Tensor", "torch.polar",
-                 .shape = shape_pair, .kernel = kernel_polar, GRAD(polar, READ(0) | READ(1))};
+                 .shape = shape_pair, .kernel = kernel_polar, GRAD(polar, READ(0) | READ(1)),
+                 .autocast = CFX_CAST_F32};

@@ -1,11 +1,13 @@
 /* Rounding, signs, and what is asked of one number: is it finite? */
 #include "../loops.h"
 
+CFX_FAMILY(MATH);
+
 /* ---- rounding -------------------------------------------------------------------------------- */
 
 /* Integers are whole already; bools and complex numbers are refused. */
 #define ROUNDING(id, cost, expr)                                                                   \
-    FLOATS(1, id, expr)                                                                            \
+    FLOATS_SAY(1, id, #expr, expr)                                                                 \
     INTS(1, id, x)                                                                                 \
     ROW(id, RULE_SAME, cost, 1, #id "_vml_cpu", HAS_FLOATS(id), HAS_INTS(id), .no_bool = true)
 ROUNDING(ceil, 1, ceil(x))
@@ -50,7 +52,7 @@ CFX_OP(round_decimals) = {"aten::round.decimals(Tensor self, *, int decimals) ->
 CFX_OP(special_round) = {"aten::special_round(Tensor self, *, int decimals=0) -> Tensor",
                          "torch.special.round", ALIAS(round_decimals)};
 CFX_OP(frac) = {"aten::frac(Tensor self) -> Tensor", "torch.frac Tensor.frac", POINTWISE(frac),
-                GRAD(same, 0)};
+                GRAD(same, 0), .core = core_frac};
 
 /* ---- signs ----------------------------------------------------------------------------------- */
 
@@ -76,7 +78,7 @@ static void shape_signbit(cfx_op_call *c) {
 CFX_OP(sign) = {"aten::sign(Tensor self) -> Tensor", "torch.sign Tensor.sign",
                 POINTWISE_AS(sign, shape_sign), GRAD(zero, 0)};
 CFX_OP(sgn) = {"aten::sgn(Tensor self) -> Tensor", "torch.sgn Tensor.sgn", POINTWISE(sgn),
-               GRAD(sgn, READ(0) | RESULT(0))};
+               GRAD(sgn, READ(0) | RESULT(0)), .core = core_sgn};
 CFX_OP(signbit) = {"aten::signbit(Tensor self) -> Tensor", "torch.signbit Tensor.signbit",
                    POINTWISE_AS(signbit, shape_signbit)};
 
@@ -84,6 +86,9 @@ CFX_OP(signbit) = {"aten::signbit(Tensor self) -> Tensor", "torch.signbit Tensor
 
 /* What holds for a float; integers have one answer; a complex number is asked by its parts. */
 #define QUESTION(id, expr, iexpr, cexpr)                                                           \
+    SAYS(id, float, #expr)                                                                         \
+    SAYS(id, int, #iexpr)                                                                          \
+    SAYS(id, complex, #cexpr)                                                                      \
     LOOP1(id##_f32, float, uint8_t, f, expr)                                                       \
     LOOP1(id##_f64, double, uint8_t, f, expr)                                                      \
     LOOP1(id##_i64, int64_t, uint8_t, i, (void)x, iexpr)                                           \
@@ -104,18 +109,19 @@ static void shape_real_question(cfx_op_call *c) {
     shape_pointwise(c);
 }
 
+CFX_FAMILY(COMPARE);
 CFX_OP(isnan) = {"aten::isnan(Tensor self) -> Tensor", "torch.isnan Tensor.isnan",
                  POINTWISE(isnan)};
 CFX_OP(isinf) = {"aten::isinf(Tensor self) -> Tensor", "torch.isinf Tensor.isinf",
                  POINTWISE(isinf)};
 CFX_OP(isfinite) = {"aten::isfinite(Tensor self) -> Tensor", "torch.isfinite Tensor.isfinite",
-                    POINTWISE(isfinite)};
+                    POINTWISE(isfinite), .core = core_isfinite};
 CFX_OP(isreal) = {"aten::isreal(Tensor self) -> Tensor", "torch.isreal Tensor.isreal",
                   POINTWISE(isreal)};
 CFX_OP(isposinf) = {"aten::isposinf(Tensor self) -> Tensor", "torch.isposinf Tensor.isposinf",
-                    POINTWISE_AS(isposinf, shape_real_question)};
+                    POINTWISE_AS(isposinf, shape_real_question), .core = core_isposinf};
 CFX_OP(isneginf) = {"aten::isneginf(Tensor self) -> Tensor", "torch.isneginf Tensor.isneginf",
-                    POINTWISE_AS(isneginf, shape_real_question)};
+                    POINTWISE_AS(isneginf, shape_real_question), .core = core_isneginf};
 
 /* ---- what is not a number -------------------------------------------------------------------- */
 
@@ -141,7 +147,8 @@ static void kernel_nan_to_num(cfx_op_call *c) {
 CFX_OP(nan_to_num) = {"aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? "
                       "neginf=None) -> Tensor", "torch.nan_to_num Tensor.nan_to_num",
                       .shape = shape_pointwise, .kernel = kernel_nan_to_num,
-                      .row = &row_nan_to_num, .effects = CFX_POINTWISE, GRAD(nan_to_num, READ(0))};
+                      .row = &row_nan_to_num, .effects = CFX_POINTWISE, GRAD(nan_to_num, READ(0)),
+                      .core = core_nan_to_num};
 
 /* ---- mantissa and exponent ------------------------------------------------------------------- */
 
@@ -175,6 +182,7 @@ static void kernel_frexp(cfx_op_call *c) {
     cfx__iter_pointwise(as == CFX_F64 ? frexp_f64 : frexp_f32, 2, 1, o, NULL, 4);
 }
 
+CFX_FAMILY(MATH);
 CFX_OP(frexp_Tensor) = {"aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)",
                         "torch.frexp Tensor.frexp", .shape = shape_frexp, .kernel = kernel_frexp,
                         GRAD(frexp, RESULT(1))};

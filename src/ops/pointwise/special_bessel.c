@@ -3,6 +3,8 @@
 #include "../special.h"
 #include "special_tables.h"
 
+CFX_FAMILY(MATH);
+
 #define SERIES(name, t) special_series(name, COUNT(name), t)
 #define SQRT_PI 1.77245385090551602730
 

@@ -5,6 +5,8 @@
 #include "../special.h"
 #include "special_tables.h"
 
+CFX_FAMILY(MATH);
+
 #define SQRT_HALF 0.70710678118654752440
 #define SQRT_2PI 2.50662827463100050242
 
@@ -61,7 +63,7 @@ CFX_OP(special_erfcx) = {
 CFX_OP(special_log_ndtr) = {
     "aten::special_log_ndtr(Tensor self) -> Tensor",
     "torch._C._special.special_log_ndtr torch.special.log_ndtr", POINTWISE(log_ndtr),
-    GRAD(special_log_ndtr, READ(0))};
+    GRAD(special_log_ndtr, READ(0)), .core = core_special_log_ndtr};
 CFX_OP(special_ndtri) = {
     "aten::special_ndtri(Tensor self) -> Tensor",
     "torch._C._special.special_ndtri torch.special.ndtri", POINTWISE(ndtri),

@@ -3,6 +3,8 @@
 #include "../loops.h"
 #include "../special.h"
 
+CFX_FAMILY(MATH);
+
 #undef lgamma_r
 #define PI 3.14159265358979323846
 #define EULER 0.57721566490153286061

@@ -3,6 +3,8 @@
 #include "../loops.h"
 #include "../special.h"
 
+CFX_FAMILY(MATH);
+
 /* The order from which closed or asymptotic forms replace the recurrences. */
 enum { MANY = 100000 };
 
@@ -50,9 +52,10 @@ static double legendre_far(double x, int64_t n) {
 
 /* A row: the polynomial of x or of 2 x - 1. */
 #define POLYNOMIAL(id, fn, at)                                                                     \
+    SAYS(id, float, #fn "(" #at ", y)")                                                            \
     LOOP2(id##_f32, float, float, f, fn##_of_f32(at, y))                                           \
     LOOP2(id##_f64, double, double, f, fn##_of_f64(at, y))                                         \
-    static const pointwise_row row_##id = {RULE_FLOAT, 100, id##_f32, id##_f64, .name = #id "_cpu"};
+    static const pointwise_row row_##id = {RULE_FLOAT, 100, .name = #id "_cpu", HAS_FLOATS(id)};
 
 POLYNOMIAL(chebyshev_polynomial_t, chebyshev_t, x)
 POLYNOMIAL(chebyshev_polynomial_u, chebyshev_u, x)

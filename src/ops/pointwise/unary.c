@@ -1,6 +1,8 @@
 /* Functions of one number: exponentials, logarithms, trigonometry, rounding, signs. */
 #include "../loops.h"
 
+CFX_FAMILY(MATH);
+
 /* ---- powers of e and 2, logarithms, roots ---------------------------------------------------- */
 
 ANALYTIC1(exp, 3, vexp(x), cexp(x))
@@ -14,23 +16,23 @@ ANALYTIC1(sqrt, 2, sqrt(x), csqrt(x))
 ANALYTIC1(rsqrt, 2, 1 / sqrt(x), 1 / csqrt(x))
 
 CFX_OP(exp) = {"aten::exp(Tensor self) -> Tensor", "torch.exp Tensor.exp", POINTWISE(exp),
-               GRAD(exp, RESULT(0))};
+               GRAD(exp, RESULT(0)), .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(exp2) = {"aten::exp2(Tensor self) -> Tensor", "torch.exp2 Tensor.exp2", POINTWISE(exp2),
                 GRAD(exp2, RESULT(0))};
 CFX_OP(expm1) = {"aten::expm1(Tensor self) -> Tensor", "torch.expm1 Tensor.expm1",
-                 POINTWISE(expm1), GRAD(expm1, RESULT(0))};
+                 POINTWISE(expm1), GRAD(expm1, RESULT(0)), .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(log) = {"aten::log(Tensor self) -> Tensor", "torch.log Tensor.log", POINTWISE(log),
-               GRAD(log, READ(0))};
+               GRAD(log, READ(0)), .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(log2) = {"aten::log2(Tensor self) -> Tensor", "torch.log2 Tensor.log2", POINTWISE(log2),
-                GRAD(log2, READ(0))};
+                GRAD(log2, READ(0)), .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(log10) = {"aten::log10(Tensor self) -> Tensor", "torch.log10 Tensor.log10",
-                 POINTWISE(log10), GRAD(log10, READ(0))};
+                 POINTWISE(log10), GRAD(log10, READ(0)), .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(log1p) = {"aten::log1p(Tensor self) -> Tensor", "torch.log1p Tensor.log1p",
-                 POINTWISE(log1p), GRAD(log1p, READ(0))};
+                 POINTWISE(log1p), GRAD(log1p, READ(0)), .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(sqrt) = {"aten::sqrt(Tensor self) -> Tensor", "torch.sqrt Tensor.sqrt", POINTWISE(sqrt),
                 GRAD(sqrt, RESULT(0))};
 CFX_OP(rsqrt) = {"aten::rsqrt(Tensor self) -> Tensor", "torch.rsqrt Tensor.rsqrt",
-                 POINTWISE(rsqrt), GRAD(rsqrt, RESULT(0))};
+                 POINTWISE(rsqrt), GRAD(rsqrt, RESULT(0)), .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(special_exp2) = {"aten::special_exp2(Tensor self) -> Tensor", "torch.special.exp2",
                         ALIAS(exp2)};
 CFX_OP(special_expm1) = {"aten::special_expm1(Tensor self) -> Tensor", "torch.special.expm1",
@@ -68,20 +70,22 @@ CFX_OP(sin) = {"aten::sin(Tensor self) -> Tensor", "torch.sin Tensor.sin", POINT
 CFX_OP(cos) = {"aten::cos(Tensor self) -> Tensor", "torch.cos Tensor.cos", POINTWISE(cos),
                GRAD(cos, READ(0))};
 CFX_OP(tan) = {"aten::tan(Tensor self) -> Tensor", "torch.tan Tensor.tan", POINTWISE(tan),
-               GRAD(tan, RESULT(0))};
+               GRAD(tan, RESULT(0)), .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(asin) = {"aten::asin(Tensor self) -> Tensor", "torch.asin Tensor.asin", POINTWISE(asin),
-                GRAD(asin, READ(0))};
+                GRAD(asin, READ(0)), .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(acos) = {"aten::acos(Tensor self) -> Tensor", "torch.acos Tensor.acos", POINTWISE(acos),
-                GRAD(acos, READ(0))};
+                GRAD(acos, READ(0)), .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(atan) = {"aten::atan(Tensor self) -> Tensor", "torch.atan Tensor.atan", POINTWISE(atan),
                 GRAD(atan, READ(0))};
 CFX_OP(sinh) = {"aten::sinh(Tensor self) -> Tensor", "torch.sinh Tensor.sinh", POINTWISE(sinh),
-                GRAD(sinh, READ(0))};
+                GRAD(sinh, READ(0)), .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(cosh) = {"aten::cosh(Tensor self) -> Tensor", "torch.cosh Tensor.cosh", POINTWISE(cosh),
-                GRAD(cosh, READ(0))};
+                GRAD(cosh, READ(0)), .autocast = CFX_CAST_F32_ON_GPU};
+CFX_FAMILY(ACTIVATION);
 CFX_OP(tanh) = {"aten::tanh(Tensor self) -> Tensor",
                 "torch.tanh torch.nn.functional.tanh Tensor.tanh", POINTWISE(tanh),
                 GRAD(tanh, RESULT(0))};
+CFX_FAMILY(MATH);
 CFX_OP(asinh) = {"aten::asinh(Tensor self) -> Tensor", "torch.asinh Tensor.asinh",
                  POINTWISE(asinh), GRAD(asinh, READ(0))};
 CFX_OP(acosh) = {"aten::acosh(Tensor self) -> Tensor", "torch.acosh Tensor.acosh",
@@ -98,13 +102,13 @@ CFX_OP(arccosh) = {"aten::arccosh(Tensor self) -> Tensor", "torch.arccosh Tensor
 CFX_OP(arctanh) = {"aten::arctanh(Tensor self) -> Tensor", "torch.arctanh Tensor.arctanh",
                    ALIAS(atanh)};
 CFX_OP(sinc) = {"aten::sinc(Tensor self) -> Tensor", "torch.sinc Tensor.sinc", POINTWISE(sinc),
-                GRAD(sinc, READ(0))};
+                GRAD(sinc, READ(0)), .core = core_sinc};
 CFX_OP(special_sinc) = {"aten::special_sinc(Tensor self) -> Tensor", "torch.special.sinc",
                         ALIAS(sinc)};
 CFX_OP(deg2rad) = {"aten::deg2rad(Tensor self) -> Tensor", "torch.deg2rad Tensor.deg2rad",
-                   POINTWISE_AS(deg2rad, shape_degrees), GRAD(deg2rad, 0)};
+                   POINTWISE_AS(deg2rad, shape_degrees), GRAD(deg2rad, 0), .core = core_deg2rad};
 CFX_OP(rad2deg) = {"aten::rad2deg(Tensor self) -> Tensor", "torch.rad2deg Tensor.rad2deg",
-                   POINTWISE_AS(rad2deg, shape_degrees), GRAD(rad2deg, 0)};
+                   POINTWISE_AS(rad2deg, shape_degrees), GRAD(rad2deg, 0), .core = core_rad2deg};
 
 /* ---- the error function and its kin ---------------------------------------------------------- */
 
@@ -154,21 +158,24 @@ CFX_OP(erf) = {"aten::erf(Tensor self) -> Tensor", "torch.erf Tensor.erf", POINT
 CFX_OP(erfc) = {"aten::erfc(Tensor self) -> Tensor", "torch.erfc Tensor.erfc", POINTWISE(erfc),
                 GRAD(erfc, READ(0))};
 CFX_OP(erfinv) = {"aten::erfinv(Tensor self) -> Tensor", "torch.erfinv Tensor.erfinv",
-                  POINTWISE(erfinv), GRAD(erfinv, RESULT(0))};
+                  POINTWISE(erfinv), GRAD(erfinv, RESULT(0)), .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(special_erf) = {"aten::special_erf(Tensor self) -> Tensor", "torch.special.erf", ALIAS(erf)};
 CFX_OP(special_erfc) = {"aten::special_erfc(Tensor self) -> Tensor", "torch.special.erfc",
                         ALIAS(erfc)};
 CFX_OP(special_erfinv) = {"aten::special_erfinv(Tensor self) -> Tensor", "torch.special.erfinv",
                           ALIAS(erfinv)};
+CFX_FAMILY(ACTIVATION);
 CFX_OP(sigmoid) = {"aten::sigmoid(Tensor self) -> Tensor",
                    "torch.sigmoid torch.nn.functional.sigmoid Tensor.sigmoid", POINTWISE(sigmoid),
                    GRAD(sigmoid, RESULT(0))};
+CFX_FAMILY(MATH);
 CFX_OP(special_expit) = {"aten::special_expit(Tensor self) -> Tensor", "torch.special.expit",
                          ALIAS(sigmoid)};
 CFX_OP(logit) = {"aten::logit(Tensor self, float? eps=None) -> Tensor", "torch.logit Tensor.logit",
                  .shape = shape_pointwise, .kernel = kernel_logit, .row = &row_logit,
-                 .effects = CFX_POINTWISE, GRAD(logit, READ(0))};
+                 .effects = CFX_POINTWISE, GRAD(logit, READ(0)), .core = core_logit};
 CFX_OP(special_logit) = {"aten::special_logit(Tensor self, float? eps=None) -> Tensor",
                          "torch.special.logit", ALIAS(logit)};
 CFX_OP(special_entr) = {"aten::special_entr(Tensor self) -> Tensor", "torch.special.entr",
-                        POINTWISE(special_entr), GRAD(special_entr, READ(0))};
+                        POINTWISE(special_entr), GRAD(special_entr, READ(0)),
+                        .core = core_special_entr};

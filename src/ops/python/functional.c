@@ -5,6 +5,8 @@
 
 #include "../ops.h"
 
+CFX_FAMILY(ACTIVATION);
+
 /* ---- activations: (input, ..., inplace=False) ------------------------------------------------ */
 
 #define IN_PLACE_TOO(id, last, call, call_)                                                        \
@@ -293,6 +295,7 @@ CFX_OP(python_softmin) = {
     "python::softmin(Tensor input, int? dim=None, int _stacklevel=3, ScalarType? "
     "dtype=None) -> Tensor",
     "torch.nn.functional.softmin", FUNCTIONAL(softmin)};
+CFX_FAMILY(RANDOM);
 CFX_OP(python_dropout) = {
     "python::dropout(Tensor input, float p=0.5, bool training=True, bool inplace=False) "
     "-> Tensor",
@@ -317,6 +320,7 @@ CFX_OP(python_dropout3d) = {
     "python::dropout3d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> "
     "Tensor",
     "torch.nn.functional.dropout3d", FUNCTIONAL(dropout2d)};
+CFX_FAMILY(ACTIVATION);
 CFX_OP(python_rrelu) = {
     "python::rrelu(Tensor input, float lower=0.125, float upper=0.3333333333333333, bool "
     "training=False, bool inplace=False) -> Tensor",
@@ -325,6 +329,7 @@ CFX_OP(python_gumbel_softmax) = {
     "python::gumbel_softmax(Tensor logits, float tau=1., bool hard=False, float eps=1e-10, int "
     "dim=-1) -> Tensor",
     "torch.nn.functional.gumbel_softmax", FUNCTIONAL(gumbel_softmax)};
+CFX_FAMILY(NORM);
 CFX_OP(python_layer_norm) = {
     "python::layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, "
     "Tensor? bias=None, float eps=1e-05) -> Tensor",
@@ -355,11 +360,13 @@ CFX_OP(python_local_response_norm) = {
     "python::local_response_norm(Tensor input, int size, float alpha=0.0001, float beta=0.75, "
     "float k=1.) -> Tensor",
     "torch.nn.functional.local_response_norm", FUNCTIONAL(local_response_norm)};
+CFX_FAMILY(INDEX);
 CFX_OP(python_embedding) = {
     "python::embedding(Tensor input, Tensor weight, int? padding_idx=None, float? "
     "max_norm=None, float norm_type=2., bool scale_grad_by_freq=False, bool sparse=False)"
     " -> Tensor",
     "torch.nn.functional.embedding", FUNCTIONAL(embedding)};
+CFX_FAMILY(POOL);
 CFX_OP(python_max_pool1d) = {
     "python::max_pool1d(Tensor input, int[1] kernel_size, int[1]? stride=None, int[1] "
     "padding=0, int[1] dilation=1, bool ceil_mode=False, bool return_indices=False) -> t",

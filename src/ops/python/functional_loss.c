@@ -4,6 +4,8 @@
 
 #include "../ops.h"
 
+CFX_FAMILY(REDUCE);
+
 enum { NONE, MEAN, SUM };
 
 /* "mean" of a loss as the number that operators take; -1, with an error, when there is none. The
@@ -223,7 +225,8 @@ static void decompose_triplet_margin_loss(cfx_op_call *c) {
 
 CFX_OP(cosine_similarity) = {
     "aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
-    "torch.cosine_similarity torch.nn.functional.cosine_similarity", COMPOSED(cosine_similarity)};
+    "torch.cosine_similarity torch.nn.functional.cosine_similarity", COMPOSED(cosine_similarity),
+    .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(pairwise_distance) = {
     "aten::pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=1e-06, bool "
     "keepdim=False) -> Tensor",
@@ -231,7 +234,7 @@ CFX_OP(pairwise_distance) = {
 CFX_OP(triplet_margin_loss) = {
     "aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., "
     "float p=2., float eps=1e-06, bool swap=False, int reduction=1) -> Tensor",
-    "torch.triplet_margin_loss", COMPOSED(triplet_margin_loss)};
+    "torch.triplet_margin_loss", COMPOSED(triplet_margin_loss), .autocast = CFX_CAST_F32};
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 

@@ -6,6 +6,8 @@
 
 #include <math.h>
 
+CFX_FAMILY(POOL);
+
 enum { MOST_DIMS = 3 };
 
 static bool is_sequence(cfx_value v) { return v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE; }
@@ -299,6 +301,7 @@ CFX_OP(python_grid_sample) = {
 CFX_OP(python_affine_grid) = {
     "python::affine_grid(Tensor theta, t size, bool? align_corners=None) -> Tensor",
     "torch.nn.functional.affine_grid", FUNCTIONAL(affine_grid)};
+CFX_FAMILY(VIEW);
 CFX_OP(python_unfold) = {
     "python::unfold(Tensor input, t kernel_size, t dilation=1, t padding=0, t stride=1) -> Tensor",
     "torch.nn.functional.unfold", FUNCTIONAL(unfold)};
@@ -306,6 +309,7 @@ CFX_OP(python_fold) = {
     "python::fold(Tensor input, t output_size, t kernel_size, t dilation=1, t padding=0, t "
     "stride=1) -> Tensor",
     "torch.nn.functional.fold", FUNCTIONAL(fold)};
+CFX_FAMILY(POOL);
 CFX_OP(python_adaptive_max_pool1d) = {
     "python::adaptive_max_pool1d(Tensor input, int[1] output_size, bool return_indices=False) -> t",
     "torch.nn.functional.adaptive_max_pool1d", FUNCTIONAL(adaptive_max_pool1d)};
@@ -327,6 +331,7 @@ CFX_OP(python_lp_pool3d) = {
     "python::lp_pool3d(Tensor input, Scalar norm_type, t kernel_size, t stride=None, bool "
     "ceil_mode=False) -> Tensor",
     "torch.nn.functional.lp_pool3d", FUNCTIONAL(lp_pool3d)};
+CFX_FAMILY(INDEX);
 CFX_OP(python_embedding_bag) = {
     "python::embedding_bag(Tensor input, Tensor weight, Tensor? offsets=None, float? "
     "max_norm=None, float norm_type=2, bool scale_grad_by_freq=False, str mode='mean', bool "

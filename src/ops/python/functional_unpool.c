@@ -3,6 +3,8 @@
 
 #include "../ops.h"
 
+CFX_FAMILY(POOL);
+
 /* The size that max_unpool gives: what pooling came from, or what was asked for. */
 static bool unpooled_size(cfx_op_call *c, int dims, int64_t *out) {
     const cfx_tensor *x = arg_tensor(c, 0);

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+CFX_FAMILY(MATH);
+
 typedef struct {
     bool real; /* one of them is a float */
     double a, b;
@@ -205,8 +207,10 @@ CFX_OP(floordiv) = {"aten::floordiv(Scalar a, Scalar b) -> Scalar", NULL,
                     .kernel = number_floordiv};
 CFX_OP(remainder) = {"aten::remainder(Scalar a, Scalar b) -> Scalar", NULL,
                      .kernel = number_remainder};
-CFX_OP(pow_number) = {"aten::pow.number(Scalar a, Scalar b) -> Scalar", NULL, .kernel = number_pow};
+CFX_OP(pow_number) = {"aten::pow.number(Scalar a, Scalar b) -> Scalar", NULL, .kernel = number_pow,
+                      .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(neg_Scalar) = {"aten::neg.Scalar(Scalar a) -> Scalar", NULL, .kernel = number_neg};
+CFX_FAMILY(COMPARE);
 CFX_OP(eq) = {"aten::eq(Scalar a, Scalar b) -> bool", NULL, .kernel = number_eq};
 CFX_OP(ne) = {"aten::ne(Scalar a, Scalar b) -> bool", NULL, .kernel = number_ne};
 CFX_OP(lt) = {"aten::lt(Scalar a, Scalar b) -> bool", NULL, .kernel = number_lt};
@@ -215,6 +219,7 @@ CFX_OP(gt) = {"aten::gt(Scalar a, Scalar b) -> bool", NULL, .kernel = number_gt}
 CFX_OP(ge) = {"aten::ge(Scalar a, Scalar b) -> bool", NULL, .kernel = number_ge};
 
 /* torch.sym_max and friends: numbers in, numbers out. */
+CFX_FAMILY(MATH);
 CFX_OP(python_sym_min) = {"python::sym_min(Scalar a, Scalar b) -> Scalar", "torch.sym_min",
                           .kernel = number_min};
 CFX_OP(python_sym_max) = {"python::sym_max(Scalar a, Scalar b) -> Scalar", "torch.sym_max",

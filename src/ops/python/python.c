@@ -216,11 +216,13 @@ static void assertion(cfx_op_call *c) {
         op_fail_as(ASSERTION, c, "%s", cfx_text(c->args[1]) ? cfx_text(c->args[1]) : "");
 }
 
+CFX_FAMILY(VIEW);
 CFX_OP(python_getitem) = {"python::getitem(t obj, t key) -> t", "operator.getitem",
                           .decompose = getitem, .effects = CFX_COMPOSITE};
 CFX_OP(python_setitem) = {"python::setitem(t obj, t key, t value) -> t", "operator.setitem",
                           .decompose = setitem, .effects = CFX_COMPOSITE | CFX_SIDE};
 CFX_OP(python_getattr) = {"python::getattr(t obj, str name) -> t", "builtins.getattr",
                           .decompose = get_attribute, .effects = CFX_COMPOSITE};
+CFX_FAMILY(CHECK);
 CFX_OP(python__assert) = {"python::_assert(t condition, str message) -> t", "torch._assert",
                           .decompose = assertion, .effects = CFX_COMPOSITE | CFX_SIDE};

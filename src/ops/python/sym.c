@@ -3,6 +3,8 @@
 
 #include "../views.h"
 
+CFX_FAMILY(VIEW);
+
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 static void kernel_size(cfx_op_call *c) {
@@ -94,6 +96,7 @@ CFX_OP(dim) = {"aten::dim(Tensor self) -> int", "Tensor.dim Tensor.ndimension Te
                .kernel = kernel_dim};
 CFX_OP(storage_offset) = {"aten::storage_offset(Tensor self) -> int", "Tensor.storage_offset",
                           .kernel = kernel_offset};
+CFX_FAMILY(COMPARE);
 CFX_OP(is_contiguous) = {"aten::is_contiguous(Tensor self) -> bool", "Tensor.is_contiguous",
                          .kernel = kernel_is_contiguous};
 CFX_OP(is_contiguous_memory_format) = {
@@ -109,6 +112,7 @@ CFX_OP(is_complex) = {"aten::is_complex(Tensor self) -> bool", "torch.is_complex
 CFX_OP(is_signed) = {"aten::is_signed(Tensor self) -> bool", "torch.is_signed Tensor.is_signed",
                      .kernel = kernel_is_signed};
 
+CFX_FAMILY(VIEW);
 CFX_OP(result_type_Tensor) = {"aten::result_type.Tensor(Tensor tensor, Tensor other) -> ScalarType",
                               "torch.result_type", .kernel = kernel_result_type};
 CFX_OP(result_type_Scalar) = {"aten::result_type.Scalar(Tensor tensor, Scalar other) -> ScalarType",
@@ -124,6 +128,7 @@ CFX_OP(promote_types) = {"aten::promote_types(ScalarType type1, ScalarType type2
 CFX_OP(can_cast) = {"aten::can_cast(ScalarType from_, ScalarType to) -> bool", "torch.can_cast",
                     .kernel = kernel_can_cast};
 
+CFX_FAMILY(VIEW);
 CFX_OP(sym_size) = {"aten::sym_size(Tensor self) -> SymInt[]", NULL, .kernel = kernel_size};
 CFX_OP(sym_size_int) = {"aten::sym_size.int(Tensor self, int dim) -> SymInt", NULL,
                         .kernel = kernel_size_dim};
@@ -276,6 +281,7 @@ static void kernel_constrain_size(cfx_op_call *c) {
         check_range(c, 0);
 }
 
+CFX_FAMILY(CHECK);
 CFX_OP(_assert_async) = {"aten::_assert_async(Tensor self) -> ()", "torch._assert_async",
                          .kernel = kernel_assert_async, .effects = CFX_SIDE};
 CFX_OP(_assert_async_msg) = {"aten::_assert_async.msg(Tensor self, str assert_msg) -> ()", NULL,

@@ -3,6 +3,8 @@
 
 #include "../views.h"
 
+CFX_FAMILY(REDUCE);
+
 /* ---- the trapezoidal rule -------------------------------------------------------------------- */
 
 /* All samples along dim but the last, or but the first. */

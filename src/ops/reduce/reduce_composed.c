@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+CFX_FAMILY(REDUCE);
+
 /* ---- trace, nanmean -------------------------------------------------------------------------- */
 
 static void decompose_trace(cfx_op_call *c) {
@@ -16,7 +18,7 @@ static void decompose_trace(cfx_op_call *c) {
 }
 
 CFX_OP(trace) = {"aten::trace(Tensor self) -> Tensor", "torch.trace Tensor.trace",
-                 .decompose = decompose_trace};
+                 .decompose = decompose_trace, .core = core_trace, .autocast = CFX_CAST_F32};
 
 static void decompose_nanmean(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
@@ -256,13 +258,14 @@ static void decompose_quantile(cfx_op_call *c) {
 
 CFX_OP(quantile) = {"aten::quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, "
                     "str interpolation=\"linear\") -> Tensor",
-                    "torch.quantile Tensor.quantile", QUANTILE(NULL)};
+                    "torch.quantile Tensor.quantile", QUANTILE(NULL), .autocast = CFX_CAST_F32};
 CFX_OP(quantile_scalar) = {"aten::quantile.scalar(Tensor self, float q, int? dim=None, bool "
                            "keepdim=False, *, str interpolation=\"linear\") -> Tensor",
-                           QUANTILE(NULL)};
+                           QUANTILE(NULL), .autocast = CFX_CAST_F32};
 CFX_OP(nanquantile) = {"aten::nanquantile(Tensor self, Tensor q, int? dim=None, bool "
                        "keepdim=False, *, str interpolation=\"linear\") -> Tensor",
-                       "torch.nanquantile Tensor.nanquantile", QUANTILE("nan")};
+                       "torch.nanquantile Tensor.nanquantile", QUANTILE("nan"),
+                       .autocast = CFX_CAST_F32};
 CFX_OP(nanquantile_scalar) = {"aten::nanquantile.scalar(Tensor self, float q, int? dim=None, bool "
                               "keepdim=False, *, str interpolation=\"linear\") -> Tensor",
-                              QUANTILE("nan")};
+                              QUANTILE("nan"), .autocast = CFX_CAST_F32};

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+CFX_FAMILY(REDUCE);
+
 /* ---- loops ----------------------------------------------------------------------------------- */
 
 /* A NaN wins over everything. */
@@ -150,7 +152,7 @@ static void kernel_aminmax(cfx_op_call *c) {
 CFX_OP(aminmax) = {
     "aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
     "torch.aminmax Tensor.aminmax", .shape = shape_aminmax, .kernel = kernel_aminmax,
-    GRAD(aminmax, READ(0) | RESULT(0) | RESULT(1))};
+    GRAD(aminmax, READ(0) | RESULT(0) | RESULT(1)), .core = core_aminmax};
 CFX_OP(_aminmax) = {"aten::_aminmax(Tensor self) -> (Tensor, Tensor)", .shape = shape_aminmax,
                     .kernel = kernel_aminmax};
 CFX_OP(_aminmax_dim) = {

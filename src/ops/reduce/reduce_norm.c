@@ -4,6 +4,8 @@
 #include "../loops.h"
 #include "../reduce.h"
 
+CFX_FAMILY(REDUCE);
+
 /* ---- loops ----------------------------------------------------------------------------------- */
 
 #define PLUS(a, b) ((a) + (b))
@@ -200,16 +202,19 @@ CFX_OP(linalg_vector_norm) = {
 CFX_OP(norm_ScalarOpt_dim) = {
     "aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
     "torch.norm Tensor.norm", NORM(1, 2, 3, -1, false), GRAD(norm_dim, READ(0) | RESULT(0)),
-    .out = "out"};
+    .out = "out", .core = core_norm_ScalarOpt_dim, .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(norm_Scalar) = {"aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor",
-                       NORM(1, -1, -1, -1, false), GRAD(norm, READ(0) | RESULT(0))};
+                       NORM(1, -1, -1, -1, false), GRAD(norm, READ(0) | RESULT(0)),
+                       .core = core_norm_Scalar, .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(norm_ScalarOpt_dtype) = {
     "aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor",
-    NORM(1, -1, -1, 2, false), GRAD(norm, READ(0) | RESULT(0))};
+    NORM(1, -1, -1, 2, false), GRAD(norm, READ(0) | RESULT(0)), .core = core_norm_ScalarOpt_dtype,
+    .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(norm_ScalarOpt_dim_dtype) = {
     "aten::norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, "
     "ScalarType dtype) -> Tensor",
-    NORM(1, 2, 3, 4, false), GRAD(norm_dim, READ(0) | RESULT(0)), .out = "dtype_out"};
+    NORM(1, 2, 3, 4, false), GRAD(norm_dim, READ(0) | RESULT(0)), .out = "dtype_out",
+    .core = core_norm_ScalarOpt_dim_dtype, .autocast = CFX_CAST_F32_ON_GPU};
 
 static void decompose_frobenius_norm(cfx_op_call *c) {
     c->out[0] = cfx_linalg_vector_norm(arg_tensor(c, 0), 2, c->args[1], c->args[2]);
@@ -225,7 +230,8 @@ static void decompose_dist(cfx_op_call *c) {
 }
 
 CFX_OP(dist) = {"aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor",
-                "torch.dist Tensor.dist", .decompose = decompose_dist};
+                "torch.dist Tensor.dist", .decompose = decompose_dist,
+                .autocast = CFX_CAST_F32_ON_GPU};
 
 /* ---- renorm ---------------------------------------------------------------------------------- */
 
@@ -275,4 +281,5 @@ static void kernel_renorm(cfx_op_call *c) {
 
 CFX_OP(renorm) = {"aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
                   "torch.renorm Tensor.renorm", .shape = shape_renorm, .kernel = kernel_renorm,
-                  .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS, GRAD(renorm, READ(0))};
+                  .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS, GRAD(renorm, READ(0)),
+                  .autocast = CFX_CAST_F32_ON_GPU};

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+CFX_FAMILY(REDUCE);
+
 /* ---- loops ----------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -142,35 +144,42 @@ static void kernel_var(cfx_op_call *c) {
 #define VAR(...) .shape = shape_var, .kernel = kernel_var, .row = &(const var_row) { __VA_ARGS__ }
 
 CFX_OP(var) = {"aten::var(Tensor self, bool unbiased=True) -> Tensor", "torch.var Tensor.var",
-               VAR(false, false, -1, -1, -1, 1), GRAD(var, READ(0))};
+               VAR(false, false, -1, -1, -1, 1), GRAD(var, READ(0)), .core = core_var};
 CFX_OP(var_dim) = {"aten::var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool "
                    "keepdim=False) -> Tensor",
-                   VAR(false, false, 1, 3, -1, 2), GRAD(var, READ(0)), .out = "out"};
+                   VAR(false, false, 1, 3, -1, 2), GRAD(var, READ(0)), .out = "out",
+                   .core = core_var_dim};
 CFX_OP(var_correction) = {"aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? "
                           "correction=None, bool keepdim=False) -> Tensor",
                           VAR(false, false, 1, 3, 2, -1), GRAD(var, READ(0))};
 CFX_OP(std) = {"aten::std(Tensor self, bool unbiased=True) -> Tensor", "torch.std Tensor.std",
-               VAR(true, false, -1, -1, -1, 1), GRAD(std, READ(0) | RESULT(0))};
+               VAR(true, false, -1, -1, -1, 1), GRAD(std, READ(0) | RESULT(0)), .core = core_std};
 CFX_OP(std_dim) = {"aten::std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool "
                    "keepdim=False) -> Tensor",
-                   VAR(true, false, 1, 3, -1, 2), GRAD(std, READ(0) | RESULT(0)), .out = "out"};
+                   VAR(true, false, 1, 3, -1, 2), GRAD(std, READ(0) | RESULT(0)), .out = "out",
+                   .core = core_std_dim};
 CFX_OP(std_correction) = {"aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? "
                           "correction=None, bool keepdim=False) -> Tensor",
-                          VAR(true, false, 1, 3, 2, -1), GRAD(std, READ(0) | RESULT(0))};
+                          VAR(true, false, 1, 3, 2, -1), GRAD(std, READ(0) | RESULT(0)),
+                          .core = core_std_correction};
 CFX_OP(var_mean) = {"aten::var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
-                    "torch.var_mean", VAR(false, true, -1, -1, -1, 1), GRAD(var_mean, READ(0))};
+                    "torch.var_mean", VAR(false, true, -1, -1, -1, 1), GRAD(var_mean, READ(0)),
+                    .core = core_var_mean};
 CFX_OP(var_mean_dim) = {"aten::var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool "
                         "keepdim=False) -> (Tensor, Tensor)",
-                        VAR(false, true, 1, 3, -1, 2), GRAD(var_mean, READ(0))};
+                        VAR(false, true, 1, 3, -1, 2), GRAD(var_mean, READ(0)),
+                        .core = core_var_mean_dim};
 CFX_OP(var_mean_correction) = {"aten::var_mean.correction(Tensor self, int[1]? dim=None, *, "
                                "Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
                                VAR(false, true, 1, 3, 2, -1), GRAD(var_mean, READ(0))};
 CFX_OP(std_mean) = {"aten::std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
                     "torch.std_mean", VAR(true, true, -1, -1, -1, 1),
-                    GRAD(std_mean, READ(0) | RESULT(0))};
+                    GRAD(std_mean, READ(0) | RESULT(0)), .core = core_std_mean};
 CFX_OP(std_mean_dim) = {"aten::std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool "
                         "keepdim=False) -> (Tensor, Tensor)",
-                        VAR(true, true, 1, 3, -1, 2), GRAD(std_mean, READ(0) | RESULT(0))};
+                        VAR(true, true, 1, 3, -1, 2), GRAD(std_mean, READ(0) | RESULT(0)),
+                        .core = core_std_mean_dim};
 CFX_OP(std_mean_correction) = {"aten::std_mean.correction(Tensor self, int[1]? dim=None, *, "
                                "Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
-                               VAR(true, true, 1, 3, 2, -1), GRAD(std_mean, READ(0) | RESULT(0))};
+                               VAR(true, true, 1, 3, 2, -1), GRAD(std_mean, READ(0) | RESULT(0)),
+                               .core = core_std_mean_correction};

@@ -3,6 +3,8 @@
 
 #include <complex.h>
 #include <math.h>
+
+CFX_FAMILY(REDUCE);
 #undef I
 
 typedef float _Complex c64_t;
@@ -203,11 +205,12 @@ static void kernel_scan(cfx_op_call *c) {
 CFX_OP(cumsum) = {"aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
                   "torch.cumsum Tensor.cumsum",
                   SCAN(REAL_(cumsum), cumsum_i64_run, cumsum_c64_run, cumsum_c128_run,
-                       "cumsum_out_cpu", true), GRAD(cumsum, 0)};
+                       "cumsum_out_cpu", true), GRAD(cumsum, 0), .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(cumprod) = {"aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
                    "torch.cumprod Tensor.cumprod",
                    SCAN(REAL_(cumprod), cumprod_i64_run, cumprod_c64_run, cumprod_c128_run,
-                        "cumprod_out_cpu", true), GRAD(cumprod, READ(0) | RESULT(0))};
+                        "cumprod_out_cpu", true), GRAD(cumprod, READ(0) | RESULT(0)),
+                        .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(logcumsumexp) = {
     "aten::logcumsumexp(Tensor self, int dim) -> Tensor", "torch.logcumsumexp Tensor.logcumsumexp",
     SCAN(REAL_(logcumsumexp), NULL, NULL, NULL, "logcumsumexp_out_cpu", false),

@@ -4,6 +4,8 @@
 #include "../reduce.h"
 #include "../vecmath.h"
 
+CFX_FAMILY(ACTIVATION);
+
 typedef enum { SOFT, SOFT_LOG, SOFT_SAFE } soft_kind;
 
 enum { SOFT_WIDTH = 256 }; /* columns taken at a time */
@@ -99,13 +101,13 @@ CFX_OP(_log_softmax) = {"aten::_log_softmax(Tensor self, int dim, bool half_to_f
                         SOFTMAX(SOFT_LOG, -1), GRAD(log_softmax, RESULT(0))};
 CFX_OP(_safe_softmax) = {
     "aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-    SOFTMAX(SOFT_SAFE, 2), GRAD(softmax, RESULT(0))};
+    SOFTMAX(SOFT_SAFE, 2), GRAD(softmax, RESULT(0)), .core = core__safe_softmax};
 CFX_OP(softmax_int) = {"aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
                        "torch.softmax Tensor.softmax",
-                       SOFTMAX_INT(SOFT)};
+                       SOFTMAX_INT(SOFT), .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(log_softmax_int) = {
     "aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-    "torch.log_softmax Tensor.log_softmax", SOFTMAX_INT(SOFT_LOG)};
+    "torch.log_softmax Tensor.log_softmax", SOFTMAX_INT(SOFT_LOG), .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(special_softmax) = {
     "aten::special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
     "torch.special.softmax", SOFTMAX_INT(SOFT)};
@@ -184,9 +186,11 @@ static void kernel_logsumexp(cfx_op_call *c) {
 
 #define LOGSUMEXP .shape = shape_logsumexp, .kernel = kernel_logsumexp
 
+CFX_FAMILY(REDUCE);
 CFX_OP(logsumexp) = {"aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
                      "torch.logsumexp Tensor.logsumexp", LOGSUMEXP,
-                     GRAD(logsumexp, READ(0) | RESULT(0))};
+                     GRAD(logsumexp, READ(0) | RESULT(0)), .core = core_logsumexp,
+                     .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(special_logsumexp) = {
     "aten::special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
     "torch.special.logsumexp", LOGSUMEXP, .effects = CFX_COMPOSITE,

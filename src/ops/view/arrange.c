@@ -4,6 +4,8 @@
 
 #include "../views.h"
 
+CFX_FAMILY(INDEX);
+
 /* ---- one_hot --------------------------------------------------------------------------------- */
 
 /* The number of classes: given, or one more than the largest index. -1 with an error. */
@@ -120,6 +122,7 @@ static void decompose_combinations(cfx_op_call *c) {
     c->out[0] = cfx_view(cfx_index_select(t, 0, index), cfx_list(rows, r));
 }
 
+CFX_FAMILY(VIEW);
 CFX_OP(combinations) = {
     "aten::combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor",
     "torch.combinations", .decompose = decompose_combinations, .effects = CFX_COMPOSITE};

@@ -3,6 +3,8 @@
 
 #include "../views.h"
 
+CFX_FAMILY(VIEW);
+
 /* ---- copies ---------------------------------------------------------------------------------- */
 
 /* A copy of self in a dtype and a memory format. */
@@ -42,7 +44,8 @@ CFX_OP(clone) = {"aten::clone(Tensor self, *, MemoryFormat? memory_format=None) 
                  "torch.clone Tensor.clone", .shape = shape_clone, .kernel = kernel_copy_first,
                  GRAD(same, 0)};
 CFX_OP(lift_fresh_copy) = {"aten::lift_fresh_copy(Tensor self) -> Tensor", NULL,
-                           .shape = shape_clone, .kernel = kernel_copy_first, GRAD(same, 0)};
+                           .shape = shape_clone, .kernel = kernel_copy_first, GRAD(same, 0),
+                           .core = core_lift_fresh_copy};
 CFX_OP(_to_copy) = {
     "aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
     "device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? "
@@ -248,12 +251,12 @@ static void kernel_zero(cfx_op_call *c) { cfx__tensor_fill(c->out[0], cfx_int(0)
 
 CFX_OP(fill_Scalar) = {"aten::fill.Scalar(Tensor self, Scalar value) -> Tensor",
                        "torch.fill Tensor.fill", .shape = shape_fill, .kernel = kernel_fill,
-                       .effects = CFX_POINTWISE, GRAD(fill, 0)};
+                       .effects = CFX_POINTWISE, GRAD(fill, 0), .core = core_fill_Scalar};
 CFX_OP(fill_Tensor) = {"aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", NULL,
                        .shape = shape_fill_tensor, .kernel = kernel_copy, .effects = CFX_POINTWISE,
-                       GRAD(fill, 0)};
+                       GRAD(fill, 0), .core = core_fill_Tensor};
 CFX_OP(zero) = {"aten::zero(Tensor self) -> Tensor", "Tensor.zero", .shape = shape_zero,
-                .kernel = kernel_zero, .effects = CFX_POINTWISE, GRAD(zero, 0)};
+                .kernel = kernel_zero, .effects = CFX_POINTWISE, GRAD(zero, 0), .core = core_zero};
 
 /* ---- storage --------------------------------------------------------------------------------- */
 

@@ -2,6 +2,8 @@
 #include "../back.h"
 #include "../views.h"
 
+CFX_FAMILY(VIEW);
+
 /* ---- cat ------------------------------------------------------------------------------------- */
 
 /* 1-d empty tensors are left out whatever the others look like: so it was once, so it stays. */
@@ -141,7 +143,7 @@ static void grad_cat(cfx_back *b) {
 }
 
 CFX_OP(cat) = {"aten::cat(Tensor[] tensors, int dim=0) -> Tensor", "torch.cat", .shape = shape_cat,
-               .kernel = kernel_cat, GRAD(cat, 0)};
+               .kernel = kernel_cat, GRAD(cat, 0), .autocast = CFX_CAST_WIDEST};
 CFX_OP(concat) = {"aten::concat(Tensor[] tensors, int dim=0) -> Tensor", "torch.concat",
                   .decompose = decompose_cat, .effects = CFX_COMPOSITE};
 CFX_OP(concatenate) = {"aten::concatenate(Tensor[] tensors, int dim=0) -> Tensor",
@@ -192,7 +194,7 @@ static void decompose_stack(cfx_op_call *c) {
 }
 
 CFX_OP(stack) = {"aten::stack(Tensor[] tensors, int dim=0) -> Tensor", "torch.stack",
-                 .decompose = decompose_stack};
+                 .decompose = decompose_stack, .core = core_stack, .autocast = CFX_CAST_WIDEST};
 
 /* ---- stacks by axis -------------------------------------------------------------------------- */
 
@@ -383,7 +385,7 @@ static void grad_block_diag(cfx_back *b) {
 
 CFX_OP(block_diag) = {"aten::block_diag(Tensor[] tensors) -> Tensor", "torch.block_diag",
                       .shape = shape_block_diag, .kernel = kernel_block_diag,
-                      GRAD(block_diag, 0)};
+                      GRAD(block_diag, 0), .core = core_block_diag};
 
 /* ---- grids ----------------------------------------------------------------------------------- */
 

@@ -4,6 +4,8 @@
 #include "../back.h"
 #include "../views.h"
 
+CFX_FAMILY(VIEW);
+
 /* ---- copies by maps -------------------------------------------------------------------------- */
 
 typedef enum { PAD_CONSTANT, PAD_REFLECT, PAD_REPLICATE, PAD_CIRCULAR } pad_mode;
@@ -362,17 +364,23 @@ static void grad_pad(cfx_back *b) {
 #define PAD(id) .shape = shape_pad, .kernel = kernel_pad, .row = &row_##id, GRAD(pad, READ(0))
 
 CFX_OP(reflection_pad1d) = {"aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor",
-                            "torch._C._nn.reflection_pad1d", PAD(reflect1)};
+                            "torch._C._nn.reflection_pad1d", PAD(reflect1),
+                            .core = core_reflection_pad, .autocast = CFX_CAST_F32};
 CFX_OP(reflection_pad2d) = {"aten::reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor",
-                            "torch._C._nn.reflection_pad2d", PAD(reflect2)};
+                            "torch._C._nn.reflection_pad2d", PAD(reflect2),
+                            .core = core_reflection_pad, .autocast = CFX_CAST_F32};
 CFX_OP(reflection_pad3d) = {"aten::reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor",
-                            "torch._C._nn.reflection_pad3d", PAD(reflect3)};
+                            "torch._C._nn.reflection_pad3d", PAD(reflect3),
+                            .core = core_reflection_pad};
 CFX_OP(replication_pad1d) = {"aten::replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor",
-                             "torch._C._nn.replication_pad1d", PAD(replicate1)};
+                             "torch._C._nn.replication_pad1d", PAD(replicate1),
+                             .core = core_replication_pad, .autocast = CFX_CAST_F32};
 CFX_OP(replication_pad2d) = {"aten::replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor",
-                             "torch._C._nn.replication_pad2d", PAD(replicate2)};
+                             "torch._C._nn.replication_pad2d", PAD(replicate2),
+                             .core = core_replication_pad, .autocast = CFX_CAST_F32};
 CFX_OP(replication_pad3d) = {"aten::replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor",
-                             "torch._C._nn.replication_pad3d", PAD(replicate3)};
+                             "torch._C._nn.replication_pad3d", PAD(replicate3),
+                             .core = core_replication_pad, .autocast = CFX_CAST_F32};
 
 /* Gradients: what each element of the operand showed up as, summed. */
 static void shape_pad_backward(cfx_op_call *c) {
@@ -582,7 +590,7 @@ CFX_OP(_pad_circular) = {"aten::_pad_circular(Tensor self, SymInt[] pad) -> Tens
                          .shape = shape_circular,
                          .kernel = kernel_circular,
                          .decompose = decompose_circular,
-                         .effects = CFX_COMPOSITE};
+                         .effects = CFX_COMPOSITE, .core = core__pad_circular, .core_early = true};
 CFX_OP(_pad_enum) = {
     "aten::_pad_enum(Tensor self, SymInt[] pad, int mode, float? value=None) -> Tensor", NULL,
     .decompose = decompose_pad_enum, .effects = CFX_COMPOSITE};

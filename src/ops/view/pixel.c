@@ -3,6 +3,8 @@
 #include "../back.h"
 #include "../views.h"
 
+CFX_FAMILY(POOL);
+
 /* ---- pixel_shuffle and channel_shuffle ------------------------------------------------------- */
 
 /* Result 0 in the memory format of t. */
@@ -177,24 +179,25 @@ static void grad_pixel_unshuffle(cfx_back *b) {
 CFX_OP(pixel_shuffle) = {"aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor",
                          "torch.nn.functional.pixel_shuffle torch.pixel_shuffle",
                          .shape = shape_pixel_shuffle, .kernel = kernel_pixel_shuffle,
-                         GRAD(pixel_shuffle, 0)};
+                         GRAD(pixel_shuffle, 0), .core = core_pixel_shuffle};
 CFX_OP(pixel_unshuffle) = {"aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor",
                            "torch.nn.functional.pixel_unshuffle torch.pixel_unshuffle",
                            .shape = shape_pixel_unshuffle, .kernel = kernel_pixel_unshuffle,
-                           GRAD(pixel_unshuffle, 0)};
+                           GRAD(pixel_unshuffle, 0), .core = core_pixel_unshuffle};
 static void grad_channel_shuffle(cfx_back *b) {
     const int64_t groups = back_int(b, 1);
     back_give(b, 0, cfx_channel_shuffle(b->gout[0], back_arg(b, 0)->shape[1] / groups));
 }
 
+CFX_FAMILY(VIEW);
 CFX_OP(channel_shuffle) = {"aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor",
                            "torch.nn.functional.channel_shuffle torch.channel_shuffle",
                            .shape = shape_channel_shuffle, .kernel = kernel_channel_shuffle,
-                           GRAD(channel_shuffle, 0)};
+                           GRAD(channel_shuffle, 0), .core = core_channel_shuffle};
 CFX_OP(native_channel_shuffle) = {
     "aten::native_channel_shuffle(Tensor self, SymInt groups) -> Tensor",
     "torch.native_channel_shuffle", .shape = shape_channel_shuffle,
-    .kernel = kernel_channel_shuffle, GRAD(channel_shuffle, 0)};
+    .kernel = kernel_channel_shuffle, GRAD(channel_shuffle, 0), .core = core_channel_shuffle};
 
 /* ---- im2col and col2im ----------------------------------------------------------------------- */
 
@@ -470,11 +473,11 @@ static void grad_col2im(cfx_back *b) {
 CFX_OP(im2col) = {"aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, "
                   "int[2] stride) -> Tensor",
                   "torch._C._nn.im2col", .shape = shape_im2col, .kernel = kernel_im2col,
-                  .effects = CFX_CONTIGUOUS_ARGS, GRAD(im2col, 0)};
+                  .effects = CFX_CONTIGUOUS_ARGS, GRAD(im2col, 0), .core = core_im2col};
 CFX_OP(col2im) = {"aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] "
                   "dilation, int[2] padding, int[2] stride) -> Tensor",
                   "torch._C._nn.col2im",
                   .shape = shape_col2im,
                   .kernel = kernel_col2im,
                   .dtypes = CFX_IN_FLOAT | CFX_IN(C64) | CFX_IN(C128),
-                  .effects = CFX_CONTIGUOUS_ARGS, GRAD(col2im, 0)};
+                  .effects = CFX_CONTIGUOUS_ARGS, GRAD(col2im, 0), .core = core_col2im};

@@ -2,6 +2,8 @@
 #include "../back.h"
 #include "../views.h"
 
+CFX_FAMILY(VIEW);
+
 /* ---- repeat ---------------------------------------------------------------------------------- */
 
 static void shape_repeat(cfx_op_call *c) {
@@ -244,7 +246,7 @@ static void decompose_roll(cfx_op_call *c) {
 }
 
 CFX_OP(roll) = {"aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",
-                "torch.roll Tensor.roll", .decompose = decompose_roll};
+                "torch.roll Tensor.roll", .decompose = decompose_roll, .core = core_roll};
 
 /* ---- flip ------------------------------------------------------------------------------------ */
 
@@ -321,7 +323,7 @@ CFX_OP(fliplr) = {"aten::fliplr(Tensor self) -> Tensor", "torch.fliplr Tensor.fl
 CFX_OP(flipud) = {"aten::flipud(Tensor self) -> Tensor", "torch.flipud Tensor.flipud",
                   .decompose = decompose_flipud, .effects = CFX_COMPOSITE};
 CFX_OP(rot90) = {"aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor",
-                 "torch.rot90 Tensor.rot90", .decompose = decompose_rot90};
+                 "torch.rot90 Tensor.rot90", .decompose = decompose_rot90, .core = core_rot90};
 
 /* ---- triangles ------------------------------------------------------------------------------- */
 
@@ -377,10 +379,10 @@ static void grad_triangle(cfx_back *b) {
 
 CFX_OP(tril) = {"aten::tril(Tensor self, SymInt diagonal=0) -> Tensor", "torch.tril Tensor.tril",
                 .shape = shape_triangle, .kernel = kernel_triangle, .effects = CFX_CONTIGUOUS_ARGS,
-                GRAD(triangle, 0)};
+                GRAD(triangle, 0), .core = core_tril};
 CFX_OP(triu) = {"aten::triu(Tensor self, SymInt diagonal=0) -> Tensor", "torch.triu Tensor.triu",
                 .shape = shape_triangle, .kernel = kernel_triangle, .effects = CFX_CONTIGUOUS_ARGS,
-                GRAD(triangle, 0)};
+                GRAD(triangle, 0), .core = core_triu};
 
 /* ---- diagonals ------------------------------------------------------------------------------- */
 

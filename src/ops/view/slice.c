@@ -3,6 +3,8 @@
 
 #include "../views.h"
 
+CFX_FAMILY(VIEW);
+
 cfx_tensor *sliced(const cfx_tensor *t, int dim, int64_t start, int64_t length, int64_t step) {
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS], wide;
     memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape);
@@ -229,7 +231,7 @@ static void decompose_split_sizes(cfx_op_call *c) {
 
 CFX_OP(split_Tensor) = {
     "aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
-    "torch.split Tensor.split", .view = view_split, GRAD(split, 0)};
+    "torch.split Tensor.split", .view = view_split, GRAD(split, 0), .core = core_split_Tensor};
 CFX_OP(split_sizes) = {
     "aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]", NULL,
     .view = view_sizes, .decompose = decompose_split_sizes, .effects = CFX_COMPOSITE};
@@ -238,11 +240,12 @@ CFX_OP(split_with_sizes) = {
     "torch.split_with_sizes Tensor.split_with_sizes", .view = view_sizes, GRAD(split, 0)};
 CFX_OP(unsafe_split_Tensor) = {
     "aten::unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
-    "torch.unsafe_split Tensor.unsafe_split", .view = view_split, GRAD(split, 0)};
+    "torch.unsafe_split Tensor.unsafe_split", .view = view_split, GRAD(split, 0),
+    .core = core_unsafe_split_Tensor};
 CFX_OP(unsafe_split_with_sizes) = {
     "aten::unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
     "torch.unsafe_split_with_sizes Tensor.unsafe_split_with_sizes", .view = view_sizes,
-    GRAD(split, 0)};
+    GRAD(split, 0), .core = core_unsafe_split_with_sizes};
 
 /* ---- chunk ----------------------------------------------------------------------------------- */
 
@@ -463,4 +466,5 @@ static void view_unbind(cfx_op_call *c) {
 }
 
 CFX_OP(unbind_int) = {"aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]",
-                      "torch.unbind Tensor.unbind", .view = view_unbind, GRAD(unbind, 0)};
+                      "torch.unbind Tensor.unbind", .view = view_unbind, GRAD(unbind, 0),
+                      .core = core_unbind_int};

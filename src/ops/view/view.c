@@ -3,6 +3,8 @@
 
 #include "../views.h"
 
+CFX_FAMILY(VIEW);
+
 /* ---- shared arithmetic ----------------------------------------------------------------------- */
 
 bool view_infer(cfx_op_call *c, int64_t numel, int n, int64_t *shape) {
@@ -260,7 +262,8 @@ static void decompose_view_as(cfx_op_call *c) {
 CFX_OP(view) = {"aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)", "Tensor.view",
                 .view = view_view, GRAD(reshape, 0)};
 CFX_OP(_unsafe_view) = {"aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor",
-                        "torch._unsafe_view", .view = view_view, GRAD(reshape, 0)};
+                        "torch._unsafe_view", .view = view_view, GRAD(reshape, 0),
+                        .core = core__unsafe_view};
 CFX_OP(view_as) = {"aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)", "Tensor.view_as",
                    .view = view_view_as, .decompose = decompose_view_as, .effects = CFX_COMPOSITE};
 CFX_OP(reshape) = {"aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
@@ -420,11 +423,11 @@ CFX_OP(as_strided) = {"aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] 
                       GRAD(as_strided, 0)};
 CFX_OP(_reshape_alias) = {
     "aten::_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)",
-    "torch._reshape_alias", .view = view_as_strided, GRAD(reshape, 0)};
+    "torch._reshape_alias", .view = view_as_strided, GRAD(reshape, 0), .core = core__unsafe_view};
 CFX_OP(alias) = {"aten::alias(Tensor(a) self) -> Tensor(a)", "torch.ops.aten.alias",
                  .view = view_alias, GRAD(same, 0)};
 CFX_OP(detach) = {"aten::detach(Tensor(a) self) -> Tensor(a)", "torch.detach Tensor.detach",
-                  .view = view_alias, NO_GRAD};
+                  .view = view_alias, NO_GRAD, .core = core_detach};
 CFX_OP(lift_fresh) = {"aten::lift_fresh(Tensor(a) self) -> Tensor(a)", NULL, .view = view_self,
                       GRAD(same, 0)};
 CFX_OP(lift) = {"aten::lift(Tensor self) -> Tensor", NULL, .view = view_self, GRAD(same, 0)};

@@ -5,6 +5,8 @@
 
 #include <cfx/ops.h>
 
+CFX_FAMILY(VIEW);
+
 /* The view of `from`: the view operator run on it with the arguments after the first `skip`. */
 static cfx_op_call view_of(cfx_op_call *c, cfx_tensor *from, int skip, cfx_value *args) {
     cfx_op_call v = *c;
@@ -46,7 +48,7 @@ static void kernel_view_copy(cfx_op_call *c) {
 #define COPY_OF(id) .kernel = kernel_view_copy, .row = &cfx_op_##id
 
 CFX_OP(alias_copy) = {"aten::alias_copy(Tensor self) -> Tensor", "torch.alias_copy",
-                      COPY_OF(alias), GRAD(same, 0)};
+                      COPY_OF(alias), GRAD(same, 0), .core = core_alias_copy};
 CFX_OP(detach_copy) = {"aten::detach_copy(Tensor self) -> Tensor", "torch.detach_copy",
                        COPY_OF(detach), NO_GRAD};
 CFX_OP(view_copy) = {"aten::view_copy(Tensor self, SymInt[] size) -> Tensor", "torch.view_copy",
@@ -58,20 +60,24 @@ CFX_OP(as_strided_copy) = {"aten::as_strided_copy(Tensor self, SymInt[] size, Sy
                            "torch.as_strided_copy", COPY_OF(as_strided), GRAD(as_strided, 0)};
 CFX_OP(expand_copy) = {
     "aten::expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor",
-    "torch.expand_copy", COPY_OF(expand), GRAD(same, 0)};
+    "torch.expand_copy", COPY_OF(expand), GRAD(same, 0), .core = core_expand_copy};
 CFX_OP(permute_copy) = {"aten::permute_copy(Tensor self, int[] dims) -> Tensor",
                         "torch.permute_copy", COPY_OF(permute), GRAD(permute, 0)};
 CFX_OP(transpose_copy_int) = {"aten::transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor",
-                              "torch.transpose_copy", COPY_OF(transpose_int), GRAD(transpose, 0)};
-CFX_OP(t_copy) = {"aten::t_copy(Tensor self) -> Tensor", "torch.t_copy", COPY_OF(t), GRAD(t, 0)};
+                              "torch.transpose_copy", COPY_OF(transpose_int), GRAD(transpose, 0),
+                              .core = core_transpose_copy_int};
+CFX_OP(t_copy) = {"aten::t_copy(Tensor self) -> Tensor", "torch.t_copy", COPY_OF(t), GRAD(t, 0),
+                  .core = core_t_copy};
 CFX_OP(squeeze_copy) = {"aten::squeeze_copy(Tensor self) -> Tensor", "torch.squeeze_copy",
-                        COPY_OF(squeeze), GRAD(reshape, 0)};
+                        COPY_OF(squeeze), GRAD(reshape, 0), .core = core_squeeze_copy};
 CFX_OP(squeeze_copy_dim) = {"aten::squeeze_copy.dim(Tensor self, int dim) -> Tensor", NULL,
-                            COPY_OF(squeeze_dim), GRAD(reshape, 0)};
+                            COPY_OF(squeeze_dim), GRAD(reshape, 0), .core = core_squeeze_copy_dim};
 CFX_OP(squeeze_copy_dims) = {"aten::squeeze_copy.dims(Tensor self, int[] dim) -> Tensor", NULL,
-                             COPY_OF(squeeze_dims), GRAD(reshape, 0)};
+                             COPY_OF(squeeze_dims), GRAD(reshape, 0),
+                             .core = core_squeeze_copy_dims};
 CFX_OP(unsqueeze_copy) = {"aten::unsqueeze_copy(Tensor self, int dim) -> Tensor",
-                          "torch.unsqueeze_copy", COPY_OF(unsqueeze), GRAD(reshape, 0)};
+                          "torch.unsqueeze_copy", COPY_OF(unsqueeze), GRAD(reshape, 0),
+                          .core = core_unsqueeze_copy};
 CFX_OP(slice_copy_Tensor) = {"aten::slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, "
                              "SymInt? end=None, SymInt step=1) -> Tensor",
                              "torch.slice_copy", COPY_OF(slice_Tensor), GRAD(slice, 0)};
@@ -82,10 +88,10 @@ CFX_OP(narrow_copy) = {
     "torch.narrow_copy Tensor.narrow_copy", COPY_OF(narrow), GRAD(narrow, 0)};
 CFX_OP(diagonal_copy) = {
     "aten::diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",
-    "torch.diagonal_copy", COPY_OF(diagonal), GRAD(diagonal, 0)};
+    "torch.diagonal_copy", COPY_OF(diagonal), GRAD(diagonal, 0), .core = core_diagonal_copy};
 CFX_OP(unfold_copy) = {
     "aten::unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor",
-    "torch.unfold_copy", COPY_OF(unfold), GRAD(unfold, 0)};
+    "torch.unfold_copy", COPY_OF(unfold), GRAD(unfold, 0), .core = core_unfold_copy};
 CFX_OP(unbind_copy_int) = {"aten::unbind_copy.int(Tensor self, int dim=0) -> Tensor[]",
                            "torch.unbind_copy", COPY_OF(unbind_int), GRAD(unbind, 0)};
 CFX_OP(split_copy_Tensor) = {
@@ -148,7 +154,8 @@ CFX_OP(slice_scatter) = {
     "torch.slice_scatter Tensor.slice_scatter", SCATTER_TO(slice_Tensor), GRAD(slice_scatter, 0)};
 CFX_OP(select_scatter) = {
     "aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
-    "torch.select_scatter Tensor.select_scatter", SCATTER_TO(select_int), GRAD(select_scatter, 0)};
+    "torch.select_scatter Tensor.select_scatter", SCATTER_TO(select_int), GRAD(select_scatter, 0),
+    .core = core_select_scatter};
 CFX_OP(diagonal_scatter) = {"aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int "
                             "dim1=0, int dim2=1) -> Tensor",
                             "torch.diagonal_scatter Tensor.diagonal_scatter", SCATTER_TO(diagonal),

@@ -3,6 +3,8 @@
 
 #include "../views.h"
 
+CFX_FAMILY(VIEW);
+
 /* ---- squeeze and unsqueeze ------------------------------------------------------------------- */
 
 /* t without those dimensions of `mask` that have size 1. */
@@ -53,9 +55,9 @@ static void view_unsqueeze(cfx_op_call *c) {
 }
 
 CFX_OP(squeeze) = {"aten::squeeze(Tensor(a) self) -> Tensor(a)", "torch.squeeze Tensor.squeeze",
-                   .view = view_squeeze, GRAD(reshape, 0)};
+                   .view = view_squeeze, GRAD(reshape, 0), .core = core_squeeze};
 CFX_OP(squeeze_dim) = {"aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", NULL,
-                       .view = view_squeeze_dim, GRAD(reshape, 0)};
+                       .view = view_squeeze_dim, GRAD(reshape, 0), .core = core_squeeze_dim};
 CFX_OP(squeeze_dims) = {"aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", NULL,
                         .view = view_squeeze_dims, GRAD(reshape, 0)};
 CFX_OP(unsqueeze) = {"aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
@@ -155,7 +157,7 @@ static void decompose_reversed(cfx_op_call *c) {
 
 CFX_OP(transpose_int) = {"aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
                          "torch.transpose Tensor.transpose", .view = view_transpose,
-                         GRAD(transpose, 0), .inplace = ""};
+                         GRAD(transpose, 0), .inplace = "", .core = core_transpose_int};
 CFX_OP(transpose_) = {"aten::transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)",
                       "Tensor.transpose_", .kernel = kernel_transpose_, GRAD(transpose, 0)};
 CFX_OP(swapaxes) = {"aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)",
@@ -165,7 +167,7 @@ CFX_OP(swapdims) = {"aten::swapdims(Tensor(a) self, int dim0, int dim1) -> Tenso
                     "torch.swapdims Tensor.swapdims", .view = view_transpose,
                     .decompose = decompose_transpose, .effects = CFX_COMPOSITE};
 CFX_OP(t) = {"aten::t(Tensor(a) self) -> Tensor(a)", "torch.t Tensor.t", .view = view_t,
-             GRAD(t, 0)};
+             GRAD(t, 0), .core = core_t};
 CFX_OP(permute) = {"aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)",
                    "torch.permute Tensor.permute", .view = view_permute, GRAD(permute, 0)};
 CFX_OP(numpy_T) = {"aten::numpy_T(Tensor(a) self) -> Tensor(a)", "Tensor.T", .view = view_reversed,

@@ -1,0 +1,20 @@
+/* What a row says in its gradient and core columns. Formulas of gradients are written beside the
+ * row or in the files *_back.c, by what they differentiate; decompositions for Core ATen are in
+ * core/. */
+#ifndef CFX__COLUMNS_H
+#define CFX__COLUMNS_H
+
+#include <cfx/op.h>
+
+/* A row's gradient: grad_NAME, and whose numbers it reads, READ(0) | RESULT(0) or 0 for none. */
+#define GRAD(name, reads) .grad = grad_##name, .saves = reads
+#define READ(i) CFX_SAVE_ARG(i)
+#define RESULT(i) CFX_SAVE_OUT(i)
+/* Nothing flows back: what is made does not depend on the numbers of the arguments. */
+#define NO_GRAD .grad = cfx__op_grad_none
+
+/* Every formula and every decomposition for Core ATen, found by tools/genops: void grad_NAME(...),
+ * BACK(NAME, ...) and CORE(NAME) at the start of a line. */
+#include "ops_columns.inc"
+
+#endif
