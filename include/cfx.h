@@ -1,7 +1,7 @@
 /* cfx: PyTorch FX in C. Capture, show, tap, change, run and save PyTorch programs without Python.
  *
  * Read in this order: base (scopes, errors), value, tensor, op, ops, grad, nn, graph, program,
- * trace, run, rewrite, emit, draw, pack. */
+ * cost, trace, run, rewrite, emit, draw, pack. */
 #ifndef CFX_H
 #define CFX_H
 
@@ -17,6 +17,7 @@
 #include <cfx/watch.h>
 #include <cfx/graph.h>
 #include <cfx/program.h>
+#include <cfx/cost.h>
 #include <cfx/trace.h>
 #include <cfx/export.h>
 #include <cfx/run.h>

@@ -15,7 +15,7 @@ _cfx() {
     check) COMPREPLY=($(compgen -d -- "$word")) ;;
     *)
         case ${COMP_WORDS[1]}:$word in
-        show:-*) COMPREPLY=($(compgen -W "--as --node --help" -- "$word")) ;;
+        show:-*) COMPREPLY=($(compgen -W "--cost --size --as --node --help" -- "$word")) ;;
         run:-*)
             COMPREPLY=($(compgen -W "--inputs --save --expect --tap --stats --log --profile
                 --threads --help" -- "$word"))

@@ -33,7 +33,9 @@ bool cli_compare(const cfx_list *results, const cfx_list *names, const cfx_dict 
 
 /* ---- cfx show -------------------------------------------------------------------------------- */
 
-void cli_show_tree(const cfx_program *p);
+/* With costs where these are not NULL. */
+struct cli_costs;
+void cli_show_tree(const cfx_program *p, const struct cli_costs *costs);
 void cli_show_json(const cfx_program *p);
 /* Returns an exit code: trouble where no node is called so. */
 int cli_show_node(const cfx_program *p, const char *name);

@@ -1,11 +1,11 @@
 /* cfx show: a program as a tree of modules, as any of PyTorch's texts, as JSON, or one node of it.
  */
-#include "look.h"
+#include "cost.h"
 
 #include <string.h>
 
 static const char help[] =
-    "usage: cfx show MODEL [--as FORM] [--node NAME]\n"
+    "usage: cfx show MODEL [--as FORM] [--node NAME] [--cost [--size SYMBOL=N]...]\n"
     "\n"
     "Shows a program without running it; weights are not read.\n"
     "  --as tree        (default) its modules with parameters, bytes and operators; blocks that\n"
@@ -16,13 +16,16 @@ static const char help[] =
     "  --as json        nodes, signature and ranges for other programs to read\n"
     "  --node NAME      all there is to say of one node: arguments, users, shape, module, source\n"
     "                   line; statistics of its weights\n"
+    "  --cost           what a run takes: FLOPs and memory of modules and operators, in all, and\n"
+    "                   the most that is alive at once; as JSON for 'cfx draw --with'\n"
+    "  --size s0=8      what a size is that varies; without it costs are polynomials in it\n"
     "\n"
     "Exit: 0 done, 2 trouble.\n";
 
 static int show(const cfx_program *p, const char *form) {
     const cfx_module *gm = p->module;
     if (!strcmp(form, "tree"))
-        cli_show_tree(p);
+        cli_show_tree(p, NULL);
     else if (!strcmp(form, "graph"))
         cfx_print_graph(gm, stdout);
     else if (!strcmp(form, "table"))
@@ -42,12 +45,41 @@ static int show(const cfx_program *p, const char *form) {
     return cfx_ok() ? CLI_DONE : cli_trouble();
 }
 
+enum { MAX_SIZES = 16 };
+
+static int show_costs(cfx_program *p, const char *form, const char *const *sizes, int nsizes) {
+    cli_costs costs;
+    bool json = !strcmp(form, "json");
+    if (!json && strcmp(form, "tree"))
+        return cli_usage(&cli_show, "costs are shown as tree or json, not as '%s'", form);
+    if (!cli_costs_of(&costs, p, sizes, nsizes))
+        return cli_trouble();
+    if (json) {
+        if (costs.npoints > 1)
+            return cli_usage(&cli_show, "for JSON give %s a --size", costs.symbols[0]);
+        cli_print_costs_json(&costs);
+    } else {
+        cli_show_tree(p, &costs);
+        cli_print_costs(&costs);
+    }
+    return CLI_DONE;
+}
+
 static int run(int argc, char **argv) {
-    const char *model = NULL, *form = "tree", *node = NULL;
+    const char *model = NULL, *form = "tree", *node = NULL, *sizes[MAX_SIZES];
+    int nsizes = 0;
+    bool cost = false;
     cli_words w = {argc, argv, .command = &cli_show};
-    while (cli_more(&w))
-        if (!cli_value(&w, "--as", &form) && !cli_value(&w, "--node", &node))
+    while (cli_more(&w)) {
+        const char *size = NULL;
+        if (cli_value(&w, "--size", &size)) {
+            if (nsizes == MAX_SIZES)
+                return cli_usage(&cli_show, "at most %d sizes", MAX_SIZES);
+            sizes[nsizes++] = size;
+        } else if (!cli_value(&w, "--as", &form) && !cli_value(&w, "--node", &node) &&
+                   !cli_flag(&w, "--cost", &cost))
             cli_rest(&w, &model);
+    }
     if (w.wrong)
         return CLI_TROUBLE;
     if (!model)
@@ -55,6 +87,10 @@ static int run(int argc, char **argv) {
     cfx_program *p = cfx_open(model);
     if (!p || !cfx_ok())
         return cli_trouble();
+    if (nsizes && !cost)
+        return cli_usage(&cli_show, "--size goes with --cost");
+    if (cost)
+        return show_costs(p, form, sizes, nsizes);
     return node ? cli_show_node(p, node) : show(p, form);
 }
 

@@ -1,7 +1,7 @@
 /* cfx show: the modules a program came from, as a tree with what each holds and does. Made of the
  * module stacks of the nodes and the names of the parameters; neighbours that are alike are shown
  * once. Start at cli_show_tree. */
-#include "look.h"
+#include "cost.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +16,7 @@ typedef struct branch {
     cfx__map index;
     int64_t parameters, bytes; /* bytes: of parameters, buffers and constants */
     int64_t ops;
+    cli_sum flops, results; /* where costs are asked for */
     VEC(struct count {
         const char *name;
         int64_t n;
@@ -30,6 +31,7 @@ typedef struct {
     cfx__map paths; /* path to branch */
     bool color;
     int width; /* of the first column */
+    const cli_costs *costs; /* NULL: not asked for */
 } tree;
 
 /* ---- building -------------------------------------------------------------------------------- */
@@ -150,6 +152,20 @@ static void add_tensors(tree *t, const cfx_program *p) {
     }
 }
 
+/* What nodes cost is their module's; what is in sub-graphs is in the node that has them. */
+static void add_costs(tree *t, const cfx_program *p) {
+    for (int i = 0; t->costs && i < t->costs->at[0]->n; i++) {
+        const cfx_node_cost *n = &t->costs->at[0]->nodes[i];
+        if (n->owner != p->module || n->node->op == CFX_PLACEHOLDER)
+            continue;
+        CFX_SCOPE {
+            branch *b = place(t, n->node);
+            cli_sum_node(t->costs, &b->flops, CLI_FLOPS, i);
+            cli_sum_node(t->costs, &b->results, CLI_BYTES, i);
+        }
+    }
+}
+
 static uint64_t mix(uint64_t h, uint64_t x) { return (h ^ x) * 0x9e3779b97f4a7c15u + (h >> 29); }
 
 /* Adds up what is below, and hashes what there is. */
@@ -165,9 +181,12 @@ static void sum(branch *b) {
         b->parameters += c->parameters;
         b->bytes += c->bytes;
         b->ops += c->ops;
+        cli_sum_add(&b->flops, &c->flops, 1);
+        cli_sum_add(&b->results, &c->results, 1);
         b->hash = mix(mix(b->hash, c->hash), cfx__text_hash(c->name, strlen(c->name)));
     }
     b->hash = mix(mix(mix(b->hash, (uint64_t)b->parameters), (uint64_t)b->bytes), (uint64_t)b->ops);
+    b->hash = mix(mix(b->hash, (uint64_t)b->flops.at[0]), (uint64_t)b->results.at[0]);
 }
 
 static void release(branch *b) {
@@ -232,7 +251,14 @@ static void put_row(tree *t, const char *guides, int depth, const char *text, co
     printf("%s%s%s%s%*s %14s %10s %7lld", t->color ? "\033[2m" : "", guides,
            t->color ? "\033[0m" : "", text, t->width - GUIDE * depth - (int)strlen(text), "",
            cli_count(b->parameters * k), cli_bytes(b->bytes * k), (long long)(b->ops * k));
-    put_counts(b);
+    if (t->costs) {
+        cli_sum flops = {0}, results = {0};
+        cli_sum_add(&flops, &b->flops, k);
+        cli_sum_add(&results, &b->results, k);
+        printf("  %10s  %s", cli_sum_text(t->costs, &flops), cli_sum_text(t->costs, &results));
+    } else {
+        put_counts(b);
+    }
     printf("\n");
 }
 
@@ -272,19 +298,20 @@ static void put_signature(const cfx_program *p) {
     }
 }
 
-void cli_show_tree(const cfx_program *p) {
-    tree t = {.color = isatty(1) && !getenv("NO_COLOR")};
+void cli_show_tree(const cfx_program *p, const cli_costs *costs) {
+    tree t = {.color = isatty(1) && !getenv("NO_COLOR"), .costs = costs};
     branch root = {.name = ""};
     t.root = &root;
     cfx_module_walk(p->module, add_graph, &t);
     add_tensors(&t, p);
+    add_costs(&t, p);
     sum(&root);
     const char *name = root.type ? root.type : p->module->type;
     t.width = (int)strlen(name);
     measure(&t, &root, 1);
     put_signature(p);
     printf("\n%-*s %14s %10s %7s  %s\n", t.width, "module", "parameters", "bytes", "ops",
-           "of its own");
+           costs ? "     FLOPs  results (bytes)" : "of its own");
     put_row(&t, "", 0, name, &root, 1);
     put_children(&t, &root, "", 1);
     release(&root);

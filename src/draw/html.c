@@ -9,6 +9,7 @@
 
 #include <math.h>
 
+#include <cfx/cost.h>
 #include <cfx/watch.h>
 
 #include "../value/json.h"
@@ -307,37 +308,56 @@ static void put_tensors(writer *w) {
     cfx__text_puts(w->out, "],\n");
 }
 
-/* The bytes of a result that metadata tells; -1 where sizes are symbols or nothing is known. */
-static int64_t bytes_of(cfx_value v) {
-    if (v.tag == CFX_TAG_TENSOR)
-        return cfx_tensor_numel(v.tensor) * cfx_dtype_size(cfx_tensor_dtype(v.tensor));
-    int64_t sum = v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST ? 0 : -1;
-    for (int64_t i = 0; sum >= 0 && i < v.list->len; i++) {
-        int64_t n = bytes_of(v.list->items[i]);
-        sum = n < 0 ? -1 : sum + n;
+/* The item of a node, in whatever graph it is; less than 0: it has none. */
+static int item_of(const cfx__draw_scene *s, const cfx_node *n) {
+    for (size_t k = 0; k < s->sheets.len; k++)
+        if (s->sheets.data[k].graph == n->graph)
+            return s->sheets.data[k].item[cfx__node_of(n)->id];
+    return -1;
+}
+
+static int64_t flops_of(const cfx_node_cost *n) { return n->flops; }
+static int64_t bytes_of(const cfx_node_cost *n) { return n->bytes; }
+static int64_t live_of(const cfx_node_cost *n) { return n->live; }
+
+/* What nodes cost, where all sizes are known. */
+static void put_costs(writer *w, const cfx_cost *cost) {
+    static const struct {
+        const char *name;
+        int64_t (*of)(const cfx_node_cost *n);
+    } columns[] = {
+        {"FLOPs", flops_of}, {"result (bytes)", bytes_of}, {"alive (bytes)", live_of}};
+    for (int k = 0; k < COUNT(columns); k++) {
+        bool any = false;
+        cfx__text_printf(w->out, "[\"%s\",[", columns[k].name);
+        for (int i = 0; i < cost->n; i++) {
+            int item = item_of(w->s, cost->nodes[i].node);
+            if (item < 0 || cost->nodes[i].node->op == CFX_OUTPUT)
+                continue;
+            cfx__text_printf(w->out, "%s%d,%lld", any ? "," : "", item,
+                             (long long)columns[k].of(&cost->nodes[i]));
+            any = true;
+        }
+        cfx__text_puts(w->out, "]],\n");
     }
-    return sum;
 }
 
 /* [[name, [item, value, ...]], ...]: what metadata tells, then the caller's. */
 static void put_own_facts(writer *w) {
     const cfx__draw_item *items = w->s->items.data;
-    cfx__text_puts(w->out, "[\"result (bytes)\",[");
+    cfx_program *p = w->s->sheets.data[0].program;
+    cfx_cost *cost = p ? cfx_program_cost(p, NULL) : NULL;
+    if (cost)
+        put_costs(w, cost);
+    else
+        cfx_clear(); /* a size that nothing tells: there are no costs then */
+    cfx__text_puts(w->out, "[\"dtype\",[");
     bool any = false;
     for (size_t i = 0; i < w->s->items.len; i++) {
-        int64_t n = items[i].node ? bytes_of(cfx__draw_meta(items[i].node, "val")) : -1;
-        if (n >= 0)
-            cfx__text_printf(w->out, "%s%zu,%lld", any ? "," : "", i, (long long)n);
-        any |= n >= 0;
-    }
-    cfx__text_puts(w->out, "]],\n[\"dtype\",[");
-    any = false;
-    for (size_t i = 0; i < w->s->items.len; i++) {
-        cfx_value v = items[i].node ? cfx__draw_meta(items[i].node, "val") : cfx_none();
-        if (v.tag != CFX_TAG_TENSOR)
+        cfx_result r = items[i].node ? cfx_node_result(items[i].node) : (cfx_result){0};
+        if (r.kind != CFX_RESULT_TENSOR)
             continue;
-        cfx__text_printf(w->out, "%s%zu,\"%s\"", any ? "," : "", i,
-                         cfx_dtype_brief(cfx_tensor_dtype(v.tensor)));
+        cfx__text_printf(w->out, "%s%zu,\"%s\"", any ? "," : "", i, cfx_dtype_brief(r.dtype));
         any = true;
     }
     cfx__text_puts(w->out, "]]");

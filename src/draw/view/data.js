@@ -210,7 +210,7 @@ export class Fact {
 
     // Times, bytes and operations add up; the name tells by its unit.
     get adds() {
-        return /\((us|ms|s|ns|bytes|FLOPs|MACs)\)/.test(this.name);
+        return /^(FLOPs|.*\((us|ms|s|ns)\)|(?!alive).*\(bytes\))$/.test(this.name);
     }
 
     // The largest values of nodes, largest first.

@@ -1,0 +1,321 @@
+/* cfx show --cost: costs by operator and in all, as numbers or as polynomials.
+ *
+ * Where sizes are symbols, costs are counted at three values of each symbol; a polynomial of degree
+ * two in each goes through these, and has to go through one more point to be believed. */
+#include "cost.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "../graph/graph.h"
+#include "../value/json.h"
+
+enum { DEGREES = 3 };
+
+static const int64_t values[DEGREES] = {48, 96, 144};
+static const int64_t other_value = 240;
+
+/* ---- points ---------------------------------------------------------------------------------- */
+
+static void add_names(const struct cfx_sym *e, cfx_dict *names) {
+    if (e->op == CFX__SYM_NAME)
+        cfx_dict_set(names, e->name, cfx_none());
+    else if (e->op != CFX__SYM_INT) {
+        add_names(e->a, names);
+        add_names(e->b, names);
+    }
+}
+
+/* The symbols that sizes are made of: a program may declare more. */
+static cfx_dict *symbols_of(const cfx_program *p) {
+    cfx_dict *names = cfx_dict_new();
+    cfx_each_node(p->module->graph, n) {
+        cfx_result r = cfx_node_result(n);
+        for (int k = 0; r.kind == CFX_RESULT_TENSOR && k < r.ndim; k++) {
+            cfx_value size = cfx_result_size(&r, k);
+            if (size.tag == CFX_TAG_SYM)
+                add_names(size.sym, names);
+        }
+    }
+    return names;
+}
+
+/* "s0=8" into a dict; false, with an error, where it is no size of a symbol of the program. */
+static bool read_size(const cfx_program *p, const char *word, cfx_dict *sizes) {
+    const char *equal = strchr(word, '=');
+    char *end = NULL;
+    long long n = equal ? strtoll(equal + 1, &end, 10) : 0;
+    if (!equal || equal == word || end == equal + 1 || *end || n < 0) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "--size wants SYMBOL=NUMBER, not '%s'", word);
+        return false;
+    }
+    const char *name = cfx__string_new(word, (size_t)(equal - word))->text;
+    const cfx_dict *symbols = symbols_of(p);
+    if (!cfx_dict_find(symbols, cfx_string_value(name))) {
+        cfx__text all = {0};
+        for (int64_t i = 0; i < symbols->len; i++)
+            cfx__text_printf(&all, "%s%s", i ? ", " : "", cfx_text(symbols->entries[i].key));
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "no size of the program is called %s; %s%s", name,
+                 all.len ? "there are " : "all are known", all.len ? all.data : "");
+        cfx__text_release(&all);
+        return false;
+    }
+    cfx_dict_set(sizes, name, cfx_int(n));
+    return true;
+}
+
+/* The value of symbol k at a point; the last point is the one beside the grid. */
+static int64_t value_at(const cli_costs *c, int point, int k) {
+    if (c->npoints > 1 && point == c->npoints - 1)
+        return other_value + 16 * k;
+    for (int i = 0; i < k; i++)
+        point /= DEGREES;
+    return values[point % DEGREES];
+}
+
+bool cli_costs_of(cli_costs *c, cfx_program *p, const char *const *words, int nwords) {
+    *c = (cli_costs){.program = p, .npoints = 1};
+    cfx_dict *sizes = cfx_dict_new();
+    for (int i = 0; i < nwords; i++)
+        if (!read_size(p, words[i], sizes))
+            return false;
+    const cfx_dict *symbols = symbols_of(p);
+    for (int64_t i = 0; i < symbols->len; i++) {
+        const char *name = cfx_text(symbols->entries[i].key);
+        if (cfx_dict_find(sizes, symbols->entries[i].key))
+            continue;
+        if (c->nsymbols == CLI_SYMBOLS) {
+            cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                     "more than %d sizes are symbols: give some of them a value, --size %s=8",
+                     CLI_SYMBOLS, name);
+            return false;
+        }
+        c->symbols[c->nsymbols++] = name;
+        c->npoints *= DEGREES;
+    }
+    c->npoints += c->npoints > 1;
+    for (int i = 0; i < c->npoints; i++) {
+        for (int k = 0; k < c->nsymbols; k++)
+            cfx_dict_set(sizes, c->symbols[k], cfx_int(value_at(c, i, k)));
+        c->at[i] = cfx_program_cost(p, sizes);
+        if (!c->at[i])
+            return false;
+    }
+    return true;
+}
+
+void cli_sum_node(const cli_costs *c, cli_sum *sum, cli_what what, int i) {
+    for (int k = 0; k < c->npoints; k++) {
+        const cfx_node_cost *n = &c->at[k]->nodes[i];
+        sum->at[k] += what == CLI_FLOPS ? n->flops : n->bytes;
+    }
+}
+
+void cli_sum_add(cli_sum *sum, const cli_sum *other, int64_t times) {
+    for (int k = 0; k < CLI_POINTS; k++)
+        sum->at[k] += other->at[k] * times;
+}
+
+/* ---- polynomials ----------------------------------------------------------------------------- */
+
+static const char *brief(double x) {
+    static const char *const signs[] = {"", " k", " M", " G", " T", " P"};
+    int k = 0;
+    for (; fabs(x) >= 9999.5 && k < COUNT(signs) - 1; k++)
+        x /= 1000;
+    return x == floor(x) && !k ? cfx__text_format("%.0f", x)
+                               : cfx__text_format("%.4g%s", x, signs[k]);
+}
+
+/* Coefficients of the parabola through three points that are one stride apart, in place. */
+static void fit_three(long double *a, int stride) {
+    long double h = values[1] - values[0], x = values[0];
+    long double y0 = a[0], y1 = a[stride], y2 = a[2 * stride];
+    long double c2 = (y2 - 2 * y1 + y0) / (2 * h * h), c1 = (y1 - y0) / h - c2 * (2 * x + h);
+    a[0] = y0 - c1 * x - c2 * x * x;
+    a[stride] = c1;
+    a[2 * stride] = c2;
+}
+
+/* The polynomial through the points of the grid: coefficient of s0^i * s1^j at i + 3 j. False where
+ * the last point is not on it. */
+static bool fit(const cli_costs *c, const cli_sum *sum, long double *a) {
+    int n = c->npoints - 1;
+    for (int i = 0; i < n; i++)
+        a[i] = sum->at[i];
+    for (int stride = 1; stride < n; stride *= DEGREES)
+        for (int i = 0; i < n; i++)
+            if (i / stride % DEGREES == 0)
+                fit_three(a + i, stride);
+    long double at_last = 0;
+    for (int i = 0; i < n; i++) {
+        long double term = a[i] = roundl(a[i] * 1024) / 1024;
+        for (int k = 0, rest = i; k < c->nsymbols; k++, rest /= DEGREES)
+            for (int d = rest % DEGREES; d > 0; d--)
+                term *= value_at(c, n, k);
+        at_last += term;
+    }
+    return fabsl(at_last - sum->at[n]) <= 1e-6L * fabsl(at_last) + 1;
+}
+
+const char *cli_sum_text(const cli_costs *c, const cli_sum *sum) {
+    if (c->npoints == 1)
+        return brief((double)sum->at[0]);
+    long double a[CLI_POINTS];
+    if (!fit(c, sum, a))
+        return "?";
+    cfx__text out = {0};
+    for (int i = c->npoints - 2; i >= 0; i--) {
+        if (fabsl(a[i]) < 1e-9L)
+            continue;
+        cfx__text_puts(&out, out.len ? " + " : "");
+        bool named = false;
+        if (i == 0 || a[i] != 1) {
+            cfx__text_puts(&out, brief((double)a[i]));
+            named = true;
+        }
+        for (int k = 0, rest = i; k < c->nsymbols; k++, rest /= DEGREES) {
+            if (!(rest % DEGREES))
+                continue;
+            cfx__text_printf(&out, "%s%s%s", named ? "*" : "", c->symbols[k],
+                             rest % DEGREES > 1 ? "^2" : "");
+            named = true;
+        }
+    }
+    return out.len ? cfx__text_take(&out) : "0";
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+typedef struct op_row {
+    const char *name;
+    int64_t calls;
+    cli_sum flops, bytes;
+} op_row;
+
+typedef VEC(op_row) op_rows;
+
+static int by_cost(const void *a, const void *b) {
+    const op_row *x = a, *y = b;
+    if (x->flops.at[0] != y->flops.at[0])
+        return x->flops.at[0] < y->flops.at[0] ? 1 : -1;
+    if (x->bytes.at[0] != y->bytes.at[0])
+        return x->bytes.at[0] < y->bytes.at[0] ? 1 : -1;
+    return strcmp(x->name, y->name);
+}
+
+static bool is_call(const cfx_node *n) {
+    return n->op == CFX_CALL_FUNCTION && !cfx_node_is_getitem(n);
+}
+
+/* Whether a node's cost is in the total: nodes of sub-graphs are in that of their holder. */
+static bool is_counted(const cli_costs *c, const cfx_node_cost *n) {
+    return n->owner == c->program->module;
+}
+
+static op_rows by_operator(const cli_costs *c) {
+    op_rows rows = {0};
+    cfx__map index = {0};
+    for (int i = 0; i < c->at[0]->n; i++) {
+        const cfx_node_cost *n = &c->at[0]->nodes[i];
+        if (!is_counted(c, n) || !is_call(n->node))
+            continue;
+        const char *name = n->node->target.name;
+        name = strncmp(name, "torch.ops.", 10) ? name : name + 10;
+        uintptr_t at = (uintptr_t)cfx__map_get(&index, name);
+        if (!at) {
+            VEC_PUSH(rows, (op_row){.name = name});
+            at = rows.len;
+            cfx__map_set(&index, name, (void *)at);
+        }
+        rows.data[at - 1].calls++;
+        cli_sum_node(c, &rows.data[at - 1].flops, CLI_FLOPS, i);
+        cli_sum_node(c, &rows.data[at - 1].bytes, CLI_BYTES, i);
+    }
+    cfx__map_release(&index);
+    if (rows.len)
+        qsort(rows.data, rows.len, sizeof *rows.data, by_cost);
+    return rows;
+}
+
+static void print_peak(const cli_costs *c) {
+    const cfx_cost *cost = c->at[0];
+    if (c->npoints > 1) {
+        cli_sum peak = {0};
+        for (int k = 0; k < c->npoints; k++)
+            peak.at[k] = c->at[k]->peak;
+        printf("results   %s bytes alive at most\n", cli_sum_text(c, &peak));
+        return;
+    }
+    printf("results   %s made, %s alive at most", cli_bytes(cost->bytes), cli_bytes(cost->peak));
+    if (cost->peak_at >= 0)
+        printf(", at %s", cost->nodes[cost->peak_at].node->name);
+    printf("\n");
+}
+
+void cli_print_costs(const cli_costs *c) {
+    op_rows rows = by_operator(c);
+    cli_sum flops = {0}, macs = {0};
+    int width = 8;
+    for (size_t i = 0; i < rows.len; i++) {
+        cli_sum_add(&flops, &rows.data[i].flops, 1);
+        width = (int)strlen(rows.data[i].name) > width ? (int)strlen(rows.data[i].name) : width;
+    }
+    printf("\n%-*s %7s %7s %10s  %s\n", width, "operator", "calls",
+           c->npoints == 1 ? "share" : "", "FLOPs", "results (bytes)");
+    for (size_t i = 0; i < rows.len; i++)
+        CFX_SCOPE {
+            const op_row *r = &rows.data[i];
+            double all = (double)flops.at[0];
+            const char *share = cfx__text_format("%.1f%%", 100 * (double)r->flops.at[0] / all);
+            printf("%-*s %7lld %7s %10s  %s\n", width, r->name, (long long)r->calls,
+                   all > 0 && c->npoints == 1 ? share : "", cli_sum_text(c, &r->flops),
+                   cli_sum_text(c, &r->bytes));
+        }
+    for (int k = 0; k < CLI_POINTS; k++)
+        macs.at[k] = flops.at[k] / 2;
+    printf("\nFLOPs     %s (%s multiply-adds)\n", cli_sum_text(c, &flops), cli_sum_text(c, &macs));
+    print_peak(c);
+    if (c->at[0]->unknown)
+        printf("%d calls are not counted: nothing tells their shapes\n", c->at[0]->unknown);
+    VEC_FREE(rows);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void put_column(cfx__text *out, const cli_costs *c, const char *name,
+                       int64_t (*of)(const cfx_node_cost *n)) {
+    bool any = false;
+    cfx__text_printf(out, "\"%s\":{", name);
+    for (int i = 0; i < c->at[0]->n; i++) {
+        const cfx_node_cost *n = &c->at[0]->nodes[i];
+        if (!is_counted(c, n) || !is_call(n->node))
+            continue;
+        cfx__text_puts(out, any ? "," : "");
+        cfx__json_string(out, n->node->name, strlen(n->node->name));
+        cfx__text_printf(out, ":%lld", (long long)of(n));
+        any = true;
+    }
+    cfx__text_putc(out, '}');
+}
+
+static int64_t flops_of(const cfx_node_cost *n) { return n->flops; }
+static int64_t bytes_of(const cfx_node_cost *n) { return n->bytes; }
+static int64_t live_of(const cfx_node_cost *n) { return n->live; }
+
+void cli_print_costs_json(const cli_costs *c) {
+    const cfx_cost *cost = c->at[0];
+    cfx__text out = {0};
+    cfx__text_printf(&out, "{\"flops\":%lld,\"bytes\":%lld,\"peak\":%lld,\"unknown\":%d,\n",
+                     (long long)cost->flops, (long long)cost->bytes, (long long)cost->peak,
+                     cost->unknown);
+    cfx__text_puts(&out, "\"columns\":{");
+    put_column(&out, c, "FLOPs", flops_of);
+    cfx__text_puts(&out, ",\n");
+    put_column(&out, c, "result (bytes)", bytes_of);
+    cfx__text_puts(&out, ",\n");
+    put_column(&out, c, "alive (bytes)", live_of);
+    cfx__text_puts(&out, "}}\n");
+    fwrite(out.data, 1, out.len, stdout);
+    cfx__text_release(&out);
+}
