@@ -1,7 +1,7 @@
 /* cfx: PyTorch FX in C. Capture, show, tap, change, run and save PyTorch programs without Python.
  *
  * Read in this order: base (scopes, errors), value, tensor, op, ops, grad, nn, graph, program,
- * cost, trace, run, rewrite, emit, draw, pack. */
+ * cost, pair, trace, run, rewrite, emit, draw, pack. */
 #ifndef CFX_H
 #define CFX_H
 
@@ -18,6 +18,7 @@
 #include <cfx/graph.h>
 #include <cfx/program.h>
 #include <cfx/cost.h>
+#include <cfx/pair.h>
 #include <cfx/trace.h>
 #include <cfx/export.h>
 #include <cfx/run.h>
