@@ -16,7 +16,7 @@ typedef struct cli_command {
     const char *help;                  /* what --help prints */
 } cli_command;
 
-extern const cli_command cli_bench, cli_convert, cli_decompose, cli_draw, cli_ops, cli_run,
+extern const cli_command cli_bench, cli_compare, cli_convert, cli_decompose, cli_draw, cli_ops, cli_run,
     cli_show;
 
 /* ---- words ----------------------------------------------------------------------------------- */

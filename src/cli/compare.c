@@ -1,112 +1,289 @@
-/* cfx run --expect: results against a reference, one line for each, with the largest error and the
- * tolerance that would have passed. Errors are measured as a share of the largest expected value.
- */
-#include "look.h"
+/* cfx compare: two programs, or a program and tensors: what was added, removed and changed, and with
+ * inputs how far their values are from each other, node by node. */
+#include "compare.h"
 
 #include <math.h>
 #include <string.h>
 
-static double tolerance(cfx_dtype d) {
-    switch (d) {
-    case CFX_F64:
-    case CFX_C128:
-        return 1e-9;
-    case CFX_F32:
-    case CFX_C64:
-        return 1e-4;
-    case CFX_F16:
-        return 1e-2;
-    case CFX_BF16:
-        return 5e-2;
-    default:
-        return 0; /* integers and bools: equal */
+#include "../graph/graph.h"
+#include "../value/json.h"
+
+static const char help[] =
+    "usage: cfx compare A B [--inputs F.safetensors] [--bisect] [--as table|json] [-o F.html]\n"
+    "\n"
+    "Compares two programs: before and after a pass, decomposed, quantized, of another dtype, two\n"
+    "versions of a model. Nodes are paired by where they come from, by name, and by what they are\n"
+    "made of. A may be a .safetensors file with tensors by the names of B's nodes, as PyTorch or\n"
+    "'cfx run --save-taps' saved them.\n"
+    "  --inputs F       runs both on these inputs and compares the values of paired nodes: the\n"
+    "                   largest error, the signal above it in dB, and what each node of B makes\n"
+    "                   of A's values, which is where a difference starts\n"
+    "  --bisect         finds the node that makes the results differ by running B with more and\n"
+    "                   more of A's values in the place of its own\n"
+    "  --as json        all of it, with columns for 'cfx draw B --with'\n"
+    "  -o F.html        both programs side by side, differences and errors marked\n"
+    "\n"
+    "Exit: 0 same, 1 differs, 2 trouble.\n";
+
+/* ---- structure ------------------------------------------------------------------------------- */
+
+/* Nodes of one program without a partner: calls alone. */
+static cfx_value alone(const cli_comparison *c, const cfx_program *p) {
+    cfx_value list = cfx_list_value(0, NULL);
+    if (c->pairs)
+        cfx_each_node(p->module->graph, n) if (n->op == CFX_CALL_FUNCTION &&
+                                               !cfx_pairs_other(c->pairs, n))
+            cfx_list_append(list.list, cfx_node_value(n));
+    return list;
+}
+
+static cfx_value changed(const cli_comparison *c) {
+    cfx_value list = cfx_list_value(0, NULL);
+    for (int i = 0; c->pairs && i < c->n; i++)
+        if (c->rows[i].changed && c->rows[i].b->op != CFX_OUTPUT)
+            cfx_list_append(list.list, cfx_node_value(c->rows[i].b));
+    return list;
+}
+
+bool cli_is_same(const cli_comparison *c) {
+    bool same = c->first < 0;
+    CFX_SCOPE same &= c->ran || (!alone(c, c->b).list->len && !alone(c, c->a).list->len &&
+                                 !changed(c).list->len);
+    return same;
+}
+
+/* ---- a table --------------------------------------------------------------------------------- */
+
+enum { LISTED = 12, WORST = 10 };
+
+static const char *op_of(const cfx_node *n) {
+    if (n->op == CFX_PLACEHOLDER)
+        return "input";
+    return strncmp(n->target.name, "torch.ops.", 10) ? n->target.name : n->target.name + 10;
+}
+
+static void print_list(const char *what, cfx_value nodes) {
+    if (!nodes.list->len)
+        return;
+    printf("%-8s %lld:", what, (long long)nodes.list->len);
+    for (int64_t i = 0; i < nodes.list->len && i < LISTED; i++) {
+        const cfx_node *n = nodes.list->items[i].node;
+        printf("%s %s (%s)", i ? "," : "", n->name, op_of(n));
+    }
+    printf("%s\n", nodes.list->len > LISTED ? ", ..." : "");
+}
+
+static const char *decibels(double x) {
+    return isinf(x) ? x > 0 ? "exact" : "all" : cfx__text_format("%.1f dB", x);
+}
+
+static void print_row(const cli_comparison *c, const cli_row *r) {
+    const char *name = r->a && strcmp(r->a->name, r->b->name)
+                           ? cfx__text_format("%s | %s", r->a->name, r->b->name)
+                           : r->b->name;
+    printf("%-32s %-28s %-11.3g %-10s", name, op_of(r->b), r->all.error, decibels(r->all.decibels));
+    if (c->pairs)
+        printf(" %-11.3g %-10s", r->here.error, decibels(r->here.decibels));
+    printf("%s%s\n", r->all.beyond ? " beyond" : "", r->here.beyond ? " made here" : "");
+}
+
+/* Rows beyond the tolerance in the order of the program, at most so many from each end of them. */
+static void print_rows(const cli_comparison *c) {
+    int beyond = 0, compared = 0, shown = 0, seen = 0;
+    for (int i = 0; i < c->n; i++) {
+        beyond += c->rows[i].all.beyond || c->rows[i].here.beyond;
+        compared += c->rows[i].all.known;
+    }
+    printf("%d values compared, %d beyond their tolerance\n", compared, beyond);
+    if (!beyond)
+        return;
+    printf("\n%-32s %-28s %-11s %-10s", "node", "operator", "error", "signal");
+    printf(c->pairs ? " %-11s %-10s\n" : "\n", "made here", "signal");
+    for (int i = 0; i < c->n; i++) {
+        const cli_row *r = &c->rows[i];
+        if (!r->all.beyond && !r->here.beyond)
+            continue;
+        bool show = seen < WORST || seen >= beyond - WORST || i == c->made || r->here.beyond;
+        if (show && shown < seen)
+            printf("%-32s\n", "...");
+        if (show)
+            CFX_SCOPE print_row(c, r);
+        seen++;
+        shown = show ? seen : shown;
     }
 }
+
+static void print_added(const cli_comparison *c, const cfx_node *n) {
+    cfx_value added = cli_added_before(c, n);
+    for (int64_t i = 0; i < added.list->len; i++)
+        printf("%s%s (%s)", i ? ", " : ", by what was added before it: ",
+               added.list->items[i].node->name, op_of(added.list->items[i].node));
+    printf("\n");
+}
+
+void cli_print_comparison(const cli_comparison *c) {
+    if (c->pairs) {
+        printf("%d of %lld nodes of %s belong to one of %s\n", c->n,
+               (long long)cfx_graph_len(c->b->module->graph), c->path_b, c->path_a);
+        print_list("added", alone(c, c->b));
+        print_list("removed", alone(c, c->a));
+        print_list("changed", changed(c));
+    }
+    if (c->ran)
+        print_rows(c);
+    if (c->first >= 0)
+        printf("\nthe first value beyond its tolerance is %s (%s)\n", c->rows[c->first].b->name,
+               op_of(c->rows[c->first].b));
+    if (c->made >= 0) {
+        printf("the difference is made at %s (%s)", c->rows[c->made].b->name,
+               op_of(c->rows[c->made].b));
+        print_added(c, c->rows[c->made].b);
+    }
+    if (c->bisected) {
+        printf("with A's value of %s (%s) the results agree", c->bisected->name,
+               op_of(c->bisected));
+        print_added(c, c->bisected);
+    }
+    printf("%s\n", cli_is_same(c) ? "same" : "differs");
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+cfx_dict *cli_error_columns(const cli_comparison *c, bool of_a) {
+    cfx_dict *columns = cfx_dict_new();
+    cfx_dict *errors = cfx_dict_new(), *signal = cfx_dict_new(), *here = cfx_dict_new();
+    for (int i = 0; c->ran && i < c->n; i++) {
+        const cli_row *r = &c->rows[i];
+        const char *name = of_a ? r->a->name : r->b->name;
+        if (!r->all.known || r->b->op == CFX_OUTPUT)
+            continue;
+        cfx_dict_set(errors, name, cfx_float(r->all.share));
+        if (isfinite(r->all.decibels))
+            cfx_dict_set(signal, name, cfx_float(r->all.decibels));
+        if (r->here.known)
+            cfx_dict_set(here, name, cfx_float(r->here.share));
+    }
+    if (c->ran) {
+        cfx_dict_set(columns, "error (share)", cfx_dict_value(errors));
+        cfx_dict_set(columns, "signal (dB)", cfx_dict_value(signal));
+    }
+    if (here->len)
+        cfx_dict_set(columns, "error made here (share)", cfx_dict_value(here));
+    return columns;
+}
+
+static cfx_value names_of(cfx_value nodes) {
+    cfx_value names = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < nodes.list->len; i++)
+        cfx_list_append(names.list, cfx_string_value(nodes.list->items[i].node->name));
+    return names;
+}
+
+static cfx_value number(double x) { return isfinite(x) ? cfx_float(x) : cfx_none(); }
+
+static cfx_value row_value(const cli_row *r) {
+    cfx_dict *d = cfx_dict_new();
+    if (r->a)
+        cfx_dict_set(d, "a", cfx_string_value(r->a->name));
+    cfx_dict_set(d, "b", cfx_string_value(r->b->name));
+    cfx_dict_set(d, "changed", cfx_bool(r->changed));
+    const cli_error *errors[] = {&r->all, &r->here};
+    for (int k = 0; k < 2; k++) {
+        if (!errors[k]->known)
+            continue;
+        cfx_dict *e = cfx_dict_new();
+        cfx_dict_set(e, "error", number(errors[k]->error));
+        cfx_dict_set(e, "share", number(errors[k]->share));
+        cfx_dict_set(e, "decibels", number(errors[k]->decibels));
+        cfx_dict_set(e, "beyond", cfx_bool(errors[k]->beyond));
+        cfx_dict_set(d, k ? "here" : "all", cfx_dict_value(e));
+    }
+    return cfx_dict_value(d);
+}
+
+static cfx_value name_of(const cfx_node *n) {
+    return n ? cfx_string_value(n->name) : cfx_none();
+}
+
+void cli_print_comparison_json(const cli_comparison *c) {
+    cfx_dict *all = cfx_dict_new();
+    cfx_value rows = cfx_list_value(0, NULL);
+    for (int i = 0; i < c->n; i++)
+        cfx_list_append(rows.list, row_value(&c->rows[i]));
+    cfx_dict_set(all, "same", cfx_bool(cli_is_same(c)));
+    cfx_dict_set(all, "added", names_of(alone(c, c->b)));
+    cfx_dict_set(all, "removed", names_of(c->a ? alone(c, c->a) : cfx_list_value(0, NULL)));
+    cfx_dict_set(all, "changed", names_of(changed(c)));
+    cfx_dict_set(all, "first", name_of(c->first < 0 ? NULL : c->rows[c->first].b));
+    cfx_dict_set(all, "made", name_of(c->made < 0 ? NULL : c->rows[c->made].b));
+    cfx_dict_set(all, "bisected", name_of(c->bisected));
+    cfx_dict_set(all, "nodes", rows);
+    cfx_dict_set(all, "columns", cfx_dict_value(cli_error_columns(c, false)));
+    cfx__text out = {0};
+    cfx__json_value(&out, cfx_dict_value(all));
+    printf("%s\n", out.data ? out.data : "{}");
+    cfx__text_release(&out);
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
 
 typedef struct {
-    double error; /* the largest, INFINITY where one is finite and the other is not */
-    double scale; /* the largest expected value */
-    int64_t at;   /* where, in row-major order */
-    double got, want;
-    int64_t wrong; /* how many differ at all */
-} difference;
+    const char *a, *b, *inputs, *form, *page;
+    bool bisect;
+} options;
 
-static difference differ(const double *got, const double *want, int64_t n) {
-    difference d = {.scale = 1e-6};
-    for (int64_t i = 0; i < n; i++) {
-        if (isfinite(want[i]) && fabs(want[i]) > d.scale)
-            d.scale = fabs(want[i]);
-        if (got[i] == want[i] || (isnan(got[i]) && isnan(want[i])))
-            continue;
-        d.wrong++;
-        double error = isfinite(got[i]) && isfinite(want[i]) ? fabs(got[i] - want[i]) : INFINITY;
-        if (error > d.error)
-            d = (difference){error, d.scale, i, got[i], want[i], d.wrong};
-    }
-    return d;
+static bool is_tensors(const char *path) {
+    size_t n = strlen(path), k = strlen(".safetensors");
+    return n > k && !strcmp(path + n - k, ".safetensors");
 }
 
-/* The element's place, "[0, 3]"; scope. */
-static const char *place(const cfx_tensor *t, int64_t i) {
-    int64_t index[CFX_MAX_DIMS];
-    for (int k = t->ndim - 1; k >= 0; k--) {
-        int64_t size = t->shape[k] ? t->shape[k] : 1;
-        index[k] = i % size;
-        i /= size;
-    }
-    return cfx__shape_text(t->ndim, index);
-}
-
-static bool compare_tensors(const char *name, const cfx_tensor *got, const cfx_tensor *want) {
-    if (got->dtype != want->dtype || !cfx__tensor_same_shape(got, want)) {
-        printf("%-8s %s, not %s  differs\n", name, cli_brief(cfx_tensor_value(got)),
-               cli_brief(cfx_tensor_value(want)));
+static bool compare(cli_comparison *c, const options *o) {
+    c->b = cfx_open(o->b);
+    if (!c->b || !cfx_ok())
         return false;
-    }
-    bool complex = cfx__dtype_is_complex(want->dtype);
-    cfx_dtype wide = complex ? CFX_C128 : CFX_F64;
-    const cfx_tensor *g = cfx__tensor_contiguous_as(got, wide),
-                     *w = cfx__tensor_contiguous_as(want, wide);
-    difference d = differ((const double *)g->data, (const double *)w->data,
-                          complex ? 2 * want->numel : want->numel);
-    double allowed = tolerance(want->dtype);
-    bool same = d.error <= allowed * d.scale;
-    printf("%-8s %-20s largest error %-10.3g passes from %-10.3g allowed %-8g %s", name,
-           cli_brief(cfx_tensor_value(want)), d.error, d.error / d.scale, allowed,
-           same ? "same" : "differs");
-    if (!same)
-        printf(": %lld of %lld; at %s %.9g, not %.9g", (long long)d.wrong, (long long)want->numel,
-               place(want, complex ? d.at / 2 : d.at), d.got, d.want);
-    printf("\n");
-    return same;
+    if (is_tensors(o->a))
+        return cli_compare_tensors(c, o->inputs, o->a);
+    c->a = cfx_open(o->a);
+    c->pairs = c->a && cfx_ok() ? cfx_program_pair(c->a, c->b) : NULL;
+    if (!c->pairs)
+        return false;
+    c->n = c->pairs->n;
+    c->rows = cfx__alloc0((size_t)(c->n + 1) * sizeof *c->rows);
+    for (int i = 0; i < c->n; i++)
+        c->rows[i] = (cli_row){.a = c->pairs->pairs[i].a,
+                               .b = c->pairs->pairs[i].b,
+                               .changed = c->pairs->pairs[i].changed};
+    return !o->inputs || cli_compare_runs(c, o->inputs, o->bisect);
 }
 
-/* The result by its number or its own name; -1 where none is called so. */
-static int64_t result_named(const char *name, int64_t n, const cfx_list *names) {
-    for (int64_t i = 0; i < n; i++) {
-        const char *own = i < names->len ? cfx_text(names->items[i]) : NULL;
-        if (!strcmp(name, cfx__text_format("out%lld", (long long)i)) || (own && !strcmp(name, own)))
-            return i;
-    }
-    return -1;
+static int finish(const cli_comparison *c, const options *o) {
+    if (o->form && !strcmp(o->form, "json"))
+        cli_print_comparison_json(c);
+    else
+        cli_print_comparison(c);
+    return cfx_ok() ? cli_is_same(c) ? CLI_DONE : CLI_DIFFERS : cli_trouble();
 }
 
-bool cli_compare(const cfx_list *results, const cfx_list *names, const cfx_dict *expected) {
-    bool same = true;
-    for (int64_t k = 0; k < expected->len; k++) {
-        const char *name = cfx_text(expected->entries[k].key);
-        cfx_value want = expected->entries[k].value;
-        int64_t i = result_named(name, results->len, names);
-        cfx_value got = i < 0 ? cfx_none() : results->items[i];
-        if (cfx_is_number(got))
-            got = cfx_tensor_value(cfx_tensor_from_value(got));
-        if (got.tag == CFX_TAG_TENSOR) {
-            same &= compare_tensors(name, got.tensor, want.tensor);
-        } else {
-            printf("%-8s %s  differs\n", name,
-                   i < 0 ? "is not among the results" : "is not a tensor here");
-            same = false;
-        }
-    }
-    return same;
+static int run(int argc, char **argv) {
+    options o = {0};
+    cli_words w = {argc, argv, .command = &cli_compare};
+    while (cli_more(&w))
+        if (!cli_value(&w, "--inputs", &o.inputs) && !cli_value(&w, "--as", &o.form) &&
+            !cli_value(&w, "-o", &o.page) && !cli_flag(&w, "--bisect", &o.bisect))
+            cli_rest(&w, o.a ? &o.b : &o.a);
+    if (w.wrong)
+        return CLI_TROUBLE;
+    if (!o.b)
+        return cli_usage(&cli_compare, "which two programs?");
+    if (o.form && strcmp(o.form, "table") && strcmp(o.form, "json"))
+        return cli_usage(&cli_compare, "--as is table or json, not '%s'", o.form);
+    if (o.bisect && (!o.inputs || is_tensors(o.a)))
+        return cli_usage(&cli_compare, "--bisect needs two programs and --inputs");
+    cfx_set_grad_mode(CFX_INFERENCE);
+    cli_comparison c = {.path_a = o.a, .path_b = o.b, .first = -1, .made = -1};
+    int code = compare(&c, &o) ? finish(&c, &o) : cli_trouble();
+    free(c.rows);
+    return code;
 }
+
+const cli_command cli_compare = {"compare", run, "compare two programs, node by node", help};

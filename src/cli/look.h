@@ -29,7 +29,28 @@ const char *cli_bytes(int64_t n);
 
 /* Compares flattened results with the file of a reference and prints a line for each. Returns
  * whether all are within the tolerance of their dtype. `names` are the results' own names. */
-bool cli_compare(const cfx_list *results, const cfx_list *names, const cfx_dict *expected);
+bool cli_expect(const cfx_list *results, const cfx_list *names, const cfx_dict *expected);
+
+/* The values of all inputs of a program, as a tuple, the caller's from a .safetensors file (NULL:
+ * none); scope. Bad, with an error, where the file does not fit. */
+cfx_value cli_inputs(cfx_program *p, const char *path);
+
+/* How far two tensors are from each other. */
+typedef struct cli_difference {
+    double error; /* the largest, INFINITY where one is finite and the other is not */
+    double scale; /* the largest expected value */
+    int64_t at;   /* where, in row-major order */
+    double got, want;
+    int64_t wrong;        /* how many differ at all */
+    double signal, noise; /* sums of squares: of what is expected, of the errors */
+} cli_difference;
+
+/* False where dtypes or sizes are not comparable; tensors of different float dtypes are. */
+bool cli_differ(const cfx_tensor *got, const cfx_tensor *want, cli_difference *d);
+/* The share of the largest value that an error may be. */
+double cli_tolerance(cfx_dtype d);
+/* The signal above the noise in dB; INFINITY where there is none. */
+double cli_decibels(const cli_difference *d);
 
 /* ---- cfx show -------------------------------------------------------------------------------- */
 

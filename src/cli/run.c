@@ -53,80 +53,6 @@ static double now_us(void) {
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* ---- inputs ---------------------------------------------------------------------------------- */
-
-static cfx_node *placeholder(const cfx_program *p, int i) {
-    return cfx_graph_find(p->module->graph, p->inputs[i].name);
-}
-
-static cfx_value declared(const cfx_program *p, int i) {
-    return cfx_node_result(placeholder(p, i)).value;
-}
-
-/* "in0 (x): f32[3, 4], in1 ..."; scope. */
-static const char *list_inputs(const cfx_program *p) {
-    cfx__text out = {0};
-    for (int i = 0, k = 0; i < p->ninputs; i++)
-        if (p->inputs[i].kind == CFX_IN_USER) {
-            cfx__text_printf(&out, "%sin%d (%s): %s", k ? ", " : "", k, p->inputs[i].name,
-                             p->inputs[i].constant ? cfx_value_repr(p->inputs[i].value)
-                                                   : cli_brief(declared(p, i)));
-            k++;
-        }
-    return out.len ? cfx__text_take(&out) : "none";
-}
-
-/* A number where the program takes a number; tensors as they are. */
-static cfx_value fitted(const cfx_program *p, int i, cfx_value v) {
-    cfx_value val = declared(p, i);
-    bool number = p->inputs[i].constant || val.tag == CFX_TAG_SYM || cfx_is_number(val);
-    return number && v.tag == CFX_TAG_TENSOR && v.tensor->numel == 1 ? cfx__tensor_get(v.tensor, 0)
-                                                                     : v;
-}
-
-/* The caller's inputs in flattened order; false, with an error, where the file does not fit. */
-static bool gather(job *j, const cfx_dict *file, cfx_list *leaves) {
-    const cfx_program *p = j->p;
-    int64_t used = 0;
-    for (int i = 0, flat = 0, tensors = 0; i < p->ninputs; i++) {
-        const cfx_input_spec *s = &p->inputs[i];
-        if (s->kind != CFX_IN_USER)
-            continue;
-        cfx_value v = cfx_dict_get(file, s->name);
-        if (cfx_is_none(v))
-            v = cfx_dict_get(file, cfx__text_format("in%d", flat));
-        if (cfx_is_none(v) && !s->constant)
-            v = cfx_dict_get(file, cfx__text_format("in%d", tensors));
-        used += !cfx_is_none(v);
-        if (cfx_is_none(v) && !s->constant) {
-            cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "%s has no input 'in%d' or '%s'; inputs are %s",
-                     j->o.inputs ? j->o.inputs : "(no --inputs)", flat, s->name, list_inputs(p));
-            return false;
-        }
-        cfx_list_append(leaves, cfx_is_none(v) ? s->value : fitted(p, i, v));
-        flat++;
-        tensors += !s->constant;
-    }
-    if (used >= file->len)
-        return true;
-    cfx_fail(CFX_FILE_ERROR, (cfx_site){0},
-             "%s has %lld tensors, of which only %lld are inputs; inputs are %s", j->o.inputs,
-             (long long)file->len, (long long)used, list_inputs(p));
-    return false;
-}
-
-/* The leaves as the arguments of a call. */
-static cfx_args as_call(const cfx_program *p, cfx_value leaves) {
-    if (cfx_is_none(p->in_spec))
-        return (cfx_args){(int)leaves.list->len, leaves.list->items, NULL};
-    cfx_value tree = cfx_tree_unflatten(p->in_spec, leaves.list);
-    if (tree.tag != CFX_TAG_TUPLE || tree.list->len != 2 ||
-        tree.list->items[0].tag != CFX_TAG_TUPLE || tree.list->items[1].tag != CFX_TAG_DICT)
-        return (cfx_args){(int)leaves.list->len, leaves.list->items, NULL};
-    const cfx_list *args = tree.list->items[0].list;
-    return (cfx_args){(int)args->len, args->items, tree.list->items[1].dict};
-}
-
 /* ---- what is seen on the way ----------------------------------------------------------------- */
 
 static void print_value(const job *j, const char *name, cfx_value v, bool whole) {
@@ -261,22 +187,18 @@ static int finish(job *j, cfx_value result) {
         cfx_dict *expected = cfx_safetensors_read(j->o.expect);
         if (!cfx_ok())
             return cli_trouble();
-        same = cli_compare(flat.list, names.list, expected);
+        same = cli_expect(flat.list, names.list, expected);
     }
     return cfx_ok() ? same ? CLI_DONE : CLI_DIFFERS : cli_trouble();
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static cfx_value execute(job *j, cfx_value leaves) {
+static cfx_value execute(job *j, cfx_value inputs) {
     cfx_interp it = {.module = j->p->module, .user = j};
     if (j->o.profile || j->tapped || j->terminal)
         it.run_node = watch;
     cfx_mode api = cfx_function_log(stdout), aten = cfx_dispatch_log(stdout);
-    cfx_set_grad_mode(CFX_INFERENCE);
-    cfx_value inputs = cfx_program_inputs_from((cfx_site){0}, j->p, as_call(j->p, leaves));
-    if (cfx_is_bad(inputs))
-        return inputs;
     if (j->o.log && !strcmp(j->o.log, "api"))
         cfx_function_mode_push(&api);
     else if (j->o.log)
@@ -295,13 +217,11 @@ static cfx_value execute(job *j, cfx_value leaves) {
 
 static int run_program(job *j) {
     j->p = cfx_open(j->o.model);
-    cfx_dict *file = j->p && j->o.inputs ? cfx_safetensors_read(j->o.inputs) : cfx_dict_new();
-    cfx_value leaves = cfx_list_value(0, NULL);
-    if (!cfx_ok() || !gather(j, file, leaves.list))
+    cfx_set_grad_mode(CFX_INFERENCE);
+    cfx_value inputs = j->p ? cli_inputs(j->p, j->o.inputs) : cfx_bad();
+    if (!cfx_ok() || (j->o.ntaps && !choose(j)))
         return cli_trouble();
-    if (j->o.ntaps && !choose(j))
-        return cli_trouble();
-    cfx_value result = execute(j, leaves);
+    cfx_value result = execute(j, inputs);
     if (cfx_ok())
         return finish(j, result);
     cfx_note("Program: %s", j->o.model);

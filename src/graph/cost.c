@@ -117,8 +117,7 @@ static int64_t flops_of(counter *c, const cfx_node *n, bool *unknown) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* The input whose memory a result is in, by the schema's marks; NULL: it has memory of its own. */
-static const cfx_node *aliased(const cfx_node *n) {
+const cfx_node *cfx__node_aliased(const cfx_node *n) {
     if (cfx_node_takes_result(n))
         return cfx_node_input(n, 0);
     cfx_op *op = n->op == CFX_CALL_FUNCTION && !n->target.fn ? n->target.op : NULL;
@@ -208,7 +207,7 @@ static void count_node(counter *c, cfx_node *n, int *placeholders) {
         c->cost->nodes = cfx__realloc(c->cost->nodes, c->room * sizeof *c->cost->nodes);
     }
     cfx_node_cost r = {.node = n, .owner = c->owner, .freed = row};
-    const cfx_node *from = aliased(n);
+    const cfx_node *from = cfx__node_aliased(n);
     bool own = !from && n->op != CFX_OUTPUT && !is_weight(c, n, *placeholders);
     *placeholders += n->op == CFX_PLACEHOLDER;
     c->row[id] = row;

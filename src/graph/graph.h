@@ -217,6 +217,9 @@ void cfx__target_text(cfx__text *out, cfx_target t);
 void cfx__node_format_arg(cfx__text *out, cfx_value v);
 void cfx__node_format(cfx__text *out, const cfx_node *n);
 
+/* The input whose memory a result is in, by the schema's marks; NULL: it has memory of its own. */
+const cfx_node *cfx__node_aliased(const cfx_node *n);
+
 /* Whether the invariant above holds, at length; for tests. An error says what does not. */
 bool cfx__graph_check(const cfx_graph *g);
 

@@ -1,0 +1,50 @@
+/* Two programs compared; see compare.c. */
+#ifndef CFX__CLI_COMPARE_H
+#define CFX__CLI_COMPARE_H
+
+#include "look.h"
+
+/* What was found at one node. */
+typedef struct cli_error {
+    bool known;      /* there were two tensors to compare */
+    bool beyond;     /* the tolerance */
+    double error;    /* the largest */
+    double share;    /* of the largest value */
+    double decibels; /* INFINITY: no error */
+} cli_error;
+
+typedef struct cli_row {
+    cfx_node *a, *b; /* a is NULL where the other side is a file of tensors */
+    bool changed;
+    cli_error all;  /* as the programs run, each by itself */
+    cli_error here; /* made by this node: b's node on a's values */
+} cli_row;
+
+typedef struct cli_comparison {
+    const char *path_a, *path_b;
+    cfx_program *a, *b;
+    cfx_pairs *pairs;   /* NULL: b is compared with tensors of a file */
+    bool ran;           /* rows have errors */
+    int n;
+    cli_row *rows;      /* in the order of b's nodes */
+    int first;          /* the first row that is beyond the tolerance; -1: none */
+    int made;           /* the row where most of the difference is made; -1: none */
+    cfx_node *bisected; /* what running prefixes found, of b; NULL: not asked, or nothing */
+} cli_comparison;
+
+/* Fills in errors by running both on inputs from a file (NULL: none). False, with an error. */
+bool cli_compare_runs(cli_comparison *c, const char *inputs, bool bisect);
+/* Fills in errors by running b on inputs, against tensors by node name. */
+bool cli_compare_tensors(cli_comparison *c, const char *inputs, const char *tensors);
+/* Nodes of b that feed n, through nodes that are not paired: what was added before it; a list of
+ * nodes, scope. */
+cfx_value cli_added_before(const cli_comparison *c, const cfx_node *n);
+/* Facts of b's nodes, or of a's: errors as columns; a dict, scope. */
+cfx_dict *cli_error_columns(const cli_comparison *c, bool of_a);
+
+void cli_print_comparison(const cli_comparison *c);
+void cli_print_comparison_json(const cli_comparison *c);
+/* Whether nothing differs: structure, weights, and numbers where both ran. */
+bool cli_is_same(const cli_comparison *c);
+
+#endif

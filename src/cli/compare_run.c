@@ -1,0 +1,251 @@
+/* Two programs run on the same inputs, node against node: how far they are from each other as they
+ * run, what each node of the second makes of the first one's values, and by bisection which node
+ * makes the results differ. */
+#include "compare.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "../run/run.h"
+
+typedef struct runner {
+    cli_comparison *c;
+    cfx_value *values;     /* by id of a's nodes: copies, counted */
+    int *row;              /* by id of b's nodes: its row, or -1 */
+    const cfx_dict *given; /* tensors by node name, where there is no program a */
+    bool local;            /* b goes on with a's values */
+} runner;
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* A copy that later writes do not reach; scope. */
+static cfx_value copy_of(cfx_value v) {
+    if (v.tag == CFX_TAG_TENSOR)
+        return v.tensor->data ? cfx_tensor_value(cfx_clone(v.tensor)) : v;
+    if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
+        return v;
+    cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < v.list->len; i++)
+        cfx_list_append(out.list, copy_of(v.list->items[i]));
+    return out;
+}
+
+/* Adds what two values differ by to an error. */
+static void add_error(cli_error *e, cfx_value got, cfx_value want) {
+    bool lists = (got.tag == CFX_TAG_LIST || got.tag == CFX_TAG_TUPLE) && got.tag == want.tag;
+    for (int64_t i = 0; lists && i < got.list->len && i < want.list->len; i++)
+        add_error(e, got.list->items[i], want.list->items[i]);
+    cli_difference d;
+    if (got.tag != CFX_TAG_TENSOR || want.tag != CFX_TAG_TENSOR ||
+        !cli_differ(got.tensor, want.tensor, &d))
+        return;
+    double db = cli_decibels(&d), allowed = fmax(cli_tolerance((cfx_dtype)got.tensor->dtype),
+                                                 cli_tolerance((cfx_dtype)want.tensor->dtype));
+    e->beyond |= d.error > allowed * d.scale;
+    e->error = e->known ? fmax(e->error, d.error) : d.error;
+    e->share = e->known ? fmax(e->share, d.error / d.scale) : d.error / d.scale;
+    e->decibels = e->known ? fmin(e->decibels, db) : db;
+    e->known = true;
+}
+
+/* a's value in the form that b's has: of its dtype; b's own where it does not fit. Scope. */
+static cfx_value in_place_of(cfx_value v, cfx_value with) {
+    if (v.tag == CFX_TAG_TENSOR && with.tag == CFX_TAG_TENSOR && with.tensor->data &&
+        cfx__tensor_same_shape(v.tensor, with.tensor)) {
+        cfx_tensor *t = cfx_clone(with.tensor);
+        return cfx_tensor_value(t->dtype == v.tensor->dtype
+                                    ? t
+                                    : cfx__tensor_to_dtype(t, (cfx_dtype)v.tensor->dtype));
+    }
+    bool lists = (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) && v.tag == with.tag &&
+                 v.list->len == with.list->len;
+    if (!lists)
+        return v;
+    cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < v.list->len; i++)
+        cfx_list_append(out.list, in_place_of(v.list->items[i], with.list->items[i]));
+    return out;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+static cfx_value run(cfx_program *p, cfx_value inputs, cfx_interp it) {
+    it.module = p->module;
+    cfx_value copies = copy_of(inputs); /* a program may write to its inputs */
+    return cfx_run_from((cfx_site){0}, &it,
+                        (cfx_args){(int)copies.list->len, copies.list->items, NULL});
+}
+
+static cfx_value keep_value(cfx_interp *it, cfx_node *n) {
+    runner *r = it->user;
+    cfx_value v = cfx_interp_run_node(it, n);
+    if (cfx_ok() && cfx_pairs_other(r->c->pairs, n))
+        CFX_SCOPE r->values[cfx__node_of(n)->id] = cfx_value_keep(copy_of(v));
+    return v;
+}
+
+static cfx_value wanted(const runner *r, const cli_row *row) {
+    return r->given ? cfx_dict_get(r->given, row->b->name)
+                    : r->values[cfx__node_of(row->a)->id];
+}
+
+/* Whether another value may stand in the place of a node's: a view must stay one, and a write must
+ * be seen in what it writes to. */
+static bool takes_values(const cfx_node *n) {
+    return n->op != CFX_OUTPUT && !cfx__node_aliased(n);
+}
+
+static cfx_value compare_value(cfx_interp *it, cfx_node *n) {
+    runner *r = it->user;
+    cfx_value v = cfx_interp_run_node(it, n);
+    int k = r->row[cfx__node_of(n)->id];
+    if (!cfx_ok() || k < 0)
+        return v;
+    cli_row *row = &r->c->rows[k];
+    cfx_value want = wanted(r, row);
+    add_error(r->local ? &row->here : &row->all, v, want);
+    return r->local && takes_values(n) ? in_place_of(v, want) : v;
+}
+
+/* ---- bisection ------------------------------------------------------------------------------- */
+
+/* b's inputs with a's values for those whose row is before `k`; scope. */
+static cfx_value mix_inputs(const runner *r, cfx_value inputs, int k) {
+    cfx_value mixed = cfx_tuple_value(0, NULL);
+    const cfx_graph *g = r->c->b->module->graph;
+    int64_t i = 0;
+    cfx_each_node(g, n) {
+        if (n->op != CFX_PLACEHOLDER || i >= inputs.list->len)
+            continue;
+        int row = r->row[cfx__node_of(n)->id];
+        bool other = row >= 0 && row < k;
+        cfx_list_append(mixed.list, other ? r->values[cfx__node_of(r->c->rows[row].a)->id]
+                                          : inputs.list->items[i]);
+        i++;
+    }
+    return mixed;
+}
+
+/* Whether b's results are those of a when all rows before `k` have a's values. */
+static bool same_results(runner *r, cfx_value inputs, int k, cfx_value want) {
+    bool same = false;
+    CFX_SCOPE {
+        cfx_dict *given = cfx_dict_new();
+        for (int i = 0; i < k; i++) {
+            const cli_row *row = &r->c->rows[i];
+            if (row->b->op != CFX_PLACEHOLDER && takes_values(row->b))
+                cfx_dict_set(given, row->b->name, copy_of(r->values[cfx__node_of(row->a)->id]));
+        }
+        cfx_value got = run(r->c->b, mix_inputs(r, inputs, k), (cfx_interp){.given = given});
+        cli_error e = {0};
+        add_error(&e, got, want);
+        same = cfx_ok() && !e.beyond;
+    }
+    return same;
+}
+
+/* The node of b whose own value must be replaced for the results to agree. */
+static void bisect(runner *r, cfx_value inputs, cfx_value want) {
+    int low = 0, high = r->c->n; /* differs with low, agrees with high */
+    if (same_results(r, inputs, low, want) || !same_results(r, inputs, high, want))
+        return;
+    while (high - low > 1 && cfx_ok()) {
+        int middle = low + (high - low) / 2;
+        if (same_results(r, inputs, middle, want))
+            high = middle;
+        else
+            low = middle;
+    }
+    r->c->bisected = r->c->rows[high - 1].b;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static void number_rows(runner *r) {
+    size_t made = r->c->b->module->graph->made.len + 1;
+    r->row = cfx__alloc(made * sizeof *r->row);
+    for (size_t i = 0; i < made; i++)
+        r->row[i] = -1;
+    for (int i = 0; i < r->c->n; i++)
+        r->row[cfx__node_of(r->c->rows[i].b)->id] = i;
+}
+
+static void find_worst(cli_comparison *c) {
+    double worst = 0;
+    for (int i = 0; i < c->n; i++) {
+        const cli_row *row = &c->rows[i];
+        if (row->all.beyond && c->first < 0)
+            c->first = i;
+        if (row->here.beyond && row->b->op != CFX_OUTPUT && row->here.share > worst) {
+            worst = row->here.share;
+            c->made = i;
+        }
+    }
+}
+
+/* The inputs of b, where the file fits it: the error says which of the two it does not fit. */
+static cfx_value inputs_of(cfx_program *p, const char *model, const char *path) {
+    cfx_value v = p ? cli_inputs(p, path) : cfx_bad();
+    if (cfx_is_bad(v))
+        cfx_note("The inputs do not fit %s", model);
+    return v;
+}
+
+bool cli_compare_runs(cli_comparison *c, const char *inputs, bool with_bisect) {
+    cfx_value in_a = inputs_of(c->a, c->path_a, inputs);
+    cfx_value in_b = cfx_is_bad(in_a) ? in_a : inputs_of(c->b, c->path_b, inputs);
+    if (cfx_is_bad(in_b))
+        return false;
+    size_t made = c->a->module->graph->made.len + 1;
+    runner r = {.c = c, .values = cfx__alloc0(made * sizeof *r.values)};
+    number_rows(&r);
+    cfx_value want = run(c->a, in_a, (cfx_interp){.run_node = keep_value, .user = &r});
+    for (int k = 0; k < 2 && cfx_ok(); k++) {
+        r.local = k;
+        run(c->b, in_b, (cfx_interp){.run_node = compare_value, .user = &r});
+    }
+    c->ran = cfx_ok();
+    if (with_bisect && cfx_ok())
+        bisect(&r, in_b, want);
+    find_worst(c);
+    for (size_t i = 0; i < made; i++)
+        cfx_value_drop(r.values[i]);
+    free(r.values);
+    free(r.row);
+    return cfx_ok();
+}
+
+bool cli_compare_tensors(cli_comparison *c, const char *inputs, const char *tensors) {
+    runner r = {.c = c, .given = cfx_safetensors_read(tensors)};
+    if (!cfx_ok())
+        return false;
+    c->rows = cfx__alloc0((size_t)(cfx_graph_len(c->b->module->graph) + 1) * sizeof *c->rows);
+    cfx_each_node(c->b->module->graph, n) if (!cfx_is_none(cfx_dict_get(r.given, n->name)))
+        c->rows[c->n++] = (cli_row){.b = n};
+    if (!c->n)
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "no tensor of %s has the name of a node of %s",
+                 tensors, c->path_b);
+    cfx_value in = cfx_ok() ? inputs_of(c->b, c->path_b, inputs) : cfx_bad();
+    if (cfx_is_bad(in))
+        return false;
+    number_rows(&r);
+    run(c->b, in, (cfx_interp){.run_node = compare_value, .user = &r});
+    c->ran = cfx_ok();
+    find_worst(c);
+    free(r.row);
+    return cfx_ok();
+}
+
+cfx_value cli_added_before(const cli_comparison *c, const cfx_node *n) {
+    cfx_value found = cfx_list_value(0, NULL);
+    cfx_each_input(n, u) {
+        if (!c->pairs || cfx_pairs_other(c->pairs, u->node) || u->node->op != CFX_CALL_FUNCTION ||
+            found.list->len > 8)
+            continue;
+        cfx_list_append(found.list, cfx_node_value(u->node));
+        cfx_value further = cli_added_before(c, u->node);
+        for (int64_t i = 0; i < further.list->len; i++)
+            cfx_list_append(found.list, further.list->items[i]);
+    }
+    return found;
+}

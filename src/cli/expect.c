@@ -1,0 +1,129 @@
+/* cfx run --expect: results against a reference, one line for each, with the largest error and the
+ * tolerance that would have passed. Errors are measured as a share of the largest expected value.
+ */
+#include "look.h"
+
+#include <math.h>
+#include <string.h>
+
+double cli_tolerance(cfx_dtype d) {
+    switch (d) {
+    case CFX_F64:
+    case CFX_C128:
+        return 1e-9;
+    case CFX_F32:
+    case CFX_C64:
+        return 1e-4;
+    case CFX_F16:
+        return 1e-2;
+    case CFX_BF16:
+        return 5e-2;
+    default:
+        return 0; /* integers and bools: equal */
+    }
+}
+
+static cli_difference differ(const double *got, const double *want, int64_t n) {
+    cli_difference d = {.scale = 1e-6};
+    for (int64_t i = 0; i < n; i++) {
+        if (isfinite(want[i])) {
+            d.scale = fabs(want[i]) > d.scale ? fabs(want[i]) : d.scale;
+            d.signal += want[i] * want[i];
+        }
+        if (got[i] == want[i] || (isnan(got[i]) && isnan(want[i])))
+            continue;
+        d.wrong++;
+        double error = isfinite(got[i]) && isfinite(want[i]) ? fabs(got[i] - want[i]) : INFINITY;
+        d.noise += error * error;
+        if (error > d.error) {
+            d.error = error;
+            d.at = i;
+            d.got = got[i];
+            d.want = want[i];
+        }
+    }
+    return d;
+}
+
+bool cli_differ(const cfx_tensor *got, const cfx_tensor *want, cli_difference *d) {
+    bool complex = cfx__dtype_is_complex(want->dtype);
+    if (!cfx__tensor_same_shape(got, want) || !got->data || !want->data ||
+        cfx__dtype_is_complex(got->dtype) != complex)
+        return false;
+    cfx_dtype wide = complex ? CFX_C128 : CFX_F64;
+    CFX_SCOPE {
+        const cfx_tensor *g = cfx__tensor_contiguous_as(got, wide);
+        const cfx_tensor *w = cfx__tensor_contiguous_as(want, wide);
+        *d = differ((const double *)g->data, (const double *)w->data,
+                    complex ? 2 * want->numel : want->numel);
+    }
+    return cfx_ok();
+}
+
+double cli_decibels(const cli_difference *d) {
+    if (!d->wrong)
+        return INFINITY;
+    return isfinite(d->noise) && d->signal > 0 ? 10 * log10(d->signal / d->noise) : -INFINITY;
+}
+
+/* The element's place, "[0, 3]"; scope. */
+static const char *place(const cfx_tensor *t, int64_t i) {
+    int64_t index[CFX_MAX_DIMS];
+    for (int k = t->ndim - 1; k >= 0; k--) {
+        int64_t size = t->shape[k] ? t->shape[k] : 1;
+        index[k] = i % size;
+        i /= size;
+    }
+    return cfx__shape_text(t->ndim, index);
+}
+
+static bool compare_tensors(const char *name, const cfx_tensor *got, const cfx_tensor *want) {
+    if (got->dtype != want->dtype || !cfx__tensor_same_shape(got, want)) {
+        printf("%-8s %s, not %s  differs\n", name, cli_brief(cfx_tensor_value(got)),
+               cli_brief(cfx_tensor_value(want)));
+        return false;
+    }
+    bool complex = cfx__dtype_is_complex(want->dtype);
+    cli_difference d = {.scale = 1e-6};
+    cli_differ(got, want, &d);
+    double allowed = cli_tolerance(want->dtype);
+    bool same = d.error <= allowed * d.scale;
+    printf("%-8s %-20s largest error %-10.3g passes from %-10.3g allowed %-8g %s", name,
+           cli_brief(cfx_tensor_value(want)), d.error, d.error / d.scale, allowed,
+           same ? "same" : "differs");
+    if (!same)
+        printf(": %lld of %lld; at %s %.9g, not %.9g", (long long)d.wrong, (long long)want->numel,
+               place(want, complex ? d.at / 2 : d.at), d.got, d.want);
+    printf("\n");
+    return same;
+}
+
+/* The result by its number or its own name; -1 where none is called so. */
+static int64_t result_named(const char *name, int64_t n, const cfx_list *names) {
+    for (int64_t i = 0; i < n; i++) {
+        const char *own = i < names->len ? cfx_text(names->items[i]) : NULL;
+        if (!strcmp(name, cfx__text_format("out%lld", (long long)i)) || (own && !strcmp(name, own)))
+            return i;
+    }
+    return -1;
+}
+
+bool cli_expect(const cfx_list *results, const cfx_list *names, const cfx_dict *expected) {
+    bool same = true;
+    for (int64_t k = 0; k < expected->len; k++) {
+        const char *name = cfx_text(expected->entries[k].key);
+        cfx_value want = expected->entries[k].value;
+        int64_t i = result_named(name, results->len, names);
+        cfx_value got = i < 0 ? cfx_none() : results->items[i];
+        if (cfx_is_number(got))
+            got = cfx_tensor_value(cfx_tensor_from_value(got));
+        if (got.tag == CFX_TAG_TENSOR) {
+            same &= compare_tensors(name, got.tensor, want.tensor);
+        } else {
+            printf("%-8s %s  differs\n", name,
+                   i < 0 ? "is not among the results" : "is not a tensor here");
+            same = false;
+        }
+    }
+    return same;
+}
