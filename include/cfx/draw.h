@@ -9,6 +9,7 @@
 #define CFX_DRAW_H
 
 #include <cfx/emit.h>
+#include <cfx/pair.h>
 #include <cfx/program.h>
 
 #ifdef __cplusplus
@@ -42,6 +43,9 @@ typedef struct cfx_draw_options {
     cfx_dict *columns;   /* facts of nodes: a name, "time (us)", to a dict of node name to a number,
                             a text or a list of numbers (a histogram). Nodes of sub-graphs are
                             called "cond.true_graph_0.add". NULL: none */
+    cfx_pairs *pairs;    /* the other program stands beside it, b of these pairs, and what differs
+                            is marked; the program drawn is a of them. NULL: none */
+    cfx_dict *columns_b; /* facts of that program's nodes */
     /* DOT: the options of FxGraphDrawer */
     bool ignore_getattr;
     bool ignore_parameters_and_buffers;

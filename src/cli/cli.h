@@ -16,8 +16,8 @@ typedef struct cli_command {
     const char *help;                  /* what --help prints */
 } cli_command;
 
-extern const cli_command cli_bench, cli_compare, cli_convert, cli_decompose, cli_draw, cli_ops, cli_run,
-    cli_show;
+extern const cli_command cli_bench, cli_compare, cli_convert, cli_decompose, cli_draw, cli_ops,
+    cli_run, cli_show;
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
@@ -44,6 +44,14 @@ bool cli_value(cli_words *w, const char *name, const char **value);
 bool cli_number(cli_words *w, const char *name, int *number); /* from 1 on */
 /* Takes the word as the argument that is no option; a mistake when there is one already. */
 void cli_rest(cli_words *w, const char **argument);
+
+/* ---- progress -------------------------------------------------------------------------------- */
+
+/* A bar on stderr, for work that takes longer than a second; only where stderr is a terminal. What
+ * was there before is replaced. */
+void cli_progress(const char *what, int64_t done, int64_t all);
+/* Takes it away. */
+void cli_progress_end(void);
 
 /* ---- trouble --------------------------------------------------------------------------------- */
 

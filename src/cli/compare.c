@@ -1,5 +1,5 @@
-/* cfx compare: two programs, or a program and tensors: what was added, removed and changed, and with
- * inputs how far their values are from each other, node by node. */
+/* cfx compare: two programs, or a program and tensors: what was added, removed and changed, and
+ * with inputs how far their values are from each other, node by node. */
 #include "compare.h"
 
 #include <math.h>
@@ -256,7 +256,17 @@ static bool compare(cli_comparison *c, const options *o) {
     return !o->inputs || cli_compare_runs(c, o->inputs, o->bisect);
 }
 
+/* Both programs side by side, with what was found as columns. */
+static bool draw(const cli_comparison *c, const char *path) {
+    cfx_draw_options o = {.pairs = c->pairs,
+                          .columns = cli_error_columns(c, true),
+                          .columns_b = cli_error_columns(c, false)};
+    return cfx_program_draw_file(c->a, path, o);
+}
+
 static int finish(const cli_comparison *c, const options *o) {
+    if (o->page && !draw(c, o->page))
+        return cli_trouble();
     if (o->form && !strcmp(o->form, "json"))
         cli_print_comparison_json(c);
     else
@@ -277,6 +287,9 @@ static int run(int argc, char **argv) {
         return cli_usage(&cli_compare, "which two programs?");
     if (o.form && strcmp(o.form, "table") && strcmp(o.form, "json"))
         return cli_usage(&cli_compare, "--as is table or json, not '%s'", o.form);
+    size_t len = o.page ? strlen(o.page) : 0;
+    if (o.page && (len < 5 || strcmp(o.page + len - 5, ".html") || is_tensors(o.a)))
+        return cli_usage(&cli_compare, "-o F.html is for two programs");
     if (o.bisect && (!o.inputs || is_tensors(o.a)))
         return cli_usage(&cli_compare, "--bisect needs two programs and --inputs");
     cfx_set_grad_mode(CFX_INFERENCE);

@@ -176,7 +176,8 @@ static void find_worst(cli_comparison *c) {
         const cli_row *row = &c->rows[i];
         if (row->all.beyond && c->first < 0)
             c->first = i;
-        if (row->here.beyond && row->b->op != CFX_OUTPUT && row->here.share > worst) {
+        bool last = row->b->op == CFX_OUTPUT; /* it has what others made, unless these are added */
+        if (row->here.beyond && (last ? c->made < 0 : row->here.share > worst)) {
             worst = row->here.share;
             c->made = i;
         }

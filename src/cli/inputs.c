@@ -1,5 +1,5 @@
-/* Inputs of a program from a file: found by number or name, fitted to what the program takes, put in
- * the tree that it is called with. */
+/* Inputs of a program from a file: found by number or name, fitted to what the program takes, put
+ * in the tree that it is called with. */
 #include "look.h"
 
 #include <string.h>

@@ -60,5 +60,9 @@ void cli_show_tree(const cfx_program *p, const struct cli_costs *costs);
 void cli_show_json(const cfx_program *p);
 /* Returns an exit code: trouble where no node is called so. */
 int cli_show_node(const cfx_program *p, const char *name);
+/* The shortest way from one node to another; CLI_DIFFERS where there is none. */
+int cli_show_path(const cfx_program *p, const char *from, const char *to);
+/* Nodes at most so many steps above and below one. */
+int cli_show_around(const cfx_program *p, const char *name, int hops);
 
 #endif

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const cli_command *const commands[] = {&cli_show, &cli_run, &cli_compare, &cli_convert, &cli_decompose,
-                                              &cli_draw, &cli_bench, &cli_ops};
+static const cli_command *const commands[] = {&cli_show,      &cli_run,  &cli_compare, &cli_convert,
+                                              &cli_decompose, &cli_draw, &cli_bench,   &cli_ops};
 
 int cli_trouble(void) {
     fprintf(stderr, "cfx: ");

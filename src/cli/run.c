@@ -1,6 +1,7 @@
 /* cfx run: a program on inputs from a file; results shown, saved or compared; values tapped, calls
  * logged, nodes timed. */
-#include "look.h"
+#include "profile.h"
+#include "watch.h"
 
 #include <string.h>
 #include <time.h>
@@ -20,28 +21,32 @@ static const char help[] =
     "  --expect F       compares the results with a file: per result the largest error, and the\n"
     "                   tolerance from which it would pass\n"
     "  --tap SELECTOR   prints the value of nodes: a name, a glob over names ('relu*'), op:NAME\n"
-    "                   (op:relu), module:PATH (module:layers.0); may be given more than once\n"
-    "  --stats          minimum, maximum, mean, deviation, zeros, NaNs of what is printed\n"
+    "                   (op:relu), module:PATH (module:layers.0), in sub-graphs too; may be given\n"
+    "                   more than once\n"
+    "  --save-taps F    writes tapped values as .safetensors, by node name, instead\n"
+    "  --stats          minimum, maximum, mean, deviation, zeros, NaNs, infinities and histogram\n"
+    "                   of what would be printed\n"
+    "  --find-nan       names the first node that makes numbers not finite of finite ones\n"
+    "  --check RULE     'op:softmax in [0, 1]': values of nodes lie in a range; exit 1 where not\n"
     "  --log api|aten   prints each call: as the graph names it, or as the dispatcher sees it\n"
-    "  --profile F      writes when each node ran, as a Chrome trace (chrome://tracing, Perfetto)\n"
+    "  --profile F      prints time by operator, module and node, and writes when each node ran,\n"
+    "                   as a Chrome trace (Perfetto); 'cfx draw --with' takes it too\n"
+    "  --memory F.svg   draws the bytes alive over the program, and what is alive at the peak\n"
     "  --threads N      threads for one operator; all cores otherwise\n"
     "\n"
-    "Exit: 0 done or same, 1 differs, 2 trouble.\n";
-
-enum { MAX_TAPS = 64 };
+    "Exit: 0 done or same, 1 differs or a check failed, 2 trouble.\n";
 
 typedef struct {
-    const char *model, *inputs, *save, *expect, *log, *profile;
-    const char *taps[MAX_TAPS];
-    int ntaps, threads;
-    bool stats;
+    const char *model, *inputs, *save, *expect, *log, *profile, *memory;
+    int threads;
 } options;
 
 typedef struct {
     options o;
     cfx_program *p;
-    bool *tapped;    /* by slot; NULL: none */
-    cfx__text trace; /* events so far */
+    cli_watch watch;
+    cli_profile profile;
+    int64_t at;      /* nodes run so far */
     double start;    /* of the run */
     double told;     /* when progress was shown last */
     bool terminal;   /* words go to one */
@@ -57,9 +62,9 @@ static double now_us(void) {
 
 static void print_value(const job *j, const char *name, cfx_value v, bool whole) {
     printf("%s: %s\n", name, cli_brief(v));
-    if (v.tag == CFX_TAG_TENSOR && j->o.stats)
+    if (v.tag == CFX_TAG_TENSOR && j->watch.stats)
         printf("  %s\n", cli_stats_text(v.tensor));
-    if (v.tag == CFX_TAG_TENSOR && whole && !j->o.stats)
+    if (v.tag == CFX_TAG_TENSOR && whole && !j->watch.stats)
         printf("%s\n", cfx_tensor_str(v.tensor));
     if (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST)
         for (int64_t i = 0; i < v.list->len; i++)
@@ -67,87 +72,27 @@ static void print_value(const job *j, const char *name, cfx_value v, bool whole)
                         whole);
 }
 
-static const char *module_path(const cfx_node *n) {
-    cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
-    if (stack.tag != CFX_TAG_DICT || !stack.dict->len)
-        return NULL;
-    cfx_value last = stack.dict->entries[stack.dict->len - 1].value;
-    return last.tag == CFX_TAG_TUPLE && last.list->len ? cfx_text(last.list->items[0]) : NULL;
-}
-
-static void put_event(job *j, const cfx_node *n, double start, double end, cfx_value v) {
-    cfx__text *t = &j->trace;
-    cfx__text target = {0};
-    cfx__target_text(&target, n->target);
-    const char *path = module_path(n), *kind = cli_brief(v);
-    cfx__text_puts(t, t->len ? ",\n{\"name\":" : "{\"name\":");
-    cfx__json_string(t, n->name, strlen(n->name));
-    cfx__text_printf(t, ",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":%.3f,\"dur\":%.3f",
-                     cfx_opcode_name(n->op), start - j->start, end - start);
-    cfx__text_puts(t, ",\"args\":{\"target\":");
-    cfx__json_string(t, target.data, target.len);
-    cfx__text_puts(t, ",\"result\":");
-    cfx__json_string(t, kind, strlen(kind));
-    if (path) {
-        cfx__text_puts(t, ",\"module\":");
-        cfx__json_string(t, path, strlen(path));
-    }
-    cfx__text_puts(t, "}}");
-    cfx__text_release(&target);
-}
-
 /* On a terminal, what a long run is at: from the first second on, ten times a second. */
-static void put_progress(job *j, const cfx_node *n, int at, double now) {
+static void put_progress(job *j, const cfx_node *n, double now) {
+    j->at++;
     if (!j->terminal || now - j->start < 1e6 || now - j->told < 1e5)
         return;
     j->told = now;
-    fprintf(stderr, "\r\033[K%d of %lld: %s", at + 1,
-            (long long)cfx_graph_len(j->p->module->graph), n->name);
+    cli_progress(n->name, j->at, cfx_graph_len(j->p->module->graph));
 }
 
 static cfx_value watch(cfx_interp *it, cfx_node *n) {
     job *j = it->user;
     double start = now_us();
-    put_progress(j, n, it->own_->now, start);
+    put_progress(j, n, start);
     cfx_value v = cfx_interp_run_node(it, n);
-    double end = now_us();
-    if (j->o.profile && cfx_ok() && n->op != CFX_PLACEHOLDER && n->op != CFX_OUTPUT)
-        put_event(j, n, start, end, v);
-    if (j->tapped && j->tapped[it->own_->now] && cfx_ok())
-        CFX_SCOPE
-    print_value(j, n->name, v, true);
+    if (!cfx_ok())
+        return v;
+    if (j->o.profile || j->o.memory)
+        CFX_SCOPE cli_profile_add(&j->profile, n, start - j->start, now_us() - j->start, v);
+    if (cli_watches(&j->watch))
+        cli_watch_see(&j->watch, it, n, v);
     return v;
-}
-
-/* Which nodes the selectors pick; false, with an error, where one picks none. */
-static bool choose(job *j) {
-    cfx_graph *g = j->p->module->graph;
-    j->tapped = cfx__alloc0((size_t)cfx_graph_len(g) + 1);
-    for (int i = 0; i < j->o.ntaps; i++) {
-        int slot = 0, picked = 0;
-        cfx_each_node(g, n) {
-            bool hit = cfx__run_selects(j->o.taps[i], n);
-            j->tapped[slot++] |= hit;
-            picked += hit;
-        }
-        if (!picked) {
-            cfx_fail(CFX_FILE_ERROR, (cfx_site){0},
-                     "no node of %s fits '%s'; 'cfx show %s --as graph' lists them", j->o.model,
-                     j->o.taps[i], j->o.model);
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool write_trace(job *j) {
-    FILE *f = fopen(j->o.profile, "w");
-    bool fine = f && fprintf(f, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n%s\n]}\n",
-                             j->trace.len ? j->trace.data : "") > 0;
-    fine = f && !fclose(f) && fine;
-    if (!fine)
-        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "%s cannot be written", j->o.profile);
-    return fine;
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -176,19 +121,27 @@ static int finish(job *j, cfx_value result) {
     cfx_value flat = cfx_list_value(0, NULL), names = names_of_results(j->p);
     cfx_tree_flatten(result, flat.list);
     bool same = true;
-    if (!j->o.save && !j->o.expect && !(j->o.ntaps || j->o.log))
+    bool looked = cli_watches(&j->watch) || j->o.log || j->o.profile || j->o.memory;
+    if (!j->o.save && !j->o.expect && !looked)
         for (int64_t i = 0; i < flat.list->len; i++)
             print_value(j, cfx__text_format("out%lld", (long long)i), flat.list->items[i], true);
     if (j->o.save && !save(j, flat.list))
         return cli_trouble();
-    if (j->o.profile && !write_trace(j))
+    if (!cli_watch_end(&j->watch))
         return cli_trouble();
+    if (j->o.profile && !cli_profile_write(&j->profile, j->o.profile, j->watch.columns))
+        return cli_trouble();
+    if (j->o.memory && !cli_memory_write(&j->profile, j->o.memory))
+        return cli_trouble();
+    if (j->o.profile)
+        cli_profile_print(&j->profile);
     if (j->o.expect) {
         cfx_dict *expected = cfx_safetensors_read(j->o.expect);
         if (!cfx_ok())
             return cli_trouble();
         same = cli_expect(flat.list, names.list, expected);
     }
+    same &= !j->watch.broken;
     return cfx_ok() ? same ? CLI_DONE : CLI_DIFFERS : cli_trouble();
 }
 
@@ -196,7 +149,7 @@ static int finish(job *j, cfx_value result) {
 
 static cfx_value execute(job *j, cfx_value inputs) {
     cfx_interp it = {.module = j->p->module, .user = j};
-    if (j->o.profile || j->tapped || j->terminal)
+    if (j->o.profile || j->o.memory || cli_watches(&j->watch) || j->terminal)
         it.run_node = watch;
     cfx_mode api = cfx_function_log(stdout), aten = cfx_dispatch_log(stdout);
     if (j->o.log && !strcmp(j->o.log, "api"))
@@ -211,7 +164,7 @@ static cfx_value execute(job *j, cfx_value inputs) {
     else if (j->o.log)
         cfx_dispatch_mode_pop();
     if (j->told > 0)
-        fprintf(stderr, "\r\033[K");
+        cli_progress_end();
     return cfx_program_outputs(j->p, inputs, raw);
 }
 
@@ -219,8 +172,10 @@ static int run_program(job *j) {
     j->p = cfx_open(j->o.model);
     cfx_set_grad_mode(CFX_INFERENCE);
     cfx_value inputs = j->p ? cli_inputs(j->p, j->o.inputs) : cfx_bad();
-    if (!cfx_ok() || (j->o.ntaps && !choose(j)))
+    if (!cfx_ok() || (cli_watches(&j->watch) && !cli_watch_start(&j->watch, j->p)))
         return cli_trouble();
+    if (j->o.profile || j->o.memory)
+        cli_profile_start(&j->profile, j->p, inputs);
     cfx_value result = execute(j, inputs);
     if (cfx_ok())
         return finish(j, result);
@@ -233,16 +188,22 @@ static int run(int argc, char **argv) {
     options *o = &j.o;
     cli_words w = {argc, argv, .command = &cli_run};
     while (cli_more(&w)) {
-        const char *tap = NULL;
+        const char *tap = NULL, *rule = NULL;
         if (cli_value(&w, "--tap", &tap)) {
-            if (o->ntaps == MAX_TAPS)
-                return cli_usage(&cli_run, "at most %d taps", MAX_TAPS);
-            o->taps[o->ntaps++] = tap;
+            if (j.watch.ntaps == CLI_TAPS)
+                return cli_usage(&cli_run, "at most %d taps", CLI_TAPS);
+            j.watch.taps[j.watch.ntaps++] = tap;
+        } else if (cli_value(&w, "--check", &rule)) {
+            if (rule && !cli_watch_rule(&j.watch, rule))
+                return cli_trouble();
         } else if (!cli_value(&w, "--inputs", &o->inputs) && !cli_value(&w, "--save", &o->save) &&
                    !cli_value(&w, "--expect", &o->expect) && !cli_value(&w, "--log", &o->log) &&
                    !cli_value(&w, "--profile", &o->profile) &&
+                   !cli_value(&w, "--memory", &o->memory) &&
+                   !cli_value(&w, "--save-taps", &j.watch.save) &&
                    !cli_number(&w, "--threads", &o->threads) &&
-                   !cli_flag(&w, "--stats", &o->stats)) {
+                   !cli_flag(&w, "--stats", &j.watch.stats) &&
+                   !cli_flag(&w, "--find-nan", &j.watch.find_nan)) {
             cli_rest(&w, &o->model);
         }
     }
@@ -252,11 +213,13 @@ static int run(int argc, char **argv) {
         return cli_usage(&cli_run, "which MODEL?");
     if (o->log && strcmp(o->log, "api") && strcmp(o->log, "aten"))
         return cli_usage(&cli_run, "--log is api or aten, not '%s'", o->log);
+    if (j.watch.save && !j.watch.ntaps)
+        return cli_usage(&cli_run, "--save-taps wants to know what: --tap SELECTOR");
+    j.watch.model = o->model;
     if (o->threads)
         cfx_set_num_threads(o->threads);
     int code = run_program(&j);
-    free(j.tapped);
-    cfx__text_release(&j.trace);
+    cli_profile_end(&j.profile);
     return code;
 }
 

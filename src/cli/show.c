@@ -6,6 +6,7 @@
 
 static const char help[] =
     "usage: cfx show MODEL [--as FORM] [--node NAME] [--cost [--size SYMBOL=N]...]\n"
+    "                [--path A B] [--around NODE [--hops N]]\n"
     "\n"
     "Shows a program without running it; weights are not read.\n"
     "  --as tree        (default) its modules with parameters, bytes and operators; blocks that\n"
@@ -18,9 +19,11 @@ static const char help[] =
     "                   line; statistics of its weights\n"
     "  --cost           what a run takes: FLOPs and memory of modules and operators, in all, and\n"
     "                   the most that is alive at once; as JSON for 'cfx draw --with'\n"
+    "  --path A B       the shortest way from one node to another; exit 1 where there is none\n"
+    "  --around NODE    what is near a node, --hops N steps up and down (2)\n"
     "  --size s0=8      what a size is that varies; without it costs are polynomials in it\n"
     "\n"
-    "Exit: 0 done, 2 trouble.\n";
+    "Exit: 0 done, 1 no path, 2 trouble.\n";
 
 static int show(const cfx_program *p, const char *form) {
     const cfx_module *gm = p->module;
@@ -67,7 +70,8 @@ static int show_costs(cfx_program *p, const char *form, const char *const *sizes
 
 static int run(int argc, char **argv) {
     const char *model = NULL, *form = "tree", *node = NULL, *sizes[MAX_SIZES];
-    int nsizes = 0;
+    const char *from = NULL, *to = NULL, *around = NULL;
+    int nsizes = 0, hops = 2;
     bool cost = false;
     cli_words w = {argc, argv, .command = &cli_show};
     while (cli_more(&w)) {
@@ -76,7 +80,12 @@ static int run(int argc, char **argv) {
             if (nsizes == MAX_SIZES)
                 return cli_usage(&cli_show, "at most %d sizes", MAX_SIZES);
             sizes[nsizes++] = size;
-        } else if (!cli_value(&w, "--as", &form) && !cli_value(&w, "--node", &node) &&
+        } else if (cli_value(&w, "--path", &from)) {
+            if (w.at + 1 >= w.argc)
+                return cli_usage(&cli_show, "--path wants two nodes");
+            to = w.argv[++w.at];
+        } else if (!cli_value(&w, "--around", &around) && !cli_number(&w, "--hops", &hops) &&
+                   !cli_value(&w, "--as", &form) && !cli_value(&w, "--node", &node) &&
                    !cli_flag(&w, "--cost", &cost))
             cli_rest(&w, &model);
     }
@@ -89,6 +98,10 @@ static int run(int argc, char **argv) {
         return cli_trouble();
     if (nsizes && !cost)
         return cli_usage(&cli_show, "--size goes with --cost");
+    if (from)
+        return cli_show_path(p, from, to);
+    if (around)
+        return cli_show_around(p, around, hops);
     if (cost)
         return show_costs(p, form, sizes, nsizes);
     return node ? cli_show_node(p, node) : show(p, form);

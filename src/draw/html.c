@@ -346,10 +346,11 @@ static void put_costs(writer *w, const cfx_cost *cost) {
 static void put_own_facts(writer *w) {
     const cfx__draw_item *items = w->s->items.data;
     cfx_program *p = w->s->sheets.data[0].program;
-    cfx_cost *cost = p ? cfx_program_cost(p, NULL) : NULL;
+    bool fine = cfx_ok();
+    cfx_cost *cost = fine && p ? cfx_program_cost(p, NULL) : NULL;
     if (cost)
         put_costs(w, cost);
-    else
+    else if (fine)
         cfx_clear(); /* a size that nothing tells: there are no costs then */
     cfx__text_puts(w->out, "[\"dtype\",[");
     bool any = false;
@@ -490,8 +491,40 @@ static bool put_graph(writer *w) {
     return ok;
 }
 
-bool cfx__draw_write_html(cfx__text *out, cfx__draw_scene *s) {
+static bool put_scene(cfx__text *out, cfx__draw_scene *s) {
     writer w = {.out = out, .s = s};
+    bool ok = put_graph(&w);
+    cfx__map_release(&w.index);
+    cfx__map_release(&w.tensors);
+    cfx__arena_release(&w.arena);
+    cfx__text_release(&w.scratch);
+    VEC_FREE(w.texts);
+    VEC_FREE(w.folds);
+    return ok;
+}
+
+/* The other program of a page with two, and which items belong together. */
+static bool put_other(cfx__text *out, const cfx__draw_scene *s, const cfx_draw_options *o) {
+    cfx_program *b = o->pairs->b;
+    cfx_draw_options own = {.form = CFX_HTML, .depth = o->depth, .columns = o->columns_b};
+    cfx__draw_scene other;
+    bool ok = cfx__draw_scene_make(&other, b->module->graph, b->module, b, &own), any = false;
+    cfx__text_puts(out, ",\n");
+    ok = ok && put_scene(out, &other);
+    cfx__text_puts(out, "],\n\"pairs\":[");
+    for (int i = 0; ok && i < o->pairs->n; i++) {
+        const cfx_pair *pair = &o->pairs->pairs[i];
+        int left = item_of(s, pair->a), right = item_of(&other, pair->b);
+        if (left < 0 || right < 0)
+            continue;
+        cfx__text_printf(out, "%s%d,%d,%d", any ? "," : "", left, right, pair->changed);
+        any = true;
+    }
+    cfx__draw_scene_release(&other);
+    return ok;
+}
+
+bool cfx__draw_write_html(cfx__text *out, cfx__draw_scene *s) {
     cfx__text_puts(out, view_before);
     cfx__text_puts(out, "{\"tones\":[");
     for (int f = 0; f < CFX__FAMILY_COUNT; f++) {
@@ -500,14 +533,10 @@ bool cfx__draw_write_html(cfx__text *out, cfx__draw_scene *s) {
                          t->light.line, t->dark.fill, t->dark.line);
     }
     cfx__text_puts(out, "],\n\"graphs\":[");
-    bool ok = put_graph(&w);
+    bool ok = put_scene(out, s);
+    if (ok && s->options->pairs)
+        ok = put_other(out, s, s->options);
     cfx__text_puts(out, "]}\n");
     cfx__text_puts(out, view_after);
-    cfx__map_release(&w.index);
-    cfx__map_release(&w.tensors);
-    cfx__arena_release(&w.arena);
-    cfx__text_release(&w.scratch);
-    VEC_FREE(w.texts);
-    VEC_FREE(w.folds);
     return ok;
 }

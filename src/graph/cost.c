@@ -30,18 +30,19 @@ static int64_t apply(cfx__sym_op op, int64_t a, int64_t b) {
     return cfx__sym_apply(op, a, b, &out) ? out : INT64_MAX;
 }
 
-static int64_t evaluate(const counter *c, const struct cfx_sym *e) {
-    if (e->op == CFX__SYM_INT)
-        return e->hint;
-    if (e->op != CFX__SYM_NAME)
-        return apply(e->op, evaluate(c, e->a), evaluate(c, e->b));
-    cfx_value v = c->sizes ? cfx_dict_get(c->sizes, e->name) : cfx_none();
-    if (v.tag == CFX_TAG_INT)
-        return v.i;
-    if (!e->has_hint)
+static bool size_of(const struct cfx_sym *name, void *user, int64_t *out) {
+    const counter *c = user;
+    cfx_value v = c->sizes ? cfx_dict_get(c->sizes, name->name) : cfx_none();
+    if (v.tag != CFX_TAG_INT && !name->has_hint)
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "nothing tells how large %s is: give it a size",
-                 e->name);
-    return e->hint;
+                 name->name);
+    *out = v.tag == CFX_TAG_INT ? v.i : name->hint;
+    return true;
+}
+
+static int64_t evaluate(const counter *c, const struct cfx_sym *e) {
+    int64_t out;
+    return cfx__sym_eval(e, size_of, (void *)c, &out) ? out : INT64_MAX;
 }
 
 static int64_t number(const counter *c, cfx_value v) {

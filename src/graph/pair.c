@@ -285,8 +285,7 @@ cfx_pairs *cfx_program_pair(cfx_program *a, cfx_program *b) {
     if (list_pairs(p))
         return p;
     cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-             "no call of %s belongs to a call of %s: the programs cannot be paired",
-             a->module->type, b->module->type);
+             "no call of the first program belongs to one of the second: they cannot be paired");
     return NULL;
 }
 

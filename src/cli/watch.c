@@ -1,0 +1,252 @@
+/* What is looked at while a program runs: tapped values printed, saved or as a table of numbers;
+ * the first value that is not finite although all it is made of was; values out of the range that a
+ * rule gives them. Nodes of sub-graphs are called by the path to them, "true_graph_0.add". */
+#include "watch.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <cfx/watch.h>
+
+#include "../run/run.h"
+
+/* ---- rules ----------------------------------------------------------------------------------- */
+
+bool cli_watch_rule(cli_watch *w, const char *text) {
+    const char *in = strstr(text, " in ");
+    cli_rule r = {.text = text};
+    char close = 0;
+    int end = 0;
+    bool fits = in && sscanf(in, " in [ %lf , %lf %c%n", &r.low, &r.high, &close, &end) == 3 &&
+                close == ']' && !in[end] && r.low <= r.high;
+    if (!fits || w->nrules == CLI_TAPS) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "'%s' is no rule: 'SELECTOR in [LOW, HIGH]' is, at most %d of them", text,
+                 CLI_TAPS);
+        return false;
+    }
+    r.selector = cfx__string_new(text, (size_t)(in - text))->text;
+    w->rules[w->nrules++] = r;
+    return true;
+}
+
+bool cli_watches(const cli_watch *w) { return w->ntaps || w->nrules || w->find_nan; }
+
+/* ---- one value ------------------------------------------------------------------------------- */
+
+/* A row of eight steps for a histogram; scope. */
+static const char *sparkline(const cfx_stats *s) {
+    static const char *const steps[] = {
+        " ", "\xe2\x96\x81", "\xe2\x96\x82", "\xe2\x96\x83", "\xe2\x96\x84",
+        "\xe2\x96\x85", "\xe2\x96\x86", "\xe2\x96\x87", "\xe2\x96\x88"};
+    int64_t most = 1;
+    for (int i = 0; i < CFX_STATS_BINS; i++)
+        most = s->histogram[i] > most ? s->histogram[i] : most;
+    cfx__text out = {0};
+    for (int i = 0; i < CFX_STATS_BINS; i++)
+        cfx__text_puts(&out, steps[s->histogram[i] ? 1 + s->histogram[i] * 7 / most : 0]);
+    return cfx__text_take(&out);
+}
+
+/* Notes a number of a node in a column that --stats makes. */
+static void note(cli_watch *w, const char *column, const char *name, cfx_value v) {
+    cfx_value values = cfx_dict_get(w->columns, column);
+    if (values.tag != CFX_TAG_DICT) {
+        values = cfx_dict_value(cfx_dict_new());
+        cfx_dict_set(w->columns, column, values);
+    }
+    cfx_dict_set(values.dict, name, v);
+}
+
+static void note_stats(cli_watch *w, const char *name, const cfx_stats *s) {
+    double n = s->count ? (double)s->count : 1;
+    cfx_value bins = cfx_list_value(0, NULL);
+    for (int i = 0; i < CFX_STATS_BINS; i++)
+        cfx_list_append(bins.list, cfx_int(s->histogram[i]));
+    note(w, "zeros (share)", name, cfx_float((double)s->zeros / n));
+    note(w, "not finite", name, cfx_int(s->nans + s->infs));
+    note(w, "mean", name, cfx_float(s->mean));
+    note(w, "deviation", name, cfx_float(s->deviation));
+    note(w, "largest", name, cfx_float(fmax(fabs(s->min), fabs(s->max))));
+    note(w, "histogram", name, bins);
+}
+
+static void print_stats(cli_watch *w, const char *name, const cfx_tensor *t) {
+    cfx_stats s = {0};
+    cfx_stats_add(&s, t);
+    if (!w->rows++)
+        printf("%-28s %-20s %10s %10s %10s %10s %7s %6s %6s  %s\n", "node", "result", "min", "max",
+               "mean", "deviation", "zeros", "NaN", "inf", "histogram");
+    printf("%-28s %-20s", name, cli_brief(cfx_tensor_value(t)));
+    bool any = s.count > s.nans + s.infs;
+    if (any)
+        printf(" %10.4g %10.4g %10.4g %10.4g", s.min, s.max, s.mean, s.deviation);
+    else
+        printf(" %10s %10s %10s %10s", "", "", "", "");
+    printf(" %6.1f%% %6lld %6lld  %s\n", s.count ? 100 * (double)s.zeros / (double)s.count : 0,
+           (long long)s.nans, (long long)s.infs, any ? sparkline(&s) : "");
+    note_stats(w, name, &s);
+}
+
+static void show_tap(cli_watch *w, const char *name, cfx_value v) {
+    if (v.tag == CFX_TAG_TENSOR && w->saved)
+        cfx_dict_set(w->saved, name, cfx_tensor_value(cfx_clone(v.tensor)));
+    if (v.tag == CFX_TAG_TENSOR && w->stats)
+        print_stats(w, name, v.tensor);
+    else if (!w->stats && !w->saved)
+        printf("%s: %s\n", name, cli_brief(v));
+    if (v.tag == CFX_TAG_TENSOR && !w->stats && !w->saved)
+        printf("%s\n", cfx_tensor_str(v.tensor));
+    if (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST)
+        for (int64_t i = 0; i < v.list->len; i++)
+            show_tap(w, cfx__text_format("%s[%lld]", name, (long long)i), v.list->items[i]);
+}
+
+/* How many numbers of a value are not finite. */
+static int64_t not_finite(cfx_value v) {
+    int64_t n = 0;
+    if (v.tag == CFX_TAG_TENSOR) {
+        cfx_stats s = {0};
+        cfx_stats_add(&s, v.tensor);
+        n = s.nans + s.infs;
+    }
+    for (int64_t i = 0; (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST) && i < v.list->len; i++)
+        n += not_finite(v.list->items[i]);
+    return n;
+}
+
+/* ---- the hunt -------------------------------------------------------------------------------- */
+
+typedef cfx_value input_fn(const void *user, const cfx_node *n);
+
+static void print_origin(const cfx_node *n) {
+    cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
+    if (stack.tag == CFX_TAG_DICT && stack.dict->len) {
+        cfx_value last = stack.dict->entries[stack.dict->len - 1].value;
+        printf("  module  %s\n", cfx_value_str(cfx_at(last, 0)));
+    }
+    const char *source = cfx_text(cfx_node_get_meta(n, "source"));
+    const char *trace = cfx_text(cfx_node_get_meta(n, "stack_trace"));
+    if (source || trace)
+        printf("  source  %s\n", source ? source : trace);
+}
+
+/* Whether the node makes numbers that are not finite of ones that are; tells of the first. */
+static void hunt(cli_watch *w, const char *name, const cfx_node *n, cfx_value v, input_fn *input,
+                 const void *user) {
+    int64_t bad = n->op == CFX_OUTPUT ? 0 : not_finite(v);
+    if (!bad)
+        return;
+    if (n->op != CFX_PLACEHOLDER)
+        cfx_each_input(n, u) if (not_finite(input(user, u->node))) return;
+    w->broken = true;
+    w->find_nan = false; /* what follows follows from it */
+    printf("%s makes %lld numbers that are not finite%s\n  call    %s\n", name, (long long)bad,
+           n->op == CFX_PLACEHOLDER ? ", an input" : " of finite ones", cfx_node_format(n));
+    cfx_each_input(n, u) {
+        cfx_value in = input(user, u->node);
+        printf("  input   %s: %s  %s\n", u->node->name, cli_brief(in),
+               in.tag == CFX_TAG_TENSOR ? cli_stats_text(in.tensor) : "");
+    }
+    print_origin(n);
+}
+
+static void check_rules(cli_watch *w, const char *name, const cfx_node *n, cfx_value v) {
+    for (int i = 0; i < w->nrules && v.tag == CFX_TAG_TENSOR; i++) {
+        const cli_rule *r = &w->rules[i];
+        if (!cfx__run_selects(r->selector, n))
+            continue;
+        cfx_stats s = {0};
+        cfx_stats_add(&s, v.tensor);
+        bool holds = !s.count || (!s.nans && !s.infs && s.min >= r->low && s.max <= r->high);
+        if (holds)
+            continue;
+        w->broken = true;
+        printf("%s is not in [%g, %g]: %s\n", name, r->low, r->high, cli_stats_text(v.tensor));
+    }
+}
+
+static void see(cli_watch *w, const char *name, const cfx_node *n, cfx_value v, input_fn *input,
+                const void *user) {
+    CFX_SCOPE {
+        bool tapped = false;
+        for (int i = 0; i < w->ntaps && !tapped; i++)
+            tapped = cfx__run_selects(w->taps[i], n);
+        if (tapped)
+            show_tap(w, name, v);
+        check_rules(w, name, n, v);
+        if (w->find_nan)
+            hunt(w, name, n, v, input, user);
+    }
+}
+
+/* ---- the program's own graph, and sub-graphs ------------------------------------------------- */
+
+static cfx_value from_interp(const void *user, const cfx_node *n) {
+    return cfx_interp_value((cfx_interp *)user, n);
+}
+
+void cli_watch_see(cli_watch *w, cfx_interp *it, const cfx_node *n, cfx_value v) {
+    see(w, n->name, n, v, from_interp, it);
+}
+
+typedef struct branch {
+    cli_watch *w;
+    const char *path;
+} branch;
+
+static cfx_value from_branch(const void *user, const cfx_node *n) {
+    const branch *b = user;
+    return cfx_dict_get(b->w->values, cfx__text_format("%s.%s", b->path, n->name));
+}
+
+static cfx_value see_inside(cfx_event *e) {
+    const branch *b = e->user;
+    const char *name = cfx__text_format("%s.%s", b->path, e->node->name);
+    if (b->w->find_nan)
+        cfx_dict_set(b->w->values, name, e->out);
+    see(b->w, name, e->node, e->out, from_branch, b);
+    return cfx_none();
+}
+
+static void hook_graph(const char *path, cfx_module *m, void *user) {
+    if (!m->graph || !*path)
+        return;
+    cli_watch *w = user;
+    branch *b = cfx__arena_alloc(&w->arena, sizeof *b);
+    *b = (branch){w, cfx__arena_copy(&w->arena, path, strlen(path))};
+    cfx_node_hook(m, "*", see_inside, b);
+}
+
+static bool picks(const char *selector, const cfx_module *m) {
+    cfx_each_node(m->graph, n) if (cfx__run_selects(selector, n)) return true;
+    for (int i = 0; i < cfx_module_count(m); i++)
+        if (cfx_module_child(m, i)->graph && picks(selector, cfx_module_child(m, i)))
+            return true;
+    return false;
+}
+
+bool cli_watch_start(cli_watch *w, cfx_program *p) {
+    for (int i = 0; i < w->ntaps + w->nrules; i++) {
+        const char *selector = i < w->ntaps ? w->taps[i] : w->rules[i - w->ntaps].selector;
+        if (picks(selector, p->module))
+            continue;
+        cfx_fail(CFX_FILE_ERROR, (cfx_site){0},
+                 "no node of %s fits '%s'; 'cfx show %s --as graph' lists them", w->model,
+                 selector, w->model);
+        return false;
+    }
+    w->values = cfx_dict_new();
+    w->columns = cfx_dict_new();
+    w->saved = w->save ? cfx_dict_new() : NULL;
+    cfx_module_walk(p->module, hook_graph, w);
+    return cfx_ok();
+}
+
+bool cli_watch_end(cli_watch *w) {
+    if (w->find_nan && !w->broken)
+        printf("all values are finite\n");
+    bool fine = !w->saved || cfx_safetensors_write(w->save, w->saved, NULL);
+    cfx__arena_release(&w->arena);
+    return fine;
+}
