@@ -132,9 +132,14 @@ CFX_API int cfx_finish(FILE *out);
 
 /* ---- limits --------------------------------------------------------------------------------- */
 
-/* The largest single tensor that this thread may allocate, in bytes; 0: no limit but the machine's.
- * One larger is an ordinary MemoryError. Returns the limit before. */
+/* While the library holds more than so many bytes, in all threads together, whatever this thread
+ * asks for beyond that is an ordinary MemoryError; 0: no limit but the machine's. Counted are
+ * tensors, graphs, texts and everything else but files, which are mapped, and what the libraries
+ * below take for themselves. Returns the limit before. */
 CFX_API size_t cfx_set_memory_limit(size_t bytes);
+/* The bytes that the library holds now, in all threads together; blocks kept for use again count.
+ * What other threads did last may be missing, up to 64 KiB of each. */
+CFX_API size_t cfx_memory_held(void);
 
 /* ---- threads ------------------------------------------------------------------------------ */
 

@@ -18,17 +18,35 @@
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-/* Small allocations: never NULL (the process has bigger trouble when 200 bytes are not to be had).
- * Tensor storage does not come from here: see cfx__block_alloc, which may fail. */
+/* Never NULL, for what the library needs to go on: when the heap refuses, the error is recorded and
+ * a reserve of the thread's serves (memory.c). Loops over a file, a graph or a list look at cfx_ok,
+ * so that little is asked for after that. */
 void *cfx__alloc(size_t size);
 void *cfx__alloc0(size_t size);
 void *cfx__realloc(void *p, size_t size);
+void cfx__free(void *p); /* of all these and of those below */
 
-/* Blocks for tensor storage, 64-byte aligned, recycled per thread. NULL when out of memory. */
+/* For what grows with data: NULL, with the error recorded, when there is no memory. */
+void *cfx__alloc_try(size_t size);
+void *cfx__realloc_try(void *p, size_t size); /* p stays as it was when NULL is returned */
+/* For what only makes things faster: NULL, and no error. Zeroed. */
+void *cfx__alloc_optional(size_t size);
+
+/* Blocks for tensor storage, 64-byte aligned, recycled per thread. NULL when out of memory, which
+ * the caller records: it knows what for. */
 struct cfx__block_cache;
 void *cfx__block_alloc(size_t size);
+void *cfx__alloc_aligned(size_t size); /* one that is not recycled; cfx__free */
 void cfx__block_free(void *p, size_t size);
 void cfx__block_cache_release(struct cfx__block_cache **cache);
+
+/* The thread's reserve, and whether memory lies in one. */
+struct cfx__context;
+void cfx__reserve_make(struct cfx__context *c);
+void cfx__reserve_leave(struct cfx__context *c);
+bool cfx__reserve_has(const void *p);
+void cfx__memory_settle(void);                     /* adds this thread's count to that of all */
+void cfx__error_memory(size_t size, bool limited); /* records it, allocating nothing */
 
 /* Blocks of one small size, recycled per thread without a trip to malloc. A block may be freed on
  * another thread than it came from. */
@@ -97,12 +115,14 @@ typedef struct cfx__text {
     size_t len, cap;
 } cfx__text;
 
-void cfx__text_room(cfx__text *t, size_t len); /* for len bytes more and the zero */
+/* Makes room for len bytes more and the zero; false, with the error recorded, without memory. A
+ * text without room stays as it is, whatever is added. */
+bool cfx__text_room(cfx__text *t, size_t len);
 
 /* Inline: with a constant length, which is the rule, little is left of it. */
 static inline void cfx__text_add(cfx__text *t, const char *bytes, size_t len) {
-    if (unlikely(t->len + len + 1 > t->cap))
-        cfx__text_room(t, len);
+    if (unlikely(t->len + len + 1 > t->cap) && !cfx__text_room(t, len))
+        return;
     if (len)
         memcpy(t->data + t->len, bytes, len);
     t->len += len;
@@ -112,8 +132,8 @@ static inline void cfx__text_add(cfx__text *t, const char *bytes, size_t len) {
 static inline void cfx__text_puts(cfx__text *t, const char *s) { cfx__text_add(t, s, strlen(s)); }
 
 static inline void cfx__text_putc(cfx__text *t, char c) {
-    if (unlikely(t->len + 2 > t->cap))
-        cfx__text_room(t, 1);
+    if (unlikely(t->len + 2 > t->cap) && !cfx__text_room(t, 1))
+        return;
     t->data[t->len++] = c;
     t->data[t->len] = 0;
 }
@@ -123,6 +143,7 @@ void cfx__text_vprintf(cfx__text *t, const char *fmt, va_list ap);
 void cfx__text_release(cfx__text *t);
 const char *cfx__text_take(cfx__text *t); /* the text as a scope string; t becomes empty */
 
+char *cfx__text_copy(const char *text, size_t len); /* the caller frees it with cfx__free */
 const char *cfx__text_format(const char *fmt, ...) CFX_PRINTF(1, 2); /* scope string */
 uint64_t cfx__text_hash(const void *p, size_t n);
 bool cfx__text_glob(const char *pattern, const char *text); /* * any run, ? any character */
@@ -140,8 +161,13 @@ bool cfx__text_glob(const char *pattern, const char *text); /* * any run, ? any 
     ((v).len + (n) > (v).cap                                                                       \
          ? (void)((v).data = cfx__vec_grow((v).data, &(v).cap, (v).len + (n), sizeof *(v).data))   \
          : (void)0)
-#define VEC_FREE(v) (free((v).data), (v).data = NULL, (v).len = (v).cap = 0)
+/* Whether there is room for n more: for vectors that grow with data. */
+#define VEC_TRY(v, n)                                                                              \
+    ((v).len + (n) <= (v).cap ||                                                                   \
+     cfx__vec_grow_try((void **)&(v).data, &(v).cap, (v).len + (n), sizeof *(v).data))
+#define VEC_FREE(v) (cfx__free((v).data), (v).data = NULL, (v).len = (v).cap = 0)
 void *cfx__vec_grow(void *data, size_t *cap, size_t need, size_t item);
+bool cfx__vec_grow_try(void **data, size_t *cap, size_t need, size_t item);
 
 /* From text to a pointer, in order of hash only. Keys are borrowed. Zero is empty. */
 typedef struct cfx__map {
@@ -183,7 +209,10 @@ typedef struct cfx__context {
     cfx__text message, notes;
     const char *op; /* the operator being called; static text */
     int threads; /* 0: not asked for, all cores */
-    size_t block_limit; /* 0: none */
+    size_t memory_limit; /* 0: none */
+    int64_t uncounted;   /* bytes allocated less those freed, not yet added up (memory.c) */
+    struct cfx__region *reserve;
+    char memory_message[160]; /* of the error that there is no memory for */
     struct cfx__block_cache *storage_cache;
     struct cfx__spare {
         void *first; /* linked through their first word */

@@ -1,7 +1,7 @@
 /* The context: one per thread, the only mutable state of the library, with the scope stack in it.
  * Start at cfx__ctx. A thread's context is freed by cfx_finish or, at the latest, when the thread
  * ends. */
-#include "base.h"
+#include "held.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -26,13 +26,16 @@ static void context_release(void *unused) {
     for (int i = 0; i < CFX__SPARES; i++)
         for (void *p = c->spare[i].first, *next; p; p = next) {
             next = *(void **)p;
-            free(p);
+            cfx__free(p);
         }
     memset(c->spare, 0, sizeof c->spare);
     cfx__text_release(&c->message);
     cfx__text_release(&c->notes);
     memset(&c->error, 0, sizeof c->error);
     c->failed = false;
+    cfx__reserve_leave(c);
+    cfx__memory_settle();
+    c->known = false;
 }
 
 static void make_key(void) { pthread_key_create(&thread_end, context_release); }
@@ -41,6 +44,7 @@ void cfx__ctx_first_use(void) {
     cfx__ctx_tls.known = true;
     pthread_once(&once, make_key);
     pthread_setspecific(thread_end, &cfx__ctx_tls);
+    cfx__reserve_make(&cfx__ctx_tls);
 }
 
 void *cfx__ctx_slot_make(cfx__ctx_slot_id slot, void *(*make)(void), void (*done)(void *)) {
@@ -88,7 +92,7 @@ void cfx_drop(void *p) {
     if (type->free)
         type->free(obj);
     if (!type->frees_itself)
-        free(obj);
+        cfx__free(obj);
 }
 
 size_t cfx_scope_open(void) { return cfx__ctx()->scope.len; }
@@ -120,6 +124,20 @@ int cfx_get_num_threads(void) {
     return c->threads;
 }
 
+/* Moves this thread's error to where the thread that started it looks. */
+static void hand_over(cfx__error_held *first) {
+    cfx__error_held own;
+    cfx__error_hold(&own);
+#pragma omp critical(cfx_hand_over)
+    {
+        cfx__error_held later = first->failed ? own : *first;
+        *first = first->failed ? *first : own;
+        own = later;
+    }
+    cfx__text_release(&own.message);
+    cfx__text_release(&own.notes);
+}
+
 void cfx__parallel(int64_t n, int64_t grain, cfx__parallel_fn *body, void *arg) {
     int threads = n > grain ? cfx_get_num_threads() : 1;
     if (grain > 0 && (int64_t)threads > (n + grain - 1) / grain)
@@ -128,7 +146,17 @@ void cfx__parallel(int64_t n, int64_t grain, cfx__parallel_fn *body, void *arg) 
         body(arg, 0, n);
         return;
     }
+    cfx__context *caller = cfx__ctx();
+    cfx__error_held first = {0}; /* of what went wrong on other threads */
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
-    for (int t = 0; t < threads; t++)
+    for (int t = 0; t < threads; t++) {
         body(arg, n * t / threads, n * (t + 1) / threads);
+        if (unlikely(cfx__ctx_tls.failed) && &cfx__ctx_tls != caller)
+            hand_over(&first);
+    }
+    if (unlikely(first.failed)) {
+        cfx_fail(first.error.kind, first.error.at, "%s", first.error.message);
+        cfx__text_release(&first.message);
+        cfx__text_release(&first.notes);
+    }
 }

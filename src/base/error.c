@@ -35,6 +35,22 @@ void cfx_fail(cfx_error_kind kind, cfx_site at, const char *fmt, ...) {
         __builtin_trap(); /* for the debugger only: stop where the first error is recorded */
 }
 
+void cfx__error_memory(size_t size, bool limited) {
+    cfx__context *c = cfx__ctx();
+    if (c->failed)
+        return;
+    if (limited)
+        snprintf(c->memory_message, sizeof c->memory_message,
+                 "the memory limit of %zu bytes is reached: %zu bytes are held and %zu more were "
+                 "asked for", c->memory_limit, cfx_memory_held(), size);
+    else
+        snprintf(c->memory_message, sizeof c->memory_message,
+                 "out of memory: %zu bytes could not be allocated", size);
+    c->message.len = c->notes.len = 0;
+    c->failed = true;
+    c->error = (cfx_error){.kind = CFX_MEMORY_ERROR, .message = c->memory_message, .op = c->op};
+}
+
 void cfx_note(const char *fmt, ...) {
     cfx__context *c = cfx__ctx();
     if (!c->failed)
@@ -65,6 +81,11 @@ void cfx__error_hold(cfx__error_held *held) {
 
 void cfx__error_put_back(cfx__error_held *held) {
     cfx__context *c = cfx__ctx();
+    if (!held->failed && c->failed && c->error.kind == CFX_MEMORY_ERROR) {
+        cfx__text_release(&held->message); /* what ran meanwhile ran out of memory */
+        cfx__text_release(&held->notes);
+        return;
+    }
     cfx__text_release(&c->message);
     cfx__text_release(&c->notes);
     c->failed = held->failed;

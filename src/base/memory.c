@@ -1,247 +1,256 @@
-/* Memory: small allocations, arenas, growing arrays, the map from text to pointers, and the cache
- * of large blocks that tensor storage comes from. */
+/* Memory. cfx__alloc never fails: when the heap does, the error is recorded and a reserve serves
+ * until the objects in it are freed, so that whoever called can finish, notice the error and stop.
+ * cfx__alloc_try fails, for what grows with data. Everything is counted.
+ *
+ * A reserve is address space that a thread sets aside on first use. Memory in it is given out in
+ * a row and taken back when nothing of it is in use any more. */
 #include "base.h"
 
-void *cfx__alloc(size_t size) {
-    void *p = malloc(size ? size : 1);
-    if (unlikely(!p))
-        __builtin_trap(); /* see base.h */
-    return p;
+#include <malloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+/* ---- counting -------------------------------------------------------------------------------- */
+
+enum { COUNT_STEP = 1 << 16 }; /* a thread adds up so many bytes before the others hear of it */
+
+static _Atomic int64_t held; /* by all threads, but for what each has not yet added */
+
+static void count(cfx__context *c, int64_t bytes) {
+    c->uncounted += bytes;
+    if (unlikely(c->uncounted > COUNT_STEP || c->uncounted < -COUNT_STEP))
+        cfx__memory_settle();
 }
 
-void *cfx__alloc0(size_t size) {
-    void *p = calloc(1, size ? size : 1);
-    if (unlikely(!p))
-        __builtin_trap();
-    return p;
+void cfx__memory_settle(void) {
+    cfx__context *c = &cfx__ctx_tls;
+    atomic_fetch_add_explicit(&held, c->uncounted, memory_order_relaxed);
+    c->uncounted = 0;
 }
 
-void *cfx__realloc(void *p, size_t size) {
-    p = realloc(p, size ? size : 1);
-    if (unlikely(!p))
-        __builtin_trap();
-    return p;
-}
-
-void *cfx__vec_grow(void *data, size_t *cap, size_t need, size_t item) {
-    size_t n = *cap ? *cap * 2 : 16;
-    if (n < need)
-        n = need;
-    *cap = n;
-    return cfx__realloc(data, n * item);
-}
-
-enum { SPARE_MOST = 256 };
-
-void *cfx__spare_alloc(cfx__spare_kind kind, size_t size) {
-    struct cfx__spare *s = &cfx__ctx()->spare[kind];
-    void *p = s->first;
-    if (!p)
-        return cfx__alloc(size);
-    s->first = *(void **)p;
-    s->len--;
-    return p;
-}
-
-void cfx__spare_free(cfx__spare_kind kind, void *p) {
-#ifndef __SANITIZE_ADDRESS__
-    struct cfx__spare *s = &cfx__ctx()->spare[kind];
-    if (s->len < SPARE_MOST) {
-        *(void **)p = s->first;
-        s->first = p;
-        s->len++;
-        return;
-    }
-#else
-    (void)kind;
-#endif
-    free(p);
-}
-
-/* ---- arena ----------------------------------------------------------------------------------- */
-
-struct cfx__arena_chunk {
-    struct cfx__arena_chunk *next;
-    max_align_t data[];
-};
-
-void *cfx__arena_alloc(cfx__arena *a, size_t size) {
-    size = (size + 15) & ~(size_t)15;
-    if (!a->chunk || a->used + size > a->size) {
-        size_t room = a->size ? a->size : 2048;
-        if (room < 1 << 18)
-            room *= 2;
-        if (room < size)
-            room = size;
-        struct cfx__arena_chunk *c = cfx__alloc(sizeof *c + room);
-        c->next = a->chunk;
-        a->chunk = c;
-        a->used = 0;
-        a->size = room;
-    }
-    void *p = (char *)a->chunk->data + a->used;
-    a->used += size;
-    return memset(p, 0, size);
-}
-
-char *cfx__arena_copy(cfx__arena *a, const char *text, size_t len) {
-    char *p = cfx__arena_alloc(a, len + 1);
-    memcpy(p, text, len);
-    p[len] = 0;
-    return p;
-}
-
-void cfx__arena_release(cfx__arena *a) {
-    for (struct cfx__arena_chunk *c = a->chunk, *next; c; c = next) {
-        next = c->next;
-        free(c);
-    }
-    *a = (cfx__arena){0};
-}
-
-/* ---- map: open addressing, linear probing, removal by shifting back -------------------------- */
-
-static struct cfx__map_slot *map_find(const cfx__map *m, const char *key, size_t len,
-                                      uint32_t hash) {
-    for (size_t i = hash & (m->cap - 1);; i = (i + 1) & (m->cap - 1)) {
-        struct cfx__map_slot *s = &m->slots[i];
-        if (!s->key || (s->hash == hash && s->len == len && !memcmp(s->key, key, len)))
-            return s;
-    }
-}
-
-void *cfx__map_getn(const cfx__map *m, const char *key, size_t len) {
-    if (!m->cap)
-        return NULL;
-    return map_find(m, key, len, (uint32_t)cfx__text_hash(key, len))->value;
-}
-
-void *cfx__map_get(const cfx__map *m, const char *key) {
-    return cfx__map_getn(m, key, strlen(key));
-}
-
-void cfx__map_set(cfx__map *m, const char *key, void *value) {
-    if ((m->len + 1) * 4 > m->cap * 3) {
-        cfx__map old = *m;
-        m->cap = old.cap ? old.cap * 2 : 16;
-        m->slots = cfx__alloc0(m->cap * sizeof *m->slots);
-        for (size_t i = 0; i < old.cap; i++)
-            if (old.slots[i].key)
-                *map_find(m, old.slots[i].key, old.slots[i].len, old.slots[i].hash) = old.slots[i];
-        free(old.slots);
-    }
-    size_t len = strlen(key);
-    uint32_t hash = (uint32_t)cfx__text_hash(key, len);
-    struct cfx__map_slot *s = map_find(m, key, len, hash);
-    if (!s->key) {
-        *s = (struct cfx__map_slot){key, hash, (uint32_t)len, NULL};
-        m->len++;
-    }
-    s->value = value;
-}
-
-void cfx__map_remove(cfx__map *m, const char *key) {
-    if (!m->cap)
-        return;
-    size_t len = strlen(key), mask = m->cap - 1;
-    struct cfx__map_slot *s = map_find(m, key, len, (uint32_t)cfx__text_hash(key, len));
-    if (!s->key)
-        return;
-    m->len--;
-    size_t hole = (size_t)(s - m->slots);
-    for (size_t i = (hole + 1) & mask; m->slots[i].key; i = (i + 1) & mask) {
-        size_t home = m->slots[i].hash & mask;
-        if (((i - home) & mask) >= ((i - hole) & mask)) {
-            m->slots[hole] = m->slots[i];
-            hole = i;
-        }
-    }
-    m->slots[hole] = (struct cfx__map_slot){0};
-}
-
-void cfx__map_release(cfx__map *m) {
-    free(m->slots);
-    *m = (cfx__map){0};
-}
-
-/* ---- the block cache ------------------------------------------------------------------------- */
-
-/* Fresh pages cost more than the arithmetic of a large pointwise operator, so a thread keeps the
- * last blocks it freed. Blocks are rounded up to an eighth of a power of two, so that a hit needs
- * the very same rounded size. */
-enum { CACHE_BLOCKS = 32, CACHE_MIN = 1 << 14 };
-#ifdef __SANITIZE_ADDRESS__
-static const size_t cache_most = 0; /* every free is seen */
-#else
-static const size_t cache_most = (size_t)512 << 20;
-#endif
-
-struct cfx__block_cache {
-    size_t bytes;
-    int len;
-    struct {
-        void *p;
-        size_t size;
-    } block[CACHE_BLOCKS];
-};
-
-static size_t block_size(size_t size) {
-    if (size < CACHE_MIN)
-        return (size + 63) & ~(size_t)63;
-    size_t step = ((size_t)1 << (63 - __builtin_clzl(size))) / 8;
-    return (size + step - 1) / step * step;
-}
-
-void *cfx__block_alloc(size_t size) {
-    struct cfx__block_cache *c = cfx__ctx()->storage_cache;
-    size_t rounded = block_size(size);
-    if (rounded < size || (cfx__ctx()->block_limit && rounded > cfx__ctx()->block_limit))
-        return NULL;
-    if (rounded >= CACHE_MIN && c)
-        for (int i = c->len - 1; i >= 0; i--)
-            if (c->block[i].size == rounded) {
-                void *p = c->block[i].p;
-                c->block[i] = c->block[--c->len];
-                c->bytes -= rounded;
-                return p;
-            }
-    void *p = NULL;
-    return posix_memalign(&p, 64, rounded ? rounded : 64) ? NULL : p;
+size_t cfx_memory_held(void) {
+    int64_t bytes = atomic_load_explicit(&held, memory_order_relaxed) + cfx__ctx()->uncounted;
+    return bytes > 0 ? (size_t)bytes : 0;
 }
 
 size_t cfx_set_memory_limit(size_t bytes) {
     cfx__context *c = cfx__ctx();
-    size_t before = c->block_limit;
-    c->block_limit = bytes;
+    size_t before = c->memory_limit;
+    c->memory_limit = bytes;
     return before;
 }
 
-void cfx__block_free(void *p, size_t size) {
-    size_t rounded = block_size(size);
-    if (rounded < CACHE_MIN || rounded > cache_most / 4) {
-        free(p);
-        return;
-    }
-    struct cfx__block_cache **at = &cfx__ctx()->storage_cache;
-    if (!*at)
-        *at = cfx__alloc0(sizeof **at);
-    struct cfx__block_cache *c = *at;
-    while (c->len && (c->len == CACHE_BLOCKS || c->bytes + rounded > cache_most)) {
-        free(c->block[0].p);
-        c->bytes -= c->block[0].size;
-        memmove(c->block, c->block + 1, (size_t)--c->len * sizeof c->block[0]);
-    }
-    c->block[c->len].p = p;
-    c->block[c->len++].size = rounded;
-    c->bytes += rounded;
+static bool over_limit(const cfx__context *c, size_t size) {
+    return unlikely(c->memory_limit) &&
+           (size > c->memory_limit || cfx_memory_held() > c->memory_limit - size);
 }
 
-void cfx__block_cache_release(struct cfx__block_cache **at) {
-    struct cfx__block_cache *c = *at;
-    *at = NULL;
-    if (!c)
+/* ---- the reserve ----------------------------------------------------------------------------- */
+
+enum { RESERVE = 16 << 20 };
+
+struct cfx__region {
+    struct cfx__region *next;
+    size_t used, size, live; /* live: pieces in use */
+    bool owned;              /* by a context; else it goes when live is 0 */
+    max_align_t data[];
+};
+
+/* In front of each piece. */
+typedef struct piece {
+    _Alignas(max_align_t) size_t size;
+} piece;
+
+static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct cfx__region *regions; /* all there are, of all threads */
+static _Atomic size_t pieces;       /* in use, in all regions */
+
+static struct cfx__region *region_map(size_t size) {
+    struct cfx__region *r = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (r == MAP_FAILED)
+        return NULL;
+    *r = (struct cfx__region){.next = regions, .size = size - sizeof *r, .owned = true};
+    return regions = r;
+}
+
+/* Gives a region up; it goes once nothing in it is in use. */
+static void region_leave(struct cfx__region *r) {
+    r->owned = false;
+    if (r->live)
         return;
-    for (int i = 0; i < c->len; i++)
-        free(c->block[i].p);
-    free(c);
+    struct cfx__region **at = &regions;
+    while (*at != r)
+        at = &(*at)->next;
+    *at = r->next;
+    munmap(r, sizeof *r + r->size);
+}
+
+void cfx__reserve_make(cfx__context *c) {
+    pthread_mutex_lock(&regions_lock);
+    if (!c->reserve)
+        c->reserve = region_map(RESERVE);
+    pthread_mutex_unlock(&regions_lock);
+}
+
+void cfx__reserve_leave(cfx__context *c) {
+    pthread_mutex_lock(&regions_lock);
+    if (c->reserve)
+        region_leave(c->reserve);
+    c->reserve = NULL;
+    pthread_mutex_unlock(&regions_lock);
+}
+
+static void *region_take(struct cfx__region *r, size_t size) {
+    if (r && !r->live)
+        r->used = 0;
+    if (!r || r->size - r->used < size)
+        return NULL;
+    piece *p = (piece *)((char *)r->data + r->used);
+    r->used += size;
+    r->live++;
+    p->size = size - sizeof *p;
+    atomic_fetch_add_explicit(&pieces, 1, memory_order_relaxed);
+    return p + 1;
+}
+
+/* Memory from this thread's reserve, or from a further region when it is used up. */
+static void *reserve_alloc(cfx__context *c, size_t size) {
+    if (size > SIZE_MAX / 2)
+        return NULL;
+    size = ((size + 15) & ~(size_t)15) + sizeof(piece);
+    pthread_mutex_lock(&regions_lock);
+    void *p = region_take(c->reserve, size);
+    if (!p) {
+        struct cfx__region *full = c->reserve;
+        c->reserve = region_map(size + sizeof *full > RESERVE ? size + sizeof *full : RESERVE);
+        if (full && c->reserve)
+            region_leave(full);
+        else if (full)
+            c->reserve = full;
+        p = region_take(c->reserve, size);
+    }
+    pthread_mutex_unlock(&regions_lock);
+    return p;
+}
+
+static struct cfx__region *region_of(const void *p) {
+    for (struct cfx__region *r = regions; r; r = r->next)
+        if ((const char *)p >= (const char *)r->data &&
+            (const char *)p < (const char *)r->data + r->size)
+            return r;
+    return NULL;
+}
+
+bool cfx__reserve_has(const void *p) {
+    if (likely(!atomic_load_explicit(&pieces, memory_order_relaxed)))
+        return false;
+    pthread_mutex_lock(&regions_lock);
+    bool has = region_of(p) != NULL;
+    pthread_mutex_unlock(&regions_lock);
+    return has;
+}
+
+/* Frees p if a reserve has it. */
+static bool reserve_free(void *p) {
+    if (likely(!atomic_load_explicit(&pieces, memory_order_relaxed)))
+        return false;
+    pthread_mutex_lock(&regions_lock);
+    struct cfx__region *r = region_of(p);
+    if (r) {
+        atomic_fetch_sub_explicit(&pieces, 1, memory_order_relaxed);
+        if (--r->live == 0 && !r->owned)
+            region_leave(r);
+    }
+    pthread_mutex_unlock(&regions_lock);
+    return r != NULL;
+}
+
+/* ---- allocation ------------------------------------------------------------------------------ */
+
+typedef enum heap_kind { PLAIN, ZEROED, ALIGNED } heap_kind;
+
+static void *heap(void *old, size_t size, heap_kind kind) {
+    void *p = NULL;
+    size = size ? size : 1;
+    if (kind == ALIGNED)
+        return posix_memalign(&p, 64, size) ? NULL : p;
+    return kind == ZEROED ? calloc(1, size) : realloc(old, size);
+}
+
+/* What the heap gives, counted; NULL, with the error recorded, when it or the limit refuses even
+ * after the recycled blocks were given back. Of aligned blocks the caller says what they were for.
+ */
+static inline void *ask(void *old, size_t size, heap_kind kind) {
+    cfx__context *c = cfx__ctx();
+    int64_t before = old ? (int64_t)malloc_usable_size(old) : 0;
+    void *p = over_limit(c, size) ? NULL : heap(old, size, kind);
+    if (unlikely(!p) && c->storage_cache) {
+        cfx__block_cache_release(&c->storage_cache);
+        p = over_limit(c, size) ? NULL : heap(old, size, kind);
+    }
+    if (likely(p))
+        count(c, (int64_t)malloc_usable_size(p) - before);
+    else if (kind != ALIGNED || over_limit(c, size))
+        cfx__error_memory(size, over_limit(c, size));
+    return p;
+}
+
+/* The last place to look. What is asked for here is small, and whoever asks stops soon: a loop that
+ * goes on for 16 MiB and more, on a machine that has nothing left, is a mistake of the library's.
+ */
+static void *last_resort(size_t size) {
+    void *p = reserve_alloc(cfx__ctx(), size);
+    if (!p)
+        __builtin_trap();
+    return p;
+}
+
+void *cfx__alloc_try(size_t size) { return ask(NULL, size, PLAIN); }
+void *cfx__alloc_aligned(size_t size) { return ask(NULL, size, ALIGNED); }
+
+void *cfx__alloc_optional(size_t size) {
+    void *p = heap(NULL, size, ZEROED);
+    if (p)
+        count(cfx__ctx(), (int64_t)malloc_usable_size(p));
+    return p;
+}
+
+void *cfx__alloc(size_t size) {
+    void *p = ask(NULL, size, PLAIN);
+    return likely(p) ? p : last_resort(size);
+}
+
+void *cfx__alloc0(size_t size) {
+    void *p = ask(NULL, size, ZEROED);
+    return likely(p) ? p : memset(last_resort(size), 0, size);
+}
+
+/* Moves what does not lie in the heap, or may not stay there. */
+static void *moved(void *old, size_t size, void *to) {
+    if (!old || !to)
+        return to;
+    size_t had = cfx__reserve_has(old) ? ((piece *)old)[-1].size : malloc_usable_size(old);
+    memcpy(to, old, had < size ? had : size);
+    cfx__free(old);
+    return to;
+}
+
+void *cfx__realloc_try(void *old, size_t size) {
+    if (unlikely(cfx__reserve_has(old)))
+        return moved(old, size, ask(NULL, size, PLAIN));
+    return ask(old, size, PLAIN);
+}
+
+void *cfx__realloc(void *old, size_t size) {
+    void *p = cfx__realloc_try(old, size);
+    return likely(p) ? p : moved(old, size, last_resort(size));
+}
+
+void cfx__free(void *p) {
+    if (!p || unlikely(reserve_free(p)))
+        return;
+    count(cfx__ctx(), -(int64_t)malloc_usable_size(p));
+    free(p);
 }

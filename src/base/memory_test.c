@@ -61,3 +61,41 @@ TEST(blocks_are_aligned_and_can_be_refused) {
     }
     CHECK(cfx__block_alloc((size_t)1 << 60) == NULL);
 }
+
+TEST(a_limit_of_memory_is_an_error_that_passes) {
+    size_t mark = cfx_scope_open(), before = cfx_set_memory_limit(cfx_memory_held() + (1 << 20));
+    CHECK_INT(before, 0);
+    cfx_value list = cfx_list_value(0, NULL);
+    for (int i = 0; i < 1000000 && cfx_ok(); i++)
+        cfx_list_append(list.list, cfx_string_value("one of many texts"));
+    CHECK(cfx_error_last() && cfx_error_last()->kind == CFX_MEMORY_ERROR);
+    CHECK_ERROR("the memory limit of ");
+    cfx_scope_close(mark);
+    CHECK(cfx_zeros(1000));
+    CHECK_OK();
+    cfx_zeros(1 << 20);
+    CHECK_ERROR("the memory limit of ");
+    cfx_set_memory_limit(0);
+    CHECK(cfx_zeros(1 << 20));
+}
+
+TEST(what_is_held_is_counted_until_it_is_freed) {
+    CFX_SCOPE { cfx_zeros(1 << 10); } /* an operator's first call leaves its schema behind */
+    size_t before = cfx_memory_held();
+    CFX_SCOPE {
+        cfx_tensor *t = cfx_zeros(1 << 10);
+        CHECK(cfx_memory_held() >= before + (4 << 10));
+        CHECK_INT(cfx_tensor_numel(t), 1 << 10);
+    }
+    CHECK(cfx_memory_held() < before + (4 << 10));
+}
+
+TEST(a_long_text_without_memory_is_cut_and_stays_a_text) {
+    cfx__text t = {0};
+    cfx_set_memory_limit(cfx_memory_held() + 4096);
+    for (int i = 0; i < 10000; i++)
+        cfx__text_puts(&t, "0123456789");
+    CHECK_ERROR("the memory limit of ");
+    CHECK(t.len > 0 && t.len < 10000 && t.len % 10 == 0 && strlen(t.data) == t.len);
+    cfx__text_release(&t);
+}

@@ -3,8 +3,17 @@
 
 static const cfx__obj_type string_type = {.name = "string"};
 
+/* A long text that there is no memory for is an empty one. */
 cfx_string *cfx__string_new(const char *text, size_t len) {
-    cfx_string *s = cfx__obj_new(&string_type, sizeof *s + len + 1);
+    enum { LONG = 1 << 12 };
+    cfx_string *s = len < LONG ? NULL : cfx__alloc_try(sizeof *s + len + 1);
+    if (s) {
+        *s = (cfx_string){.obj = {.refs = 1, .type = &string_type}};
+        cfx__scope_own(s);
+    } else {
+        len = len < LONG ? len : 0;
+        s = cfx__obj_new(&string_type, sizeof *s + len + 1);
+    }
     s->len = len;
     if (len)
         memcpy(s->text, text, len);
@@ -41,22 +50,23 @@ uint64_t cfx__text_hash(const void *p, size_t n) {
     return h ^ h >> 29;
 }
 
-void cfx__text_room(cfx__text *t, size_t len) {
-    if (t->len + len + 1 > t->cap)
-        t->data = cfx__vec_grow(t->data, &t->cap, t->len + len + 1, 1);
+bool cfx__text_room(cfx__text *t, size_t len) {
+    enum { FIRST = 64 };
+    if (!t->cap) { /* a text that was written to is never NULL */
+        t->data = cfx__alloc0(FIRST);
+        t->cap = FIRST;
+    }
+    return t->len + len + 1 <= t->cap ||
+           cfx__vec_grow_try((void **)&t->data, &t->cap, t->len + len + 1, 1);
 }
 
 void cfx__text_vprintf(cfx__text *t, const char *fmt, va_list ap) {
     va_list again;
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, fmt, ap);
-    if (n > 0) {
-        if (t->len + (size_t)n + 1 > t->cap)
-            t->data = cfx__vec_grow(t->data, &t->cap, t->len + (size_t)n + 1, 1);
+    if (cfx__text_room(t, n > 0 ? (size_t)n : 0) && n > 0) {
         vsnprintf(t->data + t->len, (size_t)n + 1, fmt, again);
         t->len += (size_t)n;
-    } else {
-        cfx__text_add(t, "", 0);
     }
     va_end(again);
 }
@@ -69,7 +79,7 @@ void cfx__text_printf(cfx__text *t, const char *fmt, ...) {
 }
 
 void cfx__text_release(cfx__text *t) {
-    free(t->data);
+    cfx__free(t->data);
     *t = (cfx__text){0};
 }
 
@@ -77,6 +87,12 @@ const char *cfx__text_take(cfx__text *t) {
     cfx_string *s = cfx__string_new(t->data ? t->data : "", t->len);
     cfx__text_release(t);
     return s->text;
+}
+
+char *cfx__text_copy(const char *text, size_t len) {
+    char *copy = memcpy(cfx__alloc(len + 1), text, len);
+    copy[len] = 0;
+    return copy;
 }
 
 const char *cfx__text_format(const char *fmt, ...) {

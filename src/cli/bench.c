@@ -155,7 +155,7 @@ static int bench(const char *model, const char *file, int runs) {
         if (!cfx_is_bad(inputs))
             print_operators(p, (cfx_args){(int)inputs.list->len, inputs.list->items, NULL});
     }
-    free(ms);
+    cfx__free(ms);
     return cfx_ok() ? CLI_DONE : cli_trouble();
 }
 

@@ -7,7 +7,7 @@
 static void *dispatcher_make(void) { return cfx__alloc0(sizeof(cfx__dispatch)); }
 
 cfx__dispatch *cfx__dispatcher(void) {
-    return cfx__ctx_slot(CFX__SLOT_DISPATCH, dispatcher_make, free);
+    return cfx__ctx_slot(CFX__SLOT_DISPATCH, dispatcher_make, cfx__free);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */

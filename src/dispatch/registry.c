@@ -24,11 +24,6 @@ static struct {
 
 /* ---- info ------------------------------------------------------------------------------------ */
 
-static char *copy_text(const char *text) {
-    size_t n = strlen(text) + 1;
-    return memcpy(cfx__alloc(n), text, n);
-}
-
 static char *printed_name(const cfx__schema *s) {
     cfx__text t = {0};
     cfx__text_printf(&t, "%s.%s.%s", s->ns, s->name, *s->overload ? s->overload : "default");
@@ -94,7 +89,7 @@ cfx__op_info *cfx__op_info_make(cfx_op *op) {
     size_t first = op->torch_ ? strcspn(op->torch_, " ") : 0;
     info->spelling = !op->torch_          ? info->name
                      : !op->torch_[first] ? op->torch_
-                                          : strndup(op->torch_, first);
+                                          : cfx__text_copy(op->torch_, first);
     info->nout = plain_returns(s);
     info->family = family_of(op, s);
     info->python = !strcmp(s->ns, "python");
@@ -106,9 +101,9 @@ cfx__op_info *cfx__op_info_make(cfx_op *op) {
         return info;
     cfx__schema_free(s); /* another thread was faster */
     if (info->spelling != info->name && info->spelling != op->torch_)
-        free((char *)info->spelling);
-    free((char *)info->name);
-    free(info);
+        cfx__free((char *)info->spelling);
+    cfx__free((char *)info->name);
+    cfx__free(info);
     return none;
 }
 
@@ -172,8 +167,8 @@ static cfx_op *derived_new(cfx_op *functional, char *schema, cfx__op_form form) 
     op->effects = functional->effects & (CFX_RANDOM | CFX_SIDE | CFX_NUMBERS);
     cfx__op_info *info = cfx__op_info_of(op);
     if (!info) {
-        free(schema);
-        free(op);
+        cfx__free(schema);
+        cfx__free(op);
         return NULL;
     }
     info->form = form;
@@ -197,7 +192,7 @@ static cfx_op *derived_once(cfx_op **place, cfx_op *functional, char *schema, cf
     pthread_mutex_lock(&extra.lock);
     cfx_op *made = *place;
     if (made)
-        free(schema);
+        cfx__free(schema);
     else
         made = derived_new(functional, schema, form);
     __atomic_store_n(place, made, __ATOMIC_RELEASE);
@@ -388,7 +383,7 @@ static void add_overload(const char *name, const char *shown, cfx_op *op) {
         memcpy(ops, before->ops, (size_t)n * sizeof *ops);
     ops[n] = op;
     *fn = (cfx_fn){shown, n + 1, ops};
-    cfx__map_set(&extra.fns, before ? name : copy_text(name), fn);
+    cfx__map_set(&extra.fns, before ? name : cfx__text_copy(name, strlen(name)), fn);
 }
 
 bool cfx_op_register(cfx_op *op) {
@@ -411,7 +406,7 @@ bool cfx_op_register(cfx_op *op) {
     pthread_mutex_lock(&extra.lock);
     bool taken = find_written(key) || cfx__map_get(&extra.ops, key);
     if (!taken) {
-        cfx__map_set(&extra.ops, copy_text(key), op);
+        cfx__map_set(&extra.ops, cfx__text_copy(key, strlen(key)), op);
         add_overload(name, s->name, op);
         for (const char *at = op->torch_; at && *at;) {
             size_t n = strcspn(at, " ");

@@ -4,10 +4,10 @@
 
 void cfx__draw_scene_release(cfx__draw_scene *s) {
     for (size_t i = 0; i < s->sheets.len; i++) {
-        free(s->sheets.data[i].item);
-        free(s->sheets.data[i].mark);
-        free(s->sheets.data[i].family);
-        free(s->sheets.data[i].fold);
+        cfx__free(s->sheets.data[i].item);
+        cfx__free(s->sheets.data[i].mark);
+        cfx__free(s->sheets.data[i].family);
+        cfx__free(s->sheets.data[i].fold);
     }
     VEC_FREE(s->items);
     VEC_FREE(s->sheets);
@@ -16,8 +16,8 @@ void cfx__draw_scene_release(cfx__draw_scene *s) {
     VEC_FREE(s->legs);
     VEC_FREE(s->stubs);
     VEC_FREE(s->strokes);
-    free(s->legs_of);
-    free(s->first_leg);
+    cfx__free(s->legs_of);
+    cfx__free(s->first_leg);
     cfx__text_release(&s->text);
     cfx__arena_release(&s->arena);
     cfx__map_release(&s->calls);

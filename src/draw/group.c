@@ -65,7 +65,7 @@ static int *find_runs(const cfx__draw_scene *s) {
             run[i] = run[k] = i;
         }
     }
-    free(hash);
+    cfx__free(hash);
     return run;
 }
 
@@ -88,9 +88,9 @@ static int *find_sections(const cfx__draw_scene *s) {
             first[f] = i;
         run[i] = first[f];
     }
-    free(first);
-    free(nth);
-    free(kids);
+    cfx__free(first);
+    cfx__free(nth);
+    cfx__free(kids);
     return run;
 }
 
@@ -149,20 +149,20 @@ static void regroup(cfx__draw_scene *s, const int *run, cfx__draw_item_kind kind
             if (sheet->item[id] >= 0)
                 sheet->item[id] = moved[sheet->item[id]];
     }
-    free(s->items.data);
+    cfx__free(s->items.data);
     s->items = items;
-    free(at);
-    free(moved);
-    free(around);
+    cfx__free(at);
+    cfx__free(moved);
+    cfx__free(around);
 }
 
 void cfx__draw_compact(cfx__draw_scene *s) {
     int *run = s->groups ? find_runs(s) : NULL;
     regroup(s, run, CFX__ITEM_REPEAT);
-    free(run);
+    cfx__free(run);
     if (!s->groups)
         return;
     run = find_sections(s);
     regroup(s, run, CFX__ITEM_SECTION);
-    free(run);
+    cfx__free(run);
 }

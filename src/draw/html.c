@@ -224,8 +224,8 @@ static void put_inputs(writer *w) {
         cfx__text_putc(w->out, ']');
     }
     cfx__text_puts(w->out, "],\n");
-    free(first);
-    free(order);
+    cfx__free(first);
+    cfx__free(order);
 }
 
 /* [frame, [points in each rank], [a child, or -1 - net], [source of each net], [from, to, net]] */

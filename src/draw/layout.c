@@ -209,7 +209,7 @@ void cfx__draw_layout(cfx__draw_scene *s) {
     VEC_FREE(p.ranks);
     VEC_FREE(p.columns);
     VEC_FREE(p.blocks);
-    free(p.point_of);
-    free(p.net_of);
-    free(p.net_of_frame);
+    cfx__free(p.point_of);
+    cfx__free(p.net_of);
+    cfx__free(p.net_of_frame);
 }

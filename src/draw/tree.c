@@ -147,7 +147,7 @@ static uint8_t *distances(const cfx__draw_sheet *sheet, const char *selector, co
         far[cfx__node_of(n)->id] = 0;
     }
     if (!any) {
-        free(far);
+        cfx__free(far);
         cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "no node of %s fits '%s'", name, selector);
         return NULL;
     }
@@ -428,7 +428,7 @@ static void dissolve(cfx__draw_scene *s) {
         }
         items[i].gone = true;
     }
-    free(kids);
+    cfx__free(kids);
 }
 
 /* Links the children of each frame. */
@@ -467,7 +467,7 @@ static int choose_depth(const cfx__draw_scene *s) {
         if (seen + frames[d] <= CFX__READABLE)
             best = d;
     }
-    free(boxes);
+    cfx__free(boxes);
     return best > deepest ? INT_MAX : best;
 }
 
@@ -504,7 +504,7 @@ bool cfx__draw_tree(cfx__draw_scene *s, cfx_graph *g, cfx_module *gm, cfx_progra
     close_item(s, 0);
     if (!s->options->name && s->items.data[0].type)
         s->name = cfx__draw_last_part(s->items.data[0].type);
-    free(far);
+    cfx__free(far);
     dissolve(s);
     cfx__draw_compact(s);
     link_items(s);

@@ -58,7 +58,7 @@ static void find_pairs(cfx__draw_scene *s, losses *out) {
                     ->uses++;
         }
     }
-    free(mark);
+    cfx__free(mark);
 }
 
 /* A value with many consumers keeps the wire to the first alone. */
@@ -73,7 +73,7 @@ static void cut_fans(cfx__draw_scene *s) {
         else if (uses[w->from] > CFX__MANY_USES)
             uses[w->from] = -1;
     }
-    free(uses);
+    cfx__free(uses);
 }
 
 /* ---- legs ---------------------------------------------------------------------------------- */
@@ -120,7 +120,7 @@ static void sort_legs(cfx__draw_scene *s) {
     memcpy(at, s->first_leg, n * sizeof *at);
     for (size_t i = 0; i < s->legs.len; i++)
         s->legs_of[at[s->legs.data[i].frame]++] = (int)i;
-    free(at);
+    cfx__free(at);
 }
 
 /* ---- ranks --------------------------------------------------------------------------------- */
@@ -315,8 +315,8 @@ void cfx__draw_wires(cfx__draw_scene *s) {
             rank_frame(&r, i);
     VEC_FREE(r.load);
     VEC_FREE(r.full);
-    free(r.lowest);
-    free(r.how);
+    cfx__free(r.lowest);
+    cfx__free(r.how);
     make_stubs(s, &lost_ones);
     VEC_FREE(lost_ones);
 }

@@ -38,7 +38,7 @@ static void find_last_uses(code *c) {
         }
         VEC_PUSH(c->counts, (int)(c->dead.len - before));
     }
-    free(seen);
+    cfx__free(seen);
 }
 
 /* Ends the line of n: values that nobody uses after it are let go. */

@@ -57,7 +57,7 @@ static int find_task(const walk *w, const cfx__grad_node *n) {
 
 static int add_task(walk *w, cfx__grad_node *n) {
     if (2 * (w->tasks.len + 1) > w->table_cap) {
-        free(w->table);
+        cfx__free(w->table);
         w->table_cap = w->table_cap ? 2 * w->table_cap : 64;
         w->table = cfx__alloc0(w->table_cap * sizeof *w->table);
         for (size_t i = 0; i < w->tasks.len; i++)
@@ -321,8 +321,8 @@ static void run_formula(walk *w, int at) {
                 add_to(w, &w->tasks.data[to].in[n->kept[i].output], gin[i]);
             }
     }
-    free(gin);
-    free(gout);
+    cfx__free(gin);
+    cfx__free(gout);
     cfx_scope_close(mark);
 }
 
@@ -386,8 +386,8 @@ static bool go(walk *w, size_t nroots, const root *roots) {
     VEC_FREE(w->tasks);
     VEC_FREE(w->heap);
     VEC_FREE(w->stack);
-    free(w->table);
-    free(w->by_node);
+    cfx__free(w->table);
+    cfx__free(w->by_node);
     cfx__arena_release(&w->arena);
     d->at = outer;
     d->below--;
@@ -499,7 +499,7 @@ cfx_value cfx_grad_from(cfx_site at, cfx_value outputs, cfx_value inputs, cfx_gr
     }
     cfx_set_grad_mode(before);
     fine = fine && go(&w, n, roots);
-    free(roots);
+    cfx__free(roots);
     cfx_value result = fine ? cfx_tuple_value(0, NULL) : cfx_bad();
     for (size_t i = 0; i < w.captures.len; i++) {
         cfx_tensor *g = w.captures.data[i].grad;

@@ -194,7 +194,7 @@ static bool run_op(cfx__grad_node *n, cfx_tensor *const *gout, cfx_tensor **gin)
                       .nout = n->nout, .out = out, .gout = gout, .needs = needs, .gin = given};
         n->op->grad(&b);
     }
-    free(out);
+    cfx__free(out);
     return cfx_ok() && take_gradients(n, given, fake, gin);
 }
 

@@ -9,9 +9,9 @@ static void state_free(void *p) {
     cfx__grad_state *s = p;
     for (void *block = s->spare, *next; block; block = next) {
         next = *(void **)block;
-        free(block);
+        cfx__free(block);
     }
-    free(s);
+    cfx__free(s);
 }
 
 cfx__grad_state *cfx__grad_state_get(void) {
@@ -35,7 +35,7 @@ static void *node_block(size_t size, bool *spare) {
 static void node_block_free(cfx__grad_node *n) {
     cfx__grad_state *s = cfx__ctx_tls.slot[CFX__SLOT_GRAD].data; /* NULL: the thread is ending */
     if (!n->spare || !s || s->nspare >= NODE_SPARES) {
-        free(n);
+        cfx__free(n);
         return;
     }
     *(void **)n = s->spare;
@@ -63,7 +63,7 @@ static void tape_free(void *p) {
         tape->node->leaf = NULL;
     cfx_drop(tape->node);
     cfx_drop(tape->grad);
-    free(tape);
+    cfx__free(tape);
 }
 
 static const cfx__obj_type tape_type = {.name = "tape", .free = tape_free, .frees_itself = true};

@@ -50,7 +50,7 @@ static cfx_value record(cfx_site at, cfx_op *op, const cfx_value *args, cfx_valu
     }
     cfx_drop(n);
     if (out != few)
-        free(out);
+        cfx__free(out);
     return v;
 }
 

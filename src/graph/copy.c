@@ -159,8 +159,8 @@ cfx_graph *cfx_graph_copy(cfx_graph *from) {
                                           cfx_graph_copy(from->subgraphs.data[i].graph));
     if (from->tree)
         cfx_graph_set_tree(g, from->tree->names, from->tree->in_spec, from->tree->out_spec);
-    free(rows);
-    free(c.copies);
+    cfx__free(rows);
+    cfx__free(c.copies);
     return g;
 }
 
@@ -232,8 +232,8 @@ bool cfx_graph_equal(const cfx_graph *a, const cfx_graph *b) {
         same = n->op == m->op && same_text(n->target.name, m->target.name) &&
                same_text(n->type, m->type) && same_values(&c, n->args, m->args) &&
                same_values(&c, n->kwargs, m->kwargs);
-    free(c.place_a);
-    free(c.place_b);
+    cfx__free(c.place_a);
+    cfx__free(c.place_b);
     return same;
 }
 
@@ -292,7 +292,7 @@ uint64_t cfx_graph_hash(const cfx_graph *g) {
         h = mix(h, hash_value(&c, n->args));
         h = mix(h, hash_value(&c, n->kwargs));
     }
-    free(c.place_a);
+    cfx__free(c.place_a);
     return h;
 }
 

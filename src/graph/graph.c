@@ -56,7 +56,7 @@ static void drop_tree(cfx_graph *g) {
         cfx_value_drop(g->tree->in_spec);
         cfx_value_drop(g->tree->out_spec);
     }
-    free(g->tree);
+    cfx__free(g->tree);
     g->tree = NULL;
 }
 

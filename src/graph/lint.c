@@ -234,8 +234,8 @@ bool cfx_graph_sort(cfx_graph *g) {
         fail_cycle(&s);
     else
         relink(&s);
-    free(s.state);
-    free(s.missing);
+    cfx__free(s.state);
+    cfx__free(s.missing);
     VEC_FREE(s.order);
     VEC_FREE(s.ready);
     return good;

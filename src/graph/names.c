@@ -71,7 +71,7 @@ static void resize(cfx__namespace *ns, size_t cap) {
                 at = (at + 1) & (cap - 1);
             ns->slots[at] = old[i];
         }
-    free(old);
+    cfx__free(old);
 }
 
 void cfx__namespace_reserve(cfx__namespace *ns, size_t n) {
@@ -119,7 +119,7 @@ cfx__name *cfx__name_find(const cfx__namespace *ns, const char *text) {
 }
 
 void cfx__namespace_release(cfx__namespace *ns) {
-    free(ns->slots);
+    cfx__free(ns->slots);
     cfx__arena_release(&ns->arena);
     *ns = (cfx__namespace){0};
 }
@@ -198,7 +198,7 @@ static cfx__name *free_name(cfx__namespace *ns, const char *base, size_t len, in
     if (first)
         first->skip = n;
     if (text != small)
-        free(text);
+        cfx__free(text);
     *number = n;
     return r;
 }

@@ -16,7 +16,7 @@ static void program_free(void *obj) {
     VEC_FREE(p->own_->results);
     cfx__arena_release(&p->own_->arena);
     cfx_drop(p->own_->bound);
-    free(p->own_);
+    cfx__free(p->own_);
     cfx_value_drop(p->in_spec);
     cfx_value_drop(p->out_spec);
     cfx_drop(p->state);

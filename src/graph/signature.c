@@ -155,7 +155,7 @@ static void sync_inputs(cfx_program *p, change *c, cfx_dict *names) {
             cfx_value_drop(own->inputs.data[i].value);
     }
     c->old = users;
-    free(stays);
+    cfx__free(stays);
     VEC_FREE(own->inputs);
     VEC_FREE(own->placeholders);
     memcpy(&own->inputs, &specs, sizeof specs);
@@ -233,7 +233,7 @@ static void sync_outputs(cfx_program *p, change *c) {
             cfx_value_drop(own->outputs.data[i].value);
     }
     c->old = users;
-    free(taken);
+    cfx__free(taken);
     VEC_FREE(own->outputs);
     VEC_FREE(own->results);
     memcpy(&own->outputs, &specs, sizeof specs);
@@ -287,8 +287,8 @@ bool cfx_program_sync(const cfx_program *program) {
         follow(&p->out_spec, false, &outputs);
         if (in.obj != p->in_spec.obj || out.obj != p->out_spec.obj)
             cfx_dict_remove(p->extra, cfx_string_value("module_call_graph"));
-        free(inputs.gone);
-        free(outputs.gone);
+        cfx__free(inputs.gone);
+        cfx__free(outputs.gone);
         cfx_scope_close(mark);
     }
     if (fine)

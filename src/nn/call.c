@@ -8,7 +8,7 @@ static void *state_make(void) { return cfx__alloc0(sizeof(cfx__nn_state)); }
 
 static void state_free(void *p) {
     cfx__hook_list_free(&((cfx__nn_state *)p)->hooks);
-    free(p);
+    cfx__free(p);
 }
 
 cfx__nn_state *cfx__nn_state_get(void) {
@@ -81,7 +81,7 @@ static cfx_value bind_and_run(cfx_site at, cfx_module *m, cfx_args a) {
     cfx_value v = cfx__signature_bind(s, at, fn, true, a, bound) ? cfx__module_forward(at, m, bound)
                                                                  : cfx_bad();
     if (bound != small)
-        free(bound);
+        cfx__free(bound);
     return v;
 }
 

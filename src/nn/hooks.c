@@ -159,7 +159,7 @@ static cfx_args run_before(cfx_module *m, cfx_args a) {
             v = cfx_tuple_value(1, &v);
         a = (cfx_args){(int)v.list->len, v.list->items, a.kw};
     }
-    free(t.hooks);
+    cfx__free(t.hooks);
     return a;
 }
 
@@ -259,7 +259,7 @@ static cfx_value run_backward(const cfx_dict *call, cfx_hook_kind kind, cfx_valu
         if (replaces(t.hooks[i], pre ? "grad_output" : "grad_input", v, *to))
             *to = as_tuple(v);
     }
-    free(t.hooks);
+    cfx__free(t.hooks);
     return pre ? out : in;
 }
 
@@ -347,7 +347,7 @@ static cfx_args gate_inputs(cfx_module *m, cfx_args a, cfx_dict **call) {
     cfx_dict_set(*call, "alone", cfx_bool(!some));
     if (some)
         tuple = cfx_tuple_value(a.n, v);
-    free(v);
+    cfx__free(v);
     return (cfx_args){a.n, tuple.list->items, a.kw};
 }
 
@@ -362,7 +362,7 @@ static cfx_value gate_outputs(cfx_dict *call, cfx_value out) {
     cfx_value *v = cfx__alloc((size_t)(n + 1) * sizeof *v);
     memcpy(v, out.list->items, (size_t)n * sizeof *v);
     out = pass_gate(call, v, n, true) ? cfx_tuple_value(n, v) : out;
-    free(v);
+    cfx__free(v);
     return out;
 }
 
@@ -381,6 +381,6 @@ cfx_value cfx__module_call_hooked(cfx_site at, cfx_module *m, cfx_args a, cfx__m
         v = run_after(m, a, v, &after, &next);
     if (!cfx_ok())
         run_always(m, a, cfx_is_bad(v) ? cfx_none() : v, &after, next);
-    free(after.hooks);
+    cfx__free(after.hooks);
     return call && cfx_ok() ? gate_outputs(call, v) : cfx_ok() ? v : cfx_bad();
 }

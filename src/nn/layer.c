@@ -355,7 +355,7 @@ cfx_module *cfx_nn_make_from(cfx_site at, const char *type, cfx_args args, cfx_n
         if (cfx_ok())
             keep_options(m, &o);
     }
-    free(values);
+    cfx__free(values);
     cfx__signature_free(s);
     return cfx_scope_return(mark, m);
 }

@@ -119,7 +119,7 @@ static void module_free(void *p) {
     cfx_drop(m->attrs);
     cfx__signature_free(own->signature);
     cfx__arena_release(&own->arena);
-    free(own);
+    cfx__free(own);
 }
 
 /* ---- names ---------------------------------------------------------------------------------- */

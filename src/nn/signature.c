@@ -160,9 +160,9 @@ void cfx__signature_free(cfx__signature *s) {
         return;
     for (int i = 0; i < s->n; i++)
         cfx_value_drop(s->params[i].fallback);
-    free(s->params);
+    cfx__free(s->params);
     cfx__arena_release(&s->arena);
-    free(s);
+    cfx__free(s);
 }
 
 /* ---- binding -------------------------------------------------------------------------------- */
@@ -282,6 +282,6 @@ bool cfx__signature_bind(const cfx__signature *s, cfx_site at, const char *fn, b
     }
     good = good && bind_rest(s, at, fn, out, set);
     if (set != small)
-        free(set);
+        cfx__free(set);
     return good;
 }

@@ -109,8 +109,8 @@ static void watch_free(void *p) {
     cfx_watch_stop(w);
     for (size_t i = 0; i < w->all.len; i++) {
         cfx_drop(w->all.data[i]->hook);
-        free(w->all.data[i]->path);
-        free(w->all.data[i]);
+        cfx__free(w->all.data[i]->path);
+        cfx__free(w->all.data[i]);
     }
     VEC_FREE(w->all);
 }

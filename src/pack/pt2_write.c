@@ -125,7 +125,7 @@ static bool put_results(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n, con
             r = cfx_result_item(all, i);
         ok = put_result(w, t, n, takers[i], i, r, bare);
     }
-    free(takers);
+    cfx__free(takers);
     return ok;
 }
 

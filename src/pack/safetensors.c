@@ -109,7 +109,7 @@ static bool no_overlap(const source *s) {
         if (sorted[i]->begin < sorted[i - 1]->end)
             apart = bad(s, "tensors '%s' and '%s' overlap", sorted[i - 1]->name->text,
                         sorted[i]->name->text);
-    free(sorted);
+    cfx__free(sorted);
     return apart;
 }
 
@@ -201,7 +201,7 @@ cfx_dict *cfx_safetensors_read(const char *path) {
     bool ok = read_file(&s, tensors);
     cfx_scope_close(mark);
     for (size_t i = 0; i < s.entries.len; i++)
-        free(s.entries.data[i]);
+        cfx__free(s.entries.data[i]);
     VEC_FREE(s.entries);
     cfx_drop(s.map);
     return ok ? tensors : NULL;
@@ -320,6 +320,6 @@ bool cfx_safetensors_write(const char *path, const cfx_dict *tensors, const cfx_
         ok = cfx__file_save_close(&s, ok || ferror(s.file)) && ok;
     }
     cfx__text_release(&header);
-    free(order);
+    cfx__free(order);
     return ok;
 }

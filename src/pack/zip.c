@@ -25,7 +25,7 @@ typedef struct cfx__zip_blob {
     char *data;
 } blob;
 
-static void blob_free(void *p) { free(((blob *)p)->data); }
+static void blob_free(void *p) { cfx__free(((blob *)p)->data); }
 
 static const cfx__obj_type blob_type = {.name = "unpacked bytes", .free = blob_free};
 
@@ -177,7 +177,7 @@ static bool no_overlap(cfx__zip *z) {
         if (sorted[i]->header - e->header < LOCAL + strlen(e->name) + e->packed)
             apart = bad(z, "entries '%s' and '%s' overlap", e->name, sorted[i]->name);
     }
-    free(sorted);
+    cfx__free(sorted);
     return apart;
 }
 
@@ -248,7 +248,8 @@ static bool unpack(cfx__zip *z, cfx__zip_entry *e, const char *packed) {
         size_t step = out.len < 65536 ? 65536 : out.len;
         step = step < e->size - out.len + 1 ? step : e->size - out.len + 1;
         step = step < 1u << 30 ? step : 1u << 30;
-        cfx__text_room(&out, step);
+        if (!cfx__text_room(&out, step))
+            break;
         s.next_out = (Bytef *)out.data + out.len;
         s.avail_out = (uInt)step;
         state = inflate(&s, Z_NO_FLUSH);

@@ -225,7 +225,7 @@ typedef struct {
 
 static void forget(recording *w) {
     cfx__rerun_done(&w->run);
-    free(w->written);
+    cfx__free(w->written);
     *w = (recording){0};
 }
 
@@ -336,6 +336,6 @@ cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep) {
     for (int k = 0; k < CFX__WORLDS; k++)
         forget(&d.world[k]);
     cfx__worlds_free(&d.worlds);
-    free(order);
+    cfx__free(order);
     return cfx_scope_return(mark, cfx_ok() ? out : NULL);
 }

@@ -17,7 +17,7 @@ void cfx__matcher_open(cfx__matcher *m, const cfx__pattern *p, cfx_graph *g) {
 }
 
 void cfx__matcher_close(cfx__matcher *m) {
-    free(m->table);
+    cfx__free(m->table);
     VEC_FREE(m->trail);
     VEC_FREE(m->goals);
 }

@@ -98,8 +98,8 @@ static void add_anchor(cfx__pattern *p, const cfx_node *n, bool *covered) {
         a->steps = cfx__arena_alloc(&p->arena, (size_t)(a->nsteps + 1) * sizeof *a->steps);
         for (int i = 0; i < a->nsteps; i++)
             a->steps[i] = back[a->nsteps - 1 - i];
-        free(seen);
-        free(back);
+        cfx__free(seen);
+        cfx__free(back);
     }
     cover(n, covered);
 }
@@ -114,7 +114,7 @@ static bool find_anchors(cfx__pattern *p) {
     bool all = p->nanchors > 0;
     for (int i = 0; i < p->ncalls; i++)
         all &= covered[cfx__node_of(p->calls[i])->id];
-    free(covered);
+    cfx__free(covered);
     return all || fail("SubgraphMatcher cannot be initialized with an empty pattern");
 }
 

@@ -8,7 +8,7 @@ static void matches_free(void *obj) {
         cfx_drop(m->items[i].nodes);
         cfx_value_drop(m->items[i].replacements);
     }
-    free(m->items);
+    cfx__free(m->items);
     cfx_drop(m->pattern);
 }
 
@@ -51,7 +51,7 @@ static cfx_matches *find_all(cfx_graph *g, const cfx__pattern *p, cfx_replace_op
     f.matcher.ntaken = g->made.len;
     cfx_each_node(g, n) CFX_SCOPE if (cfx__match_at(&f.matcher, n)) add_found(&f, n);
     cfx__matcher_close(&f.matcher);
-    free(f.taken);
+    cfx__free(f.taken);
     cfx_matches *m = cfx__obj_new(&matches_type, sizeof *m);
     m->pattern = cfx_keep(p->graph);
     for (size_t i = 0; i < f.found.len; i++) {
@@ -188,7 +188,7 @@ static bool replace_one(cfx_module *gm, const cfx__pattern *p, const replacement
     *unsorted |= s.unsorted;
     if (fine)
         f->replacements = cfx_value_keep(s.made);
-    free(table);
+    cfx__free(table);
     return fine;
 }
 
@@ -225,7 +225,7 @@ static void *patterns_new(void) { return cfx__alloc0(sizeof(cfx__map)); }
 static void patterns_clear(cfx__map *map) {
     for (size_t i = 0; i < map->cap; i++)
         if (map->slots[i].key) {
-            free((char *)map->slots[i].key);
+            cfx__free((char *)map->slots[i].key);
             cfx_drop(map->slots[i].value);
         }
     cfx__map_release(map);
@@ -233,7 +233,7 @@ static void patterns_clear(cfx__map *map) {
 
 static void patterns_free(void *data) {
     patterns_clear(data);
-    free(data);
+    cfx__free(data);
 }
 
 /* The pattern of a text, made once in each thread; NULL, with an error. */

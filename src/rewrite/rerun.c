@@ -266,7 +266,7 @@ bool cfx__rerun_graph(cfx__rerun *run, cfx_value *result) {
 void cfx__rerun_done(cfx__rerun *run) {
     for (size_t i = 0; run->values && i < run->from->graph->made.len; i++)
         cfx_value_drop(run->values[i]);
-    free(run->values);
+    cfx__free(run->values);
     VEC_FREE(run->inputs);
 }
 

@@ -205,7 +205,7 @@ static bool splice(applying *a, const cfx__rule *r, cfx__matcher *m) {
     }
     for (int i = 0; i < r->pattern->nreturned; i++)
         cfx_value_drop(vals[i]);
-    free(vals);
+    cfx__free(vals);
     return done;
 }
 
@@ -307,8 +307,8 @@ static int sweep(applying *a) {
     for (cfx_node *n = cfx_graph_first(a->graph); n && cfx_ok(); n = cfx_node_after(n))
         if (n->op != CFX_PLACEHOLDER && n->op != CFX_OUTPUT && visit(a, n))
             done++;
-    free(a->memory);
-    free(a->written);
+    cfx__free(a->memory);
+    cfx__free(a->written);
     size_t mark = cfx_scope_open();
     if (a->unsorted && cfx_ok())
         cfx_graph_sort(a->graph);
@@ -333,8 +333,8 @@ static int apply(const cfx_rules *rules, cfx_module *gm, cfx_program *program) {
         cfx__matcher_close(&a.matchers[i]);
     VEC_FREE(a.rows);
     VEC_FREE(a.expected);
-    free(a.matchers);
-    free(a.counts);
+    cfx__free(a.matchers);
+    cfx__free(a.counts);
     return cfx_ok() ? done : -1;
 }
 

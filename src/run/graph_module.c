@@ -33,7 +33,7 @@ static cfx_value forward(cfx_module *self, cfx_args a) {
     h.hooks = cfx__module_node_hooks(self, &h.n);
     cfx_watcher w = {.wants = is_hooked, .see = call_hooks, .user = &h};
     cfx_value v = cfx__run_module((cfx_site){0}, self, a, h.n ? &w : NULL);
-    free(h.hooks);
+    cfx__free(h.hooks);
     return v;
 }
 

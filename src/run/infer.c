@@ -205,7 +205,7 @@ static bool infer_graph(inference *f, cfx_module *m) {
             break;
         cfx__node_of(n)->stale = false;
     }
-    free(f->changed);
+    cfx__free(f->changed);
     return fine;
 }
 

@@ -277,7 +277,7 @@ static cfx_value run_steps(cfx_interp *it, const cfx__steps *steps, cfx_args a,
     }
     for (int k = 0; k < n; k++)
         release(&run, k);
-    free(run.values);
+    cfx__free(run.values);
     it->own_ = outer;
     if (cfx__value_tag_counted(result.tag))
         cfx__scope_own(result.obj);

@@ -231,8 +231,8 @@ static void bound_free(void *obj) {
     cfx__bound *b = obj;
     for (int i = 0; i < b->ninputs; i++)
         cfx_drop(b->tensors[i]);
-    free(b->tensors);
-    free(b->constant);
+    cfx__free(b->tensors);
+    cfx__free(b->constant);
 }
 
 static const cfx__obj_type bound_type = {.name = "bound weights", .free = bound_free};
@@ -381,7 +381,7 @@ cfx_module *cfx_program_module(cfx_program *p) {
         add_tensor(m, p, &p->inputs[i]);
         unlift(g, nodes[i], p->inputs[i].target);
     }
-    free(nodes);
+    cfx__free(nodes);
     cfx__graph_own(g, m);
     cfx_module_set_attr(m, "_in_spec", p->in_spec);
     cfx_module_set_attr(m, "_out_spec", p->out_spec);

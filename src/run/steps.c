@@ -188,8 +188,8 @@ cfx__steps *cfx__steps_make(cfx_graph *g) {
             cfx__run_note(p.steps->steps[p.step].node);
     }
     find_frees(&p);
-    free(p.slots);
-    free(p.last_use);
+    cfx__free(p.slots);
+    cfx__free(p.last_use);
     cfx_scope_close(mark);
     if (cfx_ok())
         return p.steps;

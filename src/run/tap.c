@@ -126,7 +126,7 @@ void cfx_profile_from(cfx_site at, cfx_module *gm, int times, FILE *out, cfx_arg
                     p.ns[order[i]] / times / 1e3, 100 * p.ns[order[i]] / total);
         }
     }
-    free(order);
-    free(p.ns);
+    cfx__free(order);
+    cfx__free(p.ns);
     cfx_drop(steps);
 }

@@ -60,11 +60,6 @@ cfx__file_mapping *cfx__file_map(const char *path) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static char *copy(const char *text) {
-    size_t len = strlen(text) + 1;
-    return memcpy(cfx__alloc(len), text, len);
-}
-
 /* A new file beside the target, with the rights that an ordinary new file would get. */
 static int create_beside(cfx__file_save *s) {
     size_t room = strlen(s->target) + 48;
@@ -79,8 +74,8 @@ static int create_beside(cfx__file_save *s) {
 }
 
 static void release(cfx__file_save *s) {
-    free(s->temp);
-    free(s->target);
+    cfx__free(s->temp);
+    cfx__free(s->target);
     *s = (cfx__file_save){0};
 }
 
@@ -90,9 +85,9 @@ bool cfx__file_save_open(cfx__file_save *s, const char *path) {
         fail("write", "(null)", "no path was given");
         return false;
     }
-    char *real = realpath(path, NULL); /* a link stays a link: what it points to is replaced */
-    s->target = copy(real ? real : path);
-    free(real);
+    char real[PATH_MAX]; /* a link stays a link: what it points to is replaced */
+    const char *target = realpath(path, real) ? real : path;
+    s->target = cfx__text_copy(target, strlen(target));
     struct stat st;
     bool in_place = stat(s->target, &st) == 0 && !S_ISREG(st.st_mode);
     int fd = in_place ? open(s->target, O_WRONLY | O_CLOEXEC) : create_beside(s);

@@ -4,13 +4,13 @@
 
 enum { KEPT = 4 };
 
-static void packed_free(void *p) { free(((cfx__packed *)p)->data); }
+static void packed_free(void *p) { cfx__free(((cfx__packed *)p)->data); }
 
 static const cfx__obj_type packed_type = {.name = "packed", .free = packed_free};
 
 cfx__packed *cfx__packed_new(const cfx__storage *s, uint64_t key, size_t size) {
-    void *data = NULL;
-    if (posix_memalign(&data, 64, size ? size : 64))
+    void *data = cfx__alloc_aligned(size ? size : 64);
+    if (!data)
         return NULL;
     cfx__packed *f = cfx__obj_make(&packed_type, sizeof *f);
     f->key = key;

@@ -63,7 +63,7 @@ static void *generator_make(void) {
 }
 
 cfx__generator *cfx__generator_default(void) {
-    return cfx__ctx_slot(CFX__SLOT_GENERATOR, generator_make, free);
+    return cfx__ctx_slot(CFX__SLOT_GENERATOR, generator_make, cfx__free);
 }
 
 void cfx_manual_seed(uint64_t s) { seed(cfx__generator_default(), s); }

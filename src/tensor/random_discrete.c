@@ -202,8 +202,8 @@ typedef struct categories {
 
 static bool sample_replacing(cfx__generator *g, const categories *c) {
     cfx_dtype d = c->dtype == CFX_F64 ? CFX_F64 : CFX_F32;
-    double *sums = cfx__alloc((size_t)(c->n + 1) * sizeof *sums);
-    bool ok = true;
+    double *sums = cfx__alloc_try((size_t)(c->n + 1) * sizeof *sums);
+    bool ok = sums != NULL;
     for (int64_t row = 0; row < c->rows && ok; row++) {
         double sum = 0;
         for (int64_t i = 0; i < c->n && ok; i++) {
@@ -233,7 +233,7 @@ static bool sample_replacing(cfx__generator *g, const categories *c) {
             c->out[row * c->samples + k] = low;
         }
     }
-    free(sums);
+    cfx__free(sums);
     return ok;
 }
 
@@ -269,8 +269,8 @@ static int by_score(const void *a, const void *b) {
 
 /* The largest of p / q, where q is exponential: a race that each wins with its probability. */
 static void sample_race(const categories *c, const double *q) {
-    scored *s = cfx__alloc((size_t)(c->n + 1) * sizeof *s);
-    for (int64_t row = 0; row < c->rows; row++) {
+    scored *s = cfx__alloc_try((size_t)(c->n + 1) * sizeof *s);
+    for (int64_t row = 0; s && row < c->rows; row++) {
         for (int64_t i = 0; i < c->n; i++)
             s[i] = (scored){cfx__random_rounded(c->dtype, c->p[row * c->n + i] / q[row * c->n + i]),
                             i};
@@ -278,7 +278,7 @@ static void sample_race(const categories *c, const double *q) {
         for (int64_t k = 0; k < c->samples; k++)
             c->out[row * c->samples + k] = s[k].i;
     }
-    free(s);
+    cfx__free(s);
 }
 
 void cfx__random_multinomial(cfx__generator *g, cfx_tensor *t, const cfx_tensor *p, bool replace) {

@@ -12,13 +12,13 @@ static void storage_free(void *p) {
     if (s->spare)
         cfx__spare_free(CFX__SPARE_STORAGE, s);
     else
-        free(s);
+        cfx__free(s);
 }
 
 static void tensor_free(void *p) {
     cfx_tensor *t = p;
     if (t->shape != t->dims)
-        free(t->shape);
+        cfx__free(t->shape);
     cfx_drop(t->storage);
     if (t->proxy)
         cfx_drop(t->proxy);
@@ -165,7 +165,7 @@ void cfx__tensor_become(cfx_tensor *self, const cfx_tensor *other) {
     self->data = other->data;
     self->storage = cfx_keep(other->storage);
     cfx_drop(storage);
-    free(held);
+    cfx__free(held);
 }
 
 cfx_tensor *cfx_tensor_new(cfx_dtype dtype, int ndim, const int64_t *shape, const void *data) {

@@ -6,14 +6,14 @@ typedef struct cfx__dim_name name_t;
 
 void cfx__dims_free(cfx__dims *d) {
     for (size_t i = 0; i < d->dims.len; i++) {
-        free(d->dims.data[i].source);
+        cfx__free(d->dims.data[i].source);
         cfx_value_drop(d->dims.data[i].given);
         cfx_value_drop(d->dims.data[i].expr);
     }
     for (size_t i = 0; i < d->names.len; i++) {
-        free(d->names.data[i].name);
-        free(d->names.data[i].symbol);
-        free(d->names.data[i].source);
+        cfx__free(d->names.data[i].name);
+        cfx__free(d->names.data[i].symbol);
+        cfx__free(d->names.data[i].source);
     }
     VEC_FREE(d->dims);
     VEC_FREE(d->names);
@@ -29,7 +29,7 @@ static name_t *find_name(const cfx__dims *d, const char *name) {
 
 static name_t *add_name(cfx__dims *d, const char *name) {
     if (!find_name(d, name)) {
-        name_t n = {.name = strdup(name), .most = INT64_MAX};
+        name_t n = {.name = cfx__text_copy(name, strlen(name)), .most = INT64_MAX};
         VEC_PUSH(d->names, n);
     }
     return find_name(d, name);
@@ -96,10 +96,10 @@ void cfx__dims_note(cfx__dims *d, const char *source, int dim, int64_t size, cfx
     if (n && given.tag == CFX_TAG_TUPLE)
         note_bounds(n, given);
     if (n && !n->source) {
-        n->source = strdup(full);
+        n->source = cfx__text_copy(full, strlen(full));
         n->hint = size;
     }
-    dim_t one = {strdup(full), cfx_value_keep(expr), size, cfx_none()};
+    dim_t one = {cfx__text_copy(full, strlen(full)), cfx_value_keep(expr), size, cfx_none()};
     VEC_PUSH(d->dims, one);
 }
 

@@ -272,7 +272,7 @@ static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
 /* Line `line` of a file without blanks around it; "" where it cannot be read. */
 static const char *source_line(cfx__export *e, const char *name, int line) {
     if (!e->file.name || strcmp(e->file.name, name)) {
-        free(e->file.text);
+        cfx__free(e->file.text);
         e->file.name = name;
         e->file.text = NULL;
         FILE *f = fopen(name, "rb");
@@ -514,7 +514,7 @@ bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kw
     fine = fine && export_worlds(&r);
     for (int k = 1; k < CFX__WORLDS; k++)
         forget(&r, k);
-    free(r.other);
+    cfx__free(r.other);
     cfx__dims_free(&r.dims);
     e->dims = NULL;
     return fine;
@@ -528,7 +528,7 @@ void cfx__export_end(cfx__export *e) {
     VEC_FREE(e->inputs);
     VEC_FREE(e->outputs);
     VEC_FREE(e->stack);
-    free(e->file.text);
+    cfx__free(e->file.text);
     cfx_value_drop(e->in_spec);
     cfx_value_drop(e->out_spec);
     cfx__arena_release(&e->arena);

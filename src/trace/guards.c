@@ -68,7 +68,7 @@ static void replace_symbol(cfx__dims *d, size_t i, cfx_value with) {
             *e = with;
         }
     }
-    free(d->worlds.symbols.data[i].name);
+    cfx__free(d->worlds.symbols.data[i].name);
     memmove(&d->worlds.symbols.data[i], &d->worlds.symbols.data[i + 1],
             (d->worlds.symbols.len - i - 1) * sizeof *d->worlds.symbols.data);
     d->worlds.symbols.len--;

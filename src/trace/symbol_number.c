@@ -65,7 +65,7 @@ int cfx__symbol_number(const char *source) {
     constants(h, k);
     for (size_t i = 0; i < rounds; i++)
         mix(h, k, text + 64 * i);
-    free(text);
+    cfx__free(text);
     uint64_t rest = 0;
     for (int i = 0; i < 8; i++)
         rest = (rest << 32 | h[i]) % 100;

@@ -16,7 +16,7 @@ static void *state_make(void) { return cfx__alloc0(sizeof(trace_state)); }
 
 static void state_free(void *p) {
     cfx_drop(((trace_state *)p)->blank);
-    free(p);
+    cfx__free(p);
 }
 
 static trace_state *state(void) { return cfx__ctx_slot(CFX__SLOT_TRACE, state_make, state_free); }

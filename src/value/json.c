@@ -49,7 +49,7 @@ static int on_number(void *ctx, const char *text, size_t len) {
     copy[len] = 0;
     double f = strtod_l(copy, NULL, p->c_locale);
     if (copy != small)
-        free(copy);
+        cfx__free(copy);
     return add(p, (cfx__json){.kind = CFX__JSON_FLOAT, .f = f}, false);
 }
 

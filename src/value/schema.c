@@ -432,7 +432,7 @@ void cfx__schema_free(cfx__schema *s) {
     for (int i = 0; i < s->nrets; i++)
         cfx_value_drop(s->rets[i].fallback);
     cfx__arena_release(&s->arena);
-    free(s);
+    cfx__free(s);
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */

@@ -164,7 +164,7 @@ static void list_free(void *p) {
     for (int64_t i = 0; i < l->len; i++)
         cfx_value_drop(l->items[i]);
     if (l->items != inline_items(l))
-        free(l->items);
+        cfx__free(l->items);
 }
 
 static void passing_list_free(void *p) {
@@ -350,8 +350,8 @@ static void dict_free(void *p) {
         cfx_value_drop(d->entries[i].key);
         cfx_value_drop(d->entries[i].value);
     }
-    free(d->entries);
-    free(d->index_);
+    cfx__free(d->entries);
+    cfx__free(d->index_);
 }
 
 /* index_ holds entry number + 1 in its lower half, half of the hash in its upper; 0 is empty. */
@@ -372,7 +372,7 @@ static uint64_t place_of(uint64_t hash, int64_t entry) {
 }
 
 static void dict_reindex(cfx_dict *d, int64_t cap) {
-    free(d->index_);
+    cfx__free(d->index_);
     d->index_cap_ = cap;
     d->index_ = cfx__alloc0((size_t)cap * sizeof *d->index_);
     uint64_t mask = (uint64_t)cap - 1;

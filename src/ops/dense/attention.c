@@ -200,13 +200,15 @@ static void head_block(const flash *f, int64_t batch, int64_t head, int64_t firs
 static void flash_range(void *arg, int64_t begin, int64_t end) {
     const flash *f = arg;
     const int64_t blocks = (f->rows + ROWS - 1) / ROWS;
-    float *room = cfx__alloc((size_t)(ROWS * KEYS + ROWS * f->size) * sizeof *room);
+    float *room = cfx__alloc_try((size_t)(ROWS * KEYS + ROWS * f->size) * sizeof *room);
+    if (!room)
+        return;
     for (int64_t i = begin; i < end; i++) {
         int64_t first = i % blocks * ROWS, head = i / blocks;
         head_block(f, head / f->heads, head % f->heads, first,
                    f->rows - first < ROWS ? f->rows - first : ROWS, room);
     }
-    free(room);
+    cfx__free(room);
 }
 
 static void strides_of(const cfx_tensor *t, int64_t *s) { memcpy(s, t->stride, 3 * sizeof *s); }

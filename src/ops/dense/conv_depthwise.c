@@ -95,8 +95,12 @@ static void planes(void *arg, int64_t begin, int64_t end) {
     const int64_t flat =
         (v->out[1] * d->pitch + DEPTHWISE_STEP - 1) / DEPTHWISE_STEP * DEPTHWISE_STEP;
     const int64_t phase = d->rows * d->pitch, phases = v->stride[1] * v->stride[2] * phase;
-    float *room = cfx__alloc0((size_t)(phases + 2 * flat) * sizeof *room),
-          *result = room + phases + flat;
+    const size_t bytes = (size_t)(phases + 2 * flat) * sizeof(float);
+    float *room = cfx__alloc_try(bytes);
+    if (!room)
+        return;
+    memset(room, 0, bytes);
+    float *result = room + phases + flat;
     const float *from[TAPS];
     for (int64_t kh = 0; kh < v->kernel[1]; kh++)
         for (int64_t kw = 0; kw < v->kernel[2]; kw++) {
@@ -117,7 +121,7 @@ static void planes(void *arg, int64_t begin, int64_t end) {
         for (int64_t h = 0; h < v->out[1]; h++)
             memcpy(dst + h * v->out[2], result + h * d->pitch, (size_t)v->out[2] * sizeof *dst);
     }
-    free(room);
+    cfx__free(room);
 }
 
 bool conv_depthwise(cfx_op_call *c, const conv *v, const conv_operands *o) {

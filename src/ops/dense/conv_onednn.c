@@ -25,7 +25,7 @@ static void plan_free(void *arg) {
     onednn_port_free(&p->src);
     onednn_port_free(&p->weights);
     onednn_port_free(&p->dst);
-    free(p);
+    cfx__free(p);
 }
 
 /* A description of n, channels and the dims of space, in order or channels last; or any. */

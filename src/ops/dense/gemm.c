@@ -160,7 +160,9 @@ static void own_blocks(const work *w, int64_t m, int64_t n, const void *a, const
     const gemm *g = w->g;
     int64_t k = g->k < GEMM_KC ? g->k : GEMM_KC;
     int64_t rows = (m < GEMM_MC ? m : GEMM_MC) + GEMM_MR, cols = (n < GEMM_NC ? n : GEMM_NC) + 16;
-    void *room = cfx__alloc((size_t)(k * (rows + cols)) * sizeof(double) + 64);
+    void *room = cfx__alloc_try((size_t)(k * (rows + cols)) * sizeof(double) + 64);
+    if (!room)
+        return;
     void *at = (void *)(((uintptr_t)room + 63) & ~(uintptr_t)63);
     const int64_t ldc = g->c.row;
 #define OWN(ty, id, alpha, beta)                                                                   \
@@ -186,7 +188,7 @@ static void own_blocks(const work *w, int64_t m, int64_t n, const void *a, const
             OWN(uint64_t, i64_w16, w->alpha_i, w->beta_i);
     }
 #undef OWN
-    free(room);
+    cfx__free(room);
 }
 
 static void small(const work *w, int64_t m, int64_t n, const void *a, const void *b, void *c) {

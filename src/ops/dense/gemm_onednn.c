@@ -30,7 +30,7 @@ static void plan_free(void *arg) {
     if (p->dst)
         dnnl_memory_destroy(p->dst);
     onednn_port_free(&p->weights);
-    free(p);
+    cfx__free(p);
 }
 
 /* Batch, rows and columns with their strides; without the batch where there is one matrix. */

@@ -51,7 +51,7 @@ typedef struct {
 
 static void plan_free(plan *p) {
     p->done(p->data);
-    free(p);
+    cfx__free(p);
 }
 
 static void kept_free(void *arg) {
@@ -65,7 +65,7 @@ static void kept_free(void *arg) {
         dnnl_stream_destroy(k->stream);
     if (k->engine)
         dnnl_engine_destroy(k->engine);
-    free(k);
+    cfx__free(k);
 }
 
 static void *kept_make(void) {

@@ -66,7 +66,7 @@ bool fft_plan_make(cfx_op_call *c, fft_plan *plan, int64_t n, cfx_dtype real) {
 typedef struct {
     const fft_plan *plan;
     fft_kind kind;
-    bool forward, real_in, failed;
+    bool forward, real_in;
     double scale;
     const char *in;
     char *out;
@@ -143,7 +143,5 @@ bool fft_pass(cfx_op_call *c, fft_kind kind, const cfx_tensor *in, cfx_tensor *o
                   : plan.as == CFX_F64    ? lines_f32_f64
                                           : lines_f32,
                   &p);
-    if (p.failed)
-        op_fail(c, "not enough memory for a Fourier transform of %lld points", (long long)n);
-    return !p.failed;
+    return !op_failed();
 }

@@ -16,7 +16,6 @@ typedef struct {
     int64_t k; /* from 0 */
     char *values;
     int64_t *places; /* NULL where values alone are wanted */
-    bool failed;
 } pick_job;
 
 static bool is_nan(const char *x, cfx_dtype d) {
@@ -74,11 +73,9 @@ static void pick_range(void *arg, int64_t begin, int64_t end) {
     pick_job *j = arg;
     int64_t n = j->lines.length;
     int size = cfx_dtype_size(j->dtype);
-    sort_item *items = malloc((size_t)n * sizeof *items);
-    if (!items) {
-        j->failed = true;
+    sort_item *items = cfx__alloc_try((size_t)n * sizeof *items);
+    if (!items)
         return;
-    }
     for (int64_t i = begin; i < end; i++) {
         char *x;
         int64_t at;
@@ -94,7 +91,7 @@ static void pick_range(void *arg, int64_t begin, int64_t end) {
         if (j->places)
             j->places[i] = at;
     }
-    free(items);
+    cfx__free(items);
 }
 
 static void pick_run(cfx_op_call *c, pick_job *j, const cfx_tensor *x, int dim) {
@@ -104,8 +101,6 @@ static void pick_run(cfx_op_call *c, pick_job *j, const cfx_tensor *x, int dim) 
     lines_make(&j->lines, dim, 1, &x);
     if (x->numel)
         cfx__parallel(j->lines.count, 4096 / j->lines.length + 1, pick_range, j);
-    if (j->failed)
-        op_fail_memory(c);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */

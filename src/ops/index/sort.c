@@ -10,7 +10,6 @@ typedef struct {
     bool descending;
     int64_t k; /* of topk, as is sorted */
     bool sorted;
-    bool failed;
 } sort_job;
 
 /* One element of `size` bytes. */
@@ -43,11 +42,9 @@ static bool orderable(cfx_op_call *c, const char *name, cfx_dtype d) {
 static void sort_range(void *arg, int64_t begin, int64_t end) {
     sort_job *j = arg;
     int64_t n = j->lines.length;
-    sort_item *items = malloc(2 * (size_t)n * sizeof *items + 1);
-    if (!items) {
-        j->failed = true;
+    sort_item *items = cfx__alloc_try(2 * (size_t)n * sizeof *items);
+    if (!items)
         return;
-    }
     for (int64_t i = begin; i < end; i++) {
         char *p[3];
         lines_at(&j->lines, i, p);
@@ -55,7 +52,7 @@ static void sort_range(void *arg, int64_t begin, int64_t end) {
         sort_items(items, items + n, n);
         put_items(j, p, items, n);
     }
-    free(items);
+    cfx__free(items);
 }
 
 /* The numbers of the arguments dim and descending. */
@@ -80,8 +77,6 @@ static void sort_into(cfx_op_call *c, cfx_tensor *values, cfx_tensor *indices) {
     sort_job j = {.dtype = x->dtype, .descending = arg_bool(c, r->descending)};
     lines_make(&j.lines, arg_dim(c, r->dim, x->ndim), 3, t);
     cfx__parallel(j.lines.count, 2048 / j.lines.length + 1, sort_range, &j);
-    if (j.failed)
-        op_fail_memory(c);
 }
 
 static void kernel_sort(cfx_op_call *c) { sort_into(c, c->out[0], c->out[1]); }
@@ -170,11 +165,9 @@ static void topk_range(void *arg, int64_t begin, int64_t end) {
     sort_job *j = arg;
     int64_t n = j->lines.length, k = j->k;
     bool few = k <= n / 64;
-    sort_item *items = malloc((size_t)(few ? k : n) * sizeof *items);
-    if (!items) {
-        j->failed = true;
+    sort_item *items = cfx__alloc_try((size_t)(few ? k : n) * sizeof *items);
+    if (!items)
         return;
-    }
     for (int64_t i = begin; i < end; i++) {
         char *p[3];
         lines_at(&j->lines, i, p);
@@ -188,7 +181,7 @@ static void topk_range(void *arg, int64_t begin, int64_t end) {
         }
         put_items(j, p, items, k);
     }
-    free(items);
+    cfx__free(items);
 }
 
 static void shape_topk(cfx_op_call *c) {
@@ -220,8 +213,6 @@ static void kernel_topk(cfx_op_call *c) {
                   .sorted = arg_bool(c, 4)};
     lines_make(&j.lines, arg_dim(c, 2, x->ndim), 3, t);
     cfx__parallel(j.lines.count, 8192 / j.lines.length + 1, topk_range, &j);
-    if (j.failed)
-        op_fail_memory(c);
 }
 
 CFX_OP(topk) = {"aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool "

@@ -1,0 +1,106 @@
+/* Blocks that are used again: small ones of a few fixed sizes, and the large ones that tensor
+ * storage comes from. Sanitizer builds recycle nothing: every free is seen. */
+#include "base.h"
+
+enum { SPARE_MOST = 256 };
+
+void *cfx__spare_alloc(cfx__spare_kind kind, size_t size) {
+    struct cfx__spare *s = &cfx__ctx()->spare[kind];
+    void *p = s->first;
+    if (!p)
+        return cfx__alloc(size);
+    s->first = *(void **)p;
+    s->len--;
+    return p;
+}
+
+void cfx__spare_free(cfx__spare_kind kind, void *p) {
+#ifndef CFX_SANITIZE
+    struct cfx__spare *s = &cfx__ctx()->spare[kind];
+    if (s->len < SPARE_MOST && !cfx__reserve_has(p)) {
+        *(void **)p = s->first;
+        s->first = p;
+        s->len++;
+        return;
+    }
+#else
+    (void)kind;
+#endif
+    cfx__free(p);
+}
+
+/* ---- the block cache ------------------------------------------------------------------------- */
+
+/* Fresh pages cost more than the arithmetic of a large pointwise operator, so a thread keeps the
+ * last blocks it freed. Blocks are rounded up to an eighth of a power of two, so that a hit needs
+ * the very same rounded size. */
+enum { CACHE_BLOCKS = 32, CACHE_MIN = 1 << 14 };
+#ifdef CFX_SANITIZE
+static const size_t cache_most = 0; /* every free is seen */
+#else
+static const size_t cache_most = (size_t)512 << 20;
+#endif
+
+struct cfx__block_cache {
+    size_t bytes;
+    int len;
+    struct {
+        void *p;
+        size_t size;
+    } block[CACHE_BLOCKS];
+};
+
+static size_t block_size(size_t size) {
+    if (size < CACHE_MIN)
+        return (size + 63) & ~(size_t)63;
+    size_t step = ((size_t)1 << (63 - __builtin_clzl(size))) / 8;
+    return (size + step - 1) / step * step;
+}
+
+void *cfx__block_alloc(size_t size) {
+    struct cfx__block_cache *c = cfx__ctx()->storage_cache;
+    size_t rounded = block_size(size);
+    if (rounded < size)
+        return NULL;
+    if (rounded >= CACHE_MIN && c)
+        for (int i = c->len - 1; i >= 0; i--)
+            if (c->block[i].size == rounded) {
+                void *p = c->block[i].p;
+                c->block[i] = c->block[--c->len];
+                c->bytes -= rounded;
+                return p;
+            }
+    return cfx__alloc_aligned(rounded ? rounded : 64);
+}
+
+void cfx__block_free(void *p, size_t size) {
+    size_t rounded = block_size(size);
+    if (rounded < CACHE_MIN || rounded > cache_most / 4) {
+        cfx__free(p);
+        return;
+    }
+    struct cfx__block_cache **at = &cfx__ctx()->storage_cache;
+    struct cfx__block_cache *c = *at ? *at : (*at = cfx__alloc_optional(sizeof *c));
+    if (!c) {
+        cfx__free(p);
+        return;
+    }
+    while (c->len && (c->len == CACHE_BLOCKS || c->bytes + rounded > cache_most)) {
+        cfx__free(c->block[0].p);
+        c->bytes -= c->block[0].size;
+        memmove(c->block, c->block + 1, (size_t)--c->len * sizeof c->block[0]);
+    }
+    c->block[c->len].p = p;
+    c->block[c->len++].size = rounded;
+    c->bytes += rounded;
+}
+
+void cfx__block_cache_release(struct cfx__block_cache **at) {
+    struct cfx__block_cache *c = *at;
+    *at = NULL;
+    if (!c)
+        return;
+    for (int i = 0; i < c->len; i++)
+        cfx__free(c->block[i].p);
+    cfx__free(c);
+}
