@@ -75,6 +75,7 @@ BEGIN {
     stateful["src/dispatch/registry.c"] = 1 # the operators of the user's, under a lock
     banned = "(^|[^A-Za-z0-9_.>])(strcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|abort|exit|" \
              "printf|puts|system|popen|longjmp|setjmp)[ \t]*\\("
+    heap = "(^|[^A-Za-z0-9_.>*])(malloc|calloc|realloc|free|strdup|strndup|posix_memalign)[ \t]*\\("
 }
 
 FNR == 1 {
@@ -111,6 +112,8 @@ FNR == 1 {
     if (room != "" && room != "cli" && !is_test) {
         if (match(code, banned))
             report("banned function: " substr(code, RSTART, RLENGTH))
+        if (file != "src/base/memory.c" && match(code, heap))
+            report("memory comes from src/base/memory.c: " substr(code, RSTART, RLENGTH))
         if (code ~ /^[ \t]*(static|_Thread_local)[ \t]/ && !(file in stateful) && mutable(code))
             report("state that can change belongs in the context (src/base/context.c)")
     }

@@ -91,6 +91,7 @@ CFX_API void *cfx_scope_return(size_t mark, void *obj);
     X(NOT_IMPLEMENTED, "NotImplementedError")                                                      \
     X(TRACE, "TraceError")                                                                         \
     X(MEMORY, "MemoryError")                                                                       \
+    X(LIMIT, "LimitError")                                                                         \
     X(FILE, "FileError")
 
 typedef enum cfx_error_kind {
@@ -132,7 +133,9 @@ CFX_API int cfx_finish(FILE *out);
 
 /* ---- limits --------------------------------------------------------------------------------- */
 
-/* While the library holds more than so many bytes, in all threads together, whatever this thread
+/* Limits are for files and graphs that nobody vouches for; see SECURITY.md.
+ *
+ * While the library holds more than so many bytes, in all threads together, whatever this thread
  * asks for beyond that is an ordinary MemoryError; 0: no limit but the machine's. Counted are
  * tensors, graphs, texts and everything else but files, which are mapped, and what the libraries
  * below take for themselves. Returns the limit before. */
@@ -140,6 +143,17 @@ CFX_API size_t cfx_set_memory_limit(size_t bytes);
 /* The bytes that the library holds now, in all threads together; blocks kept for use again count.
  * What other threads did last may be missing, up to 64 KiB of each. */
 CFX_API size_t cfx_memory_held(void);
+/* The most nodes that a graph of this thread's may be given, from a file or otherwise; one more is
+ * a LimitError. 0: no limit. Returns the limit before. */
+CFX_API int64_t cfx_set_node_limit(int64_t nodes);
+/* From now on the calls of this thread have so many seconds together, by the clock; what is not
+ * done by then stops at the next node or operator with a LimitError. 0: no limit. Returns the
+ * seconds that were left of the limit before, or 0. */
+CFX_API double cfx_set_time_limit(double seconds);
+/* Whether this thread reads files whole rather than mapping them. A mapped file costs no memory and
+ * no time, but nobody may cut it short while it is in use: the system then ends the process
+ * (SIGBUS). Returns what was set before; files are mapped unless this is set. */
+CFX_API bool cfx_set_copy_files(bool on);
 
 /* ---- threads ------------------------------------------------------------------------------ */
 

@@ -40,6 +40,10 @@ void *cfx__alloc_aligned(size_t size); /* one that is not recycled; cfx__free */
 void cfx__block_free(void *p, size_t size);
 void cfx__block_cache_release(struct cfx__block_cache **cache);
 
+/* Whether the heap has so much now: asked before a library is entered that ends the process when it
+ * gets no memory. */
+bool cfx__memory_headroom(size_t size);
+
 /* The thread's reserve, and whether memory lies in one. */
 struct cfx__context;
 void cfx__reserve_make(struct cfx__context *c);
@@ -209,7 +213,11 @@ typedef struct cfx__context {
     cfx__text message, notes;
     const char *op; /* the operator being called; static text */
     int threads; /* 0: not asked for, all cores */
-    size_t memory_limit; /* 0: none */
+    size_t memory_limit; /* 0: none, here and below */
+    int64_t node_limit;
+    int64_t deadline; /* nanoseconds of the monotonic clock */
+    double seconds;   /* that the deadline was set for */
+    bool copy_files;
     int64_t uncounted;   /* bytes allocated less those freed, not yet added up (memory.c) */
     struct cfx__region *reserve;
     char memory_message[160]; /* of the error that there is no memory for */
@@ -249,6 +257,16 @@ static inline void *cfx__scope_own(void *obj) {
     VEC_PUSH(c->scope, (cfx_obj *)obj);
     return obj;
 }
+
+/* Whether there is time left; else, with a time limit, the error is recorded. Asked once a node or
+ * an operator. */
+bool cfx__limit_late(cfx__context *c);
+static inline bool cfx__limit_time(void) {
+    cfx__context *c = cfx__ctx();
+    return likely(!c->deadline) || !cfx__limit_late(c);
+}
+/* Whether a graph may have so many nodes; else the error is recorded. */
+bool cfx__limit_nodes(size_t nodes);
 
 /* Runs body(arg, begin, end) over [0, n) in pieces of at least `grain`, on the threads allowed. */
 typedef void cfx__parallel_fn(void *arg, int64_t begin, int64_t end);

@@ -80,6 +80,35 @@ void *cfx_keep_obj(void *p) {
     return p;
 }
 
+/* What an object holds goes with it, and what that holds: chains of any length, so that beyond some
+ * levels objects wait in a list, linked where their counts were, for those above to be done. */
+enum { DROP_LEVELS = 200 };
+static _Thread_local struct {
+    int levels;
+    cfx_obj *waiting;
+} dropping;
+_Static_assert(offsetof(cfx_obj, type) >= sizeof(cfx_obj *), "a link fits in front of the type");
+
+static void release(cfx_obj *obj) {
+    const cfx__obj_type *type = obj->type;
+    dropping.levels++;
+    if (type->free)
+        type->free(obj);
+    if (!type->frees_itself)
+        cfx__free(obj);
+    dropping.levels--;
+}
+
+static void release_waiting(void) {
+    while (dropping.waiting) {
+        cfx_obj *obj = dropping.waiting;
+        memcpy(&dropping.waiting, obj, sizeof obj);
+        obj->refs = 0;
+        obj->flags = 0;
+        release(obj);
+    }
+}
+
 void cfx_drop(void *p) {
     cfx_obj *obj = p;
     if (!obj || (obj->flags & CFX__BAD))
@@ -88,11 +117,14 @@ void cfx_drop(void *p) {
     if (__atomic_load_n(&obj->refs, __ATOMIC_ACQUIRE) != 1 &&
         __atomic_sub_fetch(&obj->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return;
-    const cfx__obj_type *type = obj->type;
-    if (type->free)
-        type->free(obj);
-    if (!type->frees_itself)
-        cfx__free(obj);
+    if (unlikely(dropping.levels >= DROP_LEVELS)) {
+        memcpy(obj, &dropping.waiting, sizeof obj);
+        dropping.waiting = obj;
+        return;
+    }
+    release(obj);
+    if (unlikely(dropping.waiting) && !dropping.levels)
+        release_waiting();
 }
 
 size_t cfx_scope_open(void) { return cfx__ctx()->scope.len; }
@@ -138,10 +170,22 @@ static void hand_over(cfx__error_held *first) {
     cfx__text_release(&own.notes);
 }
 
+/* How many threads may start: more than before only where their stacks have room, since what starts
+ * them ends the process without. */
+static int team(int threads) {
+    static _Thread_local int started = 1;
+    enum { STACK = 8 << 20 };
+    if (threads > started && !cfx__memory_headroom((size_t)(threads - started) * STACK))
+        return 1;
+    started = threads > started ? threads : started;
+    return threads;
+}
+
 void cfx__parallel(int64_t n, int64_t grain, cfx__parallel_fn *body, void *arg) {
     int threads = n > grain ? cfx_get_num_threads() : 1;
     if (grain > 0 && (int64_t)threads > (n + grain - 1) / grain)
         threads = (int)((n + grain - 1) / grain);
+    threads = team(threads);
     if (threads <= 1) {
         body(arg, 0, n);
         return;

@@ -34,13 +34,6 @@ size_t cfx_memory_held(void) {
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
-size_t cfx_set_memory_limit(size_t bytes) {
-    cfx__context *c = cfx__ctx();
-    size_t before = c->memory_limit;
-    c->memory_limit = bytes;
-    return before;
-}
-
 static bool over_limit(const cfx__context *c, size_t size) {
     return unlikely(c->memory_limit) &&
            (size > c->memory_limit || cfx_memory_held() > c->memory_limit - size);
@@ -209,6 +202,12 @@ static void *last_resort(size_t size) {
 
 void *cfx__alloc_try(size_t size) { return ask(NULL, size, PLAIN); }
 void *cfx__alloc_aligned(size_t size) { return ask(NULL, size, ALIGNED); }
+
+bool cfx__memory_headroom(size_t size) {
+    void *p = heap(NULL, size, PLAIN);
+    free(p);
+    return p != NULL;
+}
 
 void *cfx__alloc_optional(size_t size) {
     void *p = heap(NULL, size, ZEROED);

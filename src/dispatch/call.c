@@ -276,6 +276,8 @@ static bool any_grad(int n, const cfx_value *args) {
 
 cfx_value cfx__op_call_bound(cfx_site at, cfx_op *op, cfx_value *args) {
     cfx__dispatch *d = cfx__dispatcher();
+    if (!cfx__limit_time())
+        return cfx_bad();
     if (d->below)
         at = d->at;
     cfx_value result;

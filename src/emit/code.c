@@ -42,12 +42,12 @@ static void find_last_uses(code *c) {
 }
 
 /* Ends the line of n: values that nobody uses after it are let go. */
-static void end_line(code *c, const cfx_node *n, int count, const cfx_node *const *dead) {
+static void end_line(code *c, const cfx_node *n, int count, size_t dead) {
     if (n->op != CFX_OUTPUT && (count || !n->num_users)) {
         cfx__text_add(&c->body, ";  ", 3);
         cfx__emit_paint(&c->w, CFX__DIM);
         for (int i = 0; i < count; i++) {
-            cfx__emit_node(&c->w, dead[i]);
+            cfx__emit_node(&c->w, c->dead.data[dead + (size_t)i]);
             cfx__text_add(&c->body, " = ", 3);
         }
         if (!n->num_users) {
@@ -303,7 +303,7 @@ static void put_body(code *c) {
         if (c->readable && n->op != CFX_OUTPUT)
             cfx__emit_summary(&c->w, n, c->readable, c->indent, &c->last_summary);
         put_statement(c, n);
-        end_line(c, n, count, c->dead.data + dead);
+        end_line(c, n, count, dead);
     }
     if (!cfx_graph_len(c->g)) {
         put_indent(&c->body, c->indent);

@@ -54,7 +54,7 @@ cfx_graph *cfx_graph_parse(const char *text, const char *what) {
     cfx__parser p;
     cfx__parser_open(&p, text, what);
     cfx__parse(&p);
-    cfx_graph *g = p.failed ? NULL : p.modules.data[0].g;
+    cfx_graph *g = p.failed || !cfx_ok() ? NULL : p.modules.data[0].g;
     cfx__parser_close(&p);
     return cfx_scope_return(mark, g);
 }
@@ -77,7 +77,7 @@ cfx_module *cfx_module_parse(const char *text, const char *what) {
     cfx__parser p;
     cfx__parser_open(&p, text, what);
     cfx__parse(&p);
-    cfx_module *m = p.failed ? NULL : build(&p, &next);
+    cfx_module *m = p.failed || !cfx_ok() ? NULL : build(&p, &next);
     if (m && next < p.modules.len) {
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s: class %s stands beside class %s, not in it",
                  p.what, p.modules.data[next].name, m->type);

@@ -505,7 +505,7 @@ static void parse_module(function *f) {
     cfx__map_release(&p->targets);
     VEC_PUSH(p->modules, m);
     bool head = false;
-    while (!p->failed && next_line(f)) {
+    while (!p->failed && cfx_ok() && next_line(f)) {
         if (head && p->end - p->at > 6 && !memcmp(p->at, "class ", 6))
             return;
         size_t mark = cfx_scope_open();

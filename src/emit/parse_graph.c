@@ -311,7 +311,7 @@ void cfx__parse_graph_form(cfx__parser *p) {
     if (end - p->at < 2 || memcmp(end - 2, "):", 2))
         cfx__parse_fail(p, p->at, "expected 'graph():'");
     p->at = end;
-    while (!p->failed) {
+    while (!p->failed && cfx_ok()) {
         while (p->at < p->end && (cfx__parser_skip(p), p->at < p->end) && *p->at == '\n')
             p->at++;
         if (p->at == p->end)

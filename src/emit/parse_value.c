@@ -4,7 +4,7 @@
 /* ---- lists ---------------------------------------------------------------------------------- */
 
 cfx_value cfx__parser_pop_values(cfx__parser *p, size_t from, cfx_tag tag) {
-    const cfx_value *items = p->stack.data + from;
+    const cfx_value *items = p->stack.len > from ? &p->stack.data[from] : NULL;
     int64_t n = (int64_t)(p->stack.len - from);
     p->stack.len = from;
     return tag == CFX_TAG_LIST ? cfx_list_value(n, items) : cfx_tuple_value(n, items);

@@ -50,7 +50,7 @@ static cfx_value freeze_list(cfx_value v) {
             return cfx_bad();
         }
     }
-    l->head.flags |= CFX__FROZEN;
+    l->head.flags |= v.list->head.flags | CFX__FROZEN;
     v.list = l;
     return v;
 }
@@ -161,7 +161,7 @@ static cfx_value map_list(cfx_value v, cfx__node_fn *fn, void *user) {
     }
     if (!l)
         return cfx_value_keep(v);
-    l->head.flags |= CFX__FROZEN;
+    l->head.flags |= v.list->head.flags | CFX__FROZEN;
     v.list = l;
     return v;
 }

@@ -301,7 +301,14 @@ void cfx_nn_buffer(cfx_module *m, const char *name, cfx_tensor *value, bool pers
 
 /* The parent of a path, made of empty modules where it is missing. */
 static cfx_module *make_parent(cfx_module *m, const char *path, const char **last) {
+    enum { LEVELS = 500 }; /* of those that walk through modules each takes some stack */
+    int levels = 0;
     for (const char *dot; (dot = strchr(path, '.')); path = dot + 1) {
+        if (++levels > LEVELS) {
+            cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                     "modules are nested more than %d levels deep", LEVELS);
+            return NULL;
+        }
         cfx_module *child = child_n(m, path, (size_t)(dot - path));
         if (!child) {
             const char *name = cfx__string_new(path, (size_t)(dot - path))->text;

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) &&       \
-    !defined(__SANITIZE_ADDRESS__)
+    !defined(CFX_SANITIZE)
 #if __GLIBC_PREREQ(2, 35)
 #define VECTOR __attribute__((const, nothrow, simd("notinbranch")))
 #define VECTOR1(name)                                                                              \

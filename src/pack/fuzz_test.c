@@ -133,7 +133,7 @@ static void change_json(cfx__text *t) {
         memcpy(copy, t->data + from, n);
         cut(t, at, end - at);
         insert(t, at, copy, n);
-        free(copy);
+        cfx__free(copy);
     }
 }
 

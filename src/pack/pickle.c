@@ -37,11 +37,15 @@ typedef struct item {
 } item;
 
 enum { MARK = -2 };
+/* So many items a value may have on top of the bytes of its file: what is shared is gone through
+ * once for each place that it is in. */
+enum { UNFOLDED = 100000 };
 
 /* What is known of a container. */
 typedef struct box {
     int depth;
     bool closed;
+    uint64_t size; /* of everything in it, what is in it twice counted twice */
 } box;
 
 typedef struct machine {
@@ -148,6 +152,9 @@ static bool enters(machine *m, int32_t into, const item *it) {
         return bad(m, "it holds a value that holds itself");
     int depth = it->box < 0 ? 1 : m->boxes.data[it->box].depth + 1;
     b->depth = depth > b->depth ? depth : b->depth;
+    b->size += 1 + (it->box < 0 ? 0 : m->boxes.data[it->box].size);
+    if (b->size > UNFOLDED + (uint64_t)(m->end - m->start))
+        return bad(m, "its values unfold to far more than the file has");
     return b->depth <= CFX__PICKLE_DEPTH || bad(m, "its values are nested too deeply");
 }
 
@@ -528,10 +535,11 @@ cfx_value cfx__pickle_read(const char *what, const char *data, size_t size,
     machine m = {.what = what, .start = (const unsigned char *)data,
                  .at = (const unsigned char *)data, .end = (const unsigned char *)data + size,
                  .storage = storage, .user = user};
-    while (step(&m))
+    bool before = cfx_ok();
+    while (step(&m) && cfx_ok() == before)
         ;
     cfx_value v = m.failed ? cfx_bad() : pop(&m).v;
-    if (m.failed)
+    if (m.failed || cfx_ok() != before)
         v = cfx_bad();
     VEC_FREE(m.stack);
     VEC_FREE(m.memo);

@@ -1,11 +1,15 @@
-/* Files: mapped whole for reading, written beside and renamed for writing. */
+/* Files: mapped whole for reading; for writing made without a name, synced and put in place. */
+#define _GNU_SOURCE /* O_TMPFILE */
 #include "tensor.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static void fail(const char *what, const char *path, const char *why) {
@@ -16,18 +20,51 @@ static void fail(const char *what, const char *path, const char *why) {
 
 static void mapping_free(void *p) {
     cfx__file_mapping *m = p;
-    if (m->size)
+    if (m->copied)
+        cfx__free(m->data);
+    else if (m->size)
         munmap(m->data, m->size);
 }
 
 static const cfx__obj_type mapping_type = {.name = "mapping", .free = mapping_free};
+
+/* Reads size bytes; NULL, with the error recorded, when they are not there. */
+static char *read_whole(const char *path, int fd, size_t size) {
+    char *data = cfx__alloc_aligned(size);
+    if (!data) {
+        fail("read", path, strerror(ENOMEM));
+        return NULL;
+    }
+    for (size_t at = 0; at < size;) {
+        ssize_t n = read(fd, data + at, size - at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            fail("read", path, n ? strerror(errno) : "it became shorter while it was read");
+            cfx__free(data);
+            return NULL;
+        }
+        at += (size_t)n;
+    }
+    return data;
+}
+
+static char *map_whole(const char *path, int fd, size_t size) {
+    /* without reserve: a file may be larger than memory, of which only writes need any */
+    char *data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
+    if (data != MAP_FAILED)
+        return data;
+    fail("map", path, strerror(errno));
+    return NULL;
+}
 
 cfx__file_mapping *cfx__file_map(const char *path) {
     if (!path) {
         fail("read", "(null)", "no path was given");
         return NULL;
     }
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* not to wait for somebody at the other end of a pipe */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0) {
         fail("read", path, strerror(errno));
@@ -35,42 +72,94 @@ cfx__file_mapping *cfx__file_map(const char *path) {
             close(fd);
         return NULL;
     }
-    if (!S_ISREG(st.st_mode)) {
+    bool copy = cfx__ctx()->copy_files;
+    char *data = NULL;
+    if (!S_ISREG(st.st_mode))
         fail("read", path, S_ISDIR(st.st_mode) ? "Is a directory" : "not a regular file");
-        close(fd);
-        return NULL;
-    }
-    void *data = NULL;
-    if (st.st_size) {
-        /* without reserve: a file may be larger than memory, of which only writes need any */
-        data = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
-                    fd, 0);
-        if (data == MAP_FAILED) {
-            fail("map", path, strerror(errno));
-            close(fd);
-            return NULL;
-        }
-    }
+    else if (st.st_size)
+        data = (copy ? read_whole : map_whole)(path, fd, (size_t)st.st_size);
     close(fd);
+    if (!S_ISREG(st.st_mode) || (st.st_size && !data))
+        return NULL;
     cfx__file_mapping *m = cfx__obj_make(&mapping_type, sizeof *m);
     m->data = data;
     m->size = (size_t)st.st_size;
+    m->copied = copy;
     return m;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* A new file beside the target, with the rights that an ordinary new file would get. */
-static int create_beside(cfx__file_save *s) {
-    size_t room = strlen(s->target) + 48;
-    s->temp = cfx__alloc(room);
-    for (int i = 0; i < 1000; i++) {
-        snprintf(s->temp, room, "%s.%ld-%d.tmp", s->target, (long)getpid(), i);
-        int fd = open(s->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0 || errno != EEXIST)
-            return fd;
+/* The folder of a path, in `room`, and the name in it. */
+static const char *split_path(const char *path, char *room) {
+    const char *slash = strrchr(path, '/');
+    size_t len = slash ? (size_t)(slash - path) : 1;
+    snprintf(room, PATH_MAX, "%.*s", len ? (int)len : 1, slash ? path : ".");
+    return slash ? slash + 1 : path;
+}
+
+/* Temporary names are ".NAME.NUMBER.cfx": whoever writes such a file holds a lock on it, so that
+ * one without a lock was left by a process that is no more. Gives the number, or NULL. */
+static const char *number_in(const char *name, const char *target, char number[64]) {
+    size_t n = strlen(target), len = strlen(name);
+    if (name[0] != '.' || len < n + 7 || len > n + 64 || strncmp(name + 1, target, n) ||
+        name[n + 1] != '.' || strcmp(name + len - 4, ".cfx") ||
+        strspn(name + n + 2, "0123456789-") != len - n - 6)
+        return NULL;
+    snprintf(number, 64, "%.*s", (int)(len - n - 6), name + n + 2);
+    return number;
+}
+
+static void sweep(const char *target) {
+    char folder[PATH_MAX], number[64];
+    const char *name = split_path(target, folder);
+    DIR *dir = opendir(folder);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        if (!number_in(e->d_name, name, number))
+            continue;
+        int fd = openat(dirfd(dir), e->d_name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            unlinkat(dirfd(dir), e->d_name, 0);
+        if (fd >= 0)
+            close(fd);
     }
-    return -1;
+    if (dir)
+        closedir(dir);
+}
+
+static char *temporary_name(const char *target, const char *number) {
+    char folder[PATH_MAX];
+    const char *name = split_path(target, folder);
+    size_t room = strlen(target) + strlen(number) + 8;
+    char *temp = cfx__alloc(room);
+    snprintf(temp, room, "%.*s.%s.%s.cfx", (int)(name - target), target, name, number);
+    return temp;
+}
+
+/* A new file without a name in the folder of the target, or with a temporary one where the file
+ * system knows no such files; with the rights that an ordinary new file would get. */
+static int create(cfx__file_save *s) {
+    char folder[PATH_MAX];
+    split_path(s->target, folder);
+    s->temp = temporary_name(s->target, s->number);
+    int fd = access("/proc/self/fd", X_OK) == 0
+                 ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666)
+                 : -1;
+    if (fd >= 0 || errno == EACCES)
+        return fd;
+    fd = open(s->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    s->named = fd >= 0;
+    if (fd >= 0)
+        flock(fd, LOCK_EX | LOCK_NB);
+    return fd;
+}
+
+/* Opens what is no file; a pipe that nobody reads is an error, not a wait. */
+static int open_device(const char *path) {
+    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd >= 0)
+        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    return fd;
 }
 
 static void release(cfx__file_save *s) {
@@ -80,7 +169,17 @@ static void release(cfx__file_save *s) {
 }
 
 bool cfx__file_save_open(cfx__file_save *s, const char *path) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    cfx__file_save number = {0}; /* no two threads have the same */
+    snprintf(number.number, sizeof number.number, "%ld-%lld-%ld", (long)gettid(),
+             (long long)t.tv_sec, t.tv_nsec);
+    return cfx__file_save_open_with(s, path, &number);
+}
+
+bool cfx__file_save_open_with(cfx__file_save *s, const char *path, const cfx__file_save *first) {
     *s = (cfx__file_save){0};
+    memcpy(s->number, first->number, sizeof s->number);
     if (!path) {
         fail("write", "(null)", "no path was given");
         return false;
@@ -89,33 +188,128 @@ bool cfx__file_save_open(cfx__file_save *s, const char *path) {
     const char *target = realpath(path, real) ? real : path;
     s->target = cfx__text_copy(target, strlen(target));
     struct stat st;
-    bool in_place = stat(s->target, &st) == 0 && !S_ISREG(st.st_mode);
-    int fd = in_place ? open(s->target, O_WRONLY | O_CLOEXEC) : create_beside(s);
+    bool there = stat(target, &st) == 0, device = there && !S_ISREG(st.st_mode);
+    int fd = device ? open_device(target) : create(s);
+    if (fd >= 0 && there && !device) {
+        (void)!fchown(fd, st.st_uid, st.st_gid);
+        fchmod(fd, st.st_mode & 0777);
+    }
     if (fd >= 0)
         s->file = fdopen(fd, "wb");
     if (!s->file) {
         fail("write", path, strerror(errno));
-        if (fd >= 0) {
+        if (fd >= 0)
             close(fd);
-            if (s->temp)
-                unlink(s->temp);
-        }
+        if (s->named)
+            unlink(s->temp);
         release(s);
         return false;
     }
     return true;
 }
 
-bool cfx__file_save_close(cfx__file_save *s, bool ok) {
-    errno = 0;
-    bool wrote = !ferror(s->file);
-    wrote = fclose(s->file) == 0 && wrote;
-    if (ok && wrote && s->temp)
-        wrote = rename(s->temp, s->target) == 0;
-    if (ok && !wrote)
-        fail("write", s->target, errno ? strerror(errno) : "the disk may be full");
-    if (s->temp && !(ok && wrote))
+/* Gives the file a name beside the target. */
+static bool link_temporary(cfx__file_save *s) {
+    char self[32];
+    int fd = fileno(s->file);
+    snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+    flock(fd, LOCK_EX | LOCK_NB);
+    s->named = s->named || linkat(AT_FDCWD, self, AT_FDCWD, s->temp, AT_SYMLINK_FOLLOW) == 0;
+    return s->named;
+}
+
+/* What was renamed is there after a crash once its folder is on the disk too. */
+static void sync_folder(const char *target) {
+    char folder[PATH_MAX];
+    split_path(target, folder);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    fsync(fd);
+    close(fd);
+}
+
+/* Whether all is written, and on the disk under a temporary name. Devices have no name to get. */
+static bool is_ready(cfx__file_save *s) {
+    return !ferror(s->file) && fflush(s->file) == 0 &&
+           (!s->temp || (fsync(fileno(s->file)) == 0 && link_temporary(s)));
+}
+
+static bool put_in_place(cfx__file_save *s) {
+    if (!s->temp)
+        return true;
+    if (rename(s->temp, s->target) != 0)
+        return false;
+    s->named = false;
+    sync_folder(s->target);
+    return true;
+}
+
+/* Ends a save. `why` is the errno of what failed before, or 0. */
+static bool finish(cfx__file_save *s, bool wanted, bool placed, int why) {
+    if (fclose(s->file) != 0 && placed) {
+        placed = false;
+        why = errno;
+    }
+    if (wanted && !placed)
+        fail("write", s->target, why ? strerror(why) : "the disk may be full");
+    if (s->named)
         unlink(s->temp);
+    if (s->temp)
+        sweep(s->target);
     release(s);
-    return ok && wrote;
+    return wanted && placed;
+}
+
+/* What ran out of memory on the way is not whole. */
+static bool ran_out(void) {
+    const cfx_error *e = cfx_error_last();
+    return e && e->kind == CFX_MEMORY_ERROR;
+}
+
+bool cfx__file_save_close(cfx__file_save *s, bool ok) {
+    ok = ok && !ran_out();
+    errno = 0;
+    bool placed = ok && is_ready(s) && put_in_place(s);
+    return finish(s, ok, placed, errno);
+}
+
+/* Both get temporary names, the first one first. The rename of the first decides: the second alone
+ * under a temporary name was decided for. */
+bool cfx__file_save_close_pair(cfx__file_save *first, cfx__file_save *second, bool ok) {
+    ok = ok && !ran_out();
+    errno = 0;
+    bool placed = ok && is_ready(first) && is_ready(second) && put_in_place(first) &&
+                  put_in_place(second);
+    int why = errno;
+    bool done = finish(second, ok, placed, why);
+    return finish(first, ok, placed, why) && done;
+}
+
+char *cfx__file_pending(const char *first, const char *second) {
+    char folder[PATH_MAX], number[64], real[2][PATH_MAX];
+    first = realpath(first, real[0]) ? real[0] : first;
+    second = realpath(second, real[1]) ? real[1] : second;
+    const char *name = split_path(second, folder);
+    char *found = NULL;
+    DIR *dir = opendir(folder);
+    for (struct dirent *e; dir && !found && (e = readdir(dir));) {
+        if (!number_in(e->d_name, name, number))
+            continue;
+        char *text = temporary_name(first, number);
+        if (access(text, F_OK) != 0)
+            found = temporary_name(second, number);
+        cfx__free(text);
+    }
+    if (dir)
+        closedir(dir);
+    return found ? found : cfx__text_copy(second, strlen(second));
+}
+
+bool cfx__file_write(const char *path, const char *bytes, size_t len) {
+    cfx__file_save s;
+    if (!cfx__file_save_open(&s, path))
+        return false;
+    fwrite(bytes, 1, len, s.file);
+    return cfx__file_save_close(&s, true);
 }

@@ -204,7 +204,7 @@ static inline uint16_t cfx__f16_store(float f) {
 
 /* Functions whose loops are worth a version for each generation of the machine's vector unit. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
-    !defined(__SANITIZE_ADDRESS__)
+    !defined(CFX_SANITIZE)
 #define CFX__SIMD __attribute__((target_clones("arch=x86-64-v3", "default")))
 #else
 #define CFX__SIMD
@@ -281,21 +281,36 @@ typedef struct cfx__file_mapping {
     cfx_obj head;
     char *data;
     size_t size;
+    bool copied; /* read rather than mapped: see cfx_set_copy_files */
 } cfx__file_mapping;
 
 /* Maps a file; the caller owns the count. NULL, with a FileError that names it, when it cannot. */
 cfx__file_mapping *cfx__file_map(const char *path);
 
-/* A file that appears under its name only when it is whole: written beside, renamed at the end. */
+/* A file that appears under its name only when it is whole and on the disk: written without a name
+ * in the same folder, or beside, and put in place at the end with the rights of the file before it.
+ * What a killed process left is swept away by the next save to the same name. */
 typedef struct cfx__file_save {
     FILE *file;
     char *target, *temp; /* temp is NULL for devices and pipes, which are written in place */
+    bool named;          /* temp is the name of the file already */
+    char number[64];     /* that sets temp apart from other saves */
 } cfx__file_save;
 
 /* False, with a FileError, when no file can be made there. */
 bool cfx__file_save_open(cfx__file_save *s, const char *path);
+/* The same for a file that belongs to one that was opened before, and is to be closed with it. */
+bool cfx__file_save_open_with(cfx__file_save *s, const char *path, const cfx__file_save *first);
 /* Ends what cfx__file_save_open began. Unless ok and all was written, nothing is left behind;
  * false, with a FileError, when something failed. */
 bool cfx__file_save_close(cfx__file_save *s, bool ok);
+/* Closes both: they are put in place together, or neither is. A process that ends in between leaves
+ * the second under the name that cfx__file_pending tells. */
+bool cfx__file_save_close_pair(cfx__file_save *first, cfx__file_save *second, bool ok);
+/* The file to read for `second`, beside `first`: its own name, or where the last save left it. The
+ * caller frees it. */
+char *cfx__file_pending(const char *first, const char *second);
+/* Writes a whole file: open, these bytes, close. */
+bool cfx__file_write(const char *path, const char *bytes, size_t len);
 
 #endif

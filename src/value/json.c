@@ -21,6 +21,8 @@ typedef struct parser {
 static int add(parser *p, cfx__json item, bool key) {
     if (p->depth && !key)
         p->tree->items.data[p->open[p->depth - 1]].len++;
+    if (!VEC_TRY(p->tree->items, 1))
+        return 0;
     VEC_PUSH(p->tree->items, item);
     return 1;
 }
@@ -75,7 +77,8 @@ static int enter(parser *p, cfx__json_kind kind) {
         p->problem = "it is nested too deeply";
         return 0;
     }
-    add(p, (cfx__json){.kind = kind}, false);
+    if (!add(p, (cfx__json){.kind = kind}, false))
+        return 0;
     p->open[p->depth++] = p->tree->items.len - 1;
     return 1;
 }
@@ -104,6 +107,21 @@ static const yajl_callbacks callbacks = {
 
 /* ---- parsing --------------------------------------------------------------------------------- */
 
+static void *yajl_malloc(void *unused, size_t size) {
+    (void)unused;
+    return cfx__alloc(size);
+}
+
+static void *yajl_realloc(void *unused, void *p, size_t size) {
+    (void)unused;
+    return cfx__realloc(p, size);
+}
+
+static void yajl_release(void *unused, void *p) {
+    (void)unused;
+    cfx__free(p);
+}
+
 static void report(yajl_handle y, const parser *p, const char *text, size_t len, const char *what) {
     size_t at = yajl_get_bytes_consumed(y);
     at = at < len ? at : len;
@@ -124,10 +142,13 @@ static void report(yajl_handle y, const parser *p, const char *text, size_t len,
 
 bool cfx__json_read(cfx__json_tree *tree, const char *text, size_t len, const char *what) {
     parser p = {.tree = tree, .c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0)};
-    yajl_handle y = yajl_alloc(&callbacks, NULL, &p);
+    bool before = cfx_ok();
+    yajl_alloc_funcs memory = {yajl_malloc, yajl_realloc, yajl_release, NULL};
+    yajl_handle y = yajl_alloc(&callbacks, &memory, &p);
     bool ok = yajl_parse(y, (const unsigned char *)text, len) == yajl_status_ok &&
               yajl_complete_parse(y) == yajl_status_ok && tree->items.len;
-    if (!ok && what)
+    ok = ok && cfx_ok() == before;
+    if (!ok && what && cfx_ok())
         report(y, &p, text, len, what);
     yajl_free(y);
     freelocale(p.c_locale);

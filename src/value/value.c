@@ -87,10 +87,16 @@ static cfx_list *passing_list(int64_t n) {
     return l;
 }
 
+/* Whether the container may hold v, which is then counted as nested in it. */
+static bool may_hold(cfx_obj *into, cfx_value v) {
+    bool container = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_DICT;
+    return likely(!container) || cfx__value_nest_in(into, v);
+}
+
 cfx_list *cfx__list_make(int64_t n, const cfx_value *items) {
     cfx_list *l = cfx__scope_own(n <= PASSING ? passing_list(n) : cfx__list_alloc(n));
     for (int64_t i = 0; i < n; i++)
-        l->items[i] = cfx_value_keep(items[i]);
+        l->items[i] = may_hold(&l->head, items[i]) ? cfx_value_keep(items[i]) : cfx_bad();
     return l;
 }
 
@@ -124,7 +130,7 @@ static bool may_change(const cfx_obj *head, const char *kind) {
 }
 
 void cfx_list_append(cfx_list *l, cfx_value value) {
-    if (!may_change(&l->head, "list"))
+    if (!may_change(&l->head, "list") || !may_hold(&l->head, value))
         return;
     if (l->len == l->cap_) {
         size_t cap = (size_t)l->cap_;
@@ -390,7 +396,7 @@ void cfx_dict_put(cfx_dict *d, cfx_value key, cfx_value value) {
                  cfx_value_repr(key));
         return;
     }
-    if (!may_change(&d->head, "dict"))
+    if (!may_change(&d->head, "dict") || !may_hold(&d->head, value) || !may_hold(&d->head, key))
         return;
     d->changes_++;
     if ((d->len + 1) * 4 > d->index_cap_ * 3)

@@ -43,6 +43,9 @@ static inline cfx_value cfx__value_scope_own(cfx_value v) {
     return v;
 }
 cfx_list *cfx__list_make(int64_t n, const cfx_value *items); /* scope, keeps */
+/* Notes that v, a list, tuple or dict, is put into the container; false, with an error, when that
+ * would nest too deeply or make it hold itself. */
+bool cfx__value_nest_in(cfx_obj *into, cfx_value v);
 /* A list of n times None with one count, which the caller owns. */
 cfx_list *cfx__list_alloc(int64_t n);
 

@@ -68,18 +68,27 @@ static void kept_free(void *arg) {
     cfx__free(k);
 }
 
-static void *kept_make(void) {
-    kept *k = cfx__alloc0(sizeof *k);
+static void *kept_make(void) { return cfx__alloc0(sizeof(kept)); }
+
+static void engine_make(kept *k) {
     if (dnnl_engine_create(&k->engine, dnnl_cpu, 0) != dnnl_success)
         k->engine = NULL;
     else if (dnnl_stream_create(&k->stream, k->engine, dnnl_stream_default_flags) != dnnl_success)
         k->stream = NULL;
-    return k;
 }
 
 static kept *kept_here(void) { return cfx__ctx_slot(CFX__SLOT_OPS, kept_make, kept_free); }
 
-dnnl_engine_t onednn_engine(void) { return kept_here()->stream ? kept_here()->engine : NULL; }
+/* Asked for when something is made, which takes memory that oneDNN cannot do without. */
+dnnl_engine_t onednn_engine(void) {
+    enum { NEEDED = 32 << 20 };
+    kept *k = kept_here();
+    if (!cfx__memory_headroom(NEEDED))
+        return NULL;
+    if (!k->engine)
+        engine_make(k);
+    return k->stream ? k->engine : NULL;
+}
 dnnl_stream_t onednn_stream(void) { return kept_here()->stream; }
 
 void *onednn_find(const void *key, size_t size) {

@@ -50,8 +50,8 @@ static bool fits_dims(cfx_op_call *c, const interpolation *s, cfx_value v, const
                "spatial dimensions of %s and %s of %s. Please provide input tensor in (N, C, d1, "
                "d2, ...,dK) format and %s.",
                !strcmp(what, "output size") ? "output" : what,
-               cfx_value_repr(cfx_ints_value(s->dims, x->shape + 2)), what, cfx_value_repr(v),
-               form);
+               cfx_value_repr(cfx_ints_value(s->dims < 0 ? 0 : s->dims, x->shape + 2)), what,
+               cfx_value_repr(v), form);
     return false;
 }
 

@@ -1,0 +1,58 @@
+/* Limits that a caller sets for what nobody vouches for: bytes, nodes, seconds. Bytes are counted
+ * in memory.c. */
+#include "base.h"
+
+#include <time.h>
+
+size_t cfx_set_memory_limit(size_t bytes) {
+    cfx__context *c = cfx__ctx();
+    size_t before = c->memory_limit;
+    c->memory_limit = bytes;
+    return before;
+}
+
+int64_t cfx_set_node_limit(int64_t nodes) {
+    cfx__context *c = cfx__ctx();
+    int64_t before = c->node_limit;
+    c->node_limit = nodes > 0 ? nodes : 0;
+    return before;
+}
+
+bool cfx__limit_nodes(size_t nodes) {
+    const cfx__context *c = cfx__ctx();
+    if (likely(!c->node_limit || nodes <= (size_t)c->node_limit))
+        return true;
+    cfx_fail(CFX_LIMIT_ERROR, (cfx_site){0},
+             "the graph has more than the %lld nodes that the limit allows",
+             (long long)c->node_limit);
+    return false;
+}
+
+static int64_t now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+double cfx_set_time_limit(double seconds) {
+    cfx__context *c = cfx__ctx();
+    int64_t at = now();
+    double left = c->deadline ? (double)(c->deadline - at) * 1e-9 : 0;
+    c->seconds = seconds > 0 && seconds < 1e9 ? seconds : 0;
+    c->deadline = c->seconds > 0 ? at + (int64_t)(c->seconds * 1e9) + 1 : 0;
+    return left > 0 ? left : 0;
+}
+
+bool cfx__limit_late(cfx__context *c) {
+    if (now() < c->deadline)
+        return false;
+    cfx_fail(CFX_LIMIT_ERROR, (cfx_site){0}, "the time limit of %g seconds is used up", c->seconds);
+    return true;
+}
+
+bool cfx_set_copy_files(bool on) {
+    cfx__context *c = cfx__ctx();
+    bool before = c->copy_files;
+    c->copy_files = on;
+    return before;
+}

@@ -1,0 +1,141 @@
+/* Files that were made to do harm: each is opened, shown, drawn, run, decomposed and saved in a
+ * process of its own, and ends in a sentence, or well, within the time. A file that ever crashed
+ * something is put into tests/data/hostile. */
+#include "../src/run/run.h"
+#include "test.h"
+
+#include <dirent.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define HOSTILE CFX_TEST_DATA "/hostile"
+
+#ifdef CFX_SANITIZE
+enum { SECONDS = 20 };
+#else
+enum { SECONDS = 4 }; /* by the processor; a step takes a fraction of one */
+#endif
+
+static cfx_value any_inputs(cfx_program *p) {
+    cfx_value list = cfx_list_value(0, NULL);
+    for (int i = 0; i < p->ninputs; i++) {
+        if (p->inputs[i].kind != CFX_IN_USER)
+            continue;
+        cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, p->inputs[i].name));
+        int64_t shape[8];
+        int n = 0;
+        bool known = r.kind == CFX_RESULT_TENSOR;
+        for (int k = 0; known && k < r.ndim && n < 8; k++) {
+            cfx_value size = cfx_result_size(&r, k);
+            shape[n++] = size.tag == CFX_TAG_INT && size.i >= 0 && size.i < 64 ? size.i : 3;
+        }
+        cfx_tensor *t = cfx_tensor_new(known ? r.dtype : CFX_F32, n, shape, NULL);
+        cfx_zero_(t);
+        cfx_list_append(list.list, cfx_tensor_value(t));
+    }
+    return list;
+}
+
+static void use(const char *path) {
+    cfx_program *p = cfx_open(path);
+    if (!p)
+        return;
+    cfx_program_str(p);
+    cfx_module_code(p->module);
+    cfx_graph_tabular(p->module->graph);
+    cfx_program_draw(p, (cfx_draw_options){0});
+    cfx_clear();
+    cfx_value in = any_inputs(p);
+    cfx_program_run_from((cfx_site){0}, p, (cfx_args){(int)in.list->len, in.list->items, NULL});
+    cfx_clear();
+    cfx_program *core = cfx_decompose(p, CFX_NONE);
+    cfx_clear();
+    if (core)
+        cfx_program_run_from((cfx_site){0}, core,
+                             (cfx_args){(int)in.list->len, in.list->items, NULL});
+    cfx_clear();
+    cfx_save(p, "/dev/null");
+    cfx_clear();
+}
+
+static void in_child(const char *path) {
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(10 * SECONDS);
+        cfx_set_memory_limit((size_t)1 << 30);
+        cfx_set_time_limit(SECONDS);
+        use(path);
+        cfx_finish(stdout);
+        _exit(0);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    if (status)
+        test_fail((cfx_site){path, 0}, "it ends %s %d", WIFSIGNALED(status) ? "by signal" : "with",
+                  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+TEST(hostile_files_end_in_a_sentence) {
+    DIR *dir = opendir(HOSTILE);
+    int seen = 0;
+    for (struct dirent *e; CHECK(dir != NULL) && (e = readdir(dir));) {
+        char path[512];
+        snprintf(path, sizeof path, HOSTILE "/%s", e->d_name);
+        size_t n = strlen(e->d_name);
+        if (n < 4 || (strcmp(e->d_name + n - 4, ".pt2") && strcmp(e->d_name + n - 3, ".fx")))
+            continue;
+        in_child(path);
+        seen++;
+    }
+    closedir(dir);
+    CHECK(seen >= 6);
+}
+
+/* ---- values of any depth --------------------------------------------------------------------- */
+
+TEST(lists_nest_to_a_bound) {
+    cfx_value v = cfx_list_value(0, NULL);
+    for (int i = 0; i < 1000000 && cfx_ok(); i++)
+        v = cfx_list_value(1, &v);
+    CHECK_ERROR("lists and dicts are nested more than 1000 levels deep");
+    cfx_value outer = cfx_list_value(0, NULL), at = outer;
+    for (int i = 0; i < 1000000 && cfx_ok(); i++) { /* from the outside in */
+        cfx_value inner = cfx_list_value(0, NULL);
+        cfx_list_append(at.list, inner);
+        at = inner;
+    }
+    CHECK_ERROR("lists and dicts are nested more than 1000 levels deep");
+    CHECK(strlen(cfx_value_repr(outer)) >= 1900);
+}
+
+TEST(a_list_never_holds_itself) {
+    cfx_value a = cfx_list_value(0, NULL), b = cfx_list_value(1, &a);
+    cfx_list_append(a.list, a);
+    CHECK_ERROR("a list or dict cannot hold itself");
+    cfx_list_append(a.list, b);
+    CHECK_ERROR("a list or dict cannot hold itself");
+    CHECK_STR(cfx_value_repr(b), "[[]]");
+}
+
+TEST(limits_have_sentences_of_their_own) {
+    cfx_set_node_limit(10);
+    cfx_open(CFX_TEST_DATA "/zoo/dyn_conv/model.pt2");
+    CHECK_ERROR("the graph has more than the 10 nodes that the limit allows");
+    cfx_set_node_limit(0);
+    cfx_set_time_limit(1e-9);
+    cfx_open(CFX_TEST_DATA "/zoo/dyn_conv/model.pt2");
+    CHECK_ERROR("the time limit of 1e-09 seconds is used up");
+    cfx_set_time_limit(0);
+    CHECK(cfx_open(CFX_TEST_DATA "/zoo/dyn_conv/model.pt2"));
+}
+
+TEST(modules_nest_to_a_bound) {
+    char path[4001];
+    for (int i = 0; i < 4000; i++)
+        path[i] = i % 2 ? '.' : 'm';
+    path[3999] = 0;
+    cfx_module *gm = cfx_graph_module(NULL, cfx_graph_new(), "Deep");
+    cfx_graph_module_add(gm, path, cfx_nn_relu());
+    CHECK_ERROR("modules are nested more than 500 levels deep");
+}
