@@ -1,9 +1,12 @@
 /* The command `cfx`: finds the subcommand and runs it. */
 #include "cli.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const cli_command *const commands[] = {&cli_show,      &cli_run,  &cli_compare, &cli_convert,
                                               &cli_decompose, &cli_draw, &cli_bench,   &cli_ops};
@@ -33,7 +36,28 @@ static int help(FILE *out) {
     return out == stderr ? CLI_TROUBLE : CLI_DONE;
 }
 
-int main(int argc, char **argv) {
+/* A file that is mapped was cut short by somebody else: its pages are no more. */
+static void on_lost_page(int signal) {
+    static const char words[] =
+        "cfx: a file became shorter while it was in use; nothing was written\n";
+    (void)signal;
+    (void)!write(2, words, sizeof words - 1);
+    _exit(CLI_TROUBLE);
+}
+
+/* Results that did not get to where they should go are no results, whatever the subcommand says. */
+static int close_output(int code) {
+    errno = 0;
+    bool lost = ferror(stdout) != 0;
+    lost |= fflush(stdout) != 0;
+    if (!lost)
+        return code;
+    fprintf(stderr, "cfx: cannot write the output: %s\n",
+            errno ? strerror(errno) : "what it goes to is full or closed");
+    return CLI_TROUBLE;
+}
+
+static int run(int argc, char **argv) {
     if (argc < 2)
         return help(stderr);
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
@@ -50,11 +74,16 @@ int main(int argc, char **argv) {
                 fputs(commands[i]->help, stdout);
                 return CLI_DONE;
             }
-        int code = commands[i]->run(argc - 1, argv + 1);
-        fflush(stdout);
-        cfx_finish(stderr);
-        return code;
+        return commands[i]->run(argc - 1, argv + 1);
     }
     fprintf(stderr, "cfx: no command '%s'; see 'cfx --help'\n", argv[1]);
     return CLI_TROUBLE;
+}
+
+int main(int argc, char **argv) {
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is told as a full disk is */
+    signal(SIGBUS, on_lost_page);
+    int code = close_output(run(argc, argv));
+    cfx_finish(stderr);
+    return code;
 }

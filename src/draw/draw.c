@@ -129,21 +129,13 @@ static bool form_of(const char *path, cfx_draw_form *form) {
     return false;
 }
 
-static bool write_file(const char *path, const char *text) {
-    cfx__file_save save;
-    if (!cfx__file_save_open(&save, path))
-        return false;
-    size_t len = strlen(text);
-    return cfx__file_save_close(&save, fwrite(text, 1, len, save.file) == len);
-}
-
 static bool to_file(cfx_graph *g, cfx_module *gm, cfx_program *p, const char *path,
                     cfx_draw_options *o) {
     if (!form_of(path, &o->form))
         return false;
     size_t mark = cfx_scope_open();
     const char *text = draw(g, gm, p, o);
-    bool ok = text && write_file(path, text);
+    bool ok = text && cfx__file_write(path, text, strlen(text));
     cfx_scope_close(mark);
     return ok;
 }

@@ -13,6 +13,8 @@
  * '.'. All other placeholders are the caller's. */
 #include "pt2.h"
 
+#include <unistd.h>
+
 /* The file with the tensors: "net.fx" to "net.safetensors"; scope. */
 static const char *beside(const char *path) {
     return cfx__text_format("%.*s.safetensors", (int)strlen(path) - 3, path);
@@ -119,15 +121,19 @@ static void put_metadata(cfx_dict *metadata, const cfx_module *m) {
     cfx__text_release(&t);
 }
 
-static bool save_text(const char *path, const char *text) {
-    cfx__file_save s;
-    if (!cfx__file_save_open(&s, path))
+/* Both files are replaced, or neither is. */
+static bool save_pair(const char *path, const char *text, const cfx_dict *tensors,
+                      const cfx_dict *metadata) {
+    cfx__file_save first, second;
+    if (!cfx__file_save_open(&first, path))
         return false;
-    bool ok = fputs(text, s.file) >= 0;
-    return cfx__file_save_close(&s, true) && ok;
+    fputs(text, first.file);
+    if (cfx__safetensors_put(&second, beside(path), &first, tensors, metadata))
+        return cfx__file_save_close_pair(&first, &second, true);
+    cfx__file_save_close(&first, false);
+    return false;
 }
 
-/* The tensors go first: without them the text is of no use. */
 bool cfx__fx_save(const cfx_program *p, const char *path) {
     size_t mark = cfx_scope_open();
     cfx_dict *ties = cfx_dict_new(), *metadata = cfx_dict_new();
@@ -140,9 +146,9 @@ bool cfx__fx_save(const cfx_program *p, const char *path) {
     put_metadata(metadata, p->module);
     ok = ok && put_json(metadata, "ties", ties) &&
          put_json(metadata, "hints", collect_hints(p)) &&
-         cfx_safetensors_write(beside(path), tensors, metadata) &&
-         save_text(path, cfx_module_readable(p->module,
-                                             (cfx_readable_options){.include_stride = true}));
+         save_pair(path,
+                   cfx_module_readable(p->module, (cfx_readable_options){.include_stride = true}),
+                   tensors, metadata);
     cfx_scope_close(mark);
     return ok;
 }
@@ -306,14 +312,13 @@ static void read_nodes(source *s, const cfx_module *m) {
 }
 
 static bool read_tensors(source *s, const char *path) {
-    const char *file = beside(path);
-    FILE *there = fopen(file, "rb");
+    char *file = cfx__file_pending(path, beside(path));
     s->tensors = s->metadata = cfx_dict_new();
-    if (!there)
-        return true; /* a graph without tensors */
-    fclose(there);
-    s->tensors = cfx_safetensors_read(file);
-    s->metadata = s->tensors ? cfx_safetensors_metadata(file) : NULL;
+    if (access(file, F_OK) == 0) { /* else a graph without tensors */
+        s->tensors = cfx_safetensors_read(file);
+        s->metadata = s->tensors ? cfx_safetensors_metadata(file) : NULL;
+    }
+    cfx__free(file);
     cfx_value ties = s->metadata ? metadata_value(s, "ties") : cfx_none();
     for (int64_t i = 0; ties.tag == CFX_TAG_DICT && i < ties.dict->len; i++) {
         const char *first = cfx_text(ties.dict->entries[i].value);

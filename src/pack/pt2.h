@@ -118,6 +118,11 @@ bool cfx__fx_save(const cfx_program *p, const char *path);
 cfx_program *cfx__pt2_open_file(const char *path);
 bool cfx__pt2_save(const cfx_program *p, const char *path);
 
+/* cfx_safetensors_write but for the last step: opens the file, together with `first` where that is
+ * not NULL, and writes it; who calls closes it. */
+bool cfx__safetensors_put(cfx__file_save *s, const char *path, const cfx__file_save *first,
+                          const cfx_dict *tensors, const cfx_dict *metadata);
+
 /* ---- enumerations ---------------------------------------------------------------------------- */
 
 /* The numbers that files have for dtypes, memory formats and layouts; and back, -1 for those that

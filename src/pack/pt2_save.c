@@ -440,7 +440,7 @@ bool cfx__pt2_save(const cfx_program *p, const char *path) {
     if (ok) {
         s.zip.file = file.file;
         ok = put_archive(&s, &model);
-        ok = cfx__file_save_close(&file, ok || s.zip.failed) && ok;
+        ok = cfx__file_save_close(&file, ok || s.zip.failed);
     }
     cfx__text_release(&model);
     cfx_scope_close(mark);

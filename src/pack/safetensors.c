@@ -288,38 +288,43 @@ static bool put_header(cfx__text *out, const cfx_dict *tensors, const cfx_dict *
                          (long long)(begin[i] + bytes));
     }
     cfx__text_putc(out, '}');
-    while (out->len % FRONT)
+    for (size_t i = out->len; i % FRONT; i++)
         cfx__text_putc(out, ' ');
     return true;
 }
 
-static bool put_tensor(FILE *file, const cfx_tensor *t) {
+static void put_tensor(FILE *file, const cfx_tensor *t) {
     size_t mark = cfx_scope_open();
     const cfx_tensor *c = cfx__tensor_contiguous(t);
-    size_t size = (size_t)cfx_dtype_size(t->dtype), n = (size_t)t->numel;
-    bool ok = !cfx__obj_is_bad(c) && (n == 0 || fwrite(c->data, size, n, file) == n);
+    if (!cfx__obj_is_bad(c) && t->numel)
+        fwrite(c->data, (size_t)cfx_dtype_size(t->dtype), (size_t)t->numel, file);
     cfx_scope_close(mark);
-    return ok;
 }
 
-bool cfx_safetensors_write(const char *path, const cfx_dict *tensors, const cfx_dict *metadata) {
+bool cfx__safetensors_put(cfx__file_save *s, const char *path, const cfx__file_save *first,
+                          const cfx_dict *tensors, const cfx_dict *metadata) {
     if (!check(path ? path : "(null)", tensors))
         return false;
     size_t n = (size_t)tensors->len;
     int64_t *order = cfx__alloc0((2 * n + 1) * sizeof *order), *begin = order + n;
     lay_out(tensors, order, begin);
     cfx__text header = {0};
-    cfx__file_save s;
-    bool ok = put_header(&header, tensors, metadata, begin) && cfx__file_save_open(&s, path);
+    bool ok = put_header(&header, tensors, metadata, begin) &&
+              (first ? cfx__file_save_open_with(s, path, first) : cfx__file_save_open(s, path));
     if (ok) {
         uint64_t len = header.len;
-        ok = fwrite(&len, 1, FRONT, s.file) == FRONT &&
-             fwrite(header.data, 1, header.len, s.file) == header.len;
-        for (size_t i = 0; i < n && ok; i++)
-            ok = put_tensor(s.file, tensors->entries[order[i]].value.tensor);
-        ok = cfx__file_save_close(&s, ok || ferror(s.file)) && ok;
+        fwrite(&len, 1, FRONT, s->file);
+        fwrite(header.data, 1, header.len, s->file);
+        for (size_t i = 0; i < n && !ferror(s->file); i++)
+            put_tensor(s->file, tensors->entries[order[i]].value.tensor);
     }
     cfx__text_release(&header);
     cfx__free(order);
     return ok;
+}
+
+bool cfx_safetensors_write(const char *path, const cfx_dict *tensors, const cfx_dict *metadata) {
+    cfx__file_save s;
+    return cfx__safetensors_put(&s, path, NULL, tensors, metadata) &&
+           cfx__file_save_close(&s, true);
 }
