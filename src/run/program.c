@@ -325,10 +325,25 @@ static void unlift(cfx_graph *g, cfx_node *placeholder, const char *path) {
     cfx_graph_erase(placeholder);
 }
 
-static void add_tensor(cfx_module *m, const cfx_program *p, const cfx_input_spec *s) {
+/* The module's own handle of a tensor of the program's: the numbers are shared, but not whether
+ * they want gradients, so that the program, which other threads may be running, stays as it is.
+ * `made` has one for each tensor, under its address: what is tied stays tied. */
+static cfx_tensor *own_handle(cfx_dict *made, cfx_tensor *t) {
+    cfx_value key = cfx_int((int64_t)(intptr_t)t);
+    const cfx_value *known = cfx_dict_find(made, key);
+    if (known)
+        return known->tensor;
+    cfx_tensor *own = cfx__tensor_alias(t, t->ndim, t->shape, t->stride, t->offset);
+    cfx_dict_put(made, key, cfx_tensor_value(own));
+    return own;
+}
+
+static void add_tensor(cfx_module *m, const cfx_program *p, const cfx_input_spec *s,
+                       cfx_dict *made) {
     cfx_tensor *t = cfx_program_tensor(p, s);
     if (!t || cfx_module_has(m, s->target))
         return;
+    t = own_handle(made, t);
     const char *dot = strrchr(s->target, '.'), *last = dot ? dot + 1 : s->target;
     size_t above = dot ? (size_t)(dot - s->target) : 0;
     cfx_module *owner = cfx__module_make(m, cfx__string_new(s->target, above)->text);
@@ -372,13 +387,14 @@ cfx_module *cfx_program_module(cfx_program *p) {
     for (int i = 0; i < cfx_module_count(p->module); i++)
         cfx_nn_add(m, cfx_module_child_name(p->module, i), cfx_module_child(p->module, i));
     cfx_node **nodes = cfx__alloc0((size_t)p->ninputs * sizeof *nodes);
+    cfx_dict *made = cfx_dict_new();
     int k = 0;
     cfx_each_node(g, n) if (n->op == CFX_PLACEHOLDER && k < p->ninputs) nodes[k++] = n;
     unlift_output(p, g, nodes);
     for (int i = 0; i < k; i++) {
         if (is_user(&p->inputs[i]) || !p->inputs[i].target)
             continue;
-        add_tensor(m, p, &p->inputs[i]);
+        add_tensor(m, p, &p->inputs[i], made);
         unlift(g, nodes[i], p->inputs[i].target);
     }
     cfx__free(nodes);

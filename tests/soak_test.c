@@ -1,0 +1,137 @@
+/* Threads that share a program: they run, tap, train, open, fail and free side by side, get the
+ * results that one thread gets, and leave no memory behind. CFX_SOAK_SECONDS makes it longer, an
+ * hour say; `make tsan` looks for races. */
+#include "../src/base/base.h"
+#include "test.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#define ZOO CFX_TEST_DATA "/zoo/"
+
+enum { THREADS = 8, PROGRAMS = 3 };
+
+static const char *const names[PROGRAMS] = {"seed_mlp", "dyn_conv", "cond"};
+
+typedef struct model {
+    cfx_program *program; /* shared; counted */
+    char *result;         /* what one thread got from it */
+} model;
+
+typedef struct worker {
+    pthread_t thread;
+    const model *models;
+    double until;
+    int number, rounds;
+    bool wrong;
+} worker;
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static cfx_value inputs_of(int which) {
+    cfx_dict *d =
+        cfx_safetensors_read(cfx__text_format(ZOO "%s/inputs.safetensors", names[which]));
+    cfx_value list = cfx_list_value(0, NULL);
+    for (int64_t i = 0; d && i < d->len; i++)
+        cfx_list_append(list.list, d->entries[i].value);
+    return list;
+}
+
+static const char *run(cfx_program *p, int which) {
+    cfx_value in = inputs_of(which);
+    return cfx_str(
+        cfx_program_run_from(CFX_HERE, p, (cfx_args){(int)in.list->len, in.list->items, NULL}));
+}
+
+/* A step of training on a module of the shared program's, with weights of its own. */
+static void train(cfx_program *p, int which) {
+    cfx_module *m = cfx_module_copy(cfx_program_module(p));
+    cfx_value in = inputs_of(which);
+    cfx_optim *o = cfx_sgd(m, .lr = 0.1);
+    cfx_value out =
+        cfx_forward_value_from(CFX_HERE, m, (cfx_args){(int)in.list->len, in.list->items, NULL});
+    cfx_tensor *loss = out.tag == CFX_TAG_TENSOR ? cfx_sum(out.tensor) : NULL;
+    if (loss && cfx_tensor_requires_grad(loss)) {
+        cfx_backward(loss);
+        cfx_optim_step(o);
+    }
+}
+
+static void round_of(worker *w) {
+    int which = (w->number + w->rounds) % PROGRAMS;
+    const model *m = &w->models[which];
+    switch (w->rounds % 5) {
+    case 0:
+    case 1:
+        w->wrong |= strcmp(run(m->program, which), m->result) != 0;
+        break;
+    case 2:
+        train(m->program, which);
+        break;
+    case 3: {
+        cfx_program *own = cfx_open(cfx__text_format(ZOO "%s/model.pt2", names[which]));
+        w->wrong |= !own || strcmp(run(own, which), m->result) != 0;
+        cfx_program_str(m->program);
+        break;
+    }
+    default:
+        cfx_program_run_from(CFX_HERE, m->program, (cfx_args){0, NULL, NULL});
+        w->wrong |= cfx_ok(); /* there are no inputs */
+        cfx_clear();
+    }
+    w->wrong |= !cfx_ok();
+    w->rounds++;
+}
+
+static void *work(void *arg) {
+    worker *w = arg;
+    cfx_set_num_threads(1);
+    while (!w->wrong && (w->rounds < 10 || now() < w->until))
+        CFX_SCOPE round_of(w);
+    w->wrong |= cfx_finish(stdout) != 0;
+    return NULL;
+}
+
+static int all_at_once(const model *models, double seconds) {
+    worker w[THREADS];
+    int rounds = 0;
+    for (int i = 0; i < THREADS; i++) {
+        w[i] = (worker){.models = models, .until = now() + seconds, .number = i};
+        CHECK_INT(pthread_create(&w[i].thread, NULL, work, &w[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(w[i].thread, NULL);
+        if (w[i].wrong)
+            test_fail(CFX_HERE, "thread %d got something else in round %d", i, w[i].rounds);
+        rounds += w[i].rounds;
+    }
+    return rounds;
+}
+
+TEST(threads_share_programs_for_as_long_as_one_likes) {
+    const char *asked = getenv("CFX_SOAK_SECONDS");
+    double seconds = asked ? strtod(asked, NULL) : 0.2;
+    model models[PROGRAMS];
+    for (int i = 0; i < PROGRAMS; i++)
+        CFX_SCOPE {
+            models[i].program = cfx_keep(cfx_open(cfx__text_format(ZOO "%s/model.pt2", names[i])));
+            const char *text = run(models[i].program, i);
+            models[i].result = cfx__text_copy(text, strlen(text));
+        }
+    all_at_once(models, 0); /* what is set up on first use stays */
+    size_t before = cfx_memory_held();
+    int rounds = all_at_once(models, seconds);
+    size_t after = cfx_memory_held();
+    if (after > before + (1 << 20))
+        test_fail(CFX_HERE, "%d rounds left %zu bytes behind", rounds, after - before);
+    if (asked)
+        printf("%d rounds; %zu bytes held before, %zu after\n", rounds, before, after);
+    for (int i = 0; i < PROGRAMS; i++) {
+        cfx_drop(models[i].program);
+        cfx__free(models[i].result);
+    }
+}
