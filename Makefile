@@ -20,9 +20,22 @@ demo: setup build
 test: setup build
 	@tools/test $(B)
 
-asan:
-	@$(MAKE) --no-print-directory PRESET=asan build
-	@tools/test build/asan
+asan ubsan tsan:
+	@$(MAKE) --no-print-directory PRESET=$@ build
+	@tools/test build/$@
+
+# Use of memory that nobody wrote: valgrind over the rooms that read what others made.
+memcheck: build
+	@valgrind -q --error-exitcode=9 --trace-children=yes --child-silent-after-fork=no \
+	    $(B)/cfx_tests -j 2 -t 900 src/value src/graph src/emit src/pack
+
+fuzz:
+	@$(MAKE) --no-print-directory PRESET=fuzz build
+	@echo "build/fuzz/fuzz/fuzz_NAME [-max_total_time=S] FOLDER... searches; see fuzz/fuzz.h"
+
+coverage:
+	@$(MAKE) --no-print-directory PRESET=coverage build
+	@tools/coverage build/coverage
 
 lint:
 	@tools/lint
@@ -37,4 +50,5 @@ clean:
 	@rm -rf build
 
 .NOTPARALLEL:
-.PHONY: all setup configure build demo test asan lint bench install clean
+.PHONY: all setup configure build demo test asan ubsan tsan memcheck fuzz coverage lint bench \
+    install clean

@@ -1,0 +1,119 @@
+/* The driver of a harness where there is no libFuzzer: replays the files of the folders that it is
+ * given, and with -n N tries N changed copies of them. The same N gives the same inputs. Ends with
+ * "N passed, 0 failed"; what goes wrong ends the process, and the input is left in fuzz-input. */
+#include "fuzz.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 1 << 16, SEEDS = 4096 };
+
+static struct {
+    uint8_t *data;
+    size_t size;
+} seeds[SEEDS];
+static int count;
+static uint64_t state = 88172645463325252u;
+
+static uint64_t draw(void) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+}
+
+static void add_file(const char *path) {
+    FILE *f = fopen(path, "rb");
+    uint8_t *data = malloc(MOST);
+    size_t size = f && data ? fread(data, 1, MOST, f) : 0;
+    if (f)
+        fclose(f);
+    if (f && count < SEEDS) {
+        seeds[count].data = data;
+        seeds[count++].size = size;
+    } else {
+        free(data);
+    }
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) {
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static void add_folder(const char *folder) {
+    struct dirent **names = NULL;
+    int n = scandir(folder, &names, NULL, by_name);
+    for (int i = 0; i < n; i++) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
+        if (names[i]->d_name[0] != '.')
+            add_file(path);
+        free(names[i]);
+    }
+    free(names);
+    if (n < 0)
+        add_file(folder);
+}
+
+/* A copy with a few bytes changed, gone, or taken from another seed. */
+static size_t changed(uint8_t *to) {
+    uint64_t n_seeds = count ? (uint64_t)count : 1, from = draw() % n_seeds;
+    uint64_t other = draw() % n_seeds;
+    size_t size = count ? seeds[from].size : 0;
+    if (size)
+        memcpy(to, seeds[from].data, size);
+    for (uint64_t k = 1 + draw() % 8; k > 0; k--) {
+        size_t at = size ? draw() % size : 0, n = 1 + draw() % 16;
+        switch (draw() % 4) {
+        case 0:
+        case 1:
+            if (size)
+                to[at] = (uint8_t)draw();
+            break;
+        case 2:
+            n = n < size - at ? n : size - at;
+            memmove(to + at, to + at + n, size - at - n);
+            size -= n;
+            break;
+        default:
+            if (count && seeds[other].size > n && size + n < MOST) {
+                memmove(to + at + n, to + at, size - at);
+                memcpy(to + at, seeds[other].data + draw() % (seeds[other].size - n), n);
+                size += n;
+            }
+        }
+    }
+    return size;
+}
+
+static void try_input(const uint8_t *data, size_t size) {
+    FILE *f = getenv("CFX_FUZZ_KEEP") ? fopen("fuzz-input", "wb") : NULL;
+    if (f) {
+        fwrite(data, 1, size, f);
+        fclose(f);
+    }
+    LLVMFuzzerTestOneInput(data, size);
+}
+
+int main(int argc, char **argv) {
+    long more = 0;
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], "-n") && i + 1 < argc)
+            more = strtol(argv[++i], NULL, 10);
+        else
+            add_folder(argv[i]);
+    for (int i = 0; i < count; i++)
+        try_input(seeds[i].data, seeds[i].size);
+    uint8_t *room = malloc(MOST);
+    for (long i = 0; room && i < more; i++) {
+        size_t size = changed(room);
+        try_input(room, size);
+    }
+    free(room);
+    for (int i = 0; i < count; i++)
+        free(seeds[i].data);
+    cfx_finish(stderr);
+    printf("%ld passed, 0 failed\n", count + more);
+    return 0;
+}

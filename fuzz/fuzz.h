@@ -1,0 +1,43 @@
+/* fuzz: harnesses that make things of arbitrary bytes and use them in every way.
+ *
+ *     make fuzz                                                  builds them for libFuzzer (clang)
+ *     build/fuzz/fuzz/fuzz_text -max_total_time=60 fuzz/corpus/text      searches
+ *     build/release/fuzz/fuzz_text -n 1000 fuzz/corpus/text      replays and tries changed copies
+ *
+ * Each is one file with LLVMFuzzerTestOneInput. Nothing may crash, hang or leak; and what is said
+ * twice must agree: fuzz_wrong ends the process where it does not. */
+#ifndef CFX_FUZZ_H
+#define CFX_FUZZ_H
+
+#include <cfx.h>
+
+#include <stddef.h>
+#include <stdint.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* The input, read from the front; zeros follow its end. */
+typedef struct fuzz_bytes {
+    const uint8_t *at, *end;
+} fuzz_bytes;
+
+uint32_t fuzz_below(fuzz_bytes *b, uint32_t n); /* from 0 to n - 1 */
+int64_t fuzz_int(fuzz_bytes *b);                /* small, or one of those that hurt */
+double fuzz_float(fuzz_bytes *b);
+cfx_tensor *fuzz_tensor(fuzz_bytes *b);         /* small, of any dtype and layout, or empty */
+cfx_value fuzz_value(fuzz_bytes *b, int depth); /* of any kind */
+
+/* Around each input: limits are set; everything is freed. */
+void fuzz_begin(void);
+int fuzz_end(void);
+/* Whether the last step went well; the error, which must be a sentence, is forgotten. */
+bool fuzz_fine(void);
+/* Whether it failed for a limit's sake; asked before fuzz_fine. */
+bool fuzz_limited(void);
+/* Something contradicts itself: says what and stops. */
+void fuzz_wrong(const char *fmt, ...) CFX_PRINTF(1, 2);
+
+/* Shows, draws, runs, decomposes, saves and reopens a program; NULL is fine. */
+void fuzz_use(cfx_program *p);
+
+#endif

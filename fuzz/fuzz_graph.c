@@ -1,0 +1,80 @@
+/* Graphs of evil calls: nodes that call any operator on earlier nodes and on values of any kind.
+ * They are run, exported to files, decomposed and drawn. */
+#include "fuzz.h"
+
+#include "dispatch/dispatch.h"
+
+static cfx_node *nodes[64];
+static int count;
+
+static cfx_value operand(fuzz_bytes *b) {
+    return fuzz_below(b, 3) ? cfx_node_value(nodes[fuzz_below(b, (uint32_t)count)])
+                            : fuzz_value(b, 1);
+}
+
+static bool holds_tensor(cfx_value v) {
+    if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
+        for (int64_t i = 0; i < v.list->len; i++)
+            if (holds_tensor(v.list->items[i]))
+                return true;
+    return v.tag == CFX_TAG_TENSOR;
+}
+
+/* An argument of the kind that the schema names, more often than not; no tensor by value. */
+static cfx_value argument(fuzz_bytes *b, const cfx__schema_arg *a) {
+    cfx_value v = cfx_none();
+    if (a->type == CFX__T_TENSOR && !a->list && fuzz_below(b, 8))
+        return cfx_node_value(nodes[fuzz_below(b, (uint32_t)count)]);
+    if (a->has_default && fuzz_below(b, 2))
+        return a->fallback;
+    if (a->list && fuzz_below(b, 8)) {
+        v = cfx_list_value(0, NULL);
+        for (uint32_t n = fuzz_below(b, 5); n > 0; n--)
+            cfx_list_append(v.list, a->type == CFX__T_INT ? cfx_int(fuzz_int(b)) : operand(b));
+    } else if (a->type == CFX__T_INT && fuzz_below(b, 8)) {
+        v = cfx_int(fuzz_int(b));
+    } else {
+        v = operand(b);
+    }
+    return holds_tensor(v) ? cfx_none() : v;
+}
+
+static void add_call(cfx_graph *g, fuzz_bytes *b) {
+    cfx_op *op = cfx_op_at((int)fuzz_below(b, (uint32_t)cfx_op_count()));
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
+    cfx_value args = cfx_tuple_value(0, NULL);
+    for (int i = 0; i < s->nargs; i++)
+        cfx_list_append(args.list, argument(b, &s->args[i]));
+    cfx_target target = {.op = op, .name = cfx_op_name(op)};
+    cfx_node *n = cfx_graph_create(g, CFX_CALL_FUNCTION, target, args, CFX_NONE, NULL, NULL);
+    if (fuzz_fine() && n && count < 64)
+        nodes[count++] = n;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fuzz_bytes b = {data, data + size};
+    fuzz_begin();
+    cfx_graph *g = cfx_graph_new();
+    count = 0;
+    cfx_value inputs = cfx_list_value(0, NULL);
+    for (int i = 0; i < 3; i++) {
+        nodes[count++] = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
+        cfx_list_append(inputs.list, cfx_tensor_value(fuzz_tensor(&b)));
+    }
+    for (int i = 0; i < 12 && b.at < b.end; i++)
+        add_call(g, &b);
+    cfx_graph_output(g, cfx_tuple(cfx_node_value(nodes[count - 1])));
+    fuzz_fine();
+    cfx_module *m = cfx_graph_module(NULL, g, "Evil");
+    fuzz_fine();
+    if (m) {
+        cfx_args args = {3, inputs.list->items, NULL};
+        cfx_forward_value_from(CFX_HERE, m, args);
+        fuzz_fine();
+        cfx_program *p = cfx_export(m, cfx_tuple_value(3, inputs.list->items), CFX_NONE, CFX_NONE);
+        bool exported = fuzz_fine();
+        if (exported && p)
+            fuzz_use(p);
+    }
+    return fuzz_end();
+}
