@@ -69,7 +69,7 @@ cfx__prepared *cfx__prepared_for(const cfx_executor *x, const cfx_execution *e) 
 static void *choice_make(void) { return cfx__alloc0(sizeof(const cfx_executor *)); }
 
 static const cfx_executor **choice(void) {
-    return cfx__ctx_slot(CFX__SLOT_RUN, choice_make, free);
+    return cfx__ctx_slot(CFX__SLOT_RUN, choice_make, cfx__free);
 }
 
 const cfx_executor *cfx_set_executor(const cfx_executor *x) {

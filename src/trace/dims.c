@@ -133,7 +133,8 @@ static void settle_symbol(const cfx__dims *d, name_t *n) {
         if (!best || strcmp(symbol, best) < 0)
             best = symbol;
     }
-    n->symbol = strdup(best ? best : number_of(d, n->name));
+    best = best ? best : number_of(d, n->name);
+    n->symbol = cfx__text_copy(best, strlen(best));
 }
 
 typedef struct {

@@ -19,7 +19,8 @@ cfx__symbol *cfx__worlds_find(const cfx__worlds *w, const char *name) {
 void cfx__worlds_add(cfx__worlds *w, const char *name, int64_t least, int64_t most, int64_t hint) {
     if (cfx__worlds_find(w, name))
         return;
-    cfx__symbol s = {.name = cfx__text_copy(name, strlen(name)), .least = least, .most = most, .hint = hint};
+    cfx__symbol s = {.name = cfx__text_copy(name, strlen(name)),
+                     .least = least, .most = most, .hint = hint};
     VEC_PUSH(w->symbols, s);
 }
 
