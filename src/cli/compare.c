@@ -295,7 +295,7 @@ static int run(int argc, char **argv) {
     cfx_set_grad_mode(CFX_INFERENCE);
     cli_comparison c = {.path_a = o.a, .path_b = o.b, .first = -1, .made = -1};
     int code = compare(&c, &o) ? finish(&c, &o) : cli_trouble();
-    free(c.rows);
+    cfx__free(c.rows);
     return code;
 }
 

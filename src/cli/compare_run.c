@@ -211,8 +211,8 @@ bool cli_compare_runs(cli_comparison *c, const char *inputs, bool with_bisect) {
     find_worst(c);
     for (size_t i = 0; i < made; i++)
         cfx_value_drop(r.values[i]);
-    free(r.values);
-    free(r.row);
+    cfx__free(r.values);
+    cfx__free(r.row);
     return cfx_ok();
 }
 
@@ -233,7 +233,7 @@ bool cli_compare_tensors(cli_comparison *c, const char *inputs, const char *tens
     run(c->b, in, (cfx_interp){.run_node = compare_value, .user = &r});
     c->ran = cfx_ok();
     find_worst(c);
-    free(r.row);
+    cfx__free(r.row);
     return cfx_ok();
 }
 

@@ -56,7 +56,7 @@ int cli_show_path(const cfx_program *p, const char *from, const char *to) {
         printf("%s does not reach %s\n", from, to);
     bool found = way.len > 0;
     VEC_FREE(way);
-    free(steps);
+    cfx__free(steps);
     return found ? CLI_DONE : CLI_DIFFERS;
 }
 
@@ -85,7 +85,7 @@ int cli_show_around(const cfx_program *p, const char *name, int hops) {
         else if (below > 0 && below <= hops)
             CFX_SCOPE print_node(cfx__text_format("+%d", below), n);
     }
-    free(up);
-    free(down);
+    cfx__free(up);
+    cfx__free(down);
     return CLI_DONE;
 }

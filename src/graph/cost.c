@@ -4,7 +4,7 @@
 
 #include "graph.h"
 
-static void cost_free(void *p) { free(((cfx_cost *)p)->nodes); }
+static void cost_free(void *p) { cfx__free(((cfx_cost *)p)->nodes); }
 
 static const cfx__obj_type cost_type = {.name = "cost", .free = cost_free};
 
@@ -165,7 +165,7 @@ static void find_live(counter *c, const cfx_graph *g) {
         if (rows[i].node->graph == g)
             rows[i].live += live; /* on top of what a sub-graph in it needs */
     }
-    free(change);
+    cfx__free(change);
 }
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
@@ -232,8 +232,8 @@ static void count_graph(counter *c, const cfx_module *gm) {
     int placeholders = 0;
     cfx_each_node(gm->graph, n) count_node(c, n, &placeholders);
     find_live(c, gm->graph);
-    free(c->row);
-    free(c->base);
+    cfx__free(c->row);
+    cfx__free(c->base);
 }
 
 cfx_cost *cfx_program_cost(cfx_program *p, const cfx_dict *sizes) {

@@ -8,9 +8,9 @@
 
 static void pairs_free(void *obj) {
     cfx_pairs *p = obj;
-    free(p->pairs);
-    free(p->by_a);
-    free(p->by_b);
+    cfx__free(p->pairs);
+    cfx__free(p->by_a);
+    cfx__free(p->by_b);
 }
 
 static const cfx__obj_type pairs_type = {.name = "pairs", .free = pairs_free};
