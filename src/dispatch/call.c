@@ -229,6 +229,36 @@ cfx_value cfx__op_run(cfx_site at, cfx_op *op, cfx_value *args) {
     return leave(mark, &c);
 }
 
+bool cfx__op_record_nothing(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *result) {
+    (void)at, (void)op, (void)args, (void)result;
+    return false;
+}
+
+bool cfx__op_refuses(cfx_site at, cfx_op *op, const cfx_value *args, bool by_parts) {
+    cfx__op_info *info = cfx__op_info_of(op);
+    cfx_op_fn *rule = op->view ? op->view : op->shape ? op->shape : by_parts ? op->decompose : NULL;
+    if (!rule)
+        return false;
+    cfx_value own[CFX_MAX_ARGS];
+    memcpy(own, args, (size_t)info->schema->nargs * sizeof *own);
+    settle(info->schema, own);
+    cfx_op_call c = {.op = op, .at = at, .nargs = info->schema->nargs, .args = own,
+                     .nout = info->nout, .fake = true};
+    cfx__dispatch *d = cfx__dispatcher(), before = *d;
+    const char *outer = cfx__ctx()->op;
+    size_t mark = cfx_scope_open();
+    cfx__ctx()->op = info->name;
+    d->dispatch_modes = NULL;
+    d->recorder = d->recorder ? cfx__op_record_nothing : NULL;
+    d->below_autograd++;
+    d->below++;
+    rule(&c);
+    *d = before;
+    cfx__ctx()->op = outer;
+    cfx_scope_close(mark);
+    return cfx__ctx()->failed;
+}
+
 cfx_value cfx__op_decompose(cfx_site at, cfx_op *op, cfx_value *args) {
     cfx__op_info *info = cfx__op_info_of(op);
     size_t mark = cfx_scope_open();
@@ -249,7 +279,8 @@ cfx_value cfx__op_call_below(cfx_site at, cfx_op *op, cfx_value *args) {
     if (unlikely(d->dispatch_modes)) {
         bool whole = d->grad == CFX_INFERENCE && !cfx__op_info_of(op)->python;
         if ((op->effects & CFX_COMPOSITE) && op->decompose && !whole)
-            return cfx__op_decompose(at, op, args);
+            return cfx__op_refuses(at, op, args, false) ? cfx_bad()
+                                                        : cfx__op_decompose(at, op, args);
         cfx_mode *m = d->dispatch_modes;
         d->dispatch_modes = m->below_;
         cfx_args a = {cfx__op_info_of(op)->schema->nargs, args, NULL};

@@ -113,6 +113,12 @@ void cfx__op_grad_none(cfx_back *b);
 cfx_value cfx__op_call_below(cfx_site at, cfx_op *op, cfx_value *args);
 /* Runs what is below dispatch modes: fake or kernel. */
 cfx_value cfx__op_run(cfx_site at, cfx_op *op, cfx_value *args);
+/* Whether running the operator would fail, with the error recorded: asked before it is decomposed,
+ * so that what running refuses is refused in the same words. Its shape rule decides; where it has
+ * none and by_parts, its decomposition on fake tensors. */
+bool cfx__op_refuses(cfx_site at, cfx_op *op, const cfx_value *args, bool by_parts);
+/* A recorder for what is not recorded while a program is, which can still be seen. */
+bool cfx__op_record_nothing(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *result);
 /* Runs an operator's decomposition, whether or not it has a kernel. */
 cfx_value cfx__op_decompose(cfx_site at, cfx_op *op, cfx_value *args);
 /* The derived forms: called by cfx__op_run. */

@@ -202,16 +202,11 @@ static void fill_options(const cfx__schema *s, cfx_value *args) {
     }
 }
 
-/* What a recorded call does inside is not recorded; that a program is, can still be seen. */
-static bool record_nothing(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *result) {
-    (void)at, (void)op, (void)args, (void)result;
-    return false;
-}
-
+/* What a recorded call does inside is not recorded. */
 static cfx_value run_inside(cfx_site at, cfx_op *op, cfx_value *args) {
     cfx__dispatch *d = cfx__dispatcher();
     cfx__op_layer *layer = d->recorder;
-    d->recorder = record_nothing;
+    d->recorder = cfx__op_record_nothing;
     cfx_value result = cfx__op_run(at, op, args);
     d->recorder = layer;
     return result;
@@ -309,6 +304,8 @@ static cfx_value record_parts(cfx_site at, cfx_op *op, cfx_op_fn *parts, cfx_val
 }
 
 static cfx_value record_opened(cfx_site at, cfx_op *op, cfx_op_fn *parts, cfx_value *args) {
+    if (cfx__op_refuses(at, op, args, parts != op->decompose))
+        return cfx_bad();
     if (parts != op->decompose)
         return record_parts(at, op, parts, args);
     cfx_value own[CFX_MAX_ARGS];

@@ -78,6 +78,8 @@ static bool take_list(const cfx__schema_arg *arg, cfx_value v, unsigned mode, cf
 
 /* One value for an argument that does not take it as it is. */
 static bool take_other(const cfx__schema_arg *arg, cfx_value v, unsigned mode, cfx_value *out) {
+    if (arg->writes) /* a number cannot be written to */
+        mode &= ~(unsigned)CFX__BIND_NUMBERS;
     if (!arg->list || arg->type == CFX__T_ANY)
         return convert(arg->type, v, mode, out);
     if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)

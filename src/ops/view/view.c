@@ -47,6 +47,12 @@ bool view_infer(cfx_op_call *c, int64_t numel, int n, int64_t *shape) {
 }
 
 bool view_strides(const cfx_tensor *t, int n, const int64_t *shape, int64_t *stride) {
+    int64_t numel = 1;
+    for (int i = 0; i < n; i++)
+        if (shape[i] < 0 || __builtin_mul_overflow(numel, shape[i], &numel))
+            return false;
+    if (numel != t->numel)
+        return false;
     if ((t->head.flags & CFX__FAKE) && cfx__dispatcher()->recorder &&
         view_traced_strides(t, n, shape, stride))
         return true;
