@@ -48,6 +48,7 @@ extern "C" {
     INT(dim_feedforward) TEXT(activation) REAL(layer_norm_eps) FLAG(norm_first) MODULE(norm)       \
     /* losses and distances */                                                                     \
     TEXT(reduction) TENSOR(weight) TENSOR(pos_weight) INT(ignore_index) REAL(label_smoothing)      \
+    INT(blank) FLAG(zero_infinity)                                                                 \
     REAL(margin) REAL(delta) FLAG(log_target) FLAG(no_log_input) FLAG(full) FLAG(swap)             \
     FLAG(keepdim)
 
@@ -266,6 +267,7 @@ CFX_API const char *cfx_nn_name(int i);
 #define cfx_nn_cross_entropy_loss(...) CFX_NN("CrossEntropyLoss", __VA_ARGS__)
 #define cfx_nn_nll_loss(...) CFX_NN("NLLLoss", __VA_ARGS__)            /* weight, ignore_index */
 #define cfx_nn_poisson_nll_loss(...) CFX_NN("PoissonNLLLoss", __VA_ARGS__) /* no_log_input, full */
+#define cfx_nn_ctc_loss(...) CFX_NN("CTCLoss", __VA_ARGS__) /* blank, zero_infinity */
 #define cfx_nn_gaussian_nll_loss(...) CFX_NN("GaussianNLLLoss", __VA_ARGS__) /* full, eps */
 #define cfx_nn_kl_div_loss(...) CFX_NN("KLDivLoss", __VA_ARGS__)       /* log_target */
 #define cfx_nn_bce_loss(...) CFX_NN("BCELoss", __VA_ARGS__)            /* weight */

@@ -59,6 +59,10 @@ const cfx__layer cfx__layers_loss[] = {
     {"loss.GaussianNLLLoss", "*, full=False, eps=1e-06, reduction='mean'", "",
      F "gaussian_nll_loss(input, target, var, full=full, eps=eps, reduction=reduction)",
      .inputs = "input, target, var"},
+    {"loss.CTCLoss", "blank=0, reduction='mean', zero_infinity=False", "",
+     F "ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, "
+       "zero_infinity)",
+     .inputs = "log_probs, targets, input_lengths, target_lengths"},
     PAIR_LOSS("MarginRankingLoss",
               "margin_ranking_loss(input1, input2, target, margin=margin, reduction=reduction)"),
     PAIR_LOSS("CosineEmbeddingLoss",
