@@ -3,32 +3,17 @@
  * spelling of the operator instead. Modules call these, so that logs and graphs name them. */
 #include <cfx/ops.h>
 
-#include "../ops.h"
+#include "functional.h"
 
 CFX_FAMILY(ACTIVATION);
 
 /* ---- activations: (input, ..., inplace=False) ------------------------------------------------ */
 
-#define IN_PLACE_TOO(id, last, call, call_)                                                        \
-    static void functional_##id(cfx_op_call *c) {                                                  \
-        cfx_tensor *x = arg_tensor(c, 0);                                                          \
-        c->out[0] = arg_bool(c, last) ? (call_) : (call);                                          \
-    }
-
-IN_PLACE_TOO(relu, 1, cfx_relu(x), cfx_relu_(x))
-IN_PLACE_TOO(relu6, 1, cfx_hardtanh(x, 0, 6), cfx_hardtanh_(x, 0, 6))
-IN_PLACE_TOO(hardtanh, 3, cfx_hardtanh(x, c->args[1], c->args[2]),
-             cfx_hardtanh_(x, c->args[1], c->args[2]))
-IN_PLACE_TOO(leaky_relu, 2, cfx_leaky_relu(x, c->args[1]), cfx_leaky_relu_(x, c->args[1]))
-IN_PLACE_TOO(elu, 2, cfx_elu(x, c->args[1]), cfx_elu_(x, c->args[1]))
-IN_PLACE_TOO(celu, 2, cfx_celu(x, c->args[1]), cfx_celu_(x, c->args[1]))
-IN_PLACE_TOO(selu, 1, cfx_selu(x), cfx_selu_(x))
-IN_PLACE_TOO(silu, 1, cfx_silu(x), cfx_silu_(x))
-IN_PLACE_TOO(mish, 1, cfx_mish(x), cfx_mish_(x))
-IN_PLACE_TOO(hardswish, 1, cfx_hardswish(x), cfx_hardswish_(x))
-IN_PLACE_TOO(hardsigmoid, 1, cfx_hardsigmoid(x), cfx_hardsigmoid_(x))
-IN_PLACE_TOO(threshold, 3, cfx_threshold(x, c->args[1], c->args[2]),
-             cfx_threshold_(x, c->args[1], c->args[2]))
+static void functional_relu6(cfx_op_call *c) {
+    cfx_args a = CFX_ARGS(c->args[0], 0, 6);
+    c->out[0] = arg_bool(c, 1) ? cfx_inplace_from(c->at, &cfx_fn_hardtanh, a)
+                               : cfx_fn_call_tensor_from(c->at, &cfx_fn_hardtanh, a);
+}
 
 static void functional_tanhshrink(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
@@ -39,8 +24,6 @@ static void functional_softsign(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
     c->out[0] = cfx_div(x, cfx_add(cfx_abs(x), 1));
 }
-
-static void functional_glu(cfx_op_call *c) { c->out[0] = cfx_glu(c->args[0], c->args[1]); }
 
 /* ---- softmax and friends: (input, dim=None, _stacklevel=3, dtype=None) ----------------------- */
 
@@ -113,12 +96,6 @@ static void functional_dropout1d(cfx_op_call *c) {
         c->out[0] = cfx_squeeze(c->out[0], 0);
 }
 
-static void functional_rrelu(cfx_op_call *c) {
-    cfx_args a = CFX_ARGS(c->args[0], c->args[1], c->args[2], c->args[3]);
-    c->out[0] = arg_bool(c, 4) ? cfx_inplace_from(c->at, &cfx_fn_rrelu, a)
-                               : cfx_fn_call_tensor_from(c->at, &cfx_fn_rrelu, a);
-}
-
 /* Samples near a one-hot vector; with `hard` one-hot forwards and soft backwards. */
 static void functional_gumbel_softmax(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
@@ -138,10 +115,6 @@ static void functional_gumbel_softmax(cfx_op_call *c) {
 static void functional_layer_norm(cfx_op_call *c) {
     c->out[0] = cfx_layer_norm(c->args[0], c->args[1], c->args[2], c->args[3], c->args[4],
                                cfx_bool(false));
-}
-
-static void functional_rms_norm(cfx_op_call *c) {
-    c->out[0] = cfx_rms_norm(c->args[0], c->args[1], c->args[2], c->args[3]);
 }
 
 static void functional_group_norm(cfx_op_call *c) {
@@ -237,52 +210,42 @@ MAX_POOL(max_pool1d, cfx_max_pool1d, cfx_max_pool1d_with_indices)
 MAX_POOL(max_pool2d, cfx_max_pool2d, cfx_max_pool2d_with_indices)
 MAX_POOL(max_pool3d, cfx_max_pool3d, cfx_max_pool3d_with_indices)
 
-static void functional_adaptive_avg_pool2d(cfx_op_call *c) {
-    c->out[0] = cfx_adaptive_avg_pool2d(c->args[0], c->args[1]);
-}
-
-static void functional_adaptive_avg_pool3d(cfx_op_call *c) {
-    c->out[0] = cfx_adaptive_avg_pool3d(c->args[0], c->args[1]);
-}
-
-#define FUNCTIONAL(id) .decompose = functional_##id, .effects = CFX_COMPOSITE
-
 CFX_OP(python_relu) = {"python::relu(Tensor input, bool inplace=False) -> Tensor",
-    "torch.nn.functional.relu", FUNCTIONAL(relu)};
+    "torch.nn.functional.relu", DERIVED(relu)};
 CFX_OP(python_relu6) = {"python::relu6(Tensor input, bool inplace=False) -> Tensor",
     "torch.nn.functional.relu6", FUNCTIONAL(relu6)};
 CFX_OP(python_hardtanh) = {
     "python::hardtanh(Tensor input, float min_val=-1., float max_val=1., bool "
     "inplace=False) -> Tensor",
-    "torch.nn.functional.hardtanh", FUNCTIONAL(hardtanh)};
+    "torch.nn.functional.hardtanh", DERIVED(hardtanh)};
 CFX_OP(python_leaky_relu) = {
     "python::leaky_relu(Tensor input, float negative_slope=0.01, bool inplace=False) -> "
     "Tensor",
-    "torch.nn.functional.leaky_relu", FUNCTIONAL(leaky_relu)};
+    "torch.nn.functional.leaky_relu", DERIVED(leaky_relu)};
 CFX_OP(python_elu) = {"python::elu(Tensor input, float alpha=1., bool inplace=False) -> Tensor",
-    "torch.nn.functional.elu", FUNCTIONAL(elu)};
+    "torch.nn.functional.elu", DERIVED(elu)};
 CFX_OP(python_celu) = {"python::celu(Tensor input, float alpha=1., bool inplace=False) -> Tensor",
-    "torch.nn.functional.celu", FUNCTIONAL(celu)};
+    "torch.nn.functional.celu", DERIVED(celu)};
 CFX_OP(python_selu) = {"python::selu(Tensor input, bool inplace=False) -> Tensor",
-    "torch.nn.functional.selu", FUNCTIONAL(selu)};
+    "torch.nn.functional.selu", DERIVED(selu)};
 CFX_OP(python_silu) = {"python::silu(Tensor input, bool inplace=False) -> Tensor",
-    "torch.nn.functional.silu", FUNCTIONAL(silu)};
+    "torch.nn.functional.silu", DERIVED(silu)};
 CFX_OP(python_mish) = {"python::mish(Tensor input, bool inplace=False) -> Tensor",
-    "torch.nn.functional.mish", FUNCTIONAL(mish)};
+    "torch.nn.functional.mish", DERIVED(mish)};
 CFX_OP(python_hardswish) = {"python::hardswish(Tensor input, bool inplace=False) -> Tensor",
-    "torch.nn.functional.hardswish", FUNCTIONAL(hardswish)};
+    "torch.nn.functional.hardswish", DERIVED(hardswish)};
 CFX_OP(python_hardsigmoid) = {"python::hardsigmoid(Tensor input, bool inplace=False) -> Tensor",
-    "torch.nn.functional.hardsigmoid", FUNCTIONAL(hardsigmoid)};
+    "torch.nn.functional.hardsigmoid", DERIVED(hardsigmoid)};
 CFX_OP(python_threshold) = {
     "python::threshold(Tensor input, float threshold, float value, bool inplace=False) ->"
     " Tensor",
-    "torch.nn.functional.threshold", FUNCTIONAL(threshold)};
+    "torch.nn.functional.threshold", DERIVED(threshold)};
 CFX_OP(python_tanhshrink) = {"python::tanhshrink(Tensor input) -> Tensor",
     "torch.nn.functional.tanhshrink", FUNCTIONAL(tanhshrink)};
 CFX_OP(python_softsign) = {"python::softsign(Tensor input) -> Tensor",
     "torch.nn.functional.softsign", FUNCTIONAL(softsign)};
 CFX_OP(python_glu) = {"python::glu(Tensor input, int dim=-1) -> Tensor",
-    "torch.nn.functional.glu", FUNCTIONAL(glu)};
+    "torch.nn.functional.glu", DERIVED(glu)};
 CFX_OP(python_softmax) = {
     "python::softmax(Tensor input, int? dim=None, int _stacklevel=3, ScalarType? "
     "dtype=None) -> Tensor",
@@ -324,7 +287,7 @@ CFX_FAMILY(ACTIVATION);
 CFX_OP(python_rrelu) = {
     "python::rrelu(Tensor input, float lower=0.125, float upper=0.3333333333333333, bool "
     "training=False, bool inplace=False) -> Tensor",
-    "torch.nn.functional.rrelu", FUNCTIONAL(rrelu)};
+    "torch.nn.functional.rrelu", DERIVED(rrelu)};
 CFX_OP(python_gumbel_softmax) = {
     "python::gumbel_softmax(Tensor logits, float tau=1., bool hard=False, float eps=1e-10, int "
     "dim=-1) -> Tensor",
@@ -337,7 +300,7 @@ CFX_OP(python_layer_norm) = {
 CFX_OP(python_rms_norm) = {
     "python::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? "
     "eps=None) -> Tensor",
-    "torch.nn.functional.rms_norm", FUNCTIONAL(rms_norm)};
+    "torch.nn.functional.rms_norm", DERIVED(rms_norm)};
 CFX_OP(python_group_norm) = {
     "python::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? "
     "bias=None, float eps=1e-05) -> Tensor",
@@ -381,7 +344,7 @@ CFX_OP(python_max_pool3d) = {
     "torch.nn.functional.max_pool3d", FUNCTIONAL(max_pool3d)};
 CFX_OP(python_adaptive_avg_pool2d) = {
     "python::adaptive_avg_pool2d(Tensor input, int[2] output_size) -> Tensor",
-    "torch.nn.functional.adaptive_avg_pool2d", FUNCTIONAL(adaptive_avg_pool2d)};
+    "torch.nn.functional.adaptive_avg_pool2d", DERIVED(adaptive_avg_pool2d)};
 CFX_OP(python_adaptive_avg_pool3d) = {
     "python::adaptive_avg_pool3d(Tensor input, int[3] output_size) -> Tensor",
-    "torch.nn.functional.adaptive_avg_pool3d", FUNCTIONAL(adaptive_avg_pool3d)};
+    "torch.nn.functional.adaptive_avg_pool3d", DERIVED(adaptive_avg_pool3d)};

@@ -2,7 +2,7 @@
  * number of dimensions or by a mode that is given as text. */
 #include <cfx/ops.h>
 
-#include "../ops.h"
+#include "functional.h"
 
 #include <math.h>
 
@@ -287,8 +287,6 @@ static void functional_embedding_bag(cfx_op_call *c) {
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
-
-#define FUNCTIONAL(id) .decompose = functional_##id, .effects = CFX_COMPOSITE
 
 CFX_OP(python_interpolate) = {
     "python::interpolate(Tensor input, t size=None, t scale_factor=None, str mode='nearest', bool? "

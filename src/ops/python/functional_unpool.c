@@ -1,7 +1,7 @@
 /* torch.nn.functional's inverse of pooling: each maximum goes back to the place it came from. */
 #include <cfx/ops.h>
 
-#include "../ops.h"
+#include "functional.h"
 
 CFX_FAMILY(POOL);
 
@@ -69,8 +69,6 @@ static void functional_max_unpool3d(cfx_op_call *c) {
         c->out[0] =
             cfx_max_unpool3d(c->args[0], c->args[1], cfx_ints_value(3, size), stride, c->args[4]);
 }
-
-#define FUNCTIONAL(id) .decompose = functional_##id, .effects = CFX_COMPOSITE
 
 CFX_OP(python_max_unpool1d) = {
     "python::max_unpool1d(Tensor input, Tensor indices, int[1] kernel_size, int[1]? stride=None, "

@@ -216,6 +216,60 @@ static void assertion(cfx_op_call *c) {
         op_fail_as(ASSERTION, c, "%s", cfx_text(c->args[1]) ? cfx_text(c->args[1]) : "");
 }
 
+static void assert_is_none(cfx_op_call *c) {
+    c->result = cfx_none();
+    if (!arg_is_none(c, 0))
+        op_fail_as(ASSERTION, c, "%s", cfx_text(c->args[1]) ? cfx_text(c->args[1]) : "");
+}
+
+/* ---- a += b ---------------------------------------------------------------------------------- */
+
+/* What a tensor does in place, and anything else as a new value. */
+static void assign_operator(cfx_op_call *c) {
+    const cfx_fn *fn = c->op->row;
+    cfx_args a = {2, c->args, NULL};
+    if (c->args[0].tag == CFX_TAG_TENSOR && fn != &cfx_fn_matmul)
+        c->result = cfx_tensor_value(cfx_inplace_from(c->at, fn, a));
+    else
+        c->result = cfx_fn_call_from(c->at, fn, a);
+}
+
+static void concatenate(cfx_op_call *c) {
+    cfx_value a = c->args[0], b = c->args[1];
+    bool lists = a.tag == b.tag && (a.tag == CFX_TAG_LIST || a.tag == CFX_TAG_TUPLE);
+    if (!lists) {
+        op_fail_as(TYPE, c, "'%s' object can't be concatenated", cfx_value_type_name(a));
+        c->result = cfx_bad();
+        return;
+    }
+    c->result = a.tag == CFX_TAG_LIST ? cfx_list_value(arg_count(c, 0), a.list->items)
+                                      : cfx_tuple_value(arg_count(c, 0), a.list->items);
+    for (int64_t i = 0; i < arg_count(c, 1); i++)
+        cfx_list_append(c->result.list, b.list->items[i]);
+}
+
+#define ASSIGNS(fn) .decompose = assign_operator, .row = &cfx_fn_##fn, .effects = CFX_COMPOSITE
+
+CFX_FAMILY(MATH);
+CFX_OP(python_iadd) = {"python::iadd(t a, t b) -> t", "operator.iadd", ASSIGNS(add)};
+CFX_OP(python_isub) = {"python::isub(t a, t b) -> t", "operator.isub", ASSIGNS(sub)};
+CFX_OP(python_imul) = {"python::imul(t a, t b) -> t", "operator.imul", ASSIGNS(mul)};
+CFX_OP(python_itruediv) = {"python::itruediv(t a, t b) -> t", "operator.itruediv", ASSIGNS(div)};
+CFX_OP(python_ifloordiv) = {"python::ifloordiv(t a, t b) -> t", "operator.ifloordiv",
+                            ASSIGNS(floor_divide)};
+CFX_OP(python_imod) = {"python::imod(t a, t b) -> t", "operator.imod", ASSIGNS(remainder)};
+CFX_OP(python_ipow) = {"python::ipow(t a, t b) -> t", "operator.ipow", ASSIGNS(pow)};
+CFX_OP(python_imatmul) = {"python::imatmul(t a, t b) -> t", "operator.imatmul", ASSIGNS(matmul)};
+CFX_OP(python_iand) = {"python::iand(t a, t b) -> t", "operator.iand", ASSIGNS(bitwise_and)};
+CFX_OP(python_ior) = {"python::ior(t a, t b) -> t", "operator.ior", ASSIGNS(bitwise_or)};
+CFX_OP(python_ixor) = {"python::ixor(t a, t b) -> t", "operator.ixor", ASSIGNS(bitwise_xor)};
+CFX_OP(python_ilshift) = {"python::ilshift(t a, t b) -> t", "operator.ilshift",
+                          ASSIGNS(bitwise_left_shift)};
+CFX_OP(python_irshift) = {"python::irshift(t a, t b) -> t", "operator.irshift",
+                          ASSIGNS(bitwise_right_shift)};
+CFX_OP(python_iconcat) = {"python::iconcat(t a, t b) -> t", "operator.iconcat",
+                          .decompose = concatenate, .effects = CFX_COMPOSITE};
+
 CFX_FAMILY(VIEW);
 CFX_OP(python_getitem) = {"python::getitem(t obj, t key) -> t", "operator.getitem",
                           .decompose = getitem, .effects = CFX_COMPOSITE};
@@ -226,3 +280,7 @@ CFX_OP(python_getattr) = {"python::getattr(t obj, str name) -> t", "builtins.get
 CFX_FAMILY(CHECK);
 CFX_OP(python__assert) = {"python::_assert(t condition, str message) -> t", "torch._assert",
                           .decompose = assertion, .effects = CFX_COMPOSITE | CFX_SIDE};
+CFX_OP(python__assert_is_none) = {"python::_assert_is_none(t value, str message) -> t",
+                                  "torch.fx._symbolic_trace._assert_is_none",
+                                  .decompose = assert_is_none,
+                                  .effects = CFX_COMPOSITE | CFX_SIDE};

@@ -105,3 +105,19 @@ TEST(numbers_are_rounded_as_python_does) {
     cfx_py("math.sqrt", -1.0);
     CHECK_ERROR("math domain error");
 }
+
+TEST(operators_that_assign_write_to_tensors_and_give_new_numbers) {
+    cfx_tensor *x = cfx_tensor_from_value(cfx_list(1.0, 2.0));
+    CHECK(cfx_py("operator.iadd", x, 1).tensor == x);
+    CHECK(cfx_py("operator.imul", x, x).tensor == x);
+    CHECK(cfx_py("operator.ipow", x, 2).tensor == x);
+    CHECK_STR(cfx_str(x), "tensor([16., 81.])");
+    CHECK_STR(cfx_repr(cfx_py("operator.isub", 5, 7)), "-2");
+    CHECK_STR(cfx_repr(cfx_py("operator.ifloordiv", 7, 2)), "3");
+    CHECK_STR(cfx_repr(cfx_py("operator.iconcat", cfx_list(1), cfx_list(2, 3))), "[1, 2, 3]");
+    cfx_tensor *m = cfx_ones(cfx_list(2, 2));
+    CHECK(cfx_py("operator.imatmul", m, m).tensor != m);
+    CHECK(cfx_is_none(cfx_py("torch.fx._symbolic_trace._assert_is_none", NULL, "given")));
+    cfx_py("torch.fx._symbolic_trace._assert_is_none", 1, "x has been specialized");
+    CHECK_ERROR("x has been specialized");
+}
