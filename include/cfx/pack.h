@@ -23,6 +23,14 @@ CFX_API cfx_program *cfx_open(const char *path);
  * a bad value, with an error, where they cannot be read (classes of the user's). */
 CFX_API cfx_value cfx_program_sample_inputs(const cfx_program *p);
 
+/* What torch.save wrote (.pt, .pth): dicts, lists, tuples, numbers, words and tensors, nested in
+ * any way; scope. Tensors are views into the mapped file. Nothing is executed: a bad value, with an
+ * error that names the file, where it holds objects of other classes. */
+CFX_API cfx_value cfx_torch_load(const char *path);
+/* Writes such a value so that torch.load reads it. The file appears whole or not at all. False,
+ * with an error, where it cannot be written or holds anything else. */
+CFX_API bool cfx_torch_save(const char *path, cfx_value what);
+
 /* Writes a program to a file that torch.export.load and cfx_open read: a .pt2 of the current layout
  * (PyTorch 2.11's), or, where the path ends in .fx, the graph as text with its tensors in a
  * .safetensors file beside it. The file appears whole or not at all. False, with an error that

@@ -78,6 +78,11 @@ CFX_API void cfx_program_add_output(cfx_program *p, cfx_output_spec spec);
  * signature of a program whose graph they edited. False, with an error, where a result is written
  * to an input that is gone. */
 CFX_API bool cfx_program_sync(const cfx_program *p);
+/* Gives parameters and persistent buffers new tensors by name, which are kept and must have the
+ * shape and dtype of the old ones. With `strict` every name must be there, and none that the
+ * program does not have. False, with an error that names all that does not fit; nothing is changed
+ * then. */
+CFX_API bool cfx_program_load_state_dict(cfx_program *p, const cfx_dict *state, bool strict);
 /* A new parameter, buffer (persistent) or constant: the tensor, kept under `target` (made unique
  * with a number), and a placeholder for it before the caller's own. The placeholder; the bad node,
  * with an error, where there is no tensor. */

@@ -1,0 +1,49 @@
+/* Files of torch.save, written and read back; state dicts into modules and programs. */
+#include "test.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static const char *path(void) { return cfx_str(cfx_string_value("torch_write_test.pt")); }
+
+TEST(values_and_tensors_come_back_from_a_torch_file) {
+    cfx_dict *d = cfx_dict_new();
+    cfx_tensor *x = cfx_tensor_from_value(cfx_list(cfx_list(1.0, 2.0), cfx_list(3.0, 4.0)));
+    cfx_dict_set(d, "x", cfx_tensor_value(x));
+    cfx_dict_set(d, "same", cfx_tensor_value(x));
+    cfx_dict_set(d, "turned", cfx_tensor_value(cfx_t(x)));
+    cfx_dict_set(d, "n", cfx_list(1, -2, (int64_t)1 << 40, 0.5, true, NULL, "word"));
+    cfx_dict_set(d, "pair", cfx_tuple(cfx_bf16, cfx_tensor_value(cfx_zeros(cfx_list(0, 2)))));
+    CHECK(cfx_torch_save(path(), cfx_dict_value(d)));
+    cfx_value back = cfx_torch_load(path());
+    CHECK_STR(cfx_repr(back), cfx_repr(d));
+    CHECK_OK();
+    remove(path());
+}
+
+TEST(what_torch_save_has_no_form_for_is_refused) {
+    CHECK(!cfx_torch_save(path(), cfx_list(cfx_ellipsis())));
+    CHECK_ERROR("ellipsis cannot be saved with torch.save");
+    CHECK(access(path(), F_OK) != 0);
+    cfx_torch_load("no_such_file.pt");
+    CHECK_ERROR("cannot read 'no_such_file.pt': No such file or directory");
+}
+
+TEST(a_state_dict_goes_from_a_module_through_a_file_to_another) {
+    cfx_module *a = cfx_nn_linear(3, 2), *b = cfx_nn_linear(3, 2);
+    CHECK(cfx_torch_save(path(), cfx_dict_value(cfx_module_state_dict(a))));
+    cfx_value state = cfx_torch_load(path());
+    CHECK(cfx_module_load_state_dict(b, state.dict, true));
+    cfx_tensor *x = cfx_ones(cfx_list(1, 3));
+    CHECK_STR(cfx_str(cfx_forward(b, x)), cfx_str(cfx_forward(a, x)));
+    cfx_program *p = cfx_export(cfx_nn_linear(3, 2), cfx_tuple(x), CFX_NONE, CFX_NONE);
+    CHECK(cfx_program_load_state_dict(p, state.dict, true));
+    CHECK_STR(cfx_str(cfx_program_run(p, x)), cfx_str(cfx_detach(cfx_forward(a, x))));
+    cfx_dict *wrong = cfx_dict_new();
+    cfx_dict_set(wrong, "weight", cfx_tensor_value(cfx_zeros(cfx_list(2, 2))));
+    cfx_dict_set(wrong, "other", cfx_tensor_value(x));
+    CHECK(!cfx_program_load_state_dict(p, wrong, true));
+    CHECK_ERROR("the state dict does not fit the program: wrong 'weight' (float32 [2, 2] where the "
+                "program has float32 [2, 3]); missing 'bias'; unknown 'other'");
+    remove(path());
+}
