@@ -30,6 +30,12 @@ typedef struct cfx_op_call {
 } cfx_op_call;
 
 typedef void cfx_op_fn(cfx_op_call *c);
+
+/* A kernel made ready for calls like c, whose tensors are fake but for those that never change;
+ * what the epilogue says is done to its result. NULL, without an error, where there is none. */
+struct cfx__ready;
+struct cfx__epilogue;
+typedef struct cfx__ready *cfx_prepare_fn(cfx_op_call *c, const struct cfx__epilogue *e);
 typedef int64_t cfx_flops_fn(const cfx_op_call *c);
 
 /* A call in the backward pass. grad reads what it needs and sets gin, by calling operators; where
@@ -88,6 +94,7 @@ struct cfx_op {
     cfx_op_fn *shape;     /* makes c->out: shape, dtype, strides, without looking at data */
     cfx_op_fn *view;      /* makes outputs that alias an argument (stands for shape and kernel) */
     cfx_op_fn *kernel;    /* fills c->out, or sets c->result */
+    cfx_prepare_fn *prepare; /* makes a kernel ready for calls like this one; see src/ops/ready.h */
     cfx_op_fn *decompose; /* sets c->out by calling other operators */
     cfx_op_fn *core;      /* the same where PyTorch's table for Core ATen says otherwise */
     bool core_early;      /* core runs before writes become values, as those of composite ones do */

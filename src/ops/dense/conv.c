@@ -292,6 +292,21 @@ void conv_run(cfx_op_call *c, const conv *v, const conv_operands *o) {
         cfx__tensor_copy(result, made);
 }
 
+static cfx__ready *prepare_convolution(cfx_op_call *c, const cfx__epilogue *e) {
+    int64_t shape[CFX_MAX_DIMS];
+    conv v;
+    conv_operands o = {.src = arg_tensor(c, 0),
+                       .weights = arg_tensor(c, 1),
+                       .bias = arg_tensor(c, 2),
+                       .dst = c->out[0]};
+    if (arg_bool(c, 6) || o.src->dtype != CFX_F32 || o.weights->dtype != CFX_F32 ||
+        !o.weights->data || !cfx__tensor_is_contiguous(o.weights) || !o.dst->numel ||
+        (o.bias && (!o.bias->data || !cfx__tensor_is_contiguous(o.bias))) ||
+        !convolution_geometry(c, &v, shape))
+        return NULL;
+    return conv_ready(&v, &o, e);
+}
+
 static void grad_convolution(cfx_back *b) {
     const cfx_tensor *bias = back_arg(b, 2);
     cfx_value masks = cfx_list(cfx_bool(b->needs[0]), cfx_bool(b->needs[1]), cfx_bool(b->needs[2]));
@@ -323,5 +338,6 @@ CFX_OP(convolution) = {
     "padding, "
     "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
     "torch.convolution", .shape = shape_convolution, .kernel = kernel_convolution,
-    .dtypes = GEMM_DTYPES, .flops = flops_convolution, GRAD(convolution, READ(0) | READ(1)),
+    .prepare = prepare_convolution, .dtypes = GEMM_DTYPES, .flops = flops_convolution,
+    GRAD(convolution, READ(0) | READ(1)),
     .autocast = CFX_CAST_LOW};

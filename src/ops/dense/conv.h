@@ -6,6 +6,7 @@
 #ifndef CFX__CONV_H
 #define CFX__CONV_H
 
+#include "../ready.h"
 #include "gemm.h"
 
 typedef struct {
@@ -32,6 +33,9 @@ void conv_run(cfx_op_call *c, const conv *v, const conv_operands *o);
 bool conv_onednn(cfx_op_call *c, const conv *v, const conv_operands *o);
 void conv_gemm(cfx_op_call *c, const conv *v, const conv_operands *o);
 bool conv_depthwise(cfx_op_call *c, const conv *v, const conv_operands *o);
+/* A kernel made ready: float32 operands, contiguous or channels last, weights and bias real. NULL
+ * where oneDNN has none that is fast. */
+struct cfx__ready *conv_ready(const conv *v, const conv_operands *o, const cfx__epilogue *e);
 /* By single points, one product an image (float32, contiguous; false when it is not such). */
 bool conv_points(cfx_op_call *c, const conv *v, const conv_operands *o);
 

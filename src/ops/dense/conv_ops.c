@@ -52,6 +52,21 @@ static void decompose_conv(cfx_op_call *c) {
            single);
 }
 
+static cfx__ready *prepare_conv(cfx_op_call *c, const cfx__epilogue *e) {
+    static const int64_t zeros[3];
+    const conv_row *r = c->op->row;
+    const cfx_tensor *x = arg_tensor(c, 0);
+    if (x->ndim != r->dims + 2)
+        return NULL;
+    cfx_value args[] = {c->args[0], c->args[1], c->args[2], c->args[3], c->args[4], c->args[5],
+                        cfx_bool(false), cfx_ints_value(r->dims, zeros), c->args[6]};
+    cfx_op_call whole = *c;
+    whole.op = &cfx_op_convolution;
+    whole.nargs = COUNT(args);
+    whole.args = args;
+    return whole.op->prepare(&whole, e);
+}
+
 /* The same with padding given by a word. */
 static void decompose_conv_padding(cfx_op_call *c) {
     bool single;
@@ -150,7 +165,9 @@ static void decompose_convolution_old(cfx_op_call *c) {
                                 c->args[5], c->args[6], c->args[7], c->args[8]);
 }
 
-#define CONV(dims) .decompose = decompose_conv, .row = &row_##dims, .effects = CFX_COMPOSITE
+#define CONV(dims)                                                                                 \
+    .prepare = prepare_conv, .decompose = decompose_conv, .row = &row_##dims,                      \
+    .effects = CFX_COMPOSITE
 #define CONV_PADDING(dims)                                                                         \
     .decompose = decompose_conv_padding, .row = &row_##dims, .effects = CFX_COMPOSITE
 #define CONV_TRANSPOSE(dims)                                                                       \

@@ -8,6 +8,7 @@
 #define CFX__GEMM_H
 
 #include "../ops.h"
+#include "../ready.h"
 
 /* Dtypes that products are computed in. */
 #define GEMM_DTYPES (CFX_IN_NUMBER | CFX_IN(C64) | CFX_IN(C128))
@@ -36,6 +37,11 @@ bool gemm_run(cfx_op_call *c, gemm *g);
  * overwritten. `weights`, where given, are B and may be kept in another layout; bias (n) is added.
  * False when nothing was done. */
 bool gemm_onednn(cfx_op_call *c, const gemm *g, const cfx_tensor *weights, const void *bias);
+
+/* out [m, n] = x [m, k] w [k, n] + b [n] made ready: x may be fake, weights and bias are real (bias
+ * NULL: none). NULL where it is not all float32, or oneDNN has no kernel that is fast. */
+cfx__ready *gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_transposed,
+                       const cfx_tensor *bias, const cfx_tensor *out, const cfx__epilogue *e);
 
 /* out [m, n] = x w' + b for m rows of x, `row` elements apart, w [n, k] and b [n] or NULL; all of
  * one dtype of GEMM_DTYPES, out contiguous. Weights met again are kept in oneDNN's own layout. */

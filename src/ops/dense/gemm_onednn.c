@@ -2,7 +2,7 @@
  * small matrices at once. Which products go this way is told by their sizes alone, so that the same
  * call gives the same bits the first time and the thousandth. */
 #include "gemm.h"
-#include "onednn.h"
+#include "onednn_ready.h"
 
 /* Everything that a primitive depends on. */
 typedef struct {
@@ -117,4 +117,31 @@ bool gemm_onednn(cfx_op_call *c, const gemm *g, const cfx_tensor *weights, const
     cfx_drop(held);
     onednn_end(before);
     return ok;
+}
+
+/* ---- ready kernels --------------------------------------------------------------------------- */
+
+cfx__ready *gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_transposed,
+                       const cfx_tensor *bias, const cfx_tensor *out, const cfx__epilogue *e) {
+    if (x->dtype != CFX_F32 || w->dtype != CFX_F32 || w->ndim != 2 || !w->data || !x->ndim ||
+        !out->numel || !x->numel || !cfx__tensor_is_contiguous(out) ||
+        (bias && (bias->dtype != CFX_F32 || bias->ndim != 1 || !bias->data ||
+                  !cfx__tensor_is_contiguous(bias))) ||
+        !(cfx__tensor_is_contiguous(x) || (x->ndim == 2 && x->stride[1] == 1)))
+        return NULL;
+    matrices wm = w_transposed ? transposed(matrices_of(w)) : matrices_of(w);
+    const int64_t k = x->shape[x->ndim - 1], m = x->numel / k, n = w->shape[w_transposed ? 0 : 1];
+    const int64_t row = x->ndim == 2 && m > 1 ? x->stride[0] : k;
+    const int64_t a[] = {1, m, k}, b[] = {1, k, n}, one[] = {1, 1, n}, c[] = {1, m, n};
+    const int64_t as[] = {0, row, 1}, bs[] = {0, wm.row, wm.col}, cs[] = {0, n, 1};
+    dnnl_memory_desc_t src, any, line, dst;
+    dnnl_matmul_desc_t desc;
+    onednn_wish wish = {.desc = &desc, .weights = w, .bias = bias, .work = m * n * k};
+    if (n == 1 || (bias && bias->shape[0] != n) || !describe(&src, false, a, as) ||
+        !describe(&wish.plain, false, b, bs) || !describe(&line, false, one, cs) ||
+        !describe(&dst, false, c, cs) ||
+        dnnl_memory_desc_init_by_tag(&any, 2, wish.plain.dims, dnnl_f32, dnnl_format_tag_any) ||
+        dnnl_matmul_desc_init(&desc, &src, &any, bias ? &line : NULL, &dst))
+        return NULL;
+    return onednn_ready(&wish, e);
 }

@@ -356,10 +356,15 @@ static void decompose_linear(cfx_op_call *c) {
     c->out[0] = !b ? y : c->fake ? cfx_add(y, b) : cfx_add_(y, b); /* as PyTorch for subclasses */
 }
 
+static cfx__ready *prepare_linear(cfx_op_call *c, const cfx__epilogue *e) {
+    return gemm_ready(arg_tensor(c, 0), arg_tensor(c, 1), true, arg_tensor(c, 2), c->out[0], e);
+}
+
 CFX_OP(linear) = {"aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
                   "torch.nn.functional.linear torch._C._nn.linear",
                   .shape = shape_linear,
                   .kernel = kernel_linear,
+                  .prepare = prepare_linear,
                   .decompose = decompose_linear,
                   .dtypes = GEMM_DTYPES,
                   .effects = CFX_COMPOSITE, .autocast = CFX_CAST_LOW};

@@ -128,14 +128,29 @@ static cfx_tensor *back_sum_and_product(cfx_back *b) {
 
 static void grad_addmm(cfx_back *b) { back_product(b, 1, back_sum_and_product(b)); }
 
+static cfx__ready *prepare_mm(cfx_op_call *c, const cfx__epilogue *e) {
+    return gemm_ready(arg_tensor(c, 0), arg_tensor(c, 1), false, NULL, c->out[0], e);
+}
+
+static cfx__ready *prepare_addmm(cfx_op_call *c, const cfx__epilogue *e) {
+    cfx__ready *r = NULL;
+    if (cfx_number(c->args[3]) == 1 && cfx_number(c->args[4]) == 1)
+        r = gemm_ready(arg_tensor(c, 1), arg_tensor(c, 2), false, arg_tensor(c, 0), c->out[0], e);
+    if (r)
+        r->input = 1;
+    return r;
+}
+
 CFX_OP(mm) = {"aten::mm(Tensor self, Tensor mat2) -> Tensor", "torch.mm Tensor.mm",
-              .shape = shape_mm, .kernel = kernel_mm, .dtypes = GEMM_DTYPES, .flops = flops_mm,
+              .shape = shape_mm, .kernel = kernel_mm, .prepare = prepare_mm,
+              .dtypes = GEMM_DTYPES, .flops = flops_mm,
               GRAD(mm, READ(0) | READ(1)), .autocast = CFX_CAST_LOW};
 CFX_OP(addmm) = {
     "aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) "
     "-> Tensor",
     "torch.addmm Tensor.addmm", .shape = shape_addmm, .kernel = kernel_addmm,
-    .dtypes = GEMM_DTYPES, .flops = flops_addmm, GRAD(addmm, READ(1) | READ(2)),
+    .prepare = prepare_addmm, .dtypes = GEMM_DTYPES, .flops = flops_addmm,
+    GRAD(addmm, READ(1) | READ(2)),
     .autocast = CFX_CAST_LOW};
 
 /* ---- bmm, baddbmm, addbmm -------------------------------------------------------------------- */

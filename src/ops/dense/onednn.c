@@ -249,22 +249,27 @@ void *onednn_port_read(cfx_op_call *c, onednn_port *p, const void *data) {
     return to;
 }
 
+cfx__packed *onednn_port_pack(onednn_port *p, const cfx_tensor *t) {
+    uint64_t key = p->key + 0x9e3779b97f4a7c15u * (uint64_t)t->offset;
+    cfx__packed *form = cfx__packed_find(t->storage, key);
+    if (form)
+        return form;
+    form = cfx__packed_new(t->storage, key, p->size);
+    if (form) {
+        move(p->in, p->plain_mem, t->data, p->wanted_mem, form->data);
+        cfx__packed_keep(t->storage, form);
+    }
+    return form;
+}
+
 void *onednn_port_weights(cfx_op_call *c, onednn_port *p, const cfx_tensor *t, cfx__packed **held) {
     *held = NULL;
     if (!p->in)
         return t->data;
-    cfx__storage *s = t->storage;
-    uint64_t key = p->key + 0x9e3779b97f4a7c15u * (uint64_t)t->offset;
-    if (s && !s->foreign) {
-        *held = cfx__packed_find(s, key);
+    if (t->storage && !t->storage->foreign) {
+        *held = onednn_port_pack(p, t);
         if (*held)
             return (*held)->data;
-        *held = cfx__packed_new(s, key, p->size);
-        if (*held) {
-            move(p->in, p->plain_mem, t->data, p->wanted_mem, (*held)->data);
-            cfx__packed_keep(s, *held);
-            return (*held)->data;
-        }
     }
     void *to = scratch(c, CFX_U8, (int64_t)p->size);
     if (to)
