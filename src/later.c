@@ -4,6 +4,7 @@
 #include "dispatch/dispatch.h"
 #include "grad/grad.h"
 #include "graph/graph.h"
+#include "plan/plan.h"
 
 const cfx__later cfx__later_rooms = {
     .repr = cfx__dispatch_repr,
@@ -12,4 +13,5 @@ const cfx__later cfx__later_rooms = {
     .module_str = cfx_module_str,
     .grad_fn = cfx_tensor_grad_fn,
     .autograd = cfx__grad_call,
+    .executor = &cfx_planner,
 };

@@ -19,7 +19,7 @@ _cfx() {
         return
     fi
     case $before in
-    --as) COMPREPLY=($(compgen -W "tree graph table code readable program json" -- "$word")) ;;
+    --as) COMPREPLY=($(compgen -W "tree graph table code readable program json plan" -- "$word")) ;;
     --log) COMPREPLY=($(compgen -W "api aten" -- "$word")) ;;
     --inputs | --save | --expect | --save-taps) COMPREPLY=($(compgen -f -X '!*.safetensors' -- "$word")) ;;
     --profile | --with) COMPREPLY=($(compgen -f -X '!*.json' -- "$word")) ;;
@@ -38,10 +38,10 @@ _cfx() {
         show:-*) COMPREPLY=($(compgen -W "--cost --size --as --node --path --around --hops --help" -- "$word")) ;;
         run:-*)
             COMPREPLY=($(compgen -W "--inputs --save --expect --tap --save-taps --stats
-                --find-nan --check --log --profile --memory --threads --help" -- "$word"))
+                --find-nan --check --log --profile --memory --reference --threads --help" -- "$word"))
             ;;
         compare:-*) COMPREPLY=($(compgen -W "--inputs --bisect --as -o --help" -- "$word")) ;;
-        bench:-*) COMPREPLY=($(compgen -W "--inputs --threads --runs --help" -- "$word")) ;;
+        bench:-*) COMPREPLY=($(compgen -W "--inputs --threads --runs --reference --help" -- "$word")) ;;
         draw:-*) COMPREPLY=($(compgen -W "-o --depth --focus --all --with --help" -- "$word")) ;;
         convert:-*) COMPREPLY=($(compgen -W "-o --help" -- "$word")) ;;
         decompose:-*) COMPREPLY=($(compgen -W "-o --keep --help" -- "$word")) ;;

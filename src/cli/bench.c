@@ -16,6 +16,7 @@ static const char help[] =
     "  --inputs F       tensors to run on, as for cfx run\n"
     "  --threads N      threads for one operator; all cores otherwise\n"
     "  --runs N         how often; 20 otherwise\n"
+    "  --reference      times the interpreter, not the plan\n"
     "\n"
     "Exit: 0 done, 2 trouble.\n";
 
@@ -59,7 +60,7 @@ static cfx_value made_up(const cfx_program *p, const cfx_input_spec *s) {
                                                          : cfx_ones(sizes, CFX_KW(dtype, dtype)));
 }
 
-static bool gather(const cfx_program *p, const cfx_dict *file, cfx_list *flat) {
+bool cli_gather(const cfx_program *p, const cfx_dict *file, cfx_list *flat) {
     for (int i = 0, k = 0; i < p->ninputs; i++) {
         if (p->inputs[i].kind != CFX_IN_USER)
             continue;
@@ -135,7 +136,7 @@ static int bench(const char *model, const char *file, int runs) {
     cfx_dict *given = p && file ? cfx_safetensors_read(file) : cfx_dict_new();
     cfx_value flat = cfx_list_value(0, NULL);
     cfx_set_grad_mode(CFX_INFERENCE);
-    if (!cfx_ok() || !gather(p, given, flat.list))
+    if (!cfx_ok() || !cli_gather(p, given, flat.list))
         return cli_trouble();
     cfx_args args = {(int)flat.list->len, flat.list->items, NULL};
     double *ms = cfx__alloc((size_t)runs * sizeof *ms), first = 0;
@@ -162,10 +163,11 @@ static int bench(const char *model, const char *file, int runs) {
 static int run(int argc, char **argv) {
     const char *model = NULL, *inputs = NULL;
     int threads = 0, runs = 20;
+    bool reference = false;
     cli_words w = {argc, argv, .command = &cli_bench};
     while (cli_more(&w))
         if (!cli_value(&w, "--inputs", &inputs) && !cli_number(&w, "--threads", &threads) &&
-            !cli_number(&w, "--runs", &runs))
+            !cli_number(&w, "--runs", &runs) && !cli_flag(&w, "--reference", &reference))
             cli_rest(&w, &model);
     if (w.wrong)
         return CLI_TROUBLE;
@@ -173,6 +175,8 @@ static int run(int argc, char **argv) {
         return cli_usage(&cli_bench, "which MODEL?");
     if (threads)
         cfx_set_num_threads(threads);
+    if (reference)
+        cfx_set_executor(&cfx_interpreter);
     return bench(model, inputs, runs);
 }
 

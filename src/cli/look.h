@@ -8,6 +8,9 @@
 
 #include "../tensor/tensor.h"
 
+/* The inputs of a program in order: of a file, or made up (random floats, ones otherwise, symbols
+ * at their smallest). False, with an error, where one cannot be. */
+bool cli_gather(const cfx_program *p, const cfx_dict *file, cfx_list *flat);
 /* "f32[3, 4]", "int 3", "(f32[2], f32[2])"; scope. */
 const char *cli_brief(cfx_value v);
 

@@ -32,6 +32,7 @@ static const char help[] =
     "  --profile F      prints time by operator, module and node, and writes when each node ran,\n"
     "                   as a Chrome trace (Perfetto); 'cfx draw --with' takes it too\n"
     "  --memory F.svg   draws the bytes alive over the program, and what is alive at the peak\n"
+    "  --reference      runs node by node through the interpreter, not as a plan\n"
     "  --threads N      threads for one operator; all cores otherwise\n"
     "\n"
     "Exit: 0 done or same, 1 differs or a check failed, 2 trouble.\n";
@@ -39,6 +40,7 @@ static const char help[] =
 typedef struct {
     const char *model, *inputs, *save, *expect, *log, *profile, *memory;
     int threads;
+    bool reference;
 } options;
 
 typedef struct {
@@ -147,18 +149,31 @@ static int finish(job *j, cfx_value result) {
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+/* Nodes are looked at one by one as the interpreter runs them. */
+static cfx_value interpret(job *j, cfx_value inputs) {
+    cfx_interp it = {.module = j->p->module, .user = j, .run_node = watch};
+    return cfx_run_from((cfx_site){0}, &it,
+                        (cfx_args){(int)inputs.list->len, inputs.list->items, NULL});
+}
+
+static bool is_at(cfx_watcher *w, const cfx_node *n) {
+    put_progress(w->user, n, now_us());
+    return false;
+}
+
 static cfx_value execute(job *j, cfx_value inputs) {
-    cfx_interp it = {.module = j->p->module, .user = j};
-    if (j->o.profile || j->o.memory || cli_watches(&j->watch) || j->terminal)
-        it.run_node = watch;
+    const bool looks = j->o.profile || j->o.memory || cli_watches(&j->watch);
+    cfx_watcher progress = {.wants = is_at, .user = j};
     cfx_mode api = cfx_function_log(stdout), aten = cfx_dispatch_log(stdout);
     if (j->o.log && !strcmp(j->o.log, "api"))
         cfx_function_mode_push(&api);
     else if (j->o.log)
         cfx_dispatch_mode_push(&aten);
     j->start = now_us();
-    cfx_value raw = cfx_run_from((cfx_site){0}, &it,
-                                 (cfx_args){(int)inputs.list->len, inputs.list->items, NULL});
+    cfx_value raw = looks ? interpret(j, inputs)
+                          : cfx__program_execute((cfx_site){0}, j->p,
+                                                 j->o.reference ? &cfx_interpreter : NULL,
+                                                 j->terminal ? &progress : NULL, inputs);
     if (j->o.log && !strcmp(j->o.log, "api"))
         cfx_function_mode_pop();
     else if (j->o.log)
@@ -203,6 +218,7 @@ static int run(int argc, char **argv) {
                    !cli_value(&w, "--save-taps", &j.watch.save) &&
                    !cli_number(&w, "--threads", &o->threads) &&
                    !cli_flag(&w, "--stats", &j.watch.stats) &&
+                   !cli_flag(&w, "--reference", &o->reference) &&
                    !cli_flag(&w, "--find-nan", &j.watch.find_nan)) {
             cli_rest(&w, &o->model);
         }

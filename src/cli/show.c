@@ -15,6 +15,7 @@ static const char help[] =
     "  --as code        gm.code                     --as readable  gm.print_readable()\n"
     "  --as program     print(program): the graph with its signature and ranges\n"
     "  --as json        nodes, signature and ranges for other programs to read\n"
+    "  --as plan        the kernels that it is run by, on inputs made up as for cfx bench\n"
     "  --node NAME      all there is to say of one node: arguments, users, shape, module, source\n"
     "                   line; statistics of its weights\n"
     "  --cost           what a run takes: FLOPs and memory of modules and operators, in all, and\n"
@@ -25,7 +26,17 @@ static const char help[] =
     "\n"
     "Exit: 0 done, 1 no path, 2 trouble.\n";
 
-static int show(const cfx_program *p, const char *form) {
+static void show_plan(cfx_program *p) {
+    cfx_value flat = cfx_list_value(0, NULL);
+    if (!cli_gather(p, cfx_dict_new(), flat.list))
+        return;
+    cfx_args a = {(int)flat.list->len, flat.list->items, NULL};
+    const char *text = cfx_program_plan_from((cfx_site){0}, p, a);
+    if (text)
+        fputs(*text ? text : "the interpreter runs this program node by node\n", stdout);
+}
+
+static int show(cfx_program *p, const char *form) {
     const cfx_module *gm = p->module;
     if (!strcmp(form, "tree"))
         cli_show_tree(p, NULL);
@@ -41,9 +52,12 @@ static int show(const cfx_program *p, const char *form) {
         cfx_print_program(p, stdout);
     else if (!strcmp(form, "json"))
         cli_show_json(p);
+    else if (!strcmp(form, "plan"))
+        show_plan(p);
     else
         return cli_usage(&cli_show,
-                         "--as is tree, graph, table, code, readable, program or json, not '%s'",
+                         "--as is tree, graph, table, code, readable, program, json or plan, not "
+                         "'%s'",
                          form);
     return cfx_ok() ? CLI_DONE : cli_trouble();
 }

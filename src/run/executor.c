@@ -1,5 +1,6 @@
 /* Executors: what they prepare of a graph is kept with it, and a run goes to the one chosen. Start
  * at cfx_execute. */
+#include "../value/later.h"
 #include "run.h"
 
 /* ---- prepared forms -------------------------------------------------------------------------- */
@@ -105,9 +106,9 @@ cfx_value cfx_execute(const cfx_executor *x, const cfx_execution *e) {
     cfx_execution own = *e;
     bool done = false;
     own.graph = e->graph ? e->graph : e->module->graph;
-    x = x ? x : *choice();
+    x = x ? x : *choice() ? *choice() : cfx__later_rooms.executor;
     cfx_value v = cfx_bad();
-    if (x && x != &cfx_interpreter && !is_watched(&own)) {
+    if (x != &cfx_interpreter && !is_watched(&own)) {
         v = run_by(x, &own, &done);
         if (!done)
             cfx_clear(); /* the interpreter will say what is wrong */

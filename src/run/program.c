@@ -267,6 +267,19 @@ cfx__bound *cfx__program_weights(cfx_program *p) {
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+cfx_value cfx__program_execute(cfx_site at, cfx_program *p, const cfx_executor *x, cfx_watcher *w,
+                               cfx_value inputs) {
+    cfx__bound *b = cfx__program_weights(p);
+    cfx_execution e = {.at = at,
+                       .module = p->module,
+                       .inputs = {(int)inputs.list->len, inputs.list->items, NULL},
+                       .constant = b->constant,
+                       .watcher = w};
+    cfx_value raw = cfx_execute(x, &e);
+    cfx_drop(b);
+    return raw;
+}
+
 cfx_value cfx_program_run_with(cfx_site at, cfx_program *p, const cfx_executor *x, cfx_watcher *w,
                                cfx_args a) {
     if (!is_program(at, p) || cfx__dispatch_args_bad(a) || !cfx_program_sync(p))
@@ -275,18 +288,9 @@ cfx_value cfx_program_run_with(cfx_site at, cfx_program *p, const cfx_executor *
     cfx_grad_mode before = cfx_get_grad_mode();
     if (before == CFX_GRAD_ON)
         cfx_set_grad_mode(CFX_NO_GRAD);
-    cfx__bound *b = cfx__program_weights(p);
-    cfx_value inputs = program_inputs(at, p, b, a), raw = cfx_bad();
-    if (!cfx_is_bad(inputs)) {
-        cfx_execution e = {.at = at,
-                           .module = p->module,
-                           .inputs = {(int)inputs.list->len, inputs.list->items, NULL},
-                           .constant = b->constant,
-                           .watcher = w};
-        raw = cfx_execute(x, &e);
-    }
+    cfx_value inputs = cfx_program_inputs_from(at, p, a);
+    cfx_value raw = cfx_is_bad(inputs) ? inputs : cfx__program_execute(at, p, x, w, inputs);
     cfx_value out = cfx_is_bad(raw) ? raw : cfx_program_outputs(p, inputs, raw);
-    cfx_drop(b);
     cfx_set_grad_mode(before);
     return cfx_scope_return_value(mark, out);
 }

@@ -114,6 +114,9 @@ typedef struct cfx__bound {
     cfx_tensor **tensors; /* by input, counted; NULL: the caller's, or there is none */
     bool *constant;       /* by input: a weight that the program does not write to */
 } cfx__bound;
+/* Runs a program's graph on the values of all its inputs; scope. */
+cfx_value cfx__program_execute(cfx_site at, cfx_program *p, const cfx_executor *x, cfx_watcher *w,
+                               cfx_value inputs);
 /* Made anew when the program's tensors or signature have changed; the caller owns a count. */
 cfx__bound *cfx__program_weights(cfx_program *p);
 

@@ -20,6 +20,8 @@ typedef struct cfx__later {
     const char *(*grad_fn)(const cfx_tensor *t);
     /* A call that has an argument with a gradient: records it. */
     cfx_value (*autograd)(cfx_site at, cfx_op *op, cfx_value *args);
+    /* The executor of GraphModules and programs, unless another is chosen. */
+    const struct cfx_executor *executor;
 } cfx__later;
 
 extern const cfx__later cfx__later_rooms;

@@ -1,0 +1,341 @@
+/* Fusing: a convolution or product with the normalisation, activation and addition that follow it
+ * is one kernel. Start at cfx__plan_fuse. */
+#include <cfx/ops.h>
+
+#include "plan.h"
+
+/* ---- what follows a node --------------------------------------------------------------------- */
+
+cfx_op *cfx__plan_op(const cfx__run_step *s) {
+    if (!s->op)
+        return NULL;
+    const cfx__op_info *info = cfx__op_info_of(s->op);
+    return info->form == CFX__INPLACE ? info->functional : s->op;
+}
+
+cfx_tensor *cfx__plan_tensor(const cfx__lowering *l, int slot) {
+    cfx_value v = cfx_is_bad(l->plan->constants[slot]) ? l->plan->given[slot]
+                                                       : l->plan->constants[slot];
+    return v.tag == CFX_TAG_TENSOR ? v.tensor : NULL;
+}
+
+typedef struct {
+    int slot;
+    bool found;
+} search;
+
+static void note_read(void *user, int slot) {
+    search *s = user;
+    s->found |= s->slot == slot;
+}
+
+bool cfx__plan_reads(const cfx__run_step *s, int slot) {
+    search found = {slot, false};
+    cfx__plan_each_read(s, note_read, &found);
+    return found.found;
+}
+
+int cfx__plan_only_user(const cfx__lowering *l, int slot) {
+    const cfx__steps *steps = l->plan->steps;
+    for (int k = slot + 1; l->uses[slot] == 1 && k < steps->nsteps; k++)
+        if (cfx__plan_reads(&steps->steps[k], slot))
+            return steps->steps[k].op ? k : -1;
+    return -1;
+}
+
+bool cfx__plan_passes(const cfx__lowering *l, int slot) {
+    const cfx__run_step *s = &l->plan->steps->steps[slot];
+    cfx_op *op = cfx__plan_op(s);
+    return op == &cfx_op_dropout && s->bound[0].tag == CFX_TAG_NODE &&
+           s->bound[2].tag == CFX_TAG_BOOL && !s->bound[2].b;
+}
+
+/* to(dtype) of what has it: the argument itself. */
+bool cfx__plan_is_same(const cfx__lowering *l, int slot) {
+    const cfx__run_step *s = &l->plan->steps->steps[slot];
+    if (s->op != &cfx_op_to_dtype || s->bound[0].tag != CFX_TAG_NODE ||
+        s->bound[1].tag != CFX_TAG_DTYPE || s->bound[3].tag != CFX_TAG_BOOL || s->bound[3].b ||
+        s->bound[4].tag != CFX_TAG_NONE)
+        return false;
+    const cfx_tensor *t = cfx__plan_tensor(l, (int)s->bound[0].spare);
+    return t && (int64_t)t->dtype == s->bound[1].i;
+}
+
+/* ---- normalisation --------------------------------------------------------------------------- */
+
+/* The constant that argument i of a step is; None is one. False where it is not constant. */
+static bool constant_arg(const cfx__lowering *l, const cfx__run_step *s, int i, cfx_value *out) {
+    *out = s->bound[i];
+    if (out->tag == CFX_TAG_NODE)
+        *out = l->plan->constants[out->spare];
+    return !cfx_is_bad(*out) && !s->nested[i];
+}
+
+/* batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn) */
+bool cfx__plan_fold_norm(const cfx__lowering *l, int norm, cfx_value *weight, cfx_value *bias) {
+    const cfx__run_step *s = &l->plan->steps->steps[norm];
+    cfx_value w, b, mean, var, training, eps;
+    if (s->op != &cfx_op_batch_norm || !constant_arg(l, s, 1, &w) || !constant_arg(l, s, 2, &b) ||
+        !constant_arg(l, s, 3, &mean) || !constant_arg(l, s, 4, &var) ||
+        !constant_arg(l, s, 5, &training) || !constant_arg(l, s, 7, &eps) ||
+        mean.tag != CFX_TAG_TENSOR || var.tag != CFX_TAG_TENSOR || training.tag != CFX_TAG_BOOL ||
+        training.b || mean.tensor->dtype != CFX_F32)
+        return false;
+    cfx_tensor *scale = cfx_rsqrt(cfx_add(var, eps)), *shift = cfx_neg(mean.tensor);
+    if (w.tag == CFX_TAG_TENSOR)
+        scale = cfx_mul(scale, w);
+    if (bias->tag == CFX_TAG_TENSOR)
+        shift = cfx_add(shift, *bias);
+    shift = cfx_mul(shift, scale);
+    if (b.tag == CFX_TAG_TENSOR)
+        shift = cfx_add(shift, b);
+    int64_t sizes[CFX_MAX_DIMS] = {weight->tensor->shape[0]};
+    for (int i = 1; i < weight->tensor->ndim; i++)
+        sizes[i] = 1;
+    cfx_tensor *wide = cfx_reshape(scale, cfx_ints_value(weight->tensor->ndim, sizes));
+    *weight = cfx_tensor_value(cfx_mul(*weight, wide));
+    *bias = cfx_tensor_value(shift);
+    return cfx_ok() && weight->tensor->dtype == CFX_F32 && bias->tensor->dtype == CFX_F32;
+}
+
+/* ---- chains ---------------------------------------------------------------------------------- */
+
+/* A node and what follows it, as far as one kernel may do it all. */
+typedef struct {
+    cfx__epilogue epilogue;
+    int end[CFX__POSTS + 1]; /* the slot that has the result with so many posts */
+    int add;                 /* the slot that is added, or -1 */
+    cfx_value weight, bias;  /* arguments 1 and 2 where a normalisation is folded in */
+    bool folded;
+} chain;
+
+/* Whether the value of a slot may go unseen: one step reads it, nobody looks on. */
+static int next_of(const cfx__lowering *l, int slot) {
+    int k = cfx__plan_wants(l->e, l->plan->steps->steps[slot].node) ? -1
+                                                                    : cfx__plan_only_user(l, slot);
+    return k < 0 || l->taken[k] || !cfx_is_bad(l->plan->constants[k]) ? -1 : k;
+}
+
+/* The number of the argument that reads the slot. */
+static int place_of(const cfx__run_step *s, int slot) {
+    for (int i = 0; i < s->nbound; i++)
+        if (s->bound[i].tag == CFX_TAG_NODE && (int)s->bound[i].spare == slot)
+            return i;
+    return -1;
+}
+
+/* Whether a step after k reads what a slot holds, under whichever name. */
+static bool is_read_after(const cfx__lowering *l, int k, int slot) {
+    const cfx__steps *steps = l->plan->steps;
+    for (int j = 0; j < k; j++)
+        for (int i = k + 1; l->object[j] == l->object[slot] && i < steps->nsteps; i++)
+            if (cfx__plan_reads(&steps->steps[i], j))
+                return true;
+    return false;
+}
+
+/* x + y or y + x, where y is a tensor like x made before x began: the slot of y, or -1. Where y is
+ * written to, it must not be read again. */
+static int added(const cfx__lowering *l, int k, int slot, int start, const cfx_tensor *like) {
+    const cfx__run_step *s = &l->plan->steps->steps[k];
+    int place = place_of(s, slot);
+    if (cfx__plan_op(s) != &cfx_op_add_Tensor || place < 0 || place > 1 ||
+        s->bound[2].tag != CFX_TAG_INT || s->bound[2].i != 1 ||
+        s->bound[1 - place].tag != CFX_TAG_NODE)
+        return -1;
+    int other = (int)s->bound[1 - place].spare;
+    if (other > start || (s->op != &cfx_op_add_Tensor && place && is_read_after(l, k, other)))
+        return -1;
+    const cfx_tensor *t = cfx__plan_tensor(l, other);
+    return t && other != slot && t->dtype == CFX_F32 && cfx__tensor_same_shape(t, like) ? other
+                                                                                         : -1;
+}
+
+static bool is_activation(const cfx__lowering *l, int k, int slot) {
+    const cfx__run_step *s = &l->plan->steps->steps[k];
+    for (int i = 1; i < s->nbound; i++)
+        if (s->bound[i].tag == CFX_TAG_NODE || s->nested[i])
+            return false;
+    return place_of(s, slot) == 0 && cfx__ready_takes(cfx__plan_op(s), s->bound) &&
+           cfx__plan_tensor(l, slot)->dtype == CFX_F32;
+}
+
+/* Follows the chain behind a slot. */
+static void follow(const cfx__lowering *l, int start, const cfx_tensor *like, chain *c) {
+    int slot = c->end[0] = start;
+    for (int k = next_of(l, slot); k >= 0; k = next_of(l, slot)) {
+        int y = added(l, k, slot, start, like);
+        if (cfx__plan_passes(l, k) || cfx__plan_is_same(l, k)) {
+            c->end[c->epilogue.n] = k;
+        } else if (c->epilogue.n == CFX__POSTS) {
+            return;
+        } else if (y >= 0 && !c->epilogue.n) {
+            c->add = y;
+            c->epilogue.post[c->epilogue.n++] = (cfx__post){0};
+        } else if (is_activation(l, k, slot)) {
+            const cfx__run_step *s = &l->plan->steps->steps[k];
+            c->epilogue.post[c->epilogue.n++] = (cfx__post){cfx__plan_op(s), s->bound};
+        } else {
+            return;
+        }
+        c->end[c->epilogue.n] = k;
+        slot = k;
+    }
+}
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+static cfx_tensor *in_format(const cfx_tensor *t, cfx_memory_format f) {
+    int64_t stride[CFX_MAX_DIMS];
+    cfx__strides_of_format(f, t->ndim, t->shape, stride);
+    return cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim, t->shape, stride);
+}
+
+/* The arguments of a step for its prepare column: constants as they are, all else fake. */
+static bool arguments(const cfx__lowering *l, const cfx__run_step *s, cfx_value *args) {
+    for (int i = 0; i < s->nbound; i++) {
+        args[i] = s->bound[i];
+        if (s->nested[i])
+            return false;
+        if (args[i].tag == CFX_TAG_NODE) {
+            cfx_value known = l->plan->constants[args[i].spare];
+            args[i] = cfx_is_bad(known) ? l->plan->given[args[i].spare] : known;
+        }
+        if (args[i].tag == CFX_TAG_TENSOR && args[i].tensor->data)
+            args[i] = cfx_tensor_value(cfx__tensor_contiguous(args[i].tensor));
+    }
+    return true;
+}
+
+/* The longest chain that the column takes. */
+static cfx__ready *prepare(cfx_op_call *c, chain *ch) {
+    for (; ch->epilogue.n >= 0; ch->epilogue.n--) {
+        if (!ch->epilogue.n || ch->epilogue.post[0].op)
+            ch->add = -1;
+        cfx__ready *r = c->op->prepare(c, &ch->epilogue);
+        if (r || !cfx_ok())
+            return r;
+    }
+    ch->epilogue.n = 0;
+    return NULL;
+}
+
+/* Whether an in-place form outside the chain writes to what a slot holds before the chain ends. */
+static bool is_written(const cfx__lowering *l, int slot, int from, int to) {
+    int next = cfx__plan_only_user(l, from);
+    for (int k = from + 1; k < to; k++) {
+        if (k == next) {
+            next = cfx__plan_only_user(l, k);
+            continue;
+        }
+        const cfx__run_step *s = &l->plan->steps->steps[k];
+        if (s->op && cfx__op_info_of(s->op)->form == CFX__INPLACE &&
+            l->object[s->bound[0].spare] == l->object[slot])
+            return true;
+    }
+    return false;
+}
+
+static bool hides_nan(const chain *ch) {
+    bool hides = false;
+    for (int i = 0; i < ch->epilogue.n; i++)
+        hides |= ch->epilogue.post[i].op && cfx__ready_hides_nan(ch->epilogue.post[i].op);
+    return hides;
+}
+
+/* Whether the weights among the arguments have no NaN and no infinity. */
+static bool weights_finite(const cfx_value *args, int n) {
+    for (int i = 0; i < n; i++)
+        if (args[i].tag == CFX_TAG_TENSOR && args[i].tensor->data &&
+            !cfx__plan_is_finite(args[i].tensor))
+            return false;
+    return true;
+}
+
+/* What an epilogue that hides NaN must not be given is looked for where it is not known to be
+ * finite. What comes out of finite operands is finite, but for an overflow. */
+static void guard(cfx__lowering *l, cfx__plan_kernel *k, const chain *ch, const cfx_value *args) {
+    const int n = l->plan->steps->steps[k->chain[0]].nbound;
+    const bool hides = k->hides = hides_nan(ch);
+    const bool x = l->clean[k->x], add = k->add < 0 || l->clean[k->add];
+    k->guard_x = hides && !x;
+    k->guard_add = hides && !add;
+    l->clean[k->chain[k->nchain - 1]] = hides || (x && add && weights_finite(args, n));
+}
+
+/* Notes the kernel at the end of its chain; what lies before needs none of its own. */
+static int put(cfx__lowering *l, int slot, cfx__ready *r, const chain *ch, cfx_tensor *like,
+               const cfx_value *args) {
+    const cfx__run_step *s = &l->plan->steps->steps[slot];
+    int end = ch->end[ch->epilogue.n];
+    cfx__plan_kernel *k = &l->plan->kernels[end];
+    k->kind = CFX__PLAN_READY;
+    k->ready = r;
+    k->x = (int)s->bound[r->input].spare;
+    k->add = ch->add;
+    k->x_like = cfx_keep(args[r->input].tensor);
+    k->like = cfx_keep(like);
+    k->nposts = ch->epilogue.n;
+    if (r->scratch > l->plan->scratch)
+        l->plan->scratch = r->scratch;
+    for (int i = slot; i >= 0; i = i == end ? -1 : cfx__plan_only_user(l, i))
+        k->nchain++;
+    k->chain = cfx__arena_alloc(&l->plan->arena, (size_t)k->nchain * sizeof *k->chain);
+    k->nchain = 0;
+    for (int i = slot; i >= 0; i = i == end ? -1 : cfx__plan_only_user(l, i)) {
+        l->taken[i] = true;
+        k->chain[k->nchain++] = i;
+    }
+    guard(l, k, ch, args);
+    cfx_value_drop(l->plan->given[end]);
+    l->plan->given[end] = cfx_value_keep(cfx_tensor_value(like));
+    return end;
+}
+
+int cfx__plan_fuse(cfx__lowering *l, int slot) {
+    const cfx__run_step *s = &l->plan->steps->steps[slot];
+    cfx_op *op = cfx__plan_op(s);
+    cfx_value args[CFX_MAX_ARGS];
+    cfx_tensor *want = l->plan->wanted[slot].tag == CFX_TAG_TENSOR ? l->plan->wanted[slot].tensor
+                                                                   : NULL;
+    if (!op || op != s->op || !op->prepare || !want || want->dtype != CFX_F32 ||
+        !arguments(l, s, args))
+        return -1;
+    const bool image = want->ndim == 4;
+    cfx_tensor *like = image ? in_format(want, CFX_CHANNELS_LAST) : want;
+    chain ch = {.add = -1};
+    int norm = next_of(l, slot), start = slot;
+    cfx_value weight = s->nbound > 1 ? args[1] : cfx_none();
+    cfx_value bias = s->nbound > 2 ? args[2] : cfx_none();
+    if (image && norm >= 0 && weight.tag == CFX_TAG_TENSOR && weight.tensor->data &&
+        (bias.tag == CFX_TAG_NONE || (bias.tag == CFX_TAG_TENSOR && bias.tensor->data)) &&
+        place_of(&l->plan->steps->steps[norm], slot) == 0 &&
+        cfx__plan_fold_norm(l, norm, &weight, &bias)) {
+        args[1] = weight, args[2] = bias;
+        start = norm;
+    }
+    if (!cfx_ok())
+        return -1;
+    cfx_op_call c = {.op = op, .nargs = s->nbound, .args = args, .nout = 1, .fake = true};
+    c.out[0] = like;
+    follow(l, start, like, &ch);
+    while (ch.epilogue.n && hides_nan(&ch) && !weights_finite(args, s->nbound))
+        ch.epilogue.n--;
+    chain whole = ch;
+    cfx__ready *r = prepare(&c, &ch);
+    if (!r && image && cfx_ok() && args[0].tag == CFX_TAG_TENSOR && !args[0].tensor->data) {
+        ch = whole;
+        args[0] = cfx_tensor_value(in_format(args[0].tensor, CFX_CHANNELS_LAST));
+        r = prepare(&c, &ch);
+    }
+    if (!r)
+        return -1;
+    int end = ch.end[ch.epilogue.n];
+    if (s->bound[r->input].tag != CFX_TAG_NODE || args[r->input].tensor->data ||
+        is_written(l, (int)s->bound[r->input].spare, slot, end) ||
+        (ch.add >= 0 && is_written(l, ch.add, slot, end))) {
+        cfx_drop(r);
+        return -1;
+    }
+    return put(l, slot, r, &ch, like, args);
+}

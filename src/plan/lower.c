@@ -1,0 +1,536 @@
+/* Lowering: a graph becomes kernels. It is run once on fake inputs, which gives the sizes of
+ * everything and the values of what is constant; then each node finds its kernel. Start at
+ * cfx__plan_make. */
+#include <cfx/ops.h>
+
+#include "plan.h"
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static cfx_value fake_of(cfx_value v) {
+    if (v.tag == CFX_TAG_TENSOR) {
+        const cfx_tensor *t = v.tensor;
+        return cfx_tensor_value(
+            cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim, t->shape, t->stride));
+    }
+    if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
+        return v;
+    cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < v.list->len; i++)
+        cfx_list_append(out.list, fake_of(v.list->items[i]));
+    return out;
+}
+
+static bool same_strides(cfx_value a, cfx_value b) {
+    if (a.tag != b.tag)
+        return false;
+    if (a.tag == CFX_TAG_LIST || a.tag == CFX_TAG_TUPLE) {
+        bool same = a.list->len == b.list->len;
+        for (int64_t i = 0; same && i < a.list->len; i++)
+            same = same_strides(a.list->items[i], b.list->items[i]);
+        return same;
+    }
+    if (a.tag != CFX_TAG_TENSOR)
+        return true;
+    bool same = true;
+    for (int i = 0; i < a.tensor->ndim; i++)
+        same &= a.tensor->shape[i] == 1 || a.tensor->stride[i] == b.tensor->stride[i];
+    return same;
+}
+
+static bool same_results(cfx_value a, cfx_value b) {
+    if (a.tag != b.tag)
+        return false;
+    if (a.tag == CFX_TAG_LIST || a.tag == CFX_TAG_TUPLE) {
+        bool same = a.list->len == b.list->len;
+        for (int64_t i = 0; same && i < a.list->len; i++)
+            same = same_results(a.list->items[i], b.list->items[i]);
+        return same;
+    }
+    return a.tag != CFX_TAG_TENSOR ||
+           (a.tensor->dtype == b.tensor->dtype && cfx__tensor_same_shape(a.tensor, b.tensor));
+}
+
+static void each_slot(cfx_value v, cfx__plan_slot_fn *fn, void *user) {
+    if (v.tag == CFX_TAG_NODE)
+        fn(user, (int)v.spare);
+    else if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
+        for (int64_t i = 0; i < v.list->len; i++)
+            each_slot(v.list->items[i], fn, user);
+    else if (v.tag == CFX_TAG_DICT)
+        for (int64_t i = 0; i < v.dict->len; i++)
+            each_slot(v.dict->entries[i].value, fn, user);
+    else if (v.tag == CFX_TAG_SLICE) {
+        each_slot(v.slice->start, fn, user);
+        each_slot(v.slice->stop, fn, user);
+        each_slot(v.slice->step, fn, user);
+    }
+}
+
+void cfx__plan_each_read(const cfx__run_step *s, cfx__plan_slot_fn *fn, void *user) {
+    if (!s->op) {
+        each_slot(s->args, fn, user);
+        each_slot(s->kwargs, fn, user);
+        return;
+    }
+    for (int i = 0; i < s->nbound; i++)
+        each_slot(s->bound[i], fn, user);
+}
+
+/* ---- what can be planned --------------------------------------------------------------------- */
+
+static void count_use(void *user, int slot) { ((int *)user)[slot]++; }
+
+/* Whether the operator gives memory of its own, never that of an argument. */
+static bool makes_own(cfx_op *op) {
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
+    for (int i = 0; i < s->nrets; i++)
+        if (s->rets[i].alias)
+            return false;
+    return !op->view && (op->prepare || (op->shape && op->kernel) || op == &cfx_op_batch_norm);
+}
+
+/* Whether sizes or numbers that steps are bound to come from the data of a tensor. */
+static bool reads_data(cfx_op *op) {
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
+    return op->effects & CFX_DATA_SHAPE || (s->nrets == 1 && s->rets[0].type == CFX__T_SCALAR);
+}
+
+typedef struct {
+    const cfx__lowering *l;
+    int object;
+    bool found;
+} search;
+
+static void find_object(void *user, int slot) {
+    search *s = user;
+    s->found |= s->l->object[slot] == s->object;
+}
+
+/* An in-place form can be a functional one where nothing else looks at the memory: it was made by a
+ * step, and whatever read it so far made memory of its own. */
+static bool may_write(const cfx__lowering *l, int k) {
+    const cfx__run_step *steps = l->plan->steps->steps, *s = &steps[k];
+    if (s->bound[0].tag != CFX_TAG_NODE)
+        return false;
+    int object = l->object[s->bound[0].spare];
+    if (!steps[object].op || !makes_own(steps[object].op))
+        return false;
+    for (int i = object + 1; i < k; i++) {
+        search found = {l, object, false};
+        cfx__plan_each_read(&steps[i], find_object, &found);
+        if (found.found && (!steps[i].op || (!makes_own(steps[i].op) && l->object[i] != object)))
+            return false;
+    }
+    return true;
+}
+
+/* Which slots are one object; false where the graph does what is not planned. */
+static bool find_objects(cfx__lowering *l, bool *written) {
+    const cfx__steps *steps = l->plan->steps;
+    for (int k = 0; k < steps->nsteps; k++) {
+        const cfx__run_step *s = &steps->steps[k];
+        const cfx_opcode op = s->node->op;
+        l->object[k] = k;
+        if ((op == CFX_PLACEHOLDER && !s->input) || op == CFX_CALL_METHOD ||
+            op == CFX_CALL_MODULE || (op == CFX_CALL_FUNCTION && !s->op && !s->item))
+            return false;
+        if (!s->op)
+            continue;
+        if (cfx__plan_passes(l, k)) {
+            l->object[k] = l->object[s->bound[0].spare];
+            continue;
+        }
+        const cfx__op_info *info = cfx__op_info_of(s->op);
+        if (info->form == CFX__INPLACE ? !may_write(l, k) : info->writes || reads_data(s->op))
+            return false;
+        if (info->form == CFX__INPLACE) {
+            l->object[k] = l->object[s->bound[0].spare];
+            written[l->object[k]] = true;
+        }
+    }
+    return true;
+}
+
+typedef struct {
+    const bool *varies;
+    bool any;
+} variation;
+
+static void note_variation(void *user, int slot) {
+    variation *v = user;
+    v->any |= v->varies[slot];
+}
+
+/* Which slots differ from run to run. False where a constant would be drawn from the generator. */
+static bool find_variation(cfx__lowering *l, const bool *written, bool *varies) {
+    const cfx__steps *steps = l->plan->steps;
+    int input = 0;
+    for (int k = 0; k < steps->nsteps; k++) {
+        const cfx__run_step *s = &steps->steps[k];
+        variation v = {varies, false};
+        cfx__plan_each_read(s, note_variation, &v);
+        varies[k] = v.any || written[l->object[k]];
+        if (s->node->op == CFX_PLACEHOLDER) {
+            const cfx_value in = l->e->inputs.v[input];
+            bool constant = l->e->constant && l->e->constant[input] &&
+                            in.tag == CFX_TAG_TENSOR && in.tensor->storage &&
+                            !in.tensor->storage->foreign;
+            varies[k] = in.tag == CFX_TAG_TENSOR && !constant;
+            input++;
+        } else if (s->op && (s->op->effects & CFX_RANDOM) && !v.any) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- the run on fake inputs ------------------------------------------------------------------ */
+
+static cfx_value take_value(cfx_watcher *w, cfx_node *n, cfx_value v) {
+    cfx__plan *p = w->user;
+    int slot = cfx__steps_slot(p->steps, n);
+    if (slot >= 0)
+        p->wanted[slot] = cfx_value_keep(v);
+    return cfx_none();
+}
+
+/* Fills wanted, given and constants. False, with an error, where the run fails. */
+static bool run_fake(cfx__lowering *l, const bool *varies) {
+    cfx__plan *p = l->plan;
+    cfx_value *in = cfx__alloc((size_t)p->ninputs * sizeof *in);
+    for (int k = 0, i = 0; k < p->n && i < p->ninputs; k++)
+        if (p->kernels[k].kind == CFX__PLAN_INPUT) {
+            in[i] = varies[k] ? fake_of(l->e->inputs.v[i]) : l->e->inputs.v[i];
+            p->inputs[i] = cfx_value_keep(varies[k] ? in[i] : fake_of(in[i]));
+            i++;
+        }
+    cfx_watcher w = {.see = take_value, .user = p};
+    cfx_execution e = *l->e;
+    e.inputs = (cfx_args){p->ninputs, in, NULL};
+    e.constant = NULL;
+    e.watcher = &w;
+    cfx_value out = cfx_execute(&cfx_interpreter, &e);
+    cfx__free(in);
+    for (int k = 0; k < p->n && !cfx_is_bad(out); k++) {
+        cfx_value v = p->wanted[k];
+        p->constants[k] = varies[k] ? cfx_bad() : cfx_value_keep(v);
+        p->wanted[k] = cfx_value_keep(fake_of(v));
+        p->given[k] = cfx_value_keep(p->wanted[k]);
+        cfx_value_drop(v);
+    }
+    return !cfx_is_bad(out);
+}
+
+/* Values that are no tensors follow from sizes alone, which a plan is made for. */
+static bool is_known(cfx_value v) {
+    if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
+        for (int64_t i = 0; i < v.list->len; i++)
+            if (!is_known(v.list->items[i]))
+                return false;
+        return true;
+    }
+    return cfx_is_number(v) || v.tag == CFX_TAG_STR || v.tag == CFX_TAG_DTYPE;
+}
+
+/* False where the weight may be written to unseen. */
+static bool note_weight(cfx__lowering *l, int slot, int input) {
+    cfx_value v = l->plan->constants[slot];
+    if (v.tag != CFX_TAG_TENSOR)
+        return true;
+    if (!v.tensor->storage || v.tensor->storage->foreign)
+        return false;
+    cfx__plan_weight w = {.input = input,
+                          .node = l->plan->steps->steps[slot].node,
+                          .tensor = cfx_keep(v.tensor),
+                          .version = v.tensor->storage->version};
+    VEC_PUSH(l->plan->weights, w);
+    return true;
+}
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+typedef struct {
+    cfx__plan *plan;
+    bool other; /* some slot is given in other strides than wanted */
+} layout;
+
+static void note_layout(void *user, int slot) {
+    layout *a = user;
+    a->other |= !same_strides(a->plan->given[slot], a->plan->wanted[slot]);
+}
+
+static void reset_layout(void *user, int slot) {
+    cfx__plan *p = user;
+    cfx_value_drop(p->given[slot]);
+    p->given[slot] = cfx_value_keep(p->wanted[slot]);
+}
+
+static cfx_value filled(const cfx__plan *p, cfx_value v) {
+    if (v.tag == CFX_TAG_NODE)
+        return cfx_is_bad(p->constants[v.spare]) ? p->given[v.spare] : p->constants[v.spare];
+    if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
+        return v;
+    cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < v.list->len; i++)
+        cfx_list_append(out.list, filled(p, v.list->items[i]));
+    return out;
+}
+
+/* Strides are part of what these compute. */
+static bool sees_strides(const cfx_op *op) {
+    return op == &cfx_op_as_strided || op == &cfx_op_view || op == &cfx_op_is_contiguous ||
+           op == &cfx_op_is_contiguous_memory_format;
+}
+
+/* The result of a call whose arguments lie in other strides; bad, without an error, where the
+ * operator does not take them so. */
+static cfx_value called(const cfx__plan *p, const cfx__run_step *s, cfx_op *op) {
+    cfx_value args[CFX_MAX_ARGS];
+    for (int i = 0; i < s->nbound; i++)
+        args[i] = filled(p, s->bound[i]);
+    cfx_value v = cfx__op_call_bound((cfx_site){0}, op, args);
+    if (cfx_ok())
+        return fake_of(v);
+    cfx_clear();
+    return cfx_bad();
+}
+
+static bool lower_call(cfx__lowering *l, int k) {
+    cfx__plan *p = l->plan;
+    cfx__plan_kernel *kernel = &p->kernels[k];
+    const cfx__run_step *s = kernel->step;
+    kernel->kind = CFX__PLAN_CALL;
+    kernel->op = cfx__plan_op(s);
+    layout a = {p, false};
+    cfx__plan_each_read(s, note_layout, &a);
+    if (!a.other && kernel->op == s->op)
+        return true;
+    size_t mark = cfx_scope_open();
+    cfx_value v = a.other && sees_strides(kernel->op) ? cfx_bad() : called(p, s, kernel->op);
+    bool fine = !cfx_is_bad(v) && same_results(v, p->wanted[k]);
+    if (!fine && a.other && kernel->op == s->op) {
+        kernel->reorder = true;
+        cfx__plan_each_read(s, reset_layout, p);
+        v = p->wanted[k];
+        fine = true;
+    }
+    if (fine) {
+        cfx_value_keep(v);
+        cfx_value_drop(p->given[k]);
+        p->given[k] = v;
+    }
+    cfx_scope_close(mark);
+    return fine;
+}
+
+/* Whether what a step gives is finite because what it reads is. */
+static bool keeps_finite(const cfx__lowering *l, const cfx__run_step *s) {
+    return s->nbound && s->bound[0].tag == CFX_TAG_NODE && l->clean[s->bound[0].spare] &&
+           (s->op->view || s->op == &cfx_op_max_pool2d || s->op == &cfx_op_adaptive_avg_pool2d);
+}
+
+static bool lower_step(cfx__lowering *l, int k) {
+    cfx__plan *p = l->plan;
+    cfx__plan_kernel *kernel = &p->kernels[k];
+    const cfx__run_step *s = kernel->step;
+    if (l->taken[k] || !cfx_is_bad(p->constants[k]) || kernel->kind == CFX__PLAN_INPUT)
+        return true;
+    if (s->node->op == CFX_OUTPUT) {
+        kernel->kind = CFX__PLAN_OUTPUT;
+        kernel->reorder = true;
+        return true;
+    }
+    if (s->op == &cfx_op__assert_tensor_metadata) { /* holds for these sizes: it has run */
+        p->constants[k] = cfx_none();
+        return true;
+    }
+    if (s->item || cfx__plan_passes(l, k) || cfx__plan_is_same(l, k)) {
+        kernel->kind = s->item ? CFX__PLAN_ITEM : CFX__PLAN_PASS;
+        kernel->x = (int)(s->item ? s->args.list->items[0] : s->bound[0]).spare;
+        kernel->index = s->item ? s->args.list->items[1].i : 0;
+        cfx_value from = p->given[kernel->x];
+        bool sequence = from.tag == CFX_TAG_LIST || from.tag == CFX_TAG_TUPLE;
+        if (s->item && (!sequence || kernel->index < 0 || kernel->index >= from.list->len))
+            return false;
+        cfx_value_drop(p->given[k]);
+        p->given[k] = cfx_value_keep(s->item ? from.list->items[kernel->index] : from);
+        l->clean[k] = l->clean[kernel->x];
+        return true;
+    }
+    if (!s->op)
+        return false;
+    size_t mark = cfx_scope_open();
+    bool fused = cfx__plan_fuse(l, k) >= 0;
+    cfx_scope_close(mark);
+    l->clean[k] |= !fused && keeps_finite(l, s);
+    return cfx_ok() && (fused || lower_call(l, k));
+}
+
+/* ---- lifetimes ------------------------------------------------------------------------------- */
+
+typedef struct {
+    int *last, now;
+} lifetime;
+
+static void note_last(void *user, int slot) {
+    lifetime *t = user;
+    if (t->last[slot] < t->now)
+        t->last[slot] = t->now;
+}
+
+static void each_kernel_read(const cfx__plan_kernel *k, cfx__plan_slot_fn *fn, void *user) {
+    switch (k->kind) {
+    case CFX__PLAN_CALL:
+    case CFX__PLAN_OUTPUT: cfx__plan_each_read(k->step, fn, user); break;
+    case CFX__PLAN_READY:
+        if (k->add >= 0)
+            fn(user, k->add);
+        fn(user, k->x);
+        break;
+    case CFX__PLAN_PASS:
+    case CFX__PLAN_ITEM: fn(user, k->x); break;
+    default: break;
+    }
+}
+
+static void *room_for(cfx__plan *p, int n) {
+    return cfx__arena_alloc(&p->arena, (size_t)n * sizeof(int));
+}
+
+/* The slots that an in-place form wrote to, as far as they are read later. */
+static void find_also(cfx__lowering *l, int k, const int *last) {
+    cfx__plan_kernel *kernel = &l->plan->kernels[k];
+    kernel->also = room_for(l->plan, k);
+    for (int s = 0; s < k; s++)
+        if (l->object[s] == l->object[k] && last[s] > k)
+            kernel->also[kernel->nalso++] = s;
+}
+
+/* A slot is freed by the kernel that reads it last, or by its own. */
+static void find_lifetimes(cfx__lowering *l) {
+    cfx__plan *p = l->plan;
+    lifetime t = {.last = cfx__alloc((size_t)p->n * sizeof *t.last)};
+    for (int k = 0; k < p->n; k++)
+        t.last[k] = k;
+    for (t.now = 0; t.now < p->n; t.now++)
+        each_kernel_read(&p->kernels[t.now], note_last, &t);
+    for (int k = 0; k < p->n; k++)
+        p->kernels[t.last[k]].nfrees++;
+    for (int k = 0; k < p->n; k++) {
+        cfx__plan_kernel *kernel = &p->kernels[k];
+        kernel->frees = room_for(p, kernel->nfrees);
+        kernel->nfrees = 0;
+        if (kernel->kind == CFX__PLAN_CALL && kernel->op != kernel->step->op)
+            find_also(l, k, t.last);
+    }
+    for (int k = 0; k < p->n; k++) {
+        cfx__plan_kernel *by = &p->kernels[t.last[k]];
+        by->frees[by->nfrees++] = k;
+    }
+    cfx__free(t.last);
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+static void drop_values(cfx_value *v, int n) {
+    for (int i = 0; v && i < n; i++)
+        cfx_value_drop(v[i]);
+    cfx__free(v);
+}
+
+static void plan_free(void *obj) {
+    cfx__plan *p = obj;
+    for (int k = 0; k < p->n; k++) {
+        cfx_drop(p->kernels[k].ready);
+        cfx_drop(p->kernels[k].x_like);
+        cfx_drop(p->kernels[k].like);
+    }
+    drop_values(p->constants, p->n);
+    drop_values(p->wanted, p->n);
+    drop_values(p->given, p->n);
+    drop_values(p->inputs, p->ninputs);
+    for (size_t i = 0; i < p->weights.len; i++)
+        cfx_drop(p->weights.data[i].tensor);
+    VEC_FREE(p->weights);
+    cfx_drop(p->steps);
+    cfx__arena_release(&p->arena);
+}
+
+static const cfx__obj_type plan_type = {.name = "plan", .free = plan_free};
+
+static cfx__plan *plan_new(cfx__steps *steps) {
+    cfx__plan *p = cfx__obj_make(&plan_type, sizeof *p);
+    p->steps = steps;
+    p->n = steps->nsteps;
+    p->ninputs = steps->nplaceholders;
+    p->threads = cfx_get_num_threads();
+    p->kernels = cfx__arena_alloc(&p->arena, (size_t)p->n * sizeof *p->kernels);
+    p->constants = cfx__alloc0((size_t)p->n * sizeof *p->constants);
+    p->wanted = cfx__alloc0((size_t)p->n * sizeof *p->wanted);
+    p->given = cfx__alloc0((size_t)p->n * sizeof *p->given);
+    p->inputs = cfx__alloc0((size_t)p->ninputs * sizeof *p->inputs);
+    int input = 0;
+    for (int k = 0; k < p->n; k++) {
+        p->kernels[k] = (cfx__plan_kernel){.step = &steps->steps[k], .x = -1, .add = -1};
+        p->constants[k] = cfx_bad();
+        if (steps->steps[k].node->op == CFX_PLACEHOLDER) {
+            p->kernels[k].kind = CFX__PLAN_INPUT;
+            p->kernels[k].input = input++;
+        }
+    }
+    return p;
+}
+
+static bool lower(cfx__lowering *l, bool *written, bool *varies) {
+    cfx__plan *p = l->plan;
+    for (int k = 0; k < p->n; k++)
+        cfx__plan_each_read(&p->steps->steps[k], count_use, l->uses);
+    if (l->e->inputs.n != p->ninputs || !find_objects(l, written) ||
+        !find_variation(l, written, varies) || !run_fake(l, varies))
+        return false;
+    for (int k = 0; k < p->n; k++) {
+        const cfx_opcode op = p->steps->steps[k].node->op;
+        bool weight = op == CFX_GET_ATTR || (op == CFX_PLACEHOLDER && !varies[k]);
+        if (weight && !note_weight(l, k, op == CFX_GET_ATTR ? -1 : p->kernels[k].input))
+            return false;
+        if (cfx_is_bad(p->constants[k]) && op == CFX_CALL_FUNCTION && is_known(p->wanted[k]))
+            p->constants[k] = cfx_value_keep(p->wanted[k]);
+    }
+    int ready = 0;
+    for (int k = 0; k < p->n; k++)
+        if (!lower_step(l, k))
+            return false;
+    for (int k = 0; k < p->n; k++)
+        ready += p->kernels[k].kind == CFX__PLAN_READY;
+    find_lifetimes(l);
+    return ready > 0; /* else the interpreter does as well */
+}
+
+cfx__plan *cfx__plan_make(const cfx_execution *e) {
+    size_t mark = cfx_scope_open();
+    cfx__steps *steps = cfx__steps_make(e->graph);
+    cfx__plan *p = steps ? plan_new(steps) : NULL;
+    bool fine = false;
+    if (p) {
+        size_t n = (size_t)p->n + 1;
+        cfx__lowering l = {.plan = p,
+                           .e = e,
+                           .uses = cfx__alloc0(n * sizeof *l.uses),
+                           .taken = cfx__alloc0(n * sizeof *l.taken),
+                           .clean = cfx__alloc0(n * sizeof *l.clean),
+                           .object = cfx__alloc0(n * sizeof *l.object)};
+        bool *flags = cfx__alloc0(2 * n * sizeof *flags);
+        fine = lower(&l, flags, flags + n);
+        cfx__free(l.uses);
+        cfx__free(l.taken);
+        cfx__free(l.clean);
+        cfx__free(l.object);
+        cfx__free(flags);
+    }
+    cfx_scope_close(mark);
+    if (fine)
+        return p;
+    cfx_drop(p);
+    return NULL;
+}

@@ -1,0 +1,320 @@
+/* The planned executor: runs the kernels of a plan. Start at run. */
+#include <cfx/ops.h>
+
+#include "plan.h"
+
+/* ---- does a plan fit ------------------------------------------------------------------------- */
+
+bool cfx__plan_wants(const cfx_execution *e, const cfx_node *n) {
+    return e->watcher && (!e->watcher->wants || e->watcher->wants(e->watcher, n));
+}
+
+static bool same_input(cfx_value have, cfx_value v) {
+    if (have.tag != v.tag)
+        return false;
+    if (v.tag != CFX_TAG_TENSOR)
+        return cfx_equal_values(have, v);
+    const cfx_tensor *a = have.tensor, *b = v.tensor;
+    return a->dtype == b->dtype && a->ndim == b->ndim &&
+           !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) &&
+           !memcmp(a->stride, b->stride, (size_t)a->ndim * sizeof *a->stride);
+}
+
+/* Whether the weight of an input or a node is what it was. */
+static bool same_weight(const cfx__plan_weight *w, const cfx_execution *e) {
+    cfx_value now = w->input < 0
+                        ? cfx__module_read((cfx_site){0}, e->module, w->node->target.name)
+                        : e->inputs.v[w->input];
+    return now.tag == CFX_TAG_TENSOR && now.tensor == w->tensor &&
+           now.tensor->storage->version == w->version && !now.tensor->storage->foreign;
+}
+
+/* Whether all that somebody wants to see has a value in the plan. */
+static bool shows(const cfx__plan *p, const cfx_execution *e) {
+    for (int k = 0; k < p->n && e->watcher; k++)
+        if (p->kernels[k].kind == CFX__PLAN_NONE && cfx_is_bad(p->constants[k]) &&
+            cfx__plan_wants(e, p->kernels[k].step->node))
+            return false;
+    return true;
+}
+
+static bool fits(const void *form, const cfx_execution *e) {
+    const cfx__plan *p = form;
+    if (e->inputs.n != p->ninputs || p->threads != cfx_get_num_threads())
+        return false;
+    for (size_t i = 0; i < p->weights.len; i++)
+        if (!same_weight(&p->weights.data[i], e))
+            return false;
+    for (int i = 0; i < p->ninputs; i++)
+        if (!(e->constant && e->constant[i]) && !same_input(p->inputs[i], e->inputs.v[i]))
+            return false;
+    return shows(p, e);
+}
+
+/* ---- a run ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    const cfx__plan *plan;
+    const cfx_execution *e;
+    cfx_value *values; /* by slot */
+    bool *have;        /* by slot: the value is counted */
+    void *scratch;
+    bool dirty; /* something was not finite: nothing that follows is known to be */
+} frame;
+
+static void store(frame *f, int slot, cfx_value v) {
+    cfx_value_keep(v);
+    if (f->have[slot])
+        cfx_value_drop(f->values[slot]);
+    f->values[slot] = v;
+    f->have[slot] = true;
+}
+
+static void release(frame *f, int slot) {
+    if (f->have[slot])
+        cfx_value_drop(f->values[slot]);
+    f->have[slot] = false;
+}
+
+static bool lies_like(const cfx_tensor *t, const cfx_tensor *like) {
+    for (int i = 0; i < t->ndim; i++)
+        if (t->shape[i] != 1 && t->stride[i] != like->stride[i])
+            return false;
+    return true;
+}
+
+/* t in the strides of another tensor of its shape; scope. */
+static cfx_tensor *lying_like(cfx_tensor *t, const cfx_tensor *like) {
+    if (lies_like(t, like))
+        return t;
+    cfx_tensor *to = cfx__tensor_empty((cfx_site){0}, (cfx_dtype)t->dtype, false, t->ndim, t->shape,
+                                       like->stride);
+    if (!cfx__obj_is_bad(to))
+        cfx__tensor_copy(to, t);
+    return to;
+}
+
+static cfx_value reordered(cfx_value v, cfx_value wanted) {
+    if (v.tag == CFX_TAG_TENSOR && wanted.tag == CFX_TAG_TENSOR &&
+        cfx__tensor_same_shape(v.tensor, wanted.tensor))
+        return cfx_tensor_value(lying_like(v.tensor, wanted.tensor));
+    if ((v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE) || wanted.tag != v.tag ||
+        wanted.list->len != v.list->len)
+        return v;
+    cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < v.list->len; i++)
+        cfx_list_append(out.list, reordered(v.list->items[i], wanted.list->items[i]));
+    return out;
+}
+
+/* The values that a template reads, in the strides that the interpreter would give them. */
+static void reorder(frame *f, cfx_value v) {
+    const cfx__plan *p = f->plan;
+    if (v.tag == CFX_TAG_NODE) {
+        cfx_value now = f->values[v.spare], other = reordered(now, p->wanted[v.spare]);
+        if (other.tag == CFX_TAG_TENSOR ? other.tensor != now.tensor : other.obj != now.obj)
+            store(f, (int)v.spare, other);
+    } else if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
+        for (int64_t i = 0; i < v.list->len; i++)
+            reorder(f, v.list->items[i]);
+    } else if (v.tag == CFX_TAG_DICT) {
+        for (int64_t i = 0; i < v.dict->len; i++)
+            reorder(f, v.dict->entries[i].value);
+    }
+}
+
+/* What was folded belongs to the plan: a caller gets a copy. */
+static void own_constants(frame *f, cfx_value v) {
+    if (v.tag == CFX_TAG_NODE) {
+        cfx_value known = f->plan->constants[v.spare];
+        if (known.tag == CFX_TAG_TENSOR && f->plan->kernels[v.spare].step->op)
+            store(f, (int)v.spare, cfx_tensor_value(cfx_clone(known)));
+    } else if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
+        for (int64_t i = 0; i < v.list->len; i++)
+            own_constants(f, v.list->items[i]);
+    }
+}
+
+static cfx_value filled(const frame *f, cfx_value v) {
+    const cfx__run view = {.values = f->values};
+    return cfx__run_fill(&view, v);
+}
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+static cfx_value run_call(frame *f, const cfx__plan_kernel *k) {
+    const cfx__run_step *s = k->step;
+    cfx_value args[CFX_MAX_ARGS];
+    const cfx__schema *schema = cfx__op_info_of(k->op)->schema;
+    for (int i = 0; i < s->nbound; i++) {
+        if (k->reorder)
+            reorder(f, s->bound[i]);
+        if (s->bound[i].tag != CFX_TAG_NODE && !s->nested[i])
+            args[i] = s->bound[i];
+        else if (!cfx__bind_one(schema, f->e->at, i, filled(f, s->bound[i]), CFX__BIND_NUMBERS,
+                                &args[i]))
+            return cfx_bad();
+    }
+    return cfx__op_call_bound(f->e->at, k->op, args);
+}
+
+/* The tensor in a slot, as a ready kernel was promised it. NULL, with an error, where somebody put
+ * something else in its place. */
+static cfx_tensor *operand(frame *f, int slot, const cfx_tensor *like) {
+    cfx_value v = f->values[slot];
+    if (v.tag == CFX_TAG_TENSOR && v.tensor->dtype == like->dtype && v.tensor->data &&
+        cfx__tensor_same_shape(v.tensor, like)) {
+        cfx_tensor *t = lying_like(v.tensor, like);
+        return cfx__obj_is_bad(t) ? NULL : t;
+    }
+    cfx_fail(CFX_RUNTIME_ERROR, f->e->at, "%s was replaced by a value of another dtype or shape",
+             f->plan->kernels[slot].step->node->name);
+    return NULL;
+}
+
+/* Where a kernel writes: what it adds to, where nobody else has that, or new memory. */
+static cfx_tensor *result_of(frame *f, const cfx__plan_kernel *k) {
+    const cfx_tensor *like = k->like;
+    if (k->add < 0)
+        return cfx__tensor_empty(f->e->at, CFX_F32, false, like->ndim, like->shape, like->stride);
+    cfx_tensor *t = operand(f, k->add, like);
+    bool last = false;
+    for (int i = 0; i < k->nfrees; i++)
+        last |= k->frees[i] == k->add;
+    if (!t || (last && f->have[k->add] && t == f->values[k->add].tensor && t->head.refs == 1 &&
+               t->storage->head.refs == 1 && !t->storage->foreign))
+        return t;
+    cfx_tensor *to =
+        cfx__tensor_empty(f->e->at, CFX_F32, false, like->ndim, like->shape, like->stride);
+    if (!cfx__obj_is_bad(to))
+        cfx__tensor_copy(to, t);
+    return to;
+}
+
+/* Zero, unless one of n numbers is not finite. */
+CFX__SIMD static float sum_of_nothing(const float *x, int64_t n) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i] * 0;
+    return sum;
+}
+
+bool cfx__plan_is_finite(const cfx_tensor *t) {
+    if (t->dtype != CFX_F32)
+        return true;
+    size_t mark = cfx_scope_open();
+    const cfx_tensor *all = cfx__tensor_is_dense(t) ? t : cfx__tensor_contiguous(t);
+    bool finite = all->data && sum_of_nothing((const float *)all->data, all->numel) == 0;
+    cfx_scope_close(mark);
+    return finite;
+}
+
+/* The nodes of a kernel one by one, as the interpreter would. */
+static cfx_value run_apart(frame *f, const cfx__plan_kernel *k) {
+    cfx_value v = cfx_bad();
+    for (int i = 0; i < k->nchain && cfx_ok(); i++) {
+        cfx__plan_kernel one = {.step = f->plan->kernels[k->chain[i]].step};
+        one.op = cfx__plan_op(one.step);
+        v = run_call(f, &one);
+        if (i + 1 < k->nchain)
+            store(f, k->chain[i], v);
+    }
+    for (int i = 0; i + 1 < k->nchain; i++)
+        release(f, k->chain[i]);
+    return v;
+}
+
+static cfx_value run_ready(frame *f, const cfx__plan_kernel *k) {
+    cfx_tensor *x = operand(f, k->x, k->x_like);
+    bool look_x = k->guard_x || (k->hides && f->dirty);
+    bool look_add = k->add >= 0 && f->values[k->add].tag == CFX_TAG_TENSOR &&
+                    (k->guard_add || (k->hides && f->dirty));
+    if (x && ((look_x && !cfx__plan_is_finite(x)) ||
+              (look_add && !cfx__plan_is_finite(f->values[k->add].tensor)))) {
+        f->dirty = true;
+        return run_apart(f, k);
+    }
+    cfx_tensor *out = x ? result_of(f, k) : NULL;
+    if (!out || cfx__obj_is_bad(out))
+        return cfx_bad();
+    if (k->ready->run(k->ready, x->data, out->data, f->scratch))
+        return cfx_tensor_value(out);
+    cfx_fail(CFX_RUNTIME_ERROR, f->e->at, "%s could not run", k->ready->name);
+    return cfx_bad();
+}
+
+static cfx_value run_kernel(frame *f, const cfx__plan_kernel *k) {
+    switch (k->kind) {
+    case CFX__PLAN_INPUT: return f->e->inputs.v[k->input];
+    case CFX__PLAN_PASS: return f->values[k->x];
+    case CFX__PLAN_ITEM: return cfx_at(f->values[k->x], k->index);
+    case CFX__PLAN_CALL: return run_call(f, k);
+    case CFX__PLAN_READY: return run_ready(f, k);
+    case CFX__PLAN_OUTPUT:
+        reorder(f, k->step->args);
+        own_constants(f, k->step->args);
+        return filled(f, k->step->args.list->items[0]);
+    default: return f->values[k - f->plan->kernels];
+    }
+}
+
+/* ---- the executor ---------------------------------------------------------------------------- */
+
+static bool is_idle(const frame *f, int slot) {
+    return f->plan->kernels[slot].kind == CFX__PLAN_NONE &&
+           (!f->e->watcher || cfx_is_bad(f->plan->constants[slot]));
+}
+
+static void run_slot(frame *f, int slot) {
+    const cfx__plan_kernel *k = &f->plan->kernels[slot];
+    size_t mark = cfx_scope_open();
+    cfx_value v = run_kernel(f, k);
+    if (!cfx_is_bad(v) && cfx__plan_wants(f->e, k->step->node)) {
+        cfx_value other = f->e->watcher->see(f->e->watcher, k->step->node, v);
+        f->dirty |= !cfx_is_none(other);
+        v = cfx_is_none(other) ? v : other;
+    }
+    store(f, slot, v);
+    for (int i = 0; i < k->nalso; i++)
+        store(f, k->also[i], v);
+    cfx_scope_close(mark);
+    if (cfx_ok())
+        for (int i = 0; i < k->nfrees; i++)
+            if (k->kind != CFX__PLAN_OUTPUT || k->frees[i] != slot)
+                release(f, k->frees[i]);
+}
+
+static cfx_value run(void *form, const cfx_execution *e) {
+    const cfx__plan *p = form;
+    const size_t n = (size_t)p->n;
+    size_t mark = cfx_scope_open();
+    frame f = {.plan = p, .e = e, .values = cfx__alloc(n * (sizeof *f.values + sizeof *f.have))};
+    f.have = (bool *)(f.values + n);
+    memcpy(f.values, p->constants, n * sizeof *f.values);
+    memset(f.have, 0, n * sizeof *f.have);
+    cfx_tensor *room = p->scratch ? cfx__tensor_empty(e->at, CFX_U8, false, 1, &p->scratch, NULL)
+                                  : NULL;
+    f.scratch = room ? room->data : NULL;
+    cfx_value result = cfx_none();
+    for (int k = 0; k < p->n && cfx_ok(); k++) {
+        if (is_idle(&f, k))
+            continue;
+        run_slot(&f, k);
+        if (!cfx_ok())
+            cfx__run_note(p->kernels[k].step->node);
+        else if (p->kernels[k].kind == CFX__PLAN_OUTPUT)
+            result = f.values[k];
+    }
+    result = cfx_ok() ? result : cfx_bad();
+    cfx_value_keep(result);
+    for (int k = 0; k < p->n; k++)
+        release(&f, k);
+    cfx__free(f.values);
+    cfx_scope_close(mark);
+    return cfx__value_scope_own(result);
+}
+
+static void *prepare(const cfx_execution *e) { return cfx__plan_make(e); }
+
+const cfx_executor cfx_planner = {"planner", prepare, fits, run, cfx_drop};

@@ -1,0 +1,107 @@
+/* plan: where a program is lowered as a whole.
+ *
+ * Invariant: a plan is made for one version of a graph, one set of weights, one number of threads
+ * and inputs of one shape; it is never changed afterwards, so that many threads may run it at once.
+ * Each node is computed by one kernel, is part of another's epilogue, is constant, or passes a
+ * value on. What a node gives has the sizes and the numbers that the interpreter gives, but may lie
+ * in another order of dimensions until it leaves the plan. */
+#ifndef CFX__PLAN_H
+#define CFX__PLAN_H
+
+#include "../ops/ready.h"
+#include "../run/run.h"
+
+typedef enum cfx__plan_kind {
+    CFX__PLAN_NONE,  /* constant, or inside another kernel */
+    CFX__PLAN_INPUT,
+    CFX__PLAN_PASS,  /* the value of slot x as it is */
+    CFX__PLAN_ITEM,  /* item `index` of slot x */
+    CFX__PLAN_CALL,  /* an operator as the dispatcher runs it */
+    CFX__PLAN_READY, /* a kernel made ready */
+    CFX__PLAN_OUTPUT
+} cfx__plan_kind;
+
+/* What is done at a node. */
+typedef struct cfx__plan_kernel {
+    cfx__plan_kind kind;
+    const cfx__run_step *step;
+    cfx_op *op;          /* CALL: what is called, never an in-place form */
+    cfx__ready *ready;   /* counted */
+    int x, add;          /* READY: slots that are read and added (-1: none); PASS and ITEM: x */
+    int64_t index;
+    int input;           /* the number of an INPUT */
+    cfx_tensor *x_like, *like; /* READY: how x has to lie, and what the result is; fake, counted */
+    bool reorder;        /* tensors read are brought to the strides of `wanted` first */
+    int nposts;          /* READY: nodes in the epilogue */
+    int nchain, *chain;  /* READY: the slots that it computes, in order; the last has its result */
+    bool hides;          /* READY: for finite operands only; others are run apart */
+    bool guard_x, guard_add; /* READY: where one is not known to be finite */
+    int nalso, *also;    /* slots that get the result too: an in-place form wrote to them */
+    int nfrees, *frees;  /* slots whose last use this is */
+} cfx__plan_kernel;
+
+/* A weight that the plan was made of. */
+typedef struct cfx__plan_weight {
+    int input;         /* the number of the input; -1: `node` reads it from the module */
+    const cfx_node *node;
+    cfx_tensor *tensor; /* counted */
+    uint32_t version;
+} cfx__plan_weight;
+
+typedef struct cfx__plan {
+    cfx_obj head;
+    cfx__steps *steps; /* counted */
+    int n;
+    cfx__plan_kernel *kernels; /* by slot */
+    cfx_value *constants;      /* by slot, counted; bad where it is none */
+    cfx_value *wanted;         /* by slot, counted: what the interpreter gives, fake */
+    cfx_value *given;          /* by slot, counted: what the plan gives, fake */
+    VEC(cfx__plan_weight) weights;
+    int ninputs;
+    cfx_value *inputs;         /* what they were, fake; counted */
+    int threads;
+    int64_t scratch;           /* bytes, the most that a kernel needs */
+    cfx__arena arena;
+} cfx__plan;
+
+/* ---- lowering -------------------------------------------------------------------------------- */
+
+/* A plan being made. */
+typedef struct cfx__lowering {
+    cfx__plan *plan;
+    const cfx_execution *e;
+    int *uses;    /* by slot: how many steps read it */
+    bool *taken;  /* by slot: inside a kernel already */
+    bool *clean;  /* by slot: finite where the operands of guarded kernels are */
+    int *object;  /* by slot: the first slot of those that an in-place form makes one */
+} cfx__lowering;
+
+/* Whether somebody wants to see the value of a node. */
+bool cfx__plan_wants(const cfx_execution *e, const cfx_node *n);
+/* The functional operator of a step, in-place forms included; NULL: none. */
+cfx_op *cfx__plan_op(const cfx__run_step *s);
+/* The tensor that a slot gives, fake or constant; NULL where it gives something else. */
+cfx_tensor *cfx__plan_tensor(const cfx__lowering *l, int slot);
+/* The only step that reads a slot, or -1. */
+int cfx__plan_only_user(const cfx__lowering *l, int slot);
+/* Whether a step gives its first argument as it is: by what it is, or for such arguments. */
+bool cfx__plan_passes(const cfx__lowering *l, int slot);
+bool cfx__plan_is_same(const cfx__lowering *l, int slot);
+/* Calls fn for each slot that a step reads; and whether it reads one. */
+typedef void cfx__plan_slot_fn(void *user, int slot);
+void cfx__plan_each_read(const cfx__run_step *s, cfx__plan_slot_fn *fn, void *user);
+bool cfx__plan_reads(const cfx__run_step *s, int slot);
+/* Whether all elements of a float32 tensor are finite. */
+bool cfx__plan_is_finite(const cfx_tensor *t);
+/* Makes a ready kernel of step `slot` and what can follow it in one go; the slot that has the
+ * result, or -1 where there is none. */
+int cfx__plan_fuse(cfx__lowering *l, int slot);
+/* Weights and bias of a convolution with the normalisation at step `norm` in them; false where that
+ * is not constant. Scope. */
+bool cfx__plan_fold_norm(const cfx__lowering *l, int norm, cfx_value *weight, cfx_value *bias);
+
+/* A plan for a run; the caller owns a count. NULL where the graph does what plans do not, with an
+ * error where it fails on such inputs. */
+cfx__plan *cfx__plan_make(const cfx_execution *e);
+
+#endif

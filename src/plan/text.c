@@ -1,0 +1,104 @@
+/* A plan as text: a line for each kernel, in order, and what it all needs. */
+#include "plan.h"
+
+static void put_value(cfx__text *t, cfx_value v) {
+    if (v.tag == CFX_TAG_TENSOR) {
+        const cfx_tensor *x = v.tensor;
+        cfx__text_printf(t, "%s%s", cfx_dtype_brief((cfx_dtype)x->dtype),
+                         cfx__shape_text(x->ndim, x->shape));
+        if (x->ndim == 4 && !cfx__tensor_is_contiguous(x) && cfx__tensor_is_channels_last(x))
+            cfx__text_puts(t, " channels last");
+    } else if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
+        for (int64_t i = 0; i < v.list->len; i++) {
+            cfx__text_puts(t, i ? ", " : "");
+            put_value(t, v.list->items[i]);
+        }
+    } else {
+        cfx__text_puts(t, cfx_value_repr(v));
+    }
+}
+
+static const char *name_of(const cfx__plan_kernel *k) {
+    switch (k->kind) {
+    case CFX__PLAN_CALL: return cfx_op_name(k->op);
+    case CFX__PLAN_READY: return k->ready->name;
+    case CFX__PLAN_PASS: return "as it is";
+    case CFX__PLAN_ITEM: return "item";
+    default: return "";
+    }
+}
+
+static int64_t bytes_of(cfx_value v) {
+    int64_t sum = 0;
+    if (v.tag == CFX_TAG_TENSOR)
+        return v.tensor->numel * cfx_dtype_size((cfx_dtype)v.tensor->dtype);
+    for (int64_t i = 0; (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) && i < v.list->len; i++)
+        sum += bytes_of(v.list->items[i]);
+    return sum;
+}
+
+/* Bytes of results that live at once, at most; what is only passed on counts twice. */
+static int64_t peak_of(const cfx__plan *p) {
+    int64_t now = 0, peak = 0;
+    for (int k = 0; k < p->n; k++) {
+        const cfx__plan_kernel *kernel = &p->kernels[k];
+        bool made = kernel->kind == CFX__PLAN_CALL || kernel->kind == CFX__PLAN_READY;
+        now += made ? bytes_of(p->given[k]) : 0;
+        peak = now > peak ? now : peak;
+        for (int i = 0; i < kernel->nfrees; i++) {
+            cfx__plan_kind kind = p->kernels[kernel->frees[i]].kind;
+            if (kind == CFX__PLAN_CALL || kind == CFX__PLAN_READY)
+                now -= bytes_of(p->given[kernel->frees[i]]);
+        }
+    }
+    return peak;
+}
+
+static const char *plan_text(const cfx__plan *p) {
+    cfx__text t = {0};
+    int kernels = 0, constants = 0, fused = 0;
+    for (int k = 0; k < p->n; k++) {
+        const cfx__plan_kernel *kernel = &p->kernels[k];
+        bool constant = !cfx_is_bad(p->constants[k]);
+        constants += constant && kernel->step->op;
+        fused += !constant && kernel->kind == CFX__PLAN_NONE;
+        if (kernel->kind != CFX__PLAN_CALL && kernel->kind != CFX__PLAN_READY)
+            continue;
+        kernels++;
+        cfx__text_printf(&t, "%-28s %-34s ", kernel->step->node->name, name_of(kernel));
+        put_value(&t, p->given[k]);
+        if (kernel->kind == CFX__PLAN_READY && kernel->nposts)
+            cfx__text_printf(&t, ", %d at its end", kernel->nposts);
+        if (kernel->add >= 0)
+            cfx__text_printf(&t, ", added to %s", p->kernels[kernel->add].step->node->name);
+        cfx__text_putc(&t, '\n');
+    }
+    cfx__text_printf(&t,
+                     "%d kernels; %d nodes inside others, %d constant; %d thread%s; results %.1f "
+                     "MB at most, scratch %.1f MB\n",
+                     kernels, fused, constants, p->threads, p->threads == 1 ? "" : "s",
+                     (double)peak_of(p) / 1e6, (double)p->scratch / 1e6);
+    return cfx__text_take(&t);
+}
+
+const char *cfx_program_plan_from(cfx_site at, cfx_program *p, cfx_args a) {
+    size_t mark = cfx_scope_open();
+    cfx_grad_mode before = cfx_set_grad_mode(CFX_INFERENCE);
+    cfx_value inputs = cfx_program_inputs_from(at, p, a);
+    const char *text = NULL;
+    if (!cfx_is_bad(inputs)) {
+        cfx__bound *b = cfx__program_weights(p);
+        cfx_execution e = {.at = at,
+                           .module = p->module,
+                           .graph = p->module->graph,
+                           .inputs = {(int)inputs.list->len, inputs.list->items, NULL},
+                           .constant = b->constant};
+        cfx__prepared *form = cfx__prepared_for(&cfx_planner, &e);
+        text = form && form->form ? plan_text(form->form) : cfx_ok() ? "" : NULL;
+        cfx_drop(form);
+        cfx_drop(b);
+    }
+    cfx_set_grad_mode(before);
+    cfx_value out = text ? cfx_string_value(text) : cfx_none();
+    return cfx_text(cfx_scope_return_value(mark, out));
+}
