@@ -57,6 +57,19 @@ TEST(decompose_linear_and_names) {
               "    return (mul,)\n    ");
 }
 
+TEST(decompose_keeps_the_order_of_planes_of_one_element) {
+    const char *code = core_code(
+        HEAD "    def forward(self, x: \"f32[2, 1, 1, 4]\", y: \"f32[2, 4, 1, 1]\"):\n"
+             "        view: \"f32[2, 4, 1, 1]\" = torch.ops.aten.as_strided.default(x, "
+             "[2, 4, 1, 1], [4, 1, 4, 4])\n"
+             "        add: \"f32[2, 4, 1, 1]\" = torch.ops.aten.add.Tensor(view, y)\n"
+             "        pool: \"f32[2, 4, 1, 1]\" = torch.ops.aten.adaptive_avg_pool2d.default(add, "
+             "[1, 1])\n"
+             "        return (pool,)\n");
+    HAS(code, "mean = torch.ops.aten.mean.dim(add, [-1, -2], True)");
+    HAS(code, "torch.ops.aten.as_strided.default(mean, [2, 4, 1, 1], [4, 1, 4, 4])");
+}
+
 TEST(decompose_writes_become_values) {
     const char *code = core_code(
         HEAD "    def forward(self, b_n: \"f32[4]\", x: \"f32[2, 4]\"):\n"

@@ -272,27 +272,8 @@ static bool all_alike(int n, const cfx_tensor *const *t, int ndim, const int64_t
     return true;
 }
 
-void cfx__strides_pointwise(int n, const cfx_tensor *const *t, int ndim, const int64_t *shape,
-                            int64_t *stride) {
-    bool contiguous = true, channels_last = true, same = true;
-    for (int i = 0; i < n; i++) {
-        bool fits = t[i]->ndim == ndim && !memcmp(t[i]->shape, shape, (size_t)ndim * sizeof *shape);
-        same &= fits;
-        contiguous &= cfx__tensor_is_contiguous(t[i]);
-        channels_last &= cfx__tensor_is_channels_last(t[i]);
-    }
-    if (n == 0 || ndim < 2 || (same && contiguous)) {
-        cfx__strides_contiguous(ndim, shape, stride);
-        return;
-    }
-    if (same && channels_last) {
-        cfx__strides_of_format(CFX_CHANNELS_LAST, ndim, shape, stride);
-        return;
-    }
-    if (same && cfx__tensor_is_dense(t[0]) && all_alike(n, t, ndim, shape)) {
-        memcpy(stride, t[0]->stride, (size_t)ndim * sizeof *stride);
-        return;
-    }
+void cfx__strides_sorted(int n, const cfx_tensor *const *t, int ndim, const int64_t *shape,
+                         int64_t *stride) {
     int64_t strides[CFX__ITER_MAX][CFX_MAX_DIMS];
     for (int i = 0; i < n; i++)
         for (int d = 0; d < ndim; d++) {
@@ -323,4 +304,28 @@ void cfx__strides_pointwise(int n, const cfx_tensor *const *t, int ndim, const i
         stride[perm[i]] = next;
         next *= shape[perm[i]] > 1 ? shape[perm[i]] : 1;
     }
+}
+
+void cfx__strides_pointwise(int n, const cfx_tensor *const *t, int ndim, const int64_t *shape,
+                            int64_t *stride) {
+    bool contiguous = true, channels_last = true, same = true;
+    for (int i = 0; i < n; i++) {
+        bool fits = t[i]->ndim == ndim && !memcmp(t[i]->shape, shape, (size_t)ndim * sizeof *shape);
+        same &= fits;
+        contiguous &= cfx__tensor_is_contiguous(t[i]);
+        channels_last &= cfx__tensor_is_channels_last(t[i]);
+    }
+    if (n == 0 || ndim < 2 || (same && contiguous)) {
+        cfx__strides_contiguous(ndim, shape, stride);
+        return;
+    }
+    if (same && channels_last) {
+        cfx__strides_of_format(CFX_CHANNELS_LAST, ndim, shape, stride);
+        return;
+    }
+    if (same && cfx__tensor_is_dense(t[0]) && all_alike(n, t, ndim, shape)) {
+        memcpy(stride, t[0]->stride, (size_t)ndim * sizeof *stride);
+        return;
+    }
+    cfx__strides_sorted(n, t, ndim, shape, stride);
 }

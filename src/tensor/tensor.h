@@ -241,6 +241,9 @@ void cfx__iter_pointwise(cfx__iter_loop *loop, int nout, int nin, const cfx__ite
 /* Strides that PyTorch gives to the result of a pointwise operator on these operands. */
 void cfx__strides_pointwise(int n, const cfx_tensor *const *operands, int ndim,
                             const int64_t *shape, int64_t *stride);
+/* The same by the order of the operands' strides alone, be they contiguous or not. */
+void cfx__strides_sorted(int n, const cfx_tensor *const *operands, int ndim, const int64_t *shape,
+                         int64_t *stride);
 
 /* ---- the generator --------------------------------------------------------------------------- */
 

@@ -86,13 +86,25 @@ static bool all_alike(const cfx_op_call *c, int n) {
     return n > 0;
 }
 
+/* Whether images of one element a plane meet while a program is recorded: they are contiguous in
+ * both orders. PyTorch's kernels take them for plain ones, what it traces keeps their order. */
+static bool either_order(const cfx_op_call *c, int n) {
+    if (!c->fake || !cfx__dispatcher()->recorder)
+        return false;
+    for (int i = 0; i < n; i++)
+        if (c->args[i].tag == CFX_TAG_TENSOR && !cfx__tensor_is_channels_last(c->args[i].tensor))
+            return false;
+    return true;
+}
+
 void pointwise_shape(cfx_op_call *c, const pointwise_row *r) {
     const cfx_tensor *t[CFX__ITER_MAX];
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     int n = operand_count(c, r), tensors = 0, ndim = 0;
     cfx_dtype compute, result;
     c->out[0] = &cfx__tensor_bad;
-    if (all_alike(c, n)) {
+    const bool either = either_order(c, n);
+    if (all_alike(c, n) && !either) {
         if (pointwise_dtypes(c, r, &compute, &result))
             out_new(c, 0, result, c->args[0].tensor->ndim, c->args[0].tensor->shape);
         return;
@@ -106,7 +118,10 @@ void pointwise_shape(cfx_op_call *c, const pointwise_row *r) {
     }
     if (!pointwise_dtypes(c, r, &compute, &result))
         return;
-    cfx__strides_pointwise(tensors, t, ndim, shape, stride);
+    if (either)
+        cfx__strides_sorted(tensors, t, ndim, shape, stride);
+    else
+        cfx__strides_pointwise(tensors, t, ndim, shape, stride);
     out_strided(c, 0, result, ndim, shape, stride);
 }
 
