@@ -2,51 +2,26 @@
  * arguments to them with Python's rules and words. */
 #include "nn.h"
 
+#include "../value/cursor.h"
+
 #include <ctype.h>
 
-typedef struct parser {
-    const char *text, *p;
-    cfx__signature *s;
-    bool failed;
-} parser;
-
-static void fail(parser *r, const char *what) {
-    if (!r->failed)
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "signature: %s at column %d\n%s\n%*s^", what,
-                 (int)(r->p - r->text) + 1, r->text, (int)(r->p - r->text), "");
-    r->failed = true;
-}
-
-static void skip_blanks(parser *r) {
-    while (*r->p == ' ')
-        r->p++;
-}
-
-static bool eat(parser *r, const char *token) {
-    skip_blanks(r);
-    size_t n = strlen(token);
-    if (strncmp(r->p, token, n))
-        return false;
-    r->p += n;
-    return true;
-}
-
-static const char *read_name(parser *r) {
-    skip_blanks(r);
+static const char *read_name(cfx__cursor *r) {
+    cfx__cursor_skip(r);
     const char *start = r->p;
     while (isalnum((unsigned char)*r->p) || *r->p == '_')
         r->p++;
     if (r->p == start || isdigit((unsigned char)*start)) {
         r->p = start;
-        fail(r, "expected a name");
+        cfx__cursor_fail(r, "expected a name");
         return "";
     }
-    return cfx__arena_copy(&r->s->arena, start, (size_t)(r->p - start));
+    return cfx__arena_copy(r->arena, start, (size_t)(r->p - start));
 }
 
 /* An annotation: up to a comma, an = or the arrow outside of brackets. */
-static const char *read_type(parser *r) {
-    skip_blanks(r);
+static const char *read_type(cfx__cursor *r) {
+    cfx__cursor_skip(r);
     const char *start = r->p;
     int depth = 0;
     for (; *r->p; r->p++) {
@@ -61,30 +36,30 @@ static const char *read_type(parser *r) {
     while (end > start && end[-1] == ' ')
         end--;
     if (end == start || depth)
-        fail(r, "expected a type");
-    return cfx__arena_copy(&r->s->arena, start, (size_t)(end - start));
+        cfx__cursor_fail(r, "expected a type");
+    return cfx__arena_copy(r->arena, start, (size_t)(end - start));
 }
 
-static void read_param(parser *r, cfx__signature_param *p) {
+static void read_param(cfx__cursor *r, const cfx__signature *s, cfx__signature_param *p) {
     p->name = read_name(r);
     if (r->failed)
         return;
-    for (int i = 0; i < r->s->n; i++)
-        if (!strcmp(r->s->params[i].name, p->name)) {
-            fail(r, "duplicate argument in function definition");
+    for (int i = 0; i < s->n; i++)
+        if (!strcmp(s->params[i].name, p->name)) {
+            cfx__cursor_fail(r, "duplicate argument in function definition");
             return;
         }
-    if (eat(r, ":"))
+    if (cfx__cursor_eat(r, ":"))
         p->type = read_type(r);
-    if (!r->failed && eat(r, "=")) {
+    if (!r->failed && cfx__cursor_eat(r, "=")) {
         p->has_default = true;
-        skip_blanks(r);
+        cfx__cursor_skip(r);
         if (p->kind == CFX__VAR_ARGS || p->kind == CFX__VAR_KEYWORDS)
-            fail(r, "a parameter with a star cannot have a default");
+            cfx__cursor_fail(r, "a parameter with a star cannot have a default");
         else if (cfx__value_literal(&r->p, &p->fallback))
             cfx_value_keep(p->fallback);
         else
-            p->fallback = cfx_none(), fail(r, "expected a Python literal");
+            p->fallback = cfx_none(), cfx__cursor_fail(r, "expected a Python literal");
     }
 }
 
@@ -96,42 +71,41 @@ static void count(cfx__signature *s) {
     }
 }
 
-static void read_params(parser *r) {
-    cfx__signature *s = r->s;
+static void read_params(cfx__cursor *r, cfx__signature *s) {
     VEC(cfx__signature_param) params = {0};
     bool star = false, defaults = false;
-    skip_blanks(r);
+    cfx__cursor_skip(r);
     while (!r->failed && *r->p && strncmp(r->p, "->", 2)) {
         cfx__signature_param p = {.kind = star ? CFX__KEYWORD_ONLY : CFX__POSITIONAL};
         if (params.len && params.data[params.len - 1].kind == CFX__VAR_KEYWORDS) {
-            fail(r, "nothing may follow a parameter with two stars");
+            cfx__cursor_fail(r, "nothing may follow a parameter with two stars");
             break;
         }
-        if (eat(r, "**")) {
+        if (cfx__cursor_eat(r, "**")) {
             p.kind = CFX__VAR_KEYWORDS;
-        } else if (eat(r, "*")) {
+        } else if (cfx__cursor_eat(r, "*")) {
             if (star)
-                fail(r, "only one star is allowed");
+                cfx__cursor_fail(r, "only one star is allowed");
             star = true;
-            skip_blanks(r);
+            cfx__cursor_skip(r);
             if (*r->p == ',') {
                 r->p++;
-                skip_blanks(r);
+                cfx__cursor_skip(r);
                 continue; /* a bare star: keyword-only parameters follow */
             }
             p.kind = CFX__VAR_ARGS;
         }
         s->params = params.data;
         s->n = (int)params.len;
-        read_param(r, &p);
+        read_param(r, s, &p);
         VEC_PUSH(params, p);
         if (p.kind == CFX__POSITIONAL && defaults && !p.has_default)
-            fail(r, "non-default argument follows default argument");
+            cfx__cursor_fail(r, "non-default argument follows default argument");
         defaults |= p.has_default;
-        skip_blanks(r);
-        if (!eat(r, ",") && *r->p && strncmp(r->p, "->", 2))
-            fail(r, "expected ','");
-        skip_blanks(r);
+        cfx__cursor_skip(r);
+        if (!cfx__cursor_eat(r, ",") && *r->p && strncmp(r->p, "->", 2))
+            cfx__cursor_fail(r, "expected ','");
+        cfx__cursor_skip(r);
     }
     s->n = (int)params.len;
     s->params = params.data;
@@ -139,20 +113,21 @@ static void read_params(parser *r) {
 
 cfx__signature *cfx__signature_parse(const char *text) {
     size_t mark = cfx_scope_open();
-    parser r = {.text = text, .p = text, .s = cfx__alloc0(sizeof(cfx__signature))};
-    read_params(&r);
-    if (!r.failed && eat(&r, "->"))
-        r.s->returns = read_type(&r);
-    skip_blanks(&r);
+    cfx__signature *s = cfx__alloc0(sizeof *s);
+    cfx__cursor r = {"signature", CFX_VALUE_ERROR, text, text, &s->arena, false};
+    read_params(&r, s);
+    if (!r.failed && cfx__cursor_eat(&r, "->"))
+        s->returns = read_type(&r);
+    cfx__cursor_skip(&r);
     if (!r.failed && *r.p)
-        fail(&r, "expected the end");
+        cfx__cursor_fail(&r, "expected the end");
     cfx_scope_close(mark);
     if (r.failed) {
-        cfx__signature_free(r.s);
+        cfx__signature_free(s);
         return NULL;
     }
-    count(r.s);
-    return r.s;
+    count(s);
+    return s;
 }
 
 void cfx__signature_free(cfx__signature *s) {

@@ -5,58 +5,24 @@
  * Invariant: cfx__schema_print gives PyTorch's own text, so a schema that PyTorch printed survives
  * parse and print byte for byte. The short forms of native_functions.yaml (no namespace, stride=1
  * for a list of two, reduction=Mean) are read too and print as PyTorch prints them. */
-#include "value.h"
+#include "cursor.h"
 
 #include <ctype.h>
 #include <locale.h>
 
-typedef struct parser {
-    const char *text, *p;
-    cfx__schema *s;
-    bool failed;
-} parser;
-
-static void fail(parser *r, const char *what) {
-    if (!r->failed)
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "schema: %s at column %d\n%s\n%*s^", what,
-                 (int)(r->p - r->text) + 1, r->text, (int)(r->p - r->text), "");
-    r->failed = true;
-}
-
-static void skip_blanks(parser *r) {
-    while (*r->p == ' ')
-        r->p++;
-}
-
-static bool eat(parser *r, const char *token) {
-    skip_blanks(r);
-    size_t n = strlen(token);
-    if (strncmp(r->p, token, n))
-        return false;
-    r->p += n;
-    return true;
-}
-
-static void need(parser *r, const char *token) {
-    char what[32];
-    snprintf(what, sizeof what, "expected '%s'", token);
-    if (!r->failed && !eat(r, token))
-        fail(r, what);
-}
-
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
 /* A run of letters, digits and underscores; its length, 0 where there is none. */
-static size_t word(parser *r, const char **start) {
-    skip_blanks(r);
+static size_t word(cfx__cursor *r, const char **start) {
+    cfx__cursor_skip(r);
     *start = r->p;
     while (is_word(*r->p))
         r->p++;
     return (size_t)(r->p - *start);
 }
 
-static const char *copy(parser *r, const char *start, const char *end) {
-    return cfx__arena_copy(&r->s->arena, start, (size_t)(end - start));
+static const char *copy(cfx__cursor *r, const char *start, const char *end) {
+    return cfx__arena_copy(r->arena, start, (size_t)(end - start));
 }
 
 /* ---- types ----------------------------------------------------------------------------------- */
@@ -102,7 +68,7 @@ static const struct type_row *find_type(const char *name, size_t len) {
 }
 
 /* Skips what stands between brackets of any depth: "(str, t)", "((Tensor, t)[])". */
-static void skip_group(parser *r) {
+static void skip_group(cfx__cursor *r) {
     int depth = 0;
     do {
         if (*r->p == '(')
@@ -110,7 +76,7 @@ static void skip_group(parser *r) {
         else if (*r->p == ')')
             depth--;
         else if (!*r->p) {
-            fail(r, "unbalanced '('");
+            cfx__cursor_fail(r, "unbalanced '('");
             return;
         }
         r->p++;
@@ -118,7 +84,7 @@ static void skip_group(parser *r) {
 }
 
 /* "(a)", "(a!)", "(a! -> *)", "(a|b)", "(*)" after a type. */
-static void parse_alias(parser *r, cfx__schema_arg *arg) {
+static void parse_alias(cfx__cursor *r, cfx__schema_arg *arg) {
     const char *start = r->p + 1;
     skip_group(r);
     if (r->failed)
@@ -128,7 +94,7 @@ static void parse_alias(parser *r, cfx__schema_arg *arg) {
 }
 
 /* The base of a type: a name, a name with parameters, or a tuple of types. */
-static const struct type_row *parse_base(parser *r) {
+static const struct type_row *parse_base(cfx__cursor *r) {
     static const char *const generic[] = {"Dict", "Future", "RRef", "Await", "Union"};
     if (*r->p == '(') {
         skip_group(r);
@@ -139,7 +105,7 @@ static const struct type_row *parse_base(parser *r) {
         r->p++;
     size_t len = (size_t)(r->p - start);
     if (!len)
-        fail(r, "expected a type");
+        cfx__cursor_fail(r, "expected a type");
     for (int i = 0; i < COUNT(generic); i++)
         if (*r->p == '(' && len == strlen(generic[i]) && !memcmp(start, generic[i], len))
             skip_group(r);
@@ -147,12 +113,12 @@ static const struct type_row *parse_base(parser *r) {
 }
 
 /* The n of T[n]; lists of more than a few stand for nothing and are not expanded. */
-static int parse_len(parser *r) {
+static int parse_len(cfx__cursor *r) {
     int n = 0;
     for (; isdigit((unsigned char)*r->p); r->p++) {
         n = n * 10 + (*r->p - '0');
         if (n > 1024) {
-            fail(r, "the length of the list is out of range");
+            cfx__cursor_fail(r, "the length of the list is out of range");
             return 0;
         }
     }
@@ -160,8 +126,8 @@ static int parse_len(parser *r) {
 }
 
 /* T, then any of: alias in parentheses, [] or [n], ?. What is optional is the thing before it. */
-static void parse_type(parser *r, cfx__schema_arg *arg) {
-    skip_blanks(r);
+static void parse_type(cfx__cursor *r, cfx__schema_arg *arg) {
+    cfx__cursor_skip(r);
     const char *start = r->p;
     const struct type_row *row = parse_base(r);
     arg->sym = !strncmp(start, "Sym", 3);
@@ -179,7 +145,7 @@ static void parse_type(parser *r, cfx__schema_arg *arg) {
             arg->list = true;
             r->p++;
             arg->list_len = parse_len(r);
-            need(r, "]");
+            cfx__cursor_need(r, "]");
         } else {
             break;
         }
@@ -209,7 +175,7 @@ static const struct {
              {"long", 4}};
 
 /* A number of an enumeration as the value that the type has for it. */
-static cfx_value enum_value(parser *r, cfx__schema_type type, int64_t number) {
+static cfx_value enum_value(cfx__cursor *r, cfx__schema_type type, int64_t number) {
     if (type == CFX__T_LAYOUT)
         return cfx_layout_value(number ? CFX_SPARSE_COO : CFX_STRIDED);
     if (type == CFX__T_MEMORY_FORMAT)
@@ -219,7 +185,7 @@ static cfx_value enum_value(parser *r, cfx__schema_type type, int64_t number) {
     for (int d = 0; d < CFX_DTYPE_COUNT; d++)
         if (torch_dtype[d] == number)
             return cfx_dtype_value((cfx_dtype)d);
-    fail(r, "no such ScalarType");
+    cfx__cursor_fail(r, "no such ScalarType");
     return cfx_none();
 }
 
@@ -235,7 +201,7 @@ double cfx__value_read_float(const char *text, size_t len) {
     return strtod(buffer, NULL);
 }
 
-static cfx_value parse_number(parser *r, cfx__schema_type type) {
+static cfx_value parse_number(cfx__cursor *r, cfx__schema_type type) {
     const char *start = r->p;
     bool whole = true;
     if (*r->p == '-')
@@ -251,7 +217,7 @@ static cfx_value parse_number(parser *r, cfx__schema_type type) {
     return enum_value(r, type, strtoll(start, NULL, 10));
 }
 
-static cfx_value parse_string(parser *r) {
+static cfx_value parse_string(cfx__cursor *r) {
     static const char escapes[] = "a\ab\bf\fn\nr\rt\tv\v";
     cfx__text text = {0};
     char quote = *r->p++;
@@ -272,12 +238,12 @@ static cfx_value parse_string(parser *r) {
     if (*r->p == quote)
         r->p++;
     else
-        fail(r, "unterminated string");
+        cfx__cursor_fail(r, "unterminated string");
     return v;
 }
 
-static cfx_value parse_item(parser *r, cfx__schema_type type) {
-    skip_blanks(r);
+static cfx_value parse_item(cfx__cursor *r, cfx__schema_type type) {
+    cfx__cursor_skip(r);
     if (*r->p == '"' || *r->p == '\'')
         return parse_string(r);
     if (isdigit((unsigned char)*r->p) || *r->p == '-' || *r->p == '.')
@@ -296,12 +262,12 @@ static cfx_value parse_item(parser *r, cfx__schema_type type) {
         if (strlen(words[i].name) == len && !memcmp(start, words[i].name, len))
             return enum_value(r, type, words[i].number);
     r->p = start;
-    fail(r, "expected a default value");
+    cfx__cursor_fail(r, "expected a default value");
     return cfx_none();
 }
 
-static cfx_value parse_default(parser *r, const cfx__schema_arg *arg) {
-    skip_blanks(r);
+static cfx_value parse_default(cfx__cursor *r, const cfx__schema_arg *arg) {
+    cfx__cursor_skip(r);
     if (*r->p != '[') {
         cfx_value v = parse_item(r, arg->type);
         if (!arg->list || !arg->list_len || cfx_is_none(v))
@@ -313,9 +279,9 @@ static cfx_value parse_default(parser *r, const cfx__schema_arg *arg) {
     }
     r->p++;
     cfx_value list = cfx_list_value(0, NULL);
-    while (!r->failed && !eat(r, "]")) {
+    while (!r->failed && !cfx__cursor_eat(r, "]")) {
         if (list.list->len)
-            need(r, ",");
+            cfx__cursor_need(r, ",");
         cfx_list_append(list.list, parse_item(r, arg->type));
     }
     return list;
@@ -325,27 +291,27 @@ static cfx_value parse_default(parser *r, const cfx__schema_arg *arg) {
 
 typedef VEC(cfx__schema_arg) arg_vec;
 
-static void parse_arg(parser *r, cfx__schema_arg *arg) {
+static void parse_arg(cfx__cursor *r, cfx__schema_arg *arg) {
     parse_type(r, arg);
     const char *start;
     size_t len = r->failed ? 0 : word(r, &start);
     if (!len)
         return;
     arg->name = copy(r, start, r->p);
-    if (eat(r, "=")) {
+    if (cfx__cursor_eat(r, "=")) {
         arg->has_default = true;
         arg->fallback = cfx_value_keep(parse_default(r, arg));
     }
 }
 
 /* Arguments or returns up to the ')'. A '*' opens the keyword-only ones, '...' must be last. */
-static void parse_list(parser *r, arg_vec *args, bool *variadic, bool returns) {
+static void parse_list(cfx__cursor *r, arg_vec *args, bool *variadic, bool returns) {
     bool keyword_only = false;
-    for (bool first = true; !r->failed && !eat(r, ")"); first = false) {
+    for (bool first = true; !r->failed && !cfx__cursor_eat(r, ")"); first = false) {
         if (!first)
-            need(r, ",");
-        skip_blanks(r);
-        if (eat(r, "...")) {
+            cfx__cursor_need(r, ",");
+        cfx__cursor_skip(r);
+        if (cfx__cursor_eat(r, "...")) {
             *variadic = true;
         } else if (!returns && *r->p == '*') {
             r->p++;
@@ -354,65 +320,65 @@ static void parse_list(parser *r, arg_vec *args, bool *variadic, bool returns) {
             cfx__schema_arg arg = {.keyword_only = keyword_only};
             parse_arg(r, &arg);
             if (!returns && !arg.name)
-                fail(r, "expected the name of an argument");
+                cfx__cursor_fail(r, "expected the name of an argument");
             VEC_PUSH(*args, arg);
         }
     }
 }
 
-static cfx__schema_arg *seal(parser *r, arg_vec *args, int *n) {
+static cfx__schema_arg *seal(cfx__cursor *r, arg_vec *args, int *n) {
     *n = (int)args->len;
-    cfx__schema_arg *a = cfx__arena_alloc(&r->s->arena, (args->len + 1) * sizeof *a);
+    cfx__schema_arg *a = cfx__arena_alloc(r->arena, (args->len + 1) * sizeof *a);
     if (args->len)
         memcpy(a, args->data, args->len * sizeof *a);
     VEC_FREE(*args);
     return a;
 }
 
-static void parse_name(parser *r) {
+static void parse_name(cfx__cursor *r, cfx__schema *s) {
     const char *start;
-    r->s->ns = "aten";
+    s->ns = "aten";
     if (!word(r, &start))
-        fail(r, "expected the name of an operator");
+        cfx__cursor_fail(r, "expected the name of an operator");
     if (!strncmp(r->p, "::", 2)) {
-        r->s->ns = copy(r, start, r->p);
+        s->ns = copy(r, start, r->p);
         r->p += 2;
         if (!word(r, &start))
-            fail(r, "expected the name of an operator");
+            cfx__cursor_fail(r, "expected the name of an operator");
     }
-    r->s->name = copy(r, start, r->p);
-    r->s->overload = "";
+    s->name = copy(r, start, r->p);
+    s->overload = "";
     if (*r->p == '.') {
         r->p++;
         start = r->p;
         while (is_word(*r->p) || *r->p == '.')
             r->p++;
-        r->s->overload = copy(r, start, r->p);
+        s->overload = copy(r, start, r->p);
     }
 }
 
 cfx__schema *cfx__schema_parse(const char *text) {
     size_t mark = cfx_scope_open();
     cfx__schema *s = cfx__alloc0(sizeof *s);
-    parser r = {text, text, s, false};
+    cfx__cursor r = {"schema", CFX_RUNTIME_ERROR, text, text, &s->arena, false};
     arg_vec args = {0}, rets = {0};
     s->text = cfx__arena_copy(&s->arena, text, strlen(text));
-    parse_name(&r);
-    need(&r, "(");
+    parse_name(&r, s);
+    cfx__cursor_need(&r, "(");
     parse_list(&r, &args, &s->varargs, false);
-    need(&r, "->");
-    if (!r.failed && eat(&r, "(")) {
+    cfx__cursor_need(&r, "->");
+    if (!r.failed && cfx__cursor_eat(&r, "(")) {
         parse_list(&r, &rets, &s->varrets, true);
-    } else if (!r.failed && eat(&r, "...")) {
+    } else if (!r.failed && cfx__cursor_eat(&r, "...")) {
         s->varrets = true;
     } else if (!r.failed) {
         cfx__schema_arg ret = {0};
         parse_arg(&r, &ret);
         VEC_PUSH(rets, ret);
     }
-    skip_blanks(&r);
+    cfx__cursor_skip(&r);
     if (!r.failed && *r.p)
-        fail(&r, "unexpected text");
+        cfx__cursor_fail(&r, "unexpected text");
     s->args = seal(&r, &args, &s->nargs);
     s->rets = seal(&r, &rets, &s->nrets);
     while (s->npositional < s->nargs && !s->args[s->npositional].keyword_only)
