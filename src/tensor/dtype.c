@@ -11,6 +11,23 @@ const char *cfx__dtype_title(cfx_dtype d) {
     return names[d];
 }
 
+const char *cfx__dtype_cpp_name(cfx_dtype d) {
+    static const char *const names[] = {
+        [CFX_U8] = "unsigned char",
+        [CFX_I8] = "signed char",
+        [CFX_I16] = "short int",
+        [CFX_I32] = "int",
+        [CFX_I64] = "long int",
+        [CFX_F16] = "c10::Half",
+        [CFX_F32] = "float",
+        [CFX_F64] = "double",
+        [CFX_BOOL] = "bool",
+        [CFX_BF16] = "c10::BFloat16",
+        [CFX_C64] = "c10::complex<float>",
+        [CFX_C128] = "c10::complex<double>"};
+    return names[d];
+}
+
 cfx_dtype cfx__dtype_real(cfx_dtype d) {
     return d == CFX_C64 ? CFX_F32 : d == CFX_C128 ? CFX_F64 : d;
 }

@@ -256,7 +256,7 @@ static void put_fact(tail *k, const char *fact) {
 static const char *device_text(cfx_device d) {
     const char *name = d.type == CFX_CUDA ? "cuda" : d.type == CFX_META ? "meta" : "cpu";
     return d.index < 0 || d.type != CFX_CUDA ? cfx__text_format("device='%s'", name)
-                                              : cfx__text_format("device='%s:%d'", name, d.index);
+                                             : cfx__text_format("device='%s:%d'", name, d.index);
 }
 
 static const char *size_text(const cfx_tensor *t) {

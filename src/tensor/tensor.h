@@ -150,6 +150,8 @@ static inline bool cfx__dtype_is_complex(cfx_dtype d) { return d == CFX_C64 || d
 static inline bool cfx__dtype_is_int(cfx_dtype d) { return d <= CFX_I64; } /* bool is none */
 /* "Float", "Long": how PyTorch's messages name a dtype; static. */
 const char *cfx__dtype_title(cfx_dtype d);
+/* "c10::Half", "long int": how C++ names it, which other messages of PyTorch's print; static. */
+const char *cfx__dtype_cpp_name(cfx_dtype d);
 /* The real type of a complex one: complex64 to float32; itself otherwise. */
 cfx_dtype cfx__dtype_real(cfx_dtype d);
 cfx_dtype cfx__dtype_promote(cfx_dtype a, cfx_dtype b);

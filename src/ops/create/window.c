@@ -52,19 +52,6 @@ static const window kaiser = {"kaiser", kaiser_at, 12, 0};
 /* The number of the first argument that says what kind of tensor to make: the dtype. */
 static int dtype_at(const cfx_op_call *c) { return c->nargs - 4; }
 
-static const char *c_type_name(cfx_dtype d) {
-    switch (d) {
-    case CFX_U8: return "unsigned char";
-    case CFX_I8: return "signed char";
-    case CFX_I16: return "short int";
-    case CFX_I32: return "int";
-    case CFX_BOOL: return "bool";
-    case CFX_C64: return "c10::complex<float>";
-    case CFX_C128: return "c10::complex<double>";
-    default: return "long int";
-    }
-}
-
 static void shape_window(cfx_op_call *c) {
     const window *w = c->op->row;
     int64_t n = arg_int(c, 0);
@@ -74,7 +61,7 @@ static void shape_window(cfx_op_call *c) {
                 "%s_window expects floating point dtypes, got: TensorOptions(dtype=%s, device=cpu, "
                 "layout=Strided (default), requires_grad=false (default), pinned_memory=false "
                 "(default), memory_format=(nullopt))",
-                w->name, c_type_name(d));
+                w->name, cfx__dtype_cpp_name(d));
     else if (n < 0)
         op_fail(c, "%s_window requires non-negative window_length, got window_length=%lld",
                 w->name, (long long)n);

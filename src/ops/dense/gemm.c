@@ -487,30 +487,5 @@ void gemm_dot(cfx_dtype dtype, int64_t n, const void *x, int64_t sx, const void 
 }
 
 const char *gemm_cpp_name(cfx_dtype d) {
-    switch (d) {
-    case CFX_U8:
-        return "unsigned char";
-    case CFX_I8:
-        return "signed char";
-    case CFX_I16:
-        return "short";
-    case CFX_I32:
-        return "int";
-    case CFX_I64:
-        return "long";
-    case CFX_F16:
-        return "c10::Half";
-    case CFX_F32:
-        return "float";
-    case CFX_F64:
-        return "double";
-    case CFX_C64:
-        return "c10::complex<float>";
-    case CFX_C128:
-        return "c10::complex<double>";
-    case CFX_BF16:
-        return "c10::BFloat16";
-    default:
-        return "bool";
-    }
+    return d == CFX_I16 ? "short" : d == CFX_I64 ? "long" : cfx__dtype_cpp_name(d);
 }

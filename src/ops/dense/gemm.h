@@ -62,7 +62,7 @@ void out_as_composed(cfx_op_call *c);
 void gemm_dot(cfx_dtype dtype, int64_t n, const void *x, int64_t sx, const void *y, int64_t sy,
               bool conjugate, void *out);
 
-/* "c10::Half": how PyTorch's messages about products and convolutions call a dtype; static. */
+/* How PyTorch's messages about products and convolutions call a dtype: "long" is short there. */
 const char *gemm_cpp_name(cfx_dtype d);
 
 #endif

@@ -4,28 +4,11 @@
 
 CFX_FAMILY(INDEX);
 
-/* dtypes as C++ names them, which is how these messages print them. */
-static const char *cpp_name(cfx_dtype d) {
-    static const char *const names[CFX_DTYPE_COUNT] = {[CFX_U8] = "unsigned char",
-                                                       [CFX_I8] = "signed char",
-                                                       [CFX_I16] = "short int",
-                                                       [CFX_I32] = "int",
-                                                       [CFX_I64] = "long int",
-                                                       [CFX_F16] = "c10::Half",
-                                                       [CFX_F32] = "float",
-                                                       [CFX_F64] = "double",
-                                                       [CFX_C64] = "c10::complex<float>",
-                                                       [CFX_BOOL] = "bool",
-                                                       [CFX_C128] = "c10::complex<double>",
-                                                       [CFX_BF16] = "c10::BFloat16"};
-    return names[d];
-}
-
 static bool is_bool(cfx_op_call *c, const char *func, const cfx_tensor *mask) {
     if (mask->dtype == CFX_BOOL)
         return true;
     op_fail(c, "%s only supports boolean masks, but got mask with dtype %s", func,
-            cpp_name(mask->dtype));
+            cfx__dtype_cpp_name(mask->dtype));
     return false;
 }
 
@@ -55,7 +38,7 @@ static void shape_masked_fill(cfx_op_call *c) {
     else if (is_bool(c, "masked_fill_", mask)) {
         if (complex_ && !cfx__dtype_is_complex(self->dtype))
             op_fail(c, "value cannot be converted to type %s without overflow",
-                    cpp_name(self->dtype));
+                    cfx__dtype_cpp_name(self->dtype));
         else
             out_new(c, 0, self->dtype, ndim, shape);
     }
@@ -87,10 +70,10 @@ static void kernel_masked_fill(cfx_op_call *c) {
         return;
     int size = cfx_dtype_size(d);
     cfx__iter_loop *loop = size == 1   ? choose_1
-                      : size == 2 ? choose_2
-                      : size == 4 ? choose_4
-                      : size == 8 ? choose_8
-                                  : choose_16;
+                           : size == 2 ? choose_2
+                           : size == 4 ? choose_4
+                           : size == 8 ? choose_8
+                                       : choose_16;
     cfx__iter_pointwise(loop, 1, 2, (cfx__iter_operand[]){{out, d}, {self, d}, {mask, CFX_BOOL}},
                         value->data, 1);
 }

@@ -222,31 +222,13 @@ FLOATS(3, lerp_by, LERP(x, y, z, fabs))
 COMPLEXES(3, lerp_by, LERP(x, y, z, cabs))
 ROW(lerp_by, RULE_SAME, 1, 3, "lerp_kernel_tensor", HAS_FLOATS(lerp_by), HAS_COMPLEXES(lerp_by))
 
-/* C++'s name of the type of an element, as PyTorch prints it in a few places. */
-static const char *c_name(cfx_dtype d) {
-    static const char *const names[] = {
-        [CFX_U8] = "unsigned char",
-        [CFX_I8] = "signed char",
-        [CFX_I16] = "short int",
-        [CFX_I32] = "int",
-        [CFX_I64] = "long int",
-        [CFX_F16] = "c10::Half",
-        [CFX_F32] = "float",
-        [CFX_F64] = "double",
-        [CFX_C64] = "c10::complex<float>",
-        [CFX_C128] = "c10::complex<double>",
-        [CFX_BOOL] = "bool",
-        [CFX_BF16] = "c10::BFloat16"};
-    return names[d];
-}
-
 static void shape_lerp(cfx_op_call *c) {
     static const char *const names[] = {"self", "end", "weight"};
     cfx_dtype d = arg_tensor(c, 0)->dtype;
     for (int i = 1; i < 3; i++)
         if (arg_tensor(c, i) && arg_tensor(c, i)->dtype != d)
-            op_fail(c, "expected dtype %s for `%s` but got dtype %s", c_name(d), names[i],
-                    c_name(arg_tensor(c, i)->dtype));
+            op_fail(c, "expected dtype %s for `%s` but got dtype %s", cfx__dtype_cpp_name(d),
+                    names[i], cfx__dtype_cpp_name(arg_tensor(c, i)->dtype));
     shape_pointwise(c);
 }
 

@@ -224,23 +224,6 @@ static void match_ints(cfx_op_call *c, int arg, const char *what, int n, const i
                 cfx__shape_text(n, got));
 }
 
-/* How C++ names an element type. */
-static const char *type_name(cfx_dtype d) {
-    static const char *const names[CFX_DTYPE_COUNT] = {[CFX_U8] = "unsigned char",
-                                                       [CFX_I8] = "signed char",
-                                                       [CFX_I16] = "short int",
-                                                       [CFX_I32] = "int",
-                                                       [CFX_I64] = "long int",
-                                                       [CFX_F16] = "c10::Half",
-                                                       [CFX_F32] = "float",
-                                                       [CFX_F64] = "double",
-                                                       [CFX_C64] = "c10::complex<float>",
-                                                       [CFX_BOOL] = "bool",
-                                                       [CFX_C128] = "c10::complex<double>",
-                                                       [CFX_BF16] = "c10::BFloat16"};
-    return names[d];
-}
-
 static void kernel_assert_metadata(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     cfx_value device = c->args[4], layout = c->args[5];
@@ -248,7 +231,7 @@ static void kernel_assert_metadata(cfx_op_call *c) {
     match_ints(c, 2, "strides", t->ndim, t->stride);
     if (arg_dtype(c, 3, t->dtype) != t->dtype)
         op_fail(c, "Tensor dtype mismatch! Expected: %s, Got: %s",
-                cfx__dtype_title((cfx_dtype)c->args[3].i), type_name(t->dtype));
+                cfx__dtype_title((cfx_dtype)c->args[3].i), cfx__dtype_cpp_name(t->dtype));
     if (device.tag == CFX_TAG_DEVICE && device.device.type != t->device.type)
         op_fail(c, "Tensor device mismatch! Expected: %s, Got: %s", cfx_value_str(device),
                 cfx_value_str(cfx_device_value(t->device)));
