@@ -9,85 +9,9 @@ CFX_FAMILY(INDEX);
 
 typedef void row_fn(void *a, int64_t step, int64_t along, const int64_t *index, int64_t si, void *b,
                     int64_t sb, int64_t n);
-typedef struct {
-    uint64_t half[2];
-} wide;
-typedef float _Complex c64;
-typedef double _Complex c128;
-
-#define T uint8_t
-#define FN(x) x##_1
-#include "scatter.inc"
-#define T uint16_t
-#define FN(x) x##_2
-#include "scatter.inc"
-#define T uint32_t
-#define FN(x) x##_4
-#include "scatter.inc"
-#define T uint64_t
-#define FN(x) x##_8
-#include "scatter.inc"
-#define T wide
-#define FN(x) x##_16
-#include "scatter.inc"
-#define T float
-#define FN(x) x##_f32
-#define ADD(x, y) ((x) + (y))
-#define MUL(x, y) ((x) * (y))
-#define MAX(x, y) ((y) != (y) ? (y) : (x) < (y) ? (y) : (x))
-#define MIN(x, y) ((y) != (y) ? (y) : (y) < (x) ? (y) : (x))
-#include "scatter.inc"
-#define T double
-#define FN(x) x##_f64
-#define ADD(x, y) ((x) + (y))
-#define MUL(x, y) ((x) * (y))
-#define MAX(x, y) ((y) != (y) ? (y) : (x) < (y) ? (y) : (x))
-#define MIN(x, y) ((y) != (y) ? (y) : (y) < (x) ? (y) : (x))
-#include "scatter.inc"
-#define T int64_t
-#define FN(x) x##_i64
-#define ADD(x, y) ((int64_t)((uint64_t)(x) + (uint64_t)(y)))
-#define MUL(x, y) ((int64_t)((uint64_t)(x) * (uint64_t)(y)))
-#define MAX(x, y) ((x) < (y) ? (y) : (x))
-#define MIN(x, y) ((y) < (x) ? (y) : (x))
-#include "scatter.inc"
-#define T c64
-#define FN(x) x##_c64
-#define ADD(x, y) ((x) + (y))
-#define MUL(x, y) ((x) * (y))
-#include "scatter.inc"
-#define T c128
-#define FN(x) x##_c128
-#define ADD(x, y) ((x) + (y))
-#define MUL(x, y) ((x) * (y))
-#include "scatter.inc"
-
-static row_fn *row_for(walk_op op, cfx_dtype d) {
-    int size = cfx_dtype_size(d);
-    if (op == WALK_GET)
-        return size == 1   ? get_1
-               : size == 2 ? get_2
-               : size == 4 ? get_4
-               : size == 8 ? get_8
-                           : get_16;
-    if (op == WALK_SET)
-        return size == 1   ? set_1
-               : size == 2 ? set_2
-               : size == 4 ? set_4
-               : size == 8 ? set_8
-                           : set_16;
-    static row_fn *const f32[] = {add_f32, mul_f32, max_f32, min_f32};
-    static row_fn *const f64[] = {add_f64, mul_f64, max_f64, min_f64};
-    static row_fn *const i64[] = {add_i64, mul_i64, max_i64, min_i64};
-    static row_fn *const x64[] = {add_c64, mul_c64, NULL, NULL};
-    static row_fn *const x128[] = {add_c128, mul_c128, NULL, NULL};
-    row_fn *const *row = d == CFX_F32    ? f32
-                         : d == CFX_F64  ? f64
-                         : d == CFX_C64  ? x64
-                         : d == CFX_C128 ? x128
-                                         : i64;
-    return row[op - WALK_ADD];
-}
+#define BODY "scatter.inc"
+#define BODY_FN row_fn
+#include "types.inc"
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
@@ -176,7 +100,7 @@ static void rows_run(cfx_op_call *c, walk_op op, cfx_tensor *a, int dim, const c
     const cfx_tensor *own = cfx__tensor_contiguous_as(narrowed(index), CFX_I64);
     if (op_failed() || !in_range(c, own, dim, a->ndim ? a->shape[dim] : 1))
         return;
-    rows r = {.row = row_for(op, a->dtype),
+    rows r = {.row = body_for(op, a->dtype),
               .size = cfx_dtype_size(a->dtype),
               .dim = dim,
               .ndim = index->ndim ? index->ndim : 1,

@@ -6,108 +6,9 @@
 
 typedef void walk_fn(void *a, const int64_t *off, int64_t sa, void *b, int64_t sb, int64_t n,
                      const void *alpha);
-typedef struct {
-    uint64_t half[2];
-} wide;
-typedef float _Complex c64;
-typedef double _Complex c128;
-
-#define T uint8_t
-#define FN(x) x##_1
-#define ONE 0
-#include "walk.inc"
-#define T uint16_t
-#define FN(x) x##_2
-#define ONE 0
-#include "walk.inc"
-#define T uint32_t
-#define FN(x) x##_4
-#define ONE 0
-#include "walk.inc"
-#define T uint64_t
-#define FN(x) x##_8
-#define ONE 0
-#include "walk.inc"
-#define T wide
-#define FN(x) x##_16
-#define ONE                                                                                        \
-    {                                                                                              \
-        { 0 }                                                                                      \
-    }
-#include "walk.inc"
-
-#define T float
-#define FN(x) x##_f32
-#define ONE 1
-#define ADD(x, y) ((x) + (y))
-#define MUL(x, y) ((x) * (y))
-#define MAX(x, y) ((y) != (y) ? (y) : (x) < (y) ? (y) : (x))
-#define MIN(x, y) ((y) != (y) ? (y) : (y) < (x) ? (y) : (x))
-#include "walk.inc"
-#define T double
-#define FN(x) x##_f64
-#define ONE 1
-#define ADD(x, y) ((x) + (y))
-#define MUL(x, y) ((x) * (y))
-#define MAX(x, y) ((y) != (y) ? (y) : (x) < (y) ? (y) : (x))
-#define MIN(x, y) ((y) != (y) ? (y) : (y) < (x) ? (y) : (x))
-#include "walk.inc"
-#define T int64_t
-#define FN(x) x##_i64
-#define ONE 1
-#define ADD(x, y) ((int64_t)((uint64_t)(x) + (uint64_t)(y)))
-#define MUL(x, y) ((int64_t)((uint64_t)(x) * (uint64_t)(y)))
-#define MAX(x, y) ((x) < (y) ? (y) : (x))
-#define MIN(x, y) ((y) < (x) ? (y) : (x))
-#include "walk.inc"
-#define T c64
-#define FN(x) x##_c64
-#define ONE 1
-#define ADD(x, y) ((x) + (y))
-#define MUL(x, y) ((x) * (y))
-#include "walk.inc"
-#define T c128
-#define FN(x) x##_c128
-#define ONE 1
-#define ADD(x, y) ((x) + (y))
-#define MUL(x, y) ((x) * (y))
-#include "walk.inc"
-
-static walk_fn *run_for(walk_op op, cfx_dtype d) {
-    int size = cfx_dtype_size(d);
-    if (op == WALK_GET)
-        return size == 1   ? get_1
-               : size == 2 ? get_2
-               : size == 4 ? get_4
-               : size == 8 ? get_8
-                           : get_16;
-    if (op == WALK_SET)
-        return size == 1   ? set_1
-               : size == 2 ? set_2
-               : size == 4 ? set_4
-               : size == 8 ? set_8
-                           : set_16;
-    static walk_fn *const f32[] = {add_f32, mul_f32, max_f32, min_f32};
-    static walk_fn *const f64[] = {add_f64, mul_f64, max_f64, min_f64};
-    static walk_fn *const i64[] = {add_i64, mul_i64, max_i64, min_i64};
-    static walk_fn *const x64[] = {add_c64, mul_c64, NULL, NULL};
-    static walk_fn *const x128[] = {add_c128, mul_c128, NULL, NULL};
-    int k = op - WALK_ADD;
-    switch (d) {
-    case CFX_F32:
-        return f32[k];
-    case CFX_F64:
-        return f64[k];
-    case CFX_I64:
-        return i64[k];
-    case CFX_C64:
-        return x64[k];
-    case CFX_C128:
-        return x128[k];
-    default:
-        return NULL;
-    }
-}
+#define BODY "walk.inc"
+#define BODY_FN walk_fn
+#include "types.inc"
 
 /* ---- the walk ------------------------------------------------------------------------------- */
 
@@ -212,7 +113,7 @@ void walk_run(cfx_op_call *c, walk *w) {
         inner *= w->inner[d].n;
     if (!outer || !inner || !w->positions || op_failed())
         return;
-    walk_fn *run = run_for(w->op, w->dtype);
+    walk_fn *run = body_for(w->op, w->dtype);
     if (!run) {
         op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for '%s'", cfx_op_name(c->op),
                    cfx__dtype_title(w->dtype));
