@@ -285,20 +285,28 @@ static void shape_max(cfx_op_call *c) {
         pool_out(c, 1, &p, CFX_I64, self, false);
 }
 
+bool pool_begin(cfx_op_call *c, pool *p) {
+    for (int i = 0; i < c->nout; i++)
+        p->dense[i] = dense_out(c, i);
+    if (op_failed())
+        return false;
+    p->x = arg_tensor(c, 0)->data;
+    p->y = p->dense[0]->data;
+    p->index = c->nout > 1 ? (int64_t *)p->dense[1]->data : NULL;
+    return true;
+}
+
+void pool_done(cfx_op_call *c, const pool *p) {
+    for (int i = 0; i < c->nout; i++)
+        dense_done(c, i, p->dense[i]);
+}
+
 static void kernel_max(cfx_op_call *c) {
     pool p;
-    if (!pool_read(c, c->op->row, &p))
+    if (!pool_read(c, c->op->row, &p) || !pool_begin(c, &p))
         return;
-    cfx_tensor *y = dense_out(c, 0), *index = c->nout > 1 ? dense_out(c, 1) : NULL;
-    if (op_failed())
-        return;
-    p.x = arg_tensor(c, 0)->data;
-    p.y = y->data;
-    p.index = index ? (int64_t *)index->data : NULL;
-    run_rows(&p, y->dtype, (by_type){max_rows_f32, max_rows_f64, max_rows_i64});
-    dense_done(c, 0, y);
-    if (index)
-        dense_done(c, 1, index);
+    run_rows(&p, c->out[0]->dtype, (by_type){max_rows_f32, max_rows_f64, max_rows_i64});
+    pool_done(c, &p);
 }
 
 #define MAX_COLUMNS(r) .shape = shape_max, .kernel = kernel_max, .row = &r, .dtypes = CFX_IN_NUMBER
@@ -423,20 +431,14 @@ CFX_OP(max_pool2d_with_indices_backward) = {
     "aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, "
     "int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",
     NULL,
-    .shape = shape_max_back,
-    .kernel = kernel_max_back,
-    .row = &max2_back,
-    .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_pool_backward, READ(7))};
+    POOL(shape_max_back, kernel_max_back, &max2_back, CFX_IN_NUMBER),
+    GRAD(max_pool_backward, READ(7))};
 CFX_OP(max_pool3d_with_indices_backward) = {
     "aten::max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, "
     "int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor",
     NULL,
-    .shape = shape_max_back,
-    .kernel = kernel_max_back,
-    .row = &max3_back,
-    .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_pool_backward, READ(7))};
+    POOL(shape_max_back, kernel_max_back, &max3_back, CFX_IN_NUMBER),
+    GRAD(max_pool_backward, READ(7))};
 
 /* ---- average -------------------------------------------------------------------------------- */
 
@@ -456,15 +458,10 @@ static void shape_avg(cfx_op_call *c) {
 
 static void kernel_avg(cfx_op_call *c) {
     pool p;
-    if (!pool_read(c, c->op->row, &p))
+    if (!pool_read(c, c->op->row, &p) || !pool_begin(c, &p))
         return;
-    cfx_tensor *y = dense_out(c, 0);
-    if (op_failed())
-        return;
-    p.x = arg_tensor(c, 0)->data;
-    p.y = y->data;
-    run_rows(&p, y->dtype, (by_type){avg_rows_f32, avg_rows_f64, avg_rows_i64});
-    dense_done(c, 0, y);
+    run_rows(&p, c->out[0]->dtype, (by_type){avg_rows_f32, avg_rows_f64, avg_rows_i64});
+    pool_done(c, &p);
 }
 
 static void shape_avg_back(cfx_op_call *c) {
@@ -483,54 +480,39 @@ static void shape_avg_back(cfx_op_call *c) {
 
 static void kernel_avg_back(cfx_op_call *c) {
     pool p;
-    if (!pool_read(c, c->op->row, &p))
+    if (!pool_read(c, c->op->row, &p) || !pool_begin(c, &p))
         return;
-    cfx_tensor *y = dense_out(c, 0);
-    if (op_failed())
-        return;
-    p.x = arg_tensor(c, 0)->data;
-    p.y = y->data;
     double window = (double)p.k[0] * (double)p.k[1] * (double)p.k[2];
-    cfx__parallel_fn *run = y->dtype == CFX_F32   ? avg_back_f32
-                         : y->dtype == CFX_F64 ? avg_back_f64
-                                               : avg_back_i64;
-    cfx__parallel(p.planes, grain_of(window * (double)p.out_plane), run, &p);
-    dense_done(c, 0, y);
+    cfx_dtype d = c->out[0]->dtype;
+    cfx__parallel(p.planes, grain_of(window * (double)p.out_plane),
+                  d == CFX_F32   ? avg_back_f32
+                  : d == CFX_F64 ? avg_back_f64
+                                 : avg_back_i64,
+                  &p);
+    pool_done(c, &p);
 }
 
 CFX_OP(avg_pool2d) = {
     "aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool "
     "ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
     "torch.nn.functional.avg_pool2d torch._C._nn.avg_pool2d",
-    .shape = shape_avg,
-    .kernel = kernel_avg,
-    .row = &avg2,
-    .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(avg_pool, READ(0))};
+    POOL(shape_avg, kernel_avg, &avg2, CFX_IN_NUMBER),
+    GRAD(avg_pool, READ(0))};
 CFX_OP(avg_pool3d) = {
     "aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool "
     "ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
     "torch.nn.functional.avg_pool3d torch._C._nn.avg_pool3d",
-    .shape = shape_avg,
-    .kernel = kernel_avg,
-    .row = &avg3,
-    .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(avg_pool, READ(0)), .autocast = CFX_CAST_F32};
+    POOL(shape_avg, kernel_avg, &avg3, CFX_IN_NUMBER),
+    GRAD(avg_pool, READ(0)), .autocast = CFX_CAST_F32};
 CFX_OP(avg_pool2d_backward) = {
     "aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, "
     "int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
     NULL,
-    .shape = shape_avg_back,
-    .kernel = kernel_avg_back,
-    .row = &avg2_back,
-    .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(avg_pool_backward, 0)};
+    POOL(shape_avg_back, kernel_avg_back, &avg2_back, CFX_IN_NUMBER),
+    GRAD(avg_pool_backward, 0)};
 CFX_OP(avg_pool3d_backward) = {
     "aten::avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, "
     "int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
     NULL,
-    .shape = shape_avg_back,
-    .kernel = kernel_avg_back,
-    .row = &avg3_back,
-    .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(avg_pool_backward, 0)};
+    POOL(shape_avg_back, kernel_avg_back, &avg3_back, CFX_IN_NUMBER),
+    GRAD(avg_pool_backward, 0)};

@@ -16,6 +16,7 @@ typedef struct {
     const void *x;
     void *y;
     int64_t *index; /* where the maxima were, or NULL */
+    cfx_tensor *dense[2]; /* what y and index point into */
 } pool;
 
 /* What differs between the operators: names in messages, arguments after self, k, stride, pad. */
@@ -35,6 +36,14 @@ void pool_out(cfx_op_call *c, int i, const pool *p, cfx_dtype dtype, const cfx_t
 int64_t pool_volume(const int64_t *size);
 /* Sizes of batch times channels and the pooled dimensions of t; false when it has too few. */
 bool pool_sizes(pool *p, const cfx_tensor *t, int dims);
+/* Dense memory for the results, which p then points to, as to the first argument: false where there
+ * is none. pool_done stores the results. */
+bool pool_begin(cfx_op_call *c, pool *p);
+void pool_done(cfx_op_call *c, const pool *p);
+/* The columns of a row, whose kernel wants contiguous arguments. */
+#define POOL(shape_, kernel_, row_, dtypes_)                                                       \
+    .shape = shape_, .kernel = kernel_, .row = row_, .dtypes = dtypes_,                            \
+    .effects = CFX_CONTIGUOUS_ARGS
 /* Scatters grad (shape of out) to the places that index names, plane by plane, adding. */
 void pool_scatter(cfx_op_call *c, pool *p, const cfx_tensor *grad, const cfx_tensor *index);
 

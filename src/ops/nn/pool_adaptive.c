@@ -109,22 +109,15 @@ static void shape_adaptive(cfx_op_call *c) {
 static void kernel_adaptive(cfx_op_call *c) {
     const row *r = c->op->row;
     pool p;
-    if (!read_all(c, r, &p))
+    if (!read_all(c, r, &p) || !pool_begin(c, &p))
         return;
-    cfx_tensor *y = dense_out(c, 0), *index = r->max ? dense_out(c, 1) : NULL;
-    if (op_failed())
-        return;
-    p.x = arg_tensor(c, 0)->data;
-    p.y = y->data;
-    p.index = index ? (int64_t *)index->data : NULL;
-    bool single = y->dtype == CFX_F32;
-    cfx__parallel(y->numel ? p.planes : 0, grain_of((double)p.in_plane + (double)p.out_plane),
+    bool single = c->out[0]->dtype == CFX_F32;
+    cfx__parallel(c->out[0]->numel ? p.planes : 0,
+                  grain_of((double)p.in_plane + (double)p.out_plane),
                   r->max ? (single ? max_planes_f32 : max_planes_f64)
                          : (single ? avg_planes_f32 : avg_planes_f64),
                   &p);
-    dense_done(c, 0, y);
-    if (index)
-        dense_done(c, 1, index);
+    pool_done(c, &p);
 }
 
 #define COLUMNS(r)                                                                                 \
@@ -218,16 +211,11 @@ static void shape_back(cfx_op_call *c) {
 
 static void kernel_avg_back(cfx_op_call *c) {
     pool p;
-    if (!read_back(c, c->op->row, &p))
+    if (!read_back(c, c->op->row, &p) || !pool_begin(c, &p))
         return;
-    cfx_tensor *y = dense_out(c, 0);
-    if (op_failed())
-        return;
-    p.x = arg_tensor(c, 0)->data;
-    p.y = y->data;
     cfx__parallel(p.planes, grain_of((double)p.in_plane + (double)p.out_plane),
-                  y->dtype == CFX_F32 ? avg_back_f32 : avg_back_f64, &p);
-    dense_done(c, 0, y);
+                  c->out[0]->dtype == CFX_F32 ? avg_back_f32 : avg_back_f64, &p);
+    pool_done(c, &p);
 }
 
 static void kernel_max_back(cfx_op_call *c) {
@@ -239,32 +227,20 @@ static void kernel_max_back(cfx_op_call *c) {
 CFX_OP(_adaptive_avg_pool2d_backward) = {
     "aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor",
     NULL,
-    .shape = shape_back,
-    .kernel = kernel_avg_back,
-    .row = &avg2,
-    .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(adaptive_avg_pool_backward, 0)};
+    POOL(shape_back, kernel_avg_back, &avg2, CFX_IN_FLOAT),
+    GRAD(adaptive_avg_pool_backward, 0)};
 CFX_OP(_adaptive_avg_pool3d_backward) = {
     "aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor",
     NULL,
-    .shape = shape_back,
-    .kernel = kernel_avg_back,
-    .row = &avg3,
-    .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(adaptive_avg_pool_backward, 0)};
+    POOL(shape_back, kernel_avg_back, &avg3, CFX_IN_FLOAT),
+    GRAD(adaptive_avg_pool_backward, 0)};
 CFX_OP(adaptive_max_pool2d_backward) = {
     "aten::adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
     NULL,
-    .shape = shape_back,
-    .kernel = kernel_max_back,
-    .row = &max2,
-    .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_pool_backward, READ(2))};
+    POOL(shape_back, kernel_max_back, &max2, CFX_IN_FLOAT),
+    GRAD(max_pool_backward, READ(2))};
 CFX_OP(adaptive_max_pool3d_backward) = {
     "aten::adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
     NULL,
-    .shape = shape_back,
-    .kernel = kernel_max_back,
-    .row = &max3,
-    .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_pool_backward, READ(2))};
+    POOL(shape_back, kernel_max_back, &max3, CFX_IN_FLOAT),
+    GRAD(max_pool_backward, READ(2))};

@@ -288,20 +288,14 @@ CFX_OP(fractional_max_pool2d) = {
     "aten::fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor "
     "random_samples) -> (Tensor, Tensor)",
     "torch._C._nn.fractional_max_pool2d",
-    .shape = shape_fractional,
-    .kernel = kernel_fractional,
-    .row = (const void *)2,
-    .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(fractional_max_pool, READ(0) | RESULT(1))};
+    POOL(shape_fractional, kernel_fractional, (const void *)2, CFX_IN_FLOAT),
+    GRAD(fractional_max_pool, READ(0) | RESULT(1))};
 CFX_OP(fractional_max_pool3d) = {
     "aten::fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor "
     "random_samples) -> (Tensor, Tensor)",
     "torch._C._nn.fractional_max_pool3d",
-    .shape = shape_fractional,
-    .kernel = kernel_fractional,
-    .row = (const void *)3,
-    .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(fractional_max_pool, READ(0) | RESULT(1))};
+    POOL(shape_fractional, kernel_fractional, (const void *)3, CFX_IN_FLOAT),
+    GRAD(fractional_max_pool, READ(0) | RESULT(1))};
 
 /* ---- fractional pooling, backward ----------------------------------------------------------- */
 
@@ -334,17 +328,11 @@ CFX_OP(fractional_max_pool2d_backward) = {
     "aten::fractional_max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, "
     "int[2] output_size, Tensor indices) -> Tensor",
     NULL,
-    .shape = shape_fractional_back,
-    .kernel = kernel_fractional_back,
-    .row = (const void *)2,
-    .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_pool_backward, READ(4))};
+    POOL(shape_fractional_back, kernel_fractional_back, (const void *)2, CFX_IN_FLOAT),
+    GRAD(max_pool_backward, READ(4))};
 CFX_OP(fractional_max_pool3d_backward) = {
     "aten::fractional_max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, "
     "int[3] output_size, Tensor indices) -> Tensor",
     NULL,
-    .shape = shape_fractional_back,
-    .kernel = kernel_fractional_back,
-    .row = (const void *)3,
-    .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_pool_backward, READ(4))};
+    POOL(shape_fractional_back, kernel_fractional_back, (const void *)3, CFX_IN_FLOAT),
+    GRAD(max_pool_backward, READ(4))};
