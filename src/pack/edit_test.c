@@ -4,28 +4,17 @@
 #include <cfx/rewrite.h>
 
 #include "pt2.h"
-#include "test.h"
+#include "files.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
 #define ZOO CFX_TEST_DATA "/zoo/"
 
-static char folder[64];
-
-static const char *in_folder(const char *name) {
-    if (!folder[0]) {
-        snprintf(folder, sizeof folder, "%s/cfx-edit-XXXXXX", P_tmpdir);
-        CHECK(mkdtemp(folder) != NULL);
-    }
-    return cfx__text_format("%s/%s", folder, name);
-}
-
 static void clean(const char *name) {
-    unlink(in_folder(name));
-    unlink(in_folder(cfx__text_format("%.*s.safetensors", (int)strcspn(name, "."), name)));
-    CHECK_INT(rmdir(folder), 0);
-    folder[0] = 0;
+    test_unlink(name);
+    test_unlink(cfx__text_format("%.*s.safetensors", (int)strcspn(name, "."), name));
+    test_folder_done();
 }
 
 /* Puts a call of the operator behind a node, for all its users. */
@@ -37,8 +26,8 @@ static cfx_node *insert(cfx_graph *g, cfx_node *at, const char *op) {
 }
 
 static cfx_program *reopened(const cfx_program *p, const char *name) {
-    CHECK(cfx_save(p, in_folder(name)));
-    cfx_program *q = cfx_open(in_folder(name));
+    CHECK(cfx_save(p, test_path(name)));
+    cfx_program *q = cfx_open(test_path(name));
     clean(name);
     CHECK_OK();
     return q;

@@ -1,32 +1,21 @@
 /* Programs as text, with their tensors beside them. */
 #include "pt2.h"
-#include "test.h"
+#include "files.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
 #define ZOO CFX_TEST_DATA "/zoo/"
 
-static char folder[64];
-
-static const char *in_folder(const char *name) {
-    if (!folder[0]) {
-        snprintf(folder, sizeof folder, "%s/cfx-fx-XXXXXX", P_tmpdir);
-        CHECK(mkdtemp(folder) != NULL);
-    }
-    return cfx__text_format("%s/%s", folder, name);
-}
-
 static void clean(void) {
-    unlink(in_folder("m.fx"));
-    unlink(in_folder("m.safetensors"));
-    unlink(in_folder("m.pt2"));
-    CHECK_INT(rmdir(folder), 0);
-    folder[0] = 0;
+    test_unlink("m.fx");
+    test_unlink("m.safetensors");
+    test_unlink("m.pt2");
+    test_folder_done();
 }
 
 static void put(const char *text) {
-    FILE *f = fopen(in_folder("m.fx"), "w");
+    FILE *f = fopen(test_path("m.fx"), "w");
     CHECK(f && fputs(text, f) >= 0 && fclose(f) == 0);
 }
 
@@ -36,8 +25,8 @@ TEST(programs_become_text_and_come_back) {
     for (int i = 0; i < COUNT(names); i++)
         CFX_SCOPE {
             cfx_program *p = cfx_open(cfx__text_format(ZOO "%s/model.pt2", names[i]));
-            CHECK(p && cfx_save(p, in_folder("m.fx")));
-            cfx_program *q = cfx_open(in_folder("m.fx"));
+            CHECK(p && cfx_save(p, test_path("m.fx")));
+            cfx_program *q = cfx_open(test_path("m.fx"));
             if (!CHECK_OK() || !CHECK(q != NULL))
                 continue;
             CHECK_STR(cfx_program_str(q), cfx_program_str(p));
@@ -49,8 +38,8 @@ TEST(programs_become_text_and_come_back) {
             CHECK(cfx_equal_values(q->in_spec, p->in_spec));
             CHECK_INT(q->state->len, p->state->len);
             CHECK_INT(q->constants->len, p->constants->len);
-            CHECK(cfx_save(q, in_folder("m.pt2")));
-            p = cfx_open(in_folder("m.pt2"));
+            CHECK(cfx_save(q, test_path("m.pt2")));
+            p = cfx_open(test_path("m.pt2"));
             CHECK_STR(p ? cfx_graph_str(p->module->graph) : "", cfx_graph_str(q->module->graph));
             CHECK_OK();
         }
@@ -68,8 +57,8 @@ TEST(texts_of_the_users_find_their_tensors) {
                                                                  (float[]){2, 3})));
     cfx_dict_set(d, "scale", cfx_tensor_value(cfx_tensor_new(CFX_F32, 1, (int64_t[]){1},
                                                              (float[]){10})));
-    CHECK(cfx_safetensors_write(in_folder("m.safetensors"), d, NULL));
-    cfx_program *p = cfx_open(in_folder("m.fx"));
+    CHECK(cfx_safetensors_write(test_path("m.safetensors"), d, NULL));
+    cfx_program *p = cfx_open(test_path("m.fx"));
     if (CHECK_OK() && CHECK(p != NULL)) {
         CHECK_INT(p->ninputs, 3);
         CHECK_STR(p->inputs[0].target, "fc.weight");
@@ -87,18 +76,18 @@ TEST(texts_of_the_users_find_their_tensors) {
 }
 
 TEST(texts_that_are_wrong_are_refused) {
-    CHECK(!cfx_open(in_folder("m.fx")));
+    CHECK(!cfx_open(test_path("m.fx")));
     CHECK_ERROR("m.fx");
     put("def forward(self, x):\n    return y\n");
-    CHECK(!cfx_open(in_folder("m.fx")));
+    CHECK(!cfx_open(test_path("m.fx")));
     CHECK_ERROR("name 'y' is not defined");
     put("");
-    CHECK(!cfx_open(in_folder("m.fx")));
+    CHECK(!cfx_open(test_path("m.fx")));
     CHECK_ERROR("m.fx");
     put("def forward(self, x):\n    return (x,)\n");
-    FILE *f = fopen(in_folder("m.safetensors"), "w");
+    FILE *f = fopen(test_path("m.safetensors"), "w");
     CHECK(f && fputs("12345678{}", f) >= 0 && fclose(f) == 0);
-    CHECK(!cfx_open(in_folder("m.fx")));
+    CHECK(!cfx_open(test_path("m.fx")));
     CHECK_ERROR("m.safetensors");
     clean();
 }

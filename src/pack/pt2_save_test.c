@@ -1,26 +1,15 @@
 /* Programs written to .pt2 files: what was read is written again, what is made here can be read. */
 #include "pt2.h"
-#include "test.h"
+#include "files.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
 #define ZOO CFX_TEST_DATA "/zoo/"
 
-static char folder[64];
-
-static const char *in_folder(const char *name) {
-    if (!folder[0]) {
-        snprintf(folder, sizeof folder, "%s/cfx-save-XXXXXX", P_tmpdir);
-        CHECK(mkdtemp(folder) != NULL);
-    }
-    return cfx__text_format("%s/%s", folder, name);
-}
-
 static void clean(const char *name) {
-    unlink(in_folder(name));
-    CHECK_INT(rmdir(folder), 0); /* fails where a temporary file was left */
-    folder[0] = 0;
+    test_unlink(name);
+    test_folder_done();
 }
 
 /* An entry of an archive as a value: of its JSON, or of its bytes. */
@@ -30,7 +19,7 @@ static cfx_value entry(cfx__zip *z, cfx__zip_entry *e) {
     if (!CHECK(cfx__zip_read(z, e, true, &b)))
         return cfx_bad();
     return n > 5 && !strcmp(e->name + n - 5, ".json") ? cfx__json_parse(b.data, b.size, e->name)
-                                                       : cfx_string_value_n(b.data, b.size);
+                                                      : cfx_string_value_n(b.data, b.size);
 }
 
 /* Two archives hold the same, whatever the order; the id aside. */
@@ -62,17 +51,17 @@ TEST(programs_are_written_as_they_were) {
         CFX_SCOPE {
             const char *from = cfx__text_format(ZOO "%s/model.pt2", names[i]);
             cfx_program *p = cfx_open(from);
-            CHECK(p && cfx_save(p, in_folder("model.pt2")));
+            CHECK(p && cfx_save(p, test_path("model.pt2")));
             CHECK_OK();
-            check_same(from, in_folder("model.pt2"));
+            check_same(from, test_path("model.pt2"));
         }
     clean("model.pt2");
 }
 
 TEST(weights_in_files_are_aligned) {
     cfx_program *p = cfx_open(ZOO "seed_mlp/model.pt2");
-    CHECK(cfx_save(p, in_folder("m.pt2")));
-    p = cfx_open(in_folder("m.pt2"));
+    CHECK(cfx_save(p, test_path("m.pt2")));
+    p = cfx_open(test_path("m.pt2"));
     for (int i = 0; p && i < 4; i++)
         CHECK_INT((uintptr_t)cfx_tensor_data(cfx_program_tensor(p, &p->inputs[i])) % 64, 0);
     clean("m.pt2");
@@ -119,9 +108,9 @@ static cfx_program *make_program(void) {
 }
 
 TEST(programs_made_here_are_written) {
-    CHECK(cfx_save(make_program(), in_folder("made.pt2")));
+    CHECK(cfx_save(make_program(), test_path("made.pt2")));
     CHECK_OK();
-    cfx_program *p = cfx_open(in_folder("made.pt2"));
+    cfx_program *p = cfx_open(test_path("made.pt2"));
     if (!CHECK_OK() || !CHECK(p != NULL))
         return;
     CHECK_STR(cfx_graph_code(p->module->graph),
@@ -147,13 +136,13 @@ TEST(what_files_have_no_form_for_is_refused) {
     cfx_program *p = make_program();
     cfx_node *sum = cfx_graph_find(p->module->graph, "add_tensor");
     cfx_node_remove_meta(sum, "val");
-    CHECK(!cfx_save(p, in_folder("made.pt2")));
+    CHECK(!cfx_save(p, test_path("made.pt2")));
     CHECK_ERROR("node 'add_tensor' has no description of its result");
     cfx_node_set_meta(sum, "val", fake(4));
-    CHECK(!cfx_save(p, in_folder("missing/made.pt2")));
+    CHECK(!cfx_save(p, test_path("missing/made.pt2")));
     CHECK_ERROR("missing/made.pt2");
     cfx_node_set_target(sum, cfx_graph_target(p->module->graph, "torch.add"));
-    CHECK(!cfx_save(p, in_folder("made.pt2")));
+    CHECK(!cfx_save(p, test_path("made.pt2")));
     CHECK_ERROR("node 'add_tensor' calls torch.add");
     clean("made.pt2");
 }

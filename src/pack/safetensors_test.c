@@ -1,29 +1,18 @@
 /* .safetensors files: written, mapped, and refused when they lie. */
 #include "../tensor/tensor.h"
-#include "test.h"
+#include "files.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-static char folder[64];
-
-static const char *in_folder(const char *name) {
-    if (!folder[0]) {
-        snprintf(folder, sizeof folder, "%s/cfx-st-XXXXXX", P_tmpdir);
-        CHECK(mkdtemp(folder) != NULL);
-    }
-    return cfx__text_format("%s/%s", folder, name);
-}
-
 static void clean(const char *name) {
-    CHECK_INT(unlink(in_folder(name)), 0);
-    CHECK_INT(rmdir(folder), 0); /* fails where a temporary file was left */
-    folder[0] = 0;
+    test_unlink(name);
+    test_folder_done();
 }
 
 static void put(const char *header, size_t bytes_of_data) {
     uint64_t len = strlen(header);
-    FILE *f = fopen(in_folder("a.safetensors"), "wb");
+    FILE *f = fopen(test_path("a.safetensors"), "wb");
     CHECK(f && fwrite(&len, 1, 8, f) == 8 && fwrite(header, 1, len, f) == len);
     for (size_t i = 0; i < bytes_of_data; i++)
         fputc((int)i, f);
@@ -49,8 +38,8 @@ TEST(safetensors_read_what_was_written) {
     cfx_dict_set(d, "none", cfx_tensor_value(cfx_tensor_new(CFX_F32, 2, (int64_t[]){0, 2}, NULL)));
     cfx_dict_set(d, "one", cfx_tensor_value(cfx_tensor_new(CFX_F64, 0, NULL, (double[]){0.5})));
     cfx_dict_set(meta, "format", cfx_string_value("pt"));
-    CHECK(cfx_safetensors_write(in_folder("a.safetensors"), d, meta));
-    cfx_dict *back = cfx_safetensors_read(in_folder("a.safetensors"));
+    CHECK(cfx_safetensors_write(test_path("a.safetensors"), d, meta));
+    cfx_dict *back = cfx_safetensors_read(test_path("a.safetensors"));
     if (!CHECK(back && back->len == d->len))
         return;
     for (int64_t i = 0; i < d->len; i++) {
@@ -70,8 +59,8 @@ TEST(safetensors_lay_out_is_plain) {
     t = cfx_tensor_view(t, 2, (int64_t[]){2, 2}, (int64_t[]){1, 2}, 0);
     cfx_dict_set(d, "b", cfx_tensor_value(cfx_tensor_new(CFX_U8, 1, (int64_t[]){1}, "x")));
     cfx_dict_set(d, "a", cfx_tensor_value(t));
-    CHECK(cfx_safetensors_write(in_folder("a.safetensors"), d, NULL));
-    cfx__file_mapping *m = cfx__file_map(in_folder("a.safetensors"));
+    CHECK(cfx_safetensors_write(test_path("a.safetensors"), d, NULL));
+    cfx__file_mapping *m = cfx__file_map(test_path("a.safetensors"));
     static const char want[] = "{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[16,17]},"
                                "\"a\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16]}}";
     CHECK_INT(m->data[0] % 8, 0);
@@ -87,13 +76,13 @@ TEST(mapped_tensors_outlive_their_dict) {
         "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[4,6]}}", 6);
     cfx_tensor *kept = NULL;
     CFX_SCOPE {
-        cfx_dict *d = cfx_safetensors_read(in_folder("a.safetensors"));
+        cfx_dict *d = cfx_safetensors_read(test_path("a.safetensors"));
         kept = cfx_keep(get(d, "b"));
     }
     CHECK_STR(cfx_tensor_str(kept), "tensor([4, 5], dtype=torch.uint8)");
     cfx__tensor_set(kept, 0, cfx_int(9)); /* private: the file does not change */
     cfx_drop(kept);
-    cfx_dict *again = cfx_safetensors_read(in_folder("a.safetensors"));
+    cfx_dict *again = cfx_safetensors_read(test_path("a.safetensors"));
     CHECK_STR(cfx_tensor_str(get(again, "b")), "tensor([4, 5], dtype=torch.uint8)");
     clean("a.safetensors");
 }
@@ -103,7 +92,7 @@ TEST(unaligned_data_is_copied) {
         "\"b\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[5,9]},"
         "\"c\":{\"dtype\":\"BOOL\",\"shape\":[2],\"data_offsets\":[9,11]},"
         "\"__metadata__\":{}}", 11);
-    cfx_dict *d = cfx_safetensors_read(in_folder("a.safetensors"));
+    cfx_dict *d = cfx_safetensors_read(test_path("a.safetensors"));
     CHECK_INT(cfx__tensor_get(get(d, "a"), 0).i, 0x03020100);
     CHECK_INT(cfx__tensor_get(get(d, "b"), 0).i, 0x08070605);
     CHECK_INT(get(d, "c")->data[1], 1); /* bytes beyond 0 and 1 become bools */
@@ -138,20 +127,20 @@ TEST(lying_safetensors_are_refused) {
     };
     for (int i = 0; i < COUNT(cases); i++) {
         put(cases[i].header, 16);
-        CHECK(cfx_safetensors_read(in_folder("a.safetensors")) == NULL);
+        CHECK(cfx_safetensors_read(test_path("a.safetensors")) == NULL);
         CHECK(strstr(cfx_error_last()->message, "a.safetensors'") != NULL);
         CHECK_INT(cfx_error_last()->kind, CFX_FILE_ERROR);
         CHECK_ERROR(cases[i].why);
     }
-    FILE *f = fopen(in_folder("a.safetensors"), "wb");
+    FILE *f = fopen(test_path("a.safetensors"), "wb");
     fwrite("\xff\xff\xff\0\0\0\0\0{}", 1, 10, f);
     fclose(f);
-    CHECK(cfx_safetensors_read(in_folder("a.safetensors")) == NULL);
+    CHECK(cfx_safetensors_read(test_path("a.safetensors")) == NULL);
     CHECK_ERROR("header is cut off");
-    f = fopen(in_folder("a.safetensors"), "wb");
+    f = fopen(test_path("a.safetensors"), "wb");
     fwrite("\xff\xff\xff\xff\xff\xff\xff\xff", 1, 8, f);
     fclose(f);
-    CHECK(cfx_safetensors_read(in_folder("a.safetensors")) == NULL);
+    CHECK(cfx_safetensors_read(test_path("a.safetensors")) == NULL);
     CHECK_ERROR("larger than");
     clean("a.safetensors");
 }

@@ -1,28 +1,17 @@
 /* What is written reads back; what is not a .npy file is refused with its name. */
 #include "tensor.h"
-#include "test.h"
+#include "files.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-static char folder[64];
-
-static const char *in_folder(const char *name) {
-    if (!folder[0]) {
-        snprintf(folder, sizeof folder, "%s/cfx-npy-XXXXXX", P_tmpdir);
-        CHECK(mkdtemp(folder) != NULL);
-    }
-    return cfx__text_format("%s/%s", folder, name);
-}
-
 static void clean(const char *name) {
-    CHECK_INT(unlink(in_folder(name)), 0);
-    CHECK_INT(rmdir(folder), 0); /* fails where a temporary file was left */
-    folder[0] = 0;
+    test_unlink(name);
+    test_folder_done();
 }
 
 static void put(const char *name, const void *bytes, size_t n) {
-    FILE *f = fopen(in_folder(name), "wb");
+    FILE *f = fopen(test_path(name), "wb");
     CHECK(f && fwrite(bytes, 1, n, f) == n && fclose(f) == 0);
 }
 
@@ -47,8 +36,8 @@ TEST(npy_reads_what_it_wrote) {
             cfx_tensor *t = cfx_tensor_new((cfx_dtype)d, ndim, (int64_t[]){2, 3, 4}, NULL);
             for (int64_t i = 0; i < t->numel; i++)
                 cfx__tensor_set(t, i, cfx_int(d == CFX_BOOL ? i % 2 : i * 3));
-            CHECK(cfx_npy_write(in_folder("a.npy"), t));
-            cfx_tensor *back = cfx_npy_read(in_folder("a.npy"));
+            CHECK(cfx_npy_write(test_path("a.npy"), t));
+            cfx_tensor *back = cfx_npy_read(test_path("a.npy"));
             CHECK_STR(cfx_tensor_str(back), cfx_tensor_str(t));
         }
     }
@@ -58,8 +47,8 @@ TEST(npy_reads_what_it_wrote) {
 
 TEST(npy_writes_numpys_own_bytes) {
     cfx_tensor *t = cfx_tensor_new(CFX_F32, 2, (int64_t[]){1, 2}, (float[]){1, 2});
-    CHECK(cfx_npy_write(in_folder("a.npy"), t));
-    cfx__file_mapping *m = cfx__file_map(in_folder("a.npy"));
+    CHECK(cfx_npy_write(test_path("a.npy"), t));
+    cfx__file_mapping *m = cfx__file_map(test_path("a.npy"));
     CHECK_INT(m->size, 128 + 8);
     CHECK(!memcmp(m->data, "\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, "
                            "'shape': (1, 2), }    ", 10 + 58 + 4));
@@ -71,8 +60,8 @@ TEST(npy_writes_numpys_own_bytes) {
 TEST(npy_writes_views_in_order) {
     cfx_tensor *t = cfx_tensor_new(CFX_I32, 1, (int64_t[]){6}, (int32_t[]){0, 1, 2, 3, 4, 5});
     t = cfx_tensor_view(t, 2, (int64_t[]){3, 2}, (int64_t[]){1, 3}, 0);
-    CHECK(cfx_npy_write(in_folder("a.npy"), t));
-    CHECK_STR(cfx_tensor_str(cfx_npy_read(in_folder("a.npy"))),
+    CHECK(cfx_npy_write(test_path("a.npy"), t));
+    CHECK_STR(cfx_tensor_str(cfx_npy_read(test_path("a.npy"))),
               "tensor([[0, 3],\n"
               "        [1, 4],\n"
               "        [2, 5]], dtype=torch.int32)");
@@ -83,15 +72,15 @@ TEST(npy_reads_all_versions_and_orders) {
     float data[] = {1, 2, 3, 4, 5, 6};
     for (int version = 1; version <= 3; version++) {
         put_npy("a.npy", version, "{'descr':'<f4','shape':(2,3),'fortran_order':True}\n", data, 24);
-        cfx_tensor *t = cfx_npy_read(in_folder("a.npy"));
+        cfx_tensor *t = cfx_npy_read(test_path("a.npy"));
         CHECK_STR(cfx_tensor_str(t), "tensor([[1., 3., 5.],\n"
                                      "        [2., 4., 6.]])");
         CHECK_INT(cfx_tensor_stride(t)[0], 1);
     }
     put_npy("a.npy", 1, "{\"shape\": (3L,), 'fortran_order': False, 'descr': '|b1'}", "\0\2\1", 3);
-    CHECK_STR(cfx_tensor_str(cfx_npy_read(in_folder("a.npy"))), "tensor([False,  True,  True])");
+    CHECK_STR(cfx_tensor_str(cfx_npy_read(test_path("a.npy"))), "tensor([False,  True,  True])");
     put_npy("a.npy", 1, "{'descr': '<i8', 'fortran_order': False, 'shape': (0, 5), }", "", 0);
-    CHECK_STR(cfx_tensor_str(cfx_npy_read(in_folder("a.npy"))),
+    CHECK_STR(cfx_tensor_str(cfx_npy_read(test_path("a.npy"))),
               "tensor([], size=(0, 5), dtype=torch.int64)");
     CHECK_OK();
     clean("a.npy");
@@ -120,22 +109,22 @@ TEST(npy_refuses_what_it_cannot_read) {
     };
     for (int i = 0; i < COUNT(cases); i++) {
         put_npy("bad.npy", 1, cases[i].header, "\0\0\0\0", 4);
-        CHECK(cfx__obj_is_bad(cfx_npy_read(in_folder("bad.npy"))));
+        CHECK(cfx__obj_is_bad(cfx_npy_read(test_path("bad.npy"))));
         CHECK(strstr(cfx_error_last()->message, "bad.npy'") != NULL);
         CHECK_INT(cfx_error_last()->kind, CFX_FILE_ERROR);
         CHECK_ERROR(cases[i].why);
     }
     put("bad.npy", "\x93NUMPY\x01\x00\xff\xff{", 11);
-    cfx_npy_read(in_folder("bad.npy"));
+    cfx_npy_read(test_path("bad.npy"));
     CHECK_ERROR("header is cut off");
     put("bad.npy", "\x93NUMPY\x02\x00\xff\xff", 10);
-    cfx_npy_read(in_folder("bad.npy"));
+    cfx_npy_read(test_path("bad.npy"));
     CHECK_ERROR("header is cut off");
     put("bad.npy", "\x93NUMPY\x09\x00\x01\x00{", 11);
-    cfx_npy_read(in_folder("bad.npy"));
+    cfx_npy_read(test_path("bad.npy"));
     CHECK_ERROR("version is 9.0");
     put("bad.npy", "", 0);
-    cfx_npy_read(in_folder("bad.npy"));
+    cfx_npy_read(test_path("bad.npy"));
     CHECK_ERROR("too short");
     clean("bad.npy");
 }

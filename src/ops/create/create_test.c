@@ -1,10 +1,8 @@
 /* Constructors, sequences, conversions, questions and assertions. */
 #include <cfx/ops.h>
 
-#include "test.h"
+#include "numbers.h"
 
-#define SHAPE(t) cfx_repr(cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_shape(t)))
-#define STRIDE(t) cfx_repr(cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_stride(t)))
 
 TEST(constructors_choose_dtypes) {
     CHECK_STR(cfx_str(cfx_zeros(cfx_list(2))), "tensor([0., 0.])");

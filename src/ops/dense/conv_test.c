@@ -1,20 +1,8 @@
 /* Convolutions: each way of computing them against the plain definition; gradients; errors. */
-#include "test.h"
+#include "numbers.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-static cfx_tensor *numbers(cfx_dtype dtype, int ndim, const int64_t *shape) {
-    int64_t n = 1;
-    for (int i = 0; i < ndim; i++)
-        n *= shape[i];
-    double *v = malloc((size_t)(n ? n : 1) * sizeof *v);
-    for (int64_t i = 0; i < n; i++)
-        v[i] = (double)((i * 29 + 5) % 13 - 6);
-    cfx_tensor *t = cfx_tensor_new(CFX_F64, ndim, shape, v);
-    free(v);
-    return dtype == CFX_F64 ? t : cfx_to(t, cfx_dtype_value(dtype));
-}
 
 static bool close_to(cfx_tensor *a, cfx_tensor *b) {
     return cfx_allclose(cfx_to(a, cfx_f64), cfx_to(b, cfx_f64), 1e-4, 1e-3).i;
@@ -75,9 +63,10 @@ TEST(conv2d_by_definition) {
         CFX_SCOPE
     {
         const shape2d *s = &shapes[i];
-        cfx_tensor *x = numbers(CFX_F64, 4, (int64_t[]){s->n, s->ic, s->h, s->w});
-        cfx_tensor *w = numbers(CFX_F64, 4, (int64_t[]){s->oc, s->ic / s->groups, s->kh, s->kw});
-        cfx_tensor *b = numbers(CFX_F64, 1, (int64_t[]){s->oc}), *want = defined(s, x, w, b);
+        cfx_tensor *x = test_numbers(CFX_F64, 4, (int64_t[]){s->n, s->ic, s->h, s->w});
+        cfx_tensor *w =
+            test_numbers(CFX_F64, 4, (int64_t[]){s->oc, s->ic / s->groups, s->kh, s->kw});
+        cfx_tensor *b = test_numbers(CFX_F64, 1, (int64_t[]){s->oc}), *want = defined(s, x, w, b);
         CHECK(close_to(conv(s, x, w, b), want));
         CHECK(close_to(conv(s, cfx_to(x, cfx_i64), cfx_to(w, cfx_i64), cfx_to(b, cfx_i64)), want));
         x = cfx_to(x, cfx_f32), w = cfx_to(w, cfx_f32), b = cfx_to(b, cfx_f32);
@@ -92,8 +81,8 @@ TEST(conv2d_by_definition) {
 }
 
 TEST(conv_weights_may_change) {
-    cfx_tensor *x = numbers(CFX_F32, 4, (int64_t[]){1, 16, 8, 8});
-    cfx_tensor *w = numbers(CFX_F32, 4, (int64_t[]){16, 16, 3, 3}), *y = cfx_conv2d(x, w);
+    cfx_tensor *x = test_numbers(CFX_F32, 4, (int64_t[]){1, 16, 8, 8});
+    cfx_tensor *w = test_numbers(CFX_F32, 4, (int64_t[]){16, 16, 3, 3}), *y = cfx_conv2d(x, w);
     CHECK(close_to(y, cfx_conv2d(x, w)));
     cfx_mul_(cfx_select(w, 0, 3), 2); /* through a view */
     cfx_tensor *other = cfx_conv2d(x, w);
@@ -109,8 +98,8 @@ TEST(conv_transpose_is_the_adjoint) {
     {
         const int stride = i / 2 + 1, rest = (10 + 2 - 3) % stride;
         cfx_dtype d = i % 2 ? CFX_F64 : CFX_F32;
-        cfx_tensor *x = numbers(d, 4, (int64_t[]){2, 4, 10, 10});
-        cfx_tensor *w = numbers(d, 4, (int64_t[]){6, 2, 3, 3});
+        cfx_tensor *x = test_numbers(d, 4, (int64_t[]){2, 4, 10, 10});
+        cfx_tensor *w = test_numbers(d, 4, (int64_t[]){6, 2, 3, 3});
         cfx_value s = cfx_list(stride, stride), one = cfx_list(1, 1);
         cfx_tensor *y = cfx_conv2d(x, w, cfx_none(), s, one, one, 2), *g = cfx_sin(y);
         cfx_tensor *back =
@@ -131,30 +120,31 @@ TEST(conv_transpose_is_the_adjoint) {
 }
 
 TEST(conv_unbatched_same_and_empty) {
-    cfx_tensor *x = numbers(CFX_F32, 2, (int64_t[]){3, 9});
-    cfx_tensor *w = numbers(CFX_F32, 3, (int64_t[]){4, 3, 4});
+    cfx_tensor *x = test_numbers(CFX_F32, 2, (int64_t[]){3, 9});
+    cfx_tensor *w = test_numbers(CFX_F32, 3, (int64_t[]){4, 3, 4});
     cfx_tensor *y = cfx_conv1d(x, w, cfx_none(), cfx_list(1), "same");
     CHECK_INT(cfx_tensor_ndim(y), 2);
     CHECK_INT(cfx_dim(y, 1), 9);
     CHECK_INT(cfx_dim(cfx_conv1d(x, w, cfx_none(), cfx_list(1), "valid"), 1), 6);
-    cfx_tensor *none = numbers(CFX_F32, 4, (int64_t[]){0, 3, 8, 8});
-    cfx_tensor *w2 = numbers(CFX_F32, 4, (int64_t[]){4, 3, 3, 3}), *empty = cfx_conv2d(none, w2);
+    cfx_tensor *none = test_numbers(CFX_F32, 4, (int64_t[]){0, 3, 8, 8});
+    cfx_tensor *w2 = test_numbers(CFX_F32, 4, (int64_t[]){4, 3, 3, 3}),
+               *empty = cfx_conv2d(none, w2);
     CHECK_STR(cfx_repr(cfx_ints_value(4, cfx_tensor_shape(empty))), "[0, 4, 6, 6]");
-    cfx_tensor *half = numbers(CFX_BF16, 4, (int64_t[]){1, 3, 5, 5});
+    cfx_tensor *half = test_numbers(CFX_BF16, 4, (int64_t[]){1, 3, 5, 5});
     CHECK_INT(cfx_tensor_dtype(cfx_conv2d(half, cfx_to(w2, cfx_bf16))), CFX_BF16);
     CHECK_OK();
 }
 
 TEST(conv_errors) {
-    cfx_tensor *x = numbers(CFX_F32, 4, (int64_t[]){1, 3, 8, 8});
-    cfx_tensor *good = numbers(CFX_F32, 4, (int64_t[]){4, 3, 3, 3});
-    cfx_conv2d(x, numbers(CFX_F32, 4, (int64_t[]){4, 4, 3, 3}));
+    cfx_tensor *x = test_numbers(CFX_F32, 4, (int64_t[]){1, 3, 8, 8});
+    cfx_tensor *good = test_numbers(CFX_F32, 4, (int64_t[]){4, 3, 3, 3});
+    cfx_conv2d(x, test_numbers(CFX_F32, 4, (int64_t[]){4, 4, 3, 3}));
     CHECK_ERROR("Given groups=1, weight of size [4, 4, 3, 3], expected input[1, 3, 8, 8] to have 4 "
                 "channels, but got 3 channels instead");
-    cfx_conv2d(x, good, numbers(CFX_F32, 1, (int64_t[]){5}));
+    cfx_conv2d(x, good, test_numbers(CFX_F32, 1, (int64_t[]){5}));
     CHECK_ERROR("Given weight of size [4, 3, 3, 3], expected bias to be 1-dimensional with 4 "
                 "elements, but got bias of size [5] instead");
-    cfx_conv2d(x, numbers(CFX_F32, 4, (int64_t[]){4, 3, 9, 9}));
+    cfx_conv2d(x, test_numbers(CFX_F32, 4, (int64_t[]){4, 3, 9, 9}));
     CHECK_ERROR("Calculated padded input size per channel: (8 x 8). Kernel size: (9 x 9). Kernel "
                 "size can't be greater than actual input size");
     cfx_conv2d(x, good, cfx_none(), 0);
@@ -165,12 +155,12 @@ TEST(conv_errors) {
     CHECK_ERROR("padding='same' is not supported for strided convolutions");
     cfx_conv2d(x, good, cfx_none(), 1, "foo");
     CHECK_ERROR("Invalid padding string: 'foo'");
-    cfx_conv2d(numbers(CFX_F32, 2, (int64_t[]){3, 8}), good);
+    cfx_conv2d(test_numbers(CFX_F32, 2, (int64_t[]){3, 8}), good);
     CHECK_ERROR("Expected 3D (unbatched) or 4D (batched) input to conv2d, but got input of size: "
                 "[3, 8]");
     cfx_conv2d(x, cfx_to(good, cfx_f64));
     CHECK_ERROR("expected scalar type Float but found Double");
-    cfx_conv2d(x, good, numbers(CFX_F64, 1, (int64_t[]){4}));
+    cfx_conv2d(x, good, test_numbers(CFX_F64, 1, (int64_t[]){4}));
     CHECK_ERROR("Input type (float) and bias type (double) should be the same");
     cfx_conv_transpose2d(x, good);
     CHECK_ERROR("Given transposed=1, weight of size [4, 3, 3, 3], expected input[1, 3, 8, 8] to "

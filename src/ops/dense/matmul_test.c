@@ -1,24 +1,11 @@
 /* Products: known numbers, every way that a product can take, errors. */
-#include "test.h"
+#include "numbers.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* A tensor of small whole numbers that float32 holds exactly. */
-static cfx_tensor *numbers(cfx_dtype dtype, int ndim, const int64_t *shape) {
-    int64_t n = 1;
-    for (int i = 0; i < ndim; i++)
-        n *= shape[i];
-    float *v = malloc((size_t)(n ? n : 1) * sizeof *v);
-    for (int64_t i = 0; i < n; i++)
-        v[i] = (float)((i * 37 + 11) % 17 - 8);
-    cfx_tensor *t = cfx_tensor_new(CFX_F32, ndim, shape, v);
-    free(v);
-    return dtype == CFX_F32 ? t : cfx_to(t, cfx_dtype_value(dtype));
-}
-
 static cfx_tensor *matrix(cfx_dtype dtype, int64_t rows, int64_t cols) {
-    return numbers(dtype, 2, (int64_t[]){rows, cols});
+    return test_numbers(dtype, 2, (int64_t[]){rows, cols});
 }
 
 static bool same(cfx_tensor *a, cfx_tensor *b) { return cfx_equal(a, b).i; }
@@ -93,8 +80,8 @@ TEST(batches_of_products) {
     cfx_tensor *a = NULL, *b = NULL;
     for (int round = 1; round >= 0; round--) {
         const int64_t *n = sizes[round];
-        a = numbers(CFX_F32, 3, (int64_t[]){6, n[0], n[1]});
-        b = numbers(CFX_F32, 3, (int64_t[]){6, n[1], n[2]});
+        a = test_numbers(CFX_F32, 3, (int64_t[]){6, n[0], n[1]});
+        b = test_numbers(CFX_F32, 3, (int64_t[]){6, n[1], n[2]});
         cfx_tensor *c = cfx_bmm(a, b);
         for (int i = 0; i < 6; i++)
             CHECK(is_product(cfx_select(c, 0, i), cfx_select(a, 0, i), cfx_select(b, 0, i)));
@@ -127,8 +114,8 @@ TEST(matmul_equals_its_parts) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         CFX_SCOPE
     {
-        cfx_tensor *a = numbers(CFX_F32, (int)shapes[i][0][0], shapes[i][0] + 1);
-        cfx_tensor *b = numbers(CFX_F32, (int)shapes[i][1][0], shapes[i][1] + 1);
+        cfx_tensor *a = test_numbers(CFX_F32, (int)shapes[i][0][0], shapes[i][0] + 1);
+        cfx_tensor *b = test_numbers(CFX_F32, (int)shapes[i][1][0], shapes[i][1] + 1);
         CHECK(same(cfx_matmul(a, b), apart("matmul", CFX_ARGS(a, b)).tensor));
     }
     CHECK_OK();
@@ -157,7 +144,7 @@ TEST(the_first_product_has_the_bits_of_the_later_ones) {
 
 TEST(linear_keeps_up_with_its_weights) {
     cfx_tensor *x = matrix(CFX_F32, 4, 200), *w = matrix(CFX_F32, 150, 200);
-    cfx_tensor *b = numbers(CFX_F32, 1, (int64_t[]){150});
+    cfx_tensor *b = test_numbers(CFX_F32, 1, (int64_t[]){150});
     for (int round = 0; round < 2; round++) /* the weights are packed by then */
         CHECK(close_to(cfx_linear(x, w, b), cfx_add(cfx_mm(x, cfx_t(w)), b)));
     cfx_mul_(w, 2);
@@ -192,7 +179,8 @@ TEST(einsum_knows_its_letters) {
 
 TEST(product_errors) {
     cfx_tensor *a = matrix(CFX_F32, 2, 3), *b = matrix(CFX_F32, 4, 5);
-    cfx_tensor *v3 = numbers(CFX_F32, 1, (int64_t[]){3}), *v4 = numbers(CFX_F32, 1, (int64_t[]){4});
+    cfx_tensor *v3 = test_numbers(CFX_F32, 1, (int64_t[]){3}),
+               *v4 = test_numbers(CFX_F32, 1, (int64_t[]){4});
     cfx_mm(a, b);
     CHECK_ERROR("mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)");
     cfx_matmul(a, b);
@@ -203,7 +191,8 @@ TEST(product_errors) {
     CHECK_ERROR("expected m1 and m2 to have the same dtype, but got: float != double");
     cfx_mm(a, v3);
     CHECK_ERROR("mat2 must be a matrix");
-    cfx_bmm(numbers(CFX_F32, 3, (int64_t[]){2, 3, 4}), numbers(CFX_F32, 3, (int64_t[]){2, 5, 4}));
+    cfx_bmm(test_numbers(CFX_F32, 3, (int64_t[]){2, 3, 4}),
+            test_numbers(CFX_F32, 3, (int64_t[]){2, 5, 4}));
     CHECK_ERROR("Expected size for first two dimensions of batch2 tensor to be: [2, 4] but got: "
                 "[2, 5].");
     cfx_mm(matrix(CFX_BOOL, 2, 3), matrix(CFX_BOOL, 3, 2));
@@ -247,7 +236,7 @@ TEST(grouped_products_are_products_of_parts) {
     static const cfx_dtype dtypes[] = {CFX_F32, CFX_F64, CFX_BF16};
     for (int d = 0; d < 3; d++) {
         cfx_tensor *rows = matrix(dtypes[d], 7, 4), *cols = matrix(dtypes[d], 4, 7);
-        cfx_tensor *each = numbers(dtypes[d], 3, (int64_t[]){3, 4, 5});
+        cfx_tensor *each = test_numbers(dtypes[d], 3, (int64_t[]){3, 4, 5});
         cfx_tensor *offs = ends(2, 2, 7);
         cfx_tensor *by_row = cfx_aten__grouped_mm(rows, each, offs);
         cfx_tensor *by_col = cfx_aten__grouped_mm(cfx_mT(each), cols, offs);
@@ -266,7 +255,8 @@ TEST(grouped_products_are_products_of_parts) {
 }
 
 TEST(grouped_products_check_their_groups) {
-    cfx_tensor *rows = matrix(CFX_F32, 7, 4), *each = numbers(CFX_F32, 3, (int64_t[]){3, 4, 5});
+    cfx_tensor *rows = matrix(CFX_F32, 7, 4),
+               *each = test_numbers(CFX_F32, 3, (int64_t[]){3, 4, 5});
     cfx_tensor *short_ = cfx_aten__grouped_mm(rows, each, ends(1, 2, 4));
     CHECK_INT(cfx_tensor_stride(short_)[0], 8); /* rows start at multiples of 16 bytes */
     CHECK(same(part(short_, 0, 4, 7), cfx_zeros(cfx_list(3, 5))));

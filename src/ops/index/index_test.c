@@ -1,5 +1,5 @@
 /* Indexing operators: numbers, shapes, strides, shared memory and messages. */
-#include "test.h"
+#include "numbers.h"
 
 #include <cfx/ops.h>
 
@@ -16,8 +16,6 @@ static cfx_tensor *iota(int ndim, const int64_t *shape) {
     iota((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
 #define INTS(...) cfx_tensor_from_value(cfx_list(__VA_ARGS__))
 #define ROW(...) cfx_list(__VA_ARGS__)
-#define SHAPE(t) cfx_repr(cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_shape(t)))
-#define STRIDE(t) cfx_repr(cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_stride(t)))
 
 TEST(index_by_tensors) {
     cfx_tensor *x = IOTA(2, 3, 4), *i = INTS(1, 0), *j = INTS(2, -1);

@@ -1,13 +1,11 @@
 /* Sorting, selecting, searching, counting, and losses over classes. */
-#include "test.h"
+#include "numbers.h"
 
 #include <cfx/ops.h>
 #include <math.h>
 
 #define LIST(...) cfx_tensor_from_value(cfx_list(__VA_ARGS__))
 #define STR(t) cfx_tensor_str(t)
-#define SHAPE(t) cfx_repr(cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_shape(t)))
-#define STRIDE(t) cfx_repr(cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_stride(t)))
 
 /* n numbers that look random, some of them equal. */
 static cfx_tensor *noise(int64_t n) {

@@ -1,30 +1,9 @@
 /* Pooling: numbers that PyTorch gave, formats, lines and planes, messages. */
-#include "test.h"
+#include "numbers.h"
 
 #include <cfx/ops.h>
 
 #include <math.h>
-
-static cfx_tensor *waves(int ndim, const int64_t *shape) {
-    float data[512];
-    int64_t n = 1;
-    for (int i = 0; i < ndim; i++)
-        n *= shape[i];
-    for (int64_t i = 0; i < n; i++)
-        data[i] = sinf((float)i);
-    return cfx_tensor_new(CFX_F32, ndim, shape, data);
-}
-#define WAVES(...)                                                                                 \
-    waves((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
-#define STRIDE(t) cfx_repr(cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_stride(t)))
-
-static void check_numbers(const cfx_tensor *t, int n, const double *want, cfx_site at) {
-    for (int i = 0; i < n; i++)
-        test_check_near(cfx_tensor_get(t, i), want[i], 2e-6, at, "element");
-}
-#define CHECK_NUMBERS(t, ...)                                                                      \
-    check_numbers(t, (int)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)),                      \
-                  (double[]){__VA_ARGS__}, CFX_HERE)
 
 TEST(max_pool_values_and_places) {
     cfx_tensor *x = WAVES(1, 2, 4, 4);

@@ -1,30 +1,10 @@
 /* Resampling, grids and embeddings: numbers that PyTorch gave, formats, messages. */
-#include "test.h"
+#include "numbers.h"
 
 #include <cfx/ops.h>
 
 #include <math.h>
 
-static cfx_tensor *waves(int ndim, const int64_t *shape) {
-    float data[512];
-    int64_t n = 1;
-    for (int i = 0; i < ndim; i++)
-        n *= shape[i];
-    for (int64_t i = 0; i < n; i++)
-        data[i] = (float)sin((double)i);
-    return cfx_tensor_new(CFX_F32, ndim, shape, data);
-}
-#define WAVES(...)                                                                                 \
-    waves((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
-#define STRIDE(t) cfx_repr(cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_stride(t)))
-
-static void check_numbers(const cfx_tensor *t, int n, const double *want, cfx_site at) {
-    for (int i = 0; i < n; i++)
-        test_check_near(cfx_tensor_get(t, i), want[i], 2e-6, at, "element");
-}
-#define CHECK_NUMBERS(t, ...)                                                                      \
-    check_numbers(t, (int)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)),                      \
-                  (double[]){__VA_ARGS__}, CFX_HERE)
 #define YES cfx_bool(1)
 #define NO cfx_bool(0)
 
@@ -97,8 +77,8 @@ TEST(grid_sampler_modes) {
                                           {-0.330221, -0.666434, -0.338787}}};
     for (int mode = 0; mode < 3; mode++)
         for (int padding = 0; padding < 3; padding++)
-            check_numbers(cfx_grid_sampler(x, grid, mode, padding, NO), 3, want[mode][padding],
-                          CFX_HERE);
+            test_check_numbers(cfx_grid_sampler(x, grid, mode, padding, NO), 3, want[mode][padding],
+                               CFX_HERE);
     /* the grid of the identity samples the input itself */
     cfx_tensor *same =
         cfx_tensor_new(CFX_F32, 3, (int64_t[]){1, 2, 3}, (float[]){1, 0, 0, 0, 1, 0});

@@ -1,11 +1,10 @@
 /* Reductions: each against its definition over all kinds of layouts, and PyTorch's messages. */
-#include "test.h"
+#include "numbers.h"
 
 #include <cfx/ops.h>
 #include <math.h>
 #include <stdlib.h>
 
-#define SHAPE(t) cfx_repr(cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_shape(t)))
 #define NUMBERS(...) cfx_tensor_from_value(cfx_list(__VA_ARGS__))
 #define STR(t) cfx_tensor_str(t)
 

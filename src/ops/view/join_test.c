@@ -1,13 +1,9 @@
 /* Joins, grids and rearrangements. */
 #include <cfx/ops.h>
 
-#include "test.h"
+#include "numbers.h"
 
 static cfx_tensor *numbers(int64_t n) { return cfx_arange(n, CFX_KW(dtype, cfx_f32)); }
-#define CHECK_SHAPE(t, text)                                                                       \
-    CHECK_STR(cfx_repr(cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_shape(t))), text)
-#define CHECK_STRIDE(t, text)                                                                      \
-    CHECK_STR(cfx_repr(cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_stride(t))), text)
 
 TEST(cat_joins_and_promotes) {
     cfx_tensor *x = cfx_view(numbers(4), cfx_list(2, 2)),

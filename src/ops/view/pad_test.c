@@ -1,10 +1,8 @@
 /* Padding, pixels, columns. */
 #include <cfx/ops.h>
 
-#include "test.h"
+#include "numbers.h"
 
-#define SHAPE(t) cfx_repr(cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_shape(t)))
-#define STRIDE(t) cfx_repr(cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_stride(t)))
 
 static cfx_tensor *image(int64_t n, int64_t c, int64_t h, int64_t w) {
     return cfx_view(cfx_arange(n * c * h * w, CFX_KW(dtype, cfx_f32)), cfx_list(n, c, h, w));

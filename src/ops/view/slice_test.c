@@ -1,14 +1,12 @@
 /* Slices and parts. */
 #include <cfx/ops.h>
 
-#include "test.h"
+#include "numbers.h"
 
 static cfx_tensor *numbers(int64_t n) { return cfx_arange(n, CFX_KW(dtype, cfx_f32)); }
 static cfx_tensor *matrix(int64_t rows, int64_t cols) {
     return cfx_view(numbers(rows * cols), cfx_list(rows, cols));
 }
-#define CHECK_SHAPE(t, text)                                                                       \
-    CHECK_STR(cfx_repr(cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_shape(t))), text)
 
 TEST(slice_clamps_its_ends) {
     cfx_tensor *x = numbers(6);

@@ -1,16 +1,12 @@
 /* Views: shapes, strides, shared memory and messages. */
 #include <cfx/ops.h>
 
-#include "test.h"
+#include "numbers.h"
 
 static cfx_tensor *numbers(int64_t n) { return cfx_arange(n, CFX_KW(dtype, cfx_f32)); }
 static cfx_tensor *matrix(int64_t rows, int64_t cols) {
     return cfx_view(numbers(rows * cols), cfx_list(rows, cols));
 }
-#define CHECK_SHAPE(t, text)                                                                       \
-    CHECK_STR(cfx_repr(cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_shape(t))), text)
-#define CHECK_STRIDE(t, text)                                                                      \
-    CHECK_STR(cfx_repr(cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_stride(t))), text)
 
 TEST(view_infers_a_size_and_shares_memory) {
     cfx_tensor *x = numbers(6), *y = cfx_view(x, cfx_list(2, -1));
