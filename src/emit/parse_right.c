@@ -201,8 +201,8 @@ cfx__parser_statement cfx__parser_take_right_side(cfx__parser *p) {
     p->path.len = 0;
     cfx__text_add(&p->path, "", 0);
     const cfx__emit_operator *o = p->at < p->end && !cfx__parser_is_number_next(p)
-                                 ? cfx__emit_operator_starting(p->at, CFX__UNARY)
-                                 : NULL;
+                                      ? cfx__emit_operator_starting(p->at, CFX__UNARY)
+                                      : NULL;
     if (o) {
         p->at++;
         cfx_value v = cfx__parser_take_operand(p);

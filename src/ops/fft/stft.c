@@ -191,10 +191,10 @@ static void kernel_unfold_backward(cfx_op_call *c) {
     int64_t shape[CFX_MAX_DIMS], to[CFX_MAX_DIMS], from[CFX_MAX_DIMS], step = arg_int(c, 4);
     cfx_dtype as = (cfx_dtype)out->dtype;
     cfx__iter_loop *loop = as == CFX_F32   ? add_up_f32
-                      : as == CFX_F64 ? add_up_f64
-                      : as == CFX_I64 ? add_up_i64
-                      : as == CFX_C64 ? add_up_c64
-                                      : add_up_c128;
+                           : as == CFX_F64 ? add_up_f64
+                           : as == CFX_I64 ? add_up_i64
+                           : as == CFX_C64 ? add_up_c64
+                                           : add_up_c128;
     pointwise_params none = {.dtype = as};
     cfx__tensor_fill(out, cfx_int(0));
     /* One window at a time: within it no place is met twice. */

@@ -58,7 +58,7 @@ static void decompose_logdet(cfx_op_call *c) {
     cfx_value v = cfx_linalg_slogdet(a);
     cfx_tensor *sign = cfx_tensor_at(v, 0), *size = cfx_tensor_at(v, 1);
     c->out[0] = cfx__dtype_is_complex(a->dtype) ? cfx_add(cfx_log(sign), size)
-                                          : cfx_where(cfx_eq(sign, -1), (double)NAN, size);
+                                                : cfx_where(cfx_eq(sign, -1), (double)NAN, size);
 }
 
 CFX_OP(logdet) = {"aten::logdet(Tensor self) -> Tensor", "torch.logdet Tensor.logdet",

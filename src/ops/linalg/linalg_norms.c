@@ -258,7 +258,7 @@ static tolerances number_tolerances(cfx_op_call *c, int i) {
     double atol = arg_is_none(c, i) ? 0 : arg_float(c, i);
     double rtol = !arg_is_none(c, i + 1)                ? arg_float(c, i + 1)
                   : !arg_is_none(c, i) && atol > 0 ? 0
-                                                    : default_rtol(c, arg_tensor(c, 0));
+                                                   : default_rtol(c, arg_tensor(c, 0));
     return (tolerances){number(atol), number(rtol)};
 }
 

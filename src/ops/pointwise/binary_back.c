@@ -36,7 +36,7 @@ static cfx_value one_less(cfx_value v) {
     return v.tag == CFX_TAG_TENSOR ? CFX_V(cfx_sub(v, 1))
            : v.tag == CFX_TAG_COMPLEX ? cfx_complex_value(v.complex_->re - 1, v.complex_->im)
            : v.tag == CFX_TAG_INT && v.i > INT64_MIN ? cfx_int(v.i - 1)
-                                   : cfx_float(cfx_number(v) - 1);
+                                                     : cfx_float(cfx_number(v) - 1);
 }
 
 static cfx_tensor *back_base(cfx_back *b) {

@@ -300,10 +300,10 @@ static void kernel_where(cfx_op_call *c) {
             arg_tensor(c, i) ? arg_tensor(c, i) : cfx__tensor_scalar(c->args[i], d, false), d};
     int size = cfx_dtype_size(d);
     cfx__iter_loop *loop = size == 1   ? choose_8
-                      : size == 2 ? choose_16
-                      : size == 4 ? choose_32
-                      : size == 8 ? choose_64
-                                  : choose_128;
+                           : size == 2 ? choose_16
+                           : size == 4 ? choose_32
+                           : size == 8 ? choose_64
+                                       : choose_128;
     cfx__iter_pointwise(loop, 1, 3, o, NULL, 1);
 }
 

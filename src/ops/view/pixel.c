@@ -454,9 +454,9 @@ static void kernel_col2im(cfx_op_call *c) {
         return;
     unfolding u = {&w, out->data, t->data, 0};
     cfx__parallel_fn *fold = t->dtype == CFX_F32   ? fold_planes_f32
-                          : t->dtype == CFX_F64 ? fold_planes_f64
-                          : t->dtype == CFX_C64 ? fold_planes_c64
-                                                : fold_planes_c128;
+                             : t->dtype == CFX_F64 ? fold_planes_f64
+                             : t->dtype == CFX_C64 ? fold_planes_c64
+                                                   : fold_planes_c128;
     cfx__parallel(w.planes, 1 + 32768 * w.planes / (t->numel + 1), fold, &u);
 }
 
