@@ -8,7 +8,7 @@ static cfx_tensor *forward(cfx_module *self, cfx_tensor *x) {
 }
 
 static void show(const char *name, cfx_value v) {
-    const cfx_tensor *t = v.tensor;
+    const cfx_tensor *t = cfx_as_tensor(v);
     printf("Node: %s, Output shape: torch.Size([%lld, %lld]), Type: <class 'torch.Tensor'>\n", name,
            (long long)cfx_dim(t, 0), (long long)cfx_dim(t, 1));
 }

@@ -15,7 +15,7 @@ static cfx_module *new_model(void) {
 
 /* relu(module(...)), and nobody else looks at the module's result */
 static cfx_node *fusable(cfx_node *relu) {
-    if (relu->op != CFX_CALL_FUNCTION || relu->target.op != &cfx_op_relu)
+    if (!cfx_node_is(relu, "relu"))
         return NULL;
     cfx_node *conv = cfx_node_input(relu, 0);
     return conv && conv->op == CFX_CALL_MODULE && conv->num_users == 1 ? conv : NULL;

@@ -16,7 +16,7 @@ static cfx_tensor *with_relu(cfx_module *self, cfx_tensor *x) {
 
 /* "torch.Size([1, 10])" */
 static void print_shape(const char *before, cfx_value v) {
-    const cfx_tensor *t = v.tensor;
+    const cfx_tensor *t = cfx_as_tensor(v);
     cfx_value sizes = cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_shape(t));
     printf("%storch.Size(%s)\n", before, cfx_repr(sizes));
 }

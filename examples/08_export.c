@@ -25,9 +25,9 @@ int main(void) {
     cfx_program *core = cfx_decompose(p, CFX_NONE);
     printf("%s\n", cfx_module_code(core->module));
 
-    cfx_tensor *want = cfx_forward(mlp, x), *got = cfx_program_run(core, x).tensor;
+    cfx_tensor *want = cfx_forward(mlp, x), *got = cfx_as_tensor(cfx_program_run(core, x));
     printf("same numbers: %s\n", cfx_str(cfx_allclose(want, got)));
-    cfx_tensor *seven = cfx_program_run(core, cfx_randn(7, 4)).tensor;
+    cfx_tensor *seven = cfx_as_tensor(cfx_program_run(core, cfx_randn(7, 4)));
     printf("a batch of %s\n", cfx_str(cfx_size(seven, 0)));
     return cfx_finish(stderr);
 }

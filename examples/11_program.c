@@ -5,7 +5,7 @@
 /* The largest value that flows through each activation. */
 static cfx_value watch(cfx_interp *it, cfx_node *n) {
     cfx_value v = cfx_interp_run_node(it, n); /* super */
-    if (n->target.op == &cfx_op_gelu)
+    if (cfx_node_is(n, "gelu"))
         printf("%s reaches %.3f\n", n->name, cfx_tensor_get(cfx_max(v), 0));
     return v;
 }

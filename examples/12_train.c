@@ -100,13 +100,11 @@ static void save(const training *t, const char *path) {
 
 static training resume(const char *path) {
     training t = start(network());
-    cfx_value d = cfx_checkpoint_read(path);
-    if (cfx_is_bad(d))
-        return t;
-    cfx_module_load_state_dict(t.model, cfx_dict_get(d.dict, "model").dict, true);
-    cfx_optim_load_state_dict(t.optim, cfx_dict_get(d.dict, "optim").dict);
-    cfx_schedule_load_state_dict(t.schedule, cfx_dict_get(d.dict, "schedule").dict);
-    cfx_set_rng_state(cfx_dict_get(d.dict, "random").tensor);
+    cfx_dict *d = cfx_as_dict(cfx_checkpoint_read(path));
+    cfx_module_load_state_dict(t.model, cfx_as_dict(cfx_dict_get(d, "model")), true);
+    cfx_optim_load_state_dict(t.optim, cfx_as_dict(cfx_dict_get(d, "optim")));
+    cfx_schedule_load_state_dict(t.schedule, cfx_as_dict(cfx_dict_get(d, "schedule")));
+    cfx_set_rng_state(cfx_as_tensor(cfx_dict_get(d, "random")));
     return t;
 }
 

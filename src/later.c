@@ -5,10 +5,12 @@
 #include "grad/grad.h"
 #include "graph/graph.h"
 #include "plan/plan.h"
+#include "trace/trace.h"
 
 const cfx__later cfx__later_rooms = {
     .repr = cfx__dispatch_repr,
     .item = cfx__dispatch_item,
+    .append = cfx__trace_append,
     .node_name = cfx__node_name,
     .module_str = cfx_module_str,
     .grad_fn = cfx_tensor_grad_fn,

@@ -1,4 +1,5 @@
-// cfx.h is C++17 too: values, lists, keywords and calls are written as in C.
+// cfx.h is C++17 too, without warnings: values, lists, keywords, calls, options and passes are
+// written as in C.
 #include <cfx.h>
 
 #include <cstring>
@@ -10,6 +11,10 @@ static void check(bool held, const char *what) {
         std::printf("tests/cpp17.cpp: %s\n", what);
         failures++;
     }
+}
+
+static cfx_tensor *forward(cfx_module *self, cfx_tensor *x) {
+    return cfx_relu(cfx_call(self, "conv", x));
 }
 
 int main() {
@@ -31,6 +36,21 @@ int main() {
         cfx_add_(x, 1);
         check(cfx_tensor_get(x, 0) == 2, "in place");
         cfx_drop(x);
+    }
+    CFX_SCOPE {
+        cfx_module *net = cfx_module_new("Net", forward, "x");
+        cfx_nn_add(net, "conv", cfx_nn_conv2d(1, 2, 3, .padding = 1, .stride = 2, .no_bias = true));
+        cfx_tensor *x = cfx_ones(cfx_list(1, 1, 4, 4)), *y = cfx_forward(net, x);
+        check(cfx_dim(y, 2) == 2 && cfx_dim(y, 3) == 2, "options in any order");
+        check(cfx_backward(cfx_sum(y), .retain_graph = true), "options of a call");
+        cfx_module *gm = cfx_symbolic_trace(net);
+        cfx_node *relu = cfx_graph_find(gm->graph, "relu");
+        CFX_INSERT_BEFORE(gm->graph, relu)
+        cfx_node_replace(relu, cfx_neg(cfx_proxy(cfx_node_input(relu, 0))));
+        check(cfx_node_is(cfx_node_before(relu), "neg"), "a node as an operand");
+        cfx_interp it = CFX_OPTIONS(cfx_interp, .module = gm);
+        check(cfx_dim(cfx_as_tensor(cfx_run(&it, x)), 2) == 2, "an interpreter");
+        check(cfx_list().list->len == 0 && cfx_ok(), "nothing at all");
     }
     return cfx_finish(stdout) | (failures ? 1 : 0);
 }

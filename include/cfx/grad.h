@@ -51,7 +51,7 @@ typedef struct cfx_backward_options {
  * False, with PyTorch's message, when it cannot: cfx_backward(loss, .retain_graph = true). */
 CFX_API bool cfx_backward_from(cfx_site at, cfx_tensor *t, cfx_backward_options o);
 #define cfx_backward(t, ...)                                                                       \
-    cfx_backward_from(CFX_HERE, t, CFX_OPTIONS_(cfx_backward_options, __VA_ARGS__))
+    cfx_backward_from(CFX_HERE, t, CFX_OPTIONS(cfx_backward_options, __VA_ARGS__))
 
 typedef struct cfx_grad_options {
     cfx_value grad_outputs; /* one for each output, or None */
@@ -65,13 +65,7 @@ CFX_API cfx_value cfx_grad_from(cfx_site at, cfx_value outputs, cfx_value inputs
                                 cfx_grad_options o);
 #define cfx_grad(outputs, inputs, ...)                                                             \
     cfx_grad_from(CFX_HERE, CFX_V(outputs), CFX_V(inputs),                                         \
-                  CFX_OPTIONS_(cfx_grad_options, __VA_ARGS__))
-
-#ifdef __cplusplus
-#define CFX_OPTIONS_(type, ...) (type{__VA_ARGS__})
-#else
-#define CFX_OPTIONS_(type, ...) ((type){__VA_ARGS__})
-#endif
+                  CFX_OPTIONS(cfx_grad_options, __VA_ARGS__))
 
 /* ---- hooks ---------------------------------------------------------------------------------- */
 

@@ -55,6 +55,16 @@ CFX_API cfx_graph *cfx_graph_new(void);
  * kept. name NULL: from the target. The bad node, with an error, on a wrong kind of argument. */
 CFX_API cfx_node *cfx_graph_create(cfx_graph *g, cfx_opcode op, cfx_target target, cfx_value args,
                                    cfx_value kwargs, const char *name, const char *type);
+/* A call in one line, as Python writes it: cfx_graph_call(g, "torch.add", x, 1, CFX_KW(alpha, 2)).
+ * The target is a function ("torch.add", "operator.add", "getattr"), an overload
+ * ("aten.add.Tensor") or a method ("Tensor.relu"). An unknown name below torch or operator is an
+ * error that tells the nearest ones; names of other libraries and of torch.ops are taken as they
+ * are. */
+CFX_API cfx_node *cfx_graph_call_from(cfx_site at, cfx_graph *g, const char *target, cfx_args args);
+#define cfx_graph_call(g, target, ...)                                                             \
+    cfx_graph_call_from(CFX_HERE, g, target, CFX_ARGS(__VA_ARGS__))
+/* A placeholder without a default. */
+CFX_API cfx_node *cfx_graph_input(cfx_graph *g, const char *name);
 /* The same for each opcode. A default makes "placeholder(default=...)": pass CFX_NONE and
  * has_default false for none. */
 CFX_API cfx_node *cfx_graph_placeholder(cfx_graph *g, const char *name, const char *type,
@@ -67,6 +77,10 @@ CFX_API cfx_node *cfx_graph_call_method(cfx_graph *g, const char *method, cfx_va
 CFX_API cfx_node *cfx_graph_call_module(cfx_graph *g, const char *path, cfx_value args,
                                         cfx_value kwargs);
 CFX_API cfx_node *cfx_graph_output(cfx_graph *g, cfx_value result);
+/* The node that a value is, or that a traced tensor stands for; the bad node, with a TypeError at
+ * the caller's line, where it is neither. */
+CFX_API cfx_node *cfx_as_node_from(cfx_site at, cfx_value v);
+#define cfx_as_node(v) cfx_as_node_from(CFX_HERE, v)
 /* The target that a text names: an overload ("torch.ops.aten.add.Tensor", "aten.add.Tensor"), a
  * spelling ("torch.add", "operator.getitem") or, where the registry has neither, the bare name. The
  * text is interned in g. */
@@ -118,9 +132,18 @@ CFX_API bool cfx_node_is_impure(const cfx_node *n);
 CFX_API bool cfx_graph_equal(const cfx_graph *a, const cfx_graph *b);
 /* A hash that equal graphs share. */
 CFX_API uint64_t cfx_graph_hash(const cfx_graph *g);
-/* Whether the graph is well-formed; torch.fx's message as an error where not. owner may be NULL. */
+/* Whether the graph is well-formed; torch.fx's message as an error where not, or one about a
+ * function of torch's that is not known. owner may be NULL. */
 CFX_API bool cfx_graph_lint(cfx_graph *g, const cfx_module *owner);
 
+/* Whether a call is of this operator. A bare name is the operator in whatever spelling: "relu" is
+ * torch.relu, torch.nn.functional.relu, the method relu and aten.relu.default, but not relu_, which
+ * is "relu_": torch.relu_, x.relu_(), aten.relu_.default and F.relu(x, inplace=True). A name with a
+ * dot is one spelling ("torch.relu", "operator.add") or overload ("aten.add.Tensor", all of them:
+ * "aten.add"). False for nodes that call no function or method. */
+CFX_API bool cfx_node_is(const cfx_node *n, const char *name);
+/* The same for a target alone, whose arguments are not seen. */
+CFX_API bool cfx_target_is(cfx_target t, const char *name);
 /* Whether n is x[i], and x[i] for a number i: how several results are taken apart. */
 CFX_API bool cfx_node_is_getitem(const cfx_node *n);
 CFX_API bool cfx_node_takes_result(const cfx_node *n);
@@ -215,10 +238,11 @@ CFX_API void cfx_node_rename(cfx_node *n, const char *name);
 /* Just this name, be it a word that Python has for itself ("input"). False, with an error, when it
  * is no identifier or another node's. */
 CFX_API bool cfx_node_set_name(cfx_node *n, const char *name);
-/* Puts `with` wherever n is used (with may itself use n). A filter may spare users. Returns how
- * many users changed. */
+/* Puts `with`, a node or a tensor that stands for one (cfx_proxy), wherever n is used (with may
+ * itself use n). A filter may spare users. Returns how many users changed. */
 typedef bool cfx_node_filter(cfx_node *user, void *data);
-CFX_API int cfx_node_replace(cfx_node *n, cfx_node *with);
+CFX_API int cfx_node_replace_with(cfx_node *n, cfx_value with);
+#define cfx_node_replace(n, with) cfx_node_replace_with(n, CFX_V(with))
 CFX_API int cfx_node_replace_if(cfx_node *n, cfx_node *with, cfx_node_filter *keep, void *data);
 /* Replaces one input of n. */
 CFX_API bool cfx_node_replace_input(cfx_node *n, cfx_node *old, cfx_node *with);

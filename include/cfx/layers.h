@@ -76,9 +76,9 @@ CFX_API cfx_module *cfx_nn_make_from(cfx_site at, const char *type, cfx_args arg
 CFX_API int cfx_nn_count(void);
 CFX_API const char *cfx_nn_name(int i);
 
-#define CFX_NN_NONE ((cfx_nn_options){})
+#define CFX_NN_NONE CFX_OPTIONS(cfx_nn_options, )
 #define CFX_NN_1(type, args, ...)                                                                  \
-    cfx_nn_make_from(CFX_HERE, type, args, (cfx_nn_options){__VA_ARGS__})
+    cfx_nn_make_from(CFX_HERE, type, args, CFX_OPTIONS(cfx_nn_options, __VA_ARGS__))
 #define CFX_NN(type, ...) CFX_NN_1(type, ((cfx_args){0}), __VA_ARGS__)
 #define CFX_NN_A(type, a, ...) CFX_NN_1(type, CFX_ARGS(a), __VA_ARGS__)
 #define CFX_NN_AB(type, a, b, ...) CFX_NN_1(type, CFX_ARGS(a, b), __VA_ARGS__)

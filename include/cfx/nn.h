@@ -214,13 +214,13 @@ CFX_API cfx_hook_handle *cfx_hook_from(cfx_site at, cfx_hook_kind kind, cfx_modu
     CFX_HOOK_(CFX_BACKWARD_PRE, m, path, fn, __VA_ARGS__, )
 #define cfx_backward_hook(m, path, fn, ...) CFX_HOOK_(CFX_BACKWARD, m, path, fn, __VA_ARGS__, )
 #define CFX_HOOK_(kind, m, path, fn, user, ...)                                                    \
-    cfx_hook_from(CFX_HERE, kind, m, path, fn, user, CFX_OPTIONS_(cfx_hook_options, __VA_ARGS__))
+    cfx_hook_from(CFX_HERE, kind, m, path, fn, user, CFX_OPTIONS(cfx_hook_options, __VA_ARGS__))
 /* The same for every module of this thread: cfx_global_hook(CFX_FORWARD, fn, user). */
 CFX_API cfx_hook_handle *cfx_global_hook_from(cfx_site at, cfx_hook_kind kind, cfx_hook_fn *fn,
                                               void *user, cfx_hook_options options);
 #define cfx_global_hook(kind, fn, ...) CFX_GLOBAL_HOOK_(kind, fn, __VA_ARGS__, )
 #define CFX_GLOBAL_HOOK_(kind, fn, user, ...)                                                      \
-    cfx_global_hook_from(CFX_HERE, kind, fn, user, CFX_OPTIONS_(cfx_hook_options, __VA_ARGS__))
+    cfx_global_hook_from(CFX_HERE, kind, fn, user, CFX_OPTIONS(cfx_hook_options, __VA_ARGS__))
 /* Takes a hook off; a second time does nothing. */
 CFX_API void cfx_unhook(cfx_hook_handle *handle);
 /* The number of hooks on m itself, of all kinds. */

@@ -146,6 +146,13 @@ CFX_API cfx_op *cfx_op_at(int i);
  * malformed or the name is taken. */
 CFX_API bool cfx_op_register(cfx_op *op);
 
+/* Targets, for handlers that call something else: an overload, or what a text names, a spelling
+ * ("torch.sigmoid") or an overload ("aten.sigmoid.default"). A target is replaced whole: its fields
+ * belong together. An unknown text is an error that tells the nearest spellings; calls of what
+ * comes back then fail. */
+CFX_API cfx_target cfx_target_op(cfx_op *op);
+CFX_API cfx_target cfx_target_named(const char *text);
+
 /* ---- call ---------------------------------------------------------------------------------- */
 
 /* Calls a function by its arguments, as Python would: overloads are resolved. Scope. The macros of

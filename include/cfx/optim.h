@@ -38,7 +38,7 @@ typedef struct cfx_optim_options {
 CFX_API cfx_optim *cfx_optim_new_from(cfx_site at, const char *type, cfx_value params,
                                       cfx_optim_options options);
 #define cfx_optim_new(type, params, ...)                                                           \
-    cfx_optim_new_from(CFX_HERE, type, CFX_V(params), CFX_OPTIONS_(cfx_optim_options, __VA_ARGS__))
+    cfx_optim_new_from(CFX_HERE, type, CFX_V(params), CFX_OPTIONS(cfx_optim_options, __VA_ARGS__))
 /* (params): lr (0.001), momentum, dampening, weight_decay, nesterov, maximize */
 #define cfx_sgd(...) CFX_OPTIM_("SGD", __VA_ARGS__, )
 /* (params): lr (0.001), betas (0.9, 0.999), eps (1e-8), weight_decay, amsgrad, maximize */
@@ -100,7 +100,7 @@ typedef struct cfx_schedule_options {
 CFX_API cfx_schedule *cfx_schedule_new_from(cfx_site at, const char *type, cfx_optim *o, double a,
                                             double b, cfx_schedule_options options);
 #define CFX_SCHEDULE_(type, o, a, b, ...)                                                          \
-    cfx_schedule_new_from(CFX_HERE, type, o, a, b, CFX_OPTIONS_(cfx_schedule_options, __VA_ARGS__))
+    cfx_schedule_new_from(CFX_HERE, type, o, a, b, CFX_OPTIONS(cfx_schedule_options, __VA_ARGS__))
 /* (optim, step_size): gamma (0.1) */
 #define cfx_step_lr(o, ...) CFX_SCHEDULE_1_("StepLR", o, __VA_ARGS__, )
 /* (optim, .milestones = {30, 80}): gamma (0.1) */
@@ -166,7 +166,7 @@ typedef struct cfx_loader_options {
  * error when they do not fit. */
 CFX_API cfx_loader *cfx_loader_new_from(cfx_site at, cfx_value tensors, cfx_loader_options options);
 #define cfx_loader_new(tensors, ...)                                                               \
-    cfx_loader_new_from(CFX_HERE, CFX_V(tensors), CFX_OPTIONS_(cfx_loader_options, __VA_ARGS__))
+    cfx_loader_new_from(CFX_HERE, CFX_V(tensors), CFX_OPTIONS(cfx_loader_options, __VA_ARGS__))
 /* The number of batches in an epoch. */
 CFX_API int64_t cfx_loader_count(const cfx_loader *l);
 /* The next batch as a tuple of tensors, scope; None at the end of the epoch, after which the next

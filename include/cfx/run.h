@@ -159,8 +159,8 @@ CFX_API bool cfx_program_check(cfx_program *p);
 /* ---- taps ------------------------------------------------------------------------------------ */
 
 /* Runs and collects the values of chosen nodes: a dict of name to value; scope. A selector is a
- * node name, "op:relu" (an operator or target), "module:layers.0" (a module path) or a glob over
- * names. */
+ * node name, "op:relu" (an operator, as cfx_node_is has it, or a target), "module:layers.0" (a
+ * module path) or a glob over names. */
 CFX_API cfx_dict *cfx_tap_from(cfx_site at, cfx_module *gm, const char *selector, cfx_args args);
 #define cfx_tap(gm, selector, ...) cfx_tap_from(CFX_HERE, gm, selector, CFX_ARGS(__VA_ARGS__))
 

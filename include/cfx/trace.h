@@ -32,6 +32,25 @@ CFX_API bool cfx_tracer_is_leaf(cfx_tracer *t, cfx_module *m, const char *path);
 /* Whether the calling thread is tracing. */
 CFX_API bool cfx_is_tracing(void);
 
+/* ---- nodes as operands ---------------------------------------------------------------------- */
+
+/* A tensor that stands for a node, as torch.fx's Proxy(node) does; scope. Outside tracing a call
+ * with such a tensor, or with the node itself, among its arguments computes nothing: it appends a
+ * node to the graph, at the insert point, and returns the tensor that stands for that. So passes
+ * are written as mathematics:
+ *     CFX_INSERT_BEFORE(g, n)
+ *         cfx_node_replace(n, cfx_mul(cfx_proxy(x), cfx_sigmoid(cfx_proxy(x))));
+ * In a graph of ATen overloads (an exported program's) the overload that takes the arguments is
+ * called, elsewhere the function as Python spells it. A real tensor beside a node becomes a
+ * constant of the module that has the graph. The bad tensor, with an error, where n is NULL or
+ * bad. */
+CFX_API cfx_tensor *cfx_proxy(cfx_node *n);
+/* The node that a value stands for, or is; NULL where it stands for none. */
+CFX_API cfx_node *cfx_proxy_node_of(cfx_value v);
+#define cfx_proxy_node(v) cfx_proxy_node_of(CFX_V(v))
+
+/* ---- while tracing -------------------------------------------------------------------------- */
+
 /* The size of dimension i: an int, or a traced value while tracing. Every argument position accepts
  * either. */
 CFX_API cfx_value cfx_size_from(cfx_site at, cfx_tensor *t, int i);

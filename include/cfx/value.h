@@ -278,13 +278,30 @@ static inline bool cfx_is_bad(cfx_value v) { return v.tag == CFX_TAG_BAD; }
 
 /* v[i] of a list or tuple, borrowed; negative i counts from the end; out of range is an error. */
 CFX_API cfx_value cfx_at(cfx_value v, int64_t i);
-/* v[i] as a tensor, borrowed; the bad tensor, with an error, where it is none. */
+/* v[i] as a tensor, borrowed, and v itself; the bad tensor, with an error, where it is none. */
 CFX_API cfx_tensor *cfx_tensor_at(cfx_value v, int64_t i);
+CFX_API cfx_tensor *cfx_as_tensor_from(cfx_site at, cfx_value v);
+#define cfx_as_tensor(v) cfx_as_tensor_from(CFX_HERE, v)
 /* The text of a string value, borrowed; NULL for anything else. */
 CFX_API const char *cfx_text(cfx_value v);
 /* The number as a double or an integer; bools count, complex numbers lose their imaginary part. */
 CFX_API double cfx_number(cfx_value v);
 CFX_API int64_t cfx_integer(cfx_value v);
+/* The value read as one type: a TypeError, at the caller's line, where it is of another. What comes
+ * back then is safe to go on with: 0, "", an empty list or dict of the scope. cfx_as_float takes
+ * ints too, cfx_as_list tuples. Borrowed. */
+CFX_API int64_t cfx_as_int_from(cfx_site at, cfx_value v);
+CFX_API double cfx_as_float_from(cfx_site at, cfx_value v);
+CFX_API bool cfx_as_bool_from(cfx_site at, cfx_value v);
+CFX_API const char *cfx_as_text_from(cfx_site at, cfx_value v);
+CFX_API cfx_list *cfx_as_list_from(cfx_site at, cfx_value v);
+CFX_API cfx_dict *cfx_as_dict_from(cfx_site at, cfx_value v);
+#define cfx_as_int(v) cfx_as_int_from(CFX_HERE, v)
+#define cfx_as_float(v) cfx_as_float_from(CFX_HERE, v)
+#define cfx_as_bool(v) cfx_as_bool_from(CFX_HERE, v)
+#define cfx_as_text(v) cfx_as_text_from(CFX_HERE, v)
+#define cfx_as_list(v) cfx_as_list_from(CFX_HERE, v)
+#define cfx_as_dict(v) cfx_as_dict_from(CFX_HERE, v)
 /* Whether v is a bool, int, float or complex. */
 CFX_API bool cfx_is_number(cfx_value v);
 /* Structural equality, as Python's == on literals; tensors and nodes by identity. */
@@ -340,10 +357,24 @@ static inline cfx_value cfx_v_null(const void *p) { return p ? cfx_bad() : cfx_n
 #define cfx_contiguous_format cfx_memory_format_value(CFX_CONTIGUOUS)
 #define cfx_preserve_format cfx_memory_format_value(CFX_PRESERVE)
 
+/* How many arguments there are, up to 24; and two names made one. */
+#define CFX_COUNT_(_0, _1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17, \
+                   _18, _19, _20, _21, _22, _23, _24, n, ...)                                      \
+    n
+#define CFX_COUNT(...)                                                                             \
+    CFX_COUNT_(0 __VA_OPT__(, ) __VA_ARGS__, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12,   \
+               11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0)
+#define CFX_PASTE_(a, b) a##b
+#define CFX_PASTE(a, b) CFX_PASTE_(a, b)
+
 #ifdef __cplusplus
 }
 #include <cfx/value_cpp.h>
 #else
+
+/* A struct of options from the fields that differ from zero: CFX_OPTIONS(cfx_draw_options, .depth =
+ * 2). In C++17 too, where fields may come in any order but none may be an array in braces. */
+#define CFX_OPTIONS(type, ...) ((type){__VA_ARGS__})
 
 #define CFX_V(x)                                                                                   \
     _Generic((x),                                                                                  \
@@ -372,14 +403,7 @@ static inline cfx_value cfx_v_null(const void *p) { return p ? cfx_bad() : cfx_n
         cfx_value: cfx_v_self)(x)
 
 /* The pieces that apply CFX_V to each of up to 24 arguments. */
-#define CFX_COUNT_(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17,     \
-                   _18, _19, _20, _21, _22, _23, _24, n, ...)                                      \
-    n
-#define CFX_COUNT(...)                                                                             \
-    CFX_COUNT_(__VA_ARGS__, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7,   \
-               6, 5, 4, 3, 2, 1, 0)
-#define CFX_PASTE_(a, b) a##b
-#define CFX_PASTE(a, b) CFX_PASTE_(a, b)
+#define CFX_V0() cfx_none()
 #define CFX_V1(a) CFX_V(a)
 #define CFX_V2(a, ...) CFX_V(a), CFX_V1(__VA_ARGS__)
 #define CFX_V3(a, ...) CFX_V(a), CFX_V2(__VA_ARGS__)
@@ -405,14 +429,14 @@ static inline cfx_value cfx_v_null(const void *p) { return p ? cfx_bad() : cfx_n
 #define CFX_V23(a, ...) CFX_V(a), CFX_V22(__VA_ARGS__)
 #define CFX_V24(a, ...) CFX_V(a), CFX_V23(__VA_ARGS__)
 
-/* The arguments of a call from C expressions: cfx_args. At least one. */
+/* The arguments of a call from C expressions, or none: cfx_args. */
 #define CFX_ARGS(...)                                                                              \
     ((cfx_args){CFX_COUNT(__VA_ARGS__),                                                            \
                 (cfx_value[]){CFX_PASTE(CFX_V, CFX_COUNT(__VA_ARGS__))(__VA_ARGS__)}, NULL})
 #endif
 
-/* cfx_tuple(a, b) and cfx_list(1, 2): values from C expressions; an empty list is cfx_list_value(0,
- * NULL). CFX_KW(alpha, 2) is the keyword argument alpha=2 of an operator call. */
+/* cfx_tuple(a, b) and cfx_list(1, 2): values from C expressions; cfx_list() is empty.
+ * CFX_KW(alpha, 2) is the keyword argument alpha=2 of an operator call. */
 #define cfx_tuple(...) cfx_tuple_of(CFX_ARGS(__VA_ARGS__))
 #define cfx_list(...) cfx_list_of(CFX_ARGS(__VA_ARGS__))
 #define CFX_KW(name, x) cfx_keyword_value(#name, CFX_V(x))

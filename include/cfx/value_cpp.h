@@ -35,4 +35,24 @@ template <typename... T> inline cfx_cpp_args<sizeof...(T)> CFX_ARGS(const T &...
     return {{CFX_V(x)...}};
 }
 
+/* A struct of options; each `.field = value` is an assignment here. Up to 12. */
+#define CFX_OPTIONS(type, ...)                                                                     \
+    ([&] {                                                                                         \
+        type options_{};                                                                           \
+        CFX_PASTE(CFX_SET, CFX_COUNT(__VA_ARGS__))(__VA_ARGS__) return options_;                   \
+    }())
+#define CFX_SET0()
+#define CFX_SET1(a) (void)(options_ a);
+#define CFX_SET2(a, ...) (void)(options_ a); CFX_SET1(__VA_ARGS__)
+#define CFX_SET3(a, ...) (void)(options_ a); CFX_SET2(__VA_ARGS__)
+#define CFX_SET4(a, ...) (void)(options_ a); CFX_SET3(__VA_ARGS__)
+#define CFX_SET5(a, ...) (void)(options_ a); CFX_SET4(__VA_ARGS__)
+#define CFX_SET6(a, ...) (void)(options_ a); CFX_SET5(__VA_ARGS__)
+#define CFX_SET7(a, ...) (void)(options_ a); CFX_SET6(__VA_ARGS__)
+#define CFX_SET8(a, ...) (void)(options_ a); CFX_SET7(__VA_ARGS__)
+#define CFX_SET9(a, ...) (void)(options_ a); CFX_SET8(__VA_ARGS__)
+#define CFX_SET10(a, ...) (void)(options_ a); CFX_SET9(__VA_ARGS__)
+#define CFX_SET11(a, ...) (void)(options_ a); CFX_SET10(__VA_ARGS__)
+#define CFX_SET12(a, ...) (void)(options_ a); CFX_SET11(__VA_ARGS__)
+
 #endif

@@ -75,6 +75,12 @@ cfx_op *cfx__op_inplace(cfx_op *functional);
 /* Its out= form. NULL, without an error, when it can have none. */
 cfx_op *cfx__op_out(cfx_op *functional);
 
+/* Spelling number i of Python's for an operator written down, "torch.add"; NULL behind the last. */
+const char *cfx__spelling_at(int i);
+/* The spellings nearest to an unknown name, "torch.relu, torch.relu6"; NULL where none is near.
+ * Scope. */
+const char *cfx__dispatch_nearest(const char *name);
+
 /* ---- the layers ------------------------------------------------------------------------------ */
 
 /* A later room installs itself here for the calling thread; false means "not mine, go on". */
@@ -100,6 +106,10 @@ cfx_op *cfx__fn_overload(cfx_site at, const cfx_fn *fn, cfx_args a, cfx_value *b
 /* The arguments with their trailing keywords split off: kw is filled when there are any; scope.
  */
 cfx_args cfx__dispatch_args_split(cfx_args a);
+/* The overload of a function that takes the arguments, which are bound; NULL, with PyTorch's
+ * message, where none does. The in-place form, where the target's name ends in _ and is no
+ * function's own. */
+cfx_op *cfx__dispatch_resolve(cfx_site at, cfx_target t, cfx_args a, cfx_value *bound);
 /* Whether one of the arguments, or of the keywords among them, is bad. */
 bool cfx__dispatch_args_bad(cfx_args a);
 /* Calls an overload with arguments bound already (one for each of the schema's); scope. */

@@ -2,6 +2,8 @@
  * schema takes the arguments. */
 #include "dispatch.h"
 
+#include "../value/later.h"
+
 cfx_args cfx__dispatch_args_split(cfx_args a) {
     int n = a.n;
     while (n > 0 && a.v[n - 1].tag == CFX_TAG_KEYWORD)
@@ -71,6 +73,36 @@ static cfx_op *resolve(cfx_site at, const cfx_fn *fn, cfx_args a, cfx_value *bou
     return NULL;
 }
 
+static bool names_inplace(cfx_target t) {
+    size_t n = t.name ? strlen(t.name) : 0;
+    return n > 1 && t.name[n - 1] == '_' && !cfx_fn_find(t.name);
+}
+
+cfx_op *cfx__dispatch_resolve(cfx_site at, cfx_target t, cfx_args a, cfx_value *bound) {
+    cfx_op *op = resolve(at, t.fn, a, bound);
+    return op && names_inplace(t) ? cfx__op_inplace(op) : op;
+}
+
+/* Whether an argument is a node or stands for one, or is a container that may hold such. */
+static inline bool may_hold_nodes(cfx_args a) {
+    for (int i = 0; i < a.n; i++)
+        if (a.v[i].tag == CFX_TAG_NODE || a.v[i].tag == CFX_TAG_SLICE ||
+            a.v[i].tag > CFX_TAG_TENSOR ||
+            (a.v[i].tag == CFX_TAG_TENSOR && (a.v[i].tensor->head.flags & CFX__TRACED)))
+            return true;
+    return a.kw != NULL;
+}
+
+/* Whether the call becomes a node: while tracing, or because an argument is one. */
+static bool becomes_node(cfx_site at, cfx_target t, cfx_args a, cfx_value *result) {
+    cfx__dispatch *d = cfx__dispatcher();
+    if (d->below)
+        return false;
+    if (unlikely(d->trace != NULL))
+        return d->trace(at, t, a, result);
+    return unlikely(may_hold_nodes(a)) && cfx__later_rooms.append(at, &t, a, result);
+}
+
 /* fn(..., out=t): the functional overload takes the rest, its out= form the whole. */
 static cfx_value call_out(cfx_site at, const cfx_fn *fn, cfx_args a) {
     cfx_dict *rest = cfx_dict_new();
@@ -111,7 +143,7 @@ static cfx_value call_target(cfx_site at, cfx_target t, cfx_args a, bool inplace
         return result;
     }
     cfx_value result;
-    if (unlikely(!d->below && d->trace) && d->trace(at, t, a, &result))
+    if (t.name && becomes_node(at, t, a, &result))
         return result;
     cfx_value bound[CFX_MAX_ARGS];
     if (!t.fn)
@@ -133,7 +165,7 @@ static cfx_value call_fn(cfx_site at, const cfx_fn *fn, const char *name, cfx_ar
     cfx__dispatch *d = cfx__dispatcher();
     if (!d->below)
         d->at = at;
-    if (unlikely(!d->below && (d->function_modes || d->trace)) && !name) {
+    if (!name && !d->below && (d->function_modes || d->trace || may_hold_nodes(a))) {
         const cfx__op_info *info = cfx__op_info_of(fn->ops[0]);
         name = info ? info->spelling : fn->name;
         if (inplace)
@@ -169,6 +201,14 @@ cfx_tensor *cfx_inplace_from(cfx_site at, const cfx_fn *fn, cfx_args a) {
     return as_tensor(at, fn->name, call_fn(at, fn, NULL, a, true));
 }
 
+static void unknown(cfx_site at, const char *name) {
+    size_t mark = cfx_scope_open();
+    const char *near = cfx__dispatch_nearest(name);
+    cfx_fail(CFX_NAME_ERROR, at, "no operator is called '%s'%s%s", name,
+             near ? "; the nearest: " : "", near ? near : "");
+    cfx_scope_close(mark);
+}
+
 cfx_value cfx_py_from(cfx_site at, const char *name, cfx_args a) {
     const cfx_fn *fn = cfx_fn_find(name);
     size_t n = strlen(name);
@@ -178,10 +218,27 @@ cfx_value cfx_py_from(cfx_site at, const char *name, cfx_args a) {
         inplace = fn != NULL;
     }
     if (!fn) {
-        cfx_fail(CFX_NAME_ERROR, at, "no operator is called '%s'", name);
+        unknown(at, name);
         return cfx_bad();
     }
     return call_fn(at, fn, name, a, inplace);
+}
+
+cfx_target cfx_target_op(cfx_op *op) {
+    return (cfx_target){.op = op, .name = op ? cfx_op_name(op) : "None"};
+}
+
+cfx_target cfx_target_named(const char *text) {
+    const cfx_fn *fn = text ? cfx_fn_find(text) : NULL;
+    const char *s;
+    for (int i = 0; fn && (s = cfx__spelling_at(i)); i++)
+        if (!strcmp(s, text))
+            return (cfx_target){.fn = fn, .op = fn->ops[0], .name = s};
+    cfx_op *op = text ? cfx_op_find(strncmp(text, "torch.ops.", 10) ? text : text + 10) : NULL;
+    if (op)
+        return cfx_target_op(op);
+    unknown((cfx_site){0}, text ? text : "None");
+    return (cfx_target){.name = "<bad>"};
 }
 
 cfx_value cfx_op_do_from(cfx_site at, cfx_op *op, cfx_args a) {
@@ -196,18 +253,16 @@ cfx_value cfx_op_do_from(cfx_site at, cfx_op *op, cfx_args a) {
     cfx_value v, bound[CFX_MAX_ARGS];
     if (!d->below)
         d->at = at;
-    if (unlikely(!d->below && (d->function_modes || d->trace))) {
-        cfx_target t = {.op = op, .name = info->name};
-        if (d->function_modes) {
-            cfx_mode *m = d->function_modes;
-            d->function_modes = m->below_;
-            v = m->handle(m, t, a);
-            d->function_modes = m;
-            return cfx_scope_return_value(mark, v);
-        }
-        if (d->trace(at, t, a, &v))
-            return cfx_scope_return_value(mark, v);
+    cfx_target t = {.op = op, .name = info->name};
+    if (unlikely(!d->below && d->function_modes)) {
+        cfx_mode *m = d->function_modes;
+        d->function_modes = m->below_;
+        v = m->handle(m, t, a);
+        d->function_modes = m;
+        return cfx_scope_return_value(mark, v);
     }
+    if (becomes_node(at, t, a, &v))
+        return cfx_scope_return_value(mark, v);
     v = cfx__bind(info->schema, at, a, CFX__BIND_NUMBERS, bound)
             ? cfx__op_call_bound(at, op, bound)
             : cfx_bad();
@@ -252,11 +307,8 @@ cfx_value cfx_mode_forward(cfx_mode *self, cfx_target t, cfx_args a) {
             return cfx_bad();
         return cfx__op_call_bound(d->at, t.op, bound);
     }
-    if (t.fn) {
-        size_t n = t.name ? strlen(t.name) : 0;
-        bool inplace = n > 1 && t.name[n - 1] == '_' && !cfx_fn_find(t.name);
-        return call_target(d->at, t, a, inplace);
-    }
+    if (t.fn)
+        return call_target(d->at, t, a, names_inplace(t));
     return cfx_op_do_from(d->at, t.op, a);
 }
 

@@ -348,6 +348,8 @@ cfx_op *cfx_op_find(const char *name) {
     return op || !first ? op : find_full((full_name){text, first, "default"});
 }
 
+const char *cfx__spelling_at(int i) { return i < COUNT(spellings) ? spellings[i].name : NULL; }
+
 const cfx_fn *cfx_fn_find(const char *name) {
     const cfx_fn *fn = find_in(spellings, COUNT(spellings), name);
     if (!fn)

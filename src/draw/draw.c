@@ -47,7 +47,7 @@ static bool check(cfx_graph *g, cfx_module *gm, int deep) {
                  deep ? "a sub-graph" : "the graph");
         return false;
     }
-    if (!cfx_graph_lint(g, gm)) {
+    if (!cfx__graph_lint(g, gm)) {
         cfx_note("a graph that is not well-formed cannot be drawn");
         return false;
     }

@@ -12,7 +12,8 @@ static const char *statement(const char *target, cfx_value args, cfx_value kwarg
 }
 
 static const char *literal(cfx_value v) {
-    const char *line = statement("torch.f", cfx_tuple(v), CFX_NONE), *start = strchr(line, '(') + 1;
+    const char *line = statement("torch.relu", cfx_tuple(v), CFX_NONE);
+    const char *start = strchr(line, '(') + 1;
     return cfx__string_new(start, strlen(start) - 1)->text;
 }
 

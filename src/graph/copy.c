@@ -307,7 +307,7 @@ int cfx__graph_sweep(cfx_graph *g, bool (*stays)(const cfx_node *n)) {
 }
 
 int cfx_graph_eliminate_dead_code(cfx_graph *g) {
-    if (!cfx_graph_lint(g, NULL))
+    if (!cfx__graph_lint(g, NULL))
         return 0;
     int erased = cfx__graph_sweep(g, cfx_node_is_impure);
     if (!g->owner)

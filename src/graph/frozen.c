@@ -20,6 +20,7 @@ static cfx_value refuse(cfx_value v) {
 static bool is_fixed(cfx_value v) {
     switch (v.tag) {
     case CFX_TAG_NODE: return is_node(v.node);
+    case CFX_TAG_TENSOR: return !(v.tensor->head.flags & CFX__TRACED);
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE: return v.list->head.flags & CFX__FROZEN;
     case CFX_TAG_DICT: return v.dict->head.flags & CFX__FROZEN;
@@ -108,6 +109,10 @@ cfx_value cfx__graph_freeze(cfx_value v) {
         return v.dict->head.flags & CFX__FROZEN ? cfx_value_keep(v) : freeze_dict(v);
     case CFX_TAG_SLICE: return freeze_slice(v);
     case CFX_TAG_NODE: return is_node(v.node) ? v : refuse(v);
+    case CFX_TAG_TENSOR: {
+        cfx_node *n = cfx__traced_node(v);
+        return n ? cfx_node_value(n) : cfx_value_keep(v);
+    }
     case CFX_TAG_KEYWORD:
     case CFX_TAG_BAD: return refuse(v);
     default: return cfx_value_keep(v);

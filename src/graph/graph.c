@@ -252,13 +252,44 @@ cfx_node *cfx_graph_placeholder(cfx_graph *g, const char *name, const char *type
     return n;
 }
 
+cfx_node *cfx_graph_input(cfx_graph *g, const char *name) {
+    return cfx_graph_placeholder(g, name, NULL, false, cfx_none());
+}
+
 cfx_node *cfx_graph_get_attr(cfx_graph *g, const char *path) {
     return create_named(g, CFX_GET_ATTR, path, cfx_none(), cfx_none(), NULL);
 }
 
+/* A call of a function by its name, which has to be known where it is one of torch's. */
+static cfx_node *call_function(cfx_site at, cfx_graph *g, const char *target, cfx_value args,
+                               cfx_value kwargs) {
+    if (g && target && !cfx__target_known(cfx_graph_target(g, target))) {
+        size_t mark = cfx_scope_open();
+        const char *near = cfx__dispatch_nearest(target);
+        cfx_fail(CFX_NAME_ERROR, at, "no function is called '%s'%s%s", target,
+                 near ? "; the nearest: " : "", near ? near : "");
+        cfx_scope_close(mark);
+        return cfx__node_bad;
+    }
+    return create_named(g, CFX_CALL_FUNCTION, target, args, kwargs, NULL);
+}
+
 cfx_node *cfx_graph_call_function(cfx_graph *g, const char *target, cfx_value args,
                                   cfx_value kwargs) {
-    return create_named(g, CFX_CALL_FUNCTION, target, args, kwargs, NULL);
+    return call_function((cfx_site){0}, g, target, args, kwargs);
+}
+
+cfx_node *cfx_graph_call_from(cfx_site at, cfx_graph *g, const char *target, cfx_args a) {
+    if (cfx__dispatch_args_bad(a))
+        return cfx__node_bad;
+    size_t mark = cfx_scope_open();
+    a = cfx__dispatch_args_split(a);
+    cfx_value args = cfx_tuple_value(a.n, a.v), kw = a.kw ? cfx_dict_value(a.kw) : cfx_none();
+    cfx_node *n = target && !strncmp(target, "Tensor.", 7)
+                      ? create_named(g, CFX_CALL_METHOD, target + 7, args, kw, NULL)
+                      : call_function(at, g, target, args, kw);
+    cfx_scope_close(mark);
+    return n;
 }
 
 cfx_node *cfx_graph_call_method(cfx_graph *g, const char *method, cfx_value args,

@@ -143,6 +143,8 @@ extern cfx_node *const cfx__node_bad;
 
 static inline cfx__node *cfx__node_of(const cfx_node *n) { return (cfx__node *)n; }
 
+/* The node that a value is or stands for (a traced tensor: see cfx_proxy), or NULL. */
+cfx_node *cfx__traced_node(cfx_value v);
 /* The name of a node, "None" where there is none. */
 const char *cfx__node_name(const cfx_node *n);
 /* Whether there is a node (not NULL, not bad); an error otherwise, unless one is recorded. */
@@ -211,6 +213,14 @@ void cfx__program_bind(cfx_program *p, void *bound);
 
 /* "cond" of torch.ops.higher_order.cond; NULL for the text of another target. */
 const char *cfx__higher_order(const char *target);
+/* The operator that a node calls, "relu", or "relu_" where it writes to its argument (see
+ * cfx_node_is); NULL for other nodes. Static, borrowed or scope. */
+const char *cfx__node_operator(const cfx_node *n);
+/* Whether a function is known, or may be: false for a name below torch or operator that is neither
+ * an operator's nor one of the few functions that do something else. */
+bool cfx__target_known(cfx_target t);
+/* cfx_graph_lint without the names of functions: what can be drawn and put in order. */
+bool cfx__graph_lint(cfx_graph *g, const cfx_module *owner);
 /* The text of a target as format_node shows it: torch.ops.aten.add.Tensor. */
 void cfx__target_text(cfx__text *out, cfx_target t);
 /* One argument as format_node shows it: %x for nodes, str() for the rest. */

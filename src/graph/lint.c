@@ -57,7 +57,7 @@ static bool check_target(const cfx_node *n, const cfx_module *owner) {
     return true;
 }
 
-bool cfx_graph_lint(cfx_graph *g, const cfx_module *owner) {
+bool cfx__graph_lint(cfx_graph *g, const cfx_module *owner) {
     if (!cfx__graph_given(g))
         return false;
     cfx_each_node(g, n) {
@@ -75,6 +75,25 @@ bool cfx_graph_lint(cfx_graph *g, const cfx_module *owner) {
         for (const cfx__target_row *row = g->rows[naming[i]]; row; row = row->next)
             if (row->first && !check_target(&row->first->pub, owner))
                 return false;
+    return true;
+}
+
+static bool check_function(const cfx_node *n) {
+    if (cfx__target_known(n->target))
+        return true;
+    const char *near = cfx__dispatch_nearest(n->target.name);
+    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
+             "Node %s calls %s, which is no function known here%s%s", n->name, n->target.name,
+             near ? "; the nearest: " : "", near ? near : "");
+    return false;
+}
+
+bool cfx_graph_lint(cfx_graph *g, const cfx_module *owner) {
+    if (!cfx__graph_lint(g, owner))
+        return false;
+    for (const cfx__target_row *row = g->rows[CFX_CALL_FUNCTION]; row; row = row->next)
+        if (row->first && !check_function(&row->first->pub))
+            return false;
     return true;
 }
 

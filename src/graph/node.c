@@ -4,6 +4,21 @@
  * back and registered anew, so a user whose arguments were set is the last user of its inputs. */
 #include "graph.h"
 
+/* A traced tensor has its graph in t->proxy, counted, so that the node lives as long as somebody
+ * stands for it, and the number of the node there in t->offset, which means nothing otherwise. */
+cfx_node *cfx__traced_node(cfx_value v) {
+    if (v.tag == CFX_TAG_NODE)
+        return v.node;
+    if (v.tag != CFX_TAG_TENSOR || !(v.tensor->head.flags & CFX__TRACED))
+        return NULL;
+    return &((cfx_graph *)v.tensor->proxy)->made.data[v.tensor->offset]->pub;
+}
+
+cfx_node *cfx_as_node_from(cfx_site at, cfx_value v) {
+    cfx_node *n = cfx__traced_node(v);
+    return cfx__value_expect(at, v, n != NULL, "a node") ? n : cfx__node_bad;
+}
+
 const char *cfx__node_name(const cfx_node *n) { return n ? n->name : "None"; }
 
 /* ---- uses ----------------------------------------------------------------------------------- */
@@ -298,8 +313,9 @@ int cfx_node_replace_if(cfx_node *n, cfx_node *with, cfx_node_filter *keep, void
     return changed;
 }
 
-int cfx_node_replace(cfx_node *n, cfx_node *with) {
-    return cfx_node_replace_if(n, with, NULL, NULL);
+int cfx_node_replace_with(cfx_node *n, cfx_value with) {
+    return cfx_node_replace_if(n, cfx_is_bad(with) ? cfx__node_bad : cfx__traced_node(with), NULL,
+                               NULL);
 }
 
 bool cfx_node_replace_input(cfx_node *n, cfx_node *old, cfx_node *with) {

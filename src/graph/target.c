@@ -41,8 +41,11 @@ static cfx_target resolve_function(const char *text) {
     fn = find_inplace(text);
     if (fn)
         return (cfx_target){.fn = fn, .op = fn->ops[0], .name = text};
-    if (!strchr(text, '.') && cfx__name_reserved(text))
-        return (cfx_target){.name = cfx__text_format("builtins.%s", text)};
+    if (!strchr(text, '.') && cfx__name_reserved(text)) {
+        const char *full = cfx__text_format("builtins.%s", text);
+        fn = cfx_fn_find(full);
+        return (cfx_target){.fn = fn, .op = fn ? fn->ops[0] : NULL, .name = full};
+    }
     return (cfx_target){.name = text};
 }
 
@@ -53,6 +56,76 @@ static cfx_target resolve_method(const char *text) {
         fn = find_inplace(full);
     return (cfx_target){.fn = fn, .op = fn ? fn->ops[0] : NULL, .name = text};
 }
+
+/* ---- which operator -------------------------------------------------------------------------- */
+
+/* "relu" for torch.relu, torch.nn.functional.relu, the method and every overload, "relu_" for what
+ * writes to its argument; what follows the last dot where no operator is known. Static or scope. */
+static const char *operator_name(cfx_target t) {
+    const cfx__op_info *info = t.op ? cfx__op_info_of(t.op) : NULL;
+    const char *dot = t.name ? strrchr(t.name, '.') : NULL;
+    if (!info)
+        return dot ? dot + 1 : t.name;
+    const char *name = info->schema->name;
+    size_t n = t.fn && t.name ? strlen(t.name) : 0;
+    bool inplace = n > 1 && t.name[n - 1] == '_' && t.name[n - 2] != '_';
+    return inplace && name[strlen(name) - 1] != '_' ? cfx__text_format("%s_", name) : name;
+}
+
+/* Whether the call is told to write to its argument: F.relu(x, inplace=True). */
+static bool asks_inplace(const cfx_node *n) {
+    const cfx__op_info *info = n->target.op ? cfx__op_info_of(n->target.op) : NULL;
+    cfx_value v = cfx_dict_get(n->kwargs.dict, "inplace");
+    for (int i = 0; info && i < info->schema->nargs && i < n->args.list->len; i++)
+        if (!strcmp(info->schema->args[i].name, "inplace"))
+            v = n->args.list->items[i];
+    return (v.tag == CFX_TAG_BOOL && v.b) || (v.tag == CFX_TAG_INT && v.i);
+}
+
+const char *cfx__node_operator(const cfx_node *n) {
+    if (n->op != CFX_CALL_FUNCTION && n->op != CFX_CALL_METHOD)
+        return NULL;
+    const char *name = operator_name(n->target);
+    return asks_inplace(n) ? cfx__text_format("%s_", name) : name;
+}
+
+static bool is_bare(const char *name) { return !strpbrk(name, ".:"); }
+
+/* Whether a name that is not bare is the target's: its text, the overload or all of them. */
+static bool is_named(cfx_target t, const char *name) {
+    if (!strncmp(name, "torch.ops.", 10))
+        name += 10;
+    if (t.name && !strcmp(t.name, name))
+        return true;
+    if (!t.op || t.fn)
+        return false;
+    if (strstr(name, "::"))
+        return cfx_op_find(name) == t.op;
+    const char *full = cfx_op_name(t.op), *overload = strrchr(full, '.');
+    size_t n = (size_t)(overload - full);
+    return !strcmp(full, name) || (strlen(name) == n && !strncmp(full, name, n));
+}
+
+bool cfx_target_is(cfx_target t, const char *name) {
+    size_t mark = cfx_scope_open();
+    const char *own = name && is_bare(name) ? operator_name(t) : NULL;
+    bool is = own ? !strcmp(own, name) : name && is_named(t, name);
+    cfx_scope_close(mark);
+    return is;
+}
+
+bool cfx_node_is(const cfx_node *n, const char *name) {
+    if (!n || !n->graph || !name || (n->op != CFX_CALL_FUNCTION && n->op != CFX_CALL_METHOD))
+        return false;
+    if (!is_bare(name))
+        return is_named(n->target, name);
+    size_t mark = cfx_scope_open();
+    bool is = !strcmp(cfx__node_operator(n), name);
+    cfx_scope_close(mark);
+    return is;
+}
+
+/* ---- the index ------------------------------------------------------------------------------- */
 
 cfx_target cfx_graph_target(cfx_graph *g, const char *text) {
     if (!cfx__graph_given(g) || !text)
@@ -210,6 +283,15 @@ static bool name_is_impure(const char *name) {
 static bool ends_inplace(const char *name) {
     size_t n = strlen(name);
     return n > 1 && name[n - 1] == '_' && name[n - 2] != '_';
+}
+
+bool cfx__target_known(cfx_target t) {
+    bool operator_ = starts_with(t.name, "operator.") || starts_with(t.name, "_operator.");
+    if (t.op || t.call || starts_with(t.name, "torch.ops.") ||
+        !(operator_ || starts_with(t.name, "torch.")))
+        return true;
+    const char *name = function_name(t);
+    return operator_ ? is_one_of(name, inplace_operators) : name_is_impure(name);
 }
 
 /* out= given, or inplace=True. */

@@ -34,7 +34,11 @@ static cfx_hook_handle *add(cfx_module *m, cfx_hook_handle like) {
 cfx_hook_handle *cfx_hook_from(cfx_site at, cfx_hook_kind kind, cfx_module *m, const char *path,
                                cfx_hook_fn *fn, void *user, cfx_hook_options options) {
     cfx_module *on = cfx_module_find(m, path);
-    if (!on || !fn) {
+    if (!fn) {
+        cfx_fail(CFX_TYPE_ERROR, at, "a hook is a function, not NULL");
+        return NULL;
+    }
+    if (!on) {
         cfx_fail(CFX_ATTRIBUTE_ERROR, at, "%s has no module '%s' to hook", m ? m->type : "None",
                  path ? path : "");
         return NULL;

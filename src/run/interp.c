@@ -242,7 +242,34 @@ static void run_step(cfx_interp *it, int k, bool through_handlers) {
     free_used(it, s);
 }
 
+/* Whether every keyword is a parameter that got nothing by position. */
+static bool keywords_fit(const cfx__run *r) {
+    const cfx_dict *kw = r->inputs.kw;
+    for (int64_t i = 0; kw && i < kw->len; i++) {
+        const char *key = cfx_text(kw->entries[i].key);
+        int at = -1, place = 0;
+        bool rest = false;
+        for (int k = 0; k < r->steps->nsteps; k++) {
+            const cfx_node *n = r->steps->steps[k].node;
+            if (n->op != CFX_PLACEHOLDER)
+                continue;
+            rest |= n->target.name[0] == '*' && n->target.name[1] == '*';
+            if (key && !strcmp(n->target.name, key))
+                at = place;
+            place += n->target.name[0] != '*';
+        }
+        if (at < 0 ? !rest : at < r->inputs.n) {
+            cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "forward() got %s argument '%s'",
+                     at < 0 ? "an unexpected keyword" : "multiple values for", key ? key : "?");
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool inputs_fit(cfx__run *r) {
+    if (!keywords_fit(r))
+        return false;
     if (r->next >= r->inputs.n)
         return true;
     cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},

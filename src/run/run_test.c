@@ -220,3 +220,20 @@ TEST(threads_may_trace_at_once) {
         CHECK(!bad);
     }
 }
+
+TEST(graph_modules_refuse_unknown_and_doubled_keywords) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_input(g, "x"), *y = cfx_graph_input(g, "y");
+    cfx_graph_output(g, cfx_node_value(cfx_graph_call(g, "operator.sub", x, y)));
+    cfx_module *gm = cfx_graph_module(cfx_module_new("M", (cfx_forward_fn *)NULL, ""), g, "M");
+    CHECK_STR(cfx_repr(cfx_forward_value(gm, 5, CFX_KW(y, 2))), "3");
+    CHECK_OK();
+    cfx_forward_value(gm, 5, 2, CFX_KW(z, 2));
+    CHECK_ERROR("forward() got an unexpected keyword argument 'z'");
+    cfx_forward_value(gm, 5, 2, CFX_KW(x, 2));
+    CHECK_ERROR("forward() got multiple values for argument 'x'");
+    CHECK(!cfx_symbolic_trace(NULL));
+    CHECK_ERROR("NULL");
+    CHECK(!cfx_hook(gm, "", NULL, NULL));
+    CHECK_ERROR("a hook is a function, not NULL");
+}

@@ -19,16 +19,13 @@ static bool in_module(const char *path, const cfx_node *n) {
     return false;
 }
 
-/* "relu" picks torch.relu, aten.relu.default and the method relu alike. */
+/* A pattern over what cfx_node_is compares, or over the whole target. */
 static bool is_op(const char *pattern, const cfx_node *n) {
-    if (n->op != CFX_CALL_FUNCTION && n->op != CFX_CALL_METHOD)
-        return false;
-    if (cfx__text_glob(pattern, n->target.name))
-        return true;
-    const char *name = n->target.fn ? n->target.fn->name
-                       : n->target.op ? cfx__op_info_of(n->target.op)->schema->name
-                                      : strrchr(n->target.name, '.');
-    return name && cfx__text_glob(pattern, *name == '.' ? name + 1 : name);
+    size_t mark = cfx_scope_open();
+    const char *name = cfx__node_operator(n);
+    bool is = name && (cfx__text_glob(pattern, name) || cfx__text_glob(pattern, n->target.name));
+    cfx_scope_close(mark);
+    return is;
 }
 
 bool cfx__run_selects(const char *selector, const cfx_node *n) {

@@ -328,6 +328,11 @@ cfx_tensor *cfx_tensor_at(cfx_value v, int64_t i) {
     return &cfx__tensor_bad;
 }
 
+cfx_tensor *cfx_as_tensor_from(cfx_site at, cfx_value v) {
+    bool fits = v.tag == CFX_TAG_TENSOR;
+    return cfx__value_expect(at, v, fits, "a tensor") ? v.tensor : &cfx__tensor_bad;
+}
+
 /* ---- from numbers ---------------------------------------------------------------------------- */
 
 cfx_tensor *cfx__tensor_scalar(cfx_value number, cfx_dtype dtype, bool wrapped) {

@@ -13,7 +13,7 @@ bool cfx_is_tracing(void) { return cfx__tracer_now() != NULL; }
 /* A fixed parameter: its leaves are still placeholders, and what they are fixed to is asserted. */
 typedef struct {
     cfx__tracer *tracer;
-    const char *name;
+    const cfx__signature_param *param;
     int count;
 } fixing;
 
@@ -47,13 +47,15 @@ static cfx_value fix(fixing *f, cfx_value v) {
             cfx_dict_put(out, v.dict->entries[i].key, fix(f, v.dict->entries[i].value));
         return cfx_dict_value(out);
     }
-    const char *name = cfx__text_format("%s_%d", f->name, ++f->count);
-    cfx_node *n = cfx_graph_placeholder(f->tracer->graph, name, NULL, false, cfx_none());
+    const cfx__signature_param *p = f->param;
+    const char *name = cfx__text_format("%s_%d", p->name, ++f->count);
+    cfx_node *n =
+        cfx_graph_placeholder(f->tracer->graph, name, NULL, p->has_default, p->fallback);
     if (v.tag == CFX_TAG_ELLIPSIS) /* left free */
         return cfx_tensor_value(cfx__traced_tensor(n));
     if (cfx_is_none(v) || v.tag == CFX_TAG_BOOL || v.tag == CFX_TAG_INT || v.tag == CFX_TAG_FLOAT ||
         v.tag == CFX_TAG_STR)
-        assert_fixed(f->tracer, f->name, n, v);
+        assert_fixed(f->tracer, p->name, n, v);
     return v;
 }
 
@@ -66,7 +68,7 @@ static cfx_value root_argument(cfx__tracer *t, const cfx__signature_param *p) {
             ? cfx_dict_find(t->config->concrete_args, cfx_string_value(p->name))
             : NULL;
     if (fixed)
-        return fix(&(fixing){t, p->name, 0}, *fixed);
+        return fix(&(fixing){t, p, 0}, *fixed);
     const char *target = cfx__text_format("%s%s", stars[p->kind], p->name);
     return cfx_tensor_value(cfx__traced_tensor(
         cfx_graph_placeholder(t->graph, target, p->type, p->has_default, p->fallback)));
@@ -128,8 +130,10 @@ static bool trace_root(cfx__tracer *t) {
 }
 
 cfx_graph *cfx_trace(cfx_tracer *config, cfx_module *root) {
-    if (!root)
+    if (!root) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the module to trace is NULL");
         return NULL;
+    }
     size_t mark = cfx_scope_open();
     cfx__tracer t = {.config = config, .graph = cfx_graph_new(), .root = root};
     if (config) {
@@ -164,7 +168,7 @@ bool cfx_is_true_from(cfx_site at, cfx_value v) {
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  "Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).  "
                  "(Size-like symbols: none)\n\nThe number is data, which a fake tensor has not: "
-                 "choose by cfx_site instead, which computes both");
+                 "choose by cfx_where instead, which computes both");
         return false;
     }
     if (v.tensor->numel != 1 || !v.tensor->data) {

@@ -57,8 +57,6 @@ cfx__tracer *cfx__tracer_now(void);
 struct cfx__recorder **cfx__recorder_slot(void);
 /* A tensor that stands for n; scope. The bad tensor for the bad node. */
 cfx_tensor *cfx__traced_tensor(cfx_node *n);
-/* The node a value stands for, or NULL when it is not traced. */
-cfx_node *cfx__traced_node(cfx_value v);
 /* v as an argument of a node: traced tensors become nodes, real ones get_attr nodes. Scope. */
 cfx_value cfx__tracer_arg(cfx__tracer *t, cfx_site at, cfx_value v);
 /* A node for a call, recorded with source line and module stack. */
@@ -69,6 +67,8 @@ void cfx__tracer_input(cfx__tracer *t, const char *name);
 /* A node as one of t's graph: itself, or the placeholder of a sub-graph that stands for it. NULL
  * when it is neither of this graph nor of one around it. */
 cfx_node *cfx__tracer_lift(cfx__tracer *t, cfx_node *n);
+/* A call with a node among its arguments outside tracing (later.h): a node at the insert point. */
+bool cfx__trace_append(cfx_site at, const cfx_target *target, cfx_args a, cfx_value *result);
 /* The path of a module under the root, or NULL. */
 const char *cfx__tracer_path(cfx__tracer *t, const cfx_module *m);
 

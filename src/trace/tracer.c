@@ -33,8 +33,6 @@ static const cfx_tensor *blank(void) {
 
 /* ---- traced tensors -------------------------------------------------------------------------- */
 
-/* A traced tensor has its graph in t->proxy, counted, so that the node lives as long as somebody
- * stands for it, and the number of the node there in t->offset, which means nothing otherwise. */
 cfx_tensor *cfx__traced_tensor(cfx_node *n) {
     if (!n->graph)
         return &cfx__tensor_bad;
@@ -44,12 +42,12 @@ cfx_tensor *cfx__traced_tensor(cfx_node *n) {
     return t;
 }
 
-cfx_node *cfx__traced_node(cfx_value v) {
-    if (v.tag == CFX_TAG_NODE)
-        return v.node;
-    if (v.tag != CFX_TAG_TENSOR || !(v.tensor->head.flags & CFX__TRACED))
-        return NULL;
-    return &((cfx_graph *)v.tensor->proxy)->made.data[v.tensor->offset]->pub;
+cfx_tensor *cfx_proxy(cfx_node *n) {
+    return cfx__node_given(n) ? cfx__traced_tensor(n) : &cfx__tensor_bad;
+}
+
+cfx_node *cfx_proxy_node_of(cfx_value v) {
+    return cfx_is_bad(v) ? cfx__node_bad : cfx__traced_node(v);
 }
 
 /* The first traced node inside a value, or NULL. */
@@ -131,7 +129,25 @@ static const char *constant_path(cfx__tracer *t, cfx_tensor *tensor) {
     return name;
 }
 
+/* Outside tracing the tensors of the module are looked at when one is needed; scope. False, with an
+ * error, where no module has the graph. */
+static bool learn_paths(cfx__tracer *t, cfx_site at) {
+    if (!t->root) {
+        cfx_fail(CFX_TYPE_ERROR, at,
+                 "a tensor beside a node of a graph that no module has: nothing could keep it; "
+                 "give the graph to a module first");
+        return false;
+    }
+    t->module_paths = cfx_dict_new();
+    t->tensor_paths = cfx_dict_new();
+    t->parameters = cfx_dict_new();
+    cfx_module_walk(t->root, note_module, t);
+    return true;
+}
+
 static cfx_value tensor_arg(cfx__tracer *t, cfx_site at, cfx_value v) {
+    if (!t->tensor_paths && !learn_paths(t, at))
+        return cfx_bad();
     const cfx_value *known = cfx_dict_find(t->tensor_paths, address(v.tensor));
     const char *path = known ? cfx_text(*known) : constant_path(t, v.tensor);
     cfx_node *n = cfx__tracer_node(t, at, CFX_GET_ATTR, (cfx_target){.name = path}, (cfx_args){0});
@@ -340,10 +356,7 @@ static cfx_args handed_on(cfx_site at, cfx_target target, cfx_args a, cfx_value 
     return out;
 }
 
-static bool trace_call(cfx_site at, cfx_target target, cfx_args a, cfx_value *result) {
-    cfx__tracer *t = cfx__tracer_now();
-    if (!t || !any_traced_arg(a))
-        return false;
+static cfx_value call_node(cfx__tracer *t, cfx_site at, cfx_target target, cfx_args a) {
     cfx_value bound[CFX_MAX_ARGS];
     a = handed_on(at, target, a, bound);
     cfx_opcode op = CFX_CALL_FUNCTION;
@@ -353,7 +366,74 @@ static bool trace_call(cfx_site at, cfx_target target, cfx_args a, cfx_value *re
         name += 7;
     }
     cfx__target_row *row = cfx__graph_row_named(t->graph, op, name);
-    *result = traced_result(row_node(t, at, op, row, a));
+    return traced_result(row_node(t, at, op, row, a));
+}
+
+static bool trace_call(cfx_site at, cfx_target target, cfx_args a, cfx_value *result) {
+    cfx__tracer *t = cfx__tracer_now();
+    if (!t || !any_traced_arg(a))
+        return false;
+    *result = call_node(t, at, target, a);
+    return true;
+}
+
+/* ---- nodes as operands, outside tracing ------------------------------------------------------ */
+
+/* Whether the graph is made of ATen overloads, as programs are: one in it tells. */
+static bool speaks_aten(const cfx_graph *g) {
+    for (const cfx__target_row *r = g->rows[CFX_CALL_FUNCTION]; r; r = r->next)
+        if (r->target.op && !r->target.fn)
+            return true;
+    return false;
+}
+
+/* What stands for a node while an overload is chosen: a number for a number, else a tensor. */
+static cfx_value stand_in(cfx_node *n, void *user) {
+    (void)user;
+    cfx_result r = cfx_node_result(n);
+    return r.kind == CFX_RESULT_INT     ? cfx_int(0)
+           : r.kind == CFX_RESULT_FLOAT ? cfx_float(0)
+           : r.kind == CFX_RESULT_BOOL  ? cfx_bool(false)
+                                        : cfx_value_keep(traced_result(n));
+}
+
+static cfx_value stand_ins(cfx_value v) {
+    cfx_value frozen = cfx__graph_freeze(v);
+    cfx_value out = cfx_is_bad(frozen) ? frozen : cfx__node_map(frozen, stand_in, NULL);
+    cfx_value_drop(frozen);
+    return cfx__value_scope_own(out);
+}
+
+/* The overload in place of a function, in a graph of overloads. False with an error. */
+static bool choose_overload(cfx__tracer *t, cfx_site at, cfx_target *target, cfx_args a) {
+    if (!target->fn || cfx__op_info_of(target->op)->python || !speaks_aten(t->graph))
+        return true;
+    cfx_value args = stand_ins(cfx_tuple_value(a.n, a.v)), bound[CFX_MAX_ARGS];
+    cfx_value kw = a.kw ? stand_ins(cfx_dict_value(a.kw)) : cfx_none();
+    if (cfx_is_bad(args) || cfx_is_bad(kw))
+        return false;
+    cfx_args as_bound = {a.n, args.list->items, a.kw ? kw.dict : NULL};
+    cfx_op *op = cfx__dispatch_resolve(at, *target, as_bound, bound);
+    if (op)
+        *target = (cfx_target){.op = op, .name = cfx_op_name(op)};
+    return op != NULL;
+}
+
+bool cfx__trace_append(cfx_site at, const cfx_target *target, cfx_args a, cfx_value *result) {
+    cfx_node *n = any_traced_arg(a);
+    if (!n)
+        return false;
+    *result = cfx_bad();
+    if (!cfx__node_given(n))
+        return true;
+    cfx__tracer t = {.graph = n->graph, .root = (cfx_module *)n->graph->owner};
+    cfx_target chosen = *target;
+    if (n->erased)
+        cfx_fail(CFX_RUNTIME_ERROR, at, "Node %s was erased: it can be no operand", n->name);
+    else if (choose_overload(&t, at, &chosen, a))
+        *result = call_node(&t, at, chosen, a);
+    for (int i = 0; i < CFX__ORIGINS; i++)
+        drop_origin(&t.origins[i]);
     return true;
 }
 

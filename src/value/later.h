@@ -7,11 +7,16 @@
 
 #include "value.h"
 
+struct cfx_target;
+
 typedef struct cfx__later {
     /* repr() of what the value room cannot look into: tensors, operators, nodes and modules. */
     cfx__repr_fn *repr;
     /* v[i] of a tensor. */
     cfx_value (*item)(cfx_value v, int64_t i);
+    /* A call by name with a node among its arguments, or what stands for one, while nothing is
+     * traced: appends to the graph of that node. False where there is none. */
+    bool (*append)(cfx_site at, const struct cfx_target *target, cfx_args args, cfx_value *result);
     /* The name of a node, or "None". */
     const char *(*node_name)(const cfx_node *n);
     /* print(module); scope. */

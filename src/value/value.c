@@ -257,6 +257,44 @@ int64_t cfx_integer(cfx_value v) {
     }
 }
 
+/* ---- typed reads ----------------------------------------------------------------------------- */
+
+bool cfx__value_expect(cfx_site at, cfx_value v, bool fits, const char *what) {
+    if (!fits && v.tag != CFX_TAG_BAD)
+        cfx_fail(CFX_TYPE_ERROR, at, "expected %s, got %s", what, cfx__value_python_type(v));
+    return fits;
+}
+
+int64_t cfx_as_int_from(cfx_site at, cfx_value v) {
+    bool fits = v.tag == CFX_TAG_INT || v.tag == CFX_TAG_BOOL;
+    return cfx__value_expect(at, v, fits, "an int") ? cfx_integer(v) : 0;
+}
+
+double cfx_as_float_from(cfx_site at, cfx_value v) {
+    bool fits = v.tag == CFX_TAG_FLOAT || v.tag == CFX_TAG_INT || v.tag == CFX_TAG_BOOL;
+    return cfx__value_expect(at, v, fits, "a float") ? cfx_number(v) : 0;
+}
+
+bool cfx_as_bool_from(cfx_site at, cfx_value v) {
+    return cfx__value_expect(at, v, v.tag == CFX_TAG_BOOL, "a bool") && v.b;
+}
+
+const char *cfx_as_text_from(cfx_site at, cfx_value v) {
+    return cfx__value_expect(at, v, v.tag == CFX_TAG_STR, "a str") ? v.str->text : "";
+}
+
+cfx_list *cfx_as_list_from(cfx_site at, cfx_value v) {
+    bool fits = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
+    return cfx__value_expect(at, v, fits, "a list or tuple") ? v.list
+                                                             : cfx_list_value(0, NULL).list;
+}
+
+cfx_dict *cfx_as_dict_from(cfx_site at, cfx_value v) {
+    return cfx__value_expect(at, v, v.tag == CFX_TAG_DICT, "a dict") ? v.dict : cfx_dict_new();
+}
+
+/* ---- equality -------------------------------------------------------------------------------- */
+
 static bool equal_items(const cfx_list *a, const cfx_list *b) {
     if (a->len != b->len)
         return false;

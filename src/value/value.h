@@ -35,6 +35,8 @@ bool cfx__device_parse(const char *text, cfx_device *out);
 /* type(v) as Python's C code names it: "Tensor", "list", "torch.dtype"; static. */
 const char *cfx__value_python_type(cfx_value v);
 
+/* fits; where not, "expected a list, got int" is recorded, unless v is bad. */
+bool cfx__value_expect(cfx_site at, cfx_value v, bool fits, const char *what);
 uint64_t cfx__value_hash(cfx_value v);
 /* Hands the count that the caller has on v to the current scope. Returns v. */
 static inline cfx_value cfx__value_scope_own(cfx_value v) {

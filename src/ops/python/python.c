@@ -206,6 +206,23 @@ static void get_attribute(cfx_op_call *c) {
         op_fail_as(ATTRIBUTE, c, "'Tensor' object has no attribute '%s'", name);
 }
 
+static void length(cfx_op_call *c) {
+    cfx_value v = c->args[0];
+    c->result = cfx_bad();
+    if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
+        c->result = cfx_int(v.list->len);
+    else if (v.tag == CFX_TAG_DICT)
+        c->result = cfx_int(v.dict->len);
+    else if (v.tag == CFX_TAG_STR)
+        c->result = cfx_int((int64_t)v.str->len);
+    else if (v.tag == CFX_TAG_TENSOR && v.tensor->ndim)
+        c->result = cfx_int(v.tensor->shape[0]);
+    else if (v.tag == CFX_TAG_TENSOR)
+        op_fail_as(TYPE, c, "len() of a 0-d tensor");
+    else
+        op_fail_as(TYPE, c, "object of type '%s' has no len()", cfx_value_type_name(v));
+}
+
 static void assertion(cfx_op_call *c) {
     cfx_value v = c->args[0];
     c->result = cfx_none();
@@ -277,6 +294,8 @@ CFX_OP(python_setitem) = {"python::setitem(t obj, t key, t value) -> t", "operat
                           .decompose = setitem, .effects = CFX_COMPOSITE | CFX_SIDE};
 CFX_OP(python_getattr) = {"python::getattr(t obj, str name) -> t", "builtins.getattr",
                           .decompose = get_attribute, .effects = CFX_COMPOSITE};
+CFX_OP(python_len) = {"python::len(t obj) -> t", "builtins.len", .decompose = length,
+                      .effects = CFX_COMPOSITE};
 CFX_FAMILY(CHECK);
 CFX_OP(python__assert) = {"python::_assert(t condition, str message) -> t", "torch._assert",
                           .decompose = assertion, .effects = CFX_COMPOSITE | CFX_SIDE};
