@@ -46,9 +46,15 @@ bench: build
 install: build
 	@DESTDIR=$(DESTDIR) cmake --install $(B) --prefix $(PREFIX)
 
+# Removes what the last install wrote: the list that it left.
+uninstall:
+	@test -f $(B)/install_manifest.txt || { echo "uninstall: nothing was installed from $(B)"; exit 1; }
+	@sed 's|^|$(DESTDIR)|' $(B)/install_manifest.txt | xargs -d '\n' rm -f
+	@rm $(B)/install_manifest.txt
+
 clean:
 	@rm -rf build
 
 .NOTPARALLEL:
 .PHONY: all setup configure build demo test asan ubsan tsan memcheck fuzz coverage lint bench \
-    install clean
+    install uninstall clean

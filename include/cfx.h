@@ -5,6 +5,7 @@
 #ifndef CFX_H
 #define CFX_H
 
+#include <cfx/version.h>
 #include <cfx/base.h>
 #include <cfx/value.h>
 #include <cfx/tensor.h>
