@@ -202,7 +202,8 @@ static bool run_fake(cfx__lowering *l, const bool *varies) {
     for (int k = 0, i = 0; k < p->n && i < p->ninputs; k++)
         if (p->kernels[k].kind == CFX__PLAN_INPUT) {
             in[i] = varies[k] ? fake_of(l->e->inputs.v[i]) : l->e->inputs.v[i];
-            p->inputs[i] = cfx_value_keep(varies[k] ? in[i] : fake_of(in[i]));
+            bool weight = !varies[k] && in[i].tag == CFX_TAG_TENSOR;
+            p->inputs[i] = weight ? cfx_bad() : cfx_value_keep(in[i]);
             i++;
         }
     cfx_watcher w = {.see = take_value, .user = p};

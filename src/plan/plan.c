@@ -46,7 +46,7 @@ static bool fits(const void *form, const cfx_execution *e) {
         if (!same_weight(&p->weights.data[i], e))
             return false;
     for (int i = 0; i < p->ninputs; i++)
-        if (!(e->constant && e->constant[i]) && !same_input(p->inputs[i], e->inputs.v[i]))
+        if (!cfx_is_bad(p->inputs[i]) && !same_input(p->inputs[i], e->inputs.v[i]))
             return false;
     return shows(p, e);
 }

@@ -58,7 +58,7 @@ typedef struct cfx__plan {
     cfx_value *given;          /* by slot, counted: what the plan gives, fake */
     VEC(cfx__plan_weight) weights;
     int ninputs;
-    cfx_value *inputs;         /* what they were, fake; counted */
+    cfx_value *inputs;         /* what they were, fake, counted; bad where it is a weight */
     int threads;
     int64_t scratch;           /* bytes, the most that a kernel needs */
     cfx__arena arena;

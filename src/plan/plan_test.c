@@ -125,6 +125,8 @@ TEST(a_plan_keeps_up_with_its_weights) {
     CHECK(agree(p, x));
     raw[0] -= 5;
     CHECK(agree(p, x));
+    cfx_dict_set(p->state, "w", cfx_tensor_value(cfx_randn(8, 8, 3, 3)));
+    CHECK(agree(p, x));
 }
 
 TEST(an_epilogue_does_not_hide_what_is_not_finite) {
