@@ -46,6 +46,7 @@ extern "C" {
     INT(num_layers) INT(proj_size) FLAG(batch_first) FLAG(bidirectional) REAL(dropout)             \
     TEXT(nonlinearity) INT(kdim) INT(vdim) FLAG(add_bias_kv) FLAG(add_zero_attn)                   \
     INT(dim_feedforward) TEXT(activation) REAL(layer_norm_eps) FLAG(norm_first) MODULE(norm)       \
+    INT(d_model) INT(nhead) INT(num_encoder_layers) INT(num_decoder_layers)                        \
     /* losses and distances */                                                                     \
     TEXT(reduction) TENSOR(weight) TENSOR(pos_weight) INT(ignore_index) REAL(label_smoothing)      \
     INT(blank) FLAG(zero_infinity)                                                                 \
@@ -256,6 +257,8 @@ CFX_API const char *cfx_nn_name(int i);
 /* (layer, num_layers): norm. The layer is copied num_layers times. */
 #define cfx_nn_transformer_encoder(...) CFX_NN_AB("TransformerEncoder", __VA_ARGS__, )
 #define cfx_nn_transformer_decoder(...) CFX_NN_AB("TransformerDecoder", __VA_ARGS__, )
+/* d_model, nhead, num_encoder_layers, num_decoder_layers and the options of the layers */
+#define cfx_nn_transformer(...) CFX_NN("Transformer", __VA_ARGS__)
 
 /* ---- losses: reduction, "mean", "sum" or "none" ---------------------------------------------- */
 

@@ -323,6 +323,43 @@ static void make_stack(cfx_module *m, const cfx__layer_options *o) {
         cfx_nn_add(m, "norm", norm.module);
 }
 
+/* Matrices as Xavier's rule draws them, in the order of their names. */
+static void draw_again(cfx_module *m) {
+    cfx_dict *parameters = cfx_module_named_parameters(m);
+    for (int64_t i = 0; i < parameters->len && cfx_ok(); i++) {
+        cfx_value v = parameters->entries[i].value;
+        if (v.tag == CFX_TAG_TENSOR && v.tensor->ndim == 2)
+            cfx__tensor_copy(v.tensor,
+                             cfx__layer_init_xavier(v.tensor->shape[0], v.tensor->shape[1]));
+    }
+}
+
+/* An encoder and a decoder of layers of one kind, each with a norm at its end. */
+static void make_transformer(cfx_module *m, const cfx__layer_options *o) {
+    static const char *const names[] = {"d_model",        "nhead",       "dim_feedforward",
+                                        "dropout",        "activation",  "layer_norm_eps",
+                                        "batch_first",    "norm_first",  "bias"};
+    static const struct {
+        const char *name, *layer, *type, *count;
+    } halves[] = {
+        {"encoder", "TransformerEncoderLayer", "TransformerEncoder", "num_encoder_layers"},
+        {"decoder", "TransformerDecoderLayer", "TransformerDecoder", "num_decoder_layers"}};
+    cfx_nn_options none = {0};
+    cfx_value options[COUNT(names)];
+    for (int i = 0; i < COUNT(names); i++)
+        options[i] = cfx__layer_option(o, names[i]);
+    for (int i = 0; i < COUNT(halves) && cfx_ok(); i++) {
+        cfx_module *layer = cfx_nn_make_from(o->at, halves[i].layer,
+                                             (cfx_args){COUNT(names), options, NULL}, none);
+        cfx_module *norm = cfx_nn_make_from(
+            o->at, "LayerNorm", CFX_ARGS(options[0], options[5], cfx_bool(true), options[8]), none);
+        if (cfx_ok())
+            add(m, o, halves[i].name, halves[i].type,
+                CFX_ARGS(layer, cfx__layer_option(o, halves[i].count), norm), none);
+    }
+    draw_again(m);
+}
+
 /* ---- layers: forward ------------------------------------------------------------------------- */
 
 static cfx_value call(cfx_module *self, const char *child, cfx_value x) {
@@ -396,6 +433,18 @@ static cfx_value forward_stack(cfx_module *self, cfx_args a) {
     return cfx_module_find(self, "norm") ? call(self, "norm", v[0]) : v[0];
 }
 
+/* src, tgt, src_mask, tgt_mask, memory_mask, src_key_padding_mask, tgt_key_padding_mask,
+ * memory_key_padding_mask, src_is_causal, tgt_is_causal, memory_is_causal */
+static cfx_value forward_transformer(cfx_module *self, cfx_args a) {
+    const cfx_value *v = a.v;
+    cfx_value memory = cfx_call_value_from(cfx__nn_site(), self, "encoder",
+                                           CFX_ARGS(v[0], v[2], v[5], v[8]));
+    if (cfx_is_bad(memory))
+        return memory;
+    return cfx_call_value_from(cfx__nn_site(), self, "decoder",
+                               CFX_ARGS(v[1], memory, v[3], v[4], v[6], v[7], v[9], v[10]));
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 #define LAYER_OPTIONS                                                                              \
@@ -425,5 +474,15 @@ const cfx__layer cfx__layers_attention[] = {
     {"transformer.TransformerDecoder", "decoder_layer, num_layers, norm=None", "",
      .inputs = DECODER_INPUTS "tgt_is_causal=None, memory_is_causal=False", .make = make_stack,
      .forward = forward_stack},
+    {"transformer.Transformer",
+     "d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6, dim_feedforward=2048, "
+     "dropout=0.1, activation='relu', layer_norm_eps=1e-05, batch_first=False, norm_first=False, "
+     "bias=True",
+     "",
+     .inputs = "src, tgt, src_mask=None, tgt_mask=None, memory_mask=None, "
+               "src_key_padding_mask=None, tgt_key_padding_mask=None, "
+               "memory_key_padding_mask=None, src_is_causal=None, tgt_is_causal=None, "
+               "memory_is_causal=False",
+     .make = make_transformer, .forward = forward_transformer},
     {0},
 };

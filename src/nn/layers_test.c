@@ -365,3 +365,18 @@ TEST(containers_print_as_in_pytorch) {
     cfx_forward(list, cfx_ones(1));
     CHECK_ERROR("Module [ModuleList] is missing the required \"forward\" function");
 }
+
+TEST(a_transformer_is_its_encoder_and_decoder) {
+    cfx_module *t = cfx_nn_transformer(.d_model = 8, .nhead = 2, .num_encoder_layers = 1,
+                                       .num_decoder_layers = 2, .dim_feedforward = 16,
+                                       .batch_first = true);
+    cfx_module_train(t, false);
+    cfx_tensor *src = cfx_randn(2, 5, 8), *tgt = cfx_randn(2, 3, 8);
+    cfx_value y = cfx_forward_value(t, src, tgt);
+    cfx_value memory = cfx_forward_value(cfx_module_find(t, "encoder"), src);
+    cfx_value want = cfx_forward_value(cfx_module_find(t, "decoder"), tgt, memory);
+    CHECK(cfx_integer(cfx_allclose(y, want)));
+    CHECK(cfx_module_find(t, "decoder.layers.1.multihead_attn"));
+    CHECK_INT(cfx_module_state_dict(t)->len, 12 + 2 + 2 * 18 + 2);
+    CHECK_OK();
+}
