@@ -34,7 +34,7 @@ typedef struct cfx_draw_options {
     cfx_style_fn *style; /* NULL: no style of the caller's */
     void *user;          /* for style */
     /* SVG */
-    int depth;           /* modules nested deeper than this are one box; 0: as deep as about 400
+    int depth;           /* modules nested deeper than this are one box; 0: as deep as about 200
                             boxes allow */
     bool all;            /* every module open, whatever the number of boxes */
     const char *focus;   /* a selector (see cfx_tap): only the nodes it picks, with two steps of

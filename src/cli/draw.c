@@ -21,7 +21,7 @@ static const char help[] =
     "  -o F.dot          for graphviz, in the form of torch.fx's FxGraphDrawer: one graph for the\n"
     "                    root, one for each sub-graph\n"
     "  --depth N         modules nested deeper than N are one box; without it, as deep as about\n"
-    "                    400 boxes allow\n"
+    "                    200 boxes allow, and of blocks that repeat the first alone\n"
     "  --focus SELECTOR  only some nodes and two steps of what surrounds them: a name, a glob "
     "over\n"
     "                    names, op:NAME or module:PATH\n"

@@ -14,15 +14,7 @@ bool cli_gather(const cfx_program *p, const cfx_dict *file, cfx_list *flat);
 /* "f32[3, 4]", "int 3", "(f32[2], f32[2])"; scope. */
 const char *cli_brief(cfx_value v);
 
-typedef struct cli_stats {
-    bool known; /* false: fake or complex */
-    int64_t numel, finite, nan, inf, zeros;
-    double min, max, mean, squares;
-} cli_stats;
-
-/* Statistics of a tensor, in blocks: mean and std over what is finite. */
-cli_stats cli_stats_of(const cfx_tensor *t);
-/* "min 0  max 1 ..."; scope. */
+/* "min 0  max 1 ..." of what is finite; "" where there are no numbers. Scope. */
 const char *cli_stats_text(const cfx_tensor *t);
 /* "12,345" and "1.2 MB"; scope. */
 const char *cli_count(int64_t n);

@@ -27,10 +27,9 @@ void cfx__draw_scene_release(cfx__draw_scene *s) {
 bool cfx__draw_scene_make(cfx__draw_scene *s, cfx_graph *g, cfx_module *gm, cfx_program *p,
                           const cfx_draw_options *o) {
     *s = (cfx__draw_scene){.options = o, .name = o->name ? o->name : gm ? gm->type : "graph"};
-    if (o->form == CFX_HTML) {
-        s->groups = true;
+    s->groups = o->form == CFX_HTML || (!o->all && !o->depth && !o->focus);
+    if (o->form == CFX_HTML)
         s->ordered = cfx__draw_html_frame;
-    }
     if (!cfx__draw_tree(s, g, gm, p))
         return false;
     cfx__draw_wires(s);

@@ -96,6 +96,7 @@ typedef struct cfx__draw_item {
     bool open;    /* a frame whose inside is drawn */
     bool seen;    /* drawn: every frame around it is open */
     bool context; /* around the focus, not in it */
+    bool hidden;  /* in a block like one that is drawn, which stands for it: item `like` */
     bool gone;    /* a frame that was dissolved; dropped by cfx__draw_compact */
     cfx_node *node;                /* BOX, HOLDER */
     const char *path, *type, *key; /* of the module; a box may have those of a frame around it */
@@ -108,6 +109,8 @@ typedef struct cfx__draw_item {
     int nodes;                     /* how many are in it */
     int end;                       /* items of it are those from its own number to before this */
     int shown;                     /* the item that stands for it: itself or a closed frame */
+    int like;                      /* where it is hidden: the same item of the block drawn */
+    int title;                     /* of a frame: where its lines start, x in it */
     int rank;                      /* in its frame */
     int ranks, width, columns;     /* of a frame: ranks, boxes side by side, columns */
     int line, nlines;              /* in scene->lines */
@@ -198,7 +201,7 @@ typedef struct cfx__draw_scene {
 enum {
     CFX__MANY_USES = 8,   /* a value with more consumers is cut */
     CFX__LONG_WIRE = 12,  /* so is a wire across more ranks */
-    CFX__READABLE = 400,  /* boxes in a picture of default depth */
+    CFX__READABLE = 200,  /* boxes in a picture of default depth */
     CFX__CROWD = 300,     /* more children of a frame are put in sections */
     CFX__SECTION = 60     /* of at least so many */
 };

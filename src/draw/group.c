@@ -162,6 +162,8 @@ void cfx__draw_compact(cfx__draw_scene *s) {
     cfx__free(run);
     if (!s->groups)
         return;
+    if (s->options->form != CFX_HTML)
+        return;
     run = find_sections(s);
     regroup(s, run, CFX__ITEM_SECTION);
     cfx__free(run);

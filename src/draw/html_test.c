@@ -91,6 +91,48 @@ TEST(html_texts_cannot_leave_the_script) {
     has(html, "\\u003c/script>\\u003cscript>");
 }
 
+/* ---- blocks that repeat, in pictures -------------------------------------------------------- */
+
+TEST(svg_draws_the_first_of_blocks_that_repeat) {
+    cfx_program *p = net();
+    const char *svg = cfx_program_draw(p, (cfx_draw_options){0});
+    CHECK_OK();
+    has(svg, ">blocks.0\xe2\x80\x93"
+             "2 \xc2\xb7 3 \xc3\x97 Block</text>");
+    has(svg, "<g id=\"modules:blocks.0\"");
+    has(svg, "<g id=\"relu\"");
+    has(svg, "<g id=\"sum_1\"");
+    CHECK(!strstr(svg, "<g id=\"relu_1\"") && !strstr(svg, "<g id=\"relu_2\""));
+    svg = cfx_program_draw(p, (cfx_draw_options){.all = true});
+    has(svg, "<g id=\"relu_2\"");
+    CHECK(!strstr(svg, "3 \xc3\x97 Block"));
+}
+
+static cfx_tensor *shared_forward(cfx_module *self, cfx_tensor *x) {
+    cfx_tensor *mask = cfx_sigmoid(x);
+    for (int i = 0; i < 4; i++)
+        x = cfx_mul(cfx_call(self, cfx__text_format("blocks.%d", i), x), mask);
+    return x;
+}
+
+TEST(focus_leaves_out_what_a_shared_value_feeds_elsewhere) {
+    cfx_module *m = cfx_module_new("Net", shared_forward, "x");
+    cfx_module *list = cfx_nn_module_list(0, NULL);
+    for (int i = 0; i < 4; i++) {
+        cfx_module *b = cfx_module_new("Block", block_forward, "x");
+        cfx_nn_add(b, "fc", cfx_nn_linear(4, 4));
+        cfx_nn_append(list, b);
+    }
+    cfx_nn_add(m, "blocks", list);
+    cfx_value x = cfx_tuple(cfx_zeros(cfx_list(2, 4)));
+    cfx_program *p = cfx_export(m, x, CFX_NONE, CFX_NONE);
+    const char *svg = cfx_program_draw(p, (cfx_draw_options){.focus = "module:blocks.1"});
+    CHECK_OK();
+    has(svg, "<g id=\"relu_1\"");
+    has(svg, "<g id=\"sigmoid\"");
+    CHECK(!strstr(svg, "<g id=\"mul_3\"")); /* of the mask too, three blocks further on */
+}
+
 /* ---- columns --------------------------------------------------------------------------------- */
 
 static const char *with_column(const char *node, cfx_value v) {

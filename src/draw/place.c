@@ -430,6 +430,31 @@ static void add_strokes(cfx__draw_plot *p, int height) {
         }
 }
 
+/* The title of a frame stands where no wire comes in: left of the first, right of the last, or the
+ * frame gets wider. */
+static void place_title(cfx__draw_plot *p, int title) {
+    cfx__draw_item *frame = &p->s->items.data[p->frame];
+    double first = INFINITY, last = -INFINITY;
+    frame->title = CFX__PAD;
+    for (int i = 0; title && is_border(p, 0) && i < p->first.data[1]; i++) {
+        double x = p->points.data[p->order.data[i]].x;
+        first = fmin(first, x), last = fmax(last, x);
+    }
+    int room = title + 2 * CFX__PAD;
+    if (first > room)
+        return;
+    if (frame->w - last > room) {
+        frame->title = (int)last + CFX__PAD;
+        return;
+    }
+    int more = room - (int)first;
+    for (size_t i = 0; i < p->points.len; i++)
+        p->points.data[i].x += more;
+    for (size_t c = 0; c < p->columns.len; c++)
+        p->columns.data[c].x += more;
+    frame->w += more;
+}
+
 void cfx__draw_plot_place(cfx__draw_plot *p) {
     cfx__draw_item *items = p->s->items.data, *frame = &items[p->frame];
     int title = 0;
@@ -443,6 +468,7 @@ void cfx__draw_plot_place(cfx__draw_plot *p) {
     int width = place_columns(p), least = title + 2 * CFX__PAD;
     shift_points(p, width < least ? (least - width) / 2 : 0);
     frame->w = width > least ? width : least;
+    place_title(p, title);
     int height = place_y(p);
     for (size_t i = 0; i < p->points.len; i++) {
         const cfx__draw_point *pt = &p->points.data[i];

@@ -130,8 +130,8 @@ static void put_style(cfx__text *out, const bool *used) {
 /* ---- titles and anchors -------------------------------------------------------------------- */
 
 static void put_anchor(cfx__text *out, const cfx__draw_scene *s, const cfx__draw_item *i) {
-    if (i->kind == CFX__ITEM_MODULE) {
-        cfx__text_puts(out, "module:");
+    if (i->kind == CFX__ITEM_MODULE || i->kind == CFX__ITEM_REPEAT) {
+        cfx__text_puts(out, i->kind == CFX__ITEM_MODULE ? "module:" : "modules:");
         put_string(out, s->sheets.data[i->graph].prefix);
         put_string(out, i->path);
         if (i->call > 1)
@@ -320,7 +320,7 @@ static void put_frame(painter *p, const cfx__draw_item *i) {
 /* Frame titles come last, over the wires. */
 static void put_frame_lines(painter *p, const cfx__draw_item *i) {
     bool node = i->kind == CFX__ITEM_HOLDER;
-    put_lines(p, i, i->x + CFX__PAD, p->top + i->y + 4, node ? NULL : "m k");
+    put_lines(p, i, i->x + i->title, p->top + i->y + 4, node ? NULL : "m k");
     if (i->nstubs || i->uses)
         put_stubs(p, i);
     cfx__text_putc(p->out, '\n');

@@ -134,6 +134,33 @@ static bool selects(const char *selector, const cfx_module *owner, const cfx_nod
     return false;
 }
 
+static void come_near(uint8_t *far, const cfx_node *n, int step) {
+    uint8_t *at = &far[cfx__node_of(n)->id];
+    *at = *at > step ? (uint8_t)step : *at;
+}
+
+/* Steps from the focus up to what feeds it, or down to what it feeds: not up and down again, which
+ * would bring in all that a shared value (a mask, a table) feeds elsewhere. */
+static void spread(const cfx__draw_sheet *sheet, uint8_t *far, bool up) {
+    size_t n = sheet->graph->made.len;
+    uint8_t *own = cfx__alloc(n ? n : 1);
+    for (size_t i = 0; i < n; i++)
+        own[i] = far[i] ? AROUND + 1 : 0;
+    for (int step = 0; step < AROUND; step++)
+        cfx_each_node(sheet->graph, at) {
+            uint32_t id = cfx__node_of(at)->id;
+            if (own[id] != step || sheet->item[id] == CFX__FOLDED)
+                continue;
+            if (up)
+                cfx_each_input(at, u) come_near(own, u->node, step + 1);
+            else
+                cfx_each_user(at, u) come_near(own, u->user, step + 1);
+        }
+    for (size_t i = 0; i < n; i++)
+        far[i] = own[i] < far[i] ? own[i] : far[i];
+    free(own);
+}
+
 /* How far each node is from the focus, up to AROUND; more: left out. NULL, with an error, when no
  * node is in it. The caller frees. */
 static uint8_t *distances(const cfx__draw_sheet *sheet, const char *selector, const char *name) {
@@ -151,19 +178,8 @@ static uint8_t *distances(const cfx__draw_sheet *sheet, const char *selector, co
         cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "no node of %s fits '%s'", name, selector);
         return NULL;
     }
-    for (int step = 0; step < AROUND; step++)
-        cfx_each_node(sheet->graph, n) {
-            if (far[cfx__node_of(n)->id] != step || sheet->item[cfx__node_of(n)->id] == CFX__FOLDED)
-                continue;
-            cfx_each_user(n, u) {
-                uint8_t *at = &far[cfx__node_of(u->user)->id];
-                *at = *at > step + 1 ? (uint8_t)(step + 1) : *at;
-            }
-            cfx_each_input(n, u) {
-                uint8_t *at = &far[cfx__node_of(u->node)->id];
-                *at = *at > step + 1 ? (uint8_t)(step + 1) : *at;
-            }
-        }
+    spread(sheet, far, true);
+    spread(sheet, far, false);
     return far;
 }
 
@@ -441,7 +457,26 @@ static void link_items(cfx__draw_scene *s) {
         cfx__draw_item *parent = &items[items[i].parent];
         *(parent->last < 0 ? &parent->first : &items[parent->last].next) = i;
         parent->last = i;
-        items[i].depth = parent->depth + (items[i].kind != CFX__ITEM_GRAPH);
+        bool group = items[i].kind == CFX__ITEM_GRAPH || items[i].kind == CFX__ITEM_REPEAT;
+        items[i].depth = parent->depth + !group;
+    }
+}
+
+/* Of blocks that repeat the first is drawn; items of the others stand behind those of the first. */
+static void hide_repeats(cfx__draw_scene *s) {
+    cfx__draw_item *items = s->items.data;
+    for (int i = 1; i < (int)s->items.len; i++) {
+        if (items[i].kind != CFX__ITEM_REPEAT || items[i].hidden)
+            continue;
+        int first = items[i].first, size = items[first].end - first;
+        for (int b = items[first].next; b >= 0; b = items[b].next) {
+            if (items[b].end - b != size)
+                continue;
+            for (int k = 0; k < size; k++) {
+                items[b + k].hidden = true;
+                items[b + k].like = first + k;
+            }
+        }
     }
 }
 
@@ -458,7 +493,7 @@ static int choose_depth(const cfx__draw_scene *s) {
     int *frames = boxes + deepest + 2;
     for (size_t i = 1; i < s->items.len; i++) {
         const cfx__draw_item *it = &s->items.data[i];
-        if (it->kind != CFX__ITEM_GRAPH)
+        if (it->kind != CFX__ITEM_GRAPH && it->kind != CFX__ITEM_REPEAT && !it->hidden)
             (it->kind == CFX__ITEM_BOX ? boxes : frames)[it->depth]++;
     }
     int best = 1, seen = boxes[0];
@@ -477,8 +512,10 @@ static void open_frames(cfx__draw_scene *s) {
     items[0].open = items[0].seen = true;
     for (int i = 1; i < (int)s->items.len; i++) {
         const cfx__draw_item *parent = &items[items[i].parent];
-        items[i].seen = parent->seen && parent->open;
-        items[i].shown = items[i].seen ? i : parent->shown;
+        items[i].seen = parent->seen && parent->open && !items[i].hidden;
+        items[i].shown = items[i].hidden ? items[items[i].like].shown
+                         : items[i].seen ? i
+                                         : parent->shown;
         items[i].open = items[i].kind == CFX__ITEM_GRAPH ||
                         (items[i].kind != CFX__ITEM_BOX && items[i].depth < s->depth);
         if (!items[i].node && items[i].kind != CFX__ITEM_GRAPH)
@@ -508,6 +545,8 @@ bool cfx__draw_tree(cfx__draw_scene *s, cfx_graph *g, cfx_module *gm, cfx_progra
     dissolve(s);
     cfx__draw_compact(s);
     link_items(s);
+    if (s->groups && s->options->form == CFX_SVG)
+        hide_repeats(s);
     open_frames(s);
     cfx_scope_close(mark);
     return true;

@@ -31,7 +31,7 @@ static void wire_inputs(cfx__draw_scene *s, cfx__draw_sheet *sheet, const cfx_no
         if (from < 0)
             continue;
         from = cfx__draw_item_at(s, from)->shown;
-        if (from == to || mark[from] == to)
+        if (from >= to || mark[from] == to) /* from a block like its own: left to the first */
             continue;
         mark[from] = to;
         VEC_PUSH(s->wires, ((cfx__draw_wire){.from = from, .to = to}));
@@ -49,7 +49,7 @@ static void find_pairs(cfx__draw_scene *s, losses *out) {
         cfx__draw_sheet *sheet = &s->sheets.data[k];
         cfx_each_node(sheet->graph, node) {
             int to = sheet->item[cfx__node_of(node)->id];
-            if (to < 0)
+            if (to < 0 || s->items.data[to].hidden)
                 continue;
             to = cfx__draw_item_at(s, to)->shown;
             wire_inputs(s, sheet, node, to, mark, out);

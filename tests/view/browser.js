@@ -4,7 +4,7 @@
 
 const fs = require("fs");
 const path = require("path");
-const {execFileSync} = require("child_process");
+const {execFileSync, spawnSync} = require("child_process");
 
 const [build] = process.argv.slice(2);
 const cfx = path.join(build, "cfx");
@@ -31,6 +31,11 @@ function equal(name, got, want) {
 
 function run(...args) {
     return execFileSync(cfx, args, {encoding: "utf8"});
+}
+
+// The same where the exit status says that things differ.
+function runs(...args) {
+    return spawnSync(cfx, args, {encoding: "utf8"}).status;
 }
 
 // A page of the viewer, opened from the disk; any error in it is a failure.
@@ -72,4 +77,4 @@ async function main(tests) {
     process.exitCode = failed ? 1 : 0;
 }
 
-module.exports = {check, equal, fs, main, middle, open, out, path, run};
+module.exports = {check, equal, fs, main, middle, open, out, path, run, runs};

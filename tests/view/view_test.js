@@ -1,6 +1,6 @@
 // The viewer in a browser: search, opening, picking, overlays, keys, links, export; and how fast.
 
-const {check, equal, fs, main, middle, open, out, path, run} = require("./browser.js");
+const {check, equal, fs, main, middle, open, out, path, run, runs} = require("./browser.js");
 
 const data = path.resolve(__dirname, "..", "data", "zoo");
 const model = (name) => path.join(data, name, "model.pt2");
@@ -185,6 +185,38 @@ const tests = {
         await page.keyboard.press("Enter");
         equal("Enter picks", await page.evaluate("viewer.active.picked"),
             Number(await frame.getAttribute("data-item")));
+        await page.close();
+    },
+
+    async comparesTwoGraphs() {
+        const core = path.join(out, "core.pt2"), file = path.join(out, "two.html");
+        run("decompose", model("seed_mlp"), "-o", core);
+        equal("they differ", runs("compare", model("seed_mlp"), core, "-o", file), 1);
+        const page = await open(file);
+        equal("two panes", await page.locator(".pane").count(), 2);
+        const picked = (side) => page.evaluate((k) => {
+            const pane = viewer.panes[k];
+            return pane.picked < 0 ? "" : pane.graph.name(pane.picked);
+        }, side);
+        const go = (side, name) => page.evaluate(([k, anchor]) => {
+            const pane = viewer.panes[k];
+            viewer.go(pane, pane.graph.find(anchor));
+        }, [side, name]);
+        await go(0, "linear");
+        equal("the other side follows", await picked(1), "addmm");
+        const pair = await page.textContent("#card .pair");
+        check("the card says so", pair.startsWith("Changed in B"), pair);
+        await page.keyboard.press("Tab");
+        await go(1, "permute");
+        check("no counterpart", (await page.textContent("#card .alone")).startsWith("Only in B"));
+        equal("nothing there", await picked(0), "");
+        const mark = await page.evaluate(() =>
+            viewer.mark(viewer.panes[1], viewer.panes[1].picked));
+        equal("added nodes are marked", mark, {colour: "#16a34a", dash: [8, 3]});
+        await page.keyboard.press("n");
+        equal("n: the next difference", await picked(1), "addmm");
+        await page.keyboard.press("b");
+        equal("b: the one before", await picked(1), "permute");
         await page.close();
     },
 

@@ -36,6 +36,8 @@ class Viewer {
         this.bookmarks = new Map();
         this.dark = matchMedia("(prefers-color-scheme: dark)").matches;
         this.graphs = data.graphs.map((raw) => new Graph(raw));
+        if (this.graphs.length > 1)
+            this.graphs.forEach((g, k) => { g.title = `${"AB"[k]}: ${g.title}`; });
         this.readPairs(data.pairs || []);
         this.panes = this.graphs.map((g, k) => new Pane(this, g, k));
         this.active = this.panes[0];
