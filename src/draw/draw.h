@@ -240,11 +240,13 @@ typedef struct cfx__draw_point {
     int rank, pos;   /* pos: place in its rank, from the left */
     int left, right; /* room to both sides of x */
     double x;
+    int top, bottom; /* y; a bend has none between them */
 } cfx__draw_point;
 
 typedef struct cfx__draw_arc {
     int from, to, net;
     int exit, entry; /* where it leaves and enters, as distance from the x of its ends */
+    int turn0, turn1; /* between which y it goes over */
 } cfx__draw_arc;
 
 /* The wires of one value in a frame: a trunk of bends from its source down, and branches. */
@@ -260,7 +262,7 @@ typedef struct cfx__draw_net {
 
 struct cfx__draw_rank {
     int column; /* a tall frame is broken into columns, as a newspaper is */
-    int y, h;
+    int y, h;   /* where its column starts; its tallest child */
 };
 
 struct cfx__draw_column {
@@ -300,6 +302,10 @@ typedef struct cfx__draw_plot {
 void cfx__draw_plot_order(cfx__draw_plot *p);
 /* Gives all points, and with them the children of the frame, their coordinates; adds strokes. */
 void cfx__draw_plot_place(cfx__draw_plot *p);
+/* Gives all points their y, and arcs their turns. Returns the height of the frame. */
+int cfx__draw_plot_drop(cfx__draw_plot *p);
+/* Whether a rank is ports alone, and at an end. */
+bool cfx__draw_is_border(const cfx__draw_plot *p, int rank);
 
 /* ---- parts --------------------------------------------------------------------------------- */
 

@@ -90,6 +90,17 @@ static int count_hits(cfx__draw_scene *s, const cfx__draw_stroke *t) {
     return bad;
 }
 
+/* Whether a wire that comes in runs through the title of its frame. */
+static bool crosses_title(cfx__draw_scene *s, const cfx__draw_stroke *t) {
+    const cfx__draw_item *frame = cfx__draw_item_at(s, t->frame);
+    int width = 0;
+    for (int i = 0; i < frame->nlines; i++) {
+        int w = s->lines.data[frame->line + i].width * CFX__CHAR_W;
+        width = w > width ? w : width;
+    }
+    return t->frame && t->y0 == 0 && t->x0 > frame->title && t->x0 < frame->title + width;
+}
+
 /* Lays a graph out and checks the scene. */
 static void check_scene(cfx_graph *g, cfx_draw_options o) {
     cfx__draw_scene s;
@@ -105,7 +116,7 @@ static void check_scene(cfx_graph *g, cfx_draw_options o) {
     }
     for (size_t i = 0; i < s.strokes.len; i++) {
         const cfx__draw_stroke *t = &s.strokes.data[i];
-        through += count_hits(&s, t);
+        through += count_hits(&s, t) + crosses_title(&s, t);
         upwards += !t->lane && !(t->y0 <= t->turn0 && t->turn0 <= t->turn1 && t->turn1 <= t->y1);
     }
     CHECK_INT(overlaps, 0);
@@ -130,6 +141,35 @@ TEST(draw_layout_has_no_overlaps) {
         check_scene(g, (cfx_draw_options){.depth = 2});
     }
     CHECK_OK();
+}
+
+TEST(draw_layout_of_a_tall_frame_does_not_stretch_what_is_beside_it) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE), *a = x, *b = x;
+    for (int i = 0; i < 4; i++) {
+        b = cfx_graph_call_function(g, "torch.tanh", cfx_tuple(b), CFX_NONE);
+        put_in_module(b, 0, -1);
+    }
+    for (int i = 0; i < 4; i++) {
+        a = cfx_graph_call_function(g, "torch.relu", cfx_tuple(a), CFX_NONE);
+        cfx_node_set_meta(a, "nn_module_stack", cfx_dict_value(cfx_dict_new()));
+    }
+    cfx_graph_output(g, cfx_node_value(
+                            cfx_graph_call_function(g, "torch.add", cfx_tuple(a, b), CFX_NONE)));
+    cfx_draw_options o = {.all = true};
+    cfx__draw_scene s;
+    CHECK(cfx__draw_scene_make(&s, g, NULL, NULL, &o));
+    const cfx__draw_item *before = NULL;
+    for (size_t i = 1; i < s.items.len; i++) {
+        const cfx__draw_item *it = &s.items.data[i];
+        if (!it->node || strncmp(it->node->name, "relu", 4))
+            continue;
+        if (before)
+            CHECK_INT(it->y - before->y - before->h, 24);
+        before = it;
+    }
+    CHECK(before != NULL);
+    cfx__draw_scene_release(&s);
 }
 
 TEST(draw_layout_of_a_chain_is_straight) {

@@ -1,7 +1,7 @@
 /* Coordinates in one frame. x: each rank in turn moves to where its neighbours are, as near as the
  * room of its points allows (least squares under minimal distances, which is pooling of adjacent
- * violators); bends of one wire are then lined up. y: rank below rank, and where that would get too
- * tall, in columns from left to right. */
+ * violators); bends of one wire are then lined up. Where ranks would get too tall they stand in
+ * columns from left to right. drop.c gives them their y. */
 #define _GNU_SOURCE /* qsort_r */
 #include "draw.h"
 
@@ -280,54 +280,6 @@ static void shift_points(cfx__draw_plot *p, int by) {
     }
 }
 
-/* ---- y ------------------------------------------------------------------------------------- */
-
-/* Room between a rank and the next: more where wires have far to go. */
-static int gap_after(const cfx__draw_plot *p, int rank) {
-    double far = 0;
-    for (int i = p->first.data[rank]; i < p->first.data[rank + 1]; i++) {
-        int point = p->order.data[i];
-        for (int k = p->first_out.data[point]; k < p->first_out.data[point + 1]; k++) {
-            const cfx__draw_arc *a = &p->arcs.data[p->out.data[k]];
-            double dx = p->points.data[point].x + a->exit - p->points.data[a->to].x - a->entry;
-            far = fmax(far, fabs(dx));
-        }
-    }
-    return BETWEEN_RANKS + (int)fmin(44, far / 9);
-}
-
-static bool is_border(const cfx__draw_plot *p, int rank) { /* ports alone, and at an end */
-    return (rank == 0 || rank == p->nranks - 1) && p->first.data[rank] < p->first.data[rank + 1] &&
-           !p->ranks.data[rank].h && p->points.data[p->order.data[p->first.data[rank]]].item < 0;
-}
-
-/* Returns the height of the frame. */
-static int place_y(cfx__draw_plot *p) {
-    int height = 0;
-    for (int c = 0; c < (int)p->columns.len; c++) {
-        struct cfx__draw_column *col = &p->columns.data[c];
-        int end = c + 1 < (int)p->columns.len ? p->columns.data[c + 1].first : p->nranks;
-        int y = p->header + (c ? MARGIN + LANE * col->wires : 8);
-        for (int r = col->first; r < end; r++) {
-            struct cfx__draw_rank *rank = &p->ranks.data[r];
-            rank->y = r == 0 && is_border(p, r) ? 0 : y;
-            if (r == 0 && is_border(p, r))
-                y = p->header + gap_after(p, r) - 8;
-            else
-                y += rank->h + (r + 1 < end ? gap_after(p, r) : 0);
-        }
-        col->bottom = y;
-        if (c + 1 < (int)p->columns.len)
-            y += LANE * p->columns.data[c + 1].wires;
-        height = y > height ? y : height;
-    }
-    if (is_border(p, p->nranks - 1) && p->nranks > 1) {
-        p->ranks.data[p->nranks - 1].y = height;
-        return height;
-    }
-    return height + MARGIN;
-}
-
 /* ---- strokes ------------------------------------------------------------------------------- */
 
 static int by_from(const void *a, const void *b, void *plot) {
@@ -387,8 +339,7 @@ static bool ends_here(const cfx__draw_plot *p, const cfx__draw_point *to) {
     return !(item->open && item->kind == CFX__ITEM_MODULE);
 }
 
-static void add_strokes(cfx__draw_plot *p, int height) {
-    const cfx__draw_item *items = p->s->items.data;
+static void add_strokes(cfx__draw_plot *p) {
     int lanes_at = -1, lane = 0;
     for (int r = 0; r < p->nranks; r++)
         for (int i = p->first.data[r + 1] - 1; i >= p->first.data[r]; i--) { /* right to left */
@@ -400,22 +351,16 @@ static void add_strokes(cfx__draw_plot *p, int height) {
                 const cfx__draw_point *to = &p->points.data[a->to];
                 const struct cfx__draw_rank *below = &p->ranks.data[to->rank];
                 cfx__draw_stroke s = {.frame = p->frame,
-                                 .from = p->nets.data[a->net].item,
-                                 .x0 = (int)from->x + a->exit,
-                                 .y0 = rank->y,
-                                 .turn0 = rank->y + rank->h,
-                                 .turn1 = below->y,
-                                 .x1 = (int)to->x + a->entry,
-                                 .y1 = below->y,
-                                 .head = ends_here(p, to)};
-                if (from->item >= 0)
-                    s.y0 = items[from->item].y + items[from->item].h;
-                if (r == 0 && is_border(p, 0))
-                    s.turn0 = p->header - 8;
-                if (to->item >= 0)
-                    s.y1 = items[to->item].y;
-                if (to->rank == p->nranks - 1 && to->item < 0)
-                    s.y1 = s.turn1 = height;
+                                      .from = p->nets.data[a->net].item,
+                                      .x0 = (int)from->x + a->exit,
+                                      .y0 = from->bottom,
+                                      .turn0 = a->turn0,
+                                      .turn1 = a->turn1,
+                                      .x1 = (int)to->x + a->entry,
+                                      .y1 = to->top,
+                                      .head = ends_here(p, to)};
+                if (r == 0 && cfx__draw_is_border(p, 0))
+                    s.y0 = 0;
                 if (below->column != rank->column) {
                     const struct cfx__draw_column *col = &p->columns.data[rank->column];
                     int n = p->columns.data[below->column].wires;
@@ -436,7 +381,7 @@ static void place_title(cfx__draw_plot *p, int title) {
     cfx__draw_item *frame = &p->s->items.data[p->frame];
     double first = INFINITY, last = -INFINITY;
     frame->title = CFX__PAD;
-    for (int i = 0; title && is_border(p, 0) && i < p->first.data[1]; i++) {
+    for (int i = 0; title && cfx__draw_is_border(p, 0) && i < p->first.data[1]; i++) {
         double x = p->points.data[p->order.data[i]].x;
         first = fmin(first, x), last = fmax(last, x);
     }
@@ -469,22 +414,17 @@ void cfx__draw_plot_place(cfx__draw_plot *p) {
     shift_points(p, width < least ? (least - width) / 2 : 0);
     frame->w = width > least ? width : least;
     place_title(p, title);
-    int height = place_y(p);
-    for (size_t i = 0; i < p->points.len; i++) {
-        const cfx__draw_point *pt = &p->points.data[i];
-        if (pt->item < 0)
-            continue;
-        cfx__draw_item *item = &items[pt->item];
-        const struct cfx__draw_rank *rank = &p->ranks.data[pt->rank];
-        /* inputs stand right above what reads them, all else right below what feeds it */
-        bool fed = p->first_in.data[i + 1] > p->first_in.data[i] || item->open;
-        item->x = (int)pt->x - item->w / 2;
-        item->y = rank->y + (fed ? 0 : rank->h - item->h);
-    }
-    frame->h = height;
     for (size_t i = 0; i < p->points.len; i++) {
         spread_entries(p, (int)i);
         straighten_exit(p, (int)i);
     }
-    add_strokes(p, height);
+    frame->h = cfx__draw_plot_drop(p);
+    for (size_t i = 0; i < p->points.len; i++) {
+        const cfx__draw_point *pt = &p->points.data[i];
+        if (pt->item < 0)
+            continue;
+        items[pt->item].x = (int)pt->x - items[pt->item].w / 2;
+        items[pt->item].y = pt->top;
+    }
+    add_strokes(p);
 }

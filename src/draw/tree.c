@@ -158,7 +158,7 @@ static void spread(const cfx__draw_sheet *sheet, uint8_t *far, bool up) {
         }
     for (size_t i = 0; i < n; i++)
         far[i] = own[i] < far[i] ? own[i] : far[i];
-    free(own);
+    cfx__free(own);
 }
 
 /* How far each node is from the focus, up to AROUND; more: left out. NULL, with an error, when no
