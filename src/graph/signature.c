@@ -91,15 +91,16 @@ static void follow(cfx_value *tree, bool inputs, const change *c) {
 
 static bool is_user(const cfx_input_spec *s) { return s->kind == CFX_IN_USER; }
 
-/* The number of the input that placeholder number k was; -1: it is new. */
+/* The number of the input that placeholder number k was; -1: it is new. One whose node is not known
+ * is the one in its place. */
 static int64_t old_input(const struct cfx__program *own, const cfx_node *n, size_t k) {
     size_t count = own->inputs.len;
-    if (k < count && (own->placeholders.data[k] == n || !own->placeholders.data[k]))
+    if (k < count && own->placeholders.data[k] == n)
         return (int64_t)k;
     for (size_t i = 0; i < count; i++)
         if (own->placeholders.data[i] == n)
             return (int64_t)i;
-    return -1;
+    return k < count && !own->placeholders.data[k] ? (int64_t)k : -1;
 }
 
 /* Results that are written to an input follow its name. */
@@ -136,10 +137,12 @@ static void sync_inputs(cfx_program *p, change *c, cfx_dict *names) {
         if (i >= 0) {
             s = own->inputs.data[i];
             stays[i] = true;
-            c->mixed |= i < last || (is_user(&s) && c->added);
-            last = i;
-            if (is_user(&s) && s.name)
-                cfx_dict_set(names, s.name, cfx_string_value(n->name));
+            if (is_user(&s)) {
+                c->mixed |= i < last || c->added;
+                last = i;
+                if (s.name)
+                    cfx_dict_set(names, s.name, cfx_string_value(n->name));
+            }
         } else {
             c->added++;
         }

@@ -149,3 +149,47 @@ TEST(copy_is_apart) {
         CHECK(cfx_program_check(p));
     }
 }
+
+/* The text with `part`, which it has, replaced. */
+static const char *edited(const char *text, const char *part, const char *by) {
+    const char *at = strstr(text, part);
+    if (!CHECK(at != NULL))
+        return text;
+    return cfx__text_format("%.*s%s%s", (int)(at - text), text, by, at + strlen(part));
+}
+
+static const char *read_text(const char *path) {
+    cfx__file_mapping *map = cfx__file_map(path);
+    const char *text = cfx__string_new(map->data, map->size)->text;
+    cfx_drop(map);
+    return text;
+}
+
+TEST(text_may_add_and_remove) {
+    cfx_program *p = cfx_open(ZOO "seed_mlp/model.pt2");
+    CHECK(cfx_save(p, in_folder("m.fx")));
+    const char *text = read_text(in_folder("m.fx"));
+    const char *arg = strstr(text, "x: \"f32");
+    CHECK(arg != NULL);
+    text = edited(text, ", x: ", ", scale: \"f32[]\", x: ");
+    const char *last = cfx_at(cfx_at(cfx_graph_output_node(p->module->graph)->args, 0), 0).node->name;
+    text = edited(text, cfx__text_format("return (%s,)", last),
+                  cfx__text_format("mul = torch.ops.aten.mul.Tensor(%s, scale)\n        "
+                                   "return (mul, %s)", last, last));
+    FILE *f = fopen(in_folder("m.fx"), "w");
+    fputs(text, f);
+    fclose(f);
+    cfx_program *q = cfx_open(in_folder("m.fx"));
+    if (CHECK(q != NULL)) {
+        CHECK(cfx_program_check(q));
+        CHECK_INT(q->ninputs, p->ninputs + 1);
+        CHECK_INT(q->noutputs, 2);
+        CHECK_STR(q->outputs[0].name, "mul");
+        cfx_value x = cfx_at(cfx_at(cfx_program_sample_inputs(p), 0), 0);
+        cfx_value out = cfx_program_run(q, cfx_tensor_from_value(cfx_float(2)), x);
+        CHECK_OK();
+        same_numbers(cfx_tensor_value(cfx_mul(cfx_at(out, 1), 2)), cfx_at(out, 0));
+        same_numbers(cfx_tuple(cfx_at(out, 1)), cfx_tuple(cfx_program_run(p, x)));
+    }
+    clean("m.fx");
+}

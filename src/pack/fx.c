@@ -10,7 +10,9 @@
  * A text that somebody wrote needs none of this. Tensors are then found by name: self.fc.weight in
  * the graph is the tensor "fc.weight" and becomes an input of its own, and a placeholder
  * p_fc_weight, b_... or c_... is the parameter, buffer or constant whose name reads so with '_' for
- * '.'. All other placeholders are the caller's. */
+ * '.'. All other placeholders are the caller's. The same goes for what is new in a text that was
+ * saved and then edited; nodes, inputs and results may be added and removed there, and shapes left
+ * out, which are inferred. */
 #include "pt2.h"
 
 #include <unistd.h>
@@ -196,37 +198,41 @@ static bool lift(cfx_graph *g, const cfx_dict *tensors) {
     return true;
 }
 
-/* A signature for a text that has none. */
-static cfx_program *infer(cfx_module *m, const cfx_dict *tensors) {
-    if (!lift(m->graph, tensors))
-        return NULL;
-    cfx_program *p = cfx_program_new(m);
+/* Adds the inputs that the signature does not know: after a tensor by their name, or the caller's.
+ */
+static void add_inputs(cfx_program *p, const cfx_dict *tensors) {
     cfx__map names = {0};
     cfx__arena arena = {0};
+    cfx_dict *known = cfx_dict_new();
+    bool none = !p->ninputs;
     map_names(tensors, &names, &arena);
-    cfx_each_node(m->graph, n) {
+    for (int i = 0; i < p->ninputs; i++)
+        cfx_dict_set(known, p->inputs[i].name, cfx_none());
+    cfx_each_node(p->module->graph, n) {
         static const char prefixes[] = "pbc";
         cfx_input_spec spec = {.kind = CFX_IN_USER, .name = n->name, .persistent = true};
         const char *k = n->name[0] && n->name[1] == '_' ? strchr(prefixes, n->name[0]) : NULL;
-        if (n->op != CFX_PLACEHOLDER)
+        if (n->op != CFX_PLACEHOLDER || cfx_dict_find(known, cfx_string_value(n->name)))
             continue;
         spec.target = k ? cfx__map_get(&names, n->name + 2) : NULL;
         if (spec.target)
             spec.kind = (cfx_input_kind)(CFX_IN_PARAMETER + (k - prefixes));
-        cfx_program_add_input(p, spec);
+        if (spec.target || none)
+            cfx_program_add_input(p, spec);
     }
     cfx__map_release(&names);
     cfx__arena_release(&arena);
+}
+
+/* A signature for a text that has none: all results are the caller's. */
+static cfx_program *new_signature(cfx_module *m, const cfx_dict *tensors) {
+    if (!lift(m->graph, tensors))
+        return NULL;
+    cfx_program *p = cfx_program_new(m);
     const cfx_node *output = cfx_graph_output_node(m->graph);
     cfx_value made = output && output->args.list->len ? output->args.list->items[0] : cfx_none();
-    bool tuple = made.tag == CFX_TAG_TUPLE || made.tag == CFX_TAG_LIST;
-    for (int64_t i = 0; i < (tuple ? made.list->len : 1); i++) {
-        cfx_value v = tuple ? made.list->items[i] : made;
-        bool node = v.tag == CFX_TAG_NODE;
-        cfx_program_add_output(p, (cfx_output_spec){.kind = CFX_OUT_USER,
-                                                    .name = node ? v.node->name : NULL,
-                                                    .value = node ? cfx_none() : v});
-    }
+    if (made.tag != CFX_TAG_TUPLE && made.tag != CFX_TAG_LIST)
+        cfx_program_add_output(p, (cfx_output_spec){.kind = CFX_OUT_USER});
     return p;
 }
 
@@ -360,9 +366,12 @@ static cfx_program *read_program(source *s, cfx_module *m) {
         p = ok ? cfx__pt2_program(&s->r, tree.items.data, m) : NULL;
         cfx__json_release(&tree);
     } else {
-        p = infer(m, s->tensors);
+        p = new_signature(m, s->tensors);
     }
     if (!p)
+        return NULL;
+    add_inputs(p, s->tensors);
+    if (!cfx_program_sync(p))
         return NULL;
     place_tensors(p, s->tensors);
     return cfx__pt2_check_tensors(&s->r, p) ? p : NULL;

@@ -155,6 +155,18 @@ static void take_back_name(cfx_node *n, const char *name) {
         cfx_node_set_name(n, name);
 }
 
+/* What a signature calls an input is what the graph calls it. In a text it may be gone, or called
+ * otherwise: then the program finds out (cfx_program_sync). */
+static bool name_input(cfx__pt2_reader *r, cfx_node *placeholder, const char *name,
+                       cfx_input_spec *spec) {
+    if (placeholder && name && r->loose)
+        take_back_name(placeholder, name);
+    spec->name = name && r->loose ? name : placeholder ? placeholder->name : NULL;
+    return !name || r->loose || !strcmp(name, spec->name) ||
+           cfx__pt2_bad(r, "input '%s' of the graph is '%.200s' in the signature", spec->name,
+                        name);
+}
+
 static bool read_input_spec(cfx__pt2_reader *r, cfx_program *p, const cfx__json *j,
                             cfx_node *placeholder) {
     const cfx__json *v;
@@ -165,6 +177,7 @@ static bool read_input_spec(cfx__pt2_reader *r, cfx_program *p, const cfx__json 
     if (!tag || k == COUNT(input_kinds))
         return cfx__pt2_bad(r, "inputs of the kind \"%.60s\" are not known", tag ? tag : "?");
     cfx_input_spec spec = {.kind = input_kinds[k].kind, .persistent = true};
+    const char *name = NULL;
     const cfx__json *persistent = cfx__json_get(v, "persistent");
     if (cfx__json_is(persistent, CFX__JSON_BOOL))
         spec.persistent = persistent->b;
@@ -180,29 +193,17 @@ static bool read_input_spec(cfx__pt2_reader *r, cfx_program *p, const cfx__json 
             return cfx__pt2_bad(r, "constants of the kind \"%.60s\" are not known", kind);
         if (cfx_is_bad(spec.value))
             return false;
+        const cfx__json *own = cfx__json_get(v, "name");
+        name = cfx__json_is(own, CFX__JSON_TEXT) && r->loose ? own->text : NULL;
     } else {
-        const char *name;
         if (!read_arg(r, cfx__json_get(v, "arg"), &name, &spec.value))
             return false;
         spec.constant = !name;
-        if (name && r->loose)
-            take_back_name(placeholder, name);
-        else if (name && strcmp(name, placeholder->name))
-            return cfx__pt2_bad(r, "input '%s' of the graph is '%.200s' in the signature",
-                                placeholder->name, name);
     }
-    spec.name = placeholder->name;
+    if (!name_input(r, placeholder, name, &spec))
+        return false;
     cfx_program_add_input(p, spec);
     return true;
-}
-
-/* What the graph calls the result whose turn it is. */
-static const char *output_name(const cfx_program *p) {
-    cfx_node *output = cfx_graph_output_node(p->module->graph);
-    cfx_value made = output ? output->args.list->items[0] : cfx_none();
-    if (made.tag == CFX_TAG_TUPLE)
-        made = p->noutputs < made.list->len ? made.list->items[p->noutputs] : cfx_none();
-    return made.tag == CFX_TAG_NODE ? made.node->name : "";
 }
 
 static bool read_output_spec(cfx__pt2_reader *r, cfx_program *p, const cfx__json *j) {
@@ -217,9 +218,7 @@ static bool read_output_spec(cfx__pt2_reader *r, cfx_program *p, const cfx__json
     if (!read_target(r, v, output_kinds[k].target, &spec.target) ||
         !read_arg(r, cfx__json_get(v, "arg"), &spec.name, &spec.value))
         return false;
-    if (spec.name && r->loose)
-        spec.name = output_name(p);
-    if (spec.name && !cfx_graph_find(p->module->graph, spec.name))
+    if (spec.name && !r->loose && !cfx_graph_find(p->module->graph, spec.name))
         return cfx__pt2_bad(r, "the signature has a result '%.200s', which nothing makes",
                             spec.name);
     cfx_program_add_output(p, spec);
@@ -235,15 +234,15 @@ static bool read_signature(cfx__pt2_reader *r, cfx_program *p, const cfx__json *
     cfx_node *n = cfx_graph_first(p->module->graph);
     cfx__json_each(inputs, input) {
         size_t mark = cfx_scope_open();
-        bool ok = n && n->op == CFX_PLACEHOLDER ? read_input_spec(r, p, input, n)
-                                                : cfx__pt2_bad(r, "the signature has more inputs "
-                                                                  "than the graph");
+        n = n && n->op == CFX_PLACEHOLDER ? n : NULL;
+        bool ok = n || r->loose ? read_input_spec(r, p, input, n)
+                                : cfx__pt2_bad(r, "the signature has more inputs than the graph");
         cfx_scope_close(mark);
         if (!ok)
             return false;
-        n = n->next;
+        n = n ? n->next : NULL;
     }
-    if (n && n->op == CFX_PLACEHOLDER)
+    if (n && n->op == CFX_PLACEHOLDER && !r->loose)
         return cfx__pt2_bad(r, "the signature lacks input '%s' of the graph", n->name);
     cfx__json_each(outputs, output) {
         size_t mark = cfx_scope_open();
@@ -255,7 +254,7 @@ static bool read_signature(cfx__pt2_reader *r, cfx_program *p, const cfx__json *
     const cfx_node *output = cfx_graph_output_node(p->module->graph);
     cfx_value made = output ? output->args.list->items[0] : cfx_none();
     int64_t count = made.tag == CFX_TAG_TUPLE ? made.list->len : 1;
-    return p->noutputs == count ||
+    return p->noutputs == count || r->loose ||
            cfx__pt2_bad(r, "the graph has %lld results, the signature %d", (long long)count,
                         p->noutputs);
 }
