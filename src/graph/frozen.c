@@ -1,8 +1,13 @@
 /* Frozen values: what the arguments of a node are made of, and how nodes in them are replaced.
  *
  * Invariant: a frozen container never changes and holds only frozen containers, so it may be shared
- * between nodes, graphs and threads. All functions here hand over a count: no scope is touched. */
+ * between nodes, graphs and threads. It is not nested deeper than DEEPEST, so what walks arguments
+ * may recurse. All functions here hand over a count: no scope is touched. */
 #include "graph.h"
+
+enum { DEEPEST = 200 }; /* containers in containers */
+
+static cfx_value freeze(cfx_value v, int depth);
 
 static bool is_node(const cfx_node *n) { return n && n->graph; }
 
@@ -31,7 +36,7 @@ static bool is_fixed(cfx_value v) {
     }
 }
 
-static cfx_value freeze_list(cfx_value v) {
+static cfx_value freeze_list(cfx_value v, int depth) {
     const cfx_list *from = v.list;
     bool same = v.tag == CFX_TAG_TUPLE;
     for (int64_t i = 0; same && i < from->len; i++) {
@@ -45,7 +50,7 @@ static cfx_value freeze_list(cfx_value v) {
     }
     cfx_list *l = cfx__list_alloc(from->len);
     for (int64_t i = 0; i < from->len; i++) {
-        l->items[i] = cfx__graph_freeze(from->items[i]);
+        l->items[i] = freeze(from->items[i], depth + 1);
         if (cfx_is_bad(l->items[i])) {
             cfx_drop(l);
             return cfx_bad();
@@ -61,20 +66,21 @@ static void note_node(cfx_node *n, void *user) {
     *(bool *)user = true;
 }
 
-static bool holds_node(cfx_value v) {
+bool cfx__node_within(cfx_value v) {
     bool found = false;
     cfx__node_each(v, note_node, &found);
     return found;
 }
 
-static cfx_value freeze_dict(cfx_value v) {
+static cfx_value freeze_dict(cfx_value v, int depth) {
     size_t mark = cfx_scope_open();
     cfx_dict *d = cfx_dict_new();
     bool good = true;
     for (int64_t i = 0; good && i < v.dict->len; i++) {
-        cfx_value key = v.dict->entries[i].key, item = cfx__graph_freeze(v.dict->entries[i].value);
+        cfx_value key = v.dict->entries[i].key;
+        cfx_value item = freeze(v.dict->entries[i].value, depth + 1);
         good = !cfx_is_bad(item);
-        if (good && holds_node(key)) {
+        if (good && cfx__node_within(key)) {
             cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                      "Keys for dictionaries used as an argument cannot contain a Node. Got key: %s",
                      cfx_value_repr(key));
@@ -100,13 +106,22 @@ static cfx_value freeze_slice(cfx_value v) {
     return cfx_value_keep(v);
 }
 
-cfx_value cfx__graph_freeze(cfx_value v) {
+static cfx_value freeze(cfx_value v, int depth) {
+    bool frozen = v.tag == CFX_TAG_DICT ? v.dict->head.flags & CFX__FROZEN
+                  : v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE
+                      ? v.list->head.flags & CFX__FROZEN
+                      : false;
+    if (frozen)
+        return cfx_value_keep(v);
+    if (depth > DEEPEST) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "an argument of a node has more than %d containers in each other", DEEPEST);
+        return cfx_bad();
+    }
     switch (v.tag) {
     case CFX_TAG_LIST:
-    case CFX_TAG_TUPLE:
-        return v.list->head.flags & CFX__FROZEN ? cfx_value_keep(v) : freeze_list(v);
-    case CFX_TAG_DICT:
-        return v.dict->head.flags & CFX__FROZEN ? cfx_value_keep(v) : freeze_dict(v);
+    case CFX_TAG_TUPLE: return freeze_list(v, depth);
+    case CFX_TAG_DICT: return freeze_dict(v, depth);
     case CFX_TAG_SLICE: return freeze_slice(v);
     case CFX_TAG_NODE: return is_node(v.node) ? v : refuse(v);
     case CFX_TAG_TENSOR: {
@@ -118,6 +133,8 @@ cfx_value cfx__graph_freeze(cfx_value v) {
     default: return cfx_value_keep(v);
     }
 }
+
+cfx_value cfx__graph_freeze(cfx_value v) { return freeze(v, 0); }
 
 /* ---- nodes in values ------------------------------------------------------------------------ */
 
@@ -172,7 +189,7 @@ static cfx_value map_list(cfx_value v, cfx__node_fn *fn, void *user) {
 }
 
 static cfx_value map_dict(cfx_value v, cfx__node_fn *fn, void *user) {
-    if (!holds_node(v))
+    if (!cfx__node_within(v))
         return cfx_value_keep(v);
     size_t mark = cfx_scope_open();
     cfx_dict *d = cfx_dict_new();
@@ -193,7 +210,7 @@ static cfx_value map_dict(cfx_value v, cfx__node_fn *fn, void *user) {
 }
 
 static cfx_value map_slice(cfx_value v, cfx__node_fn *fn, void *user) {
-    if (!holds_node(v))
+    if (!cfx__node_within(v))
         return cfx_value_keep(v);
     cfx_value part[] = {v.slice->start, v.slice->stop, v.slice->step};
     bool good = true;

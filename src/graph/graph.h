@@ -29,6 +29,8 @@ cfx_value cfx__node_map(cfx_value v, cfx__node_fn *fn, void *user);
 /* Calls fn for every node in v, in order, dict keys left out. */
 typedef void cfx__node_visit(cfx_node *n, void *user);
 void cfx__node_each(cfx_value v, cfx__node_visit *fn, void *user);
+/* Whether v is or holds a node. */
+bool cfx__node_within(cfx_value v);
 
 /* ---- names ---------------------------------------------------------------------------------- */
 

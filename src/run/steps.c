@@ -12,26 +12,6 @@ static const cfx__obj_type steps_type = {.name = "steps", .free = steps_free};
 
 /* ---- templates ------------------------------------------------------------------------------- */
 
-static bool has_nodes(cfx_value v) {
-    switch (v.tag) {
-    case CFX_TAG_NODE: return true;
-    case CFX_TAG_LIST:
-    case CFX_TAG_TUPLE:
-        for (int64_t i = 0; i < v.list->len; i++)
-            if (has_nodes(v.list->items[i]))
-                return true;
-        return false;
-    case CFX_TAG_DICT:
-        for (int64_t i = 0; i < v.dict->len; i++)
-            if (has_nodes(v.dict->entries[i].value))
-                return true;
-        return false;
-    case CFX_TAG_SLICE:
-        return has_nodes(v.slice->start) || has_nodes(v.slice->stop) || has_nodes(v.slice->step);
-    default: return false;
-    }
-}
-
 typedef struct {
     cfx__steps *steps;
     cfx_graph *graph;
@@ -55,7 +35,7 @@ static cfx_value templated(maker *p, cfx_value v) {
         v.spare = (uint32_t)slot;
         return v;
     }
-    if (!has_nodes(v))
+    if (!cfx__node_within(v))
         return v;
     if (v.tag == CFX_TAG_SLICE)
         return cfx_slice_value(templated(p, v.slice->start), templated(p, v.slice->stop),
@@ -124,7 +104,7 @@ static bool bind_step(maker *p, cfx__run_step *s) {
     s->nested = cfx__arena_alloc(&p->steps->arena, (size_t)s->nbound);
     for (int i = 0; i < s->nbound; i++) {
         s->bound[i] = templated(p, bound[i]);
-        s->nested[i] = s->bound[i].tag != CFX_TAG_NODE && has_nodes(s->bound[i]);
+        s->nested[i] = s->bound[i].tag != CFX_TAG_NODE && cfx__node_within(s->bound[i]);
         cfx_list_append(p->steps->kept, s->bound[i]);
     }
     return true;
