@@ -77,7 +77,8 @@ static const char *place(const cfx_tensor *t, int64_t i) {
     return cfx__shape_text(t->ndim, index);
 }
 
-static bool compare_tensors(const char *name, const cfx_tensor *got, const cfx_tensor *want) {
+static bool compare_tensors(const char *name, const cfx_tensor *got, const cfx_tensor *want,
+                            double least) {
     if (got->dtype != want->dtype || !cfx__tensor_same_shape(got, want)) {
         printf("%-8s %s, not %s  differs\n", name, cli_brief(cfx_tensor_value(got)),
                cli_brief(cfx_tensor_value(want)));
@@ -86,7 +87,7 @@ static bool compare_tensors(const char *name, const cfx_tensor *got, const cfx_t
     bool complex = cfx__dtype_is_complex(want->dtype);
     cli_difference d = {.scale = 1e-6};
     cli_differ(got, want, &d);
-    double allowed = cli_tolerance(want->dtype);
+    double allowed = fmax(cli_tolerance(want->dtype), least);
     bool same = d.error <= allowed * d.scale;
     printf("%-8s %-20s largest error %-10.3g passes from %-10.3g allowed %-8g %s", name,
            cli_brief(cfx_tensor_value(want)), d.error, d.error / d.scale, allowed,
@@ -108,7 +109,8 @@ static int64_t result_named(const char *name, int64_t n, const cfx_list *names) 
     return -1;
 }
 
-bool cli_expect(const cfx_list *results, const cfx_list *names, const cfx_dict *expected) {
+bool cli_expect(const cfx_list *results, const cfx_list *names, const cfx_dict *expected,
+                double least) {
     bool same = true;
     for (int64_t k = 0; k < expected->len; k++) {
         const char *name = cfx_text(expected->entries[k].key);
@@ -118,7 +120,7 @@ bool cli_expect(const cfx_list *results, const cfx_list *names, const cfx_dict *
         if (cfx_is_number(got))
             got = cfx_tensor_value(cfx_tensor_from_value(got));
         if (got.tag == CFX_TAG_TENSOR) {
-            same &= compare_tensors(name, got.tensor, want.tensor);
+            same &= compare_tensors(name, got.tensor, want.tensor, least);
         } else {
             printf("%-8s %s  differs\n", name,
                    i < 0 ? "is not among the results" : "is not a tensor here");

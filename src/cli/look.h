@@ -8,9 +8,6 @@
 
 #include "../tensor/tensor.h"
 
-/* The inputs of a program in order: of a file, or made up (random floats, ones otherwise, symbols
- * at their smallest). False, with an error, where one cannot be. */
-bool cli_gather(const cfx_program *p, const cfx_dict *file, cfx_list *flat);
 /* "f32[3, 4]", "int 3", "(f32[2], f32[2])"; scope. */
 const char *cli_brief(cfx_value v);
 
@@ -23,12 +20,18 @@ const char *cli_bytes(int64_t n);
 /* ---- cfx run --------------------------------------------------------------------------------- */
 
 /* Compares flattened results with the file of a reference and prints a line for each. Returns
- * whether all are within the tolerance of their dtype. `names` are the results' own names. */
-bool cli_expect(const cfx_list *results, const cfx_list *names, const cfx_dict *expected);
+ * whether all are within the tolerance of their dtype, `least` at least. `names` are the results'
+ * own names. */
+bool cli_expect(const cfx_list *results, const cfx_list *names, const cfx_dict *expected,
+                double least);
 
 /* The values of all inputs of a program, as a tuple, the caller's from a .safetensors file (NULL:
  * none); scope. Bad, with an error, where the file does not fit. */
 cfx_value cli_inputs(cfx_program *p, const char *path);
+
+/* The caller's inputs in flattened order: those that a file has (as "in0", or by name), made-up
+ * ones for the others. False, with an error, where it is not told what an input is. */
+bool cli_make_inputs(const cfx_program *p, const cfx_dict *file, cfx_list *flat);
 
 /* How far two tensors are from each other. */
 typedef struct cli_difference {

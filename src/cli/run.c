@@ -141,7 +141,7 @@ static int finish(job *j, cfx_value result) {
         cfx_dict *expected = cfx_safetensors_read(j->o.expect);
         if (!cfx_ok())
             return cli_trouble();
-        same = cli_expect(flat.list, names.list, expected);
+        same = cli_expect(flat.list, names.list, expected, 0);
     }
     same &= !j->watch.broken;
     return cfx_ok() ? same ? CLI_DONE : CLI_DIFFERS : cli_trouble();

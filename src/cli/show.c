@@ -28,7 +28,7 @@ static const char help[] =
 
 static void show_plan(cfx_program *p) {
     cfx_value flat = cfx_list_value(0, NULL);
-    if (!cli_gather(p, cfx_dict_new(), flat.list))
+    if (!cli_make_inputs(p, cfx_dict_new(), flat.list))
         return;
     cfx_args a = {(int)flat.list->len, flat.list->items, NULL};
     const char *text = cfx_program_plan_from((cfx_site){0}, p, a);

@@ -248,6 +248,8 @@ static uint64_t hash_value(const comparison *c, cfx_value v) {
     uint64_t h = mix(17, v.tag);
     switch (v.tag) {
     case CFX_TAG_NODE:
+        if (!c->a)
+            return mix(h, (uintptr_t)v.node);
         if (v.node->erased || v.node->graph != c->a)
             return h;
         return mix(h, c->place_a[cfx__node_of(v.node)->id]);
@@ -294,6 +296,18 @@ uint64_t cfx_graph_hash(const cfx_graph *g) {
     }
     cfx__free(c.place_a);
     return h;
+}
+
+uint64_t cfx__node_hash(const cfx_node *n) {
+    comparison c = {0};
+    uint64_t h = mix(mix(1, n->op), (uintptr_t)cfx__node_of(n)->row);
+    return mix(mix(h, hash_value(&c, n->args)), hash_value(&c, n->kwargs));
+}
+
+bool cfx__node_alike(const cfx_node *a, const cfx_node *b) {
+    comparison c = {0};
+    return cfx__node_of(a)->row == cfx__node_of(b)->row && same_values(&c, a->args, b->args) &&
+           same_values(&c, a->kwargs, b->kwargs);
 }
 
 /* ---- dead code ------------------------------------------------------------------------------ */

@@ -180,6 +180,9 @@ void cfx__node_map_args(cfx_node *n, cfx__node_fn *fn, void *user);
  * through fn, which gives a node for a node. */
 void cfx__node_clone_args(cfx_node *n, const cfx_node *from, cfx__node_fn *fn, void *user);
 
+/* Whether two nodes of a graph are the same call of the same nodes; such have one hash. */
+bool cfx__node_alike(const cfx_node *a, const cfx_node *b);
+uint64_t cfx__node_hash(const cfx_node *n);
 /* The results that are noted are those of the graph as it is: nothing is stale. */
 void cfx__graph_settle(cfx_graph *g);
 /* Erases nodes that no one uses and that need not stay, last first. Returns how many. */
@@ -205,6 +208,8 @@ struct cfx__program {
     VEC(const cfx_node *) results;      /* of each output; NULL: a plain value, or not known */
 };
 
+/* Exchanges all that two programs are, but for who keeps them. */
+void cfx__program_swap(cfx_program *a, cfx_program *b);
 /* Notes a version of a program's graph as good to run; whether it is the one noted last. */
 void cfx__program_see(cfx_program *p, uint64_t version);
 bool cfx__program_seen(const cfx_program *p, uint64_t version);

@@ -104,3 +104,12 @@ cfx_tensor *cfx_program_tensor(const cfx_program *p, const cfx_input_spec *spec)
     cfx_value v = cfx_dict_get(in_state ? p->state : p->constants, spec->target);
     return v.tag == CFX_TAG_TENSOR ? v.tensor : NULL;
 }
+
+void cfx__program_swap(cfx_program *a, cfx_program *b) {
+    cfx_program was = *a;
+    cfx_obj head = b->head;
+    *a = *b;
+    *b = was;
+    a->head = was.head;
+    b->head = head;
+}

@@ -128,6 +128,9 @@ bool cfx__program_flatten(cfx_site at, cfx_value spec, const cfx_program *p, cfx
 bool cfx__program_check(cfx_site at, const cfx_program *p, const cfx_list *flat);
 /* Whether every operator can run; an error that lists all that cannot. */
 bool cfx__program_supported(cfx_site at, cfx_program *p);
+/* The two halves of cfx_program_check: structure and signature, and what nodes compute. */
+bool cfx__program_check_graphs(const cfx_program *p);
+bool cfx__program_check_results(const cfx_program *p);
 /* "s0 in [2, 64], s1 in [0, int_oo]"; scope. */
 const char *cfx__program_ranges(const cfx_program *p);
 /* The overload that a call_function names by a text that was unknown when the node was made. */

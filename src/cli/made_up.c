@@ -1,0 +1,47 @@
+/* Inputs for programs: those of a file, and made-up ones for the rest. */
+#include "look.h"
+
+/* What a symbol is taken to be: the lower end of its range, 2 at least, for 1 means other things.
+ */
+static cfx_value smallest(const cfx_program *p, const cfx_sym *s) {
+    if (s->op == CFX__SYM_INT)
+        return cfx_int(s->hint);
+    if (s->op != CFX__SYM_NAME)
+        return cfx__sym_binary(s->op, smallest(p, s->a), smallest(p, s->b));
+    cfx_value range = cfx_dict_get(p->ranges, s->name);
+    cfx_value lo = range.tag == CFX_TAG_TUPLE && range.list->len ? cfx_at(range, 0) : cfx_none();
+    return cfx_int(lo.tag == CFX_TAG_INT && lo.i > 2 ? lo.i : 2);
+}
+
+static cfx_value made_up(const cfx_program *p, const cfx_input_spec *s) {
+    cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, s->name));
+    cfx_value sizes = cfx_list_value(0, NULL), dtype = cfx_dtype_value(r.dtype);
+    if (s->constant)
+        return s->value;
+    if (r.value.tag == CFX_TAG_SYM)
+        return smallest(p, r.value.sym);
+    if (r.kind != CFX_RESULT_TENSOR) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "input %s does not say what it is; give it with --inputs", s->name);
+        return cfx_bad();
+    }
+    for (int i = 0; i < r.ndim; i++) {
+        cfx_value size = cfx_result_size(&r, i);
+        cfx_list_append(sizes.list, size.tag == CFX_TAG_SYM ? smallest(p, size.sym) : size);
+    }
+    return cfx_tensor_value(cfx__dtype_is_float(r.dtype) ? cfx_randn(sizes, CFX_KW(dtype, dtype))
+                                                         : cfx_ones(sizes, CFX_KW(dtype, dtype)));
+}
+
+bool cli_make_inputs(const cfx_program *p, const cfx_dict *file, cfx_list *flat) {
+    for (int i = 0, k = 0; i < p->ninputs; i++) {
+        if (p->inputs[i].kind != CFX_IN_USER)
+            continue;
+        cfx_value v = cfx_dict_get(file, p->inputs[i].name);
+        if (cfx_is_none(v))
+            v = cfx_dict_get(file, cfx__text_format("in%d", k));
+        cfx_list_append(flat, cfx_is_none(v) ? made_up(p, &p->inputs[i]) : v);
+        k++;
+    }
+    return cfx_ok();
+}

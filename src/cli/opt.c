@@ -1,0 +1,316 @@
+/* cfx opt: a program through passes, and the result written to a file. --verify runs the program
+ * before and after on the same inputs first; --bisect looks for the pass after which a command
+ * fails. */
+#include "look.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char help[] =
+    "usage: cfx opt MODEL -o OUT.pt2 [--pass NAME[:OPTION=VALUE,...]]... [--explain] [--verify]\n"
+    "               [--inputs F.safetensors] [--bisect CMD]\n"
+    "       cfx opt --list\n"
+    "\n"
+    "Runs passes over a program and writes what comes out.\n"
+    "  -o OUT           the file to write: .pt2, or .fx for text\n"
+    "  --pass NAME      a pass, with options where it takes some; may be given more than once.\n"
+    "                   Without it the default pipeline runs\n"
+    "  --list           the passes there are; * marks those of the default pipeline\n"
+    "  --explain        for each pass: changes, nodes, time; and where new nodes come from\n"
+    "  --verify         runs the program before and after, on --inputs, the program's own or\n"
+    "                   made-up inputs, and prints the largest error of each result. Where one is\n"
+    "                   beyond the tolerance of its dtype, nothing is written\n"
+    "  --inputs F       tensors to run on, as for cfx run\n"
+    "  --bisect CMD     the first application of a pass after which CMD fails; CMD is run by the\n"
+    "                   shell with the name of a .pt2 as its last word. Nothing else is written\n"
+    "\n"
+    "Exit: 0 done, 1 a result differs, 2 trouble.\n";
+
+enum { STEPS = 64 };
+
+typedef struct {
+    const char *model, *out, *inputs, *bisect;
+    bool list, explain, verify;
+    cfx_pass_step steps[STEPS];
+    int nsteps;
+} options;
+
+/* ---- passes ---------------------------------------------------------------------------------- */
+
+/* "NAME:key=value,key=value"; false, with words, where it is none. */
+static bool read_step(options *o, const char *text) {
+    size_t n = strcspn(text, ":");
+    const cfx_pass *pass = cfx_pass_find(cfx__string_new(text, n)->text);
+    if (!pass || o->nsteps == STEPS) {
+        cli_usage(&cli_opt, pass ? "too many passes: '%s'" : "no pass is called '%s'", text);
+        return false;
+    }
+    cfx_dict *given = cfx_dict_new();
+    for (const char *at = text + n; *at; at += strcspn(at, ",")) {
+        at++;
+        size_t key = strcspn(at, "=,"), len = strcspn(at, ",");
+        if (key == len) {
+            cli_usage(&cli_opt, "options of a pass are NAME:OPTION=VALUE, not '%s'", text);
+            return false;
+        }
+        cfx_dict_put(given, cfx_string_value_n(at, key),
+                     cfx_string_value_n(at + key + 1, len - key - 1));
+    }
+    o->steps[o->nsteps++] = (cfx_pass_step){pass, given};
+    return true;
+}
+
+static bool is_default(const cfx_pass *pass) {
+    int n;
+    const cfx_pass_step *steps = cfx_pass_default(&n);
+    for (int i = 0; i < n; i++)
+        if (steps[i].pass == pass)
+            return true;
+    return false;
+}
+
+static int list_passes(void) {
+    const cfx_pass *p;
+    for (int i = 0; (p = cfx_pass_number(i)); i++)
+        printf("%c %-22s %s%s%s\n", is_default(p) ? '*' : ' ', p->name, p->summary,
+               p->options ? "; options: " : "", p->options ? p->options : "");
+    return CLI_DONE;
+}
+
+/* ---- explain --------------------------------------------------------------------------------- */
+
+static void print_report(const cfx_pass_report *r, void *user) {
+    (void)user;
+    printf("%-4d %-22s %6d changes %8lld -> %-8lld nodes %10.3f ms\n", r->application,
+           r->pass->name, r->changes, (long long)r->nodes_before, (long long)r->nodes_after,
+           r->seconds * 1e3);
+}
+
+static void print_origins(const char *path, cfx_module *m, void *user) {
+    (void)user;
+    if (!m->graph)
+        return;
+    cfx_each_node(m->graph, n) {
+        cfx_value from = cfx_node_get_meta(n, "from_node");
+        cfx_value nodes = from.tag == CFX_TAG_DICT ? cfx_dict_get(from.dict, "nodes") : cfx_none();
+        if (nodes.tag != CFX_TAG_LIST)
+            continue;
+        printf("%s%s%s: %s, from", path, *path ? "." : "", n->name,
+               cfx_value_str(cfx_dict_get(from.dict, "pass")));
+        for (int64_t i = 0; i < nodes.list->len; i++)
+            printf("%s %s", i ? "," : "", cfx_value_str(nodes.list->items[i]));
+        printf("%s\n", nodes.list->len ? "" : " nothing");
+    }
+}
+
+/* ---- verify ---------------------------------------------------------------------------------- */
+
+/* What both programs are given: the inputs of a file, or the program's own, or made-up ones. */
+static bool choose_inputs(const options *o, cfx_program *p, cfx_list *flat) {
+    cfx_value sample = o->inputs ? cfx_none() : cfx_program_sample_inputs(p);
+    if (cfx_is_bad(sample))
+        cfx_clear();
+    cfx_value leaves = cfx_list_value(0, NULL);
+    if (sample.tag == CFX_TAG_TUPLE)
+        cfx_tree_flatten(sample, leaves.list);
+    int64_t users = 0;
+    for (int i = 0; i < p->ninputs; i++)
+        users += p->inputs[i].kind == CFX_IN_USER;
+    if (leaves.list->len == users) {
+        for (int64_t i = 0; i < users; i++)
+            cfx_list_append(flat, leaves.list->items[i]);
+        return true;
+    }
+    cfx_dict *file = o->inputs ? cfx_safetensors_read(o->inputs) : cfx_dict_new();
+    return file && cli_make_inputs(p, file, flat);
+}
+
+/* Those of the inputs that a program still takes, copied: a program may write to them. */
+static cfx_value inputs_for(const cfx_program *p, const cfx_program *before, const cfx_list *flat) {
+    cfx_value out = cfx_list_value(0, NULL);
+    for (int i = 0, k = 0; i < before->ninputs; i++) {
+        if (before->inputs[i].kind != CFX_IN_USER)
+            continue;
+        cfx_value v = flat->items[k++];
+        if (cfx_graph_find(p->module->graph, before->inputs[i].name))
+            cfx_list_append(out.list,
+                            v.tag == CFX_TAG_TENSOR ? cfx_tensor_value(cfx_clone(v)) : v);
+    }
+    return out;
+}
+
+/* Runs a program; its results and the buffers it wrote to, as tensors by name. */
+static cfx_dict *run_program(cfx_program *p, cfx_value inputs, bool buffers) {
+    cfx_dict *all = cfx_dict_new();
+    cfx_list *leaves = cfx_list_value(0, NULL).list;
+    cfx_manual_seed(0);
+    cfx_value v = cfx_program_run_from((cfx_site){0}, p,
+                                       (cfx_args){(int)inputs.list->len, inputs.list->items, NULL});
+    if (cfx_is_bad(v))
+        return NULL;
+    cfx_tree_flatten(v, leaves);
+    for (int64_t i = 0; i < leaves->len; i++) {
+        cfx_value leaf = leaves->items[i];
+        if (cfx_is_number(leaf) && leaf.tag != CFX_TAG_SYM)
+            leaf = cfx_tensor_value(cfx_tensor_from_value(leaf));
+        if (leaf.tag == CFX_TAG_TENSOR)
+            cfx_dict_set(all, cfx__text_format("out%lld", (long long)i), leaf);
+    }
+    for (int i = 0; buffers && i < p->ninputs; i++) {
+        cfx_tensor *t = p->inputs[i].kind == CFX_IN_BUFFER ? cfx_program_tensor(p, &p->inputs[i])
+                                                           : NULL;
+        if (t)
+            cfx_dict_set(all, p->inputs[i].target, cfx_tensor_value(t));
+    }
+    return all;
+}
+
+/* The largest tolerance that a promise of the pipeline asks for, as a share of the largest value. */
+static double tolerance(const options *o) {
+    double least = 0;
+    for (int i = 0; i < o->nsteps; i++)
+        if (o->steps[i].pass->promise == CFX_PASS_LOWERED)
+            least = 5e-2;
+    return least;
+}
+
+static int verify(const options *o, cfx_program *after) {
+    cfx_program *before = cfx_open(o->model);
+    cfx_value flat = cfx_list_value(0, NULL);
+    if (!before || !choose_inputs(o, before, flat.list))
+        return cli_trouble();
+    cfx_dict *want = run_program(before, inputs_for(before, before, flat.list), true);
+    cfx_dict *got = want ? run_program(after, inputs_for(after, before, flat.list), true) : NULL;
+    if (!got)
+        return cli_trouble();
+    cfx_list *results = cfx_list_value(0, NULL).list, *names = cfx_list_value(0, NULL).list;
+    cfx_dict *expected = cfx_dict_new(); /* buffers that the program still has, and all results */
+    for (int64_t i = 0; i < want->len; i++) {
+        const char *name = cfx_text(want->entries[i].key);
+        cfx_value v = cfx_dict_get(got, name);
+        if (cfx_is_none(v) && strncmp(name, "out", 3))
+            continue;
+        cfx_dict_put(expected, want->entries[i].key, want->entries[i].value);
+        cfx_list_append(results, v);
+        cfx_list_append(names, want->entries[i].key);
+    }
+    return cli_expect(results, names, expected, tolerance(o)) ? CLI_DONE : CLI_DIFFERS;
+}
+
+/* ---- bisect ---------------------------------------------------------------------------------- */
+
+static cfx_pass_result optimize(const options *o, cfx_program *p, int stop) {
+    cfx_pass_manager m = {.steps = o->steps,
+                          .nsteps = o->nsteps,
+                          .stop = stop,
+                          .check = true,
+                          .report = o->explain && !stop ? print_report : NULL};
+    return cfx_passes_run(&m, p);
+}
+
+/* Whether the command is content with the program after so many applications; -1: trouble. */
+static int holds(const options *o, cfx_program *p, int stop, const char *file) {
+    size_t mark = cfx_scope_open();
+    cfx_program *q = stop ? optimize(o, p, stop).program : p;
+    int code = -1;
+    if (q && cfx_save(q, file)) {
+        code = system(cfx__text_format("%s %s", o->bisect, file));
+        code = code != -1 && WIFEXITED(code) ? WEXITSTATUS(code) == 0 : 0;
+    }
+    cfx_scope_close(mark);
+    return code;
+}
+
+static void note_pass(const cfx_pass_report *r, void *user) {
+    cfx_list_append(user, cfx_string_value(r->pass->name));
+}
+
+static int search(const options *o, cfx_program *p, const cfx_list *names, const char *file) {
+    int good = 0, bad = (int)names->len, held = holds(o, p, 0, file);
+    if (held == 1)
+        held = bad ? !holds(o, p, bad, file) : 0;
+    else if (held == 0)
+        printf("the command fails on the program as it is\n");
+    if (held < 0)
+        return cli_trouble();
+    if (!held) {
+        if (cfx_ok() && bad)
+            printf("the command is content after all %d applications\n", bad);
+        return cfx_ok() ? CLI_DONE : cli_trouble();
+    }
+    while (bad - good > 1) {
+        int middle = (good + bad) / 2;
+        held = holds(o, p, middle, file);
+        if (held < 0)
+            return cli_trouble();
+        *(held ? &good : &bad) = middle;
+    }
+    printf("application %d of %d, %s, is the first after which the command fails\n", bad,
+           (int)names->len, cfx_value_str(names->items[bad - 1]));
+    return CLI_DIFFERS;
+}
+
+static int bisect(const options *o, cfx_program *p) {
+    cfx_list *names = cfx_list_value(0, NULL).list;
+    cfx_pass_manager m = {
+        .steps = o->steps, .nsteps = o->nsteps, .report = note_pass, .user = names};
+    char folder[] = "/tmp/cfx-opt-XXXXXX";
+    if (!cfx_passes_run(&m, p).program)
+        return cli_trouble();
+    if (!mkdtemp(folder)) {
+        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "no folder can be made in /tmp");
+        return cli_trouble();
+    }
+    const char *file = cfx__text_format("%s/program.pt2", folder);
+    int code = search(o, p, names, file);
+    unlink(file);
+    rmdir(folder);
+    return code;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static int opt(const options *o) {
+    cfx_program *p = cfx_open(o->model);
+    if (!p)
+        return cli_trouble();
+    if (o->bisect)
+        return bisect(o, p);
+    cfx_program *q = optimize(o, p, 0).program;
+    if (!q)
+        return cli_trouble();
+    if (o->explain)
+        cfx_module_walk(q->module, print_origins, NULL);
+    int code = o->verify ? verify(o, cfx_program_copy(q)) : CLI_DONE;
+    if (code != CLI_DONE)
+        return code;
+    return cfx_save(q, o->out) && cfx_ok() ? CLI_DONE : cli_trouble();
+}
+
+static int run(int argc, char **argv) {
+    options o = {0};
+    const char *pass = NULL;
+    cli_words w = {argc, argv, .command = &cli_opt};
+    while (cli_more(&w)) {
+        if (cli_value(&w, "--pass", &pass)) {
+            if (!pass || !read_step(&o, pass))
+                return CLI_TROUBLE;
+        } else if (!cli_value(&w, "-o", &o.out) && !cli_value(&w, "--inputs", &o.inputs) &&
+                   !cli_value(&w, "--bisect", &o.bisect) && !cli_flag(&w, "--list", &o.list) &&
+                   !cli_flag(&w, "--explain", &o.explain) &&
+                   !cli_flag(&w, "--verify", &o.verify)) {
+            cli_rest(&w, &o.model);
+        }
+    }
+    if (w.wrong)
+        return CLI_TROUBLE;
+    if (o.list)
+        return list_passes();
+    if (!o.model || (!o.out && !o.bisect))
+        return cli_usage(&cli_opt, o.model ? "-o which file?" : "which MODEL?");
+    return opt(&o);
+}
+
+const cli_command cli_opt = {"opt", run, "run passes over a program", help};

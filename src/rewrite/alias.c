@@ -1,0 +1,153 @@
+/* Which nodes share memory. A result that may be a view of an argument, by the marks of the schema,
+ * is of the argument's memory; what is not known to be otherwise is too. So a pass may merge, move
+ * or leave out what nothing writes to, and need not ask in which order reads and writes come. */
+#include "pass.h"
+
+enum { WRITTEN = 1, ESCAPES = 2 };
+
+static uint32_t find(const cfx__alias *a, uint32_t i) {
+    while (a->root[i] != i)
+        i = a->root[i] = a->root[a->root[i]];
+    return i;
+}
+
+static void join(cfx__alias *a, const cfx_node *n, const cfx_node *m) {
+    if (n->graph == a->graph && m->graph == a->graph)
+        a->root[find(a, cfx__node_of(n)->id)] = find(a, cfx__node_of(m)->id);
+}
+
+static void join_inputs(cfx__alias *a, const cfx_node *n) {
+    cfx_each_input(n, u) join(a, n, u->node);
+}
+
+typedef struct visit {
+    cfx__alias *alias;
+    const cfx_node *node;
+} visit;
+
+static void join_node(cfx_node *m, void *user) {
+    visit *v = user;
+    join(v->alias, v->node, m);
+}
+
+/* Whether an argument may be what one of the results is a view of. */
+static bool is_viewed(const cfx__schema *s, const cfx__schema_arg *arg) {
+    for (int i = 0; i < s->nrets && arg->alias; i++)
+        if (s->rets[i].alias)
+            return true;
+    return false;
+}
+
+/* The values that arguments of an overload have, by position or keyword. */
+static cfx_value given(const cfx_node *n, const cfx__schema *s, int i) {
+    if (i < n->args.list->len)
+        return n->args.list->items[i];
+    const cfx_value *v = cfx_dict_find(n->kwargs.dict, cfx_string_value(s->args[i].name));
+    return v ? *v : cfx_none();
+}
+
+/* Operators that may give back an argument, or a view of one, though their schema does not say so.
+ */
+static bool is_unmarked(const char *name) {
+    static const char *const names[] = {
+        "dropout",     "feature_dropout", "alpha_dropout",     "feature_alpha_dropout",
+        "native_dropout", "einsum",       "broadcast_tensors", "meshgrid",
+        "atleast_1d",  "atleast_2d",      "atleast_3d",        "cartesian_prod"};
+    for (int i = 0; i < COUNT(names); i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    return false;
+}
+
+/* Joins what n computes with what it may be a view of. */
+static void join_call(cfx__alias *a, const cfx_node *n) {
+    cfx_op *op = cfx__call_op(n);
+    const cfx__op_info *info = op ? cfx__op_info_of(op) : NULL;
+    if (!info || is_unmarked(info->schema->name)) {
+        join_inputs(a, n);
+        return;
+    }
+    visit v = {a, n};
+    for (int i = 0; i < info->schema->nargs; i++)
+        if (is_viewed(info->schema, &info->schema->args[i]))
+            cfx__node_each(given(n, info->schema, i), join_node, &v);
+}
+
+static void mark(cfx__alias *a, const cfx_node *n, uint8_t flag) {
+    if (n->graph == a->graph)
+        a->flags[find(a, cfx__node_of(n)->id)] |= flag;
+}
+
+static void mark_written(cfx_node *n, void *user) { mark(user, n, WRITTEN); }
+static void mark_escaping(cfx_node *n, void *user) { mark(user, n, ESCAPES); }
+
+static void mark_call(cfx__alias *a, const cfx_node *n) {
+    cfx_op *op = cfx__call_op(n);
+    const cfx__op_info *info = op ? cfx__op_info_of(op) : NULL;
+    if (!info) {
+        if (cfx_node_is_impure(n))
+            cfx_each_input(n, u) mark(a, u->node, WRITTEN);
+        return;
+    }
+    for (int i = 0; info->writes && i < info->schema->nargs; i++)
+        if (info->schema->args[i].writes)
+            cfx__node_each(given(n, info->schema, i), mark_written, a);
+}
+
+void cfx__alias_open(cfx__alias *a, const cfx_graph *g) {
+    size_t n = g->made.len;
+    size_t mark_ = cfx_scope_open();
+    *a = (cfx__alias){g, cfx__alloc((n + 1) * sizeof *a->root), cfx__alloc0(n + 1), n};
+    for (uint32_t i = 0; i < n; i++)
+        a->root[i] = i;
+    cfx_each_node(g, node) {
+        if (cfx_node_is_getitem(node))
+            join_inputs(a, node);
+        else if (node->op != CFX_PLACEHOLDER && node->op != CFX_GET_ATTR && node->op != CFX_OUTPUT)
+            join_call(a, node);
+    }
+    cfx_each_node(g, node) {
+        if (node->op == CFX_OUTPUT)
+            cfx__node_each(node->args, mark_escaping, a);
+        else if (node->op != CFX_PLACEHOLDER && node->op != CFX_GET_ATTR)
+            mark_call(a, node);
+    }
+    cfx_scope_close(mark_);
+}
+
+void cfx__alias_close(cfx__alias *a) {
+    free(a->root);
+    free(a->flags);
+}
+
+static uint8_t flags_of(const cfx__alias *a, const cfx_node *n) {
+    uint32_t id = cfx__node_of(n)->id;
+    return n->graph == a->graph && id < a->len ? a->flags[find(a, id)] : 0;
+}
+
+bool cfx__alias_written(const cfx__alias *a, const cfx_node *n) { return flags_of(a, n) & WRITTEN; }
+bool cfx__alias_escapes(const cfx__alias *a, const cfx_node *n) { return flags_of(a, n) & ESCAPES; }
+
+bool cfx__alias_same(const cfx__alias *a, const cfx_node *n, const cfx_node *m) {
+    uint32_t i = cfx__node_of(n)->id, k = cfx__node_of(m)->id;
+    return i < a->len && k < a->len && find(a, i) == find(a, k);
+}
+
+/* Whether a result is written to the parameter or buffer when the program ends. */
+static bool is_updated(const cfx_program *p, const cfx_input_spec *s) {
+    for (int i = 0; i < p->noutputs; i++) {
+        const cfx_output_spec *o = &p->outputs[i];
+        bool update = o->kind == CFX_OUT_BUFFER_MUTATION || o->kind == CFX_OUT_PARAMETER_MUTATION;
+        if (update && o->target && !strcmp(o->target, s->target))
+            return true;
+    }
+    return false;
+}
+
+cfx_tensor *cfx__program_constant(const cfx_program *p, const cfx__alias *a, const cfx_node *n) {
+    const cfx_input_spec *s = n && n->graph == p->module->graph ? cfx_program_input(p, n) : NULL;
+    if (!s || !s->target || s->kind == CFX_IN_USER || cfx__alias_written(a, n) || is_updated(p, s))
+        return NULL;
+    cfx_tensor *t = cfx_program_tensor(p, s);
+    return t && t->data ? t : NULL;
+}

@@ -1,0 +1,109 @@
+/* Calls of ATen overloads as passes look at them: arguments by name, wherever they are given. */
+#include "pass.h"
+
+cfx_op *cfx__call_op(const cfx_node *n) {
+    return n->op == CFX_CALL_FUNCTION && !n->target.fn && !n->target.call ? n->target.op : NULL;
+}
+
+static const cfx__schema *schema_of(const cfx_node *n) {
+    cfx_op *op = cfx__call_op(n);
+    cfx__op_info *info = op ? cfx__op_info_of(op) : NULL;
+    return info ? info->schema : NULL;
+}
+
+bool cfx__call_is(const cfx_node *n, const char *name) {
+    const cfx__schema *s = schema_of(n);
+    return s && !strcmp(s->ns, "aten") && !strcmp(s->name, name);
+}
+
+static int arg_number(const cfx__schema *s, const char *name) {
+    for (int i = 0; s && i < s->nargs; i++)
+        if (!strcmp(s->args[i].name, name))
+            return i;
+    return -1;
+}
+
+cfx_value cfx__call_arg(const cfx_node *n, const char *name) {
+    const cfx__schema *s = schema_of(n);
+    int i = arg_number(s, name);
+    if (i < 0)
+        return cfx_none();
+    if (i < n->args.list->len)
+        return n->args.list->items[i];
+    const cfx_value *given = cfx_dict_find(n->kwargs.dict, cfx_string_value(name));
+    return given ? *given : s->args[i].fallback;
+}
+
+cfx_node *cfx__call_node(const cfx_node *n, const char *name) {
+    cfx_value v = cfx__call_arg(n, name);
+    return v.tag == CFX_TAG_NODE ? v.node : NULL;
+}
+
+bool cfx__call_set(cfx_node *n, const char *name, cfx_value v) {
+    const cfx__schema *s = schema_of(n);
+    int i = arg_number(s, name);
+    if (i < 0)
+        return false;
+    if (i < n->args.list->len)
+        return cfx_node_set_arg(n, i, v);
+    if (i == n->args.list->len && i < s->npositional)
+        return cfx_node_insert_arg(n, i, v);
+    return cfx_node_set_kwarg(n, name, v);
+}
+
+cfx_node *cfx__call_new(cfx_node *at, const cfx_node *like, const char *op, cfx_value args,
+                        cfx_value kwargs) {
+    cfx_op *found = cfx_op_find(op);
+    cfx_target target = {.op = found, .name = found ? cfx_op_name(found) : op};
+    const char *name = strchr(op, '.') ? strchr(op, '.') + 1 : op;
+    cfx_node *made = NULL;
+    size_t mark = cfx_scope_open();
+    CFX_INSERT_BEFORE(at->graph, at)
+        made = cfx_graph_create(at->graph, CFX_CALL_FUNCTION, target, args, kwargs,
+                                cfx__string_new(name, strcspn(name, "."))->text, NULL);
+    static const char *const origin[] = {"stack_trace", "source", "nn_module_stack",
+                                         "source_fn_stack", "torch_fn", "custom"};
+    for (int i = 0; like && i < COUNT(origin); i++) {
+        cfx_value v = cfx_node_get_meta(like, origin[i]);
+        if (!cfx_is_none(v))
+            cfx_node_set_meta(made, origin[i], v);
+    }
+    cfx_scope_close(mark);
+    return made;
+}
+
+/* ---- options and graphs ---------------------------------------------------------------------- */
+
+const char *cfx__pass_text(const cfx_dict *options, const char *name) {
+    const char *text = cfx_text(cfx_dict_get(options, name));
+    return text ? text : "";
+}
+
+int64_t cfx__pass_int(const cfx_dict *options, const char *name) {
+    const char *text = cfx__pass_text(options, name);
+    char *end;
+    long long n = strtoll(text, &end, 10);
+    if (end == text || *end)
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "option %s wants a number, not '%s'", name, text);
+    return n;
+}
+
+typedef struct walk {
+    cfx_program *program;
+    const cfx_dict *options;
+    cfx__graph_fn *fn;
+    int sum;
+} walk;
+
+static void visit(const char *path, cfx_module *m, void *user) {
+    walk *w = user;
+    (void)path;
+    if (m->graph && cfx_ok())
+        w->sum += w->fn(w->program, m, w->options);
+}
+
+int cfx__pass_graphs(cfx_program *p, const cfx_dict *options, cfx__graph_fn *fn) {
+    walk w = {p, options, fn, 0};
+    cfx_module_walk(p->module, visit, &w);
+    return w.sum;
+}

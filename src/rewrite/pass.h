@@ -1,0 +1,63 @@
+/* What passes share: calls by the names of their arguments, tensors that never change, and which
+ * nodes share memory. One pass is one file, pass_*.c; passes.c lists them. */
+#ifndef CFX__PASS_H
+#define CFX__PASS_H
+
+#include <cfx/pass.h>
+
+#include "rewrite.h"
+
+/* ---- calls (call.c) -------------------------------------------------------------------------- */
+
+/* The overload that n calls; NULL where it calls none. */
+cfx_op *cfx__call_op(const cfx_node *n);
+/* Whether n calls an overload of the ATen function called so: "linear". */
+bool cfx__call_is(const cfx_node *n, const char *name);
+/* The argument of that name, its default where it is not given; None where the overload has none.
+ * Borrowed, or scope. */
+cfx_value cfx__call_arg(const cfx_node *n, const char *name);
+/* The node that is given for it; NULL where there is none, or something else. */
+cfx_node *cfx__call_node(const cfx_node *n, const char *name);
+/* Sets an argument that is given by position or by keyword, or left out. */
+bool cfx__call_set(cfx_node *n, const char *name, cfx_value v);
+/* A call of an ATen overload ("aten.linear.default") before `at`, with the origin of `like`. */
+cfx_node *cfx__call_new(cfx_node *at, const cfx_node *like, const char *op, cfx_value args,
+                        cfx_value kwargs);
+
+/* Options, as texts and numbers. */
+const char *cfx__pass_text(const cfx_dict *options, const char *name);
+int64_t cfx__pass_int(const cfx_dict *options, const char *name);
+
+/* Calls fn for the program's graph and the graphs inside it; the sum of what it returns. */
+typedef int cfx__graph_fn(cfx_program *p, cfx_module *m, const cfx_dict *options);
+int cfx__pass_graphs(cfx_program *p, const cfx_dict *options, cfx__graph_fn *fn);
+
+/* ---- memory (alias.c) ------------------------------------------------------------------------ */
+
+/* Which nodes of a graph may share memory, and what of it is written to. */
+typedef struct cfx__alias {
+    const cfx_graph *graph;
+    uint32_t *root; /* by id: a node of the same memory */
+    uint8_t *flags; /* by id of a root */
+    size_t len;
+} cfx__alias;
+
+void cfx__alias_open(cfx__alias *a, const cfx_graph *g);
+void cfx__alias_close(cfx__alias *a);
+/* Whether something writes to what n computes; whether it, or a view of it, is a result. Nodes that
+ * came later are not written to. */
+bool cfx__alias_written(const cfx__alias *a, const cfx_node *n);
+bool cfx__alias_escapes(const cfx__alias *a, const cfx_node *n);
+/* Whether two nodes may share memory. */
+bool cfx__alias_same(const cfx__alias *a, const cfx_node *n, const cfx_node *m);
+
+/* The tensor of a parameter, buffer or constant that nothing writes to; NULL where n is none. */
+cfx_tensor *cfx__program_constant(const cfx_program *p, const cfx__alias *a, const cfx_node *n);
+
+/* ---- passes ---------------------------------------------------------------------------------- */
+
+extern const cfx_pass cfx__pass_dead_code, cfx__pass_remove_noops, cfx__pass_common,
+    cfx__pass_fold_constants, cfx__pass_fold_batch_norm, cfx__pass_merge_linears, cfx__pass_prune,
+    cfx__pass_normalize, cfx__pass_remove_asserts, cfx__pass_check_nan, cfx__pass_shapes;
+
+#endif

@@ -1,0 +1,163 @@
+/* fold_batch_norm: a batch norm that does not learn is an affine map of channels, and goes into the
+ * weights of the convolution or linear layer before it. */
+#include <cfx/ops.h>
+
+#include "pass.h"
+
+/* ---- the norm -------------------------------------------------------------------------------- */
+
+/* y = x * scale + shift for each channel; in float64. */
+typedef struct affine {
+    cfx_node *result; /* what stands for y */
+    cfx_tensor *scale, *shift;
+} affine;
+
+static cfx_tensor *wide(cfx_tensor *t) {
+    return t ? cfx_to(t, CFX_KW(dtype, cfx_dtype_value(CFX_F64))) : NULL;
+}
+
+/* The only node that uses n; where n has several results, the one that takes the first, alone. */
+static cfx_node *first_result(cfx_node *n) {
+    if (!cfx__call_is(n, "_native_batch_norm_legit_no_training"))
+        return n;
+    cfx_node *first = n->num_users == 1 ? n->users->user : NULL;
+    return first && cfx_node_takes_result(first) && first->args.list->items[1].i == 0 ? first
+                                                                                    : NULL;
+}
+
+static cfx_tensor *held(const cfx_program *p, const cfx__alias *a, const cfx_node *n,
+                        const char *name) {
+    return cfx__program_constant(p, a, cfx__call_node(n, name));
+}
+
+/* Whether n is such a norm of which all numbers are known. */
+static bool read_norm(const cfx_program *p, const cfx__alias *a, cfx_node *n, affine *out) {
+    bool core = cfx__call_is(n, "_native_batch_norm_legit_no_training");
+    cfx_value training = cfx__call_arg(n, "training"), eps = cfx__call_arg(n, "eps");
+    if ((!core && !cfx__call_is(n, "batch_norm")) || (training.tag == CFX_TAG_BOOL && training.b) ||
+        !cfx_is_number(eps))
+        return false;
+    cfx_tensor *mean = held(p, a, n, "running_mean"), *var = held(p, a, n, "running_var");
+    cfx_tensor *weight = held(p, a, n, "weight"), *bias = held(p, a, n, "bias");
+    out->result = first_result(n);
+    if (!mean || !var || !out->result || (cfx__call_node(n, "weight") && !weight) ||
+        (cfx__call_node(n, "bias") && !bias))
+        return false;
+    out->scale = cfx_rsqrt(cfx_add(wide(var), eps));
+    if (weight)
+        out->scale = cfx_mul(out->scale, wide(weight));
+    out->shift = cfx_neg(cfx_mul(wide(mean), out->scale));
+    if (bias)
+        out->shift = cfx_add(out->shift, wide(bias));
+    return cfx_ok();
+}
+
+/* ---- the layer before it --------------------------------------------------------------------- */
+
+/* The dimension of the weight that counts the layer's results; -1 where n is no such layer. */
+static int channels(const cfx_node *n) {
+    static const char *const plain[] = {"linear", "conv1d", "conv2d", "conv3d"};
+    static const char *const turned[] = {"conv_transpose1d", "conv_transpose2d",
+                                         "conv_transpose3d"};
+    for (int i = 0; i < COUNT(plain); i++)
+        if (cfx__call_is(n, plain[i]))
+            return 0;
+    cfx_value groups = cfx__call_arg(n, "groups"), transposed = cfx__call_arg(n, "transposed");
+    bool one = groups.tag == CFX_TAG_INT && groups.i == 1;
+    for (int i = 0; i < COUNT(turned); i++)
+        if (cfx__call_is(n, turned[i]))
+            return one ? 1 : -1;
+    if (!cfx__call_is(n, "convolution") || transposed.tag != CFX_TAG_BOOL)
+        return -1;
+    return !transposed.b ? 0 : one ? 1 : -1;
+}
+
+/* Whether the norm goes over the dimension that the layer's channels are in: the second, which of a
+ * linear layer is the last only where there are two. */
+static bool fits(const cfx_node *layer, const cfx_tensor *scale, const cfx_tensor *weight, int dim) {
+    cfx_result r = cfx_node_result(layer);
+    if (r.kind != CFX_RESULT_TENSOR || scale->ndim != 1 || scale->shape[0] != weight->shape[dim])
+        return false;
+    return !cfx__call_is(layer, "linear") || r.ndim == 2;
+}
+
+/* Gives the layer other numbers for one of its inputs: in the place of the old ones where nothing
+ * else uses them, else as a parameter of its own. */
+static bool set_tensor(cfx_program *p, cfx_node *layer, const char *name, cfx_tensor *t,
+                       const char *fallback) {
+    cfx_node *old = cfx__call_node(layer, name);
+    const cfx_input_spec *s = old ? cfx_program_input(p, old) : NULL;
+    if (s && old->num_users == 1) {
+        bool state = s->kind == CFX_IN_PARAMETER || (s->kind == CFX_IN_BUFFER && s->persistent);
+        cfx_dict_set(state ? p->state : p->constants, s->target, cfx_tensor_value(t));
+        return true;
+    }
+    cfx_node *made = cfx_program_add_tensor(p, CFX_IN_PARAMETER, s ? s->target : fallback, t);
+    return made->graph && cfx__call_set(layer, name, cfx_node_value(made));
+}
+
+static cfx_tensor *back(cfx_tensor *t, const cfx_tensor *like) {
+    return cfx_contiguous(cfx_to(t, CFX_KW(dtype, cfx_dtype_value((cfx_dtype)like->dtype))));
+}
+
+/* "conv1.bias" for a layer whose weight is "conv1.weight". */
+static const char *bias_name(const cfx_program *p, const cfx_node *weight) {
+    const char *target = cfx_program_input(p, weight)->target, *dot = strrchr(target, '.');
+    return dot ? cfx__text_format("%.*s.bias", (int)(dot - target), target) : "bias";
+}
+
+/* Puts the norm into the layer; whether it could. */
+static bool fold(cfx_program *p, const cfx__alias *a, cfx_node *layer, const affine *n) {
+    int dim = channels(layer);
+    cfx_node *w = dim < 0 ? NULL : cfx__call_node(layer, "weight");
+    cfx_node *b = w ? cfx__call_node(layer, "bias") : NULL;
+    cfx_tensor *weight = w ? cfx__program_constant(p, a, w) : NULL;
+    cfx_tensor *bias = b ? cfx__program_constant(p, a, b) : NULL;
+    if (!weight || (b && !bias) || !fits(layer, n->scale, weight, dim))
+        return false;
+    cfx_value shape = cfx_list_value(0, NULL);
+    for (int i = 0; i < weight->ndim; i++)
+        cfx_list_append(shape.list, cfx_int(i == dim ? -1 : 1));
+    cfx_tensor *scaled = cfx_mul(wide(weight), cfx_reshape(n->scale, shape));
+    cfx_tensor *moved = bias ? cfx_add(cfx_mul(wide(bias), n->scale), n->shift) : n->shift;
+    const char *name = bias_name(p, w);
+    return cfx_ok() && set_tensor(p, layer, "weight", back(scaled, weight), name) &&
+           set_tensor(p, layer, "bias", back(moved, bias ? bias : weight), name);
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static int run(cfx_program *p, const cfx_dict *options) {
+    (void)options;
+    int changes = 0;
+    cfx__alias a;
+    cfx__alias_open(&a, p->module->graph);
+    cfx_grad_mode grad = cfx_set_grad_mode(CFX_NO_GRAD);
+    cfx_each_node(p->module->graph, n) {
+        size_t mark = cfx_scope_open();
+        affine norm;
+        cfx_node *layer = read_norm(p, &a, n, &norm) ? cfx__call_node(n, "input") : NULL;
+        if (layer && layer->num_users == 1 && !cfx__alias_written(&a, layer) &&
+            !cfx__alias_written(&a, norm.result) && fold(p, &a, layer, &norm)) {
+            cfx_node_replace(norm.result, layer);
+            if (norm.result != n)
+                cfx_graph_erase(norm.result);
+            changes += cfx_graph_erase(n);
+        }
+        cfx_scope_close(mark);
+        if (!cfx_ok())
+            break;
+    }
+    cfx_set_grad_mode(grad);
+    cfx__alias_close(&a);
+    return changes;
+}
+
+const cfx_pass cfx__pass_fold_batch_norm = {
+    .name = "fold_batch_norm",
+    .summary = "puts batch norms into the weights of the convolutions and linear layers before "
+               "them",
+    .after = "remove_noops",
+    .promise = CFX_PASS_ROUNDED,
+    .run = run,
+};
