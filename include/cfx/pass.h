@@ -61,7 +61,7 @@ typedef struct cfx_pass_manager {
 } cfx_pass_manager;
 
 typedef struct cfx_pass_result {
-    cfx_program *program; /* scope; the one given where it is edited in place; NULL where it failed */
+    cfx_program *program; /* scope; the one given where that is edited; NULL where it failed */
     bool modified;
     int changes;
     int applications; /* how many there were */
@@ -77,7 +77,7 @@ CFX_API int cfx_pass_apply(const cfx_pass *pass, cfx_program *p, cfx_dict *optio
 /* The default pipeline on a copy; scope. NULL with an error. */
 CFX_API cfx_program *cfx_optimize(cfx_program *p);
 
-/* The passes there are: pass number i, NULL past the last; and by name, NULL where there is none. */
+/* The passes there are: number i, NULL past the last; and by name, NULL where there is none. */
 CFX_API const cfx_pass *cfx_pass_number(int i);
 CFX_API const cfx_pass *cfx_pass_find(const char *name);
 /* The default pipeline. */

@@ -167,7 +167,21 @@ static cfx_dict *run_program(cfx_program *p, cfx_value inputs, bool buffers) {
     return all;
 }
 
-/* The largest tolerance that a promise of the pipeline asks for, as a share of the largest value. */
+/* A copy that may be run: what it writes to are tensors of its own. */
+static cfx_program *apart(const cfx_program *p) {
+    cfx_program *q = cfx_program_copy(p);
+    for (int i = 0; q && i < q->ninputs; i++) {
+        const cfx_input_spec *s = &q->inputs[i];
+        cfx_tensor *t = s->kind == CFX_IN_USER ? NULL : cfx_program_tensor(q, s);
+        bool state = s->kind == CFX_IN_PARAMETER || (s->kind == CFX_IN_BUFFER && s->persistent);
+        if (t && s->kind != CFX_IN_PARAMETER)
+            cfx_dict_set(state ? q->state : q->constants, s->target,
+                         cfx_tensor_value(cfx_clone(t)));
+    }
+    return q;
+}
+
+/* The tolerance that the promises of the pipeline ask for, as a share of the largest value. */
 static double tolerance(const options *o) {
     double least = 0;
     for (int i = 0; i < o->nsteps; i++)
@@ -283,7 +297,7 @@ static int opt(const options *o) {
         return cli_trouble();
     if (o->explain)
         cfx_module_walk(q->module, print_origins, NULL);
-    int code = o->verify ? verify(o, cfx_program_copy(q)) : CLI_DONE;
+    int code = o->verify ? verify(o, apart(q)) : CLI_DONE;
     if (code != CLI_DONE)
         return code;
     return cfx_save(q, o->out) && cfx_ok() ? CLI_DONE : cli_trouble();

@@ -172,7 +172,8 @@ TEST(text_may_add_and_remove) {
     const char *arg = strstr(text, "x: \"f32");
     CHECK(arg != NULL);
     text = edited(text, ", x: ", ", scale: \"f32[]\", x: ");
-    const char *last = cfx_at(cfx_at(cfx_graph_output_node(p->module->graph)->args, 0), 0).node->name;
+    cfx_value results = cfx_at(cfx_graph_output_node(p->module->graph)->args, 0);
+    const char *last = cfx_at(results, 0).node->name;
     text = edited(text, cfx__text_format("return (%s,)", last),
                   cfx__text_format("mul = torch.ops.aten.mul.Tensor(%s, scale)\n        "
                                    "return (mul, %s)", last, last));

@@ -74,7 +74,8 @@ static int channels(const cfx_node *n) {
 
 /* Whether the norm goes over the dimension that the layer's channels are in: the second, which of a
  * linear layer is the last only where there are two. */
-static bool fits(const cfx_node *layer, const cfx_tensor *scale, const cfx_tensor *weight, int dim) {
+static bool fits(const cfx_node *layer, const cfx_tensor *scale, const cfx_tensor *weight,
+                 int dim) {
     cfx_result r = cfx_node_result(layer);
     if (r.kind != CFX_RESULT_TENSOR || scale->ndim != 1 || scale->shape[0] != weight->shape[dim])
         return false;

@@ -55,7 +55,7 @@ static bool is_spare(const cfx__alias *a, const cfx_node *n, const cfx_node *fro
 
 static bool is_noop(const cfx__alias *a, const cfx_node *n, const cfx_node *from) {
     kind k;
-    if (!find_kind(n, &k) || cfx_node_is_impure(n))
+    if (!find_kind(n, &k) || (k != DROPOUT && cfx_node_is_impure(n)))
         return false;
     switch (k) {
     case DROPOUT: return is_off(n);

@@ -145,7 +145,7 @@ static bool depends_on_data(const cfx_node *n) {
         return false;
     if (cfx_node_higher_order(n))
         return true;
-    cfx_op *op = n->target.op ? n->target.op : cfx__plan_late_op(n);
+    cfx_op *op = n->target.op ? n->target.op : cfx__run_late_op(n);
     if (!op)
         return !n->target.fn;
     const cfx__op_info *info = cfx__op_info_of(op);

@@ -1,0 +1,277 @@
+/* Passes: what each does to a small program, that programs compute the same afterwards, and what
+ * the manager promises. */
+#include <cfx/emit.h>
+#include <cfx/ops.h>
+#include <cfx/pack.h>
+
+#include "pass.h"
+#include "test.h"
+
+#define HEAD "class GraphModule(torch.nn.Module):\n"
+#define HAS(text, part) CHECK(strstr(text, part) != NULL)
+#define HAS_NOT(text, part) CHECK(strstr(text, part) == NULL)
+
+/* A program from its code. Placeholders p_... and b_... are parameters and buffers with random
+ * numbers, those called p_var... positive ones. */
+static cfx_program *program_of(const char *code) {
+    cfx_module *gm = cfx_module_parse(code, "test");
+    cfx_program *p = gm ? cfx_program_new(gm) : NULL;
+    if (!CHECK(p != NULL))
+        return NULL;
+    cfx_each_node(gm->graph, n) {
+        bool buffer = !strncmp(n->name, "b_", 2), param = !strncmp(n->name, "p_", 2);
+        if (n->op != CFX_PLACEHOLDER)
+            continue;
+        cfx_input_kind kind = buffer ? CFX_IN_BUFFER : param ? CFX_IN_PARAMETER : CFX_IN_USER;
+        cfx_result r = cfx_node_result(n);
+        if (kind != CFX_IN_USER)
+            cfx_dict_set(p->state, n->name + 2,
+                         cfx_tensor_value(cfx_abs(cfx_randn(cfx_ints_value(r.ndim, r.shape)))));
+        cfx_program_add_input(p, (cfx_input_spec){.kind = kind,
+                                                  .name = n->name,
+                                                  .target = kind ? n->name + 2 : NULL,
+                                                  .persistent = true});
+    }
+    CHECK(cfx_program_sync(p));
+    return p;
+}
+
+static const char *code_after(const char *pass, cfx_program *p, int changes) {
+    CHECK_INT(cfx_pass_apply(cfx_pass_find(pass), p, NULL), changes);
+    CHECK_OK();
+    CHECK(cfx_program_check(p));
+    return cfx_module_code(p->module);
+}
+
+/* The largest difference of the first results of two programs. */
+static double difference(cfx_program *a, cfx_program *b, cfx_tensor *x) {
+    cfx_tensor *u = cfx_tensor_at(cfx_program_run(a, x), 0);
+    cfx_tensor *v = cfx_tensor_at(cfx_program_run(b, x), 0);
+    return cfx_number(cfx_item(cfx_max(cfx_abs(cfx_sub(u, v)))));
+}
+
+TEST(pass_dead_code_keeps_effects) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, b_n: \"f32[4]\", x: \"f32[4]\"):\n"
+             "        add_: \"f32[4]\" = torch.ops.aten.add_.Tensor(b_n, 1)\n"
+             "        exp: \"f32[4]\" = torch.ops.aten.exp.default(x)\n"
+             "        sin: \"f32[4]\" = torch.ops.aten.sin.default(exp)\n"
+             "        rand: \"f32[4]\" = torch.ops.aten.rand_like.default(x)\n"
+             "        relu: \"f32[4]\" = torch.ops.aten.relu.default(x)\n"
+             "        return (relu,)\n");
+    const char *code = code_after("dead_code", p, 2);
+    HAS(code, "add_");
+    HAS(code, "rand");
+    HAS_NOT(code, "exp");
+}
+
+TEST(pass_noops_minds_writes) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, x: \"f32[2, 4]\"):\n"
+             "        dropout: \"f32[2, 4]\" = torch.ops.aten.dropout.default(x, 0.1, False)\n"
+             "        view: \"f32[2, 4]\" = torch.ops.aten.view.default(dropout, [2, 4])\n"
+             "        clone: \"f32[2, 4]\" = torch.ops.aten.clone.default(view)\n"
+             "        clone_1: \"f32[2, 4]\" = torch.ops.aten.clone.default(clone)\n"
+             "        relu_: \"f32[2, 4]\" = torch.ops.aten.relu_.default(clone)\n"
+             "        to: \"f32[2, 4]\" = torch.ops.aten.to.dtype(clone_1, torch.float32)\n"
+             "        add: \"f32[2, 4]\" = torch.ops.aten.add.Tensor(relu_, to)\n"
+             "        return (add,)\n");
+    cfx_program *was = cfx_program_copy(p);
+    const char *code = code_after("remove_noops", p, 3);
+    HAS(code, "clone = torch.ops.aten.clone.default(x)");
+    HAS(code, "clone_1 = torch.ops.aten.clone.default(clone)");
+    HAS_NOT(code, "dropout");
+    CHECK_NEAR(difference(was, p, cfx_randn(2, 4)), 0, 0);
+}
+
+TEST(pass_common_subexpressions) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, x: \"f32[4]\"):\n"
+             "        exp: \"f32[4]\" = torch.ops.aten.exp.default(x)\n"
+             "        exp_1: \"f32[4]\" = torch.ops.aten.exp.default(x)\n"
+             "        add: \"f32[4]\" = torch.ops.aten.add.Tensor(exp, 1)\n"
+             "        add_1: \"f32[4]\" = torch.ops.aten.add.Tensor(exp_1, 1)\n"
+             "        rand: \"f32[4]\" = torch.ops.aten.rand_like.default(x)\n"
+             "        rand_1: \"f32[4]\" = torch.ops.aten.rand_like.default(x)\n"
+             "        mul: \"f32[4]\" = torch.ops.aten.mul.Tensor(add, add_1)\n"
+             "        mul_1: \"f32[4]\" = torch.ops.aten.mul.Tensor(rand, rand_1)\n"
+             "        return (mul, mul_1)\n");
+    const char *code = code_after("common_subexpressions", p, 2);
+    HAS(code, "mul = torch.ops.aten.mul.Tensor(add, add)");
+    HAS(code, "mul_1 = torch.ops.aten.mul.Tensor(rand, rand_1)");
+}
+
+TEST(pass_common_subexpressions_minds_writes) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, b_n: \"f32[4]\", x: \"f32[4]\"):\n"
+             "        mul: \"f32[4]\" = torch.ops.aten.mul.Tensor(x, b_n)\n"
+             "        add_: \"f32[4]\" = torch.ops.aten.add_.Tensor(b_n, 1)\n"
+             "        mul_1: \"f32[4]\" = torch.ops.aten.mul.Tensor(x, b_n)\n"
+             "        return (mul, mul_1)\n");
+    code_after("common_subexpressions", p, 0);
+    code_after("fold_constants", p, 0);
+}
+
+TEST(pass_folds_constants_up_to_a_size) {
+    static const char code[] =
+        HEAD "    def forward(self, p_w: \"f32[4]\", x: \"f32[4]\"):\n"
+             "        exp: \"f32[4]\" = torch.ops.aten.exp.default(p_w)\n"
+             "        neg: \"f32[4]\" = torch.ops.aten.neg.default(exp)\n"
+             "        add: \"f32[4]\" = torch.ops.aten.add.Tensor(x, neg)\n"
+             "        return (add,)\n";
+    cfx_program *p = program_of(code), *was = cfx_program_copy(p);
+    const char *after = code_after("fold_constants", p, 1);
+    HAS(after, "add = torch.ops.aten.add.Tensor(x, c_folded_neg)");
+    CHECK_NEAR(difference(was, p, cfx_randn(4)), 0, 0);
+    cfx_value from = cfx_node_get_meta(cfx_graph_find(p->module->graph, "c_folded_neg"),
+                                       "from_node");
+    CHECK_STR(cfx_value_repr(from), "{'pass': 'fold_constants', 'nodes': ['neg']}");
+    cfx_dict *options = cfx_dict_new();
+    cfx_dict_set(options, "limit", cfx_string_value("8"));
+    CHECK_INT(cfx_pass_apply(&cfx__pass_fold_constants, program_of(code), options), 0);
+}
+
+TEST(pass_folds_batch_norms) {
+    static const char code[] =
+        HEAD "    def forward(self, p_w: \"f32[6, 2, 3, 3]\", p_g: \"f32[6]\", p_b: \"f32[6]\", "
+             "b_m: \"f32[6]\", b_v: \"f32[6]\", x: \"f32[1, 4, 5, 5]\"):\n"
+             "        conv2d: \"f32[1, 6, 5, 5]\" = torch.ops.aten.conv2d.default(x, p_w, None, "
+             "[1, 1], [1, 1], [1, 1], 2)\n"
+             "        batch_norm: \"f32[1, 6, 5, 5]\" = torch.ops.aten.batch_norm.default(conv2d, "
+             "p_g, p_b, b_m, b_v, False, 0.1, 1e-05, True)\n"
+             "        return (batch_norm,)\n";
+    cfx_program *p = program_of(code), *was = cfx_program_copy(p);
+    const char *after = code_after("fold_batch_norm", p, 1);
+    HAS(after, "conv2d = torch.ops.aten.conv2d.default(x, p_w, p_bias, [1, 1], [1, 1], [1, 1], 2)");
+    HAS_NOT(after, "batch_norm");
+    CHECK_NEAR(difference(was, p, cfx_randn(1, 4, 5, 5)), 0, 1e-4);
+    code_after("prune", p, 8);
+    CHECK_INT(p->ninputs, 3);
+    CHECK_INT(was->ninputs, 6);
+}
+
+TEST(pass_merges_linears) {
+    static const char code[] =
+        HEAD "    def forward(self, p_q: \"f32[4, 8]\", p_k: \"f32[2, 8]\", x: \"f32[3, 8]\"):\n"
+             "        linear: \"f32[3, 4]\" = torch.ops.aten.linear.default(x, p_q)\n"
+             "        linear_1: \"f32[3, 2]\" = torch.ops.aten.linear.default(x, p_k)\n"
+             "        view: \"f32[6, 2]\" = torch.ops.aten.view.default(linear, [6, 2])\n"
+             "        t: \"f32[2, 3]\" = torch.ops.aten.t.default(linear_1)\n"
+             "        mm: \"f32[6, 3]\" = torch.ops.aten.mm.default(view, t)\n"
+             "        return (mm,)\n";
+    cfx_program *p = program_of(code), *was = cfx_program_copy(p);
+    const char *after = code_after("merge_linears", p, 2);
+    HAS(after, "linear_2 = torch.ops.aten.linear.default(x, p_q_merged)");
+    HAS(after, "split_with_sizes = torch.ops.aten.split_with_sizes.default(linear_2, [4, 2], -1)");
+    HAS(after, "torch.ops.aten.reshape.default(getitem, [6, 2])");
+    CHECK_NEAR(difference(was, p, cfx_randn(3, 8)), 0, 1e-4);
+}
+
+TEST(pass_checks_for_nan) {
+    cfx_program *p = program_of(HEAD "    def forward(self, x: \"f32[2]\"):\n"
+                                     "        log: \"f32[2]\" = torch.ops.aten.log.default(x)\n"
+                                     "        return (log,)\n");
+    code_after("check_nan", p, 1);
+    CHECK(!cfx_is_bad(cfx_program_run(p, cfx_ones(2))));
+    cfx_program_run(p, cfx_neg(cfx_ones(2)));
+    CHECK_ERROR("node log gives NaN");
+    const char *code = code_after("remove_asserts", p, 4);
+    HAS_NOT(code, "isnan");
+}
+
+TEST(pass_normalizes_arguments) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, x: \"f32[2]\"):\n"
+             "        add: \"f32[2]\" = torch.ops.aten.add.Tensor(other = x, self = x, alpha = 1)\n"
+             "        return (add,)\n");
+    HAS(code_after("normalize", p, 1), "add = torch.ops.aten.add.Tensor(x, x);");
+}
+
+/* ---- the manager ----------------------------------------------------------------------------- */
+
+static int break_graph(cfx_program *p, const cfx_dict *options) {
+    (void)options;
+    cfx_graph *g = p->module->graph;
+    cfx_node_set_target(cfx_graph_find(g, "relu"), cfx_graph_target(g, "aten.mm.default"));
+    return 1;
+}
+
+static const cfx_pass breaks = {.name = "breaks", .summary = "breaks", .run = break_graph};
+static const cfx_pass late = {
+    .name = "late", .summary = "late", .after = "dead_code", .run = break_graph};
+
+TEST(failed_pass_leaves_the_program_as_it_was) {
+    cfx_program *p = program_of(HEAD "    def forward(self, x: \"f32[2]\"):\n"
+                                     "        relu: \"f32[2]\" = torch.ops.aten.relu.default(x)\n"
+                                     "        return (relu,)\n");
+    cfx_graph *before = cfx_graph_copy(p->module->graph);
+    CHECK_INT(cfx_pass_apply(&breaks, p, NULL), -1);
+    CHECK(!cfx_ok());
+    CHECK_ERROR("mm");
+    CHECK(cfx_graph_equal(p->module->graph, before));
+    CHECK(cfx_program_check(p));
+    CHECK(!cfx_is_bad(cfx_program_run(p, cfx_ones(2))));
+}
+
+TEST(pipeline_has_an_order) {
+    cfx_program *p = program_of(HEAD "    def forward(self, x: \"f32[2]\"):\n"
+                                     "        return (x,)\n");
+    cfx_pass_step steps[] = {{&late, NULL}, {&cfx__pass_dead_code, NULL}};
+    cfx_pass_manager m = {.steps = steps, .nsteps = 2};
+    CHECK(cfx_passes_run(&m, p).program == NULL);
+    CHECK_ERROR("pass late has to come after dead_code, which the pipeline has later");
+    cfx_dict *options = cfx_dict_new();
+    cfx_dict_set(options, "colour", cfx_string_value("red"));
+    CHECK_INT(cfx_pass_apply(&cfx__pass_fold_constants, p, options), -1);
+    CHECK_ERROR("it has no option 'colour'; those it has are limit=16777216");
+}
+
+TEST(copy_is_edited_unless_asked_otherwise) {
+    cfx_program *p = program_of(HEAD "    def forward(self, x: \"f32[2]\"):\n"
+                                     "        exp: \"f32[2]\" = torch.ops.aten.exp.default(x)\n"
+                                     "        return (x,)\n");
+    cfx_pass_manager m = {.check = true};
+    cfx_pass_result r = cfx_passes_run(&m, p);
+    CHECK(r.modified && r.program != p);
+    CHECK_INT(cfx_graph_len(p->module->graph), 3);
+    CHECK_INT(cfx_graph_len(r.program->module->graph), 2);
+    m.in_place = true;
+    r = cfx_passes_run(&m, p);
+    CHECK(r.program == p);
+    CHECK_INT(cfx_graph_len(p->module->graph), 2);
+}
+
+/* ---- programs of PyTorch's ------------------------------------------------------------------- */
+
+/* Runs both on the program's own inputs. */
+static void check_same(const char *name, cfx_program *p, cfx_program *q) {
+    cfx_value sample = cfx_program_sample_inputs(p);
+    cfx_list *flat = cfx_list_value(0, NULL).list, *a = cfx_list_value(0, NULL).list;
+    cfx_list *b = cfx_list_value(0, NULL).list;
+    cfx_tree_flatten(sample, flat);
+    cfx_args args = {(int)flat->len, flat->items, NULL};
+    cfx_tree_flatten(cfx_program_run_from(CFX_HERE, p, args), a);
+    cfx_tree_flatten(cfx_program_run_from(CFX_HERE, q, args), b);
+    CHECK_OK();
+    CHECK_INT(a->len, b->len);
+    for (int64_t i = 0; i < a->len && i < b->len; i++)
+        if (a->items[i].tag == CFX_TAG_TENSOR &&
+            !cfx_item(cfx_all(cfx_isclose(b->items[i], a->items[i], 1e-4, 1e-4, true))).b)
+            test_fail(CFX_HERE, "result %d of %s differs", (int)i, name);
+}
+
+TEST(passes_keep_what_programs_compute) {
+    static const char *const names[] = {"seed_mlp", "cond", "index_zoo", "pytree_io", "while_loop",
+                                        "dyn_conv"};
+    for (int i = 0; i < COUNT(names); i++) {
+        const char *path = cfx__text_format(CFX_TEST_DATA "/zoo/%s/model.pt2", names[i]);
+        cfx_program *p = cfx_open(path);
+        for (int k = -1; cfx_pass_number(k < 0 ? 0 : k); k++) {
+            cfx_pass_step step = {k < 0 ? NULL : cfx_pass_number(k), NULL};
+            cfx_pass_manager m = {.steps = &step, .nsteps = k >= 0, .check = true};
+            cfx_program *q = cfx_passes_run(&m, p).program;
+            if (CHECK(q != NULL))
+                check_same(names[i], cfx_program_copy(p), q);
+        }
+    }
+}
