@@ -298,6 +298,15 @@ TEST(fx_concrete_args) {
     CHECK_OK();
 }
 
+TEST(fx_conv_bn_fused) {
+    cfx_module *m = new_nested();
+    cfx_module_train(m, false);
+    cfx_module *gm = cfx_fuse_conv_bn(m);
+    gm = gm ? cfx_graph_module(gm, gm->graph, "GraphModule") : NULL;
+    compare_texts("T_conv_bn_fused", gm, "");
+    CHECK_OK();
+}
+
 TEST(fx_fuse_conv_relu) {
     cfx_module *gm = cfx_symbolic_trace(new_conv_relu());
     cfx_each_node(gm->graph, n)

@@ -77,6 +77,11 @@ CFX_API int cfx_pass_apply(const cfx_pass *pass, cfx_program *p, cfx_dict *optio
 /* The default pipeline on a copy; scope. NULL with an error. */
 CFX_API cfx_program *cfx_optimize(cfx_program *p);
 
+/* A copy of a module, traced, in which batch norms that do not learn are part of the weights of the
+ * convolutions and linear layers before them: torch.fx's fuse(). A GraphModule; scope. NULL, with
+ * an error, where it cannot be traced. */
+CFX_API cfx_module *cfx_fuse_conv_bn(const cfx_module *m);
+
 /* The passes there are: number i, NULL past the last; and by name, NULL where there is none. */
 CFX_API const cfx_pass *cfx_pass_number(int i);
 CFX_API const cfx_pass *cfx_pass_find(const char *name);

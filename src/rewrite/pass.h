@@ -7,7 +7,7 @@
 
 #include "rewrite.h"
 
-/* ---- calls (call.c) -------------------------------------------------------------------------- */
+/* ---- calls (pass.c) -------------------------------------------------------------------------- */
 
 /* The overload that n calls; NULL where it calls none. */
 cfx_op *cfx__call_op(const cfx_node *n);
@@ -54,10 +54,26 @@ bool cfx__alias_same(const cfx__alias *a, const cfx_node *n, const cfx_node *m);
 /* The tensor of a parameter, buffer or constant that nothing writes to; NULL where n is none. */
 cfx_tensor *cfx__program_constant(const cfx_program *p, const cfx__alias *a, const cfx_node *n);
 
+/* ---- batch norms (pass_batch_norm.c) --------------------------------------------------------- */
+
+/* What a batch norm that does not learn does to each channel: x * scale + shift; in float64. */
+typedef struct cfx__affine {
+    cfx_tensor *scale, *shift;
+} cfx__affine;
+
+/* Made of the norm's tensors, of which weight and bias may be NULL; false where it cannot be told.
+ */
+bool cfx__affine_of(cfx__affine *a, cfx_tensor *mean, cfx_tensor *var, cfx_tensor *weight,
+                    cfx_tensor *bias, cfx_value eps);
+/* The weight and the bias (NULL: none) of a layer whose results go through it; dimension `dim` of
+ * the weight counts them. Scope. */
+void cfx__affine_apply(const cfx__affine *a, int dim, cfx_tensor **weight, cfx_tensor **bias);
+
 /* ---- passes ---------------------------------------------------------------------------------- */
 
 extern const cfx_pass cfx__pass_dead_code, cfx__pass_remove_noops, cfx__pass_common,
     cfx__pass_fold_constants, cfx__pass_fold_batch_norm, cfx__pass_merge_linears, cfx__pass_prune,
-    cfx__pass_normalize, cfx__pass_remove_asserts, cfx__pass_check_nan, cfx__pass_shapes;
+    cfx__pass_normalize, cfx__pass_simplify, cfx__pass_recognize,
+    cfx__pass_remove_asserts, cfx__pass_check_nan, cfx__pass_shapes;
 
 #endif

@@ -6,14 +6,34 @@
 
 /* ---- the norm -------------------------------------------------------------------------------- */
 
-/* y = x * scale + shift for each channel; in float64. */
-typedef struct affine {
-    cfx_node *result; /* what stands for y */
-    cfx_tensor *scale, *shift;
-} affine;
-
 static cfx_tensor *wide(cfx_tensor *t) {
     return t ? cfx_to(t, CFX_KW(dtype, cfx_dtype_value(CFX_F64))) : NULL;
+}
+
+bool cfx__affine_of(cfx__affine *a, cfx_tensor *mean, cfx_tensor *var, cfx_tensor *weight,
+                    cfx_tensor *bias, cfx_value eps) {
+    if (!mean || !var || !cfx_is_number(eps))
+        return false;
+    a->scale = cfx_rsqrt(cfx_add(wide(var), eps));
+    if (weight)
+        a->scale = cfx_mul(a->scale, wide(weight));
+    a->shift = cfx_neg(cfx_mul(wide(mean), a->scale));
+    if (bias)
+        a->shift = cfx_add(a->shift, wide(bias));
+    return cfx_ok();
+}
+
+static cfx_tensor *back(cfx_tensor *t, cfx_value dtype) {
+    return cfx_contiguous(cfx_to(t, CFX_KW(dtype, dtype)));
+}
+
+void cfx__affine_apply(const cfx__affine *a, int dim, cfx_tensor **weight, cfx_tensor **bias) {
+    cfx_value shape = cfx_list_value(0, NULL), dtype = cfx_dtype_value((cfx_dtype)(*weight)->dtype);
+    for (int i = 0; i < (*weight)->ndim; i++)
+        cfx_list_append(shape.list, cfx_int(i == dim ? -1 : 1));
+    cfx_tensor *moved = *bias ? cfx_add(cfx_mul(wide(*bias), a->scale), a->shift) : a->shift;
+    *weight = back(cfx_mul(wide(*weight), cfx_reshape(a->scale, shape)), dtype);
+    *bias = back(moved, dtype);
 }
 
 /* The only node that uses n; where n has several results, the one that takes the first, alone. */
@@ -31,7 +51,7 @@ static cfx_tensor *held(const cfx_program *p, const cfx__alias *a, const cfx_nod
 }
 
 /* Whether n is such a norm of which all numbers are known. */
-static bool read_norm(const cfx_program *p, const cfx__alias *a, cfx_node *n, affine *out) {
+static bool read_norm(const cfx_program *p, const cfx__alias *a, cfx_node *n, cfx__affine *out) {
     bool core = cfx__call_is(n, "_native_batch_norm_legit_no_training");
     cfx_value training = cfx__call_arg(n, "training"), eps = cfx__call_arg(n, "eps");
     if ((!core && !cfx__call_is(n, "batch_norm")) || (training.tag == CFX_TAG_BOOL && training.b) ||
@@ -39,17 +59,8 @@ static bool read_norm(const cfx_program *p, const cfx__alias *a, cfx_node *n, af
         return false;
     cfx_tensor *mean = held(p, a, n, "running_mean"), *var = held(p, a, n, "running_var");
     cfx_tensor *weight = held(p, a, n, "weight"), *bias = held(p, a, n, "bias");
-    out->result = first_result(n);
-    if (!mean || !var || !out->result || (cfx__call_node(n, "weight") && !weight) ||
-        (cfx__call_node(n, "bias") && !bias))
-        return false;
-    out->scale = cfx_rsqrt(cfx_add(wide(var), eps));
-    if (weight)
-        out->scale = cfx_mul(out->scale, wide(weight));
-    out->shift = cfx_neg(cfx_mul(wide(mean), out->scale));
-    if (bias)
-        out->shift = cfx_add(out->shift, wide(bias));
-    return cfx_ok();
+    bool known = (weight || !cfx__call_node(n, "weight")) && (bias || !cfx__call_node(n, "bias"));
+    return known && first_result(n) && cfx__affine_of(out, mean, var, weight, bias, eps);
 }
 
 /* ---- the layer before it --------------------------------------------------------------------- */
@@ -97,10 +108,6 @@ static bool set_tensor(cfx_program *p, cfx_node *layer, const char *name, cfx_te
     return made->graph && cfx__call_set(layer, name, cfx_node_value(made));
 }
 
-static cfx_tensor *back(cfx_tensor *t, const cfx_tensor *like) {
-    return cfx_contiguous(cfx_to(t, CFX_KW(dtype, cfx_dtype_value((cfx_dtype)like->dtype))));
-}
-
 /* "conv1.bias" for a layer whose weight is "conv1.weight". */
 static const char *bias_name(const cfx_program *p, const cfx_node *weight) {
     const char *target = cfx_program_input(p, weight)->target, *dot = strrchr(target, '.');
@@ -108,7 +115,7 @@ static const char *bias_name(const cfx_program *p, const cfx_node *weight) {
 }
 
 /* Puts the norm into the layer; whether it could. */
-static bool fold(cfx_program *p, const cfx__alias *a, cfx_node *layer, const affine *n) {
+static bool fold(cfx_program *p, const cfx__alias *a, cfx_node *layer, const cfx__affine *n) {
     int dim = channels(layer);
     cfx_node *w = dim < 0 ? NULL : cfx__call_node(layer, "weight");
     cfx_node *b = w ? cfx__call_node(layer, "bias") : NULL;
@@ -116,14 +123,10 @@ static bool fold(cfx_program *p, const cfx__alias *a, cfx_node *layer, const aff
     cfx_tensor *bias = b ? cfx__program_constant(p, a, b) : NULL;
     if (!weight || (b && !bias) || !fits(layer, n->scale, weight, dim))
         return false;
-    cfx_value shape = cfx_list_value(0, NULL);
-    for (int i = 0; i < weight->ndim; i++)
-        cfx_list_append(shape.list, cfx_int(i == dim ? -1 : 1));
-    cfx_tensor *scaled = cfx_mul(wide(weight), cfx_reshape(n->scale, shape));
-    cfx_tensor *moved = bias ? cfx_add(cfx_mul(wide(bias), n->scale), n->shift) : n->shift;
     const char *name = bias_name(p, w);
-    return cfx_ok() && set_tensor(p, layer, "weight", back(scaled, weight), name) &&
-           set_tensor(p, layer, "bias", back(moved, bias ? bias : weight), name);
+    cfx__affine_apply(n, dim, &weight, &bias);
+    return cfx_ok() && set_tensor(p, layer, "weight", weight, name) &&
+           set_tensor(p, layer, "bias", bias, name);
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
@@ -136,13 +139,14 @@ static int run(cfx_program *p, const cfx_dict *options) {
     cfx_grad_mode grad = cfx_set_grad_mode(CFX_NO_GRAD);
     cfx_each_node(p->module->graph, n) {
         size_t mark = cfx_scope_open();
-        affine norm;
+        cfx__affine norm;
         cfx_node *layer = read_norm(p, &a, n, &norm) ? cfx__call_node(n, "input") : NULL;
+        cfx_node *result = layer ? first_result(n) : NULL;
         if (layer && layer->num_users == 1 && !cfx__alias_written(&a, layer) &&
-            !cfx__alias_written(&a, norm.result) && fold(p, &a, layer, &norm)) {
-            cfx_node_replace(norm.result, layer);
-            if (norm.result != n)
-                cfx_graph_erase(norm.result);
+            !cfx__alias_written(&a, result) && fold(p, &a, layer, &norm)) {
+            cfx_node_replace(result, layer);
+            if (result != n)
+                cfx_graph_erase(result);
             changes += cfx_graph_erase(n);
         }
         cfx_scope_close(mark);

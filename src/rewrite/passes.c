@@ -4,7 +4,8 @@
 /* In the order in which cfx opt --list shows them. */
 static const cfx_pass *const passes[] = {
     &cfx__pass_dead_code,      &cfx__pass_remove_noops,   &cfx__pass_fold_constants,
-    &cfx__pass_fold_batch_norm, &cfx__pass_common,        &cfx__pass_prune,
+    &cfx__pass_fold_batch_norm, &cfx__pass_simplify,      &cfx__pass_recognize,
+    &cfx__pass_common,         &cfx__pass_prune,
     &cfx__pass_merge_linears,  &cfx__pass_normalize,      &cfx__pass_remove_asserts,
     &cfx__pass_check_nan,   &cfx__pass_shapes,
 };
@@ -14,6 +15,8 @@ static const cfx_pass_step pipeline[] = {
     {&cfx__pass_remove_noops, NULL},
     {&cfx__pass_fold_constants, NULL},
     {&cfx__pass_fold_batch_norm, NULL},
+    {&cfx__pass_simplify, NULL},
+    {&cfx__pass_recognize, NULL},
     {&cfx__pass_common, NULL},
     {&cfx__pass_dead_code, NULL},
     {&cfx__pass_prune, NULL},
