@@ -26,7 +26,7 @@ typedef struct cfx_pass {
     const char *after;   /* names of passes, blanks between, that come before it where a pipeline
                             has them; NULL: none */
     const char *options; /* "limit=16777216 keep=": what it can be told, with what it takes
-                            otherwise; NULL: nothing */
+                            otherwise; "*": anything; NULL: nothing */
     cfx_pass_promise promise;
     bool repeat;         /* until it changes nothing */
     /* Edits the program; options as a dict of text to text, all of them given. How many changes; an

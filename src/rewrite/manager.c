@@ -120,7 +120,8 @@ static void count_nodes(const char *path, cfx_module *m, void *user) {
  * that it does not know. */
 static cfx_dict *all_options(const cfx_pass *pass, const cfx_dict *given) {
     cfx_dict *all = cfx_dict_new();
-    const char *at = pass->options ? pass->options : "";
+    bool any = pass->options && !strcmp(pass->options, "*");
+    const char *at = pass->options && !any ? pass->options : "";
     for (size_t n; *at; at += n + (at[n] == ' ')) {
         n = strcspn(at, " ");
         size_t name = strcspn(at, "=");
@@ -128,7 +129,7 @@ static cfx_dict *all_options(const cfx_pass *pass, const cfx_dict *given) {
                      cfx_string_value_n(at + name + 1, n - name - 1));
     }
     for (int64_t i = 0; given && i < given->len; i++) {
-        if (!cfx_dict_find(all, given->entries[i].key)) {
+        if (!any && !cfx_dict_find(all, given->entries[i].key)) {
             cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "it has no option '%s'%s%s",
                      cfx_value_str(given->entries[i].key),
                      pass->options ? "; those it has are " : "",

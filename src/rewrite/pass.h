@@ -74,6 +74,7 @@ void cfx__affine_apply(const cfx__affine *a, int dim, cfx_tensor **weight, cfx_t
 extern const cfx_pass cfx__pass_dead_code, cfx__pass_remove_noops, cfx__pass_common,
     cfx__pass_fold_constants, cfx__pass_fold_batch_norm, cfx__pass_merge_linears, cfx__pass_prune,
     cfx__pass_normalize, cfx__pass_simplify, cfx__pass_recognize,
-    cfx__pass_remove_asserts, cfx__pass_check_nan, cfx__pass_shapes;
+    cfx__pass_remove_asserts, cfx__pass_check_nan, cfx__pass_shapes, cfx__pass_to_dtype,
+    cfx__pass_specialize;
 
 #endif

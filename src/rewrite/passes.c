@@ -7,7 +7,8 @@ static const cfx_pass *const passes[] = {
     &cfx__pass_fold_batch_norm, &cfx__pass_simplify,      &cfx__pass_recognize,
     &cfx__pass_common,         &cfx__pass_prune,
     &cfx__pass_merge_linears,  &cfx__pass_normalize,      &cfx__pass_remove_asserts,
-    &cfx__pass_check_nan,   &cfx__pass_shapes,
+    &cfx__pass_check_nan,      &cfx__pass_to_dtype,       &cfx__pass_specialize,
+    &cfx__pass_shapes,
 };
 
 static const cfx_pass_step pipeline[] = {
