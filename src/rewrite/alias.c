@@ -116,8 +116,8 @@ void cfx__alias_open(cfx__alias *a, const cfx_graph *g) {
 }
 
 void cfx__alias_close(cfx__alias *a) {
-    free(a->root);
-    free(a->flags);
+    cfx__free(a->root);
+    cfx__free(a->flags);
 }
 
 static uint8_t flags_of(const cfx__alias *a, const cfx_node *n) {

@@ -106,7 +106,7 @@ static void close_graphs(application *a) {
         cfx_graph_remove_hooks(o->graph, &o->hooks);
         spread(o);
         cfx_drop(o->graph);
-        free(o);
+        cfx__free(o);
     }
     VEC_FREE(a->origins);
 }

@@ -50,7 +50,7 @@ static int merge(cfx_program *p, cfx_module *m, const cfx_dict *options) {
         changes += cfx_graph_erase(n);
     }
     cfx__alias_close(&a);
-    free(t.slots);
+    cfx__free(t.slots);
     return changes;
 }
 

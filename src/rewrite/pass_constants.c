@@ -129,7 +129,7 @@ static int run(cfx_program *p, const cfx_dict *options) {
     int changes = cfx_ok() ? replace(&f) : 0;
     for (size_t i = 0; i < f.len; i++)
         cfx_value_drop(f.values[i]);
-    free(f.values);
+    cfx__free(f.values);
     cfx__alias_close(&f.alias);
     if (changes)
         cfx__graph_sweep(g, cfx_node_is_impure);

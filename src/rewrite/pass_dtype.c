@@ -175,9 +175,9 @@ static int run(cfx_program *p, const cfx_dict *options) {
             lower_node(&l, n);
     }
     cfx__alias_close(&l.alias);
-    free(l.is_low);
+    cfx__free(l.is_low);
     for (int i = 0; i < 2; i++)
-        free(l.casts[i]);
+        cfx__free(l.casts[i]);
     return l.changes;
 }
 
