@@ -1,7 +1,7 @@
 /* cfx: PyTorch FX in C. Capture, show, tap, change, run and save PyTorch programs without Python.
  *
  * Read in this order: base (scopes, errors), value, tensor, op, ops, grad, nn, graph, program,
- * cost, pair, trace, run, rewrite, pass, emit, draw, pack. */
+ * cost, pair, trace, run, rewrite, split, pass, emit, draw, pack. */
 #ifndef CFX_H
 #define CFX_H
 
@@ -24,6 +24,7 @@
 #include <cfx/export.h>
 #include <cfx/run.h>
 #include <cfx/rewrite.h>
+#include <cfx/split.h>
 #include <cfx/pass.h>
 #include <cfx/emit.h>
 #include <cfx/draw.h>

@@ -156,13 +156,15 @@ static cfx_value mlp(cfx_module *self, cfx_args a) {
     return cfx_tensor_value(cfx_call(self, "fc2", x));
 }
 
-TEST(fx_mlp) {
+static cfx_module *new_mlp(void) {
     cfx_module *m = plain("MLP", mlp, "x");
     cfx_nn_add(m, "fc1", cfx_nn_linear(16, 32));
     cfx_nn_add(m, "fc2", cfx_nn_linear(32, 16));
     cfx_nn_add(m, "relu", cfx_nn_relu());
-    check_case(m);
+    return m;
 }
+
+TEST(fx_mlp) { check_case(new_mlp()); }
 
 static cfx_value slice(int from, int to) {
     return cfx_slice_value(cfx_int(from), cfx_int(to), CFX_NONE);
@@ -389,6 +391,17 @@ TEST(fx_replace_pattern) {
     CHECK_OK();
 }
 
+static int after_relu(cfx_node *n, void *user) {
+    (void)user;
+    return strcmp(n->name, "fc1") && strcmp(n->name, "relu");
+}
+
+TEST(fx_split_module) {
+    cfx_module *gm = cfx_symbolic_trace(new_mlp());
+    compare_texts("T_split", cfx_split_module(gm, after_relu, NULL, (cfx_split_options){0}), "");
+    CHECK_OK();
+}
+
 static bool sequential_too(cfx_tracer *t, cfx_module *m, const char *path) {
     return !strcmp(m->type, "Sequential") || cfx_tracer_is_leaf(t, m, path);
 }
@@ -424,68 +437,6 @@ TEST(fx_shape_prop) {
     without_grad(want);
     CHECK_STR(got, want);
     free(want);
-}
-
-/* ---- control flow ---------------------------------------------------------------------------- */
-
-static cfx_value halved(cfx_module *self, cfx_args a) {
-    return OP("truediv", cfx_call(self, "linear", a.v[0]), 2);
-}
-
-static cfx_value negated(cfx_module *self, cfx_args a) {
-    (void)self;
-    return cfx_method(a.v[0], "neg");
-}
-
-static cfx_value chooses(cfx_module *self, cfx_args a) {
-    cfx_value pred = OP("gt", cfx_method(a.v[0], "sum"), 0);
-    cfx_value y = cfx_cond(self, pred, halved, negated, a.v[0]);
-    return OP("add", y, 1);
-}
-
-TEST(fx_control_flow_is_traced_and_run) {
-    cfx_module *m = plain("Chooses", chooses, "x");
-    cfx_nn_add(m, "linear", cfx_nn_linear(3, 3));
-    cfx_module *gm = cfx_symbolic_trace(m);
-    if (!CHECK_OK() || !CHECK(gm != NULL))
-        return;
-    CHECK_STR(cfx_module_readable(gm, (cfx_readable_options){0}),
-              "class Chooses(torch.nn.Module):\n"
-              "    def forward(self, x):\n"
-              "        # No stacktrace found for following nodes\n"
-              "        sum_1 = x.sum()\n"
-              "        gt = sum_1 > 0;  sum_1 = None\n"
-              "        true_graph_0 = self.true_graph_0\n"
-              "        false_graph_0 = self.false_graph_0\n"
-              "        cond = torch.ops.higher_order.cond(gt, true_graph_0, false_graph_0, [x]);  "
-              "gt = true_graph_0 = false_graph_0 = x = None\n"
-              "        getitem = cond[0];  cond = None\n"
-              "        add = getitem + 1;  getitem = None\n"
-              "        return add\n\n"
-              "    class true_graph_0(torch.nn.Module):\n"
-              "        def forward(self, x):\n"
-              "            # No stacktrace found for following nodes\n"
-              "            linear = self.linear(x);  x = None\n"
-              "            truediv = linear / 2;  linear = None\n"
-              "            return (truediv,)\n\n"
-              "    class false_graph_0(torch.nn.Module):\n"
-              "        def forward(self, x):\n"
-              "            # No stacktrace found for following nodes\n"
-              "            neg = x.neg();  x = None\n"
-              "            return (neg,)\n");
-    CHECK(cfx_graph_lint(gm->graph, gm));
-    CHECK_INT(cfx_graph_eliminate_dead_code(gm->graph), 0);
-    cfx_module *back = cfx_module_parse(cfx_module_readable(gm, (cfx_readable_options){0}), "fx");
-    CHECK(back && cfx_graph_equal(back->graph, gm->graph));
-    cfx_interp it = {.module = gm};
-    cfx_module *same = cfx_transform(&it);
-    for (double sign = -1; sign <= 1; sign += 2) {
-        cfx_tensor *x = cfx_full(cfx_list(2, 3), sign), *want = cfx_forward(m, x);
-        CHECK_STR(cfx_str(cfx_forward(gm, x)), cfx_str(want));
-        CHECK_STR(cfx_str(cfx_forward(same, x)), cfx_str(want));
-    }
-    CHECK_OK();
-    CHECK_INT(cfx_module_count(m), 1); /* the traced module is left as it was */
 }
 
 /* ---- mistakes -------------------------------------------------------------------------------- */

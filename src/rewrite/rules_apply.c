@@ -1,6 +1,7 @@
 /* Rules applied to a graph: sweeps over its nodes, first to last, until one finds nothing to do. A
  * node is compared only with rules whose root is its function; what a rule put in is met again
  * later in the same sweep. Start at apply. */
+#include "pass.h"
 #include "rules.h"
 
 /* What is known of all nodes of one target. */
@@ -22,9 +23,7 @@ typedef struct applying {
     cfx_program *program; /* or NULL */
     cfx_module *module;
     cfx_graph *graph;
-    cfx_node **memory;    /* by id, of the nodes there were: one node for all that share memory */
-    bool *written;        /* by id of those */
-    size_t nmemory;
+    cfx__alias alias;
     VEC(row_rules) rows;  /* by the row's number */
     cfx__matcher *matchers; /* one for each rule */
     int *counts;
@@ -66,43 +65,6 @@ static bool may_fit(const cfx__rule *r, const uint64_t *have, const cfx_node *n)
                         (!r->argument[1] || r->argument[1] == have[0]));
 }
 
-/* ---- writes ---------------------------------------------------------------------------------- */
-
-/* The node whose memory n has: its own, or that of the first input of a call that may give a view
- * of it. */
-static cfx_node *memory_of(const applying *a, cfx_node *n) {
-    cfx__call c;
-    bool call = n->op != CFX_PLACEHOLDER && n->op != CFX_GET_ATTR;
-    if (!call || !n->inputs || n->inputs->node->graph != a->graph)
-        return n;
-    if (cfx__call_of(n, &c) && !(c.op->effects & CFX_COMPOSITE) && !cfx_node_is_getitem(n)) {
-        bool view = false;
-        for (int i = 0; i < c.schema->nrets; i++)
-            view |= c.schema->rets[i].alias != 0;
-        if (!view)
-            return n;
-    }
-    return a->memory[cfx__node_of(n->inputs->node)->id];
-}
-
-static void find_writes(applying *a) {
-    a->nmemory = a->graph->made.len;
-    a->memory = cfx__alloc0((a->nmemory + 1) * sizeof *a->memory);
-    a->written = cfx__alloc0(a->nmemory + 1);
-    cfx_each_node(a->graph, n) CFX_SCOPE {
-        a->memory[cfx__node_of(n)->id] = memory_of(a, n);
-        bool writes = n->op != CFX_PLACEHOLDER && n->op != CFX_OUTPUT && cfx_node_is_impure(n);
-        if (writes)
-            cfx_each_input(n, u) if (u->node->graph == a->graph)
-                a->written[cfx__node_of(a->memory[cfx__node_of(u->node)->id])->id] = true;
-    }
-}
-
-static bool is_written(const applying *a, const cfx_node *n) {
-    uint32_t id = cfx__node_of(n)->id;
-    return id < a->nmemory && a->memory[id] && a->written[cfx__node_of(a->memory[id])->id];
-}
-
 /* ---- one place ------------------------------------------------------------------------------- */
 
 /* Whether something of the match is written to somewhere: the order of reads and writes counts
@@ -112,7 +74,7 @@ static bool is_disturbed(const applying *a, const cfx__rule *r, const cfx__match
         return false;
     for (size_t i = 0; i < m->trail.len; i++) {
         cfx_value v = *cfx__match_slot(m->table, m->trail.data[i]);
-        if (v.tag == CFX_TAG_NODE && is_written(a, v.node))
+        if (v.tag == CFX_TAG_NODE && cfx__alias_written(&a->alias, v.node))
             return true;
     }
     return false;
@@ -209,9 +171,9 @@ static bool splice(applying *a, const cfx__rule *r, cfx__matcher *m) {
     return done;
 }
 
-static bool try_rule(applying *a, int rule, cfx_node *n) {
-    const cfx__rule *r = &a->rules->rules.data[rule];
-    cfx__matcher *m = &a->matchers[rule];
+static bool try_rule(applying *a, int number, cfx_node *n) {
+    const cfx__rule *r = &a->rules->rules.data[number];
+    cfx__matcher *m = &a->matchers[number];
     if (!cfx__match_at(m, n) || is_disturbed(a, r, m) || !conditions_hold(a, r, m))
         return false;
     if (r->row && r->row->when) {
@@ -222,9 +184,9 @@ static bool try_rule(applying *a, int rule, cfx_node *n) {
     const char *name = n->name;
     if (!splice(a, r, m))
         return false;
-    if (++a->counts[rule] > a->limit)
+    if (++a->counts[number] > a->limit)
         cfx__rule_fail(&r->text, "it never stops: it was applied %d times, last at node %s",
-                       a->counts[rule], name);
+                       a->counts[number], name);
     return true;
 }
 
@@ -237,11 +199,11 @@ static bool visit(applying *a, cfx_node *n) {
         return false;
     uint64_t have[2] = {key_of_argument(a, n, 0), key_of_argument(a, n, 1)};
     for (int i = 0; i < row.n; i++) {
-        int rule = a->rules->index.data[row.first + i].rule;
-        if (!may_fit(&a->rules->rules.data[rule], have, n))
+        int number = a->rules->index.data[row.first + i].rule;
+        if (!may_fit(&a->rules->rules.data[number], have, n))
             continue;
         size_t mark = cfx_scope_open();
-        bool done = try_rule(a, rule, n);
+        bool done = try_rule(a, number, n);
         cfx_scope_close(mark);
         if (done || !cfx_ok())
             return done;
@@ -303,12 +265,11 @@ static bool check_results(applying *a) {
 
 static int sweep(applying *a) {
     int done = 0;
-    find_writes(a);
+    cfx__alias_open(&a->alias, a->graph);
     for (cfx_node *n = cfx_graph_first(a->graph); n && cfx_ok(); n = cfx_node_after(n))
         if (n->op != CFX_PLACEHOLDER && n->op != CFX_OUTPUT && visit(a, n))
             done++;
-    cfx__free(a->memory);
-    cfx__free(a->written);
+    cfx__alias_close(&a->alias);
     size_t mark = cfx_scope_open();
     if (a->unsorted && cfx_ok())
         cfx_graph_sort(a->graph);

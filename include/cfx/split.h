@@ -1,0 +1,86 @@
+/* Splitting: a graph becomes a graph of graphs, and back; part of a program becomes a program. */
+#ifndef CFX_SPLIT_H
+#define CFX_SPLIT_H
+
+#include <cfx/program.h>
+#include <cfx/run.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How to split; zero means torch.fx's split_module(). */
+typedef struct cfx_split_options {
+    bool keep_original_order;     /* parts are called in the order they are first met */
+    bool keep_original_node_name; /* nodes are called in a part as they are in the whole */
+    bool number_inputs;           /* inputs of parts are arg_0, arg_1, not the values' names */
+    const char *affix;            /* "pp": submod_pp_0; NULL: none */
+    cfx_dict *names;              /* filled: path in the split module to the path before; or NULL */
+} cfx_split_options;
+
+/* The number of the part that a node belongs to. */
+typedef int cfx_split_fn(cfx_node *n, void *user);
+
+/* The GraphModule split into parts, as torch.fx's split_module(gm, gm, part_of) does it: children
+ * submod_0, submod_1, ..., each a GraphModule, called in an order that their values allow.
+ * Parameters are read outside and given to the parts. Modules and tensors are shared. A new module;
+ * scope. NULL, with an error, where a part would need its own result. */
+CFX_API cfx_module *cfx_split_module(cfx_module *gm, cfx_split_fn *part_of, void *user,
+                                     cfx_split_options options);
+/* The same by the tag that each node has in its metadata ("tag", a text), which is the name of its
+ * part. An error where a node has none. */
+CFX_API cfx_module *cfx_split_by_tags(cfx_module *gm, cfx_split_options options);
+/* The same by the module that nodes come from ("nn_module_stack"), `depth` levels below the root:
+ * each stretch of nodes of one module is a part called after it, "layers_0". */
+CFX_API cfx_module *cfx_split_by_modules(cfx_module *gm, int depth, cfx_split_options options);
+
+typedef enum cfx_stage_cost {
+    CFX_STAGE_FLOPS, /* multiplications and additions */
+    CFX_STAGE_BYTES  /* of parameters and results */
+} cfx_stage_cost;
+
+/* The same into at most n stages one after the other, for pipelines, such that the most expensive
+ * costs as little as it can. Results have to be known (cfx_shape_prop, or a program's). */
+CFX_API cfx_module *cfx_split_stages(cfx_module *gm, int n, cfx_stage_cost cost,
+                                     cfx_split_options options);
+
+/* Whether a backend can run a node. */
+typedef bool cfx_supports_fn(const cfx_node *n, void *user);
+/* torch.fx's CapabilityBasedPartitioner: nodes that are supported become as few and large modules
+ * as they can, fused_0, fused_1, ...; the rest stays as it is. A group of one node is left alone
+ * unless `single`. A new module; scope. */
+CFX_API cfx_module *cfx_partition(cfx_module *gm, cfx_supports_fn *supports, void *user,
+                                  bool single);
+
+/* The reverse: the graph of the child called so, or of each GraphModule that is called where NULL,
+ * takes the place of the calls. What it names is then found below the child's path. In place; how
+ * many calls were inlined, -1 with an error. */
+CFX_API int cfx_inline(cfx_module *gm, const char *child);
+
+/* The part of a program from some nodes to others as a program of its own: what lies between, those
+ * nodes included. Its inputs are the values that come from outside but for parameters, buffers and
+ * constants, which it keeps; its results are `to`. Names are separated by commas; from NULL: the
+ * inputs of the program, to NULL: its results. Scope; NULL, with an error, where there is no such
+ * node or nothing between. */
+CFX_API cfx_program *cfx_extract(const cfx_program *p, const char *from, const char *to);
+
+/* ---- minimising ------------------------------------------------------------------------------ */
+
+/* Whether a program fails on the caller's inputs, a list in flattened order. The program may be
+ * changed or run; it is not used again. */
+typedef bool cfx_fails_fn(cfx_program *p, cfx_value inputs, void *user);
+/* Fails where the program gives an error, or where the executor chosen (cfx_set_executor) and the
+ * interpreter give different results. user is not looked at. */
+CFX_API bool cfx_executors_differ(cfx_program *p, cfx_value inputs, void *user);
+
+/* The fewest nodes of a program, and then the smallest sizes of its inputs, that still fail: delta
+ * debugging. What the nodes that are left need of the others is given as the program computed it;
+ * *reduced is set to those values, the inputs to see it fail again. Scope; NULL, with an error,
+ * where the program does not fail, or its inputs do not fit. */
+CFX_API cfx_program *cfx_reduce(cfx_program *p, cfx_value inputs, cfx_fails_fn *fails, void *user,
+                                cfx_value *reduced);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

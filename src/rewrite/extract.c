@@ -1,0 +1,196 @@
+/* Part of a program as a program of its own. Start at cfx__extract_set: the nodes are chosen, what
+ * they use from outside becomes inputs, and what is wanted of them results. */
+#include "split.h"
+
+typedef struct extracting {
+    const cfx_program *from;
+    const bool *chosen; /* by id */
+    cfx_graph *graph;
+    cfx_dict *nodes;    /* node of the program to node of the new one */
+    cfx_dict *outside;  /* values that become inputs of the caller's, in order */
+    cfx_program *to;
+} extracting;
+
+static cfx_value mapped(cfx_node *n, void *nodes) {
+    const cfx_value *v = cfx_dict_find(nodes, cfx_node_value(n));
+    return v ? *v : cfx_bad();
+}
+
+static bool is_chosen(const extracting *e, const cfx_node *n) {
+    return e->chosen[cfx__node_of(n)->id];
+}
+
+static void copy_meta(cfx_node *to, const cfx_node *from) {
+    for (int64_t i = 0; from->meta && i < from->meta->len; i++)
+        cfx_node_set_meta(to, cfx_text(from->meta->entries[i].key), from->meta->entries[i].value);
+}
+
+/* Whether a node outside is used inside. */
+static bool is_needed(const extracting *e, const cfx_node *n) {
+    cfx_each_user(n, u) if (is_chosen(e, u->user)) return true;
+    return false;
+}
+
+static bool is_held(const cfx_input_spec *s) { return s && s->kind != CFX_IN_USER; }
+
+static void add_placeholder(extracting *e, cfx_node *n) {
+    cfx_node *made = cfx_graph_placeholder(e->graph, n->name, n->type, false, cfx_none());
+    if (strcmp(made->name, n->name))
+        cfx_node_set_name(made, n->name);
+    copy_meta(made, n);
+    cfx_dict_put(e->nodes, cfx_node_value(n), cfx_node_value(made));
+}
+
+/* Parameters and the like first, as in every program, then what the caller gives. */
+static void add_inputs(extracting *e) {
+    cfx_graph *g = e->from->module->graph;
+    cfx_each_node(g, n) if (n->op == CFX_PLACEHOLDER && is_needed(e, n) &&
+                            is_held(cfx_program_input(e->from, n)))
+        add_placeholder(e, n);
+    cfx_each_node(g, n) {
+        bool known = cfx_dict_find(e->nodes, cfx_node_value(n)) != NULL;
+        if (is_chosen(e, n) || known || n->op == CFX_GET_ATTR || !is_needed(e, n))
+            continue;
+        add_placeholder(e, n);
+        cfx_dict_put(e->outside, cfx_node_value(n), cfx_none());
+    }
+}
+
+static bool copy_node(extracting *e, cfx_node *n) {
+    cfx_value args = cfx__value_scope_own(cfx__node_map(n->args, mapped, e->nodes));
+    cfx_value kwargs = cfx__value_scope_own(cfx__node_map(n->kwargs, mapped, e->nodes));
+    cfx_node *made = cfx_graph_create(e->graph, n->op, n->target, args, kwargs, n->name, n->type);
+    if (made == cfx__node_bad)
+        return false;
+    copy_meta(made, n);
+    cfx_dict_put(e->nodes, cfx_node_value(n), cfx_node_value(made));
+    return true;
+}
+
+static bool copy_nodes(extracting *e, cfx_value results) {
+    cfx_each_node(e->from->module->graph, n) {
+        bool attribute = n->op == CFX_GET_ATTR && is_needed(e, n);
+        if ((attribute || is_chosen(e, n)) && !copy_node(e, n))
+            return false;
+    }
+    cfx_value out = cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < results.list->len; i++)
+        cfx_list_append(out.list, mapped(results.list->items[i].node, e->nodes));
+    cfx_graph_output(e->graph, out);
+    return cfx_ok();
+}
+
+static void sign(extracting *e, cfx_value results) {
+    cfx_each_node(e->graph, n) {
+        if (n->op != CFX_PLACEHOLDER)
+            continue;
+        const cfx_node *old = cfx_graph_find(e->from->module->graph, n->name);
+        const cfx_input_spec *s = cfx_program_input(e->from, old);
+        cfx_input_spec spec = {.kind = CFX_IN_USER};
+        if (is_held(s)) {
+            spec = *s;
+            cfx_tensor *t = cfx_program_tensor(e->from, s);
+            bool state = s->kind == CFX_IN_PARAMETER ||
+                         (s->kind == CFX_IN_BUFFER && s->persistent);
+            if (t)
+                cfx_dict_set(state ? e->to->state : e->to->constants, s->target,
+                             cfx_tensor_value(t));
+        }
+        spec.name = n->name;
+        cfx_program_add_input(e->to, spec);
+    }
+    for (int64_t i = 0; i < results.list->len; i++) {
+        cfx_node *n = mapped(results.list->items[i].node, e->nodes).node;
+        cfx_program_add_output(e->to, (cfx_output_spec){.kind = CFX_OUT_USER, .name = n->name});
+    }
+    for (int64_t i = 0; i < e->from->ranges->len; i++)
+        cfx_dict_put(e->to->ranges, e->from->ranges->entries[i].key,
+                     e->from->ranges->entries[i].value);
+}
+
+cfx_program *cfx__extract_set(const cfx_program *p, const bool *chosen, cfx_value results,
+                              cfx_dict *outside) {
+    size_t mark = cfx_scope_open();
+    extracting e = {.from = p, .chosen = chosen, .graph = cfx_graph_new(),
+                    .nodes = cfx_dict_new(), .outside = outside};
+    add_inputs(&e);
+    cfx_module *gm = copy_nodes(&e, results)
+                         ? cfx_graph_module(p->module, e.graph, p->module->type)
+                         : NULL;
+    if (gm && (e.to = cfx_program_new(gm)))
+        sign(&e, results);
+    return cfx_scope_return(mark, cfx_ok() ? e.to : NULL);
+}
+
+/* ---- between nodes --------------------------------------------------------------------------- */
+
+/* The nodes that a text names, a list; bad, with an error, where one is missing. */
+static cfx_value nodes_named(const cfx_program *p, const char *text) {
+    cfx_value list = cfx_list_value(0, NULL);
+    for (const char *at = text; *at; at += at[strcspn(at, ",")] ? strcspn(at, ",") + 1
+                                                               : strcspn(at, ",")) {
+        const char *name = cfx__string_new(at, strcspn(at, ","))->text;
+        cfx_node *n = cfx_graph_find(p->module->graph, name);
+        if (!n || n->op == CFX_OUTPUT) {
+            cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "the program has no node called '%s'", name);
+            return cfx_bad();
+        }
+        cfx_list_append(list.list, cfx_node_value(n));
+    }
+    return list;
+}
+
+static cfx_value nodes_of_output(const cfx_program *p) {
+    cfx_value list = cfx_list_value(0, NULL);
+    cfx_each_input(cfx_graph_output_node(p->module->graph), u)
+        if (u->node->op != CFX_PLACEHOLDER)
+            cfx_list_append(list.list, cfx_node_value(u->node));
+    return list;
+}
+
+static bool is_call(const cfx_node *n) {
+    return n->op != CFX_PLACEHOLDER && n->op != CFX_GET_ATTR && n->op != CFX_OUTPUT;
+}
+
+/* Marks what lies between: computed from `from`, and needed for `to`. */
+static void choose(const cfx_graph *g, cfx_value from, cfx_value to, bool *chosen) {
+    bool *below = cfx__alloc0(g->made.len + 1), *above = cfx__alloc0(g->made.len + 1);
+    for (int64_t i = 0; from.tag == CFX_TAG_LIST && i < from.list->len; i++)
+        below[cfx__node_of(from.list->items[i].node)->id] = true;
+    for (int64_t i = 0; i < to.list->len; i++)
+        above[cfx__node_of(to.list->items[i].node)->id] = true;
+    cfx_each_node(g, n) {
+        bool *here = &below[cfx__node_of(n)->id];
+        *here |= from.tag != CFX_TAG_LIST;
+        cfx_each_input(n, u) *here |= below[cfx__node_of(u->node)->id];
+    }
+    for (cfx_node *n = cfx_graph_last(g); n; n = cfx_node_before(n)) {
+        bool up = above[cfx__node_of(n)->id];
+        cfx_each_input(n, u) above[cfx__node_of(u->node)->id] |= up;
+        chosen[cfx__node_of(n)->id] = up && below[cfx__node_of(n)->id] && is_call(n);
+    }
+    cfx__free(below);
+    cfx__free(above);
+}
+
+cfx_program *cfx_extract(const cfx_program *p, const char *from, const char *to) {
+    if (!p || !cfx_ok())
+        return NULL;
+    size_t mark = cfx_scope_open();
+    cfx_graph *g = p->module->graph;
+    cfx_value first = from && *from ? nodes_named(p, from) : cfx_none();
+    cfx_value last = to && *to ? nodes_named(p, to) : nodes_of_output(p);
+    cfx_program *out = NULL;
+    if (!cfx_is_bad(first) && !cfx_is_bad(last)) {
+        bool *chosen = cfx__alloc0(g->made.len + 1);
+        choose(g, first, last, chosen);
+        for (int64_t i = 0; i < last.list->len && cfx_ok(); i++)
+            if (!chosen[cfx__node_of(last.list->items[i].node)->id])
+                cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s does not depend on %s",
+                         last.list->items[i].node->name, from ? from : "anything that is computed");
+        if (cfx_ok())
+            out = cfx__extract_set(p, chosen, last, cfx_dict_new());
+        cfx__free(chosen);
+    }
+    return cfx_scope_return(mark, out);
+}
