@@ -12,6 +12,7 @@ typedef struct {
     cfx_module *gm;    /* the graph of n nodes */
     cfx_module *plain; /* one whose nodes cost nothing but being run */
     cfx_tensor *x;
+    bool turned;
 } data;
 
 /* ---- what is measured ------------------------------------------------------------------------ */
@@ -71,6 +72,24 @@ static int merge_equal(cfx_graph *g) {
     return merged;
 }
 
+/* add(relu(x), y) becomes sub(relu(x), y), and back the next time. */
+static cfx_graph *pair(const char *second) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
+    cfx_node *y = cfx_graph_placeholder(g, "y", NULL, false, CFX_NONE);
+    cfx_node *a = cfx_graph_call_function(g, "torch.relu", cfx_tuple(x), CFX_NONE);
+    cfx_graph_output(g, cfx_node_value(cfx_graph_call_function(g, second, cfx_tuple(a, y),
+                                                               CFX_NONE)));
+    return g;
+}
+
+static void replace_pairs(data *d) {
+    const char *from = d->turned ? "torch.sub" : "torch.add";
+    const char *to = d->turned ? "torch.add" : "torch.sub";
+    d->turned = !d->turned;
+    cfx_replace_pattern(d->gm, pair(from), pair(to));
+}
+
 #define CASE(id, call)                                                                             \
     static void run_##id(void *p) {                                                                \
         data *d = p;                                                                               \
@@ -80,6 +99,7 @@ CASE(trace, cfx_symbolic_trace(d->chain))
 CASE(build, build_graph(d->n))
 CASE(copy, cfx_graph_copy(d->gm->graph))
 CASE(cse, merge_equal(d->gm->graph))
+CASE(replace, (replace_pairs(d), 0))
 CASE(print, cfx_graph_str(d->gm->graph))
 CASE(code, cfx_graph_code(d->gm->graph))
 CASE(lint, cfx_graph_lint(d->gm->graph, d->gm))
@@ -96,6 +116,7 @@ static const struct {
     {"build", "build", run_build, 200, NOTHING},
     {"copy", "deep copy", run_copy, 150, GRAPH},
     {"cse", "merge equal nodes", run_cse, 0, GRAPH},
+    {"replace_pattern", "replace a pattern", run_replace, 0, GRAPH},
     {"print", "print", run_print, 0, GRAPH},
     {"code", "code", run_code, 400, GRAPH},
     {"lint", "lint", run_lint, 0, GRAPH},
@@ -131,4 +152,55 @@ BENCH(graphs) {
             printf("; the aim is %.0f ns", cases[i].aim);
         printf("\n");
     }
+}
+
+/* ---- rules ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    cfx_rules *rules;
+    cfx_module *gm;
+} rewriting;
+
+/* Rules with some sixty roots; none of them fits, so that the graph stays as it is. */
+static cfx_rules *many_rules(int n) {
+    static const char *const names[] = {"relu", "sigmoid", "tanh", "neg",
+                                        "exp",  "abs",     "sin",  "cos"};
+    static char text[1 << 17];
+    size_t len = 0;
+    for (int i = 0; i < n; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len,
+                                "rule_%d: %s(%s(x * %d) + y) * z -> %s(x) + y * z\n", i,
+                                names[i % 8], names[i / 8 % 8], i + 7, names[i / 64 % 8]);
+    return cfx_rules_parse(text, "many.rules");
+}
+
+static cfx_module *mixed_graph(int n) {
+    static const char *const ops[] = {"torch.relu", "torch.mul", "torch.sigmoid", "torch.add",
+                                      "torch.mul", "torch.tanh"};
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE), *last = x;
+    for (int i = 0; i < n; i++)
+        CFX_SCOPE {
+            bool two = !strcmp(ops[i % 6], "torch.mul") || !strcmp(ops[i % 6], "torch.add");
+            cfx_value args = two ? cfx_tuple(last, x) : cfx_tuple(last);
+            last = cfx_graph_call_function(g, ops[i % 6], args, CFX_NONE);
+        }
+    cfx_graph_output(g, cfx_node_value(last));
+    return cfx_graph_module(NULL, g, NULL);
+}
+
+static void run_rules(void *p) {
+    rewriting *r = p;
+    CFX_SCOPE cfx_rules_apply(r->rules, r->gm);
+}
+
+BENCH(rules) {
+    static const int counts[] = {1, 50, 500};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        CFX_SCOPE {
+            rewriting r = {many_rules(counts[i]), mixed_graph(10000)};
+            char what[64];
+            snprintf(what, sizeof what, "%d rules over 10,000 nodes", counts[i]);
+            bench_row(what, bench_cpu_time(run_rules, &r), "the aim", 1e8);
+        }
 }

@@ -15,12 +15,13 @@ _cfx_nodes() {
 _cfx() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     if [ "$COMP_CWORD" = 1 ]; then
-        COMPREPLY=($(compgen -W "show run compare convert decompose opt draw bench ops --help --version" -- "$word"))
+        COMPREPLY=($(compgen -W "show run compare convert decompose opt rewrite draw bench ops --help --version" -- "$word"))
         return
     fi
     case $before in
     --as) COMPREPLY=($(compgen -W "tree graph table code readable program json plan" -- "$word")) ;;
     --pass) COMPREPLY=($(compgen -W "$(cfx opt --list | cut -c3- | cut -d' ' -f1)" -- "$word")) ;;
+    --rules) COMPREPLY=($(compgen -f -- "$word")) ;;
     --log) COMPREPLY=($(compgen -W "api aten" -- "$word")) ;;
     --inputs | --save | --expect | --save-taps) COMPREPLY=($(compgen -f -X '!*.safetensors' -- "$word")) ;;
     --profile | --with) COMPREPLY=($(compgen -f -X '!*.json' -- "$word")) ;;
@@ -46,8 +47,11 @@ _cfx() {
         draw:-*) COMPREPLY=($(compgen -W "-o --depth --focus --all --with --help" -- "$word")) ;;
         convert:-*) COMPREPLY=($(compgen -W "-o --help" -- "$word")) ;;
         opt:-*)
-            COMPREPLY=($(compgen -W "-o --pass --list --explain --verify --inputs --bisect --help" \
-                -- "$word"))
+            COMPREPLY=($(compgen -W "-o --pass --list --explain --verify --inputs --bisect
+                --extract --reduce --check --help" -- "$word"))
+            ;;
+        rewrite:-*)
+            COMPREPLY=($(compgen -W "--rules -o --verify --inputs --help" -- "$word"))
             ;;
         decompose:-*) COMPREPLY=($(compgen -W "-o --keep --help" -- "$word")) ;;
         ops:*) COMPREPLY=($(compgen -W "check --markdown --op --help" -- "$word")) ;;

@@ -36,7 +36,7 @@ typedef struct cfx_site {
 #define CFX_HERE ((cfx_site){__FILE__, __LINE__})
 #endif
 
-/* ---- counted objects ---------------------------------------------------------------------- */
+/* ---- counted objects ------------------------------------------------------------------------- */
 
 /* The head of everything that is counted: tensors, lists, dicts, strings, modules. */
 typedef struct cfx_obj {
@@ -59,7 +59,7 @@ template <typename T> inline T *cfx_keep(T *obj) { return static_cast<T *>(cfx_k
 #define cfx_keep(obj) ((__typeof__(obj))cfx_keep_obj(obj))
 #endif
 
-/* ---- scopes ------------------------------------------------------------------------------- */
+/* ---- scopes ---------------------------------------------------------------------------------- */
 
 /* Opens a scope: what is made from now on dies at the matching close. Returns the mark to close. */
 CFX_API size_t cfx_scope_open(void);
@@ -76,7 +76,7 @@ CFX_API void *cfx_scope_return(size_t mark, void *obj);
 #define CFX_NAME_(a, b) CFX_NAME__(a, b)
 #define CFX_NAME__(a, b) a##b
 
-/* ---- errors ------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 /* What kind of mistake it was, named as Python names it. */
 #define CFX_ERRORS(X)                                                                              \
@@ -131,7 +131,7 @@ CFX_API bool cfx_report(FILE *out);
  * to end main with. */
 CFX_API int cfx_finish(FILE *out);
 
-/* ---- limits --------------------------------------------------------------------------------- */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 /* Limits are for files and graphs that nobody vouches for; see SECURITY.md.
  *
@@ -155,7 +155,7 @@ CFX_API double cfx_set_time_limit(double seconds);
  * (SIGBUS). Returns what was set before; files are mapped unless this is set. */
 CFX_API bool cfx_set_copy_files(bool on);
 
-/* ---- threads ------------------------------------------------------------------------------ */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 /* How many threads one operator of this thread may use; n < 1 asks for all cores. */
 CFX_API void cfx_set_num_threads(int n);

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/* ---- which tensors ------------------------------------------------------------------------- */
+/* ---- which tensors --------------------------------------------------------------------------- */
 
 /* Asks for gradients of a leaf, or no longer. Returns t. Fails for integers and for results of
  * recorded calls. */
@@ -29,7 +29,7 @@ CFX_API bool cfx_tensor_is_leaf(const cfx_tensor *t);
 /* "MulBackward0", the name of the node that made t; NULL for leaves. Scope. */
 CFX_API const char *cfx_tensor_grad_fn(const cfx_tensor *t);
 
-/* ---- gradients ------------------------------------------------------------------------------ */
+/* ---- gradients ------------------------------------------------------------------------------- */
 
 /* t.grad, borrowed: what backward has added up; NULL where nothing came, or t is no leaf and its
  * gradient was not retained. */
@@ -67,7 +67,7 @@ CFX_API cfx_value cfx_grad_from(cfx_site at, cfx_value outputs, cfx_value inputs
     cfx_grad_from(CFX_HERE, CFX_V(outputs), CFX_V(inputs),                                         \
                   CFX_OPTIONS(cfx_grad_options, __VA_ARGS__))
 
-/* ---- hooks ---------------------------------------------------------------------------------- */
+/* ---- hooks ----------------------------------------------------------------------------------- */
 
 /* Sees the gradient of a tensor in the backward pass. Returns NULL to leave it as it is, or what is
  * to go on in its place. */

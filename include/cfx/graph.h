@@ -47,7 +47,7 @@ struct cfx_node {
     bool erased;
 };
 
-/* ---- make ----------------------------------------------------------------------------------- */
+/* ---- make ------------------------------------------------------------------------------------ */
 
 /* An empty graph; scope. */
 CFX_API cfx_graph *cfx_graph_new(void);
@@ -96,7 +96,7 @@ CFX_API cfx_value cfx_graph_copy_into(cfx_graph *g, cfx_graph *from, cfx_dict *v
 /* A copy of the whole graph; scope. */
 CFX_API cfx_graph *cfx_graph_copy(cfx_graph *g);
 
-/* ---- look ----------------------------------------------------------------------------------- */
+/* ---- look ------------------------------------------------------------------------------------ */
 
 CFX_API int64_t cfx_graph_len(const cfx_graph *g);    /* number of nodes */
 CFX_API cfx_node *cfx_graph_first(const cfx_graph *g); /* NULL when empty; borrowed */
@@ -199,7 +199,7 @@ CFX_API bool cfx_result_equal(const cfx_result *a, const cfx_result *b);
 /* "f32[2, s77]", "int 3", "(f32[2], i64[2])"; scope. */
 CFX_API const char *cfx_result_text(const cfx_result *r);
 
-/* ---- change --------------------------------------------------------------------------------- */
+/* ---- change ---------------------------------------------------------------------------------- */
 
 /* New nodes go before or after n; NULL: at the start (before) or the end (after). Several come in
  * the order they are made, also after n, where torch.fx turns them round. Returns the insert point

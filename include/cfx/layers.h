@@ -85,7 +85,7 @@ CFX_API const char *cfx_nn_name(int i);
 #define CFX_NN_AB(type, a, b, ...) CFX_NN_1(type, CFX_ARGS(a, b), __VA_ARGS__)
 #define CFX_NN_ABC(type, a, b, c, ...) CFX_NN_1(type, CFX_ARGS(a, b, c), __VA_ARGS__)
 
-/* ---- linear --------------------------------------------------------------------------------- */
+/* ---- linear ---------------------------------------------------------------------------------- */
 
 /* (in_features, out_features): no_bias */
 #define cfx_nn_linear(...) CFX_NN_AB("Linear", __VA_ARGS__, )
@@ -93,7 +93,7 @@ CFX_API const char *cfx_nn_name(int i);
 #define cfx_nn_bilinear(...) CFX_NN_ABC("Bilinear", __VA_ARGS__, )
 #define cfx_nn_identity() CFX_NN("Identity", )
 
-/* ---- convolution ---------------------------------------------------------------------------- */
+/* ---- convolution ----------------------------------------------------------------------------- */
 
 /* (in_channels, out_channels, kernel_size): stride, padding (or CFX_SAME, CFX_VALID), dilation,
  * groups, no_bias, padding_mode */
@@ -108,7 +108,7 @@ CFX_API const char *cfx_nn_name(int i);
 #define cfx_nn_unfold(...) CFX_NN_A("Unfold", __VA_ARGS__, )
 #define cfx_nn_fold(...) CFX_NN_AB("Fold", __VA_ARGS__, )
 
-/* ---- norms ---------------------------------------------------------------------------------- */
+/* ---- norms ----------------------------------------------------------------------------------- */
 
 /* (num_features): eps, momentum, no_affine, no_track_running_stats */
 #define cfx_nn_batch_norm1d(...) CFX_NN_A("BatchNorm1d", __VA_ARGS__, )
@@ -127,7 +127,7 @@ CFX_API const char *cfx_nn_name(int i);
 /* (size): alpha, beta, k */
 #define cfx_nn_local_response_norm(...) CFX_NN_A("LocalResponseNorm", __VA_ARGS__, )
 
-/* ---- dropout: p, inplace -------------------------------------------------------------------- */
+/* ---- dropout: p, inplace --------------------------------------------------------------------- */
 
 #define cfx_nn_dropout(...) CFX_NN("Dropout", __VA_ARGS__)
 #define cfx_nn_dropout1d(...) CFX_NN("Dropout1d", __VA_ARGS__)
@@ -136,7 +136,7 @@ CFX_API const char *cfx_nn_name(int i);
 #define cfx_nn_alpha_dropout(...) CFX_NN("AlphaDropout", __VA_ARGS__)
 #define cfx_nn_feature_alpha_dropout(...) CFX_NN("FeatureAlphaDropout", __VA_ARGS__)
 
-/* ---- pooling -------------------------------------------------------------------------------- */
+/* ---- pooling --------------------------------------------------------------------------------- */
 
 /* (kernel_size): stride, padding, dilation, ceil_mode, return_indices */
 #define cfx_nn_max_pool1d(...) CFX_NN_A("MaxPool1d", __VA_ARGS__, )
@@ -181,7 +181,7 @@ CFX_API const char *cfx_nn_name(int i);
 #define cfx_nn_constant_pad2d(...) CFX_NN_AB("ConstantPad2d", __VA_ARGS__, )
 #define cfx_nn_constant_pad3d(...) CFX_NN_AB("ConstantPad3d", __VA_ARGS__, )
 
-/* ---- activations ---------------------------------------------------------------------------- */
+/* ---- activations ----------------------------------------------------------------------------- */
 
 #define cfx_nn_relu(...) CFX_NN("ReLU", __VA_ARGS__)               /* inplace */
 #define cfx_nn_relu6(...) CFX_NN("ReLU6", __VA_ARGS__)             /* inplace */
@@ -213,7 +213,7 @@ CFX_API const char *cfx_nn_name(int i);
 #define cfx_nn_softmax2d() CFX_NN("Softmax2d", )
 #define cfx_nn_log_softmax(...) CFX_NN_A("LogSoftmax", __VA_ARGS__, ) /* (dim) */
 
-/* ---- shapes --------------------------------------------------------------------------------- */
+/* ---- shapes ---------------------------------------------------------------------------------- */
 
 #define cfx_nn_flatten(...) CFX_NN("Flatten", __VA_ARGS__)     /* start_dim, end_dim */
 #define cfx_nn_unflatten(...) CFX_NN_AB("Unflatten", __VA_ARGS__, ) /* (dim, unflattened_size) */
@@ -225,14 +225,14 @@ CFX_API const char *cfx_nn_name(int i);
 #define cfx_nn_pixel_unshuffle(...) CFX_NN_A("PixelUnshuffle", __VA_ARGS__, )
 #define cfx_nn_channel_shuffle(...) CFX_NN_A("ChannelShuffle", __VA_ARGS__, )
 
-/* ---- embeddings ----------------------------------------------------------------------------- */
+/* ---- embeddings ------------------------------------------------------------------------------ */
 
 /* (num_embeddings, embedding_dim): padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse */
 #define cfx_nn_embedding(...) CFX_NN_AB("Embedding", __VA_ARGS__, )
 /* the same, and mode, include_last_offset; forward(input, offsets=None, per_sample_weights=None) */
 #define cfx_nn_embedding_bag(...) CFX_NN_AB("EmbeddingBag", __VA_ARGS__, )
 
-/* ---- recurrent layers ----------------------------------------------------------------------- */
+/* ---- recurrent layers ------------------------------------------------------------------------ */
 
 /* (input_size, hidden_size): num_layers, no_bias, batch_first, dropout, bidirectional; RNN:
  * nonlinearity; LSTM: proj_size. forward(input, hx=None) gives (output, h) or (output, (h, c)). */
@@ -244,7 +244,7 @@ CFX_API const char *cfx_nn_name(int i);
 #define cfx_nn_lstm_cell(...) CFX_NN_AB("LSTMCell", __VA_ARGS__, )
 #define cfx_nn_gru_cell(...) CFX_NN_AB("GRUCell", __VA_ARGS__, )
 
-/* ---- transformers --------------------------------------------------------------------------- */
+/* ---- transformers ---------------------------------------------------------------------------- */
 
 /* (embed_dim, num_heads): dropout, no_bias, add_bias_kv, add_zero_attn, kdim, vdim, batch_first.
  * forward(query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
@@ -287,7 +287,7 @@ CFX_API const char *cfx_nn_name(int i);
 #define cfx_nn_cosine_similarity(...) CFX_NN("CosineSimilarity", __VA_ARGS__) /* dim, eps */
 #define cfx_nn_pairwise_distance(...) CFX_NN("PairwiseDistance", __VA_ARGS__) /* p, eps, keepdim */
 
-/* ---- containers ----------------------------------------------------------------------------- */
+/* ---- containers ------------------------------------------------------------------------------ */
 
 /* nn.Sequential of n modules, called "0", "1", ...; it is traced through. */
 CFX_API cfx_module *cfx_nn_sequential_of(int n, cfx_module *const *modules);

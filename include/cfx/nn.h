@@ -44,7 +44,7 @@ struct cfx_module {
     struct cfx__module *own_;
 };
 
-/* ---- make ---------------------------------------------------------------------------------- */
+/* ---- make ------------------------------------------------------------------------------------ */
 
 /* The forward functions that cfx_module_new takes, by number of tensors. */
 typedef cfx_tensor *cfx_forward_1(cfx_module *self, cfx_tensor *a);
@@ -99,7 +99,7 @@ CFX_API void cfx_nn_buffer(cfx_module *m, const char *name, cfx_tensor *value, b
  * GraphModule, the graph. What is shared inside m is shared inside the copy. Scope. */
 CFX_API cfx_module *cfx_module_copy(const cfx_module *m);
 
-/* ---- look ---------------------------------------------------------------------------------- */
+/* ---- look ------------------------------------------------------------------------------------ */
 
 /* The number of children; child i in order of insertion and its name there, borrowed; NULL past the
  * end. */
@@ -147,7 +147,7 @@ CFX_API bool cfx_module_load_state_dict_from(cfx_site at, cfx_module *m, const c
  * scope. */
 CFX_API cfx_value cfx_module_state_keys(const cfx_module *m, const cfx_dict *state);
 
-/* ---- the whole tree ------------------------------------------------------------------------ */
+/* ---- the whole tree -------------------------------------------------------------------------- */
 
 /* Calls fn(module, user) for everything below m, then for m: model.apply(fn). */
 typedef void cfx_apply_fn(cfx_module *m, void *user);
@@ -164,7 +164,7 @@ CFX_API int64_t cfx_module_numel(const cfx_module *m);
 /* Sets `training` here and in everything below: model.train(), model.eval(). */
 CFX_API void cfx_module_train(cfx_module *m, bool training);
 
-/* ---- hooks --------------------------------------------------------------------------------- */
+/* ---- hooks ----------------------------------------------------------------------------------- */
 
 /* What a hook sees of a call. */
 typedef struct cfx_event {
@@ -226,7 +226,7 @@ CFX_API void cfx_unhook(cfx_hook_handle *handle);
 /* The number of hooks on m itself, of all kinds. */
 CFX_API int cfx_hook_count(const cfx_module *m);
 
-/* ---- call ---------------------------------------------------------------------------------- */
+/* ---- call ------------------------------------------------------------------------------------ */
 
 /* Calls the child at a dotted path, with hooks, in a scope of its own: only the result gets out. */
 CFX_API cfx_value cfx_call_value_from(cfx_site at, cfx_module *self, const char *child,

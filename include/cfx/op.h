@@ -126,7 +126,7 @@ typedef struct cfx_target {
     cfx_value (*call)(cfx_args args); /* a function of the user's that is no operator, or NULL */
 } cfx_target;
 
-/* ---- find ---------------------------------------------------------------------------------- */
+/* ---- find ------------------------------------------------------------------------------------ */
 
 /* The overload called "aten::add.Tensor" or, as it is printed, "aten.add.Tensor"; also in-place and
  * out= forms, which are derived. The overload left out is the default one; a name without namespace
@@ -175,7 +175,7 @@ CFX_API int64_t cfx_op_flops(cfx_site at, cfx_op *op, cfx_args args);
 #define cfx_py(name, ...) cfx_py_from(CFX_HERE, name, CFX_ARGS(__VA_ARGS__))
 #define cfx_op_do(op, ...) cfx_op_do_from(CFX_HERE, op, CFX_ARGS(__VA_ARGS__))
 
-/* ---- modes --------------------------------------------------------------------------------- */
+/* ---- modes ----------------------------------------------------------------------------------- */
 
 /* A handler that sees every call while it is pushed; innermost first, switched off inside itself.
  * It may look, replace the call, or forward it. Write it as a struct literal. */

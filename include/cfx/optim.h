@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* ---- optimisers ---------------------------------------------------------------------------- */
+/* ---- optimisers ------------------------------------------------------------------------------ */
 
 /* An optimiser: a counted object. It keeps its parameters and their state. */
 typedef struct cfx_optim cfx_optim;
@@ -67,7 +67,7 @@ CFX_API cfx_dict *cfx_optim_state_dict(const cfx_optim *o);
 CFX_API bool cfx_optim_load_state_dict_from(cfx_site at, cfx_optim *o, const cfx_dict *state);
 #define cfx_optim_load_state_dict(o, state) cfx_optim_load_state_dict_from(CFX_HERE, o, state)
 
-/* ---- clipping ------------------------------------------------------------------------------- */
+/* ---- clipping -------------------------------------------------------------------------------- */
 
 /* Scales all gradients so that their norm of order norm_type (0: 2; INFINITY: the largest element)
  * is max_norm at most. Returns the norm there was; -1 after an error. `params` as above. */
@@ -79,7 +79,7 @@ CFX_API double cfx_clip_grad_norm_from(cfx_site at, cfx_value params, double max
 CFX_API void cfx_clip_grad_value_from(cfx_site at, cfx_value params, double most);
 #define cfx_clip_grad_value(params, most) cfx_clip_grad_value_from(CFX_HERE, CFX_V(params), most)
 
-/* ---- schedules ------------------------------------------------------------------------------ */
+/* ---- schedules ------------------------------------------------------------------------------- */
 
 /* A schedule of the learning rate: a counted object that keeps its optimiser. */
 typedef struct cfx_schedule cfx_schedule;
@@ -142,7 +142,7 @@ CFX_API bool cfx_schedule_load_state_dict(cfx_schedule *s, const cfx_dict *state
 CFX_API cfx_tensor *cfx_get_rng_state(void);
 CFX_API bool cfx_set_rng_state(const cfx_tensor *state);
 
-/* ---- checkpoints ---------------------------------------------------------------------------- */
+/* ---- checkpoints ----------------------------------------------------------------------------- */
 
 /* Writes dicts, lists, numbers, words and tensors, nested in any way, to a .safetensors file, in
  * which tensors are named by their path ("model.fc.weight"). False with an error. */
@@ -151,7 +151,7 @@ CFX_API bool cfx_checkpoint_write(const char *path, cfx_value what);
  * it is no checkpoint. */
 CFX_API cfx_value cfx_checkpoint_read(const char *path);
 
-/* ---- batches -------------------------------------------------------------------------------- */
+/* ---- batches --------------------------------------------------------------------------------- */
 
 /* Gives tensors that lie in memory in batches: a counted object that keeps them. */
 typedef struct cfx_loader cfx_loader;

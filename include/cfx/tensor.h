@@ -14,7 +14,7 @@ extern "C" {
 
 enum { CFX_MAX_DIMS = 64 };
 
-/* ---- make ---------------------------------------------------------------------------------- */
+/* ---- make ------------------------------------------------------------------------------------ */
 
 /* A contiguous tensor; its data is copied from `data`, or left unset where data is NULL. Scope.
  * Fails on negative or absurd sizes and when memory runs out. */
@@ -34,7 +34,7 @@ CFX_API cfx_tensor *cfx_tensor_fake(cfx_dtype dtype, int ndim, const int64_t *sh
 /* Nested lists of numbers, as torch.tensor takes them; dtype inferred as PyTorch does. Scope. */
 CFX_API cfx_tensor *cfx_tensor_from_value(cfx_value data);
 
-/* ---- look ---------------------------------------------------------------------------------- */
+/* ---- look ------------------------------------------------------------------------------------ */
 
 CFX_API cfx_dtype cfx_tensor_dtype(const cfx_tensor *t);  /* the element type */
 CFX_API cfx_device cfx_tensor_device(const cfx_tensor *t); /* where it lives */
@@ -56,7 +56,7 @@ CFX_API int64_t cfx_dim(const cfx_tensor *t, int i);
 /* Element number i in row-major order as a number; 0, with an error, out of range or when fake. */
 CFX_API double cfx_tensor_get(const cfx_tensor *t, int64_t i);
 
-/* ---- write out ------------------------------------------------------------------------------ */
+/* ---- write out ------------------------------------------------------------------------------- */
 
 /* How tensors print; zero means PyTorch's default (4 digits, 80 columns, 1000 elements, 3 at each
  * edge, scientific where needed). */
@@ -72,7 +72,7 @@ typedef struct cfx_print_options {
 CFX_API const char *cfx_tensor_str(const cfx_tensor *t);
 CFX_API const char *cfx_tensor_str_with(const cfx_tensor *t, cfx_print_options options);
 
-/* ---- files ---------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* Writes t as .npy. False, with an error, when the file cannot be written (none is left behind). */
 CFX_API bool cfx_npy_write(const char *path, const cfx_tensor *t);

@@ -71,7 +71,7 @@ CFX_API cfx_value cfx_method_from(cfx_site at, const char *name, cfx_args args);
 #define cfx_method(self, name, ...)                                                                \
     cfx_method_from(CFX_HERE, name, CFX_ARGS(self __VA_OPT__(, ) __VA_ARGS__))
 
-/* ---- control flow --------------------------------------------------------------------------- */
+/* ---- control flow ---------------------------------------------------------------------------- */
 
 /* Control flow that tracing captures. A branch is a forward function: it gets `self`, which may be
  * NULL, and the operands, and returns a tensor or a tuple, list or dict of them. Outside tracing
@@ -95,7 +95,7 @@ CFX_API cfx_value cfx_while_loop_from(cfx_site at, cfx_module *self, cfx_forward
 CFX_API cfx_value cfx_map_from(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_args args);
 #define cfx_map(self, fn, ...) cfx_map_from(CFX_HERE, self, fn, CFX_ARGS(__VA_ARGS__))
 
-/* ---- opaque functions ----------------------------------------------------------------------- */
+/* ---- opaque functions ------------------------------------------------------------------------ */
 
 /* A function of the caller's that becomes one call_function node named `name` when an argument is
  * traced, and runs otherwise. */

@@ -156,7 +156,7 @@ typedef struct cfx_args {
     cfx_dict *kw;
 } cfx_args;
 
-/* ---- make ---------------------------------------------------------------------------------- */
+/* ---- make ------------------------------------------------------------------------------------ */
 
 #ifdef __cplusplus
 #define CFX_NONE (cfx_none())
@@ -271,7 +271,7 @@ CFX_API bool cfx_dict_remove(cfx_dict *d, cfx_value key);
 /* Appends to a list; keeps the value. Lists that a graph holds are not to be changed. */
 CFX_API void cfx_list_append(cfx_list *list, cfx_value value);
 
-/* ---- look ---------------------------------------------------------------------------------- */
+/* ---- look ------------------------------------------------------------------------------------ */
 
 static inline bool cfx_is_none(cfx_value v) { return v.tag == CFX_TAG_NONE; }
 static inline bool cfx_is_bad(cfx_value v) { return v.tag == CFX_TAG_BAD; }
@@ -325,7 +325,7 @@ CFX_API int cfx_dtype_size(cfx_dtype d);
 /* The dtype called "float32", "torch.float32", "f32" or "F32"; false when there is none. */
 CFX_API bool cfx_dtype_parse(const char *text, cfx_dtype *out);
 
-/* ---- pytrees ------------------------------------------------------------------------------- */
+/* ---- pytrees --------------------------------------------------------------------------------- */
 
 /* Flattens nested tuples, lists and dicts. Appends the leaves to `leaves` and returns the shape of
  * the tree as a value in which each leaf is replaced by an ellipsis; scope. */
@@ -335,7 +335,7 @@ CFX_API cfx_value cfx_tree_unflatten(cfx_value spec, const cfx_list *leaves);
 /* The spec as torch.utils._pytree prints it: "TreeSpec(tuple, None, [*,\n  *])"; scope. */
 CFX_API const char *cfx_tree_spec_text(cfx_value spec);
 
-/* ---- values from C expressions -------------------------------------------------------------- */
+/* ---- values from C expressions --------------------------------------------------------------- */
 
 /* CFX_V(x) turns what C has (an int, a double, a string, a tensor, NULL) into a value. */
 static inline cfx_value cfx_v_self(cfx_value v) { return v; }

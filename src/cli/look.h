@@ -17,6 +17,19 @@ const char *cli_stats_text(const cfx_tensor *t);
 const char *cli_count(int64_t n);
 const char *cli_bytes(int64_t n);
 
+/* ---- cfx opt, cfx rewrite -------------------------------------------------------------------- */
+
+/* The caller's inputs in flattened order: those of a file, or where that is NULL the program's own,
+ * or made-up ones. False, with an error. */
+bool cli_choose_inputs(cfx_program *p, const char *inputs, cfx_list *flat);
+/* Runs the program of a file and what it became on such inputs, and prints the largest error of
+ * each result. Returns an exit code: CLI_DIFFERS where one is beyond the tolerance of its dtype,
+ * which is `least` at least. */
+int cli_verify(const char *model, const char *inputs, const cfx_program *changed, double least);
+/* cfx opt --extract A..B and --reduce: the part is written to `out`. Return an exit code. */
+int cli_extract(const char *model, const char *range, const char *out);
+int cli_reduce(const char *model, const char *inputs, const char *command, const char *out);
+
 /* ---- cfx run --------------------------------------------------------------------------------- */
 
 /* Compares flattened results with the file of a reference and prints a line for each. Returns

@@ -11,6 +11,8 @@
 static const char help[] =
     "usage: cfx opt MODEL -o OUT.pt2 [--pass NAME[:OPTION=VALUE,...]]... [--explain] [--verify]\n"
     "               [--inputs F.safetensors] [--bisect CMD]\n"
+    "       cfx opt MODEL -o OUT.pt2 --extract A..B\n"
+    "       cfx opt MODEL -o OUT.pt2 --reduce [--check CMD] [--inputs F.safetensors]\n"
     "       cfx opt --list\n"
     "\n"
     "Runs passes over a program and writes what comes out.\n"
@@ -26,13 +28,22 @@ static const char help[] =
     "  --bisect CMD     the first application of a pass after which CMD fails; CMD is run by the\n"
     "                   shell with the name of a .pt2 as its last word. Nothing else is written\n"
     "\n"
+    "Part of a program instead:\n"
+    "  --extract A..B   what lies between nodes A and B, both included, with its weights; A or B\n"
+    "                   may be several nodes with commas between, or missing\n"
+    "  --reduce         the fewest nodes, then the smallest sizes, on which CMD still fails; its\n"
+    "                   inputs are written beside OUT, to a .safetensors\n"
+    "  --check CMD      run by the shell with the names of a .pt2 and of its inputs as its last\n"
+    "                   words. Without it a program fails where it gives an error or the\n"
+    "                   executors differ\n"
+    "\n"
     "Exit: 0 done, 1 a result differs, 2 trouble.\n";
 
 enum { STEPS = 64 };
 
 typedef struct {
-    const char *model, *out, *inputs, *bisect;
-    bool list, explain, verify;
+    const char *model, *out, *inputs, *bisect, *extract, *check;
+    bool list, explain, verify, reduce;
     cfx_pass_step steps[STEPS];
     int nsteps;
 } options;
@@ -105,82 +116,6 @@ static void print_origins(const char *path, cfx_module *m, void *user) {
     }
 }
 
-/* ---- verify ---------------------------------------------------------------------------------- */
-
-/* What both programs are given: the inputs of a file, or the program's own, or made-up ones. */
-static bool choose_inputs(const options *o, cfx_program *p, cfx_list *flat) {
-    cfx_value sample = o->inputs ? cfx_none() : cfx_program_sample_inputs(p);
-    if (cfx_is_bad(sample))
-        cfx_clear();
-    cfx_value leaves = cfx_list_value(0, NULL);
-    if (sample.tag == CFX_TAG_TUPLE)
-        cfx_tree_flatten(sample, leaves.list);
-    int64_t users = 0;
-    for (int i = 0; i < p->ninputs; i++)
-        users += p->inputs[i].kind == CFX_IN_USER;
-    if (leaves.list->len == users) {
-        for (int64_t i = 0; i < users; i++)
-            cfx_list_append(flat, leaves.list->items[i]);
-        return true;
-    }
-    cfx_dict *file = o->inputs ? cfx_safetensors_read(o->inputs) : cfx_dict_new();
-    return file && cli_make_inputs(p, file, flat);
-}
-
-/* Those of the inputs that a program still takes, copied: a program may write to them. */
-static cfx_value inputs_for(const cfx_program *p, const cfx_program *before, const cfx_list *flat) {
-    cfx_value out = cfx_list_value(0, NULL);
-    for (int i = 0, k = 0; i < before->ninputs; i++) {
-        if (before->inputs[i].kind != CFX_IN_USER)
-            continue;
-        cfx_value v = flat->items[k++];
-        if (cfx_graph_find(p->module->graph, before->inputs[i].name))
-            cfx_list_append(out.list,
-                            v.tag == CFX_TAG_TENSOR ? cfx_tensor_value(cfx_clone(v)) : v);
-    }
-    return out;
-}
-
-/* Runs a program; its results and the buffers it wrote to, as tensors by name. */
-static cfx_dict *run_program(cfx_program *p, cfx_value inputs, bool buffers) {
-    cfx_dict *all = cfx_dict_new();
-    cfx_list *leaves = cfx_list_value(0, NULL).list;
-    cfx_manual_seed(0);
-    cfx_value v = cfx_program_run_from((cfx_site){0}, p,
-                                       (cfx_args){(int)inputs.list->len, inputs.list->items, NULL});
-    if (cfx_is_bad(v))
-        return NULL;
-    cfx_tree_flatten(v, leaves);
-    for (int64_t i = 0; i < leaves->len; i++) {
-        cfx_value leaf = leaves->items[i];
-        if (cfx_is_number(leaf) && leaf.tag != CFX_TAG_SYM)
-            leaf = cfx_tensor_value(cfx_tensor_from_value(leaf));
-        if (leaf.tag == CFX_TAG_TENSOR)
-            cfx_dict_set(all, cfx__text_format("out%lld", (long long)i), leaf);
-    }
-    for (int i = 0; buffers && i < p->ninputs; i++) {
-        cfx_tensor *t = p->inputs[i].kind == CFX_IN_BUFFER ? cfx_program_tensor(p, &p->inputs[i])
-                                                           : NULL;
-        if (t)
-            cfx_dict_set(all, p->inputs[i].target, cfx_tensor_value(t));
-    }
-    return all;
-}
-
-/* A copy that may be run: what it writes to are tensors of its own. */
-static cfx_program *apart(const cfx_program *p) {
-    cfx_program *q = cfx_program_copy(p);
-    for (int i = 0; q && i < q->ninputs; i++) {
-        const cfx_input_spec *s = &q->inputs[i];
-        cfx_tensor *t = s->kind == CFX_IN_USER ? NULL : cfx_program_tensor(q, s);
-        bool state = s->kind == CFX_IN_PARAMETER || (s->kind == CFX_IN_BUFFER && s->persistent);
-        if (t && s->kind != CFX_IN_PARAMETER)
-            cfx_dict_set(state ? q->state : q->constants, s->target,
-                         cfx_tensor_value(cfx_clone(t)));
-    }
-    return q;
-}
-
 /* The tolerance that the promises of the pipeline ask for, as a share of the largest value. */
 static double tolerance(const options *o) {
     double least = 0;
@@ -188,29 +123,6 @@ static double tolerance(const options *o) {
         if (o->steps[i].pass->promise == CFX_PASS_LOWERED)
             least = 5e-2;
     return least;
-}
-
-static int verify(const options *o, cfx_program *after) {
-    cfx_program *before = cfx_open(o->model);
-    cfx_value flat = cfx_list_value(0, NULL);
-    if (!before || !choose_inputs(o, before, flat.list))
-        return cli_trouble();
-    cfx_dict *want = run_program(before, inputs_for(before, before, flat.list), true);
-    cfx_dict *got = want ? run_program(after, inputs_for(after, before, flat.list), true) : NULL;
-    if (!got)
-        return cli_trouble();
-    cfx_list *results = cfx_list_value(0, NULL).list, *names = cfx_list_value(0, NULL).list;
-    cfx_dict *expected = cfx_dict_new(); /* buffers that the program still has, and all results */
-    for (int64_t i = 0; i < want->len; i++) {
-        const char *name = cfx_text(want->entries[i].key);
-        cfx_value v = cfx_dict_get(got, name);
-        if (cfx_is_none(v) && strncmp(name, "out", 3))
-            continue;
-        cfx_dict_put(expected, want->entries[i].key, want->entries[i].value);
-        cfx_list_append(results, v);
-        cfx_list_append(names, want->entries[i].key);
-    }
-    return cli_expect(results, names, expected, tolerance(o)) ? CLI_DONE : CLI_DIFFERS;
 }
 
 /* ---- bisect ---------------------------------------------------------------------------------- */
@@ -297,7 +209,7 @@ static int opt(const options *o) {
         return cli_trouble();
     if (o->explain)
         cfx_module_walk(q->module, print_origins, NULL);
-    int code = o->verify ? verify(o, apart(q)) : CLI_DONE;
+    int code = o->verify ? cli_verify(o->model, o->inputs, q, tolerance(o)) : CLI_DONE;
     if (code != CLI_DONE)
         return code;
     return cfx_save(q, o->out) && cfx_ok() ? CLI_DONE : cli_trouble();
@@ -314,6 +226,8 @@ static int run(int argc, char **argv) {
         } else if (!cli_value(&w, "-o", &o.out) && !cli_value(&w, "--inputs", &o.inputs) &&
                    !cli_value(&w, "--bisect", &o.bisect) && !cli_flag(&w, "--list", &o.list) &&
                    !cli_flag(&w, "--explain", &o.explain) &&
+                   !cli_value(&w, "--extract", &o.extract) &&
+                   !cli_flag(&w, "--reduce", &o.reduce) && !cli_value(&w, "--check", &o.check) &&
                    !cli_flag(&w, "--verify", &o.verify)) {
             cli_rest(&w, &o.model);
         }
@@ -324,7 +238,9 @@ static int run(int argc, char **argv) {
         return list_passes();
     if (!o.model || (!o.out && !o.bisect))
         return cli_usage(&cli_opt, o.model ? "-o which file?" : "which MODEL?");
-    return opt(&o);
+    if (o.extract)
+        return cli_extract(o.model, o.extract, o.out);
+    return o.reduce ? cli_reduce(o.model, o.inputs, o.check, o.out) : opt(&o);
 }
 
 const cli_command cli_opt = {"opt", run, "run passes over a program", help};

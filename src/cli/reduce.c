@@ -1,0 +1,87 @@
+/* cfx opt --extract and --reduce: part of a program, written to a file. */
+#include "look.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+int cli_extract(const char *model, const char *range, const char *out) {
+    const char *dots = strstr(range, "..");
+    if (!dots)
+        return cli_usage(&cli_opt, "--extract wants A..B, not '%s'", range);
+    const char *from = cfx__string_new(range, (size_t)(dots - range))->text;
+    cfx_program *p = cfx_open(model), *part = p ? cfx_extract(p, from, dots + 2) : NULL;
+    if (!part || !cfx_save(part, out) || !cfx_ok())
+        return cli_trouble();
+    fprintf(stderr, "%lld of %lld nodes\n", (long long)cfx_graph_len(part->module->graph),
+            (long long)cfx_graph_len(p->module->graph));
+    return CLI_DONE;
+}
+
+/* ---- reduce ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *command, *program, *inputs; /* the files it is run on */
+    int tries;
+} checking;
+
+static bool save_inputs(const char *path, cfx_value inputs) {
+    cfx_dict *all = cfx_dict_new();
+    for (int64_t i = 0; i < inputs.list->len; i++) {
+        cfx_value v = inputs.list->items[i];
+        if (cfx_is_number(v))
+            v = cfx_tensor_value(cfx_tensor_from_value(v));
+        if (v.tag == CFX_TAG_TENSOR)
+            cfx_dict_set(all, cfx__text_format("in%lld", (long long)i), v);
+    }
+    return cfx_safetensors_write(path, all, NULL);
+}
+
+static bool command_fails(cfx_program *p, cfx_value inputs, void *user) {
+    checking *c = user;
+    c->tries++;
+    if (!cfx_save(p, c->program) || !save_inputs(c->inputs, inputs))
+        return false;
+    int code = system(cfx__text_format("%s %s %s", c->command, c->program, c->inputs));
+    return code == -1 || !WIFEXITED(code) || WEXITSTATUS(code) != 0;
+}
+
+static bool executors_differ(cfx_program *p, cfx_value inputs, void *user) {
+    ((checking *)user)->tries++;
+    return cfx_executors_differ(p, inputs, NULL);
+}
+
+static int reduce(checking *c, cfx_program *p, cfx_value flat, const char *out) {
+    cfx_value inputs = cfx_none();
+    cfx_program *q =
+        cfx_reduce(p, flat, c->command ? command_fails : executors_differ, c, &inputs);
+    const char *dot = strrchr(out, '.'), *slash = strrchr(out, '/');
+    size_t stem = dot && (!slash || dot > slash) ? (size_t)(dot - out) : strlen(out);
+    const char *beside = cfx__text_format("%.*s.safetensors", (int)stem, out);
+    if (!q || !cfx_save(q, out) || !save_inputs(beside, inputs) || !cfx_ok())
+        return cli_trouble();
+    fprintf(stderr, "%lld of %lld nodes still fail, after %d tries; inputs in %s\n",
+            (long long)cfx_graph_len(q->module->graph), (long long)cfx_graph_len(p->module->graph),
+            c->tries, beside);
+    return CLI_DONE;
+}
+
+int cli_reduce(const char *model, const char *inputs, const char *command, const char *out) {
+    cfx_program *p = cfx_open(model);
+    cfx_value flat = cfx_list_value(0, NULL);
+    char folder[] = "/tmp/cfx-reduce-XXXXXX";
+    if (!p || !cli_choose_inputs(p, inputs, flat.list))
+        return cli_trouble();
+    if (!mkdtemp(folder)) {
+        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "no folder can be made in /tmp");
+        return cli_trouble();
+    }
+    checking c = {.command = command, .program = cfx__text_format("%s/program.pt2", folder),
+                  .inputs = cfx__text_format("%s/inputs.safetensors", folder)};
+    int code = reduce(&c, p, flat, out);
+    unlink(c.program);
+    unlink(c.inputs);
+    rmdir(folder);
+    return code;
+}

@@ -1,0 +1,52 @@
+/* cfx rewrite: the rules of a file applied to a program, and the result written to a file. */
+#include "look.h"
+
+static const char help[] =
+    "usage: cfx rewrite MODEL --rules FILE -o OUT.pt2 [--verify] [--inputs F.safetensors]\n"
+    "\n"
+    "Applies the rules of a file until none fits, and writes what comes out. A rule is\n"
+    "\n"
+    "    gelu_tanh:  x * 0.5 * (1 + tanh((x + x**3 * 0.044715) * 0.7978845608))\n"
+    "            -> gelu(x, approximate='tanh')\n"
+    "        where dtype(x) in (f32, bf16)\n"
+    "\n"
+    "a pattern and what it becomes in the syntax of generated code, names standing for any value;\n"
+    "conditions may follow: dtype, rank, shape, numel, users, constant, number, ...; see the\n"
+    "manual.\n"
+    "  --rules FILE     the rules\n"
+    "  -o OUT           the file to write: .pt2, or .fx for text\n"
+    "  --verify         runs the program before and after and compares, as for cfx opt; where a\n"
+    "                   result differs, nothing is written\n"
+    "  --inputs F       tensors to run on, as for cfx run\n"
+    "\n"
+    "Exit: 0 done, 1 a result differs, 2 trouble.\n";
+
+static int run(int argc, char **argv) {
+    const char *model = NULL, *out = NULL, *rules = NULL, *inputs = NULL;
+    bool verify = false;
+    cli_words w = {argc, argv, .command = &cli_rewrite};
+    while (cli_more(&w))
+        if (!cli_value(&w, "--rules", &rules) && !cli_value(&w, "-o", &out) &&
+            !cli_value(&w, "--inputs", &inputs) && !cli_flag(&w, "--verify", &verify))
+            cli_rest(&w, &model);
+    if (w.wrong)
+        return CLI_TROUBLE;
+    if (!model || !rules || !out)
+        return cli_usage(&cli_rewrite, !model   ? "which MODEL?"
+                                       : !rules ? "--rules which file?"
+                                                : "-o which file?");
+    int changes = 0;
+    cfx_rules *r = cfx_rules_open(rules);
+    cfx_program *p = r ? cfx_open(model) : NULL, *q = p ? cfx_rewrite(p, r, &changes) : NULL;
+    if (!q)
+        return cli_trouble();
+    fprintf(stderr, "%d %s applied, %lld nodes before, %lld after\n", changes,
+            changes == 1 ? "rule" : "rules", (long long)cfx_graph_len(p->module->graph),
+            (long long)cfx_graph_len(q->module->graph));
+    int code = verify ? cli_verify(model, inputs, q, 0) : CLI_DONE;
+    if (code != CLI_DONE)
+        return code;
+    return cfx_save(q, out) && cfx_ok() ? CLI_DONE : cli_trouble();
+}
+
+const cli_command cli_rewrite = {"rewrite", run, "apply the rules of a file to a program", help};

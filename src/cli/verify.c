@@ -1,0 +1,100 @@
+/* --verify: a program before and after it was changed, run on the same inputs and compared. */
+#include "look.h"
+
+#include <string.h>
+
+bool cli_choose_inputs(cfx_program *p, const char *inputs, cfx_list *flat) {
+    cfx_value sample = inputs ? cfx_none() : cfx_program_sample_inputs(p);
+    if (cfx_is_bad(sample))
+        cfx_clear();
+    cfx_value leaves = cfx_list_value(0, NULL);
+    if (sample.tag == CFX_TAG_TUPLE)
+        cfx_tree_flatten(sample, leaves.list);
+    int64_t users = 0;
+    for (int i = 0; i < p->ninputs; i++)
+        users += p->inputs[i].kind == CFX_IN_USER;
+    if (leaves.list->len == users) {
+        for (int64_t i = 0; i < users; i++)
+            cfx_list_append(flat, leaves.list->items[i]);
+        return true;
+    }
+    cfx_dict *file = inputs ? cfx_safetensors_read(inputs) : cfx_dict_new();
+    return file && cli_make_inputs(p, file, flat);
+}
+
+/* Those of the inputs that a program still takes, copied: a program may write to them. */
+static cfx_value inputs_for(const cfx_program *p, const cfx_program *before, const cfx_list *flat) {
+    cfx_value out = cfx_list_value(0, NULL);
+    for (int i = 0, k = 0; i < before->ninputs; i++) {
+        if (before->inputs[i].kind != CFX_IN_USER)
+            continue;
+        cfx_value v = flat->items[k++];
+        if (cfx_graph_find(p->module->graph, before->inputs[i].name))
+            cfx_list_append(out.list,
+                            v.tag == CFX_TAG_TENSOR ? cfx_tensor_value(cfx_clone(v)) : v);
+    }
+    return out;
+}
+
+/* Runs a program; its results and the buffers it wrote to, as tensors by name. */
+static cfx_dict *run_program(cfx_program *p, cfx_value inputs, bool buffers) {
+    cfx_dict *all = cfx_dict_new();
+    cfx_list *leaves = cfx_list_value(0, NULL).list;
+    cfx_manual_seed(0);
+    cfx_value v = cfx_program_run_from((cfx_site){0}, p,
+                                       (cfx_args){(int)inputs.list->len, inputs.list->items, NULL});
+    if (cfx_is_bad(v))
+        return NULL;
+    cfx_tree_flatten(v, leaves);
+    for (int64_t i = 0; i < leaves->len; i++) {
+        cfx_value leaf = leaves->items[i];
+        if (cfx_is_number(leaf) && leaf.tag != CFX_TAG_SYM)
+            leaf = cfx_tensor_value(cfx_tensor_from_value(leaf));
+        if (leaf.tag == CFX_TAG_TENSOR)
+            cfx_dict_set(all, cfx__text_format("out%lld", (long long)i), leaf);
+    }
+    for (int i = 0; buffers && i < p->ninputs; i++) {
+        cfx_tensor *t = p->inputs[i].kind == CFX_IN_BUFFER ? cfx_program_tensor(p, &p->inputs[i])
+                                                           : NULL;
+        if (t)
+            cfx_dict_set(all, p->inputs[i].target, cfx_tensor_value(t));
+    }
+    return all;
+}
+
+/* A copy that may be run: what it writes to are tensors of its own. */
+static cfx_program *apart(const cfx_program *p) {
+    cfx_program *q = cfx_program_copy(p);
+    for (int i = 0; q && i < q->ninputs; i++) {
+        const cfx_input_spec *s = &q->inputs[i];
+        cfx_tensor *t = s->kind == CFX_IN_USER ? NULL : cfx_program_tensor(q, s);
+        bool state = s->kind == CFX_IN_PARAMETER || (s->kind == CFX_IN_BUFFER && s->persistent);
+        if (t && s->kind != CFX_IN_PARAMETER)
+            cfx_dict_set(state ? q->state : q->constants, s->target,
+                         cfx_tensor_value(cfx_clone(t)));
+    }
+    return q;
+}
+
+int cli_verify(const char *model, const char *inputs, const cfx_program *changed, double least) {
+    cfx_program *before = cfx_open(model), *after = apart(changed);
+    cfx_value flat = cfx_list_value(0, NULL);
+    if (!before || !after || !cli_choose_inputs(before, inputs, flat.list))
+        return cli_trouble();
+    cfx_dict *want = run_program(before, inputs_for(before, before, flat.list), true);
+    cfx_dict *got = want ? run_program(after, inputs_for(after, before, flat.list), true) : NULL;
+    if (!got)
+        return cli_trouble();
+    cfx_list *results = cfx_list_value(0, NULL).list, *names = cfx_list_value(0, NULL).list;
+    cfx_dict *expected = cfx_dict_new(); /* buffers that the program still has, and all results */
+    for (int64_t i = 0; i < want->len; i++) {
+        const char *name = cfx_text(want->entries[i].key);
+        cfx_value v = cfx_dict_get(got, name);
+        if (cfx_is_none(v) && strncmp(name, "out", 3))
+            continue;
+        cfx_dict_put(expected, want->entries[i].key, want->entries[i].value);
+        cfx_list_append(results, v);
+        cfx_list_append(names, want->entries[i].key);
+    }
+    return cli_expect(results, names, expected, least) ? CLI_DONE : CLI_DIFFERS;
+}
