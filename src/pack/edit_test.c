@@ -167,8 +167,8 @@ static const char *read_text(const char *path) {
 
 TEST(text_may_add_and_remove) {
     cfx_program *p = cfx_open(ZOO "seed_mlp/model.pt2");
-    CHECK(cfx_save(p, in_folder("m.fx")));
-    const char *text = read_text(in_folder("m.fx"));
+    CHECK(cfx_save(p, test_path("m.fx")));
+    const char *text = read_text(test_path("m.fx"));
     const char *arg = strstr(text, "x: \"f32");
     CHECK(arg != NULL);
     text = edited(text, ", x: ", ", scale: \"f32[]\", x: ");
@@ -177,10 +177,10 @@ TEST(text_may_add_and_remove) {
     text = edited(text, cfx__text_format("return (%s,)", last),
                   cfx__text_format("mul = torch.ops.aten.mul.Tensor(%s, scale)\n        "
                                    "return (mul, %s)", last, last));
-    FILE *f = fopen(in_folder("m.fx"), "w");
+    FILE *f = fopen(test_path("m.fx"), "w");
     fputs(text, f);
     fclose(f);
-    cfx_program *q = cfx_open(in_folder("m.fx"));
+    cfx_program *q = cfx_open(test_path("m.fx"));
     if (CHECK(q != NULL)) {
         CHECK(cfx_program_check(q));
         CHECK_INT(q->ninputs, p->ninputs + 1);
