@@ -16,7 +16,7 @@
 
 typedef const char *path_fn(void); /* what it made, as text; scope */
 
-enum { TEXT = 1 << 20, EVERY = 120, SAMPLES = 60 };
+enum { TEXT = 1 << 20, EVERY = 40, SAMPLES = 25 };
 
 /* What the processes of a test share. */
 typedef struct shared {
