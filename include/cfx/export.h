@@ -12,16 +12,22 @@ extern "C" {
 #endif
 
 /* The program of a module, as torch.export.export(m, args, kwargs, dynamic_shapes=dynamic) makes
- * it; scope. forward runs once on fake tensors like the inputs, and the overloads that it calls
+ * it; scope. forward runs on fake tensors like the inputs, and the overloads that it calls
  * become nodes: an ATen graph whose parameters, buffers and constants are inputs of their own
  * (p_fc1_weight, b_..., c_...), with a signature, the stack of modules and the source lines. Writes
  * in place stay as they are; cfx_decompose makes them values.
  *
  * args is a tuple and kwargs a dict (or None): what the module would be called with, nested as it
  * likes. dynamic (or None) is a dict that says which sizes may vary: the name of an argument to a
- * dict of dimension to a name ("batch") or (name, least, most). Sizes of one name are equal.
+ * dict of dimension to what it is, or to a list in the order of dimensions; where the argument is
+ * nested, nested as it is. A size is a name ("batch"), (name, least, most) with None for no bound,
+ * an expression of names ("2*batch", "batch + 1"), "Dim.AUTO" or "Dim.DYNAMIC". Sizes of one name
+ * are equal. forward then runs several times, at other sizes each time; in each it sees plain
+ * integers and may compute with them as it likes.
  *
- * NULL, with an error, when forward cannot be run so: most of all where it decides by data. */
+ * NULL, with an error, when forward cannot be run so: where it decides by data, or by a size that
+ * was to vary. What it asks of the size is told in PyTorch's words; of Dim.AUTO it is granted: the
+ * size is a constant, equal to another or within bounds then. */
 CFX_API cfx_program *cfx_export(cfx_module *m, cfx_value args, cfx_value kwargs,
                                 cfx_value dynamic);
 

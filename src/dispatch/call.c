@@ -116,17 +116,23 @@ static bool has_result(const cfx_op_call *c) {
     return false;
 }
 
+void cfx__op_needs_data(const cfx_op_call *c) {
+    cfx_fail(CFX_RUNTIME_ERROR, c->at,
+             "%s: the shape of the result depends on data, which a fake tensor has not",
+             cfx_op_name(c->op));
+}
+
 void cfx__op_run_functional(cfx_op_call *c) {
     const cfx_op *op = c->op;
     if (op->view) {
         op->view(c);
     } else if (op->effects & CFX_DATA_SHAPE) {
-        if (c->fake)
-            cfx_fail(CFX_RUNTIME_ERROR, c->at,
-                     "%s: the shape of the result depends on data, which a fake tensor has not",
-                     cfx_op_name(c->op));
-        else
+        if (!c->fake)
             op->kernel(c);
+        else if (op->shape)
+            op->shape(c);
+        else
+            cfx__op_needs_data(c);
     } else if (op->shape) {
         op->shape(c);
         if (c->nout && !has_result(c) && !cfx__ctx()->failed)

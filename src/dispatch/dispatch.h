@@ -96,6 +96,8 @@ typedef struct cfx__dispatch {
     int below_autograd;     /* > 0 inside calls on the tape: what they call is not put there too */
     cfx__fn_layer *trace;
     cfx__op_layer *recorder; /* of an export or rewrite: sees every overload first, whole */
+    int64_t (*data_size)(void); /* how many there are where only data could tell: -1, or NULL, where
+                                   no one knows */
 } cfx__dispatch;
 
 cfx__dispatch *cfx__dispatcher(void);
@@ -134,6 +136,8 @@ cfx_value cfx__op_decompose(cfx_site at, cfx_op *op, cfx_value *args);
 /* The derived forms: called by cfx__op_run. */
 void cfx__op_run_inplace(cfx_op_call *c, cfx__op_info *info);
 void cfx__op_run_out(cfx_op_call *c, cfx__op_info *info);
+/* Records that the shape of a result depends on data. */
+void cfx__op_needs_data(const cfx_op_call *c);
 /* The functional part of a call: shape (or decomposition), then kernel unless fake. */
 void cfx__op_run_functional(cfx_op_call *c);
 void cfx__op_run_kernel(cfx_op_call *c);

@@ -64,6 +64,16 @@ static inline cfx_tensor *out_view(cfx_op_call *c, int i, const cfx_tensor *t, i
     return c->out[i] = cfx__tensor_alias(t, ndim, shape, stride, offset);
 }
 
+/* How many there are where only data could tell, of a fake call: who records a program may know.
+ * False, with an error, where no one does. */
+static inline bool op_data_size(const cfx_op_call *c, int64_t *n) {
+    int64_t (*ask)(void) = cfx__dispatcher()->data_size;
+    *n = ask ? ask() : -1;
+    if (*n < 0)
+        cfx__op_needs_data(c);
+    return *n >= 0;
+}
+
 /* Scratch memory of the current scope (freed when the call ends); NULL, with an error, when the
  * size is absurd. */
 void *scratch(cfx_op_call *c, cfx_dtype dtype, int64_t n);

@@ -243,6 +243,7 @@ static bool record(decomposing *d, int k) {
                                        .decomposition_for = decomposition_for,
                                        .unknown_tensor = unknown_tensor,
                                        .scalar = scalar,
+                                       .data_size = cfx__rerun_data_size,
                                        .note = note}};
     w->written = cfx__alloc0((size_t)(d->from->ninputs + 1) * sizeof *w->written);
     cfx_value result;

@@ -153,6 +153,29 @@ static bool has_unknown(const cfx_node *n, cfx_args a) {
     return unknown;
 }
 
+/* The symbol number *skip of those in v that depend on data and are alone; NULL: there are less. */
+static const char *data_symbol(cfx_value v, int *skip) {
+    if (v.tag == CFX_TAG_SYM)
+        return v.sym->op == CFX__SYM_NAME && is_data(v.sym) && (*skip)-- == 0 ? v.sym->name : NULL;
+    if (v.tag == CFX_TAG_DICT)
+        return data_symbol(cfx_dict_get(v.dict, "shape"), skip);
+    const char *found = NULL;
+    bool list = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
+    for (int64_t i = 0; list && i < v.list->len && !found; i++)
+        found = data_symbol(v.list->items[i], skip);
+    return found;
+}
+
+/* The node that is run again says which symbol the size is. */
+int64_t cfx__rerun_data_size(cfx__recorder *r) {
+    cfx__rerun *run = (cfx__rerun *)r;
+    int skip = run->sizes_used;
+    const char *name = r->like ? data_symbol(results_of(r->like), &skip) : NULL;
+    const cfx__symbol *s = name ? cfx__worlds_find(run->worlds, name) : NULL;
+    run->sizes_used++;
+    return s ? s->size.at[run->k] : -1;
+}
+
 /* Operators whose result only data could tell. */
 static bool needs_data(const cfx_op *op) {
     return op->effects & CFX_DATA_SHAPE;
@@ -222,6 +245,7 @@ static cfx_value run_node(cfx__rerun *run, const cfx_node *n) {
 static bool rerun_node(cfx__rerun *run, cfx_node *n) {
     size_t mark = cfx_scope_open();
     run->recorder.like = n;
+    run->sizes_used = 0;
     cfx_value v = run_node(run, n);
     if (cfx_ok() && !cfx_is_bad(v))
         set_value(run, n, v);

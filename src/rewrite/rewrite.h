@@ -16,6 +16,7 @@ typedef struct cfx__rerun {
     cfx_module *from, *to;  /* the GraphModule, and what receives children and constants */
     const cfx__worlds *worlds; /* whose sizes are those of world k */
     int k;
+    int sizes_used;         /* sizes of the node at hand that depend on data, so far */
     cfx_value *values;      /* by id of the node of the old graph; counted */
     cfx_value keep;         /* operators to leave whole */
     const int *order;       /* placeholder number order[i] comes i-th; NULL: as they are */
@@ -26,6 +27,8 @@ typedef struct cfx__rerun {
  * error that names the node. */
 bool cfx__rerun_graph(cfx__rerun *run, cfx_value *result);
 void cfx__rerun_done(cfx__rerun *run);
+/* What the recorder is told of sizes that depend on data. */
+int64_t cfx__rerun_data_size(cfx__recorder *r);
 /* A higher-order operator: sub-graphs are rewritten too. */
 cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a);
 /* A copy of the node with its arguments as they are now; its results from its metadata. */

@@ -71,6 +71,14 @@ static void note_names(cfx__dims *d, const struct cfx_sym *e) {
     note_names(d, e->b);
 }
 
+/* The name that an expression is of; NULL where there are several. */
+static const char *only_name(const struct cfx_sym *e) {
+    if (e->op == CFX__SYM_NAME || e->op == CFX__SYM_INT)
+        return e->op == CFX__SYM_NAME ? e->name : NULL;
+    const char *a = only_name(e->a), *b = only_name(e->b);
+    return !a ? b : !b || !strcmp(a, b) ? a : NULL;
+}
+
 void cfx__dims_note(cfx__dims *d, const char *source, int dim, int64_t size, cfx_value given) {
     cfx_value text = given.tag == CFX_TAG_TUPLE ? cfx_at(given, 0) : given, expr;
     const char *name = cfx_text(text), *rest;
@@ -92,10 +100,11 @@ void cfx__dims_note(cfx__dims *d, const char *source, int dim, int64_t size, cfx
         return;
     }
     note_names(d, expr.sym);
-    name_t *n = expr.sym->op == CFX__SYM_NAME ? find_name(d, expr.sym->name) : NULL;
+    const char *only = only_name(expr.sym);
+    name_t *n = only ? find_name(d, only) : NULL;
     if (n && given.tag == CFX_TAG_TUPLE)
         note_bounds(n, given);
-    if (n && !n->source) {
+    if (n && expr.sym->op == CFX__SYM_NAME && !n->source) {
         n->source = cfx__text_copy(full, strlen(full));
         n->hint = size;
     }
@@ -230,9 +239,15 @@ static bool bound_of(const struct cfx_sym *name, void *user, int64_t *out) {
     return *out != INT64_MAX;
 }
 
-/* Those of the sizes, in their order; then those of symbols that no size is, last first. */
+/* Those of data; those of the sizes, in their order; then those of symbols that no size is, last
+ * first. */
 cfx_dict *cfx__dims_ranges(const cfx__dims *d) {
     cfx_dict *ranges = cfx_dict_new();
+    for (size_t i = 0; i < d->worlds.symbols.len; i++) {
+        const cfx__symbol *s = &d->worlds.symbols.data[i];
+        if (*s->name == 'u')
+            cfx_dict_set(ranges, s->name, cfx_tuple(s->least, s->most));
+    }
     for (size_t i = 0; i < d->dims.len; i++) {
         cfx_value e = d->dims.data[i].expr;
         int64_t least = 0, most = INT64_MAX;

@@ -386,8 +386,20 @@ typedef struct {
     cfx__export *first, *other; /* worlds 0 and 1 to CFX__WORLDS - 1 */
 } request;
 
+/* A size that depends on data is a symbol of its own, and may be anything. */
+static int64_t data_size(cfx__recorder *r) {
+    cfx__export *e = (cfx__export *)r;
+    cfx__worlds *w = &e->dims->worlds;
+    const char *name = cfx__text_format("u%d", e->data_sizes++);
+    if (!cfx__worlds_find(w, name)) {
+        cfx__worlds_add(w, name, 0, INT64_MAX - 1, 0);
+        cfx__worlds_choose(w, e->k, 0);
+    }
+    return cfx__worlds_find(w, name)->size.at[e->k];
+}
+
 /* One recording, in world k. */
-static bool record(cfx__export *e, const request *r, int k) {
+static bool record(cfx__export *e, request *r, int k) {
     cfx_value args = r->args, kwargs = r->kwargs;
     *e = (cfx__export){.root = r->module,
                        .dims = &r->dims,
@@ -396,6 +408,7 @@ static bool record(cfx__export *e, const request *r, int k) {
                                     .numbers = r->dims.worlds.symbols.len > 0,
                                     .decomposition_for = decomposition_for,
                                     .unknown_tensor = lift_constant,
+                                    .data_size = data_size,
                                     .note = note},
                        .known = cfx_keep(cfx_dict_new()),
                        .held = cfx_keep(cfx_dict_new()),
@@ -491,10 +504,16 @@ static bool export_worlds(request *r) {
         again = false;
         r->dims.worlds.n = 1;
         cfx__worlds_choose(&r->dims.worlds, 0, 0);
+        bool fixed = !r->dims.worlds.symbols.len;
         if (!record(r->first, r, 0))
             return false;
         if (!r->dims.worlds.symbols.len)
             return true;
+        if (fixed) { /* until data made a size vary: now numbers are noted as well */
+            cfx__export_end(r->first);
+            if (!record(r->first, r, 0))
+                return false;
+        }
         if (record_worlds(r, &again))
             return merge(r);
         if (again)

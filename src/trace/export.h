@@ -10,8 +10,9 @@
 typedef struct cfx__export {
     cfx__recorder recorder; /* first */
     cfx_module *root;
-    const cfx__dims *dims; /* whose sizes are those of world k */
+    cfx__dims *dims; /* whose sizes are those of world k */
     int k;
+    int data_sizes;  /* symbols for sizes that depend on data, so far: u0, u1, ... */
     cfx__nn_layer layer;
     VEC(cfx_input_spec) inputs;   /* in the order of placeholders */
     VEC(cfx_output_spec) outputs;

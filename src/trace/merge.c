@@ -394,8 +394,7 @@ static cfx_value merge_val(cfx__merging *g, const cfx_value *v, int out) {
 }
 
 static void note_sizes(cfx_node *n, void *user) {
-    cfx_value val = cfx_node_get_meta(n, "val");
-    cfx_value shape = val.tag == CFX_TAG_DICT ? cfx_dict_get(val.dict, "shape") : cfx_none();
+    cfx_value shape = cfx__merge_sizes(cfx_node_get_meta(n, "val"));
     for (int64_t i = 0; is_list(shape) && i < shape.list->len; i++)
         cfx__exprs_note(user, shape.list->items[i]);
 }
@@ -408,27 +407,6 @@ cfx_value cfx__worlds_describe(cfx__exprs *x, const cfx_node *n, const cfx_value
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
-
-/* Sizes of a tensor that may be asked for; those that PyTorch reads at once are read. */
-static void note_tensor(cfx__merging *g, cfx_node *n, cfx_value val) {
-    cfx_value shape = val.tag == CFX_TAG_DICT ? cfx_dict_get(val.dict, "shape") : cfx_none();
-    for (int i = 0; is_list(shape) && i < shape.list->len; i++) {
-        cfx_value expr = shape.list->items[i];
-        if (expr.tag != CFX_TAG_SYM || cfx__place_find(g, expr))
-            continue;
-        cfx__place_add(g, expr, NULL, n, i);
-        bool first = n->op == CFX_PLACEHOLDER && expr.sym->op == CFX__SYM_NAME;
-        if (g->m->eager || first)
-            cfx__reify(g, expr, false);
-    }
-}
-
-static void note_val(cfx__merging *g, cfx_node *n, cfx_value val) {
-    if (val.tag == CFX_TAG_SYM)
-        cfx__place_add(g, val, n, NULL, 0);
-    else
-        note_tensor(g, n, val);
-}
 
 static bool merge_subgraph(cfx__merging *g) {
     cfx__merge sub = {.worlds = g->m->worlds, .eager = g->m->eager, .exprs = g->exprs};
@@ -464,6 +442,7 @@ static bool merge_node(cfx__merging *g) {
         return merge_subgraph(g);
     if (!merge_args(g))
         return false;
+    cfx__merge_drop_claimed(g, n);
     for (int k = 0; k < g->m->worlds->n; k++)
         val[k] = cfx_node_get_meta(g->at[k], "val");
     if (cfx_is_none(val[0]))
@@ -476,7 +455,7 @@ static bool merge_node(cfx__merging *g) {
     if (val[0].tag == CFX_TAG_FLOAT)
         add_real(g, val, n);
     else
-        note_val(g, n, all);
+        cfx__merge_note(g, n, all);
     if (is_real(val[0])) /* of numbers those stay that someone uses */
         VEC_PUSH(g->made, n);
     return cfx_ok();
@@ -486,14 +465,13 @@ static bool merge_node(cfx__merging *g) {
 static void merge_placeholders(cfx__merging *g) {
     cfx_graph *graph = g->m->graph[0];
     cfx_node *first = NULL;
-    cfx_each_node(graph, n) {
-        if (n->op != CFX_PLACEHOLDER && !first)
-            first = n;
-    }
+    cfx_each_node(graph, n) first = !first && n->op != CFX_PLACEHOLDER ? n : first;
     if (first)
         cfx_graph_insert_before(graph, first);
-    cfx_each_node(graph, n) if (n->op == CFX_PLACEHOLDER)
-        note_val(g, n, cfx_node_get_meta(n, "val"));
+    cfx_each_node(graph, n) {
+        if (n->op == CFX_PLACEHOLDER)
+            cfx__merge_note(g, n, cfx_node_get_meta(n, "val"));
+    }
 }
 
 /* What was read and is not used after all. */
@@ -526,9 +504,12 @@ static bool merge_graphs(cfx__merging *g) {
 bool cfx__worlds_merge(cfx__merge *m) {
     if (m->worlds->n < 2)
         return cfx_ok();
-    cfx__exprs own = {.worlds = m->worlds};
+    cfx__exprs own = {0};
     cfx__merging g = {.m = m, .exprs = m->exprs ? m->exprs : &own};
     size_t mark = cfx_scope_open();
+    g.claims = cfx_list_value(0, NULL).list;
+    if (!m->exprs)
+        cfx__exprs_begin(&own, m->worlds);
     cfx_insert before = cfx_graph_insert_before(m->graph[0], NULL);
     merge_graphs(&g);
     cfx_graph_set_insert(m->graph[0], before);

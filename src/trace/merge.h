@@ -20,6 +20,7 @@ typedef struct {
         cfx_node *node;
     })
     reals;
+    cfx_list *claims; /* what is asserted of sizes, as text; scope */
     VEC(cfx_node *) made; /* here */
 } cfx__merging;
 
@@ -38,5 +39,15 @@ cfx_value cfx__reify_apply(cfx__merging *g, cfx__sym_op op, cfx_value a, cfx_val
  * asking a tensor. `written` where it stands for arithmetic of the program's. Bad, with an error.
  */
 cfx_value cfx__reify(cfx__merging *g, cfx_value expr, bool written);
+
+/* ---- reading (reads.c) ----------------------------------------------------------------------- */
+
+/* The list of sizes in metadata of a tensor; None where there is none. */
+cfx_value cfx__merge_sizes(cfx_value val);
+/* Node n gives what val says: a number, or a tensor whose sizes may be asked for. Those that
+ * PyTorch reads at once are read. */
+void cfx__merge_note(cfx__merging *g, cfx_node *n, cfx_value val);
+/* Lets n go where it is an assertion that was made already. */
+void cfx__merge_drop_claimed(cfx__merging *g, cfx_node *n);
 
 #endif

@@ -267,8 +267,10 @@ static cfx_value record_number(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_va
         return result;
     const char *end = strchr(function, ' ');
     const char *name = end ? cfx__string_new(function, (size_t)(end - function))->text : function;
-    if (r->like && !cfx_is_none(cfx_node_get_meta(r->like, "val")) && !r->like->target.op)
-        name = r->like->target.name;
+    const cfx_fn *fn = r->like ? r->like->target.fn : NULL;
+    for (int i = 0; fn && i < fn->n; i++)
+        if (fn->ops[i] == op) /* that of the program which is run again, by its own name */
+            name = r->like->target.name;
     cfx_node *n = cfx__record_node(r, at, cfx_graph_target(r->graph, name),
                                    cfx_tuple_value(s->nargs, args), cfx_none(), NULL);
     if (n->graph)
@@ -367,6 +369,11 @@ static bool record_call(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *res
 
 cfx__recorder *cfx__recorder_now(void) { return *cfx__recorder_slot(); }
 
+static int64_t data_size(void) {
+    cfx__recorder *r = cfx__recorder_now();
+    return r && r->data_size ? r->data_size(r) : -1;
+}
+
 void cfx__record_begin(cfx__recorder *r) {
     cfx__dispatch *d = cfx__dispatcher();
     r->outer = cfx__recorder_now();
@@ -374,6 +381,7 @@ void cfx__record_begin(cfx__recorder *r) {
     r->fake_before = cfx_set_fake_mode(true);
     r->grad_before = cfx_set_grad_mode(CFX_NO_GRAD);
     d->recorder = record_call;
+    d->data_size = data_size;
 }
 
 void cfx__record_end(cfx__recorder *r) {
@@ -381,4 +389,5 @@ void cfx__record_end(cfx__recorder *r) {
     cfx_set_fake_mode(r->fake_before);
     cfx_set_grad_mode(r->grad_before);
     cfx__dispatcher()->recorder = r->outer ? record_call : NULL;
+    cfx__dispatcher()->data_size = r->outer ? data_size : NULL;
 }

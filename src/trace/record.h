@@ -22,6 +22,8 @@ typedef struct cfx__recorder {
     cfx_value (*unknown_tensor)(struct cfx__recorder *r, cfx_site at, cfx_tensor *t);
     /* A symbol as an argument of a node; NULL: as it is. */
     cfx_value (*scalar)(struct cfx__recorder *r, cfx_value v);
+    /* How many there are where only data could tell; -1: no one knows. NULL: the same. */
+    int64_t (*data_size)(struct cfx__recorder *r);
     /* Adds metadata to a new node. */
     void (*note)(struct cfx__recorder *r, cfx_site at, cfx_node *n);
     cfx_node *like;     /* the node that is being run again, or NULL */

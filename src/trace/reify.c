@@ -62,7 +62,8 @@ static cfx_value sym_value(cfx_sym *s) {
 }
 
 /* The terms of a sum, or factors of a product: numbers first, as sympy keeps them. Where the
- * program wrote the expression they are last. */
+ * program wrote the expression they are last, and others in the order in which they were first
+ * seen. */
 static void gather(cfx_list *out, cfx_sym *e, cfx__sym_op op) {
     if (e->op == op) {
         gather(out, e->a, op);
@@ -72,13 +73,30 @@ static void gather(cfx_list *out, cfx_sym *e, cfx__sym_op op) {
     }
 }
 
-static cfx_value in_order(cfx_sym *e, bool written) {
+/* When an expression was first seen; numbers are last. */
+static size_t rank_of(const cfx__merging *g, cfx_value v) {
+    size_t i = 0;
+    while (i < g->places.len && !cfx_equal_values(g->places.data[i].expr, v))
+        i++;
+    return v.tag == CFX_TAG_INT ? SIZE_MAX : i;
+}
+
+static cfx_value in_order(const cfx__merging *g, cfx_sym *e, bool written) {
     cfx_value all = cfx_list_value(0, NULL), out = cfx_list_value(0, NULL);
     gather(all.list, e, e->op);
-    for (int pass = 0; pass < 2; pass++)
-        for (int64_t i = 0; i < all.list->len; i++)
-            if ((all.list->items[i].tag == CFX_TAG_INT) == (pass == written))
-                cfx_list_append(out.list, all.list->items[i]);
+    for (int64_t i = 0; i < all.list->len; i++) {
+        cfx_value v = all.list->items[i];
+        int64_t at = out.list->len;
+        if (written)
+            while (at > 0 && rank_of(g, out.list->items[at - 1]) > rank_of(g, v))
+                at--;
+        else if (v.tag == CFX_TAG_INT)
+            at = 0;
+        cfx_list_append(out.list, v);
+        memmove(out.list->items + at + 1, out.list->items + at,
+                (size_t)(out.list->len - 1 - at) * sizeof v);
+        out.list->items[at] = v;
+    }
     return out;
 }
 
@@ -117,7 +135,7 @@ static cfx_value compute(cfx__merging *g, cfx_sym *e, bool written) {
         cfx_value b = cfx_is_bad(a) ? a : cfx__reify(g, sym_value(e->b), written);
         return cfx_is_bad(b) ? b : cfx__reify_apply(g, e->op, a, b);
     }
-    cfx_value parts = in_order(e, written), all = cfx_none();
+    cfx_value parts = in_order(g, e, written), all = cfx_none();
     for (int64_t i = 0; i < parts.list->len; i++) {
         cfx_value one = cfx__reify(g, parts.list->items[i], written);
         if (cfx_is_bad(one))
@@ -125,6 +143,23 @@ static cfx_value compute(cfx__merging *g, cfx_sym *e, bool written) {
         all = i ? cfx__reify_apply(g, e->op, all, one) : one;
     }
     return all;
+}
+
+/* A symbol that is known only as a multiple of itself: size // by. */
+static cfx_value from_multiple(cfx__merging *g, cfx_value name) {
+    for (size_t i = 0; i < g->places.len; i++) {
+        struct cfx__place *p = &g->places.data[i];
+        const cfx_sym *e = p->expr.sym;
+        if (e->op != CFX__SYM_MUL || e->a->op != CFX__SYM_INT || e->a->hint < 1 ||
+            !cfx__sym_equal(e->b, name.sym))
+            continue;
+        int64_t by = e->a->hint;
+        cfx_node *whole = p->node ? p->node : read_size(g, p);
+        return cfx_node_value(cfx__reify_node(g, "operator.floordiv", cfx_tuple(whole, by), name));
+    }
+    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "no node of the graph gives the size %s",
+             name.sym->name);
+    return cfx_bad();
 }
 
 /* A node for an expression, made where there is none: of symbols where these are at hand, else by
@@ -138,12 +173,7 @@ cfx_value cfx__reify(cfx__merging *g, cfx_value expr, bool written) {
     bool name = expr.sym->op == CFX__SYM_NAME;
     if (p && p->tensor && (name || !is_free(g, expr.sym)))
         return cfx_node_value(read_size(g, p));
-    if (name) {
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "no node of the graph gives the size %s",
-                 expr.sym->name);
-        return cfx_bad();
-    }
-    cfx_value v = compute(g, expr.sym, written);
+    cfx_value v = name ? from_multiple(g, expr) : compute(g, expr.sym, written);
     if (v.tag == CFX_TAG_NODE)
         cfx__place_add(g, expr, v.node, NULL, 0);
     return v;

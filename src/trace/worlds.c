@@ -93,14 +93,19 @@ static bool is_taken(const cfx__worlds *w, const cfx__symbol *s, int k, int64_t 
     return false;
 }
 
-/* 0 and 1 are left to those who ask for nothing else: they broadcast, and are views of anything. */
+/* 0 and 1 are left out where there is a choice: they broadcast, and are views of anything. */
 static int64_t smallest(const cfx__symbol *s) {
     int64_t least = s->least < 2 ? 2 : s->least;
+    if (least >= s->most)
+        least = s->least < 1 ? 1 : s->least;
     return least > s->most ? s->most : least;
 }
 
+/* World 1 is as small as can be, world 2 large, the others are around the size of the example. */
+enum { SMALL = 1, LARGE = 2, NEAR = 48, FAR = 1000 };
+
 static int64_t choose(const cfx__worlds *w, const cfx__symbol *s, int k, int attempt) {
-    enum { NEAR = 48, FAR = 1000, TRIES = 32 };
+    enum { TRIES = 32 };
     int64_t from = smallest(s), size = from;
     bool hinted = s->hint >= s->least && s->hint <= s->most && s->hint > 0;
     if (k == 0 && hinted && !attempt)
@@ -108,15 +113,14 @@ static int64_t choose(const cfx__worlds *w, const cfx__symbol *s, int k, int att
     if (attempt && hinted && s->hint > from)
         from = s->hint; /* smaller ones may be too small for what is done with them */
     uint64_t span = (uint64_t)s->most - (uint64_t)from + 1;
-    bool far = k == 2 && span > 4 * FAR;
-    if (far)
+    if (k == LARGE && span > 4 * FAR)
         from += FAR;
     if (span == 0 || span > NEAR)
         span = NEAR;
     for (int i = 0; i < TRIES; i++) {
         uint64_t salt = scatter((uint64_t)(s - w->symbols.data) * 4099 + (uint64_t)k * 131 +
                                 (uint64_t)attempt * 17 + (uint64_t)i);
-        size = from + (int64_t)(salt % span);
+        size = from + (int64_t)((k == SMALL ? (uint64_t)i : salt) % span);
         if (!is_taken(w, s, k, size))
             break;
     }

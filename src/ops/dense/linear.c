@@ -3,6 +3,7 @@
 #include <cfx/ops.h>
 
 #include "gemm.h"
+#include "../sizes.h"
 #include "../views.h"
 
 CFX_FAMILY(LINEAR);
@@ -200,7 +201,7 @@ static cfx_tensor *batched_product(cfx_op_call *c, cfx_tensor *a, cfx_tensor *b)
     if (b->ndim > 2 && !cfx__shape_broadcast(c->at, &ndim, shape, b->ndim - 2, b->shape))
         return &cfx__tensor_bad;
     for (int i = 0; i < ndim; i++)
-        batches *= shape[i];
+        batches = i ? size_times(batches, shape[i]) : shape[i];
     shape[ndim] = n, shape[ndim + 1] = m1;
     cfx_tensor *left =
         cfx_reshape(cfx_expand(a, cfx_ints_value(ndim + 2, shape)), cfx_list(batches, n, m1));

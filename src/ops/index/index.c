@@ -36,14 +36,12 @@ static bool fits_mask(cfx_op_call *c, const cfx_tensor *self, int at, const cfx_
 
 /* Adds the indices that a mask stands for. Without `data` only their number is found out. */
 static bool add_mask(cfx_op_call *c, const cfx_tensor *mask, bool data, cfx_tensor **list, int *n) {
-    if (!mask->data) {
-        op_fail(c, "%s: the shape of the result depends on data, which a fake tensor has not",
-                cfx_op_name(c->op));
-        return false;
-    }
     cfx_tensor *all = NULL;
     int64_t count, one = 1;
-    if (data) {
+    if (!mask->data) {
+        if (!op_data_size(c, &count))
+            return false;
+    } else if (data) {
         all = op_nonzero(c, mask);
         if (cfx__obj_is_bad(all))
             return false;

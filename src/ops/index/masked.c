@@ -168,16 +168,31 @@ static void kernel_masked_select(cfx_op_call *c) {
         }
 }
 
+static void shape_masked_select(cfx_op_call *c) {
+    int64_t count;
+    if (op_data_size(c, &count))
+        out_new(c, 0, arg_tensor(c, 0)->dtype, 1, &count);
+}
+
 CFX_OP(masked_select) = {"aten::masked_select(Tensor self, Tensor mask) -> Tensor",
-                         "torch.masked_select Tensor.masked_select", .kernel = kernel_masked_select,
+                         "torch.masked_select Tensor.masked_select",
+                         .shape = shape_masked_select, .kernel = kernel_masked_select,
                          .effects = CFX_DATA_SHAPE, GRAD(masked_select, READ(1))};
 
 /* ---- nonzero -------------------------------------------------------------------------------- */
 
 static void kernel_nonzero(cfx_op_call *c) { c->out[0] = op_nonzero(c, arg_tensor(c, 0)); }
 
+static void shape_nonzero(cfx_op_call *c) {
+    int64_t shape[2] = {0, arg_tensor(c, 0)->ndim}, stride[2] = {1, 1};
+    if (!op_data_size(c, &shape[0]))
+        return;
+    stride[1] = shape[0] > 1 ? shape[0] : 1;
+    out_strided(c, 0, CFX_I64, 2, shape, stride);
+}
+
 CFX_OP(nonzero) = {"aten::nonzero(Tensor self) -> Tensor", "torch.nonzero Tensor.nonzero",
-                   .kernel = kernel_nonzero, .effects = CFX_DATA_SHAPE};
+                   .shape = shape_nonzero, .kernel = kernel_nonzero, .effects = CFX_DATA_SHAPE};
 
 static void shape_nonzero_static(cfx_op_call *c) {
     int64_t size = arg_int(c, 1);

@@ -92,12 +92,30 @@ static void kernel_unique(cfx_op_call *c) {
     put_elements(c, x, &g, arg_bool(c, 2), counts);
 }
 
+/* Values, which one each element is, and how often each occurs; empty where not asked for. */
+static void shape_elements(cfx_op_call *c, bool inverse, bool counts) {
+    const cfx_tensor *self = arg_tensor(c, 0);
+    int64_t kinds, none = 0;
+    if (!op_data_size(c, &kinds))
+        return;
+    out_new(c, 0, self->dtype, 1, &kinds);
+    out_new(c, 1, CFX_I64, inverse ? self->ndim : 1, inverse ? self->shape : &none);
+    if (c->nout > 2)
+        out_new(c, 2, CFX_I64, 1, counts ? &kinds : &none);
+}
+
+static void shape_unique(cfx_op_call *c) {
+    shape_elements(c, arg_bool(c, 2), c->nargs > 3 && arg_bool(c, 3));
+}
+
 CFX_OP(_unique2) = {"aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool "
                     "return_counts=False) -> (Tensor, Tensor, Tensor)",
-                    "torch._unique2", .kernel = kernel_unique, .effects = CFX_DATA_SHAPE};
+                    "torch._unique2", .shape = shape_unique, .kernel = kernel_unique,
+                    .effects = CFX_DATA_SHAPE};
 CFX_OP(_unique) = {"aten::_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> "
                    "(Tensor, Tensor)",
-                   "torch._unique", .kernel = kernel_unique, .effects = CFX_DATA_SHAPE};
+                   "torch._unique", .shape = shape_unique, .kernel = kernel_unique,
+                   .effects = CFX_DATA_SHAPE};
 
 /* ---- slices ---------------------------------------------------------------------------------- */
 
@@ -249,10 +267,18 @@ static void kernel_unique_consecutive(cfx_op_call *c) {
     put_elements(c, x, &g, arg_bool(c, 1), arg_bool(c, 2));
 }
 
+static void shape_unique_consecutive(cfx_op_call *c) {
+    if (arg_is_none(c, 3))
+        shape_elements(c, arg_bool(c, 1), arg_bool(c, 2));
+    else
+        cfx__op_needs_data(c);
+}
+
 CFX_OP(unique_consecutive) = {
     "aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, "
     "int? dim=None) -> (Tensor, Tensor, Tensor)",
-    .kernel = kernel_unique_consecutive, .effects = CFX_DATA_SHAPE};
+    .shape = shape_unique_consecutive, .kernel = kernel_unique_consecutive,
+    .effects = CFX_DATA_SHAPE};
 
 static void kernel_unique_dim_consecutive(cfx_op_call *c) {
     int dim = arg_dim(c, 1, arg_tensor(c, 0)->ndim);

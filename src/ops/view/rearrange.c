@@ -102,11 +102,7 @@ static void kernel_repeat_interleave(cfx_op_call *c) {
         op_fail(c, "repeats has to be Long or Int tensor");
     else if (t->ndim != 1 && t->numel)
         op_fail(c, "repeat_interleave only accept 1D vector as repeat");
-    else if (!t->data && arg_is_none(c, 1))
-        op_fail(c,
-                "repeat_interleave: the shape of the result depends on data, which a fake tensor "
-                "has not");
-    if (op_failed())
+    if (op_failed() || (!t->data && arg_is_none(c, 1) && !op_data_size(c, &n)))
         return;
     const int64_t *times = (const int64_t *)cfx__tensor_contiguous_as(t, CFX_I64)->data;
     for (int64_t i = 0; times && i < t->numel; i++) {

@@ -1,6 +1,7 @@
 /* Views by size: the same elements under another shape, dtype or strides. */
 #include <cfx/ops.h>
 
+#include "../sizes.h"
 #include "../views.h"
 
 CFX_FAMILY(VIEW);
@@ -233,6 +234,22 @@ static void view_reshape_as(cfx_op_call *c) {
     reshape_to(c, other->ndim, shape);
 }
 
+/* What -1 stands for, computed as PyTorch does. */
+static void infer_in_order(const cfx_tensor *t, int n, const int64_t *size, int64_t *shape) {
+    int64_t all = 1, rest = 0;
+    int open = 0;
+    while (open < n && size[open] != -1)
+        open++;
+    if (open == n)
+        return;
+    for (int i = 0; i < t->ndim; i++)
+        all = i ? size_times(all, t->shape[i]) : t->shape[i];
+    for (int i = 0; i < n; i++)
+        if (i != open)
+            rest = rest ? size_times(rest, size[i]) : size[i];
+    shape[open] = rest ? size_over(all, rest) : all;
+}
+
 /* As PyTorch does: a view where there can be one, else a copy seen in the new shape. Of a
  * contiguous tensor the size is handed on as it was given. */
 static void reshape_by_views(cfx_op_call *c, int n, const int64_t *size) {
@@ -241,6 +258,8 @@ static void reshape_by_views(cfx_op_call *c, int n, const int64_t *size) {
     memcpy(shape, size, (size_t)n * sizeof *shape);
     if (op_failed() || !view_infer(c, t->numel, n, shape))
         return;
+    if (!cfx__tensor_is_contiguous(t) && t->numel)
+        infer_in_order(t, n, size, shape);
     cfx_value args[] = {cfx_tensor_value(t), cfx_contiguous_format};
     bool viewed = view_strides(t, n, shape, stride);
     if (!viewed)

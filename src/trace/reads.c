@@ -1,0 +1,93 @@
+/* Which sizes are read where a tensor first has them, and what is asserted of those that depend on
+ * data. */
+#include "merge.h"
+
+static bool is_list(cfx_value v) { return v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE; }
+
+cfx_value cfx__merge_sizes(cfx_value val) {
+    return val.tag == CFX_TAG_DICT ? cfx_dict_get(val.dict, "shape") : cfx_none();
+}
+
+/* Whether a symbol is called after this size of an input. */
+static bool is_named_after(cfx_value name, const cfx_node *n, int dim) {
+    const char *source = cfx__text_format("L['%s'].size()[%d]", n->name, dim);
+    return strtol(name.sym->name + 1, NULL, 10) == cfx__symbol_number(source);
+}
+
+/* Of several sizes of inputs that are one, that is read which the symbol is called after. */
+static bool is_read_elsewhere(cfx_value name, const cfx_node *n, int dim) {
+    if (is_named_after(name, n, dim))
+        return false;
+    cfx_each_node(n->graph, other) {
+        cfx_value shape = other->op == CFX_PLACEHOLDER
+                              ? cfx__merge_sizes(cfx_node_get_meta(other, "val"))
+                              : cfx_none();
+        for (int i = 0; is_list(shape) && i < shape.list->len; i++)
+            if (cfx_equal_values(shape.list->items[i], name) && is_named_after(name, other, i))
+                return true;
+    }
+    return false;
+}
+
+static void assert_bound(cfx__merging *g, cfx_value name, cfx_value size, bool below,
+                         int64_t bound) {
+    const char *claim =
+        cfx__text_format("%s %s %lld", name.sym->name, below ? ">=" : "<=", (long long)bound);
+    cfx_node *node = cfx__reify_node(g, below ? "operator.ge" : "operator.le",
+                                     cfx_tuple(size, bound), cfx_string_value(claim));
+    const char *told = cfx__text_format("Runtime assertion failed for expression %s on node '%s'",
+                                        claim, node->name);
+    cfx_graph *graph = g->m->graph[0];
+    cfx_graph_create(graph, CFX_CALL_FUNCTION,
+                     cfx_graph_target(graph, "aten._assert_scalar.default"), cfx_tuple(node, told),
+                     cfx_none(), NULL, NULL);
+    cfx_list_append(g->claims, cfx_string_value(claim));
+}
+
+/* Where a size that depends on data first appears, its range is asserted. */
+static void assert_size(cfx__merging *g, cfx_value name) {
+    cfx_value size = cfx__reify(g, name, false);
+    const cfx__symbol *s = cfx__worlds_find(g->m->worlds, name.sym->name);
+    if (size.tag != CFX_TAG_NODE || !s)
+        return;
+    assert_bound(g, name, size, true, s->least);
+    if (s->most < INT64_MAX - 1)
+        assert_bound(g, name, size, false, s->most);
+}
+
+void cfx__merge_drop_claimed(cfx__merging *g, cfx_node *n) {
+    cfx_value cond =
+        n->target.op == cfx_op_find("aten._assert_scalar") ? cfx_at(n->args, 0) : cfx_none();
+    cfx_value claim = cond.tag == CFX_TAG_NODE ? cfx__reify_meaning(cond) : cfx_none();
+    for (int64_t i = 0; claim.tag == CFX_TAG_STR && i < g->claims->len; i++)
+        if (cfx_equal_values(g->claims->items[i], claim)) {
+            VEC_PUSH(g->made, cond.node);
+            VEC_PUSH(g->made, n);
+            return;
+        }
+}
+
+/* Sizes of a tensor that may be asked for; those that PyTorch reads at once are read. */
+static void note_tensor(cfx__merging *g, cfx_node *n, cfx_value val) {
+    cfx_value shape = cfx__merge_sizes(val);
+    for (int i = 0; is_list(shape) && i < shape.list->len; i++) {
+        cfx_value expr = shape.list->items[i];
+        if (expr.tag != CFX_TAG_SYM || cfx__place_find(g, expr))
+            continue;
+        bool first = n->op == CFX_PLACEHOLDER && expr.sym->op == CFX__SYM_NAME;
+        if (first && is_read_elsewhere(expr, n, i))
+            continue;
+        cfx__place_add(g, expr, NULL, n, i);
+        if (expr.sym->op == CFX__SYM_NAME && *expr.sym->name == 'u')
+            assert_size(g, expr);
+        else if (g->m->eager || first)
+            cfx__reify(g, expr, false);
+    }
+}
+
+void cfx__merge_note(cfx__merging *g, cfx_node *n, cfx_value val) {
+    if (val.tag == CFX_TAG_SYM)
+        cfx__place_add(g, val, n, NULL, 0);
+    else
+        note_tensor(g, n, val);
+}
