@@ -6,7 +6,12 @@
 void cfx__worlds_free(cfx__worlds *w) {
     for (size_t i = 0; i < w->symbols.len; i++)
         cfx__free(w->symbols.data[i].name);
+    for (size_t i = 0; i < w->totals.len; i++) {
+        cfx_value_drop(w->totals.data[i].sum);
+        cfx_value_drop(w->totals.data[i].total);
+    }
     VEC_FREE(w->symbols);
+    VEC_FREE(w->totals);
 }
 
 cfx__symbol *cfx__worlds_find(const cfx__worlds *w, const char *name) {
@@ -59,6 +64,28 @@ static void collect(collecting *c, cfx_value v) {
         collect_expr(c, v.sym);
 }
 
+static bool is_sum_of_data(const struct cfx_sym *e) {
+    return e->op == CFX__SYM_ADD ? is_sum_of_data(e->a) && is_sum_of_data(e->b)
+                                 : e->op == CFX__SYM_NAME && *e->name == 'u';
+}
+
+/* How many go to each expert depends on data, how many there are in all does not. */
+static void collect_total(cfx__worlds *w, const cfx_node *n) {
+    if (n->op != CFX_CALL_FUNCTION || strcmp(n->target.name, "operator.eq") ||
+        n->args.list->len != 2)
+        return;
+    cfx_value side[2];
+    for (int i = 0; i < 2; i++) {
+        cfx_value v = n->args.list->items[i];
+        side[i] = v.tag == CFX_TAG_NODE ? cfx_node_get_meta(v.node, "val") : v;
+    }
+    if (side[0].tag != CFX_TAG_SYM || !is_sum_of_data(side[0].sym) ||
+        (side[1].tag != CFX_TAG_INT && side[1].tag != CFX_TAG_SYM))
+        return;
+    struct cfx__total t = {cfx_value_keep(side[0]), cfx_value_keep(side[1])};
+    VEC_PUSH(w->totals, t);
+}
+
 static void collect_module(const char *path, cfx_module *m, void *user) {
     (void)path;
     if (m->graph)
@@ -66,6 +93,7 @@ static void collect_module(const char *path, cfx_module *m, void *user) {
             collect(user, cfx_node_get_meta(n, "val"));
             collect(user, n->args);
             collect(user, n->kwargs);
+            collect_total(((collecting *)user)->worlds, n);
         }
 }
 
@@ -125,13 +153,6 @@ static int64_t choose(const cfx__worlds *w, const cfx__symbol *s, int k, int att
             break;
     }
     return size;
-}
-
-void cfx__worlds_choose(cfx__worlds *w, int k, int attempt) {
-    for (size_t i = 0; i < w->symbols.len; i++) {
-        cfx__symbol *s = &w->symbols.data[i];
-        s->size.at[k] = choose(w, s, k, attempt);
-    }
 }
 
 /* ---- expressions ----------------------------------------------------------------------------- */
@@ -194,4 +215,37 @@ cfx_value cfx__worlds_tensor(const cfx__worlds *w, int k, cfx_value val) {
     if (!cfx__obj_is_bad(t) && device.tag == CFX_TAG_DEVICE)
         t->device = device.device;
     return cfx_tensor_value(t);
+}
+
+/* ---- choosing -------------------------------------------------------------------------------- */
+
+static int terms_of(const struct cfx_sym *e) {
+    return e->op == CFX__SYM_ADD ? terms_of(e->a) + terms_of(e->b) : 1;
+}
+
+/* Gives the symbols of a sum values that make up the total; what is left goes to the last. */
+static int64_t share_out(cfx__worlds *w, int k, const struct cfx_sym *e, int64_t total, int salt) {
+    if (e->op == CFX__SYM_NAME) {
+        cfx__worlds_find(w, e->name)->size.at[k] = total;
+        return total;
+    }
+    int left = terms_of(e->a), all = left + terms_of(e->b);
+    int64_t part = total / all * left, room = part > left ? part - left : 0;
+    uint64_t chosen = scatter((uint64_t)(k * 31 + all * 7 + salt));
+    part -= room ? (int64_t)(chosen % (uint64_t)room) : 0;
+    share_out(w, k, e->a, part, salt);
+    share_out(w, k, e->b, total - part, salt);
+    return total;
+}
+
+void cfx__worlds_choose(cfx__worlds *w, int k, int attempt) {
+    for (size_t i = 0; i < w->symbols.len; i++) {
+        cfx__symbol *s = &w->symbols.data[i];
+        s->size.at[k] = choose(w, s, k, attempt);
+    }
+    for (size_t i = 0; i < w->totals.len; i++) {
+        int64_t total;
+        if (cfx__worlds_eval(w, k, w->totals.data[i].total, &total))
+            share_out(w, k, w->totals.data[i].sum.sym, total, attempt);
+    }
 }

@@ -31,6 +31,10 @@ typedef struct cfx__symbol {
 typedef struct cfx__worlds {
     int n; /* those that were recorded, from number 0; 1 where there are no symbols */
     VEC(cfx__symbol) symbols;
+    VEC(struct cfx__total {
+        cfx_value sum;   /* of symbols that depend on data; counted */
+        cfx_value total; /* what the program asserts that it is; counted */
+    }) totals;
 } cfx__worlds;
 
 void cfx__worlds_free(cfx__worlds *w);
