@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 #include "../run/run.h"
 
@@ -14,6 +15,8 @@ typedef struct runner {
     int *row;              /* by id of b's nodes: its row, or -1 */
     const cfx_dict *given; /* tensors by node name, where there is no program a */
     bool local;            /* b goes on with a's values */
+    int64_t done, all;     /* nodes run, of all to be run */
+    double start, told;    /* seconds: of the first, of when progress was shown last */
 } runner;
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -77,8 +80,25 @@ static cfx_value run(cfx_program *p, cfx_value inputs, cfx_interp it) {
                         (cfx_args){(int)copies.list->len, copies.list->items, NULL});
 }
 
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* From the first second on, ten times a second. */
+static void tell(runner *r, const cfx_node *n) {
+    double at = now();
+    r->start = r->done++ ? r->start : at;
+    if (at - r->start < 1 || at - r->told < 0.1)
+        return;
+    r->told = at;
+    cli_progress(n->name, r->done, r->all);
+}
+
 static cfx_value keep_value(cfx_interp *it, cfx_node *n) {
     runner *r = it->user;
+    tell(r, n);
     cfx_value v = cfx_interp_run_node(it, n);
     if (cfx_ok() && cfx_pairs_other(r->c->pairs, n))
         CFX_SCOPE r->values[cfx__node_of(n)->id] = cfx_value_keep(copy_of(v));
@@ -104,6 +124,7 @@ static bool has_meaning(const cfx_node *n) {
 
 static cfx_value compare_value(cfx_interp *it, cfx_node *n) {
     runner *r = it->user;
+    tell(r, n);
     cfx_value v = cfx_interp_run_node(it, n);
     int k = r->row[cfx__node_of(n)->id];
     if (!cfx_ok() || k < 0)
@@ -208,6 +229,7 @@ bool cli_compare_runs(cli_comparison *c, const char *inputs, bool with_bisect) {
     size_t made = c->a->module->graph->made.len + 1;
     runner r = {.c = c, .values = cfx__alloc0(made * sizeof *r.values)};
     number_rows(&r);
+    r.all = cfx_graph_len(c->a->module->graph) + 2 * cfx_graph_len(c->b->module->graph);
     cfx_value want = run(c->a, in_a, (cfx_interp){.run_node = keep_value, .user = &r});
     for (int k = 0; k < 2 && cfx_ok(); k++) {
         r.local = k;
@@ -217,6 +239,8 @@ bool cli_compare_runs(cli_comparison *c, const char *inputs, bool with_bisect) {
     if (with_bisect && cfx_ok())
         bisect(&r, in_b, want);
     find_worst(c);
+    if (r.told > 0)
+        cli_progress_end();
     for (size_t i = 0; i < made; i++)
         cfx_value_drop(r.values[i]);
     cfx__free(r.values);
@@ -238,9 +262,12 @@ bool cli_compare_tensors(cli_comparison *c, const char *inputs, const char *tens
     if (cfx_is_bad(in))
         return false;
     number_rows(&r);
+    r.all = cfx_graph_len(c->b->module->graph);
     run(c->b, in, (cfx_interp){.run_node = compare_value, .user = &r});
     c->ran = cfx_ok();
     find_worst(c);
+    if (r.told > 0)
+        cli_progress_end();
     cfx__free(r.row);
     return cfx_ok();
 }

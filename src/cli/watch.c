@@ -1,6 +1,6 @@
 /* What is looked at while a program runs: tapped values printed, saved or as a table of numbers;
  * the first value that is not finite although all it is made of was; values out of the range that a
- * rule gives them. Nodes of sub-graphs are called by the path to them, "true_graph_0.add". */
+ * rule gives them. Nodes of sub-graphs are called by the path to them, "cond.true_graph_0.add". */
 #include "watch.h"
 
 #include <math.h>
@@ -209,13 +209,23 @@ static cfx_value see_inside(cfx_event *e) {
     return cfx_none();
 }
 
-static void hook_graph(const char *path, cfx_module *m, void *user) {
-    if (!m->graph || !*path)
-        return;
-    cli_watch *w = user;
-    branch *b = cfx__arena_alloc(&w->arena, sizeof *b);
-    *b = (branch){w, cfx__arena_copy(&w->arena, path, strlen(path))};
-    cfx_node_hook(m, "*", see_inside, b);
+/* Hooks on the sub-graphs of a graph, each called by the node that has it and its own name:
+ * "cond.true_graph_0", as in drawings. */
+static void hook_graphs(cli_watch *w, cfx_module *owner, const char *prefix) {
+    cfx_each_node(owner->graph, n) {
+        cfx_module *m = n->op == CFX_GET_ATTR && n->users
+                            ? cfx_module_find(owner, n->target.name)
+                            : NULL;
+        if (!m || !m->graph || cfx_dict_find(w->hooked, cfx_int((int64_t)(intptr_t)m)))
+            continue;
+        const char *path = cfx__text_format("%s%s.%s", prefix, n->users->user->name,
+                                            n->target.name);
+        branch *b = cfx__arena_alloc(&w->arena, sizeof *b);
+        *b = (branch){w, cfx__arena_copy(&w->arena, path, strlen(path))};
+        cfx_dict_put(w->hooked, cfx_int((int64_t)(intptr_t)m), cfx_none());
+        cfx_node_hook(m, "*", see_inside, b);
+        hook_graphs(w, m, cfx__text_format("%s.", path));
+    }
 }
 
 static bool picks(const char *selector, const cfx_module *m) {
@@ -239,7 +249,8 @@ bool cli_watch_start(cli_watch *w, cfx_program *p) {
     w->values = cfx_dict_new();
     w->columns = cfx_dict_new();
     w->saved = w->save ? cfx_dict_new() : NULL;
-    cfx_module_walk(p->module, hook_graph, w);
+    w->hooked = cfx_dict_new();
+    hook_graphs(w, p->module, "");
     return cfx_ok();
 }
 
