@@ -1,7 +1,20 @@
 /* cfx: PyTorch FX in C. Capture, show, tap, change, run and save PyTorch programs without Python.
  *
  * Read in this order: base (scopes, errors), value, tensor, op, ops, grad, nn, graph, program,
- * cost, pair, trace, run, rewrite, split, pass, emit, draw, pack. */
+ * cost, pair, trace, run, rewrite, split, pass, emit, draw, pack.
+ *
+ * Threads. Each has a context of its own: scopes, the recorded error, limits, modes, the random
+ * stream. Counts are atomic, so any object may be kept by one thread and dropped by another. What
+ * more may be shared:
+ *
+ *     cfx_op, cfx_fn     by all threads; registering one takes a lock
+ *     cfx_program        opened or exported: shown, run, copied, saved, made modules of by all at
+ *                        once, while nobody edits it or writes to its tensors
+ *     cfx_graph, cfx_node, cfx_module    read by all while nobody changes them; calling a module
+ *                        with buffers that it writes (batch norm in training) is a change
+ *     cfx_tensor         read by all while nobody writes to it; .grad and hooks are writes
+ *     cfx_value, lists, dicts, strings   read by all while nobody changes them
+ *     cfx_interp, cfx_tracer, cfx_optim, cfx_schedule, cfx_loader   by one thread at a time */
 #ifndef CFX_H
 #define CFX_H
 
