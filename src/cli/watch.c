@@ -85,7 +85,8 @@ static void print_stats(cli_watch *w, const char *name, const cfx_tensor *t) {
         printf(" %10s %10s %10s %10s", "", "", "", "");
     printf(" %6.1f%% %6lld %6lld  %s\n", s.count ? 100 * (double)s.zeros / (double)s.count : 0,
            (long long)s.nans, (long long)s.infs, any ? sparkline(&s) : "");
-    note_stats(w, name, &s);
+    if (!strchr(name, '[')) /* columns have one value for a node */
+        note_stats(w, name, &s);
 }
 
 static void show_tap(cli_watch *w, const char *name, cfx_value v) {
