@@ -246,6 +246,6 @@ void cfx__worlds_choose(cfx__worlds *w, int k, int attempt) {
     for (size_t i = 0; i < w->totals.len; i++) {
         int64_t total;
         if (cfx__worlds_eval(w, k, w->totals.data[i].total, &total))
-            share_out(w, k, w->totals.data[i].sum.sym, total, attempt);
+            share_out(w, k, w->totals.data[i].sum.sym, total, attempt + 97 * (int)i);
     }
 }
