@@ -102,7 +102,7 @@ static void release(cfx_obj *obj) {
 static void release_waiting(void) {
     while (dropping.waiting) {
         cfx_obj *obj = dropping.waiting;
-        memcpy(&dropping.waiting, obj, sizeof obj);
+        memcpy(&dropping.waiting, (void *)obj, sizeof dropping.waiting);
         obj->refs = 0;
         obj->flags = 0;
         release(obj);
@@ -118,7 +118,7 @@ void cfx_drop(void *p) {
         __atomic_sub_fetch(&obj->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     if (unlikely(dropping.levels >= DROP_LEVELS)) {
-        memcpy(obj, &dropping.waiting, sizeof obj);
+        memcpy((void *)obj, &dropping.waiting, sizeof dropping.waiting);
         dropping.waiting = obj;
         return;
     }
