@@ -131,7 +131,7 @@ static void lower_node(lowering *l, cfx_node *n) {
         return;
     }
     if (cfx_node_is_getitem(n)) {
-        *is_low = low > 0;
+        *is_low = n->inputs && low_now(l, n->inputs->node);
         return;
     }
     cfx_autocast p = precision(l, n);

@@ -354,3 +354,14 @@ TEST(passes_keep_what_programs_compute) {
         }
     }
 }
+
+TEST(pass_lowers_parts_of_results) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, p_w: \"f32[4, 8]\", x: \"f32[3, 8]\"):\n"
+             "        linear: \"f32[3, 4]\" = torch.ops.aten.linear.default(x, p_w)\n"
+             "        split = torch.ops.aten.split.Tensor(linear, 2, 1)\n"
+             "        getitem: \"f32[3, 2]\" = split[0]\n"
+             "        softmax: \"f32[3, 2]\" = torch.ops.aten.softmax.int(getitem, -1)\n"
+             "        return (softmax,)\n");
+    HAS(code_after("to_dtype", p, 2), "_to_copy.default(getitem, dtype = torch.float32)");
+}
