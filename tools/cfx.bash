@@ -40,7 +40,7 @@ _cfx() {
         show:-*) COMPREPLY=($(compgen -W "--cost --size --as --node --path --around --hops --help" -- "$word")) ;;
         run:-*)
             COMPREPLY=($(compgen -W "--inputs --save --expect --tap --save-taps --stats
-                --find-nan --check --log --profile --memory --reference --threads --help" -- "$word"))
+                --find-nan --check --log --profile --memory --reference --random --threads --help" -- "$word"))
             ;;
         compare:-*) COMPREPLY=($(compgen -W "--inputs --bisect --as -o --help" -- "$word")) ;;
         bench:-*) COMPREPLY=($(compgen -W "--inputs --threads --runs --reference --help" -- "$word")) ;;

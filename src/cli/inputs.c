@@ -85,3 +85,18 @@ cfx_value cli_inputs(cfx_program *p, const char *path) {
         return cfx_bad();
     return cfx_program_inputs_from((cfx_site){0}, p, as_call(p, leaves));
 }
+
+cfx_value cli_own_inputs(cfx_program *p, bool random) {
+    cfx_value leaves = cfx_list_value(0, NULL);
+    const bool samples = !random && cli_sample_inputs(p, leaves.list);
+    if (!samples) {
+        cfx_manual_seed(0);
+        if (!cli_make_inputs(p, cfx_dict_new(), leaves.list))
+            return cfx_bad();
+    }
+    if (leaves.list->len)
+        fprintf(stderr, "cfx: inputs are %s\n",
+                samples ? "the program's own samples"
+                        : "made up: random floats, ones for the rest");
+    return cfx_program_inputs_from((cfx_site){0}, p, as_call(p, leaves));
+}

@@ -42,6 +42,12 @@ bool cli_expect(const cfx_list *results, const cfx_list *names, const cfx_dict *
  * none); scope. Bad, with an error, where the file does not fit. */
 cfx_value cli_inputs(cfx_program *p, const char *path);
 
+/* The same without a file: the samples that the program was saved with, or, where it has none or
+ * `random` says so, made-up ones, the same each time. Says which on stderr. */
+cfx_value cli_own_inputs(cfx_program *p, bool random);
+/* The program's samples in flattened order; false where it has none. */
+bool cli_sample_inputs(cfx_program *p, cfx_list *flat);
+
 /* The caller's inputs in flattened order: those that a file has (as "in0", or by name), made-up
  * ones for the others. False, with an error, where it is not told what an input is. */
 bool cli_make_inputs(const cfx_program *p, const cfx_dict *file, cfx_list *flat);

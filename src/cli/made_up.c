@@ -1,5 +1,21 @@
-/* Inputs for programs: those of a file, and made-up ones for the rest. */
+/* Inputs for programs: its own samples, those of a file, and made-up ones for the rest. */
 #include "look.h"
+
+bool cli_sample_inputs(cfx_program *p, cfx_list *flat) {
+    cfx_value sample = cfx_program_sample_inputs(p), leaves = cfx_list_value(0, NULL);
+    if (cfx_is_bad(sample))
+        cfx_clear();
+    if (sample.tag == CFX_TAG_TUPLE)
+        cfx_tree_flatten(sample, leaves.list);
+    int64_t users = 0;
+    for (int i = 0; i < p->ninputs; i++)
+        users += p->inputs[i].kind == CFX_IN_USER;
+    if (leaves.list->len != users)
+        return false;
+    for (int64_t i = 0; i < users; i++)
+        cfx_list_append(flat, leaves.list->items[i]);
+    return true;
+}
 
 /* What a symbol is taken to be: the lower end of its range, 2 at least, for 1 means other things.
  */

@@ -11,12 +11,14 @@
 #include "../run/run.h"
 
 static const char help[] =
-    "usage: cfx run MODEL --inputs F.safetensors [OPTION]...\n"
+    "usage: cfx run MODEL [--inputs F.safetensors | --random] [OPTION]...\n"
     "\n"
     "Runs a program. Inputs are called in0, in1, ... in flattened order, or by their own names\n"
     "('cfx show MODEL --as program' lists them); results are out0, out1, ... Without --save and\n"
     "--expect the results are printed.\n"
-    "  --inputs F       tensors to run on (.safetensors); not needed where there are no inputs\n"
+    "  --inputs F       tensors to run on (.safetensors); otherwise those that the program was\n"
+    "                   saved with, or made-up ones where it has none\n"
+    "  --random         made-up inputs: random floats, ones for the rest, the same each time\n"
     "  --save F         writes the results as .safetensors\n"
     "  --expect F       compares the results with a file: per result the largest error, and the\n"
     "                   tolerance from which it would pass\n"
@@ -40,7 +42,7 @@ static const char help[] =
 typedef struct {
     const char *model, *inputs, *save, *expect, *log, *profile, *memory;
     int threads;
-    bool reference;
+    bool reference, random;
 } options;
 
 typedef struct {
@@ -186,7 +188,9 @@ static cfx_value execute(job *j, cfx_value inputs) {
 static int run_program(job *j) {
     j->p = cfx_open(j->o.model);
     cfx_set_grad_mode(CFX_INFERENCE);
-    cfx_value inputs = j->p ? cli_inputs(j->p, j->o.inputs) : cfx_bad();
+    cfx_value inputs = !j->p          ? cfx_bad()
+                       : j->o.inputs ? cli_inputs(j->p, j->o.inputs)
+                                     : cli_own_inputs(j->p, j->o.random);
     if (!cfx_ok() || (cli_watches(&j->watch) && !cli_watch_start(&j->watch, j->p)))
         return cli_trouble();
     if (j->o.profile || j->o.memory)
@@ -219,6 +223,7 @@ static int run(int argc, char **argv) {
                    !cli_number(&w, "--threads", &o->threads) &&
                    !cli_flag(&w, "--stats", &j.watch.stats) &&
                    !cli_flag(&w, "--reference", &o->reference) &&
+                   !cli_flag(&w, "--random", &o->random) &&
                    !cli_flag(&w, "--find-nan", &j.watch.find_nan)) {
             cli_rest(&w, &o->model);
         }

@@ -4,20 +4,8 @@
 #include <string.h>
 
 bool cli_choose_inputs(cfx_program *p, const char *inputs, cfx_list *flat) {
-    cfx_value sample = inputs ? cfx_none() : cfx_program_sample_inputs(p);
-    if (cfx_is_bad(sample))
-        cfx_clear();
-    cfx_value leaves = cfx_list_value(0, NULL);
-    if (sample.tag == CFX_TAG_TUPLE)
-        cfx_tree_flatten(sample, leaves.list);
-    int64_t users = 0;
-    for (int i = 0; i < p->ninputs; i++)
-        users += p->inputs[i].kind == CFX_IN_USER;
-    if (leaves.list->len == users) {
-        for (int64_t i = 0; i < users; i++)
-            cfx_list_append(flat, leaves.list->items[i]);
+    if (!inputs && cli_sample_inputs(p, flat))
         return true;
-    }
     cfx_dict *file = inputs ? cfx_safetensors_read(inputs) : cfx_dict_new();
     return file && cli_make_inputs(p, file, flat);
 }
