@@ -199,12 +199,13 @@ static bool settle_one(const asking *a, size_t i, bool *changed) {
     bool bottom = goes_at(a, i, low), top = goes_at(a, i, high);
     if ((!tried || good == tried) && bottom && top)
         return false;
-    if (!good && !(bottom && low < s->hint) && !(top && high > s->hint)) {
+    bool alone = !goes_at(a, i, s->hint + 1) && !goes_at(a, i, s->hint - 1);
+    if (alone && remainder_of(a, i))
+        return true;
+    if (alone || !good) { /* what goes far from the example broadcasts by chance */
         *changed = relation_or_constant(a, i);
         return true;
     }
-    if (tried && good < tried && !goes_at(a, i, s->hint + 1) && remainder_of(a, i))
-        return true;
     int64_t least = bottom ? s->least : edge(a, i, s->hint, low);
     int64_t most = top ? s->most : edge(a, i, s->hint, high);
     if (bottom && top)

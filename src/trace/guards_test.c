@@ -1,0 +1,74 @@
+/* What forward asks of a size that was to vary is told in PyTorch's words. */
+#include <cfx/export.h>
+#include <cfx/ops.h>
+
+#include "dims.h"
+#include "test.h"
+
+static cfx_value equal_forward(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_tensor_value(cfx_add(a.v[0].tensor, a.v[1].tensor));
+}
+
+static cfx_value above_forward(cfx_module *self, cfx_args a) {
+    cfx_tensor *x = a.v[0].tensor;
+    (void)self;
+    return cfx_tensor_value(cfx_dim(x, 0) > 5 ? cfx_mul(x, 2) : x);
+}
+
+static cfx_value shifted_forward(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_tensor_value(cfx_add(cfx_slice(a.v[0].tensor, 0, 1, INT64_MAX), a.v[1].tensor));
+}
+
+static cfx_value dims_of(const char *x, const char *y) {
+    cfx_dict *all = cfx_dict_new();
+    const char *names[] = {x, y};
+    for (int i = 0; i < 2; i++)
+        if (names[i]) {
+            cfx_dict *own = cfx_dict_new();
+            cfx_dict_put(own, cfx_int(0), cfx_string_value(names[i]));
+            cfx_dict_set(all, i ? "y" : "x", cfx_dict_value(own));
+        }
+    return cfx_dict_value(all);
+}
+
+TEST(guards_two_sizes_are_equal) {
+    cfx_module *m = cfx_module_new("M", equal_forward, "x, y");
+    cfx_value in = cfx_tuple(cfx_ones(4, 3), cfx_ones(4, 3));
+    CHECK(!cfx_export(m, in, CFX_NONE, dims_of("B", "C")));
+    CHECK_ERROR("Constraints violated (C)!\n"
+                "  - The values of C = L['y'].size()[0] and B = L['x'].size()[0] must always be "
+                "equal.\nSuggested fixes:\n  C = B");
+}
+
+TEST(guards_a_size_is_constant) {
+    cfx_module *m = cfx_module_new("M", equal_forward, "x, y");
+    cfx_value in = cfx_tuple(cfx_ones(6), cfx_ones(6));
+    CHECK(!cfx_export(m, in, CFX_NONE, dims_of("T", NULL)));
+    CHECK_ERROR("Constraints violated (T)!\n"
+                "  - You marked T as dynamic but your code specialized it to be a constant (6). If "
+                "you're using mark_dynamic, either remove it or use maybe_mark_dynamic. If you're "
+                "using Dim.DYNAMIC, replace it with either Dim.STATIC or Dim.AUTO.\n"
+                "Suggested fixes:\n  T = 6");
+}
+
+TEST(guards_a_size_is_bounded) {
+    cfx_module *m = cfx_module_new("M", above_forward, "x");
+    cfx_value in = cfx_tuple_value(1, (cfx_value[]){cfx_tensor_value(cfx_ones(7, 3))});
+    CHECK(!cfx_export(m, in, CFX_NONE, dims_of("B", NULL)));
+    CHECK_ERROR("Constraints violated (B)!\n"
+                "  - Not all values of B = L['x'].size()[0] in the specified range satisfy the "
+                "generated guard 6 <= L['x'].size()[0] and L['x'].size()[0] <= IntInfinity()\n"
+                "Suggested fixes:\n  B = Dim('B', min=6)");
+}
+
+TEST(guards_sizes_are_related) {
+    cfx_module *m = cfx_module_new("M", shifted_forward, "x, y");
+    cfx_value in = cfx_tuple(cfx_ones(5, 3), cfx_ones(4, 3));
+    CHECK(!cfx_export(m, in, CFX_NONE, dims_of("B", "C")));
+    CHECK_ERROR(
+        "Constraints violated (B)!\n"
+        "  - The values of B = L['x'].size()[0] must always be related to the values of C = "
+        "L['y'].size()[0] by B = C + 1.\nSuggested fixes:\n  B = C + 1");
+}
