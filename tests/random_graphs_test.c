@@ -156,3 +156,50 @@ TEST(random_graphs_keep_their_meaning) {
             check_graph(any_graph());
         }
 }
+
+/* ---- rules ----------------------------------------------------------------------------------- */
+
+/* Rules that keep what is computed, some only where numbers are met. */
+static const char *const sound_rules[] = {
+    "relu(relu(x)) -> relu(x)",
+    "neg(neg(x)) -> x",
+    "abs(neg(x)) -> abs(x)",
+    "relu(abs(x)) -> abs(x)",
+    "maximum(x, x) -> relu(x - x) + x",
+    "x.clone() -> x",
+    "x.contiguous() -> x",
+    "F.silu(x) -> x * sigmoid(x)",
+    "x - c -> x + -c where number(c)",
+    "x * c -> x / (1 / c) where number(c) and c == 0.5",
+    "(a := relu(x), b := neg(x)) -> (relu(x), 0 - x)",
+    "chunk(x, 2)[i] -> split(x, 2)[i] where int(i)",
+};
+
+static cfx_rules *any_rules(void) {
+    char text[2048];
+    size_t len = 0;
+    for (size_t i = 0; i < sizeof sound_rules / sizeof *sound_rules; i++)
+        if (next(2))
+            len += (size_t)snprintf(text + len, sizeof text - len, "rule_%d: %s\n", (int)i,
+                                    sound_rules[i]);
+    text[len] = 0;
+    return cfx_rules_parse(text, "random.rules");
+}
+
+TEST(random_graphs_with_random_rules_keep_their_meaning) {
+    int applied = 0;
+    for (uint64_t seed = 1; seed <= 300; seed++)
+        CFX_SCOPE {
+            state = seed * 7368787;
+            cfx_graph *g = any_graph(), *changed = cfx_graph_copy(g);
+            cfx_module *gm = cfx_graph_module(NULL, changed, NULL);
+            cfx_rules *rules = any_rules();
+            int n = rules ? cfx_rules_apply(rules, gm) : -1;
+            CHECK(n >= 0 && cfx_graph_lint(changed, gm));
+            CHECK_STR(cfx_repr(cfx_forward_value(gm, input(0.25), input(-0.5))), result(g));
+            if (!CHECK_OK())
+                cfx_clear();
+            applied += n;
+        }
+    CHECK(applied > 300);
+}
