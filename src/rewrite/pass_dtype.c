@@ -121,12 +121,20 @@ static void cast_inputs(lowering *l, cfx_node *n, bool low) {
 
 /* ---- the graph ------------------------------------------------------------------------------- */
 
+/* Whether something writes to what n computes, or to what it is computed of. */
+static bool is_written(const lowering *l, const cfx_node *n) {
+    bool written = cfx__alias_written(&l->alias, n);
+    cfx_each_input(n, u) written |= cfx__alias_written(&l->alias, u->node);
+    return written;
+}
+
 static void lower_node(lowering *l, cfx_node *n) {
     bool *is_low = &l->is_low[cfx__node_of(n)->id];
     int low = 0, full = 0;
     cfx_each_input(n, u) if (is_f32(u->node)) *(low_now(l, u->node) ? &low : &full) += 1;
     const cfx__op_info *info = cfx__call_op(n) ? cfx__op_info_of(cfx__call_op(n)) : NULL;
-    if (n->op == CFX_OUTPUT || (info && info->writes)) {
+    bool touched = n->op == CFX_OUTPUT || (info && info->writes) || is_written(l, n);
+    if (touched) {
         cast_inputs(l, n, false); /* what is given away or written to stays what it is */
         return;
     }

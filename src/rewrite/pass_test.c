@@ -365,3 +365,12 @@ TEST(pass_lowers_parts_of_results) {
              "        return (softmax,)\n");
     HAS(code_after("to_dtype", p, 2), "_to_copy.default(getitem, dtype = torch.float32)");
 }
+
+TEST(pass_lowers_nothing_that_is_written_to) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, b_n: \"f32[4, 8]\", x: \"f32[3, 8]\"):\n"
+             "        add_: \"f32[4, 8]\" = torch.ops.aten.add_.Tensor(b_n, 1)\n"
+             "        linear: \"f32[3, 4]\" = torch.ops.aten.linear.default(x, b_n)\n"
+             "        return (linear,)\n");
+    code_after("to_dtype", p, 0);
+}
