@@ -24,13 +24,16 @@ static cfx_value inputs_for(const cfx_program *p, const cfx_program *before, con
     return out;
 }
 
-/* Runs a program; its results and the buffers it wrote to, as tensors by name. */
+/* Runs a program by the interpreter, the reference; its results and the buffers it wrote to, as
+ * tensors by name. */
 static cfx_dict *run_program(cfx_program *p, cfx_value inputs, bool buffers) {
     cfx_dict *all = cfx_dict_new();
     cfx_list *leaves = cfx_list_value(0, NULL).list;
     cfx_manual_seed(0);
+    const cfx_executor *chosen = cfx_set_executor(&cfx_interpreter);
     cfx_value v = cfx_program_run_from((cfx_site){0}, p,
                                        (cfx_args){(int)inputs.list->len, inputs.list->items, NULL});
+    cfx_set_executor(chosen);
     if (cfx_is_bad(v))
         return NULL;
     cfx_tree_flatten(v, leaves);
@@ -50,27 +53,36 @@ static cfx_dict *run_program(cfx_program *p, cfx_value inputs, bool buffers) {
     return all;
 }
 
-/* A copy that may be run: what it writes to are tensors of its own. */
-static cfx_program *apart(const cfx_program *p) {
-    cfx_program *q = cfx_program_copy(p);
-    for (int i = 0; q && i < q->ninputs; i++) {
-        const cfx_input_spec *s = &q->inputs[i];
-        cfx_tensor *t = s->kind == CFX_IN_USER ? NULL : cfx_program_tensor(q, s);
-        bool state = s->kind == CFX_IN_PARAMETER || (s->kind == CFX_IN_BUFFER && s->persistent);
-        if (t && s->kind != CFX_IN_PARAMETER)
-            cfx_dict_set(state ? q->state : q->constants, s->target,
-                         cfx_tensor_value(cfx_clone(t)));
+static cfx_tensor *held(const cfx_program *p, int i) {
+    const cfx_input_spec *s = &p->inputs[i];
+    return s->kind == CFX_IN_BUFFER || s->kind == CFX_IN_CONSTANT ? cfx_program_tensor(p, s) : NULL;
+}
+
+/* The same, and what the program writes to is afterwards what it was before: it is to be saved.
+ * Tensors that are one stay one, so they are not copied before but written back after. */
+static cfx_dict *run_in_passing(cfx_program *p, cfx_value inputs) {
+    cfx_value saved = cfx_list_value(0, NULL);
+    for (int i = 0; i < p->ninputs; i++)
+        cfx_list_append(saved.list,
+                        held(p, i) ? cfx_tensor_value(cfx_clone(held(p, i))) : cfx_none());
+    cfx_dict *all = run_program(p, inputs, true);
+    for (int64_t i = 0; all && i < all->len; i++) {
+        cfx_value copy = cfx_tensor_value(cfx_clone(all->entries[i].value));
+        cfx_dict_put(all, all->entries[i].key, copy);
     }
-    return q;
+    for (int i = 0; i < p->ninputs; i++)
+        if (held(p, i))
+            cfx_copy_(held(p, i), saved.list->items[i]);
+    return all;
 }
 
 int cli_verify(const char *model, const char *inputs, const cfx_program *changed, double least) {
-    cfx_program *before = cfx_open(model), *after = apart(changed);
+    cfx_program *before = cfx_open(model), *after = cfx_program_copy(changed);
     cfx_value flat = cfx_list_value(0, NULL);
     if (!before || !after || !cli_choose_inputs(before, inputs, flat.list))
         return cli_trouble();
     cfx_dict *want = run_program(before, inputs_for(before, before, flat.list), true);
-    cfx_dict *got = want ? run_program(after, inputs_for(after, before, flat.list), true) : NULL;
+    cfx_dict *got = want ? run_in_passing(after, inputs_for(after, before, flat.list)) : NULL;
     if (!got)
         return cli_trouble();
     cfx_list *results = cfx_list_value(0, NULL).list, *names = cfx_list_value(0, NULL).list;
