@@ -71,7 +71,7 @@ static cfx_dict *run_in_passing(cfx_program *p, cfx_value inputs) {
         cfx_dict_put(all, all->entries[i].key, copy);
     }
     for (int i = 0; i < p->ninputs; i++)
-        if (held(p, i))
+        if (held(p, i) && !cfx_equal(held(p, i), saved.list->items[i]).b)
             cfx_copy_(held(p, i), saved.list->items[i]);
     return all;
 }
