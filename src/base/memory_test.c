@@ -26,7 +26,7 @@ TEST(a_vector_grows) {
 
 TEST(a_map_finds_what_was_set_and_not_what_was_removed) {
     enum { N = 1000 };
-    static char keys[N][8];
+    static char keys[N][16];
     cfx__map m = {0};
     CHECK(cfx__map_get(&m, "none") == NULL);
     for (int i = 0; i < N; i++) {
