@@ -181,7 +181,7 @@ TEST(split_into_stages) {
     cfx_module *m = cfx_split_stages(gm, 3, CFX_STAGE_FLOPS, (cfx_split_options){0});
     CHECK(m && cfx_graph_len(m->graph) == 5);
     for (int i = 0; m && i < 3; i++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "submod_%d", i);
         CHECK_INT(cfx_graph_len(cfx_module_find(m, name)->graph), 6);
     }
