@@ -374,18 +374,23 @@ const cfx_fn *cfx_fn_find(const char *name) {
 
 /* ---- the user's own -------------------------------------------------------------------------- */
 
-/* Adds one more overload to the function called `name`: as a new function, since the one before may
- * be in use. */
+/* A function of the user's, and what it was before its last overload came: that may be in use. */
+typedef struct {
+    cfx_fn fn;
+    const cfx_fn *before;
+} own_fn;
+
+/* Adds one more overload to the function called `name`, as a new function. */
 static void add_overload(const char *name, const char *shown, cfx_op *op) {
     const cfx_fn *before = cfx__map_get(&extra.fns, name);
     int n = before ? before->n : 0;
     cfx_op **ops = cfx__alloc((size_t)(n + 1) * sizeof *ops);
-    cfx_fn *fn = cfx__alloc(sizeof *fn);
+    own_fn *own = cfx__alloc(sizeof *own);
     if (n)
         memcpy(ops, before->ops, (size_t)n * sizeof *ops);
     ops[n] = op;
-    *fn = (cfx_fn){shown, n + 1, ops};
-    cfx__map_set(&extra.fns, before ? name : cfx__text_copy(name, strlen(name)), fn);
+    *own = (own_fn){{shown, n + 1, ops}, before};
+    cfx__map_set(&extra.fns, before ? name : cfx__text_copy(name, strlen(name)), &own->fn);
 }
 
 bool cfx_op_register(cfx_op *op) {

@@ -108,12 +108,13 @@ void cfx__pt2_reader_close(cfx__pt2_reader *r) {
     cfx__arena_release(&r->arena);
 }
 
-/* Remembers what was made of a text, which must stay as long as the reader. */
+/* Remembers what was made of a text. The reader has a copy of that: it reads several files of JSON,
+ * and each goes when it has been read. */
 static cfx_value remember(cfx__pt2_reader *r, cfx__map *map, const char *text, cfx_value v) {
     cfx_value *kept = cfx__arena_alloc(&r->arena, sizeof *kept);
     *kept = v;
     VEC_PUSH(r->kept, cfx_value_keep(v));
-    cfx__map_set(map, text, kept);
+    cfx__map_set(map, cfx__arena_copy(&r->arena, text, strlen(text)), kept);
     return v;
 }
 

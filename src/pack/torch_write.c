@@ -221,5 +221,7 @@ cfx_value cfx_torch_load(const char *path) {
     cfx_value v = map ? cfx__pickle_load(cfx__text_format("'%s'", path),
                                          (cfx__pack_bytes){map->data, map->size, map})
                       : cfx_bad();
+    if (map)
+        cfx_drop(map); /* tensors that look into it have it kept */
     return cfx_scope_return_value(mark, v);
 }
