@@ -14,6 +14,8 @@
 
 #include <cfx/program.h>
 
+#include <pthread.h>
+
 #include "../nn/nn.h"
 
 /* ---- frozen values -------------------------------------------------------------------------- */
@@ -202,6 +204,7 @@ struct cfx__program {
     bool bound_lock;
     void *bound;      /* see cfx__program_bound */
     uint64_t synced;  /* the version of the graph that the signature is in line with, and 1 */
+    pthread_mutex_t lock; /* held while it is brought in line: programs run in many threads */
     VEC(cfx_input_spec) inputs;
     VEC(cfx_output_spec) outputs;
     VEC(const cfx_node *) placeholders; /* of each input; NULL: not known yet */

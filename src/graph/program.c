@@ -16,6 +16,7 @@ static void program_free(void *obj) {
     VEC_FREE(p->own_->results);
     cfx__arena_release(&p->own_->arena);
     cfx_drop(p->own_->bound);
+    pthread_mutex_destroy(&p->own_->lock);
     cfx__free(p->own_);
     cfx_value_drop(p->in_spec);
     cfx_value_drop(p->out_spec);
@@ -36,6 +37,7 @@ cfx_program *cfx_program_new(cfx_module *gm) {
     }
     cfx_program *p = cfx__obj_new(&program_type, sizeof *p);
     p->own_ = cfx__alloc0(sizeof *p->own_);
+    pthread_mutex_init(&p->own_->lock, NULL);
     p->module = cfx_keep(gm);
     p->state = cfx_keep(cfx_dict_new());
     p->constants = cfx_keep(cfx_dict_new());

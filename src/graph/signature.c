@@ -269,6 +269,25 @@ static bool is_in_line(const cfx_program *p) {
     return same;
 }
 
+static bool bring_in_line(cfx_program *p) {
+    size_t mark = cfx_scope_open();
+    cfx_value in = p->in_spec, out = p->out_spec;
+    change inputs = {.gone = cfx__alloc0((size_t)p->ninputs + 1)};
+    change outputs = {.gone = cfx__alloc0((size_t)p->noutputs + 1)};
+    cfx_dict *names = cfx_dict_new();
+    sync_inputs(p, &inputs, names);
+    sync_outputs(p, &outputs);
+    bool fine = rename_written(p, names);
+    follow(&p->in_spec, true, &inputs);
+    follow(&p->out_spec, false, &outputs);
+    if (in.obj != p->in_spec.obj || out.obj != p->out_spec.obj)
+        cfx_dict_remove(p->extra, cfx_string_value("module_call_graph"));
+    cfx__free(inputs.gone);
+    cfx__free(outputs.gone);
+    cfx_scope_close(mark);
+    return fine;
+}
+
 bool cfx_program_sync(const cfx_program *program) {
     cfx_program *p = (cfx_program *)program; /* derived: const for its callers */
     if (!p)
@@ -276,26 +295,11 @@ bool cfx_program_sync(const cfx_program *program) {
     uint64_t version = p->module->graph->version + 1;
     if (__atomic_load_n(&p->own_->synced, __ATOMIC_ACQUIRE) == version)
         return true;
-    bool fine = true;
-    if (!is_in_line(p)) {
-        size_t mark = cfx_scope_open();
-        cfx_value in = p->in_spec, out = p->out_spec;
-        change inputs = {.gone = cfx__alloc0((size_t)p->ninputs + 1)};
-        change outputs = {.gone = cfx__alloc0((size_t)p->noutputs + 1)};
-        cfx_dict *names = cfx_dict_new();
-        sync_inputs(p, &inputs, names);
-        sync_outputs(p, &outputs);
-        fine = rename_written(p, names);
-        follow(&p->in_spec, true, &inputs);
-        follow(&p->out_spec, false, &outputs);
-        if (in.obj != p->in_spec.obj || out.obj != p->out_spec.obj)
-            cfx_dict_remove(p->extra, cfx_string_value("module_call_graph"));
-        cfx__free(inputs.gone);
-        cfx__free(outputs.gone);
-        cfx_scope_close(mark);
-    }
+    pthread_mutex_lock(&p->own_->lock); /* of threads that find it at once, one does it */
+    bool fine = p->own_->synced == version || is_in_line(p) || bring_in_line(p);
     if (fine)
         __atomic_store_n(&p->own_->synced, version, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&p->own_->lock);
     return fine;
 }
 
