@@ -19,6 +19,8 @@ const char *cli_bytes(int64_t n);
 
 /* ---- cfx opt, cfx rewrite -------------------------------------------------------------------- */
 
+/* A new folder for files that a command is given, where TMPDIR says; scope. NULL, with an error. */
+const char *cli_folder(void);
 /* The caller's inputs in flattened order: those of a file, or where that is NULL the program's own,
  * or made-up ones. False, with an error. */
 bool cli_choose_inputs(cfx_program *p, const char *inputs, cfx_list *flat);

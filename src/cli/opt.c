@@ -182,13 +182,11 @@ static int bisect(const options *o, cfx_program *p) {
     cfx_list *names = cfx_list_value(0, NULL).list;
     cfx_pass_manager m = {
         .steps = o->steps, .nsteps = o->nsteps, .report = note_pass, .user = names};
-    char folder[] = "/tmp/cfx-opt-XXXXXX";
     if (!cfx_passes_run(&m, p).program)
         return cli_trouble();
-    if (!mkdtemp(folder)) {
-        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "no folder can be made in /tmp");
+    const char *folder = cli_folder();
+    if (!folder)
         return cli_trouble();
-    }
     const char *file = cfx__text_format("%s/program.pt2", folder);
     int code = search(o, p, names, file);
     unlink(file);

@@ -70,13 +70,11 @@ static int reduce(checking *c, cfx_program *p, cfx_value flat, const char *out) 
 int cli_reduce(const char *model, const char *inputs, const char *command, const char *out) {
     cfx_program *p = cfx_open(model);
     cfx_value flat = cfx_list_value(0, NULL);
-    char folder[] = "/tmp/cfx-reduce-XXXXXX";
     if (!p || !cli_choose_inputs(p, inputs, flat.list))
         return cli_trouble();
-    if (!mkdtemp(folder)) {
-        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "no folder can be made in /tmp");
+    const char *folder = cli_folder();
+    if (!folder)
         return cli_trouble();
-    }
     checking c = {.command = command, .program = cfx__text_format("%s/program.pt2", folder),
                   .inputs = cfx__text_format("%s/inputs.safetensors", folder)};
     int code = reduce(&c, p, flat, out);

@@ -1,7 +1,19 @@
 /* --verify: a program before and after it was changed, run on the same inputs and compared. */
 #include "look.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+const char *cli_folder(void) {
+    const char *where = getenv("TMPDIR");
+    where = where && *where ? where : P_tmpdir;
+    char path[4096];
+    int n = snprintf(path, sizeof path, "%s/cfx-XXXXXX", where);
+    if (n < (int)sizeof path && mkdtemp(path))
+        return cfx__text_format("%s", path);
+    cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "no folder can be made in '%s'", where);
+    return NULL;
+}
 
 bool cli_choose_inputs(cfx_program *p, const char *inputs, cfx_list *flat) {
     if (!inputs && cli_sample_inputs(p, flat))
