@@ -62,7 +62,7 @@ static int merge_equal(cfx_graph *g) {
             cfx_value key = cfx_tuple((intptr_t)n->target.name, n->args); /* the graph's own text */
             const cfx_value *known = cfx_dict_find(seen, key);
             if (known) {
-                cfx_node_replace(n, known->node);
+                cfx_node_replace(n, cfx_as_node(*known));
                 merged += cfx_graph_erase(n);
             } else {
                 cfx_dict_put(seen, key, cfx_node_value(n));

@@ -26,9 +26,9 @@ static cfx_args in_order(cfx_dict *file) {
     char name[16];
     for (int i = 0; i < file->len; i++) {
         snprintf(name, sizeof name, "in%d", i);
-        cfx_list_append(list.list, cfx_dict_get(file, name));
+        cfx_list_append(cfx_as_list(list), cfx_dict_get(file, name));
     }
-    return (cfx_args){(int)list.list->len, list.list->items, NULL};
+    return (cfx_args){(int)cfx_as_list(list)->len, cfx_as_list(list)->items, NULL};
 }
 
 static void bench_folder(const char *folder, const char *name) {

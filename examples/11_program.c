@@ -25,7 +25,8 @@ int main(void) {
     /* the same graph under an interpreter of one's own */
     cfx_interp it = {.module = p->module, .run_node = watch};
     cfx_value inputs = cfx_program_inputs(p, ids, mask);
-    cfx_run_from(CFX_HERE, &it, (cfx_args){(int)inputs.list->len, inputs.list->items, NULL});
+    cfx_run_from(CFX_HERE, &it,
+                 (cfx_args){(int)cfx_as_list(inputs)->len, cfx_as_list(inputs)->items, NULL});
 
     /* as a module, with parameters under their own names */
     cfx_module *m = cfx_program_module(p);

@@ -24,19 +24,20 @@ static cfx_value run(void *form, const cfx_execution *e) {
     long long elements = 0;
     cfx_each_node(e->graph, n) {
         cfx_value args = cfx_list_value(0, NULL);
-        for (int64_t i = 0; i < n->args.list->len; i++) {
-            cfx_value a = n->args.list->items[i];
-            cfx_list_append(args.list,
-                            a.tag == CFX_TAG_NODE ? cfx_dict_get(values, a.node->name) : a);
+        for (int64_t i = 0; i < cfx_as_list(n->args)->len; i++) {
+            cfx_value a = cfx_as_list(n->args)->items[i];
+            cfx_list_append(cfx_as_list(args),
+                            a.tag == CFX_TAG_NODE ? cfx_dict_get(values, cfx_as_node(a)->name) : a);
         }
         if (n->op == CFX_PLACEHOLDER)
             v = e->inputs.v[input++];
         else if (n->op == CFX_OUTPUT)
-            v = args.list->items[0];
+            v = cfx_as_list(args)->items[0];
         else
-            v = cfx_py_from(e->at, n->target.name,
-                            (cfx_args){(int)args.list->len, args.list->items, NULL});
-        elements += n->op == CFX_OUTPUT ? 0 : cfx_tensor_numel(v.tensor);
+            v = cfx_py_from(
+                e->at, n->target.name,
+                (cfx_args){(int)cfx_as_list(args)->len, cfx_as_list(args)->items, NULL});
+        elements += n->op == CFX_OUTPUT ? 0 : cfx_tensor_numel(cfx_as_tensor(v));
         cfx_dict_set(values, n->name, v);
     }
     printf("%lld elements by %d calls\n", elements, *(int *)form);

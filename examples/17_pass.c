@@ -11,9 +11,9 @@ static bool calls(const cfx_node *n, const char *op) {
 static cfx_node *silu_of(const cfx_node *n) {
     for (int i = 0; calls(n, "aten.mul.Tensor") && i < 2; i++) {
         cfx_value x = cfx_at(n->args, i), s = cfx_at(n->args, 1 - i);
-        if (s.tag == CFX_TAG_NODE && calls(s.node, "aten.sigmoid.default") &&
-            cfx_equal_values(cfx_at(s.node->args, 0), x))
-            return x.node;
+        if (s.tag == CFX_TAG_NODE && calls(cfx_as_node(s), "aten.sigmoid.default") &&
+            cfx_equal_values(cfx_at(cfx_as_node(s)->args, 0), x))
+            return cfx_as_node(x);
     }
     return NULL;
 }

@@ -71,7 +71,7 @@ cfx_value fuzz_value(fuzz_bytes *b, int depth) {
     default: {
         cfx_value list = fuzz_below(b, 2) ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
         for (uint32_t n = fuzz_below(b, 5); n > 0; n--)
-            cfx_list_append(list.list, fuzz_value(b, depth - 1));
+            cfx_list_append(cfx_as_list(list), fuzz_value(b, depth - 1));
         return list;
     }
     }
@@ -144,7 +144,7 @@ static cfx_value input_for(cfx_program *p, const cfx_input_spec *spec) {
     int ndim = 0;
     for (int i = 0; i < r.ndim && ndim < 8; i++) {
         cfx_value size = cfx_result_size(&r, i);
-        int64_t n = size.tag == CFX_TAG_INT ? size.i : 3;
+        int64_t n = size.tag == CFX_TAG_INT ? cfx_integer(size) : 3;
         shape[ndim++] = n < 0 ? 0 : n > 64 ? 64 : n;
     }
     cfx_tensor *t = cfx_tensor_new(r.dtype, ndim, shape, NULL);
@@ -157,13 +157,13 @@ static cfx_value inputs_of(cfx_program *p) {
     cfx_value list = cfx_list_value(0, NULL);
     for (int i = 0; i < p->ninputs; i++)
         if (p->inputs[i].kind == CFX_IN_USER)
-            cfx_list_append(list.list, input_for(p, &p->inputs[i]));
+            cfx_list_append(cfx_as_list(list), input_for(p, &p->inputs[i]));
     fuzz_fine();
     return list;
 }
 
 static bool runs(cfx_program *p, cfx_value inputs) {
-    cfx_args args = {(int)inputs.list->len, inputs.list->items, NULL};
+    cfx_args args = {(int)cfx_as_list(inputs)->len, cfx_as_list(inputs)->items, NULL};
     cfx_manual_seed(1);
     cfx_program_run_from((cfx_site){0}, p, args);
     bool limited = fuzz_limited();

@@ -14,8 +14,8 @@ static cfx_value operand(fuzz_bytes *b) {
 
 static bool holds_tensor(cfx_value v) {
     if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
-        for (int64_t i = 0; i < v.list->len; i++)
-            if (holds_tensor(v.list->items[i]))
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            if (holds_tensor(cfx_as_list(v)->items[i]))
                 return true;
     return v.tag == CFX_TAG_TENSOR;
 }
@@ -30,7 +30,7 @@ static cfx_value argument(fuzz_bytes *b, const cfx__schema_arg *a) {
     if (a->list && fuzz_below(b, 8)) {
         v = cfx_list_value(0, NULL);
         for (uint32_t n = fuzz_below(b, 5); n > 0; n--)
-            cfx_list_append(v.list, a->type == CFX__T_INT ? cfx_int(fuzz_int(b)) : operand(b));
+            cfx_list_append(cfx_as_list(v), a->type == CFX__T_INT ? cfx_int(fuzz_int(b)) : operand(b));
     } else if (a->type == CFX__T_INT && fuzz_below(b, 8)) {
         v = cfx_int(fuzz_int(b));
     } else {
@@ -44,7 +44,7 @@ static void add_call(cfx_graph *g, fuzz_bytes *b) {
     const cfx__schema *s = cfx__op_info_of(op)->schema;
     cfx_value args = cfx_tuple_value(0, NULL);
     for (int i = 0; i < s->nargs; i++)
-        cfx_list_append(args.list, argument(b, &s->args[i]));
+        cfx_list_append(cfx_as_list(args), argument(b, &s->args[i]));
     cfx_target target = {.op = op, .name = cfx_op_name(op)};
     cfx_node *n = cfx_graph_create(g, CFX_CALL_FUNCTION, target, args, CFX_NONE, NULL, NULL);
     if (fuzz_fine() && n && count < 64)
@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     cfx_value inputs = cfx_list_value(0, NULL);
     for (int i = 0; i < 3; i++) {
         nodes[count++] = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
-        cfx_list_append(inputs.list, cfx_tensor_value(fuzz_tensor(&b)));
+        cfx_list_append(cfx_as_list(inputs), cfx_tensor_value(fuzz_tensor(&b)));
     }
     for (int i = 0; i < 12 && b.at < b.end; i++)
         add_call(g, &b);
@@ -68,10 +68,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     cfx_module *m = cfx_graph_module(NULL, g, "Evil");
     fuzz_fine();
     if (m) {
-        cfx_args args = {3, inputs.list->items, NULL};
+        cfx_args args = {3, cfx_as_list(inputs)->items, NULL};
         cfx_forward_value_from(CFX_HERE, m, args);
         fuzz_fine();
-        cfx_program *p = cfx_export(m, cfx_tuple_value(3, inputs.list->items), CFX_NONE, CFX_NONE);
+        cfx_program *p = cfx_export(m, cfx_tuple_value(3, cfx_as_list(inputs)->items), CFX_NONE, CFX_NONE);
         bool exported = fuzz_fine();
         if (exported && p)
             fuzz_use(p);

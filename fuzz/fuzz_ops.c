@@ -15,13 +15,13 @@ static cfx_value argument(fuzz_bytes *b, const cfx__schema_arg *a) {
     cfx_value list = cfx_list_value(0, NULL);
     for (uint32_t n = a->list ? fuzz_below(b, 5) : 1; n > 0; n--)
         switch (a->type) {
-        case CFX__T_TENSOR: cfx_list_append(list.list, cfx_tensor_value(fuzz_tensor(b))); break;
-        case CFX__T_INT: cfx_list_append(list.list, cfx_int(fuzz_int(b))); break;
-        case CFX__T_BOOL: cfx_list_append(list.list, cfx_bool(fuzz_below(b, 2))); break;
-        case CFX__T_FLOAT: cfx_list_append(list.list, cfx_float(fuzz_float(b))); break;
-        default: cfx_list_append(list.list, fuzz_value(b, 1));
+        case CFX__T_TENSOR: cfx_list_append(cfx_as_list(list), cfx_tensor_value(fuzz_tensor(b))); break;
+        case CFX__T_INT: cfx_list_append(cfx_as_list(list), cfx_int(fuzz_int(b))); break;
+        case CFX__T_BOOL: cfx_list_append(cfx_as_list(list), cfx_bool(fuzz_below(b, 2))); break;
+        case CFX__T_FLOAT: cfx_list_append(cfx_as_list(list), cfx_float(fuzz_float(b))); break;
+        default: cfx_list_append(cfx_as_list(list), fuzz_value(b, 1));
         }
-    return a->list ? list : list.list->items[0];
+    return a->list ? list : cfx_as_list(list)->items[0];
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

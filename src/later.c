@@ -14,6 +14,9 @@ const cfx__later cfx__later_rooms = {
     .node_name = cfx__node_name,
     .module_str = cfx_module_str,
     .grad_fn = cfx_tensor_grad_fn,
+    .bad_tensor = &cfx__tensor_bad,
+    .bad_node = &cfx__node_bad,
+    .traced_node = cfx__traced_node,
     .autograd = cfx__grad_call,
     .executor = &cfx_planner,
 };

@@ -22,7 +22,7 @@ int main() {
                       "[1, 2.5, True, 'a', None]") == 0, "a list of all kinds");
     check(std::strcmp(cfx_repr(cfx_tuple(cfx_list(1, 2), cfx_f32)),
                       "([1, 2], torch.float32)") == 0, "a tuple with a list");
-    check(cfx_list(1L, 2u).list->len == 2, "other integers");
+    check(cfx_as_list(cfx_list(1L, 2u))->len == 2, "other integers");
     check(cfx_equal_values(CFX_V(3), cfx_int(3)), "CFX_V");
     check(CFX_KW(alpha, 2).tag == CFX_TAG_KEYWORD, "a keyword");
 
@@ -50,7 +50,7 @@ int main() {
         check(cfx_node_is(cfx_node_before(relu), "neg"), "a node as an operand");
         cfx_interp it = CFX_OPTIONS(cfx_interp, .module = gm);
         check(cfx_dim(cfx_as_tensor(cfx_run(&it, x)), 2) == 2, "an interpreter");
-        check(cfx_list().list->len == 0 && cfx_ok(), "nothing at all");
+        check(cfx_as_list(cfx_list())->len == 0 && cfx_ok(), "nothing at all");
     }
     return cfx_finish(stdout) | (failures ? 1 : 0);
 }

@@ -124,7 +124,8 @@ static cfx_value argument(fuzzer *f, const cfx__schema_arg *a) {
     if (f->ndim >= 0 && chance(f, 40))
         n = f->ndim;
     for (int64_t i = 0; i < n; i++)
-        cfx_list_append(list.list, a->items_optional && chance(f, 30) ? cfx_none() : one(f, a));
+        cfx_list_append(cfx_as_list(list),
+                        a->items_optional && chance(f, 30) ? cfx_none() : one(f, a));
     return list;
 }
 
@@ -132,27 +133,28 @@ static cfx_value argument(fuzzer *f, const cfx__schema_arg *a) {
 
 static cfx_value faked(cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR) {
-        cfx_tensor *t = v.tensor;
+        cfx_tensor *t = cfx_as_tensor(v);
         return cfx_tensor_value(cfx_tensor_fake(t->dtype, t->ndim, t->shape, t->stride));
     }
     if (v.tag != CFX_TAG_LIST)
         return v;
     cfx_value list = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i < v.list->len; i++)
-        cfx_list_append(list.list, faked(v.list->items[i]));
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(list), faked(cfx_as_list(v)->items[i]));
     return list;
 }
 
 static bool same_meta(cfx_value a, cfx_value b) {
     if (a.tag == CFX_TAG_TENSOR && b.tag == CFX_TAG_TENSOR)
-        return a.tensor->dtype == b.tensor->dtype && cfx__tensor_same_shape(a.tensor, b.tensor) &&
-               !memcmp(a.tensor->stride, b.tensor->stride,
-                       (size_t)a.tensor->ndim * sizeof *a.tensor->stride);
+        return cfx_as_tensor(a)->dtype == cfx_as_tensor(b)->dtype &&
+               cfx__tensor_same_shape(cfx_as_tensor(a), cfx_as_tensor(b)) &&
+               !memcmp(cfx_as_tensor(a)->stride, cfx_as_tensor(b)->stride,
+                       (size_t)cfx_as_tensor(a)->ndim * sizeof *cfx_as_tensor(a)->stride);
     if ((a.tag == CFX_TAG_TUPLE || a.tag == CFX_TAG_LIST) && a.tag == b.tag) {
-        if (a.list->len != b.list->len)
+        if (cfx_as_list(a)->len != cfx_as_list(b)->len)
             return false;
-        for (int64_t i = 0; i < a.list->len; i++)
-            if (!same_meta(a.list->items[i], b.list->items[i]))
+        for (int64_t i = 0; i < cfx_as_list(a)->len; i++)
+            if (!same_meta(cfx_as_list(a)->items[i], cfx_as_list(b)->items[i]))
                 return false;
         return true;
     }
@@ -163,40 +165,40 @@ static void log_call(cfx_op *op, const cfx_value *args, int n) {
     fprintf(stderr, "%s", cfx_op_name(op));
     for (int i = 0; i < n; i++)
         if (args[i].tag == CFX_TAG_TENSOR)
-            fprintf(stderr, " %s%s", cfx_dtype_brief(args[i].tensor->dtype),
-                    cfx__shape_text(args[i].tensor->ndim, args[i].tensor->shape));
+            fprintf(stderr, " %s%s", cfx_dtype_brief(cfx_as_tensor(args[i])->dtype),
+                    cfx__shape_text(cfx_as_tensor(args[i])->ndim, cfx_as_tensor(args[i])->shape));
         else
             fprintf(stderr, " %s", cfx_value_repr(args[i]));
     fprintf(stderr, "\n");
 }
 
 static bool has_gradient(cfx_value v) {
-    return v.tag == CFX_TAG_TENSOR &&
-           (cfx__dtype_is_float(v.tensor->dtype) || cfx__dtype_is_complex(v.tensor->dtype));
+    return v.tag == CFX_TAG_TENSOR && (cfx__dtype_is_float(cfx_as_tensor(v)->dtype) ||
+                                       cfx__dtype_is_complex(cfx_as_tensor(v)->dtype));
 }
 
 /* The argument with leaves for its tensors, which are noted. */
 static cfx_value with_leaves(cfx_value v, cfx_list *leaves) {
     if (has_gradient(v)) {
-        v = cfx_tensor_value(cfx_requires_grad(cfx_detach(v.tensor), true));
+        v = cfx_tensor_value(cfx_requires_grad(cfx_detach(cfx_as_tensor(v)), true));
         cfx_list_append(leaves, v);
     }
     if (v.tag != CFX_TAG_LIST)
         return v;
     cfx_value list = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i < v.list->len; i++)
-        cfx_list_append(list.list, with_leaves(v.list->items[i], leaves));
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(list), with_leaves(cfx_as_list(v)->items[i], leaves));
     return list;
 }
 
 static void note_results(cfx_value v, cfx_list *results, cfx_list *ones) {
     if (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST)
-        for (int64_t i = 0; i < v.list->len; i++)
-            note_results(v.list->items[i], results, ones);
-    if (v.tag != CFX_TAG_TENSOR || !cfx_tensor_requires_grad(v.tensor))
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            note_results(cfx_as_list(v)->items[i], results, ones);
+    if (v.tag != CFX_TAG_TENSOR || !cfx_tensor_requires_grad(cfx_as_tensor(v)))
         return;
     cfx_list_append(results, v);
-    cfx_list_append(ones, cfx_tensor_value(cfx_ones_like(cfx_detach(v.tensor))));
+    cfx_list_append(ones, cfx_tensor_value(cfx_ones_like(cfx_detach(cfx_as_tensor(v)))));
 }
 
 /* The gradients of a call that was good; `again`: recorded themselves, and gone back once more. */
@@ -204,9 +206,10 @@ static void go_back(cfx_op *op, const cfx_value *given, int n, bool again) {
     cfx_value args[CFX_MAX_ARGS], leaves = cfx_list_value(0, NULL);
     cfx_value results = cfx_list_value(0, NULL), ones = cfx_list_value(0, NULL);
     for (int i = 0; i < n; i++)
-        args[i] = with_leaves(given[i], leaves.list);
-    note_results(cfx_op_do_from(CFX_HERE, op, (cfx_args){n, args, NULL}), results.list, ones.list);
-    if (!cfx_ok() || !results.list->len || !leaves.list->len) {
+        args[i] = with_leaves(given[i], cfx_as_list(leaves));
+    note_results(cfx_op_do_from(CFX_HERE, op, (cfx_args){n, args, NULL}), cfx_as_list(results),
+                 cfx_as_list(ones));
+    if (!cfx_ok() || !cfx_as_list(results)->len || !cfx_as_list(leaves)->len) {
         cfx_clear();
         return;
     }
@@ -214,8 +217,8 @@ static void go_back(cfx_op *op, const cfx_value *given, int n, bool again) {
                                .allow_unused = true);
     if (again && cfx_ok()) {
         cfx_value firsts = cfx_list_value(0, NULL), more = cfx_list_value(0, NULL);
-        note_results(grads, firsts.list, more.list);
-        if (firsts.list->len)
+        note_results(grads, cfx_as_list(firsts), cfx_as_list(more));
+        if (cfx_as_list(firsts)->len)
             cfx_grad(firsts, leaves, .grad_outputs = more, .allow_unused = true);
     }
     if (!cfx_ok() && (!cfx_error_last()->message || !*cfx_error_last()->message))

@@ -116,7 +116,7 @@ TEST(fx_conv_relu) { check_case(new_conv_relu()); }
 
 static cfx_value dead_code(cfx_module *self, cfx_args a) {
     (void)self;
-    OP("add", cfx_relu(a.v[0].tensor), 1);
+    OP("add", cfx_relu(cfx_as_tensor(a.v[0])), 1);
     cfx_value shape = cfx_py("builtins.getattr", a.v[0], "shape");
     cfx_py("torch._assert", OP("gt", cfx_at(shape, 0), 0), "batch");
     return cfx_method(a.v[0], "neg");
@@ -192,7 +192,7 @@ TEST(fx_methods) { check_case(plain("Methods", methods, "x")); }
 
 static cfx_value names(cfx_module *self, cfx_args a) {
     (void)self;
-    cfx_tensor *x = a.v[0].tensor;
+    cfx_tensor *x = cfx_as_tensor(a.v[0]);
     cfx_value y = OP("add", OP("add", cfx_relu(cfx_relu(x)), 1), a.v[1]);
     y = OP("add", cfx_py("torch.sum", y), a.v[2]);
     y = OP("add", y, cfx_py("torch.nn.functional.relu", x));
@@ -485,7 +485,7 @@ static cfx_value control_loop(cfx_module *self, cfx_args a) {
 static cfx_value uses_range(cfx_module *self, cfx_args a) {
     (void)self;
     cfx_value x = a.v[0];
-    for (int64_t i = 0, n = cfx_integer(cfx_size(x.tensor, 0)); i < n; i++)
+    for (int64_t i = 0, n = cfx_integer(cfx_size(cfx_as_tensor(x), 0)); i < n; i++)
         x = OP("add", x, i);
     return x;
 }

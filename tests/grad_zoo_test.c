@@ -17,7 +17,7 @@ static const char *path_of(const char *name, const char *file) {
 static bool is_float(cfx_value v) {
     if (v.tag != CFX_TAG_TENSOR)
         return false;
-    cfx_dtype d = cfx_tensor_dtype(v.tensor);
+    cfx_dtype d = cfx_tensor_dtype(cfx_as_tensor(v));
     return d == CFX_F32 || d == CFX_F64 || d == CFX_F16 || d == CFX_BF16;
 }
 
@@ -40,9 +40,9 @@ static cfx_value inputs_of(cfx_program *p, const cfx_dict *given, cfx_dict *leav
         if (asks) {
             char key[300];
             snprintf(key, sizeof key, "grad_%s", s->kind == CFX_IN_USER ? name : s->target);
-            cfx_dict_set(leaves, key, CFX_V(cfx_requires_grad(v.tensor, true)));
+            cfx_dict_set(leaves, key, CFX_V(cfx_requires_grad(cfx_as_tensor(v), true)));
         }
-        cfx_list_append(all.list, v);
+        cfx_list_append(cfx_as_list(all), v);
     }
     return all;
 }
@@ -50,11 +50,11 @@ static cfx_value inputs_of(cfx_program *p, const cfx_dict *given, cfx_dict *leav
 static cfx_tensor *loss_of(const cfx_program *p, cfx_value results) {
     cfx_value flat = cfx_list_value(0, NULL);
     cfx_tensor *loss = NULL;
-    cfx_tree_flatten(results, flat.list);
-    for (int64_t i = 0; i < flat.list->len; i++) {
+    cfx_tree_flatten(results, cfx_as_list(flat));
+    for (int64_t i = 0; i < cfx_as_list(flat)->len; i++) {
         if (i < p->noutputs && p->outputs[i].kind != CFX_OUT_USER)
             continue;
-        cfx_value v = flat.list->items[i];
+        cfx_value v = cfx_as_list(flat)->items[i];
         cfx_tensor *one = is_float(v) ? cfx_mean(cfx_mul(v, v)) : NULL;
         loss = !one ? loss : loss ? cfx_add(loss, one) : one;
     }
@@ -80,16 +80,16 @@ static void check_program(const char *name) {
     cfx_dict *leaves = cfx_dict_new();
     cfx_value in = inputs_of(p, given, leaves);
     cfx_interp it = {.module = p->module};
-    cfx_args args = {(int)in.list->len, in.list->items, NULL};
+    cfx_args args = {(int)cfx_as_list(in)->len, cfx_as_list(in)->items, NULL};
     cfx_tensor *loss = loss_of(p, cfx_run_from(CFX_HERE, &it, args));
     CHECK(cfx_backward(loss));
     CHECK_OK();
-    check_close(loss, cfx_dict_get(want, "loss").tensor);
+    check_close(loss, cfx_as_tensor(cfx_dict_get(want, "loss")));
     for (int64_t i = 0; i < want->len; i++) {
         const char *key = cfx_text(want->entries[i].key);
         if (!strncmp(key, "grad_", 5))
-            check_close(cfx_tensor_grad(cfx_dict_get(leaves, key).tensor),
-                        want->entries[i].value.tensor);
+            check_close(cfx_tensor_grad(cfx_as_tensor(cfx_dict_get(leaves, key))),
+                        cfx_as_tensor(want->entries[i].value));
     }
 }
 

@@ -27,11 +27,13 @@ static cfx_value any_inputs(cfx_program *p) {
         bool known = r.kind == CFX_RESULT_TENSOR;
         for (int k = 0; known && k < r.ndim && n < 8; k++) {
             cfx_value size = cfx_result_size(&r, k);
-            shape[n++] = size.tag == CFX_TAG_INT && size.i >= 0 && size.i < 64 ? size.i : 3;
+            shape[n++] = size.tag == CFX_TAG_INT && cfx_integer(size) >= 0 && cfx_integer(size) < 64
+                             ? cfx_integer(size)
+                             : 3;
         }
         cfx_tensor *t = cfx_tensor_new(known ? r.dtype : CFX_F32, n, shape, NULL);
         cfx_zero_(t);
-        cfx_list_append(list.list, cfx_tensor_value(t));
+        cfx_list_append(cfx_as_list(list), cfx_tensor_value(t));
     }
     return list;
 }
@@ -46,13 +48,14 @@ static void use(const char *path) {
     cfx_program_draw(p, (cfx_draw_options){0});
     cfx_clear();
     cfx_value in = any_inputs(p);
-    cfx_program_run_from((cfx_site){0}, p, (cfx_args){(int)in.list->len, in.list->items, NULL});
+    cfx_program_run_from((cfx_site){0}, p,
+                         (cfx_args){(int)cfx_as_list(in)->len, cfx_as_list(in)->items, NULL});
     cfx_clear();
     cfx_program *core = cfx_decompose(p, CFX_NONE);
     cfx_clear();
     if (core)
         cfx_program_run_from((cfx_site){0}, core,
-                             (cfx_args){(int)in.list->len, in.list->items, NULL});
+                             (cfx_args){(int)cfx_as_list(in)->len, cfx_as_list(in)->items, NULL});
     cfx_clear();
     cfx_save(p, "/dev/null");
     cfx_clear();
@@ -102,7 +105,7 @@ TEST(lists_nest_to_a_bound) {
     cfx_value outer = cfx_list_value(0, NULL), at = outer;
     for (int i = 0; i < 1000000 && cfx_ok(); i++) { /* from the outside in */
         cfx_value inner = cfx_list_value(0, NULL);
-        cfx_list_append(at.list, inner);
+        cfx_list_append(cfx_as_list(at), inner);
         at = inner;
     }
     CHECK_ERROR("lists and dicts are nested more than 1000 levels deep");
@@ -111,9 +114,9 @@ TEST(lists_nest_to_a_bound) {
 
 TEST(a_list_never_holds_itself) {
     cfx_value a = cfx_list_value(0, NULL), b = cfx_list_value(1, &a);
-    cfx_list_append(a.list, a);
+    cfx_list_append(cfx_as_list(a), a);
     CHECK_ERROR("a list or dict cannot hold itself");
-    cfx_list_append(a.list, b);
+    cfx_list_append(cfx_as_list(a), b);
     CHECK_ERROR("a list or dict cannot hold itself");
     CHECK_STR(cfx_value_repr(b), "[[]]");
 }

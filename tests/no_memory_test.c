@@ -122,7 +122,7 @@ static cfx_value inputs(const char *folder, cfx_program *p) {
     cfx_dict *d = cfx_safetensors_read(cfx__text_format("%s/inputs.safetensors", folder));
     cfx_value list = cfx_list_value(0, NULL);
     for (int64_t i = 0; p && d && i < d->len; i++)
-        cfx_list_append(list.list, d->entries[i].value);
+        cfx_list_append(cfx_as_list(list), d->entries[i].value);
     return list;
 }
 
@@ -131,7 +131,7 @@ static const char *run(const char *folder) {
     cfx_value in = inputs(folder, p);
     if (!cfx_ok())
         return NULL;
-    cfx_args args = {(int)in.list->len, in.list->items, NULL};
+    cfx_args args = {(int)cfx_as_list(in)->len, cfx_as_list(in)->items, NULL};
     return cfx_str(cfx_program_run_from((cfx_site){0}, p, args));
 }
 

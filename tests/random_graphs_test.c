@@ -105,7 +105,7 @@ static const char *result_of_halves(cfx_graph *g, int64_t place) {
             later ? cfx_graph_placeholder(second, n->name, n->type, false, CFX_NONE) : NULL;
         cfx_dict_put(values, cfx_node_value(n), cfx_node_value(p));
         if (later)
-            cfx_list_append(crossing.list, cfx_node_value(cfx_graph_find(first, n->name)));
+            cfx_list_append(cfx_as_list(crossing), cfx_node_value(cfx_graph_find(first, n->name)));
     }
     cfx_node_set_args(cfx_graph_output_node(first), cfx_tuple(crossing));
     cfx_graph_eliminate_dead_code(first);
@@ -115,7 +115,7 @@ static const char *result_of_halves(cfx_graph *g, int64_t place) {
         cfx_forward_value(cfx_graph_module(NULL, first, NULL), input(0.25), input(-0.5));
     if (cfx_is_bad(mid))
         return "bad";
-    cfx_args a = {(int)mid.list->len, mid.list->items, NULL};
+    cfx_args a = {(int)cfx_as_list(mid)->len, cfx_as_list(mid)->items, NULL};
     return cfx_repr(cfx_forward_value_from(CFX_HERE, cfx_graph_module(NULL, second, NULL), a));
 }
 

@@ -37,14 +37,14 @@ static cfx_value inputs_of(int which) {
         cfx_safetensors_read(cfx__text_format(ZOO "%s/inputs.safetensors", names[which]));
     cfx_value list = cfx_list_value(0, NULL);
     for (int64_t i = 0; d && i < d->len; i++)
-        cfx_list_append(list.list, d->entries[i].value);
+        cfx_list_append(cfx_as_list(list), d->entries[i].value);
     return list;
 }
 
 static const char *run(cfx_program *p, int which) {
     cfx_value in = inputs_of(which);
-    return cfx_str(
-        cfx_program_run_from(CFX_HERE, p, (cfx_args){(int)in.list->len, in.list->items, NULL}));
+    return cfx_str(cfx_program_run_from(
+        CFX_HERE, p, (cfx_args){(int)cfx_as_list(in)->len, cfx_as_list(in)->items, NULL}));
 }
 
 /* A step of training on a module of the shared program's, with weights of its own. */
@@ -52,9 +52,9 @@ static void train(cfx_program *p, int which) {
     cfx_module *m = cfx_module_copy(cfx_program_module(p));
     cfx_value in = inputs_of(which);
     cfx_optim *o = cfx_sgd(m, .lr = 0.1);
-    cfx_value out =
-        cfx_forward_value_from(CFX_HERE, m, (cfx_args){(int)in.list->len, in.list->items, NULL});
-    cfx_tensor *loss = out.tag == CFX_TAG_TENSOR ? cfx_sum(out.tensor) : NULL;
+    cfx_value out = cfx_forward_value_from(
+        CFX_HERE, m, (cfx_args){(int)cfx_as_list(in)->len, cfx_as_list(in)->items, NULL});
+    cfx_tensor *loss = out.tag == CFX_TAG_TENSOR ? cfx_sum(cfx_as_tensor(out)) : NULL;
     if (loss && cfx_tensor_requires_grad(loss)) {
         cfx_backward(loss);
         cfx_optim_step(o);

@@ -73,6 +73,8 @@ BEGIN {
     stateful["src/base/context.c"] = 1
     stateful["src/base/memory.c"] = 1 # what all threads hold together
     stateful["src/dispatch/registry.c"] = 1 # the operators of the user's, under a lock
+    member = "(\\.|->)(b|i|f|device|str|cplx|slice|tensor|list|dict|sym|node|module|op|keyword|obj)_" \
+             "([^A-Za-z0-9_]|$)"
     banned = "(^|[^A-Za-z0-9_.>])(strcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|abort|exit|" \
              "printf|puts|system|popen|longjmp|setjmp)[ \t]*\\("
     heap = "(^|[^A-Za-z0-9_.>*])(malloc|calloc|realloc|free|strdup|strndup|posix_memalign)[ \t]*\\("
@@ -109,6 +111,8 @@ FNR == 1 {
         if (!(other in rank) || rank[other] > rank[room])
             report("room " room " must not see room " other)
     }
+    if (room != "value" && file !~ /^include\/cfx\/value(_as)?\.h$/ && match(code, member))
+        report("a bare member of cfx_value: " substr(code, RSTART, RLENGTH) "; see cfx/value_as.h")
     if (room != "" && room != "cli" && !is_test) {
         if (match(code, banned))
             report("banned function: " substr(code, RSTART, RLENGTH))

@@ -77,10 +77,6 @@ CFX_API cfx_node *cfx_graph_call_method(cfx_graph *g, const char *method, cfx_va
 CFX_API cfx_node *cfx_graph_call_module(cfx_graph *g, const char *path, cfx_value args,
                                         cfx_value kwargs);
 CFX_API cfx_node *cfx_graph_output(cfx_graph *g, cfx_value result);
-/* The node that a value is, or that a traced tensor stands for; the bad node, with a TypeError at
- * the caller's line, where it is neither. */
-CFX_API cfx_node *cfx_as_node_from(cfx_site at, cfx_value v);
-#define cfx_as_node(v) cfx_as_node_from(CFX_HERE, v)
 /* The target that a text names: an overload ("torch.ops.aten.add.Tensor", "aten.add.Tensor"), a
  * spelling ("torch.add", "operator.getitem") or, where the registry has neither, the bare name. The
  * text is interned in g. */

@@ -92,23 +92,23 @@ typedef struct cfx_keyword cfx_keyword;
 typedef struct cfx_value {
     uint32_t tag; /* cfx_tag */
     uint32_t spare;
-    union {
-        bool b;
-        int64_t i;
-        double f;
-        cfx_device device;
-        const cfx_string *str; /* text: cfx_text(v) */
-        cfx_complex *complex_;
-        cfx_slice *slice;
-        cfx_tensor *tensor;
-        cfx_list *list; /* LIST and TUPLE */
-        cfx_dict *dict;
-        cfx_sym *sym;
-        cfx_node *node;
-        cfx_module *module;
-        cfx_op *op;
-        cfx_keyword *keyword;
-        void *obj;
+    union { /* read by cfx_as_tensor(v), cfx_integer(v), ...: what the tag says, or an error */
+        bool b_;
+        int64_t i_;
+        double f_;
+        cfx_device device_;
+        const cfx_string *str_;
+        cfx_complex *cplx_;
+        cfx_slice *slice_;
+        cfx_tensor *tensor_;
+        cfx_list *list_; /* LIST and TUPLE */
+        cfx_dict *dict_;
+        cfx_sym *sym_;
+        cfx_node *node_;
+        cfx_module *module_;
+        cfx_op *op_;
+        cfx_keyword *keyword_;
+        void *obj_;
     };
 } cfx_value;
 
@@ -166,49 +166,49 @@ typedef struct cfx_args {
 
 static inline cfx_value cfx_none(void) {
     cfx_value v;
-    v.tag = CFX_TAG_NONE, v.spare = 0, v.i = 0;
+    v.tag = CFX_TAG_NONE, v.spare = 0, v.i_ = 0;
     return v;
 }
 
 static inline cfx_value cfx_bool(bool b) {
     cfx_value v = cfx_none();
-    v.tag = CFX_TAG_BOOL, v.b = b;
+    v.tag = CFX_TAG_BOOL, v.b_ = b;
     return v;
 }
 
 static inline cfx_value cfx_int(int64_t i) {
     cfx_value v = cfx_none();
-    v.tag = CFX_TAG_INT, v.i = i;
+    v.tag = CFX_TAG_INT, v.i_ = i;
     return v;
 }
 
 static inline cfx_value cfx_float(double f) {
     cfx_value v = cfx_none();
-    v.tag = CFX_TAG_FLOAT, v.f = f;
+    v.tag = CFX_TAG_FLOAT, v.f_ = f;
     return v;
 }
 
 static inline cfx_value cfx_dtype_value(cfx_dtype d) {
     cfx_value v = cfx_none();
-    v.tag = CFX_TAG_DTYPE, v.i = d;
+    v.tag = CFX_TAG_DTYPE, v.i_ = d;
     return v;
 }
 
 static inline cfx_value cfx_device_value(cfx_device d) {
     cfx_value v = cfx_none();
-    v.tag = CFX_TAG_DEVICE, v.device = d;
+    v.tag = CFX_TAG_DEVICE, v.device_ = d;
     return v;
 }
 
 static inline cfx_value cfx_layout_value(cfx_layout l) {
     cfx_value v = cfx_none();
-    v.tag = CFX_TAG_LAYOUT, v.i = l;
+    v.tag = CFX_TAG_LAYOUT, v.i_ = l;
     return v;
 }
 
 static inline cfx_value cfx_memory_format_value(cfx_memory_format m) {
     cfx_value v = cfx_none();
-    v.tag = CFX_TAG_MEMORY_FORMAT, v.i = m;
+    v.tag = CFX_TAG_MEMORY_FORMAT, v.i_ = m;
     return v;
 }
 
@@ -220,13 +220,13 @@ static inline cfx_value cfx_ellipsis(void) {
 
 static inline cfx_value cfx_op_value(cfx_op *op) {
     cfx_value v = cfx_none();
-    v.tag = CFX_TAG_OP, v.op = op;
+    v.tag = CFX_TAG_OP, v.op_ = op;
     return v;
 }
 
 static inline cfx_value cfx_node_value(cfx_node *n) {
     cfx_value v = cfx_none();
-    v.tag = n ? CFX_TAG_NODE : CFX_TAG_NONE, v.node = n;
+    v.tag = n ? CFX_TAG_NODE : CFX_TAG_NONE, v.node_ = n;
     return v;
 }
 
@@ -278,30 +278,13 @@ static inline bool cfx_is_bad(cfx_value v) { return v.tag == CFX_TAG_BAD; }
 
 /* v[i] of a list or tuple, borrowed; negative i counts from the end; out of range is an error. */
 CFX_API cfx_value cfx_at(cfx_value v, int64_t i);
-/* v[i] as a tensor, borrowed, and v itself; the bad tensor, with an error, where it is none. */
+/* v[i] as a tensor, borrowed; NULL for None, the bad tensor, with an error, where it is another. */
 CFX_API cfx_tensor *cfx_tensor_at(cfx_value v, int64_t i);
-CFX_API cfx_tensor *cfx_as_tensor_from(cfx_site at, cfx_value v);
-#define cfx_as_tensor(v) cfx_as_tensor_from(CFX_HERE, v)
 /* The text of a string value, borrowed; NULL for anything else. */
 CFX_API const char *cfx_text(cfx_value v);
 /* The number as a double or an integer; bools count, complex numbers lose their imaginary part. */
 CFX_API double cfx_number(cfx_value v);
 CFX_API int64_t cfx_integer(cfx_value v);
-/* The value read as one type: a TypeError, at the caller's line, where it is of another. What comes
- * back then is safe to go on with: 0, "", an empty list or dict of the scope. cfx_as_float takes
- * ints too, cfx_as_list tuples. Borrowed. */
-CFX_API int64_t cfx_as_int_from(cfx_site at, cfx_value v);
-CFX_API double cfx_as_float_from(cfx_site at, cfx_value v);
-CFX_API bool cfx_as_bool_from(cfx_site at, cfx_value v);
-CFX_API const char *cfx_as_text_from(cfx_site at, cfx_value v);
-CFX_API cfx_list *cfx_as_list_from(cfx_site at, cfx_value v);
-CFX_API cfx_dict *cfx_as_dict_from(cfx_site at, cfx_value v);
-#define cfx_as_int(v) cfx_as_int_from(CFX_HERE, v)
-#define cfx_as_float(v) cfx_as_float_from(CFX_HERE, v)
-#define cfx_as_bool(v) cfx_as_bool_from(CFX_HERE, v)
-#define cfx_as_text(v) cfx_as_text_from(CFX_HERE, v)
-#define cfx_as_list(v) cfx_as_list_from(CFX_HERE, v)
-#define cfx_as_dict(v) cfx_as_dict_from(CFX_HERE, v)
 /* Whether v is a bool, int, float or complex. */
 CFX_API bool cfx_is_number(cfx_value v);
 /* Structural equality, as Python's == on literals; tensors and nodes by identity. */
@@ -366,6 +349,8 @@ static inline cfx_value cfx_v_null(const void *p) { return p ? cfx_bad() : cfx_n
                11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0)
 #define CFX_PASTE_(a, b) a##b
 #define CFX_PASTE(a, b) CFX_PASTE_(a, b)
+
+#include <cfx/value_as.h>
 
 #ifdef __cplusplus
 }

@@ -67,7 +67,7 @@ TEST(a_limit_of_memory_is_an_error_that_passes) {
     CHECK_INT(before, 0);
     cfx_value list = cfx_list_value(0, NULL);
     for (int i = 0; i < 1000000 && cfx_ok(); i++)
-        cfx_list_append(list.list, cfx_string_value("one of many texts"));
+        cfx_list_append(cfx_as_list(list), cfx_string_value("one of many texts"));
     CHECK(cfx_error_last() && cfx_error_last()->kind == CFX_MEMORY_ERROR);
     CHECK_ERROR("the memory limit of ");
     cfx_scope_close(mark);

@@ -89,9 +89,9 @@ static int bench(const char *model, const char *file, int runs) {
     cfx_dict *given = p && file ? cfx_safetensors_read(file) : cfx_dict_new();
     cfx_value flat = cfx_list_value(0, NULL);
     cfx_set_grad_mode(CFX_INFERENCE);
-    if (!cfx_ok() || !cli_make_inputs(p, given, flat.list))
+    if (!cfx_ok() || !cli_make_inputs(p, given, cfx_as_list(flat)))
         return cli_trouble();
-    cfx_args args = {(int)flat.list->len, flat.list->items, NULL};
+    cfx_args args = {(int)cfx_as_list(flat)->len, cfx_as_list(flat)->items, NULL};
     double *ms = cfx__alloc((size_t)runs * sizeof *ms), first = 0;
     for (int i = -1; i < runs && cfx_ok(); i++)
         CFX_SCOPE
@@ -107,7 +107,8 @@ static int bench(const char *model, const char *file, int runs) {
                cfx_get_num_threads() == 1 ? "" : "s");
         cfx_value inputs = cfx_program_inputs_from((cfx_site){0}, p, args);
         if (!cfx_is_bad(inputs))
-            print_operators(p, (cfx_args){(int)inputs.list->len, inputs.list->items, NULL});
+            print_operators(
+                p, (cfx_args){(int)cfx_as_list(inputs)->len, cfx_as_list(inputs)->items, NULL});
     }
     cfx__free(ms);
     return cfx_ok() ? CLI_DONE : cli_trouble();

@@ -26,18 +26,18 @@ typedef struct {
 static cfx_value decode(session *s, cfx_value v);
 
 static cfx_value decode_tensor(session *s, cfx_value v) {
-    cfx_value stored = cfx_dict_get(s->tensors, cfx_text(cfx_dict_get(v.dict, "tensor")));
+    cfx_value stored = cfx_dict_get(s->tensors, cfx_text(cfx_dict_get(cfx_as_dict(v), "tensor")));
     if (stored.tag != CFX_TAG_TENSOR) {
         cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "tensors.safetensors has no '%s'",
-                 cfx_text(cfx_dict_get(v.dict, "tensor")));
+                 cfx_text(cfx_dict_get(cfx_as_dict(v), "tensor")));
         return cfx_bad();
     }
-    cfx_tensor *data = stored.tensor;
-    cfx_value given = cfx_dict_get(v.dict, "stride");
+    cfx_tensor *data = cfx_as_tensor(stored);
+    cfx_value given = cfx_dict_get(cfx_as_dict(v), "stride");
     int64_t stride[CFX_MAX_DIMS];
     cfx__strides_contiguous(data->ndim, data->shape, stride);
-    for (int i = 0; given.tag == CFX_TAG_LIST && i < given.list->len && i < data->ndim; i++)
-        stride[i] = cfx_integer(given.list->items[i]);
+    for (int i = 0; given.tag == CFX_TAG_LIST && i < cfx_as_list(given)->len && i < data->ndim; i++)
+        stride[i] = cfx_integer(cfx_as_list(given)->items[i]);
     cfx_tensor *t =
         cfx__tensor_empty((cfx_site){0}, data->dtype, s->fake, data->ndim, data->shape, stride);
     if (t->data)
@@ -48,17 +48,17 @@ static cfx_value decode_tensor(session *s, cfx_value v) {
 static cfx_value decode_named(cfx_value v) {
     cfx_value x;
     cfx_dtype d;
-    if (!cfx_is_none(x = cfx_dict_get(v.dict, "dtype")) && cfx_dtype_parse(cfx_text(x), &d))
+    if (!cfx_is_none(x = cfx_dict_get(cfx_as_dict(v), "dtype")) && cfx_dtype_parse(cfx_text(x), &d))
         return cfx_dtype_value(d);
-    if (!cfx_is_none(x = cfx_dict_get(v.dict, "float")))
+    if (!cfx_is_none(x = cfx_dict_get(cfx_as_dict(v), "float")))
         return cfx_float(strtod(cfx_text(x), NULL));
-    if (!cfx_is_none(x = cfx_dict_get(v.dict, "layout")))
+    if (!cfx_is_none(x = cfx_dict_get(cfx_as_dict(v), "layout")))
         return cfx_layout_value(CFX_STRIDED);
-    if (!cfx_is_none(x = cfx_dict_get(v.dict, "device")))
+    if (!cfx_is_none(x = cfx_dict_get(cfx_as_dict(v), "device")))
         return cfx_device_value((cfx_device){CFX_CPU, -1});
-    if (!cfx_is_none(x = cfx_dict_get(v.dict, "complex")) && x.tag == CFX_TAG_LIST)
+    if (!cfx_is_none(x = cfx_dict_get(cfx_as_dict(v), "complex")) && x.tag == CFX_TAG_LIST)
         return cfx_complex_value(cfx_number(cfx_at(x, 0)), cfx_number(cfx_at(x, 1)));
-    if (!cfx_is_none(x = cfx_dict_get(v.dict, "memory_format"))) {
+    if (!cfx_is_none(x = cfx_dict_get(cfx_as_dict(v), "memory_format"))) {
         const char *text = cfx_text(x);
         return cfx_memory_format_value(strstr(text, "channels_last_3d") ? CFX_CHANNELS_LAST_3D
                                        : strstr(text, "channels_last")  ? CFX_CHANNELS_LAST
@@ -72,13 +72,14 @@ static cfx_value decode_named(cfx_value v) {
 static cfx_value decode(session *s, cfx_value v) {
     if (v.tag == CFX_TAG_LIST) {
         cfx_value list = cfx_list_value(0, NULL);
-        for (int64_t i = 0; i < v.list->len; i++)
-            cfx_list_append(list.list, decode(s, v.list->items[i]));
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            cfx_list_append(cfx_as_list(list), decode(s, cfx_as_list(v)->items[i]));
         return list;
     }
     if (v.tag != CFX_TAG_DICT)
         return v;
-    return cfx_is_none(cfx_dict_get(v.dict, "tensor")) ? decode_named(v) : decode_tensor(s, v);
+    return cfx_is_none(cfx_dict_get(cfx_as_dict(v), "tensor")) ? decode_named(v)
+                                                               : decode_tensor(s, v);
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */
@@ -101,7 +102,7 @@ static void element(const cfx_tensor *t, int64_t i, double *re, double *im) {
     size_t mark = cfx_scope_open();
     cfx_value v = cfx__tensor_get(t, i);
     *re = cfx_number(v);
-    *im = v.tag == CFX_TAG_COMPLEX ? v.complex_->im : 0;
+    *im = v.tag == CFX_TAG_COMPLEX ? cfx_as_complex(v)->im : 0;
     cfx_scope_close(mark);
 }
 
@@ -147,24 +148,24 @@ static const char *compare_tensors(const cfx_tensor *got, const cfx_tensor *want
 /* Flattens a result (a value, a tuple, a list) for comparison with the flat list in the file. */
 static void flatten(cfx_value v, cfx_list *out) {
     if (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST)
-        for (int64_t i = 0; i < v.list->len; i++)
-            flatten(v.list->items[i], out);
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            flatten(cfx_as_list(v)->items[i], out);
     else
         cfx_list_append(out, v);
 }
 
 static const char *compare(cfx_value got, cfx_value want, bool values) {
     cfx_value g = cfx_list_value(0, NULL), w = cfx_list_value(0, NULL);
-    flatten(got, g.list);
-    flatten(want, w.list);
-    if (g.list->len != w.list->len)
-        return cfx__text_format("%lld results, not %lld", (long long)g.list->len,
-                                (long long)w.list->len);
-    for (int64_t i = 0; i < w.list->len; i++) {
-        cfx_value a = g.list->items[i], b = w.list->items[i];
+    flatten(got, cfx_as_list(g));
+    flatten(want, cfx_as_list(w));
+    if (cfx_as_list(g)->len != cfx_as_list(w)->len)
+        return cfx__text_format("%lld results, not %lld", (long long)cfx_as_list(g)->len,
+                                (long long)cfx_as_list(w)->len);
+    for (int64_t i = 0; i < cfx_as_list(w)->len; i++) {
+        cfx_value a = cfx_as_list(g)->items[i], b = cfx_as_list(w)->items[i];
         const char *bad = NULL;
         if (a.tag == CFX_TAG_TENSOR && b.tag == CFX_TAG_TENSOR)
-            bad = compare_tensors(a.tensor, b.tensor, values);
+            bad = compare_tensors(cfx_as_tensor(a), cfx_as_tensor(b), values);
         else if (cfx_is_number(a) && cfx_is_number(b))
             bad = !values || close_enough(cfx_number(a), cfx_number(b), 1e-4 * fabs(cfx_number(b)))
                       ? NULL
@@ -173,7 +174,8 @@ static const char *compare(cfx_value got, cfx_value want, bool values) {
             bad = cfx__text_format("it is %s, not %s", cfx_value_type_name(a),
                                    cfx_value_type_name(b));
         if (bad)
-            return w.list->len > 1 ? cfx__text_format("result %lld: %s", (long long)i, bad) : bad;
+            return cfx_as_list(w)->len > 1 ? cfx__text_format("result %lld: %s", (long long)i, bad)
+                                           : bad;
     }
     return NULL;
 }
@@ -192,19 +194,20 @@ static bool has_fake(cfx_op *op) { return op->shape || op->view || op->decompose
 
 static const char *replay(session *s, cfx_op *op, cfx_value call, bool fake) {
     s->fake = false;
-    cfx_value want = decode(s, cfx_dict_get(call.dict, "out"));
+    cfx_value want = decode(s, cfx_dict_get(cfx_as_dict(call), "out"));
     s->fake = fake;
-    cfx_value args = decode(s, cfx_dict_get(call.dict, "args"));
-    cfx_value kwargs = cfx_dict_get(call.dict, "kwargs");
+    cfx_value args = decode(s, cfx_dict_get(cfx_as_dict(call), "args"));
+    cfx_value kwargs = cfx_dict_get(cfx_as_dict(call), "kwargs");
     cfx_dict *kw = cfx_dict_new();
-    for (int64_t i = 0; kwargs.tag == CFX_TAG_DICT && i < kwargs.dict->len; i++)
-        cfx_dict_put(kw, kwargs.dict->entries[i].key, decode(s, kwargs.dict->entries[i].value));
+    for (int64_t i = 0; kwargs.tag == CFX_TAG_DICT && i < cfx_as_dict(kwargs)->len; i++)
+        cfx_dict_put(kw, cfx_as_dict(kwargs)->entries[i].key,
+                     decode(s, cfx_as_dict(kwargs)->entries[i].value));
     cfx_value got = cfx_bad();
     if (cfx_ok()) {
         bool before = cfx_set_fake_mode(fake);
-        got =
-            cfx_op_do_from((cfx_site){0}, op,
-                           (cfx_args){(int)args.list->len, args.list->items, kw->len ? kw : NULL});
+        got = cfx_op_do_from(
+            (cfx_site){0}, op,
+            (cfx_args){(int)cfx_as_list(args)->len, cfx_as_list(args)->items, kw->len ? kw : NULL});
         cfx_set_fake_mode(before);
     }
     return cfx_ok() ? compare(got, want, !fake) : take_error();
@@ -215,10 +218,10 @@ static const char *replay(session *s, cfx_op *op, cfx_value call, bool fake) {
 /* Every floating-point tensor in v asks for a gradient and is appended to `inputs`. */
 static void ask_gradients(cfx_value v, cfx_list *inputs) {
     if (v.tag == CFX_TAG_LIST)
-        for (int64_t i = 0; i < v.list->len; i++)
-            ask_gradients(v.list->items[i], inputs);
-    if (v.tag == CFX_TAG_TENSOR && cfx__dtype_is_float((cfx_dtype)v.tensor->dtype)) {
-        cfx_requires_grad(v.tensor, true);
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            ask_gradients(cfx_as_list(v)->items[i], inputs);
+    if (v.tag == CFX_TAG_TENSOR && cfx__dtype_is_float((cfx_dtype)cfx_as_tensor(v)->dtype)) {
+        cfx_requires_grad(cfx_as_tensor(v), true);
         cfx_list_append(inputs, v);
     }
 }
@@ -226,18 +229,19 @@ static void ask_gradients(cfx_value v, cfx_list *inputs) {
 /* A gradient that is None counts as zeros. */
 static const char *compare_gradient(cfx_value got, cfx_value want) {
     if (got.tag == CFX_TAG_TENSOR && want.tag == CFX_TAG_TENSOR) {
-        if (got.tensor->dtype != want.tensor->dtype)
+        if (cfx_as_tensor(got)->dtype != cfx_as_tensor(want)->dtype)
             return cfx__text_format("dtype is %s, not %s",
-                                    cfx_dtype_name((cfx_dtype)got.tensor->dtype),
-                                    cfx_dtype_name((cfx_dtype)want.tensor->dtype));
-        if (!cfx__tensor_same_shape(got.tensor, want.tensor))
-            return cfx__text_format("shape is %s, not %s",
-                                    cfx__shape_text(got.tensor->ndim, got.tensor->shape),
-                                    cfx__shape_text(want.tensor->ndim, want.tensor->shape));
-        return compare_values(got.tensor, want.tensor);
+                                    cfx_dtype_name((cfx_dtype)cfx_as_tensor(got)->dtype),
+                                    cfx_dtype_name((cfx_dtype)cfx_as_tensor(want)->dtype));
+        if (!cfx__tensor_same_shape(cfx_as_tensor(got), cfx_as_tensor(want)))
+            return cfx__text_format(
+                "shape is %s, not %s",
+                cfx__shape_text(cfx_as_tensor(got)->ndim, cfx_as_tensor(got)->shape),
+                cfx__shape_text(cfx_as_tensor(want)->ndim, cfx_as_tensor(want)->shape));
+        return compare_values(cfx_as_tensor(got), cfx_as_tensor(want));
     }
-    const cfx_tensor *one = got.tag == CFX_TAG_TENSOR    ? got.tensor
-                            : want.tag == CFX_TAG_TENSOR ? want.tensor
+    const cfx_tensor *one = got.tag == CFX_TAG_TENSOR    ? cfx_as_tensor(got)
+                            : want.tag == CFX_TAG_TENSOR ? cfx_as_tensor(want)
                                                          : NULL;
     for (int64_t i = 0; one && i < one->numel; i++)
         if (cfx_tensor_get(one, i) != 0)
@@ -247,35 +251,38 @@ static const char *compare_gradient(cfx_value got, cfx_value want) {
 
 /* The call once more, recorded, and the backward pass from the results that have a cotangent. */
 static const char *replay_grad(session *s, cfx_op *op, cfx_value call) {
-    cfx_value grad = cfx_dict_get(call.dict, "grad");
+    cfx_value grad = cfx_dict_get(cfx_as_dict(call), "grad");
     s->fake = false;
-    cfx_value args = decode(s, cfx_dict_get(call.dict, "args"));
-    cfx_value kwargs = cfx_dict_get(call.dict, "kwargs");
+    cfx_value args = decode(s, cfx_dict_get(cfx_as_dict(call), "args"));
+    cfx_value kwargs = cfx_dict_get(cfx_as_dict(call), "kwargs");
     cfx_value inputs = cfx_list_value(0, NULL), roots = cfx_list_value(0, NULL);
     cfx_dict *kw = cfx_dict_new();
-    for (int64_t i = 0; kwargs.tag == CFX_TAG_DICT && i < kwargs.dict->len; i++)
-        cfx_dict_put(kw, kwargs.dict->entries[i].key, decode(s, kwargs.dict->entries[i].value));
-    ask_gradients(args, inputs.list);
+    for (int64_t i = 0; kwargs.tag == CFX_TAG_DICT && i < cfx_as_dict(kwargs)->len; i++)
+        cfx_dict_put(kw, cfx_as_dict(kwargs)->entries[i].key,
+                     decode(s, cfx_as_dict(kwargs)->entries[i].value));
+    ask_gradients(args, cfx_as_list(inputs));
     for (int64_t i = 0; i < kw->len; i++)
-        ask_gradients(kw->entries[i].value, inputs.list);
-    cfx_value starts = decode(s, cfx_dict_get(grad.dict, "cotangents"));
-    cfx_value want = decode(s, cfx_dict_get(grad.dict, "inputs"));
-    cfx_value of = cfx_dict_get(grad.dict, "of_outputs"), results = cfx_list_value(0, NULL);
+        ask_gradients(kw->entries[i].value, cfx_as_list(inputs));
+    cfx_value starts = decode(s, cfx_dict_get(cfx_as_dict(grad), "cotangents"));
+    cfx_value want = decode(s, cfx_dict_get(cfx_as_dict(grad), "inputs"));
+    cfx_value of = cfx_dict_get(cfx_as_dict(grad), "of_outputs"), results = cfx_list_value(0, NULL);
     if (!cfx_ok())
         return take_error();
     flatten(cfx_op_do_from((cfx_site){0}, op,
-                           (cfx_args){(int)args.list->len, args.list->items, kw->len ? kw : NULL}),
-            results.list);
-    for (int64_t i = 0; cfx_ok() && i < of.list->len; i++)
-        cfx_list_append(roots.list, cfx_at(results, cfx_integer(of.list->items[i])));
+                           (cfx_args){(int)cfx_as_list(args)->len, cfx_as_list(args)->items,
+                                      kw->len ? kw : NULL}),
+            cfx_as_list(results));
+    for (int64_t i = 0; cfx_ok() && i < cfx_as_list(of)->len; i++)
+        cfx_list_append(cfx_as_list(roots),
+                        cfx_at(results, cfx_integer(cfx_as_list(of)->items[i])));
     cfx_value got = cfx_grad(roots, inputs, .grad_outputs = starts, .allow_unused = true);
     if (!cfx_ok())
         return take_error();
-    if (got.list->len != want.list->len)
-        return cfx__text_format("%lld gradients, not %lld", (long long)got.list->len,
-                                (long long)want.list->len);
-    for (int64_t i = 0; i < want.list->len; i++) {
-        const char *bad = compare_gradient(got.list->items[i], want.list->items[i]);
+    if (cfx_as_list(got)->len != cfx_as_list(want)->len)
+        return cfx__text_format("%lld gradients, not %lld", (long long)cfx_as_list(got)->len,
+                                (long long)cfx_as_list(want)->len);
+    for (int64_t i = 0; i < cfx_as_list(want)->len; i++) {
+        const char *bad = compare_gradient(cfx_as_list(got)->items[i], cfx_as_list(want)->items[i]);
         if (bad)
             return cfx__text_format("gradient %lld: %s", (long long)i, bad);
     }
@@ -284,7 +291,8 @@ static const char *replay_grad(session *s, cfx_op *op, cfx_value call) {
 
 static void check_line(session *s, const char *line, size_t len, int number) {
     cfx_value call = cfx__json_parse(line, len, "calls.jsonl");
-    const char *name = call.tag == CFX_TAG_DICT ? cfx_text(cfx_dict_get(call.dict, "op")) : NULL;
+    const char *name =
+        call.tag == CFX_TAG_DICT ? cfx_text(cfx_dict_get(cfx_as_dict(call), "op")) : NULL;
     const char *bad = NULL, *how = "";
     if (!cfx_ok())
         bad = take_error();
@@ -292,7 +300,7 @@ static void check_line(session *s, const char *line, size_t len, int number) {
         bad = "no \"op\" in this line";
     if (name && !cfx__text_glob(s->pattern, name))
         return;
-    if (name && s->grad && cfx_is_none(cfx_dict_get(call.dict, "grad")))
+    if (name && s->grad && cfx_is_none(cfx_dict_get(cfx_as_dict(call), "grad")))
         return;
     cfx_op *op = name ? cfx_op_find(name) : NULL;
     if (name && !op)

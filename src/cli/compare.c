@@ -33,7 +33,7 @@ static cfx_value alone(const cli_comparison *c, const cfx_program *p) {
     if (c->pairs)
         cfx_each_node(p->module->graph, n) if (n->op == CFX_CALL_FUNCTION &&
                                                !cfx_pairs_other(c->pairs, n))
-            cfx_list_append(list.list, cfx_node_value(n));
+            cfx_list_append(cfx_as_list(list), cfx_node_value(n));
     return list;
 }
 
@@ -41,14 +41,15 @@ static cfx_value changed(const cli_comparison *c) {
     cfx_value list = cfx_list_value(0, NULL);
     for (int i = 0; c->pairs && i < c->n; i++)
         if (c->rows[i].changed && c->rows[i].b->op != CFX_OUTPUT)
-            cfx_list_append(list.list, cfx_node_value(c->rows[i].b));
+            cfx_list_append(cfx_as_list(list), cfx_node_value(c->rows[i].b));
     return list;
 }
 
 bool cli_is_same(const cli_comparison *c) {
     bool same = c->first < 0;
-    CFX_SCOPE same &= c->ran || (!alone(c, c->b).list->len && !alone(c, c->a).list->len &&
-                                 !changed(c).list->len);
+    CFX_SCOPE
+        same &= c->ran || (!cfx_as_list(alone(c, c->b))->len && !cfx_as_list(alone(c, c->a))->len &&
+                           !cfx_as_list(changed(c))->len);
     return same;
 }
 
@@ -63,14 +64,14 @@ static const char *op_of(const cfx_node *n) {
 }
 
 static void print_list(const char *what, cfx_value nodes) {
-    if (!nodes.list->len)
+    if (!cfx_as_list(nodes)->len)
         return;
-    printf("%-8s %lld:", what, (long long)nodes.list->len);
-    for (int64_t i = 0; i < nodes.list->len && i < LISTED; i++) {
-        const cfx_node *n = nodes.list->items[i].node;
+    printf("%-8s %lld:", what, (long long)cfx_as_list(nodes)->len);
+    for (int64_t i = 0; i < cfx_as_list(nodes)->len && i < LISTED; i++) {
+        const cfx_node *n = cfx_as_node(cfx_as_list(nodes)->items[i]);
         printf("%s %s (%s)", i ? "," : "", n->name, op_of(n));
     }
-    printf("%s\n", nodes.list->len > LISTED ? ", ..." : "");
+    printf("%s\n", cfx_as_list(nodes)->len > LISTED ? ", ..." : "");
 }
 
 static const char *decibels(double x) {
@@ -115,9 +116,10 @@ static void print_rows(const cli_comparison *c) {
 
 static void print_added(const cli_comparison *c, const cfx_node *n) {
     cfx_value added = cli_added_before(c, n);
-    for (int64_t i = 0; i < added.list->len; i++)
+    for (int64_t i = 0; i < cfx_as_list(added)->len; i++)
         printf("%s%s (%s)", i ? ", " : ", by what was added before it: ",
-               added.list->items[i].node->name, op_of(added.list->items[i].node));
+               cfx_as_node(cfx_as_list(added)->items[i])->name,
+               op_of(cfx_as_node(cfx_as_list(added)->items[i])));
     printf("\n");
 }
 
@@ -174,8 +176,9 @@ cfx_dict *cli_error_columns(const cli_comparison *c, bool of_a) {
 
 static cfx_value names_of(cfx_value nodes) {
     cfx_value names = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i < nodes.list->len; i++)
-        cfx_list_append(names.list, cfx_string_value(nodes.list->items[i].node->name));
+    for (int64_t i = 0; i < cfx_as_list(nodes)->len; i++)
+        cfx_list_append(cfx_as_list(names),
+                        cfx_string_value(cfx_as_node(cfx_as_list(nodes)->items[i])->name));
     return names;
 }
 
@@ -209,7 +212,7 @@ void cli_print_comparison_json(const cli_comparison *c) {
     cfx_dict *all = cfx_dict_new();
     cfx_value rows = cfx_list_value(0, NULL);
     for (int i = 0; i < c->n; i++)
-        cfx_list_append(rows.list, row_value(&c->rows[i]));
+        cfx_list_append(cfx_as_list(rows), row_value(&c->rows[i]));
     cfx_dict_set(all, "same", cfx_bool(cli_is_same(c)));
     cfx_dict_set(all, "added", names_of(alone(c, c->b)));
     cfx_dict_set(all, "removed", names_of(c->a ? alone(c, c->a) : cfx_list_value(0, NULL)));

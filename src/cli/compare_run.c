@@ -24,26 +24,27 @@ typedef struct runner {
 /* A copy that later writes do not reach; scope. */
 static cfx_value copy_of(cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
-        return v.tensor->data ? cfx_tensor_value(cfx_clone(v.tensor)) : v;
+        return cfx_as_tensor(v)->data ? cfx_tensor_value(cfx_clone(cfx_as_tensor(v))) : v;
     if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
         return v;
     cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-    for (int64_t i = 0; i < v.list->len; i++)
-        cfx_list_append(out.list, copy_of(v.list->items[i]));
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(out), copy_of(cfx_as_list(v)->items[i]));
     return out;
 }
 
 /* Adds what two values differ by to an error. */
 static void add_error(cli_error *e, cfx_value got, cfx_value want) {
     bool lists = (got.tag == CFX_TAG_LIST || got.tag == CFX_TAG_TUPLE) && got.tag == want.tag;
-    for (int64_t i = 0; lists && i < got.list->len && i < want.list->len; i++)
-        add_error(e, got.list->items[i], want.list->items[i]);
+    for (int64_t i = 0; lists && i < cfx_as_list(got)->len && i < cfx_as_list(want)->len; i++)
+        add_error(e, cfx_as_list(got)->items[i], cfx_as_list(want)->items[i]);
     cli_difference d;
     if (got.tag != CFX_TAG_TENSOR || want.tag != CFX_TAG_TENSOR ||
-        !cli_differ(got.tensor, want.tensor, &d))
+        !cli_differ(cfx_as_tensor(got), cfx_as_tensor(want), &d))
         return;
-    double db = cli_decibels(&d), allowed = fmax(cli_tolerance((cfx_dtype)got.tensor->dtype),
-                                                 cli_tolerance((cfx_dtype)want.tensor->dtype));
+    double db = cli_decibels(&d),
+           allowed = fmax(cli_tolerance((cfx_dtype)cfx_as_tensor(got)->dtype),
+                          cli_tolerance((cfx_dtype)cfx_as_tensor(want)->dtype));
     e->beyond |= d.error > allowed * d.scale;
     e->error = e->known ? fmax(e->error, d.error) : d.error;
     e->share = e->known ? fmax(e->share, d.error / d.scale) : d.error / d.scale;
@@ -53,20 +54,21 @@ static void add_error(cli_error *e, cfx_value got, cfx_value want) {
 
 /* a's value in the form that b's has: of its dtype; b's own where it does not fit. Scope. */
 static cfx_value in_place_of(cfx_value v, cfx_value with) {
-    if (v.tag == CFX_TAG_TENSOR && with.tag == CFX_TAG_TENSOR && with.tensor->data &&
-        cfx__tensor_same_shape(v.tensor, with.tensor)) {
-        cfx_tensor *t = cfx_clone(with.tensor);
-        return cfx_tensor_value(t->dtype == v.tensor->dtype
+    if (v.tag == CFX_TAG_TENSOR && with.tag == CFX_TAG_TENSOR && cfx_as_tensor(with)->data &&
+        cfx__tensor_same_shape(cfx_as_tensor(v), cfx_as_tensor(with))) {
+        cfx_tensor *t = cfx_clone(cfx_as_tensor(with));
+        return cfx_tensor_value(t->dtype == cfx_as_tensor(v)->dtype
                                     ? t
-                                    : cfx__tensor_to_dtype(t, (cfx_dtype)v.tensor->dtype));
+                                    : cfx__tensor_to_dtype(t, (cfx_dtype)cfx_as_tensor(v)->dtype));
     }
     bool lists = (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) && v.tag == with.tag &&
-                 v.list->len == with.list->len;
+                 cfx_as_list(v)->len == cfx_as_list(with)->len;
     if (!lists)
         return v;
     cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-    for (int64_t i = 0; i < v.list->len; i++)
-        cfx_list_append(out.list, in_place_of(v.list->items[i], with.list->items[i]));
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(out),
+                        in_place_of(cfx_as_list(v)->items[i], cfx_as_list(with)->items[i]));
     return out;
 }
 
@@ -76,8 +78,9 @@ static cfx_value run(cfx_program *p, cfx_value inputs, cfx_interp it) {
     it.module = p->module;
     cfx_manual_seed(0); /* what is drawn is the same in all runs */
     cfx_value copies = copy_of(inputs); /* a program may write to its inputs */
-    return cfx_run_from((cfx_site){0}, &it,
-                        (cfx_args){(int)copies.list->len, copies.list->items, NULL});
+    return cfx_run_from(
+        (cfx_site){0}, &it,
+        (cfx_args){(int)cfx_as_list(copies)->len, cfx_as_list(copies)->items, NULL});
 }
 
 static double now(void) {
@@ -144,12 +147,12 @@ static cfx_value mix_inputs(const runner *r, cfx_value inputs, int k) {
     const cfx_graph *g = r->c->b->module->graph;
     int64_t i = 0;
     cfx_each_node(g, n) {
-        if (n->op != CFX_PLACEHOLDER || i >= inputs.list->len)
+        if (n->op != CFX_PLACEHOLDER || i >= cfx_as_list(inputs)->len)
             continue;
         int row = r->row[cfx__node_of(n)->id];
         bool other = row >= 0 && row < k;
-        cfx_list_append(mixed.list, other ? r->values[cfx__node_of(r->c->rows[row].a)->id]
-                                          : inputs.list->items[i]);
+        cfx_list_append(cfx_as_list(mixed), other ? r->values[cfx__node_of(r->c->rows[row].a)->id]
+                                          : cfx_as_list(inputs)->items[i]);
         i++;
     }
     return mixed;
@@ -276,12 +279,12 @@ cfx_value cli_added_before(const cli_comparison *c, const cfx_node *n) {
     cfx_value found = cfx_list_value(0, NULL);
     cfx_each_input(n, u) {
         if (!c->pairs || cfx_pairs_other(c->pairs, u->node) || u->node->op != CFX_CALL_FUNCTION ||
-            found.list->len > 8)
+            cfx_as_list(found)->len > 8)
             continue;
-        cfx_list_append(found.list, cfx_node_value(u->node));
+        cfx_list_append(cfx_as_list(found), cfx_node_value(u->node));
         cfx_value further = cli_added_before(c, u->node);
-        for (int64_t i = 0; i < further.list->len; i++)
-            cfx_list_append(found.list, further.list->items[i]);
+        for (int64_t i = 0; i < cfx_as_list(further)->len; i++)
+            cfx_list_append(cfx_as_list(found), cfx_as_list(further)->items[i]);
     }
     return found;
 }

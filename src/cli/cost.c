@@ -34,7 +34,7 @@ static cfx_dict *symbols_of(const cfx_program *p) {
         for (int k = 0; r.kind == CFX_RESULT_TENSOR && k < r.ndim; k++) {
             cfx_value size = cfx_result_size(&r, k);
             if (size.tag == CFX_TAG_SYM)
-                add_names(size.sym, names);
+                add_names(cfx_as_sym(size), names);
         }
     }
     return names;

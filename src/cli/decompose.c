@@ -25,7 +25,7 @@ static int run(int argc, char **argv) {
                 cli_usage(&cli_decompose, "no operator is called '%s'", op);
                 return CLI_TROUBLE;
             }
-            cfx_list_append(keep.list, cfx_string_value(op));
+            cfx_list_append(cfx_as_list(keep), cfx_string_value(op));
         } else if (!cli_value(&w, "-o", &out)) {
             cli_rest(&w, &model);
         }

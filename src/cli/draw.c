@@ -40,9 +40,10 @@ static cfx_dict *read_columns(const char *path) {
     cfx_drop(file);
     if (!cfx_ok())
         return NULL;
-    cfx_value columns = all.tag == CFX_TAG_DICT ? cfx_dict_get(all.dict, "columns") : cfx_none();
+    cfx_value columns =
+        all.tag == CFX_TAG_DICT ? cfx_dict_get(cfx_as_dict(all), "columns") : cfx_none();
     if (columns.tag == CFX_TAG_DICT)
-        return columns.dict;
+        return cfx_as_dict(columns);
     cfx_fail(CFX_FILE_ERROR, (cfx_site){0},
              "%s has no columns: {\"columns\": {NAME: {NODE: VALUE}}} is wanted", path);
     return NULL;

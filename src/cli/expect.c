@@ -120,7 +120,7 @@ bool cli_expect(const cfx_list *results, const cfx_list *names, const cfx_dict *
         if (cfx_is_number(got))
             got = cfx_tensor_value(cfx_tensor_from_value(got));
         if (got.tag == CFX_TAG_TENSOR) {
-            same &= compare_tensors(name, got.tensor, want.tensor, least);
+            same &= compare_tensors(name, cfx_as_tensor(got), cfx_as_tensor(want), least);
         } else {
             printf("%-8s %s  differs\n", name,
                    i < 0 ? "is not among the results" : "is not a tensor here");

@@ -31,8 +31,9 @@ static const char *list_inputs(const cfx_program *p) {
 static cfx_value fitted(const cfx_program *p, int i, cfx_value v) {
     cfx_value val = declared(p, i);
     bool number = p->inputs[i].constant || val.tag == CFX_TAG_SYM || cfx_is_number(val);
-    return number && v.tag == CFX_TAG_TENSOR && v.tensor->numel == 1 ? cfx__tensor_get(v.tensor, 0)
-                                                                     : v;
+    return number && v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->numel == 1
+               ? cfx__tensor_get(cfx_as_tensor(v), 0)
+               : v;
 }
 
 /* The caller's inputs in flattened order; false, with an error, where the file does not fit. */
@@ -69,32 +70,33 @@ static bool gather(const cfx_program *p, const char *path, const cfx_dict *file,
 /* The leaves as the arguments of a call. */
 static cfx_args as_call(const cfx_program *p, cfx_value leaves) {
     if (cfx_is_none(p->in_spec))
-        return (cfx_args){(int)leaves.list->len, leaves.list->items, NULL};
-    cfx_value tree = cfx_tree_unflatten(p->in_spec, leaves.list);
-    if (tree.tag != CFX_TAG_TUPLE || tree.list->len != 2 ||
-        tree.list->items[0].tag != CFX_TAG_TUPLE || tree.list->items[1].tag != CFX_TAG_DICT)
-        return (cfx_args){(int)leaves.list->len, leaves.list->items, NULL};
-    const cfx_list *args = tree.list->items[0].list;
-    return (cfx_args){(int)args->len, args->items, tree.list->items[1].dict};
+        return (cfx_args){(int)cfx_as_list(leaves)->len, cfx_as_list(leaves)->items, NULL};
+    cfx_value tree = cfx_tree_unflatten(p->in_spec, cfx_as_list(leaves));
+    if (tree.tag != CFX_TAG_TUPLE || cfx_as_list(tree)->len != 2 ||
+        cfx_as_list(tree)->items[0].tag != CFX_TAG_TUPLE ||
+        cfx_as_list(tree)->items[1].tag != CFX_TAG_DICT)
+        return (cfx_args){(int)cfx_as_list(leaves)->len, cfx_as_list(leaves)->items, NULL};
+    const cfx_list *args = cfx_as_list(cfx_as_list(tree)->items[0]);
+    return (cfx_args){(int)args->len, args->items, cfx_as_dict(cfx_as_list(tree)->items[1])};
 }
 
 cfx_value cli_inputs(cfx_program *p, const char *path) {
     cfx_dict *file = path ? cfx_safetensors_read(path) : cfx_dict_new();
     cfx_value leaves = cfx_list_value(0, NULL);
-    if (!cfx_ok() || !gather(p, path, file, leaves.list))
+    if (!cfx_ok() || !gather(p, path, file, cfx_as_list(leaves)))
         return cfx_bad();
     return cfx_program_inputs_from((cfx_site){0}, p, as_call(p, leaves));
 }
 
 cfx_value cli_own_inputs(cfx_program *p, bool random) {
     cfx_value leaves = cfx_list_value(0, NULL);
-    const bool samples = !random && cli_sample_inputs(p, leaves.list);
+    const bool samples = !random && cli_sample_inputs(p, cfx_as_list(leaves));
     if (!samples) {
         cfx_manual_seed(0);
-        if (!cli_make_inputs(p, cfx_dict_new(), leaves.list))
+        if (!cli_make_inputs(p, cfx_dict_new(), cfx_as_list(leaves)))
             return cfx_bad();
     }
-    if (leaves.list->len)
+    if (cfx_as_list(leaves)->len)
         fprintf(stderr, "cfx: inputs are %s\n",
                 samples ? "the program's own samples"
                         : "made up: random floats, ones for the rest");

@@ -6,14 +6,14 @@ bool cli_sample_inputs(cfx_program *p, cfx_list *flat) {
     if (cfx_is_bad(sample))
         cfx_clear();
     if (sample.tag == CFX_TAG_TUPLE)
-        cfx_tree_flatten(sample, leaves.list);
+        cfx_tree_flatten(sample, cfx_as_list(leaves));
     int64_t users = 0;
     for (int i = 0; i < p->ninputs; i++)
         users += p->inputs[i].kind == CFX_IN_USER;
-    if (leaves.list->len != users)
+    if (cfx_as_list(leaves)->len != users)
         return false;
     for (int64_t i = 0; i < users; i++)
-        cfx_list_append(flat, leaves.list->items[i]);
+        cfx_list_append(flat, cfx_as_list(leaves)->items[i]);
     return true;
 }
 
@@ -25,8 +25,9 @@ static cfx_value smallest(const cfx_program *p, const cfx_sym *s) {
     if (s->op != CFX__SYM_NAME)
         return cfx__sym_binary(s->op, smallest(p, s->a), smallest(p, s->b));
     cfx_value range = cfx_dict_get(p->ranges, s->name);
-    cfx_value lo = range.tag == CFX_TAG_TUPLE && range.list->len ? cfx_at(range, 0) : cfx_none();
-    return cfx_int(lo.tag == CFX_TAG_INT && lo.i > 2 ? lo.i : 2);
+    cfx_value lo =
+        range.tag == CFX_TAG_TUPLE && cfx_as_list(range)->len ? cfx_at(range, 0) : cfx_none();
+    return cfx_int(lo.tag == CFX_TAG_INT && cfx_integer(lo) > 2 ? cfx_integer(lo) : 2);
 }
 
 static cfx_value made_up(const cfx_program *p, const cfx_input_spec *s) {
@@ -35,7 +36,7 @@ static cfx_value made_up(const cfx_program *p, const cfx_input_spec *s) {
     if (s->constant)
         return s->value;
     if (r.value.tag == CFX_TAG_SYM)
-        return smallest(p, r.value.sym);
+        return smallest(p, cfx_as_sym(r.value));
     if (r.kind != CFX_RESULT_TENSOR) {
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
                  "input %s does not say what it is; give it with --inputs", s->name);
@@ -43,7 +44,8 @@ static cfx_value made_up(const cfx_program *p, const cfx_input_spec *s) {
     }
     for (int i = 0; i < r.ndim; i++) {
         cfx_value size = cfx_result_size(&r, i);
-        cfx_list_append(sizes.list, size.tag == CFX_TAG_SYM ? smallest(p, size.sym) : size);
+        cfx_list_append(cfx_as_list(sizes),
+                        size.tag == CFX_TAG_SYM ? smallest(p, cfx_as_sym(size)) : size);
     }
     return cfx_tensor_value(cfx__dtype_is_float(r.dtype) ? cfx_randn(sizes, CFX_KW(dtype, dtype))
                                                          : cfx_ones(sizes, CFX_KW(dtype, dtype)));

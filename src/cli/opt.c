@@ -105,14 +105,15 @@ static void print_origins(const char *path, cfx_module *m, void *user) {
         return;
     cfx_each_node(m->graph, n) {
         cfx_value from = cfx_node_get_meta(n, "from_node");
-        cfx_value nodes = from.tag == CFX_TAG_DICT ? cfx_dict_get(from.dict, "nodes") : cfx_none();
+        cfx_value nodes =
+            from.tag == CFX_TAG_DICT ? cfx_dict_get(cfx_as_dict(from), "nodes") : cfx_none();
         if (nodes.tag != CFX_TAG_LIST)
             continue;
         printf("%s%s%s: %s, from", path, *path ? "." : "", n->name,
-               cfx_value_str(cfx_dict_get(from.dict, "pass")));
-        for (int64_t i = 0; i < nodes.list->len; i++)
-            printf("%s %s", i ? "," : "", cfx_value_str(nodes.list->items[i]));
-        printf("%s\n", nodes.list->len ? "" : " nothing");
+               cfx_value_str(cfx_dict_get(cfx_as_dict(from), "pass")));
+        for (int64_t i = 0; i < cfx_as_list(nodes)->len; i++)
+            printf("%s %s", i ? "," : "", cfx_value_str(cfx_as_list(nodes)->items[i]));
+        printf("%s\n", cfx_as_list(nodes)->len ? "" : " nothing");
     }
 }
 
@@ -179,7 +180,7 @@ static int search(const options *o, cfx_program *p, const cfx_list *names, const
 }
 
 static int bisect(const options *o, cfx_program *p) {
-    cfx_list *names = cfx_list_value(0, NULL).list;
+    cfx_list *names = cfx_as_list(cfx_list_value(0, NULL));
     cfx_pass_manager m = {
         .steps = o->steps, .nsteps = o->nsteps, .report = note_pass, .user = names};
     if (!cfx_passes_run(&m, p).program)

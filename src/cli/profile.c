@@ -23,14 +23,14 @@ static cfx_dict *sizes_of(const cfx_program *p, cfx_value inputs) {
     cfx_dict *sizes = cfx_dict_new();
     int64_t i = 0;
     cfx_each_node(p->module->graph, n) {
-        if (n->op != CFX_PLACEHOLDER || i >= inputs.list->len)
+        if (n->op != CFX_PLACEHOLDER || i >= cfx_as_list(inputs)->len)
             continue;
-        cfx_value v = inputs.list->items[i++];
+        cfx_value v = cfx_as_list(inputs)->items[i++];
         cfx_result r = cfx_node_result(n);
-        for (int k = 0; v.tag == CFX_TAG_TENSOR && k < r.ndim && k < v.tensor->ndim; k++) {
+        for (int k = 0; v.tag == CFX_TAG_TENSOR && k < r.ndim && k < cfx_as_tensor(v)->ndim; k++) {
             cfx_value size = cfx_result_size(&r, k);
-            if (size.tag == CFX_TAG_SYM && size.sym->op == CFX__SYM_NAME)
-                cfx_dict_set(sizes, size.sym->name, cfx_int(v.tensor->shape[k]));
+            if (size.tag == CFX_TAG_SYM && cfx_as_sym(size)->op == CFX__SYM_NAME)
+                cfx_dict_set(sizes, cfx_as_sym(size)->name, cfx_int(cfx_as_tensor(v)->shape[k]));
         }
     }
     return sizes;
@@ -100,11 +100,12 @@ static int by_time(const void *a, const void *b) {
 /* The path of the innermost module around a node; "" for none. */
 static const char *module_of(const cfx_node *n) {
     cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
-    if (stack.tag != CFX_TAG_DICT || !stack.dict->len)
+    if (stack.tag != CFX_TAG_DICT || !cfx_as_dict(stack)->len)
         return "";
-    cfx_value last = stack.dict->entries[stack.dict->len - 1].value;
-    const char *path = last.tag == CFX_TAG_TUPLE && last.list->len ? cfx_text(last.list->items[0])
-                                                                   : NULL;
+    cfx_value last = cfx_as_dict(stack)->entries[cfx_as_dict(stack)->len - 1].value;
+    const char *path = last.tag == CFX_TAG_TUPLE && cfx_as_list(last)->len
+                           ? cfx_text(cfx_as_list(last)->items[0])
+                           : NULL;
     return path ? path : "";
 }
 
@@ -194,10 +195,11 @@ static void put_event(cfx__text *t, const cli_times *r) {
 /* The path at one level of the modules around a node; NULL below the innermost. */
 static const char *level_of(const cfx_node *n, int64_t level) {
     cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
-    if (stack.tag != CFX_TAG_DICT || level >= stack.dict->len)
+    if (stack.tag != CFX_TAG_DICT || level >= cfx_as_dict(stack)->len)
         return NULL;
-    cfx_value v = stack.dict->entries[level].value;
-    return v.tag == CFX_TAG_TUPLE && v.list->len ? cfx_text(v.list->items[0]) : NULL;
+    cfx_value v = cfx_as_dict(stack)->entries[level].value;
+    return v.tag == CFX_TAG_TUPLE && cfx_as_list(v)->len ? cfx_text(cfx_as_list(v)->items[0])
+                                                         : NULL;
 }
 
 /* Modules as slices around the times of their nodes: runs of nodes with one path, by level. */

@@ -28,8 +28,8 @@ typedef struct {
 
 static bool save_inputs(const char *path, cfx_value inputs) {
     cfx_dict *all = cfx_dict_new();
-    for (int64_t i = 0; i < inputs.list->len; i++) {
-        cfx_value v = inputs.list->items[i];
+    for (int64_t i = 0; i < cfx_as_list(inputs)->len; i++) {
+        cfx_value v = cfx_as_list(inputs)->items[i];
         if (cfx_is_number(v))
             v = cfx_tensor_value(cfx_tensor_from_value(v));
         if (v.tag == CFX_TAG_TENSOR)
@@ -70,7 +70,7 @@ static int reduce(checking *c, cfx_program *p, cfx_value flat, const char *out) 
 int cli_reduce(const char *model, const char *inputs, const char *command, const char *out) {
     cfx_program *p = cfx_open(model);
     cfx_value flat = cfx_list_value(0, NULL);
-    if (!p || !cli_choose_inputs(p, inputs, flat.list))
+    if (!p || !cli_choose_inputs(p, inputs, cfx_as_list(flat)))
         return cli_trouble();
     const char *folder = cli_folder();
     if (!folder)

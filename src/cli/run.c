@@ -67,13 +67,13 @@ static double now_us(void) {
 static void print_value(const job *j, const char *name, cfx_value v, bool whole) {
     printf("%s: %s\n", name, cli_brief(v));
     if (v.tag == CFX_TAG_TENSOR && j->watch.stats)
-        printf("  %s\n", cli_stats_text(v.tensor));
+        printf("  %s\n", cli_stats_text(cfx_as_tensor(v)));
     if (v.tag == CFX_TAG_TENSOR && whole && !j->watch.stats)
-        printf("%s\n", cfx_tensor_str(v.tensor));
+        printf("%s\n", cfx_tensor_str(cfx_as_tensor(v)));
     if (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST)
-        for (int64_t i = 0; i < v.list->len; i++)
-            print_value(j, cfx__text_format("%s[%lld]", name, (long long)i), v.list->items[i],
-                        whole);
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            print_value(j, cfx__text_format("%s[%lld]", name, (long long)i),
+                        cfx_as_list(v)->items[i], whole);
 }
 
 /* On a terminal, what a long run is at: from the first second on, ten times a second. */
@@ -105,7 +105,7 @@ static cfx_value names_of_results(const cfx_program *p) {
     cfx_value names = cfx_list_value(0, NULL);
     for (int i = 0; i < p->noutputs; i++)
         if (p->outputs[i].kind == CFX_OUT_USER || p->outputs[i].kind == CFX_OUT_LOSS)
-            cfx_list_append(names.list, cfx_string_value(p->outputs[i].name));
+            cfx_list_append(cfx_as_list(names), cfx_string_value(p->outputs[i].name));
     return names;
 }
 
@@ -123,13 +123,14 @@ static bool save(const job *j, const cfx_list *results) {
 
 static int finish(job *j, cfx_value result) {
     cfx_value flat = cfx_list_value(0, NULL), names = names_of_results(j->p);
-    cfx_tree_flatten(result, flat.list);
+    cfx_tree_flatten(result, cfx_as_list(flat));
     bool same = true;
     bool looked = cli_watches(&j->watch) || j->o.log || j->o.profile || j->o.memory;
     if (!j->o.save && !j->o.expect && !looked)
-        for (int64_t i = 0; i < flat.list->len; i++)
-            print_value(j, cfx__text_format("out%lld", (long long)i), flat.list->items[i], true);
-    if (j->o.save && !save(j, flat.list))
+        for (int64_t i = 0; i < cfx_as_list(flat)->len; i++)
+            print_value(j, cfx__text_format("out%lld", (long long)i), cfx_as_list(flat)->items[i],
+                        true);
+    if (j->o.save && !save(j, cfx_as_list(flat)))
         return cli_trouble();
     if (!cli_watch_end(&j->watch))
         return cli_trouble();
@@ -143,7 +144,7 @@ static int finish(job *j, cfx_value result) {
         cfx_dict *expected = cfx_safetensors_read(j->o.expect);
         if (!cfx_ok())
             return cli_trouble();
-        same = cli_expect(flat.list, names.list, expected, 0);
+        same = cli_expect(cfx_as_list(flat), cfx_as_list(names), expected, 0);
     }
     same &= !j->watch.broken;
     return cfx_ok() ? same ? CLI_DONE : CLI_DIFFERS : cli_trouble();
@@ -154,8 +155,9 @@ static int finish(job *j, cfx_value result) {
 /* Nodes are looked at one by one as the interpreter runs them. */
 static cfx_value interpret(job *j, cfx_value inputs) {
     cfx_interp it = {.module = j->p->module, .user = j, .run_node = watch};
-    return cfx_run_from((cfx_site){0}, &it,
-                        (cfx_args){(int)inputs.list->len, inputs.list->items, NULL});
+    return cfx_run_from(
+        (cfx_site){0}, &it,
+        (cfx_args){(int)cfx_as_list(inputs)->len, cfx_as_list(inputs)->items, NULL});
 }
 
 static bool is_at(cfx_watcher *w, const cfx_node *n) {

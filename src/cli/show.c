@@ -28,9 +28,9 @@ static const char help[] =
 
 static void show_plan(cfx_program *p) {
     cfx_value flat = cfx_list_value(0, NULL);
-    if (!cli_make_inputs(p, cfx_dict_new(), flat.list))
+    if (!cli_make_inputs(p, cfx_dict_new(), cfx_as_list(flat)))
         return;
-    cfx_args a = {(int)flat.list->len, flat.list->items, NULL};
+    cfx_args a = {(int)cfx_as_list(flat)->len, cfx_as_list(flat)->items, NULL};
     const char *text = cfx_program_plan_from((cfx_site){0}, p, a);
     if (text)
         fputs(*text ? text : "the interpreter runs this program node by node\n", stdout);

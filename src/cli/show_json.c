@@ -24,31 +24,31 @@ static void put_wrapped(cfx__text *out, const char *key, const char *text) {
 static void put_value(cfx__text *out, cfx_value v) {
     switch (v.tag) {
     case CFX_TAG_NODE:
-        put_wrapped(out, "node", v.node->name);
+        put_wrapped(out, "node", cfx_as_node(v)->name);
         return;
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE:
         cfx__text_putc(out, '[');
-        for (int64_t i = 0; i < v.list->len; i++) {
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++) {
             if (i)
                 cfx__text_putc(out, ',');
-            put_value(out, v.list->items[i]);
+            put_value(out, cfx_as_list(v)->items[i]);
         }
         cfx__text_putc(out, ']');
         return;
     case CFX_TAG_DICT:
         cfx__text_putc(out, '{');
-        for (int64_t i = 0; i < v.dict->len; i++) {
+        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++) {
             if (i)
                 cfx__text_putc(out, ',');
-            put_text(out, cfx_value_str(v.dict->entries[i].key));
+            put_text(out, cfx_value_str(cfx_as_dict(v)->entries[i].key));
             cfx__text_putc(out, ':');
-            put_value(out, v.dict->entries[i].value);
+            put_value(out, cfx_as_dict(v)->entries[i].value);
         }
         cfx__text_putc(out, '}');
         return;
     case CFX_TAG_FLOAT:
-        if (!isfinite(v.f)) {
+        if (!isfinite(cfx_number(v))) {
             put_wrapped(out, "repr", cfx_value_repr(v));
             return;
         }
@@ -95,11 +95,11 @@ static void put_node(cfx__text *out, const cfx_node *n) {
     cfx_value val = cfx_node_result(n).value, stack = cfx_node_get_meta(n, "nn_module_stack");
     if (!cfx_is_none(val))
         put_field(out, "val", cli_brief(val));
-    if (stack.tag == CFX_TAG_DICT && stack.dict->len) {
-        cfx_value last = stack.dict->entries[stack.dict->len - 1].value;
-        if (last.tag == CFX_TAG_TUPLE && last.list->len == 2) {
-            put_field(out, "module", cfx_text(last.list->items[0]));
-            put_field(out, "module_type", cfx_text(last.list->items[1]));
+    if (stack.tag == CFX_TAG_DICT && cfx_as_dict(stack)->len) {
+        cfx_value last = cfx_as_dict(stack)->entries[cfx_as_dict(stack)->len - 1].value;
+        if (last.tag == CFX_TAG_TUPLE && cfx_as_list(last)->len == 2) {
+            put_field(out, "module", cfx_text(cfx_as_list(last)->items[0]));
+            put_field(out, "module_type", cfx_text(cfx_as_list(last)->items[1]));
         }
     }
     put_field(out, "stack_trace", cfx_text(cfx_node_get_meta(n, "stack_trace")));

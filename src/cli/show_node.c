@@ -98,10 +98,10 @@ static const char *brief_of(const cfx_node *n) {
 }
 
 static void put_argument(const cfx_program *p, const char *name, cfx_value v) {
-    const cfx_input_spec *s = v.tag == CFX_TAG_NODE ? spec_of(p, v.node) : NULL;
+    const cfx_input_spec *s = v.tag == CFX_TAG_NODE ? spec_of(p, cfx_as_node(v)) : NULL;
     printf("    %-14s %s", name, cfx_value_repr(v));
     if (v.tag == CFX_TAG_NODE)
-        printf("  %s", brief_of(v.node));
+        printf("  %s", brief_of(cfx_as_node(v)));
     if (s && s->target)
         printf("  %s", s->target);
     printf("\n");
@@ -109,16 +109,17 @@ static void put_argument(const cfx_program *p, const char *name, cfx_value v) {
 
 static void put_arguments(const cfx_program *p, const cfx_node *n) {
     cfx__op_info *info = n->target.op && !n->target.fn ? cfx__op_info_of(n->target.op) : NULL;
-    const cfx_list *args = n->args.list;
-    if (args->len + n->kwargs.dict->len)
+    const cfx_list *args = cfx_as_list(n->args);
+    if (args->len + cfx_as_dict(n->kwargs)->len)
         printf("  arguments\n");
     for (int64_t i = 0; i < args->len; i++)
         put_argument(p,
                      info && i < info->schema->nargs ? info->schema->args[i].name
                                                      : cfx__text_format("%lld", (long long)i),
                      args->items[i]);
-    for (int64_t i = 0; i < n->kwargs.dict->len; i++)
-        put_argument(p, cfx_text(n->kwargs.dict->entries[i].key), n->kwargs.dict->entries[i].value);
+    for (int64_t i = 0; i < cfx_as_dict(n->kwargs)->len; i++)
+        put_argument(p, cfx_text(cfx_as_dict(n->kwargs)->entries[i].key),
+                     cfx_as_dict(n->kwargs)->entries[i].value);
 }
 
 static void put_users(const cfx_node *n) {
@@ -129,13 +130,13 @@ static void put_users(const cfx_node *n) {
 
 static void put_origin(const cfx_node *n) {
     cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
-    for (int64_t i = 0; stack.tag == CFX_TAG_DICT && i < stack.dict->len; i++) {
-        cfx_value level = stack.dict->entries[i].value;
-        if (level.tag != CFX_TAG_TUPLE || level.list->len != 2)
+    for (int64_t i = 0; stack.tag == CFX_TAG_DICT && i < cfx_as_dict(stack)->len; i++) {
+        cfx_value level = cfx_as_dict(stack)->entries[i].value;
+        if (level.tag != CFX_TAG_TUPLE || cfx_as_list(level)->len != 2)
             continue;
-        const char *path = cfx_value_str(level.list->items[0]);
+        const char *path = cfx_value_str(cfx_as_list(level)->items[0]);
         printf("  %-14s %s (%s)\n", i ? "" : "module", *path ? path : "the model",
-               cfx_value_str(level.list->items[1]));
+               cfx_value_str(cfx_as_list(level)->items[1]));
     }
     const char *trace = cfx_text(cfx_node_get_meta(n, "stack_trace"));
     const char *source = cfx_text(cfx_node_get_meta(n, "source"));

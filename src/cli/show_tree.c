@@ -73,11 +73,11 @@ static const char *last_part(const char *dotted) {
 static branch *place(tree *t, const cfx_node *n) {
     cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
     branch *b = t->root;
-    for (int64_t i = 0; stack.tag == CFX_TAG_DICT && i < stack.dict->len; i++) {
-        cfx_value level = stack.dict->entries[i].value;
-        bool pair = level.tag == CFX_TAG_TUPLE && level.list->len == 2;
-        const char *path = pair ? cfx_text(level.list->items[0]) : NULL;
-        const char *type = pair ? cfx_text(level.list->items[1]) : NULL;
+    for (int64_t i = 0; stack.tag == CFX_TAG_DICT && i < cfx_as_dict(stack)->len; i++) {
+        cfx_value level = cfx_as_dict(stack)->entries[i].value;
+        bool pair = level.tag == CFX_TAG_TUPLE && cfx_as_list(level)->len == 2;
+        const char *path = pair ? cfx_text(cfx_as_list(level)->items[0]) : NULL;
+        const char *type = pair ? cfx_text(cfx_as_list(level)->items[1]) : NULL;
         if (!path || !strcmp(path, "_empty_nn_module_stack_from_metadata_hook"))
             continue; /* how PyTorch says that a node belongs to no module */
         const char *again = strchr(path, '@');

@@ -30,7 +30,7 @@ static cfx_value inputs_for(const cfx_program *p, const cfx_program *before, con
             continue;
         cfx_value v = flat->items[k++];
         if (cfx_graph_find(p->module->graph, before->inputs[i].name))
-            cfx_list_append(out.list,
+            cfx_list_append(cfx_as_list(out),
                             v.tag == CFX_TAG_TENSOR ? cfx_tensor_value(cfx_clone(v)) : v);
     }
     return out;
@@ -40,11 +40,12 @@ static cfx_value inputs_for(const cfx_program *p, const cfx_program *before, con
  * tensors by name. */
 static cfx_dict *run_program(cfx_program *p, cfx_value inputs, bool buffers) {
     cfx_dict *all = cfx_dict_new();
-    cfx_list *leaves = cfx_list_value(0, NULL).list;
+    cfx_list *leaves = cfx_as_list(cfx_list_value(0, NULL));
     cfx_manual_seed(0);
     const cfx_executor *chosen = cfx_set_executor(&cfx_interpreter);
-    cfx_value v = cfx_program_run_from((cfx_site){0}, p,
-                                       (cfx_args){(int)inputs.list->len, inputs.list->items, NULL});
+    cfx_value v = cfx_program_run_from(
+        (cfx_site){0}, p,
+        (cfx_args){(int)cfx_as_list(inputs)->len, cfx_as_list(inputs)->items, NULL});
     cfx_set_executor(chosen);
     if (cfx_is_bad(v))
         return NULL;
@@ -75,7 +76,7 @@ static cfx_tensor *held(const cfx_program *p, int i) {
 static cfx_dict *run_in_passing(cfx_program *p, cfx_value inputs) {
     cfx_value saved = cfx_list_value(0, NULL);
     for (int i = 0; i < p->ninputs; i++)
-        cfx_list_append(saved.list,
+        cfx_list_append(cfx_as_list(saved),
                         held(p, i) ? cfx_tensor_value(cfx_clone(held(p, i))) : cfx_none());
     cfx_dict *all = run_program(p, inputs, true);
     for (int64_t i = 0; all && i < all->len; i++) {
@@ -83,21 +84,23 @@ static cfx_dict *run_in_passing(cfx_program *p, cfx_value inputs) {
         cfx_dict_put(all, all->entries[i].key, copy);
     }
     for (int i = 0; i < p->ninputs; i++)
-        if (held(p, i) && !cfx_equal(held(p, i), saved.list->items[i]).b)
-            cfx_copy_(held(p, i), saved.list->items[i]);
+        if (held(p, i) && !cfx_integer(cfx_equal(held(p, i), cfx_as_list(saved)->items[i])))
+            cfx_copy_(held(p, i), cfx_as_list(saved)->items[i]);
     return all;
 }
 
 int cli_verify(const char *model, const char *inputs, const cfx_program *changed, double least) {
     cfx_program *before = cfx_open(model), *after = cfx_program_copy(changed);
     cfx_value flat = cfx_list_value(0, NULL);
-    if (!before || !after || !cli_choose_inputs(before, inputs, flat.list))
+    if (!before || !after || !cli_choose_inputs(before, inputs, cfx_as_list(flat)))
         return cli_trouble();
-    cfx_dict *want = run_program(before, inputs_for(before, before, flat.list), true);
-    cfx_dict *got = want ? run_in_passing(after, inputs_for(after, before, flat.list)) : NULL;
+    cfx_dict *want = run_program(before, inputs_for(before, before, cfx_as_list(flat)), true);
+    cfx_dict *got =
+        want ? run_in_passing(after, inputs_for(after, before, cfx_as_list(flat))) : NULL;
     if (!got)
         return cli_trouble();
-    cfx_list *results = cfx_list_value(0, NULL).list, *names = cfx_list_value(0, NULL).list;
+    cfx_list *results = cfx_as_list(cfx_list_value(0, NULL)),
+             *names = cfx_as_list(cfx_list_value(0, NULL));
     cfx_dict *expected = cfx_dict_new(); /* buffers that the program still has, and all results */
     for (int64_t i = 0; i < want->len; i++) {
         const char *name = cfx_text(want->entries[i].key);

@@ -55,14 +55,14 @@ static void note(cli_watch *w, const char *column, const char *name, cfx_value v
         values = cfx_dict_value(cfx_dict_new());
         cfx_dict_set(w->columns, column, values);
     }
-    cfx_dict_set(values.dict, name, v);
+    cfx_dict_set(cfx_as_dict(values), name, v);
 }
 
 static void note_stats(cli_watch *w, const char *name, const cfx_stats *s) {
     double n = s->count ? (double)s->count : 1;
     cfx_value bins = cfx_list_value(0, NULL);
     for (int i = 0; i < CFX_STATS_BINS; i++)
-        cfx_list_append(bins.list, cfx_int(s->histogram[i]));
+        cfx_list_append(cfx_as_list(bins), cfx_int(s->histogram[i]));
     note(w, "zeros (share)", name, cfx_float((double)s->zeros / n));
     note(w, "not finite", name, cfx_int(s->nans + s->infs));
     note(w, "mean", name, cfx_float(s->mean));
@@ -91,16 +91,16 @@ static void print_stats(cli_watch *w, const char *name, const cfx_tensor *t) {
 
 static void show_tap(cli_watch *w, const char *name, cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR && w->saved)
-        cfx_dict_set(w->saved, name, cfx_tensor_value(cfx_clone(v.tensor)));
+        cfx_dict_set(w->saved, name, cfx_tensor_value(cfx_clone(cfx_as_tensor(v))));
     if (v.tag == CFX_TAG_TENSOR && w->stats)
-        print_stats(w, name, v.tensor);
+        print_stats(w, name, cfx_as_tensor(v));
     else if (!w->stats && !w->saved)
         printf("%s: %s\n", name, cli_brief(v));
     if (v.tag == CFX_TAG_TENSOR && !w->stats && !w->saved)
-        printf("%s\n", cfx_tensor_str(v.tensor));
+        printf("%s\n", cfx_tensor_str(cfx_as_tensor(v)));
     if (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST)
-        for (int64_t i = 0; i < v.list->len; i++)
-            show_tap(w, cfx__text_format("%s[%lld]", name, (long long)i), v.list->items[i]);
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            show_tap(w, cfx__text_format("%s[%lld]", name, (long long)i), cfx_as_list(v)->items[i]);
 }
 
 /* How many numbers of a value are not finite. */
@@ -108,11 +108,12 @@ static int64_t not_finite(cfx_value v) {
     int64_t n = 0;
     if (v.tag == CFX_TAG_TENSOR) {
         cfx_stats s = {0};
-        cfx_stats_add(&s, v.tensor);
+        cfx_stats_add(&s, cfx_as_tensor(v));
         n = s.nans + s.infs;
     }
-    for (int64_t i = 0; (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST) && i < v.list->len; i++)
-        n += not_finite(v.list->items[i]);
+    for (int64_t i = 0;
+         (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST) && i < cfx_as_list(v)->len; i++)
+        n += not_finite(cfx_as_list(v)->items[i]);
     return n;
 }
 
@@ -122,8 +123,8 @@ typedef cfx_value input_fn(const void *user, const cfx_node *n);
 
 static void print_origin(const cfx_node *n) {
     cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
-    if (stack.tag == CFX_TAG_DICT && stack.dict->len) {
-        cfx_value last = stack.dict->entries[stack.dict->len - 1].value;
+    if (stack.tag == CFX_TAG_DICT && cfx_as_dict(stack)->len) {
+        cfx_value last = cfx_as_dict(stack)->entries[cfx_as_dict(stack)->len - 1].value;
         printf("  module  %s\n", cfx_value_str(cfx_at(last, 0)));
     }
     const char *source = cfx_text(cfx_node_get_meta(n, "source"));
@@ -147,7 +148,7 @@ static void hunt(cli_watch *w, const char *name, const cfx_node *n, cfx_value v,
     cfx_each_input(n, u) {
         cfx_value in = input(user, u->node);
         printf("  input   %s: %s  %s\n", u->node->name, cli_brief(in),
-               in.tag == CFX_TAG_TENSOR ? cli_stats_text(in.tensor) : "");
+               in.tag == CFX_TAG_TENSOR ? cli_stats_text(cfx_as_tensor(in)) : "");
     }
     print_origin(n);
 }
@@ -158,12 +159,13 @@ static void check_rules(cli_watch *w, const char *name, const cfx_node *n, cfx_v
         if (!cfx__run_selects(r->selector, n))
             continue;
         cfx_stats s = {0};
-        cfx_stats_add(&s, v.tensor);
+        cfx_stats_add(&s, cfx_as_tensor(v));
         bool holds = !s.count || (!s.nans && !s.infs && s.min >= r->low && s.max <= r->high);
         if (holds)
             continue;
         w->broken = true;
-        printf("%s is not in [%g, %g]: %s\n", name, r->low, r->high, cli_stats_text(v.tensor));
+        printf("%s is not in [%g, %g]: %s\n", name, r->low, r->high,
+               cli_stats_text(cfx_as_tensor(v)));
     }
 }
 

@@ -48,20 +48,24 @@ static cfx_dtype lifted(uint32_t mask, cfx_dtype d) {
 
 static cfx_value lift(const cfx_op *op, cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR) {
-        cfx_dtype d = lifted(op->dtypes, v.tensor->dtype);
+        cfx_dtype d = lifted(op->dtypes, cfx_as_tensor(v)->dtype);
         if (op->effects & CFX_CONTIGUOUS_ARGS)
-            return cfx_tensor_value(cfx__tensor_contiguous_as(v.tensor, d));
-        return d == v.tensor->dtype ? v : cfx_tensor_value(cfx__tensor_to_dtype(v.tensor, d));
+            return cfx_tensor_value(cfx__tensor_contiguous_as(cfx_as_tensor(v), d));
+        return d == cfx_as_tensor(v)->dtype
+                   ? v
+                   : cfx_tensor_value(cfx__tensor_to_dtype(cfx_as_tensor(v), d));
     }
-    if (v.tag == CFX_TAG_LIST && v.list->len && v.list->items[0].tag == CFX_TAG_TENSOR) {
+    if (v.tag == CFX_TAG_LIST && cfx_as_list(v)->len &&
+        cfx_as_list(v)->items[0].tag == CFX_TAG_TENSOR) {
         bool same = true;
-        for (int64_t i = 0; i < v.list->len; i++)
-            same &= lift(op, v.list->items[i]).obj == v.list->items[i].obj;
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            same &= cfx__value_object(lift(op, cfx_as_list(v)->items[i])) ==
+                    cfx__value_object(cfx_as_list(v)->items[i]);
         if (same)
             return v;
         cfx_value list = cfx_list_value(0, NULL);
-        for (int64_t i = 0; i < v.list->len; i++)
-            cfx_list_append(list.list, lift(op, v.list->items[i]));
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            cfx_list_append(cfx_as_list(list), lift(op, cfx_as_list(v)->items[i]));
         return list;
     }
     return v;
@@ -157,10 +161,10 @@ void cfx__op_run_functional(cfx_op_call *c) {
 
 static bool is_fake(cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
-        return v.tensor->head.flags & CFX__FAKE;
+        return cfx_as_tensor(v)->head.flags & CFX__FAKE;
     if (v.tag == CFX_TAG_LIST)
-        for (int64_t i = 0; i < v.list->len; i++)
-            if (is_fake(v.list->items[i]))
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            if (is_fake(cfx_as_list(v)->items[i]))
                 return true;
     return false;
 }
@@ -182,14 +186,14 @@ static void settle(const cfx__schema *s, cfx_value *args) {
 
 static void bump_versions(const cfx__schema *s, cfx_value *args) {
     for (int i = 0; i < s->nargs; i++)
-        if (s->args[i].writes && args[i].tag == CFX_TAG_TENSOR && args[i].tensor->storage)
-            args[i].tensor->storage->version++;
+        if (s->args[i].writes && args[i].tag == CFX_TAG_TENSOR && cfx_as_tensor(args[i])->storage)
+            cfx_as_tensor(args[i])->storage->version++;
 }
 
 /* What the results of a view operator look into: the tensor that its argument looks into. */
 static void note_view(cfx_tensor *view, const cfx_op_call *c, uint32_t flags) {
     for (int i = 0; i < c->nargs; i++) {
-        cfx_tensor *t = c->args[i].tag == CFX_TAG_TENSOR ? c->args[i].tensor : NULL;
+        cfx_tensor *t = c->args[i].tag == CFX_TAG_TENSOR ? cfx_as_tensor(c->args[i]) : NULL;
         if (!t || t == view || t->storage != view->storage)
             continue;
         view->base = cfx_keep(t->base ? t->base : t);
@@ -204,9 +208,10 @@ static void note_views(const cfx_op_call *c) {
         if (c->out[i] && !c->out[i]->base)
             note_view(c->out[i], c, flags | (c->nout > 1 ? CFX__MULTI_VIEW : 0));
     if (c->result.tag == CFX_TAG_LIST && !c->nout)
-        for (int64_t i = 0; i < c->result.list->len; i++)
-            if (c->result.list->items[i].tag == CFX_TAG_TENSOR)
-                note_view(c->result.list->items[i].tensor, c, flags | CFX__MULTI_VIEW);
+        for (int64_t i = 0; i < cfx_as_list(c->result)->len; i++)
+            if (cfx_as_list(c->result)->items[i].tag == CFX_TAG_TENSOR)
+                note_view(cfx_as_tensor(cfx_as_list(c->result)->items[i]), c,
+                          flags | CFX__MULTI_VIEW);
 }
 
 cfx_value cfx__op_run(cfx_site at, cfx_op *op, cfx_value *args) {
@@ -302,10 +307,10 @@ cfx_value cfx__op_call_below(cfx_site at, cfx_op *op, cfx_value *args) {
 static bool any_grad(int n, const cfx_value *args) {
     for (int i = 0; i < n; i++)
         if (args[i].tag == CFX_TAG_TENSOR) {
-            if (cfx__tensor_needs_grad(args[i].tensor))
+            if (cfx__tensor_needs_grad(cfx_as_tensor(args[i])))
                 return true;
         } else if (unlikely(args[i].tag == CFX_TAG_LIST || args[i].tag == CFX_TAG_TUPLE)) {
-            if (any_grad((int)args[i].list->len, args[i].list->items))
+            if (any_grad((int)cfx_as_list(args[i])->len, cfx_as_list(args[i])->items))
                 return true;
         }
     return false;

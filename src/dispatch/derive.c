@@ -26,7 +26,7 @@ static bool apart(cfx_op_call *c, const cfx_tensor *dst, int nargs, bool update)
     for (int i = 0; i < nargs; i++) {
         if (c->args[i].tag != CFX_TAG_TENSOR)
             continue;
-        cfx__tensor_overlap o = cfx__tensor_overlap_of(dst, c->args[i].tensor);
+        cfx__tensor_overlap o = cfx__tensor_overlap_of(dst, cfx_as_tensor(c->args[i]));
         if (o == CFX__PARTLY || (update && i > 0 && o == CFX__SAME)) {
             cfx_fail(CFX_RUNTIME_ERROR, c->at,
                      "unsupported operation: some elements of the input tensor and the written-to "
@@ -52,7 +52,7 @@ void cfx__op_run_inplace(cfx_op_call *c, cfx__op_info *info) {
     cfx_op_call f = *c;
     f.op = info->functional;
     f.nout = 1;
-    cfx_tensor *self = c->args[0].tensor;
+    cfx_tensor *self = cfx_as_tensor(c->args[0]);
     if (f.op->view) {
         f.op->view(&f);
         if (!cfx__ctx()->failed)
@@ -113,7 +113,7 @@ void cfx__op_run_out(cfx_op_call *c, cfx__op_info *info) {
     f.nargs = given;
     f.nout = info->nout;
     for (int i = 0; i < c->nout; i++) {
-        c->out[i] = c->args[given + i].tensor;
+        c->out[i] = cfx_as_tensor(c->args[given + i]);
         if (!writable(c, c->out[i]))
             return;
         if ((f.op->effects & CFX_POINTWISE) && !apart(c, c->out[i], given, false))

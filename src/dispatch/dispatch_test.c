@@ -161,19 +161,19 @@ TEST(modes_nest_innermost_first_and_may_replace_a_call) {
 /* ---- operators of the user's ----------------------------------------------------------------- */
 
 static void twice_shape(cfx_op_call *c) {
-    cfx_tensor *x = c->args[0].tensor;
+    cfx_tensor *x = cfx_as_tensor(c->args[0]);
     c->out[0] = cfx__tensor_empty(c->at, x->dtype, c->fake, x->ndim, x->shape, NULL);
 }
 
 static void twice_kernel(cfx_op_call *c) {
-    const float *x = cfx_tensor_data(c->args[0].tensor);
+    const float *x = cfx_tensor_data(cfx_as_tensor(c->args[0]));
     float *out = cfx_tensor_data(c->out[0]);
     for (int64_t i = 0; i < cfx_tensor_numel(c->out[0]); i++)
         out[i] = 2 * x[i];
 }
 
 static void plus_decompose(cfx_op_call *c) {
-    c->out[0] = cfx_add(cfx_relu(c->args[0].tensor), c->args[1]);
+    c->out[0] = cfx_add(cfx_relu(cfx_as_tensor(c->args[0])), c->args[1]);
 }
 
 TEST(an_operator_of_the_users_is_like_any_other) {

@@ -10,7 +10,7 @@ typedef struct {
 static void fill_results(cfx_op_call *c, cfx_value result) {
     for (int i = 0; i < c->nout; i++) {
         cfx_value v = c->nout == 1 ? result : cfx_at(result, i);
-        c->out[i] = v.tag == CFX_TAG_TENSOR ? v.tensor : NULL;
+        c->out[i] = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
     }
 }
 

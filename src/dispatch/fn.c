@@ -12,10 +12,8 @@ cfx_args cfx__dispatch_args_split(cfx_args a) {
         return a;
     cfx_dict *kw = a.kw ? a.kw : cfx_dict_new();
     for (int i = n; i < a.n; i++) {
-        cfx_value key = cfx_none();
-        key.tag = CFX_TAG_STR;
-        key.str = a.v[i].keyword->name;
-        cfx_dict_put(kw, key, a.v[i].keyword->value);
+        const cfx_keyword *k = cfx_as_keyword(a.v[i]);
+        cfx_dict_put(kw, cfx__value_of_string(k->name), k->value);
     }
     return (cfx_args){n, a.v, kw};
 }
@@ -23,7 +21,7 @@ cfx_args cfx__dispatch_args_split(cfx_args a) {
 bool cfx__dispatch_args_bad(cfx_args a) {
     for (int i = 0; i < a.n; i++)
         if (a.v[i].tag == CFX_TAG_BAD ||
-            (a.v[i].tag == CFX_TAG_KEYWORD && cfx_is_bad(a.v[i].keyword->value)))
+            (a.v[i].tag == CFX_TAG_KEYWORD && cfx_is_bad(cfx_as_keyword(a.v[i])->value)))
             return true;
     return false;
 }
@@ -88,7 +86,7 @@ static inline bool may_hold_nodes(cfx_args a) {
     for (int i = 0; i < a.n; i++)
         if (a.v[i].tag == CFX_TAG_NODE || a.v[i].tag == CFX_TAG_SLICE ||
             a.v[i].tag > CFX_TAG_TENSOR ||
-            (a.v[i].tag == CFX_TAG_TENSOR && (a.v[i].tensor->head.flags & CFX__TRACED)))
+            (a.v[i].tag == CFX_TAG_TENSOR && (cfx_as_tensor(a.v[i])->head.flags & CFX__TRACED)))
             return true;
     return a.kw != NULL;
 }
@@ -117,7 +115,8 @@ static cfx_value call_out(cfx_site at, const cfx_fn *fn, cfx_args a) {
     cfx__op_info *info = cfx__op_info_of(op);
     cfx_op *form = cfx__op_out(op);
     int n = info->schema->nargs;
-    int given = out.tag == CFX_TAG_TUPLE || out.tag == CFX_TAG_LIST ? (int)out.list->len : 1;
+    int given =
+        out.tag == CFX_TAG_TUPLE || out.tag == CFX_TAG_LIST ? (int)cfx_as_list(out)->len : 1;
     if (!form || given != info->nout || n + given > CFX_MAX_ARGS) {
         cfx_fail(CFX_TYPE_ERROR, at, "%s() takes no such out= argument", fn->name);
         return cfx_bad();
@@ -184,7 +183,7 @@ cfx_value cfx_fn_call_from(cfx_site at, const cfx_fn *fn, cfx_args a) {
 
 static cfx_tensor *as_tensor(cfx_site at, const char *name, cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
-        return v.tensor;
+        return cfx_as_tensor(v);
     if (v.tag == CFX_TAG_NONE)
         return NULL;
     if (v.tag != CFX_TAG_BAD)

@@ -5,13 +5,13 @@
 
 void cfx__dispatch_repr(cfx__text *out, cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
-        cfx__text_puts(out, cfx_tensor_str(v.tensor));
+        cfx__text_puts(out, cfx_tensor_str(cfx_as_tensor(v)));
     else if (v.tag == CFX_TAG_OP)
-        cfx__text_puts(out, cfx_op_name(v.op));
+        cfx__text_puts(out, cfx_op_name(cfx_as_op(v)));
     else if (v.tag == CFX_TAG_NODE)
-        cfx__text_puts(out, cfx__later_rooms.node_name(v.node));
+        cfx__text_puts(out, cfx__later_rooms.node_name(cfx_as_node(v)));
     else if (v.tag == CFX_TAG_MODULE)
-        cfx__text_puts(out, cfx__later_rooms.module_str(v.module));
+        cfx__text_puts(out, cfx__later_rooms.module_str(cfx_as_module(v)));
     else
         cfx__text_puts(out, "<bad>");
 }

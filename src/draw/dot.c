@@ -98,7 +98,7 @@ enum { LIST_ITEMS = 8 };
 /* An argument as format_node has it; of a long list the first items. */
 static void format_value(cfx__text *out, cfx_value v) {
     bool list = v.tag == CFX_TAG_LIST;
-    if ((!list && v.tag != CFX_TAG_TUPLE) || v.list->len <= LIST_ITEMS) {
+    if ((!list && v.tag != CFX_TAG_TUPLE) || cfx_as_list(v)->len <= LIST_ITEMS) {
         cfx__node_format_arg(out, v);
         return;
     }
@@ -106,9 +106,10 @@ static void format_value(cfx__text *out, cfx_value v) {
     for (int i = 0; i < LIST_ITEMS; i++) {
         if (i)
             cfx__text_add(out, ", ", 2);
-        cfx__node_format_arg(out, v.list->items[i]);
+        cfx__node_format_arg(out, cfx_as_list(v)->items[i]);
     }
-    cfx__text_printf(out, ", ...[total_len=%lld]%c", (long long)v.list->len, list ? ']' : ')');
+    cfx__text_printf(out, ", ...[total_len=%lld]%c", (long long)cfx_as_list(v)->len,
+                     list ? ']' : ')');
 }
 
 /* One of args or kwargs: written when there is something to say. */
@@ -151,9 +152,10 @@ static cfx_value normalized(const cfx_node *n) {
     const cfx__schema *s = cfx__op_info_of(n->target.op)->schema;
     cfx_dict *all = cfx_dict_new();
     for (int i = 0; i < s->nargs; i++) {
-        const cfx_value *given = cfx_dict_find(n->kwargs.dict, cfx_string_value(s->args[i].name));
+        const cfx_value *given =
+            cfx_dict_find(cfx_as_dict(n->kwargs), cfx_string_value(s->args[i].name));
         cfx_dict_set(all, s->args[i].name,
-                     i < n->args.list->len ? n->args.list->items[i]
+                     i < cfx_as_list(n->args)->len ? cfx_as_list(n->args)->items[i]
                      : given               ? *given
                                            : s->args[i].fallback);
     }
@@ -166,13 +168,13 @@ static void put_args(dotter *d, const cfx_node *n) {
     cfx_value kwargs = names ? normalized(n) : n->kwargs;
     listing args = {d, "args=(", ")", 0, 0};
     for (int pass = 0; pass < 2; pass++)
-        for (int64_t i = 0; !names && i < n->args.list->len; i++)
-            put_entry(&args, NULL, n->args.list->items[i], pass == 0);
+        for (int64_t i = 0; !names && i < cfx_as_list(n->args)->len; i++)
+            put_entry(&args, NULL, cfx_as_list(n->args)->items[i], pass == 0);
     listing kw = {d, d->record ? "kwargs=\\{" : "kwargs={", d->record ? "\\}" : "}", 0, 0};
     for (int pass = 0; pass < 2; pass++)
-        for (int64_t i = 0; i < kwargs.dict->len; i++)
-            put_entry(&kw, cfx_text(kwargs.dict->entries[i].key), kwargs.dict->entries[i].value,
-                      pass == 0);
+        for (int64_t i = 0; i < cfx_as_dict(kwargs)->len; i++)
+            put_entry(&kw, cfx_text(cfx_as_dict(kwargs)->entries[i].key),
+                      cfx_as_dict(kwargs)->entries[i].value, pass == 0);
 }
 
 /* torch.nn's __constants__ where they come in another order than a layer's attributes. */
@@ -217,7 +219,7 @@ static void put_field_value(dotter *d, const char *name, cfx_value v) {
     field(d);
     cfx__text_printf(d->out, "%s=", name);
     if (v.tag == CFX_TAG_LIST)
-        v = cfx_tuple_value(v.list->len, v.list->items);
+        v = cfx_tuple_value(cfx_as_list(v)->len, cfx_as_list(v)->items);
     cfx__node_format_arg(&d->scratch, v);
     put_scratch(d);
     cfx__text_puts(d->out, "\\n");
@@ -232,7 +234,7 @@ static void put_meta(dotter *d, const cfx_node *n) {
     if (meta.tag == CFX_TAG_DICT) {
         static const char *const keys[] = {"dtype", "shape", "requires_grad", "stride"};
         for (int i = 0; i < COUNT(keys); i++)
-            put_field_value(d, keys[i], cfx_dict_get(meta.dict, keys[i]));
+            put_field_value(d, keys[i], cfx_dict_get(cfx_as_dict(meta), keys[i]));
     } else if (r.kind == CFX_RESULT_TENSOR) {
         put_field_value(d, "dtype", cfx_dtype_value(r.dtype));
         put_field_value(d, "shape", cfx_ints_value(r.ndim, r.shape));
@@ -328,7 +330,7 @@ static void put_leaf(dotter *d, const cfx_node *n, const cfx_module *m) {
             put_text(d, own);
             field(d);
             cfx__text_puts(d->out, k ? "op_code=get_buffer\\l" : "op_code=get_parameter\\l");
-            const cfx_tensor *t = all->entries[i].value.tensor;
+            const cfx_tensor *t = cfx_as_tensor(all->entries[i].value);
             cfx__text_printf(d->out, "torch.%s", cfx_dtype_name(cfx_tensor_dtype(t)));
             cfx__repr(d->out, cfx_ints_value(cfx_tensor_ndim(t), cfx_tensor_shape(t)));
             cfx__text_puts(d->out, d->record ? "\\n}" : "\\n");

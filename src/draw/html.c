@@ -160,19 +160,19 @@ static void put_arg(writer *w, const char *name, cfx_value v, bool first) {
 /* Names and texts of arguments in turn. */
 static void put_args(writer *w, int i) {
     const cfx_node *n = w->s->items.data[i].node;
-    if (!n || !(n->args.list->len || n->kwargs.dict->len)) {
+    if (!n || !(cfx_as_list(n->args)->len || cfx_as_dict(n->kwargs)->len)) {
         cfx__text_putc(w->out, '0');
         return;
     }
     bool overload = n->op == CFX_CALL_FUNCTION && n->target.op && !n->target.fn;
     const cfx__schema *schema = overload ? cfx__op_info_of(n->target.op)->schema : NULL;
     cfx__text_putc(w->out, '[');
-    for (int64_t k = 0; k < n->args.list->len; k++)
-        put_arg(w, schema && k < schema->nargs ? schema->args[k].name : "", n->args.list->items[k],
-                !k);
-    for (int64_t k = 0; k < n->kwargs.dict->len; k++)
-        put_arg(w, cfx_text(n->kwargs.dict->entries[k].key), n->kwargs.dict->entries[k].value,
-                !k && !n->args.list->len);
+    for (int64_t k = 0; k < cfx_as_list(n->args)->len; k++)
+        put_arg(w, schema && k < schema->nargs ? schema->args[k].name : "",
+                cfx_as_list(n->args)->items[k], !k);
+    for (int64_t k = 0; k < cfx_as_dict(n->kwargs)->len; k++)
+        put_arg(w, cfx_text(cfx_as_dict(n->kwargs)->entries[k].key),
+                cfx_as_dict(n->kwargs)->entries[k].value, !k && !cfx_as_list(n->args)->len);
     cfx__text_putc(w->out, ']');
 }
 
@@ -367,17 +367,17 @@ static void put_own_facts(writer *w) {
 /* A value of the caller's; false, with an error, where it is of a kind that no column has. */
 static bool put_fact(cfx__text *out, const char *column, const char *node, cfx_value v) {
     if (v.tag == CFX_TAG_INT)
-        cfx__text_printf(out, "%lld", (long long)v.i);
+        cfx__text_printf(out, "%lld", (long long)cfx_integer(v));
     else if (v.tag == CFX_TAG_FLOAT)
-        put_number(out, v.f);
+        put_number(out, cfx_number(v));
     else if (v.tag == CFX_TAG_STR)
-        put_string(out, v.str->text);
+        put_string(out, cfx_as_string(v)->text);
     else if (v.tag == CFX_TAG_NONE)
         cfx__text_puts(out, "null");
     else if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
         cfx__text_putc(out, '[');
-        for (int64_t i = 0; i < v.list->len; i++) {
-            cfx_value x = v.list->items[i];
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++) {
+            cfx_value x = cfx_as_list(v)->items[i];
             if (x.tag != CFX_TAG_INT && x.tag != CFX_TAG_FLOAT)
                 return put_fact(out, column, node, cfx_bad());
             cfx__text_puts(out, i ? "," : "");
@@ -419,8 +419,8 @@ static bool put_callers_facts(writer *w, const cfx_dict *columns) {
         put_string(w->out, name);
         cfx__text_puts(w->out, ",[");
         bool any = false;
-        for (int64_t i = 0; i < values.dict->len; i++) {
-            const char *node = cfx_text(values.dict->entries[i].key);
+        for (int64_t i = 0; i < cfx_as_dict(values)->len; i++) {
+            const char *node = cfx_text(cfx_as_dict(values)->entries[i].key);
             int item = item_named(w->s, node ? node : "");
             if (item == INT32_MIN) {
                 cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
@@ -432,7 +432,7 @@ static bool put_callers_facts(writer *w, const cfx_dict *columns) {
                 continue; /* a parameter, drawn in the boxes that use it */
             cfx__text_printf(w->out, "%s%d,", any ? "," : "", item);
             any = true;
-            if (!put_fact(w->out, name, node, values.dict->entries[i].value))
+            if (!put_fact(w->out, name, node, cfx_as_dict(values)->entries[i].value))
                 return false;
         }
         cfx__text_puts(w->out, "]]");

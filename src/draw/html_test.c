@@ -42,14 +42,14 @@ static cfx_value data_of(const char *html) {
 }
 
 static cfx_value graph_of(const char *html) {
-    return cfx_at(cfx_dict_get(data_of(html).dict, "graphs"), 0);
+    return cfx_at(cfx_dict_get(cfx_as_dict(data_of(html)), "graphs"), 0);
 }
 
 static int count_kind(cfx_value graph, int kind) {
-    cfx_value kinds = cfx_dict_get(graph.dict, "kind");
+    cfx_value kinds = cfx_dict_get(cfx_as_dict(graph), "kind");
     int n = 0;
-    for (int64_t i = 0; i < kinds.list->len; i++)
-        n += kinds.list->items[i].i == kind;
+    for (int64_t i = 0; i < cfx_as_list(kinds)->len; i++)
+        n += cfx_integer(cfx_as_list(kinds)->items[i]) == kind;
     return n;
 }
 
@@ -62,10 +62,10 @@ TEST(html_has_the_program_and_its_scripts) {
     CHECK(!strstr(html, "http://") || !strstr(html, "src=\"http"));
     cfx_value g = graph_of(html);
     CHECK_INT(g.tag, CFX_TAG_DICT);
-    CHECK_STR(cfx_text(cfx_dict_get(g.dict, "title")), "Net");
+    CHECK_STR(cfx_text(cfx_dict_get(cfx_as_dict(g), "title")), "Net");
     CHECK_INT(count_kind(g, CFX__ITEM_REPEAT), 1);
     CHECK_INT(count_kind(g, CFX__ITEM_MODULE), 3);
-    CHECK_INT(cfx_dict_get(g.dict, "tensors").list->len, 6);
+    CHECK_INT(cfx_as_list(cfx_dict_get(cfx_as_dict(g), "tensors"))->len, 6);
     has(html, "3 \xc3\x97 Block");
 }
 
@@ -78,7 +78,7 @@ TEST(html_of_a_wide_graph_has_sections) {
     cfx_value v = graph_of(cfx_graph_draw(g, (cfx_draw_options){.form = CFX_HTML}));
     CHECK_OK();
     CHECK_INT(count_kind(v, CFX__ITEM_SECTION), 11);
-    CHECK_INT(cfx_dict_get(v.dict, "frames").list->len, 12);
+    CHECK_INT(cfx_as_list(cfx_dict_get(cfx_as_dict(v), "frames"))->len, 12);
 }
 
 TEST(html_texts_cannot_leave_the_script) {

@@ -124,29 +124,29 @@ enum { LIST_ITEMS = 6 };
 static void put_value(cfx__text *out, cfx_value v) {
     switch ((cfx_tag)v.tag) {
     case CFX_TAG_DTYPE:
-        cfx__text_puts(out, cfx_dtype_name((cfx_dtype)v.i));
+        cfx__text_puts(out, cfx_dtype_name(cfx_as_dtype(v)));
         break;
     case CFX_TAG_DEVICE:
-        cfx__device_str(out, v.device);
+        cfx__device_str(out, cfx_as_device(v));
         break;
     case CFX_TAG_NODE:
-        cfx__text_puts(out, v.node->name);
+        cfx__text_puts(out, cfx_as_node(v)->name);
         break;
     case CFX_TAG_TENSOR:
-        cfx__draw_put_tensor(out, v.tensor);
+        cfx__draw_put_tensor(out, cfx_as_tensor(v));
         break;
     case CFX_TAG_OP:
-        cfx__text_puts(out, cfx_op_name(v.op));
+        cfx__text_puts(out, cfx_op_name(cfx_as_op(v)));
         break;
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE:
         cfx__text_putc(out, '[');
-        for (int64_t i = 0; i < v.list->len && i < LIST_ITEMS; i++) {
+        for (int64_t i = 0; i < cfx_as_list(v)->len && i < LIST_ITEMS; i++) {
             if (i)
                 cfx__text_add(out, ", ", 2);
-            put_value(out, v.list->items[i]);
+            put_value(out, cfx_as_list(v)->items[i]);
         }
-        if (v.list->len > LIST_ITEMS)
+        if (cfx_as_list(v)->len > LIST_ITEMS)
             cfx__text_puts(out, ", \xe2\x80\xa6");
         cfx__text_putc(out, ']');
         break;
@@ -159,15 +159,16 @@ static bool has_node(cfx_value v) {
     if (v.tag == CFX_TAG_NODE)
         return true;
     if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
-        for (int64_t i = 0; i < v.list->len; i++)
-            if (has_node(v.list->items[i]))
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            if (has_node(cfx_as_list(v)->items[i]))
                 return true;
     } else if (v.tag == CFX_TAG_DICT) {
-        for (int64_t i = 0; i < v.dict->len; i++)
-            if (has_node(v.dict->entries[i].value))
+        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++)
+            if (has_node(cfx_as_dict(v)->entries[i].value))
                 return true;
     } else if (v.tag == CFX_TAG_SLICE) {
-        return has_node(v.slice->start) || has_node(v.slice->stop) || has_node(v.slice->step);
+        return has_node(cfx_as_slice(v)->start) || has_node(cfx_as_slice(v)->stop) ||
+               has_node(cfx_as_slice(v)->step);
     }
     return false;
 }
@@ -195,7 +196,7 @@ static void add_constant(labeller *l, const char *name, cfx_value v, int *rows) 
     bool list = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
     if (has_node(v) || v.tag == CFX_TAG_NONE || *rows > CONSTANT_ROWS)
         return;
-    if (list && !v.list->len && !name) /* no operands: nothing to tell */
+    if (list && !cfx_as_list(v)->len && !name) /* no operands: nothing to tell */
         return;
     static const char *const dull[] = {"device", "layout", "pin_memory", "cudnn_enabled",
                                        "cudnn_enable"}; /* in every graph, and of no news */
@@ -237,12 +238,12 @@ static void add_constants(labeller *l, const cfx_node *n) {
                                     : NULL;
     int rows = 0;
     l->row.len = 0;
-    for (int64_t i = 0; i < n->args.list->len; i++)
+    for (int64_t i = 0; i < cfx_as_list(n->args)->len; i++)
         add_constant(l, schema && i < schema->nargs ? schema->args[i].name : NULL,
-                     n->args.list->items[i], &rows);
-    for (int64_t i = 0; i < n->kwargs.dict->len; i++)
-        add_constant(l, cfx_text(n->kwargs.dict->entries[i].key), n->kwargs.dict->entries[i].value,
-                     &rows);
+                     cfx_as_list(n->args)->items[i], &rows);
+    for (int64_t i = 0; i < cfx_as_dict(n->kwargs)->len; i++)
+        add_constant(l, cfx_text(cfx_as_dict(n->kwargs)->entries[i].key),
+                     cfx_as_dict(n->kwargs)->entries[i].value, &rows);
     if (l->row.len)
         add_row(l, CFX__LINE_CONSTANT);
 }
@@ -338,8 +339,8 @@ static void add_parameters(labeller *l, const cfx_node *n) {
         const cfx_dict *d = k ? m->buffers : m->parameters;
         for (int64_t i = 0; i < d->len; i++)
             if (d->entries[i].value.tag == CFX_TAG_TENSOR && rows++ < PARAMETER_ROWS)
-                add_parameter(l, cfx_text(d->entries[i].key), NULL, d->entries[i].value.tensor,
-                              NULL);
+                add_parameter(l, cfx_text(d->entries[i].key), NULL,
+                              cfx_as_tensor(d->entries[i].value), NULL);
     }
     add_more(l, rows - PARAMETER_ROWS);
 }
@@ -435,7 +436,7 @@ static int64_t numel(const cfx_dict *d) {
     int64_t n = 0;
     for (int64_t i = 0; i < d->len; i++)
         if (d->entries[i].value.tag == CFX_TAG_TENSOR)
-            n += cfx_tensor_numel(d->entries[i].value.tensor);
+            n += cfx_tensor_numel(cfx_as_tensor(d->entries[i].value));
     return n;
 }
 

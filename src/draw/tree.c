@@ -96,7 +96,7 @@ static void fold_all(cfx__draw_sheet *sheet, const cfx__draw_fold *const *given,
                 sheet->module ? cfx_module_attr(sheet->module, n->target.name) : cfx_none();
             fold(sheet, n,
                  (cfx__draw_fold){.target = n->target.name,
-                             .tensor = v.tag == CFX_TAG_TENSOR ? v.tensor : NULL,
+                             .tensor = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL,
                              .kind = "attribute",
                              .graph = cfx__draw_subgraph(sheet->module, n),
                              .last = -1});
@@ -202,18 +202,19 @@ static bool levels_of(const cfx_node *n, levels *out) {
     out->len = 0;
     cfx_value stack = cfx__draw_meta(n, "nn_module_stack");
     if (stack.tag == CFX_TAG_DICT) {
-        for (int64_t i = 0; i < stack.dict->len; i++) {
-            cfx_value v = stack.dict->entries[i].value;
-            bool pair = (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST) && v.list->len == 2;
-            const char *key = cfx_text(stack.dict->entries[i].key);
-            const char *path = pair ? cfx_text(v.list->items[0]) : NULL;
+        for (int64_t i = 0; i < cfx_as_dict(stack)->len; i++) {
+            cfx_value v = cfx_as_dict(stack)->entries[i].value;
+            bool pair =
+                (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST) && cfx_as_list(v)->len == 2;
+            const char *key = cfx_text(cfx_as_dict(stack)->entries[i].key);
+            const char *path = pair ? cfx_text(cfx_as_list(v)->items[0]) : NULL;
             if (!key || !path)
                 continue;
             if (!*path) {
-                out->root = cfx_text(v.list->items[1]);
+                out->root = cfx_text(cfx_as_list(v)->items[1]);
                 continue;
             }
-            level l = {key, path, cfx_text(v.list->items[1]), strlen(key), strlen(path)};
+            level l = {key, path, cfx_text(cfx_as_list(v)->items[1]), strlen(key), strlen(path)};
             VEC_PUSH(*out, l);
         }
         return true;
@@ -324,23 +325,23 @@ typedef VEC(const cfx__draw_fold *) operands;
 /* Adds the values of v in order: what is folded, or NULL for any other. */
 static void flatten(const cfx__draw_sheet *sheet, cfx_value v, operands *out) {
     if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
-        for (int64_t i = 0; i < v.list->len; i++)
-            flatten(sheet, v.list->items[i], out);
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            flatten(sheet, cfx_as_list(v)->items[i], out);
         return;
     }
     const cfx__draw_fold *f = NULL;
-    if (v.tag == CFX_TAG_NODE && sheet->item[cfx__node_of(v.node)->id] == CFX__FOLDED)
-        f = &sheet->fold[cfx__node_of(v.node)->id];
+    if (v.tag == CFX_TAG_NODE && sheet->item[cfx__node_of(cfx_as_node(v))->id] == CFX__FOLDED)
+        f = &sheet->fold[cfx__node_of(cfx_as_node(v))->id];
     VEC_PUSH(*out, f);
 }
 
 /* What the placeholders of the sub-graphs of n get: the values after the last graph argument. */
 static operands operands_of(const cfx__draw_sheet *sheet, const cfx_node *n) {
     operands all = {0};
-    cfx_list *args = n->args.list;
+    cfx_list *args = cfx_as_list(n->args);
     int64_t from = 0;
     for (int64_t i = 0; i < args->len; i++)
-        if (args->items[i].tag == CFX_TAG_NODE && folded_graph(sheet, args->items[i].node))
+        if (args->items[i].tag == CFX_TAG_NODE && folded_graph(sheet, cfx_as_node(args->items[i])))
             from = i + 1;
     for (int64_t i = from; i < args->len; i++)
         flatten(sheet, args->items[i], &all);

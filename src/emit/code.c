@@ -122,12 +122,12 @@ static void put_function(code *c, const cfx_node *n) {
     const char *name = c->body.data + start;
     add_global(c, name, n->target.name);
     cfx_value wrapped = n->meta ? cfx_node_get_meta(n, "is_wrapped") : cfx_none();
-    if (n->target.call || (wrapped.tag == CFX_TAG_BOOL && wrapped.b))
+    if (n->target.call || (wrapped.tag == CFX_TAG_BOOL && cfx_integer(wrapped)))
         add_wrap(c, name);
 }
 
 static void put_operator(code *c, const cfx_node *n, const cfx__emit_operator *o) {
-    const cfx_value *a = n->args.list->items;
+    const cfx_value *a = cfx_as_list(n->args)->items;
     bool inplace = o->kind == CFX__INPLACE_OPERATOR || o->kind == CFX__SET_ITEM;
     if (!inplace)
         put_assign(c, n);
@@ -160,11 +160,11 @@ static void put_operator(code *c, const cfx_node *n, const cfx__emit_operator *o
 
 /* x.shape for getattr(x, 'shape'), where that can be written so. */
 static bool put_getattr(code *c, const cfx_node *n) {
-    const cfx_list *args = n->args.list;
+    const cfx_list *args = cfx_as_list(n->args);
     if (args->len != 2 || args->items[1].tag != CFX_TAG_STR ||
         strcmp(n->target.name, "builtins.getattr"))
         return false;
-    const cfx_string *attr = args->items[1].str;
+    const cfx_string *attr = cfx_as_string(args->items[1]);
     if (!cfx__name_is_identifier(attr->text, attr->len))
         return false;
     put_assign(c, n);
@@ -173,11 +173,11 @@ static bool put_getattr(code *c, const cfx_node *n) {
 }
 
 static void put_call_function(code *c, const cfx_node *n) {
-    bool positional = n->kwargs.tag != CFX_TAG_DICT || !n->kwargs.dict->len;
+    bool positional = n->kwargs.tag != CFX_TAG_DICT || !cfx_as_dict(n->kwargs)->len;
     const char *name = n->target.name;
     if (positional && !strncmp(name, "operator.", 9)) {
         const cfx__emit_operator *o = cfx__emit_operator_named(name + 9);
-        if (o && cfx__emit_operator_arity(o) == n->args.list->len) {
+        if (o && cfx__emit_operator_arity(o) == cfx_as_list(n->args)->len) {
             put_operator(c, n, o);
             return;
         }
@@ -192,7 +192,7 @@ static void put_call_function(code *c, const cfx_node *n) {
 }
 
 static void put_call(code *c, const cfx_node *n) {
-    const cfx_list *args = n->args.list;
+    const cfx_list *args = cfx_as_list(n->args);
     bool method = n->op == CFX_CALL_METHOD;
     put_assign(c, n);
     if (method)
@@ -209,7 +209,7 @@ static void put_call(code *c, const cfx_node *n) {
 static void put_placeholder(code *c, const cfx_node *n) {
     cfx__emit_writer w = c->w;
     w.out = &c->params;
-    const cfx_list *args = n->args.list;
+    const cfx_list *args = cfx_as_list(n->args);
     cfx__text_puts(&c->params, n->target.name);
     put_type(c, &w, n);
     if (args->len) {
@@ -239,13 +239,13 @@ static void put_placeholder(code *c, const cfx_node *n) {
 static void put_expanded(code *c, cfx_value result, cfx_value desc) {
     bool tuple = result.tag == CFX_TAG_TUPLE;
     cfx__text_puts(&c->body, tuple ? "(\n" : "[\n");
-    for (int64_t i = 0; i < result.list->len && i < desc.list->len; i++) {
+    for (int64_t i = 0; i < cfx_as_list(result)->len && i < cfx_as_list(desc)->len; i++) {
         put_indent(&c->body, c->indent + 4);
-        if (result.list->items[i].tag == CFX_TAG_NODE)
-            cfx__emit_node(&c->w, result.list->items[i].node);
+        if (cfx_as_list(result)->items[i].tag == CFX_TAG_NODE)
+            cfx__emit_node(&c->w, cfx_as_node(cfx_as_list(result)->items[i]));
         else
-            cfx__text_puts(&c->body, cfx_value_str(result.list->items[i]));
-        cfx__text_printf(&c->body, ",  # %s\n", cfx_value_str(desc.list->items[i]));
+            cfx__text_puts(&c->body, cfx_value_str(cfx_as_list(result)->items[i]));
+        cfx__text_printf(&c->body, ",  # %s\n", cfx_value_str(cfx_as_list(desc)->items[i]));
     }
     put_indent(&c->body, c->indent);
     cfx__text_putc(&c->body, tuple ? ')' : ']');
@@ -258,7 +258,7 @@ static void put_output(code *c, const cfx_node *n) {
         cfx__text_puts(&c->returns, " -> ");
         cfx__emit_type(&c->returns, n->type);
     }
-    cfx_value result = n->args.list->len ? n->args.list->items[0] : cfx_none();
+    cfx_value result = cfx_as_list(n->args)->len ? cfx_as_list(n->args)->items[0] : cfx_none();
     cfx_value desc = c->readable && c->readable->expanded_def ? cfx_node_get_meta(n, "desc")
                                                               : cfx_none();
     cfx__emit_writer plain = c->w;
@@ -341,8 +341,8 @@ static void put_names(cfx__text *out, const cfx_list *names, int64_t n) {
  * annotated are so on a line before it, for Python has no annotations in an assignment to many. */
 static void put_flatten(code *c, cfx__text *out) {
     const cfx__graph_tree *t = c->g->tree;
-    const cfx_value *spec = t->in_spec.list->items;
-    bool by_name = t->in_spec.list->len == 2 && spec[0].tag == CFX_TAG_TUPLE &&
+    const cfx_value *spec = cfx_as_list(t->in_spec)->items;
+    bool by_name = cfx_as_list(t->in_spec)->len == 2 && spec[0].tag == CFX_TAG_TUPLE &&
                    spec[1].tag == CFX_TAG_DICT;
     const char *p = c->params.data, *end = p + c->params.len;
     cfx__text typed = {0}, plain = {0};
@@ -363,12 +363,12 @@ static void put_flatten(code *c, cfx__text *out) {
     put_indent(out, c->indent);
     cfx__text_add(out, plain.data, plain.len);
     cfx__text_printf(out, "= fx_pytree.tree_flatten_spec(%s", by_name ? "([" : "[self, ");
-    int64_t first = by_name ? spec[0].list->len : t->names.list->len;
-    put_names(out, t->names.list, first);
+    int64_t first = by_name ? cfx_as_list(spec[0])->len : cfx_as_list(t->names)->len;
+    put_names(out, cfx_as_list(t->names), first);
     cfx__text_puts(out, by_name ? "], {" : "]");
-    for (int64_t i = 0; by_name && i < spec[1].dict->len; i++)
+    for (int64_t i = 0; by_name && i < cfx_as_dict(spec[1])->len; i++)
         cfx__text_printf(out, "%s%s:%s", i ? ", " : "",
-                         cfx_value_repr(spec[1].dict->entries[i].key),
+                         cfx_value_repr(cfx_as_dict(spec[1])->entries[i].key),
                          cfx_text(cfx_at(t->names, first + i)));
     cfx__text_puts(out, by_name ? "}), self._in_spec)\n" : ", self._in_spec)\n");
     cfx__text_release(&typed);
@@ -384,8 +384,8 @@ static void put_head(code *c, cfx__text *out) {
     bool has_self = c->params.len && !strcmp(p, "self");
     if (!has_self)
         put_param(c, out, "self", true);
-    for (int64_t i = 0; tree && i < tree->names.list->len; i++)
-        put_param(c, out, cfx_text(tree->names.list->items[i]), false);
+    for (int64_t i = 0; tree && i < cfx_as_list(tree->names)->len; i++)
+        put_param(c, out, cfx_text(cfx_as_list(tree->names)->items[i]), false);
     for (bool first = has_self; !tree && p && p < end; p += strlen(p) + 1, first = false)
         put_param(c, out, p, first);
     if (expanded)

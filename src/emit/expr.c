@@ -59,27 +59,27 @@ static void write_tensor(cfx__emit_writer *w, const cfx_tensor *t) {
 
 void cfx__emit_value(cfx__emit_writer *w, cfx_value v) {
     switch ((cfx_tag)v.tag) {
-    case CFX_TAG_NODE: cfx__emit_node(w, v.node); break;
-    case CFX_TAG_OP: cfx__text_printf(w->out, "torch.ops.%s", cfx_op_name(v.op)); break;
-    case CFX_TAG_TENSOR: write_tensor(w, v.tensor); break;
-    case CFX_TAG_DICT: write_dict(w, v.dict); break;
+    case CFX_TAG_NODE: cfx__emit_node(w, cfx_as_node(v)); break;
+    case CFX_TAG_OP: cfx__text_printf(w->out, "torch.ops.%s", cfx_op_name(cfx_as_op(v))); break;
+    case CFX_TAG_TENSOR: write_tensor(w, cfx_as_tensor(v)); break;
+    case CFX_TAG_DICT: write_dict(w, cfx_as_dict(v)); break;
     case CFX_TAG_LIST:
         cfx__text_putc(w->out, '[');
-        write_items(w, v.list);
+        write_items(w, cfx_as_list(v));
         cfx__text_putc(w->out, ']');
         break;
     case CFX_TAG_TUPLE:
         cfx__text_putc(w->out, '(');
-        write_items(w, v.list);
-        cfx__text_puts(w->out, v.list->len == 1 ? ",)" : ")");
+        write_items(w, cfx_as_list(v));
+        cfx__text_puts(w->out, cfx_as_list(v)->len == 1 ? ",)" : ")");
         break;
     case CFX_TAG_SLICE:
         cfx__text_puts(w->out, "slice(");
-        cfx__emit_value(w, v.slice->start);
+        cfx__emit_value(w, cfx_as_slice(v)->start);
         cfx__text_add(w->out, ", ", 2);
-        cfx__emit_value(w, v.slice->stop);
+        cfx__emit_value(w, cfx_as_slice(v)->stop);
         cfx__text_add(w->out, ", ", 2);
-        cfx__emit_value(w, v.slice->step);
+        cfx__emit_value(w, cfx_as_slice(v)->step);
         cfx__text_putc(w->out, ')');
         break;
     default:
@@ -90,7 +90,7 @@ void cfx__emit_value(cfx__emit_writer *w, cfx_value v) {
 }
 
 void cfx__emit_operand(cfx__emit_writer *w, cfx_value v) {
-    bool sum = v.tag == CFX_TAG_SYM && v.sym->op != CFX__SYM_NAME;
+    bool sum = v.tag == CFX_TAG_SYM && cfx_as_sym(v)->op != CFX__SYM_NAME;
     if (sum)
         cfx__text_putc(w->out, '(');
     cfx__emit_value(w, v);
@@ -99,20 +99,20 @@ void cfx__emit_operand(cfx__emit_writer *w, cfx_value v) {
 }
 
 void cfx__emit_args(cfx__emit_writer *w, const cfx_node *n, int from) {
-    const cfx_list *args = n->args.list;
+    const cfx_list *args = cfx_as_list(n->args);
     bool first = true;
     for (int64_t i = from; i < args->len; i++, first = false) {
         if (!first)
             cfx__text_add(w->out, ", ", 2);
         cfx__emit_value(w, args->items[i]);
     }
-    const cfx_dict *kwargs = n->kwargs.tag == CFX_TAG_DICT ? n->kwargs.dict : NULL;
+    const cfx_dict *kwargs = n->kwargs.tag == CFX_TAG_DICT ? cfx_as_dict(n->kwargs) : NULL;
     for (int64_t i = 0; kwargs && i < kwargs->len; i++, first = false) {
         if (!first)
             cfx__text_add(w->out, ", ", 2);
         cfx_value key = kwargs->entries[i].key;
         if (key.tag == CFX_TAG_STR)
-            cfx__text_add(w->out, key.str->text, key.str->len);
+            cfx__text_add(w->out, cfx_as_string(key)->text, cfx_as_string(key)->len);
         else
             cfx__emit_value(w, key);
         cfx__text_add(w->out, " = ", 3);

@@ -169,7 +169,7 @@ static void add_statement(function *f, const cfx__parser_statement *m, const cha
     if (p->failed)
         return;
     if (m->alias) {
-        cfx__parser_bind_node(p, name, len, m->args.node);
+        cfx__parser_bind_node(p, name, len, cfx_as_node(m->args));
         return;
     }
     cfx__parser_node_text t = {m->op, m->target, m->target_len, name, len, type};
@@ -397,7 +397,7 @@ static cfx_value take_spec(cfx__parser *p) {
     cfx__parser_want(p, "[");
     for (size_t n; (n = cfx__parser_take_name(p, &name)); cfx__parser_take(p, ", "))
         if (!same(name, n, "self"))
-            cfx_list_append(first.list, cfx_none());
+            cfx_list_append(cfx_as_list(first), cfx_none());
     cfx__parser_want(p, by_name ? "], {" : "]");
     while (by_name && !p->failed && !cfx__parser_take(p, "})")) {
         cfx_dict_put(rest, cfx__parser_take_string(p), cfx_none());
@@ -418,7 +418,7 @@ static void read_tree(function *f) {
         return;
     cfx_value names = cfx_list_value(0, NULL);
     for (size_t i = 0; i < f->params.len; i++)
-        cfx_list_append(names.list,
+        cfx_list_append(cfx_as_list(names),
                         cfx_string_value_n(f->params.data[i].target, f->params.data[i].len));
     f->params.len = 0;
     next_line(f);

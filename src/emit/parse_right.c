@@ -166,9 +166,9 @@ static cfx__parser_statement take_attribute(cfx__parser *p, const ref *r, int at
 
 static cfx_value negated(cfx_value v) {
     switch ((cfx_tag)v.tag) {
-    case CFX_TAG_INT: return cfx_int((int64_t)(0 - (uint64_t)v.i));
-    case CFX_TAG_FLOAT: return cfx_float(-v.f);
-    default: return cfx_complex_value(v.complex_->re, -v.complex_->im);
+    case CFX_TAG_INT: return cfx_int((int64_t)(0 - (uint64_t)cfx_integer(v)));
+    case CFX_TAG_FLOAT: return cfx_float(-cfx_number(v));
+    default: return cfx_complex_value(cfx_as_complex(v)->re, -cfx_as_complex(v)->im);
     }
 }
 

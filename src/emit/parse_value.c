@@ -123,7 +123,7 @@ cfx_value cfx__parser_take_complex(cfx__parser *p) {
     bool minus = p->at[1] == '-'; /* -0 is no integer here */
     p->at = q.at;
     double real = cfx_number(re);
-    return cfx_complex_value(minus ? __builtin_copysign(real, -1) : real, im.complex_->im);
+    return cfx_complex_value(minus ? __builtin_copysign(real, -1) : real, cfx_as_complex(im)->im);
 }
 
 /* ---- names ---------------------------------------------------------------------------------- */
@@ -133,23 +133,21 @@ static bool same(const char *a, size_t n, const char *b) {
 }
 
 bool cfx__parser_torch_constant(const char *name, size_t len, cfx_value *out) {
-    static const struct {
+    const struct {
         const char *name;
-        cfx_tag tag;
-        int64_t i;
-    } others[] = {{"strided", CFX_TAG_LAYOUT, CFX_STRIDED},
-                  {"sparse_coo", CFX_TAG_LAYOUT, CFX_SPARSE_COO},
-                  {"contiguous_format", CFX_TAG_MEMORY_FORMAT, CFX_CONTIGUOUS},
-                  {"preserve_format", CFX_TAG_MEMORY_FORMAT, CFX_PRESERVE},
-                  {"channels_last", CFX_TAG_MEMORY_FORMAT, CFX_CHANNELS_LAST},
-                  {"channels_last_3d", CFX_TAG_MEMORY_FORMAT, CFX_CHANNELS_LAST_3D}};
+        cfx_value value;
+    } others[] = {{"strided", cfx_layout_value(CFX_STRIDED)},
+                  {"sparse_coo", cfx_layout_value(CFX_SPARSE_COO)},
+                  {"contiguous_format", cfx_memory_format_value(CFX_CONTIGUOUS)},
+                  {"preserve_format", cfx_memory_format_value(CFX_PRESERVE)},
+                  {"channels_last", cfx_memory_format_value(CFX_CHANNELS_LAST)},
+                  {"channels_last_3d", cfx_memory_format_value(CFX_CHANNELS_LAST_3D)}};
     if (len < 7 || memcmp(name, "torch.", 6))
         return false;
     name += 6, len -= 6;
-    *out = cfx_none();
     for (int i = 0; i < COUNT(others); i++)
         if (same(name, len, others[i].name)) {
-            out->tag = others[i].tag, out->i = others[i].i;
+            *out = others[i].value;
             return true;
         }
     char buffer[32];
@@ -230,7 +228,7 @@ static cfx_value take_device(cfx__parser *p, const char *start) {
     if (!p->failed && (n > 1 || !type || !cfx__device_parse(type, &d)))
         cfx__parse_fail(p, start, "no such device");
     if (index.tag == CFX_TAG_INT)
-        d.index = (int16_t)index.i;
+        d.index = (int16_t)cfx_integer(index);
     return cfx_device_value(d);
 }
 
@@ -354,7 +352,7 @@ static cfx_value take_sizes(const char **at, const char *end, bool *known) {
         if (!cfx__sym_parse(p, end, &p, &v))
             return cfx_bad();
         *known &= v.tag == CFX_TAG_INT;
-        cfx_list_append(sizes.list, v);
+        cfx_list_append(cfx_as_list(sizes), v);
         while (p < end && (*p == ',' || *p == ' '))
             p++;
     }
@@ -366,13 +364,13 @@ static cfx_value take_sizes(const char **at, const char *end, bool *known) {
 
 static void set_fake(cfx_node *n, cfx_dtype dtype, cfx_value shape, cfx_value stride) {
     int64_t sizes[CFX_MAX_DIMS], strides[CFX_MAX_DIMS];
-    int64_t ndim = shape.list->len;
-    bool strided = stride.tag == CFX_TAG_TUPLE && stride.list->len == ndim;
+    int64_t ndim = cfx_as_list(shape)->len;
+    bool strided = stride.tag == CFX_TAG_TUPLE && cfx_as_list(stride)->len == ndim;
     if (ndim > CFX_MAX_DIMS)
         return;
     for (int64_t i = 0; i < ndim; i++) {
-        sizes[i] = shape.list->items[i].i;
-        strides[i] = strided ? stride.list->items[i].i : 0;
+        sizes[i] = cfx_integer(cfx_as_list(shape)->items[i]);
+        strides[i] = strided ? cfx_integer(cfx_as_list(stride)->items[i]) : 0;
         if (sizes[i] < 0)
             return;
     }

@@ -66,11 +66,11 @@ static void put_ranges(cfx__text *out, const cfx_dict *ranges) {
     cfx__text_putc(out, '{');
     for (int64_t i = 0; i < ranges->len; i++) {
         cfx_value r = ranges->entries[i].value;
-        bool pair = (r.tag == CFX_TAG_TUPLE || r.tag == CFX_TAG_LIST) && r.list->len == 2;
+        bool pair = (r.tag == CFX_TAG_TUPLE || r.tag == CFX_TAG_LIST) && cfx_as_list(r)->len == 2;
         cfx__text_printf(out, "%s%s: VR[", i ? ", " : "", cfx_value_str(ranges->entries[i].key));
-        put_bound(out, pair ? r.list->items[0] : cfx_none(), "-int_oo");
+        put_bound(out, pair ? cfx_as_list(r)->items[0] : cfx_none(), "-int_oo");
         cfx__text_puts(out, ", ");
-        put_bound(out, pair ? r.list->items[1] : cfx_none(), "int_oo");
+        put_bound(out, pair ? cfx_as_list(r)->items[1] : cfx_none(), "int_oo");
         cfx__text_putc(out, ']');
     }
     cfx__text_putc(out, '}');

@@ -134,15 +134,15 @@ static void put_source(cfx__text *out, const char *trace) {
 enum { LONGEST_ANNOTATION = 40 };
 
 static void put_annotation(cfx__text *out, cfx_value custom) {
-    if (custom.tag != CFX_TAG_DICT || !custom.dict->len)
+    if (custom.tag != CFX_TAG_DICT || !cfx_as_dict(custom)->len)
         return;
     cfx_dict *shown = cfx_dict_new();
-    for (int64_t i = 0; i < custom.dict->len; i++) {
-        cfx_value v = custom.dict->entries[i].value;
+    for (int64_t i = 0; i < cfx_as_dict(custom)->len; i++) {
+        cfx_value v = cfx_as_dict(custom)->entries[i].value;
         const char *text = cfx_value_str(v);
         if (strlen(text) > LONGEST_ANNOTATION)
             v = cfx_string_value(cfx__text_format("%.*s...", LONGEST_ANNOTATION, text));
-        cfx_dict_put(shown, custom.dict->entries[i].key, v);
+        cfx_dict_put(shown, cfx_as_dict(custom)->entries[i].key, v);
     }
     cfx__text_puts(out, " Annotation: ");
     cfx__repr(out, cfx_dict_value(shown));

@@ -51,9 +51,9 @@ static void put_function(cfx__text *out, const cfx_target *t) {
 /* What repr() has inside args: nodes by name, operators as objects. */
 static void put_other(cfx__text *out, cfx_value v) {
     if (v.tag == CFX_TAG_NODE) {
-        cfx__text_puts(out, v.node->name);
+        cfx__text_puts(out, cfx_as_node(v)->name);
     } else if (v.tag == CFX_TAG_OP) {
-        const char *name = cfx_op_name(v.op), *dot = strrchr(name, '.');
+        const char *name = cfx_op_name(cfx_as_op(v)), *dot = strrchr(name, '.');
         cfx__text_printf(out, "<OpOverload(op='%.*s', overload='%s')>", (int)(dot - name), name,
                          dot + 1);
     } else {

@@ -398,7 +398,7 @@ static bool go(walk *w, size_t nroots, const root *roots) {
 /* The gradient that output i starts with. */
 static cfx_tensor *first_gradient(cfx_site at, int i, cfx_tensor *out, cfx_value given) {
     if (given.tag == CFX_TAG_TENSOR) {
-        cfx_tensor *g = given.tensor;
+        cfx_tensor *g = cfx_as_tensor(given);
         if (!cfx__tensor_same_shape(g, out))
             cfx_fail(CFX_RUNTIME_ERROR, at,
                      "Mismatch in shape: grad_output[%d] has a shape of torch.Size(%s) and "
@@ -455,13 +455,13 @@ bool cfx_backward_from(cfx_site at, cfx_tensor *t, cfx_backward_options o) {
 }
 
 static int64_t count_of(cfx_value v) {
-    return v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE ? v.list->len
+    return v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE ? cfx_as_list(v)->len
                                                            : v.tag != CFX_TAG_NONE;
 }
 
 static cfx_value item_of(cfx_value v, int64_t i) {
     if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
-        return i < v.list->len ? v.list->items[i] : cfx_none();
+        return i < cfx_as_list(v)->len ? cfx_as_list(v)->items[i] : cfx_none();
     return i ? cfx_none() : v;
 }
 
@@ -470,8 +470,8 @@ static bool add_captures(walk *w, cfx_value inputs, bool allow_unused) {
     for (int64_t i = 0; i < count_of(inputs); i++) {
         cfx_value v = item_of(inputs, i);
         capture c = {0};
-        if (v.tag == CFX_TAG_TENSOR && cfx__tensor_needs_grad(v.tensor))
-            c.node = cfx__grad_edge_of(w->at, v.tensor, &c.output);
+        if (v.tag == CFX_TAG_TENSOR && cfx__tensor_needs_grad(cfx_as_tensor(v)))
+            c.node = cfx__grad_edge_of(w->at, cfx_as_tensor(v), &c.output);
         if (!c.node && !allow_unused) {
             cfx_fail(CFX_RUNTIME_ERROR, w->at,
                      "One of the differentiated Tensors does not require grad");
@@ -494,7 +494,7 @@ cfx_value cfx_grad_from(cfx_site at, cfx_value outputs, cfx_value inputs, cfx_gr
     bool fine = add_captures(&w, inputs, o.allow_unused);
     for (; fine && done < n; done++) {
         cfx_value v = item_of(outputs, (int64_t)done);
-        fine = root_of(at, (int)done, v.tag == CFX_TAG_TENSOR ? v.tensor : NULL,
+        fine = root_of(at, (int)done, v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL,
                        item_of(o.grad_outputs, (int64_t)done), &roots[done]);
     }
     cfx_set_grad_mode(before);
@@ -511,7 +511,7 @@ cfx_value cfx_grad_from(cfx_site at, cfx_value outputs, cfx_value inputs, cfx_gr
             result = cfx_bad();
         }
         if (fine)
-            cfx_list_append(result.list, cfx_tensor_value(g));
+            cfx_list_append(cfx_as_list(result), cfx_tensor_value(g));
         cfx_drop(g);
     }
     VEC_FREE(w.captures);

@@ -141,12 +141,10 @@ static bool unpack_args(cfx__grad_node *n, const cfx_tensor *blank, cfx_value *a
             needs[i] = first->to != NULL;
             continue;
         }
-        uint32_t tag = args[i].tag;
-        int64_t len = args[i].i;
+        int64_t len = cfx_integer(args[i]);
         args[i] = cfx_list_value(0, NULL);
-        args[i].tag = tag;
         for (int64_t k = 0; k < len; k++) {
-            cfx_list_append(args[i].list, cfx_tensor_value(unpack(n, &first[k], blank)));
+            cfx_list_append(cfx_as_list(args[i]), cfx_tensor_value(unpack(n, &first[k], blank)));
             needs[i] |= first[k].to != NULL;
         }
     }
@@ -160,15 +158,15 @@ static bool take_gradients(cfx__grad_node *n, const cfx_value *given, bool fake,
             continue;
         int first = (int)n->args[i].spare - 1;
         bool single = n->args[i].tag == CFX_TAG_TENSOR;
-        int64_t len = single ? 1 : n->args[i].i;
+        int64_t len = single ? 1 : cfx_integer(n->args[i]);
         cfx_value g = given[i];
         for (int64_t k = 0; k < len && cfx_ok(); k++) {
             cfx_value item = single ? g
                              : g.tag == CFX_TAG_LIST || g.tag == CFX_TAG_TUPLE
-                                 ? (k < g.list->len ? g.list->items[k] : cfx_none())
+                                 ? (k < cfx_as_list(g)->len ? cfx_as_list(g)->items[k] : cfx_none())
                                  : cfx_none();
             if (item.tag == CFX_TAG_TENSOR && n->kept[first + k].to)
-                gin[first + k] = settle(n, first + (int)k, item.tensor, fake);
+                gin[first + k] = settle(n, first + (int)k, cfx_as_tensor(item), fake);
         }
     }
     return cfx_ok();

@@ -262,12 +262,12 @@ TEST(grad_rules_of_leaves) {
 }
 
 static void half_shape(cfx_op_call *c) {
-    const cfx_tensor *x = c->args[0].tensor;
+    const cfx_tensor *x = cfx_as_tensor(c->args[0]);
     c->out[0] = cfx_tensor_new(cfx_tensor_dtype(x), cfx_tensor_ndim(x), cfx_tensor_shape(x), NULL);
 }
 
 static void half_kernel(cfx_op_call *c) {
-    const double *x = cfx_tensor_data(c->args[0].tensor);
+    const double *x = cfx_tensor_data(cfx_as_tensor(c->args[0]));
     double *out = cfx_tensor_data(c->out[0]);
     for (int64_t i = 0; i < cfx_tensor_numel(c->out[0]); i++)
         out[i] = x[i] / 2;
@@ -286,7 +286,7 @@ TEST(grad_of_an_operator_of_ones_own) {
                           .shape = half_shape, .kernel = half_kernel,
                           .effects = CFX_CONTIGUOUS_ARGS, .grad = grad_half};
     CHECK(cfx_op_register(&half));
-    cfx_tensor *x = leaf(2, 3), *y = cfx_py("mine.half", x).tensor;
+    cfx_tensor *x = leaf(2, 3), *y = cfx_as_tensor(cfx_py("mine.half", x));
     CHECK_STR(cfx_tensor_grad_fn(y), "HalfBackward0");
     cfx_backward(cfx_sum(y));
     CHECK_GRAD(x, 0.5, 0.5);

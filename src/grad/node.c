@@ -181,9 +181,9 @@ void cfx__grad_kept_outline(cfx__grad_kept *k, const cfx_tensor *t, int64_t *dim
 static bool is_list(cfx_value v) {
     if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
         return false;
-    for (int64_t i = 0; i < v.list->len; i++)
-        if (v.list->items[i].tag != CFX_TAG_NONE)
-            return v.list->items[i].tag == CFX_TAG_TENSOR;
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        if (cfx_as_list(v)->items[i].tag != CFX_TAG_NONE)
+            return cfx_as_list(v)->items[i].tag == CFX_TAG_TENSOR;
     return false;
 }
 
@@ -192,12 +192,12 @@ static int count_tensors(int n, const cfx_value *v, int *ndims) {
     for (int i = 0; i < n; i++)
         if (v[i].tag == CFX_TAG_TENSOR) {
             count++;
-            *ndims += v[i].tensor->ndim;
+            *ndims += cfx_as_tensor(v[i])->ndim;
         } else if (is_list(v[i])) {
-            for (int64_t k = 0; k < v[i].list->len; k++)
-                if (v[i].list->items[k].tag == CFX_TAG_TENSOR)
-                    *ndims += v[i].list->items[k].tensor->ndim;
-            count += (int)v[i].list->len;
+            for (int64_t k = 0; k < cfx_as_list(v[i])->len; k++)
+                if (cfx_as_list(v[i])->items[k].tag == CFX_TAG_TENSOR)
+                    *ndims += cfx_as_tensor(cfx_as_list(v[i])->items[k])->ndim;
+            count += (int)cfx_as_list(v[i])->len;
         }
     return count;
 }
@@ -220,7 +220,7 @@ static int64_t *keep_argument(cfx__grad_node *n, cfx__grad_kept *k, cfx_value v,
         k->none = true;
         return dims;
     }
-    cfx_tensor *t = v.tensor;
+    cfx_tensor *t = cfx_as_tensor(v);
     bool written = w && t == w->self && k == n->kept;
     if (written) {
         k->to = w->to;
@@ -261,10 +261,11 @@ cfx__grad_node *cfx__grad_node_new(cfx_site at, cfx_op *op, const cfx_value *arg
             dims = keep_argument(n, &n->kept[next], args[i], save, dims, w);
             n->kept[next++].unchecked = s->args[i].writes;
         } else if (is_list(args[i])) {
+            const cfx_list *list = cfx_as_list(args[i]);
+            n->args[i] = cfx_int(list->len);
             n->args[i].spare = (uint32_t)next + 1;
-            n->args[i].i = args[i].list->len;
-            for (int64_t k = 0; k < args[i].list->len; k++, next++)
-                dims = keep_argument(n, &n->kept[next], args[i].list->items[k], save, dims, w);
+            for (int64_t k = 0; k < list->len; k++, next++)
+                dims = keep_argument(n, &n->kept[next], list->items[k], save, dims, w);
         } else {
             cfx_value_keep(n->args[i]);
         }

@@ -17,7 +17,7 @@ static bool can_differ(const cfx_tensor *t) {
 
 static bool among(const cfx_tensor *t, int n, const cfx_value *args) {
     for (int i = 0; i < n; i++)
-        if (args[i].tag == CFX_TAG_TENSOR && args[i].tensor == t)
+        if (args[i].tag == CFX_TAG_TENSOR && cfx_as_tensor(args[i]) == t)
             return true;
     return false;
 }
@@ -28,13 +28,15 @@ static cfx_value record(cfx_site at, cfx_op *op, const cfx_value *args, cfx_valu
     cfx_tensor *few[CFX_MAX_OUTS], **out = few;
     int64_t nout = 1;
     if (v.tag == CFX_TAG_TENSOR) {
-        out[0] = v.tensor;
+        out[0] = cfx_as_tensor(v);
     } else if (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST) {
-        nout = v.list->len;
+        nout = cfx_as_list(v)->len;
         if (nout > CFX_MAX_OUTS)
             out = cfx__alloc((size_t)nout * sizeof *out);
         for (int64_t i = 0; i < nout; i++)
-            out[i] = v.list->items[i].tag == CFX_TAG_TENSOR ? v.list->items[i].tensor : NULL;
+            out[i] = cfx_as_list(v)->items[i].tag == CFX_TAG_TENSOR
+                         ? cfx_as_tensor(cfx_as_list(v)->items[i])
+                         : NULL;
     } else {
         return v;
     }
@@ -94,12 +96,12 @@ static cfx_tensor *copy_before(cfx_tensor *self) {
     cfx_value args[] = {cfx_tensor_value(self), cfx_none()};
     cfx_value v = cfx__op_run(d->at, cfx_op_find("aten::clone"), args);
     d->below_autograd--;
-    return v.tag == CFX_TAG_TENSOR ? v.tensor : NULL;
+    return v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
 }
 
 /* A call that writes to its first argument. f is whose gradient it has. */
 static cfx_value record_inplace(cfx_site at, cfx_op *op, cfx_op *f, cfx_value *args) {
-    cfx_tensor *self = args[0].tensor;
+    cfx_tensor *self = cfx_as_tensor(args[0]);
     if (!may_write(at, self))
         return cfx_bad();
     if (f != op && !f->grad && f->decompose) { /* through its parts, then copied */

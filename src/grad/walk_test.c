@@ -124,14 +124,14 @@ static cfx_value made_up(const cfx__schema_arg *a, int i, int form, cfx_list *in
 static cfx_tensor *weigh(cfx_value v) {
     cfx_tensor *sum = NULL;
     cfx_value flat = cfx_list_value(0, NULL);
-    cfx_tree_flatten(v, flat.list);
-    for (int64_t i = 0; i < flat.list->len; i++) {
-        cfx_value r = flat.list->items[i];
-        if (r.tag != CFX_TAG_TENSOR || cfx_tensor_dtype(r.tensor) != CFX_F64 ||
-            cfx_tensor_numel(r.tensor) > 512)
+    cfx_tree_flatten(v, cfx_as_list(flat));
+    for (int64_t i = 0; i < cfx_as_list(flat)->len; i++) {
+        cfx_value r = cfx_as_list(flat)->items[i];
+        if (r.tag != CFX_TAG_TENSOR || cfx_tensor_dtype(cfx_as_tensor(r)) != CFX_F64 ||
+            cfx_tensor_numel(cfx_as_tensor(r)) > 512)
             continue;
-        cfx_tensor *by = numbers((uint64_t)(1000 + i), cfx_tensor_ndim(r.tensor),
-                                 cfx_tensor_shape(r.tensor));
+        cfx_tensor *by = numbers((uint64_t)(1000 + i), cfx_tensor_ndim(cfx_as_tensor(r)),
+                                 cfx_tensor_shape(cfx_as_tensor(r)));
         cfx_tensor *one = cfx_sum(cfx_mul(r, by));
         sum = sum ? cfx_add(sum, one) : one;
     }
@@ -154,8 +154,8 @@ static bool check(cfx_op *op, int form) {
     const cfx__schema *s = cfx__op_info_of(op)->schema;
     cfx_value args[CFX_MAX_ARGS], inputs = cfx_list_value(0, NULL);
     for (int i = 0; i < s->nargs; i++)
-        args[i] = made_up(&s->args[i], i, form, inputs.list);
-    if (!cfx_ok() || !inputs.list->len)
+        args[i] = made_up(&s->args[i], i, form, cfx_as_list(inputs));
+    if (!cfx_ok() || !cfx_as_list(inputs)->len)
         return false;
     cfx_tensor *sum = weigh(cfx_op_do_from(CFX_HERE, op, (cfx_args){s->nargs, args, NULL}));
     if (!cfx_ok() || !sum || !cfx_tensor_requires_grad(sum))
@@ -167,7 +167,7 @@ static bool check(cfx_op *op, int form) {
         return true;
     }
     cfx_grad_mode before = cfx_set_grad_mode(CFX_NO_GRAD);
-    for (int64_t k = 0; k < inputs.list->len; k++) {
+    for (int64_t k = 0; k < cfx_as_list(inputs)->len; k++) {
         cfx_tensor *t = cfx_tensor_at(inputs, k), *have = cfx_tensor_at(g, k);
         for (int64_t i = 0; i < cfx_tensor_numel(t); i += 1 + cfx_tensor_numel(t) / 16) {
             double up = value_at(op, s->nargs, args, t, i, 1e-6);
@@ -178,7 +178,7 @@ static bool check(cfx_op *op, int form) {
             printf("%s: gradient %d, element %d is %g, not %g\n", cfx_op_name(op), (int)k, (int)i,
                    got, want);
             CHECK(!"a gradient is off");
-            k = inputs.list->len;
+            k = cfx_as_list(inputs)->len;
             break;
         }
     }

@@ -106,8 +106,8 @@ cfx_value cfx_graph_copy_into(cfx_graph *g, cfx_graph *from, cfx_dict *values) {
             continue;
         if (n->op == CFX_OUTPUT) {
             mapping m = {from_dict, values};
-            if (n->args.list->len)
-                result = cfx__node_map(n->args.list->items[0], map_frozen, &m);
+            if (cfx_as_list(n->args)->len)
+                result = cfx__node_map(cfx_as_list(n->args)->items[0], map_frozen, &m);
             cfx__value_scope_own(result);
             break;
         }
@@ -195,28 +195,32 @@ static bool same_dicts(const comparison *c, const cfx_dict *a, const cfx_dict *b
     return same;
 }
 
+static bool same_floats(double a, double b) {
+    return !memcmp(&a, &b, sizeof a) || (a != a && b != b);
+}
+
 /* 1, 1.0 and True are three things here, as they are in code; nan is itself. */
 static bool same_values(const comparison *c, cfx_value a, cfx_value b) {
     if (a.tag != b.tag)
         return false;
     bool same = true;
     switch (a.tag) {
-    case CFX_TAG_NODE: return same_nodes(c, a.node, b.node);
-    case CFX_TAG_FLOAT: return !memcmp(&a.f, &b.f, sizeof a.f) || (a.f != a.f && b.f != b.f);
+    case CFX_TAG_NODE: return same_nodes(c, cfx_as_node(a), cfx_as_node(b));
+    case CFX_TAG_FLOAT: return same_floats(cfx_number(a), cfx_number(b));
     case CFX_TAG_COMPLEX:
-        return same_values(c, cfx_float(a.complex_->re), cfx_float(b.complex_->re)) &&
-               same_values(c, cfx_float(a.complex_->im), cfx_float(b.complex_->im));
+        return same_floats(cfx_as_complex(a)->re, cfx_as_complex(b)->re) &&
+               same_floats(cfx_as_complex(a)->im, cfx_as_complex(b)->im);
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE:
-        same = a.list->len == b.list->len;
-        for (int64_t i = 0; same && i < a.list->len; i++)
-            same = same_values(c, a.list->items[i], b.list->items[i]);
+        same = cfx_as_list(a)->len == cfx_as_list(b)->len;
+        for (int64_t i = 0; same && i < cfx_as_list(a)->len; i++)
+            same = same_values(c, cfx_as_list(a)->items[i], cfx_as_list(b)->items[i]);
         return same;
-    case CFX_TAG_DICT: return same_dicts(c, a.dict, b.dict);
+    case CFX_TAG_DICT: return same_dicts(c, cfx_as_dict(a), cfx_as_dict(b));
     case CFX_TAG_SLICE:
-        return same_values(c, a.slice->start, b.slice->start) &&
-               same_values(c, a.slice->stop, b.slice->stop) &&
-               same_values(c, a.slice->step, b.slice->step);
+        return same_values(c, cfx_as_slice(a)->start, cfx_as_slice(b)->start) &&
+               same_values(c, cfx_as_slice(a)->stop, cfx_as_slice(b)->stop) &&
+               same_values(c, cfx_as_slice(a)->step, cfx_as_slice(b)->step);
     default: return cfx_equal_values(a, b);
     }
 }
@@ -244,34 +248,37 @@ static uint64_t mix(uint64_t h, uint64_t x) {
     return h * 0xff51afd7ed558ccdu ^ h >> 32;
 }
 
+static uint64_t hash_float(uint64_t h, double f) {
+    return f != f ? h : mix(h, cfx__text_hash(&f, sizeof f));
+}
+
 static uint64_t hash_value(const comparison *c, cfx_value v) {
     uint64_t h = mix(17, v.tag);
     switch (v.tag) {
     case CFX_TAG_NODE:
         if (!c->a)
-            return mix(h, (uintptr_t)v.node);
-        if (v.node->erased || v.node->graph != c->a)
+            return mix(h, (uintptr_t)cfx_as_node(v));
+        if (cfx_as_node(v)->erased || cfx_as_node(v)->graph != c->a)
             return h;
-        return mix(h, c->place_a[cfx__node_of(v.node)->id]);
-    case CFX_TAG_FLOAT: return v.f != v.f ? h : mix(h, cfx__text_hash(&v.f, sizeof v.f));
+        return mix(h, c->place_a[cfx__node_of(cfx_as_node(v))->id]);
+    case CFX_TAG_FLOAT: return hash_float(h, cfx_number(v));
     case CFX_TAG_COMPLEX:
-        h = mix(h, hash_value(c, cfx_float(v.complex_->re)));
-        return mix(h, hash_value(c, cfx_float(v.complex_->im)));
+        return hash_float(hash_float(h, cfx_as_complex(v)->re), cfx_as_complex(v)->im);
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE:
-        for (int64_t i = 0; i < v.list->len; i++)
-            h = mix(h, hash_value(c, v.list->items[i]));
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            h = mix(h, hash_value(c, cfx_as_list(v)->items[i]));
         return h;
     case CFX_TAG_DICT:
-        for (int64_t i = 0; i < v.dict->len; i++) {
-            h = mix(h, hash_value(c, v.dict->entries[i].key));
-            h = mix(h, hash_value(c, v.dict->entries[i].value));
+        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++) {
+            h = mix(h, hash_value(c, cfx_as_dict(v)->entries[i].key));
+            h = mix(h, hash_value(c, cfx_as_dict(v)->entries[i].value));
         }
         return h;
     case CFX_TAG_SLICE:
-        h = mix(h, hash_value(c, v.slice->start));
-        h = mix(h, hash_value(c, v.slice->stop));
-        return mix(h, hash_value(c, v.slice->step));
+        h = mix(h, hash_value(c, cfx_as_slice(v)->start));
+        h = mix(h, hash_value(c, cfx_as_slice(v)->stop));
+        return mix(h, hash_value(c, cfx_as_slice(v)->step));
     case CFX_TAG_TENSOR:
     case CFX_TAG_MODULE:
     case CFX_TAG_OP: return h; /* addresses say nothing about another run */
@@ -330,8 +337,8 @@ int cfx_graph_eliminate_dead_code(cfx_graph *g) {
         if (n->op != CFX_GET_ATTR)
             continue;
         cfx_value v = cfx_module_attr(g->owner, n->target.name);
-        if (v.tag == CFX_TAG_MODULE && v.module->graph)
-            erased += cfx_graph_eliminate_dead_code(v.module->graph);
+        if (v.tag == CFX_TAG_MODULE && cfx_as_module(v)->graph)
+            erased += cfx_graph_eliminate_dead_code(cfx_as_module(v)->graph);
     }
     return erased;
 }

@@ -21,7 +21,7 @@ TEST(a_copy_is_equal_and_apart) {
     CHECK_STR(cfx_graph_str(copy), cfx_graph_str(g));
     CHECK(cfx_graph_equal(g, copy));
     CHECK(cfx_graph_hash(g) == cfx_graph_hash(copy));
-    CHECK_INT(cfx_node_get_meta(cfx_graph_find(copy, "cat"), "custom").i, 7);
+    CHECK_INT(cfx_integer(cfx_node_get_meta(cfx_graph_find(copy, "cat"), "custom")), 7);
     CHECK(cfx__graph_check(copy));
     cfx_node_rename(cfx_graph_find(copy, "cat"), "other");
     CHECK(cfx_graph_equal(g, copy) && cfx_graph_hash(g) == cfx_graph_hash(copy));
@@ -70,7 +70,7 @@ TEST(a_graph_is_inlined) {
               "%add],), kwargs = {dim: 0})\n"
               "    return (add_1, cat)");
     CHECK_INT(values->len, 4);
-    CHECK_INT(cfx_node_get_meta(cfx_graph_find(g, "cat"), "custom").i, 7);
+    CHECK_INT(cfx_integer(cfx_node_get_meta(cfx_graph_find(g, "cat"), "custom")), 7);
     CHECK(cfx__graph_check(g));
 }
 
@@ -97,7 +97,7 @@ TEST(one_node_is_copied) {
     bool good = true;
     cfx_node *mapped = cfx_graph_copy_node(g, c, to_seven, &good);
     CHECK_STR(cfx_repr(mapped->args), "([[7], [7]],)");
-    CHECK_INT(cfx_node_get_meta(mapped, "custom").i, 7);
+    CHECK_INT(cfx_integer(cfx_node_get_meta(mapped, "custom")), 7);
     good = false;
     CHECK(cfx_graph_copy_node(g, c, to_seven, &good)->erased);
     CHECK_ERROR("an argument of cat is mapped to a bad value");

@@ -36,7 +36,7 @@ static bool size_of(const struct cfx_sym *name, void *user, int64_t *out) {
     if (v.tag != CFX_TAG_INT && !name->has_hint)
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "nothing tells how large %s is: give it a size",
                  name->name);
-    *out = v.tag == CFX_TAG_INT ? v.i : name->hint;
+    *out = v.tag == CFX_TAG_INT ? cfx_integer(v) : name->hint;
     return true;
 }
 
@@ -46,7 +46,9 @@ static int64_t evaluate(const counter *c, const struct cfx_sym *e) {
 }
 
 static int64_t number(const counter *c, cfx_value v) {
-    return v.tag == CFX_TAG_SYM ? evaluate(c, v.sym) : v.tag == CFX_TAG_INT ? v.i : 0;
+    return v.tag == CFX_TAG_SYM   ? evaluate(c, cfx_as_sym(v))
+           : v.tag == CFX_TAG_INT ? cfx_integer(v)
+                                  : 0;
 }
 
 /* A result as a value without numbers, symbols replaced; scope. None where nothing is known. */
@@ -66,7 +68,7 @@ static cfx_value without_numbers(const counter *c, const cfx_result *r) {
     cfx_value all = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < cfx_result_count(r); i++) {
         cfx_result item = cfx_result_item(r, i);
-        cfx_list_append(all.list, without_numbers(c, &item));
+        cfx_list_append(cfx_as_list(all), without_numbers(c, &item));
     }
     return all;
 }
@@ -107,7 +109,7 @@ static int64_t flops_of(counter *c, const cfx_node *n, bool *unknown) {
     cfx_value kwargs = cfx__value_scope_own(cfx__node_map(n->kwargs, as_value, c));
     if (!cfx_ok())
         return 0;
-    cfx_args a = {(int)args.list->len, args.list->items, kwargs.dict};
+    cfx_args a = {(int)cfx_as_list(args)->len, cfx_as_list(args)->items, cfx_as_dict(kwargs)};
     int64_t flops = cfx_op_flops((cfx_site){0}, op, a);
     if (flops >= 0)
         return flops;
@@ -125,15 +127,15 @@ const cfx_node *cfx__node_aliased(const cfx_node *n) {
     const cfx__schema *s = op ? cfx__op_info_of(op)->schema : NULL;
     if (!s || s->nrets != 1 || !s->rets[0].alias)
         return NULL;
-    for (int i = 0; i < s->nargs && i < n->args.list->len; i++) {
-        cfx_value v = n->args.list->items[i];
+    for (int i = 0; i < s->nargs && i < cfx_as_list(n->args)->len; i++) {
+        cfx_value v = cfx_as_list(n->args)->items[i];
         if (s->args[i].alias != s->rets[0].alias || v.tag != CFX_TAG_NODE)
             continue;
-        cfx_result from = cfx_node_result(v.node), to = cfx_node_result(n);
+        cfx_result from = cfx_node_result(cfx_as_node(v)), to = cfx_node_result(n);
         bool copy = from.dtype != to.dtype ||
                     (!op->view && !s->args[i].writes && from.ndim == to.ndim &&
                      !cfx_result_equal(&from, &to)); /* contiguous() of what was not */
-        return copy ? NULL : v.node;
+        return copy ? NULL : cfx_as_node(v);
     }
     return NULL;
 }

@@ -4,9 +4,9 @@
 /* str(v): strings bare, devices by name, the rest as repr. */
 static void put_str(cfx__text *out, cfx_value v) {
     if (v.tag == CFX_TAG_STR)
-        cfx__text_add(out, v.str->text, v.str->len);
+        cfx__text_add(out, cfx_as_string(v)->text, cfx_as_string(v)->len);
     else if (v.tag == CFX_TAG_DEVICE)
-        cfx__device_str(out, v.device);
+        cfx__device_str(out, cfx_as_device(v));
     else
         cfx__repr(out, v);
 }
@@ -35,27 +35,27 @@ void cfx__node_format_arg(cfx__text *out, cfx_value v) {
     switch (v.tag) {
     case CFX_TAG_NODE:
         cfx__text_putc(out, '%');
-        cfx__text_add(out, v.node->name, cfx__node_of(v.node)->name->len);
+        cfx__text_add(out, cfx_as_node(v)->name, cfx__node_of(cfx_as_node(v))->name->len);
         break;
-    case CFX_TAG_INT: put_int(out, v.i); break;
+    case CFX_TAG_INT: put_int(out, cfx_integer(v)); break;
     case CFX_TAG_LIST:
         cfx__text_putc(out, '[');
-        format_items(out, v.list);
+        format_items(out, cfx_as_list(v));
         cfx__text_putc(out, ']');
         break;
     case CFX_TAG_TUPLE:
         cfx__text_putc(out, '(');
-        format_items(out, v.list);
-        cfx__text_puts(out, v.list->len == 1 ? ",)" : ")");
+        format_items(out, cfx_as_list(v));
+        cfx__text_puts(out, cfx_as_list(v)->len == 1 ? ",)" : ")");
         break;
     case CFX_TAG_DICT:
         cfx__text_putc(out, '{');
-        for (int64_t i = 0; i < v.dict->len; i++) {
+        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++) {
             if (i)
                 cfx__text_add(out, ", ", 2);
-            put_str(out, v.dict->entries[i].key);
+            put_str(out, cfx_as_dict(v)->entries[i].key);
             cfx__text_add(out, ": ", 2);
-            cfx__node_format_arg(out, v.dict->entries[i].value);
+            cfx__node_format_arg(out, cfx_as_dict(v)->entries[i].value);
         }
         cfx__text_putc(out, '}');
         break;
@@ -66,7 +66,7 @@ void cfx__node_format_arg(cfx__text *out, cfx_value v) {
 void cfx__node_format(cfx__text *out, const cfx_node *n) {
     if (n->op == CFX_OUTPUT) {
         cfx__text_puts(out, "return ");
-        put_str(out, n->args.list->len ? n->args.list->items[0] : cfx_none());
+        put_str(out, cfx_as_list(n->args)->len ? cfx_as_list(n->args)->items[0] : cfx_none());
         return;
     }
     cfx__text_putc(out, '%');
@@ -87,9 +87,9 @@ void cfx__node_format(cfx__text *out, const cfx_node *n) {
         cfx__text_puts(out, n->target.name);
     cfx__text_putc(out, ']');
     if (n->op == CFX_PLACEHOLDER) {
-        if (n->args.list->len) {
+        if (cfx_as_list(n->args)->len) {
             cfx__text_puts(out, "(default=");
-            put_str(out, n->args.list->items[0]);
+            put_str(out, cfx_as_list(n->args)->items[0]);
             cfx__text_putc(out, ')');
         }
     } else if (n->op != CFX_GET_ATTR) {

@@ -17,18 +17,18 @@ static cfx_value refuse(cfx_value v) {
     if (v.tag == CFX_TAG_KEYWORD)
         cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, (cfx_site){0},
                  "argument of type: keyword '%s': keywords belong in kwargs",
-                 v.keyword->name->text);
+                 cfx_as_keyword(v)->name->text);
     return cfx_bad();
 }
 
 /* Whether v can go into a frozen container as it is. */
 static bool is_fixed(cfx_value v) {
     switch (v.tag) {
-    case CFX_TAG_NODE: return is_node(v.node);
-    case CFX_TAG_TENSOR: return !(v.tensor->head.flags & CFX__TRACED);
+    case CFX_TAG_NODE: return is_node(cfx_as_node(v));
+    case CFX_TAG_TENSOR: return !(cfx_as_tensor(v)->head.flags & CFX__TRACED);
     case CFX_TAG_LIST:
-    case CFX_TAG_TUPLE: return v.list->head.flags & CFX__FROZEN;
-    case CFX_TAG_DICT: return v.dict->head.flags & CFX__FROZEN;
+    case CFX_TAG_TUPLE: return cfx_as_list(v)->head.flags & CFX__FROZEN;
+    case CFX_TAG_DICT: return cfx_as_dict(v)->head.flags & CFX__FROZEN;
     case CFX_TAG_SLICE:
     case CFX_TAG_KEYWORD:
     case CFX_TAG_BAD: return false;
@@ -37,15 +37,15 @@ static bool is_fixed(cfx_value v) {
 }
 
 static cfx_value freeze_list(cfx_value v, int depth) {
-    const cfx_list *from = v.list;
+    const cfx_list *from = cfx_as_list(v);
     bool same = v.tag == CFX_TAG_TUPLE;
     for (int64_t i = 0; same && i < from->len; i++) {
         cfx_value item = from->items[i];
         if (item.tag >= CFX_TAG_NODE)
-            same = item.tag == CFX_TAG_NODE ? is_node(item.node) : is_fixed(item);
+            same = item.tag == CFX_TAG_NODE ? is_node(cfx_as_node(item)) : is_fixed(item);
     }
     if (same) {
-        v.list->head.flags |= CFX__FROZEN;
+        cfx_as_list(v)->head.flags |= CFX__FROZEN;
         return cfx_value_keep(v);
     }
     cfx_list *l = cfx__list_alloc(from->len);
@@ -56,9 +56,8 @@ static cfx_value freeze_list(cfx_value v, int depth) {
             return cfx_bad();
         }
     }
-    l->head.flags |= v.list->head.flags | CFX__FROZEN;
-    v.list = l;
-    return v;
+    l->head.flags |= cfx_as_list(v)->head.flags | CFX__FROZEN;
+    return cfx__value_of_list(v.tag, l);
 }
 
 static void note_node(cfx_node *n, void *user) {
@@ -76,9 +75,9 @@ static cfx_value freeze_dict(cfx_value v, int depth) {
     size_t mark = cfx_scope_open();
     cfx_dict *d = cfx_dict_new();
     bool good = true;
-    for (int64_t i = 0; good && i < v.dict->len; i++) {
-        cfx_value key = v.dict->entries[i].key;
-        cfx_value item = freeze(v.dict->entries[i].value, depth + 1);
+    for (int64_t i = 0; good && i < cfx_as_dict(v)->len; i++) {
+        cfx_value key = cfx_as_dict(v)->entries[i].key;
+        cfx_value item = freeze(cfx_as_dict(v)->entries[i].value, depth + 1);
         good = !cfx_is_bad(item);
         if (good && cfx__node_within(key)) {
             cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
@@ -90,26 +89,28 @@ static cfx_value freeze_dict(cfx_value v, int depth) {
             cfx_dict_put(d, key, item);
         cfx_value_drop(item);
     }
-    v.dict = good ? cfx_keep(d) : NULL;
+    if (good)
+        cfx_keep(d);
     cfx_scope_close(mark);
     if (!good)
         return cfx_bad();
-    v.dict->head.flags |= CFX__FROZEN;
-    return v;
+    d->head.flags |= CFX__FROZEN;
+    return cfx_dict_value(d);
 }
 
 static cfx_value freeze_slice(cfx_value v) {
-    const cfx_value part[] = {v.slice->start, v.slice->stop, v.slice->step};
+    const cfx_value part[] = {cfx_as_slice(v)->start, cfx_as_slice(v)->stop, cfx_as_slice(v)->step};
     for (int i = 0; i < COUNT(part); i++)
-        if (part[i].tag == CFX_TAG_BAD || (part[i].tag == CFX_TAG_NODE && !is_node(part[i].node)))
+        if (part[i].tag == CFX_TAG_BAD ||
+            (part[i].tag == CFX_TAG_NODE && !is_node(cfx_as_node(part[i]))))
             return cfx_bad();
     return cfx_value_keep(v);
 }
 
 static cfx_value freeze(cfx_value v, int depth) {
-    bool frozen = v.tag == CFX_TAG_DICT ? v.dict->head.flags & CFX__FROZEN
+    bool frozen = v.tag == CFX_TAG_DICT ? cfx_as_dict(v)->head.flags & CFX__FROZEN
                   : v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE
-                      ? v.list->head.flags & CFX__FROZEN
+                      ? cfx_as_list(v)->head.flags & CFX__FROZEN
                       : false;
     if (frozen)
         return cfx_value_keep(v);
@@ -123,7 +124,7 @@ static cfx_value freeze(cfx_value v, int depth) {
     case CFX_TAG_TUPLE: return freeze_list(v, depth);
     case CFX_TAG_DICT: return freeze_dict(v, depth);
     case CFX_TAG_SLICE: return freeze_slice(v);
-    case CFX_TAG_NODE: return is_node(v.node) ? v : refuse(v);
+    case CFX_TAG_NODE: return is_node(cfx_as_node(v)) ? v : refuse(v);
     case CFX_TAG_TENSOR: {
         cfx_node *n = cfx__traced_node(v);
         return n ? cfx_node_value(n) : cfx_value_keep(v);
@@ -140,41 +141,45 @@ cfx_value cfx__graph_freeze(cfx_value v) { return freeze(v, 0); }
 
 void cfx__node_each(cfx_value v, cfx__node_visit *fn, void *user) {
     switch (v.tag) {
-    case CFX_TAG_NODE: fn(v.node, user); break;
+    case CFX_TAG_NODE: fn(cfx_as_node(v), user); break;
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE:
-        for (int64_t i = 0; i < v.list->len; i++)
-            if (v.list->items[i].tag >= CFX_TAG_NODE)
-                cfx__node_each(v.list->items[i], fn, user);
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            if (cfx_as_list(v)->items[i].tag >= CFX_TAG_NODE)
+                cfx__node_each(cfx_as_list(v)->items[i], fn, user);
         break;
     case CFX_TAG_DICT:
-        for (int64_t i = 0; i < v.dict->len; i++)
-            cfx__node_each(v.dict->entries[i].value, fn, user);
+        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++)
+            cfx__node_each(cfx_as_dict(v)->entries[i].value, fn, user);
         break;
     case CFX_TAG_SLICE:
-        cfx__node_each(v.slice->start, fn, user);
-        cfx__node_each(v.slice->stop, fn, user);
-        cfx__node_each(v.slice->step, fn, user);
+        cfx__node_each(cfx_as_slice(v)->start, fn, user);
+        cfx__node_each(cfx_as_slice(v)->stop, fn, user);
+        cfx__node_each(cfx_as_slice(v)->step, fn, user);
         break;
     default: break;
     }
 }
 
-static bool same_value(cfx_value a, cfx_value b) { return a.tag == b.tag && a.i == b.i; }
+static bool same_value(cfx_value a, cfx_value b) {
+    return a.tag == b.tag && (cfx__value_tag_counted(a.tag)
+                                   ? cfx__value_object(a) == cfx__value_object(b)
+                                   : cfx_equal_values(a, b));
+}
 
 static cfx_value map_list(cfx_value v, cfx__node_fn *fn, void *user) {
     cfx_list *l = NULL;
-    for (int64_t i = 0; i < v.list->len; i++) {
-        cfx_value item = v.list->items[i];
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++) {
+        cfx_value item = cfx_as_list(v)->items[i];
         cfx_value mapped = item.tag < CFX_TAG_NODE ? item : cfx__node_map(item, fn, user);
         if (cfx_is_bad(mapped)) {
             cfx_drop(l);
             return mapped;
         }
         if (!l && !same_value(item, mapped)) {
-            l = cfx__list_alloc(v.list->len);
+            l = cfx__list_alloc(cfx_as_list(v)->len);
             for (int64_t k = 0; k < i; k++)
-                l->items[k] = cfx_value_keep(v.list->items[k]);
+                l->items[k] = cfx_value_keep(cfx_as_list(v)->items[k]);
         }
         if (l)
             l->items[i] = mapped;
@@ -183,9 +188,8 @@ static cfx_value map_list(cfx_value v, cfx__node_fn *fn, void *user) {
     }
     if (!l)
         return cfx_value_keep(v);
-    l->head.flags |= v.list->head.flags | CFX__FROZEN;
-    v.list = l;
-    return v;
+    l->head.flags |= cfx_as_list(v)->head.flags | CFX__FROZEN;
+    return cfx__value_of_list(v.tag, l);
 }
 
 static cfx_value map_dict(cfx_value v, cfx__node_fn *fn, void *user) {
@@ -194,25 +198,26 @@ static cfx_value map_dict(cfx_value v, cfx__node_fn *fn, void *user) {
     size_t mark = cfx_scope_open();
     cfx_dict *d = cfx_dict_new();
     bool good = true;
-    for (int64_t i = 0; good && i < v.dict->len; i++) {
-        cfx_value item = cfx__node_map(v.dict->entries[i].value, fn, user);
+    for (int64_t i = 0; good && i < cfx_as_dict(v)->len; i++) {
+        cfx_value item = cfx__node_map(cfx_as_dict(v)->entries[i].value, fn, user);
         good = !cfx_is_bad(item);
         if (good)
-            cfx_dict_put(d, v.dict->entries[i].key, item);
+            cfx_dict_put(d, cfx_as_dict(v)->entries[i].key, item);
         cfx_value_drop(item);
     }
-    v.dict = good ? cfx_keep(d) : NULL;
+    if (good)
+        cfx_keep(d);
     cfx_scope_close(mark);
     if (!good)
         return cfx_bad();
-    v.dict->head.flags |= CFX__FROZEN;
-    return v;
+    d->head.flags |= CFX__FROZEN;
+    return cfx_dict_value(d);
 }
 
 static cfx_value map_slice(cfx_value v, cfx__node_fn *fn, void *user) {
     if (!cfx__node_within(v))
         return cfx_value_keep(v);
-    cfx_value part[] = {v.slice->start, v.slice->stop, v.slice->step};
+    cfx_value part[] = {cfx_as_slice(v)->start, cfx_as_slice(v)->stop, cfx_as_slice(v)->step};
     bool good = true;
     for (int i = 0; i < COUNT(part); i++) {
         part[i] = cfx__node_map(part[i], fn, user);
@@ -229,7 +234,7 @@ static cfx_value map_slice(cfx_value v, cfx__node_fn *fn, void *user) {
 
 cfx_value cfx__node_map(cfx_value v, cfx__node_fn *fn, void *user) {
     switch (v.tag) {
-    case CFX_TAG_NODE: return fn(v.node, user);
+    case CFX_TAG_NODE: return fn(cfx_as_node(v), user);
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE: return map_list(v, fn, user);
     case CFX_TAG_DICT: return map_dict(v, fn, user);

@@ -29,8 +29,8 @@ cfx_graph *cfx_graph_new(void) {
     size_t mark = cfx_scope_open();
     g->no_args = cfx_value_keep(cfx_tuple_value(0, NULL));
     g->no_kwargs = cfx_value_keep(cfx_dict_value(cfx_dict_new()));
-    g->no_args.list->head.flags |= CFX__FROZEN;
-    g->no_kwargs.dict->head.flags |= CFX__FROZEN;
+    cfx_as_list(g->no_args)->head.flags |= CFX__FROZEN;
+    cfx_as_dict(g->no_kwargs)->head.flags |= CFX__FROZEN;
     cfx_scope_close(mark);
     return g;
 }
@@ -44,9 +44,9 @@ static void take_back(cfx_graph *g) {
     for (size_t i = 0; i < g->made.len; i++)
         CFX_SCOPE {
             cfx_value users = cfx_node_users(&g->made.data[i]->pub);
-            for (int64_t k = 0; k < users.list->len; k++)
-                if (users.list->items[k].node->graph != g)
-                    cfx__node_map_args(users.list->items[k].node, none_of, g);
+            for (int64_t k = 0; k < cfx_as_list(users)->len; k++)
+                if (cfx_as_node(cfx_as_list(users)->items[k])->graph != g)
+                    cfx__node_map_args(cfx_as_node(cfx_as_list(users)->items[k]), none_of, g);
         }
 }
 
@@ -89,9 +89,9 @@ static void graph_free(void *p) {
         cfx_node *n = &g->made.data[i]->pub;
         if (g->foreign.len || g->borrows)
             cfx__node_drop_uses(n);
-        if (n->args.obj != g->no_args.obj)
+        if (cfx__value_object(n->args) != cfx__value_object(g->no_args))
             cfx_value_drop(n->args);
-        if (n->kwargs.obj != g->no_kwargs.obj)
+        if (cfx__value_object(n->kwargs) != cfx__value_object(g->no_kwargs))
             cfx_value_drop(n->kwargs);
         cfx_drop(n->meta);
     }
@@ -171,7 +171,8 @@ static bool freeze_args(cfx_graph *g, cfx_value args, cfx_value kwargs, cfx_valu
                  cfx__value_python_type(kwargs));
         return false;
     }
-    bool no_kwargs = cfx_is_none(kwargs) || (kwargs.tag == CFX_TAG_DICT && !kwargs.dict->len);
+    bool no_kwargs =
+        cfx_is_none(kwargs) || (kwargs.tag == CFX_TAG_DICT && !cfx_as_dict(kwargs)->len);
     *a = cfx_is_none(args) ? g->no_args : cfx__graph_freeze(args);
     *k = no_kwargs ? g->no_kwargs : cfx__graph_freeze(kwargs);
     if (likely(!cfx_is_bad(*a) && !cfx_is_bad(*k)))
@@ -335,8 +336,8 @@ cfx_node *cfx_graph_find(const cfx_graph *g, const char *name) {
 }
 
 static int by_order(const void *a, const void *b) {
-    uint64_t x = cfx__node_of(((const cfx_value *)a)->node)->order;
-    uint64_t y = cfx__node_of(((const cfx_value *)b)->node)->order;
+    uint64_t x = cfx__node_of(cfx_as_node(*((const cfx_value *)a)))->order;
+    uint64_t y = cfx__node_of(cfx_as_node(*((const cfx_value *)b)))->order;
     return x < y ? -1 : x > y;
 }
 
@@ -355,12 +356,12 @@ cfx_value cfx_graph_find_nodes(cfx_graph *g, cfx_opcode op, const char *target) 
         if (!row && op == CFX_CALL_FUNCTION)
             row = cfx__map_get(&g->targets[op], cfx_graph_target(g, text).name);
         if (row)
-            collect_row(list.list, row);
+            collect_row(cfx_as_list(list), row);
     } else {
         for (cfx__target_row *row = g->rows[op]; row; row = row->next)
-            collect_row(list.list, row);
+            collect_row(cfx_as_list(list), row);
     }
-    cfx_list *l = list.list;
+    cfx_list *l = cfx_as_list(list);
     for (int64_t i = 1; i < l->len; i++)
         if (by_order(&l->items[i - 1], &l->items[i]) > 0) {
             qsort(l->items, (size_t)l->len, sizeof *l->items, by_order);

@@ -226,11 +226,11 @@ TEST(what_a_graph_holds_does_not_change) {
     cfx_graph *g = cfx_graph_new();
     cfx_value list = cfx_list(1, 2);
     cfx_node *n = cfx_graph_call_function(g, "torch.cat", cfx_tuple(list), CFX_NONE);
-    cfx_list_append(list.list, cfx_int(3));
+    cfx_list_append(cfx_as_list(list), cfx_int(3));
     CHECK_STR(cfx_repr(n->args), "([1, 2],)");
-    cfx_list_append(n->args.list->items[0].list, cfx_int(3));
+    cfx_list_append(cfx_as_list(cfx_as_list(n->args)->items[0]), cfx_int(3));
     CHECK_ERROR("'immutable_list' object does not support mutation.");
-    cfx_dict_set(n->kwargs.dict, "dim", cfx_int(3));
+    cfx_dict_set(cfx_as_dict(n->kwargs), "dim", cfx_int(3));
     CHECK_ERROR("'immutable_dict' object does not support mutation.");
 }
 
@@ -286,7 +286,7 @@ TEST(a_hundred_thousand_nodes) {
     CHECK(cfx_graph_equal(g, copy));
     CHECK(cfx__graph_check(copy));
     CHECK(cfx_graph_sort(copy));
-    CHECK_INT(cfx_graph_find_nodes(g, CFX_CALL_FUNCTION, "operator.add").list->len, MANY);
+    CHECK_INT(cfx_as_list(cfx_graph_find_nodes(g, CFX_CALL_FUNCTION, "operator.add"))->len, MANY);
     cfx_graph_erase(cfx_graph_output_node(g));
     CHECK_INT(cfx_graph_eliminate_dead_code(g), MANY);
     CHECK_STR(names(g), "y x");

@@ -29,7 +29,7 @@ static bool check_inputs(const cfx_graph *g, const cfx_node *n) {
 static bool check_target(const cfx_node *n, const cfx_module *owner) {
     const char *path = n->target.name;
     cfx_value v = cfx_none();
-    for (const char *atom = path, *end; owner; atom = end + 1, owner = v.module) {
+    for (const char *atom = path, *end; owner; atom = end + 1, owner = cfx_as_module(v)) {
         end = strchr(atom, '.');
         int len = (int)(end ? (size_t)(end - atom) : strlen(atom));
         int before = atom > path ? (int)(atom - path) - 1 : 0;

@@ -106,7 +106,7 @@ TEST(sorting_a_reversed_graph_is_linear) {
         if (last != sum)
             CFX_SCOPE
                 cfx_node_set_args(last, cfx_tuple(n));
-        cfx_list_append(all.list, cfx_node_value(n));
+        cfx_list_append(cfx_as_list(all), cfx_node_value(n));
         last = n;
     }
     cfx_node_set_args(sum, cfx_tuple(all));

@@ -8,15 +8,10 @@
  * stands for it, and the number of the node there in t->offset, which means nothing otherwise. */
 cfx_node *cfx__traced_node(cfx_value v) {
     if (v.tag == CFX_TAG_NODE)
-        return v.node;
-    if (v.tag != CFX_TAG_TENSOR || !(v.tensor->head.flags & CFX__TRACED))
+        return cfx_as_node(v);
+    if (v.tag != CFX_TAG_TENSOR || !(cfx_as_tensor(v)->head.flags & CFX__TRACED))
         return NULL;
-    return &((cfx_graph *)v.tensor->proxy)->made.data[v.tensor->offset]->pub;
-}
-
-cfx_node *cfx_as_node_from(cfx_site at, cfx_value v) {
-    cfx_node *n = cfx__traced_node(v);
-    return cfx__value_expect(at, v, n != NULL, "a node") ? n : cfx__node_bad;
+    return &((cfx_graph *)cfx_as_tensor(v)->proxy)->made.data[cfx_as_tensor(v)->offset]->pub;
 }
 
 const char *cfx__node_name(const cfx_node *n) { return n ? n->name : "None"; }
@@ -93,9 +88,9 @@ static void add_use_of(cfx_node *used, void *data) { add_use(data, used); }
 
 static void set_args(cfx_node *n, cfx_value args, cfx_value kwargs) {
     const cfx_graph *g = n->graph;
-    if (n->args.obj != g->no_args.obj)
+    if (cfx__value_object(n->args) != cfx__value_object(g->no_args))
         cfx_value_drop(n->args);
-    if (n->kwargs.obj != g->no_kwargs.obj)
+    if (cfx__value_object(n->kwargs) != cfx__value_object(g->no_kwargs))
         cfx_value_drop(n->kwargs);
     n->args = args;
     n->kwargs = kwargs;
@@ -107,21 +102,21 @@ void cfx__node_put_args(cfx_node *n, cfx_value args, cfx_value kwargs) {
     cfx__node_of(n)->stale = true;
     set_args(n, args, kwargs);
     uses s = {n, &n->inputs};
-    for (int64_t i = 0; i < args.list->len; i++) {
-        cfx_value v = args.list->items[i];
+    for (int64_t i = 0; i < cfx_as_list(args)->len; i++) {
+        cfx_value v = cfx_as_list(args)->items[i];
         if (v.tag == CFX_TAG_NODE)
-            add_use(&s, v.node);
+            add_use(&s, cfx_as_node(v));
         else if (v.tag > CFX_TAG_NODE)
             cfx__node_each(v, add_use_of, &s);
     }
-    if (kwargs.dict->len)
+    if (cfx_as_dict(kwargs)->len)
         cfx__node_each(kwargs, add_use_of, &s);
     n->graph->version++;
 }
 
 /* The value as set_args wants it: nodes without arguments share the graph's empty ones. */
 static cfx_value map_args(const cfx_graph *g, cfx_value v, cfx__node_fn *fn, void *user) {
-    if (v.tag == CFX_TAG_TUPLE ? !v.list->len : !v.dict->len)
+    if (v.tag == CFX_TAG_TUPLE ? !cfx_as_list(v)->len : !cfx_as_dict(v)->len)
         return v.tag == CFX_TAG_TUPLE ? g->no_args : g->no_kwargs;
     return cfx__node_map(v, fn, user);
 }
@@ -138,17 +133,21 @@ void cfx__node_clone_args(cfx_node *n, const cfx_node *from, cfx__node_fn *fn, v
 
 /* One more count for arguments that stay. */
 static cfx_value keep_args(const cfx_node *n) {
-    return n->args.obj == n->graph->no_args.obj ? n->args : cfx_value_keep(n->args);
+    return cfx__value_object(n->args) == cfx__value_object(n->graph->no_args)
+               ? n->args
+               : cfx_value_keep(n->args);
 }
 
 static cfx_value keep_kwargs(const cfx_node *n) {
-    return n->kwargs.obj == n->graph->no_kwargs.obj ? n->kwargs : cfx_value_keep(n->kwargs);
+    return cfx__value_object(n->kwargs) == cfx__value_object(n->graph->no_kwargs)
+               ? n->kwargs
+               : cfx_value_keep(n->kwargs);
 }
 
 static cfx_value list_uses(const cfx_use *u, bool users) {
     cfx_value list = cfx_list_value(0, NULL);
     for (; u; u = users ? u->next : u->next_input)
-        cfx_list_append(list.list, cfx_node_value(users ? u->user : u->node));
+        cfx_list_append(cfx_as_list(list), cfx_node_value(users ? u->user : u->node));
     return list;
 }
 
@@ -214,7 +213,7 @@ bool cfx_node_set_kwargs(cfx_node *n, cfx_value kwargs) {
 
 /* The arguments with v at i instead of `gone` (0 or 1) old ones. */
 static bool splice(cfx_node *n, int64_t i, int gone, cfx_value v) {
-    const cfx_list *old = n->args.list;
+    const cfx_list *old = cfx_as_list(n->args);
     cfx_value frozen;
     if (!freeze(v, &frozen))
         return false;
@@ -222,16 +221,14 @@ static bool splice(cfx_node *n, int64_t i, int gone, cfx_value v) {
     for (int64_t k = 0; k < l->len; k++)
         l->items[k] = k == i ? frozen : cfx_value_keep(old->items[k < i ? k : k - 1 + gone]);
     l->head.flags |= CFX__FROZEN;
-    cfx_value args = n->args;
-    args.list = l;
-    cfx__node_put_args(n, args, keep_kwargs(n));
+    cfx__node_put_args(n, cfx__value_of_list(n->args.tag, l), keep_kwargs(n));
     return true;
 }
 
 bool cfx_node_set_arg(cfx_node *n, int i, cfx_value v) {
     if (!is_live(n))
         return false;
-    int64_t len = n->args.list->len, k = i < 0 ? i + len : i;
+    int64_t len = cfx_as_list(n->args)->len, k = i < 0 ? i + len : i;
     if (k < 0 || k >= len) {
         cfx_fail(CFX_INDEX_ERROR, (cfx_site){0}, "list assignment index out of range");
         return false;
@@ -242,7 +239,7 @@ bool cfx_node_set_arg(cfx_node *n, int i, cfx_value v) {
 bool cfx_node_insert_arg(cfx_node *n, int i, cfx_value v) {
     if (!is_live(n))
         return false;
-    if (i < 0 || i > n->args.list->len) {
+    if (i < 0 || i > cfx_as_list(n->args)->len) {
         cfx_fail(CFX_ASSERTION_ERROR, (cfx_site){0},
                  "insert_args index must be between 0 and len(self.args), got %d", i);
         return false;
@@ -255,8 +252,9 @@ bool cfx_node_set_kwarg(cfx_node *n, const char *key, cfx_value v) {
         return false;
     size_t mark = cfx_scope_open();
     cfx_dict *d = cfx_dict_new();
-    for (int64_t i = 0; i < n->kwargs.dict->len; i++)
-        cfx_dict_put(d, n->kwargs.dict->entries[i].key, n->kwargs.dict->entries[i].value);
+    for (int64_t i = 0; i < cfx_as_dict(n->kwargs)->len; i++)
+        cfx_dict_put(d, cfx_as_dict(n->kwargs)->entries[i].key,
+                     cfx_as_dict(n->kwargs)->entries[i].value);
     cfx_dict_set(d, key, v);
     bool good = cfx_node_set_kwargs(n, cfx_dict_value(d));
     cfx_scope_close(mark);
@@ -302,8 +300,8 @@ int cfx_node_replace_if(cfx_node *n, cfx_node *with, cfx_node_filter *keep, void
     cfx_value users = cfx_node_users(n);
     bool alike = are_alike(n, with);
     int changed = 0;
-    for (int64_t i = 0; i < users.list->len; i++) {
-        cfx_node *user = users.list->items[i].node;
+    for (int64_t i = 0; i < cfx_as_list(users)->len; i++) {
+        cfx_node *user = cfx_as_node(cfx_as_list(users)->items[i]);
         if (user == with || (keep && !keep(user, data)))
             continue;
         tell_replaced(n, with, user);

@@ -103,12 +103,12 @@ TEST(metadata_is_shared_until_it_changes) {
     cfx_node_set_meta(x, "val", cfx_int(1));
     cfx_graph *copy = cfx_graph_copy(g);
     cfx_node *y = cfx_graph_first(copy);
-    CHECK_INT(cfx_node_get_meta(y, "val").i, 1);
+    CHECK_INT(cfx_integer(cfx_node_get_meta(y, "val")), 1);
     cfx_node_set_meta(y, "val", cfx_int(2));
     cfx_node_set_meta(y, "custom", cfx_string_value("a"));
-    CHECK_INT(cfx_node_get_meta(x, "val").i, 1);
+    CHECK_INT(cfx_integer(cfx_node_get_meta(x, "val")), 1);
     CHECK(cfx_is_none(cfx_node_get_meta(x, "custom")));
-    CHECK_INT(cfx_node_get_meta(y, "val").i, 2);
+    CHECK_INT(cfx_integer(cfx_node_get_meta(y, "val")), 2);
     CHECK(cfx_node_remove_meta(y, "val"));
     CHECK(!cfx_node_remove_meta(y, "val"));
 }

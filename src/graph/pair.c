@@ -44,7 +44,7 @@ static bool alike(cfx_result a, cfx_result b) {
         return false;
     for (int i = 0; a.kind == CFX_RESULT_TENSOR && i < a.ndim; i++) {
         cfx_value x = cfx_result_size(&a, i), y = cfx_result_size(&b, i);
-        if (x.tag == CFX_TAG_INT && y.tag == CFX_TAG_INT && x.i != y.i)
+        if (x.tag == CFX_TAG_INT && y.tag == CFX_TAG_INT && cfx_integer(x) != cfx_integer(y))
             return false;
     }
     return a.kind != CFX_RESULT_SEVERAL || cfx_result_count(&a) == cfx_result_count(&b);
@@ -65,8 +65,8 @@ static const char *origin(const cfx_node *n) {
     if (!call && !trace && !source)
         return NULL;
     cfx__text out = {0};
-    if (stack.tag == CFX_TAG_DICT && stack.dict->len) {
-        const char *module = cfx_text(stack.dict->entries[stack.dict->len - 1].key);
+    if (stack.tag == CFX_TAG_DICT && cfx_as_dict(stack)->len) {
+        const char *module = cfx_text(cfx_as_dict(stack)->entries[cfx_as_dict(stack)->len - 1].key);
         cfx__text_puts(&out, module ? module : "");
     }
     const char *const parts[] = {call, trace, source};
@@ -198,20 +198,20 @@ static bool same_value(const cfx_pairs *p, cfx_value a, cfx_value b) {
     if (a.tag != b.tag)
         return false;
     if (a.tag == CFX_TAG_NODE)
-        return *slot_b(p, b.node) == a.node;
+        return *slot_b(p, cfx_as_node(b)) == cfx_as_node(a);
     if (a.tag == CFX_TAG_LIST || a.tag == CFX_TAG_TUPLE) {
-        for (int64_t i = 0; i < a.list->len && i < b.list->len; i++)
-            if (!same_value(p, a.list->items[i], b.list->items[i]))
+        for (int64_t i = 0; i < cfx_as_list(a)->len && i < cfx_as_list(b)->len; i++)
+            if (!same_value(p, cfx_as_list(a)->items[i], cfx_as_list(b)->items[i]))
                 return false;
-        return a.list->len == b.list->len;
+        return cfx_as_list(a)->len == cfx_as_list(b)->len;
     }
     if (a.tag == CFX_TAG_DICT) {
-        for (int64_t i = 0; i < a.dict->len; i++) {
-            const cfx_value *other = cfx_dict_find(b.dict, a.dict->entries[i].key);
-            if (!other || !same_value(p, a.dict->entries[i].value, *other))
+        for (int64_t i = 0; i < cfx_as_dict(a)->len; i++) {
+            const cfx_value *other = cfx_dict_find(cfx_as_dict(b), cfx_as_dict(a)->entries[i].key);
+            if (!other || !same_value(p, cfx_as_dict(a)->entries[i].value, *other))
                 return false;
         }
-        return a.dict->len == b.dict->len;
+        return cfx_as_dict(a)->len == cfx_as_dict(b)->len;
     }
     bool same = false;
     CFX_SCOPE same = !strcmp(cfx_value_repr(a), cfx_value_repr(b));

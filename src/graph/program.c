@@ -104,7 +104,7 @@ cfx_tensor *cfx_program_tensor(const cfx_program *p, const cfx_input_spec *spec)
     bool in_state = spec->kind == CFX_IN_PARAMETER ||
                     (spec->kind == CFX_IN_BUFFER && spec->persistent);
     cfx_value v = cfx_dict_get(in_state ? p->state : p->constants, spec->target);
-    return v.tag == CFX_TAG_TENSOR ? v.tensor : NULL;
+    return v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
 }
 
 void cfx__program_swap(cfx_program *a, cfx_program *b) {

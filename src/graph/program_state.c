@@ -7,7 +7,7 @@ static void note(cfx__text *out, const char *what, const char *name) {
 
 /* What is wrong with giving `new` for `old`; false where nothing is. */
 static bool differs(cfx__text *out, const char *name, const cfx_tensor *old, cfx_value v) {
-    const cfx_tensor *new = v.tag == CFX_TAG_TENSOR ? v.tensor : NULL;
+    const cfx_tensor *new = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
     if (new &&cfx__tensor_same_shape(old, new) && old->dtype == new->dtype)
         return false;
     note(out, "wrong", name);
@@ -31,7 +31,7 @@ bool cfx_program_load_state_dict(cfx_program *p, const cfx_dict *state, bool str
         const char *name = cfx_text(p->state->entries[i].key);
         const cfx_value *v = cfx_dict_find(state, p->state->entries[i].key);
         if (v)
-            differs(&wrong, name, p->state->entries[i].value.tensor, *v);
+            differs(&wrong, name, cfx_as_tensor(p->state->entries[i].value), *v);
         else if (strict)
             note(&wrong, "missing", name);
     }

@@ -4,7 +4,7 @@
 static bool is_sequence(cfx_value v) { return v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST; }
 
 static cfx_result of_tensor(cfx_value v) {
-    const cfx_tensor *t = v.tensor;
+    const cfx_tensor *t = cfx_as_tensor(v);
     return (cfx_result){.kind = CFX_RESULT_TENSOR,
                         .value = v,
                         .dtype = (cfx_dtype)t->dtype,
@@ -17,18 +17,19 @@ static cfx_result of_tensor(cfx_value v) {
 
 /* A tensor of which some sizes are symbols, or an object of which the class is known. */
 static cfx_result of_dict(cfx_value v) {
-    cfx_value shape = cfx_dict_get(v.dict, "shape"), dtype = cfx_dict_get(v.dict, "dtype");
-    cfx_value device = cfx_dict_get(v.dict, "device");
-    cfx_value grad = cfx_dict_get(v.dict, "requires_grad");
+    cfx_value shape = cfx_dict_get(cfx_as_dict(v), "shape"),
+              dtype = cfx_dict_get(cfx_as_dict(v), "dtype");
+    cfx_value device = cfx_dict_get(cfx_as_dict(v), "device");
+    cfx_value grad = cfx_dict_get(cfx_as_dict(v), "requires_grad");
     cfx_result r = {.value = v, .device = {CFX_CPU, -1}};
     if (is_sequence(shape) && dtype.tag == CFX_TAG_DTYPE) {
         r.kind = CFX_RESULT_TENSOR;
-        r.dtype = (cfx_dtype)dtype.i;
-        r.ndim = (int)shape.list->len;
-        r.requires_grad = grad.tag == CFX_TAG_BOOL && grad.b;
+        r.dtype = cfx_as_dtype(dtype);
+        r.ndim = (int)cfx_as_list(shape)->len;
+        r.requires_grad = grad.tag == CFX_TAG_BOOL && cfx_integer(grad);
         if (device.tag == CFX_TAG_DEVICE)
-            r.device = device.device;
-    } else if (cfx_text(cfx_dict_get(v.dict, "class_fqn"))) {
+            r.device = cfx_as_device(device);
+    } else if (cfx_text(cfx_dict_get(cfx_as_dict(v), "class_fqn"))) {
         r.kind = CFX_RESULT_OBJECT;
     }
     return r;
@@ -77,7 +78,7 @@ cfx_value cfx_result_size(const cfx_result *r, int dim) {
     if (!has_dim(r, &dim))
         return cfx_none();
     return r->shape ? cfx_int(r->shape[dim])
-                    : cfx_dict_get(r->value.dict, "shape").list->items[dim];
+                    : cfx_as_list(cfx_dict_get(cfx_as_dict(r->value), "shape"))->items[dim];
 }
 
 static bool is_size(cfx_value v) { return v.tag == CFX_TAG_INT || v.tag == CFX_TAG_SYM; }
@@ -97,21 +98,22 @@ cfx_value cfx_result_stride(const cfx_result *r, int dim) {
         return cfx_none();
     if (r->stride)
         return cfx_int(r->stride[dim]);
-    cfx_value stride = cfx_dict_get(r->value.dict, "stride");
-    return is_sequence(stride) && stride.list->len == r->ndim ? stride.list->items[dim]
-                                                              : plain_stride(r, dim);
+    cfx_value stride = cfx_dict_get(cfx_as_dict(r->value), "stride");
+    return is_sequence(stride) && cfx_as_list(stride)->len == r->ndim
+               ? cfx_as_list(stride)->items[dim]
+               : plain_stride(r, dim);
 }
 
 /* ---- several --------------------------------------------------------------------------------- */
 
 int64_t cfx_result_count(const cfx_result *r) {
-    return r->kind == CFX_RESULT_SEVERAL ? r->value.list->len : 1;
+    return r->kind == CFX_RESULT_SEVERAL ? cfx_as_list(r->value)->len : 1;
 }
 
 cfx_result cfx_result_item(const cfx_result *r, int64_t i) {
     if (r->kind != CFX_RESULT_SEVERAL)
         return i == 0 ? *r : (cfx_result){0};
-    return i >= 0 && i < r->value.list->len ? cfx_result_of(r->value.list->items[i])
+    return i >= 0 && i < cfx_as_list(r->value)->len ? cfx_result_of(cfx_as_list(r->value)->items[i])
                                             : (cfx_result){0};
 }
 
@@ -160,9 +162,9 @@ static void put_text(cfx__text *out, const cfx_result *r) {
         }
         cfx__text_putc(out, list ? ']' : ')');
     } else if (r->value.tag == CFX_TAG_DICT) {
-        cfx__text_printf(out, "dict of %lld", (long long)r->value.dict->len);
+        cfx__text_printf(out, "dict of %lld", (long long)cfx_as_dict(r->value)->len);
     } else if (r->value.tag == CFX_TAG_MODULE) {
-        cfx__text_printf(out, "graph %s", r->value.module->type);
+        cfx__text_printf(out, "graph %s", cfx_as_module(r->value)->type);
     } else {
         cfx__text_printf(out, "%s %s", cfx_value_type_name(r->value), cfx_value_str(r->value));
     }

@@ -14,8 +14,8 @@ TEST(result_of_a_tensor) {
                                                                   NULL)));
     CHECK_INT(r.kind, CFX_RESULT_TENSOR);
     CHECK_INT(r.shape[1], 3);
-    CHECK_INT(cfx_result_size(&r, -1).i, 3);
-    CHECK_INT(cfx_result_stride(&r, 0).i, 3);
+    CHECK_INT(cfx_integer(cfx_result_size(&r, -1)), 3);
+    CHECK_INT(cfx_integer(cfx_result_stride(&r, 0)), 3);
     CHECK(cfx_is_none(cfx_result_size(&r, 2)));
     CHECK(cfx_is_none(cfx_result_size(&r, -3)));
     CHECK_STR(cfx_result_text(&r), "f32[2, 3]");

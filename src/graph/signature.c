@@ -13,22 +13,22 @@ static bool is_branch(cfx_value v) {
 static cfx_value without(cfx_value tree, const bool *gone, int64_t *k) {
     if (tree.tag == CFX_TAG_DICT) {
         cfx_dict *d = cfx_dict_new();
-        for (int64_t i = 0; i < tree.dict->len; i++) {
-            cfx_value v = tree.dict->entries[i].value;
+        for (int64_t i = 0; i < cfx_as_dict(tree)->len; i++) {
+            cfx_value v = cfx_as_dict(tree)->entries[i].value;
             bool leaf = !is_branch(v), left = leaf && gone[*k];
             *k += leaf;
             if (!left)
-                cfx_dict_put(d, tree.dict->entries[i].key, leaf ? v : without(v, gone, k));
+                cfx_dict_put(d, cfx_as_dict(tree)->entries[i].key, leaf ? v : without(v, gone, k));
         }
         return cfx_dict_value(d);
     }
     cfx_value out = tree.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-    for (int64_t i = 0; i < tree.list->len; i++) {
-        cfx_value v = tree.list->items[i];
+    for (int64_t i = 0; i < cfx_as_list(tree)->len; i++) {
+        cfx_value v = cfx_as_list(tree)->items[i];
         bool leaf = !is_branch(v), left = leaf && gone[*k];
         *k += leaf;
         if (!left)
-            cfx_list_append(out.list, leaf ? v : without(v, gone, k));
+            cfx_list_append(cfx_as_list(out), leaf ? v : without(v, gone, k));
     }
     return out;
 }
@@ -42,7 +42,7 @@ typedef struct change {
 
 static int64_t count_leaves(cfx_value tree) {
     size_t mark = cfx_scope_open();
-    cfx_list *leaves = cfx_list_value(0, NULL).list;
+    cfx_list *leaves = cfx_as_list(cfx_list_value(0, NULL));
     cfx_tree_flatten(tree, leaves);
     int64_t n = leaves->len;
     cfx_scope_close(mark);
@@ -52,14 +52,17 @@ static int64_t count_leaves(cfx_value tree) {
 /* Where new leaves go: the end of a tuple or list, or, of (args, kwargs), of the arguments. */
 static cfx_list *open_end(cfx_value tree, bool inputs) {
     if (inputs)
-        return tree.list->items[1].dict->len ? NULL : tree.list->items[0].list;
-    return tree.tag == CFX_TAG_DICT ? NULL : tree.list;
+        return cfx_as_dict(cfx_as_list(tree)->items[1])->len
+                   ? NULL
+                   : cfx_as_list(cfx_as_list(tree)->items[0]);
+    return tree.tag == CFX_TAG_DICT ? NULL : cfx_as_list(tree);
 }
 
 /* Whether a tree has the shape that such a change can be made to. */
 static bool is_known(cfx_value tree, bool inputs, const change *c) {
-    bool pair = tree.tag == CFX_TAG_TUPLE && tree.list->len == 2 &&
-                tree.list->items[0].tag == CFX_TAG_TUPLE && tree.list->items[1].tag == CFX_TAG_DICT;
+    bool pair = tree.tag == CFX_TAG_TUPLE && cfx_as_list(tree)->len == 2 &&
+                cfx_as_list(tree)->items[0].tag == CFX_TAG_TUPLE &&
+                cfx_as_list(tree)->items[1].tag == CFX_TAG_DICT;
     return !c->mixed && is_branch(tree) && (!inputs || pair) && count_leaves(tree) == c->old;
 }
 
@@ -177,12 +180,12 @@ static bool is_result(const cfx_output_spec *s) {
  * signature has one. */
 static int64_t results_of(const cfx_program *p, const cfx_value **items) {
     const cfx_node *output = cfx_graph_output_node(p->module->graph);
-    *items = output && output->args.list->len ? output->args.list->items : NULL;
+    *items = output && cfx_as_list(output->args)->len ? cfx_as_list(output->args)->items : NULL;
     if (!*items)
         return 0;
     if ((*items)->tag != CFX_TAG_TUPLE && (*items)->tag != CFX_TAG_LIST)
         return p->noutputs ? 1 : 0;
-    const cfx_list *l = (*items)->list;
+    const cfx_list *l = cfx_as_list(*(*items));
     *items = l->items;
     return l->len;
 }
@@ -194,14 +197,14 @@ static int64_t old_output(const struct cfx__program *own, const bool *taken, boo
     if (same)
         return k;
     for (size_t i = 0; v.tag == CFX_TAG_NODE && i < own->outputs.len; i++)
-        if (!taken[i] && own->results.data[i] == v.node)
+        if (!taken[i] && own->results.data[i] == cfx_as_node(v))
             return (int64_t)i;
     return -1;
 }
 
 /* One output as the graph has it now. */
 static void sync_output(cfx_program *p, cfx_output_spec *s, cfx_value v) {
-    const char *name = v.tag == CFX_TAG_NODE ? v.node->name : NULL;
+    const char *name = v.tag == CFX_TAG_NODE ? cfx_as_node(v)->name : NULL;
     if (!name || !s->name || strcmp(name, s->name))
         s->name = cfx_program_text(p, name);
     cfx_value now = name ? cfx_none() : cfx_value_keep(v);
@@ -227,7 +230,7 @@ static void sync_outputs(cfx_program *p, change *c) {
         last = i >= 0 ? i : last;
         sync_output(p, &s, items[k]);
         VEC_PUSH(specs, s);
-        VEC_PUSH(nodes, items[k].tag == CFX_TAG_NODE ? items[k].node : NULL);
+        VEC_PUSH(nodes, items[k].tag == CFX_TAG_NODE ? cfx_as_node(items[k]) : NULL);
     }
     for (size_t i = 0; i < own->outputs.len; i++) {
         if (is_result(&own->outputs.data[i]))
@@ -262,8 +265,8 @@ static bool is_in_line(const cfx_program *p) {
     for (int64_t k = 0; same && k < count; k++) {
         const char *name = p->outputs[k].name;
         same = items[k].tag == CFX_TAG_NODE
-                   ? own->results.data[k] == items[k].node && name &&
-                         !strcmp(name, items[k].node->name)
+                   ? own->results.data[k] == cfx_as_node(items[k]) && name &&
+                         !strcmp(name, cfx_as_node(items[k])->name)
                    : !name && cfx_equal_values(p->outputs[k].value, items[k]);
     }
     return same;
@@ -280,7 +283,8 @@ static bool bring_in_line(cfx_program *p) {
     bool fine = rename_written(p, names);
     follow(&p->in_spec, true, &inputs);
     follow(&p->out_spec, false, &outputs);
-    if (in.obj != p->in_spec.obj || out.obj != p->out_spec.obj)
+    if (cfx__value_object(in) != cfx__value_object(p->in_spec) ||
+        cfx__value_object(out) != cfx__value_object(p->out_spec))
         cfx_dict_remove(p->extra, cfx_string_value("module_call_graph"));
     cfx__free(inputs.gone);
     cfx__free(outputs.gone);

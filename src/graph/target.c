@@ -75,11 +75,11 @@ static const char *operator_name(cfx_target t) {
 /* Whether the call is told to write to its argument: F.relu(x, inplace=True). */
 static bool asks_inplace(const cfx_node *n) {
     const cfx__op_info *info = n->target.op ? cfx__op_info_of(n->target.op) : NULL;
-    cfx_value v = cfx_dict_get(n->kwargs.dict, "inplace");
-    for (int i = 0; info && i < info->schema->nargs && i < n->args.list->len; i++)
+    cfx_value v = cfx_dict_get(cfx_as_dict(n->kwargs), "inplace");
+    for (int i = 0; info && i < info->schema->nargs && i < cfx_as_list(n->args)->len; i++)
         if (!strcmp(info->schema->args[i].name, "inplace"))
-            v = n->args.list->items[i];
-    return (v.tag == CFX_TAG_BOOL && v.b) || (v.tag == CFX_TAG_INT && v.i);
+            v = cfx_as_list(n->args)->items[i];
+    return (v.tag == CFX_TAG_BOOL && cfx_integer(v)) || (v.tag == CFX_TAG_INT && cfx_integer(v));
 }
 
 const char *cfx__node_operator(const cfx_node *n) {
@@ -230,8 +230,9 @@ bool cfx_node_is_getitem(const cfx_node *n) {
 }
 
 bool cfx_node_takes_result(const cfx_node *n) {
-    return cfx_node_is_getitem(n) && n->args.list->len == 2 &&
-           n->args.list->items[0].tag == CFX_TAG_NODE && n->args.list->items[1].tag == CFX_TAG_INT;
+    return cfx_node_is_getitem(n) && cfx_as_list(n->args)->len == 2 &&
+           cfx_as_list(n->args)->items[0].tag == CFX_TAG_NODE &&
+           cfx_as_list(n->args)->items[1].tag == CFX_TAG_INT;
 }
 
 const char *cfx__higher_order(const char *target) {
@@ -296,11 +297,11 @@ bool cfx__target_known(cfx_target t) {
 
 /* out= given, or inplace=True. */
 static bool writes_by_keyword(const cfx_node *n) {
-    if (!n->kwargs.dict->len)
+    if (!cfx_as_dict(n->kwargs)->len)
         return false;
-    cfx_value inplace = cfx_dict_get(n->kwargs.dict, "inplace");
-    return !cfx_is_none(cfx_dict_get(n->kwargs.dict, "out")) ||
-           (inplace.tag == CFX_TAG_BOOL && inplace.b);
+    cfx_value inplace = cfx_dict_get(cfx_as_dict(n->kwargs), "inplace");
+    return !cfx_is_none(cfx_dict_get(cfx_as_dict(n->kwargs), "out")) ||
+           (inplace.tag == CFX_TAG_BOOL && cfx_integer(inplace));
 }
 
 static bool module_is_impure(const cfx_module *m) {
@@ -318,7 +319,7 @@ static bool branch_is_impure(const cfx_node *n) {
     cfx_each_input(n, u)
         if (u->node->op == CFX_GET_ATTR) {
             cfx_value v = cfx_module_attr(n->graph->owner, u->node->target.name);
-            if (cfx_is_none(v) || (v.tag == CFX_TAG_MODULE && module_is_impure(v.module)))
+            if (cfx_is_none(v) || (v.tag == CFX_TAG_MODULE && module_is_impure(cfx_as_module(v))))
                 return true;
         }
     return false;

@@ -32,7 +32,7 @@ void cfx__nn_pop(cfx__nn_layer *layer) { state()->layer = layer->below; }
 /* The tensor that a forward with tensors for arguments gets. */
 static bool tensor_arg(cfx_site at, const cfx_module *m, int i, cfx_value v, cfx_tensor **out) {
     if (v.tag == CFX_TAG_TENSOR)
-        *out = v.tensor;
+        *out = cfx_as_tensor(v);
     else if (v.tag == CFX_TAG_NONE)
         *out = NULL;
     else {
@@ -145,7 +145,7 @@ cfx_value cfx_call_value_from(cfx_site at, cfx_module *self, const char *child, 
 
 static cfx_tensor *as_tensor(cfx_site at, const cfx_module *m, cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
-        return v.tensor;
+        return cfx_as_tensor(v);
     if (v.tag == CFX_TAG_NONE)
         return NULL;
     if (v.tag != CFX_TAG_BAD)
@@ -176,7 +176,7 @@ cfx_value cfx__module_read(cfx_site at, cfx_module *m, const char *path) {
         }
         if (!end)
             return v;
-        m = v.module;
+        m = cfx_as_module(v);
     }
 }
 
@@ -194,7 +194,7 @@ cfx_value cfx_attr_value_from(cfx_site at, cfx_module *self, const char *name) {
 cfx_tensor *cfx_attr_from(cfx_site at, cfx_module *self, const char *name) {
     cfx_value v = cfx_attr_value_from(at, self, name);
     if (v.tag == CFX_TAG_TENSOR)
-        return v.tensor;
+        return cfx_as_tensor(v);
     if (v.tag == CFX_TAG_NONE)
         return NULL;
     if (v.tag != CFX_TAG_BAD)

@@ -53,7 +53,7 @@ static const char *parameters_repr(const cfx_module *m) {
     bool dict = !strcmp(m->type, "ParameterDict");
     cfx__text t = {0};
     for (int64_t i = 0; i < m->parameters->len; i++) {
-        const cfx_tensor *p = m->parameters->entries[i].value.tensor;
+        const cfx_tensor *p = cfx_as_tensor(m->parameters->entries[i].value);
         const char *type = dict && p && old[p->dtype] ? old[p->dtype] : NULL;
         cfx__text_printf(&t, "%s  (%s): Parameter containing: [torch.%s of size ", i ? "\n" : "",
                          cfx_text(m->parameters->entries[i].key),

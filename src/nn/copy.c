@@ -15,35 +15,36 @@ static cfx_value copy_value(copying *c, cfx_value v);
 static cfx_module *copy_module(copying *c, const cfx_module *m);
 
 static cfx_value copy_tensor(copying *c, cfx_value v) {
-    const cfx_value *done = cfx_dict_find(c->done, address(v.tensor));
+    const cfx_value *done = cfx_dict_find(c->done, address(cfx_as_tensor(v)));
     if (done)
         return *done;
     cfx_grad_mode mode = cfx_set_grad_mode(CFX_NO_GRAD);
     cfx_tensor *t = cfx_clone(v);
     cfx_set_grad_mode(mode);
-    if (!cfx__obj_is_bad(t) && cfx_tensor_requires_grad(v.tensor))
+    if (!cfx__obj_is_bad(t) && cfx_tensor_requires_grad(cfx_as_tensor(v)))
         cfx_requires_grad(t, true);
-    cfx_dict_put(c->done, address(v.tensor), cfx_tensor_value(t));
+    cfx_dict_put(c->done, address(cfx_as_tensor(v)), cfx_tensor_value(t));
     return cfx_tensor_value(t);
 }
 
 static cfx_value copy_dict(copying *c, cfx_value v) {
     cfx_dict *d = cfx_dict_new();
-    for (int64_t i = 0; i < v.dict->len; i++)
-        cfx_dict_put(d, v.dict->entries[i].key, copy_value(c, v.dict->entries[i].value));
+    for (int64_t i = 0; i < cfx_as_dict(v)->len; i++)
+        cfx_dict_put(d, cfx_as_dict(v)->entries[i].key,
+                     copy_value(c, cfx_as_dict(v)->entries[i].value));
     return cfx_dict_value(d);
 }
 
 static cfx_value copy_value(copying *c, cfx_value v) {
     switch (v.tag) {
     case CFX_TAG_TENSOR: return copy_tensor(c, v);
-    case CFX_TAG_MODULE: return cfx_module_value(copy_module(c, v.module));
+    case CFX_TAG_MODULE: return cfx_module_value(copy_module(c, cfx_as_module(v)));
     case CFX_TAG_DICT: return copy_dict(c, v);
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE: {
         cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-        for (int64_t i = 0; i < v.list->len; i++)
-            cfx_list_append(out.list, copy_value(c, v.list->items[i]));
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            cfx_list_append(cfx_as_list(out), copy_value(c, cfx_as_list(v)->items[i]));
         return out;
     }
     default: return v;
@@ -81,7 +82,7 @@ static void copy_hooks(cfx_module *to, const cfx_module *from) {
 static cfx_module *copy_module(copying *c, const cfx_module *m) {
     const cfx_value *done = cfx_dict_find(c->done, address(m));
     if (done)
-        return done->module;
+        return cfx_as_module(*done);
     cfx_module *copy = empty_like(m);
     cfx_dict_put(c->done, address(m), cfx_module_value(copy));
     copy_entries(c, copy->parameters, m->parameters);

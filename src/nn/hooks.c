@@ -135,8 +135,9 @@ cfx_hook_handle **cfx__module_node_hooks(const cfx_module *m, size_t *n) {
 
 /* What a pre-hook with keyword arguments gave: (args, kwargs). */
 static bool take_both(const cfx_hook_handle *h, cfx_value v, cfx_args *a) {
-    bool pair = v.tag == CFX_TAG_TUPLE && v.list->len == 2 &&
-                v.list->items[0].tag == CFX_TAG_TUPLE && v.list->items[1].tag == CFX_TAG_DICT;
+    bool pair = v.tag == CFX_TAG_TUPLE && cfx_as_list(v)->len == 2 &&
+                cfx_as_list(v)->items[0].tag == CFX_TAG_TUPLE &&
+                cfx_as_list(v)->items[1].tag == CFX_TAG_DICT;
     if (!pair) {
         cfx_fail(CFX_RUNTIME_ERROR, h->at,
                  "forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got "
@@ -144,8 +145,9 @@ static bool take_both(const cfx_hook_handle *h, cfx_value v, cfx_args *a) {
                  cfx_value_repr(v));
         return false;
     }
-    cfx_value args = v.list->items[0];
-    *a = (cfx_args){(int)args.list->len, args.list->items, v.list->items[1].dict};
+    cfx_value args = cfx_as_list(v)->items[0];
+    *a = (cfx_args){(int)cfx_as_list(args)->len, cfx_as_list(args)->items,
+                    cfx_as_dict(cfx_as_list(v)->items[1])};
     return true;
 }
 
@@ -161,7 +163,7 @@ static cfx_args run_before(cfx_module *m, cfx_args a) {
         }
         if (v.tag != CFX_TAG_TUPLE)
             v = cfx_tuple_value(1, &v);
-        a = (cfx_args){(int)v.list->len, v.list->items, a.kw};
+        a = (cfx_args){(int)cfx_as_list(v)->len, cfx_as_list(v)->items, a.kw};
     }
     cfx__free(t.hooks);
     return a;
@@ -203,16 +205,16 @@ static void run_always(cfx_module *m, cfx_args a, cfx_value out, const turn *t, 
  * gradient column, which calls the hooks. */
 
 static turn backward_hooks(const cfx_dict *call, cfx_hook_kind kind) {
-    return hooks_now(cfx_dict_get(call, "module").module, kind);
+    return hooks_now(cfx_as_module(cfx_dict_get(call, "module")), kind);
 }
 
 /* A tuple of n values in which the items of `grads` are at their places, None elsewhere. */
 static cfx_value spread(cfx_value places, int64_t n, int64_t count, cfx_tensor *const *grads) {
     cfx_value out = cfx_tuple_value(0, NULL);
     for (int64_t i = 0; i < n; i++)
-        cfx_list_append(out.list, cfx_none());
-    for (int64_t i = 0; i < count && i < places.list->len; i++)
-        out.list->items[cfx_integer(places.list->items[i])] =
+        cfx_list_append(cfx_as_list(out), cfx_none());
+    for (int64_t i = 0; i < count && i < cfx_as_list(places)->len; i++)
+        cfx_as_list(out)->items[cfx_integer(cfx_as_list(places)->items[i])] =
             cfx_value_keep(cfx_tensor_value(grads[i]));
     return out;
 }
@@ -220,24 +222,25 @@ static cfx_value spread(cfx_value places, int64_t n, int64_t count, cfx_tensor *
 /* What a backward hook gave in place of `was`: as many, each a tensor or None. */
 static bool replaces(const cfx_hook_handle *h, const char *what, cfx_value v, cfx_value was) {
     bool pre = h->kind == CFX_BACKWARD_PRE;
-    int64_t n = v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST ? v.list->len : 1;
-    if (n != was.list->len) {
+    int64_t n = v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST ? cfx_as_list(v)->len : 1;
+    if (n != cfx_as_list(was)->len) {
         cfx_fail(CFX_RUNTIME_ERROR, h->at,
                  "%s returned an invalid number of %s, got %lld, but expected %lld",
                  pre ? "Backward pre hook" : "Backward hook", what, (long long)n,
-                 (long long)was.list->len);
+                 (long long)cfx_as_list(was)->len);
         return false;
     }
     for (int64_t i = 0; i < n; i++) {
         cfx_value g = n == 1 && v.tag == CFX_TAG_TENSOR ? v : cfx_at(v, i);
-        const cfx_tensor *old =
-            was.list->items[i].tag == CFX_TAG_TENSOR ? was.list->items[i].tensor : NULL;
+        const cfx_tensor *old = cfx_as_list(was)->items[i].tag == CFX_TAG_TENSOR
+                                    ? cfx_as_tensor(cfx_as_list(was)->items[i])
+                                    : NULL;
         if (g.tag != CFX_TAG_TENSOR && g.tag != CFX_TAG_NONE) {
             cfx_fail(CFX_TYPE_ERROR, h->at, "expected Variable, but hook returned '%s'",
                      cfx__value_python_type(g));
             return false;
         }
-        if (g.tag == CFX_TAG_TENSOR && old && !cfx__tensor_same_shape(g.tensor, old)) {
+        if (g.tag == CFX_TAG_TENSOR && old && !cfx__tensor_same_shape(cfx_as_tensor(g), old)) {
             cfx_fail(CFX_RUNTIME_ERROR, h->at, "hook 'hook' has changed the size of value");
             return false;
         }
@@ -252,7 +255,7 @@ static cfx_value as_tuple(cfx_value v) {
 /* Runs the hooks of a kind on a tuple of gradients; what they make of it. */
 static cfx_value run_backward(const cfx_dict *call, cfx_hook_kind kind, cfx_value in,
                               cfx_value out) {
-    cfx_module *m = cfx_dict_get(call, "module").module;
+    cfx_module *m = cfx_as_module(cfx_dict_get(call, "module"));
     bool pre = kind == CFX_BACKWARD_PRE;
     turn t = backward_hooks(call, kind);
     for (size_t i = 0; i < t.n && cfx_ok(); i++) {
@@ -271,8 +274,8 @@ static cfx_value run_backward(const cfx_dict *call, cfx_hook_kind kind, cfx_valu
 static void run_without_inputs(const cfx_dict *call, cfx_value out) {
     cfx_value in = spread(cfx_list_value(0, NULL), cfx_integer(cfx_dict_get(call, "n")), 0, NULL);
     cfx_value given = run_backward(call, CFX_BACKWARD, in, out);
-    for (int64_t i = 0; cfx_ok() && i < given.list->len; i++)
-        if (!cfx_is_none(given.list->items[i]))
+    for (int64_t i = 0; cfx_ok() && i < cfx_as_list(given)->len; i++)
+        if (!cfx_is_none(cfx_as_list(given)->items[i]))
             cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                      "Backward hook for Modules where no input requires gradient should always "
                      "return None or None for all gradients.");
@@ -280,7 +283,7 @@ static void run_without_inputs(const cfx_dict *call, cfx_value out) {
 
 /* The gradient of a gate: self, call, places, n, after. */
 static void grad_gate(cfx_back *b) {
-    cfx_dict *call = b->args[1].dict;
+    cfx_dict *call = cfx_as_dict(b->args[1]);
     cfx_value places = b->args[2], grads, given = cfx_list_value(0, NULL);
     bool after = cfx_integer(b->args[4]) != 0;
     grads = spread(places, cfx_integer(b->args[3]), b->nout, b->gout);
@@ -293,16 +296,17 @@ static void grad_gate(cfx_back *b) {
         grads = run_backward(call, CFX_BACKWARD, grads, cfx_dict_get(call, "grad_output"));
         cfx_dict_remove(call, cfx_string_value("grad_output"));
     }
-    for (int64_t i = 0; cfx_ok() && i < places.list->len; i++)
-        cfx_list_append(given.list, grads.list->items[cfx_integer(places.list->items[i])]);
+    for (int64_t i = 0; cfx_ok() && i < cfx_as_list(places)->len; i++)
+        cfx_list_append(cfx_as_list(given),
+                        cfx_as_list(grads)->items[cfx_integer(cfx_as_list(places)->items[i])]);
     b->gin[0] = given;
 }
 
 static void view_gate(cfx_op_call *c) {
     cfx_value list = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i < c->args[0].list->len; i++) {
-        const cfx_tensor *t = c->args[0].list->items[i].tensor;
-        cfx_list_append(list.list, cfx_tensor_value(cfx__tensor_alias(t, t->ndim, t->shape,
+    for (int64_t i = 0; i < cfx_as_list(c->args[0])->len; i++) {
+        const cfx_tensor *t = cfx_as_tensor(cfx_as_list(c->args[0])->items[i]);
+        cfx_list_append(cfx_as_list(list), cfx_tensor_value(cfx__tensor_alias(t, t->ndim, t->shape,
                                                                       t->stride, t->offset)));
     }
     c->result = list;
@@ -317,15 +321,15 @@ cfx_op cfx__hook_gate = {
 static bool pass_gate(cfx_dict *call, cfx_value *v, int64_t n, bool after) {
     cfx_value list = cfx_list_value(0, NULL), places = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < n; i++)
-        if (v[i].tag == CFX_TAG_TENSOR && cfx_tensor_requires_grad(v[i].tensor)) {
-            cfx_list_append(list.list, v[i]);
-            cfx_list_append(places.list, cfx_int(i));
+        if (v[i].tag == CFX_TAG_TENSOR && cfx_tensor_requires_grad(cfx_as_tensor(v[i]))) {
+            cfx_list_append(cfx_as_list(list), v[i]);
+            cfx_list_append(cfx_as_list(places), cfx_int(i));
         }
-    if (!list.list->len || cfx_get_grad_mode() != CFX_GRAD_ON)
+    if (!cfx_as_list(list)->len || cfx_get_grad_mode() != CFX_GRAD_ON)
         return false;
     cfx_value out = cfx_op_do(&cfx__hook_gate, list, call, places, n, cfx_bool(after));
-    for (int64_t i = 0; !cfx_is_bad(out) && i < places.list->len; i++)
-        v[cfx_integer(places.list->items[i])] = cfx_at(out, i);
+    for (int64_t i = 0; !cfx_is_bad(out) && i < cfx_as_list(places)->len; i++)
+        v[cfx_integer(cfx_as_list(places)->items[i])] = cfx_at(out, i);
     return true;
 }
 
@@ -352,7 +356,7 @@ static cfx_args gate_inputs(cfx_module *m, cfx_args a, cfx_dict **call) {
     if (some)
         tuple = cfx_tuple_value(a.n, v);
     cfx__free(v);
-    return (cfx_args){a.n, tuple.list->items, a.kw};
+    return (cfx_args){a.n, cfx_as_list(tuple)->items, a.kw};
 }
 
 static cfx_value gate_outputs(cfx_dict *call, cfx_value out) {
@@ -362,9 +366,9 @@ static cfx_value gate_outputs(cfx_dict *call, cfx_value out) {
     }
     if (out.tag != CFX_TAG_TUPLE)
         return out; /* dicts and lists pass: PyTorch's hooks do not see them either */
-    int64_t n = out.list->len;
+    int64_t n = cfx_as_list(out)->len;
     cfx_value *v = cfx__alloc((size_t)(n + 1) * sizeof *v);
-    memcpy(v, out.list->items, (size_t)n * sizeof *v);
+    memcpy(v, cfx_as_list(out)->items, (size_t)n * sizeof *v);
     out = pass_gate(call, v, n, true) ? cfx_tuple_value(n, v) : out;
     cfx__free(v);
     return out;

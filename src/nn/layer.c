@@ -163,13 +163,13 @@ bool cfx__layer_option_on(const cfx__layer_options *o, const char *name) {
 cfx_value cfx__layer_option_tuple(const cfx__layer_options *o, const char *name, int n) {
     cfx_value v = cfx__layer_option(o, name), items[6];
     bool list = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
-    if (!cfx_is_number(v) && (!list || v.list->len != n)) {
+    if (!cfx_is_number(v) && (!list || cfx_as_list(v)->len != n)) {
         cfx__layer_fail(o, VALUE, "%s: argument '%s' must be a number or %d of them, not %s",
                         type_of(o->row), name, n, cfx_value_repr(v));
         return cfx_bad();
     }
     for (int i = 0; i < n; i++)
-        items[i] = list ? v.list->items[i] : v;
+        items[i] = list ? cfx_as_list(v)->items[i] : v;
     return cfx_tuple_value(n, items);
 }
 
@@ -224,8 +224,8 @@ static bool is_default(const cfx__signature *s, const char *name, size_t len, cf
             continue;
         if (v.tag != CFX_TAG_TUPLE || p->fallback.tag == CFX_TAG_TUPLE)
             return cfx_equal_values(v, p->fallback);
-        for (int64_t j = 0; j < v.list->len; j++)
-            if (!cfx_equal_values(v.list->items[j], p->fallback))
+        for (int64_t j = 0; j < cfx_as_list(v)->len; j++)
+            if (!cfx_equal_values(cfx_as_list(v)->items[j], p->fallback))
                 return false;
         return true;
     }
@@ -319,7 +319,7 @@ static void read_bools(const cfx__layer_options *o) {
     for (int i = 0; i < o->signature->n; i++)
         if (o->signature->params[i].fallback.tag == CFX_TAG_BOOL &&
             o->values[i].tag == CFX_TAG_INT)
-            o->values[i] = cfx_bool(o->values[i].i != 0);
+            o->values[i] = cfx_bool(cfx_integer(o->values[i]) != 0);
 }
 
 static void keep_options(cfx_module *m, const cfx__layer_options *o) {

@@ -63,14 +63,15 @@ static void make_attention(cfx_module *m, const cfx__layer_options *o) {
 static cfx_tensor *mask_to_add(cfx_value mask, const cfx_tensor *like, const char *name) {
     if (mask.tag != CFX_TAG_TENSOR)
         return NULL;
-    if (mask.tensor->dtype != CFX_BOOL) {
-        if (!cfx__dtype_is_float(mask.tensor->dtype))
+    if (cfx_as_tensor(mask)->dtype != CFX_BOOL) {
+        if (!cfx__dtype_is_float(cfx_as_tensor(mask)->dtype))
             cfx_fail(CFX_ASSERTION_ERROR, cfx__nn_site(),
                      "only bool and floating types of %s are supported", name);
-        return mask.tensor;
+        return cfx_as_tensor(mask);
     }
-    cfx_tensor *zeros = cfx_zeros_like(mask.tensor, CFX_KW(dtype, cfx_dtype_value(like->dtype)));
-    return cfx_masked_fill(zeros, mask.tensor, -INFINITY);
+    cfx_tensor *zeros =
+        cfx_zeros_like(cfx_as_tensor(mask), CFX_KW(dtype, cfx_dtype_value(like->dtype)));
+    return cfx_masked_fill(zeros, cfx_as_tensor(mask), -INFINITY);
 }
 
 /* q, k and v through their projections. */
@@ -136,24 +137,24 @@ static bool mask_fits(const cfx_tensor *mask, const sizes *s) {
 static bool inputs_fit(const cfx_module *self, cfx_args a) {
     int64_t width = cfx__layer_attr_int((cfx_module *)self, "embed_dim");
     for (int i = 0; i < 3; i++) {
-        if (a.v[i].tag != CFX_TAG_TENSOR || (a.v[i].tensor->head.flags & CFX__TRACED)) {
+        if (a.v[i].tag != CFX_TAG_TENSOR || (cfx_as_tensor(a.v[i])->head.flags & CFX__TRACED)) {
             cfx_fail(CFX_TYPE_ERROR, cfx__nn_site(),
                      "%s: query, key and value must be tensors; it is traced as a leaf",
                      self->type);
             return false;
         }
     }
-    const cfx_tensor *q = a.v[0].tensor;
+    const cfx_tensor *q = cfx_as_tensor(a.v[0]);
     if (q->ndim != 2 && q->ndim != 3)
         cfx_fail(CFX_ASSERTION_ERROR, cfx__nn_site(),
                  "query should be unbatched 2D or batched 3D tensor but received %d-D query tensor",
                  q->ndim);
-    else if (a.v[1].tensor->ndim != q->ndim || a.v[2].tensor->ndim != q->ndim)
+    else if (cfx_as_tensor(a.v[1])->ndim != q->ndim || cfx_as_tensor(a.v[2])->ndim != q->ndim)
         cfx_fail(CFX_ASSERTION_ERROR, cfx__nn_site(),
                  "For %s (%d-D) `query`, expected `key` and `value` to be %d-D but found %d-D and "
                  "%d-D tensors respectively",
-                 q->ndim == 3 ? "batched" : "unbatched", q->ndim, q->ndim, a.v[1].tensor->ndim,
-                 a.v[2].tensor->ndim);
+                 q->ndim == 3 ? "batched" : "unbatched", q->ndim, q->ndim,
+                 cfx_as_tensor(a.v[1])->ndim, cfx_as_tensor(a.v[2])->ndim);
     else if (q->shape[q->ndim - 1] != width)
         cfx_fail(CFX_ASSERTION_ERROR, cfx__nn_site(),
                  "was expecting embedding dimension of %lld, but got %lld", (long long)width,
@@ -193,15 +194,15 @@ static cfx_value forward_attention(cfx_module *self, cfx_args a) {
     if (!inputs_fit(self, a))
         return cfx_bad();
     cfx_tensor *in[3], *p[3], *weights = NULL;
-    bool alone = a.v[0].tensor->ndim == 2,
+    bool alone = cfx_as_tensor(a.v[0])->ndim == 2,
          first = cfx__layer_attr_int(self, "batch_first") && !alone;
     bool show = cfx_integer(a.v[4]), causal = cfx_integer(a.v[7]);
     for (int i = 0; i < 3; i++) {
-        int same = i && a.v[i].tensor == a.v[i - 1].tensor;
+        int same = i && cfx_as_tensor(a.v[i]) == cfx_as_tensor(a.v[i - 1]);
         in[i] = same    ? in[i - 1]
                 : alone ? cfx_unsqueeze(a.v[i], 1)
                 : first ? cfx_transpose(a.v[i], 1, 0)
-                        : a.v[i].tensor;
+                        : cfx_as_tensor(a.v[i]);
     }
     sizes s = {.batch = in[0]->shape[1], .heads = cfx__layer_attr_int(self, "num_heads")};
     s.width = cfx__layer_attr_int(self, "embed_dim");
@@ -317,10 +318,10 @@ static void make_stack(cfx_module *m, const cfx__layer_options *o) {
     }
     cfx_module *list = cfx_nn_module_list(0, NULL);
     for (int64_t i = 0; i < n && cfx_ok(); i++)
-        cfx_nn_append(list, cfx_module_copy(layer.module));
+        cfx_nn_append(list, cfx_module_copy(cfx_as_module(layer)));
     cfx_nn_add(m, "layers", list);
     if (norm.tag == CFX_TAG_MODULE)
-        cfx_nn_add(m, "norm", norm.module);
+        cfx_nn_add(m, "norm", cfx_as_module(norm));
 }
 
 /* Matrices as Xavier's rule draws them, in the order of their names. */
@@ -328,9 +329,9 @@ static void draw_again(cfx_module *m) {
     cfx_dict *parameters = cfx_module_named_parameters(m);
     for (int64_t i = 0; i < parameters->len && cfx_ok(); i++) {
         cfx_value v = parameters->entries[i].value;
-        if (v.tag == CFX_TAG_TENSOR && v.tensor->ndim == 2)
-            cfx__tensor_copy(v.tensor,
-                             cfx__layer_init_xavier(v.tensor->shape[0], v.tensor->shape[1]));
+        if (v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->ndim == 2)
+            cfx__tensor_copy(cfx_as_tensor(v), cfx__layer_init_xavier(cfx_as_tensor(v)->shape[0],
+                                                                      cfx_as_tensor(v)->shape[1]));
     }
 }
 

@@ -29,8 +29,8 @@ static bool conv_fits(const cfx_module *m, const cfx__layer_options *o, bool tra
         cfx__layer_fail(o, VALUE, "Invalid padding string %s, should be one of ('same', 'valid')",
                         cfx_value_repr(padding));
     else if (padding.tag == CFX_TAG_STR && cfx__layer_attr_is((cfx_module *)m, "padding", "same"))
-        for (int64_t i = 0; i < stride.list->len; i++)
-            if (cfx_integer(stride.list->items[i]) != 1)
+        for (int64_t i = 0; i < cfx_as_list(stride)->len; i++)
+            if (cfx_integer(cfx_as_list(stride)->items[i]) != 1)
                 cfx__layer_fail(o, VALUE,
                                 "padding='same' is not supported for strided convolutions");
     if (!one_of(o, "padding_mode", modes, COUNT(modes)))
@@ -54,7 +54,7 @@ static void make_any(cfx_module *m, const cfx__layer_options *o, bool transposed
     int64_t in = cfx__layer_option_int(o, "in_channels");
     int64_t shape[5] = {transposed ? in : out, (transposed ? out : in) / groups}, fan_in = shape[1];
     for (int i = 0; i < dims; i++) {
-        shape[2 + i] = cfx_integer(cfx_module_attr(m, "kernel_size").list->items[i]);
+        shape[2 + i] = cfx_integer(cfx_as_list(cfx_module_attr(m, "kernel_size"))->items[i]);
         fan_in *= shape[2 + i];
     }
     cfx_nn_parameter(m, "weight", cfx__layer_init_kaiming(2 + dims, shape));
@@ -69,14 +69,16 @@ static void make_transposed(cfx_module *m, const cfx__layer_options *o) { make_a
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-static int64_t item(cfx_value tuple, int64_t i) { return cfx_integer(tuple.list->items[i]); }
+static int64_t item(cfx_value tuple, int64_t i) {
+    return cfx_integer(cfx_as_list(tuple)->items[i]);
+}
 
 /* What F.pad takes for the padding of a convolution: both sides of each dimension, last first. */
 static cfx_value both_sides(cfx_module *self) {
     cfx_value padding = cfx_module_attr(self, "padding"), dilation, kernel, v[6];
     dilation = cfx_module_attr(self, "dilation");
     kernel = cfx_module_attr(self, "kernel_size");
-    int64_t n = kernel.list->len;
+    int64_t n = cfx_as_list(kernel)->len;
     for (int64_t i = 0; i < n; i++) {
         int64_t left, right, at = 2 * (n - 1 - i);
         if (padding.tag == CFX_TAG_STR) {
@@ -115,17 +117,18 @@ static cfx_value padding_for(cfx_module *self, const cfx_tensor *input, cfx_valu
     dilation = cfx_module_attr(self, "dilation");
     int n = self->own_->layer->dims, lead = input->ndim - n;
     bool list = size.tag == CFX_TAG_LIST || size.tag == CFX_TAG_TUPLE;
-    int64_t skip = list && size.list->len == n + lead ? lead : 0;
-    if (!list || size.list->len != n + skip) {
+    int64_t skip = list && cfx_as_list(size)->len == n + lead ? lead : 0;
+    if (!list || cfx_as_list(size)->len != n + skip) {
         cfx_fail(CFX_VALUE_ERROR, cfx__nn_site(),
                  "%s: for %dD input, output_size must have %d or %d elements (got %lld)",
-                 self->type, input->ndim, n, n + lead, list ? (long long)size.list->len : 1LL);
+                 self->type, input->ndim, n, n + lead,
+                 list ? (long long)cfx_as_list(size)->len : 1LL);
         return cfx_bad();
     }
     for (int i = 0; i < n; i++) {
         int64_t least = (input->shape[lead + i] - 1) * item(stride, i) - 2 * item(padding, i) +
                         item(dilation, i) * (item(kernel, i) - 1) + 1;
-        int64_t extra = cfx_integer(size.list->items[skip + i]) - least;
+        int64_t extra = cfx_integer(cfx_as_list(size)->items[skip + i]) - least;
         if (extra < 0 || extra >= item(stride, i)) {
             cfx_fail(CFX_VALUE_ERROR, cfx__nn_site(),
                      "requested an output size of %s, but valid sizes of dimension %d range from "
@@ -144,7 +147,7 @@ static cfx_value forward_transposed(cfx_module *self, cfx_args a) {
                                         "torch.conv_transpose3d"};
     cfx_value extra = cfx_module_attr(self, "output_padding");
     if (!cfx_is_none(a.v[1]) && a.v[0].tag == CFX_TAG_TENSOR)
-        extra = padding_for(self, a.v[0].tensor, a.v[1]);
+        extra = padding_for(self, cfx_as_tensor(a.v[0]), a.v[1]);
     return cfx__layer_torch(names[self->own_->layer->dims - 1], a.v[0],
                             cfx__layer_attr(self, "weight"), cfx__layer_attr(self, "bias"),
                             cfx_module_attr(self, "stride"), cfx_module_attr(self, "padding"),

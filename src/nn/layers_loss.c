@@ -7,7 +7,7 @@ static void make_weighted(cfx_module *m, const cfx__layer_options *o) {
     for (int i = 0; i < COUNT(names); i++)
         if (strstr(o->row->options, names[i])) {
             cfx_value v = cfx__layer_option(o, names[i]);
-            cfx_nn_buffer(m, names[i], v.tag == CFX_TAG_TENSOR ? v.tensor : NULL, true);
+            cfx_nn_buffer(m, names[i], v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL, true);
         }
 }
 

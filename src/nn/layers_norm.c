@@ -27,14 +27,14 @@ static void make_tracking(cfx_module *m, const cfx__layer_options *o) {
 static void make_layer_norm(cfx_module *m, const cfx__layer_options *o) {
     cfx_value v = cfx__layer_option(o, "normalized_shape");
     bool list = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
-    int64_t n = list ? v.list->len : 1, shape[CFX_MAX_DIMS];
+    int64_t n = list ? cfx_as_list(v)->len : 1, shape[CFX_MAX_DIMS];
     if (n > CFX_MAX_DIMS || (!list && v.tag != CFX_TAG_INT)) {
         cfx__layer_fail(o, TYPE, "%s: normalized_shape must be sizes, not %s", m->type,
                         cfx_value_repr(v));
         return;
     }
     for (int64_t i = 0; i < n; i++)
-        shape[i] = cfx_integer(list ? v.list->items[i] : v);
+        shape[i] = cfx_integer(list ? cfx_as_list(v)->items[i] : v);
     v = cfx_ints_value(n, shape);
     v.tag = CFX_TAG_TUPLE;
     cfx_module_set_attr(m, "normalized_shape", v);
@@ -72,7 +72,7 @@ static void make_dropout(cfx_module *m, const cfx__layer_options *o) {
  * `fewer`. */
 static bool dims_fit(const cfx_module *self, cfx_value input, bool fewer) {
     int want = self->own_->layer->dims + 2;
-    const cfx_tensor *t = input.tag == CFX_TAG_TENSOR ? input.tensor : NULL;
+    const cfx_tensor *t = input.tag == CFX_TAG_TENSOR ? cfx_as_tensor(input) : NULL;
     if (!t || (t->head.flags & CFX__TRACED) || t->ndim == want || (fewer && t->ndim == want - 1))
         return true;
     if (fewer)
@@ -93,9 +93,10 @@ static cfx_value forward_batch_norm(cfx_module *self, cfx_args a) {
     if (self->training && !cfx_is_none(count))
         cfx_add_(count, 1);
     if (cfx_is_none(momentum)) /* a plain average over all batches */
-        momentum = cfx_float(self->training && count.tag == CFX_TAG_TENSOR && count.tensor->data
-                                 ? 1 / cfx_tensor_get(count.tensor, 0)
-                                 : 0);
+        momentum =
+            cfx_float(self->training && count.tag == CFX_TAG_TENSOR && cfx_as_tensor(count)->data
+                          ? 1 / cfx_tensor_get(cfx_as_tensor(count), 0)
+                          : 0);
     return cfx__layer_torch(
         "torch.nn.functional.batch_norm", a.v[0], cfx__layer_attr(self, "running_mean"),
         cfx__layer_attr(self, "running_var"), cfx__layer_attr(self, "weight"),
@@ -105,8 +106,9 @@ static cfx_value forward_batch_norm(cfx_module *self, cfx_args a) {
 static cfx_value forward_instance_norm(cfx_module *self, cfx_args a) {
     if (!dims_fit(self, a.v[0], true))
         return cfx_bad();
-    bool alone = a.v[0].tag == CFX_TAG_TENSOR && !(a.v[0].tensor->head.flags & CFX__TRACED) &&
-                 a.v[0].tensor->ndim == self->own_->layer->dims + 1;
+    bool alone = a.v[0].tag == CFX_TAG_TENSOR &&
+                 !(cfx_as_tensor(a.v[0])->head.flags & CFX__TRACED) &&
+                 cfx_as_tensor(a.v[0])->ndim == self->own_->layer->dims + 1;
     bool batch = self->training || cfx_is_none(cfx_module_attr(self, "running_mean"));
     cfx_value v = alone ? cfx__layer_torch("Tensor.unsqueeze", a.v[0], 0) : a.v[0];
     v = cfx__layer_torch("torch.nn.functional.instance_norm", v,

@@ -25,9 +25,9 @@ static cfx_value forward_adaptive(cfx_module *self, cfx_args a) {
     bool max = strstr(self->type, "Max") != NULL;
     const char *name =
         cfx__text_format("torch.nn.functional.adaptive_%s_pool%dd", max ? "max" : "avg", dims);
-    if ((size.tag == CFX_TAG_TUPLE || size.tag == CFX_TAG_LIST) && size.list->len == dims) {
+    if ((size.tag == CFX_TAG_TUPLE || size.tag == CFX_TAG_LIST) && cfx_as_list(size)->len == dims) {
         for (int i = 0; i < dims; i++) {
-            v[i] = size.list->items[i];
+            v[i] = cfx_as_list(size)->items[i];
             if (cfx_is_none(v[i]))
                 v[i] = cfx__layer_torch("Tensor.size", a.v[0], i - dims);
         }

@@ -100,7 +100,9 @@ static void make_cell(cfx_module *m, const cfx__layer_options *o) {
 
 /* A tensor argument that can be looked at; NULL while tracing. */
 static const cfx_tensor *seen(cfx_value v) {
-    return v.tag == CFX_TAG_TENSOR && !(v.tensor->head.flags & CFX__TRACED) ? v.tensor : NULL;
+    return v.tag == CFX_TAG_TENSOR && !(cfx_as_tensor(v)->head.flags & CFX__TRACED)
+               ? cfx_as_tensor(v)
+               : NULL;
 }
 
 static bool input_fits(const cfx_module *self, const cfx_tensor *x, int most) {
@@ -149,7 +151,7 @@ static bool state_fits(const cfx_module *self, cfx_value state, const char *what
 static cfx_value weights(cfx_module *self) {
     cfx_value list = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < self->parameters->len; i++)
-        cfx_list_append(list.list,
+        cfx_list_append(cfx_as_list(list),
                         cfx__layer_attr(self, cfx_text(self->parameters->entries[i].key)));
     return list;
 }
@@ -162,7 +164,7 @@ static cfx_value forward_rnn(cfx_module *self, cfx_args a) {
         return cfx_bad();
     bool alone = real && real->ndim == 2, given = !cfx_is_none(state);
     bool first = cfx__layer_attr_int(self, "batch_first");
-    if (given && f.two_states && (state.tag != CFX_TAG_TUPLE || state.list->len != 2)) {
+    if (given && f.two_states && (state.tag != CFX_TAG_TUPLE || cfx_as_list(state)->len != 2)) {
         cfx_fail(CFX_TYPE_ERROR, cfx__nn_site(), "%s: hx must be a tuple of two tensors",
                  self->type);
         return cfx_bad();
@@ -175,8 +177,8 @@ static cfx_value forward_rnn(cfx_module *self, cfx_args a) {
     int64_t batch = !real ? -1 : alone ? 1 : real->shape[first ? 0 : 1];
     x = alone ? lift(x, first ? 0 : 1) : x;
     if (given) {
-        h = f.two_states ? state.list->items[0] : state;
-        c = f.two_states ? state.list->items[1] : c;
+        h = f.two_states ? cfx_as_list(state)->items[0] : state;
+        c = f.two_states ? cfx_as_list(state)->items[1] : c;
         h = alone ? lift(h, 1) : h;
         c = alone && f.two_states ? lift(c, 1) : c;
     } else {

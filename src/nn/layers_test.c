@@ -16,7 +16,7 @@ static void skip(const char **p) { *p += strspn(*p, ", "); }
 static cfx_value eval_list(const char **p, char end) {
     cfx_value list = cfx_list_value(0, NULL);
     for (skip(p); **p && **p != end; skip(p))
-        cfx_list_append(list.list, eval(p));
+        cfx_list_append(cfx_as_list(list), eval(p));
     *p += **p == end;
     if (end == ')')
         list.tag = CFX_TAG_TUPLE;
@@ -42,7 +42,7 @@ static cfx_value eval_call(const char *name, const char **p) {
     cfx_args a = {n, args, NULL};
     if (!strcmp(name, "Sequential")) {
         for (int i = 0; i < n; i++)
-            children[i] = args[i].module;
+            children[i] = cfx_as_module(args[i]);
         return cfx_module_value(cfx_nn_sequential_of(n, children));
     }
     if (isupper((unsigned char)*name))
@@ -130,7 +130,7 @@ static void check_state(const layer_case *c, const cfx_module *m) {
             break;
         }
         check_numbers(cfx__text_format("%s %.*s", c->layer, (int)n, text),
-                      state->entries[i].value.tensor, text + n + 1, 1e-7);
+                      cfx_as_tensor(state->entries[i].value), text + n + 1, 1e-7);
     }
     CHECK_INT(state->len, i);
     cfx__text_release(&line);
@@ -139,7 +139,7 @@ static void check_state(const layer_case *c, const cfx_module *m) {
 /* A module made of the same expression takes the state, and computes the same. */
 static void check_round_trip(const layer_case *c, const cfx_module *m) {
     const char *p = c->layer;
-    cfx_module *other = eval(&p).module;
+    cfx_module *other = cfx_as_module(eval(&p));
     CHECK(cfx_module_load_state_dict(other, cfx_module_state_dict(m), true));
     CHECK_STR(cfx_module_str(other), cfx_module_str(m));
     cfx_module *copy = cfx_module_copy(m);
@@ -151,20 +151,20 @@ static void list_tensors(cfx_value v, cfx_list *out) {
     if (v.tag == CFX_TAG_TENSOR)
         cfx_list_append(out, v);
     else if (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST)
-        for (int64_t i = 0; i < v.list->len; i++)
-            list_tensors(v.list->items[i], out);
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            list_tensors(cfx_as_list(v)->items[i], out);
 }
 
 static cfx_value faked(cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
-        return cfx_tensor_value(
-            cfx_tensor_fake(v.tensor->dtype, v.tensor->ndim, v.tensor->shape, NULL));
+        return cfx_tensor_value(cfx_tensor_fake(cfx_as_tensor(v)->dtype, cfx_as_tensor(v)->ndim,
+                                                cfx_as_tensor(v)->shape, NULL));
     if (v.tag != CFX_TAG_TUPLE)
         return v;
     cfx_value items[4];
-    for (int64_t i = 0; i < v.list->len; i++)
-        items[i] = faked(v.list->items[i]);
-    return cfx_tuple_value(v.list->len, items);
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        items[i] = faked(cfx_as_list(v)->items[i]);
+    return cfx_tuple_value(cfx_as_list(v)->len, items);
 }
 
 static void check_fake(const layer_case *c, cfx_module *m, int n, const cfx_value *args,
@@ -173,11 +173,13 @@ static void check_fake(const layer_case *c, cfx_module *m, int n, const cfx_valu
     for (int i = 0; i < n; i++)
         fakes[i] = faked(args[i]);
     cfx_grad_mode mode = cfx_set_grad_mode(CFX_NO_GRAD);
-    list_tensors(cfx_forward_value_from(CFX_HERE, m, (cfx_args){n, fakes, NULL}), list.list);
+    list_tensors(cfx_forward_value_from(CFX_HERE, m, (cfx_args){n, fakes, NULL}),
+                 cfx_as_list(list));
     cfx_set_grad_mode(mode);
-    CHECK_INT(list.list->len, real->len);
-    for (int64_t i = 0; i < list.list->len && i < real->len; i++) {
-        const cfx_tensor *f = list.list->items[i].tensor, *r = real->items[i].tensor;
+    CHECK_INT(cfx_as_list(list)->len, real->len);
+    for (int64_t i = 0; i < cfx_as_list(list)->len && i < real->len; i++) {
+        const cfx_tensor *f = cfx_as_tensor(cfx_as_list(list)->items[i]),
+                         *r = cfx_as_tensor(real->items[i]);
         if (!cfx__tensor_same_shape(f, r) || f->dtype != r->dtype || !cfx_tensor_is_fake(f))
             test_fail(CFX_HERE, "%s: fake %s, real %s", c->layer,
                       cfx__shape_text(f->ndim, f->shape), cfx__shape_text(r->ndim, r->shape));
@@ -206,7 +208,7 @@ static void check_case(const layer_case *c) {
     size_t mark = cfx_scope_open();
     const char *p = c->layer;
     cfx_manual_seed(0);
-    cfx_module *m = eval(&p).module;
+    cfx_module *m = cfx_as_module(eval(&p));
     if (!cfx_ok()) {
         test_fail(CFX_HERE, "%s: %s", c->layer, cfx_error_last()->message);
         cfx_clear();
@@ -225,15 +227,15 @@ static void check_case(const layer_case *c) {
         args[n++] = eval(&text);
     }
     cfx_manual_seed(2);
-    list_tensors(cfx_forward_value_from(CFX_HERE, m, (cfx_args){n, args, NULL}), out.list);
+    list_tensors(cfx_forward_value_from(CFX_HERE, m, (cfx_args){n, args, NULL}), cfx_as_list(out));
     int64_t i = 0;
     for (const char *q = c->outputs.data; q && *q; i++) {
         const char *text = next_line(&q, &line);
-        if (i < out.list->len)
-            check_numbers(c->layer, out.list->items[i].tensor, text, 2e-6);
+        if (i < cfx_as_list(out)->len)
+            check_numbers(c->layer, cfx_as_tensor(cfx_as_list(out)->items[i]), text, 2e-6);
     }
-    CHECK_INT(out.list->len, i);
-    check_fake(c, m, n, args, out.list);
+    CHECK_INT(cfx_as_list(out)->len, i);
+    check_fake(c, m, n, args, cfx_as_list(out));
     check_traced(c, m, n);
     if (!cfx_ok()) {
         test_fail(CFX_HERE, "%s: %s", c->layer, cfx_error_last()->message);

@@ -21,10 +21,10 @@ static const cfx__obj_type loader_type = {.name = "loader", .free = loader_free}
 
 cfx_loader *cfx_loader_new_from(cfx_site at, cfx_value tensors, cfx_loader_options options) {
     bool many = tensors.tag == CFX_TAG_LIST || tensors.tag == CFX_TAG_TUPLE;
-    int64_t count = many ? tensors.list->len : 1, n = -1;
-    const cfx_value *items = many ? tensors.list->items : &tensors;
+    int64_t count = many ? cfx_as_list(tensors)->len : 1, n = -1;
+    const cfx_value *items = many ? cfx_as_list(tensors)->items : &tensors;
     for (int64_t i = 0; i < count; i++) {
-        const cfx_tensor *t = items[i].tag == CFX_TAG_TENSOR ? items[i].tensor : NULL;
+        const cfx_tensor *t = items[i].tag == CFX_TAG_TENSOR ? cfx_as_tensor(items[i]) : NULL;
         if (!t || !t->ndim) {
             cfx_fail(CFX_TYPE_ERROR, at, "a loader takes tensors of one dimension or more, not %s",
                      t ? "a number" : cfx_value_type_name(items[i]));
@@ -73,9 +73,9 @@ static cfx_value take(cfx_loader *l, int64_t first, int64_t n) {
     cfx_value batch = cfx_tuple_value(0, NULL);
     cfx_tensor *rows = l->order ? cfx_narrow(l->order, 0, first, n) : NULL;
     for (int64_t i = 0; i < l->tensors->len; i++) {
-        cfx_tensor *t = l->tensors->items[i].tensor;
+        cfx_tensor *t = cfx_as_tensor(l->tensors->items[i]);
         t = rows ? cfx_index_select(t, 0, rows) : cfx_narrow(t, 0, first, n);
-        cfx_list_append(batch.list, cfx_tensor_value(t));
+        cfx_list_append(cfx_as_list(batch), cfx_tensor_value(t));
     }
     return batch;
 }

@@ -134,7 +134,7 @@ static const cfx_value *dict_find_n(const cfx_dict *d, const char *name, size_t 
         *s = (cfx_string){.len = len, .hash = (uint32_t)cfx__text_hash(name, len)};
         memcpy(s->text, name, len);
         s->text[len] = 0;
-        return cfx_dict_find(d, (cfx_value){.tag = CFX_TAG_STR, .str = s});
+        return cfx_dict_find(d, cfx__value_of_string(s));
     }
     size_t mark = cfx_scope_open();
     const cfx_value *v = cfx_dict_find(d, cfx_string_value_n(name, len));
@@ -349,7 +349,7 @@ bool cfx__module_adopt(cfx_module *m, const cfx_module *from, const char *path) 
     }
     cfx_value key = cfx_string_value(last), v = cfx_module_attr(owner, last);
     bool tensor = v.tag == CFX_TAG_TENSOR || v.tag == CFX_TAG_NONE;
-    cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? v.tensor : NULL;
+    cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
     if (cfx_dict_find(owner->parameters, key))
         cfx_nn_parameter(m, last, t);
     else if (cfx_dict_find(owner->buffers, key) || (tensor && t))
@@ -375,7 +375,7 @@ void cfx_module_set_attr(cfx_module *m, const char *path, cfx_value value) {
                       : !is_empty(m->buffers, key)  ? m->buffers
                                                     : NULL;
         if (value.tag == CFX_TAG_MODULE)
-            cfx_nn_add(m, last, value.module);
+            cfx_nn_add(m, last, cfx_as_module(value));
         else if (d && !holds)
             cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
                      "cannot assign '%s' object to %s '%s' (torch.Tensor or None required)",

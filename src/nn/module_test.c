@@ -98,7 +98,7 @@ TEST(names_are_found_by_dotted_path) {
     cfx_module *m = twice_new(), *root = cfx_module_new_n("Root", NULL, "");
     cfx_nn_add(root, "inner", m);
     cfx_nn_buffer(m, "mask", NULL, true);
-    CHECK_NEAR(first(cfx_module_attr(root, "inner.a.by").tensor), 1, 0);
+    CHECK_NEAR(first(cfx_as_tensor(cfx_module_attr(root, "inner.a.by"))), 1, 0);
     CHECK(cfx_module_has(root, "inner.mask"));
     CHECK(cfx_is_none(cfx_module_attr(root, "inner.mask")));
     CHECK(!cfx_module_has(root, "inner.c.by"));
@@ -106,7 +106,7 @@ TEST(names_are_found_by_dotted_path) {
     cfx_module_set_attr(root, "inner.a.by", cfx_tensor_value(number(7)));
     CHECK_NEAR(first(cfx_attr(root, "inner.a.by")), 7, 0);
     cfx_module_set_attr(root, "new.deep.k", cfx_int(3));
-    CHECK_INT(cfx_attr_value(root, "new.deep.k").i, 3);
+    CHECK_INT(cfx_integer(cfx_attr_value(root, "new.deep.k")), 3);
     cfx_module_set_attr(root, "inner.a.by", cfx_int(3));
     CHECK_ERROR("cannot assign 'int' object to parameter 'by' (torch.Tensor or None required)");
     CHECK(cfx_module_remove(root, "inner.a"));
@@ -140,7 +140,7 @@ TEST(names_follow_pytorch_s_rules) {
 }
 
 static const char *extra(const cfx_module *m) {
-    return cfx__text_format("by=%g", first(m->parameters->entries[0].value.tensor));
+    return cfx__text_format("by=%g", first(cfx_as_tensor(m->parameters->entries[0].value)));
 }
 
 static cfx_module *shown(double by) {
@@ -184,7 +184,7 @@ TEST(state_is_listed_in_pytorch_s_order) {
     cfx_nn_buffer(m, "scratch", number(0), false);
     cfx_nn_parameter(m, "scale", number(2));
     cfx_nn_parameter(m, "nothing", NULL);
-    cfx_nn_parameter(cfx_module_find(m, "b"), "tied", cfx_module_attr(m, "scale").tensor);
+    cfx_nn_parameter(cfx_module_find(m, "b"), "tied", cfx_as_tensor(cfx_module_attr(m, "scale")));
     cfx__text names = {0};
     cfx_dict *state = cfx_module_state_dict(m);
     for (int64_t i = 0; i < state->len; i++)
@@ -221,13 +221,13 @@ TEST(a_state_dict_is_loaded_whole_or_not_at_all) {
 /* ---- hooks ---------------------------------------------------------------------------------- */
 
 static cfx_value note(cfx_event *e) {
-    cfx__text_printf(e->user, "%s->%g ", e->module->name, first(e->out.tensor));
+    cfx__text_printf(e->user, "%s->%g ", e->module->name, first(cfx_as_tensor(e->out)));
     return CFX_NONE;
 }
 
 static cfx_value double_result(cfx_event *e) {
     (void)e->user;
-    return cfx_tensor_value(cfx_add(e->out.tensor, e->out.tensor));
+    return cfx_tensor_value(cfx_add(cfx_as_tensor(e->out), cfx_as_tensor(e->out)));
 }
 
 static cfx_value give_hundred(cfx_event *e) {
@@ -347,8 +347,8 @@ TEST(a_copy_shares_nothing_with_its_original) {
     cfx_fill_(cfx_module_attr(m, "a.weight"), 0.0);
     cfx_set_grad_mode(CFX_GRAD_ON);
     CHECK(cfx_tensor_get(cfx_sum(cfx_abs(cfx_module_attr(copy, "a.weight"))), 0) > 0);
-    CHECK(cfx_at(cfx_module_attr(copy, "kept"), 1).tensor !=
-          cfx_at(cfx_module_attr(m, "kept"), 1).tensor);
+    CHECK(cfx_as_tensor(cfx_at(cfx_module_attr(copy, "kept"), 1)) !=
+          cfx_as_tensor(cfx_at(cfx_module_attr(m, "kept"), 1)));
     CHECK(!cfx_module_copy(NULL));
     CHECK_ERROR("the module is NULL");
 }

@@ -83,9 +83,9 @@ static void read_options(cfx_optim_options *o, const cfx_dict *d) {
             *flag_of(o, i) = cfx_integer(*v) != 0;
     }
     cfx_value betas = cfx_dict_get(d, "betas");
-    if ((betas.tag == CFX_TAG_TUPLE || betas.tag == CFX_TAG_LIST) && betas.list->len == 2)
+    if ((betas.tag == CFX_TAG_TUPLE || betas.tag == CFX_TAG_LIST) && cfx_as_list(betas)->len == 2)
         for (int i = 0; i < 2; i++)
-            o->betas[i] = cfx_number(betas.list->items[i]);
+            o->betas[i] = cfx_number(cfx_as_list(betas)->items[i]);
 }
 
 /* ---- parameters -------------------------------------------------------------------------------
@@ -102,16 +102,16 @@ static bool add_param(cfx_site at, cfx_list *out, cfx_value v) {
 }
 
 cfx_list *cfx__optim_params(cfx_site at, cfx_value params) {
-    cfx_list *out = cfx_list_value(0, NULL).list;
+    cfx_list *out = cfx_as_list(cfx_list_value(0, NULL));
     bool good = true;
     if (params.tag == CFX_TAG_MODULE)
-        params = cfx_dict_value(cfx_module_named_parameters(params.module));
+        params = cfx_dict_value(cfx_module_named_parameters(cfx_as_module(params)));
     if (params.tag == CFX_TAG_DICT)
-        for (int64_t i = 0; good && i < params.dict->len; i++)
-            good = add_param(at, out, params.dict->entries[i].value);
+        for (int64_t i = 0; good && i < cfx_as_dict(params)->len; i++)
+            good = add_param(at, out, cfx_as_dict(params)->entries[i].value);
     else if (params.tag == CFX_TAG_LIST || params.tag == CFX_TAG_TUPLE)
-        for (int64_t i = 0; good && i < params.list->len; i++)
-            good = add_param(at, out, params.list->items[i]);
+        for (int64_t i = 0; good && i < cfx_as_list(params)->len; i++)
+            good = add_param(at, out, cfx_as_list(params)->items[i]);
     else
         good = add_param(at, out, params);
     return good ? out : NULL;
@@ -150,7 +150,7 @@ static bool add_group(cfx_site at, cfx_optim *o, cfx_value params, cfx_optim_opt
     VEC_PUSH(o->groups, group);
     cfx__optim_group *g = &o->groups.data[o->groups.len - 1];
     for (int64_t i = 0; i < list->len; i++) {
-        cfx_tensor *t = list->items[i].tensor;
+        cfx_tensor *t = cfx_as_tensor(list->items[i]);
         if (!cfx_tensor_is_leaf(t)) {
             cfx_fail(CFX_VALUE_ERROR, at, "can't optimize a non-leaf Tensor");
             return false;
@@ -190,14 +190,14 @@ cfx_optim *cfx_optim_new_from(cfx_site at, const char *type, cfx_value params,
     o->algorithm = a;
     fill_in(&options, a->defaults);
     bool list = params.tag == CFX_TAG_LIST || params.tag == CFX_TAG_TUPLE, good = true;
-    if (list && params.list->len && params.list->items[0].tag == CFX_TAG_DICT)
-        for (int64_t i = 0; good && i < params.list->len; i++) {
-            cfx_value group = params.list->items[i];
+    if (list && cfx_as_list(params)->len && cfx_as_list(params)->items[0].tag == CFX_TAG_DICT)
+        for (int64_t i = 0; good && i < cfx_as_list(params)->len; i++) {
+            cfx_value group = cfx_as_list(params)->items[i];
             cfx_optim_options own = options;
             if (group.tag == CFX_TAG_DICT)
-                read_options(&own, group.dict);
+                read_options(&own, cfx_as_dict(group));
             good = group.tag == CFX_TAG_DICT &&
-                   add_group(at, o, cfx_dict_get(group.dict, "params"), own);
+                   add_group(at, o, cfx_dict_get(cfx_as_dict(group), "params"), own);
         }
     else
         good = add_group(at, o, params, options);
@@ -316,7 +316,7 @@ static cfx_dict *group_dict(const cfx__optim_group *g, int64_t first) {
         cfx_dict_set(d, flags[i].name, cfx_bool(*flag_of(&o, i)));
     cfx_dict_set(d, "initial_lr", cfx_float(g->initial_lr));
     for (size_t i = 0; i < g->params.len; i++)
-        cfx_list_append(params.list, cfx_int(first + (int64_t)i));
+        cfx_list_append(cfx_as_list(params), cfx_int(first + (int64_t)i));
     cfx_dict_set(d, "params", params);
     return d;
 }
@@ -327,7 +327,7 @@ cfx_dict *cfx_optim_state_dict(const cfx_optim *o) {
     int64_t n = 0;
     for (size_t g = 0; o && g < o->groups.len; g++) {
         const cfx__optim_group *group = &o->groups.data[g];
-        cfx_list_append(groups.list, cfx_dict_value(group_dict(group, n)));
+        cfx_list_append(cfx_as_list(groups), cfx_dict_value(group_dict(group, n)));
         for (size_t i = 0; i < group->params.len; i++, n++)
             if (group->params.data[i].steps)
                 cfx_dict_put(state, cfx_int(n),
@@ -340,7 +340,7 @@ cfx_dict *cfx_optim_state_dict(const cfx_optim *o) {
 
 static void load_param(const cfx_optim *o, cfx__optim_param *p, const cfx_dict *d) {
     cfx_value step = cfx_dict_get(d, "step");
-    p->steps = step.tag == CFX_TAG_TENSOR ? (int64_t)cfx_tensor_get(step.tensor, 0)
+    p->steps = step.tag == CFX_TAG_TENSOR ? (int64_t)cfx_tensor_get(cfx_as_tensor(step), 0)
                : cfx_is_number(step)      ? cfx_integer(step)
                                           : d->len > 0;
     cfx_dtype as = p->tensor->dtype == CFX_F64 ? CFX_F64 : CFX_F32;
@@ -349,11 +349,12 @@ static void load_param(const cfx_optim *o, cfx__optim_param *p, const cfx_dict *
         cfx_value v = name ? cfx_dict_get(d, name) : cfx_none();
         cfx_drop(p->state[i]);
         p->state[i] = NULL;
-        if (v.tag != CFX_TAG_TENSOR || !cfx__tensor_same_shape(v.tensor, p->tensor))
+        if (v.tag != CFX_TAG_TENSOR || !cfx__tensor_same_shape(cfx_as_tensor(v), p->tensor))
             continue;
-        p->state[i] = cfx_keep(cfx_tensor_new(as, v.tensor->ndim, v.tensor->shape, NULL));
+        p->state[i] =
+            cfx_keep(cfx_tensor_new(as, cfx_as_tensor(v)->ndim, cfx_as_tensor(v)->shape, NULL));
         if (!cfx__obj_is_bad(p->state[i]))
-            cfx__tensor_copy(p->state[i], v.tensor);
+            cfx__tensor_copy(p->state[i], cfx_as_tensor(v));
     }
 }
 
@@ -363,7 +364,7 @@ bool cfx_optim_load_state_dict_from(cfx_site at, cfx_optim *o, const cfx_dict *s
         cfx_fail(CFX_VALUE_ERROR, at, "this is not the state dict of an optimiser");
         return false;
     }
-    if (groups.list->len != (int64_t)o->groups.len) {
+    if (cfx_as_list(groups)->len != (int64_t)o->groups.len) {
         cfx_fail(CFX_VALUE_ERROR, at,
                  "loaded state dict has a different number of parameter groups");
         return false;
@@ -371,10 +372,11 @@ bool cfx_optim_load_state_dict_from(cfx_site at, cfx_optim *o, const cfx_dict *s
     size_t mark = cfx_scope_open();
     bool good = true;
     for (size_t g = 0; good && g < o->groups.len; g++) {
-        cfx_value group = groups.list->items[g];
-        cfx_value params = group.tag == CFX_TAG_DICT ? cfx_dict_get(group.dict, "params") : group;
-        good =
-            params.tag == CFX_TAG_LIST && params.list->len == (int64_t)o->groups.data[g].params.len;
+        cfx_value group = cfx_as_list(groups)->items[g];
+        cfx_value params =
+            group.tag == CFX_TAG_DICT ? cfx_dict_get(cfx_as_dict(group), "params") : group;
+        good = params.tag == CFX_TAG_LIST &&
+               cfx_as_list(params)->len == (int64_t)o->groups.data[g].params.len;
     }
     if (!good)
         cfx_fail(CFX_VALUE_ERROR, at,
@@ -382,15 +384,15 @@ bool cfx_optim_load_state_dict_from(cfx_site at, cfx_optim *o, const cfx_dict *s
                  "optimizer's group");
     for (size_t g = 0; good && g < o->groups.len; g++) {
         cfx__optim_group *group = &o->groups.data[g];
-        const cfx_dict *d = groups.list->items[g].dict;
+        const cfx_dict *d = cfx_as_dict(cfx_as_list(groups)->items[g]);
         read_options(&group->options, d);
         if (cfx_is_number(cfx_dict_get(d, "initial_lr")))
             group->initial_lr = cfx_number(cfx_dict_get(d, "initial_lr"));
         cfx_value params = cfx_dict_get(d, "params");
         for (size_t i = 0; i < group->params.len; i++) {
-            const cfx_value *v = cfx_dict_find(state.dict, params.list->items[i]);
+            const cfx_value *v = cfx_dict_find(cfx_as_dict(state), cfx_as_list(params)->items[i]);
             if (v && v->tag == CFX_TAG_DICT)
-                load_param(o, &group->params.data[i], v->dict);
+                load_param(o, &group->params.data[i], cfx_as_dict(*v));
         }
     }
     cfx_scope_close(mark);
@@ -402,9 +404,9 @@ bool cfx_optim_load_state_dict_from(cfx_site at, cfx_optim *o, const cfx_dict *s
 
 /* The gradients there are of the tensors in a list, as a list; scope. */
 static cfx_list *grads_of(const cfx_list *params) {
-    cfx_list *out = cfx_list_value(0, NULL).list;
+    cfx_list *out = cfx_as_list(cfx_list_value(0, NULL));
     for (int64_t i = 0; params && i < params->len; i++) {
-        cfx_tensor *grad = cfx_tensor_grad(params->items[i].tensor);
+        cfx_tensor *grad = cfx_tensor_grad(cfx_as_tensor(params->items[i]));
         if (grad)
             cfx_list_append(out, cfx_tensor_value(grad));
     }
@@ -418,7 +420,8 @@ double cfx_clip_grad_norm_from(cfx_site at, cfx_value params, double max_norm, d
     cfx_value norms = cfx_list_value(0, NULL);
     double p = norm_type == 0 ? 2 : norm_type, total = 0;
     for (int64_t i = 0; i < grads->len; i++)
-        cfx_list_append(norms.list, cfx_tensor_value(cfx_linalg_vector_norm(grads->items[i], p)));
+        cfx_list_append(cfx_as_list(norms),
+                        cfx_tensor_value(cfx_linalg_vector_norm(grads->items[i], p)));
     if (grads->len) {
         cfx_tensor *norm = cfx_linalg_vector_norm(cfx_stack(norms), p);
         cfx_tensor *scale =

@@ -176,17 +176,18 @@ static void put_mismatches(cfx__text *out, const cfx_dict *own, const cfx_dict *
     for (int64_t i = 0; i < own->len; i++) {
         const cfx_value *v = cfx_dict_find(state, own->entries[i].key);
         const char *name = cfx_text(own->entries[i].key);
-        const cfx_tensor *mine = own->entries[i].value.tensor;
+        const cfx_tensor *mine = cfx_as_tensor(own->entries[i].value);
         if (v && v->tag != CFX_TAG_TENSOR)
             cfx__text_printf(out,
                              "\n\tWhile copying the parameter named \"%s\", expected torch.Tensor "
                              "or Tensor-like object from checkpoint but received %s",
                              name, cfx__value_python_type(*v));
-        else if (v && !cfx__tensor_same_shape(mine, v->tensor))
+        else if (v && !cfx__tensor_same_shape(mine, cfx_as_tensor(*v)))
             cfx__text_printf(out,
                              "\n\tsize mismatch for %s: copying a param with shape torch.Size(%s) "
                              "from checkpoint, the shape in current model is torch.Size(%s).",
-                             name, cfx__shape_text(v->tensor->ndim, v->tensor->shape),
+                             name,
+                             cfx__shape_text(cfx_as_tensor(*v)->ndim, cfx_as_tensor(*v)->shape),
                              cfx__shape_text(mine->ndim, mine->shape));
     }
 }
@@ -195,7 +196,7 @@ static cfx_value keys_without(const cfx_dict *have, const cfx_dict *other) {
     cfx_value list = cfx_list_value(0, NULL);
     for (int64_t i = 0; have && i < have->len; i++)
         if (!cfx_dict_find(other, have->entries[i].key))
-            cfx_list_append(list.list, have->entries[i].key);
+            cfx_list_append(cfx_as_list(list), have->entries[i].key);
     return list;
 }
 
@@ -225,9 +226,9 @@ bool cfx_module_load_state_dict_from(cfx_site at, cfx_module *m, const cfx_dict 
     cfx__text_release(&wrong);
     for (int64_t i = 0; good && i < own->len; i++) {
         const cfx_value *v = cfx_dict_find(state, own->entries[i].key);
-        cfx_tensor *mine = own->entries[i].value.tensor;
-        if (v && mine->data && v->tensor->data) {
-            cfx__tensor_copy(mine, v->tensor);
+        cfx_tensor *mine = cfx_as_tensor(own->entries[i].value);
+        if (v && mine->data && cfx_as_tensor(*v)->data) {
+            cfx__tensor_copy(mine, cfx_as_tensor(*v));
             mine->storage->version++;
         } else if (v && mine->numel)
             cfx_module_set_attr(m, cfx_text(own->entries[i].key), *v);

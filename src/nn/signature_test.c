@@ -35,7 +35,7 @@ TEST(a_signature_is_read) {
     CHECK(s->params[1].has_default);
     CHECK_INT(s->params[2].kind, CFX__VAR_ARGS);
     CHECK_INT(s->params[3].kind, CFX__KEYWORD_ONLY);
-    CHECK_NEAR(s->params[3].fallback.f, -1.5, 0);
+    CHECK_NEAR(cfx_number(s->params[3].fallback), -1.5, 0);
     CHECK_STR(s->params[4].name, "kw");
     CHECK_STR(s->returns, "Tuple[torch.Tensor, int]");
     cfx__signature_free(s);

@@ -119,10 +119,10 @@ static const cfx__obj_type watch_type = {.name = "watch", .free = watch_free};
 
 static void add_tensors(cfx_stats *s, cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
-        cfx_stats_add(s, v.tensor);
+        cfx_stats_add(s, cfx_as_tensor(v));
     else if (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST)
-        for (int64_t i = 0; i < v.list->len; i++)
-            add_tensors(s, v.list->items[i]);
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            add_tensors(s, cfx_as_list(v)->items[i]);
 }
 
 static cfx_value watch_hook(cfx_event *e) {

@@ -24,7 +24,7 @@ static void each_tensor(const cfx_module *m, bool buffers, void (*fn)(cfx_tensor
                          buffers ? cfx_module_named_buffers(m) : cfx_dict_new()};
     for (int l = 0; l < 2; l++)
         for (int64_t i = 0; i < lists[l]->len; i++)
-            fn(lists[l]->entries[i].value.tensor, user);
+            fn(cfx_as_tensor(lists[l]->entries[i].value), user);
     cfx_scope_close(mark);
 }
 

@@ -14,7 +14,7 @@
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static inline cfx_tensor *back_arg(const cfx_back *b, int i) { /* NULL for None */
-    return b->args[i].tag == CFX_TAG_TENSOR ? b->args[i].tensor : NULL;
+    return b->args[i].tag == CFX_TAG_TENSOR ? cfx_as_tensor(b->args[i]) : NULL;
 }
 static inline int64_t back_int(const cfx_back *b, int i) { return cfx_integer(b->args[i]); }
 static inline double back_float(const cfx_back *b, int i) { return cfx_number(b->args[i]); }
@@ -46,7 +46,7 @@ static inline void back_give_at(cfx_back *b, int i, cfx_value grads, int k) {
 
 /* The tensor that a call gave; the bad one after a failure. */
 static inline cfx_tensor *tensor_of(cfx_value v) {
-    return v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__tensor_bad;
+    return v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : &cfx__tensor_bad;
 }
 /* The sizes of t, which may be fake, as a value. */
 static inline cfx_value sizes_of(const cfx_tensor *t) { return cfx_ints_value(t->ndim, t->shape); }
@@ -65,8 +65,8 @@ static inline cfx_tensor *conj_of(cfx_tensor *t) {
 }
 static inline cfx_value conj_value(cfx_value v) {
     if (v.tag == CFX_TAG_COMPLEX)
-        return cfx_complex_value(v.complex_->re, -v.complex_->im);
-    return v.tag == CFX_TAG_TENSOR ? cfx_tensor_value(conj_of(v.tensor)) : v;
+        return cfx_complex_value(cfx_as_complex(v)->re, -cfx_as_complex(v)->im);
+    return v.tag == CFX_TAG_TENSOR ? cfx_tensor_value(conj_of(cfx_as_tensor(v))) : v;
 }
 static inline cfx_tensor *adjoint_of(cfx_tensor *t) {
     return conj_of(cfx_transpose(t, -2, -1));

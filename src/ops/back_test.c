@@ -7,6 +7,8 @@
 
 #include "test.h"
 
+#include "../value/value.h"
+
 #define R(...) cfx_randn(cfx_list(__VA_ARGS__), CFX_KW(dtype, cfx_f64))
 #define Z(...) cfx_randn(cfx_list(__VA_ARGS__), CFX_KW(dtype, cfx_c128)) /* complex */
 #define INTS(...) cfx_to(cfx_tensor_from_value(cfx_list(__VA_ARGS__)), cfx_i64)
@@ -28,7 +30,7 @@ typedef struct {
 static bool differentiable(cfx_value v) {
     if (v.tag != CFX_TAG_TENSOR)
         return false;
-    cfx_dtype d = cfx_tensor_dtype(v.tensor);
+    cfx_dtype d = cfx_tensor_dtype(cfx_as_tensor(v));
     return d == CFX_F64 || d == CFX_C128;
 }
 
@@ -45,17 +47,18 @@ static cfx_tensor *inner(cfx_tensor *a, cfx_tensor *b) {
 /* The argument with its tensors moved by `step` along the directions; `next` counts leaves. */
 static cfx_value moved(const probe *p, cfx_value v, double step, int64_t *next, cfx_list *leaves) {
     if (v.tag == CFX_TAG_KEYWORD)
-        return cfx_keyword_value(cfx_text((cfx_value){.tag = CFX_TAG_STR, .str = v.keyword->name}),
-                                 moved(p, v.keyword->value, step, next, leaves));
+        return cfx_keyword_value(cfx_text(cfx__value_of_string(cfx_as_keyword(v)->name)),
+                                 moved(p, cfx_as_keyword(v)->value, step, next, leaves));
     if (v.tag == CFX_TAG_LIST) {
         cfx_value list = cfx_list_value(0, NULL);
-        for (int64_t i = 0; i < v.list->len; i++)
-            cfx_list_append(list.list, moved(p, v.list->items[i], step, next, leaves));
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            cfx_list_append(cfx_as_list(list),
+                            moved(p, cfx_as_list(v)->items[i], step, next, leaves));
         return list;
     }
     if (!differentiable(v))
         return v;
-    cfx_tensor *t = cfx_clone(v.tensor);
+    cfx_tensor *t = cfx_clone(cfx_as_tensor(v));
     if (step != 0)
         t = cfx_add(t, cfx_mul(cfx_tensor_at(p->along, *next), step));
     ++*next;
@@ -70,10 +73,10 @@ static cfx_tensor *call_at(const probe *p, double step, cfx_value *leaves) {
     int64_t next = 0;
     *leaves = cfx_list_value(0, NULL);
     for (int i = 0; i < p->n; i++)
-        args[i] = moved(p, p->args[i], step, &next, leaves->list);
+        args[i] = moved(p, p->args[i], step, &next, cfx_as_list(*leaves));
     cfx_manual_seed(5);
     cfx_value y = cfx_op_do_from(CFX_HERE, p->op, (cfx_args){p->n, args, NULL});
-    return y.tag == CFX_TAG_TENSOR ? y.tensor : cfx_tensor_at(y, p->result);
+    return y.tag == CFX_TAG_TENSOR ? cfx_as_tensor(y) : cfx_tensor_at(y, p->result);
 }
 
 static double value_at(const probe *p, double step) {
@@ -85,9 +88,9 @@ static double value_at(const probe *p, double step) {
 /* The gradients at `step`, weighed and summed. The cotangent moves too, and is the last leaf. */
 static cfx_tensor *weighed_at(const probe *p, double step, bool recorded, cfx_value *leaves) {
     cfx_tensor *y = call_at(p, step, leaves), *sum = NULL;
-    int64_t n = leaves->list->len, next = n;
-    cfx_value inputs = cfx_list_value(n, leaves->list->items);
-    cfx_value g = moved(p, cfx_tensor_value(p->cotangent), step, &next, leaves->list);
+    int64_t n = cfx_as_list(*leaves)->len, next = n;
+    cfx_value inputs = cfx_list_value(n, cfx_as_list(*leaves)->items);
+    cfx_value g = moved(p, cfx_tensor_value(p->cotangent), step, &next, cfx_as_list(*leaves));
     cfx_value grads = cfx_grad(y, inputs, .grad_outputs = g, .create_graph = recorded,
                                .allow_unused = true);
     for (int64_t i = 0; cfx_ok() && i < n; i++) {
@@ -101,7 +104,7 @@ static cfx_tensor *weighed_at(const probe *p, double step, bool recorded, cfx_va
 
 static double slope_of(const probe *p, cfx_value grads) {
     double sum = 0;
-    for (int64_t i = 0; cfx_ok() && i < grads.list->len; i++)
+    for (int64_t i = 0; cfx_ok() && i < cfx_as_list(grads)->len; i++)
         if (!cfx_is_none(cfx_at(grads, i)))
             sum += cfx_tensor_get(inner(cfx_tensor_at(p->along, i), cfx_tensor_at(grads, i)), 0);
     return sum;
@@ -123,12 +126,12 @@ static void check_at(cfx_site at, const char *name, int result, bool second, cfx
     p.along = cfx_list_value(0, NULL), p.second = cfx_list_value(0, NULL);
     memcpy(p.args, a.v, (size_t)a.n * sizeof *a.v);
     cfx_tensor *y = call_at(&p, 0, &leaves);
-    for (int64_t i = 0; i < leaves.list->len; i++) {
-        cfx_list_append(p.along.list, cfx_tensor_value(noise(cfx_tensor_at(leaves, i))));
-        cfx_list_append(p.second.list, cfx_tensor_value(noise(cfx_tensor_at(leaves, i))));
+    for (int64_t i = 0; i < cfx_as_list(leaves)->len; i++) {
+        cfx_list_append(cfx_as_list(p.along), cfx_tensor_value(noise(cfx_tensor_at(leaves, i))));
+        cfx_list_append(cfx_as_list(p.second), cfx_tensor_value(noise(cfx_tensor_at(leaves, i))));
     }
     p.cotangent = noise(y);
-    cfx_list_append(p.along.list, cfx_tensor_value(noise(y)));
+    cfx_list_append(cfx_as_list(p.along), cfx_tensor_value(noise(y)));
     cfx_value grads = cfx_grad(y, leaves, .grad_outputs = cfx_tensor_value(p.cotangent),
                                .allow_unused = true);
     double got = slope_of(&p, grads);

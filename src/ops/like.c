@@ -34,15 +34,16 @@ cfx_tensor *out_empty_like(cfx_op_call *c, cfx_dtype dtype, cfx_memory_format f,
 }
 
 bool options_fit(cfx_op_call *c, int layout, int device, int pin_memory) {
-    if (layout >= 0 && c->args[layout].tag == CFX_TAG_LAYOUT && c->args[layout].i != CFX_STRIDED)
+    if (layout >= 0 && c->args[layout].tag == CFX_TAG_LAYOUT &&
+        cfx_integer(c->args[layout]) != CFX_STRIDED)
         op_fail_as(NOT_IMPLEMENTED, c, "only strided tensors can be made here");
     else if (device >= 0 && c->args[device].tag == CFX_TAG_DEVICE &&
-             c->args[device].device.type == CFX_CUDA)
+             cfx_as_device(c->args[device]).type == CFX_CUDA)
         op_fail_as(ASSERTION, c, "Torch not compiled with CUDA enabled");
     else if (pin_memory >= 0 && !arg_is_none(c, pin_memory) && arg_bool(c, pin_memory))
         op_fail(c, "Cannot access accelerator device when none is available.");
     else if (device >= 0 && c->args[device].tag == CFX_TAG_DEVICE &&
-             c->args[device].device.type == CFX_META)
+             cfx_as_device(c->args[device]).type == CFX_META)
         c->fake = true;
     return !op_failed();
 }
@@ -81,10 +82,12 @@ bool number_fits(cfx_op_call *c, cfx_value v, cfx_dtype d) {
     double f = cfx_number(v);
     if (d == CFX_BOOL) {
         fits = true;
-    } else if (v.tag == CFX_TAG_COMPLEX && v.complex_->im != 0 && !cfx__dtype_is_complex(d)) {
+    } else if (v.tag == CFX_TAG_COMPLEX && cfx_as_complex(v)->im != 0 &&
+               !cfx__dtype_is_complex(d)) {
         fits = false;
     } else if (!cfx__dtype_is_int(d)) {
-        fits = float_fits(f, d) && (v.tag != CFX_TAG_COMPLEX || float_fits(v.complex_->im, d));
+        fits =
+            float_fits(f, d) && (v.tag != CFX_TAG_COMPLEX || float_fits(cfx_as_complex(v)->im, d));
     } else if (v.tag == CFX_TAG_FLOAT || v.tag == CFX_TAG_COMPLEX) {
         fits = f >= (double)limits[d].min && f <= (double)limits[d].max;
         if (d == CFX_I64)

@@ -9,13 +9,13 @@ int arg_ints(const cfx_op_call *c, int i, int64_t *out) {
         out[0] = cfx_integer(v);
         return 1;
     }
-    if (v.list->len > CFX_MAX_DIMS) {
+    if (cfx_as_list(v)->len > CFX_MAX_DIMS) {
         op_fail(c, "tensor has too many (>%d) dims", CFX_MAX_DIMS);
         return 0;
     }
-    for (int64_t k = 0; k < v.list->len; k++)
-        out[k] = cfx_integer(v.list->items[k]);
-    return (int)v.list->len;
+    for (int64_t k = 0; k < cfx_as_list(v)->len; k++)
+        out[k] = cfx_integer(cfx_as_list(v)->items[k]);
+    return (int)cfx_as_list(v)->len;
 }
 
 bool arg_dims_mask(const cfx_op_call *c, int i, int ndim, uint64_t *mask) {

@@ -13,7 +13,7 @@
 /* ---- reading arguments ----------------------------------------------------------------------- */
 
 static inline cfx_tensor *arg_tensor(const cfx_op_call *c, int i) { /* NULL for None */
-    return c->args[i].tag == CFX_TAG_TENSOR ? c->args[i].tensor : NULL;
+    return c->args[i].tag == CFX_TAG_TENSOR ? cfx_as_tensor(c->args[i]) : NULL;
 }
 static inline bool arg_is_none(const cfx_op_call *c, int i) {
     return c->args[i].tag == CFX_TAG_NONE;
@@ -24,18 +24,18 @@ static inline bool arg_bool(const cfx_op_call *c, int i) { return cfx_integer(c-
 static inline const char *arg_text(const cfx_op_call *c, int i) { return cfx_text(c->args[i]); }
 /* The dtype given, or `other` where None. */
 static inline cfx_dtype arg_dtype(const cfx_op_call *c, int i, cfx_dtype other) {
-    return c->args[i].tag == CFX_TAG_DTYPE ? (cfx_dtype)c->args[i].i : other;
+    return c->args[i].tag == CFX_TAG_DTYPE ? cfx_as_dtype(c->args[i]) : other;
 }
 /* A list of integers into out[CFX_MAX_DIMS]; returns how many (0 for None; a single int is one). */
 int arg_ints(const cfx_op_call *c, int i, int64_t *out);
 /* A list of tensors: how many, and number k (NULL for None). */
 static inline int64_t arg_count(const cfx_op_call *c, int i) {
     uint32_t tag = c->args[i].tag;
-    return tag == CFX_TAG_LIST || tag == CFX_TAG_TUPLE ? c->args[i].list->len : 0;
+    return tag == CFX_TAG_LIST || tag == CFX_TAG_TUPLE ? cfx_as_list(c->args[i])->len : 0;
 }
 static inline cfx_tensor *arg_item(const cfx_op_call *c, int i, int64_t k) {
-    cfx_value v = c->args[i].list->items[k];
-    return v.tag == CFX_TAG_TENSOR ? v.tensor : NULL;
+    cfx_value v = cfx_as_list(c->args[i])->items[k];
+    return v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
 }
 /* A dim argument wrapped against ndim; -1, with PyTorch's IndexError, when out of range. */
 static inline int arg_dim(const cfx_op_call *c, int i, int ndim) {

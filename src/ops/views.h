@@ -9,7 +9,7 @@
  * called often does instead of binding keywords. */
 static inline cfx_tensor *call_bound(cfx_op_call *c, cfx_op *op, cfx_value *args) {
     cfx_value v = op_failed() ? cfx_bad() : cfx__op_call_bound(c->at, op, args);
-    return v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__tensor_bad;
+    return v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : &cfx__tensor_bad;
 }
 
 /* ---- views ----------------------------------------------------------------------------------- */
@@ -37,7 +37,7 @@ cfx_tensor *aliased(const cfx_tensor *t);
 
 /* A memory format argument; `other` where None. */
 static inline cfx_memory_format arg_format(const cfx_op_call *c, int i, cfx_memory_format other) {
-    return c->args[i].tag == CFX_TAG_MEMORY_FORMAT ? (cfx_memory_format)c->args[i].i : other;
+    return c->args[i].tag == CFX_TAG_MEMORY_FORMAT ? cfx_as_memory_format(c->args[i]) : other;
 }
 /* Strides of a new tensor in a memory format; false, with PyTorch's message, when it does not have
  * the rank for it. CFX_PRESERVE counts as contiguous. */

@@ -16,10 +16,11 @@ static cfx_value take_out(cfx_value v, cfx__text *path, cfx_dict *tensors) {
     }
     if (v.tag == CFX_TAG_DICT) {
         cfx_dict *d = cfx_dict_new();
-        for (int64_t i = 0; i < v.dict->len; i++) {
-            cfx__text_printf(path, "%s%s", len ? "." : "", cfx_value_str(v.dict->entries[i].key));
-            cfx_dict_put(d, v.dict->entries[i].key,
-                         take_out(v.dict->entries[i].value, path, tensors));
+        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++) {
+            cfx__text_printf(path, "%s%s", len ? "." : "",
+                             cfx_value_str(cfx_as_dict(v)->entries[i].key));
+            cfx_dict_put(d, cfx_as_dict(v)->entries[i].key,
+                         take_out(cfx_as_dict(v)->entries[i].value, path, tensors));
             path->len = len;
         }
         return cfx_dict_value(d);
@@ -27,9 +28,9 @@ static cfx_value take_out(cfx_value v, cfx__text *path, cfx_dict *tensors) {
     if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
         return v;
     cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-    for (int64_t i = 0; i < v.list->len; i++) {
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++) {
         cfx__text_printf(path, "%s%lld", len ? "." : "", (long long)i);
-        cfx_list_append(out.list, take_out(v.list->items[i], path, tensors));
+        cfx_list_append(cfx_as_list(out), take_out(cfx_as_list(v)->items[i], path, tensors));
         path->len = len;
     }
     return out;
@@ -58,15 +59,16 @@ static cfx_value put_back(cfx_value v, const cfx_dict *tensors) {
     }
     if (v.tag == CFX_TAG_DICT) {
         cfx_dict *d = cfx_dict_new();
-        for (int64_t i = 0; i < v.dict->len; i++)
-            cfx_dict_put(d, v.dict->entries[i].key, put_back(v.dict->entries[i].value, tensors));
+        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++)
+            cfx_dict_put(d, cfx_as_dict(v)->entries[i].key,
+                         put_back(cfx_as_dict(v)->entries[i].value, tensors));
         return cfx_dict_value(d);
     }
     if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
         return v;
     cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-    for (int64_t i = 0; i < v.list->len; i++)
-        cfx_list_append(out.list, put_back(v.list->items[i], tensors));
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(out), put_back(cfx_as_list(v)->items[i], tensors));
     return out;
 }
 

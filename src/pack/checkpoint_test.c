@@ -22,14 +22,15 @@ TEST(a_checkpoint_holds_dicts_lists_numbers_and_tensors) {
     CHECK(cfx_checkpoint_write(path, cfx_dict_value(all)));
     cfx_value back = cfx_checkpoint_read(path);
     CHECK_OK();
-    CHECK_INT(cfx_dict_get(back.dict, "epoch").i, 7);
-    CHECK_STR(cfx_repr(cfx_dict_get(back.dict, "note")),
+    CHECK_INT(cfx_integer(cfx_dict_get(cfx_as_dict(back), "epoch")), 7);
+    CHECK_STR(cfx_repr(cfx_dict_get(cfx_as_dict(back), "note")),
               "(\"it's {fine}\", 0.1, True, None, tensor([0, 1, 2]))");
-    CHECK_INT(cfx_dict_get(back.dict, "model").dict->len, 2);
+    CHECK_INT(cfx_as_dict(cfx_dict_get(cfx_as_dict(back), "model"))->len, 2);
     cfx_module *n = cfx_nn_sequential(cfx_nn_linear(2, 3));
-    CHECK(cfx_module_load_state_dict(n, cfx_dict_get(back.dict, "model").dict, true));
+    CHECK(
+        cfx_module_load_state_dict(n, cfx_as_dict(cfx_dict_get(cfx_as_dict(back), "model")), true));
     cfx_optim *other = cfx_adam(n);
-    CHECK(cfx_optim_load_state_dict(other, cfx_dict_get(back.dict, "optim").dict));
+    CHECK(cfx_optim_load_state_dict(other, cfx_as_dict(cfx_dict_get(cfx_as_dict(back), "optim"))));
     CHECK_NEAR(cfx_optim_lr(other), 0.125, 0);
     CHECK(cfx_safetensors_write(path, cfx_module_state_dict(m), NULL));
     CHECK(cfx_is_bad(cfx_checkpoint_read(path)));

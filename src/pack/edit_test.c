@@ -34,11 +34,11 @@ static cfx_program *reopened(const cfx_program *p, const char *name) {
 }
 
 static void same_numbers(cfx_value a, cfx_value b) {
-    cfx_list *x = cfx_list_value(0, NULL).list, *y = cfx_list_value(0, NULL).list;
+    cfx_list *x = cfx_as_list(cfx_list_value(0, NULL)), *y = cfx_as_list(cfx_list_value(0, NULL));
     cfx_tree_flatten(a, x), cfx_tree_flatten(b, y);
     CHECK_INT(x->len, y->len);
     for (int64_t i = 0; i < x->len && i < y->len; i++)
-        CHECK(cfx_equal(x->items[i], y->items[i]).b);
+        CHECK(cfx_integer(cfx_equal(x->items[i], y->items[i])));
 }
 
 TEST(inserted_node_is_saved_and_run) {
@@ -46,7 +46,7 @@ TEST(inserted_node_is_saved_and_run) {
     for (int i = 0; i < COUNT(names); i++) {
         cfx_program *p = cfx_open(ZOO "seed_mlp/model.pt2");
         cfx_graph *g = p->module->graph;
-        cfx_node *last = cfx_at(cfx_at(cfx_graph_output_node(g)->args, 0), 0).node;
+        cfx_node *last = cfx_as_node(cfx_at(cfx_at(cfx_graph_output_node(g)->args, 0), 0));
         insert(g, last, "torch.ops.aten.neg.default");
         CHECK(cfx_program_check(p));
         CHECK_STR(p->outputs[0].name, "neg_default");
@@ -64,7 +64,7 @@ TEST(inserted_node_is_saved_and_run) {
 TEST(inserted_node_follows_symbolic_sizes) {
     cfx_program *p = cfx_open(ZOO "dyn_conv/model.pt2");
     cfx_graph *g = p->module->graph;
-    cfx_node *last = cfx_at(cfx_at(cfx_graph_output_node(g)->args, 0), 0).node;
+    cfx_node *last = cfx_as_node(cfx_at(cfx_at(cfx_graph_output_node(g)->args, 0), 0));
     cfx_result before = cfx_node_result(last);
     cfx_node *made = insert(g, last, "torch.ops.aten.relu.default");
     CHECK(cfx_program_infer(p));
@@ -113,8 +113,8 @@ TEST(signature_follows_the_graph) {
     CHECK_INT(cfx_program_input(p, x)->kind, CFX_IN_USER);
     cfx_node *extra = NULL;
     CFX_INSERT_AFTER(g, x) extra = cfx_graph_placeholder(g, "more", NULL, false, CFX_NONE);
-    cfx_value results = cfx_list_value(outputs, cfx_at(output->args, 0).list->items);
-    cfx_list_append(results.list, cfx_node_value(extra));
+    cfx_value results = cfx_list_value(outputs, cfx_as_list(cfx_at(output->args, 0))->items);
+    cfx_list_append(cfx_as_list(results), cfx_node_value(extra));
     cfx_node_set_args(output, cfx_tuple_value(1, &results));
     CHECK(cfx_program_sync(p));
     CHECK_INT(p->ninputs, inputs + 1);
@@ -126,7 +126,7 @@ TEST(signature_follows_the_graph) {
     CHECK_INT(cfx_program_input(p, held)->kind, CFX_IN_CONSTANT);
     CHECK_INT(p->inputs[p->ninputs - 1].kind, CFX_IN_USER);
     CHECK(cfx_program_check(p));
-    cfx_node_set_args(output, cfx_tuple(cfx_list_value(outputs, results.list->items)));
+    cfx_node_set_args(output, cfx_tuple(cfx_list_value(outputs, cfx_as_list(results)->items)));
     cfx_graph_erase(extra);
     CHECK(cfx_program_sync(p));
     CHECK_STR(cfx_value_repr(p->in_spec), "((Ellipsis,), {})");
@@ -173,7 +173,7 @@ TEST(text_may_add_and_remove) {
     CHECK(arg != NULL);
     text = edited(text, ", x: ", ", scale: \"f32[]\", x: ");
     cfx_value results = cfx_at(cfx_graph_output_node(p->module->graph)->args, 0);
-    const char *last = cfx_at(results, 0).node->name;
+    const char *last = cfx_as_node(cfx_at(results, 0))->name;
     text = edited(text, cfx__text_format("return (%s,)", last),
                   cfx__text_format("mul = torch.ops.aten.mul.Tensor(%s, scale)\n        "
                                    "return (mul, %s)", last, last));

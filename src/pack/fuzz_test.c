@@ -359,7 +359,7 @@ TEST(fuzz_torch_save) {
     for (int i = 0; i < runs; i++)
         CFX_SCOPE {
             t.len = 0;
-            cfx__text_add(&t, bytes.tensor->data, (size_t)bytes.tensor->numel);
+            cfx__text_add(&t, cfx_as_tensor(bytes)->data, (size_t)cfx_as_tensor(bytes)->numel);
             for (size_t k = 1 + below(4); k > 0; k--)
                 change_bytes(&t);
             cfx_value v = cfx__pickle_load("fuzz.pt", owned(&t));
@@ -397,7 +397,7 @@ TEST(fuzz_safetensors) {
                 test_fail(CFX_HERE, "no tensors and no error, or the other way");
             cfx_clear();
             for (int64_t k = 0; got && k < got->len; k++)
-                cfx_tensor_str(got->entries[k].value.tensor);
+                cfx_tensor_str(cfx_as_tensor(got->entries[k].value));
             cfx_safetensors_metadata(path);
             cfx_clear();
         }

@@ -33,7 +33,7 @@ static cfx_dict *collect(const cfx_program *p, cfx_dict *ties) {
             cfx_value key = from[k]->entries[i].key, v = from[k]->entries[i].value;
             if (v.tag != CFX_TAG_TENSOR)
                 continue;
-            const cfx_tensor *t = v.tensor;
+            const cfx_tensor *t = cfx_as_tensor(v);
             const char *what = cfx__text_format("%p %d %s %s", (void *)t->data, t->dtype,
                                                 cfx__shape_text(t->ndim, t->shape),
                                                 cfx__shape_text(t->ndim, t->stride));
@@ -63,9 +63,9 @@ static cfx_dict *collect_hints(const cfx_program *p) {
         cfx_result r = n->op == CFX_PLACEHOLDER ? cfx_node_result(n) : (cfx_result){0};
         for (int i = 0; i < r.ndim; i++)
             if (cfx_result_size(&r, i).tag == CFX_TAG_SYM)
-                note_hints(hints, cfx_result_size(&r, i).sym);
+                note_hints(hints, cfx_as_sym(cfx_result_size(&r, i)));
         if (r.value.tag == CFX_TAG_SYM)
-            note_hints(hints, r.value.sym);
+            note_hints(hints, cfx_as_sym(r.value));
     }
     return hints;
 }
@@ -84,8 +84,9 @@ static void put_arg_names(cfx__text *t, cfx_value names) {
     if (names.tag != CFX_TAG_TUPLE)
         return;
     cfx__text joined = {0};
-    for (int64_t i = 0; i < names.list->len; i++)
-        cfx__text_printf(&joined, "%s%s", i ? "," : "", cfx_value_str(names.list->items[i]));
+    for (int64_t i = 0; i < cfx_as_list(names)->len; i++)
+        cfx__text_printf(&joined, "%s%s", i ? "," : "",
+                         cfx_value_str(cfx_as_list(names)->items[i]));
     t->len--; /* the bracket that closes the metadata */
     cfx__json_comma(t);
     cfx__text_puts(t, "\"arg_names\": ");
@@ -181,7 +182,7 @@ static bool lift(cfx_graph *g, const cfx_dict *tensors) {
         if (n->op != CFX_GET_ATTR || cfx_dict_get(tensors, n->target.name).tag != CFX_TAG_TENSOR)
             continue;
         cfx_value known = cfx_dict_get(made, n->target.name);
-        cfx_node *p = known.node;
+        cfx_node *p = known.tag == CFX_TAG_NODE ? cfx_as_node(known) : NULL;
         if (cfx_is_none(known)) {
             cfx__text name = {0};
             cfx__text_printf(&name, "p_%s", n->target.name);
@@ -230,7 +231,8 @@ static cfx_program *new_signature(cfx_module *m, const cfx_dict *tensors) {
         return NULL;
     cfx_program *p = cfx_program_new(m);
     const cfx_node *output = cfx_graph_output_node(m->graph);
-    cfx_value made = output && output->args.list->len ? output->args.list->items[0] : cfx_none();
+    cfx_value made =
+        output && cfx_as_list(output->args)->len ? cfx_as_list(output->args)->items[0] : cfx_none();
     if (made.tag != CFX_TAG_TUPLE && made.tag != CFX_TAG_LIST)
         cfx_program_add_output(p, (cfx_output_spec){.kind = CFX_OUT_USER});
     return p;
@@ -246,32 +248,32 @@ typedef struct source {
 
 static cfx_value metadata_value(const source *s, const char *key) {
     cfx_value text = cfx_dict_get(s->metadata, key);
-    return text.tag == CFX_TAG_STR ? cfx__json_parse(text.str->text, text.str->len, NULL)
-                                   : cfx_none();
+    return text.tag == CFX_TAG_STR
+               ? cfx__json_parse(cfx_as_string(text)->text, cfx_as_string(text)->len, NULL)
+               : cfx_none();
 }
 
 /* An expression with the hints of its symbols. */
 static cfx_value hinted(const cfx_dict *hints, cfx_value v) {
-    if (v.tag != CFX_TAG_SYM || v.sym->op == CFX__SYM_INT)
+    if (v.tag != CFX_TAG_SYM || cfx_as_sym(v)->op == CFX__SYM_INT)
         return v;
-    if (v.sym->op == CFX__SYM_NAME) {
-        cfx_value hint = cfx_dict_get(hints, v.sym->name);
-        return cfx__sym_name(v.sym->name, hint.tag == CFX_TAG_INT, hint.i);
+    if (cfx_as_sym(v)->op == CFX__SYM_NAME) {
+        cfx_value hint = cfx_dict_get(hints, cfx_as_sym(v)->name);
+        return cfx__sym_name(cfx_as_sym(v)->name, hint.tag == CFX_TAG_INT, cfx_integer(hint));
     }
-    cfx_value part[2] = {{.tag = CFX_TAG_SYM, .sym = v.sym->a},
-                         {.tag = CFX_TAG_SYM, .sym = v.sym->b}};
+    cfx_value part[2] = {cfx__value_of_sym(cfx_as_sym(v)->a), cfx__value_of_sym(cfx_as_sym(v)->b)};
     for (int i = 0; i < 2; i++)
-        part[i] = part[i].sym->op == CFX__SYM_INT ? cfx_int(part[i].sym->hint)
+        part[i] = cfx_as_sym(part[i])->op == CFX__SYM_INT ? cfx_int(cfx_as_sym(part[i])->hint)
                                                   : hinted(hints, part[i]);
-    return cfx__sym_binary(v.sym->op, part[0], part[1]);
+    return cfx__sym_binary(cfx_as_sym(v)->op, part[0], part[1]);
 }
 
 static void hint_list(const cfx_dict *hints, cfx_dict *d, const char *key) {
     cfx_value list = cfx_dict_get(d, key), made = cfx_tuple_value(0, NULL);
     if (list.tag != CFX_TAG_TUPLE)
         return;
-    for (int64_t i = 0; i < list.list->len; i++)
-        cfx_list_append(made.list, hinted(hints, list.list->items[i]));
+    for (int64_t i = 0; i < cfx_as_list(list)->len; i++)
+        cfx_list_append(cfx_as_list(made), hinted(hints, cfx_as_list(list)->items[i]));
     cfx_dict_set(d, key, made);
 }
 
@@ -283,8 +285,8 @@ static void add_hints(const cfx_dict *hints, cfx_graph *g) {
         if (val.tag == CFX_TAG_SYM)
             cfx_node_set_meta(n, "val", hinted(hints, val));
         if (val.tag == CFX_TAG_DICT) {
-            hint_list(hints, val.dict, "shape");
-            hint_list(hints, val.dict, "stride");
+            hint_list(hints, cfx_as_dict(val), "shape");
+            hint_list(hints, cfx_as_dict(val), "stride");
         }
         cfx_scope_close(mark);
     }
@@ -301,7 +303,8 @@ static cfx_node *node_at(const cfx_module *m, const char *path) {
 static void read_nodes(source *s, const cfx_module *m) {
     cfx_value text = cfx_dict_get(s->metadata, "nodes");
     cfx__json_tree *tree = &s->nodes; /* shared values are kept under its texts */
-    if (text.tag != CFX_TAG_STR || !cfx__json_read(tree, text.str->text, text.str->len, NULL) ||
+    if (text.tag != CFX_TAG_STR ||
+        !cfx__json_read(tree, cfx_as_string(text)->text, cfx_as_string(text)->len, NULL) ||
         tree->items.data->kind != CFX__JSON_OBJECT)
         return;
     cfx__json_pairs(tree->items.data, k, v) {
@@ -326,11 +329,11 @@ static bool read_tensors(source *s, const char *path) {
     }
     cfx__free(file);
     cfx_value ties = s->metadata ? metadata_value(s, "ties") : cfx_none();
-    for (int64_t i = 0; ties.tag == CFX_TAG_DICT && i < ties.dict->len; i++) {
-        const char *first = cfx_text(ties.dict->entries[i].value);
+    for (int64_t i = 0; ties.tag == CFX_TAG_DICT && i < cfx_as_dict(ties)->len; i++) {
+        const char *first = cfx_text(cfx_as_dict(ties)->entries[i].value);
         cfx_value t = first ? cfx_dict_get(s->tensors, first) : cfx_none();
         if (t.tag == CFX_TAG_TENSOR)
-            cfx_dict_put(s->tensors, ties.dict->entries[i].key, t);
+            cfx_dict_put(s->tensors, cfx_as_dict(ties)->entries[i].key, t);
     }
     return s->metadata != NULL;
 }
@@ -344,7 +347,7 @@ static void place_tensors(cfx_program *p, const cfx_dict *tensors) {
             cfx_dict_set(constants, in->target, cfx_bool(true));
         cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, in->name));
         if (in->kind == CFX_IN_PARAMETER && r.shape && cfx__dtype_is_float(r.dtype))
-            r.value.tensor->head.flags |= CFX__GRAD;
+            cfx_as_tensor(r.value)->head.flags |= CFX__GRAD;
     }
     for (int64_t i = 0; i < tensors->len; i++) {
         cfx_value key = tensors->entries[i].key;
@@ -356,13 +359,14 @@ static void place_tensors(cfx_program *p, const cfx_dict *tensors) {
 static cfx_program *read_program(source *s, cfx_module *m) {
     cfx_value model = cfx_dict_get(s->metadata, "cfx"), hints = metadata_value(s, "hints");
     cfx_program *p;
-    if (hints.tag == CFX_TAG_DICT && hints.dict->len)
-        add_hints(hints.dict, m->graph);
+    if (hints.tag == CFX_TAG_DICT && cfx_as_dict(hints)->len)
+        add_hints(cfx_as_dict(hints), m->graph);
     read_nodes(s, m);
     if (model.tag == CFX_TAG_STR) {
         cfx__json_tree tree = {0};
         const char *what = cfx__text_format("the metadata of '%s'", beside(s->r.path));
-        bool ok = cfx__json_read(&tree, model.str->text, model.str->len, what);
+        bool ok =
+            cfx__json_read(&tree, cfx_as_string(model)->text, cfx_as_string(model)->len, what);
         p = ok ? cfx__pt2_program(&s->r, tree.items.data, m) : NULL;
         cfx__json_release(&tree);
     } else {

@@ -18,17 +18,21 @@ typedef enum callee {
     STORAGE            /* a class of storages */
 } callee;
 
-/* On the stack a name is an ellipsis, which no pickle can make, with the callee in `spare` and the
- * dtype of a class of storages in `i`. */
+/* On the stack a name is an ellipsis, which no pickle can make, with the callee in `spare` and
+ * above it the dtype of a class of storages, plus one. */
 static cfx_value name_value(callee c, int dtype) {
     cfx_value v = cfx_ellipsis();
-    v.spare = c;
-    v.i = dtype;
+    v.spare = c | (uint32_t)(dtype + 1) << 8;
     return v;
 }
 
 static callee callee_of(cfx_value v) {
-    return v.tag == CFX_TAG_ELLIPSIS ? (callee)v.spare : NO_CALLEE;
+    return v.tag == CFX_TAG_ELLIPSIS ? (callee)(v.spare & 255) : NO_CALLEE;
+}
+
+/* -1: none. */
+static int dtype_of(cfx_value v) {
+    return v.tag == CFX_TAG_DTYPE ? (int)cfx_as_dtype(v) : (int)(v.spare >> 8) - 1;
 }
 
 typedef struct item {
@@ -172,7 +176,7 @@ static void make_tuple(machine *m, int64_t n) {
         if (from[i].box == MARK)
             bad(m, "its pickle has a mark in a tuple");
         else if (enters(m, made, &from[i]))
-            cfx_list_append(v.list, from[i].v);
+            cfx_list_append(cfx_as_list(v), from[i].v);
     }
     m->stack.len -= (size_t)n;
     m->boxes.data[made].closed = true;
@@ -191,7 +195,7 @@ static void append(machine *m, int64_t n) {
         return;
     }
     for (int64_t i = 0; i < n && enters(m, list->box, &from[i]); i++)
-        cfx_list_append(list->v.list, from[i].v);
+        cfx_list_append(cfx_as_list(list->v), from[i].v);
     m->stack.len -= (size_t)n;
 }
 
@@ -215,7 +219,7 @@ static void set_items(machine *m, int64_t n) {
         if (!is_key(from[i].v))
             bad(m, "a key of a dict is no string or number");
         else if (enters(m, dict->box, &from[i + 1]))
-            cfx_dict_put(dict->v.dict, from[i].v, from[i + 1].v);
+            cfx_dict_put(cfx_as_dict(dict->v), from[i].v, from[i + 1].v);
     m->stack.len -= (size_t)n;
 }
 
@@ -293,35 +297,37 @@ static void push_name(machine *m, const char *module, const char *name) {
 
 /* Sizes or strides; how many, -1 when they are none. */
 static int read_ints(cfx_value v, int64_t *out) {
-    if (v.tag != CFX_TAG_TUPLE || v.list->len > CFX_MAX_DIMS)
+    if (v.tag != CFX_TAG_TUPLE || cfx_as_list(v)->len > CFX_MAX_DIMS)
         return -1;
-    for (int64_t i = 0; i < v.list->len; i++) {
-        if (v.list->items[i].tag != CFX_TAG_INT || v.list->items[i].i < 0)
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++) {
+        if (cfx_as_list(v)->items[i].tag != CFX_TAG_INT ||
+            cfx_integer(cfx_as_list(v)->items[i]) < 0)
             return -1;
-        out[i] = v.list->items[i].i;
+        out[i] = cfx_integer(cfx_as_list(v)->items[i]);
     }
-    return (int)v.list->len;
+    return (int)cfx_as_list(v)->len;
 }
 
 /* A storage is the tuple that stood for it: ("storage", class, key, location, length). */
 static bool rebuild_tensor(machine *m, const cfx_list *a, bool typed) {
     cfx_value s = a->len >= 4 ? a->items[0] : cfx_none(), class = cfx_none();
     const char *key = NULL;
-    if (s.tag == CFX_TAG_TUPLE && s.list->len >= 3) {
-        class = s.list->items[1];
-        key = cfx_text(s.list->items[2]);
+    if (s.tag == CFX_TAG_TUPLE && cfx_as_list(s)->len >= 3) {
+        class = cfx_as_list(s)->items[1];
+        key = cfx_text(cfx_as_list(s)->items[2]);
     }
     int64_t sizes[CFX_MAX_DIMS], strides[CFX_MAX_DIMS];
     cfx_value given = !typed && a->len >= 7 ? a->items[6] : cfx_none();
-    int64_t dtype = given.tag == CFX_TAG_DTYPE ? given.i : class.i;
+    int dtype = dtype_of(given.tag == CFX_TAG_DTYPE ? given : class);
     if (!key || callee_of(class) != STORAGE || dtype < 0 || a->items[1].tag != CFX_TAG_INT ||
-        a->items[1].i < 0)
+        cfx_integer(a->items[1]) < 0)
         return bad(m, "a tensor in its pickle has no storage, offset or dtype that can be read");
     int n = read_ints(a->items[2], sizes), k = read_ints(a->items[3], strides);
     if (n < 0 || n != k)
         return bad(m, "a tensor in its pickle has wrong sizes or strides");
     cfx_tensor *base = m->storage ? m->storage(m->user, key, (cfx_dtype)dtype) : NULL;
-    cfx_tensor *t = base ? cfx_tensor_view(base, n, sizes, strides, a->items[1].i) : NULL;
+    cfx_tensor *t =
+        base ? cfx_tensor_view(base, n, sizes, strides, cfx_integer(a->items[1])) : NULL;
     if (!t || cfx__obj_is_bad(t))
         return bad(m, "storage '%.100s' of a tensor is missing or too small", key);
     push(m, cfx_tensor_value(t));
@@ -353,9 +359,9 @@ static bool call(machine *m, callee c, const cfx_list *a) {
     case DEVICE:
         if (!text || !cfx__device_parse(text, &d))
             break;
-        if (a->len > 1 && a->items[1].tag == CFX_TAG_INT && a->items[1].i >= 0 &&
-            a->items[1].i < INT16_MAX)
-            d.index = (int16_t)a->items[1].i;
+        if (a->len > 1 && a->items[1].tag == CFX_TAG_INT && cfx_integer(a->items[1]) >= 0 &&
+            cfx_integer(a->items[1]) < INT16_MAX)
+            d.index = (int16_t)cfx_integer(a->items[1]);
         push(m, cfx_device_value(d));
         return true;
     case LAYOUT:
@@ -375,7 +381,7 @@ static void reduce(machine *m) {
     if (callee_of(fn.v) == NO_CALLEE || args.v.tag != CFX_TAG_TUPLE)
         bad(m, "its pickle calls what is no function");
     else
-        call(m, callee_of(fn.v), args.v.list);
+        call(m, callee_of(fn.v), cfx_as_list(args.v));
 }
 
 /* ---- numbers and texts ----------------------------------------------------------------------- */

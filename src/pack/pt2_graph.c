@@ -201,7 +201,7 @@ static cfx_value read_list(builder *b, const cfx__json *v, arg_fn *read, int lis
         cfx_value made = read_list(b, item, read, lists - 1);
         if (cfx_is_bad(made))
             return made;
-        cfx_list_append(list.list, made);
+        cfx_list_append(cfx_as_list(list), made);
     }
     return list;
 }
@@ -247,7 +247,7 @@ static bool call_args(builder *b, const cfx__json *inputs, cfx_target t, cfx_val
             return false;
         bool told = cfx__json_is(kind, CFX__JSON_INT) && (kind->i == 1 || kind->i == 2);
         if (!*name->text || (told ? kind->i == 1 : by_position(t, name->text)))
-            cfx_list_append(args->list, v);
+            cfx_list_append(cfx_as_list(*args), v);
         else
             cfx_dict_set(kwargs, name->text, v);
     }
@@ -261,7 +261,7 @@ static void keep_names(cfx_node *n, const cfx__json *inputs) {
     cfx__json_each(inputs, input) {
         const cfx__json *name = cfx__json_get(input, "name");
         any |= name->len > 0;
-        cfx_list_append(names.list, cfx_string_value(name->text));
+        cfx_list_append(cfx_as_list(names), cfx_string_value(name->text));
     }
     if (any)
         cfx_node_set_meta(n, "arg_names", names);
@@ -326,7 +326,7 @@ static bool take_apart(builder *b, cfx_node *from, const cfx__json *list, cfx_va
         cfx_value val;
         if (!result(b, from, i++, item, &val))
             return false;
-        cfx_list_append(vals->list, val);
+        cfx_list_append(cfx_as_list(*vals), val);
     }
     return true;
 }
@@ -443,10 +443,10 @@ static bool read_output(builder *b, const cfx__json *graph, const cfx__json *out
         cfx_value v = argument(b, output);
         if (cfx_is_bad(v))
             return false;
-        cfx_list_append(made.list, v);
+        cfx_list_append(cfx_as_list(made), v);
     }
     if (cfx__json_is(single, CFX__JSON_BOOL) && single->b && outputs->len == 1)
-        made = made.list->items[0];
+        made = cfx_as_list(made)->items[0];
     b->r->node = NULL;
     return cfx_graph_output(b->g, made)->graph != NULL;
 }

@@ -165,14 +165,14 @@ static void check(const cfx_program *p) {
     CHECK_INT(cfx_module_count(p->module), 2);
     CHECK(cfx_is_none(p->inputs[2].value) && p->inputs[2].constant);
     CHECK_STR(cfx_text(p->inputs[3].value), "mean");
-    CHECK_NEAR(p->inputs[4].value.f, 2.5, 0);
+    CHECK_NEAR(cfx_number(p->inputs[4].value), 2.5, 0);
     CHECK(!p->inputs[1].constant);
-    CHECK_INT(p->outputs[2].value.i, 7);
+    CHECK_INT(cfx_integer(p->outputs[2].value), 7);
     CHECK_STR(p->outputs[7].target, "x");
     CHECK_INT(p->outputs[7].kind, CFX_OUT_INPUT_MUTATION);
     cfx_value n = cfx_node_get_meta(cfx_graph_find(p->module->graph, "add"), "val");
     CHECK_STR(cfx_str(n), "s5 + 1");
-    CHECK(n.tag == CFX_TAG_SYM && n.sym->hint == 4);
+    CHECK(n.tag == CFX_TAG_SYM && cfx_as_sym(n)->hint == 4);
     CHECK_STR(cfx_repr(cfx_dict_value(p->ranges)), "{'s5': (2, None)}");
     CHECK_STR(cfx_repr(cfx_dict_get(p->extra, "guards")), "['n > 2']");
 }

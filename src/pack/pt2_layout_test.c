@@ -134,8 +134,9 @@ TEST(layout_of_2_3_opens) {
     if (!p)
         return;
     CHECK_STR(cfx_repr(cfx_program_sample_inputs(p)), "((tensor([1., 2., 3.]),), {})");
-    CHECK_INT(cfx_tensor_numel(cfx_dict_get(cfx_dict_get(p->extra, "files").dict,
-                                            "note.txt").tensor), 5);
+    CHECK_INT(cfx_tensor_numel(cfx_as_tensor(
+                  cfx_dict_get(cfx_as_dict(cfx_dict_get(p->extra, "files")), "note.txt"))),
+              5);
 }
 
 TEST(layout_of_2_8_opens) {

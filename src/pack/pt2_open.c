@@ -69,7 +69,7 @@ static cfx_tensor *base_tensor(archive *a, cfx__zip_entry *e, cfx_dtype dtype) {
     cfx_value known = cfx_dict_get(a->bases, key);
     cfx__pack_bytes bytes;
     if (!cfx_is_none(known))
-        return known.tensor;
+        return cfx_as_tensor(known);
     if (!cfx__zip_read(a->zip, e, false, &bytes))
         return NULL;
     cfx_tensor *t = cfx__pack_bytes_tensor(bytes, dtype);
@@ -98,8 +98,8 @@ static cfx_tensor *config_tensor(archive *a, const char *folder, const char *nam
     }
     int64_t sizes[CFX_MAX_DIMS], strides[CFX_MAX_DIMS];
     for (int i = 0; i < m.ndim; i++) {
-        sizes[i] = m.sizes[i].i;
-        strides[i] = m.strides[i].i;
+        sizes[i] = cfx_integer(m.sizes[i]);
+        strides[i] = cfx_integer(m.strides[i]);
     }
     bool empty = false;
     for (int i = 0; i < m.ndim; i++)
@@ -108,7 +108,8 @@ static cfx_tensor *config_tensor(archive *a, const char *folder, const char *nam
         return empty ? cfx_tensor_new(m.dtype, m.ndim, sizes, NULL)
                      : cfx_tensor_fake(m.dtype, m.ndim, sizes, strides);
     cfx_tensor *base = base_tensor(a, e, m.dtype);
-    cfx_tensor *t = base ? cfx_tensor_view(base, m.ndim, sizes, strides, m.offset.i) : NULL;
+    cfx_tensor *t =
+        base ? cfx_tensor_view(base, m.ndim, sizes, strides, cfx_integer(m.offset)) : NULL;
     if (!t || cfx__obj_is_bad(t)) {
         cfx_note("tensor '%s' of '%s' has %llu bytes", name, a->r->path,
                  (unsigned long long)e->size);
@@ -143,7 +144,7 @@ static bool keep_pickled(archive *a, const char *folder, const cfx__json *name,
     cfx_tensor *t = cfx__pack_bytes_tensor(bytes, CFX_U8);
     cfx_value kept = cfx_tuple(t, folder, cfx__json_is(param, CFX__JSON_BOOL) && param->b,
                                described.data ? described.data : "null");
-    cfx_dict_put(objects.dict, cfx_string_value_n(name->text, name->len), kept);
+    cfx_dict_put(cfx_as_dict(objects), cfx_string_value_n(name->text, name->len), kept);
     cfx__text_release(&described);
     return true;
 }
@@ -185,8 +186,8 @@ static bool read_saved(archive *a, cfx__zip_entry *e, cfx_dict *into) {
         return !cfx_is_bad(v);
     if (v.tag != CFX_TAG_DICT)
         return cfx__pt2_bad(a->r, "%s holds no dict of tensors", e->name);
-    for (int64_t i = 0; i < v.dict->len; i++) {
-        cfx_value key = v.dict->entries[i].key, t = v.dict->entries[i].value;
+    for (int64_t i = 0; i < cfx_as_dict(v)->len; i++) {
+        cfx_value key = cfx_as_dict(v)->entries[i].key, t = cfx_as_dict(v)->entries[i].value;
         if (key.tag != CFX_TAG_STR || t.tag != CFX_TAG_TENSOR)
             return cfx__pt2_bad(a->r, "%s holds something else than tensors by name", e->name);
         cfx_dict_put(into, key, t);
@@ -238,7 +239,8 @@ bool cfx__pt2_check_tensors(const cfx__pt2_reader *r, const cfx_program *p) {
         bool tensor = s->kind == CFX_IN_PARAMETER || s->kind == CFX_IN_BUFFER ||
                       s->kind == CFX_IN_CONSTANT;
         if (!tensor || cfx_program_tensor(p, s) ||
-            (objects.tag == CFX_TAG_DICT && !cfx_is_none(cfx_dict_get(objects.dict, s->target))))
+            (objects.tag == CFX_TAG_DICT &&
+             !cfx_is_none(cfx_dict_get(cfx_as_dict(objects), s->target))))
             continue;
         return cfx__pt2_bad(r, "its input '%s' stands for '%s', which the file lacks", s->name,
                             s->target);
@@ -375,9 +377,9 @@ cfx_program *cfx__pt2_open_file(const char *path) {
 
 cfx_value cfx_program_sample_inputs(const cfx_program *p) {
     cfx_value bytes = p ? cfx_dict_get(p->extra, "sample_inputs") : cfx_none();
-    if (bytes.tag != CFX_TAG_TENSOR || !bytes.tensor->data)
+    if (bytes.tag != CFX_TAG_TENSOR || !cfx_as_tensor(bytes)->data)
         return cfx_none();
-    const cfx_tensor *t = bytes.tensor;
+    const cfx_tensor *t = cfx_as_tensor(bytes);
     return cfx__pickle_load("what the file has for sample inputs",
                             (cfx__pack_bytes){t->data, (size_t)t->numel, t->storage});
 }

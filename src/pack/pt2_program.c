@@ -12,7 +12,7 @@ static cfx_value tree_keys(const cfx__json *context) {
                       ? cfx__json_parse(context->text, context->len, NULL)
                       : cfx_none();
     if (v.tag == CFX_TAG_DICT) /* of a defaultdict */
-        v = cfx_dict_get(v.dict, "dict_context");
+        v = cfx_dict_get(cfx_as_dict(v), "dict_context");
     return v.tag == CFX_TAG_LIST ? v : cfx_none();
 }
 
@@ -22,12 +22,12 @@ static bool hashable(cfx_value v) {
 }
 
 static cfx_value dict_tree(const cfx__json *children, cfx_value keys, int depth) {
-    if (cfx_is_none(keys) || keys.list->len != children->len)
+    if (cfx_is_none(keys) || cfx_as_list(keys)->len != children->len)
         return cfx_bad();
     cfx_dict *d = cfx_dict_new();
     int64_t i = 0;
     cfx__json_each(children, child) {
-        cfx_value key = keys.list->items[i++], v = tree(child, depth + 1);
+        cfx_value key = cfx_as_list(keys)->items[i++], v = tree(child, depth + 1);
         if (cfx_is_bad(v) || !hashable(key) || cfx_dict_find(d, key))
             return cfx_bad();
         cfx_dict_put(d, key, v);
@@ -56,7 +56,7 @@ static cfx_value tree(const cfx__json *j, int depth) {
         cfx_value made = tree(child, depth + 1);
         if (cfx_is_bad(made))
             return made;
-        cfx_list_append(v.list, made);
+        cfx_list_append(cfx_as_list(v), made);
     }
     return v;
 }
@@ -252,8 +252,8 @@ static bool read_signature(cfx__pt2_reader *r, cfx_program *p, const cfx__json *
             return false;
     }
     const cfx_node *output = cfx_graph_output_node(p->module->graph);
-    cfx_value made = output ? output->args.list->items[0] : cfx_none();
-    int64_t count = made.tag == CFX_TAG_TUPLE ? made.list->len : 1;
+    cfx_value made = output ? cfx_as_list(output->args)->items[0] : cfx_none();
+    int64_t count = made.tag == CFX_TAG_TUPLE ? cfx_as_list(made)->len : 1;
     return p->noutputs == count || r->loose ||
            cfx__pt2_bad(r, "the graph has %lld results, the signature %d", (long long)count,
                         p->noutputs);
@@ -286,7 +286,7 @@ static void read_old_input(cfx_program *p, const cfx__json *sig, const cfx_node 
 static void read_old_output(cfx_program *p, const cfx__json *sig, cfx_value v) {
     cfx_output_spec spec = {.kind = CFX_OUT_USER, .value = v};
     if (v.tag == CFX_TAG_NODE) {
-        spec.name = v.node->name;
+        spec.name = cfx_as_node(v)->name;
         spec.value = cfx_none();
         const cfx__json *buffer =
             cfx__json_get(cfx__json_get(sig, "buffers_to_mutate"), spec.name);
@@ -302,11 +302,11 @@ static bool read_old_signature(cfx_program *p, const cfx__json *sig) {
     cfx_each_node(p->module->graph, n)
         if (n->op == CFX_PLACEHOLDER)
             read_old_input(p, sig, n);
-    cfx_value made = cfx_graph_output_node(p->module->graph)->args.list->items[0];
+    cfx_value made = cfx_as_list(cfx_graph_output_node(p->module->graph)->args)->items[0];
     if (made.tag != CFX_TAG_TUPLE)
         read_old_output(p, sig, made);
-    for (int64_t i = 0; made.tag == CFX_TAG_TUPLE && i < made.list->len; i++)
-        read_old_output(p, sig, made.list->items[i]);
+    for (int64_t i = 0; made.tag == CFX_TAG_TUPLE && i < cfx_as_list(made)->len; i++)
+        read_old_output(p, sig, cfx_as_list(made)->items[i]);
     return true;
 }
 

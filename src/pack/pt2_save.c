@@ -34,16 +34,16 @@ static void put_children(cfx__text *t, const char *type, int64_t n, const cfx_va
 static void put_tree(cfx__text *t, cfx_value spec) {
     if (spec.tag == CFX_TAG_TUPLE || spec.tag == CFX_TAG_LIST) {
         put_children(t, spec.tag == CFX_TAG_LIST ? "builtins.list" : "builtins.tuple",
-                     spec.list->len, spec.list->items, sizeof(cfx_value), NULL);
+                     cfx_as_list(spec)->len, cfx_as_list(spec)->items, sizeof(cfx_value), NULL);
     } else if (spec.tag == CFX_TAG_DICT) {
         cfx__text keys = {0};
         cfx_value list = cfx_list_value(0, NULL);
-        for (int64_t i = 0; i < spec.dict->len; i++)
-            cfx_list_append(list.list, spec.dict->entries[i].key);
+        for (int64_t i = 0; i < cfx_as_dict(spec)->len; i++)
+            cfx_list_append(cfx_as_list(list), cfx_as_dict(spec)->entries[i].key);
         cfx__json_value(&keys, list);
-        put_children(t, "builtins.dict", spec.dict->len,
-                     spec.dict->len ? &spec.dict->entries[0].value : NULL, sizeof(struct cfx_entry),
-                     &keys);
+        put_children(t, "builtins.dict", cfx_as_dict(spec)->len,
+                     cfx_as_dict(spec)->len ? &cfx_as_dict(spec)->entries[0].value : NULL,
+                     sizeof(struct cfx_entry), &keys);
         cfx__text_release(&keys);
     } else {
         cfx__text_puts(t, "{\"type\": null, \"context\": null, \"children_spec\": []}");
@@ -55,7 +55,7 @@ static cfx_value flat_inputs(const cfx_program *p) {
     cfx_value args = cfx_tuple_value(0, NULL);
     for (int i = 0; i < p->ninputs; i++)
         if (p->inputs[i].kind == CFX_IN_USER)
-            cfx_list_append(args.list, cfx_ellipsis());
+            cfx_list_append(cfx_as_list(args), cfx_ellipsis());
     return cfx_tuple(args, cfx_dict_value(cfx_dict_new()));
 }
 
@@ -63,7 +63,7 @@ static cfx_value flat_outputs(const cfx_program *p) {
     cfx_value made = cfx_tuple_value(0, NULL);
     for (int i = 0; i < p->noutputs; i++)
         if (p->outputs[i].kind == CFX_OUT_USER || p->outputs[i].kind == CFX_OUT_LOSS)
-            cfx_list_append(made.list, cfx_ellipsis());
+            cfx_list_append(cfx_as_list(made), cfx_ellipsis());
     return made;
 }
 
@@ -109,7 +109,7 @@ static void put_input_spec(cfx__text *t, const cfx_program *p, const cfx_input_s
     case CFX_IN_OBJECT: {
         cfx_result r = cfx_node_result(n);
         bool known = r.kind == CFX_RESULT_OBJECT;
-        const char *fqn = known ? cfx_text(cfx_dict_get(r.value.dict, "class_fqn")) : NULL;
+        const char *fqn = known ? cfx_text(cfx_dict_get(cfx_as_dict(r.value), "class_fqn")) : NULL;
         cfx__text_printf(t, "{\"custom_obj\": {\"arg\": {\"name\": \"%s\", \"class_fqn\": ",
                          n->name);
         put_string(t, fqn);
@@ -148,16 +148,16 @@ static void put_output_spec(cfx__text *t, const cfx_program *p, const cfx_output
         cfx__text_puts(t, "{\"user_output\": {\"arg\": ");
         cfx__pt2_write_reference(t, p, v);
     } else {
-        put_target(t, kinds[s->kind].tag, v.node->name, kinds[s->kind].key, s->target);
+        put_target(t, kinds[s->kind].tag, cfx_as_node(v)->name, kinds[s->kind].key, s->target);
     }
     cfx__text_puts(t, "}}");
 }
 
 static bool put_signature(const cfx_program *p, const char *path, cfx__text *t) {
     cfx_node *output = cfx_graph_output_node(p->module->graph);
-    cfx_value made = output ? output->args.list->items[0] : cfx_none();
+    cfx_value made = output ? cfx_as_list(output->args)->items[0] : cfx_none();
     bool tuple = made.tag == CFX_TAG_TUPLE || made.tag == CFX_TAG_LIST;
-    int64_t count = tuple ? made.list->len : 1, i = 0;
+    int64_t count = tuple ? cfx_as_list(made)->len : 1, i = 0;
     cfx__text_puts(t, "{\"input_specs\": [");
     cfx_each_node(p->module->graph, n) {
         if (n->op != CFX_PLACEHOLDER)
@@ -179,7 +179,7 @@ static bool put_signature(const cfx_program *p, const char *path, cfx__text *t) 
     for (i = 0; i < count; i++) {
         if (i)
             cfx__text_puts(t, ", ");
-        put_output_spec(t, p, &p->outputs[i], tuple ? made.list->items[i] : made);
+        put_output_spec(t, p, &p->outputs[i], tuple ? cfx_as_list(made)->items[i] : made);
     }
     cfx__text_puts(t, "]}");
     return true;
@@ -194,7 +194,7 @@ static void put_kept(cfx__text *t, const cfx_program *p, const char *key, const 
 }
 
 static int64_t count_leaves(cfx_value spec) {
-    cfx_list *leaves = cfx_list_value(0, NULL).list;
+    cfx_list *leaves = cfx_as_list(cfx_list_value(0, NULL));
     cfx_tree_flatten(spec, leaves);
     return leaves->len;
 }
@@ -220,7 +220,7 @@ static void put_calls(cfx__text *t, const cfx_program *p) {
 
 static void put_bound(cfx__text *t, const char *key, cfx_value v) {
     if (v.tag == CFX_TAG_INT)
-        cfx__text_printf(t, "\"%s\": %lld", key, (long long)v.i);
+        cfx__text_printf(t, "\"%s\": %lld", key, (long long)cfx_integer(v));
     else
         cfx__text_printf(t, "\"%s\": null", key);
 }
@@ -229,14 +229,14 @@ static void put_ranges(cfx__text *t, const cfx_dict *ranges) {
     cfx__text_puts(t, ", \"range_constraints\": {");
     for (int64_t i = 0; i < ranges->len; i++) {
         cfx_value range = ranges->entries[i].value;
-        bool pair = range.tag == CFX_TAG_TUPLE && range.list->len == 2;
+        bool pair = range.tag == CFX_TAG_TUPLE && cfx_as_list(range)->len == 2;
         if (i)
             cfx__text_puts(t, ", ");
         put_string(t, cfx_value_str(ranges->entries[i].key));
         cfx__text_puts(t, ": {");
-        put_bound(t, "min_val", pair ? range.list->items[0] : cfx_none());
+        put_bound(t, "min_val", pair ? cfx_as_list(range)->items[0] : cfx_none());
         cfx__text_puts(t, ", ");
-        put_bound(t, "max_val", pair ? range.list->items[1] : cfx_none());
+        put_bound(t, "max_val", pair ? cfx_as_list(range)->items[1] : cfx_none());
         cfx__text_putc(t, '}');
     }
     cfx__text_putc(t, '}');
@@ -249,7 +249,7 @@ static void put_strings(cfx__text *t, const cfx_program *p, const char *from, co
     if (v.tag == CFX_TAG_STR)
         v = cfx_list_value(1, &v);
     cfx__text_printf(t, ", \"%s\": ", key);
-    if (v.tag != CFX_TAG_LIST || !v.list->len || !cfx__json_value(t, v))
+    if (v.tag != CFX_TAG_LIST || !cfx_as_list(v)->len || !cfx__json_value(t, v))
         cfx__text_puts(t, fallback);
 }
 
@@ -334,18 +334,22 @@ static const char *put_storage(saver *s, cfx_dict *written, const char *folder, 
 /* Objects that only Python can make, as they came. */
 static void put_objects(saver *s, cfx__text *t, const char *folder) {
     cfx_value objects = cfx_dict_get(s->p->extra, "objects");
-    for (int64_t i = 0; objects.tag == CFX_TAG_DICT && i < objects.dict->len; i++) {
-        cfx_value o = objects.dict->entries[i].value;
-        if (o.tag != CFX_TAG_TUPLE || o.list->len != 4 || !cfx_text(o.list->items[1]) ||
-            strcmp(cfx_text(o.list->items[1]), folder) || o.list->items[0].tag != CFX_TAG_TENSOR)
+    for (int64_t i = 0; objects.tag == CFX_TAG_DICT && i < cfx_as_dict(objects)->len; i++) {
+        cfx_value o = cfx_as_dict(objects)->entries[i].value;
+        if (o.tag != CFX_TAG_TUPLE || cfx_as_list(o)->len != 4 ||
+            !cfx_text(cfx_as_list(o)->items[1]) ||
+            strcmp(cfx_text(cfx_as_list(o)->items[1]), folder) ||
+            cfx_as_list(o)->items[0].tag != CFX_TAG_TENSOR)
             continue;
-        const cfx_tensor *bytes = o.list->items[0].tensor;
+        const cfx_tensor *bytes = cfx_as_tensor(cfx_as_list(o)->items[0]);
         if (t->data[t->len - 1] != '{')
             cfx__text_puts(t, ", ");
-        put_string(t, cfx_value_str(objects.dict->entries[i].key));
-        cfx__text_printf(t, ": {\"path_name\": \"custom_obj_%lld\", \"is_param\": %s, "
-                            "\"use_pickle\": true, \"tensor_meta\": %s}", (long long)i,
-                         o.list->items[2].b ? "true" : "false", cfx_text(o.list->items[3]));
+        put_string(t, cfx_value_str(cfx_as_dict(objects)->entries[i].key));
+        cfx__text_printf(t,
+                         ": {\"path_name\": \"custom_obj_%lld\", \"is_param\": %s, "
+                         "\"use_pickle\": true, \"tensor_meta\": %s}",
+                         (long long)i, cfx_integer(cfx_as_list(o)->items[2]) ? "true" : "false",
+                         cfx_text(cfx_as_list(o)->items[3]));
         add(s, cfx__text_format("%s/custom_obj_%lld", folder, (long long)i), bytes->data,
             (size_t)bytes->numel);
     }
@@ -363,10 +367,10 @@ static bool put_tensors(saver *s, const cfx__map *inputs, const char *folder, co
         cfx_value v = tensors->entries[i].value;
         ok = name && v.tag == CFX_TAG_TENSOR;
         if (ok) {
-            const char *file = put_storage(s, written, folder, stem, v.tensor);
+            const char *file = put_storage(s, written, folder, stem, cfx_as_tensor(v));
             if (i)
                 cfx__text_puts(&t, ", ");
-            put_entry(&t, s, input_of(inputs, name), name, file, v.tensor);
+            put_entry(&t, s, input_of(inputs, name), name, file, cfx_as_tensor(v));
         } else {
             cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "cannot write '%s': '%s' is no tensor", s->path,
                      name ? name : "?");
@@ -383,8 +387,9 @@ static bool put_tensors(saver *s, const cfx__map *inputs, const char *folder, co
 /* ---- the archive ----------------------------------------------------------------------------- */
 
 static void put_bytes(saver *s, const char *name, cfx_value v) {
-    bool has = v.tag == CFX_TAG_TENSOR && v.tensor->data && v.tensor->dtype == CFX_U8;
-    add(s, name, has ? v.tensor->data : "", has ? (size_t)v.tensor->numel : 0);
+    bool has =
+        v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->data && cfx_as_tensor(v)->dtype == CFX_U8;
+    add(s, name, has ? cfx_as_tensor(v)->data : "", has ? (size_t)cfx_as_tensor(v)->numel : 0);
 }
 
 /* Two numbers of twenty digits, as PyTorch has them: of the names and of the content. */
@@ -412,9 +417,10 @@ static bool put_archive(saver *s, const cfx__text *model) {
     add(s, "models/model.json", model->data, model->len);
     put_bytes(s, "data/sample_inputs/model.pt", cfx_dict_get(p->extra, "sample_inputs"));
     cfx_value files = cfx_dict_get(p->extra, "files");
-    for (int64_t i = 0; files.tag == CFX_TAG_DICT && i < files.dict->len; i++)
-        put_bytes(s, cfx__text_format("extra/%s", cfx_value_str(files.dict->entries[i].key)),
-                  files.dict->entries[i].value);
+    for (int64_t i = 0; files.tag == CFX_TAG_DICT && i < cfx_as_dict(files)->len; i++)
+        put_bytes(s,
+                  cfx__text_format("extra/%s", cfx_value_str(cfx_as_dict(files)->entries[i].key)),
+                  cfx_as_dict(files)->entries[i].value);
     add(s, "archive_format", "pt2", 3);
     add(s, "archive_version", "0", 1);
     add(s, ".data/version", "6\n", 2);

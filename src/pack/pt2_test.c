@@ -71,11 +71,11 @@ TEST(trees_sizes_and_ranges_come_along) {
     if (!CHECK(p != NULL))
         return;
     CHECK(p->ranges->len > 0);
-    CHECK_INT(cfx_dict_get(p->extra, "guards").list->len, 4);
+    CHECK_INT(cfx_as_list(cfx_dict_get(p->extra, "guards"))->len, 4);
     cfx_value val = cfx_node_get_meta(cfx_graph_find(p->module->graph, "x"), "val");
     CHECK_INT(val.tag, CFX_TAG_DICT);
-    cfx_value size = cfx_at(cfx_dict_get(val.dict, "shape"), 2);
-    CHECK(size.tag == CFX_TAG_SYM && size.sym->has_hint);
+    cfx_value size = cfx_at(cfx_dict_get(cfx_as_dict(val), "shape"), 2);
+    CHECK(size.tag == CFX_TAG_SYM && cfx_as_sym(size)->has_hint);
     CHECK_OK();
 }
 

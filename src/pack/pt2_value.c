@@ -234,7 +234,8 @@ bool cfx__pt2_tensor_meta(cfx__pt2_reader *r, const cfx__json *j, cfx__pt2_meta 
         m->offset = cfx__pt2_sym(r, at);
     m->known &= m->offset.tag == CFX_TAG_INT;
     for (int i = 0; m->known && i < m->ndim; i++)
-        if (m->sizes[i].i < 0 || m->strides[i].i < 0 || m->offset.i < 0)
+        if (cfx_integer(m->sizes[i]) < 0 || cfx_integer(m->strides[i]) < 0 ||
+            cfx_integer(m->offset) < 0)
             return cfx__pt2_bad(r, "a tensor has a size, stride or offset below zero");
     return !cfx_is_bad(m->offset);
 }
@@ -247,7 +248,7 @@ static cfx_value symbolic_val(const cfx__pt2_meta *m) {
     cfx_dict_set(d, "device", cfx_device_value(m->device));
     if (m->requires_grad)
         cfx_dict_set(d, "requires_grad", cfx_bool(true));
-    if (m->offset.tag != CFX_TAG_INT || m->offset.i)
+    if (m->offset.tag != CFX_TAG_INT || cfx_integer(m->offset))
         cfx_dict_set(d, "offset", m->offset);
     return cfx_dict_value(d);
 }
@@ -276,10 +277,10 @@ cfx_value cfx__pt2_tensor_val(cfx__pt2_reader *r, const cfx__json *j) {
         return symbolic_val(&m);
     int64_t sizes[CFX_MAX_DIMS], strides[CFX_MAX_DIMS];
     for (int i = 0; i < m.ndim; i++) {
-        sizes[i] = m.sizes[i].i;
-        strides[i] = m.strides[i].i;
+        sizes[i] = cfx_integer(m.sizes[i]);
+        strides[i] = cfx_integer(m.strides[i]);
     }
-    cfx_tensor *t = fake_at(m.dtype, m.ndim, sizes, strides, m.offset.i);
+    cfx_tensor *t = fake_at(m.dtype, m.ndim, sizes, strides, cfx_integer(m.offset));
     if (cfx__obj_is_bad(t))
         return bad_value(r, "a tensor has impossible sizes");
     t->device = m.device;
@@ -364,7 +365,7 @@ static bool read_complex(cfx__pt2_reader *r, const cfx__json *j, cfx_value *out)
     (void)r;
     if (!read_float(cfx__json_get(j, "real"), &re) || !read_float(cfx__json_get(j, "imag"), &im))
         return false;
-    *out = cfx_complex_value(re.f, im.f);
+    *out = cfx_complex_value(cfx_number(re), cfx_number(im));
     return true;
 }
 
@@ -395,7 +396,7 @@ static bool read_items(cfx__pt2_reader *r, const cfx__json *j, item_fn *read, in
         cfx_value v;
         if (!read_items(r, item, read, lists - 1, &v))
             return false;
-        cfx_list_append(out->list, v);
+        cfx_list_append(cfx_as_list(*out), v);
     }
     return true;
 }
@@ -460,7 +461,7 @@ cfx_value cfx__pt2_split_text(const char *at, const char *end, char sign) {
     while (at <= end) {
         const char *stop = memchr(at, sign, (size_t)(end - at));
         stop = stop ? stop : end;
-        cfx_list_append(parts.list, cfx_string_value_n(at, (size_t)(stop - at)));
+        cfx_list_append(cfx_as_list(parts), cfx_string_value_n(at, (size_t)(stop - at)));
         at = stop + 1;
     }
     return parts;
@@ -470,9 +471,9 @@ cfx_value cfx__pt2_split_text(const char *at, const char *end, char sign) {
 static cfx_value source_stack(const cfx__json *j) {
     cfx_value items = cfx__pt2_split_text(j->text, j->text + j->len, ';');
     cfx_value pairs = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i < items.list->len; i++) {
-        const cfx_string *s = items.list->items[i].str;
-        cfx_list_append(pairs.list, cfx__pt2_split_text(s->text, s->text + s->len, ','));
+    for (int64_t i = 0; i < cfx_as_list(items)->len; i++) {
+        const cfx_string *s = cfx_as_string(cfx_as_list(items)->items[i]);
+        cfx_list_append(cfx_as_list(pairs), cfx__pt2_split_text(s->text, s->text + s->len, ','));
     }
     return pairs;
 }
@@ -493,11 +494,12 @@ static void make_tuples(cfx_node *n, const char *text) {
     size_t mark = cfx_scope_open();
     for (char *end; *text; text = *end ? end + 1 : end) {
         int64_t i = strtoll(text, &end, 10);
-        if (end == text || i < 0 || !n->args.list || i >= n->args.list->len)
+        if (end == text || i < 0 || !cfx_as_list(n->args) || i >= cfx_as_list(n->args)->len)
             break;
-        cfx_value v = n->args.list->items[i];
+        cfx_value v = cfx_as_list(n->args)->items[i];
         if (v.tag == CFX_TAG_LIST)
-            cfx_node_set_arg(n, (int)i, cfx_tuple_value(v.list->len, v.list->items));
+            cfx_node_set_arg(n, (int)i,
+                             cfx_tuple_value(cfx_as_list(v)->len, cfx_as_list(v)->items));
     }
     cfx_scope_close(mark);
 }

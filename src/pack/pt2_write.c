@@ -30,8 +30,9 @@ static const char *arg_name(const cfx_node *n, int64_t i) {
     cfx_value names = cfx_node_get_meta(n, "arg_names");
     if (cfx_node_higher_order(n))
         return "";
-    if (cfx__value_is_sequence(names) && i < names.list->len && cfx_text(names.list->items[i]))
-        return cfx_text(names.list->items[i]);
+    if (cfx__value_is_sequence(names) && i < cfx_as_list(names)->len &&
+        cfx_text(cfx_as_list(names)->items[i]))
+        return cfx_text(cfx_as_list(names)->items[i]);
     return i < COUNT(python) ? python[i] : "";
 }
 
@@ -48,8 +49,8 @@ static bool put_named(cfx__pt2_writer *w, cfx__text *t, const char *name, cfx_va
 
 static bool put_inputs(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n) {
     const cfx__schema *s = schema_of(n);
-    const cfx_list *args = n->args.list;
-    const cfx_dict *kwargs = n->kwargs.dict;
+    const cfx_list *args = cfx_as_list(n->args);
+    const cfx_dict *kwargs = cfx_as_dict(n->kwargs);
     bool ok = true;
     for (int64_t i = 0; ok && i < args->len; i++) {
         const cfx__schema_arg *a = s && i < s->nargs ? &s->args[i] : NULL;
@@ -76,7 +77,7 @@ static const cfx_node **takers_of(cfx__pt2_writer *w, const cfx_node *n, int64_t
     cfx_each_user(n, u) {
         if (!cfx_node_takes_result(u->user))
             continue;
-        int64_t i = u->user->args.list->items[1].i;
+        int64_t i = cfx_integer(cfx_as_list(u->user->args)->items[1]);
         i = i < 0 ? i + count : i;
         if (i < 0 || i >= count)
             continue;
@@ -133,7 +134,8 @@ static bool put_results(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n, con
 static int64_t count_taken(const cfx_node *n) {
     int64_t count = 0;
     cfx_each_user(n, u) {
-        int64_t i = cfx_node_takes_result(u->user) ? u->user->args.list->items[1].i : -1;
+        int64_t i =
+            cfx_node_takes_result(u->user) ? cfx_integer(cfx_as_list(u->user->args)->items[1]) : -1;
         if (i >= count && i < 100000)
             count = i + 1;
     }
@@ -183,7 +185,7 @@ static const char *target_text(const cfx_node *n) {
 static bool is_taker(const cfx_node *n) {
     if (!cfx_node_takes_result(n))
         return false;
-    const cfx_node *from = n->args.list->items[0].node;
+    const cfx_node *from = cfx_as_node(cfx_as_list(n->args)->items[0]);
     const cfx__schema *s = schema_of(from);
     return from->op == CFX_CALL_FUNCTION && (!s || s->nrets > 1 || (s->nrets && s->rets[0].list));
 }
@@ -237,12 +239,12 @@ static bool put_placeholder(cfx__pt2_writer *w, const cfx_node *n, int64_t i) {
 }
 
 static bool put_output(cfx__pt2_writer *w, const cfx_node *n) {
-    cfx_value v = n->args.list->len ? n->args.list->items[0] : cfx_none();
+    cfx_value v = cfx_as_list(n->args)->len ? cfx_as_list(n->args)->items[0] : cfx_none();
     if (!cfx__value_is_sequence(v))
         return cfx__pt2_write_argument(w, &w->outputs, v, NULL);
-    for (int64_t i = 0; i < v.list->len; i++) {
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++) {
         cfx__json_comma(&w->outputs);
-        if (!cfx__pt2_write_argument(w, &w->outputs, v.list->items[i], NULL))
+        if (!cfx__pt2_write_argument(w, &w->outputs, cfx_as_list(v)->items[i], NULL))
             return false;
     }
     return true;
@@ -276,8 +278,8 @@ static void put_table(cfx__text *t, const char *name, const cfx__text *table) {
 static bool finish(cfx__pt2_writer *w, cfx__text *t) {
     bool ok = put_nodes(w);
     const cfx_node *output = cfx_graph_output_node(w->module->graph);
-    bool single = output && output->args.list->len &&
-                  !cfx__value_is_sequence(output->args.list->items[0]);
+    bool single = output && cfx_as_list(output->args)->len &&
+                  !cfx__value_is_sequence(cfx_as_list(output->args)->items[0]);
     cfx__text_puts(t, "{\"inputs\": [");
     cfx__text_add(t, w->inputs.data, w->inputs.len);
     cfx__text_puts(t, "], \"outputs\": [");
@@ -318,13 +320,13 @@ bool cfx__pt2_write_graph(const cfx_program *p, const char *path, cfx__text *out
 
 void cfx__pt2_write_reference(cfx__text *out, const cfx_program *p, cfx_value v) {
     cfx__pt2_writer w = {.program = p, .module = p->module, .path = ""};
-    if (v.tag != CFX_TAG_NODE || v.node->op == CFX_GET_ATTR) {
+    if (v.tag != CFX_TAG_NODE || cfx_as_node(v)->op == CFX_GET_ATTR) {
         if (!cfx__pt2_put_constant(out, v))
             cfx__text_puts(out, "{\"as_none\": true}");
         return;
     }
-    cfx_result r = cfx__pt2_write_result_of(&w, v.node);
+    cfx_result r = cfx__pt2_write_result_of(&w, cfx_as_node(v));
     if (r.kind == CFX_RESULT_SEVERAL)
         r = (cfx_result){0};
-    cfx__pt2_write_name(out, v.node->name, &r);
+    cfx__pt2_write_name(out, cfx_as_node(v)->name, &r);
 }

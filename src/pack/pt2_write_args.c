@@ -41,7 +41,7 @@ void cfx__pt2_write_name(cfx__text *t, const char *name, const cfx_result *r) {
         cfx__text_printf(t, "{\"%s\": {\"as_name\": \"%s\"}}", tags[r->kind], name);
     } else {
         cfx__text_printf(t, "{\"as_custom_obj\": {\"name\": \"%s\", \"class_fqn\": ", name);
-        put_text(t, cfx_text(cfx_dict_get(r->value.dict, "class_fqn")));
+        put_text(t, cfx_text(cfx_dict_get(cfx_as_dict(r->value), "class_fqn")));
         cfx__text_puts(t, "}}");
     }
 }
@@ -118,7 +118,7 @@ static unsigned item_kinds(cfx__pt2_writer *w, cfx_value v) {
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE: return LISTS;
     case CFX_TAG_NODE:
-        switch (cfx__pt2_write_result_of(w, v.node).kind) {
+        switch (cfx__pt2_write_result_of(w, cfx_as_node(v)).kind) {
         case CFX_RESULT_INT: return SYM_INTS | TENSORS; /* mixed with tensors they go by name */
         case CFX_RESULT_BOOL: return SYM_BOOLS | TENSORS;
         case CFX_RESULT_FLOAT: return SYM_FLOATS | TENSORS;
@@ -131,18 +131,18 @@ static unsigned item_kinds(cfx__pt2_writer *w, cfx_value v) {
 static void put_item(cfx__pt2_writer *w, cfx__text *t, cfx_value v, unsigned as) {
     if (as & (SYM_INTS | SYM_BOOLS | SYM_FLOATS)) {
         if (v.tag == CFX_TAG_NODE)
-            cfx__text_printf(t, "{\"as_name\": \"%s\"}", name_of(w, v.node));
+            cfx__text_printf(t, "{\"as_name\": \"%s\"}", name_of(w, cfx_as_node(v)));
         else
             cfx__pt2_put_sym(t, v);
     } else if (as == TENSORS) {
-        cfx__text_printf(t, "{\"name\": \"%s\"}", name_of(w, v.node));
+        cfx__text_printf(t, "{\"name\": \"%s\"}", name_of(w, cfx_as_node(v)));
     } else if (as == OPTIONAL) {
         if (v.tag == CFX_TAG_NODE)
-            cfx__text_printf(t, "{\"as_tensor\": {\"name\": \"%s\"}}", name_of(w, v.node));
+            cfx__text_printf(t, "{\"as_tensor\": {\"name\": \"%s\"}}", name_of(w, cfx_as_node(v)));
         else
             cfx__text_puts(t, "{\"as_none\": true}");
     } else if (as == FLOATS) {
-        cfx__pt2_put_float(t, v.f);
+        cfx__pt2_put_float(t, cfx_number(v));
     } else {
         cfx__json_value(t, v);
     }
@@ -195,7 +195,7 @@ static bool put_list(cfx__pt2_writer *w, cfx__text *t, const cfx_list *list,
     }
     unsigned common = common_kinds(w, list), inner = ~0u;
     for (int64_t i = 0; common == LISTS && i < list->len; i++)
-        inner &= common_kinds(w, list->items[i].list);
+        inner &= common_kinds(w, cfx_as_list(list->items[i]));
     for (int i = 0; i < COUNT(list_tags); i++) {
         bool nested = common == LISTS && list_tags[i].nested && inner & list_tags[i].kind;
         if (!nested && !(common & list_tags[i].kind))
@@ -205,7 +205,7 @@ static bool put_list(cfx__pt2_writer *w, cfx__text *t, const cfx_list *list,
             cfx__text_putc(t, '[');
             for (int64_t k = 0; k < list->len; k++) {
                 cfx__json_comma(t);
-                put_items(w, t, list->items[k].list, list_tags[i].kind);
+                put_items(w, t, cfx_as_list(list->items[k]), list_tags[i].kind);
             }
             cfx__text_putc(t, ']');
         } else {
@@ -222,16 +222,18 @@ static bool put_list(cfx__pt2_writer *w, cfx__text *t, const cfx_list *list,
 bool cfx__pt2_write_argument(cfx__pt2_writer *w, cfx__text *t, cfx_value v,
                              const cfx__schema_arg *type) {
     if (v.tag == CFX_TAG_NODE)
-        return put_node(w, t, v.node);
+        return put_node(w, t, cfx_as_node(v));
     if (cfx__value_is_sequence(v))
-        return put_list(w, t, v.list, type);
+        return put_list(w, t, cfx_as_list(v), type);
     if (v.tag == CFX_TAG_DICT) {
         cfx__text_puts(t, "{\"as_string_to_argument\": {");
-        for (int64_t i = 0; i < v.dict->len; i++) {
+        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++) {
             cfx__json_comma(t);
-            put_text(t, cfx_text(v.dict->entries[i].key) ? cfx_text(v.dict->entries[i].key) : "?");
+            put_text(t, cfx_text(cfx_as_dict(v)->entries[i].key)
+                            ? cfx_text(cfx_as_dict(v)->entries[i].key)
+                            : "?");
             cfx__text_puts(t, ": ");
-            if (!cfx__pt2_write_argument(w, t, v.dict->entries[i].value, NULL))
+            if (!cfx__pt2_write_argument(w, t, cfx_as_dict(v)->entries[i].value, NULL))
                 return false;
         }
         cfx__text_puts(t, "}}");

@@ -30,12 +30,12 @@ static void put_device(cfx__text *t, cfx_device d) {
 /* A SymInt, SymBool or SymFloat. */
 void cfx__pt2_put_sym(cfx__text *t, cfx_value v) {
     if (v.tag == CFX_TAG_INT) {
-        cfx__text_printf(t, "{\"as_int\": %lld}", (long long)v.i);
+        cfx__text_printf(t, "{\"as_int\": %lld}", (long long)cfx_integer(v));
     } else if (v.tag == CFX_TAG_BOOL) {
-        cfx__text_printf(t, "{\"as_bool\": %s}", v.b ? "true" : "false");
+        cfx__text_printf(t, "{\"as_bool\": %s}", cfx_integer(v) ? "true" : "false");
     } else if (v.tag == CFX_TAG_FLOAT) {
         cfx__text_puts(t, "{\"as_float\": ");
-        cfx__pt2_put_float(t, v.f);
+        cfx__pt2_put_float(t, cfx_number(v));
         cfx__text_putc(t, '}');
     } else {
         cfx__text expr = {0};
@@ -43,8 +43,8 @@ void cfx__pt2_put_sym(cfx__text *t, cfx_value v) {
         cfx__text_puts(t, "{\"as_expr\": {\"expr_str\": ");
         cfx__json_string(t, expr.data ? expr.data : "", expr.len);
         cfx__text_release(&expr);
-        if (v.tag == CFX_TAG_SYM && v.sym->has_hint)
-            cfx__text_printf(t, ", \"hint\": {\"as_int\": %lld}}}", (long long)v.sym->hint);
+        if (v.tag == CFX_TAG_SYM && cfx_as_sym(v)->has_hint)
+            cfx__text_printf(t, ", \"hint\": {\"as_int\": %lld}}}", (long long)cfx_as_sym(v)->hint);
         else
             cfx__text_puts(t, ", \"hint\": null}}");
     }
@@ -52,9 +52,9 @@ void cfx__pt2_put_sym(cfx__text *t, cfx_value v) {
 
 void cfx__pt2_put_tensor(cfx__text *t, const cfx_result *r) {
     bool noted = r->value.tag == CFX_TAG_DICT;
-    cfx_value offset = noted ? cfx_dict_get(r->value.dict, "offset")
-                             : cfx_int(r->value.tensor->offset);
-    cfx_layout layout = noted ? CFX_STRIDED : (cfx_layout)r->value.tensor->layout;
+    cfx_value offset = noted ? cfx_dict_get(cfx_as_dict(r->value), "offset")
+                             : cfx_int(cfx_as_tensor(r->value)->offset);
+    cfx_layout layout = noted ? CFX_STRIDED : (cfx_layout)cfx_as_tensor(r->value)->layout;
     cfx__text_printf(t, "{\"dtype\": %d, \"sizes\": [", cfx__pt2_dtype_number(r->dtype));
     for (int i = 0; i < r->ndim; i++) {
         cfx__json_comma(t);
@@ -84,31 +84,32 @@ bool cfx__pt2_put_constant(cfx__text *t, cfx_value v) {
     case CFX_TAG_FLOAT: cfx__pt2_put_sym(t, v); return true;
     case CFX_TAG_STR:
         cfx__text_puts(t, "{\"as_string\": ");
-        cfx__json_string(t, v.str->text, v.str->len);
+        cfx__json_string(t, cfx_as_string(v)->text, cfx_as_string(v)->len);
         break;
     case CFX_TAG_DTYPE:
-        cfx__text_printf(t, "{\"as_scalar_type\": %d", cfx__pt2_dtype_number((cfx_dtype)v.i));
+        cfx__text_printf(t, "{\"as_scalar_type\": %d", cfx__pt2_dtype_number(cfx_as_dtype(v)));
         break;
     case CFX_TAG_DEVICE:
         cfx__text_puts(t, "{\"as_device\": ");
-        put_device(t, v.device);
+        put_device(t, cfx_as_device(v));
         break;
     case CFX_TAG_LAYOUT:
-        cfx__text_printf(t, "{\"as_layout\": %d", cfx__pt2_layout_number((cfx_layout)v.i));
+        cfx__text_printf(t, "{\"as_layout\": %d",
+                         cfx__pt2_layout_number((cfx_layout)cfx_integer(v)));
         break;
     case CFX_TAG_MEMORY_FORMAT:
         cfx__text_printf(t, "{\"as_memory_format\": %d",
-                         cfx__pt2_memory_format_number((cfx_memory_format)v.i));
+                         cfx__pt2_memory_format_number(cfx_as_memory_format(v)));
         break;
     case CFX_TAG_COMPLEX:
         cfx__text_puts(t, "{\"as_complex\": {\"real\": ");
-        cfx__pt2_put_float(t, v.complex_->re);
+        cfx__pt2_put_float(t, cfx_as_complex(v)->re);
         cfx__text_puts(t, ", \"imag\": ");
-        cfx__pt2_put_float(t, v.complex_->im);
+        cfx__pt2_put_float(t, cfx_as_complex(v)->im);
         cfx__text_putc(t, '}');
         break;
     case CFX_TAG_OP:
-        cfx__text_printf(t, "{\"as_operator\": \"torch.ops.%s\"", cfx_op_name(v.op));
+        cfx__text_printf(t, "{\"as_operator\": \"torch.ops.%s\"", cfx_op_name(cfx_as_op(v)));
         break;
     default: return false;
     }
@@ -122,15 +123,17 @@ bool cfx__pt2_put_constant(cfx__text *t, cfx_value v) {
  */
 static void put_joined(cfx__text *t, cfx_value v) {
     cfx__text out = {0};
-    int64_t n = v.tag == CFX_TAG_DICT ? v.dict->len : v.list->len;
+    int64_t n = v.tag == CFX_TAG_DICT ? cfx_as_dict(v)->len : cfx_as_list(v)->len;
     for (int64_t i = 0; i < n; i++) {
-        cfx_value part = v.tag == CFX_TAG_DICT ? v.dict->entries[i].value : v.list->items[i];
+        cfx_value part =
+            v.tag == CFX_TAG_DICT ? cfx_as_dict(v)->entries[i].value : cfx_as_list(v)->items[i];
         if (i)
             cfx__text_putc(&out, ';');
         if (v.tag == CFX_TAG_DICT)
-            cfx__text_printf(&out, "%s,", cfx_value_str(v.dict->entries[i].key));
-        for (int64_t k = 0; is_sequence(part) && k < part.list->len; k++)
-            cfx__text_printf(&out, "%s%s", k ? "," : "", cfx_value_str(part.list->items[k]));
+            cfx__text_printf(&out, "%s,", cfx_value_str(cfx_as_dict(v)->entries[i].key));
+        for (int64_t k = 0; is_sequence(part) && k < cfx_as_list(part)->len; k++)
+            cfx__text_printf(&out, "%s%s", k ? "," : "",
+                             cfx_value_str(cfx_as_list(part)->items[k]));
         if (!is_sequence(part))
             cfx__text_puts(&out, cfx_value_str(part));
     }
@@ -141,8 +144,8 @@ static void put_joined(cfx__text *t, cfx_value v) {
 /* Arguments that are tuples, by number: the format has lists alone. */
 static void put_tuples(cfx__text *t, const cfx_node *n) {
     cfx__text out = {0};
-    for (int64_t i = 0; i < n->args.list->len; i++)
-        if (n->args.list->items[i].tag == CFX_TAG_TUPLE)
+    for (int64_t i = 0; i < cfx_as_list(n->args)->len; i++)
+        if (cfx_as_list(n->args)->items[i].tag == CFX_TAG_TUPLE)
             cfx__text_printf(&out, "%s%lld", out.len ? "," : "", (long long)i);
     if (out.len) {
         cfx__json_comma(t);
@@ -172,7 +175,7 @@ void cfx__pt2_put_metadata(cfx__text *t, const cfx_node *n) {
         if (joined)
             put_joined(t, v);
         else if (v.tag == CFX_TAG_STR)
-            cfx__json_string(t, v.str->text, v.str->len);
+            cfx__json_string(t, cfx_as_string(v)->text, cfx_as_string(v)->len);
         else if (cfx__json_value(&json, v))
             cfx__json_string(t, json.data, json.len);
         else

@@ -61,15 +61,15 @@ static bool read_dtype(const source *s, entry *e, cfx_value v) {
 static bool read_shape(const source *s, entry *e, cfx_value shape) {
     int64_t bytes = cfx_dtype_size(e->dtype);
     bool empty = false, absurd = false;
-    if (shape.tag != CFX_TAG_LIST || shape.list->len > CFX_MAX_DIMS)
+    if (shape.tag != CFX_TAG_LIST || cfx_as_list(shape)->len > CFX_MAX_DIMS)
         return bad(s, "tensor '%s' has no shape of at most %d sizes", e->name->text, CFX_MAX_DIMS);
-    for (int64_t i = 0; i < shape.list->len; i++) {
-        cfx_value size = shape.list->items[i];
-        if (size.tag != CFX_TAG_INT || size.i < 0)
+    for (int64_t i = 0; i < cfx_as_list(shape)->len; i++) {
+        cfx_value size = cfx_as_list(shape)->items[i];
+        if (size.tag != CFX_TAG_INT || cfx_integer(size) < 0)
             return bad(s, "tensor '%s' has a size that is no number >= 0", e->name->text);
-        e->shape[e->ndim++] = size.i;
-        empty |= size.i == 0;
-        absurd |= __builtin_mul_overflow(bytes, size.i ? size.i : 1, &bytes);
+        e->shape[e->ndim++] = cfx_integer(size);
+        empty |= cfx_integer(size) == 0;
+        absurd |= __builtin_mul_overflow(bytes, cfx_integer(size) ? cfx_integer(size) : 1, &bytes);
     }
     if (absurd || (empty ? 0 : bytes) != e->end - e->begin)
         return bad(s, "tensor '%s' has %lld bytes, which is not what its shape and dtype need",
@@ -78,11 +78,11 @@ static bool read_shape(const source *s, entry *e, cfx_value shape) {
 }
 
 static bool read_offsets(const source *s, entry *e, cfx_value v) {
-    if (v.tag != CFX_TAG_LIST || v.list->len != 2 || v.list->items[0].tag != CFX_TAG_INT ||
-        v.list->items[1].tag != CFX_TAG_INT)
+    if (v.tag != CFX_TAG_LIST || cfx_as_list(v)->len != 2 ||
+        cfx_as_list(v)->items[0].tag != CFX_TAG_INT || cfx_as_list(v)->items[1].tag != CFX_TAG_INT)
         return bad(s, "tensor '%s' has no pair of data_offsets", e->name->text);
-    e->begin = v.list->items[0].i;
-    e->end = v.list->items[1].i;
+    e->begin = cfx_integer(cfx_as_list(v)->items[0]);
+    e->end = cfx_integer(cfx_as_list(v)->items[1]);
     if (e->begin < 0 || e->begin > e->end || e->end > s->size)
         return bad(s, "tensor '%s' lies at [%lld, %lld], outside of the %lld bytes of data",
                    e->name->text, (long long)e->begin, (long long)e->end, (long long)s->size);
@@ -116,20 +116,21 @@ static bool no_overlap(const source *s) {
 static bool read_entries(source *s, cfx_value header) {
     if (header.tag != CFX_TAG_DICT)
         return bad(s, "its header is no JSON object");
-    for (int64_t i = 0; i < header.dict->len; i++) {
-        cfx_value key = header.dict->entries[i].key, v = header.dict->entries[i].value;
-        if (!strcmp(key.str->text, "__metadata__"))
+    for (int64_t i = 0; i < cfx_as_dict(header)->len; i++) {
+        cfx_value key = cfx_as_dict(header)->entries[i].key,
+                  v = cfx_as_dict(header)->entries[i].value;
+        if (!strcmp(cfx_as_string(key)->text, "__metadata__"))
             continue;
         entry *e = cfx__alloc0(sizeof *e);
-        e->name = key.str;
+        e->name = cfx_as_string(key);
         VEC_PUSH(s->entries, e);
-        if (strlen(key.str->text) != key.str->len)
+        if (strlen(cfx_as_string(key)->text) != cfx_as_string(key)->len)
             return bad(s, "a name of a tensor has a zero byte in it");
         if (v.tag != CFX_TAG_DICT)
             return bad(s, "the entry of tensor '%s' is no JSON object", e->name->text);
-        if (!read_dtype(s, e, cfx_dict_get(v.dict, "dtype")) ||
-            !read_offsets(s, e, cfx_dict_get(v.dict, "data_offsets")) ||
-            !read_shape(s, e, cfx_dict_get(v.dict, "shape")))
+        if (!read_dtype(s, e, cfx_dict_get(cfx_as_dict(v), "dtype")) ||
+            !read_offsets(s, e, cfx_dict_get(cfx_as_dict(v), "data_offsets")) ||
+            !read_shape(s, e, cfx_dict_get(cfx_as_dict(v), "shape")))
             return false;
     }
     return no_overlap(s);
@@ -213,10 +214,11 @@ cfx_dict *cfx_safetensors_metadata(const char *path) {
         return NULL;
     size_t mark = cfx_scope_open();
     cfx_value header = read_header(&s), none = cfx_dict_value(cfx_dict_new());
-    cfx_value found = header.tag == CFX_TAG_DICT ? cfx_dict_get(header.dict, "__metadata__") : none;
+    cfx_value found =
+        header.tag == CFX_TAG_DICT ? cfx_dict_get(cfx_as_dict(header), "__metadata__") : none;
     cfx_drop(s.map);
     found = cfx_scope_return_value(mark, found.tag == CFX_TAG_DICT ? found : none);
-    return cfx_is_bad(header) ? NULL : found.dict;
+    return cfx_is_bad(header) ? NULL : cfx_as_dict(found);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -228,7 +230,7 @@ static void lay_out(const cfx_dict *tensors, int64_t *order, int64_t *begin) {
     int64_t at = 0, n = 0;
     for (int width = 8; width; width /= 2)
         for (int64_t i = 0; i < tensors->len; i++) {
-            const cfx_tensor *t = tensors->entries[i].value.tensor;
+            const cfx_tensor *t = cfx_as_tensor(tensors->entries[i].value);
             if (cfx_dtype_size(t->dtype) != width)
                 continue;
             order[n++] = i;
@@ -245,12 +247,13 @@ static bool check(const char *path, const cfx_dict *tensors) {
     for (int64_t i = 0; i < tensors->len; i++) {
         cfx_value key = tensors->entries[i].key, v = tensors->entries[i].value;
         const char *name = cfx_text(key) ? cfx_text(key) : "?";
-        const char *why = key.tag != CFX_TAG_STR                    ? "its name is no str"
-                          : !strcmp(name, "__metadata__")           ? "its name is reserved"
-                          : v.tag != CFX_TAG_TENSOR                 ? "it is no tensor"
-                          : !names[v.tensor->dtype]                 ? "the format lacks its dtype"
-                          : !v.tensor->data && v.tensor->numel > 0  ? "it has no data"
-                                                                    : NULL;
+        const char *why = key.tag != CFX_TAG_STR            ? "its name is no str"
+                          : !strcmp(name, "__metadata__")   ? "its name is reserved"
+                          : v.tag != CFX_TAG_TENSOR         ? "it is no tensor"
+                          : !names[cfx_as_tensor(v)->dtype] ? "the format lacks its dtype"
+                          : !cfx_as_tensor(v)->data && cfx_as_tensor(v)->numel > 0
+                              ? "it has no data"
+                              : NULL;
         if (why) {
             cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "cannot write '%s' to '%s': %s", name, path,
                      why);
@@ -275,8 +278,8 @@ static bool put_header(cfx__text *out, const cfx_dict *tensors, const cfx_dict *
             return false;
     }
     for (int64_t i = 0; i < tensors->len; i++) {
-        const cfx_string *name = tensors->entries[i].key.str;
-        const cfx_tensor *t = tensors->entries[i].value.tensor;
+        const cfx_string *name = cfx_as_string(tensors->entries[i].key);
+        const cfx_tensor *t = cfx_as_tensor(tensors->entries[i].value);
         int64_t bytes = t->numel * cfx_dtype_size(t->dtype);
         if (out->data[out->len - 1] != '{')
             cfx__text_putc(out, ',');
@@ -316,7 +319,7 @@ bool cfx__safetensors_put(cfx__file_save *s, const char *path, const cfx__file_s
         fwrite(&len, 1, FRONT, s->file);
         fwrite(header.data, 1, header.len, s->file);
         for (size_t i = 0; i < n && !ferror(s->file); i++)
-            put_tensor(s->file, tensors->entries[order[i]].value.tensor);
+            put_tensor(s->file, cfx_as_tensor(tensors->entries[order[i]].value));
     }
     cfx__text_release(&header);
     cfx__free(order);

@@ -21,7 +21,7 @@ static void put(const char *header, size_t bytes_of_data) {
 
 static cfx_tensor *get(const cfx_dict *d, const char *name) {
     cfx_value v = cfx_dict_get(d, name);
-    return v.tag == CFX_TAG_TENSOR ? v.tensor : NULL;
+    return v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
 }
 
 TEST(safetensors_read_what_was_written) {
@@ -44,10 +44,10 @@ TEST(safetensors_read_what_was_written) {
         return;
     for (int64_t i = 0; i < d->len; i++) {
         CHECK_STR(cfx_text(back->entries[i].key), cfx_text(d->entries[i].key));
-        CHECK_STR(cfx_tensor_str(back->entries[i].value.tensor),
-                  cfx_tensor_str(d->entries[i].value.tensor));
-        CHECK_INT((uintptr_t)cfx_tensor_data(back->entries[i].value.tensor) %
-                      (uintptr_t)cfx_dtype_size(back->entries[i].value.tensor->dtype), 0);
+        CHECK_STR(cfx_tensor_str(cfx_as_tensor(back->entries[i].value)),
+                  cfx_tensor_str(cfx_as_tensor(d->entries[i].value)));
+        CHECK_INT((uintptr_t)cfx_tensor_data(cfx_as_tensor(back->entries[i].value)) %
+                      (uintptr_t)cfx_dtype_size(cfx_as_tensor(back->entries[i].value)->dtype), 0);
     }
     CHECK_OK();
     clean("a.safetensors");
@@ -93,8 +93,8 @@ TEST(unaligned_data_is_copied) {
         "\"c\":{\"dtype\":\"BOOL\",\"shape\":[2],\"data_offsets\":[9,11]},"
         "\"__metadata__\":{}}", 11);
     cfx_dict *d = cfx_safetensors_read(test_path("a.safetensors"));
-    CHECK_INT(cfx__tensor_get(get(d, "a"), 0).i, 0x03020100);
-    CHECK_INT(cfx__tensor_get(get(d, "b"), 0).i, 0x08070605);
+    CHECK_INT(cfx_integer(cfx__tensor_get(get(d, "a"), 0)), 0x03020100);
+    CHECK_INT(cfx_integer(cfx__tensor_get(get(d, "b"), 0)), 0x08070605);
     CHECK_INT(get(d, "c")->data[1], 1); /* bytes beyond 0 and 1 become bools */
     CHECK_INT(d->len, 3);
     clean("a.safetensors");

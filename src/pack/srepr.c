@@ -100,8 +100,9 @@ static cfx_value evaluate(const struct function *f, const cfx_list *args) {
     for (int64_t i = 1 + turned; i < args->len + turned; i++) {
         cfx_value b = args->items[i % args->len];
         bool divides = f->op == CFX__SYM_FLOORDIV || f->op == CFX__SYM_MOD;
-        if ((divides && b.tag == CFX_TAG_INT && !b.i) ||
-            (f->op == CFX__SYM_POW && (b.tag != CFX_TAG_INT || b.i < 0 || b.i > MAX_POWER)))
+        if ((divides && b.tag == CFX_TAG_INT && !cfx_integer(b)) ||
+            (f->op == CFX__SYM_POW &&
+             (b.tag != CFX_TAG_INT || cfx_integer(b) < 0 || cfx_integer(b) > MAX_POWER)))
             return cfx_bad();
         v = cfx__sym_binary(f->op, v, b);
     }
@@ -168,7 +169,7 @@ static cfx_value arguments(reader *r) {
         r->at += named ? word + 1 : 0;
         cfx_value v = expression(r);
         if (!named)
-            cfx_list_append(args.list, v);
+            cfx_list_append(cfx_as_list(args), v);
     } while (!r->failed && take(r, ','));
     if (!take(r, ')'))
         fail(r);
@@ -180,27 +181,27 @@ static cfx_value call(reader *r, const char *name, size_t len) {
     if (r->failed)
         return args;
     const char *word = cfx__string_new(name, len)->text;
-    cfx_value first = args.list->len ? args.list->items[0] : cfx_none();
+    cfx_value first = cfx_as_list(args)->len ? cfx_as_list(args)->items[0] : cfx_none();
     const char *text = cfx_text(first);
     if (!strcmp(word, "Symbol") && text)
         return symbol(r, text, strlen(text));
     if ((!strcmp(word, "Integer") || !strcmp(word, "Identity") || !strcmp(word, "Float") ||
-         !strcmp(word, "ToFloat")) && args.list->len == 1)
-        return !strcmp(word, "ToFloat") ? describe(name, len, args.list) : first;
-    if (!strcmp(word, "ModularIndexing") && args.list->len == 3) { /* (a // b) % c */
-        cfx_value quotient = cfx_list(first, args.list->items[1]);
-        cfx_value rest = cfx_list(evaluate(&functions[FLOORDIV], quotient.list),
-                                  args.list->items[2]);
-        cfx_value v = evaluate(&functions[MOD], rest.list);
-        return cfx_is_bad(v) ? describe(name, len, args.list) : v;
+         !strcmp(word, "ToFloat")) && cfx_as_list(args)->len == 1)
+        return !strcmp(word, "ToFloat") ? describe(name, len, cfx_as_list(args)) : first;
+    if (!strcmp(word, "ModularIndexing") && cfx_as_list(args)->len == 3) { /* (a // b) % c */
+        cfx_value quotient = cfx_list(first, cfx_as_list(args)->items[1]);
+        cfx_value rest = cfx_list(evaluate(&functions[FLOORDIV], cfx_as_list(quotient)),
+                                  cfx_as_list(args)->items[2]);
+        cfx_value v = evaluate(&functions[MOD], cfx_as_list(rest));
+        return cfx_is_bad(v) ? describe(name, len, cfx_as_list(args)) : v;
     }
     for (int i = 0; i < COUNT(functions); i++)
         if (!strcmp(functions[i].name, word)) {
-            cfx_value v = evaluate(&functions[i], args.list);
+            cfx_value v = evaluate(&functions[i], cfx_as_list(args));
             if (!cfx_is_bad(v))
                 return v;
         }
-    return describe(name, len, args.list);
+    return describe(name, len, cfx_as_list(args));
 }
 
 static cfx_value number(reader *r) {
@@ -274,8 +275,7 @@ static void put_symbol(cfx__text *out, const char *name) {
 /* The operands of a chain of one operator, from the left. */
 static void put_chain(cfx__text *out, const struct cfx_sym *s, cfx__sym_op op) {
     if (s->op != op) {
-        cfx_value v = {.tag = CFX_TAG_SYM, .sym = (cfx_sym *)(uintptr_t)s};
-        cfx__srepr_write(out, v);
+        cfx__srepr_write(out, cfx__value_of_sym(s));
         return;
     }
     put_chain(out, s->a, op);
@@ -305,19 +305,19 @@ static bool put_relation(cfx__text *out, const char *text) {
 
 void cfx__srepr_write(cfx__text *out, cfx_value v) {
     if (v.tag == CFX_TAG_INT) {
-        cfx__text_printf(out, "Integer(%lld)", (long long)v.i);
+        cfx__text_printf(out, "Integer(%lld)", (long long)cfx_integer(v));
         return;
     }
     if (v.tag == CFX_TAG_STR) {
         size_t mark = cfx_scope_open();
-        if (!put_relation(out, v.str->text))
-            cfx__text_puts(out, v.str->text); /* sympy reads its own str form too */
+        if (!put_relation(out, cfx_as_string(v)->text))
+            cfx__text_puts(out, cfx_as_string(v)->text); /* sympy reads its own str form too */
         cfx_scope_close(mark);
         return;
     }
     if (v.tag != CFX_TAG_SYM)
         return;
-    const struct cfx_sym *s = v.sym;
+    const struct cfx_sym *s = cfx_as_sym(v);
     if (s->op == CFX__SYM_INT) {
         cfx__text_printf(out, "Integer(%lld)", (long long)s->hint);
         return;
@@ -338,9 +338,9 @@ void cfx__srepr_write(cfx__text *out, cfx_value v) {
     if (chain) {
         put_chain(out, s, s->op);
     } else {
-        cfx__srepr_write(out, (cfx_value){.tag = CFX_TAG_SYM, .sym = s->a});
+        cfx__srepr_write(out, cfx__value_of_sym(s->a));
         cfx__text_puts(out, ", ");
-        cfx__srepr_write(out, (cfx_value){.tag = CFX_TAG_SYM, .sym = s->b});
+        cfx__srepr_write(out, cfx__value_of_sym(s->b));
     }
     cfx__text_putc(out, ')');
 }

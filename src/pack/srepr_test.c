@@ -31,10 +31,10 @@ TEST(srepr_takes_hints) {
     cfx__srepr_hints_note(&h, S77, 5);
     cfx__srepr_hints_note(&h, "Add(" U0 ", Integer(1))", 7);
     cfx_value v = cfx__srepr_read("Mul(Integer(3), " S77 ")", &h);
-    CHECK(v.tag == CFX_TAG_SYM && v.sym->has_hint);
-    CHECK_INT(v.sym->hint, 15);
+    CHECK(v.tag == CFX_TAG_SYM && cfx_as_sym(v)->has_hint);
+    CHECK_INT(cfx_as_sym(v)->hint, 15);
     v = cfx__srepr_read(U0, &h);
-    CHECK(v.tag == CFX_TAG_SYM && !v.sym->has_hint);
+    CHECK(v.tag == CFX_TAG_SYM && !cfx_as_sym(v)->has_hint);
     cfx__srepr_hints_release(&h);
 }
 

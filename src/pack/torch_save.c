@@ -34,7 +34,7 @@ static cfx_tensor *storage(void *user, const char *key, cfx_dtype dtype) {
     const char *name = cfx__text_format("%s %s", key, cfx_dtype_name(dtype));
     cfx_value known = cfx_dict_get(f->bases, name);
     if (!cfx_is_none(known))
-        return known.tensor;
+        return cfx_as_tensor(known);
     cfx__zip_entry *e = cfx__zip_find(&f->zip, cfx__text_format("%sdata/%s", f->root, key));
     cfx__pack_bytes b;
     if (!e || !cfx__zip_read(&f->zip, e, false, &b))

@@ -146,18 +146,18 @@ static bool put_value(writer *w, cfx_value v, int depth) {
         put_global(w, "torch", cfx_dtype_name((cfx_dtype)cfx_integer(v)));
         return true;
     case CFX_TAG_TENSOR:
-        return put_tensor(w, v.tensor);
+        return put_tensor(w, cfx_as_tensor(v));
     case CFX_TAG_DICT:
-        return put_dict(w, v.dict, depth + 1);
+        return put_dict(w, cfx_as_dict(v), depth + 1);
     case CFX_TAG_LIST:
         cfx__text_add(&w->pickle, "](", 2);
-        if (!put_items(w, v.list, depth + 1))
+        if (!put_items(w, cfx_as_list(v), depth + 1))
             return false;
         put_byte(w, 'e');
         return true;
     case CFX_TAG_TUPLE:
         put_byte(w, '(');
-        if (!put_items(w, v.list, depth + 1))
+        if (!put_items(w, cfx_as_list(v), depth + 1))
             return false;
         put_byte(w, 't');
         return true;

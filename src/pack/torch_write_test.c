@@ -38,11 +38,11 @@ TEST(a_state_dict_goes_from_a_module_through_a_file_to_another) {
     cfx_module *a = cfx_nn_linear(3, 2), *b = cfx_nn_linear(3, 2);
     CHECK(cfx_torch_save(path(), cfx_dict_value(cfx_module_state_dict(a))));
     cfx_value state = cfx_torch_load(path());
-    CHECK(cfx_module_load_state_dict(b, state.dict, true));
+    CHECK(cfx_module_load_state_dict(b, cfx_as_dict(state), true));
     cfx_tensor *x = cfx_ones(cfx_list(1, 3));
     CHECK_STR(cfx_str(cfx_forward(b, x)), cfx_str(cfx_forward(a, x)));
     cfx_program *p = cfx_export(cfx_nn_linear(3, 2), cfx_tuple(x), CFX_NONE, CFX_NONE);
-    CHECK(cfx_program_load_state_dict(p, state.dict, true));
+    CHECK(cfx_program_load_state_dict(p, cfx_as_dict(state), true));
     CHECK_STR(cfx_str(cfx_program_run(p, x)), cfx_str(cfx_detach(cfx_forward(a, x))));
     cfx_dict *wrong = cfx_dict_new();
     cfx_dict_set(wrong, "weight", cfx_tensor_value(cfx_zeros(cfx_list(2, 2))));

@@ -16,7 +16,7 @@ cfx_op *cfx__plan_op(const cfx__run_step *s) {
 cfx_tensor *cfx__plan_tensor(const cfx__lowering *l, int slot) {
     cfx_value v = cfx_is_bad(l->plan->constants[slot]) ? l->plan->given[slot]
                                                        : l->plan->constants[slot];
-    return v.tag == CFX_TAG_TENSOR ? v.tensor : NULL;
+    return v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
 }
 
 typedef struct {
@@ -47,18 +47,18 @@ bool cfx__plan_passes(const cfx__lowering *l, int slot) {
     const cfx__run_step *s = &l->plan->steps->steps[slot];
     cfx_op *op = cfx__plan_op(s);
     return op == &cfx_op_dropout && s->bound[0].tag == CFX_TAG_NODE &&
-           s->bound[2].tag == CFX_TAG_BOOL && !s->bound[2].b;
+           s->bound[2].tag == CFX_TAG_BOOL && !cfx_integer(s->bound[2]);
 }
 
 /* to(dtype) of what has it: the argument itself. */
 bool cfx__plan_is_same(const cfx__lowering *l, int slot) {
     const cfx__run_step *s = &l->plan->steps->steps[slot];
     if (s->op != &cfx_op_to_dtype || s->bound[0].tag != CFX_TAG_NODE ||
-        s->bound[1].tag != CFX_TAG_DTYPE || s->bound[3].tag != CFX_TAG_BOOL || s->bound[3].b ||
-        s->bound[4].tag != CFX_TAG_NONE)
+        s->bound[1].tag != CFX_TAG_DTYPE || s->bound[3].tag != CFX_TAG_BOOL ||
+        cfx_integer(s->bound[3]) || s->bound[4].tag != CFX_TAG_NONE)
         return false;
     const cfx_tensor *t = cfx__plan_tensor(l, (int)s->bound[0].spare);
-    return t && (int64_t)t->dtype == s->bound[1].i;
+    return t && (int64_t)t->dtype == cfx_integer(s->bound[1]);
 }
 
 /* ---- normalisation --------------------------------------------------------------------------- */
@@ -79,9 +79,9 @@ bool cfx__plan_fold_norm(const cfx__lowering *l, int norm, cfx_value *weight, cf
         !constant_arg(l, s, 3, &mean) || !constant_arg(l, s, 4, &var) ||
         !constant_arg(l, s, 5, &training) || !constant_arg(l, s, 7, &eps) ||
         mean.tag != CFX_TAG_TENSOR || var.tag != CFX_TAG_TENSOR || training.tag != CFX_TAG_BOOL ||
-        training.b || mean.tensor->dtype != CFX_F32)
+        cfx_integer(training) || cfx_as_tensor(mean)->dtype != CFX_F32)
         return false;
-    cfx_tensor *scale = cfx_rsqrt(cfx_add(var, eps)), *shift = cfx_neg(mean.tensor);
+    cfx_tensor *scale = cfx_rsqrt(cfx_add(var, eps)), *shift = cfx_neg(cfx_as_tensor(mean));
     if (w.tag == CFX_TAG_TENSOR)
         scale = cfx_mul(scale, w);
     if (bias->tag == CFX_TAG_TENSOR)
@@ -89,13 +89,14 @@ bool cfx__plan_fold_norm(const cfx__lowering *l, int norm, cfx_value *weight, cf
     shift = cfx_mul(shift, scale);
     if (b.tag == CFX_TAG_TENSOR)
         shift = cfx_add(shift, b);
-    int64_t sizes[CFX_MAX_DIMS] = {weight->tensor->shape[0]};
-    for (int i = 1; i < weight->tensor->ndim; i++)
+    int64_t sizes[CFX_MAX_DIMS] = {cfx_as_tensor(*weight)->shape[0]};
+    for (int i = 1; i < cfx_as_tensor(*weight)->ndim; i++)
         sizes[i] = 1;
-    cfx_tensor *wide = cfx_reshape(scale, cfx_ints_value(weight->tensor->ndim, sizes));
+    cfx_tensor *wide = cfx_reshape(scale, cfx_ints_value(cfx_as_tensor(*weight)->ndim, sizes));
     *weight = cfx_tensor_value(cfx_mul(*weight, wide));
     *bias = cfx_tensor_value(shift);
-    return cfx_ok() && weight->tensor->dtype == CFX_F32 && bias->tensor->dtype == CFX_F32;
+    return cfx_ok() && cfx_as_tensor(*weight)->dtype == CFX_F32 &&
+           cfx_as_tensor(*bias)->dtype == CFX_F32;
 }
 
 /* ---- chains ---------------------------------------------------------------------------------- */
@@ -140,7 +141,7 @@ static int added(const cfx__lowering *l, int k, int slot, int start, const cfx_t
     const cfx__run_step *s = &l->plan->steps->steps[k];
     int place = place_of(s, slot);
     if (cfx__plan_op(s) != &cfx_op_add_Tensor || place < 0 || place > 1 ||
-        s->bound[2].tag != CFX_TAG_INT || s->bound[2].i != 1 ||
+        s->bound[2].tag != CFX_TAG_INT || cfx_integer(s->bound[2]) != 1 ||
         s->bound[1 - place].tag != CFX_TAG_NODE)
         return -1;
     int other = (int)s->bound[1 - place].spare;
@@ -201,8 +202,8 @@ static bool arguments(const cfx__lowering *l, const cfx__run_step *s, cfx_value 
             cfx_value known = l->plan->constants[args[i].spare];
             args[i] = cfx_is_bad(known) ? l->plan->given[args[i].spare] : known;
         }
-        if (args[i].tag == CFX_TAG_TENSOR && args[i].tensor->data)
-            args[i] = cfx_tensor_value(cfx__tensor_contiguous(args[i].tensor));
+        if (args[i].tag == CFX_TAG_TENSOR && cfx_as_tensor(args[i])->data)
+            args[i] = cfx_tensor_value(cfx__tensor_contiguous(cfx_as_tensor(args[i])));
     }
     return true;
 }
@@ -246,8 +247,8 @@ static bool hides_nan(const chain *ch) {
 /* Whether the weights among the arguments have no NaN and no infinity. */
 static bool weights_finite(const cfx_value *args, int n) {
     for (int i = 0; i < n; i++)
-        if (args[i].tag == CFX_TAG_TENSOR && args[i].tensor->data &&
-            !cfx__plan_is_finite(args[i].tensor))
+        if (args[i].tag == CFX_TAG_TENSOR && cfx_as_tensor(args[i])->data &&
+            !cfx__plan_is_finite(cfx_as_tensor(args[i])))
             return false;
     return true;
 }
@@ -273,7 +274,7 @@ static int put(cfx__lowering *l, int slot, cfx__ready *r, const chain *ch, cfx_t
     k->ready = r;
     k->x = (int)s->bound[r->input].spare;
     k->add = ch->add;
-    k->x_like = cfx_keep(args[r->input].tensor);
+    k->x_like = cfx_keep(cfx_as_tensor(args[r->input]));
     k->like = cfx_keep(like);
     k->nposts = ch->epilogue.n;
     if (r->scratch > l->plan->scratch)
@@ -296,8 +297,8 @@ int cfx__plan_fuse(cfx__lowering *l, int slot) {
     const cfx__run_step *s = &l->plan->steps->steps[slot];
     cfx_op *op = cfx__plan_op(s);
     cfx_value args[CFX_MAX_ARGS];
-    cfx_tensor *want = l->plan->wanted[slot].tag == CFX_TAG_TENSOR ? l->plan->wanted[slot].tensor
-                                                                   : NULL;
+    cfx_tensor *want =
+        l->plan->wanted[slot].tag == CFX_TAG_TENSOR ? cfx_as_tensor(l->plan->wanted[slot]) : NULL;
     if (!op || op != s->op || !op->prepare || !want || want->dtype != CFX_F32 ||
         !arguments(l, s, args))
         return -1;
@@ -307,8 +308,8 @@ int cfx__plan_fuse(cfx__lowering *l, int slot) {
     int norm = next_of(l, slot), start = slot;
     cfx_value weight = s->nbound > 1 ? args[1] : cfx_none();
     cfx_value bias = s->nbound > 2 ? args[2] : cfx_none();
-    if (image && norm >= 0 && weight.tag == CFX_TAG_TENSOR && weight.tensor->data &&
-        (bias.tag == CFX_TAG_NONE || (bias.tag == CFX_TAG_TENSOR && bias.tensor->data)) &&
+    if (image && norm >= 0 && weight.tag == CFX_TAG_TENSOR && cfx_as_tensor(weight)->data &&
+        (bias.tag == CFX_TAG_NONE || (bias.tag == CFX_TAG_TENSOR && cfx_as_tensor(bias)->data)) &&
         place_of(&l->plan->steps->steps[norm], slot) == 0 &&
         cfx__plan_fold_norm(l, norm, &weight, &bias)) {
         args[1] = weight, args[2] = bias;
@@ -323,15 +324,15 @@ int cfx__plan_fuse(cfx__lowering *l, int slot) {
         ch.epilogue.n--;
     chain whole = ch;
     cfx__ready *r = prepare(&c, &ch);
-    if (!r && image && cfx_ok() && args[0].tag == CFX_TAG_TENSOR && !args[0].tensor->data) {
+    if (!r && image && cfx_ok() && args[0].tag == CFX_TAG_TENSOR && !cfx_as_tensor(args[0])->data) {
         ch = whole;
-        args[0] = cfx_tensor_value(in_format(args[0].tensor, CFX_CHANNELS_LAST));
+        args[0] = cfx_tensor_value(in_format(cfx_as_tensor(args[0]), CFX_CHANNELS_LAST));
         r = prepare(&c, &ch);
     }
     if (!r)
         return -1;
     int end = ch.end[ch.epilogue.n];
-    if (s->bound[r->input].tag != CFX_TAG_NODE || args[r->input].tensor->data ||
+    if (s->bound[r->input].tag != CFX_TAG_NODE || cfx_as_tensor(args[r->input])->data ||
         is_written(l, (int)s->bound[r->input].spare, slot, end) ||
         (ch.add >= 0 && is_written(l, ch.add, slot, end))) {
         cfx_drop(r);

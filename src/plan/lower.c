@@ -9,15 +9,15 @@
 
 static cfx_value fake_of(cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR) {
-        const cfx_tensor *t = v.tensor;
+        const cfx_tensor *t = cfx_as_tensor(v);
         return cfx_tensor_value(
             cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim, t->shape, t->stride));
     }
     if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
         return v;
     cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-    for (int64_t i = 0; i < v.list->len; i++)
-        cfx_list_append(out.list, fake_of(v.list->items[i]));
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(out), fake_of(cfx_as_list(v)->items[i]));
     return out;
 }
 
@@ -25,16 +25,17 @@ static bool same_strides(cfx_value a, cfx_value b) {
     if (a.tag != b.tag)
         return false;
     if (a.tag == CFX_TAG_LIST || a.tag == CFX_TAG_TUPLE) {
-        bool same = a.list->len == b.list->len;
-        for (int64_t i = 0; same && i < a.list->len; i++)
-            same = same_strides(a.list->items[i], b.list->items[i]);
+        bool same = cfx_as_list(a)->len == cfx_as_list(b)->len;
+        for (int64_t i = 0; same && i < cfx_as_list(a)->len; i++)
+            same = same_strides(cfx_as_list(a)->items[i], cfx_as_list(b)->items[i]);
         return same;
     }
     if (a.tag != CFX_TAG_TENSOR)
         return true;
     bool same = true;
-    for (int i = 0; i < a.tensor->ndim; i++)
-        same &= a.tensor->shape[i] == 1 || a.tensor->stride[i] == b.tensor->stride[i];
+    for (int i = 0; i < cfx_as_tensor(a)->ndim; i++)
+        same &= cfx_as_tensor(a)->shape[i] == 1 ||
+                cfx_as_tensor(a)->stride[i] == cfx_as_tensor(b)->stride[i];
     return same;
 }
 
@@ -42,28 +43,28 @@ static bool same_results(cfx_value a, cfx_value b) {
     if (a.tag != b.tag)
         return false;
     if (a.tag == CFX_TAG_LIST || a.tag == CFX_TAG_TUPLE) {
-        bool same = a.list->len == b.list->len;
-        for (int64_t i = 0; same && i < a.list->len; i++)
-            same = same_results(a.list->items[i], b.list->items[i]);
+        bool same = cfx_as_list(a)->len == cfx_as_list(b)->len;
+        for (int64_t i = 0; same && i < cfx_as_list(a)->len; i++)
+            same = same_results(cfx_as_list(a)->items[i], cfx_as_list(b)->items[i]);
         return same;
     }
-    return a.tag != CFX_TAG_TENSOR ||
-           (a.tensor->dtype == b.tensor->dtype && cfx__tensor_same_shape(a.tensor, b.tensor));
+    return a.tag != CFX_TAG_TENSOR || (cfx_as_tensor(a)->dtype == cfx_as_tensor(b)->dtype &&
+                                       cfx__tensor_same_shape(cfx_as_tensor(a), cfx_as_tensor(b)));
 }
 
 static void each_slot(cfx_value v, cfx__plan_slot_fn *fn, void *user) {
     if (v.tag == CFX_TAG_NODE)
         fn(user, (int)v.spare);
     else if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
-        for (int64_t i = 0; i < v.list->len; i++)
-            each_slot(v.list->items[i], fn, user);
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            each_slot(cfx_as_list(v)->items[i], fn, user);
     else if (v.tag == CFX_TAG_DICT)
-        for (int64_t i = 0; i < v.dict->len; i++)
-            each_slot(v.dict->entries[i].value, fn, user);
+        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++)
+            each_slot(cfx_as_dict(v)->entries[i].value, fn, user);
     else if (v.tag == CFX_TAG_SLICE) {
-        each_slot(v.slice->start, fn, user);
-        each_slot(v.slice->stop, fn, user);
-        each_slot(v.slice->step, fn, user);
+        each_slot(cfx_as_slice(v)->start, fn, user);
+        each_slot(cfx_as_slice(v)->stop, fn, user);
+        each_slot(cfx_as_slice(v)->step, fn, user);
     }
 }
 
@@ -174,8 +175,8 @@ static bool find_variation(cfx__lowering *l, const bool *written, bool *varies) 
         if (s->node->op == CFX_PLACEHOLDER) {
             const cfx_value in = l->e->inputs.v[input];
             bool constant = l->e->constant && l->e->constant[input] &&
-                            in.tag == CFX_TAG_TENSOR && in.tensor->storage &&
-                            !in.tensor->storage->foreign;
+                            in.tag == CFX_TAG_TENSOR && cfx_as_tensor(in)->storage &&
+                            !cfx_as_tensor(in)->storage->foreign;
             varies[k] = in.tag == CFX_TAG_TENSOR && !constant;
             input++;
         } else if (s->op && (s->op->effects & CFX_RANDOM) && !v.any) {
@@ -226,8 +227,8 @@ static bool run_fake(cfx__lowering *l, const bool *varies) {
 /* Values that are no tensors follow from sizes alone, which a plan is made for. */
 static bool is_known(cfx_value v) {
     if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
-        for (int64_t i = 0; i < v.list->len; i++)
-            if (!is_known(v.list->items[i]))
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            if (!is_known(cfx_as_list(v)->items[i]))
                 return false;
         return true;
     }
@@ -239,12 +240,12 @@ static bool note_weight(cfx__lowering *l, int slot, int input) {
     cfx_value v = l->plan->constants[slot];
     if (v.tag != CFX_TAG_TENSOR)
         return true;
-    if (!v.tensor->storage || v.tensor->storage->foreign)
+    if (!cfx_as_tensor(v)->storage || cfx_as_tensor(v)->storage->foreign)
         return false;
     cfx__plan_weight w = {.input = input,
                           .node = l->plan->steps->steps[slot].node,
-                          .tensor = cfx_keep(v.tensor),
-                          .version = v.tensor->storage->version};
+                          .tensor = cfx_keep(cfx_as_tensor(v)),
+                          .version = cfx_as_tensor(v)->storage->version};
     VEC_PUSH(l->plan->weights, w);
     return true;
 }
@@ -273,8 +274,8 @@ static cfx_value filled(const cfx__plan *p, cfx_value v) {
     if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
         return v;
     cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-    for (int64_t i = 0; i < v.list->len; i++)
-        cfx_list_append(out.list, filled(p, v.list->items[i]));
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(out), filled(p, cfx_as_list(v)->items[i]));
     return out;
 }
 
@@ -348,14 +349,14 @@ static bool lower_step(cfx__lowering *l, int k) {
     }
     if (s->item || cfx__plan_passes(l, k) || cfx__plan_is_same(l, k)) {
         kernel->kind = s->item ? CFX__PLAN_ITEM : CFX__PLAN_PASS;
-        kernel->x = (int)(s->item ? s->args.list->items[0] : s->bound[0]).spare;
-        kernel->index = s->item ? s->args.list->items[1].i : 0;
+        kernel->x = (int)(s->item ? cfx_as_list(s->args)->items[0] : s->bound[0]).spare;
+        kernel->index = s->item ? cfx_integer(cfx_as_list(s->args)->items[1]) : 0;
         cfx_value from = p->given[kernel->x];
         bool sequence = from.tag == CFX_TAG_LIST || from.tag == CFX_TAG_TUPLE;
-        if (s->item && (!sequence || kernel->index < 0 || kernel->index >= from.list->len))
+        if (s->item && (!sequence || kernel->index < 0 || kernel->index >= cfx_as_list(from)->len))
             return false;
         cfx_value_drop(p->given[k]);
-        p->given[k] = cfx_value_keep(s->item ? from.list->items[kernel->index] : from);
+        p->given[k] = cfx_value_keep(s->item ? cfx_as_list(from)->items[kernel->index] : from);
         l->clean[k] = l->clean[kernel->x];
         return true;
     }

@@ -14,7 +14,7 @@ static bool same_input(cfx_value have, cfx_value v) {
         return false;
     if (v.tag != CFX_TAG_TENSOR)
         return cfx_equal_values(have, v);
-    const cfx_tensor *a = have.tensor, *b = v.tensor;
+    const cfx_tensor *a = cfx_as_tensor(have), *b = cfx_as_tensor(v);
     return a->dtype == b->dtype && a->ndim == b->ndim &&
            !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) &&
            !memcmp(a->stride, b->stride, (size_t)a->ndim * sizeof *a->stride);
@@ -25,8 +25,9 @@ static bool same_weight(const cfx__plan_weight *w, const cfx_execution *e) {
     cfx_value now = w->input < 0
                         ? cfx__module_read((cfx_site){0}, e->module, w->node->target.name)
                         : e->inputs.v[w->input];
-    return now.tag == CFX_TAG_TENSOR && now.tensor == w->tensor &&
-           now.tensor->storage->version == w->version && !now.tensor->storage->foreign;
+    return now.tag == CFX_TAG_TENSOR && cfx_as_tensor(now) == w->tensor &&
+           cfx_as_tensor(now)->storage->version == w->version &&
+           !cfx_as_tensor(now)->storage->foreign;
 }
 
 /* Whether all that somebody wants to see has a value in the plan. */
@@ -96,14 +97,15 @@ static cfx_tensor *lying_like(cfx_tensor *t, const cfx_tensor *like) {
 
 static cfx_value reordered(cfx_value v, cfx_value wanted) {
     if (v.tag == CFX_TAG_TENSOR && wanted.tag == CFX_TAG_TENSOR &&
-        cfx__tensor_same_shape(v.tensor, wanted.tensor))
-        return cfx_tensor_value(lying_like(v.tensor, wanted.tensor));
+        cfx__tensor_same_shape(cfx_as_tensor(v), cfx_as_tensor(wanted)))
+        return cfx_tensor_value(lying_like(cfx_as_tensor(v), cfx_as_tensor(wanted)));
     if ((v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE) || wanted.tag != v.tag ||
-        wanted.list->len != v.list->len)
+        cfx_as_list(wanted)->len != cfx_as_list(v)->len)
         return v;
     cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-    for (int64_t i = 0; i < v.list->len; i++)
-        cfx_list_append(out.list, reordered(v.list->items[i], wanted.list->items[i]));
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(out),
+                        reordered(cfx_as_list(v)->items[i], cfx_as_list(wanted)->items[i]));
     return out;
 }
 
@@ -112,14 +114,15 @@ static void reorder(frame *f, cfx_value v) {
     const cfx__plan *p = f->plan;
     if (v.tag == CFX_TAG_NODE) {
         cfx_value now = f->values[v.spare], other = reordered(now, p->wanted[v.spare]);
-        if (other.tag == CFX_TAG_TENSOR ? other.tensor != now.tensor : other.obj != now.obj)
+        if (other.tag == CFX_TAG_TENSOR ? cfx_as_tensor(other) != cfx_as_tensor(now)
+                                        : cfx__value_object(other) != cfx__value_object(now))
             store(f, (int)v.spare, other);
     } else if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
-        for (int64_t i = 0; i < v.list->len; i++)
-            reorder(f, v.list->items[i]);
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            reorder(f, cfx_as_list(v)->items[i]);
     } else if (v.tag == CFX_TAG_DICT) {
-        for (int64_t i = 0; i < v.dict->len; i++)
-            reorder(f, v.dict->entries[i].value);
+        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++)
+            reorder(f, cfx_as_dict(v)->entries[i].value);
     }
 }
 
@@ -130,8 +133,8 @@ static void own_constants(frame *f, cfx_value v) {
         if (known.tag == CFX_TAG_TENSOR && f->plan->kernels[v.spare].step->op)
             store(f, (int)v.spare, cfx_tensor_value(cfx_clone(known)));
     } else if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
-        for (int64_t i = 0; i < v.list->len; i++)
-            own_constants(f, v.list->items[i]);
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            own_constants(f, cfx_as_list(v)->items[i]);
     }
 }
 
@@ -162,9 +165,9 @@ static cfx_value run_call(frame *f, const cfx__plan_kernel *k) {
  * something else in its place. */
 static cfx_tensor *operand(frame *f, int slot, const cfx_tensor *like) {
     cfx_value v = f->values[slot];
-    if (v.tag == CFX_TAG_TENSOR && v.tensor->dtype == like->dtype && v.tensor->data &&
-        cfx__tensor_same_shape(v.tensor, like)) {
-        cfx_tensor *t = lying_like(v.tensor, like);
+    if (v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->dtype == like->dtype &&
+        cfx_as_tensor(v)->data && cfx__tensor_same_shape(cfx_as_tensor(v), like)) {
+        cfx_tensor *t = lying_like(cfx_as_tensor(v), like);
         return cfx__obj_is_bad(t) ? NULL : t;
     }
     cfx_fail(CFX_RUNTIME_ERROR, f->e->at, "%s was replaced by a value of another dtype or shape",
@@ -181,8 +184,8 @@ static cfx_tensor *result_of(frame *f, const cfx__plan_kernel *k) {
     bool last = false;
     for (int i = 0; i < k->nfrees; i++)
         last |= k->frees[i] == k->add;
-    if (!t || (last && f->have[k->add] && t == f->values[k->add].tensor && t->head.refs == 1 &&
-               t->storage->head.refs == 1 && !t->storage->foreign))
+    if (!t || (last && f->have[k->add] && t == cfx_as_tensor(f->values[k->add]) &&
+               t->head.refs == 1 && t->storage->head.refs == 1 && !t->storage->foreign))
         return t;
     cfx_tensor *to =
         cfx__tensor_empty(f->e->at, CFX_F32, false, like->ndim, like->shape, like->stride);
@@ -231,7 +234,7 @@ static cfx_value run_ready(frame *f, const cfx__plan_kernel *k) {
     bool look_add = k->add >= 0 && f->values[k->add].tag == CFX_TAG_TENSOR &&
                     (k->guard_add || (k->hides && f->dirty));
     if (x && ((look_x && !cfx__plan_is_finite(x)) ||
-              (look_add && !cfx__plan_is_finite(f->values[k->add].tensor)))) {
+              (look_add && !cfx__plan_is_finite(cfx_as_tensor(f->values[k->add]))))) {
         f->dirty = true;
         return run_apart(f, k);
     }
@@ -254,7 +257,7 @@ static cfx_value run_kernel(frame *f, const cfx__plan_kernel *k) {
     case CFX__PLAN_OUTPUT:
         reorder(f, k->step->args);
         own_constants(f, k->step->args);
-        return filled(f, k->step->args.list->items[0]);
+        return filled(f, cfx_as_list(k->step->args)->items[0]);
     default: return f->values[k - f->plan->kernels];
     }
 }

@@ -3,15 +3,15 @@
 
 static void put_value(cfx__text *t, cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR) {
-        const cfx_tensor *x = v.tensor;
+        const cfx_tensor *x = cfx_as_tensor(v);
         cfx__text_printf(t, "%s%s", cfx_dtype_brief((cfx_dtype)x->dtype),
                          cfx__shape_text(x->ndim, x->shape));
         if (x->ndim == 4 && !cfx__tensor_is_contiguous(x) && cfx__tensor_is_channels_last(x))
             cfx__text_puts(t, " channels last");
     } else if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
-        for (int64_t i = 0; i < v.list->len; i++) {
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++) {
             cfx__text_puts(t, i ? ", " : "");
-            put_value(t, v.list->items[i]);
+            put_value(t, cfx_as_list(v)->items[i]);
         }
     } else {
         cfx__text_puts(t, cfx_value_repr(v));
@@ -31,9 +31,10 @@ static const char *name_of(const cfx__plan_kernel *k) {
 static int64_t bytes_of(cfx_value v) {
     int64_t sum = 0;
     if (v.tag == CFX_TAG_TENSOR)
-        return v.tensor->numel * cfx_dtype_size((cfx_dtype)v.tensor->dtype);
-    for (int64_t i = 0; (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) && i < v.list->len; i++)
-        sum += bytes_of(v.list->items[i]);
+        return cfx_as_tensor(v)->numel * cfx_dtype_size((cfx_dtype)cfx_as_tensor(v)->dtype);
+    for (int64_t i = 0;
+         (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) && i < cfx_as_list(v)->len; i++)
+        sum += bytes_of(cfx_as_list(v)->items[i]);
     return sum;
 }
 
@@ -88,11 +89,12 @@ const char *cfx_program_plan_from(cfx_site at, cfx_program *p, cfx_args a) {
     const char *text = NULL;
     if (!cfx_is_bad(inputs)) {
         cfx__bound *b = cfx__program_weights(p);
-        cfx_execution e = {.at = at,
-                           .module = p->module,
-                           .graph = p->module->graph,
-                           .inputs = {(int)inputs.list->len, inputs.list->items, NULL},
-                           .constant = b->constant};
+        cfx_execution e = {
+            .at = at,
+            .module = p->module,
+            .graph = p->module->graph,
+            .inputs = {(int)cfx_as_list(inputs)->len, cfx_as_list(inputs)->items, NULL},
+            .constant = b->constant};
         cfx__prepared *form = cfx__prepared_for(&cfx_planner, &e);
         text = form && form->form ? plan_text(form->form) : cfx_ok() ? "" : NULL;
         cfx_drop(form);

@@ -40,9 +40,9 @@ static bool is_viewed(const cfx__schema *s, const cfx__schema_arg *arg) {
 
 /* The values that arguments of an overload have, by position or keyword. */
 static cfx_value given(const cfx_node *n, const cfx__schema *s, int i) {
-    if (i < n->args.list->len)
-        return n->args.list->items[i];
-    const cfx_value *v = cfx_dict_find(n->kwargs.dict, cfx_string_value(s->args[i].name));
+    if (i < cfx_as_list(n->args)->len)
+        return cfx_as_list(n->args)->items[i];
+    const cfx_value *v = cfx_dict_find(cfx_as_dict(n->kwargs), cfx_string_value(s->args[i].name));
     return v ? *v : cfx_none();
 }
 

@@ -69,8 +69,8 @@ bool cfx__call_of(const cfx_node *n, cfx__call *out) {
     out->schema = NULL;
     if ((n->op != CFX_CALL_FUNCTION && n->op != CFX_CALL_METHOD) || t.call || (!t.fn && !t.op))
         return false;
-    cfx_dict *kw = n->kwargs.dict;
-    cfx_args a = {(int)n->args.list->len, n->args.list->items, kw->len ? kw : NULL};
+    cfx_dict *kw = cfx_as_dict(n->kwargs);
+    cfx_args a = {(int)cfx_as_list(n->args)->len, cfx_as_list(n->args)->items, kw->len ? kw : NULL};
     cfx_op *op = t.op;
     if (t.fn)
         op = cfx__fn_overload((cfx_site){0}, t.fn, a, out->args);
@@ -82,7 +82,7 @@ bool cfx__call_of(const cfx_node *n, cfx__call *out) {
     out->schema = info->schema;
     out->named = !t.fn;
     int flag = in_place_flag(info->schema);
-    if (flag >= 0 && out->args[flag].tag == CFX_TAG_BOOL && out->args[flag].b)
+    if (flag >= 0 && out->args[flag].tag == CFX_TAG_BOOL && cfx_integer(out->args[flag]))
         out->key = op_key(op, true);
     return true;
 }

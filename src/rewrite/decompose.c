@@ -18,8 +18,8 @@ static bool is_named(cfx_op *op, const char *text) {
 }
 
 static bool is_kept(const cfx__rerun *run, cfx_op *op) {
-    for (int64_t i = 0; run->keep.tag == CFX_TAG_LIST && i < run->keep.list->len; i++) {
-        const char *text = cfx_text(run->keep.list->items[i]);
+    for (int64_t i = 0; run->keep.tag == CFX_TAG_LIST && i < cfx_as_list(run->keep)->len; i++) {
+        const char *text = cfx_text(cfx_as_list(run->keep)->items[i]);
         if (text && is_named(op, text))
             return true;
     }
@@ -54,7 +54,8 @@ static cfx_value unknown_tensor(cfx__recorder *r, cfx_site at, cfx_tensor *t) {
 
 /* A truth that only a node knows is called after it. */
 static cfx_value scalar(cfx__recorder *r, cfx_value v) {
-    cfx_node *n = v.sym->op == CFX__SYM_NAME ? cfx_graph_find(r->graph, v.sym->name) : NULL;
+    cfx_node *n =
+        cfx_as_sym(v)->op == CFX__SYM_NAME ? cfx_graph_find(r->graph, cfx_as_sym(v)->name) : NULL;
     return n ? cfx_node_value(n) : v;
 }
 
@@ -78,7 +79,7 @@ static void put_tree(ordering *o, const cfx_list *items, size_t skip, bool param
     size_t mark = cfx_scope_open();
     cfx_dict *children = cfx_dict_new();
     for (int64_t i = 0; i < items->len; i++) {
-        int64_t k = items->items[i].i;
+        int64_t k = cfx_integer(items->items[i]);
         const cfx_input_spec *in = &o->program->inputs[k];
         const char *rest = in->target + skip, *dot = strchr(rest, '.');
         if (!dot) {
@@ -91,10 +92,10 @@ static void put_tree(ordering *o, const cfx_list *items, size_t skip, bool param
         cfx_value list = known ? *known : cfx_list_value(0, NULL);
         if (!known)
             cfx_dict_put(children, name, list);
-        cfx_list_append(list.list, cfx_int(k));
+        cfx_list_append(cfx_as_list(list), cfx_int(k));
     }
     for (int64_t i = 0; i < children->len; i++)
-        put_tree(o, children->entries[i].value.list,
+        put_tree(o, cfx_as_list(children->entries[i].value),
                  skip + strlen(cfx_text(children->entries[i].key)) + 1, parameters);
     cfx_scope_close(mark);
 }
@@ -111,10 +112,10 @@ static int *input_order(const cfx_program *p) {
         static const cfx_input_kind kinds[] = {CFX_IN_PARAMETER, CFX_IN_BUFFER, CFX_IN_CONSTANT};
         for (int i = 0; i < p->ninputs; i++)
             if (p->inputs[i].kind == kinds[pass] && p->inputs[i].target)
-                cfx_list_append(held.list, cfx_int(i));
+                cfx_list_append(cfx_as_list(held), cfx_int(i));
     }
-    put_tree(&o, held.list, 0, true);
-    put_tree(&o, held.list, 0, false);
+    put_tree(&o, cfx_as_list(held), 0, true);
+    put_tree(&o, cfx_as_list(held), 0, false);
     for (int i = 0; i < p->ninputs; i++)
         if (p->inputs[i].kind != CFX_IN_TOKEN && !is_held(&p->inputs[i], true) &&
             !is_held(&p->inputs[i], false))
@@ -132,7 +133,7 @@ static cfx_output_kind mutation_of(cfx_input_kind kind) {
 }
 
 static void add_output(cfx_program *to, cfx_output_spec spec, cfx_value v) {
-    spec.name = v.tag == CFX_TAG_NODE ? v.node->name : NULL;
+    spec.name = v.tag == CFX_TAG_NODE ? cfx_as_node(v)->name : NULL;
     spec.value = v.tag == CFX_TAG_NODE ? cfx_none() : v;
     cfx_program_add_output(to, spec);
 }
@@ -147,11 +148,11 @@ static void add_outputs(const cfx_program *from, cfx_program *to, const cfx_valu
                                     .target = in->target ? in->target : in->name};
             add_output(to, spec, written[i]);
         }
-    for (int64_t i = 0; i < results.list->len; i++) {
+    for (int64_t i = 0; i < cfx_as_list(results)->len; i++) {
         cfx_output_spec spec = {.kind = CFX_OUT_USER};
         if (i < from->noutputs)
             spec = from->outputs[i];
-        add_output(to, spec, results.list->items[i]);
+        add_output(to, spec, cfx_as_list(results)->items[i]);
     }
 }
 
@@ -176,7 +177,7 @@ static cfx_value finish_graph(cfx__rerun *run, cfx_value result, cfx_value *writ
         cfx_tensor *t = run->inputs.data[i];
         if (t && cfx__recorded_written(t)) {
             written[i] = cfx_node_value(cfx__recorded_node(r, cfx_tensor_value(t)));
-            cfx_list_append(all.list, written[i]);
+            cfx_list_append(cfx_as_list(all), written[i]);
         }
     }
     cfx_value results = cfx__record_arg(r, (cfx_site){0}, result);
@@ -184,8 +185,8 @@ static cfx_value finish_graph(cfx__rerun *run, cfx_value result, cfx_value *writ
         return results;
     if (results.tag != CFX_TAG_TUPLE && results.tag != CFX_TAG_LIST)
         results = cfx_tuple_value(1, &results);
-    for (int64_t i = 0; i < results.list->len; i++)
-        cfx_list_append(all.list, results.list->items[i]);
+    for (int64_t i = 0; i < cfx_as_list(results)->len; i++)
+        cfx_list_append(cfx_as_list(all), cfx_as_list(results)->items[i]);
     cfx_graph_output(r->graph, all);
     return results;
 }
@@ -306,8 +307,8 @@ static bool merge(decomposing *d) {
 /* The results of the merged graph, less what was written to inputs. */
 static cfx_value results_of(const recording *w) {
     cfx_value all = cfx_at(cfx_graph_output_node(w->run.recorder.graph)->args, 0);
-    int64_t n = w->results.list->len;
-    return cfx_tuple_value(n, all.list->items + (all.list->len - n));
+    int64_t n = cfx_as_list(w->results)->len;
+    return cfx_tuple_value(n, cfx_as_list(all)->items + (cfx_as_list(all)->len - n));
 }
 
 static cfx_program *decomposed(decomposing *d) {

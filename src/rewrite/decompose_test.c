@@ -25,9 +25,9 @@ static cfx_program *program_of(const char *code) {
                                                       .persistent = true});
         }
         if (n->op == CFX_OUTPUT)
-            for (int64_t i = 0; i < cfx_at(n->args, 0).list->len; i++)
-                cfx_program_add_output(p, (cfx_output_spec){
-                                              .name = cfx_at(cfx_at(n->args, 0), i).node->name});
+            for (int64_t i = 0; i < cfx_as_list(cfx_at(n->args, 0))->len; i++)
+                cfx_program_add_output(
+                    p, (cfx_output_spec){.name = cfx_as_node(cfx_at(cfx_at(n->args, 0), i))->name});
     }
     return p;
 }

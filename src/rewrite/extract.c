@@ -74,8 +74,9 @@ static bool copy_nodes(extracting *e, cfx_value results) {
             return false;
     }
     cfx_value out = cfx_tuple_value(0, NULL);
-    for (int64_t i = 0; i < results.list->len; i++)
-        cfx_list_append(out.list, mapped(results.list->items[i].node, e->nodes));
+    for (int64_t i = 0; i < cfx_as_list(results)->len; i++)
+        cfx_list_append(cfx_as_list(out),
+                        mapped(cfx_as_node(cfx_as_list(results)->items[i]), e->nodes));
     cfx_graph_output(e->graph, out);
     return cfx_ok();
 }
@@ -99,8 +100,8 @@ static void sign(extracting *e, cfx_value results) {
         spec.name = n->name;
         cfx_program_add_input(e->to, spec);
     }
-    for (int64_t i = 0; i < results.list->len; i++) {
-        cfx_node *n = mapped(results.list->items[i].node, e->nodes).node;
+    for (int64_t i = 0; i < cfx_as_list(results)->len; i++) {
+        cfx_node *n = cfx_as_node(mapped(cfx_as_node(cfx_as_list(results)->items[i]), e->nodes));
         cfx_program_add_output(e->to, (cfx_output_spec){.kind = CFX_OUT_USER, .name = n->name});
     }
     for (int64_t i = 0; i < e->from->ranges->len; i++)
@@ -135,7 +136,7 @@ static cfx_value nodes_named(const cfx_program *p, const char *text) {
             cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "the program has no node called '%s'", name);
             return cfx_bad();
         }
-        cfx_list_append(list.list, cfx_node_value(n));
+        cfx_list_append(cfx_as_list(list), cfx_node_value(n));
     }
     return list;
 }
@@ -144,7 +145,7 @@ static cfx_value nodes_of_output(const cfx_program *p) {
     cfx_value list = cfx_list_value(0, NULL);
     cfx_each_input(cfx_graph_output_node(p->module->graph), u)
         if (u->node->op != CFX_PLACEHOLDER)
-            cfx_list_append(list.list, cfx_node_value(u->node));
+            cfx_list_append(cfx_as_list(list), cfx_node_value(u->node));
     return list;
 }
 
@@ -155,10 +156,10 @@ static bool is_call(const cfx_node *n) {
 /* Marks what lies between: computed from `from`, and needed for `to`. */
 static void choose(const cfx_graph *g, cfx_value from, cfx_value to, bool *chosen) {
     bool *below = cfx__alloc0(g->made.len + 1), *above = cfx__alloc0(g->made.len + 1);
-    for (int64_t i = 0; from.tag == CFX_TAG_LIST && i < from.list->len; i++)
-        below[cfx__node_of(from.list->items[i].node)->id] = true;
-    for (int64_t i = 0; i < to.list->len; i++)
-        above[cfx__node_of(to.list->items[i].node)->id] = true;
+    for (int64_t i = 0; from.tag == CFX_TAG_LIST && i < cfx_as_list(from)->len; i++)
+        below[cfx__node_of(cfx_as_node(cfx_as_list(from)->items[i]))->id] = true;
+    for (int64_t i = 0; i < cfx_as_list(to)->len; i++)
+        above[cfx__node_of(cfx_as_node(cfx_as_list(to)->items[i]))->id] = true;
     cfx_each_node(g, n) {
         bool *here = &below[cfx__node_of(n)->id];
         *here |= from.tag != CFX_TAG_LIST;
@@ -184,10 +185,11 @@ cfx_program *cfx_extract(const cfx_program *p, const char *from, const char *to)
     if (!cfx_is_bad(first) && !cfx_is_bad(last)) {
         bool *chosen = cfx__alloc0(g->made.len + 1);
         choose(g, first, last, chosen);
-        for (int64_t i = 0; i < last.list->len && cfx_ok(); i++)
-            if (!chosen[cfx__node_of(last.list->items[i].node)->id])
+        for (int64_t i = 0; i < cfx_as_list(last)->len && cfx_ok(); i++)
+            if (!chosen[cfx__node_of(cfx_as_node(cfx_as_list(last)->items[i]))->id])
                 cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s does not depend on %s",
-                         last.list->items[i].node->name, from ? from : "anything that is computed");
+                         cfx_as_node(cfx_as_list(last)->items[i])->name,
+                         from ? from : "anything that is computed");
         if (cfx_ok())
             out = cfx__extract_set(p, chosen, last, cfx_dict_new());
         cfx__free(chosen);

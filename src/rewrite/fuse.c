@@ -18,7 +18,7 @@ static cfx_module *called(const cfx_module *gm, const cfx_node *n) {
 
 static cfx_tensor *tensor_of(const cfx_module *m, const char *name) {
     cfx_value v = cfx_module_attr(m, name);
-    return v.tag == CFX_TAG_TENSOR ? v.tensor : NULL;
+    return v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
 }
 
 static bool fuse(cfx_module *gm, cfx_node *n) {

@@ -18,14 +18,14 @@ static cfx_value mapped(cfx_node *n, void *data) {
 /* The value that the call gives for a placeholder. */
 static bool argument(const inlining *in, const cfx_node *n, int number, cfx_value *out) {
     const cfx_value *named =
-        cfx_dict_find(in->call->kwargs.dict, cfx_string_value(n->target.name));
-    const cfx_list *args = in->call->args.list;
+        cfx_dict_find(cfx_as_dict(in->call->kwargs), cfx_string_value(n->target.name));
+    const cfx_list *args = cfx_as_list(in->call->args);
     if (number < args->len && n->target.name[0] != '*')
         *out = args->items[number];
     else if (named)
         *out = *named;
-    else if (n->args.list->len)
-        *out = n->args.list->items[0];
+    else if (cfx_as_list(n->args)->len)
+        *out = cfx_as_list(n->args)->items[0];
     else
         return false;
     return true;
@@ -78,13 +78,13 @@ static cfx_value swapped(cfx_node *n, void *data) {
 static void put_result(cfx_node *call, cfx_value v) {
     bool several = v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST;
     cfx_value users = cfx_node_users(call);
-    for (int64_t i = 0; i < users.list->len; i++) {
-        cfx_node *u = users.list->items[i].node;
+    for (int64_t i = 0; i < cfx_as_list(users)->len; i++) {
+        cfx_node *u = cfx_as_node(cfx_as_list(users)->items[i]);
         cfx_value item = cfx_none();
         if (several && cfx_node_takes_result(u))
-            item = cfx_at(v, u->args.list->items[1].i);
+            item = cfx_at(v, cfx_integer(cfx_as_list(u->args)->items[1]));
         if (item.tag == CFX_TAG_NODE) {
-            cfx_node_replace(u, item.node);
+            cfx_node_replace(u, cfx_as_node(item));
             cfx_graph_erase(u);
         } else {
             swapping s = {call, v};

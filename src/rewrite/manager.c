@@ -20,8 +20,9 @@ static bool is_new(const origin *o, const cfx_node *n) {
 
 static cfx_list *sources(const cfx_node *n) {
     cfx_value from = cfx_node_get_meta(n, "from_node");
-    cfx_value nodes = from.tag == CFX_TAG_DICT ? cfx_dict_get(from.dict, "nodes") : cfx_none();
-    return nodes.tag == CFX_TAG_LIST ? nodes.list : NULL;
+    cfx_value nodes =
+        from.tag == CFX_TAG_DICT ? cfx_dict_get(cfx_as_dict(from), "nodes") : cfx_none();
+    return nodes.tag == CFX_TAG_LIST ? cfx_as_list(nodes) : NULL;
 }
 
 static void add_source(cfx_node *n, const char *name) {

@@ -36,8 +36,9 @@ static bool near(double a, double b) {
 static bool same_literal(const cfx__matcher *m, cfx_value a, cfx_value b) {
     if (m->pattern->loose && is_real(a) && is_real(b))
         return near(cfx_number(a), cfx_number(b));
-    return a.tag == b.tag && (cfx_equal_values(a, b) || (a.tag == CFX_TAG_FLOAT && a.f != a.f &&
-                                                         b.f != b.f));
+    return a.tag == b.tag &&
+           (cfx_equal_values(a, b) || (a.tag == CFX_TAG_FLOAT && cfx_number(a) != cfx_number(a) &&
+                                       cfx_number(b) != cfx_number(b)));
 }
 
 static int push(cfx__matcher *m, cfx_value pattern, cfx_value value, int next) {
@@ -49,24 +50,25 @@ static int push(cfx__matcher *m, cfx_value pattern, cfx_value value, int next) {
 /* Goals for the parts of two containers, before `next`; NO_WAY where they have different ones. */
 static int push_parts(cfx__matcher *m, cfx_value p, cfx_value v, int next) {
     if (p.tag == CFX_TAG_SLICE) {
-        next = push(m, p.slice->step, v.slice->step, next);
-        next = push(m, p.slice->stop, v.slice->stop, next);
-        return push(m, p.slice->start, v.slice->start, next);
+        next = push(m, cfx_as_slice(p)->step, cfx_as_slice(v)->step, next);
+        next = push(m, cfx_as_slice(p)->stop, cfx_as_slice(v)->stop, next);
+        return push(m, cfx_as_slice(p)->start, cfx_as_slice(v)->start, next);
     }
     if (p.tag == CFX_TAG_DICT) {
-        if (p.dict->len != v.dict->len)
+        if (cfx_as_dict(p)->len != cfx_as_dict(v)->len)
             return NO_WAY;
-        for (int64_t i = p.dict->len - 1; i >= 0; i--) {
-            if (!cfx_equal_values(p.dict->entries[i].key, v.dict->entries[i].key))
+        for (int64_t i = cfx_as_dict(p)->len - 1; i >= 0; i--) {
+            if (!cfx_equal_values(cfx_as_dict(p)->entries[i].key, cfx_as_dict(v)->entries[i].key))
                 return NO_WAY;
-            next = push(m, p.dict->entries[i].value, v.dict->entries[i].value, next);
+            next =
+                push(m, cfx_as_dict(p)->entries[i].value, cfx_as_dict(v)->entries[i].value, next);
         }
         return next;
     }
-    if (p.list->len != v.list->len)
+    if (cfx_as_list(p)->len != cfx_as_list(v)->len)
         return NO_WAY;
-    for (int64_t i = p.list->len - 1; i >= 0; i--)
-        next = push(m, p.list->items[i], v.list->items[i], next);
+    for (int64_t i = cfx_as_list(p)->len - 1; i >= 0; i--)
+        next = push(m, cfx_as_list(p)->items[i], cfx_as_list(v)->items[i], next);
     return next;
 }
 
@@ -90,7 +92,7 @@ static const cfx__pattern_node *pattern_node(const cfx__matcher *m, const cfx_no
 static bool is_used(const cfx__matcher *m, cfx_value v) {
     for (size_t i = 0; i < m->trail.len; i++) {
         cfx_value have = *cfx__match_slot(m->table, m->trail.data[i]);
-        if (have.tag == CFX_TAG_NODE && have.node == v.node)
+        if (have.tag == CFX_TAG_NODE && cfx_as_node(have) == cfx_as_node(v))
             return true;
     }
     return false;
@@ -165,7 +167,7 @@ static bool fits(const cfx__matcher *m, const cfx__pattern_node *p, cfx_node *n,
 
 static bool is_inside(const cfx__matcher *m, const cfx_node *n) {
     for (int i = 0; i < m->pattern->ncalls; i++)
-        if (cfx__match_slot(m->table, m->pattern->calls[i])->node == n)
+        if (cfx_as_node(*cfx__match_slot(m->table, m->pattern->calls[i])) == n)
             return true;
     return false;
 }
@@ -176,7 +178,7 @@ static bool is_contained(const cfx__matcher *m) {
         const cfx_node *p = m->pattern->calls[i];
         if (pattern_node(m, p)->returned || p->op == CFX_GET_ATTR)
             continue;
-        cfx_each_user(cfx__match_slot(m->table, p)->node, u) if (!is_inside(m, u->user))
+        cfx_each_user(cfx_as_node(*cfx__match_slot(m->table, p)), u) if (!is_inside(m, u->user))
             return false;
     }
     return true;
@@ -189,7 +191,7 @@ static bool has_cycle(cfx__matcher *m) {
     if (m->pattern->nreturned < 2)
         return false;
     for (int i = 0; i < m->pattern->ncalls; i++) {
-        const cfx_node *n = cfx__match_slot(m->table, m->pattern->calls[i])->node;
+        const cfx_node *n = cfx_as_node(*cfx__match_slot(m->table, m->pattern->calls[i]));
         last = !last || cfx_node_precedes(last, n) ? n : last;
     }
     VEC(const cfx_node *) open = {0};
@@ -198,8 +200,8 @@ static bool has_cycle(cfx__matcher *m) {
     bool found = false;
     for (int i = 0; i < m->pattern->nreturned; i++) {
         cfx_value v = *cfx__match_slot(m->table, m->pattern->returned[i]);
-        if (v.tag == CFX_TAG_NODE && is_inside(m, v.node))
-            cfx_each_user(v.node, u) if (!is_inside(m, u->user)) VEC_PUSH(open, u->user);
+        if (v.tag == CFX_TAG_NODE && is_inside(m, cfx_as_node(v)))
+            cfx_each_user(cfx_as_node(v), u) if (!is_inside(m, u->user)) VEC_PUSH(open, u->user);
     }
     while (open.len && !found) {
         const cfx_node *n = open.data[--open.len];
@@ -257,7 +259,7 @@ static void candidates(const cfx__matcher *m, node_list *out) {
     const cfx__pattern_anchor *a = &m->pattern->anchors[m->anchor];
     cfx_value from = a->nsteps ? *cfx__match_slot(m->table, a->steps[0]) : cfx_none();
     if (from.tag == CFX_TAG_NODE)
-        follow(m, a, 0, from.node, out);
+        follow(m, a, 0, cfx_as_node(from), out);
     else
         cfx_each_node(m->graph, n) VEC_PUSH(*out, n);
     if (out->len > 1)
@@ -299,12 +301,12 @@ static int meet_call(cfx__matcher *m, const cfx__pattern_node *p, cfx_node *n, i
 
 /* A node of the pattern beside a value. */
 static int meet_node(cfx__matcher *m, cfx__match_goal g) {
-    const cfx__pattern_node *p = pattern_node(m, g.pattern.node);
+    const cfx__pattern_node *p = pattern_node(m, cfx_as_node(g.pattern));
     cfx_value have = *cfx__match_slot(m->table, p->node);
     if (have.tag != CFX_TAG_BAD)
         return have.tag == g.value.tag && cfx_equal_values(have, g.value) ? g.next : NO_WAY;
     if (!p->wild)
-        return g.value.tag == CFX_TAG_NODE ? meet_call(m, p, g.value.node, g.next) : NO_WAY;
+        return g.value.tag == CFX_TAG_NODE ? meet_call(m, p, cfx_as_node(g.value), g.next) : NO_WAY;
     if (!m->pattern->loose && g.value.tag == CFX_TAG_NODE && is_used(m, g.value))
         return NO_WAY;
     stand_for(m, p->node, g.value);

@@ -28,15 +28,15 @@ cfx_value cfx__call_arg(const cfx_node *n, const char *name) {
     int i = arg_number(s, name);
     if (i < 0)
         return cfx_none();
-    if (i < n->args.list->len)
-        return n->args.list->items[i];
-    const cfx_value *given = cfx_dict_find(n->kwargs.dict, cfx_string_value(name));
+    if (i < cfx_as_list(n->args)->len)
+        return cfx_as_list(n->args)->items[i];
+    const cfx_value *given = cfx_dict_find(cfx_as_dict(n->kwargs), cfx_string_value(name));
     return given ? *given : s->args[i].fallback;
 }
 
 cfx_node *cfx__call_node(const cfx_node *n, const char *name) {
     cfx_value v = cfx__call_arg(n, name);
-    return v.tag == CFX_TAG_NODE ? v.node : NULL;
+    return v.tag == CFX_TAG_NODE ? cfx_as_node(v) : NULL;
 }
 
 bool cfx__call_set(cfx_node *n, const char *name, cfx_value v) {
@@ -44,9 +44,9 @@ bool cfx__call_set(cfx_node *n, const char *name, cfx_value v) {
     int i = arg_number(s, name);
     if (i < 0)
         return false;
-    if (i < n->args.list->len)
+    if (i < cfx_as_list(n->args)->len)
         return cfx_node_set_arg(n, i, v);
-    if (i == n->args.list->len && i < s->npositional)
+    if (i == cfx_as_list(n->args)->len && i < s->npositional)
         return cfx_node_insert_arg(n, i, v);
     return cfx_node_set_kwarg(n, name, v);
 }

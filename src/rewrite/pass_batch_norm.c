@@ -30,7 +30,7 @@ static cfx_tensor *back(cfx_tensor *t, cfx_value dtype) {
 void cfx__affine_apply(const cfx__affine *a, int dim, cfx_tensor **weight, cfx_tensor **bias) {
     cfx_value shape = cfx_list_value(0, NULL), dtype = cfx_dtype_value((cfx_dtype)(*weight)->dtype);
     for (int i = 0; i < (*weight)->ndim; i++)
-        cfx_list_append(shape.list, cfx_int(i == dim ? -1 : 1));
+        cfx_list_append(cfx_as_list(shape), cfx_int(i == dim ? -1 : 1));
     cfx_tensor *moved = *bias ? cfx_add(cfx_mul(wide(*bias), a->scale), a->shift) : a->shift;
     *weight = back(cfx_mul(wide(*weight), cfx_reshape(a->scale, shape)), dtype);
     *bias = back(moved, dtype);
@@ -41,8 +41,10 @@ static cfx_node *first_result(cfx_node *n) {
     if (!cfx__call_is(n, "_native_batch_norm_legit_no_training"))
         return n;
     cfx_node *first = n->num_users == 1 ? n->users->user : NULL;
-    return first && cfx_node_takes_result(first) && first->args.list->items[1].i == 0 ? first
-                                                                                    : NULL;
+    return first && cfx_node_takes_result(first) &&
+                   cfx_integer(cfx_as_list(first->args)->items[1]) == 0
+               ? first
+               : NULL;
 }
 
 static cfx_tensor *held(const cfx_program *p, const cfx__alias *a, const cfx_node *n,
@@ -54,8 +56,8 @@ static cfx_tensor *held(const cfx_program *p, const cfx__alias *a, const cfx_nod
 static bool read_norm(const cfx_program *p, const cfx__alias *a, cfx_node *n, cfx__affine *out) {
     bool core = cfx__call_is(n, "_native_batch_norm_legit_no_training");
     cfx_value training = cfx__call_arg(n, "training"), eps = cfx__call_arg(n, "eps");
-    if ((!core && !cfx__call_is(n, "batch_norm")) || (training.tag == CFX_TAG_BOOL && training.b) ||
-        !cfx_is_number(eps))
+    if ((!core && !cfx__call_is(n, "batch_norm")) ||
+        (training.tag == CFX_TAG_BOOL && cfx_integer(training)) || !cfx_is_number(eps))
         return false;
     cfx_tensor *mean = held(p, a, n, "running_mean"), *var = held(p, a, n, "running_var");
     cfx_tensor *weight = held(p, a, n, "weight"), *bias = held(p, a, n, "bias");
@@ -74,13 +76,13 @@ static int channels(const cfx_node *n) {
         if (cfx__call_is(n, plain[i]))
             return 0;
     cfx_value groups = cfx__call_arg(n, "groups"), transposed = cfx__call_arg(n, "transposed");
-    bool one = groups.tag == CFX_TAG_INT && groups.i == 1;
+    bool one = groups.tag == CFX_TAG_INT && cfx_integer(groups) == 1;
     for (int i = 0; i < COUNT(turned); i++)
         if (cfx__call_is(n, turned[i]))
             return one ? 1 : -1;
     if (!cfx__call_is(n, "convolution") || transposed.tag != CFX_TAG_BOOL)
         return -1;
-    return !transposed.b ? 0 : one ? 1 : -1;
+    return !cfx_integer(transposed) ? 0 : one ? 1 : -1;
 }
 
 /* Whether the norm goes over the dimension that the layer's channels are in: the second, which of a

@@ -56,9 +56,10 @@ static cfx_value known(cfx_node *n, void *user) { return cfx_value_keep(*value_o
 static cfx_value computed(folding *f, const cfx_node *n) {
     cfx_value args = cfx__value_scope_own(cfx__node_map(n->args, known, f));
     cfx_value kwargs = cfx__value_scope_own(cfx__node_map(n->kwargs, known, f));
-    cfx_args a = {(int)args.list->len, args.list->items, kwargs.dict->len ? kwargs.dict : NULL};
+    cfx_args a = {(int)cfx_as_list(args)->len, cfx_as_list(args)->items,
+                  cfx_as_dict(kwargs)->len ? cfx_as_dict(kwargs) : NULL};
     if (cfx_node_takes_result(n))
-        return cfx_at(a.v[0], a.v[1].i);
+        return cfx_at(a.v[0], cfx_integer(a.v[1]));
     return cfx_op_do_from((cfx_site){0}, cfx__call_op(n), a);
 }
 
@@ -104,7 +105,7 @@ static int replace(folding *f) {
         size_t mark = cfx_scope_open();
         cfx_node *held = cfx_program_add_tensor(f->program, CFX_IN_CONSTANT,
                                                 cfx__text_format("folded_%s", n->name),
-                                                value_of(f, n)->tensor);
+                                                cfx_as_tensor(*value_of(f, n)));
         if (held->graph)
             cfx_node_replace(n, held);
         cfx_scope_close(mark);

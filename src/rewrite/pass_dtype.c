@@ -50,10 +50,10 @@ static bool low_now(const lowering *l, const cfx_node *n) {
 
 /* Whether a dtype is among the arguments: the result is of that one, whatever it is computed of. */
 static bool names_dtype(const cfx_node *n) {
-    for (int64_t i = 0; i < n->args.list->len; i++)
-        if (n->args.list->items[i].tag == CFX_TAG_DTYPE)
+    for (int64_t i = 0; i < cfx_as_list(n->args)->len; i++)
+        if (cfx_as_list(n->args)->items[i].tag == CFX_TAG_DTYPE)
             return true;
-    return cfx_dict_get(n->kwargs.dict, "dtype").tag == CFX_TAG_DTYPE;
+    return cfx_dict_get(cfx_as_dict(n->kwargs), "dtype").tag == CFX_TAG_DTYPE;
 }
 
 /* ---- casts ----------------------------------------------------------------------------------- */

@@ -39,7 +39,7 @@ static cfx_node *joined(merging *m, const group *g, const char *name) {
     cfx_value all = cfx_list_value(0, NULL);
     for (size_t i = 0; i < g->layers.len; i++) {
         cfx_node *n = cfx__call_node(g->layers.data[i], name);
-        cfx_list_append(all.list,
+        cfx_list_append(cfx_as_list(all),
                         cfx_tensor_value(cfx__program_constant(m->program, &m->alias, n)));
     }
     cfx_node *first = cfx__call_node(g->layers.data[0], name);
@@ -66,7 +66,7 @@ static int merge(merging *m, const group *g) {
     cfx_value sizes = cfx_list_value(0, NULL);
     for (size_t i = 0; i < g->layers.len; i++) {
         cfx_node *w = cfx__call_node(g->layers.data[i], "weight");
-        cfx_list_append(sizes.list, cfx_int(cfx_node_result(w).shape[0]));
+        cfx_list_append(cfx_as_list(sizes), cfx_int(cfx_node_result(w).shape[0]));
         if (cfx_node_precedes(g->layers.data[i], first))
             first = g->layers.data[i];
     }

@@ -37,7 +37,7 @@ static bool find_kind(const cfx_node *n, kind *out) {
 
 static bool is_off(const cfx_node *n) {
     cfx_value train = cfx__call_arg(n, "train"), p = cfx__call_arg(n, "p");
-    return (train.tag == CFX_TAG_BOOL && !train.b) ||
+    return (train.tag == CFX_TAG_BOOL && !cfx_integer(train)) ||
            (cfx_is_number(p) && p.tag != CFX_TAG_SYM && cfx_number(p) == 0);
 }
 
@@ -63,7 +63,7 @@ static bool is_noop(const cfx__alias *a, const cfx_node *n, const cfx_node *from
     case RESHAPE: return is_like(n, from);
     case CAST: {
         cfx_value copy = cfx__call_arg(n, "copy");
-        bool copies = copy.tag == CFX_TAG_BOOL && copy.b;
+        bool copies = copy.tag == CFX_TAG_BOOL && cfx_integer(copy);
         return is_like(n, from) && (!copies || is_spare(a, n, from));
     }
     case COPY: return is_like(n, from) && is_spare(a, n, from);
@@ -77,10 +77,10 @@ static int remove_noops(cfx_program *p, cfx_module *m, const cfx_dict *options) 
     cfx__alias a;
     cfx__alias_open(&a, m->graph);
     cfx_each_node(m->graph, n) {
-        cfx_value first = n->args.list->len ? n->args.list->items[0] : cfx_none();
-        if (first.tag != CFX_TAG_NODE || !is_noop(&a, n, first.node))
+        cfx_value first = cfx_as_list(n->args)->len ? cfx_as_list(n->args)->items[0] : cfx_none();
+        if (first.tag != CFX_TAG_NODE || !is_noop(&a, n, cfx_as_node(first)))
             continue;
-        cfx_node_replace(n, first.node);
+        cfx_node_replace(n, cfx_as_node(first));
         changes += cfx_graph_erase(n);
     }
     cfx__alias_close(&a);

@@ -8,15 +8,16 @@ static bool is_default(const cfx__schema_arg *a, cfx_value v) {
 
 /* The argument as it is given, or NULL. */
 static const cfx_value *given(const cfx_node *n, const cfx__schema *s, int i) {
-    return i < n->args.list->len ? &n->args.list->items[i]
-                                 : cfx_dict_find(n->kwargs.dict, cfx_string_value(s->args[i].name));
+    return i < cfx_as_list(n->args)->len
+               ? &cfx_as_list(n->args)->items[i]
+               : cfx_dict_find(cfx_as_dict(n->kwargs), cfx_string_value(s->args[i].name));
 }
 
 static bool normalize_node(cfx_node *n) {
     cfx_op *op = cfx__call_op(n);
     const cfx__op_info *info = op ? cfx__op_info_of(op) : NULL;
     const cfx__schema *s = info ? info->schema : NULL;
-    if (!s || n->args.list->len > s->nargs || s->varargs)
+    if (!s || cfx_as_list(n->args)->len > s->nargs || s->varargs)
         return false;
     cfx_value args = cfx_tuple_value(0, NULL);
     cfx_dict *kwargs = cfx_dict_new();
@@ -30,7 +31,7 @@ static bool normalize_node(cfx_node *n) {
         const cfx_value *v = given(n, s, i);
         if (!v && !s->args[i].has_default)
             return false; /* which is an error when it runs */
-        cfx_list_append(args.list, v ? *v : s->args[i].fallback);
+        cfx_list_append(cfx_as_list(args), v ? *v : s->args[i].fallback);
     }
     for (int i = s->npositional; i < s->nargs; i++) {
         const cfx_value *v = given(n, s, i);

@@ -10,7 +10,7 @@ static bool stays(const cfx_found *f, void *user) {
     (void)user;
     cfx_value x = cfx_found_get(f, "x");
     cfx_result a = cfx_node_result(f->anchor);
-    cfx_result b = cfx_node_result(x.tag == CFX_TAG_NODE ? x.node : NULL);
+    cfx_result b = cfx_node_result(x.tag == CFX_TAG_NODE ? cfx_as_node(x) : NULL);
     return a.kind == CFX_RESULT_TENSOR && cfx_result_equal(&a, &b);
 }
 
@@ -19,7 +19,7 @@ static bool stays(const cfx_found *f, void *user) {
 static bool is_norm(const cfx_found *f, void *user) {
     static const char *const names[] = {"w", "b"};
     cfx_value x = cfx_found_get(f, "x");
-    cfx_result r = cfx_node_result(x.tag == CFX_TAG_NODE ? x.node : NULL);
+    cfx_result r = cfx_node_result(x.tag == CFX_TAG_NODE ? cfx_as_node(x) : NULL);
     (void)user;
     if (r.kind != CFX_RESULT_TENSOR || !r.ndim)
         return false;
@@ -27,7 +27,7 @@ static bool is_norm(const cfx_found *f, void *user) {
         cfx_value v = cfx_found_get(f, names[i]);
         if (cfx_is_none(v))
             continue;
-        cfx_result w = cfx_node_result(v.tag == CFX_TAG_NODE ? v.node : NULL);
+        cfx_result w = cfx_node_result(v.tag == CFX_TAG_NODE ? cfx_as_node(v) : NULL);
         cfx_value size = cfx_result_size(&r, -1);
         if (w.kind != CFX_RESULT_TENSOR || w.ndim != 1 || w.dtype != r.dtype ||
             size.tag != CFX_TAG_INT || !cfx_equal_values(cfx_result_size(&w, 0), size))
@@ -46,7 +46,7 @@ static cfx_value call(cfx_graph *g, const char *op, cfx_value args, cfx_value kw
 }
 
 static cfx_value last_size(const cfx_found *f) {
-    cfx_result r = cfx_node_result(cfx_found_get(f, "x").node);
+    cfx_result r = cfx_node_result(cfx_as_node(cfx_found_get(f, "x")));
     cfx_value size = cfx_result_size(&r, -1);
     return cfx_list_value(1, &size);
 }

@@ -21,8 +21,9 @@ static cfx_value substituted(const cfx_dict *sizes, cfx_value v);
 /* A tensor of which all sizes are numbers is a tensor without numbers in it, else a dict. */
 static cfx_value tensor_value(const cfx_dict *sizes, cfx_value v) {
     cfx_dict *d = cfx_dict_new();
-    for (int64_t i = 0; i < v.dict->len; i++)
-        cfx_dict_put(d, v.dict->entries[i].key, substituted(sizes, v.dict->entries[i].value));
+    for (int64_t i = 0; i < cfx_as_dict(v)->len; i++)
+        cfx_dict_put(d, cfx_as_dict(v)->entries[i].key,
+                     substituted(sizes, cfx_as_dict(v)->entries[i].value));
     cfx_result r = cfx_result_of(cfx_dict_value(d));
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
     if (r.kind != CFX_RESULT_TENSOR || r.ndim > CFX_MAX_DIMS)
@@ -31,8 +32,8 @@ static cfx_value tensor_value(const cfx_dict *sizes, cfx_value v) {
         cfx_value size = cfx_result_size(&r, i), step = cfx_result_stride(&r, i);
         if (size.tag != CFX_TAG_INT || step.tag != CFX_TAG_INT)
             return cfx_dict_value(d);
-        shape[i] = size.i;
-        stride[i] = step.i;
+        shape[i] = cfx_integer(size);
+        stride[i] = cfx_integer(step);
     }
     cfx_tensor *t = cfx_tensor_fake(r.dtype, r.ndim, shape, stride);
     t->device = r.device;
@@ -41,13 +42,13 @@ static cfx_value tensor_value(const cfx_dict *sizes, cfx_value v) {
 
 static cfx_value substituted(const cfx_dict *sizes, cfx_value v) {
     switch (v.tag) {
-    case CFX_TAG_SYM: return number_of(sizes, v.sym);
+    case CFX_TAG_SYM: return number_of(sizes, cfx_as_sym(v));
     case CFX_TAG_DICT: return tensor_value(sizes, v);
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE: {
         cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-        for (int64_t i = 0; i < v.list->len; i++)
-            cfx_list_append(out.list, substituted(sizes, v.list->items[i]));
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            cfx_list_append(cfx_as_list(out), substituted(sizes, cfx_as_list(v)->items[i]));
         return out;
     }
     default: return v;
@@ -70,8 +71,8 @@ static cfx_value swapped(cfx_node *n, void *user) {
 static bool put_number(cfx_node *n, cfx_value by) {
     cfx_value users = cfx_node_users(n);
     swap s = {n, by};
-    for (int64_t i = 0; i < users.list->len; i++)
-        cfx__node_map_args(users.list->items[i].node, swapped, &s);
+    for (int64_t i = 0; i < cfx_as_list(users)->len; i++)
+        cfx__node_map_args(cfx_as_node(cfx_as_list(users)->items[i]), swapped, &s);
     return cfx_graph_erase(n);
 }
 
@@ -82,7 +83,7 @@ static cfx_value arithmetic(const cfx_node *n) {
                   (!strncmp(n->target.name, "operator.", 9) ||
                    !strncmp(n->target.name, "torch.sym_", 10) ||
                    !strncmp(n->target.name, "math.", 5));
-    cfx_args a = {(int)n->args.list->len, n->args.list->items, NULL};
+    cfx_args a = {(int)cfx_as_list(n->args)->len, cfx_as_list(n->args)->items, NULL};
     cfx_value v = python ? cfx_py_from((cfx_site){0}, n->target.name, a) : cfx_none();
     return cfx_is_number(v) && v.tag != CFX_TAG_SYM ? v : cfx_none();
 }
@@ -91,9 +92,9 @@ static cfx_value arithmetic(const cfx_node *n) {
 static bool is_settled(const cfx_node *n) {
     bool range = cfx__call_is(n, "sym_constrain_range") ||
                  cfx__call_is(n, "sym_constrain_range_for_size");
-    cfx_value first = n->args.list->len ? n->args.list->items[0] : cfx_none();
+    cfx_value first = cfx_as_list(n->args)->len ? cfx_as_list(n->args)->items[0] : cfx_none();
     return !n->inputs && (range || (cfx__call_is(n, "_assert_scalar") &&
-                                    first.tag == CFX_TAG_BOOL && first.b));
+                                    first.tag == CFX_TAG_BOOL && cfx_integer(first)));
 }
 
 static int specialize(cfx_program *p, cfx_module *m, const cfx_dict *sizes) {
@@ -143,7 +144,8 @@ static int run(cfx_program *p, const cfx_dict *options) {
         }
         cfx_dict_set(sizes, name, cfx_int(size));
         cfx_value lo = cfx_at(range, 0), hi = cfx_at(range, 1);
-        if ((lo.tag == CFX_TAG_INT && size < lo.i) || (hi.tag == CFX_TAG_INT && size > hi.i)) {
+        if ((lo.tag == CFX_TAG_INT && size < cfx_integer(lo)) ||
+            (hi.tag == CFX_TAG_INT && size > cfx_integer(hi))) {
             cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s is in [%s, %s], which %lld is not", name,
                      cfx_value_str(lo), cfx_value_str(hi), (long long)size);
             return -1;

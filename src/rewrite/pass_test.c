@@ -201,9 +201,9 @@ TEST(pass_lowers_precision) {
     HAS(after, "linear = torch.ops.aten.linear.default(_to_copy, p_w)");
     HAS(after, "_to_copy_1 = torch.ops.aten._to_copy.default(relu, dtype = torch.float32)");
     HAS(after, "softmax = torch.ops.aten.softmax.int(_to_copy_1, -1)");
-    CHECK_INT(cfx_dict_get(p->state, "w").tensor->dtype, CFX_BF16);
-    CHECK_INT(cfx_dict_get(p->state, "g").tensor->dtype, CFX_F32);
-    CHECK_INT(cfx_dict_get(was->state, "w").tensor->dtype, CFX_F32);
+    CHECK_INT(cfx_as_tensor(cfx_dict_get(p->state, "w"))->dtype, CFX_BF16);
+    CHECK_INT(cfx_as_tensor(cfx_dict_get(p->state, "g"))->dtype, CFX_F32);
+    CHECK_INT(cfx_as_tensor(cfx_dict_get(was->state, "w"))->dtype, CFX_F32);
     CHECK_NEAR(difference(was, p, cfx_randn(3, 8)), 0, 5e-2);
     cfx_dict *options = cfx_dict_new();
     cfx_dict_set(options, "keep", cfx_string_value("op:linear"));
@@ -323,8 +323,9 @@ TEST(copy_is_edited_unless_asked_otherwise) {
 /* Runs both on the program's own inputs. */
 static void check_same(const char *name, cfx_program *p, cfx_program *q) {
     cfx_value sample = cfx_program_sample_inputs(p);
-    cfx_list *flat = cfx_list_value(0, NULL).list, *a = cfx_list_value(0, NULL).list;
-    cfx_list *b = cfx_list_value(0, NULL).list;
+    cfx_list *flat = cfx_as_list(cfx_list_value(0, NULL)),
+             *a = cfx_as_list(cfx_list_value(0, NULL));
+    cfx_list *b = cfx_as_list(cfx_list_value(0, NULL));
     cfx_tree_flatten(sample, flat);
     cfx_args args = {(int)flat->len, flat->items, NULL};
     cfx_tree_flatten(cfx_program_run_from(CFX_HERE, p, args), a);
@@ -332,8 +333,8 @@ static void check_same(const char *name, cfx_program *p, cfx_program *q) {
     CHECK_OK();
     CHECK_INT(a->len, b->len);
     for (int64_t i = 0; i < a->len && i < b->len; i++)
-        if (a->items[i].tag == CFX_TAG_TENSOR &&
-            !cfx_item(cfx_all(cfx_isclose(b->items[i], a->items[i], 1e-4, 1e-4, true))).b)
+        if (a->items[i].tag == CFX_TAG_TENSOR && !cfx_integer(cfx_item(cfx_all(cfx_isclose(
+                                                     b->items[i], a->items[i], 1e-4, 1e-4, true)))))
             test_fail(CFX_HERE, "result %d of %s differs", (int)i, name);
 }
 

@@ -141,7 +141,7 @@ cfx__pattern *cfx__pattern_new(cfx_graph *g, cfx_module *owner, bool loose) {
     cfx__pattern *p = cfx__obj_new(&pattern_type, sizeof *p);
     p->graph = cfx_keep(g);
     p->module = cfx_keep(owner);
-    p->kept = cfx_keep(cfx_list_value(0, NULL).list);
+    p->kept = cfx_keep(cfx_as_list(cfx_list_value(0, NULL)));
     p->loose = loose;
     p->len = (int)g->made.len;
     p->nodes = cfx__arena_alloc(&p->arena, (size_t)p->len * sizeof *p->nodes);

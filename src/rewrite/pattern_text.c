@@ -195,7 +195,7 @@ static bool take_values(reader *r, const char *close, cfx_value out, cfx_dict *k
                 fail(r, "a positional argument follows keywords");
             cfx_value v = read_expr(r, 0);
             if (!r->failed)
-                cfx_list_append(out.list, v);
+                cfx_list_append(cfx_as_list(out), v);
         }
         comma = take(r, ",");
     }
@@ -206,8 +206,8 @@ static bool take_values(reader *r, const char *close, cfx_value out, cfx_dict *k
 static cfx_value checked(reader *r, cfx_node *n, const char *name) {
     cfx__call c;
     if (!r->failed && cfx_ok() && !cfx__call_of(n, &c)) {
-        cfx_args a = {(int)n->args.list->len, n->args.list->items,
-                      n->kwargs.dict->len ? n->kwargs.dict : NULL};
+        cfx_args a = {(int)cfx_as_list(n->args)->len, cfx_as_list(n->args)->items,
+                      cfx_as_dict(n->kwargs)->len ? cfx_as_dict(n->kwargs) : NULL};
         cfx_target t = n->target;
         cfx_value bound[CFX_MAX_ARGS];
         if (t.op && !t.fn) {
@@ -243,9 +243,9 @@ static cfx_value read_call(reader *r, const char *name, const cfx_value *self) {
         return cfx_bad();
     cfx_value kwargs = kw->len ? cfx_dict_value(kw) : cfx_none();
     if (arity >= 0) {
-        if (args.list->len != arity || kw->len)
+        if (cfx_as_list(args)->len != arity || kw->len)
             return fail(r, cfx__text_format("%s() takes %d value(s)", name, arity));
-        return operation(r, name, arity, args.list->items);
+        return operation(r, name, arity, cfx_as_list(args)->items);
     }
     if (r->part == CFX__RULE_CONDITION)
         return fail(r, cfx__text_format("there is no condition '%s'", name));
@@ -278,7 +278,7 @@ static cfx_value read_bracket(reader *r) {
     bool comma = take_values(r, list ? "]" : ")", out, NULL);
     if (r->failed)
         return cfx_bad();
-    return !list && out.list->len == 1 && !comma ? out.list->items[0] : out;
+    return !list && cfx_as_list(out)->len == 1 && !comma ? cfx_as_list(out)->items[0] : out;
 }
 
 /* A word: a literal, a call, a name, or x.relu() with the rest left to read_postfix. */
@@ -308,8 +308,8 @@ static cfx_value read_word(reader *r) {
         if (!r->failed && v.tag != CFX_TAG_NODE)
             return fail(r, cfx__text_format("'%s' names a value that is no call", name));
         if (!r->failed) {
-            cfx_node_set_name(v.node, name);
-            cfx_node_set_meta(v.node, "named", cfx_bool(true));
+            cfx_node_set_name(cfx_as_node(v), name);
+            cfx_node_set_meta(cfx_as_node(v), "named", cfx_bool(true));
         }
         return r->failed || !cfx_ok() ? (r->failed = true, cfx_bad()) : v;
     }
@@ -350,11 +350,11 @@ static cfx_value read_subscript(reader *r, cfx_value of) {
         cfx_value v = read_index(r);
         if (r->failed)
             return cfx_bad();
-        cfx_list_append(items.list, v);
-        comma |= items.list->len > 1;
+        cfx_list_append(cfx_as_list(items), v);
+        comma |= cfx_as_list(items)->len > 1;
     } while (take(r, ","));
     want(r, "]");
-    cfx_value args[] = {of, comma ? items : items.list->items[0]};
+    cfx_value args[] = {of, comma ? items : cfx_as_list(items)->items[0]};
     return r->failed ? cfx_bad() : operation(r, "operator.getitem", 2, args);
 }
 
@@ -420,9 +420,9 @@ static cfx_value read_unary(reader *r) {
         if (take(r, signs[i][0])) {
             cfx_value v = read_expr(r, UNARY);
             if (v.tag == CFX_TAG_INT && i == 0)
-                return cfx_int((int64_t)(0 - (uint64_t)v.i));
+                return cfx_int((int64_t)(0 - (uint64_t)cfx_integer(v)));
             if (v.tag == CFX_TAG_FLOAT && i == 0)
-                return cfx_float(-v.f);
+                return cfx_float(-cfx_number(v));
             return r->failed ? v : operation(r, signs[i][1], 1, &v);
         }
     return read_postfix(r);
@@ -449,9 +449,9 @@ static bool is_call(cfx_value v) { return v.tag == CFX_TAG_NODE; }
 /* Results are nodes, and those of a pattern compute something. */
 static bool results_fit(reader *r, cfx_value v) {
     bool several = v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST;
-    bool any = false, all = several ? v.list->len > 0 : is_call(v);
-    for (int64_t i = 0; several && i < v.list->len; i++)
-        all &= is_call(v.list->items[i]);
+    bool any = false, all = several ? cfx_as_list(v)->len > 0 : is_call(v);
+    for (int64_t i = 0; several && i < cfx_as_list(v)->len; i++)
+        all &= is_call(cfx_as_list(v)->items[i]);
     cfx_each_node(r->g, n) any |= n->op != CFX_PLACEHOLDER;
     if (r->part == CFX__RULE_PATTERN && (!all || !any))
         fail(r, "a pattern is a call, or several in brackets");

@@ -24,8 +24,8 @@ static cfx_value copied(cfx_value v) {
     if (v.tag != CFX_TAG_TUPLE && v.tag != CFX_TAG_LIST)
         return v;
     cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-    for (int64_t i = 0; i < v.list->len; i++)
-        cfx_list_append(out.list, copied(v.list->items[i]));
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(out), copied(cfx_as_list(v)->items[i]));
     return out;
 }
 
@@ -39,11 +39,12 @@ static cfx_value record(cfx_interp *it, cfx_node *n) {
 /* Runs the program as far as it goes. */
 static void record_values(reducing *r, cfx_value inputs) {
     cfx_interp it = {.module = r->program->module, .run_node = record, .user = r->values};
-    cfx_args a = {(int)inputs.list->len, inputs.list->items, NULL};
+    cfx_args a = {(int)cfx_as_list(inputs)->len, cfx_as_list(inputs)->items, NULL};
     cfx_value all = cfx_program_inputs_from((cfx_site){0}, r->program, a);
     if (cfx_is_bad(all))
         return;
-    cfx_run_from((cfx_site){0}, &it, (cfx_args){(int)all.list->len, all.list->items, NULL});
+    cfx_run_from((cfx_site){0}, &it,
+                 (cfx_args){(int)cfx_as_list(all)->len, cfx_as_list(all)->items, NULL});
     cfx_clear(); /* a program that fails by an error is one to be reduced */
 }
 
@@ -62,7 +63,7 @@ static cfx_value results_of(const reducing *r) {
         cfx_value v = cfx_dict_get(r->values, n->name);
         cfx_result known = cfx_node_result(n);
         if (outside && (is_value(v) || (cfx_is_none(v) && known.kind == CFX_RESULT_TENSOR)))
-            cfx_list_append(list.list, cfx_node_value(n));
+            cfx_list_append(cfx_as_list(list), cfx_node_value(n));
     }
     return list;
 }
@@ -88,14 +89,14 @@ static bool try_chosen(reducing *r) {
     size_t mark = cfx_scope_open();
     cfx_dict *outside = cfx_dict_new();
     cfx_value results = results_of(r), inputs = cfx_list_value(0, NULL);
-    cfx_program *p = results.list->len
+    cfx_program *p = cfx_as_list(results)->len
                          ? cfx__extract_set(r->program, r->chosen, results, outside)
                          : NULL;
     bool fine = p != NULL;
     for (int64_t i = 0; fine && i < outside->len; i++) {
-        cfx_value v = cfx_dict_get(r->values, outside->entries[i].key.node->name);
+        cfx_value v = cfx_dict_get(r->values, cfx_as_node(outside->entries[i].key)->name);
         fine = is_value(v);
-        cfx_list_append(inputs.list, copied(v));
+        cfx_list_append(cfx_as_list(inputs), copied(v));
     }
     fine = fine && check(r, p, inputs);
     cfx_clear();
@@ -156,12 +157,12 @@ static void reduce_nodes(reducing *r) {
 /* Copies of the results of a program by an executor, flattened; bad where it gives an error. */
 static cfx_value run_by(cfx_program *p, const cfx_executor *x, cfx_value inputs) {
     cfx_value given = copied(inputs), leaves = cfx_list_value(0, NULL);
-    cfx_args a = {(int)given.list->len, given.list->items, NULL};
+    cfx_args a = {(int)cfx_as_list(given)->len, cfx_as_list(given)->items, NULL};
     cfx_manual_seed(0);
     cfx_value v = cfx_program_run_with((cfx_site){0}, p, x, NULL, a);
     if (cfx_is_bad(v) || !cfx_ok())
         return cfx_bad();
-    cfx_tree_flatten(copied(v), leaves.list);
+    cfx_tree_flatten(copied(v), cfx_as_list(leaves));
     return leaves;
 }
 
@@ -180,15 +181,17 @@ bool cfx_executors_differ(cfx_program *p, cfx_value inputs, void *user) {
     (void)user;
     size_t mark = cfx_scope_open();
     cfx_value want = run_by(p, &cfx_interpreter, inputs), got = run_by(p, NULL, inputs);
-    bool differ = cfx_is_bad(want) || cfx_is_bad(got) || want.list->len != got.list->len;
-    for (int64_t i = 0; !differ && i < want.list->len; i++) {
-        cfx_value a = got.list->items[i], b = want.list->items[i];
+    bool differ =
+        cfx_is_bad(want) || cfx_is_bad(got) || cfx_as_list(want)->len != cfx_as_list(got)->len;
+    for (int64_t i = 0; !differ && i < cfx_as_list(want)->len; i++) {
+        cfx_value a = cfx_as_list(got)->items[i], b = cfx_as_list(want)->items[i];
         if (a.tag != CFX_TAG_TENSOR || b.tag != CFX_TAG_TENSOR)
             differ = a.tag != b.tag || !cfx_equal_values(a, b);
-        else if (a.tensor->dtype != b.tensor->dtype || a.tensor->numel != b.tensor->numel)
+        else if (cfx_as_tensor(a)->dtype != cfx_as_tensor(b)->dtype ||
+                 cfx_as_tensor(a)->numel != cfx_as_tensor(b)->numel)
             differ = true;
         else
-            differ = difference(a, b) > (cfx_dtype_size(b.tensor->dtype) < 4 ? 1e-2 : 1e-4);
+            differ = difference(a, b) > (cfx_dtype_size(cfx_as_tensor(b)->dtype) < 4 ? 1e-2 : 1e-4);
     }
     cfx_clear();
     cfx_scope_close(mark);
@@ -205,16 +208,16 @@ static bool try_size(reducing *r, int64_t from, int64_t to) {
     for (int i = 0, k = 0; p && i < p->ninputs; i++) {
         if (p->inputs[i].kind != CFX_IN_USER)
             continue;
-        cfx_value v = r->inputs.list->items[k++];
-        for (int d = 0; v.tag == CFX_TAG_TENSOR && d < v.tensor->ndim; d++)
-            if (v.tensor->shape[d] == from)
+        cfx_value v = cfx_as_list(r->inputs)->items[k++];
+        for (int d = 0; v.tag == CFX_TAG_TENSOR && d < cfx_as_tensor(v)->ndim; d++)
+            if (cfx_as_tensor(v)->shape[d] == from)
                 v = cfx_tensor_value(cfx_clone(cfx_narrow(v, d, 0, to)));
-        cfx_list_append(inputs.list, v);
+        cfx_list_append(cfx_as_list(inputs), v);
         if (v.tag == CFX_TAG_TENSOR)
             cfx_node_set_meta(cfx_graph_find(p->module->graph, p->inputs[i].name), "val",
-                              cfx_tensor_value(cfx_tensor_fake((cfx_dtype)v.tensor->dtype,
-                                                               v.tensor->ndim, v.tensor->shape,
-                                                               v.tensor->stride)));
+                              cfx_tensor_value(cfx_tensor_fake(
+                                  (cfx_dtype)cfx_as_tensor(v)->dtype, cfx_as_tensor(v)->ndim,
+                                  cfx_as_tensor(v)->shape, cfx_as_tensor(v)->stride)));
     }
     if (p)
         cfx_each_node(p->module->graph, n) cfx__node_of(n)->stale = n->op != CFX_PLACEHOLDER;
@@ -227,10 +230,10 @@ static bool try_size(reducing *r, int64_t from, int64_t to) {
 static void reduce_sizes(reducing *r) {
     for (bool any = true; any;) {
         any = false;
-        for (int64_t i = 0; !any && i < r->inputs.list->len; i++) {
-            cfx_value v = r->inputs.list->items[i];
-            for (int d = 0; !any && v.tag == CFX_TAG_TENSOR && d < v.tensor->ndim; d++) {
-                int64_t size = v.tensor->shape[d];
+        for (int64_t i = 0; !any && i < cfx_as_list(r->inputs)->len; i++) {
+            cfx_value v = cfx_as_list(r->inputs)->items[i];
+            for (int d = 0; !any && v.tag == CFX_TAG_TENSOR && d < cfx_as_tensor(v)->ndim; d++) {
+                int64_t size = cfx_as_tensor(v)->shape[d];
                 any = size > 1 && (try_size(r, size, 1) || try_size(r, size, size / 2));
             }
         }

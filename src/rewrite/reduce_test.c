@@ -66,7 +66,7 @@ TEST(reduce_to_two_nodes) {
               "    n7 = torch.ops.aten.exp.default(n6);  n6 = None\n"
               "    n12 = torch.ops.aten.tanh.default(n11);  n11 = None\n"
               "    return (n7, n12)\n    ");
-    CHECK_INT(inputs.list->len, 2);
+    CHECK_INT(cfx_as_list(inputs)->len, 2);
 }
 
 static bool never(cfx_program *p, cfx_value inputs, void *user) {

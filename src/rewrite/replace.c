@@ -16,7 +16,7 @@ static const cfx__obj_type matches_type = {.name = "matches", .free = matches_fr
 
 cfx_value cfx_found_get(const cfx_found *f, const char *name) {
     for (int64_t i = 0; f && name && i < f->nodes->len; i++)
-        if (!strcmp(f->nodes->entries[i].key.node->name, name))
+        if (!strcmp(cfx_as_node(f->nodes->entries[i].key)->name, name))
             return f->nodes->entries[i].value;
     return cfx_none();
 }
@@ -38,7 +38,7 @@ static void add_found(finding *f, cfx_node *anchor) {
             continue;
         cfx_dict_put(found.nodes, cfx_node_value(n), v);
         if (n->op != CFX_PLACEHOLDER)
-            f->taken[cfx__node_of(v.node)->id] = true;
+            f->taken[cfx__node_of(cfx_as_node(v))->id] = true;
     }
     VEC_PUSH(f->found, found);
 }
@@ -158,7 +158,7 @@ static bool adopt(cfx_module *gm, const replacement *r) {
         }
         cfx_value v = cfx_module_attr(r->module, path);
         if (v.tag == CFX_TAG_MODULE)
-            v = cfx_module_value(cfx_module_copy(v.module));
+            v = cfx_module_value(cfx_module_copy(cfx_as_module(v)));
         cfx_module_set_attr(gm, path, v);
     }
     return cfx_ok();
@@ -168,7 +168,7 @@ static bool replace_one(cfx_module *gm, const cfx__pattern *p, const replacement
                         cfx_dict *changed, bool *unsorted) {
     cfx_value *table = cfx__alloc0((size_t)p->len * sizeof *table);
     for (int64_t i = 0; i < f->nodes->len; i++) {
-        cfx_node *key = f->nodes->entries[i].key.node;
+        cfx_node *key = cfx_as_node(f->nodes->entries[i].key);
         cfx_value v = f->nodes->entries[i].value;
         if (key->op == CFX_PLACEHOLDER) {
             cfx_value frozen = cfx__value_scope_own(cfx__graph_freeze(v));
@@ -178,7 +178,7 @@ static bool replace_one(cfx_module *gm, const cfx__pattern *p, const replacement
         }
         *cfx__match_slot(table, key) = v;
     }
-    cfx_list *inputs = cfx_list_value(0, NULL).list;
+    cfx_list *inputs = cfx_as_list(cfx_list_value(0, NULL));
     cfx__splice s = {.graph = gm->graph, .pattern = p, .table = table, .replacement = r->graph,
                      .text = &r->text};
     bool fine = inputs_of(r, p, table, inputs) && adopt(gm, r);
@@ -271,7 +271,7 @@ bool cfx_match_nodes(cfx_node *n, const char *text, ...) {
     va_start(ap, text);
     for (int i = 0; found && i < p->nwild + p->ncalls; i++) {
         const cfx_node *of = i < p->nwild ? p->wild[i] : p->calls[i - p->nwild];
-        cfx_node *is = cfx__match_slot(m.table, of)->node;
+        cfx_node *is = cfx_as_node(*cfx__match_slot(m.table, of));
         cfx_node **out = is == n ? NULL : va_arg(ap, cfx_node **);
         if (is != n && !out)
             break;

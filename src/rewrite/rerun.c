@@ -43,7 +43,7 @@ static cfx_value run_placeholder(cfx__rerun *run, const cfx_node *n) {
     cfx_value like = cfx__worlds_tensor(run->worlds, run->k, val);
     if (like.tag != CFX_TAG_TENSOR)
         return cfx__worlds_value(run->worlds, run->k, val);
-    cfx_tensor *t = cfx__recorded_tensor(&run->recorder, made, like.tensor);
+    cfx_tensor *t = cfx__recorded_tensor(&run->recorder, made, cfx_as_tensor(like));
     if (!strncmp(n->name, "p_", 2))
         t->head.flags |= CFX__GRAD; /* which PyTorch's decompositions ask parameters about */
     return cfx_tensor_value(t);
@@ -60,8 +60,9 @@ static cfx_value run_get_attr(cfx__rerun *run, const cfx_node *n) {
     }
     cfx_module_set_attr(run->to, n->target.name, v);
     cfx_node *made = cfx_graph_get_attr(run->recorder.graph, n->target.name);
-    return made->graph ? cfx_tensor_value(cfx__recorded_tensor(&run->recorder, made, v.tensor))
-                       : cfx_bad();
+    return made->graph
+               ? cfx_tensor_value(cfx__recorded_tensor(&run->recorder, made, cfx_as_tensor(v)))
+               : cfx_bad();
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -70,8 +71,8 @@ static cfx_value run_get_attr(cfx__rerun *run, const cfx_node *n) {
 static cfx_value from_meta(cfx__rerun *run, const cfx_node *made, cfx_value val) {
     if (val.tag == CFX_TAG_LIST || val.tag == CFX_TAG_TUPLE) {
         cfx_value out = cfx_tuple_value(0, NULL);
-        for (int64_t i = 0; i < val.list->len; i++)
-            cfx_list_append(out.list, from_meta(run, made, val.list->items[i]));
+        for (int64_t i = 0; i < cfx_as_list(val)->len; i++)
+            cfx_list_append(cfx_as_list(out), from_meta(run, made, cfx_as_list(val)->items[i]));
         return out;
     }
     cfx_value t = cfx__worlds_tensor(run->worlds, run->k, val);
@@ -92,12 +93,12 @@ static cfx_value results_of(const cfx_node *n) {
         if (!cfx_node_takes_result(u->user))
             continue;
         int64_t i = cfx_integer(cfx_at(u->user->args, 1));
-        while (out.list->len <= i)
-            cfx_list_append(out.list, cfx_none());
-        cfx_value_drop(out.list->items[i]);
-        out.list->items[i] = cfx_value_keep(cfx_node_get_meta(u->user, "val"));
+        while (cfx_as_list(out)->len <= i)
+            cfx_list_append(cfx_as_list(out), cfx_none());
+        cfx_value_drop(cfx_as_list(out)->items[i]);
+        cfx_as_list(out)->items[i] = cfx_value_keep(cfx_node_get_meta(u->user, "val"));
     }
-    return out.list->len ? out : cfx_none();
+    return cfx_as_list(out)->len ? out : cfx_none();
 }
 
 cfx_value cfx__rerun_copy(cfx__rerun *run, const cfx_node *n, cfx_args a) {
@@ -121,13 +122,14 @@ cfx_value cfx__rerun_copy(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     r->inside = inside;
     cfx_node_set_meta(made, "val", cfx_node_get_meta(n, "val"));
     if (v.tag == CFX_TAG_TENSOR)
-        return cfx_tensor_value(cfx__functional_new(v.tensor));
-    for (int64_t i = 0; v.tag == CFX_TAG_TUPLE && i < v.list->len; i++)
-        if (v.list->items[i].tag == CFX_TAG_TENSOR) {
-            cfx_value outer = cfx_tensor_value(cfx__functional_new(v.list->items[i].tensor));
+        return cfx_tensor_value(cfx__functional_new(cfx_as_tensor(v)));
+    for (int64_t i = 0; v.tag == CFX_TAG_TUPLE && i < cfx_as_list(v)->len; i++)
+        if (cfx_as_list(v)->items[i].tag == CFX_TAG_TENSOR) {
+            cfx_value outer =
+                cfx_tensor_value(cfx__functional_new(cfx_as_tensor(cfx_as_list(v)->items[i])));
             cfx_value_keep(outer);
-            cfx_value_drop(v.list->items[i]);
-            v.list->items[i] = outer;
+            cfx_value_drop(cfx_as_list(v)->items[i]);
+            cfx_as_list(v)->items[i] = outer;
         }
     return v;
 }
@@ -142,7 +144,7 @@ static bool is_data(const struct cfx_sym *e) {
 /* Whether an argument is a truth or number that only a node knows. */
 static void note_unknown(cfx_node *n, void *user) {
     cfx_value val = cfx_node_get_meta(n, "val");
-    *(bool *)user |= val.tag == CFX_TAG_SYM && is_data(val.sym);
+    *(bool *)user |= val.tag == CFX_TAG_SYM && is_data(cfx_as_sym(val));
 }
 
 static bool has_unknown(const cfx_node *n, cfx_args a) {
@@ -156,13 +158,15 @@ static bool has_unknown(const cfx_node *n, cfx_args a) {
 /* The symbol number *skip of those in v that depend on data and are alone; NULL: there are less. */
 static const char *data_symbol(cfx_value v, int *skip) {
     if (v.tag == CFX_TAG_SYM)
-        return v.sym->op == CFX__SYM_NAME && is_data(v.sym) && (*skip)-- == 0 ? v.sym->name : NULL;
+        return cfx_as_sym(v)->op == CFX__SYM_NAME && is_data(cfx_as_sym(v)) && (*skip)-- == 0
+                   ? cfx_as_sym(v)->name
+                   : NULL;
     if (v.tag == CFX_TAG_DICT)
-        return data_symbol(cfx_dict_get(v.dict, "shape"), skip);
+        return data_symbol(cfx_dict_get(cfx_as_dict(v), "shape"), skip);
     const char *found = NULL;
     bool list = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
-    for (int64_t i = 0; list && i < v.list->len && !found; i++)
-        found = data_symbol(v.list->items[i], skip);
+    for (int64_t i = 0; list && i < cfx_as_list(v)->len && !found; i++)
+        found = data_symbol(cfx_as_list(v)->items[i], skip);
     return found;
 }
 
@@ -193,12 +197,12 @@ static cfx_value run_item(cfx__rerun *run, const cfx_node *n, cfx_args a) {
 static bool is_no_view(const cfx_op *op, cfx_args a) {
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS], product = 1;
     if (op != &cfx_op_view || a.n != 2 || a.v[0].tag != CFX_TAG_TENSOR ||
-        a.v[1].tag != CFX_TAG_LIST || a.v[1].list->len > CFX_MAX_DIMS)
+        a.v[1].tag != CFX_TAG_LIST || cfx_as_list(a.v[1])->len > CFX_MAX_DIMS)
         return false;
-    const cfx_tensor *t = a.v[0].tensor;
-    int n = (int)a.v[1].list->len, open = -1;
+    const cfx_tensor *t = cfx_as_tensor(a.v[0]);
+    int n = (int)cfx_as_list(a.v[1])->len, open = -1;
     for (int i = 0; i < n; i++) {
-        shape[i] = cfx_integer(a.v[1].list->items[i]);
+        shape[i] = cfx_integer(cfx_as_list(a.v[1])->items[i]);
         if (shape[i] < 0)
             open = i;
         else
@@ -213,7 +217,8 @@ static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
     cfx_value args = filled(run, n->args), kwargs = filled(run, n->kwargs);
     if (cfx_is_bad(args) || cfx_is_bad(kwargs))
         return cfx_bad();
-    cfx_args a = {(int)args.list->len, args.list->items, kwargs.dict->len ? kwargs.dict : NULL};
+    cfx_args a = {(int)cfx_as_list(args)->len, cfx_as_list(args)->items,
+                  cfx_as_dict(kwargs)->len ? cfx_as_dict(kwargs) : NULL};
     cfx_op *op = n->target.op && !n->target.fn ? n->target.op : NULL;
     if (cfx_node_is_getitem(n) && a.n == 2 &&
         (a.v[0].tag == CFX_TAG_LIST || a.v[0].tag == CFX_TAG_TUPLE))
@@ -267,7 +272,7 @@ static bool run_placeholders(cfx__rerun *run) {
         fine = rerun_node(run, all.data[run->order ? run->order[i] : (int)i]);
     for (size_t i = 0; i < all.len && fine; i++) {
         cfx_value v = run->values[cfx__node_of(all.data[i])->id];
-        VEC_PUSH(run->inputs, v.tag == CFX_TAG_TENSOR ? v.tensor : NULL);
+        VEC_PUSH(run->inputs, v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL);
     }
     VEC_FREE(all);
     return fine;
@@ -335,14 +340,14 @@ cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     for (int i = 0; i < a.n && cfx_ok(); i++) {
         cfx_value v = a.v[i];
         if (v.tag == CFX_TAG_MODULE) {
-            const char *name = n->args.list->items[i].node->target.name;
-            if (!rerun_child(run, name, v.module))
+            const char *name = cfx_as_node(cfx_as_list(n->args)->items[i])->target.name;
+            if (!rerun_child(run, name, cfx_as_module(v)))
                 return cfx_bad();
             v = cfx_node_value(cfx_graph_get_attr(run->recorder.graph, name));
         } else if (v.tag == CFX_TAG_LIST) {
-            v = cfx_tuple_value(v.list->len, v.list->items);
+            v = cfx_tuple_value(cfx_as_list(v)->len, cfx_as_list(v)->items);
         }
-        cfx_list_append(args.list, v);
+        cfx_list_append(cfx_as_list(args), v);
     }
-    return cfx__rerun_copy(run, n, (cfx_args){a.n, args.list->items, a.kw});
+    return cfx__rerun_copy(run, n, (cfx_args){a.n, cfx_as_list(args)->items, a.kw});
 }

@@ -40,8 +40,8 @@ static void note_arguments(cfx__rule *r) {
     const cfx__pattern_node *root = node_of(r, r->pattern->anchors[0].node);
     for (int i = 0; root->schema && i < 2 && i < root->schema->nargs; i++) {
         cfx_value v = root->args[i];
-        if (v.tag == CFX_TAG_NODE && !node_of(r, v.node)->wild)
-            r->argument[i] = node_of(r, v.node)->key;
+        if (v.tag == CFX_TAG_NODE && !node_of(r, cfx_as_node(v))->wild)
+            r->argument[i] = node_of(r, cfx_as_node(v))->key;
     }
     r->commutes = root->commutes;
 }

@@ -48,14 +48,16 @@ static const row_rules *row_of(applying *a, const cfx_node *n) {
 }
 
 static uint64_t key_of_argument(applying *a, const cfx_node *n, int i) {
-    cfx_value v = i < n->args.list->len ? n->args.list->items[i] : cfx_none();
-    return v.tag == CFX_TAG_NODE && v.node->graph == a->graph ? row_of(a, v.node)->key : 1;
+    cfx_value v = i < cfx_as_list(n->args)->len ? cfx_as_list(n->args)->items[i] : cfx_none();
+    return v.tag == CFX_TAG_NODE && cfx_as_node(v)->graph == a->graph
+               ? row_of(a, cfx_as_node(v))->key
+               : 1;
 }
 
 /* Whether the first arguments of n are calls of what the rule wants there. Keywords are left to the
  * search. */
 static bool may_fit(const cfx__rule *r, const uint64_t *have, const cfx_node *n) {
-    if (n->kwargs.dict->len)
+    if (cfx_as_dict(n->kwargs)->len)
         return true;
     bool straight = !r->argument[0] || r->argument[0] == have[0];
     if (!r->commutes)
@@ -74,7 +76,7 @@ static bool is_disturbed(const applying *a, const cfx__rule *r, const cfx__match
         return false;
     for (size_t i = 0; i < m->trail.len; i++) {
         cfx_value v = *cfx__match_slot(m->table, m->trail.data[i]);
-        if (v.tag == CFX_TAG_NODE && cfx__alias_written(&a->alias, v.node))
+        if (v.tag == CFX_TAG_NODE && cfx__alias_written(&a->alias, cfx_as_node(v)))
             return true;
     }
     return false;
@@ -89,8 +91,8 @@ static bool conditions_hold(const applying *a, const cfx__rule *r, const cfx__ma
 
 /* The match as functions in C see it; scope. */
 static cfx_found found_of(const cfx__rule *r, const cfx__matcher *m) {
-    cfx_found f = {cfx__match_slot(m->table, r->pattern->anchors[0].node)->node, cfx_dict_new(),
-                   cfx_list_value(0, NULL)};
+    cfx_found f = {cfx_as_node(*cfx__match_slot(m->table, r->pattern->anchors[0].node)),
+                   cfx_dict_new(), cfx_list_value(0, NULL)};
     cfx_each_node(r->pattern->graph, n) if (n->op != CFX_OUTPUT)
         cfx_dict_put(f.nodes, cfx_node_value(n), *cfx__match_slot(m->table, n));
     return f;
@@ -113,7 +115,7 @@ static cfx_value make(void *user) {
 
 static void expect(applying *a, const cfx__rule *r, const cfx__splice *s, const cfx_value *vals) {
     for (int i = 0; i < r->pattern->nreturned; i++) {
-        cfx_node *n = s->results.list->items[i].node;
+        cfx_node *n = cfx_as_node(cfx_as_list(s->results)->items[i]);
         bool made = cfx_is_none(cfx_node_get_meta(n, "val"));
         if (cfx_is_none(vals[i]))
             continue;
@@ -129,8 +131,9 @@ static void note_source(const cfx__rule *r, const cfx__splice *s, cfx_value name
     cfx_dict *from = cfx_dict_new();
     cfx_dict_set(from, "pass", cfx_string_value(r->name));
     cfx_dict_set(from, "nodes", names);
-    for (int64_t i = 0; i < s->made.list->len; i++)
-        cfx_node_set_meta(s->made.list->items[i].node, "from_node", cfx_dict_value(from));
+    for (int64_t i = 0; i < cfx_as_list(s->made)->len; i++)
+        cfx_node_set_meta(cfx_as_node(cfx_as_list(s->made)->items[i]), "from_node",
+                          cfx_dict_value(from));
 }
 
 static bool splice(applying *a, const cfx__rule *r, cfx__matcher *m) {
@@ -142,21 +145,21 @@ static bool splice(applying *a, const cfx__rule *r, cfx__matcher *m) {
     if (r->result) {
         cfx_each_node(r->result, n) if (n->op == CFX_PLACEHOLDER) {
             const cfx_node *of = cfx__pattern_named(r->pattern->graph, n->target.name);
-            cfx_list_append(inputs.list, m->table[cfx__node_of(of)->id]);
+            cfx_list_append(cfx_as_list(inputs), m->table[cfx__node_of(of)->id]);
         }
     } else {
         c.found = found_of(r, m);
         s.build = make;
         s.user = &c;
     }
-    s.inputs = inputs.list->items;
-    s.ninputs = (int)inputs.list->len;
+    s.inputs = cfx_as_list(inputs)->items;
+    s.ninputs = (int)cfx_as_list(inputs)->len;
     for (int i = 0; i < r->pattern->nreturned; i++)
-        vals[i] = cfx_value_keep(
-            cfx_node_get_meta(cfx__match_slot(m->table, r->pattern->returned[i])->node, "val"));
+        vals[i] = cfx_value_keep(cfx_node_get_meta(
+            cfx_as_node(*cfx__match_slot(m->table, r->pattern->returned[i])), "val"));
     for (int i = 0; i < r->pattern->ncalls; i++)
-        cfx_list_append(names.list, cfx_string_value(
-            cfx__match_slot(m->table, r->pattern->calls[i])->node->name));
+        cfx_list_append(cfx_as_list(names), cfx_string_value(
+            cfx_as_node(*cfx__match_slot(m->table, r->pattern->calls[i]))->name));
     bool done = cfx__splice_do(&s, NULL);
     if (done) {
         note_source(r, &s, names);
@@ -235,7 +238,7 @@ static void tell_failure(const applying *a) {
         cfx_value from = cfx_node_get_meta(n, "from_node");
         if (!cfx__node_of(n)->stale || from.tag != CFX_TAG_DICT)
             continue;
-        const cfx__rule *r = rule_named(a, cfx_text(cfx_dict_get(from.dict, "pass")));
+        const cfx__rule *r = rule_named(a, cfx_text(cfx_dict_get(cfx_as_dict(from), "pass")));
         const char *why = cfx__text_format("%s", cfx_error_last()->message);
         if (r) {
             cfx_clear();

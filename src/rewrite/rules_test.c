@@ -18,9 +18,10 @@ static cfx_program *program(const char *text) {
             cfx_dict_set(p->state, in.target, cfx_tensor_value(cfx_ones(4)));
     }
     cfx_value out = cfx_at(cfx_graph_output_node(gm->graph)->args, 0);
-    for (int64_t i = 0; i < out.list->len; i++)
-        cfx_program_add_output(p, (cfx_output_spec){.kind = CFX_OUT_USER,
-                                                    .name = out.list->items[i].node->name});
+    for (int64_t i = 0; i < cfx_as_list(out)->len; i++)
+        cfx_program_add_output(
+            p, (cfx_output_spec){.kind = CFX_OUT_USER,
+                                 .name = cfx_as_node(cfx_as_list(out)->items[i])->name});
     CHECK(cfx_program_infer(p));
     CHECK_OK();
     return p;

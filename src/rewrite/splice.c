@@ -27,7 +27,7 @@ static cfx_node *create_overload(cfx_graph *g, cfx_op *op, const cfx_value *boun
            cfx_equal_values(bound[last - 1], s->args[last - 1].fallback))
         last--;
     for (int i = 0; i < last; i++)
-        cfx_list_append(args.list, bound[i]);
+        cfx_list_append(cfx_as_list(args), bound[i]);
     for (int i = s->npositional; i < s->nargs; i++)
         if (!s->args[i].has_default || !cfx_equal_values(bound[i], s->args[i].fallback))
             cfx_dict_set(kw, s->args[i].name, bound[i]);
@@ -90,10 +90,10 @@ static cfx_value given(cfx_node *n, void *data) {
 }
 
 static bool is_all_numbers(cfx_value args) {
-    for (int64_t i = 0; i < args.list->len; i++)
-        if (!cfx_is_number(args.list->items[i]))
+    for (int64_t i = 0; i < cfx_as_list(args)->len; i++)
+        if (!cfx_is_number(cfx_as_list(args)->items[i]))
             return false;
-    return args.list->len > 0;
+    return cfx_as_list(args)->len > 0;
 }
 
 static cfx_value copy_call(copying *c, const cfx_node *n) {
@@ -102,9 +102,10 @@ static cfx_value copy_call(copying *c, const cfx_node *n) {
     if (cfx_is_bad(args) || cfx_is_bad(kwargs))
         return cfx_bad();
     bool call = n->op == CFX_CALL_FUNCTION || n->op == CFX_CALL_METHOD;
-    if (n->op == CFX_CALL_FUNCTION && n->target.fn && !kwargs.dict->len && is_all_numbers(args))
+    if (n->op == CFX_CALL_FUNCTION && n->target.fn && !cfx_as_dict(kwargs)->len &&
+        is_all_numbers(args))
         return cfx_py_from((cfx_site){0}, n->target.name,
-                           (cfx_args){(int)args.list->len, args.list->items, NULL});
+                           (cfx_args){(int)cfx_as_list(args)->len, cfx_as_list(args)->items, NULL});
     cfx_node *made =
         call && c->aten && (n->target.fn || n->target.op)
             ? create_aten(c->s, n, args, kwargs)
@@ -131,7 +132,7 @@ static cfx_value copy_all(copying *c) {
 
 static bool is_inside(const cfx__splice *s, const cfx_node *n) {
     for (int i = 0; i < s->pattern->ncalls; i++)
-        if (cfx__match_slot(s->table, s->pattern->calls[i])->node == n)
+        if (cfx_as_node(*cfx__match_slot(s->table, s->pattern->calls[i])) == n)
             return true;
     return false;
 }
@@ -140,7 +141,7 @@ static bool is_inside(const cfx__splice *s, const cfx_node *n) {
 static cfx_node *insert_point(const cfx__splice *s) {
     cfx_node *first = NULL, *last = NULL;
     for (int i = 0; i < s->pattern->nreturned; i++) {
-        cfx_node *n = cfx__match_slot(s->table, s->pattern->returned[i])->node;
+        cfx_node *n = cfx_as_node(*cfx__match_slot(s->table, s->pattern->returned[i]));
         cfx_each_user(n, u) if (!is_inside(s, u->user) &&
                                 (!first || cfx_node_precedes(u->user, first)))
             first = u->user;
@@ -165,17 +166,18 @@ static bool uses_later(const cfx__splice *s, const cfx_node *at) {
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 static void take_back(cfx__splice *s) {
-    for (int64_t i = s->made.list->len - 1; i >= 0; i--)
-        cfx_graph_erase(s->made.list->items[i].node);
+    for (int64_t i = cfx_as_list(s->made)->len - 1; i >= 0; i--)
+        cfx_graph_erase(cfx_as_node(cfx_as_list(s->made)->items[i]));
 }
 
 /* The results as a list of nodes; a bad value, with an error, where they are not as many nodes. */
 static cfx_value results_of(const cfx__splice *s, cfx_value v) {
     bool several = v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST;
-    cfx_value list = several ? cfx_list_value(v.list->len, v.list->items) : cfx_list_value(1, &v);
-    bool nodes = list.list->len == s->pattern->nreturned;
-    for (int64_t i = 0; i < list.list->len; i++)
-        nodes &= list.list->items[i].tag == CFX_TAG_NODE;
+    cfx_value list = several ? cfx_list_value(cfx_as_list(v)->len, cfx_as_list(v)->items)
+                             : cfx_list_value(1, &v);
+    bool nodes = cfx_as_list(list)->len == s->pattern->nreturned;
+    for (int64_t i = 0; i < cfx_as_list(list)->len; i++)
+        nodes &= cfx_as_list(list)->items[i].tag == CFX_TAG_NODE;
     if (nodes)
         return list;
     cfx__rule_fail(s->text, "the pattern has %d result(s), which %s cannot take the place of",
@@ -185,14 +187,14 @@ static cfx_value results_of(const cfx__splice *s, cfx_value v) {
 
 static void put_in(cfx__splice *s, cfx_dict *changed) {
     for (int i = 0; i < s->pattern->nreturned; i++) {
-        cfx_node *old = cfx__match_slot(s->table, s->pattern->returned[i])->node;
-        cfx_node *with = s->results.list->items[i].node;
+        cfx_node *old = cfx_as_node(*cfx__match_slot(s->table, s->pattern->returned[i]));
+        cfx_node *with = cfx_as_node(cfx_as_list(s->results)->items[i]);
         cfx_node_replace(old, with);
         if (changed)
             cfx_dict_put(changed, cfx_node_value(old), cfx_node_value(with));
     }
     for (int i = s->pattern->ncalls - 1; i >= 0; i--) {
-        cfx_node *n = cfx__match_slot(s->table, s->pattern->calls[i])->node;
+        cfx_node *n = cfx_as_node(*cfx__match_slot(s->table, s->pattern->calls[i]));
         if (!n->num_users)
             cfx_graph_erase(n);
     }
@@ -208,7 +210,7 @@ typedef struct watching {
 static void note_made(cfx_graph_hooks *hooks, cfx_node *n) {
     watching *w = (watching *)hooks;
     note_origin(n, w->origin);
-    cfx_list_append(w->splice->made.list, cfx_node_value(n));
+    cfx_list_append(cfx_as_list(w->splice->made), cfx_node_value(n));
 }
 
 static cfx_value build(cfx__splice *s, cfx_node *at, const cfx_node *anchor) {
@@ -225,7 +227,7 @@ static cfx_value build(cfx__splice *s, cfx_node *at, const cfx_node *anchor) {
 
 bool cfx__splice_do(cfx__splice *s, cfx_dict *changed) {
     cfx_node *at = insert_point(s);
-    cfx_node *anchor = cfx__match_slot(s->table, s->pattern->anchors[0].node)->node;
+    cfx_node *anchor = cfx_as_node(*cfx__match_slot(s->table, s->pattern->anchors[0].node));
     s->made = cfx_list_value(0, NULL);
     s->unsorted |= uses_later(s, at);
     cfx_value v = build(s, at, anchor);

@@ -126,7 +126,7 @@ static bool order_parts(const splitting *s, int *order) {
         order[n++] = i;
         const cfx_dict *next = s->parts[i].needed_by;
         for (int64_t k = 0; k < next->len; k++) {
-            int other = (int)next->entries[k].key.i;
+            int other = (int)cfx_integer(next->entries[k].key);
             cfx_dict_remove(s->parts[other].needs, cfx_int(i));
             if (!s->parts[other].needs->len)
                 ready[nready++] = other;
@@ -150,7 +150,7 @@ static void make_inputs(splitting *s, part *p) {
     cfx_dict *kept = cfx_dict_new();
     int number = 0;
     for (int64_t i = 0; i < p->inputs->len; i++) {
-        cfx_node *n = p->inputs->entries[i].key.node, *made;
+        cfx_node *n = cfx_as_node(p->inputs->entries[i].key), *made;
         if (is_module(s, n)) {
             made = cfx_graph_get_attr(p->graph, n->target.name);
             cfx_module_set_attr(p->holder, n->target.name, cfx_module_attr(s->gm, n->target.name));
@@ -196,8 +196,9 @@ static bool copy_node(splitting *s, part *p, cfx_node *n) {
 static cfx_module *finish_part(splitting *s, part *p) {
     cfx_value out = cfx_tuple_value(0, NULL);
     for (int64_t i = 0; i < p->outputs->len; i++)
-        cfx_list_append(out.list, mapped(p->outputs->entries[i].key.node, p->nodes));
-    cfx_graph_output(p->graph, out.list->len == 1 ? out.list->items[0] : out);
+        cfx_list_append(cfx_as_list(out),
+                        mapped(cfx_as_node(p->outputs->entries[i].key), p->nodes));
+    cfx_graph_output(p->graph, cfx_as_list(out)->len == 1 ? cfx_as_list(out)->items[0] : out);
     p->holder->training = s->gm->training;
     return cfx_graph_module(p->holder, p->graph, NULL);
 }
@@ -226,7 +227,7 @@ static void copy_all_outer(splitting *s) {
 static void copy_outer_of(splitting *s, const part *p) {
     cfx_each_node(s->gm->graph, n) if (n->op == CFX_PLACEHOLDER) copy_outer(s, n);
     for (int64_t i = 0; i < p->inputs->len; i++)
-        copy_outer(s, p->inputs->entries[i].key.node);
+        copy_outer(s, cfx_as_node(p->inputs->entries[i].key));
 }
 
 static bool call_part(splitting *s, part *p) {
@@ -236,14 +237,15 @@ static bool call_part(splitting *s, part *p) {
         return false;
     cfx_module_set_attr(s->holder, p->name, cfx_module_value(m));
     for (int64_t i = 0; i < p->inputs->len; i++)
-        cfx_list_append(args.list, mapped(p->inputs->entries[i].key.node, s->nodes));
+        cfx_list_append(cfx_as_list(args),
+                        mapped(cfx_as_node(p->inputs->entries[i].key), s->nodes));
     cfx_node *call = cfx_graph_call_module(s->graph, p->name, args, cfx_none());
     for (int64_t i = 0; i < p->outputs->len && cfx_ok(); i++) {
         cfx_node *item = call;
         if (p->outputs->len > 1)
             item = cfx_graph_call_function(s->graph, "operator.getitem", cfx_tuple(call, i),
                                            cfx_none());
-        cfx_value val = cfx_node_get_meta(p->outputs->entries[i].key.node, "val");
+        cfx_value val = cfx_node_get_meta(cfx_as_node(p->outputs->entries[i].key), "val");
         if (!cfx_is_none(val))
             cfx_node_set_meta(item, "val", val);
         cfx_dict_put(s->nodes, p->outputs->entries[i].key, cfx_node_value(item));

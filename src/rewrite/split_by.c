@@ -87,10 +87,11 @@ static const char *module_path(const cfx_node *n, int depth) {
     cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
     if (n->op == CFX_CALL_MODULE)
         return n->target.name;
-    if (stack.tag != CFX_TAG_DICT || !stack.dict->len)
+    if (stack.tag != CFX_TAG_DICT || !cfx_as_dict(stack)->len)
         return "";
-    cfx_value last = stack.dict->entries[stack.dict->len - 1].value;
-    const char *path = last.tag == CFX_TAG_TUPLE && last.list->len ? cfx_text(cfx_at(last, 0)) : "";
+    cfx_value last = cfx_as_dict(stack)->entries[cfx_as_dict(stack)->len - 1].value;
+    const char *path =
+        last.tag == CFX_TAG_TUPLE && cfx_as_list(last)->len ? cfx_text(cfx_at(last, 0)) : "";
     const char *end = path ? path : "";
     for (int i = 0; i < depth && end && *end; i++) {
         const char *dot = strchr(end, '.');
@@ -135,7 +136,7 @@ static double bytes_of(const cfx_node *n) {
     double bytes = r.kind == CFX_RESULT_TENSOR ? cfx_dtype_size(r.dtype) : 0;
     for (int i = 0; i < r.ndim && bytes > 0; i++) {
         cfx_value size = cfx_result_size(&r, i);
-        bytes *= size.tag == CFX_TAG_INT ? (double)size.i : 1;
+        bytes *= size.tag == CFX_TAG_INT ? (double)cfx_integer(size) : 1;
     }
     return bytes;
 }
@@ -167,7 +168,7 @@ static double flops_of(const cfx_node *n) {
     cfx_value args = cfx_tuple_value(c.schema->nargs, c.args);
     args = cfx__value_scope_own(cfx__node_map(cfx__value_scope_own(cfx__graph_freeze(args)), noted,
                                               NULL));
-    cfx_args a = {c.schema->nargs, args.list->items, NULL};
+    cfx_args a = {c.schema->nargs, cfx_as_list(args)->items, NULL};
     int64_t counted = cfx_ok() ? cfx_op_flops((cfx_site){0}, c.op, a) : 0;
     if (cfx_ok() && counted > 0)
         flops += (double)counted;

@@ -14,42 +14,42 @@ typedef struct condition {
 /* ---- what conditions ask --------------------------------------------------------------------- */
 
 static cfx_value dtype_of(const cfx_value *v) {
-    cfx_result r = v->tag == CFX_TAG_NODE ? cfx_node_result(v->node) : cfx_result_of(*v);
+    cfx_result r = v->tag == CFX_TAG_NODE ? cfx_node_result(cfx_as_node(*v)) : cfx_result_of(*v);
     return r.kind == CFX_RESULT_TENSOR ? cfx_dtype_value(r.dtype) : cfx_none();
 }
 
 static cfx_value rank_of(const cfx_value *v) {
-    cfx_result r = v->tag == CFX_TAG_NODE ? cfx_node_result(v->node) : cfx_result_of(*v);
+    cfx_result r = v->tag == CFX_TAG_NODE ? cfx_node_result(cfx_as_node(*v)) : cfx_result_of(*v);
     return r.kind == CFX_RESULT_TENSOR ? cfx_int(r.ndim) : cfx_none();
 }
 
 static cfx_value shape_of(const cfx_value *v) {
-    cfx_result r = v->tag == CFX_TAG_NODE ? cfx_node_result(v->node) : cfx_result_of(*v);
+    cfx_result r = v->tag == CFX_TAG_NODE ? cfx_node_result(cfx_as_node(*v)) : cfx_result_of(*v);
     if (r.kind != CFX_RESULT_TENSOR)
         return cfx_none();
     cfx_value out = cfx_tuple_value(0, NULL);
     for (int i = 0; i < r.ndim; i++)
-        cfx_list_append(out.list, cfx_result_size(&r, i));
+        cfx_list_append(cfx_as_list(out), cfx_result_size(&r, i));
     return out;
 }
 
 static cfx_value numel_of(const cfx_value *v) {
     cfx_value shape = shape_of(v);
     int64_t n = 1;
-    for (int64_t i = 0; shape.tag == CFX_TAG_TUPLE && i < shape.list->len; i++)
-        if (shape.list->items[i].tag != CFX_TAG_INT ||
-            __builtin_mul_overflow(n, shape.list->items[i].i, &n))
+    for (int64_t i = 0; shape.tag == CFX_TAG_TUPLE && i < cfx_as_list(shape)->len; i++)
+        if (cfx_as_list(shape)->items[i].tag != CFX_TAG_INT ||
+            __builtin_mul_overflow(n, cfx_integer(cfx_as_list(shape)->items[i]), &n))
             return cfx_none();
     return shape.tag == CFX_TAG_TUPLE ? cfx_int(n) : cfx_none();
 }
 
 static cfx_value len_of(const cfx_value *v) {
     bool list = v->tag == CFX_TAG_LIST || v->tag == CFX_TAG_TUPLE;
-    return list ? cfx_int(v->list->len) : cfx_none();
+    return list ? cfx_int(cfx_as_list(*v)->len) : cfx_none();
 }
 
 static cfx_value users_of(const cfx_value *v) {
-    return v->tag == CFX_TAG_NODE ? cfx_int(v->node->num_users) : cfx_none();
+    return v->tag == CFX_TAG_NODE ? cfx_int(cfx_as_node(*v)->num_users) : cfx_none();
 }
 
 static cfx_value is_number(const cfx_value *v) { return cfx_bool(cfx_is_number(*v)); }
@@ -59,14 +59,14 @@ static cfx_value is_int(const cfx_value *v) { return cfx_bool(v->tag == CFX_TAG_
 static cfx_value is_none(const cfx_value *v) { return cfx_bool(cfx_is_none(*v)); }
 
 static cfx_value is_tensor(const cfx_value *v) {
-    cfx_result r = v->tag == CFX_TAG_NODE ? cfx_node_result(v->node) : cfx_result_of(*v);
+    cfx_result r = v->tag == CFX_TAG_NODE ? cfx_node_result(cfx_as_node(*v)) : cfx_result_of(*v);
     return v->tag == CFX_TAG_NODE && r.kind == CFX_RESULT_UNKNOWN
                ? cfx_none()
                : cfx_bool(r.kind == CFX_RESULT_TENSOR);
 }
 
 static cfx_value absolute(const cfx_value *v) {
-    return v->tag == CFX_TAG_INT ? cfx_int(v->i < 0 ? -v->i : v->i)
+    return v->tag == CFX_TAG_INT ? cfx_int(cfx_integer(*v) < 0 ? -cfx_integer(*v) : cfx_integer(*v))
                                  : cfx_float(cfx_number(*v) < 0 ? -cfx_number(*v) : cfx_number(*v));
 }
 
@@ -77,20 +77,20 @@ static cfx_value close_to(const cfx_value *v) {
 }
 
 static cfx_value not_(const cfx_value *v) {
-    return v->tag == CFX_TAG_BOOL ? cfx_bool(!v->b) : cfx_none();
+    return v->tag == CFX_TAG_BOOL ? cfx_bool(!cfx_integer(*v)) : cfx_none();
 }
 
 /* False where one is false, though nothing be known of the other. */
 static cfx_value and_(const cfx_value *v) {
     for (int i = 0; i < 2; i++)
-        if (v[i].tag == CFX_TAG_BOOL && !v[i].b)
+        if (v[i].tag == CFX_TAG_BOOL && !cfx_integer(v[i]))
             return cfx_bool(false);
     return v[0].tag == CFX_TAG_BOOL && v[1].tag == CFX_TAG_BOOL ? cfx_bool(true) : cfx_none();
 }
 
 static cfx_value or_(const cfx_value *v) {
     for (int i = 0; i < 2; i++)
-        if (v[i].tag == CFX_TAG_BOOL && v[i].b)
+        if (v[i].tag == CFX_TAG_BOOL && cfx_integer(v[i]))
             return cfx_bool(true);
     return v[0].tag == CFX_TAG_BOOL && v[1].tag == CFX_TAG_BOOL ? cfx_bool(false) : cfx_none();
 }
@@ -98,8 +98,8 @@ static cfx_value or_(const cfx_value *v) {
 static cfx_value in_(const cfx_value *v) {
     if (v[1].tag != CFX_TAG_LIST && v[1].tag != CFX_TAG_TUPLE)
         return cfx_none();
-    for (int64_t i = 0; i < v[1].list->len; i++)
-        if (cfx_equal_values(v[0], v[1].list->items[i]))
+    for (int64_t i = 0; i < cfx_as_list(v[1])->len; i++)
+        if (cfx_equal_values(v[0], cfx_as_list(v[1])->items[i]))
             return cfx_bool(true);
     return cfx_bool(false);
 }
@@ -110,11 +110,11 @@ static cfx_value unequal(const cfx_value *v) { return cfx_bool(!cfx_equal_values
 
 static cfx_value item(const cfx_value *v) {
     bool list = v[0].tag == CFX_TAG_LIST || v[0].tag == CFX_TAG_TUPLE;
-    int64_t i = v[1].tag == CFX_TAG_INT ? v[1].i : 0;
+    int64_t i = v[1].tag == CFX_TAG_INT ? cfx_integer(v[1]) : 0;
     if (!list || v[1].tag != CFX_TAG_INT)
         return cfx_none();
-    i = i < 0 ? i + v[0].list->len : i;
-    return i >= 0 && i < v[0].list->len ? v[0].list->items[i] : cfx_none();
+    i = i < 0 ? i + cfx_as_list(v[0])->len : i;
+    return i >= 0 && i < cfx_as_list(v[0])->len ? cfx_as_list(v[0])->items[i] : cfx_none();
 }
 
 /* kinds: what arguments have to be for the function to be asked: anything, a value that is known, a
@@ -140,8 +140,8 @@ static const struct {
 static bool is_constant(const condition *c, cfx_value v) {
     if (v.tag != CFX_TAG_NODE)
         return true;
-    const cfx_input_spec *in = c->program ? cfx_program_input(c->program, v.node) : NULL;
-    return v.node->op == CFX_GET_ATTR || (in && in->kind != CFX_IN_USER);
+    const cfx_input_spec *in = c->program ? cfx_program_input(c->program, cfx_as_node(v)) : NULL;
+    return cfx_as_node(v)->op == CFX_GET_ATTR || (in && in->kind != CFX_IN_USER);
 }
 
 static int find(const char *name) {
@@ -188,11 +188,12 @@ static cfx_value value_of(condition *c, const cfx_node *n) {
     cfx_value args = cfx__value_scope_own(cfx__node_map(n->args, given, c));
     int i = find(n->target.name);
     if (!strcmp(n->target.name, "constant"))
-        return cfx_bool(is_constant(c, args.list->items[0]));
+        return cfx_bool(is_constant(c, cfx_as_list(args)->items[0]));
     if (i < 0)
-        return computed(n, args.list);
-    bool fine = functions[i].wants == ANYTHING || all(args.list, functions[i].wants == NUMBERS);
-    return fine ? functions[i].fn(args.list->items) : cfx_none();
+        return computed(n, cfx_as_list(args));
+    bool fine =
+        functions[i].wants == ANYTHING || all(cfx_as_list(args), functions[i].wants == NUMBERS);
+    return fine ? functions[i].fn(cfx_as_list(args)->items) : cfx_none();
 }
 
 bool cfx__condition_holds(const cfx_graph *g, const cfx__pattern *p, const cfx_value *table,
@@ -207,7 +208,7 @@ bool cfx__condition_holds(const cfx_graph *g, const cfx__pattern *p, const cfx_v
         }
         cfx_dict_put(c.values, cfx_node_value(n), value_of(&c, n));
     }
-    bool holds = v.tag == CFX_TAG_BOOL && v.b;
+    bool holds = v.tag == CFX_TAG_BOOL && cfx_integer(v);
     cfx_scope_close(mark);
     return holds;
 }

@@ -14,9 +14,9 @@ static int wanted(const cfx__autocast *c, const cfx_op *op, cfx_args a) {
     }
     for (int i = 0; i < a.n; i++) {
         bool list = a.v[i].tag == CFX_TAG_LIST;
-        for (int64_t k = 0; k < (list ? a.v[i].list->len : 1); k++) {
-            cfx_value v = list ? a.v[i].list->items[k] : a.v[i];
-            if (v.tag == CFX_TAG_TENSOR && v.tensor->dtype == CFX_F32)
+        for (int64_t k = 0; k < (list ? cfx_as_list(a.v[i])->len : 1); k++) {
+            cfx_value v = list ? cfx_as_list(a.v[i])->items[k] : a.v[i];
+            if (v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->dtype == CFX_F32)
                 return CFX_F32;
         }
     }
@@ -27,12 +27,12 @@ static int wanted(const cfx__autocast *c, const cfx_op *op, cfx_args a) {
 static cfx_value converted(cfx_value v, cfx_dtype to) {
     if (v.tag == CFX_TAG_LIST) {
         cfx_value list = cfx_list_value(0, NULL);
-        for (int64_t i = 0; i < v.list->len; i++)
-            cfx_list_append(list.list, converted(v.list->items[i], to));
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            cfx_list_append(cfx_as_list(list), converted(cfx_as_list(v)->items[i], to));
         return list;
     }
-    if (v.tag != CFX_TAG_TENSOR || !cfx__dtype_is_float(v.tensor->dtype) ||
-        v.tensor->dtype == CFX_F64 || v.tensor->dtype == to)
+    if (v.tag != CFX_TAG_TENSOR || !cfx__dtype_is_float(cfx_as_tensor(v)->dtype) ||
+        cfx_as_tensor(v)->dtype == CFX_F64 || cfx_as_tensor(v)->dtype == to)
         return v;
     return cfx_op_do_from((cfx_site){0}, cfx_op_find("aten.to.dtype"),
                           CFX_ARGS(v, cfx_dtype_value(to)));

@@ -10,20 +10,20 @@
 static bool put_path(cfx__text *out, cfx_value spec, int64_t *k) {
     size_t len = out->len;
     if (spec.tag == CFX_TAG_DICT) {
-        for (int64_t i = 0; i < spec.dict->len; i++) {
+        for (int64_t i = 0; i < cfx_as_dict(spec)->len; i++) {
             cfx__text_putc(out, '[');
-            cfx__repr(out, spec.dict->entries[i].key);
+            cfx__repr(out, cfx_as_dict(spec)->entries[i].key);
             cfx__text_putc(out, ']');
-            if (put_path(out, spec.dict->entries[i].value, k))
+            if (put_path(out, cfx_as_dict(spec)->entries[i].value, k))
                 return true;
             out->len = len;
         }
         return false;
     }
     if (spec.tag == CFX_TAG_LIST || spec.tag == CFX_TAG_TUPLE) {
-        for (int64_t i = 0; i < spec.list->len; i++) {
+        for (int64_t i = 0; i < cfx_as_list(spec)->len; i++) {
             cfx__text_printf(out, "[%lld]", (long long)i);
-            if (put_path(out, spec.list->items[i], k))
+            if (put_path(out, cfx_as_list(spec)->items[i], k))
                 return true;
             out->len = len;
         }
@@ -37,18 +37,18 @@ static const char *input_path(const cfx_program *p, int k) {
     cfx_value spec = p->in_spec;
     int64_t at = k;
     cfx__text out = {0};
-    if (spec.tag != CFX_TAG_TUPLE || spec.list->len != 2) {
+    if (spec.tag != CFX_TAG_TUPLE || cfx_as_list(spec)->len != 2) {
         cfx__text_printf(&out, "*args[%d]", k);
         return cfx__text_take(&out);
     }
     cfx__text_puts(&out, "*args");
-    if (put_path(&out, spec.list->items[0], &at))
+    if (put_path(&out, cfx_as_list(spec)->items[0], &at))
         return cfx__text_take(&out);
-    cfx_value kw = spec.list->items[1];
-    for (int64_t i = 0; kw.tag == CFX_TAG_DICT && i < kw.dict->len; i++) {
+    cfx_value kw = cfx_as_list(spec)->items[1];
+    for (int64_t i = 0; kw.tag == CFX_TAG_DICT && i < cfx_as_dict(kw)->len; i++) {
         out.len = 0;
-        cfx__repr(&out, kw.dict->entries[i].key);
-        if (put_path(&out, kw.dict->entries[i].value, &at))
+        cfx__repr(&out, cfx_as_dict(kw)->entries[i].key);
+        if (put_path(&out, cfx_as_dict(kw)->entries[i].value, &at))
             break;
     }
     return cfx__text_take(&out);
@@ -113,12 +113,12 @@ static bool solve(checker *c, const cfx_sym *s, const char *unknown, int64_t siz
     cfx_value f0 = value_of(c, s, unknown, 0), f1 = value_of(c, s, unknown, 1);
     if (f0.tag != CFX_TAG_INT || f1.tag != CFX_TAG_INT)
         return false;
-    int64_t step = f1.i - f0.i;
-    if (!step || (size - f0.i) % step)
+    int64_t step = cfx_integer(f1) - cfx_integer(f0);
+    if (!step || (size - cfx_integer(f0)) % step)
         return false;
-    *out = (size - f0.i) / step;
+    *out = (size - cfx_integer(f0)) / step;
     cfx_value again = value_of(c, s, unknown, *out);
-    return again.tag == CFX_TAG_INT && again.i == size;
+    return again.tag == CFX_TAG_INT && cfx_integer(again) == size;
 }
 
 static bool is_linear(const cfx_sym *s) {
@@ -128,19 +128,19 @@ static bool is_linear(const cfx_sym *s) {
 /* Learns what a symbol is, or compares with what is known of it. */
 static bool unify(checker *c, const char *where, cfx_value want, int64_t size) {
     int count = 0;
-    const char *unknown = unknown_in(c, want.sym, &count);
+    const char *unknown = unknown_in(c, cfx_as_sym(want), &count);
     if (!unknown) {
-        cfx_value known = value_of(c, want.sym, NULL, 0);
-        if (known.tag != CFX_TAG_INT || known.i == size)
+        cfx_value known = value_of(c, cfx_as_sym(want), NULL, 0);
+        if (known.tag != CFX_TAG_INT || cfx_integer(known) == size)
             return true;
         return fail(c, cfx__text_format("Expected input at %s to be equal to %lld, but got %lld",
-                                        where, (long long)known.i, (long long)size));
+                                        where, (long long)cfx_integer(known), (long long)size));
     }
     int64_t solution;
     if (count > 1)
         return true;
-    if (!solve(c, want.sym, unknown, size, &solution))
-        return !is_linear(want.sym) ||
+    if (!solve(c, cfx_as_sym(want), unknown, size, &solution))
+        return !is_linear(cfx_as_sym(want)) ||
                fail(c, cfx__text_format(
                            "Expected input %s = %lld to be of the form %s, where %s is an "
                            "integer",
@@ -154,15 +154,15 @@ static bool unify(checker *c, const char *where, cfx_value want, int64_t size) {
 /* As in PyTorch, what was exported with at least 2 may be 0 or 1 when it is run. */
 static bool in_range(checker *c, const char *where, cfx_value want, int64_t size) {
     cfx_value range = cfx_dict_get(c->p->ranges, cfx_value_str(want));
-    if (range.tag != CFX_TAG_TUPLE || range.list->len != 2)
+    if (range.tag != CFX_TAG_TUPLE || cfx_as_list(range)->len != 2)
         return true;
-    cfx_value lo = range.list->items[0], hi = range.list->items[1];
-    if (lo.tag == CFX_TAG_INT && lo.i > 2 && size < lo.i)
+    cfx_value lo = cfx_as_list(range)->items[0], hi = cfx_as_list(range)->items[1];
+    if (lo.tag == CFX_TAG_INT && cfx_integer(lo) > 2 && size < cfx_integer(lo))
         return fail(c, cfx__text_format("Expected input at %s to be >= %lld, but got %lld", where,
-                                        (long long)lo.i, (long long)size));
-    if (hi.tag == CFX_TAG_INT && size > hi.i)
+                                        (long long)cfx_integer(lo), (long long)size));
+    if (hi.tag == CFX_TAG_INT && size > cfx_integer(hi))
         return fail(c, cfx__text_format("Expected input at %s to be <= %lld, but got %lld", where,
-                                        (long long)hi.i, (long long)size));
+                                        (long long)cfx_integer(hi), (long long)size));
     return true;
 }
 
@@ -170,9 +170,9 @@ const char *cfx__program_ranges(const cfx_program *p) {
     cfx__text out = {0};
     for (int64_t i = 0; i < p->ranges->len; i++) {
         cfx_value r = p->ranges->entries[i].value;
-        bool pair = r.tag == CFX_TAG_TUPLE && r.list->len == 2;
-        cfx_value lo = pair ? r.list->items[0] : cfx_none();
-        cfx_value hi = pair ? r.list->items[1] : cfx_none();
+        bool pair = r.tag == CFX_TAG_TUPLE && cfx_as_list(r)->len == 2;
+        cfx_value lo = pair ? cfx_as_list(r)->items[0] : cfx_none();
+        cfx_value hi = pair ? cfx_as_list(r)->items[1] : cfx_none();
         cfx__text_printf(&out, "%s%s in [%s, %s]", i ? ", " : "",
                          cfx_value_str(p->ranges->entries[i].key),
                          cfx_is_none(lo) ? "-int_oo" : cfx_value_str(lo),
@@ -184,12 +184,12 @@ const char *cfx__program_ranges(const cfx_program *p) {
 /* ---- one input ------------------------------------------------------------------------------- */
 
 static bool check_size(checker *c, int dim, cfx_value want, int64_t size) {
-    if (want.tag == CFX_TAG_INT && want.i == size)
+    if (want.tag == CFX_TAG_INT && cfx_integer(want) == size)
         return true;
     const char *where = cfx__text_format("%s.shape[%d]", input_path(c->p, c->k), dim);
     if (want.tag == CFX_TAG_INT)
         return fail(c, cfx__text_format("Expected input at %s to be equal to %lld, but got %lld",
-                                        where, (long long)want.i, (long long)size));
+                                        where, (long long)cfx_integer(want), (long long)size));
     return want.tag != CFX_TAG_SYM ||
            (unify(c, where, want, size) && in_range(c, where, want, size));
 }
@@ -199,7 +199,7 @@ static bool check_tensor(checker *c, cfx_value v) {
     if (v.tag != CFX_TAG_TENSOR)
         return fail(c, cfx__text_format("Expected input at %s to be a tensor, but got <class '%s'>",
                                         input_path(c->p, c->k), cfx__value_python_type(v)));
-    const cfx_tensor *t = v.tensor;
+    const cfx_tensor *t = cfx_as_tensor(v);
     if (t->ndim != d->ndim) {
         const char *want = strchr(cfx_result_text(d), '[');
         return fail(
@@ -233,8 +233,8 @@ static bool check_number(checker *c, const cfx_input_spec *s, cfx_value v) {
     if (!cfx_is_number(v))
         return fail(c, cfx__text_format("Expected input at %s to be a number, but got <class '%s'>",
                                         where, cfx__value_python_type(v)));
-    return v.tag != CFX_TAG_INT ||
-           (unify(c, where, c->want.value, v.i) && in_range(c, where, c->want.value, v.i));
+    return v.tag != CFX_TAG_INT || (unify(c, where, c->want.value, cfx_integer(v)) &&
+                                    in_range(c, where, c->want.value, cfx_integer(v)));
 }
 
 bool cfx__program_check(cfx_site at, const cfx_program *p, const cfx_list *flat) {
@@ -293,7 +293,7 @@ static void survey_module(const char *path, cfx_module *m, void *user) {
             list = cfx_list_value(0, NULL);
             cfx_dict_set(s->missing, name.data, list);
         }
-        cfx_list_append(list.list, cfx_node_value(n));
+        cfx_list_append(cfx_as_list(list), cfx_node_value(n));
         cfx__text_release(&name);
     }
 }
@@ -303,11 +303,11 @@ enum { NODES_NAMED = 3 };
 static void list_missing(cfx_site at, const cfx_dict *missing) {
     cfx__text out = {0};
     for (int64_t i = 0; i < missing->len; i++) {
-        const cfx_list *nodes = missing->entries[i].value.list;
+        const cfx_list *nodes = cfx_as_list(missing->entries[i].value);
         cfx__text_printf(&out, "\n  %s: %lld node%s (", cfx_text(missing->entries[i].key),
                          (long long)nodes->len, nodes->len == 1 ? "" : "s");
         for (int64_t k = 0; k < nodes->len && k < NODES_NAMED; k++)
-            cfx__text_printf(&out, "%s%s", k ? ", " : "", nodes->items[k].node->name);
+            cfx__text_printf(&out, "%s%s", k ? ", " : "", cfx_as_node(nodes->items[k])->name);
         cfx__text_puts(&out, nodes->len > NODES_NAMED ? ", ...)" : ")");
     }
     cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at,

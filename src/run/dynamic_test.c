@@ -131,7 +131,7 @@
 
 #define DEFINE(name, result)                                                                       \
     static cfx_value name##_forward(cfx_module *self, cfx_args a) {                                \
-        cfx_tensor *x = a.v[0].tensor, *y = a.n > 1 ? a.v[1].tensor : NULL;                        \
+        cfx_tensor *x = cfx_as_tensor(a.v[0]), *y = a.n > 1 ? cfx_as_tensor(a.v[1]) : NULL;        \
         (void)self, (void)x, (void)y;                                                              \
         return cfx_tensor_value(result);                                                           \
     }
@@ -250,7 +250,7 @@ static int64_t size_at(const expected *e, const int64_t *values, const char *tex
     cfx_value v;
     cfx__sym_parse(text, text + strlen(text), &rest, &v);
     if (v.tag == CFX_TAG_INT)
-        return v.i;
+        return cfx_integer(v);
     for (int i = 0; i < e->nsymbols; i++) /* these are n, 2*n or n+1 */
         if (strstr(text, e->symbols[i].name)) {
             int64_t by = strchr(text, '*') ? strtoll(text, NULL, 10) : 1;
@@ -291,7 +291,7 @@ static cfx_value inputs_at(const expected *e, const int64_t *values, cfx_dict *d
             cfx_dict_set(dims, name, cfx_dict_value(own));
         cfx_value list = cfx_ints_value(n, sizes);
         cfx_list_append(
-            args.list,
+            cfx_as_list(args),
             cfx_tensor_value(is(dtype, "f32") ? cfx_randn(list) : cfx_randint(atoi(below), list)));
     }
     return args;
@@ -377,13 +377,13 @@ static void check_runs(const expected *e, cfx_module *m, cfx_program *p, cfx_pro
         int64_t values[8];
         sizes_for(e, k, values);
         cfx_value in = inputs_at(e, values, NULL);
-        cfx_args a = {(int)in.list->len, in.list->items, NULL};
+        cfx_args a = {(int)cfx_as_list(in)->len, cfx_as_list(in)->items, NULL};
         cfx_value want = cfx_forward_value_from(CFX_HERE, m, a);
         cfx_value got = cfx_program_run_from(CFX_HERE, p, a);
         cfx_value again = cfx_program_run_from(CFX_HERE, core, a);
         CHECK_OK();
-        CHECK(CFX_V(cfx_allclose(got, want, CFX_KW(atol, 1e-5))).b);
-        CHECK(CFX_V(cfx_allclose(again, want, CFX_KW(atol, 1e-4))).b);
+        CHECK(cfx_integer(CFX_V(cfx_allclose(got, want, CFX_KW(atol, 1e-5)))));
+        CHECK(cfx_integer(CFX_V(cfx_allclose(again, want, CFX_KW(atol, 1e-4)))));
     }
 }
 

@@ -86,7 +86,7 @@ static bool is_watched(const cfx_execution *e) {
                    d->grad == CFX_GRAD_ON || (e->inputs.kw && e->inputs.kw->len);
     for (int i = 0; i < e->inputs.n && !watched; i++)
         watched = e->inputs.v[i].tag == CFX_TAG_TENSOR &&
-                  e->inputs.v[i].tensor->head.flags & (CFX__FAKE | CFX__TRACED);
+                  cfx_as_tensor(e->inputs.v[i])->head.flags & (CFX__FAKE | CFX__TRACED);
     return watched;
 }
 
@@ -119,7 +119,7 @@ cfx_value cfx_execute(const cfx_executor *x, const cfx_execution *e) {
 cfx_value cfx__run_module(cfx_site at, cfx_module *gm, cfx_args a, cfx_watcher *w) {
     size_t mark = cfx_scope_open();
     cfx_value v = cfx_bad();
-    if (cfx__run_inputs(gm->graph, &a, cfx_list_value(0, NULL).list)) {
+    if (cfx__run_inputs(gm->graph, &a, cfx_as_list(cfx_list_value(0, NULL)))) {
         cfx_execution e = {.at = at, .module = gm, .inputs = a, .watcher = w};
         v = cfx_execute(NULL, &e);
     }

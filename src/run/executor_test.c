@@ -19,13 +19,13 @@ static void *prepare(const cfx_execution *e) {
     if (count.refuse)
         return NULL;
     form *f = cfx__alloc(sizeof *f);
-    f->size = cfx_tensor_numel(e->inputs.v[0].tensor);
+    f->size = cfx_tensor_numel(cfx_as_tensor(e->inputs.v[0]));
     count.prepared++;
     return f;
 }
 
 static bool fits(const void *p, const cfx_execution *e) {
-    return ((const form *)p)->size == cfx_tensor_numel(e->inputs.v[0].tensor);
+    return ((const form *)p)->size == cfx_tensor_numel(cfx_as_tensor(e->inputs.v[0]));
 }
 
 static cfx_value run_ten(void *p, const cfx_execution *e) {

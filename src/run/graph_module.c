@@ -190,7 +190,7 @@ static void note_unused(const char *path, cfx_module *m, void *user) {
     for (const char *dot = path; !used && (dot = strchr(dot, '.')); dot++) {
         const cfx_value *above =
             cfx_dict_find(p->named, cfx_string_value_n(path, (size_t)(dot - path)));
-        used = above && above->b;
+        used = above && cfx_integer(*above);
     }
     if (!used)
         cfx_list_append(p->unused, cfx_string_value(path));
@@ -200,7 +200,7 @@ int cfx_graph_module_prune(cfx_module *gm) {
     if (!gm || !gm->graph)
         return 0;
     size_t mark = cfx_scope_open();
-    pruning p = {cfx_dict_new(), cfx_list_value(0, NULL).list};
+    pruning p = {cfx_dict_new(), cfx_as_list(cfx_list_value(0, NULL))};
     cfx_each_node(gm->graph, n) if (n->op == CFX_CALL_MODULE || n->op == CFX_GET_ATTR)
         note_named(&p, n->target.name);
     cfx_module_walk(gm, note_unused, &p);

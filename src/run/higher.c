@@ -12,7 +12,7 @@ static cfx_value arg(cfx_args a, int i) { return i < a.n ? a.v[i] : cfx_none(); 
 
 static bool is_sequence(cfx_value v) { return v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE; }
 
-static int64_t length(cfx_value v) { return is_sequence(v) ? v.list->len : 0; }
+static int64_t length(cfx_value v) { return is_sequence(v) ? cfx_as_list(v)->len : 0; }
 
 static cfx_value graph_arg(cfx_site at, const char *op, cfx_args a, int i) {
     cfx_value v = arg(a, i);
@@ -39,9 +39,10 @@ static cfx_value call(cfx_site at, cfx_value graph, int nlists, const cfx_value 
     cfx_value all = cfx_list_value(0, NULL);
     for (int k = 0; k < nlists; k++)
         for (int64_t i = 0; i < length(lists[k]); i++)
-            cfx_list_append(all.list, lists[k].list->items[i]);
-    return cfx_forward_value_from(at, graph.module,
-                                  (cfx_args){(int)all.list->len, all.list->items, NULL});
+            cfx_list_append(cfx_as_list(all), cfx_as_list(lists[k])->items[i]);
+    return cfx_forward_value_from(
+        at, cfx_as_module(graph),
+        (cfx_args){(int)cfx_as_list(all)->len, cfx_as_list(all)->items, NULL});
 }
 
 /* The rest of the arguments, from number i on, handed to the sub-graph. */
@@ -50,7 +51,7 @@ static cfx_value call_with_rest(cfx_site at, const char *op, cfx_args a, int gra
     if (cfx_is_bad(g))
         return g;
     int n = a.n > from ? a.n - from : 0;
-    return cfx_forward_value_from(at, g.module, (cfx_args){n, a.v + (n ? from : 0), NULL});
+    return cfx_forward_value_from(at, cfx_as_module(g), (cfx_args){n, a.v + (n ? from : 0), NULL});
 }
 
 /* ---- branches and loops ---------------------------------------------------------------------- */
@@ -84,7 +85,7 @@ static cfx_value while_loop(cfx_site at, cfx_args a) {
         if (!is_sequence(next))
             break;
     }
-    cfx_value result = cfx_tuple_value(length(lists[0]), lists[0].list->items);
+    cfx_value result = cfx_tuple_value(length(lists[0]), cfx_as_list(lists[0])->items);
     cfx_value_drop(lists[0]);
     return cfx_scope_return_value(mark, cfx_ok() ? result : cfx_bad());
 }
@@ -95,8 +96,9 @@ static cfx_value while_loop(cfx_site at, cfx_args a) {
 static int64_t slices(cfx_site at, const char *op, cfx_value xs) {
     int64_t n = -1;
     for (int64_t i = 0; i < length(xs); i++) {
-        cfx_value x = xs.list->items[i];
-        int64_t have = x.tag == CFX_TAG_TENSOR && x.tensor->ndim ? x.tensor->shape[0] : -1;
+        cfx_value x = cfx_as_list(xs)->items[i];
+        int64_t have =
+            x.tag == CFX_TAG_TENSOR && cfx_as_tensor(x)->ndim ? cfx_as_tensor(x)->shape[0] : -1;
         if (have < 0 || (n >= 0 && have != n)) {
             cfx_fail(CFX_RUNTIME_ERROR, at,
                      "%s%s: all xs leaves must be tensors with the same leading dimension", prefix,
@@ -113,7 +115,8 @@ static int64_t slices(cfx_site at, const char *op, cfx_value xs) {
 static cfx_value slice_at(cfx_value xs, int64_t k) {
     cfx_value out = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < length(xs); i++)
-        cfx_list_append(out.list, cfx_tensor_value(cfx_select(xs.list->items[i], 0, k)));
+        cfx_list_append(cfx_as_list(out),
+                        cfx_tensor_value(cfx_select(cfx_as_list(xs)->items[i], 0, k)));
     return out;
 }
 
@@ -126,19 +129,19 @@ typedef struct {
 static void add_row(rows *r, cfx_value items, int64_t from, bool clone) {
     for (int64_t i = from; i < length(items); i++) {
         if (!r->count)
-            cfx_list_append(r->columns.list, cfx_list_value(0, NULL));
-        cfx_value v = items.list->items[i];
+            cfx_list_append(cfx_as_list(r->columns), cfx_list_value(0, NULL));
+        cfx_value v = cfx_as_list(items)->items[i];
         if (clone && v.tag == CFX_TAG_TENSOR)
             v = cfx_tensor_value(cfx_clone(v));
         if (i - from < length(r->columns))
-            cfx_list_append(r->columns.list->items[i - from].list, v);
+            cfx_list_append(cfx_as_list(cfx_as_list(r->columns)->items[i - from]), v);
     }
     r->count++;
 }
 
 static void stack_rows(const rows *r, cfx_list *out) {
     for (int64_t i = 0; i < length(r->columns) && cfx_ok(); i++)
-        cfx_list_append(out, cfx_tensor_value(cfx_stack(r->columns.list->items[i], 0)));
+        cfx_list_append(out, cfx_tensor_value(cfx_stack(cfx_as_list(r->columns)->items[i], 0)));
 }
 
 static cfx_value map_impl(cfx_site at, cfx_args a) {
@@ -153,7 +156,7 @@ static cfx_value map_impl(cfx_site at, cfx_args a) {
         cfx_value y = call(at, body, 2, lists);
         add_row(&made, is_sequence(y) ? y : cfx_tuple_value(1, &y), 0, true);
     }
-    stack_rows(&made, out.list);
+    stack_rows(&made, cfx_as_list(out));
     return cfx_ok() ? out : cfx_bad();
 }
 
@@ -163,7 +166,7 @@ static cfx_value scan(cfx_site at, cfx_args a) {
     cfx_value body = graph_arg(at, "scan", a, 0);
     cfx_value carry = list_arg(at, "scan", a, 1), xs = list_arg(at, "scan", a, 2);
     bool old = arg(a, 3).tag == CFX_TAG_INT;
-    bool reverse = old && arg(a, 4).tag == CFX_TAG_BOOL && arg(a, 4).b;
+    bool reverse = old && arg(a, 4).tag == CFX_TAG_BOOL && cfx_integer(arg(a, 4));
     cfx_value rest = list_arg(at, "scan", a, old ? 5 : 3), out = cfx_tuple_value(0, NULL);
     int64_t n = cfx_ok() ? slices(at, "scan", xs) : -1, ncarry = length(carry);
     rows made = {.columns = cfx_list_value(0, NULL)};
@@ -175,20 +178,20 @@ static cfx_value scan(cfx_site at, cfx_args a) {
         cfx_value y = call(at, body, 3, lists);
         if (length(y) >= ncarry && cfx_ok()) {
             cfx_value_drop(carry);
-            carry = cfx_value_keep(cfx_tuple_value(ncarry, y.list->items));
+            carry = cfx_value_keep(cfx_tuple_value(ncarry, cfx_as_list(y)->items));
             add_row(&made, y, ncarry, true);
         } else {
             cfx_fail(CFX_RUNTIME_ERROR, at, "%sscan: the graph gave no carry", prefix);
         }
     }
     for (int64_t i = 0; i < length(carry); i++)
-        cfx_list_append(out.list, carry.list->items[i]);
+        cfx_list_append(cfx_as_list(out), cfx_as_list(carry)->items[i]);
     cfx_value_drop(carry);
-    stack_rows(&made, out.list);
-    for (int64_t i = ncarry; reverse && i < out.list->len && cfx_ok(); i++) {
-        cfx_value turned = cfx_tensor_value(cfx_flip(out.list->items[i], cfx_list(0)));
-        cfx_value_drop(out.list->items[i]);
-        out.list->items[i] = cfx_value_keep(turned);
+    stack_rows(&made, cfx_as_list(out));
+    for (int64_t i = ncarry; reverse && i < cfx_as_list(out)->len && cfx_ok(); i++) {
+        cfx_value turned = cfx_tensor_value(cfx_flip(cfx_as_list(out)->items[i], cfx_list(0)));
+        cfx_value_drop(cfx_as_list(out)->items[i]);
+        cfx_as_list(out)->items[i] = cfx_value_keep(turned);
     }
     return cfx_ok() ? out : cfx_bad();
 }
@@ -214,7 +217,7 @@ static cfx_value associative_scan(cfx_site at, cfx_args a) {
         add_row(&made, last, 0, false);
     }
     cfx_value_drop(last);
-    stack_rows(&made, out.list);
+    stack_rows(&made, cfx_as_list(out));
     return cfx_ok() ? out : cfx_bad();
 }
 
@@ -235,7 +238,7 @@ static cfx_value autocast(cfx_site at, cfx_args a) {
     cfx_value device = arg(a, 0), dtype = arg(a, 1);
     cfx__autocast c = {
         .gpu = cfx_text(device) && !strcmp(cfx_text(device), "cuda"),
-        .dtype = dtype.tag == CFX_TAG_DTYPE ? (cfx_dtype)dtype.i : CFX_BF16,
+        .dtype = dtype.tag == CFX_TAG_DTYPE ? cfx_as_dtype(dtype) : CFX_BF16,
         .silent = !cfx_is_true_from(at, arg(a, 2)),
     };
     cfx_grad_mode before = cfx_get_grad_mode();

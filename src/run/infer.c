@@ -42,7 +42,7 @@ static cfx_value value_of(inference *f, const cfx_result *r) {
         return cfx_is_none(r->value) ? cfx_bad() : r->value;
     case CFX_RESULT_TENSOR: {
         cfx_value v = cfx__worlds_tensor(&f->worlds, f->k, r->value);
-        bool real = v.tag == CFX_TAG_TENSOR && v.tensor->data;
+        bool real = v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->data;
         return real ? cfx_tensor_value(cfx_tensor_fake(r->dtype, r->ndim, r->shape, r->stride)) : v;
     }
     case CFX_RESULT_SEVERAL: {
@@ -50,7 +50,7 @@ static cfx_value value_of(inference *f, const cfx_result *r) {
         for (int64_t i = 0; i < cfx_result_count(r); i++) {
             cfx_result item = cfx_result_item(r, i);
             cfx_value v = value_of(f, &item);
-            cfx_list_append(out.list, cfx_is_bad(v) ? cfx_none() : v);
+            cfx_list_append(cfx_as_list(out), cfx_is_bad(v) ? cfx_none() : v);
         }
         return out;
     }
@@ -118,7 +118,8 @@ static cfx_value computed(inference *f, cfx_node *n) {
         cfx_is_bad(args) ? args : cfx__value_scope_own(cfx__node_map(n->kwargs, input, f));
     if (cfx_is_bad(kwargs))
         return cfx_bad();
-    cfx_args a = {(int)args.list->len, args.list->items, kwargs.dict->len ? kwargs.dict : NULL};
+    cfx_args a = {(int)cfx_as_list(args)->len, cfx_as_list(args)->items,
+                  cfx_as_dict(kwargs)->len ? cfx_as_dict(kwargs) : NULL};
     bool fake = cfx_set_fake_mode(true);
     cfx_grad_mode grad = cfx_set_grad_mode(CFX_NO_GRAD);
     cfx_value v = call(f, n, a);

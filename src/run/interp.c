@@ -5,8 +5,8 @@
 void cfx__run_note(const cfx_node *n) {
     cfx_note("\nWhile executing %s", cfx_node_format(n));
     cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
-    if (stack.tag == CFX_TAG_DICT && stack.dict->len) {
-        cfx_value last = stack.dict->entries[stack.dict->len - 1].value;
+    if (stack.tag == CFX_TAG_DICT && cfx_as_dict(stack)->len) {
+        cfx_value last = cfx_as_dict(stack)->entries[cfx_as_dict(stack)->len - 1].value;
         cfx_note("Module: %s", cfx_value_str(cfx_at(last, 0)));
     }
     const char *source = cfx_text(cfx_node_get_meta(n, "source"));
@@ -153,8 +153,8 @@ cfx_value cfx_interp_run_node(cfx_interp *it, cfx_node *n) {
     size_t mark = cfx_scope_open();
     cfx_value args = cfx__run_fill(r, s->args);
     cfx_value kwargs = cfx__run_fill(r, s->kwargs);
-    cfx_args a = {(int)args.list->len, args.list->items,
-                  kwargs.tag == CFX_TAG_DICT ? kwargs.dict : NULL};
+    cfx_args a = {(int)cfx_as_list(args)->len, cfx_as_list(args)->items,
+                  kwargs.tag == CFX_TAG_DICT ? cfx_as_dict(kwargs) : NULL};
     return cfx_scope_return_value(mark, handler_for(it, n->op)(it, n->target, a));
 }
 
@@ -207,12 +207,12 @@ static bool run_passing(cfx_interp *it, int k) {
     }
     if (!s->item)
         return false;
-    cfx_value from = r->values[s->args.list->items[0].spare];
-    int64_t i = s->args.list->items[1].i;
+    cfx_value from = r->values[cfx_as_list(s->args)->items[0].spare];
+    int64_t i = cfx_integer(cfx_as_list(s->args)->items[1]);
     bool fits = (from.tag == CFX_TAG_TUPLE || from.tag == CFX_TAG_LIST) && i >= 0 &&
-                i < from.list->len;
+                i < cfx_as_list(from)->len;
     if (fits)
-        store(r, k, from.list->items[i]);
+        store(r, k, cfx_as_list(from)->items[i]);
     return fits;
 }
 
@@ -307,7 +307,7 @@ static cfx_value run_steps(cfx_interp *it, const cfx__steps *steps, cfx_args a,
     cfx__free(run.values);
     it->own_ = outer;
     if (cfx__value_tag_counted(result.tag))
-        cfx__scope_own(result.obj);
+        cfx__scope_own(cfx__value_object(result));
     return cfx_ok() ? result : cfx_bad();
 }
 
@@ -339,7 +339,7 @@ cfx_value cfx_run_from(cfx_site at, cfx_interp *it, cfx_args a) {
     const cfx_graph *g = it->graph ? it->graph : it->module->graph;
     size_t mark = cfx_scope_open();
     cfx_value v = cfx_bad();
-    if (cfx__run_inputs(g, &a, cfx_list_value(0, NULL).list))
+    if (cfx__run_inputs(g, &a, cfx_as_list(cfx_list_value(0, NULL))))
         v = cfx__run_graph(it, a, &cfx__interp_slots, NULL);
     if (g->tree && !cfx_is_bad(v))
         v = cfx__run_tree_result(g, v);

@@ -14,8 +14,9 @@ static bool is_program(cfx_site at, const cfx_program *p) {
 
 /* in_spec as (args, kwargs), which is what a program made by torch.export has. */
 static bool has_tree(cfx_value spec) {
-    return spec.tag == CFX_TAG_TUPLE && spec.list->len == 2 &&
-           spec.list->items[0].tag == CFX_TAG_TUPLE && spec.list->items[1].tag == CFX_TAG_DICT;
+    return spec.tag == CFX_TAG_TUPLE && cfx_as_list(spec)->len == 2 &&
+           cfx_as_list(spec)->items[0].tag == CFX_TAG_TUPLE &&
+           cfx_as_list(spec)->items[1].tag == CFX_TAG_DICT;
 }
 
 /* The keywords in the order of the spec. */
@@ -35,16 +36,16 @@ static cfx_dict *in_order(cfx_dict *given, const cfx_dict *wanted) {
  * caller needs to know of a program whose inputs have names in Python. */
 static bool is_flat(cfx_value spec, cfx_args a) {
     cfx_value leaves = cfx_list_value(0, NULL), all = cfx_tuple_value(a.n, a.v);
-    cfx_tree_flatten(spec, leaves.list);
+    cfx_tree_flatten(spec, cfx_as_list(leaves));
     if (a.kw && a.kw->len)
         return false;
-    int64_t wanted = leaves.list->len;
-    cfx_tree_flatten(all, leaves.list);
-    return a.n == wanted && leaves.list->len == 2 * wanted;
+    int64_t wanted = cfx_as_list(leaves)->len;
+    cfx_tree_flatten(all, cfx_as_list(leaves));
+    return a.n == wanted && cfx_as_list(leaves)->len == 2 * wanted;
 }
 
 static bool flatten_tree(cfx_site at, cfx_value spec, cfx_args a, cfx_list *flat) {
-    cfx_dict *kw = in_order(a.kw, spec.list->items[1].dict);
+    cfx_dict *kw = in_order(a.kw, cfx_as_dict(cfx_as_list(spec)->items[1]));
     cfx_value given = cfx_tuple(cfx_tuple_value(a.n, a.v), cfx_dict_value(kw));
     cfx_value got = cfx_tree_flatten(given, flat);
     if (cfx_equal_values(got, spec) || is_flat(spec, a))
@@ -104,7 +105,7 @@ static cfx_value no_tensor(cfx_site at, const cfx_input_spec *s) {
 static bool is_user(const cfx_input_spec *s) { return s->kind == CFX_IN_USER; }
 
 static bool is_fake(cfx_value v) {
-    return v.tag == CFX_TAG_TENSOR && v.tensor->head.flags & CFX__FAKE;
+    return v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->head.flags & CFX__FAKE;
 }
 
 /* Whether the run is about shapes alone. */
@@ -142,19 +143,19 @@ static cfx_value program_inputs(cfx_site at, cfx_program *p, const cfx__bound *b
     int users = 0, next = 0;
     for (int i = 0; i < p->ninputs; i++)
         users += is_user(&p->inputs[i]);
-    bool fine =
-        cfx__program_supported(at, p) && cfx__program_flatten(at, p->in_spec, p, a, flat.list);
-    if (fine && flat.list->len != users) {
+    bool fine = cfx__program_supported(at, p) &&
+                cfx__program_flatten(at, p->in_spec, p, a, cfx_as_list(flat));
+    if (fine && cfx_as_list(flat)->len != users) {
         cfx_fail(CFX_RUNTIME_ERROR, at, "Unexpected number of inputs (expected %d, got %lld)",
-                 users, (long long)flat.list->len);
+                 users, (long long)cfx_as_list(flat)->len);
         fine = false;
     }
-    fine = fine && cfx__program_check(at, p, flat.list);
-    bool fake = any_fake(flat.list);
+    fine = fine && cfx__program_check(at, p, cfx_as_list(flat));
+    bool fake = any_fake(cfx_as_list(flat));
     for (int i = 0; fine && i < p->ninputs; i++) {
-        cfx_value v = input(at, p, b, i, flat.list, &next);
+        cfx_value v = input(at, p, b, i, cfx_as_list(flat), &next);
         fine = !cfx_is_bad(v) && (fake || has_numbers(at, p, i, v));
-        cfx_list_append(values.list, v);
+        cfx_list_append(cfx_as_list(values), v);
     }
     return cfx_scope_return_value(mark, fine ? values : cfx_bad());
 }
@@ -187,8 +188,9 @@ static int written(const cfx_program *p, const cfx_output_spec *o) {
 static void write_back(const cfx_program *p, const cfx_output_spec *o, cfx_value inputs,
                        cfx_value v) {
     int i = written(p, o);
-    cfx_value to = i < 0 ? cfx_none() : inputs.list->items[i];
-    if (to.tag == CFX_TAG_TENSOR && v.tag == CFX_TAG_TENSOR && to.tensor != v.tensor)
+    cfx_value to = i < 0 ? cfx_none() : cfx_as_list(inputs)->items[i];
+    if (to.tag == CFX_TAG_TENSOR && v.tag == CFX_TAG_TENSOR &&
+        cfx_as_tensor(to) != cfx_as_tensor(v))
         cfx_copy_(to, v);
 }
 
@@ -206,22 +208,23 @@ cfx_value cfx_program_outputs(cfx_program *p, cfx_value inputs, cfx_value raw) {
         return cfx_bad();
     if (raw.tag != CFX_TAG_TUPLE && raw.tag != CFX_TAG_LIST)
         return raw;
-    if (p->noutputs && p->noutputs != raw.list->len) {
+    if (p->noutputs && p->noutputs != cfx_as_list(raw)->len) {
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
-                 "the graph gave %lld results, the signature has %d", (long long)raw.list->len,
-                 p->noutputs);
+                 "the graph gave %lld results, the signature has %d",
+                 (long long)cfx_as_list(raw)->len, p->noutputs);
         return cfx_bad();
     }
     size_t mark = cfx_scope_open();
     cfx_value flat = cfx_tuple_value(0, NULL);
-    for (int i = 0; i < raw.list->len; i++) {
+    for (int i = 0; i < cfx_as_list(raw)->len; i++) {
         const cfx_output_spec *o = p->noutputs ? &p->outputs[i] : NULL;
         if (!o || is_result(o))
-            cfx_list_append(flat.list, raw.list->items[i]);
+            cfx_list_append(cfx_as_list(flat), cfx_as_list(raw)->items[i]);
         else if (is_mutation(o))
-            write_back(p, o, inputs, raw.list->items[i]);
+            write_back(p, o, inputs, cfx_as_list(raw)->items[i]);
     }
-    cfx_value out = cfx_is_none(p->out_spec) ? flat : cfx_tree_unflatten(p->out_spec, flat.list);
+    cfx_value out =
+        cfx_is_none(p->out_spec) ? flat : cfx_tree_unflatten(p->out_spec, cfx_as_list(flat));
     return cfx_scope_return_value(mark, cfx_ok() ? out : cfx_bad());
 }
 
@@ -272,7 +275,7 @@ cfx_value cfx__program_execute(cfx_site at, cfx_program *p, const cfx_executor *
     cfx__bound *b = cfx__program_weights(p);
     cfx_execution e = {.at = at,
                        .module = p->module,
-                       .inputs = {(int)inputs.list->len, inputs.list->items, NULL},
+                       .inputs = {(int)cfx_as_list(inputs)->len, cfx_as_list(inputs)->items, NULL},
                        .constant = b->constant,
                        .watcher = w};
     cfx_value raw = cfx_execute(x, &e);
@@ -308,13 +311,13 @@ static cfx_value forward(cfx_module *self, cfx_args a) {
     if (!has_tree(in_spec))
         return cfx__run_module((cfx_site){0}, self, a, NULL);
     cfx_value flat = cfx_list_value(0, NULL);
-    if (!cfx__program_flatten((cfx_site){0}, in_spec, NULL, a, flat.list))
+    if (!cfx__program_flatten((cfx_site){0}, in_spec, NULL, a, cfx_as_list(flat)))
         return cfx_bad();
-    a = (cfx_args){(int)flat.list->len, flat.list->items, NULL};
+    a = (cfx_args){(int)cfx_as_list(flat)->len, cfx_as_list(flat)->items, NULL};
     cfx_value raw = cfx__run_module((cfx_site){0}, self, a, NULL);
     if (cfx_is_bad(raw) || cfx_is_none(out_spec) || raw.tag != CFX_TAG_TUPLE)
         return raw;
-    return cfx_tree_unflatten(out_spec, raw.list);
+    return cfx_tree_unflatten(out_spec, cfx_as_list(raw));
 }
 
 /* The node that reads what a lifted placeholder stood for. */
@@ -336,7 +339,7 @@ static cfx_tensor *own_handle(cfx_dict *made, cfx_tensor *t) {
     cfx_value key = cfx_int((int64_t)(intptr_t)t);
     const cfx_value *known = cfx_dict_find(made, key);
     if (known)
-        return known->tensor;
+        return cfx_as_tensor(*known);
     cfx_tensor *own = cfx__tensor_alias(t, t->ndim, t->shape, t->stride, t->offset);
     cfx_dict_put(made, key, cfx_tensor_value(own));
     return own;
@@ -360,23 +363,25 @@ static void add_tensor(cfx_module *m, const cfx_program *p, const cfx_input_spec
 /* The results alone, after the writes that the other outputs stand for. */
 static void unlift_output(const cfx_program *p, cfx_graph *g, cfx_node *const *nodes) {
     cfx_node *output = cfx_graph_output_node(g);
-    cfx_value all = output && output->args.list->len ? output->args.list->items[0] : cfx_none();
-    if ((all.tag != CFX_TAG_TUPLE && all.tag != CFX_TAG_LIST) || all.list->len != p->noutputs)
+    cfx_value all =
+        output && cfx_as_list(output->args)->len ? cfx_as_list(output->args)->items[0] : cfx_none();
+    if ((all.tag != CFX_TAG_TUPLE && all.tag != CFX_TAG_LIST) ||
+        cfx_as_list(all)->len != p->noutputs)
         return;
     cfx_value results = cfx_tuple_value(0, NULL), placed = cfx_tuple_value(0, NULL);
     for (int i = 0; i < p->ninputs; i++)
-        cfx_list_append(placed.list, cfx_node_value(nodes[i]));
+        cfx_list_append(cfx_as_list(placed), cfx_node_value(nodes[i]));
     for (int i = 0; i < p->noutputs; i++) {
         const cfx_output_spec *o = &p->outputs[i];
         int at = is_mutation(o) ? written(p, o) : -1;
-        cfx_value to = at < 0 ? cfx_none() : placed.list->items[at];
+        cfx_value to = at < 0 ? cfx_none() : cfx_as_list(placed)->items[at];
         if (is_result(o))
-            cfx_list_append(results.list, all.list->items[i]);
-        if (to.tag != CFX_TAG_NODE || all.list->items[i].tag != CFX_TAG_NODE)
+            cfx_list_append(cfx_as_list(results), cfx_as_list(all)->items[i]);
+        if (to.tag != CFX_TAG_NODE || cfx_as_list(all)->items[i].tag != CFX_TAG_NODE)
             continue;
         CFX_INSERT_BEFORE(g, output) {
             cfx_graph_call_function(g, "torch.ops.aten.copy_.default",
-                                    cfx_tuple(to, all.list->items[i]), CFX_NONE);
+                                    cfx_tuple(to, cfx_as_list(all)->items[i]), CFX_NONE);
         }
     }
     cfx_node_set_args(output, cfx_tuple_value(1, &results));

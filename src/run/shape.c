@@ -39,20 +39,20 @@ static cfx_value val_of(const cfx_tensor *t) {
 static cfx_value without_numbers(cfx_value v, cfx_value (*of)(const cfx_tensor *), bool *any) {
     if (v.tag == CFX_TAG_TENSOR) {
         *any = true;
-        return of(v.tensor);
+        return of(cfx_as_tensor(v));
     }
     if (v.tag == CFX_TAG_DICT) {
         cfx_dict *d = cfx_dict_new();
-        for (int64_t i = 0; i < v.dict->len; i++)
-            cfx_dict_put(d, v.dict->entries[i].key,
-                         without_numbers(v.dict->entries[i].value, of, any));
+        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++)
+            cfx_dict_put(d, cfx_as_dict(v)->entries[i].key,
+                         without_numbers(cfx_as_dict(v)->entries[i].value, of, any));
         return cfx_dict_value(d);
     }
     if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
         return v;
     cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-    for (int64_t i = 0; i < v.list->len; i++)
-        cfx_list_append(out.list, without_numbers(v.list->items[i], of, any));
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(out), without_numbers(cfx_as_list(v)->items[i], of, any));
     return out;
 }
 
@@ -78,10 +78,10 @@ cfx_value cfx_shape_prop_from(cfx_site at, cfx_module *gm, cfx_args a) {
 /* ---- text ------------------------------------------------------------------------------------ */
 
 static void put_meta(cfx__text *t, cfx_value v) {
-    if (v.tag == CFX_TAG_DICT && !cfx_is_none(cfx_dict_get(v.dict, "dtype"))) {
+    if (v.tag == CFX_TAG_DICT && !cfx_is_none(cfx_dict_get(cfx_as_dict(v), "dtype"))) {
         cfx__text_puts(t, "TensorMetadata(");
-        for (int64_t i = 0; i < v.dict->len; i++) {
-            struct cfx_entry e = v.dict->entries[i];
+        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++) {
+            struct cfx_entry e = cfx_as_dict(v)->entries[i];
             bool shape = !strcmp(cfx_text(e.key), "shape");
             cfx__text_printf(t, "%s%s=%s%s%s", i ? ", " : "", cfx_text(e.key),
                              shape ? "torch.Size(" : "", cfx_value_repr(e.value), shape ? ")" : "");
@@ -90,11 +90,11 @@ static void put_meta(cfx__text *t, cfx_value v) {
     } else if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
         bool tuple = v.tag == CFX_TAG_TUPLE;
         cfx__text_putc(t, tuple ? '(' : '[');
-        for (int64_t i = 0; i < v.list->len; i++) {
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++) {
             cfx__text_puts(t, i ? ", " : "");
-            put_meta(t, v.list->items[i]);
+            put_meta(t, cfx_as_list(v)->items[i]);
         }
-        cfx__text_puts(t, tuple && v.list->len == 1 ? ",)" : tuple ? ")" : "]");
+        cfx__text_puts(t, tuple && cfx_as_list(v)->len == 1 ? ",)" : tuple ? ")" : "]");
     } else {
         cfx__text_puts(t, cfx_value_repr(v));
     }

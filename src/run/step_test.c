@@ -31,7 +31,7 @@ static bool refused(cfx_op *op, int odd, cfx_value given) {
     cfx_node *y = cfx_graph_placeholder(g, "y", NULL, false, CFX_NONE);
     cfx_value args = cfx_tuple_value(0, NULL);
     for (int i = 0; i < s->nargs; i++)
-        cfx_list_append(args.list,
+        cfx_list_append(cfx_as_list(args),
                         i == odd ? cfx_node_value(y) : fitting(&s->args[i], cfx_node_value(x)));
     cfx_target target = {.op = op, .name = cfx__text_format("torch.ops.%s", cfx_op_name(op))};
     cfx_node *call = cfx_graph_create(g, CFX_CALL_FUNCTION, target, args, CFX_NONE, NULL, NULL);

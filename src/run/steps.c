@@ -23,12 +23,13 @@ typedef struct {
 /* v with its nodes as slots; notes the uses. Containers with nodes inside are made anew. */
 static cfx_value templated(maker *p, cfx_value v) {
     if (v.tag == CFX_TAG_NODE) {
-        int slot = v.node->graph == p->graph ? p->slots[cfx__node_of(v.node)->id] : -1;
+        int slot =
+            cfx_as_node(v)->graph == p->graph ? p->slots[cfx__node_of(cfx_as_node(v))->id] : -1;
         if (slot < 0 || slot >= p->step) {
             cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                      "Node %s referenced nonexistent value %s! Run Graph.lint() to diagnose such "
                      "issues",
-                     p->steps->steps[p->step].node->name, v.node->name);
+                     p->steps->steps[p->step].node->name, cfx_as_node(v)->name);
             return cfx_bad();
         }
         p->last_use[slot] = p->step;
@@ -38,17 +39,19 @@ static cfx_value templated(maker *p, cfx_value v) {
     if (!cfx__node_within(v))
         return v;
     if (v.tag == CFX_TAG_SLICE)
-        return cfx_slice_value(templated(p, v.slice->start), templated(p, v.slice->stop),
-                               templated(p, v.slice->step));
+        return cfx_slice_value(templated(p, cfx_as_slice(v)->start),
+                               templated(p, cfx_as_slice(v)->stop),
+                               templated(p, cfx_as_slice(v)->step));
     if (v.tag == CFX_TAG_DICT) {
         cfx_dict *d = cfx_dict_new();
-        for (int64_t i = 0; i < v.dict->len; i++)
-            cfx_dict_put(d, v.dict->entries[i].key, templated(p, v.dict->entries[i].value));
+        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++)
+            cfx_dict_put(d, cfx_as_dict(v)->entries[i].key,
+                         templated(p, cfx_as_dict(v)->entries[i].value));
         return cfx_dict_value(d);
     }
     cfx_value list = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-    for (int64_t i = 0; i < v.list->len; i++)
-        cfx_list_append(list.list, templated(p, v.list->items[i]));
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(list), templated(p, cfx_as_list(v)->items[i]));
     return list;
 }
 
@@ -58,19 +61,21 @@ cfx_value cfx__run_fill(const cfx__run *r, cfx_value v) {
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE: {
         cfx_value list = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-        for (int64_t i = 0; i < v.list->len; i++)
-            cfx_list_append(list.list, cfx__run_fill(r, v.list->items[i]));
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            cfx_list_append(cfx_as_list(list), cfx__run_fill(r, cfx_as_list(v)->items[i]));
         return list;
     }
     case CFX_TAG_DICT: {
         cfx_dict *d = cfx_dict_new();
-        for (int64_t i = 0; i < v.dict->len; i++)
-            cfx_dict_put(d, v.dict->entries[i].key, cfx__run_fill(r, v.dict->entries[i].value));
+        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++)
+            cfx_dict_put(d, cfx_as_dict(v)->entries[i].key,
+                         cfx__run_fill(r, cfx_as_dict(v)->entries[i].value));
         return cfx_dict_value(d);
     }
     case CFX_TAG_SLICE:
-        return cfx_slice_value(cfx__run_fill(r, v.slice->start), cfx__run_fill(r, v.slice->stop),
-                               cfx__run_fill(r, v.slice->step));
+        return cfx_slice_value(cfx__run_fill(r, cfx_as_slice(v)->start),
+                               cfx__run_fill(r, cfx_as_slice(v)->stop),
+                               cfx__run_fill(r, cfx_as_slice(v)->step));
     default: return v;
     }
 }
@@ -94,8 +99,8 @@ cfx_op *cfx__run_late_op(const cfx_node *n) {
 static bool bind_step(maker *p, cfx__run_step *s) {
     cfx_value bound[CFX_MAX_ARGS];
     cfx__schema *schema = cfx__op_info_of(s->op)->schema;
-    const cfx_list *args = s->node->args.list;
-    const cfx_dict *kw = s->node->kwargs.dict;
+    const cfx_list *args = cfx_as_list(s->node->args);
+    const cfx_dict *kw = cfx_as_dict(s->node->kwargs);
     cfx_args a = {(int)args->len, args->items, kw->len ? (cfx_dict *)kw : NULL};
     if (!cfx__bind(schema, (cfx_site){0}, a, CFX__BIND_NUMBERS, bound))
         return false;
@@ -113,7 +118,7 @@ static bool bind_step(maker *p, cfx__run_step *s) {
 static void make_step(maker *p, cfx__run_step *s) {
     s->args = templated(p, s->node->args);
     cfx_list_append(p->steps->kept, s->args);
-    if (s->node->kwargs.dict->len) {
+    if (cfx_as_dict(s->node->kwargs)->len) {
         s->kwargs = templated(p, s->node->kwargs);
         cfx_list_append(p->steps->kept, s->kwargs);
     }
@@ -151,7 +156,7 @@ cfx__steps *cfx__steps_make(cfx_graph *g) {
     int n = (int)cfx_graph_len(g), k = 0;
     p.steps->nsteps = n;
     p.steps->steps = cfx__arena_alloc(&p.steps->arena, (size_t)n * sizeof *p.steps->steps);
-    p.steps->kept = cfx_keep(cfx_list_value(0, NULL).list);
+    p.steps->kept = cfx_keep(cfx_as_list(cfx_list_value(0, NULL)));
     p.last_use = cfx__alloc((size_t)n * sizeof *p.last_use);
     p.slots = cfx__alloc(g->made.len * sizeof *p.slots);
     for (size_t i = 0; i < g->made.len; i++)

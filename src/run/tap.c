@@ -11,8 +11,8 @@ static bool in_module(const char *path, const cfx_node *n) {
     if (n->op == CFX_CALL_MODULE && cfx__text_glob(path, n->target.name))
         return true;
     cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
-    for (int64_t i = 0; stack.tag == CFX_TAG_DICT && i < stack.dict->len; i++) {
-        const char *at = cfx_text(cfx_at(stack.dict->entries[i].value, 0));
+    for (int64_t i = 0; stack.tag == CFX_TAG_DICT && i < cfx_as_dict(stack)->len; i++) {
+        const char *at = cfx_text(cfx_at(cfx_as_dict(stack)->entries[i].value, 0));
         if (at && cfx__text_glob(path, at))
             return true;
     }

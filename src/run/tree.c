@@ -4,16 +4,16 @@
 
 /* Whether a spec is (by position, by name), as exported modules have it. */
 static bool by_name_too(cfx_value spec) {
-    return spec.list->len == 2 && spec.list->items[0].tag == CFX_TAG_TUPLE &&
-           spec.list->items[1].tag == CFX_TAG_DICT;
+    return cfx_as_list(spec)->len == 2 && cfx_as_list(spec)->items[0].tag == CFX_TAG_TUPLE &&
+           cfx_as_list(spec)->items[1].tag == CFX_TAG_DICT;
 }
 
 /* What an argument has to look like. */
 static cfx_value spec_of(cfx_value spec, int64_t i) {
     if (!by_name_too(spec))
-        return i < spec.list->len ? spec.list->items[i] : cfx_none();
-    const cfx_list *first = spec.list->items[0].list;
-    const cfx_dict *rest = spec.list->items[1].dict;
+        return i < cfx_as_list(spec)->len ? cfx_as_list(spec)->items[i] : cfx_none();
+    const cfx_list *first = cfx_as_list(cfx_as_list(spec)->items[0]);
+    const cfx_dict *rest = cfx_as_dict(cfx_as_list(spec)->items[1]);
     return i < first->len               ? first->items[i]
            : i - first->len < rest->len ? rest->entries[i - first->len].value
                                         : cfx_none();
@@ -42,7 +42,7 @@ static bool take_apart(const char *name, cfx_value spec, cfx_value v, cfx_list *
 }
 
 bool cfx__run_tree_inputs(const cfx_graph *g, cfx_args a, cfx_list *flat) {
-    const cfx_list *names = g->tree->names.list;
+    const cfx_list *names = cfx_as_list(g->tree->names);
     for (int64_t i = 0; i < names->len; i++) {
         const char *name = cfx_text(names->items[i]);
         const cfx_value *v = i < a.n ? &a.v[i] : a.kw ? cfx_dict_find(a.kw, names->items[i]) : NULL;
@@ -64,6 +64,7 @@ bool cfx__run_tree_inputs(const cfx_graph *g, cfx_args a, cfx_list *flat) {
 
 cfx_value cfx__run_tree_result(const cfx_graph *g, cfx_value v) {
     bool flat = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
-    return flat && !cfx_is_none(g->tree->out_spec) ? cfx_tree_unflatten(g->tree->out_spec, v.list)
-                                                   : v;
+    return flat && !cfx_is_none(g->tree->out_spec)
+               ? cfx_tree_unflatten(g->tree->out_spec, cfx_as_list(v))
+               : v;
 }

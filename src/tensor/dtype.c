@@ -97,7 +97,7 @@ void cfx__promotion_tensor(cfx__promotion *p, const cfx_tensor *t) {
 
 void cfx__promotion_value(cfx__promotion *p, cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
-        cfx__promotion_tensor(p, v.tensor);
+        cfx__promotion_tensor(p, cfx_as_tensor(v));
     else if (cfx_is_number(v))
         join(&p->number, cfx__dtype_of_number(v));
 }

@@ -34,7 +34,7 @@ static number element(const cfx_tensor *t, int64_t at) {
     size_t mark = cfx_scope_open();
     cfx_value v = cfx__tensor_get(t, at);
     number n = {.re = cfx_number(v), .i = v.tag == CFX_TAG_FLOAT ? 0 : cfx_integer(v)};
-    n.im = v.tag == CFX_TAG_COMPLEX ? v.complex_->im : 0;
+    n.im = v.tag == CFX_TAG_COMPLEX ? cfx_as_complex(v)->im : 0;
     cfx_scope_close(mark);
     return n;
 }

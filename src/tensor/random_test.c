@@ -127,10 +127,10 @@ TEST(integers) {
     cfx__random_from_to(seeded(), t, -((int64_t)1 << 40), (int64_t)1 << 50);
     EXPECT(t, 0, 1112347536304687, 258891369794752, 44271912768251);
     cfx__random_integers(seeded(), t);
-    CHECK_INT(cfx__tensor_get(t, 0).i, 900450186894289455);
-    CHECK_INT(cfx__tensor_get(t, 1).i, 3969543146641149120);
+    CHECK_INT(cfx_integer(cfx__tensor_get(t, 0)), 900450186894289455);
+    CHECK_INT(cfx_integer(cfx__tensor_get(t, 1)), 3969543146641149120);
     cfx__random_from(seeded(), t, INT64_MIN);
-    CHECK_INT(cfx__tensor_get(t, 0).i, -8322921849960486353);
+    CHECK_INT(cfx_integer(cfx__tensor_get(t, 0)), -8322921849960486353);
     t = empty(CFX_F32, 4);
     cfx__random_integers(seeded(), t);
     EXPECT(t, 0, 8325664, 12888472, 1484222, 2214888);

@@ -292,10 +292,11 @@ cfx_value cfx__tensor_get(const cfx_tensor *t, int64_t i) {
 void cfx__tensor_set(cfx_tensor *t, int64_t i, cfx_value v) {
     char *p = t->data + element_offset(t, i) * cfx_dtype_size(t->dtype);
     if (v.tag == CFX_TAG_COMPLEX)
-        cfx__convert_out(p, 0, t->dtype, &v.complex_->re, CFX_C128, 1);
-    else if (v.tag == CFX_TAG_FLOAT)
-        cfx__convert_out(p, 0, t->dtype, &v.f, CFX_F64, 1);
-    else {
+        cfx__convert_out(p, 0, t->dtype, &cfx_as_complex(v)->re, CFX_C128, 1);
+    else if (v.tag == CFX_TAG_FLOAT) {
+        double n = cfx_number(v);
+        cfx__convert_out(p, 0, t->dtype, &n, CFX_F64, 1);
+    } else {
         int64_t n = cfx_integer(v);
         cfx__convert_out(p, 0, t->dtype, &n, CFX_I64, 1);
     }
@@ -319,18 +320,13 @@ double cfx_tensor_get(const cfx_tensor *t, int64_t i) {
 cfx_tensor *cfx_tensor_at(cfx_value v, int64_t i) {
     cfx_value item = cfx_at(v, i);
     if (item.tag == CFX_TAG_TENSOR)
-        return item.tensor;
+        return cfx_as_tensor(item);
     if (item.tag == CFX_TAG_NONE)
         return NULL;
     if (item.tag != CFX_TAG_BAD)
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "item %lld is %s, not a tensor", (long long)i,
                  cfx_value_type_name(item));
     return &cfx__tensor_bad;
-}
-
-cfx_tensor *cfx_as_tensor_from(cfx_site at, cfx_value v) {
-    bool fits = v.tag == CFX_TAG_TENSOR;
-    return cfx__value_expect(at, v, fits, "a tensor") ? v.tensor : &cfx__tensor_bad;
 }
 
 /* ---- from numbers ---------------------------------------------------------------------------- */
@@ -352,18 +348,18 @@ static bool fill_nested(cfx_tensor *t, cfx_value v, int depth, int ndim, const i
         cfx__tensor_set(t, (*next)++, v);
         return true;
     }
-    if ((v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE) || v.list->len != shape[depth])
+    if ((v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE) || cfx_as_list(v)->len != shape[depth])
         return false;
-    for (int64_t i = 0; i < v.list->len; i++)
-        if (!fill_nested(t, v.list->items[i], depth + 1, ndim, shape, next))
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        if (!fill_nested(t, cfx_as_list(v)->items[i], depth + 1, ndim, shape, next))
             return false;
     return true;
 }
 
 static int infer_dtype(cfx_value v, int so_far) {
     if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
-        for (int64_t i = 0; i < v.list->len; i++)
-            so_far = infer_dtype(v.list->items[i], so_far);
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            so_far = infer_dtype(cfx_as_list(v)->items[i], so_far);
         return so_far;
     }
     int d = cfx_is_number(v) ? (int)cfx__dtype_of_number(v) : -1;
@@ -377,10 +373,10 @@ cfx_tensor *cfx_tensor_from_value(cfx_value data) {
     int ndim = 0;
     cfx_value v = data;
     while ((v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) && ndim < CFX_MAX_DIMS) {
-        shape[ndim++] = v.list->len;
-        if (!v.list->len)
+        shape[ndim++] = cfx_as_list(v)->len;
+        if (!cfx_as_list(v)->len)
             break;
-        v = v.list->items[0];
+        v = cfx_as_list(v)->items[0];
     }
     int dtype = infer_dtype(data, -1);
     cfx_tensor *t = cfx__tensor_empty((cfx_site){0}, dtype < 0 ? CFX_F32 : (cfx_dtype)dtype, false,

@@ -39,14 +39,14 @@ static cfx_value inputs_of(branch *b, const operands *o) {
         cfx_value v = o->leaves->items[i];
         if (is_operand(o, i)) {
             const char *name = v.tag == CFX_TAG_NODE && !o->numbered
-                                   ? v.node->name
+                                   ? cfx_as_node(v)->name
                                    : cfx__text_format("arg%lld_1", (long long)i);
             cfx__tracer_input(&b->tracer, name);
             v = cfx_tensor_value(cfx__traced_tensor(b->tracer.last_input));
         }
-        cfx_list_append(leaves.list, v);
+        cfx_list_append(cfx_as_list(leaves), v);
     }
-    return cfx_tree_unflatten(o->spec, leaves.list);
+    return cfx_tree_unflatten(o->spec, cfx_as_list(leaves));
 }
 
 /* Traces a branch. `before` are nodes around it that another branch of the same node uses: they
@@ -56,13 +56,14 @@ static bool trace_branch(branch *b, cfx_site at, const operands *o, const cfx_li
     cfx__tracer *outer = cfx__tracer_now(), *t = &b->tracer;
     *t = (cfx__tracer){.config = outer->config, .graph = cfx_graph_new(), .root = outer->root,
                        .leaves_only = outer->leaves_only, .lifted = cfx_dict_new(),
-                       .captured = cfx_list_value(0, NULL).list};
+                       .captured = cfx_as_list(cfx_list_value(0, NULL))};
     cfx__tracer_begin(t);
     cfx_value in = inputs_of(b, o);
     for (int64_t i = 0; before && i < before->len; i++)
-        cfx__tracer_lift(t, before->items[i].node);
-    cfx_value result = cfx_ok() ? call(b->self, b->fn, in.list->len, in.list->items) : cfx_bad();
-    cfx_list *leaves = cfx_list_value(0, NULL).list;
+        cfx__tracer_lift(t, cfx_as_node(before->items[i]));
+    cfx_value result =
+        cfx_ok() ? call(b->self, b->fn, cfx_as_list(in)->len, cfx_as_list(in)->items) : cfx_bad();
+    cfx_list *leaves = cfx_as_list(cfx_list_value(0, NULL));
     if (cfx_ok() && !cfx_is_bad(result)) {
         b->spec = cfx_tree_flatten(result, leaves);
         cfx_value out = one_value && leaves->len == 1
@@ -81,7 +82,7 @@ static bool trace_branch(branch *b, cfx_site at, const operands *o, const cfx_li
 static void level(branch *first, const branch *later) {
     cfx__tracer *t = &first->tracer;
     for (int64_t i = t->captured->len; i < later->tracer.captured->len; i++)
-        cfx__tracer_lift(t, later->tracer.captured->items[i].node);
+        cfx__tracer_lift(t, cfx_as_node(later->tracer.captured->items[i]));
 }
 
 /* A get_attr node for the graph of a branch, which the graph around it keeps. */
@@ -102,9 +103,9 @@ static cfx_value name_branch(cfx__tracer *t, cfx_site at, const char *name, cons
 /* Operands as the graph around the branches has them; false, with an error, where they cannot be
  * its arguments. */
 static bool read_operands(cfx__tracer *t, cfx_site at, cfx_args a, operands *o) {
-    cfx_list *leaves = cfx_list_value(0, NULL).list;
+    cfx_list *leaves = cfx_as_list(cfx_list_value(0, NULL));
     o->spec = cfx_tree_flatten(cfx_tuple_value(a.n, a.v), leaves);
-    o->leaves = cfx_list_value(0, NULL).list;
+    o->leaves = cfx_as_list(cfx_list_value(0, NULL));
     for (int64_t i = 0; i < leaves->len; i++) {
         cfx_value v = cfx__tracer_arg(t, at, leaves->items[i]);
         if (cfx_is_bad(v))
@@ -118,15 +119,15 @@ static cfx_value operand_list(const operands *o, int64_t from, int64_t to) {
     cfx_value list = cfx_list_value(0, NULL);
     for (int64_t i = from; i < to; i++)
         if (is_operand(o, i))
-            cfx_list_append(list.list, o->leaves->items[i]);
+            cfx_list_append(cfx_as_list(list), o->leaves->items[i]);
     return list;
 }
 
 /* Adds what the branches use of the graph around them. */
 static void add_captured(cfx__tracer *t, cfx_value list, const branch *b) {
     for (int64_t i = 0; i < b->tracer.captured->len; i++)
-        cfx_list_append(list.list, cfx_node_value(
-                                       cfx__tracer_lift(t, b->tracer.captured->items[i].node)));
+        cfx_list_append(cfx_as_list(list), cfx_node_value(cfx__tracer_lift(
+                                               t, cfx_as_node(b->tracer.captured->items[i]))));
 }
 
 /* The node, and the result that the caller sees: an item for each leaf of what a branch returns. */
@@ -137,7 +138,7 @@ static cfx_value call_node(cfx__tracer *t, cfx_site at, const char *name, cfx_ar
     if (!node->graph)
         return cfx_bad();
     cfx_target item = cfx_graph_target(t->graph, "operator.getitem");
-    cfx_list *leaves = cfx_list_value(0, NULL).list;
+    cfx_list *leaves = cfx_as_list(cfx_list_value(0, NULL));
     for (int i = 0; i < n; i++)
         cfx_list_append(leaves, cfx_tensor_value(cfx__traced_tensor(cfx__tracer_node(
                                     t, at, CFX_CALL_FUNCTION, item, CFX_ARGS(node, i)))));
@@ -145,7 +146,7 @@ static cfx_value call_node(cfx__tracer *t, cfx_site at, const char *name, cfx_ar
 }
 
 static bool any_traced(cfx_args a) {
-    cfx_list *leaves = cfx_list_value(0, NULL).list;
+    cfx_list *leaves = cfx_as_list(cfx_list_value(0, NULL));
     cfx_tree_flatten(cfx_tuple_value(a.n, a.v), leaves);
     for (int64_t i = 0; i < leaves->len; i++)
         if (cfx__traced_node(leaves->items[i]))
@@ -214,13 +215,13 @@ static cfx_value carried(cfx_site at, cfx_value v, int n) {
         return v;
     if (v.tag != CFX_TAG_TUPLE && v.tag != CFX_TAG_LIST)
         v = cfx_tuple_value(1, &v);
-    if (v.list->len != n) {
+    if (cfx_as_list(v)->len != n) {
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  "body_fn should return as many values as it carries: expected %d, got %lld", n,
-                 (long long)v.list->len);
+                 (long long)cfx_as_list(v)->len);
         return cfx_bad();
     }
-    return cfx_tuple_value(v.list->len, v.list->items);
+    return cfx_tuple_value(cfx_as_list(v)->len, cfx_as_list(v)->items);
 }
 
 static cfx_value trace_loop(cfx__tracer *t, cfx_site at, cfx_module *self, cfx_forward_fn *test,
@@ -231,10 +232,11 @@ static cfx_value trace_loop(cfx__tracer *t, cfx_site at, cfx_module *self, cfx_f
         !trace_branch(&b[1], at, &o, b[0].tracer.captured, false))
         return cfx_bad();
     level(&b[0], &b[1]);
-    cfx_value spec = b[1].spec.tag == CFX_TAG_TUPLE  ? b[1].spec
-                     : b[1].spec.tag == CFX_TAG_LIST
-                         ? cfx_tuple_value(b[1].spec.list->len, b[1].spec.list->items)
-                         : cfx_tuple_value(1, &b[1].spec);
+    cfx_value spec =
+        b[1].spec.tag == CFX_TAG_TUPLE ? b[1].spec
+        : b[1].spec.tag == CFX_TAG_LIST
+            ? cfx_tuple_value(cfx_as_list(b[1].spec)->len, cfx_as_list(b[1].spec)->items)
+            : cfx_tuple_value(1, &b[1].spec);
     if (!cfx_equal_values(spec, o.spec)) {
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  "Expected carried_inputs and body_output to have same tree structure but found: "
@@ -258,11 +260,11 @@ static cfx_value run_loop(cfx_site at, cfx_module *self, cfx_forward_fn *test, c
     bool more = true;
     while (more && cfx_ok()) {
         size_t mark = cfx_scope_open();
-        cfx_value held = call(self, test, now.list->len, now.list->items);
+        cfx_value held = call(self, test, cfx_as_list(now)->len, cfx_as_list(now)->items);
         more = !cfx_is_bad(held) && cfx_is_true_from(at, held);
         if (more && cfx_ok()) {
             cfx_value next =
-                carried(at, call(self, body, now.list->len, now.list->items), a.n);
+                carried(at, call(self, body, cfx_as_list(now)->len, cfx_as_list(now)->items), a.n);
             if (!cfx_is_bad(next)) {
                 cfx_value_keep(next);
                 cfx_value_drop(now);
@@ -271,7 +273,7 @@ static cfx_value run_loop(cfx_site at, cfx_module *self, cfx_forward_fn *test, c
         }
         cfx_scope_close(mark);
     }
-    cfx__scope_own(now.obj);
+    cfx__scope_own(cfx__value_object(now));
     return cfx_ok() ? now : cfx_bad();
 }
 
@@ -294,7 +296,7 @@ static cfx_value trace_map(cfx__tracer *t, cfx_site at, cfx_module *self, cfx_fo
     branch b = {.self = self, .fn = fn};
     if (!read_operands(t, at, a, &o) || !trace_branch(&b, at, &o, NULL, false))
         return cfx_bad();
-    cfx_list *mapped = cfx_list_value(0, NULL).list;
+    cfx_list *mapped = cfx_as_list(cfx_list_value(0, NULL));
     cfx_tree_flatten(a.v[0], mapped);
     cfx_value rest = operand_list(&o, mapped->len, o.leaves->len);
     add_captured(t, rest, &b);
@@ -314,24 +316,24 @@ static int64_t map_length(cfx_site at, const cfx_list *xs) {
                      "Mapped xs can only consist of tensors. Got xs %s.", cfx_value_repr(v));
             return -1;
         }
-        if (!v.tensor->ndim || !v.tensor->shape[0]) {
+        if (!cfx_as_tensor(v)->ndim || !cfx_as_tensor(v)->shape[0]) {
             cfx_fail(CFX_RUNTIME_ERROR, at,
                      "Leading dimensions of mapped xs cannot be 0, nor can xs be scalars.");
             return -1;
         }
-        if (n >= 0 && v.tensor->shape[0] != n) {
+        if (n >= 0 && cfx_as_tensor(v)->shape[0] != n) {
             cfx_fail(CFX_RUNTIME_ERROR, at, "Leading dimensions of mapped xs must be consistent. "
-                     "Got %lld and %lld.", (long long)n, (long long)v.tensor->shape[0]);
+                     "Got %lld and %lld.", (long long)n, (long long)cfx_as_tensor(v)->shape[0]);
             return -1;
         }
-        n = v.tensor->shape[0];
+        n = cfx_as_tensor(v)->shape[0];
     }
     return n;
 }
 
 /* Row i of everything that is mapped over. */
 static cfx_value row_of(cfx_value spec, const cfx_list *xs, int64_t i) {
-    cfx_list *rows = cfx_list_value(0, NULL).list;
+    cfx_list *rows = cfx_as_list(cfx_list_value(0, NULL));
     for (int64_t k = 0; k < xs->len; k++)
         cfx_list_append(rows,
                         cfx_py_from((cfx_site){0}, "torch.select", CFX_ARGS(xs->items[k], 0, i)));
@@ -339,16 +341,17 @@ static cfx_value row_of(cfx_value spec, const cfx_list *xs, int64_t i) {
 }
 
 static cfx_value run_map(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_args a) {
-    cfx_list *xs = cfx_list_value(0, NULL).list, *columns = cfx_list_value(0, NULL).list;
+    cfx_list *xs = cfx_as_list(cfx_list_value(0, NULL)),
+             *columns = cfx_as_list(cfx_list_value(0, NULL));
     cfx_value spec = cfx_tree_flatten(a.v[0], xs), shape = cfx_none();
     int64_t n = map_length(at, xs);
     cfx_value args = cfx_tuple_value(a.n, a.v);
     for (int64_t i = 0; i < n && cfx_ok(); i++) {
         cfx_value row = row_of(spec, xs, i);
-        cfx_value_drop(args.list->items[0]);
-        args.list->items[0] = cfx_value_keep(row);
-        cfx_list *leaves = cfx_list_value(0, NULL).list;
-        cfx_value result = call(self, fn, args.list->len, args.list->items);
+        cfx_value_drop(cfx_as_list(args)->items[0]);
+        cfx_as_list(args)->items[0] = cfx_value_keep(row);
+        cfx_list *leaves = cfx_as_list(cfx_list_value(0, NULL));
+        cfx_value result = call(self, fn, cfx_as_list(args)->len, cfx_as_list(args)->items);
         if (cfx_is_bad(result))
             return result;
         shape = cfx_tree_flatten(result, leaves);
@@ -356,10 +359,10 @@ static cfx_value run_map(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_
             if (!i)
                 cfx_list_append(columns, cfx_list_value(0, NULL));
             if (k < columns->len)
-                cfx_list_append(columns->items[k].list, leaves->items[k]);
+                cfx_list_append(cfx_as_list(columns->items[k]), leaves->items[k]);
         }
     }
-    cfx_list *stacked = cfx_list_value(0, NULL).list;
+    cfx_list *stacked = cfx_as_list(cfx_list_value(0, NULL));
     for (int64_t k = 0; k < columns->len && cfx_ok(); k++)
         cfx_list_append(stacked, cfx_py_from(at, "torch.stack", CFX_ARGS(columns->items[k])));
     return cfx_ok() ? cfx_tree_unflatten(shape, stacked) : cfx_bad();

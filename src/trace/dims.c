@@ -51,14 +51,15 @@ static void bad_dim(cfx_value given) {
 /* The bounds that come with a name. */
 static void note_bounds(name_t *n, cfx_value given) {
     for (int i = 0; i < 2; i++) {
-        cfx_value v = i + 1 < given.list->len ? given.list->items[i + 1] : cfx_none();
+        cfx_value v =
+            i + 1 < cfx_as_list(given)->len ? cfx_as_list(given)->items[i + 1] : cfx_none();
         if (v.tag != CFX_TAG_INT)
             continue;
         n->bounded[i] = true;
         if (i == 0)
-            n->least = v.i;
+            n->least = cfx_integer(v);
         else
-            n->most = v.i;
+            n->most = cfx_integer(v);
     }
 }
 
@@ -99,12 +100,12 @@ void cfx__dims_note(cfx__dims *d, const char *source, int dim, int64_t size, cfx
         bad_dim(text);
         return;
     }
-    note_names(d, expr.sym);
-    const char *only = only_name(expr.sym);
+    note_names(d, cfx_as_sym(expr));
+    const char *only = only_name(cfx_as_sym(expr));
     name_t *n = only ? find_name(d, only) : NULL;
     if (n && given.tag == CFX_TAG_TUPLE)
         note_bounds(n, given);
-    if (n && expr.sym->op == CFX__SYM_NAME && !n->source) {
+    if (n && cfx_as_sym(expr)->op == CFX__SYM_NAME && !n->source) {
         n->source = cfx__text_copy(full, strlen(full));
         n->hint = size;
     }
@@ -135,7 +136,7 @@ static const char *number_of(const cfx__dims *d, const char *source) {
 static void settle_symbol(const cfx__dims *d, name_t *n) {
     const char *best = NULL;
     for (size_t i = 0; i < d->dims.len; i++) {
-        const struct cfx_sym *e = d->dims.data[i].given.sym;
+        const struct cfx_sym *e = cfx_as_sym(d->dims.data[i].given);
         if (e->op != CFX__SYM_NAME || strcmp(e->name, n->name))
             continue;
         const char *symbol = number_of(d, d->dims.data[i].source);
@@ -169,9 +170,10 @@ static void settle_hint(const cfx__dims *d, name_t *n) {
     for (size_t i = 0; i < d->dims.len && !n->source && !n->hint; i++) {
         const dim_t *at = &d->dims.data[i];
         int64_t zero, one;
-        if (has_name(at->given.sym, n->name) &&
-            cfx__sym_eval(at->given.sym, size_of, &(guess){d, 0, false}, &zero) &&
-            cfx__sym_eval(at->given.sym, size_of, &(guess){d, 1, false}, &one) && one > zero)
+        if (has_name(cfx_as_sym(at->given), n->name) &&
+            cfx__sym_eval(cfx_as_sym(at->given), size_of, &(guess){d, 0, false}, &zero) &&
+            cfx__sym_eval(cfx_as_sym(at->given), size_of, &(guess){d, 1, false}, &one) &&
+            one > zero)
             n->hint = (at->hint - zero) / (one - zero);
     }
 }
@@ -209,10 +211,10 @@ bool cfx__dims_settle(cfx__dims *d) {
     for (size_t i = 0; i < d->dims.len && cfx_ok(); i++) {
         dim_t *at = &d->dims.data[i];
         int64_t size;
-        bool fits =
-            cfx__sym_eval(at->given.sym, size_of, &(guess){d, 0, true}, &size) && size == at->hint;
+        bool fits = cfx__sym_eval(cfx_as_sym(at->given), size_of, &(guess){d, 0, true}, &size) &&
+                    size == at->hint;
         if (fits)
-            at->expr = cfx_value_keep(renamed(d, at->given.sym));
+            at->expr = cfx_value_keep(renamed(d, cfx_as_sym(at->given)));
         else
             cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s is %lld, which is not %s", at->source,
                      (long long)at->hint, cfx_value_str(at->given));
@@ -253,8 +255,8 @@ cfx_dict *cfx__dims_ranges(const cfx__dims *d) {
         int64_t least = 0, most = INT64_MAX;
         if (e.tag != CFX_TAG_SYM)
             continue;
-        cfx__sym_eval(e.sym, bound_of, &(guess){d, 0, false}, &least);
-        if (!cfx__sym_eval(e.sym, bound_of, &(guess){d, 0, true}, &most))
+        cfx__sym_eval(cfx_as_sym(e), bound_of, &(guess){d, 0, false}, &least);
+        if (!cfx__sym_eval(cfx_as_sym(e), bound_of, &(guess){d, 0, true}, &most))
             most = INT64_MAX;
         cfx_dict_set(ranges, cfx_value_str(e), cfx_tuple(least, limit(most)));
     }

@@ -61,9 +61,9 @@ static void lift_held(const char *path, cfx_module *m, void *user) {
         cfx_input_spec spec = {.kind = l->parameters ? CFX_IN_PARAMETER : CFX_IN_BUFFER,
                                .target = cfx__arena_copy(&e->arena, full, strlen(full)),
                                .persistent = !l->parameters && persistent};
-        cfx_tensor *t =
-            add_input(e, flat_name(l->parameters ? "p_" : "b_", full), spec, v.tensor, cfx_none());
-        cfx_dict_put(e->known, address(v.tensor), cfx_tensor_value(t));
+        cfx_tensor *t = add_input(e, flat_name(l->parameters ? "p_" : "b_", full), spec,
+                                  cfx_as_tensor(v), cfx_none());
+        cfx_dict_put(e->known, address(cfx_as_tensor(v)), cfx_tensor_value(t));
         if (!persistent)
             cfx_dict_set(e->constants, full, v);
         cfx_scope_close(mark);
@@ -79,10 +79,10 @@ static void note_module(const char *path, cfx_module *m, void *user) {
         cfx_dict_put(e->paths, address(m), cfx_string_value(path));
     for (int64_t i = 0; m->attrs && i < m->attrs->len; i++) {
         cfx_value v = m->attrs->entries[i].value;
-        if (v.tag != CFX_TAG_TENSOR || cfx_dict_find(e->known, address(v.tensor)))
+        if (v.tag != CFX_TAG_TENSOR || cfx_dict_find(e->known, address(cfx_as_tensor(v))))
             continue;
         const char *own = cfx_text(m->attrs->entries[i].key);
-        cfx_dict_put(e->held, address(v.tensor),
+        cfx_dict_put(e->held, address(cfx_as_tensor(v)),
                      cfx_string_value(*path ? cfx__text_format("%s.%s", path, own) : own));
     }
 }
@@ -118,7 +118,7 @@ static cfx_value lift_constant(cfx__recorder *r, cfx_site at, cfx_tensor *t) {
     if (!held) {
         cfx_value copy = cfx_op_do_from(at, cfx_op_find("aten.lift_fresh_copy"),
                                         CFX_ARGS(cfx_tensor_value(fake)));
-        fake = copy.tag == CFX_TAG_TENSOR ? copy.tensor : &cfx__tensor_bad;
+        fake = copy.tag == CFX_TAG_TENSOR ? cfx_as_tensor(copy) : &cfx__tensor_bad;
     }
     cfx_dict_put(e->known, address(t), cfx_tensor_value(fake));
     cfx_list_append(e->kept, cfx_tensor_value(t));
@@ -137,11 +137,12 @@ typedef struct {
 /* What the caller says of the sizes of a tensor: by number of the dimension, or in their order. */
 static void note_dims(cfx__dims *d, const char *source, const cfx_tensor *x, cfx_value sizes) {
     if (sizes.tag == CFX_TAG_LIST || sizes.tag == CFX_TAG_TUPLE)
-        for (int64_t i = 0; i < sizes.list->len && i < x->ndim; i++)
-            if (!cfx_is_none(sizes.list->items[i]))
-                cfx__dims_note(d, source, (int)i, x->shape[i], sizes.list->items[i]);
-    for (int64_t i = 0; sizes.tag == CFX_TAG_DICT && i < sizes.dict->len; i++) {
-        cfx_value dim = sizes.dict->entries[i].key, given = sizes.dict->entries[i].value;
+        for (int64_t i = 0; i < cfx_as_list(sizes)->len && i < x->ndim; i++)
+            if (!cfx_is_none(cfx_as_list(sizes)->items[i]))
+                cfx__dims_note(d, source, (int)i, x->shape[i], cfx_as_list(sizes)->items[i]);
+    for (int64_t i = 0; sizes.tag == CFX_TAG_DICT && i < cfx_as_dict(sizes)->len; i++) {
+        cfx_value dim = cfx_as_dict(sizes)->entries[i].key,
+                  given = cfx_as_dict(sizes)->entries[i].value;
         const char *text = cfx_text(dim);
         int at = cfx__shape_wrap_dim((cfx_site){0},
                                      text ? strtoll(text, NULL, 10) : cfx_integer(dim), x->ndim);
@@ -157,13 +158,13 @@ static cfx_value with_symbols(const cfx__export *e, const char *source, const cf
     for (int i = 0; i < x->ndim; i++) {
         cfx_value size = cfx__dims_find(e->dims, source, i);
         varies |= size.tag == CFX_TAG_SYM;
-        cfx_list_append(shape.list, cfx_is_none(size) ? cfx_int(x->shape[i]) : size);
+        cfx_list_append(cfx_as_list(shape), cfx_is_none(size) ? cfx_int(x->shape[i]) : size);
     }
     if (!varies)
         return cfx_none();
     for (int i = x->ndim; i-- > 0;) {
         stride[i] = step;
-        step = cfx__sym_binary(CFX__SYM_MUL, step, shape.list->items[i]);
+        step = cfx__sym_binary(CFX__SYM_MUL, step, cfx_as_list(shape)->items[i]);
     }
     cfx_dict *d = cfx_dict_new();
     cfx_dict_set(d, "shape", shape);
@@ -185,33 +186,33 @@ static void take_tensor(taking *t, const char *name, const char *source, cfx_ten
     if (like.tag != CFX_TAG_TENSOR)
         return;
     cfx_tensor *fake =
-        add_input(t->e, name, (cfx_input_spec){.kind = CFX_IN_USER}, like.tensor, val);
+        add_input(t->e, name, (cfx_input_spec){.kind = CFX_IN_USER}, cfx_as_tensor(like), val);
     cfx_list_append(t->leaves, cfx_tensor_value(fake));
 }
 
 static cfx_value part(cfx_value sizes, int64_t i) {
     bool list = sizes.tag == CFX_TAG_LIST || sizes.tag == CFX_TAG_TUPLE;
-    return list && i < sizes.list->len ? sizes.list->items[i] : cfx_none();
+    return list && i < cfx_as_list(sizes)->len ? cfx_as_list(sizes)->items[i] : cfx_none();
 }
 
 /* Names follow the way to the leaf: batch["pair"][0] is batch_pair_0. What is said of sizes is
  * nested as the argument is. */
 static void take(taking *t, const char *name, const char *source, cfx_value v, cfx_value sizes) {
     if (v.tag == CFX_TAG_TENSOR) {
-        take_tensor(t, name, source, v.tensor, sizes);
+        take_tensor(t, name, source, cfx_as_tensor(v), sizes);
     } else if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
-        for (int64_t i = 0; i < v.list->len; i++)
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
             take(t, cfx__text_format("%s_%lld", name, (long long)i),
-                 cfx__text_format("%s[%lld]", source, (long long)i), v.list->items[i],
+                 cfx__text_format("%s[%lld]", source, (long long)i), cfx_as_list(v)->items[i],
                  part(sizes, i));
     } else if (v.tag == CFX_TAG_DICT) {
-        for (int64_t i = 0; i < v.dict->len; i++) {
-            cfx_value key = v.dict->entries[i].key;
+        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++) {
+            cfx_value key = cfx_as_dict(v)->entries[i].key;
             const cfx_value *own =
-                sizes.tag == CFX_TAG_DICT ? cfx_dict_find(sizes.dict, key) : NULL;
+                sizes.tag == CFX_TAG_DICT ? cfx_dict_find(cfx_as_dict(sizes), key) : NULL;
             take(t, cfx__text_format("%s_%s", name, cfx_value_str(key)),
-                 cfx__text_format("%s[%s]", source, cfx_value_repr(key)), v.dict->entries[i].value,
-                 own ? *own : cfx_none());
+                 cfx__text_format("%s[%s]", source, cfx_value_repr(key)),
+                 cfx_as_dict(v)->entries[i].value, own ? *own : cfx_none());
         }
     } else if (!t->dims) {
         cfx_input_spec spec = {.kind = CFX_IN_USER, .constant = true, .value = cfx_value_keep(v)};
@@ -233,22 +234,23 @@ static const char *argument_name(const cfx_module *m, int64_t i) {
 }
 
 static void take_argument(taking *t, cfx_value dynamic, const char *name, cfx_value v) {
-    cfx_value sizes = dynamic.tag == CFX_TAG_DICT ? cfx_dict_get(dynamic.dict, name) : cfx_none();
+    cfx_value sizes =
+        dynamic.tag == CFX_TAG_DICT ? cfx_dict_get(cfx_as_dict(dynamic), name) : cfx_none();
     take(t, name, cfx__text_format("L['%s']", name), v, sizes);
 }
 
 static void take_arguments(taking *t, cfx_value args, cfx_value kwargs, cfx_value dynamic) {
-    for (int64_t i = 0; i < args.list->len; i++)
-        take_argument(t, dynamic, argument_name(t->e->root, i), args.list->items[i]);
-    for (int64_t i = 0; i < kwargs.dict->len; i++)
-        take_argument(t, dynamic, cfx_text(kwargs.dict->entries[i].key),
-                      kwargs.dict->entries[i].value);
+    for (int64_t i = 0; i < cfx_as_list(args)->len; i++)
+        take_argument(t, dynamic, argument_name(t->e->root, i), cfx_as_list(args)->items[i]);
+    for (int64_t i = 0; i < cfx_as_dict(kwargs)->len; i++)
+        take_argument(t, dynamic, cfx_text(cfx_as_dict(kwargs)->entries[i].key),
+                      cfx_as_dict(kwargs)->entries[i].value);
 }
 
 /* The caller's inputs as placeholders; args and kwargs of fake tensors in their place. */
 static bool take_inputs(cfx__export *e, cfx_value *args, cfx_value *kwargs) {
-    cfx_list *real = cfx_list_value(0, NULL).list;
-    taking t = {e, NULL, cfx_list_value(0, NULL).list};
+    cfx_list *real = cfx_as_list(cfx_list_value(0, NULL));
+    taking t = {e, NULL, cfx_as_list(cfx_list_value(0, NULL))};
     cfx_value spec = cfx_tree_flatten(cfx_tuple(*args, *kwargs), real);
     e->in_spec = cfx_value_keep(spec);
     take_arguments(&t, *args, *kwargs, cfx_none());
@@ -339,7 +341,7 @@ static cfx_value export_attr(cfx__nn_layer *self, cfx_site at, cfx_module *m, co
     cfx__export *e = (cfx__export *)((char *)self - offsetof(cfx__export, layer));
     cfx_value v = cfx__module_read(at, m, path);
     const cfx_value *known =
-        v.tag == CFX_TAG_TENSOR ? cfx_dict_find(e->known, address(v.tensor)) : NULL;
+        v.tag == CFX_TAG_TENSOR ? cfx_dict_find(e->known, address(cfx_as_tensor(v))) : NULL;
     return known ? *known : v;
 }
 
@@ -349,7 +351,7 @@ static void add_output(cfx__export *e, cfx_list *items, cfx_value v) {
     cfx_value arg = cfx__record_arg(&e->recorder, (cfx_site){0}, v);
     cfx_output_spec spec = {.kind = CFX_OUT_USER};
     if (arg.tag == CFX_TAG_NODE)
-        spec.name = arg.node->name;
+        spec.name = cfx_as_node(arg)->name;
     else
         spec.value = cfx_value_keep(arg);
     VEC_PUSH(e->outputs, spec);
@@ -360,15 +362,16 @@ static bool run_forward(cfx__export *e, cfx_value args, cfx_value kwargs) {
     cfx__record_begin(&e->recorder);
     e->layer = (cfx__nn_layer){.call = export_call, .attr = export_attr};
     cfx__nn_push(&e->layer);
-    cfx_args a = {(int)args.list->len, args.list->items, kwargs.dict->len ? kwargs.dict : NULL};
+    cfx_args a = {(int)cfx_as_list(args)->len, cfx_as_list(args)->items,
+                  cfx_as_dict(kwargs)->len ? cfx_as_dict(kwargs) : NULL};
     cfx_value result = cfx_forward_value_from((cfx_site){0}, e->root, a);
     cfx__nn_pop(&e->layer);
     cfx_value items = cfx_tuple_value(0, NULL);
     if (cfx_ok() && !cfx_is_bad(result)) {
-        cfx_list *leaves = cfx_list_value(0, NULL).list;
+        cfx_list *leaves = cfx_as_list(cfx_list_value(0, NULL));
         e->out_spec = cfx_value_keep(cfx_tree_flatten(result, leaves));
         for (int64_t i = 0; i < leaves->len; i++)
-            add_output(e, items.list, leaves->items[i]);
+            add_output(e, cfx_as_list(items), leaves->items[i]);
     }
     cfx__record_end(&e->recorder);
     if (cfx_ok())
@@ -413,7 +416,7 @@ static bool record(cfx__export *e, request *r, int k) {
                        .known = cfx_keep(cfx_dict_new()),
                        .held = cfx_keep(cfx_dict_new()),
                        .paths = cfx_keep(cfx_dict_new()),
-                       .kept = cfx_keep(cfx_list_value(0, NULL).list),
+                       .kept = cfx_keep(cfx_as_list(cfx_list_value(0, NULL))),
                        .state = cfx_keep(cfx_module_state_dict(r->module)),
                        .constants = cfx_keep(cfx_dict_new()),
                        .ranges = cfx_keep(cfx_dict_new())};
@@ -482,7 +485,7 @@ static void name_outputs(cfx__export *e) {
         if (v.tag == CFX_TAG_NODE && !e->outputs.data[i].name) {
             cfx_value_drop(e->outputs.data[i].value);
             e->outputs.data[i].value = cfx_none();
-            e->outputs.data[i].name = v.node->name;
+            e->outputs.data[i].name = cfx_as_node(v)->name;
         }
     }
 }

@@ -55,9 +55,9 @@ TEST(export_computes_the_same) {
     cfx_tensor *x = cfx_randn(2, 16), *want = cfx_forward(m, x);
     cfx_program *p = cfx_export(m, cfx_tuple(x), CFX_NONE, CFX_NONE);
     CHECK_OK();
-    cfx_tensor *got = cfx_program_run(p, x).tensor;
+    cfx_tensor *got = cfx_as_tensor(cfx_program_run(p, x));
     cfx_program *core = cfx_decompose(p, CFX_NONE);
-    cfx_tensor *again = cfx_program_run(core, x).tensor;
+    cfx_tensor *again = cfx_as_tensor(cfx_program_run(core, x));
     CHECK_OK();
     for (int i = 0; i < 32; i++) {
         CHECK_NEAR(cfx_tensor_get(got, i), cfx_tensor_get(want, i), 1e-6);
@@ -69,7 +69,7 @@ TEST(export_computes_the_same) {
 /* ---- what forward may do --------------------------------------------------------------------- */
 
 static cfx_value count_forward(cfx_module *self, cfx_args a) {
-    cfx_tensor *x = a.v[0].tensor, *seen = cfx_attr(self, "seen");
+    cfx_tensor *x = cfx_as_tensor(a.v[0]), *seen = cfx_attr(self, "seen");
     cfx_add_(seen, cfx_sum(x, cfx_list(0)));
     cfx_tensor *y = cfx_clone(x);
     cfx_mul_(y, 2);
@@ -99,8 +99,8 @@ TEST(export_writes_and_trees) {
 
 static cfx_value nested_forward(cfx_module *self, cfx_args a) {
     cfx_value batch = a.v[0];
-    cfx_tensor *x = cfx_dict_get(batch.dict, "x").tensor;
-    cfx_tensor *y = cfx_tensor_at(cfx_dict_get(batch.dict, "pair"), 1);
+    cfx_tensor *x = cfx_as_tensor(cfx_dict_get(cfx_as_dict(batch), "x"));
+    cfx_tensor *y = cfx_tensor_at(cfx_dict_get(cfx_as_dict(batch), "pair"), 1);
     cfx_tensor *two = cfx_tensor_from_value(cfx_list(2.0, 3.0));
     (void)self;
     return cfx_tensor_value(cfx_add(cfx_mul(cfx_add(x, y), two), a.v[1]));
@@ -117,7 +117,7 @@ TEST(export_nested_inputs_and_constants) {
         "def forward(self, c_lifted_tensor_0, batch_x, batch_pair_0, batch_pair_1, bias):");
     HAS(cfx_module_code(p->module),
         "lift_fresh_copy = torch.ops.aten.lift_fresh_copy.default(c_lifted_tensor_0)");
-    cfx_tensor *y = cfx_program_run(p, cfx_dict_value(batch), 5).tensor;
+    cfx_tensor *y = cfx_as_tensor(cfx_program_run(p, cfx_dict_value(batch), 5));
     CHECK_OK();
     CHECK_NEAR(cfx_tensor_get(y, 1), 11, 1e-6);
 }
@@ -128,18 +128,19 @@ static void same_as_module(cfx_module *m, cfx_value args) {
     CHECK_OK();
     cfx_program *core = cfx_decompose(p, CFX_NONE);
     CHECK_OK();
-    cfx_args a = {(int)args.list->len, args.list->items, NULL};
+    cfx_args a = {(int)cfx_as_list(args)->len, cfx_as_list(args)->items, NULL};
     cfx_value got[] = {cfx_forward_value_from(CFX_HERE, m, a), cfx_program_run_from(CFX_HERE, p, a),
                        cfx_program_run_from(CFX_HERE, core, a)};
     CHECK_OK();
     for (int k = 0; k < 3; k++) {
-        cfx_list *leaves = cfx_list_value(0, NULL).list;
+        cfx_list *leaves = cfx_as_list(cfx_list_value(0, NULL));
         cfx_tree_flatten(got[k], leaves);
         got[k] = cfx_list_value(leaves->len, leaves->items);
     }
-    for (int64_t i = 0; i < got[0].list->len; i++)
+    for (int64_t i = 0; i < cfx_as_list(got[0])->len; i++)
         for (int k = 1; k < 3; k++)
-            CHECK(CFX_V(cfx_allclose(cfx_at(got[0], i), cfx_at(got[k], i), CFX_KW(atol, 1e-5))).b);
+            CHECK(cfx_integer(
+                CFX_V(cfx_allclose(cfx_at(got[0], i), cfx_at(got[k], i), CFX_KW(atol, 1e-5)))));
 }
 
 TEST(export_layers) {
@@ -190,7 +191,7 @@ TEST(export_sizes_that_vary) {
     HAS(cfx_module_readable(p->module, (cfx_readable_options){0}), "x: \"f32[s77, 16]\"");
     HAS(cfx_module_readable(p->module, (cfx_readable_options){0}), "linear_1: \"f32[s77, 16]\"");
     HAS(cfx_program_str(p), "Range constraints: {s77: VR[2, 1024]}");
-    cfx_tensor *y = cfx_program_run(p, cfx_randn(7, 16)).tensor;
+    cfx_tensor *y = cfx_as_tensor(cfx_program_run(p, cfx_randn(7, 16)));
     CHECK_OK();
     CHECK_INT(cfx_dim(y, 0), 7);
 }

@@ -74,8 +74,9 @@ static bool tells(const cfx__exprs *x, const struct cfx__expr *e) {
             again |= e->seen.at[i] == e->seen.at[k];
         different += !again;
     }
-    const cfx__symbol *s =
-        e->expr.sym->op == CFX__SYM_NAME ? cfx__worlds_find(x->worlds, e->expr.sym->name) : NULL;
+    const cfx__symbol *s = cfx_as_sym(e->expr)->op == CFX__SYM_NAME
+                               ? cfx__worlds_find(x->worlds, cfx_as_sym(e->expr)->name)
+                               : NULL;
     return different >= ENOUGH || (s && s->most - s->least < ENOUGH);
 }
 
@@ -120,7 +121,7 @@ static cfx_value try_product(const cfx__exprs *x, const struct cfx__expr *e, con
     }
     cfx_value times = cfx__exprs_known(x, &rest);
     for (size_t i = 0; i < x->known.len && cfx_is_none(times) && depth < DEEPEST; i++)
-        if (x->known.data[i].expr.sym->op == CFX__SYM_NAME)
+        if (cfx_as_sym(x->known.data[i].expr)->op == CFX__SYM_NAME)
             times = try_product(x, &x->known.data[i], &rest, depth + 1);
     return cfx_is_none(times) ? times : cfx__sym_binary(CFX__SYM_MUL, e->expr, times);
 }
@@ -132,7 +133,7 @@ static cfx_value try_sum(const cfx__exprs *x, const struct cfx__expr *e, const c
             return cfx_none();
     cfx_value more = cfx__exprs_known(x, &rest);
     for (size_t i = 0; i < x->known.len && cfx_is_none(more); i++)
-        if (x->known.data[i].expr.sym->op == CFX__SYM_NAME)
+        if (cfx_as_sym(x->known.data[i].expr)->op == CFX__SYM_NAME)
             more = try_line(x, &x->known.data[i], &rest);
     return cfx_is_none(more) ? more : cfx__sym_binary(CFX__SYM_ADD, e->expr, more);
 }

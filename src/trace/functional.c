@@ -88,14 +88,14 @@ static cfx_tensor *call_inner(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_val
     r->inside = inside;
     if (out >= 0 && !cfx_is_bad(v))
         v = cfx_at(v, out);
-    return v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__tensor_bad;
+    return v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : &cfx__tensor_bad;
 }
 
 /* The step taken again from another tensor. */
 static cfx_tensor *step_forward(cfx__recorder *r, cfx_site at, const cfx__functional_step *s,
                                 cfx_tensor *t) {
     cfx_value args[CFX_MAX_ARGS];
-    memcpy(args, s->args.list->items, (size_t)s->args.list->len * sizeof *args);
+    memcpy(args, cfx_as_list(s->args)->items, (size_t)cfx_as_list(s->args)->len * sizeof *args);
     args[0] = cfx_tensor_value(t);
     return call_inner(r, at, s->op, args, s->out);
 }
@@ -105,7 +105,7 @@ static cfx_tensor *by_name(cfx__recorder *r, const char *name, cfx_args a) {
     r->inside = true;
     cfx_value v = cfx_op_do_from((cfx_site){0}, cfx_op_find(name), a);
     r->inside = inside;
-    return v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__tensor_bad;
+    return v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : &cfx__tensor_bad;
 }
 
 /* Sums over the dimensions that expand made. */
@@ -114,8 +114,8 @@ static cfx_tensor *sum_to(cfx__recorder *r, cfx_tensor *view, const cfx_tensor *
     cfx_value dims = cfx_list_value(0, NULL);
     for (int i = 0; i < view->ndim; i++)
         if (i < lead || (base->shape[i - lead] == 1 && view->shape[i] != 1))
-            cfx_list_append(dims.list, cfx_int(i));
-    if (dims.list->len)
+            cfx_list_append(cfx_as_list(dims), cfx_int(i));
+    if (cfx_as_list(dims)->len)
         view = by_name(r, "aten.sum.dim_IntList", CFX_ARGS(view, dims, true));
     return lead ? by_name(r, "aten.view", CFX_ARGS(view, cfx_ints_value(base->ndim, base->shape)))
                 : view;
@@ -123,8 +123,8 @@ static cfx_tensor *sum_to(cfx__recorder *r, cfx_tensor *view, const cfx_tensor *
 
 static cfx_tensor *permute_back(cfx__recorder *r, cfx_tensor *view, cfx_value dims) {
     int64_t back[CFX_MAX_DIMS];
-    for (int64_t i = 0; i < dims.list->len; i++) {
-        int64_t d = cfx_integer(dims.list->items[i]);
+    for (int64_t i = 0; i < cfx_as_list(dims)->len; i++) {
+        int64_t d = cfx_integer(cfx_as_list(dims)->items[i]);
         back[d < 0 ? d + view->ndim : d] = i;
     }
     return by_name(r, "aten.permute", CFX_ARGS(view, cfx_ints_value(view->ndim, back)));
@@ -133,10 +133,10 @@ static cfx_tensor *permute_back(cfx__recorder *r, cfx_tensor *view, cfx_value di
 /* Where item `out` of split(sizes) begins. */
 static int64_t split_start(const cfx__functional_step *s, bool even) {
     if (even)
-        return cfx_integer(s->args.list->items[1]) * s->out;
+        return cfx_integer(cfx_as_list(s->args)->items[1]) * s->out;
     int64_t at = 0;
     for (int i = 0; i < s->out; i++)
-        at += cfx_integer(cfx_at(s->args.list->items[1], i));
+        at += cfx_integer(cfx_at(cfx_as_list(s->args)->items[1], i));
     return at;
 }
 
@@ -144,7 +144,7 @@ static int64_t split_start(const cfx__functional_step *s, bool even) {
 static cfx_tensor *step_back(cfx__recorder *r, cfx_site at, const cfx__functional_step *s,
                              cfx_tensor *base, cfx_tensor *view) {
     const char *name = cfx__op_info_of(s->op)->schema->name;
-    const cfx_value *a = s->args.list->items;
+    const cfx_value *a = cfx_as_list(s->args)->items;
     if (!strcmp(name, "slice"))
         return by_name(r, "aten.slice_scatter", CFX_ARGS(base, view, a[1], a[2], a[3], a[4]));
     if (!strcmp(name, "select"))
@@ -248,25 +248,26 @@ static void assign(cfx__recorder *r, cfx_site at, cfx_tensor *t, cfx_tensor *val
 
 static cfx_value unwrapped(cfx__recorder *r, cfx_site at, cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
-        return cfx_tensor_value(cfx__functional_value(r, v.tensor));
+        return cfx_tensor_value(cfx__functional_value(r, cfx_as_tensor(v)));
     if (v.tag != CFX_TAG_LIST)
         return v;
     cfx_value out = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i < v.list->len; i++)
-        cfx_list_append(out.list, unwrapped(r, at, v.list->items[i]));
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(out), unwrapped(r, at, cfx_as_list(v)->items[i]));
     return out;
 }
 
 /* Results as outer tensors, each the base of its own. */
 static cfx_value wrapped(cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
-        return cfx_tensor_value(cfx__record_shadow_of(v.tensor) ? cfx__functional_new(v.tensor)
-                                                                : v.tensor);
+        return cfx_tensor_value(cfx__record_shadow_of(cfx_as_tensor(v))
+                                    ? cfx__functional_new(cfx_as_tensor(v))
+                                    : cfx_as_tensor(v));
     if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
         return v;
     cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-    for (int64_t i = 0; i < v.list->len; i++)
-        cfx_list_append(out.list, wrapped(v.list->items[i]));
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(out), wrapped(cfx_as_list(v)->items[i]));
     return out;
 }
 
@@ -280,8 +281,8 @@ static cfx_value view_of(cfx_op *op, cfx_value *args, int nargs, const cfx__reco
     step->out = out;
     step->args = cfx_value_keep(cfx_list_value(nargs, args));
     cfx_value none = cfx_none();
-    cfx_value_drop(step->args.list->items[0]);
-    step->args.list->items[0] = none;
+    cfx_value_drop(cfx_as_list(step->args)->items[0]);
+    cfx_as_list(step->args)->items[0] = none;
     s->base = cfx_keep(from->base);
     s->view = step; /* a new view of a base that was written to counts as behind, as in PyTorch */
     return cfx_tensor_value(t);
@@ -290,15 +291,15 @@ static cfx_value view_of(cfx_op *op, cfx_value *args, int nargs, const cfx__reco
 /* Results as views of the first argument. */
 static cfx_value viewed(cfx_op *op, cfx_value *args, int nargs, cfx_value v) {
     const cfx__record_shadow *from =
-        args[0].tag == CFX_TAG_TENSOR ? cfx__record_shadow_of(args[0].tensor) : NULL;
+        args[0].tag == CFX_TAG_TENSOR ? cfx__record_shadow_of(cfx_as_tensor(args[0])) : NULL;
     if (!from || !from->base)
         return wrapped(v);
     if (v.tag == CFX_TAG_TENSOR)
-        return view_of(op, args, nargs, from, v.tensor, -1);
+        return view_of(op, args, nargs, from, cfx_as_tensor(v), -1);
     cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-    for (int64_t i = 0; i < v.list->len; i++)
-        cfx_list_append(out.list,
-                        view_of(op, args, nargs, from, v.list->items[i].tensor, (int)i));
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(out), view_of(op, args, nargs, from,
+                                                  cfx_as_tensor(cfx_as_list(v)->items[i]), (int)i));
     return out;
 }
 
@@ -321,9 +322,9 @@ static cfx_value become_view(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_valu
     cfx_value v = cfx__functional_call(r, at, op, args);
     if (v.tag != CFX_TAG_TENSOR)
         return v;
-    cfx_tensor *self = args[0].tensor;
-    cfx__tensor_become(self, v.tensor);
-    void *shadow = cfx_keep(v.tensor->proxy);
+    cfx_tensor *self = cfx_as_tensor(args[0]);
+    cfx__tensor_become(self, cfx_as_tensor(v));
+    void *shadow = cfx_keep(cfx_as_tensor(v)->proxy);
     cfx_drop(self->proxy);
     self->proxy = shadow;
     return args[0];
@@ -346,8 +347,8 @@ static cfx_value call_composite(cfx__recorder *r, cfx_site at, cfx_op *f, cfx_va
     if (cfx__op_refuses(at, f, args, false))
         return cfx_bad();
     cfx_value v = cfx__op_decompose(at, f, args);
-    if (v.tag == CFX_TAG_TENSOR && v.tensor != args[0].tensor)
-        assign(r, at, args[0].tensor, cfx__functional_value(r, v.tensor));
+    if (v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v) != cfx_as_tensor(args[0]))
+        assign(r, at, cfx_as_tensor(args[0]), cfx__functional_value(r, cfx_as_tensor(v)));
     return cfx_is_bad(v) ? v : args[0];
 }
 
@@ -371,22 +372,22 @@ static cfx_value call_writing(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_val
     if (cfx_is_bad(v))
         return v;
     if (inplace) {
-        assign(r, at, args[0].tensor, v.tensor);
+        assign(r, at, cfx_as_tensor(args[0]), cfx_as_tensor(v));
         return args[0];
     }
     bool out = info->form == CFX__OUT;
     int64_t next = out ? 0 : s->nrets;
     for (int i = 0; i < s->nargs; i++)
         if (s->args[i].writes && args[i].tag == CFX_TAG_TENSOR)
-            assign(r, at, args[i].tensor,
-                   v.tag == CFX_TAG_TENSOR ? v.tensor : cfx_tensor_at(v, next++));
+            assign(r, at, cfx_as_tensor(args[i]),
+                   v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : cfx_tensor_at(v, next++));
     if (out)
         return s->nrets == 1 ? args[s->nargs - 1]
                              : cfx_tuple_value(s->nrets, args + s->nargs - s->nrets);
     cfx_value own = cfx_tuple_value(0, NULL);
     for (int64_t i = 0; i < s->nrets; i++)
-        cfx_list_append(own.list, cfx_at(v, i));
-    return wrapped(s->nrets == 1 ? own.list->items[0] : own);
+        cfx_list_append(cfx_as_list(own), cfx_at(v, i));
+    return wrapped(s->nrets == 1 ? cfx_as_list(own)->items[0] : own);
 }
 
 cfx_value cfx__functional_call(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args) {

@@ -62,7 +62,8 @@ static void replace_symbol(cfx__dims *d, size_t i, cfx_value with) {
     const char *symbol = d->worlds.symbols.data[i].name;
     for (size_t k = 0; k < d->dims.len; k++) {
         cfx_value *e = &d->dims.data[k].expr;
-        if (e->tag == CFX_TAG_SYM && e->sym->op == CFX__SYM_NAME && !strcmp(e->sym->name, symbol)) {
+        if (e->tag == CFX_TAG_SYM && cfx_as_sym(*e)->op == CFX__SYM_NAME &&
+            !strcmp(cfx_as_sym(*e)->name, symbol)) {
             cfx_value_keep(with);
             cfx_value_drop(*e);
             *e = with;

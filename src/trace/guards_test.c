@@ -7,18 +7,19 @@
 
 static cfx_value equal_forward(cfx_module *self, cfx_args a) {
     (void)self;
-    return cfx_tensor_value(cfx_add(a.v[0].tensor, a.v[1].tensor));
+    return cfx_tensor_value(cfx_add(cfx_as_tensor(a.v[0]), cfx_as_tensor(a.v[1])));
 }
 
 static cfx_value above_forward(cfx_module *self, cfx_args a) {
-    cfx_tensor *x = a.v[0].tensor;
+    cfx_tensor *x = cfx_as_tensor(a.v[0]);
     (void)self;
     return cfx_tensor_value(cfx_dim(x, 0) > 5 ? cfx_mul(x, 2) : x);
 }
 
 static cfx_value shifted_forward(cfx_module *self, cfx_args a) {
     (void)self;
-    return cfx_tensor_value(cfx_add(cfx_slice(a.v[0].tensor, 0, 1, INT64_MAX), a.v[1].tensor));
+    return cfx_tensor_value(
+        cfx_add(cfx_slice(cfx_as_tensor(a.v[0]), 0, 1, INT64_MAX), cfx_as_tensor(a.v[1])));
 }
 
 static cfx_value dims_of(const char *x, const char *y) {

@@ -18,18 +18,19 @@ static bool same_value(cfx_value a, cfx_value b) {
     if (a.tag != b.tag)
         return false;
     if (is_list(a)) {
-        bool same = a.list->len == b.list->len;
-        for (int64_t i = 0; same && i < a.list->len; i++)
-            same = same_value(a.list->items[i], b.list->items[i]);
+        bool same = cfx_as_list(a)->len == cfx_as_list(b)->len;
+        for (int64_t i = 0; same && i < cfx_as_list(a)->len; i++)
+            same = same_value(cfx_as_list(a)->items[i], cfx_as_list(b)->items[i]);
         return same;
     }
     if (a.tag == CFX_TAG_DICT) {
-        bool same = a.dict->len == b.dict->len;
-        for (int64_t i = 0; same && i < a.dict->len; i++)
-            same = same_value(a.dict->entries[i].value, b.dict->entries[i].value);
+        bool same = cfx_as_dict(a)->len == cfx_as_dict(b)->len;
+        for (int64_t i = 0; same && i < cfx_as_dict(a)->len; i++)
+            same = same_value(cfx_as_dict(a)->entries[i].value, cfx_as_dict(b)->entries[i].value);
         return same;
     }
-    return a.tag == CFX_TAG_NODE ? !strcmp(a.node->name, b.node->name) : cfx_equal_values(a, b);
+    return a.tag == CFX_TAG_NODE ? !strcmp(cfx_as_node(a)->name, cfx_as_node(b)->name)
+                                 : cfx_equal_values(a, b);
 }
 
 bool cfx__worlds_same(const cfx_graph *a, const cfx_graph *b, const cfx_node **where) {
@@ -50,7 +51,7 @@ bool cfx__worlds_same(const cfx_graph *a, const cfx_graph *b, const cfx_node **w
 static const char *seen_text(const cfx__merging *g, const int64_t *at) {
     cfx_value list = cfx_list_value(0, NULL);
     for (int k = 0; k < g->m->worlds->n; k++)
-        cfx_list_append(list.list, cfx_int(at[k]));
+        cfx_list_append(cfx_as_list(list), cfx_int(at[k]));
     return cfx_value_repr(list);
 }
 
@@ -70,8 +71,8 @@ static cfx_value expression(cfx__merging *g, const cfx__seen *seen, const char *
 static const cfx_tensor *tensor_in(const cfx__merging *g, cfx_value v, int k) {
     if (v.tag != CFX_TAG_NODE)
         return NULL;
-    cfx_value val = cfx__worlds_tensor(g->m->worlds, k, cfx_node_get_meta(v.node, "val"));
-    return val.tag == CFX_TAG_TENSOR ? val.tensor : NULL;
+    cfx_value val = cfx__worlds_tensor(g->m->worlds, k, cfx_node_get_meta(cfx_as_node(v), "val"));
+    return val.tag == CFX_TAG_TENSOR ? cfx_as_tensor(val) : NULL;
 }
 
 /* A number that is the product of neighbouring dimensions of the first argument is computed in
@@ -79,10 +80,10 @@ static const cfx_tensor *tensor_in(const cfx__merging *g, cfx_value v, int k) {
 static cfx_value neighbours(cfx__merging *g, const cfx__seen *seen) {
     int n = g->m->worlds->n;
     const cfx_tensor *t[CFX__WORLDS];
-    if (!is_list(g->at[0]->args) || !g->at[0]->args.list->len)
+    if (!is_list(g->at[0]->args) || !cfx_as_list(g->at[0]->args)->len)
         return cfx_none();
     for (int k = 0; k < n; k++)
-        if (!(t[k] = tensor_in(g, g->at[0]->args.list->items[0], k)))
+        if (!(t[k] = tensor_in(g, cfx_as_list(g->at[0]->args)->items[0], k)))
             return cfx_none();
     for (int from = 0; from < t[0]->ndim; from++)
         for (int to = from + 2; to <= t[0]->ndim; to++) {
@@ -104,14 +105,14 @@ static cfx_value neighbours(cfx__merging *g, const cfx__seen *seen) {
                 v = cfx_is_none(v) ? v : cfx__reify(g, v, true);
                 if (cfx_is_none(v) || cfx_is_bad(v))
                     return v;
-                bool first = i == from || (all.tag == CFX_TAG_INT && all.i == 1);
+                bool first = i == from || (all.tag == CFX_TAG_INT && cfx_integer(all) == 1);
                 all = first ? v
-                      : v.tag == CFX_TAG_INT && v.i == 1
+                      : v.tag == CFX_TAG_INT && cfx_integer(v) == 1
                           ? all
                           : cfx__reify_apply(g, CFX__SYM_MUL, all, v);
             }
             if (all.tag == CFX_TAG_NODE)
-                cfx__place_add(g, cfx__reify_meaning(all), all.node, NULL, 0);
+                cfx__place_add(g, cfx__reify_meaning(all), cfx_as_node(all), NULL, 0);
             return all;
         }
     return cfx_none();
@@ -120,7 +121,7 @@ static cfx_value neighbours(cfx__merging *g, const cfx__seen *seen) {
 static cfx_value merge_int(cfx__merging *g, const cfx_value *v) {
     cfx__seen seen = {0};
     for (int k = 0; k < g->m->worlds->n; k++)
-        seen.at[k] = v[k].i;
+        seen.at[k] = cfx_integer(v[k]);
     cfx_value expr = cfx__exprs_known(g->exprs, &seen);
     struct cfx__place *known = expr.tag == CFX_TAG_SYM ? cfx__place_find(g, expr) : NULL;
     if (expr.tag == CFX_TAG_INT)
@@ -182,7 +183,7 @@ static cfx_value merge_real(cfx__merging *g, const cfx_value *v) {
     for (size_t i = 0; i < g->reals.len; i++) {
         bool found = true;
         for (int k = 0; k < n; k++)
-            found &= g->reals.data[i].at[k] == v[k].f;
+            found &= g->reals.data[i].at[k] == cfx_number(v[k]);
         if (found)
             return cfx_node_value(g->reals.data[i].node);
     }
@@ -190,7 +191,8 @@ static cfx_value merge_real(cfx__merging *g, const cfx_value *v) {
         for (int way = 0; way < WAYS; way++) {
             bool found = true;
             for (int k = 0; k < n; k++)
-                found &= by_way(way, (double)g->exprs->known.data[i].seen.at[k]) == v[k].f;
+                found &=
+                    by_way(way, (double)g->exprs->known.data[i].seen.at[k]) == cfx_number(v[k]);
             cfx_value size = found ? cfx__reify(g, g->exprs->known.data[i].expr, true) : cfx_none();
             if (found)
                 return cfx_is_bad(size) ? size
@@ -214,19 +216,19 @@ static cfx_value merge_value(cfx__merging *g, const cfx_value *v) {
     if (is_list(v[0])) {
         cfx_value out =
             v[0].tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-        for (int64_t i = 0; i < v[0].list->len && cfx_ok(); i++) {
+        for (int64_t i = 0; i < cfx_as_list(v[0])->len && cfx_ok(); i++) {
             for (int k = 0; k < n; k++)
-                part[k] = v[k].list->items[i];
-            cfx_list_append(out.list, merge_value(g, part));
+                part[k] = cfx_as_list(v[k])->items[i];
+            cfx_list_append(cfx_as_list(out), merge_value(g, part));
         }
         return out;
     }
     if (v[0].tag == CFX_TAG_DICT) {
         cfx_dict *out = cfx_dict_new();
-        for (int64_t i = 0; i < v[0].dict->len && cfx_ok(); i++) {
+        for (int64_t i = 0; i < cfx_as_dict(v[0])->len && cfx_ok(); i++) {
             for (int k = 0; k < n; k++)
-                part[k] = v[k].dict->entries[i].value;
-            cfx_dict_put(out, v[0].dict->entries[i].key, merge_value(g, part));
+                part[k] = cfx_as_dict(v[k])->entries[i].value;
+            cfx_dict_put(out, cfx_as_dict(v[0])->entries[i].key, merge_value(g, part));
         }
         return cfx_dict_value(out);
     }
@@ -250,7 +252,7 @@ static cfx_value stride_of(cfx__merging *g, const cfx_tensor *const *t, cfx_valu
                 !__builtin_mul_overflow(t[k]->shape[i], t[k]->stride[i], &all) && all == seen.at[k];
         }
         if (fits)
-            return cfx__sym_binary(CFX__SYM_MUL, shape.list->items[i], done[i]);
+            return cfx__sym_binary(CFX__SYM_MUL, cfx_as_list(shape)->items[i], done[i]);
     }
     return expression(g, &seen, "a stride");
 }
@@ -274,25 +276,25 @@ static cfx_value strides_of(cfx__merging *g, const cfx_tensor *const *t, cfx_val
 
 static cfx_value shape_of(cfx__merging *g, const cfx_tensor *const *t, int out) {
     cfx_value shape = cfx_tuple_value(0, NULL), rule = cfx__sizes_rule(g->at[0], out);
-    bool ruled = is_list(rule) && rule.list->len == t[0]->ndim;
+    bool ruled = is_list(rule) && cfx_as_list(rule)->len == t[0]->ndim;
     for (int i = 0; i < t[0]->ndim; i++) {
         cfx__seen seen = {0};
         for (int k = 0; k < g->m->worlds->n; k++)
             seen.at[k] = t[k]->shape[i];
-        cfx_value size = ruled ? rule.list->items[i] : cfx_none();
+        cfx_value size = ruled ? cfx_as_list(rule)->items[i] : cfx_none();
         if (!cfx__exprs_proves(g->exprs, size, &seen))
             size = expression(g, &seen, "a size");
         if (cfx_is_bad(size))
             return size;
         cfx__exprs_note(g->exprs, size);
-        cfx_list_append(shape.list, size);
+        cfx_list_append(cfx_as_list(shape), size);
     }
     return shape;
 }
 
 static bool varies(cfx_value list) {
-    for (int64_t i = 0; i < list.list->len; i++)
-        if (list.list->items[i].tag == CFX_TAG_SYM)
+    for (int64_t i = 0; i < cfx_as_list(list)->len; i++)
+        if (cfx_as_list(list)->items[i].tag == CFX_TAG_SYM)
             return true;
     return false;
 }
@@ -301,7 +303,7 @@ static bool varies(cfx_value list) {
 static cfx_value merge_tensor(cfx__merging *g, const cfx_value *v, int out) {
     const cfx_tensor *t[CFX__WORLDS];
     for (int k = 0; k < g->m->worlds->n; k++)
-        t[k] = v[k].tensor;
+        t[k] = cfx_as_tensor(v[k]);
     cfx_value shape = shape_of(g, t, out), stride = cfx_bad();
     if (!cfx_is_bad(shape))
         stride = strides_of(g, t, shape);
@@ -330,10 +332,10 @@ static cfx_value number_rule(const cfx_node *n) {
                      {"operator.floordiv", CFX__SYM_FLOORDIV}, {"operator.mod", CFX__SYM_MOD},
                      {"operator.pow", CFX__SYM_POW},           {"torch.sym_min", CFX__SYM_MIN},
                      {"torch.sym_max", CFX__SYM_MAX},          {"operator.sub", CFX__SYM_ADD}};
-    if (n->args.list->len != 2)
+    if (cfx_as_list(n->args)->len != 2)
         return cfx_none();
-    cfx_value a = cfx__reify_meaning(n->args.list->items[0]),
-              b = cfx__reify_meaning(n->args.list->items[1]);
+    cfx_value a = cfx__reify_meaning(cfx_as_list(n->args)->items[0]),
+              b = cfx__reify_meaning(cfx_as_list(n->args)->items[1]);
     bool whole = (a.tag == CFX_TAG_INT || a.tag == CFX_TAG_SYM) &&
                  (b.tag == CFX_TAG_INT || b.tag == CFX_TAG_SYM);
     for (int i = 0; whole && i < COUNT(functions); i++)
@@ -348,7 +350,7 @@ static cfx_value number_rule(const cfx_node *n) {
 static cfx_value merge_number(cfx__merging *g, const cfx_value *v) {
     cfx__seen seen = {0};
     for (int k = 0; k < g->m->worlds->n; k++)
-        seen.at[k] = v[k].i;
+        seen.at[k] = cfx_integer(v[k]);
     cfx_value expr = number_rule(g->at[0]);
     if (!cfx__exprs_proves(g->exprs, expr, &seen))
         expr = expression(g, &seen, "the result");
@@ -360,10 +362,10 @@ static bool is_alike(const cfx__merging *g, const cfx_value *v) {
     for (int k = 1; k < g->m->worlds->n; k++) {
         bool same = v[k].tag == v[0].tag;
         if (same && v[0].tag == CFX_TAG_TENSOR)
-            same =
-                v[k].tensor->ndim == v[0].tensor->ndim && v[k].tensor->dtype == v[0].tensor->dtype;
+            same = cfx_as_tensor(v[k])->ndim == cfx_as_tensor(v[0])->ndim &&
+                   cfx_as_tensor(v[k])->dtype == cfx_as_tensor(v[0])->dtype;
         if (same && is_list(v[0]))
-            same = v[k].list->len == v[0].list->len;
+            same = cfx_as_list(v[k])->len == cfx_as_list(v[0])->len;
         if (same)
             continue;
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
@@ -385,18 +387,18 @@ static cfx_value merge_val(cfx__merging *g, const cfx_value *v, int out) {
     if (!is_list(v[0]))
         return v[0];
     cfx_value list = cfx_tuple_value(0, NULL), part[CFX__WORLDS];
-    for (int64_t i = 0; i < v[0].list->len && cfx_ok(); i++) {
+    for (int64_t i = 0; i < cfx_as_list(v[0])->len && cfx_ok(); i++) {
         for (int k = 0; k < g->m->worlds->n; k++)
-            part[k] = v[k].list->items[i];
-        cfx_list_append(list.list, merge_val(g, part, (int)i));
+            part[k] = cfx_as_list(v[k])->items[i];
+        cfx_list_append(cfx_as_list(list), merge_val(g, part, (int)i));
     }
     return list;
 }
 
 static void note_sizes(cfx_node *n, void *user) {
     cfx_value shape = cfx__merge_sizes(cfx_node_get_meta(n, "val"));
-    for (int64_t i = 0; is_list(shape) && i < shape.list->len; i++)
-        cfx__exprs_note(user, shape.list->items[i]);
+    for (int64_t i = 0; is_list(shape) && i < cfx_as_list(shape)->len; i++)
+        cfx__exprs_note(user, cfx_as_list(shape)->items[i]);
 }
 
 cfx_value cfx__worlds_describe(cfx__exprs *x, const cfx_node *n, const cfx_value *v) {
@@ -412,10 +414,10 @@ static bool merge_subgraph(cfx__merging *g) {
     cfx__merge sub = {.worlds = g->m->worlds, .eager = g->m->eager, .exprs = g->exprs};
     for (int k = 0; k < g->m->worlds->n; k++) {
         cfx_value v = cfx_module_attr(g->m->root[k], g->at[k]->target.name);
-        if (v.tag != CFX_TAG_MODULE || !v.module->graph)
+        if (v.tag != CFX_TAG_MODULE || !cfx_as_module(v)->graph)
             return cfx_ok();
-        sub.root[k] = v.module;
-        sub.graph[k] = v.module->graph;
+        sub.root[k] = cfx_as_module(v);
+        sub.graph[k] = cfx_as_module(v)->graph;
     }
     return cfx__worlds_merge(&sub);
 }
@@ -507,7 +509,7 @@ bool cfx__worlds_merge(cfx__merge *m) {
     cfx__exprs own = {0};
     cfx__merging g = {.m = m, .exprs = m->exprs ? m->exprs : &own};
     size_t mark = cfx_scope_open();
-    g.claims = cfx_list_value(0, NULL).list;
+    g.claims = cfx_as_list(cfx_list_value(0, NULL));
     if (!m->exprs)
         cfx__exprs_begin(&own, m->worlds);
     cfx_insert before = cfx_graph_insert_before(m->graph[0], NULL);

@@ -5,13 +5,13 @@
 static bool is_list(cfx_value v) { return v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE; }
 
 cfx_value cfx__merge_sizes(cfx_value val) {
-    return val.tag == CFX_TAG_DICT ? cfx_dict_get(val.dict, "shape") : cfx_none();
+    return val.tag == CFX_TAG_DICT ? cfx_dict_get(cfx_as_dict(val), "shape") : cfx_none();
 }
 
 /* Whether a symbol is called after this size of an input. */
 static bool is_named_after(cfx_value name, const cfx_node *n, int dim) {
     const char *source = cfx__text_format("L['%s'].size()[%d]", n->name, dim);
-    return strtol(name.sym->name + 1, NULL, 10) == cfx__symbol_number(source);
+    return strtol(cfx_as_sym(name)->name + 1, NULL, 10) == cfx__symbol_number(source);
 }
 
 /* Of several sizes of inputs that are one, that is read which the symbol is called after. */
@@ -22,8 +22,9 @@ static bool is_read_elsewhere(cfx_value name, const cfx_node *n, int dim) {
         cfx_value shape = other->op == CFX_PLACEHOLDER
                               ? cfx__merge_sizes(cfx_node_get_meta(other, "val"))
                               : cfx_none();
-        for (int i = 0; is_list(shape) && i < shape.list->len; i++)
-            if (cfx_equal_values(shape.list->items[i], name) && is_named_after(name, other, i))
+        for (int i = 0; is_list(shape) && i < cfx_as_list(shape)->len; i++)
+            if (cfx_equal_values(cfx_as_list(shape)->items[i], name) &&
+                is_named_after(name, other, i))
                 return true;
     }
     return false;
@@ -31,8 +32,8 @@ static bool is_read_elsewhere(cfx_value name, const cfx_node *n, int dim) {
 
 static void assert_bound(cfx__merging *g, cfx_value name, cfx_value size, bool below,
                          int64_t bound) {
-    const char *claim =
-        cfx__text_format("%s %s %lld", name.sym->name, below ? ">=" : "<=", (long long)bound);
+    const char *claim = cfx__text_format("%s %s %lld", cfx_as_sym(name)->name,
+                                         below ? ">=" : "<=", (long long)bound);
     cfx_node *node = cfx__reify_node(g, below ? "operator.ge" : "operator.le",
                                      cfx_tuple(size, bound), cfx_string_value(claim));
     const char *told = cfx__text_format("Runtime assertion failed for expression %s on node '%s'",
@@ -47,7 +48,7 @@ static void assert_bound(cfx__merging *g, cfx_value name, cfx_value size, bool b
 /* Where a size that depends on data first appears, its range is asserted. */
 static void assert_size(cfx__merging *g, cfx_value name) {
     cfx_value size = cfx__reify(g, name, false);
-    const cfx__symbol *s = cfx__worlds_find(g->m->worlds, name.sym->name);
+    const cfx__symbol *s = cfx__worlds_find(g->m->worlds, cfx_as_sym(name)->name);
     if (size.tag != CFX_TAG_NODE || !s)
         return;
     assert_bound(g, name, size, true, s->least);
@@ -61,7 +62,7 @@ void cfx__merge_drop_claimed(cfx__merging *g, cfx_node *n) {
     cfx_value claim = cond.tag == CFX_TAG_NODE ? cfx__reify_meaning(cond) : cfx_none();
     for (int64_t i = 0; claim.tag == CFX_TAG_STR && i < g->claims->len; i++)
         if (cfx_equal_values(g->claims->items[i], claim)) {
-            VEC_PUSH(g->made, cond.node);
+            VEC_PUSH(g->made, cfx_as_node(cond));
             VEC_PUSH(g->made, n);
             return;
         }
@@ -70,15 +71,15 @@ void cfx__merge_drop_claimed(cfx__merging *g, cfx_node *n) {
 /* Sizes of a tensor that may be asked for; those that PyTorch reads at once are read. */
 static void note_tensor(cfx__merging *g, cfx_node *n, cfx_value val) {
     cfx_value shape = cfx__merge_sizes(val);
-    for (int i = 0; is_list(shape) && i < shape.list->len; i++) {
-        cfx_value expr = shape.list->items[i];
+    for (int i = 0; is_list(shape) && i < cfx_as_list(shape)->len; i++) {
+        cfx_value expr = cfx_as_list(shape)->items[i];
         if (expr.tag != CFX_TAG_SYM || cfx__place_find(g, expr))
             continue;
-        bool first = n->op == CFX_PLACEHOLDER && expr.sym->op == CFX__SYM_NAME;
+        bool first = n->op == CFX_PLACEHOLDER && cfx_as_sym(expr)->op == CFX__SYM_NAME;
         if (first && is_read_elsewhere(expr, n, i))
             continue;
         cfx__place_add(g, expr, NULL, n, i);
-        if (expr.sym->op == CFX__SYM_NAME && *expr.sym->name == 'u')
+        if (cfx_as_sym(expr)->op == CFX__SYM_NAME && *cfx_as_sym(expr)->name == 'u')
             assert_size(g, expr);
         else if (g->m->eager || first)
             cfx__reify(g, expr, false);

@@ -18,9 +18,9 @@ cfx_tensor *cfx__recorded_tensor(cfx__recorder *r, cfx_node *n, const cfx_tensor
 }
 
 cfx_node *cfx__recorded_node(cfx__recorder *r, cfx_value v) {
-    if (v.tag != CFX_TAG_TENSOR || !cfx__record_shadow_of(v.tensor))
+    if (v.tag != CFX_TAG_TENSOR || !cfx__record_shadow_of(cfx_as_tensor(v)))
         return NULL;
-    cfx_tensor *inner = cfx__functional_value(r, v.tensor);
+    cfx_tensor *inner = cfx__functional_value(r, cfx_as_tensor(v));
     return cfx__obj_is_bad(inner) ? NULL : cfx__record_shadow_of(inner)->node;
 }
 
@@ -32,26 +32,26 @@ cfx_value cfx__record_arg(cfx__recorder *r, cfx_site at, cfx_value v) {
         cfx_node *n = cfx__recorded_node(r, v);
         if (n)
             return cfx_node_value(n);
-        if (v.tensor->head.flags & CFX__WRAPPED && v.tensor->data)
-            return cfx__tensor_get(v.tensor, 0);
-        return r->unknown_tensor(r, at, v.tensor);
+        if (cfx_as_tensor(v)->head.flags & CFX__WRAPPED && cfx_as_tensor(v)->data)
+            return cfx__tensor_get(cfx_as_tensor(v), 0);
+        return r->unknown_tensor(r, at, cfx_as_tensor(v));
     }
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE: {
         cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-        for (int64_t i = 0; i < v.list->len; i++) {
-            cfx_value item = cfx__record_arg(r, at, v.list->items[i]);
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++) {
+            cfx_value item = cfx__record_arg(r, at, cfx_as_list(v)->items[i]);
             if (cfx_is_bad(item))
                 return item;
-            cfx_list_append(out.list, item);
+            cfx_list_append(cfx_as_list(out), item);
         }
         return out;
     }
     case CFX_TAG_DICT: {
         cfx_dict *out = cfx_dict_new();
-        for (int64_t i = 0; i < v.dict->len; i++)
-            cfx_dict_put(out, v.dict->entries[i].key,
-                         cfx__record_arg(r, at, v.dict->entries[i].value));
+        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++)
+            cfx_dict_put(out, cfx_as_dict(v)->entries[i].key,
+                         cfx__record_arg(r, at, cfx_as_dict(v)->entries[i].value));
         return cfx_dict_value(out);
     }
     case CFX_TAG_SYM: return r->scalar ? r->scalar(r, v) : v;
@@ -65,10 +65,10 @@ static bool is_default(const cfx__schema_arg *a, cfx_value v) {
         return false;
     cfx_value d = a->fallback;
     if (v.tag == CFX_TAG_LIST && d.tag != CFX_TAG_LIST && d.tag != CFX_TAG_NONE) {
-        for (int64_t i = 0; i < v.list->len; i++)
-            if (!cfx_equal_values(v.list->items[i], d))
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            if (!cfx_equal_values(cfx_as_list(v)->items[i], d))
                 return false;
-        return v.list->len == a->list_len;
+        return cfx_as_list(v)->len == a->list_len;
     }
     return v.tag == d.tag ? cfx_equal_values(v, d)
                           : cfx_is_number(v) && a->type != CFX__T_SCALAR && cfx_equal_values(v, d);
@@ -82,7 +82,7 @@ void cfx__record_args(cfx__recorder *r, cfx_site at, const cfx__schema *s, cfx_v
     while (n > 0 && is_default(&s->args[n - 1], bound[n - 1]))
         n--;
     for (int i = 0; i < n; i++)
-        cfx_list_append(list.list, cfx__record_arg(r, at, bound[i]));
+        cfx_list_append(cfx_as_list(list), cfx__record_arg(r, at, bound[i]));
     for (int i = s->npositional; i < s->nargs; i++)
         if (!is_default(&s->args[i], bound[i]))
             cfx_dict_set(kw, s->args[i].name, cfx__record_arg(r, at, bound[i]));
@@ -107,7 +107,7 @@ cfx_node *cfx__record_node(cfx__recorder *r, cfx_site at, cfx_target target, cfx
 static void describe(cfx_node *n, cfx_value v) {
     if (v.tag != CFX_TAG_TENSOR)
         return;
-    const cfx_tensor *t = v.tensor;
+    const cfx_tensor *t = cfx_as_tensor(v);
     cfx_tensor *copy =
         cfx__tensor_empty((cfx_site){0}, t->dtype, true, t->ndim, t->shape, t->stride);
     copy->device = t->device;
@@ -116,12 +116,12 @@ static void describe(cfx_node *n, cfx_value v) {
 
 /* A tensor of its own that stands for n, though the operator may have given back an argument. */
 static cfx_value stand_for(cfx_node *n, cfx_value v) {
-    cfx_tensor *t = v.tensor;
+    cfx_tensor *t = cfx_as_tensor(v);
     if (t->proxy || t->data)
         t = cfx__tensor_empty((cfx_site){0}, t->dtype, true, t->ndim, t->shape, t->stride);
     if (!cfx__obj_is_bad(t)) {
-        t->offset = v.tensor->offset;
-        t->device = v.tensor->device;
+        t->offset = cfx_as_tensor(v)->offset;
+        t->device = cfx_as_tensor(v)->device;
         cfx__record_shadow_new(t)->node = n;
     }
     return cfx_tensor_value(t);
@@ -130,8 +130,8 @@ static cfx_value stand_for(cfx_node *n, cfx_value v) {
 static bool is_sequence(cfx_value v) { return v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE; }
 
 static bool has_tensors(cfx_value v) {
-    for (int64_t i = 0; is_sequence(v) && i < v.list->len; i++)
-        if (v.list->items[i].tag == CFX_TAG_TENSOR)
+    for (int64_t i = 0; is_sequence(v) && i < cfx_as_list(v)->len; i++)
+        if (cfx_as_list(v)->items[i].tag == CFX_TAG_TENSOR)
             return true;
     return v.tag == CFX_TAG_TENSOR;
 }
@@ -146,8 +146,8 @@ cfx_value cfx__record_results(cfx__recorder *r, cfx_site at, cfx_node *n, cfx_va
         return like;
     cfx_value out = like.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
     cfx_target getitem = cfx_graph_target(r->graph, "operator.getitem");
-    for (int64_t i = 0; i < like.list->len; i++) {
-        cfx_value v = like.list->items[i];
+    for (int64_t i = 0; i < cfx_as_list(like)->len; i++) {
+        cfx_value v = cfx_as_list(like)->items[i];
         if (v.tag == CFX_TAG_TENSOR) {
             cfx_node *item = cfx__record_node(r, at, getitem, cfx_tuple(n, i), cfx_none(), NULL);
             if (!item->graph)
@@ -155,10 +155,10 @@ cfx_value cfx__record_results(cfx__recorder *r, cfx_site at, cfx_node *n, cfx_va
             describe(item, v);
             v = stand_for(item, v);
         }
-        cfx_list_append(out.list, v);
+        cfx_list_append(cfx_as_list(out), v);
     }
     cfx_value vals = cfx_tuple_value(0, NULL);
-    cfx_each_user(n, u) cfx_list_append(vals.list, cfx_node_get_meta(u->user, "val"));
+    cfx_each_user(n, u) cfx_list_append(cfx_as_list(vals), cfx_node_get_meta(u->user, "val"));
     cfx_node_set_meta(n, "val", vals);
     return out;
 }
@@ -181,8 +181,8 @@ static void record_assertion(cfx__recorder *r, cfx_site at, const cfx__schema *s
         return;
     cfx_op *op = cfx_op_find("aten._assert_tensor_metadata");
     cfx_dict *kw = cfx_dict_new();
-    cfx_dict_set(kw, "dtype", cfx_dtype_value((cfx_dtype)v.tensor->dtype));
-    cfx_dict_set(kw, "device", cfx_device_value(v.tensor->device));
+    cfx_dict_set(kw, "dtype", cfx_dtype_value((cfx_dtype)cfx_as_tensor(v)->dtype));
+    cfx_dict_set(kw, "device", cfx_device_value(cfx_as_tensor(v)->device));
     cfx_dict_set(kw, "layout", cfx_layout_value(CFX_STRIDED));
     cfx__record_node(r, at, (cfx_target){.op = op, .name = cfx_op_name(op)},
                      cfx_tuple(cfx__record_arg(r, at, v)), cfx_dict_value(kw), NULL);
@@ -230,7 +230,7 @@ static cfx_value record_leaf(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_valu
                                    kw, node_name(s));
     cfx_value made = cfx__record_results(r, at, n, result);
     cfx__record_shadow *self =
-        info->form == CFX__INPLACE ? cfx__record_shadow_of(args[0].tensor) : NULL;
+        info->form == CFX__INPLACE ? cfx__record_shadow_of(cfx_as_tensor(args[0])) : NULL;
     if (!self || cfx_is_bad(made))
         return made;
     self->node = n; /* from now on the tensor is what was written to it */
@@ -318,8 +318,9 @@ static cfx_value record_opened(cfx_site at, cfx_op *op, cfx_op_fn *parts, cfx_va
 /* A write inside a decomposition: the tensor stands for the new value from then on. */
 static cfx_value record_write(cfx_site at, cfx_op *op, cfx_value *args) {
     cfx_value v = cfx__op_call_bound(at, cfx__op_info_of(op)->functional, args);
-    cfx__record_shadow *s = v.tag == CFX_TAG_TENSOR ? cfx__record_shadow_of(v.tensor) : NULL;
-    cfx__record_shadow *self = cfx__record_shadow_of(args[0].tensor);
+    cfx__record_shadow *s =
+        v.tag == CFX_TAG_TENSOR ? cfx__record_shadow_of(cfx_as_tensor(v)) : NULL;
+    cfx__record_shadow *self = cfx__record_shadow_of(cfx_as_tensor(args[0]));
     if (!s || !self)
         return v;
     self->node = s->node;
@@ -330,9 +331,9 @@ static cfx_value record_write(cfx_site at, cfx_op *op, cfx_value *args) {
 static bool is_no_call(const cfx__recorder *r, const cfx_op *op, const cfx_value *args) {
     if (r->functional || strcmp(cfx__op_info_of((cfx_op *)op)->schema->name, "contiguous"))
         return false;
-    const cfx_tensor *t = args[0].tensor;
-    return args[1].i == CFX_CHANNELS_LAST      ? cfx__tensor_is_channels_last(t)
-           : args[1].i == CFX_CHANNELS_LAST_3D ? cfx__tensor_is_channels_last_3d(t)
+    const cfx_tensor *t = cfx_as_tensor(args[0]);
+    return cfx_integer(args[1]) == CFX_CHANNELS_LAST      ? cfx__tensor_is_channels_last(t)
+           : cfx_integer(args[1]) == CFX_CHANNELS_LAST_3D ? cfx__tensor_is_channels_last_3d(t)
                                                : cfx__tensor_is_contiguous(t);
 }
 

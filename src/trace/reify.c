@@ -51,14 +51,14 @@ static bool is_free(cfx__merging *g, const struct cfx_sym *e) {
         return true;
     if (e->op == CFX__SYM_NAME) {
         struct cfx__place *p =
-            cfx__place_find(g, (cfx_value){.tag = CFX_TAG_SYM, .sym = (cfx_sym *)e});
+            cfx__place_find(g, cfx__value_of_sym(e));
         return p && p->node;
     }
     return is_free(g, e->a) && is_free(g, e->b);
 }
 
 static cfx_value sym_value(cfx_sym *s) {
-    return s->op == CFX__SYM_INT ? cfx_int(s->hint) : (cfx_value){.tag = CFX_TAG_SYM, .sym = s};
+    return s->op == CFX__SYM_INT ? cfx_int(s->hint) : cfx__value_of_sym(s);
 }
 
 /* The terms of a sum, or factors of a product: numbers first, as sympy keeps them. Where the
@@ -83,19 +83,19 @@ static size_t rank_of(const cfx__merging *g, cfx_value v) {
 
 static cfx_value in_order(const cfx__merging *g, cfx_sym *e, bool written) {
     cfx_value all = cfx_list_value(0, NULL), out = cfx_list_value(0, NULL);
-    gather(all.list, e, e->op);
-    for (int64_t i = 0; i < all.list->len; i++) {
-        cfx_value v = all.list->items[i];
-        int64_t at = out.list->len;
+    gather(cfx_as_list(all), e, e->op);
+    for (int64_t i = 0; i < cfx_as_list(all)->len; i++) {
+        cfx_value v = cfx_as_list(all)->items[i];
+        int64_t at = cfx_as_list(out)->len;
         if (written)
-            while (at > 0 && rank_of(g, out.list->items[at - 1]) > rank_of(g, v))
+            while (at > 0 && rank_of(g, cfx_as_list(out)->items[at - 1]) > rank_of(g, v))
                 at--;
         else if (v.tag == CFX_TAG_INT)
             at = 0;
-        cfx_list_append(out.list, v);
-        memmove(out.list->items + at + 1, out.list->items + at,
-                (size_t)(out.list->len - 1 - at) * sizeof v);
-        out.list->items[at] = v;
+        cfx_list_append(cfx_as_list(out), v);
+        memmove(cfx_as_list(out)->items + at + 1, cfx_as_list(out)->items + at,
+                (size_t)(cfx_as_list(out)->len - 1 - at) * sizeof v);
+        cfx_as_list(out)->items[at] = v;
     }
     return out;
 }
@@ -111,7 +111,7 @@ static const char *function_of(cfx__sym_op op) {
 
 /* What an argument that is a number or a node stands for. */
 cfx_value cfx__reify_meaning(cfx_value v) {
-    return v.tag == CFX_TAG_NODE ? cfx_node_get_meta(v.node, "val") : v;
+    return v.tag == CFX_TAG_NODE ? cfx_node_get_meta(cfx_as_node(v), "val") : v;
 }
 
 cfx_value cfx__reify_apply(cfx__merging *g, cfx__sym_op op, cfx_value a, cfx_value b) {
@@ -121,9 +121,11 @@ cfx_value cfx__reify_apply(cfx__merging *g, cfx__sym_op op, cfx_value a, cfx_val
     struct cfx__place *known = val.tag == CFX_TAG_SYM ? cfx__place_find(g, val) : NULL;
     if (known && known->node)
         return cfx_node_value(known->node);
-    bool minus = op == CFX__SYM_ADD && b.tag == CFX_TAG_INT && b.i < 0 && b.i != INT64_MIN;
-    cfx_node *n = minus ? cfx__reify_node(g, "operator.sub", cfx_tuple(a, cfx_int(-b.i)), val)
-                        : cfx__reify_node(g, function_of(op), cfx_tuple(a, b), val);
+    bool minus = op == CFX__SYM_ADD && b.tag == CFX_TAG_INT && cfx_integer(b) < 0 &&
+                 cfx_integer(b) != INT64_MIN;
+    cfx_node *n =
+        minus ? cfx__reify_node(g, "operator.sub", cfx_tuple(a, cfx_int(-cfx_integer(b))), val)
+              : cfx__reify_node(g, function_of(op), cfx_tuple(a, b), val);
     return cfx_node_value(n);
 }
 
@@ -136,8 +138,8 @@ static cfx_value compute(cfx__merging *g, cfx_sym *e, bool written) {
         return cfx_is_bad(b) ? b : cfx__reify_apply(g, e->op, a, b);
     }
     cfx_value parts = in_order(g, e, written), all = cfx_none();
-    for (int64_t i = 0; i < parts.list->len; i++) {
-        cfx_value one = cfx__reify(g, parts.list->items[i], written);
+    for (int64_t i = 0; i < cfx_as_list(parts)->len; i++) {
+        cfx_value one = cfx__reify(g, cfx_as_list(parts)->items[i], written);
         if (cfx_is_bad(one))
             return one;
         all = i ? cfx__reify_apply(g, e->op, all, one) : one;
@@ -149,16 +151,16 @@ static cfx_value compute(cfx__merging *g, cfx_sym *e, bool written) {
 static cfx_value from_multiple(cfx__merging *g, cfx_value name) {
     for (size_t i = 0; i < g->places.len; i++) {
         struct cfx__place *p = &g->places.data[i];
-        const cfx_sym *e = p->expr.sym;
+        const cfx_sym *e = cfx_as_sym(p->expr);
         if (e->op != CFX__SYM_MUL || e->a->op != CFX__SYM_INT || e->a->hint < 1 ||
-            !cfx__sym_equal(e->b, name.sym))
+            !cfx__sym_equal(e->b, cfx_as_sym(name)))
             continue;
         int64_t by = e->a->hint;
         cfx_node *whole = p->node ? p->node : read_size(g, p);
         return cfx_node_value(cfx__reify_node(g, "operator.floordiv", cfx_tuple(whole, by), name));
     }
     cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "no node of the graph gives the size %s",
-             name.sym->name);
+             cfx_as_sym(name)->name);
     return cfx_bad();
 }
 
@@ -170,11 +172,11 @@ cfx_value cfx__reify(cfx__merging *g, cfx_value expr, bool written) {
     struct cfx__place *p = cfx__place_find(g, expr);
     if (p && p->node)
         return cfx_node_value(p->node);
-    bool name = expr.sym->op == CFX__SYM_NAME;
-    if (p && p->tensor && (name || !is_free(g, expr.sym)))
+    bool name = cfx_as_sym(expr)->op == CFX__SYM_NAME;
+    if (p && p->tensor && (name || !is_free(g, cfx_as_sym(expr))))
         return cfx_node_value(read_size(g, p));
-    cfx_value v = name ? from_multiple(g, expr) : compute(g, expr.sym, written);
+    cfx_value v = name ? from_multiple(g, expr) : compute(g, cfx_as_sym(expr), written);
     if (v.tag == CFX_TAG_NODE)
-        cfx__place_add(g, expr, v.node, NULL, 0);
+        cfx__place_add(g, expr, cfx_as_node(v), NULL, 0);
     return v;
 }

@@ -10,7 +10,7 @@
 static cfx_value binary(cfx__sym_op op, cfx_value a, cfx_value b) {
     bool known = (a.tag == CFX_TAG_INT || a.tag == CFX_TAG_SYM) &&
                  (b.tag == CFX_TAG_INT || b.tag == CFX_TAG_SYM);
-    bool none = op == CFX__SYM_FLOORDIV && b.tag == CFX_TAG_INT && b.i == 0;
+    bool none = op == CFX__SYM_FLOORDIV && b.tag == CFX_TAG_INT && cfx_integer(b) == 0;
     return known && !none ? cfx__sym_binary(op, a, b) : cfx_none();
 }
 
@@ -33,9 +33,10 @@ static cfx_value arg(const call *c, const char *name) {
     for (int i = 0; i < s->nargs; i++) {
         if (strcmp(s->args[i].name, name))
             continue;
-        if (i < s->npositional && c->node->args.list->len > i)
-            return c->node->args.list->items[i];
-        const cfx_value *given = cfx_dict_find(c->node->kwargs.dict, cfx_string_value(name));
+        if (i < s->npositional && cfx_as_list(c->node->args)->len > i)
+            return cfx_as_list(c->node->args)->items[i];
+        const cfx_value *given =
+            cfx_dict_find(cfx_as_dict(c->node->kwargs), cfx_string_value(name));
         return given ? *given : s->args[i].has_default ? s->args[i].fallback : cfx_none();
     }
     return cfx_none();
@@ -44,7 +45,7 @@ static cfx_value arg(const call *c, const char *name) {
 /* A number as an expression. */
 static cfx_value number(cfx_value v) {
     if (v.tag == CFX_TAG_NODE)
-        v = cfx_node_get_meta(v.node, "val");
+        v = cfx_node_get_meta(cfx_as_node(v), "val");
     return v.tag == CFX_TAG_INT || v.tag == CFX_TAG_SYM ? v : cfx_none();
 }
 
@@ -54,44 +55,47 @@ static bool is_list(cfx_value v) { return v.tag == CFX_TAG_LIST || v.tag == CFX_
 static cfx_value item(cfx_value list, int i) {
     if (!is_list(list))
         return number(list);
-    if (list.list->len == 1)
+    if (cfx_as_list(list)->len == 1)
         i = 0;
-    return i >= 0 && i < list.list->len ? number(list.list->items[i]) : cfx_none();
+    return i >= 0 && i < cfx_as_list(list)->len ? number(cfx_as_list(list)->items[i]) : cfx_none();
 }
 
 static cfx_value named(const call *c, const char *name) { return number(arg(c, name)); }
 
 static int64_t plain(const call *c, const char *name, int64_t other) {
     cfx_value v = named(c, name);
-    return v.tag == CFX_TAG_INT ? v.i : other;
+    return v.tag == CFX_TAG_INT ? cfx_integer(v) : other;
 }
 
 /* The sizes of a tensor that is an argument: a list to be changed; None where it is none. */
 static cfx_value shape_of(cfx_value v) {
-    cfx_value val = v.tag == CFX_TAG_NODE ? cfx_node_get_meta(v.node, "val") : cfx_none();
+    cfx_value val = v.tag == CFX_TAG_NODE ? cfx_node_get_meta(cfx_as_node(v), "val") : cfx_none();
     if (val.tag == CFX_TAG_TENSOR)
-        return cfx_ints_value(val.tensor->ndim, val.tensor->shape);
-    cfx_value shape = val.tag == CFX_TAG_DICT ? cfx_dict_get(val.dict, "shape") : cfx_none();
-    return is_list(shape) ? cfx_list_value(shape.list->len, shape.list->items) : cfx_none();
+        return cfx_ints_value(cfx_as_tensor(val)->ndim, cfx_as_tensor(val)->shape);
+    cfx_value shape =
+        val.tag == CFX_TAG_DICT ? cfx_dict_get(cfx_as_dict(val), "shape") : cfx_none();
+    return is_list(shape) ? cfx_list_value(cfx_as_list(shape)->len, cfx_as_list(shape)->items)
+                          : cfx_none();
 }
 
 /* The first argument's sizes. */
 static cfx_value own_shape(const call *c) {
-    return c->node->args.list->len ? shape_of(c->node->args.list->items[0]) : cfx_none();
+    return cfx_as_list(c->node->args)->len ? shape_of(cfx_as_list(c->node->args)->items[0])
+                                           : cfx_none();
 }
 
 static void put(cfx_value shape, int64_t i, cfx_value v) {
-    if (i < 0 || i >= shape.list->len)
+    if (i < 0 || i >= cfx_as_list(shape)->len)
         return;
     cfx_value_keep(v);
-    cfx_value_drop(shape.list->items[i]);
-    shape.list->items[i] = v;
+    cfx_value_drop(cfx_as_list(shape)->items[i]);
+    cfx_as_list(shape)->items[i] = v;
 }
 
 static cfx_value product(cfx_value shape, int64_t from, int64_t to) {
     cfx_value all = cfx_int(1);
     for (int64_t i = from; i < to; i++)
-        all = mul(all, number(shape.list->items[i]));
+        all = mul(all, number(cfx_as_list(shape)->items[i]));
     return all;
 }
 
@@ -118,20 +122,23 @@ static cfx_value windows_back(cfx_value size, cfx_value padding, cfx_value dilat
 
 static cfx_value convolution(const call *c) {
     cfx_value shape = own_shape(c), weight = shape_of(arg(c, "weight"));
-    if (!is_list(shape) || !is_list(weight) || weight.list->len < 3)
+    if (!is_list(shape) || !is_list(weight) || cfx_as_list(weight)->len < 3)
         return cfx_none();
     cfx_value flag = arg(c, "transposed"), padding = arg(c, "padding");
-    bool back = strstr(c->schema->name, "transpose") || (flag.tag == CFX_TAG_BOOL && flag.b);
+    bool back =
+        strstr(c->schema->name, "transpose") || (flag.tag == CFX_TAG_BOOL && cfx_integer(flag));
     bool same = padding.tag == CFX_TAG_STR && !strcmp(cfx_text(padding), "same");
     if (padding.tag == CFX_TAG_STR)
         padding = cfx_int(0);
-    int64_t space = weight.list->len - 2, first = shape.list->len - space;
+    int64_t space = cfx_as_list(weight)->len - 2, first = cfx_as_list(shape)->len - space;
     if (first < 1)
         return cfx_none();
     put(shape, first - 1,
-        back ? mul(weight.list->items[1], named(c, "groups")) : weight.list->items[0]);
+        back ? mul(cfx_as_list(weight)->items[1], named(c, "groups"))
+             : cfx_as_list(weight)->items[0]);
     for (int i = 0; i < space && !same; i++) {
-        cfx_value size = shape.list->items[first + i], kernel = weight.list->items[2 + i];
+        cfx_value size = cfx_as_list(shape)->items[first + i],
+                  kernel = cfx_as_list(weight)->items[2 + i];
         cfx_value pad = item(padding, i), by = item(arg(c, "dilation"), i);
         cfx_value stride = item(arg(c, "stride"), i);
         put(shape, first + i,
@@ -146,16 +153,16 @@ static cfx_value pool(const call *c) {
     const char *digit = strpbrk(c->schema->name, "123");
     cfx_value ceil = arg(c, "ceil_mode"), dilation = arg(c, "dilation");
     int64_t space = digit ? *digit - '0' : 0;
-    if (!is_list(shape) || shape.list->len < space)
+    if (!is_list(shape) || cfx_as_list(shape)->len < space)
         return cfx_none();
-    if (cfx_is_none(stride) || (is_list(stride) && !stride.list->len))
+    if (cfx_is_none(stride) || (is_list(stride) && !cfx_as_list(stride)->len))
         stride = kernel;
     for (int i = 0; i < space; i++) {
-        int64_t at = shape.list->len - space + i;
+        int64_t at = cfx_as_list(shape)->len - space + i;
         cfx_value step = item(stride, i);
-        bool up = ceil.tag == CFX_TAG_BOOL && ceil.b;
+        bool up = ceil.tag == CFX_TAG_BOOL && cfx_integer(ceil);
         put(shape, at,
-            windows(shape.list->items[at], item(arg(c, "padding"), i),
+            windows(cfx_as_list(shape)->items[at], item(arg(c, "padding"), i),
                     cfx_is_none(dilation) ? cfx_int(1) : item(dilation, i), item(kernel, i), step,
                     up ? sub(step, cfx_int(1)) : cfx_int(0)));
     }
@@ -165,19 +172,19 @@ static cfx_value pool(const call *c) {
 /* Blocks of an image as columns. */
 static cfx_value im2col(const call *c) {
     cfx_value shape = own_shape(c), kernel = arg(c, "kernel_size");
-    if (!is_list(shape) || shape.list->len < 3)
+    if (!is_list(shape) || cfx_as_list(shape)->len < 3)
         return cfx_none();
-    int64_t n = shape.list->len;
-    cfx_value columns = cfx_int(1), each = shape.list->items[n - 3];
+    int64_t n = cfx_as_list(shape)->len;
+    cfx_value columns = cfx_int(1), each = cfx_as_list(shape)->items[n - 3];
     for (int i = 0; i < 2; i++) {
-        columns = mul(columns, windows(shape.list->items[n - 2 + i], item(arg(c, "padding"), i),
-                                       item(arg(c, "dilation"), i), item(kernel, i),
-                                       item(arg(c, "stride"), i), cfx_int(0)));
+        columns = mul(columns, windows(cfx_as_list(shape)->items[n - 2 + i],
+                                       item(arg(c, "padding"), i), item(arg(c, "dilation"), i),
+                                       item(kernel, i), item(arg(c, "stride"), i), cfx_int(0)));
         each = mul(each, item(kernel, i));
     }
-    cfx_value out = cfx_list_value(n - 3, shape.list->items);
-    cfx_list_append(out.list, each);
-    cfx_list_append(out.list, columns);
+    cfx_value out = cfx_list_value(n - 3, cfx_as_list(shape)->items);
+    cfx_list_append(cfx_as_list(out), each);
+    cfx_list_append(cfx_as_list(out), columns);
     return out;
 }
 
@@ -185,12 +192,12 @@ static cfx_value unfold(const call *c) {
     cfx_value shape = own_shape(c);
     if (!is_list(shape))
         return shape;
-    int64_t dim = wrapped(plain(c, "dimension", 0), shape.list->len);
-    if (dim < 0 || dim >= shape.list->len)
+    int64_t dim = wrapped(plain(c, "dimension", 0), cfx_as_list(shape)->len);
+    if (dim < 0 || dim >= cfx_as_list(shape)->len)
         return cfx_none();
-    cfx_value room = sub(shape.list->items[dim], named(c, "size"));
+    cfx_value room = sub(cfx_as_list(shape)->items[dim], named(c, "size"));
     put(shape, dim, add(divided(room, named(c, "step")), cfx_int(1)));
-    cfx_list_append(shape.list, named(c, "size"));
+    cfx_list_append(cfx_as_list(shape), named(c, "size"));
     return shape;
 }
 
@@ -199,9 +206,10 @@ static cfx_value unfold(const call *c) {
 /* A place in a dimension: counted from its end where it is negative. */
 static cfx_value position(cfx_value v, cfx_value size, cfx_value other) {
     v = number(v);
-    if (cfx_is_none(v) || (v.tag == CFX_TAG_INT && v.i == INT64_MAX))
+    if (cfx_is_none(v) || (v.tag == CFX_TAG_INT && cfx_integer(v) == INT64_MAX))
         return other;
-    bool back = v.tag == CFX_TAG_INT ? v.i < 0 : v.sym->has_hint && v.sym->hint < 0;
+    bool back = v.tag == CFX_TAG_INT ? cfx_integer(v) < 0
+                                     : cfx_as_sym(v)->has_hint && cfx_as_sym(v)->hint < 0;
     return back ? add(size, v) : v;
 }
 
@@ -209,10 +217,10 @@ static cfx_value slice(const call *c) {
     cfx_value shape = own_shape(c);
     if (!is_list(shape))
         return shape;
-    int64_t dim = wrapped(plain(c, "dim", 0), shape.list->len);
-    if (dim < 0 || dim >= shape.list->len)
+    int64_t dim = wrapped(plain(c, "dim", 0), cfx_as_list(shape)->len);
+    if (dim < 0 || dim >= cfx_as_list(shape)->len)
         return cfx_none();
-    cfx_value size = shape.list->items[dim], step = named(c, "step");
+    cfx_value size = cfx_as_list(shape)->items[dim], step = named(c, "step");
     cfx_value start = position(arg(c, "start"), size, cfx_int(0));
     cfx_value end = position(arg(c, "end"), size, size);
     cfx_value room = add(sub(end, start), sub(step, cfx_int(1)));
@@ -222,17 +230,17 @@ static cfx_value slice(const call *c) {
 
 static cfx_value cat(const call *c) {
     cfx_value list = arg(c, "tensors"), shape = cfx_none(), all = cfx_int(0);
-    if (!is_list(list) || !list.list->len)
+    if (!is_list(list) || !cfx_as_list(list)->len)
         return cfx_none();
     int64_t dim = 0;
-    for (int64_t i = 0; i < list.list->len; i++) {
-        shape = shape_of(list.list->items[i]);
+    for (int64_t i = 0; i < cfx_as_list(list)->len; i++) {
+        shape = shape_of(cfx_as_list(list)->items[i]);
         if (!is_list(shape))
             return cfx_none();
-        dim = wrapped(plain(c, "dim", 0), shape.list->len);
-        if (dim < 0 || dim >= shape.list->len)
+        dim = wrapped(plain(c, "dim", 0), cfx_as_list(shape)->len);
+        if (dim < 0 || dim >= cfx_as_list(shape)->len)
             return cfx_none();
-        all = add(all, shape.list->items[dim]);
+        all = add(all, cfx_as_list(shape)->items[dim]);
     }
     put(shape, dim, all);
     return shape;
@@ -244,12 +252,13 @@ static cfx_value pad(const call *c) {
         by = arg(c, "padding");
     if (!is_list(shape) || !is_list(by))
         return cfx_none();
-    for (int64_t i = 0; 2 * i + 1 < by.list->len; i++) {
-        int64_t at = shape.list->len - 1 - i;
+    for (int64_t i = 0; 2 * i + 1 < cfx_as_list(by)->len; i++) {
+        int64_t at = cfx_as_list(shape)->len - 1 - i;
         if (at < 0)
             return cfx_none();
-        cfx_value both = add(number(by.list->items[2 * i]), number(by.list->items[2 * i + 1]));
-        put(shape, at, add(shape.list->items[at], both));
+        cfx_value both =
+            add(number(cfx_as_list(by)->items[2 * i]), number(cfx_as_list(by)->items[2 * i + 1]));
+        put(shape, at, add(cfx_as_list(shape)->items[at], both));
     }
     return shape;
 }
@@ -260,12 +269,13 @@ static cfx_value repeat(const call *c) {
         times = arg(c, "dims");
     if (!is_list(shape) || !is_list(times))
         return cfx_none();
-    int64_t n = shape.list->len > times.list->len ? shape.list->len : times.list->len;
+    int64_t n = cfx_as_list(shape)->len > cfx_as_list(times)->len ? cfx_as_list(shape)->len
+                                                                  : cfx_as_list(times)->len;
     cfx_value out = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < n; i++) {
-        int64_t a = i - (n - shape.list->len), b = i - (n - times.list->len);
-        cfx_list_append(out.list, mul(a < 0 ? cfx_int(1) : shape.list->items[a],
-                                      b < 0 ? cfx_int(1) : number(times.list->items[b])));
+        int64_t a = i - (n - cfx_as_list(shape)->len), b = i - (n - cfx_as_list(times)->len);
+        cfx_list_append(cfx_as_list(out), mul(a < 0 ? cfx_int(1) : cfx_as_list(shape)->items[a],
+                                      b < 0 ? cfx_int(1) : number(cfx_as_list(times)->items[b])));
     }
     return out;
 }
@@ -287,15 +297,15 @@ static cfx_value view(const call *c) {
         return cfx_none();
     cfx_value out = cfx_list_value(0, NULL), rest = cfx_int(1);
     int64_t open = -1;
-    for (int64_t i = 0; i < sizes.list->len; i++) {
-        cfx_value v = number(sizes.list->items[i]);
-        if (v.tag == CFX_TAG_INT && v.i == -1)
+    for (int64_t i = 0; i < cfx_as_list(sizes)->len; i++) {
+        cfx_value v = number(cfx_as_list(sizes)->items[i]);
+        if (v.tag == CFX_TAG_INT && cfx_integer(v) == -1)
             open = i;
         else
             rest = mul(rest, v);
-        cfx_list_append(out.list, v);
+        cfx_list_append(cfx_as_list(out), v);
     }
-    put(out, open, divided(product(shape, 0, shape.list->len), rest));
+    put(out, open, divided(product(shape, 0, cfx_as_list(shape)->len), rest));
     return out;
 }
 
@@ -303,15 +313,15 @@ static cfx_value flatten(const call *c) {
     cfx_value shape = own_shape(c), out = cfx_list_value(0, NULL);
     if (!is_list(shape))
         return shape;
-    int64_t n = shape.list->len, from = wrapped(plain(c, "start_dim", 0), n);
+    int64_t n = cfx_as_list(shape)->len, from = wrapped(plain(c, "start_dim", 0), n);
     int64_t to = wrapped(plain(c, "end_dim", -1), n);
     if (from < 0 || to >= n || from > to)
         return cfx_none();
     for (int64_t i = 0; i < from; i++)
-        cfx_list_append(out.list, shape.list->items[i]);
-    cfx_list_append(out.list, product(shape, from, to + 1));
+        cfx_list_append(cfx_as_list(out), cfx_as_list(shape)->items[i]);
+    cfx_list_append(cfx_as_list(out), product(shape, from, to + 1));
     for (int64_t i = to + 1; i < n; i++)
-        cfx_list_append(out.list, shape.list->items[i]);
+        cfx_list_append(cfx_as_list(out), cfx_as_list(shape)->items[i]);
     return out;
 }
 
@@ -320,26 +330,26 @@ static cfx_value repeat_interleave(const call *c) {
     if (!is_list(shape) || cfx_is_none(times))
         return cfx_none();
     if (cfx_is_none(arg(c, "dim"))) {
-        cfx_value all = mul(product(shape, 0, shape.list->len), times);
+        cfx_value all = mul(product(shape, 0, cfx_as_list(shape)->len), times);
         return cfx_list_value(1, &all);
     }
-    int64_t dim = wrapped(plain(c, "dim", 0), shape.list->len);
-    if (dim >= 0 && dim < shape.list->len)
-        put(shape, dim, mul(shape.list->items[dim], times));
+    int64_t dim = wrapped(plain(c, "dim", 0), cfx_as_list(shape)->len);
+    if (dim >= 0 && dim < cfx_as_list(shape)->len)
+        put(shape, dim, mul(cfx_as_list(shape)->items[dim], times));
     return shape;
 }
 
 /* Pieces of one size, the last being what is left; or as many pieces as are asked for. */
 static cfx_value split(const call *c) {
     cfx_value shape = own_shape(c), piece = named(c, "split_size"), n = named(c, "chunks");
-    int64_t dim = is_list(shape) ? wrapped(plain(c, "dim", 0), shape.list->len) : -1;
-    if (dim < 0 || dim >= shape.list->len)
+    int64_t dim = is_list(shape) ? wrapped(plain(c, "dim", 0), cfx_as_list(shape)->len) : -1;
+    if (dim < 0 || dim >= cfx_as_list(shape)->len)
         return cfx_none();
-    cfx_value size = shape.list->items[dim];
+    cfx_value size = cfx_as_list(shape)->items[dim];
     if (!cfx_is_none(n))
         piece = divided(add(size, sub(n, cfx_int(1))), n);
     cfx_value val = cfx_node_get_meta(c->node, "val");
-    bool last = is_list(val) && c->out == val.list->len - 1;
+    bool last = is_list(val) && c->out == cfx_as_list(val)->len - 1;
     put(shape, dim, last ? sub(size, mul(piece, cfx_int(c->out))) : piece);
     return shape;
 }
@@ -349,16 +359,17 @@ static cfx_value upsample(const call *c) {
     static const char *const names[] = {"scale_factors", "scales_h", "scales_w", "scales_d",
                                         "scales"};
     cfx_value shape = own_shape(c), scales = cfx_none(), sizes = arg(c, "output_size");
-    if (!is_list(shape) || shape.list->len < 3)
+    if (!is_list(shape) || cfx_as_list(shape)->len < 3)
         return cfx_none();
     for (int i = 0; i < COUNT(names) && cfx_is_none(scales); i++)
         scales = arg(c, names[i]);
-    for (int64_t i = 2; i < shape.list->len; i++) {
-        cfx_value by = is_list(scales) && scales.list->len ? cfx_at(scales, i - 2) : scales;
-        bool whole = by.tag == CFX_TAG_FLOAT && by.f >= 1 && by.f < 1e6 && by.f == (int64_t)by.f;
+    for (int64_t i = 2; i < cfx_as_list(shape)->len; i++) {
+        cfx_value by = is_list(scales) && cfx_as_list(scales)->len ? cfx_at(scales, i - 2) : scales;
+        bool whole = by.tag == CFX_TAG_FLOAT && cfx_number(by) >= 1 && cfx_number(by) < 1e6 &&
+                     cfx_number(by) == (int64_t)cfx_number(by);
         put(shape, i,
             is_list(sizes) ? item(sizes, (int)i - 2)
-            : whole        ? mul(shape.list->items[i], cfx_int((int64_t)by.f))
+            : whole        ? mul(cfx_as_list(shape)->items[i], cfx_int((int64_t)cfx_number(by)))
                            : cfx_none());
     }
     return shape;

@@ -37,14 +37,15 @@ static void assert_fixed(cfx__tracer *t, const char *name, cfx_node *n, cfx_valu
 static cfx_value fix(fixing *f, cfx_value v) {
     if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
         cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-        for (int64_t i = 0; i < v.list->len; i++)
-            cfx_list_append(out.list, fix(f, v.list->items[i]));
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            cfx_list_append(cfx_as_list(out), fix(f, cfx_as_list(v)->items[i]));
         return out;
     }
     if (v.tag == CFX_TAG_DICT) {
         cfx_dict *out = cfx_dict_new();
-        for (int64_t i = 0; i < v.dict->len; i++)
-            cfx_dict_put(out, v.dict->entries[i].key, fix(f, v.dict->entries[i].value));
+        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++)
+            cfx_dict_put(out, cfx_as_dict(v)->entries[i].key,
+                         fix(f, cfx_as_dict(v)->entries[i].value));
         return cfx_dict_value(out);
     }
     const cfx__signature_param *p = f->param;
@@ -85,10 +86,10 @@ static cfx_value tree_of(const cfx__tracer *t, const cfx__signature *s) {
             t->config && t->config->concrete_args
                 ? cfx_dict_find(t->config->concrete_args, cfx_string_value(s->params[i].name))
                 : NULL;
-        cfx_list *leaves = cfx_list_value(0, NULL).list;
+        cfx_list *leaves = cfx_as_list(cfx_list_value(0, NULL));
         cfx_value shape = fixed ? cfx_tree_flatten(*fixed, leaves) : plain;
         nested |= shape.tag != CFX_TAG_ELLIPSIS;
-        cfx_list_append(spec.list, shape);
+        cfx_list_append(cfx_as_list(spec), shape);
     }
     return nested ? spec : cfx_none();
 }
@@ -97,9 +98,9 @@ static cfx_value tree_of(const cfx__tracer *t, const cfx__signature *s) {
 static cfx_value flat_result(cfx__tracer *t, const cfx__signature *s, cfx_value spec,
                              cfx_value result) {
     cfx_value leaves = cfx_list_value(0, NULL), names = cfx_list_value(0, NULL);
-    cfx_value shape = cfx_tree_flatten(result, leaves.list);
+    cfx_value shape = cfx_tree_flatten(result, cfx_as_list(leaves));
     for (int i = 0; i < s->n; i++)
-        cfx_list_append(names.list, cfx_string_value(s->params[i].name));
+        cfx_list_append(cfx_as_list(names), cfx_string_value(s->params[i].name));
     cfx_graph_set_tree(t->graph, names, spec, shape);
     return leaves;
 }
@@ -163,23 +164,23 @@ bool cfx_is_true_from(cfx_site at, cfx_value v) {
         return false;
     }
     if (v.tag != CFX_TAG_TENSOR)
-        return v.tag == CFX_TAG_STR ? v.str->len > 0 : cfx_number(v) != 0;
-    if (v.tensor->numel == 1 && (v.tensor->head.flags & CFX__FAKE)) {
+        return v.tag == CFX_TAG_STR ? cfx_as_string(v)->len > 0 : cfx_number(v) != 0;
+    if (cfx_as_tensor(v)->numel == 1 && (cfx_as_tensor(v)->head.flags & CFX__FAKE)) {
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  "Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).  "
                  "(Size-like symbols: none)\n\nThe number is data, which a fake tensor has not: "
                  "choose by cfx_where instead, which computes both");
         return false;
     }
-    if (v.tensor->numel != 1 || !v.tensor->data) {
+    if (cfx_as_tensor(v)->numel != 1 || !cfx_as_tensor(v)->data) {
         cfx_fail(CFX_RUNTIME_ERROR, at,
-                 v.tensor->numel == 0
+                 cfx_as_tensor(v)->numel == 0
                      ? "Boolean value of Tensor with no values is ambiguous"
                      : "Boolean value of Tensor with more than one value is ambiguous");
         return false;
     }
     size_t mark = cfx_scope_open();
-    bool truth = cfx_number(cfx__tensor_get(v.tensor, 0)) != 0;
+    bool truth = cfx_number(cfx__tensor_get(cfx_as_tensor(v), 0)) != 0;
     cfx_scope_close(mark);
     return truth;
 }
@@ -193,12 +194,12 @@ int64_t cfx_len_from(cfx_site at, cfx_value v) {
     }
     switch (v.tag) {
     case CFX_TAG_LIST:
-    case CFX_TAG_TUPLE: return v.list->len;
-    case CFX_TAG_DICT: return v.dict->len;
-    case CFX_TAG_STR: return (int64_t)v.str->len;
+    case CFX_TAG_TUPLE: return cfx_as_list(v)->len;
+    case CFX_TAG_DICT: return cfx_as_dict(v)->len;
+    case CFX_TAG_STR: return (int64_t)cfx_as_string(v)->len;
     case CFX_TAG_TENSOR:
-        if (v.tensor->ndim)
-            return v.tensor->shape[0];
+        if (cfx_as_tensor(v)->ndim)
+            return cfx_as_tensor(v)->shape[0];
         cfx_fail(CFX_TYPE_ERROR, at, "len() of a 0-d tensor");
         return -1;
     default:
@@ -217,17 +218,17 @@ cfx_value cfx_items_from(cfx_site at, cfx_value v) {
                  "iteration errors");
         return cfx_bad();
     }
-    if (v.tag == CFX_TAG_TENSOR && !v.tensor->ndim) {
+    if (v.tag == CFX_TAG_TENSOR && !cfx_as_tensor(v)->ndim) {
         cfx_fail(CFX_TYPE_ERROR, at, "iteration over a 0-d tensor");
         return cfx_bad();
     }
     if (v.tag == CFX_TAG_TENSOR)
         v = cfx_py_from(at, "torch.unbind", CFX_ARGS(v));
     if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
-        return cfx_list_value(v.list->len, v.list->items);
+        return cfx_list_value(cfx_as_list(v)->len, cfx_as_list(v)->items);
     cfx_value keys = cfx_list_value(0, NULL);
-    for (int64_t i = 0; v.tag == CFX_TAG_DICT && i < v.dict->len; i++)
-        cfx_list_append(keys.list, v.dict->entries[i].key);
+    for (int64_t i = 0; v.tag == CFX_TAG_DICT && i < cfx_as_dict(v)->len; i++)
+        cfx_list_append(cfx_as_list(keys), cfx_as_dict(v)->entries[i].key);
     if (v.tag == CFX_TAG_DICT || cfx_is_bad(v))
         return v.tag == CFX_TAG_DICT ? keys : v;
     cfx_fail(CFX_TYPE_ERROR, at, "'%s' object is not iterable", cfx__value_python_type(v));

@@ -44,7 +44,7 @@ static cfx_tensor *buffers(cfx_module *self, cfx_tensor *x) {
     cfx_module *inner = cfx_module_find(self, "inner");
     cfx_value y = cfx_py("torch.matmul", x, cfx_attr(inner, "weight"));
     y = cfx_py("operator.add", y, cfx_attr(self, "running"));
-    return cfx_py("operator.add", y, cfx_mul(ones(4), 3.14)).tensor;
+    return cfx_as_tensor(cfx_py("operator.add", y, cfx_mul(ones(4), 3.14)));
 }
 
 static cfx_tensor *nothing(cfx_module *self, cfx_tensor *x) {
@@ -78,7 +78,7 @@ TEST(parameters_buffers_and_constants_become_get_attr) {
 static cfx_tensor *block(cfx_module *self, cfx_tensor *x) {
     cfx_tensor *y = cfx_call(self, "bn", cfx_call(self, "conv", x));
     cfx_value relu = cfx_py("torch.nn.functional.relu", y, CFX_KW(inplace, cfx_bool(true)));
-    return cfx_py("operator.add", relu, x).tensor;
+    return cfx_as_tensor(cfx_py("operator.add", relu, x));
 }
 
 static cfx_module *new_block(void) {
@@ -243,9 +243,10 @@ TEST(concrete_arguments_are_asserted) {
 
 static cfx_value of_tree(cfx_module *self, cfx_args a) {
     (void)self;
-    cfx_value pair = cfx_dict_get(a.v[1].dict, "b");
+    cfx_value pair = cfx_dict_get(cfx_as_dict(a.v[1]), "b");
     cfx_dict *out = cfx_dict_new();
-    cfx_dict_set(out, "sum", cfx_py("operator.add", a.v[0], cfx_dict_get(a.v[1].dict, "a")));
+    cfx_dict_set(out, "sum",
+                 cfx_py("operator.add", a.v[0], cfx_dict_get(cfx_as_dict(a.v[1]), "a")));
     cfx_dict_set(out, "pair", cfx_tuple(cfx_at(pair, 0), cfx_at(pair, 1)));
     return cfx_dict_value(out);
 }
@@ -326,7 +327,7 @@ static cfx_value adds_one(cfx_event *e) {
 }
 
 static cfx_value reads(cfx_event *e) {
-    cfx_tensor_get(e->out.tensor, 0);
+    cfx_tensor_get(cfx_as_tensor(e->out), 0);
     return CFX_NONE;
 }
 
@@ -397,7 +398,7 @@ TEST(wrapped_functions_are_one_node_and_still_run) {
 
 static cfx_value sized(cfx_module *self, cfx_args a) {
     (void)self;
-    cfx_value n = cfx_size(a.v[0].tensor, 0);
+    cfx_value n = cfx_size(cfx_as_tensor(a.v[0]), 0);
     cfx_value flat = cfx_method(a.v[0], "view", n, -1);
     return cfx_py("operator.add", flat, cfx_zeros(n, 1));
 }

@@ -58,17 +58,17 @@ static cfx_node *any_traced(cfx_value v) {
     switch (v.tag) {
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE:
-        for (int64_t i = 0; i < v.list->len && !n; i++)
-            n = any_traced(v.list->items[i]);
+        for (int64_t i = 0; i < cfx_as_list(v)->len && !n; i++)
+            n = any_traced(cfx_as_list(v)->items[i]);
         return n;
     case CFX_TAG_DICT:
-        for (int64_t i = 0; i < v.dict->len && !n; i++)
-            n = any_traced(v.dict->entries[i].value);
+        for (int64_t i = 0; i < cfx_as_dict(v)->len && !n; i++)
+            n = any_traced(cfx_as_dict(v)->entries[i].value);
         return n;
     case CFX_TAG_SLICE:
-        n = any_traced(v.slice->start);
-        n = n ? n : any_traced(v.slice->stop);
-        return n ? n : any_traced(v.slice->step);
+        n = any_traced(cfx_as_slice(v)->start);
+        n = n ? n : any_traced(cfx_as_slice(v)->stop);
+        return n ? n : any_traced(cfx_as_slice(v)->step);
     default: return NULL;
     }
 }
@@ -88,12 +88,12 @@ static void note_tensors(cfx__tracer *t, const char *path, const cfx_dict *tenso
                          bool parameters) {
     for (int64_t i = 0; tensors && i < tensors->len; i++) {
         cfx_value v = tensors->entries[i].value;
-        if (v.tag != CFX_TAG_TENSOR || cfx_dict_find(t->tensor_paths, address(v.tensor)))
+        if (v.tag != CFX_TAG_TENSOR || cfx_dict_find(t->tensor_paths, address(cfx_as_tensor(v))))
             continue;
         if (parameters)
-            cfx_dict_put(t->parameters, address(v.tensor), cfx_none());
+            cfx_dict_put(t->parameters, address(cfx_as_tensor(v)), cfx_none());
         const char *name = cfx_text(tensors->entries[i].key);
-        cfx_dict_put(t->tensor_paths, address(v.tensor),
+        cfx_dict_put(t->tensor_paths, address(cfx_as_tensor(v)),
                      cfx_string_value(*path ? cfx__text_format("%s.%s", path, name) : name));
     }
 }
@@ -148,23 +148,23 @@ static bool learn_paths(cfx__tracer *t, cfx_site at) {
 static cfx_value tensor_arg(cfx__tracer *t, cfx_site at, cfx_value v) {
     if (!t->tensor_paths && !learn_paths(t, at))
         return cfx_bad();
-    const cfx_value *known = cfx_dict_find(t->tensor_paths, address(v.tensor));
-    const char *path = known ? cfx_text(*known) : constant_path(t, v.tensor);
+    const cfx_value *known = cfx_dict_find(t->tensor_paths, address(cfx_as_tensor(v)));
+    const char *path = known ? cfx_text(*known) : constant_path(t, cfx_as_tensor(v));
     cfx_node *n = cfx__tracer_node(t, at, CFX_GET_ATTR, (cfx_target){.name = path}, (cfx_args){0});
     return n->graph ? cfx_node_value(n) : cfx_bad();
 }
 
 static cfx_value list_arg(cfx__tracer *t, cfx_site at, cfx_value v) {
     cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-    for (int64_t i = 0; i < v.list->len; i++)
-        cfx_list_append(out.list, cfx__tracer_arg(t, at, v.list->items[i]));
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(out), cfx__tracer_arg(t, at, cfx_as_list(v)->items[i]));
     return out;
 }
 
 static cfx_value dict_arg(cfx__tracer *t, cfx_site at, cfx_value v) {
     cfx_dict *out = cfx_dict_new();
-    for (int64_t i = 0; i < v.dict->len; i++) {
-        struct cfx_entry e = v.dict->entries[i];
+    for (int64_t i = 0; i < cfx_as_dict(v)->len; i++) {
+        struct cfx_entry e = cfx_as_dict(v)->entries[i];
         if (any_traced(e.key)) {
             cfx_fail(CFX_RUNTIME_ERROR, at,
                      "Keys for dictionaries used as an argument cannot contain a Node. Got key: %s",
@@ -191,7 +191,7 @@ cfx_node *cfx__tracer_lift(cfx__tracer *t, cfx_node *n) {
         return n->graph == t->graph ? n : NULL;
     const cfx_value *known = cfx_dict_find(t->lifted, cfx_node_value(n));
     if (known)
-        return known->node;
+        return cfx_as_node(*known);
     if (!cfx__tracer_lift(t->outer, n))
         return NULL;
     cfx__tracer_input(t, n->name);
@@ -222,9 +222,9 @@ cfx_value cfx__tracer_arg(cfx__tracer *t, cfx_site at, cfx_value v) {
     case CFX_TAG_TUPLE: return list_arg(t, at, v);
     case CFX_TAG_DICT: return dict_arg(t, at, v);
     case CFX_TAG_SLICE:
-        return cfx_slice_value(cfx__tracer_arg(t, at, v.slice->start),
-                               cfx__tracer_arg(t, at, v.slice->stop),
-                               cfx__tracer_arg(t, at, v.slice->step));
+        return cfx_slice_value(cfx__tracer_arg(t, at, cfx_as_slice(v)->start),
+                               cfx__tracer_arg(t, at, cfx_as_slice(v)->stop),
+                               cfx__tracer_arg(t, at, cfx_as_slice(v)->step));
     default: return v;
     }
 }
@@ -266,7 +266,7 @@ static void drop_origin(cfx__trace_origin *o) {
  * dict of the stack through `meta`, so its address tells stacks apart. */
 static cfx_dict *shared_meta(cfx__tracer *t, cfx_site at) {
     cfx_value levels = levels_now(t);
-    const void *key = cfx_is_none(levels) ? NULL : levels.obj;
+    const void *key = cfx_is_none(levels) ? NULL : cfx__value_object(levels);
     size_t hash = ((uintptr_t)at.file >> 4) + (size_t)at.line + ((uintptr_t)key >> 5);
     cfx__trace_origin *o = &t->origins[hash % CFX__ORIGINS];
     if (o->meta && o->at.file == at.file && o->at.line == at.line && o->levels == key)
@@ -292,18 +292,15 @@ static cfx_value plain_args(cfx__tracer *t, cfx_args a) {
     for (int i = 0; i < a.n; i++)
         if (a.v[i].tag > CFX_TAG_TENSOR || a.v[i].tag == CFX_TAG_NODE ||
             (a.v[i].tag >= CFX_TAG_SLICE &&
-             !(a.v[i].tag == CFX_TAG_TENSOR && (a.v[i].tensor->head.flags & CFX__TRACED) &&
-               a.v[i].tensor->proxy == t->graph)))
+             !(a.v[i].tag == CFX_TAG_TENSOR && (cfx_as_tensor(a.v[i])->head.flags & CFX__TRACED) &&
+               cfx_as_tensor(a.v[i])->proxy == t->graph)))
             return cfx_bad();
-    cfx_value args = cfx_none();
-    args.tag = CFX_TAG_TUPLE;
-    args.list = cfx__list_alloc(a.n);
-    args.list->head.flags |= CFX__FROZEN;
+    cfx_list *args = cfx__list_alloc(a.n);
+    args->head.flags |= CFX__FROZEN;
     for (int i = 0; i < a.n; i++)
-        args.list->items[i] = a.v[i].tag == CFX_TAG_TENSOR
-                                  ? cfx_node_value(cfx__traced_node(a.v[i]))
-                                  : cfx_value_keep(a.v[i]);
-    return args;
+        args->items[i] = a.v[i].tag == CFX_TAG_TENSOR ? cfx_node_value(cfx__traced_node(a.v[i]))
+                                                      : cfx_value_keep(a.v[i]);
+    return cfx__value_of_list(CFX_TAG_TUPLE, args);
 }
 
 /* The node for a call whose target has this row. */
@@ -314,7 +311,7 @@ static cfx_node *row_node(cfx__tracer *t, cfx_site at, cfx_opcode op, cfx__targe
     if (cfx_is_bad(args))
         args = cfx__tracer_arg(t, at, cfx_tuple_value(a.n, a.v));
     else if (a.n)
-        cfx__scope_own(args.obj);
+        cfx__scope_own(cfx__value_object(args));
     cfx_value kwargs = a.kw ? cfx__tracer_arg(t, at, cfx_dict_value(a.kw)) : cfx_none();
     cfx_node *n = cfx__node_bad;
     if (!cfx_is_bad(args) && !cfx_is_bad(kwargs))
@@ -412,7 +409,7 @@ static bool choose_overload(cfx__tracer *t, cfx_site at, cfx_target *target, cfx
     cfx_value kw = a.kw ? stand_ins(cfx_dict_value(a.kw)) : cfx_none();
     if (cfx_is_bad(args) || cfx_is_bad(kw))
         return false;
-    cfx_args as_bound = {a.n, args.list->items, a.kw ? kw.dict : NULL};
+    cfx_args as_bound = {a.n, cfx_as_list(args)->items, a.kw ? cfx_as_dict(kw) : NULL};
     cfx_op *op = cfx__dispatch_resolve(at, *target, as_bound, bound);
     if (op)
         *target = (cfx_target){.op = op, .name = cfx_op_name(op)};
@@ -476,16 +473,16 @@ static cfx_value trace_attr(cfx__nn_layer *self, cfx_site at, cfx_module *m, con
     cfx_value v = cfx__module_read(at, m, path);
     if (v.tag != CFX_TAG_TENSOR)
         return v;
-    const cfx_value *known = cfx_dict_find(t->parameters, address(v.tensor));
+    const cfx_value *known = cfx_dict_find(t->parameters, address(cfx_as_tensor(v)));
     if (!known)
         return v;
     if (known->tag == CFX_TAG_NODE)
-        return traced_result(known->node);
+        return traced_result(cfx_as_node(*known));
     cfx_value n = cfx__tracer_arg(t, at, v);
     if (n.tag != CFX_TAG_NODE)
         return cfx_bad();
-    cfx_dict_put(t->parameters, address(v.tensor), n);
-    return traced_result(n.node);
+    cfx_dict_put(t->parameters, address(cfx_as_tensor(v)), n);
+    return traced_result(cfx_as_node(n));
 }
 
 /* ---- begin and end --------------------------------------------------------------------------- */

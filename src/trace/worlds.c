@@ -30,9 +30,9 @@ void cfx__worlds_add(cfx__worlds *w, const char *name, int64_t least, int64_t mo
 }
 
 static int64_t bound(cfx_value range, int i, int64_t other) {
-    bool given = range.tag == CFX_TAG_TUPLE && range.list->len == 2 &&
-                 range.list->items[i].tag == CFX_TAG_INT;
-    return given ? range.list->items[i].i : other;
+    bool given = range.tag == CFX_TAG_TUPLE && cfx_as_list(range)->len == 2 &&
+                 cfx_as_list(range)->items[i].tag == CFX_TAG_INT;
+    return given ? cfx_integer(cfx_as_list(range)->items[i]) : other;
 }
 
 typedef struct {
@@ -55,13 +55,13 @@ static void collect_expr(collecting *c, const struct cfx_sym *e) {
 
 static void collect(collecting *c, cfx_value v) {
     if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
-        for (int64_t i = 0; i < v.list->len; i++)
-            collect(c, v.list->items[i]);
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            collect(c, cfx_as_list(v)->items[i]);
     else if (v.tag == CFX_TAG_DICT)
-        for (int64_t i = 0; i < v.dict->len; i++)
-            collect(c, v.dict->entries[i].value);
+        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++)
+            collect(c, cfx_as_dict(v)->entries[i].value);
     else if (v.tag == CFX_TAG_SYM)
-        collect_expr(c, v.sym);
+        collect_expr(c, cfx_as_sym(v));
 }
 
 static bool is_sum_of_data(const struct cfx_sym *e) {
@@ -72,14 +72,14 @@ static bool is_sum_of_data(const struct cfx_sym *e) {
 /* How many go to each expert depends on data, how many there are in all does not. */
 static void collect_total(cfx__worlds *w, const cfx_node *n) {
     if (n->op != CFX_CALL_FUNCTION || strcmp(n->target.name, "operator.eq") ||
-        n->args.list->len != 2)
+        cfx_as_list(n->args)->len != 2)
         return;
     cfx_value side[2];
     for (int i = 0; i < 2; i++) {
-        cfx_value v = n->args.list->items[i];
-        side[i] = v.tag == CFX_TAG_NODE ? cfx_node_get_meta(v.node, "val") : v;
+        cfx_value v = cfx_as_list(n->args)->items[i];
+        side[i] = v.tag == CFX_TAG_NODE ? cfx_node_get_meta(cfx_as_node(v), "val") : v;
     }
-    if (side[0].tag != CFX_TAG_SYM || !is_sum_of_data(side[0].sym) ||
+    if (side[0].tag != CFX_TAG_SYM || !is_sum_of_data(cfx_as_sym(side[0])) ||
         (side[1].tag != CFX_TAG_INT && side[1].tag != CFX_TAG_SYM))
         return;
     struct cfx__total t = {cfx_value_keep(side[0]), cfx_value_keep(side[1])};
@@ -172,7 +172,7 @@ static bool size_of(const struct cfx_sym *name, void *user, int64_t *out) {
 
 bool cfx__worlds_eval(const cfx__worlds *w, int k, cfx_value v, int64_t *out) {
     if (v.tag == CFX_TAG_SYM)
-        return cfx__sym_eval(v.sym, size_of, &(place){w, k}, out);
+        return cfx__sym_eval(cfx_as_sym(v), size_of, &(place){w, k}, out);
     *out = cfx_integer(v);
     return v.tag == CFX_TAG_INT;
 }
@@ -188,15 +188,16 @@ cfx_value cfx__worlds_value(const cfx__worlds *w, int k, cfx_value v) {
 }
 
 static int sizes_of(const cfx__worlds *w, int k, cfx_value list, int64_t *out) {
-    if ((list.tag != CFX_TAG_TUPLE && list.tag != CFX_TAG_LIST) || list.list->len > CFX_MAX_DIMS)
+    if ((list.tag != CFX_TAG_TUPLE && list.tag != CFX_TAG_LIST) ||
+        cfx_as_list(list)->len > CFX_MAX_DIMS)
         return -1;
-    for (int64_t i = 0; i < list.list->len; i++) {
-        cfx_value v = cfx__worlds_value(w, k, list.list->items[i]);
+    for (int64_t i = 0; i < cfx_as_list(list)->len; i++) {
+        cfx_value v = cfx__worlds_value(w, k, cfx_as_list(list)->items[i]);
         if (v.tag != CFX_TAG_INT)
             return -1;
-        out[i] = v.i;
+        out[i] = cfx_integer(v);
     }
-    return (int)list.list->len;
+    return (int)cfx_as_list(list)->len;
 }
 
 cfx_value cfx__worlds_tensor(const cfx__worlds *w, int k, cfx_value val) {
@@ -204,16 +205,17 @@ cfx_value cfx__worlds_tensor(const cfx__worlds *w, int k, cfx_value val) {
         return val;
     if (val.tag != CFX_TAG_DICT)
         return cfx_none();
-    cfx_value dtype = cfx_dict_get(val.dict, "dtype"), device = cfx_dict_get(val.dict, "device");
+    cfx_value dtype = cfx_dict_get(cfx_as_dict(val), "dtype"),
+              device = cfx_dict_get(cfx_as_dict(val), "device");
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
-    int n = sizes_of(w, k, cfx_dict_get(val.dict, "shape"), shape);
-    int m = n < 0 ? -1 : sizes_of(w, k, cfx_dict_get(val.dict, "stride"), stride);
+    int n = sizes_of(w, k, cfx_dict_get(cfx_as_dict(val), "shape"), shape);
+    int m = n < 0 ? -1 : sizes_of(w, k, cfx_dict_get(cfx_as_dict(val), "stride"), stride);
     if (n < 0 || dtype.tag != CFX_TAG_DTYPE)
         return cfx_none();
-    cfx_tensor *t = cfx__tensor_empty((cfx_site){0}, (cfx_dtype)dtype.i, true, n, shape,
+    cfx_tensor *t = cfx__tensor_empty((cfx_site){0}, cfx_as_dtype(dtype), true, n, shape,
                                       m == n ? stride : NULL);
     if (!cfx__obj_is_bad(t) && device.tag == CFX_TAG_DEVICE)
-        t->device = device.device;
+        t->device = cfx_as_device(device);
     return cfx_tensor_value(t);
 }
 
@@ -246,6 +248,6 @@ void cfx__worlds_choose(cfx__worlds *w, int k, int attempt) {
     for (size_t i = 0; i < w->totals.len; i++) {
         int64_t total;
         if (cfx__worlds_eval(w, k, w->totals.data[i].total, &total))
-            share_out(w, k, w->totals.data[i].sum.sym, total, attempt + 97 * (int)i);
+            share_out(w, k, cfx_as_sym(w->totals.data[i].sum), total, attempt + 97 * (int)i);
     }
 }

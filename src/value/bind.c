@@ -21,7 +21,7 @@ static bool convert(cfx__schema_type type, cfx_value v, unsigned mode, cfx_value
         *out = v;
         return (mode & CFX__BIND_NUMBERS) && has_number_tag(v);
     case CFX__T_INT:
-        *out = cfx_int(v.tag == CFX_TAG_BOOL && v.b);
+        *out = cfx_int(v.tag == CFX_TAG_BOOL && v.b_);
         return v.tag == CFX_TAG_BOOL && !exact;
     case CFX__T_FLOAT:
         if (v.tag != CFX_TAG_INT && v.tag != CFX_TAG_BOOL)
@@ -29,8 +29,8 @@ static bool convert(cfx__schema_type type, cfx_value v, unsigned mode, cfx_value
         *out = cfx_float(cfx_number(v));
         return true;
     case CFX__T_BOOL:
-        *out = cfx_bool(v.i != 0);
-        return v.tag == CFX_TAG_INT && (!exact || v.i == 0 || v.i == 1);
+        *out = cfx_bool(v.i_ != 0);
+        return v.tag == CFX_TAG_INT && (!exact || v.i_ == 0 || v.i_ == 1);
     case CFX__T_COMPLEX:
         if (!cfx_is_number(v))
             return false;
@@ -38,7 +38,7 @@ static bool convert(cfx__schema_type type, cfx_value v, unsigned mode, cfx_value
         return true;
     case CFX__T_DEVICE: {
         cfx_device d;
-        if (v.tag != CFX_TAG_STR || !cfx__device_parse(v.str->text, &d))
+        if (v.tag != CFX_TAG_STR || !cfx__device_parse(v.str_->text, &d))
             return false;
         *out = cfx_device_value(d);
         return true;
@@ -57,7 +57,7 @@ static bool take_item(const cfx__schema_arg *arg, cfx_value v, unsigned mode, cf
 
 /* A list or tuple whose items all fit; it is made anew only where an item had to be converted. */
 static bool take_list(const cfx__schema_arg *arg, cfx_value v, unsigned mode, cfx_value *out) {
-    const cfx_list *l = v.list;
+    const cfx_list *l = v.list_;
     int64_t i = 0;
     while (i < l->len && is_taken(arg->items, l->items[i]))
         i++;
@@ -70,7 +70,7 @@ static bool take_list(const cfx__schema_arg *arg, cfx_value v, unsigned mode, cf
         cfx_value item;
         if (!take_item(arg, l->items[i], mode, &item))
             return false;
-        cfx_list_append(made.list, item);
+        cfx_list_append(made.list_, item);
     }
     *out = made;
     return true;
@@ -89,7 +89,7 @@ static bool take_other(const cfx__schema_arg *arg, cfx_value v, unsigned mode, c
         return false;
     cfx_value list = cfx_list_value(0, NULL); /* T[2]: one stands for two */
     for (int i = 0; i < arg->list_len; i++)
-        cfx_list_append(list.list, item);
+        cfx_list_append(list.list_, item);
     *out = list;
     return true;
 }
@@ -187,7 +187,7 @@ static bool fail_type(const cfx__schema *s, cfx_site at, int i, cfx_value v) {
     const cfx__schema_arg *arg = &s->args[i];
     size_t mark = cfx_scope_open();
     if (arg->type == CFX__T_DEVICE && v.tag == CFX_TAG_STR)
-        cfx_fail(CFX_RUNTIME_ERROR, at, "Invalid device string: '%s'", v.str->text);
+        cfx_fail(CFX_RUNTIME_ERROR, at, "Invalid device string: '%s'", v.str_->text);
     else
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  "%s::%s() Expected a value of type '%s' for argument '%s' but instead found type "
@@ -257,7 +257,7 @@ static bool gather(binding *b, int place, const cfx_value *v, int n) {
         cfx_value item;
         if (!take_item(arg, v[i], b->mode, &item))
             return quiet(b) ? false : fail_type(b->s, b->at, place, v[i]);
-        cfx_list_append(list.list, item);
+        cfx_list_append(list.list_, item);
     }
     b->out[place] = list;
     return true;
@@ -325,7 +325,7 @@ static bool bind_slow(binding *b, cfx_args a) {
     bool fine = filled >= 0;
     for (int i = 0; fine && i < a.n; i++)
         if (a.v[i].tag == CFX_TAG_KEYWORD)
-            fine = bind_keyword(b, a.v[i].keyword->name->text, a.v[i].keyword->value);
+            fine = bind_keyword(b, a.v[i].keyword_->name->text, a.v[i].keyword_->value);
     for (int64_t i = 0; fine && a.kw && i < a.kw->len; i++) {
         const char *name = cfx_text(a.kw->entries[i].key);
         fine = bind_keyword(b, name ? name : "", a.kw->entries[i].value);

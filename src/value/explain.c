@@ -49,20 +49,20 @@ static const char *type_name(const cfx__schema_arg *arg) {
 static const char *default_text(const cfx__schema_arg *arg) {
     cfx_value v = arg->fallback;
     if (v.tag == CFX_TAG_STR)
-        return cfx__text_format("\"%s\"", v.str->text);
+        return cfx__text_format("\"%s\"", v.str_->text);
     if (v.tag != CFX_TAG_LIST)
         return cfx_value_repr(v);
-    bool same = v.list->len > 0 && v.list->len == arg->list_len;
-    for (int64_t i = 1; same && i < v.list->len; i++)
-        same = cfx_equal_values(v.list->items[0], v.list->items[i]);
+    bool same = v.list_->len > 0 && v.list_->len == arg->list_len;
+    for (int64_t i = 1; same && i < v.list_->len; i++)
+        same = cfx_equal_values(v.list_->items[0], v.list_->items[i]);
     if (same)
-        return cfx_value_repr(v.list->items[0]);
+        return cfx_value_repr(v.list_->items[0]);
     cfx__text out = {0};
     cfx__text_putc(&out, '{');
-    for (int64_t i = 0; i < v.list->len; i++) {
+    for (int64_t i = 0; i < v.list_->len; i++) {
         if (i)
             cfx__text_putc(&out, ',');
-        cfx__repr(&out, v.list->items[i]);
+        cfx__repr(&out, v.list_->items[i]);
     }
     cfx__text_putc(&out, '}');
     return cfx__text_take(&out);
@@ -208,7 +208,7 @@ static call list_given(cfx_args a) {
     c.positional = (int)c.all.len;
     for (int i = 0; i < a.n; i++)
         if (a.v[i].tag == CFX_TAG_KEYWORD)
-            VEC_PUSH(c.all, ((given){a.v[i].keyword->name->text, a.v[i].keyword->value}));
+            VEC_PUSH(c.all, ((given){a.v[i].keyword_->name->text, a.v[i].keyword_->value}));
     for (int64_t i = 0; a.kw && i < a.kw->len; i++) {
         const char *name = cfx_text(a.kw->entries[i].key);
         VEC_PUSH(c.all, ((given){name ? name : "", a.kw->entries[i].value}));
@@ -267,8 +267,8 @@ static void fail_missing(cfx_site at, const char *fn, const signature *sig, size
 static int64_t bad_item(const cfx__schema_arg *arg, cfx_value v) {
     if (!arg->list || arg->type == CFX__T_ANY || (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE))
         return -1;
-    for (int64_t i = 0; i < v.list->len; i++) {
-        cfx_value one = cfx_list_value(1, &v.list->items[i]);
+    for (int64_t i = 0; i < v.list_->len; i++) {
+        cfx_value one = cfx_list_value(1, &v.list_->items[i]);
         if (!cfx__bind_takes(arg, one, CFX__BIND_EXACT))
             return i;
     }
@@ -283,7 +283,7 @@ static void fail_value(cfx_site at, const char *fn, const param *p, cfx_value v,
     if (item >= 0)
         cfx_fail(CFX_TYPE_ERROR, at,
                  "%s(): argument '%s'%s must be %s, but found element of type %s at pos %lld", fn,
-                 p->name, place, p->type, cfx__value_python_type(v.list->items[item]),
+                 p->name, place, p->type, cfx__value_python_type(v.list_->items[item]),
                  (long long)item);
     else
         cfx_fail(CFX_TYPE_ERROR, at, "%s(): argument '%s'%s must be %s, not %s", fn, p->name, place,
@@ -352,10 +352,10 @@ static void put_marked(cfx__text *out, const param *p, const given *g) {
     if (g->v.tag == CFX_TAG_LIST || g->v.tag == CFX_TAG_TUPLE) {
         bool tuple = g->v.tag == CFX_TAG_TUPLE;
         cfx__text_puts(out, tuple ? " of (" : " of [");
-        for (int64_t i = 0; i < g->v.list->len; i++)
+        for (int64_t i = 0; i < g->v.list_->len; i++)
             cfx__text_printf(out, "%s%s", i ? ", " : "",
-                             cfx__value_python_type(g->v.list->items[i]));
-        cfx__text_puts(out, !tuple ? "]" : g->v.list->len == 1 ? ",)" : ")");
+                             cfx__value_python_type(g->v.list_->items[i]));
+        cfx__text_puts(out, !tuple ? "]" : g->v.list_->len == 1 ? ",)" : ")");
     }
     cfx__text_puts(out, mark);
 }

@@ -207,7 +207,7 @@ cfx_value cfx__json_to_value(const cfx__json *j, const char *what) {
                 v = made;
                 break;
             }
-            cfx_list_append(v.list, made);
+            cfx_list_append(v.list_, made);
         }
         break;
     }
@@ -266,7 +266,7 @@ static bool put_dict(cfx__text *out, const cfx_dict *dict) {
                      cfx_value_type_name(key));
             return false;
         }
-        cfx__json_string(out, key.str->text, key.str->len);
+        cfx__json_string(out, key.str_->text, key.str_->len);
         cfx__text_putc(out, ':');
         if (!cfx__json_value(out, dict->entries[i].value))
             return false;
@@ -278,15 +278,15 @@ static bool put_dict(cfx__text *out, const cfx_dict *dict) {
 bool cfx__json_value(cfx__text *out, cfx_value v) {
     switch (v.tag) {
     case CFX_TAG_NONE: cfx__text_puts(out, "null"); return true;
-    case CFX_TAG_BOOL: cfx__text_puts(out, v.b ? "true" : "false"); return true;
-    case CFX_TAG_INT: cfx__text_printf(out, "%lld", (long long)v.i); return true;
-    case CFX_TAG_STR: cfx__json_string(out, v.str->text, v.str->len); return true;
+    case CFX_TAG_BOOL: cfx__text_puts(out, v.b_ ? "true" : "false"); return true;
+    case CFX_TAG_INT: cfx__text_printf(out, "%lld", (long long)v.i_); return true;
+    case CFX_TAG_STR: cfx__json_string(out, v.str_->text, v.str_->len); return true;
     case CFX_TAG_LIST:
-    case CFX_TAG_TUPLE: return put_list(out, v.list);
-    case CFX_TAG_DICT: return put_dict(out, v.dict);
+    case CFX_TAG_TUPLE: return put_list(out, v.list_);
+    case CFX_TAG_DICT: return put_dict(out, v.dict_);
     case CFX_TAG_FLOAT:
-        if (isfinite(v.f)) {
-            cfx__repr_float(out, v.f);
+        if (isfinite(v.f_)) {
+            cfx__repr_float(out, v.f_);
             return true;
         }
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},

@@ -15,28 +15,29 @@ static const char *round_trip(const char *text) {
 TEST(json_becomes_values) {
     cfx_value v = parse("{\"a\": [1, -2.5, true, null, \"x\"], \"b\": {}}");
     CHECK_INT(v.tag, CFX_TAG_DICT);
-    cfx_value a = cfx_dict_get(v.dict, "a");
-    CHECK_INT(a.list->len, 5);
-    CHECK_INT(cfx_at(a, 0).i, 1);
-    CHECK_NEAR(cfx_at(a, 1).f, -2.5, 0);
-    CHECK(cfx_at(a, 2).tag == CFX_TAG_BOOL && cfx_at(a, 2).b);
+    cfx_value a = cfx_dict_get(cfx_as_dict(v), "a");
+    CHECK_INT(cfx_as_list(a)->len, 5);
+    CHECK_INT(cfx_integer(cfx_at(a, 0)), 1);
+    CHECK_NEAR(cfx_number(cfx_at(a, 1)), -2.5, 0);
+    CHECK(cfx_at(a, 2).tag == CFX_TAG_BOOL && cfx_integer(cfx_at(a, 2)));
     CHECK(cfx_is_none(cfx_at(a, 3)));
     CHECK_STR(cfx_text(cfx_at(a, 4)), "x");
-    CHECK_INT(cfx_dict_get(v.dict, "b").tag, CFX_TAG_DICT);
-    CHECK_INT(parse(" 7 ").i, 7);
+    CHECK_INT(cfx_dict_get(cfx_as_dict(v), "b").tag, CFX_TAG_DICT);
+    CHECK_INT(cfx_integer(parse(" 7 ")), 7);
     CHECK_STR(cfx_text(parse("\"\\u00e4\\n\"")), "\xc3\xa4\n");
     CHECK_OK();
 }
 
 TEST(json_keeps_integers_exact) {
-    CHECK_INT(parse("9223372036854775807").i, INT64_MAX);
-    CHECK_INT(parse("-9223372036854775808").i, INT64_MIN);
-    CHECK_INT(parse("9007199254740993").i, 9007199254740993);
+    CHECK_INT(cfx_integer(parse("9223372036854775807")), INT64_MAX);
+    CHECK_INT(cfx_integer(parse("-9223372036854775808")), INT64_MIN);
+    CHECK_INT(cfx_integer(parse("9007199254740993")), 9007199254740993);
     CHECK_INT(parse("9223372036854775808").tag, CFX_TAG_FLOAT);
     CHECK_INT(parse("1.0").tag, CFX_TAG_FLOAT);
-    CHECK_NEAR(parse("1e-3").f, 1e-3, 0);
-    CHECK_NEAR(parse("1234567890123456789012345678901234567890123456789012345678901234567890").f,
-               1234567890123456789012345678901234567890123456789012345678901234567890., 0);
+    CHECK_NEAR(cfx_number(parse("1e-3")), 1e-3, 0);
+    CHECK_NEAR(
+        cfx_number(parse("1234567890123456789012345678901234567890123456789012345678901234567890")),
+        1234567890123456789012345678901234567890123456789012345678901234567890., 0);
 }
 
 TEST(json_leaves_one_object_to_the_scope) {

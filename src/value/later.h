@@ -23,6 +23,11 @@ typedef struct cfx__later {
     const char *(*module_str)(const cfx_module *m);
     /* "AddBackward0", how the node that made t is called, or NULL; scope. */
     const char *(*grad_fn)(const cfx_tensor *t);
+    /* What stands for a tensor or a node where there is none: see cfx_as_tensor. */
+    cfx_tensor *bad_tensor;
+    cfx_node *const *bad_node;
+    /* The node that v is or that a traced tensor stands for; NULL where there is none. */
+    cfx_node *(*traced_node)(cfx_value v);
     /* A call that has an argument with a gradient: records it. */
     cfx_value (*autograd)(cfx_site at, cfx_op *op, cfx_value *args);
     /* The executor of GraphModules and programs, unless another is chosen. */

@@ -96,7 +96,7 @@ static bool read_complex(reader *r, cfx_value *out) {
     if (!read_number(r, negative, out, &imaginary))
         return false;
     if (imaginary) {
-        *out = cfx_complex_value(0, out->f);
+        *out = cfx_complex_value(0, out->f_);
         return true;
     }
     if (*r->p != '+' && *r->p != '-')
@@ -106,7 +106,7 @@ static bool read_complex(reader *r, cfx_value *out) {
     negative = *r->p++ == '-';
     if (!read_number(r, negative, &im, &imaginary) || !imaginary)
         return false;
-    *out = cfx_complex_value(re, im.f);
+    *out = cfx_complex_value(re, im.f_);
     return true;
 }
 
@@ -250,9 +250,10 @@ static bool read_device(reader *r, cfx_value *out) {
         skip_blanks(r);
         if (!strncmp(r->p, "index=", 6))
             r->p += 6;
-        if (!read_value(r, &index) || index.tag != CFX_TAG_INT || index.i < 0 || index.i > INT8_MAX)
+        if (!read_value(r, &index) || index.tag != CFX_TAG_INT || index.i_ < 0 ||
+            index.i_ > INT8_MAX)
             return false;
-        d.index = (int16_t)index.i;
+        d.index = (int16_t)index.i_;
     }
     *out = cfx_device_value(d);
     return eat(r, ')');
@@ -277,7 +278,7 @@ static bool read_torch(reader *r, cfx_value *out) {
         if (eat_word(r, words[i].name)) {
             *out = cfx_none();
             out->tag = words[i].tag;
-            out->i = words[i].number;
+            out->i_ = words[i].number;
             return true;
         }
     char name[24];

@@ -28,13 +28,14 @@ static void raise(cfx_obj *o, int which, uint32_t to) {
 static bool holds(cfx_value v, const cfx_obj *what, int64_t *left) {
     if (!is_container(v))
         return false;
-    if (v.obj == what || --*left < 0)
+    if (v.obj_ == what || --*left < 0)
         return true;
-    if (!levels(v.obj, BELOW))
+    if (!levels(v.obj_, BELOW))
         return false;
-    int64_t n = v.tag == CFX_TAG_DICT ? v.dict->len : v.list->len;
+    int64_t n = v.tag == CFX_TAG_DICT ? v.dict_->len : v.list_->len;
     for (int64_t i = 0; i < n; i++)
-        if (holds(v.tag == CFX_TAG_DICT ? v.dict->entries[i].value : v.list->items[i], what, left))
+        if (holds(v.tag == CFX_TAG_DICT ? v.dict_->entries[i].value : v.list_->items[i], what,
+                  left))
             return true;
     return false;
 }
@@ -46,7 +47,7 @@ static bool refuse(const char *why) {
 
 bool cfx__value_nest_in(cfx_obj *into, cfx_value v) {
     int64_t steps = 1000000;
-    cfx_obj *o = v.obj;
+    cfx_obj *o = v.obj_;
     uint32_t above = levels(into, ABOVE), below = levels(o, BELOW);
     if (o == into || (above && below && holds(v, into, &steps)))
         return refuse("a list or dict cannot hold itself");

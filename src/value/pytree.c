@@ -19,14 +19,14 @@ static cfx_value map_leaves(cfx_value tree, leaf_fn *leaf, void *arg) {
     cfx_value made;
     if (tree.tag == CFX_TAG_DICT) {
         cfx_dict *d = cfx_dict_new();
-        for (int64_t i = 0; i < tree.dict->len; i++)
-            cfx_dict_put(d, tree.dict->entries[i].key,
-                         map_leaves(tree.dict->entries[i].value, leaf, arg));
+        for (int64_t i = 0; i < tree.dict_->len; i++)
+            cfx_dict_put(d, tree.dict_->entries[i].key,
+                         map_leaves(tree.dict_->entries[i].value, leaf, arg));
         made = cfx_dict_value(d);
     } else {
         made = tree.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
-        for (int64_t i = 0; i < tree.list->len; i++)
-            cfx_list_append(made.list, map_leaves(tree.list->items[i], leaf, arg));
+        for (int64_t i = 0; i < tree.list_->len; i++)
+            cfx_list_append(made.list_, map_leaves(tree.list_->items[i], leaf, arg));
     }
     return cfx_scope_return_value(mark, made);
 }
@@ -47,12 +47,12 @@ static int64_t count_leaves(cfx_value spec) {
         return 1;
     int64_t n = 0;
     if (spec.tag == CFX_TAG_DICT) {
-        for (int64_t i = 0; i < spec.dict->len; i++)
-            n += count_leaves(spec.dict->entries[i].value);
+        for (int64_t i = 0; i < spec.dict_->len; i++)
+            n += count_leaves(spec.dict_->entries[i].value);
         return n;
     }
-    for (int64_t i = 0; i < spec.list->len; i++)
-        n += count_leaves(spec.list->items[i]);
+    for (int64_t i = 0; i < spec.list_->len; i++)
+        n += count_leaves(spec.list_->items[i]);
     return n;
 }
 
@@ -95,19 +95,19 @@ static void put_spec(cfx__text *out, cfx_value spec, int indent) {
         cfx__text_putc(out, '*');
     } else if (spec.tag == CFX_TAG_DICT) {
         cfx__text_puts(out, "TreeSpec(dict, [");
-        for (int64_t i = 0; i < spec.dict->len; i++) {
+        for (int64_t i = 0; i < spec.dict_->len; i++) {
             if (i)
                 cfx__text_puts(out, ", ");
-            cfx__repr(out, spec.dict->entries[i].key);
+            cfx__repr(out, spec.dict_->entries[i].key);
         }
         cfx__text_puts(out, "], [");
-        for (int64_t i = 0; i < spec.dict->len; i++)
-            put_child(out, spec.dict->entries[i].value, i, indent);
+        for (int64_t i = 0; i < spec.dict_->len; i++)
+            put_child(out, spec.dict_->entries[i].value, i, indent);
         cfx__text_puts(out, "])");
     } else {
         cfx__text_printf(out, "TreeSpec(%s, None, [", spec.tag == CFX_TAG_LIST ? "list" : "tuple");
-        for (int64_t i = 0; i < spec.list->len; i++)
-            put_child(out, spec.list->items[i], i, indent);
+        for (int64_t i = 0; i < spec.list_->len; i++)
+            put_child(out, spec.list_->items[i], i, indent);
         cfx__text_puts(out, "])");
     }
 }

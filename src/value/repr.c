@@ -315,38 +315,38 @@ static void put_int(cfx__text *out, int64_t n) {
 void cfx__repr_with(cfx__text *out, cfx_value v, cfx__repr_fn *other) {
     switch ((cfx_tag)v.tag) {
     case CFX_TAG_NONE: cfx__text_puts(out, "None"); break;
-    case CFX_TAG_BOOL: cfx__text_puts(out, v.b ? "True" : "False"); break;
-    case CFX_TAG_INT: put_int(out, v.i); break;
-    case CFX_TAG_FLOAT: cfx__repr_float(out, v.f); break;
-    case CFX_TAG_DTYPE: cfx__text_printf(out, "torch.%s", cfx_dtype_name((cfx_dtype)v.i)); break;
-    case CFX_TAG_DEVICE: repr_device(out, v.device); break;
-    case CFX_TAG_LAYOUT: cfx__text_printf(out, "torch.%s", layout_name(v.i)); break;
+    case CFX_TAG_BOOL: cfx__text_puts(out, v.b_ ? "True" : "False"); break;
+    case CFX_TAG_INT: put_int(out, v.i_); break;
+    case CFX_TAG_FLOAT: cfx__repr_float(out, v.f_); break;
+    case CFX_TAG_DTYPE: cfx__text_printf(out, "torch.%s", cfx_dtype_name((cfx_dtype)v.i_)); break;
+    case CFX_TAG_DEVICE: repr_device(out, v.device_); break;
+    case CFX_TAG_LAYOUT: cfx__text_printf(out, "torch.%s", layout_name(v.i_)); break;
     case CFX_TAG_MEMORY_FORMAT:
-        cfx__text_printf(out, "torch.%s", memory_format_name(v.i));
+        cfx__text_printf(out, "torch.%s", memory_format_name(v.i_));
         break;
     case CFX_TAG_ELLIPSIS: cfx__text_puts(out, "Ellipsis"); break;
-    case CFX_TAG_STR: cfx__repr_string(out, v.str->text, v.str->len); break;
-    case CFX_TAG_COMPLEX: repr_complex(out, v.complex_); break;
-    case CFX_TAG_SLICE: repr_slice(out, v.slice, other); break;
-    case CFX_TAG_SYM: cfx__sym_print(out, v.sym); break;
+    case CFX_TAG_STR: cfx__repr_string(out, v.str_->text, v.str_->len); break;
+    case CFX_TAG_COMPLEX: repr_complex(out, v.cplx_); break;
+    case CFX_TAG_SLICE: repr_slice(out, v.slice_, other); break;
+    case CFX_TAG_SYM: cfx__sym_print(out, v.sym_); break;
     case CFX_TAG_OP:
     case CFX_TAG_NODE:
     case CFX_TAG_MODULE:
     case CFX_TAG_TENSOR: repr_other(out, v, other); break;
     case CFX_TAG_LIST:
         cfx__text_putc(out, '[');
-        repr_items(out, v.list, other);
+        repr_items(out, v.list_, other);
         cfx__text_putc(out, ']');
         break;
     case CFX_TAG_TUPLE:
         cfx__text_putc(out, '(');
-        repr_items(out, v.list, other);
-        cfx__text_puts(out, v.list->len == 1 ? ",)" : ")");
+        repr_items(out, v.list_, other);
+        cfx__text_puts(out, v.list_->len == 1 ? ",)" : ")");
         break;
-    case CFX_TAG_DICT: repr_dict(out, v.dict, other); break;
+    case CFX_TAG_DICT: repr_dict(out, v.dict_, other); break;
     case CFX_TAG_KEYWORD:
-        cfx__text_printf(out, "%s=", v.keyword->name->text);
-        cfx__repr_with(out, v.keyword->value, other);
+        cfx__text_printf(out, "%s=", v.keyword_->name->text);
+        cfx__repr_with(out, v.keyword_->value, other);
         break;
     case CFX_TAG_BAD: cfx__text_puts(out, "<bad>"); break;
     }
@@ -363,9 +363,9 @@ const char *cfx_value_repr(cfx_value v) {
 const char *cfx_value_str(cfx_value v) {
     cfx__text out = {0};
     if (v.tag == CFX_TAG_STR)
-        cfx__text_add(&out, v.str->text, v.str->len);
+        cfx__text_add(&out, v.str_->text, v.str_->len);
     else if (v.tag == CFX_TAG_DEVICE)
-        cfx__device_str(&out, v.device);
+        cfx__device_str(&out, v.device_);
     else
         cfx__repr(&out, v);
     return cfx__text_take(&out);
@@ -412,20 +412,20 @@ static void put_list_type(cfx__text *out, const cfx_list *l) {
 
 static void put_type(cfx__text *out, cfx_value v) {
     if (v.tag == CFX_TAG_LIST) {
-        put_list_type(out, v.list);
-    } else if (v.tag == CFX_TAG_TUPLE && v.list->len) {
+        put_list_type(out, v.list_);
+    } else if (v.tag == CFX_TAG_TUPLE && v.list_->len) {
         cfx__text_puts(out, "Tuple[");
-        for (int64_t i = 0; i < v.list->len; i++) {
+        for (int64_t i = 0; i < v.list_->len; i++) {
             if (i)
                 cfx__text_puts(out, ", ");
-            put_type(out, v.list->items[i]);
+            put_type(out, v.list_->items[i]);
         }
         cfx__text_putc(out, ']');
-    } else if (v.tag == CFX_TAG_DICT && v.dict->len) {
+    } else if (v.tag == CFX_TAG_DICT && v.dict_->len) {
         cfx__text_puts(out, "Dict[");
-        put_type(out, v.dict->entries[0].key);
+        put_type(out, v.dict_->entries[0].key);
         cfx__text_puts(out, ", ");
-        put_type(out, v.dict->entries[0].value);
+        put_type(out, v.dict_->entries[0].value);
         cfx__text_putc(out, ']');
     } else if (v.tag == CFX_TAG_DEVICE) {
         cfx__text_puts(out, "Device");

@@ -274,15 +274,15 @@ static cfx_value parse_default(cfx__cursor *r, const cfx__schema_arg *arg) {
             return v;
         cfx_value list = cfx_list_value(0, NULL);
         for (int i = 0; i < arg->list_len; i++)
-            cfx_list_append(list.list, v);
+            cfx_list_append(list.list_, v);
         return list;
     }
     r->p++;
     cfx_value list = cfx_list_value(0, NULL);
     while (!r->failed && !cfx__cursor_eat(r, "]")) {
-        if (list.list->len)
+        if (list.list_->len)
             cfx__cursor_need(r, ",");
-        cfx_list_append(list.list, parse_item(r, arg->type));
+        cfx_list_append(list.list_, parse_item(r, arg->type));
     }
     return list;
 }
@@ -435,17 +435,17 @@ static void put_string(cfx__text *out, const cfx_string *s) {
 
 static void put_default(cfx__text *out, cfx_value v) {
     switch (v.tag) {
-    case CFX_TAG_FLOAT: put_float(out, v.f); break;
-    case CFX_TAG_STR: put_string(out, v.str); break;
-    case CFX_TAG_DTYPE: cfx__text_printf(out, "%d", torch_dtype[v.i]); break;
+    case CFX_TAG_FLOAT: put_float(out, v.f_); break;
+    case CFX_TAG_STR: put_string(out, v.str_); break;
+    case CFX_TAG_DTYPE: cfx__text_printf(out, "%d", torch_dtype[v.i_]); break;
     case CFX_TAG_LAYOUT:
-    case CFX_TAG_MEMORY_FORMAT: cfx__text_printf(out, "%d", (int)v.i); break;
+    case CFX_TAG_MEMORY_FORMAT: cfx__text_printf(out, "%d", (int)v.i_); break;
     case CFX_TAG_LIST:
         cfx__text_putc(out, '[');
-        for (int64_t i = 0; i < v.list->len; i++) {
+        for (int64_t i = 0; i < v.list_->len; i++) {
             if (i)
                 cfx__text_puts(out, ", ");
-            put_default(out, v.list->items[i]);
+            put_default(out, v.list_->items[i]);
         }
         cfx__text_putc(out, ']');
         break;
@@ -456,10 +456,10 @@ static void put_default(cfx__text *out, cfx_value v) {
 /* Several equal ints print as one, int[2] padding=0, but SymInts do not: that is PyTorch's way. */
 static bool prints_as_one(const cfx__schema_arg *arg) {
     cfx_value v = arg->fallback;
-    if (v.tag != CFX_TAG_LIST || arg->type != CFX__T_INT || arg->sym || v.list->len < 2)
+    if (v.tag != CFX_TAG_LIST || arg->type != CFX__T_INT || arg->sym || v.list_->len < 2)
         return false;
-    for (int64_t i = 1; i < v.list->len; i++)
-        if (!cfx_equal_values(v.list->items[0], v.list->items[i]))
+    for (int64_t i = 1; i < v.list_->len; i++)
+        if (!cfx_equal_values(v.list_->items[0], v.list_->items[i]))
             return false;
     return true;
 }
@@ -469,8 +469,8 @@ static bool prints_as_one(const cfx__schema_arg *arg) {
 static cfx_value printed_default(const cfx__schema_arg *arg) {
     cfx_value v = arg->fallback;
     if (prints_as_one(arg))
-        return v.list->items[0];
-    if (v.tag == CFX_TAG_FLOAT && arg->optional && v.f == (double)cfx_integer(v))
+        return v.list_->items[0];
+    if (v.tag == CFX_TAG_FLOAT && arg->optional && v.f_ == (double)cfx_integer(v))
         return cfx_int(cfx_integer(v));
     return v;
 }

@@ -81,7 +81,7 @@ TEST(schema_parts) {
     CHECK_INT(s->nrets, 1);
     CHECK_INT(s->args[2].type, CFX__T_SCALAR);
     CHECK(s->args[2].has_default);
-    CHECK_INT(s->args[2].fallback.i, 1);
+    CHECK_INT(cfx_integer(s->args[2].fallback), 1);
     CHECK_INT(s->args[3].alias, 'a');
     CHECK(s->args[3].writes);
     CHECK(!s->args[3].has_default);

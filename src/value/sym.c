@@ -73,13 +73,13 @@ static cfx_value as_value(sym *s) {
         return cfx_int(s->hint);
     cfx_value v = cfx_none();
     v.tag = CFX_TAG_SYM;
-    v.sym = s;
+    v.sym_ = s;
     return v;
 }
 
 static sym *from_value(cfx_value v) {
     if (v.tag == CFX_TAG_SYM)
-        return v.sym;
+        return v.sym_;
     return v.tag == CFX_TAG_INT || v.tag == CFX_TAG_BOOL ? constant(cfx_integer(v)) : NULL;
 }
 

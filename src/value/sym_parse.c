@@ -36,8 +36,8 @@ static cfx_value fail(scan *s) {
 /* Division by what turns out to be zero is no expression. */
 static cfx_value binary(scan *s, cfx__sym_op op, cfx_value a, cfx_value b) {
     bool divides = op == CFX__SYM_FLOORDIV || op == CFX__SYM_MOD;
-    if (s->failed || (divides && b.tag == CFX_TAG_INT && !b.i) ||
-        (op == CFX__SYM_POW && (b.tag != CFX_TAG_INT || b.i < 0 || b.i > 64)))
+    if (s->failed || (divides && b.tag == CFX_TAG_INT && !b.i_) ||
+        (op == CFX__SYM_POW && (b.tag != CFX_TAG_INT || b.i_ < 0 || b.i_ > 64)))
         return fail(s);
     return cfx__sym_binary(op, a, b);
 }

@@ -55,11 +55,11 @@ TEST(sym_folds) {
 
 TEST(sym_hints_follow) {
     cfx_value e = add(over(mul(s77(), s27()), num(4)), num(1)); /* 30 // 4 + 1 */
-    CHECK(e.sym->has_hint);
-    CHECK_INT(e.sym->hint, 8);
+    CHECK(cfx_as_sym(e)->has_hint);
+    CHECK_INT(cfx_as_sym(e)->hint, 8);
     CHECK_INT(cfx_integer(e), 8);
     cfx_value u = add(cfx__sym_name("u0", false, 0), s77());
-    CHECK(!u.sym->has_hint);
+    CHECK(!cfx_as_sym(u)->has_hint);
 }
 
 TEST(sym_equality_and_hash) {

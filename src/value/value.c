@@ -18,7 +18,7 @@ static const cfx__obj_type keyword_type = {.name = "keyword", .free = keyword_fr
 static cfx_value tagged(cfx_tag tag, void *obj) {
     cfx_value v = cfx_none();
     v.tag = tag;
-    v.obj = obj;
+    v.obj_ = obj;
     return v;
 }
 
@@ -130,6 +130,11 @@ static bool may_change(const cfx_obj *head, const char *kind) {
 }
 
 void cfx_list_append(cfx_list *l, cfx_value value) {
+    if (!l || cfx__obj_is_bad(l)) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the list to append %s to is NULL",
+                 cfx_value_repr(value));
+        return;
+    }
     if (!may_change(&l->head, "list") || !may_hold(&l->head, value))
         return;
     if (l->len == l->cap_) {
@@ -148,18 +153,18 @@ void cfx_list_append(cfx_list *l, cfx_value value) {
 
 cfx_value cfx_value_keep(cfx_value v) {
     if (cfx__value_tag_counted(v.tag))
-        cfx_keep_obj(v.obj);
+        cfx_keep_obj(v.obj_);
     return v;
 }
 
 void cfx_value_drop(cfx_value v) {
     if (cfx__value_tag_counted(v.tag))
-        cfx_drop(v.obj);
+        cfx_drop(v.obj_);
 }
 
 cfx_value cfx_scope_return_value(size_t mark, cfx_value v) {
     if (cfx__value_tag_counted(v.tag))
-        cfx_scope_return(mark, v.obj);
+        cfx_scope_return(mark, v.obj_);
     else
         cfx_scope_close(mark);
     return v;
@@ -203,16 +208,16 @@ cfx_value cfx_at(cfx_value v, int64_t i) {
                  cfx_value_type_name(v));
         return cfx_bad();
     }
-    int64_t k = i < 0 ? i + v.list->len : i;
-    if (k < 0 || k >= v.list->len) {
+    int64_t k = i < 0 ? i + v.list_->len : i;
+    if (k < 0 || k >= v.list_->len) {
         cfx_fail(CFX_INDEX_ERROR, (cfx_site){0}, "%s index out of range",
                  v.tag == CFX_TAG_LIST ? "list" : "tuple");
         return cfx_bad();
     }
-    return v.list->items[k];
+    return v.list_->items[k];
 }
 
-const char *cfx_text(cfx_value v) { return v.tag == CFX_TAG_STR ? v.str->text : NULL; }
+const char *cfx_text(cfx_value v) { return v.tag == CFX_TAG_STR ? v.str_->text : NULL; }
 
 bool cfx_is_number(cfx_value v) {
     return v.tag == CFX_TAG_BOOL || v.tag == CFX_TAG_INT || v.tag == CFX_TAG_FLOAT ||
@@ -221,8 +226,59 @@ bool cfx_is_number(cfx_value v) {
 
 /* What Python calls a tensor that was taken for a number. */
 static const char *tensor_kind(cfx_value v) {
-    return ((cfx_obj *)v.obj)->flags & CFX__TRACED ? "Proxy" : "Tensor";
+    return ((cfx_obj *)v.obj_)->flags & CFX__TRACED ? "Proxy" : "Tensor";
 }
+
+/* ---- reads of what v is not ------------------------------------------------------------------ */
+
+/* Objects that say nothing; functions that change objects refuse bad ones. */
+static const cfx_value no_items[32]; /* for who looks at items without asking how many there are */
+static const cfx_list no_list = {.head = {1, CFX__BAD, NULL}, .items = (cfx_value *)no_items};
+static const cfx_dict no_dict = {.head = {1, CFX__BAD, NULL}};
+static const cfx_slice no_slice = {.head = {1, CFX__BAD, NULL}};
+static const cfx_complex no_complex = {.head = {1, CFX__BAD, NULL}};
+static const cfx_sym no_sym = {.head = {1, CFX__BAD, NULL}, .op = CFX__SYM_INT};
+static const struct {
+    cfx_string head;
+    char end;
+} no_string = {.head = {.obj = {1, CFX__BAD, NULL}}};
+static const cfx_keyword no_keyword = {.head = {1, CFX__BAD, NULL}, .name = &no_string.head};
+
+/* What the error says was wanted, by tag. */
+static const char *const wanted_names[] = {
+    [CFX_TAG_BOOL] = "a bool",         [CFX_TAG_INT] = "an int",
+    [CFX_TAG_FLOAT] = "a float",       [CFX_TAG_DTYPE] = "a torch.dtype",
+    [CFX_TAG_DEVICE] = "a torch.device", [CFX_TAG_MEMORY_FORMAT] = "a torch.memory_format",
+    [CFX_TAG_OP] = "an operator",      [CFX_TAG_NODE] = "a node",
+    [CFX_TAG_STR] = "a str",           [CFX_TAG_COMPLEX] = "a complex number",
+    [CFX_TAG_SLICE] = "a slice",       [CFX_TAG_SYM] = "a SymInt",
+    [CFX_TAG_TENSOR] = "a tensor",     [CFX_TAG_MODULE] = "a module",
+    [CFX_TAG_LIST] = "a list or tuple", [CFX_TAG_DICT] = "a dict",
+    [CFX_TAG_KEYWORD] = "a keyword argument",
+};
+
+void *cfx_as_other_from(cfx_site at, cfx_value v, cfx_tag wanted) {
+    cfx_node *stood_for = wanted == CFX_TAG_NODE ? cfx__later_rooms.traced_node(v) : NULL;
+    if (stood_for)
+        return stood_for;
+    if (v.tag != CFX_TAG_BAD)
+        cfx_fail(CFX_TYPE_ERROR, at, "expected %s, got %s", wanted_names[wanted],
+                 cfx__value_python_type(v));
+    switch (wanted) {
+    case CFX_TAG_TENSOR: return cfx__later_rooms.bad_tensor;
+    case CFX_TAG_NODE: return *cfx__later_rooms.bad_node;
+    case CFX_TAG_LIST: return (void *)&no_list;
+    case CFX_TAG_DICT: return (void *)&no_dict;
+    case CFX_TAG_STR: return (void *)&no_string;
+    case CFX_TAG_SLICE: return (void *)&no_slice;
+    case CFX_TAG_COMPLEX: return (void *)&no_complex;
+    case CFX_TAG_SYM: return (void *)&no_sym;
+    case CFX_TAG_KEYWORD: return (void *)&no_keyword;
+    default: return NULL;
+    }
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 double cfx_number(cfx_value v) {
     switch (v.tag) {
@@ -230,68 +286,67 @@ double cfx_number(cfx_value v) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
                  "float() argument must be a string or a real number, not '%s'", tensor_kind(v));
         return 0;
-    case CFX_TAG_BOOL: return v.b;
-    case CFX_TAG_INT: return (double)v.i;
-    case CFX_TAG_FLOAT: return v.f;
-    case CFX_TAG_COMPLEX: return v.complex_->re;
-    case CFX_TAG_SYM: return (double)v.sym->hint;
-    default: return 0;
+    case CFX_TAG_BOOL: return v.b_;
+    case CFX_TAG_INT: return (double)v.i_;
+    case CFX_TAG_FLOAT: return v.f_;
+    case CFX_TAG_COMPLEX: return v.cplx_->re;
+    case CFX_TAG_SYM: return (double)v.sym_->hint;
+    case CFX_TAG_NONE:
+    case CFX_TAG_BAD: return 0;
+    default: return (double)cfx_integer(v);
     }
 }
 
 int64_t cfx_integer(cfx_value v) {
     switch (v.tag) {
-    case CFX_TAG_BOOL: return v.b;
+    case CFX_TAG_BOOL: return v.b_;
     case CFX_TAG_FLOAT:
-        if (v.f >= -0x1p63 && v.f < 0x1p63)
-            return (int64_t)v.f;
-        return v.f > 0 ? INT64_MAX : INT64_MIN;
-    case CFX_TAG_COMPLEX: return cfx_integer(cfx_float(v.complex_->re));
-    case CFX_TAG_SYM: return v.sym->hint;
+        if (v.f_ >= -0x1p63 && v.f_ < 0x1p63)
+            return (int64_t)v.f_;
+        return v.f_ > 0 ? INT64_MAX : INT64_MIN;
+    case CFX_TAG_COMPLEX: return cfx_integer(cfx_float(v.cplx_->re));
+    case CFX_TAG_SYM: return v.sym_->hint;
     case CFX_TAG_NONE: return 0;
     case CFX_TAG_TENSOR:
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "'%s' object cannot be interpreted as an integer",
                  tensor_kind(v));
         return 0;
-    default: return v.i;
+    case CFX_TAG_INT:
+    case CFX_TAG_DTYPE:
+    case CFX_TAG_LAYOUT:
+    case CFX_TAG_MEMORY_FORMAT: return v.i_;
+    case CFX_TAG_BAD: return 0;
+    default:
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "expected a number, not %s",
+                 cfx_value_type_name(v));
+        return 0;
     }
 }
 
 /* ---- typed reads ----------------------------------------------------------------------------- */
 
-bool cfx__value_expect(cfx_site at, cfx_value v, bool fits, const char *what) {
-    if (!fits && v.tag != CFX_TAG_BAD)
-        cfx_fail(CFX_TYPE_ERROR, at, "expected %s, got %s", what, cfx__value_python_type(v));
-    return fits;
-}
-
 int64_t cfx_as_int_from(cfx_site at, cfx_value v) {
-    bool fits = v.tag == CFX_TAG_INT || v.tag == CFX_TAG_BOOL;
-    return cfx__value_expect(at, v, fits, "an int") ? cfx_integer(v) : 0;
+    if (v.tag == CFX_TAG_INT || v.tag == CFX_TAG_BOOL)
+        return cfx_integer(v);
+    cfx_as_other_from(at, v, CFX_TAG_INT);
+    return 0;
 }
 
 double cfx_as_float_from(cfx_site at, cfx_value v) {
-    bool fits = v.tag == CFX_TAG_FLOAT || v.tag == CFX_TAG_INT || v.tag == CFX_TAG_BOOL;
-    return cfx__value_expect(at, v, fits, "a float") ? cfx_number(v) : 0;
+    if (v.tag == CFX_TAG_FLOAT || v.tag == CFX_TAG_INT || v.tag == CFX_TAG_BOOL)
+        return cfx_number(v);
+    cfx_as_other_from(at, v, CFX_TAG_FLOAT);
+    return 0;
 }
 
 bool cfx_as_bool_from(cfx_site at, cfx_value v) {
-    return cfx__value_expect(at, v, v.tag == CFX_TAG_BOOL, "a bool") && v.b;
+    if (v.tag == CFX_TAG_BOOL)
+        return v.b_;
+    cfx_as_other_from(at, v, CFX_TAG_BOOL);
+    return false;
 }
 
-const char *cfx_as_text_from(cfx_site at, cfx_value v) {
-    return cfx__value_expect(at, v, v.tag == CFX_TAG_STR, "a str") ? v.str->text : "";
-}
-
-cfx_list *cfx_as_list_from(cfx_site at, cfx_value v) {
-    bool fits = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
-    return cfx__value_expect(at, v, fits, "a list or tuple") ? v.list
-                                                             : cfx_list_value(0, NULL).list;
-}
-
-cfx_dict *cfx_as_dict_from(cfx_site at, cfx_value v) {
-    return cfx__value_expect(at, v, v.tag == CFX_TAG_DICT, "a dict") ? v.dict : cfx_dict_new();
-}
+const char *cfx_as_text_from(cfx_site at, cfx_value v) { return cfx_as_string_from(at, v)->text; }
 
 /* ---- equality -------------------------------------------------------------------------------- */
 
@@ -319,8 +374,8 @@ bool cfx_equal_values(cfx_value a, cfx_value b) {
     if (cfx_is_number(a) && cfx_is_number(b)) {
         if (a.tag == CFX_TAG_COMPLEX || b.tag == CFX_TAG_COMPLEX)
             return cfx_number(a) == cfx_number(b) &&
-                   (a.tag == CFX_TAG_COMPLEX ? a.complex_->im : 0) ==
-                       (b.tag == CFX_TAG_COMPLEX ? b.complex_->im : 0);
+                   (a.tag == CFX_TAG_COMPLEX ? a.cplx_->im : 0) ==
+                       (b.tag == CFX_TAG_COMPLEX ? b.cplx_->im : 0);
         if (a.tag != CFX_TAG_FLOAT && b.tag != CFX_TAG_FLOAT)
             return cfx_integer(a) == cfx_integer(b);
         return cfx_number(a) == cfx_number(b);
@@ -331,30 +386,30 @@ bool cfx_equal_values(cfx_value a, cfx_value b) {
     case CFX_TAG_NONE:
     case CFX_TAG_ELLIPSIS: return true;
     case CFX_TAG_STR:
-        return a.str->len == b.str->len && !memcmp(a.str->text, b.str->text, a.str->len);
+        return a.str_->len == b.str_->len && !memcmp(a.str_->text, b.str_->text, a.str_->len);
     case CFX_TAG_DEVICE:
-        return a.device.type == b.device.type && a.device.index == b.device.index;
+        return a.device_.type == b.device_.type && a.device_.index == b.device_.index;
     case CFX_TAG_LIST:
-    case CFX_TAG_TUPLE: return equal_items(a.list, b.list);
-    case CFX_TAG_DICT: return equal_dicts(a.dict, b.dict);
-    case CFX_TAG_SYM: return cfx__sym_equal(a.sym, b.sym);
+    case CFX_TAG_TUPLE: return equal_items(a.list_, b.list_);
+    case CFX_TAG_DICT: return equal_dicts(a.dict_, b.dict_);
+    case CFX_TAG_SYM: return cfx__sym_equal(a.sym_, b.sym_);
     case CFX_TAG_SLICE:
-        return cfx_equal_values(a.slice->start, b.slice->start) &&
-               cfx_equal_values(a.slice->stop, b.slice->stop) &&
-               cfx_equal_values(a.slice->step, b.slice->step);
-    default: return a.i == b.i;
+        return cfx_equal_values(a.slice_->start, b.slice_->start) &&
+               cfx_equal_values(a.slice_->stop, b.slice_->stop) &&
+               cfx_equal_values(a.slice_->step, b.slice_->step);
+    default: return a.i_ == b.i_;
     }
 }
 
 uint64_t cfx__value_hash(cfx_value v) {
     uint64_t h = v.tag;
     switch (v.tag) {
-    case CFX_TAG_STR: return v.str->hash;
+    case CFX_TAG_STR: return v.str_->hash;
     case CFX_TAG_NONE:
     case CFX_TAG_ELLIPSIS: return h;
     case CFX_TAG_FLOAT:
-        if (v.f != (double)cfx_integer(v))
-            return cfx__text_hash(&v.f, sizeof v.f);
+        if (v.f_ != (double)cfx_integer(v))
+            return cfx__text_hash(&v.f_, sizeof v.f_);
         __attribute__((fallthrough)); /* 1.0 hashes as 1 */
     case CFX_TAG_BOOL:
     case CFX_TAG_INT: {
@@ -363,19 +418,19 @@ uint64_t cfx__value_hash(cfx_value v) {
     }
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE:
-        for (int64_t i = 0; i < v.list->len; i++)
-            h = h * 1000003 ^ cfx__value_hash(v.list->items[i]);
+        for (int64_t i = 0; i < v.list_->len; i++)
+            h = h * 1000003 ^ cfx__value_hash(v.list_->items[i]);
         return h;
     case CFX_TAG_SLICE:
-        return cfx__value_hash(v.slice->start) * 31 + cfx__value_hash(v.slice->stop) * 7 +
-               cfx__value_hash(v.slice->step);
+        return cfx__value_hash(v.slice_->start) * 31 + cfx__value_hash(v.slice_->stop) * 7 +
+               cfx__value_hash(v.slice_->step);
     case CFX_TAG_COMPLEX:
-        if (v.complex_->im == 0)
-            return cfx__value_hash(cfx_float(v.complex_->re)); /* (1+0j) hashes as 1 */
-        return cfx__text_hash(&v.complex_->re, 2 * sizeof(double));
-    case CFX_TAG_SYM: return cfx__sym_hash(v.sym);
-    case CFX_TAG_DICT: return h + (uint64_t)v.dict->len;
-    default: return cfx__text_hash(&v.i, sizeof v.i);
+        if (v.cplx_->im == 0)
+            return cfx__value_hash(cfx_float(v.cplx_->re)); /* (1+0j) hashes as 1 */
+        return cfx__text_hash(&v.cplx_->re, 2 * sizeof(double));
+    case CFX_TAG_SYM: return cfx__sym_hash(v.sym_);
+    case CFX_TAG_DICT: return h + (uint64_t)v.dict_->len;
+    default: return cfx__text_hash(&v.i_, sizeof v.i_);
     }
 }
 

@@ -13,6 +13,22 @@ static inline bool cfx__value_tag_counted(uint32_t tag) {
     return tag >= CFX_TAG_STR && tag <= CFX_TAG_KEYWORD;
 }
 
+/* The counted object that v points to; NULL where it points to none. For comparing. */
+static inline void *cfx__value_object(cfx_value v) {
+    return cfx__value_tag_counted(v.tag) ? v.obj_ : NULL;
+}
+
+/* Values that borrow an object: a string, a symbol's expression, a list as list or tuple (tag). */
+static inline cfx_value cfx__value_of_string(const cfx_string *s) {
+    return (cfx_value){.tag = CFX_TAG_STR, .str_ = s};
+}
+static inline cfx_value cfx__value_of_sym(const struct cfx_sym *s) {
+    return (cfx_value){.tag = CFX_TAG_SYM, .sym_ = (struct cfx_sym *)(uintptr_t)s};
+}
+static inline cfx_value cfx__value_of_list(uint32_t tag, cfx_list *l) {
+    return (cfx_value){.tag = tag, .list_ = l};
+}
+
 /* Adds repr(v) or str(v) to a text. How a tensor or a node prints is decided by later rooms:
  * the printer is called for those tags; without one they print as "<tensor>". */
 typedef void cfx__repr_fn(cfx__text *out, cfx_value v);
@@ -35,13 +51,11 @@ bool cfx__device_parse(const char *text, cfx_device *out);
 /* type(v) as Python's C code names it: "Tensor", "list", "torch.dtype"; static. */
 const char *cfx__value_python_type(cfx_value v);
 
-/* fits; where not, "expected a list, got int" is recorded, unless v is bad. */
-bool cfx__value_expect(cfx_site at, cfx_value v, bool fits, const char *what);
 uint64_t cfx__value_hash(cfx_value v);
 /* Hands the count that the caller has on v to the current scope. Returns v. */
 static inline cfx_value cfx__value_scope_own(cfx_value v) {
     if (cfx__value_tag_counted(v.tag))
-        cfx__scope_own(v.obj);
+        cfx__scope_own(v.obj_);
     return v;
 }
 cfx_list *cfx__list_make(int64_t n, const cfx_value *items); /* scope, keeps */

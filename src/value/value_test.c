@@ -7,12 +7,12 @@ TEST(value_lists_keep_what_is_put_in) {
     cfx_value list = cfx_list_value(0, NULL);
     cfx_value_keep(list);
     CFX_SCOPE {
-        cfx_list_append(list.list, cfx_string_value("alive"));
-        cfx_list_append(list.list, cfx_tuple(1, "two"));
+        cfx_list_append(cfx_as_list(list), cfx_string_value("alive"));
+        cfx_list_append(cfx_as_list(list), cfx_tuple(1, "two"));
     }
     CHECK_STR(cfx_repr(list), "['alive', (1, 'two')]");
     cfx_scope_close(mark);
-    CHECK_INT(list.list->head.refs, 1);
+    CHECK_INT(cfx_as_list(list)->head.refs, 1);
     CHECK_STR(cfx_text(cfx_at(list, 0)), "alive");
     cfx_value_drop(list);
 }
@@ -25,13 +25,13 @@ TEST(value_scope_returns_one) {
     CHECK_INT(cfx_scope_open(), mark + 1);
     CHECK_STR(cfx_repr(v), "['a', 'b']");
     cfx_scope_close(mark);
-    CHECK_INT(cfx_scope_return_value(mark, cfx_int(4)).i, 4);
+    CHECK_INT(cfx_integer(cfx_scope_return_value(mark, cfx_int(4))), 4);
 }
 
 TEST(value_indexing) {
     cfx_value v = cfx_tuple(1, 2, 3);
-    CHECK_INT(cfx_at(v, 0).i, 1);
-    CHECK_INT(cfx_at(v, -1).i, 3);
+    CHECK_INT(cfx_integer(cfx_at(v, 0)), 1);
+    CHECK_INT(cfx_integer(cfx_at(v, -1)), 3);
     CHECK(cfx_is_bad(cfx_at(v, 3)));
     CHECK_STR(cfx_error_last()->message, "tuple index out of range");
     cfx_clear();
@@ -48,14 +48,14 @@ TEST(value_dict_keeps_order) {
         cfx_dict_put(d, cfx_int(i * 7), cfx_int(i));
     CHECK_INT(d->len, 100);
     for (int i = 0; i < 100; i++) {
-        CHECK_INT(d->entries[i].key.i, i * 7);
-        CHECK_INT(cfx_dict_find(d, cfx_int(i * 7))->i, i);
+        CHECK_INT(cfx_integer(d->entries[i].key), i * 7);
+        CHECK_INT(cfx_integer(*cfx_dict_find(d, cfx_int(i * 7))), i);
     }
     CHECK(cfx_dict_remove(d, cfx_int(7)));
     CHECK(!cfx_dict_remove(d, cfx_int(7)));
     CHECK(!cfx_dict_find(d, cfx_int(7)));
-    CHECK_INT(cfx_dict_find(d, cfx_int(14))->i, 2);
-    CHECK_INT(d->entries[1].key.i, 14);
+    CHECK_INT(cfx_integer(*cfx_dict_find(d, cfx_int(14))), 2);
+    CHECK_INT(cfx_integer(d->entries[1].key), 14);
 }
 
 TEST(value_dict_by_name) {
@@ -113,8 +113,25 @@ TEST(value_numbers) {
 TEST(value_from_c_expressions) {
     CHECK_STR(cfx_repr(cfx_list(1, 2.5, "s", cfx_f32, NULL)), "[1, 2.5, 's', torch.float32, None]");
     cfx_value kw = CFX_KW(alpha, 2);
-    CHECK_STR(kw.keyword->name->text, "alpha");
-    CHECK_INT(kw.keyword->value.i, 2);
+    CHECK_STR(cfx_as_keyword(kw)->name->text, "alpha");
+    CHECK_INT(cfx_integer(cfx_as_keyword(kw)->value), 2);
     CHECK_STR(cfx_repr(cfx_ints_value(2, (int64_t[]){3, 4})), "[3, 4]");
     CHECK(cfx_is_none(cfx_string_value(NULL)));
+}
+
+TEST(reads_of_what_a_value_is_not_are_errors_and_safe) {
+    CHECK_INT(cfx_tensor_ndim(cfx_as_tensor(cfx_int(3))), 0);
+    CHECK_ERROR("expected a tensor, got int");
+    CHECK_INT(cfx_as_list(cfx_string_value("x"))->len, 0);
+    CHECK_ERROR("expected a list or tuple, got str");
+    CHECK_INT(cfx_as_dict(cfx_none())->len, 0);
+    CHECK_ERROR("expected a dict, got NoneType");
+    CHECK_STR(cfx_value_repr(cfx_node_value(cfx_as_node(cfx_float(1)))), "<bad>");
+    CHECK_ERROR("expected a node, got float");
+    cfx_list_append(cfx_as_list(cfx_int(1)), cfx_int(2));
+    CHECK_ERROR("expected a list or tuple, got int");
+    CHECK_INT(cfx_integer(cfx_list(1)), 0);
+    CHECK_ERROR("expected a number, not List[int]");
+    CHECK(cfx_as_module(cfx_bad()) == NULL); /* a bad value says nothing more */
+    CHECK_OK();
 }

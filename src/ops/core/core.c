@@ -5,7 +5,7 @@
 
 cfx_tensor *core_do(cfx_op_call *c, cfx_op *op, cfx_args a) {
     cfx_value v = cfx_op_do_from(c->at, op, a);
-    return v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__tensor_bad;
+    return v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : &cfx__tensor_bad;
 }
 
 cfx_tensor *core_to(cfx_op_call *c, cfx_tensor *x, cfx_dtype dtype) {

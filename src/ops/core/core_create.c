@@ -14,7 +14,7 @@ static cfx_value number_of(cfx_dtype d, int n) {
 }
 
 static cfx_dtype given_dtype(cfx_value v) {
-    return v.tag == CFX_TAG_DTYPE ? (cfx_dtype)v.i : CFX_F32;
+    return v.tag == CFX_TAG_DTYPE ? cfx_as_dtype(v) : CFX_F32;
 }
 
 /* full(size, value, dtype, layout, device, pin_memory) */
@@ -86,7 +86,7 @@ CORE(empty_like) {
     cfx_value layout = layout_or_strided(c->args[2]);
     cfx_value device = cfx_is_none(c->args[3]) ? cfx_device_value(t->device) : c->args[3];
     cfx_value shape = cfx_ints_value(t->ndim, t->shape);
-    if (c->args[5].tag == CFX_TAG_MEMORY_FORMAT && c->args[5].i != CFX_PRESERVE) {
+    if (c->args[5].tag == CFX_TAG_MEMORY_FORMAT && cfx_integer(c->args[5]) != CFX_PRESERVE) {
         c->out[0] = DO(empty_memory_format, shape, CFX_KW(dtype, dtype), CFX_KW(layout, layout),
                        CFX_KW(device, device), CFX_KW(pin_memory, false_or(c->args[4])),
                        CFX_KW(memory_format, c->args[5]));

@@ -14,8 +14,8 @@ CORE(_unsafe_index_put) {
 static cfx_value at_dim(int dim, cfx_tensor *index) {
     cfx_value list = cfx_list_value(0, NULL);
     for (int i = 0; i < dim; i++)
-        cfx_list_append(list.list, cfx_none());
-    cfx_list_append(list.list, cfx_tensor_value(index));
+        cfx_list_append(cfx_as_list(list), cfx_none());
+    cfx_list_append(cfx_as_list(list), cfx_tensor_value(index));
     return list;
 }
 
@@ -98,8 +98,8 @@ static void padded(cfx_op_call *c, bool reflect) {
                                CFX_KW(device, cfx_device_value(t->device)));
         cfx_tensor *from = reflect ? reflected(c, range, size) : DO(clamp, range, 0, size - 1);
         cfx_value at = at_dim(dim, from);
-        while (at.list->len < t->ndim)
-            cfx_list_append(at.list, cfx_none());
+        while (cfx_as_list(at)->len < t->ndim)
+            cfx_list_append(cfx_as_list(at), cfx_none());
         y = DO(_unsafe_index_Tensor, y, at);
     }
     if (!op_failed())
@@ -196,7 +196,7 @@ CORE(im2col) {
     int64_t blocks = row->shape[1] * col->shape[1];
     row = DO(unsqueeze, DO(unsqueeze, row, -1), -1);
     cfx_value at = at_dim(2, row);
-    cfx_list_append(at.list, cfx_tensor_value(col));
+    cfx_list_append(cfx_as_list(at), cfx_tensor_value(col));
     cfx_tensor *y = DO(permute, DO(index_Tensor, padded_x, at), cfx_list(0, 1, 2, 4, 3, 5));
     y = DO(reshape, y, cfx_list(x->shape[0], x->shape[1] * w[0][0] * w[0][1], blocks));
     c->out[0] = single ? DO(squeeze_dim, y, 0) : y;
@@ -222,7 +222,7 @@ CORE(col2im) {
     cfx_tensor *row = block_places(c, size[0], w[0][0], w[1][0], w[2][0], w[3][0]);
     row = DO(unsqueeze, DO(unsqueeze, row, -1), -1);
     cfx_value at = at_dim(2, row);
-    cfx_list_append(at.list,
+    cfx_list_append(cfx_as_list(at),
                     cfx_tensor_value(block_places(c, size[1], w[0][1], w[1][1], w[2][1], w[3][1])));
     cfx_tensor *sum =
         DO(new_zeros, x,

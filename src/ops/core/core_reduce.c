@@ -62,7 +62,7 @@ CORE(aminmax) {
 static cfx_tensor *deviation(cfx_op_call *c, cfx_value dims, cfx_value correction, bool keep) {
     cfx_tensor *x = core_wide(c, 0);
     double less = cfx_is_none(correction) ? 1.0 : cfx_number(correction);
-    if (dims.tag == CFX_TAG_LIST && !dims.list->len)
+    if (dims.tag == CFX_TAG_LIST && !cfx_as_list(dims)->len)
         dims = cfx_none();
     cfx_tensor *var = DO(var_correction, x, dims, CFX_KW(correction, less), CFX_KW(keepdim, keep));
     return core_to(c, DO(sqrt, var), T->dtype);
@@ -103,7 +103,7 @@ CORE(var_mean_dim) { var_and_mean(c, c->args[1], unbiased(c, 2), c->args[3]); }
 
 static void vector_norm(cfx_op_call *c, cfx_value dims, cfx_value keep, cfx_value dtype) {
     cfx_value p = arg_is_none(c, 1) ? cfx_float(2) : c->args[1];
-    if (dims.tag == CFX_TAG_LIST && !dims.list->len)
+    if (dims.tag == CFX_TAG_LIST && !cfx_as_list(dims)->len)
         dims = cfx_none();
     c->out[0] = DO(linalg_vector_norm, T, p, dims, keep, CFX_KW(dtype, dtype));
 }

@@ -52,7 +52,7 @@ static cfx_tensor *range(cfx_op_call *c, const resampling *r, int64_t n) {
 static cfx_tensor *taken(cfx_op_call *c, const resampling *r, cfx_tensor *const *at) {
     cfx_value index = cfx_list(CFX_NONE, CFX_NONE);
     for (int d = 0; d < r->dims; d++)
-        cfx_list_append(index.list, cfx_tensor_value(at[d]));
+        cfx_list_append(cfx_as_list(index), cfx_tensor_value(at[d]));
     return DO(_unsafe_index_Tensor, r->image, index);
 }
 

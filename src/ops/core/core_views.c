@@ -54,7 +54,7 @@ CORE(split_Tensor) {
     int64_t left = t->shape[dim];
     cfx_value sizes = cfx_list_value(0, NULL);
     do {
-        cfx_list_append(sizes.list, cfx_int(left < size ? left : size));
+        cfx_list_append(cfx_as_list(sizes), cfx_int(left < size ? left : size));
         left -= size;
     } while (left > 0);
     c->result = DO_ALL(split_with_sizes, T, sizes, c->args[2]);
@@ -70,7 +70,7 @@ CORE(unbind_int) {
     if (T->shape[dim]) {
         cfx_value parts = DO_ALL(tensor_split_sections, T, T->shape[dim], dim);
         for (int64_t i = 0; i < T->shape[dim] && !op_failed(); i++)
-            cfx_list_append(out.list,
+            cfx_list_append(cfx_as_list(out),
                             cfx_tensor_value(DO(squeeze_dim, cfx_tensor_at(parts, i), dim)));
     }
     c->result = out;
@@ -96,7 +96,7 @@ CORE(stack) {
     }
     cfx_value rows = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < n; i++)
-        cfx_list_append(rows.list, cfx_tensor_value(DO(unsqueeze, arg_item(c, 0, i), dim)));
+        cfx_list_append(cfx_as_list(rows), cfx_tensor_value(DO(unsqueeze, arg_item(c, 0, i), dim)));
     c->out[0] = DO(cat, rows, c->args[1]);
 }
 
@@ -246,7 +246,7 @@ CORE(block_diag) {
         cfx_value d = cfx_dtype_value((cfx_dtype)t[i]->dtype), at = cfx_device_value(t[0]->device);
         cfx_tensor *l = DO(zeros, cfx_list(row, start), CFX_KW(dtype, d), CFX_KW(device, at));
         cfx_tensor *r = DO(zeros, cfx_list(row, after), CFX_KW(dtype, d), CFX_KW(device, at));
-        cfx_list_append(rows.list, cfx_tensor_value(DO(cat, cfx_list(l, t[i], r), 1)));
+        cfx_list_append(cfx_as_list(rows), cfx_tensor_value(DO(cat, cfx_list(l, t[i], r), 1)));
         start += t[i]->shape[1];
     }
     if (!op_failed())

@@ -193,7 +193,7 @@ static void kernel_tensor(cfx_op_call *c) {
     cfx_value v = c->args[0];
     if (!options_fit(c, -1, 2, -1))
         return;
-    cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? v.tensor : cfx_tensor_from_value(v);
+    cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : cfx_tensor_from_value(v);
     if (cfx__obj_is_bad(t))
         return;
     cfx_tensor *out = out_new(c, 0, arg_dtype(c, 1, t->dtype), t->ndim, t->shape);

@@ -86,10 +86,10 @@ TEST(to_gives_self_where_nothing_changes) {
     CHECK(cfx_to(x, cfx_f32) == x);
     CHECK(cfx_to(x, cfx_f32, cfx_bool(false), cfx_bool(true)) != x);
     CHECK_INT(cfx_tensor_dtype(cfx_to(x, cfx_zeros(cfx_list(1), CFX_KW(dtype, cfx_i64)))), CFX_I64);
-    CHECK_INT(cfx_tensor_dtype(cfx_py("Tensor.half", x).tensor), CFX_F16);
-    CHECK_INT(cfx_tensor_dtype(cfx_py("Tensor.bool", x).tensor), CFX_BOOL);
-    CHECK(cfx_py("Tensor.cpu", x).tensor == x);
-    CHECK(cfx_py("Tensor.to", x, "cpu").tensor == x);
+    CHECK_INT(cfx_tensor_dtype(cfx_as_tensor(cfx_py("Tensor.half", x))), CFX_F16);
+    CHECK_INT(cfx_tensor_dtype(cfx_as_tensor(cfx_py("Tensor.bool", x))), CFX_BOOL);
+    CHECK(cfx_as_tensor(cfx_py("Tensor.cpu", x)) == x);
+    CHECK(cfx_as_tensor(cfx_py("Tensor.to", x, "cpu")) == x);
     CHECK_INT(cfx_tensor_dtype(cfx_type_as(x, cfx_tensor(cfx_list(1)))), CFX_I64);
     CHECK_OK();
 }
@@ -160,13 +160,13 @@ TEST(large_copies_turn_right) {
 
 TEST(questions_and_numbers) {
     cfx_tensor *x = cfx_t(cfx_zeros(cfx_list(2, 3)));
-    CHECK_INT(cfx_numel(x).i, 6);
-    CHECK_INT(cfx_sym_size(x, -1).i, 2);
-    CHECK_INT(cfx_sym_stride(x, 1).i, 3);
-    CHECK(!cfx_is_contiguous(x).b);
-    CHECK(cfx_item(cfx_scalar_tensor(2.5)).f == 2.5);
+    CHECK_INT(cfx_integer(cfx_numel(x)), 6);
+    CHECK_INT(cfx_integer(cfx_sym_size(x, -1)), 2);
+    CHECK_INT(cfx_integer(cfx_sym_stride(x, 1)), 3);
+    CHECK(!cfx_integer(cfx_is_contiguous(x)));
+    CHECK(cfx_number(cfx_item(cfx_scalar_tensor(2.5))) == 2.5);
     CHECK(cfx_item(cfx_tensor(cfx_bool(true))).tag == CFX_TAG_BOOL);
-    CHECK_INT(cfx_result_type(x, cfx_tensor(cfx_list(1))).i, CFX_F32);
+    CHECK_INT(cfx_integer(cfx_result_type(x, cfx_tensor(cfx_list(1)))), CFX_F32);
     CHECK_OK();
     cfx_item(x);
     CHECK_ERROR("a Tensor with 6 elements cannot be converted to Scalar");

@@ -165,8 +165,8 @@ static int64_t to_i64(double f) { return f >= -0x1p63 && f < 0x1p63 ? (int64_t)f
 
 /* Complex lines and powers: exp(log(base) * exponent) by its parts. */
 static void line_c128(double *out, int64_t n, cfx_value start, cfx_value end, double base) {
-    double a[2] = {cfx_number(start), start.tag == CFX_TAG_COMPLEX ? start.complex_->im : 0};
-    double b[2] = {cfx_number(end), end.tag == CFX_TAG_COMPLEX ? end.complex_->im : 0};
+    double a[2] = {cfx_number(start), start.tag == CFX_TAG_COMPLEX ? cfx_as_complex(start)->im : 0};
+    double b[2] = {cfx_number(end), end.tag == CFX_TAG_COMPLEX ? cfx_as_complex(end)->im : 0};
     for (int64_t i = 0; i < n; i++) {
         double e[2];
         for (int k = 0; k < 2; k++) {

@@ -335,7 +335,7 @@ static void kernel_sdpa(cfx_op_call *c) {
     }
     cfx_value made = cfx__op_decompose(c->at, c->op, c->args);
     if (!op_failed())
-        cfx__tensor_copy(c->out[0], made.tensor);
+        cfx__tensor_copy(c->out[0], cfx_as_tensor(made));
 }
 
 /* A mask of bools as numbers to add: nothing, or minus infinity. */
@@ -458,7 +458,7 @@ CFX_OP(_scaled_dot_product_flash_attention_for_cpu) = {
 
 static cfx_tensor *times(cfx_tensor *t, double factor) {
     cfx_value v = cfx_op_do(&cfx_op_mul_Scalar, t, factor);
-    return op_failed() ? &cfx__tensor_bad : v.tensor;
+    return op_failed() ? &cfx__tensor_bad : cfx_as_tensor(v);
 }
 
 /* query, key, value, attn_mask, dropout_p, is_causal, dropout_mask, scale, enable_gqa */

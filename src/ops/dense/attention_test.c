@@ -11,7 +11,9 @@ static cfx_tensor *heads(int64_t b, int64_t h, int64_t n, int64_t d) {
     return numbers(4, (int64_t[]){b, h, n, d});
 }
 
-static bool close_to(cfx_value a, cfx_value b) { return cfx_allclose(a, b, 1e-4, 1e-5).i; }
+static bool close_to(cfx_value a, cfx_value b) {
+    return cfx_integer(cfx_allclose(a, b, 1e-4, 1e-5));
+}
 
 /* The same call with composites decomposed. */
 static cfx_value apart(const char *name, cfx_args args) {
@@ -76,10 +78,10 @@ TEST(attention_forms) {
 /* Parameters of one layer and direction. */
 static void add_params(cfx_value list, int64_t gates, int64_t in, int64_t size) {
     const int64_t wide = gates * size;
-    cfx_list_append(list.list, CFX_V(cfx_mul(numbers(2, (int64_t[]){wide, in}), 0.5)));
-    cfx_list_append(list.list, CFX_V(cfx_mul(numbers(2, (int64_t[]){wide, size}), 0.3)));
-    cfx_list_append(list.list, CFX_V(numbers(1, &wide)));
-    cfx_list_append(list.list, CFX_V(numbers(1, &wide)));
+    cfx_list_append(cfx_as_list(list), CFX_V(cfx_mul(numbers(2, (int64_t[]){wide, in}), 0.5)));
+    cfx_list_append(cfx_as_list(list), CFX_V(cfx_mul(numbers(2, (int64_t[]){wide, size}), 0.3)));
+    cfx_list_append(cfx_as_list(list), CFX_V(numbers(1, &wide)));
+    cfx_list_append(cfx_as_list(list), CFX_V(numbers(1, &wide)));
 }
 
 TEST(recurrent_layers_equal_their_parts) {

@@ -8,7 +8,7 @@ static const conv_args backward_args = {
     .stride = 4, .padding = 5, .dilation = 6, .transposed = 7, .output_padding = 8, .groups = 9};
 
 static bool wanted(const cfx_op_call *c, int i) {
-    return cfx_integer(c->args[10].list->items[i]) != 0;
+    return cfx_integer(cfx_as_list(c->args[10])->items[i]) != 0;
 }
 
 /* The geometry of the forward convolution, whose result must have the shape of the gradient. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 static bool close_to(cfx_tensor *a, cfx_tensor *b) {
-    return cfx_allclose(cfx_to(a, cfx_f64), cfx_to(b, cfx_f64), 1e-4, 1e-3).i;
+    return cfx_integer(cfx_allclose(cfx_to(a, cfx_f64), cfx_to(b, cfx_f64), 1e-4, 1e-3));
 }
 
 typedef struct {

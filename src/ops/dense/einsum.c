@@ -286,8 +286,8 @@ static cfx_tensor *contract_all(cfx_op_call *c, const equation *e, extents *x, c
     for (int step = 0; n > 1 && !op_failed(); step++) {
         int64_t i = 0, j = 1;
         if (path) {
-            i = cfx_integer(c->args[2].list->items[2 * step]);
-            j = cfx_integer(c->args[2].list->items[2 * step + 1]);
+            i = cfx_integer(cfx_as_list(c->args[2])->items[2 * step]);
+            j = cfx_integer(cfx_as_list(c->args[2])->items[2 * step + 1]);
             if (j < i) {
                 int64_t swap = i;
                 i = j, j = swap;

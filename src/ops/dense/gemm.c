@@ -394,8 +394,8 @@ bool gemm_run(cfx_op_call *c, gemm *g) {
     if (!cfx__dtype_is_float(g->dtype)) {
         w.alpha_i = cfx_integer(g->alpha);
         w.beta_i = cfx_integer(g->beta);
-        w.alpha_im = g->alpha.tag == CFX_TAG_COMPLEX ? g->alpha.complex_->im : 0;
-        w.beta_im = g->beta.tag == CFX_TAG_COMPLEX ? g->beta.complex_->im : 0;
+        w.alpha_im = g->alpha.tag == CFX_TAG_COMPLEX ? cfx_as_complex(g->alpha)->im : 0;
+        w.beta_im = g->beta.tag == CFX_TAG_COMPLEX ? cfx_as_complex(g->beta)->im : 0;
     }
     if (!g->k) {
         scale_all(&w);
@@ -459,7 +459,7 @@ void out_as_composed(cfx_op_call *c) {
     }
     cfx_value made = cfx__op_decompose(c->at, c->op, args);
     for (int i = 0; i < c->nout && !op_failed(); i++) {
-        const cfx_tensor *t = c->nout == 1 ? made.tensor : cfx_tensor_at(made, i);
+        const cfx_tensor *t = c->nout == 1 ? cfx_as_tensor(made) : cfx_tensor_at(made, i);
         out_strided(c, i, t->dtype, t->ndim, t->shape, t->stride);
     }
 }

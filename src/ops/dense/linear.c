@@ -307,7 +307,7 @@ static void kernel_linear(cfx_op_call *c) {
     if (w->ndim != 2 || out->ndim != x->ndim || (b && b->ndim != 1)) { /* see shape_linear */
         cfx_value v = cfx__op_decompose(c->at, c->op, c->args);
         if (v.tag == CFX_TAG_TENSOR)
-            cfx__tensor_copy(out, v.tensor);
+            cfx__tensor_copy(out, cfx_as_tensor(v));
         return;
     }
     int64_t k = w->shape[1], m = 1, stride[CFX_MAX_DIMS], flat[2];

@@ -65,14 +65,14 @@ static cfx_tensor *layer(const rnn *r, const weights *w, cfx_tensor *x, bool rev
     cfx_value each = cfx_unbind(gates, 0), outs = cfx_list_value(0, NULL);
     for (int64_t t = 0; t < r->steps && !op_failed(); t++) {
         state = step(r->kind, w, item(each, t), state, &other);
-        cfx_list_append(outs.list, CFX_V(state));
+        cfx_list_append(cfx_as_list(outs), CFX_V(state));
     }
     if (op_failed())
         return &cfx__tensor_bad;
     for (int64_t i = 0, j = r->steps - 1; reverse && i < j; i++, j--) {
-        cfx_value swap = outs.list->items[i];
-        outs.list->items[i] = outs.list->items[j];
-        outs.list->items[j] = swap;
+        cfx_value swap = cfx_as_list(outs)->items[i];
+        cfx_as_list(outs)->items[i] = cfx_as_list(outs)->items[j];
+        cfx_as_list(outs)->items[j] = swap;
     }
     cfx_tensor *y = cfx_cat(outs, 0);
     *h = cfx_squeeze(state, 0);
@@ -100,9 +100,9 @@ void decompose_rnn(cfx_op_call *c) {
             const weights w = weights_of(c, &r, at);
             cfx_tensor *h = item(hs, at), *cell = lstm ? item(cs, at) : NULL;
             y[k] = layer(&r, &w, x, k == 1, &h, &cell);
-            cfx_list_append(last_h.list, CFX_V(h));
+            cfx_list_append(cfx_as_list(last_h), CFX_V(h));
             if (lstm)
-                cfx_list_append(last_c.list, CFX_V(cell));
+                cfx_list_append(cfx_as_list(last_c), CFX_V(cell));
         }
         if (op_failed())
             return;

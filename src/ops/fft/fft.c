@@ -121,7 +121,7 @@ static void grad_c2c(cfx_back *b) {
 
 /* The last of the dims transformed, which is the one that is half as long. */
 static int last_dim(const cfx_back *b) {
-    const cfx_list *dims = b->args[1].list;
+    const cfx_list *dims = cfx_as_list(b->args[1]);
     return (int)cfx__shape_wrap_dim(b->at, cfx_integer(dims->items[dims->len - 1]),
                                     back_arg(b, 0)->ndim);
 }

@@ -216,8 +216,8 @@ static bool range_for(cfx_op_call *c, int arg, const cfx_tensor *x, int dims, in
     *low = 0;
     *high = 1;
     if (!arg_is_none(c, arg)) {
-        *low = cfx_number(c->args[arg].list->items[2 * d]);
-        *high = cfx_number(c->args[arg].list->items[2 * d + 1]);
+        *low = cfx_number(cfx_as_list(c->args[arg])->items[2 * d]);
+        *high = cfx_number(cfx_as_list(c->args[arg])->items[2 * d + 1]);
     } else if (points) {
         range_of(x, d, points, dims, low, high);
     }
@@ -354,7 +354,7 @@ static void decompose_bin_edges(cfx_op_call *c) {
         return;
     c->result = cfx_list_value(0, NULL);
     for (int d = 0; d < dims; d++)
-        cfx_list_append(c->result.list, cfx_tensor_value(edges[d]));
+        cfx_list_append(cfx_as_list(c->result), cfx_tensor_value(edges[d]));
 }
 
 CFX_OP(_histogramdd_bin_edges) = {
@@ -427,7 +427,8 @@ static void decompose_histogramdd(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
     cfx_value bins = c->args[1], edges = bins;
     cfx_tensor *hist;
-    if (bins.tag == CFX_TAG_LIST && bins.list->len && bins.list->items[0].tag == CFX_TAG_TENSOR) {
+    if (bins.tag == CFX_TAG_LIST && cfx_as_list(bins)->len &&
+        cfx_as_list(bins)->items[0].tag == CFX_TAG_TENSOR) {
         hist = cfx_aten__histogramdd_from_bin_tensors(x, bins, CFX_KW(weight, c->args[3]),
                                                       CFX_KW(density, c->args[4]));
     } else {

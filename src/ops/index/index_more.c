@@ -22,7 +22,7 @@ static cfx_value clamped(cfx_op_call *c, const cfx_tensor *self, int arg) {
             return cfx_bad();
         }
         int64_t n = self->shape[k];
-        cfx_list_append(list.list, t ? CFX_V(cfx_clamp(t, -n, n - 1)) : CFX_NONE);
+        cfx_list_append(cfx_as_list(list), t ? CFX_V(cfx_clamp(t, -n, n - 1)) : CFX_NONE);
     }
     return list;
 }

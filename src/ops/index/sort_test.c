@@ -148,9 +148,9 @@ TEST(differences_and_closeness) {
     CHECK_STR(STR(cfx_diff(LIST(1, 4, 9, 16))), "tensor([3, 5, 7])");
     CHECK_STR(STR(cfx_diff(LIST(1, 4, 9, 16), 2)), "tensor([2, 2])");
     CHECK_STR(SHAPE(cfx_diff(LIST(1, 4), 9)), "[0]");
-    CHECK(cfx_equal(LIST(1, 2), LIST(1, 2)).b);
-    CHECK(!cfx_equal(LIST(1, 2), LIST(1)).b);
-    CHECK(cfx_allclose(LIST(1.0), LIST(1.0 + 1e-7)).b);
+    CHECK(cfx_integer(cfx_equal(LIST(1, 2), LIST(1, 2))));
+    CHECK(!cfx_integer(cfx_equal(LIST(1, 2), LIST(1))));
+    CHECK(cfx_integer(cfx_allclose(LIST(1.0), LIST(1.0 + 1e-7))));
     CHECK_OK();
     cfx_diff(cfx_sum(LIST(1)));
     CHECK_ERROR("diff expects input to be at least one-dimensional");

@@ -23,12 +23,12 @@ static bool check_norm(cfx_op_call *c, const cfx_tensor *a, cfx_value dim, int d
     const char *fn = "linalg.matrix_norm";
     if (!check_matrix(c, a, fn, "A"))
         return false;
-    if (dim.list->len != 2) {
+    if (cfx_as_list(dim)->len != 2) {
         op_fail(c, "%s: dim must be a 2-tuple. Got %s", fn, cfx_value_repr(dim));
         return false;
     }
     for (int i = 0; i < 2; i++) {
-        dims[i] = cfx__shape_wrap_dim(c->at, cfx_integer(dim.list->items[i]), a->ndim);
+        dims[i] = cfx__shape_wrap_dim(c->at, cfx_integer(cfx_as_list(dim)->items[i]), a->ndim);
         if (dims[i] < 0)
             return false;
     }
@@ -318,7 +318,7 @@ static void pinv_with(cfx_op_call *c, tolerances t, cfx_value hermitian) {
         return;
     cfx_value v[] = {c->args[0], cfx_tensor_value(t.atol), cfx_tensor_value(t.rtol), hermitian};
     cfx_value r = cfx__op_call_bound(c->at, &cfx_op_linalg_pinv_atol_rtol_tensor, v);
-    c->out[0] = r.tag == CFX_TAG_TENSOR ? r.tensor : &cfx__tensor_bad;
+    c->out[0] = r.tag == CFX_TAG_TENSOR ? cfx_as_tensor(r) : &cfx__tensor_bad;
 }
 
 static void decompose_pinv_float(cfx_op_call *c) {

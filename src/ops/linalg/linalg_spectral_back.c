@@ -88,7 +88,7 @@ static void back_reflections(cfx_back *b, cfx_tensor *x, cfx_tensor *g, bool rev
     cfx_value gtau = cfx_list_value(0, NULL);
     for (int64_t step = 0; step < k && !op_failed(); step++) {
         int64_t i = reversed ? step : k - 1 - step;
-        cfx_list_append(right.list, cfx_tensor_value(x));
+        cfx_list_append(cfx_as_list(right), cfx_tensor_value(x));
         x = reflect(reflector(a, i), columns(cfx_slice(taus, -1, i, i + 1)), x);
     }
     for (int64_t step = k; step-- > 0 && !op_failed();) {
@@ -98,15 +98,16 @@ static void back_reflections(cfx_back *b, cfx_tensor *x, cfx_tensor *g, bool rev
         cfx_tensor *kv = matmul(g, matmul(adjoint_of(r), v));
         cfx_tensor *khv = matmul(r, matmul(adjoint_of(g), v));
         cfx_tensor *gv = cfx_neg(cfx_mul(tau, cfx_add(kv, khv)));
-        cfx_list_append(ga.list, cfx_tensor_value(gv));
-        cfx_list_append(gtau.list,
+        cfx_list_append(cfx_as_list(ga), cfx_tensor_value(gv));
+        cfx_list_append(cfx_as_list(gtau),
                         cfx_tensor_value(cfx_squeeze(cfx_neg(matmul(adjoint_of(v), kv)), -1)));
         g = reflect(v, tau, g);
     }
     for (int64_t i = 0, j = k - 1; reversed && i < j; i++, j--) { /* made from last to first */
-        cfx_value one = ga.list->items[i], other = gtau.list->items[i];
-        ga.list->items[i] = ga.list->items[j], ga.list->items[j] = one;
-        gtau.list->items[i] = gtau.list->items[j], gtau.list->items[j] = other;
+        cfx_value one = cfx_as_list(ga)->items[i], other = cfx_as_list(gtau)->items[i];
+        cfx_as_list(ga)->items[i] = cfx_as_list(ga)->items[j], cfx_as_list(ga)->items[j] = one;
+        cfx_as_list(gtau)->items[i] = cfx_as_list(gtau)->items[j],
+        cfx_as_list(gtau)->items[j] = other;
     }
     if (b->needs[0]) {
         cfx_tensor *all = k ? cfx_tril(cfx_cat(ga, -1), -1) : zeros_as(a);

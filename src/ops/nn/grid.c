@@ -185,7 +185,7 @@ static void shape_sample_back(cfx_op_call *c) {
     }
     for (int i = 0; i < 2; i++) {
         const cfx_tensor *t = arg_tensor(c, 1 + i);
-        if (cfx_integer(c->args[6].list->items[i]))
+        if (cfx_integer(cfx_as_list(c->args[6])->items[i]))
             out_new(c, i, t->dtype, t->ndim, t->shape);
     }
 }

@@ -49,7 +49,7 @@ static inline bool norm_param_fits(cfx_op_call *c, const cfx_tensor *x, const cf
 
 /* Which results output_mask asks for. */
 static inline bool mask_at(const cfx_op_call *c, int arg, int i) {
-    return i < arg_count(c, arg) && cfx_integer(c->args[arg].list->items[i]) != 0;
+    return i < arg_count(c, arg) && cfx_integer(cfx_as_list(c->args[arg])->items[i]) != 0;
 }
 
 /* Gradients: norm_back.c. */

@@ -43,7 +43,7 @@ static cfx_value wanted(const cfx_back *b, int x, int w, int bias) {
 
 static void back_layer_norm_recorded(cfx_back *b) {
     cfx_tensor *g = lifted(b->gout[0]), *x = lifted(back_arg(b, 0)), *w = lifted(back_arg(b, 2));
-    const int inner = (int)b->args[1].list->len, outer = x->ndim - inner;
+    const int inner = (int)cfx_as_list(b->args[1])->len, outer = x->ndim - inner;
     int64_t dims[CFX_MAX_DIMS];
     for (int i = 0; i < x->ndim; i++)
         dims[i] = i;
@@ -137,8 +137,8 @@ static void back_batch_norm_recorded(cfx_back *b, cfx_value mean, cfx_value var,
         s = normalize(x, over, eps);
         dx = input_grad(s, scaled_g, over);
     } else {
-        s.rstd = cfx_view(cfx_rsqrt(cfx_add(lifted(var.tensor), eps)), channels);
-        s.unit = cfx_mul(cfx_sub(x, cfx_view(lifted(mean.tensor), channels)), s.rstd);
+        s.rstd = cfx_view(cfx_rsqrt(cfx_add(lifted(cfx_as_tensor(var)), eps)), channels);
+        s.unit = cfx_mul(cfx_sub(x, cfx_view(lifted(cfx_as_tensor(mean)), channels)), s.rstd);
         dx = cfx_mul(scaled_g, s.rstd);
     }
     give(b, 0, dx);

@@ -63,7 +63,7 @@ static bool read_vec(cfx_op_call *c, const resample_row *r, const cfx_tensor *x,
     if (*given != r->dims || x->ndim != r->dims + 2)
         return true; /* fits says so */
     for (int k = 0; k < r->dims; k++) {
-        double f = cfx_number(c->args[at].list->items[k]), n = (double)x->shape[k + 2] * f;
+        double f = cfx_number(cfx_as_list(c->args[at])->items[k]), n = (double)x->shape[k + 2] * f;
         s->scale[3 - r->dims + k] = f;
         size[k] = n >= 9e18 ? INT64_MAX : n <= 0 || n != n ? 0 : (int64_t)n;
     }
@@ -231,7 +231,7 @@ static void grad_resample(cfx_back *b) {
         args[n++] = b->args[at++];
     for (int k = 0; k < r->dims; k++) {
         cfx_value v = b->args[r->vec ? at : at + k];
-        args[n++] = r->vec && !cfx_is_none(v) ? v.list->items[k] : v;
+        args[n++] = r->vec && !cfx_is_none(v) ? cfx_as_list(v)->items[k] : v;
     }
     cfx_op *op = (r->backward ? forward : transposed)[r->mode][r->dims - 1];
     b->gin[0] = cfx_op_do_from(b->at, op, (cfx_args){n, args, NULL});

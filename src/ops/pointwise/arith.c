@@ -33,7 +33,7 @@ static void shape_add(cfx_op_call *c) {
 }
 
 static bool is_bool(cfx_value v) {
-    return v.tag == CFX_TAG_TENSOR ? v.tensor->dtype == CFX_BOOL : v.tag == CFX_TAG_BOOL;
+    return v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v)->dtype == CFX_BOOL : v.tag == CFX_TAG_BOOL;
 }
 
 static void shape_sub(cfx_op_call *c) {
@@ -159,7 +159,7 @@ DIVISION(fmod, 8, fmod(x, y), RESIDUE(x, y))
 static bool holds_zero(cfx_value v) {
     if (v.tag != CFX_TAG_TENSOR)
         return cfx_integer(v) == 0;
-    const cfx_tensor *t = cfx__tensor_contiguous_as(v.tensor, CFX_I64);
+    const cfx_tensor *t = cfx__tensor_contiguous_as(cfx_as_tensor(v), CFX_I64);
     const int64_t *x = (const int64_t *)t->data;
     bool found = false;
     for (int64_t i = 0; i < t->numel; i++)

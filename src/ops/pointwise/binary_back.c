@@ -34,9 +34,10 @@ static cfx_tensor *power(cfx_back *b, cfx_value base, cfx_value exponent) {
 
 static cfx_value one_less(cfx_value v) {
     return v.tag == CFX_TAG_TENSOR ? CFX_V(cfx_sub(v, 1))
-           : v.tag == CFX_TAG_COMPLEX ? cfx_complex_value(v.complex_->re - 1, v.complex_->im)
-           : v.tag == CFX_TAG_INT && v.i > INT64_MIN ? cfx_int(v.i - 1)
-                                                     : cfx_float(cfx_number(v) - 1);
+           : v.tag == CFX_TAG_COMPLEX
+               ? cfx_complex_value(cfx_as_complex(v)->re - 1, cfx_as_complex(v)->im)
+           : v.tag == CFX_TAG_INT && cfx_integer(v) > INT64_MIN ? cfx_int(cfx_integer(v) - 1)
+                                                                : cfx_float(cfx_number(v) - 1);
 }
 
 static cfx_tensor *back_base(cfx_back *b) {
@@ -58,7 +59,7 @@ static cfx_tensor *back_exponent(cfx_back *b) {
         return cfx_where(flat, 0, g);
     }
     if (A(0).tag == CFX_TAG_COMPLEX) {
-        double re = A(0).complex_->re, im = A(0).complex_->im;
+        double re = cfx_as_complex(A(0))->re, im = cfx_as_complex(A(0))->im;
         cfx_value log_ = cfx_complex_value(log(hypot(re, im)), atan2(im, re));
         return cfx_mul(G, conj_of(cfx_mul(Y(0), log_)));
     }

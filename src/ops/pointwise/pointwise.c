@@ -48,7 +48,7 @@ static cfx_dtype result_of(rule r, cfx_dtype d) {
 static int common_float(const cfx_op_call *c, int n) {
     int d = -1;
     for (int i = 0; i < n; i++) {
-        const cfx_tensor *t = c->args[i].tag == CFX_TAG_TENSOR ? c->args[i].tensor : NULL;
+        const cfx_tensor *t = c->args[i].tag == CFX_TAG_TENSOR ? cfx_as_tensor(c->args[i]) : NULL;
         if (!t || t->ndim == 0 || (i && t->dtype != d) || !cfx__dtype_is_float(t->dtype))
             return -1;
         d = t->dtype;
@@ -78,9 +78,9 @@ bool pointwise_dtypes(cfx_op_call *c, const pointwise_row *r, cfx_dtype *compute
 /* Whether all operands are contiguous tensors of one shape: then so is the result. */
 static bool all_alike(const cfx_op_call *c, int n) {
     for (int i = 0; i < n; i++) {
-        const cfx_tensor *t = c->args[i].tag == CFX_TAG_TENSOR ? c->args[i].tensor : NULL;
+        const cfx_tensor *t = c->args[i].tag == CFX_TAG_TENSOR ? cfx_as_tensor(c->args[i]) : NULL;
         if (!t || !cfx__tensor_is_contiguous(t) ||
-            (i && !cfx__tensor_same_shape(t, c->args[0].tensor)))
+            (i && !cfx__tensor_same_shape(t, cfx_as_tensor(c->args[0]))))
             return false;
     }
     return n > 0;
@@ -92,7 +92,8 @@ static bool either_order(const cfx_op_call *c, int n) {
     if (!c->fake || !cfx__dispatcher()->recorder)
         return false;
     for (int i = 0; i < n; i++)
-        if (c->args[i].tag == CFX_TAG_TENSOR && !cfx__tensor_is_channels_last(c->args[i].tensor))
+        if (c->args[i].tag == CFX_TAG_TENSOR &&
+            !cfx__tensor_is_channels_last(cfx_as_tensor(c->args[i])))
             return false;
     return true;
 }
@@ -106,13 +107,14 @@ void pointwise_shape(cfx_op_call *c, const pointwise_row *r) {
     const bool either = either_order(c, n);
     if (all_alike(c, n) && !either) {
         if (pointwise_dtypes(c, r, &compute, &result))
-            out_new(c, 0, result, c->args[0].tensor->ndim, c->args[0].tensor->shape);
+            out_new(c, 0, result, cfx_as_tensor(c->args[0])->ndim,
+                    cfx_as_tensor(c->args[0])->shape);
         return;
     }
     for (int i = 0; i < n; i++) {
         if (c->args[i].tag != CFX_TAG_TENSOR)
             continue;
-        t[tensors++] = c->args[i].tensor;
+        t[tensors++] = cfx_as_tensor(c->args[i]);
         if (!cfx__shape_broadcast(c->at, &ndim, shape, t[tensors - 1]->ndim, t[tensors - 1]->shape))
             return;
     }
@@ -147,11 +149,11 @@ static const cfx_tensor *box_new(box *b, cfx_dtype dtype) {
 
 static const cfx_tensor *boxed(box *b, cfx_value v) {
     switch (v.tag) {
-    case CFX_TAG_BOOL: b->data.b = v.b; return box_new(b, CFX_BOOL);
-    case CFX_TAG_FLOAT: b->data.f[0] = v.f; return box_new(b, CFX_F64);
+    case CFX_TAG_BOOL: b->data.b = cfx_integer(v); return box_new(b, CFX_BOOL);
+    case CFX_TAG_FLOAT: b->data.f[0] = cfx_number(v); return box_new(b, CFX_F64);
     case CFX_TAG_COMPLEX:
-        b->data.f[0] = v.complex_->re;
-        b->data.f[1] = v.complex_->im;
+        b->data.f[0] = cfx_as_complex(v)->re;
+        b->data.f[1] = cfx_as_complex(v)->im;
         return box_new(b, CFX_C128);
     default: b->data.i = cfx_integer(v); return box_new(b, CFX_I64);
     }
@@ -181,7 +183,7 @@ pointwise_params pointwise_numbers(const cfx_op_call *c, const pointwise_row *r)
         }
         p.f[n] = cfx_number(v);
         p.i[n] = cfx_integer(v);
-        p.im[n++] = v.tag == CFX_TAG_COMPLEX ? v.complex_->im : 0;
+        p.im[n++] = v.tag == CFX_TAG_COMPLEX ? cfx_as_complex(v)->im : 0;
     }
     return p;
 }
@@ -194,7 +196,7 @@ void pointwise_run(cfx_op_call *c, const pointwise_row *r, cfx_dtype compute, in
     box boxes[CFX__ITER_MAX];
     o[0] = (cfx__iter_operand){c->out[0], result_of(r->rule, as)};
     for (int i = 0; i < n; i++) {
-        const cfx_tensor *t = operands[i].tag == CFX_TAG_TENSOR ? operands[i].tensor
+        const cfx_tensor *t = operands[i].tag == CFX_TAG_TENSOR ? cfx_as_tensor(operands[i])
                                                                  : boxed(&boxes[i], operands[i]);
         if (t->ndim == 0 && t->dtype != compute && is_narrowed(r, compute))
             t = narrowed(&boxes[i], t, compute);
@@ -225,5 +227,5 @@ void decompose_alias(cfx_op_call *c) {
     if (c->nout == 0)
         c->result = v;
     else
-        c->out[0] = v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__tensor_bad;
+        c->out[0] = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : &cfx__tensor_bad;
 }

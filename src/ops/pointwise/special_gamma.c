@@ -397,5 +397,5 @@ void decompose_wrapped(cfx_op_call *c) {
             args[i] = cfx_tensor_value(cfx__tensor_scalar(args[i], d, true));
         }
     }
-    c->out[0] = cfx__op_call_bound(c->at, (cfx_op *)c->op->row, args).tensor;
+    c->out[0] = cfx_as_tensor(cfx__op_call_bound(c->at, (cfx_op *)c->op->row, args));
 }

@@ -8,12 +8,12 @@
 
 static double call1(const char *name, double x) {
     cfx_tensor *t = cfx_tensor_new(CFX_F64, 0, NULL, &x);
-    return cfx_tensor_get(cfx_op_do(cfx_op_find(name), t).tensor, 0);
+    return cfx_tensor_get(cfx_as_tensor(cfx_op_do(cfx_op_find(name), t)), 0);
 }
 
 static double call2(const char *name, double x, double y) {
     cfx_tensor *a = cfx_tensor_new(CFX_F64, 0, NULL, &x), *b = cfx_tensor_new(CFX_F64, 0, NULL, &y);
-    return cfx_tensor_get(cfx_op_do(cfx_op_find(name), a, b).tensor, 0);
+    return cfx_tensor_get(cfx_as_tensor(cfx_op_do(cfx_op_find(name), a, b)), 0);
 }
 
 /* Relative. */
@@ -151,15 +151,16 @@ TEST(special_polynomials_of_absurd_order) {
 TEST(special_numbers_may_stand_for_tensors) {
     float x[] = {0.5f, -0.25f};
     cfx_tensor *t = cfx_tensor_new(CFX_F32, 1, (int64_t[]){2}, x);
-    cfx_tensor *r = cfx_op_do(cfx_op_find("special_chebyshev_polynomial_t.n_scalar"), t, 2).tensor;
+    cfx_tensor *r =
+        cfx_as_tensor(cfx_op_do(cfx_op_find("special_chebyshev_polynomial_t.n_scalar"), t, 2));
     CHECK_INT(cfx_tensor_dtype(r), CFX_F32);
     CHECK_NEAR(cfx_tensor_get(r, 0), -0.5, 1e-6);
     int64_t n[] = {0, 1, 2};
     cfx_tensor *orders = cfx_tensor_new(CFX_I64, 1, (int64_t[]){3}, n);
-    r = cfx_op_do(cfx_op_find("special_hermite_polynomial_h.x_scalar"), 2.0, orders).tensor;
+    r = cfx_as_tensor(cfx_op_do(cfx_op_find("special_hermite_polynomial_h.x_scalar"), 2.0, orders));
     CHECK_INT(cfx_tensor_dtype(r), CFX_F32);
     CHECK_NEAR(cfx_tensor_get(r, 2), 14, 1e-6);
-    r = cfx_op_do(cfx_op_find("special_zeta.self_scalar"), 2, t).tensor;
+    r = cfx_as_tensor(cfx_op_do(cfx_op_find("special_zeta.self_scalar"), 2, t));
     CHECK_NEAR(cfx_tensor_get(r, 0), 4.934802200544679, 1e-5);
     CHECK_OK();
 }

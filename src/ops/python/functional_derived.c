@@ -47,5 +47,5 @@ void functional_derived(cfx_op_call *c) {
     if (!op || op_failed())
         return;
     cfx_value v = cfx_op_do_from(c->at, op, (cfx_args){to->nargs, args, NULL});
-    c->out[0] = v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__tensor_bad;
+    c->out[0] = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : &cfx__tensor_bad;
 }

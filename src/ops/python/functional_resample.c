@@ -15,10 +15,10 @@ static bool is_sequence(cfx_value v) { return v.tag == CFX_TAG_LIST || v.tag == 
 /* One number for all of n dimensions, or a number for each, as a list of n. */
 static cfx_value for_each_dim(cfx_value v, int n) {
     if (is_sequence(v))
-        return cfx_list_value(v.list->len, v.list->items);
+        return cfx_list_value(cfx_as_list(v)->len, cfx_as_list(v)->items);
     cfx_value list = cfx_list_value(0, NULL);
     for (int i = 0; i < n; i++)
-        cfx_list_append(list.list, v);
+        cfx_list_append(cfx_as_list(list), v);
     return list;
 }
 
@@ -42,7 +42,7 @@ static bool is_linear(const char *mode) {
 /* A list of as many numbers as there are spatial dimensions. */
 static bool fits_dims(cfx_op_call *c, const interpolation *s, cfx_value v, const char *what,
                       const char *form) {
-    if (!is_sequence(v) || v.list->len == s->dims)
+    if (!is_sequence(v) || cfx_as_list(v)->len == s->dims)
         return true;
     const cfx_tensor *x = arg_tensor(c, 0);
     op_fail_as(VALUE, c,
@@ -60,7 +60,7 @@ static cfx_value scaled_sizes(const cfx_op_call *c, const interpolation *s) {
     const cfx_tensor *x = arg_tensor(c, 0);
     cfx_value list = cfx_list_value(0, NULL);
     for (int i = 0; i < s->dims; i++)
-        cfx_list_append(list.list, cfx_int((int64_t)floor((double)x->shape[i + 2] *
+        cfx_list_append(cfx_as_list(list), cfx_int((int64_t)floor((double)x->shape[i + 2] *
                                                           cfx_number(cfx_at(s->scale, i)))));
     return list;
 }
@@ -171,7 +171,7 @@ static void functional_interpolate(cfx_op_call *c) {
     }
     cfx_value v = is_linear(s.mode) ? cfx_op_do(op, c->args[0], s.size, s.align, s.scale)
                                     : cfx_op_do(op, c->args[0], s.size, s.scale);
-    c->out[0] = v.tag == CFX_TAG_TENSOR ? v.tensor : NULL;
+    c->out[0] = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
 }
 
 /* ---- grids ----------------------------------------------------------------------------------- */
@@ -235,8 +235,8 @@ static void lp_pool(cfx_op_call *c, int dims) {
     double p = arg_float(c, 1), count = 1;
     cfx_value kernel = for_each_dim(c->args[2], dims);
     cfx_value stride = arg_is_none(c, 3) ? cfx_list_value(0, NULL) : for_each_dim(c->args[3], dims);
-    for (int64_t i = 0; i < kernel.list->len; i++)
-        count *= cfx_number(kernel.list->items[i]);
+    for (int64_t i = 0; i < cfx_as_list(kernel)->len; i++)
+        count *= cfx_number(cfx_as_list(kernel)->items[i]);
     cfx_tensor *powers = cfx_pow(c->args[0], p);
     cfx_value padding = for_each_dim(cfx_int(0), dims);
     cfx_tensor *mean = dims == 1   ? cfx_avg_pool1d(powers, kernel, stride, padding, c->args[4])

@@ -84,7 +84,7 @@ TEST(functional_losses) {
 TEST(functional_similarity) {
     cfx_tensor *a = cfx_tensor_from_value(cfx_list(cfx_list(1.0, 0.0), cfx_list(1.0, 1.0)));
     cfx_tensor *b = cfx_tensor_from_value(cfx_list(cfx_list(0.0, 1.0), cfx_list(2.0, 2.0)));
-    cfx_tensor *angle = F("cosine_similarity", a, b).tensor;
+    cfx_tensor *angle = cfx_as_tensor(F("cosine_similarity", a, b));
     CHECK_NEAR(cfx_tensor_get(angle, 0), 0, 1e-6);
     CHECK_NEAR(cfx_tensor_get(angle, 1), 1, 1e-6);
     CHECK_STR(cfx_str(F("pairwise_distance", a, b)), "tensor([1.4142, 1.4142])");
@@ -98,7 +98,7 @@ TEST(functional_noise) {
     cfx_manual_seed(0);
     cfx_value hard = F("gumbel_softmax", cfx_zeros(5, 3), CFX_KW(hard, true));
     CHECK_STR(cfx_str(cfx_sum(hard, cfx_list(1))), "tensor([1., 1., 1., 1., 1.])");
-    cfx_tensor *channels = F("dropout2d", cfx_ones(2, 8, 3, 3), 0.5).tensor;
+    cfx_tensor *channels = cfx_as_tensor(F("dropout2d", cfx_ones(2, 8, 3, 3), 0.5));
     cfx_tensor *sums = cfx_reshape(cfx_sum(channels, cfx_list(2, 3)), cfx_list(-1));
     for (int i = 0; i < 16; i++) {
         double v = cfx_tensor_get(sums, i);

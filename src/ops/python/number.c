@@ -185,8 +185,8 @@ static void number_sum(cfx_op_call *c) {
     bool real = false;
     double f = 0;
     int64_t n = 0;
-    for (int64_t i = 0; i < c->args[0].list->len; i++) {
-        cfx_value v = c->args[0].list->items[i];
+    for (int64_t i = 0; i < cfx_as_list(c->args[0])->len; i++) {
+        cfx_value v = cfx_as_list(c->args[0])->items[i];
         real |= v.tag == CFX_TAG_FLOAT;
         f += cfx_number(v);
         if (!real && __builtin_add_overflow(n, cfx_integer(v), &n)) {

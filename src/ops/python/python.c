@@ -25,15 +25,15 @@ static int takes(cfx_value v) {
     case CFX_TAG_NONE:
     case CFX_TAG_ELLIPSIS:
     case CFX_TAG_BOOL: return 0;
-    case CFX_TAG_TENSOR: return is_mask(v.tensor) ? v.tensor->ndim : 1;
+    case CFX_TAG_TENSOR: return is_mask(cfx_as_tensor(v)) ? cfx_as_tensor(v)->ndim : 1;
     default: return 1;
     }
 }
 
 static void take_tensor(indexing *x, cfx_tensor *index) {
-    while (x->indices.list->len < x->dim)
-        cfx_list_append(x->indices.list, cfx_none());
-    cfx_list_append(x->indices.list, cfx_tensor_value(index));
+    while (cfx_as_list(x->indices)->len < x->dim)
+        cfx_list_append(cfx_as_list(x->indices), cfx_none());
+    cfx_list_append(cfx_as_list(x->indices), cfx_tensor_value(index));
     x->any = true;
     x->dim++;
 }
@@ -49,7 +49,7 @@ static void take_slice(indexing *x, const cfx_slice *s) {
 static void take(indexing *x, cfx_value v, int left) {
     switch (v.tag) {
     case CFX_TAG_INT: x->t = cfx_select(x->t, x->dim, v); break;
-    case CFX_TAG_SLICE: take_slice(x, v.slice); break;
+    case CFX_TAG_SLICE: take_slice(x, cfx_as_slice(v)); break;
     case CFX_TAG_NONE: x->t = cfx_unsqueeze(x->t, x->dim++); break;
     case CFX_TAG_ELLIPSIS: x->dim += left; break;
     case CFX_TAG_BOOL:
@@ -59,13 +59,14 @@ static void take(indexing *x, cfx_value v, int left) {
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE: take_tensor(x, cfx_tensor_from_value(v)); break;
     case CFX_TAG_TENSOR:
-        if (v.tensor->ndim == 0 && v.tensor->data && cfx__dtype_is_int(v.tensor->dtype))
-            x->t = cfx_select(x->t, x->dim, cfx__tensor_get(v.tensor, 0));
-        else if (v.tensor->ndim == 0 && is_mask(v.tensor)) {
+        if (cfx_as_tensor(v)->ndim == 0 && cfx_as_tensor(v)->data &&
+            cfx__dtype_is_int(cfx_as_tensor(v)->dtype))
+            x->t = cfx_select(x->t, x->dim, cfx__tensor_get(cfx_as_tensor(v), 0));
+        else if (cfx_as_tensor(v)->ndim == 0 && is_mask(cfx_as_tensor(v))) {
             x->t = cfx_unsqueeze(x->t, x->dim);
-            take_tensor(x, v.tensor);
+            take_tensor(x, cfx_as_tensor(v));
         } else {
-            take_tensor(x, v.tensor);
+            take_tensor(x, cfx_as_tensor(v));
         }
         break;
     default:
@@ -80,17 +81,17 @@ static void take(indexing *x, cfx_value v, int left) {
 static indexing walk(cfx_op_call *c, cfx_tensor *t, cfx_value key) {
     indexing x = {.call = c, .t = t, .indices = cfx_list_value(0, NULL)};
     bool many = key.tag == CFX_TAG_TUPLE;
-    int64_t n = many ? key.list->len : 1;
+    int64_t n = many ? cfx_as_list(key)->len : 1;
     int left = t->ndim;
     for (int64_t i = 0; i < n; i++)
-        left -= takes(many ? key.list->items[i] : key);
+        left -= takes(many ? cfx_as_list(key)->items[i] : key);
     if (left < 0) {
         op_fail_as(INDEX, c, "too many indices for tensor of dimension %d", t->ndim);
         x.t = &cfx__tensor_bad;
         return x;
     }
     for (int64_t i = 0; i < n && !op_failed(); i++) {
-        cfx_value v = many ? key.list->items[i] : key;
+        cfx_value v = many ? cfx_as_list(key)->items[i] : key;
         if (v.tag == CFX_TAG_INT && t->ndim == 0) {
             op_fail_as(INDEX, c,
                        "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
@@ -105,17 +106,20 @@ static indexing walk(cfx_op_call *c, cfx_tensor *t, cfx_value key) {
 static cfx_value sequence_item(cfx_op_call *c, cfx_value v, cfx_value key) {
     const char *kind = v.tag == CFX_TAG_TUPLE ? "tuple" : "list";
     if (key.tag == CFX_TAG_INT || key.tag == CFX_TAG_BOOL) {
-        int64_t i = cfx_integer(key), n = v.list->len;
+        int64_t i = cfx_integer(key), n = cfx_as_list(v)->len;
         if (i >= -n && i < n)
-            return v.list->items[i < 0 ? i + n : i];
+            return cfx_as_list(v)->items[i < 0 ? i + n : i];
         op_fail_as(INDEX, c, "%s index out of range", kind);
         return cfx_bad();
     }
     if (key.tag == CFX_TAG_SLICE) {
-        int64_t n = v.list->len;
-        int64_t step = cfx_is_none(key.slice->step) ? 1 : cfx_integer(key.slice->step);
-        int64_t from = cfx_is_none(key.slice->start) ? 0 : cfx_integer(key.slice->start);
-        int64_t to = cfx_is_none(key.slice->stop) ? n : cfx_integer(key.slice->stop);
+        int64_t n = cfx_as_list(v)->len;
+        int64_t step =
+            cfx_is_none(cfx_as_slice(key)->step) ? 1 : cfx_integer(cfx_as_slice(key)->step);
+        int64_t from =
+            cfx_is_none(cfx_as_slice(key)->start) ? 0 : cfx_integer(cfx_as_slice(key)->start);
+        int64_t to =
+            cfx_is_none(cfx_as_slice(key)->stop) ? n : cfx_integer(cfx_as_slice(key)->stop);
         if (step < 1) {
             op_fail_as(VALUE, c, "slice step must be positive here, not %lld", (long long)step);
             return cfx_bad();
@@ -125,7 +129,7 @@ static cfx_value sequence_item(cfx_op_call *c, cfx_value v, cfx_value key) {
         cfx_value part =
             v.tag == CFX_TAG_TUPLE ? cfx_tuple_value(0, NULL) : cfx_list_value(0, NULL);
         for (int64_t i = from; i < to; i += step)
-            cfx_list_append(part.list, v.list->items[i]);
+            cfx_list_append(cfx_as_list(part), cfx_as_list(v)->items[i]);
         return part;
     }
     op_fail_as(TYPE, c, "%s indices must be integers or slices, not %s", kind,
@@ -137,16 +141,16 @@ static void getitem(cfx_op_call *c) {
     cfx_value v = c->args[0], key = c->args[1];
     c->result = cfx_bad();
     if (v.tag == CFX_TAG_TENSOR) {
-        indexing x = walk(c, v.tensor, key);
+        indexing x = walk(c, cfx_as_tensor(v), key);
         if (x.any)
             x.t = cfx_index(x.t, x.indices);
-        else if (x.t == v.tensor)
+        else if (x.t == cfx_as_tensor(v))
             x.t = cfx_alias(x.t);
         c->result = cfx_tensor_value(x.t);
     } else if (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST) {
         c->result = sequence_item(c, v, key);
     } else if (v.tag == CFX_TAG_DICT) {
-        const cfx_value *found = cfx_dict_find(v.dict, key);
+        const cfx_value *found = cfx_dict_find(cfx_as_dict(v), key);
         if (found)
             c->result = *found;
         else
@@ -164,8 +168,8 @@ static void setitem(cfx_op_call *c) {
         return;
     }
     if (value.tag != CFX_TAG_TENSOR)
-        value = cfx_tensor_value(cfx__tensor_scalar(value, v.tensor->dtype, false));
-    indexing x = walk(c, v.tensor, c->args[1]);
+        value = cfx_tensor_value(cfx__tensor_scalar(value, cfx_as_tensor(v)->dtype, false));
+    indexing x = walk(c, cfx_as_tensor(v), c->args[1]);
     if (x.any)
         cfx_index_put_(x.t, x.indices, value);
     else
@@ -189,7 +193,7 @@ static void get_attribute(cfx_op_call *c) {
                    name ? name : "?");
         return;
     }
-    cfx_tensor *t = v.tensor;
+    cfx_tensor *t = cfx_as_tensor(v);
     if (!strcmp(name, "shape"))
         c->result = shape_of(t);
     else if (!strcmp(name, "dtype"))
@@ -210,13 +214,13 @@ static void length(cfx_op_call *c) {
     cfx_value v = c->args[0];
     c->result = cfx_bad();
     if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
-        c->result = cfx_int(v.list->len);
+        c->result = cfx_int(cfx_as_list(v)->len);
     else if (v.tag == CFX_TAG_DICT)
-        c->result = cfx_int(v.dict->len);
+        c->result = cfx_int(cfx_as_dict(v)->len);
     else if (v.tag == CFX_TAG_STR)
-        c->result = cfx_int((int64_t)v.str->len);
-    else if (v.tag == CFX_TAG_TENSOR && v.tensor->ndim)
-        c->result = cfx_int(v.tensor->shape[0]);
+        c->result = cfx_int((int64_t)cfx_as_string(v)->len);
+    else if (v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->ndim)
+        c->result = cfx_int(cfx_as_tensor(v)->shape[0]);
     else if (v.tag == CFX_TAG_TENSOR)
         op_fail_as(TYPE, c, "len() of a 0-d tensor");
     else
@@ -226,8 +230,8 @@ static void length(cfx_op_call *c) {
 static void assertion(cfx_op_call *c) {
     cfx_value v = c->args[0];
     c->result = cfx_none();
-    bool holds = v.tag == CFX_TAG_TENSOR ? v.tensor->numel == 1 && v.tensor->data &&
-                                               cfx_number(cfx__tensor_get(v.tensor, 0)) != 0
+    bool holds = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v)->numel == 1 && cfx_as_tensor(v)->data &&
+                                               cfx_number(cfx__tensor_get(cfx_as_tensor(v), 0)) != 0
                                          : cfx_number(v) != 0;
     if (!holds)
         op_fail_as(ASSERTION, c, "%s", cfx_text(c->args[1]) ? cfx_text(c->args[1]) : "");
@@ -259,10 +263,10 @@ static void concatenate(cfx_op_call *c) {
         c->result = cfx_bad();
         return;
     }
-    c->result = a.tag == CFX_TAG_LIST ? cfx_list_value(arg_count(c, 0), a.list->items)
-                                      : cfx_tuple_value(arg_count(c, 0), a.list->items);
+    c->result = a.tag == CFX_TAG_LIST ? cfx_list_value(arg_count(c, 0), cfx_as_list(a)->items)
+                                      : cfx_tuple_value(arg_count(c, 0), cfx_as_list(a)->items);
     for (int64_t i = 0; i < arg_count(c, 1); i++)
-        cfx_list_append(c->result.list, b.list->items[i]);
+        cfx_list_append(cfx_as_list(c->result), cfx_as_list(b)->items[i]);
 }
 
 #define ASSIGNS(fn) .decompose = assign_operator, .row = &cfx_fn_##fn, .effects = CFX_COMPOSITE

@@ -175,7 +175,7 @@ static bool is_true(cfx_op_call *c, const cfx_tensor *t) {
                             : "Boolean value of Tensor with no values is ambiguous");
     else if (one_number(c, t)) {
         cfx_value v = cfx__tensor_get(t, 0);
-        return cfx_number(v) != 0 || (v.tag == CFX_TAG_COMPLEX && v.complex_->im != 0);
+        return cfx_number(v) != 0 || (v.tag == CFX_TAG_COMPLEX && cfx_as_complex(v)->im != 0);
     }
     return false;
 }
@@ -218,7 +218,7 @@ static void match_ints(cfx_op_call *c, int arg, const char *what, int n, const i
         return;
     bool same = arg_count(c, arg) == n;
     for (int i = 0; same && i < n; i++)
-        same = cfx_integer(c->args[arg].list->items[i]) == got[i];
+        same = cfx_integer(cfx_as_list(c->args[arg])->items[i]) == got[i];
     if (!same)
         op_fail(c, "Tensor %s mismatch! Expected: %s, Got: %s", what, cfx_value_str(c->args[arg]),
                 cfx__shape_text(n, got));
@@ -231,11 +231,11 @@ static void kernel_assert_metadata(cfx_op_call *c) {
     match_ints(c, 2, "strides", t->ndim, t->stride);
     if (arg_dtype(c, 3, t->dtype) != t->dtype)
         op_fail(c, "Tensor dtype mismatch! Expected: %s, Got: %s",
-                cfx__dtype_title((cfx_dtype)c->args[3].i), cfx__dtype_cpp_name(t->dtype));
-    if (device.tag == CFX_TAG_DEVICE && device.device.type != t->device.type)
+                cfx__dtype_title(cfx_as_dtype(c->args[3])), cfx__dtype_cpp_name(t->dtype));
+    if (device.tag == CFX_TAG_DEVICE && cfx_as_device(device).type != t->device.type)
         op_fail(c, "Tensor device mismatch! Expected: %s, Got: %s", cfx_value_str(device),
                 cfx_value_str(cfx_device_value(t->device)));
-    if (layout.tag == CFX_TAG_LAYOUT && layout.i != t->layout)
+    if (layout.tag == CFX_TAG_LAYOUT && cfx_integer(layout) != t->layout)
         op_fail(c, "Tensor layout mismatch! Expected: %s, Got: %s", cfx_value_str(layout),
                 cfx_value_str(cfx_layout_value(t->layout)));
 }

@@ -8,13 +8,13 @@ static cfx_tensor *with_dims(cfx_tensor *g, const cfx_tensor *in, cfx_value dims
     if (kept || in->ndim == 0)
         return g;
     int64_t shape[CFX_MAX_DIMS];
-    bool all = cfx_is_none(dims) || (dims.tag == CFX_TAG_LIST && dims.list->len == 0);
+    bool all = cfx_is_none(dims) || (dims.tag == CFX_TAG_LIST && cfx_as_list(dims)->len == 0);
     for (int i = 0; i < in->ndim; i++)
         shape[i] = all ? 1 : in->shape[i];
     bool one = dims.tag == CFX_TAG_INT;
-    int64_t n = all ? 0 : one ? 1 : dims.list->len;
+    int64_t n = all ? 0 : one ? 1 : cfx_as_list(dims)->len;
     for (int64_t i = 0; i < n; i++) {
-        int64_t d = cfx_integer(one ? dims : dims.list->items[i]);
+        int64_t d = cfx_integer(one ? dims : cfx_as_list(dims)->items[i]);
         shape[d < 0 ? d + in->ndim : d] = 1;
     }
     return cfx_view(g, cfx_ints_value(in->ndim, shape));
@@ -95,7 +95,7 @@ static cfx_tensor *back_extreme(cfx_back *b, int out, cfx_value dims, bool kept)
         return b->gout[out];
     cfx_tensor *g = with_dims(b->gout[out], x, dims, kept);
     cfx_tensor *same = cfx_eq(x, with_dims(Y(out), x, dims, kept));
-    bool all = cfx_is_none(dims) || (dims.tag == CFX_TAG_LIST && !dims.list->len);
+    bool all = cfx_is_none(dims) || (dims.tag == CFX_TAG_LIST && !cfx_as_list(dims)->len);
     cfx_tensor *count = all ? cfx_sum(same)
                             : cfx_sum(same, dims.tag == CFX_TAG_INT ? cfx_list(dims) : dims, true);
     return cfx_div(cfx_mul(g, same), count);
@@ -129,7 +129,7 @@ static cfx_tensor *back_spread(cfx_back *b, cfx_tensor *g_var, cfx_tensor *g_mea
     cfx_tensor *x = X(0), *g = NULL;
     double n = count_of(x, Y(0)), left = n - correction > 0 ? n - correction : 0;
     if (g_var) {
-        bool all = cfx_is_none(dims) || (dims.tag == CFX_TAG_LIST && !dims.list->len);
+        bool all = cfx_is_none(dims) || (dims.tag == CFX_TAG_LIST && !cfx_as_list(dims)->len);
         cfx_tensor *mean = all ? cfx_mean(x) : cfx_mean(x, dims, true);
         g = cfx_mul(cfx_mul(with_dims(g_var, x, dims, kept), 2 / left), cfx_sub(x, mean));
     }
@@ -181,7 +181,7 @@ static cfx_tensor *back_norm(cfx_tensor *g, cfx_tensor *x, double p, cfx_tensor 
 static cfx_tensor *back_norm_of(cfx_back *b, bool by_dims) {
     double p = cfx_is_none(A(1)) ? 2 : back_float(b, 1);
     cfx_value dims = by_dims ? A(2) : cfx_none();
-    if (dims.tag == CFX_TAG_LIST && !dims.list->len)
+    if (dims.tag == CFX_TAG_LIST && !cfx_as_list(dims)->len)
         dims = cfx_none();
     bool kept = by_dims && back_bool(b, 3);
     cfx_tensor *x = cast_to(X(0), (cfx_dtype)Y(0)->dtype == cfx__dtype_real(X(0)->dtype)

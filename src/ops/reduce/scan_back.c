@@ -23,7 +23,7 @@ static cfx_tensor *leave_out(cfx_tensor *g, cfx_tensor *x, int dim) {
         }
         cfx_tensor *others = conj_of(cfx_mul(before, after));
         cfx_tensor *part = cfx_mul(cfx_narrow(g, dim, k, n - k), others);
-        cfx_list_append(parts.list, CFX_V(cfx_sum(part, cfx_list(dim), true)));
+        cfx_list_append(cfx_as_list(parts), CFX_V(cfx_sum(part, cfx_list(dim), true)));
         before = cfx_mul(before, cfx_narrow(x, dim, k, 1));
     }
     return cfx_cat(parts, dim);

@@ -61,9 +61,9 @@ CFX_OP(contiguous) = {
 static void convert_to(cfx_op_call *c, cfx_value dtype, cfx_value layout, cfx_value device,
                        bool copy, cfx_value format) {
     cfx_tensor *t = arg_tensor(c, 0);
-    cfx_memory_format f = format.tag == CFX_TAG_NONE ? CFX_PRESERVE : (cfx_memory_format)format.i;
-    bool same_dtype = dtype.tag == CFX_TAG_NONE || dtype.i == t->dtype;
-    bool same_device = device.tag == CFX_TAG_NONE || device.device.type == t->device.type;
+    cfx_memory_format f = format.tag == CFX_TAG_NONE ? CFX_PRESERVE : cfx_as_memory_format(format);
+    bool same_dtype = dtype.tag == CFX_TAG_NONE || cfx_integer(dtype) == t->dtype;
+    bool same_device = device.tag == CFX_TAG_NONE || cfx_as_device(device).type == t->device.type;
     if (same_dtype && same_device && !copy &&
         (f == CFX_PRESERVE || cfx__tensor_suggest_format(t) == f))
         c->out[0] = t;
@@ -266,7 +266,7 @@ static void resize_to(cfx_op_call *c, cfx_tensor *self, int n, const int64_t *sh
                       cfx_value format) {
     int64_t stride[CFX_MAX_DIMS];
     bool given = format.tag == CFX_TAG_MEMORY_FORMAT;
-    cfx_memory_format f = given ? (cfx_memory_format)format.i : CFX_CONTIGUOUS;
+    cfx_memory_format f = given ? cfx_as_memory_format(format) : CFX_CONTIGUOUS;
     c->out[0] = self;
     bool same = self->ndim == n && !memcmp(shape, self->shape, (size_t)n * sizeof *shape);
     if (same && !given)
@@ -306,7 +306,7 @@ static void kernel_resize_(cfx_op_call *c) {
 static void kernel_resize_as_(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 1);
     cfx_value f = c->args[2];
-    if (f.tag == CFX_TAG_MEMORY_FORMAT && f.i == CFX_PRESERVE)
+    if (f.tag == CFX_TAG_MEMORY_FORMAT && cfx_integer(f) == CFX_PRESERVE)
         f = cfx_memory_format_value(cfx__tensor_suggest_format(t));
     resize_to(c, arg_tensor(c, 0), t->ndim, t->shape, f);
 }

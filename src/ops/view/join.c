@@ -125,18 +125,18 @@ static void decompose_cat(cfx_op_call *c) { c->out[0] = cfx_cat(c->args[0], c->a
 
 /* A piece for each tensor; vectors of no element, which cat passes over, get none. */
 static void grad_cat(cfx_back *b) {
-    const cfx_list *list = b->args[0].list;
+    const cfx_list *list = cfx_as_list(b->args[0]);
     const int dim = back_dim(b, 1, b->out[0]->ndim);
     cfx_value grads = cfx_list_value(0, NULL);
     int64_t at = 0;
     for (int64_t i = 0; i < list->len; i++) {
-        const cfx_tensor *t = list->items[i].tensor;
+        const cfx_tensor *t = cfx_as_tensor(list->items[i]);
         if (t->ndim == 1 && !t->numel) {
-            cfx_list_append(grads.list, cfx_tensor_value(zeros_as(t)));
+            cfx_list_append(cfx_as_list(grads), cfx_tensor_value(zeros_as(t)));
             continue;
         }
         cfx_tensor *piece = cfx_slice(b->gout[0], dim, at, at + t->shape[dim]);
-        cfx_list_append(grads.list, cfx_tensor_value(cast_to(piece, t->dtype)));
+        cfx_list_append(cfx_as_list(grads), cfx_tensor_value(cast_to(piece, t->dtype)));
         at += t->shape[dim];
     }
     b->gin[0] = grads;
@@ -189,7 +189,7 @@ static void decompose_stack(cfx_op_call *c) {
     }
     cfx_value list = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < n; i++)
-        cfx_list_append(list.list, cfx_tensor_value(cfx_unsqueeze(arg_item(c, 0, i), dim)));
+        cfx_list_append(cfx_as_list(list), cfx_tensor_value(cfx_unsqueeze(arg_item(c, 0, i), dim)));
     c->out[0] = cfx_cat(list, dim);
 }
 
@@ -204,7 +204,7 @@ static cfx_value at_least(cfx_op_call *c, int n) {
     for (int64_t i = 0; i < arg_count(c, 0); i++) {
         cfx_tensor *t = arg_item(c, 0, i);
         t = n == 1 ? cfx_atleast_1d(t) : n == 2 ? cfx_atleast_2d(t) : cfx_atleast_3d(t);
-        cfx_list_append(list.list, cfx_tensor_value(t));
+        cfx_list_append(cfx_as_list(list), cfx_tensor_value(t));
     }
     return list;
 }
@@ -221,7 +221,7 @@ static void decompose_hstack(cfx_op_call *c) {
         return;
     cfx_value list = at_least(c, 1);
     if (!op_failed())
-        c->out[0] = cfx_cat(list, list.list->items[0].tensor->ndim == 1 ? 0 : 1);
+        c->out[0] = cfx_cat(list, cfx_as_tensor(cfx_as_list(list)->items[0])->ndim == 1 ? 0 : 1);
 }
 
 static void decompose_vstack(cfx_op_call *c) {
@@ -242,7 +242,7 @@ static void decompose_column_stack(cfx_op_call *c) {
         cfx_tensor *t = arg_item(c, 0, i);
         if (t->ndim <= 1)
             t = cfx_reshape(t, cfx_list(t->numel, 1));
-        cfx_list_append(list.list, cfx_tensor_value(t));
+        cfx_list_append(cfx_as_list(list), cfx_tensor_value(t));
     }
     c->out[0] = cfx_hstack(list);
 }
@@ -367,17 +367,17 @@ CFX_OP(_chunk_cat) = {"aten::_chunk_cat(Tensor[] tensors, int dim, int num_chunk
                       "torch._chunk_cat", .shape = shape_chunk_cat, .kernel = kernel_chunk_cat,
                       .effects = CFX_CONTIGUOUS_ARGS};
 static void grad_block_diag(cfx_back *b) {
-    const cfx_list *list = b->args[0].list;
+    const cfx_list *list = cfx_as_list(b->args[0]);
     cfx_value grads = cfx_list_value(0, NULL);
     int64_t row = 0, column = 0;
     for (int64_t i = 0; i < list->len; i++) {
-        const cfx_tensor *t = list->items[i].tensor;
+        const cfx_tensor *t = cfx_as_tensor(list->items[i]);
         const int64_t rows = t->ndim == 2 ? t->shape[0] : 1;
         const int64_t columns = t->ndim ? t->shape[t->ndim - 1] : 1;
         cfx_tensor *piece = cfx_slice(cfx_slice(b->gout[0], 0, row, row + rows), 1, column,
                                       column + columns);
         piece = cast_to(cfx_reshape(piece, sizes_of(t)), t->dtype);
-        cfx_list_append(grads.list, cfx_tensor_value(piece));
+        cfx_list_append(cfx_as_list(grads), cfx_tensor_value(piece));
         row += rows, column += columns;
     }
     b->gin[0] = grads;
@@ -402,7 +402,7 @@ static void decompose_broadcast_tensors(cfx_op_call *c) {
         cfx_tensor *t = arg_item(c, 0, i);
         bool same = t->ndim == ndim && !memcmp(t->shape, shape, (size_t)ndim * sizeof *shape);
         t = same ? t : cfx_expand(t, cfx_ints_value(ndim, shape));
-        cfx_list_append(c->result.list, cfx_tensor_value(t));
+        cfx_list_append(cfx_as_list(c->result), cfx_tensor_value(t));
     }
 }
 
@@ -440,7 +440,7 @@ static void grid(cfx_op_call *c, bool swap) {
         if (t->numel == 0)
             view[at] = 0;
         t = cfx_expand(cfx_view(t, cfx_ints_value(n, view)), cfx_ints_value(n, shape));
-        cfx_list_append(c->result.list, cfx_tensor_value(t));
+        cfx_list_append(cfx_as_list(c->result), cfx_tensor_value(t));
         view[at] = 1;
     }
 }
@@ -470,7 +470,7 @@ static void decompose_cartesian_prod(cfx_op_call *c) {
     }
     cfx_value grids = cfx_meshgrid(c->args[0]), list = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < n && !op_failed(); i++)
-        cfx_list_append(list.list, cfx_tensor_value(cfx_flatten(cfx_tensor_at(grids, i))));
+        cfx_list_append(cfx_as_list(list), cfx_tensor_value(cfx_flatten(cfx_tensor_at(grids, i))));
     if (!op_failed())
         c->out[0] = cfx_stack(list, 1);
 }

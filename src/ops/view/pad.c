@@ -176,7 +176,7 @@ static int pads_by_dim(cfx_op_call *c, int ndim, int64_t *pads) {
     int n = (int)arg_count(c, 1);
     memset(pads, 0, 2 * CFX_MAX_DIMS * sizeof *pads);
     for (int i = 0; i < n && i < 2 * CFX_MAX_DIMS; i++)
-        given[i] = cfx_integer(c->args[1].list->items[i]);
+        given[i] = cfx_integer(cfx_as_list(c->args[1])->items[i]);
     for (int k = 0; k < n / 2 && k < ndim; k++) {
         pads[2 * (ndim - 1 - k)] = given[2 * k];
         pads[2 * (ndim - 1 - k) + 1] = given[2 * k + 1];
@@ -241,7 +241,7 @@ static void kernel_constant_pad(cfx_op_call *c) {
 }
 
 static void grad_constant_pad(cfx_back *b) {
-    const cfx_list *pad = b->args[1].list;
+    const cfx_list *pad = cfx_as_list(b->args[1]);
     int64_t less[2 * CFX_MAX_DIMS];
     for (int64_t i = 0; i < pad->len; i++)
         less[i] = -cfx_integer(pad->items[i]);
@@ -521,11 +521,12 @@ static void decompose_circular(cfx_op_call *c) {
             t = cfx_slice(t, d, first, end);
         cfx_value parts = cfx_list_value(0, NULL);
         if (p[0] > 0)
-            cfx_list_append(parts.list, cfx_tensor_value(cfx_slice(t, d, end - first - p[0], end)));
-        cfx_list_append(parts.list, cfx_tensor_value(t));
+            cfx_list_append(cfx_as_list(parts),
+                            cfx_tensor_value(cfx_slice(t, d, end - first - p[0], end)));
+        cfx_list_append(cfx_as_list(parts), cfx_tensor_value(t));
         if (p[1] > 0)
-            cfx_list_append(parts.list, cfx_tensor_value(cfx_slice(t, d, 0, p[1])));
-        if (parts.list->len > 1)
+            cfx_list_append(cfx_as_list(parts), cfx_tensor_value(cfx_slice(t, d, 0, p[1])));
+        if (cfx_as_list(parts)->len > 1)
             t = cfx_cat(parts, d);
     }
     c->out[0] = t == arg_tensor(c, 0) ? cfx_clone(t) : t;

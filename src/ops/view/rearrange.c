@@ -65,7 +65,7 @@ static void decompose_tile(cfx_op_call *c) {
 /* The copies of each element are summed: each dim is seen as repeats times size. */
 static void grad_repeat(cfx_back *b) {
     const cfx_tensor *x = back_arg(b, 0);
-    const cfx_list *repeats = b->args[1].list;
+    const cfx_list *repeats = cfx_as_list(b->args[1]);
     int64_t shape[CFX_MAX_DIMS], copies[CFX_MAX_DIMS], n = 0, ncopies = 0;
     const int64_t lead = repeats->len - x->ndim;
     if (!b->out[0]->numel) {
@@ -226,7 +226,8 @@ static void decompose_roll(cfx_op_call *c) {
     }
     if (!m && n == 1) {
         cfx_tensor *flat = cfx_view(cfx_contiguous(t), cfx_list(t->numel));
-        flat = op_failed() ? flat : rolled(c, flat, cfx_integer(c->args[1].list->items[0]), 0);
+        flat =
+            op_failed() ? flat : rolled(c, flat, cfx_integer(cfx_as_list(c->args[1])->items[0]), 0);
         c->out[0] = cfx_view(flat, cfx_ints_value(t->ndim, t->shape));
         return;
     }
@@ -236,8 +237,8 @@ static void decompose_roll(cfx_op_call *c) {
         return;
     }
     for (int64_t i = 0; i < n && !op_failed(); i++)
-        t = rolled(c, t, cfx_integer(c->args[1].list->items[i]),
-                   cfx_integer(c->args[2].list->items[i]));
+        t = rolled(c, t, cfx_integer(cfx_as_list(c->args[1])->items[i]),
+                   cfx_integer(cfx_as_list(c->args[2])->items[i]));
     c->out[0] = t;
 }
 

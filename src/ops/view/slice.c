@@ -147,7 +147,7 @@ static bool too_many(cfx_op_call *c, int64_t n) {
 
 static void add_piece(cfx_op_call *c, const cfx_tensor *t, int dim, int64_t start, int64_t length) {
     size_t mark = cfx_scope_open();
-    cfx_list_append(c->result.list, cfx_tensor_value(sliced(t, dim, start, length, 1)));
+    cfx_list_append(cfx_as_list(c->result), cfx_tensor_value(sliced(t, dim, start, length, 1)));
     cfx_scope_close(mark);
 }
 
@@ -195,7 +195,7 @@ static void view_sizes(cfx_op_call *c) {
         return;
     int64_t sum = 0;
     for (int64_t i = 0; i < arg_count(c, 1); i++) {
-        int64_t length = cfx_integer(c->args[1].list->items[i]);
+        int64_t length = cfx_integer(cfx_as_list(c->args[1])->items[i]);
         if (length < 0) {
             op_fail(c,
                     "split_with_sizes expects split_sizes have only non-negative entries, but got "
@@ -219,7 +219,7 @@ static void view_sizes(cfx_op_call *c) {
     c->result = cfx_list_value(0, NULL);
     int64_t at = 0;
     for (int64_t i = 0; i < arg_count(c, 1); i++) {
-        int64_t length = cfx_integer(c->args[1].list->items[i]);
+        int64_t length = cfx_integer(cfx_as_list(c->args[1])->items[i]);
         add_piece(c, t, d, at, length);
         at += length;
     }
@@ -269,7 +269,7 @@ static int64_t chunk_size(cfx_op_call *c, cfx_value *zeros) {
         return -1;
     *zeros = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < chunks; i++)
-        cfx_list_append(zeros->list, cfx_int(0));
+        cfx_list_append(cfx_as_list(*zeros), cfx_int(0));
     return 0;
 }
 
@@ -326,7 +326,7 @@ static void split_sections(cfx_op_call *c, int64_t sections, cfx_value dim) {
     c->result = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < sections && !op_failed(); i++) {
         int64_t length = small + (i < larger);
-        cfx_list_append(c->result.list, cfx_tensor_value(cfx_slice(t, d, at, at + length)));
+        cfx_list_append(cfx_as_list(c->result), cfx_tensor_value(cfx_slice(t, d, at, at + length)));
         at += length;
     }
 }
@@ -338,9 +338,10 @@ static void split_indices(cfx_op_call *c, cfx_value indices, cfx_value dim) {
         return;
     int64_t at = 0;
     c->result = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i <= indices.list->len && !op_failed(); i++) {
-        int64_t end = i < indices.list->len ? cfx_integer(indices.list->items[i]) : t->shape[d];
-        cfx_list_append(c->result.list, cfx_tensor_value(cfx_slice(t, d, at, end)));
+    for (int64_t i = 0; i <= cfx_as_list(indices)->len && !op_failed(); i++) {
+        int64_t end = i < cfx_as_list(indices)->len ? cfx_integer(cfx_as_list(indices)->items[i])
+                                                    : t->shape[d];
+        cfx_list_append(cfx_as_list(c->result), cfx_tensor_value(cfx_slice(t, d, at, end)));
         at = end;
     }
 }
@@ -370,7 +371,7 @@ static void decompose_tensor_indices(cfx_op_call *c) {
     }
     cfx_value list = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < at->numel; i++)
-        cfx_list_append(list.list, cfx__tensor_get(at, i));
+        cfx_list_append(cfx_as_list(list), cfx__tensor_get(at, i));
     split_indices(c, list, c->args[2]);
 }
 
@@ -460,7 +461,7 @@ static void view_unbind(cfx_op_call *c) {
     for (int64_t i = 0; i < t->shape[dim]; i++) {
         size_t mark = cfx_scope_open();
         cfx_tensor *row = cfx__tensor_alias(t, n, shape, stride, t->offset + i * t->stride[dim]);
-        cfx_list_append(c->result.list, cfx_tensor_value(row));
+        cfx_list_append(cfx_as_list(c->result), cfx_tensor_value(row));
         cfx_scope_close(mark);
     }
 }

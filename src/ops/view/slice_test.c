@@ -47,8 +47,8 @@ TEST(narrow_checks_its_length) {
 
 static const char *sizes(cfx_value parts, int dim) {
     cfx_value list = cfx_list_value(0, NULL);
-    for (int64_t i = 0; !cfx_is_bad(parts) && i < parts.list->len; i++)
-        cfx_list_append(list.list, cfx_int(cfx_dim(cfx_tensor_at(parts, i), dim)));
+    for (int64_t i = 0; !cfx_is_bad(parts) && i < cfx_as_list(parts)->len; i++)
+        cfx_list_append(cfx_as_list(list), cfx_int(cfx_dim(cfx_tensor_at(parts, i), dim)));
     return cfx_str(list);
 }
 

@@ -52,7 +52,7 @@ void grad_as_strided(cfx_back *b) {
     cfx_tensor *in = X(0), *out = Y(0);
     int64_t stride[CFX_MAX_DIMS]; /* as it looked; a copy lies differently */
     for (int i = 0; i < out->ndim; i++)
-        stride[i] = cfx_integer(A(2).list->items[i]);
+        stride[i] = cfx_integer(cfx_as_list(A(2))->items[i]);
     out = cfx_tensor_fake((cfx_dtype)out->dtype, out->ndim, out->shape, stride);
     int64_t to = cfx_is_none(A(3)) ? in->offset : cfx_integer(A(3));
     int64_t start = in->offset < to ? in->offset : to;
@@ -83,7 +83,7 @@ static cfx_tensor *back_permute(cfx_back *b) {
     int64_t back[CFX_MAX_DIMS];
     int n = X(0)->ndim;
     for (int i = 0; i < n; i++) {
-        int64_t from = cfx_integer(A(1).list->items[i]);
+        int64_t from = cfx_integer(cfx_as_list(A(1))->items[i]);
         back[from < 0 ? from + n : from] = i;
     }
     return cfx_permute(G, cfx_ints_value(n, back));
@@ -134,7 +134,7 @@ BACK(unfold, X(0)->ndim ? cfx_unfold_backward(G, sizes_of(X(0)), A(1), A(2), A(3
 static cfx_value all_gradients(cfx_back *b) {
     cfx_value list = cfx_list_value(0, NULL);
     for (int i = 0; i < b->nout; i++)
-        cfx_list_append(list.list, CFX_V(back_gout(b, i)));
+        cfx_list_append(cfx_as_list(list), CFX_V(back_gout(b, i)));
     return list;
 }
 
@@ -145,8 +145,8 @@ void grad_stack(cfx_back *b) {
         return;
     int dim = back_dim(b, 1, Y(0)->ndim);
     b->gin[0] = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i < A(0).list->len; i++)
-        cfx_list_append(b->gin[0].list, CFX_V(cfx_select(G, dim, i)));
+    for (int64_t i = 0; i < cfx_as_list(A(0))->len; i++)
+        cfx_list_append(cfx_as_list(b->gin[0]), CFX_V(cfx_select(G, dim, i)));
 }
 
 /* ---- a part replaced ------------------------------------------------------------------------- */

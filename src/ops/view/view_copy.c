@@ -37,10 +37,11 @@ static void kernel_view_copy(cfx_op_call *c) {
         return;
     }
     c->result = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i < v.result.list->len && !op_failed(); i++) {
+    for (int64_t i = 0; i < cfx_as_list(v.result)->len && !op_failed(); i++) {
         size_t mark = cfx_scope_open();
-        cfx_list_append(c->result.list,
-                        cfx_tensor_value(copied(c, v.result.list->items[i].tensor)));
+        cfx_list_append(
+            cfx_as_list(c->result),
+            cfx_tensor_value(copied(c, cfx_as_tensor(cfx_as_list(v.result)->items[i]))));
         cfx_scope_close(mark);
     }
 }

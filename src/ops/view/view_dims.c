@@ -187,7 +187,7 @@ static void swap_matrix(cfx_op_call *c, const char *name, bool conjugate) {
     c->out[0] = t->ndim ? cfx_transpose(t, -2, -1) : t;
     if (conjugate && cfx__dtype_is_complex(t->dtype)) {
         cfx_value v = cfx_py("torch.conj", c->out[0]);
-        c->out[0] = v.tag == CFX_TAG_TENSOR ? v.tensor : &cfx__tensor_bad;
+        c->out[0] = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : &cfx__tensor_bad;
     }
 }
 
@@ -395,7 +395,7 @@ static void decompose_atleast(cfx_op_call *c) {
     }
     c->result = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < arg_count(c, 0); i++)
-        cfx_list_append(c->result.list, cfx_tensor_value(atleast(arg_item(c, 0, i), n)));
+        cfx_list_append(cfx_as_list(c->result), cfx_tensor_value(atleast(arg_item(c, 0, i), n)));
 }
 
 static const int at_least[] = {0, 1, 2, 3};

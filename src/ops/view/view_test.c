@@ -187,7 +187,7 @@ TEST(copies_and_scatters_follow_their_views) {
     CHECK(!cfx_tensor_shares(x, copy));
     CHECK_STR(cfx_str(copy), cfx_str(cfx_diagonal(x)));
     CHECK_STRIDE(cfx_permute_copy(x, cfx_list(1, 0)), "[3, 1]");
-    CHECK_INT(cfx_split_copy(x, 2).list->len, 2);
+    CHECK_INT(cfx_as_list(cfx_split_copy(x, 2))->len, 2);
     cfx_tensor *y = cfx_slice_scatter(x, cfx_zeros(cfx_list(3, 2)), 1, 1, 4, 2);
     CHECK_STR(cfx_str(y), "tensor([[ 0.,  0.,  2.,  0.],\n        [ 4.,  0.,  6.,  0.],\n"
                           "        [ 8.,  0., 10.,  0.]])");
