@@ -81,8 +81,11 @@ typedef enum cfx_autocast {
 } cfx_autocast;
 
 /* Dtypes that a kernel computes in; others are lifted before it runs (halves to float32, small
- * integers and bool to int64) and its results are stored back. 0 means all: nothing is lifted. */
+ * integers and bool to int64) and its results are stored back. 0 means all but those for storage
+ * (float8, uint16 to uint64, complex32), which are refused; nothing is lifted. CFX_IN_ANY is for
+ * kernels that move elements as they are, or look after dtypes themselves. */
 #define CFX_IN(dtype) (1u << CFX_##dtype)
+#define CFX_IN_ANY (1u << 31)
 #define CFX_IN_FLOAT (CFX_IN(F32) | CFX_IN(F64))
 #define CFX_IN_NUMBER (CFX_IN_FLOAT | CFX_IN(I64))
 

@@ -5,7 +5,7 @@
 #ifndef CFX_VALUE_H
 #define CFX_VALUE_H
 
-#include <cfx/base.h>
+#include <cfx/dtype.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,28 +43,6 @@ typedef enum cfx_tag {
     CFX_TAG_KEYWORD, /* name=value inside an argument list; never stored */
     CFX_TAG_BAD      /* the value of a failed call */
 } cfx_tag;
-
-/* Element types. The order is PyTorch's order of promotion within each category. */
-#define CFX_DTYPES(X)                                                                              \
-    X(U8, "uint8", "u8", 1)                                                                        \
-    X(I8, "int8", "i8", 1)                                                                         \
-    X(I16, "int16", "i16", 2)                                                                      \
-    X(I32, "int32", "i32", 4)                                                                      \
-    X(I64, "int64", "i64", 8)                                                                      \
-    X(F16, "float16", "f16", 2)                                                                    \
-    X(F32, "float32", "f32", 4)                                                                    \
-    X(F64, "float64", "f64", 8)                                                                    \
-    X(C64, "complex64", "c64", 8)                                                                  \
-    X(C128, "complex128", "c128", 16)                                                              \
-    X(BOOL, "bool", "b8", 1)                                                                       \
-    X(BF16, "bfloat16", "bf16", 2)
-
-typedef enum cfx_dtype {
-#define CFX_DTYPE_ENUM(name, text, brief, size) CFX_##name,
-    CFX_DTYPES(CFX_DTYPE_ENUM)
-#undef CFX_DTYPE_ENUM
-    CFX_DTYPE_COUNT
-} cfx_dtype;
 
 typedef enum cfx_device_type { CFX_CPU, CFX_CUDA, CFX_META } cfx_device_type;
 
@@ -301,13 +279,6 @@ CFX_API void cfx_value_drop(cfx_value v);
 /* Closes the scope at `mark`; v survives and belongs to the scope outside. Returns v. */
 CFX_API cfx_value cfx_scope_return_value(size_t mark, cfx_value v);
 
-/* "float32" / "f32" / bytes of an element. */
-CFX_API const char *cfx_dtype_name(cfx_dtype d);
-CFX_API const char *cfx_dtype_brief(cfx_dtype d);
-CFX_API int cfx_dtype_size(cfx_dtype d);
-/* The dtype called "float32", "torch.float32", "f32" or "F32"; false when there is none. */
-CFX_API bool cfx_dtype_parse(const char *text, cfx_dtype *out);
-
 /* ---- pytrees --------------------------------------------------------------------------------- */
 
 /* Flattens nested tuples, lists and dicts. Appends the leaves to `leaves` and returns the shape of
@@ -324,18 +295,6 @@ CFX_API const char *cfx_tree_spec_text(cfx_value spec);
 static inline cfx_value cfx_v_self(cfx_value v) { return v; }
 static inline cfx_value cfx_v_null(const void *p) { return p ? cfx_bad() : cfx_none(); }
 
-#define cfx_f64 cfx_dtype_value(CFX_F64)
-#define cfx_f32 cfx_dtype_value(CFX_F32)
-#define cfx_f16 cfx_dtype_value(CFX_F16)
-#define cfx_bf16 cfx_dtype_value(CFX_BF16)
-#define cfx_i64 cfx_dtype_value(CFX_I64)
-#define cfx_i32 cfx_dtype_value(CFX_I32)
-#define cfx_i16 cfx_dtype_value(CFX_I16)
-#define cfx_i8 cfx_dtype_value(CFX_I8)
-#define cfx_u8 cfx_dtype_value(CFX_U8)
-#define cfx_b8 cfx_dtype_value(CFX_BOOL)
-#define cfx_c64 cfx_dtype_value(CFX_C64)
-#define cfx_c128 cfx_dtype_value(CFX_C128)
 #define cfx_channels_last cfx_memory_format_value(CFX_CHANNELS_LAST)
 #define cfx_contiguous_format cfx_memory_format_value(CFX_CONTIGUOUS)
 #define cfx_preserve_format cfx_memory_format_value(CFX_PRESERVE)

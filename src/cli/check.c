@@ -4,7 +4,7 @@
  * its data contiguous under that key. Every call is made twice: on real tensors, where values,
  * dtypes, shapes and strides must agree, and on fake ones, where all but the values must. Where
  * gradients are asked for, the lines that have a "grad" are recorded and walked back instead. */
-#include "cli.h"
+#include "look.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -84,19 +84,6 @@ static cfx_value decode(session *s, cfx_value v) {
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/* How far a value may be off, as a share of the largest value of the tensor. */
-static double tolerance(cfx_dtype d) {
-    switch (d) {
-    case CFX_F64:
-    case CFX_C128: return 1e-9;
-    case CFX_F32:
-    case CFX_C64: return 1e-4;
-    case CFX_F16: return 1e-2;
-    case CFX_BF16: return 5e-2;
-    default: return 0;
-    }
-}
-
 /* Element i as two doubles. */
 static void element(const cfx_tensor *t, int64_t i, double *re, double *im) {
     size_t mark = cfx_scope_open();
@@ -121,7 +108,7 @@ static const char *compare_values(const cfx_tensor *got, const cfx_tensor *want)
         if (isfinite(wim) && fabs(wim) > scale)
             scale = fabs(wim);
     }
-    double allowed = tolerance(want->dtype) * scale;
+    double allowed = cli_tolerance(want->dtype) * scale;
     for (int64_t i = 0; i < want->numel; i++) {
         element(got, i, &re, &im);
         element(want, i, &wre, &wim);

@@ -15,9 +15,16 @@ double cli_tolerance(cfx_dtype d) {
     case CFX_C64:
         return 1e-4;
     case CFX_F16:
+    case CFX_C32:
         return 1e-2;
     case CFX_BF16:
         return 5e-2;
+    case CFX_F8E4M3FN:
+    case CFX_F8E4M3FNUZ:
+        return 0.08; /* one step of the largest numbers */
+    case CFX_F8E5M2:
+    case CFX_F8E5M2FNUZ:
+        return 0.15;
     default:
         return 0; /* integers and bools: equal */
     }

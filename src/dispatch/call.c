@@ -37,13 +37,44 @@ static cfx_value leave(size_t mark, cfx_op_call *c) {
 
 /* The dtype a kernel that computes in `mask` gets in place of `d`. */
 static cfx_dtype lifted(uint32_t mask, cfx_dtype d) {
-    if (!mask || (mask >> d & 1))
+    if (!mask || mask & (CFX_IN_ANY | 1u << d))
         return d;
     if (cfx__dtype_is_half(d) && (mask & CFX_IN(F32)))
         return CFX_F32;
     if ((d == CFX_BOOL || cfx__dtype_is_int(d)) && (mask & CFX_IN(I64)))
         return CFX_I64;
     return d;
+}
+
+/* Whether a kernel that computes in `mask` may meet d as it is, or after lifting. */
+static bool takes(uint32_t mask, cfx_dtype d) {
+    return likely(cfx__dtype_is_computed(d)) || mask & (CFX_IN_ANY | 1u << d);
+}
+
+static bool takes_value(uint32_t mask, cfx_value v, cfx_dtype *d) {
+    if (v.tag == CFX_TAG_TENSOR)
+        return takes(mask, *d = cfx_as_tensor(v)->dtype);
+    if (v.tag == CFX_TAG_LIST)
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            if (!takes_value(mask, cfx_as_list(v)->items[i], d))
+                return false;
+    return true;
+}
+
+bool cfx__op_takes_dtypes(const cfx_op_call *c) {
+    uint32_t mask = c->op->dtypes;
+    cfx_dtype d = CFX_F32;
+    bool fits = true;
+    if (!c->nout) /* questions look at elements one by one, or at none */
+        return true;
+    for (int i = 0; i < c->nargs && fits; i++)
+        fits = takes_value(mask, c->args[i], &d);
+    for (int i = 0; i < c->nout && fits; i++)
+        fits = !c->out[i] || takes(mask, d = c->out[i]->dtype);
+    if (!fits)
+        cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, c->at, "\"%s\" not implemented for '%s'",
+                 cfx__op_info_of(c->op)->schema->name, cfx__dtype_title(d));
+    return fits;
 }
 
 static cfx_value lift(const cfx_op *op, cfx_value v) {
@@ -131,6 +162,8 @@ void cfx__op_run_functional(cfx_op_call *c) {
     if (op->view) {
         op->view(c);
     } else if (op->effects & CFX_DATA_SHAPE) {
+        if (!cfx__op_takes_dtypes(c))
+            return;
         if (!c->fake)
             op->kernel(c);
         else if (op->shape)
@@ -142,7 +175,7 @@ void cfx__op_run_functional(cfx_op_call *c) {
         if (c->nout && !has_result(c) && !cfx__ctx()->failed)
             cfx_fail(CFX_RUNTIME_ERROR, c->at, "%s: no result fits these arguments",
                      cfx_op_name(c->op));
-        if (c->fake || cfx__ctx()->failed)
+        if (cfx__ctx()->failed || !cfx__op_takes_dtypes(c) || c->fake)
             return;
         if (op->kernel)
             cfx__op_run_kernel(c);
@@ -151,7 +184,8 @@ void cfx__op_run_functional(cfx_op_call *c) {
     } else if (op->decompose) {
         run_decomposition(c);
     } else if (op->kernel) {
-        cfx__op_run_kernel(c);
+        if (cfx__op_takes_dtypes(c))
+            cfx__op_run_kernel(c);
     } else {
         fail_no_kernel(c);
     }

@@ -68,6 +68,8 @@ void cfx__op_run_inplace(cfx_op_call *c, cfx__op_info *info) {
     if (direct) {
         f.fake = true;
         f.op->shape(&f);
+        if (!cfx__ctx()->failed)
+            cfx__op_takes_dtypes(&f);
     } else {
         cfx__op_run_functional(&f);
     }

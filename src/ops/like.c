@@ -65,13 +65,28 @@ static const struct {
     [CFX_C64] = {0, 0, "c10::complex<float>"},
     [CFX_C128] = {0, 0, "c10::complex<double>"},
     [CFX_BOOL] = {0, 1, "bool"},
+    [CFX_U16] = {0, UINT16_MAX, "uint16_t"},
+    [CFX_U32] = {0, UINT32_MAX, "uint32_t"},
+    [CFX_U64] = {0, INT64_MAX, "uint64_t"}, /* the largest integer that a value holds */
+    [CFX_C32] = {0, 0, "c10::complex<c10::Half>"},
+    [CFX_F8E4M3FN] = {0, 0, "at::Float8_e4m3fn"},
+    [CFX_F8E5M2] = {0, 0, "at::Float8_e5m2"},
+    [CFX_F8E4M3FNUZ] = {0, 0, "at::Float8_e4m3fnuz"},
+    [CFX_F8E5M2FNUZ] = {0, 0, "at::Float8_e5m2fnuz"},
+    [CFX_F8E8M0FNU] = {0, 0, "at::Float8_e8m0fnu"},
 };
 
 static bool float_fits(double f, cfx_dtype d) {
     static const double max[CFX_DTYPE_COUNT] = {[CFX_F16] = 65504,
                                                 [CFX_BF16] = 0x1.fep127,
                                                 [CFX_F32] = 0x1.fffffep127,
-                                                [CFX_C64] = 0x1.fffffep127};
+                                                [CFX_C64] = 0x1.fffffep127,
+                                                [CFX_C32] = 65504,
+                                                [CFX_F8E4M3FN] = 448,
+                                                [CFX_F8E5M2] = 57344,
+                                                [CFX_F8E4M3FNUZ] = 240,
+                                                [CFX_F8E5M2FNUZ] = 57344,
+                                                [CFX_F8E8M0FNU] = 0x1p127};
     if (max[d] == 0 || f != f || f - f != 0)
         return true;
     return f >= -max[d] && f <= max[d];

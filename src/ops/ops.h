@@ -130,7 +130,8 @@ void kernel_pointwise(cfx_op_call *c);
 #define POINTWISE(id) POINTWISE_AS(id, shape_pointwise)
 /* The same with a shape rule that looks at the arguments first. */
 #define POINTWISE_AS(id, rule)                                                                     \
-    .shape = rule, .kernel = kernel_pointwise, .row = &row_##id, .effects = CFX_POINTWISE
+    .shape = rule, .kernel = kernel_pointwise, .row = &row_##id, .dtypes = CFX_IN_ANY,             \
+    .effects = CFX_POINTWISE
 
 /* The same for columns that choose the row, or set params, themselves. */
 void pointwise_shape(cfx_op_call *c, const pointwise_row *r);

@@ -126,12 +126,10 @@ bool cfx__safetensors_put(cfx__file_save *s, const char *path, const cfx__file_s
 /* ---- enumerations ---------------------------------------------------------------------------- */
 
 /* The numbers that files have for dtypes, memory formats and layouts; and back, -1 for those that
- * cfx does not have. */
+ * cfx does not have. For a dtype that files do not have it is 0, with an error. */
 int cfx__pt2_dtype_number(cfx_dtype d);
 int cfx__pt2_dtype(int64_t number);
 int cfx__pt2_memory_format_number(cfx_memory_format f);
 int cfx__pt2_layout_number(cfx_layout l);
-/* The name of a dtype by its number in files, of those too that cfx does not have; static. */
-const char *cfx__pt2_dtype_name(int64_t number);
 
 #endif

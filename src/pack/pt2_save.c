@@ -442,10 +442,11 @@ bool cfx__pt2_save(const cfx_program *p, const char *path) {
     saver s = {.p = p, .path = path, .root = root_of(path)};
     cfx__text model = {0};
     cfx__file_save file;
-    bool ok = cfx__pt2_write_model(p, path, true, &model) && cfx__file_save_open(&file, path);
+    bool ok = cfx__pt2_write_model(p, path, true, &model) && cfx_ok() &&
+              cfx__file_save_open(&file, path);
     if (ok) {
         s.zip.file = file.file;
-        ok = put_archive(&s, &model);
+        ok = put_archive(&s, &model) && cfx_ok();
         ok = cfx__file_save_close(&file, ok || s.zip.failed);
     }
     cfx__text_release(&model);

@@ -132,7 +132,45 @@ TEST(programs_made_here_are_written) {
     clean("made.pt2");
 }
 
+/* A linear layer whose weights lie in 8 bits, with a scale for each row. */
+static cfx_tensor *forward_scaled(cfx_module *self, cfx_tensor *x) {
+    cfx_tensor *w = cfx_to(cfx_attr(self, "weight"), cfx_bf16);
+    return cfx_linear(cfx_to(x, cfx_bf16), cfx_mul(w, cfx_attr(self, "scale")));
+}
+
+static cfx_module *scaled(cfx_value dtype) {
+    cfx_module *m = cfx_module_new("Scaled", forward_scaled, "x");
+    cfx_tensor *w = cfx_div(cfx_reshape(cfx_arange(12.0), cfx_list(3, 4)), 7);
+    cfx_tensor *s = cfx_tensor_from_value(cfx_list(cfx_list(0.5), cfx_list(0.25), cfx_list(2.0)));
+    cfx_nn_buffer(m, "weight", cfx_to(w, dtype), true);
+    cfx_nn_buffer(m, "scale", cfx_to(s, cfx_bf16), true);
+    return m;
+}
+
+TEST(weights_of_8_bits_run_from_files) {
+    cfx_tensor *x = cfx_div(cfx_reshape(cfx_arange(8.0), cfx_list(2, 4)), 5);
+    cfx_program *made = cfx_export(scaled(cfx_f8e4m3fn), cfx_tuple(x), CFX_NONE, CFX_NONE);
+    CHECK(cfx_save(made, test_path("made.pt2")) && cfx_save(made, test_path("made.fx")));
+    const char *want = "tensor([[ 0.2021,  0.2715,  3.5625],\n"
+                       "        [ 0.5469,  0.8984, 12.1250]], dtype=torch.bfloat16)";
+    const char *const files[] = {"made.pt2", "made.fx"};
+    for (int i = 0; i < COUNT(files); i++) {
+        cfx_program *p = cfx_open(test_path(files[i]));
+        CHECK_STR(cfx_str(cfx_program_run(p, x)), want);
+        const char *code = cfx_module_readable(p->module, (cfx_readable_options){0});
+        CHECK(strstr(code, "b_weight: \"f8e4m3fn[3, 4]\"") != NULL);
+    }
+    test_unlink("made.fx");
+    test_unlink("made.safetensors");
+    clean("made.pt2");
+}
+
 TEST(what_files_have_no_form_for_is_refused) {
+    cfx_tensor *x = cfx_ones(cfx_list(2, 4));
+    CHECK(!cfx_save(cfx_export(scaled(cfx_u32), cfx_tuple(x), CFX_NONE, CFX_NONE),
+                    test_path("made.pt2")));
+    CHECK_ERROR(".pt2 files have no number for the dtype uint32");
+    CHECK(access(test_path("made.pt2"), F_OK) != 0);
     cfx_program *p = make_program();
     cfx_node *sum = cfx_graph_find(p->module->graph, "add_tensor");
     cfx_node_remove_meta(sum, "val");

@@ -14,6 +14,8 @@ static const char *const names[CFX_DTYPE_COUNT] = {
     [CFX_U8] = "U8",   [CFX_I8] = "I8",   [CFX_I16] = "I16",   [CFX_I32] = "I32",
     [CFX_I64] = "I64", [CFX_F16] = "F16", [CFX_F32] = "F32",   [CFX_F64] = "F64",
     [CFX_C64] = "C64", [CFX_BOOL] = "BOOL", [CFX_BF16] = "BF16",
+    [CFX_U16] = "U16", [CFX_U32] = "U32", [CFX_U64] = "U64",
+    [CFX_F8E4M3FN] = "F8_E4M3", [CFX_F8E5M2] = "F8_E5M2", [CFX_F8E8M0FNU] = "F8_E8M0",
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -28,7 +28,7 @@ TEST(safetensors_read_what_was_written) {
     cfx_dict *d = cfx_dict_new(), *meta = cfx_dict_new();
     int n = 0;
     for (int k = 0; k < CFX_DTYPE_COUNT; k++) {
-        if (k == CFX_C128)
+        if (k == CFX_C128 || k == CFX_C32 || k == CFX_F8E4M3FNUZ || k == CFX_F8E5M2FNUZ)
             continue;
         cfx_tensor *t = cfx_tensor_new((cfx_dtype)k, 2, (int64_t[]){3, 1}, NULL);
         for (int i = 0; i < 3; i++)
@@ -109,7 +109,7 @@ TEST(lying_safetensors_are_refused) {
         {"[1]", "no JSON object"},
         {"{\"w\":1}", "the entry of tensor 'w'"},
         {"{\"w\":", "the header of"},
-        {ENTRY("\"F8_E5M2\"", "[1]", "[0,1]"), "tensor 'w' has the dtype F8_E5M2"},
+        {ENTRY("\"F4\"", "[1]", "[0,1]"), "tensor 'w' has the dtype F4"},
         {ENTRY("3", "[1]", "[0,1]"), "tensor 'w' has the dtype"},
         {ENTRY("\"F32\"", "[1]", "[0,5]"), "has 5 bytes"},
         {ENTRY("\"F32\"", "[-1]", "[0,4]"), "no number >= 0"},

@@ -19,7 +19,7 @@ static bool proper_bools(const char *data, size_t n) {
 cfx_tensor *cfx__pack_bytes_tensor(cfx__pack_bytes b, cfx_dtype dtype) {
     size_t size = (size_t)cfx_dtype_size(dtype);
     int64_t n = (int64_t)(b.size / size);
-    uintptr_t align = dtype == CFX_C64 || dtype == CFX_C128 ? size / 2 : size;
+    uintptr_t align = cfx__dtype_is_complex(dtype) ? size / 2 : size;
     bool whole = dtype != CFX_BOOL || proper_bools(b.data, b.size);
     if (n && whole && (uintptr_t)b.data % align == 0)
         return cfx_tensor_borrow(dtype, 1, &n, b.data, cfx_drop, cfx_keep_obj(b.owner));

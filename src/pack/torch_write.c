@@ -56,8 +56,9 @@ static void put_ints(writer *w, int n, const int64_t *ints) {
     put_byte(w, 't');
 }
 
+/* NULL: dtypes of storages without a class, whose tensors say their dtype themselves. */
 static const char *storage_class(cfx_dtype d) {
-    static const char *const names[] = {
+    static const char *const names[CFX_DTYPE_COUNT] = {
         [CFX_F32] = "FloatStorage",        [CFX_F64] = "DoubleStorage",
         [CFX_F16] = "HalfStorage",         [CFX_BF16] = "BFloat16Storage",
         [CFX_I64] = "LongStorage",         [CFX_I32] = "IntStorage",
@@ -86,21 +87,25 @@ static bool put_tensor(writer *w, const cfx_tensor *t) {
     }
     int64_t stride[CFX_MAX_DIMS];
     cfx__strides_contiguous(t->ndim, t->shape, stride);
-    put_global(w, "torch._utils", "_rebuild_tensor_v2");
+    const char *class = storage_class(t->dtype);
+    put_global(w, "torch._utils", class ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3");
     put_byte(w, '(');
     put_byte(w, '(');
     put_words(w, "storage");
-    put_global(w, "torch", storage_class(t->dtype));
+    put_global(w, class ? "torch" : "torch.storage", class ? class : "UntypedStorage");
     put_words(w, cfx__text_format("%zu", number_of(w, t)));
     put_words(w, "cpu");
-    put_int(w, t->numel);
+    put_int(w, class ? t->numel : t->numel * cfx_dtype_size(t->dtype));
     cfx__text_add(&w->pickle, "tQ", 2); /* a tuple, and what it names */
     put_int(w, 0);
     put_ints(w, t->ndim, t->shape);
     put_ints(w, t->ndim, stride);
     put_byte(w, (char)0x89); /* requires_grad=False, no hooks */
     put_global(w, "collections", "OrderedDict");
-    cfx__text_add(&w->pickle, ")RtR", 4);
+    cfx__text_add(&w->pickle, ")R", 2);
+    if (!class)
+        put_global(w, "torch", cfx_dtype_name(t->dtype));
+    cfx__text_add(&w->pickle, "tR", 2);
     return true;
 }
 

@@ -52,3 +52,13 @@ TEST(a_state_dict_goes_from_a_module_through_a_file_to_another) {
                 "program has float32 [2, 3]); missing 'bias'; unknown 'other'");
     remove(path());
 }
+
+TEST(every_dtype_goes_through_a_torch_file) {
+    cfx_dict *d = cfx_dict_new();
+    for (int i = 0; i < CFX_DTYPE_COUNT; i++)
+        cfx_dict_set(d, cfx_dtype_name((cfx_dtype)i),
+                     cfx_tensor_value(cfx_to(cfx_arange(3), cfx_dtype_value((cfx_dtype)i))));
+    CHECK(cfx_torch_save(path(), cfx_dict_value(d)));
+    CHECK_STR(cfx_repr(cfx_torch_load(path())), cfx_repr(d));
+    remove(path());
+}

@@ -1,6 +1,9 @@
 /* Conversion between dtypes, one strided row at a time: the body of one pair is convert_pair.inc;
- * here it is included for all pairs, and the table at the end finds them. */
+ * here it is included for all pairs of the dtypes that are computed in, and the table finds them.
+ * The others, for storage, are known to one of those, through which they go to the rest. */
 #include "tensor.h"
+
+#include "float8.h"
 
 typedef struct { float re, im; } c64;
 typedef struct { double re, im; } c128;
@@ -13,7 +16,12 @@ typedef struct { double re, im; } c128;
 /* Floats outside the range of an integer do not convert in C; here they go through int64, and what
  * does not fit there becomes its smallest value, as on the machines PyTorch runs on. */
 static inline int64_t to_i64(double f) {
-    return f >= -9223372036854775808.0 && f < 9223372036854775808.0 ? (int64_t)f : INT64_MIN;
+    return f >= -0x1p63 && f < 0x1p63 ? (int64_t)f : INT64_MIN;
+}
+
+/* The upper half of uint64 has no int64 to go through. */
+static inline uint64_t to_u64(double f) {
+    return f >= 0x1p63 && f < 0x1p64 ? (uint64_t)f : (uint64_t)to_i64(f);
 }
 
 #define FROM U8
@@ -21,72 +29,91 @@ static inline int64_t to_i64(double f) {
 #define RE(x) SAME(x)
 #define IM(x) NOTHING(x)
 #define INT(v) ((int64_t)(v))
+#define UINT(v) ((uint64_t)(v))
 #include "convert_from.inc"
 #define FROM I8
 #define S int8_t
 #define RE(x) SAME(x)
 #define IM(x) NOTHING(x)
 #define INT(v) ((int64_t)(v))
+#define UINT(v) ((uint64_t)(v))
 #include "convert_from.inc"
 #define FROM I16
 #define S int16_t
 #define RE(x) SAME(x)
 #define IM(x) NOTHING(x)
 #define INT(v) ((int64_t)(v))
+#define UINT(v) ((uint64_t)(v))
 #include "convert_from.inc"
 #define FROM I32
 #define S int32_t
 #define RE(x) SAME(x)
 #define IM(x) NOTHING(x)
 #define INT(v) ((int64_t)(v))
+#define UINT(v) ((uint64_t)(v))
 #include "convert_from.inc"
 #define FROM I64
 #define S int64_t
 #define RE(x) SAME(x)
 #define IM(x) NOTHING(x)
 #define INT(v) ((int64_t)(v))
+#define UINT(v) ((uint64_t)(v))
+#include "convert_from.inc"
+#define FROM U64
+#define S uint64_t
+#define RE(x) SAME(x)
+#define IM(x) NOTHING(x)
+#define INT(v) ((int64_t)(v))
+#define UINT(v) ((uint64_t)(v))
 #include "convert_from.inc"
 #define FROM F16
 #define S uint16_t
 #define RE(x) cfx__f16_load(x)
 #define IM(x) NOTHING(x)
 #define INT(v) to_i64(v)
+#define UINT(v) to_u64(v)
 #include "convert_from.inc"
 #define FROM F32
 #define S float
 #define RE(x) SAME(x)
 #define IM(x) NOTHING(x)
 #define INT(v) to_i64(v)
+#define UINT(v) to_u64(v)
 #include "convert_from.inc"
 #define FROM F64
 #define S double
 #define RE(x) SAME(x)
 #define IM(x) NOTHING(x)
 #define INT(v) to_i64(v)
+#define UINT(v) to_u64(v)
 #include "convert_from.inc"
 #define FROM C64
 #define S c64
 #define RE(x) ((x).re)
 #define IM(x) ((x).im)
 #define INT(v) to_i64(v)
+#define UINT(v) to_u64(v)
 #include "convert_from.inc"
 #define FROM C128
 #define S c128
 #define RE(x) ((x).re)
 #define IM(x) ((x).im)
 #define INT(v) to_i64(v)
+#define UINT(v) to_u64(v)
 #include "convert_from.inc"
 #define FROM BOOL
 #define S uint8_t
 #define RE(x) ((x) != 0)
 #define IM(x) NOTHING(x)
 #define INT(v) ((int64_t)(v))
+#define UINT(v) ((uint64_t)(v))
 #include "convert_from.inc"
 #define FROM BF16
 #define S uint16_t
 #define RE(x) cfx__bf16_load(x)
 #define IM(x) NOTHING(x)
 #define INT(v) to_i64(v)
+#define UINT(v) to_u64(v)
 #include "convert_from.inc"
 
 typedef void convert_fn(char *dst, int64_t ds, const char *src, int64_t ss, int64_t n);
@@ -99,12 +126,82 @@ typedef void convert_fn(char *dst, int64_t ds, const char *src, int64_t ss, int6
         [CFX_F32] = from_##from##_to_F32, [CFX_F64] = from_##from##_to_F64,                        \
         [CFX_C64] = from_##from##_to_C64, [CFX_C128] = from_##from##_to_C128,                      \
         [CFX_BOOL] = from_##from##_to_BOOL, [CFX_BF16] = from_##from##_to_BF16,                    \
+        [CFX_U64] = from_##from##_to_U64,                                                          \
     }
 
 static convert_fn *const table[CFX_DTYPE_COUNT][CFX_DTYPE_COUNT] = {
     ROW(U8),  ROW(I8),  ROW(I16), ROW(I32),  ROW(I64),  ROW(F16),
-    ROW(F32), ROW(F64), ROW(C64), ROW(C128), ROW(BOOL), ROW(BF16),
+    ROW(F32), ROW(F64), ROW(C64), ROW(C128), ROW(BOOL), ROW(BF16), ROW(U64),
 };
+
+/* ---- dtypes for storage ---------------------------------------------------------------------- */
+
+typedef struct { uint16_t re, im; } c32;
+
+/* Rows of one of them to or from the dtype that holds all its numbers; strides in bytes. */
+#define STORED(id, S, W, load, store)                                                              \
+    CFX__SIMD static void load_##id(char *dst, int64_t ds, const char *src, int64_t ss,            \
+                                    int64_t n) {                                                   \
+        (void)ds;                                                                                  \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            ((W *)dst)[i] = load(*(const S *)(src + i * ss));                                      \
+    }                                                                                              \
+    CFX__SIMD static void store_##id(char *dst, int64_t ds, const char *src, int64_t ss,           \
+                                     int64_t n) {                                                  \
+        (void)ss;                                                                                  \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            *(S *)(dst + i * ds) = store(((const W *)src)[i]);                                     \
+    }
+
+#define C32_LOAD(x) ((c64){cfx__f16_load((x).re), cfx__f16_load((x).im)})
+#define C32_STORE(x) ((c32){cfx__f16_store((x).re), cfx__f16_store((x).im)})
+STORED(U16, uint16_t, int64_t, (int64_t), (uint16_t))
+STORED(U32, uint32_t, int64_t, (int64_t), (uint32_t))
+STORED(C32, c32, c64, C32_LOAD, C32_STORE)
+STORED(F8E4M3FN, uint8_t, float, e4m3fn_load, e4m3fn_store)
+STORED(F8E5M2, uint8_t, float, e5m2_load, e5m2_store)
+STORED(F8E4M3FNUZ, uint8_t, float, e4m3fnuz_load, e4m3fnuz_store)
+STORED(F8E5M2FNUZ, uint8_t, float, e5m2fnuz_load, e5m2fnuz_store)
+STORED(F8E8M0FNU, uint8_t, float, e8m0fnu_load, e8m0fnu_store)
+
+static const struct {
+    cfx_dtype as; /* what it is loaded as */
+    convert_fn *load, *store;
+} stored[CFX_DTYPE_COUNT] = {
+#define IS(id, W) [CFX_##id] = {CFX_##W, load_##id, store_##id}
+    IS(U16, I64),      IS(U32, I64),        IS(C32, C64),        IS(F8E4M3FN, F32),
+    IS(F8E5M2, F32),   IS(F8E4M3FNUZ, F32), IS(F8E5M2FNUZ, F32), IS(F8E8M0FNU, F32),
+#undef IS
+};
+
+/* From, to or between dtypes for storage, in blocks. */
+static void convert_stored(char *dst, int64_t ds, cfx_dtype to, const char *src, int64_t ss,
+                           cfx_dtype from, int64_t n) {
+    enum { BLOCK = 256 };
+    _Alignas(16) char wide[BLOCK * 16], other[BLOCK * 16];
+    cfx_dtype in = stored[from].load ? stored[from].as : from;
+    cfx_dtype out = stored[to].store ? stored[to].as : to;
+    for (int64_t at = 0; at < n; at += BLOCK) {
+        int64_t m = n - at < BLOCK ? n - at : BLOCK, step = ss;
+        const char *s = src + at * ss;
+        if (in != from) {
+            stored[from].load(wide, 0, s, ss, m);
+            s = wide;
+            step = cfx_dtype_size(in);
+        }
+        if (out == to) {
+            cfx__convert(dst + at * ds, ds, to, s, step, in, m);
+            continue;
+        }
+        if (in != out || s != wide) {
+            cfx__convert(other, cfx_dtype_size(out), out, s, step, in, m);
+            s = other;
+        }
+        stored[to].store(dst + at * ds, ds, s, 0, m);
+    }
+}
+
+/* ---- any two --------------------------------------------------------------------------------- */
 
 /* Elements of one dtype move as bits: nothing is rounded, NaNs keep their payload. */
 static void move_bits(char *dst, int64_t ds, const char *src, int64_t ss, int size, int64_t n) {
@@ -133,6 +230,8 @@ void cfx__convert(char *dst, int64_t ds, cfx_dtype to, const char *src, int64_t 
                   int64_t n) {
     if (from == to)
         move_bits(dst, ds, src, ss, cfx_dtype_size(from), n);
+    else if (stored[from].load || stored[to].store)
+        convert_stored(dst, ds, to, src, ss, from, n);
     else
         table[from][to](dst, ds, src, ss, n);
 }

@@ -7,7 +7,11 @@ const char *cfx__dtype_title(cfx_dtype d) {
         [CFX_U8] = "Byte",   [CFX_I8] = "Char",       [CFX_I16] = "Short",   [CFX_I32] = "Int",
         [CFX_I64] = "Long",  [CFX_F16] = "Half",      [CFX_F32] = "Float",   [CFX_F64] = "Double",
         [CFX_BOOL] = "Bool", [CFX_BF16] = "BFloat16", [CFX_C64] = "ComplexFloat",
-        [CFX_C128] = "ComplexDouble"};
+        [CFX_C128] = "ComplexDouble", [CFX_C32] = "ComplexHalf",
+        [CFX_U16] = "UInt16", [CFX_U32] = "UInt32", [CFX_U64] = "UInt64",
+        [CFX_F8E4M3FN] = "Float8_e4m3fn", [CFX_F8E5M2] = "Float8_e5m2",
+        [CFX_F8E4M3FNUZ] = "Float8_e4m3fnuz", [CFX_F8E5M2FNUZ] = "Float8_e5m2fnuz",
+        [CFX_F8E8M0FNU] = "Float8_e8m0fnu"};
     return names[d];
 }
 
@@ -24,12 +28,21 @@ const char *cfx__dtype_cpp_name(cfx_dtype d) {
         [CFX_BOOL] = "bool",
         [CFX_BF16] = "c10::BFloat16",
         [CFX_C64] = "c10::complex<float>",
-        [CFX_C128] = "c10::complex<double>"};
+        [CFX_C128] = "c10::complex<double>",
+        [CFX_C32] = "c10::complex<c10::Half>",
+        [CFX_U16] = "short unsigned int",
+        [CFX_U32] = "unsigned int",
+        [CFX_U64] = "long unsigned int",
+        [CFX_F8E4M3FN] = "c10::Float8_e4m3fn",
+        [CFX_F8E5M2] = "c10::Float8_e5m2",
+        [CFX_F8E4M3FNUZ] = "c10::Float8_e4m3fnuz",
+        [CFX_F8E5M2FNUZ] = "c10::Float8_e5m2fnuz",
+        [CFX_F8E8M0FNU] = "c10::Float8_e8m0fnu"};
     return names[d];
 }
 
 cfx_dtype cfx__dtype_real(cfx_dtype d) {
-    return d == CFX_C64 ? CFX_F32 : d == CFX_C128 ? CFX_F64 : d;
+    return d == CFX_C64 ? CFX_F32 : d == CFX_C128 ? CFX_F64 : d == CFX_C32 ? CFX_F16 : d;
 }
 
 /* 0 bool, 1 integer, 2 float, 3 complex */
@@ -37,9 +50,24 @@ static int category(cfx_dtype d) {
     return d == CFX_BOOL ? 0 : cfx__dtype_is_int(d) ? 1 : cfx__dtype_is_float(d) ? 2 : 3;
 }
 
+/* What PyTorch leaves to the caller to convert. */
+static cfx_dtype refuse(const char *which, cfx_dtype a, cfx_dtype b) {
+    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
+             "Promotion for %s is not supported, attempted to promote %s and %s", which,
+             cfx__dtype_title(a), cfx__dtype_title(b));
+    return a;
+}
+
 cfx_dtype cfx__dtype_promote(cfx_dtype a, cfx_dtype b) {
     if (a == b)
         return a;
+    if (cfx__dtype_is_float8(a) || cfx__dtype_is_float8(b))
+        return refuse("Float8 Types", a, b);
+    if (cfx__dtype_is_barebones(a) || cfx__dtype_is_barebones(b)) {
+        cfx_dtype other = cfx__dtype_is_barebones(a) ? b : a;
+        if (category(other) < 2)
+            return refuse("uint16, uint32, uint64 types", a, b);
+    }
     int ca = category(a), cb = category(b);
     if (ca < cb) {
         cfx_dtype t = a;
@@ -51,7 +79,8 @@ cfx_dtype cfx__dtype_promote(cfx_dtype a, cfx_dtype b) {
     }
     if (ca == 3) {
         bool wide = a == CFX_C128 || b == CFX_C128 || b == CFX_F64;
-        return wide ? CFX_C128 : CFX_C64;
+        bool half = a == CFX_C32 && (cb < 2 || b == CFX_F16);
+        return wide ? CFX_C128 : half ? CFX_C32 : CFX_C64;
     }
     if (ca != cb)
         return a;

@@ -9,11 +9,12 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files hold little-end
 static const char magic[] = "\x93NUMPY";
 enum { MAGIC = 6, ALIGN = 64, GROWTH = 21 };
 
-/* descr without its byte order; numpy has no bfloat16 */
+/* descr without its byte order; numpy has no bfloat16, no float8, no complex32 */
 static const char *const descrs[CFX_DTYPE_COUNT] = {
     [CFX_U8] = "u1",  [CFX_I8] = "i1",  [CFX_I16] = "i2",  [CFX_I32] = "i4",
     [CFX_I64] = "i8", [CFX_F16] = "f2", [CFX_F32] = "f4",  [CFX_F64] = "f8",
     [CFX_C64] = "c8", [CFX_C128] = "c16", [CFX_BOOL] = "b1",
+    [CFX_U16] = "u2", [CFX_U32] = "u4", [CFX_U64] = "u8",
 };
 
 /* ---- the header ------------------------------------------------------------------------------ */

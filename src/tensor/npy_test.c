@@ -30,7 +30,7 @@ static void put_npy(const char *name, int version, const char *header, const voi
 
 TEST(npy_reads_what_it_wrote) {
     for (int d = 0; d < CFX_DTYPE_COUNT; d++) {
-        if (d == CFX_BF16)
+        if (d == CFX_BF16 || d == CFX_C32 || cfx__dtype_is_float8((cfx_dtype)d))
             continue;
         for (int ndim = 0; ndim < 4; ndim++) {
             cfx_tensor *t = cfx_tensor_new((cfx_dtype)d, ndim, (int64_t[]){2, 3, 4}, NULL);
@@ -92,7 +92,7 @@ TEST(npy_refuses_what_it_cannot_read) {
     } cases[] = {
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (9,), }", "data is cut off"},
         {"{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", "big-endian"},
-        {"{'descr': '<u4', 'fortran_order': False, 'shape': (1,), }", "no dtype for '<u4'"},
+        {"{'descr': '<u3', 'fortran_order': False, 'shape': (1,), }", "no dtype for '<u3'"},
         {"{'descr': '', 'fortran_order': False, 'shape': (1,), }", "no dtype for ''"},
         {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", "structured"},
         {"{'descr': '<f4', 'fortran_order': None, 'shape': (1,), }", "neither True nor False"},

@@ -116,6 +116,8 @@ static int format_number(char *buf, const printer *p, const format *f, number n)
         return format_float(buf, p, f, n.re);
     if (p->t->dtype == CFX_BOOL)
         return snprintf(buf, LONGEST_FLOAT, "%s", n.i ? "True" : "False");
+    if (p->t->dtype == CFX_U64)
+        return snprintf(buf, LONGEST_FLOAT, "%llu", (unsigned long long)n.i);
     return snprintf(buf, LONGEST_FLOAT, "%lld", (long long)n.i);
 }
 

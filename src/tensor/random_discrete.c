@@ -112,6 +112,8 @@ static int64_t largest_whole(cfx_dtype d) {
     case CFX_I8: return INT8_MAX;
     case CFX_I16: return INT16_MAX;
     case CFX_I32: return INT32_MAX;
+    case CFX_U16: return UINT16_MAX;
+    case CFX_U32: return UINT32_MAX;
     case CFX_F16: return 1 << 11;
     case CFX_BF16: return 1 << 8;
     case CFX_F32: return 1 << 24;

@@ -311,9 +311,9 @@ double cfx_tensor_get(const cfx_tensor *t, int64_t i) {
                  (long long)t->numel, t->data ? "" : " without data");
         return 0;
     }
-    size_t mark = cfx_scope_open();
-    double v = cfx_number(cfx__tensor_get(t, i));
-    cfx_scope_close(mark);
+    double v;
+    const char *p = t->data + element_offset(t, i) * cfx_dtype_size(t->dtype);
+    cfx__convert_in(&v, CFX_F64, p, 0, t->dtype, 1);
     return v;
 }
 

@@ -142,18 +142,28 @@ void cfx__packed_drop_all(cfx__storage *s);
 
 /* ---- dtypes ---------------------------------------------------------------------------------- */
 
-static inline bool cfx__dtype_is_float(cfx_dtype d) {
-    return d == CFX_F32 || d == CFX_F64 || d == CFX_F16 || d == CFX_BF16;
-}
 static inline bool cfx__dtype_is_half(cfx_dtype d) { return d == CFX_F16 || d == CFX_BF16; }
-static inline bool cfx__dtype_is_complex(cfx_dtype d) { return d == CFX_C64 || d == CFX_C128; }
-static inline bool cfx__dtype_is_int(cfx_dtype d) { return d <= CFX_I64; } /* bool is none */
+static inline bool cfx__dtype_is_float8(cfx_dtype d) { return d >= CFX_F8E4M3FN; }
+static inline bool cfx__dtype_is_float(cfx_dtype d) {
+    return d == CFX_F32 || d == CFX_F64 || cfx__dtype_is_half(d) || cfx__dtype_is_float8(d);
+}
+static inline bool cfx__dtype_is_complex(cfx_dtype d) {
+    return d == CFX_C64 || d == CFX_C128 || d == CFX_C32;
+}
+/* uint16, uint32, uint64: PyTorch promotes them to floats alone. */
+static inline bool cfx__dtype_is_barebones(cfx_dtype d) { return d >= CFX_U16 && d <= CFX_U64; }
+static inline bool cfx__dtype_is_int(cfx_dtype d) { /* bool is none */
+    return d <= CFX_I64 || cfx__dtype_is_barebones(d);
+}
+/* Dtypes that kernels may meet unless they say otherwise: all but those for storage. */
+static inline bool cfx__dtype_is_computed(cfx_dtype d) { return d < CFX_C32; }
 /* "Float", "Long": how PyTorch's messages name a dtype; static. */
 const char *cfx__dtype_title(cfx_dtype d);
 /* "c10::Half", "long int": how C++ names it, which other messages of PyTorch's print; static. */
 const char *cfx__dtype_cpp_name(cfx_dtype d);
 /* The real type of a complex one: complex64 to float32; itself otherwise. */
 cfx_dtype cfx__dtype_real(cfx_dtype d);
+/* What a and b promote to; one of them, with PyTorch's error, where they do not. */
 cfx_dtype cfx__dtype_promote(cfx_dtype a, cfx_dtype b);
 bool cfx__dtype_can_cast(cfx_dtype from, cfx_dtype to);
 

@@ -164,7 +164,9 @@ static void parse_type(cfx__cursor *r, cfx__schema_arg *arg) {
 /* PyTorch's numbers for dtypes, by ours. */
 static const int8_t torch_dtype[CFX_DTYPE_COUNT] = {
     [CFX_U8] = 0,  [CFX_I8] = 1,  [CFX_I16] = 2, [CFX_I32] = 3,   [CFX_I64] = 4,   [CFX_F16] = 5,
-    [CFX_F32] = 6, [CFX_F64] = 7, [CFX_C64] = 9, [CFX_C128] = 10, [CFX_BOOL] = 11, [CFX_BF16] = 15};
+    [CFX_F32] = 6, [CFX_F64] = 7, [CFX_C64] = 9, [CFX_C128] = 10, [CFX_BOOL] = 11, [CFX_BF16] = 15,
+    [CFX_C32] = 8, [CFX_F8E5M2] = 23, [CFX_F8E4M3FN] = 24, [CFX_F8E5M2FNUZ] = 25,
+    [CFX_F8E4M3FNUZ] = 26, [CFX_U16] = 27, [CFX_U32] = 28, [CFX_U64] = 29, [CFX_F8E8M0FNU] = 44};
 
 /* The words that native_functions.yaml has for numbers. */
 static const struct {

@@ -48,7 +48,8 @@ static void kernel_make(cfx_op_call *c) {
 }
 
 #define MAKE(...)                                                                                  \
-    .shape = shape_make, .kernel = kernel_make, .row = &(const make_row) { __VA_ARGS__ }
+    .shape = shape_make, .kernel = kernel_make, .dtypes = CFX_IN_ANY,                              \
+    .row = &(const make_row) { __VA_ARGS__ }
 
 CFX_OP(empty_memory_format) = {
     "aten::empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
@@ -168,15 +169,18 @@ static void shape_empty_permuted(cfx_op_call *c) {
 CFX_OP(empty_strided) = {
     "aten::empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? "
     "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    "torch.empty_strided", .shape = shape_empty_strided, .kernel = kernel_unset};
+    "torch.empty_strided", .shape = shape_empty_strided, .kernel = kernel_unset,
+    .dtypes = CFX_IN_ANY};
 CFX_OP(new_empty_strided) = {
     "aten::new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, ScalarType? "
     "dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    "Tensor.new_empty_strided", .shape = shape_new_empty_strided, .kernel = kernel_unset, NO_GRAD};
+    "Tensor.new_empty_strided", .shape = shape_new_empty_strided, .kernel = kernel_unset,
+    .dtypes = CFX_IN_ANY, NO_GRAD};
 CFX_OP(empty_permuted) = {
     "aten::empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? "
     "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-    "torch.empty_permuted", .shape = shape_empty_permuted, .kernel = kernel_unset};
+    "torch.empty_permuted", .shape = shape_empty_permuted, .kernel = kernel_unset,
+    .dtypes = CFX_IN_ANY};
 
 /* ---- from numbers ---------------------------------------------------------------------------- */
 
@@ -217,10 +221,11 @@ static void decompose_shape_as_tensor(cfx_op_call *c) {
 CFX_OP(scalar_tensor) = {
     "aten::scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? "
     "device=None, bool? pin_memory=None) -> Tensor",
-    "torch.scalar_tensor", .shape = shape_scalar_tensor, .kernel = kernel_scalar_tensor};
+    "torch.scalar_tensor", .shape = shape_scalar_tensor, .kernel = kernel_scalar_tensor,
+    .dtypes = CFX_IN_ANY};
 CFX_OP(tensor) = {"aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool "
                   "requires_grad=False) -> Tensor",
-                  "torch.tensor", .kernel = kernel_tensor};
+                  "torch.tensor", .kernel = kernel_tensor, .dtypes = CFX_IN_ANY};
 CFX_OP(as_tensor_list) = {
     "aten::as_tensor.list(t[] data, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
     "torch.as_tensor", .decompose = decompose_as_tensor, .effects = CFX_COMPOSITE};

@@ -67,7 +67,7 @@ static void grad_embedding_dense_backward(cfx_back *b) {
 CFX_OP(embedding) = {"aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool "
                      "scale_grad_by_freq=False, bool sparse=False) -> Tensor",
                      "torch.embedding", .shape = shape_embedding, .kernel = kernel_embedding,
-                     GRAD(embedding, READ(1))};
+                     .dtypes = CFX_IN_ANY, GRAD(embedding, READ(1))};
 
 /* ---- backward ------------------------------------------------------------------------------- */
 

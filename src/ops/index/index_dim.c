@@ -48,7 +48,8 @@ static void kernel_index_select(cfx_op_call *c) {
 
 CFX_OP(index_select) = {"aten::index_select(Tensor self, int dim, Tensor index) -> Tensor",
                         "torch.index_select Tensor.index_select", .shape = shape_index_select,
-                        .kernel = kernel_index_select, GRAD(index_select, READ(2))};
+                        .kernel = kernel_index_select,
+                        .dtypes = CFX_IN_ANY, GRAD(index_select, READ(2))};
 
 /* ---- index_add, index_reduce ---------------------------------------------------------------- */
 
@@ -307,7 +308,7 @@ static void kernel_index_copy(cfx_op_call *c) {
 CFX_OP(index_copy) = {
     "aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
     "torch.index_copy Tensor.index_copy", .shape = shape_index_copy, .kernel = kernel_index_copy,
-    .effects = CFX_UPDATE, GRAD(index_copy, READ(2)), .core = core_index_copy,
+    .dtypes = CFX_IN_ANY, .effects = CFX_UPDATE, GRAD(index_copy, READ(2)), .core = core_index_copy,
     .autocast = CFX_CAST_WIDEST};
 
 static void shape_index_fill(cfx_op_call *c) {
@@ -348,10 +349,12 @@ static void kernel_index_fill(cfx_op_call *c) {
 CFX_OP(index_fill_int_Scalar) = {
     "aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
     "torch.index_fill Tensor.index_fill", .shape = shape_index_fill, .kernel = kernel_index_fill,
+    .dtypes = CFX_IN_ANY,
     .effects = CFX_UPDATE, GRAD(index_fill, READ(2)), .core = core_index_fill};
 CFX_OP(index_fill_int_Tensor) = {
     "aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", NULL,
-    .shape = shape_index_fill, .kernel = kernel_index_fill, .effects = CFX_UPDATE,
+    .shape = shape_index_fill, .kernel = kernel_index_fill,
+    .dtypes = CFX_IN_ANY, .effects = CFX_UPDATE,
     GRAD(index_fill, READ(2)), .core = core_index_fill};
 
 /* ---- take, put ------------------------------------------------------------------------------ */
@@ -395,7 +398,8 @@ static void kernel_take(cfx_op_call *c) {
 }
 
 CFX_OP(take) = {"aten::take(Tensor self, Tensor index) -> Tensor", "torch.take Tensor.take",
-                .shape = shape_take, .kernel = kernel_take, .effects = CFX_CONTIGUOUS_ARGS,
+                .shape = shape_take, .kernel = kernel_take,
+                .dtypes = CFX_IN_ANY, .effects = CFX_CONTIGUOUS_ARGS,
                 GRAD(take, READ(1)), .core = core_take};
 
 static void shape_put(cfx_op_call *c) {
@@ -438,5 +442,6 @@ static void kernel_put(cfx_op_call *c) {
 
 CFX_OP(put) = {
     "aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
-    "Tensor.put", .shape = shape_put, .kernel = kernel_put, .effects = CFX_UPDATE,
+    "Tensor.put", .shape = shape_put, .kernel = kernel_put,
+    .dtypes = CFX_IN_ANY, .effects = CFX_UPDATE,
     GRAD(put, READ(1))};

@@ -81,11 +81,13 @@ static void kernel_masked_fill(cfx_op_call *c) {
 CFX_OP(masked_fill_Scalar) = {
     "aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
     "torch.masked_fill Tensor.masked_fill", .shape = shape_masked_fill,
-    .kernel = kernel_masked_fill, .effects = CFX_POINTWISE, GRAD(masked_fill, READ(1)),
+    .kernel = kernel_masked_fill,
+    .dtypes = CFX_IN_ANY, .effects = CFX_POINTWISE, GRAD(masked_fill, READ(1)),
     .core = core_masked_fill};
 CFX_OP(masked_fill_Tensor) = {
     "aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", NULL,
-    .shape = shape_masked_fill, .kernel = kernel_masked_fill, .effects = CFX_POINTWISE,
+    .shape = shape_masked_fill, .kernel = kernel_masked_fill,
+    .dtypes = CFX_IN_ANY, .effects = CFX_POINTWISE,
     GRAD(masked_fill, READ(1)), .core = core_masked_fill};
 
 /* ---- masked_scatter, masked_select ---------------------------------------------------------- */
@@ -137,6 +139,7 @@ static void kernel_masked_scatter(cfx_op_call *c) {
 CFX_OP(masked_scatter) = {"aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
                           "torch.masked_scatter Tensor.masked_scatter",
                           .shape = shape_masked_scatter, .kernel = kernel_masked_scatter,
+                          .dtypes = CFX_IN_ANY,
                           .effects = CFX_UPDATE, GRAD(masked_scatter, READ(1))};
 
 static void kernel_masked_select(cfx_op_call *c) {
@@ -177,6 +180,7 @@ static void shape_masked_select(cfx_op_call *c) {
 CFX_OP(masked_select) = {"aten::masked_select(Tensor self, Tensor mask) -> Tensor",
                          "torch.masked_select Tensor.masked_select",
                          .shape = shape_masked_select, .kernel = kernel_masked_select,
+                         .dtypes = CFX_IN_ANY,
                          .effects = CFX_DATA_SHAPE, GRAD(masked_select, READ(1))};
 
 /* ---- nonzero -------------------------------------------------------------------------------- */

@@ -307,7 +307,7 @@ static void kernel_where(cfx_op_call *c) {
     cfx__iter_pointwise(loop, 1, 3, o, NULL, 1);
 }
 
-#define CHOOSES .shape = shape_where, .kernel = kernel_where
+#define CHOOSES .shape = shape_where, .kernel = kernel_where, .dtypes = CFX_IN_ANY
 
 CFX_FAMILY(INDEX);
 CFX_OP(where_self) = {"aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",

@@ -7,6 +7,8 @@
 /* ---- dtypes ---------------------------------------------------------------------------------- */
 
 static cfx__iter_loop *loop_for(const pointwise_row *r, cfx_dtype d, cfx_dtype *as) {
+    if (unlikely(!cfx__dtype_is_computed(d)))
+        return NULL;
     switch (d) {
     case CFX_BOOL:
         if (r->b8)

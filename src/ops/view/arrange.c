@@ -182,4 +182,5 @@ static void kernel_fill_diagonal_(cfx_op_call *c) {
 
 CFX_OP(fill_diagonal_) = {
     "aten::fill_diagonal_(Tensor(a!) self, Scalar fill_value, bool wrap=False) -> Tensor(a!)",
-    "Tensor.fill_diagonal_", .kernel = kernel_fill_diagonal_, GRAD(fill_diagonal, 0)};
+    "Tensor.fill_diagonal_", .kernel = kernel_fill_diagonal_,
+    .dtypes = CFX_IN_ANY, GRAD(fill_diagonal, 0)};

@@ -42,15 +42,17 @@ static void decompose_contiguous(cfx_op_call *c) {
 
 CFX_OP(clone) = {"aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
                  "torch.clone Tensor.clone", .shape = shape_clone, .kernel = kernel_copy_first,
-                 GRAD(same, 0)};
+                 .dtypes = CFX_IN_ANY, GRAD(same, 0)};
 CFX_OP(lift_fresh_copy) = {"aten::lift_fresh_copy(Tensor self) -> Tensor", NULL,
-                           .shape = shape_clone, .kernel = kernel_copy_first, GRAD(same, 0),
+                           .shape = shape_clone, .kernel = kernel_copy_first,
+                           .dtypes = CFX_IN_ANY, GRAD(same, 0),
                            .core = core_lift_fresh_copy};
 CFX_OP(_to_copy) = {
     "aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
     "device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? "
     "memory_format=None) -> Tensor",
-    "torch._to_copy", .shape = shape_to_copy, .kernel = kernel_copy_first, GRAD(same, 0)};
+    "torch._to_copy", .shape = shape_to_copy, .kernel = kernel_copy_first,
+    .dtypes = CFX_IN_ANY, GRAD(same, 0)};
 CFX_OP(contiguous) = {
     "aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)",
     "Tensor.contiguous", .decompose = decompose_contiguous, .effects = CFX_COMPOSITE};
@@ -218,9 +220,9 @@ static void kernel_copy_(cfx_op_call *c) {
 }
 
 CFX_OP(copy) = {"aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", NULL,
-                .shape = shape_copy, .kernel = kernel_copy, GRAD(copy_, 0)};
+                .shape = shape_copy, .kernel = kernel_copy, .dtypes = CFX_IN_ANY, GRAD(copy_, 0)};
 CFX_OP(copy_) = {"aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)",
-                 "Tensor.copy_", .kernel = kernel_copy_, GRAD(copy_, 0)};
+                 "Tensor.copy_", .kernel = kernel_copy_, .dtypes = CFX_IN_ANY, GRAD(copy_, 0)};
 
 /* ---- fill ------------------------------------------------------------------------------------ */
 
@@ -251,12 +253,15 @@ static void kernel_zero(cfx_op_call *c) { cfx__tensor_fill(c->out[0], cfx_int(0)
 
 CFX_OP(fill_Scalar) = {"aten::fill.Scalar(Tensor self, Scalar value) -> Tensor",
                        "torch.fill Tensor.fill", .shape = shape_fill, .kernel = kernel_fill,
+                       .dtypes = CFX_IN_ANY,
                        .effects = CFX_POINTWISE, GRAD(fill, 0), .core = core_fill_Scalar};
 CFX_OP(fill_Tensor) = {"aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", NULL,
-                       .shape = shape_fill_tensor, .kernel = kernel_copy, .effects = CFX_POINTWISE,
+                       .shape = shape_fill_tensor, .kernel = kernel_copy,
+                       .dtypes = CFX_IN_ANY, .effects = CFX_POINTWISE,
                        GRAD(fill, 0), .core = core_fill_Tensor};
 CFX_OP(zero) = {"aten::zero(Tensor self) -> Tensor", "Tensor.zero", .shape = shape_zero,
-                .kernel = kernel_zero, .effects = CFX_POINTWISE, GRAD(zero, 0), .core = core_zero};
+                .kernel = kernel_zero,
+                .dtypes = CFX_IN_ANY, .effects = CFX_POINTWISE, GRAD(zero, 0), .core = core_zero};
 
 /* ---- storage --------------------------------------------------------------------------------- */
 
@@ -327,11 +332,13 @@ static void kernel_set_(cfx_op_call *c) {
 
 CFX_OP(resize_) = {"aten::resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? "
                    "memory_format=None) -> Tensor(a!)",
-                   "Tensor.resize_", .kernel = kernel_resize_};
+                   "Tensor.resize_", .kernel = kernel_resize_, .dtypes = CFX_IN_ANY};
 CFX_OP(resize_as_) = {"aten::resize_as_(Tensor(a!) self, Tensor the_template, *, MemoryFormat? "
                       "memory_format=None) -> Tensor(a!)",
-                      "torch.resize_as_ Tensor.resize_as_", .kernel = kernel_resize_as_};
-CFX_OP(set_) = {"aten::set_(Tensor(a!) self) -> Tensor(a!)", "Tensor.set_", .kernel = kernel_set_};
+                      "torch.resize_as_ Tensor.resize_as_", .kernel = kernel_resize_as_,
+                      .dtypes = CFX_IN_ANY};
+CFX_OP(set_) = {"aten::set_(Tensor(a!) self) -> Tensor(a!)", "Tensor.set_", .kernel = kernel_set_,
+                .dtypes = CFX_IN_ANY};
 CFX_OP(set__source_Tensor) = {"aten::set_.source_Tensor(Tensor(a!) self, Tensor source) -> "
                               "Tensor(a!)",
-                              NULL, .kernel = kernel_set_};
+                              NULL, .kernel = kernel_set_, .dtypes = CFX_IN_ANY};

@@ -143,7 +143,8 @@ static void grad_cat(cfx_back *b) {
 }
 
 CFX_OP(cat) = {"aten::cat(Tensor[] tensors, int dim=0) -> Tensor", "torch.cat", .shape = shape_cat,
-               .kernel = kernel_cat, GRAD(cat, 0), .autocast = CFX_CAST_WIDEST};
+               .kernel = kernel_cat,
+               .dtypes = CFX_IN_ANY, GRAD(cat, 0), .autocast = CFX_CAST_WIDEST};
 CFX_OP(concat) = {"aten::concat(Tensor[] tensors, int dim=0) -> Tensor", "torch.concat",
                   .decompose = decompose_cat, .effects = CFX_COMPOSITE};
 CFX_OP(concatenate) = {"aten::concatenate(Tensor[] tensors, int dim=0) -> Tensor",
@@ -365,7 +366,7 @@ static void kernel_block_diag(cfx_op_call *c) {
 
 CFX_OP(_chunk_cat) = {"aten::_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor",
                       "torch._chunk_cat", .shape = shape_chunk_cat, .kernel = kernel_chunk_cat,
-                      .effects = CFX_CONTIGUOUS_ARGS};
+                      .dtypes = CFX_IN_ANY, .effects = CFX_CONTIGUOUS_ARGS};
 static void grad_block_diag(cfx_back *b) {
     const cfx_list *list = cfx_as_list(b->args[0]);
     cfx_value grads = cfx_list_value(0, NULL);
@@ -384,7 +385,7 @@ static void grad_block_diag(cfx_back *b) {
 }
 
 CFX_OP(block_diag) = {"aten::block_diag(Tensor[] tensors) -> Tensor", "torch.block_diag",
-                      .shape = shape_block_diag, .kernel = kernel_block_diag,
+                      .shape = shape_block_diag, .kernel = kernel_block_diag, .dtypes = CFX_IN_ANY,
                       GRAD(block_diag, 0), .core = core_block_diag};
 
 /* ---- grids ----------------------------------------------------------------------------------- */

@@ -251,7 +251,7 @@ static void grad_constant_pad(cfx_back *b) {
 CFX_OP(constant_pad_nd) = {
     "aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor",
     "torch.constant_pad_nd", .shape = shape_constant_pad, .kernel = kernel_constant_pad,
-    GRAD(constant_pad, 0)};
+    .dtypes = CFX_IN_ANY, GRAD(constant_pad, 0)};
 
 /* ---- reflection and replication -------------------------------------------------------------- */
 
@@ -589,7 +589,7 @@ static void decompose_pad(cfx_op_call *c) {
 CFX_OP(_pad_circular) = {"aten::_pad_circular(Tensor self, SymInt[] pad) -> Tensor",
                          NULL,
                          .shape = shape_circular,
-                         .kernel = kernel_circular,
+                         .kernel = kernel_circular, .dtypes = CFX_IN_ANY,
                          .decompose = decompose_circular,
                          .effects = CFX_COMPOSITE, .core = core__pad_circular, .core_early = true};
 CFX_OP(_pad_enum) = {

@@ -86,7 +86,8 @@ static void grad_repeat(cfx_back *b) {
 }
 
 CFX_OP(repeat) = {"aten::repeat(Tensor self, SymInt[] repeats) -> Tensor", "Tensor.repeat",
-                  .shape = shape_repeat, .kernel = kernel_repeat, GRAD(repeat, 0)};
+                  .shape = shape_repeat, .kernel = kernel_repeat,
+                  .dtypes = CFX_IN_ANY, GRAD(repeat, 0)};
 CFX_OP(tile) = {"aten::tile(Tensor self, SymInt[] dims) -> Tensor", "torch.tile Tensor.tile",
                 .decompose = decompose_tile, .effects = CFX_COMPOSITE};
 
@@ -314,7 +315,7 @@ static void decompose_rot90(cfx_op_call *c) {
 static void grad_flip(cfx_back *b) { back_give(b, 0, cfx_flip(b->gout[0], b->args[1])); }
 
 CFX_OP(flip) = {"aten::flip(Tensor self, int[] dims) -> Tensor", "torch.flip Tensor.flip",
-                .shape = shape_flip, .kernel = kernel_flip, GRAD(flip, 0)};
+                .shape = shape_flip, .kernel = kernel_flip, .dtypes = CFX_IN_ANY, GRAD(flip, 0)};
 CFX_OP(fliplr) = {"aten::fliplr(Tensor self) -> Tensor", "torch.fliplr Tensor.fliplr",
                   .decompose = decompose_fliplr, .effects = CFX_COMPOSITE};
 CFX_OP(flipud) = {"aten::flipud(Tensor self) -> Tensor", "torch.flipud Tensor.flipud",
@@ -375,10 +376,12 @@ static void grad_triangle(cfx_back *b) {
 }
 
 CFX_OP(tril) = {"aten::tril(Tensor self, SymInt diagonal=0) -> Tensor", "torch.tril Tensor.tril",
-                .shape = shape_triangle, .kernel = kernel_triangle, .effects = CFX_CONTIGUOUS_ARGS,
+                .shape = shape_triangle, .kernel = kernel_triangle,
+                .dtypes = CFX_IN_ANY, .effects = CFX_CONTIGUOUS_ARGS,
                 GRAD(triangle, 0), .core = core_tril};
 CFX_OP(triu) = {"aten::triu(Tensor self, SymInt diagonal=0) -> Tensor", "torch.triu Tensor.triu",
-                .shape = shape_triangle, .kernel = kernel_triangle, .effects = CFX_CONTIGUOUS_ARGS,
+                .shape = shape_triangle, .kernel = kernel_triangle,
+                .dtypes = CFX_IN_ANY, .effects = CFX_CONTIGUOUS_ARGS,
                 GRAD(triangle, 0), .core = core_triu};
 
 /* ---- diagonals ------------------------------------------------------------------------------- */
@@ -455,7 +458,7 @@ static void grad_diag_embed(cfx_back *b) {
 CFX_OP(diag_embed) = {
     "aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
     "torch.diag_embed Tensor.diag_embed", .shape = shape_diag_embed, .kernel = kernel_diag_embed,
-    GRAD(diag_embed, 0)};
+    .dtypes = CFX_IN_ANY, GRAD(diag_embed, 0)};
 CFX_OP(diag) = {"aten::diag(Tensor self, int diagonal=0) -> Tensor", "torch.diag Tensor.diag",
                 .decompose = decompose_diag, .effects = CFX_COMPOSITE};
 CFX_OP(diagflat) = {"aten::diagflat(Tensor self, int offset=0) -> Tensor",

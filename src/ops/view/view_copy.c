@@ -46,7 +46,7 @@ static void kernel_view_copy(cfx_op_call *c) {
     }
 }
 
-#define COPY_OF(id) .kernel = kernel_view_copy, .row = &cfx_op_##id
+#define COPY_OF(id) .kernel = kernel_view_copy, .dtypes = CFX_IN_ANY, .row = &cfx_op_##id
 
 CFX_OP(alias_copy) = {"aten::alias_copy(Tensor self) -> Tensor", "torch.alias_copy",
                       COPY_OF(alias), GRAD(same, 0), .core = core_alias_copy};
@@ -147,7 +147,7 @@ static void scatter_to(cfx_op_call *c, bool whole) {
 static void kernel_view_scatter(cfx_op_call *c) { scatter_to(c, false); }
 static void kernel_as_strided_scatter(cfx_op_call *c) { scatter_to(c, true); }
 
-#define SCATTER_TO(id) .kernel = kernel_view_scatter, .row = &cfx_op_##id
+#define SCATTER_TO(id) .kernel = kernel_view_scatter, .dtypes = CFX_IN_ANY, .row = &cfx_op_##id
 
 CFX_OP(slice_scatter) = {
     "aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, "
@@ -164,5 +164,6 @@ CFX_OP(diagonal_scatter) = {"aten::diagonal_scatter(Tensor self, Tensor src, int
 CFX_OP(as_strided_scatter) = {"aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, "
                               "SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
                               "torch.as_strided_scatter Tensor.as_strided_scatter",
-                              .kernel = kernel_as_strided_scatter, .row = &cfx_op_as_strided,
+                              .kernel = kernel_as_strided_scatter,
+                              .dtypes = CFX_IN_ANY, .row = &cfx_op_as_strided,
                               GRAD(as_strided_scatter, 0)};

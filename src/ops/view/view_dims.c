@@ -159,7 +159,8 @@ CFX_OP(transpose_int) = {"aten::transpose.int(Tensor(a) self, int dim0, int dim1
                          "torch.transpose Tensor.transpose", .view = view_transpose,
                          GRAD(transpose, 0), .inplace = "", .core = core_transpose_int};
 CFX_OP(transpose_) = {"aten::transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)",
-                      "Tensor.transpose_", .kernel = kernel_transpose_, GRAD(transpose, 0)};
+                      "Tensor.transpose_", .kernel = kernel_transpose_,
+                      .dtypes = CFX_IN_ANY, GRAD(transpose, 0)};
 CFX_OP(swapaxes) = {"aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)",
                     "torch.swapaxes Tensor.swapaxes", .view = view_transpose,
                     .decompose = decompose_transpose, .effects = CFX_COMPOSITE};
