@@ -94,6 +94,29 @@ CFX_API cfx_value cfx_while_loop_from(cfx_site at, cfx_module *self, cfx_forward
  * of them), the results stacked. args: xs, then the rest. */
 CFX_API cfx_value cfx_map_from(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_args args);
 #define cfx_map(self, fn, ...) cfx_map_from(CFX_HERE, self, fn, CFX_ARGS(__VA_ARGS__))
+typedef struct cfx_scan_options {
+    int64_t dim;  /* the dimension of xs that is gone over; negative from the end */
+    bool reverse; /* from its end */
+} cfx_scan_options;
+/* (carry, y) = fn(carry, x) for each x along a dimension of xs, starting with init: a tuple of the
+ * last carry and all y, stacked along the first dimension. init, xs and what fn returns are tensors
+ * or tuples, lists or dicts of them; a carry keeps its shape and dtype.
+ *     cfx_scan(self, step, cfx_zeros(4), xs, .dim = 1, .reverse = true) */
+CFX_API cfx_value cfx_scan_from(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_value init,
+                                cfx_value xs, cfx_scan_options options);
+#define cfx_scan(self, fn, init, ...) CFX_SCAN_(self, fn, init, __VA_ARGS__, )
+#define CFX_SCAN_(self, fn, init, xs, ...)                                                         \
+    cfx_scan_from(CFX_HERE, self, fn, CFX_V(init), CFX_V(xs),                                      \
+                  CFX_OPTIONS(cfx_scan_options, __VA_ARGS__))
+/* y[k] = fn(y[k - 1], x[k]) along a dimension of xs, from y[0] = x[0] on, for an fn to which the
+ * order of its calls does not matter: in the form of xs.
+ *     cfx_associative_scan(self, add, xs, .dim = 1) */
+CFX_API cfx_value cfx_associative_scan_from(cfx_site at, cfx_module *self, cfx_forward_fn *fn,
+                                            cfx_value xs, cfx_scan_options options);
+#define cfx_associative_scan(self, fn, ...) CFX_ASSOCIATIVE_SCAN_(self, fn, __VA_ARGS__, )
+#define CFX_ASSOCIATIVE_SCAN_(self, fn, xs, ...)                                                   \
+    cfx_associative_scan_from(CFX_HERE, self, fn, CFX_V(xs),                                       \
+                              CFX_OPTIONS(cfx_scan_options, __VA_ARGS__))
 
 /* ---- opaque functions ------------------------------------------------------------------------ */
 

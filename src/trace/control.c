@@ -1,157 +1,31 @@
-/* Control flow that can be traced: cond, while_loop and map. Outside tracing they simply run. While
- * tracing, each branch is traced into a graph of its own and the whole becomes one node that names
- * these graphs; what a branch uses of the graph around it becomes an operand. Start at
- * cfx_cond_from.
- */
-#include "trace.h"
+/* Control flow that can be traced and exported: cond, while_loop, map, scan and associative_scan.
+ * Outside they simply run (loops.c); on traced values, and while a module is exported, they become
+ * nodes (capture.c). Here trees of arguments are taken apart and results put together again. Start
+ * at cfx_cond_from. */
+#include <cfx/ops.h>
 
-static cfx_value call(cfx_module *self, cfx_forward_fn *fn, int64_t n, const cfx_value *v) {
-    return fn(self, (cfx_args){(int)n, v, NULL});
-}
+#include "control.h"
+#include "record.h"
 
-/* ---- sub-graphs ------------------------------------------------------------------------------ */
+/* ---- bodies ---------------------------------------------------------------------------------- */
 
-/* A branch on its way into a graph. */
-typedef struct branch {
-    cfx_module *self;
-    cfx_forward_fn *fn;
-    cfx__tracer tracer;
-    cfx_value spec; /* the shape of its result */
-    int nresults;
-} branch;
-
-/* What the operands are for a node around the branches. */
-typedef struct operands {
-    cfx_list *leaves; /* each a node, or a plain value */
-    cfx_value spec;
-    bool numbered;    /* placeholders are called arg0_1, arg1_1, not as outside */
-    bool plain_too;   /* plain values are operands as well, not part of the branches */
-} operands;
-
-static bool is_operand(const operands *o, int64_t i) {
-    return o->plain_too || o->leaves->items[i].tag == CFX_TAG_NODE;
-}
-
-/* The operands as values of the branch: a placeholder for each. */
-static cfx_value inputs_of(branch *b, const operands *o) {
-    cfx_value leaves = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i < o->leaves->len; i++) {
-        cfx_value v = o->leaves->items[i];
-        if (is_operand(o, i)) {
-            const char *name = v.tag == CFX_TAG_NODE && !o->numbered
-                                   ? cfx_as_node(v)->name
-                                   : cfx__text_format("arg%lld_1", (long long)i);
-            cfx__tracer_input(&b->tracer, name);
-            v = cfx_tensor_value(cfx__traced_tensor(b->tracer.last_input));
-        }
-        cfx_list_append(cfx_as_list(leaves), v);
-    }
-    return cfx_tree_unflatten(o->spec, cfx_as_list(leaves));
-}
-
-/* Traces a branch. `before` are nodes around it that another branch of the same node uses: they
- * come first. False, with an error, where it cannot be traced. */
-static bool trace_branch(branch *b, cfx_site at, const operands *o, const cfx_list *before,
-                         bool one_value) {
-    cfx__tracer *outer = cfx__tracer_now(), *t = &b->tracer;
-    *t = (cfx__tracer){.config = outer->config, .graph = cfx_graph_new(), .root = outer->root,
-                       .leaves_only = outer->leaves_only, .lifted = cfx_dict_new(),
-                       .captured = cfx_as_list(cfx_list_value(0, NULL))};
-    cfx__tracer_begin(t);
-    cfx_value in = inputs_of(b, o);
-    for (int64_t i = 0; before && i < before->len; i++)
-        cfx__tracer_lift(t, cfx_as_node(before->items[i]));
-    cfx_value result =
-        cfx_ok() ? call(b->self, b->fn, cfx_as_list(in)->len, cfx_as_list(in)->items) : cfx_bad();
-    cfx_list *leaves = cfx_as_list(cfx_list_value(0, NULL));
-    if (cfx_ok() && !cfx_is_bad(result)) {
-        b->spec = cfx_tree_flatten(result, leaves);
-        cfx_value out = one_value && leaves->len == 1
-                            ? leaves->items[0]
-                            : cfx_tuple_value(leaves->len, leaves->items);
-        out = cfx__tracer_arg(t, at, out);
-        if (!cfx_is_bad(out))
-            cfx_graph_output(t->graph, out);
-    }
-    b->nresults = (int)leaves->len;
-    cfx__tracer_end(t);
-    return cfx_ok();
-}
-
-/* Gives a branch that was traced first the placeholders that a later one needed. */
-static void level(branch *first, const branch *later) {
-    cfx__tracer *t = &first->tracer;
-    for (int64_t i = t->captured->len; i < later->tracer.captured->len; i++)
-        cfx__tracer_lift(t, cfx_as_node(later->tracer.captured->items[i]));
-}
-
-/* A get_attr node for the graph of a branch, which the graph around it keeps. */
-static cfx_value name_branch(cfx__tracer *t, cfx_site at, const char *name, const branch *b) {
-    const char *path = NULL;
-    for (int i = 0; !path; i++) {
-        const char *free_name = cfx__text_format("%s_%d", name, i);
-        if (!cfx_module_has(t->root, free_name) && !cfx__graph_subgraph(t->graph, free_name))
-            path = free_name;
-    }
-    cfx__graph_add_subgraph(t->graph, path, b->tracer.graph);
-    return cfx_node_value(cfx__tracer_node(t, at, CFX_GET_ATTR, (cfx_target){.name = path},
-                                           (cfx_args){0}));
-}
-
-/* ---- the node -------------------------------------------------------------------------------- */
-
-/* Operands as the graph around the branches has them; false, with an error, where they cannot be
- * its arguments. */
-static bool read_operands(cfx__tracer *t, cfx_site at, cfx_args a, operands *o) {
-    cfx_list *leaves = cfx_as_list(cfx_list_value(0, NULL));
-    o->spec = cfx_tree_flatten(cfx_tuple_value(a.n, a.v), leaves);
-    o->leaves = cfx_as_list(cfx_list_value(0, NULL));
-    for (int64_t i = 0; i < leaves->len; i++) {
-        cfx_value v = cfx__tracer_arg(t, at, leaves->items[i]);
-        if (cfx_is_bad(v))
-            return false;
-        cfx_list_append(o->leaves, v);
-    }
-    return true;
-}
-
-static cfx_value operand_list(const operands *o, int64_t from, int64_t to) {
-    cfx_value list = cfx_list_value(0, NULL);
-    for (int64_t i = from; i < to; i++)
-        if (is_operand(o, i))
-            cfx_list_append(cfx_as_list(list), o->leaves->items[i]);
-    return list;
-}
-
-/* Adds what the branches use of the graph around them. */
-static void add_captured(cfx__tracer *t, cfx_value list, const branch *b) {
-    for (int64_t i = 0; i < b->tracer.captured->len; i++)
-        cfx_list_append(cfx_as_list(list), cfx_node_value(cfx__tracer_lift(
-                                               t, cfx_as_node(b->tracer.captured->items[i]))));
-}
-
-/* The node, and the result that the caller sees: an item for each leaf of what a branch returns. */
-static cfx_value call_node(cfx__tracer *t, cfx_site at, const char *name, cfx_args a, int n,
-                           cfx_value spec) {
-    cfx_target target = cfx_graph_target(t->graph, name);
-    cfx_node *node = cfx__tracer_node(t, at, CFX_CALL_FUNCTION, target, a);
-    if (!node->graph)
+static cfx_value call_body(cfx__body *b, cfx_site at, cfx_args flat) {
+    (void)at;
+    cfx_value leaves = cfx_list_value(flat.n, flat.v);
+    cfx_value args = cfx_tree_unflatten(b->in, cfx_as_list(leaves));
+    if (cfx_is_bad(args))
+        return args;
+    const cfx_list *a = cfx_as_list(args);
+    cfx_value result = b->fn(b->module, (cfx_args){(int)a->len, a->items, NULL});
+    if (!cfx_ok() || cfx_is_bad(result))
         return cfx_bad();
-    cfx_target item = cfx_graph_target(t->graph, "operator.getitem");
-    cfx_list *leaves = cfx_as_list(cfx_list_value(0, NULL));
-    for (int i = 0; i < n; i++)
-        cfx_list_append(leaves, cfx_tensor_value(cfx__traced_tensor(cfx__tracer_node(
-                                    t, at, CFX_CALL_FUNCTION, item, CFX_ARGS(node, i)))));
-    return cfx_tree_unflatten(spec, leaves);
+    cfx_list *given = cfx_as_list(cfx_list_value(0, NULL));
+    b->out = cfx_tree_flatten(result, given);
+    return cfx_tuple_value(given->len, given->items);
 }
 
-static bool any_traced(cfx_args a) {
-    cfx_list *leaves = cfx_as_list(cfx_list_value(0, NULL));
-    cfx_tree_flatten(cfx_tuple_value(a.n, a.v), leaves);
-    for (int64_t i = 0; i < leaves->len; i++)
-        if (cfx__traced_node(leaves->items[i]))
-            return true;
-    return false;
+static cfx__body body_of(cfx_module *self, cfx_forward_fn *fn, cfx_value in) {
+    return (cfx__body){.call = call_body, .module = self, .fn = fn, .in = in, .out = cfx_bad()};
 }
 
 static bool has_bad(cfx_args a) {
@@ -161,29 +35,111 @@ static bool has_bad(cfx_args a) {
     return false;
 }
 
+/* The leaves of some values, and their spec. */
+static cfx_value flat(cfx_args a, cfx_value *spec) {
+    cfx_value leaves = cfx_list_value(0, NULL);
+    *spec = cfx_tree_flatten(cfx_tuple_value(a.n, a.v), cfx_as_list(leaves));
+    return leaves;
+}
+
+static cfx_value put_together(cfx_value spec, cfx_value leaves) {
+    return cfx_is_bad(leaves) || cfx_is_bad(spec) ? cfx_bad()
+                                                  : cfx_tree_unflatten(spec, cfx_as_list(leaves));
+}
+
+/* ---- what nodes give ------------------------------------------------------------------------- */
+
+/* A new tensor like t, with a dimension of n in front where n is not negative; packed. */
+static cfx_value made_like(const cfx_tensor *t, int64_t n) {
+    int64_t shape[CFX_MAX_DIMS + 1];
+    int front = n >= 0;
+    shape[0] = n;
+    memcpy(shape + front, t->shape, (size_t)t->ndim * sizeof *shape);
+    return cfx_tensor_value(cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim + front, shape, NULL));
+}
+
+static cfx_value as_given(const cfx__capture *c, const cfx_list *given) {
+    (void)c;
+    cfx_value out = cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < given->len; i++) {
+        cfx_value v = given->items[i];
+        const cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
+        cfx_list_append(cfx_as_list(out),
+                        t ? cfx_tensor_value(cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim,
+                                                             t->shape, t->stride))
+                          : v);
+    }
+    return out;
+}
+
+/* How a tensor looks to who compares it. */
+static bool is_alike(cfx_value a, cfx_value b) {
+    if (a.tag != CFX_TAG_TENSOR || b.tag != CFX_TAG_TENSOR)
+        return a.tag == b.tag;
+    const cfx_tensor *s = cfx_as_tensor(a), *t = cfx_as_tensor(b);
+    return s->dtype == t->dtype && cfx__tensor_same_shape(s, t);
+}
+
+static const char *look(cfx_value v) {
+    if (v.tag != CFX_TAG_TENSOR)
+        return cfx_value_repr(v);
+    const cfx_tensor *t = cfx_as_tensor(v);
+    return cfx__text_format("%s%s", cfx_dtype_name((cfx_dtype)t->dtype),
+                            cfx_value_repr(cfx_ints_value(t->ndim, t->shape)));
+}
+
+/* Whether the first of `given` are as what they are carried on from. */
+static bool carries_on(const cfx__capture *c, cfx_value from, const cfx_list *given,
+                       const char *before, const char *after) {
+    int64_t n = cfx_len(from);
+    if (given->len < n) {
+        cfx_fail(CFX_RUNTIME_ERROR, c->at,
+                 "Expected %s and %s to have same number of outputs but got lhs:%lld and rhs:%lld",
+                 before, after, (long long)n, (long long)given->len);
+        return false;
+    }
+    for (int64_t i = 0; i < n; i++)
+        if (!is_alike(cfx_at(from, i), given->items[i])) {
+            cfx_fail(CFX_RUNTIME_ERROR, c->at,
+                     "Expected %s and %s to have same metadata but found: number %lld is %s and "
+                     "becomes %s",
+                     before, after, (long long)i, look(cfx_at(from, i)), look(given->items[i]));
+            return false;
+        }
+    return true;
+}
+
 /* ---- cond ------------------------------------------------------------------------------------ */
 
-static cfx_value trace_cond(cfx__tracer *t, cfx_site at, cfx_module *self, cfx_value pred,
-                            cfx_forward_fn *yes, cfx_forward_fn *no, cfx_args a) {
-    operands o = {0};
-    branch b[2] = {{.self = self, .fn = yes}, {.self = self, .fn = no}};
-    if (!read_operands(t, at, a, &o) || !trace_branch(&b[0], at, &o, NULL, false) ||
-        !trace_branch(&b[1], at, &o, b[0].tracer.captured, false))
-        return cfx_bad();
-    level(&b[0], &b[1]);
-    if (!cfx_equal_values(b[0].spec, b[1].spec)) {
-        cfx_fail(CFX_RUNTIME_ERROR, at,
-                 "Unmatched output spec from torch.cond branches: true branch tree_spec %s vs "
-                 "false branch tree_spec %s.",
-                 cfx_tree_spec_text(b[0].spec), cfx_tree_spec_text(b[1].spec));
-        return cfx_bad();
+static bool same_spec(cfx_site at, const cfx__body *yes, const cfx__body *no) {
+    if (cfx_equal_values(yes->out, no->out))
+        return true;
+    cfx_fail(CFX_RUNTIME_ERROR, at,
+             "Unmatched output spec from torch.cond branches: true branch tree_spec %s vs false "
+             "branch tree_spec %s.",
+             cfx_tree_spec_text(yes->out), cfx_tree_spec_text(no->out));
+    return false;
+}
+
+static cfx_value cond_results(const cfx__capture *c, const cfx_list *given) {
+    return same_spec(c->at, c->body[0], c->body[1]) ? as_given(c, given) : cfx_bad();
+}
+
+static cfx_value cond(cfx_site at, cfx_module *self, cfx_value pred, cfx_forward_fn *yes,
+                      cfx_forward_fn *no, cfx_args a) {
+    cfx_value spec, operands = flat(a, &spec);
+    cfx__body b[2] = {body_of(self, yes, spec), body_of(self, no, spec)};
+    bool tensor = pred.tag == CFX_TAG_TENSOR;
+    if (!tensor || !cfx__capture_wanted((cfx_args){1, &pred, NULL})) {
+        cfx_value v = cfx__loop_cond(at, pred, &b[0], &b[1], operands);
+        return put_together(cfx_is_bad(b[0].out) ? b[1].out : b[0].out, v);
     }
-    cfx_value list = operand_list(&o, 0, o.leaves->len);
-    add_captured(t, list, &b[1]);
-    cfx_value true_graph = name_branch(t, at, "true_graph", &b[0]);
-    cfx_value false_graph = name_branch(t, at, "false_graph", &b[1]);
-    return call_node(t, at, "torch.ops.higher_order.cond",
-                     CFX_ARGS(pred, true_graph, false_graph, list), b[0].nresults, b[0].spec);
+    cfx__capture c = {.at = at, .op = "cond", .pred = pred, .nbodies = 2,
+                      .body = {&b[0], &b[1]}, .name = {"true_graph", "false_graph"},
+                      .nparts = 1, .part = {{.values = operands, .tuple = true}},
+                      .results = cond_results};
+    cfx_value v = cfx__capture_call(&c);
+    return cfx_is_bad(v) || !same_spec(at, &b[0], &b[1]) ? cfx_bad() : put_together(b[0].out, v);
 }
 
 cfx_value cfx_cond_from(cfx_site at, cfx_module *self, cfx_value pred, cfx_forward_fn *yes,
@@ -196,85 +152,53 @@ cfx_value cfx_cond_from(cfx_site at, cfx_module *self, cfx_value pred, cfx_forwa
         return cfx_bad();
     }
     size_t mark = cfx_scope_open();
-    cfx__tracer *t = cfx__tracer_now();
-    cfx_value v;
-    if (t && cfx__traced_node(pred)) {
-        v = trace_cond(t, at, self, pred, yes, no, a);
-    } else {
-        bool taken = cfx_is_true_from(at, pred);
-        v = cfx_ok() ? call(self, taken ? yes : no, a.n, a.v) : cfx_bad();
-    }
-    return cfx_scope_return_value(mark, v);
+    return cfx_scope_return_value(mark, cond(at, self, pred, yes, no, a));
 }
 
 /* ---- while_loop ------------------------------------------------------------------------------ */
 
-/* What a body returned, as a tuple of as many values as it was given. */
-static cfx_value carried(cfx_site at, cfx_value v, int n) {
-    if (cfx_is_bad(v))
-        return v;
-    if (v.tag != CFX_TAG_TUPLE && v.tag != CFX_TAG_LIST)
-        v = cfx_tuple_value(1, &v);
-    if (cfx_as_list(v)->len != n) {
-        cfx_fail(CFX_RUNTIME_ERROR, at,
-                 "body_fn should return as many values as it carries: expected %d, got %lld", n,
-                 (long long)cfx_as_list(v)->len);
-        return cfx_bad();
-    }
-    return cfx_tuple_value(cfx_as_list(v)->len, cfx_as_list(v)->items);
+static cfx_value while_results(const cfx__capture *c, const cfx_list *given) {
+    return carries_on(c, c->part[0].values, given, "carried_inputs", "body_output")
+               ? as_given(c, given)
+               : cfx_bad();
 }
 
-static cfx_value trace_loop(cfx__tracer *t, cfx_site at, cfx_module *self, cfx_forward_fn *test,
+/* Whether a body gave its values in the form in which they are carried. */
+static bool same_carried(cfx_site at, cfx_value spec, cfx_value out) {
+    bool list = out.tag == CFX_TAG_TUPLE || out.tag == CFX_TAG_LIST;
+    cfx_value given = list ? cfx_tuple_value(cfx_len(out), cfx_as_list(out)->items)
+                           : cfx_tuple_value(1, &out);
+    if (cfx_equal_values(spec, given))
+        return true;
+    cfx_fail(CFX_RUNTIME_ERROR, at,
+             "Expected carried_inputs and body_output to have same tree structure but found: "
+             "carried_inputs tree_spec %s vs body_output tree_spec %s.",
+             cfx_tree_spec_text(spec), cfx_tree_spec_text(given));
+    return false;
+}
+
+static cfx_value while_loop(cfx_site at, cfx_module *self, cfx_forward_fn *test,
                             cfx_forward_fn *body, cfx_args a) {
-    operands o = {.numbered = true, .plain_too = true};
-    branch b[2] = {{.self = self, .fn = test}, {.self = self, .fn = body}};
-    if (!read_operands(t, at, a, &o) || !trace_branch(&b[0], at, &o, NULL, true) ||
-        !trace_branch(&b[1], at, &o, b[0].tracer.captured, false))
-        return cfx_bad();
-    level(&b[0], &b[1]);
-    cfx_value spec =
-        b[1].spec.tag == CFX_TAG_TUPLE ? b[1].spec
-        : b[1].spec.tag == CFX_TAG_LIST
-            ? cfx_tuple_value(cfx_as_list(b[1].spec)->len, cfx_as_list(b[1].spec)->items)
-            : cfx_tuple_value(1, &b[1].spec);
-    if (!cfx_equal_values(spec, o.spec)) {
-        cfx_fail(CFX_RUNTIME_ERROR, at,
-                 "Expected carried_inputs and body_output to have same tree structure but found: "
-                 "carried_inputs tree_spec %s vs body_output tree_spec %s.",
-                 cfx_tree_spec_text(o.spec), cfx_tree_spec_text(spec));
-        return cfx_bad();
-    }
-    cfx_value more = cfx_list_value(0, NULL);
-    add_captured(t, more, &b[1]);
-    cfx_value test_graph = name_branch(t, at, "while_loop_cond_graph", &b[0]);
-    cfx_value body_graph = name_branch(t, at, "while_loop_body_graph", &b[1]);
-    return call_node(
-        t, at, "torch.ops.higher_order.while_loop",
-        CFX_ARGS(test_graph, body_graph, operand_list(&o, 0, o.leaves->len), more),
-        b[1].nresults, o.spec);
-}
-
-static cfx_value run_loop(cfx_site at, cfx_module *self, cfx_forward_fn *test, cfx_forward_fn *body,
-                          cfx_args a) {
-    cfx_value now = cfx_value_keep(cfx_tuple_value(a.n, a.v));
-    bool more = true;
-    while (more && cfx_ok()) {
-        size_t mark = cfx_scope_open();
-        cfx_value held = call(self, test, cfx_as_list(now)->len, cfx_as_list(now)->items);
-        more = !cfx_is_bad(held) && cfx_is_true_from(at, held);
-        if (more && cfx_ok()) {
-            cfx_value next =
-                carried(at, call(self, body, cfx_as_list(now)->len, cfx_as_list(now)->items), a.n);
-            if (!cfx_is_bad(next)) {
-                cfx_value_keep(next);
-                cfx_value_drop(now);
-                now = next;
-            }
+    cfx_value spec, carried = flat(a, &spec), none = cfx_list_value(0, NULL);
+    cfx__body b[2] = {body_of(self, test, spec), body_of(self, body, spec)};
+    if (!cfx__capture_wanted(a))
+        return put_together(spec, cfx__loop_while(at, &b[0], &b[1], carried, none));
+    cfx__capture c = {.at = at, .op = "while_loop", .pred = cfx_bad(), .nbodies = 2,
+                      .body = {&b[0], &b[1]},
+                      .name = {"while_loop_cond_graph", "while_loop_body_graph"},
+                      .bare = true, .plain_too = true, .nparts = 2,
+                      .part = {{.values = carried, .tuple = true},
+                               {.values = none, .tuple = true}},
+                      .results = while_results};
+    for (int64_t i = 0; !cfx__tracer_now() && i < cfx_len(carried); i++)
+        if (cfx_at(carried, i).tag != CFX_TAG_TENSOR) {
+            cfx_fail(CFX_RUNTIME_ERROR, at,
+                     "what a while_loop that is exported carries must be tensors, not %s",
+                     cfx_value_repr(cfx_at(carried, i)));
+            return cfx_bad();
         }
-        cfx_scope_close(mark);
-    }
-    cfx__scope_own(cfx__value_object(now));
-    return cfx_ok() ? now : cfx_bad();
+    cfx_value v = cfx__capture_call(&c);
+    return cfx_is_bad(v) || !same_carried(at, spec, b[1].out) ? cfx_bad() : put_together(spec, v);
 }
 
 cfx_value cfx_while_loop_from(cfx_site at, cfx_module *self, cfx_forward_fn *test,
@@ -282,97 +206,201 @@ cfx_value cfx_while_loop_from(cfx_site at, cfx_module *self, cfx_forward_fn *tes
     if (has_bad(a) || !test || !body)
         return cfx_bad();
     size_t mark = cfx_scope_open();
-    cfx__tracer *t = cfx__tracer_now();
-    cfx_value v = t && any_traced(a) ? trace_loop(t, at, self, test, body, a)
-                                     : run_loop(at, self, test, body, a);
-    return cfx_scope_return_value(mark, v);
+    return cfx_scope_return_value(mark, while_loop(at, self, test, body, a));
 }
 
-/* ---- map ------------------------------------------------------------------------------------- */
+/* ---- over a dimension ------------------------------------------------------------------------ */
 
-static cfx_value trace_map(cfx__tracer *t, cfx_site at, cfx_module *self, cfx_forward_fn *fn,
-                           cfx_args a) {
-    operands o = {.numbered = true};
-    branch b = {.self = self, .fn = fn};
-    if (!read_operands(t, at, a, &o) || !trace_branch(&b, at, &o, NULL, false))
-        return cfx_bad();
-    cfx_list *mapped = cfx_as_list(cfx_list_value(0, NULL));
-    cfx_tree_flatten(a.v[0], mapped);
-    cfx_value rest = operand_list(&o, mapped->len, o.leaves->len);
-    add_captured(t, rest, &b);
-    cfx_value body = name_branch(t, at, "body_graph", &b);
-    return call_node(t, at, "torch.ops.higher_order.map_impl",
-                     CFX_ARGS(body, operand_list(&o, 0, mapped->len), rest), b.nresults, b.spec);
-}
-
-/* How often a map runs: the first size of what is mapped over, which all tensors there share; -1,
- * with an error, where there is none. */
-static int64_t map_length(cfx_site at, const cfx_list *xs) {
+/* Whether all are tensors with the same size along dim, which is not 0; what says why not starts so
+ * in PyTorch. */
+static bool check_rows(cfx_site at, const char *what, cfx_value xs) {
     int64_t n = -1;
-    for (int64_t i = 0; i < xs->len; i++) {
-        cfx_value v = xs->items[i];
+    for (int64_t i = 0; i < cfx_len(xs); i++) {
+        cfx_value v = cfx_at(xs, i);
+        if (cfx__traced_node(v))
+            continue;
         if (v.tag != CFX_TAG_TENSOR) {
+            cfx_fail(CFX_RUNTIME_ERROR, at, "%s can only consist of tensors. Got xs %s.", what,
+                     cfx_value_repr(v));
+            return false;
+        }
+        const cfx_tensor *t = cfx_as_tensor(v);
+        if (!t->ndim || !t->shape[0]) {
             cfx_fail(CFX_RUNTIME_ERROR, at,
-                     "Mapped xs can only consist of tensors. Got xs %s.", cfx_value_repr(v));
-            return -1;
+                     "Leading dimensions of %s cannot be 0, nor can xs be scalars.", what);
+            return false;
         }
-        if (!cfx_as_tensor(v)->ndim || !cfx_as_tensor(v)->shape[0]) {
+        if (n >= 0 && t->shape[0] != n) {
             cfx_fail(CFX_RUNTIME_ERROR, at,
-                     "Leading dimensions of mapped xs cannot be 0, nor can xs be scalars.");
-            return -1;
+                     "Leading dimensions of %s must be consistent. Got %lld and %lld.", what,
+                     (long long)n, (long long)t->shape[0]);
+            return false;
         }
-        if (n >= 0 && cfx_as_tensor(v)->shape[0] != n) {
-            cfx_fail(CFX_RUNTIME_ERROR, at, "Leading dimensions of mapped xs must be consistent. "
-                     "Got %lld and %lld.", (long long)n, (long long)cfx_as_tensor(v)->shape[0]);
-            return -1;
-        }
-        n = cfx_as_tensor(v)->shape[0];
+        n = t->shape[0];
     }
-    return n;
+    return true;
 }
 
-/* Row i of everything that is mapped over. */
-static cfx_value row_of(cfx_value spec, const cfx_list *xs, int64_t i) {
-    cfx_list *rows = cfx_as_list(cfx_list_value(0, NULL));
-    for (int64_t k = 0; k < xs->len; k++)
-        cfx_list_append(rows,
-                        cfx_py_from((cfx_site){0}, "torch.select", CFX_ARGS(xs->items[k], 0, i)));
-    return cfx_tree_unflatten(spec, rows);
+/* How many rows there are. */
+static int64_t rows_of(const cfx__capture_part *p) {
+    return cfx_as_tensor(cfx_at(p->values, 0))->shape[0];
 }
 
-static cfx_value run_map(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_args a) {
-    cfx_list *xs = cfx_as_list(cfx_list_value(0, NULL)),
-             *columns = cfx_as_list(cfx_list_value(0, NULL));
-    cfx_value spec = cfx_tree_flatten(a.v[0], xs), shape = cfx_none();
-    int64_t n = map_length(at, xs);
-    cfx_value args = cfx_tuple_value(a.n, a.v);
-    for (int64_t i = 0; i < n && cfx_ok(); i++) {
-        cfx_value row = row_of(spec, xs, i);
-        cfx_value_drop(cfx_as_list(args)->items[0]);
-        cfx_as_list(args)->items[0] = cfx_value_keep(row);
-        cfx_list *leaves = cfx_as_list(cfx_list_value(0, NULL));
-        cfx_value result = call(self, fn, cfx_as_list(args)->len, cfx_as_list(args)->items);
-        if (cfx_is_bad(result))
-            return result;
-        shape = cfx_tree_flatten(result, leaves);
-        for (int64_t k = 0; k < leaves->len; k++) {
-            if (!i)
-                cfx_list_append(columns, cfx_list_value(0, NULL));
-            if (k < columns->len)
-                cfx_list_append(cfx_as_list(columns->items[k]), leaves->items[k]);
-        }
-    }
-    cfx_list *stacked = cfx_as_list(cfx_list_value(0, NULL));
-    for (int64_t k = 0; k < columns->len && cfx_ok(); k++)
-        cfx_list_append(stacked, cfx_py_from(at, "torch.stack", CFX_ARGS(columns->items[k])));
-    return cfx_ok() ? cfx_tree_unflatten(shape, stacked) : cfx_bad();
+static cfx_value map_results(const cfx__capture *c, const cfx_list *given) {
+    cfx_value out = cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < given->len; i++)
+        cfx_list_append(cfx_as_list(out),
+                        made_like(cfx_as_tensor(given->items[i]), rows_of(&c->part[0])));
+    return out;
+}
+
+static cfx_value map(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_args a) {
+    cfx_value spec, part;
+    cfx_value xs = flat((cfx_args){1, a.v, NULL}, &part);
+    cfx_value rest = flat((cfx_args){a.n - 1, a.v + 1, NULL}, &part);
+    flat(a, &spec);
+    cfx__body b = body_of(self, fn, spec);
+    if (!check_rows(at, "mapped xs", xs))
+        return cfx_bad();
+    cfx__capture c = {.at = at, .op = "map_impl", .pred = cfx_bad(), .nbodies = 1,
+                      .body = {&b}, .name = {"body_graph"}, .nparts = 2,
+                      .part = {{.values = xs, .rows = true}, {.values = rest}},
+                      .results = map_results};
+    cfx_value v = cfx__capture_wanted(a) ? cfx__capture_call(&c)
+                                         : cfx__loop_map(at, &b, xs, rest);
+    return put_together(b.out, v);
 }
 
 cfx_value cfx_map_from(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_args a) {
     if (has_bad(a) || !fn || !a.n)
         return cfx_bad();
     size_t mark = cfx_scope_open();
-    cfx__tracer *t = cfx__tracer_now();
-    cfx_value v = t && any_traced(a) ? trace_map(t, at, self, fn, a) : run_map(at, self, fn, a);
-    return cfx_scope_return_value(mark, v);
+    return cfx_scope_return_value(mark, map(at, self, fn, a));
+}
+
+/* ---- scans ----------------------------------------------------------------------------------- */
+
+/* Each tensor with dimension `from` at place `to`; as it is where these are the same. */
+static cfx_value moved(cfx_value xs, int64_t from, int64_t to) {
+    cfx_value out = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < cfx_len(xs); i++)
+        cfx_list_append(cfx_as_list(out),
+                        from == to ? cfx_at(xs, i)
+                                   : cfx_tensor_value(cfx_movedim(cfx_at(xs, i), from, to)));
+    return out;
+}
+
+/* Each tensor from number `from` on with its rows in the other order. */
+static cfx_value turned(cfx_value xs, int64_t from) {
+    cfx_value out = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < cfx_len(xs); i++)
+        cfx_list_append(cfx_as_list(out),
+                        i < from ? cfx_at(xs, i)
+                                 : cfx_tensor_value(cfx_flip(cfx_at(xs, i), cfx_list(0))));
+    return out;
+}
+
+/* *dim counted from the front, where that is known. */
+static bool wrap_dim(cfx_site at, cfx_value xs, int64_t *dim) {
+    cfx_value first = cfx_len(xs) ? cfx_at(xs, 0) : cfx_none();
+    if (first.tag != CFX_TAG_TENSOR) {
+        cfx_fail(CFX_RUNTIME_ERROR, at, "All xs leaves must be a Tensor but got %s",
+                 cfx_value_repr(first));
+        return false;
+    }
+    if (!cfx__traced_node(first))
+        *dim = cfx__shape_wrap_dim(at, *dim, cfx_as_tensor(first)->ndim);
+    return cfx_ok();
+}
+
+/* What is gone over: rows first, in the order of the scan. Bad, with an error. */
+static cfx_value scan_rows(cfx_site at, cfx_value xs, cfx_scan_options *o) {
+    if (!wrap_dim(at, xs, &o->dim))
+        return cfx_bad();
+    xs = moved(xs, o->dim, 0);
+    if (o->reverse)
+        xs = turned(xs, 0);
+    return cfx_ok() && check_rows(at, "scanned xs", xs) ? xs : cfx_bad();
+}
+
+static cfx_value scan_results(const cfx__capture *c, const cfx_list *given) {
+    int64_t ncarry = cfx_len(c->part[0].values);
+    if (!carries_on(c, c->part[0].values, given, "init", "carry"))
+        return cfx_bad();
+    cfx_value out = cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < given->len; i++)
+        cfx_list_append(cfx_as_list(out), made_like(cfx_as_tensor(given->items[i]),
+                                                    i < ncarry ? -1 : rows_of(&c->part[1])));
+    return out;
+}
+
+static cfx_value scan(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_value init,
+                      cfx_value xs, cfx_scan_options o) {
+    cfx_value both[] = {init, xs}, spec, part, none = cfx_list_value(0, NULL);
+    cfx_value carry = flat((cfx_args){1, both, NULL}, &part);
+    cfx_value rows = scan_rows(at, flat((cfx_args){1, both + 1, NULL}, &part), &o);
+    flat((cfx_args){2, both, NULL}, &spec);
+    if (cfx_is_bad(rows))
+        return cfx_bad();
+    cfx__body b = body_of(self, fn, spec);
+    cfx__capture c = {.at = at, .op = "scan", .pred = cfx_bad(), .nbodies = 1,
+                      .body = {&b}, .name = {"scan_combine_graph"}, .nparts = 3,
+                      .part = {{.values = carry}, {.values = rows, .rows = true},
+                               {.values = none, .tuple = true}},
+                      .results = scan_results};
+    cfx_value v = cfx__capture_wanted((cfx_args){2, both, NULL})
+                      ? cfx__capture_call(&c)
+                      : cfx__loop_scan(at, &b, carry, rows, none);
+    if (!cfx_is_bad(v) && o.reverse)
+        v = turned(v, cfx_len(carry));
+    return put_together(b.out, v);
+}
+
+cfx_value cfx_scan_from(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_value init,
+                        cfx_value xs, cfx_scan_options options) {
+    if (cfx_is_bad(init) || cfx_is_bad(xs) || !fn)
+        return cfx_bad();
+    size_t mark = cfx_scope_open();
+    return cfx_scope_return_value(mark, scan(at, self, fn, init, xs, options));
+}
+
+static cfx_value associative_results(const cfx__capture *c, const cfx_list *given) {
+    (void)given;
+    cfx_value out = cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < cfx_len(c->part[0].values); i++)
+        cfx_list_append(cfx_as_list(out),
+                        made_like(cfx_as_tensor(cfx_at(c->part[0].values, i)), -1));
+    return out;
+}
+
+static cfx_value associative_scan(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_value xs,
+                                  cfx_scan_options o) {
+    cfx_value twice[] = {xs, xs}, spec, part, none = cfx_list_value(0, NULL);
+    cfx_value leaves = flat((cfx_args){1, &xs, NULL}, &part);
+    cfx_value rows = scan_rows(at, leaves, &o);
+    flat((cfx_args){2, twice, NULL}, &spec);
+    if (cfx_is_bad(rows))
+        return cfx_bad();
+    cfx__body b = body_of(self, fn, spec);
+    cfx__capture c = {.at = at, .op = "associative_scan", .pred = cfx_bad(), .nbodies = 1,
+                      .body = {&b}, .name = {"associative_scan_combine_graph"}, .nparts = 2,
+                      .part = {{.values = rows, .rows = true, .times = 2},
+                               {.values = none, .tuple = true}},
+                      .results = associative_results};
+    cfx_value v = cfx__capture_wanted((cfx_args){1, &xs, NULL})
+                      ? cfx__capture_call(&c)
+                      : cfx__loop_associative_scan(at, &b, rows, none);
+    if (!cfx_is_bad(v) && o.reverse)
+        v = turned(v, 0);
+    if (!cfx_is_bad(v))
+        v = moved(v, 0, o.dim);
+    return put_together(b.out, v);
+}
+
+cfx_value cfx_associative_scan_from(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_value xs,
+                                    cfx_scan_options options) {
+    if (cfx_is_bad(xs) || !fn)
+        return cfx_bad();
+    size_t mark = cfx_scope_open();
+    return cfx_scope_return_value(mark, associative_scan(at, self, fn, xs, options));
 }

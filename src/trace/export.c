@@ -87,43 +87,71 @@ static void note_module(const char *path, cfx_module *m, void *user) {
     }
 }
 
-/* A tensor that the recorder does not know becomes an input of the program. One that no module
- * holds was made by forward: what is used is a fresh copy of it, as in PyTorch. */
-static cfx_value lift_constant(cfx__recorder *r, cfx_site at, cfx_tensor *t) {
-    cfx__export *e = (cfx__export *)r;
-    const cfx_value *known = cfx_dict_find(e->known, address(t));
-    if (known)
-        return cfx_node_value(cfx__recorded_node(r, *known));
-    if (!t->data) {
-        cfx_fail(CFX_RUNTIME_ERROR, at, "a fake tensor that no recorded call made was used");
-        return cfx_bad();
-    }
+/* What a tensor that no module holds is called: after the module that runs. Scope. */
+static const char *lifted_path(cfx__export *e) {
+    const char *module = e->stack.len ? e->stack.data[e->stack.len - 1].path : "";
+    return cfx__text_format("%s%slifted_tensor_%d", module, *module ? "." : "", e->lifted++);
+}
+
+/* An input before the user's for a tensor of the caller's. One that no module holds was made by
+ * forward: what is used is a fresh copy of it, as in PyTorch. */
+static cfx_tensor *add_constant(cfx__export *e, cfx_site at, cfx_tensor *t) {
+    cfx_graph *graph = e->recorder.graph;
     const cfx_value *held = cfx_dict_find(e->held, address(t));
-    const char *path = held ? cfx_text(*held) : NULL;
-    if (!path) {
-        const char *module = e->stack.len ? e->stack.data[e->stack.len - 1].path : "";
-        path = cfx__text_format("%s%slifted_tensor_%d", module, *module ? "." : "", e->lifted++);
-    }
+    const char *path = held ? cfx_text(*held) : lifted_path(e);
     cfx_dict_set(e->constants, path, cfx_tensor_value(t));
-    cfx_insert before = cfx_graph_insert_before(r->graph, e->first_user);
+    cfx_insert before = cfx_graph_insert_before(graph, e->first_user);
     cfx_input_spec spec = {.kind = CFX_IN_CONSTANT,
                            .target = cfx__arena_copy(&e->arena, path, strlen(path))};
     cfx_tensor *fake = add_input(e, flat_name("c_", path), spec, t, cfx_none());
-    cfx_graph_set_insert(r->graph, before);
-    /* its specification belongs before those of the user's */
+    cfx_graph_set_insert(graph, before);
     cfx_input_spec last = e->inputs.data[e->inputs.len - 1];
     memmove(&e->inputs.data[e->nconstants + 1], &e->inputs.data[e->nconstants],
             (e->inputs.len - 1 - (size_t)e->nconstants) * sizeof last);
     e->inputs.data[e->nconstants++] = last;
-    if (!held) {
-        cfx_value copy = cfx_op_do_from(at, cfx_op_find("aten.lift_fresh_copy"),
-                                        CFX_ARGS(cfx_tensor_value(fake)));
-        fake = copy.tag == CFX_TAG_TENSOR ? cfx_as_tensor(copy) : &cfx__tensor_bad;
+    if (held)
+        return fake;
+    cfx_value copy =
+        cfx_op_do_from(at, cfx_op_find("aten.lift_fresh_copy"), CFX_ARGS(cfx_tensor_value(fake)));
+    return copy.tag == CFX_TAG_TENSOR ? cfx_as_tensor(copy) : &cfx__tensor_bad;
+}
+
+/* A tensor that the recorder does not know becomes an input of the program. */
+static cfx_value lift_constant(cfx__recorder *r, cfx_site at, cfx_tensor *t) {
+    cfx__export *e = (cfx__export *)r;
+    if (!cfx_dict_find(e->known, address(t))) {
+        if (!t->data) {
+            cfx_fail(CFX_RUNTIME_ERROR, at, "a fake tensor that no recorded call made was used");
+            return cfx_bad();
+        }
+        cfx__branch *inside = cfx__record_leave(r);
+        cfx_dict_put(e->known, address(t), cfx_tensor_value(add_constant(e, at, t)));
+        cfx__record_return(r, inside);
+        cfx_list_append(e->kept, cfx_tensor_value(t));
     }
-    cfx_dict_put(e->known, address(t), cfx_tensor_value(fake));
-    cfx_list_append(e->kept, cfx_tensor_value(t));
-    cfx_node *n = cfx__recorded_node(r, cfx_tensor_value(fake));
+    cfx_node *n = cfx__recorded_node(r, *cfx_dict_find(e->known, address(t)));
     return n ? cfx_node_value(n) : cfx_bad();
+}
+
+/* "layers.0.weight" to "modules_layers_modules_0_parameters_weight", what PyTorch sorts by. */
+static const char *place(cfx__recorder *r, const cfx_node *n) {
+    const cfx__export *e = (const cfx__export *)r;
+    const cfx_input_spec *in = NULL;
+    for (size_t i = 0; i < e->inputs.len && !in; i++)
+        if (!strcmp(e->inputs.data[i].name, n->name))
+            in = &e->inputs.data[i];
+    if (!in || !in->target)
+        return NULL;
+    cfx__text t = {0};
+    const char *at = in->target;
+    for (const char *dot; (dot = strchr(at, '.')); at = dot + 1)
+        cfx__text_printf(&t, "modules_%.*s_", (int)(dot - at), at);
+    cfx__text_printf(&t, "%s%s_",
+                     in->kind == CFX_IN_PARAMETER ? "parameters_"
+                     : in->kind == CFX_IN_BUFFER  ? "buffers_"
+                                                  : "",
+                     at);
+    return cfx__text_take(&t);
 }
 
 /* ---- the caller's inputs --------------------------------------------------------------------- */
@@ -412,6 +440,7 @@ static bool record(cfx__export *e, request *r, int k) {
                                     .decomposition_for = decomposition_for,
                                     .unknown_tensor = lift_constant,
                                     .data_size = data_size,
+                                    .place = place,
                                     .note = note},
                        .known = cfx_keep(cfx_dict_new()),
                        .held = cfx_keep(cfx_dict_new()),
@@ -534,6 +563,8 @@ bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kw
     bool fine = cfx_ok() && cfx__dims_settle(&r.dims);
     r.other = cfx__alloc0((CFX__WORLDS - 1) * sizeof *r.other);
     fine = fine && export_worlds(&r);
+    if (fine)
+        cfx__branch_names(e->recorder.graph);
     for (int k = 1; k < CFX__WORLDS; k++)
         forget(&r, k);
     cfx__free(r.other);

@@ -33,6 +33,16 @@ static bool same_value(cfx_value a, cfx_value b) {
                                  : cfx_equal_values(a, b);
 }
 
+/* Whether the sub-graphs that recordings left with their graphs are the same as well. */
+static bool same_subgraphs(const cfx_graph *a, const cfx_graph *b, const cfx_node **where) {
+    for (size_t i = 0; i < a->subgraphs.len; i++) {
+        const cfx_graph *other = cfx__graph_subgraph(b, a->subgraphs.data[i].name);
+        if (!other || !cfx__worlds_same(a->subgraphs.data[i].graph, other, where))
+            return false;
+    }
+    return true;
+}
+
 bool cfx__worlds_same(const cfx_graph *a, const cfx_graph *b, const cfx_node **where) {
     const cfx_node *m = cfx_graph_first(b);
     cfx_each_node((cfx_graph *)(uintptr_t)a, n) {
@@ -43,7 +53,7 @@ bool cfx__worlds_same(const cfx_graph *a, const cfx_graph *b, const cfx_node **w
         m = cfx_node_after(m);
     }
     *where = NULL;
-    return !m;
+    return !m && same_subgraphs(a, b, where);
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -410,15 +420,22 @@ cfx_value cfx__worlds_describe(cfx__exprs *x, const cfx_node *n, const cfx_value
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
+/* The sub-graph that the node names in world k: kept with its graph, or in a module. */
+static cfx_graph *subgraph_of(cfx__merging *g, int k, cfx_module **root) {
+    const char *name = g->at[k]->target.name;
+    cfx_graph *graph = cfx__graph_subgraph(g->m->graph[k], name);
+    if (graph || !g->m->root[k])
+        return graph;
+    cfx_value v = cfx_module_attr(g->m->root[k], name);
+    *root = v.tag == CFX_TAG_MODULE ? cfx_as_module(v) : NULL;
+    return *root ? (*root)->graph : NULL;
+}
+
 static bool merge_subgraph(cfx__merging *g) {
     cfx__merge sub = {.worlds = g->m->worlds, .eager = g->m->eager, .exprs = g->exprs};
-    for (int k = 0; k < g->m->worlds->n; k++) {
-        cfx_value v = cfx_module_attr(g->m->root[k], g->at[k]->target.name);
-        if (v.tag != CFX_TAG_MODULE || !cfx_as_module(v)->graph)
+    for (int k = 0; k < g->m->worlds->n; k++)
+        if (!(sub.graph[k] = subgraph_of(g, k, &sub.root[k])))
             return cfx_ok();
-        sub.root[k] = cfx_as_module(v);
-        sub.graph[k] = cfx_as_module(v)->graph;
-    }
     return cfx__worlds_merge(&sub);
 }
 
@@ -440,7 +457,7 @@ static bool merge_node(cfx__merging *g) {
     cfx_node *n = g->at[0];
     cfx_value val[CFX__WORLDS];
     cfx_graph_insert_before(n->graph, n);
-    if (n->op == CFX_GET_ATTR && g->m->root[0])
+    if (n->op == CFX_GET_ATTR)
         return merge_subgraph(g);
     if (!merge_args(g))
         return false;
@@ -463,10 +480,32 @@ static bool merge_node(cfx__merging *g) {
     return cfx_ok();
 }
 
+/* What the inputs of a sub-graph are in all worlds. */
+static bool describe_inputs(cfx__merging *g) {
+    cfx_node *at[CFX__WORLDS];
+    cfx_value val[CFX__WORLDS];
+    int n = g->m->worlds->n;
+    for (int k = 0; k < n; k++)
+        at[k] = cfx_graph_first(g->m->graph[k]);
+    while (at[0] && at[0]->op == CFX_PLACEHOLDER && cfx_ok()) {
+        for (int k = 0; k < n; k++) {
+            g->at[k] = at[k];
+            val[k] = cfx_node_get_meta(at[k], "val");
+            at[k] = cfx_node_after(at[k]);
+        }
+        cfx_value all = merge_val(g, val, 0);
+        if (!cfx_is_bad(all))
+            cfx_node_set_meta(g->at[0], "val", all);
+    }
+    return cfx_ok();
+}
+
 /* Symbols are read after the last placeholder. */
-static void merge_placeholders(cfx__merging *g) {
+static bool merge_placeholders(cfx__merging *g) {
     cfx_graph *graph = g->m->graph[0];
     cfx_node *first = NULL;
+    if (g->m->exprs && !describe_inputs(g))
+        return false;
     cfx_each_node(graph, n) first = !first && n->op != CFX_PLACEHOLDER ? n : first;
     if (first)
         cfx_graph_insert_before(graph, first);
@@ -474,6 +513,7 @@ static void merge_placeholders(cfx__merging *g) {
         if (n->op == CFX_PLACEHOLDER)
             cfx__merge_note(g, n, cfx_node_get_meta(n, "val"));
     }
+    return cfx_ok();
 }
 
 /* What was read and is not used after all. */
@@ -488,8 +528,8 @@ static bool merge_graphs(cfx__merging *g) {
     VEC(cfx_node *) nodes[CFX__WORLDS] = {0};
     for (int k = 0; k < n; k++)
         cfx_each_node(g->m->graph[k], at) if (at->op != CFX_PLACEHOLDER) VEC_PUSH(nodes[k], at);
-    merge_placeholders(g);
-    for (size_t i = 0; cfx_ok() && i < nodes[0].len; i++) {
+    bool fine = merge_placeholders(g);
+    for (size_t i = 0; fine && cfx_ok() && i < nodes[0].len; i++) {
         size_t mark = cfx_scope_open();
         for (int k = 0; k < n; k++)
             g->at[k] = nodes[k].data[i];

@@ -21,7 +21,8 @@ cfx_node *cfx__recorded_node(cfx__recorder *r, cfx_value v) {
     if (v.tag != CFX_TAG_TENSOR || !cfx__record_shadow_of(cfx_as_tensor(v)))
         return NULL;
     cfx_tensor *inner = cfx__functional_value(r, cfx_as_tensor(v));
-    return cfx__obj_is_bad(inner) ? NULL : cfx__record_shadow_of(inner)->node;
+    cfx_node *n = cfx__obj_is_bad(inner) ? NULL : cfx__record_shadow_of(inner)->node;
+    return n && r->branch ? cfx__branch_lift(r->branch, n) : n;
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -373,6 +374,29 @@ cfx__recorder *cfx__recorder_now(void) { return *cfx__recorder_slot(); }
 static int64_t data_size(void) {
     cfx__recorder *r = cfx__recorder_now();
     return r && r->data_size ? r->data_size(r) : -1;
+}
+
+void cfx__record_branch_begin(cfx__recorder *r, cfx__branch *b) {
+    *b = cfx__branch_new(r->graph, r->branch);
+    r->branch = b;
+    r->graph = b->graph;
+}
+
+void cfx__record_branch_end(cfx__recorder *r) {
+    r->graph = r->branch->around;
+    r->branch = r->branch->outer;
+}
+
+cfx__branch *cfx__record_leave(cfx__recorder *r) {
+    cfx__branch *inside = r->branch;
+    while (r->branch)
+        cfx__record_branch_end(r);
+    return inside;
+}
+
+void cfx__record_return(cfx__recorder *r, cfx__branch *inside) {
+    r->branch = inside;
+    r->graph = inside ? inside->graph : r->graph;
 }
 
 void cfx__record_begin(cfx__recorder *r) {

@@ -8,10 +8,12 @@
 #ifndef CFX__RECORD_H
 #define CFX__RECORD_H
 
+#include "branch.h"
 #include "trace.h"
 
 typedef struct cfx__recorder {
-    cfx_graph *graph;
+    cfx_graph *graph;     /* where nodes are made */
+    cfx__branch *branch;  /* not NULL: that is the graph of a sub-graph */
     bool functional;    /* writes become new values */
     bool numbers;       /* arithmetic of plain numbers becomes nodes too */
     /* What an operator is made of, which is recorded in its place; NULL: it is left whole. Asked
@@ -26,6 +28,9 @@ typedef struct cfx__recorder {
     int64_t (*data_size)(struct cfx__recorder *r);
     /* Adds metadata to a new node. */
     void (*note)(struct cfx__recorder *r, cfx_site at, cfx_node *n);
+    /* By what PyTorch orders the inputs of sub-graphs: where the module has the tensor that node n
+     * is; NULL for other nodes. Scope. */
+    const char *(*place)(struct cfx__recorder *r, const cfx_node *n);
     cfx_node *like;     /* the node that is being run again, or NULL */
     void *user;
     bool inside;        /* below functionalisation */
@@ -39,6 +44,12 @@ void cfx__record_begin(cfx__recorder *r);
 void cfx__record_end(cfx__recorder *r);
 /* The active recorder, or NULL. */
 cfx__recorder *cfx__recorder_now(void);
+/* Until it ends, calls are recorded in a branch of the present graph. */
+void cfx__record_branch_begin(cfx__recorder *r, cfx__branch *b);
+void cfx__record_branch_end(cfx__recorder *r);
+/* Steps out of all branches, to the graph of the whole; what goes back in is returned. */
+cfx__branch *cfx__record_leave(cfx__recorder *r);
+void cfx__record_return(cfx__recorder *r, cfx__branch *inside);
 
 /* A fake tensor like t that stands for n: what a placeholder gives; scope. */
 cfx_tensor *cfx__recorded_tensor(cfx__recorder *r, cfx_node *n, const cfx_tensor *like);

@@ -1,4 +1,5 @@
 /* Symbolic tracing: a module's forward, run once on traced tensors. Start at cfx_trace. */
+#include "branch.h"
 #include "trace.h"
 
 bool cfx_tracer_is_leaf(cfx_tracer *t, cfx_module *m, const char *path) {
@@ -144,6 +145,8 @@ cfx_graph *cfx_trace(cfx_tracer *config, cfx_module *root) {
     cfx__tracer_begin(&t);
     bool fine = trace_root(&t);
     cfx__tracer_end(&t);
+    if (fine)
+        cfx__branch_names(t.graph);
     return cfx_scope_return(mark, fine ? t.graph : NULL);
 }
 
@@ -169,7 +172,7 @@ bool cfx_is_true_from(cfx_site at, cfx_value v) {
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  "Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).  "
                  "(Size-like symbols: none)\n\nThe number is data, which a fake tensor has not: "
-                 "choose by cfx_where instead, which computes both");
+                 "choose by cfx_cond, or by cfx_where, which computes both");
         return false;
     }
     if (cfx_as_tensor(v)->numel != 1 || !cfx_as_tensor(v)->data) {

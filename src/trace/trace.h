@@ -42,10 +42,7 @@ typedef struct cfx__tracer {
     cfx_value levels;        /* the stack as metadata has it; None: to be made. Counted */
     cfx__trace_origin
         origins[CFX__ORIGINS]; /* metadata that nodes of one line and one stack share */
-    cfx_list *captured;      /* not NULL: this is a sub-graph of outer's. Nodes around it that it
-                                uses, each of which has a placeholder here */
-    cfx_dict *lifted;        /* such a node to its placeholder */
-    cfx_node *last_input;    /* the last placeholder; NULL: none yet */
+    struct cfx__branch *branch; /* not NULL: this is a sub-graph of outer's (branch.h) */
 } cfx__tracer;
 
 /* Makes t the calling thread's tracer, building t->graph over t->root, until it ends. */
@@ -62,11 +59,6 @@ cfx_value cfx__tracer_arg(cfx__tracer *t, cfx_site at, cfx_value v);
 /* A node for a call, recorded with source line and module stack. */
 cfx_node *cfx__tracer_node(cfx__tracer *t, cfx_site at, cfx_opcode op, cfx_target target,
                            cfx_args a);
-/* Adds a placeholder to a sub-graph, after those there are: t->last_input. */
-void cfx__tracer_input(cfx__tracer *t, const char *name);
-/* A node as one of t's graph: itself, or the placeholder of a sub-graph that stands for it. NULL
- * when it is neither of this graph nor of one around it. */
-cfx_node *cfx__tracer_lift(cfx__tracer *t, cfx_node *n);
 /* A call with a node among its arguments outside tracing (later.h): a node at the insert point. */
 bool cfx__trace_append(cfx_site at, const cfx_target *target, cfx_args a, cfx_value *result);
 /* The path of a module under the root, or NULL. */

@@ -2,6 +2,7 @@
  * the dispatcher asks before every call by name while a tracer is active. */
 #include <cfx/ops.h>
 
+#include "branch.h"
 #include "trace.h"
 
 /* ---- what the thread has --------------------------------------------------------------------- */
@@ -176,33 +177,9 @@ static cfx_value dict_arg(cfx__tracer *t, cfx_site at, cfx_value v) {
     return cfx_dict_value(out);
 }
 
-void cfx__tracer_input(cfx__tracer *t, const char *name) {
-    cfx_insert was = t->last_input ? cfx_graph_insert_after(t->graph, t->last_input)
-                                   : cfx_graph_insert_before(t->graph, NULL);
-    cfx_node *n = cfx_graph_placeholder(t->graph, name, NULL, false, cfx_none());
-    if (n->graph && strcmp(n->name, name)) /* parameters differ by their targets */
-        cfx_node_set_target(n, (cfx_target){.name = n->name});
-    cfx_graph_set_insert(t->graph, was);
-    t->last_input = n;
-}
-
-cfx_node *cfx__tracer_lift(cfx__tracer *t, cfx_node *n) {
-    if (n->graph == t->graph || !t->captured)
-        return n->graph == t->graph ? n : NULL;
-    const cfx_value *known = cfx_dict_find(t->lifted, cfx_node_value(n));
-    if (known)
-        return cfx_as_node(*known);
-    if (!cfx__tracer_lift(t->outer, n))
-        return NULL;
-    cfx__tracer_input(t, n->name);
-    cfx_dict_put(t->lifted, cfx_node_value(n), cfx_node_value(t->last_input));
-    cfx_list_append(t->captured, cfx_node_value(n));
-    return t->last_input;
-}
-
 /* The node that stands for a traced value in t's graph, as a value. */
 static cfx_value node_arg(cfx__tracer *t, cfx_site at, cfx_node *n) {
-    cfx_node *here = cfx__tracer_lift(t, n);
+    cfx_node *here = t->branch ? cfx__branch_lift(t->branch, n) : NULL;
     if (here)
         return cfx_node_value(here);
     cfx_fail(CFX_RUNTIME_ERROR, at,
@@ -508,7 +485,7 @@ struct cfx__recorder **cfx__recorder_slot(void) { return &state()->recorder; }
 void cfx__tracer_begin(cfx__tracer *t) {
     cfx__dispatch *d = cfx__dispatcher();
     t->outer = state()->now;
-    if (t->captured) {
+    if (t->branch) {
         share_paths(t);
     } else {
         t->module_paths = cfx_keep(cfx_dict_new());

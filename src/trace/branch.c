@@ -1,0 +1,152 @@
+/* Sub-graphs on their way: what they capture, and what their inputs are called. */
+#include "branch.h"
+
+#include <ctype.h>
+
+/* ---- what is captured ------------------------------------------------------------------------ */
+
+cfx__branch cfx__branch_new(cfx_graph *around, cfx__branch *outer) {
+    return (cfx__branch){.graph = cfx_graph_new(), .around = around, .outer = outer,
+                         .captured = cfx_as_list(cfx_list_value(0, NULL)),
+                         .lifted = cfx_dict_new()};
+}
+
+cfx_node *cfx__branch_input(cfx__branch *b) {
+    const char *name = cfx__text_format("arg%d_1", b->ninputs++);
+    cfx_insert was = b->last_input ? cfx_graph_insert_after(b->graph, b->last_input)
+                                   : cfx_graph_insert_before(b->graph, NULL);
+    cfx_node *n = cfx_graph_placeholder(b->graph, name, NULL, false, cfx_none());
+    cfx_graph_set_insert(b->graph, was);
+    return b->last_input = n;
+}
+
+cfx_node *cfx__branch_lift(cfx__branch *b, cfx_node *n) {
+    if (n->graph == b->graph)
+        return n;
+    const cfx_value *known = cfx_dict_find(b->lifted, cfx_node_value(n));
+    if (known)
+        return cfx_as_node(*known);
+    if (b->outer ? !cfx__branch_lift(b->outer, n) : n->graph != b->around)
+        return NULL;
+    cfx_node *input = cfx__branch_input(b);
+    cfx_value val = cfx_node_get_meta(n, "val");
+    if (!cfx_is_none(val))
+        cfx_node_set_meta(input, "val", val);
+    cfx_dict_put(b->lifted, cfx_node_value(n), cfx_node_value(input));
+    cfx_list_append(b->captured, cfx_node_value(n));
+    return input;
+}
+
+void cfx__branch_order(cfx__branch *b, const cfx_list *captured) {
+    for (int64_t i = 0; i < captured->len; i++) {
+        cfx_node *input = cfx__branch_lift(b, cfx_as_node(captured->items[i]));
+        if (!input || input == b->last_input)
+            continue;
+        cfx_node_move_after(input, b->last_input);
+        b->last_input = input;
+    }
+}
+
+/* ---- what inputs are called ------------------------------------------------------------------ */
+
+/* Names given out in one graph: each, and the highest number of each that ends in one. */
+typedef struct {
+    cfx_dict *used, *numbers;
+} names;
+
+/* The part of a name before the number at its end, which is put in *number; NULL: it has none. */
+static const char *stem_of(const char *name, int64_t *number) {
+    size_t end = strlen(name), n = end;
+    while (n && isdigit((unsigned char)name[n - 1]))
+        n--;
+    if (n == end || n < 2 || name[n - 1] != '_')
+        return NULL;
+    *number = strtoll(name + n, NULL, 10);
+    return cfx__text_format("%.*s", (int)n - 1, name);
+}
+
+static void give_out(names *u, const char *name) {
+    int64_t number = 0;
+    const char *stem = stem_of(name, &number);
+    cfx_dict_set(u->used, name, cfx_bool(true));
+    if (stem && number > cfx_integer(cfx_dict_get(u->numbers, stem)))
+        cfx_dict_set(u->numbers, stem, cfx_int(number));
+}
+
+static const char *free_name(const names *u, const char *name) {
+    if (cfx_is_none(cfx_dict_get(u->used, name)))
+        return name;
+    int64_t number = 0;
+    const char *stem = stem_of(name, &number);
+    stem = stem ? stem : name;
+    long long next = (long long)cfx_integer(cfx_dict_get(u->numbers, stem)) + 1;
+    return cfx__text_format("%s_%lld", stem, next);
+}
+
+/* Names of all nodes out of the way, in the order of nodes; a list of what they were. */
+static cfx_list *clear_names(cfx_graph *g) {
+    cfx_list *were = cfx_as_list(cfx_list_value(0, NULL));
+    int64_t i = 0;
+    cfx_each_node(g, n) {
+        cfx_list_append(were, cfx_string_value(n->name));
+        cfx_node_set_name(n, cfx__text_format("cfx_being_renamed_%lld", (long long)i++));
+    }
+    return were;
+}
+
+/* Inputs of the graph are called as the nodes in `operands` are; arg0_1, arg1_1, ... where that is
+ * NULL. */
+static void rename_inputs(cfx_graph *g, const cfx_list *operands) {
+    names u = {cfx_dict_new(), cfx_dict_new()};
+    cfx_list *were = clear_names(g);
+    int64_t i = 0;
+    cfx_each_node(g, n) {
+        const char *name = free_name(&u, cfx_text(were->items[i]));
+        if (n->op == CFX_PLACEHOLDER) {
+            bool named = operands && i < operands->len && operands->items[i].tag == CFX_TAG_NODE;
+            name = named ? cfx_as_node(operands->items[i])->name
+                         : cfx__text_format("arg%lld_1", (long long)i);
+            cfx_node_set_target(n, (cfx_target){.name = name});
+        }
+        cfx_node_set_name(n, name);
+        give_out(&u, name);
+        i++;
+    }
+}
+
+/* The operands that sub-graphs of the call get one by one, where torch.export names inputs after
+ * them; NULL where it does not. */
+static cfx_list *named_operands(const cfx_node *n) {
+    const char *op = cfx_node_higher_order(n);
+    bool cond = !strcmp(op, "cond");
+    if (!cond && strcmp(op, "map_impl"))
+        return NULL;
+    const cfx_list *args = cfx_as_list(n->args);
+    cfx_list *all = cfx_as_list(cfx_list_value(0, NULL));
+    for (int64_t k = cond ? 3 : 1; k < args->len; k++) {
+        const cfx_list *part = cfx_as_list(args->items[k]);
+        for (int64_t i = 0; i < part->len; i++)
+            cfx_list_append(all, part->items[i]);
+    }
+    return all;
+}
+
+static void rename_subgraphs(cfx_graph *g, const cfx_node *n) {
+    const cfx_list *args = cfx_as_list(n->args), *operands = named_operands(n);
+    for (int64_t i = 0; i < args->len; i++) {
+        const cfx_node *a =
+            args->items[i].tag == CFX_TAG_NODE ? cfx_as_node(args->items[i]) : NULL;
+        cfx_graph *sub =
+            a && a->op == CFX_GET_ATTR ? cfx__graph_subgraph(g, a->target.name) : NULL;
+        if (sub)
+            rename_inputs(sub, operands);
+    }
+}
+
+void cfx__branch_names(cfx_graph *g) {
+    cfx_each_node(g, n)
+        if (n->op == CFX_CALL_FUNCTION && cfx_node_higher_order(n))
+            CFX_SCOPE rename_subgraphs(g, n);
+    for (size_t i = 0; i < g->subgraphs.len; i++)
+        cfx__branch_names(g->subgraphs.data[i].graph);
+}

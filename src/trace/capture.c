@@ -1,0 +1,255 @@
+/* Control flow that becomes a node: each body becomes a graph of its own, which the node names, and
+ * what it uses of the graph around it an operand. While symbolic tracing a tracer inside the tracer
+ * makes the graph, while exporting a branch of the recorder. Start at cfx__capture_call. */
+#include "control.h"
+#include "record.h"
+
+/* A body on its way into a graph. */
+typedef struct {
+    cfx__branch branch;
+    cfx_list *given; /* what it gave, leaf by leaf; scope */
+} made;
+
+static cfx_list *no_items(void) { return cfx_as_list(cfx_list_value(0, NULL)); }
+
+bool cfx__capture_wanted(cfx_args a) {
+    if (cfx__recorder_now() && !cfx__recorder_now()->functional)
+        return true;
+    cfx_list *leaves = no_items();
+    cfx_tree_flatten(cfx_tuple_value(a.n, a.v), leaves);
+    for (int64_t i = 0; cfx__tracer_now() && i < leaves->len; i++)
+        if (cfx__traced_node(leaves->items[i]))
+            return true;
+    return false;
+}
+
+/* ---- one way for tracing and recording ------------------------------------------------------- */
+
+static cfx_value as_argument(cfx_site at, cfx_value v) {
+    cfx__tracer *t = cfx__tracer_now();
+    return t ? cfx__tracer_arg(t, at, v) : cfx__record_arg(cfx__recorder_now(), at, v);
+}
+
+static cfx_graph *graph_now(void) {
+    return cfx__tracer_now() ? cfx__tracer_now()->graph : cfx__recorder_now()->graph;
+}
+
+/* The node of a graph around a branch in the graph that is being made now. */
+static cfx_node *node_here(cfx_node *n) {
+    cfx__branch *b = cfx__tracer_now() ? cfx__tracer_now()->branch : cfx__recorder_now()->branch;
+    return b ? cfx__branch_lift(b, n) : n;
+}
+
+static cfx_node *get_attr(cfx_site at, const char *path) {
+    cfx__tracer *t = cfx__tracer_now();
+    if (t)
+        return cfx__tracer_node(t, at, CFX_GET_ATTR, (cfx_target){.name = path}, (cfx_args){0});
+    cfx__recorder *r = cfx__recorder_now();
+    cfx_node *n = cfx_graph_get_attr(r->graph, path);
+    if (n->graph && r->note)
+        r->note(r, at, n);
+    return n;
+}
+
+/* ---- what bodies are given ------------------------------------------------------------------- */
+
+/* A fake tensor as the body sees an operand: whole, or a row of it, packed. Scope. */
+static cfx_tensor *sample(const cfx_tensor *t, bool row) {
+    return row ? cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim - 1, t->shape + 1, NULL)
+               : cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim, t->shape, t->stride);
+}
+
+/* A value of the branch: what its next placeholder gives. */
+static cfx_value input(cfx__branch *b, cfx_value v, bool row) {
+    cfx__recorder *r = cfx__recorder_now();
+    cfx_node *n = cfx__branch_input(b);
+    if (cfx__tracer_now())
+        return cfx_tensor_value(cfx__traced_tensor(n));
+    cfx_tensor *like = sample(cfx_as_tensor(v), row);
+    if (cfx__obj_is_bad(like))
+        return cfx_bad();
+    cfx_node_set_meta(n, "val", cfx_tensor_value(like));
+    return cfx_tensor_value(cfx__recorded_tensor(r, n, like));
+}
+
+static bool is_operand(const cfx__capture *c, cfx_value v) {
+    return c->plain_too || v.tag == CFX_TAG_TENSOR;
+}
+
+static cfx_list *inputs(const cfx__capture *c, cfx__branch *b) {
+    cfx_list *all = no_items();
+    for (int p = 0; p < c->nparts; p++)
+        for (int k = 0; k < (c->part[p].times ? c->part[p].times : 1); k++)
+            for (int64_t i = 0; i < cfx_len(c->part[p].values); i++) {
+                cfx_value v = cfx_at(c->part[p].values, i);
+                if (is_operand(c, v))
+                    v = input(b, v, c->part[p].rows);
+                cfx_list_append(all, v);
+            }
+    return all;
+}
+
+/* ---- a body becomes a graph ------------------------------------------------------------------ */
+
+static void give(const cfx__capture *c, made *m, bool bare) {
+    cfx_value out = as_argument(c->at, bare && m->given->len == 1
+                                           ? m->given->items[0]
+                                           : cfx_tuple_value(m->given->len, m->given->items));
+    if (!cfx_is_bad(out))
+        cfx_graph_output(m->branch.graph, out);
+}
+
+static void run_body(const cfx__capture *c, int k, made *m) {
+    cfx_list *in = inputs(c, &m->branch);
+    cfx_value v = cfx_ok() ? c->body[k]->call(c->body[k], c->at,
+                                              (cfx_args){(int)in->len, in->items, NULL})
+                           : cfx_bad();
+    if (!cfx_is_bad(v)) {
+        m->given = cfx_as_list(v);
+        give(c, m, c->bare && !k);
+    }
+}
+
+static bool make(const cfx__capture *c, int k, made *m) {
+    cfx__tracer *outer = cfx__tracer_now();
+    *m = (made){.given = no_items()};
+    if (outer) {
+        m->branch = cfx__branch_new(outer->graph, outer->branch);
+        cfx__tracer t = {.config = outer->config, .graph = m->branch.graph, .root = outer->root,
+                         .leaves_only = outer->leaves_only, .branch = &m->branch};
+        cfx__tracer_begin(&t);
+        run_body(c, k, m);
+        cfx__tracer_end(&t);
+    } else {
+        cfx__recorder *r = cfx__recorder_now();
+        cfx__record_branch_begin(r, &m->branch);
+        run_body(c, k, m);
+        cfx__record_branch_end(r);
+    }
+    return cfx_ok();
+}
+
+/* ---- what bodies capture --------------------------------------------------------------------- */
+
+static bool has(const cfx_list *list, cfx_value v) {
+    for (int64_t i = 0; i < list->len; i++)
+        if (cfx_equal_values(list->items[i], v))
+            return true;
+    return false;
+}
+
+/* What of a module comes in the order of its place, before everything else. */
+static bool comes_before(cfx_value a, cfx_value b) {
+    cfx__recorder *r = cfx__recorder_now();
+    const char *p = r && r->place ? r->place(r, cfx_as_node(a)) : NULL;
+    const char *q = p ? r->place(r, cfx_as_node(b)) : NULL;
+    return p && (!q || strcmp(p, q) < 0);
+}
+
+static void insert_sorted(cfx_list *list, int64_t from, cfx_value v) {
+    int64_t at = list->len;
+    while (at > from && comes_before(v, list->items[at - 1]))
+        at--;
+    cfx_list_append(list, v);
+    for (int64_t i = list->len - 1; i > at; i--) {
+        cfx_value t = list->items[i];
+        list->items[i] = list->items[i - 1];
+        list->items[i - 1] = t;
+    }
+}
+
+/* What two bodies capture: first what both do, then the first's own, then the second's. */
+static cfx_list *captured(const made *m, int nbodies) {
+    if (nbodies == 1)
+        return m[0].branch.captured;
+    const cfx_list *a = m[0].branch.captured, *b = m[1].branch.captured;
+    cfx_list *all = no_items();
+    for (int64_t i = 0; i < a->len; i++)
+        if (has(b, a->items[i]))
+            insert_sorted(all, 0, a->items[i]);
+    int64_t from = all->len;
+    for (int64_t i = 0; i < a->len; i++)
+        if (!has(b, a->items[i]))
+            insert_sorted(all, from, a->items[i]);
+    from = all->len;
+    for (int64_t i = 0; i < b->len; i++)
+        if (!has(a, b->items[i]))
+            insert_sorted(all, from, b->items[i]);
+    return all;
+}
+
+/* ---- the node -------------------------------------------------------------------------------- */
+
+/* Graphs of one call have one number: the first that is free for the first of them. */
+static int free_number(const char *name) {
+    const cfx__tracer *t = cfx__tracer_now();
+    for (int i = 0;; i++) {
+        const char *path = cfx__text_format("%s_%d", name, i);
+        if (!cfx__graph_subgraph(graph_now(), path) && !(t && cfx_module_has(t->root, path)))
+            return i;
+    }
+}
+
+static cfx_value part_argument(const cfx__capture *c, int p, const cfx_list *more) {
+    cfx_list *all = no_items();
+    for (int64_t i = 0; i < cfx_len(c->part[p].values); i++) {
+        cfx_value v = cfx_at(c->part[p].values, i);
+        if (is_operand(c, v))
+            cfx_list_append(all, as_argument(c->at, v));
+    }
+    for (int64_t i = 0; p == c->nparts - 1 && i < more->len; i++)
+        cfx_list_append(all, cfx_node_value(node_here(cfx_as_node(more->items[i]))));
+    return c->part[p].tuple ? cfx_tuple_value(all->len, all->items)
+                            : cfx_list_value(all->len, all->items);
+}
+
+/* The values that the node gives, one for each leaf. */
+static cfx_value results(const cfx__capture *c, cfx_node *n, const made *last) {
+    cfx__tracer *t = cfx__tracer_now();
+    if (!n->graph)
+        return cfx_bad();
+    if (!t) {
+        cfx_value like = c->results(c, last->given);
+        return cfx_is_bad(like) ? like
+                                : cfx__record_results(cfx__recorder_now(), c->at, n, like);
+    }
+    cfx_value out = cfx_tuple_value(0, NULL);
+    cfx_target item = cfx_graph_target(t->graph, "operator.getitem");
+    for (int64_t i = 0; i < last->given->len; i++)
+        cfx_list_append(cfx_as_list(out),
+                        cfx_tensor_value(cfx__traced_tensor(cfx__tracer_node(
+                            t, c->at, CFX_CALL_FUNCTION, item, CFX_ARGS(n, i)))));
+    return out;
+}
+
+static cfx_node *call_node(const cfx__capture *c, const made *m, const cfx_list *more) {
+    cfx_list *args = no_items();
+    if (!cfx_is_bad(c->pred))
+        cfx_list_append(args, as_argument(c->at, c->pred));
+    int number = free_number(c->name[0]);
+    for (int k = 0; k < c->nbodies; k++) {
+        const char *path = cfx__text_format("%s_%d", c->name[k], number);
+        cfx__graph_add_subgraph(graph_now(), path, m[k].branch.graph);
+        cfx_list_append(args, cfx_node_value(get_attr(c->at, path)));
+    }
+    for (int p = 0; p < c->nparts; p++)
+        cfx_list_append(args, part_argument(c, p, more));
+    cfx_target target =
+        cfx_graph_target(graph_now(), cfx__text_format("torch.ops.higher_order.%s", c->op));
+    cfx__tracer *t = cfx__tracer_now();
+    return t ? cfx__tracer_node(t, c->at, CFX_CALL_FUNCTION, target,
+                                (cfx_args){(int)args->len, args->items, NULL})
+             : cfx__record_node(cfx__recorder_now(), c->at, target,
+                                cfx_tuple_value(args->len, args->items), cfx_none(), c->op);
+}
+
+cfx_value cfx__capture_call(cfx__capture *c) {
+    made m[2];
+    for (int k = 0; k < c->nbodies; k++)
+        if (!make(c, k, &m[k]))
+            return cfx_bad();
+    const cfx_list *more = captured(m, c->nbodies);
+    for (int k = 0; k < c->nbodies; k++)
+        cfx__branch_order(&m[k].branch, more);
+    return results(c, call_node(c, m, more), &m[c->nbodies - 1]);
+}

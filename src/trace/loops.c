@@ -1,0 +1,237 @@
+/* Control flow that runs: branches and loops over bodies. */
+#include <cfx/ops.h>
+
+#include "control.h"
+
+#include "../ops/back.h"
+
+static const char prefix[] = "torch.ops.higher_order.";
+
+static cfx_value no_list(void) { return cfx_list_value(0, NULL); }
+
+/* The items of some lists in one. */
+static cfx_value joined(int n, const cfx_value *lists) {
+    cfx_value all = no_list();
+    for (int k = 0; k < n; k++)
+        for (int64_t i = 0; i < cfx_len(lists[k]); i++)
+            cfx_list_append(cfx_as_list(all), cfx_at(lists[k], i));
+    return all;
+}
+
+static cfx_value call(cfx_site at, cfx__body *b, int n, const cfx_value *lists) {
+    const cfx_list *all = cfx_as_list(joined(n, lists));
+    return cfx_ok() ? b->call(b, at, (cfx_args){(int)all->len, all->items, NULL}) : cfx_bad();
+}
+
+/* ---- gradients ------------------------------------------------------------------------------- */
+
+/* Results in, results out. What the operands are for is to be asked for a gradient. */
+static void grad_tie(cfx_back *b) {
+    cfx_value results = no_list(), operands = no_list();
+    for (int i = 0; i < b->nout; i++)
+        cfx_list_append(cfx_as_list(results), cfx_tensor_value(b->gout[i]));
+    for (int64_t i = 0; i < cfx_len(b->args[1]); i++)
+        cfx_list_append(cfx_as_list(operands),
+                        cfx_tensor_value(zeros_as(cfx_as_tensor(cfx_at(b->args[1], i)))));
+    b->gin[0] = results;
+    b->gin[1] = operands;
+}
+
+static void view_tie(cfx_op_call *c) {
+    c->result = no_list();
+    for (int64_t i = 0; i < cfx_len(c->args[0]); i++) {
+        const cfx_tensor *t = cfx_as_tensor(cfx_at(c->args[0], i));
+        cfx_list_append(cfx_as_list(c->result),
+                        cfx_tensor_value(
+                            cfx__tensor_alias(t, t->ndim, t->shape, t->stride, t->offset)));
+    }
+}
+
+/* Not in the registry: nobody calls it by name. */
+cfx_op cfx__loop_tie = {"cfx::tie(Tensor[] results, Tensor[] operands) -> Tensor[]", NULL,
+                        .kernel = view_tie, .shape = view_tie, .grad = grad_tie};
+
+static bool takes_gradient(cfx_value v) {
+    return v.tag == CFX_TAG_TENSOR && cfx_tensor_requires_grad(cfx_as_tensor(v));
+}
+
+static bool is_float(cfx_value v) {
+    return v.tag == CFX_TAG_TENSOR && cfx__dtype_is_float(cfx_as_tensor(v)->dtype);
+}
+
+/* The results, which depend on every operand that takes a gradient from now on. */
+static cfx_value tied(cfx_value results, cfx_value operands) {
+    cfx_value from = no_list(), to = no_list(), out = cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < cfx_len(operands); i++)
+        if (takes_gradient(cfx_at(operands, i)))
+            cfx_list_append(cfx_as_list(from), cfx_at(operands, i));
+    for (int64_t i = 0; i < cfx_len(results); i++)
+        if (is_float(cfx_at(results, i)))
+            cfx_list_append(cfx_as_list(to), cfx_at(results, i));
+    if (cfx_get_grad_mode() != CFX_GRAD_ON || !cfx_len(from) || !cfx_len(to))
+        return results;
+    cfx_value made = cfx_op_do(&cfx__loop_tie, to, from);
+    int64_t k = 0;
+    for (int64_t i = 0; i < cfx_len(results) && !cfx_is_bad(made); i++) {
+        cfx_value v = cfx_at(results, i);
+        cfx_list_append(cfx_as_list(out), is_float(v) ? cfx_at(made, k++) : v);
+    }
+    return cfx_is_bad(made) ? made : out;
+}
+
+/* ---- branches and loops ---------------------------------------------------------------------- */
+
+cfx_value cfx__loop_cond(cfx_site at, cfx_value pred, cfx__body *yes, cfx__body *no,
+                         cfx_value operands) {
+    bool taken = cfx_is_true_from(at, pred);
+    cfx_value v = cfx_ok() ? call(at, taken ? yes : no, 1, &operands) : cfx_bad();
+    return cfx_is_bad(v) ? v : tied(v, operands);
+}
+
+/* What a body returned, where that is as many values as it was given. */
+static cfx_value carried_on(cfx_site at, cfx_value v, int64_t n) {
+    if (cfx_is_bad(v) || cfx_len(v) == n)
+        return v;
+    cfx_fail(CFX_RUNTIME_ERROR, at,
+             "body_fn should return the same number of elements as carried_inputs, got %lld vs "
+             "%lld",
+             (long long)cfx_len(v), (long long)n);
+    return cfx_bad();
+}
+
+cfx_value cfx__loop_while(cfx_site at, cfx__body *test, cfx__body *body, cfx_value carried,
+                          cfx_value rest) {
+    cfx_value first[] = {carried, rest}, operands = joined(2, first);
+    cfx_value now = cfx_value_keep(carried);
+    for (bool more = true; more && cfx_ok();) {
+        size_t turn = cfx_scope_open();
+        cfx_value lists[] = {now, rest}, held = call(at, test, 2, lists);
+        more = !cfx_is_bad(held) && cfx_is_true_from(at, cfx_at(held, 0)) && cfx_ok();
+        cfx_value next = more ? carried_on(at, call(at, body, 2, lists), cfx_len(now)) : cfx_bad();
+        if (!cfx_is_bad(next)) {
+            cfx_value_keep(next);
+            cfx_value_drop(now);
+            now = next;
+        }
+        cfx_scope_close(turn);
+    }
+    cfx_value out = cfx_tuple_value(cfx_len(now), cfx_as_list(now)->items);
+    cfx_value_drop(now);
+    return cfx_ok() ? tied(out, operands) : cfx_bad();
+}
+
+/* ---- over the first dimension ---------------------------------------------------------------- */
+
+/* How many rows the tensors of a list have; -1, with an error, where they have none in common. */
+static int64_t count_rows(cfx_site at, const char *op, cfx_value xs) {
+    int64_t n = -1;
+    for (int64_t i = 0; i < cfx_len(xs); i++) {
+        cfx_value x = cfx_at(xs, i);
+        const cfx_tensor *t = x.tag == CFX_TAG_TENSOR ? cfx_as_tensor(x) : NULL;
+        int64_t have = t && t->ndim ? t->shape[0] : -1;
+        if (have < 0 || (n >= 0 && have != n)) {
+            cfx_fail(CFX_RUNTIME_ERROR, at,
+                     "%s%s: all xs leaves must be tensors with the same leading dimension", prefix,
+                     op);
+            return -1;
+        }
+        n = have;
+    }
+    if (n < 1)
+        cfx_fail(CFX_RUNTIME_ERROR, at, "%s%s: there is nothing to go over in xs", prefix, op);
+    return n < 1 ? -1 : n;
+}
+
+static cfx_value row_of(cfx_value xs, int64_t k) {
+    cfx_value out = no_list();
+    for (int64_t i = 0; i < cfx_len(xs); i++)
+        cfx_list_append(cfx_as_list(out), cfx_tensor_value(cfx_select(cfx_at(xs, i), 0, k)));
+    return out;
+}
+
+/* Lists of rows, one list for each result, that become tensors at the end. */
+typedef struct {
+    cfx_value columns;
+    int64_t count;
+} rows;
+
+/* Adds the results of a round, from number `from` on. */
+static void add_row(rows *r, cfx_value items, int64_t from) {
+    for (int64_t i = from; i < cfx_len(items); i++) {
+        if (!r->count)
+            cfx_list_append(cfx_as_list(r->columns), no_list());
+        if (i - from < cfx_len(r->columns))
+            cfx_list_append(cfx_as_list(cfx_at(r->columns, i - from)), cfx_at(items, i));
+    }
+    r->count++;
+}
+
+static void stack_rows(const rows *r, cfx_value out) {
+    for (int64_t i = 0; i < cfx_len(r->columns) && cfx_ok(); i++)
+        cfx_list_append(cfx_as_list(out),
+                        cfx_tensor_value(cfx_stack(cfx_at(r->columns, i), 0)));
+}
+
+cfx_value cfx__loop_map(cfx_site at, cfx__body *body, cfx_value xs, cfx_value rest) {
+    cfx_value out = cfx_tuple_value(0, NULL), both[] = {xs, rest};
+    int64_t n = count_rows(at, "map_impl", xs);
+    rows made = {.columns = no_list()};
+    for (int64_t k = 0; k < n && cfx_ok(); k++)
+        CFX_SCOPE
+    {
+        cfx_value lists[] = {row_of(xs, k), rest}, y = call(at, body, 2, lists);
+        if (!cfx_is_bad(y))
+            add_row(&made, y, 0);
+    }
+    stack_rows(&made, out);
+    return cfx_ok() ? tied(out, joined(2, both)) : cfx_bad();
+}
+
+cfx_value cfx__loop_scan(cfx_site at, cfx__body *body, cfx_value init, cfx_value xs,
+                         cfx_value rest) {
+    cfx_value out = cfx_tuple_value(0, NULL), all[] = {init, xs, rest};
+    int64_t n = count_rows(at, "scan", xs), ncarry = cfx_len(init);
+    rows made = {.columns = no_list()};
+    cfx_value carry = cfx_value_keep(init);
+    for (int64_t k = 0; k < n && cfx_ok(); k++)
+        CFX_SCOPE
+    {
+        cfx_value lists[] = {carry, row_of(xs, k), rest}, y = call(at, body, 3, lists);
+        if (!cfx_is_bad(y) && cfx_len(y) >= ncarry) {
+            cfx_value_drop(carry);
+            carry = cfx_value_keep(cfx_tuple_value(ncarry, cfx_as_list(y)->items));
+            add_row(&made, y, ncarry);
+        } else {
+            cfx_fail(CFX_RUNTIME_ERROR, at, "%sscan: the graph gave no carry", prefix);
+        }
+    }
+    for (int64_t i = 0; i < ncarry; i++)
+        cfx_list_append(cfx_as_list(out), cfx_at(carry, i));
+    cfx_value_drop(carry);
+    stack_rows(&made, out);
+    return cfx_ok() ? tied(out, joined(3, all)) : cfx_bad();
+}
+
+/* The body is written for one row, so one at a time it gets. */
+cfx_value cfx__loop_associative_scan(cfx_site at, cfx__body *body, cfx_value xs, cfx_value rest) {
+    cfx_value out = cfx_tuple_value(0, NULL), both[] = {xs, rest};
+    int64_t n = count_rows(at, "associative_scan", xs);
+    rows made = {.columns = no_list()};
+    cfx_value last = n > 0 ? row_of(xs, 0) : cfx_bad();
+    cfx_value_keep(last);
+    if (n > 0)
+        add_row(&made, last, 0);
+    for (int64_t k = 1; k < n && cfx_ok(); k++)
+        CFX_SCOPE
+    {
+        cfx_value lists[] = {last, row_of(xs, k), rest}, y = call(at, body, 3, lists);
+        if (!cfx_is_bad(y)) {
+            cfx_value_drop(last);
+            last = cfx_value_keep(y);
+            add_row(&made, last, 0);
+        }
+    }
+    cfx_value_drop(last);
+    stack_rows(&made, out);
+    return cfx_ok() ? tied(out, joined(2, both)) : cfx_bad();
+}
