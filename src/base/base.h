@@ -150,6 +150,11 @@ const char *cfx__text_take(cfx__text *t); /* the text as a scope string; t becom
 char *cfx__text_copy(const char *text, size_t len); /* the caller frees it with cfx__free */
 const char *cfx__text_format(const char *fmt, ...) CFX_PRINTF(1, 2); /* scope string */
 uint64_t cfx__text_hash(const void *p, size_t n);
+
+/* One character of UTF-8 (surrogates, which Python has, included): its length in bytes and its
+ * code; 0 where the bytes are none. And back. */
+size_t cfx__utf8_get(const char *text, size_t left, uint32_t *code);
+void cfx__utf8_put(cfx__text *t, uint32_t code);
 bool cfx__text_glob(const char *pattern, const char *text); /* * any run, ? any character */
 
 /* ---- vectors and maps ------------------------------------------------------------------------ */

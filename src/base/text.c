@@ -124,3 +124,33 @@ bool cfx__text_glob(const char *pattern, const char *text) {
         pattern++;
     return !*pattern;
 }
+
+/* ---- characters ------------------------------------------------------------------------------ */
+
+size_t cfx__utf8_get(const char *text, size_t left, uint32_t *code) {
+    const unsigned char *p = (const unsigned char *)text;
+    if (!left)
+        return 0;
+    size_t n = p[0] < 0x80 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    bool no_start = (p[0] >= 0x80 && p[0] < 0xc2) || p[0] > 0xf4;
+    if (no_start || n > left)
+        return 0;
+    uint32_t c = n == 1 ? p[0] : p[0] & (0x7fu >> n);
+    for (size_t i = 1; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (p[i] & 0x3f);
+    }
+    if ((n == 3 && c < 0x800) || (n == 4 && (c < 0x10000 || c > 0x10ffff)))
+        return 0;
+    *code = c;
+    return n;
+}
+
+void cfx__utf8_put(cfx__text *t, uint32_t c) {
+    static const uint8_t lead[] = {0, 0xc0, 0xe0, 0xf0};
+    int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    cfx__text_putc(t, (char)(lead[more] | c >> 6 * more));
+    while (more-- > 0)
+        cfx__text_putc(t, (char)(0x80 | (c >> 6 * more & 0x3f)));
+}

@@ -28,20 +28,12 @@ static void put(cfx__text *out, const char *text, int n) {
 
 /* The bytes of the UTF-8 character at `at`; 0 where there is none that XML may hold. */
 static size_t sound(const char *at, size_t left) {
-    unsigned char c = (unsigned char)*at;
-    if (c < 0x80)
-        return c >= 0x20 || c == '\t' || c == '\n';
-    size_t n = c >= 0xf0 && c < 0xf5 ? 4 : c >= 0xe0 ? 3 : c >= 0xc2 ? 2 : 0;
-    if (!n || n > left || c >= 0xf5)
-        return 0;
-    uint32_t code = c & (0x7fu >> n);
-    for (size_t i = 1; i < n; i++) {
-        if (((unsigned char)at[i] & 0xc0) != 0x80)
-            return 0;
-        code = code << 6 | ((unsigned char)at[i] & 0x3f);
-    }
-    bool known = n == 2 || (n == 3 ? code >= 0x800 : code >= 0x10000 && code <= 0x10ffff);
-    return known && (code < 0xd800 || code > 0xdfff) && code != 0xfffe && code != 0xffff ? n : 0;
+    uint32_t code = 0;
+    size_t n = cfx__utf8_get(at, left, &code);
+    bool surrogate = code >= 0xd800 && code <= 0xdfff;
+    if (n == 1)
+        return code >= 0x20 || code == '\t' || code == '\n';
+    return surrogate || code == 0xfffe || code == 0xffff ? 0 : n;
 }
 
 /* Bytes that stand for themselves in text and in attribute values. */

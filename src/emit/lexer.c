@@ -89,14 +89,6 @@ bool cfx__parser_is_line_end(cfx__parser *p) {
 
 /* ---- strings -------------------------------------------------------------------------------- */
 
-static void put_utf8(cfx__text *t, uint32_t c) {
-    int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};
-    cfx__text_putc(t, (char)(lead[more] | c >> 6 * more));
-    while (more-- > 0)
-        cfx__text_putc(t, (char)(0x80 | (c >> 6 * more & 0x3f)));
-}
-
 /* The digits of \x41, \u0041 and \U00000041. */
 static bool take_hex(cfx__parser *p, int digits, uint32_t *code) {
     *code = 0;
@@ -126,7 +118,7 @@ static void take_escape(cfx__parser *p, cfx__text *t) {
     } else if (c == 'x' || c == 'u' || c == 'U') {
         p->at++;
         if (take_hex(p, c == 'x' ? 2 : c == 'u' ? 4 : 8, &code))
-            put_utf8(t, code);
+            cfx__utf8_put(t, code);
     } else {
         cfx__parse_fail(p, p->at - 1, "no such escape");
     }

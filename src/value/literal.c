@@ -112,18 +112,6 @@ static bool read_complex(reader *r, cfx_value *out) {
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
-static void put_utf8(cfx__text *t, uint32_t c) {
-    if (c < 0x80) {
-        cfx__text_putc(t, (char)c);
-        return;
-    }
-    int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    static const uint8_t lead[] = {0, 0xc0, 0xe0, 0xf0};
-    cfx__text_putc(t, (char)(lead[more] | c >> 6 * more));
-    while (more-- > 0)
-        cfx__text_putc(t, (char)(0x80 | (c >> 6 * more & 0x3f)));
-}
-
 static bool read_hex(reader *r, int digits, uint32_t *out) {
     *out = 0;
     for (int i = 0; i < digits; i++, r->p++) {
@@ -143,7 +131,7 @@ static bool read_escape(reader *r, cfx__text *t) {
         uint32_t code;
         if (!read_hex(r, c == 'x' ? 2 : c == 'u' ? 4 : 8, &code))
             return false;
-        put_utf8(t, code);
+        cfx__utf8_put(t, code);
         return true;
     }
     for (size_t i = 0; i + 1 < sizeof plain; i += 2)

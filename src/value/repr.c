@@ -100,24 +100,6 @@ static void repr_complex(cfx__text *out, const cfx_complex *c) {
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
-/* Decodes one UTF-8 character. Returns its length, or 0 when the bytes are none. */
-static size_t utf8_decode(const unsigned char *p, size_t left, uint32_t *code) {
-    size_t n = p[0] < 0x80 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-    bool no_start = (p[0] >= 0x80 && p[0] < 0xc2) || p[0] > 0xf4;
-    if (no_start || n > left)
-        return 0;
-    uint32_t c = n == 1 ? p[0] : p[0] & (0x7fu >> n);
-    for (size_t i = 1; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-        c = c << 6 | (p[i] & 0x3f);
-    }
-    if ((n == 3 && c < 0x800) || (n == 4 && (c < 0x10000 || c > 0x10ffff)))
-        return 0;
-    *code = c;
-    return n;
-}
-
 /* The characters beyond ASCII that str.isprintable() denies: controls, spaces, format marks,
  * surrogates and private use. In order. */
 static const struct range {
@@ -154,7 +136,7 @@ void cfx__repr_string(cfx__text *out, const char *text, size_t len) {
     cfx__text_putc(out, quote);
     for (size_t i = 0; i < len;) {
         uint32_t c = p[i];
-        size_t n = utf8_decode(p + i, len - i, &c);
+        size_t n = cfx__utf8_get(text + i, len - i, &c);
         if (c == (uint32_t)quote || c == '\\')
             cfx__text_putc(out, '\\');
         if (n && is_printable(c))

@@ -3,7 +3,7 @@
  * Invariant: every expression is kept in sympy's form, built by cfx__sym_binary only. A sum is a
  * left-leaning chain of terms in printing order; a term is a left-leaning chain of factors, its
  * number first; equal terms and factors are joined. So equal expressions have equal trees, and
- * printing is one walk. Arithmetic on constants wraps at 64 bits, as the kernels' does. */
+ * printing is one walk. Numbers that do not fit 64 bits are an error. */
 #include "value.h"
 
 typedef struct cfx_sym sym;
@@ -19,25 +19,20 @@ static const cfx__obj_type sym_type = {.name = "sym", .free = sym_free};
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-static int64_t add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
-static int64_t mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
-
-/* Towards minus infinity, as Python's; b is not 0. */
-static int64_t floor_div(int64_t a, int64_t b) {
-    if (b == -1)
-        return mul(a, -1);
-    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+/* Records the error where the result does not fit 64 bits; it is 1 then, so that nothing divides by
+ * what is not there. */
+static int64_t number(cfx__sym_op op, int64_t a, int64_t b) {
+    int64_t made;
+    if (cfx__sym_apply(op, a, b, &made))
+        return made;
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+             "a number in an expression of sizes does not fit 64 bits");
+    return 1;
 }
 
-static int64_t floor_mod(int64_t a, int64_t b) { return add(a, -mul(floor_div(a, b), b)); }
-
-static int64_t power(int64_t base, int64_t exp) {
-    int64_t r = 1;
-    for (; exp > 0; exp >>= 1, base = mul(base, base))
-        if (exp & 1)
-            r = mul(r, base);
-    return r;
-}
+static int64_t add(int64_t a, int64_t b) { return number(CFX__SYM_ADD, a, b); }
+static int64_t mul(int64_t a, int64_t b) { return number(CFX__SYM_MUL, a, b); }
+static int64_t quotient(int64_t a, int64_t b) { return number(CFX__SYM_FLOORDIV, a, b); }
 
 static int64_t gcd(int64_t a, int64_t b) {
     while (b) {
@@ -161,7 +156,7 @@ static void term_times(term *t, sym *base, int64_t exp) {
     while (i < t->f.len && order(t->f.data[i].base, base) < 0)
         i++;
     if (i < t->f.len && cfx__sym_equal(t->f.data[i].base, base)) {
-        t->f.data[i].exp += exp;
+        t->f.data[i].exp = add(t->f.data[i].exp, exp);
         return;
     }
     VEC_PUSH(t->f, ((factor){base, exp}));
@@ -172,7 +167,7 @@ static void term_times(term *t, sym *base, int64_t exp) {
 /* Multiplies s^exp into t. */
 static void term_split(term *t, sym *s, int64_t exp) {
     if (s->op == CFX__SYM_INT) {
-        t->coef = mul(t->coef, power(s->hint, exp));
+        t->coef = mul(t->coef, number(CFX__SYM_POW, s->hint, exp));
     } else if (s->op == CFX__SYM_MUL) {
         term_split(t, s->a, exp);
         term_split(t, s->b, exp);
@@ -383,7 +378,7 @@ static sym *sym_floordiv(sym *a, sym *b) {
     if (b->op == CFX__SYM_INT && b->hint == 1)
         return sym_add(whole, rest);
     if (rest->op == CFX__SYM_INT && (b->op == CFX__SYM_INT || rest->hint == 0))
-        return sym_add(whole, constant(rest->hint ? floor_div(rest->hint, b->hint) : 0));
+        return sym_add(whole, constant(rest->hint ? quotient(rest->hint, b->hint) : 0));
     return sym_add(whole, make(CFX__SYM_FLOORDIV, rest, b));
 }
 
@@ -391,7 +386,7 @@ static sym *sym_mod(sym *a, sym *b) {
     if (cfx__sym_equal(a, b) || (a->op == CFX__SYM_INT && a->hint == 0))
         return constant(0);
     if (a->op == CFX__SYM_INT && b->op == CFX__SYM_INT)
-        return constant(floor_mod(a->hint, b->hint));
+        return constant(number(CFX__SYM_MOD, a->hint, b->hint));
     sum terms = {0};
     term by = {.coef = 1};
     sum_split(&terms, a, 1);
@@ -469,6 +464,8 @@ cfx_value cfx__sym_binary(cfx__sym_op op, cfx_value va, cfx_value vb) {
                  "an expression of sizes has more than %d operations", LARGEST);
     else
         made = as_value(combine(op, a, b));
+    if (!cfx_ok())
+        made = cfx_bad();
     return cfx_scope_return_value(mark, made);
 }
 

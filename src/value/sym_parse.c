@@ -39,7 +39,8 @@ static cfx_value binary(scan *s, cfx__sym_op op, cfx_value a, cfx_value b) {
     if (s->failed || (divides && b.tag == CFX_TAG_INT && !b.i_) ||
         (op == CFX__SYM_POW && (b.tag != CFX_TAG_INT || b.i_ < 0 || b.i_ > 64)))
         return fail(s);
-    return cfx__sym_binary(op, a, b);
+    cfx_value v = cfx__sym_binary(op, a, b);
+    return cfx_is_bad(v) ? fail(s) : v;
 }
 
 static bool is_word(char c) {

@@ -33,4 +33,7 @@ TEST(sym_parse_refuses) {
     memset(deep, '(', sizeof deep);
     CHECK(!cfx__sym_parse(deep, deep + sizeof deep, &rest, &v));
     CHECK_OK();
+    const char *past = "9223372036854775807*s0*2";
+    CHECK(!cfx__sym_parse(past, past + strlen(past), &rest, &v));
+    CHECK_ERROR("a number in an expression of sizes does not fit 64 bits");
 }

@@ -53,6 +53,29 @@ TEST(sym_folds) {
     CHECK_STR(cfx_repr(cfx__sym_binary(CFX__SYM_POW, s77(), num(0))), "1");
 }
 
+TEST(sym_numbers_that_do_not_fit_are_errors) {
+    static const char what[] = "a number in an expression of sizes does not fit 64 bits";
+    cfx_value large = mul(num(INT64_MAX), s77()), least = num(INT64_MIN);
+    CHECK(cfx_is_bad(mul(num(2), num(INT64_MAX))));
+    CHECK_ERROR(what);
+    CHECK(cfx_is_bad(add(large, s77())));
+    CHECK_ERROR(what);
+    CHECK(cfx_is_bad(mul(large, large)));
+    CHECK_ERROR(what);
+    CHECK(cfx_is_bad(over(least, num(-1))));
+    CHECK_ERROR(what);
+    CHECK(cfx_is_bad(mod(least, num(-1))));
+    CHECK_ERROR(what);
+    CHECK(cfx_is_bad(over(mul(least, s77()), mul(least, s27()))));
+    CHECK_ERROR(what);
+    CHECK(cfx_is_bad(cfx__sym_binary(CFX__SYM_POW, num(10), num(20))));
+    CHECK_ERROR(what);
+    cfx_value high = cfx__sym_binary(CFX__SYM_POW, s77(), num(INT64_MAX));
+    CHECK(cfx_is_bad(mul(high, s77())));
+    CHECK_ERROR(what);
+    CHECK_STR(cfx_repr(large), "9223372036854775807*s77");
+}
+
 TEST(sym_hints_follow) {
     cfx_value e = add(over(mul(s77(), s27()), num(4)), num(1)); /* 30 // 4 + 1 */
     CHECK(cfx_as_sym(e)->has_hint);

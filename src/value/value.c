@@ -238,11 +238,8 @@ static const cfx_dict no_dict = {.head = {1, CFX__BAD, NULL}};
 static const cfx_slice no_slice = {.head = {1, CFX__BAD, NULL}};
 static const cfx_complex no_complex = {.head = {1, CFX__BAD, NULL}};
 static const cfx_sym no_sym = {.head = {1, CFX__BAD, NULL}, .op = CFX__SYM_INT};
-static const struct {
-    cfx_string head;
-    char end;
-} no_string = {.head = {.obj = {1, CFX__BAD, NULL}}};
-static const cfx_keyword no_keyword = {.head = {1, CFX__BAD, NULL}, .name = &no_string.head};
+static const cfx_string no_string = {.obj = {1, CFX__BAD, NULL}, .text = ""};
+static const cfx_keyword no_keyword = {.head = {1, CFX__BAD, NULL}, .name = &no_string};
 
 /* What the error says was wanted, by tag. */
 static const char *const wanted_names[] = {
