@@ -19,7 +19,21 @@ cfx_node *cfx__parser_add_node(cfx__parser *p, cfx__parser_node_text t, cfx_valu
     return n;
 }
 
+/* Strings are kept as they stand; what is no text has no form to be printed in again. */
+static void check_characters(cfx__parser *p) {
+    uint32_t code;
+    size_t n = 1;
+    for (const char *at = p->start; at < p->end && n; at += n) {
+        n = cfx__utf8_get(at, (size_t)(p->end - at), &code);
+        if (!n)
+            cfx__parse_fail(p, at, "this byte is no UTF-8");
+    }
+}
+
 void cfx__parse(cfx__parser *p) {
+    check_characters(p);
+    if (p->failed)
+        return;
     const char *first = p->start + strspn(p->start, " \t\r\n");
     if (!strncmp(first, "graph(", 6)) {
         p->at = first;

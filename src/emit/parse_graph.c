@@ -227,12 +227,28 @@ static bool take_opcode(cfx__parser *p, cfx_opcode *op) {
     return false;
 }
 
-/* The text of [target=...]; brackets inside it match. */
-static size_t take_target(cfx__parser *p, const char **text) {
+/* Whether a target can be called so: inputs and methods are names, the former with stars before
+ * them; modules, attributes and functions are names with dots between. */
+static bool is_target(cfx_opcode op, const char *text, const char *end) {
+    for (int stars = 0; op == CFX_PLACEHOLDER && text < end && *text == '*' && stars < 2; stars++)
+        text++;
+    bool dots = op != CFX_PLACEHOLDER && op != CFX_CALL_METHOD, word = false;
+    for (; text < end; text++) {
+        if (*text == '.' ? !dots || !word : !cfx__emit_is_word(*text))
+            return false;
+        word = *text != '.';
+    }
+    return word;
+}
+
+/* The text of [target=...]. */
+static size_t take_target(cfx__parser *p, cfx_opcode op, const char **text) {
     cfx__parser_want(p, "[target=");
     *text = p->at;
     const char *end = bare_end(p, 0);
     size_t len = (size_t)(end - p->at);
+    if (!p->failed && !is_target(op, p->at, end))
+        cfx__parse_fail(p, p->at, "expected a name");
     if (!p->failed)
         p->at = end;
     cfx__parser_want(p, "]");
@@ -290,7 +306,7 @@ static void parse_node(cfx__parser *p) {
     cfx_opcode op;
     if (p->failed || !take_opcode(p, &op))
         return;
-    size_t target_len = take_target(p, &target);
+    size_t target_len = take_target(p, op, &target);
     cfx_value args = cfx_none(), kwargs = cfx_none();
     take_arguments(p, op, &args, &kwargs);
     if (!p->failed && !cfx__parser_is_line_end(p))

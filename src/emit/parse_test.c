@@ -122,6 +122,9 @@ TEST(parse_errors) {
         {"def f(x):\n  y = x + 1;  x None\n", "t:2:17: expected '='"},
         {"def f(x):\n  x += 1\n", "t:2:9: expected ';'"},
         {"graph():\n    %x : placeholder[target=x]\n", "t:2:10: expected '[num_users=N]'"},
+        {"graph():\n    %x : [num_users=0] = placeholder[target=x = y]\n",
+         "t:2:45: expected a name"},
+        {"graph():\n    return \xee", "t:2:12: this byte is no UTF-8"},
         {"graph():\n    %x : [num_users=1] = input[target=x]\n", "t:2:26: expected one of"},
         {"graph():\n    %x : [num_users=0] = placeholder[target=x]\n"
          "    %x : [num_users=0] = placeholder[target=x]\n", "t:3:5: there is a node %x already"},
