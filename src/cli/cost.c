@@ -104,16 +104,22 @@ bool cli_costs_of(cli_costs *c, cfx_program *p, const char *const *words, int nw
     return true;
 }
 
+/* Sums stay at the largest number where they would be beyond it. */
+static void grow(int64_t *sum, int64_t by, int64_t times) {
+    if (__builtin_mul_overflow(by, times, &by) || __builtin_add_overflow(*sum, by, sum))
+        *sum = INT64_MAX;
+}
+
 void cli_sum_node(const cli_costs *c, cli_sum *sum, cli_what what, int i) {
     for (int k = 0; k < c->npoints; k++) {
         const cfx_node_cost *n = &c->at[k]->nodes[i];
-        sum->at[k] += what == CLI_FLOPS ? n->flops : n->bytes;
+        grow(&sum->at[k], what == CLI_FLOPS ? n->flops : n->bytes, 1);
     }
 }
 
 void cli_sum_add(cli_sum *sum, const cli_sum *other, int64_t times) {
     for (int k = 0; k < CLI_POINTS; k++)
-        sum->at[k] += other->at[k] * times;
+        grow(&sum->at[k], other->at[k], times);
 }
 
 /* ---- polynomials ----------------------------------------------------------------------------- */

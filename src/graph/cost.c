@@ -146,7 +146,8 @@ static bool is_weight(const counter *c, const cfx_node *n, int placeholder) {
             c->program->inputs[placeholder].kind != CFX_IN_USER);
 }
 
-/* Gives each node of the graph its time of death, and from these what is alive when. */
+/* Gives each node of the graph its time of death, and from these what is alive when. Sizes may be
+ * the largest number each, so sums are wider than they. */
 static void find_live(counter *c, const cfx_graph *g) {
     cfx_node_cost *rows = c->cost->nodes;
     cfx_each_node(g, n) cfx_each_input(n, u) {
@@ -155,17 +156,18 @@ static void find_live(counter *c, const cfx_graph *g) {
         owner->freed = at > owner->freed ? at : owner->freed;
     }
     int end = c->cost->n;
-    int64_t *change = cfx__alloc0((size_t)(end - c->first + 2) * sizeof *change);
+    __int128 *change = cfx__alloc0((size_t)(end - c->first + 2) * sizeof *change);
     cfx_each_node(g, n) {
         const cfx_node_cost *r = &rows[c->row[cfx__node_of(n)->id]];
         change[r - rows - c->first] += r->bytes;
         change[r->freed - c->first + 1] -= r->bytes;
     }
-    int64_t live = 0;
+    __int128 live = 0;
     for (int i = c->first; i < end; i++) {
         live += change[i - c->first];
         if (rows[i].node->graph == g)
-            rows[i].live += live; /* on top of what a sub-graph in it needs */
+            rows[i].live = apply(CFX__SYM_ADD, rows[i].live, /* what a sub-graph in it needs */
+                                 live < INT64_MAX ? (int64_t)live : INT64_MAX);
     }
     cfx__free(change);
 }
@@ -193,10 +195,10 @@ static void count_inside(counter *c, int row, const cfx_node *n) {
             const cfx_node_cost *r = &c->cost->nodes[i];
             if (r->node->graph != m->graph)
                 continue;
-            own += r->flops;
+            own = apply(CFX__SYM_ADD, own, r->flops);
             peak = r->live > peak ? r->live : peak;
         }
-        flops = choice ? (own > flops ? own : flops) : flops + own;
+        flops = apply(choice ? CFX__SYM_MAX : CFX__SYM_ADD, flops, own);
     }
     c->cost->nodes[row].flops = flops;
     c->cost->nodes[row].live = peak;

@@ -76,3 +76,12 @@ TEST(cost_of_cond_is_that_of_its_dearer_branch) {
     CHECK(!cfx_program_cost(NULL, NULL));
     CHECK_ERROR("there is no program to count");
 }
+
+TEST(costs_of_sizes_beyond_all_are_refused) {
+    cfx_program *p = cfx_open(CFX_TEST_DATA "/zoo/dyn_conv/model.pt2");
+    cfx_dict *sizes = cfx_dict_new();
+    cfx_result x = cfx_node_result(cfx_graph_find(p->module->graph, "x"));
+    cfx_dict_set(sizes, cfx_value_str(cfx_result_size(&x, 2)) + 2, cfx_int((int64_t)1 << 61));
+    CHECK(!cfx_program_cost(p, sizes));
+    CHECK_ERROR("Storage size calculation overflowed");
+}
