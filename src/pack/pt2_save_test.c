@@ -184,3 +184,11 @@ TEST(what_files_have_no_form_for_is_refused) {
     CHECK_ERROR("node 'add_tensor' calls torch.add");
     clean("made.pt2");
 }
+
+TEST(a_call_with_several_results_is_not_written_as_one) {
+    cfx_program *p = cfx_open(CFX_TEST_DATA "/hostile/one_of_two_results.pt2");
+    CHECK_OK();
+    CHECK(!cfx_save(p, test_path("made.pt2")));
+    CHECK_ERROR("node 'relu' uses 'linear' as one value, which its operator does not give");
+    clean("made.pt2");
+}

@@ -89,6 +89,13 @@ static const cfx_node **takers_of(cfx__pt2_writer *w, const cfx_node *n, int64_t
     return takers;
 }
 
+/* The one result that a node stands for. */
+static bool put_own(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n, const cfx_result *r,
+                    bool bare) {
+    cfx__map_set(&w->given, n->name, (void *)(uintptr_t)n);
+    return cfx__pt2_write_result(w, t, n->name, r, bare);
+}
+
 static bool put_results(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n, const cfx_result *all,
                         int64_t count, bool bare);
 
@@ -108,9 +115,11 @@ static bool put_result(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n, cons
         cfx__text_puts(t, "{\"as_none\": true}");
         return true;
     }
+    if (taker)
+        return put_own(w, t, taker, &r, bare);
     cfx__text unused = {0};
     cfx__text_printf(&unused, "%s_unused_%lld", n->name, (long long)i);
-    bool ok = cfx__pt2_write_result(w, t, taker ? taker->name : unused.data, &r, bare);
+    bool ok = cfx__pt2_write_result(w, t, unused.data, &r, bare);
     cfx__text_release(&unused);
     return ok;
 }
@@ -165,7 +174,7 @@ static bool put_outputs(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n) {
         cfx__text_puts(t, "{\"as_none\": true}");
         return true;
     }
-    return cfx__pt2_write_result(w, t, n->name, &r, false);
+    return put_own(w, t, n, &r, false);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
@@ -235,7 +244,7 @@ static bool put_placeholder(cfx__pt2_writer *w, const cfx_node *n, int64_t i) {
         return cfx__pt2_put_constant(&w->inputs, v) ||
                cfx__pt2_write_bad(w, "stands for a constant of no known kind");
     cfx_result r = cfx__pt2_write_result_of(w, n);
-    return cfx__pt2_write_result(w, &w->inputs, n->name, &r, false);
+    return put_own(w, &w->inputs, n, &r, false);
 }
 
 static bool put_output(cfx__pt2_writer *w, const cfx_node *n) {
@@ -299,6 +308,7 @@ static bool finish(cfx__pt2_writer *w, cfx__text *t) {
     for (int i = 0; i < COUNT(parts); i++)
         cfx__text_release(parts[i]);
     cfx__map_release(&w->same);
+    cfx__map_release(&w->given);
     return ok;
 }
 

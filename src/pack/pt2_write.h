@@ -13,6 +13,7 @@ typedef struct cfx__pt2_writer {
     const cfx_node *node;       /* being written, for errors */
     cfx__text inputs, outputs, nodes;
     cfx__text tensors, ints, bools, floats, objects; /* tables of values */
+    cfx__map given;             /* names of nodes whose result is described so far */
     cfx__map same;              /* names of getitem nodes to that of the first one like it */
     int depth;
     bool failed;

@@ -74,9 +74,13 @@ bool cfx__pt2_write_result(cfx__pt2_writer *w, cfx__text *out, const char *name,
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-static const char *name_of(const cfx__pt2_writer *w, const cfx_node *n) {
+/* What the file calls the result of a node; an error where it has no single one there. */
+static const char *name_of(cfx__pt2_writer *w, const cfx_node *n) {
     const char *first = cfx__map_get(&w->same, n->name);
-    return first ? first : n->name;
+    const char *name = first ? first : n->name;
+    if (!cfx__map_get(&w->given, name))
+        cfx__pt2_write_bad(w, "uses '%s' as one value, which its operator does not give", name);
+    return name;
 }
 
 static bool put_node(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n) {
@@ -98,7 +102,7 @@ static bool put_node(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n) {
     if (r.kind == CFX_RESULT_SEVERAL)
         return cfx__pt2_write_bad(w, "uses all results of '%s' at once", n->name);
     cfx__pt2_write_name(t, name_of(w, n), &r);
-    return true;
+    return !w->failed;
 }
 
 /* What the items of a list have in common, as bits: a list gets the narrowest tag that takes them
@@ -212,7 +216,7 @@ static bool put_list(cfx__pt2_writer *w, cfx__text *t, const cfx_list *list,
             put_items(w, t, list, list_tags[i].kind);
         }
         cfx__text_putc(t, '}');
-        return true;
+        return !w->failed;
     }
     return cfx__pt2_write_bad(w,
                               "has a list of mixed kinds as an argument, for which files have no "
