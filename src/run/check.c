@@ -65,22 +65,29 @@ typedef struct {
     cfx_result want;   /* what that is declared as */
 } checker;
 
-/* The value of an expression, with `unknown` for the symbol called so; None where it has none. */
-static cfx_value value_of(const checker *c, const cfx_sym *s, const char *unknown, int64_t value) {
-    switch (s->op) {
-    case CFX__SYM_INT:
-        return cfx_int(s->hint);
-    case CFX__SYM_NAME:
-        if (unknown && !strcmp(s->name, unknown))
-            return cfx_int(value);
-        return c->symbols ? cfx_dict_get(c->symbols, s->name) : cfx_none();
-    default: {
-        cfx_value a = value_of(c, s->a, unknown, value), b = value_of(c, s->b, unknown, value);
-        if (a.tag != CFX_TAG_INT || b.tag != CFX_TAG_INT)
-            return cfx_none();
-        return cfx__sym_binary(s->op, a, b);
+/* Symbols as an expression is tried out with: those that are known, and one that is `value`. */
+typedef struct {
+    const checker *c;
+    const char *unknown; /* NULL: none */
+    int64_t value;
+} trial;
+
+static bool tried(const cfx_sym *name, void *user, int64_t *out) {
+    const trial *t = user;
+    if (t->unknown && !strcmp(name->name, t->unknown)) {
+        *out = t->value;
+        return true;
     }
-    }
+    cfx_value v = t->c->symbols ? cfx_dict_get(t->c->symbols, name->name) : cfx_none();
+    *out = cfx_integer(v);
+    return v.tag == CFX_TAG_INT;
+}
+
+/* The value of an expression, with `value` for the symbol called `unknown`; false where it has
+ * none. */
+static bool value_of(const checker *c, const cfx_sym *s, const char *unknown, int64_t value,
+                     int64_t *out) {
+    return cfx__sym_eval(s, tried, &(trial){c, unknown, value}, out);
 }
 
 /* The one symbol of an expression that has no value yet; NULL where there are none or several. */
@@ -110,15 +117,11 @@ static bool fail(const checker *c, const char *text) {
 
 /* Solves expression = size for its one unknown: a line through two points, tried out. */
 static bool solve(checker *c, const cfx_sym *s, const char *unknown, int64_t size, int64_t *out) {
-    cfx_value f0 = value_of(c, s, unknown, 0), f1 = value_of(c, s, unknown, 1);
-    if (f0.tag != CFX_TAG_INT || f1.tag != CFX_TAG_INT)
-        return false;
-    int64_t step = cfx_integer(f1) - cfx_integer(f0);
-    if (!step || (size - cfx_integer(f0)) % step)
-        return false;
-    *out = (size - cfx_integer(f0)) / step;
-    cfx_value again = value_of(c, s, unknown, *out);
-    return again.tag == CFX_TAG_INT && cfx_integer(again) == size;
+    int64_t f0, f1, step, rest, again;
+    return value_of(c, s, unknown, 0, &f0) && value_of(c, s, unknown, 1, &f1) &&
+           !__builtin_sub_overflow(f1, f0, &step) && !__builtin_sub_overflow(size, f0, &rest) &&
+           cfx__sym_apply(CFX__SYM_FLOORDIV, rest, step, out) &&
+           value_of(c, s, unknown, *out, &again) && again == size;
 }
 
 static bool is_linear(const cfx_sym *s) {
@@ -130,11 +133,11 @@ static bool unify(checker *c, const char *where, cfx_value want, int64_t size) {
     int count = 0;
     const char *unknown = unknown_in(c, cfx_as_sym(want), &count);
     if (!unknown) {
-        cfx_value known = value_of(c, cfx_as_sym(want), NULL, 0);
-        if (known.tag != CFX_TAG_INT || cfx_integer(known) == size)
+        int64_t known;
+        if (!value_of(c, cfx_as_sym(want), NULL, 0, &known) || known == size)
             return true;
         return fail(c, cfx__text_format("Expected input at %s to be equal to %lld, but got %lld",
-                                        where, (long long)cfx_integer(known), (long long)size));
+                                        where, (long long)known, (long long)size));
     }
     int64_t solution;
     if (count > 1)

@@ -99,6 +99,8 @@ static cfx_value run_by(const cfx_executor *x, const cfx_execution *e, bool *don
 }
 
 cfx_value cfx_execute(const cfx_executor *x, const cfx_execution *e) {
+    if (!cfx_ok()) /* an error that is cleared below is one of preparing */
+        return cfx_bad();
     if (!e->module || !(e->graph || e->module->graph)) {
         cfx_fail(CFX_TYPE_ERROR, e->at, "an executor needs a GraphModule to run");
         return cfx_bad();
