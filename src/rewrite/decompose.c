@@ -328,7 +328,7 @@ static cfx_program *decomposed(decomposing *d) {
 }
 
 cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep) {
-    if (!p || !cfx_program_sync(p) || !cfx_program_infer(p))
+    if (!p || !cfx_program_sync(p) || !cfx__program_binds(p) || !cfx_program_infer(p))
         return NULL;
     size_t mark = cfx_scope_open();
     int *order = input_order(p);

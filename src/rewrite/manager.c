@@ -251,7 +251,7 @@ cfx_pass_result cfx_passes_run(const cfx_pass_manager *m, cfx_program *p) {
     cfx_pass_result r = {0};
     int n = m->nsteps;
     const cfx_pass_step *steps = n ? m->steps : cfx_pass_default(&n);
-    if (!p || !cfx_program_sync(p) || !in_order(steps, n))
+    if (!p || !cfx_program_sync(p) || !cfx__program_binds(p) || !in_order(steps, n))
         return r;
     size_t mark = cfx_scope_open();
     cfx_program *copy = cfx_program_copy(p);

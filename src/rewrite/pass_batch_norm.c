@@ -56,8 +56,8 @@ static cfx_tensor *held(const cfx_program *p, const cfx__alias *a, const cfx_nod
 static bool read_norm(const cfx_program *p, const cfx__alias *a, cfx_node *n, cfx__affine *out) {
     bool core = cfx__call_is(n, "_native_batch_norm_legit_no_training");
     cfx_value training = cfx__call_arg(n, "training"), eps = cfx__call_arg(n, "eps");
-    if ((!core && !cfx__call_is(n, "batch_norm")) ||
-        (training.tag == CFX_TAG_BOOL && cfx_integer(training)) || !cfx_is_number(eps))
+    bool off = cfx_is_number(training) && !cfx_integer(training); /* files may say 0 for False */
+    if ((!core && (!cfx__call_is(n, "batch_norm") || !off)) || !cfx_is_number(eps))
         return false;
     cfx_tensor *mean = held(p, a, n, "running_mean"), *var = held(p, a, n, "running_var");
     cfx_tensor *weight = held(p, a, n, "weight"), *bias = held(p, a, n, "bias");

@@ -37,7 +37,7 @@ static bool find_kind(const cfx_node *n, kind *out) {
 
 static bool is_off(const cfx_node *n) {
     cfx_value train = cfx__call_arg(n, "train"), p = cfx__call_arg(n, "p");
-    return (train.tag == CFX_TAG_BOOL && !cfx_integer(train)) ||
+    return (cfx_is_number(train) && !cfx_integer(train)) ||
            (cfx_is_number(p) && p.tag != CFX_TAG_SYM && cfx_number(p) == 0);
 }
 
@@ -63,7 +63,7 @@ static bool is_noop(const cfx__alias *a, const cfx_node *n, const cfx_node *from
     case RESHAPE: return is_like(n, from);
     case CAST: {
         cfx_value copy = cfx__call_arg(n, "copy");
-        bool copies = copy.tag == CFX_TAG_BOOL && cfx_integer(copy);
+        bool copies = !cfx_is_number(copy) || cfx_integer(copy);
         return is_like(n, from) && (!copies || is_spare(a, n, from));
     }
     case COPY: return is_like(n, from) && is_spare(a, n, from);

@@ -302,6 +302,18 @@ cfx_value cfx_program_run_from(cfx_site at, cfx_program *p, cfx_args a) {
     return cfx_program_run_with(at, p, NULL, NULL, a);
 }
 
+static void bind_graph(const char *path, cfx_module *m, void *user) {
+    (void)path;
+    bool *fine = user;
+    *fine = *fine && (!m->graph || cfx_recompile(m));
+}
+
+bool cfx__program_binds(const cfx_program *p) {
+    bool fine = cfx_ok();
+    cfx_module_walk(p->module, bind_graph, &fine);
+    return fine;
+}
+
 /* ---- as a module ----------------------------------------------------------------------------- */
 
 /* Calls the graph with the leaves of the arguments, and gives the result the program's shape. */

@@ -128,6 +128,9 @@ bool cfx__program_flatten(cfx_site at, cfx_value spec, const cfx_program *p, cfx
 bool cfx__program_check(cfx_site at, const cfx_program *p, const cfx_list *flat);
 /* Whether every operator can run; an error that lists all that cannot. */
 bool cfx__program_supported(cfx_site at, cfx_program *p);
+/* Whether every call fits its operator's schema, in sub-graphs too: what running finds out first.
+ * An error names the node. */
+bool cfx__program_binds(const cfx_program *p);
 /* The two halves of cfx_program_check: structure and signature, and what nodes compute. */
 bool cfx__program_check_graphs(const cfx_program *p);
 bool cfx__program_check_results(const cfx_program *p);
