@@ -104,7 +104,7 @@ CORE(stack) {
 
 static cfx_tensor *rolled(cfx_op_call *c, cfx_tensor *t, int64_t shift, int dim) {
     int64_t size = t->shape[dim];
-    int64_t start = ((size - shift) % size + size) % size;
+    int64_t start = (size - shift % size) % size;
     cfx_tensor *range = DO(arange, size, CFX_KW(device, cfx_device_value(t->device)));
     cfx_tensor *from = DO(fmod_Scalar, DO(add_Tensor, range, start), size);
     return DO(index_select, t, dim, from);
