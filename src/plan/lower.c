@@ -336,13 +336,13 @@ static bool lower_step(cfx__lowering *l, int k) {
     cfx__plan *p = l->plan;
     cfx__plan_kernel *kernel = &p->kernels[k];
     const cfx__run_step *s = kernel->step;
-    if (l->taken[k] || !cfx_is_bad(p->constants[k]) || kernel->kind == CFX__PLAN_INPUT)
-        return true;
-    if (s->node->op == CFX_OUTPUT) {
+    if (s->node->op == CFX_OUTPUT) { /* of constants too */
         kernel->kind = CFX__PLAN_OUTPUT;
         kernel->reorder = true;
         return true;
     }
+    if (l->taken[k] || !cfx_is_bad(p->constants[k]) || kernel->kind == CFX__PLAN_INPUT)
+        return true;
     if (s->op == &cfx_op__assert_tensor_metadata) { /* holds for these sizes: it has run */
         p->constants[k] = cfx_none();
         return true;

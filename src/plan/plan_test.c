@@ -180,6 +180,18 @@ TEST(products_take_what_follows_and_constants_are_folded) {
     CHECK(agree(p, x));
 }
 
+TEST(a_result_that_is_constant_as_a_whole_is_given) {
+    static const char *const names[] = {"b"};
+    cfx_tensor *t[] = {cfx_randn(8)};
+    cfx_program *p = program_of(HEAD "p_b, x):\n"
+                                     "        h = " ATEN "relu.default(p_b)\n"
+                                     "        return (h,)\n",
+                                tensors_of(COUNT(names), names, t));
+    cfx_value x = cfx_tensor_value(cfx_randn(2));
+    CHECK(cfx_integer(cfx_equal(cfx_at(run_by(&cfx_planner, p, x), 0), cfx_relu(t[0]))));
+    CHECK(agree(p, x));
+}
+
 /* ---- watchers and errors --------------------------------------------------------------------- */
 
 typedef struct {
