@@ -1,12 +1,9 @@
-/* What the harnesses share: values out of bytes, limits, and the ways to use a program. */
+/* What the harnesses share: values out of bytes, limits, and what is wrong. */
 #include "fuzz.h"
 
 #include "tensor/tensor.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
@@ -117,95 +114,4 @@ void fuzz_wrong(const char *fmt, ...) {
     fprintf(stderr, "\n");
     va_end(ap);
     __builtin_trap();
-}
-
-/* ---- programs -------------------------------------------------------------------------------- */
-
-static void show(cfx_program *p) {
-    cfx_program_str(p);
-    cfx_graph_str(p->module->graph);
-    cfx_module_code(p->module);
-    cfx_graph_tabular(p->module->graph);
-    cfx_module_readable(p->module, (cfx_readable_options){0});
-    fuzz_fine();
-    cfx_program_draw(p, (cfx_draw_options){0});
-    cfx_program_draw(p, (cfx_draw_options){.form = CFX_DOT});
-    fuzz_fine();
-    cfx_program_sample_inputs(p);
-    fuzz_fine();
-}
-
-/* A tensor as the description of an input says, with small sizes for symbols; else an integer. */
-static cfx_value input_for(cfx_program *p, const cfx_input_spec *spec) {
-    cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, spec->name));
-    if (r.kind != CFX_RESULT_TENSOR)
-        return cfx_int(2);
-    int64_t shape[8];
-    int ndim = 0;
-    for (int i = 0; i < r.ndim && ndim < 8; i++) {
-        cfx_value size = cfx_result_size(&r, i);
-        int64_t n = size.tag == CFX_TAG_INT ? cfx_integer(size) : 3;
-        shape[ndim++] = n < 0 ? 0 : n > 64 ? 64 : n;
-    }
-    cfx_tensor *t = cfx_tensor_new(r.dtype, ndim, shape, NULL);
-    for (int64_t i = 0; t->data && i < t->numel; i++)
-        cfx__tensor_set(t, i, cfx_int(i % 3));
-    return cfx_tensor_value(t);
-}
-
-static cfx_value inputs_of(cfx_program *p) {
-    cfx_value list = cfx_list_value(0, NULL);
-    for (int i = 0; i < p->ninputs; i++)
-        if (p->inputs[i].kind == CFX_IN_USER)
-            cfx_list_append(cfx_as_list(list), input_for(p, &p->inputs[i]));
-    fuzz_fine();
-    return list;
-}
-
-static bool runs(cfx_program *p, cfx_value inputs) {
-    cfx_args args = {(int)cfx_as_list(inputs)->len, cfx_as_list(inputs)->items, NULL};
-    cfx_manual_seed(1);
-    cfx_program_run_from((cfx_site){0}, p, args);
-    bool limited = fuzz_limited();
-    return fuzz_fine() || limited;
-}
-
-/* What runs is decomposed; and what is decomposed runs as the whole does, or refuses as it. */
-static void decompose(cfx_program *p) {
-    cfx_value inputs = inputs_of(p);
-    bool ran = runs(p, inputs);
-    cfx_program *core = cfx_decompose(p, CFX_NONE);
-    fuzz_fine();
-    if (core && ran != runs(core, inputs) && getenv("CFX_FUZZ_ORACLE"))
-        fuzz_wrong(ran ? "the program runs, its decomposition does not"
-                       : "the decomposition runs, the program does not");
-}
-
-static void save(cfx_program *p) {
-    char path[64];
-    snprintf(path, sizeof path, "/tmp/cfx-fuzz-%ld.pt2", (long)getpid());
-    const char *text = cfx_program_str(p);
-    fuzz_fine();
-    bool saved = cfx_save(p, path);
-    fuzz_fine();
-    cfx_program *again = saved ? cfx_open(path) : NULL;
-    bool limited = fuzz_limited();
-    if (saved && !again && !limited)
-        fuzz_wrong("what was saved cannot be opened: %s", cfx_error_last()->message);
-    fuzz_fine();
-    if (again && strcmp(text, cfx_program_str(again)) != 0 && getenv("CFX_FUZZ_ORACLE"))
-        fuzz_wrong("saved and opened again, the program is another");
-    fuzz_fine();
-    unlink(path);
-}
-
-void fuzz_use(cfx_program *p) {
-    bool fine = fuzz_fine();
-    if (!p && fine)
-        fuzz_wrong("neither a program nor an error");
-    if (!p)
-        return;
-    show(p);
-    decompose(p);
-    save(p);
 }

@@ -1,10 +1,11 @@
-/* Files that were made to do harm: each is opened, shown, drawn, run, decomposed and saved in a
- * process of its own, and ends in a sentence, or well, within the time. A file that ever crashed
- * something is put into tests/data/hostile. */
-#include "../src/run/run.h"
+/* Files that were made to do harm: each is opened and used as the harnesses of fuzz/ use programs,
+ * in a process of its own, and ends in a sentence, or well, within the time. A file that ever
+ * crashed something is put into tests/data/hostile. */
+#include "../fuzz/fuzz.h"
 #include "test.h"
 
 #include <dirent.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,59 +17,15 @@ enum { SECONDS = 20 };
 enum { SECONDS = 4 }; /* by the processor; a step takes a fraction of one */
 #endif
 
-static cfx_value any_inputs(cfx_program *p) {
-    cfx_value list = cfx_list_value(0, NULL);
-    for (int i = 0; i < p->ninputs; i++) {
-        if (p->inputs[i].kind != CFX_IN_USER)
-            continue;
-        cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, p->inputs[i].name));
-        int64_t shape[8];
-        int n = 0;
-        bool known = r.kind == CFX_RESULT_TENSOR;
-        for (int k = 0; known && k < r.ndim && n < 8; k++) {
-            cfx_value size = cfx_result_size(&r, k);
-            shape[n++] = size.tag == CFX_TAG_INT && cfx_integer(size) >= 0 && cfx_integer(size) < 64
-                             ? cfx_integer(size)
-                             : 3;
-        }
-        cfx_tensor *t = cfx_tensor_new(known ? r.dtype : CFX_F32, n, shape, NULL);
-        cfx_zero_(t);
-        cfx_list_append(cfx_as_list(list), cfx_tensor_value(t));
-    }
-    return list;
-}
-
-static void use(const char *path) {
-    cfx_program *p = cfx_open(path);
-    if (!p)
-        return;
-    cfx_program_str(p);
-    cfx_module_code(p->module);
-    cfx_graph_tabular(p->module->graph);
-    cfx_program_draw(p, (cfx_draw_options){0});
-    cfx_clear();
-    cfx_value in = any_inputs(p);
-    cfx_program_run_from((cfx_site){0}, p,
-                         (cfx_args){(int)cfx_as_list(in)->len, cfx_as_list(in)->items, NULL});
-    cfx_clear();
-    cfx_program *core = cfx_decompose(p, CFX_NONE);
-    cfx_clear();
-    if (core)
-        cfx_program_run_from((cfx_site){0}, core,
-                             (cfx_args){(int)cfx_as_list(in)->len, cfx_as_list(in)->items, NULL});
-    cfx_clear();
-    cfx_save(p, "/dev/null");
-    cfx_clear();
-}
-
 static void in_child(const char *path) {
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
         alarm(10 * SECONDS);
-        cfx_set_memory_limit((size_t)1 << 30);
+        fuzz_begin();
         cfx_set_time_limit(SECONDS);
-        use(path);
+        fuzz_use(cfx_open(path));
+        fuzz_end();
         cfx_finish(stdout);
         _exit(0);
     }

@@ -1,0 +1,243 @@
+/* The ways to use a program, and what they have to agree on: however it is run, printed, saved,
+ * decomposed or optimised, it is one program. What ran into a limit is not compared. */
+#include "fuzz.h"
+
+#include "tensor/tensor.h"
+
+#include <string.h>
+#include <unistd.h>
+
+/* ---- look ------------------------------------------------------------------------------------ */
+
+static void show(cfx_program *p) {
+    cfx_program_str(p);
+    cfx_graph_str(p->module->graph);
+    cfx_module_code(p->module);
+    cfx_graph_tabular(p->module->graph);
+    cfx_module_readable(p->module, (cfx_readable_options){0});
+    fuzz_fine();
+    cfx_program_cost(p, NULL);
+    fuzz_fine();
+    for (cfx_draw_form form = CFX_SVG; form <= CFX_HTML; form++) {
+        cfx_program_draw(p, (cfx_draw_options){.form = form});
+        fuzz_fine();
+    }
+    cfx_program_sample_inputs(p);
+    fuzz_fine();
+}
+
+/* ---- run ------------------------------------------------------------------------------------- */
+
+/* A tensor as the description of an input says, with small sizes for symbols; else an integer. */
+static cfx_value input_for(cfx_program *p, const cfx_input_spec *spec) {
+    cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, spec->name));
+    if (r.kind != CFX_RESULT_TENSOR)
+        return spec->constant ? spec->value : cfx_int(2);
+    int64_t shape[8];
+    int ndim = 0;
+    for (int i = 0; i < r.ndim && ndim < 8; i++) {
+        cfx_value size = cfx_result_size(&r, i);
+        int64_t n = size.tag == CFX_TAG_INT ? cfx_integer(size) : 3;
+        shape[ndim++] = n < 0 ? 0 : n > 64 ? 64 : n;
+    }
+    cfx_tensor *t = cfx_tensor_new(r.dtype, ndim, shape, NULL);
+    for (int64_t i = 0; cfx_ok() && i < t->numel; i++)
+        cfx__tensor_set(t, i, cfx_int(i % 3));
+    return cfx_tensor_value(t);
+}
+
+static cfx_value inputs_of(cfx_program *p) {
+    cfx_value list = cfx_list_value(0, NULL);
+    for (int i = 0; i < p->ninputs; i++)
+        if (p->inputs[i].kind == CFX_IN_USER)
+            cfx_list_append(cfx_as_list(list), input_for(p, &p->inputs[i]));
+    fuzz_fine();
+    return list;
+}
+
+typedef struct outcome {
+    bool ran, limited;
+    cfx_value leaves; /* copies: what is written to later is not seen */
+    char why[200];    /* the error, where it did not run */
+} outcome;
+
+static cfx_value copied(cfx_value v) {
+    return v.tag == CFX_TAG_TENSOR ? cfx_tensor_value(cfx_clone(v)) : v;
+}
+
+static cfx_args args_of(cfx_value list) {
+    cfx_list *l = cfx_as_list(list);
+    return (cfx_args){(int)l->len, l->items, NULL};
+}
+
+static cfx_value copies(cfx_value list) {
+    cfx_value out = cfx_list_value(0, NULL);
+    cfx_args a = args_of(list);
+    for (int i = 0; i < a.n; i++)
+        cfx_list_append(cfx_as_list(out), copied(a.v[i]));
+    return out;
+}
+
+/* Writes to inputs and buffers are a program's own affair: each run gets copies of the inputs. */
+static outcome run(cfx_program *p, const cfx_executor *x, cfx_value inputs) {
+    outcome o = {.leaves = cfx_list_value(0, NULL)};
+    cfx_value given = copies(inputs);
+    cfx_manual_seed(1);
+    cfx_value v = cfx_program_run_with((cfx_site){0}, p, x, NULL, args_of(given));
+    if (cfx_ok()) {
+        cfx_value leaves = cfx_list_value(0, NULL);
+        cfx_tree_flatten(v, cfx_as_list(leaves));
+        o.leaves = copies(leaves);
+    }
+    if (!cfx_ok())
+        snprintf(o.why, sizeof o.why, "%s", cfx_error_last()->message);
+    o.limited = fuzz_limited();
+    o.ran = fuzz_fine();
+    return o;
+}
+
+/* Whether two results are the same, numbers up to `most` of the largest. */
+static bool alike(cfx_value a, cfx_value b, double most) {
+    if (a.tag != CFX_TAG_TENSOR || b.tag != CFX_TAG_TENSOR)
+        return a.tag == b.tag && cfx_equal_values(a, b);
+    cfx_tensor *x = cfx_as_tensor(a), *y = cfx_as_tensor(b);
+    if (x->dtype != y->dtype || x->ndim != y->ndim ||
+        memcmp(x->shape, y->shape, (size_t)x->ndim * sizeof *x->shape))
+        return false;
+    double scale = 1e-3, apart = 0;
+    for (int64_t i = 0; i < x->numel; i++) {
+        double u = cfx_tensor_get(x, i), v = cfx_tensor_get(y, i), size = v < 0 ? -v : v;
+        if (u == v || (u != u && v != v))
+            continue;
+        if (!(u - v < 1e300 && v - u < 1e300))
+            return false;
+        apart = u - v > apart ? u - v : v - u > apart ? v - u : apart;
+        scale = size > scale ? size : scale;
+    }
+    return apart <= most * scale;
+}
+
+static bool same(const outcome *a, const outcome *b, double most) {
+    cfx_args x = args_of(a->leaves), y = args_of(b->leaves);
+    bool is = x.n == y.n;
+    for (int i = 0; is && i < x.n; i++)
+        is = alike(x.v[i], y.v[i], most);
+    return fuzz_fine() && is;
+}
+
+/* Two ways to run the same: both refuse, or both give the same. */
+static void agree(const outcome *a, const outcome *b, const char *other) {
+    if (a->limited || b->limited)
+        return;
+    if (a->ran != b->ran)
+        fuzz_wrong("%s %s: %s", other, a->ran ? "refuses" : "runs, the program does not",
+                   a->ran ? b->why : a->why);
+    if (a->ran && !same(a, b, 1e-2))
+        fuzz_wrong("%s gives something else", other);
+}
+
+/* ---- change ---------------------------------------------------------------------------------- */
+
+static void split(cfx_program *p) {
+    cfx_module *m = cfx_program_module(p);
+    fuzz_fine();
+    if (!m)
+        return;
+    cfx_split_stages(m, 2, CFX_STAGE_BYTES, (cfx_split_options){0});
+    fuzz_fine();
+    const cfx_node *middle = NULL;
+    int64_t k = 0;
+    cfx_each_node(p->module->graph, n) {
+        if (k++ <= cfx_graph_len(p->module->graph) / 2 && n->op == CFX_CALL_FUNCTION)
+            middle = n;
+    }
+    if (middle)
+        cfx_extract(p, NULL, middle->name);
+    fuzz_fine();
+}
+
+static void train(cfx_program *p, cfx_value inputs) {
+    cfx_module *m = cfx_program_module(p);
+    cfx_value v = m ? cfx_forward_value_from((cfx_site){0}, m, args_of(copies(inputs))) : CFX_NONE;
+    if (cfx_ok() && v.tag == CFX_TAG_TENSOR && cfx_tensor_requires_grad(cfx_as_tensor(v)))
+        cfx_backward(cfx_sum(v));
+    fuzz_fine();
+}
+
+/* A program that gives the same each time is the same after every change; one that draws numbers
+ * or writes to its buffers is only changed. */
+static void use(cfx_program *p) {
+    cfx_value inputs = inputs_of(p);
+    outcome first = run(p, &cfx_interpreter, inputs), again = run(p, &cfx_interpreter, inputs);
+    bool fixed = !p->ranges->len; /* with symbols, other sizes than these are looked at too */
+    bool steady = first.ran == again.ran && (!first.ran || same(&first, &again, 0));
+    outcome planned = run(p, &cfx_planner, inputs);
+    if (steady)
+        agree(&first, &planned, "the plan");
+    cfx_program_plan_from((cfx_site){0}, p, args_of(inputs));
+    fuzz_fine();
+
+    cfx_program *changed = cfx_decompose(p, CFX_NONE);
+    bool limited = fuzz_limited();
+    fuzz_fine();
+    if (changed) {
+        outcome o = run(changed, &cfx_interpreter, inputs);
+        if (steady && !limited && (first.ran || fixed))
+            agree(&first, &o, "the decomposition");
+    }
+    changed = cfx_optimize(p);
+    limited = fuzz_limited();
+    fuzz_fine();
+    if (changed) {
+        outcome o = run(changed, &cfx_interpreter, inputs);
+        if (steady && !limited && (first.ran || fixed))
+            agree(&first, &o, "the optimised program");
+    }
+    split(p);
+    train(p, inputs);
+}
+
+/* ---- save ------------------------------------------------------------------------------------ */
+
+/* The program as it is after it was saved and opened; NULL where a limit or an error was in the
+ * way of saving. */
+static cfx_program *reopened(cfx_program *p, const char *suffix) {
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/cfx-fuzz-%ld.%s", (long)getpid(), suffix);
+    bool saved = cfx_save(p, path);
+    fuzz_fine();
+    cfx_program *again = saved ? cfx_open(path) : NULL;
+    unlink(path);
+    if (saved && !again && !fuzz_limited())
+        fuzz_wrong("what was saved cannot be opened: %s", cfx_error_last()->message);
+    fuzz_fine();
+    return again;
+}
+
+static void same_text(const char *a, const char *b) {
+    bool limited = fuzz_limited();
+    if (fuzz_fine() && !limited && strcmp(a, b) != 0)
+        fuzz_wrong("saved and opened again, the program is another:\n%s\n%s", a, b);
+}
+
+/* The graph stays as it is, and so does everything that is printed once what a file left out of its
+ * descriptions is filled in. */
+static void save(cfx_program *p) {
+    cfx_program *once = reopened(p, "pt2"), *twice = once ? reopened(once, "pt2") : NULL;
+    if (!twice)
+        return;
+    same_text(cfx_graph_str(p->module->graph), cfx_graph_str(once->module->graph));
+    same_text(cfx_program_signature_str(p), cfx_program_signature_str(once));
+    same_text(cfx_program_str(once), cfx_program_str(twice));
+}
+
+void fuzz_use(cfx_program *p) {
+    bool fine = fuzz_fine();
+    if (!p && fine)
+        fuzz_wrong("neither a program nor an error");
+    if (!p)
+        return;
+    show(p);
+    save(p);
+    use(p);
+}
