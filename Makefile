@@ -20,20 +20,31 @@ demo: setup build
 test: setup build
 	@tools/test $(B)
 
-asan ubsan tsan:
+# The tests under a sanitizer each: gcc's for addresses, clang's for the others.
+CLANG = clang libclang-rt-dev libomp-dev llvm
+
+asan: setup
+	@$(MAKE) --no-print-directory PRESET=$@ build
+	@tools/test build/$@
+
+ubsan tsan:
+	@tools/setup $(CLANG)
 	@$(MAKE) --no-print-directory PRESET=$@ build
 	@tools/test build/$@
 
 # Use of memory that nobody wrote: valgrind over the rooms that read what others made.
-memcheck: build
+memcheck:
+	@tools/setup valgrind
+	@$(MAKE) --no-print-directory build
 	@valgrind -q --error-exitcode=9 --trace-children=yes --child-silent-after-fork=no \
 	    $(B)/cfx_tests -j 2 -t 900 src/value src/graph src/emit src/pack
 
 fuzz:
+	@tools/setup $(CLANG)
 	@$(MAKE) --no-print-directory PRESET=fuzz build
 	@echo "build/fuzz/fuzz/fuzz_NAME [-max_total_time=S] FOLDER... searches; see fuzz/fuzz.h"
 
-coverage:
+coverage: setup
 	@$(MAKE) --no-print-directory PRESET=coverage build
 	@tools/coverage build/coverage
 
