@@ -24,6 +24,11 @@ bool cfx__call_set(cfx_node *n, const char *name, cfx_value v);
 cfx_node *cfx__call_new(cfx_node *at, const cfx_node *like, const char *op, cfx_value args,
                         cfx_value kwargs);
 
+/* Gives a layer another tensor for one of its arguments: in the place of the old one where nothing
+ * else uses that, else as a parameter of its own, called `fallback` where there was none. */
+bool cfx__call_set_tensor(cfx_program *p, cfx_node *layer, const char *name, cfx_tensor *t,
+                          const char *fallback);
+
 /* Options, as texts and numbers. */
 const char *cfx__pass_text(const cfx_dict *options, const char *name);
 int64_t cfx__pass_int(const cfx_dict *options, const char *name);

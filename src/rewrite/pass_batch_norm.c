@@ -95,10 +95,8 @@ static bool fits(const cfx_node *layer, const cfx_tensor *scale, const cfx_tenso
     return !cfx__call_is(layer, "linear") || r.ndim == 2;
 }
 
-/* Gives the layer other numbers for one of its inputs: in the place of the old ones where nothing
- * else uses them, else as a parameter of its own. */
-static bool set_tensor(cfx_program *p, cfx_node *layer, const char *name, cfx_tensor *t,
-                       const char *fallback) {
+bool cfx__call_set_tensor(cfx_program *p, cfx_node *layer, const char *name, cfx_tensor *t,
+                          const char *fallback) {
     cfx_node *old = cfx__call_node(layer, name);
     const cfx_input_spec *s = old ? cfx_program_input(p, old) : NULL;
     if (s && old->num_users == 1) {
@@ -127,8 +125,8 @@ static bool fold(cfx_program *p, const cfx__alias *a, cfx_node *layer, const cfx
         return false;
     const char *name = bias_name(p, w);
     cfx__affine_apply(n, dim, &weight, &bias);
-    return cfx_ok() && set_tensor(p, layer, "weight", weight, name) &&
-           set_tensor(p, layer, "bias", bias, name);
+    return cfx_ok() && cfx__call_set_tensor(p, layer, "weight", weight, name) &&
+           cfx__call_set_tensor(p, layer, "bias", bias, name);
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
@@ -145,7 +143,7 @@ static int run(cfx_program *p, const cfx_dict *options) {
         cfx_node *layer = read_norm(p, &a, n, &norm) ? cfx__call_node(n, "input") : NULL;
         cfx_node *result = layer ? first_result(n) : NULL;
         if (layer && layer->num_users == 1 && !cfx__alias_written(&a, layer) &&
-            !cfx__alias_written(&a, result) && fold(p, &a, layer, &norm)) {
+            fold(p, &a, layer, &norm)) { /* who writes to the result writes to the layer's then */
             cfx_node_replace(result, layer);
             if (result != n)
                 cfx_graph_erase(result);
