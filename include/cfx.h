@@ -39,6 +39,7 @@
 #include <cfx/rewrite.h>
 #include <cfx/split.h>
 #include <cfx/pass.h>
+#include <cfx/quantize.h>
 #include <cfx/emit.h>
 #include <cfx/draw.h>
 #include <cfx/pack.h>

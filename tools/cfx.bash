@@ -15,7 +15,7 @@ _cfx_nodes() {
 _cfx() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     if [ "$COMP_CWORD" = 1 ]; then
-        COMPREPLY=($(compgen -W "show run compare convert decompose opt rewrite draw bench ops --help --version" -- "$word"))
+        COMPREPLY=($(compgen -W "show run compare convert decompose opt rewrite quantize draw bench ops --help --version" -- "$word"))
         return
     fi
     case $before in
@@ -52,6 +52,10 @@ _cfx() {
             ;;
         rewrite:-*)
             COMPREPLY=($(compgen -W "--rules -o --verify --inputs --help" -- "$word"))
+            ;;
+        quantize:-*)
+            COMPREPLY=($(compgen -W "-o --calibrate --scheme --weights --per --range --smooth
+                --correct --skip --target --report --help" -- "$word"))
             ;;
         decompose:-*) COMPREPLY=($(compgen -W "-o --keep --help" -- "$word")) ;;
         ops:*) COMPREPLY=($(compgen -W "check --markdown --op --help" -- "$word")) ;;

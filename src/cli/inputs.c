@@ -80,10 +80,14 @@ static cfx_args as_call(const cfx_program *p, cfx_value leaves) {
     return (cfx_args){(int)args->len, args->items, cfx_as_dict(cfx_as_list(tree)->items[1])};
 }
 
-cfx_value cli_inputs(cfx_program *p, const char *path) {
+bool cli_read_inputs(const cfx_program *p, const char *path, cfx_list *flat) {
     cfx_dict *file = path ? cfx_safetensors_read(path) : cfx_dict_new();
+    return cfx_ok() && gather(p, path, file, flat);
+}
+
+cfx_value cli_inputs(cfx_program *p, const char *path) {
     cfx_value leaves = cfx_list_value(0, NULL);
-    if (!cfx_ok() || !gather(p, path, file, cfx_as_list(leaves)))
+    if (!cli_read_inputs(p, path, cfx_as_list(leaves)))
         return cfx_bad();
     return cfx_program_inputs_from((cfx_site){0}, p, as_call(p, leaves));
 }

@@ -43,6 +43,8 @@ bool cli_expect(const cfx_list *results, const cfx_list *names, const cfx_dict *
 /* The values of all inputs of a program, as a tuple, the caller's from a .safetensors file (NULL:
  * none); scope. Bad, with an error, where the file does not fit. */
 cfx_value cli_inputs(cfx_program *p, const char *path);
+/* The caller's alone, in flattened order; false with the error. */
+bool cli_read_inputs(const cfx_program *p, const char *path, cfx_list *flat);
 
 /* The same without a file: the samples that the program was saved with, or, where it has none or
  * `random` says so, made-up ones, the same each time. Says which on stderr. */

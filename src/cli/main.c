@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static const cli_command *const commands[] = {&cli_show,      &cli_run, &cli_compare, &cli_convert,
-                                              &cli_decompose, &cli_opt, &cli_rewrite, &cli_draw,
-                                              &cli_bench,     &cli_ops};
+static const cli_command *const commands[] = {
+    &cli_show,    &cli_run,      &cli_compare, &cli_convert, &cli_decompose, &cli_opt,
+    &cli_rewrite, &cli_quantize, &cli_draw,    &cli_bench,   &cli_ops};
 
 int cli_trouble(void) {
     fprintf(stderr, "cfx: ");

@@ -1,0 +1,292 @@
+/* cfx quantize: a program in int8 or int4, written to a file, and how good it is. */
+#include "look.h"
+
+#include <cfx/quantize.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char help[] =
+    "usage: cfx quantize MODEL -o OUT.pt2 --calibrate F.safetensors... [options]\n"
+    "\n"
+    "Rounds weights, and the inputs of layers, to integers: quantize and dequantize nodes around\n"
+    "convolutions and products, as torch.ao's PT2E puts them. PyTorch loads what is written.\n"
+    "  -o OUT             the file to write: .pt2, or .fx for text\n"
+    "  --calibrate F...   batches to find the ranges of values with: files of inputs, as for\n"
+    "                     cfx run, up to the next option\n"
+    "  --scheme S         static: ranges from calibration (the default); dynamic: inputs of "
+    "linear\n"
+    "                     layers by the range that they have when it runs; weight: weights alone\n"
+    "  --weights T        int8 (the default) or int4\n"
+    "  --per P            what shares a scale in a weight: channel (the default), tensor, or\n"
+    "                     group N: so many inputs of each result of a linear layer\n"
+    "  --range R          how a range is found: histogram (the default), minmax, average, or\n"
+    "                     percentile P\n"
+    "  --smooth A         puts outliers of inputs into weights (SmoothQuant), 0 to 1: try 0.5\n"
+    "  --correct          puts the mean error of rounded weights into biases\n"
+    "  --skip SELECTOR    layers to leave in float, as cfx run --tap names nodes; may be given "
+    "more\n"
+    "                     than once\n"
+    "  --target DB        leaves as few layers in float as give results that good: \"30dB\"\n"
+    "  --report           signal-to-noise of results and layers, the worst first; size; speed\n"
+    "\n"
+    "The last of several --calibrate files is kept for --report and --target alone.\n"
+    "\n"
+    "Exit: 0 done, 2 trouble.\n";
+
+enum { FILES = 4096, SKIPS = 256 };
+
+typedef struct {
+    const char *model, *out, *target;
+    const char *calibrate[FILES], *skip[SKIPS];
+    int ncalibrate, nskip;
+    bool report;
+    cfx_quantize_options how;
+} options;
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+/* The number of a word in a list of names, or -1 with words. */
+static int one_of(const char *option, const char *word, const char *const *names, int n) {
+    for (int i = 0; i < n; i++)
+        if (!strcmp(word, names[i]))
+            return i;
+    cli_usage(&cli_quantize, "%s: there is no '%s'", option, word);
+    return -1;
+}
+
+static bool read_number(const char *option, const char *word, double *to) {
+    char *end;
+    double d = strtod(word, &end);
+    if (end == word || (*end && strcmp(end, "dB")) || !isfinite(d)) {
+        cli_usage(&cli_quantize, "%s wants a number, not '%s'", option, word);
+        return false;
+    }
+    *to = d;
+    return true;
+}
+
+/* The word after an option's own, where it takes a second. */
+static const char *second(cli_words *w) {
+    return w->at + 1 < w->argc && w->argv[w->at + 1][0] != '-' ? w->argv[++w->at] : NULL;
+}
+
+static bool read_per(options *o, cli_words *w, const char *word) {
+    static const char *const names[] = {"channel", "tensor", "group"};
+    int i = one_of("--per", word, names, 3);
+    o->how.per = (cfx_quantize_per)(i < 0 ? 0 : i);
+    if (i != CFX_QUANTIZE_GROUP)
+        return i >= 0;
+    const char *n = second(w);
+    double size;
+    if (!n)
+        return cli_usage(&cli_quantize, "--per group: of how many inputs?"), false;
+    if (!read_number("--per group", n, &size))
+        return false;
+    if (size < 2 || size != floor(size) || size > 1 << 30)
+        return cli_usage(&cli_quantize, "--per group: %s is no number of inputs", n), false;
+    o->how.group = (int)size;
+    return true;
+}
+
+static bool read_range(options *o, cli_words *w, const char *word) {
+    static const char *const names[] = {"histogram", "minmax", "average", "percentile"};
+    int i = one_of("--range", word, names, 4);
+    o->how.range = (cfx_quantize_range)(i < 0 ? 0 : i);
+    const char *n = i == CFX_QUANTIZE_PERCENTILE ? second(w) : NULL;
+    return i >= 0 && (!n || read_number("--range percentile", n, &o->how.percentile));
+}
+
+/* An option with a value of a list; the number of it goes to `to`. */
+static bool read_choice(cli_words *w, const char *option, const char *const *names, int n,
+                        int *to) {
+    const char *word = NULL;
+    if (!cli_value(w, option, &word))
+        return false;
+    int i = word ? one_of(option, word, names, n) : -1;
+    w->wrong |= i < 0;
+    *to = i < 0 ? 0 : i;
+    return true;
+}
+
+static bool read_list(cli_words *w, const char *option, const char **list, int *n, int most,
+                      bool more) {
+    const char *word = NULL;
+    if (!cli_value(w, option, &word))
+        return false;
+    for (; word; word = more ? second(w) : NULL) {
+        if (*n == most) {
+            cli_usage(&cli_quantize, "%s: more than %d are too many", option, most);
+            w->wrong = true;
+            return true;
+        }
+        list[(*n)++] = word;
+    }
+    return true;
+}
+
+static bool read_options(options *o, int argc, char **argv) {
+    static const char *const schemes[] = {"static", "dynamic", "weight"};
+    static const char *const weights[] = {"int8", "int4"};
+    const char *word = NULL;
+    int scheme = 0, weight = 0;
+    cli_words w = {argc, argv, .command = &cli_quantize};
+    while (cli_more(&w)) {
+        if (read_choice(&w, "--scheme", schemes, 3, &scheme) ||
+            read_choice(&w, "--weights", weights, 2, &weight) ||
+            read_list(&w, "--calibrate", o->calibrate, &o->ncalibrate, FILES, true) ||
+            read_list(&w, "--skip", o->skip, &o->nskip, SKIPS, false) ||
+            cli_value(&w, "-o", &o->out) || cli_value(&w, "--target", &o->target) ||
+            cli_flag(&w, "--report", &o->report) ||
+            cli_flag(&w, "--correct", &o->how.correct_bias))
+            continue;
+        if (cli_value(&w, "--per", &word))
+            w.wrong |= !word || !read_per(o, &w, word);
+        else if (cli_value(&w, "--range", &word))
+            w.wrong |= !word || !read_range(o, &w, word);
+        else if (cli_value(&w, "--smooth", &word))
+            w.wrong |= !word || !read_number("--smooth", word, &o->how.smooth);
+        else
+            cli_rest(&w, &o->model);
+    }
+    o->how.scheme = (cfx_quantize_scheme)scheme;
+    o->how.bits = weight ? 4 : 8;
+    return !w.wrong;
+}
+
+/* ---- batches --------------------------------------------------------------------------------- */
+
+static cfx_value read_batches(const cfx_program *p, const char *const *files, int n) {
+    cfx_value all = cfx_list_value(0, NULL);
+    for (int i = 0; i < n && cfx_ok(); i++) {
+        cfx_value batch = cfx_list_value(0, NULL);
+        if (cli_read_inputs(p, files[i], cfx_as_list(batch)))
+            cfx_list_append(cfx_as_list(all), batch);
+    }
+    return all;
+}
+
+static void show_progress(const char *what, int64_t done, int64_t all, void *user) {
+    (void)user;
+    cli_progress(what, done, all);
+}
+
+/* ---- the report ------------------------------------------------------------------------------ */
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* The median time of a run, in ms; -1 with an error. */
+static double time_of(cfx_program *p, cfx_value batch) {
+    enum { RUNS = 7 };
+    double t[RUNS];
+    cfx_program *copy = cfx_program_copy(p);
+    cfx_args args = {(int)cfx_as_list(batch)->len, cfx_as_list(batch)->items, NULL};
+    for (int i = -1; i < RUNS; i++) {
+        size_t mark = cfx_scope_open();
+        double start = seconds();
+        cfx_value v = copy ? cfx_program_run_from((cfx_site){0}, copy, args) : cfx_bad();
+        bool fine = !cfx_is_bad(v);
+        if (i >= 0)
+            t[i] = (seconds() - start) * 1e3;
+        cfx_scope_close(mark);
+        if (!fine)
+            return -1;
+    }
+    for (int i = 1; i < RUNS; i++)
+        for (int k = i; k > 0 && t[k] < t[k - 1]; k--) {
+            double other = t[k];
+            t[k] = t[k - 1], t[k - 1] = other;
+        }
+    return t[RUNS / 2];
+}
+
+static bool print_report(const cfx_quantized *q, cfx_value batches) {
+    cfx_quantize_report *r = cfx_quantize_compare(q, batches);
+    if (!r)
+        return false;
+    printf("%-40s %9s %9s\n", "signal to noise, the worst first", "dB", "own dB");
+    for (int i = 0; i < r->nlayers; i++)
+        printf("  %-38s %9.1f %9.1f\n", r->layers[i].name, r->layers[i].db, r->layers[i].own);
+    for (int i = 0; i < r->noutputs; i++)
+        printf("  %-38s %9.1f\n", cfx__text_format("result %s", r->outputs[i].name),
+               r->outputs[i].db);
+    printf("all results %.1f dB\n", r->db);
+    double before = time_of(q->reference, cfx_as_list(batches)->items[0]);
+    double after = before < 0 ? -1 : time_of(q->program, cfx_as_list(batches)->items[0]);
+    if (after >= 0)
+        printf("a run takes %.3f ms, in float %.3f ms: %.2f times as fast\n", after, before,
+               before / after);
+    return after >= 0;
+}
+
+static void print_summary(const cfx_quantized *q) {
+    int done = 0;
+    for (int i = 0; i < q->nlayers; i++)
+        done += !q->layers[i].left;
+    printf("%d of %d layers quantized; tensors %s before, %s after\n", done, q->nlayers,
+           cli_bytes(q->bytes_before), cli_bytes(q->bytes_after));
+    for (int i = 0; i < q->nlayers; i++)
+        if (q->layers[i].left)
+            printf("  %s (%s) stays in float: %s\n", q->layers[i].name, q->layers[i].op,
+                   q->layers[i].left);
+        else if (q->layers[i].zeros)
+            printf("  %s: %d channels of its weight are all zeros\n", q->layers[i].name,
+                   q->layers[i].zeros);
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static int quantize(options *o) {
+    const bool judged = o->report || o->target;
+    const int kept = judged && o->ncalibrate > 1 ? 1 : 0;
+    cfx_program *p = cfx_open(o->model);
+    if (!p)
+        return cli_trouble();
+    cfx_value batches = read_batches(p, o->calibrate, o->ncalibrate - kept);
+    cfx_value held = kept ? read_batches(p, o->calibrate + o->ncalibrate - 1, 1) : batches;
+    cfx_value skip = cfx_list_value(0, NULL);
+    for (int i = 0; i < o->nskip; i++)
+        cfx_list_append(cfx_as_list(skip), cfx_string_value(o->skip[i]));
+    double db = 0;
+    if (!cfx_ok())
+        return cli_trouble();
+    if (o->target && !read_number("--target", o->target, &db))
+        return CLI_TROUBLE;
+    if (judged && !cfx_as_list(held)->len)
+        return cli_usage(&cli_quantize, "%s needs batches: --calibrate which files?",
+                         o->report ? "--report" : "--target");
+    o->how.skip = skip;
+    o->how.progress = show_progress;
+    cfx_quantized *q = o->target ? cfx_quantize_to(p, batches, held, db, o->how)
+                                 : cfx_quantize(p, batches, o->how);
+    cli_progress_end();
+    if (!q)
+        return cli_trouble();
+    print_summary(q);
+    if (o->report && !print_report(q, held))
+        return cli_trouble();
+    return cfx_save(q->program, o->out) && cfx_ok() ? CLI_DONE : cli_trouble();
+}
+
+static int run(int argc, char **argv) {
+    options *o = calloc(1, sizeof *o);
+    if (!o)
+        return CLI_TROUBLE;
+    int code = CLI_TROUBLE;
+    if (read_options(o, argc, argv)) {
+        if (!o->model || !o->out)
+            code = cli_usage(&cli_quantize, o->model ? "-o which file?" : "which MODEL?");
+        else
+            code = quantize(o);
+    }
+    free(o);
+    return code;
+}
+
+const cli_command cli_quantize = {"quantize", run, "round a program to int8 or int4", help};

@@ -1,0 +1,145 @@
+/* Inputs of layers: rounded where they are made, and back before each layer that takes them. */
+#include <cfx/ops.h>
+
+#include "quant.h"
+
+static const cfx__quant_grid grid = {CFX_U8, 0, 255, false};
+
+/* ---- which values ---------------------------------------------------------------------------- */
+
+/* x + y after a layer that gives x to nobody else: the layer can add y in its own loop, and takes
+ * it in integers then. The addition, with y; NULL where there is none. */
+static cfx_node *added_to(const cfx_node *layer, cfx_node **other) {
+    cfx_node *add = layer->num_users == 1 ? layer->users->user : NULL;
+    if (!add || !cfx__call_is(add, "add") || cfx_as_list(add->args)->len < 2 ||
+        !cfx_equal_values(cfx__call_arg(add, "alpha"), cfx_int(1)))
+        return NULL;
+    cfx_node *a = cfx__call_node(add, "self"), *b = cfx__call_node(add, "other");
+    *other = a == layer ? b : a;
+    if (!a || !b || a == b)
+        return NULL;
+    cfx_result mine = cfx_node_result(layer), y = cfx_node_result(*other);
+    bool alike = y.kind == CFX_RESULT_TENSOR && y.dtype == CFX_F32 && y.ndim == mine.ndim;
+    for (int i = 0; alike && i < mine.ndim; i++)
+        alike = y.shape[i] == mine.shape[i];
+    return alike ? add : NULL;
+}
+
+/* Where the number that a node passes on was made. */
+static cfx_node *source_of(cfx_node *n) {
+    for (cfx_node *from = cfx__quant_passed(n); from; from = cfx__quant_passed(n))
+        n = from;
+    return n;
+}
+
+void cfx__quant_plan_inputs(const cfx__quant_layers *layers, cfx__quant_watch *w) {
+    for (size_t i = 0; i < layers->len; i++) {
+        const cfx__quant_layer *l = &layers->data[i];
+        cfx_node *other;
+        if (l->left)
+            continue;
+        cfx__quant_look_at(w, source_of(l->input), l->linear);
+        if (!l->linear && added_to(l->node, &other))
+            cfx__quant_look_at(w, source_of(other), false);
+    }
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+/* Before which node something may be inserted that reads n. */
+static cfx_node *place_after(cfx_node *n) {
+    cfx_node *at = cfx_node_after(n);
+    while (n->op == CFX_PLACEHOLDER && at->op == CFX_PLACEHOLDER)
+        at = cfx_node_after(at);
+    return at;
+}
+
+/* n rounded, once for all its readers: the node that gives the integers. */
+static cfx_node *rounded(cfx_node *n, cfx__quant_scale s, cfx_value *pair) {
+    *pair = cfx_tuple(s.scale, s.zero_point, grid.low, grid.high, cfx_dtype_value(grid.dtype));
+    cfx_value args = cfx_tuple(n, s.scale, s.zero_point, grid.low, grid.high,
+                               cfx_dtype_value(grid.dtype));
+    cfx_each_user(n, u) if (cfx__call_op(u->user) ==
+                                cfx_op_find("quantized_decomposed.quantize_per_tensor.default") &&
+                            cfx_equal_values(u->user->args, args)) return u->user;
+    return cfx__call_new(place_after(n), n, "quantized_decomposed.quantize_per_tensor.default",
+                         args, cfx_none());
+}
+
+/* An argument of a node comes back from integers; and so does what the nodes before it pass on. */
+static void round_argument(cfx_node *reader, cfx_node *n, cfx__quant_scale s) {
+    cfx_node *before = cfx__quant_passed(n);
+    if (before && cfx__call_op(before) !=
+                      cfx_op_find("quantized_decomposed.dequantize_per_tensor.default"))
+        round_argument(n, before, s);
+    cfx_value how;
+    cfx_node *q = rounded(n, s, &how);
+    cfx_value args = cfx_list_value(0, NULL);
+    cfx_list_append(cfx_as_list(args), cfx_node_value(q));
+    for (int64_t i = 0; i < cfx_as_list(how)->len; i++)
+        cfx_list_append(cfx_as_list(args), cfx_as_list(how)->items[i]);
+    cfx_node *dq = cfx__call_new(reader, reader,
+                                 "quantized_decomposed.dequantize_per_tensor.default",
+                                 cfx_tuple_value(cfx_as_list(args)->len, cfx_as_list(args)->items),
+                                 cfx_none());
+    cfx_node_replace_input(reader, n, dq);
+}
+
+static bool round_input(const cfx__quant_watch *w, const cfx_quantize_options *o, cfx_node *reader,
+                        cfx_node *n) {
+    const cfx__quant_seen *seen = cfx__quant_seen_of(w, source_of(n));
+    double low, high;
+    if (!seen)
+        return false;
+    cfx__quant_range_get(seen->range, o, &low, &high);
+    round_argument(reader, n, cfx__quant_choose(&grid, low, high));
+    return cfx_ok();
+}
+
+/* Rounded by the range that the value has when it runs. */
+static void round_as_it_comes(const cfx__quant_layer *l) {
+    cfx_node *at = place_after(l->input), *x = l->input, *found = NULL;
+    cfx_op *choose = cfx_op_find("quantized_decomposed.choose_qparams.tensor");
+    cfx_each_user(x, u) if (cfx__call_op(u->user) == choose) found = u->user;
+    if (!found)
+        found = cfx__call_new(at, l->node, "quantized_decomposed.choose_qparams.tensor",
+                              cfx_tuple(x, grid.low, grid.high, 1.1920928955078125e-07,
+                                        cfx_dtype_value(grid.dtype)),
+                              cfx_none());
+    cfx_node *item[2] = {NULL, NULL}, *q = NULL;
+    cfx_each_user(found, u) item[cfx_integer(cfx_as_list(u->user->args)->items[1])] = u->user;
+    for (int i = 0; i < 2 && !item[i]; i++)
+        CFX_INSERT_BEFORE(at->graph, at)
+            item[i] = cfx_graph_call_function(at->graph, "operator.getitem", cfx_tuple(found, i),
+                                              cfx_none());
+    cfx_op *quantize = cfx_op_find("quantized_decomposed.quantize_per_tensor.tensor");
+    cfx_each_user(x, u) if (cfx__call_op(u->user) == quantize) q = u->user;
+    cfx_value dtype = cfx_dtype_value(grid.dtype);
+    if (!q)
+        q = cfx__call_new(at, l->node, "quantized_decomposed.quantize_per_tensor.tensor",
+                          cfx_tuple(x, item[0], item[1], grid.low, grid.high, dtype), cfx_none());
+    cfx_node *dq = cfx__call_new(l->node, l->node,
+                                 "quantized_decomposed.dequantize_per_tensor.tensor",
+                                 cfx_tuple(q, item[0], item[1], grid.low, grid.high, dtype),
+                                 cfx_none());
+    cfx_node_replace_input(l->node, x, dq);
+}
+
+bool cfx__quant_inputs(cfx_program *p, const cfx__quant_layers *layers, const cfx__quant_watch *w,
+                       const cfx_quantize_options *o) {
+    (void)p;
+    for (size_t i = 0; i < layers->len && cfx_ok(); i++) {
+        const cfx__quant_layer *l = &layers->data[i];
+        size_t mark = cfx_scope_open();
+        cfx_node *other, *add = l->left || l->linear ? NULL : added_to(l->node, &other);
+        if (!l->left && o->scheme == CFX_QUANTIZE_STATIC) {
+            round_input(w, o, l->node, l->input);
+            if (add)
+                round_input(w, o, add, other);
+        } else if (!l->left && o->scheme == CFX_QUANTIZE_DYNAMIC) {
+            round_as_it_comes(l);
+        }
+        cfx_scope_close(mark);
+    }
+    return cfx_ok();
+}

@@ -1,0 +1,109 @@
+/* quant: where a float program becomes a quantized one.
+ *
+ * Invariant: what is written is a program as any other: quantized_decomposed says in it what is
+ * rounded and how, and nothing beside the graph knows. */
+#ifndef CFX__QUANT_H
+#define CFX__QUANT_H
+
+#include <cfx/quantize.h>
+
+#include "../rewrite/pass.h"
+#include "../run/run.h"
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+/* Integers that numbers are rounded to. */
+typedef struct cfx__quant_grid {
+    cfx_dtype dtype;
+    int64_t low, high;
+    bool symmetric; /* zero is 0 (of unsigned: the middle) */
+} cfx__quant_grid;
+
+typedef struct cfx__quant_scale {
+    double scale;
+    int64_t zero_point;
+} cfx__quant_scale;
+
+/* The scale for numbers between low and high, as PyTorch's observers find it, but for ranges that
+ * are so small that those take a fixed one. */
+cfx__quant_scale cfx__quant_choose(const cfx__quant_grid *g, double low, double high);
+
+/* ---- layers (layers.c) ----------------------------------------------------------------------- */
+
+/* A layer with a weight, and how it is quantized. */
+typedef struct cfx__quant_layer {
+    cfx_node *node, *input, *bias; /* bias: NULL where it has none or another than a parameter */
+    cfx_node *weight;              /* the placeholder */
+    cfx_node *reader;              /* what reads it: the layer, or a transposition before it */
+    cfx_tensor *tensor;            /* the weight as it is stored; scope */
+    int axis;                      /* of it: which dimension counts the results */
+    bool linear;                   /* a product of matrices; else a convolution */
+    const char *input_name, *bias_name; /* of the arguments */
+    const char *left;              /* why it stays in float */
+} cfx__quant_layer;
+
+typedef VEC(cfx__quant_layer) cfx__quant_layers;
+
+/* The layers of a program, in order; what is not to be quantized is marked. False, with an error,
+ * where a selector picks none. */
+bool cfx__quant_find_layers(cfx_program *p, const cfx_quantize_options *o, cfx__quant_layers *out);
+/* A node whose value rounds as its input does: pools that pick, views. Its input, or NULL. */
+cfx_node *cfx__quant_passed(const cfx_node *n);
+
+/* ---- calibration (calibrate.c) --------------------------------------------------------------- */
+
+/* Values that are looked at, and what was seen of each. */
+typedef struct cfx__quant_seen {
+    cfx_node *node;
+    struct cfx__quant_range *range; /* of all numbers */
+    bool last;                      /* channels are its last dimension; else the second */
+    cfx_tensor *far, *mean;         /* of each channel, where asked for; counted */
+    int64_t rows;                   /* that the mean is over */
+} cfx__quant_seen;
+
+typedef VEC(cfx__quant_seen) cfx__quant_watch;
+
+/* The entry of a node; NULL where it is not watched. Adds it. */
+cfx__quant_seen *cfx__quant_seen_of(const cfx__quant_watch *w, const cfx_node *n);
+void cfx__quant_look_at(cfx__quant_watch *w, cfx_node *n, bool last);
+void cfx__quant_watch_free(cfx__quant_watch *w);
+/* Runs the program on each batch and notes ranges (ranges) or maxima and means of channels. False,
+ * with an error that names the batch and the node. */
+bool cfx__quant_calibrate(cfx_program *p, cfx_value batches, const cfx_quantize_options *o,
+                          bool ranges, cfx__quant_watch *w);
+/* A batch as arguments of a call. */
+cfx_args cfx__quant_batch(cfx_value batch);
+/* A copy of a program that may be run: it has buffers of its own where it writes to them. Scope. */
+cfx_program *cfx__quant_runnable(const cfx_program *p);
+
+/* ---- ranges (range.c) ------------------------------------------------------------------------ */
+
+typedef struct cfx__quant_range cfx__quant_range;
+
+cfx__quant_range *cfx__quant_range_new(void);
+void cfx__quant_range_free(cfx__quant_range *r);
+void cfx__quant_range_add(cfx__quant_range *r, cfx_quantize_range how, const float *x, int64_t n);
+/* Between which numbers to round. */
+void cfx__quant_range_get(const cfx__quant_range *r, const cfx_quantize_options *o, double *low,
+                          double *high);
+
+/* ---- changing the program -------------------------------------------------------------------- */
+
+/* Outliers of inputs go into the weights (smooth.c), the mean error of rounded weights into biases
+ * (correct.c). Layers have their new weights then. False with an error. */
+bool cfx__quant_smooth(cfx_program *p, cfx__quant_layers *layers, cfx_value batches,
+                       const cfx_quantize_options *o);
+bool cfx__quant_correct(cfx_program *p, const cfx__quant_layers *layers, cfx_value batches,
+                        const cfx_quantize_options *o);
+/* The weight of a layer rounded and back (weights.c); scope. */
+cfx_tensor *cfx__quant_rounded(const cfx__quant_layer *l, const cfx_quantize_options *o);
+/* Integers in the place of the weight of layer i; made[i] is then what gives it, those of the
+ * layers before are there. False with an error. */
+bool cfx__quant_store(cfx_program *p, const cfx__quant_layers *layers, size_t i, cfx_node **made,
+                      const cfx_quantize_options *o);
+/* Quantizes the inputs of layers by what was seen, or as they come (inputs.c). */
+void cfx__quant_plan_inputs(const cfx__quant_layers *layers, cfx__quant_watch *w);
+bool cfx__quant_inputs(cfx_program *p, const cfx__quant_layers *layers, const cfx__quant_watch *w,
+                       const cfx_quantize_options *o);
+
+#endif

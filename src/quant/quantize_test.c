@@ -1,0 +1,270 @@
+/* Quantized programs: where nodes come in, what they compute, what is refused. */
+#include <cfx/emit.h>
+#include <cfx/ops.h>
+
+#include "quant.h"
+#include "test.h"
+
+#include <math.h>
+
+#define HAS(text, part) CHECK(strstr(text, part) != NULL)
+#define HAS_NOT(text, part) CHECK(strstr(text, part) == NULL)
+
+/* conv, batch norm, relu, pool, linear */
+static cfx_program *image_program(void) {
+    cfx_manual_seed(1);
+    cfx_module *net = cfx_nn_sequential(
+        cfx_nn_conv2d(3, 8, 3, .padding = 1), cfx_nn_batch_norm2d(8), cfx_nn_relu(),
+        cfx_nn_max_pool2d(2), cfx_nn_flatten(), cfx_nn_linear(8 * 4 * 4, 5));
+    cfx_module_train(net, false);
+    return cfx_export(net, cfx_tuple(cfx_randn(cfx_list(2, 3, 8, 8))), cfx_none(), cfx_none());
+}
+
+/* layer norm, linear, gelu, linear, and the input added */
+static cfx_program *feed_program(void) {
+    cfx_manual_seed(2);
+    cfx_module *net =
+        cfx_nn_sequential(cfx_nn_layer_norm(16), cfx_nn_linear(16, 32), cfx_nn_gelu(),
+                          cfx_nn_linear(32, 16));
+    return cfx_export(net, cfx_tuple(cfx_randn(cfx_list(4, 16))), cfx_none(), cfx_none());
+}
+
+static cfx_value image_batches(int n) {
+    cfx_value all = cfx_list_value(0, NULL);
+    for (int i = 0; i < n; i++)
+        cfx_list_append(cfx_as_list(all), cfx_tuple(cfx_randn(cfx_list(2, 3, 8, 8))));
+    return all;
+}
+
+static cfx_value rows(double scale) {
+    return cfx_list(cfx_tuple(cfx_mul(cfx_randn(cfx_list(4, 16)), scale)));
+}
+
+/* The result of a program on the first batch. */
+static cfx_tensor *result(cfx_program *p, cfx_value batches) {
+    return cfx_as_tensor(cfx_program_run(p, cfx_at(cfx_at(batches, 0), 0)));
+}
+
+static double db(cfx_tensor *want, cfx_tensor *got) {
+    cfx_tensor *d = cfx_sub(want, got);
+    double signal = cfx_number(cfx_item(cfx_sum(cfx_mul(want, want))));
+    return 10 * log10(signal / cfx_number(cfx_item(cfx_sum(cfx_mul(d, d)))));
+}
+
+TEST(quantize_static_puts_nodes_around_layers) {
+    cfx_program *p = image_program();
+    cfx_value batches = image_batches(2);
+    cfx_quantized *q = cfx_quantize(p, batches, (cfx_quantize_options){0});
+    if (!CHECK(q != NULL))
+        return;
+    const char *code = cfx_module_code(q->program->module);
+    HAS_NOT(code, "batch_norm");
+    HAS(code, "quantize_per_tensor = torch.ops.quantized_decomposed.quantize_per_tensor.default("
+              "input_1, ");
+    HAS(code, "max_pool2d = torch.ops.aten.max_pool2d.default(dequantize_per_tensor_1, [2, 2], [2, "
+              "2])");
+    HAS(code, "dequantize_per_channel = torch.ops.quantized_decomposed.dequantize_per_channel."
+              "default(b__frozen_param0, b__scale_0, b__zero_point_0, 0, -128, 127, torch.int8)");
+    HAS_NOT(code, "p_0_weight");
+    CHECK(cfx_program_check(q->program));
+    CHECK_INT(q->nlayers, 2);
+    CHECK_STR(q->layers[0].name, "conv2d");
+    CHECK_STR(q->layers[1].op, "aten.linear.default");
+    CHECK(q->bytes_after * 3 < q->bytes_before);
+    CHECK(db(result(p, batches), result(q->program, batches)) > 30);
+    CHECK(db(result(p, batches), result(q->reference, batches)) > 100);
+    CHECK_OK();
+}
+
+TEST(quantize_pools_share_the_scale_of_what_they_pick_from) {
+    cfx_quantized *q = cfx_quantize(image_program(), image_batches(1), (cfx_quantize_options){0});
+    cfx_node *pool = q ? cfx_graph_find(q->program->module->graph, "max_pool2d") : NULL;
+    if (!CHECK(pool != NULL))
+        return;
+    cfx_node *before = cfx_node_input(pool, 0), *after = pool->users->user;
+    CHECK(cfx_equal_values(cfx_at(before->args, 1), cfx_at(after->args, 1)));
+    CHECK(cfx_equal_values(cfx_at(before->args, 2), cfx_at(after->args, 2)));
+}
+
+TEST(quantize_ranges_are_found_in_four_ways) {
+    cfx_program *p = feed_program();
+    cfx_value batches = rows(1);
+    for (int r = CFX_QUANTIZE_HISTOGRAM; r <= CFX_QUANTIZE_PERCENTILE; r++) {
+        cfx_quantize_options o = {.range = (cfx_quantize_range)r, .percentile = 99.9};
+        cfx_quantized *q = cfx_quantize(p, batches, o);
+        CHECK(q && db(result(p, batches), result(q->program, batches)) > 35);
+    }
+    CHECK_OK();
+}
+
+TEST(quantize_dynamic_rounds_as_numbers_come) {
+    cfx_program *p = feed_program();
+    cfx_quantized *q =
+        cfx_quantize(p, cfx_none(), (cfx_quantize_options){.scheme = CFX_QUANTIZE_DYNAMIC});
+    if (!CHECK(q != NULL))
+        return;
+    const char *code = cfx_module_code(q->program->module);
+    HAS(code, "torch.ops.quantized_decomposed.choose_qparams.tensor(layer_norm, 0, 255, "
+              "1.1920928955078125e-07, torch.uint8)");
+    HAS(code, "torch.ops.quantized_decomposed.quantize_per_tensor.tensor(layer_norm, getitem, "
+              "getitem_1, 0, 255, torch.uint8)");
+    for (double scale = 1e-3; scale < 1e4; scale *= 100) {
+        cfx_value batch = rows(scale);
+        CHECK(db(result(p, batch), result(q->program, batch)) > 35);
+    }
+    CHECK_OK();
+}
+
+TEST(quantize_weights_by_tensor_channel_and_group) {
+    cfx_program *p = feed_program();
+    cfx_value batch = rows(1);
+    cfx_tensor *w = cfx_randn(cfx_list(32, 16)); /* rows of their own size, with far numbers */
+    for (int i = 0; i < 32; i++)
+        for (int k = 0; k < 16; k++)
+            ((float *)cfx_tensor_data(w))[16 * i + k] *= (float)(1 + i) * (k == 3 ? 8 : 1);
+    cfx_dict *state = cfx_dict_new();
+    cfx_dict_set(state, "1.weight", cfx_tensor_value(w));
+    CHECK(cfx_program_load_state_dict(p, state, false));
+    double was = 0;
+    static const cfx_quantize_per finer[] = {CFX_QUANTIZE_TENSOR, CFX_QUANTIZE_CHANNEL,
+                                             CFX_QUANTIZE_GROUP};
+    for (int i = 0; i < COUNT(finer); i++) {
+        cfx_quantize_options o = {
+            .scheme = CFX_QUANTIZE_WEIGHT, .bits = 4, .per = finer[i], .group = 4};
+        cfx_quantized *q = cfx_quantize(p, cfx_none(), o);
+        if (!CHECK(q != NULL))
+            return;
+        double now = db(result(p, batch), result(q->program, batch));
+        CHECK(now > was);
+        was = now;
+        if (finer[i] == CFX_QUANTIZE_GROUP)
+            HAS(cfx_module_code(q->program->module),
+                "dequantize_per_channel_group.default(b__frozen_param0, b__scale_0, None, -8, 7, "
+                "torch.int8, 4, torch.float32)");
+    }
+    CHECK_OK();
+}
+
+TEST(quantize_smoothing_keeps_the_float_program) {
+    cfx_program *p = feed_program();
+    cfx_dict *state = cfx_dict_new(); /* a channel of the norm that is far larger than the others */
+    cfx_tensor *w = cfx_ones(cfx_list(16));
+    ((float *)cfx_tensor_data(w))[3] = 200;
+    cfx_dict_set(state, "0.weight", cfx_tensor_value(w));
+    CHECK(cfx_program_load_state_dict(p, state, false));
+    cfx_value batches = rows(1);
+    cfx_quantized *rough = cfx_quantize(p, batches, (cfx_quantize_options){0});
+    cfx_quantized *smooth = cfx_quantize(p, batches, (cfx_quantize_options){.smooth = 0.5});
+    if (!CHECK(rough && smooth))
+        return;
+    cfx_tensor *want = result(p, batches);
+    CHECK(db(want, result(smooth->reference, batches)) > 100);
+    CHECK(db(want, result(smooth->program, batches)) >
+          db(want, result(rough->program, batches)) + 3);
+    CHECK_OK();
+}
+
+TEST(quantize_biases_take_the_mean_error) {
+    cfx_program *p = feed_program();
+    cfx_value batches = rows(1);
+    cfx_quantize_options o = {.scheme = CFX_QUANTIZE_WEIGHT, .bits = 4};
+    cfx_quantized *plain = cfx_quantize(p, batches, o);
+    o.correct_bias = true;
+    cfx_quantized *corrected = cfx_quantize(p, batches, o);
+    if (!CHECK(plain && corrected))
+        return;
+    cfx_tensor *want = result(p, batches);
+    CHECK(db(want, result(corrected->program, batches)) >
+          db(want, result(plain->program, batches)));
+}
+
+TEST(quantize_report_has_the_worst_first) {
+    cfx_value batches = rows(1);
+    cfx_quantized *q = cfx_quantize(feed_program(), batches, (cfx_quantize_options){.bits = 4});
+    cfx_quantize_report *r = q ? cfx_quantize_compare(q, batches) : NULL;
+    if (!CHECK(r != NULL))
+        return;
+    CHECK_INT(r->nlayers, 2);
+    CHECK_INT(r->noutputs, 1);
+    CHECK(r->layers[0].db <= r->layers[1].db);
+    for (int i = 0; i < 2; i++)
+        CHECK(r->layers[i].own >= r->layers[i].db - 1);
+    CHECK_NEAR(r->db, db(result(q->reference, batches), result(q->program, batches)), 1e-3);
+}
+
+TEST(quantize_to_a_target_leaves_the_noisiest_in_float) {
+    cfx_program *p = feed_program();
+    cfx_value batches = rows(1);
+    cfx_quantize_options o = {.bits = 4};
+    cfx_quantized *all = cfx_quantize(p, batches, o);
+    double least = cfx_quantize_compare(all, batches)->db;
+    cfx_quantized *q = cfx_quantize_to(p, batches, batches, least + 1, o);
+    if (CHECK(q != NULL)) {
+        CHECK_INT((q->layers[0].left != NULL) + (q->layers[1].left != NULL), 1);
+        CHECK(cfx_quantize_compare(q, batches)->db >= least + 1);
+    }
+    CHECK(!cfx_quantize_to(p, batches, batches, 500, o));
+    CHECK_ERROR("500 dB cannot be reached");
+}
+
+TEST(quantize_tied_weights_stay_one) {
+    cfx_module *net = cfx_nn_sequential(cfx_nn_linear(8, 8), cfx_nn_relu(), cfx_nn_linear(8, 8));
+    cfx_module_set_attr(net, "2.weight", cfx_module_attr(net, "0.weight"));
+    cfx_program *p = cfx_export(net, cfx_tuple(cfx_randn(cfx_list(2, 8))), cfx_none(), cfx_none());
+    cfx_quantized *q =
+        cfx_quantize(p, cfx_none(), (cfx_quantize_options){.scheme = CFX_QUANTIZE_WEIGHT});
+    if (!CHECK(q != NULL))
+        return;
+    int integers = 0;
+    for (int64_t i = 0; i < q->program->state->len; i++)
+        integers += cfx_tensor_dtype(cfx_as_tensor(q->program->state->entries[i].value)) == CFX_I8;
+    CHECK_INT(integers, 1);
+    CHECK_OK();
+}
+
+TEST(quantize_refuses_what_it_cannot_do) {
+    cfx_program *p = feed_program();
+    cfx_value none = cfx_list_value(0, NULL);
+    CHECK(!cfx_quantize(p, none, (cfx_quantize_options){0}));
+    CHECK_ERROR("there are no batches to calibrate with, and static quantization needs them");
+    CHECK(!cfx_quantize(p, none,
+                        (cfx_quantize_options){.smooth = 0.5, .scheme = CFX_QUANTIZE_WEIGHT}));
+    CHECK_ERROR("smoothing needs them");
+    CHECK(!cfx_quantize(p, rows(NAN), (cfx_quantize_options){0}));
+    CHECK_ERROR("calibration batch 0 gives NaN or infinity at node layer_norm");
+    CHECK(!cfx_quantize(p, rows(1), (cfx_quantize_options){.bits = 3}));
+    CHECK_ERROR("weights of 3 bits: only 8 and 4 are there");
+    CHECK(!cfx_quantize(p, rows(1), (cfx_quantize_options){.skip = cfx_list("nothing")}));
+    CHECK_ERROR("no layer with a weight fits 'nothing'");
+    CHECK(!cfx_quantize(p, rows(1), (cfx_quantize_options){.skip = cfx_list("linear*")}));
+    CHECK_ERROR("there is nothing to quantize: of linear_1, skipped");
+    CHECK(!cfx_quantize(p, cfx_list(cfx_tuple(cfx_randn(cfx_list(4, 15)))),
+                        (cfx_quantize_options){0}));
+    CHECK_ERROR("15");
+}
+
+TEST(quantize_refuses_values_without_a_range_and_int8_twice) {
+    cfx_program *p = image_program();
+    cfx_value zeros = cfx_list(cfx_tuple(cfx_zeros(cfx_list(2, 3, 8, 8))));
+    CHECK(!cfx_quantize(p, zeros, (cfx_quantize_options){0}));
+    CHECK_ERROR("in all calibration batches input is 0 everywhere: no range can be told");
+    cfx_quantized *q = cfx_quantize(p, image_batches(1), (cfx_quantize_options){0});
+    if (!CHECK(q != NULL))
+        return;
+    CHECK(!cfx_quantize(q->program, image_batches(1), (cfx_quantize_options){0}));
+    CHECK_ERROR("there is nothing to quantize: of linear, its weight is quantized already");
+}
+
+TEST(quantize_channels_of_zeros_are_told) {
+    cfx_program *p = feed_program();
+    cfx_dict *state = cfx_dict_new();
+    cfx_tensor *w = cfx_randn(cfx_list(32, 16));
+    memset(cfx_tensor_data(w), 0, 16 * sizeof(float));
+    cfx_dict_set(state, "1.weight", cfx_tensor_value(w));
+    CHECK(cfx_program_load_state_dict(p, state, false));
+    cfx_quantized *q = cfx_quantize(p, rows(1), (cfx_quantize_options){0});
+    if (!CHECK(q != NULL))
+        return;
+    CHECK_INT(q->layers[0].zeros, 1);
+    CHECK(isfinite(cfx_number(cfx_item(cfx_sum(result(q->program, rows(1)))))));
+}
