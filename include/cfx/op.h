@@ -27,6 +27,7 @@ typedef struct cfx_op_call {
     cfx_tensor *out[CFX_MAX_OUTS];
     cfx_value result; /* used where nout is 0 */
     bool fake;        /* the result is to be fake */
+    struct cfx__loop_note *note; /* where a kernel says what it would do; NULL: it does it */
 } cfx_op_call;
 
 typedef void cfx_op_fn(cfx_op_call *c);
@@ -68,7 +69,8 @@ typedef enum cfx_effect {
     CFX_DATA_SHAPE = 64, /* the shape of the result depends on data: the kernel makes the outputs */
     CFX_UPDATE = 128, /* the result is the first argument with some elements changed: a kernel that
                          finds it in c->out[0] already changes those alone */
-    CFX_COMMUTES = 256 /* the first two arguments may change places */
+    CFX_COMMUTES = 256, /* the first two arguments may change places */
+    CFX_LOOPS = 512   /* the kernel fills in a note where it is given one; see src/ops/loop.h */
 } cfx_effect;
 
 /* What becomes of the floats that a call inside an autocast region is given; doubles stay. */

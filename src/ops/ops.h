@@ -9,6 +9,7 @@
 
 #include "../dispatch/dispatch.h"
 #include "columns.h"
+#include "loop.h"
 
 /* ---- reading arguments ----------------------------------------------------------------------- */
 
@@ -131,7 +132,7 @@ void kernel_pointwise(cfx_op_call *c);
 /* The same with a shape rule that looks at the arguments first. */
 #define POINTWISE_AS(id, rule)                                                                     \
     .shape = rule, .kernel = kernel_pointwise, .row = &row_##id, .dtypes = CFX_IN_ANY,             \
-    .effects = CFX_POINTWISE
+    .effects = CFX_POINTWISE | CFX_LOOPS
 
 /* The same for columns that choose the row, or set params, themselves. */
 void pointwise_shape(cfx_op_call *c, const pointwise_row *r);

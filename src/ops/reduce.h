@@ -55,6 +55,8 @@ typedef struct {
 } reduction;
 
 void reduce_run(const reduction *r);
+/* Runs it, or notes that it folds rows where the call has a note. */
+void reduce_run_or_note(cfx_op_call *c, const reduction *r);
 
 /* Result i of a reduction of x: the dims of the mask gone, or 1 where keepdim. */
 cfx_tensor *out_reduced(cfx_op_call *c, int i, cfx_dtype dtype, const cfx_tensor *x, uint64_t mask,

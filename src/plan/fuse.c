@@ -36,11 +36,10 @@ bool cfx__plan_reads(const cfx__run_step *s, int slot) {
 }
 
 int cfx__plan_only_user(const cfx__lowering *l, int slot) {
-    const cfx__steps *steps = l->plan->steps;
-    for (int k = slot + 1; l->uses[slot] == 1 && k < steps->nsteps; k++)
-        if (cfx__plan_reads(&steps->steps[k], slot))
-            return steps->steps[k].op ? k : -1;
-    return -1;
+    if (l->first[slot + 1] - l->first[slot] != 1)
+        return -1;
+    const int k = l->readers[l->first[slot]];
+    return l->plan->steps->steps[k].op ? k : -1;
 }
 
 bool cfx__plan_passes(const cfx__lowering *l, int slot) {
@@ -125,18 +124,7 @@ static int place_of(const cfx__run_step *s, int slot) {
     return -1;
 }
 
-/* Whether a step after k reads what a slot holds, under whichever name. */
-static bool is_read_after(const cfx__lowering *l, int k, int slot) {
-    const cfx__steps *steps = l->plan->steps;
-    for (int j = 0; j < k; j++)
-        for (int i = k + 1; l->object[j] == l->object[slot] && i < steps->nsteps; i++)
-            if (cfx__plan_reads(&steps->steps[i], j))
-                return true;
-    return false;
-}
-
-/* x + y or y + x, where y is a tensor like x made before x began: the slot of y, or -1. Where y is
- * written to, it must not be read again. */
+/* x + y or y + x, where y is a tensor like x made before x began: the slot of y, or -1. */
 static int added(const cfx__lowering *l, int k, int slot, int start, const cfx_tensor *like) {
     const cfx__run_step *s = &l->plan->steps->steps[k];
     int place = place_of(s, slot);
@@ -145,7 +133,7 @@ static int added(const cfx__lowering *l, int k, int slot, int start, const cfx_t
         s->bound[1 - place].tag != CFX_TAG_NODE)
         return -1;
     int other = (int)s->bound[1 - place].spare;
-    if (other > start || (s->op != &cfx_op_add_Tensor && place && is_read_after(l, k, other)))
+    if (other > start)
         return -1;
     const cfx_tensor *t = cfx__plan_tensor(l, other);
     return t && other != slot && t->dtype == CFX_F32 && cfx__tensor_same_shape(t, like) ? other
@@ -219,22 +207,6 @@ static cfx__ready *prepare(cfx_op_call *c, chain *ch) {
     }
     ch->epilogue.n = 0;
     return NULL;
-}
-
-/* Whether an in-place form outside the chain writes to what a slot holds before the chain ends. */
-static bool is_written(const cfx__lowering *l, int slot, int from, int to) {
-    int next = cfx__plan_only_user(l, from);
-    for (int k = from + 1; k < to; k++) {
-        if (k == next) {
-            next = cfx__plan_only_user(l, k);
-            continue;
-        }
-        const cfx__run_step *s = &l->plan->steps->steps[k];
-        if (s->op && cfx__op_info_of(s->op)->form == CFX__INPLACE &&
-            l->object[s->bound[0].spare] == l->object[slot])
-            return true;
-    }
-    return false;
 }
 
 static bool hides_nan(const chain *ch) {
@@ -331,10 +303,7 @@ int cfx__plan_fuse(cfx__lowering *l, int slot) {
     }
     if (!r)
         return -1;
-    int end = ch.end[ch.epilogue.n];
-    if (s->bound[r->input].tag != CFX_TAG_NODE || cfx_as_tensor(args[r->input])->data ||
-        is_written(l, (int)s->bound[r->input].spare, slot, end) ||
-        (ch.add >= 0 && is_written(l, ch.add, slot, end))) {
+    if (s->bound[r->input].tag != CFX_TAG_NODE || cfx_as_tensor(args[r->input])->data) {
         cfx_drop(r);
         return -1;
     }

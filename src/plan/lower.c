@@ -10,8 +10,7 @@
 static cfx_value fake_of(cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR) {
         const cfx_tensor *t = cfx_as_tensor(v);
-        return cfx_tensor_value(
-            cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim, t->shape, t->stride));
+        return cfx_tensor_value(cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim, t->shape, t->stride));
     }
     if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
         return v;
@@ -50,140 +49,6 @@ static bool same_results(cfx_value a, cfx_value b) {
     }
     return a.tag != CFX_TAG_TENSOR || (cfx_as_tensor(a)->dtype == cfx_as_tensor(b)->dtype &&
                                        cfx__tensor_same_shape(cfx_as_tensor(a), cfx_as_tensor(b)));
-}
-
-static void each_slot(cfx_value v, cfx__plan_slot_fn *fn, void *user) {
-    if (v.tag == CFX_TAG_NODE)
-        fn(user, (int)v.spare);
-    else if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
-        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-            each_slot(cfx_as_list(v)->items[i], fn, user);
-    else if (v.tag == CFX_TAG_DICT)
-        for (int64_t i = 0; i < cfx_as_dict(v)->len; i++)
-            each_slot(cfx_as_dict(v)->entries[i].value, fn, user);
-    else if (v.tag == CFX_TAG_SLICE) {
-        each_slot(cfx_as_slice(v)->start, fn, user);
-        each_slot(cfx_as_slice(v)->stop, fn, user);
-        each_slot(cfx_as_slice(v)->step, fn, user);
-    }
-}
-
-void cfx__plan_each_read(const cfx__run_step *s, cfx__plan_slot_fn *fn, void *user) {
-    if (!s->op) {
-        each_slot(s->args, fn, user);
-        each_slot(s->kwargs, fn, user);
-        return;
-    }
-    for (int i = 0; i < s->nbound; i++)
-        each_slot(s->bound[i], fn, user);
-}
-
-/* ---- what can be planned --------------------------------------------------------------------- */
-
-static void count_use(void *user, int slot) { ((int *)user)[slot]++; }
-
-/* Whether the operator gives memory of its own, never that of an argument. */
-static bool makes_own(cfx_op *op) {
-    const cfx__schema *s = cfx__op_info_of(op)->schema;
-    for (int i = 0; i < s->nrets; i++)
-        if (s->rets[i].alias)
-            return false;
-    return !op->view && (op->prepare || (op->shape && op->kernel) || op == &cfx_op_batch_norm);
-}
-
-/* Whether sizes or numbers that steps are bound to come from the data of a tensor. */
-static bool reads_data(cfx_op *op) {
-    const cfx__schema *s = cfx__op_info_of(op)->schema;
-    return op->effects & CFX_DATA_SHAPE || (s->nrets == 1 && s->rets[0].type == CFX__T_SCALAR);
-}
-
-typedef struct {
-    const cfx__lowering *l;
-    int object;
-    bool found;
-} search;
-
-static void find_object(void *user, int slot) {
-    search *s = user;
-    s->found |= s->l->object[slot] == s->object;
-}
-
-/* An in-place form can be a functional one where nothing else looks at the memory: it was made by a
- * step, and whatever read it so far made memory of its own. */
-static bool may_write(const cfx__lowering *l, int k) {
-    const cfx__run_step *steps = l->plan->steps->steps, *s = &steps[k];
-    if (s->bound[0].tag != CFX_TAG_NODE)
-        return false;
-    int object = l->object[s->bound[0].spare];
-    if (!steps[object].op || !makes_own(steps[object].op))
-        return false;
-    for (int i = object + 1; i < k; i++) {
-        search found = {l, object, false};
-        cfx__plan_each_read(&steps[i], find_object, &found);
-        if (found.found && (!steps[i].op || (!makes_own(steps[i].op) && l->object[i] != object)))
-            return false;
-    }
-    return true;
-}
-
-/* Which slots are one object; false where the graph does what is not planned. */
-static bool find_objects(cfx__lowering *l, bool *written) {
-    const cfx__steps *steps = l->plan->steps;
-    for (int k = 0; k < steps->nsteps; k++) {
-        const cfx__run_step *s = &steps->steps[k];
-        const cfx_opcode op = s->node->op;
-        l->object[k] = k;
-        if ((op == CFX_PLACEHOLDER && !s->input) || op == CFX_CALL_METHOD ||
-            op == CFX_CALL_MODULE || (op == CFX_CALL_FUNCTION && !s->op && !s->item))
-            return false;
-        if (!s->op)
-            continue;
-        if (cfx__plan_passes(l, k)) {
-            l->object[k] = l->object[s->bound[0].spare];
-            continue;
-        }
-        const cfx__op_info *info = cfx__op_info_of(s->op);
-        if (info->form == CFX__INPLACE ? !may_write(l, k) : info->writes || reads_data(s->op))
-            return false;
-        if (info->form == CFX__INPLACE) {
-            l->object[k] = l->object[s->bound[0].spare];
-            written[l->object[k]] = true;
-        }
-    }
-    return true;
-}
-
-typedef struct {
-    const bool *varies;
-    bool any;
-} variation;
-
-static void note_variation(void *user, int slot) {
-    variation *v = user;
-    v->any |= v->varies[slot];
-}
-
-/* Which slots differ from run to run. False where a constant would be drawn from the generator. */
-static bool find_variation(cfx__lowering *l, const bool *written, bool *varies) {
-    const cfx__steps *steps = l->plan->steps;
-    int input = 0;
-    for (int k = 0; k < steps->nsteps; k++) {
-        const cfx__run_step *s = &steps->steps[k];
-        variation v = {varies, false};
-        cfx__plan_each_read(s, note_variation, &v);
-        varies[k] = v.any || written[l->object[k]];
-        if (s->node->op == CFX_PLACEHOLDER) {
-            const cfx_value in = l->e->inputs.v[input];
-            bool constant = l->e->constant && l->e->constant[input] &&
-                            in.tag == CFX_TAG_TENSOR && cfx_as_tensor(in)->storage &&
-                            !cfx_as_tensor(in)->storage->foreign;
-            varies[k] = in.tag == CFX_TAG_TENSOR && !constant;
-            input++;
-        } else if (s->op && (s->op->effects & CFX_RANDOM) && !v.any) {
-            return false;
-        }
-    }
-    return true;
 }
 
 /* ---- the run on fake inputs ------------------------------------------------------------------ */
@@ -268,14 +133,14 @@ static void reset_layout(void *user, int slot) {
     p->given[slot] = cfx_value_keep(p->wanted[slot]);
 }
 
-static cfx_value filled(const cfx__plan *p, cfx_value v) {
+cfx_value cfx__plan_filled(const cfx__plan *p, cfx_value v) {
     if (v.tag == CFX_TAG_NODE)
         return cfx_is_bad(p->constants[v.spare]) ? p->given[v.spare] : p->constants[v.spare];
     if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
         return v;
     cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
     for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-        cfx_list_append(cfx_as_list(out), filled(p, cfx_as_list(v)->items[i]));
+        cfx_list_append(cfx_as_list(out), cfx__plan_filled(p, cfx_as_list(v)->items[i]));
     return out;
 }
 
@@ -290,7 +155,7 @@ static bool sees_strides(const cfx_op *op) {
 static cfx_value called(const cfx__plan *p, const cfx__run_step *s, cfx_op *op) {
     cfx_value args[CFX_MAX_ARGS];
     for (int i = 0; i < s->nbound; i++)
-        args[i] = filled(p, s->bound[i]);
+        args[i] = cfx__plan_filled(p, s->bound[i]);
     cfx_value v = cfx__op_call_bound((cfx_site){0}, op, args);
     if (cfx_ok())
         return fake_of(v);
@@ -341,12 +206,9 @@ static bool lower_step(cfx__lowering *l, int k) {
         kernel->reorder = true;
         return true;
     }
-    if (l->taken[k] || !cfx_is_bad(p->constants[k]) || kernel->kind == CFX__PLAN_INPUT)
+    if (l->taken[k] || l->passed[k] || !cfx_is_bad(p->constants[k]) ||
+        kernel->kind == CFX__PLAN_INPUT)
         return true;
-    if (s->op == &cfx_op__assert_tensor_metadata) { /* holds for these sizes: it has run */
-        p->constants[k] = cfx_none();
-        return true;
-    }
     if (s->item || cfx__plan_passes(l, k) || cfx__plan_is_same(l, k)) {
         kernel->kind = s->item ? CFX__PLAN_ITEM : CFX__PLAN_PASS;
         kernel->x = (int)(s->item ? cfx_as_list(s->args)->items[0] : s->bound[0]).spare;
@@ -366,8 +228,16 @@ static bool lower_step(cfx__lowering *l, int k) {
     bool fused = cfx__plan_fuse(l, k) >= 0;
     cfx_scope_close(mark);
     l->clean[k] |= !fused && keeps_finite(l, s);
-    return cfx_ok() && (fused || lower_call(l, k));
+    if (fused || !cfx_ok() || !lower_call(l, k))
+        return cfx_ok() && fused;
+    mark = cfx_scope_open();
+    if (!kernel->reorder && cfx__plan_group_step(l, k, kernel->op))
+        kernel->kind = CFX__PLAN_NONE;
+    cfx_scope_close(mark);
+    return cfx_ok();
 }
+
+void cfx__plan_call(cfx__lowering *l, int k) { l->plan->kernels[k].kind = CFX__PLAN_CALL; }
 
 /* ---- lifetimes ------------------------------------------------------------------------------- */
 
@@ -381,32 +251,35 @@ static void note_last(void *user, int slot) {
         t->last[slot] = t->now;
 }
 
+/* The slots that a kernel reads, or stores beside its own. */
 static void each_kernel_read(const cfx__plan_kernel *k, cfx__plan_slot_fn *fn, void *user) {
     switch (k->kind) {
     case CFX__PLAN_CALL:
-    case CFX__PLAN_OUTPUT: cfx__plan_each_read(k->step, fn, user); break;
+    case CFX__PLAN_OUTPUT:
+        cfx__plan_each_read(k->step, fn, user);
+        break;
     case CFX__PLAN_READY:
         if (k->add >= 0)
             fn(user, k->add);
         fn(user, k->x);
         break;
+    case CFX__PLAN_LOOP:
+        for (int i = 0; i < k->nreads; i++)
+            fn(user, k->reads[i]);
+        for (int i = 0; i < k->nwrites; i++)
+            fn(user, k->writes[i]);
+        break;
     case CFX__PLAN_PASS:
-    case CFX__PLAN_ITEM: fn(user, k->x); break;
-    default: break;
+    case CFX__PLAN_ITEM:
+        fn(user, k->x);
+        break;
+    default:
+        break;
     }
 }
 
 static void *room_for(cfx__plan *p, int n) {
     return cfx__arena_alloc(&p->arena, (size_t)n * sizeof(int));
-}
-
-/* The slots that an in-place form wrote to, as far as they are read later. */
-static void find_also(cfx__lowering *l, int k, const int *last) {
-    cfx__plan_kernel *kernel = &l->plan->kernels[k];
-    kernel->also = room_for(l->plan, k);
-    for (int s = 0; s < k; s++)
-        if (l->object[s] == l->object[k] && last[s] > k)
-            kernel->also[kernel->nalso++] = s;
 }
 
 /* A slot is freed by the kernel that reads it last, or by its own. */
@@ -423,8 +296,6 @@ static void find_lifetimes(cfx__lowering *l) {
         cfx__plan_kernel *kernel = &p->kernels[k];
         kernel->frees = room_for(p, kernel->nfrees);
         kernel->nfrees = 0;
-        if (kernel->kind == CFX__PLAN_CALL && kernel->op != kernel->step->op)
-            find_also(l, k, t.last);
     }
     for (int k = 0; k < p->n; k++) {
         cfx__plan_kernel *by = &p->kernels[t.last[k]];
@@ -445,6 +316,9 @@ static void plan_free(void *obj) {
     cfx__plan *p = obj;
     for (int k = 0; k < p->n; k++) {
         cfx_drop(p->kernels[k].ready);
+        cfx_drop(p->kernels[k].loop);
+        for (int i = 0; i < p->kernels[k].nreads; i++)
+            cfx_drop(p->kernels[k].read_like[i]);
         cfx_drop(p->kernels[k].x_like);
         cfx_drop(p->kernels[k].like);
     }
@@ -486,10 +360,8 @@ static cfx__plan *plan_new(cfx__steps *steps) {
 
 static bool lower(cfx__lowering *l, bool *written, bool *varies) {
     cfx__plan *p = l->plan;
-    for (int k = 0; k < p->n; k++)
-        cfx__plan_each_read(&p->steps->steps[k], count_use, l->uses);
-    if (l->e->inputs.n != p->ninputs || !find_objects(l, written) ||
-        !find_variation(l, written, varies) || !run_fake(l, varies))
+    if (l->e->inputs.n != p->ninputs || !cfx__plan_find_objects(l, written) ||
+        !cfx__plan_find_variation(l, written, varies) || !run_fake(l, varies))
         return false;
     for (int k = 0; k < p->n; k++) {
         const cfx_opcode op = p->steps->steps[k].node->op;
@@ -499,14 +371,29 @@ static bool lower(cfx__lowering *l, bool *written, bool *varies) {
         if (cfx_is_bad(p->constants[k]) && op == CFX_CALL_FUNCTION && is_known(p->wanted[k]))
             p->constants[k] = cfx_value_keep(p->wanted[k]);
     }
+    cfx__plan_pass_by(l);
+    cfx__plan_find_readers(l);
     int ready = 0;
     for (int k = 0; k < p->n; k++)
         if (!lower_step(l, k))
             return false;
+    cfx__plan_make_loops(l);
     for (int k = 0; k < p->n; k++)
-        ready += p->kernels[k].kind == CFX__PLAN_READY;
+        ready += p->kernels[k].kind == CFX__PLAN_READY || p->kernels[k].nchain > 1;
     find_lifetimes(l);
     return ready > 0; /* else the interpreter does as well */
+}
+
+static void lowering_free(cfx__lowering *l) {
+    for (size_t i = 0; i < l->groups.len; i++)
+        VEC_FREE(l->groups.data[i].members);
+    VEC_FREE(l->groups);
+    cfx__free(l->first);
+    cfx__free(l->readers);
+    cfx__free(l->object);
+    cfx__free(l->group);
+    cfx__free(l->members);
+    cfx__free(l->taken);
 }
 
 cfx__plan *cfx__plan_make(const cfx_execution *e) {
@@ -516,19 +403,19 @@ cfx__plan *cfx__plan_make(const cfx_execution *e) {
     bool fine = false;
     if (p) {
         size_t n = (size_t)p->n + 1;
+        bool *flags = cfx__alloc0(5 * n * sizeof *flags);
         cfx__lowering l = {.plan = p,
                            .e = e,
-                           .uses = cfx__alloc0(n * sizeof *l.uses),
-                           .taken = cfx__alloc0(n * sizeof *l.taken),
-                           .clean = cfx__alloc0(n * sizeof *l.clean),
-                           .object = cfx__alloc0(n * sizeof *l.object)};
-        bool *flags = cfx__alloc0(2 * n * sizeof *flags);
-        fine = lower(&l, flags, flags + n);
-        cfx__free(l.uses);
-        cfx__free(l.taken);
-        cfx__free(l.clean);
-        cfx__free(l.object);
-        cfx__free(flags);
+                           .taken = flags,
+                           .clean = flags + n,
+                           .passed = flags + 2 * n,
+                           .object = cfx__alloc0(n * sizeof *l.object),
+                           .group = cfx__alloc(n * sizeof *l.group),
+                           .members = cfx__alloc0(n * sizeof *l.members)};
+        for (size_t k = 0; k < n; k++)
+            l.group[k] = -1;
+        fine = lower(&l, flags + 3 * n, flags + 4 * n);
+        lowering_free(&l);
     }
     cfx_scope_close(mark);
     if (fine)

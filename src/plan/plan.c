@@ -22,9 +22,8 @@ static bool same_input(cfx_value have, cfx_value v) {
 
 /* Whether the weight of an input or a node is what it was. */
 static bool same_weight(const cfx__plan_weight *w, const cfx_execution *e) {
-    cfx_value now = w->input < 0
-                        ? cfx__module_read((cfx_site){0}, e->module, w->node->target.name)
-                        : e->inputs.v[w->input];
+    cfx_value now = w->input < 0 ? cfx__module_read((cfx_site){0}, e->module, w->node->target.name)
+                                 : e->inputs.v[w->input];
     return now.tag == CFX_TAG_TENSOR && cfx_as_tensor(now) == w->tensor &&
            cfx_as_tensor(now)->storage->version == w->version &&
            !cfx_as_tensor(now)->storage->foreign;
@@ -33,8 +32,8 @@ static bool same_weight(const cfx__plan_weight *w, const cfx_execution *e) {
 /* Whether all that somebody wants to see has a value in the plan. */
 static bool shows(const cfx__plan *p, const cfx_execution *e) {
     for (int k = 0; k < p->n && e->watcher; k++)
-        if (p->kernels[k].kind == CFX__PLAN_NONE && cfx_is_bad(p->constants[k]) &&
-            cfx__plan_wants(e, p->kernels[k].step->node))
+        if (p->kernels[k].kind == CFX__PLAN_NONE && !p->kernels[k].stored &&
+            cfx_is_bad(p->constants[k]) && cfx__plan_wants(e, p->kernels[k].step->node))
             return false;
     return true;
 }
@@ -247,18 +246,65 @@ static cfx_value run_ready(frame *f, const cfx__plan_kernel *k) {
     return cfx_bad();
 }
 
+/* What a watcher makes of the value of a node. */
+static cfx_value seen(frame *f, const cfx_node *n, cfx_value v) {
+    if (cfx_is_bad(v) || !cfx__plan_wants(f->e, n))
+        return v;
+    cfx_value other = f->e->watcher->see(f->e->watcher, (cfx_node *)n, v);
+    f->dirty |= !cfx_is_none(other);
+    return cfx_is_none(other) ? v : other;
+}
+
+/* Runs a loop and stores what it gives beside the value of its own slot. */
+static cfx_value run_loop(frame *f, const cfx__plan_kernel *k) {
+    char *data[CFX__LOOP_LANES];
+    cfx_value made[CFX__LOOP_LANES], own = cfx_none();
+    for (int i = 0; i < k->nreads; i++) {
+        const cfx_tensor *t = operand(f, k->reads[i], k->read_like[i]);
+        if (!t)
+            return cfx_bad();
+        data[i] = t->data;
+    }
+    for (int i = 0; i < k->nwrites; i++) {
+        const cfx_tensor *like = cfx_as_tensor(f->plan->given[k->writes[i]]);
+        cfx_tensor *t =
+            cfx__tensor_empty(f->e->at, like->dtype, false, like->ndim, like->shape, like->stride);
+        if (cfx__obj_is_bad(t))
+            return cfx_bad();
+        data[k->nreads + i] = t->data;
+        made[i] = cfx_tensor_value(t);
+    }
+    cfx__loop_run(k->loop, data);
+    for (int i = 0; i < k->nwrites; i++) {
+        const cfx__plan_kernel *at = &f->plan->kernels[k->writes[i]];
+        if (at == k)
+            own = made[i];
+        else
+            store(f, k->writes[i], seen(f, at->step->node, made[i]));
+    }
+    return own;
+}
+
 static cfx_value run_kernel(frame *f, const cfx__plan_kernel *k) {
     switch (k->kind) {
-    case CFX__PLAN_INPUT: return f->e->inputs.v[k->input];
-    case CFX__PLAN_PASS: return f->values[k->x];
-    case CFX__PLAN_ITEM: return cfx_at(f->values[k->x], k->index);
-    case CFX__PLAN_CALL: return run_call(f, k);
-    case CFX__PLAN_READY: return run_ready(f, k);
+    case CFX__PLAN_INPUT:
+        return f->e->inputs.v[k->input];
+    case CFX__PLAN_PASS:
+        return f->values[k->x];
+    case CFX__PLAN_ITEM:
+        return cfx_at(f->values[k->x], k->index);
+    case CFX__PLAN_CALL:
+        return run_call(f, k);
+    case CFX__PLAN_READY:
+        return run_ready(f, k);
+    case CFX__PLAN_LOOP:
+        return run_loop(f, k);
     case CFX__PLAN_OUTPUT:
         reorder(f, k->step->args);
         own_constants(f, k->step->args);
         return filled(f, cfx_as_list(k->step->args)->items[0]);
-    default: return f->values[k - f->plan->kernels];
+    default:
+        return f->values[k - f->plan->kernels];
     }
 }
 
@@ -272,15 +318,7 @@ static bool is_idle(const frame *f, int slot) {
 static void run_slot(frame *f, int slot) {
     const cfx__plan_kernel *k = &f->plan->kernels[slot];
     size_t mark = cfx_scope_open();
-    cfx_value v = run_kernel(f, k);
-    if (!cfx_is_bad(v) && cfx__plan_wants(f->e, k->step->node)) {
-        cfx_value other = f->e->watcher->see(f->e->watcher, k->step->node, v);
-        f->dirty |= !cfx_is_none(other);
-        v = cfx_is_none(other) ? v : other;
-    }
-    store(f, slot, v);
-    for (int i = 0; i < k->nalso; i++)
-        store(f, k->also[i], v);
+    store(f, slot, seen(f, k->step->node, run_kernel(f, k)));
     cfx_scope_close(mark);
     if (cfx_ok())
         for (int i = 0; i < k->nfrees; i++)
@@ -296,8 +334,8 @@ static cfx_value run(void *form, const cfx_execution *e) {
     f.have = (bool *)(f.values + n);
     memcpy(f.values, p->constants, n * sizeof *f.values);
     memset(f.have, 0, n * sizeof *f.have);
-    cfx_tensor *room = p->scratch ? cfx__tensor_empty(e->at, CFX_U8, false, 1, &p->scratch, NULL)
-                                  : NULL;
+    cfx_tensor *room =
+        p->scratch ? cfx__tensor_empty(e->at, CFX_U8, false, 1, &p->scratch, NULL) : NULL;
     f.scratch = room ? room->data : NULL;
     cfx_value result = cfx_none();
     for (int k = 0; k < p->n && cfx_ok(); k++) {

@@ -10,6 +10,7 @@
 
 #include "../ops/ready.h"
 #include "../run/run.h"
+#include "loop.h"
 
 typedef enum cfx__plan_kind {
     CFX__PLAN_NONE,  /* constant, or inside another kernel */
@@ -18,6 +19,7 @@ typedef enum cfx__plan_kind {
     CFX__PLAN_ITEM,  /* item `index` of slot x */
     CFX__PLAN_CALL,  /* an operator as the dispatcher runs it */
     CFX__PLAN_READY, /* a kernel made ready */
+    CFX__PLAN_LOOP,  /* steps of several nodes, block by block */
     CFX__PLAN_OUTPUT
 } cfx__plan_kind;
 
@@ -33,10 +35,15 @@ typedef struct cfx__plan_kernel {
     cfx_tensor *x_like, *like; /* READY: how x has to lie, and what the result is; fake, counted */
     bool reorder;        /* tensors read are brought to the strides of `wanted` first */
     int nposts;          /* READY: nodes in the epilogue */
-    int nchain, *chain;  /* READY: the slots that it computes, in order; the last has its result */
+    int nchain, *chain;  /* READY, LOOP: the slots that it computes, in order; the last has its
+                            own result */
+    cfx__loop *loop;     /* LOOP; counted */
+    int nreads, *reads;  /* LOOP: slots that it reads, in the order of the loop's */
+    cfx_tensor **read_like; /* LOOP: how those have to lie; fake or constant, counted */
+    int nwrites, *writes; /* LOOP: slots that it stores, the same */
     bool hides;          /* READY: for finite operands only; others are run apart */
     bool guard_x, guard_add; /* READY: where one is not known to be finite */
-    int nalso, *also;    /* slots that get the result too: an in-place form wrote to them */
+    bool stored;         /* NONE: the loop that has it stores its value all the same */
     int nfrees, *frees;  /* slots whose last use this is */
 } cfx__plan_kernel;
 
@@ -66,14 +73,28 @@ typedef struct cfx__plan {
 
 /* ---- lowering -------------------------------------------------------------------------------- */
 
+/* Steps that go through the same elements: one loop kernel. */
+typedef struct cfx__plan_group {
+    int ndim;
+    int64_t shape[CFX_MAX_DIMS];
+    int row;          /* how many of the last dims are a row that some member folds; 0: none */
+    VEC(int) members; /* slots */
+} cfx__plan_group;
+
+typedef struct cfx__plan_member cfx__plan_member;
+
 /* A plan being made. */
 typedef struct cfx__lowering {
     cfx__plan *plan;
     const cfx_execution *e;
-    int *uses;    /* by slot: how many steps read it */
+    int *first, *readers; /* by slot: readers[first[k]] .. readers[first[k + 1] - 1] read slot k */
+    bool *passed; /* by slot: gives its argument again, which is read instead */
     bool *taken;  /* by slot: inside a kernel already */
     bool *clean;  /* by slot: finite where the operands of guarded kernels are */
     int *object;  /* by slot: the first slot of those that an in-place form makes one */
+    int *group;   /* by slot: the group that it is a member of; -1: none */
+    cfx__plan_member **members; /* by slot: how it is part of a loop; in the plan's arena */
+    VEC(cfx__plan_group) groups;
 } cfx__lowering;
 
 /* Whether somebody wants to see the value of a node. */
@@ -91,11 +112,30 @@ bool cfx__plan_is_same(const cfx__lowering *l, int slot);
 typedef void cfx__plan_slot_fn(void *user, int slot);
 void cfx__plan_each_read(const cfx__run_step *s, cfx__plan_slot_fn *fn, void *user);
 bool cfx__plan_reads(const cfx__run_step *s, int slot);
+/* A template with the tensors that the plan gives, fake or constant, in its slots; scope. */
+cfx_value cfx__plan_filled(const cfx__plan *p, cfx_value v);
 /* Whether all elements of a float32 tensor are finite. */
 bool cfx__plan_is_finite(const cfx_tensor *t);
+/* Finds which slots are one object, because in-place forms write to it (marked in `written`); steps
+ * then read the slot that has it as it is now, and in-place forms can be functional ones. False
+ * where the graph does what is not planned. */
+bool cfx__plan_find_objects(cfx__lowering *l, bool *written);
+/* Which slots differ from run to run. False where a constant would be drawn from the generator. */
+bool cfx__plan_find_variation(cfx__lowering *l, const bool *written, bool *varies);
+/* Lets steps read past those that only give their argument again. */
+void cfx__plan_pass_by(cfx__lowering *l);
+/* Fills l->first and l->readers. */
+void cfx__plan_find_readers(cfx__lowering *l);
 /* Makes a ready kernel of step `slot` and what can follow it in one go; the slot that has the
  * result, or -1 where there is none. */
 int cfx__plan_fuse(cfx__lowering *l, int slot);
+/* Makes step k, which calls op, part of a loop kernel; false where it cannot be. What it gives is
+ * known already. */
+bool cfx__plan_group_step(cfx__lowering *l, int k, cfx_op *op);
+/* Makes the kernels of all groups. */
+void cfx__plan_make_loops(cfx__lowering *l);
+/* Leaves step k, whose result is known, to the dispatcher. */
+void cfx__plan_call(cfx__lowering *l, int k);
 /* Weights and bias of a convolution with the normalisation at step `norm` in them; false where that
  * is not constant. Scope. */
 bool cfx__plan_fold_norm(const cfx__lowering *l, int norm, cfx_value *weight, cfx_value *bias);

@@ -18,14 +18,29 @@ static void put_value(cfx__text *t, cfx_value v) {
     }
 }
 
-static const char *name_of(const cfx__plan_kernel *k) {
+/* "loop of add, rsqrt, mul" */
+static const char *loop_name(const cfx__plan *p, const cfx__plan_kernel *k) {
+    cfx__text t = {0};
+    cfx__text_puts(&t, "loop of");
+    for (int i = 0; i < k->nchain; i++) {
+        cfx_op *op = cfx__plan_op(p->kernels[k->chain[i]].step);
+        cfx__text_printf(&t, "%s %s", i ? "," : "", cfx__op_info_of(op)->schema->name);
+    }
+    return cfx__text_take(&t);
+}
+
+static const char *name_of(const cfx__plan *p, const cfx__plan_kernel *k) {
     switch (k->kind) {
     case CFX__PLAN_CALL: return cfx_op_name(k->op);
     case CFX__PLAN_READY: return k->ready->name;
-    case CFX__PLAN_PASS: return "as it is";
-    case CFX__PLAN_ITEM: return "item";
+    case CFX__PLAN_LOOP: return loop_name(p, k);
     default: return "";
     }
+}
+
+/* Whether a kernel computes: what is only passed on is no line. */
+static bool computes(const cfx__plan_kernel *k) {
+    return k->kind == CFX__PLAN_CALL || k->kind == CFX__PLAN_READY || k->kind == CFX__PLAN_LOOP;
 }
 
 static int64_t bytes_of(cfx_value v) {
@@ -43,12 +58,11 @@ static int64_t peak_of(const cfx__plan *p) {
     int64_t now = 0, peak = 0;
     for (int k = 0; k < p->n; k++) {
         const cfx__plan_kernel *kernel = &p->kernels[k];
-        bool made = kernel->kind == CFX__PLAN_CALL || kernel->kind == CFX__PLAN_READY;
-        now += made ? bytes_of(p->given[k]) : 0;
+        now += computes(kernel) || kernel->stored ? bytes_of(p->given[k]) : 0;
         peak = now > peak ? now : peak;
         for (int i = 0; i < kernel->nfrees; i++) {
-            cfx__plan_kind kind = p->kernels[kernel->frees[i]].kind;
-            if (kind == CFX__PLAN_CALL || kind == CFX__PLAN_READY)
+            const cfx__plan_kernel *freed = &p->kernels[kernel->frees[i]];
+            if (computes(freed) || freed->stored)
                 now -= bytes_of(p->given[kernel->frees[i]]);
         }
     }
@@ -63,10 +77,10 @@ static const char *plan_text(const cfx__plan *p) {
         bool constant = !cfx_is_bad(p->constants[k]);
         constants += constant && kernel->step->op;
         fused += !constant && kernel->kind == CFX__PLAN_NONE;
-        if (kernel->kind != CFX__PLAN_CALL && kernel->kind != CFX__PLAN_READY)
+        if (!computes(kernel))
             continue;
         kernels++;
-        cfx__text_printf(&t, "%-28s %-34s ", kernel->step->node->name, name_of(kernel));
+        cfx__text_printf(&t, "%-28s %-34s ", kernel->step->node->name, name_of(p, kernel));
         put_value(&t, p->given[k]);
         if (kernel->kind == CFX__PLAN_READY && kernel->nposts)
             cfx__text_printf(&t, ", %d at its end", kernel->nposts);

@@ -12,58 +12,54 @@
 
 enum { STREAM_FROM = 16 << 20 }; /* results of so many bytes bypass the caches */
 
-/* An operand as the iteration sees it: dimension 0 is the innermost. */
+/* An operand as the iteration sees it. */
 typedef struct {
     char *data;
     cfx_dtype dtype, as;
-    int size;                     /* of an element of dtype */
-    bool direct;                  /* lies in iteration order, in the loop's dtype */
-    bool stream;                  /* a direct result too large to stay in any cache */
-    bool constant;                /* one element for all */
-    int64_t stride[CFX_MAX_DIMS]; /* bytes */
+    int size;      /* of an element of dtype */
+    bool direct;   /* lies in iteration order, in the loop's dtype */
+    bool stream;   /* a direct result too large to stay in any cache */
+    bool constant; /* one element for all */
 } lane;
 
 typedef struct {
     cfx__iter_loop *loop;
     const void *params;
-    int nout, n, ndim;
-    int64_t shape[CFX_MAX_DIMS];
+    int nout, n;
+    cfx__iter_dims dims;
+    int64_t stride[CFX__ITER_MAX][CFX_MAX_DIMS];
     lane lanes[CFX__ITER_MAX];
 } plan;
 
-/* ---- moving between a lane and a block ------------------------------------------------------- */
+/* ---- moving between an operand and a block --------------------------------------------------- */
 
-typedef struct {
-    int64_t index[CFX_MAX_DIMS];
-    char *at;
-} cursor;
-
-static void cursor_set(cursor *c, const plan *p, const lane *l, int64_t linear) {
-    c->at = l->data;
-    for (int d = 0; d < p->ndim; d++) {
-        c->index[d] = linear % p->shape[d];
-        linear /= p->shape[d];
-        c->at += c->index[d] * l->stride[d];
+void cfx__iter_cursor_set(cfx__iter_cursor *c, char *data, int64_t linear) {
+    c->at = data;
+    for (int d = 0; d < c->ndim; d++) {
+        c->index[d] = linear % c->shape[d];
+        linear /= c->shape[d];
+        c->at += c->index[d] * c->stride[d];
     }
 }
 
-/* Walks `n` elements from the cursor on, a run of the innermost dimension at a time. */
-static void transfer(cursor *c, const plan *p, const lane *l, char *block, int64_t n, bool in) {
-    int size = cfx_dtype_size(l->as);
+/* Walks a run of the innermost dimension at a time. */
+void cfx__iter_cursor_move(cfx__iter_cursor *c, cfx_dtype dtype, char *block, cfx_dtype as,
+                           int64_t n, bool in) {
+    int size = cfx_dtype_size(as);
     while (n > 0) {
-        int64_t run = p->shape[0] - c->index[0];
+        int64_t run = c->shape[0] - c->index[0];
         if (run > n)
             run = n;
         if (in)
-            cfx__convert(block, size, l->as, c->at, l->stride[0], l->dtype, run);
+            cfx__convert(block, size, as, c->at, c->stride[0], dtype, run);
         else
-            cfx__convert(c->at, l->stride[0], l->dtype, block, size, l->as, run);
+            cfx__convert(c->at, c->stride[0], dtype, block, size, as, run);
         block += run * size;
         n -= run;
         c->index[0] += run;
-        c->at += run * l->stride[0];
-        for (int d = 0; c->index[d] == p->shape[d] && d + 1 < p->ndim; d++) {
-            c->at += l->stride[d + 1] - c->index[d] * l->stride[d];
+        c->at += run * c->stride[0];
+        for (int d = 0; c->index[d] == c->shape[d] && d + 1 < c->ndim; d++) {
+            c->at += c->stride[d + 1] - c->index[d] * c->stride[d];
             c->index[d] = 0;
             c->index[d + 1]++;
         }
@@ -98,13 +94,17 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
         return;
     }
     _Alignas(64) char block[CFX__ITER_MAX][CFX__ITER_BLOCK * 16];
-    cursor cursors[CFX__ITER_MAX];
+    cfx__iter_cursor cursors[CFX__ITER_MAX];
     for (int i = 0; i < p->n; i++) {
         const lane *l = &p->lanes[i];
-        if (l->constant)
+        if (l->constant) {
             cfx__convert_in(block[i], l->as, l->data, 0, l->dtype, CFX__ITER_BLOCK);
-        else if (!l->direct)
-            cursor_set(&cursors[i], p, l, begin);
+        } else if (!l->direct) {
+            cursors[i].shape = p->dims.shape;
+            cursors[i].stride = p->stride[i];
+            cursors[i].ndim = p->dims.ndim;
+            cfx__iter_cursor_set(&cursors[i], l->data, begin);
+        }
     }
     for (int64_t at = begin; at < end; at += CFX__ITER_BLOCK) {
         int64_t n = end - at < CFX__ITER_BLOCK ? end - at : CFX__ITER_BLOCK;
@@ -112,7 +112,7 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
             const lane *l = &p->lanes[i];
             ptr[i] = l->direct && !l->stream ? l->data + at * l->size : block[i];
             if (i >= p->nout && !l->direct && !l->constant)
-                transfer(&cursors[i], p, l, block[i], n, true);
+                cfx__iter_cursor_move(&cursors[i], l->dtype, block[i], l->as, n, true);
         }
         p->loop(ptr, n, p->params);
         for (int i = 0; i < p->nout; i++) {
@@ -120,7 +120,7 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
             if (l->stream)
                 stream_out(l->data + at * l->size, block[i], n * l->size);
             else if (!l->direct)
-                transfer(&cursors[i], p, l, block[i], n, false);
+                cfx__iter_cursor_move(&cursors[i], l->dtype, block[i], l->as, n, false);
         }
     }
 #ifdef __SSE2__
@@ -130,67 +130,70 @@ static void run_range(void *arg, int64_t begin, int64_t end) {
 
 /* ---- planning -------------------------------------------------------------------------------- */
 
-/* Whether dimension a should come inside b: the order of the first lane that can tell. */
-static bool inside(const plan *p, int a, int b) {
+void cfx__iter_dims_of(cfx__iter_dims *d, int ndim, const int64_t *shape) {
+    d->ndim = ndim ? ndim : 1;
+    d->shape[0] = 1;
+    for (int i = 0; i < ndim; i++)
+        d->shape[i] = shape[ndim - 1 - i];
+}
+
+void cfx__iter_strides(const cfx__iter_dims *d, const cfx_tensor *t, int64_t *stride) {
+    const int size = cfx_dtype_size(t->dtype);
+    for (int i = 0; i < d->ndim; i++) {
+        int from = t->ndim - 1 - i;
+        bool broadcast = from < 0 || (t->shape[from] == 1 && d->shape[i] != 1);
+        stride[i] = /* an empty operand's may be absurd; it is never walked */
+            broadcast ? 0 : (int64_t)((uint64_t)t->stride[from] * (uint64_t)size);
+    }
+}
+
+/* Whether dimension a should come inside b: the order of the first operand that can tell. */
+static bool inside(const cfx__iter_dims *p, int a, int b) {
     for (int i = 0; i < p->n; i++) {
-        int64_t sa = p->lanes[i].stride[a], sb = p->lanes[i].stride[b];
+        int64_t sa = p->stride[i][a], sb = p->stride[i][b];
         if (sa && sb && sa != sb)
             return sa < sb;
     }
     return false;
 }
 
-static void swap_dims(plan *p, int a, int b) {
+static void swap_dims(cfx__iter_dims *p, int a, int b) {
     int64_t t = p->shape[a];
     p->shape[a] = p->shape[b];
     p->shape[b] = t;
     for (int i = 0; i < p->n; i++) {
-        t = p->lanes[i].stride[a];
-        p->lanes[i].stride[a] = p->lanes[i].stride[b];
-        p->lanes[i].stride[b] = t;
+        t = p->stride[i][a];
+        p->stride[i][a] = p->stride[i][b];
+        p->stride[i][b] = t;
     }
 }
 
-static void order_dims(plan *p) {
+void cfx__iter_order(cfx__iter_dims *p) {
     for (int i = 1; i < p->ndim; i++)
         for (int k = i; k > 0 && inside(p, k, k - 1); k--)
             swap_dims(p, k, k - 1);
 }
 
-/* Joins neighbouring dimensions that every lane walks as one. */
-static void join_dims(plan *p) {
-    int last = 0;
+void cfx__iter_join(cfx__iter_dims *p, int *split) {
+    int last = 0, below = *split > 0;
     for (int d = 1; d < p->ndim; d++) {
-        bool one = true;
+        bool one = d != *split;
         for (int i = 0; i < p->n; i++)
-            one &= p->lanes[i].stride[d] == p->lanes[i].stride[last] * p->shape[last];
+            one &= p->stride[i][d] == p->stride[i][last] * p->shape[last];
         if (one) {
             p->shape[last] *= p->shape[d];
             continue;
         }
-        if (p->shape[d] == 1)
+        if (p->shape[d] == 1 && d != *split)
             continue;
         last++;
+        below += d < *split;
         p->shape[last] = p->shape[d];
         for (int i = 0; i < p->n; i++)
-            p->lanes[i].stride[last] = p->lanes[i].stride[d];
+            p->stride[i][last] = p->stride[i][d];
     }
     p->ndim = last + 1;
-}
-
-static void lane_init(lane *l, cfx__iter_operand o, const cfx_tensor *like) {
-    l->data = o.t->data;
-    l->dtype = o.t->dtype;
-    l->as = o.as;
-    l->size = cfx_dtype_size(l->dtype);
-    l->constant = o.t->numel == 1 && like->numel != 1;
-    for (int d = 0; d < like->ndim; d++) {
-        int from = o.t->ndim - 1 - d;
-        bool broadcast =
-            from < 0 || (o.t->shape[from] == 1 && like->shape[like->ndim - 1 - d] != 1);
-        l->stride[d] = /* an empty operand's may be absurd; it is never walked */
-            broadcast ? 0 : (int64_t)((uint64_t)o.t->stride[from] * (uint64_t)l->size);
-    }
+    *split = below;
 }
 
 /* Everything contiguous, of one shape and in the loop's dtype: no plan is needed. */
@@ -219,23 +222,27 @@ void cfx__iter_pointwise(cfx__iter_loop *loop, int nout, int nin, const cfx__ite
         return;
     }
     plan p;
+    int split = 0;
     p.loop = loop;
     p.params = params;
     p.nout = nout;
-    p.n = n;
-    p.ndim = like->ndim ? like->ndim : 1;
-    p.shape[0] = 1;
-    for (int d = 0; d < like->ndim; d++)
-        p.shape[d] = like->shape[like->ndim - 1 - d];
+    p.n = p.dims.n = n;
+    p.dims.stride = p.stride;
+    cfx__iter_dims_of(&p.dims, like->ndim, like->shape);
     for (int i = 0; i < n; i++) {
-        p.lanes[i].stride[0] = 0;
-        lane_init(&p.lanes[i], operands[i], like);
+        const cfx_tensor *t = operands[i].t;
+        p.lanes[i] = (lane){.data = t->data,
+                            .dtype = t->dtype,
+                            .as = operands[i].as,
+                            .size = cfx_dtype_size(t->dtype),
+                            .constant = t->numel == 1 && like->numel != 1};
+        cfx__iter_strides(&p.dims, t, p.stride[i]);
     }
-    order_dims(&p);
-    join_dims(&p);
+    cfx__iter_order(&p.dims);
+    cfx__iter_join(&p.dims, &split);
     for (int i = 0; i < n; i++) {
         lane *l = &p.lanes[i];
-        bool linear = p.ndim == 1 && (l->stride[0] == l->size || like->numel == 1);
+        bool linear = p.dims.ndim == 1 && (p.stride[i][0] == l->size || like->numel == 1);
         l->direct = linear && l->dtype == l->as;
         l->stream = i < nout && l->direct && like->numel * l->size >= STREAM_FROM;
     }

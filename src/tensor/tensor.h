@@ -245,6 +245,35 @@ typedef struct cfx__iter_operand {
     cfx_dtype as;        /* what the loop reads or writes */
 } cfx__iter_operand;
 
+/* Dimensions that several operands are walked through together; number 0 is the innermost. */
+typedef struct cfx__iter_dims {
+    int n, ndim; /* operands, dimensions: one at least */
+    int64_t shape[CFX_MAX_DIMS];
+    int64_t (*stride)[CFX_MAX_DIMS]; /* by operand, in bytes; 0 where it is broadcast */
+} cfx__iter_dims;
+/* Dimensions of a shape; strides are still to be set. */
+void cfx__iter_dims_of(cfx__iter_dims *d, int ndim, const int64_t *shape);
+/* Strides of t broadcast to those dimensions. */
+void cfx__iter_strides(const cfx__iter_dims *d, const cfx_tensor *t, int64_t *stride);
+/* Brings dimensions in the order of the first operand that can tell. */
+void cfx__iter_order(cfx__iter_dims *d);
+/* Joins neighbours that every operand walks as one; those below `*split` not with others. The
+ * number of dimensions that the first *split became is put there. */
+void cfx__iter_join(cfx__iter_dims *d, int *split);
+
+/* A place in an operand on the way through dimensions. */
+typedef struct cfx__iter_cursor {
+    const int64_t *shape, *stride;
+    int ndim;
+    int64_t index[CFX_MAX_DIMS];
+    char *at;
+} cfx__iter_cursor;
+/* Sets a cursor to element number `linear`; c->shape, stride and ndim are the caller's. */
+void cfx__iter_cursor_set(cfx__iter_cursor *c, char *data, int64_t linear);
+/* The next n elements, of dtype d, to a contiguous block of dtype `as`, or from there. */
+void cfx__iter_cursor_move(cfx__iter_cursor *c, cfx_dtype d, char *block, cfx_dtype as, int64_t n,
+                           bool in);
+
 /* Runs `loop` over nout results and nin operands broadcast to the shape of the first result:
  * conversion, strides and threads are dealt with here. `cost` is about how many times costlier an
  * element is than a plain addition (1 for that; 30 for a transcendental function). */

@@ -65,6 +65,8 @@ static void kernel_masked_fill(cfx_op_call *c) {
     cfx_tensor *out = c->out[0], *self = arg_tensor(c, 0), *mask = arg_tensor(c, 1);
     cfx_tensor *value = arg_tensor(c, 2);
     cfx_dtype d = out->dtype;
+    if (value && !value->data)
+        return; /* a note of what is not known yet cannot be made */
     value = value ? cfx__tensor_to_dtype(value, d) : cfx__tensor_scalar(c->args[2], d, false);
     if (op_failed())
         return;
@@ -74,6 +76,12 @@ static void kernel_masked_fill(cfx_op_call *c) {
                            : size == 4 ? choose_4
                            : size == 8 ? choose_8
                                        : choose_16;
+    if (c->note) {
+        loop_note(c->note, CFX__LOOP_EACH, loop, d, 1, value->data, (size_t)size);
+        loop_operand(c->note, self, d);
+        loop_operand(c->note, mask, CFX_BOOL);
+        return;
+    }
     cfx__iter_pointwise(loop, 1, 2, (cfx__iter_operand[]){{out, d}, {self, d}, {mask, CFX_BOOL}},
                         value->data, 1);
 }
@@ -81,13 +89,12 @@ static void kernel_masked_fill(cfx_op_call *c) {
 CFX_OP(masked_fill_Scalar) = {
     "aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
     "torch.masked_fill Tensor.masked_fill", .shape = shape_masked_fill,
-    .kernel = kernel_masked_fill,
-    .dtypes = CFX_IN_ANY, .effects = CFX_POINTWISE, GRAD(masked_fill, READ(1)),
-    .core = core_masked_fill};
+    .kernel = kernel_masked_fill, .dtypes = CFX_IN_ANY,
+    .effects = CFX_POINTWISE | CFX_LOOPS, GRAD(masked_fill, READ(1)), .core = core_masked_fill};
 CFX_OP(masked_fill_Tensor) = {
     "aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", NULL,
-    .shape = shape_masked_fill, .kernel = kernel_masked_fill,
-    .dtypes = CFX_IN_ANY, .effects = CFX_POINTWISE,
+    .shape = shape_masked_fill, .kernel = kernel_masked_fill, .dtypes = CFX_IN_ANY,
+    .effects = CFX_POINTWISE | CFX_LOOPS,
     GRAD(masked_fill, READ(1)), .core = core_masked_fill};
 
 /* ---- masked_scatter, masked_select ---------------------------------------------------------- */

@@ -90,6 +90,21 @@ static void run(norm_rows *r, cfx_dtype d) {
     cfx__parallel(r->m, grain_of((double)r->n * 2), d == CFX_F32 ? rows_f32 : rows_f64, r);
 }
 
+/* Notes the rows; w and b say only whether there are such. */
+static void note_rows(cfx_op_call *c, cfx_tensor *w, cfx_tensor *b, double eps, bool rms) {
+    cfx_tensor *x = arg_tensor(c, 0);
+    norm_rows r = {.w = w, .b = b, .eps = eps, .rms = rms};
+    const cfx_dtype d = x->dtype == CFX_F64 ? CFX_F64 : CFX_F32;
+    if (c->nout > 1)
+        return;
+    loop_note(c->note, CFX__LOOP_ROW, d == CFX_F32 ? row_f32 : row_f64, d, 3, &r, sizeof r);
+    cfx_tensor *const operands[] = {x, w, b};
+    for (int i = 0; i < COUNT(operands); i++)
+        if (operands[i])
+            loop_operand(c->note, operands[i], d);
+    c->note->row = (int)arg_count(c, 1);
+}
+
 static const void *data_of(const cfx_tensor *t) { return t ? t->data : NULL; }
 
 /* A tensor of ones or zeros keeps nothing: statistics of rows without elements. */
@@ -113,7 +128,11 @@ static void shape_layer_norm(cfx_op_call *c) {
 }
 
 static void kernel_layer_norm(cfx_op_call *c) {
-    const cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 2), *b = arg_tensor(c, 3);
+    cfx_tensor *x = arg_tensor(c, 0), *w = arg_tensor(c, 2), *b = arg_tensor(c, 3);
+    if (c->note) {
+        note_rows(c, w, b, arg_float(c, 4), false);
+        return;
+    }
     norm_rows r = {.x = x->data,
                    .w = data_of(w),
                    .b = data_of(b),
@@ -156,7 +175,7 @@ CFX_OP(layer_norm) = {
     .kernel = kernel_layer_norm,
     .decompose = decompose_layer_norm,
     .dtypes = CFX_IN_FLOAT,
-    .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS, .autocast = CFX_CAST_F32_ON_GPU};
+    .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS | CFX_LOOPS, .autocast = CFX_CAST_F32_ON_GPU};
 
 /* ---- backward ------------------------------------------------------------------------------- */
 
@@ -277,6 +296,10 @@ static double rms_eps(const cfx_op_call *c) {
 
 /* Halves are dealt with here, not lifted before: eps depends on them. */
 static void kernel_rms_norm(cfx_op_call *c) {
+    if (c->note) {
+        note_rows(c, arg_tensor(c, 2), NULL, rms_eps(c), true);
+        return;
+    }
     cfx_dtype d = arg_tensor(c, 0)->dtype == CFX_F64 ? CFX_F64 : CFX_F32;
     const cfx_tensor *x = cfx__tensor_contiguous_as(arg_tensor(c, 0), d),
                      *w = as(arg_tensor(c, 2), x);
@@ -337,7 +360,7 @@ CFX_OP(rms_norm) = {
     .shape = shape_rms_norm,
     .kernel = kernel_rms_norm,
     .decompose = decompose_rms_norm,
-    .effects = CFX_COMPOSITE};
+    .effects = CFX_COMPOSITE | CFX_LOOPS};
 
 static void shape_rms_norm_back(cfx_op_call *c) {
     const cfx_tensor *g = arg_tensor(c, 0), *x = arg_tensor(c, 1), *w = arg_tensor(c, 4);

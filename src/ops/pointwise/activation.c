@@ -145,7 +145,7 @@ static void decompose_log_sigmoid(cfx_op_call *c) {
 
 CFX_OP(gelu) = {"aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor",
                 "torch.nn.functional.gelu",
-                .shape = shape_gelu, .kernel = kernel_gelu, .effects = CFX_POINTWISE,
+                .shape = shape_gelu, .kernel = kernel_gelu, .effects = CFX_POINTWISE | CFX_LOOPS,
                 GRAD(gelu, READ(0))};
 CFX_OP(silu) = {"aten::silu(Tensor self) -> Tensor", "torch._C._nn.silu", POINTWISE(silu),
                 GRAD(silu, READ(0)), .core = core_silu};

@@ -64,7 +64,8 @@ static void kernel_rsub(cfx_op_call *c) {
 }
 
 #define REVERSED                                                                                   \
-    .shape = shape_rsub, .kernel = kernel_rsub, .row = &row_sub, .effects = CFX_POINTWISE
+    .shape = shape_rsub, .kernel = kernel_rsub, .row = &row_sub,                                   \
+    .effects = CFX_POINTWISE | CFX_LOOPS
 
 CFX_OP(add_Tensor) = {"aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
                       "torch.add Tensor.add operator.add",
@@ -173,6 +174,8 @@ static void divide(cfx_op_call *c, const pointwise_row *r) {
     cfx_dtype compute, result;
     if (!pointwise_dtypes(c, r, &compute, &result))
         return;
+    if (c->note && cfx__dtype_is_int(compute))
+        return;
     if (cfx__dtype_is_int(compute) && c->out[0]->numel && holds_zero(c->args[1]))
         op_fail(c, "ZeroDivisionError");
     else
@@ -219,9 +222,10 @@ static void shape_addcdiv(cfx_op_call *c) {
 }
 
 #define DIVIDES(id)                                                                                \
-    .shape = shape_pointwise, .kernel = kernel_division, .row = &row_##id, .effects = CFX_POINTWISE
+    .shape = shape_pointwise, .kernel = kernel_division, .row = &row_##id,                         \
+    .effects = CFX_POINTWISE | CFX_LOOPS
 #define DIVIDES_BY_MODE                                                                            \
-    .shape = shape_div_mode, .kernel = kernel_div_mode, .effects = CFX_POINTWISE
+    .shape = shape_div_mode, .kernel = kernel_div_mode, .effects = CFX_POINTWISE | CFX_LOOPS
 
 CFX_OP(div_Tensor) = {"aten::div.Tensor(Tensor self, Tensor other) -> Tensor",
                       "torch.div Tensor.div operator.truediv", POINTWISE(div) | CFX_NUMBERS,

@@ -140,7 +140,8 @@ CFX_OP(pow_Tensor_Tensor) = {"aten::pow.Tensor_Tensor(Tensor self, Tensor expone
                              .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(pow_Tensor_Scalar) = {"aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
                              NULL, .shape = shape_pow_Scalar, .kernel = kernel_pow_Scalar,
-                             .row = &row_pow, .effects = CFX_POINTWISE, GRAD(pow, READ(0)),
+                             .row = &row_pow, .effects = CFX_POINTWISE | CFX_LOOPS,
+                             GRAD(pow, READ(0)),
                              .inplace = "Scalar", .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(pow_Scalar) = {"aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor", NULL,
                       POINTWISE(pow), GRAD(pow, READ(1) | RESULT(0)),

@@ -227,10 +227,11 @@ static void kernel_clamp_Tensor(cfx_op_call *c) {
 }
 
 #define CLAMPS(bounds)                                                                             \
-    .shape = shape_clamp, .kernel = kernel_clamp, .row = &bounds, .effects = CFX_POINTWISE
+    .shape = shape_clamp, .kernel = kernel_clamp, .row = &bounds,                                  \
+    .effects = CFX_POINTWISE | CFX_LOOPS
 #define CLAMPS_BY_TENSORS(bounds)                                                                  \
     .shape = shape_clamp_Tensor, .kernel = kernel_clamp_Tensor, .row = &bounds,                    \
-    .effects = CFX_POINTWISE
+    .effects = CFX_POINTWISE | CFX_LOOPS
 
 CFX_OP(clamp) = {"aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
                  "torch.clamp Tensor.clamp", CLAMPS(both_bounds), GRAD(clamp, READ(0))};
@@ -292,22 +293,38 @@ static void shape_where(cfx_op_call *c) {
     out_broadcast(c, 0, where_dtype(c), n, t);
 }
 
+static void note_where(cfx_op_call *c, cfx__iter_loop *loop, cfx_dtype d) {
+    loop_note(c->note, CFX__LOOP_EACH, loop, d, 1, NULL, 0);
+    loop_operand(c->note, arg_tensor(c, 0), CFX_BOOL);
+    for (int i = 1; i < 3; i++) {
+        loop_operand(c->note, arg_tensor(c, i), d);
+        if (!arg_tensor(c, i))
+            memcpy(c->note->in[i].number, cfx__tensor_scalar(c->args[i], d, false)->data,
+                   (size_t)cfx_dtype_size(d));
+    }
+}
+
 static void kernel_where(cfx_op_call *c) {
     cfx_dtype d = c->out[0]->dtype;
-    cfx__iter_operand o[4] = {{c->out[0], d}, {arg_tensor(c, 0), CFX_BOOL}};
-    for (int i = 1; i < 3; i++)
-        o[i + 1] = (cfx__iter_operand){
-            arg_tensor(c, i) ? arg_tensor(c, i) : cfx__tensor_scalar(c->args[i], d, false), d};
     int size = cfx_dtype_size(d);
     cfx__iter_loop *loop = size == 1   ? choose_8
                            : size == 2 ? choose_16
                            : size == 4 ? choose_32
                            : size == 8 ? choose_64
                                        : choose_128;
+    if (c->note) {
+        note_where(c, loop, d);
+        return;
+    }
+    cfx__iter_operand o[4] = {{c->out[0], d}, {arg_tensor(c, 0), CFX_BOOL}};
+    for (int i = 1; i < 3; i++)
+        o[i + 1] = (cfx__iter_operand){
+            arg_tensor(c, i) ? arg_tensor(c, i) : cfx__tensor_scalar(c->args[i], d, false), d};
     cfx__iter_pointwise(loop, 1, 3, o, NULL, 1);
 }
 
-#define CHOOSES .shape = shape_where, .kernel = kernel_where, .dtypes = CFX_IN_ANY
+#define CHOOSES                                                                                    \
+    .shape = shape_where, .kernel = kernel_where, .dtypes = CFX_IN_ANY, .effects = CFX_LOOPS
 
 CFX_FAMILY(INDEX);
 CFX_OP(where_self) = {"aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",

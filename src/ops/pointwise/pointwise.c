@@ -190,8 +190,34 @@ pointwise_params pointwise_numbers(const cfx_op_call *c, const pointwise_row *r)
     return p;
 }
 
+/* What pointwise_run would do. A lone element that has to be narrowed first is left to it. */
+static void note_run(cfx__loop_note *s, const pointwise_row *r, cfx_dtype compute, int n,
+                     const cfx_value *operands, const pointwise_params *p) {
+    cfx_dtype as;
+    cfx__iter_loop *loop = loop_for(r, compute, &as);
+    loop_note(s, n <= CFX__LOOP_OPERANDS ? CFX__LOOP_EACH : CFX__LOOP_NONE, loop,
+              result_of(r->rule, as), r->cost, p, sizeof *p);
+    for (int i = 0; i < n && s->kind != CFX__LOOP_NONE; i++) {
+        cfx_tensor *t = operands[i].tag == CFX_TAG_TENSOR ? cfx_as_tensor(operands[i]) : NULL;
+        loop_operand(s, t, as);
+        if (!t) {
+            box b, small;
+            const cfx_tensor *x = boxed(&b, operands[i]);
+            if (x->dtype != compute && is_narrowed(r, compute))
+                x = narrowed(&small, x, compute);
+            cfx__convert(s->in[i].number, 0, as, x->data, 0, x->dtype, 1);
+        } else if (t->ndim == 0 && t->dtype != compute && is_narrowed(r, compute)) {
+            s->kind = CFX__LOOP_NONE;
+        }
+    }
+}
+
 void pointwise_run(cfx_op_call *c, const pointwise_row *r, cfx_dtype compute, int n,
                    const cfx_value *operands, const pointwise_params *p) {
+    if (c->note) {
+        note_run(c->note, r, compute, n, operands, p);
+        return;
+    }
     cfx_dtype as;
     cfx__iter_loop *loop = loop_for(r, compute, &as);
     cfx__iter_operand o[CFX__ITER_MAX];

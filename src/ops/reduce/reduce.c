@@ -294,6 +294,32 @@ void reduce_run(const reduction *r) {
     cfx__parallel(units, GRAIN / (each ? each : 1) + 1, run_units, &p);
 }
 
+/* ---- as a step of a loop --------------------------------------------------------------------- */
+
+static void fold_row(void *const *p, int64_t n, const void *params) {
+    const reduce_loops *l = *(const reduce_loops *const *)params;
+    _Alignas(16) char acc[64];
+    l->start(acc, 1);
+    l->fold(acc, &(reduce_tile){.x = p[1], .nk = 1, .sk = n, .nr = n, .sr = 1});
+    l->finish(p, acc, 1, n, NULL);
+}
+
+void reduce_run_or_note(cfx_op_call *c, const reduction *r) {
+    if (!c->note) {
+        reduce_run(r);
+        return;
+    }
+    int row = 0;
+    while (row < r->x->ndim && r->mask >> (r->x->ndim - 1 - row) & 1)
+        row++;
+    const uint64_t last = row ? all_dims(r->x) ^ (all_dims(r->x) >> row) : 0;
+    if (!row || r->mask != last || r->nout != 1 || r->params || r->ordered || r->loops->size > 64)
+        return;
+    loop_note(c->note, CFX__LOOP_FOLD, fold_row, r->out_as[0], 1, &r->loops, sizeof r->loops);
+    loop_operand(c->note, (cfx_tensor *)r->x, r->as);
+    c->note->row = row;
+}
+
 /* ---- what rows share ------------------------------------------------------------------------- */
 
 const reduce_loops *reducer_for(const reducer *r, cfx_dtype d, cfx_dtype *as) {

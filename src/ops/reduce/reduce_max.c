@@ -61,7 +61,7 @@ static void run_max(cfx_op_call *c, const reducer *r, uint64_t mask, int i) {
     run.loops = reducer_need(c, r, run.x->dtype, &run.as);
     run.out_as[0] = run.as;
     if (run.loops)
-        reduce_run(&run);
+        reduce_run_or_note(c, &run);
 }
 
 /* ---- amax, amin: any dims; max, min: all of them --------------------------------------------- */
@@ -100,7 +100,8 @@ static void kernel_amax(cfx_op_call *c) {
 }
 
 #define AMAX(id, text)                                                                             \
-    .shape = shape_amax, .kernel = kernel_amax, .row = &(const max_row) { &id, text }
+    .shape = shape_amax, .kernel = kernel_amax, .effects = CFX_LOOPS,                              \
+    .row = &(const max_row) { &id, text }
 
 CFX_OP(amax) = {"aten::amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
                 "torch.amax Tensor.amax", AMAX(maxes, "amax"), GRAD(amax, READ(0) | RESULT(0))};

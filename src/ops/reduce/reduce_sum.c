@@ -203,7 +203,10 @@ static void kernel_sum(cfx_op_call *c) {
         return;
     run.loops = reducer_need(c, r->reducer, in, &run.as);
     /* a dtype that was asked for is taken first, as if by to(dtype) */
-    run.x = x->dtype != in && run.as != in ? cfx__tensor_to_dtype(x, in) : x;
+    const bool converted = x->dtype != in && run.as != in;
+    if (converted && c->note)
+        return;
+    run.x = converted ? cfx__tensor_to_dtype(x, in) : x;
     bool truth = r->kind == LIKE_ALL || r->kind == LIKE_ALL_DIMS;
     if (truth && x->dtype == CFX_U8)
         run.loops = r->reducer->b8, run.as = CFX_U8;
@@ -212,11 +215,12 @@ static void kernel_sum(cfx_op_call *c) {
     bool counted = r->kind == LIKE_COUNT || run.as == CFX_BOOL;
     run.out_as[0] = truth ? out : counted ? CFX_I64 : run.as;
     if (!op_failed())
-        reduce_run(&run);
+        reduce_run_or_note(c, &run);
 }
 
 #define SUM(id, ...)                                                                               \
-    .shape = shape_sum, .kernel = kernel_sum, .row = &(const sum_row) { &id, __VA_ARGS__ }
+    .shape = shape_sum, .kernel = kernel_sum, .effects = CFX_LOOPS,                                \
+    .row = &(const sum_row) { &id, __VA_ARGS__ }
 
 CFX_OP(sum) = {"aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",
                "torch.sum Tensor.sum", SUM(sums, LIKE_SUM, -1, -1, 1), GRAD(sum, 0),

@@ -70,9 +70,24 @@ static void run_softmax(cfx_dtype d, soft_job *s, const cfx_tensor *x, int dim) 
     cfx__parallel(units, 4096 / each + 1, d == CFX_F64 ? f64_run : f32_run, s);
 }
 
+static void note_softmax(cfx_op_call *c, const soft_row *r) {
+    cfx_tensor *x = arg_tensor(c, 0);
+    const bool wide = c->out[0]->dtype == CFX_F64;
+    if (x->ndim == 0 || arg_dim(c, 1, x->ndim) != x->ndim - 1)
+        return;
+    loop_note(c->note, CFX__LOOP_ROW, wide ? f64_soft_row : f32_soft_row, wide ? CFX_F64 : CFX_F32,
+              6, &r->kind, sizeof r->kind);
+    loop_operand(c->note, x, wide ? CFX_F64 : CFX_F32);
+    c->note->row = 1;
+}
+
 static void kernel_softmax(cfx_op_call *c) {
     const soft_row *r = c->op->row;
     cfx_tensor *out = c->out[0];
+    if (c->note) {
+        note_softmax(c, r);
+        return;
+    }
     const cfx_tensor *x = cfx__tensor_contiguous_as(arg_tensor(c, 0), out->dtype);
     if (op_failed())
         return;
@@ -91,9 +106,8 @@ static void decompose_softmax(cfx_op_call *c) {
 
 #define SOFTMAX(kind_, dtype_)                                                                     \
     .shape = shape_softmax, .kernel = kernel_softmax, .dtypes = CFX_IN_NUMBER,                     \
-    .row = &(const soft_row) { kind_, dtype_ }
-#define SOFTMAX_INT(kind_)                                                                         \
-    SOFTMAX(kind_, 2), .decompose = decompose_softmax, .effects = CFX_COMPOSITE
+    .row = &(const soft_row) { kind_, dtype_ }, .effects = CFX_LOOPS
+#define SOFTMAX_INT(kind_) SOFTMAX(kind_, 2) | CFX_COMPOSITE, .decompose = decompose_softmax
 
 CFX_OP(_softmax) = {"aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor",
                     SOFTMAX(SOFT, -1), GRAD(softmax, RESULT(0))};

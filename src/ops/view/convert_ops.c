@@ -8,7 +8,15 @@ CFX_FAMILY(VIEW);
 /* ---- copies ---------------------------------------------------------------------------------- */
 
 /* A copy of self in a dtype and a memory format. */
-static void kernel_copy_first(cfx_op_call *c) { cfx__tensor_copy(c->out[0], arg_tensor(c, 0)); }
+static void kernel_copy_first(cfx_op_call *c) {
+    cfx_tensor *t = arg_tensor(c, 0);
+    if (!c->note) {
+        cfx__tensor_copy(c->out[0], t);
+        return;
+    }
+    loop_note(c->note, CFX__LOOP_COPY, NULL, c->out[0]->dtype, 1, NULL, 0);
+    loop_operand(c->note, t, t->dtype);
+}
 
 static void shape_clone(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
@@ -42,7 +50,7 @@ static void decompose_contiguous(cfx_op_call *c) {
 
 CFX_OP(clone) = {"aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
                  "torch.clone Tensor.clone", .shape = shape_clone, .kernel = kernel_copy_first,
-                 .dtypes = CFX_IN_ANY, GRAD(same, 0)};
+                 .dtypes = CFX_IN_ANY, .effects = CFX_LOOPS, GRAD(same, 0)};
 CFX_OP(lift_fresh_copy) = {"aten::lift_fresh_copy(Tensor self) -> Tensor", NULL,
                            .shape = shape_clone, .kernel = kernel_copy_first,
                            .dtypes = CFX_IN_ANY, GRAD(same, 0),
@@ -52,7 +60,7 @@ CFX_OP(_to_copy) = {
     "device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? "
     "memory_format=None) -> Tensor",
     "torch._to_copy", .shape = shape_to_copy, .kernel = kernel_copy_first,
-    .dtypes = CFX_IN_ANY, GRAD(same, 0)};
+    .dtypes = CFX_IN_ANY, .effects = CFX_LOOPS, GRAD(same, 0)};
 CFX_OP(contiguous) = {
     "aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)",
     "Tensor.contiguous", .decompose = decompose_contiguous, .effects = CFX_COMPOSITE};
