@@ -58,7 +58,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     count = 0;
     cfx_value inputs = cfx_list_value(0, NULL);
     for (int i = 0; i < 3; i++) {
-        nodes[count++] = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
+        static const char *const names[] = {"x", "y", "z"};
+        nodes[count++] = cfx_graph_placeholder(g, names[i], NULL, false, CFX_NONE);
         cfx_list_append(cfx_as_list(inputs), cfx_tensor_value(fuzz_tensor(&b)));
     }
     for (int i = 0; i < 12 && b.at < b.end; i++)
