@@ -65,6 +65,23 @@ TEST(pass_dead_code_keeps_effects) {
     HAS_NOT(code, "exp");
 }
 
+TEST(pass_batch_norm_before_an_in_place_activation_is_folded) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, p_w: \"f32[4, 3, 1, 1]\", p_g: \"f32[4]\", p_b: \"f32[4]\", "
+             "b_mean: \"f32[4]\", b_var: \"f32[4]\", x: \"f32[2, 3, 5, 5]\"):\n"
+             "        conv2d: \"f32[2, 4, 5, 5]\" = torch.ops.aten.conv2d.default(x, p_w)\n"
+             "        batch_norm: \"f32[2, 4, 5, 5]\" = torch.ops.aten.batch_norm.default(conv2d, "
+             "p_g, p_b, b_mean, b_var, False, 0.1, 1e-05, True)\n"
+             "        relu_: \"f32[2, 4, 5, 5]\" = torch.ops.aten.relu_.default(batch_norm)\n"
+             "        add: \"f32[2, 4, 5, 5]\" = torch.ops.aten.add.Tensor(relu_, batch_norm)\n"
+             "        return (add,)\n");
+    cfx_program *was = cfx_program_copy(p);
+    const char *code = code_after("fold_batch_norm", p, 1);
+    HAS_NOT(code, "batch_norm");
+    HAS(code, "relu_.default(conv2d)");
+    CHECK_NEAR(difference(was, p, cfx_randn(cfx_list(2, 3, 5, 5))), 0, 1e-5);
+}
+
 TEST(pass_noops_minds_writes) {
     cfx_program *p = program_of(
         HEAD "    def forward(self, x: \"f32[2, 4]\"):\n"
