@@ -15,6 +15,8 @@ extern "C" {
  * whole, by name ("aten.linear.default" or "linear"), or None. A new program; scope. NULL, with an
  * error that names the node, where it cannot be done. */
 CFX_API cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep);
+/* The same with every operator left whole: run_decompositions({}). */
+CFX_API cfx_program *cfx_functionalize(const cfx_program *p);
 
 /* ---- patterns -------------------------------------------------------------------------------- */
 

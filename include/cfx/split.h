@@ -53,8 +53,9 @@ CFX_API cfx_module *cfx_partition(cfx_module *gm, cfx_supports_fn *supports, voi
                                   bool single);
 
 /* The reverse: the graph of the child called so, or of each GraphModule that is called where NULL,
- * takes the place of the calls. What it names is then found below the child's path. In place; how
- * many calls were inlined, -1 with an error. */
+ * takes the place of the calls, call_module or torch.ops.higher_order.invoke_subgraph. What it
+ * names is then found below the child's path. In place; how many calls were inlined, -1 with an
+ * error. */
 CFX_API int cfx_inline(cfx_module *gm, const char *child);
 
 /* The part of a program from some nodes to others as a program of its own: what lies between, those

@@ -3,7 +3,7 @@
  * or leave out what nothing writes to, and need not ask in which order reads and writes come. */
 #include "pass.h"
 
-enum { WRITTEN = 1, ESCAPES = 2 };
+enum { WRITTEN = 1, ESCAPES = 2, SHARED = 4 };
 
 static uint32_t find(const cfx__alias *a, uint32_t i) {
     while (a->root[i] != i)
@@ -12,8 +12,11 @@ static uint32_t find(const cfx__alias *a, uint32_t i) {
 }
 
 static void join(cfx__alias *a, const cfx_node *n, const cfx_node *m) {
-    if (n->graph == a->graph && m->graph == a->graph)
-        a->root[find(a, cfx__node_of(n)->id)] = find(a, cfx__node_of(m)->id);
+    if (n->graph != a->graph || m->graph != a->graph)
+        return;
+    uint32_t from = find(a, cfx__node_of(n)->id), to = find(a, cfx__node_of(m)->id);
+    a->root[from] = to;
+    a->flags[to] |= SHARED;
 }
 
 static void join_inputs(cfx__alias *a, const cfx_node *n) {
@@ -127,6 +130,7 @@ static uint8_t flags_of(const cfx__alias *a, const cfx_node *n) {
 
 bool cfx__alias_written(const cfx__alias *a, const cfx_node *n) { return flags_of(a, n) & WRITTEN; }
 bool cfx__alias_escapes(const cfx__alias *a, const cfx_node *n) { return flags_of(a, n) & ESCAPES; }
+bool cfx__alias_shared(const cfx__alias *a, const cfx_node *n) { return flags_of(a, n) & SHARED; }
 
 bool cfx__alias_same(const cfx__alias *a, const cfx_node *n, const cfx_node *m) {
     uint32_t i = cfx__node_of(n)->id, k = cfx__node_of(m)->id;

@@ -31,7 +31,7 @@ static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
     cfx_op_fn *fn = op->effects & CFX_COMPOSITE ? op->decompose : NULL;
     if (op->core)
         fn = op->core_early || fn || !early ? op->core : NULL;
-    return fn && !is_kept((cfx__rerun *)r, op) ? fn : NULL;
+    return fn && !((cfx__rerun *)r)->whole && !is_kept((cfx__rerun *)r, op) ? fn : NULL;
 }
 
 static void note(cfx__recorder *r, cfx_site at, cfx_node *n) {
@@ -221,6 +221,7 @@ typedef struct {
     cfx__worlds worlds;
     const int *order;
     cfx_value keep;
+    bool whole;
     recording world[CFX__WORLDS];
 } decomposing;
 
@@ -238,6 +239,7 @@ static bool record(decomposing *d, int k) {
                           .k = k,
                           .order = d->order,
                           .keep = d->keep,
+                          .whole = d->whole,
                           .recorder = {.graph = cfx_graph_new(),
                                        .functional = true,
                                        .numbers = d->worlds.symbols.len > 0,
@@ -327,12 +329,12 @@ static cfx_program *decomposed(decomposing *d) {
     return p;
 }
 
-cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep) {
+static cfx_program *decompose(const cfx_program *p, cfx_value keep, bool whole) {
     if (!p || !cfx_program_sync(p) || !cfx__program_binds(p) || !cfx_program_infer(p))
         return NULL;
     size_t mark = cfx_scope_open();
     int *order = input_order(p);
-    decomposing d = {.from = p, .order = order, .keep = keep};
+    decomposing d = {.from = p, .order = order, .keep = keep, .whole = whole};
     cfx__worlds_of(&d.worlds, p);
     cfx_program *out = decomposed(&d);
     for (int k = 0; k < CFX__WORLDS; k++)
@@ -341,3 +343,9 @@ cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep) {
     cfx__free(order);
     return cfx_scope_return(mark, cfx_ok() ? out : NULL);
 }
+
+cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep) {
+    return decompose(p, keep, false);
+}
+
+cfx_program *cfx_functionalize(const cfx_program *p) { return decompose(p, cfx_none(), true); }

@@ -6,6 +6,7 @@ typedef struct inlining {
     cfx_node *call;
     cfx_module *child;
     const char *prefix; /* of what the child names: "submod_0." */
+    int first;          /* argument of the call that is the child's first */
     cfx_dict *values;   /* node of the child to value of the graph */
 } inlining;
 
@@ -45,7 +46,7 @@ static cfx_value copy_node(inlining *in, const cfx_node *n) {
 
 /* Copies the child's nodes before the call; its result. */
 static cfx_value copy_nodes(inlining *in) {
-    int number = 0;
+    int number = in->first;
     cfx_each_node(in->child->graph, n) {
         cfx_value v = cfx_none();
         if (n->op == CFX_OUTPUT)
@@ -96,7 +97,7 @@ static void put_result(cfx_node *call, cfx_value v) {
 
 static bool inline_call(cfx_node *call, cfx_module *child, const char *prefix) {
     size_t mark = cfx_scope_open();
-    inlining in = {call, child, prefix, cfx_dict_new()};
+    inlining in = {call, child, prefix, call->op == CFX_CALL_MODULE ? 0 : 2, cfx_dict_new()};
     cfx_value v = cfx_bad();
     if (child->graph->tree)
         cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, (cfx_site){0},
@@ -109,9 +110,21 @@ static bool inline_call(cfx_node *call, cfx_module *child, const char *prefix) {
     return cfx_ok();
 }
 
-/* Whether a node calls a GraphModule, the one of that path where there is one. */
+/* The path of the module that a node calls, itself or by invoke_subgraph; NULL where it calls none.
+ */
+static const char *path_called(const cfx_node *n) {
+    if (n->op == CFX_CALL_MODULE)
+        return n->target.name;
+    const char *higher = cfx_node_higher_order(n);
+    bool invokes = higher && !strcmp(higher, "invoke_subgraph");
+    const cfx_node *get = invokes ? cfx_node_input(n, 0) : NULL;
+    return get && get->op == CFX_GET_ATTR ? get->target.name : NULL;
+}
+
+/* The GraphModule that a node calls, or NULL. */
 static cfx_module *called(const cfx_module *gm, const cfx_node *n) {
-    cfx_module *m = n->op == CFX_CALL_MODULE ? cfx_module_find(gm, n->target.name) : NULL;
+    const char *path = path_called(n);
+    cfx_module *m = path ? cfx_module_find(gm, path) : NULL;
     return m && m->graph ? m : NULL;
 }
 
@@ -126,10 +139,13 @@ int cfx_inline(cfx_module *gm, const char *child) {
         before = done;
         cfx_each_node(gm->graph, n) {
             cfx_module *m = called(gm, n);
-            if (!m || (child && strcmp(n->target.name, child)))
+            if (!m || (child && strcmp(path_called(n), child)))
                 continue;
             size_t mark = cfx_scope_open();
-            done += inline_call(n, m, cfx__text_format("%s.", n->target.name));
+            cfx_node *get = n->op == CFX_CALL_MODULE ? NULL : cfx_node_input(n, 0);
+            done += inline_call(n, m, cfx__text_format("%s.", path_called(n)));
+            if (get && !get->num_users)
+                cfx_graph_erase(get);
             cfx_scope_close(mark);
             if (!cfx_ok())
                 return -1;
@@ -142,10 +158,10 @@ int cfx__inline_all(cfx_module *gm, const char *prefix) {
     int done = 0;
     cfx_each_node(gm->graph, n) {
         cfx_module *m = called(gm, n);
-        if (!m || strncmp(n->target.name, prefix, strlen(prefix)))
+        if (!m || strncmp(path_called(n), prefix, strlen(prefix)))
             continue;
         size_t mark = cfx_scope_open();
-        const char *path = cfx__text_format("%s", n->target.name);
+        const char *path = cfx__text_format("%s", path_called(n));
         cfx_each_node(m->graph, in) if (in->op == CFX_CALL_MODULE || in->op == CFX_GET_ATTR)
             cfx_module_set_attr(gm, in->target.name, cfx_module_attr(m, in->target.name));
         done += inline_call(n, m, "");

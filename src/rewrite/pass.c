@@ -72,6 +72,17 @@ cfx_node *cfx__call_new(cfx_node *at, const cfx_node *like, const char *op, cfx_
     return made;
 }
 
+void cfx__loosen_views(cfx_node *n) {
+    cfx_op *reshape = cfx_op_find("aten.reshape.default"), *view = cfx_op_find("aten.view.default");
+    cfx_each_user(n, u) {
+        if (cfx__call_op(u->user) == view)
+            cfx_node_set_target(u->user,
+                                (cfx_target){.op = reshape, .name = cfx_op_name(reshape)});
+        else if (cfx__node_aliased(u->user) == n)
+            cfx__loosen_views(u->user);
+    }
+}
+
 /* ---- options and graphs ---------------------------------------------------------------------- */
 
 const char *cfx__pass_text(const cfx_dict *options, const char *name) {

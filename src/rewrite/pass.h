@@ -23,6 +23,9 @@ bool cfx__call_set(cfx_node *n, const char *name, cfx_value v);
 /* A call of an ATen overload ("aten.linear.default") before `at`, with the origin of `like`. */
 cfx_node *cfx__call_new(cfx_node *at, const cfx_node *like, const char *op, cfx_value args,
                         cfx_value kwargs);
+/* n is not in one piece any more: views of it, and of views of it, that would need that may copy
+ * from now on. */
+void cfx__loosen_views(cfx_node *n);
 
 /* Gives a layer another tensor for one of its arguments: in the place of the old one where nothing
  * else uses that, else as a parameter of its own, called `fallback` where there was none. */
@@ -53,7 +56,8 @@ void cfx__alias_close(cfx__alias *a);
  * came later are not written to. */
 bool cfx__alias_written(const cfx__alias *a, const cfx_node *n);
 bool cfx__alias_escapes(const cfx__alias *a, const cfx_node *n);
-/* Whether two nodes may share memory. */
+/* Whether another node may be of the same memory; whether two are. */
+bool cfx__alias_shared(const cfx__alias *a, const cfx_node *n);
 bool cfx__alias_same(const cfx__alias *a, const cfx_node *n, const cfx_node *m);
 
 /* The tensor of a parameter, buffer or constant that nothing writes to; NULL where n is none. */
@@ -77,9 +81,11 @@ void cfx__affine_apply(const cfx__affine *a, int dim, cfx_tensor **weight, cfx_t
 /* ---- passes ---------------------------------------------------------------------------------- */
 
 extern const cfx_pass cfx__pass_dead_code, cfx__pass_remove_noops, cfx__pass_common,
-    cfx__pass_fold_constants, cfx__pass_fold_batch_norm, cfx__pass_merge_linears, cfx__pass_prune,
-    cfx__pass_normalize, cfx__pass_simplify, cfx__pass_recognize,
-    cfx__pass_remove_asserts, cfx__pass_check_nan, cfx__pass_shapes, cfx__pass_to_dtype,
-    cfx__pass_specialize;
+    cfx__pass_fold_constants, cfx__pass_fold_batch_norm, cfx__pass_merge_linears,
+    cfx__pass_merge_convolutions, cfx__pass_prune, cfx__pass_normalize, cfx__pass_simplify,
+    cfx__pass_recognize, cfx__pass_remove_asserts, cfx__pass_check_nan, cfx__pass_shapes,
+    cfx__pass_to_dtype, cfx__pass_specialize, cfx__pass_group_layers, cfx__pass_group_pointwise,
+    cfx__pass_group_rotary, cfx__pass_inline, cfx__pass_reinplace, cfx__pass_functionalize,
+    cfx__pass_tie_weights, cfx__pass_untie_weights, cfx__pass_annotate_types;
 
 #endif

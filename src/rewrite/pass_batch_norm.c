@@ -1,5 +1,5 @@
 /* fold_batch_norm: a batch norm that does not learn is an affine map of channels, and goes into the
- * weights of the convolution or linear layer before it. */
+ * weights of the convolution or linear layer before it, or of those after it. */
 #include <cfx/ops.h>
 
 #include "pass.h"
@@ -8,6 +8,15 @@
 
 static cfx_tensor *wide(cfx_tensor *t) {
     return t ? cfx_to(t, CFX_KW(dtype, cfx_dtype_value(CFX_F64))) : NULL;
+}
+
+/* The weight times a number, in float64, for each of its channels. Weights are large: what is not
+ * in a lower precision is multiplied as it is. */
+static cfx_tensor *scaled(cfx_tensor *weight, cfx_tensor *by) {
+    cfx_value dtype = cfx_dtype_value((cfx_dtype)weight->dtype);
+    if (cfx_dtype_size((cfx_dtype)weight->dtype) < 4)
+        return cfx_contiguous(cfx_to(cfx_mul(wide(weight), by), CFX_KW(dtype, dtype)));
+    return cfx_contiguous(cfx_mul(weight, cfx_to(by, CFX_KW(dtype, dtype))));
 }
 
 bool cfx__affine_of(cfx__affine *a, cfx_tensor *mean, cfx_tensor *var, cfx_tensor *weight,
@@ -32,7 +41,7 @@ void cfx__affine_apply(const cfx__affine *a, int dim, cfx_tensor **weight, cfx_t
     for (int i = 0; i < (*weight)->ndim; i++)
         cfx_list_append(cfx_as_list(shape), cfx_int(i == dim ? -1 : 1));
     cfx_tensor *moved = *bias ? cfx_add(cfx_mul(wide(*bias), a->scale), a->shift) : a->shift;
-    *weight = back(cfx_mul(wide(*weight), cfx_reshape(a->scale, shape)), dtype);
+    *weight = scaled(*weight, cfx_reshape(a->scale, shape));
     *bias = back(moved, dtype);
 }
 
@@ -129,7 +138,91 @@ static bool fold(cfx_program *p, const cfx__alias *a, cfx_node *layer, const cfx
            cfx__call_set_tensor(p, layer, "bias", bias, name);
 }
 
+/* ---- the layers after it --------------------------------------------------------------------- */
+
+/* Whether zeros are put around what the layer reads: the norm would have shifted them too. */
+static bool is_padded(const cfx_node *layer) {
+    cfx_value v = cfx__call_arg(layer, "padding");
+    if (cfx_text(v))
+        return strcmp(cfx_text(v), "valid") != 0;
+    cfx_value zero = cfx_int(0);
+    if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
+        return !cfx_is_none(v) && !cfx_equal_values(v, zero);
+    bool padded = false;
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        padded |= !cfx_equal_values(cfx_as_list(v)->items[i], zero);
+    return padded;
+}
+
+/* Whether n is a layer that takes the norm's result, and only as its input, channel by channel. */
+static bool takes(const cfx_program *p, const cfx__alias *a, const cfx_node *n,
+                  const cfx_node *norm, const cfx_tensor *scale) {
+    cfx_node *w = cfx__call_node(n, "weight"), *b = cfx__call_node(n, "bias");
+    cfx_tensor *weight = cfx__program_constant(p, a, w);
+    cfx_value groups = cfx__call_arg(n, "groups"), turned = cfx__call_arg(n, "transposed");
+    cfx_result r = cfx_node_result(norm);
+    if (channels(n) != 0 || (turned.tag == CFX_TAG_BOOL && cfx_as_bool(turned)) ||
+        cfx__call_node(n, "input") != norm || !weight || w == norm || b == norm || is_padded(n) ||
+        (b && !cfx__program_constant(p, a, b)) || r.kind != CFX_RESULT_TENSOR)
+        return false;
+    int64_t parts = groups.tag == CFX_TAG_INT ? cfx_as_int(groups) : 1;
+    int64_t inputs = weight->shape[1] * parts;
+    return r.ndim == weight->ndim && scale->ndim == 1 && inputs == scale->shape[0];
+}
+
+/* A number for each input channel as a factor of a weight, (results, channels of a group, ...). */
+static cfx_tensor *spread(cfx_tensor *t, const cfx_tensor *weight) {
+    int64_t inner = weight->shape[1], groups = t->shape[0] / inner;
+    cfx_value shape = cfx_list(weight->shape[0], inner);
+    for (int i = 2; i < weight->ndim; i++)
+        cfx_list_append(cfx_as_list(shape), cfx_int(1));
+    cfx_tensor *rows = cfx_reshape(t, cfx_list(groups, 1, inner));
+    rows = cfx_expand(rows, cfx_list(groups, weight->shape[0] / groups, inner));
+    return cfx_reshape(rows, shape);
+}
+
+/* Puts the norm into a layer that takes its result. */
+static bool fold_into(cfx_program *p, const cfx__alias *a, cfx_node *layer, const cfx__affine *n) {
+    cfx_node *w = cfx__call_node(layer, "weight"), *b = cfx__call_node(layer, "bias");
+    cfx_tensor *weight = cfx__program_constant(p, a, w), *bias = cfx__program_constant(p, a, b);
+    cfx_value dtype = cfx_dtype_value((cfx_dtype)weight->dtype), rest = cfx_list_value(0, NULL);
+    for (int i = 1; i < weight->ndim; i++)
+        cfx_list_append(cfx_as_list(rest), cfx_int(i));
+    const char *name = bias_name(p, w);
+    cfx_tensor *moved = cfx_sum(cfx_mul(wide(weight), spread(n->shift, weight)), rest);
+    if (bias)
+        moved = cfx_add(moved, wide(bias));
+    weight = scaled(weight, spread(n->scale, weight));
+    return cfx_ok() && cfx__call_set_tensor(p, layer, "weight", weight, name) &&
+           cfx__call_set_tensor(p, layer, "bias", back(moved, dtype), name);
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
+
+/* The norm in the layer before it; whether that could be. What is written to the norm's result is
+ * then written to the layer's, which nobody else sees. */
+static bool fold_before(cfx_program *p, const cfx__alias *a, cfx_node *n, const cfx__affine *norm) {
+    cfx_node *layer = cfx__call_node(n, "input"), *result = first_result(n);
+    if (!layer || layer->num_users != 1 || cfx__alias_written(a, layer) ||
+        !fold(p, a, layer, norm))
+        return false;
+    cfx_node_replace(result, layer);
+    return true;
+}
+
+/* The norm in all the layers after it; whether that could be. */
+static bool fold_after(cfx_program *p, const cfx__alias *a, cfx_node *n, const cfx__affine *norm) {
+    cfx_node *input = cfx__call_node(n, "input"), *result = first_result(n);
+    bool fits = input && result->num_users && !cfx__alias_written(a, input) &&
+                !cfx__alias_written(a, result);
+    cfx_each_user(result, u) fits = fits && takes(p, a, u->user, result, norm->scale);
+    if (!fits)
+        return false;
+    cfx_each_user(result, u) fits = fits && fold_into(p, a, u->user, norm);
+    if (fits)
+        cfx_node_replace(result, input);
+    return fits;
+}
 
 static int run(cfx_program *p, const cfx_dict *options) {
     (void)options;
@@ -140,11 +233,9 @@ static int run(cfx_program *p, const cfx_dict *options) {
     cfx_each_node(p->module->graph, n) {
         size_t mark = cfx_scope_open();
         cfx__affine norm;
-        cfx_node *layer = read_norm(p, &a, n, &norm) ? cfx__call_node(n, "input") : NULL;
-        cfx_node *result = layer ? first_result(n) : NULL;
-        if (layer && layer->num_users == 1 && !cfx__alias_written(&a, layer) &&
-            fold(p, &a, layer, &norm)) { /* who writes to the result writes to the layer's then */
-            cfx_node_replace(result, layer);
+        if (read_norm(p, &a, n, &norm) &&
+            (fold_before(p, &a, n, &norm) || fold_after(p, &a, n, &norm))) {
+            cfx_node *result = first_result(n);
             if (result != n)
                 cfx_graph_erase(result);
             changes += cfx_graph_erase(n);
@@ -160,8 +251,8 @@ static int run(cfx_program *p, const cfx_dict *options) {
 
 const cfx_pass cfx__pass_fold_batch_norm = {
     .name = "fold_batch_norm",
-    .summary = "puts batch norms into the weights of the convolutions and linear layers before "
-               "them",
+    .summary = "puts batch norms into the weights of the convolutions and linear layers before or "
+               "after them",
     .after = "remove_noops",
     .promise = CFX_PASS_ROUNDED,
     .run = run,

@@ -1,5 +1,5 @@
 /* prune: parameters, buffers and constants that nothing uses leave the program; inputs of the
- * caller's too where it is asked for. */
+ * caller's and results that are not wanted too where it is asked for. */
 #include "pass.h"
 
 static bool is_dropped(const cfx_input_spec *s, bool inputs) {
@@ -30,9 +30,61 @@ static int drop_tensors(const cfx_program *p, cfx_dict *from) {
     return dropped;
 }
 
+/* ---- results --------------------------------------------------------------------------------- */
+
+/* Reads "0+2": wanted[i] tells whether it has number i. */
+static bool read_numbers(const char *list, int count, bool *wanted) {
+    const char *at = list;
+    for (char *end; *at; at = *end == '+' ? end + 1 : end) {
+        long number = strtol(at, &end, 10);
+        if (end == at || number < 0 || number >= count || (*end && *end != '+'))
+            break;
+        wanted[number] = true;
+    }
+    if (*at)
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "outputs are numbers of results with + between, below %d, not '%s'", count, list);
+    return !*at;
+}
+
+/* The results but for those of the caller's that are not wanted. */
+static cfx_value wanted_results(const cfx_program *p, const cfx_list *all, const char *list) {
+    cfx_value kept = cfx_tuple_value(0, NULL);
+    int count = 0, number = 0;
+    for (int i = 0; i < p->noutputs; i++)
+        count += p->outputs[i].kind == CFX_OUT_USER;
+    bool *wanted = cfx__alloc0((size_t)count + 1);
+    bool fine = read_numbers(list, count, wanted);
+    for (int64_t i = 0; fine && i < all->len; i++) {
+        bool users = i < p->noutputs && p->outputs[i].kind == CFX_OUT_USER;
+        if (!users || wanted[number++])
+            cfx_list_append(cfx_as_list(kept), all->items[i]);
+    }
+    cfx__free(wanted);
+    return fine ? kept : cfx_bad();
+}
+
+/* Leaves out the other results, and what only they needed; -1 where the list is none. */
+static int drop_results(cfx_program *p, const char *list) {
+    cfx_node *out = cfx_graph_output_node(p->module->graph);
+    const cfx_list *all = cfx_as_list(cfx_at(out->args, 0));
+    cfx_value kept = wanted_results(p, all, list);
+    if (cfx_is_bad(kept))
+        return -1;
+    int dropped = (int)(all->len - cfx_as_list(kept)->len);
+    if (dropped)
+        cfx_node_set_args(out, cfx_tuple(kept));
+    return dropped + cfx__graph_sweep(p->module->graph, cfx_node_is_impure);
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
 static int run(cfx_program *p, const cfx_dict *options) {
+    const char *outputs = cfx__pass_text(options, "outputs");
     bool inputs = !strcmp(cfx__pass_text(options, "inputs"), "yes");
-    int changes = 0;
+    int changes = *outputs ? drop_results(p, outputs) : 0;
+    if (changes < 0 || !cfx_program_sync(p))
+        return -1;
     cfx_each_node(p->module->graph, n) {
         const cfx_input_spec *s = cfx_program_input(p, n);
         if (s && !n->num_users && is_dropped(s, inputs) && !is_target(p, s))
@@ -45,9 +97,10 @@ static int run(cfx_program *p, const cfx_dict *options) {
 
 const cfx_pass cfx__pass_prune = {
     .name = "prune",
-    .summary = "drops parameters, buffers and constants that nothing uses (inputs=yes: and inputs)",
+    .summary = "drops parameters, buffers and constants that nothing uses (inputs=yes: and inputs; "
+               "outputs=0+2: and results but for these)",
     .after = "dead_code",
-    .options = "inputs=no",
+    .options = "inputs=no outputs=",
     .promise = CFX_PASS_NARROWED,
     .run = run,
 };

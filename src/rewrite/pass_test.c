@@ -1,54 +1,6 @@
 /* Passes: what each does to a small program, that programs compute the same afterwards, and what
  * the manager promises. */
-#include <cfx/emit.h>
-#include <cfx/ops.h>
-#include <cfx/pack.h>
-
-#include "pass.h"
-#include "test.h"
-
-#define HEAD "class GraphModule(torch.nn.Module):\n"
-#define HAS(text, part) CHECK(strstr(text, part) != NULL)
-#define HAS_NOT(text, part) CHECK(strstr(text, part) == NULL)
-
-/* A program from its code. Placeholders p_... and b_... are parameters and buffers with random
- * numbers, those called p_var... positive ones. */
-static cfx_program *program_of(const char *code) {
-    cfx_module *gm = cfx_module_parse(code, "test");
-    cfx_program *p = gm ? cfx_program_new(gm) : NULL;
-    if (!CHECK(p != NULL))
-        return NULL;
-    cfx_each_node(gm->graph, n) {
-        bool buffer = !strncmp(n->name, "b_", 2), param = !strncmp(n->name, "p_", 2);
-        if (n->op != CFX_PLACEHOLDER)
-            continue;
-        cfx_input_kind kind = buffer ? CFX_IN_BUFFER : param ? CFX_IN_PARAMETER : CFX_IN_USER;
-        cfx_result r = cfx_node_result(n);
-        if (kind != CFX_IN_USER)
-            cfx_dict_set(p->state, n->name + 2,
-                         cfx_tensor_value(cfx_abs(cfx_randn(cfx_ints_value(r.ndim, r.shape)))));
-        cfx_program_add_input(p, (cfx_input_spec){.kind = kind,
-                                                  .name = n->name,
-                                                  .target = kind ? n->name + 2 : NULL,
-                                                  .persistent = true});
-    }
-    CHECK(cfx_program_sync(p));
-    return p;
-}
-
-static const char *code_after(const char *pass, cfx_program *p, int changes) {
-    CHECK_INT(cfx_pass_apply(cfx_pass_find(pass), p, NULL), changes);
-    CHECK_OK();
-    CHECK(cfx_program_check(p));
-    return cfx_module_code(p->module);
-}
-
-/* The largest difference of the first results of two programs. */
-static double difference(cfx_program *a, cfx_program *b, cfx_tensor *x) {
-    cfx_tensor *u = cfx_tensor_at(cfx_program_run(a, x), 0);
-    cfx_tensor *v = cfx_tensor_at(cfx_program_run(b, x), 0);
-    return cfx_number(cfx_item(cfx_max(cfx_abs(cfx_sub(u, v)))));
-}
+#include "pass_test.h"
 
 TEST(pass_dead_code_keeps_effects) {
     cfx_program *p = program_of(
@@ -156,7 +108,8 @@ TEST(pass_folds_batch_norms) {
              "[1, 1], [1, 1], [1, 1], 2)\n"
              "        batch_norm: \"f32[1, 6, 5, 5]\" = torch.ops.aten.batch_norm.default(conv2d, "
              "p_g, p_b, b_m, b_v, False, 0.1, 1e-05, True)\n"
-             "        return (batch_norm,)\n";
+             "        relu_: \"f32[1, 6, 5, 5]\" = torch.ops.aten.relu_.default(batch_norm)\n"
+             "        return (relu_,)\n";
     cfx_program *p = program_of(code), *was = cfx_program_copy(p);
     const char *after = code_after("fold_batch_norm", p, 1);
     HAS(after, "conv2d = torch.ops.aten.conv2d.default(x, p_w, p_bias, [1, 1], [1, 1], [1, 1], 2)");
@@ -182,6 +135,42 @@ TEST(pass_merges_linears) {
     HAS(after, "split_with_sizes = torch.ops.aten.split_with_sizes.default(linear_2, [4, 2], -1)");
     HAS(after, "torch.ops.aten.reshape.default(getitem, [6, 2])");
     CHECK_NEAR(difference(was, p, cfx_randn(3, 8)), 0, 1e-4);
+}
+
+TEST(pass_folds_batch_norms_into_what_follows) {
+    static const char code[] =
+        HEAD "    def forward(self, p_w: \"f32[6, 2, 3, 3]\", p_c: \"f32[6]\", p_g: \"f32[4]\", "
+             "p_b: \"f32[4]\", b_m: \"f32[4]\", b_v: \"f32[4]\", x: \"f32[1, 4, 5, 5]\"):\n"
+             "        batch_norm: \"f32[1, 4, 5, 5]\" = torch.ops.aten.batch_norm.default(x, p_g, "
+             "p_b, b_m, b_v, False, 0.1, 1e-05, True)\n"
+             "        conv2d: \"f32[1, 6, %d, %d]\" = torch.ops.aten.conv2d.default(batch_norm, "
+             "p_w, p_c, [1, 1], [%d, %d], [1, 1], 2)\n"
+             "        return (conv2d,)\n";
+    cfx_program *p = program_of(cfx__text_format(code, 3, 3, 0, 0)), *was = cfx_program_copy(p);
+    const char *after = code_after("fold_batch_norm", p, 1);
+    HAS(after, "conv2d = torch.ops.aten.conv2d.default(x, p_w, p_c, [1, 1], [0, 0], [1, 1], 2)");
+    CHECK_NEAR(difference(was, p, cfx_randn(1, 4, 5, 5)), 0, 1e-4);
+    /* zeros around the input are not what the norm makes of zeros */
+    code_after("fold_batch_norm", program_of(cfx__text_format(code, 5, 5, 1, 1)), 0);
+}
+
+TEST(pass_merges_convolutions) {
+    static const char code[] =
+        HEAD "    def forward(self, p_a: \"f32[4, 3, 1, 1]\", p_b: \"f32[2, 3, 1, 1]\", "
+             "p_c: \"f32[2, 3, 3, 3]\", x: \"f32[1, 3, 5, 5]\"):\n"
+             "        conv2d: \"f32[1, 4, 5, 5]\" = torch.ops.aten.conv2d.default(x, p_a)\n"
+             "        conv2d_1: \"f32[1, 2, 5, 5]\" = torch.ops.aten.conv2d.default(x, p_b)\n"
+             "        conv2d_2: \"f32[1, 2, 5, 5]\" = torch.ops.aten.conv2d.default(x, p_c, None, "
+             "[1, 1], [1, 1])\n"
+             "        cat: \"f32[1, 8, 5, 5]\" = torch.ops.aten.cat.default([conv2d, conv2d_1, "
+             "conv2d_2], 1)\n"
+             "        return (cat,)\n";
+    cfx_program *p = program_of(code), *was = cfx_program_copy(p);
+    const char *after = code_after("merge_convolutions", p, 2);
+    HAS(after, "conv2d_3 = torch.ops.aten.conv2d.default(x, p_a_merged)");
+    HAS(after, "split_with_sizes = torch.ops.aten.split_with_sizes.default(conv2d_3, [4, 2], -3)");
+    HAS(after, "cat = torch.ops.aten.cat.default([getitem, getitem_1, conv2d_2], 1)");
+    CHECK_NEAR(difference(was, p, cfx_randn(1, 3, 5, 5)), 0, 1e-5);
 }
 
 TEST(pass_checks_for_nan) {

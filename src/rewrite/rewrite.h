@@ -19,6 +19,7 @@ typedef struct cfx__rerun {
     int sizes_used;         /* sizes of the node at hand that depend on data, so far */
     cfx_value *values;      /* by id of the node of the old graph; counted */
     cfx_value keep;         /* operators to leave whole */
+    bool whole;             /* that is, all of them */
     const int *order;       /* placeholder number order[i] comes i-th; NULL: as they are */
     VEC(cfx_tensor *) inputs; /* what placeholders gave, NULL where no tensor; by old number */
 } cfx__rerun;

@@ -15,10 +15,6 @@
 cfx_module *cfx__split(cfx_module *gm, const int *part_of, int nparts, const char *const *names,
                        cfx_split_options options);
 
-/* Inlines the calls of GraphModules whose paths start so, and takes the modules off that way; how
- * many calls. */
-int cfx__inline_all(cfx_module *gm, const char *prefix);
-
 /* Inlines the calls of children whose names start with `prefix`, and removes the children; the
  * module takes over what they name. How many calls. */
 int cfx__inline_all(cfx_module *gm, const char *prefix);
