@@ -131,6 +131,12 @@ CFX_API bool cfx_report(FILE *out);
  * to end main with. */
 CFX_API int cfx_finish(FILE *out);
 
+/* What programs print while they run, a line at a time: torch.ops.higher_order.print, and how long
+ * regions took that are timed (torch.profiler.record_function). Of this thread; NULL: to stderr,
+ * where they go unless this is set. */
+typedef void cfx_log_fn(const char *line, void *user);
+CFX_API void cfx_set_log(cfx_log_fn *fn, void *user);
+
 /* ---- limits ---------------------------------------------------------------------------------- */
 
 /* Limits are for files and graphs that nobody vouches for; see SECURITY.md.

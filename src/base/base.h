@@ -194,6 +194,9 @@ void cfx__map_set(cfx__map *m, const char *key, void *value);
 void cfx__map_remove(cfx__map *m, const char *key);
 void cfx__map_release(cfx__map *m);
 
+/* Hands a line to who cfx_set_log says (log.c). */
+void cfx__log(const char *line);
+
 /* ---- the context ---------------------------------------------------------------------------- */
 
 /* What a room keeps per thread beyond the fields below, and how it is freed by cfx_finish. */
@@ -223,6 +226,8 @@ typedef struct cfx__context {
     int64_t deadline; /* nanoseconds of the monotonic clock */
     double seconds;   /* that the deadline was set for */
     bool copy_files;
+    cfx_log_fn *log; /* NULL: to stderr */
+    void *log_user;
     int64_t uncounted;   /* bytes allocated less those freed, not yet added up (memory.c) */
     struct cfx__region *reserve;
     char memory_message[160]; /* of the error that there is no memory for */

@@ -239,6 +239,9 @@ void cfx__node_format(cfx__text *out, const cfx_node *n);
 
 /* The input whose memory a result is in, by the schema's marks; NULL: it has memory of its own. */
 const cfx_node *cfx__node_aliased(const cfx_node *n);
+/* Whether n prints, or begins or ends a region that is timed: it runs when its turn comes, and not
+ * before. */
+bool cfx__node_logs(const cfx_node *n);
 
 /* Whether the invariant above holds, at length; for tests. An error says what does not. */
 bool cfx__graph_check(const cfx_graph *g);

@@ -371,3 +371,11 @@ bool cfx_node_is_impure(const cfx_node *n) {
     default: return true;
     }
 }
+
+bool cfx__node_logs(const cfx_node *n) {
+    const char *higher = cfx_node_higher_order(n), *name = n->target.name;
+    if (higher || n->op != CFX_CALL_FUNCTION)
+        return higher && !strcmp(higher, "print");
+    name += starts_with(name, "torch.ops.") ? strlen("torch.ops.") : 0;
+    return starts_with(name, "profiler._record_function_");
+}

@@ -332,9 +332,10 @@ static bool take_apart(builder *b, cfx_node *from, const cfx__json *list, cfx_va
 }
 
 /* Whether the only result of a higher-order operator is a tuple of one. */
-static bool is_tuple_of_one(const cfx__json *node, const char *target) {
+static bool is_tuple_of_one(const cfx__json *node, const cfx__json *outputs, const char *target) {
     const cfx__json *single = cfx__json_get(node, "is_hop_single_tensor_return");
-    return cfx__higher_order(target) && cfx__json_is(single, CFX__JSON_BOOL) && !single->b;
+    return cfx__higher_order(target) && cfx__json_is(single, CFX__JSON_BOOL) && !single->b &&
+           !(outputs->len == 1 && cfx__json_get(outputs + 1, "as_none"));
 }
 
 static bool results(builder *b, cfx_node *n, const cfx__json *node, const cfx__json *outputs,
@@ -343,7 +344,7 @@ static bool results(builder *b, cfx_node *n, const cfx__json *node, const cfx__j
     cfx_value val;
     if (!outputs->len)
         return true;
-    if (outputs->len > 1 || is_tuple_of_one(node, target))
+    if (outputs->len > 1 || is_tuple_of_one(node, outputs, target))
         list = outputs;
     else if (result_name(only))
         return bind(b, n, result_name(only), &val);
@@ -373,7 +374,8 @@ static const char *node_name(const cfx__json *node, const cfx__json *outputs, co
     const cfx__json *name = cfx__json_get(node, "name");
     if (is_text(name) && name->len)
         return name->text;
-    name = outputs->len == 1 && !is_tuple_of_one(node, target) ? result_name(outputs + 1) : NULL;
+    bool one = outputs->len == 1 && !is_tuple_of_one(node, outputs, target);
+    name = one ? result_name(outputs + 1) : NULL;
     return is_text(name) ? name->text : NULL;
 }
 

@@ -218,7 +218,7 @@ bool cfx__plan_find_variation(cfx__lowering *l, const bool *written, bool *varie
                             cfx_as_tensor(in)->storage && !cfx_as_tensor(in)->storage->foreign;
             varies[k] = in.tag == CFX_TAG_TENSOR && !constant;
             input++;
-        } else if (s->op && (s->op->effects & CFX_RANDOM) && !v.any) {
+        } else if ((s->op && (s->op->effects & CFX_RANDOM) && !v.any) || cfx__node_logs(s->node)) {
             return false;
         }
     }

@@ -120,7 +120,8 @@ bool cfx__plan_is_finite(const cfx_tensor *t);
  * then read the slot that has it as it is now, and in-place forms can be functional ones. False
  * where the graph does what is not planned. */
 bool cfx__plan_find_objects(cfx__lowering *l, bool *written);
-/* Which slots differ from run to run. False where a constant would be drawn from the generator. */
+/* Which slots differ from run to run. False where a constant would be drawn from the generator, or
+ * where something is printed or timed: that is for the interpreter. */
 bool cfx__plan_find_variation(cfx__lowering *l, const bool *written, bool *varies);
 /* Lets steps read past those that only give their argument again. */
 void cfx__plan_pass_by(cfx__lowering *l);

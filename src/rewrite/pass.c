@@ -99,6 +99,31 @@ int64_t cfx__pass_int(const cfx_dict *options, const char *name) {
     return n;
 }
 
+double cfx__pass_float(const cfx_dict *options, const char *name) {
+    const char *text = cfx__pass_text(options, name);
+    char *end;
+    double x = strtod(text, &end);
+    if (end == text || *end)
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "option %s wants a number, not '%s'", name, text);
+    return x;
+}
+
+cfx_value cfx__pass_nodes(const cfx_program *p, const cfx_dict *options, bool floats) {
+    const char *selector = cfx__pass_text(options, "nodes");
+    cfx_value chosen = cfx_list_value(0, NULL);
+    cfx_each_node(p->module->graph, n) {
+        cfx_result r = cfx_node_result(n);
+        bool fits = n->op == CFX_CALL_FUNCTION && r.kind == CFX_RESULT_TENSOR &&
+                    (!floats || cfx__dtype_is_float(r.dtype) || cfx__dtype_is_complex(r.dtype));
+        if (fits && cfx__run_selects(selector, n))
+            cfx_list_append(cfx_as_list(chosen), cfx_node_value(n));
+    }
+    if (!cfx_as_list(chosen)->len)
+        cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "no node that gives %s fits '%s'",
+                 floats ? "floats" : "a tensor", selector);
+    return chosen;
+}
+
 typedef struct walk {
     cfx_program *program;
     const cfx_dict *options;

@@ -35,6 +35,10 @@ bool cfx__call_set_tensor(cfx_program *p, cfx_node *layer, const char *name, cfx
 /* Options, as texts and numbers. */
 const char *cfx__pass_text(const cfx_dict *options, const char *name);
 int64_t cfx__pass_int(const cfx_dict *options, const char *name);
+double cfx__pass_float(const cfx_dict *options, const char *name);
+/* The calls that option `nodes`, a selector, picks, as a list: those that give a tensor, of floats
+ * where that is asked for. An error where there is none. */
+cfx_value cfx__pass_nodes(const cfx_program *p, const cfx_dict *options, bool floats);
 
 /* Calls fn for the program's graph and the graphs inside it; the sum of what it returns. */
 typedef int cfx__graph_fn(cfx_program *p, cfx_module *m, const cfx_dict *options);
@@ -83,9 +87,11 @@ void cfx__affine_apply(const cfx__affine *a, int dim, cfx_tensor **weight, cfx_t
 extern const cfx_pass cfx__pass_dead_code, cfx__pass_remove_noops, cfx__pass_common,
     cfx__pass_fold_constants, cfx__pass_fold_batch_norm, cfx__pass_merge_linears,
     cfx__pass_merge_convolutions, cfx__pass_prune, cfx__pass_normalize, cfx__pass_simplify,
-    cfx__pass_recognize, cfx__pass_remove_asserts, cfx__pass_check_nan, cfx__pass_shapes,
-    cfx__pass_to_dtype, cfx__pass_specialize, cfx__pass_group_layers, cfx__pass_group_pointwise,
+    cfx__pass_recognize, cfx__pass_remove_asserts, cfx__pass_check_nan, cfx__pass_check_range,
+    cfx__pass_log, cfx__pass_time, cfx__pass_remove_logging, cfx__pass_shapes, cfx__pass_to_dtype,
+    cfx__pass_specialize, cfx__pass_group_layers, cfx__pass_group_pointwise,
     cfx__pass_group_rotary, cfx__pass_inline, cfx__pass_reinplace, cfx__pass_functionalize,
-    cfx__pass_tie_weights, cfx__pass_untie_weights, cfx__pass_annotate_types;
+    cfx__pass_channels_last, cfx__pass_tie_weights, cfx__pass_untie_weights,
+    cfx__pass_annotate_types;
 
 #endif

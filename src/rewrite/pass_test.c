@@ -216,6 +216,26 @@ TEST(pass_lowers_precision) {
     CHECK_INT(cfx_pass_apply(&cfx__pass_to_dtype, was, options), 0);
 }
 
+TEST(pass_lays_channels_last) {
+    static const char code[] =
+        HEAD "    def forward(self, p_w: \"f32[6, 4, 3, 3]\", x: \"f32[1, 4, 5, 5]\"):\n"
+             "        conv2d: \"f32[1, 6, 3, 3]\" = torch.ops.aten.conv2d.default(x, p_w)\n"
+             "        relu: \"f32[1, 6, 3, 3]\" = torch.ops.aten.relu.default(conv2d)\n"
+             "        view: \"f32[6, 9]\" = torch.ops.aten.view.default(relu, [6, 9])\n"
+             "        sum_1: \"f32[6]\" = torch.ops.aten.sum.dim_IntList(view, [1])\n"
+             "        return (relu, sum_1)\n";
+    cfx_program *p = program_of(code), *was = cfx_program_copy(p);
+    const char *after = code_after("channels_last", p, 1);
+    HAS(after, "view = torch.ops.aten.reshape.default(relu, [6, 9])");
+    HAS(after, "contiguous = torch.ops.aten.contiguous.default(relu)");
+    HAS(after, "return (contiguous, sum_1)");
+    cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, "relu"));
+    CHECK_INT(r.stride[1], 1);
+    CHECK_INT(cfx_as_tensor(cfx_dict_get(p->state, "w"))->stride[1], 1);
+    CHECK_NEAR(difference(was, p, cfx_randn(1, 4, 5, 5)), 0, 1e-5);
+    code_after("channels_last", p, 0);
+}
+
 TEST(pass_specializes_sizes) {
     cfx_program *p = cfx_open(CFX_TEST_DATA "/zoo/dyn_conv/model.pt2");
     cfx_dict *options = cfx_dict_new();

@@ -3,15 +3,22 @@
 
 /* In the order in which cfx opt --list shows them. */
 static const cfx_pass *const passes[] = {
-    &cfx__pass_dead_code,      &cfx__pass_remove_noops,        &cfx__pass_fold_constants,
-    &cfx__pass_fold_batch_norm, &cfx__pass_simplify,           &cfx__pass_recognize,
-    &cfx__pass_common,         &cfx__pass_prune,               &cfx__pass_merge_linears,
-    &cfx__pass_merge_convolutions, &cfx__pass_group_layers,    &cfx__pass_group_pointwise,
-    &cfx__pass_group_rotary,   &cfx__pass_inline,              &cfx__pass_normalize,
-    &cfx__pass_functionalize,  &cfx__pass_reinplace,           &cfx__pass_tie_weights,
-    &cfx__pass_untie_weights,  &cfx__pass_annotate_types,      &cfx__pass_remove_asserts,
-    &cfx__pass_check_nan,      &cfx__pass_to_dtype,            &cfx__pass_specialize,
-    &cfx__pass_shapes,
+    /* less work */
+    &cfx__pass_dead_code, &cfx__pass_remove_noops, &cfx__pass_fold_constants,
+    &cfx__pass_fold_batch_norm, &cfx__pass_simplify, &cfx__pass_recognize, &cfx__pass_common,
+    &cfx__pass_prune, &cfx__pass_merge_linears, &cfx__pass_merge_convolutions,
+    /* nodes that belong together */
+    &cfx__pass_group_layers, &cfx__pass_group_pointwise, &cfx__pass_group_rotary,
+    &cfx__pass_inline,
+    /* another form of the same */
+    &cfx__pass_normalize, &cfx__pass_functionalize, &cfx__pass_reinplace,
+    &cfx__pass_channels_last, &cfx__pass_tie_weights, &cfx__pass_untie_weights,
+    &cfx__pass_annotate_types, &cfx__pass_shapes,
+    /* what a program checks and prints while it runs */
+    &cfx__pass_check_nan, &cfx__pass_check_range, &cfx__pass_remove_asserts, &cfx__pass_log,
+    &cfx__pass_time, &cfx__pass_remove_logging,
+    /* what it is made for */
+    &cfx__pass_to_dtype, &cfx__pass_specialize,
 };
 
 static const cfx_pass_step pipeline[] = {

@@ -168,6 +168,7 @@ static const struct {
     {"wrap", wrap},
     {"strict_mode", strict_mode},
     {"hints_wrapper", strict_mode},
+    {"print", cfx__higher_print},
 };
 
 cfx__higher_fn *cfx__higher_find(const char *name) {

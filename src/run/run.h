@@ -75,6 +75,8 @@ cfx_value cfx__run_fill(const cfx__run *r, cfx_value v);
  * arguments hold sub-graphs as modules. */
 typedef cfx_value cfx__higher_fn(cfx_site at, cfx_args a);
 cfx__higher_fn *cfx__higher_find(const char *name);
+/* The one that takes no sub-graph: torch.ops.higher_order.print (print.c). */
+cfx_value cfx__higher_print(cfx_site at, cfx_args a);
 
 /* ---- executors ------------------------------------------------------------------------------- */
 
