@@ -75,7 +75,13 @@ typedef struct cfx_watcher {
     /* Is given each value wanted, in order; what it returns, unless None, takes its place. */
     cfx_value (*see)(struct cfx_watcher *self, cfx_node *n, cfx_value v);
     void *user;
+    bool inside; /* nodes of sub-graphs too; cfx_run_path tells where they are */
 } cfx_watcher;
+
+/* Where the graph is that the calling thread runs: "" for the outermost, else the way to a
+ * sub-graph, with the round of a loop: "cond.true_graph_0.",
+ * "while_loop@2.while_loop_body_graph_0.". For hooks and watchers; borrowed, while they run. */
+CFX_API const char *cfx_run_path(void);
 
 /* One run of a graph, as an executor gets it. */
 typedef struct cfx_execution {
@@ -160,7 +166,9 @@ CFX_API bool cfx_program_check(cfx_program *p);
 
 /* Runs and collects the values of chosen nodes: a dict of name to value; scope. A selector is a
  * node name, "op:relu" (an operator, as cfx_node_is has it, or a target), "module:layers.0" (a
- * module path) or a glob over names. */
+ * module path) or a glob over names. Nodes of sub-graphs are picked too; they are called by
+ * cfx_run_path and their name, and a selector may leave out the rounds of loops:
+ * "while_loop.while_loop_body_graph_0.mul" is that node in each round. */
 CFX_API cfx_dict *cfx_tap_from(cfx_site at, cfx_module *gm, const char *selector, cfx_args args);
 #define cfx_tap(gm, selector, ...) cfx_tap_from(CFX_HERE, gm, selector, CFX_ARGS(__VA_ARGS__))
 

@@ -1,6 +1,7 @@
 /* What is looked at while a program runs: tapped values printed, saved or as a table of numbers;
  * the first value that is not finite although all it is made of was; values out of the range that a
- * rule gives them. Nodes of sub-graphs are called by the path to them, "cond.true_graph_0.add". */
+ * rule gives them. Nodes of sub-graphs are called by the path to them, "cond.true_graph_0.add",
+ * with the round of a loop, "while_loop@2.while_loop_body_graph_0.mul". */
 #include "watch.h"
 
 #include <math.h>
@@ -156,7 +157,7 @@ static void hunt(cli_watch *w, const char *name, const cfx_node *n, cfx_value v,
 static void check_rules(cli_watch *w, const char *name, const cfx_node *n, cfx_value v) {
     for (int i = 0; i < w->nrules && v.tag == CFX_TAG_TENSOR; i++) {
         const cli_rule *r = &w->rules[i];
-        if (!cfx__run_selects(r->selector, n))
+        if (!cfx__run_picks(r->selector, cfx_run_path(), n))
             continue;
         cfx_stats s = {0};
         cfx_stats_add(&s, cfx_as_tensor(v));
@@ -174,7 +175,7 @@ static void see(cli_watch *w, const char *name, const cfx_node *n, cfx_value v, 
     CFX_SCOPE {
         bool tapped = false;
         for (int i = 0; i < w->ntaps && !tapped; i++)
-            tapped = cfx__run_selects(w->taps[i], n);
+            tapped = cfx__run_picks(w->taps[i], cfx_run_path(), n);
         if (tapped)
             show_tap(w, name, v);
         check_rules(w, name, n, v);
@@ -193,56 +194,40 @@ void cli_watch_see(cli_watch *w, cfx_interp *it, const cfx_node *n, cfx_value v)
     see(w, n->name, n, v, from_interp, it);
 }
 
-typedef struct branch {
-    cli_watch *w;
-    const char *path;
-} branch;
+/* The whole name of a node of the sub-graph that is being run. */
+static const char *name_inside(const cfx_node *n) {
+    return cfx__text_format("%s%s", cfx_run_path(), n->name);
+}
 
 static cfx_value from_branch(const void *user, const cfx_node *n) {
-    const branch *b = user;
-    return cfx_dict_get(b->w->values, cfx__text_format("%s.%s", b->path, n->name));
+    return cfx_dict_get(((const cli_watch *)user)->values, name_inside(n));
 }
 
 static cfx_value see_inside(cfx_event *e) {
-    const branch *b = e->user;
-    const char *name = cfx__text_format("%s.%s", b->path, e->node->name);
-    if (b->w->find_nan)
-        cfx_dict_set(b->w->values, name, e->out);
-    see(b->w, name, e->node, e->out, from_branch, b);
+    cli_watch *w = e->user;
+    const char *name = name_inside(e->node);
+    if (w->find_nan)
+        cfx_dict_set(w->values, name, e->out);
+    see(w, name, e->node, e->out, from_branch, w);
     return cfx_none();
 }
 
-/* Hooks on the sub-graphs of a graph, each called by the node that has it and its own name:
- * "cond.true_graph_0", as in drawings. */
-static void hook_graphs(cli_watch *w, cfx_module *owner, const char *prefix) {
-    cfx_each_node(owner->graph, n) {
-        cfx_module *m = n->op == CFX_GET_ATTR && n->users
-                            ? cfx_module_find(owner, n->target.name)
-                            : NULL;
-        if (!m || !m->graph || cfx_dict_find(w->hooked, cfx_int((int64_t)(intptr_t)m)))
+/* Hooks on all graphs below that of a module. */
+static void hook_graphs(cli_watch *w, cfx_module *owner) {
+    for (int i = 0; i < cfx_module_count(owner); i++) {
+        cfx_module *m = cfx_module_child(owner, i);
+        if (!m->graph || cfx_dict_find(w->hooked, cfx_int((int64_t)(intptr_t)m)))
             continue;
-        const char *path = cfx__text_format("%s%s.%s", prefix, n->users->user->name,
-                                            n->target.name);
-        branch *b = cfx__arena_alloc(&w->arena, sizeof *b);
-        *b = (branch){w, cfx__arena_copy(&w->arena, path, strlen(path))};
         cfx_dict_put(w->hooked, cfx_int((int64_t)(intptr_t)m), cfx_none());
-        cfx_node_hook(m, "*", see_inside, b);
-        hook_graphs(w, m, cfx__text_format("%s.", path));
+        cfx_node_hook(m, "*", see_inside, w);
+        hook_graphs(w, m);
     }
-}
-
-static bool picks(const char *selector, const cfx_module *m) {
-    cfx_each_node(m->graph, n) if (cfx__run_selects(selector, n)) return true;
-    for (int i = 0; i < cfx_module_count(m); i++)
-        if (cfx_module_child(m, i)->graph && picks(selector, cfx_module_child(m, i)))
-            return true;
-    return false;
 }
 
 bool cli_watch_start(cli_watch *w, cfx_program *p) {
     for (int i = 0; i < w->ntaps + w->nrules; i++) {
         const char *selector = i < w->ntaps ? w->taps[i] : w->rules[i - w->ntaps].selector;
-        if (picks(selector, p->module))
+        if (cfx__run_picks_any(selector, p->module))
             continue;
         cfx_fail(CFX_FILE_ERROR, (cfx_site){0},
                  "no node of %s fits '%s'; 'cfx show %s --as graph' lists them", w->model,
@@ -253,7 +238,7 @@ bool cli_watch_start(cli_watch *w, cfx_program *p) {
     w->columns = cfx_dict_new();
     w->saved = w->save ? cfx_dict_new() : NULL;
     w->hooked = cfx_dict_new();
-    hook_graphs(w, p->module, "");
+    hook_graphs(w, p->module);
     return cfx_ok();
 }
 
@@ -261,6 +246,5 @@ bool cli_watch_end(cli_watch *w) {
     if (w->find_nan && !w->broken)
         printf("all values are finite\n");
     bool fine = !w->saved || cfx_safetensors_write(w->save, w->saved, NULL);
-    cfx__arena_release(&w->arena);
     return fine;
 }

@@ -25,7 +25,6 @@ typedef struct cli_watch {
     cfx_dict *values;    /* of sub-graphs, by name: for the statistics of inputs */
     cfx_dict *hooked;    /* sub-graphs that are looked at */
     int rows;            /* of the table so far */
-    cfx__arena arena;    /* of what hooks are given */
     bool broken;         /* a rule does not hold, or the first NaN was found */
 } cli_watch;
 

@@ -332,6 +332,15 @@ static bool is_region(const cfx_node *n) {
     return !strcmp(name, "wrap_with_set_grad_enabled") || !strcmp(name, "wrap_with_autocast");
 }
 
+/* Files have lists only. In PyTorch all operands of branches and while loops are tuples, and what
+ * scans use beside them. */
+static bool is_tuple(const cfx_node *n, int i) {
+    const char *name = cfx_node_higher_order(n);
+    if (!strcmp(name, "scan"))
+        return i > 2;
+    return strcmp(name, "associative_scan") ? strcmp(name, "map_impl") != 0 : i > 1;
+}
+
 cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     cfx__higher_fn *fn = is_region(n) ? cfx__higher_find(n->target.name) : NULL;
     if (fn)
@@ -344,7 +353,7 @@ cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a) {
             if (!rerun_child(run, name, cfx_as_module(v)))
                 return cfx_bad();
             v = cfx_node_value(cfx_graph_get_attr(run->recorder.graph, name));
-        } else if (v.tag == CFX_TAG_LIST) {
+        } else if (v.tag == CFX_TAG_LIST && is_tuple(n, i)) {
             v = cfx_tuple_value(cfx_as_list(v)->len, cfx_as_list(v)->items);
         }
         cfx_list_append(cfx_as_list(args), v);

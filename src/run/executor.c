@@ -67,15 +67,10 @@ cfx__prepared *cfx__prepared_for(const cfx_executor *x, const cfx_execution *e) 
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static void *choice_make(void) { return cfx__alloc0(sizeof(const cfx_executor *)); }
-
-static const cfx_executor **choice(void) {
-    return cfx__ctx_slot(CFX__SLOT_RUN, choice_make, cfx__free);
-}
-
 const cfx_executor *cfx_set_executor(const cfx_executor *x) {
-    const cfx_executor **slot = choice(), *before = *slot;
-    *slot = x;
+    cfx__run_state *s = cfx__run_state_now();
+    const cfx_executor *before = s->executor;
+    s->executor = x;
     return before;
 }
 
@@ -108,7 +103,9 @@ cfx_value cfx_execute(const cfx_executor *x, const cfx_execution *e) {
     cfx_execution own = *e;
     bool done = false;
     own.graph = e->graph ? e->graph : e->module->graph;
-    x = x ? x : *choice() ? *choice() : cfx__later_rooms.executor;
+    if (!x)
+        x = cfx__run_state_now()->executor;
+    x = x ? x : cfx__later_rooms.executor;
     cfx_value v = cfx_bad();
     if (x != &cfx_interpreter && !is_watched(&own)) {
         v = run_by(x, &own, &done);

@@ -1,19 +1,24 @@
 /* GraphModules: a graph together with what it names, callable like any module. */
 #include "run.h"
 
-/* Hooks on nodes, while their module runs. */
+/* Hooks on nodes, while their module runs, and who looks into it from the graph around it. */
 typedef struct hooked {
     cfx_module *module;
     cfx_hook_handle **hooks;
     size_t n;
+    cfx_watcher *outer; /* NULL: nobody */
 } hooked;
+
+static bool is_wanted(cfx_watcher *w, const cfx_node *n) {
+    return w && (!w->wants || w->wants(w, n));
+}
 
 static bool is_hooked(cfx_watcher *w, const cfx_node *n) {
     const hooked *h = w->user;
     for (size_t i = 0; i < h->n; i++)
         if (cfx__run_selects(h->hooks[i]->selector, n))
             return true;
-    return false;
+    return is_wanted(h->outer, n);
 }
 
 static cfx_value call_hooks(cfx_watcher *w, cfx_node *n, cfx_value v) {
@@ -25,14 +30,17 @@ static cfx_value call_hooks(cfx_watcher *w, cfx_node *n, cfx_value v) {
         cfx_value other = h->hooks[i]->fn(&e);
         v = cfx_is_none(other) ? v : other;
     }
-    return v;
+    if (cfx_is_bad(v) || !is_wanted(h->outer, n))
+        return v;
+    cfx_value other = h->outer->see(h->outer, n, v);
+    return cfx_is_none(other) ? v : other;
 }
 
 static cfx_value forward(cfx_module *self, cfx_args a) {
-    hooked h = {.module = self};
+    hooked h = {.module = self, .outer = cfx__run_watcher(self)};
     h.hooks = cfx__module_node_hooks(self, &h.n);
-    cfx_watcher w = {.wants = is_hooked, .see = call_hooks, .user = &h};
-    cfx_value v = cfx__run_module((cfx_site){0}, self, a, h.n ? &w : NULL);
+    cfx_watcher w = {.wants = is_hooked, .see = call_hooks, .user = &h, .inside = h.outer != NULL};
+    cfx_value v = cfx__run_module((cfx_site){0}, self, a, h.n || h.outer ? &w : NULL);
     cfx__free(h.hooks);
     return v;
 }

@@ -41,19 +41,21 @@ static cfx_value call_with_rest(cfx_site at, const char *op, cfx_args a, int gra
     if (cfx_is_bad(g))
         return g;
     int n = a.n > from ? a.n - from : 0;
-    return cfx_forward_value_from(at, cfx_as_module(g), (cfx_args){n, a.v + (n ? from : 0), NULL});
+    return cfx__run_subgraph(at, cfx_as_module(g), graph, -1,
+                             (cfx_args){n, a.v + (n ? from : 0), NULL});
 }
 
 /* ---- branches and loops ---------------------------------------------------------------------- */
 
 static cfx_value call_graph(cfx__body *b, cfx_site at, cfx_args flat) {
-    cfx_value v = cfx_forward_value_from(at, b->module, flat);
+    cfx_value v = cfx__run_subgraph(at, b->module, b->place, b->round, flat);
     return cfx_is_bad(v) || is_sequence(v) ? v : cfx_tuple_value(1, &v);
 }
 
 static cfx__body body_arg(cfx_site at, const char *op, cfx_args a, int i) {
     cfx_value g = graph_arg(at, op, a, i);
-    return (cfx__body){.call = call_graph, .module = cfx_is_bad(g) ? NULL : cfx_as_module(g)};
+    return (cfx__body){
+        .call = call_graph, .module = cfx_is_bad(g) ? NULL : cfx_as_module(g), .place = i};
 }
 
 static cfx_value cond(cfx_site at, cfx_args a) {
@@ -146,8 +148,8 @@ static cfx_value strict_mode(cfx_site at, cfx_args a) {
     if (!cfx_ok())
         return cfx_bad();
     const cfx_list *all = cfx_as_list(operands);
-    return cfx_forward_value_from(at, cfx_as_module(g),
-                                  (cfx_args){(int)all->len, all->items, NULL});
+    return cfx__run_subgraph(at, cfx_as_module(g), 0, -1,
+                             (cfx_args){(int)all->len, all->items, NULL});
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */

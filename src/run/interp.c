@@ -64,7 +64,7 @@ static cfx_value call_function(cfx_interp *it, cfx_target t, cfx_args a) {
         return t.call(a);
     cfx__higher_fn *higher = t.fn || t.op ? NULL : cfx__higher_find(t.name);
     if (higher)
-        return higher((cfx_site){0}, a);
+        return cfx__run_higher(higher, it->node, a);
     if (!t.fn && t.op)
         return cfx_op_do_from((cfx_site){0}, t.op, a);
     /* t.op = &cfx_op_sigmoid in a handler changes a call of torch.relu to one of torch.sigmoid */
@@ -356,7 +356,10 @@ cfx_value cfx_interp_value(cfx_interp *it, const cfx_node *n) {
 
 static cfx_value show_node(cfx_interp *it, cfx_node *n) {
     cfx_watcher *w = it->user;
+    cfx__run_state *s = cfx__run_state_now();
+    s->watcher = w->inside && cfx_node_higher_order(n) ? w : NULL;
     cfx_value v = cfx_interp_run_node(it, n);
+    s->watcher = NULL;
     if (cfx_is_bad(v) || (w->wants && !w->wants(w, n)))
         return v;
     cfx_value other = w->see(w, n, v);

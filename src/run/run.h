@@ -78,6 +78,30 @@ cfx__higher_fn *cfx__higher_find(const char *name);
 /* The one that takes no sub-graph: torch.ops.higher_order.print (print.c). */
 cfx_value cfx__higher_print(cfx_site at, cfx_args a);
 
+/* ---- where a run is (inside.c) --------------------------------------------------------------- */
+
+/* What a thread's runs know of each other. */
+typedef struct cfx__run_state {
+    const cfx_executor *executor; /* the one chosen; NULL: the planner */
+    const cfx_node *node;         /* the call whose sub-graphs are being run; NULL: there is none */
+    const char *path;             /* of the graph that is being run; NULL: the outermost */
+    cfx_watcher *watcher;         /* looks into the sub-graphs of `node`; NULL: nobody does */
+    const cfx_module *entered;    /* the sub-graph that is about to run */
+} cfx__run_state;
+cfx__run_state *cfx__run_state_now(void);
+/* Runs a higher-order operator, the call n. */
+cfx_value cfx__run_higher(cfx__higher_fn *fn, const cfx_node *n, cfx_args a);
+/* Calls a sub-graph, argument number i of the call that is being run, in a round of a loop (-1: no
+ * loop). */
+cfx_value cfx__run_subgraph(cfx_site at, cfx_module *m, int i, int64_t round, cfx_args a);
+/* Who looks into gm, which is being called; NULL: nobody. */
+cfx_watcher *cfx__run_watcher(const cfx_module *gm);
+/* Whether a selector picks a node in the graph at `path`: by the node's own name, or by the whole
+ * name, rounds of loops in it or left out. */
+bool cfx__run_picks(const char *selector, const char *path, const cfx_node *n);
+/* Whether it picks any node of a graph, or of the graphs below it, in whatever round. */
+bool cfx__run_picks_any(const char *selector, const cfx_module *gm);
+
 /* ---- executors ------------------------------------------------------------------------------- */
 
 /* A form of a graph that an executor prepared. Counted; kept in a list with the graph. */

@@ -44,17 +44,14 @@ typedef struct {
 } tap;
 
 static bool is_tapped(cfx_watcher *w, const cfx_node *n) {
-    return cfx__run_selects(((tap *)w->user)->selector, n);
+    return cfx__run_picks(((tap *)w->user)->selector, cfx_run_path(), n);
 }
 
 static cfx_value take_value(cfx_watcher *w, cfx_node *n, cfx_value v) {
-    cfx_dict_set(((tap *)w->user)->values, n->name, v);
+    const char *path = cfx_run_path();
+    cfx_dict_set(((tap *)w->user)->values,
+                 *path ? cfx__text_format("%s%s", path, n->name) : n->name, v);
     return cfx_none();
-}
-
-static bool selects_any(cfx_graph *g, const char *selector) {
-    cfx_each_node(g, n) if (cfx__run_selects(selector, n)) return true;
-    return false;
 }
 
 cfx_dict *cfx_tap_from(cfx_site at, cfx_module *gm, const char *selector, cfx_args a) {
@@ -63,12 +60,12 @@ cfx_dict *cfx_tap_from(cfx_site at, cfx_module *gm, const char *selector, cfx_ar
         cfx_fail(CFX_TYPE_ERROR, at, "only a GraphModule can be tapped");
         return values;
     }
-    if (!selects_any(gm->graph, selector)) {
+    if (!cfx__run_picks_any(selector, gm)) {
         cfx_fail(CFX_KEY_ERROR, at, "no node of %s fits '%s'", gm->type, selector);
         return values;
     }
     tap t = {selector, values};
-    cfx_watcher w = {.wants = is_tapped, .see = take_value, .user = &t};
+    cfx_watcher w = {.wants = is_tapped, .see = take_value, .user = &t, .inside = true};
     CFX_SCOPE cfx__run_module(at, gm, a, &w);
     return values;
 }

@@ -14,6 +14,8 @@ typedef struct cfx__body {
     cfx_forward_fn *fn; /* the caller's; NULL: the module itself is called */
     cfx_value in;       /* the spec of its arguments */
     cfx_value out;      /* the spec of what it gave last; bad: nothing yet */
+    int place;          /* which argument of a call it is */
+    int64_t round;      /* of the loop that calls it now; -1: that is no loop */
 } cfx__body;
 
 /* ---- running (loops.c) ----------------------------------------------------------------------- */

@@ -18,8 +18,9 @@ static cfx_value joined(int n, const cfx_value *lists) {
     return all;
 }
 
-static cfx_value call(cfx_site at, cfx__body *b, int n, const cfx_value *lists) {
+static cfx_value call(cfx_site at, cfx__body *b, int64_t round, int n, const cfx_value *lists) {
     const cfx_list *all = cfx_as_list(joined(n, lists));
+    b->round = round;
     return cfx_ok() ? b->call(b, at, (cfx_args){(int)all->len, all->items, NULL}) : cfx_bad();
 }
 
@@ -84,7 +85,7 @@ static cfx_value tied(cfx_value results, cfx_value operands) {
 cfx_value cfx__loop_cond(cfx_site at, cfx_value pred, cfx__body *yes, cfx__body *no,
                          cfx_value operands) {
     bool taken = cfx_is_true_from(at, pred);
-    cfx_value v = cfx_ok() ? call(at, taken ? yes : no, 1, &operands) : cfx_bad();
+    cfx_value v = cfx_ok() ? call(at, taken ? yes : no, -1, 1, &operands) : cfx_bad();
     return cfx_is_bad(v) ? v : tied(v, operands);
 }
 
@@ -103,11 +104,13 @@ cfx_value cfx__loop_while(cfx_site at, cfx__body *test, cfx__body *body, cfx_val
                           cfx_value rest) {
     cfx_value first[] = {carried, rest}, operands = joined(2, first);
     cfx_value now = cfx_value_keep(carried);
-    for (bool more = true; more && cfx_ok();) {
+    int64_t round = 0;
+    for (bool more = true; more && cfx_ok(); round++) {
         size_t turn = cfx_scope_open();
-        cfx_value lists[] = {now, rest}, held = call(at, test, 2, lists);
+        cfx_value lists[] = {now, rest}, held = call(at, test, round, 2, lists);
         more = !cfx_is_bad(held) && cfx_is_true_from(at, cfx_at(held, 0)) && cfx_ok();
-        cfx_value next = more ? carried_on(at, call(at, body, 2, lists), cfx_len(now)) : cfx_bad();
+        cfx_value next = more ? call(at, body, round, 2, lists) : cfx_bad();
+        next = carried_on(at, next, cfx_len(now));
         if (!cfx_is_bad(next)) {
             cfx_value_keep(next);
             cfx_value_drop(now);
@@ -179,7 +182,7 @@ cfx_value cfx__loop_map(cfx_site at, cfx__body *body, cfx_value xs, cfx_value re
     for (int64_t k = 0; k < n && cfx_ok(); k++)
         CFX_SCOPE
     {
-        cfx_value lists[] = {row_of(xs, k), rest}, y = call(at, body, 2, lists);
+        cfx_value lists[] = {row_of(xs, k), rest}, y = call(at, body, k, 2, lists);
         if (!cfx_is_bad(y))
             add_row(&made, y, 0);
     }
@@ -196,7 +199,7 @@ cfx_value cfx__loop_scan(cfx_site at, cfx__body *body, cfx_value init, cfx_value
     for (int64_t k = 0; k < n && cfx_ok(); k++)
         CFX_SCOPE
     {
-        cfx_value lists[] = {carry, row_of(xs, k), rest}, y = call(at, body, 3, lists);
+        cfx_value lists[] = {carry, row_of(xs, k), rest}, y = call(at, body, k, 3, lists);
         if (!cfx_is_bad(y) && cfx_len(y) >= ncarry) {
             cfx_value_drop(carry);
             carry = cfx_value_keep(cfx_tuple_value(ncarry, cfx_as_list(y)->items));
@@ -224,7 +227,7 @@ cfx_value cfx__loop_associative_scan(cfx_site at, cfx__body *body, cfx_value xs,
     for (int64_t k = 1; k < n && cfx_ok(); k++)
         CFX_SCOPE
     {
-        cfx_value lists[] = {last, row_of(xs, k), rest}, y = call(at, body, 3, lists);
+        cfx_value lists[] = {last, row_of(xs, k), rest}, y = call(at, body, k, 3, lists);
         if (!cfx_is_bad(y)) {
             cfx_value_drop(last);
             last = cfx_value_keep(y);
