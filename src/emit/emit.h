@@ -50,6 +50,8 @@ void cfx__emit_path(cfx__emit_writer *w, const char *base, cfx_value base_value,
 void cfx__emit_type(cfx__text *out, const char *type);
 /* ... and back: the type as Python's repr() has it. */
 void cfx__parse_type(cfx__text *out, const char *text, size_t len);
+/* Whether a text may be a type: dotted names, with others in brackets behind them. */
+bool cfx__parse_is_type(const char *text, const char *end);
 static inline bool cfx__emit_is_word(char c) { /* may stand in an identifier */
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            (unsigned char)c >= 0x80;

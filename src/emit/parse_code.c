@@ -122,7 +122,7 @@ static void take_type(cfx__parser *p, const char **type) {
     const char *end = p->at;
     while (end > start && end[-1] == ' ')
         end--;
-    if (end == start)
+    if (end == start || !cfx__parse_is_type(start, end))
         cfx__parse_fail(p, start, "expected a type");
     cfx__text t = {0};
     cfx__parse_type(&t, start, (size_t)(end - start));

@@ -6,6 +6,8 @@
  * next ", " or the bracket that closes the list around it. */
 #include "emit.h"
 
+#include <limits.h>
+
 static cfx_value take_item(cfx__parser *p);
 
 static bool same(const char *a, size_t n, const char *b) {
@@ -213,6 +215,8 @@ static const char *take_annotation(cfx__parser *p) {
     cfx__parser_want(p, "] = ");
     while (c > start && c[-1] == ' ')
         c--;
+    if (!p->failed && !cfx__parse_is_type(start, c))
+        cfx__parse_fail(p, start, "expected a type");
     return c > start ? cfx__string_new(start, (size_t)(c - start))->text : NULL;
 }
 
@@ -227,14 +231,19 @@ static bool take_opcode(cfx__parser *p, cfx_opcode *op) {
     return false;
 }
 
-/* Whether a target can be called so: inputs and methods are names, the former with stars before
- * them; modules, attributes and functions are names with dots between. */
+/* Whether a target can be called so: inputs are names with stars before them or not; the others are
+ * names with dots between, of which operators have torch.ops.aten.add.Tensor at most. */
 static bool is_target(cfx_opcode op, const char *text, const char *end) {
+    static const char ops[] = "torch.ops.";
+    bool is_op = op == CFX_CALL_FUNCTION && end - text > (ptrdiff_t)strlen(ops) &&
+                 !memcmp(text, ops, strlen(ops));
+    int most = op == CFX_PLACEHOLDER ? 0 : is_op ? 4 : INT_MAX;
+    bool word = false, paths = op == CFX_GET_ATTR || op == CFX_CALL_MODULE; /* of layers.0 */
     for (int stars = 0; op == CFX_PLACEHOLDER && text < end && *text == '*' && stars < 2; stars++)
         text++;
-    bool dots = op != CFX_PLACEHOLDER && op != CFX_CALL_METHOD, word = false;
     for (; text < end; text++) {
-        if (*text == '.' ? !dots || !word : !cfx__emit_is_word(*text))
+        bool digit = *text >= '0' && *text <= '9' && !word && !paths;
+        if (*text == '.' ? !word || most-- == 0 : !cfx__emit_is_word(*text) || digit)
             return false;
         word = *text != '.';
     }

@@ -124,6 +124,11 @@ TEST(parse_errors) {
         {"graph():\n    %x : placeholder[target=x]\n", "t:2:10: expected '[num_users=N]'"},
         {"graph():\n    %x : [num_users=0] = placeholder[target=x = y]\n",
          "t:2:45: expected a name"},
+        {"graph():\n    %x : [num_users=0] = call_function[target=torch.ops.a.b.c.d]()\n",
+         "t:2:47: expected a name"},
+        {"graph():\n    %x : a b [num_users=0] = placeholder[target=x]\n",
+         "t:2:10: expected a type"},
+        {"def f(x : a[b):\n  return x\n", "t:1:11: expected a type"},
         {"graph():\n    return \xee", "t:2:12: this byte is no UTF-8"},
         {"graph():\n    %x : [num_users=1] = input[target=x]\n", "t:2:26: expected one of"},
         {"graph():\n    %x : [num_users=0] = placeholder[target=x]\n"

@@ -140,3 +140,19 @@ void cfx__parse_type(cfx__text *out, const char *text, size_t len) {
     scan s = {text, text + len, out, true, 0};
     type(&s);
 }
+
+bool cfx__parse_is_type(const char *text, const char *end) {
+    int depth = 0;
+    for (const char *c = text; c < end; c++) {
+        bool first = c == text || c[-1] == '[', last = c + 1 == end;
+        bool joins = !first && !last && (*c == '|' || (*c == ' ' && (c[-1] == '|' || c[1] == '|')));
+        if (*c == '[' && !first && c[-1] != ' ')
+            depth++;
+        else if (*c == ']' && c[-1] != ' ' && depth > 0)
+            depth--;
+        else if (!cfx__emit_is_word(*c) && *c != '.' && !joins &&
+                 (first || !depth || (*c != ',' && *c != ' ')))
+            return false;
+    }
+    return depth == 0;
+}
