@@ -1,6 +1,6 @@
-/* Threads that share a program: they run, tap, train, open, fail and free side by side, get the
- * results that one thread gets, and leave no memory behind. CFX_SOAK_SECONDS makes it longer, an
- * hour say; `make tsan` looks for races. */
+/* Threads that share a program: they run, tap, plan, train, open, decompose, fail and free side by
+ * side, get the results that one thread gets, and leave no memory behind. CFX_SOAK_SECONDS makes it
+ * longer, an hour say; `make tsan` looks for races. */
 #include "../src/base/base.h"
 #include "test.h"
 
@@ -15,7 +15,7 @@ static const char *const names[PROGRAMS] = {"seed_mlp", "dyn_conv", "cond"};
 
 typedef struct model {
     cfx_program *program; /* shared; counted */
-    char *result;         /* what one thread got from it */
+    char *result, *reference, *plan, *taps; /* what one thread got from it */
 } model;
 
 typedef struct worker {
@@ -41,19 +41,30 @@ static cfx_value inputs_of(int which) {
     return list;
 }
 
-static const char *run(cfx_program *p, int which) {
-    cfx_value in = inputs_of(which);
-    return cfx_str(cfx_program_run_from(
-        CFX_HERE, p, (cfx_args){(int)cfx_as_list(in)->len, cfx_as_list(in)->items, NULL}));
+static cfx_args args_of(int which) {
+    cfx_list *in = cfx_as_list(inputs_of(which));
+    return (cfx_args){(int)in->len, in->items, NULL};
+}
+
+static const char *run(cfx_program *p, int which, const cfx_executor *x) {
+    return cfx_str(cfx_program_run_with(CFX_HERE, p, x, NULL, args_of(which)));
+}
+
+static const char *plan(cfx_program *p, int which) {
+    return cfx_program_plan_from(CFX_HERE, p, args_of(which));
+}
+
+/* All values of a module of the shared program's. */
+static const char *taps(cfx_program *p, int which) {
+    cfx_dict *seen = cfx_tap_from(CFX_HERE, cfx_program_module(p), "*", args_of(which));
+    return cfx_str(cfx_dict_value(seen));
 }
 
 /* A step of training on a module of the shared program's, with weights of its own. */
 static void train(cfx_program *p, int which) {
     cfx_module *m = cfx_module_copy(cfx_program_module(p));
-    cfx_value in = inputs_of(which);
     cfx_optim *o = cfx_sgd(m, .lr = 0.1);
-    cfx_value out = cfx_forward_value_from(
-        CFX_HERE, m, (cfx_args){(int)cfx_as_list(in)->len, cfx_as_list(in)->items, NULL});
+    cfx_value out = cfx_forward_value_from(CFX_HERE, m, args_of(which));
     cfx_tensor *loss = out.tag == CFX_TAG_TENSOR ? cfx_sum(cfx_as_tensor(out)) : NULL;
     if (loss && cfx_tensor_requires_grad(loss)) {
         cfx_backward(loss);
@@ -61,23 +72,24 @@ static void train(cfx_program *p, int which) {
     }
 }
 
+static bool differ(const char *got, const char *want) { return !got || strcmp(got, want) != 0; }
+
 static void round_of(worker *w) {
     int which = (w->number + w->rounds) % PROGRAMS;
     const model *m = &w->models[which];
-    switch (w->rounds % 5) {
-    case 0:
-    case 1:
-        w->wrong |= strcmp(run(m->program, which), m->result) != 0;
-        break;
-    case 2:
-        train(m->program, which);
-        break;
-    case 3: {
+    switch (w->rounds % 8) {
+    case 0: w->wrong |= differ(run(m->program, which, NULL), m->result); break;
+    case 1: w->wrong |= differ(run(m->program, which, &cfx_interpreter), m->reference); break;
+    case 2: w->wrong |= differ(plan(m->program, which), m->plan); break;
+    case 3: w->wrong |= differ(taps(m->program, which), m->taps); break;
+    case 4: train(m->program, which); break;
+    case 5: {
         cfx_program *own = cfx_open(cfx__text_format(ZOO "%s/model.pt2", names[which]));
-        w->wrong |= !own || strcmp(run(own, which), m->result) != 0;
+        w->wrong |= !own || differ(run(own, which, NULL), m->result);
         cfx_program_str(m->program);
         break;
     }
+    case 6: w->wrong |= !cfx_decompose(m->program, CFX_NONE) || !cfx_optimize(m->program); break;
     default:
         cfx_program_run_from(CFX_HERE, m->program, (cfx_args){0, NULL, NULL});
         w->wrong |= cfx_ok(); /* there are no inputs */
@@ -90,7 +102,7 @@ static void round_of(worker *w) {
 static void *work(void *arg) {
     worker *w = arg;
     cfx_set_num_threads(1);
-    while (!w->wrong && (w->rounds < 10 || now() < w->until))
+    while (!w->wrong && (w->rounds < 8 || now() < w->until))
         CFX_SCOPE round_of(w);
     w->wrong |= cfx_finish(stdout) != 0;
     return NULL;
@@ -112,15 +124,20 @@ static int all_at_once(const model *models, double seconds) {
     return rounds;
 }
 
+static char *kept(const char *text) { return text ? cfx__text_copy(text, strlen(text)) : NULL; }
+
 TEST(threads_share_programs_for_as_long_as_one_likes) {
     const char *asked = getenv("CFX_SOAK_SECONDS");
     double seconds = asked ? strtod(asked, NULL) : 0.2;
     model models[PROGRAMS];
+    cfx_set_num_threads(1); /* as each worker's, which plans tell */
     for (int i = 0; i < PROGRAMS; i++)
         CFX_SCOPE {
             models[i].program = cfx_keep(cfx_open(cfx__text_format(ZOO "%s/model.pt2", names[i])));
-            const char *text = run(models[i].program, i);
-            models[i].result = cfx__text_copy(text, strlen(text));
+            models[i].result = kept(run(models[i].program, i, NULL));
+            models[i].reference = kept(run(models[i].program, i, &cfx_interpreter));
+            models[i].plan = kept(plan(models[i].program, i));
+            models[i].taps = kept(taps(models[i].program, i));
         }
     all_at_once(models, 0); /* what is set up on first use stays */
     size_t before = cfx_memory_held();
@@ -133,5 +150,8 @@ TEST(threads_share_programs_for_as_long_as_one_likes) {
     for (int i = 0; i < PROGRAMS; i++) {
         cfx_drop(models[i].program);
         cfx__free(models[i].result);
+        cfx__free(models[i].reference);
+        cfx__free(models[i].plan);
+        cfx__free(models[i].taps);
     }
 }
