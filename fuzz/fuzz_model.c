@@ -1,9 +1,10 @@
 /* model.json by structure: a good program whose JSON is changed item by item, in an archive that is
- * put together again. The first byte picks the program; then come edits: which item, what becomes
- * of it. */
+ * put together again. The first byte picks the program; then come edits: under which key an item
+ * stands, which of those it is, what becomes of it. */
 #define _GNU_SOURCE /* memfd_create */
 #include "fuzz.h"
 
+#include "dispatch/dispatch.h"
 #include "pack/pt2.h"
 
 #include <sys/mman.h>
@@ -14,7 +15,9 @@ static const char *const programs[] = {"seed_mlp", "cond",            "while_loo
 
 enum { EDITS = 12 };
 
-typedef enum edit_kind { EVIL, NONE, OTHER, OTHER_TEXT, GONE, TWICE, INTS, FLAG, KINDS } edit_kind;
+typedef enum edit_kind {
+    EVIL, NONE, OTHER, OTHER_TEXT, GONE, TWICE, INTS, FLAG, TARGET, ARGUMENT, SIZE, LIKE, KINDS
+} edit_kind;
 
 typedef struct changer {
     const cfx__json *first, *end;
@@ -64,6 +67,41 @@ static void put_plain(cfx__text *out, const changer *c, const cfx__json *j) {
     }
 }
 
+static cfx_op *operator(int64_t n) {
+    return cfx_op_at((int)((uint64_t)n * 2654435761u % (uint64_t)cfx_op_count()));
+}
+
+/* An argument of any kind; tensors are called as another item says. */
+static void put_argument(cfx__text *out, int64_t n, const cfx__json *other) {
+    static const char *const kinds[] = {"as_int", "as_sym_int", "as_scalar_type", "as_layout",
+                                        "as_memory_format", "as_float", "as_bool"};
+    uint64_t k = (uint64_t)n % 12;
+    if (k < 7)
+        cfx__text_printf(out, k == 1 ? "{\"%s\": {\"as_int\": %lld}}" : "{\"%s\": %lld}", kinds[k],
+                         (long long)n);
+    else if (k == 7)
+        cfx__text_printf(out, "{\"as_ints\": [%lld, 1, %lld]}", (long long)n, (long long)-(n / 2));
+    else if (k == 8)
+        cfx__text_puts(out, "{\"as_none\": true}");
+    else if (k == 9)
+        cfx__text_puts(out, "{\"as_tensors\": []}");
+    else
+        cfx__text_puts(out, k == 10 ? "{\"as_tensor\": {\"name\": " : "{\"as_string\": ");
+    if (k < 10)
+        return;
+    bool text = other->kind == CFX__JSON_TEXT;
+    cfx__json_string(out, text ? other->text : "x", text ? other->len : 1);
+    cfx__text_puts(out, k == 10 ? "}}" : "}");
+}
+
+static void put_size(cfx__text *out, int64_t n) {
+    static const char *const sizes[] = {
+        "s77*s77", "s77//0", "Mod(s77, 0)", "9223372036854775807*s77", "s77**9223372036854775807",
+        "s77 - 9223372036854775807", "Max(1, s77)", "u0 + s77", "-s77", "1/0", ""};
+    cfx__text_printf(out, "{\"as_expr\": {\"expr_str\": \"%s\", \"hint\": {\"as_int\": %lld}}}",
+                     sizes[(uint64_t)n % (sizeof sizes / sizeof *sizes)], (long long)n);
+}
+
 static void put(cfx__text *out, const changer *c, const cfx__json *j) {
     static const changer none;
     for (int i = 0; i < c->len; i++) {
@@ -90,19 +128,42 @@ static void put(cfx__text *out, const changer *c, const cfx__json *j) {
             cfx__text_printf(out, "[%lld,2,{\"as_int\":%lld}]", (long long)c->edit[i].number,
                              (long long)c->edit[i].number);
             return;
+        case TARGET:
+            cfx__text_printf(out, "\"torch.ops.%s\"", cfx_op_name(operator(c->edit[i].number)));
+            return;
+        case ARGUMENT: put_argument(out, c->edit[i].number, other); return;
+        case SIZE: put_size(out, c->edit[i].number); return;
         default: cfx__text_puts(out, c->edit[i].number & 1 ? "true" : "false"); return;
         }
     }
     put_plain(out, c, j);
 }
 
+/* One of the items that stand under a key, of any where none does or the key is NULL. */
+static const cfx__json *pick(const changer *c, fuzz_bytes *b, const char *key) {
+    uint32_t all = (uint32_t)(c->end - c->first), n = 0;
+    for (const cfx__json *j = c->first; key && j + 1 < c->end; j++)
+        n += j->kind == CFX__JSON_TEXT && !strcmp(j->text, key);
+    uint32_t at = fuzz_below(b, n ? n : all);
+    if (!n)
+        return c->first + at;
+    for (const cfx__json *j = c->first; j + 1 < c->end; j++)
+        if (j->kind == CFX__JSON_TEXT && !strcmp(j->text, key) && at-- == 0)
+            return j + 1;
+    return c->first;
+}
+
 static void change(cfx__text *out, const cfx__json_tree *tree, fuzz_bytes *b) {
-    uint32_t n = (uint32_t)tree->items.len;
-    changer c = {tree->items.data, tree->items.data + n, .len = 0};
+    static const char *const keys[] = {NULL, "arg", "arg", "target", "name", "sizes", "strides",
+                                       "outputs", "inputs", "expr_str", "as_int", "dtype"};
+    changer c = {tree->items.data, tree->items.data + tree->items.len, .len = 0};
     while (b->at < b->end && c.len < EDITS) {
-        c.edit[c.len].item = c.first + fuzz_below(b, n);
-        c.edit[c.len].other = c.first + fuzz_below(b, n);
+        const char *key = keys[fuzz_below(b, sizeof keys / sizeof *keys)];
+        c.edit[c.len].item = pick(&c, b, key);
         c.edit[c.len].kind = (edit_kind)fuzz_below(b, KINDS);
+        c.edit[c.len].other = pick(&c, b, c.edit[c.len].kind == LIKE ? key : "name");
+        if (c.edit[c.len].kind == LIKE) /* another of its like */
+            c.edit[c.len].kind = OTHER;
         c.edit[c.len++].number = fuzz_int(b);
     }
     put(out, &c, c.first);

@@ -190,5 +190,9 @@ TEST(a_call_with_several_results_is_not_written_as_one) {
     CHECK_OK();
     CHECK(!cfx_save(p, test_path("made.pt2")));
     CHECK_ERROR("node 'relu' uses 'linear' as one value, which its operator does not give");
+    p = cfx_open(CFX_TEST_DATA "/hostile/three_of_two_results.pt2");
+    CHECK_OK();
+    CHECK(!cfx_save(p, test_path("made.pt2")));
+    CHECK_ERROR("node 'lstm' has 2 results, of which 'getitem_2' takes number 2");
     clean("made.pt2");
 }

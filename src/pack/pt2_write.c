@@ -80,8 +80,9 @@ static const cfx_node **takers_of(cfx__pt2_writer *w, const cfx_node *n, int64_t
         int64_t i = cfx_integer(cfx_as_list(u->user->args)->items[1]);
         i = i < 0 ? i + count : i;
         if (i < 0 || i >= count)
-            continue;
-        if (takers[i])
+            cfx__pt2_write_bad(w, "has %lld results, of which '%s' takes number %lld",
+                               (long long)count, u->user->name, (long long)i);
+        else if (takers[i])
             cfx__map_set(&w->same, u->user->name, (void *)(uintptr_t)takers[i]->name);
         else
             takers[i] = u->user;
@@ -127,7 +128,7 @@ static bool put_result(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n, cons
 static bool put_results(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n, const cfx_result *all,
                         int64_t count, bool bare) {
     const cfx_node **takers = takers_of(w, n, count);
-    bool ok = true;
+    bool ok = !w->failed;
     for (int64_t i = 0; ok && i < count; i++) {
         cfx__json_comma(t);
         cfx_result r = {0};
