@@ -278,8 +278,11 @@ static inline bool cfx__limit_time(void) {
 /* Whether a graph may have so many nodes; else the error is recorded. */
 bool cfx__limit_nodes(size_t nodes);
 
-/* Runs body(arg, begin, end) over [0, n) in pieces of at least `grain`, on the threads allowed. */
+/* Runs body(arg, begin, end) over [0, n) in pieces of at least `grain`, on as many of the threads
+ * allowed as are idle (pool.c). Inside a body it runs all of it at once. */
 typedef void cfx__parallel_fn(void *arg, int64_t begin, int64_t end);
 void cfx__parallel(int64_t n, int64_t grain, cfx__parallel_fn *body, void *arg);
+/* A plan begins or ends: in between, regions follow each other closely. */
+void cfx__parallel_plan(bool begins);
 
 #endif

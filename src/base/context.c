@@ -1,10 +1,9 @@
 /* The context: one per thread, the only mutable state of the library, with the scope stack in it.
  * Start at cfx__ctx. A thread's context is freed by cfx_finish or, at the latest, when the thread
  * ends. */
-#include "held.h"
+#include "base.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 _Thread_local cfx__context cfx__ctx_tls __attribute__((tls_model("initial-exec")));
 static pthread_key_t thread_end;
@@ -141,66 +140,4 @@ void *cfx_scope_return(size_t mark, void *obj) {
     if (obj && !cfx__obj_is_bad(obj))
         cfx__scope_own(obj);
     return obj;
-}
-
-/* ---- threads --------------------------------------------------------------------------------- */
-
-void cfx_set_num_threads(int n) { cfx__ctx()->threads = n < 1 ? 0 : n; }
-
-int cfx_get_num_threads(void) {
-    cfx__context *c = cfx__ctx();
-    if (c->threads == 0) {
-        long cores = sysconf(_SC_NPROCESSORS_ONLN);
-        c->threads = cores < 1 ? 1 : cores > 64 ? 64 : (int)cores;
-    }
-    return c->threads;
-}
-
-/* Moves this thread's error to where the thread that started it looks. */
-static void hand_over(cfx__error_held *first) {
-    cfx__error_held own;
-    cfx__error_hold(&own);
-#pragma omp critical(cfx_hand_over)
-    {
-        cfx__error_held later = first->failed ? own : *first;
-        *first = first->failed ? *first : own;
-        own = later;
-    }
-    cfx__text_release(&own.message);
-    cfx__text_release(&own.notes);
-}
-
-/* How many threads may start: more than before only where their stacks have room, since what starts
- * them ends the process without. */
-static int team(int threads) {
-    static _Thread_local int started = 1;
-    enum { STACK = 8 << 20 };
-    if (threads > started && !cfx__memory_headroom((size_t)(threads - started) * STACK))
-        return 1;
-    started = threads > started ? threads : started;
-    return threads;
-}
-
-void cfx__parallel(int64_t n, int64_t grain, cfx__parallel_fn *body, void *arg) {
-    int threads = n > grain ? cfx_get_num_threads() : 1;
-    if (grain > 0 && (int64_t)threads > (n + grain - 1) / grain)
-        threads = (int)((n + grain - 1) / grain);
-    threads = team(threads);
-    if (threads <= 1) {
-        body(arg, 0, n);
-        return;
-    }
-    cfx__context *caller = cfx__ctx();
-    cfx__error_held first = {0}; /* of what went wrong on other threads */
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-    for (int t = 0; t < threads; t++) {
-        body(arg, n * t / threads, n * (t + 1) / threads);
-        if (unlikely(cfx__ctx_tls.failed) && &cfx__ctx_tls != caller)
-            hand_over(&first);
-    }
-    if (unlikely(first.failed)) {
-        cfx_fail(first.error.kind, first.error.at, "%s", first.error.message);
-        cfx__text_release(&first.message);
-        cfx__text_release(&first.notes);
-    }
 }

@@ -87,22 +87,3 @@ TEST(a_slot_is_made_once) {
     void *first = cfx__ctx_slot(CFX__SLOT_RUN, make_slot, free);
     CHECK(first && cfx__ctx_slot(CFX__SLOT_RUN, make_slot, free) == first);
 }
-
-static void mark(void *arg, int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; i++)
-        ((char *)arg)[i]++;
-}
-
-TEST(parallel_visits_each_index_once) {
-    for (int threads = 1; threads <= 3; threads++) {
-        char seen[1000] = {0};
-        cfx_set_num_threads(threads);
-        CHECK_INT(cfx_get_num_threads(), threads);
-        cfx__parallel(COUNT(seen), 10, mark, seen);
-        int right = 0;
-        for (int i = 0; i < COUNT(seen); i++)
-            right += seen[i] == 1;
-        CHECK_INT(right, COUNT(seen));
-    }
-    cfx__parallel(0, 10, mark, NULL);
-}

@@ -1,0 +1,167 @@
+/* The pool: every index once, errors of helpers, callers at once, forks, threads that went to sleep.
+ */
+#include "test.h"
+
+#include "base.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static void mark(void *arg, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++)
+        ((char *)arg)[i]++;
+}
+
+/* Whether each of n indices was visited once. */
+static bool visits_once(int64_t n, int64_t grain) {
+    char *seen = cfx__alloc0((size_t)n + 1);
+    cfx__parallel(n, grain, mark, seen);
+    int64_t right = 0;
+    for (int64_t i = 0; i < n; i++)
+        right += seen[i] == 1;
+    cfx__free(seen);
+    return right == n;
+}
+
+TEST(parallel_visits_each_index_once) {
+    for (int threads = 1; threads <= 5; threads++) {
+        cfx_set_num_threads(threads);
+        CHECK_INT(cfx_get_num_threads(), threads);
+        CHECK(visits_once(1000, 10) && visits_once(7, 1) && visits_once(3, 0));
+    }
+    cfx__parallel(0, 10, mark, NULL);
+    cfx_set_num_threads(1000);
+    CHECK_INT(cfx_get_num_threads(), 64);
+    CHECK(visits_once(1000, 1));
+    cfx_set_num_threads(0);
+    CHECK(cfx_get_num_threads() >= 1);
+}
+
+/* What a body was called with depends on the number of threads, not on who was idle. */
+static void note_ends(void *arg, int64_t begin, int64_t end) {
+    _Atomic int64_t *sum = arg;
+    atomic_fetch_add(sum, (begin + 1) * (end + 3));
+}
+
+TEST(pieces_are_the_same_from_run_to_run) {
+    cfx_set_num_threads(3);
+    _Atomic int64_t first = 0;
+    cfx__parallel(1000, 7, note_ends, &first);
+    for (int i = 0; i < 50; i++) {
+        _Atomic int64_t again = 0;
+        cfx__parallel(1000, 7, note_ends, &again);
+        CHECK_INT(again, first);
+    }
+}
+
+static void fail_late(void *arg, int64_t begin, int64_t end) {
+    (void)arg;
+    for (int64_t i = begin; i < end; i++)
+        if (i == 900)
+            cfx_fail(CFX_VALUE_ERROR, CFX_HERE, "index %d is wrong", 900);
+}
+
+TEST(errors_of_helpers_reach_the_caller) {
+    cfx_set_num_threads(4);
+    for (int i = 0; i < 20; i++) {
+        cfx__parallel(1000, 1, fail_late, NULL);
+        CHECK_ERROR("index 900 is wrong");
+    }
+    CHECK(visits_once(1000, 1));
+}
+
+static void inner(void *arg, int64_t begin, int64_t end) {
+    _Atomic int64_t *whole = arg;
+    atomic_fetch_add(whole, begin == 0 && end == 100);
+}
+
+static void outer(void *arg, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++)
+        cfx__parallel(100, 1, inner, arg);
+}
+
+TEST(inside_a_body_everything_runs_at_once) {
+    cfx_set_num_threads(4);
+    _Atomic int64_t whole = 0;
+    cfx__parallel(40, 1, outer, &whole);
+    CHECK_INT(whole, 40);
+}
+
+static void *call_often(void *arg) {
+    _Atomic int *wrong = arg;
+    cfx_set_num_threads(4);
+    for (int i = 0; i < 200; i++)
+        *wrong += !visits_once(500, 5);
+    return NULL;
+}
+
+TEST(many_callers_share_the_helpers) {
+    enum { CALLERS = 16 };
+    pthread_t caller[CALLERS];
+    _Atomic int wrong = 0;
+    for (int i = 0; i < CALLERS; i++)
+        pthread_create(&caller[i], NULL, call_often, &wrong);
+    for (int i = 0; i < CALLERS; i++)
+        pthread_join(caller[i], NULL);
+    CHECK_INT(wrong, 0);
+}
+
+typedef struct {
+    pthread_t thread[64];
+    _Atomic int n, most, now;
+} crowd;
+
+static void count_in(void *arg, int64_t begin, int64_t end) {
+    crowd *c = arg;
+    (void)begin, (void)end;
+    int now = atomic_fetch_add(&c->now, 1) + 1, most = c->most;
+    while (now > most && !atomic_compare_exchange_weak(&c->most, &most, now))
+        ;
+    nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+    atomic_fetch_sub(&c->now, 1);
+}
+
+static void *call_crowded(void *arg) {
+    cfx_set_num_threads(3);
+    for (int i = 0; i < 20; i++)
+        cfx__parallel(12, 1, count_in, arg);
+    return NULL;
+}
+
+/* Four callers of three threads: helpers are lent while no more than the cores, or three, work. */
+TEST(callers_at_once_do_not_take_more_threads_than_there_are_cores) {
+    crowd c = {.n = 4};
+    cfx_set_num_threads(0);
+    const int cores = cfx_get_num_threads(), limit = cores > 3 ? cores : 3;
+    for (int i = 0; i < c.n; i++)
+        pthread_create(&c.thread[i], NULL, call_crowded, &c);
+    for (int i = 0; i < c.n; i++)
+        pthread_join(c.thread[i], NULL);
+    CHECK(c.most <= limit + c.n - 1);
+}
+
+TEST(helpers_that_sleep_are_woken) {
+    cfx_set_num_threads(3);
+    for (int i = 0; i < 5; i++) {
+        CHECK(visits_once(1000, 1));
+        nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
+    }
+    cfx__parallel_plan(true);
+    CHECK(visits_once(1000, 1));
+    cfx__parallel_plan(false);
+}
+
+TEST(a_forked_process_has_helpers_of_its_own) {
+    cfx_set_num_threads(3);
+    CHECK(visits_once(1000, 1));
+    pid_t child = fork();
+    if (!child)
+        _exit(visits_once(1000, 1) && visits_once(1000, 1) ? 0 : 1);
+    int status = 1;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
+    CHECK_INT(WEXITSTATUS(status), 0);
+    CHECK(visits_once(1000, 1));
+}
