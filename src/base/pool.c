@@ -242,7 +242,7 @@ static void start_up_to(int wanted) {
     pthread_mutex_unlock(&pool.lock);
 }
 
-/* The code that helpers run may go away: when the library is unloaded, and when the process ends. */
+/* The code that helpers run goes away when the library is unloaded, and when the process ends. */
 __attribute__((destructor)) static void end_all(void) {
     atomic_store(&pool.ending, true);
     pthread_mutex_lock(&pool.lock);

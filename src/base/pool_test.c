@@ -1,5 +1,4 @@
-/* The pool: every index once, errors of helpers, callers at once, forks, threads that went to sleep.
- */
+/* The pool: every index once, errors of helpers, callers at once, forks, helpers that sleep. */
 #include "test.h"
 
 #include "base.h"

@@ -26,14 +26,12 @@ typedef struct cfx__ready {
     const char *name; /* of the implementation, for the eye */
     int input;        /* the argument that is read when it runs; all others are in here */
     int64_t scratch;  /* bytes of intermediates */
-    /* Computes; x and out lie as they lay when this was made. False when the library failed. */
+    /* Computes; x and out lie as they lay when this was made. False, with an error, without memory.
+     */
     bool (*run)(const struct cfx__ready *r, const void *x, void *out, void *scratch);
 } cfx__ready;
 
 /* Whether an operator called so can be part of an epilogue. */
 bool cfx__ready_takes(cfx_op *op, const cfx_value *args);
-/* Whether it may make a number of NaN there, which PyTorch's does not: such an epilogue is for
- * finite operands only. */
-bool cfx__ready_hides_nan(cfx_op *op);
 
 #endif

@@ -209,33 +209,6 @@ static cfx__ready *prepare(cfx_op_call *c, chain *ch) {
     return NULL;
 }
 
-static bool hides_nan(const chain *ch) {
-    bool hides = false;
-    for (int i = 0; i < ch->epilogue.n; i++)
-        hides |= ch->epilogue.post[i].op && cfx__ready_hides_nan(ch->epilogue.post[i].op);
-    return hides;
-}
-
-/* Whether the weights among the arguments have no NaN and no infinity. */
-static bool weights_finite(const cfx_value *args, int n) {
-    for (int i = 0; i < n; i++)
-        if (args[i].tag == CFX_TAG_TENSOR && cfx_as_tensor(args[i])->data &&
-            !cfx__plan_is_finite(cfx_as_tensor(args[i])))
-            return false;
-    return true;
-}
-
-/* What an epilogue that hides NaN must not be given is looked for where it is not known to be
- * finite. What comes out of finite operands is finite, but for an overflow. */
-static void guard(cfx__lowering *l, cfx__plan_kernel *k, const chain *ch, const cfx_value *args) {
-    const int n = l->plan->steps->steps[k->chain[0]].nbound;
-    const bool hides = k->hides = hides_nan(ch);
-    const bool x = l->clean[k->x], add = k->add < 0 || l->clean[k->add];
-    k->guard_x = hides && !x;
-    k->guard_add = hides && !add;
-    l->clean[k->chain[k->nchain - 1]] = hides || (x && add && weights_finite(args, n));
-}
-
 /* Notes the kernel at the end of its chain; what lies before needs none of its own. */
 static int put(cfx__lowering *l, int slot, cfx__ready *r, const chain *ch, cfx_tensor *like,
                const cfx_value *args) {
@@ -259,7 +232,6 @@ static int put(cfx__lowering *l, int slot, cfx__ready *r, const chain *ch, cfx_t
         l->taken[i] = true;
         k->chain[k->nchain++] = i;
     }
-    guard(l, k, ch, args);
     cfx_value_drop(l->plan->given[end]);
     l->plan->given[end] = cfx_value_keep(cfx_tensor_value(like));
     return end;
@@ -292,8 +264,6 @@ int cfx__plan_fuse(cfx__lowering *l, int slot) {
     cfx_op_call c = {.op = op, .nargs = s->nbound, .args = args, .nout = 1, .fake = true};
     c.out[0] = like;
     follow(l, start, like, &ch);
-    while (ch.epilogue.n && hides_nan(&ch) && !weights_finite(args, s->nbound))
-        ch.epilogue.n--;
     chain whole = ch;
     cfx__ready *r = prepare(&c, &ch);
     if (!r && image && cfx_ok() && args[0].tag == CFX_TAG_TENSOR && !cfx_as_tensor(args[0])->data) {

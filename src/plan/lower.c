@@ -191,12 +191,6 @@ static bool lower_call(cfx__lowering *l, int k) {
     return fine;
 }
 
-/* Whether what a step gives is finite because what it reads is. */
-static bool keeps_finite(const cfx__lowering *l, const cfx__run_step *s) {
-    return s->nbound && s->bound[0].tag == CFX_TAG_NODE && l->clean[s->bound[0].spare] &&
-           (s->op->view || s->op == &cfx_op_max_pool2d || s->op == &cfx_op_adaptive_avg_pool2d);
-}
-
 static bool lower_step(cfx__lowering *l, int k) {
     cfx__plan *p = l->plan;
     cfx__plan_kernel *kernel = &p->kernels[k];
@@ -219,7 +213,6 @@ static bool lower_step(cfx__lowering *l, int k) {
             return false;
         cfx_value_drop(p->given[k]);
         p->given[k] = cfx_value_keep(s->item ? cfx_as_list(from)->items[kernel->index] : from);
-        l->clean[k] = l->clean[kernel->x];
         return true;
     }
     if (!s->op)
@@ -227,7 +220,6 @@ static bool lower_step(cfx__lowering *l, int k) {
     size_t mark = cfx_scope_open();
     bool fused = cfx__plan_fuse(l, k) >= 0;
     cfx_scope_close(mark);
-    l->clean[k] |= !fused && keeps_finite(l, s);
     if (fused || !cfx_ok() || !lower_call(l, k))
         return cfx_ok() && fused;
     mark = cfx_scope_open();
@@ -403,18 +395,17 @@ cfx__plan *cfx__plan_make(const cfx_execution *e) {
     bool fine = false;
     if (p) {
         size_t n = (size_t)p->n + 1;
-        bool *flags = cfx__alloc0(5 * n * sizeof *flags);
+        bool *flags = cfx__alloc0(4 * n * sizeof *flags);
         cfx__lowering l = {.plan = p,
                            .e = e,
                            .taken = flags,
-                           .clean = flags + n,
-                           .passed = flags + 2 * n,
+                           .passed = flags + n,
                            .object = cfx__alloc0(n * sizeof *l.object),
                            .group = cfx__alloc(n * sizeof *l.group),
                            .members = cfx__alloc0(n * sizeof *l.members)};
         for (size_t k = 0; k < n; k++)
             l.group[k] = -1;
-        fine = lower(&l, flags + 3 * n, flags + 4 * n);
+        fine = lower(&l, flags + 2 * n, flags + 3 * n);
         lowering_free(&l);
     }
     cfx_scope_close(mark);

@@ -59,7 +59,6 @@ typedef struct {
     cfx_value *values; /* by slot */
     bool *have;        /* by slot: the value is counted */
     void *scratch;
-    bool dirty; /* something was not finite: nothing that follows is known to be */
 } frame;
 
 static void store(frame *f, int slot, cfx_value v) {
@@ -193,57 +192,13 @@ static cfx_tensor *result_of(frame *f, const cfx__plan_kernel *k) {
     return to;
 }
 
-/* Zero, unless one of n numbers is not finite. */
-CFX__SIMD static float sum_of_nothing(const float *x, int64_t n) {
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++)
-        sum += x[i] * 0;
-    return sum;
-}
-
-bool cfx__plan_is_finite(const cfx_tensor *t) {
-    if (t->dtype != CFX_F32)
-        return true;
-    size_t mark = cfx_scope_open();
-    const cfx_tensor *all = cfx__tensor_is_dense(t) ? t : cfx__tensor_contiguous(t);
-    bool finite = all->data && sum_of_nothing((const float *)all->data, all->numel) == 0;
-    cfx_scope_close(mark);
-    return finite;
-}
-
-/* The nodes of a kernel one by one, as the interpreter would. */
-static cfx_value run_apart(frame *f, const cfx__plan_kernel *k) {
-    cfx_value v = cfx_bad();
-    for (int i = 0; i < k->nchain && cfx_ok(); i++) {
-        cfx__plan_kernel one = {.step = f->plan->kernels[k->chain[i]].step};
-        one.op = cfx__plan_op(one.step);
-        v = run_call(f, &one);
-        if (i + 1 < k->nchain)
-            store(f, k->chain[i], v);
-    }
-    for (int i = 0; i + 1 < k->nchain; i++)
-        release(f, k->chain[i]);
-    return v;
-}
-
 static cfx_value run_ready(frame *f, const cfx__plan_kernel *k) {
     cfx_tensor *x = operand(f, k->x, k->x_like);
-    bool look_x = k->guard_x || (k->hides && f->dirty);
-    bool look_add = k->add >= 0 && f->values[k->add].tag == CFX_TAG_TENSOR &&
-                    (k->guard_add || (k->hides && f->dirty));
-    if (x && ((look_x && !cfx__plan_is_finite(x)) ||
-              (look_add && !cfx__plan_is_finite(cfx_as_tensor(f->values[k->add]))))) {
-        f->dirty = true;
-        return run_apart(f, k);
-    }
     cfx_tensor *out = x ? result_of(f, k) : NULL;
     if (!out || cfx__obj_is_bad(out))
         return cfx_bad();
-    if (k->ready->run(k->ready, x->data, out->data, f->scratch))
-        return cfx_tensor_value(out);
-    cfx_fail(CFX_RUNTIME_ERROR, f->e->at, "%s could not run", k->ready->name);
-    return cfx_bad();
+    return k->ready->run(k->ready, x->data, out->data, f->scratch) ? cfx_tensor_value(out)
+                                                                    : cfx_bad();
 }
 
 /* What a watcher makes of the value of a node. */
@@ -251,7 +206,6 @@ static cfx_value seen(frame *f, const cfx_node *n, cfx_value v) {
     if (cfx_is_bad(v) || !cfx__plan_wants(f->e, n))
         return v;
     cfx_value other = f->e->watcher->see(f->e->watcher, (cfx_node *)n, v);
-    f->dirty |= !cfx_is_none(other);
     return cfx_is_none(other) ? v : other;
 }
 
@@ -338,6 +292,7 @@ static cfx_value run(void *form, const cfx_execution *e) {
         p->scratch ? cfx__tensor_empty(e->at, CFX_U8, false, 1, &p->scratch, NULL) : NULL;
     f.scratch = room ? room->data : NULL;
     cfx_value result = cfx_none();
+    cfx__parallel_plan(true);
     for (int k = 0; k < p->n && cfx_ok(); k++) {
         if (is_idle(&f, k))
             continue;
@@ -347,6 +302,7 @@ static cfx_value run(void *form, const cfx_execution *e) {
         else if (p->kernels[k].kind == CFX__PLAN_OUTPUT)
             result = f.values[k];
     }
+    cfx__parallel_plan(false);
     result = cfx_ok() ? result : cfx_bad();
     cfx_value_keep(result);
     for (int k = 0; k < p->n; k++)

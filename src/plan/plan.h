@@ -41,8 +41,6 @@ typedef struct cfx__plan_kernel {
     int nreads, *reads;  /* LOOP: slots that it reads, in the order of the loop's */
     cfx_tensor **read_like; /* LOOP: how those have to lie; fake or constant, counted */
     int nwrites, *writes; /* LOOP: slots that it stores, the same */
-    bool hides;          /* READY: for finite operands only; others are run apart */
-    bool guard_x, guard_add; /* READY: where one is not known to be finite */
     bool stored;         /* NONE: the loop that has it stores its value all the same */
     int nfrees, *frees;  /* slots whose last use this is */
 } cfx__plan_kernel;
@@ -90,7 +88,6 @@ typedef struct cfx__lowering {
     int *first, *readers; /* by slot: readers[first[k]] .. readers[first[k + 1] - 1] read slot k */
     bool *passed; /* by slot: gives its argument again, which is read instead */
     bool *taken;  /* by slot: inside a kernel already */
-    bool *clean;  /* by slot: finite where the operands of guarded kernels are */
     int *object;  /* by slot: the first slot of those that an in-place form makes one */
     int *group;   /* by slot: the group that it is a member of; -1: none */
     cfx__plan_member **members; /* by slot: how it is part of a loop; in the plan's arena */
@@ -114,8 +111,6 @@ void cfx__plan_each_read(const cfx__run_step *s, cfx__plan_slot_fn *fn, void *us
 bool cfx__plan_reads(const cfx__run_step *s, int slot);
 /* A template with the tensors that the plan gives, fake or constant, in its slots; scope. */
 cfx_value cfx__plan_filled(const cfx__plan *p, cfx_value v);
-/* Whether all elements of a float32 tensor are finite. */
-bool cfx__plan_is_finite(const cfx_tensor *t);
 /* Finds which slots are one object, because in-place forms write to it (marked in `written`); steps
  * then read the slot that has it as it is now, and in-place forms can be functional ones. False
  * where the graph does what is not planned. */

@@ -249,7 +249,7 @@ static void flash_run(const attention *a, cfx_tensor *out, cfx_tensor *lse) {
         f.ks[2] = f.vs[2] = f.size;
     int64_t blocks = (f.rows + ROWS - 1) / ROWS;
     double each = (double)(f.rows < ROWS ? f.rows : ROWS) * (double)f.keys * (double)f.size * 2;
-    int before = onednn_begin(cfx_get_num_threads());
+    int before = onednn_begin();
     cfx__parallel(f.batch * f.heads * blocks, each > 65536 ? 1 : (int64_t)(65536 / each) + 1,
                   flash_range, &f);
     onednn_end(before);

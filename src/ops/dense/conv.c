@@ -277,7 +277,7 @@ void conv_run(cfx_op_call *c, const conv *v, const conv_operands *o) {
     if (o->src->dtype == CFX_F32) {
         if (conv_depthwise(c, v, o) || conv_points(c, v, o) || op_failed())
             return;
-        if (conv_onednn(c, v, o) || op_failed())
+        if (conv_tiled(c, v, o) || conv_onednn(c, v, o) || op_failed())
             return;
     }
     cfx_tensor *result = o->what == CONV_SRC ? o->src : o->dst;

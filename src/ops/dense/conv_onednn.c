@@ -1,6 +1,6 @@
 /* Convolution by oneDNN, in the layouts that it chooses. */
 #include "conv.h"
-#include "onednn_ready.h"
+#include "onednn.h"
 
 /* Everything that a primitive depends on. No padding between fields: it is compared as bytes. */
 typedef struct {
@@ -240,7 +240,7 @@ bool conv_onednn(cfx_op_call *c, const conv *v, const conv_operands *o) {
                   .bias = o->bias && o->what == CONV_DST,
                   .last = last,
                   .threads = cfx_get_num_threads()};
-    int before = onednn_begin(cfx_get_num_threads());
+    int before = onednn_begin();
     conv_plan *p = plan_for(&k);
     bool ok = !p->failed && execute(c, p, o);
     onednn_end(before);
@@ -251,38 +251,4 @@ bool conv_onednn(cfx_op_call *c, const conv *v, const conv_operands *o) {
                       bias_range, &w);
     }
     return ok;
-}
-
-/* ---- ready kernels --------------------------------------------------------------------------- */
-
-/* Whether t lies channels last; where it also lies in order, the two are the same memory. */
-static bool lies_last(const cfx_tensor *t) {
-    int64_t stride[CFX_MAX_DIMS];
-    cfx__strides_of_format(t->ndim == 5 ? CFX_CHANNELS_LAST_3D : CFX_CHANNELS_LAST, t->ndim,
-                           t->shape, stride);
-    for (int i = 0; i < t->ndim; i++)
-        if (t->shape[i] != 1 && t->stride[i] != stride[i])
-            return false;
-    return true;
-}
-
-cfx__ready *conv_ready(const conv *v, const conv_operands *o, const cfx__epilogue *e) {
-    const bool src_last = o->src->ndim > 3 && lies_last(o->src);
-    const bool dst_last = o->dst->ndim > 3 && lies_last(o->dst);
-    dnnl_memory_desc_t src, weights, dst, bias;
-    dnnl_convolution_desc_t desc;
-    dnnl_dims_t channels = {v->oc};
-    onednn_wish w = {.desc = &desc, .weights = o->weights, .bias = o->bias};
-    w.work = v->batch * v->oc * (v->ic / v->groups);
-    for (int i = 0; i < 3; i++)
-        w.work *= v->out[i] * v->kernel[i];
-    if ((!src_last && !cfx__tensor_is_contiguous(o->src)) ||
-        (!dst_last && !cfx__tensor_is_contiguous(o->dst)) ||
-        !describe(&src, v, v->ic, v->in, src_last, false) ||
-        !describe(&dst, v, v->oc, v->out, dst_last, false) ||
-        !describe_weights(&weights, v, true) || !describe_weights(&w.plain, v, false) ||
-        dnnl_memory_desc_init_by_tag(&bias, 1, channels, dnnl_f32, dnnl_a) != dnnl_success ||
-        !describe_conv(&desc, v, CONV_DST, &src, &weights, o->bias ? &bias : NULL, &dst))
-        return NULL;
-    return onednn_ready(&w, e);
 }

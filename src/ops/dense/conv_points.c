@@ -90,7 +90,7 @@ bool conv_points(cfx_op_call *c, const conv *v, const conv_operands *o) {
         p.block = (n * images + threads - 1) / threads;
     p.block = (p.block + 15) / 16 * 16;
     p.blocks = (n + p.block - 1) / p.block;
-    int before = onednn_begin(cfx_get_num_threads());
+    int before = onednn_begin();
     cfx__parallel(images * p.blocks, 1, points_range, &p);
     onednn_end(before);
     return true;

@@ -14,7 +14,6 @@ enum {
     GEMM_KC = 256,
     GEMM_NC = 512,
     GEMM_SMALL = 1 << 12, /* multiplications below which a library costs more than it gives */
-    GEMM_BIG = 96,       /* sizes above which one call of a library for each matrix costs nothing */
     GEMM_GRAIN = 1 << 16 /* multiplications worth a thread */
 };
 
@@ -410,10 +409,6 @@ bool gemm_run(cfx_op_call *c, gemm *g) {
         cfx__parallel(g->n, 1 + GEMM_GRAIN / g->k, run_row, &w);
         return true;
     }
-    if (g->dtype == CFX_F32 && g->batch > 1 && g->m < GEMM_BIG && g->n < GEMM_BIG &&
-        g->k < GEMM_BIG && !g->a.at && !g->b.at && g->c.batch == g->m * g->n && g->c.row == g->n &&
-        w.alpha_re == 1 && w.beta_re == 0 && gemm_onednn(c, g, NULL, NULL))
-        return true;
     if (g->m == 1) /* the stride of a single row is nobody's business, but libraries look at it */
         g->c.row = g->n;
     if (!readable(&g->a, g->m, g->k) && !gather(c, g->dtype, g->batch, &g->a, g->m, g->k))
@@ -426,19 +421,13 @@ bool gemm_run(cfx_op_call *c, gemm *g) {
     const int threads = cfx_get_num_threads();
     w.pieces = 1;
     w.piece = g->m;
-    bool uneven = g->batch % threads && g->batch < 4 * threads && products > 16 * GEMM_GRAIN;
-    if (g->dtype == CFX_F32 && (g->batch < threads || uneven || threads == 1)) {
-        /* oneDNN cuts a single product better than rows would, and takes all cores unless told */
-        int before = onednn_begin(products < 4 * GEMM_GRAIN ? 1 : threads);
-        run_pieces(&w, 0, g->batch);
-        onednn_end(before);
-        return true;
-    }
-    if (g->dtype != CFX_F32 && products * (double)g->batch > GEMM_GRAIN)
+    if (products * (double)g->batch > GEMM_GRAIN)
         cut(&w, threads);
     double each = products / (double)w.pieces;
+    int before = onednn_begin();
     cfx__parallel(g->batch * w.pieces, each > GEMM_GRAIN ? 1 : (int64_t)(GEMM_GRAIN / each) + 1,
                   run_pieces, &w);
+    onednn_end(before);
     return true;
 }
 

@@ -1,9 +1,9 @@
 /* gemm: products of matrices, by whichever library is faster for the type and the shape.
  *
- * Single precision goes to oneDNN; double precision to OpenBLAS where it knows the machine and to
- * the loops of gemm.inc where it does not, as integers do; complex numbers to OpenBLAS. Products
- * too small to be worth a call of either are plain loops. OpenBLAS runs on one thread: the work is
- * cut here, so that the only pool of threads is OpenMP's. */
+ * Single precision goes to kernels of our own where a factor stays (tile.h) and to oneDNN where
+ * not; double precision to OpenBLAS where it knows the machine, to the loops of gemm.inc where it
+ * does not, as integers do; complex numbers to OpenBLAS. Products too small to be worth a call of
+ * either are plain loops. Libraries run on one thread: the work is cut here, for our own pool. */
 #ifndef CFX__GEMM_H
 #define CFX__GEMM_H
 
@@ -33,18 +33,17 @@ typedef struct {
 /* Does it; scratch memory belongs to the scope. False, with an error, when that cannot be had. */
 bool gemm_run(cfx_op_call *c, gemm *g);
 
-/* The same by oneDNN's matmul primitive: float32, alpha 1, matrices evenly apart, C contiguous and
- * overwritten. `weights`, where given, are B and may be kept in another layout; bias (n) is added.
- * False when nothing was done. */
-bool gemm_onednn(cfx_op_call *c, const gemm *g, const cfx_tensor *weights, const void *bias);
+/* The same over weights that are kept in panels (tile.h): float32, one matrix, alpha 1, C
+ * overwritten, B in the memory of `weights`; bias (n) is added. False when nothing was done. */
+bool gemm_packed(const gemm *g, const cfx_tensor *weights, const float *bias);
 
 /* out [m, n] = x [m, k] w [k, n] + b [n] made ready: x may be fake, weights and bias are real (bias
- * NULL: none). NULL where it is not all float32, or oneDNN has no kernel that is fast. */
+ * NULL: none). NULL where it is not all float32. */
 cfx__ready *gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_transposed,
                        const cfx_tensor *bias, const cfx_tensor *out, const cfx__epilogue *e);
 
 /* out [m, n] = x w' + b for m rows of x, `row` elements apart, w [n, k] and b [n] or NULL; all of
- * one dtype of GEMM_DTYPES, out contiguous. Weights met again are kept in oneDNN's own layout. */
+ * one dtype of GEMM_DTYPES, out contiguous. Weights met again are kept in panels. */
 void linear_run(cfx_op_call *c, int64_t m, void *x, int64_t row, const cfx_tensor *w,
                 const cfx_tensor *b, cfx_tensor *out);
 

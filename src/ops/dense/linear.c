@@ -290,7 +290,7 @@ void linear_run(cfx_op_call *c, int64_t m, void *x, int64_t row, const cfx_tenso
               .c = {out->data, 0, n, 1, NULL}};
     if (w->dtype == CFX_F32 && m > 1 && row >= k && w->numel >= LEAST && w->storage &&
         !w->storage->foreign && cfx__tensor_is_contiguous(w) && (!b || b->stride[0] == 1) &&
-        gemm_onednn(c, &g, w, b ? b->data : NULL))
+        gemm_packed(&g, w, b ? (const float *)b->data : NULL))
         return;
     if (b) {
         int64_t shape[] = {m, n}, stride[] = {n, 1};

@@ -10,8 +10,10 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
-/* Makes the calls of oneDNN between these two run on so many threads. */
-int onednn_begin(int threads);
+/* The calls of oneDNN between these two run on this thread alone: its own threads wait actively for
+ * each other, which stops everything where the cores have other work. What is to be done by many
+ * threads is cut by the caller, for our own pool. */
+int onednn_begin(void);
 void onednn_end(int before);
 
 /* This thread's engine and stream; NULL when oneDNN cannot start. */

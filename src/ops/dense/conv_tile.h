@@ -1,0 +1,32 @@
+/* conv_tile: convolution channels last by the kernels of tile.h, and channel by channel. */
+#ifndef CFX__CONV_TILE_H
+#define CFX__CONV_TILE_H
+
+#include "conv.h"
+#include "tile.h"
+
+/* What is needed to run: weights in panels, group after group, or for convolutions channel by
+ * channel [taps][channels]; the bias padded to whole panels of a group (NULL: none). */
+typedef struct {
+    conv v;
+    bool src_last; /* src lies channels last; planes otherwise */
+    bool half;     /* panels of bfloat16 */
+    const void *weights;
+    const float *bias;
+    tile_epilogue epilogue;
+} conv_tiles;
+
+/* Whether there are kernels for this geometry: tiles, or lines of channels (one a group). */
+bool conv_tile_takes(const conv *v);
+bool conv_channels_takes(const conv *v);
+/* Bytes of the weights in that form, and making it. */
+size_t conv_tile_size(const conv *v, bool half);
+void conv_tile_pack(const conv *v, const float *w, bool half, void *to);
+/* Columns of the bias of a group, padded. */
+int64_t conv_tile_columns(const conv *v);
+
+/* Computes dst, channels last, on the threads allowed. */
+void conv_tile_run(const conv_tiles *t, const float *src, float *dst);
+void conv_channels_run(const conv_tiles *t, const float *src, float *dst);
+
+#endif

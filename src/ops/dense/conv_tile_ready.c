@@ -1,0 +1,167 @@
+/* Convolutions by our own kernels: made ready for a plan, and called once. */
+#include "conv_tile.h"
+#include "onednn.h"
+
+#include "../ops.h"
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+/* A key for the form of these weights: all that it depends on. */
+static uint64_t key_of(const conv *v, const cfx_tensor *w, bool half) {
+    const int64_t facts[] = {v->groups, v->ic, v->oc, v->kernel[1], v->kernel[2], half, w->offset};
+    uint64_t h = 0x7469766573;
+    for (int i = 0; i < COUNT(facts); i++)
+        h = (h ^ (uint64_t)facts[i]) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
+    return h;
+}
+
+/* [channels][taps] -> [taps][channels] */
+static void pack_channels(const conv *v, const float *w, float *to) {
+    const int64_t taps = v->kernel[1] * v->kernel[2];
+    for (int64_t i = 0; i < taps; i++)
+        for (int64_t c = 0; c < v->ic; c++)
+            to[i * v->ic + c] = w[c * taps + i];
+}
+
+/* The weights in the form of the kernels, kept with their storage; the caller owns a count. NULL
+ * when there is no memory. */
+static cfx__packed *packed_weights(const conv *v, const cfx_tensor *w, bool half) {
+    const bool single = conv_channels_takes(v);
+    const uint64_t key = key_of(v, w, half);
+    cfx__packed *form = cfx__packed_find(w->storage, key);
+    if (form)
+        return form;
+    form = cfx__packed_new(w->storage, key,
+                           single ? (size_t)w->numel * sizeof(float) : conv_tile_size(v, half));
+    if (!form)
+        return NULL;
+    if (single)
+        pack_channels(v, (const float *)w->data, form->data);
+    else
+        conv_tile_pack(v, (const float *)w->data, half, form->data);
+    if (!w->storage->foreign)
+        cfx__packed_keep(w->storage, form);
+    return form;
+}
+
+/* The bias, each group's in whole panels. */
+static float *padded_bias(const conv *v, const cfx_tensor *bias) {
+    if (!bias)
+        return NULL;
+    const bool single = conv_channels_takes(v);
+    const int64_t groups = single ? 1 : v->groups, n = v->oc / groups;
+    const int64_t columns = single ? n : conv_tile_columns(v);
+    float *to = cfx__alloc0((size_t)(groups * columns) * sizeof *to);
+    for (int64_t g = 0; g < groups; g++)
+        memcpy(to + g * columns, (const float *)bias->data + g * n, (size_t)n * sizeof *to);
+    return to;
+}
+
+static void run_tiles(const conv_tiles *t, const float *src, float *dst) {
+    if (conv_channels_takes(&t->v))
+        conv_channels_run(t, src, dst);
+    else
+        conv_tile_run(t, src, dst);
+}
+
+/* ---- ready kernels --------------------------------------------------------------------------- */
+
+typedef struct {
+    cfx__ready pub;
+    conv_tiles tiles;
+    cfx__packed *packed; /* counted */
+    float *bias;
+} kernel;
+
+static void kernel_free(void *obj) {
+    kernel *k = obj;
+    cfx_drop(k->packed);
+    cfx__free(k->bias);
+}
+
+static const cfx__obj_type kernel_type = {.name = "ready kernel", .free = kernel_free};
+
+static bool run(const cfx__ready *r, const void *x, void *out, void *scratch) {
+    const kernel *k = (const kernel *)r;
+    (void)scratch;
+    run_tiles(&k->tiles, x, out);
+    return cfx_ok();
+}
+
+/* Whether t lies channels last; where it also lies in order, the two are the same memory. */
+static bool lies_last(const cfx_tensor *t) {
+    int64_t stride[CFX_MAX_DIMS];
+    cfx__strides_of_format(CFX_CHANNELS_LAST, t->ndim, t->shape, stride);
+    for (int i = 0; i < t->ndim; i++)
+        if (t->shape[i] != 1 && t->stride[i] != stride[i])
+            return false;
+    return true;
+}
+
+cfx__ready *conv_ready(const conv *v, const conv_operands *o, const cfx__epilogue *e) {
+    const bool single = conv_channels_takes(v);
+    tile_epilogue epilogue;
+    if (v->dims != 2 || (!single && !conv_tile_takes(v)) || !lies_last(o->dst) ||
+        !tile_epilogue_of(e, &epilogue) || (single && epilogue.add))
+        return NULL;
+    const bool last = lies_last(o->src);
+    if (!last && (single || !cfx__tensor_is_contiguous(o->src)))
+        return NULL;
+    cfx__packed *packed = packed_weights(v, o->weights, false);
+    if (!packed)
+        return NULL;
+    kernel *k = cfx__obj_make(&kernel_type, sizeof *k);
+    k->packed = packed;
+    k->bias = padded_bias(v, o->bias);
+    k->tiles = (conv_tiles){.v = *v,
+                            .src_last = last,
+                            .weights = packed->data,
+                            .bias = k->bias,
+                            .epilogue = epilogue};
+    k->pub.name = single ? "convolution of channels" : "convolution in tiles";
+    k->pub.run = run;
+    return &k->pub;
+}
+
+/* ---- a single call --------------------------------------------------------------------------- */
+
+/* Images as planes to channels last, or back. */
+static void turn(const conv *v, int64_t channels, const int64_t *size, const float *from, float *to,
+                 bool back) {
+    const int64_t points = size[1] * size[2], each = channels * points;
+    for (int64_t i = 0; i < v->batch; i++)
+        if (back)
+            transpose_f32(points, channels, from + i * each, channels, to + i * each, points);
+        else
+            transpose_f32(channels, points, from + i * each, points, to + i * each, channels);
+}
+
+bool conv_tiled(cfx_op_call *c, const conv *v, const conv_operands *o) {
+    const bool single = conv_channels_takes(v);
+    if (o->what != CONV_DST || (!single && !conv_tile_takes(v)) || v->dims == 3)
+        return false;
+    const bool last = !cfx__tensor_is_contiguous(o->dst) || !cfx__tensor_is_contiguous(o->src);
+    conv_tiles t = {.v = *v, .src_last = true};
+    const float *src = (const float *)o->src->data;
+    float *dst = (float *)o->dst->data;
+    if (!last) {
+        float *turned = scratch(c, CFX_F32, v->batch * v->ic * v->in[1] * v->in[2]);
+        dst = scratch(c, CFX_F32, v->batch * v->oc * v->out[1] * v->out[2]);
+        if (op_failed())
+            return false;
+        turn(v, v->ic, v->in, src, turned, false);
+        src = turned;
+    }
+    cfx__packed *packed = packed_weights(v, o->weights, false);
+    if (!packed)
+        return false;
+    float *bias = padded_bias(v, o->bias);
+    t.weights = packed->data;
+    t.bias = bias;
+    run_tiles(&t, src, dst);
+    cfx__free(bias);
+    cfx_drop(packed);
+    if (!last && !op_failed())
+        turn(v, v->oc, v->out, dst, (float *)o->dst->data, true);
+    return true;
+}

@@ -1,0 +1,122 @@
+/* Products with weights that are kept in panels: called once, and made ready for a plan. Which
+ * products go this way is told by their sizes alone, so that the same call gives the same bits the
+ * first time and the thousandth. */
+#include "gemm.h"
+#include "tile.h"
+
+/* The panels of a k by n matrix, kept with the storage of w; the caller owns a count. NULL when
+ * there is no memory. */
+static cfx__packed *panels_of(const cfx_tensor *w, const tile_matrix *m) {
+    const int64_t facts[] = {m->k, m->n, m->row, m->col, m->half, w->offset};
+    uint64_t key = 0x70616e656c73;
+    for (int i = 0; i < COUNT(facts); i++)
+        key = (key ^ (uint64_t)facts[i]) * 0x9e3779b97f4a7c15u, key ^= key >> 29;
+    cfx__packed *form = cfx__packed_find(w->storage, key);
+    if (form)
+        return form;
+    form = cfx__packed_new(w->storage, key, tile_panels_size(m->k, m->n, m->half));
+    if (form) {
+        tile_panels_make(m, form->data);
+        cfx__packed_keep(w->storage, form);
+    }
+    return form;
+}
+
+/* The bias in whole panels. */
+static float *padded(const float *bias, int64_t n) {
+    const int64_t width = tile_width();
+    float *to = cfx__alloc0((size_t)((n + width - 1) / width * width) * sizeof *to);
+    memcpy(to, bias, (size_t)n * sizeof *to);
+    return to;
+}
+
+bool gemm_packed(const gemm *g, const cfx_tensor *weights, const float *bias) {
+    enum { LEAST = 1 << 16 }; /* multiplications that are worth it */
+    const tile_epilogue none = {0};
+    if ((double)g->m * (double)g->n * (double)g->k < LEAST)
+        return false;
+    const tile_matrix m = {g->k, g->n, (const float *)g->b.data, g->b.row, g->b.col, NULL, false};
+    cfx__packed *panels = panels_of(weights, &m);
+    if (!panels)
+        return false;
+    float *columns = bias ? padded(bias, g->n) : NULL;
+    product p = {.m = g->m,
+                 .n = g->n,
+                 .k = g->k,
+                 .a = (const float *)g->a.data,
+                 .a_row = g->a.row,
+                 .line = g->m,
+                 .panels = panels->data,
+                 .bias = columns,
+                 .c = (float *)g->c.data,
+                 .c_row = g->c.row,
+                 .epilogue = &none};
+    product_run(&p);
+    cfx__free(columns);
+    cfx_drop(panels);
+    return true;
+}
+
+/* ---- ready kernels --------------------------------------------------------------------------- */
+
+typedef struct {
+    cfx__ready pub;
+    product product;
+    tile_epilogue epilogue;
+    cfx__packed *panels; /* counted */
+    float *bias;
+} kernel;
+
+static void kernel_free(void *obj) {
+    kernel *k = obj;
+    cfx_drop(k->panels);
+    cfx__free(k->bias);
+}
+
+static const cfx__obj_type kernel_type = {.name = "ready kernel", .free = kernel_free};
+
+static bool run(const cfx__ready *r, const void *x, void *out, void *scratch) {
+    const kernel *k = (const kernel *)r;
+    product p = k->product;
+    (void)scratch;
+    p.a = x;
+    p.c = out;
+    product_run(&p);
+    return cfx_ok();
+}
+
+cfx__ready *gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_transposed,
+                       const cfx_tensor *bias, const cfx_tensor *out, const cfx__epilogue *e) {
+    tile_epilogue epilogue;
+    if (x->dtype != CFX_F32 || w->dtype != CFX_F32 || w->ndim != 2 || !w->data || !x->ndim ||
+        !out->numel || !x->numel || !w->storage || !cfx__tensor_is_contiguous(out) ||
+        (bias && (bias->dtype != CFX_F32 || bias->ndim != 1 || !bias->data ||
+                  !cfx__tensor_is_contiguous(bias))) ||
+        !(cfx__tensor_is_contiguous(x) || (x->ndim == 2 && x->stride[1] == 1)) ||
+        !tile_epilogue_of(e, &epilogue))
+        return NULL;
+    matrices wm = w_transposed ? transposed(matrices_of(w)) : matrices_of(w);
+    const int64_t k = x->shape[x->ndim - 1], m = x->numel / k, n = w->shape[w_transposed ? 0 : 1];
+    if (bias && bias->shape[0] != n)
+        return NULL;
+    const tile_matrix matrix = {k, n, (const float *)wm.data, wm.row, wm.col, NULL, false};
+    cfx__packed *panels = panels_of(w, &matrix);
+    if (!panels)
+        return NULL;
+    kernel *r = cfx__obj_make(&kernel_type, sizeof *r);
+    r->panels = panels;
+    r->epilogue = epilogue;
+    r->bias = bias ? padded((const float *)bias->data, n) : NULL;
+    r->product = (product){.m = m,
+                           .n = n,
+                           .k = k,
+                           .a_row = x->ndim == 2 && m > 1 ? x->stride[0] : k,
+                           .line = m,
+                           .panels = panels->data,
+                           .bias = r->bias,
+                           .c_row = n,
+                           .epilogue = &r->epilogue};
+    r->pub.name = "product in tiles";
+    r->pub.run = run;
+    return &r->pub;
+}

@@ -1,0 +1,214 @@
+/* Kernels for each kind of machine, panels, and epilogues. Start at tile_run. */
+#include "tile.h"
+
+#include <cfx/ops.h>
+
+#include "../vecmath.h"
+#include "../ops.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 16")
+
+#define WIDTH 16
+#define HEIGHT 4
+#define TARGET
+#define FN(x) x##_w16
+#include "tile.inc"
+#if defined(__x86_64__)
+#define WIDTH 32
+#define HEIGHT 6
+#define TARGET __attribute__((target("avx2,fma")))
+#define FN(x) x##_w32
+#include "tile.inc"
+#define WIDTH 64
+#define HEIGHT 14
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma")))
+#define FN(x) x##_w64
+#include "tile.inc"
+#endif
+
+/* The width in bytes of the vectors that this machine has. */
+static int vector_bytes(void) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        return 64;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return 32;
+#endif
+    return 16;
+}
+
+int tile_width(void) { return vector_bytes() / 2; }
+int tile_height(void) { return vector_bytes() == 64 ? 14 : vector_bytes() == 32 ? 6 : 4; }
+
+static void run_whole(const tile *t, int rows) {
+#if defined(__x86_64__)
+    if (vector_bytes() == 64)
+        kernels_w64[t->half][rows - 1](t);
+    else if (vector_bytes() == 32)
+        kernels_w32[t->half][rows - 1](t);
+    else
+#endif
+        kernels_w16[t->half][rows - 1](t);
+}
+
+/* A panel of which only some columns are wanted is computed beside the result. */
+void tile_run(const tile *t, int rows) {
+    const int width = tile_width();
+    if (t->cols == width) {
+        run_whole(t, rows);
+        return;
+    }
+    float room[TILE_TALLEST * TILE_WIDEST] = {0};
+    tile beside = *t;
+    beside.c = room;
+    beside.c_row = width;
+    for (int i = 0; t->add && i < rows; i++)
+        memcpy(room + i * width, t->c + i * t->c_row, (size_t)t->cols * sizeof *room);
+    run_whole(&beside, rows);
+    for (int i = 0; i < rows; i++)
+        memcpy(t->c + i * t->c_row, room + i * width, (size_t)t->cols * sizeof *room);
+}
+
+/* ---- panels ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    const tile_matrix *m;
+    char *to;
+} packing;
+
+size_t tile_panels_size(int64_t k, int64_t n, bool half) {
+    const int64_t width = tile_width();
+    return (size_t)((n + width - 1) / width * width * k) * (half ? 2 : 4);
+}
+
+/* Rows [i, i + rows) of a panel. */
+static void pack_rows(const tile_matrix *m, int64_t i, int64_t rows, int64_t first, int64_t cols,
+                      float *to) {
+    const int64_t width = tile_width();
+    const float *from[TILE_TALLEST + 2];
+    for (int64_t r = 0; r < rows; r++)
+        from[r] = m->w + (m->at ? m->at[i + r] : (i + r) * m->row) + first * m->col;
+    if (cols < width)
+        memset(to, 0, (size_t)(rows * width) * sizeof *to);
+    if (m->col == 1)
+        for (int64_t r = 0; r < rows; r++)
+            memcpy(to + r * width, from[r], (size_t)cols * sizeof *to);
+    else
+        for (int64_t j = 0; j < cols; j++)
+            for (int64_t r = 0; r < rows; r++)
+                to[r * width + j] = from[r][j * m->col];
+}
+
+/* Some rows of the panel at a time, so that columns of the matrix are read in runs. */
+static void pack_panel(const packing *p, int64_t panel) {
+    enum { RUN = TILE_TALLEST + 2 };
+    const tile_matrix *m = p->m;
+    const int64_t width = tile_width(), first = panel * width;
+    const int64_t cols = m->n - first < width ? m->n - first : width;
+    float room[RUN * TILE_WIDEST];
+    for (int64_t i = 0; i < m->k; i += RUN) {
+        const int64_t rows = m->k - i < RUN ? m->k - i : RUN, at = (panel * m->k + i) * width;
+        pack_rows(m, i, rows, first, cols, m->half ? room : (float *)p->to + at);
+        for (int64_t j = 0; m->half && j < rows * width; j++)
+            ((uint16_t *)p->to)[at + j] = cfx__bf16_store(room[j]);
+    }
+}
+
+static void pack_range(void *arg, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++)
+        pack_panel(arg, i);
+}
+
+void tile_panels_make(const tile_matrix *m, void *to) {
+    packing p = {m, to};
+    const int64_t width = tile_width(), panels = (m->n + width - 1) / width;
+    cfx__parallel(panels, 1 + 65536 / (m->k * width + 1), pack_range, &p);
+}
+
+/* ---- epilogues ------------------------------------------------------------------------------- */
+
+#define POST(name, expression)                                                                     \
+    CFX__SIMD static void name(float *c, int64_t n, float low, float high) {                       \
+        (void)low, (void)high;                                                                     \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) {                                      \
+            const float x = c[i];                                                                  \
+            c[i] = expression;                                                                     \
+        }                                                                                          \
+    }
+#define HELD(x) ((x) < 0 ? 0 : (x) > 6 ? 6 : (x))
+POST(post_bounds, x < low ? low : x > high ? high : x)
+POST(post_leaky, x > 0 ? x : x * low)
+POST(post_silu, x / (1 + vexp(-x)))
+POST(post_sigmoid, vsigmoid(x))
+POST(post_tanh, tanhf(x))
+POST(post_hardswish, x *HELD(x + 3) / 6)
+POST(post_gelu, 0.5f * x * (1 + erff(x * 0.70710678f)))
+POST(post_gelu_tanh, 0.5f * x * (1 + tanhf(0.79788456f * (x + 0.044715f * x * x * x))))
+
+/* The function of an operator on its second and third argument. */
+static tile_post_fn *post_of(cfx_op *op, const cfx_value *args, float *low, float *high) {
+    const struct {
+        cfx_op *op;
+        tile_post_fn *run;
+        float low, high;
+    } plain[] = {
+        {&cfx_op_relu, post_bounds, 0, INFINITY}, {&cfx_op_relu6, post_bounds, 0, 6},
+        {&cfx_op_silu, post_silu, 0, 0},          {&cfx_op_tanh, post_tanh, 0, 0},
+        {&cfx_op_sigmoid, post_sigmoid, 0, 0},    {&cfx_op_hardswish, post_hardswish, 0, 0},
+    };
+    for (int i = 0; i < COUNT(plain); i++)
+        if (plain[i].op == op) {
+            *low = plain[i].low, *high = plain[i].high;
+            return plain[i].run;
+        }
+    if (op == &cfx_op_gelu)
+        return strcmp(cfx_text(args[1]) ? cfx_text(args[1]) : "", "tanh") ? post_gelu
+                                                                           : post_gelu_tanh;
+    if (op == &cfx_op_hardtanh && cfx_is_number(args[1]) && cfx_is_number(args[2])) {
+        *low = (float)cfx_number(args[1]), *high = (float)cfx_number(args[2]);
+        return *low <= *high ? post_bounds : NULL;
+    }
+    if (op == &cfx_op_leaky_relu && cfx_is_number(args[1])) {
+        *low = (float)cfx_number(args[1]);
+        return post_leaky;
+    }
+    return NULL;
+}
+
+bool cfx__ready_takes(cfx_op *op, const cfx_value *args) {
+    float low, high;
+    return post_of(op, args, &low, &high) != NULL;
+}
+
+bool tile_epilogue_of(const cfx__epilogue *e, tile_epilogue *to) {
+    *to = (tile_epilogue){0};
+    for (int i = 0; i < e->n; i++) {
+        float low = 0, high = 0;
+        if (!e->post[i].op) {
+            if (i)
+                return false;
+            to->add = true;
+            continue;
+        }
+        tile_post_fn *run = post_of(e->post[i].op, e->post[i].args, &low, &high);
+        if (!run)
+            return false;
+        if (run == post_bounds && !to->bounded && !to->n) {
+            to->bounded = true;
+            to->low = low, to->high = high;
+            continue;
+        }
+        to->post[to->n].run = run;
+        to->post[to->n].low = low;
+        to->post[to->n++].high = high;
+    }
+    return true;
+}
+
+void tile_finish(const tile_epilogue *e, float *c, int64_t row, int64_t rows, int64_t cols) {
+    for (int q = 0; q < e->n; q++)
+        for (int64_t i = 0; i < rows; i++)
+            e->post[q].run(c + i * row, cols, e->post[q].low, e->post[q].high);
+}

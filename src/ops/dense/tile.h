@@ -1,0 +1,89 @@
+/* tile: products in single precision by kernels of our own, over weights in panels.
+ *
+ * A panel is as many columns of the weights as two vectors of the machine hold, row after row, so
+ * that a kernel reads it from end to end. The kernel keeps a tile of the result in registers: some
+ * rows of A times one panel, with the bias, what is added and the bounds of the result. Kernels
+ * know no threads: those who call them cut the work. NaN goes through all of it. */
+#ifndef CFX__TILE_H
+#define CFX__TILE_H
+
+#include "../ready.h"
+
+enum { TILE_WIDEST = 32, TILE_TALLEST = 14 }; /* columns of a panel, rows of a tile, at most */
+
+/* Rows of A times a panel. A row is `taps` runs of `length` elements, one at each of `at`. */
+typedef struct {
+    const float *a;
+    int64_t row; /* from one row of A to the next, in elements */
+    int64_t taps, length;
+    const int64_t *at;
+    const void *panel; /* [taps * length][tile_width()] */
+    bool half;         /* of bfloat16; of float32 otherwise */
+    float *c;
+    int64_t c_row;
+    int cols;          /* of the panel that are wanted */
+    const float *bias; /* of the panel's columns, padded to its width; NULL: none */
+    bool add;          /* to what c holds */
+    bool bounded;
+    float low, high;
+} tile;
+
+/* Columns of a panel and the most rows of a tile, on this machine. */
+int tile_width(void);
+int tile_height(void);
+/* Computes `rows` rows, tile_height() at most. */
+void tile_run(const tile *t, int rows);
+
+/* Bytes of the panels of a k by n matrix. */
+size_t tile_panels_size(int64_t k, int64_t n, bool half);
+/* Makes them: element (i, j) of the matrix is w[i * row + j * col], or w[at[i] + j * col] where
+ * `at` is given. On the threads allowed. */
+typedef struct {
+    int64_t k, n;
+    const float *w;
+    int64_t row, col;
+    const int64_t *at;
+    bool half;
+} tile_matrix;
+void tile_panels_make(const tile_matrix *m, void *to);
+
+/* ---- epilogues ------------------------------------------------------------------------------- */
+
+typedef void tile_post_fn(float *x, int64_t n, float low, float high);
+
+/* An epilogue as kernels take it: an addition, bounds, and what else is done to each element. */
+typedef struct {
+    bool add, bounded;
+    float low, high;
+    int n;
+    struct {
+        tile_post_fn *run;
+        float low, high;
+    } post[CFX__POSTS];
+} tile_epilogue;
+
+/* False where a post is none that is known here. */
+bool tile_epilogue_of(const cfx__epilogue *e, tile_epilogue *to);
+/* The posts on rows of a result, `row` elements apart. */
+void tile_finish(const tile_epilogue *e, float *c, int64_t row, int64_t rows, int64_t cols);
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* C [m, n] = A [m, k] W + bias, with an epilogue. Rows of A come in lines of `line` rows: row i is
+ * at a + i / line * a_line + i % line * a_row. */
+typedef struct {
+    int64_t m, n, k;
+    const float *a;
+    int64_t a_row, line, a_line;
+    const void *panels;
+    bool half;
+    const float *bias; /* padded to whole panels; NULL: none */
+    float *c;
+    int64_t c_row;
+    const tile_epilogue *epilogue;
+} product;
+
+/* Computes on the threads allowed; an error is recorded where there is no memory. */
+void product_run(const product *p);
+
+#endif

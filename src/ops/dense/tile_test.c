@@ -1,0 +1,150 @@
+/* Products and convolutions by our own kernels, against sums in double precision. */
+#include "test.h"
+
+#include <cfx/ops.h>
+
+#include <math.h>
+
+#include "conv_tile.h"
+
+/* Numbers that float32 sums exactly, so that any order of adding gives the same. */
+static float *numbers(int64_t n, int salt) {
+    float *x = cfx__alloc((size_t)(n + 64) * sizeof *x);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (float)((i * 7 + salt * 5 + i / 11) % 13 - 6);
+    return x;
+}
+
+/* The largest difference of C = bounded(A W + bias + before) by tiles to the same by hand. */
+static double product_error(int64_t m, int64_t n, int64_t k, int64_t a_row, bool half, bool add) {
+    float *a = numbers(m * a_row, 1), *w = numbers(k * n, 2), *bias = numbers(n, 3);
+    float *before = numbers(m * n, 4), *c = numbers(m * n, 4);
+    const int64_t columns = (n + tile_width() - 1) / tile_width() * tile_width();
+    float *padded = cfx__alloc0((size_t)columns * sizeof *padded);
+    void *panels = cfx__alloc_aligned(tile_panels_size(k, n, half));
+    memcpy(padded, bias, (size_t)n * sizeof *bias);
+    tile_panels_make(&(tile_matrix){k, n, w, n, 1, NULL, half}, panels);
+    tile_epilogue e = {.add = add, .bounded = true, .low = -40, .high = 50};
+    product p = {.m = m, .n = n, .k = k, .a = a, .a_row = a_row, .line = m, .panels = panels,
+                 .half = half, .bias = padded, .c = c, .c_row = n, .epilogue = &e};
+    product_run(&p);
+    double most = 0;
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = bias[j] + (add ? before[i * n + j] : 0);
+            for (int64_t q = 0; q < k; q++)
+                sum += (double)a[i * a_row + q] * w[q * n + j];
+            sum = sum < -40 ? -40 : sum > 50 ? 50 : sum;
+            most = fmax(most, fabs(sum - c[i * n + j]));
+        }
+    cfx__free(a), cfx__free(w), cfx__free(bias), cfx__free(before), cfx__free(c);
+    cfx__free(padded), cfx__free(panels);
+    return most;
+}
+
+TEST(a_product_in_tiles_is_exact_at_every_size) {
+    const int64_t sizes[][4] = {{1, 1, 1, 1},      {1, 33, 70, 70},   {2, 32, 5, 9},
+                                {3, 31, 64, 64},   {13, 17, 3, 3},    {14, 64, 100, 101},
+                                {29, 65, 33, 33},  {100, 40, 17, 20}, {9, 70, 2100, 2100},
+                                {20, 33, 1024, 1024}};
+    for (int threads = 1; threads <= 3; threads += 2) {
+        cfx_set_num_threads(threads);
+        for (int i = 0; i < COUNT(sizes); i++)
+            for (int how = 0; how < 4; how++)
+                CHECK_NEAR(product_error(sizes[i][0], sizes[i][1], sizes[i][2], sizes[i][3],
+                                        how & 1, how & 2), 0, 0);
+    }
+}
+
+/* The same bits on any number of threads. */
+TEST(a_product_is_the_same_on_any_number_of_threads) {
+    cfx_tensor *x = cfx_randn(37, 130), *w = cfx_randn(200, 130), *b = cfx_randn(200), *first;
+    cfx_set_num_threads(1);
+    first = cfx_linear(x, w, b);
+    for (int threads = 2; threads <= 8; threads *= 2) {
+        cfx_set_num_threads(threads);
+        CHECK(cfx_is_true(cfx_tensor_value(cfx_all(cfx_eq(first, cfx_linear(x, w, b))))));
+    }
+}
+
+/* ---- convolution ----------------------------------------------------------------------------- */
+
+typedef struct {
+    int64_t batch, ic, oc, h, w, kh, kw, stride, pad, dilation, groups;
+} shape;
+
+static double at(const float *x, int64_t n, int64_t c, int64_t h, int64_t w, const int64_t *i) {
+    (void)n;
+    bool inside = i[2] >= 0 && i[2] < h && i[3] >= 0 && i[3] < w;
+    return inside ? x[((i[0] * c + i[1]) * h + i[2]) * w + i[3]] : 0;
+}
+
+/* The largest difference of cfx_conv2d, in order and channels last, to sums by hand. */
+static double conv_error(const shape *s, bool last) {
+    const int64_t ig = s->ic / s->groups, og = s->oc / s->groups;
+    cfx_tensor *x = cfx_sub(cfx_randint(0, 9, cfx_list(s->batch, s->ic, s->h, s->w)), 4.0);
+    cfx_tensor *w = cfx_sub(cfx_randint(0, 9, cfx_list(s->oc, ig, s->kh, s->kw)), 4.0);
+    cfx_tensor *b = cfx_sub(cfx_randint(0, 9, cfx_list(s->oc)), 4.0);
+    cfx_tensor *given = last ? cfx_contiguous(x, CFX_KW(memory_format, CFX_CHANNELS_LAST)) : x;
+    cfx_tensor *y = cfx_contiguous(cfx_conv2d(given, w, b, s->stride, s->pad, s->dilation,
+                                              s->groups));
+    if (!cfx_ok())
+        return INFINITY;
+    const float *xs = (const float *)x->data, *ws = (const float *)w->data;
+    double most = 0;
+    for (int64_t i = 0; i < y->numel; i++) {
+        const int64_t ox = i % y->shape[3], oy = i / y->shape[3] % y->shape[2];
+        const int64_t o = i / y->shape[3] / y->shape[2] % s->oc;
+        double sum = ((const float *)b->data)[o];
+        for (int64_t q = 0; q < ig * s->kh * s->kw; q++) {
+            const int64_t kx = q % s->kw, ky = q / s->kw % s->kh, c = q / s->kw / s->kh;
+            const int64_t from[] = {i / y->shape[3] / y->shape[2] / s->oc, o / og * ig + c,
+                                    oy * s->stride - s->pad + ky * s->dilation,
+                                    ox * s->stride - s->pad + kx * s->dilation};
+            sum += at(xs, s->batch, s->ic, s->h, s->w, from) *
+                   ws[((o * ig + c) * s->kh + ky) * s->kw + kx];
+        }
+        most = fmax(most, fabs(sum - ((const float *)y->data)[i]));
+    }
+    return most;
+}
+
+TEST(a_convolution_is_exact_at_every_geometry) {
+    const shape shapes[] = {
+        {1, 3, 16, 15, 17, 3, 3, 2, 1, 1, 1},   {2, 8, 33, 9, 20, 3, 3, 1, 1, 1, 1},
+        {1, 16, 40, 14, 14, 1, 1, 1, 0, 1, 1},  {2, 16, 40, 13, 15, 1, 1, 2, 0, 1, 1},
+        {1, 4, 8, 20, 31, 7, 7, 2, 3, 1, 1},    {1, 5, 7, 12, 12, 3, 2, 1, 2, 2, 1},
+        {2, 32, 32, 10, 11, 3, 3, 1, 1, 1, 2},  {1, 24, 48, 8, 8, 1, 1, 1, 0, 1, 3},
+        {1, 40, 40, 14, 13, 3, 3, 1, 1, 1, 40}, {2, 33, 33, 9, 30, 5, 5, 2, 2, 1, 33},
+        {1, 20, 20, 7, 7, 3, 3, 1, 2, 2, 20},   {1, 6, 6, 5, 5, 3, 3, 3, 1, 1, 6},
+        {1, 8, 8, 1, 1, 3, 3, 1, 1, 1, 1},      {1, 4, 4, 6, 6, 3, 3, 4, 3, 1, 1},
+        {3, 64, 65, 7, 7, 3, 3, 1, 1, 1, 1},    {1, 8, 16, 3, 3, 1, 1, 1, 1, 1, 1},
+    };
+    cfx_manual_seed(3);
+    for (int threads = 1; threads <= 3; threads += 2)
+        for (int i = 0; i < COUNT(shapes); i++) {
+            cfx_set_num_threads(threads);
+            CHECK_NEAR(conv_error(&shapes[i], false), 0, 0);
+            CHECK_NEAR(conv_error(&shapes[i], true), 0, 0);
+        }
+}
+
+/* What is not a number stays none, also behind an activation in the same kernel. */
+TEST(an_epilogue_keeps_what_is_not_a_number) {
+    tile_epilogue e;
+    cfx__epilogue posts = {.n = 3};
+    const cfx_op *ops[] = {&cfx_op_relu,  &cfx_op_relu6, &cfx_op_silu,      &cfx_op_sigmoid,
+                           &cfx_op_tanh,  &cfx_op_gelu,  &cfx_op_hardswish, &cfx_op_hardtanh};
+    cfx_value args[] = {cfx_none(), cfx_float(-1), cfx_float(1)};
+    for (int i = 0; i < COUNT(ops); i++) {
+        for (int q = 0; q < posts.n; q++)
+            posts.post[q] = (cfx__post){(cfx_op *)ops[q ? i : 0], args};
+        CHECK(tile_epilogue_of(&posts, &e) && e.bounded && e.n == 2);
+        float x[40];
+        for (int q = 0; q < COUNT(x); q++)
+            x[q] = NAN;
+        tile_finish(&e, x, 20, 2, 20);
+        for (int q = 0; q < COUNT(x); q++)
+            CHECK(isnan(x[q]));
+    }
+}
