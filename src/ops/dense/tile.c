@@ -8,6 +8,9 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
+#define HELD(x) ((x) < 0 ? 0 : (x) > 6 ? 6 : (x))
+
+typedef enum { BOUNDS, LEAKY, SILU, SIGMOID, TANH, HARDSWISH, GELU, GELU_TANH, POSTS } post;
 
 #define WIDTH 16
 #define HEIGHT 4
@@ -129,57 +132,48 @@ void tile_panels_make(const tile_matrix *m, void *to) {
 
 /* ---- epilogues ------------------------------------------------------------------------------- */
 
-#define POST(name, expression)                                                                     \
-    CFX__SIMD static void name(float *c, int64_t n, float low, float high) {                       \
-        (void)low, (void)high;                                                                     \
-        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) {                                      \
-            const float x = c[i];                                                                  \
-            c[i] = expression;                                                                     \
-        }                                                                                          \
-    }
-#define HELD(x) ((x) < 0 ? 0 : (x) > 6 ? 6 : (x))
-POST(post_bounds, x < low ? low : x > high ? high : x)
-POST(post_leaky, x > 0 ? x : x * low)
-POST(post_silu, x / (1 + vexp(-x)))
-POST(post_sigmoid, vsigmoid(x))
-POST(post_tanh, tanhf(x))
-POST(post_hardswish, x *HELD(x + 3) / 6)
-POST(post_gelu, 0.5f * x * (1 + erff(x * 0.70710678f)))
-POST(post_gelu_tanh, 0.5f * x * (1 + tanhf(0.79788456f * (x + 0.044715f * x * x * x))))
-
-/* The function of an operator on its second and third argument. */
-static tile_post_fn *post_of(cfx_op *op, const cfx_value *args, float *low, float *high) {
+/* What an operator is on its second and third argument; POSTS: none of these. */
+static post post_of(cfx_op *op, const cfx_value *args, float *low, float *high) {
     const struct {
         cfx_op *op;
-        tile_post_fn *run;
+        post kind;
         float low, high;
     } plain[] = {
-        {&cfx_op_relu, post_bounds, 0, INFINITY}, {&cfx_op_relu6, post_bounds, 0, 6},
-        {&cfx_op_silu, post_silu, 0, 0},          {&cfx_op_tanh, post_tanh, 0, 0},
-        {&cfx_op_sigmoid, post_sigmoid, 0, 0},    {&cfx_op_hardswish, post_hardswish, 0, 0},
+        {&cfx_op_relu, BOUNDS, 0, INFINITY}, {&cfx_op_relu6, BOUNDS, 0, 6},
+        {&cfx_op_silu, SILU, 0, 0},          {&cfx_op_tanh, TANH, 0, 0},
+        {&cfx_op_sigmoid, SIGMOID, 0, 0},    {&cfx_op_hardswish, HARDSWISH, 0, 0},
     };
     for (int i = 0; i < COUNT(plain); i++)
         if (plain[i].op == op) {
             *low = plain[i].low, *high = plain[i].high;
-            return plain[i].run;
+            return plain[i].kind;
         }
     if (op == &cfx_op_gelu)
-        return strcmp(cfx_text(args[1]) ? cfx_text(args[1]) : "", "tanh") ? post_gelu
-                                                                           : post_gelu_tanh;
+        return strcmp(cfx_text(args[1]) ? cfx_text(args[1]) : "", "tanh") ? GELU : GELU_TANH;
     if (op == &cfx_op_hardtanh && cfx_is_number(args[1]) && cfx_is_number(args[2])) {
         *low = (float)cfx_number(args[1]), *high = (float)cfx_number(args[2]);
-        return *low <= *high ? post_bounds : NULL;
+        return *low <= *high ? BOUNDS : POSTS;
     }
     if (op == &cfx_op_leaky_relu && cfx_is_number(args[1])) {
         *low = (float)cfx_number(args[1]);
-        return post_leaky;
+        return LEAKY;
     }
-    return NULL;
+    return POSTS;
+}
+
+static tile_post_fn *function_of(post kind) {
+#if defined(__x86_64__)
+    if (vector_bytes() == 64)
+        return posts_w64[kind];
+    if (vector_bytes() == 32)
+        return posts_w32[kind];
+#endif
+    return posts_w16[kind];
 }
 
 bool cfx__ready_takes(cfx_op *op, const cfx_value *args) {
     float low, high;
-    return post_of(op, args, &low, &high) != NULL;
+    return post_of(op, args, &low, &high) != POSTS;
 }
 
 bool tile_epilogue_of(const cfx__epilogue *e, tile_epilogue *to) {
@@ -192,15 +186,15 @@ bool tile_epilogue_of(const cfx__epilogue *e, tile_epilogue *to) {
             to->add = true;
             continue;
         }
-        tile_post_fn *run = post_of(e->post[i].op, e->post[i].args, &low, &high);
-        if (!run)
+        const post kind = post_of(e->post[i].op, e->post[i].args, &low, &high);
+        if (kind == POSTS)
             return false;
-        if (run == post_bounds && !to->bounded && !to->n) {
+        if (kind == BOUNDS && !to->bounded && !to->n) {
             to->bounded = true;
             to->low = low, to->high = high;
             continue;
         }
-        to->post[to->n].run = run;
+        to->post[to->n].run = function_of(kind);
         to->post[to->n].low = low;
         to->post[to->n++].high = high;
     }

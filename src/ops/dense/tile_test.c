@@ -85,7 +85,8 @@ static double conv_error(const shape *s, bool last) {
     cfx_tensor *x = cfx_sub(cfx_randint(0, 9, cfx_list(s->batch, s->ic, s->h, s->w)), 4.0);
     cfx_tensor *w = cfx_sub(cfx_randint(0, 9, cfx_list(s->oc, ig, s->kh, s->kw)), 4.0);
     cfx_tensor *b = cfx_sub(cfx_randint(0, 9, cfx_list(s->oc)), 4.0);
-    cfx_tensor *given = last ? cfx_contiguous(x, CFX_KW(memory_format, CFX_CHANNELS_LAST)) : x;
+    cfx_value format = cfx_memory_format_value(CFX_CHANNELS_LAST);
+    cfx_tensor *given = last ? cfx_contiguous(x, CFX_KW(memory_format, format)) : x;
     cfx_tensor *y = cfx_contiguous(cfx_conv2d(given, w, b, s->stride, s->pad, s->dilation,
                                               s->groups));
     if (!cfx_ok())
