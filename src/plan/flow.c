@@ -34,8 +34,7 @@ void cfx__plan_each_read(const cfx__run_step *s, cfx__plan_slot_fn *fn, void *us
 
 /* ---- what can be planned --------------------------------------------------------------------- */
 
-/* Whether the operator gives memory of its own, never that of an argument. */
-static bool makes_own(cfx_op *op) {
+bool cfx__plan_makes_own(cfx_op *op) {
     const cfx__schema *s = cfx__op_info_of(op)->schema;
     for (int i = 0; i < s->nrets; i++)
         if (s->rets[i].alias)
@@ -62,7 +61,7 @@ static void note_shared(void *user, int slot) {
     objects *o = user;
     const int object = o->l->object[slot];
     cfx_op *op = cfx__plan_op(o->step);
-    if (!op || (!makes_own(op) && o->l->object[o->slot] != object))
+    if (!op || (!cfx__plan_makes_own(op) && o->l->object[o->slot] != object))
         o->shared[object] = true;
 }
 
@@ -73,7 +72,7 @@ static bool may_write(const objects *o) {
     if (o->step->bound[0].tag != CFX_TAG_NODE)
         return false;
     int object = o->l->object[o->step->bound[0].spare];
-    return steps[object].op && makes_own(steps[object].op) && !o->shared[object];
+    return steps[object].op && cfx__plan_makes_own(steps[object].op) && !o->shared[object];
 }
 
 /* Lets a template read slot now[object[k]] instead of k; object may be NULL, for k itself. */

@@ -243,8 +243,7 @@ static void note_last(void *user, int slot) {
         t->last[slot] = t->now;
 }
 
-/* The slots that a kernel reads, or stores beside its own. */
-static void each_kernel_read(const cfx__plan_kernel *k, cfx__plan_slot_fn *fn, void *user) {
+void cfx__plan_each_kernel_read(const cfx__plan_kernel *k, cfx__plan_slot_fn *fn, void *user) {
     switch (k->kind) {
     case CFX__PLAN_CALL:
     case CFX__PLAN_OUTPUT:
@@ -281,7 +280,7 @@ static void find_lifetimes(cfx__lowering *l) {
     for (int k = 0; k < p->n; k++)
         t.last[k] = k;
     for (t.now = 0; t.now < p->n; t.now++)
-        each_kernel_read(&p->kernels[t.now], note_last, &t);
+        cfx__plan_each_kernel_read(&p->kernels[t.now], note_last, &t);
     for (int k = 0; k < p->n; k++)
         p->kernels[t.last[k]].nfrees++;
     for (int k = 0; k < p->n; k++) {
@@ -321,6 +320,7 @@ static void plan_free(void *obj) {
     for (size_t i = 0; i < p->weights.len; i++)
         cfx_drop(p->weights.data[i].tensor);
     VEC_FREE(p->weights);
+    cfx_drop(p->rooms);
     cfx_drop(p->steps);
     cfx__arena_release(&p->arena);
 }
@@ -334,6 +334,7 @@ static cfx__plan *plan_new(cfx__steps *steps) {
     p->ninputs = steps->nplaceholders;
     p->threads = cfx_get_num_threads();
     p->kernels = cfx__arena_alloc(&p->arena, (size_t)p->n * sizeof *p->kernels);
+    p->offset = cfx__arena_alloc(&p->arena, (size_t)p->n * sizeof *p->offset);
     p->constants = cfx__alloc0((size_t)p->n * sizeof *p->constants);
     p->wanted = cfx__alloc0((size_t)p->n * sizeof *p->wanted);
     p->given = cfx__alloc0((size_t)p->n * sizeof *p->given);
@@ -373,6 +374,7 @@ static bool lower(cfx__lowering *l, bool *written, bool *varies) {
     for (int k = 0; k < p->n; k++)
         ready += p->kernels[k].kind == CFX__PLAN_READY || p->kernels[k].nchain > 1;
     find_lifetimes(l);
+    cfx__plan_place(l);
     return ready > 0; /* else the interpreter does as well */
 }
 

@@ -56,8 +56,9 @@ static bool fits(const void *form, const cfx_execution *e) {
 typedef struct {
     const cfx__plan *plan;
     const cfx_execution *e;
-    cfx_value *values; /* by slot */
-    bool *have;        /* by slot: the value is counted */
+    cfx__plan_room *room; /* NULL: every result has memory of its own */
+    cfx_value *values;    /* by slot */
+    bool *have;           /* by slot: the value is counted */
     void *scratch;
 } frame;
 
@@ -75,7 +76,7 @@ static void release(frame *f, int slot) {
     f->have[slot] = false;
 }
 
-static bool lies_like(const cfx_tensor *t, const cfx_tensor *like) {
+bool cfx__plan_lies_like(const cfx_tensor *t, const cfx_tensor *like) {
     for (int i = 0; i < t->ndim; i++)
         if (t->shape[i] != 1 && t->stride[i] != like->stride[i])
             return false;
@@ -84,7 +85,7 @@ static bool lies_like(const cfx_tensor *t, const cfx_tensor *like) {
 
 /* t in the strides of another tensor of its shape; scope. */
 static cfx_tensor *lying_like(cfx_tensor *t, const cfx_tensor *like) {
-    if (lies_like(t, like))
+    if (cfx__plan_lies_like(t, like))
         return t;
     cfx_tensor *to = cfx__tensor_empty((cfx_site){0}, (cfx_dtype)t->dtype, false, t->ndim, t->shape,
                                        like->stride);
@@ -173,21 +174,22 @@ static cfx_tensor *operand(frame *f, int slot, const cfx_tensor *like) {
     return NULL;
 }
 
-/* Where a kernel writes: what it adds to, where nobody else has that, or new memory. */
+/* The place of a slot's result: in the room, or memory of its own. */
+static cfx_tensor *place_of(frame *f, int slot) {
+    if (f->room && f->plan->offset[slot] >= 0)
+        return cfx_as_tensor(f->room->values[slot]);
+    const cfx_tensor *like = cfx__plan_made(f->plan, slot);
+    return cfx__tensor_empty(f->e->at, (cfx_dtype)like->dtype, false, like->ndim, like->shape,
+                             like->stride);
+}
+
+/* Where a ready kernel writes; what it adds to is there already. */
 static cfx_tensor *result_of(frame *f, const cfx__plan_kernel *k) {
-    const cfx_tensor *like = k->like;
-    if (k->add < 0)
-        return cfx__tensor_empty(f->e->at, CFX_F32, false, like->ndim, like->shape, like->stride);
-    cfx_tensor *t = operand(f, k->add, like);
-    bool last = false;
-    for (int i = 0; i < k->nfrees; i++)
-        last |= k->frees[i] == k->add;
-    if (!t || (last && f->have[k->add] && t == cfx_as_tensor(f->values[k->add]) &&
-               t->head.refs == 1 && t->storage->head.refs == 1 && !t->storage->foreign))
-        return t;
-    cfx_tensor *to =
-        cfx__tensor_empty(f->e->at, CFX_F32, false, like->ndim, like->shape, like->stride);
-    if (!cfx__obj_is_bad(to))
+    cfx_tensor *to = place_of(f, (int)(k - f->plan->kernels));
+    const cfx_tensor *t = k->add >= 0 ? operand(f, k->add, k->like) : NULL;
+    if (cfx__obj_is_bad(to) || (k->add >= 0 && !t))
+        return NULL;
+    if (t && t->data != to->data)
         cfx__tensor_copy(to, t);
     return to;
 }
@@ -195,7 +197,7 @@ static cfx_tensor *result_of(frame *f, const cfx__plan_kernel *k) {
 static cfx_value run_ready(frame *f, const cfx__plan_kernel *k) {
     cfx_tensor *x = operand(f, k->x, k->x_like);
     cfx_tensor *out = x ? result_of(f, k) : NULL;
-    if (!out || cfx__obj_is_bad(out))
+    if (!out)
         return cfx_bad();
     return k->ready->run(k->ready, x->data, out->data, f->scratch) ? cfx_tensor_value(out)
                                                                     : cfx_bad();
@@ -220,9 +222,7 @@ static cfx_value run_loop(frame *f, const cfx__plan_kernel *k) {
         data[i] = t->data;
     }
     for (int i = 0; i < k->nwrites; i++) {
-        const cfx_tensor *like = cfx_as_tensor(f->plan->given[k->writes[i]]);
-        cfx_tensor *t =
-            cfx__tensor_empty(f->e->at, like->dtype, false, like->ndim, like->shape, like->stride);
+        cfx_tensor *t = place_of(f, k->writes[i]);
         if (cfx__obj_is_bad(t))
             return cfx_bad();
         data[k->nreads + i] = t->data;
@@ -240,6 +240,10 @@ static cfx_value run_loop(frame *f, const cfx__plan_kernel *k) {
 }
 
 static cfx_value run_kernel(frame *f, const cfx__plan_kernel *k) {
+    const int slot = (int)(k - f->plan->kernels);
+    const bool view = k->kind == CFX__PLAN_CALL || k->kind == CFX__PLAN_ITEM;
+    if (view && f->room && !cfx_is_bad(f->room->values[slot]))
+        return f->room->values[slot];
     switch (k->kind) {
     case CFX__PLAN_INPUT:
         return f->e->inputs.v[k->input];
@@ -258,7 +262,7 @@ static cfx_value run_kernel(frame *f, const cfx__plan_kernel *k) {
         own_constants(f, k->step->args);
         return filled(f, cfx_as_list(k->step->args)->items[0]);
     default:
-        return f->values[k - f->plan->kernels];
+        return f->values[slot];
     }
 }
 
@@ -281,16 +285,16 @@ static void run_slot(frame *f, int slot) {
 }
 
 static cfx_value run(void *form, const cfx_execution *e) {
-    const cfx__plan *p = form;
+    cfx__plan *p = form;
     const size_t n = (size_t)p->n;
     size_t mark = cfx_scope_open();
     frame f = {.plan = p, .e = e, .values = cfx__alloc(n * (sizeof *f.values + sizeof *f.have))};
     f.have = (bool *)(f.values + n);
     memcpy(f.values, p->constants, n * sizeof *f.values);
     memset(f.have, 0, n * sizeof *f.have);
-    cfx_tensor *room =
-        p->scratch ? cfx__tensor_empty(e->at, CFX_U8, false, 1, &p->scratch, NULL) : NULL;
-    f.scratch = room ? room->data : NULL;
+    cfx__plan_room *room = cfx__plan_room_take(p, e->at);
+    f.scratch = room ? room->memory->data + p->room_bytes : NULL;
+    f.room = e->watcher ? NULL : room; /* what is seen may be kept */
     cfx_value result = cfx_none();
     cfx__parallel_plan(true);
     for (int k = 0; k < p->n && cfx_ok(); k++) {
@@ -308,6 +312,8 @@ static cfx_value run(void *form, const cfx_execution *e) {
     for (int k = 0; k < p->n; k++)
         release(&f, k);
     cfx__free(f.values);
+    if (room)
+        cfx__plan_room_give(p, room);
     cfx_scope_close(mark);
     return cfx__value_scope_own(result);
 }

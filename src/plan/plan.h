@@ -53,6 +53,15 @@ typedef struct cfx__plan_weight {
     uint32_t version;
 } cfx__plan_weight;
 
+/* Memory of a run: the results of ready kernels and loops, and views of them. */
+typedef struct cfx__plan_room {
+    cfx_obj head;
+    cfx_tensor *memory; /* counted */
+    int n;
+    cfx_value *values;  /* by slot: a tensor in the memory, or views of such; counted; bad: none */
+    struct cfx__plan_room *next;
+} cfx__plan_room;
+
 typedef struct cfx__plan {
     cfx_obj head;
     cfx__steps *steps; /* counted */
@@ -66,6 +75,11 @@ typedef struct cfx__plan {
     cfx_value *inputs;         /* what they were, fake, counted; bad where it is a weight */
     int threads;
     int64_t scratch;           /* bytes, the most that a kernel needs */
+    int64_t *offset;           /* by slot: where its result lies in a room; -1: not in one */
+    int64_t room_bytes;        /* of those results */
+    bool rooms_lock;
+    int nrooms;
+    cfx__plan_room *rooms;     /* that no run has; counted */
     cfx__arena arena;
 } cfx__plan;
 
@@ -111,6 +125,14 @@ void cfx__plan_each_read(const cfx__run_step *s, cfx__plan_slot_fn *fn, void *us
 bool cfx__plan_reads(const cfx__run_step *s, int slot);
 /* A template with the tensors that the plan gives, fake or constant, in its slots; scope. */
 cfx_value cfx__plan_filled(const cfx__plan *p, cfx_value v);
+/* Whether the operator gives memory of its own, never that of an argument. */
+bool cfx__plan_makes_own(cfx_op *op);
+/* Calls fn for each slot that a kernel reads, or stores beside its own. */
+void cfx__plan_each_kernel_read(const cfx__plan_kernel *k, cfx__plan_slot_fn *fn, void *user);
+/* Whether t has the strides of another tensor of its shape. */
+bool cfx__plan_lies_like(const cfx_tensor *t, const cfx_tensor *like);
+/* How the result of a ready kernel or a loop lies when it is made; fake. */
+const cfx_tensor *cfx__plan_made(const cfx__plan *p, int slot);
 /* Finds which slots are one object, because in-place forms write to it (marked in `written`); steps
  * then read the slot that has it as it is now, and in-place forms can be functional ones. False
  * where the graph does what is not planned. */
@@ -135,6 +157,12 @@ void cfx__plan_call(cfx__lowering *l, int k);
 /* Weights and bias of a convolution with the normalisation at step `norm` in them; false where that
  * is not constant. Scope. */
 bool cfx__plan_fold_norm(const cfx__lowering *l, int norm, cfx_value *weight, cfx_value *bias);
+
+/* Finds places for the results of ready kernels and loops. */
+void cfx__plan_place(cfx__lowering *l);
+/* A room that no other run has, and back. NULL, with an error, when out of memory. */
+cfx__plan_room *cfx__plan_room_take(cfx__plan *p, cfx_site at);
+void cfx__plan_room_give(cfx__plan *p, cfx__plan_room *r);
 
 /* A plan for a run; the caller owns a count. NULL where the graph does what plans do not, with an
  * error where it fails on such inputs. */

@@ -31,10 +31,14 @@ static const char *loop_name(const cfx__plan *p, const cfx__plan_kernel *k) {
 
 static const char *name_of(const cfx__plan *p, const cfx__plan_kernel *k) {
     switch (k->kind) {
-    case CFX__PLAN_CALL: return cfx_op_name(k->op);
-    case CFX__PLAN_READY: return k->ready->name;
-    case CFX__PLAN_LOOP: return loop_name(p, k);
-    default: return "";
+    case CFX__PLAN_CALL:
+        return cfx_op_name(k->op);
+    case CFX__PLAN_READY:
+        return k->ready->name;
+    case CFX__PLAN_LOOP:
+        return loop_name(p, k);
+    default:
+        return "";
     }
 }
 
@@ -53,17 +57,20 @@ static int64_t bytes_of(cfx_value v) {
     return sum;
 }
 
-/* Bytes of results that live at once, at most; what is only passed on counts twice. */
+/* Bytes of results that live at once outside the room, at most; views count too. */
 static int64_t peak_of(const cfx__plan *p) {
     int64_t now = 0, peak = 0;
     for (int k = 0; k < p->n; k++) {
         const cfx__plan_kernel *kernel = &p->kernels[k];
-        now += computes(kernel) || kernel->stored ? bytes_of(p->given[k]) : 0;
+        for (int i = 0; i < kernel->nwrites; i++)
+            now += p->offset[kernel->writes[i]] < 0 ? bytes_of(p->given[kernel->writes[i]]) : 0;
+        if (computes(kernel) && kernel->kind != CFX__PLAN_LOOP && p->offset[k] < 0)
+            now += bytes_of(p->given[k]);
         peak = now > peak ? now : peak;
         for (int i = 0; i < kernel->nfrees; i++) {
-            const cfx__plan_kernel *freed = &p->kernels[kernel->frees[i]];
-            if (computes(freed) || freed->stored)
-                now -= bytes_of(p->given[kernel->frees[i]]);
+            const int freed = kernel->frees[i];
+            if ((computes(&p->kernels[freed]) || p->kernels[freed].stored) && p->offset[freed] < 0)
+                now -= bytes_of(p->given[freed]);
         }
     }
     return peak;
@@ -89,10 +96,10 @@ static const char *plan_text(const cfx__plan *p) {
         cfx__text_putc(&t, '\n');
     }
     cfx__text_printf(&t,
-                     "%d kernels; %d nodes inside others, %d constant; %d thread%s; results %.1f "
-                     "MB at most, scratch %.1f MB\n",
+                     "%d kernels; %d nodes inside others, %d constant; %d thread%s; memory %.1f MB "
+                     "in one block, other results %.1f MB at most\n",
                      kernels, fused, constants, p->threads, p->threads == 1 ? "" : "s",
-                     (double)peak_of(p) / 1e6, (double)p->scratch / 1e6);
+                     (double)(p->room_bytes + p->scratch) / 1e6, (double)peak_of(p) / 1e6);
     return cfx__text_take(&t);
 }
 

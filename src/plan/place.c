@@ -1,0 +1,347 @@
+/* Placing: results of a plan's own kernels lie in one block of memory, each where it disturbs none
+ * that is still to be read. Such a block, with the tensors that look into it, is a room; a run has
+ * one for itself, and rooms are used again. Start at cfx__plan_place and cfx__plan_room_take. */
+#include <cfx/ops.h>
+
+#include "plan.h"
+
+enum { LINE = 64, IDLE_MOST = 4 }; /* bytes; rooms that are kept for the next run */
+
+const cfx_tensor *cfx__plan_made(const cfx__plan *p, int slot) {
+    const cfx__plan_kernel *k = &p->kernels[slot];
+    return k->kind == CFX__PLAN_READY ? k->like : cfx_as_tensor(p->given[slot]);
+}
+
+/* ---- lifetimes ------------------------------------------------------------------------------- */
+
+typedef struct {
+    cfx__lowering *l;
+    int *last;     /* by slot: the kernel that reads it last, through whichever view */
+    int *root;     /* by slot: whose memory it is; -1: not known */
+    bool *escapes; /* by slot: the caller gets it */
+    bool *given;   /* by slot: its place went to a result that is written over it */
+    int now;
+} placing;
+
+static void note_last(void *user, int slot) {
+    placing *p = user;
+    if (p->last[slot] < p->now)
+        p->last[slot] = p->now;
+}
+
+/* Whether a kernel may give memory that it was given. */
+static bool may_alias(const cfx__plan_kernel *k) {
+    return k->kind == CFX__PLAN_PASS || k->kind == CFX__PLAN_ITEM ||
+           (k->kind == CFX__PLAN_CALL && !cfx__plan_makes_own(k->op));
+}
+
+static void take_root(void *user, int slot) {
+    placing *p = user;
+    p->root[p->now] =
+        p->root[p->now] == p->now || p->root[p->now] == p->root[slot] ? p->root[slot] : -1;
+}
+
+static void hand_down(void *user, int slot) {
+    placing *p = user;
+    p->escapes[slot] |= p->escapes[p->now];
+    if (p->last[slot] < p->last[p->now])
+        p->last[slot] = p->last[p->now];
+}
+
+static void note_escape(void *user, int slot) { ((placing *)user)->escapes[slot] = true; }
+
+static void find_lives(placing *p) {
+    const cfx__plan *plan = p->l->plan;
+    for (p->now = 0; p->now < plan->n; p->now++) {
+        const cfx__plan_kernel *k = &plan->kernels[p->now];
+        p->last[p->now] = p->root[p->now] = p->now;
+        if (may_alias(k))
+            cfx__plan_each_kernel_read(k, take_root, p);
+        cfx__plan_each_kernel_read(k, note_last, p);
+        if (k->kind == CFX__PLAN_OUTPUT)
+            cfx__plan_each_kernel_read(k, note_escape, p);
+    }
+    for (p->now = plan->n - 1; p->now >= 0; p->now--)
+        if (may_alias(&plan->kernels[p->now]))
+            cfx__plan_each_kernel_read(&plan->kernels[p->now], hand_down, p);
+}
+
+/* ---- offsets --------------------------------------------------------------------------------- */
+
+/* A piece of the block that is free. */
+typedef struct {
+    int64_t at, size;
+} gap;
+
+typedef struct {
+    VEC(gap) gaps; /* by place; never next to each other */
+    int64_t end;
+} block;
+
+static int64_t bytes_of(const cfx_tensor *t) {
+    int64_t n = 1;
+    for (int i = 0; i < t->ndim; i++)
+        n += (t->shape[i] - 1) * t->stride[i];
+    n *= cfx_dtype_size((cfx_dtype)t->dtype);
+    return (n + LINE - 1) / LINE * LINE;
+}
+
+/* The smallest gap that is large enough, or the end, where a gap that reaches there is used. */
+static int64_t take(block *b, int64_t size) {
+    int best = -1;
+    for (size_t i = 0; i < b->gaps.len; i++)
+        if (b->gaps.data[i].size >= size &&
+            (best < 0 || b->gaps.data[i].size < b->gaps.data[best].size))
+            best = (int)i;
+    gap *g = best >= 0 ? &b->gaps.data[best] : NULL;
+    gap *tail = b->gaps.len ? &b->gaps.data[b->gaps.len - 1] : NULL;
+    if (!g && tail && tail->at + tail->size == b->end) {
+        b->end = tail->at + size;
+        b->gaps.len--;
+        return b->end - size;
+    }
+    if (!g) {
+        b->end += size;
+        return b->end - size;
+    }
+    int64_t at = g->at;
+    g->at += size;
+    g->size -= size;
+    if (!g->size) {
+        memmove(g, g + 1, (b->gaps.len - (size_t)best - 1) * sizeof *g);
+        b->gaps.len--;
+    }
+    return at;
+}
+
+static void give(block *b, int64_t at, int64_t size) {
+    size_t i = 0;
+    while (i < b->gaps.len && b->gaps.data[i].at < at)
+        i++;
+    if (i > 0 && b->gaps.data[i - 1].at + b->gaps.data[i - 1].size == at) {
+        gap *g = &b->gaps.data[i - 1];
+        g->size += size;
+        if (i < b->gaps.len && g->at + g->size == b->gaps.data[i].at) {
+            g->size += b->gaps.data[i].size;
+            memmove(g + 1, g + 2, (b->gaps.len - i - 1) * sizeof *g);
+            b->gaps.len--;
+        }
+        return;
+    }
+    if (i < b->gaps.len && at + size == b->gaps.data[i].at) {
+        b->gaps.data[i].at = at;
+        b->gaps.data[i].size += size;
+        return;
+    }
+    gap new = {at, size};
+    VEC_PUSH(b->gaps, new);
+    memmove(&b->gaps.data[i + 1], &b->gaps.data[i], (b->gaps.len - i - 1) * sizeof new);
+    b->gaps.data[i] = new;
+}
+
+/* Whether the place of slot s can be given to what kernel `now` writes: nothing looks there later,
+ * and the kernel reads it nowhere else. */
+static bool is_spare(const placing *p, int s) {
+    const cfx__plan *plan = p->l->plan;
+    const cfx__plan_kernel *k = &plan->kernels[p->now];
+    if (plan->offset[s] < 0 || p->last[s] != p->now || p->given[s])
+        return false;
+    int same = 0;
+    for (int i = 0; i < k->nreads; i++)
+        same += p->root[k->reads[i]] == p->root[s] || p->root[k->reads[i]] < 0;
+    if (k->kind == CFX__PLAN_READY)
+        same += (p->root[k->x] == p->root[s] || p->root[k->x] < 0) + (k->add >= 0);
+    return same == 1;
+}
+
+/* A slot whose place the result number i of kernel `now` can have, or -1. */
+static int spare_for(const placing *p, int i, int64_t bytes) {
+    const cfx__plan *plan = p->l->plan;
+    const cfx__plan_kernel *k = &plan->kernels[p->now];
+    if (k->kind == CFX__PLAN_READY)
+        return k->add >= 0 && is_spare(p, k->add) &&
+                       cfx__plan_lies_like(cfx__plan_made(plan, k->add), k->like)
+                   ? k->add
+                   : -1;
+    for (int r = 0; r < k->nreads; r++)
+        if (is_spare(p, k->reads[r]) && cfx__loop_in_place(k->loop, r, k->nreads + i) &&
+            bytes_of(cfx__plan_made(plan, k->reads[r])) == bytes)
+            return k->reads[r];
+    return -1;
+}
+
+static void place_result(placing *p, block *b, int i, int slot) {
+    cfx__plan *plan = p->l->plan;
+    if (p->escapes[slot])
+        return;
+    const int64_t bytes = bytes_of(cfx__plan_made(plan, slot));
+    const int spare = spare_for(p, i, bytes);
+    if (spare >= 0)
+        p->given[spare] = true;
+    plan->offset[slot] = spare >= 0 ? plan->offset[spare] : take(b, bytes);
+}
+
+static void place_all(placing *p) {
+    cfx__plan *plan = p->l->plan;
+    block b = {.end = 0};
+    int *first = cfx__alloc0((size_t)(plan->n + 2) * sizeof *first);
+    int *dying = cfx__alloc((size_t)(plan->n + 1) * sizeof *dying);
+    for (int k = 0; k < plan->n; k++)
+        first[p->last[k] + 2]++;
+    for (int k = 0; k < plan->n; k++)
+        first[k + 2] += first[k + 1];
+    for (int k = 0; k < plan->n; k++)
+        dying[first[p->last[k] + 1]++] = k;
+    for (p->now = 0; p->now < plan->n; p->now++) {
+        const cfx__plan_kernel *k = &plan->kernels[p->now];
+        if (k->kind == CFX__PLAN_READY)
+            place_result(p, &b, 0, p->now);
+        for (int i = 0; i < k->nwrites; i++)
+            place_result(p, &b, i, k->writes[i]);
+        for (int i = first[p->now]; i < first[p->now + 1]; i++)
+            if (plan->offset[dying[i]] >= 0 && !p->given[dying[i]])
+                give(&b, plan->offset[dying[i]], bytes_of(cfx__plan_made(plan, dying[i])));
+    }
+    plan->room_bytes = b.end;
+    VEC_FREE(b.gaps);
+    cfx__free(first);
+    cfx__free(dying);
+}
+
+void cfx__plan_place(cfx__lowering *l) {
+    const size_t n = (size_t)l->plan->n;
+    int *ints = cfx__alloc(2 * n * sizeof *ints);
+    bool *flags = cfx__alloc0(2 * n);
+    placing p = {.l = l, .last = ints, .root = ints + n, .escapes = flags, .given = flags + n};
+    for (size_t k = 0; k < n; k++)
+        l->plan->offset[k] = -1;
+    find_lives(&p);
+    place_all(&p);
+    cfx__free(ints);
+    cfx__free(flags);
+}
+
+/* ---- rooms ----------------------------------------------------------------------------------- */
+
+static void room_free(void *obj) {
+    cfx__plan_room *r = obj;
+    for (int k = 0; k < r->n; k++)
+        cfx_value_drop(r->values[k]);
+    cfx__free(r->values);
+    cfx_drop(r->memory);
+    cfx_drop(r->next);
+}
+
+static const cfx__obj_type room_type = {.name = "room of a plan", .free = room_free};
+
+/* A tensor at an offset of the room's memory; scope. */
+static cfx_tensor *tensor_at(const cfx__plan_room *r, int64_t offset, const cfx_tensor *like) {
+    cfx_tensor *t = cfx__tensor_alias(r->memory, like->ndim, like->shape, like->stride, offset);
+    t->dtype = like->dtype;
+    t->offset = offset / cfx_dtype_size((cfx_dtype)like->dtype);
+    return t;
+}
+
+/* Whether a call gives a view of the room's memory alone, which is the same in every run. */
+static bool is_fixed(const cfx__plan *p, const cfx__plan_room *r, int slot) {
+    const cfx__plan_kernel *k = &p->kernels[slot];
+    const cfx__run_step *s = k->step;
+    if (k->kind != CFX__PLAN_CALL || k->reorder || cfx__plan_makes_own(k->op))
+        return false;
+    bool any = false;
+    for (int i = 0; i < s->nbound; i++) {
+        if (s->nested[i])
+            return false;
+        if (s->bound[i].tag != CFX_TAG_NODE)
+            continue;
+        const uint32_t from = s->bound[i].spare;
+        const bool fixed = !cfx_is_bad(r->values[from]);
+        any |= fixed;
+        if (!fixed && (cfx_is_bad(p->constants[from]) || p->constants[from].tag == CFX_TAG_TENSOR))
+            return false;
+    }
+    return any;
+}
+
+static bool lies_inside(const cfx__plan_room *r, cfx_value v, cfx_value given) {
+    if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
+        if (given.tag != v.tag || cfx_as_list(given)->len != cfx_as_list(v)->len)
+            return false;
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            if (!lies_inside(r, cfx_as_list(v)->items[i], cfx_as_list(given)->items[i]))
+                return false;
+        return true;
+    }
+    return v.tag == CFX_TAG_TENSOR && given.tag == CFX_TAG_TENSOR &&
+           cfx_as_tensor(v)->storage == r->memory->storage &&
+           cfx__tensor_same_shape(cfx_as_tensor(v), cfx_as_tensor(given)) &&
+           cfx__plan_lies_like(cfx_as_tensor(v), cfx_as_tensor(given));
+}
+
+/* The view that a call gives; bad where it is none. Scope. */
+static cfx_value view_of(const cfx__plan *p, const cfx__plan_room *r, int slot) {
+    const cfx__run_step *s = p->kernels[slot].step;
+    cfx_value args[CFX_MAX_ARGS];
+    for (int i = 0; i < s->nbound; i++) {
+        args[i] = s->bound[i];
+        if (args[i].tag == CFX_TAG_NODE)
+            args[i] = cfx_is_bad(r->values[args[i].spare]) ? p->constants[args[i].spare]
+                                                           : r->values[args[i].spare];
+    }
+    cfx_value v = cfx__op_call_bound((cfx_site){0}, p->kernels[slot].op, args);
+    return cfx_ok() && lies_inside(r, v, p->given[slot]) ? v : cfx_bad();
+}
+
+/* NULL, with an error, when out of memory. */
+static cfx__plan_room *room_new(const cfx__plan *p, cfx_site at) {
+    size_t mark = cfx_scope_open();
+    const int64_t bytes = p->room_bytes + p->scratch + LINE;
+    cfx_tensor *memory = cfx__tensor_empty(at, CFX_U8, false, 1, &bytes, NULL);
+    cfx__plan_room *r = NULL;
+    if (!cfx__obj_is_bad(memory)) {
+        r = cfx__obj_make(&room_type, sizeof *r);
+        r->memory = cfx_keep(memory);
+        r->memory->storage->foreign = true; /* kernels write there without a word */
+        r->n = p->n;
+        r->values = cfx__alloc((size_t)p->n * sizeof *r->values);
+        for (int k = 0; k < p->n; k++) {
+            r->values[k] = cfx_bad();
+            if (p->offset[k] >= 0)
+                r->values[k] = cfx_tensor_value(tensor_at(r, p->offset[k], cfx__plan_made(p, k)));
+            else if (is_fixed(p, r, k))
+                r->values[k] = view_of(p, r, k);
+            else if (p->kernels[k].kind == CFX__PLAN_ITEM &&
+                     !cfx_is_bad(r->values[p->kernels[k].x]))
+                r->values[k] = cfx_at(r->values[p->kernels[k].x], p->kernels[k].index);
+            cfx_value_keep(r->values[k]);
+            if (!cfx_ok())
+                cfx_clear();
+        }
+    }
+    cfx_scope_close(mark);
+    return r;
+}
+
+cfx__plan_room *cfx__plan_room_take(cfx__plan *p, cfx_site at) {
+    cfx__lock(&p->rooms_lock);
+    cfx__plan_room *r = p->rooms;
+    if (r) {
+        p->rooms = r->next;
+        p->nrooms--;
+        r->next = NULL;
+    }
+    cfx__unlock(&p->rooms_lock);
+    return r ? r : room_new(p, at);
+}
+
+void cfx__plan_room_give(cfx__plan *p, cfx__plan_room *r) {
+    cfx__lock(&p->rooms_lock);
+    if (p->nrooms < IDLE_MOST) {
+        r->next = p->rooms;
+        p->rooms = r;
+        p->nrooms++;
+        r = NULL;
+    }
+    cfx__unlock(&p->rooms_lock);
+    cfx_drop(r);
+}

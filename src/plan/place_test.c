@@ -1,0 +1,59 @@
+/* Rooms: results stay what they are when a plan runs again, places are shared out by lifetimes. */
+#include "plan.h"
+#include "plan_test.h"
+
+#define CALL(to, op, args) "        " to " = torch.ops.aten." op "(" args ")\n"
+
+static cfx_program *deep(void) {
+    static const char *const names[] = {"w", "b"};
+    cfx_tensor *t[] = {cfx_mul(cfx_randn(32, 32), 0.2), cfx_randn(32)};
+    return program_of(
+        HEAD "p_w, p_b, x):\n" CALL("a", "linear.default", "x, p_w, p_b")
+            CALL("b", "softmax.int", "a, -1") CALL("c", "linear.default", "b, p_w, p_b")
+                CALL("d", "view.default", "c, [4, 8, 32]") CALL("e", "transpose.int", "d, 0, 1")
+                    CALL("f", "sigmoid.default", "e") CALL("g", "linear.default", "f, p_w")
+                        CALL("h", "add.Tensor", "g, f") CALL("i", "split.Tensor", "h, 16, 2")
+                            "        j = operator.getitem(i, 0)\n"
+                            "        k = operator.getitem(i, 1)\n" CALL("l", "mul.Tensor", "j, k")
+                                CALL("m", "linear.default", "e, p_w, p_b")
+                                    CALL("n", "slice.Tensor", "m, 0, 1, 5") "        return (l, n, "
+                                                                            "k)\n",
+        tensors_of(COUNT(names), names, t));
+}
+
+TEST(results_are_the_callers_when_a_plan_runs_again) {
+    cfx_program *p = deep();
+    cfx_value x = cfx_tensor_value(cfx_randn(32, 32)), y = cfx_tensor_value(cfx_randn(32, 32));
+    cfx_value first = run_by(&cfx_planner, p, x), held[3];
+    for (int i = 0; i < COUNT(held); i++)
+        held[i] = cfx_tensor_value(cfx_clone(cfx_at(first, i)));
+    run_by(&cfx_planner, p, y);
+    cfx_mul_(cfx_at(run_by(&cfx_planner, p, x), 2), 0);
+    cfx_value again = run_by(&cfx_planner, p, x);
+    for (int i = 0; i < COUNT(held); i++) {
+        CHECK(cfx_integer(cfx_equal(cfx_at(first, i), held[i])));
+        CHECK(cfx_integer(cfx_equal(cfx_at(again, i), held[i])));
+    }
+    CHECK(agree(p, x));
+    CHECK_OK();
+}
+
+/* The plan of a program with n loops, whose results are all of one size and read once. */
+static const char *chain_plan(int n) {
+    cfx__text t = {0};
+    cfx__text_puts(&t, HEAD "x):\n        v0 = torch.ops.aten.cumsum.default(x, 0)\n");
+    for (int i = 0; i < n; i++)
+        cfx__text_printf(&t,
+                         "        a%d = torch.ops.aten.exp.default(v%d)\n"
+                         "        b%d = torch.ops.aten.neg.default(a%d)\n"
+                         "        v%d = torch.ops.aten.flip.default(b%d, [0])\n",
+                         i, i, i, i, i + 1, i);
+    cfx__text_printf(&t, "        return (v%d,)\n", n);
+    cfx_program *p = program_of(cfx__text_take(&t), cfx_dict_new());
+    return cfx_program_plan(p, cfx_tensor_value(cfx_zeros(1000, 1000)));
+}
+
+TEST(places_are_used_again) {
+    CHECK(strstr(chain_plan(2), "memory 4.0 MB in one block") != NULL);
+    CHECK(strstr(chain_plan(9), "memory 4.0 MB in one block") != NULL);
+}
