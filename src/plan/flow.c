@@ -75,6 +75,53 @@ static bool may_write(const objects *o) {
     return steps[object].op && cfx__plan_makes_own(steps[object].op) && !o->shared[object];
 }
 
+/* The input whose memory a slot shows, itself, by views or by what may give its argument; -1: none.
+ */
+static int input_under(const objects *o, int slot) {
+    const cfx__run_step *steps = o->l->plan->steps->steps;
+    while (steps[slot].op && !cfx__plan_makes_own(steps[slot].op) && steps[slot].nbound &&
+           steps[slot].bound[0].tag == CFX_TAG_NODE)
+        slot = o->l->object[steps[slot].bound[0].spare];
+    return steps[slot].node->op == CFX_PLACEHOLDER ? slot : -1;
+}
+
+/* Whether an operator writes to its first argument alone, and gives that. */
+static bool writes_first(cfx_op *op) {
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
+    for (int i = 1; i < s->nargs; i++)
+        if (s->args[i].writes)
+            return false;
+    return s->nargs && s->args[0].writes && s->nrets == 1;
+}
+
+/* An input that is written to, as a cache is, stays what it is: the step runs as it is. */
+static bool writes_input(const objects *o, bool *written) {
+    const cfx_value self = o->step->bound[0];
+    int input = -1;
+    if (writes_first(o->step->op) && self.tag == CFX_TAG_NODE)
+        input = input_under(o, o->l->object[self.spare]);
+    if (input >= 0)
+        written[input] = o->l->lasting[input] = true;
+    return input >= 0;
+}
+
+static void note_lasting(void *user, int slot) {
+    objects *o = user;
+    o->l->lasting[o->slot] |= o->l->lasting[slot];
+}
+
+/* What shows the memory of such an input shares its fate. */
+static void find_lasting(objects *o) {
+    const cfx__steps *steps = o->l->plan->steps;
+    for (int k = 0; k < steps->nsteps; k++) {
+        o->step = &steps->steps[o->slot = k];
+        if (o->l->lasting[o->l->object[k]])
+            o->l->lasting[k] = true;
+        if (o->step->op && (!cfx__plan_makes_own(o->step->op) || o->l->object[k] != k))
+            cfx__plan_each_read(o->step, note_lasting, o);
+    }
+}
+
 /* Lets a template read slot now[object[k]] instead of k; object may be NULL, for k itself. */
 static void renew(const int *object, const int *now, cfx_value *v) {
     if (v->tag == CFX_TAG_NODE) {
@@ -109,13 +156,14 @@ static bool find_object(objects *o, bool *written) {
     if (!s->op)
         return true;
     const cfx__op_info *info = cfx__op_info_of(s->op);
-    const bool writes = info->form == CFX__INPLACE && !cfx__plan_passes(l, o->slot);
-    if (cfx__plan_passes(l, o->slot) || writes)
+    const bool passes = cfx__plan_passes(l, o->slot), writes = info->writes && !passes;
+    if (writes && !(info->form == CFX__INPLACE && may_write(o)) && !writes_input(o, written))
+        return false;
+    if (passes || writes)
         l->object[o->slot] = l->object[s->bound[0].spare];
     if (writes)
         written[l->object[o->slot]] = true;
-    return cfx__plan_passes(l, o->slot) ||
-           (writes ? may_write(o) : !info->writes && !reads_data(s->op));
+    return passes || !reads_data(s->op);
 }
 
 bool cfx__plan_find_objects(cfx__lowering *l, bool *written) {
@@ -130,6 +178,8 @@ bool cfx__plan_find_objects(cfx__lowering *l, bool *written) {
         cfx__plan_each_read(o.step, note_shared, &o);
         o.now[l->object[k]] = k;
     }
+    if (fine)
+        find_lasting(&o);
     cfx__free(o.shared);
     cfx__free(o.now);
     return fine;
@@ -193,14 +243,21 @@ void cfx__plan_find_readers(cfx__lowering *l) {
     l->readers = r.readers;
 }
 
+/* Whether a slot that is read is one of those marked. */
 typedef struct {
-    const bool *varies;
+    const bool *marked;
     bool any;
 } variation;
 
 static void note_variation(void *user, int slot) {
     variation *v = user;
-    v->any |= v->varies[slot];
+    v->any |= v->marked[slot];
+}
+
+bool cfx__plan_reads_lasting(const cfx__lowering *l, int slot) {
+    variation v = {l->lasting, false};
+    cfx__plan_each_read(&l->plan->steps->steps[slot], note_variation, &v);
+    return v.any;
 }
 
 bool cfx__plan_find_variation(cfx__lowering *l, const bool *written, bool *varies) {
@@ -215,7 +272,7 @@ bool cfx__plan_find_variation(cfx__lowering *l, const bool *written, bool *varie
             const cfx_value in = l->e->inputs.v[input];
             bool constant = l->e->constant && l->e->constant[input] && in.tag == CFX_TAG_TENSOR &&
                             cfx_as_tensor(in)->storage && !cfx_as_tensor(in)->storage->foreign;
-            varies[k] = in.tag == CFX_TAG_TENSOR && !constant;
+            varies[k] = in.tag == CFX_TAG_TENSOR && (!constant || written[k]);
             input++;
         } else if ((s->op && (s->op->effects & CFX_RANDOM) && !v.any) || cfx__node_logs(s->node)) {
             return false;

@@ -113,7 +113,10 @@ typedef struct {
 static int next_of(const cfx__lowering *l, int slot) {
     int k = cfx__plan_wants(l->e, l->plan->steps->steps[slot].node) ? -1
                                                                     : cfx__plan_only_user(l, slot);
-    return k < 0 || l->taken[k] || !cfx_is_bad(l->plan->constants[k]) ? -1 : k;
+    return k < 0 || l->taken[k] || !cfx_is_bad(l->plan->constants[k]) ||
+                   cfx__plan_reads_lasting(l, k)
+               ? -1
+               : k;
 }
 
 /* The number of the argument that reads the slot. */

@@ -168,7 +168,7 @@ static bool lower_call(cfx__lowering *l, int k) {
     cfx__plan_kernel *kernel = &p->kernels[k];
     const cfx__run_step *s = kernel->step;
     kernel->kind = CFX__PLAN_CALL;
-    kernel->op = cfx__plan_op(s);
+    kernel->op = l->lasting[k] ? s->op : cfx__plan_op(s);
     layout a = {p, false};
     cfx__plan_each_read(s, note_layout, &a);
     if (!a.other && kernel->op == s->op)
@@ -217,6 +217,8 @@ static bool lower_step(cfx__lowering *l, int k) {
     }
     if (!s->op)
         return false;
+    if (cfx__plan_reads_lasting(l, k))
+        return lower_call(l, k) && cfx_ok();
     size_t mark = cfx_scope_open();
     bool fused = cfx__plan_fuse(l, k) >= 0;
     cfx_scope_close(mark);
@@ -397,17 +399,18 @@ cfx__plan *cfx__plan_make(const cfx_execution *e) {
     bool fine = false;
     if (p) {
         size_t n = (size_t)p->n + 1;
-        bool *flags = cfx__alloc0(4 * n * sizeof *flags);
+        bool *flags = cfx__alloc0(5 * n * sizeof *flags);
         cfx__lowering l = {.plan = p,
                            .e = e,
                            .taken = flags,
                            .passed = flags + n,
+                           .lasting = flags + 2 * n,
                            .object = cfx__alloc0(n * sizeof *l.object),
                            .group = cfx__alloc(n * sizeof *l.group),
                            .members = cfx__alloc0(n * sizeof *l.members)};
         for (size_t k = 0; k < n; k++)
             l.group[k] = -1;
-        fine = lower(&l, flags + 2 * n, flags + 3 * n);
+        fine = lower(&l, flags + 3 * n, flags + 4 * n);
         lowering_free(&l);
     }
     cfx_scope_close(mark);

@@ -102,6 +102,8 @@ typedef struct cfx__lowering {
     int *first, *readers; /* by slot: readers[first[k]] .. readers[first[k + 1] - 1] read slot k */
     bool *passed; /* by slot: gives its argument again, which is read instead */
     bool *taken;  /* by slot: inside a kernel already */
+    bool *lasting; /* by slot: shares memory with an input that is written to: what reads it, and
+                      what writes to it, runs where it stands */
     int *object;  /* by slot: the first slot of those that an in-place form makes one */
     int *group;   /* by slot: the group that it is a member of; -1: none */
     cfx__plan_member **members; /* by slot: how it is part of a loop; in the plan's arena */
@@ -140,6 +142,8 @@ bool cfx__plan_find_objects(cfx__lowering *l, bool *written);
 /* Which slots differ from run to run. False where a constant would be drawn from the generator, or
  * where something is printed or timed: that is for the interpreter. */
 bool cfx__plan_find_variation(cfx__lowering *l, const bool *written, bool *varies);
+/* Whether a step reads what lasts: see cfx__lowering. */
+bool cfx__plan_reads_lasting(const cfx__lowering *l, int slot);
 /* Lets steps read past those that only give their argument again. */
 void cfx__plan_pass_by(cfx__lowering *l);
 /* Fills l->first and l->readers. */

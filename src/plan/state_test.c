@@ -1,0 +1,65 @@
+/* Inputs that are written to, as caches are: plans write where the interpreter writes, in order. */
+#include "plan.h"
+#include "plan_test.h"
+
+#define CALL(to, op, args) "        " to " = torch.ops.aten." op "(" args ")\n"
+
+/* A cache of six rows, which gets one at `at`; what was read before stays what it was, views see
+ * what is written later. */
+static cfx_program *cached(void) {
+    static const char *const names[] = {"w"};
+    cfx_tensor *t[] = {cfx_randn(4, 4)};
+    return program_of(HEAD "p_w, cache, at, x):\n"
+        CALL("before", "add.Tensor", "cache, 1")
+        CALL("view", "select.int", "cache, 0, 2")
+        CALL("y", "linear.default", "x, p_w")
+        CALL("r", "relu.default", "y")
+        CALL("wrote", "index_copy_.default", "cache, 0, at, r")
+        CALL("twice", "mul.Tensor", "before, 2")
+        CALL("seen", "add.Tensor", "view, 1")
+        CALL("row", "select.int", "cache, 0, 1")
+        CALL("filled", "fill_.Scalar", "row, 7")
+        CALL("all", "sum.default", "wrote")
+        CALL("z", "linear.default", "wrote, p_w")
+        CALL("last", "add.Tensor", "z, cache")
+        "        return (twice, seen, all, last)\n", tensors_of(1, names, t));
+}
+
+static cfx_value step(const cfx_executor *x, cfx_program *p, cfx_tensor *cache, int at,
+                      cfx_tensor *in) {
+    cfx_value args[] = {cfx_tensor_value(cache),
+                        cfx_tensor_value(cfx_tensor_from_value(cfx_list(at))),
+                        cfx_tensor_value(in)};
+    return cfx_program_run_with(CFX_HERE, p, x, NULL, (cfx_args){3, args, NULL});
+}
+
+static bool same(cfx_value a, cfx_value b) {
+    return cfx_ok() && cfx_integer(cfx_allclose(a, b, 1e-5, 1e-5));
+}
+
+TEST(a_cache_is_written_in_place_by_a_plan_as_by_the_interpreter) {
+    cfx_program *p = cached();
+    cfx_tensor *one = cfx_randn(6, 4), *two = cfx_clone(one);
+    const void *memory = cfx_tensor_data(two);
+    for (int i = 0; i < 8; i++) {
+        cfx_tensor *x = cfx_randn(1, 4);
+        cfx_value a = step(&cfx_interpreter, p, one, i % 6, x);
+        cfx_value b = step(&cfx_planner, p, two, i % 6, x);
+        CHECK_OK();
+        for (int k = 0; k < 4; k++)
+            CHECK(same(cfx_at(a, k), cfx_at(b, k)));
+        CHECK(same(cfx_tensor_value(one), cfx_tensor_value(two)));
+    }
+    CHECK(cfx_tensor_data(two) == memory);
+}
+
+TEST(what_writes_to_an_input_is_planned) {
+    cfx_program *p = cached();
+    cfx_value args[] = {cfx_tensor_value(cfx_zeros(6, 4)),
+                        cfx_tensor_value(cfx_tensor_from_value(cfx_list(1))),
+                        cfx_tensor_value(cfx_randn(1, 4))};
+    const char *plan = cfx_program_plan_from(CFX_HERE, p, (cfx_args){3, args, NULL});
+    CHECK_OK();
+    CHECK(strstr(plan, "index_copy_") && strstr(plan, "fill_"));
+    CHECK(strstr(plan, "product in tiles"));
+}
