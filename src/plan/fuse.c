@@ -199,12 +199,19 @@ static bool arguments(const cfx__lowering *l, const cfx__run_step *s, cfx_value 
     return true;
 }
 
-/* The longest chain that the column takes. */
-static cfx__ready *prepare(cfx_op_call *c, chain *ch) {
+/* The longest chain that the column takes, writing to the home of its result where it has one;
+ * c->out[0] is then how that lies. */
+static cfx__ready *prepare(const cfx__lowering *l, cfx_op_call *c, chain *ch) {
+    cfx_tensor *like = c->out[0];
     for (; ch->epilogue.n >= 0; ch->epilogue.n--) {
         if (!ch->epilogue.n || ch->epilogue.post[0].op)
             ch->add = -1;
+        cfx_tensor *home = cfx__plan_home_like(l, ch->end[ch->epilogue.n]);
+        c->out[0] = home ? home : like;
         cfx__ready *r = c->op->prepare(c, &ch->epilogue);
+        c->out[0] = r ? c->out[0] : like;
+        if (!r && home && cfx_ok())
+            r = c->op->prepare(c, &ch->epilogue);
         if (r || !cfx_ok())
             return r;
     }
@@ -268,11 +275,11 @@ int cfx__plan_fuse(cfx__lowering *l, int slot) {
     c.out[0] = like;
     follow(l, start, like, &ch);
     chain whole = ch;
-    cfx__ready *r = prepare(&c, &ch);
+    cfx__ready *r = prepare(l, &c, &ch);
     if (!r && image && cfx_ok() && args[0].tag == CFX_TAG_TENSOR && !cfx_as_tensor(args[0])->data) {
         ch = whole;
         args[0] = cfx_tensor_value(in_format(cfx_as_tensor(args[0]), CFX_CHANNELS_LAST));
-        r = prepare(&c, &ch);
+        r = prepare(l, &c, &ch);
     }
     if (!r)
         return -1;
@@ -280,5 +287,5 @@ int cfx__plan_fuse(cfx__lowering *l, int slot) {
         cfx_drop(r);
         return -1;
     }
-    return put(l, slot, r, &ch, like, args);
+    return put(l, slot, r, &ch, c.out[0], args);
 }

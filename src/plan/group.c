@@ -142,6 +142,11 @@ static void put(cfx__lowering *l, int group, int k) {
     const cfx__plan_member *m = l->members[k];
     if (m->note.kind == CFX__LOOP_ROW || m->note.kind == CFX__LOOP_FOLD)
         g->row = m->note.row;
+    cfx_tensor *home = cfx__plan_home_like(l, k);
+    if (home) {
+        cfx_value_drop(l->plan->given[k]);
+        l->plan->given[k] = cfx_value_keep(cfx_tensor_value(home));
+    }
     VEC_PUSH(g->members, k);
     l->group[k] = group;
     l->taken[k] = true;

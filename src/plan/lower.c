@@ -217,6 +217,11 @@ static bool lower_step(cfx__lowering *l, int k) {
     }
     if (!s->op)
         return false;
+    if (l->joins[k]) {
+        kernel->kind = CFX__PLAN_JOIN;
+        kernel->op = s->op;
+        return true;
+    }
     if (cfx__plan_reads_lasting(l, k))
         return lower_call(l, k) && cfx_ok();
     size_t mark = cfx_scope_open();
@@ -248,6 +253,7 @@ static void note_last(void *user, int slot) {
 void cfx__plan_each_kernel_read(const cfx__plan_kernel *k, cfx__plan_slot_fn *fn, void *user) {
     switch (k->kind) {
     case CFX__PLAN_CALL:
+    case CFX__PLAN_JOIN:
     case CFX__PLAN_OUTPUT:
         cfx__plan_each_read(k->step, fn, user);
         break;
@@ -337,6 +343,8 @@ static cfx__plan *plan_new(cfx__steps *steps) {
     p->threads = cfx_get_num_threads();
     p->kernels = cfx__arena_alloc(&p->arena, (size_t)p->n * sizeof *p->kernels);
     p->offset = cfx__arena_alloc(&p->arena, (size_t)p->n * sizeof *p->offset);
+    p->home = cfx__arena_alloc(&p->arena, (size_t)p->n * sizeof *p->home);
+    p->home_at = cfx__arena_alloc(&p->arena, (size_t)p->n * sizeof *p->home_at);
     p->constants = cfx__alloc0((size_t)p->n * sizeof *p->constants);
     p->wanted = cfx__alloc0((size_t)p->n * sizeof *p->wanted);
     p->given = cfx__alloc0((size_t)p->n * sizeof *p->given);
@@ -368,6 +376,7 @@ static bool lower(cfx__lowering *l, bool *written, bool *varies) {
     }
     cfx__plan_pass_by(l);
     cfx__plan_find_readers(l);
+    cfx__plan_find_homes(l);
     int ready = 0;
     for (int k = 0; k < p->n; k++)
         if (!lower_step(l, k))
@@ -399,12 +408,13 @@ cfx__plan *cfx__plan_make(const cfx_execution *e) {
     bool fine = false;
     if (p) {
         size_t n = (size_t)p->n + 1;
-        bool *flags = cfx__alloc0(5 * n * sizeof *flags);
+        bool *flags = cfx__alloc0(6 * n * sizeof *flags);
         cfx__lowering l = {.plan = p,
                            .e = e,
                            .taken = flags,
                            .passed = flags + n,
                            .lasting = flags + 2 * n,
+                           .joins = flags + 5 * n,
                            .object = cfx__alloc0(n * sizeof *l.object),
                            .group = cfx__alloc(n * sizeof *l.group),
                            .members = cfx__alloc0(n * sizeof *l.members)};

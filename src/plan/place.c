@@ -64,6 +64,13 @@ static void find_lives(placing *p) {
     for (p->now = plan->n - 1; p->now >= 0; p->now--)
         if (may_alias(&plan->kernels[p->now]))
             cfx__plan_each_kernel_read(&plan->kernels[p->now], hand_down, p);
+    for (int k = 0; k < plan->n; k++) { /* parts lie in the memory of the whole */
+        const int home = plan->home[k];
+        if (home < 0 || p->escapes[home])
+            continue;
+        p->root[k] = home;
+        p->last[home] = p->last[home] > p->last[k] ? p->last[home] : p->last[k];
+    }
 }
 
 /* ---- offsets --------------------------------------------------------------------------------- */
@@ -158,7 +165,7 @@ static bool is_spare(const placing *p, int s) {
 static int spare_for(const placing *p, int i, int64_t bytes) {
     const cfx__plan *plan = p->l->plan;
     const cfx__plan_kernel *k = &plan->kernels[p->now];
-    if (k->kind == CFX__PLAN_READY)
+    if (k->kind != CFX__PLAN_LOOP)
         return k->add >= 0 && is_spare(p, k->add) &&
                        cfx__plan_lies_like(cfx__plan_made(plan, k->add), k->like)
                    ? k->add
@@ -170,10 +177,31 @@ static int spare_for(const placing *p, int i, int64_t bytes) {
     return -1;
 }
 
+/* Whether a result is made where its home is. */
+static bool is_at_home(const placing *p, int slot) {
+    const cfx__plan *plan = p->l->plan;
+    const int home = plan->home[slot];
+    if (home < 0 || p->escapes[home])
+        return false;
+    const cfx_tensor *made = cfx__plan_made(plan, slot), *whole = cfx_as_tensor(plan->given[home]);
+    for (int i = 0; i < made->ndim; i++)
+        if (made->stride[i] != whole->stride[i])
+            return false;
+    return true;
+}
+
 static void place_result(placing *p, block *b, int i, int slot) {
     cfx__plan *plan = p->l->plan;
     if (p->escapes[slot])
         return;
+    if (is_at_home(p, slot)) {
+        const int home = plan->home[slot];
+        if (plan->offset[home] < 0)
+            plan->offset[home] = take(b, bytes_of(cfx__plan_made(plan, home)));
+        plan->offset[slot] = plan->offset[home] + cfx__plan_home_offset(plan, slot);
+        p->given[slot] = true;
+        return;
+    }
     const int64_t bytes = bytes_of(cfx__plan_made(plan, slot));
     const int spare = spare_for(p, i, bytes);
     if (spare >= 0)
@@ -194,7 +222,7 @@ static void place_all(placing *p) {
         dying[first[p->last[k] + 1]++] = k;
     for (p->now = 0; p->now < plan->n; p->now++) {
         const cfx__plan_kernel *k = &plan->kernels[p->now];
-        if (k->kind == CFX__PLAN_READY)
+        if (k->kind == CFX__PLAN_READY || (k->kind == CFX__PLAN_JOIN && plan->offset[p->now] < 0))
             place_result(p, &b, 0, p->now);
         for (int i = 0; i < k->nwrites; i++)
             place_result(p, &b, i, k->writes[i]);

@@ -12,12 +12,15 @@ static cfx_program *deep(void) {
             CALL("b", "softmax.int", "a, -1") CALL("c", "linear.default", "b, p_w, p_b")
                 CALL("d", "view.default", "c, [4, 8, 32]") CALL("e", "transpose.int", "d, 0, 1")
                     CALL("f", "sigmoid.default", "e") CALL("g", "linear.default", "f, p_w")
-                        CALL("h", "add.Tensor", "g, f") CALL("i", "split.Tensor", "h, 16, 2")
-                            "        j = operator.getitem(i, 0)\n"
-                            "        k = operator.getitem(i, 1)\n" CALL("l", "mul.Tensor", "j, k")
-                                CALL("m", "linear.default", "e, p_w, p_b")
-                                    CALL("n", "slice.Tensor", "m, 0, 1, 5") "        return (l, n, "
-                                                                            "k)\n",
+                        CALL("h", "add.Tensor", "g, f")
+                            CALL("i", "split.Tensor",
+                                 "h, 16, 2") "        j = operator.getitem(i, 0)\n"
+                                             "        k = operator.getitem(i, 1)\n" CALL(
+                                                 "l", "mul.Tensor", "j, k")
+                                                 CALL("m", "linear.default", "e, p_w, p_b")
+                                                     CALL("n", "slice.Tensor",
+                                                          "m, 0, 1, 5") "        return (l, n, "
+                                                                        "k)\n",
         tensors_of(COUNT(names), names, t));
 }
 
@@ -56,4 +59,28 @@ static const char *chain_plan(int n) {
 TEST(places_are_used_again) {
     CHECK(strstr(chain_plan(2), "memory 4.0 MB in one block") != NULL);
     CHECK(strstr(chain_plan(9), "memory 4.0 MB in one block") != NULL);
+}
+
+/* ---- concatenation --------------------------------------------------------------------------- */
+
+TEST(parts_of_a_concatenation_are_written_into_place) {
+    static const char *const names[] = {"w", "v", "l"};
+    cfx_tensor *t[] = {cfx_randn(8, 4, 3, 3), cfx_randn(16, 4, 1, 1), cfx_randn(5, 20)};
+    cfx_program *p = program_of(
+        HEAD "p_w, p_v, p_l, x):\n" CALL("a", "conv2d.default", "x, p_w, None, [1, 1], [1, 1]")
+            CALL("b", "relu.default", "a") CALL("c", "conv2d.default", "x, p_v")
+                CALL("d", "max_pool2d.default", "x, [3, 3], [1, 1], [1, 1]")
+                    CALL("e", "cat.default", "[b, c, d, x], 1") CALL("f", "sigmoid.default", "e")
+                        CALL("g", "mean.dim", "f, [1]") CALL("h", "linear.default", "g, p_l")
+                            CALL("i", "mul.Tensor", "h, 2") CALL("j", "exp.default", "h")
+                                CALL("k", "cat.default", "[j, h, g, i], -1")
+                                    CALL("m", "neg.default", "k") "        return (m, f)\n",
+        tensors_of(COUNT(names), names, t));
+    cfx_value x = cfx_tensor_value(cfx_randn(2, 4, 6, 20));
+    const char *plan = cfx_program_plan(p, x);
+    CHECK(strstr(plan, "f32[2, 32, 6, 20] channels last, 2 of 4 parts in place") != NULL);
+    CHECK(strstr(plan, "f32[2, 6, 35], 3 of 4 parts in place") != NULL);
+    for (int i = 0; i < 3; i++)
+        CHECK(agree(p, cfx_tensor_value(cfx_randn(2, 4, 6, 20))));
+    CHECK_OK();
 }

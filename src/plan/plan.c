@@ -203,6 +203,27 @@ static cfx_value run_ready(frame *f, const cfx__plan_kernel *k) {
                                                                     : cfx_bad();
 }
 
+/* A concatenation: parts that their kernels did not write there go to their places. */
+static cfx_value run_join(frame *f, const cfx__plan_kernel *k) {
+    const cfx__plan *p = f->plan;
+    const int slot = (int)(k - p->kernels);
+    const cfx_list *parts = cfx_as_list(k->step->bound[0]);
+    if (!f->room || p->offset[slot] < 0)
+        return reordered(run_call(f, k), p->given[slot]);
+    cfx_tensor *whole = place_of(f, slot);
+    int64_t at = 0;
+    for (int64_t i = 0; i < parts->len; i++) {
+        const int from = (int)parts->items[i].spare;
+        const cfx_tensor *t = cfx_as_tensor(f->values[from]);
+        cfx_tensor *to = cfx__tensor_alias(whole, t->ndim, t->shape, whole->stride,
+                                           whole->offset + at * whole->stride[k->index]);
+        if (to->data != t->data)
+            cfx__tensor_copy(to, t);
+        at += t->shape[k->index];
+    }
+    return cfx_tensor_value(whole);
+}
+
 /* What a watcher makes of the value of a node. */
 static cfx_value seen(frame *f, const cfx_node *n, cfx_value v) {
     if (cfx_is_bad(v) || !cfx__plan_wants(f->e, n))
@@ -257,6 +278,8 @@ static cfx_value run_kernel(frame *f, const cfx__plan_kernel *k) {
         return run_ready(f, k);
     case CFX__PLAN_LOOP:
         return run_loop(f, k);
+    case CFX__PLAN_JOIN:
+        return run_join(f, k);
     case CFX__PLAN_OUTPUT:
         reorder(f, k->step->args);
         own_constants(f, k->step->args);

@@ -20,6 +20,7 @@ typedef enum cfx__plan_kind {
     CFX__PLAN_CALL,  /* an operator as the dispatcher runs it */
     CFX__PLAN_READY, /* a kernel made ready */
     CFX__PLAN_LOOP,  /* steps of several nodes, block by block */
+    CFX__PLAN_JOIN,  /* a concatenation: parts that are not in their place yet are copied there */
     CFX__PLAN_OUTPUT
 } cfx__plan_kind;
 
@@ -30,7 +31,7 @@ typedef struct cfx__plan_kernel {
     cfx_op *op;          /* CALL: what is called, never an in-place form */
     cfx__ready *ready;   /* counted */
     int x, add;          /* READY: slots that are read and added (-1: none); PASS and ITEM: x */
-    int64_t index;
+    int64_t index;       /* of an ITEM; JOIN: the dimension */
     int input;           /* the number of an INPUT */
     cfx_tensor *x_like, *like; /* READY: how x has to lie, and what the result is; fake, counted */
     bool reorder;        /* tensors read are brought to the strides of `wanted` first */
@@ -77,6 +78,8 @@ typedef struct cfx__plan {
     int64_t scratch;           /* bytes, the most that a kernel needs */
     int64_t *offset;           /* by slot: where its result lies in a room; -1: not in one */
     int64_t room_bytes;        /* of those results */
+    int *home;                 /* by slot: the JOIN whose part it is; -1: none's */
+    int64_t *home_at;          /* by slot: where along the dimension that part begins */
     bool rooms_lock;
     int nrooms;
     cfx__plan_room *rooms;     /* that no run has; counted */
@@ -101,6 +104,7 @@ typedef struct cfx__lowering {
     const cfx_execution *e;
     int *first, *readers; /* by slot: readers[first[k]] .. readers[first[k + 1] - 1] read slot k */
     bool *passed; /* by slot: gives its argument again, which is read instead */
+    bool *joins;  /* by slot: a concatenation whose parts have their home there */
     bool *taken;  /* by slot: inside a kernel already */
     bool *lasting; /* by slot: shares memory with an input that is written to: what reads it, and
                       what writes to it, runs where it stands */
@@ -162,6 +166,12 @@ void cfx__plan_call(cfx__lowering *l, int k);
  * is not constant. Scope. */
 bool cfx__plan_fold_norm(const cfx__lowering *l, int norm, cfx_value *weight, cfx_value *bias);
 
+/* Finds concatenations and the homes of their parts: p->home, and how the whole lies. */
+void cfx__plan_find_homes(cfx__lowering *l);
+/* How a result that has a home lies there; NULL where it has none. Scope. */
+cfx_tensor *cfx__plan_home_like(const cfx__lowering *l, int slot);
+/* Bytes from the start of the whole to a part. */
+int64_t cfx__plan_home_offset(const cfx__plan *p, int slot);
 /* Finds places for the results of ready kernels and loops. */
 void cfx__plan_place(cfx__lowering *l);
 /* A room that no other run has, and back. NULL, with an error, when out of memory. */

@@ -31,6 +31,7 @@ static const char *loop_name(const cfx__plan *p, const cfx__plan_kernel *k) {
 
 static const char *name_of(const cfx__plan *p, const cfx__plan_kernel *k) {
     switch (k->kind) {
+    case CFX__PLAN_JOIN:
     case CFX__PLAN_CALL:
         return cfx_op_name(k->op);
     case CFX__PLAN_READY:
@@ -44,7 +45,8 @@ static const char *name_of(const cfx__plan *p, const cfx__plan_kernel *k) {
 
 /* Whether a kernel computes: what is only passed on is no line. */
 static bool computes(const cfx__plan_kernel *k) {
-    return k->kind == CFX__PLAN_CALL || k->kind == CFX__PLAN_READY || k->kind == CFX__PLAN_LOOP;
+    return k->kind == CFX__PLAN_CALL || k->kind == CFX__PLAN_READY || k->kind == CFX__PLAN_LOOP ||
+           k->kind == CFX__PLAN_JOIN;
 }
 
 static int64_t bytes_of(cfx_value v) {
@@ -76,6 +78,14 @@ static int64_t peak_of(const cfx__plan *p) {
     return peak;
 }
 
+static int parts_in_place(const cfx__plan *p, int slot) {
+    int n = 0;
+    for (int k = 0; k < slot; k++)
+        n += p->home[k] == slot && p->offset[k] >= 0 &&
+             p->offset[k] == p->offset[slot] + cfx__plan_home_offset(p, k);
+    return n;
+}
+
 static const char *plan_text(const cfx__plan *p) {
     cfx__text t = {0};
     int kernels = 0, constants = 0, fused = 0;
@@ -91,6 +101,9 @@ static const char *plan_text(const cfx__plan *p) {
         put_value(&t, p->given[k]);
         if (kernel->kind == CFX__PLAN_READY && kernel->nposts)
             cfx__text_printf(&t, ", %d at its end", kernel->nposts);
+        if (kernel->kind == CFX__PLAN_JOIN)
+            cfx__text_printf(&t, ", %d of %d parts in place", parts_in_place(p, k),
+                             (int)cfx_as_list(kernel->step->bound[0])->len);
         if (kernel->add >= 0)
             cfx__text_printf(&t, ", added to %s", p->kernels[kernel->add].step->node->name);
         cfx__text_putc(&t, '\n');

@@ -103,6 +103,7 @@ static void block(const job *j, int64_t image, int64_t group, int64_t y, int64_t
     const conv *v = &j->t->v;
     const tile_epilogue *e = &j->t->epilogue;
     const int64_t width = tile_width(), k = j->taps * j->length, size = j->t->half ? 2 : 4;
+    const int64_t row = conv_tile_row(j->t);
     const int64_t tiles = (v->out[2] + tile_height() - 1) / tile_height();
     const char *panels = (const char *)j->t->weights +
                          (size_t)group * tile_panels_size(k, j->oc, j->t->half);
@@ -114,7 +115,7 @@ static void block(const job *j, int64_t image, int64_t group, int64_t y, int64_t
                   .at = j->at,
                   .panel = panels + panel * k * width * size,
                   .half = j->t->half,
-                  .c_row = v->oc,
+                  .c_row = row,
                   .cols = (int)(j->oc - col < width ? j->oc - col : width),
                   .bias = j->t->bias ? j->t->bias + group * conv_tile_columns(v) + col : NULL,
                   .add = e->add,
@@ -122,15 +123,15 @@ static void block(const job *j, int64_t image, int64_t group, int64_t y, int64_t
                   .low = e->low,
                   .high = e->high};
         for (int64_t l = 0; l < n; l++) {
-            float *c = j->dst + ((image * v->out[1] + y + l) * v->out[2]) * v->oc +
+            float *c = j->dst + ((image * v->out[1] + y + l) * v->out[2]) * row +
                        group * j->oc + col;
             for (int64_t i = 0; i < tiles; i++) {
                 const int64_t begin = v->out[2] * i / tiles, end = v->out[2] * (i + 1) / tiles;
                 t.a = a + l * v->stride[1] * j->wide + begin * t.row;
-                t.c = c + begin * v->oc;
+                t.c = c + begin * row;
                 tile_run(&t, (int)(end - begin));
                 if (e->n)
-                    tile_finish(e, t.c, v->oc, end - begin, t.cols);
+                    tile_finish(e, t.c, row, end - begin, t.cols);
             }
         }
     }
@@ -191,7 +192,7 @@ static void run_product(const conv_tiles *t, const float *src, float *dst) {
                  .half = t->half,
                  .bias = t->bias,
                  .c = dst,
-                 .c_row = v->oc,
+                 .c_row = conv_tile_row(t),
                  .epilogue = &t->epilogue};
     product_run(&p);
 }

@@ -14,7 +14,12 @@ typedef struct {
     const void *weights;
     const float *bias;
     tile_epilogue epilogue;
+    int64_t dst_row; /* elements from a point of dst to the next; 0: oc, all of them */
 } conv_tiles;
+
+static inline int64_t conv_tile_row(const conv_tiles *t) {
+    return t->dst_row ? t->dst_row : t->v.oc;
+}
 
 /* Whether there are kernels for this geometry: tiles, or lines of channels (one a group). */
 bool conv_tile_takes(const conv *v);

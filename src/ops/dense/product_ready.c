@@ -85,11 +85,28 @@ static bool run(const cfx__ready *r, const void *x, void *out, void *scratch) {
     return cfx_ok();
 }
 
+/* Elements from a row of a result to the next, where those are all alike; 0: they are not. */
+static int64_t row_of(const cfx_tensor *out) {
+    const int last = out->ndim - 1;
+    int64_t row = 0, next = 0;
+    if (out->shape[last] != 1 && out->stride[last] != 1)
+        return 0;
+    for (int i = last - 1; i >= 0; i--) {
+        if (out->shape[i] == 1)
+            continue;
+        row = row ? row : out->stride[i];
+        if (next && out->stride[i] != next)
+            return 0;
+        next = out->stride[i] * out->shape[i];
+    }
+    return row ? row : out->shape[last];
+}
+
 cfx__ready *gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_transposed,
                        const cfx_tensor *bias, const cfx_tensor *out, const cfx__epilogue *e) {
     tile_epilogue epilogue;
     if (x->dtype != CFX_F32 || w->dtype != CFX_F32 || w->ndim != 2 || !w->data || !x->ndim ||
-        !out->numel || !x->numel || !w->storage || !cfx__tensor_is_contiguous(out) ||
+        !out->numel || !x->numel || !w->storage || row_of(out) < out->shape[out->ndim - 1] ||
         (bias && (bias->dtype != CFX_F32 || bias->ndim != 1 || !bias->data ||
                   !cfx__tensor_is_contiguous(bias))) ||
         !(cfx__tensor_is_contiguous(x) || (x->ndim == 2 && x->stride[1] == 1)) ||
@@ -114,7 +131,7 @@ cfx__ready *gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_transpos
                            .line = m,
                            .panels = panels->data,
                            .bias = r->bias,
-                           .c_row = n,
+                           .c_row = row_of(out),
                            .epilogue = &r->epilogue};
     r->pub.name = "product in tiles";
     r->pub.run = run;
