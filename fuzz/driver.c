@@ -1,6 +1,7 @@
 /* The driver of a harness where there is no libFuzzer: replays the files of the folders that it is
  * given, and with -n N tries N changed copies of them. The same N gives the same inputs. Ends with
- * "N passed, 0 failed"; what goes wrong ends the process, and the input is left in fuzz-input. */
+ * "N passed, 0 failed"; what goes wrong ends the process, and the input is left in the file that
+ * CFX_FUZZ_KEEP names. */
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -88,7 +89,8 @@ static size_t changed(uint8_t *to) {
 }
 
 static void try_input(const uint8_t *data, size_t size) {
-    FILE *f = getenv("CFX_FUZZ_KEEP") ? fopen("fuzz-input", "wb") : NULL;
+    const char *path = getenv("CFX_FUZZ_KEEP");
+    FILE *f = path ? fopen(path, "wb") : NULL;
     if (f) {
         fwrite(data, 1, size, f);
         fclose(f);

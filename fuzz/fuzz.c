@@ -4,6 +4,7 @@
 #include "tensor/tensor.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
@@ -72,6 +73,24 @@ cfx_value fuzz_value(fuzz_bytes *b, int depth) {
         return list;
     }
     }
+}
+
+/* Each operator draws a lot for the number, of its name; the highest wins. */
+cfx_op *fuzz_op(uint64_t number) {
+    enum { MOST = 4096 };
+    static uint64_t names[MOST];
+    int n = cfx_op_count() < MOST ? cfx_op_count() : MOST, best = 0;
+    uint64_t highest = 0;
+    for (int i = 0; i < n; i++) {
+        if (!names[i])
+            names[i] = cfx__text_hash(cfx_op_name(cfx_op_at(i)), strlen(cfx_op_name(cfx_op_at(i))));
+        uint64_t lot = (names[i] ^ number * 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu;
+        if (lot > highest) {
+            highest = lot;
+            best = i;
+        }
+    }
+    return cfx_op_at(best);
 }
 
 /* ---- one input ------------------------------------------------------------------------------- */

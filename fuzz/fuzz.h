@@ -26,6 +26,8 @@ int64_t fuzz_int(fuzz_bytes *b);                /* small, or one of those that h
 double fuzz_float(fuzz_bytes *b);
 cfx_tensor *fuzz_tensor(fuzz_bytes *b);         /* small, of any dtype and layout, or empty */
 cfx_value fuzz_value(fuzz_bytes *b, int depth); /* of any kind */
+/* An operator. The same number stands for the same one when others are added. */
+cfx_op *fuzz_op(uint64_t number);
 
 /* Around each input: limits are set; everything is freed. */
 void fuzz_begin(void);

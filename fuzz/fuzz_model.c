@@ -4,7 +4,6 @@
 #define _GNU_SOURCE /* memfd_create */
 #include "fuzz.h"
 
-#include "dispatch/dispatch.h"
 #include "pack/pt2.h"
 
 #include <sys/mman.h>
@@ -67,10 +66,6 @@ static void put_plain(cfx__text *out, const changer *c, const cfx__json *j) {
     }
 }
 
-static cfx_op *operator(int64_t n) {
-    return cfx_op_at((int)((uint64_t)n * 2654435761u % (uint64_t)cfx_op_count()));
-}
-
 /* An argument of any kind; tensors are called as another item says. */
 static void put_argument(cfx__text *out, int64_t n, const cfx__json *other) {
     static const char *const kinds[] = {"as_int", "as_sym_int", "as_scalar_type", "as_layout",
@@ -129,7 +124,7 @@ static void put(cfx__text *out, const changer *c, const cfx__json *j) {
                              (long long)c->edit[i].number);
             return;
         case TARGET:
-            cfx__text_printf(out, "\"torch.ops.%s\"", cfx_op_name(operator(c->edit[i].number)));
+            cfx__text_printf(out, "\"torch.ops.%s\"", cfx_op_name(fuzz_op((uint64_t)c->edit[i].number)));
             return;
         case ARGUMENT: put_argument(out, c->edit[i].number, other); return;
         case SIZE: put_size(out, c->edit[i].number); return;
