@@ -190,7 +190,7 @@ static void use(cfx_program *p) {
     fuzz_fine();
     if (changed) {
         outcome o = run(changed, &cfx_interpreter, inputs);
-        if (steady && !limited && (first.ran || fixed))
+        if (steady && !limited && (fixed || (first.ran && o.ran)))
             agree(&first, &o, "the decomposition");
     }
     changed = cfx_optimize(p);

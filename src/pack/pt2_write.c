@@ -159,6 +159,9 @@ static bool put_outputs(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n) {
     if (s && !s->nrets)
         return true;
     int64_t count = tuple ? cfx_result_count(&r) : count_taken(n);
+    if (s && s->nrets > 1 && tuple && count != s->nrets)
+        return cfx__pt2_write_bad(w, "is described with %lld results; its operator gives %d",
+                                  (long long)count, s->nrets);
     if (s && s->nrets > 1)
         count = s->nrets;
     bool several = tuple || (s ? s->nrets > 1 || s->rets[0].list

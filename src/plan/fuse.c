@@ -195,6 +195,8 @@ static bool arguments(const cfx__lowering *l, const cfx__run_step *s, cfx_value 
         }
         if (args[i].tag == CFX_TAG_TENSOR && cfx_as_tensor(args[i])->data)
             args[i] = cfx_tensor_value(cfx__tensor_contiguous(cfx_as_tensor(args[i])));
+        if (!cfx__plan_takes(s, i, args[i]))
+            return false;
     }
     return true;
 }

@@ -36,6 +36,8 @@ static cfx__plan_member *member_of(cfx__lowering *l, int k, cfx_op *op, cfx_tens
         if (s->nested[i])
             return NULL;
         args[i] = cfx__plan_filled(l->plan, s->bound[i]);
+        if (!cfx__plan_takes(s, i, args[i]))
+            return NULL;
     }
     cfx__plan_member m = {.note = {.kind = CFX__LOOP_NONE}};
     if (is_conversion(s)) {

@@ -144,6 +144,11 @@ cfx_value cfx__plan_filled(const cfx__plan *p, cfx_value v) {
     return out;
 }
 
+bool cfx__plan_takes(const cfx__run_step *s, int i, cfx_value v) {
+    const unsigned mode = s->op->effects & CFX_NUMBERS ? CFX__BIND_NUMBERS : 0;
+    return cfx__bind_takes(&cfx__op_info_of(s->op)->schema->args[i], v, mode);
+}
+
 /* Strides are part of what these compute. */
 static bool sees_strides(const cfx_op *op) {
     return op == &cfx_op_as_strided || op == &cfx_op_view || op == &cfx_op_is_contiguous ||

@@ -131,6 +131,9 @@ void cfx__plan_each_read(const cfx__run_step *s, cfx__plan_slot_fn *fn, void *us
 bool cfx__plan_reads(const cfx__run_step *s, int slot);
 /* A template with the tensors that the plan gives, fake or constant, in its slots; scope. */
 cfx_value cfx__plan_filled(const cfx__plan *p, cfx_value v);
+/* Whether a kernel can be given v for argument i as it is: the dispatcher makes tensors of numbers,
+ * a plan does not. */
+bool cfx__plan_takes(const cfx__run_step *s, int i, cfx_value v);
 /* Whether the operator gives memory of its own, never that of an argument. */
 bool cfx__plan_makes_own(cfx_op *op);
 /* Calls fn for each slot that a kernel reads, or stores beside its own. */

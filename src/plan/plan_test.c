@@ -139,6 +139,18 @@ TEST(a_result_that_is_constant_as_a_whole_is_given) {
     CHECK(agree(p, x));
 }
 
+TEST(a_number_where_a_tensor_is_wanted_is_no_kernel_of_a_plan) {
+    cfx_program *p = program_of(HEAD "x):\n"
+                                     "        n = " ATEN "sym_size.int(x, 0)\n"
+                                     "        h = " ATEN "sum.dim_IntList(n, [0])\n"
+                                     "        y = " ATEN "add.Tensor(x, h)\n"
+                                     "        return (y,)\n",
+                                cfx_dict_new());
+    cfx_value x = cfx_tensor_value(cfx_ones(cfx_list(3)));
+    CHECK_STR(cfx_str(cfx_at(run_by(&cfx_planner, p, x), 0)), "tensor([4., 4., 4.])");
+    CHECK(agree(p, x));
+}
+
 /* ---- watchers and errors --------------------------------------------------------------------- */
 
 typedef struct {
