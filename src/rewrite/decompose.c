@@ -127,9 +127,9 @@ static int *input_order(const cfx_program *p) {
 /* ---- the program ----------------------------------------------------------------------------- */
 
 static cfx_output_kind mutation_of(cfx_input_kind kind) {
-    return kind == CFX_IN_BUFFER      ? CFX_OUT_BUFFER_MUTATION
-           : kind == CFX_IN_PARAMETER ? CFX_OUT_PARAMETER_MUTATION
-                                      : CFX_OUT_INPUT_MUTATION;
+    return kind == CFX_IN_BUFFER || kind == CFX_IN_CONSTANT ? CFX_OUT_BUFFER_MUTATION
+           : kind == CFX_IN_PARAMETER                       ? CFX_OUT_PARAMETER_MUTATION
+                                                            : CFX_OUT_INPUT_MUTATION;
 }
 
 static void add_output(cfx_program *to, cfx_output_spec spec, cfx_value v) {
@@ -246,6 +246,7 @@ static bool record(decomposing *d, int k) {
                                        .decomposition_for = decomposition_for,
                                        .unknown_tensor = unknown_tensor,
                                        .scalar = scalar,
+                                       .convert = cfx__autocast_args,
                                        .data_size = cfx__rerun_data_size,
                                        .note = note}};
     w->written = cfx__alloc0((size_t)(d->from->ninputs + 1) * sizeof *w->written);
@@ -313,10 +314,20 @@ static cfx_value results_of(const recording *w) {
     return cfx_tuple_value(n, cfx_as_list(all)->items + (cfx_as_list(all)->len - n));
 }
 
+/* A constant that is written to, which PyTorch refuses to decompose, is a buffer that is not saved
+ * with the state. */
+static cfx_input_spec input_of(const decomposing *d, const recording *w, int i) {
+    cfx_input_spec in = d->from->inputs[i];
+    if (in.kind == CFX_IN_CONSTANT && w->written[i].tag == CFX_TAG_NODE)
+        in.kind = CFX_IN_BUFFER;
+    return in;
+}
+
 static cfx_program *decomposed(decomposing *d) {
     recording *w = &d->world[0];
     if (!record_all(d) || !merge(d))
         return NULL;
+    cfx__branch_names(w->run.recorder.graph, w->run.to);
     cfx_module *gm = cfx_graph_module(w->run.to, w->run.recorder.graph, w->run.from->type);
     cfx_program *p = gm ? cfx_program_new(gm) : NULL;
     if (!p)
@@ -324,7 +335,7 @@ static cfx_program *decomposed(decomposing *d) {
     cfx_module_walk(gm, tidy, NULL);
     share(p, d->from);
     for (int i = 0; i < d->from->ninputs; i++)
-        cfx_program_add_input(p, d->from->inputs[d->order[i]]);
+        cfx_program_add_input(p, input_of(d, w, d->order[i]));
     add_outputs(d->from, p, w->written, results_of(w));
     return p;
 }

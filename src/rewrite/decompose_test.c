@@ -422,3 +422,29 @@ TEST(decompose_regions_are_written_out) {
     HAS(code, "mul = torch.ops.aten.mul.Tensor(x, sigmoid)");
     HAS(code, "return (mul,)");
 }
+
+/* PyTorch converts the last argument first. */
+TEST(decompose_autocast_converts_what_calls_are_given) {
+    const char *code = core_code(
+        HEAD "    def forward(self, p_w: \"f32[3, 4]\", p_b: \"f32[3]\", x: \"f32[2, 4]\"):\n"
+             "        submod_0 = self.submod_0\n"
+             "        wrap = torch.ops.higher_order.wrap_with_autocast('cpu', torch.bfloat16, "
+             "True, False, submod_0, x, p_w, p_b)\n"
+             "        getitem: \"bf16[2, 3]\" = wrap[0]\n"
+             "        relu: \"bf16[2, 3]\" = torch.ops.aten.relu.default(getitem)\n"
+             "        return (relu,)\n"
+             "\n"
+             "    class submod_0(torch.nn.Module):\n"
+             "        def forward(self, x: \"f32[2, 4]\", w: \"f32[3, 4]\", b: "
+             "\"f32[3]\"):\n"
+             "            linear: \"bf16[2, 3]\" = torch.ops.aten.linear.default(x, w, b)\n"
+             "            return (linear,)\n");
+    HAS(code, "    _to_copy = torch.ops.aten._to_copy.default(p_b, dtype = torch.bfloat16);  p_b = "
+              "None\n"
+              "    _to_copy_1 = torch.ops.aten._to_copy.default(p_w, dtype = torch.bfloat16);  p_w "
+              "= None\n"
+              "    _to_copy_2 = torch.ops.aten._to_copy.default(x, dtype = torch.bfloat16);  x = "
+              "None\n"
+              "    permute = torch.ops.aten.permute.default(_to_copy_1, [1, 0])");
+    HAS(code, "relu = torch.ops.aten.relu.default(addmm)");
+}

@@ -213,6 +213,14 @@ static bool is_no_view(const cfx_op *op, cfx_args a) {
     return t->numel && !view_strides(t, n, shape, stride);
 }
 
+/* Whether a branch is chosen by n: a truth about sizes, which stays one. */
+static bool is_choice(const cfx_node *n) {
+    if (cfx_node_get_meta(n, "val").tag == CFX_TAG_BOOL)
+        return false;
+    cfx_each_user(n, u) if (cfx_node_higher_order(u->user)) return true;
+    return false;
+}
+
 static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
     cfx_value args = filled(run, n->args), kwargs = filled(run, n->kwargs);
     if (cfx_is_bad(args) || cfx_is_bad(kwargs))
@@ -227,6 +235,8 @@ static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
         return cfx__rerun_higher(run, n, a);
     if (op && !strcmp(cfx_op_name(op), "aten.item.default"))
         return run_item(run, n, a);
+    if (!op && cfx_node_result(n).kind == CFX_RESULT_BOOL && is_choice(n))
+        return cfx__rerun_copy(run, n, a);
     if ((op && needs_data(op)) || (!op && !n->target.fn) ||
         ((!op || (op->effects & CFX_SIDE)) && has_unknown(n, a)))
         return cfx__rerun_copy(run, n, a);
@@ -301,8 +311,9 @@ void cfx__rerun_done(cfx__rerun *run) {
 
 /* ---- sub-graphs ------------------------------------------------------------------------------ */
 
-/* A sub-graph run again in a graph of its own, and put under its name in the new module. */
-static bool rerun_child(cfx__rerun *run, const char *name, cfx_module *child) {
+/* A sub-graph run again in a graph of its own, and put under its name in the new module. Its
+ * results are in a list where PyTorch has them so. */
+static bool rerun_child(cfx__rerun *run, const char *name, cfx_module *child, bool list) {
     cfx__rerun sub = *run;
     memset(&sub.inputs, 0, sizeof sub.inputs);
     sub.recorder.graph = cfx_graph_new();
@@ -316,6 +327,8 @@ static bool rerun_child(cfx__rerun *run, const char *name, cfx_module *child) {
     bool fine = cfx__rerun_graph(&sub, &result);
     cfx_value out = fine ? cfx__record_arg(&sub.recorder, (cfx_site){0}, result) : cfx_bad();
     cfx__record_end(&sub.recorder);
+    if (list && out.tag == CFX_TAG_TUPLE)
+        out = cfx_list_value(cfx_len(out), cfx_as_list(out)->items);
     if (!cfx_is_bad(out)) {
         cfx_graph_output(sub.recorder.graph, out);
         cfx_module *gm = cfx_graph_module(sub.to, sub.recorder.graph, child->type);
@@ -332,13 +345,16 @@ static bool is_region(const cfx_node *n) {
     return !strcmp(name, "wrap_with_set_grad_enabled") || !strcmp(name, "wrap_with_autocast");
 }
 
+static bool is_scan(const cfx_node *n) {
+    const char *name = cfx_node_higher_order(n);
+    return !strcmp(name, "scan") || !strcmp(name, "associative_scan");
+}
+
 /* Files have lists only. In PyTorch all operands of branches and while loops are tuples, and what
  * scans use beside them. */
 static bool is_tuple(const cfx_node *n, int i) {
-    const char *name = cfx_node_higher_order(n);
-    if (!strcmp(name, "scan"))
-        return i > 2;
-    return strcmp(name, "associative_scan") ? strcmp(name, "map_impl") != 0 : i > 1;
+    return is_scan(n) ? i == cfx_len(n->args) - 1
+                      : strcmp(cfx_node_higher_order(n), "map_impl") != 0;
 }
 
 cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a) {
@@ -350,9 +366,11 @@ cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a) {
         cfx_value v = a.v[i];
         if (v.tag == CFX_TAG_MODULE) {
             const char *name = cfx_as_node(cfx_as_list(n->args)->items[i])->target.name;
-            if (!rerun_child(run, name, cfx_as_module(v)))
+            if (!rerun_child(run, name, cfx_as_module(v), is_scan(n)))
                 return cfx_bad();
-            v = cfx_node_value(cfx_graph_get_attr(run->recorder.graph, name));
+            cfx_node *made = cfx_graph_get_attr(run->recorder.graph, name);
+            run->recorder.note(&run->recorder, (cfx_site){0}, made);
+            v = cfx_node_value(made);
         } else if (v.tag == CFX_TAG_LIST && is_tuple(n, i)) {
             v = cfx_tuple_value(cfx_as_list(v)->len, cfx_as_list(v)->items);
         }

@@ -38,15 +38,36 @@ static cfx_value converted(cfx_value v, cfx_dtype to) {
                           CFX_ARGS(v, cfx_dtype_value(to)));
 }
 
+/* Converts what a call is given; false where it is left as it is. The last argument is converted
+ * first, as in PyTorch. */
+static bool convert(const cfx__autocast *c, const cfx_op *op, int n, cfx_value *args) {
+    int to = op && !c->silent ? wanted(c, op, (cfx_args){n, args, NULL}) : -1;
+    for (int i = n; i-- > 0 && to >= 0;)
+        args[i] = converted(args[i], (cfx_dtype)to);
+    return to >= 0;
+}
+
 static cfx_value handle(cfx_mode *self, cfx_target t, cfx_args a) {
-    const cfx__autocast *c = self->user;
-    int to = t.op && !c->silent ? wanted(c, t.op, a) : -1;
-    if (to < 0 || a.n > CFX_MAX_ARGS)
-        return cfx_mode_forward(self, t, a);
     cfx_value args[CFX_MAX_ARGS];
-    for (int i = 0; i < a.n; i++)
-        args[i] = converted(a.v[i], (cfx_dtype)to);
+    if (a.n > CFX_MAX_ARGS)
+        return cfx_mode_forward(self, t, a);
+    memcpy(args, a.v, (size_t)a.n * sizeof *args);
+    if (!convert(self->user, t.op, a.n, args))
+        return cfx_mode_forward(self, t, a);
     return cfx_mode_forward(self, t, (cfx_args){a.n, args, a.kw});
+}
+
+/* The innermost region, or NULL. */
+static cfx__autocast *region_now(void) {
+    for (cfx_mode *m = cfx__dispatcher()->dispatch_modes; m; m = m->below_)
+        if (m->handle == handle)
+            return m->user;
+    return NULL;
+}
+
+bool cfx__autocast_args(const cfx_op *op, int n, cfx_value *args) {
+    const cfx__autocast *c = region_now();
+    return c && convert(c, op, n, args);
 }
 
 void cfx__autocast_begin(cfx__autocast *c) {

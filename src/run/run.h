@@ -128,6 +128,8 @@ typedef struct cfx__autocast {
 } cfx__autocast;
 void cfx__autocast_begin(cfx__autocast *c);
 void cfx__autocast_end(cfx__autocast *c);
+/* What the region that the thread is in makes of the arguments of a call; false: nothing. */
+bool cfx__autocast_args(const cfx_op *op, int n, cfx_value *args);
 
 /* ---- programs -------------------------------------------------------------------------------- */
 

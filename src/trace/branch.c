@@ -131,22 +131,36 @@ static cfx_list *named_operands(const cfx_node *n) {
     return all;
 }
 
-static void rename_subgraphs(cfx_graph *g, const cfx_node *n) {
-    const cfx_list *args = cfx_as_list(n->args), *operands = named_operands(n);
+cfx_graph *cfx__branch_graph(const cfx_graph *g, const cfx_module *root, const char *name,
+                             cfx_module **below) {
+    cfx_graph *kept = cfx__graph_subgraph(g, name);
+    *below = !kept && root ? cfx_module_find(root, name) : NULL;
+    return *below ? (*below)->graph : kept;
+}
+
+static void rename_graphs(cfx_graph *g, const cfx_module *root, bool named);
+
+/* Below a graph whose inputs are not named, none are. */
+static void rename_subgraphs(cfx_graph *g, const cfx_module *root, const cfx_node *n, bool named) {
+    const cfx_list *args = cfx_as_list(n->args), *operands = named ? named_operands(n) : NULL;
     for (int64_t i = 0; i < args->len; i++) {
+        cfx_module *below = NULL;
         const cfx_node *a =
             args->items[i].tag == CFX_TAG_NODE ? cfx_as_node(args->items[i]) : NULL;
-        cfx_graph *sub =
-            a && a->op == CFX_GET_ATTR ? cfx__graph_subgraph(g, a->target.name) : NULL;
-        if (sub)
-            rename_inputs(sub, operands);
+        cfx_graph *sub = a && a->op == CFX_GET_ATTR
+                             ? cfx__branch_graph(g, root, a->target.name, &below)
+                             : NULL;
+        if (!sub)
+            continue;
+        rename_inputs(sub, operands);
+        rename_graphs(sub, below, operands != NULL);
     }
 }
 
-void cfx__branch_names(cfx_graph *g) {
+static void rename_graphs(cfx_graph *g, const cfx_module *root, bool named) {
     cfx_each_node(g, n)
         if (n->op == CFX_CALL_FUNCTION && cfx_node_higher_order(n))
-            CFX_SCOPE rename_subgraphs(g, n);
-    for (size_t i = 0; i < g->subgraphs.len; i++)
-        cfx__branch_names(g->subgraphs.data[i].graph);
+            CFX_SCOPE rename_subgraphs(g, root, n, named);
 }
+
+void cfx__branch_names(cfx_graph *g, const cfx_module *root) { rename_graphs(g, root, true); }

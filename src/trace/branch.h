@@ -3,6 +3,7 @@
 #define CFX__BRANCH_H
 
 #include "../graph/graph.h"
+#include "../nn/nn.h"
 
 /* Invariant: each node of a graph around it that the branch uses has one placeholder in it. */
 typedef struct cfx__branch {
@@ -25,8 +26,13 @@ cfx_node *cfx__branch_lift(cfx__branch *b, cfx_node *n);
 /* Puts the placeholders of captured nodes in the order of the list; those that are not there yet
  * are made. */
 void cfx__branch_order(cfx__branch *b, const cfx_list *captured);
+/* The sub-graph called so: kept with the graph g, or a child of root, which may be NULL; *below is
+ * then that child, else NULL. NULL where there is none. */
+cfx_graph *cfx__branch_graph(const cfx_graph *g, const cfx_module *root, const char *name,
+                             cfx_module **below);
 /* Calls the inputs of sub-graphs as what they get is called around them, where torch.export does
- * so, and whatever is called so already otherwise; in all graphs below g. */
-void cfx__branch_names(cfx_graph *g);
+ * so, and whatever is called so already otherwise; in all graphs below g, which are found as above.
+ */
+void cfx__branch_names(cfx_graph *g, const cfx_module *root);
 
 #endif

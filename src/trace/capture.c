@@ -12,6 +12,13 @@ typedef struct {
 
 static cfx_list *no_items(void) { return cfx_as_list(cfx_list_value(0, NULL)); }
 
+static bool has(const cfx_list *list, cfx_value v) {
+    for (int64_t i = 0; i < list->len; i++)
+        if (cfx_equal_values(list->items[i], v))
+            return true;
+    return false;
+}
+
 bool cfx__capture_wanted(cfx_args a) {
     if (cfx__recorder_now() && !cfx__recorder_now()->functional)
         return true;
@@ -89,12 +96,65 @@ static cfx_list *inputs(const cfx__capture *c, cfx__branch *b) {
     return all;
 }
 
+/* ---- what bodies must not do ----------------------------------------------------------------- */
+
+/* Whether a result may lie where the argument does: a copy to another dtype does not. */
+static bool same_dtype(const cfx_node *a, const cfx_node *b) {
+    cfx_value v = cfx_node_get_meta(a, "val"), w = cfx_node_get_meta(b, "val");
+    return v.tag != CFX_TAG_TENSOR || w.tag != CFX_TAG_TENSOR ||
+           cfx_as_tensor(v)->dtype == cfx_as_tensor(w)->dtype;
+}
+
+/* What the memory of n's result comes from: n itself where it is its own. */
+static const cfx_node *origin(const cfx_node *n) {
+    for (;;) {
+        const cfx_list *args = cfx_as_list(n->args);
+        const cfx_op *op = n->op == CFX_CALL_FUNCTION ? n->target.op : NULL;
+        const cfx__schema *s = op ? cfx__op_info_of((cfx_op *)op)->schema : NULL;
+        bool shares = cfx_node_takes_result(n) ||
+                      (s && s->nargs && s->nrets && s->args[0].alias && s->rets[0].alias);
+        if (!shares || !args->len || args->items[0].tag != CFX_TAG_NODE ||
+            !same_dtype(n, cfx_as_node(args->items[0])))
+            return n;
+        n = cfx_as_node(args->items[0]);
+    }
+}
+
+static bool refuse(const cfx__capture *c, const char *what, const cfx_node *n, const char *hint) {
+    cfx_fail(CFX_RUNTIME_ERROR, c->at,
+             "Encountered %s during higher order op tracing: %s in a body of %s; %s", what,
+             n->name, c->op, hint);
+    return false;
+}
+
+/* Inputs are not written to, and results share memory with no input and with each other, as
+ * torch.export wants it. */
+static bool check_body(const cfx__capture *c, cfx_graph *g) {
+    cfx_value results = cfx_at(cfx_graph_output_node(g)->args, 0);
+    cfx_list *seen = no_items();
+    cfx_each_node(g, n) {
+        cfx_op *op = n->op == CFX_CALL_FUNCTION ? n->target.op : NULL;
+        if (op && cfx__op_info_of(op)->writes && origin(n)->op == CFX_PLACEHOLDER)
+            return refuse(c, "input mutation", n, "write to a clone of it");
+    }
+    for (int64_t i = 0; results.tag != CFX_TAG_NODE && i < cfx_len(results); i++) {
+        cfx_value v = cfx_at(results, i);
+        if (v.tag != CFX_TAG_NODE)
+            continue;
+        cfx_value from = cfx_node_value((cfx_node *)(uintptr_t)origin(cfx_as_node(v)));
+        if (cfx_as_node(from)->op == CFX_PLACEHOLDER || has(seen, from))
+            return refuse(c, "aliasing", cfx_as_node(v), "return a clone of it");
+        cfx_list_append(seen, from);
+    }
+    return true;
+}
+
 /* ---- a body becomes a graph ------------------------------------------------------------------ */
 
 static void give(const cfx__capture *c, made *m, bool bare) {
-    cfx_value out = as_argument(c->at, bare && m->given->len == 1
-                                           ? m->given->items[0]
-                                           : cfx_tuple_value(m->given->len, m->given->items));
+    cfx_value all = c->list ? cfx_list_value(m->given->len, m->given->items)
+                            : cfx_tuple_value(m->given->len, m->given->items);
+    cfx_value out = as_argument(c->at, bare && m->given->len == 1 ? m->given->items[0] : all);
     if (!cfx_is_bad(out))
         cfx_graph_output(m->branch.graph, out);
 }
@@ -125,18 +185,12 @@ static bool make(const cfx__capture *c, int k, made *m) {
         cfx__record_branch_begin(r, &m->branch);
         run_body(c, k, m);
         cfx__record_branch_end(r);
+        return cfx_ok() && check_body(c, m->branch.graph);
     }
     return cfx_ok();
 }
 
 /* ---- what bodies capture --------------------------------------------------------------------- */
-
-static bool has(const cfx_list *list, cfx_value v) {
-    for (int64_t i = 0; i < list->len; i++)
-        if (cfx_equal_values(list->items[i], v))
-            return true;
-    return false;
-}
 
 /* What of a module comes in the order of its place, before everything else. */
 static bool comes_before(cfx_value a, cfx_value b) {
@@ -204,12 +258,13 @@ static cfx_value part_argument(const cfx__capture *c, int p, const cfx_list *mor
 }
 
 /* The values that the node gives, one for each leaf. */
-static cfx_value results(const cfx__capture *c, cfx_node *n, const made *last) {
+static cfx_value results(const cfx__capture *c, cfx_node *n, const made *m) {
+    const made *last = &m[c->nbodies - 1];
     cfx__tracer *t = cfx__tracer_now();
     if (!n->graph)
         return cfx_bad();
     if (!t) {
-        cfx_value like = c->results(c, last->given);
+        cfx_value like = c->results(c, m[0].given, last->given);
         return cfx_is_bad(like) ? like
                                 : cfx__record_results(cfx__recorder_now(), c->at, n, like);
     }
@@ -251,5 +306,5 @@ cfx_value cfx__capture_call(cfx__capture *c) {
     const cfx_list *more = captured(m, c->nbodies);
     for (int k = 0; k < c->nbodies; k++)
         cfx__branch_order(&m[k].branch, more);
-    return results(c, call_node(c, m, more), &m[c->nbodies - 1]);
+    return results(c, call_node(c, m, more), m);
 }

@@ -161,7 +161,7 @@ TEST(export_branches_inside_branches) {
         return;
     CHECK_STR(cfx_node_format(cfx_graph_find(p->module->graph, "cond")),
               "%cond : [num_users=1] = call_function[target=torch.ops.higher_order.cond](args = "
-              "(%gt, %true_graph_0, %false_graph_0, (%x, %p_weight, %mul, %lift_fresh_copy)), "
+              "(%gt, %true_graph_0, %false_graph_0, (%x, %p_weight, %mul, %detach_)), "
               "kwargs = {})");
     CHECK_STR(cfx_node_format(cfx_graph_find(p->module->graph, "cond_1")),
               "%cond_1 : [num_users=1] = call_function[target=torch.ops.higher_order.cond](args = "
@@ -173,6 +173,51 @@ TEST(export_branches_inside_branches) {
     check_runs(m, p, cfx_tuple(cfx_ones(2)));
     check_runs(m, p, cfx_tuple(cfx_full(cfx_list(2), 6.0)));
     check_runs(m, p, cfx_tuple(cfx_neg(cfx_ones(2))));
+}
+
+/* ---- what bodies must not do ----------------------------------------------------------------- */
+
+static cfx_value writes(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_tensor_value(cfx_clone(cfx_add_(cfx_as_tensor(a.v[0]), 1)));
+}
+
+static cfx_value turns(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_tensor_value(cfx_t(a.v[0]));
+}
+
+static cfx_value halves(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_tensor_value(cfx_to(a.v[0], cfx_f16));
+}
+
+static cfx_value doubles(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_tensor_value(cfx_mul(a.v[0], 2));
+}
+
+static cfx_forward_fn *const wrong[] = {writes, turns, halves};
+
+static cfx_value mistaken(cfx_module *self, cfx_args a) {
+    int k = *(int *)self->user;
+    return cfx_cond(self, cfx_gt(cfx_sum(a.v[0]), 0), doubles, wrong[k], a.v[0]);
+}
+
+TEST(export_refuses_bodies_that_write_to_inputs_or_return_them) {
+    static const char *const sentences[] = {
+        "Encountered input mutation during higher order op tracing: add_ in a body of cond; write "
+        "to a clone of it",
+        "Encountered aliasing during higher order op tracing: t in a body of cond; return a clone "
+        "of it",
+        "When merging two branches' output in torch.cond, expected tensors of the same shape and "
+        "dtype but got float32[2, 2] and float16[2, 2]"};
+    for (int k = 0; k < 3; k++) {
+        cfx_module *m = cfx_module_new("Mistaken", mistaken, "x");
+        m->user = &k;
+        CHECK(EXPORT(m, cfx_ones(2, 2)) == NULL);
+        CHECK_ERROR(sentences[k]);
+    }
 }
 
 /* ---- loops ----------------------------------------------------------------------------------- */

@@ -58,8 +58,7 @@ static cfx_value made_like(const cfx_tensor *t, int64_t n) {
     return cfx_tensor_value(cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim + front, shape, NULL));
 }
 
-static cfx_value as_given(const cfx__capture *c, const cfx_list *given) {
-    (void)c;
+static cfx_value as_given(const cfx_list *given) {
     cfx_value out = cfx_tuple_value(0, NULL);
     for (int64_t i = 0; i < given->len; i++) {
         cfx_value v = given->items[i];
@@ -121,8 +120,21 @@ static bool same_spec(cfx_site at, const cfx__body *yes, const cfx__body *no) {
     return false;
 }
 
-static cfx_value cond_results(const cfx__capture *c, const cfx_list *given) {
-    return same_spec(c->at, c->body[0], c->body[1]) ? as_given(c, given) : cfx_bad();
+static cfx_value cond_results(const cfx__capture *c, const cfx_list *first,
+                              const cfx_list *given) {
+    if (!same_spec(c->at, c->body[0], c->body[1]))
+        return cfx_bad();
+    for (int64_t i = 0; i < given->len; i++) {
+        cfx_value a = first->items[i], b = given->items[i];
+        if (a.tag == CFX_TAG_TENSOR && is_alike(a, b))
+            continue;
+        cfx_fail(CFX_RUNTIME_ERROR, c->at,
+                 "When merging two branches' output in torch.cond, expected tensors of the same "
+                 "shape and dtype but got %s and %s",
+                 look(a), look(b));
+        return cfx_bad();
+    }
+    return as_given(given);
 }
 
 static cfx_value cond(cfx_site at, cfx_module *self, cfx_value pred, cfx_forward_fn *yes,
@@ -157,9 +169,11 @@ cfx_value cfx_cond_from(cfx_site at, cfx_module *self, cfx_value pred, cfx_forwa
 
 /* ---- while_loop ------------------------------------------------------------------------------ */
 
-static cfx_value while_results(const cfx__capture *c, const cfx_list *given) {
+static cfx_value while_results(const cfx__capture *c, const cfx_list *first,
+                               const cfx_list *given) {
+    (void)first;
     return carries_on(c, c->part[0].values, given, "carried_inputs", "body_output")
-               ? as_given(c, given)
+               ? as_given(given)
                : cfx_bad();
 }
 
@@ -246,7 +260,9 @@ static int64_t rows_of(const cfx__capture_part *p) {
     return cfx_as_tensor(cfx_at(p->values, 0))->shape[0];
 }
 
-static cfx_value map_results(const cfx__capture *c, const cfx_list *given) {
+static cfx_value map_results(const cfx__capture *c, const cfx_list *first,
+                               const cfx_list *given) {
+    (void)first;
     cfx_value out = cfx_tuple_value(0, NULL);
     for (int64_t i = 0; i < given->len; i++)
         cfx_list_append(cfx_as_list(out),
@@ -323,7 +339,9 @@ static cfx_value scan_rows(cfx_site at, cfx_value xs, cfx_scan_options *o) {
     return cfx_ok() && check_rows(at, "scanned xs", xs) ? xs : cfx_bad();
 }
 
-static cfx_value scan_results(const cfx__capture *c, const cfx_list *given) {
+static cfx_value scan_results(const cfx__capture *c, const cfx_list *first,
+                               const cfx_list *given) {
+    (void)first;
     int64_t ncarry = cfx_len(c->part[0].values);
     if (!carries_on(c, c->part[0].values, given, "init", "carry"))
         return cfx_bad();
@@ -344,7 +362,7 @@ static cfx_value scan(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_val
         return cfx_bad();
     cfx__body b = body_of(self, fn, spec);
     cfx__capture c = {.at = at, .op = "scan", .pred = cfx_bad(), .nbodies = 1,
-                      .body = {&b}, .name = {"scan_combine_graph"}, .nparts = 3,
+                      .body = {&b}, .name = {"scan_combine_graph"}, .list = true, .nparts = 3,
                       .part = {{.values = carry}, {.values = rows, .rows = true},
                                {.values = none, .tuple = true}},
                       .results = scan_results};
@@ -364,8 +382,9 @@ cfx_value cfx_scan_from(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_v
     return cfx_scope_return_value(mark, scan(at, self, fn, init, xs, options));
 }
 
-static cfx_value associative_results(const cfx__capture *c, const cfx_list *given) {
-    (void)given;
+static cfx_value associative_results(const cfx__capture *c, const cfx_list *first,
+                                     const cfx_list *given) {
+    (void)first, (void)given;
     cfx_value out = cfx_tuple_value(0, NULL);
     for (int64_t i = 0; i < cfx_len(c->part[0].values); i++)
         cfx_list_append(cfx_as_list(out),
@@ -383,7 +402,8 @@ static cfx_value associative_scan(cfx_site at, cfx_module *self, cfx_forward_fn 
         return cfx_bad();
     cfx__body b = body_of(self, fn, spec);
     cfx__capture c = {.at = at, .op = "associative_scan", .pred = cfx_bad(), .nbodies = 1,
-                      .body = {&b}, .name = {"associative_scan_combine_graph"}, .nparts = 2,
+                      .body = {&b}, .name = {"associative_scan_combine_graph"}, .list = true,
+                      .nparts = 2,
                       .part = {{.values = rows, .rows = true, .times = 2},
                                {.values = none, .tuple = true}},
                       .results = associative_results};

@@ -56,12 +56,14 @@ typedef struct cfx__capture {
     cfx__body *body[2];
     const char *name[2];      /* of their graphs: true_graph */
     bool bare;                /* the first body gives one value, not a tuple */
+    bool list;                /* bodies give lists */
     int nparts;
     cfx__capture_part part[3]; /* to the last are added what bodies use of the graph around them */
     bool plain_too;            /* plain values are operands as well, not part of the bodies */
-    /* What the node gives, from what the last body gave: a list of fake tensors. Scope; bad, with
-     * an error, where it does not fit. Asked only where shapes are known. */
-    cfx_value (*results)(const struct cfx__capture *c, const cfx_list *given);
+    /* What the node gives, from what the first and the last body gave: a list of fake tensors.
+     * Scope; bad, with an error, where it does not fit. Asked only where shapes are known. */
+    cfx_value (*results)(const struct cfx__capture *c, const cfx_list *first,
+                         const cfx_list *given);
 } cfx__capture;
 
 /* Whether a call with these values is to become a node: the values are traced, or everything is

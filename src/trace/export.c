@@ -113,6 +113,7 @@ static cfx_tensor *add_constant(cfx__export *e, cfx_site at, cfx_tensor *t) {
         return fake;
     cfx_value copy =
         cfx_op_do_from(at, cfx_op_find("aten.lift_fresh_copy"), CFX_ARGS(cfx_tensor_value(fake)));
+    copy = cfx_op_do_from(at, cfx_op_find("aten.detach_"), CFX_ARGS(copy));
     return copy.tag == CFX_TAG_TENSOR ? cfx_as_tensor(copy) : &cfx__tensor_bad;
 }
 
@@ -564,7 +565,7 @@ bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kw
     r.other = cfx__alloc0((CFX__WORLDS - 1) * sizeof *r.other);
     fine = fine && export_worlds(&r);
     if (fine)
-        cfx__branch_names(e->recorder.graph);
+        cfx__branch_names(e->recorder.graph, NULL);
     for (int k = 1; k < CFX__WORLDS; k++)
         forget(&r, k);
     cfx__free(r.other);

@@ -420,21 +420,11 @@ cfx_value cfx__worlds_describe(cfx__exprs *x, const cfx_node *n, const cfx_value
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* The sub-graph that the node names in world k: kept with its graph, or in a module. */
-static cfx_graph *subgraph_of(cfx__merging *g, int k, cfx_module **root) {
-    const char *name = g->at[k]->target.name;
-    cfx_graph *graph = cfx__graph_subgraph(g->m->graph[k], name);
-    if (graph || !g->m->root[k])
-        return graph;
-    cfx_value v = cfx_module_attr(g->m->root[k], name);
-    *root = v.tag == CFX_TAG_MODULE ? cfx_as_module(v) : NULL;
-    return *root ? (*root)->graph : NULL;
-}
-
 static bool merge_subgraph(cfx__merging *g) {
     cfx__merge sub = {.worlds = g->m->worlds, .eager = g->m->eager, .exprs = g->exprs};
     for (int k = 0; k < g->m->worlds->n; k++)
-        if (!(sub.graph[k] = subgraph_of(g, k, &sub.root[k])))
+        if (!(sub.graph[k] = cfx__branch_graph(g->m->graph[k], g->m->root[k],
+                                               g->at[k]->target.name, &sub.root[k])))
             return cfx_ok();
     return cfx__worlds_merge(&sub);
 }
@@ -509,10 +499,12 @@ static bool merge_placeholders(cfx__merging *g) {
     cfx_each_node(graph, n) first = !first && n->op != CFX_PLACEHOLDER ? n : first;
     if (first)
         cfx_graph_insert_before(graph, first);
-    cfx_each_node(graph, n) {
-        if (n->op == CFX_PLACEHOLDER)
-            cfx__merge_note(g, n, cfx_node_get_meta(n, "val"));
-    }
+    for (int numbers = 1; numbers >= 0; numbers--) /* sizes that are inputs need not be read */
+        cfx_each_node(graph, n) {
+            cfx_value val = cfx_node_get_meta(n, "val");
+            if (n->op == CFX_PLACEHOLDER && (val.tag == CFX_TAG_SYM) == numbers)
+                cfx__merge_note(g, n, val);
+        }
     return cfx_ok();
 }
 

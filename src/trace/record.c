@@ -155,6 +155,10 @@ cfx_value cfx__record_results(cfx__recorder *r, cfx_site at, cfx_node *n, cfx_va
                 return cfx_bad();
             describe(item, v);
             v = stand_for(item, v);
+        } else if (v.tag == CFX_TAG_INT && r->numbers) {
+            cfx_node *item = cfx__record_node(r, at, getitem, cfx_tuple(n, i), cfx_none(), NULL);
+            if (item->graph)
+                cfx_node_set_meta(item, "val", v);
         }
         cfx_list_append(cfx_as_list(out), v);
     }
@@ -338,6 +342,19 @@ static bool is_no_call(const cfx__recorder *r, const cfx_op *op, const cfx_value
                                                : cfx__tensor_is_contiguous(t);
 }
 
+/* The call of an operator: by its parts, as a value of what it would write to, or whole. */
+static cfx_value record_op(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args) {
+    bool early = r->functional && !r->inside;
+    cfx_op_fn *parts = r->decomposition_for(r, op, early);
+    if (parts)
+        return record_opened(at, op, parts, args);
+    if (early)
+        return cfx__functional_call(r, at, op, args);
+    return r->functional && cfx__op_info_of(op)->form == CFX__INPLACE
+               ? record_write(at, op, args)
+               : record_leaf(r, at, op, args);
+}
+
 static bool record_call(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *result) {
     cfx__recorder *r = cfx__recorder_now();
     cfx__op_info *info = cfx__op_info_of(op);
@@ -353,17 +370,12 @@ static bool record_call(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *res
         return true;
     }
     size_t mark = cfx_scope_open();
-    bool early = r->functional && !r->inside;
-    cfx_op_fn *parts = r->decomposition_for(r, op, early);
-    if (parts)
-        *result = record_opened(at, op, parts, args);
-    else if (early)
-        *result = cfx__functional_call(r, at, op, args);
-    else if (r->functional && info->form == CFX__INPLACE)
-        *result = record_write(at, op, args);
-    else
-        *result = record_leaf(r, at, op, args);
-    *result = cfx_scope_return_value(mark, *result);
+    cfx_value own[CFX_MAX_ARGS];
+    memcpy(own, args, (size_t)info->schema->nargs * sizeof *own);
+    bool converts = r->convert && !r->converted && r->convert(op, info->schema->nargs, own);
+    r->converted |= converts;
+    *result = cfx_scope_return_value(mark, record_op(r, at, op, converts ? own : args));
+    r->converted &= !converts;
     return true;
 }
 

@@ -24,6 +24,9 @@ typedef struct cfx__recorder {
     cfx_value (*unknown_tensor)(struct cfx__recorder *r, cfx_site at, cfx_tensor *t);
     /* A symbol as an argument of a node; NULL: as it is. */
     cfx_value (*scalar)(struct cfx__recorder *r, cfx_value v);
+    /* Changes the n arguments of a call before anything else is done with it; false where it leaves
+     * them. What the call does inside is not asked for again. NULL: none is changed. */
+    bool (*convert)(const cfx_op *op, int n, cfx_value *args);
     /* How many there are where only data could tell; -1: no one knows. NULL: the same. */
     int64_t (*data_size)(struct cfx__recorder *r);
     /* Adds metadata to a new node. */
@@ -34,6 +37,7 @@ typedef struct cfx__recorder {
     cfx_node *like;     /* the node that is being run again, or NULL */
     void *user;
     bool inside;        /* below functionalisation */
+    bool converted;     /* inside a call whose arguments were changed */
     bool fake_before;
     cfx_grad_mode grad_before;
     struct cfx__recorder *outer;

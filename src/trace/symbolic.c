@@ -146,7 +146,7 @@ cfx_graph *cfx_trace(cfx_tracer *config, cfx_module *root) {
     bool fine = trace_root(&t);
     cfx__tracer_end(&t);
     if (fine)
-        cfx__branch_names(t.graph);
+        cfx__branch_names(t.graph, NULL);
     return cfx_scope_return(mark, fine ? t.graph : NULL);
 }
 
