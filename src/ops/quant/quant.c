@@ -3,7 +3,10 @@
  * a row. */
 #include <cfx/ops.h>
 
+#include "../loop.h"
 #include "../ops.h"
+
+#include <math.h>
 
 CFX_FAMILY(MATH);
 
@@ -114,6 +117,74 @@ static void dequantize_tensor(cfx_op_call *c) {
     cfx_value zero_point = one_number(c, 2, "zero_point", d);
     cfx_tensor *x = cfx_to(arg_tensor(c, 0), cfx_dtype_value(d));
     c->out[0] = cfx_mul(cfx_sub(x, zero_point), scale);
+}
+
+/* ---- a tensor, by numbers ------------------------------------------------------------------- */
+
+typedef struct {
+    float scale, zero, low, high;
+} scaling;
+
+CFX__SIMD static void quantize_block(void *const *p, int64_t n, const void *params) {
+    const scaling *s = params;
+    const float *x = p[1];
+    float *out = p[0];
+    for (int64_t i = 0; i < n; i++) {
+        float v = rintf(x[i] * s->scale) + s->zero;
+        v = v < s->low ? s->low : v;
+        out[i] = v > s->high ? s->high : v;
+    }
+}
+
+CFX__SIMD static void dequantize_block(void *const *p, int64_t n, const void *params) {
+    const scaling *s = params;
+    const float *x = p[1];
+    float *out = p[0];
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (x[i] - s->zero) * s->scale;
+}
+
+static void run_block(cfx_op_call *c, cfx__iter_loop *loop, const scaling *s) {
+    enum { COST = 2 };
+    if (c->note) {
+        loop_note(c->note, CFX__LOOP_EACH, loop, CFX_F32, COST, s, sizeof *s);
+        loop_operand(c->note, arg_tensor(c, 0), CFX_F32);
+        return;
+    }
+    const cfx__iter_operand o[] = {{c->out[0], CFX_F32}, {arg_tensor(c, 0), CFX_F32}};
+    cfx__iter_pointwise(loop, 1, 1, o, s, COST);
+}
+
+/* input, scale, zero_point, quant_min, quant_max, dtype */
+static void shape_quantize(cfx_op_call *c) {
+    const cfx_tensor *x = arg_tensor(c, 0);
+    if (!cfx__dtype_is_half(x->dtype) && x->dtype != CFX_F32)
+        float_input(c);
+    else if (range_fits(c, 3))
+        out_like(c, 0, arg_dtype(c, 5, CFX_F32), x);
+}
+
+static void kernel_quantize(cfx_op_call *c) {
+    const scaling s = {(float)(1 / arg_float(c, 1)), (float)arg_int(c, 2), (float)arg_int(c, 3),
+                       (float)arg_int(c, 4)};
+    run_block(c, quantize_block, &s);
+}
+
+/* input, scale, zero_point, quant_min, quant_max, dtype, out_dtype */
+static void shape_dequantize(cfx_op_call *c) {
+    int64_t low, high;
+    if (!has_dtype(c, 5))
+        return;
+    if (range_of(arg_dtype(c, 5, CFX_F32), &low, &high))
+        out_like(c, 0, arg_dtype(c, 6, CFX_F32), arg_tensor(c, 0));
+    else
+        op_fail_as(VALUE, c, "Unsupported dtype in dequantize_per_tensor: torch.%s",
+                   cfx_dtype_name(arg_dtype(c, 5, CFX_F32)));
+}
+
+static void kernel_dequantize(cfx_op_call *c) {
+    const scaling s = {.scale = (float)arg_float(c, 1), .zero = (float)arg_int(c, 2)};
+    run_block(c, dequantize_block, &s);
 }
 
 /* ---- channels -------------------------------------------------------------------------------- */
@@ -230,7 +301,7 @@ static void convert(cfx_op_call *c) { c->out[0] = cfx_to(arg_tensor(c, 0), c->ar
 CFX_OP(quantized_decomposed_quantize_per_tensor) = {
     "quantized_decomposed::quantize_per_tensor(Tensor input, float scale, int zero_point, int "
     "quant_min, int quant_max, ScalarType dtype) -> Tensor",
-    NULL, .decompose = quantize_tensor};
+    NULL, .shape = shape_quantize, .kernel = kernel_quantize, .effects = CFX_LOOPS};
 CFX_OP(quantized_decomposed_quantize_per_tensor_tensor) = {
     "quantized_decomposed::quantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor "
     "zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor",
@@ -242,7 +313,7 @@ CFX_OP(quantized_decomposed_quantize_per_tensor_tensor2) = {
 CFX_OP(quantized_decomposed_dequantize_per_tensor) = {
     "quantized_decomposed::dequantize_per_tensor(Tensor input, float scale, int zero_point, int "
     "quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor",
-    NULL, .decompose = dequantize_tensor};
+    NULL, .shape = shape_dequantize, .kernel = kernel_dequantize, .effects = CFX_LOOPS};
 CFX_OP(quantized_decomposed_dequantize_per_tensor_tensor) = {
     "quantized_decomposed::dequantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor "
     "zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) "
