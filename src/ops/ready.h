@@ -16,9 +16,25 @@ typedef struct cfx__post {
 
 enum { CFX__POSTS = 4 };
 
+/* A number as an integer: x = (q - zero) scale. */
+typedef struct cfx__rounding {
+    float scale;
+    int32_t zero;
+} cfx__rounding;
+
+/* A layer in integers: its weight is int8, its input uint8, and so is what it adds. */
+typedef struct cfx__integers {
+    bool dynamic;             /* the input is float32, rounded by its own range when it runs */
+    cfx__rounding x, add;
+    const cfx_tensor *scales; /* of the weight, float32: one for each result, or one for all */
+    bool rounds;              /* the result is uint8; else float32 */
+    cfx__rounding out;
+} cfx__integers;
+
 typedef struct cfx__epilogue {
     int n;
     cfx__post post[CFX__POSTS];
+    const cfx__integers *integers; /* NULL: all is float32 */
 } cfx__epilogue;
 
 typedef struct cfx__ready {

@@ -2,6 +2,7 @@
 #include "../back.h"
 #include "../dense.h"
 #include "conv.h"
+#include "int8.h"
 #include "../views.h"
 
 CFX_FAMILY(CONV);
@@ -292,6 +293,19 @@ void conv_run(cfx_op_call *c, const conv *v, const conv_operands *o) {
         cfx__tensor_copy(result, made);
 }
 
+/* The geometry is that of numbers, whatever they are rounded to. */
+static bool geometry_of_integers(const cfx_op_call *c, conv *v, int64_t *shape) {
+    cfx_op_call floats = *c;
+    cfx_value args[CFX_MAX_ARGS];
+    memcpy(args, c->args, (size_t)c->nargs * sizeof *args);
+    for (int i = 0; i < 2; i++) {
+        const cfx_tensor *t = arg_tensor(c, i);
+        args[i] = cfx_tensor_value(cfx_tensor_fake(CFX_F32, t->ndim, t->shape, NULL));
+    }
+    floats.args = args;
+    return convolution_geometry(&floats, v, shape);
+}
+
 static cfx__ready *prepare_convolution(cfx_op_call *c, const cfx__epilogue *e) {
     int64_t shape[CFX_MAX_DIMS];
     conv v;
@@ -299,12 +313,13 @@ static cfx__ready *prepare_convolution(cfx_op_call *c, const cfx__epilogue *e) {
                        .weights = arg_tensor(c, 1),
                        .bias = arg_tensor(c, 2),
                        .dst = c->out[0]};
-    if (arg_bool(c, 6) || o.src->dtype != CFX_F32 || o.weights->dtype != CFX_F32 ||
+    if (arg_bool(c, 6) ||
+        (!e->integers && (o.src->dtype != CFX_F32 || o.weights->dtype != CFX_F32)) ||
         !o.weights->data || !cfx__tensor_is_contiguous(o.weights) || !o.dst->numel ||
         (o.bias && (!o.bias->data || !cfx__tensor_is_contiguous(o.bias))) ||
-        !convolution_geometry(c, &v, shape))
+        !(e->integers ? geometry_of_integers(c, &v, shape) : convolution_geometry(c, &v, shape)))
         return NULL;
-    return conv_ready(&v, &o, e);
+    return e->integers ? int8_conv_ready(&v, &o, e) : conv_ready(&v, &o, e);
 }
 
 static void grad_convolution(cfx_back *b) {

@@ -2,6 +2,7 @@
  * products go this way is told by their sizes alone, so that the same call gives the same bits the
  * first time and the thousandth. */
 #include "gemm.h"
+#include "int8.h"
 #include "tile.h"
 
 /* The panels of a k by n matrix, kept with the storage of w; the caller owns a count. NULL when
@@ -104,6 +105,8 @@ static int64_t row_of(const cfx_tensor *out) {
 
 cfx__ready *gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_transposed,
                        const cfx_tensor *bias, const cfx_tensor *out, const cfx__epilogue *e) {
+    if (e->integers)
+        return int8_gemm_ready(x, w, w_transposed, bias, out, e);
     tile_epilogue epilogue;
     if (x->dtype != CFX_F32 || w->dtype != CFX_F32 || w->ndim != 2 || !w->data || !x->ndim ||
         !out->numel || !x->numel || !w->storage || row_of(out) < out->shape[out->ndim - 1] ||
