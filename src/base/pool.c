@@ -48,11 +48,14 @@ typedef struct {
 } region;
 
 /* FREE -> CLAIMED by a caller -> GIVEN a region -> RUNNING it -> FREE; or GIVEN -> FREE where the
- * caller was done before the helper began. */
-enum { FREE, CLAIMED, GIVEN, RUNNING };
+ * caller was done before the helper began. What is GIVEN says in the bits above whose turn it is,
+ * so that nobody takes back what another caller gave. */
+enum { FREE, CLAIMED, GIVEN, RUNNING, KINDS };
+
+static unsigned given_in(unsigned turn) { return turn * KINDS + GIVEN; }
 
 typedef struct {
-    _Alignas(64) atomic_int state;
+    _Alignas(64) atomic_uint state;
     atomic_bool asleep;
     atomic_int awaited; /* callers that sleep until it is done */
     atomic_uint done;   /* regions that it ran */
@@ -90,7 +93,7 @@ static void relax(void) {
 #endif
 }
 
-static bool has_work(helper *h) { return atomic_load(&h->state) == GIVEN; }
+static bool has_work(helper *h) { return atomic_load(&h->state) % KINDS == GIVEN; }
 
 /* Waits actively for work; false when there was none for a while. */
 static bool spin_for_work(helper *h) {
@@ -124,22 +127,19 @@ static void rouse(helper *h) {
     pthread_mutex_unlock(&h->lock);
 }
 
-/* It may have run others since. */
-static bool has_run(helper *h, unsigned turn) { return (int)(atomic_load(&h->done) - turn) >= 0; }
-
 /* Waits until a helper has run as many regions as `turn` says. */
 static void await(helper *h, unsigned turn) {
     const int64_t start = now_ns();
     do {
         for (int i = 0; i < 64; i++) {
-            if (has_run(h, turn))
+            if (atomic_load_explicit(&h->done, memory_order_acquire) == turn)
                 return;
             relax();
         }
     } while (now_ns() - start < SPIN_END_NS);
     pthread_mutex_lock(&h->lock);
     atomic_fetch_add(&h->awaited, 1);
-    while (!has_run(h, turn))
+    while (atomic_load(&h->done) != turn)
         pthread_cond_wait(&h->finished, &h->lock);
     atomic_fetch_sub(&h->awaited, 1);
     pthread_mutex_unlock(&h->lock);
@@ -172,7 +172,7 @@ static void hand_over(region *r) {
 
 /* Ends at once where nobody has a claim. */
 static bool may_end(helper *h) {
-    int none = FREE;
+    unsigned none = FREE;
     return atomic_load(&pool.ending) && atomic_compare_exchange_strong(&h->state, &none, CLAIMED);
 }
 
@@ -182,10 +182,10 @@ static void *help(void *arg) {
     omp_set_num_threads(1); /* libraries that are called from here start no threads of theirs */
 #endif
     while (!may_end(h)) {
-        int given = GIVEN;
         if (!spin_for_work(h))
             sleep_for_work(h);
-        if (!atomic_compare_exchange_strong(&h->state, &given, RUNNING))
+        unsigned given = atomic_load(&h->state);
+        if (given % KINDS != GIVEN || !atomic_compare_exchange_strong(&h->state, &given, RUNNING))
             continue;
         work_on(h->work, h->number);
         if (unlikely(cfx__ctx_tls.failed))
@@ -304,7 +304,7 @@ static int lend(region *r, lent *out) {
     int n = 0;
     for (int i = 0; i < atomic_load(&pool.helpers) && n < wanted; i++) {
         helper *h = &pool.helper[i];
-        int none = FREE;
+        unsigned none = FREE;
         if (!atomic_compare_exchange_strong(&h->state, &none, CLAIMED))
             continue;
         if (!room_for_one(most)) {
@@ -313,8 +313,8 @@ static int lend(region *r, lent *out) {
         }
         h->work = r;
         h->number = n + 1;
-        out[n++] = (lent){h, atomic_load(&h->done) + 1};
-        atomic_store(&h->state, GIVEN);
+        out[n] = (lent){h, atomic_load(&h->done) + 1};
+        atomic_store(&h->state, given_in(out[n++].turn));
         rouse(h);
     }
     return n;
@@ -323,7 +323,7 @@ static int lend(region *r, lent *out) {
 /* Takes the region back from those that have not begun, and waits for the others. */
 static void take_back(const lent *l, int n) {
     for (int i = 0; i < n; i++) {
-        int given = GIVEN;
+        unsigned given = given_in(l[i].turn);
         if (atomic_compare_exchange_strong(&l[i].helper->state, &given, CLAIMED)) {
             atomic_fetch_sub(&pool.busy, 1);
             atomic_store(&l[i].helper->state, FREE);
