@@ -382,6 +382,7 @@ static bool lower(cfx__lowering *l, bool *written, bool *varies) {
     cfx__plan_pass_by(l);
     cfx__plan_find_readers(l);
     cfx__plan_find_homes(l);
+    cfx__plan_find_islands(l);
     int ready = 0;
     for (int k = 0; k < p->n; k++)
         if (!lower_step(l, k))

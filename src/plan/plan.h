@@ -163,6 +163,8 @@ int cfx__plan_fuse(cfx__lowering *l, int slot);
 bool cfx__plan_group_step(cfx__lowering *l, int k, cfx_op *op);
 /* Makes the kernels of all groups. */
 void cfx__plan_make_loops(cfx__lowering *l);
+/* Makes kernels in integers of layers that stand between bytes. */
+void cfx__plan_find_islands(cfx__lowering *l);
 /* Leaves step k, whose result is known, to the dispatcher. */
 void cfx__plan_call(cfx__lowering *l, int k);
 /* Weights and bias of a convolution with the normalisation at step `norm` in them; false where that

@@ -1,0 +1,346 @@
+/* Islands: layers between integers. Where the input of a layer comes from bytes and its weight from
+ * int8, the layer is computed in integers, with the addition, bounds and rounding that follow; what
+ * only picks or moves numbers that are rounded again the same way is done to the bytes. Start at
+ * cfx__plan_find_islands. */
+#include <cfx/ops.h>
+
+#include "plan.h"
+
+/* ---- what stands around a layer -------------------------------------------------------------- */
+
+static const cfx__run_step *step_at(const cfx__lowering *l, int slot) {
+    return &l->plan->steps->steps[slot];
+}
+
+static bool is_wanted(const cfx__lowering *l, int slot) {
+    return cfx__plan_wants(l->e, step_at(l, slot)->node);
+}
+
+/* The numbers of a call that rounds to bytes, or back: arguments 1 to 5. */
+static bool read_rounding(const cfx__run_step *s, cfx__rounding *r) {
+    if (s->bound[1].tag != CFX_TAG_FLOAT || s->bound[2].tag != CFX_TAG_INT ||
+        s->bound[3].tag != CFX_TAG_INT || s->bound[4].tag != CFX_TAG_INT ||
+        s->bound[5].tag != CFX_TAG_DTYPE || cfx_integer(s->bound[3]) != 0 ||
+        cfx_integer(s->bound[4]) != 255 || cfx_integer(s->bound[5]) != CFX_U8)
+        return false;
+    *r = (cfx__rounding){(float)cfx_number(s->bound[1]), (int32_t)cfx_integer(s->bound[2])};
+    return r->scale > 0 && r->zero >= 0 && r->zero <= 255;
+}
+
+/* Whether a slot is bytes made numbers: the slot that has them, and how. */
+static bool from_bytes(const cfx__lowering *l, int slot, int *bytes, cfx__rounding *r) {
+    const cfx__run_step *s = step_at(l, slot);
+    if (s->op != &cfx_op_quantized_decomposed_dequantize_per_tensor || is_wanted(l, slot) ||
+        s->bound[0].tag != CFX_TAG_NODE || s->bound[6].tag != CFX_TAG_NONE ||
+        !read_rounding(s, r))
+        return false;
+    *bytes = (int)s->bound[0].spare;
+    return cfx_is_bad(l->plan->constants[*bytes]);
+}
+
+static bool to_bytes(const cfx__lowering *l, int slot, cfx__rounding *r) {
+    const cfx__run_step *s = step_at(l, slot);
+    return s->op == &cfx_op_quantized_decomposed_quantize_per_tensor && read_rounding(s, r);
+}
+
+/* Whether a slot is float32 that was rounded by its own range and back; the slot of it. */
+static bool rounded_as_it_came(const cfx__lowering *l, int slot, int *x) {
+    const cfx__run_step *back = step_at(l, slot);
+    if (back->op != &cfx_op_quantized_decomposed_dequantize_per_tensor_tensor ||
+        back->bound[0].tag != CFX_TAG_NODE || back->bound[1].tag != CFX_TAG_NODE ||
+        back->bound[2].tag != CFX_TAG_NODE || is_wanted(l, slot))
+        return false;
+    const cfx__run_step *to = step_at(l, (int)back->bound[0].spare);
+    const cfx__run_step *scale = step_at(l, (int)back->bound[1].spare);
+    if (to->op != &cfx_op_quantized_decomposed_quantize_per_tensor_tensor ||
+        to->bound[0].tag != CFX_TAG_NODE || !cfx_equal_values(to->bound[1], back->bound[1]) ||
+        !cfx_equal_values(to->bound[2], back->bound[2]) || !scale->item ||
+        cfx_integer(to->bound[3]) != 0 || cfx_integer(to->bound[4]) != 255 ||
+        cfx_integer(to->bound[5]) != CFX_U8)
+        return false;
+    const cfx__run_step *choose = step_at(l, (int)cfx_as_list(scale->args)->items[0].spare);
+    *x = (int)to->bound[0].spare;
+    return choose->op == &cfx_op_quantized_decomposed_choose_qparams_tensor &&
+           choose->bound[0].tag == CFX_TAG_NODE && (int)choose->bound[0].spare == *x &&
+           cfx_integer(choose->bound[1]) == 0 && cfx_integer(choose->bound[2]) == 255;
+}
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+static cfx_tensor *constant_of(const cfx__lowering *l, cfx_value v) {
+    cfx_value c = v.tag == CFX_TAG_NODE ? l->plan->constants[v.spare] : v;
+    return c.tag == CFX_TAG_TENSOR && cfx_as_tensor(c)->data ? cfx_as_tensor(c) : NULL;
+}
+
+static bool is_zero(const cfx__lowering *l, cfx_value v) {
+    cfx_tensor *t = constant_of(l, v);
+    return cfx_is_none(v) || (t && !cfx_integer(cfx_item(cfx_any(t))));
+}
+
+/* The integers and scales of a weight; its channels are dimension `axis`. Scope. */
+static bool read_weight(const cfx__lowering *l, cfx_value weight, int axis, cfx_tensor **integers,
+                        cfx_tensor **scales) {
+    const cfx__run_step *s = weight.tag == CFX_TAG_NODE ? step_at(l, (int)weight.spare) : NULL;
+    const bool channels =
+        s && s->op == &cfx_op_quantized_decomposed_dequantize_per_channel;
+    if (!channels && (!s || s->op != &cfx_op_quantized_decomposed_dequantize_per_tensor))
+        return false;
+    *integers = constant_of(l, s->bound[0]);
+    if (!*integers || (*integers)->dtype != CFX_I8)
+        return false;
+    *integers = cfx__tensor_contiguous(*integers);
+    if (!channels) {
+        *scales = cfx_tensor_from_value(s->bound[1]);
+        *scales = cfx_to(*scales, cfx_f32);
+        return cfx_integer(s->bound[2]) == 0 && cfx_ok();
+    }
+    cfx_tensor *given = constant_of(l, s->bound[1]);
+    if (!given || cfx_integer(s->bound[3]) != axis || !is_zero(l, s->bound[2]))
+        return false;
+    *scales = cfx_contiguous(cfx_to(given, cfx_f32));
+    return cfx_ok();
+}
+
+/* ---- layers ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    cfx_op *op;
+    int input, weight, axis; /* numbers of arguments; the dimension of the weight's channels */
+} layer_row;
+
+static const layer_row *row_of(const cfx_op *op) {
+    static const layer_row rows[] = {{&cfx_op_conv2d, 0, 1, 0},
+                                     {&cfx_op_convolution, 0, 1, 0},
+                                     {&cfx_op_linear, 0, 1, 0},
+                                     {&cfx_op_addmm, 1, 2, 1},
+                                     {&cfx_op_mm, 0, 1, 1}};
+    for (int i = 0; i < COUNT(rows); i++)
+        if (op == rows[i].op)
+            return &rows[i];
+    return NULL;
+}
+
+/* A layer and what is done to its result in the same kernel. */
+typedef struct {
+    cfx__epilogue epilogue;
+    cfx__integers integers;
+    int x, add;  /* slots of bytes (dynamic: of float32); -1: nothing is added */
+    int slot[CFX__POSTS + 3], n; /* the steps that it computes */
+} island;
+
+static int next_of(const cfx__lowering *l, int slot) {
+    int k = is_wanted(l, slot) ? -1 : cfx__plan_only_user(l, slot);
+    return k < 0 || l->taken[k] || !cfx_is_bad(l->plan->constants[k]) ? -1 : k;
+}
+
+/* x + y, where y is bytes of the same shape, which were there before the layer. */
+static bool adds_bytes(const cfx__lowering *l, int k, int slot, island *i) {
+    const cfx__run_step *s = step_at(l, k);
+    if (cfx__plan_op(s) != &cfx_op_add_Tensor || s->bound[0].tag != CFX_TAG_NODE ||
+        s->bound[1].tag != CFX_TAG_NODE || !cfx_equal_values(s->bound[2], cfx_int(1)))
+        return false;
+    int other = (int)s->bound[(int)s->bound[0].spare == slot ? 1 : 0].spare;
+    const cfx_tensor *t = other != slot ? cfx__plan_tensor(l, other) : NULL;
+    return t && cfx__tensor_same_shape(t, cfx__plan_tensor(l, slot)) &&
+           from_bytes(l, other, &i->add, &i->integers.add) && i->add < i->slot[0];
+}
+
+static bool is_activation(const cfx__lowering *l, int k, int slot) {
+    const cfx__run_step *s = step_at(l, k);
+    for (int i = 1; i < s->nbound; i++)
+        if (s->bound[i].tag == CFX_TAG_NODE || s->nested[i])
+            return false;
+    return s->nbound && s->bound[0].tag == CFX_TAG_NODE && (int)s->bound[0].spare == slot &&
+           cfx__plan_op(s) && cfx__ready_takes(cfx__plan_op(s), s->bound);
+}
+
+/* Follows what is done to the result, to the bytes that it becomes. */
+static void follow(const cfx__lowering *l, int start, island *i) {
+    i->slot[i->n++] = start;
+    for (int slot = start, k = next_of(l, slot); k >= 0; slot = k, k = next_of(l, slot)) {
+        if (to_bytes(l, k, &i->integers.out)) {
+            i->integers.rounds = true;
+            i->slot[i->n++] = k;
+            return;
+        }
+        if (i->epilogue.n == CFX__POSTS)
+            return;
+        if (!i->epilogue.n && i->n == 1 && adds_bytes(l, k, slot, i))
+            i->epilogue.post[i->epilogue.n++] = (cfx__post){0};
+        else if (is_activation(l, k, slot))
+            i->epilogue.post[i->epilogue.n++] =
+                (cfx__post){cfx__plan_op(step_at(l, k)), step_at(l, k)->bound};
+        else
+            return;
+        i->slot[i->n++] = k;
+    }
+}
+
+/* The layer alone, which gives float32. */
+static void cut(island *i) {
+    i->integers.rounds = false;
+    i->epilogue.n = 0;
+    i->add = -1;
+    i->n = 1;
+}
+
+static cfx_tensor *fake_like(const cfx_tensor *t, cfx_dtype dtype) {
+    int64_t stride[CFX_MAX_DIMS];
+    cfx__strides_of_format(t->ndim == 4 ? CFX_CHANNELS_LAST : CFX_CONTIGUOUS, t->ndim, t->shape,
+                           stride);
+    return cfx_tensor_fake(dtype, t->ndim, t->shape, stride);
+}
+
+/* Makes the kernel of the longest chain that there is one for. */
+static cfx__ready *prepare(const cfx__lowering *l, const layer_row *row, island *i, cfx_tensor **x,
+                           cfx_tensor **out) {
+    const cfx__run_step *s = step_at(l, i->slot[0]);
+    cfx_tensor *integers, *scales;
+    cfx_value args[CFX_MAX_ARGS];
+    if (!read_weight(l, s->bound[row->weight], row->axis, &integers, &scales))
+        return NULL;
+    for (int k = 0; k < s->nbound; k++) {
+        cfx_tensor *t = constant_of(l, s->bound[k]);
+        args[k] = t ? cfx_tensor_value(cfx__tensor_contiguous(t)) : s->bound[k];
+        if (s->nested[k] || (k != row->input && args[k].tag == CFX_TAG_NODE))
+            return NULL;
+    }
+    i->integers.scales = scales;
+    i->epilogue.integers = &i->integers;
+    *x = fake_like(cfx__plan_tensor(l, (int)s->bound[row->input].spare),
+                   i->integers.dynamic ? CFX_F32 : CFX_U8);
+    args[row->input] = cfx_tensor_value(*x);
+    args[row->weight] = cfx_tensor_value(integers);
+    for (int whole = 1; whole >= 0; whole--) {
+        if (!whole)
+            cut(i);
+        *out = fake_like(cfx__plan_tensor(l, i->slot[i->n - 1]),
+                         i->integers.rounds ? CFX_U8 : CFX_F32);
+        cfx_op_call c = {.op = s->op, .nargs = s->nbound, .args = args, .nout = 1, .fake = true};
+        c.out[0] = *out;
+        cfx__ready *r = cfx_ok() ? s->op->prepare(&c, &i->epilogue) : NULL;
+        if (r || !cfx_ok())
+            return r;
+    }
+    return NULL;
+}
+
+/* Makes an island of a layer, where it is one. */
+static void find_layer(cfx__lowering *l, int slot) {
+    const cfx__run_step *s = step_at(l, slot);
+    const layer_row *row = s->op ? row_of(s->op) : NULL;
+    island i = {.x = -1, .add = -1};
+    cfx_tensor *x, *out;
+    if (!row || l->taken[slot] || s->bound[row->input].tag != CFX_TAG_NODE ||
+        cfx__plan_reads_lasting(l, slot) || !cfx_is_bad(l->plan->constants[slot]))
+        return;
+    const int input = (int)s->bound[row->input].spare;
+    i.integers.dynamic = rounded_as_it_came(l, input, &i.x);
+    if (!i.integers.dynamic && !from_bytes(l, input, &i.x, &i.integers.x))
+        return;
+    follow(l, slot, &i);
+    if (i.integers.dynamic || (i.add >= 0 && !i.integers.rounds))
+        cut(&i);
+    cfx__ready *r = prepare(l, row, &i, &x, &out);
+    if (!r)
+        return;
+    const int end = i.slot[i.n - 1];
+    cfx__plan_kernel *k = &l->plan->kernels[end];
+    k->kind = CFX__PLAN_READY;
+    k->ready = r;
+    k->x = i.x;
+    k->add = i.add;
+    k->x_like = cfx_keep(x);
+    k->like = cfx_keep(out);
+    k->nposts = i.epilogue.n;
+    k->nchain = i.n;
+    k->chain = cfx__arena_alloc(&l->plan->arena, (size_t)i.n * sizeof *k->chain);
+    memcpy(k->chain, i.slot, (size_t)i.n * sizeof *k->chain);
+    if (r->scratch > l->plan->scratch)
+        l->plan->scratch = r->scratch;
+    for (int n = 0; n < i.n; n++)
+        l->taken[i.slot[n]] = true;
+    cfx_value_drop(l->plan->given[end]);
+    l->plan->given[end] = cfx_value_keep(cfx_tensor_value(out));
+}
+
+/* ---- what picks and moves -------------------------------------------------------------------- */
+
+static bool moves_numbers(const cfx_op *op) {
+    return op && (op->view || op == &cfx_op_max_pool2d || op == &cfx_op_flatten_using_ints ||
+                  op == &cfx_op_reshape || op == &cfx_op_contiguous);
+}
+
+/* A call between bytes and the same bytes: done to the bytes, at the step that rounds again. */
+static void find_move(cfx__lowering *l, int slot) {
+    const cfx__run_step *s = step_at(l, slot);
+    cfx__rounding before, after;
+    int bytes;
+    if (l->taken[slot] || !moves_numbers(s->op) || s->bound[0].tag != CFX_TAG_NODE ||
+        !from_bytes(l, (int)s->bound[0].spare, &bytes, &before))
+        return;
+    const int end = next_of(l, slot);
+    if (end < 0 || !to_bytes(l, end, &after) || before.scale != after.scale ||
+        before.zero != after.zero)
+        return;
+    for (int i = 1; i < s->nbound; i++)
+        if (s->bound[i].tag == CFX_TAG_NODE || s->nested[i])
+            return;
+    cfx__run_step *moved = cfx__arena_alloc(&l->plan->arena, sizeof *moved);
+    cfx_value *bound =
+        cfx__arena_alloc(&l->plan->arena, (size_t)s->nbound * sizeof *moved->bound);
+    *moved = *s;
+    memcpy(bound, s->bound, (size_t)s->nbound * sizeof *bound);
+    bound[0].spare = (uint32_t)bytes;
+    moved->bound = bound;
+    moved->node = step_at(l, end)->node;
+    l->plan->kernels[end].step = moved;
+    l->taken[slot] = true;
+}
+
+/* ---- what is not needed any more ------------------------------------------------------------- */
+
+static bool is_support(const cfx__run_step *s) {
+    return s->item || s->op == &cfx_op_quantized_decomposed_dequantize_per_tensor ||
+           s->op == &cfx_op_quantized_decomposed_dequantize_per_tensor_tensor ||
+           s->op == &cfx_op_quantized_decomposed_quantize_per_tensor_tensor ||
+           s->op == &cfx_op_quantized_decomposed_choose_qparams_tensor;
+}
+
+/* Whether step `by`, which reads a slot in the graph, does so in the plan. */
+static bool still_reads(const cfx__lowering *l, const int *end, int by, int slot) {
+    if (!l->taken[by])
+        return true;
+    const cfx__plan_kernel *k = end[by] >= 0 ? &l->plan->kernels[end[by]] : NULL;
+    return k && (k->x == slot || k->add == slot);
+}
+
+/* Numbers made of bytes, and ranges, that only islands asked for. */
+static void leave_out(cfx__lowering *l) {
+    const cfx__plan *p = l->plan;
+    int *end = cfx__alloc((size_t)(p->n + 1) * sizeof *end);
+    for (int k = 0; k < p->n; k++)
+        end[k] = -1;
+    for (int k = 0; k < p->n; k++)
+        for (int i = 0; p->kernels[k].kind == CFX__PLAN_READY && i < p->kernels[k].nchain; i++)
+            end[p->kernels[k].chain[i]] = k;
+    for (int k = p->n - 1; k >= 0; k--) {
+        if (l->taken[k] || !is_support(step_at(l, k)) || is_wanted(l, k))
+            continue;
+        bool needed = l->first[k] == l->first[k + 1];
+        for (int r = l->first[k]; r < l->first[k + 1]; r++)
+            needed |= still_reads(l, end, l->readers[r], k);
+        l->taken[k] = !needed;
+    }
+    cfx__free(end);
+}
+
+void cfx__plan_find_islands(cfx__lowering *l) {
+    for (int k = 0; k < l->plan->n && cfx_ok(); k++) {
+        size_t mark = cfx_scope_open();
+        find_layer(l, k);
+        find_move(l, k);
+        cfx_scope_close(mark);
+    }
+    leave_out(l);
+}

@@ -1,0 +1,91 @@
+/* Quantized programs in the planned executor: layers run in integers and give what the interpreter
+ * gives. */
+#include <cfx/ops.h>
+
+#include "quant.h"
+#include "test.h"
+
+#include <math.h>
+
+static cfx_tensor *residual_forward(cfx_module *self, cfx_tensor *x) {
+    cfx_tensor *y = cfx_relu(cfx_call(self, "bn", cfx_call(self, "wide", x)));
+    y = cfx_hardtanh(cfx_call(self, "lone", y), 0, 6);
+    y = cfx_relu(cfx_add(cfx_call(self, "narrow", y), x));
+    return cfx_call(self, "fc", cfx_flatten(cfx_max_pool2d(y, 2), 1));
+}
+
+/* A block with a depthwise convolution, an addition, a pool and a linear layer. */
+static cfx_program *residual_program(int64_t channels) {
+    cfx_manual_seed(3);
+    cfx_module *m = cfx_module_new("Residual", residual_forward, "x");
+    cfx_nn_add(m, "wide", cfx_nn_conv2d(channels, 3 * channels, 3, .padding = 1));
+    cfx_nn_add(m, "bn", cfx_nn_batch_norm2d(3 * channels));
+    cfx_nn_add(m, "lone", cfx_nn_conv2d(3 * channels, 3 * channels, 3, .padding = 1,
+                                            .groups = 3 * channels, .stride = 1));
+    cfx_nn_add(m, "narrow", cfx_nn_conv2d(3 * channels, channels, 1));
+    cfx_nn_add(m, "fc", cfx_nn_linear(channels * 9, 7));
+    cfx_module_train(m, false);
+    cfx_value shape = cfx_list(2, channels, 7, 7);
+    return cfx_export(m, cfx_tuple(cfx_randn(shape)), cfx_none(), cfx_none());
+}
+
+/* The largest difference between the executors, as a share of the largest result. */
+static double apart(cfx_program *p, cfx_tensor *x) {
+    const cfx_executor *was = cfx_set_executor(&cfx_planner);
+    cfx_tensor *got = cfx_as_tensor(cfx_program_run(p, x));
+    cfx_set_executor(&cfx_interpreter);
+    cfx_tensor *want = cfx_as_tensor(cfx_program_run(p, x));
+    cfx_set_executor(was);
+    return cfx_number(cfx_item(cfx_max(cfx_abs(cfx_sub(got, want))))) /
+           cfx_number(cfx_item(cfx_max(cfx_abs(want))));
+}
+
+TEST(plan_runs_quantized_blocks_in_integers) {
+    static const int64_t sizes[] = {3, 4, 16}; /* rows of A that end in a group, and do not */
+    for (int i = 0; i < COUNT(sizes); i++) {
+        cfx_program *p = residual_program(sizes[i]);
+        cfx_tensor *x = cfx_randn(cfx_list(2, sizes[i], 7, 7));
+        cfx_quantized *q = cfx_quantize(p, cfx_list(cfx_tuple(x)), (cfx_quantize_options){0});
+        if (!CHECK(q != NULL))
+            return;
+        const char *plan = cfx_program_plan(q->program, x);
+        CHECK(strstr(plan, "int8 convolution") && strstr(plan, "int8 depthwise") &&
+              strstr(plan, "added to") && strstr(plan, "int8 product"));
+        CHECK(!strstr(plan, "dequantize"));
+        CHECK(strstr(plan, "aten.max_pool2d.default") && strstr(plan, "u8[2, "));
+        CHECK(apart(q->program, x) < 1e-2); /* a number between two steps may go either way */
+    }
+    CHECK_OK();
+}
+
+TEST(plan_runs_dynamic_products_in_integers) {
+    cfx_manual_seed(4);
+    cfx_module *net = cfx_nn_sequential(cfx_nn_linear(30, 70), cfx_nn_gelu(), cfx_nn_linear(70, 9));
+    cfx_tensor *x = cfx_randn(cfx_list(5, 30));
+    cfx_program *p = cfx_export(net, cfx_tuple(x), cfx_none(), cfx_none());
+    for (int per = CFX_QUANTIZE_CHANNEL; per <= CFX_QUANTIZE_TENSOR; per++) {
+        cfx_quantize_options o = {.scheme = CFX_QUANTIZE_DYNAMIC, .per = (cfx_quantize_per)per};
+        cfx_quantized *q = cfx_quantize(p, cfx_none(), o);
+        if (!CHECK(q != NULL))
+            return;
+        CHECK(strstr(cfx_program_plan(q->program, x), "int8 product, rounding") != NULL);
+        CHECK(apart(q->program, x) < 1e-2);
+        CHECK(apart(q->program, cfx_mul(x, 1000)) < 1e-2);
+        CHECK(apart(q->program, cfx_neg(cfx_abs(x))) < 1e-2);
+    }
+    CHECK_OK();
+}
+
+/* What a watcher wants to see has a value, and the rest stays in integers. */
+TEST(plan_shows_values_inside_islands) {
+    cfx_program *p = residual_program(4);
+    cfx_tensor *x = cfx_randn(cfx_list(2, 4, 7, 7));
+    cfx_quantized *q = cfx_quantize(p, cfx_list(cfx_tuple(x)), (cfx_quantize_options){0});
+    cfx_module *gm = q ? cfx_program_module(q->program) : NULL;
+    cfx_dict *seen = gm ? cfx_tap(gm, "op:relu", x) : NULL;
+    if (!CHECK(seen && seen->len == 2))
+        return;
+    CHECK_INT(cfx_tensor_dtype(cfx_as_tensor(seen->entries[0].value)), CFX_F32);
+    CHECK(cfx_number(cfx_item(cfx_min(seen->entries[0].value))) >= 0);
+    CHECK_OK();
+}
