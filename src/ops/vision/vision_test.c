@@ -74,3 +74,39 @@ TEST(a_deformable_convolution_without_offsets_is_a_convolution) {
     CHECK_ERROR("deform_conv2d: kernel 3, stride 0, padding 1 and dilation 1 must be positive "
                 "(padding may be 0)");
 }
+
+/* What is linear in the image (the place of a largest number does not move when it is scaled)
+ * gives the same product with a gradient as the gradient's way back gives with the image. */
+static void check_way_back(cfx_site at, const char *name, const char *back, int64_t channels,
+                           cfx_args more) {
+    cfx_tensor *x = cfx_randn(cfx_list(2, channels, 7, 6), CFX_KW(dtype, cfx_f64));
+    cfx_tensor *boxes = cfx_to(
+        cfx_tensor_from_value(cfx_list(cfx_list(0.0, 0.5, 1.0, 5.0, 4.0),
+                                       cfx_list(1.0, 1.0, 0.0, 3.5, 6.0),
+                                       cfx_list(1.0, -2.0, 3.0, 9.0, 4.2))), cfx_f64);
+    cfx_value args[8] = {cfx_tensor_value(cfx_requires_grad(x, true)), cfx_tensor_value(boxes)};
+    for (int i = 0; i < more.n; i++)
+        args[2 + i] = more.v[i];
+    cfx_value y = cfx_op_do_from(at, cfx_op_find(name), (cfx_args){2 + more.n, args, NULL});
+    cfx_tensor *out = y.tag == CFX_TAG_TENSOR ? cfx_as_tensor(y) : cfx_tensor_at(y, 0);
+    cfx_tensor *g = cfx_randn_like(cfx_detach(out));
+    cfx_value grads = cfx_grad(out, cfx_list(x), .grad_outputs = cfx_tensor_value(g));
+    double want = cfx_tensor_get(cfx_sum(cfx_mul(out, g)), 0);
+    double got = cfx_tensor_get(cfx_sum(cfx_mul(x, cfx_tensor_at(grads, 0))), 0);
+    if (!(got - want < 1e-10 && want - got < 1e-10))
+        test_fail(at, "%s: %.12g, not %.12g", name, got, want);
+    CHECK(cfx_op_find(back) != NULL);
+}
+
+TEST(pooled_regions_have_gradients) {
+    check_way_back(CFX_HERE, "torchvision::roi_align", "torchvision::_roi_align_backward", 3,
+                   CFX_ARGS(0.8, 2, 3, 2, true));
+    check_way_back(CFX_HERE, "torchvision::roi_align", "torchvision::_roi_align_backward", 3,
+                   CFX_ARGS(1.0, 3, 2, -1, false));
+    check_way_back(CFX_HERE, "torchvision::roi_pool", "torchvision::_roi_pool_backward", 2,
+                   CFX_ARGS(1.0, 2, 2));
+    check_way_back(CFX_HERE, "torchvision::ps_roi_align", "torchvision::_ps_roi_align_backward", 8,
+                   CFX_ARGS(1.0, 2, 2, 2));
+    check_way_back(CFX_HERE, "torchvision::ps_roi_pool", "torchvision::_ps_roi_pool_backward", 8,
+                   CFX_ARGS(1.0, 2, 2));
+}
