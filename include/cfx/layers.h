@@ -235,7 +235,9 @@ CFX_API const char *cfx_nn_name(int i);
 /* ---- recurrent layers ------------------------------------------------------------------------ */
 
 /* (input_size, hidden_size): num_layers, no_bias, batch_first, dropout, bidirectional; RNN:
- * nonlinearity; LSTM: proj_size. forward(input, hx=None) gives (output, h) or (output, (h, c)). */
+ * nonlinearity; LSTM: proj_size. forward(input, hx=None) gives (output, h) or (output, (h, c)). The
+ * input may be a packed sequence, the tuple that torch.nn.utils.rnn.pack_padded_sequence gives; the
+ * output is one then. */
 #define cfx_nn_rnn(...) CFX_NN_AB("RNN", __VA_ARGS__, )
 #define cfx_nn_lstm(...) CFX_NN_AB("LSTM", __VA_ARGS__, )
 #define cfx_nn_gru(...) CFX_NN_AB("GRU", __VA_ARGS__, )

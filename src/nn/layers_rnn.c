@@ -124,9 +124,7 @@ static cfx_value lift(cfx_value v, int dim) { return cfx__layer_torch("Tensor.un
 static cfx_value lower(cfx_value v, int dim) { return cfx__layer_torch("Tensor.squeeze", v, dim); }
 
 /* A state of zeros that fits the input. */
-static cfx_value zero_state(cfx_module *self, cfx_value input, int64_t layers, int64_t size) {
-    bool first = cfx__layer_attr_int(self, "batch_first");
-    cfx_value batch = cfx__layer_torch("Tensor.size", input, first ? 0 : 1);
+static cfx_value new_state(cfx_value input, int64_t layers, cfx_value batch, int64_t size) {
     const cfx_tensor *real = seen(input);
     if (!real)
         return cfx__layer_torch("Tensor.new_zeros", input, cfx_list(layers, batch, size));
@@ -156,51 +154,133 @@ static cfx_value weights(cfx_module *self) {
     return list;
 }
 
-static cfx_value forward_rnn(cfx_module *self, cfx_args a) {
-    family f = family_of(self);
-    cfx_value x = a.v[0], state = a.v[1], h, c = cfx_none();
-    const cfx_tensor *real = seen(x);
-    if (!input_fits(self, real, 3))
-        return cfx_bad();
-    bool alone = real && real->ndim == 2, given = !cfx_is_none(state);
-    bool first = cfx__layer_attr_int(self, "batch_first");
-    if (given && f.two_states && (state.tag != CFX_TAG_TUPLE || cfx_as_list(state)->len != 2)) {
+/* What one call is about: the module's numbers and its states. */
+typedef struct {
+    cfx_module *self;
+    family f;
+    bool first;
+    int64_t layers, hidden, out; /* layers: those of both directions */
+    cfx_value h, c;
+} call;
+
+static bool call_read(call *k, cfx_module *self, cfx_value state) {
+    *k = (call){.self = self, .f = family_of(self)};
+    k->first = cfx__layer_attr_int(self, "batch_first");
+    k->hidden = cfx__layer_attr_int(self, "hidden_size");
+    int64_t proj = k->f.two_states ? cfx__layer_attr_int(self, "proj_size") : 0;
+    k->out = proj ? proj : k->hidden;
+    k->layers = cfx__layer_attr_int(self, "num_layers") *
+                (cfx__layer_attr_int(self, "bidirectional") ? 2 : 1);
+    k->h = state;
+    if (cfx_is_none(state) || !k->f.two_states)
+        return true;
+    if (state.tag != CFX_TAG_TUPLE || cfx_as_list(state)->len != 2) {
         cfx_fail(CFX_TYPE_ERROR, cfx__nn_site(), "%s: hx must be a tuple of two tensors",
                  self->type);
-        return cfx_bad();
+        return false;
     }
-    int64_t hidden = cfx__layer_attr_int(self, "hidden_size");
-    int64_t proj = f.two_states ? cfx__layer_attr_int(self, "proj_size") : 0;
-    int64_t out = proj ? proj : hidden;
-    int64_t layers = cfx__layer_attr_int(self, "num_layers");
-    layers *= cfx__layer_attr_int(self, "bidirectional") ? 2 : 1;
-    int64_t batch = !real ? -1 : alone ? 1 : real->shape[first ? 0 : 1];
-    x = alone ? lift(x, first ? 0 : 1) : x;
-    if (given) {
-        h = f.two_states ? cfx_as_list(state)->items[0] : state;
-        c = f.two_states ? cfx_as_list(state)->items[1] : c;
-        h = alone ? lift(h, 1) : h;
-        c = alone && f.two_states ? lift(c, 1) : c;
-    } else {
-        h = zero_state(self, x, layers, out);
-        c = f.two_states ? zero_state(self, x, layers, hidden) : c;
-    }
-    if (!state_fits(self, h, f.two_states ? "hidden[0]" : "hidden", layers, batch, out) ||
-        (f.two_states && !state_fits(self, c, "hidden[1]", layers, batch, hidden)))
-        return cfx_bad();
-    cfx_value r = cfx__layer_torch(
-        f.call, x, f.two_states ? cfx_tuple(h, c) : h, weights(self), cfx_module_attr(self, "bias"),
-        cfx_module_attr(self, "num_layers"), cfx_module_attr(self, "dropout"), self->training,
-        cfx_module_attr(self, "bidirectional"), first);
+    k->h = cfx_as_list(state)->items[0];
+    k->c = cfx_as_list(state)->items[1];
+    return true;
+}
+
+/* Both states by one function of torch. */
+static void call_states(call *k, const char *function, int dim, cfx_value with) {
+    bool has = !cfx_is_none(with);
+    cfx_value *state[] = {&k->h, k->f.two_states ? &k->c : NULL};
+    for (int i = 0; i < 2 && state[i]; i++)
+        *state[i] = has ? cfx__layer_torch(function, *state[i], dim, with)
+                        : cfx__layer_torch(function, *state[i], dim);
+}
+
+static bool call_fits(const call *k, int64_t batch) {
+    const char *what = k->f.two_states ? "hidden[0]" : "hidden";
+    return state_fits(k->self, k->h, what, k->layers, batch, k->out) &&
+           (!k->f.two_states ||
+            state_fits(k->self, k->c, "hidden[1]", k->layers, batch, k->hidden));
+}
+
+/* The function that the call ends in, over `x` and, where it is packed, its batch sizes. The states
+ * become the last ones. */
+static cfx_value call_run(call *k, cfx_value x, cfx_value sizes) {
+    cfx_module *self = k->self;
+    cfx_value state = k->f.two_states ? cfx_tuple(k->h, k->c) : k->h;
+    cfx_value bias = cfx_module_attr(self, "bias"), layers = cfx_module_attr(self, "num_layers");
+    cfx_value dropout = cfx_module_attr(self, "dropout");
+    cfx_value both = cfx_module_attr(self, "bidirectional");
+    cfx_value r = cfx_is_none(sizes)
+                      ? cfx__layer_torch(k->f.call, x, state, weights(self), bias, layers, dropout,
+                                         self->training, both, k->first)
+                      : cfx__layer_torch(k->f.call, x, sizes, state, weights(self), bias, layers,
+                                         dropout, self->training, both);
     if (cfx_is_bad(r))
         return r;
-    cfx_value y = cfx_at(r, 0), hn = cfx_at(r, 1), cn = f.two_states ? cfx_at(r, 2) : c;
-    if (alone) {
-        y = lower(y, first ? 0 : 1);
-        hn = lower(hn, 1);
-        cn = f.two_states ? lower(cn, 1) : cn;
+    k->h = cfx_at(r, 1);
+    k->c = k->f.two_states ? cfx_at(r, 2) : k->c;
+    return cfx_at(r, 0);
+}
+
+static cfx_value call_result(const call *k, cfx_value y) {
+    return cfx_tuple(y, k->f.two_states ? cfx_tuple(k->h, k->c) : k->h);
+}
+
+/* x is (data, batch_sizes, sorted_indices, unsorted_indices): what pack_padded_sequence gives. */
+static cfx_value forward_packed(cfx_module *self, cfx_value x, cfx_value state) {
+    cfx_value *part = cfx_as_list(x)->items, data = part[0], sizes = part[1];
+    call k;
+    if (!call_read(&k, self, state))
+        return cfx_bad();
+    const cfx_tensor *real = seen(data);
+    if (real && real->shape[real->ndim - 1] != cfx__layer_attr_int(self, "input_size")) {
+        input_fits(self, real, real->ndim);
+        return cfx_bad();
     }
-    return cfx_tuple(y, f.two_states ? cfx_tuple(hn, cn) : hn);
+    cfx_value batch = cfx_int((int64_t)cfx_tensor_get(cfx_as_tensor(sizes), 0));
+    if (cfx_is_none(state)) {
+        k.h = new_state(data, k.layers, batch, k.out);
+        k.c = k.f.two_states ? new_state(data, k.layers, batch, k.hidden) : k.c;
+    } else if (!cfx_is_none(part[2])) {
+        call_states(&k, "Tensor.index_select", 1, part[2]);
+    }
+    if (!cfx_ok() || !call_fits(&k, cfx_integer(batch)))
+        return cfx_bad();
+    cfx_value y = call_run(&k, data, sizes);
+    if (cfx_is_bad(y))
+        return y;
+    if (!cfx_is_none(part[3]))
+        call_states(&k, "Tensor.index_select", 1, part[3]);
+    return call_result(&k, cfx_tuple(y, sizes, part[2], part[3]));
+}
+
+static cfx_value forward_rnn(cfx_module *self, cfx_args a) {
+    cfx_value x = a.v[0], state = a.v[1];
+    if (x.tag == CFX_TAG_TUPLE && cfx_as_list(x)->len == 4)
+        return forward_packed(self, x, state);
+    const cfx_tensor *real = seen(x);
+    call k;
+    if (!input_fits(self, real, 3) || !call_read(&k, self, state))
+        return cfx_bad();
+    bool alone = real && real->ndim == 2;
+    int dim = k.first ? 0 : 1;
+    int64_t batch = !real ? -1 : alone ? 1 : real->shape[dim];
+    x = alone ? lift(x, dim) : x;
+    if (cfx_is_none(state)) {
+        cfx_value rows = cfx__layer_torch("Tensor.size", x, dim);
+        k.h = new_state(x, k.layers, rows, k.out);
+        k.c = k.f.two_states ? new_state(x, k.layers, rows, k.hidden) : k.c;
+    } else if (alone) {
+        call_states(&k, "Tensor.unsqueeze", 1, cfx_none());
+    }
+    if (!call_fits(&k, batch))
+        return cfx_bad();
+    cfx_value y = call_run(&k, x, cfx_none());
+    if (cfx_is_bad(y))
+        return y;
+    if (alone) {
+        y = lower(y, dim);
+        call_states(&k, "Tensor.squeeze", 1, cfx_none());
+    }
+    return call_result(&k, y);
 }
 
 static cfx_value forward_cell(cfx_module *self, cfx_args a) {

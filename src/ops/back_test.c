@@ -411,3 +411,25 @@ TEST(back_factors_and_spectra) {
     once("ormqr", R(5, 3), R(3), R(5, 2), YES, YES);
     once("ormqr", R(5, 3), R(3), R(2, 5), NO, NO);
 }
+
+TEST(back_packed_sequences) {
+    cfx_tensor *sizes = INTS(3, 2, 2, 1), *lengths = INTS(4, 3, 1);
+    twice("_pack_padded_sequence", R(4, 3, 2), lengths, NO);
+    once("_pack_padded_sequence", R(3, 4, 2), lengths, YES);
+    twice("_pad_packed_sequence", R(8, 2), sizes, NO, 0.5, 5);
+    twice("rnn_tanh.data", R(8, 2), sizes, R(1, 3, 2), L(R(2, 2), R(2, 2), R(2), R(2)), YES, 1, 0.0,
+          NO, NO);
+    once("gru.data", R(8, 2), sizes, R(2, 3, 2),
+         L(R(6, 2), R(6, 2), R(6), R(6), R(6, 2), R(6, 2), R(6), R(6)), YES, 1, 0.0, NO, YES);
+    once("lstm.data", R(8, 2), sizes, L(R(1, 3, 1), R(1, 3, 2)), L(R(8, 2), R(8, 1), R(1, 2)), NO,
+         1, 0.0, NO, NO);
+    once_of(2, "lstm.data", R(8, 2), sizes, L(R(2, 3, 2), R(2, 3, 2)),
+            L(R(8, 2), R(8, 2), R(8, 2), R(8, 2)), NO, 1, 0.0, NO, YES);
+}
+
+TEST(back_deformable_convolution) {
+    once("torchvision::deform_conv2d", R(2, 4, 5, 6), R(6, 2, 3, 2), R(2, 24, 3, 5),
+         R(2, 12, 3, 5), R(6), 1, 1, 0, 0, 1, 1, 2, 2, YES);
+    once("torchvision::deform_conv2d", R(1, 2, 5, 5), R(3, 2, 3, 3), R(1, 18, 3, 3),
+         cfx_zeros(L(1, 0, 3, 3), CFX_KW(dtype, cfx_f64)), R(3), 2, 2, 1, 1, 1, 1, 1, 1, NO);
+}

@@ -67,38 +67,41 @@ static bool params_fit(cfx_op_call *c, const rnn *r) {
 
 bool rnn_read(cfx_op_call *c, rnn *r) {
     const rnn_row *row = c->op->row;
+    const int k = row->packed ? 1 : 0;
     *r = (rnn){.kind = row->kind,
                .gates = row->gates,
-               .layers = arg_int(c, 4),
-               .directions = arg_bool(c, 7) ? 2 : 1,
-               .biases = arg_bool(c, 3),
-               .batch_first = arg_bool(c, 8),
+               .packed = k,
+               .layers = arg_int(c, 4 + k),
+               .dropout = arg_bool(c, 6 + k) ? arg_float(c, 5 + k) : 0,
+               .directions = arg_bool(c, 7 + k) ? 2 : 1,
+               .biases = arg_bool(c, 3 + k),
+               .batch_first = !k && arg_bool(c, 8),
                .x = arg_tensor(c, 0)};
     if (row->kind == RNN_LSTM) {
-        if (arg_count(c, 1) != 2) {
+        if (arg_count(c, 1 + k) != 2) {
             op_fail(c, "lstm expects two hidden states");
             return false;
         }
-        r->hx = arg_item(c, 1, 0);
-        r->cx = arg_item(c, 1, 1);
+        r->hx = arg_item(c, 1 + k, 0);
+        r->cx = arg_item(c, 1 + k, 1);
     } else {
-        r->hx = arg_tensor(c, 1);
+        r->hx = arg_tensor(c, 1 + k);
     }
-    if (r->x->ndim != 3 || !r->hx || r->hx->ndim != 3 ||
+    if (r->x->ndim != 3 - k || !r->hx || r->hx->ndim != 3 ||
         (row->kind == RNN_LSTM && (!r->cx || r->cx->ndim != 3))) {
-        op_fail(c, "input and hidden states must have 3 dimensions, got %d and %d", r->x->ndim,
-                r->hx ? r->hx->ndim : 0);
+        op_fail(c, "input must have %d and hidden states 3 dimensions, got %d and %d", 3 - k,
+                r->x->ndim, r->hx ? r->hx->ndim : 0);
         return false;
     }
-    r->steps = r->x->shape[r->batch_first ? 1 : 0];
-    r->batch = r->x->shape[r->batch_first ? 0 : 1];
-    r->in = r->x->shape[2];
+    r->steps = k ? arg_tensor(c, 1)->numel : r->x->shape[r->batch_first ? 1 : 0];
+    r->batch = k ? r->hx->shape[1] : r->x->shape[r->batch_first ? 0 : 1];
+    r->in = r->x->shape[2 - k];
     r->out = r->hx->shape[2];
     r->size = r->cx ? r->cx->shape[2] : r->out;
     r->projected = r->size != r->out;
     r->per = (r->biases ? 4 : 2) + r->projected;
     if (r->layers < 1 || r->layers > 1 << 20 ||
-        arg_count(c, 2) != r->layers * r->directions * r->per) {
+        arg_count(c, 2 + k) != r->layers * r->directions * r->per) {
         op_fail(c, "got an incorrect number of RNN parameters");
         return false;
     }
@@ -185,9 +188,7 @@ static void kernel_rnn(cfx_op_call *c) {
     if (!rnn_read(c, &r))
         return;
     if (r.projected || !r.batch || !r.size) {
-        cfx_value made = cfx__op_decompose(c->at, c->op, c->args);
-        for (int i = 0; i < c->nout && !op_failed(); i++)
-            cfx__tensor_copy(c->out[i], cfx_tensor_at(made, i));
+        kernel_rnn_composed(c);
         return;
     }
     const cfx_dtype d = (cfx_dtype)c->out[0]->dtype;
@@ -200,7 +201,6 @@ static void kernel_rnn(cfx_op_call *c) {
                      *cx = r.cx ? cfx__tensor_contiguous(r.cx) : NULL;
     if (op_failed())
         return;
-    const double dropout = arg_bool(c, 6) ? arg_float(c, 5) : 0;
     char *hy = c->out[1]->data, *cy = r.cx ? c->out[2]->data : NULL;
     copy(hy, hx->data, hx->numel, d);
     if (cy)
@@ -213,8 +213,8 @@ static void kernel_rnn(cfx_op_call *c) {
             run_layer(c, &r, i, x, y, hy + i * rows * size, cy ? cy + i * rows * size : NULL, gates,
                       step);
         }
-        x = dropout > 0 && layer < r.layers - 1
-                ? cfx__tensor_contiguous(cfx_dropout(y, dropout, cfx_bool(true)))
+        x = r.dropout > 0 && layer < r.layers - 1
+                ? cfx__tensor_contiguous(cfx_dropout(y, r.dropout, cfx_bool(true)))
                 : y;
         if (op_failed())
             return;
@@ -224,7 +224,7 @@ static void kernel_rnn(cfx_op_call *c) {
 
 #define RNN(kind, gates)                                                                           \
     .shape = shape_rnn, .kernel = kernel_rnn, .decompose = decompose_rnn,                          \
-    .row = &(const rnn_row){kind, gates}, .dtypes = CFX_IN_FLOAT,                                  \
+    .row = &(const rnn_row){kind, gates, false}, .dtypes = CFX_IN_FLOAT,                           \
     .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS | CFX_RANDOM
 
 CFX_OP(lstm_input) = {

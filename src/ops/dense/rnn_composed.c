@@ -11,12 +11,8 @@ static cfx_tensor *item(cfx_value list, int64_t i) {
     return op_failed() ? &cfx__tensor_bad : cfx_tensor_at(list, i);
 }
 
-typedef struct {
-    cfx_tensor *w_ih, *w_hh, *b_ih, *b_hh, *w_hr;
-} weights;
-
-static weights weights_of(const cfx_op_call *c, const rnn *r, int64_t i) {
-    weights w = {rnn_param(c, r, i, 0), rnn_param(c, r, i, 1), NULL, NULL, NULL};
+rnn_weights rnn_weights_of(const cfx_op_call *c, const rnn *r, int64_t i) {
+    rnn_weights w = {rnn_param(c, r, i, 0), rnn_param(c, r, i, 1), NULL, NULL, NULL};
     if (r->biases)
         w.b_ih = rnn_param(c, r, i, 2), w.b_hh = rnn_param(c, r, i, 3);
     if (r->projected)
@@ -24,13 +20,13 @@ static weights weights_of(const cfx_op_call *c, const rnn *r, int64_t i) {
     return w;
 }
 
-/* The new state from the gates of the input and the state before; *cell is lstm's second one. Here
- * and below calls stand one by one: graphs show them in this order. */
-static cfx_tensor *step(rnn_kind kind, const weights *w, cfx_tensor *x, cfx_tensor *h,
-                        cfx_tensor **cell) {
+/* Here and below calls stand one by one: graphs show them in this order. */
+cfx_tensor *rnn_next(rnn_kind kind, const rnn_weights *w, cfx_tensor *x, cfx_tensor *h,
+                     cfx_tensor **cell) {
+    const int last = h->ndim - 1;
     if (kind == RNN_GRU) {
         cfx_value from_x = cfx_chunk(x, 3, 1);
-        cfx_value from_h = cfx_chunk(cfx_linear(h, w->w_hh, w->b_hh), 3, 2);
+        cfx_value from_h = cfx_chunk(cfx_linear(h, w->w_hh, w->b_hh), 3, last);
         cfx_tensor *reset = cfx_sigmoid(cfx_add(item(from_h, 0), item(from_x, 0)));
         cfx_tensor *keep = cfx_sigmoid(cfx_add(item(from_h, 1), item(from_x, 1)));
         cfx_tensor *fresh = cfx_tanh(cfx_add(item(from_x, 2), cfx_mul(item(from_h, 2), reset)));
@@ -39,7 +35,7 @@ static cfx_tensor *step(rnn_kind kind, const weights *w, cfx_tensor *x, cfx_tens
     cfx_tensor *sum = cfx_add(cfx_linear(h, w->w_hh, w->b_hh), x);
     if (kind != RNN_LSTM)
         return kind == RNN_TANH ? cfx_tanh(sum) : cfx_relu(sum);
-    cfx_value gates = cfx_chunk(sum, 4, 2);
+    cfx_value gates = cfx_chunk(sum, 4, last);
     cfx_tensor *in = cfx_sigmoid(item(gates, 0));
     cfx_tensor *forget = cfx_sigmoid(item(gates, 1));
     cfx_tensor *fresh = cfx_tanh(item(gates, 2));
@@ -52,8 +48,9 @@ static cfx_tensor *step(rnn_kind kind, const weights *w, cfx_tensor *x, cfx_tens
 
 /* One layer in one direction; *h and *cell become the last states. PyTorch's own decomposition of
  * lstm squeezes the wrong dim of them, which gives states of a wrong shape; this one does not. */
-static cfx_tensor *layer(const rnn *r, const weights *w, cfx_tensor *x, bool reverse,
-                         cfx_tensor **h, cfx_tensor **cell) {
+static cfx_tensor *layer(const cfx_op_call *c, const rnn *r, const rnn_weights *w, cfx_tensor *x,
+                         bool reverse, cfx_tensor **h, cfx_tensor **cell) {
+    (void)c;
     const bool lstm = r->kind == RNN_LSTM;
     cfx_tensor *state = lstm ? cfx_unsqueeze(*h, 0) : NULL;
     cfx_tensor *other = lstm ? cfx_unsqueeze(*cell, 0) : NULL;
@@ -64,7 +61,7 @@ static cfx_tensor *layer(const rnn *r, const weights *w, cfx_tensor *x, bool rev
         state = cfx_unsqueeze(*h, 0);
     cfx_value each = cfx_unbind(gates, 0), outs = cfx_list_value(0, NULL);
     for (int64_t t = 0; t < r->steps && !op_failed(); t++) {
-        state = step(r->kind, w, item(each, t), state, &other);
+        state = rnn_next(r->kind, w, item(each, t), state, &other);
         cfx_list_append(cfx_as_list(outs), CFX_V(state));
     }
     if (op_failed())
@@ -81,39 +78,47 @@ static cfx_tensor *layer(const rnn *r, const weights *w, cfx_tensor *x, bool rev
     return y;
 }
 
-void decompose_rnn(cfx_op_call *c) {
-    rnn r;
-    if (!rnn_read(c, &r))
-        return;
-    const bool lstm = r.kind == RNN_LSTM;
-    cfx_value hs = cfx_unbind(r.hx, 0);
-    cfx_value cs = lstm ? cfx_unbind(r.cx, 0) : cfx_none();
-    cfx_tensor *x = (cfx_tensor *)r.x;
-    if (r.batch_first)
+void rnn_compose(cfx_op_call *c, const rnn *r, rnn_layer_fn *one) {
+    const bool lstm = r->kind == RNN_LSTM;
+    cfx_value hs = cfx_unbind(r->hx, 0);
+    cfx_value cs = lstm ? cfx_unbind(r->cx, 0) : cfx_none();
+    cfx_tensor *x = (cfx_tensor *)r->x;
+    if (r->batch_first)
         x = cfx_transpose(x, 0, 1);
     cfx_value last_h = cfx_list_value(0, NULL), last_c = cfx_list_value(0, NULL);
-    const double dropout = arg_bool(c, 6) ? arg_float(c, 5) : 0;
-    for (int64_t i = 0; i < r.layers && !op_failed(); i++) {
+    for (int64_t i = 0; i < r->layers && !op_failed(); i++) {
         cfx_tensor *y[2] = {NULL, NULL};
-        for (int64_t k = 0; k < r.directions && !op_failed(); k++) {
-            const int64_t at = i * r.directions + k;
-            const weights w = weights_of(c, &r, at);
+        for (int64_t k = 0; k < r->directions && !op_failed(); k++) {
+            const int64_t at = i * r->directions + k;
+            const rnn_weights w = rnn_weights_of(c, r, at);
             cfx_tensor *h = item(hs, at), *cell = lstm ? item(cs, at) : NULL;
-            y[k] = layer(&r, &w, x, k == 1, &h, &cell);
+            y[k] = one(c, r, &w, x, k == 1, &h, &cell);
             cfx_list_append(cfx_as_list(last_h), CFX_V(h));
             if (lstm)
                 cfx_list_append(cfx_as_list(last_c), CFX_V(cell));
         }
         if (op_failed())
             return;
-        x = r.directions == 2 ? cfx_cat(cfx_list(y[0], y[1]), 2) : y[0];
-        if (dropout > 0 && i < r.layers - 1)
-            x = cfx_dropout(x, dropout, cfx_bool(true));
+        x = r->directions == 2 ? cfx_cat(cfx_list(y[0], y[1]), x->ndim - 1) : y[0];
+        if (r->dropout > 0 && i < r->layers - 1)
+            x = cfx_dropout(x, r->dropout, cfx_bool(true));
     }
-    c->out[0] = r.batch_first ? cfx_transpose(x, 0, 1) : x;
+    c->out[0] = r->batch_first ? cfx_transpose(x, 0, 1) : x;
     c->out[1] = cfx_stack(last_h, 0);
     if (lstm)
         c->out[2] = cfx_stack(last_c, 0);
+}
+
+void decompose_rnn(cfx_op_call *c) {
+    rnn r;
+    if (rnn_read(c, &r))
+        rnn_compose(c, &r, layer);
+}
+
+void kernel_rnn_composed(cfx_op_call *c) {
+    cfx_value made = cfx__op_decompose(c->at, c->op, c->args);
+    for (int i = 0; i < c->nout && !op_failed(); i++)
+        cfx__tensor_copy(c->out[i], cfx_tensor_at(made, i));
 }
 
 /* ---- cells ----------------------------------------------------------------------------------- */
@@ -194,10 +199,10 @@ CFX_OP(gru_cell) = {
 CFX_OP(rnn_tanh_cell) = {
     "aten::rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, "
     "Tensor? b_hh=None) -> Tensor",
-    "torch.rnn_tanh_cell", .decompose = decompose_plain_cell, .row = &(const rnn_row){RNN_TANH, 1},
-    .effects = CFX_COMPOSITE};
+    "torch.rnn_tanh_cell", .decompose = decompose_plain_cell,
+    .row = &(const rnn_row){RNN_TANH, 1, false}, .effects = CFX_COMPOSITE};
 CFX_OP(rnn_relu_cell) = {
     "aten::rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, "
     "Tensor? b_hh=None) -> Tensor",
-    "torch.rnn_relu_cell", .decompose = decompose_plain_cell, .row = &(const rnn_row){RNN_RELU, 1},
-    .effects = CFX_COMPOSITE};
+    "torch.rnn_relu_cell", .decompose = decompose_plain_cell,
+    .row = &(const rnn_row){RNN_RELU, 1, false}, .effects = CFX_COMPOSITE};
