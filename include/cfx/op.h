@@ -83,11 +83,18 @@ typedef enum cfx_autocast {
 } cfx_autocast;
 
 /* Dtypes that a kernel computes in; others are lifted before it runs (halves to float32, small
- * integers and bool to int64) and its results are stored back. 0 means all but those for storage
- * (float8, uint16 to uint64, complex32), which are refused; nothing is lifted. CFX_IN_ANY is for
- * kernels that move elements as they are, or look after dtypes themselves. */
+ * integers and bool to int64) and its results are stored back. 0 means all: nothing is lifted.
+ *
+ * Dtypes for storage (float8, uint16 to uint64, complex32) are refused where the bit is not there,
+ * and lifted too where it is (float8 to float32). CFX_IN_AS_IS: nothing is lifted, the kernel moves
+ * elements. CFX_IN_SELF: the columns refuse by themselves what they cannot do. */
 #define CFX_IN(dtype) (1u << CFX_##dtype)
-#define CFX_IN_ANY (1u << 31)
+#define CFX_IN_UINT (CFX_IN(U16) | CFX_IN(U32) | CFX_IN(U64))
+#define CFX_IN_FLOAT8 (CFX_IN(F8E4M3FN) | CFX_IN(F8E5M2) | CFX_IN(F8E4M3FNUZ) | CFX_IN(F8E5M2FNUZ))
+#define CFX_IN_STORED (CFX_IN_UINT | CFX_IN_FLOAT8 | CFX_IN(F8E8M0FNU) | CFX_IN(C32))
+#define CFX_IN_AS_IS (1u << 31)
+#define CFX_IN_SELF (1u << 30)
+#define CFX_IN_ANY (CFX_IN_AS_IS | CFX_IN_STORED)
 #define CFX_IN_FLOAT (CFX_IN(F32) | CFX_IN(F64))
 #define CFX_IN_NUMBER (CFX_IN_FLOAT | CFX_IN(I64))
 

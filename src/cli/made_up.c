@@ -47,6 +47,8 @@ static cfx_value made_up(const cfx_program *p, const cfx_input_spec *s) {
         cfx_list_append(cfx_as_list(sizes),
                         size.tag == CFX_TAG_SYM ? smallest(p, cfx_as_sym(size)) : size);
     }
+    if (cfx__dtype_is_float8(r.dtype))
+        return cfx_tensor_value(cfx_to(cfx_randn(sizes), dtype));
     return cfx_tensor_value(cfx__dtype_is_float(r.dtype) ? cfx_randn(sizes, CFX_KW(dtype, dtype))
                                                          : cfx_ones(sizes, CFX_KW(dtype, dtype)));
 }

@@ -74,9 +74,7 @@ static void explain(cfx_op *op) {
     if (op->torch_)
         printf("  in Python  %s\n", op->torch_);
     printf("  columns    %s\n", columns(op, buffer, sizeof buffer));
-    if (op->dtypes & CFX_IN_ANY) {
-        printf("  computes in any dtype\n");
-    } else if (op->dtypes) {
+    if (op->dtypes & ((1u << CFX_DTYPE_COUNT) - 1)) {
         printf("  computes in");
         for (int d = 0; d < CFX_DTYPE_COUNT; d++)
             if (op->dtypes >> d & 1)

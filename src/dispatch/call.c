@@ -37,7 +37,11 @@ static cfx_value leave(size_t mark, cfx_op_call *c) {
 
 /* The dtype a kernel that computes in `mask` gets in place of `d`. */
 static cfx_dtype lifted(uint32_t mask, cfx_dtype d) {
-    if (!mask || mask & (CFX_IN_ANY | 1u << d))
+    if (!(mask & ~CFX_IN_SELF) || mask & CFX_IN_AS_IS)
+        return d;
+    if (!cfx__dtype_is_computed(d))
+        return cfx__dtype_wide(d);
+    if (mask >> d & 1 || !(mask & ~CFX_IN_STORED))
         return d;
     if (cfx__dtype_is_half(d) && (mask & CFX_IN(F32)))
         return CFX_F32;
@@ -48,7 +52,7 @@ static cfx_dtype lifted(uint32_t mask, cfx_dtype d) {
 
 /* Whether a kernel that computes in `mask` may meet d as it is, or after lifting. */
 static bool takes(uint32_t mask, cfx_dtype d) {
-    return likely(cfx__dtype_is_computed(d)) || mask & (CFX_IN_ANY | 1u << d);
+    return likely(cfx__dtype_is_computed(d)) || mask & (CFX_IN_SELF | 1u << d);
 }
 
 static bool takes_value(uint32_t mask, cfx_value v, cfx_dtype *d) {

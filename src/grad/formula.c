@@ -56,7 +56,7 @@ static cfx_tensor *unpack(cfx__grad_node *n, cfx__grad_kept *k, const cfx_tensor
     const cfx_tensor *t = k->tensor; /* a result with its own: an alias, or it would be a cycle */
     cfx_tensor *alias = cfx__tensor_alias(t, t->ndim, t->shape, t->stride, t->offset);
     alias->dtype = t->dtype;
-    if (cfx__dtype_is_float((cfx_dtype)t->dtype) || cfx__dtype_is_complex((cfx_dtype)t->dtype))
+    if (cfx__dtype_is_floating((cfx_dtype)t->dtype) || cfx__dtype_is_complex((cfx_dtype)t->dtype))
         cfx__tape_set(alias, n, i);
     return alias;
 }

@@ -4,7 +4,8 @@
 static bool usable(const cfx_tensor *t) { return t && !cfx__obj_is_bad(t); }
 
 static bool differentiable(const cfx_tensor *t) {
-    return cfx__dtype_is_float((cfx_dtype)t->dtype) || cfx__dtype_is_complex((cfx_dtype)t->dtype);
+    return cfx__dtype_is_floating((cfx_dtype)t->dtype) ||
+           cfx__dtype_is_complex((cfx_dtype)t->dtype);
 }
 
 bool cfx_tensor_requires_grad(const cfx_tensor *t) {

@@ -12,7 +12,8 @@ static cfx_value below(cfx_site at, cfx_op *op, cfx_value *args) {
 }
 
 static bool can_differ(const cfx_tensor *t) {
-    return cfx__dtype_is_float((cfx_dtype)t->dtype) || cfx__dtype_is_complex((cfx_dtype)t->dtype);
+    return cfx__dtype_is_floating((cfx_dtype)t->dtype) ||
+           cfx__dtype_is_complex((cfx_dtype)t->dtype);
 }
 
 static bool among(const cfx_tensor *t, int n, const cfx_value *args) {

@@ -280,7 +280,7 @@ void cfx_nn_parameter(cfx_module *m, const char *name, cfx_tensor *value) {
         return;
     }
     if (value && !value->proxy &&
-        (cfx__dtype_is_float((cfx_dtype)value->dtype) ||
+        (cfx__dtype_is_floating((cfx_dtype)value->dtype) ||
          cfx__dtype_is_complex((cfx_dtype)value->dtype)))
         cfx_requires_grad(value, true);
     cfx_dict_set(m->parameters, name, cfx_tensor_value(value));

@@ -31,7 +31,7 @@ static void each_tensor(const cfx_module *m, bool buffers, void (*fn)(cfx_tensor
 /* The tensor itself changes, so that whoever holds it sees it: optimisers, other modules. */
 static void convert(cfx_tensor *t, void *user) {
     cfx_dtype to = *(cfx_dtype *)user;
-    bool fits = cfx__dtype_is_float((cfx_dtype)t->dtype) && cfx__dtype_is_float(to);
+    bool fits = cfx__dtype_is_floating((cfx_dtype)t->dtype) && cfx__dtype_is_floating(to);
     fits |= cfx__dtype_is_complex((cfx_dtype)t->dtype) && cfx__dtype_is_complex(to);
     if (!fits || (cfx_dtype)t->dtype == to)
         return;
@@ -50,7 +50,7 @@ static void convert(cfx_tensor *t, void *user) {
 }
 
 void cfx_module_to(cfx_module *m, cfx_dtype dtype) {
-    if (!cfx__dtype_is_float(dtype) && !cfx__dtype_is_complex(dtype)) {
+    if (!cfx__dtype_is_floating(dtype) && !cfx__dtype_is_complex(dtype)) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
                  "nn.Module.to only accepts floating point or complex dtypes, but got desired "
                  "dtype=torch.%s",
@@ -61,7 +61,7 @@ void cfx_module_to(cfx_module *m, cfx_dtype dtype) {
 }
 
 static void set_requires(cfx_tensor *t, void *user) {
-    if (cfx__dtype_is_float((cfx_dtype)t->dtype) || cfx__dtype_is_complex((cfx_dtype)t->dtype))
+    if (cfx__dtype_is_floating((cfx_dtype)t->dtype) || cfx__dtype_is_complex((cfx_dtype)t->dtype))
         cfx_requires_grad(t, *(bool *)user);
 }
 

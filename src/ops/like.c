@@ -69,11 +69,11 @@ static const struct {
     [CFX_U32] = {0, UINT32_MAX, "uint32_t"},
     [CFX_U64] = {0, INT64_MAX, "uint64_t"}, /* the largest integer that a value holds */
     [CFX_C32] = {0, 0, "c10::complex<c10::Half>"},
-    [CFX_F8E4M3FN] = {0, 0, "at::Float8_e4m3fn"},
-    [CFX_F8E5M2] = {0, 0, "at::Float8_e5m2"},
-    [CFX_F8E4M3FNUZ] = {0, 0, "at::Float8_e4m3fnuz"},
-    [CFX_F8E5M2FNUZ] = {0, 0, "at::Float8_e5m2fnuz"},
-    [CFX_F8E8M0FNU] = {0, 0, "at::Float8_e8m0fnu"},
+    [CFX_F8E4M3FN] = {0, 0, "c10::Float8_e4m3fn"},
+    [CFX_F8E5M2] = {0, 0, "c10::Float8_e5m2"},
+    [CFX_F8E4M3FNUZ] = {0, 0, "c10::Float8_e4m3fnuz"},
+    [CFX_F8E5M2FNUZ] = {0, 0, "c10::Float8_e5m2fnuz"},
+    [CFX_F8E8M0FNU] = {0, 0, "c10::Float8_e8m0fnu"},
 };
 
 static bool float_fits(double f, cfx_dtype d) {
@@ -100,7 +100,7 @@ bool number_fits(cfx_op_call *c, cfx_value v, cfx_dtype d) {
     } else if (v.tag == CFX_TAG_COMPLEX && cfx_as_complex(v)->im != 0 &&
                !cfx__dtype_is_complex(d)) {
         fits = false;
-    } else if (!cfx__dtype_is_int(d)) {
+    } else if (!cfx__dtype_is_integral(d)) {
         fits =
             float_fits(f, d) && (v.tag != CFX_TAG_COMPLEX || float_fits(cfx_as_complex(v)->im, d));
     } else if (v.tag == CFX_TAG_FLOAT || v.tag == CFX_TAG_COMPLEX) {

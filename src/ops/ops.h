@@ -130,9 +130,11 @@ void kernel_pointwise(cfx_op_call *c);
 
 #define POINTWISE(id) POINTWISE_AS(id, shape_pointwise)
 /* The same with a shape rule that looks at the arguments first. */
-#define POINTWISE_AS(id, rule)                                                                     \
-    .shape = rule, .kernel = kernel_pointwise, .row = &row_##id, .dtypes = CFX_IN_ANY,             \
-    .effects = CFX_POINTWISE | CFX_LOOPS
+#define POINTWISE_AS(id, rule) POINTWISE_IN(id, rule, 0)
+/* The same for what takes these dtypes for storage (CFX_IN_...) as well. */
+#define POINTWISE_IN(id, rule, stored)                                                             \
+    .shape = rule, .kernel = kernel_pointwise, .row = &row_##id,                                   \
+    .dtypes = CFX_IN_AS_IS | CFX_IN_SELF | (stored), .effects = CFX_POINTWISE | CFX_LOOPS
 
 /* The same for columns that choose the row, or set params, themselves. */
 void pointwise_shape(cfx_op_call *c, const pointwise_row *r);

@@ -34,6 +34,7 @@ typedef struct {
 typedef struct {
     const reduce_loops *f32, *f64, *i64, *b8, *c64, *c128;
     const char *name; /* in `"name" not implemented for 'Half'` */
+    uint32_t stored;  /* dtypes for storage that it takes: CFX_IN_... */
 } reducer;
 
 /* The loops for elements of dtype d and the dtype that they read. NULL when there are none. */

@@ -346,7 +346,7 @@ static void place_tensors(cfx_program *p, const cfx_dict *tensors) {
         if (in->kind == CFX_IN_CONSTANT || (in->kind == CFX_IN_BUFFER && !in->persistent))
             cfx_dict_set(constants, in->target, cfx_bool(true));
         cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, in->name));
-        if (in->kind == CFX_IN_PARAMETER && r.shape && cfx__dtype_is_float(r.dtype))
+        if (in->kind == CFX_IN_PARAMETER && r.shape && cfx__dtype_is_floating(r.dtype))
             cfx_as_tensor(r.value)->head.flags |= CFX__GRAD;
     }
     for (int64_t i = 0; i < tensors->len; i++) {

@@ -307,7 +307,7 @@ static void put_entry(cfx__text *t, const saver *s, const cfx_input_spec *spec, 
     bool known = noted.kind == CFX_RESULT_TENSOR;
     own.requires_grad =
         known ? noted.requires_grad
-              : param && (cfx__dtype_is_float(own.dtype) || cfx__dtype_is_complex(own.dtype));
+              : param && (cfx__dtype_is_floating(own.dtype) || cfx__dtype_is_complex(own.dtype));
     own.device = known ? noted.device : (cfx_device){CFX_CPU, -1};
     put_string(t, name);
     cfx__text_printf(t, ": {\"path_name\": \"%s\", \"is_param\": %s, \"use_pickle\": false, "

@@ -19,9 +19,9 @@ static inline int64_t to_i64(double f) {
     return f >= -0x1p63 && f < 0x1p63 ? (int64_t)f : INT64_MIN;
 }
 
-/* The upper half of uint64 has no int64 to go through. */
+/* The upper half of uint64 has no int64 to go through; beyond it is 0. */
 static inline uint64_t to_u64(double f) {
-    return f >= 0x1p63 && f < 0x1p64 ? (uint64_t)f : (uint64_t)to_i64(f);
+    return f < 0x1p63 || f != f ? (uint64_t)to_i64(f) : f < 0x1p64 ? (uint64_t)f : 0;
 }
 
 #define FROM U8
@@ -164,13 +164,13 @@ STORED(F8E4M3FNUZ, uint8_t, float, e4m3fnuz_load, e4m3fnuz_store)
 STORED(F8E5M2FNUZ, uint8_t, float, e5m2fnuz_load, e5m2fnuz_store)
 STORED(F8E8M0FNU, uint8_t, float, e8m0fnu_load, e8m0fnu_store)
 
+/* Both as cfx__dtype_wide has it; uint64 has conversions of its own above. */
 static const struct {
-    cfx_dtype as; /* what it is loaded as */
     convert_fn *load, *store;
 } stored[CFX_DTYPE_COUNT] = {
-#define IS(id, W) [CFX_##id] = {CFX_##W, load_##id, store_##id}
-    IS(U16, I64),      IS(U32, I64),        IS(C32, C64),        IS(F8E4M3FN, F32),
-    IS(F8E5M2, F32),   IS(F8E4M3FNUZ, F32), IS(F8E5M2FNUZ, F32), IS(F8E8M0FNU, F32),
+#define IS(id) [CFX_##id] = {load_##id, store_##id}
+    IS(U16),    IS(U32),        IS(C32),        IS(F8E4M3FN),
+    IS(F8E5M2), IS(F8E4M3FNUZ), IS(F8E5M2FNUZ), IS(F8E8M0FNU),
 #undef IS
 };
 
@@ -179,8 +179,8 @@ static void convert_stored(char *dst, int64_t ds, cfx_dtype to, const char *src,
                            cfx_dtype from, int64_t n) {
     enum { BLOCK = 256 };
     _Alignas(16) char wide[BLOCK * 16], other[BLOCK * 16];
-    cfx_dtype in = stored[from].load ? stored[from].as : from;
-    cfx_dtype out = stored[to].store ? stored[to].as : to;
+    cfx_dtype in = stored[from].load ? cfx__dtype_wide(from) : from;
+    cfx_dtype out = stored[to].store ? cfx__dtype_wide(to) : to;
     for (int64_t at = 0; at < n; at += BLOCK) {
         int64_t m = n - at < BLOCK ? n - at : BLOCK, step = ss;
         const char *s = src + at * ss;

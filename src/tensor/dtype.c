@@ -47,7 +47,7 @@ cfx_dtype cfx__dtype_real(cfx_dtype d) {
 
 /* 0 bool, 1 integer, 2 float, 3 complex */
 static int category(cfx_dtype d) {
-    return d == CFX_BOOL ? 0 : cfx__dtype_is_int(d) ? 1 : cfx__dtype_is_float(d) ? 2 : 3;
+    return d == CFX_BOOL ? 0 : cfx__dtype_is_integral(d) ? 1 : cfx__dtype_is_floating(d) ? 2 : 3;
 }
 
 /* What PyTorch leaves to the caller to convert. */
@@ -65,7 +65,7 @@ cfx_dtype cfx__dtype_promote(cfx_dtype a, cfx_dtype b) {
         return refuse("Float8 Types", a, b);
     if (cfx__dtype_is_barebones(a) || cfx__dtype_is_barebones(b)) {
         cfx_dtype other = cfx__dtype_is_barebones(a) ? b : a;
-        if (category(other) < 2)
+        if (category(other) != 2)
             return refuse("uint16, uint32, uint64 types", a, b);
     }
     int ca = category(a), cb = category(b);
@@ -116,7 +116,7 @@ void cfx__promotion_tensor(cfx__promotion *p, const cfx_tensor *t) {
     if (t->head.flags & CFX__WRAPPED) {
         if (cfx__dtype_is_complex(d))
             d = CFX_C64;
-        else if (cfx__dtype_is_float(d))
+        else if (cfx__dtype_is_floating(d))
             d = CFX_F32;
         join(&p->number, d);
     } else {
@@ -137,8 +137,8 @@ static int combine(int higher, int lower) {
         return lower;
     if (lower < 0 || category((cfx_dtype)higher) >= category((cfx_dtype)lower))
         return higher;
-    if (category((cfx_dtype)lower) == 3) /* complex keeps the width of the floats above it */
-        return (int)cfx__dtype_promote((cfx_dtype)higher, (cfx_dtype)lower);
+    if (category((cfx_dtype)lower) == 3 && category((cfx_dtype)higher) == 2)
+        return (int)cfx__dtype_promote((cfx_dtype)higher, (cfx_dtype)lower); /* keeps its width */
     return lower;
 }
 

@@ -139,7 +139,7 @@ static void widen_both(const printer *p, number n, void *into) {
 
 static void choose(const printer *p, format *f, const survey *s) {
     f->width = 1;
-    f->floating = cfx__dtype_is_float(p->t->dtype) || cfx__dtype_is_complex(p->t->dtype);
+    f->floating = cfx__dtype_is_floating(p->t->dtype) || cfx__dtype_is_complex(p->t->dtype);
     f->integral = !s->any || s->whole;
     if (!s->any)
         return;
@@ -225,7 +225,7 @@ static void put_dim(printer *p, int dim, int64_t base, int indent, const format 
 static void put_data(printer *p, int indent) {
     survey s[2] = {{0}};
     format f[2] = {{0}};
-    if (cfx__dtype_is_float(p->t->dtype) || cfx__dtype_is_complex(p->t->dtype))
+    if (cfx__dtype_is_floating(p->t->dtype) || cfx__dtype_is_complex(p->t->dtype))
         look(p, 0, 0, survey_both, s);
     choose(p, &f[0], &s[0]);
     choose(p, &f[1], &s[1]);

@@ -187,11 +187,10 @@ bool cfx__random_require(bool held, const char *fmt, ...) {
 
 /* Only these have real numbers; complex ones are filled through their parts by the caller. */
 static bool floats_only(const cfx_tensor *t, const char *kernel) {
-    bool fits = cfx__dtype_is_float(t->dtype) && cfx__dtype_is_computed(t->dtype);
-    if (!fits)
+    if (!cfx__dtype_is_float(t->dtype))
         cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, (cfx_site){0}, "\"%s\" not implemented for '%s'",
                  kernel, cfx__dtype_title(t->dtype));
-    return fits;
+    return cfx__dtype_is_float(t->dtype);
 }
 
 /* ---- uniform --------------------------------------------------------------------------------- */

@@ -274,7 +274,7 @@ cfx_value cfx__tensor_get(const cfx_tensor *t, int64_t i) {
     const char *p = t->data + element_offset(t, i) * cfx_dtype_size(t->dtype);
     if (t->dtype == CFX_BOOL)
         return cfx_bool(*p != 0);
-    if (cfx__dtype_is_int(t->dtype)) {
+    if (cfx__dtype_is_integral(t->dtype)) {
         int64_t v;
         cfx__convert_in(&v, CFX_I64, p, 0, t->dtype, 1);
         return cfx_int(v);

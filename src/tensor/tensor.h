@@ -142,21 +142,33 @@ void cfx__packed_drop_all(cfx__storage *s);
 
 /* ---- dtypes ---------------------------------------------------------------------------------- */
 
+/* Kinds of dtypes that are computed in: kernels may meet these. bool is no integer. */
 static inline bool cfx__dtype_is_half(cfx_dtype d) { return d == CFX_F16 || d == CFX_BF16; }
-static inline bool cfx__dtype_is_float8(cfx_dtype d) { return d >= CFX_F8E4M3FN; }
 static inline bool cfx__dtype_is_float(cfx_dtype d) {
-    return d == CFX_F32 || d == CFX_F64 || cfx__dtype_is_half(d) || cfx__dtype_is_float8(d);
+    return d == CFX_F32 || d == CFX_F64 || cfx__dtype_is_half(d);
+}
+static inline bool cfx__dtype_is_int(cfx_dtype d) { return d <= CFX_I64; }
+static inline bool cfx__dtype_is_computed(cfx_dtype d) { return d < CFX_C32; }
+/* The same and those for storage. PyTorch promotes uint16, uint32 and uint64 to floats alone. */
+static inline bool cfx__dtype_is_float8(cfx_dtype d) { return d >= CFX_F8E4M3FN; }
+static inline bool cfx__dtype_is_floating(cfx_dtype d) {
+    return cfx__dtype_is_float(d) || cfx__dtype_is_float8(d);
+}
+static inline bool cfx__dtype_is_barebones(cfx_dtype d) { return d >= CFX_U16 && d <= CFX_U64; }
+static inline bool cfx__dtype_is_integral(cfx_dtype d) {
+    return cfx__dtype_is_int(d) || cfx__dtype_is_barebones(d);
 }
 static inline bool cfx__dtype_is_complex(cfx_dtype d) {
     return d == CFX_C64 || d == CFX_C128 || d == CFX_C32;
 }
-/* uint16, uint32, uint64: PyTorch promotes them to floats alone. */
-static inline bool cfx__dtype_is_barebones(cfx_dtype d) { return d >= CFX_U16 && d <= CFX_U64; }
-static inline bool cfx__dtype_is_int(cfx_dtype d) { /* bool is none */
-    return d <= CFX_I64 || cfx__dtype_is_barebones(d);
+/* The dtype that holds every number of one for storage: float8 in float32, unsigned integers in
+ * int64 (uint64 by its bits), complex32 in complex64. Others are their own. */
+static inline cfx_dtype cfx__dtype_wide(cfx_dtype d) {
+    return cfx__dtype_is_float8(d)      ? CFX_F32
+           : cfx__dtype_is_barebones(d) ? CFX_I64
+           : d == CFX_C32               ? CFX_C64
+                                        : d;
 }
-/* Dtypes that kernels may meet unless they say otherwise: all but those for storage. */
-static inline bool cfx__dtype_is_computed(cfx_dtype d) { return d < CFX_C32; }
 /* "Float", "Long": how PyTorch's messages name a dtype; static. */
 const char *cfx__dtype_title(cfx_dtype d);
 /* "c10::Half", "long int": how C++ names it, which other messages of PyTorch's print; static. */

@@ -329,12 +329,18 @@ static void kernel_eye(cfx_op_call *c) {
 
 CFX_OP(eye) = {"aten::eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? "
                "device=None, bool? pin_memory=None) -> Tensor",
-               "torch.eye", .shape = shape_eye, .kernel = kernel_eye,
-               .dtypes = CFX_IN_ANY, .core = core_eye};
+               "torch.eye",
+               .shape = shape_eye,
+               .kernel = kernel_eye,
+               .dtypes = CFX_IN_AS_IS | CFX_IN_FLOAT8,
+               .core = core_eye};
 CFX_OP(eye_m) = {"aten::eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, "
                  "Device? device=None, bool? pin_memory=None) -> Tensor",
-                 NULL, .shape = shape_eye_m, .kernel = kernel_eye,
-                 .dtypes = CFX_IN_ANY, .core = core_eye_m};
+                 NULL,
+                 .shape = shape_eye_m,
+                 .kernel = kernel_eye,
+                 .dtypes = CFX_IN_AS_IS | CFX_IN_FLOAT8,
+                 .core = core_eye_m};
 
 /* ---- indices of triangles -------------------------------------------------------------------- */
 

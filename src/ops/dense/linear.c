@@ -252,8 +252,9 @@ CFX_OP(matmul) = {"aten::matmul(Tensor self, Tensor other) -> Tensor",
                   .shape = shape_matmul,
                   .kernel = kernel_matmul,
                   .decompose = decompose_matmul,
-                  .dtypes = GEMM_DTYPES,
-                  .effects = CFX_COMPOSITE, .autocast = CFX_CAST_LOW};
+                  .dtypes = GEMM_DTYPES | CFX_IN_FLOAT8,
+                  .effects = CFX_COMPOSITE,
+                  .autocast = CFX_CAST_LOW};
 CFX_OP(linalg_matmul) = {"aten::linalg_matmul(Tensor self, Tensor other) -> Tensor",
                          "torch.linalg.matmul", .decompose = decompose_linalg_matmul,
                          .effects = CFX_COMPOSITE};
@@ -367,5 +368,6 @@ CFX_OP(linear) = {"aten::linear(Tensor input, Tensor weight, Tensor? bias=None) 
                   .kernel = kernel_linear,
                   .prepare = prepare_linear,
                   .decompose = decompose_linear,
-                  .dtypes = GEMM_DTYPES,
-                  .effects = CFX_COMPOSITE, .autocast = CFX_CAST_LOW};
+                  .dtypes = GEMM_DTYPES | CFX_IN_FLOAT8,
+                  .effects = CFX_COMPOSITE,
+                  .autocast = CFX_CAST_LOW};

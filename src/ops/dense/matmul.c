@@ -8,9 +8,12 @@ CFX_FAMILY(LINEAR);
 
 /* Records that there is no product of this dtype; PyTorch has none of bools. */
 static bool has_product(cfx_op_call *c, const cfx_tensor *t, const char *kernel) {
-    if (t->dtype == CFX_BOOL)
-        op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for 'Bool'", kernel);
-    return t->dtype != CFX_BOOL;
+    const cfx_dtype d = t->dtype;
+    const bool fits = cfx__dtype_is_computed(d) ? d != CFX_BOOL : c->op->dtypes >> d & 1;
+    if (!fits)
+        op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for '%s'", kernel,
+                   cfx__dtype_title(d));
+    return fits;
 }
 
 static bool inner_sizes_agree(cfx_op_call *c, const cfx_tensor *a, const cfx_tensor *b) {
@@ -141,15 +144,24 @@ static cfx__ready *prepare_addmm(cfx_op_call *c, const cfx__epilogue *e) {
     return r;
 }
 
-CFX_OP(mm) = {"aten::mm(Tensor self, Tensor mat2) -> Tensor", "torch.mm Tensor.mm",
-              .shape = shape_mm, .kernel = kernel_mm, .prepare = prepare_mm,
-              .dtypes = GEMM_DTYPES, .flops = flops_mm,
-              GRAD(mm, READ(0) | READ(1)), .autocast = CFX_CAST_LOW};
+CFX_OP(mm) = {"aten::mm(Tensor self, Tensor mat2) -> Tensor",
+              "torch.mm Tensor.mm",
+              .shape = shape_mm,
+              .kernel = kernel_mm,
+              .prepare = prepare_mm,
+              .dtypes = GEMM_DTYPES | CFX_IN_FLOAT8,
+              .flops = flops_mm,
+              GRAD(mm, READ(0) | READ(1)),
+              .autocast = CFX_CAST_LOW};
 CFX_OP(addmm) = {
     "aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) "
     "-> Tensor",
-    "torch.addmm Tensor.addmm", .shape = shape_addmm, .kernel = kernel_addmm,
-    .prepare = prepare_addmm, .dtypes = GEMM_DTYPES, .flops = flops_addmm,
+    "torch.addmm Tensor.addmm",
+    .shape = shape_addmm,
+    .kernel = kernel_addmm,
+    .prepare = prepare_addmm,
+    .dtypes = GEMM_DTYPES | CFX_IN_FLOAT8,
+    .flops = flops_addmm,
     GRAD(addmm, READ(1) | READ(2)),
     .autocast = CFX_CAST_LOW};
 

@@ -354,15 +354,25 @@ static void kernel_index_put(cfx_op_call *c) { put(c, arg_tensor(c, 2), arg_bool
 
 CFX_OP(index_put) = {"aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool "
                      "accumulate=False) -> Tensor",
-                     "torch.index_put Tensor.index_put", .shape = shape_index_put,
+                     "torch.index_put Tensor.index_put",
+                     .shape = shape_index_put,
                      .kernel = kernel_index_put,
-                     .dtypes = CFX_IN_ANY, .effects = CFX_UPDATE, GRAD(index_put, READ(1))};
+                     .dtypes = CFX_IN_AS_IS | CFX_IN_FLOAT8 | CFX_IN(C32),
+                     .effects = CFX_UPDATE,
+                     GRAD(index_put, READ(1))};
 CFX_OP(_unsafe_index_put) = {"aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor "
                              "values, bool accumulate=False) -> Tensor",
-                             NULL, .shape = shape_index_put, .kernel = kernel_index_put,
-                             .dtypes = CFX_IN_ANY,
-                             GRAD(index_put, READ(1)), .core = core__unsafe_index_put};
+                             NULL,
+                             .shape = shape_index_put,
+                             .kernel = kernel_index_put,
+                             .dtypes = CFX_IN_AS_IS | CFX_IN_FLOAT8 | CFX_IN(C32),
+                             GRAD(index_put, READ(1)),
+                             .core = core__unsafe_index_put};
 CFX_OP(_index_put_impl) = {"aten::_index_put_impl(Tensor self, Tensor?[] indices, Tensor values, "
                            "bool accumulate=False, bool unsafe=False) -> Tensor",
-                           NULL, .shape = shape_index_put, .kernel = kernel_index_put,
-                           .dtypes = CFX_IN_ANY, .effects = CFX_UPDATE, GRAD(index_put, READ(1))};
+                           NULL,
+                           .shape = shape_index_put,
+                           .kernel = kernel_index_put,
+                           .dtypes = CFX_IN_AS_IS | CFX_IN_FLOAT8 | CFX_IN(C32),
+                           .effects = CFX_UPDATE,
+                           GRAD(index_put, READ(1))};

@@ -307,8 +307,13 @@ static void kernel_index_copy(cfx_op_call *c) {
 
 CFX_OP(index_copy) = {
     "aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
-    "torch.index_copy Tensor.index_copy", .shape = shape_index_copy, .kernel = kernel_index_copy,
-    .dtypes = CFX_IN_ANY, .effects = CFX_UPDATE, GRAD(index_copy, READ(2)), .core = core_index_copy,
+    "torch.index_copy Tensor.index_copy",
+    .shape = shape_index_copy,
+    .kernel = kernel_index_copy,
+    .dtypes = CFX_IN_AS_IS | CFX_IN(C32),
+    .effects = CFX_UPDATE,
+    GRAD(index_copy, READ(2)),
+    .core = core_index_copy,
     .autocast = CFX_CAST_WIDEST};
 
 static void shape_index_fill(cfx_op_call *c) {
@@ -348,14 +353,22 @@ static void kernel_index_fill(cfx_op_call *c) {
 
 CFX_OP(index_fill_int_Scalar) = {
     "aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
-    "torch.index_fill Tensor.index_fill", .shape = shape_index_fill, .kernel = kernel_index_fill,
-    .dtypes = CFX_IN_ANY,
-    .effects = CFX_UPDATE, GRAD(index_fill, READ(2)), .core = core_index_fill};
+    "torch.index_fill Tensor.index_fill",
+    .shape = shape_index_fill,
+    .kernel = kernel_index_fill,
+    .dtypes = CFX_IN_AS_IS | CFX_IN(C32),
+    .effects = CFX_UPDATE,
+    GRAD(index_fill, READ(2)),
+    .core = core_index_fill};
 CFX_OP(index_fill_int_Tensor) = {
-    "aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", NULL,
-    .shape = shape_index_fill, .kernel = kernel_index_fill,
-    .dtypes = CFX_IN_ANY, .effects = CFX_UPDATE,
-    GRAD(index_fill, READ(2)), .core = core_index_fill};
+    "aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
+    NULL,
+    .shape = shape_index_fill,
+    .kernel = kernel_index_fill,
+    .dtypes = CFX_IN_AS_IS | CFX_IN(C32),
+    .effects = CFX_UPDATE,
+    GRAD(index_fill, READ(2)),
+    .core = core_index_fill};
 
 /* ---- take, put ------------------------------------------------------------------------------ */
 
@@ -397,10 +410,13 @@ static void kernel_take(cfx_op_call *c) {
     walk_flat(c, WALK_GET, arg_tensor(c, 0), arg_tensor(c, 1), c->out[0]);
 }
 
-CFX_OP(take) = {"aten::take(Tensor self, Tensor index) -> Tensor", "torch.take Tensor.take",
-                .shape = shape_take, .kernel = kernel_take,
-                .dtypes = CFX_IN_ANY, .effects = CFX_CONTIGUOUS_ARGS,
-                GRAD(take, READ(1)), .core = core_take};
+CFX_OP(take) = {"aten::take(Tensor self, Tensor index) -> Tensor",
+                "torch.take Tensor.take",
+                .shape = shape_take,
+                .kernel = kernel_take,
+                .effects = CFX_CONTIGUOUS_ARGS,
+                GRAD(take, READ(1)),
+                .core = core_take};
 
 static void shape_put(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 1),
@@ -442,6 +458,8 @@ static void kernel_put(cfx_op_call *c) {
 
 CFX_OP(put) = {
     "aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
-    "Tensor.put", .shape = shape_put, .kernel = kernel_put,
-    .dtypes = CFX_IN_ANY, .effects = CFX_UPDATE,
+    "Tensor.put",
+    .shape = shape_put,
+    .kernel = kernel_put,
+    .effects = CFX_UPDATE,
     GRAD(put, READ(1))};

@@ -89,11 +89,11 @@ static void kernel_masked_fill(cfx_op_call *c) {
 CFX_OP(masked_fill_Scalar) = {
     "aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
     "torch.masked_fill Tensor.masked_fill", .shape = shape_masked_fill,
-    .kernel = kernel_masked_fill, .dtypes = CFX_IN_ANY,
+    .kernel = kernel_masked_fill, .dtypes = CFX_IN_AS_IS | CFX_IN(C32),
     .effects = CFX_POINTWISE | CFX_LOOPS, GRAD(masked_fill, READ(1)), .core = core_masked_fill};
 CFX_OP(masked_fill_Tensor) = {
     "aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", NULL,
-    .shape = shape_masked_fill, .kernel = kernel_masked_fill, .dtypes = CFX_IN_ANY,
+    .shape = shape_masked_fill, .kernel = kernel_masked_fill, .dtypes = CFX_IN_AS_IS | CFX_IN(C32),
     .effects = CFX_POINTWISE | CFX_LOOPS,
     GRAD(masked_fill, READ(1)), .core = core_masked_fill};
 
@@ -145,9 +145,10 @@ static void kernel_masked_scatter(cfx_op_call *c) {
 
 CFX_OP(masked_scatter) = {"aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
                           "torch.masked_scatter Tensor.masked_scatter",
-                          .shape = shape_masked_scatter, .kernel = kernel_masked_scatter,
-                          .dtypes = CFX_IN_ANY,
-                          .effects = CFX_UPDATE, GRAD(masked_scatter, READ(1))};
+                          .shape = shape_masked_scatter,
+                          .kernel = kernel_masked_scatter,
+                          .effects = CFX_UPDATE,
+                          GRAD(masked_scatter, READ(1))};
 
 static void kernel_masked_select(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *mask = arg_tensor(c, 1);
@@ -186,9 +187,11 @@ static void shape_masked_select(cfx_op_call *c) {
 
 CFX_OP(masked_select) = {"aten::masked_select(Tensor self, Tensor mask) -> Tensor",
                          "torch.masked_select Tensor.masked_select",
-                         .shape = shape_masked_select, .kernel = kernel_masked_select,
-                         .dtypes = CFX_IN_ANY,
-                         .effects = CFX_DATA_SHAPE, GRAD(masked_select, READ(1))};
+                         .shape = shape_masked_select,
+                         .kernel = kernel_masked_select,
+                         .dtypes = CFX_IN_AS_IS | CFX_IN_FLOAT8 | CFX_IN(F8E8M0FNU) | CFX_IN(C32),
+                         .effects = CFX_DATA_SHAPE,
+                         GRAD(masked_select, READ(1))};
 
 /* ---- nonzero -------------------------------------------------------------------------------- */
 

@@ -206,7 +206,7 @@ static void kernel_gather(cfx_op_call *c) {
 CFX_OP(gather) = {
     "aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
     "torch.gather Tensor.gather", .shape = shape_gather, .kernel = kernel_gather,
-    .dtypes = CFX_IN_ANY, GRAD(gather, READ(2))};
+    GRAD(gather, READ(2))};
 
 /* ---- scatter -------------------------------------------------------------------------------- */
 
@@ -312,11 +312,17 @@ static void kernel_scatter_reduce(cfx_op_call *c) {
 
 CFX_OP(scatter_src) = {
     "aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
-    "torch.scatter Tensor.scatter", .shape = shape_scatter, .kernel = kernel_scatter,
-    .dtypes = CFX_IN_ANY, .effects = CFX_UPDATE, GRAD(scatter, READ(2))};
+    "torch.scatter Tensor.scatter",
+    .shape = shape_scatter,
+    .kernel = kernel_scatter,
+    .effects = CFX_UPDATE,
+    GRAD(scatter, READ(2))};
 CFX_OP(scatter_value) = {
-    "aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", NULL,
-    .shape = shape_scatter, .kernel = kernel_scatter, .dtypes = CFX_IN_ANY, .effects = CFX_UPDATE,
+    "aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+    NULL,
+    .shape = shape_scatter,
+    .kernel = kernel_scatter,
+    .effects = CFX_UPDATE,
     GRAD(scatter, READ(2))};
 CFX_OP(scatter_reduce) = {"aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, "
                           "str reduce) -> Tensor",

@@ -31,7 +31,7 @@ static void put_items(const sort_job *j, char *const *p, const sort_item *items,
 }
 
 static bool orderable(cfx_op_call *c, const char *name, cfx_dtype d) {
-    if (!cfx__dtype_is_complex(d))
+    if (!cfx__dtype_is_complex(d) && (cfx__dtype_is_computed(d) || c->op->dtypes >> d & 1))
         return true;
     op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for '%s'", name, cfx__dtype_title(d));
     return false;
@@ -63,7 +63,7 @@ typedef struct {
 static void shape_sort(cfx_op_call *c) {
     const sort_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0);
-    if (arg_dim(c, r->dim, x->ndim) < 0 || !orderable(c, "sort_stable", x->dtype))
+    if (arg_dim(c, r->dim, x->ndim) < 0 || !orderable(c, "sorting_kernel_method_name", x->dtype))
         return;
     out_like(c, 0, x->dtype, x);
     out_like(c, 1, CFX_I64, x);
@@ -82,7 +82,10 @@ static void sort_into(cfx_op_call *c, cfx_tensor *values, cfx_tensor *indices) {
 static void kernel_sort(cfx_op_call *c) { sort_into(c, c->out[0], c->out[1]); }
 
 #define SORT(...)                                                                                  \
-    .shape = shape_sort, .kernel = kernel_sort, .row = &(const sort_row) { __VA_ARGS__ }
+    .shape = shape_sort, .kernel = kernel_sort, .dtypes = CFX_IN_AS_IS | CFX_IN_UINT,              \
+    .row = &(const sort_row) {                                                                     \
+        __VA_ARGS__                                                                                \
+    }
 
 /* The gradient of values chosen along the dim that argument `at` names. */
 static void back_sorted(cfx_back *b, int at) {
@@ -104,7 +107,7 @@ CFX_OP(sort_stable) = {"aten::sort.stable(Tensor self, *, bool? stable, int dim=
 static void shape_argsort(cfx_op_call *c) {
     const sort_row *r = c->op->row;
     const cfx_tensor *x = arg_tensor(c, 0);
-    if (arg_dim(c, r->dim, x->ndim) >= 0 && orderable(c, "sort_stable", x->dtype))
+    if (arg_dim(c, r->dim, x->ndim) >= 0 && orderable(c, "sorting_kernel_method_name", x->dtype))
         out_like(c, 0, CFX_I64, x);
 }
 
@@ -124,8 +127,9 @@ static void decompose_argsort(cfx_op_call *c) {
 }
 
 #define ARGSORT(...)                                                                               \
-    .shape = shape_argsort, .kernel = kernel_argsort, .decompose = decompose_argsort,              \
-    .row = &(const sort_row){__VA_ARGS__}, .effects = CFX_COMPOSITE
+    .shape = shape_argsort, .kernel = kernel_argsort, .dtypes = CFX_IN_AS_IS | CFX_IN_UINT,        \
+    .decompose = decompose_argsort, .row = &(const sort_row){__VA_ARGS__},                         \
+    .effects = CFX_COMPOSITE
 
 CFX_OP(argsort) = {"aten::argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor",
                    "torch.argsort Tensor.argsort", ARGSORT(1, 2)};

@@ -49,6 +49,9 @@ void sort_keys(uint64_t *keys, const char *x, int64_t step, cfx_dtype d, int64_t
         KEYS(I16, int16_t, key_i64(v))
         KEYS(I8, int8_t, key_i64(v))
         KEYS(U8, uint8_t, v)
+        KEYS(U16, uint16_t, v)
+        KEYS(U32, uint32_t, v)
+        KEYS(U64, uint64_t, v)
         KEYS(BOOL, uint8_t, v)
     default: memset(keys, 0, (size_t)n * sizeof *keys);
     }

@@ -39,7 +39,7 @@ static void out_numbers(cfx_op_call *c, int i, bool wanted, int ndim, const int6
 }
 
 static bool orderable(cfx_op_call *c, cfx_dtype d) {
-    if (!cfx__dtype_is_complex(d))
+    if (cfx__dtype_is_barebones(d) || (cfx__dtype_is_computed(d) && !cfx__dtype_is_complex(d)))
         return true;
     op_fail_as(NOT_IMPLEMENTED, c, "\"unique\" not implemented for '%s'", cfx__dtype_title(d));
     return false;
@@ -110,11 +110,17 @@ static void shape_unique(cfx_op_call *c) {
 
 CFX_OP(_unique2) = {"aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool "
                     "return_counts=False) -> (Tensor, Tensor, Tensor)",
-                    "torch._unique2", .shape = shape_unique, .kernel = kernel_unique,
+                    "torch._unique2",
+                    .shape = shape_unique,
+                    .kernel = kernel_unique,
+                    .dtypes = CFX_IN_AS_IS | CFX_IN_UINT,
                     .effects = CFX_DATA_SHAPE};
 CFX_OP(_unique) = {"aten::_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> "
                    "(Tensor, Tensor)",
-                   "torch._unique", .shape = shape_unique, .kernel = kernel_unique,
+                   "torch._unique",
+                   .shape = shape_unique,
+                   .kernel = kernel_unique,
+                   .dtypes = CFX_IN_AS_IS | CFX_IN_UINT,
                    .effects = CFX_DATA_SHAPE};
 
 /* ---- slices ---------------------------------------------------------------------------------- */
@@ -241,7 +247,8 @@ static void kernel_unique_dim(cfx_op_call *c) {
 
 CFX_OP(unique_dim) = {"aten::unique_dim(Tensor self, int dim, bool sorted=True, bool "
                       "return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
-                      "torch.unique_dim", .kernel = kernel_unique_dim, .effects = CFX_DATA_SHAPE};
+                      "torch.unique_dim", .kernel = kernel_unique_dim,
+                      .dtypes = CFX_IN_AS_IS | CFX_IN_UINT, .effects = CFX_DATA_SHAPE};
 
 /* ---- neighbours ------------------------------------------------------------------------------ */
 
@@ -278,7 +285,7 @@ CFX_OP(unique_consecutive) = {
     "aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, "
     "int? dim=None) -> (Tensor, Tensor, Tensor)",
     .shape = shape_unique_consecutive, .kernel = kernel_unique_consecutive,
-    .effects = CFX_DATA_SHAPE};
+    .dtypes = CFX_IN_AS_IS | CFX_IN_UINT, .effects = CFX_DATA_SHAPE};
 
 static void kernel_unique_dim_consecutive(cfx_op_call *c) {
     int dim = arg_dim(c, 1, arg_tensor(c, 0)->ndim);
@@ -289,4 +296,5 @@ static void kernel_unique_dim_consecutive(cfx_op_call *c) {
 CFX_OP(unique_dim_consecutive) = {
     "aten::unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool "
     "return_counts=False) -> (Tensor, Tensor, Tensor)",
-    .kernel = kernel_unique_dim_consecutive, .effects = CFX_DATA_SHAPE};
+    .kernel = kernel_unique_dim_consecutive, .dtypes = CFX_IN_AS_IS | CFX_IN_UINT,
+    .effects = CFX_DATA_SHAPE};

@@ -69,15 +69,16 @@ static void kernel_rsub(cfx_op_call *c) {
 
 CFX_OP(add_Tensor) = {"aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
                       "torch.add Tensor.add operator.add",
-                      POINTWISE_AS(add, shape_add) | CFX_NUMBERS | CFX_COMMUTES, GRAD(add, 0),
-                      .out = "out"};
+                      POINTWISE_IN(add, shape_add, CFX_IN(C32)) | CFX_NUMBERS | CFX_COMMUTES,
+                      GRAD(add, 0), .out = "out"};
 CFX_OP(add_Scalar) = {"aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", NULL,
-                      POINTWISE_AS(add, shape_add) | CFX_COMMUTES, GRAD(add, 0)};
+                      POINTWISE_IN(add, shape_add, CFX_IN(C32)) | CFX_COMMUTES, GRAD(add, 0)};
 CFX_OP(sub_Tensor) = {"aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
                       "torch.sub Tensor.sub operator.sub",
-                      POINTWISE_AS(sub, shape_sub) | CFX_NUMBERS, GRAD(sub, 0), .out = "out"};
+                      POINTWISE_IN(sub, shape_sub, CFX_IN(C32)) | CFX_NUMBERS, GRAD(sub, 0),
+                      .out = "out"};
 CFX_OP(sub_Scalar) = {"aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", NULL,
-                      POINTWISE_AS(sub, shape_sub), GRAD(sub, 0)};
+                      POINTWISE_IN(sub, shape_sub, CFX_IN(C32)), GRAD(sub, 0)};
 CFX_OP(rsub_Tensor) = {"aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
                        "torch.rsub Tensor.__rsub__", REVERSED, GRAD(rsub, 0),
                        .core = core_rsub_Tensor};
@@ -88,12 +89,13 @@ CFX_OP(subtract_Tensor) = {"aten::subtract.Tensor(Tensor self, Tensor other, *, 
                            ALIAS(sub_Tensor) | CFX_NUMBERS, .out = "out"};
 CFX_OP(subtract_Scalar) = {"aten::subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> "
                            "Tensor", NULL, ALIAS(sub_Scalar)};
-CFX_OP(mul_Tensor) = {"aten::mul.Tensor(Tensor self, Tensor other) -> Tensor",
-                      "torch.mul Tensor.mul operator.mul",
-                      POINTWISE(mul) | CFX_NUMBERS | CFX_COMMUTES, GRAD(mul, READ(0) | READ(1)),
-                      .out = "out"};
+CFX_OP(mul_Tensor) = {
+    "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor", "torch.mul Tensor.mul operator.mul",
+    POINTWISE_IN(mul, shape_pointwise, CFX_IN_STORED) | CFX_NUMBERS | CFX_COMMUTES,
+    GRAD(mul, READ(0) | READ(1)), .out = "out"};
 CFX_OP(mul_Scalar) = {"aten::mul.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                      POINTWISE(mul) | CFX_COMMUTES, GRAD(mul, 0)};
+                      POINTWISE_IN(mul, shape_pointwise, CFX_IN_STORED) | CFX_COMMUTES,
+                      GRAD(mul, 0)};
 CFX_OP(multiply_Tensor) = {"aten::multiply.Tensor(Tensor self, Tensor other) -> Tensor",
                            "torch.multiply Tensor.multiply", ALIAS(mul_Tensor) | CFX_NUMBERS,
                            .out = "out"};
@@ -304,7 +306,7 @@ static void view_positive(cfx_op_call *c) {
 }
 
 CFX_OP(neg) = {"aten::neg(Tensor self) -> Tensor", "torch.neg Tensor.neg operator.neg",
-               POINTWISE_AS(neg, shape_neg), GRAD(neg, 0)};
+               POINTWISE_IN(neg, shape_neg, CFX_IN(C32)), GRAD(neg, 0)};
 CFX_OP(negative) = {"aten::negative(Tensor self) -> Tensor", "torch.negative Tensor.negative",
                     ALIAS(neg)};
 CFX_OP(positive) = {"aten::positive(Tensor(a) self) -> Tensor(a)",
@@ -314,6 +316,6 @@ CFX_OP(reciprocal) = {"aten::reciprocal(Tensor self) -> Tensor",
                       "torch.reciprocal Tensor.reciprocal", POINTWISE(reciprocal),
                       GRAD(reciprocal, RESULT(0)), .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(abs) = {"aten::abs(Tensor self) -> Tensor", "torch.abs Tensor.abs operator.abs",
-               POINTWISE(abs), GRAD(abs, READ(0))};
+               POINTWISE_IN(abs, shape_pointwise, CFX_IN_FLOAT8 | CFX_IN(C32)), GRAD(abs, READ(0))};
 CFX_OP(absolute) = {"aten::absolute(Tensor self) -> Tensor", "torch.absolute Tensor.absolute",
                     ALIAS(abs)};

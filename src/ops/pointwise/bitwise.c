@@ -24,36 +24,40 @@ ROW(rshift, RULE_SAME, 1, 2, "rshift_cpu", HAS_INTS(rshift), .no_bool = true)
 
 CFX_OP(bitwise_and_Tensor) = {"aten::bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor",
                               "torch.bitwise_and Tensor.bitwise_and operator.and_",
-                              POINTWISE(bitwise_and) | CFX_COMMUTES};
+                              POINTWISE_IN(bitwise_and, shape_pointwise, CFX_IN_UINT) |
+                                  CFX_COMMUTES};
 CFX_OP(bitwise_and_Scalar) = {"aten::bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                              POINTWISE(bitwise_and) | CFX_COMMUTES};
+                              POINTWISE_IN(bitwise_and, shape_pointwise, CFX_IN_UINT) |
+                                  CFX_COMMUTES};
 CFX_OP(bitwise_and_Scalar_Tensor) = {
     "aten::bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", NULL,
-    POINTWISE(bitwise_and) | CFX_COMMUTES};
+    POINTWISE_IN(bitwise_and, shape_pointwise, CFX_IN_UINT) | CFX_COMMUTES};
 CFX_OP(__and___Tensor) = {"aten::__and__.Tensor(Tensor self, Tensor other) -> Tensor",
                           "Tensor.__and__", ALIAS(bitwise_and_Tensor)};
 CFX_OP(__and___Scalar) = {"aten::__and__.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
                           ALIAS(bitwise_and_Scalar)};
 CFX_OP(bitwise_or_Tensor) = {"aten::bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor",
                              "torch.bitwise_or Tensor.bitwise_or operator.or_",
-                             POINTWISE(bitwise_or) | CFX_COMMUTES};
+                             POINTWISE_IN(bitwise_or, shape_pointwise, CFX_IN_UINT) | CFX_COMMUTES};
 CFX_OP(bitwise_or_Scalar) = {"aten::bitwise_or.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                             POINTWISE(bitwise_or) | CFX_COMMUTES};
+                             POINTWISE_IN(bitwise_or, shape_pointwise, CFX_IN_UINT) | CFX_COMMUTES};
 CFX_OP(bitwise_or_Scalar_Tensor) = {
     "aten::bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", NULL,
-    POINTWISE(bitwise_or) | CFX_COMMUTES};
+    POINTWISE_IN(bitwise_or, shape_pointwise, CFX_IN_UINT) | CFX_COMMUTES};
 CFX_OP(__or___Tensor) = {"aten::__or__.Tensor(Tensor self, Tensor other) -> Tensor",
                          "Tensor.__or__", ALIAS(bitwise_or_Tensor)};
 CFX_OP(__or___Scalar) = {"aten::__or__.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
                          ALIAS(bitwise_or_Scalar)};
 CFX_OP(bitwise_xor_Tensor) = {"aten::bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor",
                               "torch.bitwise_xor Tensor.bitwise_xor operator.xor",
-                              POINTWISE(bitwise_xor) | CFX_COMMUTES};
+                              POINTWISE_IN(bitwise_xor, shape_pointwise, CFX_IN_UINT) |
+                                  CFX_COMMUTES};
 CFX_OP(bitwise_xor_Scalar) = {"aten::bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                              POINTWISE(bitwise_xor) | CFX_COMMUTES};
+                              POINTWISE_IN(bitwise_xor, shape_pointwise, CFX_IN_UINT) |
+                                  CFX_COMMUTES};
 CFX_OP(bitwise_xor_Scalar_Tensor) = {
     "aten::bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", NULL,
-    POINTWISE(bitwise_xor) | CFX_COMMUTES};
+    POINTWISE_IN(bitwise_xor, shape_pointwise, CFX_IN_UINT) | CFX_COMMUTES};
 CFX_OP(__xor___Tensor) = {"aten::__xor__.Tensor(Tensor self, Tensor other) -> Tensor",
                           "Tensor.__xor__", ALIAS(bitwise_xor_Tensor)};
 CFX_OP(__xor___Scalar) = {"aten::__xor__.Scalar(Tensor self, Scalar other) -> Tensor", NULL,

@@ -27,13 +27,15 @@ COMPARE2(gt, x > y)
 COMPARE2(ge, x >= y)
 
 CFX_OP(eq_Tensor) = {"aten::eq.Tensor(Tensor self, Tensor other) -> Tensor",
-                     "torch.eq Tensor.eq operator.eq", POINTWISE(eq) | CFX_COMMUTES};
+                     "torch.eq Tensor.eq operator.eq",
+                     POINTWISE_IN(eq, shape_pointwise, CFX_IN_STORED) | CFX_COMMUTES};
 CFX_OP(eq_Scalar) = {"aten::eq.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                     POINTWISE(eq) | CFX_COMMUTES};
+                     POINTWISE_IN(eq, shape_pointwise, CFX_IN_STORED) | CFX_COMMUTES};
 CFX_OP(ne_Tensor) = {"aten::ne.Tensor(Tensor self, Tensor other) -> Tensor",
-                     "torch.ne Tensor.ne operator.ne", POINTWISE(ne) | CFX_COMMUTES};
+                     "torch.ne Tensor.ne operator.ne",
+                     POINTWISE_IN(ne, shape_pointwise, CFX_IN_STORED) | CFX_COMMUTES};
 CFX_OP(ne_Scalar) = {"aten::ne.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
-                     POINTWISE(ne) | CFX_COMMUTES};
+                     POINTWISE_IN(ne, shape_pointwise, CFX_IN_STORED) | CFX_COMMUTES};
 CFX_OP(lt_Tensor) = {"aten::lt.Tensor(Tensor self, Tensor other) -> Tensor",
                      "torch.lt Tensor.lt operator.lt", POINTWISE(lt)};
 CFX_OP(lt_Scalar) = {"aten::lt.Scalar(Tensor self, Scalar other) -> Tensor", NULL, POINTWISE(lt)};
@@ -324,7 +326,8 @@ static void kernel_where(cfx_op_call *c) {
 }
 
 #define CHOOSES                                                                                    \
-    .shape = shape_where, .kernel = kernel_where, .dtypes = CFX_IN_ANY, .effects = CFX_LOOPS
+    .shape = shape_where, .kernel = kernel_where,                                                  \
+    .dtypes = CFX_IN_AS_IS | CFX_IN_FLOAT8 | CFX_IN(F8E8M0FNU) | CFX_IN(C32), .effects = CFX_LOOPS
 
 CFX_FAMILY(INDEX);
 CFX_OP(where_self) = {"aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",

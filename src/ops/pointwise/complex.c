@@ -154,8 +154,8 @@ CFX_OP(conj_physical) = {"aten::conj_physical(Tensor self) -> Tensor",
                          "torch.conj_physical Tensor.conj_physical",
                          .decompose = decompose_conj_physical, GRAD(conj, 0)};
 CFX_OP(_conj_physical) = {"aten::_conj_physical(Tensor self) -> Tensor",
-                          "torch._conj_physical Tensor._conj_physical", POINTWISE(conj),
-                          GRAD(conj, 0)};
+                          "torch._conj_physical Tensor._conj_physical",
+                          POINTWISE_IN(conj, shape_pointwise, CFX_IN(C32)), GRAD(conj, 0)};
 CFX_OP(is_conj) = {"aten::is_conj(Tensor self) -> bool", "torch.is_conj Tensor.is_conj",
                    .kernel = kernel_false};
 CFX_OP(is_neg) = {"aten::is_neg(Tensor self) -> bool", "torch.is_neg Tensor.is_neg",

@@ -7,9 +7,7 @@
 /* ---- dtypes ---------------------------------------------------------------------------------- */
 
 static cfx__iter_loop *loop_for(const pointwise_row *r, cfx_dtype d, cfx_dtype *as) {
-    if (unlikely(!cfx__dtype_is_computed(d)))
-        return NULL;
-    switch (d) {
+    switch (cfx__dtype_wide(d)) {
     case CFX_BOOL:
         if (r->b8)
             return *as = CFX_BOOL, r->b8;
@@ -62,13 +60,14 @@ bool pointwise_dtypes(cfx_op_call *c, const pointwise_row *r, cfx_dtype *compute
                       cfx_dtype *result) {
     int n = operand_count(c, r), common = common_float(c, n);
     cfx_dtype d = common < 0 ? arg_result_type(c, n) : (cfx_dtype)common, as;
-    if (r->rule == RULE_FLOAT && (cfx__dtype_is_int(d) || d == CFX_BOOL))
+    if (r->rule == RULE_FLOAT && (cfx__dtype_is_integral(d) || d == CFX_BOOL))
         d = CFX_F32;
     if (r->rule == RULE_DOUBLE)
         d = cfx__dtype_is_complex(d) ? CFX_C128 : CFX_F64;
     *compute = r->rule == RULE_TO_BOOL ? CFX_BOOL : d;
     *result = result_of(r->rule, d);
-    if (loop_for(r, *compute, &as))
+    bool taken = likely(cfx__dtype_is_computed(*compute)) || c->op->dtypes >> *compute & 1;
+    if (taken && loop_for(r, *compute, &as))
         return true;
     op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for '%s'", r->name,
                cfx__dtype_title(*compute));
@@ -164,7 +163,7 @@ static const cfx_tensor *boxed(box *b, cfx_value v) {
 /* Whether a lone number must become `d` before it is computed with in a wider dtype: 0.1 meets
  * halves as a half (but in sums and products), 300 meets bytes as 44. */
 static bool is_narrowed(const pointwise_row *r, cfx_dtype d) {
-    return cfx__dtype_is_half(d) ? !r->wide : cfx__dtype_is_int(d) && d != CFX_I64;
+    return cfx__dtype_is_half(d) ? !r->wide : cfx__dtype_is_integral(d) && d != CFX_I64;
 }
 
 static const cfx_tensor *narrowed(box *b, const cfx_tensor *t, cfx_dtype d) {

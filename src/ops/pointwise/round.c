@@ -38,14 +38,14 @@ static void shape_rounding(cfx_op_call *c) {
 }
 
 CFX_OP(ceil) = {"aten::ceil(Tensor self) -> Tensor", "torch.ceil Tensor.ceil",
-                POINTWISE_AS(ceil, shape_rounding), GRAD(zero, 0)};
+                POINTWISE_IN(ceil, shape_rounding, CFX_IN_UINT), GRAD(zero, 0)};
 CFX_OP(floor) = {"aten::floor(Tensor self) -> Tensor", "torch.floor Tensor.floor",
-                 POINTWISE_AS(floor, shape_rounding), GRAD(zero, 0)};
+                 POINTWISE_IN(floor, shape_rounding, CFX_IN_UINT), GRAD(zero, 0)};
 CFX_OP(trunc) = {"aten::trunc(Tensor self) -> Tensor", "torch.trunc Tensor.trunc",
-                 POINTWISE_AS(trunc, shape_rounding), GRAD(zero, 0)};
+                 POINTWISE_IN(trunc, shape_rounding, CFX_IN_UINT), GRAD(zero, 0)};
 CFX_OP(fix) = {"aten::fix(Tensor self) -> Tensor", "torch.fix Tensor.fix", ALIAS(trunc)};
 CFX_OP(round) = {"aten::round(Tensor self) -> Tensor", "torch.round Tensor.round",
-                 POINTWISE(round), GRAD(zero, 0)};
+                 POINTWISE_IN(round, shape_pointwise, CFX_IN_UINT), GRAD(zero, 0)};
 CFX_OP(round_decimals) = {"aten::round.decimals(Tensor self, *, int decimals) -> Tensor", NULL,
                           .shape = shape_round_decimals, .kernel = kernel_round_decimals,
                           .effects = CFX_POINTWISE, GRAD(zero, 0)};
@@ -77,8 +77,9 @@ static void shape_signbit(cfx_op_call *c) {
 
 CFX_OP(sign) = {"aten::sign(Tensor self) -> Tensor", "torch.sign Tensor.sign",
                 POINTWISE_AS(sign, shape_sign), GRAD(zero, 0)};
-CFX_OP(sgn) = {"aten::sgn(Tensor self) -> Tensor", "torch.sgn Tensor.sgn", POINTWISE(sgn),
-               GRAD(sgn, READ(0) | RESULT(0)), .core = core_sgn};
+CFX_OP(sgn) = {"aten::sgn(Tensor self) -> Tensor", "torch.sgn Tensor.sgn",
+               POINTWISE_IN(sgn, shape_pointwise, CFX_IN(C32)), GRAD(sgn, READ(0) | RESULT(0)),
+               .core = core_sgn};
 CFX_OP(signbit) = {"aten::signbit(Tensor self) -> Tensor", "torch.signbit Tensor.signbit",
                    POINTWISE_AS(signbit, shape_signbit)};
 
@@ -111,17 +112,20 @@ static void shape_real_question(cfx_op_call *c) {
 
 CFX_FAMILY(COMPARE);
 CFX_OP(isnan) = {"aten::isnan(Tensor self) -> Tensor", "torch.isnan Tensor.isnan",
-                 POINTWISE(isnan)};
+                 POINTWISE_IN(isnan, shape_pointwise, CFX_IN_STORED)};
 CFX_OP(isinf) = {"aten::isinf(Tensor self) -> Tensor", "torch.isinf Tensor.isinf",
-                 POINTWISE(isinf)};
+                 POINTWISE_IN(isinf, shape_pointwise, CFX_IN_UINT | CFX_IN(C32))};
 CFX_OP(isfinite) = {"aten::isfinite(Tensor self) -> Tensor", "torch.isfinite Tensor.isfinite",
-                    POINTWISE(isfinite), .core = core_isfinite};
+                    POINTWISE_IN(isfinite, shape_pointwise, CFX_IN_UINT | CFX_IN(C32)),
+                    .core = core_isfinite};
 CFX_OP(isreal) = {"aten::isreal(Tensor self) -> Tensor", "torch.isreal Tensor.isreal",
-                  POINTWISE(isreal)};
+                  POINTWISE_IN(isreal, shape_pointwise, CFX_IN_STORED)};
 CFX_OP(isposinf) = {"aten::isposinf(Tensor self) -> Tensor", "torch.isposinf Tensor.isposinf",
-                    POINTWISE_AS(isposinf, shape_real_question), .core = core_isposinf};
+                    POINTWISE_IN(isposinf, shape_real_question, CFX_IN_UINT),
+                    .core = core_isposinf};
 CFX_OP(isneginf) = {"aten::isneginf(Tensor self) -> Tensor", "torch.isneginf Tensor.isneginf",
-                    POINTWISE_AS(isneginf, shape_real_question), .core = core_isneginf};
+                    POINTWISE_IN(isneginf, shape_real_question, CFX_IN_UINT),
+                    .core = core_isneginf};
 
 /* ---- what is not a number -------------------------------------------------------------------- */
 
@@ -145,9 +149,14 @@ static void kernel_nan_to_num(cfx_op_call *c) {
 }
 
 CFX_OP(nan_to_num) = {"aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? "
-                      "neginf=None) -> Tensor", "torch.nan_to_num Tensor.nan_to_num",
-                      .shape = shape_pointwise, .kernel = kernel_nan_to_num,
-                      .row = &row_nan_to_num, .effects = CFX_POINTWISE, GRAD(nan_to_num, READ(0)),
+                      "neginf=None) -> Tensor",
+                      "torch.nan_to_num Tensor.nan_to_num",
+                      .shape = shape_pointwise,
+                      .kernel = kernel_nan_to_num,
+                      .row = &row_nan_to_num,
+                      .dtypes = CFX_IN_AS_IS | CFX_IN_SELF | CFX_IN_UINT,
+                      .effects = CFX_POINTWISE,
+                      GRAD(nan_to_num, READ(0)),
                       .core = core_nan_to_num};
 
 /* ---- mantissa and exponent ------------------------------------------------------------------- */

@@ -56,7 +56,7 @@ static void kernel_is_same_size(cfx_op_call *c) {
 }
 
 static void kernel_is_floating_point(cfx_op_call *c) {
-    c->result = cfx_bool(cfx__dtype_is_float(arg_tensor(c, 0)->dtype));
+    c->result = cfx_bool(cfx__dtype_is_floating(arg_tensor(c, 0)->dtype));
 }
 
 static void kernel_is_complex(cfx_op_call *c) {

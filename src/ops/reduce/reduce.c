@@ -323,7 +323,9 @@ void reduce_run_or_note(cfx_op_call *c, const reduction *r) {
 /* ---- what rows share ------------------------------------------------------------------------- */
 
 const reduce_loops *reducer_for(const reducer *r, cfx_dtype d, cfx_dtype *as) {
-    switch (d) {
+    if (!cfx__dtype_is_computed(d) && !(r->stored >> d & 1))
+        return NULL;
+    switch (cfx__dtype_wide(d)) {
     case CFX_BOOL:
         if (r->b8)
             return *as = CFX_BOOL, r->b8;

@@ -44,8 +44,8 @@ CFX_FAMILY(REDUCE);
 #define LOOPS(id) &id##_f32_loops, &id##_f64_loops, &id##_i64_loops
 #define BOTH(id) &id##_f32_both_loops, &id##_f64_both_loops, &id##_i64_both_loops
 
-static const reducer maxes = {LOOPS(max), &max_b8_loops, .name = "amax_cpu"};
-static const reducer mins = {LOOPS(min), &min_b8_loops, .name = "amin_cpu"};
+static const reducer maxes = {LOOPS(max), &max_b8_loops, .name = "max_values_cpu"};
+static const reducer mins = {LOOPS(min), &min_b8_loops, .name = "min_values_cpu"};
 static const reducer argmaxes = {LOOPS(argmax), .name = "argmax_cpu"};
 static const reducer argmins = {LOOPS(argmin), .name = "argmin_cpu"};
 static const reducer max_dims = {BOTH(argmax), .name = "max_cpu"};

@@ -112,17 +112,23 @@ MEAN(c128, c128_t, c128_t)
 #define COMPLEX_(id) .c64 = &id##_c64_loops, .c128 = &id##_c128_loops
 
 /* the sum of bools is their count */
-static const reducer sums = {REAL_(sum), &sum_i64_loops, &count_b8_loops, COMPLEX_(sum),
-                             .name = "sum_cpu"};
-static const reducer nansums = {REAL_(nansum), &sum_i64_loops, .name = "nansum_cpu"};
-static const reducer means = {REAL_(mean), COMPLEX_(mean), .name = "mean_cpu"};
-static const reducer prods = {REAL_(prod), &prod_i64_loops, COMPLEX_(prod), .name = "prod_cpu"};
-static const reducer counts = {REAL_(count), &count_i64_loops, &count_b8_loops, COMPLEX_(count),
-                               .name = "count_nonzero_cpu"};
-static const reducer anys = {REAL_(any), &any_i64_loops, &any_b8_loops, COMPLEX_(any),
-                             .name = "or_cpu"};
-static const reducer alls = {REAL_(all), &all_i64_loops, &all_b8_loops, COMPLEX_(all),
-                             .name = "and_cpu"};
+static const reducer sums = {REAL_(sum),    &sum_i64_loops,    &count_b8_loops,
+                             COMPLEX_(sum), .name = "sum_cpu", .stored = CFX_IN_UINT};
+static const reducer nansums = {REAL_(nansum), &sum_i64_loops, .name = "nansum_cpu",
+                                .stored = CFX_IN_UINT};
+static const reducer means = {REAL_(mean), COMPLEX_(mean), .name = "sum_cpu"};
+static const reducer prods = {REAL_(prod), &prod_i64_loops, COMPLEX_(prod), .name = "prod_out_cpu",
+                              .stored = CFX_IN_UINT};
+static const reducer counts = {REAL_(count),
+                               &count_i64_loops,
+                               &count_b8_loops,
+                               COMPLEX_(count),
+                               .name = "nonzero_count_cpu",
+                               .stored = CFX_IN(C32)};
+static const reducer anys = {REAL_(any),    &any_i64_loops,   &any_b8_loops,
+                             COMPLEX_(any), .name = "or_cpu", .stored = CFX_IN_STORED};
+static const reducer alls = {REAL_(all),    &all_i64_loops,    &all_b8_loops,
+                             COMPLEX_(all), .name = "and_cpu", .stored = CFX_IN_STORED};
 
 /* What the arguments of a reduction are, by their number in the schema; -1 where there is none. */
 typedef struct {
@@ -157,11 +163,11 @@ static bool row_dtypes(cfx_op_call *c, const sum_row *r, cfx_dtype *in, cfx_dtyp
     switch (r->kind) {
     case LIKE_SUM:
         *in = given ? arg_dtype(c, r->dtype, d) : d;
-        *out = !given && (d == CFX_BOOL || cfx__dtype_is_int(d)) ? CFX_I64 : *in;
+        *out = !given && (d == CFX_BOOL || cfx__dtype_is_integral(d)) ? CFX_I64 : *in;
         return true;
     case LIKE_MEAN:
         *in = *out = given ? arg_dtype(c, r->dtype, d) : d;
-        if (cfx__dtype_is_float(*out) || cfx__dtype_is_complex(*out))
+        if (cfx__dtype_is_floating(*out) || cfx__dtype_is_complex(*out))
             return true;
         op_fail(c,
                 "mean(): could not infer output dtype. %s dtype must be either a floating point or "
@@ -219,7 +225,7 @@ static void kernel_sum(cfx_op_call *c) {
 }
 
 #define SUM(id, ...)                                                                               \
-    .shape = shape_sum, .kernel = kernel_sum, .effects = CFX_LOOPS,                                \
+    .shape = shape_sum, .kernel = kernel_sum, .dtypes = CFX_IN_SELF, .effects = CFX_LOOPS,         \
     .row = &(const sum_row) { &id, __VA_ARGS__ }
 
 CFX_OP(sum) = {"aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",

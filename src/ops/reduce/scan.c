@@ -151,11 +151,12 @@ typedef struct {
 } scan_row;
 
 static cfx__parallel_fn *scan_for(cfx_op_call *c, const scan_row *r, cfx_dtype d) {
-    cfx__parallel_fn *f = d == CFX_F64                        ? r->f64
-                       : d == CFX_C64                      ? r->c64
-                       : d == CFX_C128                     ? r->c128
-                       : d == CFX_F32 || cfx__dtype_is_half(d) ? r->f32
-                                                         : r->i64;
+    cfx__parallel_fn *f = !cfx__dtype_is_computed(d)              ? NULL
+                          : d == CFX_F64                          ? r->f64
+                          : d == CFX_C64                          ? r->c64
+                          : d == CFX_C128                         ? r->c128
+                          : d == CFX_F32 || cfx__dtype_is_half(d) ? r->f32
+                                                                  : r->i64;
     if (!f)
         op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for '%s'", r->name,
                    cfx__dtype_title(d));
@@ -169,7 +170,7 @@ static void shape_scan(cfx_op_call *c) {
     if (arg_dim(c, 1, x->ndim) < 0)
         return;
     if (r->dtype)
-        d = arg_dtype(c, 2, d == CFX_BOOL || cfx__dtype_is_int(d) ? CFX_I64 : d);
+        d = arg_dtype(c, 2, d == CFX_BOOL || cfx__dtype_is_integral(d) ? CFX_I64 : d);
     if (!scan_for(c, r, d))
         return;
     out_new(c, 0, d, x->ndim, x->shape);
@@ -199,7 +200,9 @@ static void kernel_scan(cfx_op_call *c) {
 
 #define SCAN(...)                                                                                  \
     .shape = shape_scan, .kernel = kernel_scan,                                                    \
-    .dtypes = CFX_IN_NUMBER | CFX_IN(C64) | CFX_IN(C128), .row = &(const scan_row) { __VA_ARGS__ }
+    .dtypes = CFX_IN_NUMBER | CFX_IN(C64) | CFX_IN(C128) | CFX_IN_SELF, .row = &(const scan_row) { \
+        __VA_ARGS__                                                                                \
+    }
 #define REAL_(id) id##_f32_run, id##_f64_run
 
 CFX_OP(cumsum) = {"aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",

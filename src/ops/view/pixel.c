@@ -178,13 +178,16 @@ static void grad_pixel_unshuffle(cfx_back *b) {
 
 CFX_OP(pixel_shuffle) = {"aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor",
                          "torch.nn.functional.pixel_shuffle torch.pixel_shuffle",
-                         .shape = shape_pixel_shuffle, .kernel = kernel_pixel_shuffle,
-                         .dtypes = CFX_IN_ANY, GRAD(pixel_shuffle, 0), .core = core_pixel_shuffle};
+                         .shape = shape_pixel_shuffle,
+                         .kernel = kernel_pixel_shuffle,
+                         GRAD(pixel_shuffle, 0),
+                         .core = core_pixel_shuffle};
 CFX_OP(pixel_unshuffle) = {"aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor",
                            "torch.nn.functional.pixel_unshuffle torch.pixel_unshuffle",
-                           .shape = shape_pixel_unshuffle, .kernel = kernel_pixel_unshuffle,
-                           .dtypes = CFX_IN_ANY,
-                           GRAD(pixel_unshuffle, 0), .core = core_pixel_unshuffle};
+                           .shape = shape_pixel_unshuffle,
+                           .kernel = kernel_pixel_unshuffle,
+                           GRAD(pixel_unshuffle, 0),
+                           .core = core_pixel_unshuffle};
 static void grad_channel_shuffle(cfx_back *b) {
     const int64_t groups = back_int(b, 1);
     back_give(b, 0, cfx_channel_shuffle(b->gout[0], back_arg(b, 0)->shape[1] / groups));
@@ -193,14 +196,17 @@ static void grad_channel_shuffle(cfx_back *b) {
 CFX_FAMILY(VIEW);
 CFX_OP(channel_shuffle) = {"aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor",
                            "torch.nn.functional.channel_shuffle torch.channel_shuffle",
-                           .shape = shape_channel_shuffle, .kernel = kernel_channel_shuffle,
-                           .dtypes = CFX_IN_ANY,
-                           GRAD(channel_shuffle, 0), .core = core_channel_shuffle};
+                           .shape = shape_channel_shuffle,
+                           .kernel = kernel_channel_shuffle,
+                           GRAD(channel_shuffle, 0),
+                           .core = core_channel_shuffle};
 CFX_OP(native_channel_shuffle) = {
     "aten::native_channel_shuffle(Tensor self, SymInt groups) -> Tensor",
-    "torch.native_channel_shuffle", .shape = shape_channel_shuffle,
+    "torch.native_channel_shuffle",
+    .shape = shape_channel_shuffle,
     .kernel = kernel_channel_shuffle,
-    .dtypes = CFX_IN_ANY, GRAD(channel_shuffle, 0), .core = core_channel_shuffle};
+    GRAD(channel_shuffle, 0),
+    .core = core_channel_shuffle};
 
 /* ---- im2col and col2im ----------------------------------------------------------------------- */
 

@@ -375,14 +375,22 @@ static void grad_triangle(cfx_back *b) {
     back_give(b, 0, tensor_of(cfx_op_do(b->op, b->gout[0], b->args[1])));
 }
 
-CFX_OP(tril) = {"aten::tril(Tensor self, SymInt diagonal=0) -> Tensor", "torch.tril Tensor.tril",
-                .shape = shape_triangle, .kernel = kernel_triangle,
-                .dtypes = CFX_IN_ANY, .effects = CFX_CONTIGUOUS_ARGS,
-                GRAD(triangle, 0), .core = core_tril};
-CFX_OP(triu) = {"aten::triu(Tensor self, SymInt diagonal=0) -> Tensor", "torch.triu Tensor.triu",
-                .shape = shape_triangle, .kernel = kernel_triangle,
-                .dtypes = CFX_IN_ANY, .effects = CFX_CONTIGUOUS_ARGS,
-                GRAD(triangle, 0), .core = core_triu};
+CFX_OP(tril) = {"aten::tril(Tensor self, SymInt diagonal=0) -> Tensor",
+                "torch.tril Tensor.tril",
+                .shape = shape_triangle,
+                .kernel = kernel_triangle,
+                .dtypes = CFX_IN_AS_IS | CFX_IN(C32),
+                .effects = CFX_CONTIGUOUS_ARGS,
+                GRAD(triangle, 0),
+                .core = core_tril};
+CFX_OP(triu) = {"aten::triu(Tensor self, SymInt diagonal=0) -> Tensor",
+                "torch.triu Tensor.triu",
+                .shape = shape_triangle,
+                .kernel = kernel_triangle,
+                .dtypes = CFX_IN_AS_IS | CFX_IN(C32),
+                .effects = CFX_CONTIGUOUS_ARGS,
+                GRAD(triangle, 0),
+                .core = core_triu};
 
 /* ---- diagonals ------------------------------------------------------------------------------- */
 
