@@ -127,19 +127,22 @@ static void rouse(helper *h) {
     pthread_mutex_unlock(&h->lock);
 }
 
+/* It may have run others since. */
+static bool has_run(helper *h, unsigned turn) { return (int)(atomic_load(&h->done) - turn) >= 0; }
+
 /* Waits until a helper has run as many regions as `turn` says. */
 static void await(helper *h, unsigned turn) {
     const int64_t start = now_ns();
     do {
         for (int i = 0; i < 64; i++) {
-            if (atomic_load_explicit(&h->done, memory_order_acquire) == turn)
+            if (has_run(h, turn))
                 return;
             relax();
         }
     } while (now_ns() - start < SPIN_END_NS);
     pthread_mutex_lock(&h->lock);
     atomic_fetch_add(&h->awaited, 1);
-    while (atomic_load(&h->done) != turn)
+    while (!has_run(h, turn))
         pthread_cond_wait(&h->finished, &h->lock);
     atomic_fetch_sub(&h->awaited, 1);
     pthread_mutex_unlock(&h->lock);
