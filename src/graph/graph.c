@@ -50,36 +50,6 @@ static void take_back(cfx_graph *g) {
         }
 }
 
-static void drop_tree(cfx_graph *g) {
-    if (g->tree) {
-        cfx_value_drop(g->tree->names);
-        cfx_value_drop(g->tree->in_spec);
-        cfx_value_drop(g->tree->out_spec);
-    }
-    cfx__free(g->tree);
-    g->tree = NULL;
-}
-
-void cfx_graph_set_tree(cfx_graph *g, cfx_value names, cfx_value in_spec, cfx_value out_spec) {
-    if (!cfx__graph_given(g))
-        return;
-    bool flat = names.tag == CFX_TAG_NONE;
-    if (!flat && (names.tag != CFX_TAG_LIST || in_spec.tag != CFX_TAG_TUPLE)) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
-                 "a tree of arguments is a list of names and a tuple of what they hold, not %s and "
-                 "%s",
-                 cfx_value_type_name(names), cfx_value_type_name(in_spec));
-        return;
-    }
-    cfx__graph_tree *tree = flat ? NULL : cfx__alloc(sizeof *tree);
-    if (tree)
-        *tree = (cfx__graph_tree){cfx_value_keep(names), cfx_value_keep(in_spec),
-                            cfx_value_keep(out_spec)};
-    drop_tree(g);
-    g->tree = tree;
-    g->version++;
-}
-
 static void graph_free(void *p) {
     cfx_graph *g = p;
     if (g->lent)
@@ -101,7 +71,7 @@ static void graph_free(void *p) {
     for (size_t i = 0; i < g->subgraphs.len; i++)
         cfx_drop(g->subgraphs.data[i].graph);
     VEC_FREE(g->subgraphs);
-    drop_tree(g);
+    cfx__graph_drop_tree(g);
     VEC_FREE(g->made);
     cfx_value_drop(g->no_args);
     cfx_value_drop(g->no_kwargs);

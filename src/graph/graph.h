@@ -190,6 +190,14 @@ void cfx__graph_settle(cfx_graph *g);
 /* Erases nodes that no one uses and that need not stay, last first. Returns how many. */
 int cfx__graph_sweep(cfx_graph *g, bool (*stays)(const cfx_node *n));
 
+/* Forgets the tree. And what it says: whether arguments are told apart by position and by name, and
+ * what argument number i has to look like (None: not known). */
+void cfx__graph_drop_tree(cfx_graph *g);
+bool cfx__graph_tree_by_name(const cfx__graph_tree *t);
+cfx_value cfx__graph_tree_spec(const cfx__graph_tree *t, int64_t i);
+/* What a graph takes, by its placeholders or its tree; the caller owns it (cfx__signature_free). */
+cfx__signature *cfx__graph_signature(const cfx_graph *g);
+
 /* The branch called so, or NULL; adds one, which g keeps. */
 cfx_graph *cfx__graph_subgraph(const cfx_graph *g, const char *name);
 void cfx__graph_add_subgraph(cfx_graph *g, const char *name, cfx_graph *sub);

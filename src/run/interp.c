@@ -19,6 +19,10 @@ void cfx__run_note(const cfx_node *n) {
 
 static cfx_value next_input(cfx_interp *it, const char *name, cfx_args a) {
     cfx__run *r = it->own_;
+    const cfx_value *named =
+        r->inputs.kw ? cfx_dict_find(r->inputs.kw, cfx_string_value(name)) : NULL;
+    if (named && name[0] == '*') /* what stands for all of them: the graph is being traced */
+        return *named;
     if (name[0] == '*' && name[1] == '*') {
         cfx_dict *rest = cfx_dict_new();
         for (int64_t i = 0; r->inputs.kw && i < r->inputs.kw->len; i++)
@@ -32,11 +36,8 @@ static cfx_value next_input(cfx_interp *it, const char *name, cfx_args a) {
     }
     if (r->next < r->inputs.n)
         return r->inputs.v[r->next++];
-    if (r->inputs.kw) {
-        const cfx_value *v = cfx_dict_find(r->inputs.kw, cfx_string_value(name));
-        if (v)
-            return *v;
-    }
+    if (named)
+        return *named;
     if (a.n)
         return a.v[0];
     cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
@@ -50,7 +51,7 @@ static cfx_value placeholder(cfx_interp *it, cfx_target t, cfx_args a) {
 
 static cfx_value get_attr(cfx_interp *it, cfx_target t, cfx_args a) {
     (void)a;
-    cfx_value v = cfx__module_read((cfx_site){0}, it->module, t.name);
+    cfx_value v = cfx_attr_value_from((cfx_site){0}, it->module, t.name);
     if (cfx_is_bad(v)) {
         cfx_clear();
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "Node referenced nonexistent target %s", t.name);

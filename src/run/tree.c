@@ -2,23 +2,6 @@
  * for the result. Start at cfx__run_tree_inputs. */
 #include "run.h"
 
-/* Whether a spec is (by position, by name), as exported modules have it. */
-static bool by_name_too(cfx_value spec) {
-    return cfx_as_list(spec)->len == 2 && cfx_as_list(spec)->items[0].tag == CFX_TAG_TUPLE &&
-           cfx_as_list(spec)->items[1].tag == CFX_TAG_DICT;
-}
-
-/* What an argument has to look like. */
-static cfx_value spec_of(cfx_value spec, int64_t i) {
-    if (!by_name_too(spec))
-        return i < cfx_as_list(spec)->len ? cfx_as_list(spec)->items[i] : cfx_none();
-    const cfx_list *first = cfx_as_list(cfx_as_list(spec)->items[0]);
-    const cfx_dict *rest = cfx_as_dict(cfx_as_list(spec)->items[1]);
-    return i < first->len               ? first->items[i]
-           : i - first->len < rest->len ? rest->entries[i - first->len].value
-                                        : cfx_none();
-}
-
 static bool take_apart(const char *name, cfx_value spec, cfx_value v, cfx_list *flat) {
     if (cfx_is_none(spec)) {
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
@@ -42,24 +25,14 @@ static bool take_apart(const char *name, cfx_value spec, cfx_value v, cfx_list *
 }
 
 bool cfx__run_tree_inputs(const cfx_graph *g, cfx_args a, cfx_list *flat) {
-    const cfx_list *names = cfx_as_list(g->tree->names);
-    for (int64_t i = 0; i < names->len; i++) {
-        const char *name = cfx_text(names->items[i]);
-        const cfx_value *v = i < a.n ? &a.v[i] : a.kw ? cfx_dict_find(a.kw, names->items[i]) : NULL;
-        if (!v) {
-            cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
-                     "forward() missing 1 required positional argument: '%s'", name);
-            return false;
-        }
-        if (!take_apart(name, spec_of(g->tree->in_spec, i), *v, flat))
-            return false;
-    }
-    if (a.n <= names->len)
-        return true;
-    cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
-             "forward() takes %lld positional arguments but %d were given",
-             (long long)names->len + 1, a.n + 1);
-    return false;
+    cfx__signature *s = cfx__graph_signature(g);
+    cfx_value *bound = cfx__alloc((size_t)s->n * sizeof *bound + 1);
+    bool fine = cfx__signature_bind(s, (cfx_site){0}, "forward", true, a, bound);
+    for (int i = 0; i < s->n && fine; i++)
+        fine = take_apart(s->params[i].name, cfx__graph_tree_spec(g->tree, i), bound[i], flat);
+    cfx__free(bound);
+    cfx__signature_free(s);
+    return fine;
 }
 
 cfx_value cfx__run_tree_result(const cfx_graph *g, cfx_value v) {

@@ -254,8 +254,7 @@ static void take(taking *t, const char *name, const char *source, cfx_value v, c
 }
 
 /* What argument number i is called, or the one given by keyword. */
-static const char *argument_name(const cfx_module *m, int64_t i) {
-    const cfx__signature *s = m->own_->signature;
+static const char *argument_name(const cfx__signature *s, int64_t i) {
     for (int k = 0; s && k < s->n; k++)
         if (s->params[k].kind == CFX__VAR_ARGS && i >= k)
             return cfx__text_format("%s_%lld", s->params[k].name, (long long)(i - k));
@@ -269,11 +268,14 @@ static void take_argument(taking *t, cfx_value dynamic, const char *name, cfx_va
 }
 
 static void take_arguments(taking *t, cfx_value args, cfx_value kwargs, cfx_value dynamic) {
+    cfx__signature *made;
+    const cfx__signature *s = cfx__root_signature(t->e->root, &made);
     for (int64_t i = 0; i < cfx_as_list(args)->len; i++)
-        take_argument(t, dynamic, argument_name(t->e->root, i), cfx_as_list(args)->items[i]);
+        take_argument(t, dynamic, argument_name(s, i), cfx_as_list(args)->items[i]);
     for (int64_t i = 0; i < cfx_as_dict(kwargs)->len; i++)
         take_argument(t, dynamic, cfx_text(cfx_as_dict(kwargs)->entries[i].key),
                       cfx_as_dict(kwargs)->entries[i].value);
+    cfx__signature_free(made);
 }
 
 /* The caller's inputs as placeholders; args and kwargs of fake tensors in their place. */

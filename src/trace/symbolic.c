@@ -106,19 +106,18 @@ static cfx_value flat_result(cfx__tracer *t, const cfx__signature *s, cfx_value 
     return leaves;
 }
 
-static bool trace_root(cfx__tracer *t) {
-    const cfx__signature *s = t->root->own_->signature;
-    if (!s || s->n > CFX_MAX_ARGS) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "%s has no signature that could be traced",
-                 t->root->type);
-        return false;
-    }
-    cfx_value values[CFX_MAX_ARGS];
+static cfx_value call_root(cfx__tracer *t, const cfx__signature *s) {
+    cfx_value v = cfx_bad(), *values = cfx__alloc((size_t)s->n * sizeof *values + 1);
     for (int i = 0; i < s->n; i++)
         values[i] = root_argument(t, &s->params[i]);
-    if (!cfx_ok())
-        return false;
-    cfx_value result = cfx__module_call_bound((cfx_site){0}, t->root, values);
+    if (cfx_ok())
+        v = cfx__root_call(t->root, s, values);
+    cfx__free(values);
+    return v;
+}
+
+static bool trace_signature(cfx__tracer *t, const cfx__signature *s) {
+    cfx_value result = call_root(t, s);
     if (!cfx_ok() || cfx_is_bad(result))
         return false;
     cfx_value spec = tree_of(t, s);
@@ -129,6 +128,17 @@ static bool trace_root(cfx__tracer *t) {
     if (n->graph && s->returns)
         cfx_node_set_type(n, s->returns);
     return n->graph != NULL;
+}
+
+static bool trace_root(cfx__tracer *t) {
+    cfx__signature *made;
+    const cfx__signature *s = cfx__root_signature(t->root, &made);
+    if (!s)
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "%s has no signature that could be traced",
+                 t->root->type);
+    bool fine = s && trace_signature(t, s);
+    cfx__signature_free(made);
+    return fine;
 }
 
 cfx_graph *cfx_trace(cfx_tracer *config, cfx_module *root) {

@@ -42,17 +42,17 @@ cfx_value cfx_tree_flatten(cfx_value tree, cfx_list *leaves) {
     return map_leaves(tree, take_leaf, leaves);
 }
 
-static int64_t count_leaves(cfx_value spec) {
+int64_t cfx__tree_leaves(cfx_value spec) {
     if (!is_branch(spec))
         return 1;
     int64_t n = 0;
     if (spec.tag == CFX_TAG_DICT) {
         for (int64_t i = 0; i < spec.dict_->len; i++)
-            n += count_leaves(spec.dict_->entries[i].value);
+            n += cfx__tree_leaves(spec.dict_->entries[i].value);
         return n;
     }
     for (int64_t i = 0; i < spec.list_->len; i++)
-        n += count_leaves(spec.list_->items[i]);
+        n += cfx__tree_leaves(spec.list_->items[i]);
     return n;
 }
 
@@ -65,7 +65,7 @@ static cfx_value give_leaf(void *next, cfx_value leaf) {
 cfx_value cfx_tree_unflatten(cfx_value spec, const cfx_list *leaves) {
     if (cfx_is_bad(spec))
         return spec;
-    int64_t want = count_leaves(spec), got = leaves ? leaves->len : 0;
+    int64_t want = cfx__tree_leaves(spec), got = leaves ? leaves->len : 0;
     if (want != got) {
         size_t mark = cfx_scope_open();
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},

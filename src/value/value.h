@@ -65,6 +65,9 @@ bool cfx__value_nest_in(cfx_obj *into, cfx_value v);
 /* A list of n times None with one count, which the caller owns. */
 cfx_list *cfx__list_alloc(int64_t n);
 
+/* The number of leaves that a tree or its spec has. */
+int64_t cfx__tree_leaves(cfx_value spec);
+
 /* ---- frozen values -------------------------------------------------------------------------- */
 
 /* cfx_obj.flags of lists and dicts that a graph holds: they never change, and hold no container
