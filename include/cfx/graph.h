@@ -57,9 +57,9 @@ CFX_API cfx_node *cfx_graph_create(cfx_graph *g, cfx_opcode op, cfx_target targe
                                    cfx_value kwargs, const char *name, const char *type);
 /* A call in one line, as Python writes it: cfx_graph_call(g, "torch.add", x, 1, CFX_KW(alpha, 2)).
  * The target is a function ("torch.add", "operator.add", "getattr"), an overload
- * ("aten.add.Tensor") or a method ("Tensor.relu"). An unknown name below torch or operator is an
- * error that tells the nearest ones; names of other libraries and of torch.ops are taken as they
- * are. */
+ * ("aten.add.Tensor") or a method ("Tensor.relu"). An unknown name below torch, operator,
+ * aten or Tensor is an error that tells the nearest ones; names of other libraries and of torch.ops
+ * are taken as they are. */
 CFX_API cfx_node *cfx_graph_call_from(cfx_site at, cfx_graph *g, const char *target, cfx_args args);
 #define cfx_graph_call(g, target, ...)                                                             \
     cfx_graph_call_from(CFX_HERE, g, target, CFX_ARGS(__VA_ARGS__))

@@ -40,7 +40,8 @@ typedef struct cfx_interp {
     cfx_value (*call_module)(struct cfx_interp *it, cfx_target t, cfx_args a);
     cfx_value (*output)(struct cfx_interp *it, cfx_target t, cfx_args a);
     cfx_dict *given;    /* values for some nodes, by name: they are not run. NULL: none */
-    bool keep_values;   /* do not free values after their last use */
+    bool keep_values;   /* values are not freed after their last use; the graph keeps them until
+                           its next run that does so: cfx_interp_value */
     void *user;
     cfx_node *node;     /* the node being run */
     struct cfx__run *own_;
@@ -50,8 +51,13 @@ typedef struct cfx_interp {
  * "While executing %relu ...", its module path and source line. */
 CFX_API cfx_value cfx_run_from(cfx_site at, cfx_interp *it, cfx_args args);
 #define cfx_run(it, ...) cfx_run_from(CFX_HERE, it, CFX_ARGS(__VA_ARGS__))
-/* The value of a node during a run, borrowed; None when it has none (yet, or any more). */
+/* The value of a node during a run, or of the last one with keep_values; borrowed. None when it has
+ * none (yet, or any more). */
 CFX_API cfx_value cfx_interp_value(cfx_interp *it, const cfx_node *n);
+/* interpreter.boxed_run(list): the inputs are taken out of the list, one for each placeholder, so
+ * that one which nobody else holds is freed after its last use. Scope. */
+CFX_API cfx_value cfx_run_boxed_from(cfx_site at, cfx_interp *it, cfx_value inputs);
+#define cfx_run_boxed(it, inputs) cfx_run_boxed_from(CFX_HERE, it, inputs)
 
 /* What each slot does where it is empty. */
 CFX_API cfx_value cfx_interp_run_node(cfx_interp *it, cfx_node *n);

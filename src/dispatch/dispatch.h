@@ -112,8 +112,9 @@ cfx_args cfx__dispatch_args_split(cfx_args a);
  * message, where none does. The in-place form, where the target's name ends in _ and is no
  * function's own. */
 cfx_op *cfx__dispatch_resolve(cfx_site at, cfx_target t, cfx_args a, cfx_value *bound);
-/* Whether one of the arguments, or of the keywords among them, is bad. */
-bool cfx__dispatch_args_bad(cfx_args a);
+/* Whether a call cannot go on: one of the arguments, or of the keywords among them, is bad, or a
+ * keyword is there twice, which is an error. */
+bool cfx__dispatch_args_bad(cfx_site at, cfx_args a);
 /* Calls an overload with arguments bound already (one for each of the schema's); scope. */
 cfx_value cfx__op_call_bound(cfx_site at, cfx_op *op, cfx_value *args);
 /* What the value room asks (later.h): repr() of tensors, operators, nodes and modules; t[i]. */

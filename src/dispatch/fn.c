@@ -18,10 +18,22 @@ cfx_args cfx__dispatch_args_split(cfx_args a) {
     return (cfx_args){n, a.v, kw};
 }
 
-bool cfx__dispatch_args_bad(cfx_args a) {
+/* A keyword that is bad, or called like one before it. */
+static bool keyword_is_bad(cfx_site at, cfx_args a, int i) {
+    const cfx_keyword *k = cfx_as_keyword(a.v[i]);
+    while (i-- > 0)
+        if (a.v[i].tag == CFX_TAG_KEYWORD &&
+            !strcmp(cfx_as_keyword(a.v[i])->name->text, k->name->text)) {
+            cfx_fail(CFX_TYPE_ERROR, at, "keyword argument repeated: %s", k->name->text);
+            return true;
+        }
+    return cfx_is_bad(k->value);
+}
+
+bool cfx__dispatch_args_bad(cfx_site at, cfx_args a) {
     for (int i = 0; i < a.n; i++)
         if (a.v[i].tag == CFX_TAG_BAD ||
-            (a.v[i].tag == CFX_TAG_KEYWORD && cfx_is_bad(cfx_as_keyword(a.v[i])->value)))
+            (a.v[i].tag == CFX_TAG_KEYWORD && keyword_is_bad(at, a, i)))
             return true;
     return false;
 }
@@ -157,7 +169,7 @@ static cfx_value call_target(cfx_site at, cfx_target t, cfx_args a, bool inplace
 
 static cfx_value call_fn(cfx_site at, const cfx_fn *fn, const char *name, cfx_args a,
                          bool inplace) {
-    if (unlikely(cfx__dispatch_args_bad(a)))
+    if (unlikely(cfx__dispatch_args_bad(at, a)))
         return cfx_bad();
     size_t mark = cfx_scope_open();
     a = cfx__dispatch_args_split(a);
@@ -241,7 +253,7 @@ cfx_target cfx_target_named(const char *text) {
 }
 
 cfx_value cfx_op_do_from(cfx_site at, cfx_op *op, cfx_args a) {
-    if (cfx__dispatch_args_bad(a))
+    if (cfx__dispatch_args_bad(at, a))
         return cfx_bad();
     cfx__op_info *info = cfx__op_info_of(op);
     if (!info)
@@ -270,7 +282,16 @@ cfx_value cfx_op_do_from(cfx_site at, cfx_op *op, cfx_args a) {
 
 /* ---- modes ----------------------------------------------------------------------------------- */
 
+static bool has_handler(const cfx_mode *m) {
+    if (!m || !m->handle)
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "a mode needs a function that handles calls, %s",
+                 m ? "and its .handle is NULL" : "not NULL");
+    return m && m->handle;
+}
+
 void cfx_function_mode_push(cfx_mode *m) {
+    if (!has_handler(m))
+        return;
     cfx__dispatch *d = cfx__dispatcher();
     m->below_ = d->function_modes;
     m->dispatch_ = false;
@@ -284,6 +305,8 @@ void cfx_function_mode_pop(void) {
 }
 
 void cfx_dispatch_mode_push(cfx_mode *m) {
+    if (!has_handler(m))
+        return;
     cfx__dispatch *d = cfx__dispatcher();
     m->below_ = d->dispatch_modes;
     m->dispatch_ = true;
@@ -301,7 +324,7 @@ cfx_value cfx_mode_forward(cfx_mode *self, cfx_target t, cfx_args a) {
     if (self->dispatch_) { /* function modes have seen this call already */
         cfx_value bound[CFX_MAX_ARGS];
         cfx__op_info *info = cfx__op_info_of(t.op);
-        if (!info || cfx__dispatch_args_bad(a) ||
+        if (!info || cfx__dispatch_args_bad(d->at, a) ||
             !cfx__bind(info->schema, d->at, a, CFX__BIND_NUMBERS, bound))
             return cfx_bad();
         return cfx__op_call_bound(d->at, t.op, bound);

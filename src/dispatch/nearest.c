@@ -28,30 +28,60 @@ static const char *last_part(const char *name) {
     return dot ? dot + 1 : name;
 }
 
-const char *cfx__dispatch_nearest(const char *name) {
+/* The nearest so far, best first. */
+typedef struct {
+    int n;
     struct {
         const char *text;
         int far;
-    } best[MOST] = {{0}};
+    } best[MOST];
+} nearest;
+
+static void consider(nearest *near, const char *text, int far) {
+    int at = near->n < MOST ? near->n++ : MOST;
+    for (; at > 0 && near->best[at - 1].far > far; at--)
+        if (at < MOST)
+            near->best[at] = near->best[at - 1];
+    if (at < MOST) {
+        near->best[at].text = text;
+        near->best[at].far = far;
+    }
+}
+
+static void consider_spellings(nearest *near, const char *name) {
     const char *last = last_part(name), *s;
-    int most = (int)strlen(last) / 3 + 1, n = 0;
+    int most = (int)strlen(last) / 3 + 1;
+    size_t module = (size_t)(last - name);
     for (int i = 0; (s = cfx__spelling_at(i)); i++) {
-        size_t module = (size_t)(last - name);
         bool same_module = !strncmp(s, name, module) && last_part(s) == s + module;
         int far = distance(last, last_part(s), most);
-        if (far > most || (!same_module && far))
-            continue;
-        int at = n < MOST ? n++ : MOST;
-        for (; at > 0 && best[at - 1].far > far; at--)
-            if (at < MOST)
-                best[at] = best[at - 1];
-        if (at < MOST) {
-            best[at].text = s;
-            best[at].far = far;
-        }
+        if (far <= most && (same_module || !far))
+            consider(near, s, far);
     }
+}
+
+/* Overloads, "aten.add.Tensor"; a name without one is held against "aten.add". */
+static void consider_overloads(nearest *near, const char *name) {
+    int most = (int)strlen(name) / 4;
+    bool whole = strchr(name + strlen("aten."), '.') != NULL;
+    for (int i = 0; i < cfx_op_count(); i++) {
+        const char *full = cfx_op_name(cfx_op_at(i));
+        const char *text =
+            whole ? full : cfx__string_new(full, (size_t)(last_part(full) - full - 1))->text;
+        int far = distance(name, text, most);
+        if (far <= most)
+            consider(near, full, far);
+    }
+}
+
+const char *cfx__dispatch_nearest(const char *name) {
+    nearest near = {0};
+    if (!strncmp(name, "aten.", strlen("aten.")))
+        consider_overloads(&near, name);
+    else
+        consider_spellings(&near, name);
     cfx__text out = {0};
-    for (int i = 0; i < n; i++)
-        cfx__text_printf(&out, "%s%s", i ? ", " : "", best[i].text);
-    return n ? cfx__text_take(&out) : NULL;
+    for (int i = 0; i < near.n; i++)
+        cfx__text_printf(&out, "%s%s", i ? ", " : "", near.best[i].text);
+    return near.n ? cfx__text_take(&out) : NULL;
 }

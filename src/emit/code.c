@@ -375,6 +375,24 @@ static void put_flatten(code *c, cfx__text *out) {
     cfx__text_release(&plain);
 }
 
+/* The arguments of a tree; those that are one placeholder have its default. */
+static void put_tree_params(code *c, cfx__text *out) {
+    cfx__signature *s = cfx__graph_signature(c->g);
+    cfx__text param = {0};
+    cfx__emit_writer w = {&param, false, NULL};
+    for (int i = 0; i < s->n; i++) {
+        param.len = 0;
+        cfx__text_puts(&param, s->params[i].name);
+        if (s->params[i].has_default) {
+            cfx__text_puts(&param, " = ");
+            cfx__emit_value(&w, s->params[i].fallback);
+        }
+        put_param(c, out, param.data, false);
+    }
+    cfx__text_release(&param);
+    cfx__signature_free(s);
+}
+
 static void put_head(code *c, cfx__text *out) {
     bool expanded = c->readable && c->readable->expanded_def;
     const cfx__graph_tree *tree = c->g->tree;
@@ -384,8 +402,8 @@ static void put_head(code *c, cfx__text *out) {
     bool has_self = c->params.len && !strcmp(p, "self");
     if (!has_self)
         put_param(c, out, "self", true);
-    for (int64_t i = 0; tree && i < cfx_as_list(tree->names)->len; i++)
-        put_param(c, out, cfx_text(cfx_as_list(tree->names)->items[i]), false);
+    if (tree)
+        put_tree_params(c, out);
     for (bool first = has_self; !tree && p && p < end; p += strlen(p) + 1, first = false)
         put_param(c, out, p, first);
     if (expanded)

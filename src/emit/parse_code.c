@@ -387,9 +387,17 @@ static void take_leaves(function *f, const char *call) {
     f->params.len = n;
 }
 
-/* "[self, x, d], self._in_spec)" or "([x], {'k':k}), self._in_spec)": a spec of as many unknown
- * shapes. */
-static cfx_value take_spec(cfx__parser *p) {
+/* What is known of an argument: an ellipsis where a leaf is called like it, so that it is not
+ * nested. */
+static cfx_value shape_of(function *f, const char *name, size_t len) {
+    bool leaf = f->params.len && find_param(f, 0, name, len);
+    return leaf ? cfx_ellipsis() : cfx_none();
+}
+
+/* "[self, x, d], self._in_spec)" or "([x], {'k':k}), self._in_spec)": a spec of as many shapes, of
+ * which only the plain ones are known. */
+static cfx_value take_spec(function *f) {
+    cfx__parser *p = f->p;
     cfx_value first = cfx_tuple_value(0, NULL);
     cfx_dict *rest = cfx_dict_new();
     const char *name;
@@ -397,12 +405,13 @@ static cfx_value take_spec(cfx__parser *p) {
     cfx__parser_want(p, "[");
     for (size_t n; (n = cfx__parser_take_name(p, &name)); cfx__parser_take(p, ", "))
         if (!same(name, n, "self"))
-            cfx_list_append(cfx_as_list(first), cfx_none());
+            cfx_list_append(cfx_as_list(first), shape_of(f, name, n));
     cfx__parser_want(p, by_name ? "], {" : "]");
     while (by_name && !p->failed && !cfx__parser_take(p, "})")) {
-        cfx_dict_put(rest, cfx__parser_take_string(p), cfx_none());
+        cfx_value key = cfx__parser_take_string(p);
         cfx__parser_want(p, ":");
-        cfx__parser_take_name(p, &name);
+        size_t n = cfx__parser_take_name(p, &name);
+        cfx_dict_put(rest, key, shape_of(f, name, n));
         cfx__parser_take(p, ", ");
     }
     cfx__parser_want(p, ", self._in_spec)");
@@ -417,15 +426,22 @@ static void read_tree(function *f) {
     if (p->failed || !soon(p, call))
         return;
     cfx_value names = cfx_list_value(0, NULL);
-    for (size_t i = 0; i < f->params.len; i++)
+    function head = {.p = p, .params = f->params};
+    memset(&f->params, 0, sizeof f->params);
+    for (size_t i = 0; i < head.params.len; i++)
         cfx_list_append(cfx_as_list(names),
-                        cfx_string_value_n(f->params.data[i].target, f->params.data[i].len));
-    f->params.len = 0;
+                        cfx_string_value_n(head.params.data[i].target, head.params.data[i].len));
     next_line(f);
     take_leaf_types(f);
     next_line(f);
     take_leaves(f, call);
-    cfx_value spec = take_spec(p);
+    for (size_t i = 0; i < f->params.len && head.params.len; i++) {
+        param *leaf = &f->params.data[i], *like = find_param(&head, i, leaf->target, leaf->len);
+        leaf->has_default = like && like->has_default;
+        leaf->fallback = leaf->has_default ? like->fallback : cfx_none();
+    }
+    VEC_FREE(head.params);
+    cfx_value spec = take_spec(f);
     if (!p->failed)
         cfx_graph_set_tree(p->g, names, spec, cfx_none());
 }

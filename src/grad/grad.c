@@ -90,6 +90,12 @@ void cfx_tensor_set_grad_from(cfx_site at, cfx_tensor *t, cfx_tensor *grad) {
 /* ---- hooks ----------------------------------------------------------------------------------- */
 
 /* The node that sees the gradient of t, with PyTorch's words when there is none. */
+static bool is_hook(cfx_site at, bool given) {
+    if (!given)
+        cfx_fail(CFX_TYPE_ERROR, at, "a hook is a function, not NULL");
+    return given;
+}
+
 static cfx__grad_node *node_for_hook(cfx_site at, cfx_tensor *t, int *output) {
     if (!usable(t))
         return NULL;
@@ -109,13 +115,13 @@ static int64_t add_hook(cfx__grad_node *n, cfx__grad_hook h) {
 
 int64_t cfx_tensor_hook_from(cfx_site at, cfx_tensor *t, cfx_tensor_hook_fn *fn, void *user) {
     int output = 0;
-    cfx__grad_node *n = node_for_hook(at, t, &output);
+    cfx__grad_node *n = is_hook(at, fn) ? node_for_hook(at, t, &output) : NULL;
     return n ? add_hook(n, (cfx__grad_hook){.output = output, .fn = fn, .user = user}) : 0;
 }
 
 int64_t cfx_leaf_hook_from(cfx_site at, cfx_tensor *t, cfx_leaf_hook_fn *fn, void *user) {
     int output = 0;
-    cfx__grad_node *n = node_for_hook(at, t, &output);
+    cfx__grad_node *n = is_hook(at, fn) ? node_for_hook(at, t, &output) : NULL;
     if (n && n->kind != CFX__NODE_LEAF) {
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  "post accumulate grad hooks cannot be registered on non-leaf tensors");

@@ -81,3 +81,17 @@ TEST(targets_are_made_whole) {
     CHECK(!cfx_target_named("torch.sigmod").op);
     CHECK_ERROR("no operator is called 'torch.sigmod'");
 }
+
+TEST(names_of_overloads_and_methods_are_checked_too) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_input(g, "x");
+    cfx_graph_call(g, "aten.sigmod", x);
+    CHECK_ERROR("no function is called 'aten.sigmod'; the nearest: aten.sigmoid.default");
+    cfx_graph_call(g, "aten.add.Tensr", x, x);
+    CHECK_ERROR("no function is called 'aten.add.Tensr'; the nearest: aten.add.Tensor");
+    cfx_graph_call(g, "Tensor.sigmod", x);
+    CHECK_ERROR("no method is called 'Tensor.sigmod'; the nearest: Tensor.sigmoid");
+    CHECK_STR(cfx_graph_call(g, "Tensor.add_", x, 1)->name, "add_");
+    CHECK_STR(cfx_graph_call(g, "torch.ops.mine.op.default", x)->name, "op_default");
+    CHECK_OK();
+}

@@ -122,3 +122,35 @@ TEST(dead_code_goes_and_effects_stay) {
     CHECK(cfx__graph_check(g));
     CHECK_OK();
 }
+
+static cfx_value calls_layers(cfx_module *self, cfx_args a) {
+    static const char *const all[] = {"act",   "inplace", "drop", "norm",
+                                      "rrelu", "short",   "fc",   "seq"};
+    for (int i = 0; i < 8; i++)
+        cfx_call(self, all[i], a.v[0]);
+    return a.v[0];
+}
+
+/* The layers whose calls stay although nobody reads what they give. */
+static const char *kept_layers(bool training) {
+    cfx_module *m = cfx_module_new_n("M", calls_layers, "x");
+    cfx_nn_add(m, "act", cfx_nn_relu());
+    cfx_nn_add(m, "inplace", cfx_nn_relu(.inplace = true));
+    cfx_nn_add(m, "drop", cfx_nn_dropout());
+    cfx_nn_add(m, "norm", cfx_nn_batch_norm1d(4));
+    cfx_nn_add(m, "rrelu", cfx_nn_make("RReLU"));
+    cfx_nn_add(m, "short", cfx_nn_make("Embedding", 3, 4, CFX_KW(max_norm, 1.0)));
+    cfx_nn_add(m, "fc", cfx_nn_linear(4, 4));
+    cfx_nn_add(m, "seq", cfx_nn_sequential(cfx_nn_linear(4, 4), cfx_nn_dropout()));
+    cfx_module_find(m, "seq")->leaf = true;
+    cfx_module_train(m, training);
+    cfx_module *gm = cfx_symbolic_trace(m);
+    cfx_graph_eliminate_dead_code(gm->graph);
+    return cfx_str(cfx_graph_find_nodes(gm->graph, CFX_CALL_MODULE, NULL));
+}
+
+TEST(effects_of_layers_stay) {
+    CHECK_STR(kept_layers(true), "[inplace, drop, norm, rrelu, short, seq]");
+    CHECK_STR(kept_layers(false), "[inplace, short]");
+    CHECK_OK();
+}

@@ -55,6 +55,7 @@ static void graph_free(void *p) {
     if (g->lent)
         take_back(g);
     cfx_drop(g->prepared);
+    cfx_drop(g->values);
     for (size_t i = 0; i < g->made.len; i++) {
         cfx_node *n = &g->made.data[i]->pub;
         if (g->foreign.len || g->borrows)
@@ -232,16 +233,19 @@ cfx_node *cfx_graph_get_attr(cfx_graph *g, const char *path) {
 }
 
 /* A call of a function by its name, which has to be known where it is one of torch's. */
+static cfx_node *unknown(cfx_site at, const char *what, const char *target) {
+    size_t mark = cfx_scope_open();
+    const char *near = cfx__dispatch_nearest(target);
+    cfx_fail(CFX_NAME_ERROR, at, "no %s is called '%s'%s%s", what, target,
+             near ? "; the nearest: " : "", near ? near : "");
+    cfx_scope_close(mark);
+    return cfx__node_bad;
+}
+
 static cfx_node *call_function(cfx_site at, cfx_graph *g, const char *target, cfx_value args,
                                cfx_value kwargs) {
-    if (g && target && !cfx__target_known(cfx_graph_target(g, target))) {
-        size_t mark = cfx_scope_open();
-        const char *near = cfx__dispatch_nearest(target);
-        cfx_fail(CFX_NAME_ERROR, at, "no function is called '%s'%s%s", target,
-                 near ? "; the nearest: " : "", near ? near : "");
-        cfx_scope_close(mark);
-        return cfx__node_bad;
-    }
+    if (g && target && !cfx__target_known(cfx_graph_target(g, target)))
+        return unknown(at, "function", target);
     return create_named(g, CFX_CALL_FUNCTION, target, args, kwargs, NULL);
 }
 
@@ -251,14 +255,18 @@ cfx_node *cfx_graph_call_function(cfx_graph *g, const char *target, cfx_value ar
 }
 
 cfx_node *cfx_graph_call_from(cfx_site at, cfx_graph *g, const char *target, cfx_args a) {
-    if (cfx__dispatch_args_bad(a))
+    if (cfx__dispatch_args_bad(at, a))
         return cfx__node_bad;
     size_t mark = cfx_scope_open();
     a = cfx__dispatch_args_split(a);
     cfx_value args = cfx_tuple_value(a.n, a.v), kw = a.kw ? cfx_dict_value(a.kw) : cfx_none();
-    cfx_node *n = target && !strncmp(target, "Tensor.", 7)
-                      ? create_named(g, CFX_CALL_METHOD, target + 7, args, kw, NULL)
-                      : call_function(at, g, target, args, kw);
+    bool method = target && !strncmp(target, "Tensor.", 7);
+    cfx_node *n;
+    if (method && g && !cfx__graph_row_named(g, CFX_CALL_METHOD, target + 7)->target.fn)
+        n = unknown(at, "method", target);
+    else
+        n = method ? create_named(g, CFX_CALL_METHOD, target + 7, args, kw, NULL)
+                   : call_function(at, g, target, args, kw);
     cfx_scope_close(mark);
     return n;
 }
@@ -477,8 +485,12 @@ bool cfx_node_move_after(cfx_node *n, cfx_node *at) {
 }
 
 void cfx_graph_add_hooks(cfx_graph *g, cfx_graph_hooks *hooks) {
-    if (!cfx__graph_given(g) || !hooks)
+    if (!cfx__graph_given(g))
         return;
+    if (!hooks) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the hooks of a graph are a struct, not NULL");
+        return;
+    }
     cfx_graph_hooks **end = &g->hooks;
     while (*end)
         end = &(*end)->next_;

@@ -140,6 +140,7 @@ struct cfx_graph {
     cfx__graph_tree *tree; /* NULL: arguments are placeholders as they are */
     cfx__arena arena;
     bool prepared_lock;
+    cfx_dict *values; /* node to value, of the last run that kept them; counted, NULL: none */
     void *prepared; /* what executors made of the graph (see src/run/run.h); dropped with it */
 };
 

@@ -289,7 +289,7 @@ static bool ends_inplace(const char *name) {
 bool cfx__target_known(cfx_target t) {
     bool operator_ = starts_with(t.name, "operator.") || starts_with(t.name, "_operator.");
     if (t.op || t.call || starts_with(t.name, "torch.ops.") ||
-        !(operator_ || starts_with(t.name, "torch.")))
+        !(operator_ || starts_with(t.name, "torch.") || starts_with(t.name, "aten.")))
         return true;
     const char *name = function_name(t);
     return operator_ ? is_one_of(name, inplace_operators) : name_is_impure(name);
@@ -305,7 +305,7 @@ static bool writes_by_keyword(const cfx_node *n) {
 }
 
 static bool module_is_impure(const cfx_module *m) {
-    if (!m || m->impure)
+    if (!m || m->impure || cfx__module_has_effect(m))
         return true;
     if (m->graph)
         cfx_each_node(m->graph, n)

@@ -1,5 +1,5 @@
-/* How a graph takes and gives nested values: the arguments that callers pass, and which placeholders
- * their leaves are. */
+/* How a graph takes and gives nested values: the arguments that callers pass, and which
+ * placeholders their leaves are. */
 #include "graph.h"
 
 void cfx__graph_drop_tree(cfx_graph *g) {
@@ -81,6 +81,12 @@ static const cfx_node *placeholder_from(const cfx_node *n) {
     return n;
 }
 
+/* The placeholder of a plain argument that follows one of which nothing is known. */
+static const cfx_node *placeholder_called(const cfx_graph *g, const char *name) {
+    const cfx_node *n = cfx_graph_find(g, name);
+    return n && n->op == CFX_PLACEHOLDER ? n : NULL;
+}
+
 /* The arguments of a tree. One that is not nested has the default of its placeholder. */
 static void add_tree(cfx__signature *s, params *all, const cfx_graph *g) {
     const cfx_list *names = cfx_as_list(g->tree->names);
@@ -88,7 +94,8 @@ static void add_tree(cfx__signature *s, params *all, const cfx_graph *g) {
     for (int64_t i = 0; i < names->len; i++) {
         cfx_value spec = cfx__graph_tree_spec(g->tree, i);
         bool plain = spec.tag == CFX_TAG_ELLIPSIS;
-        add_param(s, all, cfx_as_text(names->items[i]), plain ? n : NULL);
+        const char *name = cfx_as_text(names->items[i]);
+        add_param(s, all, name, !plain ? NULL : n ? n : placeholder_called(g, name));
         for (int64_t k = cfx__tree_leaves(spec); n && k > 0; k--)
             n = cfx_is_none(spec) ? NULL : placeholder_from(cfx_node_after(n));
     }

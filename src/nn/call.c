@@ -120,7 +120,7 @@ cfx_value cfx_forward_value_from(cfx_site at, cfx_module *m, cfx_args args) {
         cfx_fail(CFX_TYPE_ERROR, at, "'NoneType' object is not callable");
         return cfx_bad();
     }
-    if (cfx__dispatch_args_bad(args))
+    if (cfx__dispatch_args_bad(at, args))
         return cfx_bad();
     size_t mark = cfx_scope_open();
     args = cfx__dispatch_args_split(args);

@@ -345,7 +345,7 @@ cfx_module *cfx_nn_make_from(cfx_site at, const char *type, cfx_args args, cfx_n
     cfx__signature *s = cfx__signature_parse(row->options);
     cfx_value *values = cfx__alloc0((size_t)(s->n + 1) * sizeof *values);
     args = with_options(args, &options, row->dims);
-    if (!cfx__dispatch_args_bad(args) &&
+    if (!cfx__dispatch_args_bad(at, args) &&
         cfx__signature_bind(s, at, cfx__text_format("%s.__init__", type), true, args, values)) {
         cfx__layer_options o = {row, s, values, at};
         read_bools(&o);

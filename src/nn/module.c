@@ -447,6 +447,10 @@ static void walk_module(walk *w, cfx_module *m) {
 void cfx_module_walk(cfx_module *m, cfx_visit_fn *visit, void *user) {
     if (!is_module(m))
         return;
+    if (!visit) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "what to visit modules with is NULL");
+        return;
+    }
     walk w = {.visit = visit, .user = user, .seen = cfx_keep(cfx_dict_new())};
     walk_module(&w, m);
     cfx__text_release(&w.path);

@@ -102,6 +102,9 @@ void cfx__module_set_graph(cfx_module *m, cfx_graph *g, const cfx__module_graph_
 /* What `from` has at a path becomes the same thing at the same path of m, shared; parents that are
  * missing are made, plain tensors become buffers. True when m has it already. */
 bool cfx__module_adopt(cfx_module *m, const cfx_module *from, const char *path);
+/* Whether a call of m does more than compute its result, by what its layers are told: activations
+ * in place, dropout and statistics in training, embeddings that are kept short. */
+bool cfx__module_has_effect(const cfx_module *m);
 /* The module at a path, made of empty ones where it is missing; borrowed. NULL with an error. */
 cfx_module *cfx__module_make(cfx_module *m, const char *path);
 /* A text that lives as long as the module: for `path` and the like. */

@@ -1,13 +1,16 @@
 /* What is done to a module and all below it at once: conversion, counting, gradients on and off. */
-#include "nn.h"
+#include "layer.h"
 
 /* ---- apply ------------------------------------------------------------------------------------
  */
 
 /* Children first, a shared one once for each of its places: as model.apply(fn) goes. */
 void cfx_module_apply(cfx_module *m, cfx_apply_fn *fn, void *user) {
-    if (!m || !fn)
+    if (!m || !fn) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "%s is NULL",
+                 m ? "the function to apply" : "the module");
         return;
+    }
     for (int i = 0; i < cfx_module_count(m); i++)
         cfx_module_apply(cfx_module_child(m, i), fn, user);
     fn(m, user);
@@ -94,4 +97,30 @@ cfx_dict *cfx_module_named_modules(cfx_module *m) {
     cfx_dict *out = cfx_dict_new();
     cfx_module_walk(m, put_module, out);
     return out;
+}
+
+/* ---- effects --------------------------------------------------------------------------------- */
+
+static bool layer_has_effect(const cfx_module *m) {
+    const cfx__layer *row = m->own_->layer;
+    if (!row)
+        return false;
+    cfx_value inplace = cfx_module_attr(m, "inplace");
+    if (inplace.tag == CFX_TAG_BOOL && cfx_as_bool(inplace))
+        return true;
+    if (!cfx_is_none(cfx_module_attr(m, "max_norm")))
+        return true;
+    cfx_value dropout = cfx_module_attr(m, "dropout");
+    bool draws = !strncmp(row->path, "dropout.", 8) || !strcmp(m->type, "RReLU") ||
+                 (cfx_is_number(dropout) && cfx_number(dropout) > 0);
+    return m->training && (draws || !cfx_is_none(cfx_module_attr(m, "running_mean")));
+}
+
+bool cfx__module_has_effect(const cfx_module *m) {
+    if (layer_has_effect(m))
+        return true;
+    for (int i = 0; i < cfx_module_count(m); i++)
+        if (cfx__module_has_effect(cfx_module_child(m, i)))
+            return true;
+    return false;
 }

@@ -118,7 +118,7 @@ cfx_value cfx_execute(const cfx_executor *x, const cfx_execution *e) {
 cfx_value cfx__run_module(cfx_site at, cfx_module *gm, cfx_args a, cfx_watcher *w) {
     size_t mark = cfx_scope_open();
     cfx_value v = cfx_bad();
-    if (cfx__run_inputs(gm->graph, &a, cfx_as_list(cfx_list_value(0, NULL)))) {
+    if (cfx__run_inputs(at, gm->graph, &a, cfx_as_list(cfx_list_value(0, NULL)))) {
         cfx_execution e = {.at = at, .module = gm, .inputs = a, .watcher = w};
         v = cfx_execute(NULL, &e);
     }

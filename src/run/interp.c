@@ -103,30 +103,35 @@ const cfx__slots cfx__interp_slots = {.placeholder = placeholder,
                                       .call_module = call_module,
                                       .output = output};
 
+/* What empty slots do in this run; outside of one, as the interpreter's. */
+static const cfx__slots *slots_of(const cfx_interp *it) {
+    return it->own_ ? it->own_->slots : &cfx__interp_slots;
+}
+
 /* ---- empty slots ----------------------------------------------------------------------------- */
 
 cfx_value cfx_interp_placeholder(cfx_interp *it, cfx_target t, cfx_args a) {
-    return it->own_->slots->placeholder(it, t, a);
+    return slots_of(it)->placeholder(it, t, a);
 }
 
 cfx_value cfx_interp_get_attr(cfx_interp *it, cfx_target t, cfx_args a) {
-    return it->own_->slots->get_attr(it, t, a);
+    return slots_of(it)->get_attr(it, t, a);
 }
 
 cfx_value cfx_interp_call_function(cfx_interp *it, cfx_target t, cfx_args a) {
-    return it->own_->slots->call_function(it, t, a);
+    return slots_of(it)->call_function(it, t, a);
 }
 
 cfx_value cfx_interp_call_method(cfx_interp *it, cfx_target t, cfx_args a) {
-    return it->own_->slots->call_method(it, t, a);
+    return slots_of(it)->call_method(it, t, a);
 }
 
 cfx_value cfx_interp_call_module(cfx_interp *it, cfx_target t, cfx_args a) {
-    return it->own_->slots->call_module(it, t, a);
+    return slots_of(it)->call_module(it, t, a);
 }
 
 cfx_value cfx_interp_output(cfx_interp *it, cfx_target t, cfx_args a) {
-    return it->own_->slots->output(it, t, a);
+    return slots_of(it)->output(it, t, a);
 }
 
 static cfx__handler *handler_for(const cfx_interp *it, cfx_opcode op) {
@@ -143,7 +148,12 @@ static cfx__handler *handler_for(const cfx_interp *it, cfx_opcode op) {
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
 cfx_value cfx_interp_run_node(cfx_interp *it, cfx_node *n) {
-    cfx__run *r = it->own_;
+    cfx__run *r = it ? it->own_ : NULL;
+    if (!r || !n) {
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "%s",
+                 r ? "the node to run is NULL" : "nodes are run by cfx_run, one by one");
+        return cfx_bad();
+    }
     int slot = r->steps->steps[r->now].node == n ? r->now : cfx__steps_slot(r->steps, n);
     if (slot < 0) {
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "Node %s is not in the graph being run",
@@ -187,6 +197,14 @@ static void release(cfx__run *r, int slot) {
     r->values[slot] = cfx_none();
 }
 
+/* Lets go of the inputs of a box before number `end`, which placeholders have taken. */
+static void unbox(cfx__run *r, int end) {
+    for (; r->boxed && r->unboxed < end; r->unboxed++) {
+        cfx_value_drop(r->boxed[r->unboxed]);
+        r->boxed[r->unboxed] = cfx_none();
+    }
+}
+
 static void free_used(const cfx_interp *it, const cfx__run_step *s) {
     for (int i = 0; i < s->nfrees && !it->keep_values; i++)
         release(it->own_, s->frees[i]);
@@ -204,6 +222,7 @@ static bool run_passing(cfx_interp *it, int k) {
     const cfx__run_step *s = &r->steps->steps[k];
     if (s->input && !it->placeholder && r->next < r->inputs.n) {
         store(r, k, r->inputs.v[r->next++]);
+        unbox(r, r->next);
         return true;
     }
     if (!s->item)
@@ -239,6 +258,7 @@ static void run_step(cfx_interp *it, int k, bool through_handlers) {
     else
         v = it->run_node ? it->run_node(it, s->node) : cfx_interp_run_node(it, s->node);
     store(r, k, v);
+    unbox(r, r->next);
     cfx_scope_close(mark);
     free_used(it, s);
 }
@@ -279,10 +299,23 @@ static bool inputs_fit(cfx__run *r) {
     return false;
 }
 
-static cfx_value run_steps(cfx_interp *it, const cfx__steps *steps, cfx_args a,
-                           const cfx__slots *slots, void *user) {
+/* What the nodes gave, for those who ask after the run. */
+static void keep_values(const cfx__run *r) {
+    cfx_graph *g = r->steps->nsteps ? r->steps->steps[0].node->graph : NULL;
+    cfx_dict *values = cfx_keep(cfx_dict_new());
+    for (int k = 0; k < r->steps->nsteps; k++)
+        if (r->have[k])
+            cfx_dict_put(values, cfx_node_value(r->steps->steps[k].node), r->values[k]);
+    cfx__lock(&g->prepared_lock);
+    cfx_dict *old = g->values;
+    g->values = values;
+    cfx__unlock(&g->prepared_lock);
+    cfx_drop(old);
+}
+
+static cfx_value run_steps(cfx_interp *it, cfx__run run) {
+    const cfx__steps *steps = run.steps;
     int n = steps->nsteps;
-    cfx__run run = {.steps = steps, .inputs = a, .slots = slots, .user = user};
     run.values = cfx__alloc0((size_t)n * (sizeof *run.values + sizeof *run.have));
     run.have = (bool *)(run.values + n);
     struct cfx__run *outer = it->own_;
@@ -303,8 +336,11 @@ static cfx_value run_steps(cfx_interp *it, const cfx__steps *steps, cfx_args a,
         else if (steps->steps[k].node->op == CFX_OUTPUT)
             result = cfx_value_keep(run.values[k]);
     }
+    if (it->keep_values && run.slots == &cfx__interp_slots)
+        keep_values(&run);
     for (int k = 0; k < n; k++)
         release(&run, k);
+    unbox(&run, run.inputs.n);
     cfx__free(run.values);
     it->own_ = outer;
     if (cfx__value_tag_counted(result.tag))
@@ -314,16 +350,16 @@ static cfx_value run_steps(cfx_interp *it, const cfx__steps *steps, cfx_args a,
 
 cfx_value cfx__run_graph(cfx_interp *it, cfx_args a, const cfx__slots *slots, void *user) {
     cfx__steps *steps = cfx__steps_of(it->graph ? it->graph : it->module->graph);
-    cfx_value v = steps ? run_steps(it, steps, a, slots, user) : cfx_bad();
+    cfx__run run = {.steps = steps, .inputs = a, .slots = slots, .user = user};
+    cfx_value v = steps ? run_steps(it, run) : cfx_bad();
     cfx_drop(steps);
     return v;
 }
 
-bool cfx__run_inputs(const cfx_graph *g, cfx_args *a, cfx_list *flat) {
+bool cfx__run_inputs(cfx_site at, const cfx_graph *g, cfx_args *a, cfx_list *flat) {
+    if (cfx__dispatch_args_bad(at, *a))
+        return false;
     *a = cfx__dispatch_args_split(*a);
-    for (int i = 0; i < a->n; i++)
-        if (cfx_is_bad(a->v[i]))
-            return false;
     if (!g->tree)
         return true;
     if (!cfx__run_tree_inputs(g, *a, flat))
@@ -332,24 +368,73 @@ bool cfx__run_inputs(const cfx_graph *g, cfx_args *a, cfx_list *flat) {
     return true;
 }
 
-cfx_value cfx_run_from(cfx_site at, cfx_interp *it, cfx_args a) {
-    if (!it->module || !(it->graph || it->module->graph)) {
+/* The graph to run; NULL, with an error, where there is none. */
+static const cfx_graph *graph_of(cfx_site at, const cfx_interp *it) {
+    cfx_module *m = it ? it->module : NULL;
+    const cfx_graph *g = m && it->graph ? it->graph : m ? m->graph : NULL;
+    if (!g)
         cfx_fail(CFX_TYPE_ERROR, at, "an interpreter needs a GraphModule to run");
+    return g;
+}
+
+cfx_value cfx_run_from(cfx_site at, cfx_interp *it, cfx_args a) {
+    const cfx_graph *g = graph_of(at, it);
+    if (!g)
         return cfx_bad();
-    }
-    const cfx_graph *g = it->graph ? it->graph : it->module->graph;
     size_t mark = cfx_scope_open();
     cfx_value v = cfx_bad();
-    if (cfx__run_inputs(g, &a, cfx_as_list(cfx_list_value(0, NULL))))
+    if (cfx__run_inputs(at, g, &a, cfx_as_list(cfx_list_value(0, NULL))))
         v = cfx__run_graph(it, a, &cfx__interp_slots, NULL);
     if (g->tree && !cfx_is_bad(v))
         v = cfx__run_tree_result(g, v);
     return cfx_scope_return_value(mark, v);
 }
 
+static int placeholders(const cfx_graph *g) {
+    int n = 0;
+    cfx_each_node(g, p) n += p->op == CFX_PLACEHOLDER;
+    return n;
+}
+
+cfx_value cfx_run_boxed_from(cfx_site at, cfx_interp *it, cfx_value inputs) {
+    const cfx_graph *g = graph_of(at, it);
+    cfx_list *box = g ? cfx_as_list_from(at, inputs) : NULL;
+    if (!g || inputs.tag != CFX_TAG_LIST || box->head.flags & CFX__FROZEN) {
+        cfx_fail(CFX_TYPE_ERROR, at, "the inputs of a boxed run are a list, which it empties");
+        return cfx_bad();
+    }
+    int want = placeholders(g), n = (int)box->len;
+    if (n != want) {
+        cfx_fail(CFX_RUNTIME_ERROR, at,
+                 "Interpreter.boxed_run expected %d arguments for placeholders but received %d "
+                 "(%s arguments)",
+                 want, n, n > want ? "extra" : "missing");
+        return cfx_bad();
+    }
+    cfx__steps *steps = cfx__steps_of((cfx_graph *)g);
+    if (!steps)
+        return cfx_bad();
+    cfx_value *taken = cfx__alloc((size_t)n * sizeof *taken + 1);
+    memcpy(taken, box->items, (size_t)n * sizeof *taken);
+    box->len = 0;
+    size_t mark = cfx_scope_open();
+    cfx__run run = {.steps = steps, .inputs = {n, taken, NULL}, .boxed = taken,
+                    .slots = &cfx__interp_slots};
+    cfx_value v = cfx_scope_return_value(mark, run_steps(it, run));
+    cfx__free(taken);
+    cfx_drop(steps);
+    return v;
+}
+
 cfx_value cfx_interp_value(cfx_interp *it, const cfx_node *n) {
+    if (!it || !n || !n->graph)
+        return cfx_none();
     cfx__run *r = it->own_;
-    int slot = r ? cfx__steps_slot(r->steps, n) : -1;
+    if (!r) {
+        const cfx_value *kept = cfx_dict_find(n->graph->values, cfx_node_value((cfx_node *)n));
+        return kept ? *kept : cfx_none();
+    }
+    int slot = cfx__steps_slot(r->steps, n);
     return slot < 0 || !r->have[slot] ? cfx_none() : r->values[slot];
 }
 
@@ -373,7 +458,8 @@ static cfx_value run(void *form, const cfx_execution *e) {
     cfx_interp it = {.module = e->module, .graph = e->graph, .user = e->watcher};
     if (e->watcher)
         it.run_node = show_node;
-    return run_steps(&it, form, e->inputs, &cfx__interp_slots, NULL);
+    return run_steps(&it, (cfx__run){
+                              .steps = form, .inputs = e->inputs, .slots = &cfx__interp_slots});
 }
 
 const cfx_executor cfx_interpreter = {

@@ -161,7 +161,7 @@ static cfx_value program_inputs(cfx_site at, cfx_program *p, const cfx__bound *b
 }
 
 cfx_value cfx_program_inputs_from(cfx_site at, cfx_program *p, cfx_args a) {
-    if (!is_program(at, p) || cfx__dispatch_args_bad(a) || !cfx_program_sync(p))
+    if (!is_program(at, p) || cfx__dispatch_args_bad(at, a) || !cfx_program_sync(p))
         return cfx_bad();
     cfx__bound *b = cfx__program_weights(p);
     cfx_value v = program_inputs(at, p, b, a);
@@ -285,7 +285,7 @@ cfx_value cfx__program_execute(cfx_site at, cfx_program *p, const cfx_executor *
 
 cfx_value cfx_program_run_with(cfx_site at, cfx_program *p, const cfx_executor *x, cfx_watcher *w,
                                cfx_args a) {
-    if (!is_program(at, p) || cfx__dispatch_args_bad(a) || !cfx_program_sync(p))
+    if (!is_program(at, p) || cfx__dispatch_args_bad(at, a) || !cfx_program_sync(p))
         return cfx_bad();
     size_t mark = cfx_scope_open();
     cfx_grad_mode before = cfx_get_grad_mode();

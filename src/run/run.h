@@ -48,6 +48,8 @@ typedef struct cfx__run {
     cfx_value *values;       /* by slot */
     bool *have;
     cfx_args inputs;
+    cfx_value *boxed;        /* not NULL: the inputs, with counts to be let go when taken */
+    int unboxed;             /* how many of them were */
     int next;                /* the next positional input */
     int now;                 /* the step that is being run */
     const cfx__slots *slots;
@@ -58,7 +60,7 @@ typedef struct cfx__run {
 cfx_value cfx__run_graph(cfx_interp *it, cfx_args a, const cfx__slots *slots, void *user);
 /* The caller's arguments as the placeholders of g take them: keywords apart, leaves instead of
  * trees (put into flat). False, with an error unless an argument is bad, where they do not fit. */
-bool cfx__run_inputs(const cfx_graph *g, cfx_args *a, cfx_list *flat);
+bool cfx__run_inputs(cfx_site at, const cfx_graph *g, cfx_args *a, cfx_list *flat);
 /* The caller's arguments as the placeholders of a graph with a tree have them, appended to `flat`;
  * false, with an error, where they do not have the shape. And the result as callers see it. */
 bool cfx__run_tree_inputs(const cfx_graph *g, cfx_args a, cfx_list *flat);

@@ -232,8 +232,88 @@ TEST(graph_modules_refuse_unknown_and_doubled_keywords) {
     CHECK_ERROR("forward() got an unexpected keyword argument 'z'");
     cfx_forward_value(gm, 5, 2, CFX_KW(x, 2));
     CHECK_ERROR("forward() got multiple values for argument 'x'");
-    CHECK(!cfx_symbolic_trace(NULL));
-    CHECK_ERROR("NULL");
+    cfx_forward_value(gm, CFX_KW(x, 2), CFX_KW(x, 2));
+    CHECK_ERROR("keyword argument repeated: x");
+    cfx_interp it = {.module = gm};
+    cfx_run(&it, 5, CFX_KW(y, 2), CFX_KW(y, 2));
+    CHECK_ERROR("keyword argument repeated: y");
+    cfx_run(&it, 5, 2, CFX_KW(z, 2));
+    CHECK_ERROR("forward() got an unexpected keyword argument 'z'");
+    cfx_add(cfx_ones(2), 1, CFX_KW(alpha, 2), CFX_KW(alpha, 2));
+    CHECK_ERROR("keyword argument repeated: alpha");
+}
+
+static cfx_value no_wrap(cfx_args a) { return a.v[0]; }
+
+TEST(what_is_null_is_told_by_name) {
+    cfx_module *gm = cfx_symbolic_trace(new_model());
+    cfx_mode mode = {0};
+    cfx_symbolic_trace(NULL);
+    CHECK_ERROR("the module to trace is NULL");
     CHECK(!cfx_hook(gm, "", NULL, NULL));
     CHECK_ERROR("a hook is a function, not NULL");
+    cfx_tensor_hook(cfx_requires_grad(cfx_ones(2), true), NULL, NULL);
+    CHECK_ERROR("a hook is a function, not NULL");
+    cfx_graph_add_hooks(gm->graph, NULL);
+    CHECK_ERROR("the hooks of a graph are a struct, not NULL");
+    cfx_function_mode_push(NULL);
+    CHECK_ERROR("a mode needs a function that handles calls, not NULL");
+    cfx_dispatch_mode_push(&mode);
+    CHECK_ERROR("a mode needs a function that handles calls, and its .handle is NULL");
+    cfx_wrap("f", NULL, cfx_ones(2));
+    CHECK_ERROR("a wrapped function has a name and is not NULL");
+    cfx_wrap(NULL, no_wrap, cfx_ones(2));
+    CHECK_ERROR("a wrapped function has a name and is not NULL");
+    cfx_module_apply(gm, NULL, NULL);
+    CHECK_ERROR("the function to apply is NULL");
+    cfx_module_walk(gm, NULL, NULL);
+    CHECK_ERROR("what to visit modules with is NULL");
+    cfx_tap(gm, NULL, input());
+    CHECK_ERROR("no node of");
+    cfx_run((cfx_interp *)NULL, input());
+    CHECK_ERROR("an interpreter needs a GraphModule to run");
+}
+
+TEST(values_are_kept_until_the_next_run) {
+    cfx_module *gm = cfx_symbolic_trace(new_model());
+    const cfx_node *first = cfx_node_after(cfx_graph_first(gm->graph));
+    cfx_interp it = {.module = gm, .keep_values = true};
+    CFX_SCOPE cfx_run(&it, input());
+    cfx_dict *tapped = cfx_tap(gm, first->name, input());
+    CHECK_STR(cfx_str(cfx_interp_value(&it, first)), cfx_str(cfx_dict_get(tapped, first->name)));
+    it.keep_values = false;
+    cfx_run(&it, input());
+    CHECK(cfx_interp_value(&it, first).tag == CFX_TAG_TENSOR);
+    CHECK_OK();
+    cfx_interp_run_node(&it, (cfx_node *)first);
+    CHECK_ERROR("nodes are run by cfx_run, one by one");
+}
+
+/* ---- boxed runs ------------------------------------------------------------------------------ */
+
+static int32_t seen_refs;
+
+static cfx_value count_refs(cfx_interp *it, cfx_node *n) {
+    if (n->op == CFX_OUTPUT)
+        seen_refs = ((cfx_tensor *)it->user)->head.refs;
+    return cfx_interp_run_node(it, n);
+}
+
+TEST(boxed_runs_empty_the_list) {
+    cfx_module *gm = cfx_symbolic_trace(new_model());
+    cfx_tensor *x = input();
+    cfx_value box = cfx_list(x);
+    cfx_interp it = {.module = gm, .run_node = count_refs, .user = x};
+    cfx_value v = cfx_run_boxed(&it, box);
+    CHECK_INT(cfx_as_list(box)->len, 0);
+    CHECK_INT(seen_refs, 1); /* the scope's alone: the first layer has used it */
+    CHECK(cfx_as_bool(cfx_equal(cfx_as_tensor(v), cfx_forward(gm, x))));
+    CHECK_OK();
+    cfx_run_boxed(&it, cfx_list());
+    CHECK_ERROR("Interpreter.boxed_run expected 1 arguments for placeholders but received 0 "
+                "(missing arguments)");
+    cfx_run_boxed(&it, cfx_list(x, x));
+    CHECK_ERROR("but received 2 (extra arguments)");
+    cfx_run_boxed(&it, cfx_tuple(x));
+    CHECK_ERROR("the inputs of a boxed run are a list, which it empties");
 }

@@ -60,8 +60,8 @@ cfx_dict *cfx_tap_from(cfx_site at, cfx_module *gm, const char *selector, cfx_ar
         cfx_fail(CFX_TYPE_ERROR, at, "only a GraphModule can be tapped");
         return values;
     }
-    if (!cfx__run_picks_any(selector, gm)) {
-        cfx_fail(CFX_KEY_ERROR, at, "no node of %s fits '%s'", gm->type, selector);
+    if (!selector || !cfx__run_picks_any(selector, gm)) {
+        cfx_fail(CFX_KEY_ERROR, at, "no node of %s fits '%s'", gm->type, selector ? selector : "");
         return values;
     }
     tap t = {selector, values};

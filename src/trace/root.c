@@ -1,5 +1,5 @@
-/* The root of a trace: what it takes, and a call with a value for each parameter. The parameters of a
- * GraphModule are the placeholders of its graph. */
+/* The root of a trace: what it takes, and a call with a value for each parameter. The parameters of
+ * a GraphModule are the placeholders of its graph. */
 #include "trace.h"
 
 const cfx__signature *cfx__root_signature(const cfx_module *m, cfx__signature **made) {

@@ -253,6 +253,10 @@ cfx_value cfx_wrap_from(cfx_site at, const char *name, cfx_opaque_fn *fn, cfx_ar
     bool traced = false;
     for (int i = 0; i < a.n; i++)
         traced |= cfx__traced_node(a.v[i]) != NULL;
+    if (!fn || !name) {
+        cfx_fail(CFX_TYPE_ERROR, at, "a wrapped function has a name and is not NULL");
+        return cfx_bad();
+    }
     if (!t || !traced)
         return fn(a);
     cfx_target target = cfx_graph_target(t->graph, name);

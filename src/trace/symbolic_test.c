@@ -293,7 +293,7 @@ TEST(nested_arguments_are_taken_apart) {
     CHECK(back && cfx_graph_equal(back, gm->graph));
     CHECK_STR(cfx_graph_code(back), code);
     cfx_forward_value(cfx_graph_module(NULL, back, NULL), one, d);
-    CHECK_ERROR("how 'x' is nested is not known");
+    CHECK_ERROR("how 'd' is nested is not known");
 }
 
 /* ---- what cannot be traced ------------------------------------------------------------------- */

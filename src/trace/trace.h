@@ -45,9 +45,9 @@ typedef struct cfx__tracer {
     struct cfx__branch *branch; /* not NULL: this is a sub-graph of outer's (branch.h) */
 } cfx__tracer;
 
-/* What a module takes: *made, which the caller frees, or the module's own. NULL: it has no signature
- * that could be read. And a call with one value for each parameter, be it what stands for the whole
- * of *args. Scope. */
+/* What a module takes: *made, which the caller frees, or the module's own. NULL: it has no
+ * signature that could be read. And a call with one value for each parameter, be it what stands for
+ * the whole of *args. Scope. */
 const cfx__signature *cfx__root_signature(const cfx_module *m, cfx__signature **made);
 cfx_value cfx__root_call(cfx_module *m, const cfx__signature *s, const cfx_value *values);
 /* Makes t the calling thread's tracer, building t->graph over t->root, until it ends. */

@@ -1,0 +1,112 @@
+/* GraphModules as the root of a trace and of an export, and what concrete arguments keep. */
+#include "test.h"
+
+#include "trace.h"
+
+static cfx_value forward(cfx_module *self, cfx_args a) {
+    cfx_value y = cfx_py("operator.mul", cfx_call(self, "fc", a.v[0]), a.v[1]);
+    return cfx_py("operator.add", cfx_attr(self, "bias"),
+                  cfx_py("operator.add", y, cfx_attr(self, "bias")));
+}
+
+static cfx_module *new_net(void) {
+    cfx_module *m = cfx_module_new_n("Net", forward, "x : torch.Tensor, scale=2 -> torch.Tensor");
+    cfx_nn_add(m, "fc", cfx_nn_linear(4, 3));
+    cfx_nn_parameter(m, "bias", cfx_ones(3));
+    return m;
+}
+
+TEST(a_graph_module_is_the_root_of_a_trace) {
+    cfx_module *gm = cfx_symbolic_trace(new_net()), *again = cfx_symbolic_trace(gm);
+    CHECK_OK();
+    CHECK_STR(cfx_module_code(again), cfx_module_code(gm));
+    CHECK_STR(cfx_graph_str(again->graph), cfx_graph_str(gm->graph));
+    CHECK_STR(again->type, "Net");
+    cfx_tensor *x = cfx_randn(2, 4);
+    CHECK(cfx_as_bool(cfx_equal(cfx_forward(again, x), cfx_forward(gm, x))));
+    CHECK(cfx_as_bool(cfx_equal(cfx_forward(again, x, CFX_KW(scale, 3)), cfx_forward(gm, x, 3))));
+}
+
+static cfx_value starred(cfx_module *self, cfx_args a) {
+    (void)self;
+    cfx_value sum = cfx_py("operator.add", a.v[0], cfx_py("operator.getitem", a.v[1], 0));
+    return cfx_py("operator.add", sum, cfx_py("operator.getitem", a.v[2], "scale"));
+}
+
+TEST(stars_of_a_graph_module_are_traced_as_they_are) {
+    cfx_module *gm =
+        cfx_symbolic_trace(cfx_module_new_n("Star", starred, "x, *args, **kwargs"));
+    cfx_module *again = cfx_symbolic_trace(gm);
+    CHECK_STR(cfx_module_code(again), cfx_module_code(gm));
+    CHECK_INT(cfx_integer(cfx_forward_value(again, 1, 10, CFX_KW(scale, 100))), 111);
+    CHECK_OK();
+}
+
+TEST(an_edited_graph_module_is_traced_as_it_is_now) {
+    cfx_module *gm = cfx_symbolic_trace(new_net());
+    cfx_node *out = cfx_graph_output_node(gm->graph);
+    CFX_INSERT_BEFORE(gm->graph, out)
+        cfx_node_set_args(out, cfx_tuple(cfx_relu(cfx_at(out->args, 0))));
+    cfx_module *again = cfx_symbolic_trace(gm);
+    CHECK(again->graph && cfx_graph_find(again->graph, "relu"));
+    CHECK_STR(cfx_module_code(again), cfx_module_code(gm));
+    CHECK_OK();
+}
+
+TEST(a_graph_module_is_exported_with_its_own_names) {
+    cfx_module *m = new_net(), *gm = cfx_symbolic_trace(m);
+    cfx_tensor *x = cfx_randn(2, 4);
+    cfx_program *p = cfx_export(gm, cfx_tuple(x), CFX_NONE, CFX_NONE);
+    CHECK_OK();
+    CHECK_STR(cfx_program_signature_str(p),
+              "\n# inputs\np_bias: PARAMETER target='bias'\n"
+              "p_fc_weight: PARAMETER target='fc.weight'\n"
+              "p_fc_bias: PARAMETER target='fc.bias'\nx: USER_INPUT\n\n"
+              "# outputs\nadd_1: USER_OUTPUT\n");
+    CHECK(cfx_as_bool(cfx_allclose(cfx_as_tensor(cfx_program_run(p, x)), cfx_forward(m, x))));
+    cfx_export(gm, cfx_tuple(x, 2, 3), CFX_NONE, CFX_NONE);
+    CHECK_ERROR("forward() takes 3 positional arguments but 4 were given");
+}
+
+/* ---- concrete arguments ---------------------------------------------------------------------- */
+
+static cfx_value pair(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_py("operator.add", cfx_at(a.v[0], 0), a.v[1]);
+}
+
+static cfx_module *traced_pair(void) {
+    cfx_module *m = cfx_module_new_n("Pair", pair, "pair, y=2, z=None");
+    cfx_dict *d = cfx_dict_new();
+    cfx_dict_set(d, "pair", cfx_tuple(cfx_ellipsis(), cfx_ellipsis()));
+    return cfx_graph_module(m, cfx_trace(&(cfx_tracer){.concrete_args = d}, m), "Pair");
+}
+
+TEST(concrete_arguments_keep_the_defaults_of_the_others) {
+    cfx_module *gm = traced_pair();
+    cfx_value both = cfx_tuple(5, 6);
+    CHECK_STR(cfx_module_code(gm),
+              "\n\n\ndef forward(self, pair, y = 2, z = None):\n"
+              "    self, pair_1, pair_2, y, z, = fx_pytree.tree_flatten_spec([self, pair, y, z], "
+              "self._in_spec)\n"
+              "    add = pair_1 + y;  pair_1 = y = None\n"
+              "    return pytree.tree_unflatten([add], self._out_spec)\n    ");
+    CHECK_STR(cfx_repr(cfx_forward_value(gm, both)), "7");
+    CHECK_STR(cfx_repr(cfx_forward_value(gm, both, CFX_KW(y, 3))), "8");
+    CHECK_OK();
+    cfx_graph *read = cfx_graph_parse(cfx_module_code(gm), "code");
+    CHECK_STR(cfx_graph_code(read), cfx_module_code(gm));
+    CHECK_STR(cfx_graph_str(read), cfx_graph_str(gm->graph));
+}
+
+TEST(nested_arguments_are_bound_as_python_does) {
+    cfx_module *gm = traced_pair();
+    cfx_forward_value(gm);
+    CHECK_ERROR("forward() missing 1 required positional argument: 'pair'");
+    cfx_forward_value(gm, cfx_tuple(5, 6), CFX_KW(q, 1));
+    CHECK_ERROR("forward() got an unexpected keyword argument 'q'");
+    cfx_forward_value(gm, cfx_tuple(5, 6), CFX_KW(pair, 1));
+    CHECK_ERROR("forward() got multiple values for argument 'pair'");
+    cfx_forward_value(gm, cfx_list(5, 6));
+    CHECK_ERROR("Trying to flatten argument 'pair'");
+}
