@@ -16,6 +16,7 @@ const cfx__later cfx__later_rooms = {
     .grad_fn = cfx_tensor_grad_fn,
     .bad_tensor = &cfx__tensor_bad,
     .bad_node = &cfx__node_bad,
+    .bad_module = &cfx__module_bad,
     .traced_node = cfx__traced_node,
     .autograd = cfx__grad_call,
     .executor = &cfx_planner,

@@ -86,7 +86,7 @@ static cfx_tensor *input(double shift) { return cfx_add(cfx_arange(-2.0, 2.0), s
 
 static const char *result(cfx_graph *g) {
     cfx_module *gm = g ? cfx_graph_module(NULL, g, NULL) : NULL;
-    return gm ? cfx_repr(cfx_forward_value(gm, input(0.25), input(-0.5))) : "no graph";
+    return !cfx_failed(gm) ? cfx_repr(cfx_forward_value(gm, input(0.25), input(-0.5))) : "no graph";
 }
 
 /* Runs the graph in two halves: the nodes up to a place, which give what is needed after it, and

@@ -51,6 +51,9 @@ CFX_API void *cfx_keep_obj(void *obj);
 /* Takes a count back; the last one frees. NULL and bad objects are left alone. */
 CFX_API void cfx_drop(void *obj);
 
+/* Whether obj is what a failed call gave: the bad tensor, graph or module, or NULL. */
+CFX_API bool cfx_failed(const void *obj);
+
 #ifdef __cplusplus
 extern "C++" {
 template <typename T> inline T *cfx_keep(T *obj) { return static_cast<T *>(cfx_keep_obj(obj)); }

@@ -24,6 +24,12 @@ CFX_API const char *cfx_module_code(const cfx_module *gm); /* gm.code */
 CFX_API const char *cfx_graph_module_str(const cfx_module *gm); /* print(gm) */
 CFX_API const char *cfx_module_readable(const cfx_module *gm, cfx_readable_options options);
 
+/* Which node each line of cfx_graph_code is of, as torch.fx's python_code records it
+ * (_lineno_map): a line of the body, counted from that of "def" as 0, to the number of the node in
+ * the graph, or to None. *start (not wanted: NULL) is the line of "def", the first being 1. Scope.
+ */
+CFX_API cfx_dict *cfx_graph_line_map(const cfx_graph *g, int *start);
+
 /* print(program), and str(program.graph_signature) alone; scope. "" for NULL. */
 CFX_API const char *cfx_program_str(const cfx_program *p);
 CFX_API const char *cfx_program_signature_str(const cfx_program *p);
@@ -35,7 +41,7 @@ CFX_API void cfx_print_code(const cfx_module *gm, FILE *out);
 CFX_API void cfx_print_readable(const cfx_module *gm, FILE *out);
 CFX_API void cfx_print_program(const cfx_program *p, FILE *out);
 
-/* A graph from its text; scope. NULL, with an error that names the place ("what:LINE:COLUMN") and
+/* A graph from its text; scope. Bad, with an error that names the place ("what:LINE:COLUMN") and
  * shows the line, where it cannot be read.
  *
  * The code form ("def forward(...)"; gm.code, print_readable) comes back whole: printed and parsed,
@@ -49,7 +55,7 @@ CFX_API void cfx_print_program(const cfx_program *p, FILE *out);
 CFX_API cfx_graph *cfx_graph_parse(const char *text, const char *what);
 /* A GraphModule from its text, the children that print_readable shows included; scope. Of the other
  * modules and tensors that it names there are none: add them (cfx_nn_add, cfx_module_set_attr)
- * before it is called. NULL, with an error, as above. */
+ * before it is called. Bad, with an error, as above. */
 CFX_API cfx_module *cfx_module_parse(const char *text, const char *what);
 
 #ifdef __cplusplus

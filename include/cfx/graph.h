@@ -261,6 +261,28 @@ CFX_API int cfx_graph_eliminate_dead_code(cfx_graph *g);
  * names None takes it all back. */
 CFX_API void cfx_graph_set_tree(cfx_graph *g, cfx_value names, cfx_value in_spec,
                                 cfx_value out_spec);
+/* How the code of a graph is written and what its callers pass: torch.fx's CodeGen. Functions that
+ * are NULL do as usual. Lists, texts and values that they return belong to the scope. */
+typedef struct cfx_codegen {
+    /* on_generate_code: other lines for those of the body, a list of texts that end in a newline;
+     * "# COUNTER: 3\n" comes before what node number 3 became, and is taken out afterwards. */
+    cfx_value (*body)(const struct cfx_codegen *self, cfx_value lines);
+    /* gen_fn_def: the lines before the body; parameters is a list of texts, "x : int = 1". */
+    const char *(*head)(const struct cfx_codegen *self, cfx_value parameters);
+    /* generate_output: the last line, for the result as it would be written. */
+    const char *(*result)(const struct cfx_codegen *self, const char *result);
+    /* process_inputs, process_outputs: what callers pass as a list of what placeholders take; what
+     * the graph gave as callers see it. */
+    cfx_value (*inputs)(const struct cfx_codegen *self, cfx_args args);
+    cfx_value (*outputs)(const struct cfx_codegen *self, cfx_value result);
+    bool boxed; /* forward takes one list, which it empties */
+    void *user;
+} cfx_codegen;
+/* Sets it, until another is set; the struct is the caller's and must stay. NULL: none. Returns the
+ * one there was. */
+CFX_API const cfx_codegen *cfx_graph_set_codegen(cfx_graph *g, const cfx_codegen *c);
+/* torch.fx's _BoxedCodeGen. */
+CFX_API extern const cfx_codegen cfx_codegen_boxed;
 /* Puts the nodes in a topological order, keeping the present one where it can. False, with an
  * error, when there is a cycle. */
 CFX_API bool cfx_graph_sort(cfx_graph *g);

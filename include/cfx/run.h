@@ -14,9 +14,9 @@ extern "C" {
 
 /* A GraphModule: a graph that is called like any module, with what it names of root (modules,
  * parameters, buffers; shared, not copied). type NULL: "GraphModule". Scope. It is never stale:
- * editing the graph is enough. */
+ * editing the graph is enough. Bad, with an error, where root lacks what the graph names. */
 CFX_API cfx_module *cfx_graph_module(cfx_module *root, cfx_graph *g, const char *type);
-/* cfx_trace with the defaults, as a GraphModule named after root; scope. NULL, with an error, when
+/* cfx_trace with the defaults, as a GraphModule named after root; scope. Bad, with an error, when
  * it cannot be traced. */
 CFX_API cfx_module *cfx_symbolic_trace(cfx_module *root);
 /* Plans the graph now rather than at the next call. Never needed; cheap. */
@@ -151,7 +151,7 @@ CFX_API cfx_value cfx_program_inputs_from(cfx_site at, cfx_program *p, cfx_args 
 CFX_API cfx_value cfx_program_outputs(cfx_program *p, cfx_value inputs, cfx_value outputs);
 /* program.module(): a GraphModule with parameters and buffers under their own names, shared with
  * the program, and called like the model it came from. It is differentiated and edited as any
- * other; its inputs are not checked. Scope. NULL, with an error, where p is NULL. */
+ * other; its inputs are not checked. Scope. Bad, with an error, where p is NULL. */
 CFX_API cfx_module *cfx_program_module(cfx_program *p);
 
 /* A copy whose graphs may be edited; tensors are shared. Scope. NULL, with an error, where the

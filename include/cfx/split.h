@@ -24,7 +24,7 @@ typedef int cfx_split_fn(cfx_node *n, void *user);
 /* The GraphModule split into parts, as torch.fx's split_module(gm, gm, part_of) does it: children
  * submod_0, submod_1, ..., each a GraphModule, called in an order that their values allow.
  * Parameters are read outside and given to the parts. Modules and tensors are shared. A new module;
- * scope. NULL, with an error, where a part would need its own result. */
+ * scope. Bad, with an error, where a part would need its own result. */
 CFX_API cfx_module *cfx_split_module(cfx_module *gm, cfx_split_fn *part_of, void *user,
                                      cfx_split_options options);
 /* The same by the tag that each node has in its metadata ("tag", a text), which is the name of its

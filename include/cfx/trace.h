@@ -17,16 +17,20 @@ typedef struct cfx_tracer {
     /* Whether m, at path, becomes one node. NULL: cfx_tracer_is_leaf. */
     bool (*is_leaf)(struct cfx_tracer *self, cfx_module *m, const char *path);
     cfx_dict *concrete_args; /* parameter name to the value it is fixed to; NULL: none. Leaves of
-                                containers are placeholders of their own; an ellipsis is free */
+                                containers are placeholders of their own; an ellipsis is free,
+                                and so is CFX_PH */
+    bool check_mutable_operations; /* a call that writes to an operand is refused */
     void *user;
     cfx_module *root;        /* filled in while tracing */
     cfx_graph *graph;
     struct cfx__tracer *own_;
 } cfx_tracer;
 
-/* The graph of root; scope. NULL, with an error, when forward does what cannot be traced
+/* The graph of root; scope. Bad, with an error, when forward does what cannot be traced
  * (control flow on a traced value: torch.fx's words, with the C file and line). */
 CFX_API cfx_graph *cfx_trace(cfx_tracer *t, cfx_module *root);
+/* A free placeholder in concrete_args, as PHWithMeta is: its node has this metadata entry. */
+#define CFX_PH(key, x) cfx_keyword_value(#key, CFX_V(x))
 /* The default policy: layers of cfx's own are leaves, Sequential and the like are not. */
 CFX_API bool cfx_tracer_is_leaf(cfx_tracer *t, cfx_module *m, const char *path);
 /* Whether the calling thread is tracing. */

@@ -210,7 +210,7 @@ static inline cfx_value cfx_node_value(cfx_node *n) {
 
 /* The tensor as a value (borrows); NULL gives None, a bad tensor a bad value. */
 CFX_API cfx_value cfx_tensor_value(const cfx_tensor *t);
-/* The module as a value (borrows); NULL gives None. */
+/* The module as a value (borrows); NULL gives None, a bad module a bad value. */
 CFX_API cfx_value cfx_module_value(cfx_module *m);
 /* A string; scope. NULL gives None. */
 CFX_API cfx_value cfx_string_value(const char *text);

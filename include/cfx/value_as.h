@@ -1,6 +1,6 @@
 /* Typed reads of values: the only way to what a value holds. Each gives it, borrowed; where the tag
  * says otherwise it records a TypeError at the caller's line and gives something that is safe to
- * look at: 0, "", the bad tensor or node, an empty list or dict. A bad value records nothing more.
+ * look at: 0, "", the bad tensor, node or module, an empty list. A bad value records nothing more.
  * Included by cfx/value.h, not to be included alone. */
 #ifndef CFX_VALUE_AS_H
 #define CFX_VALUE_AS_H
@@ -25,7 +25,7 @@
 #define cfx_as_sym(v) cfx_as_sym_from(CFX_READER, v)
 #define cfx_as_tensor(v) cfx_as_tensor_from(CFX_READER, v)
 #define cfx_as_node(v) cfx_as_node_from(CFX_READER, v)         /* or a traced tensor */
-#define cfx_as_module(v) cfx_as_module_from(CFX_READER, v)     /* else NULL */
+#define cfx_as_module(v) cfx_as_module_from(CFX_READER, v)
 #define cfx_as_op(v) cfx_as_op_from(CFX_READER, v)             /* else NULL */
 #define cfx_as_device(v) cfx_as_device_from(CFX_READER, v)     /* else the CPU */
 #define cfx_as_dtype(v) cfx_as_dtype_from(CFX_READER, v)       /* else float32 */

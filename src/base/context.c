@@ -72,6 +72,8 @@ void *cfx__obj_new(const cfx__obj_type *type, size_t size) {
     return cfx__scope_own(cfx__obj_make(type, size));
 }
 
+bool cfx_failed(const void *obj) { return !obj || cfx__obj_is_bad(obj); }
+
 void *cfx_keep_obj(void *p) {
     cfx_obj *obj = p;
     if (obj && !(obj->flags & CFX__BAD))

@@ -127,9 +127,7 @@ bool cli_memory_write(const cli_profile *p, const char *path) {
     put_curve(&t, c, &own);
     put_alive(&t, c, &alive);
     cfx__text_puts(&t, "</svg>\n");
-    cfx__file_save save;
-    bool fine = cfx__file_save_open(&save, path) &&
-                cfx__file_save_close(&save, fwrite(t.data, 1, t.len, save.file) == t.len);
+    bool fine = cfx__file_write(path, t.data, t.len);
     cfx__text_release(&t);
     VEC_FREE(own);
     VEC_FREE(alive);

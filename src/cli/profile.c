@@ -258,12 +258,6 @@ static void put_columns(cfx__text *t, const cli_profile *p, const cfx_dict *colu
     cfx__text_putc(t, '}');
 }
 
-static bool write_text(const char *path, const cfx__text *t) {
-    cfx__file_save save;
-    return cfx__file_save_open(&save, path) &&
-           cfx__file_save_close(&save, fwrite(t->data, 1, t->len, save.file) == t->len);
-}
-
 bool cli_profile_write(const cli_profile *p, const char *path, const cfx_dict *columns) {
     cfx__text t = {0};
     cfx__text_puts(&t, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
@@ -279,7 +273,7 @@ bool cli_profile_write(const cli_profile *p, const char *path, const cfx_dict *c
     cfx__text_puts(&t, "],\n");
     put_columns(&t, p, columns);
     cfx__text_puts(&t, "}\n");
-    bool fine = cfx_ok() && write_text(path, &t);
+    bool fine = cfx_ok() && cfx__file_write(path, t.data, t.len);
     cfx__text_release(&t);
     return fine;
 }

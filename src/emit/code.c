@@ -10,7 +10,8 @@ typedef struct code {
     const cfx_readable_options *readable; /* NULL: plain gm.code */
     int indent;          /* of the body */
     cfx__emit_writer w;       /* into body */
-    cfx__text body, wraps, returns, last_summary;
+    cfx__emit_body body;
+    cfx__text wraps, returns, last_summary;
     cfx__text params;    /* one after the other, each ended by a zero byte */
     cfx__map globals;    /* what a function is called here to its target's text */
     cfx__map wrapped;    /* names that have their wrap line */
@@ -44,20 +45,20 @@ static void find_last_uses(code *c) {
 /* Ends the line of n: values that nobody uses after it are let go. */
 static void end_line(code *c, const cfx_node *n, int count, size_t dead) {
     if (n->op != CFX_OUTPUT && (count || !n->num_users)) {
-        cfx__text_add(&c->body, ";  ", 3);
+        cfx__text_add(&c->body.text, ";  ", 3);
         cfx__emit_paint(&c->w, CFX__DIM);
         for (int i = 0; i < count; i++) {
             cfx__emit_node(&c->w, c->dead.data[dead + (size_t)i]);
-            cfx__text_add(&c->body, " = ", 3);
+            cfx__text_add(&c->body.text, " = ", 3);
         }
         if (!n->num_users) {
             cfx__emit_node(&c->w, n);
-            cfx__text_add(&c->body, " = ", 3);
+            cfx__text_add(&c->body.text, " = ", 3);
         }
-        cfx__text_puts(&c->body, "None");
+        cfx__text_puts(&c->body.text, "None");
         cfx__emit_unpaint(&c->w);
     }
-    cfx__text_putc(&c->body, '\n');
+    cfx__text_putc(&c->body.text, '\n');
 }
 
 /* ---- statements ----------------------------------------------------------------------------- */
@@ -80,7 +81,7 @@ static void put_type(code *c, cfx__emit_writer *w, const cfx_node *n) {
 static void put_assign(code *c, const cfx_node *n) {
     cfx__emit_node(&c->w, n);
     put_type(c, &c->w, n);
-    cfx__text_add(&c->body, " = ", 3);
+    cfx__text_add(&c->body.text, " = ", 3);
 }
 
 /* Remembers that a function is called `name` here, and sees whether something else is. */
@@ -116,10 +117,10 @@ static bool function_name(code *c, const cfx_node *n, cfx__text *t) {
 }
 
 static void put_function(code *c, const cfx_node *n) {
-    size_t start = c->body.len;
-    if (!function_name(c, n, &c->body))
+    size_t start = c->body.text.len;
+    if (!function_name(c, n, &c->body.text))
         return;
-    const char *name = c->body.data + start;
+    const char *name = c->body.text.data + start;
     add_global(c, name, n->target.name);
     cfx_value wrapped = n->meta ? cfx_node_get_meta(n, "is_wrapped") : cfx_none();
     if (n->target.call || (wrapped.tag == CFX_TAG_BOOL && cfx_integer(wrapped)))
@@ -132,27 +133,27 @@ static void put_operator(code *c, const cfx_node *n, const cfx__emit_operator *o
     if (!inplace)
         put_assign(c, n);
     if (o->kind == CFX__UNARY) {
-        cfx__text_puts(&c->body, o->sign);
+        cfx__text_puts(&c->body.text, o->sign);
         cfx__emit_operand(&c->w, a[0]);
         return;
     }
     cfx__emit_operand(&c->w, a[0]);
     if (o->kind == CFX__ITEM || o->kind == CFX__SET_ITEM) {
-        cfx__text_putc(&c->body, '[');
+        cfx__text_putc(&c->body.text, '[');
         cfx__emit_value(&c->w, a[1]);
-        cfx__text_putc(&c->body, ']');
+        cfx__text_putc(&c->body.text, ']');
     } else {
-        cfx__text_putc(&c->body, ' ');
-        cfx__text_puts(&c->body, o->sign);
-        cfx__text_putc(&c->body, ' ');
+        cfx__text_putc(&c->body.text, ' ');
+        cfx__text_puts(&c->body.text, o->sign);
+        cfx__text_putc(&c->body.text, ' ');
         cfx__emit_operand(&c->w, a[1]);
     }
     if (o->kind == CFX__SET_ITEM) {
-        cfx__text_add(&c->body, " = ", 3);
+        cfx__text_add(&c->body.text, " = ", 3);
         cfx__emit_value(&c->w, a[2]);
     }
     if (inplace) {
-        cfx__text_add(&c->body, ";  ", 3);
+        cfx__text_add(&c->body.text, ";  ", 3);
         put_assign(c, n);
         cfx__emit_operand(&c->w, a[0]);
     }
@@ -186,9 +187,9 @@ static void put_call_function(code *c, const cfx_node *n) {
         return;
     put_assign(c, n);
     put_function(c, n);
-    cfx__text_putc(&c->body, '(');
+    cfx__text_putc(&c->body.text, '(');
     cfx__emit_args(&c->w, n, 0);
-    cfx__text_putc(&c->body, ')');
+    cfx__text_putc(&c->body.text, ')');
 }
 
 static void put_call(code *c, const cfx_node *n) {
@@ -200,9 +201,9 @@ static void put_call(code *c, const cfx_node *n) {
                        n->target.name);
     else
         cfx__emit_path(&c->w, "self", cfx_none(), n->target.name);
-    cfx__text_putc(&c->body, '(');
+    cfx__text_putc(&c->body.text, '(');
     cfx__emit_args(&c->w, n, method);
-    cfx__text_putc(&c->body, ')');
+    cfx__text_putc(&c->body.text, ')');
 }
 
 /* A parameter of forward. A line of its own is needed only where the node is not called like it. */
@@ -222,33 +223,33 @@ static void put_placeholder(code *c, const cfx_node *n) {
         cfx__text_printf(&c->params, "  # %s", cfx_value_str(desc));
     cfx__text_putc(&c->params, 0);
     const char *raw = n->target.name + strspn(n->target.name, "*");
-    size_t start = c->body.len;
-    put_indent(&c->body, c->indent);
-    size_t name = c->body.len;
+    size_t start = c->body.text.len;
+    put_indent(&c->body.text, c->indent);
+    size_t name = c->body.text.len;
     cfx__emit_node(&c->w, n);
-    if (!strcmp(c->body.data + name, raw)) {
-        c->body.len = start;
+    if (!strcmp(c->body.text.data + name, raw)) {
+        c->body.text.len = start;
         return;
     }
-    cfx__text_puts(&c->body, " = ");
-    cfx__text_puts(&c->body, raw);
-    cfx__text_putc(&c->body, '\n');
+    cfx__text_puts(&c->body.text, " = ");
+    cfx__text_puts(&c->body.text, raw);
+    cfx__text_putc(&c->body.text, '\n');
 }
 
 /* One value a line with what it is, where expanded_def is asked for and the node tells. */
 static void put_expanded(code *c, cfx_value result, cfx_value desc) {
     bool tuple = result.tag == CFX_TAG_TUPLE;
-    cfx__text_puts(&c->body, tuple ? "(\n" : "[\n");
+    cfx__text_puts(&c->body.text, tuple ? "(\n" : "[\n");
     for (int64_t i = 0; i < cfx_as_list(result)->len && i < cfx_as_list(desc)->len; i++) {
-        put_indent(&c->body, c->indent + 4);
+        put_indent(&c->body.text, c->indent + 4);
         if (cfx_as_list(result)->items[i].tag == CFX_TAG_NODE)
             cfx__emit_node(&c->w, cfx_as_node(cfx_as_list(result)->items[i]));
         else
-            cfx__text_puts(&c->body, cfx_value_str(cfx_as_list(result)->items[i]));
-        cfx__text_printf(&c->body, ",  # %s\n", cfx_value_str(cfx_as_list(desc)->items[i]));
+            cfx__text_puts(&c->body.text, cfx_value_str(cfx_as_list(result)->items[i]));
+        cfx__text_printf(&c->body.text, ",  # %s\n", cfx_value_str(cfx_as_list(desc)->items[i]));
     }
-    put_indent(&c->body, c->indent);
-    cfx__text_putc(&c->body, tuple ? ')' : ']');
+    put_indent(&c->body.text, c->indent);
+    cfx__text_putc(&c->body.text, tuple ? ')' : ']');
 }
 
 static bool is_sequence(cfx_value v) { return v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST; }
@@ -263,18 +264,28 @@ static void put_output(code *c, const cfx_node *n) {
                                                               : cfx_none();
     cfx__emit_writer plain = c->w;
     plain.colored = false;
-    cfx__text_puts(&c->body, "return ");
+    const cfx_codegen *own = c->g->codegen;
+    if (own && own->result) {
+        cfx__text text = {0};
+        plain.out = &text;
+        cfx__emit_value(&plain, result);
+        const char *line = own->result(own, text.data);
+        cfx__text_puts(&c->body.text, line ? line : "");
+        cfx__text_release(&text);
+        return;
+    }
+    cfx__text_puts(&c->body.text, "return ");
     bool tree = c->g->tree && !cfx_is_none(c->g->tree->out_spec);
-    cfx__text_puts(&c->body, tree ? "pytree.tree_unflatten(" : "");
+    cfx__text_puts(&c->body.text, tree ? "pytree.tree_unflatten(" : "");
     if (!tree && is_sequence(result) && is_sequence(desc))
         put_expanded(c, result, desc);
     else
         cfx__emit_value(&plain, result);
-    cfx__text_puts(&c->body, tree ? ", self._out_spec)" : "");
+    cfx__text_puts(&c->body.text, tree ? ", self._out_spec)" : "");
 }
 
 static void put_statement(code *c, const cfx_node *n) {
-    put_indent(&c->body, c->indent);
+    put_indent(&c->body.text, c->indent);
     switch (n->op) {
     case CFX_CALL_FUNCTION: put_call_function(c, n); break;
     case CFX_CALL_METHOD:
@@ -292,8 +303,10 @@ static void put_statement(code *c, const cfx_node *n) {
 
 static void put_body(code *c) {
     size_t dead = c->dead.len, k = c->counts.len;
+    int64_t number = 0;
     cfx_each_node(c->g, n) {
         int count = c->counts.data[--k];
+        VEC_PUSH(c->body.marks, ((struct cfx__emit_mark){c->body.text.len, number++}));
         dead -= (size_t)count;
         c->clash |= cfx__node_of(n)->name->reserved && !c->w.renamed;
         if (n->op == CFX_PLACEHOLDER) {
@@ -306,8 +319,8 @@ static void put_body(code *c) {
         end_line(c, n, count, dead);
     }
     if (!cfx_graph_len(c->g)) {
-        put_indent(&c->body, c->indent);
-        cfx__text_puts(&c->body, "pass\n");
+        put_indent(&c->body.text, c->indent);
+        cfx__text_puts(&c->body.text, "pass\n");
     }
 }
 
@@ -393,11 +406,52 @@ static void put_tree_params(code *c, cfx__text *out) {
     cfx__signature_free(s);
 }
 
+/* The parameter's name of "x : int = 1". */
+static int name_length(const char *param) {
+    size_t n = strcspn(param, ":=#");
+    while (n && param[n - 1] == ' ')
+        n--;
+    return (int)n;
+}
+
+/* One list in the place of all parameters. */
+static void put_boxed_head(code *c, cfx__text *out) {
+    const char *p = c->params.data, *end = p + c->params.len;
+    cfx__text_printf(out, "def forward(self, args_list)%.*s:\n", (int)c->returns.len,
+                     c->returns.data ? c->returns.data : "");
+    if (!c->params.len)
+        return;
+    put_indent(out, c->indent);
+    cfx__text_puts(out, "args_iter = iter(args_list)\n");
+    for (; p < end; p += strlen(p) + 1) {
+        put_indent(out, c->indent);
+        cfx__text_printf(out, "%.*s = next(args_iter)\n", name_length(p), p);
+    }
+    put_indent(out, c->indent);
+    cfx__text_puts(out, "args_list.clear()\n");
+}
+
+/* The head that the user's function writes. */
+static void put_own_head(code *c, cfx__text *out) {
+    cfx_value params = cfx_list_value(0, NULL);
+    const char *p = c->params.data, *end = p + c->params.len;
+    for (; p && p < end; p += strlen(p) + 1)
+        cfx_list_append(cfx_as_list(params), cfx_string_value(p));
+    const char *head = c->g->codegen->head(c->g->codegen, params);
+    cfx__text_puts(out, head ? head : "");
+    cfx__text_putc(out, '\n');
+}
+
 static void put_head(code *c, cfx__text *out) {
+    const cfx_codegen *own = c->g->codegen;
+    put_indent(out, c->indent - 4);
+    if (own && (own->head || own->boxed)) {
+        own->head ? put_own_head(c, out) : put_boxed_head(c, out);
+        return;
+    }
     bool expanded = c->readable && c->readable->expanded_def;
     const cfx__graph_tree *tree = c->g->tree;
     const char *p = c->params.data, *end = p + c->params.len;
-    put_indent(out, c->indent - 4);
     cfx__text_puts(out, expanded ? "def forward(\n" : "def forward(");
     bool has_self = c->params.len && !strcmp(p, "self");
     if (!has_self)
@@ -439,7 +493,8 @@ static void resolve_clash(code *c) {
 }
 
 static void start_over(code *c) {
-    c->body.len = c->wraps.len = c->returns.len = c->params.len = c->last_summary.len = 0;
+    c->body.marks.len = 0;
+    c->body.text.len = c->wraps.len = c->returns.len = c->params.len = c->last_summary.len = 0;
     cfx__map_release(&c->globals);
     cfx__map_release(&c->wrapped);
 }
@@ -449,20 +504,29 @@ static void release(code *c) {
     cfx__map_release(&c->own_names);
     cfx__map_release(&c->renamed);
     cfx__arena_release(&c->arena);
-    cfx__text_release(&c->body);
+    cfx__text_release(&c->body.text);
     cfx__text_release(&c->wraps);
     cfx__text_release(&c->returns);
     cfx__text_release(&c->params);
     cfx__text_release(&c->last_summary);
+    VEC_FREE(c->body.marks);
     VEC_FREE(c->dead);
     VEC_FREE(c->counts);
 }
 
+/* How many lines a text has, beside what follows its last newline. */
+static int count_lines(const char *text, size_t len) {
+    int n = 0;
+    for (const char *p = text; len && (p = memchr(p, '\n', (size_t)(text + len - p))); p++)
+        n++;
+    return n;
+}
+
 void cfx__emit_code(cfx__text *out, const cfx_graph *g, const cfx_readable_options *readable,
-                    int indent) {
+                    int indent, cfx__emit_lines *lines) {
     size_t mark = cfx_scope_open();
-    code c = {.g = g, .readable = readable, .indent = indent};
-    c.w = (cfx__emit_writer){&c.body, readable && readable->colored, NULL};
+    code c = {.g = g, .readable = readable, .indent = indent, .body = {.indent = indent}};
+    c.w = (cfx__emit_writer){&c.body.text, readable && readable->colored, NULL};
     find_last_uses(&c);
     put_body(&c);
     if (c.clash) {
@@ -481,12 +545,19 @@ void cfx__emit_code(cfx__text *out, const cfx_graph *g, const cfx_readable_optio
         cfx__text_add(out, c.wraps.data, c.wraps.len);
         cfx__text_puts(out, "\n\n");
     }
+    cfx__emit_transform(&c.body, g->codegen);
+    size_t before = out->len;
     put_head(&c, out);
-    const char *body = c.body.data ? c.body.data : "";
+    if (lines) {
+        lines->start = count_lines(out->data, before) + 1;
+        lines->map = cfx__emit_line_map(
+            &c.body, count_lines(out->data + before, out->len - before));
+    }
+    const char *body = c.body.text.data ? c.body.text.data : "";
     size_t blank = strspn(body, "\n");
-    cfx__text_add(out, body + blank, c.body.len - blank);
+    cfx__text_add(out, body + blank, c.body.text.len - blank);
     if (!readable)
         put_indent(out, indent);
     release(&c);
-    cfx_scope_close(mark);
+    cfx_scope_return(mark, lines ? lines->map : NULL);
 }

@@ -86,9 +86,29 @@ bool cfx__emit_global(cfx__text *out, const cfx_target *t);
 /* The target that generated code means by a name: the other direction. */
 void cfx__parse_global(cfx__text *out, const char *name, size_t len);
 
-/* The body and head of forward, as gm.code has them or, verbose, as print_readable does. */
+/* The body of forward as it is written: where in the text each node begins. */
+typedef struct cfx__emit_body {
+    cfx__text text;
+    VEC(struct cfx__emit_mark {
+        size_t at;
+        int64_t node; /* number in the graph */
+    })
+    marks;
+    int indent;
+} cfx__emit_body;
+/* Sends the body through the user's function, if the graph has one. */
+void cfx__emit_transform(cfx__emit_body *b, const cfx_codegen *c);
+/* What cfx_graph_line_map gives, for a head of so many lines. */
+cfx_dict *cfx__emit_line_map(const cfx__emit_body *b, int head);
+
+/* The body and head of forward, as gm.code has them or, verbose, as print_readable does. With
+ * lines not NULL its line map as well. */
+typedef struct cfx__emit_lines {
+    cfx_dict *map;
+    int start;
+} cfx__emit_lines;
 void cfx__emit_code(cfx__text *out, const cfx_graph *g, const cfx_readable_options *readable,
-                    int indent);
+                    int indent, cfx__emit_lines *lines);
 /* The comment line of a node in verbose code, if it differs from the last one; `last` remembers. */
 void cfx__emit_summary(cfx__emit_writer *w, const cfx_node *n, const cfx_readable_options *o,
                        int indent, cfx__text *last);

@@ -4,17 +4,17 @@
 bool cfx__emit_wants_graph(const cfx_module *m, const char *attribute) {
     if (m && m->graph)
         return true;
-    if (m && !cfx__obj_is_bad(m))
+    if (cfx__module_given(m))
         cfx_fail(CFX_ATTRIBUTE_ERROR, (cfx_site){0}, "'%s' object has no attribute '%s'", m->type,
                  attribute);
     return false;
 }
 
 const char *cfx_graph_code(const cfx_graph *g) {
-    if (!g)
+    if (cfx_failed(g))
         return "";
     cfx__text out = {0};
-    cfx__emit_code(&out, g, NULL, 4);
+    cfx__emit_code(&out, g, NULL, 4, NULL);
     return cfx__text_take(&out);
 }
 
@@ -28,7 +28,7 @@ const char *cfx_graph_module_str(const cfx_module *gm) {
     cfx__text out = {0};
     cfx__text_puts(&out, cfx_module_str(gm));
     cfx__text_putc(&out, '\n');
-    cfx__emit_code(&out, gm->graph, NULL, 4);
+    cfx__emit_code(&out, gm->graph, NULL, 4, NULL);
     cfx__text_puts(&out, "\n# To see more debug info, please use `graph_module.print_readable()`");
     return cfx__text_take(&out);
 }

@@ -61,14 +61,20 @@ void cfx__parser_close(cfx__parser *p) {
     freelocale(p->c_locale);
 }
 
+static bool is_text(const char *text) {
+    if (!text)
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the text to read is NULL");
+    return cfx_ok();
+}
+
 cfx_graph *cfx_graph_parse(const char *text, const char *what) {
-    if (!text || !cfx_ok())
-        return NULL;
+    if (!is_text(text))
+        return &cfx__graph_bad;
     size_t mark = cfx_scope_open();
     cfx__parser p;
     cfx__parser_open(&p, text, what);
     cfx__parse(&p);
-    cfx_graph *g = p.failed || !cfx_ok() ? NULL : p.modules.data[0].g;
+    cfx_graph *g = p.failed || !cfx_ok() ? &cfx__graph_bad : p.modules.data[0].g;
     cfx__parser_close(&p);
     return cfx_scope_return(mark, g);
 }
@@ -85,17 +91,17 @@ static cfx_module *build(const cfx__parser *p, size_t *next) {
 }
 
 cfx_module *cfx_module_parse(const char *text, const char *what) {
-    if (!text || !cfx_ok())
-        return NULL;
+    if (!is_text(text))
+        return &cfx__module_bad;
     size_t mark = cfx_scope_open(), next = 0;
     cfx__parser p;
     cfx__parser_open(&p, text, what);
     cfx__parse(&p);
-    cfx_module *m = p.failed || !cfx_ok() ? NULL : build(&p, &next);
-    if (m && next < p.modules.len) {
+    cfx_module *m = p.failed || !cfx_ok() ? &cfx__module_bad : build(&p, &next);
+    if (!cfx__obj_is_bad(m) && next < p.modules.len) {
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s: class %s stands beside class %s, not in it",
                  p.what, p.modules.data[next].name, m->type);
-        m = NULL;
+        m = &cfx__module_bad;
     }
     cfx__parser_close(&p);
     return cfx_scope_return(mark, m);

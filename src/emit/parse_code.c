@@ -446,6 +446,23 @@ static void read_tree(function *f) {
         cfx_graph_set_tree(p->g, names, spec, cfx_none());
 }
 
+/* The lines of a boxed head: `x = next(args_iter)` for each parameter. */
+static void read_boxed(function *f) {
+    cfx__parser *p = f->p;
+    if (p->failed || f->params.len != 1 || !soon(p, "args_iter = iter(args_list)"))
+        return;
+    next_line(f);
+    cfx__parser_want(p, "args_iter = iter(args_list)");
+    f->params.len = 0;
+    while (next_line(f) && !cfx__parser_take(p, "args_list.clear()") && !p->failed) {
+        param m = {0};
+        m.len = cfx__parser_take_name(p, &m.target);
+        cfx__parser_want(p, " = next(args_iter)");
+        VEC_PUSH(f->params, m);
+    }
+    cfx_graph_set_codegen(p->g, &cfx_codegen_boxed);
+}
+
 /* Lines `sum_1 = sum` at the start of the body say what the nodes of parameters are called. They
  * come in the order of the parameters, so the search is short. */
 static void read_aliases(function *f) {
@@ -531,6 +548,7 @@ static void parse_module(function *f) {
             head = true;
             parse_head(f);
             read_tree(f);
+            read_boxed(f);
             read_aliases(f);
             add_params(f);
         } else {

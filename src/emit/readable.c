@@ -195,7 +195,7 @@ enum { DEEPEST = 100 }; /* of modules in modules: those below are left out */
 static void put_class(cfx__text *out, const cfx_module *m, const char *name,
                       const cfx_readable_options *o, int depth) {
     cfx__text_printf(out, "%*sclass %s(torch.nn.Module):\n", 4 * depth, "", name);
-    cfx__emit_code(out, m->graph, o, 4 * depth + 8);
+    cfx__emit_code(out, m->graph, o, 4 * depth + 8, NULL);
     for (int i = 0; depth < DEEPEST && i < cfx_module_count(m); i++) {
         const cfx_module *child = cfx_module_child(m, i);
         if (!child->graph)

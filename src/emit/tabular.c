@@ -130,7 +130,7 @@ static void put_header(cfx__text *out, const table *t) {
 }
 
 const char *cfx_graph_tabular(const cfx_graph *g) {
-    if (!g)
+    if (cfx_failed(g))
         return "";
     table t = {0};
     fill(&t, g);

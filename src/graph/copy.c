@@ -134,7 +134,7 @@ static cfx_value cloned(cfx_node *n, void *data) {
 
 cfx_graph *cfx_graph_copy(cfx_graph *from) {
     if (!cfx__graph_given(from))
-        return NULL;
+        return &cfx__graph_bad;
     cfx_graph *g = cfx_graph_new();
     cloning c = {from, cfx__alloc0(from->made.len * sizeof *c.copies)};
     cfx__target_row **rows = cfx__alloc0(from->nrows * sizeof *rows);
@@ -157,6 +157,7 @@ cfx_graph *cfx_graph_copy(cfx_graph *from) {
     for (size_t i = 0; i < from->subgraphs.len; i++)
         CFX_SCOPE cfx__graph_add_subgraph(g, from->subgraphs.data[i].name,
                                           cfx_graph_copy(from->subgraphs.data[i].graph));
+    g->codegen = from->codegen;
     if (from->tree)
         cfx_graph_set_tree(g, from->tree->names, from->tree->in_spec, from->tree->out_spec);
     cfx__free(rows);

@@ -111,6 +111,8 @@ const char *cfx_node_format(const cfx_node *n) {
 }
 
 const char *cfx_graph_str(const cfx_graph *g) {
+    if (cfx_failed(g))
+        return "";
     cfx__text out = {0};
     cfx__text_puts(&out, "graph():");
     cfx_each_node(g, n) {

@@ -18,10 +18,13 @@ bool cfx__node_given(const cfx_node *n) {
     return false;
 }
 
+cfx_graph cfx__graph_bad = {.head = {.refs = 1, .flags = CFX__BAD, .type = &graph_type}};
+
 bool cfx__graph_given(const cfx_graph *g) {
-    if (unlikely(!g))
-        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the graph is NULL");
-    return g != NULL;
+    if (likely(g && !cfx__obj_is_bad(g)))
+        return true;
+    cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the graph is %s", g ? "bad" : "NULL");
+    return false;
 }
 
 cfx_graph *cfx_graph_new(void) {

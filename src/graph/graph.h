@@ -6,9 +6,10 @@
  * erased under its opcode and target. Arguments are frozen values. Everything lives in the graph's
  * arena but values, which are counted.
  *
- * A failed call that should have made a node gives cfx__node_bad (no graph, erased); every function
- * takes it and does nothing. NULL is no graph and no node: functions that change something record
- * an error, functions that look answer NULL, 0 or false. */
+ * A failed call that should have made a node gives cfx__node_bad (no graph, erased), one that
+ * should have made a graph cfx__graph_bad (empty); every function takes them and does nothing. NULL
+ * is no graph and no node: functions that change something record an error, functions that look
+ * answer NULL, 0 or false. */
 #ifndef CFX__GRAPH_H
 #define CFX__GRAPH_H
 
@@ -137,6 +138,7 @@ struct cfx_graph {
     })
     subgraphs; /* branches that tracing made and get_attr nodes name; a GraphModule makes
                   children of them */
+    const cfx_codegen *codegen; /* the user's; NULL: none */
     cfx__graph_tree *tree; /* NULL: arguments are placeholders as they are */
     cfx__arena arena;
     bool prepared_lock;
@@ -145,6 +147,7 @@ struct cfx_graph {
 };
 
 extern cfx_node *const cfx__node_bad;
+extern cfx_graph cfx__graph_bad;
 
 static inline cfx__node *cfx__node_of(const cfx_node *n) { return (cfx__node *)n; }
 

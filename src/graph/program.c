@@ -30,7 +30,7 @@ static void program_free(void *obj) {
 static const cfx__obj_type program_type = {.name = "program", .free = program_free};
 
 cfx_program *cfx_program_new(cfx_module *gm) {
-    if (!gm || !gm->graph) {
+    if (!cfx__module_given(gm) || !gm->graph) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "a program is made of a GraphModule, not of %s",
                  gm ? gm->type : "NULL");
         return NULL;

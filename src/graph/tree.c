@@ -49,6 +49,17 @@ cfx_value cfx__graph_tree_spec(const cfx__graph_tree *t, int64_t i) {
                                         : cfx_none();
 }
 
+const cfx_codegen cfx_codegen_boxed = {.boxed = true};
+
+const cfx_codegen *cfx_graph_set_codegen(cfx_graph *g, const cfx_codegen *c) {
+    if (!cfx__graph_given(g))
+        return NULL;
+    const cfx_codegen *before = g->codegen;
+    g->codegen = c;
+    g->version++;
+    return before;
+}
+
 /* ---- signatures ------------------------------------------------------------------------------ */
 
 typedef VEC(cfx__signature_param) params;

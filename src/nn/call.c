@@ -120,7 +120,7 @@ cfx_value cfx_forward_value_from(cfx_site at, cfx_module *m, cfx_args args) {
         cfx_fail(CFX_TYPE_ERROR, at, "'NoneType' object is not callable");
         return cfx_bad();
     }
-    if (cfx__dispatch_args_bad(at, args))
+    if (cfx__obj_is_bad(m) || cfx__dispatch_args_bad(at, args))
         return cfx_bad();
     size_t mark = cfx_scope_open();
     args = cfx__dispatch_args_split(args);
@@ -134,6 +134,8 @@ cfx_value cfx_forward_value_from(cfx_site at, cfx_module *m, cfx_args args) {
 }
 
 cfx_value cfx_call_value_from(cfx_site at, cfx_module *self, const char *child, cfx_args args) {
+    if (cfx__obj_is_bad(self))
+        return cfx_bad();
     cfx_module *m = cfx_module_find(self, child);
     if (!m) {
         cfx_fail(CFX_ATTRIBUTE_ERROR, at, "'%s' object has no attribute '%s'",

@@ -101,12 +101,10 @@ static cfx_module *copy_module(copying *c, const cfx_module *m) {
 }
 
 cfx_module *cfx_module_copy(const cfx_module *m) {
-    if (!m) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the module is NULL");
-        return NULL;
-    }
+    if (!cfx__module_given(m))
+        return &cfx__module_bad;
     size_t mark = cfx_scope_open();
     copying c = {cfx_dict_new()};
     cfx_module *copy = copy_module(&c, m);
-    return cfx_scope_return(mark, cfx_ok() ? copy : NULL);
+    return cfx_scope_return(mark, cfx_ok() ? copy : &cfx__module_bad);
 }

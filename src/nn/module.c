@@ -6,10 +6,23 @@ static void module_free(void *p);
 
 static const cfx__obj_type module_type = {.name = "module", .free = module_free};
 
-static bool is_module(const cfx_module *m) {
-    if (!m)
-        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the module is NULL");
-    return m != NULL;
+static const struct cfx__module bad_own;
+static const cfx_dict bad_dict = {.head = {.refs = 1, .flags = CFX__BAD}};
+cfx_module cfx__module_bad = {.head = {.refs = 1, .flags = CFX__BAD, .type = &module_type},
+                              .type = "<bad>",
+                              .path = "<bad>",
+                              .name = "",
+                              .signature = "",
+                              .parameters = (cfx_dict *)&bad_dict,
+                              .buffers = (cfx_dict *)&bad_dict,
+                              .attrs = (cfx_dict *)&bad_dict,
+                              .own_ = (struct cfx__module *)&bad_own};
+
+bool cfx__module_given(const cfx_module *m) {
+    if (likely(m && !cfx__obj_is_bad(m)))
+        return true;
+    cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the module is %s", m ? "bad" : "NULL");
+    return false;
 }
 
 /* ---- make ----------------------------------------------------------------------------------- */
@@ -243,7 +256,8 @@ static bool contains(cfx_module *m, const cfx_module *what) {
 }
 
 cfx_module *cfx_nn_add(cfx_module *parent, const char *name, cfx_module *child) {
-    if (!is_module(parent) || !is_module(child) || !name_fits(parent, "module", name, NULL))
+    if (!cfx__module_given(parent) || !cfx__module_given(child) ||
+        !name_fits(parent, "module", name, NULL))
         return child;
     if (contains(child, parent)) {
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s cannot be a child of itself, as '%s'",
@@ -269,7 +283,8 @@ cfx_module *cfx_nn_add(cfx_module *parent, const char *name, cfx_module *child) 
 }
 
 void cfx_nn_parameter(cfx_module *m, const char *name, cfx_tensor *value) {
-    if (!is_module(m) || cfx__obj_is_bad(value) || !name_fits(m, "parameter", name, m->parameters))
+    if (!cfx__module_given(m) || cfx__obj_is_bad(value) ||
+        !name_fits(m, "parameter", name, m->parameters))
         return;
     if (value && !cfx_tensor_is_leaf(value)) {
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
@@ -287,7 +302,8 @@ void cfx_nn_parameter(cfx_module *m, const char *name, cfx_tensor *value) {
 }
 
 void cfx_nn_buffer(cfx_module *m, const char *name, cfx_tensor *value, bool persistent) {
-    if (!is_module(m) || cfx__obj_is_bad(value) || !name_fits(m, "buffer", name, m->buffers))
+    if (!cfx__module_given(m) || cfx__obj_is_bad(value) ||
+        !name_fits(m, "buffer", name, m->buffers))
         return;
     cfx_dict_set(m->buffers, name, cfx_tensor_value(value));
     if (!persistent) {
@@ -361,7 +377,7 @@ bool cfx__module_adopt(cfx_module *m, const cfx_module *from, const char *path) 
 }
 
 void cfx_module_set_attr(cfx_module *m, const char *path, cfx_value value) {
-    if (!is_module(m) || cfx_is_bad(value))
+    if (!cfx__module_given(m) || cfx_is_bad(value))
         return;
     size_t mark = cfx_scope_open();
     const char *last = "";
@@ -405,7 +421,7 @@ static bool remove_child(cfx_module *m, const char *name) {
 
 bool cfx_module_remove(cfx_module *m, const char *path) {
     const char *last;
-    m = is_module(m) && path ? parent_of(m, path, &last) : NULL;
+    m = cfx__module_given(m) && path ? parent_of(m, path, &last) : NULL;
     if (!m)
         return false;
     size_t mark = cfx_scope_open();
@@ -445,7 +461,7 @@ static void walk_module(walk *w, cfx_module *m) {
 }
 
 void cfx_module_walk(cfx_module *m, cfx_visit_fn *visit, void *user) {
-    if (!is_module(m))
+    if (!cfx__module_given(m))
         return;
     if (!visit) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "what to visit modules with is NULL");

@@ -2,9 +2,9 @@
  *
  * Invariant: a module keeps its children, tensors and attributes; a name is in at most one of its
  * parameters, buffers, attributes and children. Modules form a tree or share branches; a module
- * below itself is refused when it is added. NULL is no module: every function takes it, changes
- * nothing and records an error. A module whose signature could not be read is a module whose calls
- * fail (own_->signature is NULL). */
+ * below itself is refused when it is added. NULL is no module, cfx__module_bad that of a failed
+ * call: every function takes them, changes nothing and records an error. A module whose signature
+ * could not be read is a module whose calls fail (own_->signature is NULL). */
 #ifndef CFX__NN_H
 #define CFX__NN_H
 
@@ -95,6 +95,9 @@ struct cfx__module {
     cfx__arena arena;     /* type, path, signature */
 };
 
+extern cfx_module cfx__module_bad; /* empty; its calls give bad values */
+/* Whether there is a module (not NULL, not bad); an error otherwise, unless one is recorded. */
+bool cfx__module_given(const cfx_module *m);
 /* A module whose forward gets its arguments as the caller gave them (positional, then args.kw). */
 cfx_module *cfx__module_new_raw(const char *type, cfx_forward_fn *forward);
 /* Sets the graph of a GraphModule; keeps it. */

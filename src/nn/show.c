@@ -207,8 +207,8 @@ cfx_value cfx_module_state_keys(const cfx_module *m, const cfx_dict *state) {
 
 bool cfx_module_load_state_dict_from(cfx_site at, cfx_module *m, const cfx_dict *state,
                                      bool strict) {
-    if (!m || !state) {
-        cfx_fail(CFX_TYPE_ERROR, at, "the %s is NULL", m ? "state dict" : "module");
+    if (!cfx__module_given(m) || !state) {
+        cfx_fail(CFX_TYPE_ERROR, at, "the state dict is NULL");
         return false;
     }
     size_t mark = cfx_scope_open();

@@ -6,9 +6,10 @@
 
 /* Children first, a shared one once for each of its places: as model.apply(fn) goes. */
 void cfx_module_apply(cfx_module *m, cfx_apply_fn *fn, void *user) {
-    if (!m || !fn) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "%s is NULL",
-                 m ? "the function to apply" : "the module");
+    if (!cfx__module_given(m))
+        return;
+    if (!fn) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the function to apply is NULL");
         return;
     }
     for (int i = 0; i < cfx_module_count(m); i++)

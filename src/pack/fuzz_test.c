@@ -340,7 +340,7 @@ TEST(fuzz_texts) {
             if (!m && cfx_ok())
                 test_fail(CFX_HERE, "neither a module nor an error");
             cfx_clear();
-            if (m)
+            if (!cfx_failed(m))
                 cfx_module_code(m);
             cfx_clear();
         }

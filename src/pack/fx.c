@@ -243,6 +243,7 @@ static cfx_program *new_signature(cfx_module *m, const cfx_dict *tensors) {
 typedef struct source {
     cfx__pt2_reader r;
     cfx_dict *tensors, *metadata;
+    bool alone; /* there is no file of tensors */
     cfx__json_tree nodes;
 } source;
 
@@ -323,7 +324,8 @@ static void read_nodes(source *s, const cfx_module *m) {
 static bool read_tensors(source *s, const char *path) {
     char *file = cfx__file_pending(path, beside(path));
     s->tensors = s->metadata = cfx_dict_new();
-    if (access(file, F_OK) == 0) { /* else a graph without tensors */
+    s->alone = access(file, F_OK) != 0;
+    if (!s->alone) { /* else a graph without tensors */
         s->tensors = cfx_safetensors_read(file);
         s->metadata = s->tensors ? cfx_safetensors_metadata(file) : NULL;
     }
@@ -354,6 +356,22 @@ static void place_tensors(cfx_program *p, const cfx_dict *tensors) {
         cfx_dict_put(cfx_dict_find(constants, key) ? p->constants : p->state, key,
                      tensors->entries[i].value);
     }
+}
+
+/* Whether a text that stands alone needs no tensors: nothing is called as parameters, buffers and
+ * constants are, or read from the module. An error names the file that is missing. */
+static bool stands_alone(const source *s, const cfx_graph *g) {
+    cfx_each_node(g, n) {
+        bool named = n->op == CFX_PLACEHOLDER && n->name[0] && strchr("pbc", n->name[0]) &&
+                     n->name[1] == '_' && cfx_node_result(n).kind == CFX_RESULT_TENSOR;
+        if (!named)
+            continue;
+        cfx_fail(CFX_FILE_ERROR, (cfx_site){0},
+                 "'%s': %s is a tensor of the program, and its file '%s' is not there",
+                 s->r.path, n->name, beside(s->r.path));
+        return false;
+    }
+    return true;
 }
 
 static cfx_program *read_program(source *s, cfx_module *m) {
@@ -389,8 +407,9 @@ cfx_program *cfx__fx_open(const char *path) {
     source s = {.r = {.path = path, .loose = true}};
     const char *text = cfx__string_new(map->size ? map->data : "", map->size)->text;
     cfx_drop(map);
-    cfx_module *m = read_tensors(&s, path) ? cfx_module_parse(text, path) : NULL;
-    cfx_program *p = m ? read_program(&s, m) : NULL;
+    cfx_module *m = read_tensors(&s, path) ? cfx_module_parse(text, path) : &cfx__module_bad;
+    bool fine = m->graph && (!s.alone || stands_alone(&s, m->graph));
+    cfx_program *p = fine ? read_program(&s, m) : NULL;
     cfx__pt2_reader_close(&s.r);
     cfx__json_release(&s.nodes);
     return cfx_scope_return(mark, p);

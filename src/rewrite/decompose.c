@@ -329,7 +329,7 @@ static cfx_program *decomposed(decomposing *d) {
         return NULL;
     cfx__branch_names(w->run.recorder.graph, w->run.to);
     cfx_module *gm = cfx_graph_module(w->run.to, w->run.recorder.graph, w->run.from->type);
-    cfx_program *p = gm ? cfx_program_new(gm) : NULL;
+    cfx_program *p = cfx_program_new(gm);
     if (!p)
         return NULL;
     cfx_module_walk(gm, tidy, NULL);

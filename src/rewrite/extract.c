@@ -117,8 +117,8 @@ cfx_program *cfx__extract_set(const cfx_program *p, const bool *chosen, cfx_valu
     add_inputs(&e);
     cfx_module *gm = copy_nodes(&e, results)
                          ? cfx_graph_module(p->module, e.graph, p->module->type)
-                         : NULL;
-    if (gm && (e.to = cfx_program_new(gm)))
+                         : &cfx__module_bad;
+    if (gm->graph && (e.to = cfx_program_new(gm)))
         sign(&e, results);
     return cfx_scope_return(mark, cfx_ok() ? e.to : NULL);
 }

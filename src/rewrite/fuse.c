@@ -45,14 +45,13 @@ static bool fuse(cfx_module *gm, cfx_node *n) {
 }
 
 cfx_module *cfx_fuse_conv_bn(const cfx_module *m) {
-    if (!m)
-        return NULL;
+    if (!cfx__module_given(m))
+        return &cfx__module_bad;
     size_t mark = cfx_scope_open();
     cfx_grad_mode grad = cfx_set_grad_mode(CFX_NO_GRAD);
     cfx_module *gm = cfx_symbolic_trace(cfx_module_copy(m));
-    cfx_each_node(gm ? gm->graph : NULL, n) if (cfx_ok()) CFX_SCOPE fuse(gm, n);
-    if (gm)
-        cfx_graph_module_prune(gm);
+    cfx_each_node(gm->graph, n) if (cfx_ok()) CFX_SCOPE fuse(gm, n);
+    cfx_graph_module_prune(gm);
     cfx_set_grad_mode(grad);
-    return cfx_scope_return(mark, cfx_ok() ? gm : NULL);
+    return cfx_scope_return(mark, cfx_ok() ? gm : &cfx__module_bad);
 }

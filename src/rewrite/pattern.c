@@ -152,13 +152,13 @@ cfx__pattern *cfx__pattern_new(cfx_graph *g, cfx_module *owner, bool loose) {
 /* ---- where they come from -------------------------------------------------------------------- */
 
 cfx__pattern *cfx__pattern_module(cfx_module *m) {
-    if (!m) {
+    if (!m || cfx__obj_is_bad(m)) {
         fail("a pattern is a text, a graph or a module, not NULL");
         return NULL;
     }
     size_t mark = cfx_scope_open();
     cfx_module *gm = m->graph ? m : cfx_symbolic_trace(m);
-    return cfx_scope_return(mark, gm ? cfx__pattern_new(gm->graph, gm, false) : NULL);
+    return cfx_scope_return(mark, gm->graph ? cfx__pattern_new(gm->graph, gm, false) : NULL);
 }
 
 cfx__pattern *cfx__pattern_text(const char *text) {

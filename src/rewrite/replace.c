@@ -106,7 +106,7 @@ static bool replacement_of(cfx_source s, const cfx__pattern *p, replacement *out
         out->graph = s.graph;
     } else if (s.module) {
         out->module = s.module->graph ? s.module : cfx_symbolic_trace(s.module);
-        out->graph = out->module ? out->module->graph : NULL;
+        out->graph = out->module->graph;
     }
     if (!out->text.start)
         out->text = (cfx__rule_text){.start = "", .at = "", .end = ""};

@@ -332,7 +332,7 @@ static bool rerun_child(cfx__rerun *run, const char *name, cfx_module *child, bo
     if (!cfx_is_bad(out)) {
         cfx_graph_output(sub.recorder.graph, out);
         cfx_module *gm = cfx_graph_module(sub.to, sub.recorder.graph, child->type);
-        if (gm)
+        if (gm->graph)
             cfx_module_set_attr(run->to, name, cfx_module_value(gm));
     }
     cfx__rerun_done(&sub);

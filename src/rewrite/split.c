@@ -233,7 +233,7 @@ static void copy_outer_of(splitting *s, const part *p) {
 static bool call_part(splitting *s, part *p) {
     cfx_module *m = finish_part(s, p);
     cfx_value args = cfx_tuple_value(0, NULL);
-    if (!m)
+    if (cfx__obj_is_bad(m))
         return false;
     cfx_module_set_attr(s->holder, p->name, cfx_module_value(m));
     for (int64_t i = 0; i < p->inputs->len; i++)
@@ -285,7 +285,7 @@ static cfx_module *split(splitting *s) {
         fine = call_part(s, p);
     }
     cfx__free(order);
-    return fine && cfx_ok() ? finish(s) : NULL;
+    return fine && cfx_ok() ? finish(s) : &cfx__module_bad;
 }
 
 cfx_module *cfx__split(cfx_module *gm, const int *part_of, int nparts, const char *const *names,

@@ -41,7 +41,7 @@ static void put(parting *p, const cfx_node *n, const char *name) {
 }
 
 static cfx_module *close(parting *p, size_t mark, cfx_split_options o) {
-    cfx_module *m = NULL;
+    cfx_module *m = &cfx__module_bad;
     if (cfx_ok())
         m = cfx__split(p->gm, p->part_of, (int)p->names.len, p->names.data, o);
     cfx__map_release(&p->numbers);
@@ -59,7 +59,7 @@ cfx_module *cfx_split_module(cfx_module *gm, cfx_split_fn *part_of, void *user,
                              cfx_split_options o) {
     parting p;
     if (!open(&p, gm))
-        return NULL;
+        return &cfx__module_bad;
     size_t mark = cfx_scope_open();
     cfx_each_node(gm->graph, n) if (is_part(n)) put(&p, n, part_name(o, part_of(n, user)));
     return close(&p, mark, o);
@@ -68,7 +68,7 @@ cfx_module *cfx_split_module(cfx_module *gm, cfx_split_fn *part_of, void *user,
 cfx_module *cfx_split_by_tags(cfx_module *gm, cfx_split_options o) {
     parting p;
     if (!open(&p, gm))
-        return NULL;
+        return &cfx__module_bad;
     size_t mark = cfx_scope_open();
     cfx_each_node(gm->graph, n) {
         const char *tag = cfx_text(cfx_node_get_meta(n, "tag"));
@@ -114,7 +114,7 @@ static const char *stretch_name(const parting *p, const char *path) {
 cfx_module *cfx_split_by_modules(cfx_module *gm, int depth, cfx_split_options o) {
     parting p;
     if (!open(&p, gm))
-        return NULL;
+        return &cfx__module_bad;
     size_t mark = cfx_scope_open();
     const char *before = NULL, *name = NULL;
     cfx_each_node(gm->graph, n) {
@@ -211,7 +211,7 @@ cfx_module *cfx_split_stages(cfx_module *gm, int stages, cfx_stage_cost cost,
                              cfx_split_options o) {
     parting p;
     if (!open(&p, gm))
-        return NULL;
+        return &cfx__module_bad;
     size_t mark = cfx_scope_open();
     VEC(double) costs = {0};
     cfx_each_node(gm->graph, n) if (is_part(n))
@@ -264,7 +264,7 @@ static void count_levels(const cfx_graph *g, const int *level, const bool *suppo
 cfx_module *cfx_partition(cfx_module *gm, cfx_supports_fn *supports, void *user, bool single) {
     parting p;
     if (!open(&p, gm))
-        return NULL;
+        return &cfx__module_bad;
     size_t mark = cfx_scope_open(), len = gm->graph->made.len + 1;
     int *level = cfx__alloc0(len * sizeof *level), fused = 0;
     int *counts = cfx__alloc0(3 * len * sizeof *counts); /* levels: two more for a node at most */

@@ -122,7 +122,5 @@ cfx_value cfx__run_module(cfx_site at, cfx_module *gm, cfx_args a, cfx_watcher *
         cfx_execution e = {.at = at, .module = gm, .inputs = a, .watcher = w};
         v = cfx_execute(NULL, &e);
     }
-    if (gm->graph->tree && !cfx_is_bad(v))
-        v = cfx__run_tree_result(gm->graph, v);
-    return cfx_scope_return_value(mark, v);
+    return cfx_scope_return_value(mark, cfx__run_result(gm->graph, v));
 }

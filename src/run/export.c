@@ -5,7 +5,7 @@
 
 static cfx_program *program_of(cfx__export *e) {
     cfx_module *gm = cfx_graph_module(NULL, e->recorder.graph, "GraphModule");
-    cfx_program *p = gm ? cfx_program_new(gm) : NULL;
+    cfx_program *p = cfx_program_new(gm);
     if (!p)
         return NULL;
     cfx__graph_settle(gm->graph);
@@ -22,7 +22,7 @@ static cfx_program *program_of(cfx__export *e) {
 }
 
 cfx_program *cfx_export(cfx_module *m, cfx_value args, cfx_value kwargs, cfx_value dynamic) {
-    if (!m)
+    if (!cfx__module_given(m))
         return NULL;
     size_t mark = cfx_scope_open();
     if (cfx_is_none(args))

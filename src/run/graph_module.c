@@ -70,7 +70,7 @@ static bool adopt(cfx_module *gm, cfx_module *root, const cfx_node *n) {
     cfx_graph *sub = cfx__graph_subgraph(n->graph, path);
     if (sub && !cfx_module_has(gm, path)) {
         cfx_module *child = cfx_graph_module(root, sub->owner ? cfx_graph_copy(sub) : sub, NULL);
-        return child && cfx_nn_add(gm, path, child) == child;
+        return !cfx__obj_is_bad(child) && cfx_nn_add(gm, path, child) == child;
     }
     if (!root || sub || cfx_module_has(root, path))
         return !root || sub || cfx__module_adopt(gm, root, path);
@@ -90,24 +90,24 @@ static bool adopt(cfx_module *gm, cfx_module *root, const cfx_node *n) {
 }
 
 cfx_module *cfx_graph_module(cfx_module *root, cfx_graph *g, const char *type) {
-    if (!g)
-        return NULL;
+    if (!cfx__graph_given(g) || (root && !cfx__module_given(root)))
+        return &cfx__module_bad;
     size_t mark = cfx_scope_open();
     cfx_module *gm = cfx__module_new_raw(type ? type : "GraphModule", forward);
     bool fine = true;
     cfx_each_node(g, n) fine = fine && adopt(gm, root, n);
     gm->training = root ? root->training : true;
     cfx__graph_own(g, gm);
-    return cfx_scope_return(mark, fine ? gm : NULL);
+    return cfx_scope_return(mark, fine ? gm : &cfx__module_bad);
 }
 
 /* A GraphModule over a copy of the graph, its branches copied too; what else it names is shared. */
 static cfx_module *copy_module(cfx_module *m) {
     cfx_module *gm = cfx_graph_module(m, cfx_graph_copy(m->graph), m->type);
-    for (int i = 0; gm && i < cfx_module_count(gm); i++) {
+    for (int i = 0; i < cfx_module_count(gm); i++) {
         cfx_module *child = cfx_module_child(gm, i);
-        cfx_module *copy = child->graph ? copy_module(child) : NULL;
-        if (copy)
+        cfx_module *copy = child->graph ? copy_module(child) : child;
+        if (copy != child)
             cfx_module_set_attr(gm, cfx_module_child_name(gm, i), cfx_module_value(copy));
     }
     return gm;
@@ -125,7 +125,7 @@ cfx_program *cfx_program_copy(const cfx_program *p) {
         return NULL;
     size_t mark = cfx_scope_open();
     cfx_module *gm = copy_module(p->module);
-    cfx_program *copy = gm ? cfx_program_new(gm) : NULL;
+    cfx_program *copy = cfx_program_new(gm);
     if (!copy)
         return cfx_scope_return(mark, NULL);
     for (int i = 0; i < p->ninputs; i++)
@@ -144,7 +144,8 @@ cfx_program *cfx_program_copy(const cfx_program *p) {
 cfx_module *cfx_symbolic_trace(cfx_module *root) {
     size_t mark = cfx_scope_open();
     cfx_graph *g = cfx_trace(NULL, root);
-    cfx_module *gm = g ? cfx_graph_module(root, g, root->type) : NULL;
+    cfx_module *gm =
+        cfx__obj_is_bad(g) ? &cfx__module_bad : cfx_graph_module(root, g, root->type);
     return cfx_scope_return(mark, gm);
 }
 
@@ -161,7 +162,7 @@ bool cfx_recompile(cfx_module *gm) {
 /* ---- submodules ------------------------------------------------------------------------------ */
 
 bool cfx_graph_module_add(cfx_module *gm, const char *path, cfx_module *m) {
-    if (!gm || !path || !m) {
+    if (!cfx__module_given(gm) || !cfx__module_given(m) || !path) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "a module and a path are needed");
         return false;
     }

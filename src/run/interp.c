@@ -356,18 +356,6 @@ cfx_value cfx__run_graph(cfx_interp *it, cfx_args a, const cfx__slots *slots, vo
     return v;
 }
 
-bool cfx__run_inputs(cfx_site at, const cfx_graph *g, cfx_args *a, cfx_list *flat) {
-    if (cfx__dispatch_args_bad(at, *a))
-        return false;
-    *a = cfx__dispatch_args_split(*a);
-    if (!g->tree)
-        return true;
-    if (!cfx__run_tree_inputs(g, *a, flat))
-        return false;
-    *a = (cfx_args){(int)flat->len, flat->items, NULL};
-    return true;
-}
-
 /* The graph to run; NULL, with an error, where there is none. */
 static const cfx_graph *graph_of(cfx_site at, const cfx_interp *it) {
     cfx_module *m = it ? it->module : NULL;
@@ -385,9 +373,7 @@ cfx_value cfx_run_from(cfx_site at, cfx_interp *it, cfx_args a) {
     cfx_value v = cfx_bad();
     if (cfx__run_inputs(at, g, &a, cfx_as_list(cfx_list_value(0, NULL))))
         v = cfx__run_graph(it, a, &cfx__interp_slots, NULL);
-    if (g->tree && !cfx_is_bad(v))
-        v = cfx__run_tree_result(g, v);
-    return cfx_scope_return_value(mark, v);
+    return cfx_scope_return_value(mark, cfx__run_result(g, v));
 }
 
 static int placeholders(const cfx_graph *g) {

@@ -401,7 +401,7 @@ static void unlift_output(const cfx_program *p, cfx_graph *g, cfx_node *const *n
 
 cfx_module *cfx_program_module(cfx_program *p) {
     if (!is_program((cfx_site){0}, p) || !cfx_program_sync(p))
-        return NULL;
+        return &cfx__module_bad;
     size_t mark = cfx_scope_open();
     cfx_module *m = cfx__module_new_raw(p->module->type, forward);
     cfx_graph *g = cfx_graph_copy(p->module->graph);
@@ -422,5 +422,5 @@ cfx_module *cfx_program_module(cfx_program *p) {
     cfx__graph_own(g, m);
     cfx_module_set_attr(m, "_in_spec", p->in_spec);
     cfx_module_set_attr(m, "_out_spec", p->out_spec);
-    return cfx_scope_return(mark, cfx_ok() ? m : NULL);
+    return cfx_scope_return(mark, cfx_ok() ? m : &cfx__module_bad);
 }

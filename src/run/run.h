@@ -61,10 +61,8 @@ cfx_value cfx__run_graph(cfx_interp *it, cfx_args a, const cfx__slots *slots, vo
 /* The caller's arguments as the placeholders of g take them: keywords apart, leaves instead of
  * trees (put into flat). False, with an error unless an argument is bad, where they do not fit. */
 bool cfx__run_inputs(cfx_site at, const cfx_graph *g, cfx_args *a, cfx_list *flat);
-/* The caller's arguments as the placeholders of a graph with a tree have them, appended to `flat`;
- * false, with an error, where they do not have the shape. And the result as callers see it. */
-bool cfx__run_tree_inputs(const cfx_graph *g, cfx_args a, cfx_list *flat);
-cfx_value cfx__run_tree_result(const cfx_graph *g, cfx_value v);
+/* The result of a run as callers see it. */
+cfx_value cfx__run_result(const cfx_graph *g, cfx_value v);
 /* A graph as steps; the caller owns a count. NULL, with an error, where an argument does not. */
 cfx__steps *cfx__steps_make(cfx_graph *g);
 /* The same, made anew only when the graph has changed. */

@@ -169,7 +169,7 @@ TEST(an_error_names_the_node) {
     cfx_graph *g = cfx_graph_new();
     cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
     cfx_graph_output(g, cfx_node_value(cfx_graph_call_module(g, "nope", cfx_tuple(x), CFX_NONE)));
-    CHECK(!cfx_graph_module(new_model(), g, NULL));
+    CHECK(cfx_failed(cfx_graph_module(new_model(), g, NULL)));
     cfx_clear();
 }
 
@@ -316,4 +316,38 @@ TEST(boxed_runs_empty_the_list) {
     CHECK_ERROR("but received 2 (extra arguments)");
     cfx_run_boxed(&it, cfx_tuple(x));
     CHECK_ERROR("the inputs of a boxed run are a list, which it empties");
+}
+
+/* ---- failed graphs and modules --------------------------------------------------------------- */
+
+static cfx_tensor *branches(cfx_module *self, cfx_tensor *x) {
+    (void)self;
+    return cfx_is_true(x) ? x : cfx_neg(x);
+}
+
+TEST(what_failed_is_bad_and_everything_takes_it) {
+    cfx_module *gm = cfx_symbolic_trace(cfx_module_new("Branches", branches, "x"));
+    cfx_graph *g = cfx_trace(NULL, gm);
+    CHECK(gm && g && cfx_failed(gm) && cfx_failed(g) && cfx_failed(NULL));
+    CHECK_STR(gm->type, "<bad>");
+    cfx_each_node(gm->graph, n) CHECK(!n);
+    cfx_each_node(g, n) CHECK(!n);
+    cfx_node *x = cfx_graph_input(g, "x");
+    cfx_graph_output(g, cfx_node_value(cfx_graph_call(g, "torch.relu", x)));
+    cfx_module *other = cfx_graph_module(gm, g, NULL), *seq = cfx_nn_sequential(gm, other);
+    cfx_module_set_attr(gm, "a", cfx_int(1));
+    cfx_nn_add(gm, "child", seq);
+    cfx_module_train(gm, false);
+    CHECK(cfx_failed(other) && cfx_failed(cfx_module_copy(gm)) && !cfx_module_has(gm, "a"));
+    CHECK(cfx_is_bad(cfx_forward_value(gm, input())) && cfx_is_bad(cfx_module_value(gm)));
+    CHECK_STR(cfx_module_code(gm), "");
+    CHECK_STR(cfx_graph_str(g), "");
+    CHECK_INT(cfx_tap(gm, "*", input())->len, 0);
+    cfx_interp it = {.module = gm};
+    CHECK(cfx_is_bad(cfx_run(&it, input())) && cfx_failed(cfx_transform(&it)));
+    CHECK_ERROR("symbolically traced variables cannot be used as inputs to control flow");
+    cfx_graph_call(g, "torch.relu", 1);
+    CHECK_ERROR("the graph is bad");
+    cfx_module_set_attr(gm, "a", cfx_int(1));
+    CHECK_ERROR("the module is bad");
 }

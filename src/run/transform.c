@@ -32,10 +32,11 @@ static cfx_value call_function(cfx_interp *it, cfx_target t, cfx_args a) {
 static void enter(cfx_interp *it, cfx_node *n) { tracer_of(it)->like = n; }
 
 cfx_module *cfx_transform(cfx_interp *it) {
-    cfx_graph *from = it->graph ? it->graph : it->module ? it->module->graph : NULL;
+    cfx_module *m = it ? it->module : NULL;
+    cfx_graph *from = m && it->graph ? it->graph : m ? m->graph : NULL;
     if (!from) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "a transformer needs a GraphModule");
-        return NULL;
+        return &cfx__module_bad;
     }
     cfx__slots slots = cfx__interp_slots;
     slots.placeholder = placeholder;
@@ -51,9 +52,11 @@ cfx_module *cfx_transform(cfx_interp *it) {
     cfx_node *n = cfx_is_bad(out) ? cfx__node_bad : cfx_graph_output(t.graph, out);
     if (n->graph && old && old->type)
         cfx_node_set_type(n, old->type);
+    cfx_graph_set_codegen(t.graph, from->codegen);
     if (from->tree)
         cfx_graph_set_tree(t.graph, from->tree->names, from->tree->in_spec, from->tree->out_spec);
     cfx__tracer_end(&t);
-    cfx_module *gm = n->graph ? cfx_graph_module(it->module, t.graph, NULL) : NULL;
+    cfx_module *gm = n->graph ? cfx_graph_module(it->module, t.graph, NULL)
+                               : &cfx__module_bad;
     return cfx_scope_return(mark, gm);
 }

@@ -218,4 +218,5 @@ TEST(export_mistakes) {
     CHECK_ERROR("cfx_export takes a tuple of arguments and a dict of keywords, not List[int] and "
                 "dict");
     CHECK(!cfx_export(NULL, CFX_NONE, CFX_NONE, CFX_NONE));
+    CHECK_ERROR("the module is NULL");
 }

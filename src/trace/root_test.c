@@ -110,3 +110,44 @@ TEST(nested_arguments_are_bound_as_python_does) {
     cfx_forward_value(gm, cfx_list(5, 6));
     CHECK_ERROR("Trying to flatten argument 'pair'");
 }
+
+TEST(placeholders_may_bring_metadata) {
+    cfx_module *m = cfx_module_new_n("Pair", pair, "pair, y");
+    cfx_dict *d = cfx_dict_new();
+    cfx_dict_set(d, "pair", cfx_tuple(CFX_PH(ph_key, "first"), cfx_ellipsis()));
+    cfx_graph *g = cfx_trace(&(cfx_tracer){.concrete_args = d}, m);
+    CHECK_OK();
+    CHECK_STR(cfx_str(cfx_node_get_meta(cfx_graph_find(g, "pair_1"), "ph_key")), "first");
+    CHECK(cfx_is_none(cfx_node_get_meta(cfx_graph_find(g, "pair_2"), "ph_key")));
+}
+
+/* ---- mutation -------------------------------------------------------------------------------- */
+
+static cfx_tensor *writes_by_name(cfx_module *self, cfx_tensor *x) {
+    (void)self;
+    return cfx_add_(x, 1);
+}
+
+static cfx_value writes_out(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_py("torch.add", a.v[0], 1, CFX_KW(out, a.v[0]));
+}
+
+static cfx_tensor *writes_nothing(cfx_module *self, cfx_tensor *x) {
+    (void)self;
+    return cfx_relu(cfx_add(x, 1));
+}
+
+TEST(a_tracer_refuses_mutation_where_it_is_told_to) {
+    cfx_tracer strict = {.check_mutable_operations = true};
+    cfx_module *by_name = cfx_module_new("M", writes_by_name, "x");
+    cfx_trace(NULL, by_name);
+    cfx_trace(&strict, cfx_module_new("M", writes_nothing, "x"));
+    CHECK_OK();
+    CHECK(cfx_failed(cfx_trace(&strict, by_name)));
+    CHECK_ERROR("Tried to trace mutable operation aten::add_.Tensor(Tensor(a!) self, Tensor other, "
+                "*, Scalar alpha=1) -> Tensor(a!). FX only supports functional code, so operations "
+                "that mutate operands in-place (e.g. via `out` arguments) are not supported");
+    cfx_trace(&strict, cfx_module_new_n("M", writes_out, "x"));
+    CHECK_ERROR("Tried to trace mutable operation aten::add.out(");
+}

@@ -53,7 +53,9 @@ static cfx_value fix(fixing *f, cfx_value v) {
     const char *name = cfx__text_format("%s_%d", p->name, ++f->count);
     cfx_node *n =
         cfx_graph_placeholder(f->tracer->graph, name, NULL, p->has_default, p->fallback);
-    if (v.tag == CFX_TAG_ELLIPSIS) /* left free */
+    if (v.tag == CFX_TAG_KEYWORD)
+        cfx_node_set_meta(n, cfx_as_keyword(v)->name->text, cfx_as_keyword(v)->value);
+    if (v.tag == CFX_TAG_ELLIPSIS || v.tag == CFX_TAG_KEYWORD) /* left free */
         return cfx_tensor_value(cfx__traced_tensor(n));
     if (cfx_is_none(v) || v.tag == CFX_TAG_BOOL || v.tag == CFX_TAG_INT || v.tag == CFX_TAG_FLOAT ||
         v.tag == CFX_TAG_STR)
@@ -142,9 +144,9 @@ static bool trace_root(cfx__tracer *t) {
 }
 
 cfx_graph *cfx_trace(cfx_tracer *config, cfx_module *root) {
-    if (!root) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the module to trace is NULL");
-        return NULL;
+    if (!root || cfx__obj_is_bad(root)) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the module to trace is %s", root ? "bad" : "NULL");
+        return &cfx__graph_bad;
     }
     size_t mark = cfx_scope_open();
     cfx__tracer t = {.config = config, .graph = cfx_graph_new(), .root = root};
@@ -157,7 +159,7 @@ cfx_graph *cfx_trace(cfx_tracer *config, cfx_module *root) {
     cfx__tracer_end(&t);
     if (fine)
         cfx__branch_names(t.graph, NULL);
-    return cfx_scope_return(mark, fine ? t.graph : NULL);
+    return cfx_scope_return(mark, fine ? t.graph : &cfx__graph_bad);
 }
 
 /* ---- values while tracing -------------------------------------------------------------------- */

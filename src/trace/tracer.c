@@ -330,8 +330,40 @@ static cfx_args handed_on(cfx_site at, cfx_target target, cfx_args a, cfx_value 
     return out;
 }
 
+/* Whether a call that writes to an operand is refused, and is one; torch.fx's words. */
+static bool refuses(const cfx__tracer *t, cfx_site at, cfx_target target, cfx_args a) {
+    cfx_value bound[CFX_MAX_ARGS];
+    if (!t->config || !t->config->check_mutable_operations || !target.fn)
+        return false;
+    bool out = a.kw && !cfx_is_none(cfx_dict_get(a.kw, "out"));
+    if (out) {
+        cfx_dict *rest = cfx_dict_new();
+        for (int64_t i = 0; i < a.kw->len; i++)
+            cfx_dict_put(rest, a.kw->entries[i].key, a.kw->entries[i].value);
+        cfx_dict_remove(rest, cfx_string_value("out"));
+        a.kw = rest;
+    }
+    cfx_op *op = cfx__fn_overload(at, target.fn, a, bound);
+    size_t n = strlen(target.name);
+    if (op && out)
+        op = cfx__op_out(op);
+    else if (op && n > 1 && target.name[n - 1] == '_' && target.name[n - 2] != '_')
+        op = cfx__op_inplace(op);
+    const cfx__op_info *info = op ? cfx__op_info_of(op) : NULL;
+    bool writes = info && info->writes;
+    if (writes)
+        cfx_fail(CFX_RUNTIME_ERROR, at,
+                 "Tried to trace mutable operation %s. FX only supports functional code, so "
+                 "operations that mutate operands in-place (e.g. via `out` arguments) are not "
+                 "supported",
+                 info->schema->text);
+    return writes;
+}
+
 static cfx_value call_node(cfx__tracer *t, cfx_site at, cfx_target target, cfx_args a) {
     cfx_value bound[CFX_MAX_ARGS];
+    if (refuses(t, at, target, a))
+        return cfx_bad();
     a = handed_on(at, target, a, bound);
     cfx_opcode op = CFX_CALL_FUNCTION;
     const char *name = target.name;

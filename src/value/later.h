@@ -23,9 +23,10 @@ typedef struct cfx__later {
     const char *(*module_str)(const cfx_module *m);
     /* "AddBackward0", how the node that made t is called, or NULL; scope. */
     const char *(*grad_fn)(const cfx_tensor *t);
-    /* What stands for a tensor or a node where there is none: see cfx_as_tensor. */
+    /* What stands for a tensor, node or module where there is none: see cfx_as_tensor. */
     cfx_tensor *bad_tensor;
     cfx_node *const *bad_node;
+    cfx_module *bad_module;
     /* The node that v is or that a traced tensor stands for; NULL where there is none. */
     cfx_node *(*traced_node)(cfx_value v);
     /* A call that has an argument with a gradient: records it. */

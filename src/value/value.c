@@ -32,7 +32,9 @@ cfx_value cfx_tensor_value(const cfx_tensor *t) {
     return cfx__obj_is_bad(t) ? cfx_bad() : tagged(CFX_TAG_TENSOR, (void *)t);
 }
 
-cfx_value cfx_module_value(cfx_module *m) { return m ? tagged(CFX_TAG_MODULE, m) : cfx_none(); }
+cfx_value cfx_module_value(cfx_module *m) {
+    return !m ? cfx_none() : cfx__obj_is_bad(m) ? cfx_bad() : tagged(CFX_TAG_MODULE, m);
+}
 
 cfx_value cfx_string_value_n(const char *text, size_t len) {
     return tagged(CFX_TAG_STR, cfx__string_new(text, len));
@@ -264,6 +266,7 @@ void *cfx_as_other_from(cfx_site at, cfx_value v, cfx_tag wanted) {
     switch (wanted) {
     case CFX_TAG_TENSOR: return cfx__later_rooms.bad_tensor;
     case CFX_TAG_NODE: return *cfx__later_rooms.bad_node;
+    case CFX_TAG_MODULE: return cfx__later_rooms.bad_module;
     case CFX_TAG_LIST: return (void *)&no_list;
     case CFX_TAG_DICT: return (void *)&no_dict;
     case CFX_TAG_STR: return (void *)&no_string;
