@@ -21,6 +21,7 @@
 #include <cfx/version.h>
 #include <cfx/base.h>
 #include <cfx/value.h>
+#include <cfx/tree.h>
 #include <cfx/tensor.h>
 #include <cfx/op.h>
 #include <cfx/ops.h>

@@ -20,6 +20,7 @@ typedef struct cfx_tracer {
                                 containers are placeholders of their own; an ellipsis is free,
                                 and so is CFX_PH */
     bool check_mutable_operations; /* a call that writes to an operand is refused */
+    bool proxy_buffer_attributes;  /* a buffer has one node however often it is read by name */
     void *user;
     cfx_module *root;        /* filled in while tracing */
     cfx_graph *graph;

@@ -31,6 +31,7 @@ typedef struct cfx_watch cfx_watch;
 
 /* Watches every module below m whose path fits a pattern ("*": all, "layers.?.relu") and that has
  * no children; scope. Each tensor that such a module gives from now on is added to its statistics.
+ * The modules of a program (cfx_program_module) are known by its nodes: what leaves one is counted.
  * An error, and NULL, where none fits. */
 CFX_API cfx_watch *cfx_watch_new_from(cfx_site at, cfx_module *m, const char *pattern);
 #define cfx_watch_new(m, pattern) cfx_watch_new_from(CFX_HERE, m, pattern)

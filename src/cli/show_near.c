@@ -8,7 +8,7 @@
 static cfx_node *find(const cfx_program *p, const char *name) {
     cfx_node *n = cfx_graph_find(p->module->graph, name);
     if (!n)
-        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "no node is called %s", name);
+        cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "no node is called %s", name);
     return n;
 }
 

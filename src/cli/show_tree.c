@@ -216,7 +216,8 @@ static size_t alike(const branch *b, size_t i) {
 static const char *label(const branch *b, size_t i, size_t n) {
     const branch *c = b->children.data[i];
     if (n > 1)
-        return cfx__text_format("(%s-%s): %zu x %s", c->name, b->children.data[i + n - 1]->name, n,
+        return cfx__text_format("(%s-%s): %zu x %s, each", c->name,
+                                b->children.data[i + n - 1]->name, n,
                                 c->type ? c->type : "modules");
     return c->type ? cfx__text_format("%s: %s", c->name, c->type) : c->name;
 }
@@ -236,26 +237,23 @@ static void measure(tree *t, const branch *b, int depth) {
 }
 
 static void put_counts(const branch *b) {
-    for (size_t i = 0; i < b->counts.len && i < KINDS; i++) {
+    size_t shown = b->counts.len <= KINDS + 1 ? b->counts.len : KINDS;
+    for (size_t i = 0; i < shown; i++) {
         printf("%s%s", i ? ", " : "  ", b->counts.data[i].name);
         if (b->counts.data[i].n > 1)
             printf(" %lld", (long long)b->counts.data[i].n);
     }
-    if (b->counts.len > KINDS)
-        printf(" and %zu kinds more", b->counts.len - KINDS);
+    if (b->counts.len > shown)
+        printf(" and %zu kinds more", b->counts.len - shown);
 }
 
-static void put_row(tree *t, const char *guides, int depth, const char *text, const branch *b,
-                    size_t times) {
-    int64_t k = (int64_t)times;
+static void put_row(tree *t, const char *guides, int depth, const char *text, const branch *b) {
     printf("%s%s%s%s%*s %14s %10s %7lld", t->color ? "\033[2m" : "", guides,
            t->color ? "\033[0m" : "", text, t->width - GUIDE * depth - (int)strlen(text), "",
-           cli_count(b->parameters * k), cli_bytes(b->bytes * k), (long long)(b->ops * k));
+           cli_count(b->parameters), cli_bytes(b->bytes), (long long)b->ops);
     if (t->costs) {
-        cli_sum flops = {0}, results = {0};
-        cli_sum_add(&flops, &b->flops, k);
-        cli_sum_add(&results, &b->results, k);
-        printf("  %10s  %s", cli_sum_text(t->costs, &flops), cli_sum_text(t->costs, &results));
+        printf("  %10s  %s", cli_sum_text(t->costs, &b->flops),
+               cli_sum_text(t->costs, &b->results));
     } else {
         put_counts(b);
     }
@@ -269,7 +267,7 @@ static void put_children(tree *t, const branch *b, const char *guides, int depth
         CFX_SCOPE
         {
             put_row(t, cfx__text_format("%s%s", guides, last ? "└─ " : "├─ "), depth,
-                    label(b, i, n), b->children.data[i], n);
+                    label(b, i, n), b->children.data[i]);
             put_children(t, b->children.data[i],
                          cfx__text_format("%s%s", guides, last ? "   " : "│  "), depth + 1);
         }
@@ -312,7 +310,7 @@ void cli_show_tree(const cfx_program *p, const cli_costs *costs) {
     put_signature(p);
     printf("\n%-*s %14s %10s %7s  %s\n", t.width, "module", "parameters", "bytes", "ops",
            costs ? "     FLOPs  results (bytes)" : "of its own");
-    put_row(&t, "", 0, name, &root, 1);
+    put_row(&t, "", 0, name, &root);
     put_children(&t, &root, "", 1);
     release(&root);
     cfx__map_release(&t.paths);

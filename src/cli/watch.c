@@ -229,7 +229,7 @@ bool cli_watch_start(cli_watch *w, cfx_program *p) {
         const char *selector = i < w->ntaps ? w->taps[i] : w->rules[i - w->ntaps].selector;
         if (cfx__run_picks_any(selector, p->module))
             continue;
-        cfx_fail(CFX_FILE_ERROR, (cfx_site){0},
+        cfx_fail(CFX_KEY_ERROR, (cfx_site){0},
                  "no node of %s fits '%s'; 'cfx show %s --as graph' lists them", w->model,
                  selector, w->model);
         return false;

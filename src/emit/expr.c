@@ -1,4 +1,6 @@
 /* Expressions of generated code: values, paths, operators and the names of functions. */
+#include <cfx/tree.h>
+
 #include "emit.h"
 
 /* ---- colours -------------------------------------------------------------------------------- */
@@ -57,6 +59,12 @@ static void write_tensor(cfx__emit_writer *w, const cfx_tensor *t) {
     cfx__text_printf(w->out, "], dtype=%s)", cfx_dtype_name(cfx_tensor_dtype(t)));
 }
 
+/* "mine_Point": the global that stands for a type of the caller's. */
+static void write_type(cfx__emit_writer *w, const cfx_tree_type *type) {
+    for (const char *p = type ? type->path : ""; *p; p++)
+        cfx__text_putc(w->out, *p == '.' ? '_' : *p);
+}
+
 void cfx__emit_value(cfx__emit_writer *w, cfx_value v) {
     switch ((cfx_tag)v.tag) {
     case CFX_TAG_NODE: cfx__emit_node(w, cfx_as_node(v)); break;
@@ -69,6 +77,7 @@ void cfx__emit_value(cfx__emit_writer *w, cfx_value v) {
         cfx__text_putc(w->out, ']');
         break;
     case CFX_TAG_TUPLE:
+        write_type(w, cfx_tree_type_of(v));
         cfx__text_putc(w->out, '(');
         write_items(w, cfx_as_list(v));
         cfx__text_puts(w->out, cfx_as_list(v)->len == 1 ? ",)" : ")");

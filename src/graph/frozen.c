@@ -57,7 +57,7 @@ static cfx_value freeze_list(cfx_value v, int depth) {
         }
     }
     l->head.flags |= cfx_as_list(v)->head.flags | CFX__FROZEN;
-    return cfx__value_of_list(v.tag, l);
+    return cfx__value_of_list(v, l);
 }
 
 static void note_node(cfx_node *n, void *user) {
@@ -189,7 +189,7 @@ static cfx_value map_list(cfx_value v, cfx__node_fn *fn, void *user) {
     if (!l)
         return cfx_value_keep(v);
     l->head.flags |= cfx_as_list(v)->head.flags | CFX__FROZEN;
-    return cfx__value_of_list(v.tag, l);
+    return cfx__value_of_list(v, l);
 }
 
 static cfx_value map_dict(cfx_value v, cfx__node_fn *fn, void *user) {

@@ -221,7 +221,7 @@ static bool splice(cfx_node *n, int64_t i, int gone, cfx_value v) {
     for (int64_t k = 0; k < l->len; k++)
         l->items[k] = k == i ? frozen : cfx_value_keep(old->items[k < i ? k : k - 1 + gone]);
     l->head.flags |= CFX__FROZEN;
-    cfx__node_put_args(n, cfx__value_of_list(n->args.tag, l), keep_kwargs(n));
+    cfx__node_put_args(n, cfx__value_of_list(n->args, l), keep_kwargs(n));
     return true;
 }
 

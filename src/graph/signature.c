@@ -22,7 +22,7 @@ static cfx_value without(cfx_value tree, const bool *gone, int64_t *k) {
         }
         return cfx_dict_value(d);
     }
-    cfx_value out = tree.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    cfx_value out = cfx__value_like(tree);
     for (int64_t i = 0; i < cfx_as_list(tree)->len; i++) {
         cfx_value v = cfx_as_list(tree)->items[i];
         bool leaf = !is_branch(v), left = leaf && gone[*k];

@@ -42,7 +42,7 @@ static cfx_value copy_value(copying *c, cfx_value v) {
     case CFX_TAG_DICT: return copy_dict(c, v);
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE: {
-        cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+        cfx_value out = cfx__value_like(v);
         for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
             cfx_list_append(cfx_as_list(out), copy_value(c, cfx_as_list(v)->items[i]));
         return out;

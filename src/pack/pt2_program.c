@@ -1,5 +1,7 @@
 /* Programs of model.json: the signature, the trees of inputs and results, ranges of sizes, and what
  * is only kept to be written again. */
+#include <cfx/tree.h>
+
 #include "pt2.h"
 
 /* ---- trees ----------------------------------------------------------------------------------- */
@@ -35,8 +37,8 @@ static cfx_value dict_tree(const cfx__json *children, cfx_value keys, int depth)
     return cfx_dict_value(d);
 }
 
-/* A leaf has no type. Tuples of all kinds are tuples; the classes of users, which only Python could
- * make, are tuples of what is in them: enough to flatten and to run. */
+/* A leaf has no type. Tuples of all kinds are tuples; the classes of users that are not registered
+ * here are tuples of what is in them: enough to flatten and to run. */
 static cfx_value tree(const cfx__json *j, int depth) {
     const cfx__json *type = cfx__json_get(j, "type"), *context = cfx__json_get(j, "context");
     const cfx__json *children = cfx__json_get(j, "children_spec");
@@ -51,14 +53,15 @@ static cfx_value tree(const cfx__json *j, int depth) {
         !strcmp(name, "collections.defaultdict"))
         return dict_tree(children, tree_keys(context), depth);
     bool list = !strcmp(name, "builtins.list") || !strcmp(name, "collections.deque");
-    cfx_value v = list ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    const cfx_tree_type *own = cfx__tree_type_named(name);
+    cfx_value items = list ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
     cfx__json_each(children, child) {
         cfx_value made = tree(child, depth + 1);
         if (cfx_is_bad(made))
             return made;
-        cfx_list_append(cfx_as_list(v), made);
+        cfx_list_append(cfx_as_list(items), made);
     }
-    return v;
+    return own ? cfx_tree_value(own, cfx_as_list(items)->len, cfx_as_list(items)->items) : items;
 }
 
 cfx_value cfx__pt2_tree(const char *text, size_t len) {

@@ -1,5 +1,7 @@
 /* Writing .pt2 archives: the signature and what else stands in model.json beside the graph, the
  * lists of tensors and their storages. Tensors that share a storage share it in the file. */
+#include <cfx/tree.h>
+
 #include "pt2.h"
 
 #include <zlib.h>
@@ -32,9 +34,16 @@ static void put_children(cfx__text *t, const char *type, int64_t n, const cfx_va
 }
 
 static void put_tree(cfx__text *t, cfx_value spec) {
+    const cfx_tree_type *own = cfx_tree_type_of(spec);
     if (spec.tag == CFX_TAG_TUPLE || spec.tag == CFX_TAG_LIST) {
-        put_children(t, spec.tag == CFX_TAG_LIST ? "builtins.list" : "builtins.tuple",
-                     cfx_as_list(spec)->len, cfx_as_list(spec)->items, sizeof(cfx_value), NULL);
+        const char *path = own                        ? own->path
+                           : spec.tag == CFX_TAG_LIST ? "builtins.list"
+                                                      : "builtins.tuple";
+        cfx__text context = {0};
+        cfx__text_puts(&context, own && own->fields ? path : "null");
+        put_children(t, path, cfx_as_list(spec)->len, cfx_as_list(spec)->items, sizeof(cfx_value),
+                     &context);
+        cfx__text_release(&context);
     } else if (spec.tag == CFX_TAG_DICT) {
         cfx__text keys = {0};
         cfx_value list = cfx_list_value(0, NULL);

@@ -36,7 +36,7 @@ static cfx_value call_hooks(cfx_watcher *w, cfx_node *n, cfx_value v) {
     return cfx_is_none(other) ? v : other;
 }
 
-static cfx_value forward(cfx_module *self, cfx_args a) {
+cfx_value cfx__run_hooked(cfx_module *self, cfx_args a) {
     hooked h = {.module = self, .outer = cfx__run_watcher(self)};
     h.hooks = cfx__module_node_hooks(self, &h.n);
     cfx_watcher w = {.wants = is_hooked, .see = call_hooks, .user = &h, .inside = h.outer != NULL};
@@ -93,7 +93,7 @@ cfx_module *cfx_graph_module(cfx_module *root, cfx_graph *g, const char *type) {
     if (!cfx__graph_given(g) || (root && !cfx__module_given(root)))
         return &cfx__module_bad;
     size_t mark = cfx_scope_open();
-    cfx_module *gm = cfx__module_new_raw(type ? type : "GraphModule", forward);
+    cfx_module *gm = cfx__module_new_raw(type ? type : "GraphModule", cfx__run_hooked);
     bool fine = true;
     cfx_each_node(g, n) fine = fine && adopt(gm, root, n);
     gm->training = root ? root->training : true;

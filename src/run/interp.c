@@ -66,6 +66,9 @@ static cfx_value call_function(cfx_interp *it, cfx_target t, cfx_args a) {
     cfx__higher_fn *higher = t.fn || t.op ? NULL : cfx__higher_find(t.name);
     if (higher)
         return cfx__run_higher(higher, it->node, a);
+    const cfx_tree_type *type = t.fn || t.op ? NULL : cfx__tree_type_named(t.name);
+    if (type)
+        return cfx_tree_value(type, a.n, a.v);
     if (!t.fn && t.op)
         return cfx_op_do_from((cfx_site){0}, t.op, a);
     /* t.op = &cfx_op_sigmoid in a handler changes a call of torch.relu to one of torch.sigmoid */

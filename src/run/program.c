@@ -19,19 +19,6 @@ static bool has_tree(cfx_value spec) {
            cfx_as_list(spec)->items[1].tag == CFX_TAG_DICT;
 }
 
-/* The keywords in the order of the spec. */
-static cfx_dict *in_order(cfx_dict *given, const cfx_dict *wanted) {
-    cfx_dict *out = cfx_dict_new();
-    for (int64_t i = 0; i < wanted->len; i++) {
-        const cfx_value *v = given ? cfx_dict_find(given, wanted->entries[i].key) : NULL;
-        if (v)
-            cfx_dict_put(out, wanted->entries[i].key, *v);
-    }
-    for (int64_t i = 0; given && i < given->len; i++)
-        cfx_dict_put(out, given->entries[i].key, given->entries[i].value);
-    return out;
-}
-
 /* Whether the arguments are the leaves themselves, by position: as good as any tree, and all that a
  * caller needs to know of a program whose inputs have names in Python. */
 static bool is_flat(cfx_value spec, cfx_args a) {
@@ -45,11 +32,16 @@ static bool is_flat(cfx_value spec, cfx_args a) {
 }
 
 static bool flatten_tree(cfx_site at, cfx_value spec, cfx_args a, cfx_list *flat) {
-    cfx_dict *kw = in_order(a.kw, cfx_as_dict(cfx_as_list(spec)->items[1]));
-    cfx_value given = cfx_tuple(cfx_tuple_value(a.n, a.v), cfx_dict_value(kw));
-    cfx_value got = cfx_tree_flatten(given, flat);
-    if (cfx_equal_values(got, spec) || is_flat(spec, a))
+    cfx_value given = cfx_tuple(cfx_tuple_value(a.n, a.v),
+                                cfx_dict_value(a.kw ? a.kw : cfx_dict_new()));
+    if (cfx__tree_flatten_as(spec, given, flat))
         return true;
+    if (is_flat(spec, a)) {
+        for (int i = 0; i < a.n; i++)
+            cfx_list_append(flat, a.v[i]);
+        return true;
+    }
+    cfx_value got = cfx_tree_flatten(given, cfx_as_list(cfx_list_value(0, NULL)));
     cfx_fail(CFX_VALUE_ERROR, at,
              "Trying to flatten user inputs with exported input tree spec: \n%s\n"
              "but actually got inputs with tree spec of: \n%s.\n"
@@ -321,12 +313,12 @@ static cfx_value forward(cfx_module *self, cfx_args a) {
     cfx_value in_spec = cfx_module_attr(self, "_in_spec");
     cfx_value out_spec = cfx_module_attr(self, "_out_spec");
     if (!has_tree(in_spec))
-        return cfx__run_module((cfx_site){0}, self, a, NULL);
+        return cfx__run_hooked(self, a);
     cfx_value flat = cfx_list_value(0, NULL);
     if (!cfx__program_flatten((cfx_site){0}, in_spec, NULL, a, cfx_as_list(flat)))
         return cfx_bad();
     a = (cfx_args){(int)cfx_as_list(flat)->len, cfx_as_list(flat)->items, NULL};
-    cfx_value raw = cfx__run_module((cfx_site){0}, self, a, NULL);
+    cfx_value raw = cfx__run_hooked(self, a);
     if (cfx_is_bad(raw) || cfx_is_none(out_spec) || raw.tag != CFX_TAG_TUPLE)
         return raw;
     return cfx_tree_unflatten(out_spec, cfx_as_list(raw));

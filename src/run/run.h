@@ -118,6 +118,9 @@ cfx__prepared *cfx__prepared_for(const cfx_executor *x, const cfx_execution *e);
 /* Calls a GraphModule through the chosen executor, with its tree if it has one. Scope. */
 cfx_value cfx__run_module(cfx_site at, cfx_module *gm, cfx_args a, cfx_watcher *w);
 
+/* The same with the hooks on its nodes: the forward of GraphModules. */
+cfx_value cfx__run_hooked(cfx_module *gm, cfx_args a);
+
 /* A region under autocast, between begin and end; regions nest, the innermost counts. */
 typedef struct cfx__autocast {
     cfx_dtype dtype; /* the lower precision */

@@ -268,6 +268,8 @@ TEST(what_is_null_is_told_by_name) {
     CHECK_ERROR("the function to apply is NULL");
     cfx_module_walk(gm, NULL, NULL);
     CHECK_ERROR("what to visit modules with is NULL");
+    cfx_cond(NULL, true, NULL, NULL, input());
+    CHECK_ERROR("a branch is a function, not NULL");
     cfx_tap(gm, NULL, input());
     CHECK_ERROR("no node of");
     cfx_run((cfx_interp *)NULL, input());
@@ -350,4 +352,30 @@ TEST(what_failed_is_bad_and_everything_takes_it) {
     CHECK_ERROR("the graph is bad");
     cfx_module_set_attr(gm, "a", cfx_int(1));
     CHECK_ERROR("the module is bad");
+}
+
+/* ---- taps of what is written to later -------------------------------------------------------- */
+
+static cfx_tensor *writes_later(cfx_module *self, cfx_tensor *x) {
+    (void)self;
+    cfx_tensor *sum = cfx_add(x, -1.0), *flat = cfx_view(sum, -1);
+    cfx_relu_(sum);
+    return cfx_add(flat, 1.0);
+}
+
+TEST(a_tap_holds_what_the_node_gave) {
+    cfx_module *m = cfx_module_new("Writes", writes_later, "x");
+    cfx_dict *d = cfx_tap(cfx_symbolic_trace(m), "*", input());
+    cfx_program *p = cfx_export(m, cfx_tuple(cfx_zeros(1, 2)), CFX_NONE, CFX_NONE);
+    cfx_tensor *x = cfx_tensor_from_value(cfx_list(cfx_list(0.5, 2.0)));
+    CHECK_STR(cfx_str(cfx_dict_get(d, "add")), "tensor([[2., 1.]])");
+    for (int i = 0; i < 2; i++) {
+        cfx_module *gm = i ? cfx_symbolic_trace(m) : cfx_program_module(p);
+        d = cfx_tap(gm, "*", x);
+        CHECK_STR(cfx_str(cfx_dict_get(d, "add")), "tensor([[-0.5000,  1.0000]])");
+        CHECK_STR(cfx_str(cfx_dict_get(d, "view")), "tensor([-0.5000,  1.0000])");
+        CHECK_STR(cfx_str(cfx_dict_get(d, "relu_")), "tensor([[0., 1.]])");
+        CHECK_STR(cfx_str(cfx_dict_get(d, "add_1")), "tensor([1., 2.])");
+    }
+    CHECK_OK();
 }

@@ -50,7 +50,7 @@ static cfx_value without_numbers(cfx_value v, cfx_value (*of)(const cfx_tensor *
     }
     if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
         return v;
-    cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    cfx_value out = cfx__value_like(v);
     for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
         cfx_list_append(cfx_as_list(out), without_numbers(cfx_as_list(v)->items[i], of, any));
     return out;

@@ -49,7 +49,7 @@ static cfx_value templated(maker *p, cfx_value v) {
                          templated(p, cfx_as_dict(v)->entries[i].value));
         return cfx_dict_value(d);
     }
-    cfx_value list = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    cfx_value list = cfx__value_like(v);
     for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
         cfx_list_append(cfx_as_list(list), templated(p, cfx_as_list(v)->items[i]));
     return list;
@@ -60,7 +60,7 @@ cfx_value cfx__run_fill(const cfx__run *r, cfx_value v) {
     case CFX_TAG_NODE: return r->values[v.spare];
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE: {
-        cfx_value list = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+        cfx_value list = cfx__value_like(v);
         for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
             cfx_list_append(cfx_as_list(list), cfx__run_fill(r, cfx_as_list(v)->items[i]));
         return list;

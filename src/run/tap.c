@@ -41,15 +41,54 @@ bool cfx__run_selects(const char *selector, const cfx_node *n) {
 typedef struct {
     const char *selector;
     cfx_dict *values;
+    const cfx_graph *graph;
+    const cfx_node *last_write; /* of the graph */
 } tap;
+
+static bool may_write(const cfx_node *n) {
+    if (n->op == CFX_PLACEHOLDER || n->op == CFX_OUTPUT || n->op == CFX_GET_ATTR)
+        return false;
+    bool overload = n->op == CFX_CALL_FUNCTION && n->target.op && !n->target.fn;
+    return overload ? cfx__op_info_of(n->target.op)->writes : cfx_node_is_impure(n);
+}
+
+/* The last node that may write to what another gave; NULL: none does. */
+static const cfx_node *last_write(const cfx_graph *g) {
+    const cfx_node *n = cfx_graph_last(g);
+    while (n && !may_write(n))
+        n = cfx_node_before(n);
+    return n;
+}
+
+/* The value with copies of its tensors; scope. */
+static cfx_value as_it_is_now(cfx_value v) {
+    cfx_value leaves = cfx_list_value(0, NULL), copies = cfx_list_value(0, NULL);
+    cfx_value spec = cfx_tree_flatten(v, cfx_as_list(leaves));
+    for (int64_t i = 0; i < cfx_as_list(leaves)->len; i++) {
+        cfx_value leaf = cfx_as_list(leaves)->items[i];
+        if (leaf.tag == CFX_TAG_TENSOR && cfx_as_tensor(leaf)->data) {
+            const cfx_tensor *t = cfx_as_tensor(leaf);
+            cfx_tensor *copy = cfx__tensor_empty((cfx_site){0}, (cfx_dtype)t->dtype, false,
+                                                 t->ndim, t->shape, NULL);
+            cfx__tensor_copy(copy, t);
+            leaf = cfx_tensor_value(copy);
+        }
+        cfx_list_append(cfx_as_list(copies), leaf);
+    }
+    return cfx_tree_unflatten(spec, cfx_as_list(copies));
+}
 
 static bool is_tapped(cfx_watcher *w, const cfx_node *n) {
     return cfx__run_picks(((tap *)w->user)->selector, cfx_run_path(), n);
 }
 
 static cfx_value take_value(cfx_watcher *w, cfx_node *n, cfx_value v) {
+    tap *t = w->user;
     const char *path = cfx_run_path();
-    cfx_dict_set(((tap *)w->user)->values,
+    const cfx_node *write = n->graph == t->graph ? t->last_write : last_write(n->graph);
+    if (write && cfx_node_precedes(n, write))
+        v = as_it_is_now(v);
+    cfx_dict_set(t->values,
                  *path ? cfx__text_format("%s%s", path, n->name) : n->name, v);
     return cfx_none();
 }
@@ -64,7 +103,7 @@ cfx_dict *cfx_tap_from(cfx_site at, cfx_module *gm, const char *selector, cfx_ar
         cfx_fail(CFX_KEY_ERROR, at, "no node of %s fits '%s'", gm->type, selector ? selector : "");
         return values;
     }
-    tap t = {selector, values};
+    tap t = {selector, values, gm->graph, last_write(gm->graph)};
     cfx_watcher w = {.wants = is_tapped, .see = take_value, .user = &t, .inside = true};
     CFX_SCOPE cfx__run_module(at, gm, a, &w);
     return values;

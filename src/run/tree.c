@@ -15,9 +15,9 @@ static bool take_apart(const char *name, cfx_value spec, cfx_value v, cfx_list *
         cfx_list_append(flat, v);
         return true;
     }
-    cfx_value got = cfx_tree_flatten(v, flat);
-    if (cfx_equal_values(got, spec))
+    if (cfx__tree_flatten_as(spec, v, flat))
         return true;
+    cfx_value got = cfx_tree_flatten(v, cfx_as_list(cfx_list_value(0, NULL)));
     cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
              "Trying to flatten argument '%s' with tree spec: \n%s\nbut actually got tree spec: "
              "\n%s",

@@ -35,6 +35,13 @@ static bool has_bad(cfx_args a) {
     return false;
 }
 
+/* Whether the functions are there; an error where one is NULL. */
+static bool is_branch(cfx_site at, bool given) {
+    if (!given)
+        cfx_fail(CFX_TYPE_ERROR, at, "a branch is a function, not NULL");
+    return given;
+}
+
 /* The leaves of some values, and their spec. */
 static cfx_value flat(cfx_args a, cfx_value *spec) {
     cfx_value leaves = cfx_list_value(0, NULL);
@@ -156,7 +163,7 @@ static cfx_value cond(cfx_site at, cfx_module *self, cfx_value pred, cfx_forward
 
 cfx_value cfx_cond_from(cfx_site at, cfx_module *self, cfx_value pred, cfx_forward_fn *yes,
                         cfx_forward_fn *no, cfx_args a) {
-    if (cfx_is_bad(pred) || has_bad(a) || !yes || !no)
+    if (cfx_is_bad(pred) || has_bad(a) || !is_branch(at, yes && no))
         return cfx_bad();
     if (pred.tag != CFX_TAG_TENSOR && pred.tag != CFX_TAG_BOOL && pred.tag != CFX_TAG_INT) {
         cfx_fail(CFX_RUNTIME_ERROR, at, "Expected pred to be bool or single-element tensor, but "
@@ -217,7 +224,7 @@ static cfx_value while_loop(cfx_site at, cfx_module *self, cfx_forward_fn *test,
 
 cfx_value cfx_while_loop_from(cfx_site at, cfx_module *self, cfx_forward_fn *test,
                               cfx_forward_fn *body, cfx_args a) {
-    if (has_bad(a) || !test || !body)
+    if (has_bad(a) || !is_branch(at, test && body))
         return cfx_bad();
     size_t mark = cfx_scope_open();
     return cfx_scope_return_value(mark, while_loop(at, self, test, body, a));
@@ -288,7 +295,7 @@ static cfx_value map(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_args
 }
 
 cfx_value cfx_map_from(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_args a) {
-    if (has_bad(a) || !fn || !a.n)
+    if (has_bad(a) || !is_branch(at, fn) || !a.n)
         return cfx_bad();
     size_t mark = cfx_scope_open();
     return cfx_scope_return_value(mark, map(at, self, fn, a));
@@ -376,7 +383,7 @@ static cfx_value scan(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_val
 
 cfx_value cfx_scan_from(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_value init,
                         cfx_value xs, cfx_scan_options options) {
-    if (cfx_is_bad(init) || cfx_is_bad(xs) || !fn)
+    if (cfx_is_bad(init) || cfx_is_bad(xs) || !is_branch(at, fn))
         return cfx_bad();
     size_t mark = cfx_scope_open();
     return cfx_scope_return_value(mark, scan(at, self, fn, init, xs, options));
@@ -419,7 +426,7 @@ static cfx_value associative_scan(cfx_site at, cfx_module *self, cfx_forward_fn 
 
 cfx_value cfx_associative_scan_from(cfx_site at, cfx_module *self, cfx_forward_fn *fn, cfx_value xs,
                                     cfx_scan_options options) {
-    if (cfx_is_bad(xs) || !fn)
+    if (cfx_is_bad(xs) || !is_branch(at, fn))
         return cfx_bad();
     size_t mark = cfx_scope_open();
     return cfx_scope_return_value(mark, associative_scan(at, self, fn, xs, options));

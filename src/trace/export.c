@@ -230,10 +230,14 @@ static void take(taking *t, const char *name, const char *source, cfx_value v, c
     if (v.tag == CFX_TAG_TENSOR) {
         take_tensor(t, name, source, cfx_as_tensor(v), sizes);
     } else if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
-        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-            take(t, cfx__text_format("%s_%lld", name, (long long)i),
-                 cfx__text_format("%s[%lld]", source, (long long)i), cfx_as_list(v)->items[i],
-                 part(sizes, i));
+        const cfx_tree_type *type = cfx_tree_type_of(v);
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++) {
+            const char *field = type && type->fields ? type->fields[i]
+                                                     : cfx__text_format("%lld", (long long)i);
+            take(t, cfx__text_format("%s_%s", name, field),
+                 cfx__text_format(type && type->fields ? "%s.%s" : "%s[%s]", source, field),
+                 cfx_as_list(v)->items[i], part(sizes, i));
+        }
     } else if (v.tag == CFX_TAG_DICT) {
         for (int64_t i = 0; i < cfx_as_dict(v)->len; i++) {
             cfx_value key = cfx_as_dict(v)->entries[i].key;

@@ -265,7 +265,7 @@ static cfx_value wrapped(cfx_value v) {
                                     : cfx_as_tensor(v));
     if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
         return v;
-    cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    cfx_value out = cfx__value_like(v);
     for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
         cfx_list_append(cfx_as_list(out), wrapped(cfx_as_list(v)->items[i]));
     return out;
@@ -296,7 +296,7 @@ static cfx_value viewed(cfx_op *op, cfx_value *args, int nargs, cfx_value v) {
         return wrapped(v);
     if (v.tag == CFX_TAG_TENSOR)
         return view_of(op, args, nargs, from, cfx_as_tensor(v), -1);
-    cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    cfx_value out = cfx__value_like(v);
     for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
         cfx_list_append(cfx_as_list(out), view_of(op, args, nargs, from,
                                                   cfx_as_tensor(cfx_as_list(v)->items[i]), (int)i));

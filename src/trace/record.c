@@ -39,7 +39,7 @@ cfx_value cfx__record_arg(cfx__recorder *r, cfx_site at, cfx_value v) {
     }
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE: {
-        cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+        cfx_value out = cfx__value_like(v);
         for (int64_t i = 0; i < cfx_as_list(v)->len; i++) {
             cfx_value item = cfx__record_arg(r, at, cfx_as_list(v)->items[i]);
             if (cfx_is_bad(item))
@@ -145,7 +145,7 @@ cfx_value cfx__record_results(cfx__recorder *r, cfx_site at, cfx_node *n, cfx_va
         return stand_for(n, like);
     if (!has_tensors(like))
         return like;
-    cfx_value out = like.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    cfx_value out = cfx__value_like(like);
     cfx_target getitem = cfx_graph_target(r->graph, "operator.getitem");
     for (int64_t i = 0; i < cfx_as_list(like)->len; i++) {
         cfx_value v = cfx_as_list(like)->items[i];

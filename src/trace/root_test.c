@@ -151,3 +151,46 @@ TEST(a_tracer_refuses_mutation_where_it_is_told_to) {
     cfx_trace(&strict, cfx_module_new_n("M", writes_out, "x"));
     CHECK_ERROR("Tried to trace mutable operation aten::add.out(");
 }
+
+/* ---- the rest of a tracer -------------------------------------------------------------------- */
+
+static cfx_value sum_of(cfx_args a) {
+    cfx_value both = a.kw ? cfx_dict_get(a.kw, "both") : a.v[0];
+    return cfx_py("operator.add", cfx_at(both, 0), cfx_at(both, 1));
+}
+
+static cfx_value wraps(cfx_module *self, cfx_args a) {
+    (void)self;
+    cfx_value inside = cfx_wrap("sum_of", sum_of, cfx_list(a.v[0], 1));
+    return cfx_wrap("sum_of", sum_of, CFX_KW(both, cfx_list(inside, 2)));
+}
+
+TEST(wrapped_functions_see_traced_values_inside_lists) {
+    cfx_module *m = cfx_module_new_n("Wraps", wraps, "x");
+    CHECK_STR(cfx_repr(cfx_forward_value(m, 4)), "7");
+    cfx_module *gm = cfx_symbolic_trace(m);
+    CHECK_STR(cfx_module_code(gm), "\ntorch.fx._symbolic_trace.wrap(\"sum_of\")\n\n"
+                                   "def forward(self, x):\n"
+                                   "    sum_of_1 = sum_of([x, 1]);  x = None\n"
+                                   "    sum_of_2 = sum_of(both = [sum_of_1, 2]);  sum_of_1 = None\n"
+                                   "    return sum_of_2\n    ");
+    CHECK_STR(cfx_repr(cfx_forward_value(gm, 4)), "7");
+    CHECK_OK();
+}
+
+static cfx_tensor *reads_twice(cfx_module *self, cfx_tensor *x) {
+    return cfx_add(cfx_add(x, cfx_attr(self, "b")), cfx_attr(self, "b"));
+}
+
+TEST(buffers_have_one_node_where_the_tracer_says_so) {
+    cfx_module *m = cfx_module_new("Buffers", reads_twice, "x");
+    cfx_nn_buffer(m, "b", cfx_ones(2), true);
+    cfx_graph *each = cfx_trace(NULL, m);
+    cfx_graph *one = cfx_trace(&(cfx_tracer){.proxy_buffer_attributes = true}, m);
+    CHECK_INT(cfx_as_list(cfx_graph_find_nodes(each, CFX_GET_ATTR, NULL))->len, 2);
+    CHECK_INT(cfx_as_list(cfx_graph_find_nodes(one, CFX_GET_ATTR, NULL))->len, 1);
+    cfx_dict *d = cfx_dict_new();
+    cfx_dict_set(d, "y", cfx_int(1));
+    cfx_trace(&(cfx_tracer){.concrete_args = d}, m);
+    CHECK_ERROR("concrete_args has 'y', which Buffers does not take");
+}

@@ -37,7 +37,7 @@ static void assert_fixed(cfx__tracer *t, const char *name, cfx_node *n, cfx_valu
 
 static cfx_value fix(fixing *f, cfx_value v) {
     if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
-        cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+        cfx_value out = cfx__value_like(v);
         for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
             cfx_list_append(cfx_as_list(out), fix(f, cfx_as_list(v)->items[i]));
         return out;
@@ -108,6 +108,24 @@ static cfx_value flat_result(cfx__tracer *t, const cfx__signature *s, cfx_value 
     return leaves;
 }
 
+/* Whether every concrete argument is a parameter; an error names the first that is none. */
+static bool are_parameters(const cfx__tracer *t, const cfx__signature *s) {
+    const cfx_dict *fixed = t->config ? t->config->concrete_args : NULL;
+    for (int64_t i = 0; fixed && i < fixed->len; i++) {
+        const char *name = cfx_text(fixed->entries[i].key);
+        int k = 0;
+        while (k < s->n && (!name || strcmp(s->params[k].name, name)))
+            k++;
+        if (k == s->n) {
+            cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
+                     "concrete_args has '%s', which %s does not take",
+                     cfx_value_str(fixed->entries[i].key), t->root->type);
+            return false;
+        }
+    }
+    return true;
+}
+
 static cfx_value call_root(cfx__tracer *t, const cfx__signature *s) {
     cfx_value v = cfx_bad(), *values = cfx__alloc((size_t)s->n * sizeof *values + 1);
     for (int i = 0; i < s->n; i++)
@@ -138,7 +156,7 @@ static bool trace_root(cfx__tracer *t) {
     if (!s)
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "%s has no signature that could be traced",
                  t->root->type);
-    bool fine = s && trace_signature(t, s);
+    bool fine = s && are_parameters(t, s) && trace_signature(t, s);
     cfx__signature_free(made);
     return fine;
 }
@@ -252,14 +270,14 @@ cfx_value cfx_items_from(cfx_site at, cfx_value v) {
 
 cfx_value cfx_wrap_from(cfx_site at, const char *name, cfx_opaque_fn *fn, cfx_args a) {
     cfx__tracer *t = cfx__tracer_now();
-    bool traced = false;
-    for (int i = 0; i < a.n; i++)
-        traced |= cfx__traced_node(a.v[i]) != NULL;
     if (!fn || !name) {
         cfx_fail(CFX_TYPE_ERROR, at, "a wrapped function has a name and is not NULL");
         return cfx_bad();
     }
-    if (!t || !traced)
+    if (cfx__dispatch_args_bad(at, a))
+        return cfx_bad();
+    a = cfx__dispatch_args_split(a);
+    if (!t || !cfx__trace_any(a))
         return fn(a);
     cfx_target target = cfx_graph_target(t->graph, name);
     target.call = fn;

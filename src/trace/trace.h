@@ -7,6 +7,7 @@
 #define CFX__TRACE_H
 
 #include <cfx/trace.h>
+#include <cfx/tree.h>
 
 #include "../graph/graph.h"
 #include "../nn/nn.h"
@@ -64,6 +65,8 @@ cfx_value cfx__tracer_arg(cfx__tracer *t, cfx_site at, cfx_value v);
 /* A node for a call, recorded with source line and module stack. */
 cfx_node *cfx__tracer_node(cfx__tracer *t, cfx_site at, cfx_opcode op, cfx_target target,
                            cfx_args a);
+/* A node that an argument is or stands for, be it in a container; NULL: none. */
+cfx_node *cfx__trace_any(cfx_args a);
 /* A call with a node among its arguments outside tracing (later.h): a node at the insert point. */
 bool cfx__trace_append(cfx_site at, const cfx_target *target, cfx_args a, cfx_value *result);
 /* The path of a module under the root, or NULL. */

@@ -74,7 +74,7 @@ static cfx_node *any_traced(cfx_value v) {
     }
 }
 
-static cfx_node *any_traced_arg(cfx_args a) {
+cfx_node *cfx__trace_any(cfx_args a) {
     cfx_node *n = NULL;
     for (int i = 0; i < a.n && !n; i++)
         n = any_traced(a.v[i]);
@@ -105,7 +105,7 @@ static void note_module(const char *path, cfx_module *m, void *user) {
         if (!cfx_dict_find(t->module_paths, address(m)))
             cfx_dict_put(t->module_paths, address(m), cfx_string_value(path));
         note_tensors(t, path, m->parameters, true);
-        note_tensors(t, path, m->buffers, false);
+        note_tensors(t, path, m->buffers, t->config && t->config->proxy_buffer_attributes);
         note_tensors(t, path, m->attrs, false);
     }
 }
@@ -155,11 +155,18 @@ static cfx_value tensor_arg(cfx__tracer *t, cfx_site at, cfx_value v) {
     return n->graph ? cfx_node_value(n) : cfx_bad();
 }
 
+/* A list or tuple of what its items become; a NamedTuple is made by a node of its own. */
 static cfx_value list_arg(cfx__tracer *t, cfx_site at, cfx_value v) {
-    cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+    cfx_value out = cfx__value_like(v);
     for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
         cfx_list_append(cfx_as_list(out), cfx__tracer_arg(t, at, cfx_as_list(v)->items[i]));
-    return out;
+    const cfx_tree_type *type = cfx_tree_type_of(v);
+    if (!type || !type->fields)
+        return out;
+    cfx_node *n = cfx__tracer_node(t, at, CFX_CALL_FUNCTION, (cfx_target){.name = type->path},
+                                   (cfx_args){(int)cfx_as_list(out)->len,
+                                              cfx_as_list(out)->items, NULL});
+    return n->graph ? cfx_node_value(n) : cfx_bad();
 }
 
 static cfx_value dict_arg(cfx__tracer *t, cfx_site at, cfx_value v) {
@@ -277,7 +284,7 @@ static cfx_value plain_args(cfx__tracer *t, cfx_args a) {
     for (int i = 0; i < a.n; i++)
         args->items[i] = a.v[i].tag == CFX_TAG_TENSOR ? cfx_node_value(cfx__traced_node(a.v[i]))
                                                       : cfx_value_keep(a.v[i]);
-    return cfx__value_of_list(CFX_TAG_TUPLE, args);
+    return cfx__value_of_list((cfx_value){.tag = CFX_TAG_TUPLE}, args);
 }
 
 /* The node for a call whose target has this row. */
@@ -377,7 +384,7 @@ static cfx_value call_node(cfx__tracer *t, cfx_site at, cfx_target target, cfx_a
 
 static bool trace_call(cfx_site at, cfx_target target, cfx_args a, cfx_value *result) {
     cfx__tracer *t = cfx__tracer_now();
-    if (!t || !any_traced_arg(a))
+    if (!t || !cfx__trace_any(a))
         return false;
     *result = call_node(t, at, target, a);
     return true;
@@ -426,7 +433,7 @@ static bool choose_overload(cfx__tracer *t, cfx_site at, cfx_target *target, cfx
 }
 
 bool cfx__trace_append(cfx_site at, const cfx_target *target, cfx_args a, cfx_value *result) {
-    cfx_node *n = any_traced_arg(a);
+    cfx_node *n = cfx__trace_any(a);
     if (!n)
         return false;
     *result = cfx_bad();

@@ -3,6 +3,8 @@
  * Invariant: a spec is the tree itself with an ellipsis in the place of each leaf, so flattening,
  * unflattening and printing walk it in the same order. As in torch.utils._pytree, None is a leaf
  * and a dict's leaves come in the order of insertion. */
+#include <cfx/tree.h>
+
 #include "value.h"
 
 static bool is_branch(cfx_value v) {
@@ -24,7 +26,7 @@ static cfx_value map_leaves(cfx_value tree, leaf_fn *leaf, void *arg) {
                          map_leaves(tree.dict_->entries[i].value, leaf, arg));
         made = cfx_dict_value(d);
     } else {
-        made = tree.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
+        made = cfx__value_like(tree);
         for (int64_t i = 0; i < tree.list_->len; i++)
             cfx_list_append(made.list_, map_leaves(tree.list_->items[i], leaf, arg));
     }
@@ -54,6 +56,45 @@ int64_t cfx__tree_leaves(cfx_value spec) {
     for (int64_t i = 0; i < spec.list_->len; i++)
         n += cfx__tree_leaves(spec.list_->items[i]);
     return n;
+}
+
+static bool fits(cfx_value spec, cfx_value tree) {
+    if (!is_branch(spec))
+        return !is_branch(tree);
+    if (tree.tag != spec.tag)
+        return false;
+    bool same;
+    if (spec.tag == CFX_TAG_DICT) {
+        same = spec.dict_->len == tree.dict_->len;
+        for (int64_t i = 0; same && i < spec.dict_->len; i++) {
+            const cfx_value *v = cfx_dict_find(tree.dict_, spec.dict_->entries[i].key);
+            same = v && fits(spec.dict_->entries[i].value, *v);
+        }
+        return same;
+    }
+    same = spec.spare == tree.spare && spec.list_->len == tree.list_->len;
+    for (int64_t i = 0; same && i < spec.list_->len; i++)
+        same = fits(spec.list_->items[i], tree.list_->items[i]);
+    return same;
+}
+
+static void collect(cfx_value spec, cfx_value tree, cfx_list *leaves) {
+    if (!is_branch(spec))
+        cfx_list_append(leaves, tree);
+    else if (spec.tag == CFX_TAG_DICT)
+        for (int64_t i = 0; i < spec.dict_->len; i++)
+            collect(spec.dict_->entries[i].value,
+                    *cfx_dict_find(tree.dict_, spec.dict_->entries[i].key), leaves);
+    else
+        for (int64_t i = 0; i < spec.list_->len; i++)
+            collect(spec.list_->items[i], tree.list_->items[i], leaves);
+}
+
+bool cfx__tree_flatten_as(cfx_value spec, cfx_value tree, cfx_list *leaves) {
+    if (!fits(spec, tree))
+        return false;
+    collect(spec, tree, leaves);
+    return true;
 }
 
 static cfx_value give_leaf(void *next, cfx_value leaf) {
@@ -105,7 +146,15 @@ static void put_spec(cfx__text *out, cfx_value spec, int indent) {
             put_child(out, spec.dict_->entries[i].value, i, indent);
         cfx__text_puts(out, "])");
     } else {
-        cfx__text_printf(out, "TreeSpec(%s, None, [", spec.tag == CFX_TAG_LIST ? "list" : "tuple");
+        const cfx_tree_type *type = cfx_tree_type_of(spec);
+        cfx__text_printf(out, "TreeSpec(%s, ",
+                         type                       ? type->name
+                         : spec.tag == CFX_TAG_LIST ? "list"
+                                                    : "tuple");
+        if (type && type->fields)
+            cfx__text_printf(out, "<class '%s'>, [", type->path);
+        else
+            cfx__text_puts(out, "None, [");
         for (int64_t i = 0; i < spec.list_->len; i++)
             put_child(out, spec.list_->items[i], i, indent);
         cfx__text_puts(out, "])");

@@ -2,6 +2,8 @@
  *
  * Invariant: what is printed for literals is what Python prints, byte for byte. Tensors, nodes and
  * operators belong to other rooms and print through the printer that is handed down. */
+#include <cfx/tree.h>
+
 #include "later.h"
 
 #include <float.h>
@@ -242,6 +244,19 @@ static void repr_items(cfx__text *out, const cfx_list *l, cfx__repr_fn *other) {
     }
 }
 
+/* Point(x=1, y=2) */
+static void repr_typed(cfx__text *out, cfx_value v, cfx__repr_fn *other) {
+    const cfx_tree_type *type = cfx_tree_type_of(v);
+    cfx__text_printf(out, "%s(", type->name);
+    for (int64_t i = 0; i < v.list_->len; i++) {
+        cfx__text_puts(out, i ? ", " : "");
+        if (type->fields)
+            cfx__text_printf(out, "%s=", type->fields[i]);
+        cfx__repr_with(out, v.list_->items[i], other);
+    }
+    cfx__text_putc(out, ')');
+}
+
 static void repr_dict(cfx__text *out, const cfx_dict *d, cfx__repr_fn *other) {
     cfx__text_putc(out, '{');
     for (int64_t i = 0; i < d->len; i++) {
@@ -321,6 +336,10 @@ void cfx__repr_with(cfx__text *out, cfx_value v, cfx__repr_fn *other) {
         cfx__text_putc(out, ']');
         break;
     case CFX_TAG_TUPLE:
+        if (v.spare && cfx_tree_type_of(v)) {
+            repr_typed(out, v, other);
+            break;
+        }
         cfx__text_putc(out, '(');
         repr_items(out, v.list_, other);
         cfx__text_puts(out, v.list_->len == 1 ? ",)" : ")");

@@ -18,15 +18,16 @@ static inline void *cfx__value_object(cfx_value v) {
     return cfx__value_tag_counted(v.tag) ? v.obj_ : NULL;
 }
 
-/* Values that borrow an object: a string, a symbol's expression, a list as list or tuple (tag). */
+/* Values that borrow an object: a string, a symbol's expression, a list as what `like` is. */
 static inline cfx_value cfx__value_of_string(const cfx_string *s) {
     return (cfx_value){.tag = CFX_TAG_STR, .str_ = s};
 }
 static inline cfx_value cfx__value_of_sym(const struct cfx_sym *s) {
     return (cfx_value){.tag = CFX_TAG_SYM, .sym_ = (struct cfx_sym *)(uintptr_t)s};
 }
-static inline cfx_value cfx__value_of_list(uint32_t tag, cfx_list *l) {
-    return (cfx_value){.tag = tag, .list_ = l};
+static inline cfx_value cfx__value_of_list(cfx_value like, cfx_list *l) {
+    like.list_ = l;
+    return like;
 }
 
 /* Adds repr(v) or str(v) to a text. How a tensor or a node prints is decided by later rooms:
@@ -67,6 +68,14 @@ cfx_list *cfx__list_alloc(int64_t n);
 
 /* The number of leaves that a tree or its spec has. */
 int64_t cfx__tree_leaves(cfx_value spec);
+/* Appends the leaves of a tree in the order of a spec, whose dicts may have their keys in another;
+ * false, with nothing done, where it has another shape or other types of the caller's. */
+bool cfx__tree_flatten_as(cfx_value spec, cfx_value tree, cfx_list *leaves);
+/* The type with a number (cfx_value.spare), or with a path; NULL: none. */
+const struct cfx_tree_type *cfx__tree_type(uint32_t number);
+const struct cfx_tree_type *cfx__tree_type_named(const char *path);
+/* An empty list or tuple of the kind that v is, to be filled; scope. */
+cfx_value cfx__value_like(cfx_value v);
 
 /* ---- frozen values -------------------------------------------------------------------------- */
 

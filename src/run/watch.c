@@ -1,7 +1,8 @@
-/* Watching activations: forward hooks that add up what modules give. */
+/* Watching activations: hooks that add up what modules give. In a graph whose modules are not
+ * called any more, as in a program's, they are on the nodes whose results leave a module. */
 #include <cfx/watch.h>
 
-#include "nn.h"
+#include "run.h"
 
 #include <math.h>
 
@@ -95,7 +96,7 @@ void cfx_stats_add(cfx_stats *s, const cfx_tensor *t) {
 
 typedef struct watched {
     char *path;
-    cfx_hook_handle *hook; /* counted */
+    VEC(cfx_hook_handle *) hooks; /* counted */
     cfx_stats stats;
 } watched;
 
@@ -108,7 +109,9 @@ static void watch_free(void *p) {
     cfx_watch *w = p;
     cfx_watch_stop(w);
     for (size_t i = 0; i < w->all.len; i++) {
-        cfx_drop(w->all.data[i]->hook);
+        for (size_t k = 0; k < w->all.data[i]->hooks.len; k++)
+            cfx_drop(w->all.data[i]->hooks.data[k]);
+        VEC_FREE(w->all.data[i]->hooks);
         cfx__free(w->all.data[i]->path);
         cfx__free(w->all.data[i]);
     }
@@ -132,27 +135,84 @@ static cfx_value watch_hook(cfx_event *e) {
 
 typedef struct gathering {
     cfx_watch *w;
+    cfx_module *root;
     const char *pattern;
 } gathering;
 
+/* The statistics of the module at a path, made where there are none yet. */
+static watched *watched_at(cfx_watch *w, const char *path) {
+    for (size_t i = 0; i < w->all.len; i++)
+        if (!strcmp(w->all.data[i]->path, path))
+            return w->all.data[i];
+    watched *one = cfx__alloc0(sizeof *one);
+    one->path = cfx__text_copy(path, strlen(path));
+    VEC_PUSH(w->all, one);
+    return one;
+}
+
+static void add_hook(watched *one, cfx_hook_handle *hook) {
+    if (!hook)
+        return;
+    hook->stays = true;
+    VEC_PUSH(one->hooks, cfx_keep(hook));
+}
+
+/* Whether the graph calls the module at a path, or one that it is in. */
+static bool is_called(const cfx_graph *g, const char *path) {
+    cfx_each_node(g, n) {
+        size_t len = n->op == CFX_CALL_MODULE ? strlen(n->target.name) : 0;
+        if (len && !strncmp(path, n->target.name, len) && (!path[len] || path[len] == '.'))
+            return true;
+    }
+    return false;
+}
+
 static void gather(const char *path, cfx_module *m, void *user) {
     gathering *g = user;
-    if (cfx_module_count(m) || !cfx__text_glob(g->pattern, path))
+    if (cfx_module_count(m) || !cfx__text_glob(g->pattern, path) ||
+        (g->root->graph && *path && !is_called(g->root->graph, path)))
         return;
-    watched *one = cfx__alloc0(sizeof *one);
-    one->path = cfx__alloc(strlen(path) + 1);
-    memcpy(one->path, path, strlen(path) + 1);
-    one->hook = cfx_keep(cfx_hook(m, "", watch_hook, one));
-    if (one->hook)
-        one->hook->stays = true;
-    VEC_PUSH(g->w->all, one);
+    watched *one = watched_at(g->w, path);
+    add_hook(one, cfx_hook(m, "", watch_hook, one));
+}
+
+/* The path of the innermost module that a call was made in; NULL: none is known. */
+static const char *innermost(const cfx_node *n) {
+    cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
+    bool call = n->op == CFX_CALL_FUNCTION || n->op == CFX_CALL_METHOD;
+    if (!call || stack.tag != CFX_TAG_DICT || !cfx_as_dict(stack)->len)
+        return NULL;
+    return cfx_text(cfx_at(cfx_as_dict(stack)->entries[cfx_as_dict(stack)->len - 1].value, 0));
+}
+
+/* Whether a result of the module at `path` is used outside of it. */
+static bool leaves(const cfx_node *n, const char *path) {
+    cfx_each_user(n, u) {
+        const char *other = innermost(u->user);
+        if (!other || strcmp(other, path))
+            return true;
+    }
+    return false;
+}
+
+static void gather_nodes(gathering *g) {
+    cfx_each_node(g->root->graph, n) {
+        const char *path = innermost(n);
+        if (!path || !*path || !cfx__text_glob(g->pattern, path) || !leaves(n, path))
+            continue;
+        watched *one = watched_at(g->w, path);
+        add_hook(one, cfx_node_hook(g->root, n->name, watch_hook, one));
+    }
 }
 
 cfx_watch *cfx_watch_new_from(cfx_site at, cfx_module *m, const char *pattern) {
     cfx_watch *w = cfx__obj_new(&watch_type, sizeof *w);
-    gathering g = {w, pattern ? pattern : "*"};
-    if (m)
+    gathering g = {w, m, pattern ? pattern : "*"};
+    if (m && !cfx__obj_is_bad(m)) {
         cfx_module_walk(m, gather, &g);
+        if (m->graph)
+            gather_nodes(&g);
+    }
     if (w->all.len)
         return w;
     cfx_fail(CFX_KEY_ERROR, at, "no module of %s fits '%s'", m ? m->type : "None", g.pattern);
@@ -171,7 +231,8 @@ const cfx_stats *cfx_watch_stats(const cfx_watch *w, int i) {
 
 void cfx_watch_stop(cfx_watch *w) {
     for (int i = 0; i < cfx_watch_count(w); i++)
-        cfx_unhook(w->all.data[i]->hook);
+        for (size_t k = 0; k < w->all.data[i]->hooks.len; k++)
+            cfx_unhook(w->all.data[i]->hooks.data[k]);
 }
 
 /* The histogram as a line of marks, the highest for the fullest bin. */

@@ -2,7 +2,7 @@
 
 #include <cfx/watch.h>
 
-#include "nn.h"
+#include "run.h"
 
 #include <math.h>
 
@@ -65,4 +65,31 @@ TEST(a_watch_stays_with_what_it_watches) {
     CHECK_INT(cfx_hook_count(cfx_module_find(copy, "0")), 0);
     cfx_drop(copy);
     CHECK_OK();
+}
+
+static cfx_tensor *two_layers(cfx_module *self, cfx_tensor *x) {
+    return cfx_call(self, "b", cfx_relu(cfx_call(self, "a", x)));
+}
+
+TEST(modules_of_a_program_are_watched_by_its_nodes) {
+    cfx_module *m = cfx_module_new("Two", two_layers, "x");
+    cfx_nn_add(m, "a", cfx_nn_linear(4, 3));
+    cfx_nn_add(m, "b", cfx_nn_linear(3, 2));
+    cfx_tensor *x = cfx_randn(5, 4);
+    cfx_watch *want = cfx_watch_new(m, "*");
+    cfx_program *p = cfx_export(m, cfx_tuple(x), CFX_NONE, CFX_NONE);
+    cfx_module *gm = cfx_program_module(p);
+    cfx_watch *w = cfx_watch_new(gm, "*");
+    cfx_forward(m, x);
+    cfx_forward(gm, x);
+    CHECK_OK();
+    CHECK_INT(cfx_watch_count(w), 2);
+    for (int i = 0; i < 2; i++) {
+        CHECK_STR(cfx_watch_path(w, i), cfx_watch_path(want, i));
+        CHECK_INT(cfx_watch_stats(w, i)->count, cfx_watch_stats(want, i)->count);
+        CHECK_NEAR(cfx_watch_stats(w, i)->mean, cfx_watch_stats(want, i)->mean, 1e-6);
+    }
+    cfx_watch_stop(w);
+    cfx_forward(gm, x);
+    CHECK_INT(cfx_watch_stats(w, 0)->count, 15);
 }
