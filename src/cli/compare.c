@@ -45,8 +45,16 @@ static cfx_value changed(const cli_comparison *c) {
     return list;
 }
 
+/* How many values inside sub-graphs are beyond their tolerance. */
+static int beyond_inside(const cli_comparison *c) {
+    int n = 0;
+    for (int64_t i = 0; c->inside && i < c->inside->len; i++)
+        n += cfx_as_bool(cfx_at(c->inside->items[i], 4));
+    return n;
+}
+
 bool cli_is_same(const cli_comparison *c) {
-    bool same = c->first < 0;
+    bool same = c->first < 0 && !beyond_inside(c);
     CFX_SCOPE
         same &= c->ran || (!cfx_as_list(alone(c, c->b))->len && !cfx_as_list(alone(c, c->a))->len &&
                            !cfx_as_list(changed(c))->len);
@@ -114,6 +122,26 @@ static void print_rows(const cli_comparison *c) {
     }
 }
 
+/* Values inside sub-graphs that are beyond their tolerance, the first of them. */
+static void print_inside(const cli_comparison *c) {
+    int shown = 0, beyond = beyond_inside(c);
+    if (!c->inside || !c->inside->len)
+        return;
+    printf("%lld values in sub-graphs compared, %d beyond their tolerance\n",
+           (long long)c->inside->len, beyond);
+    for (int64_t i = 0; i < c->inside->len && shown < LISTED; i++)
+        CFX_SCOPE {
+            cfx_value row = c->inside->items[i];
+            if (!cfx_as_bool(cfx_at(row, 4)))
+                continue;
+            printf("%-61s %-11.3g %s\n", cfx_text(cfx_at(row, 0)), cfx_number(cfx_at(row, 1)),
+                   decibels(cfx_number(cfx_at(row, 2))));
+            shown++;
+        }
+    if (shown < beyond)
+        printf("...\n");
+}
+
 static void print_added(const cli_comparison *c, const cfx_node *n) {
     cfx_value added = cli_added_before(c, n);
     for (int64_t i = 0; i < cfx_as_list(added)->len; i++)
@@ -133,6 +161,7 @@ void cli_print_comparison(const cli_comparison *c) {
     }
     if (c->ran)
         print_rows(c);
+    print_inside(c);
     if (c->first >= 0)
         printf("\nthe first value beyond its tolerance is %s (%s)\n", c->rows[c->first].b->name,
                op_of(c->rows[c->first].b));
@@ -208,6 +237,20 @@ static cfx_value name_of(const cfx_node *n) {
     return n ? cfx_string_value(n->name) : cfx_none();
 }
 
+static cfx_value inside_rows(const cli_comparison *c) {
+    static const char *const keys[] = {"b", "error", "decibels", "share", "beyond"};
+    cfx_value rows = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < c->inside->len; i++) {
+        cfx_dict *d = cfx_dict_new();
+        for (int k = 0; k < COUNT(keys); k++) {
+            cfx_value v = cfx_at(c->inside->items[i], k);
+            cfx_dict_set(d, keys[k], v.tag == CFX_TAG_FLOAT ? number(cfx_number(v)) : v);
+        }
+        cfx_list_append(cfx_as_list(rows), cfx_dict_value(d));
+    }
+    return rows;
+}
+
 void cli_print_comparison_json(const cli_comparison *c) {
     cfx_dict *all = cfx_dict_new();
     cfx_value rows = cfx_list_value(0, NULL);
@@ -221,6 +264,8 @@ void cli_print_comparison_json(const cli_comparison *c) {
     cfx_dict_set(all, "made", name_of(c->made < 0 ? NULL : c->rows[c->made].b));
     cfx_dict_set(all, "bisected", name_of(c->bisected));
     cfx_dict_set(all, "nodes", rows);
+    if (c->inside)
+        cfx_dict_set(all, "inside", inside_rows(c));
     cfx_dict_set(all, "columns", cfx_dict_value(cli_error_columns(c, false)));
     cfx__text out = {0};
     cfx__json_value(&out, cfx_dict_value(all));

@@ -29,6 +29,8 @@ typedef struct cli_comparison {
     cli_row *rows;      /* in the order of b's nodes */
     int first;          /* the first row that is beyond the tolerance; -1: none */
     int made;           /* the row where most of the difference is made; -1: none */
+    cfx_list *inside;   /* (name, error, decibels, share, beyond) of values that both have in their
+                           sub-graphs; NULL: not run. Scope */
     cfx_node *bisected; /* what running prefixes found, of b; NULL: not asked, or nothing */
 } cli_comparison;
 
@@ -36,6 +38,14 @@ typedef struct cli_comparison {
 bool cli_compare_runs(cli_comparison *c, const char *inputs, bool bisect);
 /* Fills in errors by running b on inputs, against tensors by node name. */
 bool cli_compare_tensors(cli_comparison *c, const char *inputs, const char *tensors);
+/* Runs both once more, and compares what is inside their sub-graphs. */
+void cli_compare_inside(cli_comparison *c, cfx_value in_a, cfx_value in_b);
+/* A run of a program on copies of its inputs; scope. */
+cfx_value cli_compare_run(cfx_program *p, cfx_value inputs, cfx_interp it);
+/* A copy that later writes do not reach; scope. */
+cfx_value cli_copy_of(cfx_value v);
+/* Adds what two values differ by to an error. */
+void cli_add_error(cli_error *e, cfx_value got, cfx_value want);
 /* Nodes of b that feed n, through nodes that are not paired: what was added before it; a list of
  * nodes, scope. */
 cfx_value cli_added_before(const cli_comparison *c, const cfx_node *n);

@@ -21,23 +21,21 @@ typedef struct runner {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* A copy that later writes do not reach; scope. */
-static cfx_value copy_of(cfx_value v) {
+cfx_value cli_copy_of(cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
         return cfx_as_tensor(v)->data ? cfx_tensor_value(cfx_clone(cfx_as_tensor(v))) : v;
     if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE)
         return v;
     cfx_value out = v.tag == CFX_TAG_LIST ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
     for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-        cfx_list_append(cfx_as_list(out), copy_of(cfx_as_list(v)->items[i]));
+        cfx_list_append(cfx_as_list(out), cli_copy_of(cfx_as_list(v)->items[i]));
     return out;
 }
 
-/* Adds what two values differ by to an error. */
-static void add_error(cli_error *e, cfx_value got, cfx_value want) {
+void cli_add_error(cli_error *e, cfx_value got, cfx_value want) {
     bool lists = (got.tag == CFX_TAG_LIST || got.tag == CFX_TAG_TUPLE) && got.tag == want.tag;
     for (int64_t i = 0; lists && i < cfx_as_list(got)->len && i < cfx_as_list(want)->len; i++)
-        add_error(e, cfx_as_list(got)->items[i], cfx_as_list(want)->items[i]);
+        cli_add_error(e, cfx_as_list(got)->items[i], cfx_as_list(want)->items[i]);
     cli_difference d;
     if (got.tag != CFX_TAG_TENSOR || want.tag != CFX_TAG_TENSOR ||
         !cli_differ(cfx_as_tensor(got), cfx_as_tensor(want), &d))
@@ -74,10 +72,10 @@ static cfx_value in_place_of(cfx_value v, cfx_value with) {
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-static cfx_value run(cfx_program *p, cfx_value inputs, cfx_interp it) {
+cfx_value cli_compare_run(cfx_program *p, cfx_value inputs, cfx_interp it) {
     it.module = p->module;
     cfx_manual_seed(0); /* what is drawn is the same in all runs */
-    cfx_value copies = copy_of(inputs); /* a program may write to its inputs */
+    cfx_value copies = cli_copy_of(inputs); /* a program may write to its inputs */
     return cfx_run_from(
         (cfx_site){0}, &it,
         (cfx_args){(int)cfx_as_list(copies)->len, cfx_as_list(copies)->items, NULL});
@@ -104,7 +102,7 @@ static cfx_value keep_value(cfx_interp *it, cfx_node *n) {
     tell(r, n);
     cfx_value v = cfx_interp_run_node(it, n);
     if (cfx_ok() && cfx_pairs_other(r->c->pairs, n))
-        CFX_SCOPE r->values[cfx__node_of(n)->id] = cfx_value_keep(copy_of(v));
+        CFX_SCOPE r->values[cfx__node_of(n)->id] = cfx_value_keep(cli_copy_of(v));
     return v;
 }
 
@@ -135,7 +133,7 @@ static cfx_value compare_value(cfx_interp *it, cfx_node *n) {
     cli_row *row = &r->c->rows[k];
     cfx_value want = wanted(r, row);
     if (has_meaning(n))
-        add_error(r->local ? &row->here : &row->all, v, want);
+        cli_add_error(r->local ? &row->here : &row->all, v, want);
     return r->local && takes_values(n) ? in_place_of(v, want) : v;
 }
 
@@ -166,11 +164,12 @@ static bool same_results(runner *r, cfx_value inputs, int k, cfx_value want) {
         for (int i = 0; i < k; i++) {
             const cli_row *row = &r->c->rows[i];
             if (row->b->op != CFX_PLACEHOLDER && takes_values(row->b))
-                cfx_dict_set(given, row->b->name, copy_of(r->values[cfx__node_of(row->a)->id]));
+                cfx_dict_set(given, row->b->name, cli_copy_of(r->values[cfx__node_of(row->a)->id]));
         }
-        cfx_value got = run(r->c->b, mix_inputs(r, inputs, k), (cfx_interp){.given = given});
+        cfx_value mixed = mix_inputs(r, inputs, k);
+        cfx_value got = cli_compare_run(r->c->b, mixed, (cfx_interp){.given = given});
         cli_error e = {0};
-        add_error(&e, got, want);
+        cli_add_error(&e, got, want);
         same = cfx_ok() && !e.beyond;
     }
     return same;
@@ -233,12 +232,14 @@ bool cli_compare_runs(cli_comparison *c, const char *inputs, bool with_bisect) {
     runner r = {.c = c, .values = cfx__alloc0(made * sizeof *r.values)};
     number_rows(&r);
     r.all = cfx_graph_len(c->a->module->graph) + 2 * cfx_graph_len(c->b->module->graph);
-    cfx_value want = run(c->a, in_a, (cfx_interp){.run_node = keep_value, .user = &r});
+    cfx_value want = cli_compare_run(c->a, in_a, (cfx_interp){.run_node = keep_value, .user = &r});
     for (int k = 0; k < 2 && cfx_ok(); k++) {
         r.local = k;
-        run(c->b, in_b, (cfx_interp){.run_node = compare_value, .user = &r});
+        cli_compare_run(c->b, in_b, (cfx_interp){.run_node = compare_value, .user = &r});
     }
     c->ran = cfx_ok();
+    if (cfx_ok())
+        cli_compare_inside(c, in_a, in_b);
     if (with_bisect && cfx_ok())
         bisect(&r, in_b, want);
     find_worst(c);
@@ -266,7 +267,7 @@ bool cli_compare_tensors(cli_comparison *c, const char *inputs, const char *tens
         return false;
     number_rows(&r);
     r.all = cfx_graph_len(c->b->module->graph);
-    run(c->b, in, (cfx_interp){.run_node = compare_value, .user = &r});
+    cli_compare_run(c->b, in, (cfx_interp){.run_node = compare_value, .user = &r});
     c->ran = cfx_ok();
     find_worst(c);
     if (r.told > 0)

@@ -448,3 +448,17 @@ TEST(decompose_autocast_converts_what_calls_are_given) {
               "    permute = torch.ops.aten.permute.default(_to_copy_1, [1, 0])");
     HAS(code, "relu = torch.ops.aten.relu.default(addmm)");
 }
+
+/* Sizes of a product are computed while it is taken apart. They do not vary, so that no name goes
+ * to that arithmetic, though another size depends on data. */
+TEST(decompose_plain_arithmetic_takes_no_names) {
+    const char *code = core_code(
+        HEAD "    def forward(self, x: \"f32[2, 3, 4, 4]\", m: \"b8[6]\"):\n"
+             "        nonzero: \"i64[u0, 1]\" = torch.ops.aten.nonzero.default(m)\n"
+             "        mul: \"f32[2, 3, 4, 4]\" = torch.ops.aten.mul.Tensor(x, x)\n"
+             "        matmul: \"f32[2, 3, 4, 4]\" = torch.ops.aten.matmul.default(mul, mul)\n"
+             "        mul_1: \"f32[2, 3, 4, 4]\" = torch.ops.aten.mul.Tensor(matmul, matmul)\n"
+             "        return (mul_1, nonzero)\n");
+    HAS(code, "    mul_1 = torch.ops.aten.mul.Tensor(view_2, view_2)");
+    HAS(code, "    return (mul_1, nonzero)");
+}

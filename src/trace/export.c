@@ -513,16 +513,16 @@ static bool record_worlds(request *r, bool *again) {
     return true;
 }
 
-/* Integers among the results may have become nodes. */
+/* Integers among the results may have become nodes, and nodes may be called otherwise. */
 static void name_outputs(cfx__export *e) {
     cfx_value items = cfx_at(cfx_graph_output_node(e->recorder.graph)->args, 0);
     for (size_t i = 0; i < e->outputs.len; i++) {
         cfx_value v = cfx_at(items, (int64_t)i);
-        if (v.tag == CFX_TAG_NODE && !e->outputs.data[i].name) {
-            cfx_value_drop(e->outputs.data[i].value);
-            e->outputs.data[i].value = cfx_none();
-            e->outputs.data[i].name = cfx_as_node(v)->name;
-        }
+        if (v.tag != CFX_TAG_NODE)
+            continue;
+        cfx_value_drop(e->outputs.data[i].value);
+        e->outputs.data[i].value = cfx_none();
+        e->outputs.data[i].name = cfx_as_node(v)->name;
     }
 }
 

@@ -183,12 +183,16 @@ static cfx_node *make_real(cfx__merging *g, int way, cfx_value size) {
     }
 }
 
+static bool is_same_in_all(const cfx__merging *g, const cfx_value *v) {
+    for (int k = 1; k < g->m->worlds->n; k++)
+        if (!cfx_equal_values(v[k], v[0]))
+            return false;
+    return true;
+}
+
 static cfx_value merge_real(cfx__merging *g, const cfx_value *v) {
     int n = g->m->worlds->n;
-    bool same = true;
-    for (int k = 1; k < n; k++)
-        same &= cfx_equal_values(v[k], v[0]);
-    if (same)
+    if (is_same_in_all(g, v))
         return v[0];
     for (size_t i = 0; i < g->reals.len; i++) {
         bool found = true;
@@ -467,6 +471,8 @@ static bool merge_node(cfx__merging *g) {
         cfx__merge_note(g, n, all);
     if (is_real(val[0])) /* of numbers those stay that someone uses */
         VEC_PUSH(g->made, n);
+    if (is_real(val[0]) && is_same_in_all(g, val))
+        cfx_list_append(g->plain, cfx_string_value(n->name));
     return cfx_ok();
 }
 
@@ -513,6 +519,11 @@ static void drop_unused(cfx__merging *g) {
     for (size_t i = g->made.len; i-- > 0;)
         if (!g->made.data[i]->users)
             cfx_graph_erase(g->made.data[i]);
+    cfx_list *gone = cfx_as_list(cfx_list_value(0, NULL));
+    for (int64_t i = 0; i < g->plain->len; i++)
+        if (!cfx_graph_find(g->m->graph[0], cfx_text(g->plain->items[i])))
+            cfx_list_append(gone, g->plain->items[i]);
+    cfx__merge_close_gaps(g->m->graph[0], gone);
 }
 
 static bool merge_graphs(cfx__merging *g) {
@@ -542,6 +553,7 @@ bool cfx__worlds_merge(cfx__merge *m) {
     cfx__merging g = {.m = m, .exprs = m->exprs ? m->exprs : &own};
     size_t mark = cfx_scope_open();
     g.claims = cfx_as_list(cfx_list_value(0, NULL));
+    g.plain = cfx_as_list(cfx_list_value(0, NULL));
     if (!m->exprs)
         cfx__exprs_begin(&own, m->worlds);
     cfx_insert before = cfx_graph_insert_before(m->graph[0], NULL);

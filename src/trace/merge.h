@@ -22,6 +22,7 @@ typedef struct {
     reals;
     cfx_list *claims; /* what is asserted of sizes, as text; scope */
     VEC(cfx_node *) made; /* here */
+    cfx_list *plain;      /* names of noted arithmetic that does not vary; scope */
 } cfx__merging;
 
 /* The node, or the dimension of a tensor, that gives an expression; NULL: none. */
@@ -39,6 +40,11 @@ cfx_value cfx__reify_apply(cfx__merging *g, cfx__sym_op op, cfx_value a, cfx_val
  * asking a tensor. `written` where it stands for arithmetic of the program's. Bad, with an error.
  */
 cfx_value cfx__reify(cfx__merging *g, cfx_value expr, bool written);
+
+/* ---- names (gaps.c) -------------------------------------------------------------------------- */
+
+/* Gives the numbers in the names that went to the nodes after them. */
+void cfx__merge_close_gaps(cfx_graph *g, const cfx_list *gone);
 
 /* ---- reading (reads.c) ----------------------------------------------------------------------- */
 

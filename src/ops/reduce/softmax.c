@@ -98,8 +98,9 @@ static void kernel_softmax(cfx_op_call *c) {
 static void decompose_softmax(cfx_op_call *c) {
     const soft_row *r = c->op->row;
     cfx_tensor *x = arg_tensor(c, 0);
-    if (!arg_is_none(c, 2))
-        x = cfx_to(x, c->args[2]);
+    if (!arg_is_none(c, 2)) /* with all that a tensor is made by, as C++ writes toType */
+        x = cfx_to(x, CFX_KW(dtype, c->args[2]), CFX_KW(layout, cfx_layout_value(CFX_STRIDED)),
+                   CFX_KW(device, cfx_device_value(x->device)));
     c->out[0] = r->kind == SOFT_LOG ? cfx_aten__log_softmax(x, c->args[1], cfx_bool(false))
                                     : cfx_aten__softmax(x, c->args[1], cfx_bool(false));
 }
