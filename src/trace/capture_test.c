@@ -296,6 +296,40 @@ TEST(export_map_at_sizes_that_vary) {
     check_runs(m, p, cfx_tuple(cfx_randn(3, 4), y));
 }
 
+static cfx_value share_row(cfx_module *self, cfx_args a) {
+    cfx_tensor *y = *(cfx_tensor **)self->user;
+    return cfx_tensor_value(cfx_mul(a.v[0], cfx_dim(y, 0)));
+}
+
+static cfx_value sharing(cfx_module *self, cfx_args a) {
+    cfx_tensor *y = cfx_as_tensor(a.v[1]);
+    self->user = &y;
+    return cfx_map(self, share_row, a.v[0]);
+}
+
+/* The body has only rows of xs, and no tensor with the size of y. */
+TEST(export_gives_bodies_the_sizes_that_they_use) {
+    cfx_module *m = cfx_module_new("Share", sharing, "xs, y");
+    cfx_program *p =
+        cfx_export(m, cfx_tuple(cfx_randn(3, 4), cfx_randn(5)), CFX_NONE, batch_of("y"));
+    if (!CHECK_OK())
+        return;
+    CHECK_STR(code_of(p, ""),
+              "def forward(self, xs, y):\n"
+              "    sym_size_int = torch.ops.aten.sym_size.int(y, 0);  y = None\n"
+              "    body_graph_0 = self.body_graph_0\n"
+              "    map_impl = torch.ops.higher_order.map_impl(body_graph_0, [xs], [sym_size_int]); "
+              " body_graph_0 = xs = sym_size_int = None\n"
+              "    getitem = map_impl[0];  map_impl = None\n"
+              "    return (getitem,)\n    ");
+    CHECK_STR(code_of(p, "body_graph_0"),
+              "def forward(self, xs, sym_size_int):\n"
+              "    mul = torch.ops.aten.mul.Tensor(xs, sym_size_int);  xs = sym_size_int = None\n"
+              "    return (mul,)\n    ");
+    for (int n = 2; n < 7; n += 2)
+        check_runs(m, p, cfx_tuple(cfx_randn(3, 4), cfx_randn(n)));
+}
+
 /* ---- scans ----------------------------------------------------------------------------------- */
 
 static cfx_value step(cfx_module *self, cfx_args a) {

@@ -425,7 +425,8 @@ cfx_value cfx__worlds_describe(cfx__exprs *x, const cfx_node *n, const cfx_value
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
 static bool merge_subgraph(cfx__merging *g) {
-    cfx__merge sub = {.worlds = g->m->worlds, .eager = g->m->eager, .exprs = g->exprs};
+    cfx__merge sub = {.worlds = g->m->worlds, .eager = g->m->eager, .exprs = g->exprs,
+                      .outer = g};
     for (int k = 0; k < g->m->worlds->n; k++)
         if (!(sub.graph[k] = cfx__branch_graph(g->m->graph[k], g->m->root[k],
                                                g->at[k]->target.name, &sub.root[k])))
@@ -455,6 +456,7 @@ static bool merge_node(cfx__merging *g) {
         return merge_subgraph(g);
     if (!merge_args(g))
         return false;
+    cfx__merge_give_lifted(g, n);
     cfx__merge_drop_claimed(g, n);
     for (int k = 0; k < g->m->worlds->n; k++)
         val[k] = cfx_node_get_meta(g->at[k], "val");
@@ -563,6 +565,9 @@ bool cfx__worlds_merge(cfx__merge *m) {
         cfx_value_drop(g.places.data[i].expr);
     VEC_FREE(g.places);
     VEC_FREE(g.reals);
+    for (size_t i = 0; i < g.lifts.len; i++)
+        cfx_value_drop(g.lifts.data[i].size);
+    VEC_FREE(g.lifts);
     VEC_FREE(g.made);
     cfx__exprs_free(&own);
     cfx_scope_close(mark);

@@ -4,7 +4,7 @@
 
 #include "worlds.h"
 
-typedef struct {
+typedef struct cfx__merging {
     cfx__merge *m;
     cfx__exprs *exprs;
     cfx_node *at[CFX__WORLDS]; /* the node that is being merged */
@@ -22,6 +22,13 @@ typedef struct {
     reals;
     cfx_list *claims; /* what is asserted of sizes, as text; scope */
     VEC(cfx_node *) made; /* here */
+    VEC(struct cfx__lift {
+        cfx_graph *graph; /* the sub-graph */
+        cfx_value size;   /* counted */
+        cfx_node *input;  /* of the sub-graph */
+        cfx_node *node;   /* that gives it here */
+    })
+    lifts;                /* sizes that sub-graphs of the next call are to be given */
     cfx_list *plain;      /* names of noted arithmetic that does not vary; scope */
 } cfx__merging;
 
@@ -40,6 +47,13 @@ cfx_value cfx__reify_apply(cfx__merging *g, cfx__sym_op op, cfx_value a, cfx_val
  * asking a tensor. `written` where it stands for arithmetic of the program's. Bad, with an error.
  */
 cfx_value cfx__reify(cfx__merging *g, cfx_value expr, bool written);
+
+/* ---- sizes for sub-graphs (lifts.c) ---------------------------------------------------------- */
+
+/* A size that nothing in a sub-graph gives, as an input of it. Bad, with an error. */
+cfx_value cfx__merge_lift(cfx__merging *g, cfx_value size);
+/* Hands what its sub-graphs asked for so far to a call. */
+void cfx__merge_give_lifted(cfx__merging *g, cfx_node *n);
 
 /* ---- names (gaps.c) -------------------------------------------------------------------------- */
 

@@ -147,7 +147,7 @@ static cfx_value compute(cfx__merging *g, cfx_sym *e, bool written) {
     return all;
 }
 
-/* A symbol that is known only as a multiple of itself: size // by. */
+/* A symbol that is known only as a multiple of itself, size // by, or by the graph around. */
 static cfx_value from_multiple(cfx__merging *g, cfx_value name) {
     for (size_t i = 0; i < g->places.len; i++) {
         struct cfx__place *p = &g->places.data[i];
@@ -159,6 +159,8 @@ static cfx_value from_multiple(cfx__merging *g, cfx_value name) {
         cfx_node *whole = p->node ? p->node : read_size(g, p);
         return cfx_node_value(cfx__reify_node(g, "operator.floordiv", cfx_tuple(whole, by), name));
     }
+    if (g->m->outer)
+        return cfx__merge_lift(g, name);
     cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "no node of the graph gives the size %s",
              cfx_as_sym(name)->name);
     return cfx_bad();

@@ -65,6 +65,7 @@ typedef struct cfx__merge {
     cfx_module *root[CFX__WORLDS]; /* where their sub-graphs are; NULL: there are none */
     bool eager; /* sizes are read where a tensor is made, as PyTorch does when it decomposes */
     struct cfx__exprs *exprs; /* what is known of numbers; NULL: to be made */
+    struct cfx__merging *outer; /* whose sub-graph this is; NULL: the whole */
 } cfx__merge;
 
 /* Makes graph 0 the program of all worlds: numbers that vary become nodes, metadata expressions.
