@@ -1,6 +1,6 @@
 /* Autocast: a region of a program in which some operators compute in a lower precision and some in
- * float32, whatever they are given. A dispatch mode that converts arguments, as the operator's
- * autocast column says. */
+ * float32, whatever they are given: arguments are converted as the operator's autocast column
+ * says. */
 #include "run.h"
 
 /* The dtype that an operator's floats are converted to; -1: none. */
@@ -40,49 +40,40 @@ static cfx_value converted(cfx_value v, cfx_dtype to) {
 
 /* Converts what a call is given; false where it is left as it is. The last argument is converted
  * first, as in PyTorch. */
-static bool convert(const cfx__autocast *c, const cfx_op *op, int n, cfx_value *args) {
-    int to = op && !c->silent ? wanted(c, op, (cfx_args){n, args, NULL}) : -1;
+bool cfx__autocast_args(const cfx_op *op, int n, cfx_value *args) {
+    const cfx__autocast *c = cfx__run_state_now()->autocast;
+    int to = c && c->enabled ? wanted(c, op, (cfx_args){n, args, NULL}) : -1;
     for (int i = n; i-- > 0 && to >= 0;)
         args[i] = converted(args[i], (cfx_dtype)to);
     return to >= 0;
 }
 
-static cfx_value handle(cfx_mode *self, cfx_target t, cfx_args a) {
-    cfx_value args[CFX_MAX_ARGS];
-    if (a.n > CFX_MAX_ARGS)
-        return cfx_mode_forward(self, t, a);
-    memcpy(args, a.v, (size_t)a.n * sizeof *args);
-    if (!convert(self->user, t.op, a.n, args))
-        return cfx_mode_forward(self, t, a);
-    return cfx_mode_forward(self, t, (cfx_args){a.n, args, a.kw});
-}
-
-/* The innermost region, or NULL. */
-static cfx__autocast *region_now(void) {
-    for (cfx_mode *m = cfx__dispatcher()->dispatch_modes; m; m = m->below_)
-        if (m->handle == handle)
-            return m->user;
-    return NULL;
-}
-
-bool cfx__autocast_args(const cfx_op *op, int n, cfx_value *args) {
-    const cfx__autocast *c = region_now();
-    return c && convert(c, op, n, args);
+/* Sees every call whole, before autograd takes it apart. What a converted call does inside is left
+ * alone. */
+static bool convert_call(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *result) {
+    cfx__dispatch *d = cfx__dispatcher();
+    int n = cfx__op_info_of(op)->schema->nargs;
+    cfx_value own[CFX_MAX_ARGS];
+    memcpy(own, args, (size_t)n * sizeof *own);
+    d->recorder = NULL;
+    bool converts = cfx__autocast_args(op, n, own);
+    if (converts)
+        *result = cfx__op_call_bound(at, op, own);
+    d->recorder = convert_call;
+    return converts;
 }
 
 void cfx__autocast_begin(cfx__autocast *c) {
-    c->outer = NULL;
-    for (cfx_mode *m = cfx__dispatcher()->dispatch_modes; m && !c->outer; m = m->below_)
-        if (m->handle == handle && !((cfx__autocast *)m->user)->silent)
-            c->outer = m->user;
-    if (c->outer)
-        c->outer->silent = true;
-    c->mode = (cfx_mode){.handle = handle, .user = c};
-    cfx_dispatch_mode_push(&c->mode);
+    cfx__run_state *s = cfx__run_state_now();
+    cfx__dispatch *d = cfx__dispatcher();
+    c->outer = s->autocast;
+    s->autocast = c;
+    c->layer = d->recorder;
+    if (!d->recorder) /* one that is there asks cfx__autocast_args */
+        d->recorder = convert_call;
 }
 
 void cfx__autocast_end(cfx__autocast *c) {
-    cfx_dispatch_mode_pop();
-    if (c->outer)
-        c->outer->silent = false;
+    cfx__run_state_now()->autocast = c->outer;
+    cfx__dispatcher()->recorder = c->layer;
 }

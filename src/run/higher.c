@@ -118,22 +118,17 @@ static cfx_value set_grad_enabled(cfx_site at, cfx_args a) {
     return v;
 }
 
-/* wrap_with_autocast(device_type, dtype, enabled, cache_enabled, graph, *operands). Without
- * gradients operators stay whole, as PyTorch's autocast sees them. */
+/* wrap_with_autocast(device_type, dtype, enabled, cache_enabled, graph, *operands) */
 static cfx_value autocast(cfx_site at, cfx_args a) {
     cfx_value device = arg(a, 0), dtype = arg(a, 1);
     cfx__autocast c = {
         .gpu = cfx_text(device) && !strcmp(cfx_text(device), "cuda"),
         .dtype = dtype.tag == CFX_TAG_DTYPE ? cfx_as_dtype(dtype) : CFX_BF16,
-        .silent = !cfx_is_true_from(at, arg(a, 2)),
+        .enabled = cfx_is_true_from(at, arg(a, 2)),
     };
-    cfx_grad_mode before = cfx_get_grad_mode();
-    if (before == CFX_NO_GRAD)
-        cfx_set_grad_mode(CFX_INFERENCE);
     cfx__autocast_begin(&c);
     cfx_value v = call_with_rest(at, "wrap_with_autocast", a, 4, 5);
     cfx__autocast_end(&c);
-    cfx_set_grad_mode(before);
     return v;
 }
 

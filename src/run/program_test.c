@@ -328,6 +328,32 @@ TEST(regions_run_under_their_modes) {
     CHECK_INT(cfx_tensor_dtype(cfx_tensor_at(made, 2)), CFX_F32);
 }
 
+TEST(autocast_sees_calls_whole_while_gradients_are_recorded) {
+    cfx_program *p = parse(
+        "class GraphModule(torch.nn.Module):\n"
+        "    def forward(self, x, w, b):\n"
+        "        g = self.g\n"
+        "        made = torch.ops.higher_order.wrap_with_autocast('cpu', torch.bfloat16, True, "
+        "None, g, x, w, b)\n"
+        "        return made\n"
+        "\n"
+        "    class g(torch.nn.Module):\n"
+        "        def forward(self, x, w, b):\n"
+        "            linear = torch.ops.aten.linear.default(x, w, b)\n"
+        "            return (linear,)\n");
+    cfx_tensor *x = cfx_requires_grad(cfx_ones(2, 3), true), *w = cfx_ones(4, 3);
+    cfx_requires_grad(w, true);
+    cfx_interp it = {.module = p->module};
+    cfx_value y = cfx_at(cfx_run(&it, x, w, cfx_zeros(4)), 0);
+    if (!CHECK_OK())
+        return;
+    CHECK_INT(cfx_tensor_dtype(cfx_as_tensor(y)), CFX_BF16);
+    cfx_backward(cfx_sum(y));
+    CHECK_OK();
+    CHECK_STR(cfx_str(cfx_tensor_grad(x)), "tensor([[4., 4., 4.],\n        [4., 4., 4.]])");
+    CHECK_INT(cfx_tensor_dtype(cfx_tensor_grad(w)), CFX_F32);
+}
+
 /* ---- threads --------------------------------------------------------------------------------- */
 
 enum { THREADS = 6, RUNS = 200 };

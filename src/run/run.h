@@ -87,6 +87,7 @@ typedef struct cfx__run_state {
     const char *path;             /* of the graph that is being run; NULL: the outermost */
     cfx_watcher *watcher;         /* looks into the sub-graphs of `node`; NULL: nobody does */
     const cfx_module *entered;    /* the sub-graph that is about to run */
+    struct cfx__autocast *autocast; /* the region; NULL: none */
 } cfx__run_state;
 cfx__run_state *cfx__run_state_now(void);
 /* Runs a higher-order operator, the call n. */
@@ -125,8 +126,8 @@ cfx_value cfx__run_hooked(cfx_module *gm, cfx_args a);
 typedef struct cfx__autocast {
     cfx_dtype dtype; /* the lower precision */
     bool gpu;        /* PyTorch's lists for GPUs */
-    bool silent;     /* switched off, or an inner region counts */
-    cfx_mode mode;
+    bool enabled;
+    cfx__op_layer *layer; /* what saw calls before it */
     struct cfx__autocast *outer;
 } cfx__autocast;
 void cfx__autocast_begin(cfx__autocast *c);
