@@ -1,8 +1,11 @@
 /* Random graphs that can be run: whatever is done to a graph without changing its meaning, the
  * numbers stay the same, and its texts bring it back. */
+#include <string.h>
+
 #include "test.h"
 
 static uint64_t state;
+static bool writes; /* graphs may write in place, to inputs, parameters and views of them too */
 
 static uint32_t next(uint32_t n) {
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -36,13 +39,22 @@ static void add_pair(cfx_graph *g) {
     cfx_graph_call_function(g, "torch.cat", cfx_tuple(cfx_list(half, half)), CFX_NONE);
 }
 
+static void add_write(cfx_graph *g) {
+    static const char *const one[] = {"relu_", "neg_", "sigmoid_"};
+    static const char *const two[] = {"add_", "mul_", "sub_"};
+    if (next(2))
+        cfx_graph_call_method(g, one[next(3)], cfx_tuple(any_tensor(g)), CFX_NONE);
+    else
+        cfx_graph_call_method(g, two[next(3)], cfx_tuple(any_tensor(g), any_operand(g)), CFX_NONE);
+}
+
 static void add_node(cfx_graph *g) {
     static const char *const one[] = {"torch.relu", "torch.sigmoid", "torch.ops.aten.neg.default",
                                       "operator.neg", "torch.nn.functional.silu"};
     static const char *const two[] = {"operator.add", "operator.mul", "operator.sub",
                                       "torch.ops.aten.maximum.default"};
     static const char *const methods[] = {"tanh", "abs", "clone", "contiguous"};
-    switch (next(7)) {
+    switch (next(writes ? 8 : 7)) {
     case 0:
     case 1:
         cfx_graph_call_function(g, one[next(5)], cfx_tuple(any_tensor(g)), CFX_NONE);
@@ -63,6 +75,7 @@ static void add_node(cfx_graph *g) {
         break;
     }
     case 6: add_pair(g); break;
+    case 7: add_write(g); break;
     }
 }
 
@@ -202,4 +215,159 @@ TEST(random_graphs_with_random_rules_keep_their_meaning) {
             applied += n;
         }
     CHECK(applied > 300);
+}
+
+/* ---- passes ---------------------------------------------------------------------------------- */
+
+static cfx_tensor *nothing(cfx_module *self, cfx_tensor *x) {
+    (void)self;
+    return x;
+}
+
+/* A program with two parameters, which are equal, and something computed of them alone. */
+static cfx_program *any_program(void) {
+    cfx_module *root = cfx_module_new("Random", nothing, "x");
+    cfx_nn_parameter(root, "w", cfx_add(cfx_arange(-1.0, 3.0), 0.5));
+    cfx_nn_parameter(root, "v", cfx_add(cfx_arange(-1.0, 3.0), 0.5));
+    cfx_graph *g = any_graph();
+    cfx_node *first = cfx_node_after(cfx_node_after(cfx_graph_first(g)));
+    CFX_INSERT_BEFORE(g, first) {
+        cfx_node *w = cfx_graph_get_attr(g, "w"), *v = cfx_graph_get_attr(g, "v");
+        cfx_node *sum = cfx_graph_call(g, "torch.mul", w, v);
+        sum = cfx_graph_call(g, "torch.add", sum, cfx_graph_call(g, "Tensor.neg", w));
+        for (uint32_t i = 1 + next(3); i > 0; i--) {
+            cfx_node *user = cfx_graph_first(g);
+            for (uint32_t k = next((uint32_t)cfx_graph_len(g)); k > 0; k--)
+                user = cfx_node_after(user);
+            if (user->inputs && cfx_node_precedes(sum, user) && !user->inputs->node->type)
+                cfx_node_replace_input(user, user->inputs->node, sum);
+        }
+    }
+    cfx_module *gm = cfx_graph_module(root, g, NULL);
+    return cfx_export(gm, cfx_tuple(input(0.25), input(-0.5)), CFX_NONE, CFX_NONE);
+}
+
+/* Results, and what is left in the inputs and parameters, as tensors; numbers are left out. */
+static cfx_list *computed(const cfx_program *p) {
+    cfx_program *own = cfx_program_copy(p);
+    for (int64_t i = 0; i < own->state->len; i++) {
+        cfx_value t = own->state->entries[i].value;
+        cfx_dict_put(own->state, own->state->entries[i].key, cfx_tensor_value(cfx_clone(t)));
+    }
+    cfx_tensor *x = input(0.25), *y = input(-0.5);
+    cfx_list *leaves = cfx_as_list(cfx_list_value(0, NULL));
+    cfx_tree_flatten(cfx_program_run(own, x, y), leaves);
+    cfx_list_append(leaves, cfx_tensor_value(x));
+    cfx_list_append(leaves, cfx_tensor_value(y));
+    return leaves;
+}
+
+static bool same_values(const cfx_list *a, const cfx_list *b) {
+    bool same = a->len == b->len;
+    for (int64_t i = 0; same && i < a->len; i++)
+        if (a->items[i].tag == CFX_TAG_TENSOR)
+            same = cfx_is_true(cfx_all(cfx_isclose(a->items[i], b->items[i], 1e-4, 1e-6, true)));
+    return same && cfx_ok();
+}
+
+/* A pass that keeps what is computed and needs to be told nothing; what checks may find
+ * something. */
+static const cfx_pass *any_pass(void) {
+    for (;;) {
+        const cfx_pass *p = cfx_pass_number((int)next(64));
+        if (p && p->promise != CFX_PASS_LOWERED && strncmp(p->name, "check_", 6) &&
+            strcmp(p->name, "specialize"))
+            return p;
+    }
+}
+
+static void hear_nothing(const char *line, void *user) { (void)line, (void)user; }
+
+/* Applies some passes; their names, for messages. */
+static const char *apply_some(cfx_program *p, int *changes) {
+    static char names[512];
+    size_t len = 0;
+    names[0] = 0;
+    for (uint32_t i = 1 + next(4); i > 0 && cfx_ok(); i--) {
+        const cfx_pass *pass = any_pass();
+        len += (size_t)snprintf(names + len, sizeof names - len, " %s", pass->name);
+        int n = cfx_pass_apply(pass, p, NULL);
+        *changes += n;
+        if (n < 0 && strstr(cfx_error_last()->message, "no node that gives"))
+            cfx_clear(); /* there is nothing to log */
+    }
+    return names;
+}
+
+TEST(random_programs_with_random_passes_keep_their_meaning) {
+    int changes = 0;
+    cfx_set_log(hear_nothing, NULL);
+    writes = true;
+    for (uint64_t seed = 1; seed <= 300; seed++)
+        CFX_SCOPE {
+            state = seed * 15485863;
+            cfx_program *p = any_program();
+            if (!p) { /* which cannot be exported: a result that is written to, say */
+                cfx_clear();
+                continue;
+            }
+            const cfx_list *want = computed(p);
+            const char *names = apply_some(p, &changes);
+            bool fine = cfx_ok() && cfx_program_check(p) && same_values(want, computed(p));
+            if (!fine)
+                test_fail(CFX_HERE, "seed %d, passes%s: %s", (int)seed, names,
+                          cfx_ok() ? "other numbers" : cfx_error_last()->message);
+            cfx_clear();
+        }
+    CHECK(changes > 1000);
+    writes = false;
+    cfx_set_log(NULL, NULL);
+}
+
+/* ---- passes that break programs -------------------------------------------------------------- */
+
+/* A call of the program; NULL where there is none. */
+static cfx_node *any_call(cfx_graph *g) {
+    cfx_node *found = NULL;
+    uint32_t seen = 0;
+    cfx_each_node(g, n) if (n->op == CFX_CALL_FUNCTION && n->inputs && !next(++seen)) found = n;
+    return found;
+}
+
+static int break_something(cfx_program *p, const cfx_dict *options) {
+    cfx_graph *g = p->module->graph;
+    cfx_node *n = any_call(g);
+    (void)options;
+    switch (next(4)) {
+    case 0: cfx_node_set_target(n, cfx_graph_target(g, "aten.mm.default")); break;
+    case 1: cfx_node_move_before(n, cfx_graph_first(g)); break;
+    case 2: cfx_node_set_args(n, cfx_tuple("text")); break;
+    case 3: cfx_fail(CFX_RUNTIME_ERROR, CFX_HERE, "changed its mind"); break;
+    }
+    cfx_graph_call(g, "aten.relu.default", cfx_graph_first(g));
+    return 1;
+}
+
+TEST(passes_that_break_random_programs_are_refused) {
+    static const cfx_pass breaks = {
+        .name = "breaks", .summary = "breaks something", .run = break_something};
+    int refused = 0;
+    for (uint64_t seed = 1; seed <= 100; seed++)
+        CFX_SCOPE {
+            state = seed * 32452843;
+            cfx_program *p = any_program();
+            if (!p || !any_call(p->module->graph)) {
+                cfx_clear();
+                continue;
+            }
+            cfx_graph *before = cfx_graph_copy(p->module->graph);
+            const cfx_list *want = computed(p);
+            CHECK_INT(cfx_pass_apply(&breaks, p, NULL), -1);
+            CHECK(!cfx_ok() && strstr(cfx_error_last()->notes, "in pass breaks"));
+            cfx_clear();
+            CHECK(cfx_graph_equal(p->module->graph, before));
+            CHECK(same_values(want, computed(p)));
+            refused++;
+        }
+    CHECK(refused > 50);
 }
