@@ -69,6 +69,26 @@ static void each_folder(void (*visit)(const char *folder, const char *name)) {
 
 BENCH(models) { each_folder(bench_folder); }
 
+/* ---- passes ---------------------------------------------------------------------------------- */
+
+static void run_pipeline(void *arg) {
+    model *m = arg;
+    CFX_SCOPE
+    cfx_optimize(m->p);
+}
+
+static void time_pipeline(const char *folder, const char *name) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s/model.pt2", folder, name);
+    model m = {.p = cfx_open(path)};
+    double ours = m.p ? bench_time(run_pipeline, &m) : NAN;
+    snprintf(path, sizeof path, "default pipeline, %s", name);
+    bench_row(path, ours, "the aim", 5e7);
+}
+
+/* Weights are in memory after the first of several runs. */
+BENCH(pipeline) { each_folder(time_pipeline); }
+
 /* ---- a cold process -------------------------------------------------------------------------- */
 
 static void spawn_show(void *arg) {

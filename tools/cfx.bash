@@ -48,7 +48,7 @@ _cfx() {
         convert:-*) COMPREPLY=($(compgen -W "-o --help" -- "$word")) ;;
         opt:-*)
             COMPREPLY=($(compgen -W "-o --pass --list --explain --verify --inputs --bisect
-                --extract --reduce --check --help" -- "$word"))
+                --extract --reduce --check --join --wire --help" -- "$word"))
             ;;
         rewrite:-*)
             COMPREPLY=($(compgen -W "--rules -o --verify --inputs --help" -- "$word"))

@@ -82,6 +82,13 @@ CFX_API cfx_program *cfx_optimize(cfx_program *p);
  * an error, where it cannot be traced. */
 CFX_API cfx_module *cfx_fuse_conv_bn(const cfx_module *m);
 
+/* One spelling for each call of a GraphModule, in place: torch.fx's NormalizeArgs,
+ * NormalizeOperators and methods as functions. torch.add(x, y), x + y and x.add(y) become
+ * torch.ops.aten.add.Tensor(x, y), arguments by position, defaults left out; x + y of which it is
+ * not known that it is a tensor stays as it is (see cfx_shape_prop), and what ATen does not have.
+ * How many nodes changed; -1 with an error where gm has no graph. */
+CFX_API int cfx_normalize(cfx_module *gm);
+
 /* The passes there are: number i, NULL past the last; and by name, NULL where there is none. */
 CFX_API const cfx_pass *cfx_pass_number(int i);
 CFX_API const cfx_pass *cfx_pass_find(const char *name);

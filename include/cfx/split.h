@@ -65,6 +65,13 @@ CFX_API int cfx_inline(cfx_module *gm, const char *child);
  * node or nothing between. */
 CFX_API cfx_program *cfx_extract(const cfx_program *p, const char *from, const char *to);
 
+/* Two programs as one. `wires` (or NULL) says what inputs of b are given: its keys are names of
+ * inputs, or "in0", "in1" in order; its values "out0", "out1", results of a, or "in0", inputs of a.
+ * The other inputs of b come after those of a; the results are those of a that no wire takes, then
+ * those of b. Parameters keep their names where they can; sizes that vary and have one name are one
+ * size. Arguments and results are flat. Scope; NULL, with an error, where a wire fits nothing. */
+CFX_API cfx_program *cfx_join(const cfx_program *a, const cfx_program *b, const cfx_dict *wires);
+
 /* ---- minimising ------------------------------------------------------------------------------ */
 
 /* Whether a program fails on the caller's inputs, a list in flattened order. The program may be

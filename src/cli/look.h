@@ -30,6 +30,8 @@ bool cli_choose_inputs(cfx_program *p, const char *inputs, cfx_list *flat);
 int cli_verify(const char *model, const char *inputs, const cfx_program *changed, double least);
 /* cfx opt --extract A..B and --reduce: the part is written to `out`. Return an exit code. */
 int cli_extract(const char *model, const char *range, const char *out);
+int cli_join(const char *model, const char *other, const char *const *wires, int n,
+             const char *out);
 int cli_reduce(const char *model, const char *inputs, const char *command, const char *out);
 
 /* ---- cfx run --------------------------------------------------------------------------------- */

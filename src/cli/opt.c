@@ -13,6 +13,7 @@ static const char help[] =
     "               [--inputs F.safetensors] [--bisect CMD]\n"
     "       cfx opt MODEL -o OUT.pt2 --extract A..B\n"
     "       cfx opt MODEL -o OUT.pt2 --reduce [--check CMD] [--inputs F.safetensors]\n"
+    "       cfx opt MODEL -o OUT.pt2 --join OTHER [--wire INPUT=out0]...\n"
     "       cfx opt --list\n"
     "\n"
     "Runs passes over a program and writes what comes out.\n"
@@ -37,12 +38,19 @@ static const char help[] =
     "                   words. Without it a program fails where it gives an error or the\n"
     "                   executors differ\n"
     "\n"
+    "Two programs as one:\n"
+    "  --join OTHER     results of both, but for those that OTHER takes by a wire\n"
+    "  --wire IN=OUT    what an input of OTHER is given: a result of MODEL, out0, or an input,\n"
+    "                   in0; may be given more than once. Inputs are called by name or in0, in1\n"
+    "\n"
     "Exit: 0 done, 1 a result differs, 2 trouble.\n";
 
-enum { STEPS = 64 };
+enum { STEPS = 64, WIRES = 64 };
 
 typedef struct {
-    const char *model, *out, *inputs, *bisect, *extract, *check;
+    const char *model, *out, *inputs, *bisect, *extract, *check, *join;
+    const char *wires[WIRES];
+    int nwires;
     bool list, explain, verify, reduce;
     cfx_pass_step steps[STEPS];
     int nsteps;
@@ -216,16 +224,20 @@ static int opt(const options *o) {
 
 static int run(int argc, char **argv) {
     options o = {0};
-    const char *pass = NULL;
+    const char *pass = NULL, *wire = NULL;
     cli_words w = {argc, argv, .command = &cli_opt};
     while (cli_more(&w)) {
         if (cli_value(&w, "--pass", &pass)) {
             if (!pass || !read_step(&o, pass))
                 return CLI_TROUBLE;
+        } else if (cli_value(&w, "--wire", &wire)) {
+            if (!wire || o.nwires == WIRES)
+                return cli_usage(&cli_opt, "too many wires");
+            o.wires[o.nwires++] = wire;
         } else if (!cli_value(&w, "-o", &o.out) && !cli_value(&w, "--inputs", &o.inputs) &&
                    !cli_value(&w, "--bisect", &o.bisect) && !cli_flag(&w, "--list", &o.list) &&
                    !cli_flag(&w, "--explain", &o.explain) &&
-                   !cli_value(&w, "--extract", &o.extract) &&
+                   !cli_value(&w, "--extract", &o.extract) && !cli_value(&w, "--join", &o.join) &&
                    !cli_flag(&w, "--reduce", &o.reduce) && !cli_value(&w, "--check", &o.check) &&
                    !cli_flag(&w, "--verify", &o.verify)) {
             cli_rest(&w, &o.model);
@@ -239,6 +251,8 @@ static int run(int argc, char **argv) {
         return cli_usage(&cli_opt, o.model ? "-o which file?" : "which MODEL?");
     if (o.extract)
         return cli_extract(o.model, o.extract, o.out);
+    if (o.join)
+        return cli_join(o.model, o.join, o.wires, o.nwires, o.out);
     return o.reduce ? cli_reduce(o.model, o.inputs, o.check, o.out) : opt(&o);
 }
 

@@ -1,4 +1,4 @@
-/* cfx opt --extract and --reduce: part of a program, written to a file. */
+/* cfx opt --extract, --reduce and --join: part of a program, or two as one, written to a file. */
 #include "look.h"
 
 #include <stdlib.h>
@@ -16,6 +16,26 @@ int cli_extract(const char *model, const char *range, const char *out) {
         return cli_trouble();
     fprintf(stderr, "%lld of %lld nodes\n", (long long)cfx_graph_len(part->module->graph),
             (long long)cfx_graph_len(p->module->graph));
+    return CLI_DONE;
+}
+
+int cli_join(const char *model, const char *other, const char *const *wires, int n,
+             const char *out) {
+    cfx_dict *all = cfx_dict_new();
+    for (int i = 0; i < n; i++) {
+        const char *equal = strchr(wires[i], '=');
+        if (!equal)
+            return cli_usage(&cli_opt, "--wire wants INPUT=out0, not '%s'", wires[i]);
+        cfx_dict_put(all, cfx_string_value_n(wires[i], (size_t)(equal - wires[i])),
+                     cfx_string_value(equal + 1));
+    }
+    cfx_program *a = cfx_open(model), *b = a ? cfx_open(other) : NULL;
+    cfx_program *both = b ? cfx_join(a, b, all) : NULL;
+    if (!both || !cfx_save(both, out) || !cfx_ok())
+        return cli_trouble();
+    fprintf(stderr, "%lld and %lld nodes are %lld\n", (long long)cfx_graph_len(a->module->graph),
+            (long long)cfx_graph_len(b->module->graph),
+            (long long)cfx_graph_len(both->module->graph));
     return CLI_DONE;
 }
 

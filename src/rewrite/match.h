@@ -149,6 +149,10 @@ bool cfx__match_at(cfx__matcher *m, cfx_node *n);
 
 /* ---- change (splice.c) ----------------------------------------------------------------------- */
 
+/* The overload of ATen that n calls, however it is spelled, and its arguments, CFX_MAX_ARGS of
+ * them, as the schema has them; values may belong to the scope. NULL where there is none. */
+cfx_op *cfx__call_aten(const cfx_node *n, cfx_value *bound);
+
 /* One place where nodes go and others come. */
 typedef struct cfx__splice {
     cfx_graph *graph;

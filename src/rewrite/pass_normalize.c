@@ -1,6 +1,55 @@
-/* normalize: arguments of overloads as torch.export writes them: by position as far as the schema
+/* normalize: one spelling for each call, that of torch.export: torch.relu(x), F.relu(x) and
+ * x.relu() are torch.ops.aten.relu.default(x), with arguments by position as far as the schema
  * allows, keywords for the rest, defaults left out. */
+#include "match.h"
 #include "pass.h"
+
+/* ---- spelling -------------------------------------------------------------------------------- */
+
+/* Whether a call in another spelling gives a tensor for all that is known: operators of Python's
+ * may have been given numbers. */
+static bool gives_tensor(const cfx_node *n, const cfx__schema *s) {
+    cfx_result r = cfx_node_result(n);
+    bool number = !strncmp(n->target.name, "operator.", 9) || !strncmp(n->target.name, "math.", 5);
+    if (r.kind != CFX_RESULT_UNKNOWN)
+        return r.kind == CFX_RESULT_TENSOR || r.kind == CFX_RESULT_SEVERAL;
+    return !number && s->nrets > 0 && s->rets[0].type == CFX__T_TENSOR;
+}
+
+/* A call by another name becomes one of the overload; n where it is none. */
+static cfx_node *respelled(cfx_node *n) {
+    cfx_value bound[CFX_MAX_ARGS];
+    bool other = n->op == CFX_CALL_METHOD ||
+                 (n->op == CFX_CALL_FUNCTION && n->target.fn && !n->target.call);
+    cfx_op *op = other ? cfx__call_aten(n, bound) : NULL;
+    if (!cfx_ok())
+        cfx_clear(); /* arguments that fit no overload: it is left as it is */
+    const cfx__schema *s = op ? cfx__op_info_of(op)->schema : NULL;
+    if (!s || !gives_tensor(n, s))
+        return n;
+    cfx_value args = cfx_tuple_value(0, NULL);
+    cfx_dict *kwargs = cfx_dict_new();
+    for (int i = 0; i < s->nargs; i++) {
+        if (i < s->npositional)
+            cfx_list_append(cfx_as_list(args), bound[i]);
+        else
+            cfx_dict_set(kwargs, s->args[i].name, bound[i]);
+    }
+    cfx_node *made = NULL;
+    CFX_INSERT_BEFORE(n->graph, n)
+        made = cfx_graph_create(n->graph, CFX_CALL_FUNCTION,
+                                (cfx_target){.op = op, .name = cfx_op_name(op)}, args,
+                                cfx_dict_value(kwargs), n->name, n->type);
+    for (int64_t i = 0; n->meta && i < n->meta->len; i++)
+        cfx_node_set_meta(made, cfx_text(n->meta->entries[i].key), n->meta->entries[i].value);
+    const char *name = cfx__text_format("%s", n->name);
+    cfx_node_replace(n, made);
+    cfx_graph_erase(n);
+    cfx_node_set_name(made, name);
+    return made;
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 static bool is_default(const cfx__schema_arg *a, cfx_value v) {
     return a->has_default && v.tag == a->fallback.tag && cfx_equal_values(v, a->fallback);
@@ -49,15 +98,25 @@ static bool normalize_node(cfx_node *n) {
     return true;
 }
 
-static int normalize(cfx_program *p, cfx_module *m, const cfx_dict *options) {
-    (void)p, (void)options;
+int cfx_normalize(cfx_module *gm) {
+    if (!gm || !gm->graph) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "only a GraphModule has calls to normalize");
+        return -1;
+    }
     int changes = 0;
-    cfx_each_node(m->graph, n) {
+    cfx_each_node(gm->graph, n) {
         size_t mark = cfx_scope_open();
-        changes += normalize_node(n);
+        cfx_node *now = respelled(n);
+        bool arguments = normalize_node(now);
+        changes += now != n || arguments;
         cfx_scope_close(mark);
     }
-    return changes;
+    return cfx_ok() ? changes : -1;
+}
+
+static int normalize(cfx_program *p, cfx_module *m, const cfx_dict *options) {
+    (void)p, (void)options;
+    return cfx_normalize(m);
 }
 
 static int run(cfx_program *p, const cfx_dict *options) {
@@ -66,7 +125,8 @@ static int run(cfx_program *p, const cfx_dict *options) {
 
 const cfx_pass cfx__pass_normalize = {
     .name = "normalize",
-    .summary = "gives arguments by position where the schema allows it, and leaves defaults out",
+    .summary = "spells calls one way, as overloads of ATen, gives arguments by position where the "
+               "schema allows it, and leaves defaults out",
     .promise = CFX_PASS_EXACT,
     .run = run,
 };

@@ -193,6 +193,31 @@ TEST(pass_normalizes_arguments) {
     HAS(code_after("normalize", p, 1), "add = torch.ops.aten.add.Tensor(x, x);");
 }
 
+static cfx_tensor *spelled(cfx_module *self, cfx_tensor *x) {
+    (void)self;
+    cfx_tensor *y = cfx_as_tensor(cfx_method(x, "add", CFX_KW(other, 1)));
+    y = cfx_as_tensor(cfx_py("torch.nn.functional.relu", y, CFX_KW(inplace, cfx_bool(true))));
+    return cfx_as_tensor(cfx_py("operator.mul", cfx_relu(y), x));
+}
+
+TEST(calls_are_spelled_one_way) {
+    cfx_module *gm = cfx_symbolic_trace(cfx_module_new("Spelled", spelled, "x"));
+    cfx_tensor *x = cfx_randn(3);
+    const char *want = cfx_str(cfx_forward(gm, x));
+    CHECK_INT(cfx_normalize(gm), 3);
+    CHECK(cfx_graph_lint(gm->graph, gm));
+    const char *code = cfx_module_code(gm);
+    HAS(code, "add = torch.ops.aten.add.Tensor(x, 1)");
+    HAS(code, "relu = torch.ops.aten.relu_.default(add)");
+    HAS(code, "relu_1 = torch.ops.aten.relu.default(relu)");
+    HAS(code, "mul = relu_1 * x"); /* which may be numbers for all that is known */
+    cfx_shape_prop(gm, x);
+    CHECK_INT(cfx_normalize(gm), 1);
+    HAS(cfx_module_code(gm), "mul = torch.ops.aten.mul.Tensor(relu_1, x)");
+    CHECK_STR(cfx_str(cfx_forward(gm, x)), want);
+    CHECK_INT(cfx_normalize(gm), 0);
+}
+
 TEST(pass_lowers_precision) {
     static const char code[] =
         HEAD "    def forward(self, p_w: \"f32[4, 8]\", p_g: \"f32[4]\", x: \"f32[3, 8]\"):\n"

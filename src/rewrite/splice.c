@@ -51,6 +51,18 @@ static cfx_op *aten_of(const cfx__call *c, cfx_value *bound) {
     return op && !cfx__op_info_of(op)->python ? op : NULL;
 }
 
+cfx_op *cfx__call_aten(const cfx_node *n, cfx_value *bound) {
+    cfx__call c;
+    if (!cfx__call_of(n, &c))
+        return NULL;
+    cfx_op *op = c.op;
+    memcpy(bound, c.args, sizeof c.args);
+    bool in_place = c.key != cfx__target_key(CFX_CALL_FUNCTION, (cfx_target){.op = op});
+    if (cfx__op_info_of(op)->python)
+        op = cfx_node_is_getitem(n) ? NULL : aten_of(&c, bound);
+    return op && in_place ? cfx__op_inplace(op) : op;
+}
+
 /* A call in ATen; n is the call in the replacement, which is made of other nodes. */
 static cfx_node *create_aten(cfx__splice *s, const cfx_node *n, cfx_value args, cfx_value kwargs) {
     cfx_node like = *n;
@@ -63,16 +75,9 @@ static cfx_node *create_aten(cfx__splice *s, const cfx_node *n, cfx_value args, 
                        cfx_value_str(args));
         return cfx__node_bad;
     }
-    cfx_op *op = c.op;
-    memcpy(bound, c.args, sizeof bound);
-    bool in_place = c.key != cfx__target_key(CFX_CALL_FUNCTION, (cfx_target){.op = op});
-    if (cfx__op_info_of(op)->python)
-        op = cfx_node_is_getitem(n) ? NULL : aten_of(&c, bound);
-    if (!op)
-        return cfx_graph_create(s->graph, n->op, n->target, args, kwargs, n->name, NULL);
-    if (in_place)
-        op = cfx__op_inplace(op);
-    return op ? create_overload(s->graph, op, bound, n->name) : cfx__node_bad;
+    cfx_op *op = cfx__call_aten(&like, bound);
+    return op ? create_overload(s->graph, op, bound, n->name)
+              : cfx_graph_create(s->graph, n->op, n->target, args, kwargs, n->name, NULL);
 }
 
 /* ---- copying --------------------------------------------------------------------------------- */
