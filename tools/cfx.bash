@@ -40,10 +40,10 @@ _cfx() {
         show:-*) COMPREPLY=($(compgen -W "--cost --size --as --node --path --around --hops --help" -- "$word")) ;;
         run:-*)
             COMPREPLY=($(compgen -W "--inputs --save --expect --tap --save-taps --stats
-                --find-nan --check --log --profile --memory --reference --random --threads --help" -- "$word"))
+                --find-nan --check --log --profile --memory --reference --random --threads --precision --help" -- "$word"))
             ;;
         compare:-*) COMPREPLY=($(compgen -W "--inputs --bisect --as -o --help" -- "$word")) ;;
-        bench:-*) COMPREPLY=($(compgen -W "--inputs --threads --runs --reference --help" -- "$word")) ;;
+        bench:-*) COMPREPLY=($(compgen -W "--inputs --threads --runs --precision --reference --help" -- "$word")) ;;
         draw:-*) COMPREPLY=($(compgen -W "-o --depth --focus --all --with --help" -- "$word")) ;;
         convert:-*) COMPREPLY=($(compgen -W "-o --help" -- "$word")) ;;
         opt:-*)

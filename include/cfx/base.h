@@ -164,6 +164,20 @@ CFX_API double cfx_set_time_limit(double seconds);
  * (SIGBUS). Returns what was set before; files are mapped unless this is set. */
 CFX_API bool cfx_set_copy_files(bool on);
 
+/* ---- precision ------------------------------------------------------------------------------- */
+
+/* What plans keep the weights of float32 products and convolutions in. Sums are float32 always, and
+ * so is everything else: halves are half the memory to read, which is what time goes to where few
+ * rows are multiplied at a time. */
+typedef enum cfx_precision {
+    CFX_PRECISION_F32,
+    CFX_PRECISION_BF16, /* 8 bits of mantissa, all the range */
+    CFX_PRECISION_F16   /* 11 bits, numbers up to 65504 */
+} cfx_precision;
+/* For the plans that this thread makes and runs from now on. Returns what was set before. */
+CFX_API cfx_precision cfx_set_precision(cfx_precision p);
+CFX_API cfx_precision cfx_get_precision(void);
+
 /* ---- threads --------------------------------------------------------------------------------- */
 
 /* How many threads one operator of this thread may use; n < 1 asks for all cores. */

@@ -221,6 +221,7 @@ typedef struct cfx__context {
     cfx__text message, notes;
     const char *op; /* the operator being called; static text */
     int threads; /* 0: not asked for, all cores */
+    cfx_precision precision;
     size_t memory_limit; /* 0: none, here and below */
     int64_t node_limit;
     int64_t deadline; /* nanoseconds of the monotonic clock */

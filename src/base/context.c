@@ -59,6 +59,15 @@ int cfx_finish(FILE *out) {
     return fine ? 0 : 1;
 }
 
+cfx_precision cfx_set_precision(cfx_precision p) {
+    cfx__context *c = cfx__ctx();
+    cfx_precision before = c->precision;
+    c->precision = p == CFX_PRECISION_BF16 || p == CFX_PRECISION_F16 ? p : CFX_PRECISION_F32;
+    return before;
+}
+
+cfx_precision cfx_get_precision(void) { return cfx__ctx()->precision; }
+
 /* ---- objects and scopes ---------------------------------------------------------------------- */
 
 void *cfx__obj_make(const cfx__obj_type *type, size_t size) {

@@ -15,6 +15,7 @@ static const char help[] =
     "bools, sizes that are symbols at the smallest they may be (2 at least).\n"
     "  --inputs F       tensors to run on, as for cfx run\n"
     "  --threads N      threads for one operator; all cores otherwise\n"
+    "  --precision P    what weights are kept in: f32, bf16 or f16; sums are f32 always\n"
     "  --runs N         how often; 20 otherwise\n"
     "  --reference      times the interpreter, not the plan\n"
     "\n"
@@ -121,7 +122,8 @@ static int run(int argc, char **argv) {
     cli_words w = {argc, argv, .command = &cli_bench};
     while (cli_more(&w))
         if (!cli_value(&w, "--inputs", &inputs) && !cli_number(&w, "--threads", &threads) &&
-            !cli_number(&w, "--runs", &runs) && !cli_flag(&w, "--reference", &reference))
+            !cli_number(&w, "--runs", &runs) && !cli_precision(&w) &&
+            !cli_flag(&w, "--reference", &reference))
             cli_rest(&w, &model);
     if (w.wrong)
         return CLI_TROUBLE;

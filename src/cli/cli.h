@@ -42,6 +42,8 @@ bool cli_more(cli_words *w);
 bool cli_flag(cli_words *w, const char *name, bool *flag);
 bool cli_value(cli_words *w, const char *name, const char **value);
 bool cli_number(cli_words *w, const char *name, int *number); /* from 1 on */
+/* --precision f32|bf16|f16, which is set at once. */
+bool cli_precision(cli_words *w);
 /* Takes the word as the argument that is no option; a mistake when there is one already. */
 void cli_rest(cli_words *w, const char **argument);
 

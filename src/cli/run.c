@@ -36,6 +36,7 @@ static const char help[] =
     "  --memory F.svg   draws the bytes alive over the program, and what is alive at the peak\n"
     "  --reference      runs node by node through the interpreter, not as a plan\n"
     "  --threads N      threads for one operator; all cores otherwise\n"
+    "  --precision P    what weights are kept in: f32, bf16 or f16; sums are f32 always\n"
     "\n"
     "Exit: 0 done or same, 1 differs or a check failed, 2 trouble.\n";
 
@@ -152,7 +153,8 @@ static int finish(job *j, cfx_value result) {
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* Nodes are looked at one by one as the interpreter runs them. */
+/* Nodes are looked at one by one as the interpreter runs them: for the times and bytes of each, and
+ * for the inputs of one that makes NaNs. */
 static cfx_value interpret(job *j, cfx_value inputs) {
     cfx_interp it = {.module = j->p->module, .user = j, .run_node = watch};
     return cfx_run_from(
@@ -160,24 +162,32 @@ static cfx_value interpret(job *j, cfx_value inputs) {
         (cfx_args){(int)cfx_as_list(inputs)->len, cfx_as_list(inputs)->items, NULL});
 }
 
-static bool is_at(cfx_watcher *w, const cfx_node *n) {
-    put_progress(w->user, n, now_us());
-    return false;
+/* Taps and rules have their nodes made one by one, the rest stays as it is planned. */
+static bool is_wanted(cfx_watcher *w, const cfx_node *n) {
+    job *j = w->user;
+    put_progress(j, n, now_us());
+    return cli_watch_wants(&j->watch, n);
+}
+
+static cfx_value see(cfx_watcher *w, cfx_node *n, cfx_value v) {
+    cli_watch_see(&((job *)w->user)->watch, NULL, n, v);
+    return cfx_none();
 }
 
 static cfx_value execute(job *j, cfx_value inputs) {
-    const bool looks = j->o.profile || j->o.memory || cli_watches(&j->watch);
-    cfx_watcher progress = {.wants = is_at, .user = j};
+    const bool each = j->o.profile || j->o.memory || j->watch.find_nan;
+    cfx_watcher watcher = {.wants = is_wanted, .see = see, .user = j};
     cfx_mode api = cfx_function_log(stdout), aten = cfx_dispatch_log(stdout);
     if (j->o.log && !strcmp(j->o.log, "api"))
         cfx_function_mode_push(&api);
     else if (j->o.log)
         cfx_dispatch_mode_push(&aten);
     j->start = now_us();
-    cfx_value raw = looks ? interpret(j, inputs)
-                          : cfx__program_execute((cfx_site){0}, j->p,
-                                                 j->o.reference ? &cfx_interpreter : NULL,
-                                                 j->terminal ? &progress : NULL, inputs);
+    const bool looks = j->terminal || cli_watches(&j->watch);
+    cfx_value raw = each ? interpret(j, inputs)
+                         : cfx__program_execute((cfx_site){0}, j->p,
+                                                j->o.reference ? &cfx_interpreter : NULL,
+                                                looks ? &watcher : NULL, inputs);
     if (j->o.log && !strcmp(j->o.log, "api"))
         cfx_function_mode_pop();
     else if (j->o.log)
@@ -222,7 +232,7 @@ static int run(int argc, char **argv) {
                    !cli_value(&w, "--profile", &o->profile) &&
                    !cli_value(&w, "--memory", &o->memory) &&
                    !cli_value(&w, "--save-taps", &j.watch.save) &&
-                   !cli_number(&w, "--threads", &o->threads) &&
+                   !cli_number(&w, "--threads", &o->threads) && !cli_precision(&w) &&
                    !cli_flag(&w, "--stats", &j.watch.stats) &&
                    !cli_flag(&w, "--reference", &o->reference) &&
                    !cli_flag(&w, "--random", &o->random) &&

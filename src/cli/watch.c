@@ -154,6 +154,20 @@ static void hunt(cli_watch *w, const char *name, const cfx_node *n, cfx_value v,
     print_origin(n);
 }
 
+static bool is_tapped(const cli_watch *w, const cfx_node *n) {
+    bool tapped = false;
+    for (int i = 0; i < w->ntaps && !tapped; i++)
+        tapped = cfx__run_picks(w->taps[i], cfx_run_path(), n);
+    return tapped;
+}
+
+bool cli_watch_wants(const cli_watch *w, const cfx_node *n) {
+    bool wanted = is_tapped(w, n);
+    for (int i = 0; i < w->nrules && !wanted; i++)
+        wanted = cfx__run_picks(w->rules[i].selector, cfx_run_path(), n);
+    return wanted;
+}
+
 static void check_rules(cli_watch *w, const char *name, const cfx_node *n, cfx_value v) {
     for (int i = 0; i < w->nrules && v.tag == CFX_TAG_TENSOR; i++) {
         const cli_rule *r = &w->rules[i];
@@ -173,10 +187,7 @@ static void check_rules(cli_watch *w, const char *name, const cfx_node *n, cfx_v
 static void see(cli_watch *w, const char *name, const cfx_node *n, cfx_value v, input_fn *input,
                 const void *user) {
     CFX_SCOPE {
-        bool tapped = false;
-        for (int i = 0; i < w->ntaps && !tapped; i++)
-            tapped = cfx__run_picks(w->taps[i], cfx_run_path(), n);
-        if (tapped)
+        if (is_tapped(w, n))
             show_tap(w, name, v);
         check_rules(w, name, n, v);
         if (w->find_nan)

@@ -35,7 +35,10 @@ bool cli_watches(const cli_watch *w);
 /* Hooks that see the values of sub-graphs are put on; false, with an error, where a selector picks
  * no node of the program. */
 bool cli_watch_start(cli_watch *w, cfx_program *p);
-/* A value of the program's own graph; `it` has those of its inputs. */
+/* Whether a value of the program's own graph is looked at, by a tap or a rule. */
+bool cli_watch_wants(const cli_watch *w, const cfx_node *n);
+/* A value of the program's own graph; `it` has those of its inputs, which the hunt for NaNs needs.
+ */
 void cli_watch_see(cli_watch *w, cfx_interp *it, const cfx_node *n, cfx_value v);
 /* Says and writes what is left to say, and frees what the watch holds; false, with an error. */
 bool cli_watch_end(cli_watch *w);

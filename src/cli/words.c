@@ -45,6 +45,22 @@ bool cli_number(cli_words *w, const char *name, int *number) {
     return true;
 }
 
+bool cli_precision(cli_words *w) {
+    static const char *const names[] = {"f32", "bf16", "f16"};
+    const char *name = NULL;
+    if (!cli_value(w, "--precision", &name))
+        return false;
+    for (int i = 0; name && i < 3; i++)
+        if (!strcmp(name, names[i])) {
+            cfx_set_precision((cfx_precision)i);
+            return true;
+        }
+    if (name)
+        cli_usage(w->command, "--precision is f32, bf16 or f16, not '%s'", name);
+    w->wrong = true;
+    return true;
+}
+
 void cli_rest(cli_words *w, const char **argument) {
     const char *word = w->argv[w->at];
     if (word[0] == '-' && word[1])

@@ -346,6 +346,7 @@ static cfx__plan *plan_new(cfx__steps *steps) {
     p->n = steps->nsteps;
     p->ninputs = steps->nplaceholders;
     p->threads = cfx_get_num_threads();
+    p->precision = cfx_get_precision();
     p->kernels = cfx__arena_alloc(&p->arena, (size_t)p->n * sizeof *p->kernels);
     p->offset = cfx__arena_alloc(&p->arena, (size_t)p->n * sizeof *p->offset);
     p->home = cfx__arena_alloc(&p->arena, (size_t)p->n * sizeof *p->home);

@@ -40,7 +40,8 @@ static bool shows(const cfx__plan *p, const cfx_execution *e) {
 
 static bool fits(const void *form, const cfx_execution *e) {
     const cfx__plan *p = form;
-    if (e->inputs.n != p->ninputs || p->threads != cfx_get_num_threads())
+    if (e->inputs.n != p->ninputs || p->threads != cfx_get_num_threads() ||
+        p->precision != cfx_get_precision())
         return false;
     for (size_t i = 0; i < p->weights.len; i++)
         if (!same_weight(&p->weights.data[i], e))

@@ -75,6 +75,7 @@ typedef struct cfx__plan {
     int ninputs;
     cfx_value *inputs;         /* what they were, fake, counted; bad where it is a weight */
     int threads;
+    cfx_precision precision;
     int64_t scratch;           /* bytes, the most that a kernel needs */
     int64_t *offset;           /* by slot: where its result lies in a room; -1: not in one */
     int64_t room_bytes;        /* of those results */

@@ -38,20 +38,20 @@ int64_t conv_tile_columns(const conv *v) {
 
 static int64_t depth(const conv *v) { return v->ic / v->groups * v->kernel[1] * v->kernel[2]; }
 
-size_t conv_tile_size(const conv *v, bool half) {
-    return (size_t)v->groups * tile_panels_size(depth(v), v->oc / v->groups, half);
+size_t conv_tile_size(const conv *v, cfx_precision kept) {
+    return (size_t)v->groups * tile_panels_size(depth(v), v->oc / v->groups, kept);
 }
 
 /* Weights lie [oc][ic][height][width]; rows of a panel are the points, then their channels. */
-void conv_tile_pack(const conv *v, const float *w, bool half, void *to) {
+void conv_tile_pack(const conv *v, const float *w, cfx_precision kept, void *to) {
     const int64_t ic = v->ic / v->groups, points = v->kernel[1] * v->kernel[2], k = depth(v);
     const int64_t oc = v->oc / v->groups;
     int64_t *at = points > 1 ? cfx__alloc((size_t)k * sizeof *at) : NULL;
     for (int64_t i = 0; at && i < k; i++)
         at[i] = i % ic * points + i / ic;
     for (int64_t g = 0; g < v->groups; g++) {
-        tile_matrix m = {k, oc, w + g * oc * k, 1, k, at, half};
-        tile_panels_make(&m, (char *)to + (size_t)g * tile_panels_size(k, oc, half));
+        tile_matrix m = {k, oc, w + g * oc * k, 1, k, at, kept};
+        tile_panels_make(&m, (char *)to + (size_t)g * tile_panels_size(k, oc, kept));
     }
     cfx__free(at);
 }
@@ -102,11 +102,11 @@ static void block(const job *j, int64_t image, int64_t group, int64_t y, int64_t
                   int64_t to, const float *a) {
     const conv *v = &j->t->v;
     const tile_epilogue *e = &j->t->epilogue;
-    const int64_t width = tile_width(), k = j->taps * j->length, size = j->t->half ? 2 : 4;
+    const int64_t width = tile_width(), k = j->taps * j->length, size = tile_bytes(j->t->kept);
     const int64_t row = conv_tile_row(j->t);
     const int64_t tiles = (v->out[2] + tile_height() - 1) / tile_height();
     const char *panels = (const char *)j->t->weights +
-                         (size_t)group * tile_panels_size(k, j->oc, j->t->half);
+                         (size_t)group * tile_panels_size(k, j->oc, j->t->kept);
     for (int64_t panel = from; panel < to; panel++) {
         const int64_t col = panel * width;
         tile t = {.row = v->stride[2] * j->ic,
@@ -114,7 +114,7 @@ static void block(const job *j, int64_t image, int64_t group, int64_t y, int64_t
                   .length = j->length,
                   .at = j->at,
                   .panel = panels + panel * k * width * size,
-                  .half = j->t->half,
+                  .kept = j->t->kept,
                   .c_row = row,
                   .cols = (int)(j->oc - col < width ? j->oc - col : width),
                   .bias = j->t->bias ? j->t->bias + group * conv_tile_columns(v) + col : NULL,
@@ -189,7 +189,7 @@ static void run_product(const conv_tiles *t, const float *src, float *dst) {
                  .line = v->out[2],
                  .a_line = v->stride[1] * v->in[2] * v->ic,
                  .panels = t->weights,
-                 .half = t->half,
+                 .kept = t->kept,
                  .bias = t->bias,
                  .c = dst,
                  .c_row = conv_tile_row(t),

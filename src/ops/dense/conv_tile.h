@@ -10,7 +10,7 @@
 typedef struct {
     conv v;
     bool src_last; /* src lies channels last; planes otherwise */
-    bool half;     /* panels of bfloat16 */
+    cfx_precision kept;     /* the elements of panels; weights channel by channel are float32 */
     const void *weights;
     const float *bias;
     tile_epilogue epilogue;
@@ -25,8 +25,8 @@ static inline int64_t conv_tile_row(const conv_tiles *t) {
 bool conv_tile_takes(const conv *v);
 bool conv_channels_takes(const conv *v);
 /* Bytes of the weights in that form, and making it. */
-size_t conv_tile_size(const conv *v, bool half);
-void conv_tile_pack(const conv *v, const float *w, bool half, void *to);
+size_t conv_tile_size(const conv *v, cfx_precision kept);
+void conv_tile_pack(const conv *v, const float *w, cfx_precision kept, void *to);
 /* Columns of the bias of a group, padded. */
 int64_t conv_tile_columns(const conv *v);
 

@@ -41,13 +41,13 @@ static void block(const job *j, int64_t first, int64_t rows, int64_t from, int64
     const int64_t tiles = (rows + height - 1) / height;
     const bool last = at + length == p->k;
     for (int64_t panel = from; panel < to; panel++) {
-        const int64_t col = panel * width, size = p->half ? 2 : 4;
+        const int64_t col = panel * width, size = tile_bytes(p->kept);
         tile t = {.row = a_row,
                   .taps = 1,
                   .length = length,
                   .at = none,
                   .panel = (const char *)p->panels + (panel * p->k + at) * width * size,
-                  .half = p->half,
+                  .kept = p->kept,
                   .c_row = p->c_row,
                   .cols = (int)(p->n - col < width ? p->n - col : width),
                   .bias = p->bias && !at ? p->bias + col : NULL,

@@ -8,14 +8,14 @@
 /* The panels of a k by n matrix, kept with the storage of w; the caller owns a count. NULL when
  * there is no memory. */
 static cfx__packed *panels_of(const cfx_tensor *w, const tile_matrix *m) {
-    const int64_t facts[] = {m->k, m->n, m->row, m->col, m->half, w->offset};
+    const int64_t facts[] = {m->k, m->n, m->row, m->col, m->kept, w->offset};
     uint64_t key = 0x70616e656c73;
     for (int i = 0; i < COUNT(facts); i++)
         key = (key ^ (uint64_t)facts[i]) * 0x9e3779b97f4a7c15u, key ^= key >> 29;
     cfx__packed *form = cfx__packed_find(w->storage, key);
     if (form)
         return form;
-    form = cfx__packed_new(w->storage, key, tile_panels_size(m->k, m->n, m->half));
+    form = cfx__packed_new(w->storage, key, tile_panels_size(m->k, m->n, m->kept));
     if (form) {
         tile_panels_make(m, form->data);
         cfx__packed_keep(w->storage, form);
@@ -36,7 +36,8 @@ bool gemm_packed(const gemm *g, const cfx_tensor *weights, const float *bias) {
     const tile_epilogue none = {0};
     if ((double)g->m * (double)g->n * (double)g->k < LEAST)
         return false;
-    const tile_matrix m = {g->k, g->n, (const float *)g->b.data, g->b.row, g->b.col, NULL, false};
+    const tile_matrix m = {g->k, g->n, (const float *)g->b.data, g->b.row, g->b.col, NULL,
+                           CFX_PRECISION_F32};
     cfx__packed *panels = panels_of(weights, &m);
     if (!panels)
         return false;
@@ -119,7 +120,8 @@ cfx__ready *gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_transpos
     const int64_t k = x->shape[x->ndim - 1], m = x->numel / k, n = w->shape[w_transposed ? 0 : 1];
     if (bias && bias->shape[0] != n)
         return NULL;
-    const tile_matrix matrix = {k, n, (const float *)wm.data, wm.row, wm.col, NULL, false};
+    const tile_matrix matrix = {k, n, (const float *)wm.data, wm.row, wm.col, NULL,
+                                cfx_get_precision()};
     cfx__packed *panels = panels_of(w, &matrix);
     if (!panels)
         return NULL;
@@ -133,6 +135,7 @@ cfx__ready *gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_transpos
                            .a_row = x->ndim == 2 && m > 1 ? x->stride[0] : k,
                            .line = m,
                            .panels = panels->data,
+                           .kept = matrix.kept,
                            .bias = r->bias,
                            .c_row = row_of(out),
                            .epilogue = &r->epilogue};

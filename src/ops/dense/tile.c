@@ -3,8 +3,12 @@
 
 #include <cfx/ops.h>
 
-#include "../vecmath.h"
 #include "../ops.h"
+#include "../vecmath.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
@@ -12,19 +16,30 @@
 
 typedef enum { BOUNDS, LEAKY, SILU, SIGMOID, TANH, HARDSWISH, GELU, GELU_TANH, POSTS } post;
 
+typedef float four __attribute__((vector_size(16)));
+
+static inline four f16_one_by_one(const void *at) {
+    const uint16_t *h = at;
+    return (four){cfx__f16_load(h[0]), cfx__f16_load(h[1]), cfx__f16_load(h[2]),
+                  cfx__f16_load(h[3])};
+}
+
 #define WIDTH 16
 #define HEIGHT 4
+#define F16(p) f16_one_by_one(p)
 #define TARGET
 #define FN(x) x##_w16
 #include "tile.inc"
 #if defined(__x86_64__)
 #define WIDTH 32
 #define HEIGHT 6
-#define TARGET __attribute__((target("avx2,fma")))
+#define F16(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p)))
+#define TARGET __attribute__((target("avx2,fma,f16c")))
 #define FN(x) x##_w32
 #include "tile.inc"
 #define WIDTH 64
 #define HEIGHT 14
+#define F16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(p)))
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma")))
 #define FN(x) x##_w64
 #include "tile.inc"
@@ -36,7 +51,8 @@ static int vector_bytes(void) {
     if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))
         return 64;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("f16c"))
         return 32;
 #endif
     return 16;
@@ -48,12 +64,12 @@ int tile_height(void) { return vector_bytes() == 64 ? 14 : vector_bytes() == 32 
 static void run_whole(const tile *t, int rows) {
 #if defined(__x86_64__)
     if (vector_bytes() == 64)
-        kernels_w64[t->half][rows - 1](t);
+        kernels_w64[t->kept][rows - 1](t);
     else if (vector_bytes() == 32)
-        kernels_w32[t->half][rows - 1](t);
+        kernels_w32[t->kept][rows - 1](t);
     else
 #endif
-        kernels_w16[t->half][rows - 1](t);
+        kernels_w16[t->kept][rows - 1](t);
 }
 
 /* A panel of which only some columns are wanted is computed beside the result. */
@@ -81,9 +97,9 @@ typedef struct {
     char *to;
 } packing;
 
-size_t tile_panels_size(int64_t k, int64_t n, bool half) {
+size_t tile_panels_size(int64_t k, int64_t n, cfx_precision kept) {
     const int64_t width = tile_width();
-    return (size_t)((n + width - 1) / width * width * k) * (half ? 2 : 4);
+    return (size_t)((n + width - 1) / width * width * k) * (tile_bytes(kept));
 }
 
 /* Rows [i, i + rows) of a panel. */
@@ -113,9 +129,11 @@ static void pack_panel(const packing *p, int64_t panel) {
     float room[RUN * TILE_WIDEST];
     for (int64_t i = 0; i < m->k; i += RUN) {
         const int64_t rows = m->k - i < RUN ? m->k - i : RUN, at = (panel * m->k + i) * width;
-        pack_rows(m, i, rows, first, cols, m->half ? room : (float *)p->to + at);
-        for (int64_t j = 0; m->half && j < rows * width; j++)
-            ((uint16_t *)p->to)[at + j] = cfx__bf16_store(room[j]);
+        const bool halves = m->kept != CFX_PRECISION_F32;
+        pack_rows(m, i, rows, first, cols, halves ? room : (float *)p->to + at);
+        for (int64_t j = 0; halves && j < rows * width; j++)
+            ((uint16_t *)p->to)[at + j] = m->kept == CFX_PRECISION_BF16 ? cfx__bf16_store(room[j])
+                                                                        : cfx__f16_store(room[j]);
     }
 }
 

@@ -18,7 +18,7 @@ typedef struct {
     int64_t taps, length;
     const int64_t *at;
     const void *panel; /* [taps * length][tile_width()] */
-    bool half;         /* of bfloat16; of float32 otherwise */
+    cfx_precision kept;         /* what its elements are */
     float *c;
     int64_t c_row;
     int cols;          /* of the panel that are wanted */
@@ -34,8 +34,9 @@ int tile_height(void);
 /* Computes `rows` rows, tile_height() at most. */
 void tile_run(const tile *t, int rows);
 
-/* Bytes of the panels of a k by n matrix. */
-size_t tile_panels_size(int64_t k, int64_t n, bool half);
+/* Bytes of an element, and of the panels of a k by n matrix. */
+static inline int tile_bytes(cfx_precision kept) { return kept == CFX_PRECISION_F32 ? 4 : 2; }
+size_t tile_panels_size(int64_t k, int64_t n, cfx_precision kept);
 /* Makes them: element (i, j) of the matrix is w[i * row + j * col], or w[at[i] + j * col] where
  * `at` is given. On the threads allowed. */
 typedef struct {
@@ -43,7 +44,7 @@ typedef struct {
     const float *w;
     int64_t row, col;
     const int64_t *at;
-    bool half;
+    cfx_precision kept;
 } tile_matrix;
 void tile_panels_make(const tile_matrix *m, void *to);
 
@@ -76,7 +77,7 @@ typedef struct {
     const float *a;
     int64_t a_row, line, a_line;
     const void *panels;
-    bool half;
+    cfx_precision kept;
     const float *bias; /* padded to whole panels; NULL: none */
     float *c;
     int64_t c_row;

@@ -16,17 +16,18 @@ static float *numbers(int64_t n, int salt) {
 }
 
 /* The largest difference of C = bounded(A W + bias + before) by tiles to the same by hand. */
-static double product_error(int64_t m, int64_t n, int64_t k, int64_t a_row, bool half, bool add) {
+static double product_error(int64_t m, int64_t n, int64_t k, int64_t a_row, cfx_precision kept,
+                            bool add) {
     float *a = numbers(m * a_row, 1), *w = numbers(k * n, 2), *bias = numbers(n, 3);
     float *before = numbers(m * n, 4), *c = numbers(m * n, 4);
     const int64_t columns = (n + tile_width() - 1) / tile_width() * tile_width();
     float *padded = cfx__alloc0((size_t)columns * sizeof *padded);
-    void *panels = cfx__alloc_aligned(tile_panels_size(k, n, half));
+    void *panels = cfx__alloc_aligned(tile_panels_size(k, n, kept));
     memcpy(padded, bias, (size_t)n * sizeof *bias);
-    tile_panels_make(&(tile_matrix){k, n, w, n, 1, NULL, half}, panels);
+    tile_panels_make(&(tile_matrix){k, n, w, n, 1, NULL, kept}, panels);
     tile_epilogue e = {.add = add, .bounded = true, .low = -40, .high = 50};
     product p = {.m = m, .n = n, .k = k, .a = a, .a_row = a_row, .line = m, .panels = panels,
-                 .half = half, .bias = padded, .c = c, .c_row = n, .epilogue = &e};
+                 .kept = kept, .bias = padded, .c = c, .c_row = n, .epilogue = &e};
     product_run(&p);
     double most = 0;
     for (int64_t i = 0; i < m; i++)
@@ -50,9 +51,9 @@ TEST(a_product_in_tiles_is_exact_at_every_size) {
     for (int threads = 1; threads <= 3; threads += 2) {
         cfx_set_num_threads(threads);
         for (int i = 0; i < COUNT(sizes); i++)
-            for (int how = 0; how < 4; how++)
+            for (int how = 0; how < 6; how++)
                 CHECK_NEAR(product_error(sizes[i][0], sizes[i][1], sizes[i][2], sizes[i][3],
-                                        how & 1, how & 2), 0, 0);
+                                         (cfx_precision)(how / 2), how % 2), 0, 0);
     }
 }
 
@@ -148,4 +149,26 @@ TEST(an_epilogue_keeps_what_is_not_a_number) {
         for (int q = 0; q < COUNT(x); q++)
             CHECK(isnan(x[q]));
     }
+}
+
+/* Weights that halves hold exactly give the same; others what their rounding gives. */
+TEST(weights_are_kept_in_what_was_asked_for) {
+    float w[6] = {1, -2, 0.5f, 1.0009765625f, 3, 1 + 1.0f / 64}, x[2] = {1, 1}, y[3];
+    const double want[3][3] = {{2.0009765625, 1, 1.515625}, {2, 1, 1.515625},
+                               {2.0009765625, 1, 1.515625}};
+    for (int kept = 0; kept < 3; kept++) {
+        const tile_matrix m = {2, 3, w, 3, 1, NULL, (cfx_precision)kept};
+        const tile_epilogue none = {0};
+        void *panels = cfx__alloc_aligned(tile_panels_size(2, 3, m.kept));
+        tile_panels_make(&m, panels);
+        product_run(&(product){.m = 1, .n = 3, .k = 2, .a = x, .a_row = 2, .line = 1,
+                               .panels = panels, .kept = m.kept, .c = y, .c_row = 3,
+                               .epilogue = &none});
+        for (int i = 0; i < 3; i++)
+            CHECK_NEAR(y[i], want[kept][i], 0);
+        cfx__free(panels);
+    }
+    CHECK_INT(cfx_set_precision(CFX_PRECISION_BF16), CFX_PRECISION_F32);
+    CHECK_INT(cfx_set_precision((cfx_precision)9), CFX_PRECISION_BF16);
+    CHECK_INT(cfx_get_precision(), CFX_PRECISION_F32);
 }
