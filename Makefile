@@ -53,6 +53,7 @@ lint:
 
 bench: build
 	@tools/bench $(B)
+	@test -z "$(CFX_MODELS)" || tools/bench_models $(B)
 
 install: build
 	@DESTDIR=$(DESTDIR) cmake --install $(B) --prefix $(PREFIX)

@@ -43,7 +43,7 @@ _cfx() {
                 --find-nan --check --log --profile --memory --reference --random --threads --precision --help" -- "$word"))
             ;;
         compare:-*) COMPREPLY=($(compgen -W "--inputs --bisect --as -o --help" -- "$word")) ;;
-        bench:-*) COMPREPLY=($(compgen -W "--inputs --threads --runs --precision --reference --help" -- "$word")) ;;
+        bench:-*) COMPREPLY=($(compgen -W "--inputs --threads --runs --busy --precision --reference --help" -- "$word")) ;;
         draw:-*) COMPREPLY=($(compgen -W "-o --depth --focus --all --with --help" -- "$word")) ;;
         convert:-*) COMPREPLY=($(compgen -W "-o --help" -- "$word")) ;;
         opt:-*)

@@ -82,6 +82,9 @@ typedef struct cfx_watcher {
     cfx_value (*see)(struct cfx_watcher *self, cfx_node *n, cfx_value v);
     void *user;
     bool inside; /* nodes of sub-graphs too; cfx_run_path tells where they are */
+    /* Is told of each kernel of a plan, or each call: the node that it is for, its name, how long
+     * it took. With `see` NULL nothing else is looked at, and a plan runs as it does alone. */
+    void (*ran)(struct cfx_watcher *self, const cfx_node *n, const char *kernel, double seconds);
 } cfx_watcher;
 
 /* Where the graph is that the calling thread runs: "" for the outermost, else the way to a

@@ -4,19 +4,25 @@
 
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+#include <cfx/cost.h>
+#include <cfx/ops.h>
 
 #include "../run/run.h"
 
 static const char help[] =
-    "usage: cfx bench MODEL [--inputs F.safetensors] [--threads N] [--runs N]\n"
+    "usage: cfx bench MODEL [--inputs F.safetensors] [--threads N] [--runs N] [--busy N]\n"
     "\n"
-    "Runs a program often and prints the first, the best and the median time, and the operators\n"
-    "that took it. Without --inputs, inputs are made up: random floats, ones for integers and\n"
-    "bools, sizes that are symbols at the smallest they may be (2 at least).\n"
+    "Runs a program often and prints the first, the best and the median time, the kernels that\n"
+    "took it, and how much they reach of what a product reaches here. Without --inputs,\n"
+    "inputs are made up: random floats, ones for integers and bools, sizes that are symbols at\n"
+    "the smallest they may be (2 at least).\n"
     "  --inputs F       tensors to run on, as for cfx run\n"
     "  --threads N      threads for one operator; all cores otherwise\n"
     "  --precision P    what weights are kept in: f32, bf16 or f16; sums are f32 always\n"
     "  --runs N         how often; 20 otherwise\n"
+    "  --busy N         beside N processes that never rest\n"
     "  --reference      times the interpreter, not the plan\n"
     "\n"
     "Exit: 0 done, 2 trouble.\n";
@@ -30,28 +36,35 @@ static double now_ms(void) {
 /* ---- where the time goes --------------------------------------------------------------------- */
 
 typedef struct {
-    const char *name;
-    double ms;
+    char name[49]; /* of a loop of many operators only the beginning is read */
+    double ms, flops;
     int calls;
 } row;
 
-typedef VEC(row) table;
+typedef struct {
+    VEC(row) rows;
+    const cfx_cost *cost;
+} table;
 
-static cfx_value time_node(cfx_interp *it, cfx_node *n) {
-    table *t = it->user;
-    double start = now_ms();
-    cfx_value v = cfx_interp_run_node(it, n);
-    double ms = now_ms() - start;
-    if (n->op < CFX_CALL_FUNCTION || n->op == CFX_OUTPUT)
-        return v;
+static double flops_of(const cfx_cost *c, const cfx_node *n) {
+    for (int i = 0; c && i < c->n; i++)
+        if (c->nodes[i].node == n)
+            return (double)c->nodes[i].flops;
+    return 0;
+}
+
+static void add_kernel(cfx_watcher *w, const cfx_node *n, const char *kernel, double seconds) {
+    table *t = w->user;
+    row new = {.calls = 0};
     size_t i = 0;
-    while (i < t->len && strcmp(t->data[i].name, n->target.name))
+    snprintf(new.name, sizeof new.name, "%s", kernel);
+    while (i < t->rows.len && strcmp(t->rows.data[i].name, new.name))
         i++;
-    if (i == t->len)
-        VEC_PUSH(*t, ((row){n->target.name, 0, 0}));
-    t->data[i].ms += ms;
-    t->data[i].calls++;
-    return v;
+    if (i == t->rows.len)
+        VEC_PUSH(t->rows, new);
+    t->rows.data[i].ms += seconds * 1e3;
+    t->rows.data[i].flops += flops_of(t->cost, n);
+    t->rows.data[i].calls++;
 }
 
 static int by_time(const void *a, const void *b) {
@@ -59,23 +72,44 @@ static int by_time(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
+/* GFLOP/s of the best product of two matrices on the threads allowed: what this machine gives. */
+static double measure_peak(void) {
+    enum { SIZE = 768, TRIES = 12 };
+    double best = 0;
+    CFX_SCOPE {
+        cfx_tensor *x = cfx_randn(SIZE, SIZE), *w = cfx_randn(SIZE, SIZE);
+        for (int i = 0; i < TRIES && cfx_ok(); i++)
+            CFX_SCOPE {
+                double start = now_ms();
+                cfx_linear(x, w);
+                double rate = 2e-6 * SIZE * SIZE * SIZE / (now_ms() - start);
+                best = rate > best ? rate : best;
+            }
+    }
+    return best;
+}
+
 enum { ROWS = 12 };
 
-static void print_operators(cfx_program *p, cfx_args inputs) {
-    table t = {0};
-    cfx_interp it = {.module = p->module, .run_node = time_node, .user = &t};
-    CFX_SCOPE
-    cfx_run_from((cfx_site){0}, &it, inputs);
-    double all = 0;
-    for (size_t i = 0; i < t.len; i++)
-        all += t.data[i].ms;
-    if (t.len)
-        qsort(t.data, t.len, sizeof *t.data, by_time);
-    printf("\n%-48s %6s %12s %8s\n", "operator", "calls", "ms", "share");
-    for (size_t i = 0; i < t.len && i < ROWS; i++)
-        printf("%-48s %6d %12.3f %7.1f%%\n", t.data[i].name, t.data[i].calls, t.data[i].ms,
-               100 * t.data[i].ms / (all > 0 ? all : 1));
-    VEC_FREE(t);
+static void print_table(table *t) {
+    double all = 0, peak = measure_peak();
+    for (size_t i = 0; i < t->rows.len; i++)
+        all += t->rows.data[i].ms;
+    if (t->rows.len)
+        qsort(t->rows.data, t->rows.len, sizeof *t->rows.data, by_time);
+    printf("\n%-48s %6s %10s %7s %9s %8s\n", "kernel", "calls", "ms", "share", "GFLOP/s",
+           "of peak");
+    for (size_t i = 0; i < t->rows.len && i < ROWS; i++) {
+        const row *r = &t->rows.data[i];
+        printf("%-48s %6d %10.3f %6.1f%%", r->name, r->calls, r->ms,
+               100 * r->ms / (all > 0 ? all : 1));
+        if (r->flops > 0 && r->ms > 0)
+            printf(" %9.1f %7.0f%%", r->flops / r->ms / 1e6, 100 * r->flops / r->ms / 1e6 / peak);
+        printf("\n");
+    }
+    printf("%-48s %6s %10.3f %7s %9.1f\n", "all of them; the peak is a product's", "", all, "",
+           peak);
+    VEC_FREE(t->rows);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -83,6 +117,31 @@ static void print_operators(cfx_program *p, cfx_args inputs) {
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y ? 1 : 0;
+}
+
+/* One run more, with a clock at each kernel of the plan, or each call of the interpreter. */
+static void print_kernels(cfx_program *p, cfx_value inputs) {
+    table t = {.cost = cfx_program_cost(p, NULL)};
+    if (!cfx_ok()) /* sizes that are symbols without an example: no FLOPs then */
+        cfx_clear();
+    cfx_watcher w = {.ran = add_kernel, .user = &t};
+    CFX_SCOPE
+    cfx__program_execute((cfx_site){0}, p, NULL, &w, inputs);
+    if (cfx_ok())
+        print_table(&t);
+    VEC_FREE(t.rows);
+}
+
+/* Processes that never rest, for as long as this one lives. */
+static void start_busy(int n) {
+    const pid_t parent = getpid();
+    for (int i = 0; i < n; i++)
+        if (!fork()) {
+            while (getppid() == parent)
+                for (volatile int k = 0; k < 1 << 20; k++)
+                    ;
+            _exit(0);
+        }
 }
 
 static int bench(const char *model, const char *file, int runs) {
@@ -108,8 +167,7 @@ static int bench(const char *model, const char *file, int runs) {
                cfx_get_num_threads() == 1 ? "" : "s");
         cfx_value inputs = cfx_program_inputs_from((cfx_site){0}, p, args);
         if (!cfx_is_bad(inputs))
-            print_operators(
-                p, (cfx_args){(int)cfx_as_list(inputs)->len, cfx_as_list(inputs)->items, NULL});
+            print_kernels(p, inputs);
     }
     cfx__free(ms);
     return cfx_ok() ? CLI_DONE : cli_trouble();
@@ -117,13 +175,13 @@ static int bench(const char *model, const char *file, int runs) {
 
 static int run(int argc, char **argv) {
     const char *model = NULL, *inputs = NULL;
-    int threads = 0, runs = 20;
+    int threads = 0, runs = 20, busy = 0;
     bool reference = false;
     cli_words w = {argc, argv, .command = &cli_bench};
     while (cli_more(&w))
         if (!cli_value(&w, "--inputs", &inputs) && !cli_number(&w, "--threads", &threads) &&
             !cli_number(&w, "--runs", &runs) && !cli_precision(&w) &&
-            !cli_flag(&w, "--reference", &reference))
+            !cli_number(&w, "--busy", &busy) && !cli_flag(&w, "--reference", &reference))
             cli_rest(&w, &model);
     if (w.wrong)
         return CLI_TROUBLE;
@@ -133,6 +191,7 @@ static int run(int argc, char **argv) {
         cfx_set_num_threads(threads);
     if (reference)
         cfx_set_executor(&cfx_interpreter);
+    start_busy(busy);
     return bench(model, inputs, runs);
 }
 

@@ -3,10 +3,15 @@
 
 #include "plan.h"
 
+#include <time.h>
+
 /* ---- does a plan fit ------------------------------------------------------------------------- */
 
+/* Whether somebody looks at values. */
+static bool is_watched(const cfx_execution *e) { return e->watcher && e->watcher->see; }
+
 bool cfx__plan_wants(const cfx_execution *e, const cfx_node *n) {
-    return e->watcher && (!e->watcher->wants || e->watcher->wants(e->watcher, n));
+    return is_watched(e) && (!e->watcher->wants || e->watcher->wants(e->watcher, n));
 }
 
 static bool same_input(cfx_value have, cfx_value v) {
@@ -294,7 +299,7 @@ static cfx_value run_kernel(frame *f, const cfx__plan_kernel *k) {
 
 static bool is_idle(const frame *f, int slot) {
     return f->plan->kernels[slot].kind == CFX__PLAN_NONE &&
-           (!f->e->watcher || cfx_is_bad(f->plan->constants[slot]));
+           (!is_watched(f->e) || cfx_is_bad(f->plan->constants[slot]));
 }
 
 static void run_slot(frame *f, int slot) {
@@ -308,6 +313,24 @@ static void run_slot(frame *f, int slot) {
                 release(f, k->frees[i]);
 }
 
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* A kernel is told by the first of its nodes, the one that its epilogue follows. */
+static void time_slot(frame *f, int slot) {
+    const cfx__plan_kernel *k = &f->plan->kernels[slot];
+    const cfx__plan_kernel *first = k->nchain ? &f->plan->kernels[k->chain[0]] : k;
+    const double start = now();
+    run_slot(f, slot);
+    const double took = now() - start;
+    const char *name = cfx__plan_kernel_name(f->plan, k);
+    if (*name && cfx_ok())
+        f->e->watcher->ran(f->e->watcher, first->step->node, name, took);
+}
+
 static cfx_value run(void *form, const cfx_execution *e) {
     cfx__plan *p = form;
     const size_t n = (size_t)p->n;
@@ -318,13 +341,16 @@ static cfx_value run(void *form, const cfx_execution *e) {
     memset(f.have, 0, n * sizeof *f.have);
     cfx__plan_room *room = cfx__plan_room_take(p, e->at);
     f.scratch = room ? room->memory->data + p->room_bytes : NULL;
-    f.room = e->watcher ? NULL : room; /* what is seen may be kept */
+    f.room = is_watched(e) ? NULL : room; /* what is seen may be kept */
     cfx_value result = cfx_none();
     cfx__parallel_plan(true);
     for (int k = 0; k < p->n && cfx_ok(); k++) {
         if (is_idle(&f, k))
             continue;
-        run_slot(&f, k);
+        if (e->watcher && e->watcher->ran)
+            time_slot(&f, k);
+        else
+            run_slot(&f, k);
         if (!cfx_ok())
             cfx__run_note(p->kernels[k].step->node);
         else if (p->kernels[k].kind == CFX__PLAN_OUTPUT)

@@ -115,6 +115,9 @@ typedef struct cfx__lowering {
     VEC(cfx__plan_group) groups;
 } cfx__lowering;
 
+/* What a kernel is called, for the eye; "" for what only passes values on. Scope. */
+const char *cfx__plan_kernel_name(const cfx__plan *p, const cfx__plan_kernel *k);
+
 /* Whether somebody wants to see the value of a node. */
 bool cfx__plan_wants(const cfx_execution *e, const cfx_node *n);
 /* The functional operator of a step, in-place forms included; NULL: none. */

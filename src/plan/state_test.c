@@ -63,3 +63,27 @@ TEST(what_writes_to_an_input_is_planned) {
     CHECK(strstr(plan, "index_copy_") && strstr(plan, "fill_"));
     CHECK(strstr(plan, "product in tiles"));
 }
+
+static void note_kernel(cfx_watcher *w, const cfx_node *n, const char *kernel, double seconds) {
+    cfx__text *t = w->user;
+    CHECK(seconds >= 0);
+    cfx__text_printf(t, "%s: %s\n", n->name, kernel);
+}
+
+TEST(kernels_and_calls_are_timed) {
+    static const char *const names[] = {"w"};
+    cfx_tensor *t[] = {cfx_randn(4, 4)};
+    cfx_program *p = program_of(HEAD "p_w, x):\n" CALL("y", "linear.default", "x, p_w")
+        CALL("r", "relu.default", "y") CALL("s", "sum.default", "r") "        return (s,)\n",
+        tensors_of(1, names, t));
+    cfx_value x = cfx_tensor_value(cfx_randn(3, 4));
+    cfx__text plan = {0}, calls = {0};
+    cfx_watcher w = {.ran = note_kernel, .user = &plan};
+    cfx_program_run_with(CFX_HERE, p, &cfx_planner, &w, (cfx_args){1, &x, NULL});
+    w.user = &calls;
+    cfx_program_run_with(CFX_HERE, p, &cfx_interpreter, &w, (cfx_args){1, &x, NULL});
+    CHECK_OK();
+    CHECK_STR(cfx__text_take(&plan), "y: product in tiles\ns: loop of sum\n");
+    CHECK_STR(cfx__text_take(&calls),
+              "y: aten.linear.default\nr: aten.relu.default\ns: aten.sum.default\n");
+}

@@ -29,7 +29,7 @@ static const char *loop_name(const cfx__plan *p, const cfx__plan_kernel *k) {
     return cfx__text_take(&t);
 }
 
-static const char *name_of(const cfx__plan *p, const cfx__plan_kernel *k) {
+const char *cfx__plan_kernel_name(const cfx__plan *p, const cfx__plan_kernel *k) {
     switch (k->kind) {
     case CFX__PLAN_JOIN:
     case CFX__PLAN_CALL:
@@ -97,7 +97,8 @@ static const char *plan_text(const cfx__plan *p) {
         if (!computes(kernel))
             continue;
         kernels++;
-        cfx__text_printf(&t, "%-28s %-34s ", kernel->step->node->name, name_of(p, kernel));
+        cfx__text_printf(&t, "%-28s %-34s ", kernel->step->node->name,
+                         cfx__plan_kernel_name(p, kernel));
         put_value(&t, p->given[k]);
         if (kernel->kind == CFX__PLAN_READY && kernel->nposts)
             cfx__text_printf(&t, ", %d at its end", kernel->nposts);

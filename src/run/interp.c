@@ -2,6 +2,8 @@
  * that other executors are held against. Start at cfx_run_from; cfx_interpreter is at the end. */
 #include "run.h"
 
+#include <time.h>
+
 void cfx__run_note(const cfx_node *n) {
     cfx_note("\nWhile executing %s", cfx_node_format(n));
     cfx_value stack = cfx_node_get_meta(n, "nn_module_stack");
@@ -429,13 +431,22 @@ cfx_value cfx_interp_value(cfx_interp *it, const cfx_node *n) {
 
 /* ---- the executor ---------------------------------------------------------------------------- */
 
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 static cfx_value show_node(cfx_interp *it, cfx_node *n) {
     cfx_watcher *w = it->user;
     cfx__run_state *s = cfx__run_state_now();
     s->watcher = w->inside && cfx_node_higher_order(n) ? w : NULL;
+    const double start = w->ran ? now() : 0;
     cfx_value v = cfx_interp_run_node(it, n);
     s->watcher = NULL;
-    if (cfx_is_bad(v) || (w->wants && !w->wants(w, n)))
+    if (w->ran && !cfx_is_bad(v) && n->op >= CFX_CALL_FUNCTION && n->op != CFX_OUTPUT)
+        w->ran(w, n, n->target.name, now() - start);
+    if (cfx_is_bad(v) || !w->see || (w->wants && !w->wants(w, n)))
         return v;
     cfx_value other = w->see(w, n, v);
     return cfx_is_none(other) ? v : other;
