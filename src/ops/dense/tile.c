@@ -220,7 +220,9 @@ bool tile_epilogue_of(const cfx__epilogue *e, tile_epilogue *to) {
 }
 
 void tile_finish(const tile_epilogue *e, float *c, int64_t row, int64_t rows, int64_t cols) {
-    for (int q = 0; q < e->n; q++)
-        for (int64_t i = 0; i < rows; i++)
-            e->post[q].run(c + i * row, cols, e->post[q].low, e->post[q].high);
+    const bool whole = row == cols; /* one row after another */
+    for (int64_t i = 0; i < (whole ? 1 : rows); i++)
+        for (int q = 0; q < e->n; q++)
+            e->post[q].run(c + i * row, whole ? rows * cols : cols, e->post[q].low,
+                           e->post[q].high);
 }
