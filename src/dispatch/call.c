@@ -207,9 +207,7 @@ static bool is_fake(cfx_value v) {
     return false;
 }
 
-/* Numbers given where the schema wants a tensor become 0-dim tensors that promote as numbers, and
- * one-element tensors given for a number become that number. */
-static void settle(const cfx__schema *s, cfx_value *args) {
+void cfx__op_settle(const cfx__schema *s, cfx_value *args) {
     for (int i = 0; i < s->nargs; i++) {
         const cfx__schema_arg *a = &s->args[i];
         if (likely(args[i].tag == CFX_TAG_TENSOR || args[i].tag == CFX_TAG_NONE || a->list))
@@ -258,7 +256,7 @@ cfx_value cfx__op_run(cfx_site at, cfx_op *op, cfx_value *args) {
     size_t mark = cfx_scope_open();
     cfx_op_call c = {.op = op, .at = at, .nargs = info->schema->nargs, .args = args,
                   .nout = info->nout, .fake = d->fake};
-    settle(info->schema, args);
+    cfx__op_settle(info->schema, args);
     for (int i = 0; i < c.nargs && !c.fake; i++)
         c.fake = is_fake(args[i]);
     const char *outer = cfx__ctx()->op;
@@ -290,7 +288,7 @@ bool cfx__op_refuses(cfx_site at, cfx_op *op, const cfx_value *args, bool by_par
         return false;
     cfx_value own[CFX_MAX_ARGS];
     memcpy(own, args, (size_t)info->schema->nargs * sizeof *own);
-    settle(info->schema, own);
+    cfx__op_settle(info->schema, own);
     cfx_op_call c = {.op = op, .at = at, .nargs = info->schema->nargs, .args = own,
                      .nout = info->nout, .fake = true};
     cfx__dispatch *d = cfx__dispatcher(), before = *d;
@@ -313,7 +311,7 @@ cfx_value cfx__op_decompose(cfx_site at, cfx_op *op, cfx_value *args) {
     size_t mark = cfx_scope_open();
     cfx_op_call c = {.op = op, .at = at, .nargs = info->schema->nargs, .args = args,
                   .nout = info->nout, .fake = cfx__dispatcher()->fake};
-    settle(info->schema, args);
+    cfx__op_settle(info->schema, args);
     for (int i = 0; i < c.nargs && !c.fake; i++)
         c.fake = is_fake(args[i]);
     const char *outer = cfx__ctx()->op;

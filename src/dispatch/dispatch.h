@@ -126,6 +126,8 @@ void cfx__op_grad_none(cfx_back *b);
 cfx_value cfx__op_call_below(cfx_site at, cfx_op *op, cfx_value *args);
 /* Runs what is below dispatch modes: fake or kernel. */
 cfx_value cfx__op_run(cfx_site at, cfx_op *op, cfx_value *args);
+/* Numbers given where the schema wants a tensor become 0-dim tensors that promote as numbers. */
+void cfx__op_settle(const cfx__schema *s, cfx_value *args);
 /* Whether running the operator would fail, with the error recorded: asked before it is decomposed,
  * so that what running refuses is refused in the same words. Its shape rule decides; where it has
  * none and by_parts, its decomposition on fake tensors. */

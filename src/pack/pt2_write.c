@@ -156,7 +156,8 @@ static bool put_outputs(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n) {
     const cfx__schema *s = schema_of(n);
     cfx_result r = cfx_node_result(n);
     bool tuple = r.kind == CFX_RESULT_SEVERAL;
-    if (s && !s->nrets)
+    bool unsaid = !tuple && cfx_is_none(r.value) && !n->num_users; /* and nobody asks */
+    if (s && (!s->nrets || (s->nrets > 1 && unsaid)))
         return true;
     int64_t count = tuple ? cfx_result_count(&r) : count_taken(n);
     if (s && s->nrets > 1 && tuple && count != s->nrets)
@@ -174,7 +175,7 @@ static bool put_outputs(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n) {
     }
     if (several)
         return put_results(w, t, n, &r, count, false);
-    if (cfx_is_none(r.value) && !n->num_users) {
+    if (unsaid) {
         cfx__text_puts(t, "{\"as_none\": true}");
         return true;
     }

@@ -295,6 +295,8 @@ static cfx_value record_parts(cfx_site at, cfx_op *op, cfx_op_fn *parts, cfx_val
     cfx__dispatch *d = cfx__dispatcher();
     cfx_value own[CFX_MAX_ARGS], out[CFX_MAX_OUTS];
     memcpy(own, args, (size_t)info->schema->nargs * sizeof *own);
+    if (!(op->effects & CFX_NUMBERS)) /* whose rules read numbers as they are */
+        cfx__op_settle(info->schema, own);
     cfx_op_call c = {.op = op, .at = at, .nargs = info->schema->nargs, .args = own,
                   .nout = info->nout, .fake = true};
     const char *outer = cfx__ctx()->op;
