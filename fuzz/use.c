@@ -126,14 +126,15 @@ static bool same(const outcome *a, const outcome *b, double most) {
 }
 
 /* Two ways to run the same: both refuse, or both give the same. */
-static void agree(const outcome *a, const outcome *b, const char *other) {
+static void agree(const cfx_program *p, const outcome *a, const outcome *b, const char *other) {
     if (a->limited || b->limited)
         return;
     if (a->ran != b->ran)
-        fuzz_wrong("%s %s: %s", other, a->ran ? "refuses" : "runs, the program does not",
-                   a->ran ? b->why : a->why);
+        fuzz_wrong("%s %s: %s, of\n%s", other, a->ran ? "refuses" : "runs, the program does not",
+                   a->ran ? b->why : a->why, cfx_graph_str(p->module->graph));
     if (a->ran && !same(a, b, 1e-2))
-        fuzz_wrong("%s gives something else", other);
+        fuzz_wrong("%s gives something else: %s, not %s, of\n%s", other, cfx_str(b->leaves),
+                   cfx_str(a->leaves), cfx_graph_str(p->module->graph));
 }
 
 /* ---- change ---------------------------------------------------------------------------------- */
@@ -181,7 +182,7 @@ static void use(cfx_program *p) {
     bool steady = first.ran == again.ran && (!first.ran || same(&first, &again, 0));
     outcome planned = run(p, &cfx_planner, inputs);
     if (steady)
-        agree(&first, &planned, "the plan");
+        agree(p, &first, &planned, "the plan");
     cfx_program_plan_from((cfx_site){0}, p, args_of(inputs));
     fuzz_fine();
 
@@ -191,7 +192,7 @@ static void use(cfx_program *p) {
     if (changed) {
         outcome o = run(changed, &cfx_interpreter, inputs);
         if (steady && !limited && (fixed || (first.ran && o.ran)))
-            agree(&first, &o, "the decomposition");
+            agree(p, &first, &o, "the decomposition");
     }
     changed = cfx_optimize(p);
     limited = fuzz_limited();
@@ -199,7 +200,7 @@ static void use(cfx_program *p) {
     if (changed) {
         outcome o = run(changed, &cfx_interpreter, inputs);
         if (steady && !limited && (first.ran || fixed))
-            agree(&first, &o, "the optimised program");
+            agree(p, &first, &o, "the optimised program");
     }
     split(p);
     train(p, inputs);

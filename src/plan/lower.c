@@ -2,6 +2,7 @@
  * everything and the values of what is constant; then each node finds its kernel. Start at
  * cfx__plan_make. */
 #include <cfx/ops.h>
+#include <cfx/optim.h>
 
 #include "plan.h"
 
@@ -77,7 +78,10 @@ static bool run_fake(cfx__lowering *l, const bool *varies) {
     e.inputs = (cfx_args){p->ninputs, in, NULL};
     e.constant = NULL;
     e.watcher = &w;
+    cfx_tensor *before = cfx_get_rng_state(); /* numbers that stand for tensors are no fakes */
     cfx_value out = cfx_execute(&cfx_interpreter, &e);
+    if (cfx_ok())
+        cfx_set_rng_state(before);
     cfx__free(in);
     for (int k = 0; k < p->n && !cfx_is_bad(out); k++) {
         cfx_value v = p->wanted[k];

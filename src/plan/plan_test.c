@@ -139,6 +139,20 @@ TEST(a_result_that_is_constant_as_a_whole_is_given) {
     CHECK(agree(p, x));
 }
 
+TEST(making_a_plan_draws_no_random_numbers) {
+    cfx_program *p = program_of(HEAD "x):\n"
+                                     "        n = " ATEN "sym_size.int(x, 0)\n"
+                                     "        h = " ATEN "geometric.default(n, 0.5)\n"
+                                     "        y = " ATEN "add.Tensor(x, h)\n"
+                                     "        return (y,)\n",
+                                cfx_dict_new());
+    cfx_value x = cfx_tensor_value(cfx_zeros(cfx_list(2)));
+    cfx_manual_seed(1);
+    const char *want = cfx_str(run_by(&cfx_interpreter, p, x));
+    cfx_manual_seed(1);
+    CHECK_STR(cfx_str(run_by(&cfx_planner, p, x)), want);
+}
+
 TEST(a_number_where_a_tensor_is_wanted_is_no_kernel_of_a_plan) {
     cfx_program *p = program_of(HEAD "x):\n"
                                      "        n = " ATEN "sym_size.int(x, 0)\n"

@@ -1,0 +1,79 @@
+/* One call of any operator with arguments that fit but for one, which is of a kind that the file of
+ * a liar would give it: written in the call, or the result of another node. */
+#include "fuzz.h"
+
+#include "dispatch/dispatch.h"
+
+enum { KINDS = 12 };
+
+/* Something of the type that an argument asks for. */
+static cfx_value fitting(const cfx__schema_arg *a, cfx_value tensor) {
+    cfx_value item = cfx_none();
+    if (a->has_default || a->optional)
+        return a->fallback;
+    switch (a->type) {
+    case CFX__T_TENSOR: item = tensor; break;
+    case CFX__T_SCALAR:
+    case CFX__T_INT: item = cfx_int(1); break;
+    case CFX__T_FLOAT: item = cfx_float(0.5); break;
+    case CFX__T_BOOL: item = cfx_bool(true); break;
+    case CFX__T_STR: item = cfx_string_value("mean"); break;
+    case CFX__T_DTYPE: item = cfx_dtype_value(CFX_F32); break;
+    case CFX__T_DEVICE: item = cfx_string_value("cpu"); break;
+    case CFX__T_MEMORY_FORMAT: item = cfx_memory_format_value(CFX_CONTIGUOUS); break;
+    default: break;
+    }
+    return a->list ? cfx_list_value(1, &item) : item;
+}
+
+static cfx_value odd_value(fuzz_bytes *b, cfx_node *x) {
+    cfx_value tensor = cfx_node_value(x), items[] = {tensor, cfx_int(fuzz_int(b))};
+    switch (fuzz_below(b, KINDS)) {
+    case 0: return cfx_none();
+    case 1: return cfx_bool(true);
+    case 2: return items[1];
+    case 3: return cfx_float(fuzz_float(b));
+    case 4: return cfx_string_value("text");
+    case 5: return cfx_list_value(0, NULL);
+    case 6: return cfx_list_value(2, items);
+    case 7: return cfx_tuple_value(1, items + 1);
+    case 8: return cfx_dtype_value((cfx_dtype)fuzz_below(b, CFX_DTYPE_COUNT));
+    case 9: return cfx_dict_value(cfx_dict_new());
+    case 10: return cfx_complex_value(1, 2);
+    default: return tensor;
+    }
+}
+
+/* A size of x, or its rows, which are several: not what an argument takes, if it takes a tensor. */
+static cfx_node *odd_node(fuzz_bytes *b, cfx_graph *g, cfx_node *x) {
+    bool rows = fuzz_below(b, 2);
+    const char *name = rows ? "torch.ops.aten.unbind.int" : "torch.ops.aten.sym_size.int";
+    return cfx_graph_call_function(g, name, cfx_tuple(x, 0), CFX_NONE);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fuzz_bytes b = {data, data + size};
+    fuzz_begin();
+    cfx_op *op = fuzz_op(fuzz_below(&b, 1 << 16));
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
+    int64_t shape[] = {2, 2};
+    cfx_node_set_meta(x, "val", cfx_tensor_value(cfx_tensor_fake(CFX_F32, 2, shape, NULL)));
+    int odd = s->nargs ? (int)fuzz_below(&b, (uint32_t)s->nargs) : 0;
+    cfx_value v = fuzz_below(&b, 3) ? odd_value(&b, x) : cfx_node_value(odd_node(&b, g, x));
+    cfx_value args = cfx_tuple_value(0, NULL);
+    for (int i = 0; i < s->nargs; i++)
+        cfx_list_append(cfx_as_list(args), i == odd ? v : fitting(&s->args[i], cfx_node_value(x)));
+    const char *name = cfx__text_format("torch.ops.%s", cfx_op_name(op));
+    cfx_node *call = cfx_graph_call_function(g, name, args, CFX_NONE);
+    cfx_graph_output(g, cfx_tuple(call));
+    cfx_module *m = cfx_graph_module(NULL, g, "Kinds");
+    cfx_program *p = fuzz_fine() && m ? cfx_program_new(m) : NULL;
+    if (p) {
+        cfx_program_add_input(p, (cfx_input_spec){.kind = CFX_IN_USER, .name = x->name});
+        cfx_program_add_output(p, (cfx_output_spec){.kind = CFX_OUT_USER, .name = call->name});
+        fuzz_use(p);
+    }
+    return fuzz_end();
+}
