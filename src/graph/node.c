@@ -304,6 +304,8 @@ int cfx_node_replace_if(cfx_node *n, cfx_node *with, cfx_node_filter *keep, void
         cfx_node *user = cfx_as_node(cfx_as_list(users)->items[i]);
         if (user == with || (keep && !keep(user, data)))
             continue;
+        if (!cfx__limit_time())
+            break;
         tell_replaced(n, with, user);
         replace_in(user, n, with, alike);
         changed++;
