@@ -420,3 +420,32 @@ TEST(sizes_are_values_that_any_argument_takes) {
     cfx_tensor *y = cfx_forward(gm, cfx_full(cfx_list(2, 2, 2), 1.0));
     CHECK_STR(cfx_str(y), "tensor([[1., 1., 1., 1.],\n        [1., 1., 1., 1.]])");
 }
+
+TEST(what_python_asks_of_values_is_asked_of_plain_ones) {
+    cfx_dict *d = cfx_dict_new();
+    cfx_dict_set(d, "a", cfx_int(1));
+    cfx_dict_set(d, "b", cfx_int(2));
+    CHECK_INT(cfx_len(cfx_list(1, 2, 3)), 3);
+    CHECK_INT(cfx_len(cfx_dict_value(d)), 2);
+    CHECK_INT(cfx_len(cfx_string_value("four")), 4);
+    CHECK_INT(cfx_len(cfx_zeros(cfx_list(5, 2))), 5);
+    CHECK_OK();
+    CHECK_INT(cfx_len(cfx_tensor_from_value(cfx_int(1))), -1);
+    CHECK_ERROR("len() of a 0-d tensor");
+    CHECK_INT(cfx_len(3), -1);
+    CHECK_ERROR("object of type 'int' has no len()");
+    CHECK_STR(cfx_str(cfx_items(cfx_dict_value(d))), "['a', 'b']");
+    CHECK_STR(cfx_str(cfx_items(cfx_tuple(1, 2))), "[1, 2]");
+    CHECK_STR(cfx_str(cfx_items(cfx_tensor(cfx_list(1.0, 2.0)))), "[tensor(1.), tensor(2.)]");
+    CHECK_OK();
+    cfx_items(cfx_tensor_from_value(cfx_int(1)));
+    CHECK_ERROR("iteration over a 0-d tensor");
+    cfx_items(3);
+    CHECK_ERROR("'int' object is not iterable");
+    CHECK(cfx_is_true(cfx_string_value("x")) && !cfx_is_true(cfx_string_value("")));
+    CHECK(!cfx_is_true(cfx_ones(cfx_list(2))));
+    CHECK_ERROR("Boolean value of Tensor with more than one value is ambiguous");
+    CHECK(!cfx_is_true(cfx_ones(cfx_list(0))));
+    CHECK_ERROR("Boolean value of Tensor with no values is ambiguous");
+    CHECK(!cfx_is_tracing());
+}

@@ -1,0 +1,89 @@
+/* The interpreter beyond plain calls: arguments that take the rest, what is not there, profiles. */
+#include "test.h"
+
+#include "run.h"
+
+static cfx_module *parsed(const char *text) { return cfx_module_parse(text, "test"); }
+
+static cfx_value run(cfx_module *gm, cfx_args a) {
+    cfx_interp it = {.module = gm};
+    return cfx_run_from(CFX_HERE, &it, a);
+}
+
+TEST(placeholders_with_stars_take_the_rest) {
+    cfx_module *gm = parsed(
+        "graph():\n"
+        "    %x : [num_users=1] = placeholder[target=x]\n"
+        "    %y : [num_users=1] = placeholder[target=y](default=10)\n"
+        "    %args : [num_users=1] = placeholder[target=*args]\n"
+        "    %kwargs : [num_users=1] = placeholder[target=**kwargs]\n"
+        "    %first : [num_users=1] = call_function[target=operator.getitem](args = (%args, 0), "
+        "kwargs = {})\n"
+        "    %scale : [num_users=1] = call_function[target=operator.getitem](args = (%kwargs, "
+        "scale), kwargs = {})\n"
+        "    %mul : [num_users=1] = call_function[target=operator.mul](args = (%first, %scale), "
+        "kwargs = {})\n"
+        "    %add : [num_users=1] = call_function[target=operator.add](args = (%mul, %x), "
+        "kwargs = {})\n"
+        "    %sub : [num_users=1] = call_function[target=operator.sub](args = (%add, %y), "
+        "kwargs = {})\n"
+        "    return sub\n");
+    CHECK_OK();
+    CHECK_STR(cfx_str(run(gm, CFX_ARGS(1, 2, 3, CFX_KW(scale, 4)))), "11");
+    CHECK_OK();
+}
+
+TEST(what_a_graph_names_and_its_module_lacks_is_said) {
+    cfx_module *gm = parsed("graph():\n    %w : [num_users=1] = get_attr[target=w]\n    return w\n");
+    run(gm, (cfx_args){0, NULL, NULL});
+    CHECK_ERROR("Node referenced nonexistent target w");
+    gm = parsed("graph():\n"
+                "    %x : [num_users=1] = placeholder[target=x]\n"
+                "    %m : [num_users=1] = call_module[target=m](args = (%x,), kwargs = {})\n"
+                "    return m\n");
+    run(gm, CFX_ARGS(1));
+    CHECK_ERROR("Node referenced nonexistent target m");
+    CHECK(!cfx_recompile(NULL));
+    CHECK_ERROR("only a GraphModule can be recompiled");
+    CHECK(!cfx_graph_module_add(gm, NULL, NULL));
+    CHECK_ERROR("a module and a path are needed");
+    cfx_tap(cfx_nn_relu(), "x", 1);
+    CHECK_ERROR("only a GraphModule can be tapped");
+    cfx_profile(cfx_nn_relu(), 1, stdout, 1);
+    CHECK_ERROR("only a GraphModule can be profiled node by node");
+}
+
+TEST(slices_of_nodes_are_filled_in) {
+    cfx_module *gm = parsed("def forward(self, x, n):\n"
+                            "    rows = x[slice(None, n, None)]\n"
+                            "    return rows\n");
+    CHECK_STR(cfx_str(run(gm, CFX_ARGS(cfx_tensor(cfx_list(1.0, 2.0, 3.0)), 2))),
+              "tensor([1., 2.])");
+    CHECK_OK();
+}
+
+TEST(a_profile_is_a_line_for_each_node) {
+    cfx_module *gm = parsed("def forward(self, x):\n"
+                            "    relu = torch.relu(x)\n"
+                            "    return relu\n");
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    cfx_profile(gm, 3, out, cfx_ones(cfx_list(4)));
+    fclose(out);
+    CHECK_OK();
+    CHECK(strstr(text, "relu") != NULL);
+    free(text);
+}
+
+TEST(shapes_are_noted_with_their_format) {
+    cfx_module *gm = parsed("def forward(self, x):\n"
+                            "    relu = torch.relu(x)\n"
+                            "    return {'y': relu, 'n': 1}\n");
+    cfx_tensor *x = cfx_contiguous(cfx_ones(cfx_list(2, 3, 4, 4)),
+                                   CFX_KW(memory_format, cfx_memory_format_value(CFX_CHANNELS_LAST)));
+    cfx_shape_prop(gm, x);
+    CHECK_OK();
+    cfx_value meta = cfx_node_get_meta(cfx_graph_find(gm->graph, "relu"), "tensor_meta");
+    CHECK(strstr(cfx_tensor_meta_str(meta), "memory_format=torch.channels_last") != NULL);
+}
