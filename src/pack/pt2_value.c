@@ -288,8 +288,9 @@ static bool read_int(cfx__pt2_reader *r, const cfx__json *j, cfx_value *out) {
 
 static bool read_bool(cfx__pt2_reader *r, const cfx__json *j, cfx_value *out) {
     (void)r;
-    *out = cfx_bool(j->b);
-    return j->kind == CFX__JSON_BOOL;
+    bool is = j->kind == CFX__JSON_BOOL;
+    *out = cfx_bool(is && j->b);
+    return is;
 }
 
 static bool read_number(cfx__pt2_reader *r, const cfx__json *j, cfx_value *out) {

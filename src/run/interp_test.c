@@ -34,7 +34,9 @@ TEST(placeholders_with_stars_take_the_rest) {
 }
 
 TEST(what_a_graph_names_and_its_module_lacks_is_said) {
-    cfx_module *gm = parsed("graph():\n    %w : [num_users=1] = get_attr[target=w]\n    return w\n");
+    cfx_module *gm = parsed("graph():\n"
+                            "    %w : [num_users=1] = get_attr[target=w]\n"
+                            "    return w\n");
     run(gm, (cfx_args){0, NULL, NULL});
     CHECK_ERROR("Node referenced nonexistent target w");
     gm = parsed("graph():\n"
@@ -80,8 +82,8 @@ TEST(shapes_are_noted_with_their_format) {
     cfx_module *gm = parsed("def forward(self, x):\n"
                             "    relu = torch.relu(x)\n"
                             "    return {'y': relu, 'n': 1}\n");
-    cfx_tensor *x = cfx_contiguous(cfx_ones(cfx_list(2, 3, 4, 4)),
-                                   CFX_KW(memory_format, cfx_memory_format_value(CFX_CHANNELS_LAST)));
+    cfx_value last = cfx_memory_format_value(CFX_CHANNELS_LAST);
+    cfx_tensor *x = cfx_contiguous(cfx_ones(cfx_list(2, 3, 4, 4)), CFX_KW(memory_format, last));
     cfx_shape_prop(gm, x);
     CHECK_OK();
     cfx_value meta = cfx_node_get_meta(cfx_graph_find(gm->graph, "relu"), "tensor_meta");
