@@ -50,10 +50,24 @@ static cfx_tensor *part_of(cfx_back *b, cfx_tensor *size, cfx_tensor *mine, int 
     return cfx_exp(cfx_add(cfx_flip(cfx_logcumsumexp(back, dim), dims), X(0)));
 }
 
+/* The same in small operators, which have gradients in turn: the share that element i has in sum j
+ * is exp(x_i - y_j), from i on. */
+static cfx_tensor *shares_of(cfx_back *b, int dim) {
+    cfx_tensor *x = cfx_transpose(X(0), dim, -1), *y = cfx_transpose(Y(0), dim, -1);
+    int64_t n = X(0)->shape[dim];
+    cfx_tensor *later = cfx_tril(cfx_ones(cfx_list(n, n), CFX_KW(dtype, cfx_b8)), -1);
+    cfx_tensor *logs = cfx_sub(cfx_unsqueeze(x, -1), cfx_unsqueeze(y, -2));
+    cfx_tensor *shares = cfx_exp(cfx_masked_fill(logs, later, -INFINITY));
+    cfx_tensor *g = cfx_unsqueeze(cfx_transpose(G, dim, -1), -1);
+    return cfx_transpose(cfx_squeeze(cfx_matmul(shares, g), -1), dim, -1);
+}
+
 static cfx_tensor *back_logcumsumexp(cfx_back *b) {
     if (!X(0)->ndim || !X(0)->numel)
         return G;
     int dim = back_dim(b, 1, X(0)->ndim);
+    if (back_recorded())
+        return shares_of(b, dim);
     cfx_tensor *size = cfx_abs(G);
     return cfx_sub(part_of(b, size, cfx_gt(G, 0), dim), part_of(b, size, cfx_lt(G, 0), dim));
 }
