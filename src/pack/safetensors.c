@@ -16,6 +16,7 @@ static const char *const names[CFX_DTYPE_COUNT] = {
     [CFX_C64] = "C64", [CFX_BOOL] = "BOOL", [CFX_BF16] = "BF16",
     [CFX_U16] = "U16", [CFX_U32] = "U32", [CFX_U64] = "U64",
     [CFX_F8E4M3FN] = "F8_E4M3", [CFX_F8E5M2] = "F8_E5M2", [CFX_F8E8M0FNU] = "F8_E8M0",
+    [CFX_F8E4M3FNUZ] = "F8_E4M3FNUZ", [CFX_F8E5M2FNUZ] = "F8_E5M2FNUZ",
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -28,7 +28,7 @@ TEST(safetensors_read_what_was_written) {
     cfx_dict *d = cfx_dict_new(), *meta = cfx_dict_new();
     int n = 0;
     for (int k = 0; k < CFX_DTYPE_COUNT; k++) {
-        if (k == CFX_C128 || k == CFX_C32 || k == CFX_F8E4M3FNUZ || k == CFX_F8E5M2FNUZ)
+        if (k == CFX_C128 || k == CFX_C32)
             continue;
         cfx_tensor *t = cfx_tensor_new((cfx_dtype)k, 2, (int64_t[]){3, 1}, NULL);
         for (int i = 0; i < 3; i++)

@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* A file of this test's own: tests run side by side. */
@@ -61,4 +62,19 @@ TEST(every_dtype_goes_through_a_torch_file) {
     CHECK(cfx_torch_save(path(), cfx_dict_value(d)));
     CHECK_STR(cfx_repr(cfx_torch_load(path())), cfx_repr(d));
     remove(path());
+}
+
+/* tests/data/dtypes.pt: PyTorch saved [[1, 2, 3], [4, 5, 6]] in each dtype for storage. */
+TEST(dtypes_for_storage_are_read_from_a_file_of_pytorch) {
+    cfx_value all = cfx_torch_load(CFX_TEST_DATA "/dtypes.pt");
+    cfx_dict *d = cfx_as_dict(all);
+    CHECK_INT(d->len, 9);
+    for (int64_t i = 0; i < d->len; i++) {
+        const char *name = cfx_text(d->entries[i].key);
+        cfx_tensor *t = cfx_as_tensor(d->entries[i].value);
+        CHECK_STR(cfx_dtype_name(cfx_tensor_dtype(t)), name);
+        CHECK_STR(cfx_str(cfx_to(t, cfx_i64)),
+                  !strcmp(name, "float8_e8m0fnu") ? "tensor([[1, 2, 4],\n        [4, 4, 8]])"
+                                                  : "tensor([[1, 2, 3],\n        [4, 5, 6]])");
+    }
 }
