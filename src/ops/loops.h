@@ -138,16 +138,18 @@ typedef double _Complex c128_t;
 
 /* The same with complex numbers; what sums and products are. */
 #define FIELD1(id, cost, expr, iexpr, cexpr)                                                       \
-    FIELD_SAY(1, id, cost, #expr, expr, #iexpr, iexpr, #cexpr, cexpr)
+    FIELD_SAY(1, id, #id "_cpu", cost, #expr, expr, #iexpr, iexpr, #cexpr, cexpr)
 #define FIELD2(id, cost, expr, iexpr, cexpr)                                                       \
-    FIELD_SAY(2, id, cost, #expr, expr, #iexpr, iexpr, #cexpr, cexpr)
+    FIELD_SAY(2, id, #id "_cpu", cost, #expr, expr, #iexpr, iexpr, #cexpr, cexpr)
+#define FIELD2_AS(id, name, cost, expr, iexpr, cexpr)                                              \
+    FIELD_SAY(2, id, name, cost, #expr, expr, #iexpr, iexpr, #cexpr, cexpr)
 #define FIELD3(id, cost, expr, iexpr, cexpr)                                                       \
-    FIELD_SAY(3, id, cost, #expr, expr, #iexpr, iexpr, #cexpr, cexpr)
-#define FIELD_SAY(k, id, cost, text, expr, itext, iexpr, ctext, cexpr)                             \
+    FIELD_SAY(3, id, #id "_cpu", cost, #expr, expr, #iexpr, iexpr, #cexpr, cexpr)
+#define FIELD_SAY(k, id, name, cost, text, expr, itext, iexpr, ctext, cexpr)                       \
     FLOATS_SAY(k, id, text, expr)                                                                  \
     INTS_SAY(k, id, itext, iexpr)                                                                  \
     COMPLEXES_SAY(k, id, ctext, cexpr)                                                             \
-    ROW(id, RULE_SAME, cost, k, #id "_cpu", HAS_FLOATS(id), HAS_INTS(id), HAS_COMPLEXES(id),       \
+    ROW(id, RULE_SAME, cost, k, name, HAS_FLOATS(id), HAS_INTS(id), HAS_COMPLEXES(id),             \
         .wide = true)
 
 /* Rows that give bool. */

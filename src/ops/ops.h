@@ -84,6 +84,17 @@ static inline const char *op_title(const cfx_op_call *c) {
     return cfx__op_info_of(c->op)->schema->name;
 }
 
+/* Whether the kernel takes the dtype of t as it is or lifted; else it is an error, by the name that
+ * the kernel has in PyTorch: `"take_cpu" not implemented for 'UInt16'`. */
+static inline bool op_takes(const cfx_op_call *c, const cfx_tensor *t, const char *kernel) {
+    cfx_dtype d = t->dtype;
+    if (cfx__dtype_is_computed(d) || c->op->dtypes >> d & 1)
+        return true;
+    cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, c->at, "\"%s\" not implemented for '%s'", kernel,
+             cfx__dtype_title(d));
+    return false;
+}
+
 /* Records a RuntimeError at the caller's line. op_fail_as takes the kind. */
 #define op_fail(c, ...) cfx_fail(CFX_RUNTIME_ERROR, (c)->at, __VA_ARGS__)
 #define op_fail_as(kind, c, ...) cfx_fail(CFX_##kind##_ERROR, (c)->at, __VA_ARGS__)

@@ -73,7 +73,7 @@ static int64_t range_length(cfx_op_call *c, const range_args *r, cfx_dtype d, bo
 static void make_range(cfx_op_call *c, cfx_dtype other, bool closed) {
     range_args r = range_of(c);
     cfx_dtype d = arg_dtype(c, r.options, other);
-    if (d == CFX_BOOL || cfx__dtype_is_complex(d)) {
+    if (d == CFX_BOOL || cfx__dtype_is_complex(d) || !cfx__dtype_is_computed(d)) {
         op_fail_as(NOT_IMPLEMENTED, c, "\"%s_cpu\" not implemented for '%s'",
                    closed ? "range" : "arange", cfx__dtype_title(d));
         return;
@@ -133,7 +133,7 @@ CFX_OP(arange_start_step) = {
 CFX_OP(range) = {
     "aten::range(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, "
     "Device? device=None, bool? pin_memory=None) -> Tensor",
-    "torch.range", RANGE};
+    "torch.range", RANGE, .out = "out_"};
 CFX_OP(range_step) = {
     "aten::range.step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? "
     "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",

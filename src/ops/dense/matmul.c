@@ -8,12 +8,9 @@ CFX_FAMILY(LINEAR);
 
 /* Records that there is no product of this dtype; PyTorch has none of bools. */
 static bool has_product(cfx_op_call *c, const cfx_tensor *t, const char *kernel) {
-    const cfx_dtype d = t->dtype;
-    const bool fits = cfx__dtype_is_computed(d) ? d != CFX_BOOL : c->op->dtypes >> d & 1;
-    if (!fits)
-        op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for '%s'", kernel,
-                   cfx__dtype_title(d));
-    return fits;
+    if (t->dtype == CFX_BOOL)
+        op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for 'Bool'", kernel);
+    return t->dtype != CFX_BOOL && op_takes(c, t, kernel);
 }
 
 static bool inner_sizes_agree(cfx_op_call *c, const cfx_tensor *a, const cfx_tensor *b) {

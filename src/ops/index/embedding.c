@@ -145,7 +145,7 @@ CFX_OP(embedding_dense_backward) = {
     .shape = shape_embedding_backward,
     .kernel = kernel_embedding_backward,
     .dtypes = CFX_IN_NUMBER,
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(embedding_dense_backward, READ(1))};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(embedding_dense_backward, READ(1)), .out = "out out"};
 
 static void decompose_embedding_backward(cfx_op_call *c) {
     if (arg_bool(c, 5))

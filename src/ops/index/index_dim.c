@@ -255,7 +255,7 @@ static void shape_index_copy(cfx_op_call *c) {
                      *source = arg_tensor(c, 3);
     int dim = arg_dim(c, 1, self->ndim);
     c->out[0] = &cfx__tensor_bad;
-    if (dim < 0)
+    if (dim < 0 || !op_takes(c, self, "index_copy_cpu"))
         return;
     if (index->ndim > 1)
         op_fail_as(INDEX, c, "index_copy_(): Index should have dimension 1 or 0 (got %d)",
@@ -321,7 +321,7 @@ static void shape_index_fill(cfx_op_call *c) {
     int dim = arg_dim(c, 1, self->ndim);
     bool complex_ = value ? cfx__dtype_is_complex(value->dtype) : c->args[3].tag == CFX_TAG_COMPLEX;
     c->out[0] = &cfx__tensor_bad;
-    if (dim < 0)
+    if (dim < 0 || !op_takes(c, self, "index_fill_cpu"))
         return;
     if (value && value->ndim)
         op_fail(c,
@@ -383,7 +383,7 @@ static bool is_long(cfx_op_call *c, const char *func, const cfx_tensor *index) {
 static void shape_take(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 1);
     c->out[0] = &cfx__tensor_bad;
-    if (!is_long(c, "take", index))
+    if (!is_long(c, "take", index) || !op_takes(c, self, "take_cpu"))
         return;
     if (!self->numel && index->numel)
         op_fail_as(INDEX, c, "take(): tried to take from an empty tensor");
@@ -422,7 +422,7 @@ static void shape_put(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 1),
                      *source = arg_tensor(c, 2);
     c->out[0] = &cfx__tensor_bad;
-    if (!is_long(c, "put_", index))
+    if (!is_long(c, "put_", index) || !op_takes(c, self, "take_put_cpu"))
         return;
     if (self->dtype != source->dtype)
         op_fail(

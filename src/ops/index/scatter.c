@@ -179,7 +179,8 @@ static void shape_gather(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2);
     int dim = arg_dim(c, 1, self->ndim);
     c->out[0] = &cfx__tensor_bad;
-    if (dim < 0 || !is_index(c, "gather", index))
+    if (dim < 0 || !is_index(c, "gather", index) ||
+        !op_takes(c, self, "scatter_gather_tensor_cpu"))
         return;
     if (index->numel && dims_of(self) != dims_of(index)) {
         op_fail(c, "Index tensor must have the same number of dimensions as input tensor");
@@ -214,7 +215,8 @@ static void shape_scatter(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *index = arg_tensor(c, 2), *src = arg_tensor(c, 3);
     int dim = arg_dim(c, 1, self->ndim);
     c->out[0] = &cfx__tensor_bad;
-    if (dim < 0 || !is_index(c, "scatter", index))
+    if (dim < 0 || !is_index(c, "scatter", index) ||
+        !op_takes(c, self, src ? "scatter_gather_tensor_cpu" : "scatter_gather_scalar_cpu"))
         return;
     if (src && src->dtype != self->dtype)
         op_fail(c, "scatter(): Expected self.dtype to be equal to src.dtype");

@@ -164,17 +164,18 @@ static void grad_pick(cfx_back *b) {
 CFX_OP(kthvalue) = {"aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> "
                     "(Tensor values, Tensor indices)",
                     "torch.kthvalue Tensor.kthvalue", PICK(PICK_KTH, 2, 3, "kthvalue", false),
-                    GRAD(pick, RESULT(1))};
+                    GRAD(pick, RESULT(1)), .out = "values"};
 CFX_OP(mode) = {"aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor "
                 "indices)",
                 "torch.mode Tensor.mode", PICK(PICK_MODE, 1, 2, "mode", true),
-                GRAD(pick, RESULT(1))};
+                GRAD(pick, RESULT(1)), .out = "values"};
 CFX_OP(median_dim) = {
     "aten::median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-    PICK(PICK_MEDIAN, 1, 2, "median", false), GRAD(pick, RESULT(1))};
+    PICK(PICK_MEDIAN, 1, 2, "median", false), GRAD(pick, RESULT(1)), .out = "dim_values"};
 CFX_OP(nanmedian_dim) = {"aten::nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor "
                          "values, Tensor indices)",
-                         PICK(PICK_NANMEDIAN, 1, 2, "nanmedian", false), GRAD(pick, RESULT(1))};
+                         PICK(PICK_NANMEDIAN, 1, 2, "nanmedian", false), GRAD(pick, RESULT(1)),
+                         .out = "dim_values"};
 
 static void shape_median(cfx_op_call *c) {
     if (pick_dtype(c, c->op->row))

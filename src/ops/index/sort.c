@@ -99,10 +99,10 @@ static void grad_topk(cfx_back *b) { back_sorted(b, 2); }
 
 CFX_OP(sort) = {
     "aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
-    "torch.sort Tensor.sort", SORT(1, 2), GRAD(sort, RESULT(1))};
+    "torch.sort Tensor.sort", SORT(1, 2), GRAD(sort, RESULT(1)), .out = "values"};
 CFX_OP(sort_stable) = {"aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool "
                        "descending=False) -> (Tensor values, Tensor indices)",
-                       SORT(2, 3), GRAD(sort, RESULT(1))};
+                       SORT(2, 3), GRAD(sort, RESULT(1)), .out = "values_stable"};
 
 static void shape_argsort(cfx_op_call *c) {
     const sort_row *r = c->op->row;
@@ -222,4 +222,4 @@ static void kernel_topk(cfx_op_call *c) {
 CFX_OP(topk) = {"aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool "
                 "sorted=True) -> (Tensor values, Tensor indices)",
                 "torch.topk Tensor.topk", .shape = shape_topk, .kernel = kernel_topk,
-                GRAD(topk, RESULT(1))};
+                GRAD(topk, RESULT(1)), .out = "values"};

@@ -5,8 +5,8 @@ CFX_FAMILY(MATH);
 
 /* ---- sums and products ----------------------------------------------------------------------- */
 
-FIELD2(add, 1, x + p0 * y, WRAP(x, +, WRAP(p0, *, y)), x + CMUL(p0, y))
-FIELD2(sub, 1, x - p0 * y, WRAP(x, -, WRAP(p0, *, y)), x - CMUL(p0, y))
+FIELD2_AS(add, "add_stub", 1, x + p0 * y, WRAP(x, +, WRAP(p0, *, y)), x + CMUL(p0, y))
+FIELD2_AS(sub, "add_stub", 1, x - p0 * y, WRAP(x, -, WRAP(p0, *, y)), x - CMUL(p0, y))
 FIELD2(mul, 1, x *y, WRAP(x, *, y), CMUL(x, y))
 FLOATS(3, addcmul, x + p0 * y * z)
 INTS(3, addcmul, WRAP(x, +, WRAP(WRAP(p0, *, y), *, z)))
@@ -236,7 +236,7 @@ CFX_OP(div_Scalar) = {"aten::div.Scalar(Tensor self, Scalar other) -> Tensor", N
                       POINTWISE(div), GRAD(div, 0)};
 CFX_OP(div_Tensor_mode) = {"aten::div.Tensor_mode(Tensor self, Tensor other, *, str? "
                            "rounding_mode) -> Tensor", NULL, DIVIDES_BY_MODE | CFX_NUMBERS,
-                           GRAD(div_mode, READ(0) | READ(1))};
+                           GRAD(div_mode, READ(0) | READ(1)), .out = "out_mode"};
 CFX_OP(div_Scalar_mode) = {"aten::div.Scalar_mode(Tensor self, Scalar other, *, str? "
                            "rounding_mode) -> Tensor", NULL, DIVIDES_BY_MODE, GRAD(div_mode, 0)};
 CFX_OP(divide_Tensor) = {"aten::divide.Tensor(Tensor self, Tensor other) -> Tensor",
@@ -246,7 +246,7 @@ CFX_OP(divide_Scalar) = {"aten::divide.Scalar(Tensor self, Scalar other) -> Tens
                          ALIAS(div_Scalar)};
 CFX_OP(divide_Tensor_mode) = {"aten::divide.Tensor_mode(Tensor self, Tensor other, *, str? "
                               "rounding_mode) -> Tensor", NULL,
-                              ALIAS(div_Tensor_mode) | CFX_NUMBERS};
+                              ALIAS(div_Tensor_mode) | CFX_NUMBERS, .out = "out_mode"};
 CFX_OP(divide_Scalar_mode) = {"aten::divide.Scalar_mode(Tensor self, Scalar other, *, str? "
                               "rounding_mode) -> Tensor", NULL, ALIAS(div_Scalar_mode)};
 CFX_OP(true_divide_Tensor) = {"aten::true_divide.Tensor(Tensor self, Tensor other) -> Tensor",

@@ -293,6 +293,8 @@ static void shape_where(cfx_op_call *c) {
         if (arg_tensor(c, i))
             t[n++] = arg_tensor(c, i);
     out_broadcast(c, 0, where_dtype(c), n, t);
+    if (!op_failed())
+        op_takes(c, c->out[0], "where_cpu");
 }
 
 static void note_where(cfx_op_call *c, cfx__iter_loop *loop, cfx_dtype d) {
@@ -327,7 +329,8 @@ static void kernel_where(cfx_op_call *c) {
 
 #define CHOOSES                                                                                    \
     .shape = shape_where, .kernel = kernel_where,                                                  \
-    .dtypes = CFX_IN_AS_IS | CFX_IN_FLOAT8 | CFX_IN(F8E8M0FNU) | CFX_IN(C32), .effects = CFX_LOOPS
+    .dtypes = CFX_IN_AS_IS | CFX_IN_SELF | CFX_IN_FLOAT8 | CFX_IN(F8E8M0FNU) | CFX_IN(C32),        \
+    .effects = CFX_LOOPS
 
 CFX_FAMILY(INDEX);
 CFX_OP(where_self) = {"aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",

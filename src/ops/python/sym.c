@@ -155,8 +155,13 @@ static bool one_number(cfx_op_call *c, const cfx_tensor *t) {
 }
 
 static void kernel_item(cfx_op_call *c) {
-    if (one_number(c, arg_tensor(c, 0)))
-        c->result = cfx__tensor_get(arg_tensor(c, 0), 0);
+    const cfx_tensor *t = arg_tensor(c, 0);
+    if (!one_number(c, t))
+        return;
+    c->result = cfx__tensor_get(t, 0);
+    if (t->dtype == CFX_U64 && cfx_integer(c->result) < 0)
+        op_fail_as(VALUE, c, "the number %llu of a uint64 tensor is too large for an integer",
+                   (unsigned long long)cfx_integer(c->result));
 }
 
 static void decompose_item(cfx_op_call *c) {
