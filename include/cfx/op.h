@@ -115,7 +115,9 @@ struct cfx_op {
     cfx_flops_fn *flops;  /* floating-point operations of a call, from shapes; NULL: its parts' */
     const void *row;      /* what a family's shared columns read */
     const char *inplace;  /* the overload of its in-place form, where that is called otherwise */
-    const char *out;      /* the same of its out= form, where it is not the overload's with _out */
+    const char *out;      /* the same of its out= form, and the names of what that writes: "dim_max
+                             max max_values"; where they are not the overload's with _out, and those
+                             of the results */
     cfx_autocast autocast; /* which precision autocast gives it */
     uint32_t dtypes;      /* CFX_IN(...) that the kernel computes in */
     uint32_t effects;     /* cfx_effect */

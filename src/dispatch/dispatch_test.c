@@ -233,12 +233,23 @@ TEST(derived_forms_are_called_as_pytorch_calls_them) {
         "aten.pow_.Scalar",          "aten.pow_.Tensor",   "aten.transpose_.default",
         "aten.floor_divide_.Tensor", "aten.add.out",       "aten.sum.IntList_out",
         "aten.mean.dtype_out",       "aten.max.unary_out", "aten.relu.out",
-        "aten.add.Scalar_out"};
+        "aten.add.Scalar_out",       "aten.sort.values",   "aten.gelu_backward.grad_input",
+        "aten.svd.U",                "aten.ldexp_.default", "aten.hardswish_backward.out"};
     for (int i = 0; i < COUNT(names); i++) {
         cfx_op *op = cfx_op_find(names[i]);
         CHECK_STR(op ? cfx_op_name(op) : "none", names[i]);
     }
     CHECK(!cfx_op_find("pow_.Tensor_Scalar") && !cfx_op_find("sum.dim_IntList_out"));
+    CHECK(!cfx_op_find("max.dim_out") && !cfx_op_find("gelu_backward.out"));
+    CHECK_STR(cfx_op_find("max.dim_max")->schema,
+              "aten::max.dim_max(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) max, "
+              "Tensor(b!) max_values) -> (Tensor(a!) values, Tensor(b!) indices)");
+    CHECK_STR(cfx_op_find("dropout_")->schema,
+              "aten::dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)");
+    cfx_tensor *most = floats(0, NULL), *places = cfx_to(floats(0, NULL), cfx_i64);
+    cfx_op_do(cfx_op_find("max.dim_max"), floats(2, (float[]){2, 3}), 0, CFX_KW(max, most),
+              CFX_KW(max_values, places));
+    CHECK_STR(cfx_str(cfx_tuple(most, places)), "(tensor(3.), tensor(1))");
     CHECK_STR(cfx_op_find("pow_.Scalar")->schema,
               "aten::pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)");
     cfx_tensor *x = floats(2, (float[]){2, 3});

@@ -122,39 +122,64 @@ static const char *inplace_overload(const cfx_op *op, const cfx__schema *s) {
     return op->inplace ? op->inplace : s->overload;
 }
 
-/* "out", "Scalar_out"; written to text where it is not the row's. */
-static const char *out_overload(const cfx_op *op, const cfx__schema *s, char *text, size_t size) {
-    snprintf(text, size, "%s%sout", s->overload, *s->overload ? "_" : "");
-    return op->out ? op->out : text;
+/* The gradient of one input: its out= form is named after what it writes. */
+static bool gives_grad_input(const cfx__schema *s) {
+    static const char end[] = "_backward";
+    size_t n = strlen(s->name), k = sizeof end - 1;
+    return s->nrets == 1 && n > k && !strcmp(s->name + n - k, end);
 }
 
-/* "aten::relu(Tensor self) -> Tensor" becomes "aten::relu_(Tensor(a!) self) -> Tensor(a!)". */
+/* "out", "Scalar_out", "grad_input", or what the row says first; written to text. */
+static const char *out_overload(const cfx_op *op, const cfx__schema *s, char *text, size_t size) {
+    if (op->out)
+        snprintf(text, size, "%.*s", (int)strcspn(op->out, " "), op->out);
+    else if (gives_grad_input(s))
+        snprintf(text, size, "grad_input");
+    else
+        snprintf(text, size, "%s%sout", s->overload, *s->overload ? "_" : "");
+    return text;
+}
+
+/* The name of what result i is written to: the row's, behind the overload; or the result's own. */
+static void put_out_name(cfx__text *t, const cfx_op *op, const cfx__schema *s, int i) {
+    const char *word = op->out;
+    for (int k = 0; word && k <= i; k++)
+        word = strchr(word, ' ') ? strchr(word, ' ') + 1 : NULL;
+    if (word)
+        cfx__text_add(t, word, strcspn(word, " "));
+    else if (s->rets[i].name)
+        cfx__text_puts(t, s->rets[i].name);
+    else if (s->nrets == 1)
+        cfx__text_puts(t, gives_grad_input(s) ? "grad_input" : "out");
+    else
+        cfx__text_printf(t, "out%d", i);
+}
+
+/* "aten::relu(Tensor self) -> Tensor" becomes "aten::relu_(Tensor(a!) self) -> Tensor(a!)". What
+ * ATen writes to is called self, also where it is the `input` of dropout. */
 static char *inplace_schema(const cfx__schema *s, const char *overload) {
     const char *first = strchr(s->text, '(') + 1, *arrow = strstr(s->text, ") -> ");
-    first += strncmp(first, "Tensor(a)", 9) ? 6 : 9;
+    first += strncmp(first, "Tensor(a)", 9) ? 7 : 10;
+    const char *rest = first + strlen(s->args[0].name);
     cfx__text t = {0};
-    cfx__text_printf(&t, "%s::%s_%s%s(Tensor(a!)%.*s) -> Tensor(a!)", s->ns, s->name,
-                     *overload ? "." : "", overload, (int)(arrow - first), first);
+    cfx__text_printf(&t, "%s::%s_%s%s(Tensor(a!) %s%.*s) -> Tensor(a!)", s->ns, s->name,
+                     *overload ? "." : "", overload,
+                     strcmp(s->ns, "aten") ? s->args[0].name : "self", (int)(arrow - rest), rest);
     return t.data;
 }
 
 /* "... -> Tensor" becomes "...*, Tensor(a!) out) -> Tensor(a!)" under the overload `overload`. */
-static char *out_schema(const cfx__schema *s, const char *overload) {
+static char *out_schema(const cfx_op *op, const cfx__schema *s, const char *overload) {
     const char *open = strchr(s->text, '('), *arrow = strstr(s->text, ") -> ");
     cfx__text t = {0}, names = {0};
     bool keywords = s->npositional < s->nargs;
     cfx__text_printf(&t, "%s::%s.%s%.*s%s", s->ns, s->name, overload, (int)(arrow - open), open,
                      s->nargs == 0 ? "*" : keywords ? "" : ", *");
     for (int i = 0; i < s->nrets; i++) {
-        const char *name = s->rets[i].name;
         cfx__text_printf(&t, ", Tensor(%c!) ", 'a' + i);
-        if (name)
-            cfx__text_puts(&t, name);
-        else if (s->nrets == 1)
-            cfx__text_puts(&t, "out");
-        else
-            cfx__text_printf(&t, "out%d", i);
-        cfx__text_printf(&names, "%sTensor(%c!)", i ? ", " : "", 'a' + i);
+        put_out_name(&t, op, s, i);
+        cfx__text_printf(&names, "%sTensor(%c!)%s%s", i ? ", " : "", 'a' + i,
+                         s->rets[i].name ? " " : "", s->rets[i].name ? s->rets[i].name : "");
     }
     cfx__text_printf(&t, s->nrets == 1 ? ") -> %s" : ") -> (%s)", names.data);
     cfx__text_release(&names);
@@ -224,8 +249,8 @@ cfx_op *cfx__op_out(cfx_op *functional) {
     char text[256];
     return made ? made
                 : derived_once(&f->out, functional,
-                               out_schema(f->schema, out_overload(functional, f->schema, text,
-                                                                  sizeof text)),
+                               out_schema(functional, f->schema,
+                                          out_overload(functional, f->schema, text, sizeof text)),
                                CFX__OUT);
 }
 

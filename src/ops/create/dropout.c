@@ -123,7 +123,7 @@ CFX_OP(native_dropout) = {"aten::native_dropout(Tensor input, float p, bool? tra
                           .effects = CFX_RANDOM, GRAD(native_dropout, RESULT(1))};
 CFX_OP(native_dropout_backward) = {
     "aten::native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor", NULL,
-    POINTWISE(native_dropout_backward), GRAD(native_dropout_backward, READ(1))};
+    POINTWISE(native_dropout_backward), GRAD(native_dropout_backward, READ(1)), .out = "out out"};
 
 /* ---- leaky rectifiers of random slope -------------------------------------------------------- */
 
@@ -219,4 +219,4 @@ CFX_OP(rrelu_with_noise_functional) = {
 CFX_OP(rrelu_with_noise_backward) = {
     "aten::rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar "
     "lower, Scalar upper, bool training, bool self_is_result) -> Tensor", NULL,
-    .decompose = decompose_rrelu_with_noise_backward};
+    .decompose = decompose_rrelu_with_noise_backward, .out = "out out"};

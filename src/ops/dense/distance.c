@@ -220,7 +220,7 @@ static void kernel_cdist_backward(cfx_op_call *c) {
 CFX_OP(_cdist_backward) = {
     "aten::_cdist_backward(Tensor grad, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor",
     "torch._cdist_backward", .shape = shape_cdist_backward, .kernel = kernel_cdist_backward,
-    .dtypes = CFX_IN_FLOAT};
+    .dtypes = CFX_IN_FLOAT, .out = "out out"};
 
 static void grad_cdist(cfx_back *b) {
     cfx_tensor *g = b->gout[0], *d = b->out[0];
@@ -321,7 +321,7 @@ static void kernel_pdist_backward(cfx_op_call *c) {
 CFX_OP(_pdist_backward) = {
     "aten::_pdist_backward(Tensor grad, Tensor self, float p, Tensor pdist) -> Tensor",
     "torch._pdist_backward", .shape = shape_pdist_backward, .kernel = kernel_pdist_backward,
-    .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS};
+    .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS, .out = "out out"};
 
 static void grad_pdist(cfx_back *b) {
     back_give(b, 0, cfx_aten__pdist_backward(b->gout[0], b->args[0], b->args[1], b->out[0]));

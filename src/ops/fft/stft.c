@@ -221,7 +221,8 @@ CFX_OP(unfold_backward) = {
     "aten::unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step) -> "
     "Tensor",
     NULL, .shape = shape_unfold_backward, .kernel = kernel_unfold_backward,
-    .dtypes = CFX_IN_NUMBER | CFX_IN(C64) | CFX_IN(C128), GRAD(unfold_backward, 0)};
+    .dtypes = CFX_IN_NUMBER | CFX_IN(C64) | CFX_IN(C128), GRAD(unfold_backward, 0),
+    .out = "out out"};
 
 /* ---- istft ----------------------------------------------------------------------------------- */
 

@@ -347,7 +347,7 @@ static void kernel_det(cfx_op_call *c) {
 
 CFX_OP(_linalg_det) = {"aten::_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)",
                        NULL, .shape = shape_det, .kernel = kernel_det,
-                       GRAD(det, READ(0) | RESULT(0) | RESULT(1) | RESULT(2))};
+                       GRAD(det, READ(0) | RESULT(0) | RESULT(1) | RESULT(2)), .out = "result"};
 
 static void decompose_det(cfx_op_call *c) {
     c->out[0] = cfx_tensor_at(cfx_aten__linalg_det(c->args[0]), 0);
@@ -384,7 +384,7 @@ static void kernel_slogdet(cfx_op_call *c) {
 CFX_OP(_linalg_slogdet) = {
     "aten::_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)",
     NULL, .shape = shape_slogdet, .kernel = kernel_slogdet,
-    GRAD(slogdet, READ(0) | RESULT(2) | RESULT(3))};
+    GRAD(slogdet, READ(0) | RESULT(2) | RESULT(3)), .out = "sign"};
 
 static void decompose_slogdet(cfx_op_call *c) {
     cfx_value v = cfx_aten__linalg_slogdet(c->args[0]);

@@ -93,7 +93,7 @@ static void decompose_old_svd(cfx_op_call *c) {
 CFX_OP(svd) = {
     "aten::svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor "
     "V)",
-    "torch.svd Tensor.svd", .decompose = decompose_old_svd, .effects = CFX_COMPOSITE};
+    "torch.svd Tensor.svd", .decompose = decompose_old_svd, .effects = CFX_COMPOSITE, .out = "U"};
 
 /* ---- products of vectors --------------------------------------------------------------------- */
 

@@ -345,7 +345,8 @@ CFX_OP(linalg_pinv) = {
     .effects = CFX_COMPOSITE};
 CFX_OP(linalg_pinv_rcond_tensor) = {
     "aten::linalg_pinv.rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor",
-    NULL, .decompose = decompose_pinv_rcond_tensor, .effects = CFX_COMPOSITE};
+    NULL, .decompose = decompose_pinv_rcond_tensor, .effects = CFX_COMPOSITE,
+    .out = "out_rcond_tensor"};
 CFX_OP(pinverse) = {
     "aten::pinverse(Tensor self, float rcond=1.0000000000000001e-15) -> Tensor",
     "torch.pinverse Tensor.pinverse", .decompose = decompose_pinv_rcond, .effects = CFX_COMPOSITE,
@@ -403,4 +404,5 @@ CFX_OP(linalg_matrix_rank) = {
     .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
 CFX_OP(linalg_matrix_rank_tol_tensor) = {
     "aten::linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor",
-    NULL, .decompose = decompose_rank_tol, .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
+    NULL, .decompose = decompose_rank_tol, .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32,
+    .out = "out_tol_tensor"};

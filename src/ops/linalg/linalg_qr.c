@@ -38,7 +38,7 @@ static void kernel_geqrf(cfx_op_call *c) {
 
 CFX_OP(geqrf) = {"aten::geqrf(Tensor self) -> (Tensor a, Tensor tau)",
                  "torch.geqrf Tensor.geqrf", .shape = shape_geqrf, .kernel = kernel_geqrf,
-                 .autocast = CFX_CAST_F32};
+                 .autocast = CFX_CAST_F32, .out = "a"};
 
 static void shape_qr(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
@@ -113,7 +113,8 @@ static void decompose_qr(cfx_op_call *c) {
 }
 
 CFX_OP(qr) = {"aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)",
-              "torch.qr Tensor.qr", .decompose = decompose_qr, .effects = CFX_COMPOSITE};
+              "torch.qr Tensor.qr", .decompose = decompose_qr, .effects = CFX_COMPOSITE,
+              .out = "Q"};
 
 /* ---- products of reflectors ------------------------------------------------------------------ */
 

@@ -83,7 +83,7 @@ CFX_OP(_linalg_solve_ex) = {
     "aten::_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> "
     "(Tensor result, Tensor LU, Tensor pivots, Tensor info)",
     NULL, .shape = shape_solve, .kernel = kernel_solve,
-    GRAD(solve, READ(0) | RESULT(0) | RESULT(1) | RESULT(2))};
+    GRAD(solve, READ(0) | RESULT(0) | RESULT(1) | RESULT(2)), .out = "result"};
 
 static cfx_value solve_ex(cfx_op_call *c, bool check) {
     return cfx_aten__linalg_solve_ex(c->args[0], c->args[1], CFX_KW(left, arg_bool(c, 2)),
@@ -142,7 +142,7 @@ static void kernel_inv(cfx_op_call *c) {
 CFX_OP(linalg_inv_ex) = {
     "aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
     "torch._C._linalg.linalg_inv_ex torch.linalg.inv_ex", .shape = shape_inv, .kernel = kernel_inv,
-    GRAD(inv, RESULT(0)), .autocast = CFX_CAST_F32};
+    GRAD(inv, RESULT(0)), .autocast = CFX_CAST_F32, .out = "inverse"};
 
 static void decompose_inv(cfx_op_call *c) {
     cfx_value v = cfx_linalg_inv_ex(c->args[0]);
@@ -241,7 +241,7 @@ CFX_OP(triangular_solve) = {
     "aten::triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool "
     "unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)",
     "torch.triangular_solve Tensor.triangular_solve", .shape = shape_triangular_solve,
-    .kernel = kernel_triangular_solve, GRAD(triangular_solve, READ(1) | RESULT(0))};
+    .kernel = kernel_triangular_solve, GRAD(triangular_solve, READ(1) | RESULT(0)), .out = "X X M"};
 
 /* ---- Cholesky -------------------------------------------------------------------------------- */
 
@@ -275,7 +275,7 @@ CFX_OP(linalg_cholesky_ex) = {
     "aten::linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> "
     "(Tensor L, Tensor info)",
     "torch._C._linalg.linalg_cholesky_ex torch.linalg.cholesky_ex", .shape = shape_cholesky_ex,
-    .kernel = kernel_cholesky_ex, GRAD(cholesky, RESULT(0))};
+    .kernel = kernel_cholesky_ex, GRAD(cholesky, RESULT(0)), .out = "L"};
 
 static void decompose_cholesky(cfx_op_call *c) {
     cfx_value v = cfx_linalg_cholesky_ex(c->args[0], CFX_KW(upper, arg_bool(c, 1)));

@@ -67,7 +67,7 @@ CFX_OP(_linalg_svd) = {
     "aten::_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? "
     "driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
     NULL, .shape = shape_svd, .kernel = kernel_svd,
-    GRAD(svd, READ(0) | RESULT(0) | RESULT(1) | RESULT(2))};
+    GRAD(svd, READ(0) | RESULT(0) | RESULT(1) | RESULT(2)), .out = "U"};
 
 static void decompose_svd(cfx_op_call *c) {
     cfx_value v =
@@ -86,7 +86,7 @@ CFX_OP(linalg_svd) = {
     "aten::linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, "
     "Tensor S, Tensor Vh)",
     "torch._C._linalg.linalg_svd torch.linalg.svd", .decompose = decompose_svd,
-    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32, .out = "U"};
 CFX_OP(linalg_svdvals) = {
     "aten::linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor",
     "torch._C._linalg.linalg_svdvals torch.linalg.svdvals", .decompose = decompose_svdvals,
@@ -132,7 +132,8 @@ static void kernel_eigh(cfx_op_call *c) {
 CFX_OP(_linalg_eigh) = {
     "aten::_linalg_eigh(Tensor A, str UPLO=\"L\", bool compute_v=True) -> (Tensor eigenvalues, "
     "Tensor eigenvectors)",
-    NULL, .shape = shape_eigh, .kernel = kernel_eigh, GRAD(eigh, READ(0) | RESULT(0) | RESULT(1))};
+    NULL, .shape = shape_eigh, .kernel = kernel_eigh, GRAD(eigh, READ(0) | RESULT(0) | RESULT(1)),
+    .out = "eigenvalues"};
 
 static void decompose_eigh(cfx_op_call *c) {
     cfx_value v = cfx_aten__linalg_eigh(c->args[0], c->args[1], cfx_bool(true));
@@ -147,7 +148,7 @@ static void decompose_eigvalsh(cfx_op_call *c) {
 CFX_OP(linalg_eigh) = {
     "aten::linalg_eigh(Tensor self, str UPLO=\"L\") -> (Tensor eigenvalues, Tensor eigenvectors)",
     "torch._C._linalg.linalg_eigh torch.linalg.eigh", .decompose = decompose_eigh,
-    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
+    .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32, .out = "eigvals eigvals eigvecs"};
 CFX_OP(linalg_eigvalsh) = {
     "aten::linalg_eigvalsh(Tensor self, str UPLO=\"L\") -> Tensor",
     "torch._C._linalg.linalg_eigvalsh torch.linalg.eigvalsh", .decompose = decompose_eigvalsh,

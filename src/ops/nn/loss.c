@@ -311,7 +311,7 @@ CFX_OP(smooth_l1_loss_backward) = {
     "reduction, float beta) -> Tensor", NULL, LOSS_BACKWARD(smooth_l1)};
 CFX_OP(huber_loss_backward) = {
     "aten::huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, "
-    "float delta) -> Tensor", NULL, LOSS_BACKWARD(huber)};
+    "float delta) -> Tensor", NULL, LOSS_BACKWARD(huber), .out = "out"};
 CFX_OP(soft_margin_loss_backward) = {
     "aten::soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int "
     "reduction) -> Tensor", NULL, LOSS_BACKWARD(soft_margin)};

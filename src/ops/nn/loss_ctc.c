@@ -252,7 +252,7 @@ CFX_OP(_ctc_loss_backward) = {
     "aten::_ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, int[] input_lengths, "
     "int[] target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool "
     "zero_infinity=False) -> Tensor",
-    NULL, .shape = shape_ctc_backward, .kernel = kernel_ctc_backward};
+    NULL, .shape = shape_ctc_backward, .kernel = kernel_ctc_backward, .out = "out out"};
 CFX_OP(_ctc_loss_backward_Tensor) = {
     "aten::_ctc_loss_backward.Tensor(Tensor grad, Tensor log_probs, Tensor targets, Tensor "
     "input_lengths, Tensor target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, "

@@ -204,7 +204,7 @@ CFX_OP(multilabel_margin_loss_forward) = {
     "aten::multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor "
     "output, Tensor is_target)",
     .shape = shape_multilabel, .kernel = kernel_multilabel, MARGIN,
-    GRAD(multilabel_margin_loss, READ(0) | READ(1) | RESULT(1))};
+    GRAD(multilabel_margin_loss, READ(0) | READ(1) | RESULT(1)), .out = "output"};
 
 static void shape_multilabel_backward(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 1), *t = arg_tensor(c, 2), *is_target = arg_tensor(c, 4);

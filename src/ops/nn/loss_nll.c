@@ -133,12 +133,12 @@ CFX_OP(nll_loss_forward) = {
     "aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt "
     "ignore_index) -> (Tensor output, Tensor total_weight)",
     NLL(NULL), GRAD(nll_loss, READ(0) | READ(1) | READ(2) | RESULT(1)),
-    .core = core_nll_loss_forward};
+    .core = core_nll_loss_forward, .out = "output"};
 CFX_OP(nll_loss2d_forward) = {
     "aten::nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt "
     "ignore_index) -> (Tensor output, Tensor total_weight)",
     NLL("2d"), GRAD(nll_loss, READ(0) | READ(1) | READ(2) | RESULT(1)),
-    .core = core_nll_loss_forward};
+    .core = core_nll_loss_forward, .out = "output"};
 
 static void shape_nll_backward(cfx_op_call *c) {
     const cfx_tensor *g = arg_tensor(c, 0), *x = arg_tensor(c, 1), *t = arg_tensor(c, 2);

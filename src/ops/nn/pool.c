@@ -327,12 +327,12 @@ CFX_OP(max_pool2d_with_indices) = {
     "aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] "
     "padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
     "torch.nn.functional.max_pool2d_with_indices", MAX_COLUMNS(max2),
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_pool, READ(0) | RESULT(1))};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_pool, READ(0) | RESULT(1)), .out = "out out indices"};
 CFX_OP(max_pool3d_with_indices) = {
     "aten::max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] "
     "padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
     "torch.nn.functional.max_pool3d_with_indices", MAX_COLUMNS(max3),
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_pool, READ(0) | RESULT(1))};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_pool, READ(0) | RESULT(1)), .out = "out out indices"};
 CFX_OP(max_pool2d) = {
     "aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] "
     "dilation=1, bool ceil_mode=False) -> Tensor",

@@ -132,11 +132,11 @@ CFX_OP(_adaptive_avg_pool3d) = {
 CFX_OP(adaptive_max_pool2d) = {
     "aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)",
     "torch._C._nn.adaptive_max_pool2d", COLUMNS(max2), .effects = CFX_CONTIGUOUS_ARGS,
-    GRAD(adaptive_max_pool, READ(0) | RESULT(1))};
+    GRAD(adaptive_max_pool, READ(0) | RESULT(1)), .out = "out out indices"};
 CFX_OP(adaptive_max_pool3d) = {
     "aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)",
     "torch._C._nn.adaptive_max_pool3d", COLUMNS(max3), .effects = CFX_CONTIGUOUS_ARGS,
-    GRAD(adaptive_max_pool, READ(0) | RESULT(1))};
+    GRAD(adaptive_max_pool, READ(0) | RESULT(1)), .out = "out out indices"};
 
 /* ---- the composites ------------------------------------------------------------------------- */
 
@@ -228,12 +228,12 @@ CFX_OP(_adaptive_avg_pool2d_backward) = {
     "aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor",
     NULL,
     POOL(shape_back, kernel_avg_back, &avg2, CFX_IN_FLOAT),
-    GRAD(adaptive_avg_pool_backward, 0)};
+    GRAD(adaptive_avg_pool_backward, 0), .out = "out out"};
 CFX_OP(_adaptive_avg_pool3d_backward) = {
     "aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor",
     NULL,
     POOL(shape_back, kernel_avg_back, &avg3, CFX_IN_FLOAT),
-    GRAD(adaptive_avg_pool_backward, 0)};
+    GRAD(adaptive_avg_pool_backward, 0), .out = "out out"};
 CFX_OP(adaptive_max_pool2d_backward) = {
     "aten::adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
     NULL,

@@ -289,13 +289,13 @@ CFX_OP(fractional_max_pool2d) = {
     "random_samples) -> (Tensor, Tensor)",
     "torch._C._nn.fractional_max_pool2d",
     POOL(shape_fractional, kernel_fractional, (const void *)2, CFX_IN_FLOAT),
-    GRAD(fractional_max_pool, READ(0) | RESULT(1))};
+    GRAD(fractional_max_pool, READ(0) | RESULT(1)), .out = "output output indices"};
 CFX_OP(fractional_max_pool3d) = {
     "aten::fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor "
     "random_samples) -> (Tensor, Tensor)",
     "torch._C._nn.fractional_max_pool3d",
     POOL(shape_fractional, kernel_fractional, (const void *)3, CFX_IN_FLOAT),
-    GRAD(fractional_max_pool, READ(0) | RESULT(1))};
+    GRAD(fractional_max_pool, READ(0) | RESULT(1)), .out = "output output indices"};
 
 /* ---- fractional pooling, backward ----------------------------------------------------------- */
 

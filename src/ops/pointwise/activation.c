@@ -159,7 +159,7 @@ CFX_OP(log_sigmoid) = {"aten::log_sigmoid(Tensor self) -> Tensor", "torch.nn.fun
 CFX_OP(log_sigmoid_forward) = {
     "aten::log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)", NULL,
     .shape = shape_log_sigmoid_forward, .kernel = kernel_log_sigmoid_forward,
-    GRAD(log_sigmoid, READ(0) | RESULT(1)), .core = core_log_sigmoid_forward};
+    GRAD(log_sigmoid, READ(0) | RESULT(1)), .core = core_log_sigmoid_forward, .out = "output"};
 
 /* ---- broken lines ---------------------------------------------------------------------------- */
 

@@ -43,7 +43,7 @@ CFX_OP(hardsigmoid_backward) = {
     POINTWISE(hardsigmoid_backward), GRAD(hardsigmoid_backward, READ(1))};
 CFX_OP(hardswish_backward) = {"aten::hardswish_backward(Tensor grad_output, Tensor self) -> "
                               "Tensor", NULL, POINTWISE(hardswish_backward),
-                              GRAD(hardswish_backward, READ(0) | READ(1))};
+                              GRAD(hardswish_backward, READ(0) | READ(1)), .out = "out out"};
 CFX_OP(hardshrink_backward) = {
     "aten::hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor", NULL,
     POINTWISE(shrink_backward), GRAD(hardshrink_backward, READ(1))};

@@ -167,7 +167,8 @@ static void decompose_ldexp(cfx_op_call *c) {
 
 CFX_OP(ldexp_Tensor) = {"aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
                         "torch.ldexp Tensor.ldexp",
-                        .decompose = decompose_ldexp, .effects = CFX_COMPOSITE, .out = "out"};
+                        .decompose = decompose_ldexp, .effects = CFX_COMPOSITE, .inplace = "",
+                        .out = "out"};
 
 /* ---- logarithms ------------------------------------------------------------------------------ */
 
@@ -182,11 +183,13 @@ ONLY_FLOAT2(logaddexp2, 8,
 
 CFX_OP(xlogy_Tensor) = {"aten::xlogy.Tensor(Tensor self, Tensor other) -> Tensor",
                         "torch.xlogy Tensor.xlogy", POINTWISE(xlogy),
-                        GRAD(xlogy, READ(0) | READ(1)), .core = core_xlogy};
+                        GRAD(xlogy, READ(0) | READ(1)), .core = core_xlogy, .out = "OutTensor"};
 CFX_OP(xlogy_Scalar_Self) = {"aten::xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor", NULL,
-                             POINTWISE(xlogy), GRAD(xlogy, READ(1)), .core = core_xlogy};
+                             POINTWISE(xlogy), GRAD(xlogy, READ(1)), .core = core_xlogy,
+                             .out = "OutScalar_Self"};
 CFX_OP(xlogy_Scalar_Other) = {"aten::xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor", NULL,
-                              POINTWISE(xlogy), GRAD(xlogy, READ(0)), .core = core_xlogy};
+                              POINTWISE(xlogy), GRAD(xlogy, READ(0)), .core = core_xlogy,
+                              .out = "OutScalar_Other"};
 CFX_OP(special_xlogy) = {"aten::special_xlogy(Tensor self, Tensor other) -> Tensor",
                          "torch.special.xlogy", ALIAS(xlogy_Tensor)};
 CFX_OP(special_xlogy_self_scalar) = {

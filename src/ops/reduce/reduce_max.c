@@ -190,10 +190,10 @@ static void kernel_max_dim(cfx_op_call *c) {
 
 CFX_OP(max_dim) = {
     "aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-    MAX_DIM(max_dims, "max"), GRAD(max_dim, RESULT(1))};
+    MAX_DIM(max_dims, "max"), GRAD(max_dim, RESULT(1)), .out = "dim_max max max_values"};
 CFX_OP(min_dim) = {
     "aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-    MAX_DIM(min_dims, "min"), GRAD(max_dim, RESULT(1))};
+    MAX_DIM(min_dims, "min"), GRAD(max_dim, RESULT(1)), .out = "dim_min min min_indices"};
 
 /* ---- argmax, argmin -------------------------------------------------------------------------- */
 

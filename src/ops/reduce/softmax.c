@@ -169,7 +169,8 @@ static void kernel_softmax_backward(cfx_op_call *c) {
 CFX_OP(_softmax_backward_data) = {"aten::_softmax_backward_data(Tensor grad_output, Tensor output, "
                                   "int dim, ScalarType input_dtype) -> Tensor",
                                   SOFTMAX_BACKWARD(SOFT),
-                                  GRAD(softmax_backward, READ(0) | READ(1))};
+                                  GRAD(softmax_backward, READ(0) | READ(1)),
+                                  .out = "out grad_input"};
 CFX_OP(_log_softmax_backward_data) = {
     "aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType "
     "input_dtype) -> Tensor",
