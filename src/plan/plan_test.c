@@ -95,6 +95,34 @@ TEST(an_epilogue_does_not_hide_what_is_not_finite) {
     CHECK(cfx_integer(cfx_allclose(cfx_at(a, 0), cfx_at(b, 0), 1e-4, 1e-4, true)));
 }
 
+TEST(pools_of_images_stay_channels_last) {
+    static const char *const names[] = {"w"};
+    cfx_tensor *t[] = {cfx_randn(150, 8, 1, 1)};
+    cfx_program *p = program_of(
+        HEAD "p_w, x):\n"
+             "        c = " ATEN "conv2d.default(x, p_w)\n"
+             "        a = " ATEN "max_pool2d.default(c, [3, 3], [2, 2], [1, 1], [1, 1], True)\n"
+             "        b = " ATEN "max_pool2d.default(c, [2, 3], [1, 2], [1, 0], [2, 1])\n"
+             "        d = " ATEN "avg_pool2d.default(c, [3, 2], [2, 1], [1, 1], True)\n"
+             "        e = " ATEN "avg_pool2d.default(c, [3, 3], [], [1, 0], False, False)\n"
+             "        f = " ATEN "avg_pool2d.default(c, [2, 2], [2, 2], 0, False, True, 3)\n"
+             "        g = " ATEN "adaptive_avg_pool2d.default(c, [1, 1])\n"
+             "        h = " ATEN "adaptive_avg_pool2d.default(c, [3, 7])\n"
+             "        k = " ATEN "flatten.using_ints(g, 1)\n"
+             "        return (a, b, d, e, f, h, k)\n",
+        tensors_of(COUNT(names), names, t));
+    cfx_value x = image();
+    CHECK_INT(lines_with(cfx_program_plan(p, x), "pool channels last"), 7);
+    CHECK(agree(p, x));
+    cfx_tensor *bad = cfx_clone(x);
+    cfx_fill_(cfx_select(cfx_select(cfx_select(bad, 0, 1), 1, 4), 1, 5), NAN);
+    cfx_value a = run_by(&cfx_interpreter, p, cfx_tensor_value(bad));
+    cfx_value b = run_by(&cfx_planner, p, cfx_tensor_value(bad));
+    for (int i = 0; i < 7; i++)
+        CHECK(cfx_integer(cfx_allclose(cfx_at(a, i), cfx_at(b, i), 1e-4, 1e-4, true)));
+    CHECK_OK();
+}
+
 /* ---- transformers ---------------------------------------------------------------------------- */
 
 static cfx_program *feed_forward(void) {

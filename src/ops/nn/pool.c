@@ -1,6 +1,7 @@
 /* Max and average pooling. Start at pool_read; the rows are in pool.inc. */
 #include <cfx/ops.h>
 
+#include "../ready.h"
 #include "pool.h"
 
 #include <math.h>
@@ -200,13 +201,6 @@ void pool_out(cfx_op_call *c, int i, const pool *p, cfx_dtype dtype, const cfx_t
     out_format(c, i, dtype, like->ndim, shape, like);
 }
 
-/* How far a window reaches, padding included but not beyond it. */
-static double pool_span(const pool *p, int d, int64_t o) {
-    int64_t start = o * p->step[d] - p->pad[d], end = start + p->k[d];
-    int64_t limit = p->in[d] + p->pad[d];
-    return (double)((end < limit ? end : limit) - start);
-}
-
 static double pool_divisor(const pool *p, double area, int64_t ow) {
     int64_t from, to;
     if (p->divisor)
@@ -256,6 +250,12 @@ static void run_rows(const pool *p, cfx_dtype d, by_type f) {
                   : d == CFX_F64 ? f.f64
                                  : f.i64,
                   (void *)p);
+}
+
+static cfx__ready *prepare_pool(cfx_op_call *c, const cfx__epilogue *e) {
+    const pool_row *r = c->op->row;
+    pool p;
+    return pool_read(c, r, &p) ? pool_last_ready(c, e, &p, r->max, false) : NULL;
 }
 
 /* ---- max ------------------------------------------------------------------------------------ */
@@ -336,7 +336,7 @@ CFX_OP(max_pool3d_with_indices) = {
 CFX_OP(max_pool2d) = {
     "aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] "
     "dilation=1, bool ceil_mode=False) -> Tensor",
-    "torch.max_pool2d", MAX_COLUMNS(max2),
+    "torch.max_pool2d", MAX_COLUMNS(max2), .prepare = prepare_pool,
     .decompose = decompose_max2, .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS};
 CFX_OP(max_pool3d) = {
     "aten::max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] "
@@ -496,7 +496,7 @@ CFX_OP(avg_pool2d) = {
     "aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool "
     "ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
     "torch.nn.functional.avg_pool2d torch._C._nn.avg_pool2d",
-    POOL(shape_avg, kernel_avg, &avg2, CFX_IN_NUMBER),
+    POOL(shape_avg, kernel_avg, &avg2, CFX_IN_NUMBER), .prepare = prepare_pool,
     GRAD(avg_pool, READ(0))};
 CFX_OP(avg_pool3d) = {
     "aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool "

@@ -44,6 +44,10 @@ void pool_done(cfx_op_call *c, const pool *p);
 #define POOL(shape_, kernel_, row_, dtypes_)                                                       \
     .shape = shape_, .kernel = kernel_, .row = row_, .dtypes = dtypes_,                            \
     .effects = CFX_CONTIGUOUS_ARGS
+/* A kernel for a pool of an image channels last; NULL, without an error, where it does not lie so.
+ * The caller owns a count. */
+struct cfx__ready *pool_last_ready(const cfx_op_call *c, const struct cfx__epilogue *e,
+                                   const pool *p, bool max, bool adaptive);
 /* Scatters grad (shape of out) to the places that index names, plane by plane, adding. */
 void pool_scatter(cfx_op_call *c, pool *p, const cfx_tensor *grad, const cfx_tensor *index);
 
@@ -58,6 +62,13 @@ static inline void pool_clip(const pool *p, int d, int64_t o, int64_t *from, int
     int64_t end = (p->in[d] - start + dil - 1) / dil;
     *from = start < 0 ? (-start + dil - 1) / dil : 0;
     *to = end < p->k[d] ? end : p->k[d];
+}
+
+/* How far a window reaches, padding included but not beyond it. */
+static inline double pool_span(const pool *p, int d, int64_t o) {
+    int64_t start = o * p->step[d] - p->pad[d], end = start + p->k[d];
+    int64_t limit = p->in[d] + p->pad[d];
+    return (double)((end < limit ? end : limit) - start);
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* Adaptive pooling: the size of the result is given, the windows follow. */
 #include <cfx/ops.h>
 
+#include "../ready.h"
 #include "pool.h"
 
 #include <math.h>
@@ -138,6 +139,11 @@ CFX_OP(adaptive_max_pool3d) = {
     "torch._C._nn.adaptive_max_pool3d", COLUMNS(max3), .effects = CFX_CONTIGUOUS_ARGS,
     GRAD(adaptive_max_pool, READ(0) | RESULT(1)), .out = "out out indices"};
 
+static cfx__ready *prepare_adaptive(cfx_op_call *c, const cfx__epilogue *e) {
+    pool p = {0};
+    return read_all(c, c->op->row, &p) ? pool_last_ready(c, e, &p, false, true) : NULL;
+}
+
 /* ---- the composites ------------------------------------------------------------------------- */
 
 /* A result of one element a plane is a mean; everything else goes to the operator proper. */
@@ -161,7 +167,7 @@ static void decompose_avg(cfx_op_call *c) {
 
 CFX_OP(adaptive_avg_pool2d) = {
     "aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor",
-    "torch._C._nn.adaptive_avg_pool2d", COLUMNS(avg2),
+    "torch._C._nn.adaptive_avg_pool2d", COLUMNS(avg2), .prepare = prepare_adaptive,
     .decompose = decompose_avg, .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS};
 CFX_OP(adaptive_avg_pool3d) = {
     "aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor",

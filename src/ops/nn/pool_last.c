@@ -1,0 +1,150 @@
+/* Pooling of images that lie channels last, made ready for a plan: a vector of channels at a time,
+ * point by point of the window. */
+#include "../ready.h"
+#include "pool.h"
+
+#include <math.h>
+
+enum { CHANNELS = 128 }; /* that are pooled at a time */
+
+typedef enum { LAST_MAX, LAST_AVG, LAST_ADAPTIVE } last_kind;
+
+typedef struct {
+    cfx__ready pub;
+    pool p;
+    last_kind kind;
+    int64_t channels, dst_row; /* elements from a point of the result to the next */
+} kernel;
+
+static const cfx__obj_type kernel_type = {.name = "ready kernel"};
+
+typedef struct {
+    const kernel *k;
+    const float *x;
+    float *y;
+} job;
+
+/* The points of dimension d that result o is pooled from: first, one behind the last, step. */
+static void window(const kernel *k, int d, int64_t o, int64_t *w) {
+    const pool *p = &k->p;
+    if (k->kind == LAST_ADAPTIVE) {
+        w[0] = o * p->in[d] / p->out[d];
+        w[1] = ((o + 1) * p->in[d] + p->out[d] - 1) / p->out[d];
+        w[2] = 1;
+        return;
+    }
+    int64_t from, to;
+    pool_clip(p, d, o, &from, &to);
+    const int64_t start = o * p->step[d] - p->pad[d];
+    w[0] = start + from * p->dil[d];
+    w[1] = start + to * p->dil[d];
+    w[2] = p->dil[d];
+}
+
+CFX__SIMD static void take_larger(float *most, const float *x, int64_t n) {
+    _Pragma("omp simd") for (int64_t i = 0; i < n; i++) most[i] =
+        ((x[i] > most[i]) | (x[i] != x[i])) ? x[i] : most[i];
+}
+
+CFX__SIMD static void add(float *sum, const float *x, int64_t n) {
+    _Pragma("omp simd") for (int64_t i = 0; i < n; i++) sum[i] += x[i];
+}
+
+CFX__SIMD static void store(float *to, const float *sum, int64_t n, float divisor) {
+    _Pragma("omp simd") for (int64_t i = 0; i < n; i++) to[i] = sum[i] / divisor;
+}
+
+static double divisor_of(const kernel *k, int64_t oh, int64_t ow, const int64_t *h,
+                         const int64_t *w) {
+    const pool *p = &k->p;
+    if (p->divisor)
+        return (double)p->divisor;
+    if (k->kind == LAST_AVG && p->include_pad)
+        return pool_span(p, 1, oh) * pool_span(p, 2, ow);
+    return (double)(h[1] - h[0]) * (double)(w[1] - w[0]);
+}
+
+/* One point of the result, n channels; sums go line by line, so that long ones stay exact. */
+static void pool_point(const kernel *k, const float *x, float *to, int64_t n, const int64_t *h,
+                       const int64_t *w, double divisor) {
+    float all[CHANNELS], line[CHANNELS];
+    const bool max = k->kind == LAST_MAX;
+    for (int64_t i = 0; i < n; i++)
+        all[i] = max ? -INFINITY : 0;
+    for (int64_t a = h[0]; a < h[1]; a += h[2]) {
+        memset(line, 0, sizeof line);
+        for (int64_t b = w[0]; b < w[1]; b += w[2]) {
+            const float *from = x + (a * k->p.in[2] + b) * k->channels;
+            if (max)
+                take_larger(all, from, n);
+            else
+                add(line, from, n);
+        }
+        if (!max)
+            add(all, line, n);
+    }
+    store(to, all, n, max ? 1 : (float)divisor);
+}
+
+/* A unit is some channels of a line of the result. */
+static void run_units(void *arg, int64_t begin, int64_t end) {
+    const job *j = arg;
+    const kernel *k = j->k;
+    const pool *p = &k->p;
+    const int64_t parts = (k->channels + CHANNELS - 1) / CHANNELS;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t first = unit % parts * CHANNELS, oh = unit / parts % p->out[1];
+        const int64_t image = unit / parts / p->out[1];
+        const int64_t n = k->channels - first < CHANNELS ? k->channels - first : CHANNELS;
+        const float *x = j->x + image * p->in[1] * p->in[2] * k->channels + first;
+        float *y = j->y + (image * p->out[1] + oh) * p->out[2] * k->dst_row + first;
+        int64_t h[3], w[3];
+        window(k, 1, oh, h);
+        for (int64_t ow = 0; ow < p->out[2]; ow++) {
+            window(k, 2, ow, w);
+            pool_point(k, x, y + ow * k->dst_row, n, h, w, divisor_of(k, oh, ow, h, w));
+        }
+    }
+}
+
+static bool run(const cfx__ready *r, const void *x, void *out, void *scratch) {
+    job j = {(const kernel *)r, x, out};
+    const pool *p = &j.k->p;
+    const int64_t parts = (j.k->channels + CHANNELS - 1) / CHANNELS;
+    (void)scratch;
+    const double window_size = j.k->kind == LAST_ADAPTIVE
+                                   ? (double)p->in[1] * (double)p->in[2] / (double)p->out[1]
+                                   : (double)p->k[1] * (double)p->k[2] * (double)p->out[2];
+    cfx__parallel(p->planes / j.k->channels * p->out[1] * parts, grain_of(window_size * CHANNELS),
+                  run_units, &j);
+    return cfx_ok();
+}
+
+/* Whether t lies channels last with `row` elements from a point to the next. */
+static bool lies_last(const cfx_tensor *t, int64_t row) {
+    const int64_t stride[] = {row * t->shape[3] * t->shape[2], 1, row * t->shape[3], row};
+    for (int i = 0; i < 4; i++)
+        if (t->shape[i] != 1 && t->stride[i] != stride[i])
+            return false;
+    return true;
+}
+
+cfx__ready *pool_last_ready(const cfx_op_call *c, const cfx__epilogue *e, const pool *p, bool max,
+                            bool adaptive) {
+    const cfx_tensor *x = arg_tensor(c, 0), *out = c->out[0];
+    if (e->n || x->dtype != CFX_F32 || x->ndim != 4 || !out->numel || !lies_last(x, x->shape[1]))
+        return NULL;
+    const int64_t row = lies_last(out, out->shape[1]) ? out->shape[1]
+                        : out->shape[3] != 1          ? out->stride[3]
+                                                      : out->stride[2];
+    if (row < out->shape[1] || !lies_last(out, row))
+        return NULL;
+    kernel *k = cfx__obj_make(&kernel_type, sizeof *k);
+    k->p = *p;
+    k->kind = adaptive ? LAST_ADAPTIVE : max ? LAST_MAX : LAST_AVG;
+    k->channels = x->shape[1];
+    k->dst_row = row;
+    k->pub.name = "pool channels last";
+    k->pub.run = run;
+    return &k->pub;
+}
