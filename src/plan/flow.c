@@ -151,7 +151,7 @@ static bool find_object(objects *o, bool *written) {
     const cfx_opcode op = s->node->op;
     l->object[o->slot] = o->slot;
     if ((op == CFX_PLACEHOLDER && !s->input) || op == CFX_CALL_METHOD || op == CFX_CALL_MODULE ||
-        (op == CFX_CALL_FUNCTION && !s->op && !s->item))
+        (op == CFX_CALL_FUNCTION && !s->op && !s->item && !cfx__plan_is_higher(l, s)))
         return false;
     if (!s->op)
         return true;

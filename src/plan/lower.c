@@ -200,6 +200,18 @@ static bool lower_call(cfx__lowering *l, int k) {
     return fine;
 }
 
+/* Sub-graphs may look at strides: they see those that the interpreter gives. */
+static bool lower_higher(cfx__lowering *l, int k) {
+    cfx__plan_kernel *kernel = &l->plan->kernels[k];
+    layout a = {l->plan, false};
+    kernel->kind = CFX__PLAN_HIGHER;
+    cfx__plan_each_read(kernel->step, note_layout, &a);
+    kernel->reorder = a.other;
+    if (a.other)
+        cfx__plan_each_read(kernel->step, reset_layout, l->plan);
+    return true;
+}
+
 static bool lower_step(cfx__lowering *l, int k) {
     cfx__plan *p = l->plan;
     cfx__plan_kernel *kernel = &p->kernels[k];
@@ -225,7 +237,7 @@ static bool lower_step(cfx__lowering *l, int k) {
         return true;
     }
     if (!s->op)
-        return false;
+        return lower_higher(l, k);
     if (l->joins[k]) {
         kernel->kind = CFX__PLAN_JOIN;
         kernel->op = s->op;
@@ -262,6 +274,7 @@ static void note_last(void *user, int slot) {
 void cfx__plan_each_kernel_read(const cfx__plan_kernel *k, cfx__plan_slot_fn *fn, void *user) {
     switch (k->kind) {
     case CFX__PLAN_CALL:
+    case CFX__PLAN_HIGHER:
     case CFX__PLAN_JOIN:
     case CFX__PLAN_OUTPUT:
         cfx__plan_each_read(k->step, fn, user);

@@ -31,7 +31,7 @@ static void note_last(void *user, int slot) {
 
 /* Whether a kernel may give memory that it was given. */
 static bool may_alias(const cfx__plan_kernel *k) {
-    return k->kind == CFX__PLAN_PASS || k->kind == CFX__PLAN_ITEM ||
+    return k->kind == CFX__PLAN_PASS || k->kind == CFX__PLAN_ITEM || k->kind == CFX__PLAN_HIGHER ||
            (k->kind == CFX__PLAN_CALL && !cfx__plan_makes_own(k->op));
 }
 

@@ -230,6 +230,18 @@ static cfx_value run_join(frame *f, const cfx__plan_kernel *k) {
     return cfx_tensor_value(whole);
 }
 
+static cfx_value run_higher(frame *f, const cfx__plan_kernel *k) {
+    const cfx__run_step *s = k->step;
+    if (k->reorder) {
+        reorder(f, s->args);
+        reorder(f, s->kwargs);
+    }
+    cfx_value args = filled(f, s->args), kwargs = filled(f, s->kwargs);
+    cfx_args a = {(int)cfx_as_list(args)->len, cfx_as_list(args)->items,
+                  kwargs.tag == CFX_TAG_DICT ? cfx_as_dict(kwargs) : NULL};
+    return cfx__run_higher(cfx__higher_find(s->node->target.name), s->node, a);
+}
+
 /* What a watcher makes of the value of a node. */
 static cfx_value seen(frame *f, const cfx_node *n, cfx_value v) {
     if (cfx_is_bad(v) || !cfx__plan_wants(f->e, n))
@@ -284,6 +296,8 @@ static cfx_value run_kernel(frame *f, const cfx__plan_kernel *k) {
         return run_ready(f, k);
     case CFX__PLAN_LOOP:
         return run_loop(f, k);
+    case CFX__PLAN_HIGHER:
+        return run_higher(f, k);
     case CFX__PLAN_JOIN:
         return run_join(f, k);
     case CFX__PLAN_OUTPUT:

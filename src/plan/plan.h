@@ -20,6 +20,7 @@ typedef enum cfx__plan_kind {
     CFX__PLAN_CALL,  /* an operator as the dispatcher runs it */
     CFX__PLAN_READY, /* a kernel made ready */
     CFX__PLAN_LOOP,  /* steps of several nodes, block by block */
+    CFX__PLAN_HIGHER, /* a higher-order operator as the interpreter runs it */
     CFX__PLAN_JOIN,  /* a concatenation: parts that are not in their place yet are copied there */
     CFX__PLAN_OUTPUT
 } cfx__plan_kind;
@@ -146,6 +147,8 @@ void cfx__plan_each_kernel_read(const cfx__plan_kernel *k, cfx__plan_slot_fn *fn
 bool cfx__plan_lies_like(const cfx_tensor *t, const cfx_tensor *like);
 /* How the result of a ready kernel or a loop lies when it is made; fake. */
 const cfx_tensor *cfx__plan_made(const cfx__plan *p, int slot);
+/* Whether a step calls a higher-order operator whose sub-graphs write to nothing. */
+bool cfx__plan_is_higher(const cfx__lowering *l, const cfx__run_step *s);
 /* Finds which slots are one object, because in-place forms write to it (marked in `written`); steps
  * then read the slot that has it as it is now, and in-place forms can be functional ones. False
  * where the graph does what is not planned. */

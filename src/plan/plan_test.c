@@ -193,6 +193,45 @@ TEST(a_number_where_a_tensor_is_wanted_is_no_kernel_of_a_plan) {
     CHECK(agree(p, x));
 }
 
+/* ---- higher-order operators ------------------------------------------------------------------ */
+
+static cfx_program *wrapped(const char *inner) {
+    static const char *const names[] = {"w"};
+    cfx_tensor *t[] = {cfx_randn(8, 8)};
+    cfx__text code = {0};
+    cfx__text_printf(&code,
+                     HEAD "p_w, x):\n"
+                          "        a = " ATEN "linear.default(x, p_w)\n"
+                          "        m = self.m\n"
+                          "        c = torch.ops.higher_order.wrap_with_set_grad_enabled(False, m, "
+                          "a)\n"
+                          "        d = c[0]\n"
+                          "        e = " ATEN "linear.default(d, p_w)\n"
+                          "        return (e, a)\n"
+                          "\n"
+                          "    class m(torch.nn.Module):\n"
+                          "        def forward(self, x):\n"
+                          "            y = " ATEN "%s(x)\n"
+                          "            z = " ATEN "add.Tensor(y, x)\n"
+                          "            return (z,)\n",
+                     inner);
+    return program_of(cfx__text_take(&code), tensors_of(COUNT(names), names, t));
+}
+
+TEST(calls_with_sub_graphs_run_between_kernels) {
+    cfx_value x = cfx_tensor_value(cfx_randn(3, 8));
+    cfx_program *p = wrapped("relu.default");
+    const char *plan = cfx_program_plan(p, x);
+    CHECK_INT(lines_with(plan, "product in tiles"), 2);
+    CHECK_INT(lines_with(plan, "torch.ops.higher_order.wrap_with_set_grad_enabled"), 1);
+    CHECK(agree(p, x));
+    /* what writes to its arguments is the interpreter's */
+    cfx_program *writes = wrapped("relu_.default");
+    CHECK_STR(cfx_program_plan(writes, x), "");
+    CHECK(agree(writes, x));
+    CHECK_OK();
+}
+
 /* ---- watchers and errors --------------------------------------------------------------------- */
 
 typedef struct {

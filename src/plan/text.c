@@ -31,6 +31,8 @@ static const char *loop_name(const cfx__plan *p, const cfx__plan_kernel *k) {
 
 const char *cfx__plan_kernel_name(const cfx__plan *p, const cfx__plan_kernel *k) {
     switch (k->kind) {
+    case CFX__PLAN_HIGHER:
+        return k->step->node->target.name;
     case CFX__PLAN_JOIN:
     case CFX__PLAN_CALL:
         return cfx_op_name(k->op);
@@ -46,7 +48,7 @@ const char *cfx__plan_kernel_name(const cfx__plan *p, const cfx__plan_kernel *k)
 /* Whether a kernel computes: what is only passed on is no line. */
 static bool computes(const cfx__plan_kernel *k) {
     return k->kind == CFX__PLAN_CALL || k->kind == CFX__PLAN_READY || k->kind == CFX__PLAN_LOOP ||
-           k->kind == CFX__PLAN_JOIN;
+           k->kind == CFX__PLAN_JOIN || k->kind == CFX__PLAN_HIGHER;
 }
 
 static int64_t bytes_of(cfx_value v) {
