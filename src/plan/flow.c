@@ -75,14 +75,17 @@ static bool may_write(const objects *o) {
     return steps[object].op && cfx__plan_makes_own(steps[object].op) && !o->shared[object];
 }
 
-/* The input whose memory a slot shows, itself, by views or by what may give its argument; -1: none.
- */
-static int input_under(const objects *o, int slot) {
-    const cfx__run_step *steps = o->l->plan->steps->steps;
-    while (steps[slot].op && !cfx__plan_makes_own(steps[slot].op) && steps[slot].nbound &&
-           steps[slot].bound[0].tag == CFX_TAG_NODE)
-        slot = o->l->object[steps[slot].bound[0].spare];
-    return steps[slot].node->op == CFX_PLACEHOLDER ? slot : -1;
+/* The slot whose memory a slot shows, itself, by views or by what may give its argument: an input,
+ * or what makes memory of its own. -1: not known. */
+static int memory_under(const objects *o, int slot) {
+    const cfx__run_step *steps = o->l->plan->steps->steps, *s = &steps[slot];
+    while (s->item || (s->op && !cfx__plan_makes_own(s->op) && s->nbound &&
+                       s->bound[0].tag == CFX_TAG_NODE)) {
+        const cfx_value from = s->item ? cfx_as_list(s->args)->items[0] : s->bound[0];
+        slot = o->l->object[from.spare];
+        s = &steps[slot];
+    }
+    return s->node->op == CFX_PLACEHOLDER || (s->op && cfx__plan_makes_own(s->op)) ? slot : -1;
 }
 
 /* Whether an operator writes to its first argument alone, and gives that. */
@@ -94,15 +97,16 @@ static bool writes_first(cfx_op *op) {
     return s->nargs && s->args[0].writes && s->nrets == 1;
 }
 
-/* An input that is written to, as a cache is, stays what it is: the step runs as it is. */
-static bool writes_input(const objects *o, bool *written) {
+/* What is written to while others look at it, as a cache or a tensor that is filled part by part,
+ * stays what it is: the step runs as it is. */
+static bool writes_memory(const objects *o, bool *written) {
     const cfx_value self = o->step->bound[0];
-    int input = -1;
+    int slot = -1;
     if (writes_first(o->step->op) && self.tag == CFX_TAG_NODE)
-        input = input_under(o, o->l->object[self.spare]);
-    if (input >= 0)
-        written[input] = o->l->lasting[input] = true;
-    return input >= 0;
+        slot = memory_under(o, o->l->object[self.spare]);
+    if (slot >= 0)
+        written[slot] = o->l->lasting[slot] = true;
+    return slot >= 0;
 }
 
 static void note_lasting(void *user, int slot) {
@@ -110,14 +114,14 @@ static void note_lasting(void *user, int slot) {
     o->l->lasting[o->slot] |= o->l->lasting[slot];
 }
 
-/* What shows the memory of such an input shares its fate. */
+/* What shows such memory shares its fate. */
 static void find_lasting(objects *o) {
     const cfx__steps *steps = o->l->plan->steps;
     for (int k = 0; k < steps->nsteps; k++) {
         o->step = &steps->steps[o->slot = k];
         if (o->l->lasting[o->l->object[k]])
             o->l->lasting[k] = true;
-        if (o->step->op && (!cfx__plan_makes_own(o->step->op) || o->l->object[k] != k))
+        if (!o->step->op || !cfx__plan_makes_own(o->step->op) || o->l->object[k] != k)
             cfx__plan_each_read(o->step, note_lasting, o);
     }
 }
@@ -157,7 +161,7 @@ static bool find_object(objects *o, bool *written) {
         return true;
     const cfx__op_info *info = cfx__op_info_of(s->op);
     const bool passes = cfx__plan_passes(l, o->slot), writes = info->writes && !passes;
-    if (writes && !(info->form == CFX__INPLACE && may_write(o)) && !writes_input(o, written))
+    if (writes && !(info->form == CFX__INPLACE && may_write(o)) && !writes_memory(o, written))
         return false;
     if (passes || writes)
         l->object[o->slot] = l->object[s->bound[0].spare];

@@ -182,6 +182,11 @@ static bool lower_call(cfx__lowering *l, int k) {
     cfx__plan_each_read(s, note_layout, &a);
     if (!a.other && kernel->op == s->op)
         return true;
+    if (l->lasting[k]) { /* the memory itself is written to: only others are brought in order */
+        kernel->reorder = true;
+        cfx__plan_each_read(s, reset_layout, p);
+        return true;
+    }
     size_t mark = cfx_scope_open();
     cfx_value v = a.other && sees_strides(kernel->op) ? cfx_bad() : called(p, s, kernel->op);
     bool fine = !cfx_is_bad(v) && same_results(v, p->wanted[k]);
@@ -243,7 +248,7 @@ static bool lower_step(cfx__lowering *l, int k) {
         kernel->op = s->op;
         return true;
     }
-    if (cfx__plan_reads_lasting(l, k))
+    if (l->lasting[k] || cfx__plan_reads_lasting(l, k))
         return lower_call(l, k) && cfx_ok();
     size_t mark = cfx_scope_open();
     bool fused = cfx__plan_fuse(l, k) >= 0;

@@ -108,8 +108,8 @@ typedef struct cfx__lowering {
     bool *passed; /* by slot: gives its argument again, which is read instead */
     bool *joins;  /* by slot: a concatenation whose parts have their home there */
     bool *taken;  /* by slot: inside a kernel already */
-    bool *lasting; /* by slot: shares memory with an input that is written to: what reads it, and
-                      what writes to it, runs where it stands */
+    bool *lasting; /* by slot: shares memory that is written to while others look at it: what
+                      reads it, and what writes to it, runs where it stands */
     int *object;  /* by slot: the first slot of those that an in-place form makes one */
     int *group;   /* by slot: the group that it is a member of; -1: none */
     cfx__plan_member **members; /* by slot: how it is part of a loop; in the plan's arena */

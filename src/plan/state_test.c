@@ -53,6 +53,42 @@ TEST(a_cache_is_written_in_place_by_a_plan_as_by_the_interpreter) {
     CHECK(cfx_tensor_data(two) == memory);
 }
 
+TEST(what_is_filled_part_by_part_is_planned) {
+    static const char *const names[] = {"w"};
+    cfx_tensor *t[] = {cfx_randn(4, 3, 1, 1)};
+    cfx_program *p = program_of(
+        HEAD "p_w, x):\n"
+        CALL("c", "conv2d.default", "x, p_w")
+        CALL("z", "zeros.default", "[6, 8]")
+        CALL("a", "slice.Tensor", "z, 0, 0, 3")
+        CALL("b", "slice.Tensor", "a, 1, 2, 6")
+        CALL("f", "fill_.Scalar", "b, 3")
+        CALL("g", "slice.Tensor", "c, 1, 1, 3")
+        CALL("h", "select.int", "c, 0, 0")
+        CALL("i", "mul_.Scalar", "g, 2")
+        CALL("s", "split.Tensor", "z, 4, 1")
+        "        t = s[1]\n"
+        CALL("u", "add_.Tensor", "t, 5")
+        CALL("n", "add.Tensor", "z, 1")
+        CALL("o", "mul.Tensor", "n, z")
+        CALL("q", "sigmoid.default", "c")
+        CALL("r", "add.Tensor", "h, 1")
+        CALL("v", "conv2d.default", "x, p_w")
+        CALL("y", "relu.default", "v")
+        "        return (o, q, r, i, y)\n", tensors_of(1, names, t));
+    cfx_value x = cfx_tensor_value(cfx_randn(2, 3, 5, 4));
+    const char *plan = cfx_program_plan(p, x);
+    CHECK_OK();
+    CHECK(strstr(plan, "fill_") && strstr(plan, "mul_") && strstr(plan, "add_"));
+    cfx_value a = cfx_program_run_with(CFX_HERE, p, &cfx_interpreter, NULL, (cfx_args){1, &x, NULL});
+    for (int i = 0; i < 3; i++) {
+        cfx_value b = cfx_program_run_with(CFX_HERE, p, &cfx_planner, NULL, (cfx_args){1, &x, NULL});
+        for (int k = 0; k < 5; k++)
+            CHECK(same(cfx_at(a, k), cfx_at(b, k)));
+    }
+    CHECK_OK();
+}
+
 TEST(what_writes_to_an_input_is_planned) {
     cfx_program *p = cached();
     cfx_value args[] = {cfx_tensor_value(cfx_zeros(6, 4)),
