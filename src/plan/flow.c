@@ -79,8 +79,8 @@ static bool may_write(const objects *o) {
  * or what makes memory of its own. -1: not known. */
 static int memory_under(const objects *o, int slot) {
     const cfx__run_step *steps = o->l->plan->steps->steps, *s = &steps[slot];
-    while (s->item || (s->op && !cfx__plan_makes_own(s->op) && s->nbound &&
-                       s->bound[0].tag == CFX_TAG_NODE)) {
+    while (s->item ||
+           (s->op && !cfx__plan_makes_own(s->op) && s->nbound && s->bound[0].tag == CFX_TAG_NODE)) {
         const cfx_value from = s->item ? cfx_as_list(s->args)->items[0] : s->bound[0];
         slot = o->l->object[from.spare];
         s = &steps[slot];
@@ -148,6 +148,25 @@ static void renew_step(const int *object, const int *now, cfx__run_step *s) {
         renew(object, now, &s->bound[i]);
 }
 
+/* Whether a step computes with sizes, as Python does: its result is known when those are. */
+static bool is_of_sizes(const cfx__run_step *s) {
+    static const char *const names[] = {
+        "add",     "sub",      "mul",     "floordiv",  "truediv", "mod",     "pow",
+        "neg",     "abs",      "ge",      "gt",        "le",      "lt",      "eq",
+        "ne",      "sym_max",  "sym_min", "sym_float", "sym_int", "sym_not", "sym_sum",
+        "sym_ite", "sym_sqrt", "trunc",   "ceil",      "floor",   "sqrt",    "round"};
+    const char *name = s->node->target.name ? s->node->target.name : "";
+    const char *last = strrchr(name, '.');
+    if (s->node->op != CFX_CALL_FUNCTION || s->op || s->item || !last || s->node->target.call)
+        return false;
+    const bool python = !strncmp(name, "operator.", 9) || !strncmp(name, "_operator.", 10) ||
+                        !strncmp(name, "math.", 5) || !strncmp(name, "torch.sym_", 10);
+    for (int i = 0; python && i < COUNT(names); i++)
+        if (!strcmp(last + 1, names[i]))
+            return true;
+    return false;
+}
+
 /* The object of a step's result; false where the step does what is not planned. */
 static bool find_object(objects *o, bool *written) {
     const cfx__run_step *s = o->step;
@@ -155,7 +174,8 @@ static bool find_object(objects *o, bool *written) {
     const cfx_opcode op = s->node->op;
     l->object[o->slot] = o->slot;
     if ((op == CFX_PLACEHOLDER && !s->input) || op == CFX_CALL_METHOD || op == CFX_CALL_MODULE ||
-        (op == CFX_CALL_FUNCTION && !s->op && !s->item && !cfx__plan_is_higher(l, s)))
+        (op == CFX_CALL_FUNCTION && !s->op && !s->item && !is_of_sizes(s) &&
+         !cfx__plan_is_higher(l, s)))
         return false;
     if (!s->op)
         return true;

@@ -43,8 +43,9 @@ static void note_parts(cfx__lowering *l, int k) {
     cfx__plan *p = l->plan;
     const cfx__run_step *s = &p->steps->steps[k];
     const cfx_tensor *whole = cfx__plan_tensor(l, k);
-    if (s->op != &cfx_op_cat || l->lasting[k] || !cfx_is_bad(p->constants[k]) || s->bound[0].tag != CFX_TAG_LIST ||
-        s->bound[1].tag != CFX_TAG_INT || !whole || !whole->ndim || !whole->numel)
+    if (s->op != &cfx_op_cat || l->lasting[k] || !cfx_is_bad(p->constants[k]) ||
+        s->bound[0].tag != CFX_TAG_LIST || s->bound[1].tag != CFX_TAG_INT || !whole ||
+        !whole->ndim || !whole->numel)
         return;
     const cfx_list *parts = cfx_as_list(s->bound[0]);
     const int64_t given = cfx_integer(s->bound[1]);

@@ -242,7 +242,7 @@ static bool lower_step(cfx__lowering *l, int k) {
         return true;
     }
     if (!s->op)
-        return lower_higher(l, k);
+        return cfx__plan_is_higher(l, s) && lower_higher(l, k);
     if (l->joins[k]) {
         kernel->kind = CFX__PLAN_JOIN;
         kernel->op = s->op;

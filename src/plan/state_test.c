@@ -80,9 +80,9 @@ TEST(what_is_filled_part_by_part_is_planned) {
     const char *plan = cfx_program_plan(p, x);
     CHECK_OK();
     CHECK(strstr(plan, "fill_") && strstr(plan, "mul_") && strstr(plan, "add_"));
-    cfx_value a = cfx_program_run_with(CFX_HERE, p, &cfx_interpreter, NULL, (cfx_args){1, &x, NULL});
+    cfx_value a = run_by(&cfx_interpreter, p, x);
     for (int i = 0; i < 3; i++) {
-        cfx_value b = cfx_program_run_with(CFX_HERE, p, &cfx_planner, NULL, (cfx_args){1, &x, NULL});
+        cfx_value b = run_by(&cfx_planner, p, x);
         for (int k = 0; k < 5; k++)
             CHECK(same(cfx_at(a, k), cfx_at(b, k)));
     }
@@ -122,4 +122,25 @@ TEST(kernels_and_calls_are_timed) {
     CHECK_STR(cfx__text_take(&plan), "y: product in tiles\ns: loop of sum\n");
     CHECK_STR(cfx__text_take(&calls),
               "y: aten.linear.default\nr: aten.relu.default\ns: aten.sum.default\n");
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+TEST(arithmetic_of_sizes_is_folded) {
+    static const char *const names[] = {"w"};
+    cfx_tensor *t[] = {cfx_randn(6, 4)};
+    cfx_program *p = program_of(HEAD "p_w, x):\n"
+        CALL("n", "sym_size.int", "x, 0")
+        "        m = n * 6\n"
+        "        d = m // 2\n"
+        CALL("y", "linear.default", "x, p_w")
+        CALL("v", "reshape.default", "y, [2, d]")
+        CALL("s", "sigmoid.default", "v")
+        "        return (s,)\n", tensors_of(1, names, t));
+    for (int64_t n = 2; n < 8; n += 2) {
+        cfx_value x = cfx_tensor_value(cfx_randn(n, 4));
+        CHECK(strstr(cfx_program_plan(p, x), "product in tiles") != NULL);
+        CHECK(agree(p, x));
+    }
+    CHECK_OK();
 }
