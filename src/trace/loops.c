@@ -82,9 +82,15 @@ static cfx_value tied(cfx_value results, cfx_value operands) {
 
 /* ---- branches and loops ---------------------------------------------------------------------- */
 
+/* Whether a truth is data that is not there: all branches give values of one shape then, and carried
+ * values keep theirs. */
+static bool is_unknown(cfx_value v) {
+    return v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->head.flags & CFX__FAKE;
+}
+
 cfx_value cfx__loop_cond(cfx_site at, cfx_value pred, cfx__body *yes, cfx__body *no,
                          cfx_value operands) {
-    bool taken = cfx_is_true_from(at, pred);
+    bool taken = is_unknown(pred) || cfx_is_true_from(at, pred);
     cfx_value v = cfx_ok() ? call(at, taken ? yes : no, -1, 1, &operands) : cfx_bad();
     return cfx_is_bad(v) ? v : tied(v, operands);
 }
@@ -108,7 +114,8 @@ cfx_value cfx__loop_while(cfx_site at, cfx__body *test, cfx__body *body, cfx_val
     for (bool more = true; more && cfx_ok(); round++) {
         size_t turn = cfx_scope_open();
         cfx_value lists[] = {now, rest}, held = call(at, test, round, 2, lists);
-        more = !cfx_is_bad(held) && cfx_is_true_from(at, cfx_at(held, 0)) && cfx_ok();
+        more = !cfx_is_bad(held) && !is_unknown(cfx_at(held, 0)) &&
+               cfx_is_true_from(at, cfx_at(held, 0)) && cfx_ok();
         cfx_value next = more ? call(at, body, round, 2, lists) : cfx_bad();
         next = carried_on(at, next, cfx_len(now));
         if (!cfx_is_bad(next)) {
