@@ -82,8 +82,8 @@ static cfx_value tied(cfx_value results, cfx_value operands) {
 
 /* ---- branches and loops ---------------------------------------------------------------------- */
 
-/* Whether a truth is data that is not there: all branches give values of one shape then, and carried
- * values keep theirs. */
+/* Whether a truth is data that is not there: all branches give values of one shape then, and
+ * carried values keep theirs. */
 static bool is_unknown(cfx_value v) {
     return v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->head.flags & CFX__FAKE;
 }
