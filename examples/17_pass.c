@@ -30,7 +30,7 @@ static int run(cfx_program *p, const cfx_dict *options) {
 static const cfx_pass relu_last = {
     .name = "relu_last",
     .summary = "moves relu behind max pooling",
-    .promise = CFX_PASS_ROUNDED,
+    .promise = CFX_PASS_EXACT,
     .run = run,
 };
 

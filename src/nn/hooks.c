@@ -38,7 +38,7 @@ cfx_hook_handle *cfx_hook_from(cfx_site at, cfx_hook_kind kind, cfx_module *m, c
         cfx_fail(CFX_TYPE_ERROR, at, "a hook is a function, not NULL");
         return NULL;
     }
-    if (!on) {
+    if (!on || cfx__obj_is_bad(on)) {
         cfx_fail(CFX_ATTRIBUTE_ERROR, at, "%s has no module '%s' to hook", m ? m->type : "None",
                  path ? path : "");
         return NULL;

@@ -327,6 +327,11 @@ static cfx_tensor *branches(cfx_module *self, cfx_tensor *x) {
     return cfx_is_true(x) ? x : cfx_neg(x);
 }
 
+static cfx_value no_hook(cfx_event *e) {
+    (void)e;
+    return cfx_none();
+}
+
 TEST(what_failed_is_bad_and_everything_takes_it) {
     cfx_module *gm = cfx_symbolic_trace(cfx_module_new("Branches", branches, "x"));
     cfx_graph *g = cfx_trace(NULL, gm);
@@ -345,6 +350,7 @@ TEST(what_failed_is_bad_and_everything_takes_it) {
     CHECK_STR(cfx_module_code(gm), "");
     CHECK_STR(cfx_graph_str(g), "");
     CHECK_INT(cfx_tap(gm, "*", input())->len, 0);
+    CHECK(!cfx_hook(gm, "", no_hook, NULL));
     cfx_interp it = {.module = gm};
     CHECK(cfx_is_bad(cfx_run(&it, input())) && cfx_failed(cfx_transform(&it)));
     CHECK_ERROR("symbolically traced variables cannot be used as inputs to control flow");

@@ -1,5 +1,7 @@
 /* Taps and profiles: what flows through chosen nodes, and how long each takes. */
 #define _GNU_SOURCE /* qsort_r */
+#include <cfx/ops.h>
+
 #include "run.h"
 
 #include <time.h>
@@ -66,13 +68,8 @@ static cfx_value as_it_is_now(cfx_value v) {
     cfx_value spec = cfx_tree_flatten(v, cfx_as_list(leaves));
     for (int64_t i = 0; i < cfx_as_list(leaves)->len; i++) {
         cfx_value leaf = cfx_as_list(leaves)->items[i];
-        if (leaf.tag == CFX_TAG_TENSOR && cfx_as_tensor(leaf)->data) {
-            const cfx_tensor *t = cfx_as_tensor(leaf);
-            cfx_tensor *copy = cfx__tensor_empty((cfx_site){0}, (cfx_dtype)t->dtype, false,
-                                                 t->ndim, t->shape, NULL);
-            cfx__tensor_copy(copy, t);
-            leaf = cfx_tensor_value(copy);
-        }
+        if (leaf.tag == CFX_TAG_TENSOR && cfx_as_tensor(leaf)->data)
+            leaf = cfx_tensor_value(cfx_clone(leaf)); /* gradients flow through it */
         cfx_list_append(cfx_as_list(copies), leaf);
     }
     return cfx_tree_unflatten(spec, cfx_as_list(copies));
