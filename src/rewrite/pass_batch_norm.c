@@ -10,13 +10,36 @@ static cfx_tensor *wide(cfx_tensor *t) {
     return t ? cfx_to(t, CFX_KW(dtype, cfx_dtype_value(CFX_F64))) : NULL;
 }
 
-/* The weight times a number, in float64, for each of its channels. Weights are large: what is not
- * in a lower precision is multiplied as it is. */
+static cfx_tensor *back(cfx_tensor *t, cfx_value dtype) {
+    return cfx_contiguous(cfx_to(t, CFX_KW(dtype, dtype)));
+}
+
+/* The weight times a number, in float64, for each of its elements. */
 static cfx_tensor *scaled(cfx_tensor *weight, cfx_tensor *by) {
-    cfx_value dtype = cfx_dtype_value((cfx_dtype)weight->dtype);
-    if (cfx_dtype_size((cfx_dtype)weight->dtype) < 4)
-        return cfx_contiguous(cfx_to(cfx_mul(wide(weight), by), CFX_KW(dtype, dtype)));
-    return cfx_contiguous(cfx_mul(weight, cfx_to(by, CFX_KW(dtype, dtype))));
+    return back(cfx_mul(wide(weight), by), cfx_dtype_value((cfx_dtype)weight->dtype));
+}
+
+/* The weight times a number for each channel that dimension `dim` counts. Weights are large, and
+ * most are of this kind: one loop without copies. */
+static cfx_tensor *scaled_channels(cfx_tensor *weight, int dim, cfx_tensor *by) {
+    cfx_value shape = cfx_list_value(0, NULL);
+    int64_t outer = 1, inner = 1, n = weight->shape[dim];
+    for (int i = 0; i < weight->ndim; i++) {
+        cfx_list_append(cfx_as_list(shape), cfx_int(i == dim ? -1 : 1));
+        *(i < dim ? &outer : &inner) *= i == dim ? 1 : weight->shape[i];
+    }
+    if (weight->dtype != CFX_F32 || !cfx_tensor_is_contiguous(weight) || by->numel != n)
+        return scaled(weight, cfx_reshape(by, shape));
+    cfx_tensor *made = cfx_empty_like(weight);
+    const float *from = (const float *)weight->data;
+    const double *factors = (const double *)by->data;
+    float *to = (float *)made->data;
+    for (int64_t i = 0; i < outer * n && cfx_ok(); i++, from += inner, to += inner) {
+        float factor = (float)factors[i % n];
+        for (int64_t k = 0; k < inner; k++)
+            to[k] = from[k] * factor;
+    }
+    return made;
 }
 
 bool cfx__affine_of(cfx__affine *a, cfx_tensor *mean, cfx_tensor *var, cfx_tensor *weight,
@@ -32,16 +55,10 @@ bool cfx__affine_of(cfx__affine *a, cfx_tensor *mean, cfx_tensor *var, cfx_tenso
     return cfx_ok();
 }
 
-static cfx_tensor *back(cfx_tensor *t, cfx_value dtype) {
-    return cfx_contiguous(cfx_to(t, CFX_KW(dtype, dtype)));
-}
-
 void cfx__affine_apply(const cfx__affine *a, int dim, cfx_tensor **weight, cfx_tensor **bias) {
-    cfx_value shape = cfx_list_value(0, NULL), dtype = cfx_dtype_value((cfx_dtype)(*weight)->dtype);
-    for (int i = 0; i < (*weight)->ndim; i++)
-        cfx_list_append(cfx_as_list(shape), cfx_int(i == dim ? -1 : 1));
+    cfx_value dtype = cfx_dtype_value((cfx_dtype)(*weight)->dtype);
     cfx_tensor *moved = *bias ? cfx_add(cfx_mul(wide(*bias), a->scale), a->shift) : a->shift;
-    *weight = scaled(*weight, cfx_reshape(a->scale, shape));
+    *weight = scaled_channels(*weight, dim, cfx_contiguous(a->scale));
     *bias = back(moved, dtype);
 }
 
