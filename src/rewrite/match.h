@@ -153,6 +153,12 @@ bool cfx__match_at(cfx__matcher *m, cfx_node *n);
  * them, as the schema has them; values may belong to the scope. NULL where there is none. */
 cfx_op *cfx__call_aten(const cfx_node *n, cfx_value *bound);
 
+/* Which node took whose place: by id of those that were there at first, NULL where none did. */
+typedef struct cfx__successors {
+    cfx_node **by_id;
+    size_t len;
+} cfx__successors;
+
 /* One place where nodes go and others come. */
 typedef struct cfx__splice {
     cfx_graph *graph;
@@ -171,8 +177,8 @@ typedef struct cfx__splice {
 } cfx__splice;
 
 /* Puts the replacement in the place of what was found. Nodes that nothing uses any more are erased.
- * `changed` (or NULL) learns which node took whose place. False, with an error and nothing done,
+ * `successors` (or NULL) learns which node took whose place. False, with an error and nothing done,
  * where it does not fit. */
-bool cfx__splice_do(cfx__splice *s, cfx_dict *changed);
+bool cfx__splice_do(cfx__splice *s, cfx__successors *successors);
 
 #endif

@@ -115,9 +115,19 @@ static bool replacement_of(cfx_source s, const cfx__pattern *p, replacement *out
     return out->graph != NULL;
 }
 
-static cfx_value renewed(cfx_node *n, void *changed) {
-    const cfx_value *v = cfx_dict_find(changed, cfx_node_value(n));
-    return v ? *v : cfx_node_value(n);
+static cfx_value renewed(cfx_node *n, void *user) {
+    const cfx__successors *s = user;
+    while (cfx__node_of(n)->id < s->len && s->by_id[cfx__node_of(n)->id])
+        n = s->by_id[cfx__node_of(n)->id];
+    return cfx_node_value(n);
+}
+
+/* A value as it is now that some nodes have taken the places of others; scope. */
+static cfx_value current(cfx_value v, cfx__successors *s) {
+    if (v.tag == CFX_TAG_NODE)
+        return renewed(cfx_as_node(v), s);
+    return cfx__value_scope_own(
+        cfx__node_map(cfx__value_scope_own(cfx__graph_freeze(v)), renewed, s));
 }
 
 /* What the inputs of the replacement are at one place. False, with an error, where it has others.
@@ -165,15 +175,15 @@ static bool adopt(cfx_module *gm, const replacement *r) {
 }
 
 static bool replace_one(cfx_module *gm, const cfx__pattern *p, const replacement *r, cfx_found *f,
-                        cfx_dict *changed, bool *unsorted) {
+                        cfx__successors *successors, bool *unsorted) {
     cfx_value *table = cfx__alloc0((size_t)p->len * sizeof *table);
     for (int64_t i = 0; i < f->nodes->len; i++) {
         cfx_node *key = cfx_as_node(f->nodes->entries[i].key);
         cfx_value v = f->nodes->entries[i].value;
         if (key->op == CFX_PLACEHOLDER) {
-            cfx_value frozen = cfx__value_scope_own(cfx__graph_freeze(v));
-            cfx_value now = cfx__value_scope_own(cfx__node_map(frozen, renewed, changed));
-            cfx_dict_put(f->nodes, cfx_node_value(key), now);
+            cfx_value now = current(v, successors);
+            if (v.tag != CFX_TAG_NODE || cfx_as_node(now) != cfx_as_node(v))
+                cfx_dict_put(f->nodes, cfx_node_value(key), now);
             v = now;
         }
         *cfx__match_slot(table, key) = v;
@@ -184,7 +194,7 @@ static bool replace_one(cfx_module *gm, const cfx__pattern *p, const replacement
     bool fine = inputs_of(r, p, table, inputs) && adopt(gm, r);
     s.inputs = inputs->items;
     s.ninputs = (int)inputs->len;
-    fine = fine && cfx__splice_do(&s, changed);
+    fine = fine && cfx__splice_do(&s, successors);
     *unsorted |= s.unsorted;
     if (fine)
         f->replacements = cfx_value_keep(s.made);
@@ -202,15 +212,17 @@ cfx_matches *cfx_replace_pattern_in(cfx_module *gm, cfx_source pattern, cfx_sour
     if (!p || (!o.replacement && !replacement_of(with, p, &r)))
         return cfx_scope_return(mark, NULL);
     cfx_matches *m = find_all(gm->graph, p, o);
-    cfx_dict *changed = cfx_dict_new();
+    cfx__successors successors = {.len = gm->graph->made.len};
+    successors.by_id = cfx__alloc0((successors.len + 1) * sizeof *successors.by_id);
     bool unsorted = false, fine = true;
     for (int i = 0; i < m->len && fine; i++)
         CFX_SCOPE {
             if (o.replacement)
                 fine = replacement_of(cfx_source_graph(o.replacement(&m->items[i], gm->graph,
                                                                      o.user)), p, &r);
-            fine = fine && replace_one(gm, p, &r, &m->items[i], changed, &unsorted);
+            fine = fine && replace_one(gm, p, &r, &m->items[i], &successors, &unsorted);
         }
+    cfx__free(successors.by_id);
     if (unsorted)
         fine = cfx_graph_sort(gm->graph) && fine;
     return cfx_scope_return(mark, fine && cfx_ok() ? m : NULL);

@@ -190,13 +190,13 @@ static cfx_value results_of(const cfx__splice *s, cfx_value v) {
     return cfx_bad();
 }
 
-static void put_in(cfx__splice *s, cfx_dict *changed) {
+static void put_in(cfx__splice *s, cfx__successors *successors) {
     for (int i = 0; i < s->pattern->nreturned; i++) {
         cfx_node *old = cfx_as_node(*cfx__match_slot(s->table, s->pattern->returned[i]));
         cfx_node *with = cfx_as_node(cfx_as_list(s->results)->items[i]);
         cfx_node_replace(old, with);
-        if (changed)
-            cfx_dict_put(changed, cfx_node_value(old), cfx_node_value(with));
+        if (successors && cfx__node_of(old)->id < successors->len)
+            successors->by_id[cfx__node_of(old)->id] = with;
     }
     for (int i = s->pattern->ncalls - 1; i >= 0; i--) {
         cfx_node *n = cfx_as_node(*cfx__match_slot(s->table, s->pattern->calls[i]));
@@ -230,7 +230,7 @@ static cfx_value build(cfx__splice *s, cfx_node *at, const cfx_node *anchor) {
     return v;
 }
 
-bool cfx__splice_do(cfx__splice *s, cfx_dict *changed) {
+bool cfx__splice_do(cfx__splice *s, cfx__successors *successors) {
     cfx_node *at = insert_point(s);
     cfx_node *anchor = cfx_as_node(*cfx__match_slot(s->table, s->pattern->anchors[0].node));
     s->made = cfx_list_value(0, NULL);
@@ -241,6 +241,6 @@ bool cfx__splice_do(cfx__splice *s, cfx_dict *changed) {
         take_back(s);
         return false;
     }
-    put_in(s, changed);
+    put_in(s, successors);
     return true;
 }
