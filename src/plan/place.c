@@ -181,7 +181,7 @@ static int spare_for(const placing *p, int i, int64_t bytes) {
 static bool is_at_home(const placing *p, int slot) {
     const cfx__plan *plan = p->l->plan;
     const int home = plan->home[slot];
-    if (home < 0 || p->escapes[home])
+    if (home < 0 || p->escapes[home] || plan->kernels[home].kind != CFX__PLAN_JOIN)
         return false;
     const cfx_tensor *made = cfx__plan_made(plan, slot), *whole = cfx_as_tensor(plan->given[home]);
     for (int i = 0; i < made->ndim; i++)

@@ -43,9 +43,10 @@ cfx__ready *gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_transpos
                        const cfx_tensor *bias, const cfx_tensor *out, const cfx__epilogue *e);
 
 /* out [m, n] = x w' + b for m rows of x, `row` elements apart, w [n, k] and b [n] or NULL; all of
- * one dtype of GEMM_DTYPES, out contiguous. Weights met again are kept in panels. */
+ * one dtype of GEMM_DTYPES, out contiguous. Weights met again are kept in panels, for a single row
+ * where the caller says that they are. */
 void linear_run(cfx_op_call *c, int64_t m, void *x, int64_t row, const cfx_tensor *w,
-                const cfx_tensor *b, cfx_tensor *out);
+                const cfx_tensor *b, cfx_tensor *out, bool again);
 
 /* The last two dims of t as rows and columns, the one before as batch (fewer dims: as if 1). */
 matrices matrices_of(const cfx_tensor *t);

@@ -276,7 +276,7 @@ static void shape_linear(cfx_op_call *c) {
 }
 
 void linear_run(cfx_op_call *c, int64_t m, void *x, int64_t row, const cfx_tensor *w,
-                const cfx_tensor *b, cfx_tensor *out) {
+                const cfx_tensor *b, cfx_tensor *out, bool again) {
     enum { LEAST = 1 << 14 }; /* smaller weights are in the cache anyway */
     const int64_t n = w->shape[0], k = w->shape[1];
     gemm g = {.dtype = (cfx_dtype)out->dtype,
@@ -289,7 +289,7 @@ void linear_run(cfx_op_call *c, int64_t m, void *x, int64_t row, const cfx_tenso
               .a = {x, 0, row, 1, NULL},
               .b = transposed(matrices_of(w)),
               .c = {out->data, 0, n, 1, NULL}};
-    if (w->dtype == CFX_F32 && m > 1 && row >= k && w->numel >= LEAST && w->storage &&
+    if (w->dtype == CFX_F32 && (m > 1 || again) && row >= k && w->numel >= LEAST && w->storage &&
         !w->storage->foreign && cfx__tensor_is_contiguous(w) && (!b || b->stride[0] == 1) &&
         gemm_packed(&g, w, b ? (const float *)b->data : NULL))
         return;
@@ -328,7 +328,7 @@ static void kernel_linear(cfx_op_call *c) {
         if (op_failed())
             return;
     }
-    linear_run(c, m, x->data, stride[0], w, b, out);
+    linear_run(c, m, x->data, stride[0], w, b, out, false);
 }
 
 static void decompose_linear(cfx_op_call *c) {
