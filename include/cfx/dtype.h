@@ -34,11 +34,20 @@ extern "C" {
     X(F8E5M2FNUZ, "float8_e5m2fnuz", "f8e5m2fnuz", 1)                                              \
     X(F8E8M0FNU, "float8_e8m0fnu", "f8e8m0fnu", 1)
 
+/* Those of quantized tensors, integers with a scale: torch.quantize_per_tensor makes them. */
+#define CFX_QUANTIZED_DTYPES(X)                                                                    \
+    X(QI8, "qint8", "qi8", 1)                                                                      \
+    X(QU8, "quint8", "qu8", 1)                                                                     \
+    X(QI32, "qint32", "qi32", 4)
+
 typedef enum cfx_dtype {
 #define CFX_DTYPE_ENUM(name, text, brief, size) CFX_##name,
     CFX_DTYPES(CFX_DTYPE_ENUM)
+        CFX_DTYPE_COUNT, /* of plain ones: tables have a place for each of these */
+    CFX_DTYPE_LAST = CFX_DTYPE_COUNT - 1,
+    CFX_QUANTIZED_DTYPES(CFX_DTYPE_ENUM)
 #undef CFX_DTYPE_ENUM
-        CFX_DTYPE_COUNT
+        CFX_DTYPE_END
 } cfx_dtype;
 
 /* "float32" / "f32" / bytes of an element. */
@@ -70,6 +79,9 @@ CFX_API bool cfx_dtype_parse(const char *text, cfx_dtype *out);
 #define cfx_c32 cfx_dtype_value(CFX_C32)
 #define cfx_c64 cfx_dtype_value(CFX_C64)
 #define cfx_c128 cfx_dtype_value(CFX_C128)
+#define cfx_qi8 cfx_dtype_value(CFX_QI8)
+#define cfx_qu8 cfx_dtype_value(CFX_QU8)
+#define cfx_qi32 cfx_dtype_value(CFX_QI32)
 
 #ifdef __cplusplus
 }

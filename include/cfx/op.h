@@ -82,6 +82,15 @@ typedef enum cfx_autocast {
     CFX_CAST_WIDEST      /* to float32 where one of them is, else to the dtype of the region */
 } cfx_autocast;
 
+/* What becomes of a call on quantized tensors. But for the first kind the operator computes on the
+ * floats that they stand for, and its floats are quantized again. */
+typedef enum cfx_on_quantized {
+    CFX_QUANTIZED_LIKE,  /* by the scale of the first of them */
+    CFX_QUANTIZED_OWN,   /* the operator knows them: its columns see them as they are */
+    CFX_QUANTIZED_UNIT,  /* results are in [0, 1): a scale of 1/256 */
+    CFX_QUANTIZED_SIGNED /* results are in [-1, 1): a scale of 1/128 */
+} cfx_on_quantized;
+
 /* Dtypes that a kernel computes in; others are lifted before it runs (halves to float32, small
  * integers and bool to int64) and its results are stored back. 0 means all: nothing is lifted.
  *
@@ -119,6 +128,7 @@ struct cfx_op {
                              max max_values"; where they are not the overload's with _out, and those
                              of the results */
     cfx_autocast autocast; /* which precision autocast gives it */
+    cfx_on_quantized quantized; /* what it does with quantized tensors */
     uint32_t dtypes;      /* CFX_IN(...) that the kernel computes in */
     uint32_t effects;     /* cfx_effect */
     void *info_;          /* parsed schema and such, made at first use */

@@ -197,14 +197,22 @@ void cfx__op_run_functional(cfx_op_call *c) {
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static bool is_fake(cfx_value v) {
+/* The flags of all tensors in v. */
+static uint32_t flags_of(cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
-        return cfx_as_tensor(v)->head.flags & CFX__FAKE;
+        return cfx_as_tensor(v)->head.flags;
+    uint32_t flags = 0;
     if (v.tag == CFX_TAG_LIST)
         for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-            if (is_fake(cfx_as_list(v)->items[i]))
-                return true;
-    return false;
+            flags |= flags_of(cfx_as_list(v)->items[i]);
+    return flags;
+}
+
+static uint32_t flags_of_args(int n, const cfx_value *args) {
+    uint32_t flags = 0;
+    for (int i = 0; i < n; i++)
+        flags |= flags_of(args[i]);
+    return flags;
 }
 
 void cfx__op_settle(const cfx__schema *s, cfx_value *args) {
@@ -257,11 +265,13 @@ cfx_value cfx__op_run(cfx_site at, cfx_op *op, cfx_value *args) {
     cfx_op_call c = {.op = op, .at = at, .nargs = info->schema->nargs, .args = args,
                   .nout = info->nout, .fake = d->fake};
     cfx__op_settle(info->schema, args);
-    for (int i = 0; i < c.nargs && !c.fake; i++)
-        c.fake = is_fake(args[i]);
+    uint32_t flags = flags_of_args(c.nargs, args);
+    c.fake |= (flags & CFX__FAKE) != 0;
     const char *outer = cfx__ctx()->op;
     cfx__ctx()->op = info->name;
-    if (info->form == CFX__INPLACE)
+    if (unlikely(flags & CFX__QUANTIZED) && op->quantized != CFX_QUANTIZED_OWN)
+        cfx__op_run_quantized(&c, info);
+    else if (info->form == CFX__INPLACE)
         cfx__op_run_inplace(&c, info);
     else if (info->form == CFX__OUT)
         cfx__op_run_out(&c, info);
@@ -312,8 +322,7 @@ cfx_value cfx__op_decompose(cfx_site at, cfx_op *op, cfx_value *args) {
     cfx_op_call c = {.op = op, .at = at, .nargs = info->schema->nargs, .args = args,
                   .nout = info->nout, .fake = cfx__dispatcher()->fake};
     cfx__op_settle(info->schema, args);
-    for (int i = 0; i < c.nargs && !c.fake; i++)
-        c.fake = is_fake(args[i]);
+    c.fake |= (flags_of_args(c.nargs, args) & CFX__FAKE) != 0;
     const char *outer = cfx__ctx()->op;
     cfx__ctx()->op = info->name;
     run_decomposition(&c);

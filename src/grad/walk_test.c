@@ -58,6 +58,7 @@ static const char *const apart[] = {
     "aten.put*",
     "aten.max_unpool*", /* places made up twice */
     "aten.renorm*",     /* PyTorch's has 1e-7 in a denominator */
+    "aten.*fake_quantize*", /* straight through what is rounded, on purpose */
 };
 
 static bool is_apart(const char *name) {

@@ -45,7 +45,7 @@ cfx_module *cfx_nn_module_dict(void) {
 /* "(0): Parameter containing: [torch.float32 of size 2x3]", a line each; a ParameterDict names the
  * type of tensor in the old way. */
 static const char *parameters_repr(const cfx_module *m) {
-    static const char *const old[CFX_DTYPE_COUNT] = {[CFX_F16] = "HalfTensor",
+    static const char *const old[CFX_DTYPE_END] = {[CFX_F16] = "HalfTensor",
                                                      [CFX_F32] = "FloatTensor",
                                                      [CFX_F64] = "DoubleTensor",
                                                      [CFX_BF16] = "BFloat16Tensor",

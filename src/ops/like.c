@@ -52,7 +52,7 @@ bool options_fit(cfx_op_call *c, int layout, int device, int pin_memory) {
 static const struct {
     int64_t min, max;
     const char *name;
-} limits[CFX_DTYPE_COUNT] = {
+} limits[CFX_DTYPE_END] = {
     [CFX_U8] = {0, UINT8_MAX, "uint8_t"},
     [CFX_I8] = {INT8_MIN, INT8_MAX, "int8_t"},
     [CFX_I16] = {INT16_MIN, INT16_MAX, "int16_t"},
@@ -77,7 +77,7 @@ static const struct {
 };
 
 static bool float_fits(double f, cfx_dtype d) {
-    static const double max[CFX_DTYPE_COUNT] = {[CFX_F16] = 65504,
+    static const double max[CFX_DTYPE_END] = {[CFX_F16] = 65504,
                                                 [CFX_BF16] = 0x1.fep127,
                                                 [CFX_F32] = 0x1.fffffep127,
                                                 [CFX_C64] = 0x1.fffffep127,

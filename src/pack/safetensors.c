@@ -10,7 +10,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files hold little-end
 
 enum { FRONT = 8, LARGEST_HEADER = 100000000 }; /* the limit every reader of the format has */
 
-static const char *const names[CFX_DTYPE_COUNT] = {
+static const char *const names[CFX_DTYPE_END] = {
     [CFX_U8] = "U8",   [CFX_I8] = "I8",   [CFX_I16] = "I16",   [CFX_I32] = "I32",
     [CFX_I64] = "I64", [CFX_F16] = "F16", [CFX_F32] = "F32",   [CFX_F64] = "F64",
     [CFX_C64] = "C64", [CFX_BOOL] = "BOOL", [CFX_BF16] = "BF16",

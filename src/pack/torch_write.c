@@ -58,7 +58,7 @@ static void put_ints(writer *w, int n, const int64_t *ints) {
 
 /* NULL: dtypes of storages without a class, whose tensors say their dtype themselves. */
 static const char *storage_class(cfx_dtype d) {
-    static const char *const names[CFX_DTYPE_COUNT] = {
+    static const char *const names[CFX_DTYPE_END] = {
         [CFX_F32] = "FloatStorage",        [CFX_F64] = "DoubleStorage",
         [CFX_F16] = "HalfStorage",         [CFX_BF16] = "BFloat16Storage",
         [CFX_I64] = "LongStorage",         [CFX_I32] = "IntStorage",

@@ -2,6 +2,10 @@
  * of numbers in convert.c. */
 #include "tensor.h"
 
+cfx_dtype cfx__dtype_stored(cfx_dtype d) {
+    return d == CFX_QI8 ? CFX_I8 : d == CFX_QU8 ? CFX_U8 : d == CFX_QI32 ? CFX_I32 : d;
+}
+
 const char *cfx__dtype_title(cfx_dtype d) {
     static const char *const names[] = {
         [CFX_U8] = "Byte",   [CFX_I8] = "Char",       [CFX_I16] = "Short",   [CFX_I32] = "Int",
@@ -11,7 +15,8 @@ const char *cfx__dtype_title(cfx_dtype d) {
         [CFX_U16] = "UInt16", [CFX_U32] = "UInt32", [CFX_U64] = "UInt64",
         [CFX_F8E4M3FN] = "Float8_e4m3fn", [CFX_F8E5M2] = "Float8_e5m2",
         [CFX_F8E4M3FNUZ] = "Float8_e4m3fnuz", [CFX_F8E5M2FNUZ] = "Float8_e5m2fnuz",
-        [CFX_F8E8M0FNU] = "Float8_e8m0fnu"};
+        [CFX_F8E8M0FNU] = "Float8_e8m0fnu", [CFX_QI8] = "QInt8", [CFX_QU8] = "QUInt8",
+        [CFX_QI32] = "QInt32"};
     return names[d];
 }
 
@@ -37,7 +42,10 @@ const char *cfx__dtype_cpp_name(cfx_dtype d) {
         [CFX_F8E5M2] = "c10::Float8_e5m2",
         [CFX_F8E4M3FNUZ] = "c10::Float8_e4m3fnuz",
         [CFX_F8E5M2FNUZ] = "c10::Float8_e5m2fnuz",
-        [CFX_F8E8M0FNU] = "c10::Float8_e8m0fnu"};
+        [CFX_F8E8M0FNU] = "c10::Float8_e8m0fnu",
+        [CFX_QI8] = "c10::qint8",
+        [CFX_QU8] = "c10::quint8",
+        [CFX_QI32] = "c10::qint32"};
     return names[d];
 }
 
@@ -47,6 +55,7 @@ cfx_dtype cfx__dtype_real(cfx_dtype d) {
 
 /* 0 bool, 1 integer, 2 float, 3 complex */
 static int category(cfx_dtype d) {
+    d = cfx__dtype_stored(d);
     return d == CFX_BOOL ? 0 : cfx__dtype_is_integral(d) ? 1 : cfx__dtype_is_floating(d) ? 2 : 3;
 }
 

@@ -10,7 +10,7 @@ static const char magic[] = "\x93NUMPY";
 enum { MAGIC = 6, ALIGN = 64, GROWTH = 21 };
 
 /* descr without its byte order; numpy has no bfloat16, no float8, no complex32 */
-static const char *const descrs[CFX_DTYPE_COUNT] = {
+static const char *const descrs[CFX_DTYPE_END] = {
     [CFX_U8] = "u1",  [CFX_I8] = "i1",  [CFX_I16] = "i2",  [CFX_I32] = "i4",
     [CFX_I64] = "i8", [CFX_F16] = "f2", [CFX_F32] = "f4",  [CFX_F64] = "f8",
     [CFX_C64] = "c8", [CFX_C128] = "c16", [CFX_BOOL] = "b1",

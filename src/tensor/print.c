@@ -137,9 +137,13 @@ static void widen_both(const printer *p, number n, void *into) {
         widen(p, &f[1], (number){.re = n.im});
 }
 
+static bool is_floating(const cfx_tensor *t) {
+    return t->quantizer || cfx__dtype_is_floating(t->dtype) || cfx__dtype_is_complex(t->dtype);
+}
+
 static void choose(const printer *p, format *f, const survey *s) {
     f->width = 1;
-    f->floating = cfx__dtype_is_floating(p->t->dtype) || cfx__dtype_is_complex(p->t->dtype);
+    f->floating = is_floating(p->t);
     f->integral = !s->any || s->whole;
     if (!s->any)
         return;
@@ -225,7 +229,7 @@ static void put_dim(printer *p, int dim, int64_t base, int indent, const format 
 static void put_data(printer *p, int indent) {
     survey s[2] = {{0}};
     format f[2] = {{0}};
-    if (cfx__dtype_is_floating(p->t->dtype) || cfx__dtype_is_complex(p->t->dtype))
+    if (is_floating(p->t))
         look(p, 0, 0, survey_both, s);
     choose(p, &f[0], &s[0]);
     choose(p, &f[1], &s[1]);
@@ -270,6 +274,19 @@ static const char *size_text(const cfx_tensor *t) {
     return cfx__text_take(&s);
 }
 
+static void put_quantizer(tail *k, const cfx_tensor *t) {
+    const cfx__quantizer *q = t->quantizer;
+    put_fact(k, cfx__text_format("quantization_scheme=torch.%s", cfx__quantizer_scheme(q)));
+    if (!q->scales) {
+        put_fact(k, cfx__text_format("scale=%s", cfx_repr(q->scale)));
+        put_fact(k, cfx__text_format("zero_point=%lld", (long long)q->zero_point));
+        return;
+    }
+    put_fact(k, cfx__text_format("scale=%s", cfx_tensor_str(q->scales)));
+    put_fact(k, cfx__text_format("zero_point=%s", cfx_tensor_str(q->zero_points)));
+    put_fact(k, cfx__text_format("axis=%d", q->axis));
+}
+
 static void put_facts(printer *p, int indent, bool hidden) {
     const cfx_tensor *t = p->t;
     size_t start = p->out.len;
@@ -280,13 +297,15 @@ static void put_facts(printer *p, int indent, bool hidden) {
         put_fact(&k, device_text(t->device));
     bool plain = t->dtype == CFX_F32 || t->dtype == CFX_C64 || t->dtype == CFX_I64 ||
                  t->dtype == CFX_BOOL;
-    if (hidden || t->numel == 0) {
-        if (hidden || t->ndim != 1)
+    if (hidden || t->numel == 0 || t->quantizer) {
+        if (hidden || t->ndim != 1 || t->quantizer)
             put_fact(&k, size_text(t));
         plain = t->dtype == CFX_F32; /* no number is there to tell the dtype by */
     }
     if (!plain)
         put_fact(&k, cfx__text_format("dtype=torch.%s", cfx_dtype_name(t->dtype)));
+    if (t->quantizer)
+        put_quantizer(&k, t);
     if (t->layout == CFX_SPARSE_COO)
         put_fact(&k, "layout=torch.sparse_coo");
     const char *grad_fn = t->tape || t->base ? cfx__later_rooms.grad_fn(t) : NULL;

@@ -123,7 +123,7 @@ static int64_t largest_whole(cfx_dtype d) {
 }
 
 static const char *c_name(cfx_dtype d) {
-    static const char *const names[CFX_DTYPE_COUNT] = {
+    static const char *const names[CFX_DTYPE_END] = {
         [CFX_U8] = "unsigned char", [CFX_I8] = "signed char", [CFX_I16] = "short",
         [CFX_I32] = "int",          [CFX_I64] = "long",       [CFX_BOOL] = "bool",
     };

@@ -26,6 +26,8 @@ static void tensor_free(void *p) {
         cfx_drop(t->tape);
     if (t->base)
         cfx_drop(t->base);
+    if (unlikely(t->quantizer != NULL))
+        cfx_drop(t->quantizer);
     cfx__spare_free(CFX__SPARE_TENSOR, t);
 }
 
@@ -112,6 +114,12 @@ static int64_t extent(int ndim, const int64_t *shape, const int64_t *stride) {
 
 cfx_tensor *cfx__tensor_empty(cfx_site at, cfx_dtype dtype, bool fake, int ndim,
                               const int64_t *shape, const int64_t *stride) {
+    if (unlikely(cfx__dtype_is_quantized(dtype))) {
+        cfx_fail(CFX_RUNTIME_ERROR, at,
+                 "a tensor of torch.%s needs a scale: torch.quantize_per_tensor makes one",
+                 cfx_dtype_name(dtype));
+        return &cfx__tensor_bad;
+    }
     if (ndim > CFX_MAX_DIMS) {
         cfx_fail(CFX_RUNTIME_ERROR, at, "tensor has too many (>%d) dims", CFX_MAX_DIMS);
         return &cfx__tensor_bad;
@@ -144,7 +152,8 @@ cfx_tensor *cfx__tensor_alias(const cfx_tensor *t, int ndim, const int64_t *shap
     v->storage = cfx_keep(t->storage);
     v->offset = offset;
     v->device = t->device;
-    v->head.flags |= t->head.flags & (CFX__FAKE | CFX__INFERENCE);
+    v->head.flags |= t->head.flags & (CFX__FAKE | CFX__INFERENCE | CFX__QUANTIZED);
+    v->quantizer = t->quantizer ? cfx_keep(t->quantizer) : NULL;
     if (t->data) /* the offset of an empty view may be absurd */
         v->data = (char *)t->storage->data + (numel ? offset * cfx_dtype_size(t->dtype) : 0);
     return cfx__scope_own(v);
@@ -163,6 +172,9 @@ void cfx__tensor_become(cfx_tensor *self, const cfx_tensor *other) {
     self->numel = other->numel;
     self->offset = other->offset;
     self->data = other->data;
+    cfx__quantizer *quantizer = self->quantizer;
+    self->quantizer = other->quantizer ? cfx_keep(other->quantizer) : NULL;
+    cfx_drop(quantizer);
     self->storage = cfx_keep(other->storage);
     cfx_drop(storage);
     cfx__free(held);
@@ -270,6 +282,19 @@ static int64_t element_offset(const cfx_tensor *t, int64_t i) {
     return at;
 }
 
+/* The number that a quantized element stands for. */
+static double quantized_element(const cfx_tensor *t, int64_t i, int64_t q) {
+    const cfx__quantizer *by = t->quantizer;
+    if (!by->scales)
+        return (float)(q - by->zero_point) * (float)by->scale;
+    int64_t channel = i;
+    for (int d = t->ndim - 1; d > by->axis; d--)
+        channel /= t->shape[d];
+    channel %= t->shape[by->axis];
+    return (float)((double)q - cfx_tensor_get(by->zero_points, channel)) *
+           (float)cfx_tensor_get(by->scales, channel);
+}
+
 cfx_value cfx__tensor_get(const cfx_tensor *t, int64_t i) {
     const char *p = t->data + element_offset(t, i) * cfx_dtype_size(t->dtype);
     if (t->dtype == CFX_BOOL)
@@ -278,6 +303,11 @@ cfx_value cfx__tensor_get(const cfx_tensor *t, int64_t i) {
         int64_t v;
         cfx__convert_in(&v, CFX_I64, p, 0, t->dtype, 1);
         return cfx_int(v);
+    }
+    if (unlikely(t->quantizer != NULL)) {
+        int64_t q;
+        cfx__convert_in(&q, CFX_I64, p, 0, cfx__dtype_stored(t->dtype), 1);
+        return cfx_float(quantized_element(t, i, q));
     }
     if (cfx__dtype_is_complex(t->dtype)) {
         double c[2];

@@ -19,7 +19,8 @@ enum {
     CFX__GRAD = 16,     /* requires_grad, or made from what does */
     CFX__INFERENCE = 32, /* made under inference mode */
     CFX__NO_GRAD_VIEW = 64, /* a view made while nothing was recorded */
-    CFX__MULTI_VIEW = 128   /* one of several views that one call made */
+    CFX__MULTI_VIEW = 128,  /* one of several views that one call made */
+    CFX__QUANTIZED = 256    /* of a quantized dtype: integers with a quantizer */
 };
 
 typedef struct cfx__storage {
@@ -38,6 +39,15 @@ typedef struct cfx__storage {
     struct cfx__packed *packed;   /* see below */
 } cfx__storage;
 
+/* How the integers of a quantized tensor stand for numbers: x = (q - zero_point) scale. Counted. */
+typedef struct cfx__quantizer {
+    cfx_obj head;
+    double scale;
+    int64_t zero_point;
+    cfx_tensor *scales, *zero_points; /* one for each channel along the axis, or NULL; counted */
+    int axis;
+} cfx__quantizer;
+
 struct cfx_tensor {
     cfx_obj head;
     uint8_t dtype;
@@ -52,6 +62,7 @@ struct cfx_tensor {
     void *proxy;             /* what the trace room hangs on a traced tensor (counted object) */
     void *tape;              /* what the grad room hangs on a tensor (counted object) */
     cfx_tensor *base;        /* what this is a view of, itself no view; counted; NULL: no view */
+    cfx__quantizer *quantizer; /* of a quantized tensor; counted */
     int64_t dims[2 * CFX__INLINE_DIMS];
 };
 
@@ -117,6 +128,29 @@ bool cfx__tensor_overlaps_itself(const cfx_tensor *t);
 typedef enum { CFX__APART, CFX__SAME, CFX__PARTLY } cfx__tensor_overlap;
 cfx__tensor_overlap cfx__tensor_overlap_of(const cfx_tensor *a, const cfx_tensor *b);
 
+/* ---- quantized tensors ---------------------------------------------------------------------- */
+
+/* A tensor of a quantized dtype exists only by these functions. The dispatcher gives operators that
+ * know nothing of them floats in their place. */
+
+/* One scale for all, or one for each channel along the axis; scope. The tensors are kept. */
+cfx__quantizer *cfx__quantizer_new(double scale, int64_t zero_point);
+cfx__quantizer *cfx__quantizer_channels(cfx_tensor *scales, cfx_tensor *zero_points, int axis);
+/* "per_tensor_affine", "per_channel_affine" or "per_channel_affine_float_qparams"; static. */
+const char *cfx__quantizer_scheme(const cfx__quantizer *q);
+/* The integer type that a quantized dtype is stored in; d itself where it is plain. */
+cfx_dtype cfx__dtype_stored(cfx_dtype d);
+static inline bool cfx__dtype_is_quantized(cfx_dtype d) { return d > CFX_DTYPE_LAST; }
+/* The integers `ints`, of the stored dtype, as a quantized tensor over the same storage; scope. */
+cfx_tensor *cfx__quantized_of(const cfx_tensor *ints, cfx_dtype dtype, cfx__quantizer *by);
+/* Its integers, over the same storage; scope. */
+cfx_tensor *cfx__quantized_ints(const cfx_tensor *t);
+/* Floats (float32, or fake) quantized: round(x / scale) + zero_point, as far as the dtype reaches;
+ * and back. Scope. */
+cfx_tensor *cfx__quantized_from(cfx_site at, const cfx_tensor *x, cfx_dtype dtype,
+                                cfx__quantizer *by);
+cfx_tensor *cfx__quantized_to_float(cfx_site at, const cfx_tensor *t);
+
 /* ---- packed data --------------------------------------------------------------------------- */
 
 /* The data of a storage in another form, made of it and kept with it until it is written to:
@@ -150,7 +184,9 @@ static inline bool cfx__dtype_is_float(cfx_dtype d) {
 static inline bool cfx__dtype_is_int(cfx_dtype d) { return d <= CFX_I64; }
 static inline bool cfx__dtype_is_computed(cfx_dtype d) { return d < CFX_C32; }
 /* The same and those for storage. PyTorch promotes uint16, uint32 and uint64 to floats alone. */
-static inline bool cfx__dtype_is_float8(cfx_dtype d) { return d >= CFX_F8E4M3FN; }
+static inline bool cfx__dtype_is_float8(cfx_dtype d) {
+    return d >= CFX_F8E4M3FN && d < CFX_DTYPE_COUNT;
+}
 static inline bool cfx__dtype_is_floating(cfx_dtype d) {
     return cfx__dtype_is_float(d) || cfx__dtype_is_float8(d);
 }

@@ -186,13 +186,14 @@ bool cfx__device_parse(const char *text, cfx_device *out) {
 static const struct dtype_info {
     const char *name, *brief;
     int size;
-} dtypes[CFX_DTYPE_COUNT] = {
+} dtypes[CFX_DTYPE_END] = {
 #define DTYPE_INFO(tag, text, brief, size) [CFX_##tag] = {text, brief, size},
     CFX_DTYPES(DTYPE_INFO)
+    CFX_QUANTIZED_DTYPES(DTYPE_INFO)
 #undef DTYPE_INFO
 };
 
-static bool dtype_known(cfx_dtype d) { return (unsigned)d < CFX_DTYPE_COUNT; }
+static bool dtype_known(cfx_dtype d) { return (unsigned)d < CFX_DTYPE_END; }
 
 const char *cfx_dtype_name(cfx_dtype d) { return dtype_known(d) ? dtypes[d].name : "?"; }
 
@@ -211,7 +212,7 @@ bool cfx_dtype_parse(const char *text, cfx_dtype *out) {
         return false;
     if (!strncmp(text, "torch.", 6))
         text += 6;
-    for (int i = 0; i < CFX_DTYPE_COUNT; i++)
+    for (int i = 0; i < CFX_DTYPE_END; i++)
         if (!strcasecmp(text, dtypes[i].name) || !strcasecmp(text, dtypes[i].brief)) {
             *out = (cfx_dtype)i;
             return true;

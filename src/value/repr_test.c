@@ -112,7 +112,7 @@ TEST(repr_dtypes) {
                 {"long", CFX_I64},    {"int", CFX_I32},           {"short", CFX_I16},
                 {"U8", CFX_U8},       {"complex64", CFX_C64}};
     for (int i = 0; i < COUNT(rows); i++) {
-        cfx_dtype d = CFX_DTYPE_COUNT;
+        cfx_dtype d = CFX_DTYPE_END;
         CHECK(cfx_dtype_parse(rows[i].text, &d));
         CHECK_INT(d, rows[i].dtype);
     }
@@ -123,7 +123,7 @@ TEST(repr_dtypes) {
     CHECK_STR(cfx_dtype_name(CFX_BF16), "bfloat16");
     CHECK_STR(cfx_dtype_brief(CFX_I64), "i64");
     CHECK_INT(cfx_dtype_size(CFX_C128), 16);
-    CHECK_INT(cfx_dtype_size(CFX_DTYPE_COUNT), 0);
+    CHECK_INT(cfx_dtype_size(CFX_DTYPE_END), 0);
 }
 
 TEST(repr_devices_are_read) {

@@ -162,11 +162,12 @@ static void parse_type(cfx__cursor *r, cfx__schema_arg *arg) {
 /* ---- defaults -------------------------------------------------------------------------------- */
 
 /* PyTorch's numbers for dtypes, by ours. */
-static const int8_t torch_dtype[CFX_DTYPE_COUNT] = {
+static const int8_t torch_dtype[CFX_DTYPE_END] = {
     [CFX_U8] = 0,  [CFX_I8] = 1,  [CFX_I16] = 2, [CFX_I32] = 3,   [CFX_I64] = 4,   [CFX_F16] = 5,
     [CFX_F32] = 6, [CFX_F64] = 7, [CFX_C64] = 9, [CFX_C128] = 10, [CFX_BOOL] = 11, [CFX_BF16] = 15,
     [CFX_C32] = 8, [CFX_F8E5M2] = 23, [CFX_F8E4M3FN] = 24, [CFX_F8E5M2FNUZ] = 25,
-    [CFX_F8E4M3FNUZ] = 26, [CFX_U16] = 27, [CFX_U32] = 28, [CFX_U64] = 29, [CFX_F8E8M0FNU] = 44};
+    [CFX_F8E4M3FNUZ] = 26, [CFX_U16] = 27, [CFX_U32] = 28, [CFX_U64] = 29, [CFX_F8E8M0FNU] = 44,
+    [CFX_QI8] = 12, [CFX_QU8] = 13, [CFX_QI32] = 14};
 
 /* The words that native_functions.yaml has for numbers. */
 static const struct {
@@ -184,7 +185,7 @@ static cfx_value enum_value(cfx__cursor *r, cfx__schema_type type, int64_t numbe
         return cfx_memory_format_value((cfx_memory_format)(number & 3));
     if (type != CFX__T_DTYPE)
         return cfx_int(number);
-    for (int d = 0; d < CFX_DTYPE_COUNT; d++)
+    for (int d = 0; d < CFX_DTYPE_END; d++)
         if (torch_dtype[d] == number)
             return cfx_dtype_value((cfx_dtype)d);
     cfx__cursor_fail(r, "no such ScalarType");

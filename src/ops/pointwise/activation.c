@@ -199,7 +199,8 @@ CFX_OP(relu6) = {"aten::relu6(Tensor self) -> Tensor", "torch._C._nn.relu6",
                  .decompose = decompose_relu6, .effects = CFX_COMPOSITE};
 CFX_OP(hardsigmoid) = {"aten::hardsigmoid(Tensor self) -> Tensor",
                        "torch._C._nn.hardsigmoid", POINTWISE(hardsigmoid),
-                       GRAD(hardsigmoid, READ(0)), .core = core_hardsigmoid};
+                       GRAD(hardsigmoid, READ(0)), .core = core_hardsigmoid,
+                       .quantized = CFX_QUANTIZED_UNIT};
 CFX_OP(hardswish) = {"aten::hardswish(Tensor self) -> Tensor", "torch._C._nn.hardswish",
                      POINTWISE(hardswish), GRAD(hardswish, READ(0)), .core = core_hardswish};
 CFX_OP(hardshrink) = {"aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",

@@ -1,0 +1,21 @@
+/* quant: what the files of this folder share. */
+#ifndef CFX__OPS_QUANT_H
+#define CFX__OPS_QUANT_H
+
+#include <cfx/ops.h>
+
+#include "../ops.h"
+
+/* The scale and zero point with which PyTorch's own kernels quantize numbers of [low, high] to the
+ * integers [steps_low, steps_high]. */
+void quant_choose(float low, float high, int steps_low, int steps_high, double *scale,
+                  int64_t *zero_point);
+/* Floats quantized by the range that they have; half of the integers where `reduce`. */
+cfx_tensor *quant_dynamic(cfx_op_call *c, cfx_tensor *x, cfx_dtype dtype, bool reduce);
+
+/* A copy with data of its own, or a fake one; scope. */
+static inline cfx_tensor *tensor_copy(const cfx_tensor *t) {
+    return cfx_clone((cfx_tensor *)t);
+}
+
+#endif
