@@ -27,6 +27,9 @@ static const char *spelling(const cfx_fn *fn) {
 /* What a call_function's text names; texts belong to the scope. */
 static cfx_target resolve_function(const char *text) {
     if (!strncmp(text, "torch.ops.", 10)) {
+        const cfx_fn *packet = cfx_fn_find(text); /* all overloads: torch.ops.quantized.add */
+        if (packet)
+            return (cfx_target){.fn = packet, .op = packet->ops[0], .name = text};
         cfx_op *op = cfx_op_find(text + 10);
         return (cfx_target){.op = op, .name = op ? cfx_op_name(op) : text};
     }

@@ -318,6 +318,17 @@ static cfx_value traced_result(cfx_node *n) { return cfx_tensor_value(cfx__trace
 
 /* ---- what the dispatcher asks ---------------------------------------------------------------- */
 
+/* One number that was given, or is the default, for a list: Python hands on the number. */
+static cfx_value unspread(const cfx__schema_arg *arg, cfx_args given, int i, cfx_value bound) {
+    if (!arg->list || !arg->list_len || bound.tag != CFX_TAG_LIST || !cfx_as_list(bound)->len)
+        return bound;
+    cfx_value v = i < given.n ? given.v[i] : cfx_none();
+    if (i >= given.n && given.kw)
+        v = cfx_dict_get(given.kw, arg->name);
+    bool said = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
+    return said ? v : cfx_as_list(bound)->items[0];
+}
+
 /* The Python functions of torch.nn.functional hand their arguments on with defaults filled in: what
  * must be given by position, the rest by name. (pad is one of them, though an operator here.)
  * Scope; a itself where it does not bind. */
@@ -328,7 +339,9 @@ static cfx_args handed_on(cfx_site at, cfx_target target, cfx_args a, cfx_value 
         !cfx__bind(info->schema, at, a, CFX__BIND_EXACT | CFX__BIND_NUMBERS, bound))
         return a;
     const cfx__schema *s = info->schema;
-    cfx_args out = {0, bound, cfx_dict_new()};
+    cfx_args out = {0, bound, cfx_dict_new()}, given = cfx__dispatch_args_split(a);
+    for (int i = 0; i < s->nargs; i++)
+        bound[i] = unspread(&s->args[i], given, i, bound[i]);
     for (int i = 0; i < s->nargs; i++)
         if (s->args[i].has_default)
             cfx_dict_set(out.kw, s->args[i].name, bound[i]);
