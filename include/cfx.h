@@ -1,7 +1,7 @@
 /* cfx: PyTorch FX in C. Capture, show, tap, change, run and save PyTorch programs without Python.
  *
  * Read in this order: base (scopes, errors), value, tensor, op, ops, grad, nn, graph, program,
- * cost, pair, trace, run, rewrite, split, pass, emit, draw, pack.
+ * cost, pair, trace, run, rewrite, split, pass, quant, emit, draw, pack.
  *
  * Threads. Each has a context of its own: scopes, the recorded error, limits, modes, the random
  * stream. Counts are atomic, so any object may be kept by one thread and dropped by another. What
@@ -40,6 +40,7 @@
 #include <cfx/rewrite.h>
 #include <cfx/split.h>
 #include <cfx/pass.h>
+#include <cfx/quant.h>
 #include <cfx/quantize.h>
 #include <cfx/emit.h>
 #include <cfx/draw.h>

@@ -12,10 +12,15 @@ typedef struct family {
     bool two_states; /* (h, c) rather than h */
 } family;
 
+/* The class of torch.nn that m is of, whatever it is called by who made a module of it. */
+static const char *class_of(const cfx_module *m) {
+    return m->own_->layer ? strrchr(m->own_->layer->path, '.') + 1 : m->type;
+}
+
 static family family_of(const cfx_module *m) {
-    if (!strncmp(m->type, "LSTM", 4))
+    if (!strncmp(class_of(m), "LSTM", 4))
         return (family){"torch.lstm", "torch.lstm_cell", 4, true};
-    if (!strncmp(m->type, "GRU", 3))
+    if (!strncmp(class_of(m), "GRU", 3))
         return (family){"torch.gru", "torch.gru_cell", 3, false};
     bool relu = cfx__layer_attr_is((cfx_module *)m, "nonlinearity", "relu");
     return (family){relu ? "torch.rnn_relu" : "torch.rnn_tanh",

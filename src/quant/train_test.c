@@ -1,0 +1,143 @@
+/* Training with fake quantization, mappings, and what preparing refuses. */
+#include "fx.h"
+#include "test.h"
+
+#include <cfx/emit.h>
+#include <cfx/layers.h>
+#include <cfx/optim.h>
+#include <math.h>
+
+static cfx_module *network(void) {
+    return cfx_nn_sequential(cfx_nn_conv2d(3, 4, 3), cfx_nn_batch_norm2d(4), cfx_nn_relu(),
+                             cfx_nn_conv2d(4, 4, 1), cfx_nn_batch_norm2d(4), cfx_nn_flatten(),
+                             cfx_nn_linear(64, 8), cfx_nn_relu(), cfx_nn_linear(8, 2));
+}
+
+static double distance(cfx_tensor *a, cfx_tensor *b) {
+    return cfx_tensor_get(cfx_norm(cfx_sub(a, b)), 0) / cfx_tensor_get(cfx_norm(a), 0);
+}
+
+/* Mean squares to ones, before and after some steps. */
+static void train(cfx_module *m, cfx_tensor *x, double *first, double *last) {
+    cfx_optim *o = cfx_sgd(m, .lr = 0.05);
+    cfx_tensor *want = cfx_ones(cfx_dim(x, 0), 2);
+    for (int i = 0; i < 30; i++)
+        CFX_SCOPE {
+            cfx_optim_zero_grad(o);
+            cfx_tensor *loss = cfx_mse_loss(cfx_forward(m, x), want);
+            cfx_backward(loss);
+            cfx_optim_step(o);
+            *last = cfx_tensor_get(loss, 0);
+            *first = i ? *first : *last;
+        }
+}
+
+TEST(quantization_aware_training_learns_and_converts) {
+    cfx_manual_seed(1);
+    cfx_tensor *x = cfx_randn(8, 3, 6, 6);
+    cfx_module *m = cfx_prepare(network(), cfx_qconfig_mapping_default("x86 qat"));
+    if (!CHECK_OK() || !CHECK(m != NULL))
+        return;
+    CHECK_STR(cfx_module_find(m, "0")->type, "ConvBnReLU2d");
+    CHECK_STR(cfx_module_find(m, "3")->type, "ConvBn2d");
+    CHECK_STR(cfx_module_find(m, "6")->type, "LinearReLU");
+    CHECK_STR(cfx_module_find(m, "0.bn")->type, "BatchNorm2d");
+    CHECK_STR(cfx_module_find(m, "0.weight_fake_quant")->type, "FakeQuantize");
+    CHECK_STR(cfx_module_find(m, "activation_post_process_0")->type, "FakeQuantize");
+    double first = 0, last = 0;
+    train(m, x, &first, &last);
+    CHECK(last < 0.5 * first);
+    cfx_module_train(m, false);
+    cfx_fake_quantize_set(m, false, true);
+    cfx_tensor *y = cfx_forward(m, x);
+    cfx_module *reference = cfx_convert_to_reference(m), *int8 = cfx_convert(m);
+    if (!CHECK_OK() || !CHECK(reference && int8))
+        return;
+    CHECK_STR(cfx_module_find(int8, "0")->type, "QuantizedConvReLU2d");
+    CHECK_STR(cfx_module_find(int8, "3")->type, "QuantizedConv2d");
+    CHECK_STR(cfx_module_find(int8, "6")->type, "QuantizedLinearReLU");
+    CHECK(distance(y, cfx_forward(reference, x)) < 0.05);
+    CHECK(distance(y, cfx_forward(int8, x)) < 0.05);
+    CHECK_OK();
+}
+
+TEST(scales_are_learned) {
+    cfx_manual_seed(2);
+    cfx_qconfig q;
+    CHECK(cfx_qconfig_find("learnable", &q));
+    cfx_qconfig_mapping *how = cfx_qconfig_mapping_new();
+    cfx_qconfig_mapping_global(how, &q);
+    cfx_module *m = cfx_prepare(cfx_nn_sequential(cfx_nn_linear(4, 2)), how);
+    if (!CHECK_OK() || !CHECK(m != NULL))
+        return;
+    cfx_tensor *x = cfx_randn(8, 4);
+    cfx_forward(m, x); /* scales by what is seen */
+    cfx_fake_quantize_set(m, false, true);
+    const char *path = "0.weight_fake_quant.scale";
+    double before = cfx_tensor_get(cfx_as_tensor(cfx_module_attr(m, path)), 0), first, last;
+    train(m, x, &first, &last);
+    CHECK(last < first);
+    CHECK(cfx_tensor_get(cfx_as_tensor(cfx_module_attr(m, path)), 0) != before);
+    CHECK_OK();
+}
+
+/* The code of the prepared module, observers as "@". */
+static const char *prepared(cfx_qconfig_mapping *how) {
+    cfx_module *m =
+        cfx_nn_sequential(cfx_nn_linear(4, 4), cfx_nn_linear(4, 4), cfx_nn_conv1d(1, 1, 1));
+    cfx_module_train(m, false);
+    cfx_module *gm = cfx_prepare(m, how);
+    cfx__text s = {0};
+    if (gm)
+        cfx_each_node(gm->graph, n) {
+            bool observer = n->op == CFX_CALL_MODULE &&
+                            cfx_module_is_observer(cfx_module_find(gm, n->target.name));
+            if (n->op == CFX_CALL_MODULE)
+                cfx__text_puts(&s, observer ? "@" : n->target.name);
+        }
+    return cfx__text_take(&s);
+}
+
+TEST(mappings_go_by_name_expression_type_and_for_all) {
+    cfx_qconfig q;
+    cfx_qconfig_find("default", &q);
+    cfx_qconfig_mapping *m = cfx_qconfig_mapping_new();
+    CHECK_STR(prepared(m), "012");
+    cfx_qconfig_mapping_global(m, &q);
+    CHECK_STR(prepared(m), "@0@1@2@");
+    cfx_qconfig_mapping_type(m, "torch.nn.Linear", NULL);
+    CHECK_STR(prepared(m), "01@2@");
+    cfx_qconfig_mapping_regex(m, "[01]", &q);
+    CHECK_STR(prepared(m), "@0@1@2@");
+    cfx_qconfig_mapping_name(m, "0", NULL);
+    CHECK_STR(prepared(m), "0@1@2@");
+    cfx_qconfig_mapping_regex(m, "(", &q);
+    CHECK_ERROR("the regular expression '(' cannot be read");
+    cfx_qconfig_find("int8", &q);
+    CHECK_ERROR("there is no qconfig called 'int8': x86, fbgemm, onednn, qnnpack");
+    CHECK(!cfx_qconfig_mapping_default("tpu"));
+    CHECK_ERROR("backend: tpu not supported");
+}
+
+TEST(preparing_refuses) {
+    cfx_prepare(network(), cfx_qconfig_mapping_default("x86"));
+    CHECK_ERROR("prepare_fx only work for models in eval mode");
+    cfx_module *m = network();
+    cfx_module_train(m, false);
+    cfx_convert(cfx_symbolic_trace(m));
+    CHECK_ERROR("incoming model must be produced by prepare_fx");
+    cfx_prepare(m, cfx_qconfig_mapping_default("x86 qat"));
+    CHECK_ERROR("only works for models in train mode");
+}
+
+TEST(converting_leaves_what_was_prepared) {
+    cfx_module *m = cfx_nn_sequential(cfx_nn_linear(4, 4));
+    cfx_module_train(m, false);
+    cfx_module *p = cfx_prepare(m, cfx_qconfig_mapping_default("x86"));
+    cfx_forward(p, cfx_randn(2, 4));
+    const char *before = cfx_module_str(p);
+    cfx_convert(p);
+    cfx_convert_to_reference(p);
+    CHECK_STR(cfx_module_str(p), before);
+    CHECK_OK();
+}
