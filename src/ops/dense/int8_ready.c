@@ -148,40 +148,62 @@ static void multiply_pieces(void *arg, int64_t begin, int64_t end) {
 
 /* ---- one channel a group --------------------------------------------------------------------- */
 
-CFX__SIMD static void add_taps(int32_t *restrict sum, const uint8_t *restrict x,
-                               const int16_t *restrict w, int32_t zero, int64_t n) {
-    for (int64_t c = 0; c < n; c++)
-        sum[c] += (x[c] - zero) * w[c];
+enum { LANES = 64, TAPS = 64 }; /* channels that are summed in registers; of a kernel, at most */
+
+/* Sums of n channels, LANES at most, over some taps: bytes at x[t], weights w[t] * channels on. */
+CFX__SIMD static void add_taps(const uint8_t *const *x, const int16_t *const *w, int taps,
+                               int32_t zero, int64_t at, int64_t n, int32_t *restrict out) {
+    int32_t sum[LANES] = {0};
+    for (int t = 0; t < taps; t++) {
+        const uint8_t *xt = x[t] + at;
+        const int16_t *wt = w[t] + at;
+        if (n == LANES)
+            for (int c = 0; c < LANES; c++)
+                sum[c] += (xt[c] - zero) * wt[c];
+        else
+            for (int64_t c = 0; c < n; c++)
+                sum[c] += (xt[c] - zero) * wt[c];
+    }
+    memcpy(out, sum, (size_t)n * sizeof *out);
+}
+
+/* The taps of one place that lie inside the image. */
+static int taps_at(const work *w, int64_t place, const uint8_t **x, const int16_t **weights) {
+    const kernel *k = w->k;
+    const conv *v = &k->v;
+    const int64_t ox = place % v->out[2], oy = place / v->out[2] % v->out[1];
+    const int64_t image = place / v->out[2] / v->out[1];
+    int n = 0;
+    for (int64_t ky = 0; ky < v->kernel[1]; ky++)
+        for (int64_t kx = 0; kx < v->kernel[2]; kx++) {
+            const int64_t y = oy * v->stride[1] - v->pad[1] + ky * v->dilation[1];
+            const int64_t at = ox * v->stride[2] - v->pad[2] + kx * v->dilation[2];
+            if (y < 0 || y >= v->in[1] || at < 0 || at >= v->in[2])
+                continue;
+            x[n] = w->x + ((image * v->in[1] + y) * v->in[2] + at) * v->ic;
+            weights[n++] = k->lone + (ky * v->kernel[2] + kx) * v->ic;
+        }
+    return n;
 }
 
 static void lone_rows(void *arg, int64_t begin, int64_t end) {
-    work *w = arg;
+    const work *w = arg;
     const kernel *k = w->k;
-    const conv *v = &k->v;
-    const int64_t n = v->ic;
-    int32_t *sum = cfx__alloc_try((size_t)n * sizeof *sum);
-    if (!sum) {
-        w->failed = true;
-        return;
+    const int64_t channels = k->v.ic;
+    const uint8_t *x[TAPS];
+    const int16_t *weights[TAPS];
+    int32_t sum[LANES];
+    for (int64_t place = begin; place < end; place++) {
+        const int taps = taps_at(w, place, x, weights);
+        for (int64_t c = 0; c < channels; c += LANES) {
+            const int64_t n = channels - c < LANES ? channels - c : LANES;
+            add_taps(x, weights, taps, k->x.zero, c, n, sum);
+            if (k->finish.rounds)
+                finish_bytes(&k->finish, sum, c, n, (uint8_t *)w->out + place * channels);
+            else
+                finish_floats(&k->finish, 1, sum, c, n, (float *)w->out + place * channels);
+        }
     }
-    for (int64_t at = begin; at < end; at++) {
-        const int64_t ox = at % v->out[2], oy = at / v->out[2] % v->out[1];
-        const int64_t image = at / v->out[2] / v->out[1];
-        memset(sum, 0, (size_t)n * sizeof *sum);
-        for (int64_t ky = 0; ky < v->kernel[1]; ky++)
-            for (int64_t kx = 0; kx < v->kernel[2]; kx++) {
-                const int64_t y = oy * v->stride[1] - v->pad[1] + ky * v->dilation[1];
-                const int64_t x = ox * v->stride[2] - v->pad[2] + kx * v->dilation[2];
-                if (y >= 0 && y < v->in[1] && x >= 0 && x < v->in[2])
-                    add_taps(sum, w->x + ((image * v->in[1] + y) * v->in[2] + x) * n,
-                             k->lone + (ky * v->kernel[2] + kx) * n, k->x.zero, n);
-            }
-        if (k->finish.rounds)
-            finish_bytes(&k->finish, sum, 0, n, (uint8_t *)w->out + at * n);
-        else
-            finish_floats(&k->finish, 1, sum, 0, n, (float *)w->out + at * n);
-    }
-    cfx__free(sum);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -194,26 +216,76 @@ static int64_t block_of(const kernel *k) {
     return (rows + INT8_ROWS - 1) / INT8_ROWS * INT8_ROWS;
 }
 
-/* Rounds float32 rows by the range that they have; gives what the range makes of them. */
-CFX__SIMD static cfx__rounding round_rows(const kernel *k, const float *x, uint8_t *to) {
+/* Rows of float32 that become bytes, by the range that all have together. */
+typedef struct {
+    const kernel *k;
+    const float *x;
+    uint8_t *to;
+    float *low, *high; /* of each row */
+    float inverse, zero;
+} rounding;
+
+CFX__SIMD static void find_ranges(const rounding *r, int64_t begin, int64_t end) {
+    enum { WIDE = 16 };
+    const int64_t n = r->k->w.k;
+    for (int64_t row = begin; row < end; row++) {
+        const float *x = r->x + row * n;
+        float low[WIDE] = {0}, high[WIDE] = {0};
+        int64_t i = 0;
+        for (; i + WIDE <= n; i += WIDE)
+            for (int j = 0; j < WIDE; j++) {
+                low[j] = x[i + j] < low[j] ? x[i + j] : low[j];
+                high[j] = x[i + j] > high[j] ? x[i + j] : high[j];
+            }
+        for (; i < n; i++) {
+            low[0] = x[i] < low[0] ? x[i] : low[0];
+            high[0] = x[i] > high[0] ? x[i] : high[0];
+        }
+        for (int j = 1; j < WIDE; j++) {
+            low[0] = low[j] < low[0] ? low[j] : low[0];
+            high[0] = high[j] > high[0] ? high[j] : high[0];
+        }
+        r->low[row] = low[0];
+        r->high[row] = high[0];
+    }
+}
+
+CFX__SIMD static void round_rows(const rounding *r, int64_t begin, int64_t end) {
+    const int64_t n = r->k->w.k, depth = r->k->w.depth;
+    for (int64_t row = begin; row < end; row++) {
+        const float *x = r->x + row * n;
+        uint8_t *to = r->to + row * depth;
+        for (int64_t i = 0; i < n; i++) {
+            float v = rintf(x[i] * r->inverse) + r->zero;
+            v = v > 0 ? v : 0;
+            to[i] = (uint8_t)(int)(v < 255 ? v : 255);
+        }
+        memset(to + n, 0, (size_t)(depth - n));
+    }
+}
+
+static void find_ranges_of(void *arg, int64_t begin, int64_t end) { find_ranges(arg, begin, end); }
+static void round_rows_of(void *arg, int64_t begin, int64_t end) { round_rows(arg, begin, end); }
+
+/* Rounds the input as choose_qparams and quantize_per_tensor do; what that makes of it. */
+static cfx__rounding round_input(const kernel *k, const float *x, void *scratch) {
+    rounding r = {.k = k, .x = x, .to = scratch};
+    r.low = (float *)((char *)scratch + k->rows * k->w.depth);
+    r.high = r.low + k->rows;
+    const int64_t grain = grain_of((double)k->w.k / 2);
+    cfx__parallel(k->rows, grain, find_ranges_of, &r);
     float low = 0, high = 0;
-    for (int64_t i = 0; i < k->rows * k->w.k; i++) {
-        low = x[i] < low ? x[i] : low;
-        high = x[i] > high ? x[i] : high;
+    for (int64_t i = 0; i < k->rows; i++) {
+        low = r.low[i] < low ? r.low[i] : low;
+        high = r.high[i] > high ? r.high[i] : high;
     }
     double scale = ((double)high - low) / 255;
     scale = scale > FLT_EPSILON ? scale : FLT_EPSILON;
     double zero = -nearbyint(low / scale);
     zero = zero < 0 ? 0 : zero > 255 ? 255 : zero;
-    const float inverse = (float)(1 / scale), z = (float)zero;
-    for (int64_t r = 0; r < k->rows; r++, x += k->w.k, to += k->w.depth) {
-        for (int64_t i = 0; i < k->w.k; i++) {
-            float v = rintf(x[i] * inverse) + z;
-            v = v > 0 ? v : 0;
-            to[i] = (uint8_t)(int)(v < 255 ? v : 255);
-        }
-        memset(to + k->w.k, 0, (size_t)(k->w.depth - k->w.k));
-    }
+    r.inverse = (float)(1 / scale);
+    r.zero = (float)zero;
+    cfx__parallel(k->rows, grain, round_rows_of, &r);
     return (cfx__rounding){(float)scale, (int32_t)zero};
 }
 
@@ -223,8 +295,8 @@ static bool run(const cfx__ready *r, const void *x, void *out, void *scratch) {
     kernel now = *k;
     int32_t *shift = NULL;
     if (k->dynamic) {
-        cfx__rounding in = round_rows(k, x, scratch);
-        shift = (int32_t *)((char *)scratch + k->rows * k->w.depth);
+        cfx__rounding in = round_input(k, x, scratch);
+        shift = (int32_t *)((char *)scratch + k->rows * k->w.depth); /* ranges are not needed now */
         for (int64_t j = 0; j < k->w.n; j++)
             shift[j] = in.zero * k->w.sums[j];
         now.finish.shift = shift;
@@ -345,7 +417,8 @@ cfx__ready *int8_conv_ready(const conv *v, const conv_operands *o, const cfx__ep
     const bool lone = v->groups > 1 && v->groups == v->ic && v->ic == v->oc;
     if (v->dims != 2 || (v->groups > 1 && !lone) || e->integers->dynamic ||
         o->src->dtype != CFX_U8 || o->weights->dtype != CFX_I8 || !lies_last(o->src) ||
-        !lies_last(o->dst) || !cfx__tensor_is_contiguous(o->weights))
+        !lies_last(o->dst) || !cfx__tensor_is_contiguous(o->weights) ||
+        (lone && v->kernel[1] * v->kernel[2] > TAPS))
         return NULL;
     kernel *k = cfx__obj_make(&kernel_type, sizeof *k);
     const int8_t *w = (const int8_t *)o->weights->data;
@@ -377,6 +450,7 @@ cfx__ready *int8_gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_tra
                 read_columns(k, e, bias, n);
     k->direct = k->dynamic || k->w.depth == k_size;
     if (k->dynamic)
-        k->pub.scratch = k->rows * k->w.depth + n * (int64_t)sizeof(int32_t) + 64;
+        k->pub.scratch = k->rows * k->w.depth +
+                         (int64_t)sizeof(float) * (n > 2 * k->rows ? n : 2 * k->rows);
     return made(k, fine, k->dynamic ? "int8 product, rounding" : "int8 product");
 }
