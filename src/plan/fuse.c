@@ -70,6 +70,22 @@ static bool constant_arg(const cfx__lowering *l, const cfx__run_step *s, int i, 
     return !cfx_is_bad(*out) && !s->nested[i];
 }
 
+/* Weights times one number for each channel of the result; scope. NULL where these are not float32,
+ * in order and as many. */
+static cfx_tensor *scaled(const cfx_tensor *w, const cfx_tensor *scale) {
+    if (w->dtype != CFX_F32 || scale->dtype != CFX_F32 || scale->numel != w->shape[0] ||
+        !w->numel || !cfx__tensor_is_contiguous(w) || !cfx__tensor_is_contiguous(scale))
+        return NULL;
+    cfx_tensor *out = cfx__tensor_empty((cfx_site){0}, CFX_F32, false, w->ndim, w->shape, NULL);
+    const int64_t each = w->numel / w->shape[0];
+    const float *from = (const float *)w->data, *by = (const float *)scale->data;
+    float *to = cfx__obj_is_bad(out) ? NULL : (float *)out->data;
+    for (int64_t c = 0; to && c < w->shape[0]; c++, from += each, to += each)
+        for (int64_t i = 0; i < each; i++)
+            to[i] = from[i] * by[c];
+    return out;
+}
+
 /* batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn) */
 bool cfx__plan_fold_norm(const cfx__lowering *l, int norm, cfx_value *weight, cfx_value *bias) {
     const cfx__run_step *s = &l->plan->steps->steps[norm];
@@ -88,14 +104,12 @@ bool cfx__plan_fold_norm(const cfx__lowering *l, int norm, cfx_value *weight, cf
     shift = cfx_mul(shift, scale);
     if (b.tag == CFX_TAG_TENSOR)
         shift = cfx_add(shift, b);
-    int64_t sizes[CFX_MAX_DIMS] = {cfx_as_tensor(*weight)->shape[0]};
-    for (int i = 1; i < cfx_as_tensor(*weight)->ndim; i++)
-        sizes[i] = 1;
-    cfx_tensor *wide = cfx_reshape(scale, cfx_ints_value(cfx_as_tensor(*weight)->ndim, sizes));
-    *weight = cfx_tensor_value(cfx_mul(*weight, wide));
+    cfx_tensor *folded = cfx_ok() ? scaled(cfx_as_tensor(*weight), scale) : NULL;
+    if (!folded || !cfx_ok() || shift->dtype != CFX_F32)
+        return false;
+    *weight = cfx_tensor_value(folded);
     *bias = cfx_tensor_value(shift);
-    return cfx_ok() && cfx_as_tensor(*weight)->dtype == CFX_F32 &&
-           cfx_as_tensor(*bias)->dtype == CFX_F32;
+    return true;
 }
 
 /* ---- chains ---------------------------------------------------------------------------------- */

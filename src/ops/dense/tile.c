@@ -1,5 +1,6 @@
 /* Kernels for each kind of machine, panels, and epilogues. Start at tile_run. */
 #include "tile.h"
+#include "onednn.h"
 
 #include <cfx/ops.h>
 
@@ -126,6 +127,13 @@ static void pack_panel(const packing *p, int64_t panel) {
     const tile_matrix *m = p->m;
     const int64_t width = tile_width(), first = panel * width;
     const int64_t cols = m->n - first < width ? m->n - first : width;
+    if (m->row == 1 && !m->at && m->kept == CFX_PRECISION_F32) { /* columns lie end to end */
+        float *to = (float *)p->to + panel * m->k * width;
+        if (cols < width)
+            memset(to, 0, (size_t)(m->k * width) * sizeof *to);
+        transpose_f32(cols, m->k, m->w + first * m->col, m->col, to, width);
+        return;
+    }
     float room[RUN * TILE_WIDEST];
     for (int64_t i = 0; i < m->k; i += RUN) {
         const int64_t rows = m->k - i < RUN ? m->k - i : RUN, at = (panel * m->k + i) * width;
