@@ -102,6 +102,8 @@ typedef struct cfx__dispatch {
 
 cfx__dispatch *cfx__dispatcher(void);
 
+/* Whether the fields of a target belong together; an error where a handler changed some of them. */
+bool cfx__target_is_whole(cfx_site at, cfx_target t);
 /* The overload of fn that takes the arguments, nodes for tensors among them, and how it binds them;
  * NULL, without an error, when none does. */
 cfx_op *cfx__fn_overload(cfx_site at, const cfx_fn *fn, cfx_args a, cfx_value *bound);

@@ -319,8 +319,31 @@ void cfx_dispatch_mode_pop(void) {
         d->dispatch_modes = d->dispatch_modes->below_;
 }
 
+static bool has_overload(const cfx_fn *fn, const cfx_op *op) {
+    for (int i = 0; i < fn->n; i++)
+        if (fn->ops[i] == op)
+            return true;
+    return false;
+}
+
+bool cfx__target_is_whole(cfx_site at, cfx_target t) {
+    if (t.call || !t.op || !t.name)
+        return true;
+    const cfx_fn *named = t.fn ? cfx_fn_find(t.name) : NULL;
+    bool whole = t.fn ? t.op == t.fn->ops[0] && (!named || has_overload(named, t.op))
+                      : !strcmp(t.name, cfx_op_name(t.op));
+    if (!whole)
+        cfx_fail(CFX_TYPE_ERROR, at,
+                 "a target was changed in part: it is called %s and calls %s; replace it whole, by "
+                 "cfx_target_named or cfx_target_op",
+                 t.name, cfx_op_name(t.op));
+    return whole;
+}
+
 cfx_value cfx_mode_forward(cfx_mode *self, cfx_target t, cfx_args a) {
     cfx__dispatch *d = cfx__dispatcher();
+    if (!cfx__target_is_whole(d->at, t))
+        return cfx_bad();
     if (self->dispatch_) { /* function modes have seen this call already */
         cfx_value bound[CFX_MAX_ARGS];
         cfx__op_info *info = cfx__op_info_of(t.op);

@@ -65,6 +65,8 @@ static cfx_value call_function(cfx_interp *it, cfx_target t, cfx_args a) {
     (void)it;
     if (t.call)
         return t.call(a);
+    if (!cfx__target_is_whole((cfx_site){0}, t))
+        return cfx_bad();
     cfx__higher_fn *higher = t.fn || t.op ? NULL : cfx__higher_find(t.name);
     if (higher)
         return cfx__run_higher(higher, it->node, a);
@@ -73,12 +75,6 @@ static cfx_value call_function(cfx_interp *it, cfx_target t, cfx_args a) {
         return cfx_tree_value(type, a.n, a.v);
     if (!t.fn && t.op)
         return cfx_op_do_from((cfx_site){0}, t.op, a);
-    /* t.op = &cfx_op_sigmoid in a handler changes a call of torch.relu to one of torch.sigmoid */
-    if (t.fn && t.op && t.op != t.fn->ops[0]) {
-        t.fn = cfx__fn_of(t.op);
-        return t.fn ? cfx_fn_call_from((cfx_site){0}, t.fn, a)
-                    : cfx_op_do_from((cfx_site){0}, t.op, a);
-    }
     return cfx_py_from((cfx_site){0}, t.name ? t.name : t.fn->name, a);
 }
 

@@ -82,7 +82,7 @@ static cfx_value record(cfx_interp *it, cfx_node *n) {
 
 static cfx_value neg_for_relu(cfx_interp *it, cfx_target t, cfx_args a) {
     if (t.op == &cfx_op_relu)
-        t.op = &cfx_op_neg;
+        t = cfx_target_named("torch.neg");
     return cfx_interp_call_function(it, t, a);
 }
 
@@ -384,4 +384,30 @@ TEST(a_tap_holds_what_the_node_gave) {
         CHECK_STR(cfx_str(cfx_dict_get(d, "add_1")), "tensor([1., 2.])");
     }
     CHECK_OK();
+}
+
+static cfx_value change_op(cfx_interp *it, cfx_target t, cfx_args a) {
+    t.op = &cfx_op_neg;
+    return cfx_interp_call_function(it, t, a);
+}
+
+static cfx_value change_name(cfx_interp *it, cfx_target t, cfx_args a) {
+    t.name = t.fn ? "torch.neg" : "aten.neg.default";
+    return cfx_interp_call_function(it, t, a);
+}
+
+TEST(a_target_that_was_changed_in_part_is_refused) {
+    cfx_module *gm = cfx_symbolic_trace(new_model());
+    cfx_interp it = {.module = gm, .call_function = change_op};
+    cfx_run(&it, input());
+    CHECK_ERROR("a target was changed in part: it is called torch.relu and calls aten.neg.default; "
+                "replace it whole, by cfx_target_named or cfx_target_op");
+    it.call_function = change_name;
+    cfx_run(&it, input());
+    CHECK_ERROR("a target was changed in part: it is called torch.neg and calls");
+    cfx_program *p = cfx_export(new_model(), cfx_tuple(input()), CFX_NONE, CFX_NONE);
+    cfx_module *program = cfx_program_module(p);
+    cfx_interp over = {.module = program, .call_function = change_name};
+    cfx_run(&over, input());
+    CHECK_ERROR("a target was changed in part: it is called aten.neg.default and calls");
 }
