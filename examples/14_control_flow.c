@@ -1,5 +1,5 @@
 /* Control flow in a graph: what an `if` on a tensor cannot be, cfx_cond is. Each branch becomes a
- * graph of its own, and a traced model still chooses when it runs. */
+ * graph of its own, and a traced or exported model still chooses when it runs. Taps see inside. */
 #include <cfx.h>
 
 static cfx_value large(cfx_module *self, cfx_args a) {
@@ -42,6 +42,11 @@ int main(void) {
     cfx_module *doubling = cfx_module_new("Double", small, "x");
     cfx_value grown = cfx_while_loop(doubling, below, grow, cfx_ones(3));
     printf("grown: %s\n", cfx_str(cfx_at(grown, 0)));
+
+    cfx_program *p = cfx_export(m, cfx_tuple(x), CFX_NONE, CFX_NONE);
+    printf("%s\n", cfx_module_code(p->module));
+    cfx_dict *seen = cfx_tap(p->module, "cond.*.relu", x);
+    printf("%s: %s\n", cfx_text(seen->entries[0].key), cfx_str(seen->entries[0].value));
 
     cfx_symbolic_trace(cfx_module_new("Refused", refuses, "x"));
     printf("%s\n", cfx_error_last()->message);

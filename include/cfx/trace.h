@@ -78,12 +78,14 @@ CFX_API cfx_value cfx_method_from(cfx_site at, const char *name, cfx_args args);
 
 /* ---- control flow ---------------------------------------------------------------------------- */
 
-/* Control flow that tracing captures. A branch is a forward function: it gets `self`, which may be
- * NULL, and the operands, and returns a tensor or a tuple, list or dict of them. Outside tracing
- * the branches just run. On traced values each becomes a graph of its own, which the traced graph
- * names (true_graph_0, ...), and the call one node, torch.ops.higher_order.cond; values of the
- * forward around it that a branch uses become operands. All return a value of the scope; the bad
- * value, with an error, when a branch fails or the results of branches have different shapes. */
+/* Control flow that tracing and cfx_export capture. A branch is a forward function: it gets `self`,
+ * which may be NULL, and the operands, and returns a tensor or a tuple, list or dict of them.
+ * Elsewhere the branches just run. On traced values, and while a module is exported, each becomes a
+ * graph of its own, which the graph names (true_graph_0, ...), and the call one node,
+ * torch.ops.higher_order.cond; values of the forward around it that a branch uses become operands.
+ * While exporting, branches must not write to what they are given, nor return it. All return a
+ * value of the scope; the bad value, with an error, when a branch fails or the results of branches
+ * have different shapes. */
 
 /* One of two branches, by a bool or a tensor of one element. */
 CFX_API cfx_value cfx_cond_from(cfx_site at, cfx_module *self, cfx_value pred, cfx_forward_fn *yes,
