@@ -239,7 +239,7 @@ static cfx_value run_higher(frame *f, const cfx__plan_kernel *k) {
     cfx_value args = filled(f, s->args), kwargs = filled(f, s->kwargs);
     cfx_args a = {(int)cfx_as_list(args)->len, cfx_as_list(args)->items,
                   kwargs.tag == CFX_TAG_DICT ? cfx_as_dict(kwargs) : NULL};
-    return cfx__run_higher(cfx__higher_find(s->node->target.name), s->node, a);
+    return cfx__run_higher(cfx__higher_find(s->node->target.name), s->node, a, f->e->watcher);
 }
 
 /* What a watcher makes of the value of a node. */

@@ -14,11 +14,13 @@ const char *cfx_run_path(void) {
     return path ? path : "";
 }
 
-cfx_value cfx__run_higher(cfx__higher_fn *fn, const cfx_node *n, cfx_args a) {
+cfx_value cfx__run_higher(cfx__higher_fn *fn, const cfx_node *n, cfx_args a, cfx_watcher *w) {
     cfx__run_state *s = cfx__run_state_now(), before = *s;
     s->node = n;
+    if (w)
+        s->watcher = w->inside ? w : NULL;
     cfx_value v = fn((cfx_site){0}, a);
-    s->node = before.node;
+    *s = before;
     return v;
 }
 

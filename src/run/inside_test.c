@@ -1,4 +1,5 @@
 /* Sub-graphs while they run: where they are, and taps and hooks that reach into them. */
+#include <cfx/export.h>
 #include <cfx/ops.h>
 #include <cfx/pack.h>
 
@@ -65,6 +66,20 @@ TEST(tap_reaches_into_sub_graphs_round_by_round) {
     CHECK_OK();
     cfx_tap(gm, "while_loop.while_loop_body_graph_0.sin", x(), n());
     CHECK_ERROR("no node of Grow fits 'while_loop.while_loop_body_graph_0.sin'");
+}
+
+/* Without gradients programs run as a plan. */
+TEST(tap_reaches_into_sub_graphs_of_a_plan) {
+    cfx_program *p = cfx_export(cfx_module_new("Grow", forward, "x, n"), cfx_tuple(x(), n()),
+                                CFX_NONE, CFX_NONE);
+    if (!CHECK_OK())
+        return;
+    cfx_grad_mode before = cfx_set_grad_mode(CFX_INFERENCE);
+    cfx_dict *all = cfx_tap(p->module, "op:mul", x(), n());
+    cfx_set_grad_mode(before);
+    CHECK_STR(names_in(all), "while_loop@1.while_loop_body_graph_0.cond.false_graph_0.mul\n"
+                             "while_loop@2.while_loop_body_graph_0.cond.false_graph_0.mul\nmul\n");
+    CHECK_OK();
 }
 
 static cfx_value note_path(cfx_event *e) {

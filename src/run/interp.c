@@ -69,7 +69,7 @@ static cfx_value call_function(cfx_interp *it, cfx_target t, cfx_args a) {
         return cfx_bad();
     cfx__higher_fn *higher = t.fn || t.op ? NULL : cfx__higher_find(t.name);
     if (higher)
-        return cfx__run_higher(higher, it->node, a);
+        return cfx__run_higher(higher, it->node, a, NULL);
     const cfx_tree_type *type = t.fn || t.op ? NULL : cfx__tree_type_named(t.name);
     if (type)
         return cfx_tree_value(type, a.n, a.v);

@@ -90,8 +90,9 @@ typedef struct cfx__run_state {
     struct cfx__autocast *autocast; /* the region; NULL: none */
 } cfx__run_state;
 cfx__run_state *cfx__run_state_now(void);
-/* Runs a higher-order operator, the call n. */
-cfx_value cfx__run_higher(cfx__higher_fn *fn, const cfx_node *n, cfx_args a);
+/* Runs a higher-order operator, the call n. A watcher that wants to is led into its sub-graphs;
+ * NULL: the one that looks on already. */
+cfx_value cfx__run_higher(cfx__higher_fn *fn, const cfx_node *n, cfx_args a, cfx_watcher *w);
 /* Calls a sub-graph, argument number i of the call that is being run, in a round of a loop (-1: no
  * loop). */
 cfx_value cfx__run_subgraph(cfx_site at, cfx_module *m, int i, int64_t round, cfx_args a);
