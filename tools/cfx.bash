@@ -55,7 +55,7 @@ _cfx() {
             ;;
         quantize:-*)
             COMPREPLY=($(compgen -W "-o --calibrate --scheme --weights --per --range --smooth
-                --correct --skip --target --report --help" -- "$word"))
+                --keep-bias --skip --target --report --help" -- "$word"))
             ;;
         decompose:-*) COMPREPLY=($(compgen -W "-o --keep --help" -- "$word")) ;;
         ops:*) COMPREPLY=($(compgen -W "check --markdown --op --help" -- "$word")) ;;

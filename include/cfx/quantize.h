@@ -44,7 +44,8 @@ typedef struct cfx_quantize_options {
     cfx_value skip;       /* a list of selectors (see cfx_tap) of layers that stay as they are */
     double smooth;        /* between 0 and 1: how much of outliers goes from the inputs of linear
                              layers into their weights, as SmoothQuant does; 0: none */
-    bool correct_bias;    /* the mean error that rounded weights make goes into biases */
+    bool keep_bias;       /* else the mean error that rounded weights make on the batches, where
+                             there are some, goes into biases */
     void (*progress)(const char *what, int64_t done, int64_t all, void *user); /* NULL: none */
     void *user;
 } cfx_quantize_options;
@@ -69,7 +70,7 @@ typedef struct cfx_quantized {
 } cfx_quantized;
 
 /* Quantizes a program. Batches are lists or tuples of its inputs in flattened order; dynamic and
- * weight take none, unless they smooth or correct. Scope. NULL, with an error, where there is
+ * weight need none, unless they smooth. Scope. NULL, with an error, where there is
  * nothing to quantize or to calibrate with, a batch does not fit, a value is NaN, infinite or the
  * same number everywhere, weights are quantized already, or a selector picks no layer. */
 CFX_API cfx_quantized *cfx_quantize(const cfx_program *p, cfx_value batches,

@@ -25,10 +25,10 @@ static const char help[] =
     "  --range R          how a range is found: histogram (the default), minmax, average, or\n"
     "                     percentile P\n"
     "  --smooth A         puts outliers of inputs into weights (SmoothQuant), 0 to 1: try 0.5\n"
-    "  --correct          puts the mean error of rounded weights into biases\n"
-    "  --skip SELECTOR    layers to leave in float, as cfx run --tap names nodes; may be given "
-    "more\n"
-    "                     than once\n"
+    "  --keep-bias        leaves biases as they are; else the mean error of rounded weights on\n"
+    "                     the batches goes into them\n"
+    "  --skip SELECTOR    layers to leave in float, as cfx run --tap names nodes; may be given\n"
+    "                     more than once\n"
     "  --target DB        leaves as few layers in float as give results that good: \"30dB\"\n"
     "  --report           signal-to-noise of results and layers, the worst first; size; speed\n"
     "\n"
@@ -140,7 +140,7 @@ static bool read_options(options *o, int argc, char **argv) {
             read_list(&w, "--skip", o->skip, &o->nskip, SKIPS, false) ||
             cli_value(&w, "-o", &o->out) || cli_value(&w, "--target", &o->target) ||
             cli_flag(&w, "--report", &o->report) ||
-            cli_flag(&w, "--correct", &o->how.correct_bias))
+            cli_flag(&w, "--keep-bias", &o->how.keep_bias))
             continue;
         if (cli_value(&w, "--per", &word))
             w.wrong |= !word || !read_per(o, &w, word);

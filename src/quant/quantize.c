@@ -58,11 +58,14 @@ static void list_layers(cfx_quantized *q, const cfx__quant_layers *layers) {
 /* ---- what is asked for ----------------------------------------------------------------------- */
 
 static bool needs_batches(const cfx_quantize_options *o) {
-    return o->scheme == CFX_QUANTIZE_STATIC || o->smooth > 0 || o->correct_bias;
+    return o->scheme == CFX_QUANTIZE_STATIC || o->smooth > 0;
+}
+
+static bool has_batches(cfx_value v) {
+    return (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) && cfx_as_list(v)->len > 0;
 }
 
 static bool check_options(cfx_value batches, const cfx_quantize_options *o) {
-    const bool listed = batches.tag == CFX_TAG_LIST || batches.tag == CFX_TAG_TUPLE;
     if (o->bits != 0 && o->bits != 4 && o->bits != 8)
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "weights of %d bits: only 8 and 4 are there",
                  o->bits);
@@ -73,12 +76,10 @@ static bool check_options(cfx_value batches, const cfx_quantize_options *o) {
                  o->smooth);
     else if (o->percentile < 0 || o->percentile > 100)
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%g is no percentile", o->percentile);
-    else if (needs_batches(o) && (!listed || !cfx_as_list(batches)->len))
+    else if (needs_batches(o) && !has_batches(batches))
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
                  "there are no batches to calibrate with, and %s needs them",
-                 o->scheme == CFX_QUANTIZE_STATIC ? "static quantization"
-                 : o->smooth > 0                  ? "smoothing"
-                                                  : "the correction of biases");
+                 o->scheme == CFX_QUANTIZE_STATIC ? "static quantization" : "smoothing");
     return cfx_ok();
 }
 
@@ -150,7 +151,8 @@ static bool quantize(cfx_program *p, cfx_value batches, const cfx_quantize_optio
                 (o->smooth == 0 || cfx__quant_smooth(p, layers, batches, o));
     if (fine)
         *reference = cfx_program_copy(p);
-    fine = fine && *reference && (!o->correct_bias || cfx__quant_correct(p, layers, batches, o));
+    fine = fine && *reference && (o->keep_bias || !has_batches(batches) ||
+                                  cfx__quant_correct(p, layers, batches, o));
     if (fine && o->scheme == CFX_QUANTIZE_STATIC) {
         cfx__quant_plan_inputs(layers, &w);
         fine = cfx__quant_calibrate(p, batches, o, true, &w) && check_ranges(&w);

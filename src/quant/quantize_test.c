@@ -167,9 +167,9 @@ TEST(quantize_smoothing_keeps_the_float_program) {
 TEST(quantize_biases_take_the_mean_error) {
     cfx_program *p = feed_program();
     cfx_value batches = rows(1);
-    cfx_quantize_options o = {.scheme = CFX_QUANTIZE_WEIGHT, .bits = 4};
+    cfx_quantize_options o = {.scheme = CFX_QUANTIZE_WEIGHT, .bits = 4, .keep_bias = true};
     cfx_quantized *plain = cfx_quantize(p, batches, o);
-    o.correct_bias = true;
+    o.keep_bias = false;
     cfx_quantized *corrected = cfx_quantize(p, batches, o);
     if (!CHECK(plain && corrected))
         return;

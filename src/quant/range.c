@@ -1,6 +1,8 @@
 /* Ranges: between which numbers the values seen while calibrating are rounded. */
 #include "quant.h"
 
+#include "fx.h"
+
 #include <math.h>
 
 /* The least scale: a layer whose numbers are tiny is rounded as well as any other. */
@@ -95,54 +97,14 @@ static void cut_tails(const cfx__quant_range *r, double percent, double *low, do
     *high = *high > r->high ? r->high : *high;
 }
 
-/* The square of the error when bins [first, last] are rounded to 256 steps: numbers lie evenly in
- * a bin, those outside go to the nearest end. */
-static double error_of(const cfx__quant_range *r, int first, int last) {
-    const double width = (r->to - r->from) / BINS, span = (last - first + 1) * width;
-    const double step = span / 255;
-    double sum = 0;
-    for (int i = 0; i < BINS; i++) {
-        if (r->bin[i] == 0)
-            continue;
-        double middle = (i + 0.5 - first) * width, beyond = middle < 0      ? -middle
-                                                             : middle > span ? middle - span
-                                                                             : 0;
-        double nearest = nearbyint(middle / step) * step - middle;
-        double e = beyond > 0 ? beyond * beyond + width * width / 12
-                   : step > width ? nearest * nearest + width * width / 12
-                                  : step * step / 12;
-        sum += r->bin[i] * e;
-    }
-    return sum;
-}
-
-/* Cuts the emptier tail, a hundred-thousandth of the numbers a step, as long as the error gets
- * less. */
+/* The range with the least error, by PyTorch's search. */
 static void search(const cfx__quant_range *r, double *low, double *high) {
-    const double width = (r->to - r->from) / BINS, stride = 1e-5;
-    double sum[BINS], all = 0, alpha = 0, beta = 1, least = error_of(r, 0, BINS - 1);
+    enum { STEPS = 256 };
+    float bin[BINS], best_low, best_high;
     for (int i = 0; i < BINS; i++)
-        sum[i] = all += r->bin[i];
-    int first = 0, last = BINS - 1;
-    while (alpha < beta) {
-        int l = first, h = last, next_first = first, next_last = last;
-        while (l < last && sum[l] < (alpha + stride) * all)
-            l++;
-        while (h > first && sum[h] > (beta - stride) * all)
-            h--;
-        if (l - first > last - h)
-            next_first = l, alpha += stride;
-        else
-            next_last = h, beta -= stride;
-        if (next_first == first && next_last == last)
-            continue;
-        double e = error_of(r, next_first, next_last);
-        if (e > least)
-            break;
-        least = e, first = next_first, last = next_last;
-    }
-    *low = r->from + first * width;
-    *high = r->from + (last + 1) * width;
+        bin[i] = (float)r->bin[i];
+    cfx__histogram_search(bin, BINS, STEPS, (float)r->from, (float)r->to, &best_low, &best_high);
+    *low = best_low, *high = best_high;
 }
 
 void cfx__quant_range_get(const cfx__quant_range *r, const cfx_quantize_options *o, double *low,
