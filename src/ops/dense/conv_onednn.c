@@ -2,6 +2,8 @@
 #include "conv.h"
 #include "onednn.h"
 
+#include <stdatomic.h>
+
 /* Everything that a primitive depends on. No padding between fields: it is compared as bytes. */
 typedef struct {
     char family[8];
@@ -210,22 +212,40 @@ static void bias_range(void *arg, int64_t begin, int64_t end) {
     }
 }
 
-/* Image by image, so that what is turned into oneDNN's layout and back stays in the cache. */
-static bool each_image(cfx_op_call *c, const conv *v, const conv_operands *o) {
+/* Images of a batch, for threads to share. */
+typedef struct {
+    cfx_op_call *c;
+    const conv *v;
+    const conv_operands *o;
+    atomic_bool failed;
+} image_work;
+
+static void image_range(void *arg, int64_t begin, int64_t end) {
+    image_work *w = arg;
+    const conv *v = w->v;
     conv one = *v;
-    cfx_tensor src = *o->src, dst = *o->dst;
-    conv_operands p = *o;
-    bool ok = true;
+    cfx_tensor src = *w->o->src, dst = *w->o->dst;
+    conv_operands p = *w->o;
     one.batch = 1;
     p.src = &src, p.dst = &dst;
-    for (int64_t i = 0; i < v->batch && ok; i++) {
+    src.data += begin * v->ic * v->in[0] * v->in[1] * v->in[2] * (int64_t)sizeof(float);
+    dst.data += begin * v->oc * v->out[0] * v->out[1] * v->out[2] * (int64_t)sizeof(float);
+    for (int64_t i = begin; i < end && !w->failed; i++) {
         size_t mark = cfx_scope_open();
-        ok = conv_onednn(c, &one, &p);
+        if (!conv_onednn(w->c, &one, &p))
+            w->failed = true;
         cfx_scope_close(mark);
         src.data += v->ic * v->in[0] * v->in[1] * v->in[2] * (int64_t)sizeof(float);
         dst.data += v->oc * v->out[0] * v->out[1] * v->out[2] * (int64_t)sizeof(float);
     }
-    return ok;
+}
+
+/* Image by image, so that what is turned into oneDNN's layout and back stays in the cache, and
+ * threads have something to share. */
+static bool each_image(cfx_op_call *c, const conv *v, const conv_operands *o) {
+    image_work w = {.c = c, .v = v, .o = o};
+    cfx__parallel(v->batch, 1, image_range, &w);
+    return !w.failed;
 }
 
 bool conv_onednn(cfx_op_call *c, const conv *v, const conv_operands *o) {

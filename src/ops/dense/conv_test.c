@@ -168,3 +168,15 @@ TEST(conv_errors) {
     cfx_conv2d(x, good, cfx_none(), 1, INT64_MAX / 2);
     CHECK_ERROR("out of range");
 }
+
+/* Images are shared by threads; what each gives is the same. */
+TEST(transposed_convolutions_of_a_batch_are_the_same_on_any_number_of_threads) {
+    cfx_tensor *x = cfx_randn(7, 16, 40, 40), *w = cfx_randn(16, 24, 3, 3), *one;
+    cfx_set_num_threads(1);
+    one = cfx_conv_transpose2d(x, w);
+    for (int threads = 2; threads <= 5; threads += 3) {
+        cfx_set_num_threads(threads);
+        CHECK(cfx_is_true(cfx_tensor_value(cfx_all(cfx_eq(one, cfx_conv_transpose2d(x, w))))));
+    }
+    CHECK_OK();
+}
