@@ -12,6 +12,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void context_release(void *unused) {
     (void)unused;
     cfx__context *c = &cfx__ctx_tls;
+    if (!c->known) /* freed by cfx_finish; nothing was used since */
+        return;
     cfx_scope_close(0);
     for (int i = CFX__SLOTS - 1; i >= 0; i--) {
         void *data = c->slot[i].data;

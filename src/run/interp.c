@@ -179,8 +179,8 @@ static cfx_value run_bound(cfx__run *r, const cfx__run_step *s) {
         cfx_value v = s->bound[i];
         if (v.tag != CFX_TAG_NODE && !s->nested[i])
             args[i] = v;
-        else if (!cfx__bind_one(schema, (cfx_site){0}, i, cfx__run_fill(r, v), CFX__BIND_NUMBERS,
-                                &args[i]))
+        else if (!cfx__bind_one(schema, (cfx_site){0}, i, cfx__run_fill(r, v),
+                                cfx__step_mode(s->op, i), &args[i]))
             return cfx_bad();
     }
     return cfx__op_call_bound((cfx_site){0}, s->op, args);
