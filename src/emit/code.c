@@ -357,7 +357,7 @@ static void put_flatten(code *c, cfx__text *out) {
     const cfx_value *spec = cfx_as_list(t->in_spec)->items;
     bool by_name = cfx_as_list(t->in_spec)->len == 2 && spec[0].tag == CFX_TAG_TUPLE &&
                    spec[1].tag == CFX_TAG_DICT;
-    const char *p = c->params.data, *end = p + c->params.len;
+    const char *p = c->params.len ? c->params.data : "", *end = p + c->params.len;
     cfx__text typed = {0}, plain = {0};
     cfx__text_puts(&plain, by_name ? "" : "self, ");
     for (; p && p < end; p += strlen(p) + 1) {
@@ -416,7 +416,7 @@ static int name_length(const char *param) {
 
 /* One list in the place of all parameters. */
 static void put_boxed_head(code *c, cfx__text *out) {
-    const char *p = c->params.data, *end = p + c->params.len;
+    const char *p = c->params.len ? c->params.data : "", *end = p + c->params.len;
     cfx__text_printf(out, "def forward(self, args_list)%.*s:\n", (int)c->returns.len,
                      c->returns.data ? c->returns.data : "");
     if (!c->params.len)
@@ -434,7 +434,7 @@ static void put_boxed_head(code *c, cfx__text *out) {
 /* The head that the user's function writes. */
 static void put_own_head(code *c, cfx__text *out) {
     cfx_value params = cfx_list_value(0, NULL);
-    const char *p = c->params.data, *end = p + c->params.len;
+    const char *p = c->params.len ? c->params.data : "", *end = p + c->params.len;
     for (; p && p < end; p += strlen(p) + 1)
         cfx_list_append(cfx_as_list(params), cfx_string_value(p));
     const char *head = c->g->codegen->head(c->g->codegen, params);
@@ -451,7 +451,7 @@ static void put_head(code *c, cfx__text *out) {
     }
     bool expanded = c->readable && c->readable->expanded_def;
     const cfx__graph_tree *tree = c->g->tree;
-    const char *p = c->params.data, *end = p + c->params.len;
+    const char *p = c->params.len ? c->params.data : "", *end = p + c->params.len;
     cfx__text_puts(out, expanded ? "def forward(\n" : "def forward(");
     bool has_self = c->params.len && !strcmp(p, "self");
     if (!has_self)

@@ -76,12 +76,19 @@ static cfx_value from_meta(cfx__rerun *run, const cfx_node *made, cfx_value val)
         return out;
     }
     cfx_value t = cfx__worlds_tensor(run->worlds, run->k, val);
-    if (t.tag == CFX_TAG_TENSOR)
-        return t;
+    if (t.tag == CFX_TAG_TENSOR) { /* one of its own: it is marked as what stands for the node */
+        const cfx_tensor *x = cfx_as_tensor(t);
+        cfx_tensor *own = cfx_tensor_fake((cfx_dtype)x->dtype, x->ndim, x->shape, x->stride);
+        if (cfx_ok())
+            own->device = x->device;
+        return cfx_tensor_value(own);
+    }
     if (val.tag == CFX_TAG_SYM)
         return cfx__worlds_value(run->worlds, run->k, val);
     return cfx__sym_name(made->name, false, 0); /* a truth that no value holds */
 }
+
+enum { MOST_RESULTS = 100000 }; /* that anybody takes */
 
 /* The results of a node that is copied: from its own metadata, or that of its items. */
 static cfx_value results_of(const cfx_node *n) {
@@ -93,6 +100,8 @@ static cfx_value results_of(const cfx_node *n) {
         if (!cfx_node_takes_result(u->user))
             continue;
         int64_t i = cfx_integer(cfx_at(u->user->args, 1));
+        if (i < 0 || i >= MOST_RESULTS)
+            continue;
         while (cfx_as_list(out)->len <= i)
             cfx_list_append(cfx_as_list(out), cfx_none());
         cfx_value_drop(cfx_as_list(out)->items[i]);
