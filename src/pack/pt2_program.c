@@ -53,7 +53,8 @@ static cfx_value tree(const cfx__json *j, int depth) {
         !strcmp(name, "collections.defaultdict"))
         return dict_tree(children, tree_keys(context), depth);
     bool list = !strcmp(name, "builtins.list") || !strcmp(name, "collections.deque");
-    const cfx_tree_type *own = cfx__tree_type_named(name);
+    bool named = !strcmp(name, "collections.namedtuple") && cfx__json_is(context, CFX__JSON_TEXT);
+    const cfx_tree_type *own = cfx__tree_type_named(named ? context->text : name);
     cfx_value items = list ? cfx_list_value(0, NULL) : cfx_tuple_value(0, NULL);
     cfx__json_each(children, child) {
         cfx_value made = tree(child, depth + 1);

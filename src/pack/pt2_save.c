@@ -36,11 +36,12 @@ static void put_children(cfx__text *t, const char *type, int64_t n, const cfx_va
 static void put_tree(cfx__text *t, cfx_value spec) {
     const cfx_tree_type *own = cfx_tree_type_of(spec);
     if (spec.tag == CFX_TAG_TUPLE || spec.tag == CFX_TAG_LIST) {
-        const char *path = own                        ? own->path
+        const char *path = own && own->fields         ? "collections.namedtuple"
+                           : own                      ? own->path
                            : spec.tag == CFX_TAG_LIST ? "builtins.list"
                                                       : "builtins.tuple";
         cfx__text context = {0};
-        cfx__text_puts(&context, own && own->fields ? path : "null");
+        cfx__text_puts(&context, own && own->fields ? own->path : "null");
         put_children(t, path, cfx_as_list(spec)->len, cfx_as_list(spec)->items, sizeof(cfx_value),
                      &context);
         cfx__text_release(&context);

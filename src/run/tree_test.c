@@ -42,7 +42,7 @@ TEST(types_have_specs_of_their_own) {
     cfx_value spec = cfx_tree_flatten(tree, cfx_as_list(leaves));
     CHECK_STR(cfx_repr(leaves), "[1, 2, 3]");
     CHECK_STR(cfx_tree_spec_text(spec),
-              "TreeSpec(list, None, [TreeSpec(Point, <class 'mine.Point'>, [*,\n    *]),\n"
+              "TreeSpec(list, None, [TreeSpec(namedtuple, <class 'mine.Point'>, [*,\n    *]),\n"
               "  TreeSpec(Boxes, None, [*])])");
     CHECK_STR(cfx_repr(cfx_tree_unflatten(spec, cfx_as_list(leaves))),
               "[Point(x=1, y=2), Boxes(3)]");
@@ -86,7 +86,7 @@ TEST(named_tuples_are_traced) {
     CHECK_OK();
     cfx_forward_value(flat, cfx_tuple(cfx_ones(2), cfx_ones(2)));
     CHECK_ERROR("Trying to flatten argument 'p' with tree spec: \n"
-                "TreeSpec(Point, <class 'mine.Point'>, [*,\n  *])");
+                "TreeSpec(namedtuple, <class 'mine.Point'>, [*,\n  *])");
 }
 
 TEST(named_tuples_are_exported_and_saved) {
@@ -101,7 +101,7 @@ TEST(named_tuples_are_exported_and_saved) {
     CHECK_OK();
     CHECK_STR(cfx_repr(cfx_program_run(q, ones_and_twos())), wanted);
     CHECK_STR(cfx_tree_spec_text(q->out_spec),
-              "TreeSpec(Point, <class 'mine.Point'>, [*,\n  *])");
+              "TreeSpec(namedtuple, <class 'mine.Point'>, [*,\n  *])");
     CHECK_OK();
     close(fd);
     unlink(path);

@@ -148,7 +148,8 @@ static void put_spec(cfx__text *out, cfx_value spec, int indent) {
     } else {
         const cfx_tree_type *type = cfx_tree_type_of(spec);
         cfx__text_printf(out, "TreeSpec(%s, ",
-                         type                       ? type->name
+                         type && type->fields       ? "namedtuple"
+                         : type                     ? type->name
                          : spec.tag == CFX_TAG_LIST ? "list"
                                                     : "tuple");
         if (type && type->fields)
