@@ -393,7 +393,7 @@ static const char *text_of(const cfx_module *m, const char *name) {
 }
 
 static const char *show(const cfx_module *m) {
-    int k;
+    int k = -1;
     const struct kind *kind = kind_of(m, &k);
     if (kind && kind->range)
         return cfx__text_format("min_val=%s, max_val=%s", text_of(m, "min_val"),

@@ -21,11 +21,17 @@ static cfx_value call_body(cfx__body *b, cfx_site at, cfx_args flat) {
         return cfx_bad();
     cfx_list *given = cfx_as_list(cfx_list_value(0, NULL));
     b->out = cfx_tree_flatten(result, given);
+    cfx_dict_set(b->kept, "out", b->out);
     return cfx_tuple_value(given->len, given->items);
 }
 
 static cfx__body body_of(cfx_module *self, cfx_forward_fn *fn, cfx_value in) {
-    return (cfx__body){.call = call_body, .module = self, .fn = fn, .in = in, .out = cfx_bad()};
+    return (cfx__body){.call = call_body,
+                       .module = self,
+                       .fn = fn,
+                       .in = in,
+                       .out = cfx_bad(),
+                       .kept = cfx_dict_new()};
 }
 
 static bool has_bad(cfx_args a) {

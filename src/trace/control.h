@@ -14,6 +14,7 @@ typedef struct cfx__body {
     cfx_forward_fn *fn; /* the caller's; NULL: the module itself is called */
     cfx_value in;       /* the spec of its arguments */
     cfx_value out;      /* the spec of what it gave last; bad: nothing yet */
+    cfx_dict *kept;     /* where that lives, longer than the round of a loop; NULL: none is noted */
     int place;          /* which argument of a call it is */
     int64_t round;      /* of the loop that calls it now; -1: that is no loop */
 } cfx__body;
