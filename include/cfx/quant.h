@@ -9,7 +9,7 @@
  *     cfx_module *ref = cfx_convert_to_reference(prepared);    floats between quantize, dequantize
  *
  * Texts, scales and zero points are PyTorch's. Programs (.pt2) are quantized by cfx_quantize, see
- * quant_program.h. */
+ * quantize.h. */
 #ifndef CFX_QUANT_H
 #define CFX_QUANT_H
 
@@ -83,7 +83,8 @@ typedef struct cfx_qconfig {
     cfx_observer activation, weight;
 } cfx_qconfig;
 
-/* PyTorch's: "x86", "fbgemm", "onednn", "qnnpack" (get_default_qconfig), the same with " qat",
+/* PyTorch's: "x86", "fbgemm", "onednn", "qnnpack" (get_default_qconfig), the same with " qat"
+ * (get_default_qat_qconfig, of version 0: an observer and then the rounding),
  * "default", "per_channel", "dynamic", "per_channel_dynamic", "float_qparams_weight_only",
  * "symmetric_qnnpack", "per_channel_symmetric_qnnpack", "reuse_input", "quint8_weight",
  * "learnable". False, with an error that lists them, where there is none of that name. */

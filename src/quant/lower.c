@@ -83,11 +83,13 @@ static cfx_module *module_of(cfx_dict *modules, cfx_module *gm, const cfx_node *
 
 /* ---- modules --------------------------------------------------------------------------------- */
 
+/* A relu that is no part of the module is left out, as PyTorch leaves it out: the range of what it
+ * gave begins at zero. */
 static void lower_static_modules(cfx_site at, cfx_module *gm) {
     cfx_dict *modules = cfx_module_named_modules(gm);
     cfx_each_node(gm->graph, n) {
         island in;
-        if (!find_island(gm, n, 1, &in) || in.relu || in.op->op != CFX_CALL_MODULE)
+        if (!find_island(gm, n, 1, &in) || in.op->op != CFX_CALL_MODULE)
             continue;
         cfx_module *m = cfx__quant_native(at, module_of(modules, gm, in.op), CFX__NATIVE_STATIC,
                                           scale_of(gm, in.scale), (int64_t)scale_of(gm, in.zero));

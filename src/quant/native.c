@@ -137,6 +137,11 @@ static cfx_value forward_same(cfx_module *m, cfx_args a) {
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
+static const char *show_nothing(const cfx_module *m) {
+    (void)m;
+    return "";
+}
+
 typedef const char *show_fn(const cfx_module *m);
 
 #define OP(name) "torch.ops.quantized." name
@@ -192,7 +197,7 @@ static const struct native {
     SPECIAL("Hardswish", NULL, forward_hardswish, NULL),
     SPECIAL("ELU", NULL, forward_elu, NULL),
     SPECIAL("LeakyReLU", NULL, forward_leaky_relu, NULL),
-    SPECIAL("PReLU", NULL, forward_prelu, NULL),
+    SPECIAL("PReLU", NULL, forward_prelu, show_nothing),
     SPECIAL("Softmax", NULL, forward_softmax, NULL),
     SPECIAL("Dropout", NULL, forward_same, NULL),
 #undef SPECIAL
@@ -255,6 +260,8 @@ cfx_module *cfx__quant_native(cfx_site at, cfx_module *m, cfx__quant_native_kind
         take_weight(out, inner, row->op);
     else if (row->op)
         cfx_module_set_attr(out, "_op", cfx_string_value(row->op));
+    if (row->forward == forward_instance_norm) /* what PyTorch makes of it */
+        cfx_module_set_attr(out, "momentum", attr(inner, "affine"));
     cfx_module_set_attr(out, "scale", cfx_float(scale));
     cfx_module_set_attr(out, "zero_point", cfx_int(zero_point));
     return out;

@@ -9,6 +9,7 @@
 #define PRODUCT(can) can, CFX__OBSERVES_BOTH, 0, 0, 0
 #define LINEAR PRODUCT(CFX__Q_WEIGHTED | CFX__Q_DYNAMIC)
 #define CONV PRODUCT(CFX__Q_WEIGHTED)
+#define BEFORE_RELU(can) can, CFX__OBSERVES_BOTH, CFX__RELU_MODULE | CFX__RELU_FUNCTIONAL, 0, 0
 #define FUNCTIONAL(can) can, CFX__OBSERVES_BOTH, CFX__RELU_MODULE | CFX__RELU_FUNCTIONAL, 1, 2, NULL
 #define BINARY                                                                                     \
     CFX__Q_PLAIN, CFX__OBSERVES_TENSORS,                                                           \
@@ -23,12 +24,12 @@
 #define EMBEDDING PRODUCT(CFX__Q_EMBED)
 
 static const cfx__quant_row rows[] = {
-    {M("Linear"), LINEAR, "Linear"},
+    {M("Linear"), BEFORE_RELU(CFX__Q_WEIGHTED | CFX__Q_DYNAMIC), "Linear"},
     {M("LinearReLU"), LINEAR, "Linear"},
     {F("linear"), FUNCTIONAL(CFX__Q_WEIGHTED | CFX__Q_DYNAMIC)},
-    {M("Conv1d"), CONV, "Conv1d"},
-    {M("Conv2d"), CONV, "Conv2d"},
-    {M("Conv3d"), CONV, "Conv3d"},
+    {M("Conv1d"), BEFORE_RELU(CFX__Q_WEIGHTED), "Conv1d"},
+    {M("Conv2d"), BEFORE_RELU(CFX__Q_WEIGHTED), "Conv2d"},
+    {M("Conv3d"), BEFORE_RELU(CFX__Q_WEIGHTED), "Conv3d"},
     {M("ConvReLU1d"), CONV, "Conv1d"},
     {M("ConvReLU2d"), CONV, "Conv2d"},
     {M("ConvReLU3d"), CONV, "Conv3d"},
@@ -70,8 +71,8 @@ static const cfx__quant_row rows[] = {
     {F("dropout"), OWN},
     {F("group_norm"), AFFINE(2)},
     {F("instance_norm"), AFFINE(3)},
-    {M("BatchNorm2d"), OWN},
-    {M("BatchNorm3d"), OWN},
+    {M("BatchNorm2d"), BEFORE_RELU(CFX__Q_PLAIN), NULL},
+    {M("BatchNorm3d"), BEFORE_RELU(CFX__Q_PLAIN), NULL},
     {M("BNReLU2d"), OWN},
     {M("BNReLU3d"), OWN},
     {M("LayerNorm"), NORM(0)},

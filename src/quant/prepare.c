@@ -77,6 +77,11 @@ static const cfx_qconfig *qconfig_of(prepare *p, cfx_node *n) {
         const cfx_qconfig *q = cfx__qconfig_of(p->mapping, n->target.name, path);
         return cfx__qconfig_or(p->mapping, type_at(p, path), path, q);
     }
+    case CFX_GET_ATTR: {
+        const char *dot = strrchr(n->target.name, '.');
+        path = dot ? cfx__text_format("%.*s", (int)(dot - n->target.name), n->target.name) : "";
+        return cfx__qconfig_of(p->mapping, type_at(p, path), path);
+    }
     default:
         return NULL;
     }

@@ -320,13 +320,13 @@ static cfx_value traced_result(cfx_node *n) { return cfx_tensor_value(cfx__trace
 
 /* One number that was given, or is the default, for a list: Python hands on the number. */
 static cfx_value unspread(const cfx__schema_arg *arg, cfx_args given, int i, cfx_value bound) {
-    if (!arg->list || !arg->list_len || bound.tag != CFX_TAG_LIST || !cfx_as_list(bound)->len)
+    if (!arg->list || bound.tag != CFX_TAG_LIST || !cfx_as_list(bound)->len)
         return bound;
     cfx_value v = i < given.n ? given.v[i] : cfx_none();
     if (i >= given.n && given.kw)
         v = cfx_dict_get(given.kw, arg->name);
     bool said = v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE;
-    return said ? v : cfx_as_list(bound)->items[0];
+    return said ? v : arg->list_len ? cfx_as_list(bound)->items[0] : bound;
 }
 
 /* The Python functions of torch.nn.functional hand their arguments on with defaults filled in: what

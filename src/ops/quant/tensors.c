@@ -51,12 +51,20 @@ static void quantize_tensor(cfx_op_call *c) {
         c->out[0] = cfx__quantized_from(c->at, arg_tensor(c, 0), arg_dtype(c, 3, CFX_QU8), by);
 }
 
+/* Scales of channels are doubles; zero points are integers, or floats where they are given so. */
+static cfx__quantizer *by_channels(cfx_op_call *c, int axis) {
+    cfx_tensor *zero = arg_tensor(c, 2);
+    return cfx__quantizer_channels(
+        cfx_to(arg_tensor(c, 1), cfx_f64),
+        cfx_to(zero, cfx__dtype_is_float(zero->dtype) ? cfx_f32 : cfx_i64), axis);
+}
+
 static void quantize_channel(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0);
     int axis = arg_dim(c, 3, x->ndim);
     if (axis < 0 || !is_quantized_dtype(c, 4) || !is_float32(c))
         return;
-    cfx__quantizer *by = cfx__quantizer_channels(arg_tensor(c, 1), arg_tensor(c, 2), axis);
+    cfx__quantizer *by = by_channels(c, axis);
     c->out[0] = cfx__quantized_from(c->at, x, arg_dtype(c, 4, CFX_QU8), by);
 }
 
@@ -82,7 +90,7 @@ void quant_choose(float low, float high, int steps_low, int steps_high, double *
     double low_error = abs(steps_low) - fabs(low / s);
     double high_error = abs(steps_high) - fabs(high / s);
     double zero = low_error < high_error ? from_low : from_high;
-    *scale = (float)s;
+    *scale = s;
     *zero_point = zero < steps_low    ? steps_low
                   : zero > steps_high ? steps_high
                                       : (int64_t)nearbyint(zero);
@@ -140,7 +148,7 @@ static void make_channel(cfx_op_call *c) {
         arg_tensor(c, 2)->numel != x->shape[axis])
         op_fail(c, "length of scales must equal to channel");
     else
-        make(c, cfx__quantizer_channels(arg_tensor(c, 1), arg_tensor(c, 2), axis));
+        make(c, by_channels(c, axis));
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */

@@ -16,6 +16,11 @@ TEST(quantized_tensors_round_and_print) {
     cfx_tensor *x = cfx_reshape(some(), cfx_list(2, 2));
     cfx_tensor *c = cfx_quantize_per_channel(x, cfx_tensor_from_value(cfx_list(0.1, 0.5)),
                                              cfx_tensor_from_value(cfx_list(0, 1)), 0, cfx_qi8);
+    CHECK_STR(cfx_str(c),
+              "tensor([[-1.0000,  0.2000],\n        [ 0.5000,  2.0000]], size=(2, 2), "
+              "dtype=torch.qint8,\n       quantization_scheme=torch.per_channel_affine,\n       "
+              "scale=tensor([0.1000, 0.5000], dtype=torch.float64),\n       "
+              "zero_point=tensor([0, 1]), axis=0)");
     CHECK_STR(cfx_str(cfx_int_repr(c)), "tensor([[-10,   2],\n        [  2,   5]], "
                                         "dtype=torch.int8)");
     CHECK_STR(cfx_str(cfx_dequantize(c)), "tensor([[-1.0000,  0.2000],\n        [ 0.5000,  "
@@ -43,11 +48,11 @@ TEST(quantized_tensors_go_through_operators) {
 
 TEST(quantized_linear_is_exact) {
     cfx_tensor *x = cfx_quantize_per_tensor(some(), 0.1, 10, cfx_qu8);
-    cfx_tensor *w = cfx_reshape(cfx_tensor_from_value(cfx_list(0.5, -0.5, 1.0, 0.25)),
-                                cfx_list(1, 4));
+    cfx_tensor *w =
+        cfx_reshape(cfx_tensor_from_value(cfx_list(0.5, -0.5, 1.0, 0.25)), cfx_list(1, 4));
     w = cfx_quantize_per_tensor(w, 0.01, 0, cfx_qi8);
-    cfx_value packed = cfx_py("torch.ops.quantized.linear_prepack", w,
-                              cfx_tensor_from_value(cfx_list(0.5)));
+    cfx_value packed =
+        cfx_py("torch.ops.quantized.linear_prepack", w, cfx_tensor_from_value(cfx_list(0.5)));
     cfx_tensor *y = cfx_as_tensor(
         cfx_py("torch.ops.quantized.linear", cfx_reshape(x, cfx_list(1, 4)), packed, 0.1, 3));
     CHECK_STR(cfx_str(cfx_int_repr(y)), "tensor([[10]], dtype=torch.uint8)"); /* 0.7 */
