@@ -318,8 +318,10 @@ static cfx_value results_of(const recording *w) {
  * with the state. */
 static cfx_input_spec input_of(const decomposing *d, const recording *w, int i) {
     cfx_input_spec in = d->from->inputs[i];
-    if (in.kind == CFX_IN_CONSTANT && w->written[i].tag == CFX_TAG_NODE)
+    if (in.kind == CFX_IN_CONSTANT && w->written[i].tag == CFX_TAG_NODE) {
         in.kind = CFX_IN_BUFFER;
+        in.persistent = false; /* its tensor is among the constants */
+    }
     return in;
 }
 

@@ -102,6 +102,25 @@ TEST(decompose_names_what_was_written) {
     CHECK_STR(d->outputs[2].name, "relu");
 }
 
+TEST(decompose_constants_that_are_written_to_are_buffers_beside_the_state) {
+    cfx_program *p = program_of(
+        "def forward(self, c_count: \"f32[3]\", x: \"f32[3]\"):\n"
+        "    add_ = torch.ops.aten.add_.Tensor(c_count, 1)\n"
+        "    mul = torch.ops.aten.mul.Tensor(x, add_)\n"
+        "    return (mul,)\n");
+    p->inputs[0].kind = CFX_IN_CONSTANT;
+    p->inputs[0].target = "count";
+    cfx_dict_set(p->constants, "count", cfx_tensor_value(cfx_ones(cfx_list(3))));
+    cfx_program *d = cfx_decompose(p, CFX_NONE);
+    if (!CHECK(d != NULL))
+        return;
+    CHECK_INT(d->inputs[0].kind, CFX_IN_BUFFER);
+    CHECK(!d->inputs[0].persistent);
+    CHECK(cfx_program_tensor(d, &d->inputs[0]) != NULL);
+    CHECK_INT(d->outputs[0].kind, CFX_OUT_BUFFER_MUTATION);
+    CHECK_OK();
+}
+
 TEST(decompose_keeps_what_is_asked_for) {
     const char *source =
         HEAD "    def forward(self, p_w: \"f32[3, 4]\", x: \"f32[2, 4]\"):\n"
