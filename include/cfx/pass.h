@@ -54,7 +54,8 @@ typedef struct cfx_pass_manager {
     int nsteps;    /* 0: the default pipeline */
     int rounds;    /* the pipeline again until nothing changes, so often at most; 0: once */
     bool in_place; /* the program given is edited; else a copy of it */
-    bool check;    /* cfx_program_check after each application; debug builds always do */
+    bool check;    /* cfx_program_check after each application; done for passes of one's own and in
+                      debug builds anyway */
     int stop;      /* after so many applications; 0: when all are done */
     void (*report)(const cfx_pass_report *r, void *user); /* after each application; NULL: none */
     void *user;

@@ -278,7 +278,8 @@ cfx_module *cfx_nn_add(cfx_module *parent, const char *name, cfx_module *child) 
         at = own->children.len;
     }
     cfx__map_set(&own->child_index, text->text, (void *)at);
-    if (strcmp(child->name, name) != 0) /* graphs of a program that others run are not written to */
+    if (strcmp(child->name, text->text) != 0) /* a program that others run is not written to; `name`
+                                                 may have gone with the old child */
         set_name(child, text);
     return child;
 }

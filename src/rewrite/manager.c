@@ -145,15 +145,21 @@ static cfx_dict *all_options(const cfx_pass *pass, const cfx_dict *given) {
 /* What is looked at after each application. */
 typedef enum checking { UNCHECKED, GRAPHS, GRAPHS_AND_RESULTS } checking;
 
+/* Whether a pass is another than the library's own, which are tested to keep programs whole. */
+static bool any_foreign(const cfx_pass_step *steps, int n) {
+    for (int i = 0; i < n; i++)
+        if (cfx_pass_find(steps[i].pass->name) != steps[i].pass)
+            return true;
+    return false;
+}
+
 /* Results are compared where those that the program came with are right: PyTorch notes a wrong
  * shape for the states of an lstm. */
-static checking how_to_check(const cfx_pass_manager *m, const cfx_program *p) {
+static checking how_to_check(bool asked, const cfx_program *p) {
 #if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__)
-    bool always = true;
-#else
-    bool always = false;
+    asked = true;
 #endif
-    if ((!m->check && !always) || !cfx_ok())
+    if (!asked || !cfx_ok())
         return UNCHECKED;
     if (cfx__program_check_results(p))
         return GRAPHS_AND_RESULTS;
@@ -257,7 +263,7 @@ cfx_pass_result cfx_passes_run(const cfx_pass_manager *m, cfx_program *p) {
     cfx_program *copy = cfx_program_copy(p);
     r.program = m->in_place ? p : copy;
     bool fine = copy != NULL;
-    checking check = fine ? how_to_check(m, copy) : UNCHECKED;
+    checking check = fine ? how_to_check(m->check || any_foreign(steps, n), copy) : UNCHECKED;
     for (int k = 0; fine && k < (m->rounds ? m->rounds : 1); k++) {
         int before = r.changes;
         for (int i = 0; fine && i < n; i++)
