@@ -55,19 +55,30 @@ CFX__SIMD static void finish_floats(const finish *f, float factor, const int32_t
     }
 }
 
-CFX__SIMD static void finish_bytes(const finish *f, const int32_t *sum, int64_t first, int64_t n,
-                                   uint8_t *restrict out) {
+/* The same, rounded; `add` is known where it is called, and what is not added to is not read. */
+static inline __attribute__((always_inline)) void
+round_bytes(const finish *f, bool add, const int32_t *sum, int64_t first, int64_t n,
+            uint8_t *restrict out) {
     const float inverse = 1 / f->out.scale, zero = (float)f->out.zero;
-    const float added = f->add ? f->added.scale : 0, least = (float)f->added.zero;
+    const float added = f->added.scale, least = (float)f->added.zero;
     for (int64_t j = 0; j < n; j++) {
         float v = (float)(sum[j] - f->shift[first + j]) * f->scale[first + j] + f->bias[first + j];
-        v += ((float)out[first + j] - least) * added;
+        if (add)
+            v += ((float)out[first + j] - least) * added;
         v = v < f->low ? f->low : v;
         v = v > f->high ? f->high : v;
         v = rintf(v * inverse) + zero;
         v = v > 0 ? v : 0;
         out[first + j] = (uint8_t)(int)(v < 255 ? v : 255);
     }
+}
+
+CFX__SIMD static void finish_bytes(const finish *f, const int32_t *sum, int64_t first, int64_t n,
+                                   uint8_t *restrict out) {
+    if (f->add)
+        round_bytes(f, true, sum, first, n, out);
+    else
+        round_bytes(f, false, sum, first, n, out);
 }
 
 /* ---- rows of the input ----------------------------------------------------------------------- */
