@@ -55,30 +55,29 @@ CFX__SIMD static void finish_floats(const finish *f, float factor, const int32_t
     }
 }
 
-/* The same, rounded; `add` is known where it is called, and what is not added to is not read. */
-static inline __attribute__((always_inline)) void
-round_bytes(const finish *f, bool add, const int32_t *sum, int64_t first, int64_t n,
-            uint8_t *restrict out) {
-    const float inverse = 1 / f->out.scale, zero = (float)f->out.zero;
-    const float added = f->added.scale, least = (float)f->added.zero;
-    for (int64_t j = 0; j < n; j++) {
-        float v = (float)(sum[j] - f->shift[first + j]) * f->scale[first + j] + f->bias[first + j];
-        if (add)
-            v += ((float)out[first + j] - least) * added;
-        v = v < f->low ? f->low : v;
-        v = v > f->high ? f->high : v;
-        v = rintf(v * inverse) + zero;
-        v = v > 0 ? v : 0;
-        out[first + j] = (uint8_t)(int)(v < 255 ? v : 255);
-    }
-}
-
+/* The same, rounded to bytes; what is not added to is not read. INT8_COLUMNS columns at most: they
+ * are kept as they go, a step of the work at a time, which compilers turn into vectors. */
 CFX__SIMD static void finish_bytes(const finish *f, const int32_t *sum, int64_t first, int64_t n,
                                    uint8_t *restrict out) {
-    if (f->add)
-        round_bytes(f, true, sum, first, n, out);
-    else
-        round_bytes(f, false, sum, first, n, out);
+    const float *scale = f->scale + first, *bias = f->bias + first;
+    const int32_t *shift = f->shift + first;
+    const float inverse = 1 / f->out.scale, zero = (float)f->out.zero;
+    const float added = f->added.scale, least = (float)f->added.zero;
+    const float low = f->low, high = f->high;
+    float v[INT8_COLUMNS];
+    int32_t q[INT8_COLUMNS];
+    for (int64_t j = 0; j < n; j++)
+        v[j] = (float)(sum[j] - shift[j]) * scale[j] + bias[j];
+    for (int64_t j = 0; f->add && j < n; j++)
+        v[j] += ((float)out[first + j] - least) * added;
+    for (int64_t j = 0; j < n; j++) {
+        float x = v[j] < low ? low : v[j];
+        x = rintf((x > high ? high : x) * inverse) + zero;
+        x = x > 0 ? x : 0;
+        q[j] = (int32_t)(x < 255 ? x : 255);
+    }
+    for (int64_t j = 0; j < n; j++)
+        out[first + j] = (uint8_t)q[j];
 }
 
 /* ---- rows of the input ----------------------------------------------------------------------- */
@@ -159,21 +158,25 @@ static void multiply_pieces(void *arg, int64_t begin, int64_t end) {
 
 /* ---- one channel a group --------------------------------------------------------------------- */
 
-enum { LANES = 64, TAPS = 64 }; /* channels that are summed in registers; of a kernel, at most */
+enum {
+    LANES = INT8_COLUMNS,
+    TAPS = 64
+}; /* channels that are summed in registers; of a kernel, at most */
 
-/* Sums of n channels, LANES at most, over some taps: bytes at x[t], weights w[t] * channels on. */
+/* Sums of n channels, LANES at most, over some taps: bytes at x[t], weights at w[t]. A product of a
+ * byte less another by a weight fits 16 bits. */
 CFX__SIMD static void add_taps(const uint8_t *const *x, const int16_t *const *w, int taps,
-                               int32_t zero, int64_t at, int64_t n, int32_t *restrict out) {
+                               int16_t zero, int64_t at, int64_t n, int32_t *restrict out) {
     int32_t sum[LANES] = {0};
     for (int t = 0; t < taps; t++) {
         const uint8_t *xt = x[t] + at;
         const int16_t *wt = w[t] + at;
         if (n == LANES)
             for (int c = 0; c < LANES; c++)
-                sum[c] += (xt[c] - zero) * wt[c];
+                sum[c] += (int16_t)((int16_t)(xt[c] - zero) * wt[c]);
         else
             for (int64_t c = 0; c < n; c++)
-                sum[c] += (xt[c] - zero) * wt[c];
+                sum[c] += (int16_t)((int16_t)(xt[c] - zero) * wt[c]);
     }
     memcpy(out, sum, (size_t)n * sizeof *out);
 }
@@ -208,7 +211,7 @@ static void lone_rows(void *arg, int64_t begin, int64_t end) {
         const int taps = taps_at(w, place, x, weights);
         for (int64_t c = 0; c < channels; c += LANES) {
             const int64_t n = channels - c < LANES ? channels - c : LANES;
-            add_taps(x, weights, taps, k->x.zero, c, n, sum);
+            add_taps(x, weights, taps, (int16_t)k->x.zero, c, n, sum);
             if (k->finish.rounds)
                 finish_bytes(&k->finish, sum, c, n, (uint8_t *)w->out + place * channels);
             else
