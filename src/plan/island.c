@@ -1,6 +1,6 @@
 /* Islands: layers between integers. Where the input of a layer comes from bytes and its weight from
  * int8, the layer is computed in integers, with the addition, bounds and rounding that follow; what
- * only picks or moves numbers that are rounded again the same way is done to the bytes. Start at
+ * only moves numbers that are rounded again the same way is done to the bytes. Start at
  * cfx__plan_find_islands. */
 #include <cfx/ops.h>
 
@@ -133,7 +133,8 @@ static int next_of(const cfx__lowering *l, int slot) {
     return k < 0 || l->taken[k] || !cfx_is_bad(l->plan->constants[k]) ? -1 : k;
 }
 
-/* x + y, where y is bytes of the same shape, which were there before the layer. */
+/* x + y, where y is bytes of the same shape: they are there when the kernel runs, which is where
+ * the last of its steps stands. */
 static bool adds_bytes(const cfx__lowering *l, int k, int slot, island *i) {
     const cfx__run_step *s = step_at(l, k);
     if (cfx__plan_op(s) != &cfx_op_add_Tensor || s->bound[0].tag != CFX_TAG_NODE ||
@@ -142,7 +143,7 @@ static bool adds_bytes(const cfx__lowering *l, int k, int slot, island *i) {
     int other = (int)s->bound[(int)s->bound[0].spare == slot ? 1 : 0].spare;
     const cfx_tensor *t = other != slot ? cfx__plan_tensor(l, other) : NULL;
     return t && cfx__tensor_same_shape(t, cfx__plan_tensor(l, slot)) &&
-           from_bytes(l, other, &i->add, &i->integers.add) && i->add < i->slot[0];
+           from_bytes(l, other, &i->add, &i->integers.add);
 }
 
 static bool is_activation(const cfx__lowering *l, int k, int slot) {
@@ -264,11 +265,12 @@ static void find_layer(cfx__lowering *l, int slot) {
     l->plan->given[end] = cfx_value_keep(cfx_tensor_value(out));
 }
 
-/* ---- what picks and moves -------------------------------------------------------------------- */
+/* ---- what moves numbers -------------------------------------------------------------------- */
 
+/* Pools pick numbers too, but are faster in float32, for which there is a kernel. */
 static bool moves_numbers(const cfx_op *op) {
-    return op && (op->view || op == &cfx_op_max_pool2d || op == &cfx_op_flatten_using_ints ||
-                  op == &cfx_op_reshape || op == &cfx_op_contiguous);
+    return op && (op->view || op == &cfx_op_flatten_using_ints || op == &cfx_op_reshape ||
+                  op == &cfx_op_contiguous);
 }
 
 /* A call between bytes and the same bytes: done to the bytes, at the step that rounds again. */
