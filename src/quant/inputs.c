@@ -25,10 +25,14 @@ static cfx_node *added_to(const cfx_node *layer, cfx_node **other) {
     return alike ? add : NULL;
 }
 
-/* Where the number that a node passes on was made. */
+static bool is_back(const cfx_node *n) {
+    return cfx__call_op(n) == cfx_op_find("quantized_decomposed.dequantize_per_tensor.default");
+}
+
+/* Where the number that a node passes on was made, be it rounded on the way already. */
 static cfx_node *source_of(cfx_node *n) {
-    for (cfx_node *from = cfx__quant_passed(n); from; from = cfx__quant_passed(n))
-        n = from;
+    for (cfx_node *from = n; from; n = from ? from : n)
+        from = is_back(n) ? n->inputs->node->inputs->node : cfx__quant_passed(n);
     return n;
 }
 
@@ -69,8 +73,7 @@ static cfx_node *rounded(cfx_node *n, cfx__quant_scale s, cfx_value *pair) {
 /* An argument of a node comes back from integers; and so does what the nodes before it pass on. */
 static void round_argument(cfx_node *reader, cfx_node *n, cfx__quant_scale s) {
     cfx_node *before = cfx__quant_passed(n);
-    if (before && cfx__call_op(before) !=
-                      cfx_op_find("quantized_decomposed.dequantize_per_tensor.default"))
+    if (before && !is_back(before))
         round_argument(n, before, s);
     cfx_value how;
     cfx_node *q = rounded(n, s, &how);

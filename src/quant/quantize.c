@@ -100,10 +100,13 @@ static bool check_layers(const cfx__quant_layers *layers) {
     return false;
 }
 
-/* Batch norms are part of the layer before them, and what does nothing is not in the way. */
+/* In-place forms are functional where they can be, batch norms are part of the layer before them,
+ * and what does nothing is not in the way. */
 static cfx_program *prepared(const cfx_program *p) {
     static const char *const passes[] = {"remove_noops", "fold_batch_norm", "dead_code", "prune"};
     cfx_program *q = cfx_program_copy(p);
+    if (q && cfx_pass_apply(cfx_pass_find("functionalize"), q, NULL) < 0)
+        cfx_clear(); /* caches that are written to in ways of their own stay as they are */
     for (int i = 0; q && i < COUNT(passes); i++)
         if (cfx_pass_apply(cfx_pass_find(passes[i]), q, NULL) < 0)
             return NULL;

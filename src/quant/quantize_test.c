@@ -86,6 +86,33 @@ TEST(quantize_pools_share_the_scale_of_what_they_pick_from) {
     CHECK(cfx_equal_values(cfx_at(before->args, 2), cfx_at(after->args, 2)));
 }
 
+static cfx_tensor *fork_forward(cfx_module *self, cfx_tensor *x) {
+    cfx_tensor *y = cfx_max_pool2d(cfx_relu(x), 2);
+    return cfx_relu(cfx_call(self, "c", cfx_add_(cfx_call(self, "a", y), cfx_call(self, "b", y))));
+}
+
+/* Two layers after one pool, and an addition in place: all of it in integers. */
+TEST(quantize_all_layers_that_share_an_input) {
+    cfx_manual_seed(5);
+    cfx_module *m = cfx_module_new("Fork", fork_forward, "x");
+    cfx_nn_add(m, "a", cfx_nn_conv2d(3, 8, 3));
+    cfx_nn_add(m, "b", cfx_nn_conv2d(3, 8, 3));
+    cfx_nn_add(m, "c", cfx_nn_conv2d(8, 4, 1));
+    cfx_value batches = image_batches(1);
+    cfx_program *p = cfx_export(m, cfx_at(batches, 0), cfx_none(), cfx_none());
+    cfx_quantized *q = cfx_quantize(p, batches, (cfx_quantize_options){0});
+    if (!CHECK(q != NULL))
+        return;
+    for (int i = 0; i < q->nlayers; i++) {
+        cfx_node *layer = cfx_graph_find(q->program->module->graph, q->layers[i].name);
+        CHECK_STR(cfx_node_input(layer, 0)->target.name,
+                  "quantized_decomposed.dequantize_per_tensor.default");
+    }
+    const char *plan = cfx_program_plan(q->program, cfx_at(cfx_at(batches, 0), 0));
+    CHECK(strstr(plan, "added to quantize_per_tensor") != NULL);
+    CHECK_OK();
+}
+
 TEST(quantize_ranges_are_found_in_four_ways) {
     cfx_program *p = feed_program();
     cfx_value batches = rows(1);
