@@ -225,6 +225,8 @@ struct cfx__program {
 
 /* Exchanges all that two programs are, but for who keeps them. */
 void cfx__program_swap(cfx_program *a, cfx_program *b);
+/* Where the tensor of a parameter, buffer or constant is kept: the state or the constants. */
+cfx_dict *cfx__program_tensors(const cfx_program *p, const cfx_input_spec *spec);
 /* Notes a version of a program's graph as good to run; whether it is the one noted last. */
 void cfx__program_see(cfx_program *p, uint64_t version);
 bool cfx__program_seen(const cfx_program *p, uint64_t version);

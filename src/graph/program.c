@@ -98,12 +98,16 @@ void cfx__program_bind(cfx_program *p, void *bound) {
     cfx_drop(before);
 }
 
+cfx_dict *cfx__program_tensors(const cfx_program *p, const cfx_input_spec *spec) {
+    return spec->kind == CFX_IN_PARAMETER || (spec->kind == CFX_IN_BUFFER && spec->persistent)
+               ? p->state
+               : p->constants;
+}
+
 cfx_tensor *cfx_program_tensor(const cfx_program *p, const cfx_input_spec *spec) {
     if (!spec->target)
         return NULL;
-    bool in_state = spec->kind == CFX_IN_PARAMETER ||
-                    (spec->kind == CFX_IN_BUFFER && spec->persistent);
-    cfx_value v = cfx_dict_get(in_state ? p->state : p->constants, spec->target);
+    cfx_value v = cfx_dict_get(cfx__program_tensors(p, spec), spec->target);
     return v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
 }
 

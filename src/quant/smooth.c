@@ -87,7 +87,7 @@ static bool scale_layer(cfx_program *p, cfx__quant_layer *l, cfx_tensor *s) {
     const cfx_input_spec *spec = cfx_program_input(p, l->weight);
     if (!cfx_ok() || l->weight->num_users > 1) /* tied: another layer would be scaled too */
         return false;
-    cfx_dict_set(p->state, spec->target, cfx_tensor_value(w));
+    cfx_dict_set(cfx__program_tensors(p, spec), spec->target, cfx_tensor_value(w));
     l->tensor = w;
     return true;
 }

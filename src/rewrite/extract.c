@@ -91,11 +91,8 @@ static void sign(extracting *e, cfx_value results) {
         if (is_held(s)) {
             spec = *s;
             cfx_tensor *t = cfx_program_tensor(e->from, s);
-            bool state = s->kind == CFX_IN_PARAMETER ||
-                         (s->kind == CFX_IN_BUFFER && s->persistent);
             if (t)
-                cfx_dict_set(state ? e->to->state : e->to->constants, s->target,
-                             cfx_tensor_value(t));
+                cfx_dict_set(cfx__program_tensors(e->to, s), s->target, cfx_tensor_value(t));
         }
         spec.name = n->name;
         cfx_program_add_input(e->to, spec);

@@ -46,11 +46,10 @@ static void add_held(joining *j) {
             continue;
         s.name = add_placeholder(j, placeholder_of(j->from, i))->name;
         cfx_tensor *t = cfx_program_tensor(j->from, &j->from->inputs[i]);
-        bool state = s.kind == CFX_IN_PARAMETER || (s.kind == CFX_IN_BUFFER && s.persistent);
         const char *old = s.target;
         s.target = old ? free_target(j->to, old) : NULL;
         if (t)
-            cfx_dict_set(state ? j->to->state : j->to->constants, s.target, cfx_tensor_value(t));
+            cfx_dict_set(cfx__program_tensors(j->to, &s), s.target, cfx_tensor_value(t));
         if (old)
             cfx_dict_set(j->targets, old, cfx_string_value(s.target));
         cfx_program_add_input(j->to, s);

@@ -126,8 +126,7 @@ bool cfx__call_set_tensor(cfx_program *p, cfx_node *layer, const char *name, cfx
     cfx_node *old = cfx__call_node(layer, name);
     const cfx_input_spec *s = old ? cfx_program_input(p, old) : NULL;
     if (s && old->num_users == 1) {
-        bool state = s->kind == CFX_IN_PARAMETER || (s->kind == CFX_IN_BUFFER && s->persistent);
-        cfx_dict_set(state ? p->state : p->constants, s->target, cfx_tensor_value(t));
+        cfx_dict_set(cfx__program_tensors(p, s), s->target, cfx_tensor_value(t));
         return true;
     }
     cfx_node *made = cfx_program_add_tensor(p, CFX_IN_PARAMETER, s ? s->target : fallback, t);

@@ -65,9 +65,8 @@ static bool convert_parameter(lowering *l, cfx_node *n) {
         return false;
     cfx_each_user(n, u) if (precision(l, u->user) != CFX_CAST_LOW) return false;
     const cfx_input_spec *s = cfx_program_input(l->program, n);
-    bool state = s->kind == CFX_IN_PARAMETER || (s->kind == CFX_IN_BUFFER && s->persistent);
     t = cfx_to(t, CFX_KW(dtype, cfx_dtype_value(l->low)));
-    cfx_dict_set(state ? l->program->state : l->program->constants, s->target, cfx_tensor_value(t));
+    cfx_dict_set(cfx__program_tensors(l->program, s), s->target, cfx_tensor_value(t));
     cfx_node_set_meta(n, "val",
                       cfx_tensor_value(cfx_tensor_fake(l->low, t->ndim, t->shape, t->stride)));
     l->is_low[cfx__node_of(n)->id] = true;

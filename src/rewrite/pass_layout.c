@@ -72,9 +72,7 @@ static int lay_out(laying *l, cfx_node *w) {
     const cfx_input_spec *s = cfx_program_input(l->program, w);
     cfx_tensor *t = cfx_clone(cfx__program_constant(l->program, &l->alias, w),
                               CFX_KW(memory_format, cfx_memory_format_value(format)));
-    bool state = s->kind == CFX_IN_PARAMETER || (s->kind == CFX_IN_BUFFER && s->persistent);
-    cfx_dict_set(state ? l->program->state : l->program->constants, s->target,
-                 cfx_tensor_value(t));
+    cfx_dict_set(cfx__program_tensors(l->program, s), s->target, cfx_tensor_value(t));
     cfx_node_set_meta(w, "val",
                       cfx_tensor_value(cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim, t->shape,
                                                        t->stride)));

@@ -36,8 +36,7 @@ static bool are_equal(const weight *a, const weight *b) {
 /* Lets what uses `from` use `to`, and takes `from` out of the program. */
 static void tie(cfx_program *p, cfx_node *from, cfx_node *to) {
     const cfx_input_spec *s = cfx_program_input(p, from);
-    bool state = s->kind == CFX_IN_PARAMETER || (s->kind == CFX_IN_BUFFER && s->persistent);
-    cfx_dict_remove(state ? p->state : p->constants, cfx_string_value(s->target));
+    cfx_dict_remove(cfx__program_tensors(p, s), cfx_string_value(s->target));
     cfx_node_replace(from, to);
     cfx_graph_erase(from);
 }
