@@ -123,8 +123,7 @@ typedef struct {
     bool folded;
 } chain;
 
-/* Whether the value of a slot may go unseen: one step reads it, nobody looks on. */
-static int next_of(const cfx__lowering *l, int slot) {
+int cfx__plan_next(const cfx__lowering *l, int slot) {
     int k = cfx__plan_wants(l->e, l->plan->steps->steps[slot].node) ? -1
                                                                     : cfx__plan_only_user(l, slot);
     return k < 0 || l->taken[k] || !cfx_is_bad(l->plan->constants[k]) ||
@@ -157,7 +156,7 @@ static int added(const cfx__lowering *l, int k, int slot, int start, const cfx_t
                                                                                          : -1;
 }
 
-static bool is_activation(const cfx__lowering *l, int k, int slot) {
+bool cfx__plan_is_activation(const cfx__lowering *l, int k, int slot) {
     const cfx__run_step *s = &l->plan->steps->steps[k];
     for (int i = 1; i < s->nbound; i++)
         if (s->bound[i].tag == CFX_TAG_NODE || s->nested[i])
@@ -169,7 +168,7 @@ static bool is_activation(const cfx__lowering *l, int k, int slot) {
 /* Follows the chain behind a slot. */
 static void follow(const cfx__lowering *l, int start, const cfx_tensor *like, chain *c) {
     int slot = c->end[0] = start;
-    for (int k = next_of(l, slot); k >= 0; k = next_of(l, slot)) {
+    for (int k = cfx__plan_next(l, slot); k >= 0; k = cfx__plan_next(l, slot)) {
         int y = added(l, k, slot, start, like);
         if (cfx__plan_passes(l, k) || cfx__plan_is_same(l, k)) {
             c->end[c->epilogue.n] = k;
@@ -178,7 +177,7 @@ static void follow(const cfx__lowering *l, int start, const cfx_tensor *like, ch
         } else if (y >= 0 && !c->epilogue.n) {
             c->add = y;
             c->epilogue.post[c->epilogue.n++] = (cfx__post){0};
-        } else if (is_activation(l, k, slot)) {
+        } else if (cfx__plan_is_activation(l, k, slot)) {
             const cfx__run_step *s = &l->plan->steps->steps[k];
             c->epilogue.post[c->epilogue.n++] = (cfx__post){cfx__plan_op(s), s->bound};
         } else {
@@ -275,7 +274,7 @@ int cfx__plan_fuse(cfx__lowering *l, int slot) {
     const bool image = want->ndim == 4;
     cfx_tensor *like = image ? in_format(want, CFX_CHANNELS_LAST) : want;
     chain ch = {.add = -1};
-    int norm = next_of(l, slot), start = slot;
+    int norm = cfx__plan_next(l, slot), start = slot;
     cfx_value weight = s->nbound > 1 ? args[1] : cfx_none();
     cfx_value bias = s->nbound > 2 ? args[2] : cfx_none();
     if (image && norm >= 0 && weight.tag == CFX_TAG_TENSOR && cfx_as_tensor(weight)->data &&

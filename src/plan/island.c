@@ -128,11 +128,6 @@ typedef struct {
     int slot[CFX__POSTS + 3], n; /* the steps that it computes */
 } island;
 
-static int next_of(const cfx__lowering *l, int slot) {
-    int k = is_wanted(l, slot) ? -1 : cfx__plan_only_user(l, slot);
-    return k < 0 || l->taken[k] || !cfx_is_bad(l->plan->constants[k]) ? -1 : k;
-}
-
 /* x + y, where y is bytes of the same shape: they are there when the kernel runs, which is where
  * the last of its steps stands. */
 static bool adds_bytes(const cfx__lowering *l, int k, int slot, island *i) {
@@ -146,19 +141,11 @@ static bool adds_bytes(const cfx__lowering *l, int k, int slot, island *i) {
            from_bytes(l, other, &i->add, &i->integers.add);
 }
 
-static bool is_activation(const cfx__lowering *l, int k, int slot) {
-    const cfx__run_step *s = step_at(l, k);
-    for (int i = 1; i < s->nbound; i++)
-        if (s->bound[i].tag == CFX_TAG_NODE || s->nested[i])
-            return false;
-    return s->nbound && s->bound[0].tag == CFX_TAG_NODE && (int)s->bound[0].spare == slot &&
-           cfx__plan_op(s) && cfx__ready_takes(cfx__plan_op(s), s->bound);
-}
-
 /* Follows what is done to the result, to the bytes that it becomes. */
 static void follow(const cfx__lowering *l, int start, island *i) {
     i->slot[i->n++] = start;
-    for (int slot = start, k = next_of(l, slot); k >= 0; slot = k, k = next_of(l, slot)) {
+    for (int slot = start, k = cfx__plan_next(l, slot); k >= 0;
+         slot = k, k = cfx__plan_next(l, slot)) {
         if (to_bytes(l, k, &i->integers.out)) {
             i->integers.rounds = true;
             i->slot[i->n++] = k;
@@ -168,7 +155,7 @@ static void follow(const cfx__lowering *l, int start, island *i) {
             return;
         if (!i->epilogue.n && i->n == 1 && adds_bytes(l, k, slot, i))
             i->epilogue.post[i->epilogue.n++] = (cfx__post){0};
-        else if (is_activation(l, k, slot))
+        else if (cfx__plan_is_activation(l, k, slot))
             i->epilogue.post[i->epilogue.n++] =
                 (cfx__post){cfx__plan_op(step_at(l, k)), step_at(l, k)->bound};
         else
@@ -281,7 +268,7 @@ static void find_move(cfx__lowering *l, int slot) {
     if (l->taken[slot] || !moves_numbers(s->op) || s->bound[0].tag != CFX_TAG_NODE ||
         !from_bytes(l, (int)s->bound[0].spare, &bytes, &before))
         return;
-    const int end = next_of(l, slot);
+    const int end = cfx__plan_next(l, slot);
     if (end < 0 || !to_bytes(l, end, &after) || before.scale != after.scale ||
         before.zero != after.zero)
         return;

@@ -130,6 +130,11 @@ int cfx__plan_only_user(const cfx__lowering *l, int slot);
 /* Whether a step gives its first argument as it is: by what it is, or for such arguments. */
 bool cfx__plan_passes(const cfx__lowering *l, int slot);
 bool cfx__plan_is_same(const cfx__lowering *l, int slot);
+/* The step that may be done in one go with a slot, whose value goes unseen: one step reads it and
+ * nobody looks on; -1: none. */
+int cfx__plan_next(const cfx__lowering *l, int slot);
+/* Whether step k does to each number of a slot what an epilogue can. */
+bool cfx__plan_is_activation(const cfx__lowering *l, int k, int slot);
 /* Calls fn for each slot that a step reads; and whether it reads one. */
 typedef void cfx__plan_slot_fn(void *user, int slot);
 void cfx__plan_each_read(const cfx__run_step *s, cfx__plan_slot_fn *fn, void *user);
