@@ -1,6 +1,7 @@
 /* What the harnesses share: values out of bytes, limits, and what is wrong. */
 #include "fuzz.h"
 
+#include "dispatch/dispatch.h"
 #include "tensor/tensor.h"
 
 #include <stdarg.h>
@@ -133,4 +134,23 @@ void fuzz_wrong(const char *fmt, ...) {
     fprintf(stderr, "\n");
     va_end(ap);
     __builtin_trap();
+}
+
+cfx_value fuzz_fitting(const struct cfx__schema_arg *a, cfx_value tensor) {
+    cfx_value item = cfx_none();
+    if (a->has_default || a->optional)
+        return a->fallback;
+    switch (a->type) {
+    case CFX__T_TENSOR: item = tensor; break;
+    case CFX__T_SCALAR:
+    case CFX__T_INT: item = cfx_int(1); break;
+    case CFX__T_FLOAT: item = cfx_float(0.5); break;
+    case CFX__T_BOOL: item = cfx_bool(true); break;
+    case CFX__T_STR: item = cfx_string_value("mean"); break;
+    case CFX__T_DTYPE: item = cfx_dtype_value(CFX_F32); break;
+    case CFX__T_DEVICE: item = cfx_string_value("cpu"); break;
+    case CFX__T_MEMORY_FORMAT: item = cfx_memory_format_value(CFX_CONTIGUOUS); break;
+    default: break;
+    }
+    return a->list ? cfx_list_value(1, &item) : item;
 }

@@ -28,6 +28,9 @@ cfx_tensor *fuzz_tensor(fuzz_bytes *b);         /* small, of any dtype and layou
 cfx_value fuzz_value(fuzz_bytes *b, int depth); /* of any kind */
 /* An operator. The same number stands for the same one when others are added. */
 cfx_op *fuzz_op(uint64_t number);
+/* Something of the type that an argument of an operator asks for; a tensor where it asks for one. */
+struct cfx__schema_arg;
+cfx_value fuzz_fitting(const struct cfx__schema_arg *a, cfx_value tensor);
 
 /* Around each input: limits are set; everything is freed. */
 void fuzz_begin(void);

@@ -6,26 +6,6 @@
 
 enum { KINDS = 12 };
 
-/* Something of the type that an argument asks for. */
-static cfx_value fitting(const cfx__schema_arg *a, cfx_value tensor) {
-    cfx_value item = cfx_none();
-    if (a->has_default || a->optional)
-        return a->fallback;
-    switch (a->type) {
-    case CFX__T_TENSOR: item = tensor; break;
-    case CFX__T_SCALAR:
-    case CFX__T_INT: item = cfx_int(1); break;
-    case CFX__T_FLOAT: item = cfx_float(0.5); break;
-    case CFX__T_BOOL: item = cfx_bool(true); break;
-    case CFX__T_STR: item = cfx_string_value("mean"); break;
-    case CFX__T_DTYPE: item = cfx_dtype_value(CFX_F32); break;
-    case CFX__T_DEVICE: item = cfx_string_value("cpu"); break;
-    case CFX__T_MEMORY_FORMAT: item = cfx_memory_format_value(CFX_CONTIGUOUS); break;
-    default: break;
-    }
-    return a->list ? cfx_list_value(1, &item) : item;
-}
-
 static cfx_value odd_value(fuzz_bytes *b, cfx_node *x) {
     cfx_value tensor = cfx_node_value(x), items[] = {tensor, cfx_int(fuzz_int(b))};
     switch (fuzz_below(b, KINDS)) {
@@ -66,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     cfx_value v = fuzz_below(&b, 3) ? odd_value(&b, x) : cfx_node_value(odd_node(&b, g, x));
     cfx_value args = cfx_tuple_value(0, NULL);
     for (int i = 0; i < s->nargs; i++)
-        cfx_list_append(cfx_as_list(args), i == odd ? v : fitting(&s->args[i], cfx_node_value(x)));
+        cfx_list_append(cfx_as_list(args), i == odd ? v : fuzz_fitting(&s->args[i], cfx_node_value(x)));
     const char *name = cfx__text_format("torch.ops.%s", cfx_op_name(op));
     cfx_node *call = cfx_graph_call_function(g, name, args, CFX_NONE);
     cfx_graph_output(g, cfx_tuple(call));

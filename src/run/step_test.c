@@ -1,27 +1,8 @@
 /* What a step receives: every argument of every operator, given through a graph what it is not. */
 #include "run.h"
 
+#include "../../fuzz/fuzz.h"
 #include "test.h"
-
-/* Something of the type that an argument asks for. */
-static cfx_value fitting(const cfx__schema_arg *a, cfx_value tensor) {
-    cfx_value item = cfx_none();
-    if (a->has_default || a->optional)
-        return a->fallback;
-    switch (a->type) {
-    case CFX__T_TENSOR: item = tensor; break;
-    case CFX__T_SCALAR:
-    case CFX__T_INT: item = cfx_int(1); break;
-    case CFX__T_FLOAT: item = cfx_float(0.5); break;
-    case CFX__T_BOOL: item = cfx_bool(true); break;
-    case CFX__T_STR: item = cfx_string_value("mean"); break;
-    case CFX__T_DTYPE: item = cfx_dtype_value(CFX_F32); break;
-    case CFX__T_DEVICE: item = cfx_string_value("cpu"); break;
-    case CFX__T_MEMORY_FORMAT: item = cfx_memory_format_value(CFX_CONTIGUOUS); break;
-    default: break;
-    }
-    return a->list ? cfx_list_value(1, &item) : item;
-}
 
 /* Runs op on fitting arguments but one, which another node gives; whether that was refused. */
 static bool refused(cfx_op *op, int odd, cfx_value given) {
@@ -31,8 +12,8 @@ static bool refused(cfx_op *op, int odd, cfx_value given) {
     cfx_node *y = cfx_graph_placeholder(g, "y", NULL, false, CFX_NONE);
     cfx_value args = cfx_tuple_value(0, NULL);
     for (int i = 0; i < s->nargs; i++)
-        cfx_list_append(cfx_as_list(args),
-                        i == odd ? cfx_node_value(y) : fitting(&s->args[i], cfx_node_value(x)));
+        cfx_list_append(cfx_as_list(args), i == odd ? cfx_node_value(y)
+                                                    : fuzz_fitting(&s->args[i], cfx_node_value(x)));
     cfx_target target = {.op = op, .name = cfx__text_format("torch.ops.%s", cfx_op_name(op))};
     cfx_node *call = cfx_graph_create(g, CFX_CALL_FUNCTION, target, args, CFX_NONE, NULL, NULL);
     cfx_graph_output(g, cfx_node_value(call));
