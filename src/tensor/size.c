@@ -84,6 +84,18 @@ bool cfx__tensor_is_channels_last_3d(const cfx_tensor *t) {
     return t->ndim == 5 && strides_in_order(t, (int[]){1, 4, 3, 2, 0});
 }
 
+int64_t cfx__tensor_channels_row(const cfx_tensor *t) {
+    if (t->ndim != 4 || cfx__tensor_is_channels_last(t))
+        return t->ndim == 4 ? t->shape[1] : 0;
+    const int at = t->shape[3] != 1 ? 3 : t->shape[2] != 1 ? 2 : 0; /* where the row can be read */
+    const int64_t row = t->stride[at];
+    const int64_t stride[] = {row * t->shape[3] * t->shape[2], 1, row * t->shape[3], row};
+    for (int i = 0; i < 4; i++)
+        if (t->shape[i] != 1 && t->stride[i] != stride[i])
+            return 0;
+    return row >= t->shape[1] ? row : 0;
+}
+
 /* PyTorch's is_channels_last_strides: laid out so, or nearly so, without being dense. */
 static bool strides_like(const cfx_tensor *t, const int *order, int n) {
     int64_t min = 0;

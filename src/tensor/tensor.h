@@ -85,6 +85,9 @@ void cfx__strides_of_format(cfx_memory_format f, int ndim, const int64_t *shape,
 bool cfx__tensor_is_contiguous(const cfx_tensor *t);
 bool cfx__tensor_is_channels_last(const cfx_tensor *t);     /* 4-d, strides as channels_last */
 bool cfx__tensor_is_channels_last_3d(const cfx_tensor *t);
+/* Elements from a point of a 4-d image to the next where its channels lie last, perhaps as some of
+ * the channels of a larger image; 0 where they do not. Strides of sizes of 1 do not matter. */
+int64_t cfx__tensor_channels_row(const cfx_tensor *t);
 bool cfx__tensor_is_dense(const cfx_tensor *t); /* non-overlapping and dense, in any order */
 bool cfx__tensor_same_shape(const cfx_tensor *a, const cfx_tensor *b);
 /* What PyTorch's suggest_memory_format() answers for an operand. */

@@ -89,34 +89,15 @@ static bool run(const cfx__ready *r, const void *x, void *out, void *scratch) {
     return cfx_ok();
 }
 
-/* Whether t lies channels last, with so many elements from a point to the next; where it also lies
- * in order, the two are the same memory. */
-static bool lies_last(const cfx_tensor *t, int64_t row) {
-    const int64_t stride[] = {row * t->shape[3] * t->shape[2], 1, row * t->shape[3], row};
-    for (int i = 0; i < t->ndim; i++)
-        if (t->shape[i] != 1 && t->stride[i] != stride[i])
-            return false;
-    return true;
-}
-
-/* Elements from a point of an image to the next, where it may be a part of one with more channels;
- * what is left out is told by the strides of lines and images. */
-static int64_t row_of(const cfx_tensor *t) {
-    return t->shape[3] != 1   ? t->stride[3]
-           : t->shape[2] != 1 ? t->stride[2]
-           : t->shape[0] != 1 ? t->stride[0]
-                              : t->shape[1];
-}
-
 cfx__ready *conv_ready(const conv *v, const conv_operands *o, const cfx__epilogue *e) {
     const bool single = conv_channels_takes(v);
     tile_epilogue epilogue;
     if (v->dims != 2 || o->src->ndim != 4 || (!single && !conv_tile_takes(v)) ||
         !tile_epilogue_of(e, &epilogue) || (single && epilogue.add))
         return NULL;
-    const int64_t row = lies_last(o->dst, v->oc) ? v->oc : row_of(o->dst);
-    const bool last = lies_last(o->src, v->ic);
-    if (row < v->oc || !lies_last(o->dst, row) || (single && row != v->oc))
+    const int64_t row = cfx__tensor_channels_row(o->dst);
+    const bool last = cfx__tensor_is_channels_last(o->src);
+    if (!row || (single && row != v->oc))
         return NULL;
     if (!last && (single || !cfx__tensor_is_contiguous(o->src)))
         return NULL;

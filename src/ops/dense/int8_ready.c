@@ -384,15 +384,6 @@ static bool read_columns(kernel *k, const cfx__epilogue *e, const cfx_tensor *bi
     return true;
 }
 
-static bool lies_last(const cfx_tensor *t) {
-    int64_t stride[CFX_MAX_DIMS];
-    cfx__strides_of_format(CFX_CHANNELS_LAST, t->ndim, t->shape, stride);
-    for (int i = 0; i < t->ndim; i++)
-        if (t->shape[i] != 1 && t->stride[i] != stride[i])
-            return false;
-    return true;
-}
-
 /* Weights [oc][ic][taps] as [taps][ic] rows by oc columns. */
 static bool pack_conv(kernel *k, const conv *v, const int8_t *w) {
     const int64_t taps = v->kernel[1] * v->kernel[2], depth = taps * v->ic;
@@ -430,8 +421,9 @@ static cfx__ready *made(kernel *k, bool fine, const char *name) {
 cfx__ready *int8_conv_ready(const conv *v, const conv_operands *o, const cfx__epilogue *e) {
     const bool lone = v->groups > 1 && v->groups == v->ic && v->ic == v->oc;
     if (v->dims != 2 || (v->groups > 1 && !lone) || e->integers->dynamic ||
-        o->src->dtype != CFX_U8 || o->weights->dtype != CFX_I8 || !lies_last(o->src) ||
-        !lies_last(o->dst) || !cfx__tensor_is_contiguous(o->weights) ||
+        o->src->dtype != CFX_U8 || o->weights->dtype != CFX_I8 ||
+        !cfx__tensor_is_channels_last(o->src) || !cfx__tensor_is_channels_last(o->dst) ||
+        !cfx__tensor_is_contiguous(o->weights) ||
         (lone && v->kernel[1] * v->kernel[2] > TAPS))
         return NULL;
     kernel *k = cfx__obj_make(&kernel_type, sizeof *k);

@@ -120,24 +120,12 @@ static bool run(const cfx__ready *r, const void *x, void *out, void *scratch) {
     return cfx_ok();
 }
 
-/* Whether t lies channels last with `row` elements from a point to the next. */
-static bool lies_last(const cfx_tensor *t, int64_t row) {
-    const int64_t stride[] = {row * t->shape[3] * t->shape[2], 1, row * t->shape[3], row};
-    for (int i = 0; i < 4; i++)
-        if (t->shape[i] != 1 && t->stride[i] != stride[i])
-            return false;
-    return true;
-}
-
 cfx__ready *pool_last_ready(const cfx_op_call *c, const cfx__epilogue *e, const pool *p, bool max,
                             bool adaptive) {
     const cfx_tensor *x = arg_tensor(c, 0), *out = c->out[0];
-    if (e->n || x->dtype != CFX_F32 || x->ndim != 4 || !out->numel || !lies_last(x, x->shape[1]))
-        return NULL;
-    const int64_t row = lies_last(out, out->shape[1]) ? out->shape[1]
-                        : out->shape[3] != 1          ? out->stride[3]
-                                                      : out->stride[2];
-    if (row < out->shape[1] || !lies_last(out, row))
+    const int64_t row = cfx__tensor_channels_row(out);
+    if (e->n || x->dtype != CFX_F32 || !out->numel || !row ||
+        !cfx__tensor_is_channels_last(x))
         return NULL;
     kernel *k = cfx__obj_make(&kernel_type, sizeof *k);
     k->p = *p;
