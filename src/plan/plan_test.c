@@ -95,6 +95,28 @@ TEST(an_epilogue_does_not_hide_what_is_not_finite) {
     CHECK(cfx_integer(cfx_allclose(cfx_at(a, 0), cfx_at(b, 0), 1e-4, 1e-4, true)));
 }
 
+/* The interpreter computes them in tiles, which is what they are held against. */
+TEST(convolutions_by_three_points_run_after_winograd) {
+    static const char *const names[] = {"w", "v"};
+    cfx_tensor *t[] = {cfx_randn(48, 8, 1, 1), cfx_mul(cfx_randn(48, 48, 3, 3), 0.05)};
+    cfx_program *p = program_of(
+        HEAD "p_w, p_v, x):\n"
+             "        c = " ATEN "conv2d.default(x, p_w)\n"
+             "        d = " ATEN "conv2d.default(c, p_v, None, [1, 1], [1, 1])\n"
+             "        e = " ATEN "add.Tensor(d, c)\n"
+             "        f = " ATEN "relu.default(e)\n"
+             "        g = " ATEN "conv2d.default(f, p_v, None, [2, 2], [1, 1])\n"
+             "        return (f, g)\n",
+        tensors_of(COUNT(names), names, t));
+    cfx_value x = image();
+    CHECK_INT(lines_with(cfx_program_plan(p, x), "convolution after Winograd"), 1);
+    CHECK(agree(p, x));
+    cfx_set_precision(CFX_PRECISION_BF16);
+    CHECK_INT(lines_with(cfx_program_plan(p, x), "convolution after Winograd"), 0);
+    cfx_set_precision(CFX_PRECISION_F32);
+    CHECK_OK();
+}
+
 TEST(pools_of_images_stay_channels_last) {
     static const char *const names[] = {"w"};
     cfx_tensor *t[] = {cfx_randn(150, 8, 1, 1)};

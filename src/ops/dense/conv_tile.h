@@ -1,4 +1,5 @@
-/* conv_tile: convolution channels last by the kernels of tile.h, and channel by channel. */
+/* conv_tile: convolution channels last by the kernels of tile.h, channel by channel, and after
+ * Winograd. */
 #ifndef CFX__CONV_TILE_H
 #define CFX__CONV_TILE_H
 
@@ -10,6 +11,7 @@
 typedef struct {
     conv v;
     bool src_last; /* src lies channels last; planes otherwise */
+    int patch;     /* the side of Winograd's patches; 0: the weights are as they were */
     cfx_precision kept;     /* the elements of panels; weights channel by channel are float32 */
     const void *weights;
     const float *bias;
@@ -33,5 +35,13 @@ int64_t conv_tile_columns(const conv *v);
 /* Computes dst, channels last, on the threads allowed. */
 void conv_tile_run(const conv_tiles *t, const float *src, float *dst);
 void conv_channels_run(const conv_tiles *t, const float *src, float *dst);
+
+/* The side of the patches by which a convolution is best computed after Winograd, 6 or 4; 0: it is
+ * none of 3 x 3 points one by one, or other kernels are faster. Weights in its form, and running:
+ * src lies channels last. */
+int conv_winograd_patch(const conv *v);
+size_t conv_winograd_weights(const conv *v, int patch);
+void conv_winograd_pack(const conv *v, const float *w, int patch, float *to);
+void conv_winograd_run(const conv_tiles *t, const float *src, float *dst);
 
 #endif

@@ -7,9 +7,9 @@
 /* ---- weights --------------------------------------------------------------------------------- */
 
 /* A key for the form of these weights: all that it depends on. */
-static uint64_t key_of(const conv *v, const cfx_tensor *w, cfx_precision kept) {
-    const int64_t facts[] = {v->groups, v->ic,  v->oc,    v->kernel[1],
-                             v->kernel[2], kept, w->offset};
+static uint64_t key_of(const conv *v, const cfx_tensor *w, int patch, cfx_precision kept) {
+    const int64_t facts[] = {v->groups,    v->ic, v->oc, v->kernel[1],
+                             v->kernel[2], patch, kept,  w->offset};
     uint64_t h = 0x7469766573;
     for (int i = 0; i < COUNT(facts); i++)
         h = (h ^ (uint64_t)facts[i]) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
@@ -26,18 +26,23 @@ static void pack_channels(const conv *v, const float *w, float *to) {
 
 /* The weights in the form of the kernels, kept with their storage; the caller owns a count. NULL
  * when there is no memory. */
-static cfx__packed *packed_weights(const conv *v, const cfx_tensor *w, cfx_precision kept) {
+static cfx__packed *packed_weights(const conv *v, const cfx_tensor *w, int patch,
+                                   cfx_precision kept) {
     const bool single = conv_channels_takes(v);
-    const uint64_t key = key_of(v, w, kept);
+    const uint64_t key = key_of(v, w, patch, kept);
     cfx__packed *form = cfx__packed_find(w->storage, key);
     if (form)
         return form;
     form = cfx__packed_new(w->storage, key,
-                           single ? (size_t)w->numel * sizeof(float) : conv_tile_size(v, kept));
+                           single  ? (size_t)w->numel * sizeof(float)
+                           : patch ? conv_winograd_weights(v, patch)
+                                   : conv_tile_size(v, kept));
     if (!form)
         return NULL;
     if (single)
         pack_channels(v, (const float *)w->data, form->data);
+    else if (patch)
+        conv_winograd_pack(v, (const float *)w->data, patch, form->data);
     else
         conv_tile_pack(v, (const float *)w->data, kept, form->data);
     if (!w->storage->foreign)
@@ -61,6 +66,8 @@ static float *padded_bias(const conv *v, const cfx_tensor *bias) {
 static void run_tiles(const conv_tiles *t, const float *src, float *dst) {
     if (conv_channels_takes(&t->v))
         conv_channels_run(t, src, dst);
+    else if (t->patch)
+        conv_winograd_run(t, src, dst);
     else
         conv_tile_run(t, src, dst);
 }
@@ -101,7 +108,9 @@ cfx__ready *conv_ready(const conv *v, const conv_operands *o, const cfx__epilogu
         return NULL;
     if (!last && (single || !cfx__tensor_is_contiguous(o->src)))
         return NULL;
-    cfx__packed *packed = packed_weights(v, o->weights, cfx_get_precision());
+    const cfx_precision kept = cfx_get_precision();
+    const int patch = last && kept == CFX_PRECISION_F32 ? conv_winograd_patch(v) : 0;
+    cfx__packed *packed = packed_weights(v, o->weights, patch, kept);
     if (!packed)
         return NULL;
     kernel *k = cfx__obj_make(&kernel_type, sizeof *k);
@@ -109,12 +118,15 @@ cfx__ready *conv_ready(const conv *v, const conv_operands *o, const cfx__epilogu
     k->bias = padded_bias(v, o->bias);
     k->tiles = (conv_tiles){.v = *v,
                             .src_last = last,
-                            .kept = cfx_get_precision(),
+                            .patch = patch,
+                            .kept = kept,
                             .weights = packed->data,
                             .bias = k->bias,
                             .epilogue = epilogue,
                             .dst_row = row};
-    k->pub.name = single ? "convolution of channels" : "convolution in tiles";
+    k->pub.name = single  ? "convolution of channels"
+                  : patch ? "convolution after Winograd"
+                          : "convolution in tiles";
     k->pub.run = run;
     return &k->pub;
 }
@@ -148,7 +160,7 @@ bool conv_tiled(cfx_op_call *c, const conv *v, const conv_operands *o) {
         turn(v, v->ic, v->in, src, turned, false);
         src = turned;
     }
-    cfx__packed *packed = packed_weights(v, o->weights, CFX_PRECISION_F32);
+    cfx__packed *packed = packed_weights(v, o->weights, 0, CFX_PRECISION_F32);
     if (!packed)
         return false;
     float *bias = padded_bias(v, o->bias);

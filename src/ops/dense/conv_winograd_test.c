@@ -1,0 +1,150 @@
+/* Convolution after Winograd, against the same in tiles. */
+#include "test.h"
+
+#include <cfx/ops.h>
+
+#include <math.h>
+
+#include "conv_tile.h"
+
+static unsigned drawn;
+
+/* The next number in [low, high], the same in every run. */
+static int64_t draw(int64_t low, int64_t high) {
+    drawn = drawn * 1664525u + 1013904223u;
+    return low + (int64_t)(drawn >> 8) % (high - low + 1);
+}
+
+static float *numbers(int64_t n) {
+    float *x = cfx__alloc((size_t)(n + TILE_WIDEST) * sizeof *x);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (float)draw(-8, 8);
+    for (int64_t i = n; i < n + TILE_WIDEST; i++)
+        x[i] = 0;
+    return x;
+}
+
+static conv shape_of(int64_t batch, int64_t ic, int64_t oc, int64_t h, int64_t w, int64_t pad) {
+    return (conv){.dims = 2,
+                  .batch = batch,
+                  .groups = 1,
+                  .ic = ic,
+                  .oc = oc,
+                  .in = {1, h, w},
+                  .out = {1, h + 2 * pad - 2, w + 2 * pad - 2},
+                  .kernel = {1, 3, 3},
+                  .stride = {1, 1, 1},
+                  .pad = {0, pad, pad},
+                  .dilation = {1, 1, 1}};
+}
+
+/* Runs it with patches of this size (0: in tiles) into `to`, rows of dst_row elements. */
+static void run(conv_tiles t, int patch, const float *src, const float *w, float *to) {
+    const size_t size = patch ? conv_winograd_weights(&t.v, patch)
+                              : conv_tile_size(&t.v, CFX_PRECISION_F32);
+    void *packed = cfx__alloc_aligned(size);
+    t.patch = patch;
+    t.weights = packed;
+    if (patch) {
+        conv_winograd_pack(&t.v, w, patch, packed);
+        conv_winograd_run(&t, src, to);
+    } else {
+        conv_tile_pack(&t.v, w, CFX_PRECISION_F32, packed);
+        conv_tile_run(&t, src, to);
+    }
+    cfx__free(packed);
+}
+
+/* The largest difference of both, as a part of the largest number. */
+static double error_of(const conv *v, int64_t row, const cfx__epilogue *e, bool bias, int patch) {
+    const int64_t n = v->batch * v->out[1] * v->out[2] * row;
+    float *src = numbers(v->batch * v->in[1] * v->in[2] * v->ic), *w = numbers(v->oc * v->ic * 9);
+    float *b = numbers(v->oc), *want = numbers(n), *got = cfx__alloc((size_t)n * sizeof *got);
+    conv_tiles t = {.v = *v, .src_last = true, .bias = bias ? b : NULL, .dst_row = row};
+    memcpy(got, want, (size_t)n * sizeof *got);
+    CHECK(tile_epilogue_of(e, &t.epilogue));
+    run(t, 0, src, w, want);
+    run(t, patch, src, w, got);
+    double most = 0, scale = 1;
+    for (int64_t i = 0; i < n; i++) {
+        most = fmax(most, fabs((double)got[i] - want[i]));
+        scale = fmax(scale, fabs(want[i]));
+    }
+    cfx__free(src), cfx__free(w), cfx__free(b), cfx__free(want), cfx__free(got);
+    return most / scale;
+}
+
+/* Patches of 4 are exact on small integers; those of 6 are as good as their points. */
+TEST(winograd_gives_what_tiles_give_at_any_shape) {
+    cfx_value args[] = {cfx_none(), cfx_float(-900), cfx_float(800)};
+    const cfx__post posts[] = {{NULL, NULL}, {&cfx_op_hardtanh, args}, {&cfx_op_silu, args}};
+    drawn = 1;
+    for (int i = 0; i < 40; i++) {
+        const int64_t pad = draw(0, 2), least = pad ? 1 : 3, width = tile_width();
+        conv v = shape_of(draw(1, 2), draw(width, 2 * width + 3), draw(width, 2 * width + 5),
+                          draw(least, 19), draw(least, 17), pad);
+        if (v.out[1] < 1 || v.out[2] < 1)
+            continue;
+        cfx__epilogue e = {0};
+        for (int q = 0; q < COUNT(posts); q++)
+            if (draw(0, 1))
+                e.post[e.n++] = posts[q];
+        const bool integers = !e.n || e.post[e.n - 1].op != &cfx_op_silu;
+        const int64_t row = v.oc + draw(0, 1) * 7;
+        cfx_set_num_threads(i % 2 ? 3 : 1);
+        CHECK_NEAR(error_of(&v, row, &e, draw(0, 1), 4), 0, integers ? 0 : 1e-6);
+        CHECK_NEAR(error_of(&v, row, &e, draw(0, 1), 6), 0, 1e-5);
+    }
+    cfx_set_num_threads(0);
+}
+
+/* More tiles than one round takes, and the same bits on any number of threads. */
+TEST(winograd_is_the_same_on_any_number_of_threads) {
+    const conv v = shape_of(2, 64, 33, 97, 93, 1);
+    const int64_t n = v.batch * v.out[1] * v.out[2] * v.oc;
+    float *src = numbers(v.batch * v.in[1] * v.in[2] * v.ic), *w = numbers(v.oc * v.ic * 9);
+    float *first = numbers(n), *y = numbers(n);
+    const conv_tiles t = {.v = v, .src_last = true};
+    cfx_set_num_threads(1);
+    run(t, 6, src, w, first);
+    for (int threads = 2; threads <= 8; threads *= 2) {
+        cfx_set_num_threads(threads);
+        run(t, 6, src, w, y);
+        CHECK(!memcmp(first, y, (size_t)n * sizeof *y));
+    }
+    cfx_set_num_threads(0);
+    cfx__free(src), cfx__free(w), cfx__free(first), cfx__free(y);
+}
+
+TEST(winograd_is_for_three_by_three_points_one_by_one) {
+    conv v = shape_of(1, 64, 64, 56, 56, 1);
+    CHECK_INT(conv_winograd_patch(&v), 6);
+    v = shape_of(1, 256, 256, 14, 14, 1);
+    CHECK_INT(conv_winograd_patch(&v), 4);
+    v = shape_of(1, 256, 256, 3, 3, 0);
+    CHECK_INT(conv_winograd_patch(&v), 0);
+    v = shape_of(1, 3, 64, 56, 56, 1);
+    CHECK_INT(conv_winograd_patch(&v), 0);
+    for (int i = 0; i < 4; i++) {
+        v = shape_of(1, 64, 64, 56, 56, 1);
+        *(i == 0 ? &v.stride[2] : i == 1 ? &v.dilation[1] : i == 2 ? &v.groups : &v.kernel[1]) = 2;
+        CHECK_INT(conv_winograd_patch(&v), 0);
+    }
+}
+
+/* An infinite input reaches the results it has a part in, as infinity or as NaN, and no result of
+ * another tile. */
+TEST(winograd_keeps_what_is_not_finite_in_its_tile) {
+    const conv v = shape_of(1, 32, 32, 24, 24, 1);
+    float *src = numbers(24 * 24 * 32), *w = numbers(32 * 32 * 9), *y = numbers(24 * 24 * 32);
+    src[(9 * 24 + 9) * 32 + 5] = INFINITY;
+    run((conv_tiles){.v = v, .src_last = true}, 6, src, w, y);
+    for (int64_t i = 0; i < 24 * 24 * 32; i++) {
+        const int64_t py = i / 32 / 24, px = i / 32 % 24;
+        const bool near = py >= 8 && py <= 10 && px >= 8 && px <= 10;
+        const bool far = py < 8 || py > 11 || px < 8 || px > 11;
+        CHECK(!near || w[i % 32 * 32 * 9 + 5 * 9] == 0 || !isfinite(y[i]));
+        CHECK(!far || isfinite(y[i]));
+    }
+    cfx__free(src), cfx__free(w), cfx__free(y);
+}
