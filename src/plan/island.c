@@ -6,6 +6,8 @@
 
 #include "plan.h"
 
+#include <float.h>
+
 /* ---- what stands around a layer -------------------------------------------------------------- */
 
 static const cfx__run_step *step_at(const cfx__lowering *l, int slot) {
@@ -16,6 +18,10 @@ static bool is_wanted(const cfx__lowering *l, int slot) {
     return cfx__plan_wants(l->e, step_at(l, slot)->node);
 }
 
+/* Whether products of integers by such a scale are what products of floats are: no overflow comes
+ * earlier or later. */
+static bool is_scale(float s) { return s >= 1e-12f && s <= 1e12f; }
+
 /* The numbers of a call that rounds to bytes, or back: arguments 1 to 5. */
 static bool read_rounding(const cfx__run_step *s, cfx__rounding *r) {
     if (s->bound[1].tag != CFX_TAG_FLOAT || s->bound[2].tag != CFX_TAG_INT ||
@@ -23,8 +29,9 @@ static bool read_rounding(const cfx__run_step *s, cfx__rounding *r) {
         s->bound[5].tag != CFX_TAG_DTYPE || cfx_integer(s->bound[3]) != 0 ||
         cfx_integer(s->bound[4]) != 255 || cfx_integer(s->bound[5]) != CFX_U8)
         return false;
-    *r = (cfx__rounding){(float)cfx_number(s->bound[1]), (int32_t)cfx_integer(s->bound[2])};
-    return r->scale > 0 && r->zero >= 0 && r->zero <= 255;
+    int64_t zero = cfx_integer(s->bound[2]);
+    *r = (cfx__rounding){(float)cfx_number(s->bound[1]), (int32_t)zero};
+    return is_scale(r->scale) && zero >= 0 && zero <= 255;
 }
 
 /* Whether a slot is bytes made numbers: the slot that has them, and how. */
@@ -62,7 +69,8 @@ static bool rounded_as_it_came(const cfx__lowering *l, int slot, int *x) {
     *x = (int)to->bound[0].spare;
     return choose->op == &cfx_op_quantized_decomposed_choose_qparams_tensor &&
            choose->bound[0].tag == CFX_TAG_NODE && (int)choose->bound[0].spare == *x &&
-           cfx_integer(choose->bound[1]) == 0 && cfx_integer(choose->bound[2]) == 255;
+           cfx_integer(choose->bound[1]) == 0 && cfx_integer(choose->bound[2]) == 255 &&
+           cfx_number(choose->bound[3]) == (double)FLT_EPSILON;
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */
@@ -75,6 +83,13 @@ static cfx_tensor *constant_of(const cfx__lowering *l, cfx_value v) {
 static bool is_zero(const cfx__lowering *l, cfx_value v) {
     cfx_tensor *t = constant_of(l, v);
     return cfx_is_none(v) || (t && !cfx_integer(cfx_item(cfx_any(t))));
+}
+
+static bool are_scales(const cfx_tensor *t) {
+    bool are = cfx_ok() && t->dtype == CFX_F32;
+    for (int64_t i = 0; are && i < t->numel; i++)
+        are = is_scale(((const float *)t->data)[i]);
+    return are;
 }
 
 /* The integers and scales of a weight; its channels are dimension `axis`. Scope. */
@@ -92,13 +107,13 @@ static bool read_weight(const cfx__lowering *l, cfx_value weight, int axis, cfx_
     if (!channels) {
         *scales = cfx_tensor_from_value(s->bound[1]);
         *scales = cfx_to(*scales, cfx_f32);
-        return cfx_integer(s->bound[2]) == 0 && cfx_ok();
+        return cfx_integer(s->bound[2]) == 0 && are_scales(*scales);
     }
     cfx_tensor *given = constant_of(l, s->bound[1]);
     if (!given || cfx_integer(s->bound[3]) != axis || !is_zero(l, s->bound[2]))
         return false;
     *scales = cfx_contiguous(cfx_to(given, cfx_f32));
-    return cfx_ok();
+    return are_scales(*scales);
 }
 
 /* ---- layers ---------------------------------------------------------------------------------- */

@@ -88,3 +88,41 @@ TEST(plan_shows_values_inside_islands) {
     CHECK(cfx_number(cfx_item(cfx_min(seen->entries[0].value))) >= 0);
     CHECK_OK();
 }
+
+/* The first node that calls an operator whose name holds a word. */
+static cfx_node *call_of(cfx_program *p, const char *word) {
+    cfx_each_node(p->module->graph, n) {
+        if (n->op == CFX_CALL_FUNCTION && strstr(n->target.name, word))
+            return n;
+    }
+    return NULL;
+}
+
+/* Scales, zero points and least scales that integers do not compute with stay in float32, and give
+ * what the interpreter gives. */
+TEST(plan_leaves_odd_scales_to_floats) {
+    cfx_manual_seed(5);
+    cfx_module *net = cfx_nn_sequential(cfx_nn_linear(6, 4));
+    cfx_tensor *x = cfx_randn(cfx_list(3, 6));
+    cfx_program *p = cfx_export(net, cfx_tuple(x), cfx_none(), cfx_none());
+    static const struct {
+        int arg;
+        double value;
+    } odd[] = {{1, INFINITY}, {1, NAN}, {1, 1e30}, {1, -0.5}, {1, 1e-30}, {2, 4294967296.0}};
+    for (int i = 0; i < COUNT(odd); i++) {
+        cfx_quantized *q = cfx_quantize(p, cfx_list(cfx_tuple(x)), (cfx_quantize_options){0});
+        cfx_value v = odd[i].arg == 1 ? cfx_float(odd[i].value) : cfx_int((int64_t)odd[i].value);
+        if (!CHECK(q != NULL) ||
+            !CHECK(cfx_node_set_arg(call_of(q->program, "dequantize_per_tensor"), odd[i].arg, v)))
+            return;
+        CHECK(!strstr(cfx_program_plan(q->program, x), "int8 product"));
+    }
+    cfx_quantize_options dynamic = {.scheme = CFX_QUANTIZE_DYNAMIC};
+    cfx_quantized *q = cfx_quantize(p, cfx_none(), dynamic);
+    if (!CHECK(q != NULL) ||
+        !CHECK(cfx_node_set_arg(call_of(q->program, "choose_qparams"), 3, cfx_float(0.5))))
+        return;
+    CHECK(!strstr(cfx_program_plan(q->program, x), "int8 product"));
+    CHECK(apart(q->program, x) < 1e-5);
+    CHECK_OK();
+}
