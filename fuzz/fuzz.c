@@ -5,7 +5,9 @@
 #include "tensor/tensor.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
@@ -109,6 +111,14 @@ int fuzz_end(void) {
     cfx_set_time_limit(0);
     cfx_scope_close(0);
     return 0;
+}
+
+const char *fuzz_path(const char *suffix) {
+    static char path[256];
+    const char *folder = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/cfx-fuzz-%ld.%s", folder ? folder : "/tmp", (long)getpid(),
+             suffix);
+    return path;
 }
 
 bool fuzz_limited(void) {

@@ -35,6 +35,8 @@ cfx_value fuzz_fitting(const struct cfx__schema_arg *a, cfx_value tensor);
 /* Around each input: limits are set; everything is freed. */
 void fuzz_begin(void);
 int fuzz_end(void);
+/* A file of this process's own, until the next call. */
+const char *fuzz_path(const char *suffix);
 /* Whether the last step went well; the error, which must be a sentence, is forgotten. */
 bool fuzz_fine(void);
 /* Whether it failed for a limit's sake; asked before fuzz_fine. */
@@ -42,6 +44,8 @@ bool fuzz_limited(void);
 /* Something contradicts itself: says what and stops. */
 void fuzz_wrong(const char *fmt, ...) CFX_PRINTF(1, 2);
 
+/* Inputs as a program describes them, small; a list; scope. */
+cfx_value fuzz_inputs(cfx_program *p);
 /* Shows, draws, runs, decomposes, saves and reopens a program; NULL is fine. */
 void fuzz_use(cfx_program *p);
 /* The same, but numbers that stand for tensors may be read in one way here, in another there. */

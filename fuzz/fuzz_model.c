@@ -1,6 +1,6 @@
 /* model.json by structure: a good program whose JSON is changed item by item, in an archive that is
- * put together again. The first byte picks the program; then come edits: under which key an item
- * stands, which of those it is, what becomes of it. */
+ * put together again. The first byte picks the program; then come numbers that are written into its
+ * tensors, then edits: under which key an item stands, which of those it is, what becomes of it. */
 #define _GNU_SOURCE /* memfd_create */
 #include "fuzz.h"
 
@@ -9,10 +9,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const char *const programs[] = {"seed_mlp", "cond",            "while_loop", "dyn_conv",
-                                       "pytree_io", "mutating_buffer", "index_zoo",  "gru"};
+static const char *const programs[] = {
+    "tests/data/zoo/seed_mlp/model.pt2", "tests/data/zoo/cond/model.pt2",
+    "tests/data/zoo/while_loop/model.pt2", "tests/data/zoo/dyn_conv/model.pt2",
+    "tests/data/zoo/pytree_io/model.pt2", "tests/data/zoo/mutating_buffer/model.pt2",
+    "tests/data/zoo/index_zoo/model.pt2", "fuzz/seeds/quant_static.pt2",
+    "fuzz/seeds/quant_conv.pt2", "fuzz/seeds/quant_dynamic.pt2", "fuzz/seeds/quant_int4.pt2",
+    "fuzz/seeds/scan_tree.pt2", "fuzz/seeds/map_tree.pt2", "fuzz/seeds/associative_scan.pt2",
+    "fuzz/seeds/while_with_cond.pt2", "fuzz/seeds/autocast_nested.pt2"};
 
-enum { EDITS = 12 };
+enum { EDITS = 12, NUMBERS = 3 };
 
 typedef enum edit_kind {
     EVIL, NONE, OTHER, OTHER_TEXT, GONE, TWICE, INTS, FLAG, TARGET, ARGUMENT, SIZE, LIKE, KINDS
@@ -70,8 +76,12 @@ static void put_plain(cfx__text *out, const changer *c, const cfx__json *j) {
 static void put_argument(cfx__text *out, int64_t n, const cfx__json *other) {
     static const char *const kinds[] = {"as_int", "as_sym_int", "as_scalar_type", "as_layout",
                                         "as_memory_format", "as_float", "as_bool"};
-    uint64_t k = (uint64_t)n % 12;
-    if (k < 7)
+    static const char *const floats[] = {"\"NaN\"", "\"Infinity\"", "\"-Infinity\"", "0.0", "-1.5",
+                                         "1e-45", "1e300"};
+    uint64_t k = (uint64_t)n % 13;
+    if (k == 12)
+        cfx__text_printf(out, "{\"as_float\": %s}", floats[(uint64_t)n / 13 % 7]);
+    else if (k < 7)
         cfx__text_printf(out, k == 1 ? "{\"%s\": {\"as_int\": %lld}}" : "{\"%s\": %lld}", kinds[k],
                          (long long)n);
     else if (k == 7)
@@ -80,9 +90,9 @@ static void put_argument(cfx__text *out, int64_t n, const cfx__json *other) {
         cfx__text_puts(out, "{\"as_none\": true}");
     else if (k == 9)
         cfx__text_puts(out, "{\"as_tensors\": []}");
-    else
+    else if (k != 12)
         cfx__text_puts(out, k == 10 ? "{\"as_tensor\": {\"name\": " : "{\"as_string\": ");
-    if (k < 10)
+    if (k != 10 && k != 11)
         return;
     bool text = other->kind == CFX__JSON_TEXT;
     cfx__json_string(out, text ? other->text : "x", text ? other->len : 1);
@@ -124,7 +134,8 @@ static void put(cfx__text *out, const changer *c, const cfx__json *j) {
                              (long long)c->edit[i].number);
             return;
         case TARGET:
-            cfx__text_printf(out, "\"torch.ops.%s\"", cfx_op_name(fuzz_op((uint64_t)c->edit[i].number)));
+            cfx__text_printf(out, "\"torch.ops.%s\"",
+                             cfx_op_name(fuzz_op((uint64_t)c->edit[i].number)));
             return;
         case ARGUMENT: put_argument(out, c->edit[i].number, other); return;
         case SIZE: put_size(out, c->edit[i].number); return;
@@ -150,7 +161,8 @@ static const cfx__json *pick(const changer *c, fuzz_bytes *b, const char *key) {
 
 static void change(cfx__text *out, const cfx__json_tree *tree, fuzz_bytes *b) {
     static const char *const keys[] = {NULL, "arg", "arg", "target", "name", "sizes", "strides",
-                                       "outputs", "inputs", "expr_str", "as_int", "dtype"};
+                                       "outputs", "inputs", "expr_str", "as_int", "dtype",
+                                       "as_float", "as_graph", "arg"};
     changer c = {tree->items.data, tree->items.data + tree->items.len, .len = 0};
     while (b->at < b->end && c.len < EDITS) {
         const char *key = keys[fuzz_below(b, sizeof keys / sizeof *keys)];
@@ -164,8 +176,28 @@ static void change(cfx__text *out, const cfx__json_tree *tree, fuzz_bytes *b) {
     put(out, &c, c.first);
 }
 
-/* The archive again, with another model.json. */
+/* Numbers that become part of the tensors: scales and zero points among them. */
+typedef struct number {
+    uint32_t entry, at;
+    float value;
+} number;
+
+static void put_numbers(char *data, size_t size, const number *numbers, uint32_t entry) {
+    const size_t width = sizeof numbers->value;
+    for (int i = 0; i < NUMBERS; i++)
+        if (numbers[i].entry == entry && size >= width)
+            memcpy(data + numbers[i].at * width % (size - width + 1), &numbers[i].value, width);
+}
+
+/* The archive again, with another model.json and other tensors. */
 static bool repack(FILE *to, const char *path, fuzz_bytes *b) {
+    number numbers[NUMBERS] = {{0}};
+    uint32_t entry = 0;
+    for (uint32_t i = 0, n = fuzz_below(b, NUMBERS + 1); i < n; i++) {
+        numbers[i].entry = 1 + fuzz_below(b, 7);
+        numbers[i].at = fuzz_below(b, 64);
+        numbers[i].value = (float)fuzz_float(b);
+    }
     cfx__file_mapping *map = cfx__file_map(path);
     if (!map)
         return false;
@@ -179,10 +211,16 @@ static bool repack(FILE *to, const char *path, fuzz_bytes *b) {
         cfx__json_tree tree = {0};
         cfx__text out = {0};
         const char *model = ok ? strstr(e->name, "models/model.json") : NULL;
+        bool tensor = ok && strstr(e->name, "/data/") && !strstr(e->name, ".json");
         if (model && cfx__json_read(&tree, bytes.data, bytes.size, path))
             change(&out, &tree, b);
+        if (tensor) {
+            cfx__text_add(&out, bytes.data, bytes.size);
+            put_numbers(out.data, out.len, numbers, ++entry);
+        }
+        bool other = model || tensor;
         if (ok)
-            cfx__zip_add(&w, e->name, model ? out.data : bytes.data, model ? out.len : bytes.size);
+            cfx__zip_add(&w, e->name, other ? out.data : bytes.data, other ? out.len : bytes.size);
         cfx__json_release(&tree);
         cfx__text_release(&out);
     }
@@ -199,8 +237,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!to)
         return 0;
     fuzz_begin();
-    snprintf(path, sizeof path, "tests/data/zoo/%s/model.pt2", programs[fuzz_below(&b, 8)]);
-    if (repack(to, path, &b) && fflush(to) == 0) {
+    const char *program = programs[fuzz_below(&b, sizeof programs / sizeof *programs)];
+    if (repack(to, program, &b) && fflush(to) == 0) {
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
         fuzz_use(cfx_open(path));
     }

@@ -6,7 +6,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const programs[] = {"tests/data/zoo/seed_mlp/model.pt2",
                                            "tests/data/zoo/dyn_conv/model.pt2",
-                                           "tests/data/zoo/math_zoo/model.pt2"};
+                                           "tests/data/zoo/index_zoo/model.pt2"};
     static char text[1 << 14];
     fuzz_begin();
     size = size < sizeof text - 1 ? size : sizeof text - 1;

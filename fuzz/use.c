@@ -46,7 +46,7 @@ static cfx_value input_for(cfx_program *p, const cfx_input_spec *spec) {
     return cfx_tensor_value(t);
 }
 
-static cfx_value inputs_of(cfx_program *p) {
+cfx_value fuzz_inputs(cfx_program *p) {
     cfx_value list = cfx_list_value(0, NULL);
     for (int i = 0; i < p->ninputs; i++)
         if (p->inputs[i].kind == CFX_IN_USER)
@@ -176,7 +176,7 @@ static bool is_fixed(const cfx_program *p) {
 /* A program that gives the same each time is the same after every change; one that draws numbers
  * or writes to its buffers is only changed. */
 static void use(cfx_program *p, bool agrees) {
-    cfx_value inputs = inputs_of(p);
+    cfx_value inputs = fuzz_inputs(p);
     outcome first = run(p, &cfx_interpreter, inputs), again = run(p, &cfx_interpreter, inputs);
     bool fixed = is_fixed(p);
     bool steady = agrees && first.ran == again.ran && (!first.ran || same(&first, &again, 0));
@@ -211,8 +211,7 @@ static void use(cfx_program *p, bool agrees) {
 /* The program as it is after it was saved and opened; NULL where a limit or an error was in the
  * way of saving. */
 static cfx_program *reopened(cfx_program *p, const char *suffix) {
-    char path[64];
-    snprintf(path, sizeof path, "/tmp/cfx-fuzz-%ld.%s", (long)getpid(), suffix);
+    const char *path = fuzz_path(suffix);
     bool saved = cfx_save(p, path);
     fuzz_fine();
     cfx_program *again = saved ? cfx_open(path) : NULL;
