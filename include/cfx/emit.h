@@ -34,6 +34,11 @@ CFX_API cfx_dict *cfx_graph_line_map(const cfx_graph *g, int *start);
 CFX_API const char *cfx_program_str(const cfx_program *p);
 CFX_API const char *cfx_program_signature_str(const cfx_program *p);
 
+/* A program as text that is read again, as .fx files hold it: its module with strides, the
+ * signature as PyTorch prints it, what arguments and result are made of, and the ranges and
+ * examples of sizes; scope. "" for NULL. */
+CFX_API const char *cfx_program_fx(const cfx_program *p);
+
 /* The same, printed. */
 CFX_API void cfx_print_graph(const cfx_module *gm, FILE *out);
 CFX_API void cfx_print_tabular(const cfx_module *gm, FILE *out);
@@ -57,6 +62,11 @@ CFX_API cfx_graph *cfx_graph_parse(const char *text, const char *what);
  * modules and tensors that it names there are none: add them (cfx_nn_add, cfx_module_set_attr)
  * before it is called. Bad, with an error, as above. */
 CFX_API cfx_module *cfx_module_parse(const char *text, const char *what);
+/* A program from its text, of cfx_program_fx or cfx_program_str, without its tensors; scope. Parts
+ * may be left out: placeholders and results that the signature does not list are the caller's, and
+ * shapes are inferred. Bad, with an error as above, where a part says what is not so: an input that
+ * forward does not take, a write to a buffer that is not there. */
+CFX_API cfx_program *cfx_program_parse(const char *text, const char *what);
 
 #ifdef __cplusplus
 }

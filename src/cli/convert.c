@@ -7,7 +7,7 @@ static const char help[] =
     "usage: cfx convert MODEL -o OUT.pt2|OUT.fx\n"
     "\n"
     "Writes a program to another file: a .pt2 of the current layout, which torch.export.load\n"
-    "reads, or its graph as text (.fx) with its tensors in a .safetensors file beside it. MODEL\n"
+    "reads, or graph and signature as text (.fx), tensors in a .safetensors file beside it. MODEL\n"
     "may be a .pt2 of any layout since PyTorch 2.1, or a .fx.\n"
     "\n"
     "Exit: 0 done, 2 trouble.\n";

@@ -226,6 +226,19 @@ cfx__parser_statement cfx__parser_make_operator(const cfx__emit_operator *o, int
 cfx__parser_statement cfx__parser_take_right_side(cfx__parser *p);
 
 void cfx__parse_graph_form(cfx__parser *p);
+/* Up to the end of the text, or to what a program has behind its graphs. */
 void cfx__parse_code_form(cfx__parser *p);
+/* The modules that were read as one, with its children; scope. Bad, with an error. */
+cfx_module *cfx__parser_build(cfx__parser *p);
+
+/* ---- programs ------------------------------------------------------------------------------- */
+
+/* Whether one of the parts begins here that a program has behind its graphs. */
+bool cfx__parser_at_program_part(const cfx__parser *p);
+/* cfx_program_parse, but for inputs and results that the text does not list: the program has none
+ * for them yet, until cfx_program_sync. */
+cfx_program *cfx__program_parse(const char *text, const char *what);
+/* The cfx_input_kind or cfx_output_kind that a signature calls so; -1: none. */
+int cfx__parse_kind(bool input, const char *text, size_t len);
 
 #endif

@@ -67,6 +67,12 @@ static bool is_text(const char *text) {
     return cfx_ok();
 }
 
+/* Graphs and modules have no signature: what has one is a program. */
+static void want_end(cfx__parser *p) {
+    if (p->at < p->end)
+        cfx__parse_fail(p, p->at, "this is the text of a program: cfx_program_parse reads it");
+}
+
 cfx_graph *cfx_graph_parse(const char *text, const char *what) {
     if (!is_text(text))
         return &cfx__graph_bad;
@@ -74,6 +80,7 @@ cfx_graph *cfx_graph_parse(const char *text, const char *what) {
     cfx__parser p;
     cfx__parser_open(&p, text, what);
     cfx__parse(&p);
+    want_end(&p);
     cfx_graph *g = p.failed || !cfx_ok() ? &cfx__graph_bad : p.modules.data[0].g;
     cfx__parser_close(&p);
     return cfx_scope_return(mark, g);
@@ -90,19 +97,25 @@ static cfx_module *build(const cfx__parser *p, size_t *next) {
     return m;
 }
 
+cfx_module *cfx__parser_build(cfx__parser *p) {
+    size_t next = 0;
+    cfx_module *m = p->failed || !cfx_ok() ? &cfx__module_bad : build(p, &next);
+    if (cfx__obj_is_bad(m) || next == p->modules.len)
+        return m;
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s: class %s stands beside class %s, not in it",
+             p->what, p->modules.data[next].name, m->type);
+    return &cfx__module_bad;
+}
+
 cfx_module *cfx_module_parse(const char *text, const char *what) {
     if (!is_text(text))
         return &cfx__module_bad;
-    size_t mark = cfx_scope_open(), next = 0;
+    size_t mark = cfx_scope_open();
     cfx__parser p;
     cfx__parser_open(&p, text, what);
     cfx__parse(&p);
-    cfx_module *m = p.failed || !cfx_ok() ? &cfx__module_bad : build(&p, &next);
-    if (!cfx__obj_is_bad(m) && next < p.modules.len) {
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s: class %s stands beside class %s, not in it",
-                 p.what, p.modules.data[next].name, m->type);
-        m = &cfx__module_bad;
-    }
+    want_end(&p);
+    cfx_module *m = cfx__parser_build(&p);
     cfx__parser_close(&p);
     return cfx_scope_return(mark, m);
 }

@@ -539,7 +539,8 @@ static void parse_module(function *f) {
     VEC_PUSH(p->modules, m);
     bool head = false;
     while (!p->failed && cfx_ok() && next_line(f)) {
-        if (head && p->end - p->at > 6 && !memcmp(p->at, "class ", 6))
+        if (head && ((p->end - p->at > 6 && !memcmp(p->at, "class ", 6)) ||
+                     cfx__parser_at_program_part(p)))
             return;
         size_t mark = cfx_scope_open();
         if (head) {
@@ -567,5 +568,5 @@ void cfx__parse_code_form(cfx__parser *p) {
         cfx_value_drop(f.trace);
         VEC_FREE(f.params);
         cfx__map_release(&f.wrapped);
-    } while (!p->failed && p->at < p->end);
+    } while (!p->failed && p->at < p->end && !cfx__parser_at_program_part(p));
 }

@@ -191,6 +191,10 @@ bool cfx__node_alike(const cfx_node *a, const cfx_node *b);
 uint64_t cfx__node_hash(const cfx_node *n);
 /* The results that are noted are those of the graph as it is: nothing is stale. */
 void cfx__graph_settle(cfx_graph *g);
+/* Notes whether the tensor that a node stands for wants a gradient; whether an input does where
+ * nothing is said of it. */
+void cfx__result_set_grad(cfx_node *n, bool wanted);
+bool cfx__input_learns(cfx_input_kind kind, cfx_dtype dtype);
 /* Erases nodes that no one uses and that need not stay, last first. Returns how many. */
 int cfx__graph_sweep(cfx_graph *g, bool (*stays)(const cfx_node *n));
 

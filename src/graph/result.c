@@ -61,6 +61,23 @@ cfx_result cfx_node_result(const cfx_node *n) {
     return cfx_result_of(cfx_node_get_meta(n, "val"));
 }
 
+bool cfx__input_learns(cfx_input_kind kind, cfx_dtype dtype) {
+    return kind == CFX_IN_PARAMETER &&
+           (cfx__dtype_is_floating(dtype) || cfx__dtype_is_complex(dtype));
+}
+
+void cfx__result_set_grad(cfx_node *n, bool wanted) {
+    cfx_result r = cfx_node_result(n);
+    if (r.kind != CFX_RESULT_TENSOR)
+        return;
+    if (r.value.tag == CFX_TAG_DICT)
+        cfx_dict_set(cfx_as_dict(r.value), "requires_grad", cfx_bool(wanted));
+    else if (wanted)
+        cfx_as_tensor(r.value)->head.flags |= CFX__GRAD;
+    else
+        cfx_as_tensor(r.value)->head.flags &= ~CFX__GRAD;
+}
+
 void cfx__graph_settle(cfx_graph *g) {
     for (cfx_node *n = g->first; n; n = n->next)
         cfx__node_of(n)->stale = false;

@@ -165,6 +165,35 @@ static const char *read_text(const char *path) {
     return text;
 }
 
+static cfx_program *edited_file(const char *text) {
+    FILE *f = fopen(test_path("m.fx"), "w");
+    CHECK(f && fputs(text, f) >= 0 && fclose(f) == 0);
+    return cfx_open(test_path("m.fx"));
+}
+
+/* The signature is part of the text: what an input is, where it comes from, how it is called. */
+TEST(text_has_the_signature) {
+    cfx_program *p = cfx_open(ZOO "pytree_io/model.pt2");
+    CHECK(cfx_save(p, test_path("m.fx")));
+    const char *text = read_text(test_path("m.fx"));
+    const char *own = edited(text, "{'bias': bias}", "{'offset': bias}");
+    own = edited(own, "Result: {'h': add_1, ", "Result: {'hidden': add_1, ");
+    own = edited(own, "target='lin.bias'\n", "target='lin.bias' requires_grad=False\n");
+    cfx_program *q = edited_file(own);
+    CHECK_OK();
+    CHECK_STR(cfx_repr(q->in_spec),
+              "(({'x': Ellipsis, 'pair': (Ellipsis, Ellipsis)},), {'offset': Ellipsis})");
+    CHECK(!cfx_node_result(cfx_graph_find(q->module->graph, "p_lin_bias")).requires_grad);
+    CHECK(cfx_node_result(cfx_graph_find(q->module->graph, "p_lin_weight")).requires_grad);
+    CHECK(!edited_file(edited(text, "target='lin.bias'", "target='lin.offset'")));
+    CHECK_ERROR("its input 'p_lin_bias' stands for 'lin.offset', which the file lacks");
+    clean("m.fx");
+    cfx_program *saved = reopened(q, "m.pt2"); /* and files have it */
+    CHECK_STR(cfx_repr(saved->in_spec), cfx_repr(q->in_spec));
+    CHECK_STR(cfx_repr(saved->out_spec),
+              "{'hidden': Ellipsis, 'stats': (Ellipsis, [Ellipsis, Ellipsis])}");
+}
+
 TEST(text_may_add_and_remove) {
     cfx_program *p = cfx_open(ZOO "seed_mlp/model.pt2");
     CHECK(cfx_save(p, test_path("m.fx")));
@@ -177,10 +206,7 @@ TEST(text_may_add_and_remove) {
     text = edited(text, cfx__text_format("return (%s,)", last),
                   cfx__text_format("mul = torch.ops.aten.mul.Tensor(%s, scale)\n        "
                                    "return (mul, %s)", last, last));
-    FILE *f = fopen(test_path("m.fx"), "w");
-    fputs(text, f);
-    fclose(f);
-    cfx_program *q = cfx_open(test_path("m.fx"));
+    cfx_program *q = edited_file(text);
     if (CHECK(q != NULL)) {
         CHECK(cfx_program_check(q));
         CHECK_INT(q->ninputs, p->ninputs + 1);

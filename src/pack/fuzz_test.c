@@ -348,6 +348,38 @@ TEST(fuzz_texts) {
     cfx__text_release(&t);
 }
 
+/* What parses is a program that prints, and its print is the same program. */
+static void try_program_text(const char *text) {
+    cfx_program *p = cfx_program_parse(text, "fuzz.fx");
+    if (!p && cfx_ok())
+        test_fail(CFX_HERE, "neither a program nor an error");
+    bool fine = cfx_ok();
+    cfx_clear();
+    const char *printed = fine ? cfx_program_fx(p) : NULL;
+    cfx_program *again = printed ? cfx_program_parse(printed, "printed.fx") : NULL;
+    if (printed && again)
+        CHECK_STR(cfx_program_fx(again), printed);
+    cfx_clear();
+}
+
+TEST(fuzz_program_texts) {
+    int runs = begin(10);
+    cfx__text t = {0};
+    for (int i = 0; i < runs; i++)
+        CFX_SCOPE {
+            cfx_program *p =
+                cfx_open(cfx__text_format(ZOO "%s/model.pt2", programs[below(COUNT(programs))]));
+            const char *good = cfx_program_fx(p), *tail = strstr(good, "Graph signature:");
+            t.len = 0;
+            cfx__text_puts(&t, chance(20) ? good : tail);
+            for (size_t k = 1 + below(4); k > 0; k--)
+                change_bytes(&t);
+            t.data[t.len] = 0;
+            try_program_text(cfx__text_format("%.*s%s", (int)(tail - good), good, t.data));
+        }
+    cfx__text_release(&t);
+}
+
 /* The file of torch.save that an archive holds: the sample inputs. */
 TEST(fuzz_torch_save) {
     int runs = 4 * begin(9);

@@ -1,18 +1,16 @@
-/* Programs as text: NAME.fx holds the graph as print_readable shows it, with strides; the tensors
- * are in NAME.safetensors beside it, and in the metadata of that file what a text does not say: the
- * signature, ranges, trees, as model.json has them (key "cfx"), the metadata of nodes by name
- * ("nodes"), which tensors are one ("ties"), and what symbols were with the example inputs
- * ("hints").
+/* Programs as text: NAME.fx holds the graph and the signature (cfx_program_fx), the tensors are in
+ * NAME.safetensors beside it, and in the metadata of that file what nobody edits: which tensors are
+ * one ("ties"), the metadata of nodes by name ("nodes"), and what a .pt2 file said beside the
+ * program ("extra").
  *
- * Not kept are: sample inputs and other bytes, where values start in their storage, and which
- * parameters want no gradient.
+ * Not kept are: sample inputs and other bytes, and where values start in their storage.
  *
- * A text that somebody wrote needs none of this. Tensors are then found by name: self.fc.weight in
+ * A text that somebody wrote needs no signature. Tensors are then found by name: self.fc.weight in
  * the graph is the tensor "fc.weight" and becomes an input of its own, and a placeholder
  * p_fc_weight, b_... or c_... is the parameter, buffer or constant whose name reads so with '_' for
  * '.'. All other placeholders are the caller's. The same goes for what is new in a text that was
- * saved and then edited; nodes, inputs and results may be added and removed there, and shapes left
- * out, which are inferred. */
+ * saved and then edited. */
+#include "../emit/emit.h"
 #include "pt2.h"
 
 #include <unistd.h>
@@ -46,28 +44,6 @@ static cfx_dict *collect(const cfx_program *p, cfx_dict *ties) {
             }
         }
     return all;
-}
-
-static void note_hints(cfx_dict *hints, const cfx_sym *s) {
-    if (!s)
-        return;
-    if (s->op == CFX__SYM_NAME && s->has_hint)
-        cfx_dict_set(hints, s->name, cfx_int(s->hint));
-    note_hints(hints, s->a);
-    note_hints(hints, s->b);
-}
-
-static cfx_dict *collect_hints(const cfx_program *p) {
-    cfx_dict *hints = cfx_dict_new();
-    cfx_each_node(p->module->graph, n) {
-        cfx_result r = n->op == CFX_PLACEHOLDER ? cfx_node_result(n) : (cfx_result){0};
-        for (int i = 0; i < r.ndim; i++)
-            if (cfx_result_size(&r, i).tag == CFX_TAG_SYM)
-                note_hints(hints, cfx_as_sym(cfx_result_size(&r, i)));
-        if (r.value.tag == CFX_TAG_SYM)
-            note_hints(hints, cfx_as_sym(r.value));
-    }
-    return hints;
 }
 
 static bool put_json(cfx_dict *metadata, const char *key, const cfx_dict *d) {
@@ -137,21 +113,29 @@ static bool save_pair(const char *path, const char *text, const cfx_dict *tensor
     return false;
 }
 
+/* What a .pt2 file said beside the program that is text: bytes are not kept. */
+static const char *const extras[] = {
+    "module_call_graph", "metadata",  "treespec_namedtuple_fields", "opset_version",
+    "schema_version",    "verifiers", "torch_version",              "guards",
+};
+
+static bool put_extra(cfx_dict *metadata, const cfx_program *p) {
+    cfx_dict *kept = cfx_dict_new();
+    for (int i = 0; i < COUNT(extras); i++) {
+        cfx_value v = cfx_dict_get(p->extra, extras[i]);
+        if (!cfx_is_none(v))
+            cfx_dict_set(kept, extras[i], v);
+    }
+    return put_json(metadata, "extra", kept);
+}
+
 bool cfx__fx_save(const cfx_program *p, const char *path) {
     size_t mark = cfx_scope_open();
     cfx_dict *ties = cfx_dict_new(), *metadata = cfx_dict_new();
     cfx_dict *tensors = collect(p, ties);
-    cfx__text model = {0};
-    bool ok = cfx__pt2_write_model(p, path, false, &model);
-    if (ok)
-        cfx_dict_set(metadata, "cfx", cfx_string_value_n(model.data, model.len));
-    cfx__text_release(&model);
     put_metadata(metadata, p->module);
-    ok = ok && put_json(metadata, "ties", ties) &&
-         put_json(metadata, "hints", collect_hints(p)) &&
-         save_pair(path,
-                   cfx_module_readable(p->module, (cfx_readable_options){.include_stride = true}),
-                   tensors, metadata);
+    bool ok = put_extra(metadata, p) && put_json(metadata, "ties", ties) &&
+              save_pair(path, cfx_program_fx(p), tensors, metadata);
     cfx_scope_close(mark);
     return ok;
 }
@@ -174,68 +158,65 @@ static void map_names(const cfx_dict *tensors, cfx__map *names, cfx__arena *aren
     }
 }
 
-/* Parameters that the graph reads as attributes become placeholders before all others. */
-static bool lift(cfx_graph *g, const cfx_dict *tensors) {
+/* The placeholders of the tensors that the signature names. */
+static cfx_dict *placeholders(const cfx_program *p) {
+    cfx_dict *known = cfx_dict_new();
+    for (int i = 0; i < p->ninputs; i++)
+        if (p->inputs[i].target)
+            cfx_dict_set(known, p->inputs[i].target,
+                         cfx_node_value(cfx_graph_find(p->module->graph, p->inputs[i].name)));
+    return known;
+}
+
+/* Tensors that the graph reads as attributes become placeholders before all others. */
+static bool lift(const cfx_program *p, const cfx_dict *tensors) {
+    cfx_graph *g = p->module->graph;
     cfx_node *first = cfx_graph_first(g);
-    cfx_dict *made = cfx_dict_new();
+    cfx_dict *made = placeholders(p);
     cfx_each_node(g, n) {
         if (n->op != CFX_GET_ATTR || cfx_dict_get(tensors, n->target.name).tag != CFX_TAG_TENSOR)
             continue;
         cfx_value known = cfx_dict_get(made, n->target.name);
-        cfx_node *p = known.tag == CFX_TAG_NODE ? cfx_as_node(known) : NULL;
+        cfx_node *input = known.tag == CFX_TAG_NODE ? cfx_as_node(known) : NULL;
         if (cfx_is_none(known)) {
             cfx__text name = {0};
             cfx__text_printf(&name, "p_%s", n->target.name);
             mangle(name.data);
             CFX_INSERT_BEFORE(g, first)
-                p = cfx_graph_placeholder(g, name.data, NULL, false, cfx_none());
+                input = cfx_graph_placeholder(g, name.data, NULL, false, cfx_none());
             cfx__text_release(&name);
-            cfx_dict_set(made, n->target.name, cfx_node_value(p));
+            cfx_dict_set(made, n->target.name, cfx_node_value(input));
         }
-        cfx_node_replace(n, p);
+        cfx_node_replace(n, input);
         if (!cfx_graph_erase(n))
             return false;
     }
     return true;
 }
 
-/* Adds the inputs that the signature does not know: after a tensor by their name, or the caller's.
- */
+/* Adds the inputs that the text does not list and that are called after a tensor. */
 static void add_inputs(cfx_program *p, const cfx_dict *tensors) {
+    static const char prefixes[] = "pbc";
     cfx__map names = {0};
     cfx__arena arena = {0};
-    cfx_dict *known = cfx_dict_new();
-    bool none = !p->ninputs;
+    cfx_dict *listed = cfx_dict_new();
     map_names(tensors, &names, &arena);
     for (int i = 0; i < p->ninputs; i++)
-        cfx_dict_set(known, p->inputs[i].name, cfx_none());
+        cfx_dict_set(listed, p->inputs[i].name, cfx_none());
     cfx_each_node(p->module->graph, n) {
-        static const char prefixes[] = "pbc";
-        cfx_input_spec spec = {.kind = CFX_IN_USER, .name = n->name, .persistent = true};
+        cfx_input_spec spec = {.name = n->name, .persistent = true};
         const char *k = n->name[0] && n->name[1] == '_' ? strchr(prefixes, n->name[0]) : NULL;
-        if (n->op != CFX_PLACEHOLDER || cfx_dict_find(known, cfx_string_value(n->name)))
+        if (n->op != CFX_PLACEHOLDER || !k || cfx_dict_find(listed, cfx_string_value(n->name)))
             continue;
-        spec.target = k ? cfx__map_get(&names, n->name + 2) : NULL;
-        if (spec.target)
-            spec.kind = (cfx_input_kind)(CFX_IN_PARAMETER + (k - prefixes));
-        if (spec.target || none)
-            cfx_program_add_input(p, spec);
+        spec.kind = (cfx_input_kind)(CFX_IN_PARAMETER + (k - prefixes));
+        spec.target = cfx__map_get(&names, n->name + 2);
+        if (!spec.target)
+            continue;
+        cfx_program_add_input(p, spec);
+        cfx__result_set_grad(n, cfx__input_learns(spec.kind, cfx_node_result(n).dtype));
     }
     cfx__map_release(&names);
     cfx__arena_release(&arena);
-}
-
-/* A signature for a text that has none: all results are the caller's. */
-static cfx_program *new_signature(cfx_module *m, const cfx_dict *tensors) {
-    if (!lift(m->graph, tensors))
-        return NULL;
-    cfx_program *p = cfx_program_new(m);
-    const cfx_node *output = cfx_graph_output_node(m->graph);
-    cfx_value made =
-        output && cfx_as_list(output->args)->len ? cfx_as_list(output->args)->items[0] : cfx_none();
-    if (made.tag != CFX_TAG_TUPLE && made.tag != CFX_TAG_LIST)
-        cfx_program_add_output(p, (cfx_output_spec){.kind = CFX_OUT_USER});
-    return p;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -252,45 +233,6 @@ static cfx_value metadata_value(const source *s, const char *key) {
     return text.tag == CFX_TAG_STR
                ? cfx__json_parse(cfx_as_string(text)->text, cfx_as_string(text)->len, NULL)
                : cfx_none();
-}
-
-/* An expression with the hints of its symbols. */
-static cfx_value hinted(const cfx_dict *hints, cfx_value v) {
-    if (v.tag != CFX_TAG_SYM || cfx_as_sym(v)->op == CFX__SYM_INT)
-        return v;
-    if (cfx_as_sym(v)->op == CFX__SYM_NAME) {
-        cfx_value hint = cfx_dict_get(hints, cfx_as_sym(v)->name);
-        return cfx__sym_name(cfx_as_sym(v)->name, hint.tag == CFX_TAG_INT, cfx_integer(hint));
-    }
-    cfx_value part[2] = {cfx__value_of_sym(cfx_as_sym(v)->a), cfx__value_of_sym(cfx_as_sym(v)->b)};
-    for (int i = 0; i < 2; i++)
-        part[i] = cfx_as_sym(part[i])->op == CFX__SYM_INT ? cfx_int(cfx_as_sym(part[i])->hint)
-                                                  : hinted(hints, part[i]);
-    return cfx__sym_binary(cfx_as_sym(v)->op, part[0], part[1]);
-}
-
-static void hint_list(const cfx_dict *hints, cfx_dict *d, const char *key) {
-    cfx_value list = cfx_dict_get(d, key), made = cfx_tuple_value(0, NULL);
-    if (list.tag != CFX_TAG_TUPLE)
-        return;
-    for (int64_t i = 0; i < cfx_as_list(list)->len; i++)
-        cfx_list_append(cfx_as_list(made), hinted(hints, cfx_as_list(list)->items[i]));
-    cfx_dict_set(d, key, made);
-}
-
-/* Descriptions of values get the hints back. */
-static void add_hints(const cfx_dict *hints, cfx_graph *g) {
-    cfx_each_node(g, n) {
-        size_t mark = cfx_scope_open();
-        cfx_value val = cfx_node_get_meta(n, "val");
-        if (val.tag == CFX_TAG_SYM)
-            cfx_node_set_meta(n, "val", hinted(hints, val));
-        if (val.tag == CFX_TAG_DICT) {
-            hint_list(hints, cfx_as_dict(val), "shape");
-            hint_list(hints, cfx_as_dict(val), "stride");
-        }
-        cfx_scope_close(mark);
-    }
 }
 
 /* The node that "true_graph_0.relu" names; NULL where there is none any more. */
@@ -340,17 +282,12 @@ static bool read_tensors(source *s, const char *path) {
     return s->metadata != NULL;
 }
 
-/* The tensors to the state or the constants, as the signature says; parameters want gradients. */
+/* The tensors to the state or the constants, as the signature says. */
 static void place_tensors(cfx_program *p, const cfx_dict *tensors) {
     cfx_dict *constants = cfx_dict_new();
-    for (int i = 0; i < p->ninputs; i++) {
-        const cfx_input_spec *in = &p->inputs[i];
-        if (in->kind == CFX_IN_CONSTANT || (in->kind == CFX_IN_BUFFER && !in->persistent))
-            cfx_dict_set(constants, in->target, cfx_bool(true));
-        cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, in->name));
-        if (in->kind == CFX_IN_PARAMETER && r.shape && cfx__dtype_is_floating(r.dtype))
-            cfx_as_tensor(r.value)->head.flags |= CFX__GRAD;
-    }
+    for (int i = 0; i < p->ninputs; i++)
+        if (p->inputs[i].target && cfx__program_tensors(p, &p->inputs[i]) == p->constants)
+            cfx_dict_set(constants, p->inputs[i].target, cfx_bool(true));
     for (int64_t i = 0; i < tensors->len; i++) {
         cfx_value key = tensors->entries[i].key;
         cfx_dict_put(cfx_dict_find(constants, key) ? p->constants : p->state, key,
@@ -358,43 +295,56 @@ static void place_tensors(cfx_program *p, const cfx_dict *tensors) {
     }
 }
 
-/* Whether a text that stands alone needs no tensors: nothing is called as parameters, buffers and
- * constants are, or read from the module. An error names the file that is missing. */
-static bool stands_alone(const source *s, const cfx_graph *g) {
-    cfx_each_node(g, n) {
-        bool named = n->op == CFX_PLACEHOLDER && n->name[0] && strchr("pbc", n->name[0]) &&
-                     n->name[1] == '_' && cfx_node_result(n).kind == CFX_RESULT_TENSOR;
-        if (!named)
+/* Equal, types and the order of keys included. */
+static bool same_tree(cfx_value a, cfx_value b) {
+    return cfx_is_none(a) == cfx_is_none(b) &&
+           !strcmp(cfx_tree_spec_text(a), cfx_tree_spec_text(b));
+}
+
+/* What was said beside the program; how it was called only as long as the trees are those. */
+static void read_extra(const source *s, cfx_program *p) {
+    cfx_value extra = metadata_value(s, "extra");
+    for (int i = 0; extra.tag == CFX_TAG_DICT && i < COUNT(extras); i++) {
+        cfx_value v = cfx_dict_get(cfx_as_dict(extra), extras[i]);
+        if (v.tag == CFX_TAG_STR || v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_DICT)
+            cfx_dict_set(p->extra, extras[i], v);
+    }
+    const char *calls = cfx_text(cfx_dict_get(p->extra, "module_call_graph"));
+    cfx_value in = cfx_none(), out = cfx_none();
+    if (calls)
+        cfx__pt2_trees(calls, strlen(calls), &in, &out);
+    if (!same_tree(in, p->in_spec) || !same_tree(out, p->out_spec))
+        cfx_dict_remove(p->extra, cfx_string_value("module_call_graph"));
+}
+
+/* Whether a text that stands alone needs no tensors: no input is one that a program holds, or is
+ * called as those are. An error names the file that is missing. */
+static bool stands_alone(const char *path, const cfx_program *p) {
+    for (int i = 0; i < p->ninputs; i++) {
+        const cfx_input_spec *in = &p->inputs[i];
+        const cfx_node *n = cfx_graph_find(p->module->graph, in->name);
+        bool held = in->target && in->kind != CFX_IN_OBJECT;
+        bool named = strchr("pbc", n->name[0]) && n->name[1] == '_' &&
+                     cfx_node_result(n).kind == CFX_RESULT_TENSOR;
+        if (!held && !named)
             continue;
         cfx_fail(CFX_FILE_ERROR, (cfx_site){0},
-                 "'%s': %s is a tensor of the program, and its file '%s' is not there",
-                 s->r.path, n->name, beside(s->r.path));
+                 "'%s': %s is a tensor of the program, and its file '%s' is not there", path,
+                 n->name, beside(path));
         return false;
     }
     return true;
 }
 
-static cfx_program *read_program(source *s, cfx_module *m) {
-    cfx_value model = cfx_dict_get(s->metadata, "cfx"), hints = metadata_value(s, "hints");
-    cfx_program *p;
-    if (hints.tag == CFX_TAG_DICT && cfx_as_dict(hints)->len)
-        add_hints(cfx_as_dict(hints), m->graph);
-    read_nodes(s, m);
-    if (model.tag == CFX_TAG_STR) {
-        cfx__json_tree tree = {0};
-        const char *what = cfx__text_format("the metadata of '%s'", beside(s->r.path));
-        bool ok =
-            cfx__json_read(&tree, cfx_as_string(model)->text, cfx_as_string(model)->len, what);
-        p = ok ? cfx__pt2_program(&s->r, tree.items.data, m) : NULL;
-        cfx__json_release(&tree);
-    } else {
-        p = new_signature(m, s->tensors);
-    }
-    if (!p)
+static cfx_program *read_program(source *s, const char *text) {
+    cfx_program *p = cfx__program_parse(text, s->r.path);
+    if (!p || !lift(p, s->tensors))
         return NULL;
+    read_nodes(s, p->module);
     add_inputs(p, s->tensors);
-    if (!cfx_program_sync(p))
+    if (!cfx_program_sync(p) || (s->alone && !stands_alone(s->r.path, p)))
         return NULL;
+    read_extra(s, p);
     place_tensors(p, s->tensors);
     return cfx__pt2_check_tensors(&s->r, p) ? p : NULL;
 }
@@ -404,12 +354,10 @@ cfx_program *cfx__fx_open(const char *path) {
     if (!map)
         return NULL;
     size_t mark = cfx_scope_open();
-    source s = {.r = {.path = path, .loose = true}};
+    source s = {.r = {.path = path}};
     const char *text = cfx__string_new(map->size ? map->data : "", map->size)->text;
     cfx_drop(map);
-    cfx_module *m = read_tensors(&s, path) ? cfx_module_parse(text, path) : &cfx__module_bad;
-    bool fine = m->graph && (!s.alone || stands_alone(&s, m->graph));
-    cfx_program *p = fine ? read_program(&s, m) : NULL;
+    cfx_program *p = read_tensors(&s, path) ? read_program(&s, text) : NULL;
     cfx__pt2_reader_close(&s.r);
     cfx__json_release(&s.nodes);
     return cfx_scope_return(mark, p);

@@ -23,7 +23,6 @@
 typedef struct cfx__pt2_reader {
     const char *path;
     const char *node;  /* the node being read, for errors; NULL outside of nodes */
-    bool loose;        /* values may have other names in the graph than in the signature */
     cfx__srepr_hints hints;
     /* texts of expressions, stack traces and module stacks to the values made of them, which are
      * shared: cfx_value in the arena */
@@ -76,19 +75,22 @@ void cfx__pt2_node_meta(cfx__pt2_reader *r, cfx_node *n, const cfx__json *metada
  * NULL, with an error. */
 cfx_module *cfx__pt2_graph(cfx__pt2_reader *r, const cfx__json *graph, const cfx__json *specs,
                            int depth);
-/* A program without tensors of a whole model.json, or of one without a graph and the module that
- * stands for it; scope. NULL, with an error. */
-cfx_program *cfx__pt2_program(cfx__pt2_reader *r, const cfx__json *root, cfx_module *module);
+/* A program without tensors of a whole model.json; scope. NULL, with an error. */
+cfx_program *cfx__pt2_program(cfx__pt2_reader *r, const cfx__json *root);
 /* Whether the program has every tensor that its signature names; an error where not. */
 bool cfx__pt2_check_tensors(const cfx__pt2_reader *r, const cfx_program *p);
 /* A tree of (args, kwargs) or results from its JSON text, as cfx_tree_flatten gives it; scope. None
  * where it cannot be read. */
 cfx_value cfx__pt2_tree(const char *text, size_t len);
 
+/* Both trees of a program from the JSON of its module call graph; scope. None where there is none.
+ */
+void cfx__pt2_trees(const char *calls, size_t len, cfx_value *in_spec, cfx_value *out_spec);
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* model.json, added to `out`, with or without the graph. False, with an error. */
-bool cfx__pt2_write_model(const cfx_program *p, const char *path, bool graph, cfx__text *out);
+/* model.json, added to `out`. False, with an error. */
+bool cfx__pt2_write_model(const cfx_program *p, const char *path, cfx__text *out);
 /* The graph of a program as model.json has it, added to `out`. False, with an error that names the
  * file and the node, where a file has no form for something. */
 bool cfx__pt2_write_graph(const cfx_program *p, const char *path, cfx__text *out);

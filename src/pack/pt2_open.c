@@ -268,7 +268,7 @@ static cfx__zip_entry *find_model(archive *a) {
 static bool read_model(archive *a, cfx__zip_entry *e) {
     cfx__json_tree tree = {0};
     bool ok = read_json(a, e, &tree);
-    a->program = ok ? cfx__pt2_program(a->r, tree.items.data, NULL) : NULL;
+    a->program = ok ? cfx__pt2_program(a->r, tree.items.data) : NULL;
     cfx__json_release(&tree);
     return a->program != NULL;
 }

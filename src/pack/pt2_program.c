@@ -85,13 +85,20 @@ static const cfx__json *first_call(const cfx__json *calls) {
     return any ? cfx__json_get(calls + 1, "signature") : NULL;
 }
 
-static void read_trees(cfx_program *p, const cfx__json *signature) {
+static void read_trees(const cfx__json *signature, cfx_value *in_spec, cfx_value *out_spec) {
     const cfx__json *in = cfx__json_get(signature, "in_spec");
     const cfx__json *out = cfx__json_get(signature, "out_spec");
     if (cfx__json_is(in, CFX__JSON_TEXT))
-        p->in_spec = cfx_value_keep(cfx__pt2_tree(in->text, in->len));
+        *in_spec = cfx__pt2_tree(in->text, in->len);
     if (cfx__json_is(out, CFX__JSON_TEXT))
-        p->out_spec = cfx_value_keep(cfx__pt2_tree(out->text, out->len));
+        *out_spec = cfx__pt2_tree(out->text, out->len);
+}
+
+void cfx__pt2_trees(const char *calls, size_t len, cfx_value *in_spec, cfx_value *out_spec) {
+    cfx__json_tree json = {0};
+    if (cfx__json_read(&json, calls, len, NULL))
+        read_trees(first_call(json.items.data), in_spec, out_spec);
+    cfx__json_release(&json);
 }
 
 /* ---- the signature --------------------------------------------------------------------------- */
@@ -151,28 +158,17 @@ static bool read_arg(cfx__pt2_reader *r, const cfx__json *arg, const char **name
     return true;
 }
 
-/* A text cannot call an argument "input": it is "input_1" there, and gets its name back here. */
-static void take_back_name(cfx_node *n, const char *name) {
-    size_t len = strlen(name);
-    if (!strncmp(n->name, name, len) && n->name[len] == '_' && cfx__name_reserved(name) &&
-        !cfx_graph_find(n->graph, name))
-        cfx_node_set_name(n, name);
-}
-
-/* What a signature calls an input is what the graph calls it. In a text it may be gone, or called
- * otherwise: then the program finds out (cfx_program_sync). */
-static bool name_input(cfx__pt2_reader *r, cfx_node *placeholder, const char *name,
+/* What a signature calls an input is what the graph calls it. */
+static bool name_input(cfx__pt2_reader *r, const cfx_node *placeholder, const char *name,
                        cfx_input_spec *spec) {
-    if (placeholder && name && r->loose)
-        take_back_name(placeholder, name);
-    spec->name = name && r->loose ? name : placeholder ? placeholder->name : NULL;
-    return !name || r->loose || !strcmp(name, spec->name) ||
+    spec->name = placeholder->name;
+    return !name || !strcmp(name, spec->name) ||
            cfx__pt2_bad(r, "input '%s' of the graph is '%.200s' in the signature", spec->name,
                         name);
 }
 
 static bool read_input_spec(cfx__pt2_reader *r, cfx_program *p, const cfx__json *j,
-                            cfx_node *placeholder) {
+                            const cfx_node *placeholder) {
     const cfx__json *v;
     const char *tag = cfx__pt2_union(r, j, &v);
     int k = 0;
@@ -197,8 +193,6 @@ static bool read_input_spec(cfx__pt2_reader *r, cfx_program *p, const cfx__json 
             return cfx__pt2_bad(r, "constants of the kind \"%.60s\" are not known", kind);
         if (cfx_is_bad(spec.value))
             return false;
-        const cfx__json *own = cfx__json_get(v, "name");
-        name = cfx__json_is(own, CFX__JSON_TEXT) && r->loose ? own->text : NULL;
     } else {
         if (!read_arg(r, cfx__json_get(v, "arg"), &name, &spec.value))
             return false;
@@ -222,7 +216,7 @@ static bool read_output_spec(cfx__pt2_reader *r, cfx_program *p, const cfx__json
     if (!read_target(r, v, output_kinds[k].target, &spec.target) ||
         !read_arg(r, cfx__json_get(v, "arg"), &spec.name, &spec.value))
         return false;
-    if (spec.name && !r->loose && !cfx_graph_find(p->module->graph, spec.name))
+    if (spec.name && !cfx_graph_find(p->module->graph, spec.name))
         return cfx__pt2_bad(r, "the signature has a result '%.200s', which nothing makes",
                             spec.name);
     cfx_program_add_output(p, spec);
@@ -239,14 +233,14 @@ static bool read_signature(cfx__pt2_reader *r, cfx_program *p, const cfx__json *
     cfx__json_each(inputs, input) {
         size_t mark = cfx_scope_open();
         n = n && n->op == CFX_PLACEHOLDER ? n : NULL;
-        bool ok = n || r->loose ? read_input_spec(r, p, input, n)
-                                : cfx__pt2_bad(r, "the signature has more inputs than the graph");
+        bool ok = n ? read_input_spec(r, p, input, n)
+                    : cfx__pt2_bad(r, "the signature has more inputs than the graph");
         cfx_scope_close(mark);
         if (!ok)
             return false;
         n = n ? n->next : NULL;
     }
-    if (n && n->op == CFX_PLACEHOLDER && !r->loose)
+    if (n && n->op == CFX_PLACEHOLDER)
         return cfx__pt2_bad(r, "the signature lacks input '%s' of the graph", n->name);
     cfx__json_each(outputs, output) {
         size_t mark = cfx_scope_open();
@@ -258,7 +252,7 @@ static bool read_signature(cfx__pt2_reader *r, cfx_program *p, const cfx__json *
     const cfx_node *output = cfx_graph_output_node(p->module->graph);
     cfx_value made = output ? cfx_as_list(output->args)->items[0] : cfx_none();
     int64_t count = made.tag == CFX_TAG_TUPLE ? cfx_as_list(made)->len : 1;
-    return p->noutputs == count || r->loose ||
+    return p->noutputs == count ||
            cfx__pt2_bad(r, "the graph has %lld results, the signature %d", (long long)count,
                         p->noutputs);
 }
@@ -373,7 +367,9 @@ static bool read_around(cfx__pt2_reader *r, cfx_program *p, const cfx__json *roo
         return false;
     const cfx__json *calls = cfx__json_get(gm, "module_call_graph");
     const cfx__json *call_spec = cfx__json_get(gm, "call_spec"); /* 2.1 */
-    read_trees(p, call_spec ? call_spec : first_call(calls));
+    read_trees(call_spec ? call_spec : first_call(calls), &p->in_spec, &p->out_spec);
+    cfx_value_keep(p->in_spec);
+    cfx_value_keep(p->out_spec);
     read_ranges(p, cfx__json_get(root, "range_constraints"));
     keep_text(p, "module_call_graph", calls);
     keep_text(p, "metadata", cfx__json_get(gm, "metadata"));
@@ -387,13 +383,14 @@ static bool read_around(cfx__pt2_reader *r, cfx_program *p, const cfx__json *roo
     return true;
 }
 
-cfx_program *cfx__pt2_program(cfx__pt2_reader *r, const cfx__json *root, cfx_module *module) {
+cfx_program *cfx__pt2_program(cfx__pt2_reader *r, const cfx__json *root) {
     if (!read_version(r, root))
         return NULL;
     size_t mark = cfx_scope_open();
     const cfx__json *gm = cfx__json_get(root, "graph_module");
-    const cfx__json *graph = module ? NULL : cfx__pt2_want(r, gm, "graph", CFX__JSON_OBJECT);
+    const cfx__json *graph = cfx__pt2_want(r, gm, "graph", CFX__JSON_OBJECT);
     const cfx__json *specs = cfx__json_get(cfx__json_get(gm, "signature"), "input_specs");
+    cfx_module *module = NULL;
     if (graph) {
         cfx__pt2_note_hints(r, graph);
         module = cfx__pt2_graph(r, graph,

@@ -267,11 +267,11 @@ static void put_strings(cfx__text *t, const cfx_program *p, const char *from, co
 #define SCHEMA "{\"major\": 8, \"minor\": 17}"
 #define RELEASE "2.11.0"
 
-bool cfx__pt2_write_model(const cfx_program *p, const char *path, bool graph, cfx__text *t) {
-    cfx__text_puts(t, graph ? "{\"graph_module\": {\"graph\": " : "{\"graph_module\": {");
-    if (graph && !cfx__pt2_write_graph(p, path, t))
+bool cfx__pt2_write_model(const cfx_program *p, const char *path, cfx__text *t) {
+    cfx__text_puts(t, "{\"graph_module\": {\"graph\": ");
+    if (!cfx__pt2_write_graph(p, path, t))
         return false;
-    cfx__text_puts(t, graph ? ", \"signature\": " : "\"signature\": ");
+    cfx__text_puts(t, ", \"signature\": ");
     if (!put_signature(p, path, t))
         return false;
     put_calls(t, p);
@@ -452,7 +452,7 @@ bool cfx__pt2_save(const cfx_program *p, const char *path) {
     saver s = {.p = p, .path = path, .root = root_of(path)};
     cfx__text model = {0};
     cfx__file_save file;
-    bool ok = cfx__pt2_write_model(p, path, true, &model) && cfx_ok() &&
+    bool ok = cfx__pt2_write_model(p, path, &model) && cfx_ok() &&
               cfx__file_save_open(&file, path);
     if (ok) {
         s.zip.file = file.file;

@@ -88,6 +88,19 @@ cfx_value cfx__sym_name(const char *name, bool has_hint, int64_t hint) {
     return as_value(s);
 }
 
+static sym *hinted(sym *s, const cfx_dict *hints) {
+    if (s->op == CFX__SYM_INT)
+        return s;
+    if (s->op != CFX__SYM_NAME)
+        return make(s->op, hinted(s->a, hints), hinted(s->b, hints));
+    cfx_value hint = cfx_dict_get(hints, s->name);
+    return cfx__sym_name(s->name, hint.tag == CFX_TAG_INT, cfx_integer(hint)).sym_;
+}
+
+cfx_value cfx__sym_hinted(cfx_value v, const cfx_dict *hints) {
+    return v.tag == CFX_TAG_SYM ? as_value(hinted(v.sym_, hints)) : v;
+}
+
 /* ---- order and equality ---------------------------------------------------------------------- */
 
 bool cfx__sym_equal(const sym *a, const sym *b) {

@@ -107,20 +107,30 @@ static cfx_value factor(scan *s) {
     return v;
 }
 
+/* Factors are multiplied before the number in front of them is: as in sympy 2*(a + 1) is a sum
+ * then, and 2*(a + 1)*(b + 1) a product of three. */
 static cfx_value term(scan *s) {
-    bool minus = take(s, "-");
-    cfx_value v = factor(s);
+    cfx_value number = cfx_int(take(s, "-") ? -1 : 1), v = factor(s);
     while (!s->failed) {
-        if (take(s, "*"))
-            v = binary(s, CFX__SYM_MUL, v, factor(s));
-        else if (take(s, "//"))
-            v = binary(s, CFX__SYM_FLOORDIV, v, factor(s));
-        else if (take(s, "%"))
-            v = binary(s, CFX__SYM_MOD, v, factor(s));
-        else
+        bool multiplies = take(s, "*");
+        if (multiplies && v.tag == CFX_TAG_INT) {
+            number = binary(s, CFX__SYM_MUL, number, v);
+            v = factor(s);
+            continue;
+        }
+        cfx__sym_op op = multiplies        ? CFX__SYM_MUL
+                         : take(s, "//")   ? CFX__SYM_FLOORDIV
+                         : take(s, "%")    ? CFX__SYM_MOD
+                                           : CFX__SYM_INT;
+        if (op == CFX__SYM_INT)
             break;
+        if (!multiplies) {
+            v = binary(s, CFX__SYM_MUL, number, v);
+            number = cfx_int(1);
+        }
+        v = binary(s, op, v, factor(s));
     }
-    return minus ? binary(s, CFX__SYM_MUL, cfx_int(-1), v) : v;
+    return binary(s, CFX__SYM_MUL, number, v);
 }
 
 static cfx_value sum(scan *s) {

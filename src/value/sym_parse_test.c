@@ -13,7 +13,7 @@ TEST(sym_parse_reads_what_is_printed) {
     static const char *const texts[] = {
         "s77", "12", "s77 + 1", "s77 - 1", "1 - s77", "-s77", "2*s77 + 2", "s27*(s77 + 1)",
         "s77**2", "(s77//2)", "((s77 + 1)//2)", "Mod(s77, 8)", "Max(1, s77)", "Min(s27, s77, u0)",
-        "s27*((s77//2))"};
+        "s27*((s77//2))", "2*(s0 + 2)*(s53 + 2)", "-(s0 + 2)*(s53 + 2)"};
     for (int i = 0; i < COUNT(texts); i++)
         CHECK_STR(back(texts[i]), texts[i]);
     CHECK_STR(back("s0//2, 4]"), "(s0//2) | , 4]");

@@ -112,6 +112,8 @@ struct cfx_sym {
 
 cfx_value cfx__sym_name(const char *name, bool has_hint, int64_t hint);  /* scope */
 cfx_value cfx__sym_binary(cfx__sym_op op, cfx_value a, cfx_value b); /* scope; folds constants */
+/* The same expression over symbols that have their hints from a dict by name; scope. */
+cfx_value cfx__sym_hinted(cfx_value v, const cfx_dict *hints);
 void cfx__sym_print(cfx__text *out, const struct cfx_sym *s);            /* as sympy prints it */
 /* Same expression; equal ones hash alike. Whether two different ones have one value is not asked.
  */
