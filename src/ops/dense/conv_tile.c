@@ -130,13 +130,10 @@ static void block(const job *j, int64_t image, int64_t group, int64_t y, int64_t
                 t.a = a + l * v->stride[1] * j->wide + begin * t.row;
                 t.c = c + begin * row;
                 tile_run(&t, (int)(end - begin));
+                if (e->n)
+                    tile_finish(e, t.c, row, end - begin, t.cols);
             }
         }
-    }
-    if (e->n) {
-        const int64_t col = from * width, end = to * width < j->oc ? to * width : j->oc;
-        float *c = j->dst + (image * v->out[1] + y) * v->out[2] * row + group * j->oc + col;
-        tile_finish(e, c, row, n * v->out[2], end - col);
     }
 }
 

@@ -60,11 +60,9 @@ static void block(const job *j, int64_t first, int64_t rows, int64_t from, int64
             t.a = a + begin * a_row;
             t.c = p->c + (first + begin) * p->c_row + col;
             tile_run(&t, (int)(end - begin));
+            if (last && e->n)
+                tile_finish(e, t.c, t.c_row, end - begin, t.cols);
         }
-    }
-    if (last && e->n) {
-        const int64_t col = from * width, end = to * width < p->n ? to * width : p->n;
-        tile_finish(e, p->c + first * p->c_row + col, p->c_row, rows, end - col);
     }
 }
 

@@ -15,6 +15,8 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #define HELD(x) ((x) < 0 ? 0 : (x) > 6 ? 6 : (x))
 
+enum { HALF = 3 }; /* kernels of half a panel, beside those by cfx_precision */
+
 typedef enum { BOUNDS, LEAKY, SILU, SIGMOID, TANH, HARDSWISH, GELU, GELU_TANH, POSTS } post;
 
 typedef float four __attribute__((vector_size(16)));
@@ -38,6 +40,25 @@ static inline four f16_one_by_one(const void *at) {
 #define TARGET __attribute__((target("avx2,fma,f16c")))
 #define FN(x) x##_w32
 #include "tile.inc"
+/* 1 / (1 + e^-x) = 1 / (1 + 2^n 2^r): n whole, a polynomial in r, and an estimate of the quotient
+ * that is made better once. Below -87, 0: it would be subnormal. */
+__attribute__((target("avx512f"))) INLINE __m512 logistic(__m512 x) {
+    const __m512 by = _mm512_set1_ps(-0x1.715476p+0f), one = _mm512_set1_ps(1);
+    const __m512 at = _mm512_min_ps(_mm512_set1_ps(88), x); /* the second where it is no number */
+    const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(at, by),
+                                          _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const __m512 r = _mm512_fmsub_ps(at, by, n);
+    __m512 p = _mm512_set1_ps(0x1.5c08e6p-10f);
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.3d0c52p-7f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.c6b6e4p-5f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.ebf918p-3f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.62e428p-1f));
+    p = _mm512_fmadd_ps(p, r, one);
+    const __m512 d = _mm512_add_ps(one, _mm512_scalef_ps(p, n)), guess = _mm512_rcp14_ps(d);
+    const __mmask16 large = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87), _CMP_NLT_UQ);
+    return _mm512_maskz_fmadd_ps(large, guess, _mm512_fnmadd_ps(d, guess, one), guess);
+}
+
 #define WIDTH 64
 #define HEIGHT 14
 #define F16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(p)))
@@ -61,31 +82,36 @@ static int vector_bytes(void) {
 int tile_width(void) { return vector_bytes() / 2; }
 int tile_height(void) { return vector_bytes() == 64 ? 14 : vector_bytes() == 32 ? 6 : 4; }
 
-static void run_whole(const tile *t, int rows) {
+static void run_kernel(const tile *t, int rows, int kind) {
 #if defined(__x86_64__)
     if (vector_bytes() == 64)
-        kernels_w64[t->kept][rows - 1](t);
+        kernels_w64[kind][rows - 1](t);
     else if (vector_bytes() == 32)
-        kernels_w32[t->kept][rows - 1](t);
+        kernels_w32[kind][rows - 1](t);
     else
 #endif
-        kernels_w16[t->kept][rows - 1](t);
+        kernels_w16[kind][rows - 1](t);
 }
 
-/* A panel of which only some columns are wanted is computed beside the result. */
+/* A panel of which only some columns are wanted is computed beside the result; where the left
+ * vector has all of them, that alone is. */
 void tile_run(const tile *t, int rows) {
     const int width = tile_width();
-    if (t->cols == width) {
-        run_whole(t, rows);
+    const bool half = t->cols <= width / 2 && t->kept == CFX_PRECISION_F32;
+    const int kind = half ? HALF : (int)t->kept;
+    if (t->cols == (half ? width / 2 : width)) {
+        run_kernel(t, rows, kind);
         return;
     }
-    float room[TILE_TALLEST * TILE_WIDEST] = {0};
+    float room[TILE_TALLEST * TILE_WIDEST];
     tile beside = *t;
     beside.c = room;
     beside.c_row = width;
+    if (t->add)
+        memset(room, 0, sizeof room);
     for (int i = 0; t->add && i < rows; i++)
         memcpy(room + i * width, t->c + i * t->c_row, (size_t)t->cols * sizeof *room);
-    run_whole(&beside, rows);
+    run_kernel(&beside, rows, kind);
     for (int i = 0; i < rows; i++)
         memcpy(t->c + i * t->c_row, room + i * width, (size_t)t->cols * sizeof *room);
 }
@@ -228,8 +254,7 @@ bool tile_epilogue_of(const cfx__epilogue *e, tile_epilogue *to) {
 
 void tile_finish(const tile_epilogue *e, float *c, int64_t row, int64_t rows, int64_t cols) {
     const bool whole = row == cols; /* one row after another */
-    for (int64_t i = 0; i < (whole ? 1 : rows); i++)
-        for (int q = 0; q < e->n; q++)
-            e->post[q].run(c + i * row, whole ? rows * cols : cols, e->post[q].low,
-                           e->post[q].high);
+    const tile_rows r = {c, row, whole ? 1 : rows, whole ? rows * cols : cols};
+    for (int q = 0; q < e->n; q++)
+        e->post[q].run(&r, e->post[q].low, e->post[q].high);
 }

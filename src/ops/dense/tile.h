@@ -50,7 +50,13 @@ void tile_panels_make(const tile_matrix *m, void *to);
 
 /* ---- epilogues ------------------------------------------------------------------------------- */
 
-typedef void tile_post_fn(float *x, int64_t n, float low, float high);
+/* Rows of a result, `row` elements apart. */
+typedef struct {
+    float *c;
+    int64_t row, rows, cols;
+} tile_rows;
+
+typedef void tile_post_fn(const tile_rows *r, float low, float high);
 
 /* An epilogue as kernels take it: an addition, bounds, and what else is done to each element. */
 typedef struct {

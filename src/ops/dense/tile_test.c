@@ -47,7 +47,7 @@ TEST(a_product_in_tiles_is_exact_at_every_size) {
     const int64_t sizes[][4] = {{1, 1, 1, 1},      {1, 33, 70, 70},   {2, 32, 5, 9},
                                 {3, 31, 64, 64},   {13, 17, 3, 3},    {14, 64, 100, 101},
                                 {29, 65, 33, 33},  {100, 40, 17, 20}, {9, 70, 2100, 2100},
-                                {20, 33, 1024, 1024}};
+                                {20, 33, 1024, 1024}, {30, 48, 21, 21}, {5, 16, 40, 40}};
     for (int threads = 1; threads <= 3; threads += 2) {
         cfx_set_num_threads(threads);
         for (int i = 0; i < COUNT(sizes); i++)
@@ -148,6 +148,36 @@ TEST(an_epilogue_keeps_what_is_not_a_number) {
         tile_finish(&e, x, 20, 2, 20);
         for (int q = 0; q < COUNT(x); q++)
             CHECK(isnan(x[q]));
+    }
+}
+
+/* Against double precision; the error is largest where sigmoid is 1e-37. */
+TEST(activations_of_an_epilogue_are_exact_to_some_units) {
+    cfx_op *const ops[] = {&cfx_op_silu, &cfx_op_sigmoid};
+    cfx_value args[] = {cfx_none()};
+    for (int i = 0; i < COUNT(ops); i++) {
+        cfx__epilogue posts = {.n = 1, .post = {{ops[i], args}}};
+        tile_epilogue e;
+        CHECK(tile_epilogue_of(&posts, &e));
+        double most = 0;
+        for (int from = -8600; from < 9000; from += 60) {
+            float x[3 * 25], y[3 * 25];
+            for (int q = 0; q < COUNT(x); q++)
+                x[q] = y[q] = 0.01f * (float)(from + q);
+            tile_finish(&e, y, 25, 3, 20);
+            for (int q = 0; q < COUNT(x); q++) {
+                const double sigmoid = 1 / (1 + exp(-(double)x[q]));
+                const double want = q % 25 >= 20 ? x[q] : i ? sigmoid : x[q] * sigmoid;
+                most = fmax(most, fabs(y[q] - want) / fmax(fabs(want), 1e-37));
+            }
+        }
+        CHECK_NEAR(most, 0, 2e-6);
+        float ends[] = {INFINITY, -INFINITY, -1000, 1000};
+        tile_finish(&e, ends, 4, 1, 4);
+        CHECK_NEAR(ends[0], i ? 1 : INFINITY, 0);
+        CHECK(i ? ends[1] == 0 : isnan(ends[1]));
+        CHECK_NEAR(ends[2], 0, 1e-36);
+        CHECK_NEAR(ends[3], i ? 1 : 1000, 0);
     }
 }
 
