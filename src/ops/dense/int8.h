@@ -7,25 +7,117 @@
 
 #include "conv.h"
 
-enum { INT8_ROWS = 6, INT8_COLUMNS = 64 }; /* of a tile, at most */
+enum { INT8_ROWS = 12, INT8_COLUMNS = 32 }; /* of a tile, at most */
+enum { INT8_GROUP = 4, INT8_TAPS = 1024 };  /* of a kernel, at most */
 
-/* Weights in panels of int8_columns() columns: groups of 4 numbers of one column lie together. */
+/* Weights in panels of int8_columns() columns: a row of A is some runs of bytes, each as long as
+ * whole groups of 4, and a group's numbers of one column lie together. */
 typedef struct {
-    int64_t k, n;     /* as asked for */
-    int64_t depth;    /* k rounded up to whole groups: what rows of A have */
+    int64_t runs, groups; /* of a row; groups of a run */
+    int64_t n, padded;    /* columns; rounded up to whole panels */
     void *panels;
-    int32_t *sums;    /* of each column */
+    int32_t *sums;        /* of each column */
 } int8_weights;
 
-/* Columns of a panel on this machine. */
+/* What becomes of sums; of each column, padded to whole panels. */
+typedef struct {
+    int32_t *start;      /* what sums begin with: the input's zero is taken away from them */
+    float *scale, *bias;
+    bool rounds;         /* the result is bytes; else float32 */
+    bool add;            /* bytes that the result holds before, each of them counting */
+    float added;
+    float low, high;     /* bounds of the result, in its own units */
+} int8_finish;
+
+/* Rows of A, `row` bytes apart, by a panel. Bytes up to a whole group are read behind a run. */
+typedef struct {
+    const uint8_t *a;
+    int64_t row;
+    const int64_t *at; /* where the runs of a row begin */
+    const int8_weights *w;
+    int64_t panel;
+    const int8_finish *finish;
+    void *c;           /* where the panel's columns of the first row go */
+    int64_t c_row;     /* elements from one row of the result to the next */
+} int8_tile;
+
+/* Whether the machine adds four products of bytes at once without saturating on the way. */
+bool int8_has_dots(void);
+/* Columns of a panel and the most rows of a tile, on this machine. */
 int int8_columns(void);
-/* Packs w, whose element (i, j) is w[i * row + j * col]; false, with an error, without memory. */
-bool int8_pack(int8_weights *to, int64_t k, int64_t n, const int8_t *w, int64_t row, int64_t col);
+int int8_rows(void);
+/* Packs weights whose element in row i of run r and column j is w[at[r * length + i] + j * col];
+ * false, with an error, without memory. On the threads allowed. */
+typedef struct {
+    int64_t runs, length, n;
+    const int8_t *w;
+    const int64_t *at;
+    int64_t col;
+} int8_matrix;
+bool int8_pack(int8_weights *to, const int8_matrix *m);
 void int8_weights_free(int8_weights *w);
-/* Sums of `rows` rows of A, `stride` bytes apart and `depth` long, by a panel: to c[rows][columns].
- */
-void int8_tile(const int8_weights *w, int64_t panel, int rows, const uint8_t *a, int64_t stride,
-               int32_t *c);
+/* Computes `rows` rows of a panel, int8_rows() at most. */
+void int8_tile_run(const int8_tile *t, int rows);
+void int8_dots(const int8_tile *t, int rows); /* by the machine's own products, where it has them */
+/* What is done to the sums of columns [first, first + n) of a row, on any machine. */
+void int8_finish_row(const int8_finish *f, const int32_t *sum, int64_t first, int64_t n, void *c);
+
+/* ---- convolutions and products --------------------------------------------------------------- */
+
+/* A convolution whose weights are in panels, run after run of a line below the kernel; products are
+ * single points. The input's zero stands for what is outside. */
+typedef struct {
+    conv v;
+    const int8_weights *w;
+    const int8_finish *finish;
+    const uint8_t *x;
+    void *out;
+    uint8_t zero;
+} int8_work;
+
+/* Runs of a row below the kernel, and the bytes of each. */
+int64_t int8_runs(const conv *v);
+int64_t int8_run_length(const conv *v);
+/* Computes on the threads allowed; false, with an error, without memory. */
+bool int8_run(const int8_work *w);
+
+/* ---- one channel a group --------------------------------------------------------------------- */
+
+/* A convolution channel by channel: weights as the kernels of this machine read them. */
+typedef struct {
+    conv v;
+    void *weights;
+    int32_t *sums; /* of each channel's weights */
+} int8_lone;
+
+typedef struct {
+    const int8_lone *l;
+    const int8_finish *finish;
+    const uint8_t *x;
+    void *out;
+    uint8_t zero;
+} int8_lone_work;
+
+/* False, with an error, without memory. */
+bool int8_lone_pack(int8_lone *to, const conv *v, const int8_t *w);
+void int8_lone_free(int8_lone *l);
+/* Computes on the threads allowed; false, with an error, without memory. */
+bool int8_lone_run(const int8_lone_work *w);
+/* The same by the machine's dot products: bytes of the weights, making them, bytes of room that a
+ * line needs, and the channels of block `block` of 64 of a line, numbered through all images. */
+size_t int8_lone_dots_size(const conv *v);
+void int8_lone_dots_pack(const conv *v, const int8_t *w, int8_t *to);
+size_t int8_lone_dots_room(const conv *v);
+void int8_lone_dots(const int8_lone_work *w, int64_t line, int64_t block, void *room);
+
+/* ---- rounding -------------------------------------------------------------------------------- */
+
+/* Rounds rows of n numbers as choose_qparams and quantize_per_tensor do, to rows of `depth` bytes,
+ * and says how: one range for all of it. `ranges` has room for two numbers of each row. */
+cfx__rounding int8_round(const float *x, int64_t rows, int64_t n, int64_t depth, uint8_t *to,
+                         float *ranges);
+
+/* ---- layers ---------------------------------------------------------------------------------- */
 
 /* Layers made ready, for epilogues that have `integers`: the input channels last or rows of a
  * matrix, weights and bias real. NULL where there is no kernel for it. */

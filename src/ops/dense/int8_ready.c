@@ -7,333 +7,74 @@
 #include "../dense.h"
 #include "../ops.h"
 
-#include <float.h>
 #include <math.h>
-
-/* What becomes of sums before they are stored. */
-typedef struct {
-    float *scale, *bias; /* of each column */
-    int32_t *shift;      /* the input's zero times the sum of each column's weights */
-    bool add, rounds;
-    cfx__rounding added, out;
-    float low, high;
-} finish;
 
 typedef struct {
     cfx__ready pub;
     int8_weights w;
-    int16_t *lone;     /* depthwise: [taps][channels] */
-    finish finish;
-    cfx__rounding x;
+    int8_lone lone;
+    int8_finish finish;
+    conv v;             /* products: a point for each row, channels ic and oc */
+    uint8_t zero;       /* of the input */
     bool dynamic;
-    conv v;            /* products: one place for each row, channels ic and oc */
-    int64_t rows;
-    bool direct;       /* rows of A lie in memory as they are */
 } kernel;
 
 static void kernel_free(void *obj) {
     kernel *k = obj;
     int8_weights_free(&k->w);
-    cfx__free(k->lone);
+    int8_lone_free(&k->lone);
     cfx__free(k->finish.scale);
     cfx__free(k->finish.bias);
-    cfx__free(k->finish.shift);
+    cfx__free(k->finish.start);
 }
 
 static const cfx__obj_type kernel_type = {.name = "integer kernel", .free = kernel_free};
 
-/* ---- the end of a row ------------------------------------------------------------------------ */
-
-/* Columns [first, first + n) of a row whose result begins at `out`. */
-CFX__SIMD static void finish_floats(const finish *f, float factor, const int32_t *sum,
-                                    int64_t first, int64_t n, float *restrict out) {
-    for (int64_t j = 0; j < n; j++) {
-        float v = (float)(sum[j] - f->shift[first + j]) * (f->scale[first + j] * factor) +
-                  f->bias[first + j];
-        v = v < f->low ? f->low : v;
-        out[first + j] = v > f->high ? f->high : v;
-    }
-}
-
-/* The same, rounded to bytes; what is not added to is not read. INT8_COLUMNS columns at most: they
- * are kept as they go, a step of the work at a time, which compilers turn into vectors. */
-CFX__SIMD static void finish_bytes(const finish *f, const int32_t *sum, int64_t first, int64_t n,
-                                   uint8_t *restrict out) {
-    const float *scale = f->scale + first, *bias = f->bias + first;
-    const int32_t *shift = f->shift + first;
-    const float inverse = 1 / f->out.scale, zero = (float)f->out.zero;
-    const float added = f->added.scale, least = (float)f->added.zero;
-    const float low = f->low, high = f->high;
-    float v[INT8_COLUMNS];
-    int32_t q[INT8_COLUMNS];
-    for (int64_t j = 0; j < n; j++)
-        v[j] = (float)(sum[j] - shift[j]) * scale[j] + bias[j];
-    for (int64_t j = 0; f->add && j < n; j++)
-        v[j] += ((float)out[first + j] - least) * added;
-    for (int64_t j = 0; j < n; j++) {
-        float x = v[j] < low ? low : v[j];
-        x = rintf((x > high ? high : x) * inverse) + zero;
-        x = x > 0 ? x : 0;
-        q[j] = (int32_t)(x < 255 ? x : 255);
-    }
-    for (int64_t j = 0; j < n; j++)
-        out[first + j] = (uint8_t)q[j];
-}
-
-/* ---- rows of the input ----------------------------------------------------------------------- */
-
-/* Row `at` of A: the bytes below the kernel at one place, zero outside. */
-static void gather_row(const kernel *k, const uint8_t *x, int64_t at, uint8_t *to) {
-    const conv *v = &k->v;
-    const int64_t width = v->out[2], height = v->out[1];
-    const int64_t ox = at % width, oy = at / width % height, image = at / width / height;
-    for (int64_t ky = 0; ky < v->kernel[1]; ky++) {
-        const int64_t y = oy * v->stride[1] - v->pad[1] + ky * v->dilation[1];
-        for (int64_t kx = 0; kx < v->kernel[2]; kx++, to += v->ic) {
-            const int64_t at_x = ox * v->stride[2] - v->pad[2] + kx * v->dilation[2];
-            if (y < 0 || y >= v->in[1] || at_x < 0 || at_x >= v->in[2])
-                memset(to, k->x.zero, (size_t)v->ic);
-            else
-                memcpy(to, x + ((image * v->in[1] + y) * v->in[2] + at_x) * v->ic, (size_t)v->ic);
-        }
-    }
-    memset(to, 0, (size_t)(k->w.depth - k->w.k)); /* by weights of zero */
-}
-
-typedef struct {
-    const kernel *k;
-    const uint8_t *x;
-    void *out;
-    int64_t block; /* rows of one piece */
-    float factor;  /* dynamic: the scale of the input */
-    bool failed;
-} work;
-
-/* ---- products -------------------------------------------------------------------------------- */
-
-static void finish_tile(const work *w, int64_t row, int rows, int64_t panel, const int32_t *sum) {
-    const kernel *k = w->k;
-    const int64_t columns = int8_columns(), first = panel * columns;
-    const int64_t n = k->w.n - first < columns ? k->w.n - first : columns;
-    for (int r = 0; r < rows; r++) {
-        const int64_t at = (row + r) * k->w.n;
-        if (k->finish.rounds)
-            finish_bytes(&k->finish, sum + r * columns, first, n, (uint8_t *)w->out + at);
-        else
-            finish_floats(&k->finish, w->factor, sum + r * columns, first, n,
-                          (float *)w->out + at);
-    }
-}
-
-/* Rows [first, last) by all panels; A is gathered to `room` where it does not lie in rows. */
-static void multiply(const work *w, int64_t first, int64_t last, uint8_t *room) {
-    const kernel *k = w->k;
-    const int64_t columns = int8_columns(), panels = (k->w.n + columns - 1) / columns;
-    const uint8_t *a = k->direct ? w->x + first * k->w.depth : room;
-    int32_t sum[INT8_ROWS * INT8_COLUMNS];
-    for (int64_t i = first; i < last && !k->direct; i++)
-        gather_row(k, w->x, i, room + (i - first) * k->w.depth);
-    for (int64_t p = 0; p < panels; p++)
-        for (int64_t i = first; i < last; i += INT8_ROWS) {
-            const int rows = last - i < INT8_ROWS ? (int)(last - i) : INT8_ROWS;
-            int8_tile(&k->w, p, rows, a + (i - first) * k->w.depth, k->w.depth, sum);
-            finish_tile(w, i, rows, p, sum);
-        }
-}
-
-static void multiply_pieces(void *arg, int64_t begin, int64_t end) {
-    work *w = arg;
-    const kernel *k = w->k;
-    uint8_t *room = k->direct ? NULL : cfx__alloc_try((size_t)(w->block * k->w.depth));
-    if (!room && !k->direct) {
-        w->failed = true;
-        return;
-    }
-    for (int64_t b = begin; b < end; b++) {
-        const int64_t last = (b + 1) * w->block;
-        multiply(w, b * w->block, last < k->rows ? last : k->rows, room);
-    }
-    cfx__free(room);
-}
-
-/* ---- one channel a group --------------------------------------------------------------------- */
-
-enum {
-    LANES = INT8_COLUMNS,
-    TAPS = 64
-}; /* channels that are summed in registers; of a kernel, at most */
-
-/* Sums of n channels, LANES at most, over some taps: bytes at x[t], weights at w[t]. A product of a
- * byte less another by a weight fits 16 bits. */
-CFX__SIMD static void add_taps(const uint8_t *const *x, const int16_t *const *w, int taps,
-                               int16_t zero, int64_t at, int64_t n, int32_t *restrict out) {
-    int32_t sum[LANES] = {0};
-    for (int t = 0; t < taps; t++) {
-        const uint8_t *xt = x[t] + at;
-        const int16_t *wt = w[t] + at;
-        if (n == LANES)
-            for (int c = 0; c < LANES; c++)
-                sum[c] += (int16_t)((int16_t)(xt[c] - zero) * wt[c]);
-        else
-            for (int64_t c = 0; c < n; c++)
-                sum[c] += (int16_t)((int16_t)(xt[c] - zero) * wt[c]);
-    }
-    memcpy(out, sum, (size_t)n * sizeof *out);
-}
-
-/* The taps of one place that lie inside the image. */
-static int taps_at(const work *w, int64_t place, const uint8_t **x, const int16_t **weights) {
-    const kernel *k = w->k;
-    const conv *v = &k->v;
-    const int64_t ox = place % v->out[2], oy = place / v->out[2] % v->out[1];
-    const int64_t image = place / v->out[2] / v->out[1];
-    int n = 0;
-    for (int64_t ky = 0; ky < v->kernel[1]; ky++)
-        for (int64_t kx = 0; kx < v->kernel[2]; kx++) {
-            const int64_t y = oy * v->stride[1] - v->pad[1] + ky * v->dilation[1];
-            const int64_t at = ox * v->stride[2] - v->pad[2] + kx * v->dilation[2];
-            if (y < 0 || y >= v->in[1] || at < 0 || at >= v->in[2])
-                continue;
-            x[n] = w->x + ((image * v->in[1] + y) * v->in[2] + at) * v->ic;
-            weights[n++] = k->lone + (ky * v->kernel[2] + kx) * v->ic;
-        }
-    return n;
-}
-
-static void lone_rows(void *arg, int64_t begin, int64_t end) {
-    const work *w = arg;
-    const kernel *k = w->k;
-    const int64_t channels = k->v.ic;
-    const uint8_t *x[TAPS];
-    const int16_t *weights[TAPS];
-    int32_t sum[LANES];
-    for (int64_t place = begin; place < end; place++) {
-        const int taps = taps_at(w, place, x, weights);
-        for (int64_t c = 0; c < channels; c += LANES) {
-            const int64_t n = channels - c < LANES ? channels - c : LANES;
-            add_taps(x, weights, taps, (int16_t)k->x.zero, c, n, sum);
-            if (k->finish.rounds)
-                finish_bytes(&k->finish, sum, c, n, (uint8_t *)w->out + place * channels);
-            else
-                finish_floats(&k->finish, 1, sum, c, n, (float *)w->out + place * channels);
-        }
-    }
-}
-
 /* ---- running --------------------------------------------------------------------------------- */
-
-/* So many rows a piece that each thread has some, and a piece's rows of A stay in the cache. */
-static int64_t block_of(const kernel *k) {
-    const int64_t threads = cfx_get_num_threads(), most = 1 + (256 << 10) / k->w.depth;
-    int64_t rows = (k->rows + 2 * threads - 1) / (2 * threads);
-    rows = rows > most ? most : rows;
-    return (rows + INT8_ROWS - 1) / INT8_ROWS * INT8_ROWS;
-}
-
-/* Rows of float32 that become bytes, by the range that all have together. */
-typedef struct {
-    const kernel *k;
-    const float *x;
-    uint8_t *to;
-    float *low, *high; /* of each row */
-    float inverse, zero;
-} rounding;
-
-CFX__SIMD static void find_ranges(const rounding *r, int64_t begin, int64_t end) {
-    enum { WIDE = 16 };
-    const int64_t n = r->k->w.k;
-    for (int64_t row = begin; row < end; row++) {
-        const float *x = r->x + row * n;
-        float low[WIDE] = {0}, high[WIDE] = {0};
-        int64_t i = 0;
-        for (; i + WIDE <= n; i += WIDE)
-            for (int j = 0; j < WIDE; j++) {
-                low[j] = x[i + j] < low[j] ? x[i + j] : low[j];
-                high[j] = x[i + j] > high[j] ? x[i + j] : high[j];
-            }
-        for (; i < n; i++) {
-            low[0] = x[i] < low[0] ? x[i] : low[0];
-            high[0] = x[i] > high[0] ? x[i] : high[0];
-        }
-        for (int j = 1; j < WIDE; j++) {
-            low[0] = low[j] < low[0] ? low[j] : low[0];
-            high[0] = high[j] > high[0] ? high[j] : high[0];
-        }
-        r->low[row] = low[0];
-        r->high[row] = high[0];
-    }
-}
-
-CFX__SIMD static void round_rows(const rounding *r, int64_t begin, int64_t end) {
-    const int64_t n = r->k->w.k, depth = r->k->w.depth;
-    for (int64_t row = begin; row < end; row++) {
-        const float *x = r->x + row * n;
-        uint8_t *to = r->to + row * depth;
-        for (int64_t i = 0; i < n; i++) {
-            float v = rintf(x[i] * r->inverse) + r->zero;
-            v = v > 0 ? v : 0;
-            to[i] = (uint8_t)(int)(v < 255 ? v : 255);
-        }
-        memset(to + n, 0, (size_t)(depth - n));
-    }
-}
-
-static void find_ranges_of(void *arg, int64_t begin, int64_t end) { find_ranges(arg, begin, end); }
-static void round_rows_of(void *arg, int64_t begin, int64_t end) { round_rows(arg, begin, end); }
-
-/* Rounds the input as choose_qparams and quantize_per_tensor do; what that makes of it. */
-static cfx__rounding round_input(const kernel *k, const float *x, void *scratch) {
-    rounding r = {.k = k, .x = x, .to = scratch};
-    r.low = (float *)((char *)scratch + k->rows * k->w.depth);
-    r.high = r.low + k->rows;
-    const int64_t grain = grain_of((double)k->w.k / 2);
-    cfx__parallel(k->rows, grain, find_ranges_of, &r);
-    float low = 0, high = 0;
-    for (int64_t i = 0; i < k->rows; i++) {
-        low = r.low[i] < low ? r.low[i] : low;
-        high = r.high[i] > high ? r.high[i] : high;
-    }
-    double scale = ((double)high - low) / 255;
-    scale = scale > FLT_EPSILON ? scale : FLT_EPSILON;
-    double zero = -nearbyint(low / scale);
-    zero = zero < 0 ? 0 : zero > 255 ? 255 : zero;
-    r.inverse = (float)(1 / scale);
-    r.zero = (float)zero;
-    cfx__parallel(k->rows, grain, round_rows_of, &r);
-    return (cfx__rounding){(float)scale, (int32_t)zero};
-}
 
 static bool run(const cfx__ready *r, const void *x, void *out, void *scratch) {
     const kernel *k = (const kernel *)r;
-    work w = {.k = k, .x = x, .out = out, .factor = 1};
-    kernel now = *k;
-    int32_t *shift = NULL;
-    if (k->dynamic) {
-        cfx__rounding in = round_input(k, x, scratch);
-        shift = (int32_t *)((char *)scratch + k->rows * k->w.depth); /* ranges are not needed now */
-        for (int64_t j = 0; j < k->w.n; j++)
-            shift[j] = in.zero * k->w.sums[j];
-        now.finish.shift = shift;
-        w.k = &now;
-        w.x = scratch;
-        w.factor = in.scale;
+    (void)scratch;
+    return int8_run(&(int8_work){k->v, &k->w, &k->finish, x, out, k->zero});
+}
+
+static bool run_lone(const cfx__ready *r, const void *x, void *out, void *scratch) {
+    const kernel *k = (const kernel *)r;
+    (void)scratch;
+    return int8_lone_run(&(int8_lone_work){&k->lone, &k->finish, x, out, k->zero});
+}
+
+/* Bytes of a row that is rounded when it comes: whole groups. */
+static int64_t depth_of(const kernel *k) { return k->w.groups * INT8_GROUP; }
+
+/* Scratch: the rows as bytes, then their ranges, which give way to what columns begin with and are
+ * scaled by. */
+static int64_t scratch_of(const kernel *k) {
+    const int64_t rows = k->v.out[2], most = rows > k->w.padded ? rows : k->w.padded;
+    return rows * depth_of(k) + 2 * most * (int64_t)sizeof(float);
+}
+
+static bool run_dynamic(const cfx__ready *r, const void *x, void *out, void *scratch) {
+    const kernel *k = (const kernel *)r;
+    const int64_t rows = k->v.out[2], depth = depth_of(k);
+    void *behind = (char *)scratch + rows * depth;
+    const cfx__rounding in = int8_round(x, rows, k->v.ic, depth, scratch, behind);
+    int8_finish f = k->finish;
+    f.start = behind;
+    f.scale = (float *)behind + k->w.padded;
+    for (int64_t j = 0; j < k->w.padded; j++) {
+        f.start[j] = -in.zero * k->w.sums[j];
+        f.scale[j] = k->finish.scale[j] * in.scale;
     }
-    w.block = block_of(k);
-    if (k->lone)
-        cfx__parallel(k->rows, grain_of((double)(k->v.kernel[1] * k->v.kernel[2] * k->v.ic)),
-                      lone_rows, &w);
-    else
-        cfx__parallel((k->rows + w.block - 1) / w.block,
-                      grain_of((double)(w.block * k->w.depth * k->w.n) / 8), multiply_pieces, &w);
-    if (w.failed)
-        cfx__error_memory((size_t)(w.block * k->w.depth), false);
-    return !w.failed;
+    int8_work w = {k->v, &k->w, &f, scratch, out, (uint8_t)in.zero};
+    w.v.ic = depth;
+    return int8_run(&w);
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
 /* An addition first, then bounds: all that kernels do to a sum. */
-static bool read_posts(finish *f, const cfx__epilogue *e) {
+static bool read_posts(int8_finish *f, const cfx__epilogue *e) {
     f->low = -INFINITY, f->high = INFINITY;
     for (int i = 0; i < e->n; i++) {
         const cfx__post *p = &e->post[i];
@@ -356,62 +97,65 @@ static bool read_posts(finish *f, const cfx__epilogue *e) {
     return true;
 }
 
-/* Scales, biases and shifts of n columns; false where they do not fit or memory fails. */
-static bool read_columns(kernel *k, const cfx__epilogue *e, const cfx_tensor *bias, int64_t n) {
+/* The same in the units of a result in bytes, where what is added lies already. */
+static void in_steps(int8_finish *f, const cfx__integers *q, int64_t n) {
+    const float steps = 1 / q->out.scale, zero = (float)q->out.zero;
+    f->added = q->add.scale * steps;
+    for (int64_t j = 0; j < n; j++) {
+        f->scale[j] *= steps;
+        f->bias[j] = f->bias[j] * steps + zero - (f->add ? (float)q->add.zero * f->added : 0);
+    }
+    const float low = f->low * steps + zero, high = f->high * steps + zero;
+    f->low = low > 0 ? low < 255 ? low : 255 : 0;
+    f->high = high < 255 ? high > 0 ? high : 0 : 255;
+}
+
+/* Scales, biases and beginnings of n columns, whose weights have these sums; false where they do
+ * not fit. */
+static bool read_columns(kernel *k, const cfx__epilogue *e, const cfx_tensor *bias, int64_t n,
+                         const int32_t *sums) {
     const cfx__integers *q = e->integers;
-    finish *f = &k->finish;
+    const int64_t padded = n + INT8_COLUMNS;
+    int8_finish *f = &k->finish;
     if (q->scales->dtype != CFX_F32 || !cfx__tensor_is_contiguous(q->scales) ||
         (q->scales->numel != n && q->scales->numel != 1) || !read_posts(f, e) ||
         (bias && (bias->dtype != CFX_F32 || bias->numel != n || !bias->data)) ||
         (f->add && !q->rounds) || (q->dynamic && (q->rounds || f->add)))
         return false;
-    f->scale = cfx__alloc((size_t)n * sizeof *f->scale);
-    f->bias = cfx__alloc0((size_t)n * sizeof *f->bias);
-    f->shift = cfx__alloc0((size_t)n * sizeof *f->shift);
+    f->scale = cfx__alloc0((size_t)padded * sizeof *f->scale);
+    f->bias = cfx__alloc0((size_t)padded * sizeof *f->bias);
+    f->start = cfx__alloc0((size_t)padded * sizeof *f->start);
     for (int64_t j = 0; j < n; j++) {
         const float *s = (const float *)q->scales->data;
         f->scale[j] = s[q->scales->numel == 1 ? 0 : j] * (q->dynamic ? 1 : q->x.scale);
         if (bias)
             f->bias[j] = ((const float *)bias->data)[j];
-        if (!k->lone)
-            f->shift[j] = q->x.zero * k->w.sums[j];
+        f->start[j] = -q->x.zero * sums[j];
     }
     f->rounds = q->rounds;
-    f->out = q->out;
-    f->added = q->add;
-    k->x = q->x;
+    if (q->rounds)
+        in_steps(f, q, n);
+    k->zero = (uint8_t)q->x.zero;
     k->dynamic = q->dynamic;
     return true;
 }
 
-/* Weights [oc][ic][taps] as [taps][ic] rows by oc columns. */
-static bool pack_conv(kernel *k, const conv *v, const int8_t *w) {
+/* Weights [oc][ic][taps], whose rows are taps, then their channels. */
+static bool pack_conv(kernel *k, const int8_t *w) {
+    const conv *v = &k->v;
     const int64_t taps = v->kernel[1] * v->kernel[2], depth = taps * v->ic;
-    int8_t *order = cfx__alloc_try((size_t)(depth * v->oc));
-    if (!order)
-        return false;
-    for (int64_t o = 0; o < v->oc; o++)
-        for (int64_t c = 0; c < v->ic; c++)
-            for (int64_t t = 0; t < taps; t++)
-                order[o * depth + t * v->ic + c] = w[(o * v->ic + c) * taps + t];
-    bool fine = int8_pack(&k->w, depth, v->oc, order, 1, depth);
-    cfx__free(order);
+    int64_t *at = cfx__alloc((size_t)depth * sizeof *at);
+    for (int64_t i = 0; i < depth; i++)
+        at[i] = i % v->ic * taps + i / v->ic;
+    const int8_matrix m = {int8_runs(v), int8_run_length(v), v->oc, w, at, depth};
+    const bool fine = int8_pack(&k->w, &m);
+    cfx__free(at);
     return fine;
-}
-
-static bool pack_lone(kernel *k, const conv *v, const int8_t *w) {
-    const int64_t taps = v->kernel[1] * v->kernel[2];
-    k->w.depth = 1;
-    k->lone = cfx__alloc_try((size_t)(taps * v->ic) * sizeof *k->lone);
-    for (int64_t c = 0; k->lone && c < v->ic; c++)
-        for (int64_t t = 0; t < taps; t++)
-            k->lone[t * v->ic + c] = w[c * taps + t];
-    return k->lone != NULL;
 }
 
 static cfx__ready *made(kernel *k, bool fine, const char *name) {
     k->pub.name = name;
-    k->pub.run = run;
+    k->pub.run = k->lone.weights ? run_lone : k->dynamic ? run_dynamic : run;
     if (fine)
         return &k->pub;
     cfx_drop(k);
@@ -423,18 +167,18 @@ cfx__ready *int8_conv_ready(const conv *v, const conv_operands *o, const cfx__ep
     if (v->dims != 2 || (v->groups > 1 && !lone) || e->integers->dynamic ||
         o->src->dtype != CFX_U8 || o->weights->dtype != CFX_I8 ||
         !cfx__tensor_is_channels_last(o->src) || !cfx__tensor_is_channels_last(o->dst) ||
-        !cfx__tensor_is_contiguous(o->weights) ||
-        (lone && v->kernel[1] * v->kernel[2] > TAPS))
+        !cfx__tensor_is_contiguous(o->weights) || !o->dst->numel || !o->src->numel ||
+        v->kernel[1] * v->kernel[2] > INT8_TAPS)
         return NULL;
     kernel *k = cfx__obj_make(&kernel_type, sizeof *k);
     const int8_t *w = (const int8_t *)o->weights->data;
     k->v = *v;
-    k->rows = v->batch * v->out[1] * v->out[2];
-    k->direct = !lone && v->kernel[1] == 1 && v->kernel[2] == 1 && v->stride[1] == 1 &&
-                v->stride[2] == 1 && !v->pad[1] && !v->pad[2] && v->ic % 4 == 0;
-    bool fine = (lone ? pack_lone(k, v, w) : pack_conv(k, v, w)) &&
-                read_columns(k, e, o->bias, v->oc);
-    return made(k, fine, lone ? "int8 depthwise" : k->direct ? "int8 points" : "int8 convolution");
+    const bool fine = (lone ? int8_lone_pack(&k->lone, v, w) : pack_conv(k, w)) &&
+                      read_columns(k, e, o->bias, v->oc, lone ? k->lone.sums : k->w.sums);
+    return made(k, fine,
+                lone                                ? "int8 depthwise"
+                : v->kernel[1] * v->kernel[2] == 1 ? "int8 points"
+                                                    : "int8 convolution");
 }
 
 cfx__ready *int8_gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_transposed,
@@ -445,18 +189,18 @@ cfx__ready *int8_gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_tra
         !cfx__tensor_is_contiguous(x) || !cfx__tensor_is_contiguous(out) ||
         !cfx__tensor_is_contiguous(w))
         return NULL;
-    const int64_t n = w->shape[w_transposed ? 0 : 1];
+    const int64_t n = w->shape[w_transposed ? 0 : 1], rows = x->numel / k_size;
     kernel *k = cfx__obj_make(&kernel_type, sizeof *k);
-    k->rows = x->numel / k_size;
     k->v = (conv){.dims = 2, .batch = 1, .groups = 1, .ic = k_size, .oc = n,
-                  .in = {1, 1, k->rows}, .out = {1, 1, k->rows}, .kernel = {1, 1, 1},
+                  .in = {1, 1, rows}, .out = {1, 1, rows}, .kernel = {1, 1, 1},
                   .stride = {1, 1, 1}, .dilation = {1, 1, 1}};
-    bool fine = int8_pack(&k->w, k_size, n, (const int8_t *)w->data, w_transposed ? 1 : n,
-                          w_transposed ? k_size : 1) &&
-                read_columns(k, e, bias, n);
-    k->direct = k->dynamic || k->w.depth == k_size;
+    int64_t *at = cfx__alloc((size_t)k_size * sizeof *at);
+    for (int64_t i = 0; i < k_size; i++)
+        at[i] = w_transposed ? i : i * n;
+    const int8_matrix m = {1, k_size, n, (const int8_t *)w->data, at, w_transposed ? k_size : 1};
+    const bool fine = int8_pack(&k->w, &m) && read_columns(k, e, bias, n, k->w.sums);
+    cfx__free(at);
     if (k->dynamic)
-        k->pub.scratch = k->rows * k->w.depth +
-                         (int64_t)sizeof(float) * (n > 2 * k->rows ? n : 2 * k->rows);
+        k->pub.scratch = scratch_of(k);
     return made(k, fine, k->dynamic ? "int8 product, rounding" : "int8 product");
 }

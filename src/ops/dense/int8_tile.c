@@ -1,17 +1,12 @@
-/* Tiles of integer products: by the machine's dot products of bytes where it has them, else by
- * products of 16 bits. */
+/* Tiles of integer products: panels of weights, and the plain way to multiply by them, by products
+ * of 16 bits. */
 #include "int8.h"
 
 #include "../ops.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include <math.h>
 
-enum { GROUP = 4 };
-
-/* Whether the machine adds four products of bytes at once without saturating on the way. */
-static bool has_dots(void) {
+bool int8_has_dots(void) {
 #if defined(__x86_64__)
     return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl");
@@ -20,38 +15,69 @@ static bool has_dots(void) {
 #endif
 }
 
-int int8_columns(void) { return has_dots() ? INT8_COLUMNS : 16; }
+enum { PLAIN_COLUMNS = 16, PLAIN_ROWS = 4 };
+
+int int8_columns(void) { return int8_has_dots() ? INT8_COLUMNS : PLAIN_COLUMNS; }
+int int8_rows(void) { return int8_has_dots() ? INT8_ROWS : PLAIN_ROWS; }
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* A panel: [depth / GROUP][columns][GROUP], bytes with dot products, else 16 bits. */
-static void pack_panel(int8_weights *to, int64_t panel, const int8_t *w, int64_t row, int64_t col) {
-    const int64_t columns = int8_columns(), first = panel * columns;
-    const bool bytes = has_dots();
-    int8_t *b = (int8_t *)to->panels + panel * columns * to->depth;
-    int16_t *s = (int16_t *)to->panels + panel * columns * to->depth;
-    for (int64_t i = 0; i < to->depth; i++)
-        for (int64_t j = 0; j < columns; j++) {
-            const bool inside = i < to->k && first + j < to->n;
-            const int8_t q = inside ? w[i * row + (first + j) * col] : 0;
-            const int64_t at = (i / GROUP * columns + j) * GROUP + i % GROUP;
-            if (bytes)
-                b[at] = q;
-            else
-                s[at] = q;
-            if (inside)
-                to->sums[first + j] += q;
-        }
+typedef struct {
+    int8_weights *to;
+    const int8_matrix *m;
+} packing;
+
+/* The numbers of a group in one column, `n` of them inside the matrix. */
+static void take_group(const int8_matrix *m, const int64_t *at, int64_t n, int64_t column,
+                       int8_t *to) {
+    const int8_t *w = m->w + column * m->col;
+    if (n == INT8_GROUP && at[3] == at[0] + 3 && at[2] == at[0] + 2 && at[1] == at[0] + 1) {
+        memcpy(to, w + at[0], INT8_GROUP);
+        return;
+    }
+    for (int64_t i = 0; i < INT8_GROUP; i++)
+        to[i] = i < n ? w[at[i]] : 0;
 }
 
-bool int8_pack(int8_weights *to, int64_t k, int64_t n, const int8_t *w, int64_t row, int64_t col) {
-    const int64_t columns = int8_columns(), panels = (n + columns - 1) / columns;
-    *to = (int8_weights){.k = k, .n = n, .depth = (k + GROUP - 1) / GROUP * GROUP};
-    const size_t size = (size_t)(panels * columns * to->depth) * (has_dots() ? 1 : 2);
-    to->panels = cfx__alloc_try(size);
-    to->sums = to->panels ? cfx__alloc0((size_t)(panels * columns) * sizeof *to->sums) : NULL;
-    for (int64_t p = 0; to->sums && p < panels; p++)
-        pack_panel(to, p, w, row, col);
+/* A panel: [runs][groups][columns][INT8_GROUP], bytes with dot products, else 16 bits. */
+static void pack_panel(const packing *p, int64_t panel) {
+    const int8_matrix *m = p->m;
+    const int64_t columns = int8_columns(), first = panel * columns;
+    const int64_t inside = m->n - first < columns ? m->n - first : columns;
+    const int64_t groups = p->to->groups, size = columns * INT8_GROUP;
+    const bool bytes = int8_has_dots();
+    int8_t room[INT8_COLUMNS * INT8_GROUP] = {0};
+    for (int64_t g = 0; g < m->runs * groups; g++) {
+        const int64_t run = g / groups, i = g % groups * INT8_GROUP, left = m->length - i;
+        const int64_t begin = (panel * m->runs * groups + g) * size;
+        for (int64_t j = 0; j < inside; j++) {
+            int8_t *to = room + j * INT8_GROUP;
+            take_group(m, m->at + run * m->length + i, left < INT8_GROUP ? left : INT8_GROUP,
+                       first + j, to);
+            p->to->sums[first + j] += to[0] + to[1] + to[2] + to[3];
+        }
+        for (int64_t j = 0; !bytes && j < size; j++)
+            ((int16_t *)p->to->panels)[begin + j] = room[j];
+        if (bytes)
+            memcpy((int8_t *)p->to->panels + begin, room, (size_t)size);
+    }
+}
+
+static void pack_panels(void *arg, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++)
+        pack_panel(arg, i);
+}
+
+bool int8_pack(int8_weights *to, const int8_matrix *m) {
+    const int64_t columns = int8_columns(), panels = (m->n + columns - 1) / columns;
+    const int64_t groups = (m->length + INT8_GROUP - 1) / INT8_GROUP;
+    *to = (int8_weights){.runs = m->runs, .groups = groups, .n = m->n, .padded = panels * columns};
+    const size_t size = (size_t)(to->padded * m->runs * groups * INT8_GROUP);
+    to->panels = cfx__alloc_aligned(size * (int8_has_dots() ? 1 : 2));
+    to->sums = to->panels ? cfx__alloc0((size_t)to->padded * sizeof *to->sums) : NULL;
+    packing p = {to, m};
+    if (to->sums)
+        cfx__parallel(panels, 1 + 65536 / (m->runs * m->length * columns + 1), pack_panels, &p);
     return to->sums != NULL;
 }
 
@@ -60,88 +86,79 @@ void int8_weights_free(int8_weights *w) {
     cfx__free(w->sums);
 }
 
-/* ---- tiles ----------------------------------------------------------------------------------- */
+/* ---- the plain way --------------------------------------------------------------------------- */
 
-/* Any machine: four products of a group, summed as the compiler likes. */
-CFX__SIMD static void tile_plain(const int16_t *b, int64_t groups, int rows, const uint8_t *a,
-                                 int64_t stride, int32_t *c) {
-    enum { COLUMNS = 16 };
+/* Four products of a group, summed as the compiler likes. */
+CFX__SIMD static void sum_run(const int16_t *b, int64_t groups, const uint8_t *a,
+                              int32_t *restrict sum) {
+    int32_t part[PLAIN_COLUMNS];
+    memcpy(part, sum, sizeof part);
+    for (int64_t g = 0; g < groups; g++, a += INT8_GROUP, b += PLAIN_COLUMNS * INT8_GROUP)
+        for (int j = 0; j < PLAIN_COLUMNS; j++) {
+            const int16_t *w = b + j * INT8_GROUP;
+            part[j] += a[0] * w[0] + a[1] * w[1] + a[2] * w[2] + a[3] * w[3];
+        }
+    memcpy(sum, part, sizeof part);
+}
+
+CFX__SIMD static void finish_floats(const int8_finish *f, const int32_t *sum, int64_t first,
+                                    int64_t n, float *restrict c) {
+    const float *scale = f->scale + first, *bias = f->bias + first;
+    const float low = f->low, high = f->high;
+    for (int64_t j = 0; j < n; j++) {
+        float v = (float)sum[j] * scale[j] + bias[j];
+        v = v < low ? low : v;
+        c[j] = v > high ? high : v;
+    }
+}
+
+/* Kept as they go, a step of the work at a time, which compilers turn into vectors. */
+CFX__SIMD static void finish_bytes(const int8_finish *f, const int32_t *sum, int64_t first,
+                                   int64_t n, uint8_t *restrict c) {
+    const float *scale = f->scale + first, *bias = f->bias + first;
+    const float added = f->added, low = f->low, high = f->high;
+    float v[PLAIN_COLUMNS];
+    int32_t q[PLAIN_COLUMNS];
+    for (int64_t j = 0; j < n; j++)
+        v[j] = (float)sum[j] * scale[j] + bias[j];
+    for (int64_t j = 0; f->add && j < n; j++)
+        v[j] += (float)c[j] * added;
+    for (int64_t j = 0; j < n; j++) {
+        const float x = v[j] > low ? v[j] : low;
+        q[j] = (int32_t)rintf(x < high ? x : high);
+    }
+    for (int64_t j = 0; j < n; j++)
+        c[j] = (uint8_t)q[j];
+}
+
+void int8_finish_row(const int8_finish *f, const int32_t *sum, int64_t first, int64_t n, void *c) {
+    for (int64_t j = 0; j < n; j += PLAIN_COLUMNS) {
+        const int64_t cols = n - j < PLAIN_COLUMNS ? n - j : PLAIN_COLUMNS;
+        if (f->rounds)
+            finish_bytes(f, sum + j, first + j, cols, (uint8_t *)c + j);
+        else
+            finish_floats(f, sum + j, first + j, cols, (float *)c + j);
+    }
+}
+
+static void run_plain(const int8_tile *t, int rows) {
+    const int8_weights *w = t->w;
+    const int64_t first = t->panel * PLAIN_COLUMNS, size = w->groups * PLAIN_COLUMNS * INT8_GROUP;
+    const int16_t *b = (const int16_t *)w->panels + t->panel * w->runs * size;
+    const int64_t n = w->n - first < PLAIN_COLUMNS ? w->n - first : PLAIN_COLUMNS;
+    const int64_t element = t->finish->rounds ? 1 : (int64_t)sizeof(float);
     for (int r = 0; r < rows; r++) {
-        int32_t sum[COLUMNS] = {0};
-        for (int64_t g = 0; g < groups; g++) {
-            const uint8_t *x = a + r * stride + g * GROUP;
-            const int16_t *w = b + g * COLUMNS * GROUP;
-            for (int j = 0; j < COLUMNS; j++)
-                sum[j] += x[0] * w[j * GROUP] + x[1] * w[j * GROUP + 1] + x[2] * w[j * GROUP + 2] +
-                          x[3] * w[j * GROUP + 3];
-        }
-        memcpy(c + r * COLUMNS, sum, sizeof sum);
+        int32_t sum[PLAIN_COLUMNS];
+        memcpy(sum, t->finish->start + first, sizeof sum);
+        for (int64_t run = 0; run < w->runs; run++)
+            sum_run(b + run * size, w->groups, t->a + r * t->row + t->at[run], sum);
+        int8_finish_row(t->finish, sum, first, n, (char *)t->c + r * t->c_row * element);
     }
 }
 
-#if defined(__x86_64__)
-
-/* A tile of `rows` rows by four vectors, all in registers. */
-#define DOTS __attribute__((target("avx512vnni,avx512bw,avx512vl")))
-
-static inline __attribute__((always_inline)) DOTS void dots(int rows, const int8_t *b,
-                                                            int64_t groups, const uint8_t *a,
-                                                            int64_t stride, int32_t *c) {
-    enum { VECTORS = INT8_COLUMNS / 16 };
-    __m512i sum[INT8_ROWS][VECTORS];
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-        for (int v = 0; v < VECTORS; v++)
-            sum[r][v] = _mm512_setzero_si512();
-    for (int64_t g = 0; g < groups; g++) {
-        __m512i w[VECTORS];
-#pragma GCC unroll 4
-        for (int v = 0; v < VECTORS; v++)
-            w[v] = _mm512_loadu_si512(b + (g * VECTORS + v) * 64);
-#pragma GCC unroll 8
-        for (int r = 0; r < rows; r++) {
-            int32_t four;
-            memcpy(&four, a + r * stride + g * GROUP, sizeof four);
-            const __m512i x = _mm512_set1_epi32(four);
-#pragma GCC unroll 4
-            for (int v = 0; v < VECTORS; v++)
-                sum[r][v] = _mm512_dpbusd_epi32(sum[r][v], x, w[v]);
-        }
-    }
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-        for (int v = 0; v < VECTORS; v++)
-            _mm512_storeu_si512(c + (r * VECTORS + v) * 16, sum[r][v]);
-}
-
-typedef void dots_fn(const int8_t *b, int64_t groups, const uint8_t *a, int64_t stride, int32_t *c);
-
-#define DOTS_OF(n)                                                                                 \
-    DOTS static void dots_##n(const int8_t *b, int64_t groups, const uint8_t *a, int64_t stride,   \
-                              int32_t *c) {                                                        \
-        dots(n, b, groups, a, stride, c);                                                          \
-    }
-DOTS_OF(1)
-DOTS_OF(2)
-DOTS_OF(3)
-DOTS_OF(4)
-DOTS_OF(5)
-DOTS_OF(6)
-
-static dots_fn *const dots_by_rows[INT8_ROWS] = {dots_1, dots_2, dots_3, dots_4, dots_5, dots_6};
-
-#endif
-
-void int8_tile(const int8_weights *w, int64_t panel, int rows, const uint8_t *a, int64_t stride,
-               int32_t *c) {
-    const int64_t at = panel * int8_columns() * w->depth;
-#if defined(__x86_64__)
-    if (has_dots()) {
-        dots_by_rows[rows - 1]((const int8_t *)w->panels + at, w->depth / GROUP, a, stride, c);
-        return;
-    }
-#endif
-    tile_plain((const int16_t *)w->panels + at, w->depth / GROUP, rows, a, stride, c);
+void int8_tile_run(const int8_tile *t, int rows) {
+    if (int8_has_dots())
+        int8_dots(t, rows);
+    else
+        run_plain(t, rows);
 }
