@@ -116,6 +116,13 @@ typedef enum cfx__quant_native_kind {
 } cfx__quant_native_kind;
 cfx_module *cfx__quant_native(cfx_site at, cfx_module *m, cfx__quant_native_kind kind, double scale,
                               int64_t zero_point);
+/* x times a packed weight by an operator that rounds x by the range it has. */
+cfx_value cfx__quant_dynamic_call(const char *op, cfx_tensor *x, cfx_value packed);
+/* The forwards of recurrent modules and cells with packed weights, and how they get these from a
+ * reference module. */
+cfx_value cfx__quant_forward_recurrent(cfx_module *self, cfx_args a);
+cfx_value cfx__quant_forward_cell(cfx_module *self, cfx_args a);
+void cfx__quant_pack_recurrent(cfx_module *to, const cfx_module *from);
 /* The reference module gm, the caller's own, lowered to quantized modules and operators; scope. */
 cfx_module *cfx__quant_lower(cfx_site at, cfx_module *gm);
 /* A copy of m with weights that do what the normalisation did behind it; scope. NULL with an error.

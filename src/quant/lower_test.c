@@ -1,5 +1,4 @@
-/* Functions with weights, modules that are called twice, recurrent ones: what they are lowered to.
- */
+/* Functions with weights, and modules that are called twice: what they are lowered to. */
 #include "fx.h"
 #include "test.h"
 
@@ -74,21 +73,6 @@ TEST(quantized_module_that_is_called_twice) {
     cfx_tensor *x = cfx_randn(16, 4);
     cfx_module *int8 = converted(m, cfx_qconfig_mapping_default("x86"), x);
     CHECK_STR(cfx_module_find(int8, "a")->type, "QuantizedLinear");
-    CHECK(distance(cfx_forward(m, x), cfx_forward(int8, x)) < 0.05);
-    CHECK_OK();
-}
-
-static cfx_tensor *forward_lstm(cfx_module *self, cfx_tensor *x) {
-    return cfx_tensor_at(cfx_call_value(self, "l", x), 0);
-}
-
-TEST(quantized_recurrent_modules) {
-    cfx_manual_seed(0);
-    cfx_module *m = cfx_module_new("M", forward_lstm, "x");
-    cfx_nn_add(m, "l", cfx_nn_lstm(4, 3));
-    cfx_tensor *x = cfx_randn(5, 2, 4);
-    cfx_module *int8 = converted(m, all_of("dynamic"), x);
-    CHECK_STR(cfx_module_str(cfx_module_find(int8, "l")), "DynamicQuantizedLSTM(4, 3)");
     CHECK(distance(cfx_forward(m, x), cfx_forward(int8, x)) < 0.05);
     CHECK_OK();
 }

@@ -17,13 +17,18 @@ static cfx_value pack(const cfx_module *m) {
                      attr(m, "groups"));
 }
 
+/* Half of the range, as kernels for x86 want it. */
+cfx_value cfx__quant_dynamic_call(const char *op, cfx_tensor *x, cfx_value packed) {
+    return cfx_py_from(CFX_HERE, op, CFX_ARGS(x, packed, true));
+}
+
 static cfx_value forward_product(cfx_module *self, cfx_args a) {
     cfx_value packed = attr(self, "_packed_params"), x = a.v[0];
     const char *op = cfx_text(attr(self, "_op"));
-    if (!strstr(op, "dynamic"))
-        return cfx_py_from(CFX_HERE, op,
-                           CFX_ARGS(x, packed, attr(self, "scale"), attr(self, "zero_point")));
-    return cfx_py_from(CFX_HERE, op, CFX_ARGS(x, packed, true));
+    if (strstr(op, "dynamic"))
+        return cfx__quant_dynamic_call(op, cfx_as_tensor(x), packed);
+    return cfx_py_from(CFX_HERE, op,
+                       CFX_ARGS(x, packed, attr(self, "scale"), attr(self, "zero_point")));
 }
 
 static const char *qscheme_of(const cfx_module *m) {
@@ -172,15 +177,14 @@ static const struct native {
      forward_product, show_dynamic},
     {CFX__NATIVE_DYNAMIC, "Linear", "LinearReLU", "DynamicQuantizedLinearReLU",
      OP("linear_relu_dynamic"), forward_product, show_dynamic},
-/* recurrent modules compute in floats, with weights that are rounded */
-#define DYNAMIC(of)                                                                                \
-    { CFX__NATIVE_DYNAMIC, of, NULL, "DynamicQuantized" of, NULL, NULL, NULL }
-    DYNAMIC("LSTM"),
-    DYNAMIC("GRU"),
-    DYNAMIC("LSTMCell"),
-    DYNAMIC("GRUCell"),
-    DYNAMIC("RNNCell"),
-#undef DYNAMIC
+#define RECURRENT(of, forward)                                                                     \
+    { CFX__NATIVE_DYNAMIC, of, NULL, "DynamicQuantized" of, OP("linear_dynamic"), forward, NULL }
+    RECURRENT("LSTM", cfx__quant_forward_recurrent),
+    RECURRENT("GRU", cfx__quant_forward_recurrent),
+    RECURRENT("LSTMCell", cfx__quant_forward_cell),
+    RECURRENT("GRUCell", cfx__quant_forward_cell),
+    RECURRENT("RNNCell", cfx__quant_forward_cell),
+#undef RECURRENT
     {CFX__NATIVE_WEIGHT, "Embedding", NULL, "QuantizedEmbedding", NULL, NULL, show_embedding},
     {CFX__NATIVE_WEIGHT, "EmbeddingBag", NULL, "QuantizedEmbeddingBag", NULL, NULL, show_embedding},
 #define SPECIAL(of, op, forward, show)                                                             \
@@ -231,14 +235,13 @@ static const struct native *find(cfx_module *m, cfx__quant_native_kind kind) {
 }
 
 /* A product keeps its packed weight alone. */
-static void take_weight(cfx_module *to, const cfx_module *from, const char *op) {
+static void take_weight(cfx_module *to, const cfx_module *from) {
     static const char *const gone[] = {"weight", "bias", "weight_scale", "weight_zero_point",
                                        "weight_quantized"};
     cfx_value packed = pack(from);
     for (int i = 0; i < COUNT(gone); i++)
         cfx_module_remove(to, gone[i]);
     cfx_module_set_attr(to, "_packed_params", packed);
-    cfx_module_set_attr(to, "_op", cfx_string_value(op));
 }
 
 cfx_module *cfx__quant_native(cfx_site at, cfx_module *m, cfx__quant_native_kind kind, double scale,
@@ -257,8 +260,10 @@ cfx_module *cfx__quant_native(cfx_site at, cfx_module *m, cfx__quant_native_kind
         out->own_->forward.args = row->forward;
     }
     if (row->forward == forward_product)
-        take_weight(out, inner, row->op);
-    else if (row->op)
+        take_weight(out, inner);
+    else if (row->kind == CFX__NATIVE_DYNAMIC)
+        cfx__quant_pack_recurrent(out, inner);
+    if (row->op)
         cfx_module_set_attr(out, "_op", cfx_string_value(row->op));
     if (row->forward == forward_instance_norm) /* what PyTorch makes of it */
         cfx_module_set_attr(out, "momentum", attr(inner, "affine"));

@@ -56,7 +56,8 @@ static void limits(const cfx_tensor *t, double *low, double *high) {
     *high = t->dtype == CFX_QI8 ? 127 : t->dtype == CFX_QI32 ? INT32_MAX : 255;
 }
 
-/* A sum with a number moves the zero point, as far as that reaches; then the scale grows. */
+/* A sum with a number, in whole steps, moves the zero point as far as that reaches; then the scale
+ * grows. */
 static void decompose_add_scalar(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     cfx_tensor *x = floats(c, 0);
@@ -64,12 +65,12 @@ static void decompose_add_scalar(cfx_op_call *c) {
         return;
     double low, high, b = arg_float(c, 1), s = t->quantizer->scale;
     limits(t, &low, &high);
-    double moved = (double)t->quantizer->zero_point - nearbyint(b / s), zero = moved;
+    double steps = nearbyint(b / s), moved = (double)t->quantizer->zero_point - steps, zero = moved;
+    cfx_tensor *y = cfx_add(x, steps * s);
     if (moved < low)
         s *= (high - moved) / (high - low), zero = low;
     else if (moved > high)
         s *= (moved - low) / (high - low), zero = high;
-    cfx_tensor *y = cfx_add(x, b);
     give(c, ((const binary *)c->op->row)->relu ? cfx_relu(y) : y, s, (int64_t)zero);
 }
 
