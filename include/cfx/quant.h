@@ -43,6 +43,15 @@ typedef enum cfx_qscheme {
     CFX_PER_CHANNEL_AFFINE_FLOAT_QPARAMS
 } cfx_qscheme;
 
+/* Whether an observer stands alone or inside a module that rounds what goes through, by the range
+ * that the observer saw; gradients go straight through. */
+typedef enum cfx_fake_quantize {
+    CFX_NO_FAKE_QUANTIZE,
+    CFX_FAKE_QUANTIZE,
+    CFX_FUSED_FAKE_QUANTIZE,    /* scales as PyTorch's kernel for both at once chooses them */
+    CFX_LEARNABLE_FAKE_QUANTIZE /* scale and zero point are parameters */
+} cfx_fake_quantize;
+
 /* How to observe, and to what integers: what with_args() is told in Python. Fields left zero have
  * PyTorch's defaults. */
 typedef struct cfx_observer {
@@ -59,8 +68,9 @@ typedef struct cfx_observer {
     double eps;          /* the least scale; that of float32 */
     double scale;        /* of fixed parameters */
     int zero_point;
-    bool fake;           /* inside a FakeQuantize module: results are rounded, gradients flow */
-    bool learnable;      /* the same, and scale and zero point are parameters */
+    cfx_fake_quantize fake;
+    bool scale_gradients; /* of learned scales: by 1 / sqrt(numbers * quant_max) */
+    int channels;         /* of learned scales: how many there are; 1 */
 } cfx_observer;
 
 /* A module that looks at what goes through it; scope. NULL, with an error, where the fields do not
@@ -84,10 +94,10 @@ typedef struct cfx_qconfig {
 } cfx_qconfig;
 
 /* PyTorch's: "x86", "fbgemm", "onednn", "qnnpack" (get_default_qconfig), the same with " qat"
- * (get_default_qat_qconfig, of version 0: an observer and then the rounding),
- * "default", "per_channel", "dynamic", "per_channel_dynamic", "float_qparams_weight_only",
- * "symmetric_qnnpack", "per_channel_symmetric_qnnpack", "reuse_input", "quint8_weight",
- * "learnable". False, with an error that lists them, where there is none of that name. */
+ * (get_default_qat_qconfig) and with " qat v0" (its version 0), "default", "per_channel",
+ * "dynamic", "per_channel_dynamic", "float_qparams_weight_only", "symmetric_qnnpack",
+ * "per_channel_symmetric_qnnpack", "reuse_input", "quint8_weight", "learnable". False, with an
+ * error that lists them, where there is none of that name. */
 CFX_API bool cfx_qconfig_find_from(cfx_site at, const char *name, cfx_qconfig *out);
 #define cfx_qconfig_find(name, out) cfx_qconfig_find_from(CFX_HERE, name, out)
 
@@ -96,8 +106,8 @@ CFX_API bool cfx_qconfig_find_from(cfx_site at, const char *name, cfx_qconfig *o
 typedef struct cfx_qconfig_mapping cfx_qconfig_mapping;
 /* Nothing is quantized; scope. */
 CFX_API cfx_qconfig_mapping *cfx_qconfig_mapping_new(void);
-/* get_default_qconfig_mapping(backend) and, with " qat" behind it, the one for training; scope.
- * NULL, with an error, where there is no such backend. */
+/* get_default_qconfig_mapping(backend) and, with " qat" or " qat v0" behind it, the one for
+ * training; scope. NULL, with an error, where there is no such backend. */
 CFX_API cfx_qconfig_mapping *cfx_qconfig_mapping_default_from(cfx_site at, const char *backend);
 #define cfx_qconfig_mapping_default(backend) cfx_qconfig_mapping_default_from(CFX_HERE, backend)
 /* Each takes NULL for "leave it in float". Types are classes ("torch.nn.Linear", "MyBlock"),

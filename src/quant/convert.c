@@ -165,7 +165,7 @@ static void convert_module(cfx_site at, cfx_module *gm, cfx_node *n) {
         !has_kernels(row, &q))
         return;
     cfx_observer weight = cfx__observer_whole(q.weight);
-    weight.fake = weight.learnable = false;
+    weight.fake = CFX_NO_FAKE_QUANTIZE;
     cfx_module *inner = cfx__quant_inner(m), *made = reference_of(at, inner, &weight, seen);
     if (!made)
         return;

@@ -30,6 +30,8 @@ bool cfx__observer_equal(const cfx_observer *a, const cfx_observer *b);
 
 /* A FakeQuantize module around an observer. */
 cfx_module *cfx__fake_quantize_new(cfx_site at, cfx_observer how);
+/* Of which kind m is. */
+cfx_fake_quantize cfx__fake_quantize_kind(const cfx_module *m);
 
 /* ---- mappings -------------------------------------------------------------------------------- */
 

@@ -54,7 +54,8 @@ bool cfx__observer_equal(const cfx_observer *a, const cfx_observer *b) {
            x.quant_min == y.quant_min && x.quant_max == y.quant_max && x.ch_axis == y.ch_axis &&
            x.bins == y.bins && x.averaging_constant == y.averaging_constant &&
            x.percentile == y.percentile && x.eps == y.eps && x.scale == y.scale &&
-           x.zero_point == y.zero_point && x.fake == y.fake && x.learnable == y.learnable;
+           x.zero_point == y.zero_point && x.fake == y.fake &&
+           x.scale_gradients == y.scale_gradients && x.channels == y.channels;
 }
 
 /* ---- scale and zero point -------------------------------------------------------------------- */
@@ -299,16 +300,18 @@ static const struct kind *kind_of(const cfx_module *m, int *number) {
 
 bool cfx_module_is_observer(const cfx_module *m) {
     int k;
-    return m && (kind_of(m, &k) || cfx_module_has(m, "fake_quant_enabled"));
+    return m && (kind_of(m, &k) || cfx__fake_quantize_kind(m));
 }
 
 cfx_observer cfx_observer_how(const cfx_module *m) {
     int k = 0;
     cfx_observer how = {0};
-    if (m && cfx_module_has(m, "fake_quant_enabled")) {
+    cfx_fake_quantize fake = cfx__fake_quantize_kind(m);
+    if (fake) {
         how = cfx_observer_how(cfx_module_find(m, "activation_post_process"));
-        how.fake = true;
-        how.learnable = cfx_dict_find(m->parameters, cfx_string_value("scale")) != NULL;
+        how.fake = fake;
+        how.scale_gradients = cfx_integer(cfx_module_attr(m, "use_grad_scaling"));
+        how.channels = (int)cfx_tensor_numel(cfx_as_tensor(cfx_module_attr(m, "scale")));
         return how;
     }
     if (!kind_of(m, &k))
@@ -335,15 +338,24 @@ cfx_observer cfx_observer_how(const cfx_module *m) {
     return how;
 }
 
+/* Learned scales and zero points, as far as the range reaches. */
+static cfx_value learned_params(const cfx_module *m) {
+    cfx_observer how = cfx_observer_how(m);
+    int low, high;
+    cfx__observer_range(&how, &low, &high);
+    cfx_tensor *scale = cfx_detach(cfx_module_attr(m, "scale"));
+    cfx_tensor *zero = cfx_round(cfx_detach(cfx_module_attr(m, "zero_point")));
+    return cfx_tuple(cfx_clamp(scale, (double)FLT_EPSILON),
+                     cfx_to(cfx_clamp(zero, low, high), cfx_i64));
+}
+
 cfx_value cfx_observer_qparams_from(cfx_site at, cfx_module *m) {
     int k;
-    if (m && cfx_module_has(m, "fake_quant_enabled")) {
-        if (cfx_dict_find(m->parameters, cfx_string_value("scale")))
-            return cfx_tuple(
-                cfx_detach(cfx_module_attr(m, "scale")),
-                cfx_to(cfx_round(cfx_detach(cfx_module_attr(m, "zero_point"))), cfx_i64));
+    cfx_fake_quantize fake = cfx__fake_quantize_kind(m);
+    if (fake == CFX_LEARNABLE_FAKE_QUANTIZE)
+        return learned_params(m);
+    if (fake)
         return cfx_observer_qparams_from(at, cfx_module_find(m, "activation_post_process"));
-    }
     const struct kind *kind = kind_of(m, &k);
     if (!kind || !kind->choose) {
         cfx_fail(CFX_RUNTIME_ERROR, at, "calculate_qparams should not be called for %s",
@@ -361,7 +373,7 @@ cfx_value cfx_observer_qparams_from(cfx_site at, cfx_module *m) {
 }
 
 cfx_value cfx__observer_params_of(cfx_site at, cfx_observer how, cfx_tensor *x) {
-    how.fake = how.learnable = false;
+    how.fake = CFX_NO_FAKE_QUANTIZE;
     cfx_module *m = cfx_observer_new_from(at, how);
     if (!m)
         return cfx_bad();
@@ -419,8 +431,6 @@ static bool good(cfx_site at, const cfx_observer *how) {
                  "%s's qscheme only support torch.per_tensor_symmetric and "
                  "torch.per_tensor_affine.",
                  type);
-    else if (how->learnable && cfx__observer_is_per_channel(how))
-        cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at, "a scale that is learned is one for all channels");
     else if (histogram && how->dynamic)
         cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at, "%s doesn't support dynamic quantization", type);
     else if (kinds[how->kind].range && cfx__dtype_is_float(how->dtype))
@@ -447,7 +457,8 @@ static void set_options(cfx_module *m, const cfx_observer *how) {
 
 static void set_state(cfx_module *m, const cfx_observer *how) {
     const struct kind *kind = &kinds[how->kind];
-    int64_t none = 0, one = 1, zero = how->zero_point, bins = how->bins;
+    int64_t none = 0, one = 1, bins = how->bins;
+    int32_t zero = how->zero_point;
     float scale = (float)how->scale;
     if (kind->histogram)
         cfx_nn_buffer(m, "histogram", cfx_zeros(cfx_list(bins)), true);
@@ -461,7 +472,7 @@ static void set_state(cfx_module *m, const cfx_observer *how) {
     }
     if (how->kind == CFX_FIXED_QPARAMS_OBSERVER) {
         cfx_nn_buffer(m, "scale", cfx_tensor_new(CFX_F32, 1, &one, &scale), true);
-        cfx_nn_buffer(m, "zero_point", cfx_tensor_new(CFX_I64, 1, &one, &zero), true);
+        cfx_nn_buffer(m, "zero_point", cfx_tensor_new(CFX_I32, 1, &one, &zero), true);
     }
 }
 
@@ -478,7 +489,7 @@ cfx_module *cfx_observer_new_from(cfx_site at, cfx_observer how) {
                                                               : CFX_PER_CHANNEL_AFFINE;
     if (!good(at, &how))
         return NULL;
-    if (how.fake || how.learnable)
+    if (how.fake)
         return cfx__fake_quantize_new(at, how);
     cfx_module *m = cfx_module_new(kinds[how.kind].type, forward, "x_orig");
     m->path = cfx__module_text(

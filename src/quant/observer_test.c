@@ -103,7 +103,8 @@ TEST(observers_print_as_pytorch) {
     CHECK_STR(cfx_module_str(m), "PlaceholderObserver(dtype=torch.quint8, is_dynamic=True)");
     m = cfx_observer_new(((cfx_observer){.kind = CFX_FIXED_QPARAMS_OBSERVER, .scale = 1.0 / 256}));
     CHECK_STR(cfx_module_str(m), "FixedQParamsObserver()");
-    CHECK_STR(cfx_str(cfx_observer_qparams(m)), "(tensor([0.0039]), tensor([0]))");
+    CHECK_STR(cfx_str(cfx_observer_qparams(m)),
+              "(tensor([0.0039]), tensor([0], dtype=torch.int32))");
 }
 
 TEST(observers_refuse_what_does_not_go_together) {

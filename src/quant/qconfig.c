@@ -21,11 +21,14 @@
 #define FLOAT                                                                                      \
     { .kind = CFX_PLACEHOLDER_OBSERVER, .dtype = CFX_F32 }
 #define NARROW .quant_min = -127, .quant_max = 127, .eps = 0x1p-12
-#define FAKE_ACTIVATION MOVING, .quant_max = 255, .fake = true
-#define FAKE_WEIGHT                                                                                \
-    { MOVING, SIGNED, .quant_min = -128, .quant_max = 127, .fake = true }
-#define FAKE_CHANNELS                                                                              \
-    { MOVING_CHANNELS, SIGNED_CHANNELS, .quant_min = -128, .quant_max = 127, .fake = true }
+#define FAKE_ACTIVATION(how) MOVING, .quant_max = 255, .fake = CFX_##how##FAKE_QUANTIZE
+#define FAKE_WEIGHT(how)                                                                           \
+    { MOVING, SIGNED, .quant_min = -128, .quant_max = 127, .fake = CFX_##how##FAKE_QUANTIZE }
+#define FAKE_CHANNELS(how)                                                                         \
+    {                                                                                              \
+        MOVING_CHANNELS, SIGNED_CHANNELS, .quant_min = -128, .quant_max = 127,                     \
+                                          .fake = CFX_##how##FAKE_QUANTIZE                         \
+    }
 
 static const struct preset {
     const char *name;
@@ -35,13 +38,15 @@ static const struct preset {
     {"fbgemm", {{HISTOGRAM, .reduce_range = true}, WEIGHT_CHANNELS}},
     {"onednn", {{HISTOGRAM}, WEIGHT_CHANNELS}},
     {"qnnpack", {{HISTOGRAM}, WEIGHT}},
-    {"x86 qat", {{FAKE_ACTIVATION, .reduce_range = true}, FAKE_CHANNELS}},
-    {"fbgemm qat", {{FAKE_ACTIVATION, .reduce_range = true}, FAKE_CHANNELS}},
-    {"onednn qat", {{FAKE_ACTIVATION}, FAKE_CHANNELS}},
-    {"qnnpack qat", {{FAKE_ACTIVATION}, FAKE_WEIGHT}},
-    {"learnable",
-     {{MOVING, .quant_max = 255, .learnable = true},
-      {MOVING, SIGNED, .quant_min = -128, .quant_max = 127, .learnable = true}}},
+    {"x86 qat", {{FAKE_ACTIVATION(FUSED_), .reduce_range = true}, FAKE_CHANNELS(FUSED_)}},
+    {"fbgemm qat", {{FAKE_ACTIVATION(FUSED_), .reduce_range = true}, FAKE_CHANNELS(FUSED_)}},
+    {"onednn qat", {{FAKE_ACTIVATION(FUSED_)}, FAKE_CHANNELS(FUSED_)}},
+    {"qnnpack qat", {{FAKE_ACTIVATION(FUSED_)}, FAKE_WEIGHT(FUSED_)}},
+    {"x86 qat v0", {{FAKE_ACTIVATION(), .reduce_range = true}, FAKE_CHANNELS()}},
+    {"fbgemm qat v0", {{FAKE_ACTIVATION(), .reduce_range = true}, FAKE_CHANNELS()}},
+    {"onednn qat v0", {{FAKE_ACTIVATION()}, FAKE_CHANNELS()}},
+    {"qnnpack qat v0", {{FAKE_ACTIVATION()}, FAKE_WEIGHT()}},
+    {"learnable", {{FAKE_ACTIVATION(LEARNABLE_)}, FAKE_WEIGHT(LEARNABLE_)}},
     {"default", {{MIN_MAX, .quant_max = 127}, WEIGHT}},
     {"per_channel", {{MIN_MAX, .quant_max = 127}, WEIGHT_CHANNELS}},
     {"dynamic", {DYNAMIC, WEIGHT}},
@@ -210,14 +215,12 @@ const cfx_qconfig *cfx__qconfig_of(const cfx_qconfig_mapping *m, const char *typ
     return cfx__qconfig_or(m, type, path, m->some ? &m->global : NULL);
 }
 
+static bool has_fake(const cfx_qconfig *q) { return q->activation.fake || q->weight.fake; }
+
 bool cfx__qconfig_trains(const cfx_qconfig_mapping *m) {
-    bool trains = m->some && (m->global.activation.fake || m->global.activation.learnable ||
-                              m->global.weight.fake || m->global.weight.learnable);
-    for (size_t i = 0; i < m->rules.len; i++) {
-        const rule *r = m->rules.data[i];
-        trains |= r->some && (r->q.activation.fake || r->q.activation.learnable ||
-                              r->q.weight.fake || r->q.weight.learnable);
-    }
+    bool trains = m->some && has_fake(&m->global);
+    for (size_t i = 0; i < m->rules.len; i++)
+        trains |= m->rules.data[i]->some && has_fake(&m->rules.data[i]->q);
     return trains;
 }
 
@@ -244,8 +247,8 @@ static void set_all(cfx_qconfig_mapping *m, const char *const *types, int n, con
 cfx_qconfig_mapping *cfx_qconfig_mapping_default_from(cfx_site at, const char *backend) {
     static const char *const backends[] = {"x86", "fbgemm", "onednn", "qnnpack"};
     cfx_qconfig q, reuse, other, weight = {{0}, WEIGHT};
-    bool known = false,
-         qat = backend && strlen(backend) > 4 && !strcmp(backend + strlen(backend) - 4, " qat");
+    const char *space = backend ? strchr(backend, ' ') : NULL;
+    bool known = false, qat = space && (!strcmp(space, " qat") || !strcmp(space, " qat v0"));
     for (int i = 0; i < COUNT(backends) && backend; i++)
         known |= !strncmp(backend, backends[i], strlen(backends[i])) &&
                  (qat || !backend[strlen(backends[i])]);
@@ -260,7 +263,7 @@ cfx_qconfig_mapping *cfx_qconfig_mapping_default_from(cfx_site at, const char *b
         !cfx_qconfig_find_from(at, "reuse_input", &reuse))
         return NULL;
     if (qat)
-        weight.weight = (cfx_observer)FAKE_WEIGHT;
+        weight.weight = (cfx_observer)FAKE_WEIGHT();
     cfx_qconfig_mapping *m = cfx_qconfig_mapping_new();
     cfx_qconfig_mapping_global(m, &q);
     add_rule(m, BY_TYPE, "reshape", &reuse);
@@ -273,9 +276,11 @@ cfx_qconfig_mapping *cfx_qconfig_mapping_default_from(cfx_site at, const char *b
     add_rule(m, BY_TYPE, "LayerNorm", &other);
     cfx_qconfig_find_from(at, "quint8_weight", &other);
     add_rule(m, BY_TYPE, "PReLU", &other);
-    other = (cfx_qconfig){
-        {.kind = CFX_FIXED_QPARAMS_OBSERVER, .scale = 1.0 / 256, .quant_max = 255, .fake = qat},
-        weight.weight};
+    other = (cfx_qconfig){{.kind = CFX_FIXED_QPARAMS_OBSERVER,
+                           .scale = 1.0 / 256,
+                           .quant_max = 255,
+                           .fake = qat ? CFX_FAKE_QUANTIZE : CFX_NO_FAKE_QUANTIZE},
+                          weight.weight};
     set_all(m, unit_range, COUNT(unit_range), &other);
     other.activation.scale = 2.0 / 256;
     other.activation.zero_point = 128;

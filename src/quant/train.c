@@ -95,8 +95,8 @@ void cfx__quant_train(cfx_site at, cfx_module *gm) {
         const cfx__quant_row *row = cfx__quant_row_of(gm, n);
         cfx_module *m = row ? cfx_module_find(gm, n->target.name) : NULL, *norm;
         if (!row || !row->reference || strstr(row->reference, "Transpose") ||
-            !cfx__quant_is_observed(n) || !cfx__quant_noted(n, &q) ||
-            !(q.weight.fake || q.weight.learnable) || !cfx_module_has(parts(m, &norm), "weight"))
+            !cfx__quant_is_observed(n) || !cfx__quant_noted(n, &q) || !q.weight.fake ||
+            !cfx_module_has(parts(m, &norm), "weight"))
             continue;
         m = trained(at, m, &q);
         if (m)

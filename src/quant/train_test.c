@@ -1,6 +1,6 @@
 /* Training with fake quantization, mappings, and what preparing refuses. */
 #include "fx.h"
-#include "test.h"
+#include "numbers.h"
 
 #include <cfx/emit.h>
 #include <cfx/layers.h>
@@ -42,8 +42,9 @@ TEST(quantization_aware_training_learns_and_converts) {
     CHECK_STR(cfx_module_find(m, "3")->type, "ConvBn2d");
     CHECK_STR(cfx_module_find(m, "6")->type, "LinearReLU");
     CHECK_STR(cfx_module_find(m, "0.bn")->type, "BatchNorm2d");
-    CHECK_STR(cfx_module_find(m, "0.weight_fake_quant")->type, "FakeQuantize");
-    CHECK_STR(cfx_module_find(m, "activation_post_process_0")->type, "FakeQuantize");
+    CHECK_STR(cfx_module_find(m, "0.weight_fake_quant")->type, "FusedMovingAvgObsFakeQuantize");
+    CHECK_STR(cfx_module_find(m, "activation_post_process_0")->type,
+              "FusedMovingAvgObsFakeQuantize");
     double first = 0, last = 0;
     train(m, x, &first, &last);
     CHECK(last < 0.5 * first);
@@ -58,6 +59,78 @@ TEST(quantization_aware_training_learns_and_converts) {
     CHECK_STR(cfx_module_find(int8, "6")->type, "QuantizedLinearReLU");
     CHECK(distance(y, cfx_forward(reference, x)) < 0.05);
     CHECK(distance(y, cfx_forward(int8, x)) < 0.05);
+    CHECK_OK();
+}
+
+/* Three steps with PyTorch's texts, losses, weights and scales. */
+TEST(quantization_aware_training_is_as_there) {
+    cfx_manual_seed(0);
+    cfx_module *m = cfx_nn_sequential(cfx_nn_linear(4, 8), cfx_nn_relu(), cfx_nn_linear(8, 2));
+    cfx_tensor *x[] = {cfx_randn(3, 4), cfx_randn(3, 4)};
+    m = cfx_prepare(m, cfx_qconfig_mapping_default("x86 qat"));
+    if (!CHECK_OK() || !CHECK(m != NULL))
+        return;
+    CHECK_STR(cfx_module_str(cfx_module_find(m, "0")),
+              "LinearReLU(\n"
+              "  in_features=4, out_features=8, bias=True\n"
+              "  (weight_fake_quant): FusedMovingAvgObsFakeQuantize(\n"
+              "    fake_quant_enabled=tensor([1]), observer_enabled=tensor([1]), "
+              "scale=tensor([1.]), zero_point=tensor([0], dtype=torch.int32), dtype=torch.qint8, "
+              "quant_min=-128, quant_max=127, qscheme=torch.per_channel_symmetric, "
+              "reduce_range=False\n"
+              "    (activation_post_process): MovingAveragePerChannelMinMaxObserver("
+              "min_val=tensor([]), max_val=tensor([]))\n"
+              "  )\n"
+              ")");
+    cfx_optim *o = cfx_sgd(m, .lr = 0.1);
+    const double losses[] = {0.03546566516160965, 0.03728080168366432, 0.02357730083167553};
+    for (int i = 0; i < 3; i++) {
+        cfx_optim_zero_grad(o);
+        cfx_tensor *loss = cfx_mean(cfx_pow(cfx_forward(m, x[i % 2]), 2));
+        cfx_backward(loss);
+        cfx_optim_step(o);
+        CHECK_NEAR(cfx_tensor_get(loss, 0), losses[i], 1e-7);
+    }
+    CHECK_NUMBERS(cfx_attr(m, "0.weight"), -0.00397659186, 0.266563594, -0.411108047);
+    CHECK_NUMBERS(cfx_attr(m, "2.bias"), 0.0739592761, -0.225330681);
+    CHECK_NUMBERS(cfx_attr(m, "0.weight_fake_quant.scale"), 0.00321497279, 0.00312159606);
+    CHECK_NUMBERS(cfx_attr(m, "activation_post_process_2.scale"), 0.00417572539);
+    CHECK_NUMBERS(cfx_attr(m, "activation_post_process_2.zero_point"), 82);
+    cfx_module_train(m, false);
+    CHECK_NUMBERS(cfx_forward(m, x[0]), -0.158412442, -0.0541937277, 0.191762432, 0.075037472,
+                  0.00833749678, -0.233449906);
+    cfx_module *int8 = cfx_convert(m);
+    CHECK_STR(cfx_module_str(cfx_module_find(int8, "2")),
+              "QuantizedLinear(in_features=8, out_features=2, scale=0.00416874885559082, "
+              "zero_point=81, qscheme=torch.per_channel_affine)");
+    CHECK_NUMBERS(cfx_forward(int8, x[0]), -0.158412457, -0.058362484, 0.204268694, 0.0708687305,
+                  0.00416874886, -0.225112438);
+    CHECK_OK();
+}
+
+/* A layer that is normalised is rounded as it will be once fused. */
+TEST(quantization_aware_training_with_batch_norm_is_as_there) {
+    cfx_manual_seed(0);
+    cfx_module *m = cfx_nn_sequential(cfx_nn_conv2d(3, 4, 3), cfx_nn_batch_norm2d(4), cfx_nn_relu(),
+                                      cfx_nn_conv2d(4, 2, 1), cfx_nn_batch_norm2d(2));
+    cfx_tensor *x[] = {cfx_randn(2, 3, 6, 6), cfx_randn(2, 3, 6, 6)};
+    m = cfx_prepare(m, cfx_qconfig_mapping_default("x86 qat"));
+    if (!CHECK_OK() || !CHECK(m != NULL))
+        return;
+    cfx_optim *o = cfx_sgd(m, .lr = 0.1);
+    const double losses[] = {1.0002765655517578, 0.7169635891914368, 0.7113949656486511};
+    for (int i = 0; i < 3; i++) {
+        cfx_optim_zero_grad(o);
+        cfx_tensor *loss = cfx_mean(cfx_pow(cfx_forward(m, x[i % 2]), 2));
+        cfx_backward(loss);
+        cfx_optim_step(o);
+        CHECK_NEAR(cfx_tensor_get(loss, 0), losses[i], 2e-6);
+    }
+    CHECK_NUMBERS(cfx_attr(m, "0.bn.running_var"), 0.807781279, 0.823470891, 0.815890193);
+    CHECK_NUMBERS(cfx_attr(m, "0.weight_fake_quant.scale"), 0.00143779209, 0.00150796841);
+    cfx_module_train(m, false);
+    cfx_forward(m, x[0]);
+    CHECK_STR(cfx_module_find(cfx_convert(m), "0")->type, "QuantizedConvReLU2d");
     CHECK_OK();
 }
 

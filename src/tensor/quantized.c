@@ -27,6 +27,44 @@ cfx__quantizer *cfx__quantizer_channels(cfx_tensor *scales, cfx_tensor *zero_poi
     return q;
 }
 
+void cfx__quantizer_choose(float low, float high, int steps_low, int steps_high, bool symmetric,
+                           double *scale, int64_t *zero_point) {
+    const float small = 6.1e-5f;
+    symmetric = symmetric && low < 0 && high > 0;
+    if (symmetric) {
+        int half = (steps_high - steps_low) / 2;
+        double below = fabs((double)low / (half + 1)), above = fabs((double)high / half);
+        double widest = below > above ? below : above;
+        low = (float)(-widest * (half + 1));
+        high = (float)(widest * half);
+    }
+    low = low < 0 ? low : 0;
+    high = high > 0 ? high : 0;
+    double s = ((double)high - low) / (steps_high - steps_low);
+    if ((float)s == 0 || isinf(1.0f / (float)s))
+        s = 0.1;
+    if (s < small) {
+        float up = small / (float)s;
+        s = small;
+        if (low == 0)
+            high = small * (float)(steps_high - steps_low);
+        else if (high == 0)
+            low = -small * (float)(steps_high - steps_low);
+        else
+            low *= up, high *= up;
+    }
+    double from_low = steps_low - low / s, from_high = steps_high - high / s;
+    double low_error = abs(steps_low) - fabs(low / s);
+    double high_error = abs(steps_high) - fabs(high / s);
+    double zero = symmetric                ? (double)(steps_low + steps_high) / 2
+                  : low_error < high_error ? from_low
+                                           : from_high;
+    *scale = s;
+    *zero_point = zero < steps_low    ? steps_low
+                  : zero > steps_high ? steps_high
+                                      : (int64_t)nearbyint(zero);
+}
+
 const char *cfx__quantizer_scheme(const cfx__quantizer *q) {
     return !q->scales                                   ? "per_tensor_affine"
            : cfx__dtype_is_float(q->zero_points->dtype) ? "per_channel_affine_float_qparams"

@@ -139,6 +139,11 @@ cfx__tensor_overlap cfx__tensor_overlap_of(const cfx_tensor *a, const cfx_tensor
 /* One scale for all, or one for each channel along the axis; scope. The tensors are kept. */
 cfx__quantizer *cfx__quantizer_new(double scale, int64_t zero_point);
 cfx__quantizer *cfx__quantizer_channels(cfx_tensor *scales, cfx_tensor *zero_points, int axis);
+/* The scale and zero point with which PyTorch's kernels quantize numbers of [low, high] to the
+ * integers [steps_low, steps_high]; symmetric: zero is in the middle, where the range has both
+ * signs. Observers choose otherwise, see cfx__observer_params. */
+void cfx__quantizer_choose(float low, float high, int steps_low, int steps_high, bool symmetric,
+                           double *scale, int64_t *zero_point);
 /* "per_tensor_affine", "per_channel_affine" or "per_channel_affine_float_qparams"; static. */
 const char *cfx__quantizer_scheme(const cfx__quantizer *q);
 /* The integer type that a quantized dtype is stored in; d itself where it is plain. */

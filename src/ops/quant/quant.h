@@ -6,10 +6,6 @@
 
 #include "../ops.h"
 
-/* The scale and zero point with which PyTorch's own kernels quantize numbers of [low, high] to the
- * integers [steps_low, steps_high]. */
-void quant_choose(float low, float high, int steps_low, int steps_high, double *scale,
-                  int64_t *zero_point);
 /* Floats quantized by the range that they have; half of the integers where `reduce`. */
 cfx_tensor *quant_dynamic(cfx_op_call *c, cfx_tensor *x, cfx_dtype dtype, bool reduce);
 

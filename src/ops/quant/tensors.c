@@ -68,34 +68,6 @@ static void quantize_channel(cfx_op_call *c) {
     c->out[0] = cfx__quantized_from(c->at, x, arg_dtype(c, 4, CFX_QU8), by);
 }
 
-void quant_choose(float low, float high, int steps_low, int steps_high, double *scale,
-                  int64_t *zero_point) {
-    const float small = 6.1e-5f;
-    low = low < 0 ? low : 0;
-    high = high > 0 ? high : 0;
-    double s = ((double)high - low) / (steps_high - steps_low);
-    if ((float)s == 0 || isinf(1.0f / (float)s))
-        s = 0.1;
-    if (s < small) {
-        float up = small / (float)s;
-        s = small;
-        if (low == 0)
-            high = small * (float)(steps_high - steps_low);
-        else if (high == 0)
-            low = -small * (float)(steps_high - steps_low);
-        else
-            low *= up, high *= up;
-    }
-    double from_low = steps_low - low / s, from_high = steps_high - high / s;
-    double low_error = abs(steps_low) - fabs(low / s);
-    double high_error = abs(steps_high) - fabs(high / s);
-    double zero = low_error < high_error ? from_low : from_high;
-    *scale = s;
-    *zero_point = zero < steps_low    ? steps_low
-                  : zero > steps_high ? steps_high
-                                      : (int64_t)nearbyint(zero);
-}
-
 cfx_tensor *quant_dynamic(cfx_op_call *c, cfx_tensor *x, cfx_dtype dtype, bool reduce) {
     double scale = 1;
     int64_t zero_point = 0;
@@ -104,9 +76,10 @@ cfx_tensor *quant_dynamic(cfx_op_call *c, cfx_tensor *x, cfx_dtype dtype, bool r
         cfx_value both = cfx_aminmax(x);
         if (op_failed())
             return &cfx__tensor_bad;
-        quant_choose((float)cfx_tensor_get(cfx_tensor_at(both, 0), 0),
-                     (float)cfx_tensor_get(cfx_tensor_at(both, 1), 0), reduce ? low / 2 : low,
-                     reduce ? high / 2 : high, &scale, &zero_point);
+        cfx__quantizer_choose((float)cfx_tensor_get(cfx_tensor_at(both, 0), 0),
+                              (float)cfx_tensor_get(cfx_tensor_at(both, 1), 0),
+                              reduce ? low / 2 : low, reduce ? high / 2 : high, false, &scale,
+                              &zero_point);
     }
     return cfx__quantized_from(c->at, x, dtype, cfx__quantizer_new(scale, zero_point));
 }
