@@ -31,10 +31,20 @@ typedef struct cfx__integers {
     cfx__rounding out;
 } cfx__integers;
 
+/* A weight of 8 or 4 bits whose input and result are float32: n results of k inputs each. */
+typedef struct cfx__narrow {
+    int bits;
+    int64_t n, k, group;        /* inputs that share a scale; they divide k */
+    const cfx_tensor *integers; /* int8 [n, k], or for 4 bits uint8 [n, k / 2]: two numbers a byte,
+                                   the first in the low bits, each 8 more than it is */
+    const cfx_tensor *scales;   /* float32 [n, k / group], or one for all */
+} cfx__narrow;
+
 typedef struct cfx__epilogue {
     int n;
     cfx__post post[CFX__POSTS];
-    const cfx__integers *integers; /* NULL: all is float32 */
+    const cfx__integers *integers; /* NULL: inputs are float32 */
+    const cfx__narrow *narrow;     /* the weight in place of the argument; NULL: as given */
 } cfx__epilogue;
 
 typedef struct cfx__ready {
@@ -46,6 +56,9 @@ typedef struct cfx__ready {
      */
     bool (*run)(const struct cfx__ready *r, const void *x, void *out, void *scratch);
 } cfx__ready;
+
+/* Rows of a weight, picked by integers, made ready; NULL where there is no kernel for it. */
+cfx__ready *cfx__ready_rows(const cfx__narrow *w, const cfx_tensor *rows, const cfx_tensor *out);
 
 /* Whether an operator called so can be part of an epilogue. */
 bool cfx__ready_takes(cfx_op *op, const cfx_value *args);

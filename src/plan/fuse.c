@@ -288,6 +288,9 @@ int cfx__plan_fuse(cfx__lowering *l, int slot) {
         return -1;
     cfx_op_call c = {.op = op, .nargs = s->nbound, .args = args, .nout = 1, .fake = true};
     c.out[0] = like;
+    cfx__narrow narrow;
+    if (cfx__plan_narrow(l, slot, &narrow))
+        ch.epilogue.narrow = &narrow;
     follow(l, start, like, &ch);
     chain whole = ch;
     cfx__ready *r = prepare(l, &c, &ch);

@@ -205,7 +205,8 @@ static cfx__ready *prepare(const cfx__lowering *l, const layer_row *row, island 
     for (int k = 0; k < s->nbound; k++) {
         cfx_tensor *t = constant_of(l, s->bound[k]);
         args[k] = t ? cfx_tensor_value(cfx__tensor_contiguous(t)) : s->bound[k];
-        if (s->nested[k] || (k != row->input && args[k].tag == CFX_TAG_NODE))
+        if (s->nested[k] ||
+            (k != row->input && k != row->weight && args[k].tag == CFX_TAG_NODE))
             return NULL;
     }
     i->integers.scales = scales;

@@ -68,7 +68,7 @@ static bool run_fake(cfx__lowering *l, const bool *varies) {
     cfx_value *in = cfx__alloc((size_t)p->ninputs * sizeof *in);
     for (int k = 0, i = 0; k < p->n && i < p->ninputs; k++)
         if (p->kernels[k].kind == CFX__PLAN_INPUT) {
-            in[i] = varies[k] ? fake_of(l->e->inputs.v[i]) : l->e->inputs.v[i];
+            in[i] = varies[k] || l->put_off[k] ? fake_of(l->e->inputs.v[i]) : l->e->inputs.v[i];
             bool weight = !varies[k] && in[i].tag == CFX_TAG_TENSOR;
             p->inputs[i] = weight ? cfx_bad() : cfx_value_keep(in[i]);
             i++;
@@ -85,7 +85,10 @@ static bool run_fake(cfx__lowering *l, const bool *varies) {
     cfx__free(in);
     for (int k = 0; k < p->n && !cfx_is_bad(out); k++) {
         cfx_value v = p->wanted[k];
-        p->constants[k] = varies[k] ? cfx_bad() : cfx_value_keep(v);
+        const bool stored = l->put_off[k] && p->kernels[k].kind == CFX__PLAN_INPUT;
+        p->constants[k] = stored ? cfx_value_keep(l->e->inputs.v[p->kernels[k].input])
+                          : varies[k] || l->put_off[k] ? cfx_bad()
+                                                       : cfx_value_keep(v);
         p->wanted[k] = cfx_value_keep(fake_of(v));
         p->given[k] = cfx_value_keep(p->wanted[k]);
         cfx_value_drop(v);
@@ -392,7 +395,10 @@ static cfx__plan *plan_new(cfx__steps *steps) {
 static bool lower(cfx__lowering *l, bool *written, bool *varies) {
     cfx__plan *p = l->plan;
     if (l->e->inputs.n != p->ninputs || !cfx__plan_find_objects(l, written) ||
-        !cfx__plan_find_variation(l, written, varies) || !run_fake(l, varies))
+        !cfx__plan_find_variation(l, written, varies))
+        return false;
+    cfx__plan_put_off(l, varies);
+    if (!run_fake(l, varies))
         return false;
     for (int k = 0; k < p->n; k++) {
         const cfx_opcode op = p->steps->steps[k].node->op;
@@ -406,6 +412,7 @@ static bool lower(cfx__lowering *l, bool *written, bool *varies) {
     cfx__plan_find_readers(l);
     cfx__plan_find_homes(l);
     cfx__plan_find_islands(l);
+    cfx__plan_find_narrow(l);
     int ready = 0;
     for (int k = 0; k < p->n; k++)
         if (!lower_step(l, k))
@@ -437,13 +444,14 @@ cfx__plan *cfx__plan_make(const cfx_execution *e) {
     bool fine = false;
     if (p) {
         size_t n = (size_t)p->n + 1;
-        bool *flags = cfx__alloc0(6 * n * sizeof *flags);
+        bool *flags = cfx__alloc0(7 * n * sizeof *flags);
         cfx__lowering l = {.plan = p,
                            .e = e,
                            .taken = flags,
                            .passed = flags + n,
                            .lasting = flags + 2 * n,
                            .joins = flags + 5 * n,
+                           .put_off = flags + 6 * n,
                            .object = cfx__alloc0(n * sizeof *l.object),
                            .group = cfx__alloc(n * sizeof *l.group),
                            .members = cfx__alloc0(n * sizeof *l.members)};

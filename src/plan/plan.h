@@ -110,6 +110,7 @@ typedef struct cfx__lowering {
     bool *taken;  /* by slot: inside a kernel already */
     bool *lasting; /* by slot: shares memory that is written to while others look at it: what
                       reads it, and what writes to it, runs where it stands */
+    bool *put_off; /* by slot: constant, but computed only where a kernel asks for it */
     int *object;  /* by slot: the first slot of those that an in-place form makes one */
     int *group;   /* by slot: the group that it is a member of; -1: none */
     cfx__plan_member **members; /* by slot: how it is part of a loop; in the plan's arena */
@@ -177,6 +178,13 @@ bool cfx__plan_group_step(cfx__lowering *l, int k, cfx_op *op);
 void cfx__plan_make_loops(cfx__lowering *l);
 /* Makes kernels in integers of layers that stand between bytes. */
 void cfx__plan_find_islands(cfx__lowering *l);
+/* Finds constants that are dequantized weights, which need not be computed: l->put_off. */
+void cfx__plan_put_off(cfx__lowering *l, const bool *varies);
+/* Makes kernels of calls that take weights of 8 and 4 bits; then what was put off is left out, or
+ * computed where something else asks for it. */
+void cfx__plan_find_narrow(cfx__lowering *l);
+/* The weight of step `slot` in integers, where it is dequantized; tensors are the scope's. */
+bool cfx__plan_narrow(const cfx__lowering *l, int slot, cfx__narrow *to);
 /* Leaves step k, whose result is known, to the dispatcher. */
 void cfx__plan_call(cfx__lowering *l, int k);
 /* Weights and bias of a convolution with the normalisation at step `norm` in them; false where that

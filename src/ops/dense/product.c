@@ -3,7 +3,7 @@
  * A piece takes some rows at a time, as many as stay in the second cache, and goes through its
  * panels with them. Where rows are long, or lie so that they would push each other out of the first
  * cache, they are copied together first, a part of their length at a time. */
-#include "tile.h"
+#include "narrow.h"
 #include "../ops.h"
 
 enum {
@@ -33,7 +33,7 @@ static bool lies_even(const product *p) {
 
 /* Rows [first, first + rows) times panels [from, to), over elements [at, at + length). */
 static void block(const job *j, int64_t first, int64_t rows, int64_t from, int64_t to, int64_t at,
-                  int64_t length, const float *a, int64_t a_row) {
+                  int64_t length, const float *a, int64_t a_row, float *unpacked) {
     static const int64_t none[1];
     const product *p = j->p;
     const tile_epilogue *e = p->epilogue;
@@ -42,11 +42,14 @@ static void block(const job *j, int64_t first, int64_t rows, int64_t from, int64
     const bool last = at + length == p->k;
     for (int64_t panel = from; panel < to; panel++) {
         const int64_t col = panel * width, size = tile_bytes(p->kept);
+        if (p->narrow)
+            narrow_unpack(p->narrow, panel, at, length, unpacked);
         tile t = {.row = a_row,
                   .taps = 1,
                   .length = length,
                   .at = none,
-                  .panel = (const char *)p->panels + (panel * p->k + at) * width * size,
+                  .panel = p->narrow ? (const char *)unpacked
+                                     : (const char *)p->panels + (panel * p->k + at) * width * size,
                   .kept = p->kept,
                   .c_row = p->c_row,
                   .cols = (int)(p->n - col < width ? p->n - col : width),
@@ -72,6 +75,9 @@ static int64_t rows_near(const job *j) {
     return most < height ? height : most;
 }
 
+/* Elements of the room for rows that are copied. */
+static int64_t copy_size(const job *j) { return j->copies ? rows_near(j) * (j->length + PAD) : 0; }
+
 static void run_piece(const job *j, int64_t piece, float *room) {
     const product *p = j->p;
     const int64_t top = piece / j->parts * j->rows, from = piece % j->parts * j->cols;
@@ -80,7 +86,7 @@ static void run_piece(const job *j, int64_t piece, float *room) {
     for (int64_t i = top, n; i < bottom; i += n) {
         n = bottom - i < rows_near(j) ? bottom - i : rows_near(j);
         if (!j->copies) {
-            block(j, i, n, from, to, 0, p->k, row_of(p, i), p->a_row);
+            block(j, i, n, from, to, 0, p->k, row_of(p, i), p->a_row, room);
             continue;
         }
         for (int64_t at = 0; at < p->k; at += j->length) {
@@ -88,15 +94,15 @@ static void run_piece(const job *j, int64_t piece, float *room) {
             for (int64_t r = 0; r < n; r++)
                 memcpy(room + r * (j->length + PAD), row_of(p, i + r) + at,
                        (size_t)length * sizeof *room);
-            block(j, i, n, from, to, at, length, room, j->length + PAD);
+            block(j, i, n, from, to, at, length, room, j->length + PAD, room + copy_size(j));
         }
     }
 }
 
 static void run_pieces(void *arg, int64_t begin, int64_t end) {
     const job *j = arg;
-    const size_t size =
-        j->copies ? (size_t)(rows_near(j) * (j->length + PAD)) * sizeof(float) : 0;
+    const int64_t unpacked = j->p->narrow ? j->length * tile_width() : 0;
+    const size_t size = (size_t)(copy_size(j) + unpacked) * sizeof(float);
     float *room = size ? cfx__block_alloc(size) : NULL;
     if (size && !room) {
         cfx__error_memory(size, false);

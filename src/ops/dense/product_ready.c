@@ -3,7 +3,7 @@
  * first time and the thousandth. */
 #include "gemm.h"
 #include "int8.h"
-#include "tile.h"
+#include "narrow.h"
 
 /* The panels of a k by n matrix, kept with the storage of w; the caller owns a count. NULL when
  * there is no memory. */
@@ -23,8 +23,7 @@ static cfx__packed *panels_of(const cfx_tensor *w, const tile_matrix *m) {
     return form;
 }
 
-/* The bias in whole panels. */
-static float *padded(const float *bias, int64_t n) {
+float *product_bias(const float *bias, int64_t n) {
     const int64_t width = tile_width();
     float *to = cfx__alloc0((size_t)((n + width - 1) / width * width) * sizeof *to);
     memcpy(to, bias, (size_t)n * sizeof *to);
@@ -41,7 +40,7 @@ bool gemm_packed(const gemm *g, const cfx_tensor *weights, const float *bias) {
     cfx__packed *panels = panels_of(weights, &m);
     if (!panels)
         return false;
-    float *columns = bias ? padded(bias, g->n) : NULL;
+    float *columns = bias ? product_bias(bias, g->n) : NULL;
     product p = {.m = g->m,
                  .n = g->n,
                  .k = g->k,
@@ -87,8 +86,7 @@ static bool run(const cfx__ready *r, const void *x, void *out, void *scratch) {
     return cfx_ok();
 }
 
-/* Elements from a row of a result to the next, where those are all alike; 0: they are not. */
-static int64_t row_of(const cfx_tensor *out) {
+int64_t product_row(const cfx_tensor *out) {
     const int last = out->ndim - 1;
     int64_t row = 0, next = 0;
     if (out->shape[last] != 1 && out->stride[last] != 1)
@@ -108,9 +106,11 @@ cfx__ready *gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_transpos
                        const cfx_tensor *bias, const cfx_tensor *out, const cfx__epilogue *e) {
     if (e->integers)
         return int8_gemm_ready(x, w, w_transposed, bias, out, e);
+    if (e->narrow)
+        return narrow_gemm_ready(x, bias, out, e);
     tile_epilogue epilogue;
     if (x->dtype != CFX_F32 || w->dtype != CFX_F32 || w->ndim != 2 || !w->data || !x->ndim ||
-        !out->numel || !x->numel || !w->storage || row_of(out) < out->shape[out->ndim - 1] ||
+        !out->numel || !x->numel || !w->storage || product_row(out) < out->shape[out->ndim - 1] ||
         (bias && (bias->dtype != CFX_F32 || bias->ndim != 1 || !bias->data ||
                   !cfx__tensor_is_contiguous(bias))) ||
         !(cfx__tensor_is_contiguous(x) || (x->ndim == 2 && x->stride[1] == 1)) ||
@@ -128,7 +128,7 @@ cfx__ready *gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_transpos
     kernel *r = cfx__obj_make(&kernel_type, sizeof *r);
     r->panels = panels;
     r->epilogue = epilogue;
-    r->bias = bias ? padded((const float *)bias->data, n) : NULL;
+    r->bias = bias ? product_bias((const float *)bias->data, n) : NULL;
     r->product = (product){.m = m,
                            .n = n,
                            .k = k,
@@ -137,7 +137,7 @@ cfx__ready *gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_transpos
                            .panels = panels->data,
                            .kept = matrix.kept,
                            .bias = r->bias,
-                           .c_row = row_of(out),
+                           .c_row = product_row(out),
                            .epilogue = &r->epilogue};
     r->pub.name = "product in tiles";
     r->pub.run = run;

@@ -84,6 +84,7 @@ typedef struct {
     int64_t a_row, line, a_line;
     const void *panels;
     cfx_precision kept;
+    const struct narrow_panels *narrow; /* panels in their place, unpacked as they are needed */
     const float *bias; /* padded to whole panels; NULL: none */
     float *c;
     int64_t c_row;
@@ -92,5 +93,9 @@ typedef struct {
 
 /* Computes on the threads allowed; an error is recorded where there is no memory. */
 void product_run(const product *p);
+/* A bias in whole panels; the caller frees it. */
+float *product_bias(const float *bias, int64_t n);
+/* Elements from a row of a result to the next, where those are all alike; 0: they are not. */
+int64_t product_row(const cfx_tensor *out);
 
 #endif

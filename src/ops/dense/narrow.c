@@ -1,0 +1,222 @@
+/* Kernels for each kind of machine, and panels of narrow weights. Start at narrow_tile. */
+#include "narrow.h"
+#include "../ops.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 16")
+
+typedef void narrow_fn(const narrow_panels *p, int64_t panel, const float *a, int64_t row,
+                       float *c);
+
+/* Bytes of a panel's numbers: whole words of eight. */
+static int64_t panel_size(const narrow_panels *p) {
+    return p->bits == 4 ? (p->k + 7) / 8 * 4 * tile_width() : p->k * tile_width();
+}
+
+static const char *panel_of(const narrow_panels *p, int64_t panel) {
+    return (const char *)p->numbers + panel * panel_size(p);
+}
+
+typedef int32_t four __attribute__((vector_size(16)));
+
+static inline four one_by_one(const char *p) {
+    const int8_t *b = (const int8_t *)p;
+    return (four){b[0], b[1], b[2], b[3]};
+}
+
+/* Shifted up to the sign and down again. */
+#define SHIFTED(name, v, i)                                                                        \
+    __builtin_convertvector((ints_##name)((v) << (28 - 4 * (i))) >> 28, vec_##name)
+
+#define WIDTH 16
+#define TARGET
+#define FN(x) x##_w16
+#define NIBBLE(v, i) SHIFTED(w16, v, i)
+#define BYTES(p) one_by_one(p)
+#include "narrow.inc"
+#if defined(__x86_64__)
+#define WIDTH 32
+#define TARGET __attribute__((target("avx2,fma,f16c")))
+#define FN(x) x##_w32
+#define NIBBLE(v, i) SHIFTED(w32, v, i)
+#define BYTES(p) _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(p)))
+#include "narrow.inc"
+
+/* The lowest four bits pick one of sixteen numbers. */
+__attribute__((target("avx512f"))) INLINE __m512 picked(__m512i v) {
+    const __m512 numbers = _mm512_set_ps(-1, -2, -3, -4, -5, -6, -7, -8, 7, 6, 5, 4, 3, 2, 1, 0);
+    return _mm512_permutexvar_ps(v, numbers);
+}
+#define WIDTH 64
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma")))
+#define FN(x) x##_w64
+#define NIBBLE(v, i) ((vec_w64)picked((__m512i)((v) >> 4 * (i))))
+#define BYTES(p) _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(p)))
+#include "narrow.inc"
+#endif
+
+void narrow_tile(const narrow_panels *p, int64_t panel, int rows, const float *a, int64_t row,
+                 float *c) {
+    const int bits = p->bits == 8;
+#if defined(__x86_64__)
+    if (tile_width() == 32)
+        kernels_w64[bits][rows - 1](p, panel, a, row, c);
+    else if (tile_width() == 16)
+        kernels_w32[bits][rows - 1](p, panel, a, row, c);
+    else
+#endif
+        kernels_w16[bits][rows - 1](p, panel, a, row, c);
+}
+
+void narrow_unpack(const narrow_panels *p, int64_t panel, int64_t at, int64_t length, float *to) {
+    const int64_t width = tile_width(), groups = p->k / p->group;
+    for (int64_t end = at + length, n; at < end; at += n, to += n * width) {
+        const int64_t g = at / p->group, rest = (g + 1) * p->group - at;
+        const float *scales = p->scales + (panel * groups + g) * width;
+        n = end - at < rest ? end - at : rest;
+#if defined(__x86_64__)
+        if (width == 32)
+            unpack_w64(p, panel_of(p, panel), scales, at, n, to);
+        else if (width == 16)
+            unpack_w32(p, panel_of(p, panel), scales, at, n, to);
+        else
+#endif
+            unpack_w16(p, panel_of(p, panel), scales, at, n, to);
+    }
+}
+
+void narrow_column(const narrow_panels *p, int64_t j, float *to) {
+    const int64_t width = tile_width(), panel = j / width, groups = p->k / p->group;
+    const char *numbers = panel_of(p, panel);
+    const float *scales = p->scales + panel * groups * width + j % width;
+    for (int64_t i = 0; i < p->k; i++) {
+        const int64_t row = p->bits == 4 ? i / 8 : i, at = row * width + j % width;
+        const int number = p->bits == 4
+                               ? (int)(((const uint32_t *)numbers)[at] << (28 - i % 8 * 4)) >> 28
+                               : ((const int8_t *)numbers)[at];
+        to[i] = (float)number * scales[i / p->group * width];
+    }
+}
+
+/* ---- packing --------------------------------------------------------------------------------- */
+
+typedef struct {
+    const cfx__narrow *w;
+    narrow_panels *to;
+    char *numbers;
+    float *scales;
+    bool over; /* a number needs more than 4 bits */
+} packing;
+
+/* Eight numbers of result j in a word: as they are stored they are 8 more than they are. */
+static uint32_t word_of(packing *p, int64_t j, int64_t i) {
+    const cfx__narrow *w = p->w;
+    const int64_t count = w->k - i < 8 ? w->k - i : 8;
+    uint32_t word = 0;
+    if (w->integers->dtype == CFX_U8) {
+        memcpy(&word, w->integers->data + (j * w->k + i) / 2, (size_t)(count + 1) / 2);
+        return word ^ 0x88888888u;
+    }
+    const int8_t *from = (const int8_t *)w->integers->data + j * w->integers->stride[0];
+    for (int64_t q = 0; q < count; q++) {
+        const int number = from[(i + q) * w->integers->stride[1]];
+        p->over |= number < -8 || number > 7;
+        word |= (uint32_t)(number & 15) << 4 * q;
+    }
+    return word;
+}
+
+static void pack_numbers(packing *p, int64_t panel, int64_t first, int64_t cols) {
+    const cfx__narrow *w = p->w;
+    const int64_t width = tile_width();
+    char *to = p->numbers + panel * panel_size(p->to);
+    if (cols < width)
+        memset(to, 0, (size_t)panel_size(p->to));
+    for (int64_t j = 0; j < cols; j++) {
+        if (p->to->bits == 4) {
+            for (int64_t i = 0; i < w->k; i += 8)
+                ((uint32_t *)to)[i / 8 * width + j] = word_of(p, first + j, i);
+            continue;
+        }
+        const int64_t step = w->integers->stride[1];
+        const int8_t *from =
+            (const int8_t *)w->integers->data + (first + j) * w->integers->stride[0];
+        for (int64_t i = 0; i < w->k; i++)
+            to[i * width + j] = from[i * step];
+    }
+}
+
+static void pack_range(void *arg, int64_t begin, int64_t end) {
+    packing *p = arg;
+    const int64_t width = tile_width(), groups = p->to->k / p->to->group;
+    const float *scales = (const float *)p->w->scales->data;
+    for (int64_t panel = begin; panel < end; panel++) {
+        const int64_t first = panel * width;
+        const int64_t cols = p->to->n - first < width ? p->to->n - first : width;
+        float *to = p->scales + first * groups;
+        pack_numbers(p, panel, first, cols);
+        for (int64_t g = 0; g < groups; g++)
+            for (int64_t j = 0; j < width; j++)
+                to[g * width + j] = j >= cols                  ? 0
+                                    : p->w->scales->numel == 1 ? scales[0]
+                                                               : scales[(first + j) * groups + g];
+    }
+}
+
+bool narrow_takes(const cfx__narrow *w) {
+    const bool whole = w->group == w->k || (w->group > 0 && w->k % w->group == 0);
+    const bool packed = w->integers->dtype == CFX_U8;
+    return whole && w->n > 0 && w->k > 0 && (w->group % 8 == 0 || w->group == w->k) &&
+           (packed ? w->bits == 4 && w->k % 2 == 0 && cfx__tensor_is_contiguous(w->integers)
+                   : w->integers->dtype == CFX_I8) &&
+           w->integers->numel == (packed ? w->n * w->k / 2 : w->n * w->k) && w->integers->storage &&
+           w->scales->dtype == CFX_F32 && cfx__tensor_is_contiguous(w->scales) &&
+           (w->scales->numel == 1 || w->scales->numel == w->n * (w->k / w->group));
+}
+
+static uint64_t mixed(uint64_t key, uint64_t fact) {
+    key = (key ^ fact) * 0x9e3779b97f4a7c15u;
+    return key ^ key >> 29;
+}
+
+/* What the panels are made of, beside the integers: of scales, what they are. */
+static uint64_t key_of(const cfx__narrow *w) {
+    const int64_t facts[] = {w->bits, w->n, w->k, w->group, w->integers->offset,
+                             w->integers->stride[0], w->integers->stride[1]};
+    const uint32_t *scales = (const uint32_t *)w->scales->data;
+    uint64_t key = 0x6e6172726f77;
+    for (int i = 0; i < COUNT(facts); i++)
+        key = mixed(key, (uint64_t)facts[i]);
+    for (int64_t i = 0; i < w->scales->numel; i++)
+        key = mixed(key, scales[i]);
+    return key;
+}
+
+bool narrow_pack(const cfx__narrow *w, narrow_panels *to, cfx__packed **form) {
+    const int64_t width = tile_width(), panels = (w->n + width - 1) / width;
+    *to = (narrow_panels){.bits = w->bits, .k = w->k, .n = w->n, .group = w->group};
+    const int64_t numbers = (panels * panel_size(to) + 63) / 64 * 64;
+    const int64_t scales = panels * (w->k / w->group) * width;
+    *form = cfx__packed_find(w->integers->storage, key_of(w));
+    const bool made = *form != NULL;
+    if (!made)
+        *form = cfx__packed_new(w->integers->storage, key_of(w),
+                                (size_t)(numbers + scales * (int64_t)sizeof(float)));
+    if (!*form)
+        return false;
+    to->numbers = (*form)->data;
+    to->scales = (const float *)((char *)(*form)->data + numbers);
+    packing p = {w, to, (*form)->data, (float *)((char *)(*form)->data + numbers), false};
+    if (!made) {
+        cfx__parallel(panels, 1 + 65536 / (w->k * width), pack_range, &p);
+        if (!p.over)
+            cfx__packed_keep(w->integers->storage, *form);
+    }
+    if (p.over)
+        cfx_drop(*form);
+    return !p.over;
+}

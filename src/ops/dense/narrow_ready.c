@@ -1,0 +1,139 @@
+/* Products and tables of narrow weights made ready. */
+#include "narrow.h"
+#include "../ops.h"
+
+#include <math.h>
+
+typedef struct {
+    cfx__ready pub;
+    narrow_panels panels;
+    cfx__packed *form; /* counted: the data of the panels */
+    product product;   /* table: m rows are picked */
+    tile_epilogue epilogue;
+    float *bias;
+    bool wide;         /* table: numbers of rows are int64; else int32 */
+} kernel;
+
+static void kernel_free(void *obj) {
+    kernel *k = obj;
+    cfx_drop(k->form);
+    cfx__free(k->bias);
+}
+
+static const cfx__obj_type kernel_type = {.name = "narrow kernel", .free = kernel_free};
+
+/* ---- a few rows ------------------------------------------------------------------------------ */
+
+/* Columns of a panel that are wanted, with the bias, what is added and bounds. */
+CFX__SIMD static void finish(const product *p, const float *sum, int64_t first, int64_t cols,
+                             float *restrict c) {
+    const tile_epilogue *e = p->epilogue;
+    const float low = e->bounded ? e->low : -INFINITY, high = e->bounded ? e->high : INFINITY;
+    const float *bias = p->bias ? p->bias + first : NULL;
+    for (int64_t j = 0; j < cols; j++) {
+        float v = sum[j] + (bias ? bias[j] : 0);
+        v = e->add ? v + c[j] : v;
+        v = v < low ? low : v;
+        c[j] = v > high ? high : v;
+    }
+}
+
+static void multiply(void *arg, int64_t begin, int64_t end) {
+    const product *p = arg;
+    const int64_t width = tile_width(), first = begin * width;
+    const int64_t last = end * width < p->n ? end * width : p->n;
+    float room[NARROW_ROWS * TILE_WIDEST];
+    for (int64_t panel = begin; panel < end; panel++) {
+        const int64_t at = panel * width, cols = p->n - at < width ? p->n - at : width;
+        narrow_tile(p->narrow, panel, (int)p->m, p->a, p->a_row, room);
+        for (int64_t r = 0; r < p->m; r++)
+            finish(p, room + r * width, at, cols, p->c + r * p->c_row + at);
+    }
+    if (p->epilogue->n)
+        tile_finish(p->epilogue, p->c + first, p->c_row, p->m, last - first);
+}
+
+static bool run(const cfx__ready *r, const void *x, void *out, void *scratch) {
+    enum { GRAIN = 1 << 15 }; /* weights worth a thread */
+    const kernel *k = (const kernel *)r;
+    const int64_t width = tile_width();
+    product p = k->product;
+    (void)scratch;
+    p.a = x;
+    p.c = out;
+    if (p.m > NARROW_ROWS)
+        product_run(&p);
+    else
+        cfx__parallel((p.n + width - 1) / width, 1 + GRAIN / (p.k * width), multiply, &p);
+    return cfx_ok();
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static const char *name_of(const cfx__narrow *w, bool table) {
+    return table ? (w->bits == 4 ? "rows of int4 weights" : "rows of int8 weights")
+                 : (w->bits == 4 ? "product, int4 weights" : "product, int8 weights");
+}
+
+static kernel *made(const cfx__narrow *w, bool table) {
+    narrow_panels panels;
+    cfx__packed *form;
+    if (!narrow_takes(w) || !narrow_pack(w, &panels, &form))
+        return NULL;
+    kernel *k = cfx__obj_make(&kernel_type, sizeof *k);
+    k->panels = panels;
+    k->form = form;
+    k->pub.name = name_of(w, table);
+    return k;
+}
+
+cfx__ready *narrow_gemm_ready(const cfx_tensor *x, const cfx_tensor *bias, const cfx_tensor *out,
+                              const cfx__epilogue *e) {
+    const cfx__narrow *w = e->narrow;
+    tile_epilogue epilogue;
+    if (x->dtype != CFX_F32 || !x->numel || !x->ndim || x->shape[x->ndim - 1] != w->k ||
+        !cfx__tensor_is_contiguous(x) || product_row(out) < w->n ||
+        (bias && (bias->dtype != CFX_F32 || bias->ndim != 1 || bias->shape[0] != w->n ||
+                  !bias->data || !cfx__tensor_is_contiguous(bias))) ||
+        !tile_epilogue_of(e, &epilogue))
+        return NULL;
+    kernel *k = made(w, false);
+    if (!k)
+        return NULL;
+    k->epilogue = epilogue;
+    k->bias = bias ? product_bias((const float *)bias->data, w->n) : NULL;
+    k->product = (product){.m = x->numel / w->k, .n = w->n, .k = w->k, .a_row = w->k,
+                           .line = x->numel / w->k, .narrow = &k->panels, .bias = k->bias,
+                           .c_row = product_row(out), .epilogue = &k->epilogue};
+    k->pub.run = run;
+    return &k->pub;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static bool pick(const cfx__ready *r, const void *x, void *out, void *scratch) {
+    const kernel *k = (const kernel *)r;
+    (void)scratch;
+    for (int64_t i = 0; i < k->product.m; i++) {
+        const int64_t row = k->wide ? ((const int64_t *)x)[i] : ((const int32_t *)x)[i];
+        if (row < 0 || row >= k->panels.n) {
+            cfx_fail(CFX_INDEX_ERROR, (cfx_site){0}, "index out of range in self");
+            return false;
+        }
+        narrow_column(&k->panels, row, (float *)out + i * k->panels.k);
+    }
+    return true;
+}
+
+cfx__ready *cfx__ready_rows(const cfx__narrow *w, const cfx_tensor *rows, const cfx_tensor *out) {
+    if ((rows->dtype != CFX_I64 && rows->dtype != CFX_I32) || !cfx__tensor_is_contiguous(rows) ||
+        out->dtype != CFX_F32 || !cfx__tensor_is_contiguous(out))
+        return NULL;
+    kernel *k = made(w, true);
+    if (!k)
+        return NULL;
+    k->product.m = rows->numel;
+    k->wide = rows->dtype == CFX_I64;
+    k->pub.run = pick;
+    return &k->pub;
+}

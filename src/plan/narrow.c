@@ -1,0 +1,250 @@
+/* Narrow weights: products and tables whose weight is dequantized from 8 or 4 bits take the
+ * integers themselves. So what the graph makes of the integers is not computed with the other
+ * constants, which would need as much memory as the float weights do: it is put off until it is
+ * known which kernels ask for it. Start at cfx__plan_put_off and cfx__plan_find_narrow. */
+#include <cfx/ops.h>
+
+#include "plan.h"
+
+static const cfx__run_step *step_at(const cfx__lowering *l, int slot) {
+    return &l->plan->steps->steps[slot];
+}
+
+/* ---- how a weight comes about ---------------------------------------------------------------- */
+
+enum { CHAIN = 10 };
+
+/* A weight and the steps that make it of stored numbers. */
+typedef struct {
+    const cfx__run_step *back; /* the call that makes float32 of integers */
+    bool turned;               /* transposed after that */
+    bool halves;               /* the numbers are two to a byte */
+    int numbers;               /* the slot of what is stored */
+    int slot[CHAIN], n;        /* the steps */
+} origin;
+
+/* The slot that an argument is, noted as a step of the chain; -1: none, or somebody looks at it. */
+static int step_of(const cfx__lowering *l, cfx_value v, origin *o) {
+    if (v.tag != CFX_TAG_NODE || o->n == CHAIN ||
+        cfx__plan_wants(l->e, step_at(l, (int)v.spare)->node))
+        return -1;
+    return o->slot[o->n++] = (int)v.spare;
+}
+
+static bool is_swap(const cfx__run_step *s) {
+    return s->op == &cfx_op_t || s->op == &cfx_op_numpy_T ||
+           (s->op == &cfx_op_transpose_int &&
+            cfx_integer(s->bound[1]) + cfx_integer(s->bound[2]) == 1) ||
+           (s->op == &cfx_op_permute && s->bound[1].tag == CFX_TAG_LIST &&
+            cfx_as_list(s->bound[1])->len == 2 &&
+            cfx_integer(cfx_as_list(s->bound[1])->items[0]) != 0);
+}
+
+static bool is_back(const cfx__run_step *s) {
+    return s->op == &cfx_op_quantized_decomposed_dequantize_per_channel_group ||
+           s->op == &cfx_op_quantized_decomposed_dequantize_per_channel ||
+           s->op == &cfx_op_quantized_decomposed_dequantize_per_tensor;
+}
+
+static bool is_stored(const cfx__run_step *s) {
+    return s->node->op == CFX_PLACEHOLDER || s->node->op == CFX_GET_ATTR;
+}
+
+static bool is_int(cfx_value v, int64_t n) { return v.tag == CFX_TAG_INT && cfx_integer(v) == n; }
+
+/* One half of each byte: the slot of the bytes, or -1. */
+static int half_of(const cfx__lowering *l, cfx_value v, bool high, origin *o) {
+    const int slot = step_of(l, v, o);
+    const cfx__run_step *s = slot < 0 ? NULL : step_at(l, slot);
+    const bool shifts = s && (s->op == &cfx_op_bitwise_right_shift_Tensor_Scalar ||
+                              s->op == &cfx_op___rshift___Scalar);
+    const bool masks =
+        s && (s->op == &cfx_op_bitwise_and_Scalar || s->op == &cfx_op___and___Scalar);
+    if (!(high ? shifts : masks) || !is_int(s->bound[1], high ? 4 : 15) ||
+        s->bound[0].tag != CFX_TAG_NODE)
+        return -1;
+    return (int)s->bound[0].spare;
+}
+
+/* Bytes taken apart: (stack([b & 15, b >> 4], -1).view(n, k).to(int8) - 8); the slot of b or -1. */
+static int bytes_under(const cfx__lowering *l, int slot, origin *o) {
+    const cfx__run_step *s = step_at(l, slot);
+    if (s->op != &cfx_op_sub_Tensor || !is_int(s->bound[1], 8) || !is_int(s->bound[2], 1) ||
+        (slot = step_of(l, s->bound[0], o)) < 0)
+        return -1;
+    s = step_at(l, slot);
+    if ((s->op != &cfx_op_to_dtype && s->op != &cfx_op__to_copy) ||
+        s->bound[1].tag != CFX_TAG_DTYPE || cfx_integer(s->bound[1]) != CFX_I8 ||
+        (slot = step_of(l, s->bound[0], o)) < 0)
+        return -1;
+    s = step_at(l, slot);
+    if ((s->op != &cfx_op_view && s->op != &cfx_op_reshape) ||
+        (slot = step_of(l, s->bound[0], o)) < 0)
+        return -1;
+    s = step_at(l, slot);
+    if (s->op != &cfx_op_stack || s->bound[0].tag != CFX_TAG_LIST ||
+        cfx_as_list(s->bound[0])->len != 2 ||
+        !(is_int(s->bound[1], -1) || is_int(s->bound[1], 2)))
+        return -1;
+    const int low = half_of(l, cfx_as_list(s->bound[0])->items[0], false, o);
+    return low == half_of(l, cfx_as_list(s->bound[0])->items[1], true, o) ? low : -1;
+}
+
+/* Finds how the weight of a call comes about; false where it is no narrow one. */
+static bool find_origin(const cfx__lowering *l, cfx_value weight, origin *o) {
+    *o = (origin){0};
+    int slot = step_of(l, weight, o);
+    if (slot >= 0 && is_swap(step_at(l, slot))) {
+        o->turned = true;
+        slot = step_of(l, step_at(l, slot)->bound[0], o);
+    }
+    if (slot < 0 || !is_back(step_at(l, slot)) || step_at(l, slot)->bound[0].tag != CFX_TAG_NODE)
+        return false;
+    o->back = step_at(l, slot);
+    o->numbers = (int)o->back->bound[0].spare;
+    if (is_stored(step_at(l, o->numbers)))
+        return true;
+    slot = step_of(l, o->back->bound[0], o);
+    o->halves = true;
+    o->numbers = slot < 0 ? -1 : bytes_under(l, slot, o);
+    return o->numbers >= 0 && is_stored(step_at(l, o->numbers));
+}
+
+/* Calls that take such weights. */
+static const struct {
+    cfx_op *op;
+    int weight;
+    bool results_first;
+} takers[] = {{&cfx_op_linear, 1, true},
+              {&cfx_op_embedding, 0, true},
+              {&cfx_op_mm, 1, false},
+              {&cfx_op_addmm, 2, false}};
+
+/* Which of those a step is; -1: none. */
+static int taker_of(const cfx__run_step *s) {
+    for (int i = 0; s->op && i < COUNT(takers); i++)
+        if (s->op == takers[i].op)
+            return i;
+    return -1;
+}
+
+/* ---- putting off ----------------------------------------------------------------------------- */
+
+static void note_put_off(void *user, int slot) {
+    bool **marks = user; /* those put off, and what is said of the step */
+    *marks[1] |= marks[0][slot];
+}
+
+void cfx__plan_put_off(cfx__lowering *l, const bool *varies) {
+    const cfx__plan *p = l->plan;
+    origin o;
+    for (int k = 0; k < p->n; k++) {
+        const int taker = taker_of(step_at(l, k));
+        if (taker >= 0 && find_origin(l, step_at(l, k)->bound[takers[taker].weight], &o) &&
+            !varies[o.numbers] && step_at(l, o.numbers)->node->op == CFX_PLACEHOLDER)
+            l->put_off[o.numbers] = true;
+    }
+    for (int k = 0; k < p->n; k++) {
+        bool *marks[] = {l->put_off, &(bool){false}};
+        cfx__plan_each_read(step_at(l, k), note_put_off, marks);
+        if (*marks[1] && !varies[k])
+            l->put_off[k] = true;
+    }
+}
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+static cfx_tensor *constant_of(const cfx__lowering *l, cfx_value v) {
+    cfx_value c = v.tag == CFX_TAG_NODE ? l->plan->constants[v.spare] : v;
+    return c.tag == CFX_TAG_TENSOR && cfx_as_tensor(c)->data ? cfx_as_tensor(c) : NULL;
+}
+
+static bool is_zero(const cfx__lowering *l, cfx_value v) {
+    cfx_tensor *t = constant_of(l, v);
+    return cfx_is_none(v) || is_int(v, 0) || (t && !cfx_integer(cfx_item(cfx_any(t))));
+}
+
+static bool gives_float(cfx_value out) {
+    return cfx_is_none(out) || (out.tag == CFX_TAG_DTYPE && cfx_integer(out) == CFX_F32);
+}
+
+/* The scales of a weight whose results are dimension `axis`, and how many inputs share one. */
+static bool read_scales(const cfx__lowering *l, const origin *o, int axis, cfx__narrow *to) {
+    const cfx__run_step *s = o->back;
+    cfx_tensor *given = constant_of(l, s->bound[1]);
+    to->group = to->k;
+    if (!is_zero(l, s->bound[2]))
+        return false;
+    if (s->op == &cfx_op_quantized_decomposed_dequantize_per_tensor) {
+        to->scales = cfx_to(cfx_tensor_from_value(s->bound[1]), cfx_f32);
+        return s->bound[1].tag == CFX_TAG_FLOAT && gives_float(s->bound[6]);
+    }
+    if (!given)
+        return false;
+    to->scales = cfx_contiguous(cfx_to(given, cfx_f32));
+    if (s->op == &cfx_op_quantized_decomposed_dequantize_per_channel)
+        return is_int(s->bound[3], axis) && gives_float(s->bound[7]);
+    to->group = cfx_integer(s->bound[6]);
+    return axis == 0 && gives_float(s->bound[7]);
+}
+
+bool cfx__plan_narrow(const cfx__lowering *l, int slot, cfx__narrow *to) {
+    const int taker = taker_of(step_at(l, slot));
+    origin o;
+    if (taker < 0 || !find_origin(l, step_at(l, slot)->bound[takers[taker].weight], &o))
+        return false;
+    const int axis = takers[taker].results_first == !o.turned ? 0 : 1;
+    const cfx_tensor *whole = cfx__plan_tensor(l, o.slot[o.n > 1 && o.turned ? 1 : 0]);
+    cfx_tensor *numbers = constant_of(l, l->plan->constants[o.numbers]);
+    if (!numbers || numbers->ndim != 2 || !whole || whole->ndim != 2 || (o.halves && axis))
+        return false;
+    const bool channels = o.back->op == &cfx_op_quantized_decomposed_dequantize_per_channel;
+    const cfx_value least = o.back->bound[channels ? 4 : 3];
+    *to = (cfx__narrow){.bits = is_int(least, -8) ? 4 : 8, .n = whole->shape[axis],
+                        .k = whole->shape[1 - axis],
+                        .integers = axis ? cfx_t(numbers) : numbers};
+    return read_scales(l, &o, axis, to) && cfx_ok();
+}
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+/* What is put off and asked for by nobody any more is left out. */
+static void leave_out(cfx__lowering *l) {
+    for (int k = l->plan->n - 1; k >= 0; k--) {
+        bool needed = !step_at(l, k)->op || cfx__plan_wants(l->e, step_at(l, k)->node);
+        for (int r = l->first[k]; r < l->first[k + 1]; r++)
+            needed |= !l->taken[l->readers[r]];
+        if (l->put_off[k] && !needed)
+            l->taken[k] = true;
+    }
+}
+
+/* What others ask for is computed now. */
+static void fold(cfx__lowering *l, int k) {
+    const cfx__run_step *s = step_at(l, k);
+    cfx_value args[CFX_MAX_ARGS];
+    if (!s->op || cfx__plan_op(s) != s->op || !cfx_is_bad(l->plan->constants[k]) ||
+        s->op->effects & CFX_RANDOM)
+        return;
+    for (int i = 0; i < s->nbound; i++)
+        args[i] = cfx__plan_filled(l->plan, s->bound[i]);
+    l->plan->constants[k] = cfx_value_keep(cfx__op_call_bound((cfx_site){0}, s->op, args));
+}
+
+void cfx__plan_find_narrow(cfx__lowering *l) {
+    for (int k = 0; k < l->plan->n && cfx_ok(); k++) {
+        size_t mark = cfx_scope_open();
+        cfx__narrow narrow;
+        if (!l->taken[k] && !l->lasting[k] && !cfx__plan_reads_lasting(l, k) &&
+            cfx_is_bad(l->plan->constants[k]) && cfx__plan_narrow(l, k, &narrow))
+            cfx__plan_fuse(l, k);
+        cfx_scope_close(mark);
+    }
+    leave_out(l);
+    for (int k = 0; k < l->plan->n && cfx_ok(); k++) {
+        size_t mark = cfx_scope_open();
+        if (l->put_off[k] && !l->taken[k])
+            fold(l, k);
+        cfx_scope_close(mark);
+    }
+}
