@@ -98,6 +98,7 @@ typedef struct cfx__dispatch {
     cfx__op_layer *recorder; /* of an export or rewrite: sees every overload first, whole */
     int64_t (*data_size)(void); /* how many there are where only data could tell: -1, or NULL, where
                                    no one knows */
+    bool (*varies)(int64_t n); /* whether the number is a size that varies; NULL: none does */
 } cfx__dispatch;
 
 cfx__dispatch *cfx__dispatcher(void);

@@ -9,13 +9,21 @@ static inline int64_t size_do(const char *function, int64_t a, int64_t b) {
     return cfx_integer(cfx_py_from((cfx_site){0}, function, CFX_ARGS(a, b)));
 }
 
-static inline int64_t size_times(int64_t a, int64_t b) {
-    return cfx__dispatcher()->recorder ? size_do("operator.mul", a, b) : a * b;
-}
+#define SIZE_DOES(name, function, expression)                                                      \
+    static inline int64_t size_##name(int64_t a, int64_t b) {                                      \
+        return cfx__dispatcher()->recorder ? size_do("operator." function, a, b) : (expression);   \
+    }
+SIZE_DOES(plus, "add", a + b)
+SIZE_DOES(minus, "sub", a - b)
+SIZE_DOES(times, "mul", a * b)
+SIZE_DOES(over, "floordiv", a / b) /* a is not negative, b is positive */
+SIZE_DOES(modulo, "mod", (a % b + b) % b)
+#undef SIZE_DOES
 
-/* b is not 0. */
-static inline int64_t size_over(int64_t a, int64_t b) {
-    return cfx__dispatcher()->recorder ? size_do("operator.floordiv", a, b) : a / b;
+/* Whether the number is a size that varies, in the program that is recorded. */
+static inline bool size_varies(int64_t n) {
+    const cfx__dispatch *d = cfx__dispatcher();
+    return d->varies && d->varies(n);
 }
 
 #endif

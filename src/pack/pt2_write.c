@@ -70,8 +70,23 @@ static bool put_inputs(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n) {
     return ok;
 }
 
-/* getitem nodes by what they take: the first of each, others are the same by another name. NULL
- * where nothing takes a result. The caller frees the list. */
+const cfx_node *cfx__pt2_first_like(const cfx_node *n) {
+    if (!cfx_node_takes_result(n))
+        return n;
+    const cfx_node *from = cfx_as_node(cfx_as_list(n->args)->items[0]), *first = n;
+    cfx_each_user(from, u) {
+        bool same = cfx_node_takes_result(u->user) &&
+                    cfx_as_node(cfx_as_list(u->user->args)->items[0]) == from &&
+                    cfx_equal_values(cfx_as_list(u->user->args)->items[1],
+                                     cfx_as_list(n->args)->items[1]);
+        if (same && cfx_node_precedes(u->user, first))
+            first = u->user;
+    }
+    return first;
+}
+
+/* getitem nodes by what they take: the first of each. NULL where nothing takes a result. The caller
+ * frees the list. */
 static const cfx_node **takers_of(cfx__pt2_writer *w, const cfx_node *n, int64_t count) {
     const cfx_node **takers = cfx__alloc0((size_t)(count + 1) * sizeof *takers);
     cfx_each_user(n, u) {
@@ -82,10 +97,8 @@ static const cfx_node **takers_of(cfx__pt2_writer *w, const cfx_node *n, int64_t
         if (i < 0 || i >= count)
             cfx__pt2_write_bad(w, "has %lld results, of which '%s' takes number %lld",
                                (long long)count, u->user->name, (long long)i);
-        else if (takers[i])
-            cfx__map_set(&w->same, u->user->name, (void *)(uintptr_t)takers[i]->name);
         else
-            takers[i] = u->user;
+            takers[i] = cfx__pt2_first_like(u->user);
     }
     return takers;
 }
@@ -312,7 +325,6 @@ static bool finish(cfx__pt2_writer *w, cfx__text *t) {
                                 &w->ints,   &w->bools,   &w->floats, &w->objects};
     for (int i = 0; i < COUNT(parts); i++)
         cfx__text_release(parts[i]);
-    cfx__map_release(&w->same);
     cfx__map_release(&w->given);
     return ok;
 }
@@ -343,5 +355,5 @@ void cfx__pt2_write_reference(cfx__text *out, const cfx_program *p, cfx_value v)
     cfx_result r = cfx__pt2_write_result_of(&w, cfx_as_node(v));
     if (r.kind == CFX_RESULT_SEVERAL)
         r = (cfx_result){0};
-    cfx__pt2_write_name(out, cfx_as_node(v)->name, &r);
+    cfx__pt2_write_name(out, cfx__pt2_first_like(cfx_as_node(v))->name, &r);
 }

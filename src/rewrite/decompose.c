@@ -200,12 +200,22 @@ static bool stays(const cfx_node *n) {
     return cfx_node_is_impure(n);
 }
 
-static void tidy(const char *path, cfx_module *m, void *user) {
+/* Who uses numbers is found out when the worlds are merged. */
+static bool stays_for_now(const cfx_node *n) {
+    bool asked = n->target.op && n->target.op->effects & CFX_DATA_SHAPE; /* how much there is */
+    return asked || cfx__merge_is_scalar(cfx_node_get_meta(n, "val")) || stays(n);
+}
+
+static void sweep(const char *path, cfx_module *m, void *user) {
     (void)path, (void)user;
-    if (!m->graph)
-        return;
-    cfx__graph_sweep(m->graph, stays);
-    cfx__graph_settle(m->graph);
+    if (m->graph)
+        cfx__graph_sweep(m->graph, stays_for_now);
+}
+
+static void settle(const char *path, cfx_module *m, void *user) {
+    (void)path, (void)user;
+    if (m->graph)
+        cfx__graph_settle(m->graph);
 }
 
 /* ---- all worlds ------------------------------------------------------------------------------ */
@@ -248,6 +258,7 @@ static bool record(decomposing *d, int k) {
                                        .scalar = scalar,
                                        .convert = cfx__autocast_args,
                                        .data_size = cfx__rerun_data_size,
+                                       .varies = cfx__rerun_varies,
                                        .note = note}};
     w->written = cfx__alloc0((size_t)(d->from->ninputs + 1) * sizeof *w->written);
     cfx_value result;
@@ -303,6 +314,8 @@ static bool merge(decomposing *d) {
     for (int k = 0; k < d->worlds.n; k++) {
         m.graph[k] = d->world[k].run.recorder.graph;
         m.root[k] = d->world[k].run.to;
+        cfx__graph_sweep(m.graph[k], stays_for_now);
+        cfx_module_walk(m.root[k], sweep, NULL);
     }
     return cfx__worlds_merge(&m);
 }
@@ -334,7 +347,7 @@ static cfx_program *decomposed(decomposing *d) {
     cfx_program *p = cfx_program_new(gm);
     if (!p)
         return NULL;
-    cfx_module_walk(gm, tidy, NULL);
+    cfx_module_walk(gm, settle, NULL);
     share(p, d->from);
     for (int i = 0; i < d->from->ninputs; i++)
         cfx_program_add_input(p, input_of(d, w, d->order[i]));

@@ -189,6 +189,32 @@ int64_t cfx__rerun_data_size(cfx__recorder *r) {
     return s ? s->size.at[run->k] : -1;
 }
 
+typedef struct {
+    const cfx__rerun *run;
+    int64_t number;
+    bool found;
+} sought;
+
+static void seek(cfx_node *n, void *user) {
+    sought *s = user;
+    cfx_value val = cfx_node_get_meta(n, "val"), one = cfx_list(val);
+    cfx_value sizes = val.tag == CFX_TAG_DICT ? cfx_dict_get(cfx_as_dict(val), "shape") : one;
+    bool list = sizes.tag == CFX_TAG_LIST || sizes.tag == CFX_TAG_TUPLE;
+    for (int64_t i = 0; list && i < cfx_as_list(sizes)->len; i++) {
+        cfx_value size = cfx_as_list(sizes)->items[i];
+        int64_t now;
+        s->found |= size.tag == CFX_TAG_SYM &&
+                    cfx__worlds_eval(s->run->worlds, s->run->k, size, &now) && now == s->number;
+    }
+}
+
+bool cfx__rerun_varies(cfx__recorder *r, int64_t n) {
+    sought s = {(cfx__rerun *)r, n, false};
+    if (r->like)
+        cfx__node_each(r->like->args, seek, &s);
+    return s.found;
+}
+
 /* Operators whose result only data could tell. */
 static bool needs_data(const cfx_op *op) {
     return op->effects & CFX_DATA_SHAPE;

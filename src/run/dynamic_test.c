@@ -1,6 +1,6 @@
 /* Programs whose sizes vary, written in C and exported: each is PyTorch's program of the same model
- * (tests/data/dynamic.txt: code, sizes of every result, ranges), up to the numbers of names, and
- * computes at five sizes what the module does. */
+ * (tests/data/dynamic.txt: code, sizes of every result, ranges, code in Core ATen), up to the
+ * numbers of names, and computes at five sizes what the module does. */
 #include <cfx/emit.h>
 #include <cfx/export.h>
 #include <cfx/layers.h>
@@ -217,6 +217,7 @@ typedef struct {
     int nsymbols;
     const char *args; /* "x:f32[B,3]; y:i64[B]<5" */
     char *ranges, *shapes, *code;
+    const char *core; /* the code after decomposition; NULL: the same */
 } expected;
 
 static char *line_of(char **at) {
@@ -414,6 +415,10 @@ static void check_program(const expected *e) {
     CHECK_STR(ranges_of(p), e->ranges);
     cfx_program *core = cfx_decompose(p, CFX_NONE);
     CHECK_OK();
+    const char *parts = trimmed(plain(cfx_module_code(core->module)));
+    if (strcmp(parts, e->core ? e->core : e->code))
+        printf("    %s\n", e->name);
+    CHECK_STR(parts, e->core ? e->core : e->code);
     check_runs(e, m, p, core);
 }
 
@@ -445,6 +450,9 @@ static void check_all(const char *start) {
             *next = '\0';
         else if (all.data[all.len - 1] == '\n')
             all.data[all.len - 1] = '\0';
+        char *parts = strstr(e.code, "\n-- core\n");
+        if (parts)
+            *parts = '\0', e.core = parts + strlen("\n-- core\n");
         size_t mark = cfx_scope_open();
         if (!strncmp(e.name, start, strlen(start))) {
             check_program(&e);

@@ -12,6 +12,11 @@ static bool is_list(cfx_value v) { return v.tag == CFX_TAG_LIST || v.tag == CFX_
 
 static bool is_real(cfx_value v) { return v.tag == CFX_TAG_INT || v.tag == CFX_TAG_FLOAT; }
 
+bool cfx__merge_is_scalar(cfx_value val) {
+    return is_real(val) || val.tag == CFX_TAG_SYM || val.tag == CFX_TAG_BOOL ||
+           val.tag == CFX_TAG_STR;
+}
+
 static bool same_value(cfx_value a, cfx_value b) {
     if (is_real(a))
         return a.tag == b.tag;
@@ -128,14 +133,30 @@ static cfx_value neighbours(cfx__merging *g, const cfx__seen *seen) {
     return cfx_none();
 }
 
+/* The number that arithmetic on sizes made just before is an operand of the arithmetic, or of the
+ * question, at hand. */
+static cfx_value settled_or(cfx__merging *g, cfx_value number) {
+    cfx_node *n = g->settled;
+    int64_t was = INT64_MIN;
+    if (!n || !cfx__merge_is_scalar(cfx_node_get_meta(g->at[0], "val")) ||
+        !cfx__worlds_eval(g->m->worlds, 0, cfx_node_get_meta(n, "val"), &was) ||
+        was != cfx_integer(number))
+        return number;
+    g->settled = NULL; /* it is one operand */
+    return cfx_node_value(n);
+}
+
 static cfx_value merge_int(cfx__merging *g, const cfx_value *v) {
     cfx__seen seen = {0};
     for (int k = 0; k < g->m->worlds->n; k++)
         seen.at[k] = cfx_integer(v[k]);
+    cfx_node *form = cfx__merge_own_form(g, &seen);
+    if (form)
+        return cfx_node_value(form);
     cfx_value expr = cfx__exprs_known(g->exprs, &seen);
     struct cfx__place *known = expr.tag == CFX_TAG_SYM ? cfx__place_find(g, expr) : NULL;
     if (expr.tag == CFX_TAG_INT)
-        return expr;
+        return settled_or(g, expr);
     if (!known || !known->node) {
         cfx_value side = neighbours(g, &seen);
         if (!cfx_is_none(side))
@@ -456,6 +477,7 @@ static bool merge_node(cfx__merging *g) {
         return merge_subgraph(g);
     if (!merge_args(g))
         return false;
+    g->settled = NULL;
     cfx__merge_give_lifted(g, n);
     cfx__merge_drop_claimed(g, n);
     for (int k = 0; k < g->m->worlds->n; k++)
@@ -469,11 +491,13 @@ static bool merge_node(cfx__merging *g) {
     cfx_graph_insert_after(n->graph, n);
     if (val[0].tag == CFX_TAG_FLOAT)
         add_real(g, val, n);
+    else if (all.tag == CFX_TAG_INT || all.tag == CFX_TAG_SYM)
+        cfx__merge_note_number(g, n, all);
     else
         cfx__merge_note(g, n, all);
-    if (is_real(val[0])) /* of numbers those stay that someone uses */
+    if (cfx__merge_is_scalar(val[0])) /* of which those stay that someone uses */
         VEC_PUSH(g->made, n);
-    if (is_real(val[0]) && is_same_in_all(g, val))
+    if (is_real(val[0]) && is_same_in_all(g, val) && n != g->settled)
         cfx_list_append(g->plain, cfx_string_value(n->name));
     return cfx_ok();
 }
@@ -516,18 +540,6 @@ static bool merge_placeholders(cfx__merging *g) {
     return cfx_ok();
 }
 
-/* What was read and is not used after all. */
-static void drop_unused(cfx__merging *g) {
-    for (size_t i = g->made.len; i-- > 0;)
-        if (!g->made.data[i]->users)
-            cfx_graph_erase(g->made.data[i]);
-    cfx_list *gone = cfx_as_list(cfx_list_value(0, NULL));
-    for (int64_t i = 0; i < g->plain->len; i++)
-        if (!cfx_graph_find(g->m->graph[0], cfx_text(g->plain->items[i])))
-            cfx_list_append(gone, g->plain->items[i]);
-    cfx__merge_close_gaps(g->m->graph[0], gone);
-}
-
 static bool merge_graphs(cfx__merging *g) {
     int n = g->m->worlds->n;
     VEC(cfx_node *) nodes[CFX__WORLDS] = {0};
@@ -544,7 +556,7 @@ static bool merge_graphs(cfx__merging *g) {
     for (int k = 0; k < n; k++)
         VEC_FREE(nodes[k]);
     if (cfx_ok())
-        drop_unused(g);
+        cfx__merge_drop_unused(g);
     return cfx_ok();
 }
 
@@ -569,6 +581,9 @@ bool cfx__worlds_merge(cfx__merge *m) {
         cfx_value_drop(g.lifts.data[i].size);
     VEC_FREE(g.lifts);
     VEC_FREE(g.made);
+    VEC_FREE(g.claimed);
+    VEC_FREE(g.twins);
+    VEC_FREE(g.forms);
     cfx__exprs_free(&own);
     cfx_scope_close(mark);
     return cfx_ok();

@@ -21,6 +21,7 @@ typedef struct cfx__merging {
     })
     reals;
     cfx_list *claims; /* what is asserted of sizes, as text; scope */
+    VEC(cfx_node *) claimed; /* questions that were asserted again */
     VEC(cfx_node *) made; /* here */
     VEC(struct cfx__lift {
         cfx_graph *graph; /* the sub-graph */
@@ -30,6 +31,14 @@ typedef struct cfx__merging {
     })
     lifts;                /* sizes that sub-graphs of the next call are to be given */
     cfx_list *plain;      /* names of noted arithmetic that does not vary; scope */
+    VEC(struct cfx__twin {
+        cfx_node *node;  /* noted arithmetic that gives what is there already */
+        cfx_node *first; /* what gives it */
+    })
+    twins;                 /* in order (twins.c) */
+    VEC(cfx_node *) forms; /* noted arithmetic that is known by another expression too */
+    cfx_node *settled;     /* the node before, where it makes of sizes that vary a number that does
+                              not; else NULL */
 } cfx__merging;
 
 /* The node, or the dimension of a tensor, that gives an expression; NULL: none. */
@@ -54,6 +63,16 @@ cfx_value cfx__reify(cfx__merging *g, cfx_value expr, bool written);
 cfx_value cfx__merge_lift(cfx__merging *g, cfx_value size);
 /* Hands what its sub-graphs asked for so far to a call. */
 void cfx__merge_give_lifted(cfx__merging *g, cfx_node *n);
+
+/* ---- arithmetic that is done twice (twins.c) ------------------------------------------------- */
+
+/* Notes what merged arithmetic on numbers gives, `val`. */
+void cfx__merge_note_number(cfx__merging *g, cfx_node *n, cfx_value val);
+/* The last arithmetic that gave these numbers by an expression of its own, (s - 1) % s for s - 1;
+ * NULL where there is none. */
+cfx_node *cfx__merge_own_form(const cfx__merging *g, const cfx__seen *seen);
+/* Erases what was made and nobody uses, nor used before twins went. */
+void cfx__merge_drop_unused(cfx__merging *g);
 
 /* ---- names (gaps.c) -------------------------------------------------------------------------- */
 

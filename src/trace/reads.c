@@ -30,12 +30,9 @@ static bool is_read_elsewhere(cfx_value name, const cfx_node *n, int dim) {
     return false;
 }
 
-static void assert_bound(cfx__merging *g, cfx_value name, cfx_value size, bool below,
-                         int64_t bound) {
-    const char *claim = cfx__text_format("%s %s %lld", cfx_as_sym(name)->name,
-                                         below ? ">=" : "<=", (long long)bound);
-    cfx_node *node = cfx__reify_node(g, below ? "operator.ge" : "operator.le",
-                                     cfx_tuple(size, bound), cfx_string_value(claim));
+/* A node that compares, and an assertion of it. */
+static void assert_that(cfx__merging *g, const char *function, cfx_value args, const char *claim) {
+    cfx_node *node = cfx__reify_node(g, function, args, cfx_string_value(claim));
     const char *told = cfx__text_format("Runtime assertion failed for expression %s on node '%s'",
                                         claim, node->name);
     cfx_graph *graph = g->m->graph[0];
@@ -45,15 +42,60 @@ static void assert_bound(cfx__merging *g, cfx_value name, cfx_value size, bool b
     cfx_list_append(g->claims, cfx_string_value(claim));
 }
 
+static void assert_bound(cfx__merging *g, cfx_value name, cfx_value size, bool below,
+                         int64_t bound) {
+    const char *claim = cfx__text_format("%s %s %lld", cfx_as_sym(name)->name,
+                                         below ? ">=" : "<=", (long long)bound);
+    assert_that(g, below ? "operator.ge" : "operator.le", cfx_tuple(size, bound), claim);
+}
+
+/* Whether all symbols of a sum are nodes; *has where `name` is one of them. */
+static bool is_given(const cfx__merging *g, const cfx_sym *sum, cfx_value name, bool *has) {
+    if (sum->op == CFX__SYM_ADD) {
+        bool left = is_given(g, sum->a, name, has), right = is_given(g, sum->b, name, has);
+        return left && right;
+    }
+    const struct cfx__place *p = cfx__place_find(g, cfx__value_of_sym(sum));
+    *has |= cfx__sym_equal(sum, cfx_as_sym(name));
+    return p && p->node;
+}
+
+/* The node that adds up a sum of symbols, made anew. */
+static cfx_node *add_up(cfx__merging *g, const cfx_sym *sum) {
+    cfx_value all = cfx__value_of_sym(sum);
+    if (sum->op == CFX__SYM_NAME)
+        return cfx__place_find(g, all)->node;
+    cfx_node *a = add_up(g, sum->a), *b = add_up(g, sum->b);
+    return cfx__reify_node(g, "operator.add", cfx_tuple(a, b), all);
+}
+
+/* Where the last of several sizes that depend on data appears, what they add up to is asserted. */
+static void assert_totals(cfx__merging *g, cfx_value name) {
+    for (size_t i = 0; i < g->m->worlds->totals.len; i++) {
+        const struct cfx__total *t = &g->m->worlds->totals.data[i];
+        bool has = false;
+        if (!is_given(g, cfx_as_sym(t->sum), name, &has) || !has)
+            continue;
+        cfx_node *sum = add_up(g, cfx_as_sym(t->sum));
+        cfx__place_add(g, t->sum, sum, NULL, 0);
+        cfx_value total = cfx__reify(g, t->total, false);
+        const char *claim = cfx__text_format("Eq(%s, %s)", cfx_value_str(t->sum),
+                                             cfx_value_str(t->total));
+        assert_that(g, "operator.eq", cfx_tuple(sum, total), claim);
+    }
+}
+
 /* Where a size that depends on data first appears, its range is asserted. */
 static void assert_size(cfx__merging *g, cfx_value name) {
     cfx_value size = cfx__reify(g, name, false);
     const cfx__symbol *s = cfx__worlds_find(g->m->worlds, cfx_as_sym(name)->name);
     if (size.tag != CFX_TAG_NODE || !s)
         return;
-    assert_bound(g, name, size, true, s->least);
+    if (s->least > INT64_MIN + 1)
+        assert_bound(g, name, size, true, s->least);
     if (s->most < INT64_MAX - 1)
         assert_bound(g, name, size, false, s->most);
+    assert_totals(g, name);
 }
 
 void cfx__merge_drop_claimed(cfx__merging *g, cfx_node *n) {
@@ -62,10 +104,15 @@ void cfx__merge_drop_claimed(cfx__merging *g, cfx_node *n) {
     cfx_value claim = cond.tag == CFX_TAG_NODE ? cfx__reify_meaning(cond) : cfx_none();
     for (int64_t i = 0; claim.tag == CFX_TAG_STR && i < g->claims->len; i++)
         if (cfx_equal_values(g->claims->items[i], claim)) {
-            VEC_PUSH(g->made, cfx_as_node(cond));
+            VEC_PUSH(g->claimed, cfx_as_node(cond));
             VEC_PUSH(g->made, n);
             return;
         }
+}
+
+static bool is_data_symbol(cfx_value v) {
+    return v.tag == CFX_TAG_SYM && cfx_as_sym(v)->op == CFX__SYM_NAME &&
+           *cfx_as_sym(v)->name == 'u';
 }
 
 /* Sizes of a tensor that may be asked for; those that PyTorch reads at once are read. */
@@ -79,16 +126,35 @@ static void note_tensor(cfx__merging *g, cfx_node *n, cfx_value val) {
         if (first && is_read_elsewhere(expr, n, i))
             continue;
         cfx__place_add(g, expr, NULL, n, i);
-        if (cfx_as_sym(expr)->op == CFX__SYM_NAME && *cfx_as_sym(expr)->name == 'u')
+        if (is_data_symbol(expr))
             assert_size(g, expr);
         else if (g->m->eager || first)
             cfx__reify(g, expr, false);
     }
 }
 
+/* Of several results those are asked for here that have sizes which depend on data. */
+static void note_results(cfx__merging *g, cfx_node *n, cfx_value list) {
+    for (int64_t i = 0; i < cfx_as_list(list)->len; i++) {
+        cfx_value val = cfx_as_list(list)->items[i], shape = cfx__merge_sizes(val);
+        bool fresh = false;
+        for (int64_t d = 0; is_list(shape) && d < cfx_as_list(shape)->len; d++) {
+            cfx_value size = cfx_as_list(shape)->items[d];
+            fresh |= is_data_symbol(size) && !cfx__place_find(g, size);
+        }
+        if (fresh)
+            note_tensor(g, cfx__reify_node(g, "operator.getitem", cfx_tuple(n, i), val), val);
+    }
+}
+
 void cfx__merge_note(cfx__merging *g, cfx_node *n, cfx_value val) {
-    if (val.tag == CFX_TAG_SYM)
+    if (val.tag == CFX_TAG_SYM) {
+        bool fresh = is_data_symbol(val) && !cfx__place_find(g, val);
         cfx__place_add(g, val, n, NULL, 0);
+        if (fresh)
+            assert_size(g, val);
+    } else if (is_list(val))
+        note_results(g, n, val);
     else
         note_tensor(g, n, val);
 }

@@ -390,6 +390,11 @@ static int64_t data_size(void) {
     return r && r->data_size ? r->data_size(r) : -1;
 }
 
+static bool varies(int64_t n) {
+    cfx__recorder *r = cfx__recorder_now();
+    return r && r->varies && r->varies(r, n);
+}
+
 void cfx__record_branch_begin(cfx__recorder *r, cfx__branch *b) {
     *b = cfx__branch_new(r->graph, r->branch);
     r->branch = b;
@@ -421,6 +426,7 @@ void cfx__record_begin(cfx__recorder *r) {
     r->grad_before = cfx_set_grad_mode(CFX_NO_GRAD);
     d->recorder = record_call;
     d->data_size = data_size;
+    d->varies = varies;
 }
 
 void cfx__record_end(cfx__recorder *r) {
@@ -429,4 +435,5 @@ void cfx__record_end(cfx__recorder *r) {
     cfx_set_grad_mode(r->grad_before);
     cfx__dispatcher()->recorder = r->outer ? record_call : NULL;
     cfx__dispatcher()->data_size = r->outer ? data_size : NULL;
+    cfx__dispatcher()->varies = r->outer ? varies : NULL;
 }

@@ -29,6 +29,8 @@ typedef struct cfx__recorder {
     bool (*convert)(const cfx_op *op, int n, cfx_value *args);
     /* How many there are where only data could tell; -1: no one knows. NULL: the same. */
     int64_t (*data_size)(struct cfx__recorder *r);
+    /* Whether a number is a size that varies. NULL: none does. */
+    bool (*varies)(struct cfx__recorder *r, int64_t n);
     /* Adds metadata to a new node. */
     void (*note)(struct cfx__recorder *r, cfx_site at, cfx_node *n);
     /* By what PyTorch orders the inputs of sub-graphs: where the module has the tensor that node n

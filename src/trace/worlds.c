@@ -129,8 +129,28 @@ static int64_t smallest(const cfx__symbol *s) {
     return least > s->most ? s->most : least;
 }
 
-/* World 1 is as small as can be, world 2 large, the others are around the size of the example. */
-enum { SMALL = 1, LARGE = 2, NEAR = 48, FAR = 1000 };
+/* World 1 is as small as can be. In worlds 2 and 3 sizes without bound are large, each of another
+ * order of magnitude: the first symbol the smallest, then the largest. In the others sizes are
+ * around that of the example, each symbol in the lower half in two of them and in the upper in two;
+ * so of two symbols that may be either way round each is the larger one somewhere. */
+enum { SMALL = 1, RISING = 2, FALLING = 3, NEAR = 48, FAR = 1000 };
+
+/* Sizes from *from on, *span of them, that a symbol may have in world k. */
+static void narrow(const cfx__worlds *w, const cfx__symbol *s, int k, int64_t *from,
+                   uint64_t *span) {
+    static const int upper[] = {3, 12, 5, 10, 6, 9}; /* two of four */
+    int64_t i = s - w->symbols.data, n = (int64_t)w->symbols.len;
+    int64_t far = FAR * (k == FALLING ? n - i : i + 1);
+    if ((k == RISING || k == FALLING) && *span > (uint64_t)far + NEAR)
+        *from += far;
+    if (*span > NEAR)
+        *span = NEAR;
+    if (k <= FALLING || *span < 4)
+        return;
+    *span /= 2;
+    if (upper[i % COUNT(upper)] >> (k - FALLING - 1) & 1)
+        *from += (int64_t)*span;
+}
 
 static int64_t choose(const cfx__worlds *w, const cfx__symbol *s, int k, int attempt) {
     enum { TRIES = 32 };
@@ -140,11 +160,9 @@ static int64_t choose(const cfx__worlds *w, const cfx__symbol *s, int k, int att
         return s->hint;
     if (attempt && hinted && s->hint > from)
         from = s->hint; /* smaller ones may be too small for what is done with them */
-    uint64_t span = (uint64_t)s->most - (uint64_t)from + 1;
-    if (k == LARGE && span > 4 * FAR)
-        from += FAR;
-    if (span == 0 || span > NEAR)
-        span = NEAR;
+    uint64_t span = (uint64_t)s->most - (uint64_t)from;
+    span += span < UINT64_MAX;
+    narrow(w, s, k, &from, &span);
     for (int i = 0; i < TRIES; i++) {
         uint64_t salt = scatter((uint64_t)(s - w->symbols.data) * 4099 + (uint64_t)k * 131 +
                                 (uint64_t)attempt * 17 + (uint64_t)i);

@@ -68,6 +68,9 @@ typedef struct cfx__merge {
     struct cfx__merging *outer; /* whose sub-graph this is; NULL: the whole */
 } cfx__merge;
 
+/* Whether metadata is that of a number or truth, which merging finds the users of. */
+bool cfx__merge_is_scalar(cfx_value val);
+
 /* Makes graph 0 the program of all worlds: numbers that vary become nodes, metadata expressions.
  * Metadata of placeholders has them already. False, with an error. */
 bool cfx__worlds_merge(cfx__merge *m);

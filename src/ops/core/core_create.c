@@ -3,6 +3,8 @@
 
 #include <cfx/ops.h>
 
+#include "../sizes.h"
+
 /* Arguments of constructors that PyTorch's Python code fills in where they are left out. */
 static cfx_value layout_or_strided(cfx_value v) {
     return cfx_is_none(v) ? cfx_layout_value(CFX_STRIDED) : v;
@@ -118,7 +120,8 @@ static cfx_dtype counter(int64_t n) {
 /* n, m, then dtype, layout, device and pin_memory from `at` on. */
 static void eye(cfx_op_call *c, cfx_value n, cfx_value m, int at) {
     int64_t most = cfx_integer(n) > cfx_integer(m) ? cfx_integer(n) : cfx_integer(m);
-    cfx_value count = cfx_dtype_value(counter(most)), device = c->args[at + 2];
+    bool any = size_varies(cfx_integer(n)) || size_varies(cfx_integer(m));
+    cfx_value count = cfx_dtype_value(any ? CFX_I64 : counter(most)), device = c->args[at + 2];
     cfx_tensor *rows = DO(arange, n, CFX_KW(dtype, count), CFX_KW(device, device));
     cfx_tensor *cols = DO(arange, m, CFX_KW(dtype, count), CFX_KW(device, device));
     cfx_tensor *same = DO(eq_Tensor, DO(unsqueeze, rows, -1), cols);

@@ -3,6 +3,8 @@
 
 #include <cfx/ops.h>
 
+#include "../sizes.h"
+
 #define T arg_tensor(c, 0)
 
 CORE(_unsafe_index_Tensor) { c->out[0] = DO(index_Tensor, T, c->args[1]); }
@@ -83,8 +85,9 @@ CORE(select_scatter) { /* self, src, dim, index */
 
 /* The places that the padded dimension is taken from. */
 static cfx_tensor *reflected(cfx_op_call *c, cfx_tensor *range, int64_t size) {
-    cfx_tensor *inside = DO(rsub_Scalar, DO(abs, range), size - 1);
-    return DO(rsub_Scalar, DO(abs, inside), size - 1);
+    int64_t last = size_minus(size, 1);
+    cfx_tensor *inside = DO(rsub_Scalar, DO(abs, range), last);
+    return DO(rsub_Scalar, DO(abs, inside), last);
 }
 
 static void padded(cfx_op_call *c, bool reflect) {
@@ -94,9 +97,10 @@ static void padded(cfx_op_call *c, bool reflect) {
     for (int i = 0; i < n && !op_failed(); i++) {
         int dim = t->ndim - n + i;
         int64_t size = t->shape[dim], left = pad[2 * (n - 1 - i)], right = pad[2 * (n - i) - 1];
-        cfx_tensor *range = DO(arange_start, -left, size + right,
+        cfx_tensor *range = DO(arange_start, -left, size_plus(size, right),
                                CFX_KW(device, cfx_device_value(t->device)));
-        cfx_tensor *from = reflect ? reflected(c, range, size) : DO(clamp, range, 0, size - 1);
+        cfx_tensor *from = reflect ? reflected(c, range, size)
+                                   : DO(clamp, range, 0, size_minus(size, 1));
         cfx_value at = at_dim(dim, from);
         while (cfx_as_list(at)->len < t->ndim)
             cfx_list_append(cfx_as_list(at), cfx_none());
@@ -130,24 +134,26 @@ CORE(_pad_circular) {
     int n = arg_ints(c, 1, pad) / 2;
     memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape);
     for (int i = 0; i < n; i++)
-        shape[t->ndim - 1 - i] += pad[2 * i] + pad[2 * i + 1];
+        shape[t->ndim - 1 - i] =
+            size_plus(size_plus(shape[t->ndim - 1 - i], pad[2 * i]), pad[2 * i + 1]);
     cfx_tensor *out = DO(new_empty, t, cfx_ints_value(t->ndim, shape)), *to = out, *from = t;
     for (int i = 0; i < n; i++) {
         int dim = t->ndim - 1 - i;
         int64_t l = pad[2 * i], r = pad[2 * i + 1];
-        to = part_of(c, to, dim, no_less(l), shape[dim] - no_less(r));
-        from = part_of(c, from, dim, no_less(-l), t->shape[dim] - no_less(-r));
+        to = part_of(c, to, dim, no_less(l), size_minus(shape[dim], no_less(r)));
+        from = part_of(c, from, dim, no_less(-l), size_minus(t->shape[dim], no_less(-r)));
     }
     copy_part(c, to, from);
     for (int i = 0; i < n && !op_failed(); i++) {
         int dim = t->ndim - 1 - i;
         int64_t l = pad[2 * i], r = pad[2 * i + 1], end = shape[dim];
         if (l > 0) {
+            int64_t first = size_minus(size_minus(end, l), no_less(r));
             to = part_of(c, out, dim, 0, l);
-            copy_part(c, to, part_of(c, out, dim, end - l - no_less(r), end - no_less(r)));
+            copy_part(c, to, part_of(c, out, dim, first, size_minus(end, no_less(r))));
         }
         if (r > 0) {
-            to = part_of(c, out, dim, end - r, end);
+            to = part_of(c, out, dim, size_minus(end, r), end);
             copy_part(c, to, part_of(c, out, dim, no_less(l), no_less(l) + r));
         }
     }
@@ -160,7 +166,7 @@ CORE(_pad_circular) {
 static cfx_tensor *block_places(cfx_op_call *c, int64_t size, int64_t kernel, int64_t dilation,
                                 int64_t pad, int64_t stride) {
     cfx_value where = cfx_device_value(T->device), i64 = cfx_dtype_value(CFX_I64);
-    int64_t blocks = size + pad * 2 - dilation * (kernel - 1);
+    int64_t blocks = size_minus(size_plus(size, pad * 2), dilation * (kernel - 1));
     cfx_tensor *start = DO(arange_start_step, 0, blocks, stride, CFX_KW(dtype, i64),
                            CFX_KW(device, where), CFX_KW(pin_memory, false));
     start = DO(unsqueeze, start, 0);
@@ -193,11 +199,15 @@ CORE(im2col) {
         DO(constant_pad_nd, x, cfx_list(w[2][1], w[2][1], w[2][0], w[2][0]), 0.0);
     if (op_failed())
         return;
-    int64_t blocks = row->shape[1] * col->shape[1];
+    int64_t rows = row->shape[1];
     row = DO(unsqueeze, DO(unsqueeze, row, -1), -1);
+    for (int i = 0; i < 2; i++) /* [:, :, of which those are calls that may be less than all */
+        if (size_varies(x->shape[i]))
+            padded_x = DO(slice_Tensor, padded_x, i, 0, INT64_MAX);
     cfx_value at = at_dim(2, row);
     cfx_list_append(cfx_as_list(at), cfx_tensor_value(col));
     cfx_tensor *y = DO(permute, DO(index_Tensor, padded_x, at), cfx_list(0, 1, 2, 4, 3, 5));
+    int64_t blocks = op_failed() ? 0 : size_times(rows, col->shape[1]);
     y = DO(reshape, y, cfx_list(x->shape[0], x->shape[1] * w[0][0] * w[0][1], blocks));
     c->out[0] = single ? DO(squeeze_dim, y, 0) : y;
 }

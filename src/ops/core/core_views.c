@@ -3,6 +3,8 @@
 
 #include <cfx/ops.h>
 
+#include "../sizes.h"
+
 #define T arg_tensor(c, 0)
 
 static cfx_value shape_of(const cfx_tensor *t) { return cfx_ints_value(t->ndim, t->shape); }
@@ -51,12 +53,13 @@ CORE(split_Tensor) {
         c->result = cfx_list(whole);
         return;
     }
-    int64_t left = t->shape[dim];
+    size = size < INT64_MAX / 2 ? size : INT64_MAX / 2;
     cfx_value sizes = cfx_list_value(0, NULL);
-    do {
-        cfx_list_append(cfx_as_list(sizes), cfx_int(left < size ? left : size));
-        left -= size;
-    } while (left > 0);
+    int64_t n = t->shape[dim] ? (t->shape[dim] + size - 1) / size : 1; /* no size: a number */
+    int64_t beyond = size_minus(size_times(size, n), t->shape[dim]);
+    int64_t last = size_minus(size, beyond);
+    for (int64_t i = 0; i < n; i++)
+        cfx_list_append(cfx_as_list(sizes), cfx_int(i < n - 1 ? size : last));
     c->result = DO_ALL(split_with_sizes, T, sizes, c->args[2]);
 }
 CORE(unsafe_split_Tensor) { c->result = DO_ALL(split_Tensor, T, c->args[1], c->args[2]); }
@@ -104,7 +107,8 @@ CORE(stack) {
 
 static cfx_tensor *rolled(cfx_op_call *c, cfx_tensor *t, int64_t shift, int dim) {
     int64_t size = t->shape[dim];
-    int64_t start = (size - shift % size) % size;
+    shift = shift < -INT32_MAX || shift > INT32_MAX ? shift % size : shift;
+    int64_t start = size_modulo(size_minus(size, shift), size);
     cfx_tensor *range = DO(arange, size, CFX_KW(device, cfx_device_value(t->device)));
     cfx_tensor *from = DO(fmod_Scalar, DO(add_Tensor, range, start), size);
     return DO(index_select, t, dim, from);
@@ -161,15 +165,15 @@ static void shuffled(cfx_op_call *c, bool unshuffle) {
     int64_t ch = t->shape[n], h = t->shape[n + 1], w = t->shape[n + 2];
     for (int i = 0; i < n; i++)
         wide[i] = shape[i] = t->shape[i], order[i] = i;
-    int64_t split[] = {ch / (f * f), f, f, h, w}, join[] = {ch, h / f, f, w / f, f};
+    shape[n] = unshuffle ? size_times(ch, f * f) : size_over(ch, f * f);
+    shape[n + 1] = unshuffle ? size_over(h, f) : size_times(h, f);
+    shape[n + 2] = unshuffle ? size_over(w, f) : size_times(w, f);
+    int64_t split[] = {shape[n], f, f, h, w}, join[] = {ch, shape[n + 1], f, shape[n + 2], f};
     int spread[] = {0, 3, 1, 4, 2}, gather[] = {0, 2, 4, 1, 3};
     for (int i = 0; i < 5; i++) {
         wide[n + i] = unshuffle ? join[i] : split[i];
         order[n + i] = n + (unshuffle ? gather[i] : spread[i]);
     }
-    shape[n] = unshuffle ? ch * f * f : ch / (f * f);
-    shape[n + 1] = unshuffle ? h / f : h * f;
-    shape[n + 2] = unshuffle ? w / f : w * f;
     cfx_tensor *y = DO(permute, DO(view, t, cfx_ints_value(n + 5, wide)),
                        cfx_ints_value(n + 5, order));
     y = DO(reshape, y, cfx_ints_value(t->ndim, shape));

@@ -3,6 +3,7 @@
 #include <cfx/ops.h>
 
 #include "products.h"
+#include "../sizes.h"
 #include "../views.h"
 
 CFX_FAMILY(LINEAR);
@@ -41,17 +42,17 @@ cfx_tensor *sum_of_products(cfx_op_call *c, cfx_tensor *left, cfx_tensor *right,
         if (mask >> i & 1) {
             r.sum[r.nsum++] = i;
             if (a != 1 && b != 1)
-                r.sum_size *= a;
+                r.sum_size = size_times(r.sum_size, a);
             else if (a != 1)
                 left = cfx_sum(left, cfx_list(i), cfx_bool(true));
             else if (b != 1)
                 right = cfx_sum(right, cfx_list(i), cfx_bool(true));
         } else if (a != 1 && b != 1) {
-            r.both[r.nboth++] = i, r.both_size *= a;
+            r.both[r.nboth++] = i, r.both_size = size_times(r.both_size, a);
         } else if (a != 1) {
-            r.left[r.nleft++] = i, r.left_size *= a;
+            r.left[r.nleft++] = i, r.left_size = size_times(r.left_size, a);
         } else {
-            r.right[r.nright++] = i, r.right_size *= b;
+            r.right[r.nright++] = i, r.right_size = size_times(r.right_size, b);
         }
         if (op_failed())
             return &cfx__tensor_bad;

@@ -1,6 +1,7 @@
 /* Views by position: slices, rows, and tensors split along a dimension. */
 #include <cfx/ops.h>
 
+#include "../sizes.h"
 #include "../views.h"
 
 CFX_FAMILY(VIEW);
@@ -111,7 +112,8 @@ static void decompose_narrow(cfx_op_call *c) {
     int64_t start = arg_int(c, 2);
     int dim;
     if (narrow_place(c, &dim, &start))
-        c->out[0] = cfx_slice(arg_tensor(c, 0), c->args[1], start, start + arg_int(c, 3), 1);
+        c->out[0] = cfx_slice(arg_tensor(c, 0), c->args[1], start, size_plus(start, arg_int(c, 3)),
+                              1);
 }
 
 static void decompose_narrow_tensor(cfx_op_call *c) {
@@ -263,8 +265,10 @@ static int64_t chunk_size(cfx_op_call *c, cfx_value *zeros) {
     if (d < 0)
         return -1;
     int64_t size = t->shape[d];
+    if (size && chunks > INT64_MAX - size)
+        return 1;
     if (size)
-        return size / chunks + (size % chunks != 0);
+        return size_over(size_minus(size_plus(size, chunks), 1), chunks);
     if (too_many(c, chunks))
         return -1;
     *zeros = cfx_list_value(0, NULL);

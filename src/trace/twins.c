@@ -1,0 +1,116 @@
+/* Arithmetic that is done twice. PyTorch drops what nobody uses, and only then lets one node stand
+ * for all that compute the same expression; what a node that went that way had used stays, used or
+ * not. Here all of it happens at once, so a twin is noted with the node that stands for it: it was
+ * in use where that node is used after it. */
+#include "merge.h"
+
+/* Whether an operand varies. */
+static void note_varying(cfx_node *n, void *user) {
+    *(bool *)user |= cfx_node_get_meta(n, "val").tag == CFX_TAG_SYM;
+}
+
+/* What val is in each world; whether it varies. */
+static bool see(const cfx__merging *g, cfx_value val, cfx__seen *seen) {
+    bool varies = false;
+    for (int k = 0; k < g->m->worlds->n; k++)
+        varies |= !cfx__worlds_eval(g->m->worlds, k, val, &seen->at[k]) ||
+                  seen->at[k] != seen->at[0];
+    return varies;
+}
+
+static void note_twin(cfx__merging *g, cfx_node *n, cfx_value val) {
+    const struct cfx__place *p = val.tag == CFX_TAG_SYM ? cfx__place_find(g, val) : NULL;
+    struct cfx__twin t = {n, p ? p->node : n};
+    if (t.first != n)
+        VEC_PUSH(g->twins, t);
+}
+
+void cfx__merge_note_number(cfx__merging *g, cfx_node *n, cfx_value val) {
+    cfx__seen seen;
+    bool varying = false;
+    cfx__node_each(n->args, note_varying, &varying);
+    if (!see(g, val, &seen)) {
+        g->settled = varying ? n : NULL;
+        note_twin(g, n, val);
+        return;
+    }
+    cfx_value known = cfx__exprs_known(g->exprs, &seen);
+    if (known.tag == CFX_TAG_SYM && !cfx_equal_values(known, val))
+        VEC_PUSH(g->forms, n);
+    cfx__merge_note(g, n, val);
+    note_twin(g, n, val);
+}
+
+cfx_node *cfx__merge_own_form(const cfx__merging *g, const cfx__seen *seen) {
+    for (size_t i = g->forms.len; i-- > 0;)
+        if (cfx__exprs_proves(g->exprs, cfx_node_get_meta(g->forms.data[i], "val"), seen))
+            return g->forms.data[i];
+    return NULL;
+}
+
+/* By whom nodes were last used that stay for it: twins, which are gone, by their order. */
+typedef struct {
+    VEC(struct cfx__last_use {
+        const cfx_node *node;
+        uint64_t by;
+    })
+    all;
+    uint64_t now; /* the twin at hand */
+} last_uses;
+
+static uint64_t last_use(const last_uses *u, const cfx_node *n) {
+    for (size_t i = 0; i < u->all.len; i++)
+        if (u->all.data[i].node == n)
+            return u->all.data[i].by;
+    return 0;
+}
+
+static void note_use(cfx_node *n, void *user) {
+    last_uses *u = user;
+    struct cfx__last_use last = {n, u->now};
+    if (!last_use(u, n)) /* twins are looked at from the end */
+        VEC_PUSH(u->all, last);
+}
+
+static bool was_used(const last_uses *u, const struct cfx__twin *t) {
+    cfx_each_user(t->first, user) if (cfx_node_precedes(t->node, user->user)) return true;
+    return last_use(u, t->first) > u->now;
+}
+
+static const struct cfx__twin *twin_of(const cfx__merging *g, const cfx_node *n) {
+    for (size_t i = 0; i < g->twins.len; i++)
+        if (g->twins.data[i].node == n)
+            return &g->twins.data[i];
+    return NULL;
+}
+
+static bool is_claimed(const cfx__merging *g, const cfx_node *n) {
+    for (size_t i = 0; i < g->claimed.len; i++)
+        if (g->claimed.data[i] == n)
+            return true;
+    return false;
+}
+
+/* Erases n unless it is used; what it used stays where it was used itself. */
+static void erase_unused(const cfx__merging *g, last_uses *u, cfx_node *n) {
+    const struct cfx__twin *t = twin_of(g, n);
+    bool claimed = is_claimed(g, n), used = last_use(u, n);
+    u->now = cfx__node_of(n)->order;
+    if (n->users || (used && !t && !claimed))
+        return;
+    if (used || claimed || (t && was_used(u, t)))
+        cfx__node_each(n->args, note_use, u);
+    cfx_graph_erase(n);
+}
+
+void cfx__merge_drop_unused(cfx__merging *g) {
+    last_uses u = {0};
+    for (size_t i = g->made.len; i-- > 0;)
+        erase_unused(g, &u, g->made.data[i]);
+    VEC_FREE(u.all);
+    cfx_list *gone = cfx_as_list(cfx_list_value(0, NULL));
+    for (int64_t i = 0; i < g->plain->len; i++)
+        if (!cfx_graph_find(g->m->graph[0], cfx_text(g->plain->items[i])))
+            cfx_list_append(gone, g->plain->items[i]);
+    cfx__merge_close_gaps(g->m->graph[0], gone);
+}
