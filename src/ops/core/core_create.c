@@ -130,11 +130,17 @@ static void eye(cfx_op_call *c, cfx_value n, cfx_value m, int at) {
 CORE(eye) { eye(c, c->args[0], c->args[0], 1); }
 CORE(eye_m) { eye(c, c->args[0], c->args[1], 2); }
 
+static double imaginary(cfx_value v) {
+    return v.tag == CFX_TAG_COMPLEX ? cfx_as_complex(v)->im : 0;
+}
+
 /* start, end, steps, dtype, layout, device, pin_memory */
 CORE(linspace) {
     cfx_value start = c->args[0], end = c->args[1];
     int64_t steps = arg_int(c, 2);
-    cfx_dtype d = given_dtype(c->args[3]), wide = cfx__dtype_is_float(d) ? d : CFX_I64;
+    bool turns = start.tag == CFX_TAG_COMPLEX || end.tag == CFX_TAG_COMPLEX;
+    cfx_dtype d = turns && arg_is_none(c, 3) ? CFX_C64 : given_dtype(c->args[3]);
+    cfx_dtype wide = cfx__dtype_is_float(d) || turns ? d : CFX_I64;
     cfx_value layout = layout_or_strided(c->args[4]), pin = false_or(c->args[6]);
     if (steps < 2) {
         c->out[0] = full(c, cfx_list(steps), steps ? start : cfx_int(0), cfx_dtype_value(d), layout,
@@ -142,7 +148,9 @@ CORE(linspace) {
         return;
     }
     wide = cfx__dtype_is_half(wide) ? CFX_F32 : wide;
-    double step = (cfx_number(end) - cfx_number(start)) / (double)(steps - 1);
+    double n = (double)(steps - 1), real = (cfx_number(end) - cfx_number(start)) / n;
+    cfx_value step = turns ? cfx_complex_value(real, (imaginary(end) - imaginary(start)) / n)
+                           : cfx_float(real);
     cfx_tensor *rg = DO(arange_start, 0, steps, CFX_KW(layout, layout), CFX_KW(device, c->args[5]),
                         CFX_KW(pin_memory, pin));
     cfx_tensor *first = DO(lt_Scalar, rg, (double)steps / 2);

@@ -219,9 +219,19 @@ CORE(special_log_ndtr) {
     c->out[0] = DO(where_self, low, below, above);
 }
 
+static bool is_complex(cfx_op_call *c, int i) {
+    cfx_tensor *x = arg_tensor(c, i);
+    return x ? cfx__dtype_is_complex(x->dtype) : c->args[i].tag == CFX_TAG_COMPLEX;
+}
+
 static cfx_value doubled(cfx_op_call *c, int i) {
     cfx_tensor *x = arg_tensor(c, i);
-    return x ? cfx_tensor_value(core_to(c, x, CFX_F64)) : cfx_float(arg_float(c, i));
+    cfx_dtype d = is_complex(c, 0) || is_complex(c, 1) ? CFX_C128 : CFX_F64;
+    if (x)
+        return cfx_tensor_value(core_to(c, x, d));
+    return is_complex(c, i) ? c->args[i]
+           : d == CFX_C128  ? cfx_complex_value(arg_float(c, i), 0)
+                            : cfx_float(arg_float(c, i));
 }
 CORE(float_power_Tensor_Tensor) { c->out[0] = DO(pow_Tensor_Tensor, doubled(c, 0), doubled(c, 1)); }
 CORE(float_power_Tensor_Scalar) { c->out[0] = DO(pow_Tensor_Scalar, doubled(c, 0), doubled(c, 1)); }

@@ -33,7 +33,8 @@ CORE(logsumexp) {
     cfx_tensor *most = DO(amax, T, dims, true);
     cfx_tensor *endless = DO(eq_Scalar, DO(abs, most), INFINITY);
     most = DO(where_ScalarSelf, endless, 0.0, most);
-    cfx_tensor *shift = keep ? most : DO(squeeze_dims, most, dims);
+    bool all = cfx_as_list(dims)->len == 0;
+    cfx_tensor *shift = keep ? most : all ? DO(squeeze, most) : DO(squeeze_dims, most, dims);
     cfx_tensor *sum =
         DO(sum_dim_IntList, DO(exp, DO(sub_Tensor, T, most)), dims, c->args[2]);
     c->out[0] = DO(add_Tensor, DO(log, sum), shift);

@@ -102,12 +102,26 @@ static void decompose_to_layout(cfx_op_call *c) {
         convert_to(c, c->args[1], c->args[2], c->args[3], arg_bool(c, 6), c->args[7]);
 }
 
+/* A dtype that is given as its number; false, with an error, where it is the number of none. */
+static bool numbered_dtype(cfx_op_call *c, int i, cfx_value *out) {
+    int64_t n = arg_is_none(c, i) ? -1 : arg_int(c, i);
+    bool known = n >= 0 && n < CFX_DTYPE_COUNT;
+    *out = known ? cfx_dtype_value((cfx_dtype)n) : cfx_none();
+    if (!known && !arg_is_none(c, i))
+        op_fail(c, "%lld is the number of no dtype", (long long)n);
+    return cfx_ok();
+}
+
 static void decompose_to_prim_device(cfx_op_call *c) {
-    convert_to(c, c->args[2], CFX_NONE, c->args[1], arg_bool(c, 4), CFX_NONE);
+    cfx_value dtype;
+    if (numbered_dtype(c, 2, &dtype))
+        convert_to(c, dtype, CFX_NONE, c->args[1], arg_bool(c, 4), CFX_NONE);
 }
 
 static void decompose_to_prim_dtype(cfx_op_call *c) {
-    convert_to(c, c->args[1], CFX_NONE, CFX_NONE, arg_bool(c, 3), CFX_NONE);
+    cfx_value dtype;
+    if (numbered_dtype(c, 1, &dtype))
+        convert_to(c, dtype, CFX_NONE, CFX_NONE, arg_bool(c, 3), CFX_NONE);
 }
 
 static void decompose_type_as(cfx_op_call *c) {
