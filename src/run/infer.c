@@ -35,16 +35,23 @@ static void end(inference *f) {
 
 /* ---- what is noted becomes a value ----------------------------------------------------------- */
 
-/* A result as shape rules take it. Bad where nothing is noted. */
+static cfx_value fake_like(cfx_tensor *t) {
+    if (t->head.flags & CFX__QUANTIZED)
+        return cfx_tensor_value(t);
+    cfx_tensor *fake = cfx_tensor_fake(t->dtype, t->ndim, t->shape, t->stride);
+    if (!cfx__obj_is_bad(fake))
+        fake->device = t->device;
+    return cfx_tensor_value(fake);
+}
+
+/* A result as shape rules take it, who may write to it. Bad where nothing is noted. */
 static cfx_value value_of(inference *f, const cfx_result *r) {
     switch (r->kind) {
     case CFX_RESULT_UNKNOWN:
         return cfx_is_none(r->value) ? cfx_bad() : r->value;
-    case CFX_RESULT_TENSOR: {
-        cfx_value v = cfx__worlds_tensor(&f->worlds, f->k, r->value);
-        bool real = v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->data;
-        return real ? cfx_tensor_value(cfx_tensor_fake(r->dtype, r->ndim, r->shape, r->stride)) : v;
-    }
+    case CFX_RESULT_TENSOR:
+        return r->value.tag == CFX_TAG_TENSOR ? fake_like(cfx_as_tensor(r->value))
+                                              : cfx__worlds_tensor(&f->worlds, f->k, r->value);
     case CFX_RESULT_SEVERAL: {
         cfx_value out = cfx_tuple_value(0, NULL);
         for (int64_t i = 0; i < cfx_result_count(r); i++) {
