@@ -48,7 +48,5 @@ void fuzz_wrong(const char *fmt, ...) CFX_PRINTF(1, 2);
 cfx_value fuzz_inputs(cfx_program *p);
 /* Shows, draws, runs, decomposes, saves and reopens a program; NULL is fine. */
 void fuzz_use(cfx_program *p);
-/* The same, but numbers that stand for tensors may be read in one way here, in another there. */
-void fuzz_try(cfx_program *p);
 
 #endif

@@ -36,8 +36,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_begin();
     cfx_op *op = fuzz_op(fuzz_below(&b, 1 << 16));
     const cfx__schema *s = cfx__op_info_of(op)->schema;
-    if (cfx__op_info_of(op)->python) /* called by name: in no file */
-        return fuzz_end();
     cfx_graph *g = cfx_graph_new();
     cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
     int64_t shape[] = {2, 2};
@@ -47,15 +45,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     cfx_value args = cfx_tuple_value(0, NULL);
     for (int i = 0; i < s->nargs; i++)
         cfx_list_append(cfx_as_list(args), i == odd ? v : fuzz_fitting(&s->args[i], cfx_node_value(x)));
-    const char *name = cfx__text_format("torch.ops.%s", cfx_op_name(op));
-    cfx_node *call = cfx_graph_call_function(g, name, args, CFX_NONE);
+    cfx_target target = {.op = op, .name = cfx_op_name(op)};
+    cfx_node *call = cfx_graph_create(g, CFX_CALL_FUNCTION, target, args, CFX_NONE, NULL, NULL);
     cfx_graph_output(g, cfx_tuple(call));
     cfx_module *m = cfx_graph_module(NULL, g, "Kinds");
     cfx_program *p = fuzz_fine() && m ? cfx_program_new(m) : NULL;
     if (p) {
         cfx_program_add_input(p, (cfx_input_spec){.kind = CFX_IN_USER, .name = x->name});
         cfx_program_add_output(p, (cfx_output_spec){.kind = CFX_OUT_USER, .name = call->name});
-        fuzz_try(p);
+        fuzz_use(p);
     }
     return fuzz_end();
 }

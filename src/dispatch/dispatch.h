@@ -103,6 +103,12 @@ typedef struct cfx__dispatch {
 
 cfx__dispatch *cfx__dispatcher(void);
 
+/* How calls of an overload are bound, wherever: as torch.ops does it, a number stands for a tensor
+ * in a few arithmetic operators alone. */
+static inline unsigned cfx__op_mode(const cfx_op *op) {
+    return op->effects & CFX_NUMBERS ? CFX__BIND_NUMBERS : 0;
+}
+
 /* Whether the fields of a target belong together; an error where a handler changed some of them. */
 bool cfx__target_is_whole(cfx_site at, cfx_target t);
 /* The overload of fn that takes the arguments, nodes for tensors among them, and how it binds them;

@@ -274,7 +274,7 @@ cfx_value cfx_op_do_from(cfx_site at, cfx_op *op, cfx_args a) {
     }
     if (becomes_node(at, t, a, &v))
         return cfx_scope_return_value(mark, v);
-    v = cfx__bind(info->schema, at, a, CFX__BIND_NUMBERS, bound)
+    v = cfx__bind(info->schema, at, a, cfx__op_mode(op), bound)
             ? cfx__op_call_bound(at, op, bound)
             : cfx_bad();
     return cfx_scope_return_value(mark, v);
@@ -348,7 +348,7 @@ cfx_value cfx_mode_forward(cfx_mode *self, cfx_target t, cfx_args a) {
         cfx_value bound[CFX_MAX_ARGS];
         cfx__op_info *info = cfx__op_info_of(t.op);
         if (!info || cfx__dispatch_args_bad(d->at, a) ||
-            !cfx__bind(info->schema, d->at, a, CFX__BIND_NUMBERS, bound))
+            !cfx__bind(info->schema, d->at, a, cfx__op_mode(t.op), bound))
             return cfx_bad();
         return cfx__op_call_bound(d->at, t.op, bound);
     }

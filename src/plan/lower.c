@@ -152,8 +152,7 @@ cfx_value cfx__plan_filled(const cfx__plan *p, cfx_value v) {
 }
 
 bool cfx__plan_takes(const cfx__run_step *s, int i, cfx_value v) {
-    const unsigned mode = s->op->effects & CFX_NUMBERS ? CFX__BIND_NUMBERS : 0;
-    return cfx__bind_takes(&cfx__op_info_of(s->op)->schema->args[i], v, mode);
+    return cfx__bind_takes(&cfx__op_info_of(s->op)->schema->args[i], v, cfx__op_mode(s->op));
 }
 
 /* Strides are part of what these compute. */

@@ -160,7 +160,7 @@ static cfx_value run_call(frame *f, const cfx__plan_kernel *k) {
         if (s->bound[i].tag != CFX_TAG_NODE && !s->nested[i])
             args[i] = s->bound[i];
         else if (!cfx__bind_one(schema, f->e->at, i, filled(f, s->bound[i]),
-                                cfx__step_mode(k->op, i), &args[i]))
+                                cfx__op_mode(k->op), &args[i]))
             return cfx_bad();
     }
     return cfx__op_call_bound(f->e->at, k->op, args);

@@ -192,7 +192,7 @@ TEST(a_result_that_is_constant_as_a_whole_is_given) {
 TEST(making_a_plan_draws_no_random_numbers) {
     cfx_program *p = program_of(HEAD "x):\n"
                                      "        n = " ATEN "sym_size.int(x, 0)\n"
-                                     "        f = n / 2\n"
+                                     "        f = " ATEN "scalar_tensor(n)\n"
                                      "        h = " ATEN "normal.float_Tensor(0.0, f)\n"
                                      "        y = " ATEN "add.Tensor(x, h)\n"
                                      "        return (y,)\n",

@@ -180,7 +180,7 @@ static cfx_value run_bound(cfx__run *r, const cfx__run_step *s) {
         if (v.tag != CFX_TAG_NODE && !s->nested[i])
             args[i] = v;
         else if (!cfx__bind_one(schema, (cfx_site){0}, i, cfx__run_fill(r, v),
-                                cfx__step_mode(s->op, i), &args[i]))
+                                cfx__op_mode(s->op), &args[i]))
             return cfx_bad();
     }
     return cfx__op_call_bound((cfx_site){0}, s->op, args);

@@ -161,11 +161,6 @@ bool cfx__program_flatten(cfx_site at, cfx_value spec, const cfx_program *p, cfx
 bool cfx__program_check(cfx_site at, const cfx_program *p, const cfx_list *flat);
 /* Whether every operator can run; an error that lists all that cannot. */
 bool cfx__program_supported(cfx_site at, cfx_program *p);
-/* How argument i of a step is bound: a number may stand for a tensor, but for the one that the call
- * is about, unless the operator takes numbers there too. */
-static inline unsigned cfx__step_mode(const cfx_op *op, int i) {
-    return i > 0 || (op->effects & CFX_NUMBERS) ? CFX__BIND_NUMBERS : 0;
-}
 /* Whether every call fits its operator's schema, in sub-graphs too: what running finds out first.
  * An error names the node. */
 bool cfx__program_binds(const cfx_program *p);

@@ -102,9 +102,7 @@ static bool bind_step(maker *p, cfx__run_step *s) {
     const cfx_list *args = cfx_as_list(s->node->args);
     const cfx_dict *kw = cfx_as_dict(s->node->kwargs);
     cfx_args a = {(int)args->len, args->items, kw->len ? (cfx_dict *)kw : NULL};
-    if (!cfx__bind(schema, (cfx_site){0}, a, CFX__BIND_NUMBERS, bound) ||
-        (schema->nargs && !cfx__bind_one(schema, (cfx_site){0}, 0, bound[0],
-                                         cfx__step_mode(s->op, 0), &bound[0])))
+    if (!cfx__bind(schema, (cfx_site){0}, a, cfx__op_mode(s->op), bound))
         return false;
     s->nbound = schema->nargs;
     s->bound = cfx__arena_alloc(&p->steps->arena, (size_t)s->nbound * sizeof *s->bound);

@@ -273,7 +273,7 @@ static bool is_gathered(const cfx__schema_arg *arg, const cfx_value *v, int n) {
 /* Positional values; returns how many places they filled, -1 where one does not fit. */
 static int bind_positional(binding *b, const cfx_value *v, int n) {
     const cfx__schema *s = b->s;
-    int varargs = cfx__schema_varargs(s);
+    int varargs = quiet(b) ? cfx__schema_varargs(s) : -1; /* Python's functions, not torch.ops */
     for (int i = 0; i < n; i++) {
         if (i == varargs && is_gathered(&s->args[i], v + i, n - i))
             return gather(b, i, v + i, n - i) ? i + 1 : -1;
@@ -316,7 +316,7 @@ static bool bind_slow(binding *b, cfx_args a) {
     for (int i = 0; i < s->nargs; i++)
         b->out[i] = cfx_bad();
     int given = (int)plain.len, filled = -1;
-    bool gathers = cfx__schema_varargs(s) >= 0;
+    bool gathers = quiet(b) && cfx__schema_varargs(s) >= 0;
     if (given + keywords <= s->nargs || gathers)
         filled = bind_positional(b, plain.data, given);
     else if (!quiet(b))

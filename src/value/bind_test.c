@@ -89,24 +89,25 @@ TEST(bind_nodes_and_symbols_anywhere) {
     cfx_value s = cfx__sym_name("s77", true, 4);
     CHECK_STR(bind(ADD, 0, CFX_ARGS(node(), node(), CFX_KW(alpha, node()))),
               "[<node>, <node>, <node>]");
-    CHECK_STR(bind("view(Tensor self, SymInt[] size) -> Tensor", 0, CFX_ARGS(node(), s, -1)),
-              "[<node>, [s77, -1]]");
-    CHECK_STR(bind("view(Tensor self, SymInt[] size) -> Tensor", 0, CFX_ARGS(node(), node())),
-              "[<node>, <node>]");
-    CHECK_STR(bind("view(Tensor self, SymInt[] size) -> Tensor", 0, CFX_ARGS(node(), node(), 2)),
-              "[<node>, [<node>, 2]]");
+    const char *view = "view(Tensor self, SymInt[] size) -> Tensor";
+    CHECK_STR(bind(view, CFX__BIND_EXACT, CFX_ARGS(node(), s, -1)), "[<node>, [s77, -1]]");
+    CHECK_STR(bind(view, 0, CFX_ARGS(node(), node())), "[<node>, <node>]");
+    CHECK_STR(bind(view, CFX__BIND_EXACT, CFX_ARGS(node(), node(), 2)), "[<node>, [<node>, 2]]");
     CHECK_STR(bind(MIX, 0, CFX_ARGS(s, s, s, s)),
               "[s77, s77, s77, s77, 0, None, None, None, None]");
 }
 
 TEST(bind_gathers_ints) {
     const char *zeros = "zeros(SymInt[] size, *, ScalarType? dtype=None) -> Tensor";
-    CHECK_STR(bind(zeros, 0, CFX_ARGS(2, 3)), "[[2, 3], None]");
+    CHECK_STR(bind(zeros, CFX__BIND_EXACT, CFX_ARGS(2, 3)), "[[2, 3], None]");
     CHECK_STR(bind(zeros, CFX__BIND_EXACT, CFX_ARGS(5, CFX_KW(dtype, cfx_f32))),
               "[[5], torch.float32]");
     CHECK_STR(bind(zeros, 0, CFX_ARGS(cfx_tuple(2, 3))), "[[2, 3], None]");
     const char *permute = "permute(Tensor(a) self, int[] dims) -> Tensor(a)";
-    CHECK_STR(bind(permute, 0, CFX_ARGS(tensor(), 0, 2, 1)), "[<tensor>, [0, 2, 1]]");
+    CHECK_STR(bind(permute, CFX__BIND_EXACT, CFX_ARGS(tensor(), 0, 2, 1)),
+              "[<tensor>, [0, 2, 1]]");
+    CHECK(!bind(permute, 0, CFX_ARGS(tensor(), 0, 2, 1))); /* torch.ops.aten.permute.default */
+    CHECK_ERROR("aten::permute() expected at most 2 argument(s) but received 4 argument(s).");
     CHECK(!bind(zeros, CFX__BIND_EXACT, CFX_ARGS(2, "3")));
     const char *sum = "sum(Tensor self, int[1]? dim, bool keepdim=False) -> Tensor";
     CHECK_STR(bind(sum, 0, CFX_ARGS(tensor(), 0, (bool)true)), "[<tensor>, [0], True]");
