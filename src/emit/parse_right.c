@@ -84,12 +84,12 @@ static bool take_global(cfx__parser *p, size_t first) {
     const char *start = p->at, *name;
     if (starts_value(p, first))
         return false;
+    bool whole;
     do
-        if (!cfx__parser_take_name(p, &name))
-            break;
-    while (cfx__parser_take(p, "."));
+        whole = cfx__parser_take_name(p, &name) > 0;
+    while (whole && cfx__parser_take(p, "."));
     size_t len = (size_t)(p->at - start);
-    bool called = p->at < p->end && *p->at == '(';
+    bool called = whole && p->at < p->end && *p->at == '(';
     for (int i = 0; i < COUNT(values); i++)
         called &= !same(start, len, values[i]);
     if (called)

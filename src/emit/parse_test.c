@@ -111,6 +111,7 @@ TEST(parse_errors) {
         {"def f(x):\n  y = torch.relu(x, d=1, d=2)\n", "the keyword 'd' is given twice"},
         {"def f(x):\n  y = torch.relu(torch.relu(x))\n", "'torch.relu' is no value"},
         {"def f(x):\n  y = g(h(x))\n", "t:2:9: a call stands here; give its result a name first"},
+        {"def f(x):\n  y = other.(x)\n", "t:2:7: name 'other' is not defined"},
         {"def f(x):\n  y = x +\n", "t:2:10: expected a value"},
         {"def f(x):\n  y = 5\n", "t:2:7: expected a call, an operator or an attribute"},
         {"def f(x):\n  y = x + 99999999999999999999\n", "this integer does not fit in 64 bits"},
