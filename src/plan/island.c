@@ -7,6 +7,7 @@
 #include "plan.h"
 
 #include <float.h>
+#include <math.h>
 
 /* ---- what stands around a layer -------------------------------------------------------------- */
 
@@ -194,6 +195,14 @@ static cfx_tensor *fake_like(const cfx_tensor *t, cfx_dtype dtype) {
     return cfx_tensor_fake(dtype, t->ndim, t->shape, stride);
 }
 
+/* Whether no number of a bias is lost when it is rounded: bytes have no NaN. */
+static bool is_finite(const cfx_tensor *t) {
+    bool is = true;
+    for (int64_t i = 0; t->dtype == CFX_F32 && is && i < t->numel; i++)
+        is = isfinite(((const float *)t->data)[i]);
+    return is;
+}
+
 /* Makes the kernel of the longest chain that there is one for. */
 static cfx__ready *prepare(const cfx__lowering *l, const layer_row *row, island *i, cfx_tensor **x,
                            cfx_tensor **out) {
@@ -205,7 +214,7 @@ static cfx__ready *prepare(const cfx__lowering *l, const layer_row *row, island 
     for (int k = 0; k < s->nbound; k++) {
         cfx_tensor *t = constant_of(l, s->bound[k]);
         args[k] = t ? cfx_tensor_value(cfx__tensor_contiguous(t)) : s->bound[k];
-        if (s->nested[k] ||
+        if (s->nested[k] || (t && !is_finite(cfx_as_tensor(args[k]))) ||
             (k != row->input && k != row->weight && args[k].tag == CFX_TAG_NODE))
             return NULL;
     }

@@ -29,11 +29,17 @@ static cfx_program *residual_program(int64_t channels) {
     return cfx_export(m, cfx_tuple(cfx_randn(shape)), cfx_none(), cfx_none());
 }
 
-/* The largest difference between the executors, as a share of the largest result. */
-static double apart(cfx_program *p, cfx_tensor *x) {
+static cfx_tensor *planned(cfx_program *p, cfx_tensor *x) {
     const cfx_executor *was = cfx_set_executor(&cfx_planner);
     cfx_tensor *got = cfx_as_tensor(cfx_program_run(p, x));
-    cfx_set_executor(&cfx_interpreter);
+    cfx_set_executor(was);
+    return got;
+}
+
+/* The largest difference between the executors, as a share of the largest result. */
+static double apart(cfx_program *p, cfx_tensor *x) {
+    cfx_tensor *got = planned(p, x);
+    const cfx_executor *was = cfx_set_executor(&cfx_interpreter);
     cfx_tensor *want = cfx_as_tensor(cfx_program_run(p, x));
     cfx_set_executor(was);
     return cfx_number(cfx_item(cfx_max(cfx_abs(cfx_sub(got, want))))) /
@@ -71,6 +77,16 @@ TEST(plan_runs_dynamic_products_in_integers) {
         CHECK(apart(q->program, x) < 1e-2);
         CHECK(apart(q->program, cfx_mul(x, 1000)) < 1e-2);
         CHECK(apart(q->program, cfx_neg(cfx_abs(x))) < 1e-2);
+        cfx_tensor *halves = cfx_to(cfx_reshape(cfx_remainder(cfx_arange(150), 3), cfx_list(5, 30)),
+                                    cfx_f32); /* 1 is 127.5 steps of 2 / 255 */
+        CHECK(apart(q->program, halves) < 1e-2);
+        static const float odd[] = {NAN, INFINITY, -INFINITY, 3e38f};
+        for (int i = 0; i < COUNT(odd); i++) {
+            cfx_tensor *y = cfx_clone(x);
+            ((float *)y->data)[31] = odd[i];
+            ((float *)y->data)[33] = -odd[i];
+            CHECK_INT(cfx_integer(cfx_item(cfx_sum(cfx_isnan(planned(q->program, y))))), 45);
+        }
     }
     CHECK_OK();
 }
@@ -117,6 +133,12 @@ TEST(plan_leaves_odd_scales_to_floats) {
             return;
         CHECK(!strstr(cfx_program_plan(q->program, x), "int8 product"));
     }
+    cfx_quantized *nan = cfx_quantize(p, cfx_list(cfx_tuple(x)), (cfx_quantize_options){0});
+    cfx_value bias = cfx_dict_get(nan->program->state, "0.bias");
+    if (!CHECK(bias.tag == CFX_TAG_TENSOR))
+        return;
+    ((float *)cfx_as_tensor(bias)->data)[1] = NAN;
+    CHECK(!strstr(cfx_program_plan(nan->program, x), "int8 product"));
     cfx_quantize_options dynamic = {.scheme = CFX_QUANTIZE_DYNAMIC};
     cfx_quantized *q = cfx_quantize(p, cfx_none(), dynamic);
     if (!CHECK(q != NULL) ||

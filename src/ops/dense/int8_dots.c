@@ -42,7 +42,7 @@ INLINE void sum_run(const int rows, const uint8_t *a, int64_t row, int64_t group
 }
 
 INLINE __m512 held(const int8_finish *f, __m512 v) {
-    return _mm512_min_ps(_mm512_max_ps(v, _mm512_set1_ps(f->low)), _mm512_set1_ps(f->high));
+    return _mm512_min_ps(_mm512_set1_ps(f->high), _mm512_max_ps(_mm512_set1_ps(f->low), v));
 }
 
 /* Columns [at, at + LANES) of the panel in each row: scaled, added to, held in bounds, rounded and

@@ -156,7 +156,7 @@ INLINE void finish_floats(const block_of *b, const __m512i *sum, float *c) {
                                          _mm512_castsi512_ps(b->scale[v]),
                                          _mm512_castsi512_ps(b->bias[v]));
         x[v] = _mm512_castps_si512(
-            _mm512_min_ps(_mm512_max_ps(y, _mm512_set1_ps(f->low)), _mm512_set1_ps(f->high)));
+            _mm512_min_ps(_mm512_set1_ps(f->high), _mm512_max_ps(_mm512_set1_ps(f->low), y)));
     }
     turn(x, plain);
     UNROLL for (int v = 0; v < 4; v++)

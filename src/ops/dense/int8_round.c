@@ -21,22 +21,25 @@ CFX__SIMD static void find_ranges(const rounding *r, int64_t begin, int64_t end)
     const int64_t n = r->n;
     for (int64_t row = begin; row < end; row++) {
         const float *x = r->x + row * n;
-        float low[WIDE] = {0}, high[WIDE] = {0};
+        float low[WIDE] = {0}, high[WIDE] = {0}, odd[WIDE] = {0}; /* 0, or NaN */
         int64_t i = 0;
         for (; i + WIDE <= n; i += WIDE)
             for (int j = 0; j < WIDE; j++) {
                 low[j] = x[i + j] < low[j] ? x[i + j] : low[j];
                 high[j] = x[i + j] > high[j] ? x[i + j] : high[j];
+                odd[j] += x[i + j] * 0;
             }
         for (; i < n; i++) {
             low[0] = x[i] < low[0] ? x[i] : low[0];
             high[0] = x[i] > high[0] ? x[i] : high[0];
+            odd[0] += x[i] * 0;
         }
         for (int j = 1; j < WIDE; j++) {
             low[0] = low[j] < low[0] ? low[j] : low[0];
             high[0] = high[j] > high[0] ? high[j] : high[0];
+            odd[0] += odd[j];
         }
-        r->low[row] = low[0];
+        r->low[row] = low[0] + odd[0];
         r->high[row] = high[0];
     }
 }
@@ -63,17 +66,22 @@ cfx__rounding int8_round(const float *x, int64_t rows, int64_t n, int64_t depth,
     rounding r = {.x = x, .n = n, .depth = depth, .to = to, .low = ranges, .high = ranges + rows};
     const int64_t grain = grain_of((double)n / 2);
     cfx__parallel(rows, grain, find_ranges_of, &r);
-    float low = 0, high = 0;
+    float low = 0, high = 0, odd = 0;
     for (int64_t i = 0; i < rows; i++) {
         low = r.low[i] < low ? r.low[i] : low;
         high = r.high[i] > high ? r.high[i] : high;
+        odd += r.low[i] * 0;
     }
-    double scale = ((double)high - low) / 255;
+    float scale = (high - low) / 255 + odd; /* in float32, as choose_qparams has it */
+    if (!isfinite(scale)) { /* then every product is NaN */
+        memset(to, 0, (size_t)(rows * depth));
+        return (cfx__rounding){NAN, 0};
+    }
     scale = scale > FLT_EPSILON ? scale : FLT_EPSILON;
-    double zero = -nearbyint(low / scale);
+    float zero = -rintf(low / scale);
     zero = zero < 0 ? 0 : zero > 255 ? 255 : zero;
-    r.inverse = (float)(1 / scale);
-    r.zero = (float)zero;
+    r.inverse = (float)(1 / (double)scale);
+    r.zero = zero;
     cfx__parallel(rows, grain, round_rows_of, &r);
-    return (cfx__rounding){(float)scale, (int32_t)zero};
+    return (cfx__rounding){scale, (int32_t)zero};
 }
