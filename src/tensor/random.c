@@ -138,6 +138,8 @@ void cfx__random_fill(cfx__generator *g, cfx_tensor *t, cfx__random_draw d) {
     enum { BLOCK = 256 };
     union { double f[BLOCK]; int64_t i[BLOCK]; } buf;
     double each[BLOCK];
+    if (t->numel == 0) /* strides may be anything */
+        return;
     int order[CFX_MAX_DIMS], n = memory_order(t, order);
     int64_t at[CFX_MAX_DIMS] = {0};
     int64_t size = cfx_dtype_size(t->dtype), p_size = d.p ? cfx_dtype_size(d.p->dtype) : 0;
@@ -145,8 +147,6 @@ void cfx__random_fill(cfx__generator *g, cfx_tensor *t, cfx__random_draw d) {
     int64_t step = n ? t->stride[order[n - 1]] * size : 0;
     int64_t p_step = n && d.p ? d.p->stride[order[n - 1]] * p_size : 0;
     int64_t offset = 0, p_offset = 0; /* of the row, in bytes */
-    if (t->numel == 0)
-        return;
     d.dtype = t->dtype;
     d.each = each;
     for (;;) {

@@ -65,7 +65,7 @@ static void functional_unpad_sequence(cfx_op_call *c) {
     if (!arg_bool(c, 2))
         x = cfx_transpose(x, 0, 1);
     for (int64_t i = 0; i < lengths->numel && !op_failed(); i++) {
-        int64_t n = (int64_t)cfx_tensor_get(lengths, i);
+        int64_t n = cfx_integer(cfx__tensor_get(lengths, i));
         cfx_list_append(cfx_as_list(list), CFX_V(cfx_narrow(cfx_select(x, 0, i), 0, 0, n)));
     }
     c->result = list;

@@ -13,10 +13,17 @@ typedef struct {
     int64_t i, j;
 } pair;
 
-static pair numbers(const cfx_op_call *c) {
+/* False, with an error, for complex ones, which sizes are not. */
+static bool numbers(cfx_op_call *c, pair *out) {
     cfx_value a = c->args[0], b = c->nargs > 1 ? c->args[1] : cfx_int(0);
-    return (pair){a.tag == CFX_TAG_FLOAT || b.tag == CFX_TAG_FLOAT, cfx_number(a), cfx_number(b),
+    if (a.tag == CFX_TAG_COMPLEX || b.tag == CFX_TAG_COMPLEX) {
+        op_fail_as(TYPE, c, "complex numbers are not computed with outside of tensors");
+        c->result = cfx_bad();
+        return false;
+    }
+    *out = (pair){a.tag == CFX_TAG_FLOAT || b.tag == CFX_TAG_FLOAT, cfx_number(a), cfx_number(b),
                   cfx_integer(a), cfx_integer(b)};
+    return true;
 }
 
 static void overflow(cfx_op_call *c) {
@@ -31,7 +38,9 @@ static void zero_division(cfx_op_call *c) {
 
 #define ARITHMETIC(id, real_expr, builtin)                                                         \
     static void number_##id(cfx_op_call *c) {                                                      \
-        pair p = numbers(c);                                                                       \
+        pair p;                                                                                    \
+        if (!numbers(c, &p))                                                                       \
+            return;                                                                                \
         int64_t r;                                                                                 \
         if (p.real)                                                                                \
             c->result = cfx_float(real_expr);                                                      \
@@ -45,7 +54,9 @@ ARITHMETIC(sub, p.a - p.b, __builtin_sub_overflow)
 ARITHMETIC(mul, p.a *p.b, __builtin_mul_overflow)
 
 static void number_div(cfx_op_call *c) {
-    pair p = numbers(c);
+    pair p;
+    if (!numbers(c, &p))
+        return;
     if (p.b == 0)
         zero_division(c);
     else
@@ -53,7 +64,9 @@ static void number_div(cfx_op_call *c) {
 }
 
 static void number_floordiv(cfx_op_call *c) {
-    pair p = numbers(c);
+    pair p;
+    if (!numbers(c, &p))
+        return;
     if (p.b == 0)
         zero_division(c);
     else if (p.real)
@@ -65,7 +78,9 @@ static void number_floordiv(cfx_op_call *c) {
 }
 
 static void number_remainder(cfx_op_call *c) {
-    pair p = numbers(c);
+    pair p;
+    if (!numbers(c, &p))
+        return;
     if (p.b == 0) {
         zero_division(c);
     } else if (p.real) {
@@ -78,7 +93,9 @@ static void number_remainder(cfx_op_call *c) {
 }
 
 static void number_pow(cfx_op_call *c) {
-    pair p = numbers(c);
+    pair p;
+    if (!numbers(c, &p))
+        return;
     if (p.real || p.j < 0) {
         c->result = cfx_float(pow(p.a, p.b));
         return;
@@ -98,13 +115,17 @@ static void number_pow(cfx_op_call *c) {
 }
 
 static void number_neg(cfx_op_call *c) {
-    pair p = numbers(c);
+    pair p;
+    if (!numbers(c, &p))
+        return;
     c->result = p.real ? cfx_float(-p.a) : cfx_int((int64_t)(0 - (uint64_t)p.i));
 }
 
 #define COMPARISON(id, op)                                                                         \
     static void number_##id(cfx_op_call *c) {                                                      \
-        pair p = numbers(c);                                                                       \
+        pair p;                                                                                    \
+        if (!numbers(c, &p))                                                                       \
+            return;                                                                                \
         c->result = cfx_bool(p.real ? p.a op p.b : p.i op p.j);                                    \
     }
 COMPARISON(eq, ==)
@@ -115,12 +136,16 @@ COMPARISON(gt, >)
 COMPARISON(ge, >=)
 
 static void number_min(cfx_op_call *c) {
-    pair p = numbers(c);
+    pair p;
+    if (!numbers(c, &p))
+        return;
     c->result = p.real ? (p.b < p.a ? c->args[1] : c->args[0]) : cfx_int(p.j < p.i ? p.j : p.i);
 }
 
 static void number_max(cfx_op_call *c) {
-    pair p = numbers(c);
+    pair p;
+    if (!numbers(c, &p))
+        return;
     c->result = p.real ? (p.b > p.a ? c->args[1] : c->args[0]) : cfx_int(p.j > p.i ? p.j : p.i);
 }
 
@@ -140,7 +165,9 @@ static void whole(cfx_op_call *c, double f) {
 
 #define ROUNDING(id, expr)                                                                         \
     static void number_##id(cfx_op_call *c) {                                                      \
-        pair p = numbers(c);                                                                       \
+        pair p;                                                                                    \
+        if (!numbers(c, &p))                                                                       \
+            return;                                                                                \
         if (p.real)                                                                                \
             whole(c, expr);                                                                        \
         else                                                                                       \

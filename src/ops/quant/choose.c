@@ -35,7 +35,7 @@ static void give(cfx_op_call *c, cfx_tensor *scale, cfx_tensor *zero_point) {
     c->out[1] = cfx_to(cfx_reshape(zero_point, cfx_list(1)), cfx_i64);
 }
 
-static double steps(const cfx_op_call *c) { return (double)(arg_int(c, 2) - arg_int(c, 1)); }
+static double steps(const cfx_op_call *c) { return (double)arg_int(c, 2) - (double)arg_int(c, 1); }
 
 /* The scale in float32 or wider, at least eps. */
 static cfx_tensor *at_least_eps(cfx_op_call *c, cfx_tensor *scale) {
