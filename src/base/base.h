@@ -279,6 +279,15 @@ static inline bool cfx__limit_time(void) {
 /* Whether a graph may have so many nodes; else the error is recorded. */
 bool cfx__limit_nodes(size_t nodes);
 
+/* Whether the machine multiplies tiles of bf16 (AMX), and lets this process do so: it is tried. */
+bool cfx__machine_has_tiles(void);
+/* How the instruction that arranges tiles reads it. */
+typedef struct cfx__tile_config {
+    uint8_t palette, start, reserved[14];
+    uint16_t bytes[16]; /* of a row, by tile */
+    uint8_t rows[16];
+} cfx__tile_config;
+
 /* Runs body(arg, begin, end) over [0, n) in pieces of at least `grain`, on as many of the threads
  * allowed as are idle (pool.c). Inside a body it runs all of it at once. */
 typedef void cfx__parallel_fn(void *arg, int64_t begin, int64_t end);

@@ -20,7 +20,7 @@ static const char help[] =
     "the smallest they may be (2 at least).\n"
     "  --inputs F       tensors to run on, as for cfx run\n"
     "  --threads N      threads for one operator; all cores otherwise\n"
-    "  --precision P    what weights are kept in: f32, bf16 or f16; sums are f32 always\n"
+    "  --precision P    what products are computed of: f32, bf16 or f16; sums are f32 always\n"
     "  --runs N         how often; 20 otherwise\n"
     "  --busy N         beside N processes that never rest\n"
     "  --reference      times the interpreter, not the plan\n"

@@ -36,7 +36,7 @@ static const char help[] =
     "  --memory F.svg   draws the bytes alive over the program, and what is alive at the peak\n"
     "  --reference      runs node by node through the interpreter, not as a plan\n"
     "  --threads N      threads for one operator; all cores otherwise\n"
-    "  --precision P    what weights are kept in: f32, bf16 or f16; sums are f32 always\n"
+    "  --precision P    what products are computed of: f32, bf16 or f16; sums are f32 always\n"
     "\n"
     "Exit: 0 done or same, 1 differs or a check failed, 2 trouble.\n";
 
@@ -145,7 +145,9 @@ static int finish(job *j, cfx_value result) {
         cfx_dict *expected = cfx_safetensors_read(j->o.expect);
         if (!cfx_ok())
             return cli_trouble();
-        same = cli_expect(cfx_as_list(flat), cfx_as_list(names), expected, 0);
+        static const cfx_dtype kept[] = {CFX_F32, CFX_BF16, CFX_F16}; /* by precision */
+        same = cli_expect(cfx_as_list(flat), cfx_as_list(names), expected,
+                          cli_tolerance(kept[cfx_get_precision()]));
     }
     same &= !j->watch.broken;
     return cfx_ok() ? same ? CLI_DONE : CLI_DIFFERS : cli_trouble();

@@ -356,3 +356,37 @@ TEST(one_plan_runs_from_many_threads) {
         CHECK(!bad);
     }
 }
+
+/* ---- precision ------------------------------------------------------------------------------- */
+
+/* How far the difference of two results is below them, in dB. */
+static double decibels(cfx_value a, cfx_value b) {
+    cfx_value x = cfx_at(a, 0), off = CFX_V(cfx_sub(x, cfx_at(b, 0)));
+    double signal = cfx_tensor_get(cfx_sum(cfx_mul(x, x)), 0);
+    return 10 * log10(signal / cfx_tensor_get(cfx_sum(cfx_mul(off, off)), 0));
+}
+
+TEST(halves_are_multiplied_as_the_machine_can) {
+    static const char *const names[] = {"w", "b", "v"};
+    cfx_manual_seed(5);
+    cfx_tensor *t[] = {cfx_randn(96, 64), cfx_randn(96), cfx_randn(64, 96)};
+    cfx_program *p = program_of(HEAD "p_w, p_b, p_v, x):\n"
+                                     "        l = " ATEN "linear.default(x, p_w, p_b)\n"
+                                     "        g = " ATEN "gelu.default(l)\n"
+                                     "        m = " ATEN "linear.default(g, p_v)\n"
+                                     "        a = " ATEN "add.Tensor(m, x)\n"
+                                     "        return (a,)\n",
+                                tensors_of(COUNT(names), names, t));
+    for (int64_t rows = 1; rows <= 49; rows += 12) {
+        cfx_value x = cfx_tensor_value(cfx_randn(rows, 64)), whole = run_by(&cfx_planner, p, x);
+        const double least[] = {100, 40, 60}; /* by precision */
+        for (int i = CFX_PRECISION_BF16; i <= CFX_PRECISION_F16; i++) {
+            cfx_set_precision((cfx_precision)i);
+            cfx_value halves = run_by(&cfx_planner, p, x), again = run_by(&cfx_planner, p, x);
+            CHECK(decibels(whole, halves) > least[i] && decibels(whole, halves) < 100);
+            CHECK(cfx_is_true(cfx_equal(cfx_at(halves, 0), cfx_at(again, 0))));
+            cfx_set_precision(CFX_PRECISION_F32);
+        }
+    }
+    CHECK_OK();
+}

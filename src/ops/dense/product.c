@@ -16,15 +16,10 @@ enum {
 
 typedef struct {
     const product *p;
-    int64_t panels, parts; /* of the columns; pieces are numbered by rows, then by these */
-    int64_t rows, cols;    /* of a piece: rows, panels */
-    int64_t length;        /* of the parts that rows are copied in; k where they are not */
+    product_pieces cut;
+    int64_t length; /* of the parts that rows are copied in; k where they are not */
     bool copies;
 } job;
-
-static const float *row_of(const product *p, int64_t i) {
-    return p->a + i / p->line * p->a_line + i % p->line * p->a_row;
-}
 
 /* Whether rows lie evenly, one after another. */
 static bool lies_even(const product *p) {
@@ -80,21 +75,19 @@ static int64_t copy_size(const job *j) { return j->copies ? rows_near(j) * (j->l
 
 static void run_piece(const job *j, int64_t piece, float *room) {
     const product *p = j->p;
-    const int64_t top = piece / j->parts * j->rows, from = piece % j->parts * j->cols;
-    const int64_t bottom = p->m - top < j->rows ? p->m : top + j->rows;
-    const int64_t to = j->panels - from < j->cols ? j->panels : from + j->cols;
-    for (int64_t i = top, n; i < bottom; i += n) {
-        n = bottom - i < rows_near(j) ? bottom - i : rows_near(j);
+    const product_piece b = product_piece_at(p, &j->cut, piece);
+    for (int64_t i = b.top, n; i < b.bottom; i += n) {
+        n = b.bottom - i < rows_near(j) ? b.bottom - i : rows_near(j);
         if (!j->copies) {
-            block(j, i, n, from, to, 0, p->k, row_of(p, i), p->a_row, room);
+            block(j, i, n, b.from, b.to, 0, p->k, product_line(p, i), p->a_row, room);
             continue;
         }
         for (int64_t at = 0; at < p->k; at += j->length) {
             const int64_t length = p->k - at < j->length ? p->k - at : j->length;
             for (int64_t r = 0; r < n; r++)
-                memcpy(room + r * (j->length + PAD), row_of(p, i + r) + at,
+                memcpy(room + r * (j->length + PAD), product_line(p, i + r) + at,
                        (size_t)length * sizeof *room);
-            block(j, i, n, from, to, at, length, room, j->length + PAD, room + copy_size(j));
+            block(j, i, n, b.from, b.to, at, length, room, j->length + PAD, room + copy_size(j));
         }
     }
 }
@@ -114,34 +107,40 @@ static void run_pieces(void *arg, int64_t begin, int64_t end) {
         cfx__block_free(room, size);
 }
 
-/* Cuts so that pieces read as little as possible: near to squares of the result. */
-static void cut(job *j, int64_t pieces) {
-    const product *p = j->p;
-    const int64_t height = tile_height(), tiles = (p->m + height - 1) / height;
-    int64_t parts = 1;
-    while (parts < pieces && parts < j->panels &&
-           (double)p->m * (double)(parts * parts) < (double)pieces * (double)p->n)
-        parts++;
-    int64_t across = (pieces + parts - 1) / parts;
+product_pieces product_cut(const product *p, int64_t width, int64_t height, int64_t unit,
+                           double grain) {
+    const double work = (double)p->m * (double)p->n * (double)p->k;
+    const int threads = cfx_get_num_threads();
+    const int64_t pieces = threads == 1                            ? 1
+                           : work / grain < threads * PER_THREAD ? (int64_t)(work / grain) + 1
+                                                                 : threads * PER_THREAD;
+    const int64_t tiles = (p->m + height - 1) / height;
+    product_pieces c = {.panels = (p->n + width - 1) / width, .parts = 1};
+    while (c.parts < pieces && c.parts < c.panels &&
+           (double)p->m * (double)(c.parts * c.parts) < (double)pieces * (double)p->n)
+        c.parts++;
+    int64_t across = (pieces + c.parts - 1) / c.parts;
     across = across < tiles ? across : tiles;
-    j->cols = (j->panels + parts - 1) / parts;
-    j->parts = (j->panels + j->cols - 1) / j->cols;
-    j->rows = (p->m + across - 1) / across;
+    c.cols = (c.panels + c.parts - 1) / c.parts;
+    c.parts = (c.panels + c.cols - 1) / c.cols;
+    c.rows = ((p->m + across - 1) / across + unit - 1) / unit * unit;
+    c.pieces = c.parts * ((p->m + c.rows - 1) / c.rows);
+    return c;
+}
+
+product_piece product_piece_at(const product *p, const product_pieces *cut, int64_t piece) {
+    const int64_t top = piece / cut->parts * cut->rows, from = piece % cut->parts * cut->cols;
+    return (product_piece){top, p->m - top < cut->rows ? p->m : top + cut->rows, from,
+                           cut->panels - from < cut->cols ? cut->panels : from + cut->cols};
 }
 
 void product_run(const product *p) {
-    const int64_t width = tile_width();
-    job j = {.p = p, .panels = (p->n + width - 1) / width, .length = p->k};
+    job j = {.p = p, .length = p->k, .cut = product_cut(p, tile_width(), tile_height(), 1, GRAIN)};
     const bool meets = p->m > 4 && p->a_row % ALIAS == 0;
     if (p->k > LONGEST && p->m > 4) {
         const int64_t parts = (p->k + LONGEST - 1) / LONGEST;
         j.length = ((p->k + parts - 1) / parts + PAD - 1) / PAD * PAD;
     }
     j.copies = j.length < p->k || meets || (p->m > 1 && !lies_even(p));
-    const double work = (double)p->m * (double)p->n * (double)p->k;
-    const int threads = cfx_get_num_threads();
-    int64_t pieces = work / GRAIN < threads * PER_THREAD ? (int64_t)(work / GRAIN) + 1
-                                                         : threads * PER_THREAD;
-    cut(&j, threads > 1 ? pieces : 1);
-    cfx__parallel(j.parts * ((p->m + j.rows - 1) / j.rows), 1, run_pieces, &j);
+    cfx__parallel(j.cut.pieces, 1, run_pieces, &j);
 }

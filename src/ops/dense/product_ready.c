@@ -1,31 +1,36 @@
 /* Products with weights that are kept in panels: called once, and made ready for a plan. Which
  * products go this way is told by their sizes alone, so that the same call gives the same bits the
  * first time and the thousandth. */
+#include "bf16.h"
 #include "gemm.h"
 #include "int8.h"
 #include "narrow.h"
 
-/* The panels of a k by n matrix, kept with the storage of w; the caller owns a count. NULL when
- * there is no memory. */
-static cfx__packed *panels_of(const cfx_tensor *w, const tile_matrix *m) {
-    const int64_t facts[] = {m->k, m->n, m->row, m->col, m->kept, w->offset};
+/* The panels of a k by n matrix, those of bf16.h or of tile.h, kept with the storage of w; the
+ * caller owns a count. NULL when there is no memory. */
+static cfx__packed *panels_of(const cfx_tensor *w, const tile_matrix *m, bool pairs) {
+    const int64_t facts[] = {m->k, m->n, m->row, m->col, m->kept, pairs, w->offset};
     uint64_t key = 0x70616e656c73;
     for (int i = 0; i < COUNT(facts); i++)
         key = (key ^ (uint64_t)facts[i]) * 0x9e3779b97f4a7c15u, key ^= key >> 29;
     cfx__packed *form = cfx__packed_find(w->storage, key);
     if (form)
         return form;
-    form = cfx__packed_new(w->storage, key, tile_panels_size(m->k, m->n, m->kept));
+    form = cfx__packed_new(w->storage, key, pairs ? bf16_panels_size(m->k, m->n)
+                                                  : tile_panels_size(m->k, m->n, m->kept));
     if (form) {
-        tile_panels_make(m, form->data);
+        if (pairs)
+            bf16_panels_make(m, form->data);
+        else
+            tile_panels_make(m, form->data);
         cfx__packed_keep(w->storage, form);
     }
     return form;
 }
 
 float *product_bias(const float *bias, int64_t n) {
-    const int64_t width = tile_width();
-    float *to = cfx__alloc0((size_t)((n + width - 1) / width * width) * sizeof *to);
+    const int64_t columns = (n + TILE_WIDEST - 1) / TILE_WIDEST * TILE_WIDEST;
+    float *to = cfx__alloc0((size_t)columns * sizeof *to);
     memcpy(to, bias, (size_t)n * sizeof *to);
     return to;
 }
@@ -37,7 +42,7 @@ bool gemm_packed(const gemm *g, const cfx_tensor *weights, const float *bias) {
         return false;
     const tile_matrix m = {g->k, g->n, (const float *)g->b.data, g->b.row, g->b.col, NULL,
                            CFX_PRECISION_F32};
-    cfx__packed *panels = panels_of(weights, &m);
+    cfx__packed *panels = panels_of(weights, &m, false);
     if (!panels)
         return false;
     float *columns = bias ? product_bias(bias, g->n) : NULL;
@@ -63,6 +68,7 @@ bool gemm_packed(const gemm *g, const cfx_tensor *weights, const float *bias) {
 typedef struct {
     cfx__ready pub;
     product product;
+    bf16_way way; /* BF16_NONE: over the panels of tile.h */
     tile_epilogue epilogue;
     cfx__packed *panels; /* counted */
     float *bias;
@@ -82,7 +88,10 @@ static bool run(const cfx__ready *r, const void *x, void *out, void *scratch) {
     (void)scratch;
     p.a = x;
     p.c = out;
-    product_run(&p);
+    if (k->way == BF16_NONE)
+        product_run(&p);
+    else
+        bf16_product(&p, k->way);
     return cfx_ok();
 }
 
@@ -122,11 +131,13 @@ cfx__ready *gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_transpos
         return NULL;
     const tile_matrix matrix = {k, n, (const float *)wm.data, wm.row, wm.col, NULL,
                                 cfx_get_precision()};
-    cfx__packed *panels = panels_of(w, &matrix);
+    const bf16_way way = matrix.kept == CFX_PRECISION_BF16 ? bf16_best(m) : BF16_NONE;
+    cfx__packed *panels = panels_of(w, &matrix, way != BF16_NONE);
     if (!panels)
         return NULL;
     kernel *r = cfx__obj_make(&kernel_type, sizeof *r);
     r->panels = panels;
+    r->way = way;
     r->epilogue = epilogue;
     r->bias = bias ? product_bias((const float *)bias->data, n) : NULL;
     r->product = (product){.m = m,
@@ -139,7 +150,7 @@ cfx__ready *gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_transpos
                            .bias = r->bias,
                            .c_row = product_row(out),
                            .epilogue = &r->epilogue};
-    r->pub.name = "product in tiles";
+    r->pub.name = way == BF16_NONE ? "product in tiles" : "product in tiles of bf16";
     r->pub.run = run;
     return &r->pub;
 }

@@ -91,9 +91,29 @@ typedef struct {
     const tile_epilogue *epilogue;
 } product;
 
+/* Pieces of rows and panels, near to squares of the result, for the threads allowed. Rows of a tile
+ * are `height` at most, those of a piece whole units; `grain` is how many multiplications are worth
+ * a thread. Pieces are numbered by rows, then by panels. */
+typedef struct {
+    int64_t panels, parts; /* of the columns */
+    int64_t rows, cols;    /* of a piece: rows, panels */
+    int64_t pieces;
+} product_pieces;
+
+product_pieces product_cut(const product *p, int64_t width, int64_t height, int64_t unit,
+                           double grain);
+/* Rows and panels of a piece. */
+typedef struct {
+    int64_t top, bottom, from, to;
+} product_piece;
+product_piece product_piece_at(const product *p, const product_pieces *cut, int64_t piece);
+static inline const float *product_line(const product *p, int64_t i) {
+    return p->a + i / p->line * p->a_line + i % p->line * p->a_row;
+}
+
 /* Computes on the threads allowed; an error is recorded where there is no memory. */
 void product_run(const product *p);
-/* A bias in whole panels; the caller frees it. */
+/* A bias in whole panels of any kernel; the caller frees it. */
 float *product_bias(const float *bias, int64_t n);
 /* Elements from a row of a result to the next, where those are all alike; 0: they are not. */
 int64_t product_row(const cfx_tensor *out);
