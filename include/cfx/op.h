@@ -107,6 +107,14 @@ typedef enum cfx_on_quantized {
 #define CFX_IN_FLOAT (CFX_IN(F32) | CFX_IN(F64))
 #define CFX_IN_NUMBER (CFX_IN_FLOAT | CFX_IN(I64))
 
+/* What an operator that computes a layer with a weight takes, by the numbers of its arguments. */
+typedef struct cfx_op_layer {
+    int8_t weight;      /* 0: it is no such operator */
+    int8_t input, bias; /* bias -1: it has none */
+    int8_t axis;        /* the dimension of the weight that counts the results */
+    bool product;       /* of matrices; else a convolution */
+} cfx_op_layer;
+
 /* One operator. A column left out is derived: shape from decompose, kernel from decompose, in-place
  * and out= forms from the functional one. */
 struct cfx_op {
@@ -129,6 +137,7 @@ struct cfx_op {
                              of the results */
     cfx_autocast autocast; /* which precision autocast gives it */
     cfx_on_quantized quantized; /* what it does with quantized tensors */
+    cfx_op_layer layer;   /* where its weight is, if it is a layer's */
     uint32_t dtypes;      /* CFX_IN(...) that the kernel computes in */
     uint32_t effects;     /* cfx_effect */
     void *info_;          /* parsed schema and such, made at first use */

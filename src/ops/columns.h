@@ -10,6 +10,10 @@
 #define GRAD(name, reads) .grad = grad_##name, .saves = reads
 #define READ(i) CFX_SAVE_ARG(i)
 #define RESULT(i) CFX_SAVE_OUT(i)
+
+/* The columns of layers: of products, and of convolutions of (input, weight, bias). */
+#define PRODUCT_LAYER(input, weight, bias, axis) .layer = {weight, input, bias, axis, true}
+#define CONV_LAYER(axis) .layer = {1, 0, 2, axis, false}
 /* Nothing flows back: what is made does not depend on the numbers of the arguments. */
 #define NO_GRAD .grad = cfx__op_grad_none
 

@@ -119,20 +119,13 @@ static bool read_weight(const cfx__lowering *l, cfx_value weight, int axis, cfx_
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
-typedef struct {
-    cfx_op *op;
-    int input, weight, axis; /* numbers of arguments; the dimension of the weight's channels */
-} layer_row;
-
-static const layer_row *row_of(const cfx_op *op) {
-    static const layer_row rows[] = {{&cfx_op_conv2d, 0, 1, 0},
-                                     {&cfx_op_convolution, 0, 1, 0},
-                                     {&cfx_op_linear, 0, 1, 0},
-                                     {&cfx_op_addmm, 1, 2, 1},
-                                     {&cfx_op_mm, 0, 1, 1}};
-    for (int i = 0; i < COUNT(rows); i++)
-        if (op == rows[i].op)
-            return &rows[i];
+/* The layer that op computes, where there are kernels for it in integers. */
+static const cfx_op_layer *layer_of(const cfx_op *op) {
+    static const cfx_op *const ready[] = {&cfx_op_conv2d, &cfx_op_convolution, &cfx_op_linear,
+                                          &cfx_op_addmm, &cfx_op_mm};
+    for (int i = 0; i < COUNT(ready); i++)
+        if (op == ready[i])
+            return &op->layer;
     return NULL;
 }
 
@@ -204,8 +197,8 @@ static bool is_finite(const cfx_tensor *t) {
 }
 
 /* Makes the kernel of the longest chain that there is one for. */
-static cfx__ready *prepare(const cfx__lowering *l, const layer_row *row, island *i, cfx_tensor **x,
-                           cfx_tensor **out) {
+static cfx__ready *prepare(const cfx__lowering *l, const cfx_op_layer *row, island *i,
+                           cfx_tensor **x, cfx_tensor **out) {
     const cfx__run_step *s = step_at(l, i->slot[0]);
     cfx_tensor *integers, *scales;
     cfx_value args[CFX_MAX_ARGS];
@@ -241,7 +234,7 @@ static cfx__ready *prepare(const cfx__lowering *l, const layer_row *row, island 
 /* Makes an island of a layer, where it is one. */
 static void find_layer(cfx__lowering *l, int slot) {
     const cfx__run_step *s = step_at(l, slot);
-    const layer_row *row = s->op ? row_of(s->op) : NULL;
+    const cfx_op_layer *row = s->op ? layer_of(s->op) : NULL;
     island i = {.x = -1, .add = -1};
     cfx_tensor *x, *out;
     if (!row || l->taken[slot] || s->bound[row->input].tag != CFX_TAG_NODE ||

@@ -1,34 +1,6 @@
-/* Layers: what of a program can be quantized. A table of calls with weights, and of calls that pass
- * numbers on without changing them. */
+/* Layers: what of a program can be quantized. Calls with weights, and calls that pass numbers on
+ * without changing them. */
 #include "quant.h"
-
-/* A call with a weight; which dimension of that counts the results. */
-typedef struct rule {
-    const char *op, *input, *weight, *bias;
-    int axis;
-    bool linear;
-} rule;
-
-static const rule rules[] = {
-    {"linear", "input", "weight", "bias", 0, true},
-    {"addmm", "mat1", "mat2", "self", 1, true},
-    {"mm", "self", "mat2", NULL, 1, true},
-    {"matmul", "self", "other", NULL, 1, true},
-    {"conv1d", "input", "weight", "bias", 0, false},
-    {"conv2d", "input", "weight", "bias", 0, false},
-    {"conv3d", "input", "weight", "bias", 0, false},
-    {"convolution", "input", "weight", "bias", 0, false},
-    {"conv_transpose1d", "input", "weight", "bias", 1, false},
-    {"conv_transpose2d", "input", "weight", "bias", 1, false},
-    {"conv_transpose3d", "input", "weight", "bias", 1, false},
-};
-
-static const rule *rule_of(const cfx_node *n) {
-    for (int i = 0; i < COUNT(rules); i++)
-        if (cfx__call_is(n, rules[i].op))
-            return &rules[i];
-    return NULL;
-}
 
 /* ---- what passes numbers on ------------------------------------------------------------------ */
 
@@ -65,9 +37,11 @@ static bool swaps(const cfx_node *n) {
            cfx_integer(cfx__call_arg(n, "dim0")) != cfx_integer(cfx__call_arg(n, "dim1"));
 }
 
+static const char computed[] = "its weight is computed";
+
 /* Finds the stored weight of a layer; why not, where there is none. */
-static const char *find_weight(const cfx_program *p, const cfx__alias *a, const rule *r,
-                               cfx__quant_layer *l) {
+static const char *find_weight(const cfx_program *p, const cfx__alias *a,
+                               const cfx__call_layer *r, cfx__quant_layer *l) {
     cfx_node *w = cfx__call_node(l->node, r->weight);
     l->reader = l->node;
     l->axis = r->axis;
@@ -81,10 +55,10 @@ static const char *find_weight(const cfx_program *p, const cfx__alias *a, const 
     l->tensor = w ? cfx__program_constant(p, a, w) : NULL;
     l->weight = w;
     if (!l->tensor)
-        return "its weight is computed";
+        return computed;
     if (l->tensor->dtype != CFX_F32)
         return "its weight is not float32";
-    if (l->tensor->ndim < 2 || (r->linear && l->tensor->ndim != 2))
+    if (l->tensor->ndim < 2 || (r->product && l->tensor->ndim != 2))
         return "its weight is no matrix";
     return NULL;
 }
@@ -92,36 +66,33 @@ static const char *find_weight(const cfx_program *p, const cfx__alias *a, const 
 static bool is_one(cfx_value v) { return v.tag == CFX_TAG_INT && cfx_integer(v) == 1; }
 
 /* Why the call itself is left out. */
-static const char *check_call(const rule *r, const cfx_node *n) {
-    cfx_value turned = cfx__call_arg(n, "transposed");
-    if (!strcmp(r->op, "addmm") &&
-        (!is_one(cfx__call_arg(n, "alpha")) || !is_one(cfx__call_arg(n, "beta"))))
+static const char *check_call(const cfx__call_layer *r, const cfx_node *n) {
+    cfx_value alpha = cfx__call_arg(n, "alpha"), beta = cfx__call_arg(n, "beta");
+    if ((!cfx_is_none(alpha) && !is_one(alpha)) || (!cfx_is_none(beta) && !is_one(beta)))
         return "it scales its operands";
-    if (r->axis == 1 && !r->linear && !is_one(cfx__call_arg(n, "groups")))
+    if (r->axis < 0)
         return "it is transposed and has groups";
-    if (turned.tag == CFX_TAG_BOOL && cfx_integer(turned))
+    if (r->axis && cfx__call_is(n, "convolution"))
         return "it is transposed";
     return NULL;
 }
 
 static void add_layer(const cfx_program *p, const cfx__alias *a, const cfx_quantize_options *o,
-                      const rule *r, cfx_node *n, cfx__quant_layers *out) {
+                      const cfx__call_layer *r, cfx_node *n, cfx__quant_layers *out) {
     cfx__quant_layer l = {.node = n,
                           .input = cfx__call_node(n, r->input),
                           .bias = r->bias ? cfx__call_node(n, r->bias) : NULL,
-                          .linear = r->linear,
+                          .linear = r->product,
                           .input_name = r->input,
                           .bias_name = r->bias};
     l.left = find_weight(p, a, r, &l);
-    if (!strcmp(r->op, "matmul") && (!l.tensor || l.tensor->ndim != 2))
-        return; /* of two values: no layer */
+    if (!r->bias && (l.left == computed || (l.tensor && l.tensor->ndim != 2)))
+        return; /* a product of two values: no layer */
     if (!l.left)
         l.left = check_call(r, n);
     if (!l.left && (!l.input || cfx_node_result(l.input).kind != CFX_RESULT_TENSOR ||
                     cfx_node_result(l.input).dtype != CFX_F32))
         l.left = "its input is not float32";
-    if (l.left && !strcmp(l.left, "its weight is computed") && !strcmp(r->op, "mm"))
-        return;
     if (!l.left && o->per == CFX_QUANTIZE_GROUP && !l.linear)
         l.left = "groups are for linear layers";
     if (!l.left && o->scheme == CFX_QUANTIZE_DYNAMIC && !l.linear)
@@ -148,9 +119,9 @@ bool cfx__quant_find_layers(cfx_program *p, const cfx_quantize_options *o, cfx__
     cfx__alias a;
     cfx__alias_open(&a, p->module->graph);
     cfx_each_node(p->module->graph, n) {
-        const rule *r = rule_of(n);
-        if (r)
-            add_layer(p, &a, o, r, n, out);
+        cfx__call_layer r;
+        if (cfx__call_layer_of(n, &r))
+            add_layer(p, &a, o, &r, n, out);
     }
     cfx__alias_close(&a);
     const bool listed = o->skip.tag == CFX_TAG_LIST || o->skip.tag == CFX_TAG_TUPLE;

@@ -51,6 +51,22 @@ bool cfx__call_set(cfx_node *n, const char *name, cfx_value v) {
     return cfx_node_set_kwarg(n, name, v);
 }
 
+bool cfx__call_layer_of(const cfx_node *n, cfx__call_layer *out) {
+    const cfx_op *op = cfx__call_op(n);
+    const cfx__schema *s = schema_of(n);
+    if (!op || !s || !op->layer.weight)
+        return false;
+    const cfx_op_layer *l = &op->layer;
+    *out = (cfx__call_layer){s->args[l->input].name, s->args[l->weight].name,
+                             l->bias < 0 ? NULL : s->args[l->bias].name, l->axis, l->product};
+    cfx_value turned = cfx__call_arg(n, "transposed"), groups = cfx__call_arg(n, "groups");
+    if (turned.tag == CFX_TAG_BOOL && cfx_as_bool(turned))
+        out->axis = 1;
+    if (!l->product && out->axis && !cfx_equal_values(groups, cfx_int(1)))
+        out->axis = -1;
+    return true;
+}
+
 cfx_node *cfx__call_new(cfx_node *at, const cfx_node *like, const char *op, cfx_value args,
                         cfx_value kwargs) {
     cfx_op *found = cfx_op_find(op);

@@ -23,6 +23,14 @@ bool cfx__call_set(cfx_node *n, const char *name, cfx_value v);
 /* A call of an ATen overload ("aten.linear.default") before `at`, with the origin of `like`. */
 cfx_node *cfx__call_new(cfx_node *at, const cfx_node *like, const char *op, cfx_value args,
                         cfx_value kwargs);
+/* A call of a layer with a weight, by the names of its arguments. */
+typedef struct cfx__call_layer {
+    const char *input, *weight, *bias; /* bias: NULL where it takes none */
+    int axis;     /* the dimension of the weight that counts the results; -1: none alone does, as in
+                     transposed convolutions with groups */
+    bool product; /* of matrices; else a convolution */
+} cfx__call_layer;
+bool cfx__call_layer_of(const cfx_node *n, cfx__call_layer *out);
 /* n is not in one piece any more: views of it, and of views of it, that would need that may copy
  * from now on. */
 void cfx__loosen_views(cfx_node *n);

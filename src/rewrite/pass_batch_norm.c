@@ -93,32 +93,20 @@ static bool read_norm(const cfx_program *p, const cfx__alias *a, cfx_node *n, cf
 
 /* ---- the layer before it --------------------------------------------------------------------- */
 
-/* The dimension of the weight that counts the layer's results; -1 where n is no such layer. */
-static int channels(const cfx_node *n) {
-    static const char *const plain[] = {"linear", "conv1d", "conv2d", "conv3d"};
-    static const char *const turned[] = {"conv_transpose1d", "conv_transpose2d",
-                                         "conv_transpose3d"};
-    for (int i = 0; i < COUNT(plain); i++)
-        if (cfx__call_is(n, plain[i]))
-            return 0;
-    cfx_value groups = cfx__call_arg(n, "groups"), transposed = cfx__call_arg(n, "transposed");
-    bool one = groups.tag == CFX_TAG_INT && cfx_integer(groups) == 1;
-    for (int i = 0; i < COUNT(turned); i++)
-        if (cfx__call_is(n, turned[i]))
-            return one ? 1 : -1;
-    if (!cfx__call_is(n, "convolution") || transposed.tag != CFX_TAG_BOOL)
-        return -1;
-    return !cfx_integer(transposed) ? 0 : one ? 1 : -1;
+/* Whether n is a layer whose result is its bias and products, neither scaled: not addmm. */
+static bool is_layer(const cfx_node *n, cfx__call_layer *l) {
+    return cfx__call_layer_of(n, l) && l->bias && cfx_is_none(cfx__call_arg(n, "beta"));
 }
 
 /* Whether the norm goes over the dimension that the layer's channels are in: the second, which of a
  * linear layer is the last only where there are two. */
-static bool fits(const cfx_node *layer, const cfx_tensor *scale, const cfx_tensor *weight,
-                 int dim) {
+static bool fits(const cfx_node *layer, const cfx__call_layer *l, const cfx_tensor *scale,
+                 const cfx_tensor *weight) {
     cfx_result r = cfx_node_result(layer);
-    if (r.kind != CFX_RESULT_TENSOR || scale->ndim != 1 || scale->shape[0] != weight->shape[dim])
+    if (r.kind != CFX_RESULT_TENSOR || scale->ndim != 1 ||
+        scale->shape[0] != weight->shape[l->axis])
         return false;
-    return !cfx__call_is(layer, "linear") || r.ndim == 2;
+    return !l->product || r.ndim == 2;
 }
 
 bool cfx__call_set_tensor(cfx_program *p, cfx_node *layer, const char *name, cfx_tensor *t,
@@ -141,17 +129,18 @@ static const char *bias_name(const cfx_program *p, const cfx_node *weight) {
 
 /* Puts the norm into the layer; whether it could. */
 static bool fold(cfx_program *p, const cfx__alias *a, cfx_node *layer, const cfx__affine *n) {
-    int dim = channels(layer);
-    cfx_node *w = dim < 0 ? NULL : cfx__call_node(layer, "weight");
-    cfx_node *b = w ? cfx__call_node(layer, "bias") : NULL;
+    cfx__call_layer l;
+    if (!is_layer(layer, &l) || l.axis < 0)
+        return false;
+    cfx_node *w = cfx__call_node(layer, l.weight), *b = cfx__call_node(layer, l.bias);
     cfx_tensor *weight = w ? cfx__program_constant(p, a, w) : NULL;
     cfx_tensor *bias = b ? cfx__program_constant(p, a, b) : NULL;
-    if (!weight || (b && !bias) || !fits(layer, n->scale, weight, dim))
+    if (!weight || (b && !bias) || !fits(layer, &l, n->scale, weight))
         return false;
     const char *name = bias_name(p, w);
-    cfx__affine_apply(n, dim, &weight, &bias);
-    return cfx_ok() && cfx__call_set_tensor(p, layer, "weight", weight, name) &&
-           cfx__call_set_tensor(p, layer, "bias", bias, name);
+    cfx__affine_apply(n, l.axis, &weight, &bias);
+    return cfx_ok() && cfx__call_set_tensor(p, layer, l.weight, weight, name) &&
+           cfx__call_set_tensor(p, layer, l.bias, bias, name);
 }
 
 /* ---- the layers after it --------------------------------------------------------------------- */
@@ -173,12 +162,14 @@ static bool is_padded(const cfx_node *layer) {
 /* Whether n is a layer that takes the norm's result, and only as its input, channel by channel. */
 static bool takes(const cfx_program *p, const cfx__alias *a, const cfx_node *n,
                   const cfx_node *norm, const cfx_tensor *scale) {
-    cfx_node *w = cfx__call_node(n, "weight"), *b = cfx__call_node(n, "bias");
+    cfx__call_layer l;
+    if (!is_layer(n, &l) || l.axis != 0)
+        return false;
+    cfx_node *w = cfx__call_node(n, l.weight), *b = cfx__call_node(n, l.bias);
     cfx_tensor *weight = cfx__program_constant(p, a, w);
-    cfx_value groups = cfx__call_arg(n, "groups"), turned = cfx__call_arg(n, "transposed");
+    cfx_value groups = cfx__call_arg(n, "groups");
     cfx_result r = cfx_node_result(norm);
-    if (channels(n) != 0 || (turned.tag == CFX_TAG_BOOL && cfx_as_bool(turned)) ||
-        cfx__call_node(n, "input") != norm || !weight || w == norm || b == norm || is_padded(n) ||
+    if (cfx__call_node(n, l.input) != norm || !weight || w == norm || b == norm || is_padded(n) ||
         (b && !cfx__program_constant(p, a, b)) || r.kind != CFX_RESULT_TENSOR)
         return false;
     int64_t parts = groups.tag == CFX_TAG_INT ? cfx_as_int(groups) : 1;

@@ -352,7 +352,7 @@ CFX_OP(convolution) = {
     "aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] "
     "padding, "
     "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
-    "torch.convolution", .shape = shape_convolution, .kernel = kernel_convolution,
+    "torch.convolution", .shape = shape_convolution, .kernel = kernel_convolution, CONV_LAYER(0),
     .prepare = prepare_convolution, .dtypes = GEMM_DTYPES, .flops = flops_convolution,
     GRAD(convolution, READ(0) | READ(1)),
     .autocast = CFX_CAST_LOW};

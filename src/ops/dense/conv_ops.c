@@ -166,12 +166,14 @@ static void decompose_convolution_old(cfx_op_call *c) {
 }
 
 #define CONV(dims)                                                                                 \
-    .prepare = prepare_conv, .decompose = decompose_conv, .row = &row_##dims,                      \
+    .prepare = prepare_conv, .decompose = decompose_conv, .row = &row_##dims, CONV_LAYER(0),       \
     .effects = CFX_COMPOSITE
 #define CONV_PADDING(dims)                                                                         \
-    .decompose = decompose_conv_padding, .row = &row_##dims, .effects = CFX_COMPOSITE
+    .decompose = decompose_conv_padding, .row = &row_##dims, CONV_LAYER(0),                        \
+    .effects = CFX_COMPOSITE
 #define CONV_TRANSPOSE(dims)                                                                       \
-    .decompose = decompose_conv_transpose, .row = &row_t##dims, .effects = CFX_COMPOSITE
+    .decompose = decompose_conv_transpose, .row = &row_t##dims, CONV_LAYER(1),                     \
+    .effects = CFX_COMPOSITE
 
 CFX_OP(conv1d) = {
     "aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] "

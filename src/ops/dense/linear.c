@@ -249,6 +249,7 @@ static void decompose_linalg_matmul(cfx_op_call *c) {
 
 CFX_OP(matmul) = {"aten::matmul(Tensor self, Tensor other) -> Tensor",
                   "torch.matmul Tensor.matmul operator.matmul",
+                  PRODUCT_LAYER(0, 1, -1, 1),
                   .shape = shape_matmul,
                   .kernel = kernel_matmul,
                   .decompose = decompose_matmul,
@@ -364,6 +365,7 @@ static cfx__ready *prepare_linear(cfx_op_call *c, const cfx__epilogue *e) {
 
 CFX_OP(linear) = {"aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
                   "torch.nn.functional.linear torch._C._nn.linear",
+                  PRODUCT_LAYER(0, 1, 2, 0),
                   .shape = shape_linear,
                   .kernel = kernel_linear,
                   .prepare = prepare_linear,

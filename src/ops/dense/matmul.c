@@ -143,6 +143,7 @@ static cfx__ready *prepare_addmm(cfx_op_call *c, const cfx__epilogue *e) {
 
 CFX_OP(mm) = {"aten::mm(Tensor self, Tensor mat2) -> Tensor",
               "torch.mm Tensor.mm",
+              PRODUCT_LAYER(0, 1, -1, 1),
               .shape = shape_mm,
               .kernel = kernel_mm,
               .prepare = prepare_mm,
@@ -154,6 +155,7 @@ CFX_OP(addmm) = {
     "aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) "
     "-> Tensor",
     "torch.addmm Tensor.addmm",
+    PRODUCT_LAYER(1, 2, 0, 1),
     .shape = shape_addmm,
     .kernel = kernel_addmm,
     .prepare = prepare_addmm,
