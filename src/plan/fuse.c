@@ -237,7 +237,7 @@ static cfx__ready *prepare(const cfx__lowering *l, cfx_op_call *c, chain *ch) {
 /* Notes the kernel at the end of its chain; what lies before needs none of its own. */
 static int put(cfx__lowering *l, int slot, cfx__ready *r, const chain *ch, cfx_tensor *like,
                const cfx_value *args) {
-    const cfx__run_step *s = &l->plan->steps->steps[slot];
+    const cfx__run_step *s = l->plan->kernels[slot].step;
     int end = ch->end[ch->epilogue.n];
     cfx__plan_kernel *k = &l->plan->kernels[end];
     k->kind = CFX__PLAN_READY;
@@ -263,13 +263,12 @@ static int put(cfx__lowering *l, int slot, cfx__ready *r, const chain *ch, cfx_t
 }
 
 int cfx__plan_fuse(cfx__lowering *l, int slot) {
-    const cfx__run_step *s = &l->plan->steps->steps[slot];
+    const cfx__run_step *s = l->plan->kernels[slot].step;
     cfx_op *op = cfx__plan_op(s);
     cfx_value args[CFX_MAX_ARGS];
     cfx_tensor *want =
         l->plan->wanted[slot].tag == CFX_TAG_TENSOR ? cfx_as_tensor(l->plan->wanted[slot]) : NULL;
-    if (!op || op != s->op || !op->prepare || !want || want->dtype != CFX_F32 ||
-        !arguments(l, s, args))
+    if (!op || op != s->op || !op->prepare || !want || !arguments(l, s, args))
         return -1;
     const bool image = want->ndim == 4;
     cfx_tensor *like = image ? in_format(want, CFX_CHANNELS_LAST) : want;

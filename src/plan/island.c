@@ -181,10 +181,10 @@ static void cut(island *i) {
     i->n = 1;
 }
 
-static cfx_tensor *fake_like(const cfx_tensor *t, cfx_dtype dtype) {
+static cfx_tensor *fake_like(const cfx_tensor *t, const cfx_op_layer *row, cfx_dtype dtype) {
     int64_t stride[CFX_MAX_DIMS];
-    cfx__strides_of_format(t->ndim == 4 ? CFX_CHANNELS_LAST : CFX_CONTIGUOUS, t->ndim, t->shape,
-                           stride);
+    cfx__strides_of_format(!row->product && t->ndim == 4 ? CFX_CHANNELS_LAST : CFX_CONTIGUOUS,
+                           t->ndim, t->shape, stride);
     return cfx_tensor_fake(dtype, t->ndim, t->shape, stride);
 }
 
@@ -213,14 +213,14 @@ static cfx__ready *prepare(const cfx__lowering *l, const cfx_op_layer *row, isla
     }
     i->integers.scales = scales;
     i->epilogue.integers = &i->integers;
-    *x = fake_like(cfx__plan_tensor(l, (int)s->bound[row->input].spare),
+    *x = fake_like(cfx__plan_tensor(l, (int)s->bound[row->input].spare), row,
                    i->integers.dynamic ? CFX_F32 : CFX_U8);
     args[row->input] = cfx_tensor_value(*x);
     args[row->weight] = cfx_tensor_value(integers);
     for (int whole = 1; whole >= 0; whole--) {
         if (!whole)
             cut(i);
-        *out = fake_like(cfx__plan_tensor(l, i->slot[i->n - 1]),
+        *out = fake_like(cfx__plan_tensor(l, i->slot[i->n - 1]), row,
                          i->integers.rounds ? CFX_U8 : CFX_F32);
         cfx_op_call c = {.op = s->op, .nargs = s->nbound, .args = args, .nout = 1, .fake = true};
         c.out[0] = *out;
@@ -229,6 +229,14 @@ static cfx__ready *prepare(const cfx__lowering *l, const cfx_op_layer *row, isla
             return r;
     }
     return NULL;
+}
+
+/* Whether a slot is an input of the program as bytes, which may lie as the layer wants them. */
+static bool rounds_input(const cfx__lowering *l, int slot) {
+    const cfx__run_step *s = step_at(l, slot);
+    return !l->taken[slot] && s->op == &cfx_op_quantized_decomposed_quantize_per_tensor &&
+           s->bound[0].tag == CFX_TAG_NODE &&
+           l->plan->kernels[s->bound[0].spare].kind == CFX__PLAN_INPUT;
 }
 
 /* Makes an island of a layer, where it is one. */
@@ -268,14 +276,16 @@ static void find_layer(cfx__lowering *l, int slot) {
         l->taken[i.slot[n]] = true;
     cfx_value_drop(l->plan->given[end]);
     l->plan->given[end] = cfx_value_keep(cfx_tensor_value(out));
+    if (!row->product && rounds_input(l, i.x))
+        cfx__plan_fuse(l, i.x);
 }
 
 /* ---- what moves numbers -------------------------------------------------------------------- */
 
-/* Pools pick numbers too, but are faster in float32, for which there is a kernel. */
+/* The largest of some numbers is one of them: rounding does not change which. */
 static bool moves_numbers(const cfx_op *op) {
     return op && (op->view || op == &cfx_op_flatten_using_ints || op == &cfx_op_reshape ||
-                  op == &cfx_op_contiguous);
+                  op == &cfx_op_contiguous || op == &cfx_op_max_pool2d);
 }
 
 /* A call between bytes and the same bytes: done to the bytes, at the step that rounds again. */
@@ -303,6 +313,7 @@ static void find_move(cfx__lowering *l, int slot) {
     moved->node = step_at(l, end)->node;
     l->plan->kernels[end].step = moved;
     l->taken[slot] = true;
+    cfx__plan_fuse(l, end);
 }
 
 /* ---- what is not needed any more ------------------------------------------------------------- */

@@ -219,6 +219,12 @@ static bool lower_higher(cfx__lowering *l, int k) {
     return true;
 }
 
+/* Kernels that give bytes are found with their islands. */
+static bool gives_floats(const cfx__plan *p, int k) {
+    const cfx_value v = p->wanted[k];
+    return v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->dtype == CFX_F32;
+}
+
 static bool lower_step(cfx__lowering *l, int k) {
     cfx__plan *p = l->plan;
     cfx__plan_kernel *kernel = &p->kernels[k];
@@ -253,7 +259,7 @@ static bool lower_step(cfx__lowering *l, int k) {
     if (l->lasting[k] || cfx__plan_reads_lasting(l, k))
         return lower_call(l, k) && cfx_ok();
     size_t mark = cfx_scope_open();
-    bool fused = cfx__plan_fuse(l, k) >= 0;
+    bool fused = gives_floats(p, k) && cfx__plan_fuse(l, k) >= 0;
     cfx_scope_close(mark);
     if (fused || !cfx_ok() || !lower_call(l, k))
         return cfx_ok() && fused;

@@ -58,8 +58,46 @@ TEST(plan_runs_quantized_blocks_in_integers) {
         CHECK(strstr(plan, "int8 convolution") && strstr(plan, "int8 depthwise") &&
               strstr(plan, "added to") && strstr(plan, "int8 product"));
         CHECK(strstr(plan, "aten.flatten.using_ints") && strstr(plan, "u8[2, "));
+        CHECK(strstr(plan, "rounding to channels last") && strstr(plan, "pool channels last") &&
+              !strstr(plan, "loop of"));
         CHECK(apart(q->program, x) < 1e-2); /* a number between two steps may go either way */
     }
+    CHECK_OK();
+}
+
+/* Pools of all kinds of windows pick the same bytes as numbers, of channels that fill vectors and
+ * that do not. */
+TEST(plan_pools_bytes) {
+    static const int64_t cases[][5] = {/* channels, window, stride, padding, dilation */
+                                       {3, 2, 2, 0, 1}, {70, 3, 2, 1, 1}, {64, 3, 1, 1, 2},
+                                       {130, 5, 3, 2, 1}, {1, 3, 2, 1, 1}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        const int64_t *c = cases[i];
+        cfx_module *net = cfx_nn_sequential(
+            cfx_nn_conv2d(5, c[0], 1),
+            cfx_nn_max_pool2d(c[1], .stride = c[2], .padding = c[3], .dilation = c[4]),
+            cfx_nn_conv2d(c[0], 4, 1));
+        cfx_tensor *x = cfx_randn(cfx_list(2, 5, 11, 13));
+        cfx_program *p = cfx_export(net, cfx_tuple(x), cfx_none(), cfx_none());
+        cfx_quantized *q = cfx_quantize(p, cfx_list(cfx_tuple(x)), (cfx_quantize_options){0});
+        if (!CHECK(q != NULL))
+            return;
+        CHECK(strstr(cfx_program_plan(q->program, x), "pool channels last                 u8["));
+        CHECK(apart(q->program, x) < 1e-2);
+    }
+    CHECK_OK();
+}
+
+/* Rows of more than two dimensions are rows, not images. */
+TEST(plan_multiplies_rows_of_four_dimensions) {
+    cfx_module *net = cfx_nn_sequential(cfx_nn_linear(8, 12), cfx_nn_relu(), cfx_nn_linear(12, 5));
+    cfx_tensor *x = cfx_randn(cfx_list(2, 3, 4, 8));
+    cfx_program *p = cfx_export(net, cfx_tuple(x), cfx_none(), cfx_none());
+    cfx_quantized *q = cfx_quantize(p, cfx_list(cfx_tuple(x)), (cfx_quantize_options){0});
+    if (!CHECK(q != NULL))
+        return;
+    CHECK(strstr(cfx_program_plan(q->program, x), "int8 product                       u8[2, 3, 4"));
+    CHECK(apart(q->program, x) < 1e-2);
     CHECK_OK();
 }
 

@@ -1,5 +1,5 @@
 /* Pooling of images that lie channels last, made ready for a plan: a vector of channels at a time,
- * point by point of the window. */
+ * point by point of the window. The largest of bytes is there too, for what is quantized. */
 #include "../ready.h"
 #include "pool.h"
 
@@ -13,6 +13,7 @@ typedef struct {
     cfx__ready pub;
     pool p;
     last_kind kind;
+    bool bytes;
     int64_t channels, dst_row; /* elements from a point of the result to the next */
 } kernel;
 
@@ -20,8 +21,8 @@ static const cfx__obj_type kernel_type = {.name = "ready kernel"};
 
 typedef struct {
     const kernel *k;
-    const float *x;
-    float *y;
+    const void *x;
+    void *y;
 } job;
 
 /* The points of dimension d that result o is pooled from: first, one behind the last, step. */
@@ -86,6 +87,27 @@ static void pool_point(const kernel *k, const float *x, float *to, int64_t n, co
     store(to, all, n, max ? 1 : (float)divisor);
 }
 
+/* The same, the largest of bytes; no window is empty. */
+CFX__SIMD static void largest_byte(const kernel *k, const uint8_t *x, uint8_t *to, int64_t n,
+                                   const int64_t *h, const int64_t *w) {
+    enum { WIDE = 64 };
+    for (int64_t first = 0; first < n; first += WIDE) {
+        uint8_t most[WIDE] = {0};
+        const int64_t wide = n - first < WIDE ? n - first : WIDE;
+        for (int64_t a = h[0]; a < h[1]; a += h[2])
+            for (int64_t b = w[0]; b < w[1]; b += w[2]) {
+                const uint8_t *from = x + (a * k->p.in[2] + b) * k->channels + first;
+                if (wide == WIDE)
+                    for (int i = 0; i < WIDE; i++)
+                        most[i] = from[i] > most[i] ? from[i] : most[i];
+                else
+                    for (int64_t i = 0; i < wide; i++)
+                        most[i] = from[i] > most[i] ? from[i] : most[i];
+            }
+        memcpy(to + first, most, (size_t)wide);
+    }
+}
+
 /* A unit is some channels of a line of the result. */
 static void run_units(void *arg, int64_t begin, int64_t end) {
     const job *j = arg;
@@ -96,13 +118,18 @@ static void run_units(void *arg, int64_t begin, int64_t end) {
         const int64_t first = unit % parts * CHANNELS, oh = unit / parts % p->out[1];
         const int64_t image = unit / parts / p->out[1];
         const int64_t n = k->channels - first < CHANNELS ? k->channels - first : CHANNELS;
-        const float *x = j->x + image * p->in[1] * p->in[2] * k->channels + first;
-        float *y = j->y + (image * p->out[1] + oh) * p->out[2] * k->dst_row + first;
+        const int64_t from = image * p->in[1] * p->in[2] * k->channels + first;
+        const int64_t to = (image * p->out[1] + oh) * p->out[2] * k->dst_row + first;
         int64_t h[3], w[3];
         window(k, 1, oh, h);
         for (int64_t ow = 0; ow < p->out[2]; ow++) {
             window(k, 2, ow, w);
-            pool_point(k, x, y + ow * k->dst_row, n, h, w, divisor_of(k, oh, ow, h, w));
+            if (k->bytes)
+                largest_byte(k, (const uint8_t *)j->x + from,
+                             (uint8_t *)j->y + to + ow * k->dst_row, n, h, w);
+            else
+                pool_point(k, (const float *)j->x + from, (float *)j->y + to + ow * k->dst_row, n,
+                           h, w, divisor_of(k, oh, ow, h, w));
         }
     }
 }
@@ -124,12 +151,14 @@ cfx__ready *pool_last_ready(const cfx_op_call *c, const cfx__epilogue *e, const 
                             bool adaptive) {
     const cfx_tensor *x = arg_tensor(c, 0), *out = c->out[0];
     const int64_t row = cfx__tensor_channels_row(out);
-    if (e->n || x->dtype != CFX_F32 || !out->numel || !row ||
+    const bool bytes = max && x->dtype == CFX_U8;
+    if (e->n || (x->dtype != CFX_F32 && !bytes) || !out->numel || !row ||
         !cfx__tensor_is_channels_last(x))
         return NULL;
     kernel *k = cfx__obj_make(&kernel_type, sizeof *k);
     k->p = *p;
     k->kind = adaptive ? LAST_ADAPTIVE : max ? LAST_MAX : LAST_AVG;
+    k->bytes = bytes;
     k->channels = x->shape[1];
     k->dst_row = row;
     k->pub.name = "pool channels last";

@@ -5,6 +5,7 @@
 
 #include "../loop.h"
 #include "../ops.h"
+#include "quant.h"
 
 #include <math.h>
 
@@ -211,10 +212,42 @@ static void quantize_channel(cfx_op_call *c) {
     give_quantized(c, scaled, cfx_tensor_value(along_axis(c, 2)), 4);
 }
 
+CFX__SIMD static void dequantize_run(const int8_t *x, int64_t n, float zero, float scale,
+                                     float *restrict to) {
+    for (int64_t i = 0; i < n; i++)
+        to[i] = ((float)x[i] - zero) * scale;
+}
+
+/* Whether a tensor has one number of dtype d for each of n channels. */
+static bool counts(const cfx_tensor *t, cfx_dtype d, int64_t n) {
+    return t->dtype == d && t->ndim == 1 && t->numel == n && cfx__tensor_is_contiguous(t);
+}
+
+/* Weights as they are stored, channels first, by float32 scales: in one go, where the operators
+ * below would make integers of 64 bits of them. False where it is anything else. */
+static bool dequantize_weight(cfx_op_call *c) {
+    const cfx_tensor *x = arg_tensor(c, 0), *scales = arg_tensor(c, 1), *zeros = arg_tensor(c, 2);
+    if (!x->data || x->dtype != CFX_I8 || !x->ndim || arg_int(c, 3) != 0 ||
+        !cfx__tensor_is_contiguous(x) || !counts(scales, CFX_F32, x->shape[0]) ||
+        (zeros && !counts(zeros, CFX_I64, x->shape[0])) || arg_dtype(c, 7, CFX_F32) != CFX_F32)
+        return false;
+    const int64_t channels = x->shape[0], n = channels ? x->numel / channels : 0;
+    const int64_t *zero = zeros ? (const int64_t *)zeros->data : NULL, exact = 1 << 23;
+    for (int64_t k = 0; zero && k < channels; k++)
+        if (zero[k] < -exact || zero[k] > exact)
+            return false;
+    float *to = (float *)out_new(c, 0, CFX_F32, x->ndim, x->shape)->data;
+    const int8_t *from = (const int8_t *)x->data;
+    for (int64_t k = 0; to && k < channels; k++)
+        dequantize_run(from + k * n, n, zero ? (float)zero[k] : 0,
+                       ((const float *)scales->data)[k], to + k * n);
+    return true;
+}
+
 /* input, scales, zero_points, axis, quant_min, quant_max, dtype, out_dtype */
 static void dequantize_channel(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0);
-    if (!has_dtype(c, 6) || !range_fits(c, 4))
+    if (!has_dtype(c, 6) || !range_fits(c, 4) || dequantize_weight(c))
         return;
     if (arg_tensor(c, 2))
         x = cfx_sub(x, along_axis(c, 2));
@@ -301,7 +334,8 @@ static void convert(cfx_op_call *c) { c->out[0] = cfx_to(arg_tensor(c, 0), c->ar
 CFX_OP(quantized_decomposed_quantize_per_tensor) = {
     "quantized_decomposed::quantize_per_tensor(Tensor input, float scale, int zero_point, int "
     "quant_min, int quant_max, ScalarType dtype) -> Tensor",
-    NULL, .shape = shape_quantize, .kernel = kernel_quantize, .effects = CFX_LOOPS};
+    NULL, .shape = shape_quantize, .kernel = kernel_quantize, .prepare = prepare_rounded,
+    .effects = CFX_LOOPS};
 CFX_OP(quantized_decomposed_quantize_per_tensor_tensor) = {
     "quantized_decomposed::quantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor "
     "zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor",

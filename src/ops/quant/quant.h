@@ -9,6 +9,9 @@
 /* Floats quantized by the range that they have; half of the integers where `reduce`. */
 cfx_tensor *quant_dynamic(cfx_op_call *c, cfx_tensor *x, cfx_dtype dtype, bool reduce);
 
+/* The prepare column of quantize_per_tensor. */
+cfx_prepare_fn prepare_rounded;
+
 /* A copy with data of its own, or a fake one; scope. */
 static inline cfx_tensor *tensor_copy(const cfx_tensor *t) {
     return cfx_clone((cfx_tensor *)t);
