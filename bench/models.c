@@ -81,7 +81,7 @@ static void time_pipeline(const char *folder, const char *name) {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s/model.pt2", folder, name);
     model m = {.p = cfx_open(path)};
-    double ours = m.p ? bench_time(run_pipeline, &m) : NAN;
+    double ours = !cfx_failed(m.p) ? bench_time(run_pipeline, &m) : NAN;
     snprintf(path, sizeof path, "default pipeline, %s", name);
     bench_row(path, ours, "the aim", 5e7);
 }

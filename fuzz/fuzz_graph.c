@@ -73,8 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         cfx_forward_value_from(CFX_HERE, m, args);
         fuzz_fine();
         cfx_program *p = cfx_export(m, cfx_tuple_value(3, cfx_as_list(inputs)->items), CFX_NONE, CFX_NONE);
-        bool exported = fuzz_fine();
-        if (exported && p)
+        if (fuzz_fine())
             fuzz_use(p);
     }
     return fuzz_end();

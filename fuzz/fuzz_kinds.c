@@ -49,8 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     cfx_node *call = cfx_graph_create(g, CFX_CALL_FUNCTION, target, args, CFX_NONE, NULL, NULL);
     cfx_graph_output(g, cfx_tuple(call));
     cfx_module *m = cfx_graph_module(NULL, g, "Kinds");
-    cfx_program *p = fuzz_fine() && m ? cfx_program_new(m) : NULL;
-    if (p) {
+    if (fuzz_fine()) {
+        cfx_program *p = cfx_program_new(m);
         cfx_program_add_input(p, (cfx_input_spec){.kind = CFX_IN_USER, .name = x->name});
         cfx_program_add_output(p, (cfx_output_spec){.kind = CFX_OUT_USER, .name = call->name});
         fuzz_use(p);

@@ -204,7 +204,7 @@ static void use(cfx_program *p) {
     cfx_program *changed = cfx_decompose(p, CFX_NONE);
     bool limited = fuzz_limited();
     fuzz_fine();
-    if (changed) {
+    if (!cfx_failed(changed)) {
         outcome o = run(changed, &cfx_interpreter, inputs);
         if (steady && !limited && !is_about_numbers(&first) && (fixed || (first.ran && o.ran)))
             agree(p, &first, &o, "the decomposition");
@@ -212,7 +212,7 @@ static void use(cfx_program *p) {
     changed = cfx_optimize(p);
     limited = fuzz_limited();
     fuzz_fine();
-    if (changed) {
+    if (!cfx_failed(changed)) {
         outcome o = run(changed, &cfx_interpreter, inputs);
         if (steady && !limited && (first.ran || fixed))
             agree(p, &first, &o, "the optimised program");
@@ -231,7 +231,7 @@ static cfx_program *reopened(cfx_program *p, const char *suffix) {
     fuzz_fine();
     cfx_program *again = saved ? cfx_open(path) : NULL;
     unlink(path);
-    if (saved && !again && !fuzz_limited())
+    if (saved && cfx_failed(again) && !fuzz_limited())
         fuzz_wrong("what was saved cannot be opened: %s", cfx_error_last()->message);
     fuzz_fine();
     return again;
@@ -246,8 +246,8 @@ static void same_text(const char *a, const char *b) {
 /* The graph stays as it is, and so does everything that is printed once what a file left out of its
  * descriptions is filled in. */
 static void save(cfx_program *p) {
-    cfx_program *once = reopened(p, "pt2"), *twice = once ? reopened(once, "pt2") : NULL;
-    if (!twice)
+    cfx_program *once = reopened(p, "pt2"), *twice = cfx_failed(once) ? NULL : reopened(once, "pt2");
+    if (cfx_failed(twice))
         return;
     same_text(cfx_graph_str(p->module->graph), cfx_graph_str(once->module->graph));
     same_text(cfx_program_signature_str(p), cfx_program_signature_str(once));
@@ -256,9 +256,9 @@ static void save(cfx_program *p) {
 
 void fuzz_use(cfx_program *p) {
     bool fine = fuzz_fine();
-    if (!p && fine)
+    if (cfx_failed(p) && fine)
         fuzz_wrong("neither a program nor an error");
-    if (!p)
+    if (cfx_failed(p))
         return;
     show(p);
     save(p);

@@ -176,7 +176,7 @@ static bool killed_at(int n, const char *path) {
 /* The first weight, which tells the old program from the new one. */
 static double first_weight(const char *path) {
     cfx_program *p = cfx_open(path);
-    return CHECK_OK() && p ? cfx_tensor_get(cfx_program_tensor(p, &p->inputs[0]), 0) : 0;
+    return CHECK_OK() ? cfx_tensor_get(cfx_program_tensor(p, &p->inputs[0]), 0) : 0;
 }
 
 static void kill_everywhere(const char *name) {

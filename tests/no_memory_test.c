@@ -107,7 +107,7 @@ static void loop(const char *name, path_fn *path) {
 
 static const char *show(const char *file) {
     cfx_program *p = cfx_open(file);
-    if (!p)
+    if (cfx_failed(p))
         return NULL;
     return cfx__text_format("%s\n%s\n%s\n%s", cfx_program_str(p), cfx_graph_str(p->module->graph),
                             cfx_module_code(p->module),
@@ -121,7 +121,7 @@ static const char *show_cond(void) { return show(ZOO "cond/model.pt2"); }
 static cfx_value inputs(const char *folder, cfx_program *p) {
     cfx_dict *d = cfx_safetensors_read(cfx__text_format("%s/inputs.safetensors", folder));
     cfx_value list = cfx_list_value(0, NULL);
-    for (int64_t i = 0; p && d && i < d->len; i++)
+    for (int64_t i = 0; !cfx_failed(p) && d && i < d->len; i++)
         cfx_list_append(cfx_as_list(list), d->entries[i].value);
     return list;
 }
@@ -155,8 +155,7 @@ TEST(memory_runs_out_while_running) {
 
 static const char *core_of(const char *file) {
     cfx_program *p = cfx_open(file);
-    cfx_program *core = p ? cfx_decompose(p, CFX_NONE) : NULL;
-    return core ? cfx_program_str(core) : NULL;
+    return cfx_program_str(cfx_decompose(p, CFX_NONE));
 }
 
 static const char *core_conv(void) { return core_of(ZOO "dyn_conv/model.pt2"); }
@@ -169,7 +168,7 @@ TEST(memory_runs_out_while_decomposing) {
 
 static const char *draw_svg(void) {
     cfx_program *p = cfx_open(ZOO "dyn_conv/model.pt2");
-    return p ? cfx_program_draw(p, (cfx_draw_options){0}) : NULL;
+    return cfx_program_draw(p, (cfx_draw_options){0});
 }
 
 TEST(memory_runs_out_while_drawing) { loop("draw dyn_conv", draw_svg); }
@@ -183,7 +182,7 @@ static const char *save_as(const char *ending) {
     char path[64];
     snprintf(path, sizeof path, "/tmp/cfx_no_memory_%ld.%s", (long)getpid(), ending);
     cfx_program *p = cfx_open(ZOO "seed_mlp/model.pt2");
-    bool ok = p && cfx_save(p, path);
+    bool ok = cfx_save(p, path);
     const char *text = ok ? show(path) : NULL;
     unlink(path);
     if (!strcmp(ending, "fx"))
@@ -218,7 +217,7 @@ static const char *trace(void) {
 
 static const char *export_it(void) {
     cfx_program *p = cfx_export(mlp(), cfx_tuple(cfx_ones(3, 4)), CFX_NONE, CFX_NONE);
-    return p ? cfx_program_str(p) : NULL;
+    return cfx_program_str(p);
 }
 
 static const char *train(void) {

@@ -25,7 +25,7 @@ extern "C" {
  * are equal. forward then runs several times, at other sizes each time; in each it sees plain
  * integers and may compute with them as it likes.
  *
- * NULL, with an error, when forward cannot be run so: where it decides by data, or by a size that
+ * Bad, with an error, when forward cannot be run so: where it decides by data, or by a size that
  * was to vary. What it asks of the size is told in PyTorch's words; of Dim.AUTO it is granted: the
  * size is a constant, equal to another or within bounds then. */
 CFX_API cfx_program *cfx_export(cfx_module *m, cfx_value args, cfx_value kwargs,

@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 /* Opens a program; scope. The file is mapped: weights are views into it and cost nothing until they
- * are used, and what is written to them stays in this process. NULL, with an error that names the
+ * are used, and what is written to them stays in this process. Bad, with an error that names the
  * file and what is wrong with it, when it holds none that can be read. Nothing in a file is ever
  * executed.
  *

@@ -62,7 +62,7 @@ typedef struct cfx_pass_manager {
 } cfx_pass_manager;
 
 typedef struct cfx_pass_result {
-    cfx_program *program; /* scope; the one given where that is edited; NULL where it failed */
+    cfx_program *program; /* scope; the one given where that is edited; bad where it failed */
     bool modified;
     int changes;
     int applications; /* how many there were */
@@ -75,7 +75,7 @@ typedef struct cfx_pass_result {
 CFX_API cfx_pass_result cfx_passes_run(const cfx_pass_manager *m, cfx_program *p);
 /* One pass, in place. Its changes; -1, with an error, where it fails. */
 CFX_API int cfx_pass_apply(const cfx_pass *pass, cfx_program *p, cfx_dict *options);
-/* The default pipeline on a copy; scope. NULL with an error. */
+/* The default pipeline on a copy; scope. Bad with an error. */
 CFX_API cfx_program *cfx_optimize(cfx_program *p);
 
 /* A copy of a module, traced, in which batch norms that do not learn are part of the weights of the

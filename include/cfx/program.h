@@ -67,7 +67,11 @@ typedef struct cfx_program {
     struct cfx__program *own_;
 } cfx_program;
 
-/* An empty program over a GraphModule, which is kept; scope. The signature is added next. */
+/* An empty program over a GraphModule, which is kept; scope. The signature is added next. Bad, with
+ * an error, where there is none.
+ *
+ * Like graphs and modules, a program of a failed call is bad (cfx_failed): it has no inputs,
+ * results and tensors, and calls on it do nothing. */
 CFX_API cfx_program *cfx_program_new(cfx_module *gm);
 /* Adds to the signature, in the order of placeholders and results. Texts and values are kept. */
 CFX_API void cfx_program_add_input(cfx_program *p, cfx_input_spec spec);

@@ -12,7 +12,7 @@ extern "C" {
 /* The program in Core ATen, as ExportedProgram.run_decompositions() gives it: nothing is written in
  * place (buffers and inputs that were, become results, which come first), and every operator that
  * is not a core one is replaced by what it is made of. `keep` is a list of operators to leave
- * whole, by name ("aten.linear.default" or "linear"), or None. A new program; scope. NULL, with an
+ * whole, by name ("aten.linear.default" or "linear"), or None. A new program; scope. Bad, with an
  * error that names the node, where it cannot be done. */
 CFX_API cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep);
 /* The same with every operator left whole: run_decompositions({}). */
@@ -146,7 +146,7 @@ CFX_API cfx_rules *cfx_rules_table(const cfx_rule *rows, int n);
  * names the rule and the node, where a result does not fit or a rule never stops. */
 CFX_API int cfx_rules_apply(const cfx_rules *r, cfx_module *gm);
 /* The same to a copy of a program: results have to have the shape and dtype of what they replace,
- * and what new nodes compute is inferred. *changes (or NULL) is how often. Scope; NULL, with an
+ * and what new nodes compute is inferred. *changes (or NULL) is how often. Scope; bad, with an
  * error. */
 CFX_API cfx_program *cfx_rewrite(const cfx_program *p, const cfx_rules *r, int *changes);
 /* The same in place: how often, or -1. The program is spoilt where it fails. */

@@ -157,7 +157,7 @@ CFX_API cfx_value cfx_program_outputs(cfx_program *p, cfx_value inputs, cfx_valu
  * other; its inputs are not checked. Scope. Bad, with an error, where p is NULL. */
 CFX_API cfx_module *cfx_program_module(cfx_program *p);
 
-/* A copy whose graphs may be edited; tensors are shared. Scope. NULL, with an error, where the
+/* A copy whose graphs may be edited; tensors are shared. Scope. Bad, with an error, where the
  * signature of p does not fit its graph. */
 CFX_API cfx_program *cfx_program_copy(const cfx_program *p);
 /* Finds out what the nodes compute that were made or changed since it was noted (cfx_node_result),

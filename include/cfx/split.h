@@ -61,7 +61,7 @@ CFX_API int cfx_inline(cfx_module *gm, const char *child);
 /* The part of a program from some nodes to others as a program of its own: what lies between, those
  * nodes included. Its inputs are the values that come from outside but for parameters, buffers and
  * constants, which it keeps; its results are `to`. Names are separated by commas; from NULL: the
- * inputs of the program, to NULL: its results. Scope; NULL, with an error, where there is no such
+ * inputs of the program, to NULL: its results. Scope; bad, with an error, where there is no such
  * node or nothing between. */
 CFX_API cfx_program *cfx_extract(const cfx_program *p, const char *from, const char *to);
 
@@ -69,7 +69,7 @@ CFX_API cfx_program *cfx_extract(const cfx_program *p, const char *from, const c
  * inputs, or "in0", "in1" in order; its values "out0", "out1", results of a, or "in0", inputs of a.
  * The other inputs of b come after those of a; the results are those of a that no wire takes, then
  * those of b. Parameters keep their names where they can; sizes that vary and have one name are one
- * size. Arguments and results are flat. Scope; NULL, with an error, where a wire fits nothing. */
+ * size. Arguments and results are flat. Scope; bad, with an error, where a wire fits nothing. */
 CFX_API cfx_program *cfx_join(const cfx_program *a, const cfx_program *b, const cfx_dict *wires);
 
 /* ---- minimising ------------------------------------------------------------------------------ */
@@ -83,7 +83,7 @@ CFX_API bool cfx_executors_differ(cfx_program *p, cfx_value inputs, void *user);
 
 /* The fewest nodes of a program, and then the smallest sizes of its inputs, that still fail: delta
  * debugging. What the nodes that are left need of the others is given as the program computed it;
- * *reduced is set to those values, the inputs to see it fail again. Scope; NULL, with an error,
+ * *reduced is set to those values, the inputs to see it fail again. Scope; bad, with an error,
  * where the program does not fail, or its inputs do not fit. */
 CFX_API cfx_program *cfx_reduce(cfx_program *p, cfx_value inputs, cfx_fails_fn *fails, void *user,
                                 cfx_value *reduced);

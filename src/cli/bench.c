@@ -146,7 +146,7 @@ static void start_busy(int n) {
 
 static int bench(const char *model, const char *file, int runs) {
     cfx_program *p = cfx_open(model);
-    cfx_dict *given = p && file ? cfx_safetensors_read(file) : cfx_dict_new();
+    cfx_dict *given = file ? cfx_safetensors_read(file) : cfx_dict_new();
     cfx_value flat = cfx_list_value(0, NULL);
     cfx_set_grad_mode(CFX_INFERENCE);
     if (!cfx_ok() || !cli_make_inputs(p, given, cfx_as_list(flat)))

@@ -287,12 +287,12 @@ static bool is_tensors(const char *path) {
 
 static bool compare(cli_comparison *c, const options *o) {
     c->b = cfx_open(o->b);
-    if (!c->b || !cfx_ok())
+    if (!cfx_ok())
         return false;
     if (is_tensors(o->a))
         return cli_compare_tensors(c, o->inputs, o->a);
     c->a = cfx_open(o->a);
-    c->pairs = c->a && cfx_ok() ? cfx_program_pair(c->a, c->b) : NULL;
+    c->pairs = cfx_program_pair(c->a, c->b);
     if (!c->pairs)
         return false;
     c->n = c->pairs->n;

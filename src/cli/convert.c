@@ -26,7 +26,7 @@ static int run(int argc, char **argv) {
     if (!dot || (strcmp(dot, ".pt2") && strcmp(dot, ".fx")))
         return cli_usage(&cli_convert, "-o wants a .pt2 or a .fx, not '%s'", out);
     cfx_program *p = cfx_open(model);
-    if (!p || !cfx_save(p, out) || !cfx_ok())
+    if (!cfx_save(p, out) || !cfx_ok())
         return cli_trouble();
     return CLI_DONE;
 }

@@ -34,8 +34,8 @@ static int run(int argc, char **argv) {
         return CLI_TROUBLE;
     if (!model || !out)
         return cli_usage(&cli_decompose, model ? "-o which file?" : "which MODEL?");
-    cfx_program *p = cfx_open(model), *core = p ? cfx_decompose(p, keep) : NULL;
-    if (!core || !cfx_save(core, out) || !cfx_ok())
+    cfx_program *p = cfx_open(model), *core = cfx_decompose(p, keep);
+    if (!cfx_save(core, out) || !cfx_ok())
         return cli_trouble();
     return CLI_DONE;
 }

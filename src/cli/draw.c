@@ -70,7 +70,7 @@ static int run(int argc, char **argv) {
     if (with && (n < 5 || strcmp(path + n - 5, ".html")))
         return cli_usage(&cli_draw, "--with is for F.html");
     cfx_program *p = cfx_open(model);
-    if (!p || !cfx_ok() || (with && !(o.columns = read_columns(with))))
+    if (!cfx_ok() || (with && !(o.columns = read_columns(with))))
         return cli_trouble();
     return cfx_program_draw_file(p, path, o) ? CLI_DONE : cli_trouble();
 }

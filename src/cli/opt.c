@@ -150,7 +150,7 @@ static int holds(const options *o, cfx_program *p, int stop, const char *file) {
     size_t mark = cfx_scope_open();
     cfx_program *q = stop ? optimize(o, p, stop).program : p;
     int code = -1;
-    if (q && cfx_save(q, file)) {
+    if (cfx_save(q, file)) {
         code = system(cfx__text_format("%s %s", o->bisect, file));
         code = code != -1 && WIFEXITED(code) ? WEXITSTATUS(code) == 0 : 0;
     }
@@ -191,7 +191,7 @@ static int bisect(const options *o, cfx_program *p) {
     cfx_list *names = cfx_as_list(cfx_list_value(0, NULL));
     cfx_pass_manager m = {
         .steps = o->steps, .nsteps = o->nsteps, .report = note_pass, .user = names};
-    if (!cfx_passes_run(&m, p).program)
+    if (cfx_failed(cfx_passes_run(&m, p).program))
         return cli_trouble();
     const char *folder = cli_folder();
     if (!folder)
@@ -207,12 +207,12 @@ static int bisect(const options *o, cfx_program *p) {
 
 static int opt(const options *o) {
     cfx_program *p = cfx_open(o->model);
-    if (!p)
+    if (cfx_failed(p))
         return cli_trouble();
     if (o->bisect)
         return bisect(o, p);
     cfx_program *q = optimize(o, p, 0).program;
-    if (!q)
+    if (cfx_failed(q))
         return cli_trouble();
     if (o->explain)
         cfx_module_walk(q->module, print_origins, NULL);

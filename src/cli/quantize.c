@@ -190,7 +190,7 @@ static double time_of(cfx_program *p, cfx_value batch) {
     for (int i = -1; i < RUNS; i++) {
         size_t mark = cfx_scope_open();
         double start = seconds();
-        cfx_value v = copy ? cfx_program_run_from((cfx_site){0}, copy, args) : cfx_bad();
+        cfx_value v = cfx_program_run_from((cfx_site){0}, copy, args);
         bool fine = !cfx_is_bad(v);
         if (i >= 0)
             t[i] = (seconds() - start) * 1e3;
@@ -246,7 +246,7 @@ static int quantize(options *o) {
     const bool judged = o->report || o->target;
     const int kept = judged && o->ncalibrate > 1 ? 1 : 0;
     cfx_program *p = cfx_open(o->model);
-    if (!p)
+    if (cfx_failed(p))
         return cli_trouble();
     cfx_value batches = read_batches(p, o->calibrate, o->ncalibrate - kept);
     cfx_value held = kept ? read_batches(p, o->calibrate + o->ncalibrate - 1, 1) : batches;

@@ -11,8 +11,8 @@ int cli_extract(const char *model, const char *range, const char *out) {
     if (!dots)
         return cli_usage(&cli_opt, "--extract wants A..B, not '%s'", range);
     const char *from = cfx__string_new(range, (size_t)(dots - range))->text;
-    cfx_program *p = cfx_open(model), *part = p ? cfx_extract(p, from, dots + 2) : NULL;
-    if (!part || !cfx_save(part, out) || !cfx_ok())
+    cfx_program *p = cfx_open(model), *part = cfx_extract(p, from, dots + 2);
+    if (!cfx_save(part, out) || !cfx_ok())
         return cli_trouble();
     fprintf(stderr, "%lld of %lld nodes\n", (long long)cfx_graph_len(part->module->graph),
             (long long)cfx_graph_len(p->module->graph));
@@ -29,9 +29,8 @@ int cli_join(const char *model, const char *other, const char *const *wires, int
         cfx_dict_put(all, cfx_string_value_n(wires[i], (size_t)(equal - wires[i])),
                      cfx_string_value(equal + 1));
     }
-    cfx_program *a = cfx_open(model), *b = a ? cfx_open(other) : NULL;
-    cfx_program *both = b ? cfx_join(a, b, all) : NULL;
-    if (!both || !cfx_save(both, out) || !cfx_ok())
+    cfx_program *a = cfx_open(model), *b = cfx_open(other), *both = cfx_join(a, b, all);
+    if (!cfx_save(both, out) || !cfx_ok())
         return cli_trouble();
     fprintf(stderr, "%lld and %lld nodes are %lld\n", (long long)cfx_graph_len(a->module->graph),
             (long long)cfx_graph_len(b->module->graph),
@@ -79,7 +78,7 @@ static int reduce(checking *c, cfx_program *p, cfx_value flat, const char *out) 
     const char *dot = strrchr(out, '.'), *slash = strrchr(out, '/');
     size_t stem = dot && (!slash || dot > slash) ? (size_t)(dot - out) : strlen(out);
     const char *beside = cfx__text_format("%.*s.safetensors", (int)stem, out);
-    if (!q || !cfx_save(q, out) || !save_inputs(beside, inputs) || !cfx_ok())
+    if (!cfx_save(q, out) || !save_inputs(beside, inputs) || !cfx_ok())
         return cli_trouble();
     fprintf(stderr, "%lld of %lld nodes still fail, after %d tries; inputs in %s\n",
             (long long)cfx_graph_len(q->module->graph), (long long)cfx_graph_len(p->module->graph),
@@ -90,7 +89,7 @@ static int reduce(checking *c, cfx_program *p, cfx_value flat, const char *out) 
 int cli_reduce(const char *model, const char *inputs, const char *command, const char *out) {
     cfx_program *p = cfx_open(model);
     cfx_value flat = cfx_list_value(0, NULL);
-    if (!p || !cli_choose_inputs(p, inputs, cfx_as_list(flat)))
+    if (cfx_failed(p) || !cli_choose_inputs(p, inputs, cfx_as_list(flat)))
         return cli_trouble();
     const char *folder = cli_folder();
     if (!folder)

@@ -37,8 +37,8 @@ static int run(int argc, char **argv) {
                                                 : "-o which file?");
     int changes = 0;
     cfx_rules *r = cfx_rules_open(rules);
-    cfx_program *p = r ? cfx_open(model) : NULL, *q = p ? cfx_rewrite(p, r, &changes) : NULL;
-    if (!q)
+    cfx_program *p = cfx_open(model), *q = cfx_rewrite(p, r, &changes);
+    if (cfx_failed(q))
         return cli_trouble();
     fprintf(stderr, "%d %s applied, %lld nodes before, %lld after\n", changes,
             changes == 1 ? "rule" : "rules", (long long)cfx_graph_len(p->module->graph),

@@ -202,7 +202,7 @@ static cfx_value execute(job *j, cfx_value inputs) {
 static int run_program(job *j) {
     j->p = cfx_open(j->o.model);
     cfx_set_grad_mode(CFX_INFERENCE);
-    cfx_value inputs = !j->p          ? cfx_bad()
+    cfx_value inputs = cfx_failed(j->p) ? cfx_bad()
                        : j->o.inputs ? cli_inputs(j->p, j->o.inputs)
                                      : cli_own_inputs(j->p, j->o.random);
     if (!cfx_ok() || (cli_watches(&j->watch) && !cli_watch_start(&j->watch, j->p)))

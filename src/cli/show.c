@@ -108,7 +108,7 @@ static int run(int argc, char **argv) {
     if (!model)
         return cli_usage(&cli_show, "which MODEL?");
     cfx_program *p = cfx_open(model);
-    if (!p || !cfx_ok())
+    if (!cfx_ok())
         return cli_trouble();
     if (nsizes && !cost)
         return cli_usage(&cli_show, "--size goes with --cost");

@@ -488,7 +488,7 @@ static cfx_program *read_parts(cfx__parser *p, cfx_module *m) {
         p->at += strlen(part->head);
         part->read(&r);
     }
-    cfx_program *made = p->failed ? NULL : finish(&r, m);
+    cfx_program *made = p->failed ? &cfx__program_bad : finish(&r, m);
     VEC_FREE(r.inputs);
     VEC_FREE(r.results);
     return made;
@@ -498,7 +498,7 @@ cfx_program *cfx__program_parse(const char *text, const char *what) {
     static const char head[] = "ExportedProgram:";
     if (!text) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the text to read is NULL");
-        return NULL;
+        return &cfx__program_bad;
     }
     size_t mark = cfx_scope_open();
     cfx__parser p;
@@ -507,12 +507,12 @@ cfx_program *cfx__program_parse(const char *text, const char *what) {
         cfx__parser_take(&p, head);
     cfx__parse(&p);
     cfx_module *m = cfx__parser_build(&p);
-    cfx_program *made = m->graph ? read_parts(&p, m) : NULL;
+    cfx_program *made = m->graph ? read_parts(&p, m) : &cfx__program_bad;
     cfx__parser_close(&p);
     return cfx_scope_return(mark, made);
 }
 
 cfx_program *cfx_program_parse(const char *text, const char *what) {
     cfx_program *p = cfx__program_parse(text, what);
-    return p && cfx_program_sync(p) ? p : NULL;
+    return cfx_program_sync(p) ? p : &cfx__program_bad;
 }

@@ -29,7 +29,7 @@ TEST(signature_of_a_text_is_read) {
     cfx_program *p = parsed(outputs, "Arguments: (([x],), {'y': y})\n"
                                      "Result: {'a': mul, 'b': None}\n"
                                      "Range constraints: {2*s0: VR[4, 8], u1: VR[0, int_oo]}\n");
-    if (!CHECK_OK() || !CHECK(p != NULL))
+    if (!CHECK_OK() || !CHECK(!cfx_failed(p)))
         return;
     CHECK_INT(p->ninputs, 4);
     CHECK(p->inputs[0].kind == CFX_IN_BUFFER && !p->inputs[0].persistent);
@@ -115,7 +115,7 @@ TEST(signature_that_is_not_so_is_refused) {
         {"Hints: {s0: 4}\nHint: {s0: 4}\n", "expected a part of a program: Graph signature, "},
     };
     for (int i = 0; i < COUNT(wrong); i++) {
-        CHECK(!parsed(wrong[i].text, ""));
+        CHECK(cfx_failed(parsed(wrong[i].text, "")));
         CHECK_ERROR(wrong[i].error);
     }
     static const struct {
@@ -130,8 +130,9 @@ TEST(signature_that_is_not_so_is_refused) {
         {"x USER_INPUT", "expected ':'"},
     };
     for (int i = 0; i < COUNT(lines); i++) {
-        CHECK(!cfx_program_parse(cfx__text_format("%s\nGraph signature:\n    # inputs\n    %s\n",
-                                                  body, lines[i].line), "m.fx"));
+        const char *text = cfx__text_format("%s\nGraph signature:\n    # inputs\n    %s\n", body,
+                                            lines[i].line);
+        CHECK(cfx_failed(cfx_program_parse(text, "m.fx")));
         CHECK_ERROR(lines[i].error);
     }
     cfx_module_parse(cfx__text_format("%s\n%s", body, inputs), "m.fx");

@@ -84,7 +84,7 @@ static void put_signature(cfx__text *out, const cfx_program *p, bool more) {
 }
 
 const char *cfx_program_signature_str(const cfx_program *p) {
-    if (!p || !cfx_program_sync(p))
+    if (cfx_failed(p) || !cfx_program_sync(p))
         return "";
     cfx__text out = {0};
     put_signature(&out, p, false);
@@ -113,7 +113,7 @@ static void put_ranges(cfx__text *out, const cfx_dict *ranges) {
 }
 
 const char *cfx_program_str(const cfx_program *p) {
-    if (!p)
+    if (cfx_failed(p))
         return "";
     size_t mark = cfx_scope_open();
     cfx__text out = {0};
@@ -175,7 +175,7 @@ static void put_tree(cfx__text *out, const char *head, cfx_value spec, cfx_value
 }
 
 const char *cfx_program_fx(const cfx_program *p) {
-    if (!p || !cfx_program_sync(p))
+    if (cfx_failed(p) || !cfx_program_sync(p))
         return "";
     size_t mark = cfx_scope_open();
     cfx__text out = {0};
@@ -213,6 +213,6 @@ const char *cfx_program_fx(const cfx_program *p) {
 
 void cfx_print_program(const cfx_program *p, FILE *out) {
     CFX_SCOPE
-    if (p)
+    if (!cfx_failed(p))
         fprintf(out, "%s\n", cfx_program_str(p));
 }

@@ -241,9 +241,7 @@ static void count_graph(counter *c, const cfx_module *gm) {
 }
 
 cfx_cost *cfx_program_cost(cfx_program *p, const cfx_dict *sizes) {
-    if (!p)
-        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "there is no program to count");
-    if (!cfx_ok())
+    if (!cfx__program_given((cfx_site){0}, p) || !cfx_ok())
         return NULL;
     cfx_cost *cost = cfx__obj_new(&cost_type, sizeof *cost);
     counter c = {.cost = cost, .sizes = sizes, .program = p};

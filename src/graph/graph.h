@@ -7,9 +7,9 @@
  * arena but values, which are counted.
  *
  * A failed call that should have made a node gives cfx__node_bad (no graph, erased), one that
- * should have made a graph cfx__graph_bad (empty); every function takes them and does nothing. NULL
- * is no graph and no node: functions that change something record an error, functions that look
- * answer NULL, 0 or false. */
+ * should have made a graph cfx__graph_bad (empty), and one that should have made a program
+ * cfx__program_bad; every function takes them and does nothing. NULL is no program, graph or node:
+ * functions that change something record an error, functions that look answer NULL, 0 or false. */
 #ifndef CFX__GRAPH_H
 #define CFX__GRAPH_H
 
@@ -158,6 +158,7 @@ const char *cfx__node_name(const cfx_node *n);
 /* Whether there is a node (not NULL, not bad); an error otherwise, unless one is recorded. */
 bool cfx__node_given(const cfx_node *n);
 bool cfx__graph_given(const cfx_graph *g);
+bool cfx__program_given(cfx_site at, const cfx_program *p);
 
 /* The row for a target, made when missing; target.fn and op are taken over by a new row. */
 cfx__target_row *cfx__graph_row(cfx_graph *g, cfx_opcode op, cfx_target target);
@@ -226,6 +227,8 @@ struct cfx__program {
     VEC(const cfx_node *) placeholders; /* of each input; NULL: not known yet */
     VEC(const cfx_node *) results;      /* of each output; NULL: a plain value, or not known */
 };
+
+extern cfx_program cfx__program_bad; /* without inputs, results and tensors */
 
 /* Exchanges all that two programs are, but for who keeps them. */
 void cfx__program_swap(cfx_program *a, cfx_program *b);

@@ -266,9 +266,8 @@ static int list_pairs(cfx_pairs *p) {
 }
 
 cfx_pairs *cfx_program_pair(cfx_program *a, cfx_program *b) {
-    if (!a || !b)
-        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "there is no program to pair");
-    if (!cfx_ok())
+    if (!cfx__program_given((cfx_site){0}, a) ||
+        !cfx__program_given((cfx_site){0}, b) || !cfx_ok())
         return NULL;
     cfx_pairs *p = cfx__obj_new(&pairs_type, sizeof *p);
     p->a = a;

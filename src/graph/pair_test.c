@@ -63,5 +63,5 @@ TEST(pairs_tell_what_changed) {
     p = cfx_program_pair(a, c);
     CHECK_INT(count_changed(p), 1);
     CHECK(!cfx_program_pair(a, NULL));
-    CHECK_ERROR("there is no program to pair");
+    CHECK_ERROR("the program is NULL");
 }

@@ -29,11 +29,28 @@ static void program_free(void *obj) {
 
 static const cfx__obj_type program_type = {.name = "program", .free = program_free};
 
+static const struct cfx__program bad_own;
+static const cfx_dict bad_dict = {.head = {.refs = 1, .flags = CFX__BAD}};
+cfx_program cfx__program_bad = {.head = {.refs = 1, .flags = CFX__BAD, .type = &program_type},
+                                .module = &cfx__module_bad,
+                                .state = (cfx_dict *)&bad_dict,
+                                .constants = (cfx_dict *)&bad_dict,
+                                .ranges = (cfx_dict *)&bad_dict,
+                                .extra = (cfx_dict *)&bad_dict,
+                                .own_ = (struct cfx__program *)&bad_own};
+
+bool cfx__program_given(cfx_site at, const cfx_program *p) {
+    if (likely(p && !cfx__obj_is_bad(p)))
+        return true;
+    cfx_fail(CFX_TYPE_ERROR, at, "the program is %s", p ? "bad" : "NULL");
+    return false;
+}
+
 cfx_program *cfx_program_new(cfx_module *gm) {
     if (!cfx__module_given(gm) || !gm->graph) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "a program is made of a GraphModule, not of %s",
                  gm ? gm->type : "NULL");
-        return NULL;
+        return &cfx__program_bad;
     }
     cfx_program *p = cfx__obj_new(&program_type, sizeof *p);
     p->own_ = cfx__alloc0(sizeof *p->own_);
@@ -47,10 +64,14 @@ cfx_program *cfx_program_new(cfx_module *gm) {
 }
 
 const char *cfx_program_text(cfx_program *p, const char *text) {
-    return text ? cfx__arena_copy(&p->own_->arena, text, strlen(text)) : NULL;
+    if (!text || !cfx__program_given((cfx_site){0}, p))
+        return NULL;
+    return cfx__arena_copy(&p->own_->arena, text, strlen(text));
 }
 
 void cfx_program_add_input(cfx_program *p, cfx_input_spec spec) {
+    if (!cfx__program_given((cfx_site){0}, p))
+        return;
     const cfx_node *n = spec.name ? cfx_graph_find(p->module->graph, spec.name) : NULL;
     spec.name = cfx_program_text(p, spec.name);
     spec.target = cfx_program_text(p, spec.target);
@@ -63,6 +84,8 @@ void cfx_program_add_input(cfx_program *p, cfx_input_spec spec) {
 }
 
 void cfx_program_add_output(cfx_program *p, cfx_output_spec spec) {
+    if (!cfx__program_given((cfx_site){0}, p))
+        return;
     const cfx_node *n = spec.name ? cfx_graph_find(p->module->graph, spec.name) : NULL;
     spec.name = cfx_program_text(p, spec.name);
     spec.target = cfx_program_text(p, spec.target);
@@ -105,7 +128,7 @@ cfx_dict *cfx__program_tensors(const cfx_program *p, const cfx_input_spec *spec)
 }
 
 cfx_tensor *cfx_program_tensor(const cfx_program *p, const cfx_input_spec *spec) {
-    if (!spec->target)
+    if (cfx_failed(p) || !spec || !spec->target)
         return NULL;
     cfx_value v = cfx_dict_get(cfx__program_tensors(p, spec), spec->target);
     return v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;

@@ -21,10 +21,10 @@ static bool differs(cfx__text *out, const char *name, const cfx_tensor *old, cfx
 }
 
 bool cfx_program_load_state_dict(cfx_program *p, const cfx_dict *state, bool strict) {
-    if (!p || !state) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "there is no %s", p ? "state dict" : "program");
+    if (!state)
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the state dict is NULL");
+    if (!state || !cfx__program_given((cfx_site){0}, p))
         return false;
-    }
     size_t mark = cfx_scope_open();
     cfx__text wrong = {0};
     for (int64_t i = 0; i < p->state->len; i++) {

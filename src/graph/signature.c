@@ -294,7 +294,7 @@ static bool bring_in_line(cfx_program *p) {
 
 bool cfx_program_sync(const cfx_program *program) {
     cfx_program *p = (cfx_program *)program; /* derived: const for its callers */
-    if (!p)
+    if (!cfx__program_given((cfx_site){0}, p))
         return false;
     uint64_t version = p->module->graph->version + 1;
     if (__atomic_load_n(&p->own_->synced, __ATOMIC_ACQUIRE) == version)
@@ -358,8 +358,8 @@ cfx_node *cfx_program_add_tensor(cfx_program *p, cfx_input_kind kind, const char
                                  cfx_tensor *t) {
     static const char prefixes[] = {[CFX_IN_PARAMETER] = 'p', [CFX_IN_BUFFER] = 'b',
                                     [CFX_IN_CONSTANT] = 'c'};
-    if (!p || !t || !target || kind < CFX_IN_PARAMETER || kind > CFX_IN_CONSTANT) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "a program, a tensor and its name are needed");
+    if (!t || !target || kind < CFX_IN_PARAMETER || kind > CFX_IN_CONSTANT) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "a tensor and its name are needed");
         return cfx__node_bad;
     }
     if (cfx__obj_is_bad(t) || !cfx_program_sync(p))

@@ -26,16 +26,18 @@ static const format *format_of(const char *path) {
 cfx_program *cfx_open(const char *path) {
     if (!path) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "there is no path");
-        return NULL;
+        return &cfx__program_bad;
     }
     return format_of(path)->open(path);
 }
 
 bool cfx_save(const cfx_program *p, const char *path) {
-    if (!p || !path) {
-        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "there is no %s", p ? "path" : "program to save");
+    if (!path) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "there is no path");
         return false;
     }
+    if (!cfx__program_given((cfx_site){0}, p))
+        return false;
     if (!cfx_program_sync(p) || !cfx_program_infer(p)) {
         cfx_note("cannot write '%s'", path);
         return false;

@@ -338,26 +338,26 @@ static bool stands_alone(const char *path, const cfx_program *p) {
 
 static cfx_program *read_program(source *s, const char *text) {
     cfx_program *p = cfx__program_parse(text, s->r.path);
-    if (!p || !lift(p, s->tensors))
-        return NULL;
+    if (cfx_failed(p) || !lift(p, s->tensors))
+        return &cfx__program_bad;
     read_nodes(s, p->module);
     add_inputs(p, s->tensors);
     if (!cfx_program_sync(p) || (s->alone && !stands_alone(s->r.path, p)))
-        return NULL;
+        return &cfx__program_bad;
     read_extra(s, p);
     place_tensors(p, s->tensors);
-    return cfx__pt2_check_tensors(&s->r, p) ? p : NULL;
+    return cfx__pt2_check_tensors(&s->r, p) ? p : &cfx__program_bad;
 }
 
 cfx_program *cfx__fx_open(const char *path) {
     cfx__file_mapping *map = cfx__file_map(path);
     if (!map)
-        return NULL;
+        return &cfx__program_bad;
     size_t mark = cfx_scope_open();
     source s = {.r = {.path = path}};
     const char *text = cfx__string_new(map->size ? map->data : "", map->size)->text;
     cfx_drop(map);
-    cfx_program *p = read_tensors(&s, path) ? read_program(&s, text) : NULL;
+    cfx_program *p = read_tensors(&s, path) ? read_program(&s, text) : &cfx__program_bad;
     cfx__pt2_reader_close(&s.r);
     cfx__json_release(&s.nodes);
     return cfx_scope_return(mark, p);

@@ -75,7 +75,7 @@ void cfx__pt2_node_meta(cfx__pt2_reader *r, cfx_node *n, const cfx__json *metada
  * NULL, with an error. */
 cfx_module *cfx__pt2_graph(cfx__pt2_reader *r, const cfx__json *graph, const cfx__json *specs,
                            int depth);
-/* A program without tensors of a whole model.json; scope. NULL, with an error. */
+/* A program without tensors of a whole model.json; scope. Bad, with an error. */
 cfx_program *cfx__pt2_program(cfx__pt2_reader *r, const cfx__json *root);
 /* Whether the program has every tensor that its signature names; an error where not. */
 bool cfx__pt2_check_tensors(const cfx__pt2_reader *r, const cfx_program *p);

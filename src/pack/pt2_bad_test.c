@@ -84,25 +84,25 @@ TEST(programs_that_lie_are_refused) {
     };
     for (int i = 0; i < COUNT(cases); i++)
         CFX_SCOPE {
-            CHECK(!changed("seed_mlp", cases[i].part, cases[i].from, cases[i].to));
+            CHECK(cfx_failed(changed("seed_mlp", cases[i].part, cases[i].from, cases[i].to)));
             CHECK_ERROR(cases[i].why);
         }
 }
 
 TEST(programs_without_a_part_are_refused) {
     CFX_SCOPE {
-        CHECK(!changed("seed_mlp", WEIGHTS, "{", NULL));
+        CHECK(cfx_failed(changed("seed_mlp", WEIGHTS, "{", NULL)));
         CHECK_ERROR("it has no data/weights/model_weights_config.json");
-        CHECK(!changed("seed_mlp", MODEL, "{", NULL));
+        CHECK(cfx_failed(changed("seed_mlp", MODEL, "{", NULL)));
         CHECK_ERROR("it holds no program");
-        CHECK(!changed("seed_mlp", "weights/weight_0", "", NULL));
+        CHECK(cfx_failed(changed("seed_mlp", "weights/weight_0", "", NULL)));
         CHECK_ERROR("is missing");
     }
 }
 
 TEST(weights_may_be_left_out) {
     cfx_program *p = changed("seed_mlp", "weights/weight_0", "", "");
-    if (CHECK_OK() && CHECK(p != NULL))
+    if (CHECK_OK() && CHECK(!cfx_failed(p)))
         CHECK(cfx_tensor_is_fake(cfx_program_tensor(p, &p->inputs[0])));
 }
 
@@ -119,7 +119,7 @@ TEST(graphs_in_graphs_have_a_depth) {
         cfx__text_puts(&deep, "}}}]}]}");
     cfx__text model = {0};
     cfx__text_printf(&model, "\"graph_module\": {\"graph\": %s, \"unused\": ", deep.data);
-    CHECK(!changed("seed_mlp", MODEL, "\"graph_module\": {\"graph\": ", model.data));
+    CHECK(cfx_failed(changed("seed_mlp", MODEL, "\"graph_module\": {\"graph\": ", model.data)));
     CHECK_ERROR("nested too deeply");
     cfx__text_release(&deep);
     cfx__text_release(&model);

@@ -97,7 +97,7 @@ static const char model_8[] =
     "\"verifiers\": [\"TRAINING\"], \"torch_version\": \"2.7.0\"}";
 
 static void check_program(cfx_program *p) {
-    if (!CHECK_OK() || !CHECK(p != NULL))
+    if (!CHECK_OK() || !CHECK(!cfx_failed(p)))
         return;
     CHECK_STR(cfx_node_format(cfx_graph_find(p->module->graph, "add")),
               "%add : [num_users=1] = call_function[target=torch.ops.aten.add.Tensor]"
@@ -131,7 +131,7 @@ TEST(layout_of_2_3_opens) {
     add(&s, "extra_files/note.txt", "hello");
     cfx_program *p = end(&s);
     check_program(p);
-    if (!p)
+    if (cfx_failed(p))
         return;
     CHECK_STR(cfx_repr(cfx_program_sample_inputs(p)), "((tensor([1., 2., 3.]),), {})");
     CHECK_INT(cfx_tensor_numel(cfx_as_tensor(
@@ -160,28 +160,28 @@ TEST(archives_of_another_kind_are_named) {
     add(&s, "m/archive_format", "pt2");
     add(&s, "m/archive_version", "0");
     add(&s, "m/data/aotinductor/model/wrapper.so", "x");
-    CHECK(!end(&s));
+    CHECK(cfx_failed(end(&s)));
     CHECK_ERROR("AOTInductor package");
     begin(&s);
     add(&s, "m/data.pkl", "x");
     add(&s, "m/code/__torch__.py", "x");
-    CHECK(!end(&s));
+    CHECK(cfx_failed(end(&s)));
     CHECK_ERROR("TorchScript");
     begin(&s);
     add_saved(&s, "x", empty_pickle, sizeof empty_pickle - 1);
     add(&s, "archive/data.pkl", "x");
-    CHECK(!end(&s));
+    CHECK(cfx_failed(end(&s)));
     CHECK_ERROR("torch.save, no program");
     begin(&s);
     add(&s, "m/archive_format", "pt2");
     add(&s, "m/archive_version", "7");
-    CHECK(!end(&s));
+    CHECK(cfx_failed(end(&s)));
     CHECK_ERROR("archive version is 7");
     begin(&s);
     add(&s, "m/archive_format", "pt2");
-    CHECK(!end(&s));
+    CHECK(cfx_failed(end(&s)));
     CHECK_ERROR("no program");
     begin(&s);
-    CHECK(!end(&s));
+    CHECK(cfx_failed(end(&s)));
     CHECK_ERROR("none that torch.export.save writes");
 }

@@ -268,9 +268,9 @@ static cfx__zip_entry *find_model(archive *a) {
 static bool read_model(archive *a, cfx__zip_entry *e) {
     cfx__json_tree tree = {0};
     bool ok = read_json(a, e, &tree);
-    a->program = ok ? cfx__pt2_program(a->r, tree.items.data) : NULL;
+    a->program = ok ? cfx__pt2_program(a->r, tree.items.data) : &cfx__program_bad;
     cfx__json_release(&tree);
-    return a->program != NULL;
+    return !cfx_failed(a->program);
 }
 
 static bool read_archive(archive *a) {
@@ -357,7 +357,7 @@ static cfx_program *open_archive(cfx__pt2_reader *r, cfx__pack_bytes bytes) {
         }
     }
     cfx__zip_close(&zip);
-    return ok ? a.program : NULL;
+    return ok ? a.program : &cfx__program_bad;
 }
 
 cfx_program *cfx__pt2_open(const char *path, cfx__pack_bytes bytes) {
@@ -370,13 +370,16 @@ cfx_program *cfx__pt2_open(const char *path, cfx__pack_bytes bytes) {
 
 cfx_program *cfx__pt2_open_file(const char *path) {
     cfx__file_mapping *map = cfx__file_map(path);
-    cfx_program *p = map ? cfx__pt2_open(path, (cfx__pack_bytes){map->data, map->size, map}) : NULL;
+    cfx_program *p = map ? cfx__pt2_open(path, (cfx__pack_bytes){map->data, map->size, map})
+                         : &cfx__program_bad;
     cfx_drop(map);
     return p;
 }
 
 cfx_value cfx_program_sample_inputs(const cfx_program *p) {
-    cfx_value bytes = p ? cfx_dict_get(p->extra, "sample_inputs") : cfx_none();
+    if (!cfx__program_given((cfx_site){0}, p))
+        return cfx_bad();
+    cfx_value bytes = cfx_dict_get(p->extra, "sample_inputs");
     if (bytes.tag != CFX_TAG_TENSOR || !cfx_as_tensor(bytes)->data)
         return cfx_none();
     const cfx_tensor *t = cfx_as_tensor(bytes);

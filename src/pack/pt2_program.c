@@ -385,7 +385,7 @@ static bool read_around(cfx__pt2_reader *r, cfx_program *p, const cfx__json *roo
 
 cfx_program *cfx__pt2_program(cfx__pt2_reader *r, const cfx__json *root) {
     if (!read_version(r, root))
-        return NULL;
+        return &cfx__program_bad;
     size_t mark = cfx_scope_open();
     const cfx__json *gm = cfx__json_get(root, "graph_module");
     const cfx__json *graph = cfx__pt2_want(r, gm, "graph", CFX__JSON_OBJECT);
@@ -396,6 +396,7 @@ cfx_program *cfx__pt2_program(cfx__pt2_reader *r, const cfx__json *root) {
         module = cfx__pt2_graph(r, graph,
                                 cfx__json_is(specs, CFX__JSON_ARRAY) ? specs : NULL, 0);
     }
-    cfx_program *p = module ? cfx_program_new(module) : NULL;
-    return cfx_scope_return(mark, p && read_around(r, p, root) ? p : NULL);
+    cfx_program *p = module ? cfx_program_new(module) : &cfx__program_bad;
+    bool fine = !cfx_failed(p) && read_around(r, p, root);
+    return cfx_scope_return(mark, fine ? p : &cfx__program_bad);
 }

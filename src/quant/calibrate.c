@@ -100,7 +100,7 @@ cfx_args cfx__quant_batch(cfx_value batch) {
 
 cfx_program *cfx__quant_runnable(const cfx_program *p) {
     cfx_program *q = cfx_program_copy(p);
-    for (int i = 0; q && i < q->noutputs; i++) {
+    for (int i = 0; i < q->noutputs; i++) {
         const char *target = q->outputs[i].target;
         if (q->outputs[i].kind != CFX_OUT_BUFFER_MUTATION || !target)
             continue;
@@ -131,7 +131,7 @@ bool cfx__quant_calibrate(cfx_program *p, cfx_value batches, const cfx_quantize_
     looking l = {&there, o, ranges, 0};
     cfx_watcher watcher = {.wants = wants, .see = see, .user = &l};
     const int64_t n = cfx_as_list(batches)->len;
-    bool fine = copy && watch_copy(w, copy, &there);
+    bool fine = !cfx_failed(copy) && watch_copy(w, copy, &there);
     for (; fine && l.batch < n; l.batch++) {
         size_t mark = cfx_scope_open();
         if (o->progress)

@@ -105,11 +105,11 @@ static bool check_layers(const cfx__quant_layers *layers) {
 static cfx_program *prepared(const cfx_program *p) {
     static const char *const passes[] = {"remove_noops", "fold_batch_norm", "dead_code", "prune"};
     cfx_program *q = cfx_program_copy(p);
-    if (q && cfx_pass_apply(cfx_pass_find("functionalize"), q, NULL) < 0)
+    if (!cfx_failed(q) && cfx_pass_apply(cfx_pass_find("functionalize"), q, NULL) < 0)
         cfx_clear(); /* caches that are written to in ways of their own stay as they are */
-    for (int i = 0; q && i < COUNT(passes); i++)
+    for (int i = 0; i < COUNT(passes); i++)
         if (cfx_pass_apply(cfx_pass_find(passes[i]), q, NULL) < 0)
-            return NULL;
+            return &cfx__program_bad;
     return q;
 }
 
@@ -154,8 +154,8 @@ static bool quantize(cfx_program *p, cfx_value batches, const cfx_quantize_optio
                 (o->smooth == 0 || cfx__quant_smooth(p, layers, batches, o));
     if (fine)
         *reference = cfx_program_copy(p);
-    fine = fine && *reference && (o->keep_bias || !has_batches(batches) ||
-                                  cfx__quant_correct(p, layers, batches, o));
+    fine = fine && !cfx_failed(*reference) && (o->keep_bias || !has_batches(batches) ||
+                                               cfx__quant_correct(p, layers, batches, o));
     if (fine && o->scheme == CFX_QUANTIZE_STATIC) {
         cfx__quant_plan_inputs(layers, &w);
         fine = cfx__quant_calibrate(p, batches, o, true, &w) && check_ranges(&w);
@@ -166,14 +166,14 @@ static bool quantize(cfx_program *p, cfx_value batches, const cfx_quantize_optio
 }
 
 cfx_quantized *cfx_quantize(const cfx_program *p, cfx_value batches, cfx_quantize_options options) {
-    if (!p || !check_options(batches, &options))
+    if (!cfx__program_given((cfx_site){0}, p) || !check_options(batches, &options))
         return NULL;
     size_t mark = cfx_scope_open();
     cfx_grad_mode grad = cfx_set_grad_mode(CFX_NO_GRAD);
     cfx_program *copy = prepared(p), *reference = NULL;
     cfx__quant_layers layers = {0};
     cfx_quantized *q = NULL;
-    if (copy && quantize(copy, batches, &options, &layers, &reference)) {
+    if (!cfx_failed(copy) && quantize(copy, batches, &options, &layers, &reference)) {
         q = cfx__obj_new(&quantized_type, sizeof *q);
         q->program = cfx_keep(copy);
         q->reference = cfx_keep(reference);

@@ -152,8 +152,9 @@ cfx_quantize_report *cfx_quantize_compare(const cfx_quantized *q, cfx_value batc
     const size_t n = (size_t)q->nlayers;
     noise *sums = cfx__alloc0((2 * n + (size_t)noutputs + 1) * sizeof *sums);
     comparing c = {.q = q, .layers = sums, .own = sums + n};
-    bool fine = reference && program && cfx_as_list(batches)->len;
-    if (reference && program && !fine && cfx_ok())
+    bool there = !cfx_failed(reference) && !cfx_failed(program);
+    bool fine = there && cfx_as_list(batches)->len;
+    if (there && !fine && cfx_ok())
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "there are no batches to compare on");
     for (int64_t i = 0; fine && i < cfx_as_list(batches)->len; i++) {
         size_t inner = cfx_scope_open();

@@ -341,12 +341,12 @@ static cfx_input_spec input_of(const decomposing *d, const recording *w, int i) 
 static cfx_program *decomposed(decomposing *d) {
     recording *w = &d->world[0];
     if (!record_all(d) || !merge(d))
-        return NULL;
+        return &cfx__program_bad;
     cfx__branch_names(w->run.recorder.graph, w->run.to);
     cfx_module *gm = cfx_graph_module(w->run.to, w->run.recorder.graph, w->run.from->type);
     cfx_program *p = cfx_program_new(gm);
-    if (!p)
-        return NULL;
+    if (cfx_failed(p))
+        return p;
     cfx_module_walk(gm, settle, NULL);
     share(p, d->from);
     for (int i = 0; i < d->from->ninputs; i++)
@@ -356,8 +356,8 @@ static cfx_program *decomposed(decomposing *d) {
 }
 
 static cfx_program *decompose(const cfx_program *p, cfx_value keep, bool whole) {
-    if (!p || !cfx_program_sync(p) || !cfx__program_binds(p) || !cfx_program_infer(p))
-        return NULL;
+    if (!cfx_program_sync(p) || !cfx__program_binds(p) || !cfx_program_infer(p))
+        return &cfx__program_bad;
     size_t mark = cfx_scope_open();
     int *order = input_order(p);
     decomposing d = {.from = p, .order = order, .keep = keep, .whole = whole};
@@ -367,7 +367,7 @@ static cfx_program *decompose(const cfx_program *p, cfx_value keep, bool whole) 
         forget(&d.world[k]);
     cfx__worlds_free(&d.worlds);
     cfx__free(order);
-    return cfx_scope_return(mark, cfx_ok() ? out : NULL);
+    return cfx_scope_return(mark, cfx_ok() ? out : &cfx__program_bad);
 }
 
 cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep) {

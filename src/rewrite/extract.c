@@ -115,9 +115,10 @@ cfx_program *cfx__extract_set(const cfx_program *p, const bool *chosen, cfx_valu
     cfx_module *gm = copy_nodes(&e, results)
                          ? cfx_graph_module(p->module, e.graph, p->module->type)
                          : &cfx__module_bad;
-    if (gm->graph && (e.to = cfx_program_new(gm)))
+    e.to = cfx_program_new(gm);
+    if (!cfx_failed(e.to))
         sign(&e, results);
-    return cfx_scope_return(mark, cfx_ok() ? e.to : NULL);
+    return cfx_scope_return(mark, cfx_ok() ? e.to : &cfx__program_bad);
 }
 
 /* ---- between nodes --------------------------------------------------------------------------- */
@@ -172,13 +173,13 @@ static void choose(const cfx_graph *g, cfx_value from, cfx_value to, bool *chose
 }
 
 cfx_program *cfx_extract(const cfx_program *p, const char *from, const char *to) {
-    if (!p || !cfx_ok())
-        return NULL;
+    if (!cfx__program_given((cfx_site){0}, p) || !cfx_ok())
+        return &cfx__program_bad;
     size_t mark = cfx_scope_open();
     cfx_graph *g = p->module->graph;
     cfx_value first = from && *from ? nodes_named(p, from) : cfx_none();
     cfx_value last = to && *to ? nodes_named(p, to) : nodes_of_output(p);
-    cfx_program *out = NULL;
+    cfx_program *out = &cfx__program_bad;
     if (!cfx_is_bad(first) && !cfx_is_bad(last)) {
         bool *chosen = cfx__alloc0(g->made.len + 1);
         choose(g, first, last, chosen);

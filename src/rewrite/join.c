@@ -243,16 +243,16 @@ static cfx_program *join(const joining *whole, const cfx_program *a, const cfx_p
     if (fine)
         cfx_graph_output(whole->graph, all);
     cfx__free(taken);
-    return fine && cfx_ok() ? whole->to : NULL;
+    return fine && cfx_ok() ? whole->to : &cfx__program_bad;
 }
 
 cfx_program *cfx_join(const cfx_program *a, const cfx_program *b, const cfx_dict *wires) {
-    if (!a || !b || !cfx_ok() || !cfx_program_sync(a) || !cfx_program_sync(b))
-        return NULL;
+    if (!cfx_ok() || !cfx_program_sync(a) || !cfx_program_sync(b))
+        return &cfx__program_bad;
     size_t mark = cfx_scope_open();
     cfx_module *gm = cfx_graph_module(NULL, cfx_graph_new(), NULL);
     joining whole = {.to = cfx_program_new(gm), .graph = gm->graph, .root = gm};
     cfx_program *p = join(&whole, a, b, wires);
-    bool fine = p && cfx_program_sync(p) && cfx_program_infer(p);
-    return cfx_scope_return(mark, fine ? p : NULL);
+    bool fine = cfx_program_sync(p) && cfx_program_infer(p);
+    return cfx_scope_return(mark, fine ? p : &cfx__program_bad);
 }

@@ -254,15 +254,15 @@ static bool run_step(const cfx_pass_manager *m, const cfx_pass_step *step, check
 }
 
 cfx_pass_result cfx_passes_run(const cfx_pass_manager *m, cfx_program *p) {
-    cfx_pass_result r = {0};
+    cfx_pass_result r = {.program = &cfx__program_bad};
     int n = m->nsteps;
     const cfx_pass_step *steps = n ? m->steps : cfx_pass_default(&n);
-    if (!p || !cfx_program_sync(p) || !cfx__program_binds(p) || !in_order(steps, n))
+    if (!cfx_program_sync(p) || !cfx__program_binds(p) || !in_order(steps, n))
         return r;
     size_t mark = cfx_scope_open();
     cfx_program *copy = cfx_program_copy(p);
     r.program = m->in_place ? p : copy;
-    bool fine = copy != NULL;
+    bool fine = !cfx_failed(copy);
     checking check = fine ? how_to_check(m->check || any_foreign(steps, n), copy) : UNCHECKED;
     for (int k = 0; fine && k < (m->rounds ? m->rounds : 1); k++) {
         int before = r.changes;
@@ -273,9 +273,9 @@ cfx_pass_result cfx_passes_run(const cfx_pass_manager *m, cfx_program *p) {
     }
     r.modified = r.changes > 0;
     if (!fine) {
-        if (m->in_place && copy)
+        if (m->in_place && !cfx_failed(copy))
             cfx__program_swap(p, copy);
-        r = (cfx_pass_result){0};
+        r = (cfx_pass_result){.program = &cfx__program_bad};
     }
     cfx_program *out = r.program == copy ? cfx_scope_return(mark, copy)
                                          : (cfx_scope_close(mark), r.program);
@@ -287,7 +287,7 @@ int cfx_pass_apply(const cfx_pass *pass, cfx_program *p, cfx_dict *options) {
     cfx_pass_step step = {pass, options};
     cfx_pass_manager m = {.steps = &step, .nsteps = 1, .in_place = true};
     cfx_pass_result r = cfx_passes_run(&m, p);
-    return r.program ? r.changes : -1;
+    return cfx_failed(r.program) ? -1 : r.changes;
 }
 
 cfx_program *cfx_optimize(cfx_program *p) {

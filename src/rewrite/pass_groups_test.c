@@ -36,7 +36,7 @@ TEST(groups_are_saved) {
     const char *path = test_path("groups.pt2");
     CHECK(cfx_save(p, path));
     cfx_program *q = cfx_open(path);
-    if (CHECK(q != NULL))
+    if (CHECK(!cfx_failed(q)))
         CHECK_NEAR(difference(p, q, cfx_randn(1, 4, 3, 3)), 0, 0);
     test_unlink("groups.pt2");
     test_folder_done();

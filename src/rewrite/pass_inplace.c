@@ -103,10 +103,13 @@ static int count_writes(cfx_program *p, cfx_module *m, const cfx_dict *options) 
 
 static int run_functionalize(cfx_program *p, const cfx_dict *options) {
     int writes = cfx__pass_graphs(p, options, count_writes);
-    cfx_program *q = writes ? cfx_functionalize(p) : NULL;
-    if (q)
-        cfx__program_swap(p, q);
-    return writes && !q ? -1 : writes;
+    if (writes <= 0)
+        return writes;
+    cfx_program *q = cfx_functionalize(p);
+    if (cfx_failed(q))
+        return -1;
+    cfx__program_swap(p, q);
+    return writes;
 }
 
 const cfx_pass cfx__pass_functionalize = {

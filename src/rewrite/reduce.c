@@ -77,7 +77,7 @@ static void keep(reducing *r, cfx_program *p, cfx_value inputs) {
 }
 
 static bool check(reducing *r, cfx_program *p, cfx_value inputs) {
-    bool fails = cfx_ok() && p && r->fails(p, inputs, r->user);
+    bool fails = cfx_ok() && !cfx_failed(p) && r->fails(p, inputs, r->user);
     cfx_clear();
     if (fails)
         keep(r, p, inputs);
@@ -205,7 +205,7 @@ static bool try_size(reducing *r, int64_t from, int64_t to) {
     size_t mark = cfx_scope_open();
     cfx_program *p = cfx_program_copy(r->best);
     cfx_value inputs = cfx_list_value(0, NULL);
-    for (int i = 0, k = 0; p && i < p->ninputs; i++) {
+    for (int i = 0, k = 0; i < p->ninputs; i++) {
         if (p->inputs[i].kind != CFX_IN_USER)
             continue;
         cfx_value v = cfx_as_list(r->inputs)->items[k++];
@@ -219,9 +219,8 @@ static bool try_size(reducing *r, int64_t from, int64_t to) {
                                   (cfx_dtype)cfx_as_tensor(v)->dtype, cfx_as_tensor(v)->ndim,
                                   cfx_as_tensor(v)->shape, cfx_as_tensor(v)->stride)));
     }
-    if (p)
-        cfx_each_node(p->module->graph, n) cfx__node_of(n)->stale = n->op != CFX_PLACEHOLDER;
-    bool fine = p && cfx_ok() && cfx_program_infer(p) && check(r, p, inputs);
+    cfx_each_node(p->module->graph, n) cfx__node_of(n)->stale = n->op != CFX_PLACEHOLDER;
+    bool fine = cfx_ok() && cfx_program_infer(p) && check(r, p, inputs);
     cfx_clear();
     cfx_scope_close(mark);
     return fine;
@@ -242,8 +241,8 @@ static void reduce_sizes(reducing *r) {
 
 cfx_program *cfx_reduce(cfx_program *p, cfx_value inputs, cfx_fails_fn *fails, void *user,
                         cfx_value *reduced) {
-    if (!p || !cfx_ok() || !cfx_program_sync(p) || !cfx_program_infer(p))
-        return NULL;
+    if (!cfx_ok() || !cfx_program_sync(p) || !cfx_program_infer(p))
+        return &cfx__program_bad;
     size_t mark = cfx_scope_open();
     reducing r = {.program = p, .fails = fails, .user = user, .values = cfx_dict_new(),
                   .inputs = cfx_value_keep(cfx_list_value(0, NULL))};
@@ -260,5 +259,5 @@ cfx_program *cfx_reduce(cfx_program *p, cfx_value inputs, cfx_fails_fn *fails, v
     cfx__free(r.chosen);
     cfx_scope_close(mark);
     *reduced = cfx__value_scope_own(r.inputs);
-    return r.best ? cfx__scope_own(r.best) : NULL;
+    return r.best ? cfx__scope_own(r.best) : &cfx__program_bad;
 }

@@ -313,16 +313,16 @@ int cfx_rules_apply(const cfx_rules *r, cfx_module *gm) {
 }
 
 int cfx_rewrite_in_place(cfx_program *p, const cfx_rules *r) {
-    return p && r && cfx_ok() ? apply(r, p->module, p) : -1;
+    return cfx__program_given((cfx_site){0}, p) && r && cfx_ok() ? apply(r, p->module, p) : -1;
 }
 
 cfx_program *cfx_rewrite(const cfx_program *p, const cfx_rules *r, int *changes) {
-    if (!p || !r || !cfx_ok())
-        return NULL;
+    if (!cfx__program_given((cfx_site){0}, p) || !r || !cfx_ok())
+        return &cfx__program_bad;
     size_t mark = cfx_scope_open();
     cfx_program *copy = cfx_program_copy(p);
-    int n = copy ? cfx_rewrite_in_place(copy, r) : -1;
+    int n = cfx_rewrite_in_place(copy, r);
     if (changes)
         *changes = n;
-    return cfx_scope_return(mark, n < 0 ? NULL : copy);
+    return cfx_scope_return(mark, n < 0 ? &cfx__program_bad : copy);
 }

@@ -38,8 +38,8 @@ static cfx_value joined(const char *args, const char *body) {
 /* The body of what the rules make of a program. */
 static const char *rewritten(const char *rules, cfx_program *p) {
     cfx_rules *r = cfx_rules_parse(rules, "test.rules");
-    cfx_program *out = r ? cfx_rewrite(p, r, NULL) : NULL;
-    return out ? strstr(cfx_module_code(out->module), "):\n") + 3 : "";
+    cfx_program *out = cfx_rewrite(p, r, NULL);
+    return cfx_failed(out) ? "" : strstr(cfx_module_code(out->module), "):\n") + 3;
 }
 
 #define X "x: \"f32[2, 4]\""

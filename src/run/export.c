@@ -6,8 +6,8 @@
 static cfx_program *program_of(cfx__export *e) {
     cfx_module *gm = cfx_graph_module(NULL, e->recorder.graph, "GraphModule");
     cfx_program *p = cfx_program_new(gm);
-    if (!p)
-        return NULL;
+    if (cfx_failed(p))
+        return p;
     cfx__graph_settle(gm->graph);
     for (size_t i = 0; i < e->inputs.len; i++)
         cfx_program_add_input(p, e->inputs.data[i]);
@@ -23,7 +23,7 @@ static cfx_program *program_of(cfx__export *e) {
 
 cfx_program *cfx_export(cfx_module *m, cfx_value args, cfx_value kwargs, cfx_value dynamic) {
     if (!cfx__module_given(m))
-        return NULL;
+        return &cfx__program_bad;
     size_t mark = cfx_scope_open();
     if (cfx_is_none(args))
         args = cfx_tuple_value(0, NULL);
@@ -34,10 +34,11 @@ cfx_program *cfx_export(cfx_module *m, cfx_value args, cfx_value kwargs, cfx_val
                  "cfx_export takes a tuple of arguments and a dict "
                  "of keywords, not %s and %s",
                  cfx_value_type_name(args), cfx_value_type_name(kwargs));
-        return cfx_scope_return(mark, NULL);
+        return cfx_scope_return(mark, &cfx__program_bad);
     }
     cfx__export e;
-    cfx_program *p = cfx__export_run(&e, m, args, kwargs, dynamic) ? program_of(&e) : NULL;
+    cfx_program *p = cfx__export_run(&e, m, args, kwargs, dynamic) ? program_of(&e)
+                                                                    : &cfx__program_bad;
     cfx__export_end(&e);
-    return cfx_scope_return(mark, cfx_ok() ? p : NULL);
+    return cfx_scope_return(mark, cfx_ok() ? p : &cfx__program_bad);
 }

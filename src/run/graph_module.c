@@ -121,13 +121,13 @@ static cfx_dict *copy_dict(const cfx_dict *d) {
 }
 
 cfx_program *cfx_program_copy(const cfx_program *p) {
-    if (!p || !cfx_program_sync(p))
-        return NULL;
+    if (!cfx_program_sync(p))
+        return &cfx__program_bad;
     size_t mark = cfx_scope_open();
     cfx_module *gm = copy_module(p->module);
     cfx_program *copy = cfx_program_new(gm);
-    if (!copy)
-        return cfx_scope_return(mark, NULL);
+    if (cfx_failed(copy))
+        return cfx_scope_return(mark, copy);
     for (int i = 0; i < p->ninputs; i++)
         cfx_program_add_input(copy, p->inputs[i]);
     for (int i = 0; i < p->noutputs; i++)

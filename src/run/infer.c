@@ -252,7 +252,7 @@ static void infer_module(const char *path, cfx_module *m, void *user) {
 }
 
 bool cfx_program_infer(const cfx_program *p) {
-    if (!p)
+    if (!cfx__program_given((cfx_site){0}, p))
         return false;
     inference f = {.program = p};
     cfx_module_walk(p->module, infer_module, &f);
@@ -347,5 +347,6 @@ bool cfx__program_check_results(const cfx_program *p) {
 }
 
 bool cfx_program_check(cfx_program *p) {
-    return p && cfx__program_check_graphs(p) && cfx__program_check_results(p);
+    return cfx__program_given((cfx_site){0}, p) && cfx__program_check_graphs(p) &&
+           cfx__program_check_results(p);
 }

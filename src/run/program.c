@@ -4,12 +4,6 @@
 
 #include "run.h"
 
-static bool is_program(cfx_site at, const cfx_program *p) {
-    if (!p)
-        cfx_fail(CFX_TYPE_ERROR, at, "the program is NULL");
-    return p != NULL;
-}
-
 /* ---- from the caller's arguments to flat ones ------------------------------------------------ */
 
 /* in_spec as (args, kwargs), which is what a program made by torch.export has. */
@@ -153,7 +147,7 @@ static cfx_value program_inputs(cfx_site at, cfx_program *p, const cfx__bound *b
 }
 
 cfx_value cfx_program_inputs_from(cfx_site at, cfx_program *p, cfx_args a) {
-    if (!is_program(at, p) || cfx__dispatch_args_bad(at, a) || !cfx_program_sync(p))
+    if (!cfx__program_given(at, p) || cfx__dispatch_args_bad(at, a) || !cfx_program_sync(p))
         return cfx_bad();
     cfx__bound *b = cfx__program_weights(p);
     cfx_value v = program_inputs(at, p, b, a);
@@ -196,7 +190,7 @@ static bool is_mutation(const cfx_output_spec *o) {
 }
 
 cfx_value cfx_program_outputs(cfx_program *p, cfx_value inputs, cfx_value raw) {
-    if (!is_program((cfx_site){0}, p) || cfx_is_bad(inputs) || cfx_is_bad(raw))
+    if (!cfx__program_given((cfx_site){0}, p) || cfx_is_bad(inputs) || cfx_is_bad(raw))
         return cfx_bad();
     if (raw.tag != CFX_TAG_TUPLE && raw.tag != CFX_TAG_LIST)
         return raw;
@@ -277,7 +271,7 @@ cfx_value cfx__program_execute(cfx_site at, cfx_program *p, const cfx_executor *
 
 cfx_value cfx_program_run_with(cfx_site at, cfx_program *p, const cfx_executor *x, cfx_watcher *w,
                                cfx_args a) {
-    if (!is_program(at, p) || cfx__dispatch_args_bad(at, a) || !cfx_program_sync(p))
+    if (!cfx__program_given(at, p) || cfx__dispatch_args_bad(at, a) || !cfx_program_sync(p))
         return cfx_bad();
     size_t mark = cfx_scope_open();
     cfx_grad_mode before = cfx_get_grad_mode();
@@ -392,7 +386,7 @@ static void unlift_output(const cfx_program *p, cfx_graph *g, cfx_node *const *n
 }
 
 cfx_module *cfx_program_module(cfx_program *p) {
-    if (!is_program((cfx_site){0}, p) || !cfx_program_sync(p))
+    if (!cfx__program_given((cfx_site){0}, p) || !cfx_program_sync(p))
         return &cfx__module_bad;
     size_t mark = cfx_scope_open();
     cfx_module *m = cfx__module_new_raw(p->module->type, forward);

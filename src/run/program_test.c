@@ -9,9 +9,7 @@
  * rest are the caller's. */
 static cfx_program *parse(const char *text) {
     cfx_module *gm = cfx_module_parse(text, "test");
-    cfx_program *p = gm ? cfx_program_new(gm) : NULL;
-    if (!p)
-        return NULL;
+    cfx_program *p = cfx_program_new(gm);
     cfx_each_node(gm->graph, n) {
         if (n->op != CFX_PLACEHOLDER)
             continue;
