@@ -177,7 +177,7 @@ typedef enum cfx_precision {
     CFX_PRECISION_BF16, /* 8 bits of mantissa, all the range */
     CFX_PRECISION_F16   /* 11 bits, numbers up to 65504 */
 } cfx_precision;
-/* For the plans that this thread makes and runs from now on. Returns what was set before. */
+/* For plans that this thread makes and runs from now on, and attention. Returns what was before. */
 CFX_API cfx_precision cfx_set_precision(cfx_precision p);
 CFX_API cfx_precision cfx_get_precision(void);
 

@@ -1,19 +1,14 @@
-/* Attention: softmax(q k' scale + mask) v. The fused kernel goes through the keys in blocks and
- * keeps the largest score and the sum of each row, so that no matrix of all scores is ever made. */
+/* Attention: softmax(q k' scale + mask) v, by one kernel (attention_flash.c) where PyTorch has one
+ * too, else by its parts. */
 #include <cfx/ops.h>
 
+#include <math.h>
+
 #include "../dense.h"
+#include "attention.h"
 #include "gemm.h"
-#include "onednn.h"
-#include "../vecmath.h"
 
 CFX_FAMILY(ATTENTION);
-
-enum {
-    ROWS = 64,      /* of q in a block */
-    KEYS = 512,     /* of k and v in a block */
-    SMALL = 1 << 15 /* multiplications of a block below which plain loops are faster */
-};
 
 /* ---- what may be fused ----------------------------------------------------------------------- */
 
@@ -60,161 +55,10 @@ static bool is_fused(const attention *a) {
 
 /* ---- the fused kernel ------------------------------------------------------------------------ */
 
-typedef struct {
-    int64_t batch, heads, rows, keys, size; /* of one head */
-    int64_t shared;                         /* heads of q that use one of k and v */
-    const float *q, *k, *v;
-    int64_t qs[3], ks[3], vs[3]; /* strides of batch, head, row */
-    const char *mask;            /* NULL: none */
-    int64_t ms[4];
-    bool mask_bool, causal;
-    float scale;
-    float *out, *lse;
-    int64_t os[3], ls[3];
-} flash;
-
-/* s = scale * q k', for rows of q and keys of k. */
-CFX__SIMD static void scores_small(const flash *f, const float *q, const float *k, int64_t rows,
-                                   int64_t keys, float *s) {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < keys; j++) {
-            const float *x = q + i * f->qs[2], *y = k + j * f->ks[2];
-            float sum = 0;
-#pragma omp simd reduction(+ : sum)
-            for (int64_t d = 0; d < f->size; d++)
-                sum += x[d] * y[d];
-            s[i * KEYS + j] = f->scale * sum;
-        }
-}
-
-/* o += s v */
-CFX__SIMD static void values_small(const flash *f, const float *s, const float *v, int64_t rows,
-                                   int64_t keys, float *o) {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < keys; j++) {
-            const float p = s[i * KEYS + j], *y = v + j * f->vs[2];
-            float *to = o + i * f->size;
-#pragma omp simd
-            for (int64_t d = 0; d < f->size; d++)
-                to[d] += p * y[d];
-        }
-}
-
-/* Adds the mask to the scores of one row. */
-CFX__SIMD static void mask_row(const flash *f, const char *mask, float *s, int64_t keys) {
-    const int64_t step = f->ms[3];
-    if (f->mask_bool) {
-        const uint8_t *m = (const uint8_t *)mask;
-        for (int64_t j = 0; j < keys; j++)
-            s[j] = m[j * step] ? s[j] : -INFINITY;
-    } else {
-        const float *m = (const float *)mask;
-        for (int64_t j = 0; j < keys; j++)
-            s[j] += m[j * step];
-    }
-}
-
-CFX__SIMD static float largest(const float *s, int64_t n, float most) {
-#pragma omp simd reduction(max : most)
-    for (int64_t j = 0; j < n; j++)
-        most = s[j] > most ? s[j] : most;
-    return most;
-}
-
-/* s = exp(s - most); returns the sum. */
-CFX__SIMD static float exponentials(float *s, int64_t n, float most) {
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t j = 0; j < n; j++) {
-        s[j] = vexp(s[j] - most);
-        sum += s[j];
-    }
-    return sum;
-}
-
-/* Turns the scores of a row into weights; what was summed before is scaled to the new largest. */
-static void soften(float *s, int64_t keys, int64_t size, float *most, float *sum, float *o) {
-    float m = largest(s, keys, *most);
-    if (m == -INFINITY) { /* nothing is to be seen so far */
-        memset(s, 0, (size_t)keys * sizeof *s);
-        return;
-    }
-    float before = expf(*most - m);
-    *sum = *sum * before + exponentials(s, keys, m);
-    *most = m;
-    if (before != 1)
-        for (int64_t d = 0; d < size; d++)
-            o[d] *= before;
-}
-
-/* Rows [first, first + rows) of one head. */
-static void head_block(const flash *f, int64_t batch, int64_t head, int64_t first, int64_t rows,
-                       float *room) {
-    float *s = room, *o = s + ROWS * KEYS, most[ROWS], sum[ROWS];
-    const float *q = f->q + batch * f->qs[0] + head * f->qs[1] + first * f->qs[2];
-    const float *k = f->k + batch * f->ks[0] + head / f->shared * f->ks[1];
-    const float *v = f->v + batch * f->vs[0] + head / f->shared * f->vs[1];
-    const int64_t width = f->mask_bool ? 1 : (int64_t)sizeof(float);
-    int64_t end = f->causal && first + rows < f->keys ? first + rows : f->keys;
-    memset(o, 0, (size_t)(rows * f->size) * sizeof *o);
-    for (int64_t i = 0; i < rows; i++)
-        most[i] = -INFINITY, sum[i] = 0;
-    for (int64_t at = 0; at < end; at += KEYS) {
-        const int64_t keys = end - at < KEYS ? end - at : KEYS;
-        const bool small = rows * keys * f->size < SMALL || rows == 1;
-        if (small)
-            scores_small(f, q, k + at * f->ks[2], rows, keys, s);
-        else
-            dnnl_sgemm('N', 'T', rows, keys, f->size, f->scale, q, f->qs[2], k + at * f->ks[2],
-                       f->ks[2], 0, s, KEYS);
-        for (int64_t i = 0; i < rows; i++) {
-            float *row = s + i * KEYS;
-            if (f->mask)
-                mask_row(f,
-                         f->mask + (batch * f->ms[0] + head * f->ms[1] + (first + i) * f->ms[2] +
-                                    at * f->ms[3]) *
-                                       width,
-                         row, keys);
-            if (f->causal)
-                for (int64_t j = first + i + 1 > at ? first + i + 1 - at : 0; j < keys; j++)
-                    row[j] = -INFINITY;
-            soften(row, keys, f->size, &most[i], &sum[i], o + i * f->size);
-        }
-        if (small)
-            values_small(f, s, v + at * f->vs[2], rows, keys, o);
-        else
-            dnnl_sgemm('N', 'N', rows, f->size, keys, 1, s, KEYS, v + at * f->vs[2], f->vs[2], 1, o,
-                       f->size);
-    }
-    for (int64_t i = 0; i < rows; i++) {
-        float *to = f->out + batch * f->os[0] + head * f->os[1] + (first + i) * f->os[2];
-        const float over = sum[i] == 0 ? 1 : 1 / sum[i];
-        for (int64_t d = 0; d < f->size; d++)
-            to[d] = o[i * f->size + d] * over;
-        if (f->lse)
-            f->lse[batch * f->ls[0] + head * f->ls[1] + (first + i) * f->ls[2]] =
-                most[i] + logf(sum[i]);
-    }
-}
-
-static void flash_range(void *arg, int64_t begin, int64_t end) {
-    const flash *f = arg;
-    const int64_t blocks = (f->rows + ROWS - 1) / ROWS;
-    float *room = cfx__alloc_try((size_t)(ROWS * KEYS + ROWS * f->size) * sizeof *room);
-    if (!room)
-        return;
-    for (int64_t i = begin; i < end; i++) {
-        int64_t first = i % blocks * ROWS, head = i / blocks;
-        head_block(f, head / f->heads, head % f->heads, first,
-                   f->rows - first < ROWS ? f->rows - first : ROWS, room);
-    }
-    cfx__free(room);
-}
-
 static void strides_of(const cfx_tensor *t, int64_t *s) { memcpy(s, t->stride, 3 * sizeof *s); }
 
 /* Everything is float32, k and q rows are as long as the head and adjacent. */
-static void flash_run(const attention *a, cfx_tensor *out, cfx_tensor *lse) {
+static void run_flash(const attention *a, cfx_tensor *out, cfx_tensor *lse) {
     const cfx_tensor *q = a->q, *m = a->mask;
     flash f = {.batch = q->shape[0],
                .heads = q->shape[1],
@@ -242,25 +86,13 @@ static void flash_run(const attention *a, cfx_tensor *out, cfx_tensor *lse) {
         for (int i = 0; i < m->ndim; i++)
             f.ms[4 - m->ndim + i] = m->shape[i] == 1 ? 0 : m->stride[i];
     }
-    /* a row of a matrix with one row need not be as far from the next as a library wants */
-    if (f.rows == 1)
-        f.qs[2] = f.size;
-    if (f.keys == 1)
-        f.ks[2] = f.vs[2] = f.size;
-    int64_t blocks = (f.rows + ROWS - 1) / ROWS;
-    double each = (double)(f.rows < ROWS ? f.rows : ROWS) * (double)f.keys * (double)f.size * 2;
-    int before = onednn_begin();
-    cfx__parallel(f.batch * f.heads * blocks, each > 65536 ? 1 : (int64_t)(65536 / each) + 1,
-                  flash_range, &f);
-    onednn_end(before);
+    flash_run(&f, flash_way(&f, cfx_get_precision()));
 }
 
-/* Whether the rows can be given to a matrix product as they lie. */
-static bool rows_fit(const cfx_tensor *t) {
-    return t->stride[3] == 1 && (t->shape[2] == 1 || t->stride[2] >= t->shape[3]);
+/* Rows without gaps between their numbers. */
+static cfx_tensor *with_rows(cfx_tensor *t) {
+    return t->stride[3] == 1 ? t : cfx__tensor_contiguous(t);
 }
-
-static cfx_tensor *with_rows(cfx_tensor *t) { return rows_fit(t) ? t : cfx__tensor_contiguous(t); }
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
@@ -307,7 +139,7 @@ static void fused(cfx_op_call *c, attention *a, cfx_tensor *out, cfx_tensor *lse
         a->mask = cfx__tensor_to_dtype(a->mask, CFX_F32);
     if (op_failed())
         return;
-    flash_run(a, to, lse);
+    run_flash(a, to, lse);
     if (to != out)
         cfx__tensor_copy(out, to);
 }

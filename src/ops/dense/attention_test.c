@@ -1,7 +1,10 @@
 /* Attention and recurrent layers: the kernels equal their decompositions; forms and errors. */
 #include "numbers.h"
 
+#include <math.h>
 #include <stdlib.h>
+
+#include "attention.h"
 
 static cfx_tensor *numbers(int ndim, const int64_t *shape) {
     return cfx_div(test_numbers(CFX_F32, ndim, shape), 6);
@@ -73,6 +76,68 @@ TEST(attention_forms) {
     CHECK_ERROR("Expected query, key, and value to have the same dtype");
     cfx_scaled_dot_product_attention(q, wide, wide, never, 0.0, cfx_bool(true));
     CHECK_ERROR("Explicit attn_mask should not be set when is_causal=True");
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+typedef struct {
+    int64_t batch, heads, shared, rows, keys, size;
+    bool causal;
+} form;
+
+/* One number of the result, summed by hand. */
+static double by_hand(const flash *f, int64_t batch, int64_t head, int64_t row, int64_t at) {
+    const float *q = f->q + batch * f->qs[0] + head * f->qs[1] + row * f->qs[2];
+    const float *k = f->k + batch * f->ks[0] + head / f->shared * f->ks[1];
+    const float *v = f->v + batch * f->vs[0] + head / f->shared * f->vs[1];
+    double sum = 0, all = 0;
+    for (int64_t j = 0; j < (f->causal && row < f->keys ? row + 1 : f->keys); j++) {
+        double score = 0;
+        for (int64_t d = 0; d < f->size; d++)
+            score += (double)q[d] * k[j * f->ks[2] + d];
+        const double weight = exp(score * f->scale);
+        sum += weight * v[j * f->vs[2] + at];
+        all += weight;
+    }
+    return sum / all;
+}
+
+/* The largest difference of the kernel to sums by hand; heads of a row lie together. */
+static double flash_error(const form *s, bf16_way way) {
+    const int64_t kv = s->heads / s->shared, wide = s->heads * s->size, narrow = kv * s->size;
+    cfx_tensor *q = cfx_randn(s->batch, s->rows, wide), *k = cfx_randn(s->batch, s->keys, narrow);
+    cfx_tensor *v = cfx_randn(s->batch, s->keys, narrow), *y = cfx_randn(s->batch, s->rows, wide);
+    const flash f = {.batch = s->batch, .heads = s->heads, .shared = s->shared, .rows = s->rows,
+                     .keys = s->keys, .size = s->size, .causal = s->causal,
+                     .q = (const float *)cfx_tensor_data(q), .k = (const float *)cfx_tensor_data(k),
+                     .v = (const float *)cfx_tensor_data(v), .out = (float *)cfx_tensor_data(y),
+                     .scale = 1 / sqrtf((float)s->size),
+                     .qs = {s->rows * wide, s->size, wide}, .os = {s->rows * wide, s->size, wide},
+                     .ks = {s->keys * narrow, s->size, narrow},
+                     .vs = {s->keys * narrow, s->size, narrow}};
+    flash_run(&f, way);
+    double most = 0;
+    for (int64_t i = 0; i < s->batch * s->rows * wide; i += 7) {
+        const int64_t b = i / wide / s->rows, row = i / wide % s->rows, at = i % wide;
+        const double want = by_hand(&f, b, at / s->size, row, at % s->size);
+        most = fmax(most, fabs(want - f.out[i]));
+    }
+    return most;
+}
+
+TEST(attention_is_the_same_by_every_kind_of_instructions) {
+    const form forms[] = {{1, 2, 1, 5, 7, 8, false},     {2, 4, 2, 33, 70, 40, false},
+                          {1, 3, 3, 130, 130, 64, true}, {1, 2, 1, 64, 600, 32, false},
+                          {1, 1, 1, 1, 300, 64, true},   {1, 2, 2, 29, 20, 72, true}};
+    cfx_manual_seed(4);
+    for (bf16_way way = BF16_NONE; way < BF16_WAYS && bf16_has(way); way++)
+        for (int i = 0; i < COUNT(forms); i++)
+            CFX_SCOPE
+        {
+            cfx_set_num_threads(1 + i % 3);
+            CHECK(flash_error(&forms[i], way) < (way == BF16_NONE ? 1e-5 : 0.03));
+        }
+    CHECK_OK();
 }
 
 /* Parameters of one layer and direction. */

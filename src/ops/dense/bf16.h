@@ -45,6 +45,9 @@ typedef struct {
     int64_t depth;
     const void *panel;
     float *c;    /* [rows][BF16_WIDTH], aligned to 64 bytes; with tiles, whole tiles of rows */
+    const char *ahead; /* with tiles: what will be read next, of which `lines` lines of the cache
+                          are asked for early at each step */
+    int lines;
 } bf16_tile;
 
 /* What a thread does before the first tile and behind the last. */

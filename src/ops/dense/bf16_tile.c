@@ -60,7 +60,26 @@ DOTS static void round_vectors(const float *from, int64_t n, uint16_t *to) {
     }
 }
 
+/* Two rows of a panel, number by number side by side. */
+DOTS static void pair_rows(const float *first, const float *second, uint16_t *to) {
+    const __m512i turns =
+        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    for (int i = 0; i < BF16_WIDTH; i += 16) {
+        const __m512i both = (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(second + i),
+                                                          _mm512_loadu_ps(first + i));
+        _mm512_storeu_si512(to + 2 * i, _mm512_permutexvar_epi16(turns, both));
+    }
+}
+
 #else
+
+static void pair_rows(const float *first, const float *second, uint16_t *to) {
+    for (int i = 0; i < BF16_WIDTH; i++) {
+        to[2 * i] = cfx__bf16_store(first[i]);
+        to[2 * i + 1] = cfx__bf16_store(second[i]);
+    }
+}
 
 static void round_vectors(const float *from, int64_t n, uint16_t *to) {
     for (int64_t i = 0; i < n; i++)
@@ -94,23 +113,25 @@ static void pack_columns(const tile_matrix *m, int64_t first, int64_t cols, uint
     }
 }
 
-/* Any other: two rows at a time. */
+/* Any other: two rows at a time, brought together where they do not lie so. */
 static void pack_rows(const tile_matrix *m, int64_t first, int64_t cols, uint16_t *to) {
-    float from[2][BF16_WIDTH] = {{0}};
-    uint16_t half[2][BF16_WIDTH];
+    float room[2][BF16_WIDTH] = {{0}};
+    const bool lies = m->col == 1 && cols == BF16_WIDTH;
     for (int64_t i = 0; i < bf16_depth(m->k); i += 2, to += 2 * BF16_WIDTH) {
+        const float *rows[2] = {room[0], room[1]};
         for (int r = 0; r < 2; r++) {
-            const float *row = i + r < m->k ? m->w + (m->at ? m->at[i + r] : (i + r) * m->row) +
-                                                  first * m->col
-                                            : NULL;
-            for (int64_t j = 0; j < cols; j++)
-                from[r][j] = row ? row[j * m->col] : 0;
-            bf16_round(from[r], BF16_WIDTH, BF16_WIDTH, half[r]);
+            const float *row = m->w + first * m->col;
+            if (i + r >= m->k) {
+                memset(room[r], 0, sizeof room[r]);
+                continue;
+            }
+            row += m->at ? m->at[i + r] : (i + r) * m->row;
+            if (lies)
+                rows[r] = row;
+            for (int64_t j = 0; !lies && j < cols; j++)
+                room[r][j] = row[j * m->col];
         }
-        for (int j = 0; j < BF16_WIDTH; j++) {
-            to[2 * j] = half[0][j];
-            to[2 * j + 1] = half[1][j];
-        }
+        pair_rows(rows[0], rows[1], to);
     }
 }
 
@@ -185,10 +206,15 @@ static const cfx__tile_config all_tiles = {.palette = 1,
                                            .bytes = {64, 64, 64, 64, 64, 64, 64, 64},
                                            .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
 
+#define AHEAD(t, at)                                                                               \
+    for (int q = 0; q < (t)->lines; q++, (at) += TILE_LINE)                                        \
+    _mm_prefetch(at, _MM_HINT_T1)
+
 /* Two tiles of rows by two of columns: 0 to 3 are sums, 4 and 5 rows, 6 and 7 columns. */
 TILES static void tiles_two(const bf16_tile *t) {
     const int64_t a_bytes = t->row * 2, next = BF16_STEP / 2 * 2 * BF16_WIDTH * 2;
     const char *a = (const char *)t->a, *b = a + TILE_ROWS * a_bytes, *panel = t->panel;
+    const char *ahead = t->ahead;
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
@@ -202,6 +228,7 @@ TILES static void tiles_two(const bf16_tile *t) {
         _tile_dpbf16ps(1, 4, 7);
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
+        AHEAD(t, ahead);
     }
     _tile_stored(0, t->c, 128);
     _tile_stored(1, t->c + 16, 128);
@@ -211,7 +238,7 @@ TILES static void tiles_two(const bf16_tile *t) {
 
 TILES static void tiles_one(const bf16_tile *t) {
     const int64_t a_bytes = t->row * 2, next = BF16_STEP / 2 * 2 * BF16_WIDTH * 2;
-    const char *a = (const char *)t->a, *panel = t->panel;
+    const char *a = (const char *)t->a, *panel = t->panel, *ahead = t->ahead;
     _tile_zero(0);
     _tile_zero(1);
     for (int64_t p = 0; p < t->depth; p += BF16_STEP, a += 64, panel += next) {
@@ -220,6 +247,7 @@ TILES static void tiles_one(const bf16_tile *t) {
         _tile_loadd(7, panel + 64, 128);
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(1, 4, 7);
+        AHEAD(t, ahead);
     }
     _tile_stored(0, t->c, 128);
     _tile_stored(1, t->c + 16, 128);

@@ -53,8 +53,13 @@ static void block(const job *j, int64_t first, int64_t rows, int64_t from, int64
                   .bounded = last && e->bounded,
                   .low = e->low,
                   .high = e->high};
+        /* each tile asks for its share of the next panel */
+        const int64_t lines = TILE_RUN * width * size / TILE_LINE;
+        t.lines = p->narrow || panel + 1 == to ? 0 : (int)((lines + tiles - 1) / tiles);
         for (int64_t i = 0; i < tiles; i++) {
             const int64_t begin = rows * i / tiles, end = rows * (i + 1) / tiles;
+            t.ahead = (const char *)t.panel + p->k * width * size +
+                      length / TILE_RUN * TILE_LINE * t.lines * i;
             t.a = a + begin * a_row;
             t.c = p->c + (first + begin) * p->c_row + col;
             tile_run(&t, (int)(end - begin));

@@ -9,7 +9,8 @@
 
 #include "../ready.h"
 
-enum { TILE_WIDEST = 32, TILE_TALLEST = 14 }; /* columns of a panel, rows of a tile, at most */
+enum { TILE_WIDEST = 32, TILE_TALLEST = 14, /* columns of a panel, rows of a tile, at most */
+       TILE_RUN = 8, TILE_LINE = 64 };
 
 /* Rows of A times a panel. A row is `taps` runs of `length` elements, one at each of `at`. */
 typedef struct {
@@ -26,6 +27,9 @@ typedef struct {
     bool add;          /* to what c holds */
     bool bounded;
     float low, high;
+    const char *ahead; /* what will be read next: `lines` lines of the cache every TILE_RUN elements
+                          are asked for early */
+    int lines;
 } tile;
 
 /* Columns of a panel and the most rows of a tile, on this machine. */
