@@ -77,12 +77,16 @@ static const char *check_call(const cfx__call_layer *r, const cfx_node *n) {
     return NULL;
 }
 
+/* A table, whose rows are picked: there is no input to round, but a weight. */
+static bool is_table(const cfx_node *n) { return cfx__call_is(n, "embedding"); }
+
 static void add_layer(const cfx_program *p, const cfx__alias *a, const cfx_quantize_options *o,
                       const cfx__call_layer *r, cfx_node *n, cfx__quant_layers *out) {
     cfx__quant_layer l = {.node = n,
                           .input = cfx__call_node(n, r->input),
                           .bias = r->bias ? cfx__call_node(n, r->bias) : NULL,
                           .linear = r->product,
+                          .table = is_table(n),
                           .input_name = r->input,
                           .bias_name = r->bias};
     l.left = find_weight(p, a, r, &l);
@@ -90,10 +94,11 @@ static void add_layer(const cfx_program *p, const cfx__alias *a, const cfx_quant
         return; /* a product of two values: no layer */
     if (!l.left)
         l.left = check_call(r, n);
-    if (!l.left && (!l.input || cfx_node_result(l.input).kind != CFX_RESULT_TENSOR ||
-                    cfx_node_result(l.input).dtype != CFX_F32))
+    if (!l.left && !l.table &&
+        (!l.input || cfx_node_result(l.input).kind != CFX_RESULT_TENSOR ||
+         cfx_node_result(l.input).dtype != CFX_F32))
         l.left = "its input is not float32";
-    if (!l.left && o->per == CFX_QUANTIZE_GROUP && !l.linear)
+    if (!l.left && o->per == CFX_QUANTIZE_GROUP && !l.linear && !l.table)
         l.left = "groups are for linear layers";
     if (!l.left && o->scheme == CFX_QUANTIZE_DYNAMIC && !l.linear)
         l.left = "dynamic quantization is for linear layers";
@@ -116,12 +121,15 @@ static bool skip(const char *selector, cfx__quant_layers *layers) {
 }
 
 bool cfx__quant_find_layers(cfx_program *p, const cfx_quantize_options *o, cfx__quant_layers *out) {
+    static const cfx__call_layer table = {.input = "indices", .weight = "weight"};
     cfx__alias a;
     cfx__alias_open(&a, p->module->graph);
     cfx_each_node(p->module->graph, n) {
         cfx__call_layer r;
         if (cfx__call_layer_of(n, &r))
             add_layer(p, &a, o, &r, n, out);
+        else if (is_table(n) && o->scheme == CFX_QUANTIZE_WEIGHT)
+            add_layer(p, &a, o, &table, n, out);
     }
     cfx__alias_close(&a);
     const bool listed = o->skip.tag == CFX_TAG_LIST || o->skip.tag == CFX_TAG_TUPLE;

@@ -37,7 +37,8 @@ typedef struct cfx__quant_layer {
     cfx_node *reader;              /* what reads it: the layer, or a transposition before it */
     cfx_tensor *tensor;            /* the weight as it is stored; scope */
     int axis;                      /* of it: which dimension counts the results */
-    bool linear;                   /* a product of matrices; else a convolution */
+    bool linear;                   /* a product of matrices; else a convolution or a table */
+    bool table;                    /* rows are picked: its numbers have 8 bits */
     const char *input_name, *bias_name; /* of the arguments */
     const char *left;              /* why it stays in float */
 } cfx__quant_layer;

@@ -166,10 +166,64 @@ TEST(quantize_weights_by_tensor_channel_and_group) {
         was = now;
         if (finer[i] == CFX_QUANTIZE_GROUP)
             HAS(cfx_module_code(q->program->module),
-                "dequantize_per_channel_group.default(b__frozen_param0, b__scale_0, None, -8, 7, "
-                "torch.int8, 4, torch.float32)");
+                "dequantize_per_channel_group.default(sub, b__scale_0, None, -8, 7, torch.int8, 4, "
+                "torch.float32)");
     }
     CHECK_OK();
+}
+
+/* Two numbers lie in a byte, and the scale with the least error is taken: the number farthest out
+ * is -8 of it, or near that. */
+TEST(quantize_stores_two_numbers_of_4_bits_in_a_byte) {
+    cfx_module *net = cfx_nn_sequential(cfx_nn_linear(4, 2, .no_bias = true));
+    cfx_tensor *w = cfx_tensor_new(CFX_F32, 2, (int64_t[]){2, 4},
+                                   (float[]){1, -2, 3, 4, -8, -1, 0, 7});
+    cfx_program *p = cfx_export(net, cfx_tuple(cfx_ones(cfx_list(1, 4))), cfx_none(), cfx_none());
+    cfx_dict *state = cfx_dict_new();
+    cfx_dict_set(state, "0.weight", cfx_tensor_value(w));
+    CHECK(cfx_program_load_state_dict(p, state, false));
+    cfx_quantize_options o = {.scheme = CFX_QUANTIZE_WEIGHT, .bits = 4};
+    cfx_quantized *q = cfx_quantize(p, cfx_none(), o);
+    if (!CHECK(q != NULL))
+        return;
+    HAS(cfx_module_code(q->program->module),
+        "    bitwise_and = torch.ops.aten.bitwise_and.Scalar(b__frozen_param0, 15)\n"
+        "    bitwise_right_shift = torch.ops.aten.bitwise_right_shift.Tensor_Scalar("
+        "b__frozen_param0, 4);  b__frozen_param0 = None\n"
+        "    stack = torch.ops.aten.stack.default([bitwise_and, bitwise_right_shift], -1);  "
+        "bitwise_and = bitwise_right_shift = None\n"
+        "    view = torch.ops.aten.view.default(stack, [2, 4]);  stack = None\n"
+        "    to = torch.ops.aten.to.dtype(view, torch.int8);  view = None\n"
+        "    sub = torch.ops.aten.sub.Tensor(to, 8);  to = None\n");
+    CHECK_STR(cfx_str(cfx_dict_get(q->program->state, "_frozen_param0")),
+              "tensor([[198,   2],\n        [112, 248]], dtype=torch.uint8)");
+    CHECK_STR(cfx_str(cfx_dict_get(q->program->state, "_scale_0")), "tensor([-0.5000,  1.0000])");
+    CHECK_OK();
+}
+
+/* Tables have 8 bits, and what shares their numbers with them. */
+static cfx_tensor *tied_forward(cfx_module *self, cfx_tensor *ids) {
+    cfx_tensor *table = cfx_attr(self, "words");
+    return cfx_linear(cfx_embedding(table, ids), table);
+}
+
+TEST(quantize_weights_of_tables_and_what_is_tied_to_them) {
+    cfx_module *m = cfx_module_new("Tied", tied_forward, "ids");
+    cfx_nn_parameter(m, "words", cfx_randn(cfx_list(50, 16)));
+    cfx_tensor *ids = cfx_tensor_from_value(cfx_list(3, 49, 0));
+    cfx_program *p = cfx_export(m, cfx_tuple(ids), cfx_none(), cfx_none());
+    cfx_quantize_options o = {.scheme = CFX_QUANTIZE_WEIGHT, .bits = 4};
+    cfx_quantized *q = cfx_quantize(p, cfx_none(), o);
+    if (!CHECK(q != NULL))
+        return;
+    CHECK_INT(q->nlayers, 2);
+    CHECK_INT(q->bytes_after, 50 * 16 + 50 * 4 + 50 * 8);
+    const char *plan = cfx_program_plan(q->program, ids);
+    CHECK(strstr(plan, "rows of int8 weights") && strstr(plan, "product, int8 weights"));
+    CHECK(db(cfx_as_tensor(cfx_program_run(p, ids)),
+             cfx_as_tensor(cfx_program_run(q->program, ids))) > 40);
+    cfx_program_run(q->program, cfx_tensor_from_value(cfx_list(3, 50, 0)));
+    CHECK_ERROR("index out of range in self");
 }
 
 TEST(quantize_smoothing_keeps_the_float_program) {

@@ -3,8 +3,10 @@
 
 #include "quant.h"
 
-static cfx__quant_grid weight_grid(const cfx_quantize_options *o) {
-    const int64_t half = o->bits == 4 ? 8 : 128;
+#include <math.h>
+
+static cfx__quant_grid weight_grid(const cfx__quant_layer *l, const cfx_quantize_options *o) {
+    const int64_t half = o->bits == 4 && !l->table ? 8 : 128;
     return (cfx__quant_grid){CFX_I8, -half, half - 1, true};
 }
 
@@ -12,7 +14,8 @@ static cfx__quant_grid weight_grid(const cfx_quantize_options *o) {
 
 /* A weight in integers, with its scales. */
 typedef struct stored {
-    cfx_tensor *integers;    /* int8, as the weight lies; groups: results first */
+    cfx_tensor *integers;    /* int8 */
+    bool first;              /* they are [results, inputs]; else they lie as the weight does */
     cfx_tensor *scales;      /* per channel, or [results, groups]; NULL: `scale` */
     double scale;
     int64_t group;           /* inputs that share a scale; 0: no groups */
@@ -24,6 +27,66 @@ static cfx_tensor *scales_of(const cfx__quant_grid *g, cfx_tensor *far) {
     float *s = cfx_ok() ? (float *)out->data : NULL;
     for (int64_t i = 0; s && i < out->numel; i++)
         s[i] = (float)cfx__quant_choose(g, -s[i], s[i]).scale;
+    return out;
+}
+
+/* Rows of a matrix, and where their scales and integers go. */
+typedef struct {
+    const float *rows;
+    int64_t length;
+    float *scales;
+    int8_t *integers;
+} search;
+
+static float rounded4(float x) {
+    x = rintf(x);
+    return x < -8 ? -8 : x > 7 ? 7 : x;
+}
+
+/* With numbers rounded by 1 / inverse, the scale that leaves the least error; how much of the
+ * squares it explains. */
+CFX__SIMD static float explained(const float *x, int64_t n, float inverse, float *scale) {
+    float with = 0, own = 0;
+#pragma omp simd reduction(+ : with, own)
+    for (int64_t i = 0; i < n; i++) {
+        const float q = rounded4(x[i] * inverse);
+        with += q * x[i];
+        own += q * q;
+    }
+    *scale = own > 0 ? with / own : 0;
+    return with * *scale;
+}
+
+/* The largest magnitude becomes -8, which there is no 8 for, or a little more or less: the scale is
+ * negative where that is positive. Of those the one with the least error is taken. */
+static void find_scales(void *arg, int64_t begin, int64_t end) {
+    const search *s = arg;
+    for (int64_t r = begin; r < end; r++) {
+        const float *x = s->rows + r * s->length;
+        float far = 0, best = 0, inverse = 0, scale;
+        for (int64_t i = 0; i < s->length; i++)
+            far = fabsf(x[i]) > fabsf(far) ? x[i] : far;
+        s->scales[r] = 1;
+        for (float reach = -9.6f; far != 0 && reach < -6.4f; reach += 0.2f) {
+            const float now = explained(x, s->length, reach / far, &scale);
+            if (now > best)
+                best = now, inverse = reach / far, s->scales[r] = scale;
+        }
+        for (int64_t i = 0; i < s->length; i++)
+            s->integers[r * s->length + i] = (int8_t)rounded4(x[i] * inverse);
+    }
+}
+
+/* 4 bits are few: their scales are searched for. Rows of a matrix each have one. */
+static stored by_search(cfx_tensor *rows) {
+    rows = cfx_contiguous(rows);
+    stored out = {.integers = cfx_empty_like(rows, CFX_KW(dtype, cfx_i8)),
+                  .scales = cfx_empty(cfx_list(cfx_dim(rows, 0)))};
+    if (!cfx_ok())
+        return out;
+    search s = {(const float *)rows->data, rows->shape[1], (float *)out.scales->data,
+                (int8_t *)out.integers->data};
+    cfx__parallel(rows->shape[0], 1 + 4096 / rows->shape[1], find_scales, &s);
     return out;
 }
 
@@ -54,12 +117,20 @@ static stored by_tensor(const cfx__quant_layer *l, const cfx__quant_grid *g) {
 static stored by_group(const cfx__quant_layer *l, const cfx__quant_grid *g, int64_t group) {
     cfx_tensor *w = l->axis ? cfx_contiguous(cfx_t(l->tensor)) : l->tensor;
     const int64_t rows = w->shape[0], inputs = w->shape[1];
-    cfx_tensor *flat = cfx_reshape(w, cfx_list(-1, group));
-    cfx_tensor *scales = scales_of(g, cfx_amax(cfx_abs(flat), cfx_list(1), true));
-    cfx_tensor *q = integers_of(g, cfx_mul(flat, cfx_reciprocal(scales)));
-    return (stored){.integers = cfx_reshape(q, cfx_list(rows, inputs)),
-                    .scales = cfx_reshape(scales, cfx_list(rows, inputs / group)),
-                    .group = group};
+    cfx_tensor *flat = cfx_reshape(w, cfx_list(-1, group ? group : inputs));
+    stored s = {.scales = NULL};
+    if (g->high == 7) {
+        s = by_search(flat);
+    } else {
+        s.scales = scales_of(g, cfx_amax(cfx_abs(flat), cfx_list(1), true));
+        s.integers = integers_of(g, cfx_mul(flat, cfx_reciprocal(s.scales)));
+    }
+    s.integers = cfx_reshape(s.integers, cfx_list(rows, inputs));
+    if (group)
+        s.scales = cfx_reshape(s.scales, cfx_list(rows, inputs / group));
+    s.group = group;
+    s.first = true;
+    return s;
 }
 
 /* How many inputs share a scale: as asked for, or all where that does not divide them. */
@@ -70,11 +141,11 @@ static int64_t group_of(const cfx__quant_layer *l, const cfx_quantize_options *o
 }
 
 static stored round_weight(const cfx__quant_layer *l, const cfx_quantize_options *o) {
-    const cfx__quant_grid g = weight_grid(o);
+    const cfx__quant_grid g = weight_grid(l, o);
     const int64_t group = group_of(l, o);
-    return group                           ? by_group(l, &g, group)
-           : o->per == CFX_QUANTIZE_TENSOR ? by_tensor(l, &g)
-                                           : by_channel(l, &g);
+    if (o->per == CFX_QUANTIZE_TENSOR)
+        return by_tensor(l, &g);
+    return group || (g.high == 7 && l->linear) ? by_group(l, &g, group) : by_channel(l, &g);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
@@ -84,29 +155,48 @@ static cfx_node *buffer(cfx_program *p, const char *name, int number, cfx_tensor
     return cfx_program_add_tensor(p, CFX_IN_BUFFER, cfx__text_format("%s%d", name, number), t);
 }
 
+static cfx_node *call(const cfx__quant_layer *l, const char *op, cfx_value args) {
+    return cfx__call_new(l->reader, l->node, op, args, cfx_none());
+}
+
+/* Numbers of 4 bits are stored two to a byte, the first in the low bits, each 8 more than it is;
+ * nodes of ATen take them apart again. */
+static cfx_node *integers(cfx_program *p, const cfx__quant_layer *l, const stored *s, int number,
+                          const cfx__quant_grid *g) {
+    const int64_t inputs = s->integers->shape[s->integers->ndim - 1];
+    if (g->high != 7 || !s->first || inputs % 2)
+        return buffer(p, "_frozen_param", number, s->integers);
+    cfx_tensor *more = cfx_to(cfx_add(s->integers, 8), cfx_u8);
+    cfx_tensor *low = cfx_slice(more, 1, 0, inputs, 2), *high = cfx_slice(more, 1, 1, inputs, 2);
+    cfx_node *bytes =
+        buffer(p, "_frozen_param", number, cfx_bitwise_or(low, cfx_bitwise_left_shift(high, 4)));
+    cfx_node *first = call(l, "aten.bitwise_and.Scalar", cfx_tuple(bytes, 15));
+    cfx_node *second = call(l, "aten.bitwise_right_shift.Tensor_Scalar", cfx_tuple(bytes, 4));
+    cfx_node *pairs = call(l, "aten.stack.default", cfx_tuple(cfx_list(first, second), -1));
+    cfx_value shape = cfx_list(s->integers->shape[0], inputs);
+    cfx_node *all = call(l, "aten.view.default", cfx_tuple(pairs, shape));
+    all = call(l, "aten.to.dtype", cfx_tuple(all, cfx_i8));
+    return call(l, "aten.sub.Tensor", cfx_tuple(all, 8));
+}
+
 static cfx_node *dequantized(cfx_program *p, const cfx__quant_layer *l, const stored *s, int number,
                              const cfx_quantize_options *o) {
-    const cfx__quant_grid g = weight_grid(o);
-    cfx_node *q = buffer(p, "_frozen_param", number, s->integers);
+    const cfx__quant_grid g = weight_grid(l, o);
+    cfx_node *q = integers(p, l, s, number, &g), *w;
     if (!s->scales)
-        return cfx__call_new(l->reader, l->node,
-                             "quantized_decomposed.dequantize_per_tensor.default",
-                             cfx_tuple(q, s->scale, 0, g.low, g.high, cfx_i8), cfx_none());
+        return call(l, "quantized_decomposed.dequantize_per_tensor.default",
+                    cfx_tuple(q, s->scale, 0, g.low, g.high, cfx_i8));
     cfx_node *scales = buffer(p, "_scale_", number, s->scales);
     if (s->group) {
-        cfx_value args = cfx_tuple(q, scales, CFX_NONE, g.low, g.high, cfx_i8, s->group, cfx_f32);
-        cfx_node *rows = cfx__call_new(
-            l->reader, l->node, "quantized_decomposed.dequantize_per_channel_group.default", args,
-            cfx_none());
-        return l->axis ? cfx__call_new(l->reader, l->node, "aten.t.default", cfx_tuple(rows),
-                                       cfx_none())
-                       : rows;
+        w = call(l, "quantized_decomposed.dequantize_per_channel_group.default",
+                 cfx_tuple(q, scales, CFX_NONE, g.low, g.high, cfx_i8, s->group, cfx_f32));
+    } else {
+        cfx_tensor *zeros = cfx_zeros(cfx_list(s->scales->numel), CFX_KW(dtype, cfx_i64));
+        w = call(l, "quantized_decomposed.dequantize_per_channel.default",
+                 cfx_tuple(q, scales, buffer(p, "_zero_point_", number, zeros),
+                           s->first ? 0 : l->axis, g.low, g.high, cfx_i8));
     }
-    cfx_tensor *zeros = cfx_zeros(cfx_list(s->scales->numel), CFX_KW(dtype, cfx_i64));
-    cfx_node *points = buffer(p, "_zero_point_", number, zeros);
-    return cfx__call_new(l->reader, l->node,
-                         "quantized_decomposed.dequantize_per_channel.default",
-                         cfx_tuple(q, scales, points, l->axis, g.low, g.high, cfx_i8), cfx_none());
+    return s->first && l->axis ? call(l, "aten.t.default", cfx_tuple(w)) : w;
 }
 
 /* The dequantized form of a weight that another layer stored already: tied weights stay tied. */
@@ -145,8 +235,8 @@ cfx_tensor *cfx__quant_rounded(const cfx__quant_layer *l, const cfx_quantize_opt
     cfx_tensor *q = cfx_to(s.integers, cfx_f32);
     if (!s.scales)
         return cfx_mul(q, s.scale);
-    if (s.group) {
-        cfx_tensor *flat = cfx_mul(cfx_reshape(q, cfx_list(-1, s.group)),
+    if (s.first) {
+        cfx_tensor *flat = cfx_mul(cfx_reshape(q, cfx_list(s.scales->numel, -1)),
                                    cfx_reshape(s.scales, cfx_list(-1, 1)));
         cfx_tensor *w = cfx_reshape(flat, cfx_ints_value(2, s.integers->shape));
         return l->axis ? cfx_t(w) : w;
