@@ -100,6 +100,9 @@ typedef struct cfx_execution {
     cfx_args inputs;      /* what its placeholders take */
     const bool *constant; /* by input: a weight, the same tensor in every run. NULL: none is */
     cfx_watcher *watcher; /* NULL: nobody looks on */
+    int nbecomes;         /* results that are told of: */
+    const int *becomes;   /* the input that each is written to when the run is over, unless it is
+                             that tensor already; -1: none */
 } cfx_execution;
 
 /* An executor: a way to run graphs. What it prepares is kept with the graph until that is edited,

@@ -399,7 +399,10 @@ static cfx__plan *plan_new(cfx__steps *steps) {
 
 static bool lower(cfx__lowering *l, bool *written, bool *varies) {
     cfx__plan *p = l->plan;
-    if (l->e->inputs.n != p->ninputs || !cfx__plan_find_objects(l, written) ||
+    if (l->e->inputs.n != p->ninputs)
+        return false;
+    cfx__plan_update_in_place(l);
+    if (!cfx_ok() || !cfx__plan_find_objects(l, written) ||
         !cfx__plan_find_variation(l, written, varies))
         return false;
     cfx__plan_put_off(l, varies);
@@ -414,7 +417,9 @@ static bool lower(cfx__lowering *l, bool *written, bool *varies) {
             p->constants[k] = cfx_value_keep(p->wanted[k]);
     }
     cfx__plan_pass_by(l);
+    cfx__plan_share_heads(l);
     cfx__plan_find_readers(l);
+    cfx__plan_leave_unread(l);
     cfx__plan_find_homes(l);
     cfx__plan_find_islands(l);
     cfx__plan_find_narrow(l);

@@ -48,6 +48,9 @@ static bool fits(const void *form, const cfx_execution *e) {
     if (e->inputs.n != p->ninputs || p->threads != cfx_get_num_threads() ||
         p->precision != cfx_get_precision())
         return false;
+    if (p->nbecomes && (e->nbecomes != p->nbecomes ||
+                        memcmp(e->becomes, p->becomes, (size_t)p->nbecomes * sizeof(int))))
+        return false;
     for (size_t i = 0; i < p->weights.len; i++)
         if (!same_weight(&p->weights.data[i], e))
             return false;

@@ -75,6 +75,8 @@ typedef struct cfx__plan {
     VEC(cfx__plan_weight) weights;
     int ninputs;
     cfx_value *inputs;         /* what they were, fake, counted; bad where it is a weight */
+    int nbecomes, *becomes;    /* as told of the run that it was made for, where an input is
+                                  written to because of it; else none */
     int threads;
     cfx_precision precision;
     int64_t scratch;           /* bytes, the most that a kernel needs */
@@ -178,6 +180,12 @@ bool cfx__plan_group_step(cfx__lowering *l, int k, cfx_op *op);
 void cfx__plan_make_loops(cfx__lowering *l);
 /* Makes kernels in integers of layers that stand between bytes. */
 void cfx__plan_find_islands(cfx__lowering *l);
+/* Lets steps that give what an input becomes write to it. */
+void cfx__plan_update_in_place(cfx__lowering *l);
+/* Lets attention read heads that are shared as they are, before they are repeated; then, when it is
+ * known what reads what, leaves out what nothing reads and only moves numbers. */
+void cfx__plan_share_heads(cfx__lowering *l);
+void cfx__plan_leave_unread(cfx__lowering *l);
 /* Finds constants that are dequantized weights, which need not be computed: l->put_off. */
 void cfx__plan_put_off(cfx__lowering *l, const bool *varies);
 /* Makes kernels of calls that take weights of 8 and 4 bits; then what was put off is left out, or

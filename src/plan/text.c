@@ -126,12 +126,8 @@ const char *cfx_program_plan_from(cfx_site at, cfx_program *p, cfx_args a) {
     const char *text = NULL;
     if (!cfx_is_bad(inputs)) {
         cfx__bound *b = cfx__program_weights(p);
-        cfx_execution e = {
-            .at = at,
-            .module = p->module,
-            .graph = p->module->graph,
-            .inputs = {(int)cfx_as_list(inputs)->len, cfx_as_list(inputs)->items, NULL},
-            .constant = b->constant};
+        cfx_execution e = cfx__program_execution(at, p, b, inputs);
+        e.graph = p->module->graph;
         cfx__prepared *form = cfx__prepared_for(&cfx_planner, &e);
         text = form && form->form ? plan_text(form->form) : cfx_ok() ? "" : NULL;
         cfx_drop(form);

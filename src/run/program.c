@@ -222,6 +222,7 @@ static void bound_free(void *obj) {
         cfx_drop(b->tensors[i]);
     cfx__free(b->tensors);
     cfx__free(b->constant);
+    cfx__free(b->becomes);
 }
 
 static const cfx__obj_type bound_type = {.name = "bound weights", .free = bound_free};
@@ -245,8 +246,10 @@ cfx__bound *cfx__program_weights(cfx_program *p) {
             b->tensors[i] = cfx_keep(cfx_program_tensor(p, &p->inputs[i]));
             b->constant[i] = b->tensors[i] != NULL;
         }
+    b->becomes = cfx__alloc((size_t)p->noutputs * sizeof *b->becomes);
     for (int k = 0; k < p->noutputs; k++) {
         int i = is_mutation(&p->outputs[k]) ? written(p, &p->outputs[k]) : -1;
+        b->becomes[k] = i;
         if (i >= 0)
             b->constant[i] = false;
     }
@@ -256,14 +259,22 @@ cfx__bound *cfx__program_weights(cfx_program *p) {
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+cfx_execution cfx__program_execution(cfx_site at, const cfx_program *p, const cfx__bound *b,
+                                     cfx_value inputs) {
+    return (cfx_execution){
+        .at = at,
+        .module = p->module,
+        .inputs = {(int)cfx_as_list(inputs)->len, cfx_as_list(inputs)->items, NULL},
+        .constant = b->constant,
+        .nbecomes = b->noutputs,
+        .becomes = b->becomes};
+}
+
 cfx_value cfx__program_execute(cfx_site at, cfx_program *p, const cfx_executor *x, cfx_watcher *w,
                                cfx_value inputs) {
     cfx__bound *b = cfx__program_weights(p);
-    cfx_execution e = {.at = at,
-                       .module = p->module,
-                       .inputs = {(int)cfx_as_list(inputs)->len, cfx_as_list(inputs)->items, NULL},
-                       .constant = b->constant,
-                       .watcher = w};
+    cfx_execution e = cfx__program_execution(at, p, b, inputs);
+    e.watcher = w;
     cfx_value raw = cfx_execute(x, &e);
     cfx_drop(b);
     return raw;

@@ -146,7 +146,11 @@ typedef struct cfx__bound {
     int ninputs, noutputs;
     cfx_tensor **tensors; /* by input, counted; NULL: the caller's, or there is none */
     bool *constant;       /* by input: a weight that the program does not write to */
+    int *becomes;         /* by output: the input that it is written to; -1: none */
 } cfx__bound;
+/* What is told of a run on the values of all inputs; it lives as long as b and those. */
+cfx_execution cfx__program_execution(cfx_site at, const cfx_program *p, const cfx__bound *b,
+                                     cfx_value inputs);
 /* Runs a program's graph on the values of all its inputs; scope. */
 cfx_value cfx__program_execute(cfx_site at, cfx_program *p, const cfx_executor *x, cfx_watcher *w,
                                cfx_value inputs);
