@@ -55,6 +55,9 @@ typedef struct cfx__ready {
     /* Computes; x and out lie as they lay when this was made. False, with an error, without memory.
      */
     bool (*run)(const struct cfx__ready *r, const void *x, void *out, void *scratch);
+    /* This kernel and the first, whose result it reads, as one; NULL where there is no such. NULL:
+     * never. The caller owns the result. */
+    struct cfx__ready *(*behind)(const struct cfx__ready *first, const struct cfx__ready *second);
 } cfx__ready;
 
 /* Rows of a weight, picked by integers, made ready; NULL where there is no kernel for it. */

@@ -428,6 +428,7 @@ static bool lower(cfx__lowering *l, bool *written, bool *varies) {
         if (!lower_step(l, k))
             return false;
     cfx__plan_make_loops(l);
+    cfx__plan_pair(l);
     for (int k = 0; k < p->n; k++)
         ready += p->kernels[k].kind == CFX__PLAN_READY || p->kernels[k].nchain > 1;
     find_lifetimes(l);

@@ -173,6 +173,8 @@ void cfx__plan_find_readers(cfx__lowering *l);
 /* Makes a ready kernel of step `slot` and what can follow it in one go; the slot that has the
  * result, or -1 where there is none. */
 int cfx__plan_fuse(cfx__lowering *l, int slot);
+/* Makes one of two ready kernels, where one reads the other's result alone and there is such. */
+void cfx__plan_pair(cfx__lowering *l);
 /* Makes step k, which calls op, part of a loop kernel; false where it cannot be. What it gives is
  * known already. */
 bool cfx__plan_group_step(cfx__lowering *l, int k, cfx_op *op);

@@ -299,6 +299,31 @@ TEST(what_is_tapped_is_there_although_it_was_fused) {
     CHECK_OK();
 }
 
+TEST(convolutions_of_channels_run_with_the_points_before_them) {
+    static const char *const names[] = {"u", "w", "c", "v", "d"};
+    cfx_tensor *t[] = {cfx_randn(8, 8, 1, 1), cfx_randn(40, 8, 1, 1), cfx_randn(40),
+                       cfx_randn(40, 1, 3, 3), cfx_randn(24, 40, 1, 1)};
+    cfx_program *p = program_of(
+        HEAD "p_u, p_w, p_c, p_v, p_d, x):\n"
+             "        y = " ATEN "conv2d.default(x, p_u)\n"
+             "        a = " ATEN "conv2d.default(y, p_w, p_c)\n"
+             "        b = " ATEN "silu.default(a)\n"
+             "        c = " ATEN "conv2d.default(b, p_v, None, [2, 2], [1, 1], [1, 1], 40)\n"
+             "        d = " ATEN "relu6.default(c)\n"
+             "        e = " ATEN "conv2d.default(d, p_d)\n"
+             "        return (e,)\n",
+        tensors_of(COUNT(names), names, t));
+    static const char *const between[] = {"a", "b", "c", "d", "e"};
+    cfx_value x = image();
+    CHECK_INT(lines_with(cfx_program_plan(p, x), "convolution in tiles, of channels"), 1);
+    CHECK_INT(lines_with(cfx_program_plan(p, x), "convolution"), 3);
+    CHECK(agree(p, x));
+    for (int i = 0; i < COUNT(between); i++)
+        CHECK(cfx_integer(cfx_allclose(tapped(&cfx_interpreter, p, between[i], x),
+                                       tapped(&cfx_planner, p, between[i], x), 1e-4, 1e-4)));
+    CHECK_OK();
+}
+
 TEST(what_is_not_planned_is_interpreted) {
     cfx_dict *none = cfx_dict_new();
     cfx_value x = cfx_tensor_value(cfx_tensor_from_value(cfx_list(-1.0, 2.0)));

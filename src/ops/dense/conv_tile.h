@@ -36,6 +36,24 @@ int64_t conv_tile_columns(const conv *v);
 void conv_tile_run(const conv_tiles *t, const float *src, float *dst);
 void conv_channels_run(const conv_tiles *t, const float *src, float *dst);
 
+/* Lines of an image, convolved channel by channel: `n` channels from the one numbered `channel` on,
+ * vectors of 4 at least. Runs on the calling thread. */
+typedef struct {
+    const conv_tiles *t;
+    int64_t channel, n;
+    const float *src; /* the first channel of these at the first point of the image */
+    int64_t src_row;  /* elements from a point of src to the next; lines follow each other */
+    float *dst;       /* the same of dst, whose points have all channels */
+    int64_t top, bottom;
+} conv_lines;
+void conv_channels_lines(const conv_lines *l);
+
+/* A convolution by single points and one channel by channel that reads nothing else, as one kernel:
+ * the first's results are computed for a part of the lines and channels at a time, and never leave
+ * the cache. Whether there is such, and running it. */
+bool conv_pair_takes(const conv_tiles *first, const conv_tiles *second);
+void conv_pair_run(const conv_tiles *first, const conv_tiles *second, const float *src, float *dst);
+
 /* The side of the patches by which a convolution is best computed after Winograd, 6 or 4; 0: it is
  * none of 3 x 3 points one by one, or other kernels are faster. Weights in its form, and running:
  * src lies channels last. */

@@ -96,6 +96,40 @@ static bool run(const cfx__ready *r, const void *x, void *out, void *scratch) {
     return cfx_ok();
 }
 
+/* ---- two in one ------------------------------------------------------------------------------ */
+
+typedef struct {
+    cfx__ready pub;
+    const kernel *first, *second; /* counted */
+} pair;
+
+static void pair_free(void *obj) {
+    pair *p = obj;
+    cfx_drop((kernel *)p->first);
+    cfx_drop((kernel *)p->second);
+}
+
+static const cfx__obj_type pair_type = {.name = "ready kernel", .free = pair_free};
+
+static bool run_pair(const cfx__ready *r, const void *x, void *out, void *scratch) {
+    const pair *p = (const pair *)r;
+    (void)scratch;
+    conv_pair_run(&p->first->tiles, &p->second->tiles, x, out);
+    return cfx_ok();
+}
+
+static cfx__ready *behind(const cfx__ready *first, const cfx__ready *second) {
+    const kernel *a = (const kernel *)first, *b = (const kernel *)second;
+    if (first->run != run || !conv_pair_takes(&a->tiles, &b->tiles))
+        return NULL;
+    pair *p = cfx__obj_make(&pair_type, sizeof *p);
+    p->first = cfx_keep((kernel *)a);
+    p->second = cfx_keep((kernel *)b);
+    p->pub.name = "convolution in tiles, of channels";
+    p->pub.run = run_pair;
+    return &p->pub;
+}
+
 cfx__ready *conv_ready(const conv *v, const conv_operands *o, const cfx__epilogue *e) {
     const bool single = conv_channels_takes(v);
     tile_epilogue epilogue;
@@ -128,6 +162,7 @@ cfx__ready *conv_ready(const conv *v, const conv_operands *o, const cfx__epilogu
                   : patch ? "convolution after Winograd"
                           : "convolution in tiles";
     k->pub.run = run;
+    k->pub.behind = single ? behind : NULL;
     return &k->pub;
 }
 
