@@ -316,6 +316,17 @@ static void *room_for(cfx__plan *p, int n) {
     return cfx__arena_alloc(&p->arena, (size_t)n * sizeof(int));
 }
 
+/* Gives up what was computed of weights alone and is only in kernels now, in another form. */
+static void drop_folded(cfx__lowering *l, int slot) {
+    cfx__plan *p = l->plan;
+    if (p->constants[slot].tag != CFX_TAG_TENSOR || !p->kernels[slot].step->op ||
+        p->kernels[slot].kind != CFX__PLAN_NONE || l->passed[slot] ||
+        cfx__plan_wants(l->e, p->kernels[slot].step->node))
+        return;
+    cfx_value_drop(p->constants[slot]);
+    p->constants[slot] = cfx_bad();
+}
+
 /* A slot is freed by the kernel that reads it last, or by its own. */
 static void find_lifetimes(cfx__lowering *l) {
     cfx__plan *p = l->plan;
@@ -324,8 +335,11 @@ static void find_lifetimes(cfx__lowering *l) {
         t.last[k] = k;
     for (t.now = 0; t.now < p->n; t.now++)
         cfx__plan_each_kernel_read(&p->kernels[t.now], note_last, &t);
-    for (int k = 0; k < p->n; k++)
+    for (int k = 0; k < p->n; k++) {
         p->kernels[t.last[k]].nfrees++;
+        if (t.last[k] == k)
+            drop_folded(l, k);
+    }
     for (int k = 0; k < p->n; k++) {
         cfx__plan_kernel *kernel = &p->kernels[k];
         kernel->frees = room_for(p, kernel->nfrees);

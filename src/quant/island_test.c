@@ -88,6 +88,26 @@ TEST(plan_pools_bytes) {
     CHECK_OK();
 }
 
+/* Groups of channels are computed one by one; what was rounded for them is not kept as numbers. */
+TEST(plan_runs_groups_in_integers) {
+    static const int64_t groups[] = {2, 3, 6};
+    for (int i = 0; i < COUNT(groups); i++) {
+        cfx_module *net = cfx_nn_sequential(
+            cfx_nn_conv2d(24, 48, 3, .padding = 1, .stride = 2, .groups = groups[i]), cfx_nn_relu(),
+            cfx_nn_conv2d(48, 12, 1, .groups = groups[i]));
+        cfx_tensor *x = cfx_randn(cfx_list(2, 24, 9, 7));
+        cfx_program *p = cfx_export(net, cfx_tuple(x), cfx_none(), cfx_none());
+        cfx_quantized *q = cfx_quantize(p, cfx_list(cfx_tuple(x)), (cfx_quantize_options){0});
+        if (!CHECK(q != NULL))
+            return;
+        const char *plan = cfx_program_plan(q->program, x);
+        CHECK(strstr(plan, "int8 convolution") && strstr(plan, "int8 points"));
+        CHECK(strstr(plan, " 0 constant;"));
+        CHECK(apart(q->program, x) < 1e-2);
+    }
+    CHECK_OK();
+}
+
 /* Rows of more than two dimensions are rows, not images. */
 TEST(plan_multiplies_rows_of_four_dimensions) {
     cfx_module *net = cfx_nn_sequential(cfx_nn_linear(8, 12), cfx_nn_relu(), cfx_nn_linear(12, 5));

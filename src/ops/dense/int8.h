@@ -65,9 +65,11 @@ void int8_finish_row(const int8_finish *f, const int32_t *sum, int64_t first, in
 /* ---- convolutions and products --------------------------------------------------------------- */
 
 /* A convolution whose weights are in panels, run after run of a line below the kernel; products are
- * single points. The input's zero stands for what is outside. */
+ * single points. The input's zero stands for what is outside. Of one with groups, one of them: v
+ * has its channels. */
 typedef struct {
     conv v;
+    int64_t x_row, out_row; /* elements from a point to the next: channels of all groups */
     const int8_weights *w;
     const int8_finish *finish;
     const uint8_t *x;

@@ -11,7 +11,7 @@
 
 typedef struct {
     cfx__ready pub;
-    int8_weights w;
+    int8_weights *w;    /* of each group */
     int8_lone lone;
     int8_finish finish;
     conv v;             /* products: a point for each row, channels ic and oc */
@@ -21,7 +21,9 @@ typedef struct {
 
 static void kernel_free(void *obj) {
     kernel *k = obj;
-    int8_weights_free(&k->w);
+    for (int64_t g = 0; k->w && g < k->v.groups; g++)
+        int8_weights_free(&k->w[g]);
+    cfx__free(k->w);
     int8_lone_free(&k->lone);
     cfx__free(k->finish.scale);
     cfx__free(k->finish.bias);
@@ -34,8 +36,18 @@ static const cfx__obj_type kernel_type = {.name = "integer kernel", .free = kern
 
 static bool run(const cfx__ready *r, const void *x, void *out, void *scratch) {
     const kernel *k = (const kernel *)r;
+    const int64_t ic = k->v.ic / k->v.groups, oc = k->v.oc / k->v.groups;
+    const int64_t element = k->finish.rounds ? 1 : (int64_t)sizeof(float);
     (void)scratch;
-    return int8_run(&(int8_work){k->v, &k->w, &k->finish, x, out, k->zero});
+    for (int64_t g = 0; g < k->v.groups && cfx_ok(); g++) {
+        int8_finish f = k->finish;
+        f.start += g * oc, f.scale += g * oc, f.bias += g * oc;
+        int8_work w = {k->v, k->v.ic, k->v.oc, &k->w[g], &f, (const uint8_t *)x + g * ic,
+                       (char *)out + g * oc * element, k->zero};
+        w.v.ic = ic, w.v.oc = oc;
+        int8_run(&w);
+    }
+    return cfx_ok();
 }
 
 static bool run_lone(const cfx__ready *r, const void *x, void *out, void *scratch) {
@@ -45,12 +57,12 @@ static bool run_lone(const cfx__ready *r, const void *x, void *out, void *scratc
 }
 
 /* Bytes of a row that is rounded when it comes: whole groups. */
-static int64_t depth_of(const kernel *k) { return k->w.groups * INT8_GROUP; }
+static int64_t depth_of(const kernel *k) { return k->w->groups * INT8_GROUP; }
 
 /* Scratch: the rows as bytes, then their ranges, which give way to what columns begin with and are
  * scaled by. */
 static int64_t scratch_of(const kernel *k) {
-    const int64_t rows = k->v.out[2], most = rows > k->w.padded ? rows : k->w.padded;
+    const int64_t rows = k->v.out[2], most = rows > k->w->padded ? rows : k->w->padded;
     return rows * depth_of(k) + 2 * most * (int64_t)sizeof(float);
 }
 
@@ -61,12 +73,12 @@ static bool run_dynamic(const cfx__ready *r, const void *x, void *out, void *scr
     const cfx__rounding in = int8_round(x, rows, k->v.ic, depth, scratch, behind);
     int8_finish f = k->finish;
     f.start = behind;
-    f.scale = (float *)behind + k->w.padded;
-    for (int64_t j = 0; j < k->w.padded; j++) {
-        f.start[j] = -in.zero * k->w.sums[j];
+    f.scale = (float *)behind + k->w->padded;
+    for (int64_t j = 0; j < k->w->padded; j++) {
+        f.start[j] = -in.zero * k->w->sums[j];
         f.scale[j] = k->finish.scale[j] * in.scale;
     }
-    int8_work w = {k->v, &k->w, &f, scratch, out, (uint8_t)in.zero};
+    int8_work w = {k->v, depth, k->v.oc, k->w, &f, scratch, out, (uint8_t)in.zero};
     w.v.ic = depth;
     return int8_run(&w);
 }
@@ -110,12 +122,16 @@ static void in_steps(int8_finish *f, const cfx__integers *q, int64_t n) {
     f->high = high < 255 ? high > 0 ? high : 0 : 255;
 }
 
-/* Scales, biases and beginnings of n columns, whose weights have these sums; false where they do
- * not fit. */
-static bool read_columns(kernel *k, const cfx__epilogue *e, const cfx_tensor *bias, int64_t n,
-                         const int32_t *sums) {
+/* The sum of the weights of column j. */
+static int32_t sum_of(const kernel *k, int64_t j) {
+    const int64_t columns = k->v.oc / k->v.groups;
+    return k->w ? k->w[j / columns].sums[j % columns] : k->lone.sums[j];
+}
+
+/* Scales, biases and beginnings of the columns; false where they do not fit. */
+static bool read_columns(kernel *k, const cfx__epilogue *e, const cfx_tensor *bias) {
     const cfx__integers *q = e->integers;
-    const int64_t padded = n + INT8_COLUMNS;
+    const int64_t n = k->v.oc, padded = n + INT8_COLUMNS;
     int8_finish *f = &k->finish;
     if (q->scales->dtype != CFX_F32 || !cfx__tensor_is_contiguous(q->scales) ||
         (q->scales->numel != n && q->scales->numel != 1) || !read_posts(f, e) ||
@@ -130,7 +146,7 @@ static bool read_columns(kernel *k, const cfx__epilogue *e, const cfx_tensor *bi
         f->scale[j] = s[q->scales->numel == 1 ? 0 : j] * (q->dynamic ? 1 : q->x.scale);
         if (bias)
             f->bias[j] = ((const float *)bias->data)[j];
-        f->start[j] = -q->x.zero * sums[j];
+        f->start[j] = -q->x.zero * sum_of(k, j);
     }
     f->rounds = q->rounds;
     if (q->rounds)
@@ -140,15 +156,21 @@ static bool read_columns(kernel *k, const cfx__epilogue *e, const cfx_tensor *bi
     return true;
 }
 
-/* Weights [oc][ic][taps], whose rows are taps, then their channels. */
+/* Weights [oc][ic][taps] of each group, whose rows are taps, then their channels. */
 static bool pack_conv(kernel *k, const int8_t *w) {
-    const conv *v = &k->v;
-    const int64_t taps = v->kernel[1] * v->kernel[2], depth = taps * v->ic;
+    conv v = k->v; /* of a group */
+    v.ic /= v.groups, v.oc /= v.groups;
+    const int64_t taps = v.kernel[1] * v.kernel[2], depth = taps * v.ic;
     int64_t *at = cfx__alloc((size_t)depth * sizeof *at);
     for (int64_t i = 0; i < depth; i++)
-        at[i] = i % v->ic * taps + i / v->ic;
-    const int8_matrix m = {int8_runs(v), int8_run_length(v), v->oc, w, at, depth};
-    const bool fine = int8_pack(&k->w, &m);
+        at[i] = i % v.ic * taps + i / v.ic;
+    k->w = cfx__alloc0((size_t)v.groups * sizeof *k->w);
+    bool fine = true;
+    for (int64_t g = 0; g < v.groups && fine; g++) {
+        const int8_t *from = w + g * v.oc * depth;
+        const int8_matrix m = {int8_runs(&v), int8_run_length(&v), v.oc, from, at, depth};
+        fine = int8_pack(&k->w[g], &m);
+    }
     cfx__free(at);
     return fine;
 }
@@ -164,7 +186,8 @@ static cfx__ready *made(kernel *k, bool fine, const char *name) {
 
 cfx__ready *int8_conv_ready(const conv *v, const conv_operands *o, const cfx__epilogue *e) {
     const bool lone = v->groups > 1 && v->groups == v->ic && v->ic == v->oc;
-    if (v->dims != 2 || (v->groups > 1 && !lone) || e->integers->dynamic ||
+    if (v->dims != 2 || (v->ic / v->groups < INT8_GROUP && v->groups > 1 && !lone) ||
+        e->integers->dynamic ||
         o->src->dtype != CFX_U8 || o->weights->dtype != CFX_I8 ||
         !cfx__tensor_is_channels_last(o->src) || !cfx__tensor_is_channels_last(o->dst) ||
         !cfx__tensor_is_contiguous(o->weights) || !o->dst->numel || !o->src->numel ||
@@ -174,7 +197,7 @@ cfx__ready *int8_conv_ready(const conv *v, const conv_operands *o, const cfx__ep
     const int8_t *w = (const int8_t *)o->weights->data;
     k->v = *v;
     const bool fine = (lone ? int8_lone_pack(&k->lone, v, w) : pack_conv(k, w)) &&
-                      read_columns(k, e, o->bias, v->oc, lone ? k->lone.sums : k->w.sums);
+                      read_columns(k, e, o->bias);
     return made(k, fine,
                 lone                                ? "int8 depthwise"
                 : v->kernel[1] * v->kernel[2] == 1 ? "int8 points"
@@ -198,7 +221,8 @@ cfx__ready *int8_gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_tra
     for (int64_t i = 0; i < k_size; i++)
         at[i] = w_transposed ? i : i * n;
     const int8_matrix m = {1, k_size, n, (const int8_t *)w->data, at, w_transposed ? k_size : 1};
-    const bool fine = int8_pack(&k->w, &m) && read_columns(k, e, bias, n, k->w.sums);
+    k->w = cfx__alloc0(sizeof *k->w);
+    const bool fine = int8_pack(k->w, &m) && read_columns(k, e, bias);
     cfx__free(at);
     if (k->dynamic)
         k->pub.scratch = scratch_of(k);

@@ -45,7 +45,11 @@ static void copy_line(const job *j, int64_t image, int64_t y, uint8_t *to) {
         return;
     }
     memset(to, j->w->zero, (size_t)left);
-    memcpy(to + left, j->w->x + begin * v->ic, (size_t)inside);
+    if (j->w->x_row == v->ic)
+        memcpy(to + left, j->w->x + begin * v->ic, (size_t)inside);
+    else
+        for (int64_t i = 0; i < inside / v->ic; i++)
+            memcpy(to + left + i * v->ic, j->w->x + (begin + i) * j->w->x_row, (size_t)v->ic);
     memset(to + left + inside, j->w->zero, (size_t)(j->wide - left - inside));
 }
 
@@ -63,17 +67,17 @@ static void block(const job *j, int64_t line, int64_t n, int64_t from, int64_t t
     const int64_t columns = int8_columns(), height = int8_rows();
     const int64_t element = j->w->finish->rounds ? 1 : (int64_t)sizeof(float);
     int8_tile t = {.row = v->stride[2] * v->ic, .at = j->at, .w = j->w->w,
-                   .finish = j->w->finish, .c_row = v->oc};
+                   .finish = j->w->finish, .c_row = j->w->out_row};
     for (t.panel = from; t.panel < to; t.panel++)
         for (int64_t l = 0; l < n; l++) {
             const int64_t first = (line + l) * v->out[2], left = j->points - first;
             const int64_t width = left < v->out[2] ? left : v->out[2];
             const int64_t tiles = (width + height - 1) / height;
-            char *c = (char *)j->w->out + (first * v->oc + t.panel * columns) * element;
+            char *c = (char *)j->w->out + (first * t.c_row + t.panel * columns) * element;
             for (int64_t i = 0; i < tiles; i++) {
                 const int64_t begin = width * i / tiles, end = width * (i + 1) / tiles;
                 t.a = a + l * v->stride[1] * j->wide + begin * t.row;
-                t.c = c + begin * v->oc * element;
+                t.c = c + begin * t.c_row * element;
                 int8_tile_run(&t, (int)(end - begin));
             }
         }
@@ -163,7 +167,7 @@ bool int8_run(const int8_work *w) {
     j.given = v->batch * v->in[1] * v->in[2];
     as_lines(&j);
     const int64_t reach = (v->out[2] - 1) * v->stride[2] + v->dilation[2] * (v->kernel[2] - 1) + 1;
-    j.copies = v->pad[1] || v->pad[2] || int8_run_length(v) % INT8_GROUP;
+    j.copies = v->pad[1] || v->pad[2] || int8_run_length(v) % INT8_GROUP || w->x_row != v->ic;
     j.wide = (!j.copies ? v->in[2] : reach > v->pad[2] ? reach : v->pad[2]) * v->ic;
     j.panels = w->w->padded / int8_columns();
     note_runs(&j);

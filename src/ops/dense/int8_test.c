@@ -156,7 +156,7 @@ static bool check_conv(bool lone, bool rounds, bool add) {
     for (int64_t o = 0; o < v.oc; o++)
         c.start[o] = -zero * (lone ? alone.sums : packed.sums)[o];
     CHECK(lone ? int8_lone_run(&(int8_lone_work){&alone, &c.f, x, out, (uint8_t)zero})
-               : int8_run(&(int8_work){v, &packed, &c.f, x, out, (uint8_t)zero}));
+               : int8_run(&(int8_work){v, v.ic, v.oc, &packed, &c.f, x, out, (uint8_t)zero}));
     bool right = true;
     for (int64_t i = 0; i < places * v.oc && right; i++) {
         const int64_t place = i / v.oc, line = place / v.out[2];
