@@ -1,4 +1,4 @@
-/* Quantized programs: int8 and int4 instead of float32, as torch.ao's PT2E makes them.
+/* Quantized programs: int8 and int4 instead of float32 or halves, as torch.ao's PT2E makes them.
  *
  * Nodes of quantized_decomposed stand around what is quantized: a value is quantized where it is
  * made and dequantized before each layer that takes it, weights are stored as integers. Any program

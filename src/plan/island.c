@@ -245,8 +245,10 @@ static void find_layer(cfx__lowering *l, int slot) {
     const cfx_op_layer *row = s->op ? layer_of(s->op) : NULL;
     island i = {.x = -1, .add = -1};
     cfx_tensor *x, *out;
-    if (!row || l->taken[slot] || s->bound[row->input].tag != CFX_TAG_NODE ||
-        cfx__plan_reads_lasting(l, slot) || !cfx_is_bad(l->plan->constants[slot]))
+    const cfx_tensor *own = row ? cfx__plan_tensor(l, slot) : NULL;
+    if (!own || own->dtype != CFX_F32 || l->taken[slot] ||
+        s->bound[row->input].tag != CFX_TAG_NODE || cfx__plan_reads_lasting(l, slot) ||
+        !cfx_is_bad(l->plan->constants[slot]))
         return;
     const int input = (int)s->bound[row->input].spare;
     i.integers.dynamic = rounded_as_it_came(l, input, &i.x);

@@ -77,8 +77,10 @@ static void note_channels(cfx__quant_seen *s, cfx_tensor *x) {
 static cfx_value see(cfx_watcher *self, cfx_node *n, cfx_value v) {
     looking *l = self->user;
     cfx__quant_seen *s = cfx__quant_seen_of(l->watch, n);
-    cfx_tensor *x = v.tag == CFX_TAG_TENSOR ? cfx__tensor_contiguous(cfx_as_tensor(v)) : NULL;
-    if (!x || !x->data || x->dtype != CFX_F32)
+    if (v.tag != CFX_TAG_TENSOR || !cfx__quant_rounds(cfx_as_tensor(v)->dtype))
+        return cfx_none();
+    cfx_tensor *x = cfx_contiguous(cfx_to(cfx_as_tensor(v), cfx_f32));
+    if (!cfx_ok() || !x->data)
         return cfx_none();
     if (!is_finite(x))
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},

@@ -7,7 +7,7 @@
 /* The error of a layer's weight summed over the places of its kernel, as [results, inputs of a
  * group]. */
 static cfx_tensor *weight_error(const cfx__quant_layer *l, const cfx_quantize_options *o) {
-    cfx_tensor *e = cfx_sub(l->tensor, cfx__quant_rounded(l, o));
+    cfx_tensor *e = cfx_sub(cfx__quant_weight(l), cfx__quant_rounded(l, o));
     if (l->linear)
         return l->axis ? cfx_t(e) : e;
     e = l->axis ? cfx_transpose(e, 0, 1) : e;
@@ -30,10 +30,11 @@ static bool correct(cfx_program *p, const cfx__quant_layer *l, cfx_tensor *mean,
                     const cfx_quantize_options *o) {
     const cfx_input_spec *s = l->bias ? cfx_program_input(p, l->bias) : NULL;
     cfx_tensor *bias = s ? cfx_program_tensor(p, s) : NULL, *more = mean_error(l, mean, o);
-    if (!more || (l->bias && (!bias || bias->dtype != CFX_F32 || bias->numel != more->numel)))
+    if (!more ||
+        (l->bias && (!bias || !cfx__quant_rounds(bias->dtype) || bias->numel != more->numel)))
         return cfx_ok();
     const char *name = cfx__text_format("%s_corrected", cfx_program_input(p, l->weight)->target);
-    cfx_tensor *sum = bias ? cfx_add(bias, more) : more;
+    cfx_tensor *sum = cfx_to(bias ? cfx_add(bias, more) : more, cfx_dtype_value(l->tensor->dtype));
     return cfx_ok() && cfx__call_set_tensor(p, l->node, l->bias_name, sum, name);
 }
 

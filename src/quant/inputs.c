@@ -19,7 +19,7 @@ static cfx_node *added_to(const cfx_node *layer, cfx_node **other) {
     if (!a || !b || a == b)
         return NULL;
     cfx_result mine = cfx_node_result(layer), y = cfx_node_result(*other);
-    bool alike = y.kind == CFX_RESULT_TENSOR && y.dtype == CFX_F32 && y.ndim == mine.ndim;
+    bool alike = y.kind == CFX_RESULT_TENSOR && y.dtype == mine.dtype && y.ndim == mine.ndim;
     for (int i = 0; alike && i < mine.ndim; i++)
         alike = y.shape[i] == mine.shape[i];
     return alike ? add : NULL;
@@ -84,7 +84,7 @@ static void round_argument(cfx_node *reader, cfx_node *n, cfx__quant_scale s) {
     cfx_node *dq = cfx__call_new(reader, reader,
                                  "quantized_decomposed.dequantize_per_tensor.default",
                                  cfx_tuple_value(cfx_as_list(args)->len, cfx_as_list(args)->items),
-                                 cfx_none());
+                                 cfx__quant_gives(cfx_node_result(n).dtype));
     cfx_node_replace_input(reader, n, dq);
 }
 
@@ -124,7 +124,7 @@ static void round_as_it_comes(const cfx__quant_layer *l) {
     cfx_node *dq = cfx__call_new(l->node, l->node,
                                  "quantized_decomposed.dequantize_per_tensor.tensor",
                                  cfx_tuple(q, item[0], item[1], grid.low, grid.high, dtype),
-                                 cfx_none());
+                                 cfx__quant_gives(l->tensor->dtype));
     cfx_node_replace_input(l->node, x, dq);
 }
 

@@ -2,6 +2,17 @@
  * without changing them. */
 #include "quant.h"
 
+/* ---- dtypes ---------------------------------------------------------------------------------- */
+
+bool cfx__quant_rounds(cfx_dtype d) { return d == CFX_F32 || cfx__dtype_is_half(d); }
+
+cfx_value cfx__quant_gives(cfx_dtype d) {
+    cfx_dict *kwargs = cfx_dict_new();
+    if (d != CFX_F32)
+        cfx_dict_set(kwargs, "out_dtype", cfx_dtype_value(d));
+    return cfx_dict_value(kwargs);
+}
+
 /* ---- what passes numbers on ------------------------------------------------------------------ */
 
 cfx_node *cfx__quant_passed(const cfx_node *n) {
@@ -56,8 +67,8 @@ static const char *find_weight(const cfx_program *p, const cfx__alias *a,
     l->weight = w;
     if (!l->tensor)
         return computed;
-    if (l->tensor->dtype != CFX_F32)
-        return "its weight is not float32";
+    if (!cfx__quant_rounds(l->tensor->dtype))
+        return "its weight is neither float32 nor half precision";
     if (l->tensor->ndim < 2 || (r->product && l->tensor->ndim != 2))
         return "its weight is no matrix";
     return NULL;
@@ -96,8 +107,8 @@ static void add_layer(const cfx_program *p, const cfx__alias *a, const cfx_quant
         l.left = check_call(r, n);
     if (!l.left && !l.table &&
         (!l.input || cfx_node_result(l.input).kind != CFX_RESULT_TENSOR ||
-         cfx_node_result(l.input).dtype != CFX_F32))
-        l.left = "its input is not float32";
+         cfx_node_result(l.input).dtype != l.tensor->dtype))
+        l.left = "its input and its weight differ in dtype";
     if (!l.left && o->per == CFX_QUANTIZE_GROUP && !l.linear && !l.table)
         l.left = "groups are for linear layers";
     if (!l.left && o->scheme == CFX_QUANTIZE_DYNAMIC && !l.linear)

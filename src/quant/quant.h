@@ -48,6 +48,10 @@ typedef VEC(cfx__quant_layer) cfx__quant_layers;
 /* The layers of a program, in order; what is not to be quantized is marked. False, with an error,
  * where a selector picks none. */
 bool cfx__quant_find_layers(cfx_program *p, const cfx_quantize_options *o, cfx__quant_layers *out);
+/* Whether numbers of a dtype can be rounded: float32 and halves. */
+bool cfx__quant_rounds(cfx_dtype d);
+/* What a dequantization says of the dtype that it gives: keywords; None for float32. */
+cfx_value cfx__quant_gives(cfx_dtype d);
 /* A node whose value rounds as its input does: pools that pick, views. Its input, or NULL. */
 cfx_node *cfx__quant_passed(const cfx_node *n);
 
@@ -96,7 +100,8 @@ bool cfx__quant_smooth(cfx_program *p, cfx__quant_layers *layers, cfx_value batc
                        const cfx_quantize_options *o);
 bool cfx__quant_correct(cfx_program *p, const cfx__quant_layers *layers, cfx_value batches,
                         const cfx_quantize_options *o);
-/* The weight of a layer rounded and back (weights.c); scope. */
+/* The weight of a layer in float32, as it is and rounded and back (weights.c); scope. */
+cfx_tensor *cfx__quant_weight(const cfx__quant_layer *l);
 cfx_tensor *cfx__quant_rounded(const cfx__quant_layer *l, const cfx_quantize_options *o);
 /* Integers in the place of the weight of layer i; made[i] is then what gives it, those of the
  * layers before are there. False with an error. */

@@ -34,7 +34,7 @@ static int zero_channels(const cfx__quant_layer *l) {
     if (l->left)
         return 0;
     size_t mark = cfx_scope_open();
-    cfx_tensor *rows = cfx_reshape(cfx_movedim(l->tensor, l->axis, 0),
+    cfx_tensor *rows = cfx_reshape(cfx_movedim(cfx__quant_weight(l), l->axis, 0),
                                    cfx_list(l->tensor->shape[l->axis], -1));
     cfx_tensor *far = cfx_amax(cfx_abs(rows), cfx_list(1));
     int zeros = 0;

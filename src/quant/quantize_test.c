@@ -349,3 +349,25 @@ TEST(quantize_channels_of_zeros_are_told) {
     CHECK_INT(q->layers[0].zeros, 1);
     CHECK(isfinite(cfx_number(cfx_item(cfx_sum(result(q->program, rows(1)))))));
 }
+
+/* Programs in half precision keep their dtype: what comes back from integers is halves again. */
+TEST(quantize_programs_in_half_precision) {
+    static const cfx_dtype halves[] = {CFX_BF16, CFX_F16};
+    for (int i = 0; i < COUNT(halves) * 3; i++) {
+        cfx_value half = cfx_dtype_value(halves[i / 3]);
+        cfx_module *net = cfx_nn_sequential(cfx_nn_conv2d(3, 8, 3), cfx_nn_relu(),
+                                            cfx_nn_flatten(), cfx_nn_linear(8 * 36, 10));
+        cfx_tensor *x = cfx_to(cfx_randn(cfx_list(2, 3, 8, 8)), half);
+        cfx_module_to(net, halves[i / 3]);
+        cfx_program *p = cfx_export(net, cfx_tuple(x), cfx_none(), cfx_none());
+        cfx_quantize_options o = {.scheme = (cfx_quantize_scheme)(i % 3)};
+        cfx_quantized *q = cfx_quantize(p, cfx_list(cfx_tuple(x)), o);
+        if (!CHECK(q != NULL))
+            return;
+        cfx_tensor *y = cfx_as_tensor(cfx_program_run(q->program, x));
+        CHECK_INT(cfx_tensor_dtype(y), halves[i / 3]);
+        CHECK(db(cfx_as_tensor(cfx_program_run(p, x)), y) > 30);
+        CHECK(q->bytes_after < q->bytes_before * 3 / 4);
+    }
+    CHECK_OK();
+}

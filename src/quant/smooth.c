@@ -27,7 +27,7 @@ static bool find_norm(const cfx_program *p, const cfx__alias *a, cfx_node *n, no
         *out = known[i];
         out->node = n;
         cfx_tensor *w = is[i] ? held(p, a, out, known[i].weight) : NULL;
-        if (w && w->ndim == 1 && w->dtype == CFX_F32)
+        if (w && w->ndim == 1 && cfx__quant_rounds(w->dtype))
             return true;
     }
     return false;
@@ -66,7 +66,7 @@ static cfx_tensor *weights_far(const cfx__quant_layers *layers, const numbers *t
     cfx_tensor *far = NULL;
     for (size_t i = 0; i < takers->len; i++) {
         const cfx__quant_layer *l = &layers->data[takers->data[i]];
-        cfx_tensor *mine = cfx_amax(cfx_abs(l->tensor), cfx_list(l->axis));
+        cfx_tensor *mine = cfx_amax(cfx_abs(cfx__quant_weight(l)), cfx_list(l->axis));
         far = far ? cfx_maximum(far, mine) : mine;
     }
     return far;
@@ -76,14 +76,16 @@ static bool scale_norm(cfx_program *p, const cfx__alias *a, const norm *n, cfx_t
     const char *const args[] = {n->weight, n->bias};
     for (int i = 0; i < COUNT(args); i++) {
         cfx_tensor *t = held(p, a, n, args[i]);
-        if (t && !cfx__call_set_tensor(p, n->node, args[i], cfx_div(t, s), "smoothed"))
+        cfx_tensor *less = t ? cfx_to(cfx_div(t, s), cfx_dtype_value(t->dtype)) : NULL;
+        if (t && !cfx__call_set_tensor(p, n->node, args[i], less, "smoothed"))
             return false;
     }
     return cfx_ok();
 }
 
 static bool scale_layer(cfx_program *p, cfx__quant_layer *l, cfx_tensor *s) {
-    cfx_tensor *w = cfx_mul(l->tensor, l->axis ? cfx_unsqueeze(s, 1) : s);
+    cfx_tensor *w = cfx_mul(cfx__quant_weight(l), l->axis ? cfx_unsqueeze(s, 1) : s);
+    w = cfx_to(w, cfx_dtype_value(l->tensor->dtype));
     const cfx_input_spec *spec = cfx_program_input(p, l->weight);
     if (!cfx_ok() || l->weight->num_users > 1) /* tied: another layer would be scaled too */
         return false;

@@ -94,28 +94,31 @@ static cfx_tensor *integers_of(const cfx__quant_grid *g, cfx_tensor *scaled) {
     return cfx_to(cfx_clamp(cfx_round(scaled), g->low, g->high), cfx_i8);
 }
 
+cfx_tensor *cfx__quant_weight(const cfx__quant_layer *l) { return cfx_to(l->tensor, cfx_f32); }
+
 /* Each channel has a scale: as rows first, so that it is one maximum of a matrix. */
 static stored by_channel(const cfx__quant_layer *l, const cfx__quant_grid *g) {
-    cfx_tensor *rows = cfx_movedim(l->tensor, l->axis, 0);
+    cfx_tensor *w = cfx__quant_weight(l), *rows = cfx_movedim(w, l->axis, 0);
     cfx_tensor *flat = cfx_reshape(rows, cfx_list(l->tensor->shape[l->axis], -1));
     cfx_tensor *scales = scales_of(g, cfx_amax(cfx_abs(flat), cfx_list(1)));
     cfx_value shape = cfx_list_value(0, NULL);
     for (int i = 0; i < l->tensor->ndim; i++)
         cfx_list_append(cfx_as_list(shape), cfx_int(i == l->axis ? -1 : 1));
     cfx_tensor *wide = cfx_reciprocal(cfx_reshape(scales, shape));
-    return (stored){.integers = integers_of(g, cfx_mul(l->tensor, wide)), .scales = scales};
+    return (stored){.integers = integers_of(g, cfx_mul(w, wide)), .scales = scales};
 }
 
 static stored by_tensor(const cfx__quant_layer *l, const cfx__quant_grid *g) {
-    cfx_tensor *far = cfx_amax(cfx_abs(l->tensor), cfx_list_value(0, NULL));
+    cfx_tensor *w = cfx__quant_weight(l), *far = cfx_amax(cfx_abs(w), cfx_list_value(0, NULL));
     double most = cfx_ok() ? cfx_number(cfx__tensor_get(far, 0)) : 0;
     double scale = cfx__quant_choose(g, -most, most).scale;
-    return (stored){.integers = integers_of(g, cfx_mul(l->tensor, 1 / scale)), .scale = scale};
+    return (stored){.integers = integers_of(g, cfx_mul(w, 1 / scale)), .scale = scale};
 }
 
 /* Groups of inputs of each result have a scale: results first, whatever way the weight lies. */
 static stored by_group(const cfx__quant_layer *l, const cfx__quant_grid *g, int64_t group) {
-    cfx_tensor *w = l->axis ? cfx_contiguous(cfx_t(l->tensor)) : l->tensor;
+    cfx_tensor *w = cfx__quant_weight(l);
+    w = l->axis ? cfx_contiguous(cfx_t(w)) : w;
     const int64_t rows = w->shape[0], inputs = w->shape[1];
     cfx_tensor *flat = cfx_reshape(w, cfx_list(-1, group ? group : inputs));
     stored s = {.scales = NULL};
@@ -159,6 +162,10 @@ static cfx_node *call(const cfx__quant_layer *l, const char *op, cfx_value args)
     return cfx__call_new(l->reader, l->node, op, args, cfx_none());
 }
 
+static cfx_node *call_giving(const cfx__quant_layer *l, const char *op, cfx_value args) {
+    return cfx__call_new(l->reader, l->node, op, args, cfx__quant_gives(l->tensor->dtype));
+}
+
 /* Numbers of 4 bits are stored two to a byte, the first in the low bits, each 8 more than it is;
  * nodes of ATen take them apart again. */
 static cfx_node *integers(cfx_program *p, const cfx__quant_layer *l, const stored *s, int number,
@@ -184,17 +191,18 @@ static cfx_node *dequantized(cfx_program *p, const cfx__quant_layer *l, const st
     const cfx__quant_grid g = weight_grid(l, o);
     cfx_node *q = integers(p, l, s, number, &g), *w;
     if (!s->scales)
-        return call(l, "quantized_decomposed.dequantize_per_tensor.default",
-                    cfx_tuple(q, s->scale, 0, g.low, g.high, cfx_i8));
+        return call_giving(l, "quantized_decomposed.dequantize_per_tensor.default",
+                           cfx_tuple(q, s->scale, 0, g.low, g.high, cfx_i8));
     cfx_node *scales = buffer(p, "_scale_", number, s->scales);
     if (s->group) {
         w = call(l, "quantized_decomposed.dequantize_per_channel_group.default",
-                 cfx_tuple(q, scales, CFX_NONE, g.low, g.high, cfx_i8, s->group, cfx_f32));
+                 cfx_tuple(q, scales, CFX_NONE, g.low, g.high, cfx_i8, s->group,
+                           cfx_dtype_value(l->tensor->dtype)));
     } else {
         cfx_tensor *zeros = cfx_zeros(cfx_list(s->scales->numel), CFX_KW(dtype, cfx_i64));
-        w = call(l, "quantized_decomposed.dequantize_per_channel.default",
-                 cfx_tuple(q, scales, buffer(p, "_zero_point_", number, zeros),
-                           s->first ? 0 : l->axis, g.low, g.high, cfx_i8));
+        w = call_giving(l, "quantized_decomposed.dequantize_per_channel.default",
+                        cfx_tuple(q, scales, buffer(p, "_zero_point_", number, zeros),
+                                  s->first ? 0 : l->axis, g.low, g.high, cfx_i8));
     }
     return s->first && l->axis ? call(l, "aten.t.default", cfx_tuple(w)) : w;
 }
