@@ -86,7 +86,7 @@ static bool is_zero(const cfx__lowering *l, cfx_value v) {
     return cfx_is_none(v) || (t && !cfx_integer(cfx_item(cfx_any(t))));
 }
 
-static bool are_scales(const cfx_tensor *t) {
+bool cfx__plan_are_scales(const cfx_tensor *t) {
     bool are = cfx_ok() && t->dtype == CFX_F32;
     for (int64_t i = 0; are && i < t->numel; i++)
         are = is_scale(((const float *)t->data)[i]);
@@ -108,13 +108,13 @@ static bool read_weight(const cfx__lowering *l, cfx_value weight, int axis, cfx_
     if (!channels) {
         *scales = cfx_tensor_from_value(s->bound[1]);
         *scales = cfx_to(*scales, cfx_f32);
-        return cfx_integer(s->bound[2]) == 0 && are_scales(*scales);
+        return cfx_integer(s->bound[2]) == 0 && cfx__plan_are_scales(*scales);
     }
     cfx_tensor *given = constant_of(l, s->bound[1]);
     if (!given || cfx_integer(s->bound[3]) != axis || !is_zero(l, s->bound[2]))
         return false;
     *scales = cfx_contiguous(cfx_to(given, cfx_f32));
-    return are_scales(*scales);
+    return cfx__plan_are_scales(*scales);
 }
 
 /* ---- layers ---------------------------------------------------------------------------------- */

@@ -203,7 +203,7 @@ bool cfx__plan_narrow(const cfx__lowering *l, int slot, cfx__narrow *to) {
     *to = (cfx__narrow){.bits = is_int(least, -8) ? 4 : 8, .n = whole->shape[axis],
                         .k = whole->shape[1 - axis],
                         .integers = axis ? cfx_t(numbers) : numbers};
-    return read_scales(l, &o, axis, to) && cfx_ok();
+    return read_scales(l, &o, axis, to) && cfx__plan_are_scales(to->scales);
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */

@@ -195,6 +195,9 @@ void cfx__plan_put_off(cfx__lowering *l, const bool *varies);
 void cfx__plan_find_narrow(cfx__lowering *l);
 /* The weight of step `slot` in integers, where it is dequantized; tensors are the scope's. */
 bool cfx__plan_narrow(const cfx__lowering *l, int slot, cfx__narrow *to);
+/* Whether sums of integers times such scales, a contiguous tensor, are sums of the floats: none is
+ * so large or small that products overflow earlier or later. */
+bool cfx__plan_are_scales(const cfx_tensor *t);
 /* Leaves step k, whose result is known, to the dispatcher. */
 void cfx__plan_call(cfx__lowering *l, int k);
 /* Weights and bias of a convolution with the normalisation at step `norm` in them; false where that
