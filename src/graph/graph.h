@@ -183,6 +183,9 @@ void cfx__node_put_args(cfx_node *n, cfx_value args, cfx_value kwargs);
 void cfx__node_drop_uses(cfx_node *n);
 /* Sends every node in n's arguments through fn. */
 void cfx__node_map_args(cfx_node *n, cfx__node_fn *fn, void *user);
+/* The same for inputs that others take the place of, and hooks are told: fn gives the other, or the
+ * node itself. One call for all of them, where cfx_node_replace would go over n for each. */
+void cfx__node_replace_inputs(cfx_node *n, cfx__node_fn *fn, void *user);
 /* Makes n, which has no arguments yet, the copy of another node: every node in its arguments goes
  * through fn, which gives a node for a node. */
 void cfx__node_clone_args(cfx_node *n, const cfx_node *from, cfx__node_fn *fn, void *user);

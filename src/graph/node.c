@@ -318,6 +318,22 @@ int cfx_node_replace_with(cfx_node *n, cfx_value with) {
                                NULL);
 }
 
+void cfx__node_replace_inputs(cfx_node *n, cfx__node_fn *fn, void *user) {
+    bool stale = cfx__node_of(n)->stale, others = false;
+    cfx_each_input(n, u) {
+        cfx_node *with = cfx_as_node(fn(u->node, user));
+        if (with == u->node)
+            continue;
+        others = true;
+        stale = stale || !are_alike(u->node, with);
+        tell_replaced(u->node, with, n);
+    }
+    if (!others)
+        return;
+    cfx__node_map_args(n, fn, user);
+    cfx__node_of(n)->stale = stale;
+}
+
 bool cfx_node_replace_input(cfx_node *n, cfx_node *old, cfx_node *with) {
     if (!is_live(n) || !cfx__node_given(old) || !is_live(with))
         return false;

@@ -3,7 +3,7 @@
  * or leave out what nothing writes to, and need not ask in which order reads and writes come. */
 #include "pass.h"
 
-enum { WRITTEN = 1, ESCAPES = 2, SHARED = 4 };
+enum { WRITTEN = 1, ESCAPES = 2, SHARED = 4, INPUT = 8 };
 
 static uint32_t find(const cfx__alias *a, uint32_t i) {
     while (a->root[i] != i)
@@ -112,7 +112,9 @@ void cfx__alias_open(cfx__alias *a, const cfx_graph *g) {
     cfx_each_node(g, node) {
         if (node->op == CFX_OUTPUT)
             cfx__node_each(node->args, mark_escaping, a);
-        else if (node->op != CFX_PLACEHOLDER && node->op != CFX_GET_ATTR)
+        else if (node->op == CFX_PLACEHOLDER)
+            a->flags[find(a, cfx__node_of(node)->id)] |= INPUT;
+        else if (node->op != CFX_GET_ATTR)
             mark_call(a, node);
     }
     cfx_scope_close(mark_);
@@ -131,6 +133,8 @@ static uint8_t flags_of(const cfx__alias *a, const cfx_node *n) {
 bool cfx__alias_written(const cfx__alias *a, const cfx_node *n) { return flags_of(a, n) & WRITTEN; }
 bool cfx__alias_escapes(const cfx__alias *a, const cfx_node *n) { return flags_of(a, n) & ESCAPES; }
 bool cfx__alias_shared(const cfx__alias *a, const cfx_node *n) { return flags_of(a, n) & SHARED; }
+
+bool cfx__alias_of_input(const cfx__alias *a, const cfx_node *n) { return flags_of(a, n) & INPUT; }
 
 bool cfx__alias_same(const cfx__alias *a, const cfx_node *n, const cfx_node *m) {
     uint32_t i = cfx__node_of(n)->id, k = cfx__node_of(m)->id;

@@ -5,12 +5,14 @@
 void cfx__groups_open(cfx__groups *g, cfx_module *gm) {
     *g = (cfx__groups){.module = gm, .len = gm->graph->made.len};
     g->taken = cfx__alloc0(g->len + 1);
+    g->like = cfx_keep(cfx_dict_new());
     cfx__alias_open(&g->alias, gm->graph);
 }
 
 void cfx__groups_close(cfx__groups *g) {
     cfx__alias_close(&g->alias);
     cfx__free(g->taken);
+    cfx_drop(g->like);
     VEC_FREE(g->bodies);
     VEC_FREE(g->nodes);
 }
@@ -106,19 +108,48 @@ static bool are_same(const cfx_graph *a, const cfx_graph *b) {
     return true;
 }
 
+/* Of targets and numbers: the same for graphs that are. */
+static cfx_value hash_of(const cfx_graph *graph) {
+    uint64_t h = 0;
+    cfx_each_node(graph, n) {
+        const cfx_list *args = cfx_as_list(n->args);
+        double number = (double)args->len;
+        if (n->op == CFX_CALL_FUNCTION)
+            h += cfx__text_hash(n->target.name, strlen(n->target.name));
+        for (int64_t i = 0; i <= args->len; i++) {
+            h = (h ^ cfx__text_hash(&number, sizeof number)) * 0x9e3779b97f4a7c15u;
+            cfx_value v = i < args->len ? args->items[i] : cfx_none();
+            number = cfx_is_number(v) ? cfx_number(v) : 0;
+        }
+    }
+    return cfx_int((int64_t)(h >> 1));
+}
+
 /* The path of the child that has this graph; NULL where none has. */
 static const char *path_of(const cfx__groups *g, const cfx_graph *graph) {
-    for (size_t i = 0; i < g->bodies.len; i++)
-        if (are_same(g->bodies.data[i].graph, graph))
-            return g->bodies.data[i].path;
+    const cfx_value *like = cfx_dict_find(g->like, hash_of(graph));
+    for (int64_t i = 0; like && i < cfx_as_list(*like)->len; i++) {
+        const cfx__group_body *b = &g->bodies.data[cfx_integer(cfx_as_list(*like)->items[i])];
+        if (are_same(b->graph, graph))
+            return b->path;
+    }
     return NULL;
 }
 
+static void note_body(cfx__groups *g, const cfx_graph *graph, const char *path) {
+    const cfx_value *known = cfx_dict_find(g->like, hash_of(graph));
+    cfx_value like = known ? *known : cfx_list_value(0, NULL);
+    if (!known)
+        cfx_dict_put(g->like, hash_of(graph), like);
+    cfx_list_append(cfx_as_list(like), cfx_int((int64_t)g->bodies.len));
+    VEC_PUSH(g->bodies, ((cfx__group_body){graph, path}));
+}
+
 /* Makes the graph a child of its own. */
-static const char *add_child(const cfx__groups *g, cfx_module *made, const char *name) {
+static const char *add_child(cfx__groups *g, cfx_module *made, const char *name) {
     const char *path = NULL;
-    for (int i = 0; !path || cfx_module_has(g->module, path); i++)
-        path = cfx__text_format("%s_%d", name, i);
+    while (!path || cfx_module_has(g->module, path))
+        path = cfx__text_format("%s_%d", name, g->children++);
     cfx_graph_module_add(g->module, path, made);
     return path;
 }
@@ -133,7 +164,7 @@ static cfx_node *make_call(cfx__groups *g, const body *b, const char *path) {
     CFX_INSERT_BEFORE(graph, last) {
         cfx_node *get = cfx_graph_get_attr(graph, path);
         if (!path_of(g, b->graph))
-            VEC_PUSH(g->bodies, ((cfx__group_body){b->graph, get->target.name}));
+            note_body(g, b->graph, get->target.name);
         cfx_value args = cfx_tuple(get, path);
         for (int64_t i = 0; i < b->operands->len; i++)
             cfx_list_append(cfx_as_list(args), b->operands->items[i]);

@@ -17,6 +17,8 @@ typedef struct cfx__groups {
     cfx_module *module;       /* the GraphModule whose nodes are grouped */
     cfx__alias alias;
     VEC(cfx__group_body) bodies; /* of the groups so far; equal ones are one */
+    cfx_dict *like;           /* lists of their numbers, by the hash of what they call; counted */
+    int children;             /* numbers that names of children have */
     VEC(cfx_node *) nodes;    /* of the group at hand */
     bool *taken;              /* by id: part of a group */
     size_t len;

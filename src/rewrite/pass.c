@@ -154,6 +154,40 @@ static void visit(const char *path, cfx_module *m, void *user) {
         w->sum += w->fn(w->program, m, w->options);
 }
 
+/* ---- nodes that others take the place of ----------------------------------------------------- */
+
+void cfx__forward_open(cfx__forward *f, const cfx_graph *g) {
+    *f = (cfx__forward){.len = g->made.len};
+    f->with = cfx__alloc0((f->len + 1) * sizeof *f->with);
+}
+
+static cfx_value stands_for(cfx_node *n, void *user) {
+    const cfx__forward *f = user;
+    const uint32_t id = cfx__node_of(n)->id;
+    return cfx_node_value(id < f->len && f->with[id] ? f->with[id] : n);
+}
+
+void cfx__forward_visit(cfx__forward *f, cfx_node *n) {
+    if (f->gone.len)
+        cfx__node_replace_inputs(n, stands_for, f);
+}
+
+void cfx__forward_to(cfx__forward *f, cfx_node *n, cfx_node *with) {
+    f->with[cfx__node_of(n)->id] = with;
+    VEC_PUSH(f->gone, n);
+}
+
+int cfx__forward_close(cfx__forward *f) {
+    int erased = 0;
+    for (size_t i = f->gone.len; i-- > 0;)
+        erased += cfx_graph_erase(f->gone.data[i]);
+    VEC_FREE(f->gone);
+    cfx__free(f->with);
+    return erased;
+}
+
+/* ---- graphs ---------------------------------------------------------------------------------- */
+
 int cfx__pass_graphs(cfx_program *p, const cfx_dict *options, cfx__graph_fn *fn) {
     walk w = {p, options, fn, 0};
     cfx_module_walk(p->module, visit, &w);

@@ -52,6 +52,24 @@ cfx_value cfx__pass_nodes(const cfx_program *p, const cfx_dict *options, bool fl
 typedef int cfx__graph_fn(cfx_program *p, cfx_module *m, const cfx_dict *options);
 int cfx__pass_graphs(cfx_program *p, const cfx_dict *options, cfx__graph_fn *fn);
 
+/* ---- nodes that others take the place of (pass.c) -------------------------------------------- */
+
+/* For passes that go over a graph in order: what n stands for is in the arguments of a later node
+ * when that is visited, so that a call of many nodes is changed once. */
+typedef struct cfx__forward {
+    cfx_node **with; /* by id; NULL: itself */
+    size_t len;
+    VEC(cfx_node *) gone;
+} cfx__forward;
+
+void cfx__forward_open(cfx__forward *f, const cfx_graph *g);
+/* Every node is visited, in order, before something is asked of its arguments. */
+void cfx__forward_visit(cfx__forward *f, cfx_node *n);
+/* From now on `with`, which comes before n, stands for it. */
+void cfx__forward_to(cfx__forward *f, cfx_node *n, cfx_node *with);
+/* Erases the nodes that others stand for; how many there were. */
+int cfx__forward_close(cfx__forward *f);
+
 /* ---- memory (alias.c) ------------------------------------------------------------------------ */
 
 /* Which nodes of a graph may share memory, and what of it is written to. */
@@ -71,6 +89,8 @@ bool cfx__alias_escapes(const cfx__alias *a, const cfx_node *n);
 /* Whether another node may be of the same memory; whether two are. */
 bool cfx__alias_shared(const cfx__alias *a, const cfx_node *n);
 bool cfx__alias_same(const cfx__alias *a, const cfx_node *n, const cfx_node *m);
+/* Whether it is a view of an input, parameters and the like among them. */
+bool cfx__alias_of_input(const cfx__alias *a, const cfx_node *n);
 
 /* The tensor of a parameter, buffer or constant that nothing writes to; NULL where n is none. */
 cfx_tensor *cfx__program_constant(const cfx_program *p, const cfx__alias *a, const cfx_node *n);

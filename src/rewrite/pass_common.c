@@ -35,23 +35,23 @@ static bool is_steady(const cfx__alias *a, const cfx_node *n) {
 
 static int merge(cfx_program *p, cfx_module *m, const cfx_dict *options) {
     (void)p, (void)options;
-    int changes = 0;
     size_t size = 16;
     while (size < 2 * (size_t)cfx_graph_len(m->graph))
         size *= 2;
     table t = {cfx__alloc0(size * sizeof *t.slots), size - 1};
     cfx__alias a;
+    cfx__forward f;
     cfx__alias_open(&a, m->graph);
+    cfx__forward_open(&f, m->graph);
     cfx_each_node(m->graph, n) {
+        cfx__forward_visit(&f, n);
         cfx_node *same = is_steady(&a, n) ? look_up(&t, n) : n;
-        if (same == n)
-            continue;
-        cfx_node_replace(n, same);
-        changes += cfx_graph_erase(n);
+        if (same != n)
+            cfx__forward_to(&f, n, same);
     }
     cfx__alias_close(&a);
     cfx__free(t.slots);
-    return changes;
+    return cfx__forward_close(&f);
 }
 
 static int run(cfx_program *p, const cfx_dict *options) {

@@ -87,19 +87,17 @@ static bool is_wanted(folding *f, const cfx_node *n) {
     const cfx_value *v = value_of(f, n);
     if (n->op != CFX_CALL_FUNCTION || v->tag != CFX_TAG_TENSOR || !n->num_users)
         return false;
-    bool wanted = false, view = false;
+    bool wanted = false;
     cfx_each_user(n, u) wanted |= cfx_is_bad(*value_of(f, u->user));
-    cfx_each_node(f->program->module->graph, p) {
-        if (p->op != CFX_PLACEHOLDER)
-            break;
-        view |= cfx__alias_same(&f->alias, n, p);
-    }
-    return wanted && !view;
+    return wanted && !cfx__alias_of_input(&f->alias, n);
 }
 
 static int replace(folding *f) {
+    cfx_graph *g = f->program->module->graph;
+    cfx__forward to;
+    cfx__forward_open(&to, g);
     VEC(cfx_node *) wanted = {0};
-    cfx_each_node(f->program->module->graph, n) if (is_wanted(f, n)) VEC_PUSH(wanted, n);
+    cfx_each_node(g, n) if (is_wanted(f, n)) VEC_PUSH(wanted, n);
     for (size_t i = 0; i < wanted.len && cfx_ok(); i++) {
         cfx_node *n = wanted.data[i];
         size_t mark = cfx_scope_open();
@@ -107,12 +105,12 @@ static int replace(folding *f) {
                                                 cfx__text_format("folded_%s", n->name),
                                                 cfx_as_tensor(*value_of(f, n)));
         if (held->graph)
-            cfx_node_replace(n, held);
+            cfx__forward_to(&to, n, held);
         cfx_scope_close(mark);
     }
-    int changes = (int)wanted.len;
     VEC_FREE(wanted);
-    return changes;
+    cfx_each_node(g, n) cfx__forward_visit(&to, n);
+    return cfx__forward_close(&to);
 }
 
 static int run(cfx_program *p, const cfx_dict *options) {

@@ -73,18 +73,19 @@ static bool is_noop(const cfx__alias *a, const cfx_node *n, const cfx_node *from
 
 static int remove_noops(cfx_program *p, cfx_module *m, const cfx_dict *options) {
     (void)p, (void)options;
-    int changes = 0;
     cfx__alias a;
+    cfx__forward f;
     cfx__alias_open(&a, m->graph);
+    cfx__forward_open(&f, m->graph);
     cfx_each_node(m->graph, n) {
+        cfx__forward_visit(&f, n);
         cfx_value first = cfx_as_list(n->args)->len ? cfx_as_list(n->args)->items[0] : cfx_none();
         if (first.tag != CFX_TAG_NODE || !is_noop(&a, n, cfx_as_node(first)))
             continue;
-        cfx_node_replace(n, cfx_as_node(first));
-        changes += cfx_graph_erase(n);
+        cfx__forward_to(&f, n, cfx_as_node(first));
     }
     cfx__alias_close(&a);
-    return changes;
+    return cfx__forward_close(&f);
 }
 
 static int run(cfx_program *p, const cfx_dict *options) {
