@@ -21,7 +21,7 @@ static bool is_wanted(const cfx__lowering *l, int slot) {
 
 /* Whether products of integers by such a scale are what products of floats are: no overflow comes
  * earlier or later. */
-static bool is_scale(float s) { return s >= 1e-12f && s <= 1e12f; }
+static bool is_scale(float s) { return s == 0 || (fabsf(s) >= 1e-12f && fabsf(s) <= 1e12f); }
 
 /* The numbers of a call that rounds to bytes, or back: arguments 1 to 5. */
 static bool read_rounding(const cfx__run_step *s, cfx__rounding *r) {
@@ -32,7 +32,7 @@ static bool read_rounding(const cfx__run_step *s, cfx__rounding *r) {
         return false;
     int64_t zero = cfx_integer(s->bound[2]);
     *r = (cfx__rounding){(float)cfx_number(s->bound[1]), (int32_t)zero};
-    return is_scale(r->scale) && zero >= 0 && zero <= 255;
+    return is_scale(r->scale) && r->scale > 0 && zero >= 0 && zero <= 255;
 }
 
 /* Whether a slot is bytes made numbers: the slot that has them, and how. */
