@@ -1,7 +1,7 @@
 /* print_tabular: the table that Python's tabulate makes of the nodes. */
 #include "emit.h"
 
-enum { COLUMNS = 5, HEADER_PADDING = 2 };
+enum { COLUMNS = 5, HEADER_PADDING = 2, LEAST = 200, BLANKS = 64 << 20 };
 
 static const char *const headers[COLUMNS] = {"opcode", "name", "target", "args", "kwargs"};
 
@@ -103,6 +103,15 @@ static void fill(table *t, const cfx_graph *g) {
     }
 }
 
+/* One cell as wide as the graph is long would make the table as large as the square of that: where
+ * a column needs too many blanks, its widest cells stick out. */
+static void narrow(table *t) {
+    const size_t rows = t->lens.len / COLUMNS, most = rows ? BLANKS / rows : 0;
+    for (int i = 0; i < COLUMNS; i++)
+        if (t->column[i] > LEAST && t->column[i] > most)
+            t->column[i] = most > LEAST ? most : LEAST;
+}
+
 static void pad(cfx__text *out, char c, size_t n) {
     char block[64];
     memset(block, c, sizeof block);
@@ -134,6 +143,7 @@ const char *cfx_graph_tabular(const cfx_graph *g) {
         return "";
     table t = {0};
     fill(&t, g);
+    narrow(&t);
     cfx__text out = {0};
     put_header(&out, &t);
     const char *cell = t.cells.data;
@@ -142,8 +152,9 @@ const char *cfx_graph_tabular(const cfx_graph *g) {
         if (!i)
             cfx__text_putc(&out, '\n');
         cfx__text_add(&out, cell, t.lens.data[k]);
+        const size_t width = t.widths.data[k];
         if (i < COLUMNS - 1)
-            pad(&out, ' ', t.column[i] - t.widths.data[k] + 2);
+            pad(&out, ' ', (t.column[i] > width ? t.column[i] - width : 0) + 2);
         cell += t.lens.data[k];
     }
     cfx__text_release(&t.cells);

@@ -88,3 +88,17 @@ static void check_all(const char *folder) {
 
 TEST(texts_of_traced_modules) { check_all("fx"); }
 TEST(texts_of_exported_programs) { check_all("zoo"); }
+
+/* A cell as wide as the graph is long, in a table of that many lines. */
+TEST(tables_are_not_the_square_of_a_graph) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_value all = cfx_list_value(0, NULL);
+    for (int i = 0; i < 6000; i++)
+        cfx_list_append(cfx_as_list(all), cfx_node_value(cfx_graph_placeholder(
+                                              g, "a_name_of_some_length", NULL, false, CFX_NONE)));
+    cfx_graph_call_function(g, "torch.cat", cfx_tuple_value(1, &all), CFX_NONE);
+    const char *table = cfx_graph_tabular(g);
+    CHECK(strlen(table) < (size_t)80 << 20); /* 900 MB when all are padded */
+    CHECK(strstr(table, "a_name_of_some_length_5999],)  {}") != NULL);
+    CHECK_OK();
+}
