@@ -1,27 +1,48 @@
-# Completion of cfx for fish; nodes are those of the program that the line names.
+# Completion of cfx for fish: commands and options are those that its help names, nodes those of the
+# program that the line names.
 
-function __cfx_model
+function __cfx_nodes
     for word in (commandline -opc)
-        string match -qr '\.(pt2|fx)$' -- $word; and test -f $word; and echo $word; and return
+        string match -qr '\.(pt2|fx)$' -- $word; and test -f $word; or continue
+        cfx show $word --as graph 2>/dev/null | string replace -rf '^ *%([A-Za-z_0-9]+) .*' '$1'
+        return
     end
 end
 
-function __cfx_nodes
-    set -l model (__cfx_model)
-    test -n "$model"; or return
-    cfx show $model --as graph 2>/dev/null | string replace -rf '^ *%([A-Za-z_0-9]+) .*' '$1'
+function __cfx_commands
+    cfx --help | string replace -rf '^  ([a-z]+)  +(.*)' '$1\t$2'
 end
 
+# of the usage, and those that have a line of their own
 function __cfx_options
     set -l words (commandline -opc)
     test (count $words) -gt 1; or return
-    cfx $words[2] --help 2>/dev/null | string replace -rf '^  (-[-a-z]+).*' '$1'
+    begin
+        cfx $words[2] --help 2>/dev/null | sed '/^$/q' | grep -o -E '[[ ]-[-a-z]+'
+        cfx $words[2] --help 2>/dev/null | grep -o -E '^  -[-a-z]+'
+        echo -- --help
+    end | tr -d '[ ' | sort -u
 end
 
-complete -c cfx -n __fish_use_subcommand -f -a 'show run compare convert decompose draw bench ops'
+complete -c cfx -n __fish_use_subcommand -f -a '(__cfx_commands)'
 complete -c cfx -n 'string match -qr "^-" -- (commandline -ct)' -a '(__cfx_options)'
-for option in node around path tap focus
-    complete -c cfx -l $option -x -a '(__cfx_nodes)'
+complete -c cfx -n '__fish_seen_subcommand_from ops' -a check
+
+# COMMANDS OPTION WORDS: what may follow an option
+function __cfx_value
+    complete -c cfx -n "__fish_seen_subcommand_from $argv[1]" -l $argv[2] -x -a $argv[3]
 end
-complete -c cfx -l as -x -a 'tree graph table code readable program json'
-complete -c cfx -l log -x -a 'api aten'
+
+for option in node around path
+    __cfx_value show $option '(__cfx_nodes)'
+end
+__cfx_value run tap '(__cfx_nodes)'
+__cfx_value draw focus '(__cfx_nodes)'
+__cfx_value quantize skip '(__cfx_nodes)'
+__cfx_value 'show compare' as 'tree graph table code readable program json plan'
+__cfx_value opt pass "(cfx opt --list | cut -c3- | cut -d' ' -f1)"
+__cfx_value run log 'api aten'
+__cfx_value quantize scheme 'static dynamic weight'
+__cfx_value quantize weights 'int8 int4'
+__cfx_value quantize per 'channel tensor group'
+__cfx_value quantize range 'histogram minmax average percentile'

@@ -1,37 +1,45 @@
 #compdef cfx
-# Completion of cfx for zsh; nodes are those of the program that the line names.
+# Completion of cfx for zsh: commands and options are those that its help names, nodes those of the
+# program that the line names.
 
-_cfx_model() {
+_cfx_nodes() {
     local word
     for word in $words; do
-        [[ $word == *.(pt2|fx) && -f $word ]] && print -r -- $word && return
+        [[ $word == *.(pt2|fx) && -f $word ]] || continue
+        compadd -- ${(f)"$(cfx show $word --as graph 2>/dev/null |
+            sed -n 's/^ *%\([A-Za-z_0-9]*\) .*/\1/p')"}
+        return
     done
 }
 
-_cfx_nodes() {
-    local model=$(_cfx_model)
-    [[ -n $model ]] || return
-    compadd -- ${(f)"$(cfx show $model --as graph 2>/dev/null |
-        sed -n 's/^ *%\([A-Za-z_0-9]*\) .*/\1/p')"}
+# of the usage, and those that have a line of their own
+_cfx_options() {
+    { cfx $1 --help | sed '/^$/q' | grep -o -E '[[ ]-[-a-z]+'
+        cfx $1 --help | grep -o -E '^  -[-a-z]+'; } | tr -d '[ ' | sort -u
 }
 
 _cfx() {
-    local -a commands=(show run compare convert decompose draw bench ops)
     if (( CURRENT == 2 )); then
-        compadd -- $commands --help --version
+        compadd -- ${(f)"$(cfx --help | sed -n 's/^  \([a-z]*\)  .*/\1/p')"} --help --version
         return
     fi
     case $words[CURRENT-1] in
-    --node|--around|--path|--tap|--focus) _cfx_nodes; return ;;
-    --as) compadd -- tree graph table code readable program json; return ;;
+    --node|--around|--path|--tap|--focus|--skip) _cfx_nodes; return ;;
+    --as) compadd -- tree graph table code readable program json plan; return ;;
+    --pass) compadd -- ${(f)"$(cfx opt --list | cut -c3- | cut -d' ' -f1)"}; return ;;
     --log) compadd -- api aten; return ;;
-    --inputs|--expect|--save|--save-taps) _files -g '*.safetensors'; return ;;
-    -o|--with|--profile|--memory) _files; return ;;
+    --scheme) compadd -- static dynamic weight; return ;;
+    --weights) compadd -- int8 int4; return ;;
+    --per) compadd -- channel tensor group; return ;;
+    --range) compadd -- histogram minmax average percentile; return ;;
+    --inputs|--expect|--save|--save-taps|--calibrate) _files -g '*.safetensors'; return ;;
+    --threads|--runs|--op|--depth|--size|--keep|--smooth|--target) return ;;
     esac
     if [[ $words[CURRENT] == -* ]]; then
-        compadd -- ${(f)"$(cfx $words[2] --help 2>/dev/null | grep -o -E '^  -[-a-z]+' | tr -d ' ')"}
+        compadd -- ${(f)"$(_cfx_options $words[2] 2>/dev/null)"} --help
     else
-        _files -g '*.(pt2|fx|safetensors)'
+        [[ $words[2] == ops ]] && compadd -- check
+        _files
     fi
 }
 

@@ -239,6 +239,9 @@ CFX_API bool cfx_node_set_name(cfx_node *n, const char *name);
 typedef bool cfx_node_filter(cfx_node *user, void *data);
 CFX_API int cfx_node_replace_with(cfx_node *n, cfx_value with);
 #define cfx_node_replace(n, with) cfx_node_replace_with(n, CFX_V(with))
+/* The same, and `with`, which must have no metadata of its own, gets that of n (propagate_meta). 0,
+ * with an error, where it has some. */
+CFX_API int cfx_node_replace_with_meta(cfx_node *n, cfx_value with);
 CFX_API int cfx_node_replace_if(cfx_node *n, cfx_node *with, cfx_node_filter *keep, void *data);
 /* Replaces one input of n. */
 CFX_API bool cfx_node_replace_input(cfx_node *n, cfx_node *old, cfx_node *with);

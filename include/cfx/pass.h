@@ -89,6 +89,12 @@ CFX_API cfx_module *cfx_fuse_conv_bn(const cfx_module *m);
  * not known that it is a tensor stays as it is (see cfx_shape_prop), and what ATen does not have.
  * How many nodes changed; -1 with an error where gm has no graph. */
 CFX_API int cfx_normalize(cfx_module *gm);
+/* The arguments of a call matched to the signature of what it calls, defaults filled in, as
+ * torch.fx's Node.normalized_arguments does it: (args, kwargs), those given by position first and
+ * all others by name, or all by name; scope. Modules are those of `root`. None where the call has
+ * no such signature, or its arguments do not fit one. */
+CFX_API cfx_value cfx_node_normalized_arguments(const cfx_node *n, const cfx_module *root,
+                                                bool only_keywords);
 
 /* The passes there are: number i, NULL past the last; and by name, NULL where there is none. */
 CFX_API const cfx_pass *cfx_pass_number(int i);

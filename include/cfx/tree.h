@@ -16,6 +16,12 @@ typedef struct cfx_tree_type {
     const char *name;          /* "Point" */
     const char *path;          /* "mine.Point": what code and files call it */
     const char *const *fields; /* of a NamedTuple, ended by NULL; NULL: a node of one's own */
+    /* Of a struct of the caller's, for cfx_tree_pack and cfx_tree_unpack; else NULL. flatten puts
+     * the parts of an object in a list: tensors, numbers, words, and trees of those. unflatten
+     * fills an object from such parts, which belong to the scope; false, with an error, where it
+     * cannot. */
+    void (*flatten)(const void *object, cfx_list *parts);
+    bool (*unflatten)(void *object, const cfx_list *parts);
 } cfx_tree_type;
 
 /* Registers a type, for all threads; the struct must stay. False, with an error, where another has
@@ -28,6 +34,11 @@ CFX_API cfx_value cfx_tree_value(const cfx_tree_type *type, int64_t n, const cfx
 static inline cfx_value cfx_tree_make(const cfx_tree_type *type, cfx_args a) {
     return cfx_tree_value(type, a.n, a.v);
 }
+/* A struct of the caller's as a value, by `flatten` of its type; scope. Bad, with an error, where
+ * the type has none. And back: fills `object` from a value of that type, such as a program gives
+ * it; false, with an error, where it is another or `unflatten` says no. */
+CFX_API cfx_value cfx_tree_pack(const cfx_tree_type *type, const void *object);
+CFX_API bool cfx_tree_unpack(const cfx_tree_type *type, cfx_value v, void *object);
 /* The type of a value; NULL: none of the caller's. */
 CFX_API const cfx_tree_type *cfx_tree_type_of(cfx_value v);
 /* v.x of a NamedTuple, borrowed; bad, with an AttributeError, where it has no such field. */

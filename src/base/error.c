@@ -1,4 +1,5 @@
 /* The sticky first error: one setter (cfx_fail), one clearer (cfx_clear). */
+#include "given.h"
 #include "held.h"
 
 static const char *const kind_names[] = {
@@ -62,6 +63,12 @@ void cfx_note(const char *fmt, ...) {
     cfx__text_vprintf(&c->notes, fmt, ap);
     va_end(ap);
     c->error.notes = c->notes.data;
+}
+
+bool cfx__given(cfx_site at, const void *p, const char *what) {
+    if (!p)
+        cfx_fail(CFX_TYPE_ERROR, at, "the %s is NULL", what);
+    return p != NULL;
 }
 
 void cfx_clear(void) {

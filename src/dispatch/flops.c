@@ -1,5 +1,6 @@
 /* How much work a call is: its decomposition runs on fake tensors, and the formulas of the
  * operators that it comes to are summed. */
+#include "../base/given.h"
 #include "dispatch.h"
 
 typedef struct {
@@ -31,7 +32,7 @@ static cfx_value count(cfx_mode *self, cfx_target t, cfx_args a) {
 }
 
 int64_t cfx_op_flops(cfx_site at, cfx_op *op, cfx_args args) {
-    cfx__op_info *info = cfx__op_info_of(op);
+    cfx__op_info *info = cfx__given(at, op, "operator") ? cfx__op_info_of(op) : NULL;
     if (!info)
         return -1;
     const cfx_op *own = info->functional ? info->functional : op;

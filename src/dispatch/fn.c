@@ -1,5 +1,6 @@
 /* Calls by function name, as a user writes them: function modes, tracing, then the overload whose
  * schema takes the arguments. */
+#include "../base/given.h"
 #include "dispatch.h"
 
 #include "../value/later.h"
@@ -190,7 +191,7 @@ static cfx_value call_fn(cfx_site at, const cfx_fn *fn, const char *name, cfx_ar
 }
 
 cfx_value cfx_fn_call_from(cfx_site at, const cfx_fn *fn, cfx_args a) {
-    return call_fn(at, fn, NULL, a, false);
+    return cfx__given(at, fn, "function") ? call_fn(at, fn, NULL, a, false) : cfx_bad();
 }
 
 static cfx_tensor *as_tensor(cfx_site at, const char *name, cfx_value v) {
@@ -205,11 +206,14 @@ static cfx_tensor *as_tensor(cfx_site at, const char *name, cfx_value v) {
 }
 
 cfx_tensor *cfx_fn_call_tensor_from(cfx_site at, const cfx_fn *fn, cfx_args a) {
-    return as_tensor(at, fn->name, call_fn(at, fn, NULL, a, false));
+    return cfx__given(at, fn, "function")
+               ? as_tensor(at, fn->name, call_fn(at, fn, NULL, a, false))
+               : &cfx__tensor_bad;
 }
 
 cfx_tensor *cfx_inplace_from(cfx_site at, const cfx_fn *fn, cfx_args a) {
-    return as_tensor(at, fn->name, call_fn(at, fn, NULL, a, true));
+    return cfx__given(at, fn, "function") ? as_tensor(at, fn->name, call_fn(at, fn, NULL, a, true))
+                                          : &cfx__tensor_bad;
 }
 
 static void unknown(cfx_site at, const char *name) {
@@ -221,6 +225,8 @@ static void unknown(cfx_site at, const char *name) {
 }
 
 cfx_value cfx_py_from(cfx_site at, const char *name, cfx_args a) {
+    if (!cfx__given(at, name, "name of the function"))
+        return cfx_bad();
     const cfx_fn *fn = cfx_fn_find(name);
     size_t n = strlen(name);
     bool inplace = false;
@@ -253,7 +259,7 @@ cfx_target cfx_target_named(const char *text) {
 }
 
 cfx_value cfx_op_do_from(cfx_site at, cfx_op *op, cfx_args a) {
-    if (cfx__dispatch_args_bad(at, a))
+    if (!cfx__given(at, op, "operator") || cfx__dispatch_args_bad(at, a))
         return cfx_bad();
     cfx__op_info *info = cfx__op_info_of(op);
     if (!info)
@@ -342,7 +348,7 @@ bool cfx__target_is_whole(cfx_site at, cfx_target t) {
 
 cfx_value cfx_mode_forward(cfx_mode *self, cfx_target t, cfx_args a) {
     cfx__dispatch *d = cfx__dispatcher();
-    if (!cfx__target_is_whole(d->at, t))
+    if (!cfx__given(d->at, self, "mode") || !cfx__target_is_whole(d->at, t))
         return cfx_bad();
     if (self->dispatch_) { /* function modes have seen this call already */
         cfx_value bound[CFX_MAX_ARGS];

@@ -3,6 +3,7 @@
  * The tables come from tools/genops, sorted at build time, so that nothing is done at start-up; a
  * schema is parsed when its operator is first used. In-place and out= forms, and operators of the
  * user's, are made at run time and kept in `extra`, under a lock, until the process ends. */
+#include "../base/given.h"
 #include "dispatch.h"
 
 #include <cfx/ops.h>
@@ -108,7 +109,7 @@ cfx__op_info *cfx__op_info_make(cfx_op *op) {
 }
 
 const char *cfx_op_name(cfx_op *op) {
-    cfx__op_info *info = cfx__op_info_of(op);
+    cfx__op_info *info = op ? cfx__op_info_of(op) : NULL;
     return info ? info->name : "?";
 }
 
@@ -347,8 +348,8 @@ static cfx_op *find_full(full_name name) {
 
 cfx_op *cfx_op_find(const char *name) {
     char text[NAME_MAX_LEN];
-    size_t n = strlen(name);
-    if (n >= sizeof text)
+    size_t n = name ? strlen(name) : 0;
+    if (!n || n >= sizeof text)
         return NULL;
     memcpy(text, name, n + 1);
     char *colons = strstr(text, "::");
@@ -376,6 +377,8 @@ cfx_op *cfx_op_find(const char *name) {
 const char *cfx__spelling_at(int i) { return i < COUNT(spellings) ? spellings[i].name : NULL; }
 
 const cfx_fn *cfx_fn_find(const char *name) {
+    if (!name)
+        return NULL;
     const cfx_fn *fn = find_in(spellings, COUNT(spellings), name);
     if (!fn)
         fn = find_extra_fn(name);
@@ -419,7 +422,7 @@ static void add_overload(const char *name, const char *shown, cfx_op *op) {
 }
 
 bool cfx_op_register(cfx_op *op) {
-    cfx__op_info *info = cfx__op_info_of(op);
+    cfx__op_info *info = cfx__given((cfx_site){0}, op, "operator") ? cfx__op_info_of(op) : NULL;
     if (!info)
         return false;
     cfx__schema *s = info->schema;

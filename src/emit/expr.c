@@ -1,5 +1,5 @@
 /* Expressions of generated code: values, paths, operators and the names of functions. */
-#include <cfx/tree.h>
+#include "../value/tree_type.h"
 
 #include "emit.h"
 
@@ -274,6 +274,11 @@ static const char *const builtin_names[] = {
 
 void cfx__parse_global(cfx__text *out, const char *name, size_t len) {
     static const char operator_[] = "_operator_", math[] = "math_";
+    const cfx_tree_type *type = cfx__tree_type_spelled(name, len);
+    if (type) {
+        cfx__text_puts(out, type->path);
+        return;
+    }
     if (len > strlen(operator_) && starts(name, operator_)) {
         cfx__text_puts(out, "operator.");
         name += strlen(operator_), len -= strlen(operator_);

@@ -1,4 +1,5 @@
 /* The texts of a GraphModule, and the functions that print them. */
+#include "../base/given.h"
 #include "emit.h"
 
 bool cfx__emit_wants_graph(const cfx_module *m, const char *attribute) {
@@ -33,22 +34,27 @@ const char *cfx_graph_module_str(const cfx_module *gm) {
     return cfx__text_take(&out);
 }
 
+/* Whether there is a graph, and a file to print it to. */
+static bool prints(const cfx_module *gm, const char *attribute, const FILE *out) {
+    return cfx__given((cfx_site){0}, out, "file") && cfx__emit_wants_graph(gm, attribute);
+}
+
 void cfx_print_graph(const cfx_module *gm, FILE *out) {
-    CFX_SCOPE if (cfx__emit_wants_graph(gm, "graph"))
+    CFX_SCOPE if (prints(gm, "graph", out))
         fprintf(out, "%s\n", cfx_graph_str(gm->graph));
 }
 
 void cfx_print_tabular(const cfx_module *gm, FILE *out) {
-    CFX_SCOPE if (cfx__emit_wants_graph(gm, "graph"))
+    CFX_SCOPE if (prints(gm, "graph", out))
         fprintf(out, "%s\n", cfx_graph_tabular(gm->graph));
 }
 
 void cfx_print_code(const cfx_module *gm, FILE *out) {
-    CFX_SCOPE if (cfx__emit_wants_graph(gm, "code"))
+    CFX_SCOPE if (prints(gm, "code", out))
         fprintf(out, "%s\n", cfx_module_code(gm));
 }
 
 void cfx_print_readable(const cfx_module *gm, FILE *out) {
-    CFX_SCOPE if (cfx__emit_wants_graph(gm, "print_readable"))
+    CFX_SCOPE if (prints(gm, "print_readable", out))
         fprintf(out, "%s\n", cfx_module_readable(gm, (cfx_readable_options){0}));
 }

@@ -1,4 +1,6 @@
 /* Values in a text, as code and repr() write them. */
+#include "../value/tree_type.h"
+
 #include "emit.h"
 
 /* ---- lists ---------------------------------------------------------------------------------- */
@@ -243,6 +245,27 @@ static cfx_value take_complex_call(cfx__parser *p, const char *start) {
     return cfx_complex_value(cfx_number(re), cfx_number(im));
 }
 
+/* mine_Point(x, y) and, as repr() has it, with names: a value of a type of the caller's. */
+static cfx_value take_typed(cfx__parser *p, const cfx_tree_type *type, const char *start) {
+    size_t from = p->stack.len;
+    cfx_dict *kw = cfx_dict_new();
+    cfx__parser_take_values(p, ")", kw);
+    for (int i = 0; kw->len && type->fields && type->fields[i]; i++)
+        if (i >= (int)(p->stack.len - from)) {
+            cfx_value v = cfx_dict_get(kw, type->fields[i]);
+            VEC_PUSH(p->stack, v);
+        }
+    cfx_value parts = cfx__parser_pop_values(p, from, CFX_TAG_TUPLE);
+    if (p->failed)
+        return cfx_bad();
+    cfx_value v = cfx_tree_value(type, cfx_as_list(parts)->len, cfx_as_list(parts)->items);
+    if (cfx_is_bad(v)) {
+        cfx_clear();
+        cfx__parse_fail(p, start, "%s has other fields", type->name);
+    }
+    return v;
+}
+
 bool cfx__parser_is_symbol(const char *name, size_t len) {
     size_t letters = 0;
     while (letters < len && name[letters] >= 'a' && name[letters] <= 'z')
@@ -290,6 +313,9 @@ static cfx_value take_word(cfx__parser *p) {
         return p->at++, take_device(p, start);
     if (call && same(name, len, "complex"))
         return p->at++, take_complex_call(p, start);
+    const cfx_tree_type *type = call ? cfx__tree_type_spelled(name, len) : NULL;
+    if (type)
+        return p->at++, take_typed(p, type, start);
     for (int i = 0; call && i < COUNT(symbolic); i++)
         if (same(name, len, symbolic[i]))
             return take_symbolic(p, start);

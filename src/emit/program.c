@@ -1,5 +1,6 @@
 /* print(program): the graph as print_readable shows it, the signature, and the ranges of symbols.
  */
+#include "../base/given.h"
 #include "emit.h"
 
 static const char *const input_kinds[] = {
@@ -213,6 +214,6 @@ const char *cfx_program_fx(const cfx_program *p) {
 
 void cfx_print_program(const cfx_program *p, FILE *out) {
     CFX_SCOPE
-    if (!cfx_failed(p))
+    if (cfx__given((cfx_site){0}, out, "file") && !cfx_failed(p))
         fprintf(out, "%s\n", cfx_program_str(p));
 }

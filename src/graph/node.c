@@ -334,6 +334,21 @@ void cfx__node_replace_inputs(cfx_node *n, cfx__node_fn *fn, void *user) {
     cfx__node_of(n)->stale = stale;
 }
 
+int cfx_node_replace_with_meta(cfx_node *n, cfx_value with) {
+    cfx_node *to = cfx_is_bad(with) ? cfx__node_bad : cfx__traced_node(with);
+    if (!cfx__node_given(n) || !is_live(to))
+        return 0;
+    if (to->meta && to->meta->len) {
+        cfx_fail(CFX_ASSERTION_ERROR, (cfx_site){0},
+                 "Called node.replace_all_uses_with(replace_with, propagate_meta=True), but "
+                 "replace_with already has .meta keys");
+        return 0;
+    }
+    for (int64_t i = 0; n->meta && i < n->meta->len; i++)
+        cfx_node_set_meta(to, cfx_text(n->meta->entries[i].key), n->meta->entries[i].value);
+    return cfx_node_replace_if(n, to, NULL, NULL);
+}
+
 bool cfx_node_replace_input(cfx_node *n, cfx_node *old, cfx_node *with) {
     if (!is_live(n) || !cfx__node_given(old) || !is_live(with))
         return false;

@@ -172,3 +172,16 @@ TEST(argument_is_not_nested_without_end) {
     CHECK(cfx_graph_call_function(g, "f", cfx_tuple(deep), CFX_NONE)->graph == NULL);
     CHECK_ERROR("an argument of a node has more than 200 containers in each other");
 }
+
+TEST(metadata_goes_to_what_takes_the_place) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_input(g, "x"), *a = cfx_graph_call(g, "torch.relu", x);
+    cfx_node *b = cfx_graph_call(g, "torch.neg", x);
+    cfx_graph_output(g, cfx_node_value(a));
+    cfx_node_set_meta(a, "custom", cfx_int(7));
+    CHECK_INT(cfx_node_replace_with_meta(a, cfx_node_value(b)), 1);
+    CHECK_INT(cfx_integer(cfx_node_get_meta(b, "custom")), 7);
+    CHECK_INT(a->num_users, 0);
+    CHECK_INT(cfx_node_replace_with_meta(b, cfx_node_value(a)), 0);
+    CHECK_ERROR("propagate_meta=True), but replace_with already has .meta keys");
+}

@@ -87,6 +87,8 @@ void cfx__graph_settle(cfx_graph *g) {
 
 /* Whether dim is one of r, counted from 0 then. */
 static bool has_dim(const cfx_result *r, int *dim) {
+    if (!r)
+        return false;
     *dim += *dim < 0 ? r->ndim : 0;
     return r->kind == CFX_RESULT_TENSOR && *dim >= 0 && *dim < r->ndim;
 }
@@ -124,10 +126,12 @@ cfx_value cfx_result_stride(const cfx_result *r, int dim) {
 /* ---- several --------------------------------------------------------------------------------- */
 
 int64_t cfx_result_count(const cfx_result *r) {
-    return r->kind == CFX_RESULT_SEVERAL ? cfx_as_list(r->value)->len : 1;
+    return !r ? 0 : r->kind == CFX_RESULT_SEVERAL ? cfx_as_list(r->value)->len : 1;
 }
 
 cfx_result cfx_result_item(const cfx_result *r, int64_t i) {
+    if (!r)
+        return (cfx_result){0};
     if (r->kind != CFX_RESULT_SEVERAL)
         return i == 0 ? *r : (cfx_result){0};
     return i >= 0 && i < cfx_as_list(r->value)->len ? cfx_result_of(cfx_as_list(r->value)->items[i])
@@ -147,7 +151,7 @@ static bool same_tensors(const cfx_result *a, const cfx_result *b) {
 }
 
 bool cfx_result_equal(const cfx_result *a, const cfx_result *b) {
-    if (a->kind != b->kind)
+    if (!a || !b || a->kind != b->kind)
         return false;
     if (a->kind == CFX_RESULT_TENSOR)
         return same_tensors(a, b);
@@ -190,7 +194,7 @@ static void put_text(cfx__text *out, const cfx_result *r) {
 const char *cfx_result_text(const cfx_result *r) {
     size_t mark = cfx_scope_open();
     cfx__text out = {0};
-    put_text(&out, r);
+    put_text(&out, r ? r : &(cfx_result){0});
     cfx_scope_close(mark);
     return cfx__text_take(&out);
 }

@@ -1,6 +1,7 @@
 /* Containers: modules by number or name, and lists of parameters. */
 #include <cfx/layers.h>
 
+#include "../base/given.h"
 #include "nn.h"
 
 static cfx_value sequential_forward(cfx_module *self, cfx_args a) {
@@ -17,6 +18,8 @@ static cfx_module *container(const char *path, cfx_forward_fn *forward) {
 }
 
 static cfx_module *numbered(cfx_module *m, int n, cfx_module *const *modules) {
+    if (n > 0 && !cfx__given((cfx_site){0}, modules, "list of modules"))
+        return &cfx__module_bad;
     for (int i = 0; i < n; i++)
         cfx_nn_append(m, modules[i]);
     return m;
@@ -66,6 +69,8 @@ static const char *parameters_repr(const cfx_module *m) {
 }
 
 cfx_module *cfx_nn_parameter_list(int n, cfx_tensor *const *tensors) {
+    if (n > 0 && !cfx__given((cfx_site){0}, tensors, "list of parameters"))
+        return &cfx__module_bad;
     cfx_module *m = container("torch.nn.modules.container.ParameterList", NULL);
     m->extra_repr = parameters_repr;
     for (int i = 0; i < n; i++)

@@ -1,6 +1,7 @@
 /* Batches of tensors that lie in memory, in order or shuffled as PyTorch's DataLoader shuffles. */
 #include <cfx/ops.h>
 
+#include "../base/given.h"
 #include "optim.h"
 
 struct cfx_loader {
@@ -99,6 +100,8 @@ cfx_value cfx_loader_next(cfx_loader *l) {
 }
 
 bool cfx_batch(cfx_loader *l, cfx_value *batch) {
+    if (!cfx__given((cfx_site){0}, batch, "batch"))
+        return false;
     *batch = cfx_loader_next(l);
     return batch->tag == CFX_TAG_TUPLE && cfx_ok();
 }

@@ -1,5 +1,6 @@
 /* The pass manager: runs a pipeline, notes where new nodes come from, and leaves the program as it
  * was where a pass fails. Start at cfx_passes_run. */
+#include "../base/given.h"
 #include "pass.h"
 
 #include <time.h>
@@ -255,6 +256,8 @@ static bool run_step(const cfx_pass_manager *m, const cfx_pass_step *step, check
 
 cfx_pass_result cfx_passes_run(const cfx_pass_manager *m, cfx_program *p) {
     cfx_pass_result r = {.program = &cfx__program_bad};
+    if (!cfx__given((cfx_site){0}, m, "pass manager"))
+        return r;
     int n = m->nsteps;
     const cfx_pass_step *steps = n ? m->steps : cfx_pass_default(&n);
     if (!cfx_program_sync(p) || !cfx__program_binds(p) || !in_order(steps, n))

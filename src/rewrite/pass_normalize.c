@@ -114,6 +114,66 @@ int cfx_normalize(cfx_module *gm) {
     return cfx_ok() ? changes : -1;
 }
 
+/* ---- one node -------------------------------------------------------------------------------- */
+
+/* Value i of a call goes where it was given, or to the keywords. */
+static void sort_argument(const cfx_node *n, bool only_keywords, int64_t i, const char *name,
+                          cfx_value v, cfx_value args, cfx_dict *kwargs) {
+    if (!only_keywords && i < cfx_as_list(n->args)->len)
+        cfx_list_append(cfx_as_list(args), v);
+    else
+        cfx_dict_set(kwargs, name, v);
+}
+
+static bool sort_module(const cfx_node *n, const cfx_module *root, bool only, cfx_value args,
+                        cfx_dict *kwargs) {
+    const cfx_module *m = root ? cfx_module_find(root, n->target.name) : NULL;
+    const cfx__signature *s = m ? m->own_->signature : NULL;
+    cfx_value bound[CFX_MAX_ARGS];
+    cfx_args given = {(int)cfx_as_list(n->args)->len, cfx_as_list(n->args)->items,
+                      cfx_as_dict(n->kwargs)};
+    for (int i = 0; s && i < s->n; i++)
+        if (s->params[i].kind == CFX__VAR_ARGS || s->params[i].kind == CFX__VAR_KEYWORDS)
+            return false;
+    if (!s || s->n > CFX_MAX_ARGS ||
+        !cfx__signature_bind(s, (cfx_site){0}, m->type, true, given, bound))
+        return false;
+    for (int i = 0; i < s->n; i++)
+        sort_argument(n, only, i, s->params[i].name, bound[i], args, kwargs);
+    return true;
+}
+
+static bool sort_function(const cfx_node *n, bool only, cfx_value args, cfx_dict *kwargs) {
+    cfx__call c;
+    if (n->target.call || !cfx__call_of(n, &c) || c.schema->varargs)
+        return false;
+    for (int i = 0; i < c.schema->nargs; i++) {
+        const char *name = c.schema->args[i].name;
+        bool self = !i && !strcmp(name, "self"); /* which Python calls input */
+        sort_argument(n, only, i, self ? "input" : name, c.args[i], args, kwargs);
+    }
+    return true;
+}
+
+cfx_value cfx_node_normalized_arguments(const cfx_node *n, const cfx_module *root,
+                                        bool only_keywords) {
+    if (!cfx__node_given(n))
+        return cfx_bad();
+    size_t mark = cfx_scope_open();
+    cfx_value args = cfx_tuple_value(0, NULL);
+    cfx_dict *kwargs = cfx_dict_new();
+    bool clean = cfx_ok();
+    bool fine = n->op == CFX_CALL_MODULE ? sort_module(n, root, only_keywords, args, kwargs)
+                : n->op == CFX_CALL_FUNCTION ? sort_function(n, only_keywords, args, kwargs)
+                                             : false;
+    if (clean && !cfx_ok())
+        cfx_clear(); /* arguments that do not fit */
+    return cfx_scope_return_value(mark, fine ? cfx_tuple(args, cfx_dict_value(kwargs))
+                                             : cfx_none());
+}
+
+/* ---- the pass -------------------------------------------------------------------------------- */
+
 static int normalize(cfx_program *p, cfx_module *m, const cfx_dict *options) {
     (void)p, (void)options;
     return cfx_normalize(m);

@@ -467,3 +467,24 @@ TEST(pass_lowers_nothing_that_is_written_to) {
              "        return (linear,)\n");
     code_after("to_dtype", p, 0);
 }
+
+static const char *normalized(cfx_node *n, const cfx_module *root, bool only) {
+    return cfx_repr(cfx_node_normalized_arguments(n, root, only));
+}
+
+TEST(arguments_are_matched_to_signatures) {
+    cfx_module *root = cfx_module_new_n("M", NULL, "x");
+    cfx_nn_add(root, "fc", cfx_nn_linear(2, 2));
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_input(g, "x");
+    cfx_node *add = cfx_graph_call(g, "torch.add", x, x);
+    CHECK_STR(normalized(add, NULL, false), "((x, x), {'alpha': 1})");
+    CHECK_STR(normalized(add, NULL, true), "((), {'input': x, 'other': x, 'alpha': 1})");
+    cfx_node *relu = cfx_graph_call(g, "torch.nn.functional.relu", CFX_KW(input, x));
+    CHECK_STR(normalized(relu, NULL, false), "((), {'input': x, 'inplace': False})");
+    cfx_node *fc = cfx_graph_call_module(g, "fc", cfx_tuple(x), CFX_NONE);
+    CHECK_STR(normalized(fc, root, true), "((), {'input': x})");
+    CHECK_STR(normalized(cfx_graph_call(g, "torch.add", x, x, x, x, x), NULL, false), "None");
+    CHECK_STR(normalized(x, root, false), "None");
+    CHECK_OK();
+}

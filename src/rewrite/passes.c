@@ -45,6 +45,7 @@ const cfx_pass *cfx_pass_find(const char *name) {
 }
 
 const cfx_pass_step *cfx_pass_default(int *nsteps) {
-    *nsteps = COUNT(pipeline);
+    if (nsteps)
+        *nsteps = COUNT(pipeline);
     return pipeline;
 }

@@ -1,6 +1,7 @@
 /* The smallest part of a program that still fails: nodes are left out, more and fewer at a time,
  * and what the rest needs of them is given as they computed it; then sizes are made smaller. Start
  * at cfx_reduce. */
+#include "../base/given.h"
 #include "split.h"
 
 #include <cfx/ops.h>
@@ -241,7 +242,8 @@ static void reduce_sizes(reducing *r) {
 
 cfx_program *cfx_reduce(cfx_program *p, cfx_value inputs, cfx_fails_fn *fails, void *user,
                         cfx_value *reduced) {
-    if (!cfx_ok() || !cfx_program_sync(p) || !cfx_program_infer(p))
+    if (!cfx__given((cfx_site){0}, (const void *)fails, "function that tells what fails") ||
+        !cfx_ok() || !cfx_program_sync(p) || !cfx_program_infer(p))
         return &cfx__program_bad;
     size_t mark = cfx_scope_open();
     reducing r = {.program = p, .fails = fails, .user = user, .values = cfx_dict_new(),
@@ -258,6 +260,8 @@ cfx_program *cfx_reduce(cfx_program *p, cfx_value inputs, cfx_fails_fn *fails, v
     VEC_FREE(r.units);
     cfx__free(r.chosen);
     cfx_scope_close(mark);
-    *reduced = cfx__value_scope_own(r.inputs);
+    cfx__value_scope_own(r.inputs);
+    if (reduced)
+        *reduced = r.inputs;
     return r.best ? cfx__scope_own(r.best) : &cfx__program_bad;
 }

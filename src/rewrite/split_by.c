@@ -1,5 +1,6 @@
 /* How nodes find their parts: by a callback, by tags, by the modules they come from, by what they
  * cost. Start at cfx_split_module. */
+#include "../base/given.h"
 #include "match.h"
 #include "split.h"
 
@@ -58,7 +59,8 @@ static const char *part_name(cfx_split_options o, int number) {
 cfx_module *cfx_split_module(cfx_module *gm, cfx_split_fn *part_of, void *user,
                              cfx_split_options o) {
     parting p;
-    if (!open(&p, gm))
+    if (!cfx__given((cfx_site){0}, (const void *)part_of, "function that tells the part") ||
+        !open(&p, gm))
         return &cfx__module_bad;
     size_t mark = cfx_scope_open();
     cfx_each_node(gm->graph, n) if (is_part(n)) put(&p, n, part_name(o, part_of(n, user)));
@@ -263,7 +265,8 @@ static void count_levels(const cfx_graph *g, const int *level, const bool *suppo
 
 cfx_module *cfx_partition(cfx_module *gm, cfx_supports_fn *supports, void *user, bool single) {
     parting p;
-    if (!open(&p, gm))
+    if (!cfx__given((cfx_site){0}, (const void *)supports, "function that tells what fits") ||
+        !open(&p, gm))
         return &cfx__module_bad;
     size_t mark = cfx_scope_open(), len = gm->graph->made.len + 1;
     int *level = cfx__alloc0(len * sizeof *level), fused = 0;

@@ -1,5 +1,6 @@
 /* Executors: what they prepare of a graph is kept with it, and a run goes to the one chosen. Start
  * at cfx_execute. */
+#include "../base/given.h"
 #include "../value/later.h"
 #include "run.h"
 
@@ -95,6 +96,8 @@ static cfx_value run_by(const cfx_executor *x, const cfx_execution *e, bool *don
 
 cfx_value cfx_execute(const cfx_executor *x, const cfx_execution *e) {
     if (!cfx_ok()) /* an error that is cleared below is one of preparing */
+        return cfx_bad();
+    if (!cfx__given((cfx_site){0}, e, "execution"))
         return cfx_bad();
     if (!e->module || !(e->graph || e->module->graph)) {
         cfx_fail(CFX_TYPE_ERROR, e->at, "an executor needs a GraphModule to run");

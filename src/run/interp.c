@@ -1,5 +1,6 @@
 /* The interpreter: a graph, node by node, through slots that can be replaced. It is the reference
  * that other executors are held against. Start at cfx_run_from; cfx_interpreter is at the end. */
+#include "../base/given.h"
 #include "run.h"
 
 #include <time.h>
@@ -104,9 +105,22 @@ const cfx__slots cfx__interp_slots = {.placeholder = placeholder,
                                       .call_module = call_module,
                                       .output = output};
 
+static cfx_value refuse(cfx_interp *it, cfx_target t, cfx_args a) {
+    (void)t, (void)a;
+    cfx__given((cfx_site){0}, it, "interpreter");
+    return cfx_bad();
+}
+
+static const cfx__slots no_slots = {.placeholder = refuse,
+                                    .get_attr = refuse,
+                                    .call_function = refuse,
+                                    .call_method = refuse,
+                                    .call_module = refuse,
+                                    .output = refuse};
+
 /* What empty slots do in this run; outside of one, as the interpreter's. */
 static const cfx__slots *slots_of(const cfx_interp *it) {
-    return it->own_ ? it->own_->slots : &cfx__interp_slots;
+    return !it ? &no_slots : it->own_ ? it->own_->slots : &cfx__interp_slots;
 }
 
 /* ---- empty slots ----------------------------------------------------------------------------- */

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 static const char *const fields[] = {"x", "y", NULL};
-static const cfx_tree_type point = {"Point", "mine.Point", fields};
-static const cfx_tree_type boxes = {"Boxes", "mine.Boxes", NULL};
+static const cfx_tree_type point = {.name = "Point", .path = "mine.Point", .fields = fields};
+static const cfx_tree_type boxes = {.name = "Boxes", .path = "mine.Boxes"};
 
 static void register_types(void) {
     CHECK(cfx_tree_register(&point) && cfx_tree_register(&boxes) && cfx_tree_register(&point));
@@ -28,11 +28,64 @@ TEST(named_tuples_print_and_are_tuples) {
     CHECK_ERROR("'Point' object has no attribute 'z'");
     cfx_tree_of(&point, 1);
     CHECK_ERROR("Point has 2 fields, but 1 values were given");
-    static const cfx_tree_type other = {"Other", "mine.Point", NULL};
+    static const cfx_tree_type other = {.name = "Other", .path = "mine.Point"};
     cfx_tree_of(&other, 1);
     CHECK_ERROR("Other is no registered type of trees");
     CHECK(!cfx_tree_register(&other));
     CHECK_ERROR("mine.Point: another type of trees is registered under this path");
+}
+
+/* ---- objects of the caller's ----------------------------------------------------------------- */
+
+typedef struct pair_of {
+    cfx_tensor *first, *second;
+    int64_t scale;
+} pair_of;
+
+static void flatten_pair(const void *object, cfx_list *parts) {
+    const pair_of *p = object;
+    cfx_list_append(parts, cfx_tuple(p->first, p->second));
+    cfx_list_append(parts, cfx_int(p->scale));
+}
+
+static bool unflatten_pair(void *object, const cfx_list *parts) {
+    pair_of *p = object;
+    p->first = cfx_tensor_at(parts->items[0], 0);
+    p->second = cfx_tensor_at(parts->items[0], 1);
+    p->scale = cfx_integer(parts->items[1]);
+    return p->scale > 0;
+}
+
+static const cfx_tree_type pairs = {.name = "Pair", .path = "mine.Pair", .flatten = flatten_pair,
+                                    .unflatten = unflatten_pair};
+
+static cfx_value swap_pair(cfx_module *self, cfx_args a) {
+    (void)self;
+    pair_of p;
+    if (!cfx_tree_unpack(&pairs, a.v[0], &p))
+        return cfx_bad();
+    p = (pair_of){cfx_mul(p.second, p.scale), p.first, p.scale};
+    return cfx_tree_pack(&pairs, &p);
+}
+
+TEST(objects_are_taken_apart_and_put_together) {
+    CHECK(cfx_tree_register(&pairs));
+    register_types();
+    cfx_value given = cfx_tree_pack(&pairs, &(pair_of){cfx_ones(1), cfx_zeros(1), 3});
+    CHECK_STR(cfx_repr(given), "Pair((tensor([1.]), tensor([0.])), 3)");
+    cfx_module *m = cfx_module_new_n("Swap", swap_pair, "p");
+    cfx_program *p = cfx_export(m, cfx_tuple(given), CFX_NONE, CFX_NONE);
+    cfx_program *read = cfx_program_parse(cfx_program_fx(p), "text");
+    CHECK_STR(cfx_tree_spec_text(read->in_spec), cfx_tree_spec_text(p->in_spec));
+    pair_of back;
+    CHECK(cfx_tree_unpack(&pairs, cfx_program_run(read, given), &back));
+    CHECK_STR(cfx_str(back.second), "tensor([1.])");
+    CHECK_INT(back.scale, 3);
+    CHECK_OK();
+    CHECK(!cfx_tree_unpack(&pairs, cfx_tuple(1, 2), &back));
+    CHECK_ERROR("this is no Pair that an object is made of");
+    cfx_tree_pack(&point, &back);
+    CHECK_ERROR("the type has no function that takes objects apart");
 }
 
 TEST(types_have_specs_of_their_own) {
@@ -78,6 +131,8 @@ TEST(named_tuples_are_traced) {
                                    "None\n"
                                    "    return point\n    ");
     CHECK_STR(cfx_repr(cfx_forward_value(gm, ones_and_twos())), wanted);
+    cfx_module *read = cfx_module_parse(cfx_module_code(gm), "code");
+    CHECK_STR(cfx_repr(cfx_forward_value(read, ones_and_twos())), wanted);
     cfx_dict *d = cfx_dict_new();
     cfx_dict_set(d, "p", cfx_tree_of(&point, cfx_ellipsis(), cfx_ellipsis()));
     cfx_module *flat =

@@ -2,6 +2,7 @@
  * called any more, as in a program's, they are on the nodes whose results leave a module. */
 #include <cfx/watch.h>
 
+#include "../base/given.h"
 #include "run.h"
 
 #include <math.h>
@@ -250,6 +251,8 @@ static void draw(const cfx_stats *s, char *out) {
 
 void cfx_watch_print(const cfx_watch *w, FILE *out) {
     int width = 6;
+    if (!cfx__given((cfx_site){0}, out, "file"))
+        return;
     for (int i = 0; i < cfx_watch_count(w); i++) {
         int len = (int)strlen(w->all.data[i]->path);
         width = len > width ? len : width;

@@ -1,9 +1,12 @@
 /* Sizes and strides: what can be said of a tensor without its numbers. */
+#include "../base/given.h"
 #include "tensor.h"
 
 int64_t cfx__shape_numel(cfx_site at, int ndim, const int64_t *shape) {
     int64_t n = 1;
     bool empty = false, fits = true;
+    if (ndim > 0 && !cfx__given(at, shape, "shape"))
+        return -1;
     for (int i = 0; i < ndim; i++) {
         if (shape[i] < 0) {
             cfx_fail(CFX_RUNTIME_ERROR, at,

@@ -1,4 +1,5 @@
 /* Tensors and storages: making, looking, aliasing. */
+#include "../base/given.h"
 #include "tensor.h"
 
 static void storage_free(void *p) {
@@ -190,7 +191,8 @@ cfx_tensor *cfx_tensor_new(cfx_dtype dtype, int ndim, const int64_t *shape, cons
 cfx_tensor *cfx_tensor_borrow(cfx_dtype dtype, int ndim, const int64_t *shape, void *data,
                               void (*release)(void *owner), void *owner) {
     int64_t numel = cfx__shape_numel((cfx_site){0}, ndim, shape);
-    if (numel < 0 || ndim > CFX_MAX_DIMS)
+    if (numel < 0 || ndim > CFX_MAX_DIMS ||
+        (numel && !cfx__given((cfx_site){0}, data, "memory of the tensor")))
         return &cfx__tensor_bad;
     cfx__storage *s = cfx__obj_make(&storage_type, sizeof *s);
     s->data = data;
@@ -212,7 +214,8 @@ cfx_tensor *cfx_tensor_fake(cfx_dtype dtype, int ndim, const int64_t *shape,
 
 cfx_tensor *cfx_tensor_view(const cfx_tensor *t, int ndim, const int64_t *shape,
                             const int64_t *stride, int64_t offset) {
-    if (!t || cfx__obj_is_bad(t))
+    if (!t || cfx__obj_is_bad(t) ||
+        (ndim > 0 && !cfx__given((cfx_site){0}, stride, "list of strides")))
         return &cfx__tensor_bad;
     if (cfx__shape_numel((cfx_site){0}, ndim, shape) < 0)
         return &cfx__tensor_bad;

@@ -4,7 +4,7 @@
 
 bool cfx_tracer_is_leaf(cfx_tracer *t, cfx_module *m, const char *path) {
     (void)t, (void)path;
-    return m->leaf;
+    return m && m->leaf;
 }
 
 bool cfx_is_tracing(void) { return cfx__tracer_now() != NULL; }

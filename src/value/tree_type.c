@@ -1,6 +1,6 @@
 /* Types of the caller's: registered once for all threads. A value of one is a tuple with the number
  * of its type in `spare`, which is how all that copies values keeps it. */
-#include <cfx/tree.h>
+#include "tree_type.h"
 
 #include "value.h"
 
@@ -53,6 +53,24 @@ const cfx_tree_type *cfx__tree_type(uint32_t number) {
     return type;
 }
 
+/* Whether code calls a path so: "mine_Point" is mine.Point. */
+static bool is_spelled(const char *path, const char *name, size_t len) {
+    size_t i = 0;
+    while (i < len && path[i] && (path[i] == '.' ? '_' : path[i]) == name[i])
+        i++;
+    return i == len && !path[i];
+}
+
+const cfx_tree_type *cfx__tree_type_spelled(const char *name, size_t len) {
+    const cfx_tree_type *type = NULL;
+    pthread_mutex_lock(&registry.lock);
+    for (int i = 0; i < registry.n && !type; i++)
+        if (is_spelled(registry.types[i]->path, name, len))
+            type = registry.types[i];
+    pthread_mutex_unlock(&registry.lock);
+    return type;
+}
+
 const cfx_tree_type *cfx__tree_type_named(const char *path) {
     return cfx__tree_type(number_of(NULL, path));
 }
@@ -79,6 +97,30 @@ cfx_value cfx_tree_value(const cfx_tree_type *type, int64_t n, const cfx_value *
     cfx_value v = cfx_tuple_value(n, items);
     v.spare = number;
     return v;
+}
+
+cfx_value cfx_tree_pack(const cfx_tree_type *type, const void *object) {
+    if (!type || !type->flatten || !object) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "%s",
+                 object ? "the type has no function that takes objects apart"
+                        : "the object is NULL");
+        return cfx_bad();
+    }
+    size_t mark = cfx_scope_open();
+    cfx_value parts = cfx_list_value(0, NULL);
+    type->flatten(object, parts.list_);
+    return cfx_scope_return_value(mark, cfx_tree_value(type, parts.list_->len, parts.list_->items));
+}
+
+bool cfx_tree_unpack(const cfx_tree_type *type, cfx_value v, void *object) {
+    if (cfx_is_bad(v))
+        return false;
+    if (!type || !type->unflatten || !object || cfx_tree_type_of(v) != type) {
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "this is no %s that an object is made of",
+                 type && type->name ? type->name : "type");
+        return false;
+    }
+    return type->unflatten(object, v.list_) && cfx_ok();
 }
 
 const cfx_tree_type *cfx_tree_type_of(cfx_value v) {

@@ -1,4 +1,5 @@
 /* Values: making, looking, counting, comparing. Text is in repr.c, trees in pytree.c. */
+#include "../base/given.h"
 #include "later.h"
 
 static void list_free(void *p);
@@ -37,7 +38,7 @@ cfx_value cfx_module_value(cfx_module *m) {
 }
 
 cfx_value cfx_string_value_n(const char *text, size_t len) {
-    return tagged(CFX_TAG_STR, cfx__string_new(text, len));
+    return tagged(CFX_TAG_STR, text ? cfx__string_new(text, len) : cfx__string_new("", 0));
 }
 
 cfx_value cfx_string_value(const char *text) {
@@ -60,6 +61,8 @@ cfx_value cfx_slice_value(cfx_value start, cfx_value stop, cfx_value step) {
 }
 
 cfx_value cfx_keyword_value(const char *name, cfx_value value) {
+    if (!cfx__given((cfx_site){0}, name, "name of the keyword"))
+        return cfx_bad();
     cfx_keyword *k = cfx__obj_new(&keyword_type, sizeof *k);
     k->name = cfx_keep(cfx__string_new(name, strlen(name)));
     k->value = cfx_value_keep(value);
@@ -95,7 +98,17 @@ static bool may_hold(cfx_obj *into, cfx_value v) {
     return likely(!container) || cfx__value_nest_in(into, v);
 }
 
+/* How many items there are: none, with an error, where they are missing. */
+static int64_t count_given(int64_t n, const void *items) {
+    if (likely(n == 0 || (n > 0 && items)))
+        return n;
+    cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, n < 0 ? "a list of %lld items" : "%lld items are NULL",
+             (long long)n);
+    return 0;
+}
+
 cfx_list *cfx__list_make(int64_t n, const cfx_value *items) {
+    n = count_given(n, items);
     cfx_list *l = cfx__scope_own(n <= PASSING ? passing_list(n) : cfx__list_alloc(n));
     for (int64_t i = 0; i < n; i++)
         l->items[i] = may_hold(&l->head, items[i]) ? cfx_value_keep(items[i]) : cfx_bad();
@@ -111,6 +124,7 @@ cfx_value cfx_tuple_value(int64_t n, const cfx_value *items) {
 }
 
 cfx_value cfx_ints_value(int64_t n, const int64_t *ints) {
+    n = count_given(n, ints);
     cfx_list *l = cfx__scope_own(cfx__list_alloc(n));
     for (int64_t i = 0; i < n; i++)
         l->items[i] = cfx_int(ints[i]);
