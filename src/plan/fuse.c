@@ -118,6 +118,7 @@ bool cfx__plan_fold_norm(const cfx__lowering *l, int norm, cfx_value *weight, cf
 typedef struct {
     cfx__epilogue epilogue;
     int end[CFX__POSTS + 1]; /* the slot that has the result with so many posts */
+    cfx_tensor *like[CFX__POSTS + 1]; /* how that lies */
     int add;                 /* the slot that is added, or -1 */
     cfx_value weight, bias;  /* arguments 1 and 2 where a normalisation is folded in */
     bool folded;
@@ -165,12 +166,27 @@ bool cfx__plan_is_activation(const cfx__lowering *l, int k, int slot) {
            cfx__plan_tensor(l, slot)->dtype == CFX_F32;
 }
 
+/* Whether step k shows the same rows with other dims before them. */
+static bool shows_rows(const cfx__lowering *l, int k, int slot, const cfx_tensor *like) {
+    const cfx__run_step *s = &l->plan->steps->steps[k];
+    const cfx_tensor *t = cfx__plan_tensor(l, k);
+    return (s->op == &cfx_op_view || s->op == &cfx_op_reshape || s->op == &cfx_op__unsafe_view) &&
+           place_of(s, slot) == 0 && t && t->ndim && like->ndim && cfx__tensor_is_contiguous(t) &&
+           cfx__tensor_is_contiguous(like) &&
+           t->shape[t->ndim - 1] == like->shape[like->ndim - 1];
+}
+
 /* Follows the chain behind a slot. */
-static void follow(const cfx__lowering *l, int start, const cfx_tensor *like, chain *c) {
+static void follow(const cfx__lowering *l, int start, cfx_tensor *like, chain *c) {
+    const cfx_op *op = l->plan->steps->steps[start].op;
+    const bool product = op == &cfx_op_linear || op == &cfx_op_addmm || op == &cfx_op_mm;
     int slot = c->end[0] = start;
+    c->like[0] = like;
     for (int k = cfx__plan_next(l, slot); k >= 0; k = cfx__plan_next(l, slot)) {
         int y = added(l, k, slot, start, like);
-        if (cfx__plan_passes(l, k) || cfx__plan_is_same(l, k)) {
+        if (product && shows_rows(l, k, slot, like)) {
+            like = cfx__plan_tensor(l, k);
+        } else if (cfx__plan_passes(l, k) || cfx__plan_is_same(l, k)) {
             c->end[c->epilogue.n] = k;
         } else if (c->epilogue.n == CFX__POSTS) {
             return;
@@ -184,6 +200,7 @@ static void follow(const cfx__lowering *l, int start, const cfx_tensor *like, ch
             return;
         }
         c->end[c->epilogue.n] = k;
+        c->like[c->epilogue.n] = like;
         slot = k;
     }
 }
@@ -217,8 +234,8 @@ static bool arguments(const cfx__lowering *l, const cfx__run_step *s, cfx_value 
 /* The longest chain that the column takes, writing to the home of its result where it has one;
  * c->out[0] is then how that lies. */
 static cfx__ready *prepare(const cfx__lowering *l, cfx_op_call *c, chain *ch) {
-    cfx_tensor *like = c->out[0];
     for (; ch->epilogue.n >= 0; ch->epilogue.n--) {
+        cfx_tensor *like = ch->like[ch->epilogue.n];
         if (!ch->epilogue.n || ch->epilogue.post[0].op)
             ch->add = -1;
         cfx_tensor *home = cfx__plan_home_like(l, ch->end[ch->epilogue.n]);

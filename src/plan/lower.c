@@ -433,6 +433,7 @@ static bool lower(cfx__lowering *l, bool *written, bool *varies) {
     cfx__plan_pass_by(l);
     cfx__plan_share_heads(l);
     cfx__plan_find_readers(l);
+    cfx__plan_find_spelled(l);
     cfx__plan_leave_unread(l);
     cfx__plan_find_homes(l);
     cfx__plan_find_islands(l);

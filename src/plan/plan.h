@@ -168,6 +168,8 @@ bool cfx__plan_find_variation(cfx__lowering *l, const bool *written, bool *varie
 bool cfx__plan_reads_lasting(const cfx__lowering *l, int slot);
 /* Lets steps read past those that only give their argument again. */
 void cfx__plan_pass_by(cfx__lowering *l);
+/* Lets one step be what several spell out; none inside is read by others. */
+void cfx__plan_find_spelled(cfx__lowering *l);
 /* Fills l->first and l->readers. */
 void cfx__plan_find_readers(cfx__lowering *l);
 /* Makes a ready kernel of step `slot` and what can follow it in one go; the slot that has the
