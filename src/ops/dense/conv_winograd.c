@@ -113,23 +113,30 @@ size_t conv_winograd_weights(const conv *v, int patch) {
     return tile_panels_size(patch * patch * v->ic, v->oc, CFX_PRECISION_F32);
 }
 
-/* Three weights of a line at the points of a tile, of some columns at once. */
-static void transform_line(const double *w, int64_t apart, int size, double *to, int64_t to_apart) {
+/* Three weights of a line at the points of a tile, of some columns at once; those of the line, and
+ * of the result, lie `apart`. */
+CFX__SIMD static void transform_line(const double *w, int64_t apart, int size, double *to) {
     const double a = A, b = B, a2 = a * a, b2 = b * b;
-    for (int i = 0; i < TILE_WIDEST; i++) {
-        const double w0 = w[i], w1 = w[apart + i], w2 = w[2 * apart + i];
-        double at[6] = {w0, (w0 + w1 + w2) / 2, (w0 - w1 + w2) / 2, w2};
-        if (size == 6) {
-            const double by_a = 1 / (2 * a2 * (a2 - b2)), by_b = 1 / (2 * b2 * (b2 - a2));
-            at[0] = w0 / (a2 * b2);
-            at[1] = (w0 + a * w1 + a2 * w2) * by_a;
-            at[2] = (w0 - a * w1 + a2 * w2) * by_a;
-            at[3] = (w0 + b * w1 + b2 * w2) * by_b;
-            at[4] = (w0 - b * w1 + b2 * w2) * by_b;
-            at[5] = w2;
+    const double by_a = 1 / (2 * a2 * (a2 - b2)), by_b = 1 / (2 * b2 * (b2 - a2));
+    const double *w1 = w + apart, *w2 = w1 + apart;
+    double *to1 = to + apart, *to2 = to1 + apart, *to3 = to2 + apart;
+    if (size == 4) {
+        _Pragma("omp simd") for (int i = 0; i < TILE_WIDEST; i++) {
+            to[i] = w[i];
+            to1[i] = (w[i] + w1[i] + w2[i]) / 2;
+            to2[i] = (w[i] - w1[i] + w2[i]) / 2;
+            to3[i] = w2[i];
         }
-        for (int q = 0; q < size; q++)
-            to[q * to_apart + i] = at[q];
+        return;
+    }
+    double *to4 = to3 + apart, *to5 = to4 + apart;
+    _Pragma("omp simd") for (int i = 0; i < TILE_WIDEST; i++) {
+        to[i] = w[i] / (a2 * b2);
+        to1[i] = (w[i] + a * w1[i] + a2 * w2[i]) * by_a;
+        to2[i] = (w[i] - a * w1[i] + a2 * w2[i]) * by_a;
+        to3[i] = (w[i] + b * w1[i] + b2 * w2[i]) * by_b;
+        to4[i] = (w[i] - b * w1[i] + b2 * w2[i]) * by_b;
+        to5[i] = w2[i];
     }
 }
 
@@ -152,9 +159,9 @@ static void pack_panel(const packing *p, int64_t panel) {
             for (int q = 0; q < 9; q++)
                 given[q * N + j] = p->w[((first + j) * ic + c) * 9 + q];
         for (int x = 0; x < 3; x++)
-            transform_line(given + x * N, 3 * N, p->size, half + x * N, 3 * N);
+            transform_line(given + x * N, 3 * N, p->size, half + x * N);
         for (int y = 0; y < p->size; y++)
-            transform_line(half + 3 * y * N, N, p->size, whole + y * p->size * N, N);
+            transform_line(half + 3 * y * N, N, p->size, whole + y * p->size * N);
         for (int q = 0; q < p->size * p->size; q++)
             for (int64_t j = 0; j < width; j++)
                 to[(q * ic + c) * width + j] = (float)whole[q * N + j];
