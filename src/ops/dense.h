@@ -35,14 +35,14 @@ static inline cfx_tensor *out_format(cfx_op_call *c, int i, cfx_dtype dtype, int
 /* Twice the product of n sizes: a multiplication and an addition each; INT64_MAX where it does not
  * fit. What formulas of the flops column are made of. */
 static inline int64_t flops_of(int n, const int64_t *sizes) {
-    int64_t product = 2;
+    int64_t flops = 2;
     for (int i = 0; i < n; i++)
         if (sizes[i] == 0)
             return 0;
     for (int i = 0; i < n; i++)
-        if (__builtin_mul_overflow(product, sizes[i], &product))
+        if (__builtin_mul_overflow(flops, sizes[i], &flops))
             return INT64_MAX;
-    return product;
+    return flops;
 }
 
 /* The least piece for cfx__parallel when one unit costs `work` element operations. */

@@ -108,6 +108,31 @@ TEST(plan_runs_groups_in_integers) {
     CHECK_OK();
 }
 
+/* Activations other than bounds are done to float32 before it is rounded, in the same kernel. */
+TEST(plan_ends_integer_kernels_with_activations) {
+    for (int i = 0; i < 4; i++) {
+        cfx_module *act[2];
+        for (int k = 0; k < 2; k++)
+            act[k] = i == 0   ? cfx_nn_silu()
+                     : i == 1 ? cfx_nn_hardswish()
+                     : i == 2 ? cfx_nn_gelu()
+                              : cfx_nn_tanh();
+        cfx_module *net = cfx_nn_sequential(
+            cfx_nn_conv2d(6, 70, 3, .stride = 2), act[0],
+            cfx_nn_conv2d(70, 70, 5, .padding = 2, .groups = 70), act[1], cfx_nn_conv2d(70, 5, 1));
+        cfx_tensor *x = cfx_randn(cfx_list(2, 6, 15, 13));
+        cfx_program *p = cfx_export(net, cfx_tuple(x), cfx_none(), cfx_none());
+        cfx_quantized *q = cfx_quantize(p, cfx_list(cfx_tuple(x)), (cfx_quantize_options){0});
+        if (!CHECK(q != NULL))
+            return;
+        const char *plan = cfx_program_plan(q->program, x);
+        CHECK(strstr(plan, "u8[2, 70, 7, 6] channels last, 1 at its end") &&
+              !strstr(plan, "loop of"));
+        CHECK(apart(q->program, x) < 2e-2);
+    }
+    CHECK_OK();
+}
+
 /* Rows of more than two dimensions are rows, not images. */
 TEST(plan_multiplies_rows_of_four_dimensions) {
     cfx_module *net = cfx_nn_sequential(cfx_nn_linear(8, 12), cfx_nn_relu(), cfx_nn_linear(12, 5));

@@ -6,6 +6,7 @@
 #define CFX__INT8_H
 
 #include "conv.h"
+#include "tile.h"
 
 enum { INT8_ROWS = 12, INT8_COLUMNS = 32 }; /* of a tile, at most */
 enum { INT8_GROUP = 4, INT8_TAPS = 1024 };  /* of a kernel, at most */
@@ -27,6 +28,8 @@ typedef struct {
     bool add;            /* bytes that the result holds before, each of them counting */
     float added;
     float low, high;     /* bounds of the result, in its own units */
+    const tile_epilogue *posts; /* what else is done before results are rounded; NULL: nothing */
+    float steps, zero;   /* with those: how their results are rounded */
 } int8_finish;
 
 /* Rows of A, `row` bytes apart, by a panel. Bytes up to a whole group are read behind a run. */
@@ -61,6 +64,9 @@ void int8_tile_run(const int8_tile *t, int rows);
 void int8_dots(const int8_tile *t, int rows); /* by the machine's own products, where it has them */
 /* What is done to the sums of columns [first, first + n) of a row, on any machine. */
 void int8_finish_row(const int8_finish *f, const int32_t *sum, int64_t first, int64_t n, void *c);
+/* The same up to the posts, which gives float32; and from there on, for rows of such. */
+int8_finish int8_before_posts(const int8_finish *f);
+void int8_finish_posts(const int8_finish *f, const tile_rows *r, void *c, int64_t c_row);
 
 /* ---- convolutions and products --------------------------------------------------------------- */
 

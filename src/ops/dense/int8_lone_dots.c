@@ -45,8 +45,13 @@ static int64_t results_near(const conv *v) {
     return n < v->out[2] ? n : v->out[2];
 }
 
+/* Columns laid out, then results whose posts are yet to be done. */
+static int64_t laid_bytes(const conv *v) {
+    return columns_under(v, results_near(v)) * groups_of(v) * PLACE;
+}
+
 size_t int8_lone_dots_room(const conv *v) {
-    return (size_t)(columns_under(v, results_near(v)) * groups_of(v) * PLACE);
+    return (size_t)(laid_bytes(v) + results_near(v) * BLOCK * (int64_t)sizeof(float));
 }
 
 #if defined(__x86_64__)
@@ -192,7 +197,9 @@ DOTS void int8_lone_dots(const int8_lone_work *w, int64_t line, int64_t block, v
     const conv *v = &w->l->v;
     const int64_t first = block * BLOCK, near = results_near(v), groups = groups_of(v);
     const int64_t element = w->finish->rounds ? 1 : (int64_t)sizeof(float);
-    block_of b = {.f = w->finish, .n = v->ic - first < BLOCK ? v->ic - first : BLOCK};
+    const int8_finish before = int8_before_posts(w->finish), *f = w->finish;
+    float *beside = f->posts ? (float *)((char *)room + laid_bytes(v)) : NULL;
+    block_of b = {.f = beside ? &before : f, .n = v->ic - first < BLOCK ? v->ic - first : BLOCK};
     b.inside = b.n < BLOCK ? ((__mmask64)1 << b.n) - 1 : ~(__mmask64)0;
     b.weights = (const int8_t *)w->l->weights + block * v->kernel[2] * groups * PLACE;
     turned(b.f->start + first, b.n, b.start);
@@ -202,10 +209,15 @@ DOTS void int8_lone_dots(const int8_lone_work *w, int64_t line, int64_t block, v
         const int64_t n = v->out[2] - ox < near ? v->out[2] - ox : near;
         lay(w, &b, line, first, ox * v->stride[2] - v->pad[2], columns_under(v, n), room);
         char *c = (char *)w->out + ((line * v->out[2] + ox) * v->ic + first) * element;
+        void *to = beside ? (void *)beside : c;
+        const int64_t to_row = beside ? BLOCK : v->ic;
         if (v->kernel[2] == 3 && groups == 1)
-            results_3(&b, v->dilation[2], v->stride[2], n, room, c, v->ic);
+            results_3(&b, v->dilation[2], v->stride[2], n, room, to, to_row);
         else
-            results(&b, (int)v->kernel[2], groups, v->dilation[2], v->stride[2], n, room, c, v->ic);
+            results(&b, (int)v->kernel[2], groups, v->dilation[2], v->stride[2], n, room, to,
+                    to_row);
+        if (beside)
+            int8_finish_posts(f, &(tile_rows){beside, BLOCK, n, b.n}, c, v->ic);
     }
 }
 

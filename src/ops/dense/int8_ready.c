@@ -1,7 +1,5 @@
 /* Layers in integers made ready: products and convolutions of bytes, with scales, bias, addition,
  * bounds and rounding of the result in one go. */
-#include <cfx/ops.h>
-
 #include "int8.h"
 
 #include "../dense.h"
@@ -14,6 +12,7 @@ typedef struct {
     int8_weights *w;    /* of each group */
     int8_lone lone;
     int8_finish finish;
+    tile_epilogue posts;
     conv v;             /* products: a point for each row, channels ic and oc */
     uint8_t zero;       /* of the input */
     bool dynamic;
@@ -85,27 +84,15 @@ static bool run_dynamic(const cfx__ready *r, const void *x, void *out, void *scr
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* An addition first, then bounds: all that kernels do to a sum. */
-static bool read_posts(int8_finish *f, const cfx__epilogue *e) {
-    f->low = -INFINITY, f->high = INFINITY;
-    for (int i = 0; i < e->n; i++) {
-        const cfx__post *p = &e->post[i];
-        float low = 0, high = INFINITY;
-        if (!p->op) {
-            if (i)
-                return false;
-            f->add = true;
-            continue;
-        }
-        if (p->op == &cfx_op_relu6)
-            high = 6;
-        else if (p->op == &cfx_op_hardtanh)
-            low = (float)cfx_number(p->args[1]), high = (float)cfx_number(p->args[2]);
-        else if (p->op != &cfx_op_relu)
-            return false;
-        f->low = low > f->low ? low : f->low;
-        f->high = high < f->high ? high : f->high;
-    }
+/* An addition first, then bounds, or bounds and anything else. */
+static bool read_posts(kernel *k, const cfx__epilogue *e) {
+    int8_finish *f = &k->finish;
+    if (!tile_epilogue_of(e, &k->posts) || (k->posts.add && k->posts.n))
+        return false;
+    f->add = k->posts.add;
+    f->low = k->posts.bounded ? k->posts.low : -INFINITY;
+    f->high = k->posts.bounded ? k->posts.high : INFINITY;
+    f->posts = k->posts.n ? &k->posts : NULL;
     return true;
 }
 
@@ -134,7 +121,7 @@ static bool read_columns(kernel *k, const cfx__epilogue *e, const cfx_tensor *bi
     const int64_t n = k->v.oc, padded = n + INT8_COLUMNS;
     int8_finish *f = &k->finish;
     if (q->scales->dtype != CFX_F32 || !cfx__tensor_is_contiguous(q->scales) ||
-        (q->scales->numel != n && q->scales->numel != 1) || !read_posts(f, e) ||
+        (q->scales->numel != n && q->scales->numel != 1) || !read_posts(k, e) ||
         (bias && (bias->dtype != CFX_F32 || bias->numel != n || !bias->data)) ||
         (f->add && !q->rounds) || (q->dynamic && (q->rounds || f->add)))
         return false;
@@ -149,8 +136,13 @@ static bool read_columns(kernel *k, const cfx__epilogue *e, const cfx_tensor *bi
         f->start[j] = -q->x.zero * sum_of(k, j);
     }
     f->rounds = q->rounds;
-    if (q->rounds)
+    if (f->posts)
+        f->steps = 1 / q->out.scale, f->zero = (float)q->out.zero;
+    else if (q->rounds)
         in_steps(f, q, n);
+    for (int64_t j = 0; j < n; j++)
+        if (!isfinite(f->scale[j]))
+            return false;
     k->zero = (uint8_t)q->x.zero;
     k->dynamic = q->dynamic;
     return true;

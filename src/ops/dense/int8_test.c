@@ -38,7 +38,8 @@ static void make_columns(columns *c, bool rounds, bool add) {
         c->bias[j] = rounds ? (float)drawn(200) : 0;
         c->start[j] = drawn(1000) - 500;
     }
-    c->f = (int8_finish){c->start, c->scale, c->bias, rounds, add, 0.75f, -INFINITY, INFINITY};
+    c->f = (int8_finish){.start = c->start, .scale = c->scale, .bias = c->bias, .rounds = rounds,
+                         .add = add, .added = 0.75f, .low = -INFINITY, .high = INFINITY};
     if (rounds)
         c->f.low = (float)drawn(40), c->f.high = 255 - (float)drawn(40);
 }

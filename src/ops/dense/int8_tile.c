@@ -131,10 +131,42 @@ CFX__SIMD static void finish_bytes(const int8_finish *f, const int32_t *sum, int
         c[j] = (uint8_t)q[j];
 }
 
+CFX__SIMD static void round_floats(const int8_finish *f, const float *x, int64_t n,
+                                   uint8_t *restrict c) {
+    const float steps = f->steps, zero = f->zero;
+    for (int64_t i = 0; i < n; i++) {
+        float v = rintf(x[i] * steps) + zero;
+        v = v > 0 ? v : 0;
+        c[i] = (uint8_t)(int32_t)(v < UINT8_MAX ? v : UINT8_MAX);
+    }
+}
+
+int8_finish int8_before_posts(const int8_finish *f) {
+    int8_finish before = *f;
+    before.posts = NULL;
+    before.rounds = false;
+    return before;
+}
+
+void int8_finish_posts(const int8_finish *f, const tile_rows *r, void *c, int64_t c_row) {
+    tile_finish(f->posts, r->c, r->row, r->rows, r->cols);
+    for (int64_t i = 0; i < r->rows; i++)
+        if (f->rounds)
+            round_floats(f, r->c + i * r->row, r->cols, (uint8_t *)c + i * c_row);
+        else
+            memcpy((float *)c + i * c_row, r->c + i * r->row, (size_t)r->cols * sizeof(float));
+}
+
 void int8_finish_row(const int8_finish *f, const int32_t *sum, int64_t first, int64_t n, void *c) {
     for (int64_t j = 0; j < n; j += PLAIN_COLUMNS) {
         const int64_t cols = n - j < PLAIN_COLUMNS ? n - j : PLAIN_COLUMNS;
-        if (f->rounds)
+        if (f->posts) {
+            float room[PLAIN_COLUMNS];
+            const int8_finish before = int8_before_posts(f);
+            finish_floats(&before, sum + j, first + j, cols, room);
+            int8_finish_posts(f, &(tile_rows){room, cols, 1, cols},
+                              (char *)c + j * (f->rounds ? 1 : (int64_t)sizeof(float)), cols);
+        } else if (f->rounds)
             finish_bytes(f, sum + j, first + j, cols, (uint8_t *)c + j);
         else
             finish_floats(f, sum + j, first + j, cols, (float *)c + j);
@@ -156,9 +188,25 @@ static void run_plain(const int8_tile *t, int rows) {
     }
 }
 
+/* A tile whose posts are done while it is near. */
+static void run_beside(const int8_tile *t, int rows) {
+    float room[INT8_ROWS * INT8_COLUMNS];
+    const int8_finish before = int8_before_posts(t->finish);
+    int8_tile beside = *t;
+    beside.finish = &before;
+    beside.c = room;
+    beside.c_row = INT8_COLUMNS;
+    int8_dots(&beside, rows);
+    const int64_t left = t->w->n - t->panel * INT8_COLUMNS;
+    const int64_t cols = left < INT8_COLUMNS ? left : INT8_COLUMNS;
+    int8_finish_posts(t->finish, &(tile_rows){room, INT8_COLUMNS, rows, cols}, t->c, t->c_row);
+}
+
 void int8_tile_run(const int8_tile *t, int rows) {
-    if (int8_has_dots())
-        int8_dots(t, rows);
-    else
+    if (!int8_has_dots())
         run_plain(t, rows);
+    else if (t->finish->posts)
+        run_beside(t, rows);
+    else
+        int8_dots(t, rows);
 }
