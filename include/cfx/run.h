@@ -74,6 +74,15 @@ CFX_API cfx_module *cfx_transform(cfx_interp *it);
 
 /* ---- executors ------------------------------------------------------------------------------- */
 
+/* What was done in one go: by a kernel of a plan, or by the interpreter at a node. */
+typedef struct cfx_ran {
+    const char *kernel;           /* how it is called */
+    int nnodes;
+    const cfx_node *const *nodes; /* that it computes, in order: the last has the value */
+    cfx_value value;
+    double seconds;
+} cfx_ran;
+
 /* Who looks on while a graph runs. Nodes that are not wanted may never have a value of their own.
  */
 typedef struct cfx_watcher {
@@ -82,9 +91,9 @@ typedef struct cfx_watcher {
     cfx_value (*see)(struct cfx_watcher *self, cfx_node *n, cfx_value v);
     void *user;
     bool inside; /* nodes of sub-graphs too; cfx_run_path tells where they are */
-    /* Is told of each kernel of a plan, or each call: the node that it is for, its name, how long
-     * it took. With `see` NULL nothing else is looked at, and a plan runs as it does alone. */
-    void (*ran)(struct cfx_watcher *self, const cfx_node *n, const char *kernel, double seconds);
+    /* Is told of each kernel of a plan, or each call. With `see` NULL nothing else is looked at,
+     * and a plan runs as it does alone. */
+    void (*ran)(struct cfx_watcher *self, const cfx_ran *r);
 } cfx_watcher;
 
 /* Where the graph is that the calling thread runs: "" for the outermost, else the way to a

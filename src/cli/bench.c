@@ -53,17 +53,18 @@ static double flops_of(const cfx_cost *c, const cfx_node *n) {
     return 0;
 }
 
-static void add_kernel(cfx_watcher *w, const cfx_node *n, const char *kernel, double seconds) {
+static void add_kernel(cfx_watcher *w, const cfx_ran *r) {
     table *t = w->user;
     row new = {.calls = 0};
     size_t i = 0;
-    snprintf(new.name, sizeof new.name, "%s", kernel);
+    snprintf(new.name, sizeof new.name, "%s", r->kernel);
     while (i < t->rows.len && strcmp(t->rows.data[i].name, new.name))
         i++;
     if (i == t->rows.len)
         VEC_PUSH(t->rows, new);
-    t->rows.data[i].ms += seconds * 1e3;
-    t->rows.data[i].flops += flops_of(t->cost, n);
+    t->rows.data[i].ms += r->seconds * 1e3;
+    for (int k = 0; k < r->nnodes; k++)
+        t->rows.data[i].flops += flops_of(t->cost, r->nodes[k]);
     t->rows.data[i].calls++;
 }
 

@@ -41,29 +41,42 @@ void cli_profile_start(cli_profile *p, cfx_program *program, cfx_value inputs) {
     p->cost = cfx_program_cost(program, sizes_of(program, inputs));
     if (!p->cost)
         cfx_clear(); /* sizes that nothing tells: times are shown without costs */
+    for (int i = 0; p->cost && i < p->cost->n; i++)
+        if (p->cost->nodes[i].owner == program->module)
+            cfx__map_set(&p->at, p->cost->nodes[i].node->name, (void *)(uintptr_t)(i + 1));
 }
 
-void cli_profile_add(cli_profile *p, const cfx_node *n, double start, double end, cfx_value v) {
-    if (n->op == CFX_PLACEHOLDER || n->op == CFX_OUTPUT)
-        return;
-    const char *result = cli_brief(v);
-    VEC_PUSH(p->rows, ((cli_times){n, start, end,
-                                   cfx__arena_copy(&p->texts, result, strlen(result))}));
+/* What is known of a node's cost; NULL: nothing. */
+static const cfx_node_cost *cost_of(const cli_profile *p, const cfx_node *n) {
+    const uintptr_t at = (uintptr_t)cfx__map_get(&p->at, n->name);
+    return at && p->cost->nodes[at - 1].node == n ? &p->cost->nodes[at - 1] : NULL;
+}
+
+static const char *kept(cli_profile *p, const char *text) {
+    return cfx__arena_copy(&p->texts, text, strlen(text));
+}
+
+void cli_profile_add(cli_profile *p, const cfx_ran *r, double end) {
+    cli_times t = {.node = r->nodes[0], .start = end - r->seconds * 1e6, .end = end, .live = -1};
+    cfx__text nodes = {0};
+    for (int i = 0; i < r->nnodes; i++) {
+        const cfx_node_cost *cost = cost_of(p, r->nodes[i]);
+        t.flops += cost ? cost->flops : 0;
+        t.live = cost ? cost->live : t.live;
+        cfx__text_printf(&nodes, "%s%s", i ? ", " : "", r->nodes[i]->name);
+    }
+    const bool aten = !strncmp(r->kernel, "torch.ops.", 10);
+    t.kernel = kept(p, r->kernel + (aten ? 10 : 0));
+    t.nodes = cfx__arena_copy(&p->texts, nodes.data, nodes.len);
+    t.result = kept(p, cli_brief(r->value));
+    cfx__text_release(&nodes);
+    VEC_PUSH(p->rows, t);
 }
 
 void cli_profile_end(cli_profile *p) {
     VEC_FREE(p->rows);
+    cfx__map_release(&p->at);
     cfx__arena_release(&p->texts);
-}
-
-/* What is known of a node's cost; NULL: nothing. Rows and costs are in one order. */
-static const cfx_node_cost *cost_of(const cli_profile *p, const cfx_node *n, int *from) {
-    for (int i = *from; p->cost && i < p->cost->n; i++)
-        if (p->cost->nodes[i].node == n) {
-            *from = i;
-            return &p->cost->nodes[i];
-        }
-    return NULL;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -148,26 +161,22 @@ static void print_lines(lines *l, const char *title, double total, double peak, 
 }
 
 void cli_profile_print(const cli_profile *p) {
-    lines ops = {0}, modules = {0}, nodes = {0};
+    lines kernels = {0}, modules = {0}, nodes = {0};
     double total = 1e-9;
-    int at = 0;
     for (size_t i = 0; i < p->rows.len; i++) {
         const cli_times *r = &p->rows.data[i];
-        const cfx_node_cost *cost = cost_of(p, r->node, &at);
-        int64_t flops = cost ? cost->flops : 0;
         double time = r->end - r->start;
-        const char *op = r->node->target.name;
-        add_line(&ops, strncmp(op, "torch.ops.", 10) ? op : op + 10, time, flops);
-        add_line(&modules, module_of(r->node), time, flops);
-        add_line(&nodes, r->node->name, time, flops);
+        add_line(&kernels, r->kernel, time, r->flops);
+        add_line(&modules, module_of(r->node), time, r->flops);
+        add_line(&nodes, r->nodes, time, r->flops);
         total += time;
     }
     double peak = measured_peak();
-    printf("%zu nodes in %.3f ms; this machine reaches %.1f GFLOP/s on a product of matrices\n",
+    printf("%zu kernels in %.3f ms; this machine reaches %.1f GFLOP/s on a product of matrices\n",
            p->rows.len, total / 1e3, peak / 1e3);
-    print_lines(&ops, "operator", total, peak, LISTED);
+    print_lines(&kernels, "kernel", total, peak, LISTED);
     print_lines(&modules, "module", total, peak, LISTED);
-    print_lines(&nodes, "slowest nodes", total, peak, SLOWEST);
+    print_lines(&nodes, "slowest, by their nodes", total, peak, SLOWEST);
 }
 
 /* ---- the trace ------------------------------------------------------------------------------- */
@@ -186,6 +195,8 @@ static void put_event(cfx__text *t, const cli_times *r) {
                      cfx_opcode_name(r->node->op), r->start, r->end - r->start);
     cfx__text_puts(t, ",\"args\":{\"target\":");
     cfx__json_string(t, target.data, target.len);
+    put_text(t, "kernel", r->kernel);
+    put_text(t, "nodes", r->nodes);
     put_text(t, "result", r->result);
     put_text(t, "module", module_of(r->node));
     cfx__text_puts(t, "}},\n");
@@ -229,14 +240,11 @@ static bool put_modules(cfx__text *t, const cli_profile *p, int64_t level) {
 }
 
 static void put_counter(cfx__text *t, const cli_profile *p) {
-    int at = 0;
-    for (size_t i = 0; i < p->rows.len; i++) {
-        const cfx_node_cost *cost = cost_of(p, p->rows.data[i].node, &at);
-        if (cost)
+    for (size_t i = 0; i < p->rows.len; i++)
+        if (p->rows.data[i].live >= 0)
             cfx__text_printf(t, "{\"name\":\"alive\",\"ph\":\"C\",\"pid\":1,\"ts\":%.3f,\"args\":"
                                 "{\"bytes\":%lld}},\n",
-                             p->rows.data[i].start, (long long)cost->live);
-    }
+                             p->rows.data[i].start, (long long)p->rows.data[i].live);
 }
 
 static void put_columns(cfx__text *t, const cli_profile *p, const cfx_dict *columns) {
@@ -266,7 +274,7 @@ bool cli_profile_write(const cli_profile *p, const char *path, const cfx_dict *c
     for (int64_t level = 0; put_modules(&t, p, level); level++)
         continue;
     put_counter(&t, p);
-    static const char *const rows[] = {"nodes", "modules"};
+    static const char *const rows[] = {"kernels", "modules"};
     for (int i = 0; i < 2; i++)
         cfx__text_printf(&t, "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":%d,"
                              "\"args\":{\"name\":\"%s\"}}%s\n", i + 1, rows[i], i ? "" : ",");

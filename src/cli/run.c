@@ -31,7 +31,7 @@ static const char help[] =
     "  --find-nan       names the first node that makes numbers not finite of finite ones\n"
     "  --check RULE     'op:softmax in [0, 1]': values of nodes lie in a range; exit 1 where not\n"
     "  --log api|aten   prints each call: as the graph names it, or as the dispatcher sees it\n"
-    "  --profile F      prints time by operator, module and node, and writes when each node ran,\n"
+    "  --profile F      prints time by kernel, module and node, and writes when each kernel ran,\n"
     "                   as a Chrome trace (Perfetto); 'cfx draw --with' takes it too\n"
     "  --memory F.svg   draws the bytes alive over the program, and what is alive at the peak\n"
     "  --reference      runs node by node through the interpreter, not as a plan\n"
@@ -86,6 +86,10 @@ static void put_progress(job *j, const cfx_node *n, double now) {
     cli_progress(n->name, j->at, cfx_graph_len(j->p->module->graph));
 }
 
+static void note_ran(job *j, const cfx_ran *r) {
+    CFX_SCOPE cli_profile_add(&j->profile, r, now_us() - j->start);
+}
+
 static cfx_value watch(cfx_interp *it, cfx_node *n) {
     job *j = it->user;
     double start = now_us();
@@ -93,10 +97,10 @@ static cfx_value watch(cfx_interp *it, cfx_node *n) {
     cfx_value v = cfx_interp_run_node(it, n);
     if (!cfx_ok())
         return v;
-    if (j->o.profile || j->o.memory)
-        CFX_SCOPE cli_profile_add(&j->profile, n, start - j->start, now_us() - j->start, v);
-    if (cli_watches(&j->watch))
-        cli_watch_see(&j->watch, it, n, v);
+    if (j->o.profile && n->op != CFX_PLACEHOLDER && n->op != CFX_OUTPUT)
+        note_ran(j, &(cfx_ran){n->target.name, 1, (const cfx_node *[]){n}, v,
+                               (now_us() - start) * 1e-6});
+    cli_watch_see(&j->watch, it, n, v);
     return v;
 }
 
@@ -155,8 +159,8 @@ static int finish(job *j, cfx_value result) {
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* Nodes are looked at one by one as the interpreter runs them: for the times and bytes of each, and
- * for the inputs of one that makes NaNs. */
+/* Nodes are looked at one by one as the interpreter runs them, for the inputs of the one that makes
+ * NaNs. */
 static cfx_value interpret(job *j, cfx_value inputs) {
     cfx_interp it = {.module = j->p->module, .user = j, .run_node = watch};
     return cfx_run_from(
@@ -176,20 +180,25 @@ static cfx_value see(cfx_watcher *w, cfx_node *n, cfx_value v) {
     return cfx_none();
 }
 
+static void ran(cfx_watcher *w, const cfx_ran *r) { note_ran(w->user, r); }
+
 static cfx_value execute(job *j, cfx_value inputs) {
-    const bool each = j->o.profile || j->o.memory || j->watch.find_nan;
-    cfx_watcher watcher = {.wants = is_wanted, .see = see, .user = j};
+    const bool looks = j->terminal || cli_watches(&j->watch);
+    cfx_watcher watcher = {.wants = is_wanted,
+                           .see = looks ? see : NULL,
+                           .ran = j->o.profile ? ran : NULL,
+                           .user = j};
     cfx_mode api = cfx_function_log(stdout), aten = cfx_dispatch_log(stdout);
     if (j->o.log && !strcmp(j->o.log, "api"))
         cfx_function_mode_push(&api);
     else if (j->o.log)
         cfx_dispatch_mode_push(&aten);
     j->start = now_us();
-    const bool looks = j->terminal || cli_watches(&j->watch);
-    cfx_value raw = each ? interpret(j, inputs)
-                         : cfx__program_execute((cfx_site){0}, j->p,
-                                                j->o.reference ? &cfx_interpreter : NULL,
-                                                looks ? &watcher : NULL, inputs);
+    cfx_value raw = j->watch.find_nan
+                        ? interpret(j, inputs)
+                        : cfx__program_execute((cfx_site){0}, j->p,
+                                               j->o.reference ? &cfx_interpreter : NULL,
+                                               looks || j->o.profile ? &watcher : NULL, inputs);
     if (j->o.log && !strcmp(j->o.log, "api"))
         cfx_function_mode_pop();
     else if (j->o.log)

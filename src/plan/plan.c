@@ -336,16 +336,20 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* A kernel is told by the first of its nodes, the one that its epilogue follows. */
 static void time_slot(frame *f, int slot) {
     const cfx__plan_kernel *k = &f->plan->kernels[slot];
-    const cfx__plan_kernel *first = k->nchain ? &f->plan->kernels[k->chain[0]] : k;
     const double start = now();
     run_slot(f, slot);
-    const double took = now() - start;
-    const char *name = cfx__plan_kernel_name(f->plan, k);
-    if (*name && cfx_ok())
-        f->e->watcher->ran(f->e->watcher, first->step->node, name, took);
+    cfx_ran r = {cfx__plan_kernel_name(f->plan, k), k->nchain ? k->nchain : 1, NULL,
+                 f->have[slot] ? f->values[slot] : f->plan->given[slot], now() - start};
+    const cfx_node **nodes = cfx__alloc((size_t)r.nnodes * sizeof *nodes);
+    nodes[0] = k->step->node;
+    for (int i = 0; i < k->nchain; i++)
+        nodes[i] = f->plan->kernels[k->chain[i]].step->node;
+    r.nodes = nodes;
+    if (*r.kernel && cfx_ok())
+        f->e->watcher->ran(f->e->watcher, &r);
+    cfx__free(nodes);
 }
 
 static cfx_value run(void *form, const cfx_execution *e) {

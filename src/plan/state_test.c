@@ -100,10 +100,12 @@ TEST(what_writes_to_an_input_is_planned) {
     CHECK(strstr(plan, "product in tiles"));
 }
 
-static void note_kernel(cfx_watcher *w, const cfx_node *n, const char *kernel, double seconds) {
+static void note_kernel(cfx_watcher *w, const cfx_ran *r) {
     cfx__text *t = w->user;
-    CHECK(seconds >= 0);
-    cfx__text_printf(t, "%s: %s\n", n->name, kernel);
+    CHECK(r->seconds >= 0 && r->value.tag == CFX_TAG_TENSOR);
+    for (int i = 0; i < r->nnodes; i++)
+        cfx__text_printf(t, "%s%s", r->nodes[i]->name, i + 1 < r->nnodes ? " " : "");
+    cfx__text_printf(t, ": %s\n", r->kernel);
 }
 
 TEST(kernels_and_calls_are_timed) {
@@ -119,7 +121,7 @@ TEST(kernels_and_calls_are_timed) {
     w.user = &calls;
     cfx_program_run_with(CFX_HERE, p, &cfx_interpreter, &w, (cfx_args){1, &x, NULL});
     CHECK_OK();
-    CHECK_STR(cfx__text_take(&plan), "y: product in tiles\ns: loop of sum\n");
+    CHECK_STR(cfx__text_take(&plan), "y r: product in tiles\ns: loop of sum\n");
     CHECK_STR(cfx__text_take(&calls),
               "y: aten.linear.default\nr: aten.relu.default\ns: aten.sum.default\n");
 }

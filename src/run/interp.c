@@ -455,7 +455,7 @@ static cfx_value show_node(cfx_interp *it, cfx_node *n) {
     cfx_value v = cfx_interp_run_node(it, n);
     s->watcher = NULL;
     if (w->ran && !cfx_is_bad(v) && n->op >= CFX_CALL_FUNCTION && n->op != CFX_OUTPUT)
-        w->ran(w, n, n->target.name, now() - start);
+        w->ran(w, &(cfx_ran){n->target.name, 1, (const cfx_node *[]){n}, v, now() - start});
     if (cfx_is_bad(v) || !w->see || (w->wants && !w->wants(w, n)))
         return v;
     cfx_value other = w->see(w, n, v);
