@@ -82,11 +82,13 @@ typedef enum cfx_autocast {
     CFX_CAST_WIDEST      /* to float32 where one of them is, else to the dtype of the region */
 } cfx_autocast;
 
-/* What becomes of a call on quantized tensors. But for the first kind the operator computes on the
- * floats that they stand for, and its floats are quantized again. */
+/* What becomes of a call on quantized tensors. Functions of Python's give them to their parts.
+ * Others, but for the second kind, compute on the floats that they stand for, and their floats are
+ * quantized again. */
 typedef enum cfx_on_quantized {
     CFX_QUANTIZED_LIKE,  /* by the scale of the first of them */
     CFX_QUANTIZED_OWN,   /* the operator knows them: its columns see them as they are */
+    CFX_QUANTIZED_MEAN,  /* results lie between the numbers: computed in steps, and rounded once */
     CFX_QUANTIZED_UNIT,  /* results are in [0, 1): a scale of 1/256 */
     CFX_QUANTIZED_SIGNED /* results are in [-1, 1): a scale of 1/128 */
 } cfx_on_quantized;

@@ -269,7 +269,7 @@ cfx_value cfx__op_run(cfx_site at, cfx_op *op, cfx_value *args) {
     c.fake |= (flags & CFX__FAKE) != 0;
     const char *outer = cfx__ctx()->op;
     cfx__ctx()->op = info->name;
-    if (unlikely(flags & CFX__QUANTIZED) && op->quantized != CFX_QUANTIZED_OWN)
+    if (unlikely(flags & CFX__QUANTIZED) && !cfx__op_knows_quantized(op))
         cfx__op_run_quantized(&c, info);
     else if (info->form == CFX__INPLACE)
         cfx__op_run_inplace(&c, info);

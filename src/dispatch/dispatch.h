@@ -148,6 +148,8 @@ cfx_value cfx__op_decompose(cfx_site at, cfx_op *op, cfx_value *args);
 /* The derived forms: called by cfx__op_run. */
 void cfx__op_run_inplace(cfx_op_call *c, cfx__op_info *info);
 void cfx__op_run_out(cfx_op_call *c, cfx__op_info *info);
+/* Whether op, or its parts, take quantized tensors as they are. */
+bool cfx__op_knows_quantized(const cfx_op *op);
 /* A call on quantized tensors of an operator that knows only floats. */
 void cfx__op_run_quantized(cfx_op_call *c, cfx__op_info *info);
 /* Records that the shape of a result depends on data. */

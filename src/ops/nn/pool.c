@@ -497,13 +497,13 @@ CFX_OP(avg_pool2d) = {
     "ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
     "torch.nn.functional.avg_pool2d torch._C._nn.avg_pool2d",
     POOL(shape_avg, kernel_avg, &avg2, CFX_IN_NUMBER), .prepare = prepare_pool,
-    GRAD(avg_pool, READ(0))};
+    .quantized = CFX_QUANTIZED_MEAN, GRAD(avg_pool, READ(0))};
 CFX_OP(avg_pool3d) = {
     "aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool "
     "ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
     "torch.nn.functional.avg_pool3d torch._C._nn.avg_pool3d",
     POOL(shape_avg, kernel_avg, &avg3, CFX_IN_NUMBER),
-    GRAD(avg_pool, READ(0)), .autocast = CFX_CAST_F32};
+    .quantized = CFX_QUANTIZED_MEAN, GRAD(avg_pool, READ(0)), .autocast = CFX_CAST_F32};
 CFX_OP(avg_pool2d_backward) = {
     "aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, "
     "int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",

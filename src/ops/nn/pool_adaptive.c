@@ -126,10 +126,12 @@ static void kernel_adaptive(cfx_op_call *c) {
 
 CFX_OP(_adaptive_avg_pool2d) = {
     "aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor", NULL, COLUMNS(avg2),
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(adaptive_avg_pool, READ(0))};
+    .quantized = CFX_QUANTIZED_MEAN, .effects = CFX_CONTIGUOUS_ARGS,
+    GRAD(adaptive_avg_pool, READ(0))};
 CFX_OP(_adaptive_avg_pool3d) = {
     "aten::_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor", NULL, COLUMNS(avg3),
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(adaptive_avg_pool, READ(0))};
+    .quantized = CFX_QUANTIZED_MEAN, .effects = CFX_CONTIGUOUS_ARGS,
+    GRAD(adaptive_avg_pool, READ(0))};
 CFX_OP(adaptive_max_pool2d) = {
     "aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)",
     "torch._C._nn.adaptive_max_pool2d", COLUMNS(max2), .effects = CFX_CONTIGUOUS_ARGS,
@@ -168,11 +170,13 @@ static void decompose_avg(cfx_op_call *c) {
 CFX_OP(adaptive_avg_pool2d) = {
     "aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor",
     "torch._C._nn.adaptive_avg_pool2d", COLUMNS(avg2), .prepare = prepare_adaptive,
-    .decompose = decompose_avg, .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS};
+    .quantized = CFX_QUANTIZED_MEAN, .decompose = decompose_avg,
+    .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS};
 CFX_OP(adaptive_avg_pool3d) = {
     "aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor",
     "torch._C._nn.adaptive_avg_pool3d", COLUMNS(avg3),
-    .decompose = decompose_avg, .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS,
+    .quantized = CFX_QUANTIZED_MEAN, .decompose = decompose_avg,
+    .effects = CFX_COMPOSITE | CFX_CONTIGUOUS_ARGS,
     .autocast = CFX_CAST_F32};
 
 /* ---- backward ------------------------------------------------------------------------------- */

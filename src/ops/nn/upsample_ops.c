@@ -318,11 +318,11 @@ CFX_OP(upsample_linear1d_vec) = {
 CFX_OP(upsample_bilinear2d) = {
     "aten::upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? "
     "scales_h=None, float? scales_w=None) -> Tensor",
-    "torch._C._nn.upsample_bilinear2d", BY(bilinear2d_row)};
+    "torch._C._nn.upsample_bilinear2d", BY(bilinear2d_row), .quantized = CFX_QUANTIZED_MEAN};
 CFX_OP(upsample_bilinear2d_vec) = {
     "aten::upsample_bilinear2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, "
     "float[]? scale_factors) -> Tensor",
-    NULL, BY(bilinear2d_vec)};
+    NULL, BY(bilinear2d_vec), .quantized = CFX_QUANTIZED_MEAN};
 CFX_OP(upsample_trilinear3d) = {
     "aten::upsample_trilinear3d(Tensor self, SymInt[3] output_size, bool align_corners, "
     "float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",

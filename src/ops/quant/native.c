@@ -90,6 +90,14 @@ static void decompose_mul_scalar(cfx_op_call *c) {
          b == 0 ? 0 : (int64_t)zero);
 }
 
+/* The number comes first. */
+static void decompose_add_left(cfx_op_call *c) {
+    c->out[0] = cfx_quantized_add(c->args[1], c->args[0]);
+}
+static void decompose_mul_left(cfx_op_call *c) {
+    c->out[0] = cfx_quantized_mul(c->args[1], c->args[0]);
+}
+
 static const binary row_add = {plus, false}, row_add_relu = {plus, true}, row_mul = {times, false},
                     row_mul_relu = {times, true}, row_matmul = {product, false};
 
@@ -101,6 +109,8 @@ CFX_OP(quantized_add) = {
     "torch.ops.quantized.add", BINARY(add, decompose_binary)};
 CFX_OP(quantized_add_Scalar) = {"quantized::add.Scalar(Tensor qa, Scalar b) -> Tensor qc", NULL,
                                 BINARY(add, decompose_add_scalar)};
+CFX_OP(quantized_add_Scalar2) = {"quantized::add.Scalar2(Scalar b, Tensor qa) -> Tensor qc", NULL,
+                                 NATIVE(decompose_add_left)};
 CFX_OP(quantized_add_relu) = {
     "quantized::add_relu(Tensor qa, Tensor qb, float scale, int zero_point) -> Tensor qc",
     "torch.ops.quantized.add_relu", BINARY(add_relu, decompose_binary)};
@@ -111,6 +121,8 @@ CFX_OP(quantized_mul) = {
     "torch.ops.quantized.mul", BINARY(mul, decompose_binary)};
 CFX_OP(quantized_mul_Scalar) = {"quantized::mul.Scalar(Tensor qa, Scalar b) -> Tensor qc", NULL,
                                 BINARY(mul, decompose_mul_scalar)};
+CFX_OP(quantized_mul_Scalar2) = {"quantized::mul.Scalar2(Scalar b, Tensor qa) -> Tensor qc", NULL,
+                                 NATIVE(decompose_mul_left)};
 CFX_OP(quantized_mul_relu) = {
     "quantized::mul_relu(Tensor qa, Tensor qb, float scale, int zero_point) -> Tensor qc",
     "torch.ops.quantized.mul_relu", BINARY(mul_relu, decompose_binary)};

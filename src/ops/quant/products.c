@@ -22,6 +22,10 @@ static void pack(cfx_op_call *c, int n, const cfx_value *parts) {
 
 static void linear_pack(cfx_op_call *c) { pack(c, 2, c->args); }
 
+static void half_pack(cfx_op_call *c) {
+    c->result = cfx_tuple(cfx_to(arg_tensor(c, 0), cfx_f16), c->args[1]);
+}
+
 /* weight, bias, stride, padding, dilation, groups */
 static void conv_pack(cfx_op_call *c) {
     cfx_value *a = c->args;
@@ -123,6 +127,17 @@ static void decompose_product(cfx_op_call *c) {
             cfx__quantized_from(c->at, y, x->dtype, cfx__quantizer_new(out_scale, arg_int(c, 3)));
 }
 
+/* Weights of float16: the product itself is of float32. */
+static void decompose_half(cfx_op_call *c) {
+    const cfx_tensor *w = arg_count(c, 1) == 2 ? arg_item(c, 1, W) : NULL;
+    if (!w || w->dtype != CFX_F16) {
+        op_fail(c, "%s: the second argument is no packed weight of float16", cfx_op_name(c->op));
+        return;
+    }
+    cfx_tensor *y = cfx_linear(c->args[0], cfx_to(w, cfx_f32), arg_item(c, 1, B));
+    c->out[0] = ((const product *)c->op->row)->relu ? cfx_relu(y) : y;
+}
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 #define PRODUCT(...)                                                                               \
@@ -130,6 +145,8 @@ static void decompose_product(cfx_op_call *c) {
     .row = &(const product) {                                                                      \
         __VA_ARGS__                                                                                \
     }
+#define HALF(...)                                                                                  \
+    .decompose = decompose_half, NO_GRAD, .row = &(const product) { __VA_ARGS__ }
 #define PACK(fn) .decompose = fn, .quantized = CFX_QUANTIZED_OWN, NO_GRAD
 
 CFX_OP(quantized_linear_prepack) = {"quantized::linear_prepack(Tensor W, Tensor? B=None) -> Any",
@@ -149,6 +166,15 @@ CFX_OP(quantized_linear_relu_dynamic) = {
     "quantized::linear_relu_dynamic(Tensor X, Any packed_weight, bool reduce_range=False) -> "
     "Tensor",
     "torch.ops.quantized.linear_relu_dynamic", PRODUCT(.dims = 0, .dynamic = true, .relu = true)};
+CFX_OP(quantized_linear_prepack_fp16) = {
+    "quantized::linear_prepack_fp16(Tensor W, Tensor? B=None) -> Any",
+    "torch.ops.quantized.linear_prepack_fp16", PACK(half_pack)};
+CFX_OP(quantized_linear_dynamic_fp16) = {
+    "quantized::linear_dynamic_fp16(Tensor X, Any packed_weight) -> Tensor",
+    "torch.ops.quantized.linear_dynamic_fp16", HALF(.dims = 0)};
+CFX_OP(quantized_linear_relu_dynamic_fp16) = {
+    "quantized::linear_relu_dynamic_fp16(Tensor X, Any packed_weight) -> Tensor",
+    "torch.ops.quantized.linear_relu_dynamic_fp16", HALF(.relu = true)};
 
 CFX_FAMILY(CONV);
 CFX_OP(quantized_conv1d_prepack) = {

@@ -85,6 +85,10 @@ cfx_tensor *quant_dynamic(cfx_op_call *c, cfx_tensor *x, cfx_dtype dtype, bool r
 }
 
 static void quantize_dynamic(cfx_op_call *c) {
+    if (arg_dtype(c, 1, CFX_QU8) == CFX_F16) { /* no integers: a range is not needed */
+        c->out[0] = cfx_to(arg_tensor(c, 0), cfx_f16);
+        return;
+    }
     if (!is_quantized_dtype(c, 1) || !is_float32(c))
         return;
     if (arg_dtype(c, 1, CFX_QU8) == CFX_QI32)

@@ -241,10 +241,12 @@ CFX_OP(nansum) = {"aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=Fals
                   GRAD(nansum, READ(0)), .core = core_nansum};
 CFX_OP(mean) = {"aten::mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
                 "torch.mean Tensor.mean", SUM(means, LIKE_MEAN, -1, -1, 1), GRAD(mean, 0),
+                .quantized = CFX_QUANTIZED_MEAN,
                 .out = "dtype_out"};
 CFX_OP(mean_dim) = {"aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, "
                     "ScalarType? dtype=None) -> Tensor",
-                    SUM(means, LIKE_MEAN, 1, 2, 3), GRAD(mean_dim, 0), .out = "out"};
+                    SUM(means, LIKE_MEAN, 1, 2, 3), GRAD(mean_dim, 0), .out = "out",
+                    .quantized = CFX_QUANTIZED_MEAN};
 CFX_OP(prod) = {"aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor",
                 "torch.prod Tensor.prod", SUM(prods, LIKE_SUM, -1, -1, 1),
                 GRAD(prod, READ(0) | RESULT(0)), .autocast = CFX_CAST_F32};
