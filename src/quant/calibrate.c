@@ -16,12 +16,12 @@ cfx__quant_seen *cfx__quant_seen_of(const cfx__quant_watch *w, const cfx_node *n
 
 void cfx__quant_look_at(cfx__quant_watch *w, cfx_node *n, bool last) {
     if (!cfx__quant_seen_of(w, n))
-        VEC_PUSH(*w, ((cfx__quant_seen){n, cfx__quant_range_new(), .last = last}));
+        VEC_PUSH(*w, ((cfx__quant_seen){n, .last = last}));
 }
 
 void cfx__quant_watch_free(cfx__quant_watch *w) {
     for (size_t i = 0; i < w->len; i++) {
-        cfx__quant_range_free(w->data[i].range);
+        cfx_drop(w->data[i].observer);
         cfx_drop(w->data[i].far);
         cfx_drop(w->data[i].mean);
     }
@@ -74,6 +74,12 @@ static void note_channels(cfx__quant_seen *s, cfx_tensor *x) {
     keep_in(&s->mean, mean);
 }
 
+static void observe(cfx__quant_seen *s, const cfx_quantize_options *o, cfx_tensor *x) {
+    if (!s->observer)
+        s->observer = cfx_keep(cfx_observer_new(cfx__quant_of_inputs(o)));
+    cfx_forward(s->observer, x);
+}
+
 static cfx_value see(cfx_watcher *self, cfx_node *n, cfx_value v) {
     looking *l = self->user;
     cfx__quant_seen *s = cfx__quant_seen_of(l->watch, n);
@@ -84,10 +90,10 @@ static cfx_value see(cfx_watcher *self, cfx_node *n, cfx_value v) {
         return cfx_none();
     if (!is_finite(x))
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-                 "calibration batch %lld gives NaN or infinity at node %s", (long long)l->batch,
+                 "calibration batch %lld gives NaN or infinity at node %s", (long long)l->batch + 1,
                  n->name);
     else if (l->ranges)
-        cfx__quant_range_add(s->range, l->options->range, (const float *)x->data, x->numel);
+        observe(s, l->options, x);
     else if (x->ndim && x->numel)
         note_channels(s, x);
     return cfx_none();

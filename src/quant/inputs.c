@@ -3,7 +3,36 @@
 
 #include "quant.h"
 
-static const cfx__quant_grid grid = {CFX_U8, 0, 255, false};
+/* The least scale of a layer. */
+static const double least_scale = 1e-30;
+
+cfx_observer cfx__quant_of_inputs(const cfx_quantize_options *o) {
+    static const cfx_observer_kind kinds[] = {
+        [CFX_QUANTIZE_HISTOGRAM] = CFX_HISTOGRAM_OBSERVER,
+        [CFX_QUANTIZE_MINMAX] = CFX_MIN_MAX_OBSERVER,
+        [CFX_QUANTIZE_AVERAGE] = CFX_MOVING_AVERAGE_MIN_MAX_OBSERVER,
+        [CFX_QUANTIZE_PERCENTILE] = CFX_PERCENTILE_OBSERVER};
+    return (cfx_observer){.kind = kinds[o->range],
+                          .dtype = CFX_QU8,
+                          .percentile = o->percentile,
+                          .eps = least_scale};
+}
+
+cfx_observer cfx__quant_of_weights(const cfx__quant_layer *l, const cfx_quantize_options *o) {
+    const int half = o->bits == 4 && !l->table ? 8 : 128;
+    return (cfx_observer){.kind = CFX_PER_CHANNEL_MIN_MAX_OBSERVER,
+                          .dtype = CFX_QI8,
+                          .qscheme = CFX_PER_CHANNEL_SYMMETRIC,
+                          .quant_min = -half,
+                          .quant_max = half - 1,
+                          .eps = least_scale};
+}
+
+/* The integers that inputs are rounded to. */
+static const struct {
+    cfx_dtype dtype;
+    int64_t low, high;
+} grid = {CFX_U8, 0, 255};
 
 /* ---- which values ---------------------------------------------------------------------------- */
 
@@ -59,10 +88,12 @@ static cfx_node *place_after(cfx_node *n) {
 }
 
 /* n rounded, once for all its readers: the node that gives the integers. */
-static cfx_node *rounded(cfx_node *n, cfx__quant_scale s, cfx_value *pair) {
-    *pair = cfx_tuple(s.scale, s.zero_point, grid.low, grid.high, cfx_dtype_value(grid.dtype));
-    cfx_value args = cfx_tuple(n, s.scale, s.zero_point, grid.low, grid.high,
-                               cfx_dtype_value(grid.dtype));
+static cfx_node *rounded(cfx_node *n, cfx_value params, cfx_value *pair) {
+    double scale = cfx_tensor_get(cfx_tensor_at(params, 0), 0);
+    int64_t zero_point = (int64_t)cfx_tensor_get(cfx_tensor_at(params, 1), 0);
+    cfx_value dtype = cfx_dtype_value(grid.dtype);
+    *pair = cfx_tuple(scale, zero_point, grid.low, grid.high, dtype);
+    cfx_value args = cfx_tuple(n, scale, zero_point, grid.low, grid.high, dtype);
     cfx_each_user(n, u) if (cfx__call_op(u->user) ==
                                 cfx_op_find("quantized_decomposed.quantize_per_tensor.default") &&
                             cfx_equal_values(u->user->args, args)) return u->user;
@@ -71,12 +102,12 @@ static cfx_node *rounded(cfx_node *n, cfx__quant_scale s, cfx_value *pair) {
 }
 
 /* An argument of a node comes back from integers; and so does what the nodes before it pass on. */
-static void round_argument(cfx_node *reader, cfx_node *n, cfx__quant_scale s) {
+static void round_argument(cfx_node *reader, cfx_node *n, cfx_value params) {
     cfx_node *before = cfx__quant_passed(n);
     if (before && !is_back(before))
-        round_argument(n, before, s);
+        round_argument(n, before, params);
     cfx_value how;
-    cfx_node *q = rounded(n, s, &how);
+    cfx_node *q = rounded(n, params, &how);
     cfx_value args = cfx_list_value(0, NULL);
     cfx_list_append(cfx_as_list(args), cfx_node_value(q));
     for (int64_t i = 0; i < cfx_as_list(how)->len; i++)
@@ -88,15 +119,11 @@ static void round_argument(cfx_node *reader, cfx_node *n, cfx__quant_scale s) {
     cfx_node_replace_input(reader, n, dq);
 }
 
-static bool round_input(const cfx__quant_watch *w, const cfx_quantize_options *o, cfx_node *reader,
-                        cfx_node *n) {
+static void round_input(const cfx__quant_watch *w, cfx_node *reader, cfx_node *n) {
     const cfx__quant_seen *seen = cfx__quant_seen_of(w, source_of(n));
-    double low, high;
-    if (!seen)
-        return false;
-    cfx__quant_range_get(seen->range, o, &low, &high);
-    round_argument(reader, n, cfx__quant_choose(&grid, low, high));
-    return cfx_ok();
+    cfx_value params = seen ? cfx_observer_qparams(seen->observer) : cfx_bad();
+    if (!cfx_is_bad(params))
+        round_argument(reader, n, params);
 }
 
 /* Rounded by the range that the value has when it runs. */
@@ -136,9 +163,9 @@ bool cfx__quant_inputs(cfx_program *p, const cfx__quant_layers *layers, const cf
         size_t mark = cfx_scope_open();
         cfx_node *other, *add = l->left || l->linear ? NULL : added_to(l->node, &other);
         if (!l->left && o->scheme == CFX_QUANTIZE_STATIC) {
-            round_input(w, o, l->node, l->input);
+            round_input(w, l->node, l->input);
             if (add)
-                round_input(w, o, add, other);
+                round_input(w, add, other);
         } else if (!l->left && o->scheme == CFX_QUANTIZE_DYNAMIC) {
             round_as_it_comes(l);
         }

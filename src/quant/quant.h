@@ -9,24 +9,7 @@
 
 #include "../rewrite/pass.h"
 #include "../run/run.h"
-
-/* ---- numbers --------------------------------------------------------------------------------- */
-
-/* Integers that numbers are rounded to. */
-typedef struct cfx__quant_grid {
-    cfx_dtype dtype;
-    int64_t low, high;
-    bool symmetric; /* zero is 0 (of unsigned: the middle) */
-} cfx__quant_grid;
-
-typedef struct cfx__quant_scale {
-    double scale;
-    int64_t zero_point;
-} cfx__quant_scale;
-
-/* The scale for numbers between low and high, as PyTorch's observers find it, but for ranges that
- * are so small that those take a fixed one. */
-cfx__quant_scale cfx__quant_choose(const cfx__quant_grid *g, double low, double high);
+#include "fx.h"
 
 /* ---- layers (layers.c) ----------------------------------------------------------------------- */
 
@@ -52,6 +35,10 @@ bool cfx__quant_find_layers(cfx_program *p, const cfx_quantize_options *o, cfx__
 bool cfx__quant_rounds(cfx_dtype d);
 /* What a dequantization says of the dtype that it gives: keywords; None for float32. */
 cfx_value cfx__quant_gives(cfx_dtype d);
+/* How inputs of layers and weights are observed, and so rounded. The least scale is next to
+ * nothing: a layer whose numbers are tiny is rounded as well as any other. */
+cfx_observer cfx__quant_of_inputs(const cfx_quantize_options *o);
+cfx_observer cfx__quant_of_weights(const cfx__quant_layer *l, const cfx_quantize_options *o);
 /* A node whose value rounds as its input does: pools that pick, views. Its input, or NULL. */
 cfx_node *cfx__quant_passed(const cfx_node *n);
 
@@ -60,7 +47,7 @@ cfx_node *cfx__quant_passed(const cfx_node *n);
 /* Values that are looked at, and what was seen of each. */
 typedef struct cfx__quant_seen {
     cfx_node *node;
-    struct cfx__quant_range *range; /* of all numbers */
+    cfx_module *observer;           /* of all numbers, where ranges are asked for; counted */
     bool last;                      /* channels are its last dimension; else the second */
     cfx_tensor *far, *mean;         /* of each channel, where asked for; counted */
     int64_t rows;                   /* that the mean is over */
@@ -80,17 +67,6 @@ bool cfx__quant_calibrate(cfx_program *p, cfx_value batches, const cfx_quantize_
 cfx_args cfx__quant_batch(cfx_value batch);
 /* A copy of a program that may be run: it has buffers of its own where it writes to them. Scope. */
 cfx_program *cfx__quant_runnable(const cfx_program *p);
-
-/* ---- ranges (range.c) ------------------------------------------------------------------------ */
-
-typedef struct cfx__quant_range cfx__quant_range;
-
-cfx__quant_range *cfx__quant_range_new(void);
-void cfx__quant_range_free(cfx__quant_range *r);
-void cfx__quant_range_add(cfx__quant_range *r, cfx_quantize_range how, const float *x, int64_t n);
-/* Between which numbers to round. */
-void cfx__quant_range_get(const cfx__quant_range *r, const cfx_quantize_options *o, double *low,
-                          double *high);
 
 /* ---- changing the program -------------------------------------------------------------------- */
 

@@ -117,10 +117,10 @@ static cfx_program *prepared(const cfx_program *p) {
 
 /* A value that is one number everywhere has no range to be told. */
 static bool check_ranges(const cfx__quant_watch *w) {
-    const cfx_quantize_options all = {.range = CFX_QUANTIZE_MINMAX};
     for (size_t i = 0; i < w->len; i++) {
-        double low, high;
-        cfx__quant_range_get(w->data[i].range, &all, &low, &high);
+        const cfx_module *seen = w->data[i].observer;
+        double low = seen ? cfx_tensor_get(cfx_as_tensor(cfx_module_attr(seen, "min_val")), 0) : 0;
+        double high = seen ? cfx_tensor_get(cfx_as_tensor(cfx_module_attr(seen, "max_val")), 0) : 0;
         if (low < high)
             continue;
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},

@@ -5,11 +5,6 @@
 
 #include <math.h>
 
-static cfx__quant_grid weight_grid(const cfx__quant_layer *l, const cfx_quantize_options *o) {
-    const int64_t half = o->bits == 4 && !l->table ? 8 : 128;
-    return (cfx__quant_grid){CFX_I8, -half, half - 1, true};
-}
-
 /* ---- rounding -------------------------------------------------------------------------------- */
 
 /* A weight in integers, with its scales. */
@@ -22,11 +17,13 @@ typedef struct stored {
 } stored;
 
 /* Scales for the largest magnitudes of rows. */
-static cfx_tensor *scales_of(const cfx__quant_grid *g, cfx_tensor *far) {
+static cfx_tensor *scales_of(const cfx_observer *how, cfx_tensor *far) {
     cfx_tensor *out = cfx_clone(far);
-    float *s = cfx_ok() ? (float *)out->data : NULL;
-    for (int64_t i = 0; s && i < out->numel; i++)
-        s[i] = (float)cfx__quant_choose(g, -s[i], s[i]).scale;
+    const float *most = cfx_ok() ? (const float *)far->data : NULL;
+    for (int64_t i = 0; most && i < out->numel; i++) {
+        double zero;
+        cfx__observer_params(how, 1, (float[]){-most[i]}, &most[i], (float *)out->data + i, &zero);
+    }
     return out;
 }
 
@@ -90,43 +87,43 @@ static stored by_search(cfx_tensor *rows) {
     return out;
 }
 
-static cfx_tensor *integers_of(const cfx__quant_grid *g, cfx_tensor *scaled) {
-    return cfx_to(cfx_clamp(cfx_round(scaled), g->low, g->high), cfx_i8);
+static cfx_tensor *integers_of(const cfx_observer *how, cfx_tensor *scaled) {
+    return cfx_to(cfx_clamp(cfx_round(scaled), how->quant_min, how->quant_max), cfx_i8);
 }
 
 cfx_tensor *cfx__quant_weight(const cfx__quant_layer *l) { return cfx_to(l->tensor, cfx_f32); }
 
 /* Each channel has a scale: as rows first, so that it is one maximum of a matrix. */
-static stored by_channel(const cfx__quant_layer *l, const cfx__quant_grid *g) {
+static stored by_channel(const cfx__quant_layer *l, const cfx_observer *how) {
     cfx_tensor *w = cfx__quant_weight(l), *rows = cfx_movedim(w, l->axis, 0);
     cfx_tensor *flat = cfx_reshape(rows, cfx_list(l->tensor->shape[l->axis], -1));
-    cfx_tensor *scales = scales_of(g, cfx_amax(cfx_abs(flat), cfx_list(1)));
+    cfx_tensor *scales = scales_of(how, cfx_amax(cfx_abs(flat), cfx_list(1)));
     cfx_value shape = cfx_list_value(0, NULL);
     for (int i = 0; i < l->tensor->ndim; i++)
         cfx_list_append(cfx_as_list(shape), cfx_int(i == l->axis ? -1 : 1));
     cfx_tensor *wide = cfx_reciprocal(cfx_reshape(scales, shape));
-    return (stored){.integers = integers_of(g, cfx_mul(w, wide)), .scales = scales};
+    return (stored){.integers = integers_of(how, cfx_mul(w, wide)), .scales = scales};
 }
 
-static stored by_tensor(const cfx__quant_layer *l, const cfx__quant_grid *g) {
+static stored by_tensor(const cfx__quant_layer *l, const cfx_observer *how) {
     cfx_tensor *w = cfx__quant_weight(l), *far = cfx_amax(cfx_abs(w), cfx_list_value(0, NULL));
-    double most = cfx_ok() ? cfx_number(cfx__tensor_get(far, 0)) : 0;
-    double scale = cfx__quant_choose(g, -most, most).scale;
-    return (stored){.integers = integers_of(g, cfx_mul(w, 1 / scale)), .scale = scale};
+    cfx_tensor *scales = scales_of(how, far);
+    double scale = cfx_ok() ? cfx_number(cfx__tensor_get(scales, 0)) : 1;
+    return (stored){.integers = integers_of(how, cfx_mul(w, 1 / scale)), .scale = scale};
 }
 
 /* Groups of inputs of each result have a scale: results first, whatever way the weight lies. */
-static stored by_group(const cfx__quant_layer *l, const cfx__quant_grid *g, int64_t group) {
+static stored by_group(const cfx__quant_layer *l, const cfx_observer *how, int64_t group) {
     cfx_tensor *w = cfx__quant_weight(l);
     w = l->axis ? cfx_contiguous(cfx_t(w)) : w;
     const int64_t rows = w->shape[0], inputs = w->shape[1];
     cfx_tensor *flat = cfx_reshape(w, cfx_list(-1, group ? group : inputs));
     stored s = {.scales = NULL};
-    if (g->high == 7) {
+    if (how->quant_max == 7) {
         s = by_search(flat);
     } else {
-        s.scales = scales_of(g, cfx_amax(cfx_abs(flat), cfx_list(1), true));
-        s.integers = integers_of(g, cfx_mul(flat, cfx_reciprocal(s.scales)));
+        s.scales = scales_of(how, cfx_amax(cfx_abs(flat), cfx_list(1), true));
+        s.integers = integers_of(how, cfx_mul(flat, cfx_reciprocal(s.scales)));
     }
     s.integers = cfx_reshape(s.integers, cfx_list(rows, inputs));
     if (group)
@@ -144,11 +141,12 @@ static int64_t group_of(const cfx__quant_layer *l, const cfx_quantize_options *o
 }
 
 static stored round_weight(const cfx__quant_layer *l, const cfx_quantize_options *o) {
-    const cfx__quant_grid g = weight_grid(l, o);
+    const cfx_observer how = cfx__quant_of_weights(l, o);
     const int64_t group = group_of(l, o);
     if (o->per == CFX_QUANTIZE_TENSOR)
-        return by_tensor(l, &g);
-    return group || (g.high == 7 && l->linear) ? by_group(l, &g, group) : by_channel(l, &g);
+        return by_tensor(l, &how);
+    const bool searched = how.quant_max == 7 && l->linear;
+    return group || searched ? by_group(l, &how, group) : by_channel(l, &how);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
@@ -169,9 +167,9 @@ static cfx_node *call_giving(const cfx__quant_layer *l, const char *op, cfx_valu
 /* Numbers of 4 bits are stored two to a byte, the first in the low bits, each 8 more than it is;
  * nodes of ATen take them apart again. */
 static cfx_node *integers(cfx_program *p, const cfx__quant_layer *l, const stored *s, int number,
-                          const cfx__quant_grid *g) {
+                          const cfx_observer *how) {
     const int64_t inputs = s->integers->shape[s->integers->ndim - 1];
-    if (g->high != 7 || !s->first || inputs % 2)
+    if (how->quant_max != 7 || !s->first || inputs % 2)
         return buffer(p, "_frozen_param", number, s->integers);
     cfx_tensor *more = cfx_to(cfx_add(s->integers, 8), cfx_u8);
     cfx_tensor *low = cfx_slice(more, 1, 0, inputs, 2), *high = cfx_slice(more, 1, 1, inputs, 2);
@@ -188,21 +186,22 @@ static cfx_node *integers(cfx_program *p, const cfx__quant_layer *l, const store
 
 static cfx_node *dequantized(cfx_program *p, const cfx__quant_layer *l, const stored *s, int number,
                              const cfx_quantize_options *o) {
-    const cfx__quant_grid g = weight_grid(l, o);
-    cfx_node *q = integers(p, l, s, number, &g), *w;
+    const cfx_observer how = cfx__quant_of_weights(l, o);
+    const int64_t low = how.quant_min, high = how.quant_max;
+    cfx_node *q = integers(p, l, s, number, &how), *w;
     if (!s->scales)
         return call_giving(l, "quantized_decomposed.dequantize_per_tensor.default",
-                           cfx_tuple(q, s->scale, 0, g.low, g.high, cfx_i8));
+                           cfx_tuple(q, s->scale, 0, low, high, cfx_i8));
     cfx_node *scales = buffer(p, "_scale_", number, s->scales);
     if (s->group) {
         w = call(l, "quantized_decomposed.dequantize_per_channel_group.default",
-                 cfx_tuple(q, scales, CFX_NONE, g.low, g.high, cfx_i8, s->group,
+                 cfx_tuple(q, scales, CFX_NONE, low, high, cfx_i8, s->group,
                            cfx_dtype_value(l->tensor->dtype)));
     } else {
         cfx_tensor *zeros = cfx_zeros(cfx_list(s->scales->numel), CFX_KW(dtype, cfx_i64));
         w = call_giving(l, "quantized_decomposed.dequantize_per_channel.default",
                         cfx_tuple(q, scales, buffer(p, "_zero_point_", number, zeros),
-                                  s->first ? 0 : l->axis, g.low, g.high, cfx_i8));
+                                  s->first ? 0 : l->axis, low, high, cfx_i8));
     }
     return s->first && l->axis ? call(l, "aten.t.default", cfx_tuple(w)) : w;
 }
