@@ -96,13 +96,15 @@ typedef struct cfx_qconfig {
 /* PyTorch's: "x86", "fbgemm", "onednn", "qnnpack" (get_default_qconfig), the same with " qat"
  * (get_default_qat_qconfig) and with " qat v0" (its version 0), "default", "per_channel",
  * "dynamic", "per_channel_dynamic", "float_qparams_weight_only", "symmetric_qnnpack",
- * "per_channel_symmetric_qnnpack", "reuse_input", "quint8_weight", "learnable". False, with an
- * error that lists them, where there is none of that name. */
+ * "per_channel_symmetric_qnnpack", "reuse_input", "quint8_weight", "learnable",
+ * "float16_dynamic", "float16_static", "float_qparams_weight_only_4bit", "dynamic qat",
+ * "embedding qat", "embedding qat 4bit". False, with an error that lists them, where there is none
+ * of that name. */
 CFX_API bool cfx_qconfig_find_from(cfx_site at, const char *name, cfx_qconfig *out);
 #define cfx_qconfig_find(name, out) cfx_qconfig_find_from(CFX_HERE, name, out)
 
-/* QConfigMapping: which nodes get which qconfig. By name before by regular expression (the first
- * that matches the start of a name), before by type, before the global one. */
+/* QConfigMapping: which nodes get which qconfig. By place before by name before by regular
+ * expression (the first that matches the start of a name) before by type before the global one. */
 typedef struct cfx_qconfig_mapping cfx_qconfig_mapping;
 /* Nothing is quantized; scope. */
 CFX_API cfx_qconfig_mapping *cfx_qconfig_mapping_new(void);
@@ -122,6 +124,10 @@ CFX_API void cfx_qconfig_mapping_name(cfx_qconfig_mapping *m, const char *path,
 CFX_API void cfx_qconfig_mapping_regex_from(cfx_site at, cfx_qconfig_mapping *m, const char *regex,
                                             const cfx_qconfig *q);
 #define cfx_qconfig_mapping_regex(m, regex, q) cfx_qconfig_mapping_regex_from(CFX_HERE, m, regex, q)
+/* Of the calls of that type inside the module at `path` ("" is the model) the one of that number, 0
+ * is the first. Goes before everything else; set_module_name_object_type_order. */
+CFX_API void cfx_qconfig_mapping_order(cfx_qconfig_mapping *m, const char *path, const char *type,
+                                       int index, const cfx_qconfig *q);
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 

@@ -74,12 +74,17 @@ static bool all_left_out(const cfx_node *n) {
 static void convert_observer(cfx_site at, cfx_module *gm, cfx_node *n, cfx_module *observer) {
     cfx_observer how = cfx_observer_how(observer);
     cfx_node *x = cfx__quant_arg(n, 0), *quantized = x;
-    if (!all_left_out(n) && cfx__dtype_is_quantized(how.dtype)) {
+    bool half = how.dtype == CFX_F16;
+    if (!all_left_out(n) && (half || cfx__dtype_is_quantized(how.dtype))) {
         CFX_INSERT_BEFORE(gm->graph, n) {
             if (how.dynamic) /* half of the range, as kernels for x86 want it */
                 quantized = cfx_graph_call_function(
                     gm->graph, "torch.quantize_per_tensor_dynamic",
                     cfx_tuple(cfx_node_value(x), cfx_dtype_value(how.dtype), cfx_bool(true)),
+                    CFX_NONE);
+            else if (half)
+                quantized = cfx_graph_call_method(
+                    gm->graph, "to", cfx_tuple(cfx_node_value(x), cfx_dtype_value(how.dtype)),
                     CFX_NONE);
             else
                 quantized = static_node(at, gm, n, observer, &how);
@@ -107,6 +112,16 @@ static cfx_tensor *rounded(cfx_site at, const cfx_observer *how, cfx_value param
                                    cfx_dtype_value(how->dtype));
 }
 
+/* One parameter of m becomes what float16 can say of it. */
+static void halve_parameter(cfx_module *m, const char *name) {
+    cfx_tensor *w = cfx_detach(cfx_as_tensor(cfx_module_attr(m, name)));
+    cfx_tensor *half = cfx_to(w, cfx_f16);
+    if (!cfx_ok())
+        return;
+    cfx_nn_parameter(m, name, cfx_to(half, cfx_f32));
+    cfx_module_set_attr(m, cfx__text_format("%s_quantized", name), cfx_tensor_value(half));
+}
+
 /* One parameter of m becomes what its quantized form stands for; scale and zero point are kept. */
 static void round_parameter(cfx_site at, cfx_module *m, const char *name, const cfx_observer *how,
                             cfx_value params) {
@@ -118,6 +133,9 @@ static void round_parameter(cfx_site at, cfx_module *m, const char *name, const 
     cfx_nn_buffer(m, cfx__text_format("%s_scale", name), cfx_tensor_at(params, 0), true);
     cfx_nn_buffer(m, cfx__text_format("%s_zero_point", name), cfx_tensor_at(params, 1), true);
     cfx_module_set_attr(m, cfx__text_format("%s_quantized", name), cfx_tensor_value(q));
+    int low, high;
+    cfx__observer_range(how, &low, &high);
+    cfx_module_set_attr(m, cfx__text_format("%s_quant_max", name), cfx_int(high));
 }
 
 /* A copy of a float module that prints as a reference module, its weights rounded. */
@@ -134,6 +152,10 @@ static cfx_module *reference_of(cfx_site at, cfx_module *m, const cfx_observer *
         cfx_value v = m->parameters->entries[i].value;
         if (strncmp(name, "weight", 6) || v.tag != CFX_TAG_TENSOR)
             continue;
+        if (weight->dtype == CFX_F16) {
+            halve_parameter(out, name);
+            continue;
+        }
         cfx_value params = seen ? cfx_observer_qparams_from(at, seen)
                                 : cfx__observer_params_of(at, *weight, cfx_as_tensor(v));
         if (!cfx_is_bad(params))
@@ -149,7 +171,9 @@ static bool has_kernels(const cfx__quant_row *row, const cfx_qconfig *q) {
     return ((row->can & CFX__Q_WEIGHTED) && act == CFX_QU8 && weight == CFX_QI8) ||
            ((row->can & CFX__Q_DYNAMIC) && act == CFX_QU8 && weight == CFX_QI8 &&
             q->activation.dynamic) ||
-           ((row->can & CFX__Q_EMBED) && act == CFX_F32 && weight == CFX_QU8);
+           ((row->can & CFX__Q_EMBED) && act == CFX_F32 && weight == CFX_QU8) ||
+           ((row->can & CFX__Q_HALF) && act == CFX_F16 && weight == CFX_F16 &&
+            q->activation.dynamic);
 }
 
 static void convert_module(cfx_site at, cfx_module *gm, cfx_node *n) {
@@ -166,7 +190,9 @@ static void convert_module(cfx_site at, cfx_module *gm, cfx_node *n) {
         return;
     cfx_observer weight = cfx__observer_whole(q.weight);
     weight.fake = CFX_NO_FAKE_QUANTIZE;
-    cfx_module *inner = cfx__quant_inner(m), *made = reference_of(at, inner, &weight, seen);
+    cfx_module *inner = cfx__quant_inner(m), *made = NULL;
+    if (!strncmp(inner->path, "torch.nn.", 9)) /* else another call of it came before */
+        made = reference_of(at, inner, &weight, seen);
     if (!made)
         return;
     if (inner != m)

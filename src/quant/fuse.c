@@ -98,9 +98,11 @@ const char *cfx__quant_pair_of(const char *type) {
     return NULL;
 }
 
+/* The nodes of a match, and the modules that they call: as they are before any is fused. */
 typedef struct match {
     const struct fusion *row;
     cfx_node *first, *norm, *relu;
+    cfx_module *layer, *normal, *last;
 } match;
 
 /* The node before n, where n has one argument and nothing else uses that. */
@@ -137,15 +139,17 @@ static bool ends_at(cfx_module *gm, cfx_node *n, const struct fusion *row, match
     return m->norm || m->relu;
 }
 
-static cfx_module *relu_of(cfx_module *gm, const cfx_node *n) {
-    return n->op == CFX_CALL_MODULE ? cfx_module_find(gm, n->target.name) : cfx_nn_relu();
+static void find_modules(cfx_module *gm, match *m) {
+    m->layer = cfx_module_find(gm, m->first->target.name);
+    m->normal = m->norm ? cfx_module_find(gm, m->norm->target.name) : NULL;
+    m->last = !m->relu                         ? NULL
+              : m->relu->op == CFX_CALL_MODULE ? cfx_module_find(gm, m->relu->target.name)
+                                               : cfx_nn_relu();
 }
 
 /* While it is trained the norm stays a module of its own inside the whole. */
-static cfx_module *whole(cfx_module *gm, const match *m, bool training) {
-    cfx_module *first = cfx_module_find(gm, m->first->target.name);
-    cfx_module *norm = m->norm ? cfx_module_find(gm, m->norm->target.name) : NULL;
-    cfx_module *relu = m->relu ? relu_of(gm, m->relu) : NULL;
+static cfx_module *whole(const match *m, bool training) {
+    cfx_module *first = m->layer, *norm = m->normal, *relu = m->last;
     if (relu)
         relu->training = first->training;
     if (norm && training) {
@@ -161,9 +165,10 @@ static cfx_module *whole(cfx_module *gm, const match *m, bool training) {
 }
 
 static void apply(cfx_module *gm, const match *m, bool training) {
-    cfx_module *first = whole(gm, m, training);
+    cfx_module *first = whole(m, training);
     if (!first)
         return;
+    cfx__scope_own(cfx_keep(m->layer)); /* another match may have it too */
     cfx__quant_swap(gm, m->first->target.name, first);
     cfx_node *last = m->relu ? m->relu : m->norm;
     cfx_node_move_before(m->first, last);
@@ -173,6 +178,22 @@ static void apply(cfx_module *gm, const match *m, bool training) {
         cfx_graph_erase(m->norm);
 }
 
+/* Whether a pattern found before has n in it. */
+static bool is_part(const match *all, size_t len, const cfx_node *n) {
+    for (size_t i = 0; i < len; i++)
+        if (all[i].first == n || all[i].norm == n || all[i].relu == n)
+            return true;
+    return false;
+}
+
+static bool can_fuse(cfx_site at, const match *m, bool training) {
+    if (!training || !m->norm || m->row->normed)
+        return true;
+    cfx_fail(CFX_RUNTIME_ERROR, at, "Fusing %s+BatchNorm not yet supported in QAT.",
+             strstr(m->row->first, "Transpose") ? "ConvTranspose" : m->row->first);
+    return false;
+}
+
 bool cfx__quant_fuse(cfx_site at, cfx_module *gm, bool training) {
     if (training != gm->training) {
         cfx_fail(CFX_VALUE_ERROR, at, "%s",
@@ -180,14 +201,20 @@ bool cfx__quant_fuse(cfx_site at, cfx_module *gm, bool training) {
                           : "fuse_fx and prepare_fx only work for models in eval mode");
         return false;
     }
-    for (cfx_node *n = cfx_graph_last(gm->graph); n && cfx_ok(); n = cfx_node_before(n)) {
+    VEC(match) all = {0};
+    for (cfx_node *n = cfx_graph_last(gm->graph); n; n = cfx_node_before(n)) {
         match m;
         for (int i = 0; i < COUNT(fusions); i++)
-            if (ends_at(gm, n, &fusions[i], &m) && !(training && m.norm && !m.row->normed)) {
-                apply(gm, &m, training);
+            if (ends_at(gm, n, &fusions[i], &m) && !is_part(all.data, all.len, n)) {
+                find_modules(gm, &m);
+                VEC_PUSH(all, m);
                 break;
             }
     }
+    for (size_t i = 0; i < all.len && cfx_ok(); i++)
+        if (can_fuse(at, &all.data[i], training))
+            apply(gm, &all.data[i], training);
+    VEC_FREE(all);
     return cfx_ok();
 }
 

@@ -42,6 +42,9 @@ const cfx_qconfig *cfx__qconfig_of(const cfx_qconfig_mapping *m, const char *typ
 /* The same with what holds where neither the type nor a name says otherwise. */
 const cfx_qconfig *cfx__qconfig_or(const cfx_qconfig_mapping *m, const char *type, const char *path,
                                    const cfx_qconfig *other);
+/* What is said of call number `index` of that type in the module at `path`. */
+const cfx_qconfig *cfx__qconfig_of_call(const cfx_qconfig_mapping *m, const char *path,
+                                        const char *type, int index, bool *said);
 /* Whether its observers are fake-quantize modules. */
 bool cfx__qconfig_trains(const cfx_qconfig_mapping *m);
 /* What is said of a type alone. */
@@ -57,7 +60,8 @@ enum {
     CFX__Q_NORM = 8,     /* quint8 to quint8, weights in float */
     CFX__Q_EMBED = 16,   /* float to float, weights of quint8 */
     CFX__Q_UNIT = 32,    /* as PLAIN, with the scale 1/256 */
-    CFX__Q_SIGNED = 64   /* with the scale 1/128 */
+    CFX__Q_SIGNED = 64,  /* with the scale 1/128 */
+    CFX__Q_HALF = 128    /* float16, in each call, to float, weights of float16 */
 };
 
 typedef enum cfx__quant_observes {
@@ -125,6 +129,10 @@ cfx_value cfx__quant_dynamic_call(const char *op, cfx_tensor *x, cfx_value packe
 cfx_value cfx__quant_forward_recurrent(cfx_module *self, cfx_args a);
 cfx_value cfx__quant_forward_cell(cfx_module *self, cfx_args a);
 void cfx__quant_pack_recurrent(cfx_module *to, const cfx_module *from);
+/* The same of embeddings, whose rows have so many bits a number. */
+cfx_value cfx__quant_forward_embedding(cfx_module *self, cfx_args a);
+cfx_value cfx__quant_forward_bag(cfx_module *self, cfx_args a);
+void cfx__quant_pack_embedding(cfx_module *to, const cfx_module *from, int bits);
 /* The reference module gm, the caller's own, lowered to quantized modules and operators; scope. */
 cfx_module *cfx__quant_lower(cfx_site at, cfx_module *gm);
 /* A copy of m with weights that do what the normalisation did behind it; scope. NULL with an error.

@@ -166,6 +166,9 @@ static cfx_value constant_of(cfx_module *gm, cfx_node *n) {
                         v.tag == CFX_TAG_NODE ? constant_of(gm, cfx_as_node(v)) : v);
     }
     cfx_list *list = cfx_as_list(args);
+    if (n->op == CFX_CALL_METHOD)
+        return cfx_method_from(CFX_HERE, n->target.name,
+                               (cfx_args){(int)list->len, list->items, NULL});
     return cfx_py_from(CFX_HERE, n->target.name, (cfx_args){(int)list->len, list->items, NULL});
 }
 
@@ -202,7 +205,8 @@ static void pack_arguments(const cfx_node *n, int dims, bool transposed, cfx_val
 static const char *pack(cfx_module *gm, cfx_node *n, const struct function *f) {
     cfx_node *dq = cfx__quant_arg(n, 1), *w = is_dequantize(dq) ? cfx__quant_arg(dq, 0) : NULL;
     bool channels = calls(w, CFX_CALL_FUNCTION, "torch.quantize_per_channel");
-    if (!w || (!is_quantize(w) && !channels))
+    bool half = calls(w, CFX_CALL_METHOD, "to");
+    if (!w || (!is_quantize(w) && !channels && !half))
         return NULL;
     bool transposed = strstr(f->name, "transpose") != NULL;
     int dims = strstr(f->name, "conv") ? f->name[strlen(f->name) - 2] - '0' : 0;
@@ -215,7 +219,7 @@ static const char *pack(cfx_module *gm, cfx_node *n, const struct function *f) {
                                           : cfx_dict_get(cfx_as_dict(n->kwargs), "bias");
     if (args[1].tag == CFX_TAG_NODE)
         args[1] = constant_of(gm, cfx_as_node(args[1]));
-    cfx_value packed = cfx_py_from(CFX_HERE, f->pack,
+    cfx_value packed = cfx_py_from(CFX_HERE, half ? cfx__text_format("%s_fp16", f->pack) : f->pack,
                                    (cfx_args){!dims        ? 2
                                               : transposed ? 7
                                                            : 6,
@@ -254,11 +258,16 @@ static void lower_functions(cfx_module *gm) {
     }
 }
 
+/* The relu that takes what n gives, where nothing else does. */
+static cfx_node *relu_behind(cfx_module *gm, const cfx_node *n) {
+    cfx_node *user = n->num_users == 1 ? n->users->user : NULL;
+    return user && cfx__quant_relu(gm, user) ? user : NULL;
+}
+
 static void lower_dynamic_functions(cfx_module *gm) {
     cfx_graph *g = gm->graph;
-    for (cfx_node *n = cfx_graph_last(g); n; n = cfx_node_before(n)) {
-        cfx_node *relu = cfx__quant_relu(gm, n) ? n : NULL, *op = relu ? cfx__quant_arg(n, 0) : n;
-        const struct function *f = op ? function_of(op) : NULL;
+    cfx_each_node(g, op) {
+        const struct function *f = function_of(op);
         cfx_node *dq = f && f == functions ? cfx__quant_arg(op, 0) : NULL;
         cfx_node *q = is_dequantize(dq) ? cfx__quant_arg(dq, 0) : NULL;
         if (!calls(q, CFX_CALL_FUNCTION, "torch.quantize_per_tensor_dynamic") || is_left_out(op))
@@ -266,13 +275,15 @@ static void lower_dynamic_functions(cfx_module *gm) {
         const char *packed = pack(gm, op, f);
         if (!packed)
             continue;
-        cfx_node *weight = NULL;
+        cfx_node *weight = NULL, *relu = relu_behind(gm, op);
         CFX_INSERT_BEFORE(g, op)
         weight = cfx_graph_get_attr(g, packed);
-        cfx_node_set_target(op, cfx_graph_target(g, relu ? "torch.ops.quantized.linear_relu_dynamic"
-                                                         : "torch.ops.quantized.linear_dynamic"));
-        cfx_node_set_args(
-            op, cfx_tuple(cfx_at(q->args, 0), cfx_node_value(weight), cfx_at(q->args, 2)));
+        bool half = cfx_equal_values(cfx_at(q->args, 1), cfx_f16);
+        const char *name = cfx__text_format("torch.ops.quantized.linear%s_dynamic%s",
+                                            relu ? "_relu" : "", half ? "_fp16" : "");
+        cfx_node_set_target(op, cfx_graph_target(g, name));
+        cfx_value x = cfx_at(q->args, 0), w = cfx_node_value(weight);
+        cfx_node_set_args(op, half ? cfx_tuple(x, w) : cfx_tuple(x, w, cfx_at(q->args, 2)));
         cfx_node_set_kwargs(op, cfx_dict_value(cfx_dict_new()));
         if (relu) {
             cfx_node_replace(relu, op);
@@ -334,13 +345,13 @@ static void lower_binaries(cfx_module *gm) {
 
 /* Functions that become an operator with a scale: its name, and keywords that it lacks. */
 static const struct {
-    const char *name, *quantized, *without[3];
+    const char *name, *quantized, *without[4];
 } scaled[] = {
     {"torch.nn.functional.elu", "torch.ops.quantized.elu", {"inplace"}},
     {"torch.nn.functional.hardswish", "torch.ops.quantized.hardswish", {"inplace"}},
     {"torch.nn.functional.instance_norm",
      "torch.ops.quantized.instance_norm",
-     {"running_mean", "running_var", "use_input_stats"}},
+     {"running_mean", "running_var", "use_input_stats", "momentum"}},
     {"torch.nn.functional.layer_norm", "torch.ops.quantized.layer_norm", {NULL}},
     {"torch.nn.functional.leaky_relu", "torch.ops.quantized.leaky_relu", {NULL}},
     {"torch.nn.functional.dropout", "torch.ops.quantized.dropout", {NULL}},

@@ -17,8 +17,10 @@ static cfx_value pack(const cfx_module *m) {
                      attr(m, "groups"));
 }
 
-/* Half of the range, as kernels for x86 want it. */
+/* Half of the range of integers, as kernels for x86 want it. */
 cfx_value cfx__quant_dynamic_call(const char *op, cfx_tensor *x, cfx_value packed) {
+    if (strstr(op, "_fp16"))
+        return cfx_py_from(CFX_HERE, op, CFX_ARGS(x, packed));
     return cfx_py_from(CFX_HERE, op, CFX_ARGS(x, packed, true));
 }
 
@@ -44,9 +46,13 @@ static const char *show_linear(const cfx_module *m) {
 }
 
 static const char *show_dynamic(const cfx_module *m) {
-    return cfx__text_format("in_features=%s, out_features=%s, dtype=torch.qint8, qscheme=torch.%s",
+    const cfx_tensor *w = cfx_as_tensor(cfx_at(attr(m, "_packed_params"), 0));
+    const char *scheme = "";
+    if (w->quantizer)
+        scheme = cfx__text_format(", qscheme=torch.%s", qscheme_of(m));
+    return cfx__text_format("in_features=%s, out_features=%s, dtype=torch.%s%s",
                             cfx_str(attr(m, "in_features")), cfx_str(attr(m, "out_features")),
-                            qscheme_of(m));
+                            cfx_dtype_name(cfx_tensor_dtype(w)), scheme);
 }
 
 /* ", padding=(1, 1)" unless all numbers are `plain`. */
@@ -78,11 +84,10 @@ static const char *show_conv(const cfx_module *m) {
 /* ---- embeddings ------------------------------------------------------------------------------ */
 
 static const char *show_embedding(const cfx_module *m) {
-    const cfx_tensor *w = cfx_as_tensor(attr(m, "weight_quantized"));
-    return cfx__text_format("num_embeddings=%s, embedding_dim=%s, dtype=torch.%s, qscheme=torch.%s",
+    return cfx__text_format("num_embeddings=%s, embedding_dim=%s, dtype=torch.%s, "
+                            "qscheme=torch.per_channel_affine_float_qparams",
                             cfx_str(attr(m, "num_embeddings")), cfx_str(attr(m, "embedding_dim")),
-                            cfx_dtype_name(cfx_tensor_dtype(w)),
-                            cfx__quantizer_scheme(w->quantizer));
+                            cfx_integer(attr(m, "_bits")) == 4 ? "quint4x2" : "quint8");
 }
 
 /* ---- layers with a scale for their result ---------------------------------------------------- */
@@ -185,8 +190,10 @@ static const struct native {
     RECURRENT("GRUCell", cfx__quant_forward_cell),
     RECURRENT("RNNCell", cfx__quant_forward_cell),
 #undef RECURRENT
-    {CFX__NATIVE_WEIGHT, "Embedding", NULL, "QuantizedEmbedding", NULL, NULL, show_embedding},
-    {CFX__NATIVE_WEIGHT, "EmbeddingBag", NULL, "QuantizedEmbeddingBag", NULL, NULL, show_embedding},
+    {CFX__NATIVE_WEIGHT, "Embedding", NULL, "QuantizedEmbedding", NULL,
+     cfx__quant_forward_embedding, show_embedding},
+    {CFX__NATIVE_WEIGHT, "EmbeddingBag", NULL, "QuantizedEmbeddingBag", NULL,
+     cfx__quant_forward_bag, show_embedding},
 #define SPECIAL(of, op, forward, show)                                                             \
     { CFX__NATIVE_SPECIAL, of, NULL, "Quantized" of, op, forward, show }
     SPECIAL("ConvTranspose1d", OP("conv_transpose1d"), forward_product, show_conv),
@@ -237,11 +244,22 @@ static const struct native *find(cfx_module *m, cfx__quant_native_kind kind) {
 /* A product keeps its packed weight alone. */
 static void take_weight(cfx_module *to, const cfx_module *from) {
     static const char *const gone[] = {"weight", "bias", "weight_scale", "weight_zero_point",
-                                       "weight_quantized"};
+                                       "weight_quantized", "weight_quant_max"};
     cfx_value packed = pack(from);
     for (int i = 0; i < COUNT(gone); i++)
         cfx_module_remove(to, gone[i]);
     cfx_module_set_attr(to, "_packed_params", packed);
+}
+
+/* Whether the first weight of a reference module is of float16. */
+static bool is_half(const cfx_module *m) {
+    for (int64_t i = 0; i < m->parameters->len; i++) {
+        const char *name = cfx_text(m->parameters->entries[i].key);
+        cfx_value q = attr(m, cfx__text_format("%s_quantized", name));
+        if (q.tag == CFX_TAG_TENSOR)
+            return cfx_tensor_dtype(cfx_as_tensor(q)) == CFX_F16;
+    }
+    return false;
 }
 
 cfx_module *cfx__quant_native(cfx_site at, cfx_module *m, cfx__quant_native_kind kind, double scale,
@@ -263,10 +281,17 @@ cfx_module *cfx__quant_native(cfx_site at, cfx_module *m, cfx__quant_native_kind
         take_weight(out, inner);
     else if (row->kind == CFX__NATIVE_DYNAMIC)
         cfx__quant_pack_recurrent(out, inner);
+    else if (row->kind == CFX__NATIVE_WEIGHT)
+        cfx__quant_pack_embedding(out, inner,
+                                  cfx_integer(attr(inner, "weight_quant_max")) == 15 ? 4 : 8);
     if (row->op)
-        cfx_module_set_attr(out, "_op", cfx_string_value(row->op));
-    if (row->forward == forward_instance_norm) /* what PyTorch makes of it */
+        cfx_module_set_attr(out, "_op",
+                            cfx_string_value(is_half(inner) ? cfx__text_format("%s_fp16", row->op)
+                                                            : row->op));
+    if (row->forward == forward_instance_norm) { /* what PyTorch makes of it */
         cfx_module_set_attr(out, "momentum", attr(inner, "affine"));
+        cfx_module_set_attr(out, "affine", cfx_bool(false));
+    }
     cfx_module_set_attr(out, "scale", cfx_float(scale));
     cfx_module_set_attr(out, "zero_point", cfx_int(zero_point));
     return out;

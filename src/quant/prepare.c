@@ -61,8 +61,35 @@ static const char *fused_type(prepare *p, cfx_module *m) {
     return first_said ? cfx_module_child(m, 0)->type : m->type;
 }
 
+/* The module that a call stands in, and what it calls, as rules about places name them. */
+static const char *place_of(prepare *p, const cfx_node *n, const char **type) {
+    const char *path = cfx__quant_scope(n), *dot = strrchr(path, '.');
+    *type = n->target.name;
+    if (n->op != CFX_CALL_MODULE)
+        return path;
+    cfx_module *m = cfx_module_find(p->gm, n->target.name);
+    *type = m ? cfx__quant_inner(m)->type : "";
+    return dot ? cfx__text_format("%.*s", (int)(dot - path), path) : "";
+}
+
+/* What is said of n by its place: it is the call of its type of some number in its module. */
+static const cfx_qconfig *by_place(prepare *p, const cfx_node *n, bool *said) {
+    const char *type, *path = place_of(p, n, &type), *other;
+    int index = 0;
+    *said = false;
+    if (n->op != CFX_CALL_FUNCTION && n->op != CFX_CALL_MODULE)
+        return NULL;
+    for (const cfx_node *k = cfx_node_before(n); k; k = cfx_node_before(k))
+        index += k->op == n->op && !strcmp(place_of(p, k, &other), path) && !strcmp(other, type);
+    return cfx__qconfig_of_call(p->mapping, path, type, index, said);
+}
+
 static const cfx_qconfig *qconfig_of(prepare *p, cfx_node *n) {
     const char *path = cfx__quant_scope(n);
+    bool placed;
+    const cfx_qconfig *there = by_place(p, n, &placed);
+    if (placed)
+        return there;
     switch (n->op) {
     case CFX_CALL_MODULE:
         return cfx__qconfig_of(p->mapping, fused_type(p, cfx_module_find(p->gm, path)), path);
@@ -192,6 +219,7 @@ static const struct config {
     {CFX__Q_EMBED, CFX_F32, CFX_F32, CFX_QU8, false, 0, 0},
     {CFX__Q_UNIT, CFX_QU8, CFX_QU8, CFX_DTYPE_END, false, 1.0 / 256, 0},
     {CFX__Q_SIGNED, CFX_QU8, CFX_QU8, CFX_DTYPE_END, false, 2.0 / 256, 128},
+    {CFX__Q_HALF, CFX_F16, CFX_F32, CFX_F16, true, 0, 0},
 };
 
 static bool is_fixed_as(const cfx_observer *o, const struct config *c) {
@@ -309,7 +337,7 @@ static cfx_value observed_node(prepare *p, cfx_node *n, cfx_node *arg, bool firs
     if (how->kind == CFX_NO_OBSERVER)
         return cfx_node_value(arg);
     cfx_dtype want = dtype_of(how), have = output_dtype(p, arg);
-    bool quantized = cfx__dtype_is_quantized(want);
+    bool quantized = cfx__dtype_is_quantized(want) || want == CFX_F16;
     bool needed = how->dynamic            ? first
                   : at->reuses            ? false
                   : have == CFX_DTYPE_END ? false

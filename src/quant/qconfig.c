@@ -20,6 +20,8 @@
     { .kind = CFX_PLACEHOLDER_OBSERVER, .dtype = CFX_QU8, .quant_max = 255, .dynamic = true }
 #define FLOAT                                                                                      \
     { .kind = CFX_PLACEHOLDER_OBSERVER, .dtype = CFX_F32 }
+#define HALF(...)                                                                                  \
+    { .kind = CFX_PLACEHOLDER_OBSERVER, .dtype = CFX_F16, __VA_ARGS__ }
 #define NARROW .quant_min = -127, .quant_max = 127, .eps = 0x1p-12
 #define FAKE_ACTIVATION(how) MOVING, .quant_max = 255, .fake = CFX_##how##FAKE_QUANTIZE
 #define FAKE_WEIGHT(how)                                                                           \
@@ -29,6 +31,16 @@
         MOVING_CHANNELS, SIGNED_CHANNELS, .quant_min = -128, .quant_max = 127,                     \
                                           .fake = CFX_##how##FAKE_QUANTIZE                         \
     }
+
+/* Rows of embeddings: zero points are floats. */
+#define ROWS .dtype = CFX_QU8, .qscheme = CFX_PER_CHANNEL_AFFINE_FLOAT_QPARAMS
+#define FAKE_ROWS(most)                                                                            \
+    {                                                                                              \
+        MOVING_CHANNELS, ROWS, .quant_max = most, .averaging_constant = 1,                         \
+            .fake = CFX_FAKE_QUANTIZE                                                              \
+    }
+#define NO_ACTIVATION                                                                              \
+    { .kind = CFX_NOOP_OBSERVER, .dtype = CFX_F32 }
 
 static const struct preset {
     const char *name;
@@ -51,8 +63,14 @@ static const struct preset {
     {"per_channel", {{MIN_MAX, .quant_max = 127}, WEIGHT_CHANNELS}},
     {"dynamic", {DYNAMIC, WEIGHT}},
     {"per_channel_dynamic", {DYNAMIC, WEIGHT_CHANNELS}},
-    {"float_qparams_weight_only",
-     {FLOAT, {CHANNELS, .dtype = CFX_QU8, .qscheme = CFX_PER_CHANNEL_AFFINE_FLOAT_QPARAMS}}},
+    {"float16_dynamic", {HALF(.dynamic = true), HALF()}},
+    {"float16_static", {HALF(), HALF()}},
+    {"float_qparams_weight_only", {FLOAT, {CHANNELS, ROWS}}},
+    {"float_qparams_weight_only_4bit", {FLOAT, {CHANNELS, ROWS, .quant_max = 15}}},
+    {"dynamic qat",
+     {{FAKE_ACTIVATION(), .averaging_constant = 1, .dynamic = true}, FAKE_WEIGHT()}},
+    {"embedding qat", {NO_ACTIVATION, FAKE_ROWS(255)}},
+    {"embedding qat 4bit", {NO_ACTIVATION, FAKE_ROWS(15)}},
     {"symmetric_qnnpack",
      {{HISTOGRAM, .dtype = CFX_QI8, .eps = 0x1p-12}, {MIN_MAX, SIGNED, NARROW}}},
     {"per_channel_symmetric_qnnpack",
@@ -78,11 +96,13 @@ bool cfx_qconfig_find_from(cfx_site at, const char *name, cfx_qconfig *out) {
 
 /* ---- mappings -------------------------------------------------------------------------------- */
 
-typedef enum by { BY_TYPE, BY_NAME, BY_REGEX } by;
+typedef enum by { BY_TYPE, BY_NAME, BY_REGEX, BY_ORDER } by;
 
 typedef struct rule {
     by by;
     char *text;
+    char *type; /* BY_ORDER: of calls inside the module at `text`, */
+    int index;  /* this one */
     bool some; /* false: leave it in float */
     cfx_qconfig q;
     regex_t regex; /* BY_REGEX */
@@ -101,6 +121,7 @@ static void mapping_free(void *p) {
         if (m->rules.data[i]->by == BY_REGEX)
             regfree(&m->rules.data[i]->regex);
         cfx__free(m->rules.data[i]->text);
+        cfx__free(m->rules.data[i]->type);
         cfx__free(m->rules.data[i]);
     }
     VEC_FREE(m->rules);
@@ -173,6 +194,20 @@ void cfx_qconfig_mapping_regex_from(cfx_site at, cfx_qconfig_mapping *m, const c
         regfree(&compiled);
 }
 
+void cfx_qconfig_mapping_order(cfx_qconfig_mapping *m, const char *path, const char *type,
+                               int index, const cfx_qconfig *q) {
+    if (!m || !path || !type)
+        return;
+    rule *r = cfx__alloc0(sizeof *r);
+    const char *name = type_name(type);
+    *r = (rule){.by = BY_ORDER, .index = index, .some = q != NULL};
+    r->text = cfx__text_copy(path, strlen(path));
+    r->type = cfx__text_copy(name, strlen(name));
+    if (q)
+        r->q = *q;
+    VEC_PUSH(m->rules, r);
+}
+
 static const cfx_qconfig *answer(const rule *r) { return r->some ? &r->q : NULL; }
 
 static const rule *find(const cfx_qconfig_mapping *m, by kind, const char *text, size_t len) {
@@ -189,6 +224,19 @@ const cfx_qconfig *cfx__qconfig_of_type(const cfx_qconfig_mapping *m, const char
     const rule *r = find(m, BY_TYPE, type_name(type), strlen(type_name(type)));
     *said = r != NULL;
     return r ? answer(r) : NULL;
+}
+
+const cfx_qconfig *cfx__qconfig_of_call(const cfx_qconfig_mapping *m, const char *path,
+                                        const char *type, int index, bool *said) {
+    const rule *found = NULL;
+    for (size_t i = 0; i < m->rules.len; i++) {
+        const rule *r = m->rules.data[i];
+        if (r->by == BY_ORDER && r->index == index && !strcmp(r->text, path) &&
+            !strcmp(r->type, type_name(type)))
+            found = r;
+    }
+    *said = found != NULL;
+    return found ? answer(found) : NULL;
 }
 
 const cfx_qconfig *cfx__qconfig_or(const cfx_qconfig_mapping *m, const char *type, const char *path,

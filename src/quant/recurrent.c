@@ -185,7 +185,7 @@ void cfx__quant_pack_recurrent(cfx_module *to, const cfx_module *from) {
         cfx_module_set_attr(to, cfx__text_format("_packed_%s", name), cfx_tuple(w, b));
         cfx_module_remove(to, name);
         cfx_module_remove(to, bias);
-        static const char *const gone[] = {"scale", "zero_point", "quantized"};
+        static const char *const gone[] = {"scale", "zero_point", "quantized", "quant_max"};
         for (int k = 0; k < COUNT(gone); k++)
             cfx_module_remove(to, cfx__text_format("%s_%s", name, gone[k]));
     }
