@@ -121,8 +121,11 @@ static const char *show_enabled(const cfx_module *m, const char *a, const char *
                             cfx_str(cfx_module_attr(m, "observer_enabled")), a, b, c);
 }
 
+/* Rows of 4 bits are bytes until they are packed. */
 static const char *dtype_text(const cfx_observer *how) {
-    return cfx__text_format("dtype=torch.%s", cfx_dtype_name(how->dtype));
+    bool rows = how->qscheme == CFX_PER_CHANNEL_AFFINE_FLOAT_QPARAMS;
+    return cfx__text_format("dtype=torch.%s",
+                            rows && how->quant_max == 15 ? "quint4x2" : cfx_dtype_name(how->dtype));
 }
 
 static const char *qscheme_text(const cfx_module *m) {

@@ -258,10 +258,11 @@ static void lower_functions(cfx_module *gm) {
     }
 }
 
-/* The relu that takes what n gives, where nothing else does. */
+/* The relu that takes what n gives, where nothing else does; PyTorch looks for no torch.relu. */
 static cfx_node *relu_behind(cfx_module *gm, const cfx_node *n) {
     cfx_node *user = n->num_users == 1 ? n->users->user : NULL;
-    return user && cfx__quant_relu(gm, user) ? user : NULL;
+    int relu = user ? cfx__quant_relu(gm, user) : 0;
+    return relu && relu != CFX__RELU_TORCH ? user : NULL;
 }
 
 static void lower_dynamic_functions(cfx_module *gm) {

@@ -122,6 +122,19 @@ FORWARD(linear_function) {
     return RELU(cfx_py("torch._C._nn.linear", args.v[0], OWN("w"), OWN("b")));
 }
 
+FORWARD(linear_chain) {
+    cfx_value y = cfx_py("torch._C._nn.linear", args.v[0], OWN("w"));
+    y = cfx_py("torch.relu", y);
+    return cfx_py("torch._C._nn.linear", y, OWN("v"));
+}
+
+static cfx_module *with_two_weights(void) {
+    cfx_module *m = model(linear_chain, "x");
+    cfx_nn_parameter(m, "w", cfx_randn(4, 4));
+    cfx_nn_parameter(m, "v", cfx_randn(4, 4));
+    return m;
+}
+
 FORWARD(instance_function) {
     return FUNCTIONAL("instance_norm", args.v[0], CFX_KW(running_mean, CFX_NONE),
                       CFX_KW(running_var, CFX_NONE), CFX_KW(weight, OWN("w")),
@@ -345,6 +358,7 @@ PATTERN(f_conv2d_lists, with_parameters(conv_function, cfx_tuple(4, 3, 3, 3), 4)
         SHAPE_OF(1, 3, 8, 8), X86, 0.2)
 PATTERN(f_linear_relu_dyn, with_parameters(linear_function, cfx_tuple(4, 4), 4), FOUR,
         everywhere("dynamic"), 0.05)
+PATTERN(f_linear_chain, with_two_weights(), FOUR, everywhere("per_channel_dynamic"), 0.05)
 PATTERN(f_lin_f16_dyn, with_parameters(linear_function, cfx_tuple(4, 4), 4), FOUR,
         everywhere("float16_dynamic"), 1e-5)
 PATTERN(f_instance_norm, with_parameters(instance_function, cfx_tuple(4), 4), SHAPE_OF(1, 4, 3, 3),

@@ -13,6 +13,7 @@ typedef struct fake {
     cfx_tensor *x;
     cfx_value scale, zero; /* numbers, or tensors that go along the channels */
     cfx_value low, high;
+    bool between; /* zero points may lie between integers, and are added before rounding */
 } fake;
 
 /* t, one number for each channel, so that it goes along the axis of x. */
@@ -39,6 +40,7 @@ static fake read(const cfx_value *args, bool channels) {
         int64_t axis = cfx_integer(args[3]);
         f.scale = along(f.x, cfx_as_tensor(args[1]), axis);
         f.zero = along(f.x, cfx_as_tensor(args[2]), axis);
+        f.between = cfx__dtype_is_float(cfx_as_tensor(args[2])->dtype);
     } else {
         f.scale = as_number(args[1]);
         f.zero = as_number(args[2]);
@@ -49,6 +51,7 @@ static fake read(const cfx_value *args, bool channels) {
 /* Learnable zero points are floats: rounded, and within the range. */
 static void settle_zero(fake *f) {
     f->zero = cfx_tensor_value(cfx_clamp(cfx_round(f->zero), f->low, f->high));
+    f->between = false;
 }
 
 /* The steps that x is from zero, before they are cut to the range. */
@@ -56,7 +59,8 @@ static cfx_tensor *steps(const fake *f) {
     cfx_value inverse = f->scale.tag == CFX_TAG_TENSOR
                             ? cfx_tensor_value(cfx_reciprocal(f->scale))
                             : cfx_float((double)(1.0f / (float)cfx_number(f->scale)));
-    return cfx_add(cfx_round(cfx_mul(f->x, inverse)), f->zero);
+    cfx_tensor *scaled = cfx_mul(f->x, inverse);
+    return f->between ? cfx_round(cfx_add(scaled, f->zero)) : cfx_add(cfx_round(scaled), f->zero);
 }
 
 static cfx_tensor *rounded(const fake *f, cfx_tensor *q) {
