@@ -17,30 +17,18 @@ typedef struct {
 } rounding;
 
 CFX__SIMD static void find_ranges(const rounding *r, int64_t begin, int64_t end) {
-    enum { WIDE = 16 };
     const int64_t n = r->n;
     for (int64_t row = begin; row < end; row++) {
         const float *x = r->x + row * n;
-        float low[WIDE] = {0}, high[WIDE] = {0}, odd[WIDE] = {0}; /* 0, or NaN */
-        int64_t i = 0;
-        for (; i + WIDE <= n; i += WIDE)
-            for (int j = 0; j < WIDE; j++) {
-                low[j] = x[i + j] < low[j] ? x[i + j] : low[j];
-                high[j] = x[i + j] > high[j] ? x[i + j] : high[j];
-                odd[j] += x[i + j] * 0;
-            }
-        for (; i < n; i++) {
-            low[0] = x[i] < low[0] ? x[i] : low[0];
-            high[0] = x[i] > high[0] ? x[i] : high[0];
-            odd[0] += x[i] * 0;
+        float low = 0, high = 0, odd = 0; /* 0, or NaN */
+        _Pragma("omp simd reduction(min : low) reduction(max : high) reduction(+ : odd)")
+        for (int64_t i = 0; i < n; i++) {
+            low = x[i] < low ? x[i] : low;
+            high = x[i] > high ? x[i] : high;
+            odd += x[i] * 0;
         }
-        for (int j = 1; j < WIDE; j++) {
-            low[0] = low[j] < low[0] ? low[j] : low[0];
-            high[0] = high[j] > high[0] ? high[j] : high[0];
-            odd[0] += odd[j];
-        }
-        r->low[row] = low[0] + odd[0];
-        r->high[row] = high[0];
+        r->low[row] = low + odd;
+        r->high[row] = high;
     }
 }
 
