@@ -43,7 +43,7 @@ static void block(const job *j, int64_t first, int64_t last, int64_t from, int64
                          .c_row = p->c_row};
         /* each tile asks for its share of the next panel */
         const int64_t lines = BF16_STEP * BF16_WIDTH * 2 / TILE_LINE;
-        t.lines = panel + 1 == to ? 0 : (int)((lines + tiles - 1) / tiles);
+        t.lines = panel + 1 == j->cut.panels ? 0 : (int)((lines + tiles - 1) / tiles);
         for (int64_t i = 0; i < tiles; i++) {
             t.ahead = (const char *)t.panel + j->depth * BF16_WIDTH * 2 +
                       j->depth / BF16_STEP * TILE_LINE * t.lines * i;
@@ -75,8 +75,11 @@ static void run_pieces(void *arg, int64_t begin, int64_t end) {
 
 void bf16_product(const product *p, bf16_way way) {
     job j = {.p = p, .way = way, .row = bf16_row(p->k), .depth = bf16_depth(p->k)};
-    const int64_t height = bf16_height(way);
-    j.cut = way == BF16_TILES ? product_cut(p, BF16_WIDTH, height, height, GRAIN_TILES)
+    const int64_t height = bf16_height(way), panels = (p->n + BF16_WIDTH - 1) / BF16_WIDTH;
+    /* tiles wait for weights: where there are panels enough, each is read by one thread alone */
+    const int64_t whole = (p->m + height - 1) / height * height;
+    const int64_t unit = panels >= 2 * cfx_get_num_threads() ? whole : height;
+    j.cut = way == BF16_TILES ? product_cut(p, BF16_WIDTH, height, unit, GRAIN_TILES)
                               : product_cut(p, BF16_WIDTH, height, 1, GRAIN_DOTS);
     const size_t size = (size_t)((p->m + height) * j.row) * sizeof *j.a;
     j.a = cfx__block_alloc(size);

@@ -55,7 +55,7 @@ static void block(const job *j, int64_t first, int64_t rows, int64_t from, int64
                   .high = e->high};
         /* each tile asks for its share of the next panel */
         const int64_t lines = TILE_RUN * width * size / TILE_LINE;
-        t.lines = p->narrow || panel + 1 == to ? 0 : (int)((lines + tiles - 1) / tiles);
+        t.lines = p->narrow || panel + 1 == j->cut.panels ? 0 : (int)((lines + tiles - 1) / tiles);
         for (int64_t i = 0; i < tiles; i++) {
             const int64_t begin = rows * i / tiles, end = rows * (i + 1) / tiles;
             t.ahead = (const char *)t.panel + p->k * width * size +
@@ -122,7 +122,8 @@ product_pieces product_cut(const product *p, int64_t width, int64_t height, int6
     const int64_t tiles = (p->m + height - 1) / height;
     product_pieces c = {.panels = (p->n + width - 1) / width, .parts = 1};
     while (c.parts < pieces && c.parts < c.panels &&
-           (double)p->m * (double)(c.parts * c.parts) < (double)pieces * (double)p->n)
+           (unit >= p->m ||
+            (double)p->m * (double)(c.parts * c.parts) < (double)pieces * (double)p->n))
         c.parts++;
     int64_t across = (pieces + c.parts - 1) / c.parts;
     across = across < tiles ? across : tiles;
