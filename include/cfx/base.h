@@ -170,8 +170,8 @@ CFX_API bool cfx_set_copy_files(bool on);
  * so is everything but products: norms, softmax, activations, what is added. Halves are half the
  * memory to read, which is what time goes to where few rows are multiplied at a time. Where the
  * machine multiplies bf16 itself (AVX512-BF16, AMX), what products multiply weights with is rounded
- * too, which makes them twice as fast at least; elsewhere, and in f16, weights become float32 again
- * on their way. */
+ * too, which makes them about twice as fast, or more; elsewhere, and in f16, weights become float32
+ * again on their way. */
 typedef enum cfx_precision {
     CFX_PRECISION_F32,
     CFX_PRECISION_BF16, /* 8 bits of mantissa, all the range */
