@@ -229,9 +229,14 @@ void cfx__op_settle(const cfx__schema *s, cfx_value *args) {
 }
 
 static void bump_versions(const cfx__schema *s, cfx_value *args) {
-    for (int i = 0; i < s->nargs; i++)
+    for (int i = 0; i < s->nargs; i++) {
         if (s->args[i].writes && args[i].tag == CFX_TAG_TENSOR && cfx_as_tensor(args[i])->storage)
             cfx_as_tensor(args[i])->storage->version++;
+        if (s->args[i].writes && args[i].tag == CFX_TAG_LIST)
+            for (int64_t k = 0; k < cfx_as_list(args[i])->len; k++)
+                if (cfx_tensor_at(args[i], k)->storage)
+                    cfx_tensor_at(args[i], k)->storage->version++;
+    }
 }
 
 /* What the results of a view operator look into: the tensor that its argument looks into. */

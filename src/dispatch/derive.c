@@ -1,6 +1,6 @@
 /* In-place and out= forms, derived from the functional operator: the same arguments, the same shape
  * rule and kernel; only where the result is written differs. */
-#include "dispatch.h"
+#include "derive.h"
 
 static bool writable(cfx_op_call *c, const cfx_tensor *t) {
     if (!cfx__tensor_overlaps_itself(t))
@@ -38,19 +38,78 @@ static bool apart(cfx_op_call *c, const cfx_tensor *dst, int nargs, bool update)
     return true;
 }
 
-/* Stores result i of the functional call f in dst, which has its shape: converted, where the dtypes
- * allow that. */
-static void write_to(cfx_op_call *c, cfx_op_call *f, cfx_tensor *dst, int i) {
-    cfx_tensor *from = f->out[i];
+int cfx__op_options_at(const cfx__schema *s) {
+    static const char *const names[] = {"dtype", "layout", "device", "pin_memory"};
+    for (int i = 0; i + COUNT(names) <= s->nargs; i++) {
+        int k = 0;
+        while (k < COUNT(names) && !strcmp(s->args[i + k].name, names[k]))
+            k++;
+        if (k == COUNT(names))
+            return i;
+    }
+    return -1;
+}
+
+void cfx__op_out_args(const cfx__op_info *info, const cfx_value *args, cfx_value *functional) {
+    const cfx__schema *s = cfx__op_info_of(info->functional)->schema;
+    int options = cfx__op_options_at(s), given = 0;
+    for (int i = 0; i < s->nargs; i++)
+        functional[i] = options >= 0 && i >= options && i < options + 4 ? cfx_none()
+                                                                       : args[given++];
+    if (options >= 0 && args[given].tag == CFX_TAG_TENSOR)
+        functional[options] = cfx_dtype_value(cfx_as_tensor(args[given])->dtype);
+}
+
+/* Stores a result in dst, which has its shape: converted, where the dtypes allow that. */
+static void store(cfx_op_call *c, cfx_tensor *from, cfx_tensor *dst) {
     if (cfx__ctx()->failed || !from || from == dst)
         return;
     if (castable(c, from->dtype, dst->dtype) && !c->fake)
         cfx__tensor_copy(dst, from);
 }
 
+/* Gives an out= argument the size that the result has, as PyTorch's resize_output does. */
+static void resize(cfx_op_call *c, cfx_tensor *out, const cfx_tensor *like) {
+    if (cfx__tensor_same_shape(out, like))
+        return;
+    cfx_tensor *fresh =
+        cfx__tensor_empty(c->at, out->dtype, c->fake, like->ndim, like->shape, like->stride);
+    if (cfx__obj_is_bad(fresh))
+        return;
+    cfx__tensor_become(out, fresh);
+}
+
+/* Runs f, which gives a list, and writes its items to those of `out`. */
+static void run_list(cfx_op_call *c, cfx_op_call *f, cfx_value out) {
+    f->nout = 0;
+    cfx__op_run_functional(f);
+    const cfx_list *to = cfx_as_list(out);
+    if (cfx__ctx()->failed)
+        return;
+    if (cfx_as_list(f->result)->len != to->len) {
+        cfx_fail(CFX_RUNTIME_ERROR, c->at,
+                 "%s() expected an out= argument of size %lld, got size %lld",
+                 cfx__op_info_of(f->op)->schema->name, (long long)cfx_as_list(f->result)->len,
+                 (long long)to->len);
+        return;
+    }
+    for (int64_t i = 0; i < to->len && !cfx__ctx()->failed; i++) {
+        cfx_tensor *dst = cfx_as_tensor(to->items[i]);
+        cfx_tensor *from = cfx_as_tensor(cfx_as_list(f->result)->items[i]);
+        if (!writable(c, dst))
+            return;
+        resize(c, dst, from);
+        store(c, from, dst);
+    }
+}
+
 void cfx__op_run_inplace(cfx_op_call *c, cfx__op_info *info) {
     cfx_op_call f = *c;
     f.op = info->functional;
+    if (c->args[0].tag == CFX_TAG_LIST) {
+        run_list(c, &f, c->args[0]);
+        return;
+    }
     f.nout = 1;
     cfx_tensor *self = cfx_as_tensor(c->args[0]);
     if (f.op->view) {
@@ -83,7 +142,7 @@ void cfx__op_run_inplace(cfx_op_call *c, cfx__op_info *info) {
         return;
     }
     if (!direct) {
-        write_to(c, &f, self, 0);
+        store(c, f.out[0], self);
         return;
     }
     if (!castable(c, f.out[0]->dtype, self->dtype) || !apart(c, self, c->nargs, update) || c->fake)
@@ -94,26 +153,24 @@ void cfx__op_run_inplace(cfx_op_call *c, cfx__op_info *info) {
         f.out[0] = cfx__tensor_empty(c->at, f.out[0]->dtype, false, self->ndim, self->shape, NULL);
     f.fake = false;
     cfx__op_run_kernel(&f);
-    write_to(c, &f, self, 0);
-}
-
-/* Gives an out= argument the size that the result has, as PyTorch's resize_output does. */
-static void resize(cfx_op_call *c, cfx_tensor *out, const cfx_tensor *like) {
-    if (cfx__tensor_same_shape(out, like))
-        return;
-    cfx_tensor *fresh =
-        cfx__tensor_empty(c->at, out->dtype, c->fake, like->ndim, like->shape, like->stride);
-    if (cfx__obj_is_bad(fresh))
-        return;
-    cfx__tensor_become(out, fresh);
+    store(c, f.out[0], self);
 }
 
 void cfx__op_run_out(cfx_op_call *c, cfx__op_info *info) {
     cfx_op_call f = *c;
-    int given = c->nargs - info->nout;
+    cfx_value args[CFX_MAX_ARGS];
+    const cfx__op_info *functional = cfx__op_info_of(info->functional);
+    bool list = cfx__op_gives_list(functional->schema);
+    int given = c->nargs - (list ? 1 : info->nout);
+    cfx__op_out_args(info, c->args, args);
     f.op = info->functional;
-    f.nargs = given;
-    f.nout = info->nout;
+    f.args = args;
+    f.nargs = functional->schema->nargs;
+    f.nout = functional->nout;
+    if (list) {
+        run_list(c, &f, c->args[given]);
+        return;
+    }
     for (int i = 0; i < c->nout; i++) {
         c->out[i] = cfx_as_tensor(c->args[given + i]);
         if (!writable(c, c->out[i]))
@@ -124,6 +181,6 @@ void cfx__op_run_out(cfx_op_call *c, cfx__op_info *info) {
     cfx__op_run_functional(&f);
     for (int i = 0; i < c->nout && !cfx__ctx()->failed; i++) {
         resize(c, c->out[i], f.out[i]);
-        write_to(c, &f, c->out[i], i);
+        store(c, f.out[i], c->out[i]);
     }
 }

@@ -4,7 +4,7 @@
  * schema is parsed when its operator is first used. In-place and out= forms, and operators of the
  * user's, are made at run time and kept in `extra`, under a lock, until the process ends. */
 #include "../base/given.h"
-#include "dispatch.h"
+#include "derive.h"
 
 #include <cfx/ops.h>
 
@@ -157,25 +157,41 @@ static void put_out_name(cfx__text *t, const cfx_op *op, const cfx__schema *s, i
 }
 
 /* "aten::relu(Tensor self) -> Tensor" becomes "aten::relu_(Tensor(a!) self) -> Tensor(a!)". What
- * ATen writes to is called self, also where it is the `input` of dropout. */
+ * ATen writes to is called self, also where it is the `input` of dropout. Lists give nothing. */
 static char *inplace_schema(const cfx__schema *s, const char *overload) {
     const char *first = strchr(s->text, '(') + 1, *arrow = strstr(s->text, ") -> ");
-    first += strncmp(first, "Tensor(a)", 9) ? 7 : 10;
-    const char *rest = first + strlen(s->args[0].name);
+    bool list = s->args[0].list;
+    const char *rest = strchr(first, ' ') + 1 + strlen(s->args[0].name);
     cfx__text t = {0};
-    cfx__text_printf(&t, "%s::%s_%s%s(Tensor(a!) %s%.*s) -> Tensor(a!)", s->ns, s->name,
-                     *overload ? "." : "", overload,
-                     strcmp(s->ns, "aten") ? s->args[0].name : "self", (int)(arrow - rest), rest);
+    cfx__text_printf(&t, "%s::%s_%s%s(Tensor(a!)%s %s%.*s) -> %s", s->ns, s->name,
+                     *overload ? "." : "", overload, list ? "[]" : "",
+                     strcmp(s->ns, "aten") ? s->args[0].name : "self", (int)(arrow - rest), rest,
+                     list ? "()" : "Tensor(a!)");
     return t.data;
+}
+
+/* The arguments as the out= form has them, from the bracket on: without options. */
+static void put_given(cfx__text *t, const cfx__schema *s) {
+    static const char from[] = ", ScalarType? dtype=", to[] = "bool? pin_memory=None";
+    const char *open = strchr(s->text, '('), *arrow = strstr(s->text, ") -> ");
+    const char *cut = cfx__op_options_at(s) >= 0 ? strstr(open, from) : NULL;
+    const char *end = cut ? strstr(cut, to) : NULL;
+    cfx__text_add(t, open, (size_t)((end ? cut : arrow) - open));
+    if (end)
+        cfx__text_add(t, end + strlen(to), (size_t)(arrow - end) - strlen(to));
 }
 
 /* "... -> Tensor" becomes "...*, Tensor(a!) out) -> Tensor(a!)" under the overload `overload`. */
 static char *out_schema(const cfx_op *op, const cfx__schema *s, const char *overload) {
-    const char *open = strchr(s->text, '('), *arrow = strstr(s->text, ") -> ");
     cfx__text t = {0}, names = {0};
     bool keywords = s->npositional < s->nargs;
-    cfx__text_printf(&t, "%s::%s.%s%.*s%s", s->ns, s->name, overload, (int)(arrow - open), open,
-                     s->nargs == 0 ? "*" : keywords ? "" : ", *");
+    cfx__text_printf(&t, "%s::%s.%s", s->ns, s->name, overload);
+    put_given(&t, s);
+    cfx__text_puts(&t, s->nargs == 0 ? "*" : keywords ? "" : ", *");
+    if (cfx__op_gives_list(s)) {
+        cfx__text_puts(&t, ", Tensor(a!)[] out) -> ()");
+        return t.data;
+    }
     for (int i = 0; i < s->nrets; i++) {
         cfx__text_printf(&t, ", Tensor(%c!) ", 'a' + i);
         put_out_name(&t, op, s, i);
@@ -205,12 +221,15 @@ static cfx_op *derived_new(cfx_op *functional, char *schema, cfx__op_form form) 
 
 static bool can_be_derived(const cfx__op_info *f) {
     const cfx__schema *s = f->schema;
-    return f->nout >= 1 && !f->writes && s->nargs >= 1;
+    return (f->nout >= 1 || cfx__op_gives_list(s)) && !f->writes && s->nargs >= 1;
 }
 
+/* One tensor gives one, or, in the operators over lists, each of a list gives one. */
 static bool has_inplace(const cfx__op_info *f) {
-    return can_be_derived(f) && f->nout == 1 && f->schema->args[0].type == CFX__T_TENSOR &&
-           !f->schema->args[0].list;
+    const cfx__schema_arg *first = f->schema->args;
+    bool each = cfx__op_gives_list(f->schema) && !strncmp(f->schema->name, "_foreach_", 9);
+    return can_be_derived(f) && first->type == CFX__T_TENSOR &&
+           (first->list ? each : f->nout == 1);
 }
 
 /* The form kept at *place, made at first use; schema is freed where it is not needed. */
@@ -320,9 +339,10 @@ static cfx_op *find_inplace(full_name name) {
 static cfx_op *find_out(full_name name) {
     const cfx_fn *fn = find_fn(name.ns, name.base);
     char text[NAME_MAX_LEN];
-    for (int i = 0; fn && i < fn->n; i++) {
+    for (int k = 0; fn && k < 2 * fn->n; k++) { /* rows that name their form first */
+        int i = k % fn->n;
         const cfx__op_info *f = cfx__op_info_of(fn->ops[i]);
-        if (can_be_derived(f) &&
+        if (can_be_derived(f) && (k >= fn->n || fn->ops[i]->out) &&
             !strcmp(out_overload(fn->ops[i], f->schema, text, sizeof text), name.overload))
             return cfx__op_out(fn->ops[i]);
     }

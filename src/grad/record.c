@@ -158,6 +158,12 @@ cfx_value cfx__grad_call(cfx_site at, cfx_op *op, cfx_value *args) {
                  info->schema->name);
         return cfx_bad();
     }
+    if (info->form == CFX__INPLACE && !info->nout) {
+        cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at,
+                 "%s: what is written to a list of tensors has no gradient; use the form that "
+                 "gives a list", info->name);
+        return cfx_bad();
+    }
     if (info->form == CFX__INPLACE)
         return record_inplace(at, op, info->functional, args);
     if (info->writes && writes_first(info, args))

@@ -181,6 +181,8 @@ static bool find_object(objects *o, bool *written) {
         return true;
     const cfx__op_info *info = cfx__op_info_of(s->op);
     const bool passes = cfx__plan_passes(l, o->slot), writes = info->writes && !passes;
+    if (writes && !info->nout) /* to a list */
+        return false;
     if (writes && !(info->form == CFX__INPLACE && may_write(o)) && !writes_memory(o, written))
         return false;
     if (passes || writes)

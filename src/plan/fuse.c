@@ -10,7 +10,7 @@ cfx_op *cfx__plan_op(const cfx__run_step *s) {
     if (!s->op)
         return NULL;
     const cfx__op_info *info = cfx__op_info_of(s->op);
-    return info->form == CFX__INPLACE ? info->functional : s->op;
+    return info->form == CFX__INPLACE && info->nout ? info->functional : s->op;
 }
 
 cfx_tensor *cfx__plan_tensor(const cfx__lowering *l, int slot) {

@@ -4,6 +4,7 @@
  * which the written part is put back (slice_scatter and the like, step by step), and all views of
  * that base are behind until they are used: then they are taken from the base again. This is
  * PyTorch's way, in PyTorch's order, so that the nodes come out the same. */
+#include "../dispatch/derive.h"
 #include "record.h"
 
 /* What tensors can be views of. */
@@ -352,6 +353,13 @@ static cfx_value call_composite(cfx__recorder *r, cfx_site at, cfx_op *f, cfx_va
     return cfx_is_bad(v) ? v : args[0];
 }
 
+/* A list of tensors stands for the values of another from now on. */
+static cfx_value assign_each(cfx__recorder *r, cfx_site at, cfx_value to, cfx_value from) {
+    for (int64_t i = 0; i < cfx_as_list(to)->len && i < cfx_as_list(from)->len; i++)
+        assign(r, at, cfx_tensor_at(to, i), cfx_tensor_at(from, i));
+    return cfx_none();
+}
+
 static cfx_value call_writing(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args) {
     cfx__op_info *info = cfx__op_info_of(op);
     const cfx__schema *s = info->schema;
@@ -368,14 +376,19 @@ static cfx_value call_writing(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_val
         return args[0];
     if (inplace && (f->effects & CFX_COMPOSITE) && f->decompose)
         return call_composite(r, at, f, args);
-    cfx_value v = call_unwrapped(r, at, f, args);
+    bool out = info->form == CFX__OUT;
+    cfx_value own_args[CFX_MAX_ARGS];
+    if (out)
+        cfx__op_out_args(info, args, own_args);
+    cfx_value v = call_unwrapped(r, at, f, out ? own_args : args);
     if (cfx_is_bad(v))
         return v;
+    if (v.tag == CFX_TAG_LIST && !s->nrets)
+        return assign_each(r, at, args[inplace ? 0 : s->nargs - 1], v);
     if (inplace) {
         assign(r, at, cfx_as_tensor(args[0]), cfx_as_tensor(v));
         return args[0];
     }
-    bool out = info->form == CFX__OUT;
     int64_t next = out ? 0 : s->nrets;
     for (int i = 0; i < s->nargs; i++)
         if (s->args[i].writes && args[i].tag == CFX_TAG_TENSOR)

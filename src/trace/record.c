@@ -234,8 +234,9 @@ static cfx_value record_leaf(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_valu
     cfx_node *n = cfx__record_node(r, at, (cfx_target){.op = op, .name = cfx_op_name(op)}, list,
                                    kw, node_name(s));
     cfx_value made = cfx__record_results(r, at, n, result);
+    bool tensor = info->form == CFX__INPLACE && args[0].tag == CFX_TAG_TENSOR;
     cfx__record_shadow *self =
-        info->form == CFX__INPLACE ? cfx__record_shadow_of(cfx_as_tensor(args[0])) : NULL;
+        tensor ? cfx__record_shadow_of(cfx_as_tensor(args[0])) : NULL;
     if (!self || cfx_is_bad(made))
         return made;
     self->node = n; /* from now on the tensor is what was written to it */
@@ -352,7 +353,8 @@ static cfx_value record_op(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value 
         return record_opened(at, op, parts, args);
     if (early)
         return cfx__functional_call(r, at, op, args);
-    return r->functional && cfx__op_info_of(op)->form == CFX__INPLACE
+    return r->functional && cfx__op_info_of(op)->form == CFX__INPLACE &&
+                   args[0].tag == CFX_TAG_TENSOR
                ? record_write(at, op, args)
                : record_leaf(r, at, op, args);
 }

@@ -1,5 +1,7 @@
 /* The gamma function's family: digamma, polygamma, the Hurwitz zeta function, incomplete gammas. */
 #define _GNU_SOURCE /* lgamma_r */
+#include <cfx/ops.h>
+
 #include "../loops.h"
 #include "../special.h"
 
@@ -326,6 +328,14 @@ CFX_OP(polygamma) = {"aten::polygamma(int n, Tensor self) -> Tensor",
                      "torch.polygamma", .shape = shape_polygamma,
                      .kernel = kernel_polygamma, .row = &row_polygamma, .effects = CFX_POINTWISE,
                      GRAD(polygamma, READ(1))};
+
+/* Its first argument is not the one that is written to, so this form has a row of its own. */
+static void decompose_polygamma_(cfx_op_call *c) {
+    c->out[0] = cfx_copy_(c->args[0], cfx_polygamma(c->args[1], c->args[0]));
+}
+
+CFX_OP(polygamma_) = {"aten::polygamma_(Tensor(a!) self, int n) -> Tensor(a!)",
+                      "Tensor.polygamma_", .decompose = decompose_polygamma_};
 
 /* ---- mvlgamma -------------------------------------------------------------------------------- */
 
