@@ -14,8 +14,7 @@ static int silu_from_parts(cfx_graph *g) {
         cfx_node *x = cfx_node_input(n, 0), *s = cfx_node_input(n, 1);
         if (!cfx_node_is(n, "mul") || !cfx_node_is(s, "sigmoid") || cfx_node_input(s, 0) != x)
             continue;
-        CFX_INSERT_BEFORE(g, n)
-        cfx_node_replace(n, cfx_silu(cfx_proxy(x)));
+        cfx_node_replace(n, cfx_silu(x));
         changes++;
     }
     cfx_graph_eliminate_dead_code(g);

@@ -41,10 +41,9 @@ CFX_API bool cfx_is_tracing(void);
 
 /* A tensor that stands for a node, as torch.fx's Proxy(node) does; scope. Outside tracing a call
  * with such a tensor, or with the node itself, among its arguments computes nothing: it appends a
- * node to the graph, at the insert point, and returns the tensor that stands for that. So passes
- * are written as mathematics:
- *     CFX_INSERT_BEFORE(g, n)
- *         cfx_node_replace(n, cfx_mul(cfx_proxy(x), cfx_sigmoid(cfx_proxy(x))));
+ * node to the graph, at the insert point (where none is set: right behind its operands), and
+ * returns the tensor that stands for that. So passes are written as mathematics:
+ *     cfx_node_replace(n, cfx_mul(x, cfx_sigmoid(x)));
  * In a graph of ATen overloads (an exported program's) the overload that takes the arguments is
  * called, elsewhere the function as Python spells it. A real tensor beside a node becomes a
  * constant of the module that has the graph. The bad tensor, with an error, where n is NULL or

@@ -34,6 +34,19 @@ TEST(a_pass_is_written_as_mathematics) {
               "tensor([2., 5.])");
 }
 
+TEST(a_call_follows_its_operands_where_the_graph_is_whole) {
+    cfx_module *gm = traced();
+    cfx_node *s = cfx_graph_find(gm->graph, "sigmoid");
+    CHECK_INT(cfx_node_replace(s, cfx_mul(cfx_tanh(cfx_node_input(s, 0)), 2)), 1);
+    cfx_graph_eliminate_dead_code(gm->graph);
+    CHECK_STR(strstr(cfx_module_code(gm), "    tanh"),
+              "    tanh = torch.tanh(x)\n"
+              "    mul_1 = torch.mul(tanh, 2);  tanh = None\n"
+              "    mul = torch.mul(x, mul_1);  x = mul_1 = None\n"
+              "    return mul\n    ");
+    CHECK(cfx_graph_lint(gm->graph, gm));
+}
+
 TEST(a_node_itself_is_an_operand_also_in_lists_and_methods) {
     cfx_graph *g = traced()->graph;
     cfx_node *x = cfx_graph_find(g, "x"), *s = cfx_graph_find(g, "sigmoid");

@@ -67,6 +67,10 @@ cfx_node *cfx__tracer_node(cfx__tracer *t, cfx_site at, cfx_opcode op, cfx_targe
                            cfx_args a);
 /* A node that an argument is or stands for, be it in a container; NULL: none. */
 cfx_node *cfx__trace_any(cfx_args a);
+/* Sets the insert point for a call on such operands, and gives that which there was: the one that
+ * is set, else the end, or, in a graph that has its output already, right behind the operands, so
+ * that all that uses them comes later. */
+cfx_insert cfx__trace_place(cfx_graph *g, cfx_args a);
 /* A call with a node among its arguments outside tracing (later.h): a node at the insert point. */
 bool cfx__trace_append(cfx_site at, const cfx_target *target, cfx_args a, cfx_value *result);
 /* The path of a module under the root, or NULL. */

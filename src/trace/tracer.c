@@ -456,8 +456,11 @@ bool cfx__trace_append(cfx_site at, const cfx_target *target, cfx_args a, cfx_va
     cfx_target chosen = *target;
     if (n->erased)
         cfx_fail(CFX_RUNTIME_ERROR, at, "Node %s was erased: it can be no operand", n->name);
-    else if (choose_overload(&t, at, &chosen, a))
+    else if (choose_overload(&t, at, &chosen, a)) {
+        cfx_insert held = cfx__trace_place(n->graph, a);
         *result = call_node(&t, at, chosen, a);
+        cfx_graph_set_insert(n->graph, held);
+    }
     for (int i = 0; i < CFX__ORIGINS; i++)
         drop_origin(&t.origins[i]);
     return true;

@@ -1,5 +1,5 @@
-/* Operators over lists of tensors, as optimisers use them: a call for each item. What is a list among
- * the arguments gives an item to each call, anything else goes to all. */
+/* Operators over lists of tensors, as optimisers use them: a call for each item. What is a list
+ * among the arguments gives an item to each call, anything else goes to all. */
 #include <cfx/ops.h>
 
 #include "../ops.h"
