@@ -101,6 +101,7 @@ struct cfx__node {
     cfx__name *name;
     cfx_use *last_user;
     const cfx_node *mark; /* the user whose uses are being collected */
+    uint32_t origin; /* the id of the node that it was recorded from, plus 1; 0: none */
     bool stale; /* its arguments or target changed since its result was noted */
     cfx__target_row *row;
     cfx__node *row_prev, *row_next;

@@ -186,7 +186,8 @@ static cfx_tensor *attend(cfx_tensor *q, cfx_tensor *k, cfx_tensor *v, cfx_tenso
     v = cfx_view(v, cfx_list(s->batch, s->heads, s->from, s->head));
     cfx_tensor *out = cfx_scaled_dot_product_attention(q, k, v, mask, dropout, cfx_bool(causal));
     out = cfx_contiguous(cfx_permute(out, cfx_list(2, 0, 1, 3)));
-    return cfx_view(out, cfx_list(s->to * s->batch, s->width));
+    cfx_value rows = cfx_py("operator.mul", s->batch, s->to); /* in that order, if it is recorded */
+    return cfx_view(out, cfx_list(rows, s->width));
 }
 
 /* query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal */

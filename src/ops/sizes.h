@@ -20,6 +20,11 @@ SIZE_DOES(over, "floordiv", a / b) /* a is not negative, b is positive */
 SIZE_DOES(modulo, "mod", (a % b + b) % b)
 #undef SIZE_DOES
 
+/* a / b, no integer. */
+static inline double size_ratio(int64_t a, int64_t b) {
+    return cfx_number(cfx_py_from((cfx_site){0}, "operator.truediv", CFX_ARGS(a, b)));
+}
+
 /* Whether the number is a size that varies, in the program that is recorded. */
 static inline bool size_varies(int64_t n) {
     const cfx__dispatch *d = cfx__dispatcher();

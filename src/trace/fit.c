@@ -174,6 +174,137 @@ static cfx_value try_bound(const cfx__exprs *x, const struct cfx__expr *e, const
                                               : cfx_none();
 }
 
+/* The smaller or the larger of two sizes. */
+static cfx_value try_either(const cfx__exprs *x, const struct cfx__expr *e, const cfx__seen *seen) {
+    for (size_t i = 0; i < x->known.len; i++)
+        for (int larger = 0; larger < 2; larger++) {
+            cfx_value v = cfx__sym_binary(larger ? CFX__SYM_MAX : CFX__SYM_MIN, e->expr,
+                                          x->known.data[i].expr);
+            if (cfx__exprs_proves(x, v, seen))
+                return v;
+        }
+    return cfx_none();
+}
+
+static int64_t remainder_of(int64_t a, int64_t by) { return (a % by + by) % by; }
+
+/* (e + past) % by; or (by - e % by) % by, what is missing to a multiple. */
+static cfx_value try_remainder(const cfx__exprs *x, const struct cfx__expr *e,
+                               const cfx__seen *seen) {
+    enum { LARGEST = 256 };
+    const int64_t limit = INT64_MAX / 2, *a = e->seen.at, *v = seen->at;
+    int n = x->worlds->n;
+    for (int k = 0; k < n; k++)
+        if (v[k] < 0 || v[k] >= LARGEST || a[k] > limit || a[k] < -limit)
+            return cfx_none();
+    for (int64_t by = 2; by <= LARGEST && tells(x, e); by++) {
+        int64_t past = remainder_of(v[0] - a[0], by);
+        bool fits = true, missing = true;
+        for (int k = 0; k < n; k++) {
+            fits &= remainder_of(a[k] + past, by) == v[k];
+            missing &= remainder_of(-a[k], by) == v[k];
+        }
+        cfx_value part = cfx__sym_binary(CFX__SYM_MOD, e->expr, cfx_int(by));
+        if (fits)
+            return cfx__sym_binary(CFX__SYM_MOD,
+                                   cfx__sym_binary(CFX__SYM_ADD, e->expr, cfx_int(past)),
+                                   cfx_int(by));
+        if (missing)
+            return cfx__sym_binary(
+                CFX__SYM_MOD,
+                cfx__sym_binary(CFX__SYM_ADD, cfx_int(by),
+                                cfx__sym_binary(CFX__SYM_MUL, cfx_int(-1), part)),
+                cfx_int(by));
+    }
+    return cfx_none();
+}
+
+/* a * e + b * f + c, from three worlds. */
+static bool find_plane(const int64_t *e, const int64_t *f, const int64_t *v, int i, int k,
+                       int64_t out[3]) {
+    __int128 x1 = (__int128)e[i] - e[0], y1 = (__int128)f[i] - f[0], z1 = (__int128)v[i] - v[0];
+    __int128 x2 = (__int128)e[k] - e[0], y2 = (__int128)f[k] - f[0], z2 = (__int128)v[k] - v[0];
+    const __int128 far = (__int128)1 << 40;
+    if (x1 > far || y1 > far || z1 > far || x2 > far || y2 > far || z2 > far)
+        return false;
+    __int128 whole = x1 * y2 - x2 * y1, a = z1 * y2 - z2 * y1, b = x1 * z2 - x2 * z1;
+    if (!whole || a % whole || b % whole)
+        return false;
+    out[0] = (int64_t)(a / whole);
+    out[1] = (int64_t)(b / whole);
+    out[2] = (int64_t)(v[0] - (__int128)out[0] * e[0] - (__int128)out[1] * f[0]);
+    return out[0] && out[1];
+}
+
+static cfx_value scaled(int64_t by, cfx_value v) {
+    return cfx__sym_binary(CFX__SYM_MUL, cfx_int(by), v);
+}
+
+static cfx_value try_plane(const cfx__exprs *x, const struct cfx__expr *e, const cfx__seen *seen) {
+    for (size_t i = 0; i < x->known.len && tells(x, e); i++) {
+        const struct cfx__expr *f = &x->known.data[i];
+        for (int k = 2; f != e && k < x->worlds->n; k++) {
+            int64_t by[3];
+            if (!find_plane(e->seen.at, f->seen.at, seen->at, 1, k, by))
+                continue;
+            cfx_value v = cfx__sym_binary(CFX__SYM_ADD, scaled(by[0], e->expr),
+                                          scaled(by[1], f->expr));
+            v = cfx__sym_binary(CFX__SYM_ADD, v, cfx_int(by[2]));
+            if (cfx__exprs_proves(x, v, seen))
+                return v;
+            break;
+        }
+    }
+    return cfx_none();
+}
+
+/* A third size added to two. */
+static cfx_value try_space(const cfx__exprs *x, const struct cfx__expr *e, const cfx__seen *seen) {
+    cfx__seen rest = {0};
+    for (int k = 0; k < x->worlds->n; k++)
+        if (__builtin_sub_overflow(seen->at[k], e->seen.at[k], &rest.at[k]))
+            return cfx_none();
+    for (size_t i = 0; i < x->known.len; i++) {
+        cfx_value more = try_plane(x, &x->known.data[i], &rest);
+        if (!cfx_is_none(more))
+            return cfx__sym_binary(CFX__SYM_ADD, e->expr, more);
+    }
+    return cfx_none();
+}
+
+/* A quotient or remainder of e, multiplied with a number, or with or added to something known. */
+static cfx_value try_with_piece(const cfx__exprs *x, const struct cfx__expr *e, cfx__sym_op op,
+                                int64_t past, int64_t by, const cfx__seen *seen) {
+    struct cfx__expr piece = {
+        .expr = cfx__sym_binary(op, cfx__sym_binary(CFX__SYM_ADD, e->expr, cfx_int(past)),
+                                cfx_int(by))};
+    if (!value_of(x, piece.expr, &piece.seen) || is_constant(x, &piece.seen) ||
+        piece.expr.tag != CFX_TAG_SYM)
+        return cfx_none();
+    cfx_value v = try_line(x, &piece, seen);
+    if (cfx_is_none(v))
+        v = try_product(x, &piece, seen, 0);
+    return cfx_is_none(v) ? try_sum(x, &piece, seen) : v;
+}
+
+static cfx_value try_pieces(const cfx__exprs *x, const struct cfx__expr *e, const cfx__seen *seen) {
+    enum { LARGEST = 32, FIRST = 24 };
+    if (e - x->known.data >= FIRST)
+        return cfx_none();
+    for (int64_t by = 2; by <= LARGEST; by++)
+        for (int64_t past = 0; past < by; past++)
+            for (int mod = 0; mod < 2; mod++) {
+                size_t mark = cfx_scope_open();
+                cfx_value v = try_with_piece(x, e, mod ? CFX__SYM_MOD : CFX__SYM_FLOORDIV, past,
+                                             by, seen);
+                bool found = !cfx_is_none(v) && cfx__exprs_proves(x, v, seen);
+                v = cfx_scope_return_value(mark, found ? v : cfx_none());
+                if (found)
+                    return v;
+            }
+    return cfx_none();
+}
+
 typedef cfx_value try_fn(const cfx__exprs *x, const struct cfx__expr *e, const cfx__seen *seen);
 
 static cfx_value try_whole(const cfx__exprs *x, const struct cfx__expr *e, const cfx__seen *seen) {
@@ -181,7 +312,9 @@ static cfx_value try_whole(const cfx__exprs *x, const struct cfx__expr *e, const
 }
 
 cfx_value cfx__exprs_fit(const cfx__exprs *x, const cfx__seen *seen) {
-    static try_fn *const tries[] = {try_whole, try_line, try_sum, try_part, try_bound};
+    static try_fn *const tries[] = {try_whole, try_line,      try_sum,    try_part,
+                                    try_bound, try_remainder, try_plane,  try_either,
+                                    try_space, try_pieces};
     cfx_value found = cfx__exprs_known(x, seen);
     for (int t = 0; t < COUNT(tries); t++)
         for (size_t i = 0; i < x->known.len && cfx_is_none(found); i++) {

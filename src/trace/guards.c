@@ -169,15 +169,19 @@ static bool bounds(const asking *a, size_t i, int64_t least, int64_t most) {
 }
 
 /* Sizes that go have one remainder. */
-static bool remainder_of(const asking *a, size_t i) {
+static bool remainder_of(const asking *a, size_t i, bool *changed) {
     enum { LARGEST = 16 };
     const name_t *n = name_of(a, i);
     for (int64_t by = 2; by <= LARGEST; by++)
         if (goes_at(a, i, n->hint + by) && goes_at(a, i, n->hint + 2 * by)) {
-            not_all(n,
-                    cfx__text_format("(%s %% %lld) == %lld.", source_of(n), (long long)by,
-                                     (long long)(n->hint % by)),
-                    "");
+            *changed = n->automatic && !a->dims->worlds.symbols.data[i].by;
+            if (*changed)
+                a->dims->worlds.symbols.data[i].by = by;
+            else
+                not_all(n,
+                        cfx__text_format("(%s %% %lld) == %lld.", source_of(n), (long long)by,
+                                         (long long)(n->hint % by)),
+                        "");
             return true;
         }
     return false;
@@ -201,7 +205,7 @@ static bool settle_one(const asking *a, size_t i, bool *changed) {
     if ((!tried || good == tried) && bottom && top)
         return false;
     bool alone = !goes_at(a, i, s->hint + 1) && !goes_at(a, i, s->hint - 1);
-    if (alone && remainder_of(a, i))
+    if (alone && remainder_of(a, i, changed))
         return true;
     if (alone || !good) { /* what goes far from the example broadcasts by chance */
         *changed = relation_or_constant(a, i);

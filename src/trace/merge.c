@@ -4,8 +4,6 @@
  * once, where it is first needed. */
 #include "merge.h"
 
-#include <math.h>
-
 static bool is_list(cfx_value v) { return v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE; }
 
 /* ---- the same but for numbers ---------------------------------------------------------------- */
@@ -111,15 +109,18 @@ static cfx_value neighbours(cfx__merging *g, const cfx__seen *seen) {
             }
             if (!fits)
                 continue;
-            cfx_value all = cfx_none();
+            cfx_value all = cfx_none(), sizes[CFX_MAX_DIMS];
             for (int i = from; i < to; i++) {
                 cfx__seen one;
                 for (int k = 0; k < n; k++)
                     one.at[k] = t[k]->shape[i];
                 cfx_value v = cfx__exprs_known(g->exprs, &one);
-                v = cfx_is_none(v) ? v : cfx__reify(g, v, true);
-                if (cfx_is_none(v) || cfx_is_bad(v))
-                    return v;
+                sizes[i] = cfx_is_none(v) ? v : cfx__reify(g, v, true);
+                if (cfx_is_none(v) || cfx_is_bad(sizes[i]))
+                    return sizes[i];
+            }
+            for (int i = from; i < to; i++) {
+                cfx_value v = sizes[i];
                 bool first = i == from || (all.tag == CFX_TAG_INT && cfx_integer(all) == 1);
                 all = first ? v
                       : v.tag == CFX_TAG_INT && cfx_integer(v) == 1
@@ -133,19 +134,6 @@ static cfx_value neighbours(cfx__merging *g, const cfx__seen *seen) {
     return cfx_none();
 }
 
-/* The number that arithmetic on sizes made just before is an operand of the arithmetic, or of the
- * question, at hand. */
-static cfx_value settled_or(cfx__merging *g, cfx_value number) {
-    cfx_node *n = g->settled;
-    int64_t was = INT64_MIN;
-    if (!n || !cfx__merge_is_scalar(cfx_node_get_meta(g->at[0], "val")) ||
-        !cfx__worlds_eval(g->m->worlds, 0, cfx_node_get_meta(n, "val"), &was) ||
-        was != cfx_integer(number))
-        return number;
-    g->settled = NULL; /* it is one operand */
-    return cfx_node_value(n);
-}
-
 static cfx_value merge_int(cfx__merging *g, const cfx_value *v) {
     cfx__seen seen = {0};
     for (int k = 0; k < g->m->worlds->n; k++)
@@ -156,7 +144,7 @@ static cfx_value merge_int(cfx__merging *g, const cfx_value *v) {
     cfx_value expr = cfx__exprs_known(g->exprs, &seen);
     struct cfx__place *known = expr.tag == CFX_TAG_SYM ? cfx__place_find(g, expr) : NULL;
     if (expr.tag == CFX_TAG_INT)
-        return settled_or(g, expr);
+        return cfx__merge_settled_or(g, expr);
     if (!known || !known->node) {
         cfx_value side = neighbours(g, &seen);
         if (!cfx_is_none(side))
@@ -164,44 +152,6 @@ static cfx_value merge_int(cfx__merging *g, const cfx_value *v) {
     }
     expr = expression(g, &seen, "an argument");
     return cfx_is_bad(expr) ? expr : cfx__reify(g, expr, true);
-}
-
-static cfx_node *add_real(cfx__merging *g, const cfx_value *v, cfx_node *n) {
-    struct cfx__real r = {.node = n};
-    for (int k = 0; k < g->m->worlds->n; k++)
-        r.at[k] = cfx_number(v[k]);
-    VEC_PUSH(g->reals, r);
-    return n;
-}
-
-/* How a number that is no integer may come from a size. */
-enum { AS_FLOAT, AS_ROOT, AS_INVERSE_ROOT, AS_INVERSE, WAYS };
-
-static double by_way(int way, double size) {
-    switch (way) {
-    case AS_FLOAT:
-        return size;
-    case AS_ROOT:
-        return pow(size, 0.5);
-    case AS_INVERSE_ROOT:
-        return pow(size, -0.5);
-    default:
-        return 1 / size;
-    }
-}
-
-static cfx_node *make_real(cfx__merging *g, int way, cfx_value size) {
-    cfx_value none = cfx_none();
-    switch (way) {
-    case AS_FLOAT:
-        return cfx__reify_node(g, "torch.sym_float", cfx_tuple(size), none);
-    case AS_ROOT:
-        return cfx__reify_node(g, "operator.pow", cfx_tuple(size, 0.5), none);
-    case AS_INVERSE_ROOT:
-        return cfx__reify_node(g, "operator.pow", cfx_tuple(size, -0.5), none);
-    default:
-        return cfx__reify_node(g, "operator.truediv", cfx_tuple(1, size), none);
-    }
 }
 
 static bool is_same_in_all(const cfx__merging *g, const cfx_value *v) {
@@ -212,32 +162,17 @@ static bool is_same_in_all(const cfx__merging *g, const cfx_value *v) {
 }
 
 static cfx_value merge_real(cfx__merging *g, const cfx_value *v) {
-    int n = g->m->worlds->n;
     if (is_same_in_all(g, v))
-        return v[0];
-    for (size_t i = 0; i < g->reals.len; i++) {
-        bool found = true;
-        for (int k = 0; k < n; k++)
-            found &= g->reals.data[i].at[k] == cfx_number(v[k]);
-        if (found)
-            return cfx_node_value(g->reals.data[i].node);
+        return cfx__merge_settled_or(g, v[0]);
+    cfx_value real = cfx__merge_real(g, v);
+    if (cfx_is_none(real)) {
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
+                 "an argument of %s varies with the sizes of the inputs in a way that no "
+                 "expression was found for: it is %s, and %s at other sizes",
+                 g->at[0]->name, cfx_value_repr(v[0]), cfx_value_repr(v[1]));
+        return cfx_bad();
     }
-    for (size_t i = 0; i < g->exprs->known.len; i++)
-        for (int way = 0; way < WAYS; way++) {
-            bool found = true;
-            for (int k = 0; k < n; k++)
-                found &=
-                    by_way(way, (double)g->exprs->known.data[i].seen.at[k]) == cfx_number(v[k]);
-            cfx_value size = found ? cfx__reify(g, g->exprs->known.data[i].expr, true) : cfx_none();
-            if (found)
-                return cfx_is_bad(size) ? size
-                                        : cfx_node_value(add_real(g, v, make_real(g, way, size)));
-        }
-    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
-             "an argument of %s varies with the sizes of the inputs in a way that no expression "
-             "was found for: it is %s, and %s at other sizes",
-             g->at[0]->name, cfx_value_repr(v[0]), cfx_value_repr(v[1]));
-    return cfx_bad();
+    return real;
 }
 
 /* A value of the node in all worlds as one. */
@@ -461,7 +396,18 @@ static bool merge_args(cfx__merging *g) {
         args[k] = g->at[k]->args;
         kwargs[k] = g->at[k]->kwargs;
     }
-    cfx_value a = merge_value(g, args), kw = merge_value(g, kwargs);
+    cfx_value a = cfx_tuple_value(0, NULL), item[CFX__WORLDS];
+    bool once = true;
+    for (int64_t i = 0; i < cfx_as_list(args[0])->len && cfx_ok(); i++) {
+        for (int k = 0; k < g->m->worlds->n; k++)
+            item[k] = cfx_as_list(args[k])->items[i];
+        g->sized = once && cfx__merge_takes_size(g->at[0], i);
+        bool before = g->sized;
+        cfx_list_append(cfx_as_list(a), merge_value(g, item));
+        once &= g->sized == before;
+    }
+    g->sized = false;
+    cfx_value kw = merge_value(g, kwargs);
     if (!cfx_ok())
         return false;
     cfx_node_set_args(g->at[0], a);
@@ -477,7 +423,6 @@ static bool merge_node(cfx__merging *g) {
         return merge_subgraph(g);
     if (!merge_args(g))
         return false;
-    g->settled = NULL;
     cfx__merge_give_lifted(g, n);
     cfx__merge_drop_claimed(g, n);
     for (int k = 0; k < g->m->worlds->n; k++)
@@ -489,15 +434,18 @@ static bool merge_node(cfx__merging *g) {
         return false;
     cfx_node_set_meta(n, "val", all);
     cfx_graph_insert_after(n->graph, n);
-    if (val[0].tag == CFX_TAG_FLOAT)
-        add_real(g, val, n);
+    bool same = is_real(val[0]) && is_same_in_all(g, val);
+    if (val[0].tag == CFX_TAG_FLOAT && same)
+        cfx__merge_settle(g, n);
+    else if (val[0].tag == CFX_TAG_FLOAT)
+        cfx__merge_note_real(g, val, n);
     else if (all.tag == CFX_TAG_INT || all.tag == CFX_TAG_SYM)
         cfx__merge_note_number(g, n, all);
     else
         cfx__merge_note(g, n, all);
     if (cfx__merge_is_scalar(val[0])) /* of which those stay that someone uses */
         VEC_PUSH(g->made, n);
-    if (is_real(val[0]) && is_same_in_all(g, val) && n != g->settled)
+    if (same && !(g->settled.len && g->settled.data[g->settled.len - 1] == n))
         cfx_list_append(g->plain, cfx_string_value(n->name));
     return cfx_ok();
 }
@@ -529,6 +477,7 @@ static bool merge_placeholders(cfx__merging *g) {
     if (g->m->exprs && !describe_inputs(g))
         return false;
     cfx_each_node(graph, n) first = !first && n->op != CFX_PLACEHOLDER ? n : first;
+    g->first = first;
     if (first)
         cfx_graph_insert_before(graph, first);
     for (int numbers = 1; numbers >= 0; numbers--) /* sizes that are inputs need not be read */
@@ -584,6 +533,7 @@ bool cfx__worlds_merge(cfx__merge *m) {
     VEC_FREE(g.claimed);
     VEC_FREE(g.twins);
     VEC_FREE(g.forms);
+    VEC_FREE(g.settled);
     cfx__exprs_free(&own);
     cfx_scope_close(mark);
     return cfx_ok();

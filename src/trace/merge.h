@@ -13,8 +13,11 @@ typedef struct cfx__merging {
         cfx_node *node; /* what computes it; NULL: to be read of */
         cfx_node *tensor;
         int dim;
+        cfx_node *before; /* where it is computed once someone uses it; NULL: there and then */
     })
     places;
+    cfx_node *first;  /* after the placeholders, as recorded */
+    cfx_node *pull;   /* what is computed now comes before this node; NULL: nothing does */
     VEC(struct cfx__real {
         double at[CFX__WORLDS];
         cfx_node *node;
@@ -37,8 +40,8 @@ typedef struct cfx__merging {
     })
     twins;                 /* in order (twins.c) */
     VEC(cfx_node *) forms; /* noted arithmetic that is known by another expression too */
-    cfx_node *settled;     /* the node before, where it makes of sizes that vary a number that does
-                              not; else NULL */
+    VEC(cfx_node *) settled; /* those that make of sizes that vary a number that does not */
+    bool sized;              /* the argument at hand may be such a number, once */
 } cfx__merging;
 
 /* The node, or the dimension of a tensor, that gives an expression; NULL: none. */
@@ -64,10 +67,24 @@ cfx_value cfx__merge_lift(cfx__merging *g, cfx_value size);
 /* Hands what its sub-graphs asked for so far to a call. */
 void cfx__merge_give_lifted(cfx__merging *g, cfx_node *n);
 
+/* ---- numbers that are no integers (reals.c) -------------------------------------------------- */
+
+/* The node that gives these numbers, one in each world, made where there is none; None where no
+ * arithmetic was found, bad with an error. */
+cfx_value cfx__merge_real(cfx__merging *g, const cfx_value *v);
+/* Node n gives them. */
+void cfx__merge_note_real(cfx__merging *g, const cfx_value *v, cfx_node *n);
+
 /* ---- arithmetic that is done twice (twins.c) ------------------------------------------------- */
 
 /* Notes what merged arithmetic on numbers gives, `val`. */
 void cfx__merge_note_number(cfx__merging *g, cfx_node *n, cfx_value val);
+/* Notes arithmetic that gives the same number in all worlds; nothing where its operands do too. */
+void cfx__merge_settle(cfx__merging *g, cfx_node *n);
+/* The number as an argument of the node at hand, or the node that settled on it, if it can be. */
+cfx_value cfx__merge_settled_or(cfx__merging *g, cfx_value number);
+/* Whether argument i of a call may be a size in PyTorch. */
+bool cfx__merge_takes_size(const cfx_node *n, int64_t i);
 /* The last arithmetic that gave these numbers by an expression of its own, (s - 1) % s for s - 1;
  * NULL where there is none. */
 cfx_node *cfx__merge_own_form(const cfx__merging *g, const cfx__seen *seen);

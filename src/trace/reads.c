@@ -74,7 +74,7 @@ static void assert_totals(cfx__merging *g, cfx_value name) {
     for (size_t i = 0; i < g->m->worlds->totals.len; i++) {
         const struct cfx__total *t = &g->m->worlds->totals.data[i];
         bool has = false;
-        if (!is_given(g, cfx_as_sym(t->sum), name, &has) || !has)
+        if (t->at_most || !is_given(g, cfx_as_sym(t->sum), name, &has) || !has)
             continue;
         cfx_node *sum = add_up(g, cfx_as_sym(t->sum));
         cfx__place_add(g, t->sum, sum, NULL, 0);
@@ -128,8 +128,11 @@ static void note_tensor(cfx__merging *g, cfx_node *n, cfx_value val) {
         cfx__place_add(g, expr, NULL, n, i);
         if (is_data_symbol(expr))
             assert_size(g, expr);
-        else if (g->m->eager || first)
+        else if (first)
             cfx__reify(g, expr, false);
+        else if (g->m->eager)
+            cfx__place_find(g, expr)->before =
+                n->op == CFX_PLACEHOLDER ? g->first : cfx_node_after(n);
     }
 }
 
@@ -143,7 +146,8 @@ static void note_results(cfx__merging *g, cfx_node *n, cfx_value list) {
             fresh |= is_data_symbol(size) && !cfx__place_find(g, size);
         }
         if (fresh)
-            note_tensor(g, cfx__reify_node(g, "operator.getitem", cfx_tuple(n, i), val), val);
+            note_tensor(
+                g, cfx__reify_node(g, "operator.getitem", cfx_tuple(n, i), cfx_none()), val);
     }
 }
 

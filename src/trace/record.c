@@ -99,6 +99,8 @@ cfx_node *cfx__record_node(cfx__recorder *r, cfx_site at, cfx_target target, cfx
         return cfx__node_bad;
     cfx_node *n =
         cfx_graph_create(r->graph, CFX_CALL_FUNCTION, target, args, kwargs, name, NULL);
+    if (n->graph && r->like)
+        cfx__node_of(n)->origin = cfx__node_of(r->like)->id + 1;
     if (n->graph && r->note)
         r->note(r, at, n);
     return n;

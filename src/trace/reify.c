@@ -15,9 +15,20 @@ void cfx__place_add(cfx__merging *g, cfx_value expr, cfx_node *node, cfx_node *t
         known->node = known->node ? known->node : node;
         return;
     }
-    struct cfx__place p = {cfx_value_keep(expr), node, tensor, dim};
+    struct cfx__place p = {cfx_value_keep(expr), node, tensor, dim, NULL};
     VEC_PUSH(g->places, p);
     cfx__exprs_note(g->exprs, expr);
+}
+
+/* A node that is there already, where what is computed now can use it: arithmetic may move up. */
+static cfx_value at_hand(cfx__merging *g, cfx_node *n) {
+    if (!g->pull || cfx_node_precedes(n, g->pull))
+        return cfx_node_value(n);
+    for (int64_t i = 0; i < cfx_as_list(n->args)->len; i++)
+        if (cfx_as_list(n->args)->items[i].tag == CFX_TAG_NODE)
+            at_hand(g, cfx_as_node(cfx_as_list(n->args)->items[i]));
+    cfx_node_move_before(n, g->pull);
+    return cfx_node_value(n);
 }
 
 /* A node before the insert point, with the source line of the node that is being merged. */
@@ -73,12 +84,26 @@ static void gather(cfx_list *out, cfx_sym *e, cfx__sym_op op) {
     }
 }
 
-/* When an expression was first seen; numbers are last. */
+/* -1 * what */
+static bool is_minus(const cfx_sym *e) {
+    return e->op == CFX__SYM_MUL && e->a->op == CFX__SYM_INT && e->a->hint == -1;
+}
+
+/* When an expression, or a symbol in it, was first seen; numbers are last, but for what is taken
+ * away. */
 static size_t rank_of(const cfx__merging *g, cfx_value v) {
     size_t i = 0;
+    if (v.tag == CFX_TAG_INT)
+        return SIZE_MAX - 1;
+    if (is_minus(cfx_as_sym(v)))
+        return SIZE_MAX;
     while (i < g->places.len && !cfx_equal_values(g->places.data[i].expr, v))
         i++;
-    return v.tag == CFX_TAG_INT ? SIZE_MAX : i;
+    const cfx_sym *e = cfx_as_sym(v);
+    if (i < g->places.len || e->op == CFX__SYM_NAME)
+        return i;
+    size_t a = rank_of(g, sym_value(e->a)), b = e->b ? rank_of(g, sym_value(e->b)) : SIZE_MAX;
+    return a < b ? a : b;
 }
 
 static cfx_value in_order(const cfx__merging *g, cfx_sym *e, bool written) {
@@ -120,13 +145,35 @@ cfx_value cfx__reify_apply(cfx__merging *g, cfx__sym_op op, cfx_value a, cfx_val
     cfx_value val = cfx__sym_binary(op, cfx__reify_meaning(a), cfx__reify_meaning(b));
     struct cfx__place *known = val.tag == CFX_TAG_SYM ? cfx__place_find(g, val) : NULL;
     if (known && known->node)
-        return cfx_node_value(known->node);
+        return at_hand(g, known->node);
     bool minus = op == CFX__SYM_ADD && b.tag == CFX_TAG_INT && cfx_integer(b) < 0 &&
                  cfx_integer(b) != INT64_MIN;
     cfx_node *n =
         minus ? cfx__reify_node(g, "operator.sub", cfx_tuple(a, cfx_int(-cfx_integer(b))), val)
               : cfx__reify_node(g, function_of(op), cfx_tuple(a, b), val);
     return cfx_node_value(n);
+}
+
+/* What is taken away, -1 * what: a node of that; NULL for other terms. */
+static cfx_node *negated(cfx__sym_op op, cfx_value v) {
+    cfx_node *n = op == CFX__SYM_ADD && v.tag == CFX_TAG_NODE ? cfx_as_node(v) : NULL;
+    return n && !n->users && !strcmp(n->target.name, "operator.neg") ? n : NULL;
+}
+
+/* Terms or factors, ready as they are, from the first to the last. */
+static cfx_value folded(cfx__merging *g, cfx__sym_op op, const cfx_list *ready) {
+    cfx_value all = ready->items[0];
+    for (int64_t i = 1; i < ready->len; i++) {
+        cfx_node *less = negated(op, ready->items[i]);
+        cfx_value val = less ? cfx__sym_binary(op, cfx__reify_meaning(all),
+                                               cfx__reify_meaning(ready->items[i]))
+                             : cfx_none();
+        all = val.tag == CFX_TAG_SYM
+                  ? cfx_node_value(cfx__reify_node(
+                        g, "operator.sub", cfx_tuple(all, cfx_as_list(less->args)->items[0]), val))
+                  : cfx__reify_apply(g, op, all, ready->items[i]);
+    }
+    return all;
 }
 
 static cfx_value compute(cfx__merging *g, cfx_sym *e, bool written) {
@@ -137,14 +184,20 @@ static cfx_value compute(cfx__merging *g, cfx_sym *e, bool written) {
         cfx_value b = cfx_is_bad(a) ? a : cfx__reify(g, sym_value(e->b), written);
         return cfx_is_bad(b) ? b : cfx__reify_apply(g, e->op, a, b);
     }
-    cfx_value parts = in_order(g, e, written), all = cfx_none();
+    if (written && is_minus(e)) {
+        cfx_value one = cfx__reify(g, sym_value(e->b), written);
+        return cfx_is_bad(one) ? one
+                               : cfx_node_value(cfx__reify_node(g, "operator.neg", cfx_tuple(one),
+                                                                cfx__value_of_sym(e)));
+    }
+    cfx_value parts = in_order(g, e, written), ready = cfx_list_value(0, NULL);
     for (int64_t i = 0; i < cfx_as_list(parts)->len; i++) {
         cfx_value one = cfx__reify(g, cfx_as_list(parts)->items[i], written);
         if (cfx_is_bad(one))
             return one;
-        all = i ? cfx__reify_apply(g, e->op, all, one) : one;
+        cfx_list_append(cfx_as_list(ready), one);
     }
-    return all;
+    return folded(g, e->op, cfx_as_list(ready));
 }
 
 /* A symbol that is known only as a multiple of itself, size // by, or by the graph around. */
@@ -166,6 +219,19 @@ static cfx_value from_multiple(cfx__merging *g, cfx_value name) {
     return cfx_bad();
 }
 
+/* A size that was noted where its tensor was made is computed there. */
+static cfx_value reify_before(cfx__merging *g, struct cfx__place *p) {
+    cfx_graph *graph = g->m->graph[0];
+    cfx_node *pulled = g->pull;
+    cfx_insert here = cfx_graph_insert_before(graph, p->before);
+    g->pull = p->before;
+    p->before = NULL;
+    cfx_value v = cfx__reify(g, p->expr, false);
+    g->pull = pulled;
+    cfx_graph_set_insert(graph, here);
+    return v;
+}
+
 /* A node for an expression, made where there is none: of symbols where these are at hand, else by
  * asking a tensor. `written` where it stands for arithmetic of the program's. */
 cfx_value cfx__reify(cfx__merging *g, cfx_value expr, bool written) {
@@ -173,7 +239,9 @@ cfx_value cfx__reify(cfx__merging *g, cfx_value expr, bool written) {
         return expr;
     struct cfx__place *p = cfx__place_find(g, expr);
     if (p && p->node)
-        return cfx_node_value(p->node);
+        return at_hand(g, p->node);
+    if (p && p->before && written)
+        return reify_before(g, p);
     bool name = cfx_as_sym(expr)->op == CFX__SYM_NAME;
     if (p && p->tensor && (name || !is_free(g, cfx_as_sym(expr))))
         return cfx_node_value(read_size(g, p));

@@ -9,6 +9,37 @@ static void note_varying(cfx_node *n, void *user) {
     *(bool *)user |= cfx_node_get_meta(n, "val").tag == CFX_TAG_SYM;
 }
 
+void cfx__merge_settle(cfx__merging *g, cfx_node *n) {
+    bool varying = false;
+    cfx__node_each(n->args, note_varying, &varying);
+    if (varying)
+        VEC_PUSH(g->settled, n);
+}
+
+/* The number, or what computes it: in the same decomposition, or just before n in the program. */
+cfx_value cfx__merge_settled_or(cfx__merging *g, cfx_value number) {
+    const cfx_node *n = g->at[0];
+    for (size_t i = g->settled.len; g->sized && i-- > 0;) {
+        cfx_node *s = g->settled.data[i];
+        cfx_value was = cfx__worlds_value(g->m->worlds, 0, cfx_node_get_meta(s, "val"));
+        bool near = cfx_node_after(s) == n ||
+                    (cfx__node_of(s)->origin && cfx__node_of(s)->origin == cfx__node_of(n)->origin);
+        if (!near || !cfx_equal_values(was, number))
+            continue;
+        g->sized = false; /* it is one argument */
+        return cfx_node_value(s);
+    }
+    return number;
+}
+
+bool cfx__merge_takes_size(const cfx_node *n, int64_t i) {
+    if (n->op != CFX_CALL_FUNCTION || !n->target.op || n->target.fn)
+        return cfx__merge_is_scalar(cfx_node_get_meta(n, "val"));
+    const cfx__schema *s = cfx__op_info_of(n->target.op)->schema;
+    const cfx__schema_arg *a = i < s->nargs ? &s->args[i] : NULL;
+    return a && (a->sym || a->type == CFX__T_SCALAR || a->type == CFX__T_TENSOR);
+}
+
 /* What val is in each world; whether it varies. */
 static bool see(const cfx__merging *g, cfx_value val, cfx__seen *seen) {
     bool varies = false;
@@ -27,10 +58,8 @@ static void note_twin(cfx__merging *g, cfx_node *n, cfx_value val) {
 
 void cfx__merge_note_number(cfx__merging *g, cfx_node *n, cfx_value val) {
     cfx__seen seen;
-    bool varying = false;
-    cfx__node_each(n->args, note_varying, &varying);
     if (!see(g, val, &seen)) {
-        g->settled = varying ? n : NULL;
+        cfx__merge_settle(g, n);
         note_twin(g, n, val);
         return;
     }

@@ -69,20 +69,31 @@ static bool is_sum_of_data(const struct cfx_sym *e) {
                                  : e->op == CFX__SYM_NAME && *e->name == 'u';
 }
 
-/* How many go to each expert depends on data, how many there are in all does not. */
-static void collect_total(cfx__worlds *w, const cfx_node *n) {
-    if (n->op != CFX_CALL_FUNCTION || strcmp(n->target.name, "operator.eq") ||
+/* What a comparison is between. */
+static bool is_comparison(const cfx_node *n, const char *function, cfx_value side[2]) {
+    if (n->op != CFX_CALL_FUNCTION || strcmp(n->target.name, function) ||
         cfx_as_list(n->args)->len != 2)
-        return;
-    cfx_value side[2];
+        return false;
     for (int i = 0; i < 2; i++) {
         cfx_value v = cfx_as_list(n->args)->items[i];
         side[i] = v.tag == CFX_TAG_NODE ? cfx_node_get_meta(cfx_as_node(v), "val") : v;
     }
-    if (side[0].tag != CFX_TAG_SYM || !is_sum_of_data(cfx_as_sym(side[0])) ||
-        (side[1].tag != CFX_TAG_INT && side[1].tag != CFX_TAG_SYM))
+    return side[0].tag == CFX_TAG_SYM && is_sum_of_data(cfx_as_sym(side[0])) &&
+           (side[1].tag == CFX_TAG_INT || side[1].tag == CFX_TAG_SYM);
+}
+
+/* How many go to each expert depends on data, how many there are in all does not; and what depends
+ * on data may be no more than another size. */
+static void collect_total(cfx__worlds *w, const cfx_node *n) {
+    cfx_value side[2];
+    bool total = is_comparison(n, "operator.eq", side);
+    bool most = !total && is_comparison(n, "operator.le", side) && side[1].tag == CFX_TAG_SYM &&
+                cfx_as_sym(side[0])->op == CFX__SYM_NAME;
+    struct cfx__total t = {.at_most = most};
+    if (!total && !most)
         return;
-    struct cfx__total t = {cfx_value_keep(side[0]), cfx_value_keep(side[1])};
+    t.sum = cfx_value_keep(side[0]);
+    t.total = cfx_value_keep(side[1]);
     VEC_PUSH(w->totals, t);
 }
 
@@ -131,14 +142,14 @@ static int64_t smallest(const cfx__symbol *s) {
 
 /* World 1 is as small as can be. In worlds 2 and 3 sizes without bound are large, each of another
  * order of magnitude: the first symbol the smallest, then the largest. In the others sizes are
- * around that of the example, each symbol in the lower half in two of them and in the upper in two;
- * so of two symbols that may be either way round each is the larger one somewhere. */
+ * around that of the example, each symbol in the lower half in three and in the upper in three; so
+ * of two symbols that may be either way round each is the larger one somewhere. */
 enum { SMALL = 1, RISING = 2, FALLING = 3, NEAR = 48, FAR = 1000 };
 
 /* Sizes from *from on, *span of them, that a symbol may have in world k. */
 static void narrow(const cfx__worlds *w, const cfx__symbol *s, int k, int64_t *from,
                    uint64_t *span) {
-    static const int upper[] = {3, 12, 5, 10, 6, 9}; /* two of four */
+    static const int upper[] = {7, 56, 11, 52, 13, 50, 14, 49, 19, 44}; /* three of six */
     int64_t i = s - w->symbols.data, n = (int64_t)w->symbols.len;
     int64_t far = FAR * (k == FALLING ? n - i : i + 1);
     if ((k == RISING || k == FALLING) && *span > (uint64_t)far + NEAR)
@@ -150,6 +161,14 @@ static void narrow(const cfx__worlds *w, const cfx__symbol *s, int k, int64_t *f
     *span /= 2;
     if (upper[i % COUNT(upper)] >> (k - FALLING - 1) & 1)
         *from += (int64_t)*span;
+}
+
+/* The size, or one near it that the symbol may have. */
+static int64_t stepped(const cfx__symbol *s, int64_t size) {
+    if (s->by < 2)
+        return size;
+    int64_t past = ((size - s->hint) % s->by + s->by) % s->by;
+    return size - past >= s->least ? size - past : size - past + s->by;
 }
 
 static int64_t choose(const cfx__worlds *w, const cfx__symbol *s, int k, int attempt) {
@@ -166,7 +185,7 @@ static int64_t choose(const cfx__worlds *w, const cfx__symbol *s, int k, int att
     for (int i = 0; i < TRIES; i++) {
         uint64_t salt = scatter((uint64_t)(s - w->symbols.data) * 4099 + (uint64_t)k * 131 +
                                 (uint64_t)attempt * 17 + (uint64_t)i);
-        size = from + (int64_t)((k == SMALL ? (uint64_t)i : salt) % span);
+        size = stepped(s, from + (int64_t)((k == SMALL ? (uint64_t)i : salt) % span));
         if (!is_taken(w, s, k, size))
             break;
     }
@@ -264,8 +283,10 @@ void cfx__worlds_choose(cfx__worlds *w, int k, int attempt) {
         s->size.at[k] = choose(w, s, k, attempt);
     }
     for (size_t i = 0; i < w->totals.len; i++) {
-        int64_t total;
-        if (cfx__worlds_eval(w, k, w->totals.data[i].total, &total))
+        int64_t total, now;
+        if (cfx__worlds_eval(w, k, w->totals.data[i].total, &total) &&
+            (!w->totals.data[i].at_most ||
+             (cfx__worlds_eval(w, k, w->totals.data[i].sum, &now) && now > total)))
             share_out(w, k, cfx_as_sym(w->totals.data[i].sum), total, attempt + 97 * (int)i);
     }
 }

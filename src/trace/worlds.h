@@ -14,7 +14,7 @@
 
 #include "record.h"
 
-enum { CFX__WORLDS = 8 }; /* at most */
+enum { CFX__WORLDS = 10 }; /* at most */
 
 /* What a number is in each world. */
 typedef struct cfx__seen {
@@ -25,6 +25,7 @@ typedef struct cfx__symbol {
     char *name;
     int64_t least, most;
     int64_t hint; /* 0: none */
+    int64_t by;   /* sizes are multiples of it from the hint on; 0: any */
     cfx__seen size;
 } cfx__symbol;
 
@@ -34,6 +35,7 @@ typedef struct cfx__worlds {
     VEC(struct cfx__total {
         cfx_value sum;   /* of symbols that depend on data; counted */
         cfx_value total; /* what the program asserts that it is; counted */
+        bool at_most;    /* or that it is no more than that; the sum is one symbol */
     }) totals;
 } cfx__worlds;
 

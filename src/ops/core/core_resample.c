@@ -6,6 +6,8 @@
 
 #include <cfx/ops.h>
 
+#include "../sizes.h"
+
 typedef struct {
     cfx_tensor *image;
     int dims;            /* spatial ones */
@@ -65,7 +67,8 @@ static void nearest(cfx_op_call *c, double offset) {
         return;
     for (int d = 0; d < r.dims; d++) {
         double in = (double)r.image->shape[d + 2];
-        double scale = r.scale[d] ? in / (in * r.scale[d]) : in / (double)r.size[d];
+        double scale = r.scale[d] ? in / (in * r.scale[d])
+                                  : size_ratio(r.image->shape[d + 2], r.size[d]);
         cfx_tensor *to = DO(arange, r.size[d], CFX_KW(dtype, cfx_f32),
                             CFX_KW(device, cfx_device_value(r.image->device)));
         at[d] = core_to(c, DO(mul_Tensor, DO(add_Tensor, to, offset), scale), CFX_I64);

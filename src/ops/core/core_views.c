@@ -235,6 +235,41 @@ static void triangle(cfx_op_call *c, cfx_op *compare) {
 CORE(tril) { triangle(c, &cfx_op_le_Scalar); }
 CORE(triu) { triangle(c, &cfx_op_ge_Scalar); }
 
+/* self, offset, dim1, dim2: seen as columns, of which a mask keeps the diagonal. */
+CORE(diag_embed) {
+    cfx_tensor *t = T;
+    int64_t offset = arg_int(c, 1), shape[CFX_MAX_DIMS + 1];
+    int n = t->ndim + 1, a = cfx__shape_wrap_dim(c->at, arg_int(c, 2), n);
+    int b = a < 0 ? -1 : cfx__shape_wrap_dim(c->at, arg_int(c, 3), n);
+    if (a < 0 || b < 0)
+        return;
+    if (a > b) {
+        int other = a;
+        a = b, b = other, offset = -offset;
+    }
+    int64_t size = t->shape[t->ndim - 1], more = offset < 0 ? -offset : offset;
+    cfx_value device = cfx_device_value(t->device), i64 = cfx_dtype_value(CFX_I64);
+    if (offset) {
+        memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape);
+        shape[t->ndim - 1] = more;
+        cfx_tensor *zeros = DO(zeros, cfx_ints_value(t->ndim, shape),
+                               CFX_KW(dtype, cfx_dtype_value((cfx_dtype)t->dtype)),
+                               CFX_KW(device, device));
+        t = DO(cat, offset > 0 ? cfx_list(zeros, t) : cfx_list(t, zeros), -1);
+        size = size_plus(size, more);
+    }
+    t = DO(movedim_int, DO(unsqueeze, t, a), -1, b);
+    cfx_tensor *rows = DO(arange, size, CFX_KW(dtype, i64), CFX_KW(device, device));
+    cfx_tensor *cols = DO(arange_start, offset, size_plus(size, offset), CFX_KW(dtype, i64),
+                          CFX_KW(device, device));
+    for (int i = 0; i < n; i++)
+        shape[i] = i == a || i == b ? size : 1;
+    cfx_tensor *kept = DO(eq_Tensor, rows, DO(unsqueeze, cols, -1));
+    kept = DO(reshape, kept, cfx_ints_value(n, shape));
+    c->out[0] = DO(contiguous, t->dtype == CFX_BOOL ? DO(logical_and, kept, t)
+                                                    : DO(where_ScalarOther, kept, t, 0));
+}
+
 /* Each with zeros on both sides, below each other. */
 CORE(block_diag) {
     cfx_value rows = cfx_list_value(0, NULL);

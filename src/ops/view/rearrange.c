@@ -466,7 +466,7 @@ static void grad_diag_embed(cfx_back *b) {
 CFX_OP(diag_embed) = {
     "aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
     "torch.diag_embed Tensor.diag_embed", .shape = shape_diag_embed, .kernel = kernel_diag_embed,
-    .dtypes = CFX_IN_ANY, GRAD(diag_embed, 0)};
+    .dtypes = CFX_IN_ANY, GRAD(diag_embed, 0), .core = core_diag_embed};
 CFX_OP(diag) = {"aten::diag(Tensor self, int diagonal=0) -> Tensor", "torch.diag Tensor.diag",
                 .decompose = decompose_diag, .effects = CFX_COMPOSITE};
 CFX_OP(diagflat) = {"aten::diagflat(Tensor self, int offset=0) -> Tensor",
