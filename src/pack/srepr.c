@@ -117,7 +117,6 @@ static const struct {
     {"LessThan", " <= ", NULL},        {"StrictLessThan", " < ", NULL},
     {"GreaterThan", " >= ", NULL},     {"StrictGreaterThan", " > ", NULL},
     {"And", " & ", NULL},              {"Or", " | ", NULL},
-    {"IntTrueDiv", "/", NULL},         {"FloatTrueDiv", "/", NULL},
     {"Rational", "/", NULL},           {"Pow", "**", NULL},
     {"Add", " + ", NULL},              {"Mul", "*", NULL},
     {"Equality", NULL, "Eq"},          {"Unequality", NULL, "Ne"},

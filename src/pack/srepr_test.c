@@ -15,6 +15,7 @@ TEST(srepr_is_read) {
     CHECK_STR(read("Mul(Integer(2), Add(" S77 ", Integer(-2)), Add(" U0 ", Integer(-2)))"),
               "2*(s77 - 2)*(u0 - 2)");
     CHECK_STR(read("FloorDiv(" S77 ", Integer(2))"), "(s77//2)");
+    CHECK_STR(read("IntTrueDiv(" S77 ", Integer(3))"), "IntTrueDiv(s77, 3)");
     CHECK_STR(read("ModularIndexing(" S77 ", Integer(2), Integer(3))"), "Mod((s77//2), 3)");
     CHECK_STR(read("Max(Integer(1), " U0 ")"), "Max(1, u0)");
     CHECK_STR(read("LessThan(" U0 ", Integer(8))"), "u0 <= 8");

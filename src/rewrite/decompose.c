@@ -301,7 +301,7 @@ static bool record_all(decomposing *d) {
         return cfx_ok() && record(d, 0); /* which fails as it did at first */
     }
     d->worlds.n = 1;
-    for (int i = 1; i < CFX__WORLDS && d->worlds.symbols.len; i++)
+    for (int i = 1; i < cfx__worlds_count(&d->worlds) && d->worlds.symbols.len; i++)
         d->worlds.n += record_fitting(d, d->worlds.n, &why);
     if (d->worlds.symbols.len && d->worlds.n < ENOUGH)
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
@@ -309,7 +309,7 @@ static bool record_all(decomposing *d) {
     return cfx_ok();
 }
 
-static bool merge(decomposing *d) {
+static bool merge(decomposing *d, bool *guessed) {
     cfx__merge m = {.worlds = &d->worlds, .eager = true};
     for (int k = 0; k < d->worlds.n; k++) {
         m.graph[k] = d->world[k].run.recorder.graph;
@@ -317,7 +317,9 @@ static bool merge(decomposing *d) {
         cfx__graph_sweep(m.graph[k], stays_for_now);
         cfx_module_walk(m.root[k], sweep, NULL);
     }
-    return cfx__worlds_merge(&m);
+    bool fine = cfx__worlds_merge(&m);
+    *guessed = m.guessed;
+    return fine;
 }
 
 /* The results of the merged graph, less what was written to inputs. */
@@ -340,7 +342,15 @@ static cfx_input_spec input_of(const decomposing *d, const recording *w, int i) 
 
 static cfx_program *decomposed(decomposing *d) {
     recording *w = &d->world[0];
-    if (!record_all(d) || !merge(d))
+    bool guessed = false, fine = record_all(d) && merge(d, &guessed);
+    if (cfx__worlds_again(&d->worlds, guessed)) {
+        cfx_clear();
+        for (int k = 0; k < CFX__WORLDS; k++)
+            forget(&d->world[k]);
+        d->worlds.n = 0;
+        fine = record_all(d) && merge(d, &guessed);
+    }
+    if (!fine)
         return &cfx__program_bad;
     cfx__branch_names(w->run.recorder.graph, w->run.to);
     cfx_module *gm = cfx_graph_module(w->run.to, w->run.recorder.graph, w->run.from->type);

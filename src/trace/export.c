@@ -306,38 +306,6 @@ static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
     return NULL; /* everything stays whole */
 }
 
-/* Line `line` of a file without blanks around it; "" where it cannot be read. */
-static const char *source_line(cfx__export *e, const char *name, int line) {
-    if (!e->file.name || strcmp(e->file.name, name)) {
-        cfx__free(e->file.text);
-        e->file.name = name;
-        e->file.text = NULL;
-        FILE *f = fopen(name, "rb");
-        cfx__text text = {0};
-        char block[4096];
-        for (size_t n; f && (n = fread(block, 1, sizeof block, f)) > 0;)
-            cfx__text_add(&text, block, n);
-        if (f)
-            fclose(f);
-        e->file.text = text.data;
-    }
-    const char *p = e->file.text;
-    for (int i = 1; p && i < line; i++)
-        p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL;
-    if (!p)
-        return "";
-    p += strspn(p, " \t");
-    return cfx__string_new(p, strcspn(p, "\r\n"))->text;
-}
-
-static void put_frame(cfx__export *e, cfx__text *out, cfx_site at) {
-    if (!at.file || !strncmp(at.file, "src/nn/layers", 13)) /* cfx has its own */
-        return;
-    const char *code = source_line(e, at.file, at.line);
-    cfx__text_printf(out, "%sFile \"%s\", line %d, in forward\n    %s", out->len ? "\n  " : "",
-                     at.file, at.line, *code ? code : "?");
-}
-
 static void note(cfx__recorder *r, cfx_site at, cfx_node *n) {
     cfx__export *e = (cfx__export *)r;
     cfx_dict *levels = cfx_dict_new();
@@ -347,12 +315,12 @@ static void note(cfx__recorder *r, cfx_site at, cfx_node *n) {
         cfx_dict_set(levels, flat_name("L__self__", f->path),
                      cfx_tuple(f->path, f->module->path ? f->module->path : f->module->type));
         if (i)
-            put_frame(e, &trace, f->at);
+            cfx__export_put_frame(e, &trace, f->at);
     }
     bool own = !e->stack.len || e->stack.data[e->stack.len - 1].at.file != at.file ||
                e->stack.data[e->stack.len - 1].at.line != at.line;
     if (own)
-        put_frame(e, &trace, at);
+        cfx__export_put_frame(e, &trace, at);
     if (levels->len)
         cfx_node_set_meta(n, "nn_module_stack", cfx_dict_value(levels));
     if (trace.len)
@@ -496,7 +464,7 @@ static const char *difference(const request *r, int k, bool fine) {
 /* Records all worlds but the first; false with *again where sizes gave way. */
 static bool record_worlds(request *r, bool *again) {
     const cfx_node *where;
-    for (int k = 1; k < CFX__WORLDS; k++) {
+    for (int k = 1; k < cfx__worlds_count(&r->dims.worlds); k++) {
         cfx__worlds_choose(&r->dims.worlds, k, 0);
         bool fine = record(&r->other[k - 1], r, k);
         if (fine && is_same(r, k, &where)) {
@@ -526,11 +494,13 @@ static void name_outputs(cfx__export *e) {
     }
 }
 
-static bool merge(request *r) {
+static bool merge(request *r, bool *guessed) {
     cfx__merge m = {.worlds = &r->dims.worlds, .graph = {r->first->recorder.graph}};
     for (int k = 1; k < r->dims.worlds.n; k++)
         m.graph[k] = r->other[k - 1].recorder.graph;
-    if (!cfx__worlds_merge(&m))
+    bool fine = cfx__worlds_merge(&m);
+    *guessed = m.guessed;
+    if (!fine)
         return false;
     name_outputs(r->first);
     cfx_drop(r->first->ranges);
@@ -553,8 +523,15 @@ static bool export_worlds(request *r) {
             if (!record(r->first, r, 0))
                 return false;
         }
-        if (record_worlds(r, &again))
-            return merge(r);
+        if (record_worlds(r, &again)) {
+            bool guessed = false, fine = merge(r, &guessed);
+            again = cfx__worlds_again(&r->dims.worlds, guessed);
+            if (!again)
+                return fine;
+            cfx_clear();
+            for (int i = 1; i < r->dims.worlds.n; i++)
+                forget(r, i);
+        }
         if (again)
             cfx__export_end(r->first);
     }

@@ -43,5 +43,7 @@ typedef struct cfx__export {
 bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kwargs,
                      cfx_value dynamic);
 void cfx__export_end(cfx__export *e);
+/* Adds the place of a call, with its source line, to a stack trace; nothing where it has none. */
+void cfx__export_put_frame(cfx__export *e, cfx__text *out, cfx_site at);
 
 #endif

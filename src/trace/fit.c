@@ -240,22 +240,44 @@ static cfx_value scaled(int64_t by, cfx_value v) {
     return cfx__sym_binary(CFX__SYM_MUL, cfx_int(by), v);
 }
 
-static cfx_value try_plane(const cfx__exprs *x, const struct cfx__expr *e, const cfx__seen *seen) {
-    for (size_t i = 0; i < x->known.len && tells(x, e); i++) {
-        const struct cfx__expr *f = &x->known.data[i];
-        for (int k = 2; f != e && k < x->worlds->n; k++) {
-            int64_t by[3];
-            if (!find_plane(e->seen.at, f->seen.at, seen->at, 1, k, by))
-                continue;
-            cfx_value v = cfx__sym_binary(CFX__SYM_ADD, scaled(by[0], e->expr),
-                                          scaled(by[1], f->expr));
-            v = cfx__sym_binary(CFX__SYM_ADD, v, cfx_int(by[2]));
-            if (cfx__exprs_proves(x, v, seen))
-                return v;
-            break;
-        }
+static cfx_value try_plane_with(const cfx__exprs *x, const struct cfx__expr *e,
+                                const struct cfx__expr *f, const cfx__seen *seen) {
+    for (int k = 2; k < x->worlds->n; k++) {
+        int64_t by[3];
+        if (!find_plane(e->seen.at, f->seen.at, seen->at, 1, k, by))
+            continue;
+        cfx_value v =
+            cfx__sym_binary(CFX__SYM_ADD, scaled(by[0], e->expr), scaled(by[1], f->expr));
+        v = cfx__sym_binary(CFX__SYM_ADD, v, cfx_int(by[2]));
+        return cfx__exprs_proves(x, v, seen) ? v : cfx_none();
     }
     return cfx_none();
+}
+
+/* With another size. */
+static cfx_value try_plane(const cfx__exprs *x, const struct cfx__expr *e, const cfx__seen *seen) {
+    cfx_value found = cfx_none();
+    for (size_t i = 0; i < x->known.len && tells(x, e) && cfx_is_none(found); i++)
+        if (&x->known.data[i] != e)
+            found = try_plane_with(x, e, &x->known.data[i], seen);
+    return found;
+}
+
+/* With a product of two sizes, one of which may be e itself. */
+static cfx_value try_surface(const cfx__exprs *x, const struct cfx__expr *e,
+                             const cfx__seen *seen) {
+    enum { FIRST = 12 };
+    cfx_value found = cfx_none();
+    for (size_t i = 0; i < x->known.len && i < FIRST && tells(x, e); i++)
+        for (size_t j = i; j < x->known.len && j < FIRST && cfx_is_none(found); j++) {
+            struct cfx__expr both = {.expr = cfx__sym_binary(CFX__SYM_MUL, x->known.data[i].expr,
+                                                             x->known.data[j].expr)};
+            if (value_of(x, both.expr, &both.seen))
+                found = try_plane_with(x, e, &both, seen);
+            if (cfx_is_none(found) && &x->known.data[i] == e && value_of(x, both.expr, &both.seen))
+                found = try_line(x, &both, seen);
+        }
+    return found;
 }
 
 /* A third size added to two. */
@@ -272,6 +294,32 @@ static cfx_value try_space(const cfx__exprs *x, const struct cfx__expr *e, const
     return cfx_none();
 }
 
+/* The product or sum of a piece and a quotient or remainder of another size. */
+static cfx_value try_two_pieces(const cfx__exprs *x, const struct cfx__expr *piece,
+                                const cfx__seen *seen) {
+    cfx__seen times = {0}, rest = {0};
+    bool divides = true, fits = true;
+    for (int k = 0; k < x->worlds->n; k++) {
+        divides = divides && piece->seen.at[k] > 0 && seen->at[k] % piece->seen.at[k] == 0;
+        times.at[k] = divides ? seen->at[k] / piece->seen.at[k] : 0;
+        fits &= !__builtin_sub_overflow(seen->at[k], piece->seen.at[k], &rest.at[k]);
+    }
+    for (size_t i = 0; i < x->known.len; i++) {
+        const struct cfx__expr *f = &x->known.data[i];
+        if (cfx_as_sym(f->expr)->op != CFX__SYM_NAME)
+            continue;
+        cfx_value v = divides ? try_part(x, f, &times) : cfx_none();
+        if (!cfx_is_none(v))
+            return cfx__sym_binary(CFX__SYM_MUL, piece->expr, v);
+        v = fits ? try_remainder(x, f, &rest) : cfx_none();
+        if (cfx_is_none(v) && fits)
+            v = try_part(x, f, &rest);
+        if (!cfx_is_none(v))
+            return cfx__sym_binary(CFX__SYM_ADD, piece->expr, v);
+    }
+    return cfx_none();
+}
+
 /* A quotient or remainder of e, multiplied with a number, or with or added to something known. */
 static cfx_value try_with_piece(const cfx__exprs *x, const struct cfx__expr *e, cfx__sym_op op,
                                 int64_t past, int64_t by, const cfx__seen *seen) {
@@ -284,7 +332,9 @@ static cfx_value try_with_piece(const cfx__exprs *x, const struct cfx__expr *e, 
     cfx_value v = try_line(x, &piece, seen);
     if (cfx_is_none(v))
         v = try_product(x, &piece, seen, 0);
-    return cfx_is_none(v) ? try_sum(x, &piece, seen) : v;
+    if (cfx_is_none(v))
+        v = try_sum(x, &piece, seen);
+    return cfx_is_none(v) && !past ? try_two_pieces(x, &piece, seen) : v;
 }
 
 static cfx_value try_pieces(const cfx__exprs *x, const struct cfx__expr *e, const cfx__seen *seen) {
@@ -311,16 +361,21 @@ static cfx_value try_whole(const cfx__exprs *x, const struct cfx__expr *e, const
     return try_product(x, e, seen, 0);
 }
 
-cfx_value cfx__exprs_fit(const cfx__exprs *x, const cfx__seen *seen) {
+/* What the first of them find is beyond doubt in a few worlds, what the others do in more. */
+enum { SURE = 3 };
+
+cfx_value cfx__exprs_fit(cfx__exprs *x, const cfx__seen *seen) {
     static try_fn *const tries[] = {try_whole, try_line,      try_sum,    try_part,
                                     try_bound, try_remainder, try_plane,  try_either,
-                                    try_space, try_pieces};
+                                    try_space, try_surface,   try_pieces};
     cfx_value found = cfx__exprs_known(x, seen);
     for (int t = 0; t < COUNT(tries); t++)
         for (size_t i = 0; i < x->known.len && cfx_is_none(found); i++) {
             cfx_value v = tries[t](x, &x->known.data[i], seen);
-            if (!cfx_is_none(v) && cfx__exprs_proves(x, v, seen))
+            if (!cfx_is_none(v) && cfx__exprs_proves(x, v, seen)) {
                 found = v;
+                x->guessed |= t >= SURE;
+            }
         }
     return found;
 }

@@ -415,6 +415,13 @@ static bool merge_args(cfx__merging *g) {
     return cfx_ok();
 }
 
+static void note_real(cfx__merging *g, cfx_node *n, const cfx_value *val) {
+    cfx_value text = cfx__merge_real_text(n);
+    if (!cfx_is_none(text))
+        cfx_node_set_meta(n, "val", text);
+    cfx__merge_note_real(g, val, n);
+}
+
 static bool merge_node(cfx__merging *g) {
     cfx_node *n = g->at[0];
     cfx_value val[CFX__WORLDS];
@@ -438,7 +445,7 @@ static bool merge_node(cfx__merging *g) {
     if (val[0].tag == CFX_TAG_FLOAT && same)
         cfx__merge_settle(g, n);
     else if (val[0].tag == CFX_TAG_FLOAT)
-        cfx__merge_note_real(g, val, n);
+        note_real(g, n, val);
     else if (all.tag == CFX_TAG_INT || all.tag == CFX_TAG_SYM)
         cfx__merge_note_number(g, n, all);
     else
@@ -534,6 +541,7 @@ bool cfx__worlds_merge(cfx__merge *m) {
     VEC_FREE(g.twins);
     VEC_FREE(g.forms);
     VEC_FREE(g.settled);
+    m->guessed = g.exprs->guessed;
     cfx__exprs_free(&own);
     cfx_scope_close(mark);
     return cfx_ok();

@@ -72,6 +72,9 @@ void cfx__merge_give_lifted(cfx__merging *g, cfx_node *n);
 /* The node that gives these numbers, one in each world, made where there is none; None where no
  * arithmetic was found, bad with an error. */
 cfx_value cfx__merge_real(cfx__merging *g, const cfx_value *v);
+/* What PyTorch calls the result of arithmetic that gives no integer: IntTrueDiv(s0, 3). None where
+ * it is other arithmetic. Scope. */
+cfx_value cfx__merge_real_text(const cfx_node *n);
 /* Node n gives them. */
 void cfx__merge_note_real(cfx__merging *g, const cfx_value *v, cfx_node *n);
 

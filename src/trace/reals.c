@@ -12,6 +12,37 @@ void cfx__merge_note_real(cfx__merging *g, const cfx_value *v, cfx_node *n) {
     VEC_PUSH(g->reals, r);
 }
 
+/* What PyTorch calls the result of arithmetic that gives no integer: IntTrueDiv(s0, 3). None where
+ * it is other arithmetic. */
+cfx_value cfx__merge_real_text(const cfx_node *n) {
+    static const struct {
+        const char *function, *name;
+        int n;
+    } forms[] = {{"torch.sym_float", "ToFloat", 1},
+                 {"operator.pow", "FloatPow", 2},
+                 {"operator.truediv", "IntTrueDiv", 2}};
+    cfx__text out = {0};
+    for (int i = 0; i < COUNT(forms); i++) {
+        if (strcmp(forms[i].function, n->target.name) || cfx_as_list(n->args)->len != forms[i].n)
+            continue;
+        for (int k = 0; k < forms[i].n; k++)
+            cfx__text_printf(&out, "%s%s", k ? ", " : "",
+                             cfx_value_str(cfx__reify_meaning(cfx_as_list(n->args)->items[k])));
+        const char *args = cfx__text_take(&out);
+        return cfx_string_value(cfx__text_format("%s(%s)", forms[i].name, args));
+    }
+    return cfx_none();
+}
+
+/* A node of such arithmetic. */
+static cfx_value make_node(cfx__merging *g, const char *function, cfx_value args, double now) {
+    cfx_node *n = cfx__reify_node(g, function, args, cfx_float(now));
+    cfx_value text = n->graph ? cfx__merge_real_text(n) : cfx_none();
+    if (!cfx_is_none(text))
+        cfx_node_set_meta(n, "val", text);
+    return cfx_node_value(n);
+}
+
 static cfx_value noted(cfx__merging *g, const double *at) {
     for (size_t i = 0; i < g->reals.len; i++)
         if (!memcmp(g->reals.data[i].at, at, (size_t)g->m->worlds->n * sizeof *at))
@@ -52,18 +83,19 @@ static bool gives(const cfx__merging *g, real_fn *fn, cfx_value size, double num
 
 /* A node for the function of an expression and a number; bad, with an error. */
 static cfx_value make(cfx__merging *g, real_fn *fn, cfx_value expr, cfx_value number) {
-    cfx_value size = cfx__reify(g, expr, true), none = cfx_none();
-    if (cfx_is_bad(size))
-        return size;
-    if (fn == as_float || fn == power)
-        size = cfx_node_value(cfx__reify_node(g, "torch.sym_float", cfx_tuple(size), none));
-    if (fn == as_float)
+    cfx_value size = cfx__reify(g, expr, true);
+    int64_t now = 1;
+    cfx__worlds_eval(g->m->worlds, 0, expr, &now);
+    double at = (double)now, by = cfx_number(number);
+    if (!cfx_is_bad(size) && (fn == as_float || fn == power))
+        size = make_node(g, "torch.sym_float", cfx_tuple(size), at);
+    if (cfx_is_bad(size) || fn == as_float)
         return size;
     const char *function = fn == power     ? "operator.pow"
                            : fn == product ? "operator.mul"
                                            : "operator.truediv";
     cfx_value args = fn == inverse ? cfx_tuple(number, size) : cfx_tuple(size, number);
-    return cfx_node_value(cfx__reify_node(g, function, args, none));
+    return make_node(g, function, args, fn(at, by));
 }
 
 /* size / 3, 3 / size, and the number itself. */
@@ -119,9 +151,7 @@ static cfx_value find_ratio(cfx__merging *g, const double *at) {
                 continue;
             cfx_value a = cfx__reify(g, x->known.data[i].expr, true);
             cfx_value b = cfx_is_bad(a) ? a : cfx__reify(g, x->known.data[j].expr, true);
-            return cfx_is_bad(b) ? b
-                                 : cfx_node_value(cfx__reify_node(g, "operator.truediv",
-                                                                  cfx_tuple(a, b), cfx_none()));
+            return cfx_is_bad(b) ? b : make_node(g, "operator.truediv", cfx_tuple(a, b), at[0]);
         }
     return cfx_none();
 }

@@ -20,13 +20,27 @@ void cfx__place_add(cfx__merging *g, cfx_value expr, cfx_node *node, cfx_node *t
     cfx__exprs_note(g->exprs, expr);
 }
 
-/* A node that is there already, where what is computed now can use it: arithmetic may move up. */
-static cfx_value at_hand(cfx__merging *g, cfx_node *n) {
+/* Whether n is there before what is computed now, or is arithmetic that can be. */
+static bool is_at_hand(const cfx__merging *g, const cfx_node *n) {
+    if (!g->pull || cfx_node_precedes(n, g->pull))
+        return true;
+    if (n->op != CFX_CALL_FUNCTION || (n->target.op && !n->target.fn))
+        return false;
+    for (int64_t i = 0; i < cfx_as_list(n->args)->len; i++) {
+        cfx_value v = cfx_as_list(n->args)->items[i];
+        if (v.tag == CFX_TAG_NODE && !is_at_hand(g, cfx_as_node(v)))
+            return false;
+    }
+    return true;
+}
+
+/* A node that is at hand, where what is computed now can use it. */
+static cfx_value pulled(cfx__merging *g, cfx_node *n) {
     if (!g->pull || cfx_node_precedes(n, g->pull))
         return cfx_node_value(n);
     for (int64_t i = 0; i < cfx_as_list(n->args)->len; i++)
         if (cfx_as_list(n->args)->items[i].tag == CFX_TAG_NODE)
-            at_hand(g, cfx_as_node(cfx_as_list(n->args)->items[i]));
+            pulled(g, cfx_as_node(cfx_as_list(n->args)->items[i]));
     cfx_node_move_before(n, g->pull);
     return cfx_node_value(n);
 }
@@ -61,9 +75,8 @@ static bool is_free(cfx__merging *g, const struct cfx_sym *e) {
     if (!e || e->op == CFX__SYM_INT)
         return true;
     if (e->op == CFX__SYM_NAME) {
-        struct cfx__place *p =
-            cfx__place_find(g, cfx__value_of_sym(e));
-        return p && p->node;
+        struct cfx__place *p = cfx__place_find(g, cfx__value_of_sym(e));
+        return p && p->node && is_at_hand(g, p->node);
     }
     return is_free(g, e->a) && is_free(g, e->b);
 }
@@ -144,8 +157,8 @@ cfx_value cfx__reify_apply(cfx__merging *g, cfx__sym_op op, cfx_value a, cfx_val
         return cfx__sym_binary(op, a, b);
     cfx_value val = cfx__sym_binary(op, cfx__reify_meaning(a), cfx__reify_meaning(b));
     struct cfx__place *known = val.tag == CFX_TAG_SYM ? cfx__place_find(g, val) : NULL;
-    if (known && known->node)
-        return at_hand(g, known->node);
+    if (known && known->node && is_at_hand(g, known->node))
+        return pulled(g, known->node);
     bool minus = op == CFX__SYM_ADD && b.tag == CFX_TAG_INT && cfx_integer(b) < 0 &&
                  cfx_integer(b) != INT64_MIN;
     cfx_node *n =
@@ -238,8 +251,8 @@ cfx_value cfx__reify(cfx__merging *g, cfx_value expr, bool written) {
     if (expr.tag != CFX_TAG_SYM)
         return expr;
     struct cfx__place *p = cfx__place_find(g, expr);
-    if (p && p->node)
-        return at_hand(g, p->node);
+    if (p && p->node && is_at_hand(g, p->node))
+        return pulled(g, p->node);
     if (p && p->before && written)
         return reify_before(g, p);
     bool name = cfx_as_sym(expr)->op == CFX__SYM_NAME;

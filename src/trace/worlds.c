@@ -171,12 +171,23 @@ static int64_t stepped(const cfx__symbol *s, int64_t size) {
     return size - past >= s->least ? size - past : size - past + s->by;
 }
 
+/* Worlds beyond the first few are next to each other: every remainder is seen. */
+static int64_t next_to(const cfx__symbol *s, int i) {
+    int64_t from = smallest(s), size = s->hint > from ? s->hint : from;
+    if (size > s->most - (CFX__WORLDS - CFX__FEW_WORLDS) * (s->by ? s->by : 1))
+        size = from;
+    size += 1 + i * (s->by ? s->by : 1);
+    return size <= s->most ? size : s->most;
+}
+
 static int64_t choose(const cfx__worlds *w, const cfx__symbol *s, int k, int attempt) {
     enum { TRIES = 32 };
     int64_t from = smallest(s), size = from;
     bool hinted = s->hint >= s->least && s->hint <= s->most && s->hint > 0;
     if (k == 0 && hinted && !attempt)
         return s->hint;
+    if (k >= CFX__FEW_WORLDS && !attempt)
+        return stepped(s, next_to(s, k - CFX__FEW_WORLDS));
     if (attempt && hinted && s->hint > from)
         from = s->hint; /* smaller ones may be too small for what is done with them */
     uint64_t span = (uint64_t)s->most - (uint64_t)from;
@@ -275,6 +286,15 @@ static int64_t share_out(cfx__worlds *w, int k, const struct cfx_sym *e, int64_t
     share_out(w, k, e->a, part, salt);
     share_out(w, k, e->b, total - part, salt);
     return total;
+}
+
+int cfx__worlds_count(const cfx__worlds *w) { return w->most ? w->most : CFX__FEW_WORLDS; }
+
+bool cfx__worlds_again(cfx__worlds *w, bool guessed) {
+    bool again = guessed && !w->most;
+    if (again)
+        w->most = CFX__WORLDS;
+    return again;
 }
 
 void cfx__worlds_choose(cfx__worlds *w, int k, int attempt) {

@@ -14,7 +14,8 @@
 
 #include "record.h"
 
-enum { CFX__WORLDS = 10 }; /* at most */
+/* How many there are, and how many where numbers had to be guessed at: at most. */
+enum { CFX__FEW_WORLDS = 10, CFX__WORLDS = 24 };
 
 /* What a number is in each world. */
 typedef struct cfx__seen {
@@ -31,6 +32,7 @@ typedef struct cfx__symbol {
 
 typedef struct cfx__worlds {
     int n; /* those that were recorded, from number 0; 1 where there are no symbols */
+    int most; /* that are to be recorded; 0: CFX__FEW_WORLDS */
     VEC(cfx__symbol) symbols;
     VEC(struct cfx__total {
         cfx_value sum;   /* of symbols that depend on data; counted */
@@ -45,6 +47,11 @@ cfx__symbol *cfx__worlds_find(const cfx__worlds *w, const char *name);
 void cfx__worlds_add(cfx__worlds *w, const char *name, int64_t least, int64_t most, int64_t hint);
 /* All symbols in the graphs of p, with their ranges. */
 void cfx__worlds_of(cfx__worlds *w, const cfx_program *p);
+/* How many worlds are to be recorded. */
+int cfx__worlds_count(const cfx__worlds *w);
+/* Whether all has to be recorded and merged once more, in more worlds, since in these few a number
+ * was guessed at. */
+bool cfx__worlds_again(cfx__worlds *w, bool guessed);
 /* Sizes for world k: the hints in world 0, others else. Different ones for each `attempt`. */
 void cfx__worlds_choose(cfx__worlds *w, int k, int attempt);
 
@@ -66,6 +73,7 @@ typedef struct cfx__merge {
     cfx_graph *graph[CFX__WORLDS];
     cfx_module *root[CFX__WORLDS]; /* where their sub-graphs are; NULL: there are none */
     bool eager; /* sizes are read where a tensor is made, as PyTorch does when it decomposes */
+    bool guessed; /* set where an expression was found that a few worlds may not tell from others */
     struct cfx__exprs *exprs; /* what is known of numbers; NULL: to be made */
     struct cfx__merging *outer; /* whose sub-graph this is; NULL: the whole */
 } cfx__merge;
@@ -86,6 +94,7 @@ cfx_value cfx__worlds_describe(struct cfx__exprs *x, const cfx_node *n, const cf
 /* Expressions and what they are in each world. */
 typedef struct cfx__exprs {
     const cfx__worlds *worlds;
+    bool guessed; /* an expression was found that a few worlds may not tell from others */
     VEC(struct cfx__expr {
         cfx_value expr; /* counted */
         cfx__seen seen;
@@ -103,7 +112,7 @@ void cfx__exprs_note(cfx__exprs *x, cfx_value v);
 /* The expression that is known to be so, or one that is found (fit.c); None where there is none.
  * A number where all are equal. Scope. */
 cfx_value cfx__exprs_known(const cfx__exprs *x, const cfx__seen *seen);
-cfx_value cfx__exprs_fit(const cfx__exprs *x, const cfx__seen *seen);
+cfx_value cfx__exprs_fit(cfx__exprs *x, const cfx__seen *seen);
 
 /* The sizes of result `out` of the call n by the operator's own arithmetic (sizes.c), from the
  * metadata of its arguments: a list, or None where no rule says. Scope. */
