@@ -2,6 +2,7 @@
  * made up: random floats, ones for everything else, symbols at their smallest. */
 #include "look.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,7 +13,7 @@
 #include "../run/run.h"
 
 static const char help[] =
-    "usage: cfx bench MODEL [--inputs F.safetensors] [--threads N] [--runs N] [--busy N]\n"
+    "usage: cfx bench MODEL [--inputs F.safetensors] [--threads N] [--runs N] [--callers N]\n"
     "\n"
     "Runs a program often and prints the first, the best and the median time, the kernels that\n"
     "took it, and how much they reach of what a product reaches here. Without --inputs,\n"
@@ -22,6 +23,7 @@ static const char help[] =
     "  --threads N      threads for one operator; all cores otherwise\n"
     "  --precision P    what products are computed of: f32, bf16 or f16; sums are f32 always\n"
     "  --runs N         how often; 20 otherwise\n"
+    "  --callers N      in N threads that call the same program at once, each with --threads\n"
     "  --busy N         beside N processes that never rest\n"
     "  --reference      times the interpreter, not the plan\n"
     "\n"
@@ -145,7 +147,67 @@ static void start_busy(int n) {
         }
 }
 
-static int bench(const char *model, const char *file, int runs) {
+/* What each caller does: settings are a thread's own. */
+typedef struct {
+    pthread_t thread;
+    cfx_program *program;
+    cfx_args args;
+    int runs, threads;
+    cfx_precision precision;
+    const cfx_executor *executor;
+    double *ms;      /* of each run */
+    char wrong[256]; /* what went wrong */
+} caller;
+
+static void run_often(const caller *c) {
+    for (int i = 0; i < c->runs && cfx_ok(); i++)
+        CFX_SCOPE
+    {
+        double start = now_ms();
+        cfx_program_run_from((cfx_site){0}, c->program, c->args);
+        c->ms[i] = now_ms() - start;
+    }
+}
+
+static void *call_often(void *arg) {
+    caller *c = arg;
+    cfx_set_grad_mode(CFX_INFERENCE);
+    cfx_set_num_threads(c->threads);
+    cfx_set_precision(c->precision);
+    cfx_set_executor(c->executor);
+    run_often(c);
+    if (!cfx_ok())
+        snprintf(c->wrong, sizeof c->wrong, "%s", cfx_error_last()->message);
+    cfx_clear();
+    cfx_finish(stderr);
+    return NULL;
+}
+
+/* All callers at once; the seconds that they took together. */
+static double run_callers(caller *c, int n) {
+    int started = 0;
+    double start = now_ms();
+    while (started < n && !pthread_create(&c[started].thread, NULL, call_often, &c[started]))
+        started++;
+    for (int i = 0; i < started; i++)
+        pthread_join(c[i].thread, NULL);
+    for (int i = 0; i < started && cfx_ok(); i++)
+        if (c[i].wrong[0])
+            cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "caller %d: %s", i + 1, c[i].wrong);
+    if (started < n && cfx_ok())
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "%d threads cannot be had for callers", n);
+    return (now_ms() - start) / 1e3;
+}
+
+static void print_times(const char *model, double first, double *ms, int n) {
+    qsort(ms, (size_t)n, sizeof *ms, by_value);
+    printf("%s: first %.2f ms, then %d runs: best %.2f ms, median %.2f ms; %d thread%s\n", model,
+           first, n, ms[0], ms[n / 2], cfx_get_num_threads(),
+           cfx_get_num_threads() == 1 ? "" : "s");
+}
+
+static int bench(const char *model, const char *file, int runs, int callers,
+                 const cfx_executor *executor) {
     cfx_program *p = cfx_open(model);
     cfx_dict *given = file ? cfx_safetensors_read(file) : cfx_dict_new();
     cfx_value flat = cfx_list_value(0, NULL);
@@ -153,36 +215,42 @@ static int bench(const char *model, const char *file, int runs) {
     if (!cfx_ok() || !cli_make_inputs(p, given, cfx_as_list(flat)))
         return cli_trouble();
     cfx_args args = {(int)cfx_as_list(flat)->len, cfx_as_list(flat)->items, NULL};
-    double *ms = cfx__alloc((size_t)runs * sizeof *ms), first = 0;
-    for (int i = -1; i < runs && cfx_ok(); i++)
-        CFX_SCOPE
-    {
-        double start = now_ms();
-        cfx_program_run_from((cfx_site){0}, p, args);
-        *(i < 0 ? &first : &ms[i]) = now_ms() - start;
-    }
+    const int n = callers ? callers : 1;
+    double *ms = cfx__alloc0((size_t)runs * (size_t)n * sizeof *ms), first = 0, took = 0;
+    caller *c = cfx__alloc0((size_t)n * sizeof *c);
+    for (int i = 0; i < n; i++)
+        c[i] = (caller){.program = p, .args = args, .runs = runs, .ms = ms + i * runs,
+                        .threads = cfx_get_num_threads(), .precision = cfx_get_precision(),
+                        .executor = executor};
+    run_often(&(caller){.program = p, .args = args, .runs = 1, .ms = &first});
+    if (callers)
+        took = run_callers(c, n);
+    else
+        run_often(c);
     if (cfx_ok()) {
-        qsort(ms, (size_t)runs, sizeof *ms, by_value);
-        printf("%s: first %.2f ms, then %d runs: best %.2f ms, median %.2f ms; %d thread%s\n",
-               model, first, runs, ms[0], ms[runs / 2], cfx_get_num_threads(),
-               cfx_get_num_threads() == 1 ? "" : "s");
+        print_times(model, first, ms, runs * n);
+        if (callers)
+            printf("%d caller%s at once: %.1f runs a second\n", n, n == 1 ? "" : "s",
+                   runs * n / took);
         cfx_value inputs = cfx_program_inputs_from((cfx_site){0}, p, args);
-        if (!cfx_is_bad(inputs))
+        if (!cfx_is_bad(inputs) && !callers)
             print_kernels(p, inputs);
     }
+    cfx__free(c);
     cfx__free(ms);
     return cfx_ok() ? CLI_DONE : cli_trouble();
 }
 
 static int run(int argc, char **argv) {
     const char *model = NULL, *inputs = NULL;
-    int threads = 0, runs = 20, busy = 0;
+    int threads = 0, runs = 20, busy = 0, callers = 0;
     bool reference = false;
     cli_words w = {argc, argv, .command = &cli_bench};
     while (cli_more(&w))
         if (!cli_value(&w, "--inputs", &inputs) && !cli_number(&w, "--threads", &threads) &&
             !cli_number(&w, "--runs", &runs) && !cli_precision(&w) &&
-            !cli_number(&w, "--busy", &busy) && !cli_flag(&w, "--reference", &reference))
+            !cli_number(&w, "--busy", &busy) && !cli_number(&w, "--callers", &callers) &&
+            !cli_flag(&w, "--reference", &reference))
             cli_rest(&w, &model);
     if (w.wrong)
         return CLI_TROUBLE;
@@ -190,10 +258,10 @@ static int run(int argc, char **argv) {
         return cli_usage(&cli_bench, "which MODEL?");
     if (threads)
         cfx_set_num_threads(threads);
-    if (reference)
-        cfx_set_executor(&cfx_interpreter);
+    const cfx_executor *executor = reference ? &cfx_interpreter : NULL;
+    cfx_set_executor(executor);
     start_busy(busy);
-    return bench(model, inputs, runs);
+    return bench(model, inputs, runs, callers, executor);
 }
 
 const cli_command cli_bench = {"bench", run, "time a program and its operators", help};
