@@ -35,9 +35,10 @@ typedef struct {
     int8_t *integers;
 } search;
 
+/* What is no number goes where it does no harm. */
 static float rounded4(float x) {
     x = rintf(x);
-    return x < -8 ? -8 : x > 7 ? 7 : x;
+    return x > -8 ? (x < 7 ? x : 7) : -8;
 }
 
 /* With numbers rounded by 1 / inverse, the scale that leaves the least error; how much of the
