@@ -207,6 +207,8 @@ TEST(text_may_add_and_remove) {
                   cfx__text_format("mul = torch.ops.aten.mul.Tensor(%s, scale)\n        "
                                    "return (mul, %s)", last, last));
     cfx_program *q = edited_file(text);
+    cfx_result mul = cfx_node_result(cfx_graph_find(q->module->graph, "mul"));
+    CHECK_INT(mul.kind, CFX_RESULT_TENSOR); /* it is inferred */
     if (CHECK(!cfx_failed(q))) {
         CHECK(cfx_program_check(q));
         CHECK_INT(q->ninputs, p->ninputs + 1);

@@ -346,7 +346,11 @@ static cfx_program *read_program(source *s, const char *text) {
         return &cfx__program_bad;
     read_extra(s, p);
     place_tensors(p, s->tensors);
-    return cfx__pt2_check_tensors(&s->r, p) ? p : &cfx__program_bad;
+    if (!cfx__pt2_check_tensors(&s->r, p))
+        return &cfx__program_bad;
+    if (!cfx_program_infer(p) && cfx_error_last()->kind != CFX_MEMORY_ERROR)
+        cfx_clear(); /* what cannot be inferred is shown without its shape, and refused when run */
+    return p;
 }
 
 cfx_program *cfx__fx_open(const char *path) {
