@@ -75,6 +75,58 @@ TEST(inserted_node_follows_symbolic_sizes) {
     CHECK(cfx_program_check(reopened(p, "m.pt2")));
 }
 
+/* Sizes of what was put in are found from the symbols that the inputs have. */
+TEST(inserted_sizes_are_terms_of_symbols) {
+    static const struct {
+        const char *op, *result;
+        int64_t size[4]; /* further arguments; -1: the end */
+    } cases[] = {
+        {"torch.ops.aten.avg_pool2d.default", "f32[1, 3, s39, s94]", {2, -1}},
+        {"torch.ops.aten.max_pool2d.default", "f32[1, 3, ((2*s39)//3), ((2*s94)//3)]",
+         {3, -1}},
+        {"torch.ops.aten.slice.Tensor", "f32[1, 3, 5, 2*s94]", {2, 0, 5, -1}},
+        {"torch.ops.aten.slice.Tensor", "f32[1, 3, 2*s39 - 1, 2*s94]", {2, 1, 4096, -1}},
+        {"torch.ops.aten.slice.Tensor", "f32[1, 3, 2*s39, 2*s94 - 2]", {3, 2, 4096, -1}},
+        {"torch.ops.aten.repeat_interleave.self_int", "f32[1, 3, 6*s39, 2*s94]",
+         {3, 2, -1}},
+        {"torch.ops.aten.flatten.using_ints", "f32[1, 12*s39*s94]", {1, -1}},
+    };
+    for (int i = 0; i < COUNT(cases); i++) {
+        cfx_program *p = cfx_open(ZOO "dyn_conv/model.pt2");
+        cfx_graph *g = p->module->graph;
+        cfx_node *x = cfx_graph_find(g, "x"), *made = NULL, *out = cfx_graph_output_node(g);
+        cfx_value args = cfx_tuple(x);
+        for (int k = 0; cases[i].size[k] >= 0; k++)
+            cfx_list_append(cfx_as_list(args), i < 2 ? cfx_list(cases[i].size[k])
+                                                     : cfx_int(cases[i].size[k]));
+        CFX_INSERT_BEFORE(g, out) made = cfx_graph_call_function(g, cases[i].op, args, CFX_NONE);
+        cfx_node_set_args(out, cfx_tuple(cfx_tuple(made)));
+        CHECK(cfx_program_infer(p));
+        cfx_result r = cfx_node_result(made);
+        CHECK_STR(cfx_result_text(&r), cases[i].result);
+    }
+    CHECK_OK();
+}
+
+TEST(inserted_sums_of_sizes_are_sums_of_symbols) {
+    cfx_program *p = cfx_open(ZOO "dyn_conv/model.pt2");
+    cfx_graph *g = p->module->graph;
+    cfx_node *x = cfx_graph_find(g, "x"), *out = cfx_graph_output_node(g), *made = NULL;
+    CFX_INSERT_BEFORE(g, out) {
+        cfx_node *rows = cfx_graph_call_function(g, "torch.ops.aten.select.int", cfx_tuple(x, 3, 0),
+                                                 CFX_NONE);
+        cfx_node *cols = cfx_graph_call_function(g, "torch.ops.aten.select.int", cfx_tuple(x, 2, 0),
+                                                 CFX_NONE);
+        made = cfx_graph_call_function(g, "torch.ops.aten.cat.default",
+                                       cfx_tuple(cfx_list(rows, cols, rows), -1), CFX_NONE);
+    }
+    cfx_node_set_args(out, cfx_tuple(cfx_tuple(made)));
+    CHECK(cfx_program_infer(p));
+    cfx_result r = cfx_node_result(made);
+    CHECK_STR(cfx_result_text(&r), "f32[1, 3, 4*s39 + 2*s94]");
+    CHECK_OK();
+}
+
 TEST(change_is_followed_as_far_as_results_differ) {
     cfx_module *gm = cfx_module_parse(
         "class M(torch.nn.Module):\n"
