@@ -117,9 +117,25 @@ static cfx_value call(inference *f, const cfx_node *n, cfx_args a) {
     return cfx_py_from((cfx_site){0}, t.name, a);
 }
 
+/* One of several results, without the others; bad where n takes none, or none that is noted. */
+static cfx_value taken(inference *f, const cfx_node *n) {
+    if (!cfx_node_takes_result(n))
+        return cfx_bad();
+    const cfx_value *args = cfx_as_list(n->args)->items;
+    cfx_result several = result_of(f, cfx_as_node(args[0]));
+    const int64_t i = cfx_integer(args[1]);
+    if (several.kind != CFX_RESULT_SEVERAL || i < 0 || i >= cfx_result_count(&several))
+        return cfx_bad();
+    cfx_result one = cfx_result_item(&several, i);
+    return value_of(f, &one);
+}
+
 /* The result of a node by its shape rule, in world f->k; scope. */
 static cfx_value computed(inference *f, cfx_node *n) {
     begin(f);
+    cfx_value one = taken(f, n);
+    if (!cfx_is_bad(one))
+        return one;
     cfx_value args = cfx__value_scope_own(cfx__node_map(n->args, input, f));
     cfx_value kwargs =
         cfx_is_bad(args) ? args : cfx__value_scope_own(cfx__node_map(n->kwargs, input, f));
