@@ -282,7 +282,7 @@ static void parse_statement(function *f) {
 static void take_param(function *f) {
     cfx__parser *p = f->p;
     param m = {.target = p->at};
-    while (cfx__parser_take(p, "*"))
+    for (int stars = 0; stars < 2 && cfx__parser_take(p, "*"); stars++)
         ;
     const char *name;
     if (!cfx__parser_take_name(p, &name))
@@ -342,7 +342,9 @@ static bool soon(const cfx__parser *p, const char *text) {
             at++;
         const char *end = memchr(at, '\n', (size_t)(p->end - at));
         end = end ? end : p->end;
-        if (memmem(at, (size_t)(end - at), text, strlen(text)))
+        const char *found = memmem(at, (size_t)(end - at), text, strlen(text));
+        if (found && !memchr(at, '\'', (size_t)(found - at)) &&
+            !memchr(at, '(', (size_t)(found - at))) /* inside a string or a call it says nothing */
             return true;
         at = end;
     }
@@ -460,7 +462,10 @@ static void read_boxed(function *f) {
         cfx__parser_want(p, " = next(args_iter)");
         VEC_PUSH(f->params, m);
     }
-    cfx_graph_set_codegen(p->g, &cfx_codegen_boxed);
+    if (f->params.len)
+        cfx_graph_set_codegen(p->g, &cfx_codegen_boxed);
+    else
+        cfx__parse_fail(p, p->at, "expected a parameter, x = next(args_iter)");
 }
 
 /* Lines `sum_1 = sum` at the start of the body say what the nodes of parameters are called. They

@@ -113,6 +113,9 @@ TEST(parse_errors) {
         {"def f(x):\n  y = g(h(x))\n", "t:2:9: a call stands here; give its result a name first"},
         {"def f(x):\n  y = other.(x)\n", "t:2:7: name 'other' is not defined"},
         {"def f(x):\n  y = x +\n", "t:2:10: expected a value"},
+        {"def f(***x):\n", "t:1:9: expected the name of a parameter"},
+        {"def f(self, args_list):\n  args_iter = iter(args_list)\n",
+         "expected a parameter, x = next(args_iter)"},
         {"def f(x):\n  y = 5\n", "t:2:7: expected a call, an operator or an attribute"},
         {"def f(x):\n  y = x + 99999999999999999999\n", "this integer does not fit in 64 bits"},
         {"def f(x):\n  y = x + 'abc\n", "t:2:11: this string has no end"},
@@ -146,6 +149,13 @@ TEST(parse_errors) {
         if (!CHECK_ERROR(cases[i].error))
             printf("  for: %s\n", cases[i].text);
     }
+}
+
+TEST(parse_reads_strings_that_look_like_heads) {
+    cfx_module *m = cfx_module_parse(
+        "def forward(self):\n    return 'x, = fx_pytree.tree_flatten_spec([x])'\n", "t");
+    CHECK(strstr(cfx_module_code(m), "return 'x, = fx_pytree.tree_flatten_spec([x])'"));
+    CHECK_OK();
 }
 
 TEST(parse_refuses_what_is_nested_too_deep) {
