@@ -21,7 +21,7 @@ static bool is_wanted(const cfx__lowering *l, int slot) {
 
 /* Whether products of integers by such a scale are what products of floats are: no overflow comes
  * earlier or later. */
-static bool is_scale(float s) { return s == 0 || (fabsf(s) >= 1e-18f && fabsf(s) <= 1e12f); }
+static bool is_scale(float s) { return fabsf(s) >= 1e-18f && fabsf(s) <= 1e12f; }
 
 /* The numbers of a call that rounds to bytes, or back: arguments 1 to 5. */
 static bool read_rounding(const cfx__run_step *s, cfx__rounding *r) {

@@ -368,6 +368,8 @@ static cfx_value run(void *form, const cfx_execution *e) {
     for (int k = 0; k < p->n && cfx_ok(); k++) {
         if (is_idle(&f, k))
             continue;
+        if (!cfx__limit_time())
+            break;
         if (e->watcher && e->watcher->ran)
             time_slot(&f, k);
         else

@@ -204,6 +204,19 @@ TEST(making_a_plan_draws_no_random_numbers) {
     CHECK_STR(cfx_str(run_by(&cfx_planner, p, x)), want);
 }
 
+TEST(a_plan_minds_the_time) {
+    cfx_program *p = program_of(HEAD "x):\n"
+                                     "        y = " ATEN "mul.Tensor(x, x)\n"
+                                     "        return (y,)\n",
+                                cfx_dict_new());
+    cfx_value x = cfx_tensor_value(cfx_ones(cfx_list(2)));
+    CHECK_STR(cfx_str(run_by(&cfx_planner, p, x)), "(tensor([1., 1.]),)"); /* and plans */
+    cfx_set_time_limit(1e-9);
+    run_by(&cfx_planner, p, x);
+    CHECK_ERROR("the time limit of 1e-09 seconds is used up");
+    cfx_set_time_limit(0);
+}
+
 TEST(a_number_is_not_what_a_call_is_about) {
     cfx_program *p = program_of(HEAD "x):\n"
                                      "        n = " ATEN "sym_size.int(x, 0)\n"

@@ -33,6 +33,8 @@ static const char *name_of(const cfx_node *n, int i) {
 
 cfx_value cfx__run_subgraph(cfx_site at, cfx_module *m, int i, int64_t round, cfx_args a) {
     cfx__run_state *s = cfx__run_state_now(), before = *s;
+    if (!cfx__limit_time()) /* a loop may do nothing, for ever */
+        return cfx_bad();
     if (!s->node)
         return cfx_forward_value_from(at, m, a);
     size_t mark = cfx_scope_open();

@@ -14,6 +14,12 @@ static void give(cfx_op_call *c, cfx_tensor *y) {
     c->out[0] = core_to(c, y, arg_tensor(c, 0)->dtype);
 }
 
+/* The same, but a float stays one where that is an integer. */
+static void give_real(cfx_op_call *c, cfx_tensor *y) {
+    const cfx_dtype d = arg_tensor(c, 0)->dtype;
+    c->out[0] = cfx__dtype_is_int(d) || d == CFX_BOOL ? y : core_to(c, y, d);
+}
+
 /* An integer operand as a float. */
 static cfx_tensor *real_arg(cfx_op_call *c, int i) {
     cfx_tensor *x = core_wide(c, i);
@@ -168,22 +174,22 @@ CORE(logit) {
 }
 
 CORE(logaddexp) {
-    cfx_tensor *a = X, *b = Y, *more = DO(ge_Tensor, a, b);
+    cfx_tensor *a = real_arg(c, 0), *b = real_arg(c, 1), *more = DO(ge_Tensor, a, b);
     cfx_tensor *most = DO(where_self, more, a, b), *least = DO(where_self, more, b, a);
     cfx_tensor *endless = DO(logical_not, DO(isfinite, a));
     cfx_tensor *same = DO(logical_and, endless, DO(eq_Tensor, a, b));
     cfx_tensor *sum = DO(add_Tensor, most, DO(log1p, DO(exp, DO(sub_Tensor, least, most))));
-    give(c, DO(where_self, same, a, sum));
+    give_real(c, DO(where_self, same, a, sum));
 }
 
 CORE(logaddexp2) {
-    cfx_tensor *a = X, *b = Y, *more = DO(ge_Tensor, a, b);
+    cfx_tensor *a = real_arg(c, 0), *b = real_arg(c, 1), *more = DO(ge_Tensor, a, b);
     cfx_tensor *most = DO(where_self, more, a, b), *least = DO(where_self, more, b, a);
     cfx_tensor *endless = DO(isinf, a);
     cfx_tensor *same = DO(logical_and, endless, DO(eq_Tensor, a, b));
     cfx_tensor *tail = DO(log1p, DO(exp2, DO(sub_Tensor, least, most)));
     cfx_tensor *sum = DO(add_Tensor, most, DO(mul_Tensor, tail, 1 / M_LN2));
-    give(c, DO(where_self, same, a, sum));
+    give_real(c, DO(where_self, same, a, sum));
 }
 
 /* x, y: tensors, or one of them a number that becomes a tensor. */

@@ -62,6 +62,10 @@ static void functional_pad_packed_sequence(cfx_op_call *c) {
 static void functional_unpad_sequence(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0), *lengths = arg_tensor(c, 1);
     cfx_value list = cfx_list_value(0, NULL);
+    if (!lengths->data && lengths->numel) {
+        op_fail(c, "unpad_sequence: the lengths are data, which a fake tensor has not");
+        return;
+    }
     if (!arg_bool(c, 2))
         x = cfx_transpose(x, 0, 1);
     for (int64_t i = 0; i < lengths->numel && !op_failed(); i++) {
