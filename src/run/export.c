@@ -3,6 +3,16 @@
 
 #include "run.h"
 
+/* Placeholders of parameters that learn say so, as in what PyTorch exports. */
+static void note_learning(cfx_program *p) {
+    for (int i = 0; i < p->ninputs; i++) {
+        const cfx_tensor *t = cfx_program_tensor(p, &p->inputs[i]);
+        cfx_node *n = cfx_graph_find(p->module->graph, p->inputs[i].name);
+        if (t && n && p->inputs[i].kind == CFX_IN_PARAMETER)
+            cfx__result_set_grad(n, t->head.flags & CFX__GRAD);
+    }
+}
+
 static cfx_program *program_of(cfx__export *e) {
     cfx_module *gm = cfx_graph_module(NULL, e->recorder.graph, "GraphModule");
     cfx_program *p = cfx_program_new(gm);
@@ -18,6 +28,7 @@ static cfx_program *program_of(cfx__export *e) {
     cfx_drop(p->ranges), p->ranges = cfx_keep(e->ranges);
     p->in_spec = cfx_value_keep(e->in_spec);
     p->out_spec = cfx_value_keep(e->out_spec);
+    note_learning(p);
     return p;
 }
 

@@ -49,6 +49,15 @@ TEST(export_prints_as_pytorch) {
     HAS(cfx_text(cfx_node_get_meta(n, "stack_trace")), "export_test.c\", line ");
 }
 
+TEST(export_notes_what_learns) {
+    cfx_module *m = cfx_nn_linear(2, 2);
+    cfx_requires_grad(cfx_as_tensor(cfx_dict_get(m->parameters, "bias")), false);
+    cfx_program *p = cfx_export(m, cfx_tuple(cfx_ones(1, 2)), CFX_NONE, CFX_NONE);
+    CHECK(cfx_node_result(cfx_graph_find(p->module->graph, "p_weight")).requires_grad);
+    CHECK(!cfx_node_result(cfx_graph_find(p->module->graph, "p_bias")).requires_grad);
+    CHECK_OK();
+}
+
 TEST(export_computes_the_same) {
     cfx_manual_seed(3);
     cfx_module *m = mlp();
