@@ -255,7 +255,7 @@ static void find_layer(cfx__lowering *l, int slot) {
     if (!i.integers.dynamic && !from_bytes(l, input, &i.x, &i.integers.x))
         return;
     follow(l, slot, &i);
-    if (i.integers.dynamic || (i.add >= 0 && !i.integers.rounds))
+    if (i.integers.dynamic ? i.add >= 0 || i.integers.rounds : i.add >= 0 && !i.integers.rounds)
         cut(&i);
     cfx__ready *r = prepare(l, row, &i, &x, &out);
     if (!r)
