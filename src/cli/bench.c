@@ -122,6 +122,20 @@ static int by_value(const void *a, const void *b) {
     return x < y ? -1 : x > y ? 1 : 0;
 }
 
+double cli_median(double *ms, int n) {
+    qsort(ms, (size_t)n, sizeof *ms, by_value);
+    return ms[n / 2];
+}
+
+void cli_time_runs(cfx_program *p, cfx_args args, int n, double *ms) {
+    for (int i = 0; i < n && cfx_ok(); i++)
+        CFX_SCOPE {
+            double start = now_ms();
+            cfx_program_run_from((cfx_site){0}, p, args);
+            ms[i] = now_ms() - start;
+        }
+}
+
 /* One run more, with a clock at each kernel of the plan, or each call of the interpreter. */
 static void print_kernels(cfx_program *p, cfx_value inputs) {
     table t = {.cost = cfx_program_cost(p, NULL)};
@@ -159,15 +173,7 @@ typedef struct {
     char wrong[256]; /* what went wrong */
 } caller;
 
-static void run_often(const caller *c) {
-    for (int i = 0; i < c->runs && cfx_ok(); i++)
-        CFX_SCOPE
-    {
-        double start = now_ms();
-        cfx_program_run_from((cfx_site){0}, c->program, c->args);
-        c->ms[i] = now_ms() - start;
-    }
-}
+static void run_often(const caller *c) { cli_time_runs(c->program, c->args, c->runs, c->ms); }
 
 static void *call_often(void *arg) {
     caller *c = arg;
@@ -200,9 +206,9 @@ static double run_callers(caller *c, int n) {
 }
 
 static void print_times(const char *model, double first, double *ms, int n) {
-    qsort(ms, (size_t)n, sizeof *ms, by_value);
+    double median = cli_median(ms, n);
     printf("%s: first %.2f ms, then %d runs: best %.2f ms, median %.2f ms; %d thread%s\n", model,
-           first, n, ms[0], ms[n / 2], cfx_get_num_threads(),
+           first, n, ms[0], median, cfx_get_num_threads(),
            cfx_get_num_threads() == 1 ? "" : "s");
 }
 
@@ -222,7 +228,7 @@ static int bench(const char *model, const char *file, int runs, int callers,
         c[i] = (caller){.program = p, .args = args, .runs = runs, .ms = ms + i * runs,
                         .threads = cfx_get_num_threads(), .precision = cfx_get_precision(),
                         .executor = executor};
-    run_often(&(caller){.program = p, .args = args, .runs = 1, .ms = &first});
+    cli_time_runs(p, args, 1, &first);
     if (callers)
         took = run_callers(c, n);
     else

@@ -3,6 +3,8 @@
  */
 #include "look.h"
 
+#include "../quant/quant.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -68,9 +70,7 @@ bool cli_differ(const cfx_tensor *got, const cfx_tensor *want, cli_difference *d
 }
 
 double cli_decibels(const cli_difference *d) {
-    if (!d->wrong)
-        return INFINITY;
-    return isfinite(d->noise) && d->signal > 0 ? 10 * log10(d->signal / d->noise) : -INFINITY;
+    return d->wrong ? cfx__quant_decibels(d->signal, d->noise) : INFINITY;
 }
 
 /* The element's place, "[0, 3]"; scope. */

@@ -74,6 +74,10 @@ bool cli_differ(const cfx_tensor *got, const cfx_tensor *want, cli_difference *d
 double cli_tolerance(cfx_dtype d);
 /* The signal above the noise in dB; INFINITY where there is none. */
 double cli_decibels(const cli_difference *d);
+/* The milliseconds that each of n runs takes. Errors are the library's. */
+void cli_time_runs(cfx_program *p, cfx_args args, int n, double *ms);
+/* Sorts them, and gives the one in the middle. */
+double cli_median(double *ms, int n);
 
 /* ---- cfx show -------------------------------------------------------------------------------- */
 

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const char help[] =
     "usage: cfx quantize MODEL -o OUT.pt2 --calibrate F.safetensors... [options]\n"
@@ -175,35 +174,15 @@ static void show_progress(const char *what, int64_t done, int64_t all, void *use
 
 /* ---- the report ------------------------------------------------------------------------------ */
 
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* The median time of a run, in ms; -1 with an error. */
 static double time_of(cfx_program *p, cfx_value batch) {
     enum { RUNS = 7 };
-    double t[RUNS];
-    cfx_program *copy = cfx_program_copy(p);
+    double ms[RUNS];
     cfx_args args = {(int)cfx_as_list(batch)->len, cfx_as_list(batch)->items, NULL};
-    for (int i = -1; i < RUNS; i++) {
-        size_t mark = cfx_scope_open();
-        double start = seconds();
-        cfx_value v = cfx_program_run_from((cfx_site){0}, copy, args);
-        bool fine = !cfx_is_bad(v);
-        if (i >= 0)
-            t[i] = (seconds() - start) * 1e3;
-        cfx_scope_close(mark);
-        if (!fine)
-            return -1;
-    }
-    for (int i = 1; i < RUNS; i++)
-        for (int k = i; k > 0 && t[k] < t[k - 1]; k--) {
-            double other = t[k];
-            t[k] = t[k - 1], t[k - 1] = other;
-        }
-    return t[RUNS / 2];
+    cfx_program *copy = cfx_program_copy(p);
+    cli_time_runs(copy, args, 1, ms);
+    cli_time_runs(copy, args, RUNS, ms);
+    return cfx_ok() ? cli_median(ms, RUNS) : -1;
 }
 
 static bool print_report(const cfx_quantized *q, cfx_value batches) {

@@ -68,6 +68,12 @@ cfx_args cfx__quant_batch(cfx_value batch);
 /* A copy of a program that may be run: it has buffers of its own where it writes to them. Scope. */
 cfx_program *cfx__quant_runnable(const cfx_program *p);
 
+/* ---- how good it is (report.c) --------------------------------------------------------------- */
+
+/* Signal-to-noise of two sums of squares, in dB: infinite without an error, and minus that where
+ * there is no signal, or the error is no number. */
+double cfx__quant_decibels(double signal, double error);
+
 /* ---- changing the program -------------------------------------------------------------------- */
 
 /* Outliers of inputs go into the weights (smooth.c), the mean error of rounded weights into biases

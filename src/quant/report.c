@@ -22,9 +22,13 @@ typedef struct noise {
     double signal, error;
 } noise;
 
-static double db_of(noise n) {
-    return n.error > 0 ? 10 * log10(n.signal / n.error) : INFINITY;
+double cfx__quant_decibels(double signal, double error) {
+    if (error == 0)
+        return INFINITY;
+    return isfinite(error) && signal > 0 ? 10 * log10(signal / error) : -INFINITY;
 }
+
+static double db_of(noise n) { return cfx__quant_decibels(n.signal, n.error); }
 
 static void add_noise(noise *n, cfx_tensor *want, cfx_tensor *got) {
     if (!want || !got || !cfx__tensor_same_shape(want, got) || !cfx__dtype_is_float(want->dtype))
