@@ -154,6 +154,81 @@ TEST(scales_are_learned) {
     CHECK_OK();
 }
 
+/* What PyTorch's _LearnableFakeQuantize gives: text, losses, and what its scales learn. */
+TEST(learned_scales_are_as_there) {
+    cfx_manual_seed(0);
+    cfx_module *m = cfx_nn_sequential(cfx_nn_linear(4, 8), cfx_nn_relu(), cfx_nn_linear(8, 2));
+    cfx_tensor *x[] = {cfx_randn(3, 4), cfx_randn(3, 4)};
+    cfx_qconfig q;
+    cfx_qconfig_find("learnable", &q);
+    cfx_qconfig_mapping *how = cfx_qconfig_mapping_new();
+    cfx_qconfig_mapping_global(how, &q);
+    m = cfx_prepare(m, how);
+    if (!CHECK_OK() || !CHECK(m != NULL))
+        return;
+    CHECK_STR(cfx_module_str(cfx_module_find(m, "2")),
+              "Linear(\n"
+              "  in_features=8, out_features=2, bias=True\n"
+              "  (weight_fake_quant): _LearnableFakeQuantize(\n"
+              "    (activation_post_process): MovingAverageMinMaxObserver(min_val=inf, "
+              "max_val=-inf)\n"
+              "  )\n"
+              ")");
+    cfx_forward(m, x[0]);
+    cfx_fake_quantize_set(m, false, true);
+    cfx_optim *o = cfx_sgd(m, .lr = 0.1);
+    const double losses[] = {0.035813700407743454, 0.035519469529390335, 2.4994761815833044e-10};
+    for (int i = 0; i < 3; i++) {
+        cfx_optim_zero_grad(o);
+        cfx_tensor *loss = cfx_mean(cfx_pow(cfx_forward(m, x[i % 2]), 2));
+        cfx_backward(loss);
+        if (!i)
+            CHECK_NUMBERS(cfx_tensor_grad(cfx_attr(m, "2.weight_fake_quant.scale")), 0.141837731);
+        cfx_optim_step(o);
+        CHECK_NEAR(cfx_tensor_get(loss, 0), losses[i], 1e-6);
+    }
+    CHECK_NUMBERS(cfx_attr(m, "0.weight_fake_quant.scale"), 0.00842554402);
+    CHECK_NUMBERS(cfx_attr(m, "activation_post_process_0.scale"), 0.0132376458);
+    CHECK_NUMBERS(cfx_attr(m, "activation_post_process_0.zero_point"), 126);
+    CHECK_OK();
+}
+
+static cfx_tensor *forward_rows(cfx_module *self, cfx_tensor *x) {
+    return cfx_call(self, "l", cfx_call(self, "e", x));
+}
+
+/* Rows of embeddings have zero points between integers. */
+TEST(embeddings_train_as_there) {
+    cfx_manual_seed(0);
+    cfx_module *m = cfx_module_new("M", forward_rows, "x");
+    cfx_nn_add(m, "e", cfx_nn_embedding(6, 4));
+    cfx_nn_add(m, "l", cfx_nn_linear(4, 2));
+    cfx_tensor *x[2];
+    for (int i = 0; i < 2; i++)
+        x[i] = cfx_randint(0, 6, cfx_tuple(3, 4));
+    cfx_qconfig q;
+    cfx_qconfig_find("embedding qat", &q);
+    cfx_qconfig_mapping *how = cfx_qconfig_mapping_new();
+    cfx_qconfig_mapping_type(how, "torch.nn.Embedding", &q);
+    m = cfx_prepare(m, how);
+    if (!CHECK_OK() || !CHECK(m != NULL))
+        return;
+    cfx_optim *o = cfx_sgd(m, .lr = 0.1);
+    const double losses[] = {0.6011334657669067, 0.14807061851024628, 0.1494360715150833};
+    for (int i = 0; i < 3; i++) {
+        cfx_optim_zero_grad(o);
+        cfx_tensor *loss = cfx_mean(cfx_pow(cfx_forward(m, x[i % 2]), 2));
+        cfx_backward(loss);
+        cfx_optim_step(o);
+        CHECK_NEAR(cfx_tensor_get(loss, 0), losses[i], 1e-6);
+    }
+    cfx_module_train(m, false);
+    cfx_forward(m, x[0]);
+    CHECK_NUMBERS(cfx_forward(cfx_convert(m), x[0]), -0.142569333, -0.0391620323, 0.280468643,
+                  -0.260821521, 0.280468643, -0.260821521);
+    CHECK_OK();
+}
+
 /* The code of the prepared module, observers as "@". */
 static const char *prepared(cfx_qconfig_mapping *how) {
     cfx_module *m =

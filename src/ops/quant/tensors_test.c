@@ -1,6 +1,6 @@
 /* Quantized tensors: made, printed, computed with. Numbers are PyTorch's. */
 #include "../ops.h"
-#include "test.h"
+#include "numbers.h"
 
 static cfx_tensor *some(void) { return cfx_tensor_from_value(cfx_list(-1.0, 0.24, 0.26, 2.0)); }
 
@@ -88,4 +88,20 @@ TEST(learnable_scales_get_gradients) {
     /* -5 and 5 at the ends, (0.2 - 0.24) / 0.1 and (0.3 - 0.26) / 0.1 inside */
     CHECK_NEAR(cfx_tensor_get(cfx_tensor_grad(scale), 0), 0, 1e-6);
     CHECK_NEAR(cfx_tensor_get(cfx_tensor_grad(zero), 0), -0.2, 1e-6);
+}
+
+/* Means, and what Python's functions end in, on quantized tensors: PyTorch's integers. */
+TEST(quantized_means_and_functions) {
+    cfx_tensor *ints = cfx_remainder(cfx_add(cfx_mul(cfx_arange(576), 37), 11), 256);
+    cfx_value q = cfx_py("torch._make_per_tensor_quantized_tensor",
+                         cfx_reshape(cfx_to(ints, cfx_u8), cfx_list(2, 8, 6, 6)), 0.02, 64);
+    cfx_value y = cfx_py("torch.nn.functional.avg_pool2d", q, 2);
+    CHECK_NUMBERS(cfx_int_repr(y), 76, 86, 160, 200, 82, 92, 132, 206, 88, 64, 138, 212);
+    y = cfx_py("torch.nn.functional.adaptive_avg_pool2d", q, cfx_tuple(2, 3));
+    CHECK_NUMBERS(cfx_int_repr(y), 124, 70, 144, 150, 181, 84, 90, 122, 196, 202, 62, 94);
+    y = cfx_py("torch.nn.functional.hardsigmoid", q);
+    CHECK(cfx_number(cfx_py("torch.q_scale", y)) == 1.0 / 256);
+    y = cfx_tensor_value(cfx_quantized_mul(2, q));
+    CHECK(cfx_number(cfx_py("torch.q_scale", y)) == 0.04);
+    CHECK_OK();
 }
