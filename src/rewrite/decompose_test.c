@@ -480,3 +480,24 @@ TEST(decompose_plain_arithmetic_takes_no_names) {
     HAS(code, "    mul_1 = torch.ops.aten.mul.Tensor(view_2, view_2)");
     HAS(code, "    return (mul_1, nonzero)");
 }
+
+/* Arithmetic on sizes that gives a number is that number for an operator; what sympy does not see
+ * through, (s + 2) % s, is not. */
+TEST(decompose_arithmetic_that_gives_a_number) {
+    const char *code = core_code(
+        HEAD "    def forward(self, x: \"f32[s77, 4, s27, 8]\"):\n"
+             "        sym_size_int: \"Sym(s77)\" = torch.ops.aten.sym_size.int(x, 0)\n"
+             "        sym_size_int_1: \"Sym(s27)\" = torch.ops.aten.sym_size.int(x, 2)\n"
+             "        transpose: \"f32[s77, s27, 4, 8]\" = torch.ops.aten.transpose.int(x, 1, 2)\n"
+             "        reshape: \"f32[s77, s27, 32]\" = torch.ops.aten.reshape.default(transpose, "
+             "[sym_size_int, sym_size_int_1, -1])\n"
+             "        return (reshape,)\n");
+    HAS(code, "    view = torch.ops.aten.view.default(clone, [sym_size_int, sym_size_int_1, 32])");
+    code = core_code(HEAD "    def forward(self, x: \"f32[4, s27]\"):\n"
+                          "        roll: \"f32[4, s27]\" = torch.ops.aten.roll.default(x, [-2], "
+                          "[1])\n"
+                          "        return (roll,)\n");
+    HAS(code, "    sub = sym_size_int - -2\n"
+              "    mod = sub % sym_size_int;  sub = None\n");
+    HAS(code, "    add = torch.ops.aten.add.Tensor(arange, mod)");
+}

@@ -16,12 +16,17 @@ void cfx__merge_settle(cfx__merging *g, cfx_node *n) {
         VEC_PUSH(g->settled, n);
 }
 
-/* The number, or what computes it: in the same decomposition, or just before n in the program. */
+/* The number, or what computes it: in the same decomposition, or just before n in the program. An
+ * expression that is a number, s - s, is one for all but arithmetic. */
 cfx_value cfx__merge_settled_or(cfx__merging *g, cfx_value number) {
     const cfx_node *n = g->at[0];
+    bool scalar = cfx__merge_is_scalar(cfx_node_get_meta(n, "val"));
     for (size_t i = g->settled.len; g->sized && i-- > 0;) {
         cfx_node *s = g->settled.data[i];
-        cfx_value was = cfx__worlds_value(g->m->worlds, 0, cfx_node_get_meta(s, "val"));
+        cfx_value val = cfx_node_get_meta(s, "val");
+        if (val.tag == CFX_TAG_INT && !scalar)
+            continue;
+        cfx_value was = cfx__worlds_value(g->m->worlds, 0, val);
         bool near = cfx_node_after(s) == n ||
                     (cfx__node_of(s)->origin && cfx__node_of(s)->origin == cfx__node_of(n)->origin);
         if (!near || !cfx_equal_values(was, number))
