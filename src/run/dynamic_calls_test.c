@@ -129,6 +129,7 @@
     F(cross_entropy, cfx_cross_entropy_loss(x, y))                                                 \
     F(data_mask, cfx_index(x, L(cfx_gt(x, 0))))                                                    \
     F(data_nonzero_flat, cfx_add(cfx_squeeze(cfx_nonzero(cfx_gt(x, 0)), 1), 1))                    \
+    F(data_repeat_interleave, cfx_repeat_interleave(x, y, 0))                                      \
     F(data_repeat_static1, cfx_repeat_interleave(x, 3, 1))                                         \
     F(dropout_eval, cfx_add(CALL("d", x), 1))                                                      \
     F(einsum, cfx_einsum("btc,bsc->bts", L(x, y)))                                                 \

@@ -392,13 +392,15 @@ typedef struct {
     cfx__export *first, *other; /* worlds 0 and 1 to CFX__WORLDS - 1 */
 } request;
 
-/* A size that depends on data is a symbol of its own, and may be anything. */
+/* A size that depends on data is a symbol of its own, and may be anything: as large as a count of
+ * elements can be, or larger where numbers in a tensor say how large. */
 static int64_t data_size(cfx__recorder *r) {
     cfx__export *e = (cfx__export *)r;
     cfx__worlds *w = &e->dims->worlds;
     const char *name = cfx__text_format("u%d", e->data_sizes++);
     if (!cfx__worlds_find(w, name)) {
-        cfx__worlds_add(w, name, 0, INT64_MAX - 1, 0);
+        bool said = cfx__ctx()->op && strstr(cfx__ctx()->op, "repeat_interleave");
+        cfx__worlds_add(w, name, 0, said ? INT64_MAX : INT64_MAX - 1, 0);
         cfx__worlds_choose(w, e->k, 0);
     }
     return cfx__worlds_find(w, name)->size.at[e->k];
