@@ -41,6 +41,8 @@ bool cli_more(cli_words *w);
  * "--save=F" are the same. */
 bool cli_flag(cli_words *w, const char *name, bool *flag);
 bool cli_value(cli_words *w, const char *name, const char **value);
+/* -o FILE, where a program goes: a .pt2 or a .fx. */
+bool cli_program_out(cli_words *w, const char **path);
 bool cli_number(cli_words *w, const char *name, int *number); /* from 1 on */
 /* --precision f32|bf16|f16, which is set at once. */
 bool cli_precision(cli_words *w);

@@ -1,7 +1,6 @@
 /* cfx convert: a program from one kind of file to another. */
 #include "cli.h"
 
-#include <string.h>
 
 static const char help[] =
     "usage: cfx convert MODEL -o OUT.pt2|OUT.fx\n"
@@ -16,15 +15,12 @@ static int run(int argc, char **argv) {
     const char *model = NULL, *out = NULL;
     cli_words w = {argc, argv, .command = &cli_convert};
     while (cli_more(&w))
-        if (!cli_value(&w, "-o", &out))
+        if (!cli_program_out(&w, &out))
             cli_rest(&w, &model);
     if (w.wrong)
         return CLI_TROUBLE;
     if (!model || !out)
         return cli_usage(&cli_convert, model ? "-o which file?" : "which MODEL?");
-    const char *dot = strrchr(out, '.');
-    if (!dot || (strcmp(dot, ".pt2") && strcmp(dot, ".fx")))
-        return cli_usage(&cli_convert, "-o wants a .pt2 or a .fx, not '%s'", out);
     cfx_program *p = cfx_open(model);
     if (!cfx_save(p, out) || !cfx_ok())
         return cli_trouble();

@@ -26,7 +26,7 @@ static int run(int argc, char **argv) {
                 return CLI_TROUBLE;
             }
             cfx_list_append(cfx_as_list(keep), cfx_string_value(op));
-        } else if (!cli_value(&w, "-o", &out)) {
+        } else if (!cli_program_out(&w, &out)) {
             cli_rest(&w, &model);
         }
     }

@@ -234,7 +234,7 @@ static int run(int argc, char **argv) {
             if (!wire || o.nwires == WIRES)
                 return cli_usage(&cli_opt, "too many wires");
             o.wires[o.nwires++] = wire;
-        } else if (!cli_value(&w, "-o", &o.out) && !cli_value(&w, "--inputs", &o.inputs) &&
+        } else if (!cli_program_out(&w, &o.out) && !cli_value(&w, "--inputs", &o.inputs) &&
                    !cli_value(&w, "--bisect", &o.bisect) && !cli_flag(&w, "--list", &o.list) &&
                    !cli_flag(&w, "--explain", &o.explain) &&
                    !cli_value(&w, "--extract", &o.extract) && !cli_value(&w, "--join", &o.join) &&

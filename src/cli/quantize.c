@@ -137,7 +137,7 @@ static bool read_options(options *o, int argc, char **argv) {
             read_choice(&w, "--weights", weights, 2, &weight) ||
             read_list(&w, "--calibrate", o->calibrate, &o->ncalibrate, FILES, true) ||
             read_list(&w, "--skip", o->skip, &o->nskip, SKIPS, false) ||
-            cli_value(&w, "-o", &o->out) || cli_value(&w, "--target", &o->target) ||
+            cli_program_out(&w, &o->out) || cli_value(&w, "--target", &o->target) ||
             cli_flag(&w, "--report", &o->report) ||
             cli_flag(&w, "--keep-bias", &o->how.keep_bias))
             continue;

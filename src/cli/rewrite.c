@@ -26,7 +26,7 @@ static int run(int argc, char **argv) {
     bool verify = false;
     cli_words w = {argc, argv, .command = &cli_rewrite};
     while (cli_more(&w))
-        if (!cli_value(&w, "--rules", &rules) && !cli_value(&w, "-o", &out) &&
+        if (!cli_value(&w, "--rules", &rules) && !cli_program_out(&w, &out) &&
             !cli_value(&w, "--inputs", &inputs) && !cli_flag(&w, "--verify", &verify))
             cli_rest(&w, &model);
     if (w.wrong)
