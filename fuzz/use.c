@@ -109,6 +109,7 @@ static bool alike(cfx_value a, cfx_value b, double most) {
     for (int64_t i = 0; i < x->numel; i++) {
         double u = cfx_tensor_get(x, i), v = cfx_tensor_get(y, i), size = v < 0 ? -v : v;
         over = over || size > 1e20;
+        scale = size > scale && size < 1e300 ? size : scale;
         if (u == v || (u != u && v != v))
             continue;
         if (!(u - v < 1e300 && v - u < 1e300)) {
@@ -116,7 +117,6 @@ static bool alike(cfx_value a, cfx_value b, double most) {
             continue;
         }
         apart = u - v > apart ? u - v : v - u > apart ? v - u : apart;
-        scale = size > scale ? size : scale;
     }
     return (!odd || over) && apart <= most * scale;
 }
