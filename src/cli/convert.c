@@ -1,7 +1,6 @@
 /* cfx convert: a program from one kind of file to another. */
 #include "cli.h"
 
-
 static const char help[] =
     "usage: cfx convert MODEL -o OUT.pt2|OUT.fx\n"
     "\n"

@@ -238,7 +238,7 @@ static void read_file(void) {
     FILE *f = fopen(CFX_TEST_DATA "/quant/patterns.txt", "rb");
     all = calloc(1, 1 << 20);
     if (f && all)
-        fread(all, 1, (1 << 20) - 1, f);
+        all[fread(all, 1, (1 << 20) - 1, f)] = 0;
     if (f)
         fclose(f);
 }
