@@ -184,7 +184,7 @@ static void follow(const cfx__lowering *l, int start, cfx_tensor *like, chain *c
     c->like[0] = like;
     for (int k = cfx__plan_next(l, slot); k >= 0; k = cfx__plan_next(l, slot)) {
         int y = added(l, k, slot, start, like);
-        if (product && shows_rows(l, k, slot, like)) {
+        if (product && c->add < 0 && shows_rows(l, k, slot, like)) { /* what is added lies so too */
             like = cfx__plan_tensor(l, k);
         } else if (cfx__plan_passes(l, k) || cfx__plan_is_same(l, k)) {
             c->end[c->epilogue.n] = k;

@@ -423,6 +423,20 @@ static cfx_program *spelled_out(const char *last) {
         tensors_of(COUNT(names), names, t));
 }
 
+/* What was added before a view has other dims than what comes out. */
+TEST(a_product_ends_before_a_view_of_its_sum) {
+    static const char *const names[] = {"w"};
+    cfx_tensor *w = cfx_randn(24, 24);
+    cfx_program *p = program_of(HEAD "p_w, x):\n"
+                                     "        l = " ATEN "linear.default(x, p_w)\n"
+                                     "        s = " ATEN "add.Tensor(x, l)\n"
+                                     "        v = " ATEN "view.default(s, [6, 24])\n"
+                                     "        r = " ATEN "relu.default(v)\n"
+                                     "        return (r,)\n",
+                                tensors_of(1, names, &w));
+    CHECK(agree(p, cfx_tensor_value(cfx_randn(2, 3, 24))));
+}
+
 TEST(gelu_that_is_spelled_out_ends_a_product) {
     cfx_value x = cfx_tensor_value(cfx_randn(2, 3, 24));
     cfx_program *p = spelled_out("g");

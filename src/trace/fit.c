@@ -77,7 +77,7 @@ static bool tells(const cfx__exprs *x, const struct cfx__expr *e) {
     const cfx__symbol *s = cfx_as_sym(e->expr)->op == CFX__SYM_NAME
                                ? cfx__worlds_find(x->worlds, cfx_as_sym(e->expr)->name)
                                : NULL;
-    return different >= ENOUGH || (s && s->most - s->least < ENOUGH);
+    return different >= ENOUGH || (s && (uint64_t)s->most - (uint64_t)s->least < ENOUGH);
 }
 
 /* scale * e + past */

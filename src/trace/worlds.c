@@ -29,10 +29,12 @@ void cfx__worlds_add(cfx__worlds *w, const char *name, int64_t least, int64_t mo
     VEC_PUSH(w->symbols, s);
 }
 
-static int64_t bound(cfx_value range, int i, int64_t other) {
-    bool given = range.tag == CFX_TAG_TUPLE && cfx_as_list(range)->len == 2 &&
-                 cfx_as_list(range)->items[i].tag == CFX_TAG_INT;
-    return given ? cfx_integer(cfx_as_list(range)->items[i]) : other;
+/* A bound of a range; what `open` says where the range has none there, `other` without a range. */
+static int64_t bound(cfx_value range, int i, int64_t open, int64_t other) {
+    if (range.tag != CFX_TAG_TUPLE || cfx_as_list(range)->len != 2)
+        return other;
+    cfx_value given = cfx_as_list(range)->items[i];
+    return given.tag == CFX_TAG_INT ? cfx_integer(given) : open;
 }
 
 typedef struct {
@@ -46,8 +48,8 @@ static void collect_expr(collecting *c, const struct cfx_sym *e) {
     if (e->op == CFX__SYM_NAME) {
         cfx_value range = c->ranges ? cfx_dict_get(c->ranges, e->name) : cfx_none();
         int64_t smallest = *e->name == 'u' ? 0 : 2; /* what depends on data may be none at all */
-        cfx__worlds_add(c->worlds, e->name, bound(range, 0, smallest), bound(range, 1, INT64_MAX),
-                        e->has_hint ? e->hint : 0);
+        cfx__worlds_add(c->worlds, e->name, bound(range, 0, INT64_MIN + 1, smallest),
+                        bound(range, 1, INT64_MAX, INT64_MAX), e->has_hint ? e->hint : 0);
     }
     collect_expr(c, e->a);
     collect_expr(c, e->b);
