@@ -537,6 +537,7 @@ bool cfx__worlds_merge(cfx__merge *m) {
         cfx_value_drop(g.lifts.data[i].size);
     VEC_FREE(g.lifts);
     VEC_FREE(g.made);
+    VEC_FREE(g.asserts);
     VEC_FREE(g.claimed);
     VEC_FREE(g.twins);
     VEC_FREE(g.forms);

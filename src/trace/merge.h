@@ -24,6 +24,7 @@ typedef struct cfx__merging {
     })
     reals;
     cfx_list *claims; /* what is asserted of sizes, as text; scope */
+    VEC(cfx_node *) asserts; /* what asserts each */
     VEC(cfx_node *) claimed; /* questions that were asserted again */
     VEC(cfx_node *) made; /* here */
     VEC(struct cfx__lift {

@@ -30,16 +30,20 @@ static bool is_read_elsewhere(cfx_value name, const cfx_node *n, int dim) {
     return false;
 }
 
+static const char *told_of(const char *claim, const cfx_node *asks) {
+    return cfx__text_format("Runtime assertion failed for expression %s on node '%s'", claim,
+                            asks->name);
+}
+
 /* A node that compares, and an assertion of it. */
 static void assert_that(cfx__merging *g, const char *function, cfx_value args, const char *claim) {
-    cfx_node *node = cfx__reify_node(g, function, args, cfx_string_value(claim));
-    const char *told = cfx__text_format("Runtime assertion failed for expression %s on node '%s'",
-                                        claim, node->name);
+    cfx_node *asks = cfx__reify_node(g, function, args, cfx_string_value(claim));
     cfx_graph *graph = g->m->graph[0];
-    cfx_graph_create(graph, CFX_CALL_FUNCTION,
-                     cfx_graph_target(graph, "aten._assert_scalar.default"), cfx_tuple(node, told),
-                     cfx_none(), NULL, NULL);
+    cfx_node *n = cfx_graph_create(graph, CFX_CALL_FUNCTION,
+                                   cfx_graph_target(graph, "aten._assert_scalar.default"),
+                                   cfx_tuple(asks, told_of(claim, asks)), cfx_none(), NULL, NULL);
     cfx_list_append(g->claims, cfx_string_value(claim));
+    VEC_PUSH(g->asserts, n);
 }
 
 static void assert_bound(cfx__merging *g, cfx_value name, cfx_value size, bool below,
@@ -98,14 +102,25 @@ static void assert_size(cfx__merging *g, cfx_value name) {
     assert_totals(g, name);
 }
 
+static void take_name(cfx_node *n, cfx_node *from) {
+    const char *name = cfx__text_format("%s", from->name);
+    cfx_node_rename(from, "dropped");
+    cfx_node_set_name(n, name);
+}
+
+/* What the program asserts itself is asserted here already, under the names that it has there. */
 void cfx__merge_drop_claimed(cfx__merging *g, cfx_node *n) {
     cfx_value cond =
         n->target.op == cfx_op_find("aten._assert_scalar") ? cfx_at(n->args, 0) : cfx_none();
     cfx_value claim = cond.tag == CFX_TAG_NODE ? cfx__reify_meaning(cond) : cfx_none();
     for (int64_t i = 0; claim.tag == CFX_TAG_STR && i < g->claims->len; i++)
         if (cfx_equal_values(g->claims->items[i], claim)) {
+            cfx_node *mine = g->asserts.data[i], *asks = cfx_as_node(cfx_at(mine->args, 0));
             VEC_PUSH(g->claimed, cfx_as_node(cond));
             VEC_PUSH(g->made, n);
+            take_name(asks, cfx_as_node(cond));
+            take_name(mine, n);
+            cfx_node_set_arg(mine, 1, cfx_string_value(told_of(cfx_as_text(claim), asks)));
             return;
         }
 }
