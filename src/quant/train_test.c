@@ -185,7 +185,7 @@ TEST(learned_scales_are_as_there) {
         if (!i)
             CHECK_NUMBERS(cfx_tensor_grad(cfx_attr(m, "2.weight_fake_quant.scale")), 0.141837731);
         cfx_optim_step(o);
-        CHECK_NEAR(cfx_tensor_get(loss, 0), losses[i], 1e-6);
+        CHECK_NEAR(cfx_tensor_get(loss, 0), losses[i], 1e-5); /* the order of sums shows in it */
     }
     CHECK_NUMBERS(cfx_attr(m, "0.weight_fake_quant.scale"), 0.00842554402);
     CHECK_NUMBERS(cfx_attr(m, "activation_post_process_0.scale"), 0.0132376458);
