@@ -64,7 +64,7 @@ static cfx_tensor *forward(cfx_module *self, cfx_tensor *ids, cfx_tensor *at) {
     angle = cfx_cat(cfx_list(angle, angle), -1);
     const places p = {at, cfx_le(cfx_arange(CONTEXT), cfx_unsqueeze(at, 1)), cfx_cos(angle),
                       cfx_sin(angle)};
-    char name[8];
+    char name[16];
     for (int i = 0; i < LAYERS; i++) {
         snprintf(name, sizeof name, "%d", i);
         x = layer_forward(cfx_module_find(self, name), x, &p);
@@ -101,7 +101,7 @@ static cfx_module *layer(void) {
 
 static cfx_module *language_model(void) {
     cfx_module *m = cfx_module_new("Model", forward, "ids, at");
-    char name[8];
+    char name[16];
     cfx_nn_add(m, "words", cfx_nn_embedding(WORDS, WIDTH));
     for (int i = 0; i < LAYERS; i++) {
         snprintf(name, sizeof name, "%d", i);
