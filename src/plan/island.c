@@ -11,12 +11,8 @@
 
 /* ---- what stands around a layer -------------------------------------------------------------- */
 
-static const cfx__run_step *step_at(const cfx__lowering *l, int slot) {
-    return &l->plan->steps->steps[slot];
-}
-
 static bool is_wanted(const cfx__lowering *l, int slot) {
-    return cfx__plan_wants(l->e, step_at(l, slot)->node);
+    return cfx__plan_wants(l->e, cfx__plan_step(l, slot)->node);
 }
 
 /* Whether products of integers by such a scale are what products of floats are: no overflow comes
@@ -37,7 +33,7 @@ static bool read_rounding(const cfx__run_step *s, cfx__rounding *r) {
 
 /* Whether a slot is bytes made numbers: the slot that has them, and how. */
 static bool from_bytes(const cfx__lowering *l, int slot, int *bytes, cfx__rounding *r) {
-    const cfx__run_step *s = step_at(l, slot);
+    const cfx__run_step *s = cfx__plan_step(l, slot);
     if (s->op != &cfx_op_quantized_decomposed_dequantize_per_tensor || is_wanted(l, slot) ||
         s->bound[0].tag != CFX_TAG_NODE || s->bound[6].tag != CFX_TAG_NONE ||
         !read_rounding(s, r))
@@ -47,26 +43,26 @@ static bool from_bytes(const cfx__lowering *l, int slot, int *bytes, cfx__roundi
 }
 
 static bool to_bytes(const cfx__lowering *l, int slot, cfx__rounding *r) {
-    const cfx__run_step *s = step_at(l, slot);
+    const cfx__run_step *s = cfx__plan_step(l, slot);
     return s->op == &cfx_op_quantized_decomposed_quantize_per_tensor && read_rounding(s, r);
 }
 
 /* Whether a slot is float32 that was rounded by its own range and back; the slot of it. */
 static bool rounded_as_it_came(const cfx__lowering *l, int slot, int *x) {
-    const cfx__run_step *back = step_at(l, slot);
+    const cfx__run_step *back = cfx__plan_step(l, slot);
     if (back->op != &cfx_op_quantized_decomposed_dequantize_per_tensor_tensor ||
         back->bound[0].tag != CFX_TAG_NODE || back->bound[1].tag != CFX_TAG_NODE ||
         back->bound[2].tag != CFX_TAG_NODE || is_wanted(l, slot))
         return false;
-    const cfx__run_step *to = step_at(l, (int)back->bound[0].spare);
-    const cfx__run_step *scale = step_at(l, (int)back->bound[1].spare);
+    const cfx__run_step *to = cfx__plan_step(l, (int)back->bound[0].spare);
+    const cfx__run_step *scale = cfx__plan_step(l, (int)back->bound[1].spare);
     if (to->op != &cfx_op_quantized_decomposed_quantize_per_tensor_tensor ||
         to->bound[0].tag != CFX_TAG_NODE || !cfx_equal_values(to->bound[1], back->bound[1]) ||
         !cfx_equal_values(to->bound[2], back->bound[2]) || !scale->item ||
         cfx_integer(to->bound[3]) != 0 || cfx_integer(to->bound[4]) != 255 ||
         cfx_integer(to->bound[5]) != CFX_U8)
         return false;
-    const cfx__run_step *choose = step_at(l, (int)cfx_as_list(scale->args)->items[0].spare);
+    const cfx__run_step *choose = cfx__plan_step(l, (int)cfx_as_list(scale->args)->items[0].spare);
     *x = (int)to->bound[0].spare;
     return choose->op == &cfx_op_quantized_decomposed_choose_qparams_tensor &&
            choose->bound[0].tag == CFX_TAG_NODE && (int)choose->bound[0].spare == *x &&
@@ -76,14 +72,15 @@ static bool rounded_as_it_came(const cfx__lowering *l, int slot, int *x) {
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-static cfx_tensor *constant_of(const cfx__lowering *l, cfx_value v) {
+cfx_tensor *cfx__plan_known(const cfx__lowering *l, cfx_value v) {
     cfx_value c = v.tag == CFX_TAG_NODE ? l->plan->constants[v.spare] : v;
     return c.tag == CFX_TAG_TENSOR && cfx_as_tensor(c)->data ? cfx_as_tensor(c) : NULL;
 }
 
-static bool is_zero(const cfx__lowering *l, cfx_value v) {
-    cfx_tensor *t = constant_of(l, v);
-    return cfx_is_none(v) || (t && !cfx_integer(cfx_item(cfx_any(t))));
+bool cfx__plan_is_zero(const cfx__lowering *l, cfx_value v) {
+    cfx_tensor *t = cfx__plan_known(l, v);
+    return cfx_is_none(v) || (v.tag == CFX_TAG_INT && cfx_integer(v) == 0) ||
+           (t && !cfx_integer(cfx_item(cfx_any(t))));
 }
 
 bool cfx__plan_are_scales(const cfx_tensor *t) {
@@ -96,12 +93,13 @@ bool cfx__plan_are_scales(const cfx_tensor *t) {
 /* The integers and scales of a weight; its channels are dimension `axis`. Scope. */
 static bool read_weight(const cfx__lowering *l, cfx_value weight, int axis, cfx_tensor **integers,
                         cfx_tensor **scales) {
-    const cfx__run_step *s = weight.tag == CFX_TAG_NODE ? step_at(l, (int)weight.spare) : NULL;
+    const cfx__run_step *s =
+        weight.tag == CFX_TAG_NODE ? cfx__plan_step(l, (int)weight.spare) : NULL;
     const bool channels =
         s && s->op == &cfx_op_quantized_decomposed_dequantize_per_channel;
     if (!channels && (!s || s->op != &cfx_op_quantized_decomposed_dequantize_per_tensor))
         return false;
-    *integers = constant_of(l, s->bound[0]);
+    *integers = cfx__plan_known(l, s->bound[0]);
     if (!*integers || (*integers)->dtype != CFX_I8)
         return false;
     *integers = cfx__tensor_contiguous(*integers);
@@ -110,8 +108,8 @@ static bool read_weight(const cfx__lowering *l, cfx_value weight, int axis, cfx_
         *scales = cfx_to(*scales, cfx_f32);
         return cfx_integer(s->bound[2]) == 0 && cfx__plan_are_scales(*scales);
     }
-    cfx_tensor *given = constant_of(l, s->bound[1]);
-    if (!given || cfx_integer(s->bound[3]) != axis || !is_zero(l, s->bound[2]))
+    cfx_tensor *given = cfx__plan_known(l, s->bound[1]);
+    if (!given || cfx_integer(s->bound[3]) != axis || !cfx__plan_is_zero(l, s->bound[2]))
         return false;
     *scales = cfx_contiguous(cfx_to(given, cfx_f32));
     return cfx__plan_are_scales(*scales);
@@ -140,7 +138,7 @@ typedef struct {
 /* x + y, where y is bytes of the same shape: they are there when the kernel runs, which is where
  * the last of its steps stands. */
 static bool adds_bytes(const cfx__lowering *l, int k, int slot, island *i) {
-    const cfx__run_step *s = step_at(l, k);
+    const cfx__run_step *s = cfx__plan_step(l, k);
     if (cfx__plan_op(s) != &cfx_op_add_Tensor || s->bound[0].tag != CFX_TAG_NODE ||
         s->bound[1].tag != CFX_TAG_NODE || !cfx_equal_values(s->bound[2], cfx_int(1)))
         return false;
@@ -166,7 +164,7 @@ static void follow(const cfx__lowering *l, int start, island *i) {
             i->epilogue.post[i->epilogue.n++] = (cfx__post){0};
         else if (cfx__plan_is_activation(l, k, slot))
             i->epilogue.post[i->epilogue.n++] =
-                (cfx__post){cfx__plan_op(step_at(l, k)), step_at(l, k)->bound};
+                (cfx__post){cfx__plan_op(cfx__plan_step(l, k)), cfx__plan_step(l, k)->bound};
         else
             return;
         i->slot[i->n++] = k;
@@ -199,13 +197,13 @@ static bool is_finite(const cfx_tensor *t) {
 /* Makes the kernel of the longest chain that there is one for. */
 static cfx__ready *prepare(const cfx__lowering *l, const cfx_op_layer *row, island *i,
                            cfx_tensor **x, cfx_tensor **out) {
-    const cfx__run_step *s = step_at(l, i->slot[0]);
+    const cfx__run_step *s = cfx__plan_step(l, i->slot[0]);
     cfx_tensor *integers, *scales;
     cfx_value args[CFX_MAX_ARGS];
     if (!read_weight(l, s->bound[row->weight], row->axis, &integers, &scales))
         return NULL;
     for (int k = 0; k < s->nbound; k++) {
-        cfx_tensor *t = constant_of(l, s->bound[k]);
+        cfx_tensor *t = cfx__plan_known(l, s->bound[k]);
         args[k] = t ? cfx_tensor_value(cfx__tensor_contiguous(t)) : s->bound[k];
         if (s->nested[k] || (t && !is_finite(cfx_as_tensor(args[k]))) ||
             (k != row->input && k != row->weight && args[k].tag == CFX_TAG_NODE))
@@ -233,7 +231,7 @@ static cfx__ready *prepare(const cfx__lowering *l, const cfx_op_layer *row, isla
 
 /* Whether a slot is an input of the program as bytes, which may lie as the layer wants them. */
 static bool rounds_input(const cfx__lowering *l, int slot) {
-    const cfx__run_step *s = step_at(l, slot);
+    const cfx__run_step *s = cfx__plan_step(l, slot);
     return !l->taken[slot] && s->op == &cfx_op_quantized_decomposed_quantize_per_tensor &&
            s->bound[0].tag == CFX_TAG_NODE &&
            l->plan->kernels[s->bound[0].spare].kind == CFX__PLAN_INPUT;
@@ -241,7 +239,7 @@ static bool rounds_input(const cfx__lowering *l, int slot) {
 
 /* Makes an island of a layer, where it is one. */
 static void find_layer(cfx__lowering *l, int slot) {
-    const cfx__run_step *s = step_at(l, slot);
+    const cfx__run_step *s = cfx__plan_step(l, slot);
     const cfx_op_layer *row = s->op ? layer_of(s->op) : NULL;
     island i = {.x = -1, .add = -1};
     cfx_tensor *x, *out;
@@ -292,7 +290,7 @@ static bool moves_numbers(const cfx_op *op) {
 
 /* A call between bytes and the same bytes: done to the bytes, at the step that rounds again. */
 static void find_move(cfx__lowering *l, int slot) {
-    const cfx__run_step *s = step_at(l, slot);
+    const cfx__run_step *s = cfx__plan_step(l, slot);
     cfx__rounding before, after;
     int bytes;
     if (l->taken[slot] || !moves_numbers(s->op) || s->bound[0].tag != CFX_TAG_NODE ||
@@ -312,7 +310,7 @@ static void find_move(cfx__lowering *l, int slot) {
     memcpy(bound, s->bound, (size_t)s->nbound * sizeof *bound);
     bound[0].spare = (uint32_t)bytes;
     moved->bound = bound;
-    moved->node = step_at(l, end)->node;
+    moved->node = cfx__plan_step(l, end)->node;
     l->plan->kernels[end].step = moved;
     l->taken[slot] = true;
     cfx__plan_fuse(l, end);
@@ -345,7 +343,7 @@ static void leave_out(cfx__lowering *l) {
         for (int i = 0; p->kernels[k].kind == CFX__PLAN_READY && i < p->kernels[k].nchain; i++)
             end[p->kernels[k].chain[i]] = k;
     for (int k = p->n - 1; k >= 0; k--) {
-        if (l->taken[k] || !is_support(step_at(l, k)) || is_wanted(l, k))
+        if (l->taken[k] || !is_support(cfx__plan_step(l, k)) || is_wanted(l, k))
             continue;
         bool needed = l->first[k] == l->first[k + 1];
         for (int r = l->first[k]; r < l->first[k + 1]; r++)

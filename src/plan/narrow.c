@@ -6,10 +6,6 @@
 
 #include "plan.h"
 
-static const cfx__run_step *step_at(const cfx__lowering *l, int slot) {
-    return &l->plan->steps->steps[slot];
-}
-
 /* ---- how a weight comes about ---------------------------------------------------------------- */
 
 enum { CHAIN = 10 };
@@ -26,7 +22,7 @@ typedef struct {
 /* The slot that an argument is, noted as a step of the chain; -1: none, or somebody looks at it. */
 static int step_of(const cfx__lowering *l, cfx_value v, origin *o) {
     if (v.tag != CFX_TAG_NODE || o->n == CHAIN ||
-        cfx__plan_wants(l->e, step_at(l, (int)v.spare)->node))
+        cfx__plan_wants(l->e, cfx__plan_step(l, (int)v.spare)->node))
         return -1;
     return o->slot[o->n++] = (int)v.spare;
 }
@@ -55,7 +51,7 @@ static bool is_int(cfx_value v, int64_t n) { return v.tag == CFX_TAG_INT && cfx_
 /* One half of each byte: the slot of the bytes, or -1. */
 static int half_of(const cfx__lowering *l, cfx_value v, bool high, origin *o) {
     const int slot = step_of(l, v, o);
-    const cfx__run_step *s = slot < 0 ? NULL : step_at(l, slot);
+    const cfx__run_step *s = slot < 0 ? NULL : cfx__plan_step(l, slot);
     const bool shifts = s && (s->op == &cfx_op_bitwise_right_shift_Tensor_Scalar ||
                               s->op == &cfx_op___rshift___Scalar);
     const bool masks =
@@ -68,20 +64,20 @@ static int half_of(const cfx__lowering *l, cfx_value v, bool high, origin *o) {
 
 /* Bytes taken apart: (stack([b & 15, b >> 4], -1).view(n, k).to(int8) - 8); the slot of b or -1. */
 static int bytes_under(const cfx__lowering *l, int slot, origin *o) {
-    const cfx__run_step *s = step_at(l, slot);
+    const cfx__run_step *s = cfx__plan_step(l, slot);
     if (s->op != &cfx_op_sub_Tensor || !is_int(s->bound[1], 8) || !is_int(s->bound[2], 1) ||
         (slot = step_of(l, s->bound[0], o)) < 0)
         return -1;
-    s = step_at(l, slot);
+    s = cfx__plan_step(l, slot);
     if ((s->op != &cfx_op_to_dtype && s->op != &cfx_op__to_copy) ||
         s->bound[1].tag != CFX_TAG_DTYPE || cfx_integer(s->bound[1]) != CFX_I8 ||
         (slot = step_of(l, s->bound[0], o)) < 0)
         return -1;
-    s = step_at(l, slot);
+    s = cfx__plan_step(l, slot);
     if ((s->op != &cfx_op_view && s->op != &cfx_op_reshape) ||
         (slot = step_of(l, s->bound[0], o)) < 0)
         return -1;
-    s = step_at(l, slot);
+    s = cfx__plan_step(l, slot);
     if (s->op != &cfx_op_stack || s->bound[0].tag != CFX_TAG_LIST ||
         cfx_as_list(s->bound[0])->len != 2 ||
         !(is_int(s->bound[1], -1) || is_int(s->bound[1], 2)))
@@ -94,20 +90,21 @@ static int bytes_under(const cfx__lowering *l, int slot, origin *o) {
 static bool find_origin(const cfx__lowering *l, cfx_value weight, origin *o) {
     *o = (origin){0};
     int slot = step_of(l, weight, o);
-    if (slot >= 0 && is_swap(step_at(l, slot))) {
+    if (slot >= 0 && is_swap(cfx__plan_step(l, slot))) {
         o->turned = true;
-        slot = step_of(l, step_at(l, slot)->bound[0], o);
+        slot = step_of(l, cfx__plan_step(l, slot)->bound[0], o);
     }
-    if (slot < 0 || !is_back(step_at(l, slot)) || step_at(l, slot)->bound[0].tag != CFX_TAG_NODE)
+    if (slot < 0 || !is_back(cfx__plan_step(l, slot)) ||
+        cfx__plan_step(l, slot)->bound[0].tag != CFX_TAG_NODE)
         return false;
-    o->back = step_at(l, slot);
+    o->back = cfx__plan_step(l, slot);
     o->numbers = (int)o->back->bound[0].spare;
-    if (is_stored(step_at(l, o->numbers)))
+    if (is_stored(cfx__plan_step(l, o->numbers)))
         return true;
     slot = step_of(l, o->back->bound[0], o);
     o->halves = true;
     o->numbers = slot < 0 ? -1 : bytes_under(l, slot, o);
-    return o->numbers >= 0 && is_stored(step_at(l, o->numbers));
+    return o->numbers >= 0 && is_stored(cfx__plan_step(l, o->numbers));
 }
 
 /* Calls that take such weights. */
@@ -139,30 +136,20 @@ void cfx__plan_put_off(cfx__lowering *l, const bool *varies) {
     const cfx__plan *p = l->plan;
     origin o;
     for (int k = 0; k < p->n; k++) {
-        const int taker = taker_of(step_at(l, k));
-        if (taker >= 0 && find_origin(l, step_at(l, k)->bound[takers[taker].weight], &o) &&
-            !varies[o.numbers] && step_at(l, o.numbers)->node->op == CFX_PLACEHOLDER)
+        const int taker = taker_of(cfx__plan_step(l, k));
+        if (taker >= 0 && find_origin(l, cfx__plan_step(l, k)->bound[takers[taker].weight], &o) &&
+            !varies[o.numbers] && cfx__plan_step(l, o.numbers)->node->op == CFX_PLACEHOLDER)
             l->put_off[o.numbers] = true;
     }
     for (int k = 0; k < p->n; k++) {
         bool *marks[] = {l->put_off, &(bool){false}};
-        cfx__plan_each_read(step_at(l, k), note_put_off, marks);
+        cfx__plan_each_read(cfx__plan_step(l, k), note_put_off, marks);
         if (*marks[1] && !varies[k])
             l->put_off[k] = true;
     }
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */
-
-static cfx_tensor *constant_of(const cfx__lowering *l, cfx_value v) {
-    cfx_value c = v.tag == CFX_TAG_NODE ? l->plan->constants[v.spare] : v;
-    return c.tag == CFX_TAG_TENSOR && cfx_as_tensor(c)->data ? cfx_as_tensor(c) : NULL;
-}
-
-static bool is_zero(const cfx__lowering *l, cfx_value v) {
-    cfx_tensor *t = constant_of(l, v);
-    return cfx_is_none(v) || is_int(v, 0) || (t && !cfx_integer(cfx_item(cfx_any(t))));
-}
 
 static bool gives_float(cfx_value out) {
     return cfx_is_none(out) || (out.tag == CFX_TAG_DTYPE && cfx_integer(out) == CFX_F32);
@@ -171,9 +158,9 @@ static bool gives_float(cfx_value out) {
 /* The scales of a weight whose results are dimension `axis`, and how many inputs share one. */
 static bool read_scales(const cfx__lowering *l, const origin *o, int axis, cfx__narrow *to) {
     const cfx__run_step *s = o->back;
-    cfx_tensor *given = constant_of(l, s->bound[1]);
+    cfx_tensor *given = cfx__plan_known(l, s->bound[1]);
     to->group = to->k;
-    if (!is_zero(l, s->bound[2]))
+    if (!cfx__plan_is_zero(l, s->bound[2]))
         return false;
     if (s->op == &cfx_op_quantized_decomposed_dequantize_per_tensor) {
         to->scales = cfx_to(cfx_tensor_from_value(s->bound[1]), cfx_f32);
@@ -189,13 +176,13 @@ static bool read_scales(const cfx__lowering *l, const origin *o, int axis, cfx__
 }
 
 bool cfx__plan_narrow(const cfx__lowering *l, int slot, cfx__narrow *to) {
-    const int taker = taker_of(step_at(l, slot));
+    const int taker = taker_of(cfx__plan_step(l, slot));
     origin o;
-    if (taker < 0 || !find_origin(l, step_at(l, slot)->bound[takers[taker].weight], &o))
+    if (taker < 0 || !find_origin(l, cfx__plan_step(l, slot)->bound[takers[taker].weight], &o))
         return false;
     const int axis = takers[taker].results_first == !o.turned ? 0 : 1;
     const cfx_tensor *whole = cfx__plan_tensor(l, o.slot[o.n > 1 && o.turned ? 1 : 0]);
-    cfx_tensor *numbers = constant_of(l, l->plan->constants[o.numbers]);
+    cfx_tensor *numbers = cfx__plan_known(l, l->plan->constants[o.numbers]);
     if (!numbers || numbers->ndim != 2 || !whole || whole->ndim != 2 || (o.halves && axis))
         return false;
     const bool channels = o.back->op == &cfx_op_quantized_decomposed_dequantize_per_channel;
@@ -211,7 +198,8 @@ bool cfx__plan_narrow(const cfx__lowering *l, int slot, cfx__narrow *to) {
 /* What is put off and asked for by nobody any more is left out. */
 static void leave_out(cfx__lowering *l) {
     for (int k = l->plan->n - 1; k >= 0; k--) {
-        bool needed = !step_at(l, k)->op || cfx__plan_wants(l->e, step_at(l, k)->node);
+        bool needed =
+            !cfx__plan_step(l, k)->op || cfx__plan_wants(l->e, cfx__plan_step(l, k)->node);
         for (int r = l->first[k]; r < l->first[k + 1]; r++)
             needed |= !l->taken[l->readers[r]];
         if (l->put_off[k] && !needed)
@@ -221,7 +209,7 @@ static void leave_out(cfx__lowering *l) {
 
 /* What others ask for is computed now. */
 static void fold(cfx__lowering *l, int k) {
-    const cfx__run_step *s = step_at(l, k);
+    const cfx__run_step *s = cfx__plan_step(l, k);
     cfx_value args[CFX_MAX_ARGS];
     if (!s->op || cfx__plan_op(s) != s->op || !cfx_is_bad(l->plan->constants[k]) ||
         s->op->effects & CFX_RANDOM)

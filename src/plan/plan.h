@@ -128,6 +128,14 @@ bool cfx__plan_wants(const cfx_execution *e, const cfx_node *n);
 cfx_op *cfx__plan_op(const cfx__run_step *s);
 /* The tensor that a slot gives, fake or constant; NULL where it gives something else. */
 cfx_tensor *cfx__plan_tensor(const cfx__lowering *l, int slot);
+/* The step of a slot. */
+static inline const cfx__run_step *cfx__plan_step(const cfx__lowering *l, int slot) {
+    return &l->plan->steps->steps[slot];
+}
+/* The tensor that an argument is known to be before anything runs; NULL where it is not; and
+ * whether it is nothing but zeros: None, the number or such a tensor. */
+cfx_tensor *cfx__plan_known(const cfx__lowering *l, cfx_value v);
+bool cfx__plan_is_zero(const cfx__lowering *l, cfx_value v);
 /* The only step that reads a slot, or -1. */
 int cfx__plan_only_user(const cfx__lowering *l, int slot);
 /* Whether a step gives its first argument as it is: by what it is, or for such arguments. */
