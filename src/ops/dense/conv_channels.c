@@ -30,20 +30,8 @@ typedef struct {
     float *to;
 } spot;
 
-#define WIDTH 16
-#define TARGET
-#define FN(x) x##_w16
-#include "conv_channels.inc"
-#if defined(__x86_64__)
-#define WIDTH 32
-#define TARGET __attribute__((target("avx2,fma")))
-#define FN(x) x##_w32
-#include "conv_channels.inc"
-#define WIDTH 64
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma")))
-#define FN(x) x##_w64
-#include "conv_channels.inc"
-#endif
+#define BODY "conv_channels.inc"
+#include "widths.inc"
 
 static void run_points(const channels *c, const spot *s, int64_t points) {
 #if defined(__x86_64__)

@@ -6,32 +6,21 @@
  * kernel meets then follow each other, row after row at one pitch, and a result is a sum of shifted
  * copies of the phases. What falls between rows is computed too and left out. */
 #include "conv.h"
+#include "tile.h"
 
 enum { DEPTHWISE_STEP = 64, TAPS = 256 };
 
-#define WIDTH 16
-#define TARGET
-#define FN(x) x##_w16
-#include "conv_depthwise.inc"
-#if defined(__x86_64__)
-#define WIDTH 32
-#define TARGET __attribute__((target("avx2,fma")))
-#define FN(x) x##_w32
-#include "conv_depthwise.inc"
-#define WIDTH 64
-#define TARGET __attribute__((target("avx512f,fma")))
-#define FN(x) x##_w64
-#include "conv_depthwise.inc"
-#endif
+#define BODY "conv_depthwise.inc"
+#include "widths.inc"
 
 typedef void taps_fn(int64_t n, int64_t taps, const float *const *from, const float *weight,
                      float bias, float *out);
 
 static taps_fn *taps_here(void) {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f"))
+    if (tile_width() == 32)
         return taps_w64;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (tile_width() == 16)
         return taps_w32;
 #endif
     return taps_w16;

@@ -3,6 +3,7 @@
  * src that they see are copied with their border, and each tile is some points of a line times a
  * panel of the weights. Single points are one product for all lines. */
 #include "conv_tile.h"
+#include "pieces.h"
 
 #include "../ops.h"
 
@@ -137,7 +138,9 @@ static void block(const job *j, int64_t image, int64_t group, int64_t y, int64_t
     }
 }
 
-static void run_piece(const job *j, int64_t piece, float *room) {
+static void run_piece(const void *arg, int64_t piece, void *given) {
+    const job *j = arg;
+    float *room = given;
     const conv *v = &j->t->v;
     const int64_t all = v->batch * v->groups * v->out[1];
     const int64_t from = piece % j->parts * j->cols, top = piece / j->parts * j->lines;
@@ -159,15 +162,7 @@ static void run_pieces(void *arg, int64_t begin, int64_t end) {
     const job *j = arg;
     const size_t size =
         needs_copy(j->t) ? (size_t)(lines_under(&j->t->v, j->near) * j->wide) * sizeof(float) : 0;
-    float *room = size ? cfx__block_alloc(size) : NULL;
-    if (size && !room) {
-        cfx__error_memory(size, false);
-        return;
-    }
-    for (int64_t i = begin; i < end; i++)
-        run_piece(j, i, room);
-    if (room)
-        cfx__block_free(room, size);
+    pieces_run(run_piece, j, begin, end, size);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */

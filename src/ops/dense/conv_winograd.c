@@ -42,20 +42,8 @@ typedef struct {
     float *to[16]; /* the points */
 } output;
 
-#define WIDTH 16
-#define TARGET
-#define FN(x) x##_w16
-#include "conv_winograd.inc"
-#if defined(__x86_64__)
-#define WIDTH 32
-#define TARGET __attribute__((target("avx2,fma")))
-#define FN(x) x##_w32
-#include "conv_winograd.inc"
-#define WIDTH 64
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma")))
-#define FN(x) x##_w64
-#include "conv_winograd.inc"
-#endif
+#define BODY "conv_winograd.inc"
+#include "widths.inc"
 
 static void transform_input(const float *const *from, int64_t channels, int size, float *to,
                             int64_t apart) {

@@ -3,6 +3,7 @@
  * at a time, the lines of the input that they see are copied with their border, and each tile is
  * some points of a line by a panel of the weights. Single points are cut into lines of a tile. */
 #include "int8.h"
+#include "pieces.h"
 
 #include "../ops.h"
 
@@ -83,7 +84,9 @@ static void block(const job *j, int64_t line, int64_t n, int64_t from, int64_t t
         }
 }
 
-static void run_piece(const job *j, int64_t piece, uint8_t *room) {
+static void run_piece(const void *arg, int64_t piece, void *given) {
+    const job *j = arg;
+    uint8_t *room = given;
     const conv *v = &j->v;
     const int64_t all = v->batch * v->out[1];
     const int64_t from = piece % j->parts * j->cols, top = piece / j->parts * j->lines;
@@ -111,15 +114,7 @@ static size_t room_size(const job *j) {
 static void run_pieces(void *arg, int64_t begin, int64_t end) {
     const job *j = arg;
     const size_t size = j->copies ? room_size(j) : 0;
-    uint8_t *room = size ? cfx__block_alloc(size) : NULL;
-    if (size && !room) {
-        cfx__error_memory(size, false);
-        return;
-    }
-    for (int64_t i = begin; i < end; i++)
-        run_piece(j, i, room);
-    if (room)
-        cfx__block_free(room, size);
+    pieces_run(run_piece, j, begin, end, size);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
  * panels with them. Where rows are long, or lie so that they would push each other out of the first
  * cache, they are copied together first, a part of their length at a time. */
 #include "narrow.h"
+#include "pieces.h"
 #include "../ops.h"
 
 enum {
@@ -78,7 +79,9 @@ static int64_t rows_near(const job *j) {
 /* Elements of the room for rows that are copied. */
 static int64_t copy_size(const job *j) { return j->copies ? rows_near(j) * (j->length + PAD) : 0; }
 
-static void run_piece(const job *j, int64_t piece, float *room) {
+static void run_piece(const void *arg, int64_t piece, void *given) {
+    const job *j = arg;
+    float *room = given;
     const product *p = j->p;
     const product_piece b = product_piece_at(p, &j->cut, piece);
     for (int64_t i = b.top, n; i < b.bottom; i += n) {
@@ -101,15 +104,7 @@ static void run_pieces(void *arg, int64_t begin, int64_t end) {
     const job *j = arg;
     const int64_t unpacked = j->p->narrow ? j->length * tile_width() : 0;
     const size_t size = (size_t)(copy_size(j) + unpacked) * sizeof(float);
-    float *room = size ? cfx__block_alloc(size) : NULL;
-    if (size && !room) {
-        cfx__error_memory(size, false);
-        return;
-    }
-    for (int64_t i = begin; i < end; i++)
-        run_piece(j, i, room);
-    if (room)
-        cfx__block_free(room, size);
+    pieces_run(run_piece, j, begin, end, size);
 }
 
 product_pieces product_cut(const product *p, int64_t width, int64_t height, int64_t unit,
