@@ -1,5 +1,6 @@
 #include "draw.h"
 
+#include "files.h"
 #include "test.h"
 
 #include <sys/wait.h>
@@ -67,16 +68,13 @@ TEST(draw_dot_is_that_of_fx_graph_drawer) {
 
 /* Feeds a text to graphviz, which has to read all of it; returns what it says of each node. */
 static const char *through_graphviz(const char *text) {
-    char in[] = "cfx_dot_XXXXXX";
-    int fd = mkstemp(in);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+    const char *in = test_path("graph.dot");
+    FILE *f = fopen(in, "w");
     if (!CHECK(f != NULL))
         return NULL;
     fputs(text, f);
     fclose(f);
-    char command[128];
-    snprintf(command, sizeof command, "dot -Tplain %s 2>&1", in);
-    FILE *p = popen(command, "r");
+    FILE *p = popen(cfx__text_format("dot -Tplain '%s' 2>&1", in), "r");
     cfx__text got = {0};
     char line[512];
     while (p && fgets(line, sizeof line, p))
