@@ -53,7 +53,8 @@ static int beyond_inside(const cli_comparison *c) {
     return n;
 }
 
-bool cli_is_same(const cli_comparison *c) {
+/* Whether nothing differs: structure, weights, and numbers where both ran. */
+static bool is_same(const cli_comparison *c) {
     bool same = c->first < 0 && !beyond_inside(c);
     CFX_SCOPE
         same &= c->ran || (!cfx_as_list(alone(c, c->b))->len && !cfx_as_list(alone(c, c->a))->len &&
@@ -151,7 +152,7 @@ static void print_added(const cli_comparison *c, const cfx_node *n) {
     printf("\n");
 }
 
-void cli_print_comparison(const cli_comparison *c) {
+static void print_comparison(const cli_comparison *c) {
     if (c->pairs) {
         printf("%d of %lld nodes of %s belong to one of %s\n", c->n,
                (long long)cfx_graph_len(c->b->module->graph), c->path_b, c->path_a);
@@ -175,12 +176,13 @@ void cli_print_comparison(const cli_comparison *c) {
                op_of(c->bisected));
         print_added(c, c->bisected);
     }
-    printf("%s\n", cli_is_same(c) ? "same" : "differs");
+    printf("%s\n", is_same(c) ? "same" : "differs");
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-cfx_dict *cli_error_columns(const cli_comparison *c, bool of_a) {
+/* Facts of b's nodes, or of a's: errors as columns; a dict, scope. */
+static cfx_dict *error_columns(const cli_comparison *c, bool of_a) {
     cfx_dict *columns = cfx_dict_new();
     cfx_dict *errors = cfx_dict_new(), *signal = cfx_dict_new(), *here = cfx_dict_new();
     for (int i = 0; c->ran && i < c->n; i++) {
@@ -251,12 +253,12 @@ static cfx_value inside_rows(const cli_comparison *c) {
     return rows;
 }
 
-void cli_print_comparison_json(const cli_comparison *c) {
+static void print_comparison_json(const cli_comparison *c) {
     cfx_dict *all = cfx_dict_new();
     cfx_value rows = cfx_list_value(0, NULL);
     for (int i = 0; i < c->n; i++)
         cfx_list_append(cfx_as_list(rows), row_value(&c->rows[i]));
-    cfx_dict_set(all, "same", cfx_bool(cli_is_same(c)));
+    cfx_dict_set(all, "same", cfx_bool(is_same(c)));
     cfx_dict_set(all, "added", names_of(alone(c, c->b)));
     cfx_dict_set(all, "removed", names_of(c->a ? alone(c, c->a) : cfx_list_value(0, NULL)));
     cfx_dict_set(all, "changed", names_of(changed(c)));
@@ -266,7 +268,7 @@ void cli_print_comparison_json(const cli_comparison *c) {
     cfx_dict_set(all, "nodes", rows);
     if (c->inside)
         cfx_dict_set(all, "inside", inside_rows(c));
-    cfx_dict_set(all, "columns", cfx_dict_value(cli_error_columns(c, false)));
+    cfx_dict_set(all, "columns", cfx_dict_value(error_columns(c, false)));
     cfx__text out = {0};
     cfx__json_value(&out, cfx_dict_value(all));
     printf("%s\n", out.data ? out.data : "{}");
@@ -306,9 +308,8 @@ static bool compare(cli_comparison *c, const options *o) {
 
 /* Both programs side by side, with what was found as columns. */
 static bool draw(const cli_comparison *c, const char *path) {
-    cfx_draw_options o = {.pairs = c->pairs,
-                          .columns = cli_error_columns(c, true),
-                          .columns_b = cli_error_columns(c, false)};
+    cfx_draw_options o = {
+        .pairs = c->pairs, .columns = error_columns(c, true), .columns_b = error_columns(c, false)};
     return cfx_program_draw_file(c->a, path, o);
 }
 
@@ -316,10 +317,10 @@ static int finish(const cli_comparison *c, const options *o) {
     if (o->page && !draw(c, o->page))
         return cli_trouble();
     if (o->form && !strcmp(o->form, "json"))
-        cli_print_comparison_json(c);
+        print_comparison_json(c);
     else
-        cli_print_comparison(c);
-    return cfx_ok() ? cli_is_same(c) ? CLI_DONE : CLI_DIFFERS : cli_trouble();
+        print_comparison(c);
+    return cfx_ok() ? is_same(c) ? CLI_DONE : CLI_DIFFERS : cli_trouble();
 }
 
 static int run(int argc, char **argv) {

@@ -49,12 +49,6 @@ void cli_add_error(cli_error *e, cfx_value got, cfx_value want);
 /* Nodes of b that feed n, through nodes that are not paired: what was added before it; a list of
  * nodes, scope. */
 cfx_value cli_added_before(const cli_comparison *c, const cfx_node *n);
-/* Facts of b's nodes, or of a's: errors as columns; a dict, scope. */
-cfx_dict *cli_error_columns(const cli_comparison *c, bool of_a);
 
-void cli_print_comparison(const cli_comparison *c);
-void cli_print_comparison_json(const cli_comparison *c);
-/* Whether nothing differs: structure, weights, and numbers where both ran. */
-bool cli_is_same(const cli_comparison *c);
 
 #endif

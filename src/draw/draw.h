@@ -309,8 +309,6 @@ bool cfx__draw_is_border(const cfx__draw_plot *p, int rank);
 
 /* ---- parts --------------------------------------------------------------------------------- */
 
-/* A metadata entry of a node, or None; borrowed. */
-cfx_value cfx__draw_meta(const cfx_node *n, const char *key);
 /* What a box is coloured by; asked once for each target of a sheet. */
 cfx__draw_family cfx__draw_family_of(cfx__draw_sheet *sheet, const cfx_node *n);
 const char *cfx__draw_family_name(cfx__draw_family f);

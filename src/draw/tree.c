@@ -7,8 +7,9 @@
 
 #include <limits.h>
 
-/* Nodes have few entries, and most are asked for several: a walk is faster than hashing. */
-cfx_value cfx__draw_meta(const cfx_node *n, const char *key) {
+/* A metadata entry of a node, or None; borrowed. Nodes have few, and most are asked for several: a
+ * walk is faster than hashing. */
+static cfx_value meta(const cfx_node *n, const char *key) {
     for (int64_t i = 0; n->meta && i < n->meta->len; i++) {
         const char *at = cfx_text(n->meta->entries[i].key);
         if (at && !strcmp(at, key))
@@ -18,8 +19,8 @@ cfx_value cfx__draw_meta(const cfx_node *n, const char *key) {
 }
 
 bool cfx__draw_put_source(cfx__text *out, const cfx_node *n) {
-    const char *source = cfx_text(cfx__draw_meta(n, "source"));
-    const char *trace = cfx_text(cfx__draw_meta(n, "stack_trace"));
+    const char *source = cfx_text(meta(n, "source"));
+    const char *trace = cfx_text(meta(n, "stack_trace"));
     const char *last = source;
     size_t len, last_len = source ? strlen(source) : 0;
     for (const char *at = source ? NULL : trace, *next; (next = cfx__draw_next_line(at, &len));
@@ -200,7 +201,7 @@ typedef struct levels {
 /* The modules around n, outermost first, the root left out; false when nothing tells. */
 static bool levels_of(const cfx_node *n, levels *out) {
     out->len = 0;
-    cfx_value stack = cfx__draw_meta(n, "nn_module_stack");
+    cfx_value stack = meta(n, "nn_module_stack");
     if (stack.tag == CFX_TAG_DICT) {
         for (int64_t i = 0; i < cfx_as_dict(stack)->len; i++) {
             cfx_value v = cfx_as_dict(stack)->entries[i].value;

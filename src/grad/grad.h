@@ -105,15 +105,11 @@ cfx__grad_node *cfx__grad_node_new(cfx_site at, cfx_op *op, const cfx_value *arg
                                    cfx_tensor *const *out, const cfx__grad_written *written);
 /* What becomes of a base when the recorded call `inner` wrote to a view of it. */
 cfx__grad_node *cfx__grad_node_slices(cfx_site at, cfx_tensor *base, cfx__grad_node *inner);
-/* A node without arguments and with room for nin edges. */
-cfx__grad_node *cfx__grad_node_plain(cfx__grad_node_kind kind, int nin, int nout);
 /* "MulBackward0"; scope. */
 const char *cfx__grad_node_op_name(cfx_op *op);
 const char *cfx__grad_node_name(const cfx__grad_node *n);
 /* Forgets what is saved. */
 void cfx__grad_node_release(cfx__grad_node *n);
-/* Remembers the outline of t. dims has room for twice its ndim. */
-void cfx__grad_kept_outline(cfx__grad_kept *k, const cfx_tensor *t, int64_t *dims);
 
 /* A call that has an argument with a gradient: records it. The dispatcher's layer (later.h). */
 cfx_value cfx__grad_call(cfx_site at, cfx_op *op, cfx_value *args);

@@ -159,7 +159,8 @@ static cfx__grad_node *node_room(int nargs, int nin, int nout, int ndims) {
     return n;
 }
 
-cfx__grad_node *cfx__grad_node_plain(cfx__grad_node_kind kind, int nin, int nout) {
+/* A node without arguments and with room for nin edges. */
+static cfx__grad_node *plain_node(cfx__grad_node_kind kind, int nin, int nout) {
     cfx__grad_node *n = node_room(0, nin, nout, 0);
     n->kind = kind;
     if (kind == CFX__NODE_LEAF)
@@ -167,7 +168,8 @@ cfx__grad_node *cfx__grad_node_plain(cfx__grad_node_kind kind, int nin, int nout
     return n;
 }
 
-void cfx__grad_kept_outline(cfx__grad_kept *k, const cfx_tensor *t, int64_t *dims) {
+/* Remembers the outline of t. dims has room for twice its ndim. */
+static void keep_outline(cfx__grad_kept *k, const cfx_tensor *t, int64_t *dims) {
     k->dtype = t->dtype;
     k->ndim = (uint8_t)t->ndim;
     k->offset = t->offset;
@@ -236,7 +238,7 @@ static int64_t *keep_argument(cfx__grad_node *n, cfx__grad_kept *k, cfx_value v,
     }
     if (written && w->outline)
         t = w->outline;
-    cfx__grad_kept_outline(k, t, dims);
+    keep_outline(k, t, dims);
     return dims + 2 * t->ndim;
 }
 
@@ -280,7 +282,7 @@ cfx__grad_node *cfx__grad_node_new(cfx_site at, cfx_op *op, const cfx_value *arg
             k->tensor = bare(out[i]);
             k->version = out[i]->storage ? out[i]->storage->version : 0;
         }
-        cfx__grad_kept_outline(k, out[i], dims);
+        keep_outline(k, out[i], dims);
         dims += 2 * out[i]->ndim;
     }
     return n;
@@ -296,8 +298,8 @@ cfx__grad_node *cfx__grad_node_slices(cfx_site at, cfx_tensor *base, cfx__grad_n
     n->inner = cfx_keep(inner);
     if (cfx__tensor_needs_grad(base))
         n->kept[0].to = cfx_keep(cfx__grad_edge_of(at, base, &n->kept[0].output));
-    cfx__grad_kept_outline(&n->kept[0], base, dims);
-    cfx__grad_kept_outline(&n->kept[n->nin], base, dims + 2 * base->ndim);
+    keep_outline(&n->kept[0], base, dims);
+    keep_outline(&n->kept[n->nin], base, dims + 2 * base->ndim);
     for (int i = 1; i < inner->nin; i++) {
         n->kept[i] = inner->kept[i];
         n->kept[i].tensor = NULL;
@@ -340,7 +342,7 @@ cfx__grad_node *cfx__grad_edge_of(cfx_site at, cfx_tensor *t, int *output) {
     }
     if ((!tape || !tape->node) && (t->head.flags & CFX__GRAD)) {
         tape = cfx__tape_of(t);
-        tape->node = cfx__grad_node_plain(CFX__NODE_LEAF, 0, 1);
+        tape->node = plain_node(CFX__NODE_LEAF, 0, 1);
         tape->node->leaf = tape;
     }
     if (!tape || !tape->node)

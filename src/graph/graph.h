@@ -72,8 +72,6 @@ cfx__name *cfx__name_give(cfx__namespace *ns, cfx__name *candidate);
 cfx__name *cfx__name_copy(cfx__namespace *ns, const cfx__name *name);
 /* Just this name, be it reserved, whether or not it was given out; NULL for no identifier. */
 cfx__name *cfx__name_take(cfx__namespace *ns, const char *text);
-cfx__name *cfx__name_intern(cfx__namespace *ns, const char *text,
-                            size_t len);                                  /* made when missing */
 cfx__name *cfx__name_find(const cfx__namespace *ns, const char *text);    /* NULL when missing */
 bool cfx__name_is_identifier(const char *text, size_t len);
 bool cfx__name_reserved(const char *text);
@@ -203,10 +201,8 @@ bool cfx__input_learns(cfx_input_kind kind, cfx_dtype dtype);
 /* Erases nodes that no one uses and that need not stay, last first. Returns how many. */
 int cfx__graph_sweep(cfx_graph *g, bool (*stays)(const cfx_node *n));
 
-/* Forgets the tree. And what it says: whether arguments are told apart by position and by name, and
- * what argument number i has to look like (None: not known). */
+/* Forgets the tree. And what it says: what argument number i has to look like (None: not known). */
 void cfx__graph_drop_tree(cfx_graph *g);
-bool cfx__graph_tree_by_name(const cfx__graph_tree *t);
 cfx_value cfx__graph_tree_spec(const cfx__graph_tree *t, int64_t i);
 /* What a graph takes, by its placeholders or its tree; the caller owns it (cfx__signature_free). */
 cfx__signature *cfx__graph_signature(const cfx_graph *g);

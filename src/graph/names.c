@@ -99,7 +99,8 @@ static cfx__name *name_at(cfx__namespace *ns, const char *text, size_t len, uint
     return slot->name;
 }
 
-cfx__name *cfx__name_intern(cfx__namespace *ns, const char *text, size_t len) {
+/* The name that text[0..len) is, made when missing. */
+static cfx__name *intern(cfx__namespace *ns, const char *text, size_t len) {
     return name_at(ns, text, len, (uint32_t)cfx__text_hash(text, len));
 }
 
@@ -188,7 +189,7 @@ static cfx__name *free_name(cfx__namespace *ns, const char *base, size_t len, in
     size_t total;
     for (;;) {
         total = len + 1 + put_number(text + len + 1, n);
-        r = cfx__name_intern(ns, text, total);
+        r = intern(ns, text, total);
         if (!r->used)
             break;
         if (!first)
@@ -207,7 +208,7 @@ static cfx__name *free_name(cfx__namespace *ns, const char *base, size_t len, in
 static cfx__name *give(cfx__namespace *ns, cfx__name *c, bool reserved_too) {
     int32_t number;
     size_t len = split_number(c->text, c->len, &number);
-    cfx__name *base = number < 0 ? c : cfx__name_intern(ns, c->text, len), *r = c;
+    cfx__name *base = number < 0 ? c : intern(ns, c->text, len), *r = c;
     if (number < 0 || c->used) {
         number = c->count;
         if (c->used || (c->reserved && !reserved_too))
@@ -222,10 +223,10 @@ static cfx__name *give(cfx__namespace *ns, cfx__name *c, bool reserved_too) {
 cfx__name *cfx__name_candidate(cfx__namespace *ns, const char *candidate) {
     size_t len = strlen(candidate);
     if (cfx__name_is_identifier(candidate, len))
-        return cfx__name_intern(ns, candidate, len);
+        return intern(ns, candidate, len);
     cfx__text clean = {0};
     put_identifier(&clean, candidate);
-    cfx__name *r = cfx__name_intern(ns, clean.data, clean.len);
+    cfx__name *r = intern(ns, clean.data, clean.len);
     cfx__text_release(&clean);
     return r;
 }
@@ -242,7 +243,7 @@ cfx__name *cfx__name_take(cfx__namespace *ns, const char *text) {
     size_t len = strlen(text);
     if (!cfx__name_is_identifier(text, len))
         return NULL;
-    cfx__name *c = cfx__name_intern(ns, text, len);
+    cfx__name *c = intern(ns, text, len);
     return c->used ? c : give(ns, c, true);
 }
 

@@ -32,7 +32,8 @@ void cfx_graph_set_tree(cfx_graph *g, cfx_value names, cfx_value in_spec, cfx_va
     g->version++;
 }
 
-bool cfx__graph_tree_by_name(const cfx__graph_tree *t) {
+/* Whether arguments are told apart by position and by name. */
+static bool by_name(const cfx__graph_tree *t) {
     const cfx_list *spec = cfx_as_list(t->in_spec);
     return spec->len == 2 && spec->items[0].tag == CFX_TAG_TUPLE &&
            spec->items[1].tag == CFX_TAG_DICT;
@@ -40,7 +41,7 @@ bool cfx__graph_tree_by_name(const cfx__graph_tree *t) {
 
 cfx_value cfx__graph_tree_spec(const cfx__graph_tree *t, int64_t i) {
     const cfx_list *spec = cfx_as_list(t->in_spec);
-    if (!cfx__graph_tree_by_name(t))
+    if (!by_name(t))
         return i < spec->len ? spec->items[i] : cfx_none();
     const cfx_list *first = cfx_as_list(spec->items[0]);
     const cfx_dict *rest = cfx_as_dict(spec->items[1]);

@@ -43,7 +43,8 @@ static bool tensor_arg(cfx_site at, const cfx_module *m, int i, cfx_value v, cfx
     return true;
 }
 
-cfx_value cfx__module_forward(cfx_site at, cfx_module *m, const cfx_value *v) {
+/* The forward function alone, on values bound to the signature already. */
+static cfx_value run_forward(cfx_site at, cfx_module *m, const cfx_value *v) {
     struct cfx__module *own = m->own_;
     cfx_tensor *t[3];
     for (int i = 0; i < own->arity; i++)
@@ -78,8 +79,8 @@ static cfx_value bind_and_run(cfx_site at, cfx_module *m, cfx_args a) {
         bound = cfx__alloc((size_t)s->n * sizeof *bound);
     char fn[128];
     snprintf(fn, sizeof fn, "%s.forward", m->type);
-    cfx_value v = cfx__signature_bind(s, at, fn, true, a, bound) ? cfx__module_forward(at, m, bound)
-                                                                 : cfx_bad();
+    cfx_value v =
+        cfx__signature_bind(s, at, fn, true, a, bound) ? run_forward(at, m, bound) : cfx_bad();
     if (bound != small)
         cfx__free(bound);
     return v;
@@ -103,7 +104,7 @@ cfx_value cfx__module_call(cfx_site at, cfx_module *m, cfx_args a) {
 static cfx_value run_bound(cfx_site at, cfx_module *m, cfx_args a) {
     int n = m->own_->signature->n;
     if (a.n == n)
-        return cfx__module_forward(at, m, a.v);
+        return run_forward(at, m, a.v);
     cfx_fail(CFX_TYPE_ERROR, at, "a pre-hook of %s gave %d arguments for %d parameters", m->type,
              a.n, n);
     return cfx_bad();
@@ -111,8 +112,7 @@ static cfx_value run_bound(cfx_site at, cfx_module *m, cfx_args a) {
 
 cfx_value cfx__module_call_bound(cfx_site at, cfx_module *m, const cfx_value *bound) {
     cfx_args a = {m->own_->signature->n, bound, NULL};
-    return has_hooks(m) ? cfx__module_call_hooked(at, m, a, run_bound)
-                        : cfx__module_forward(at, m, bound);
+    return has_hooks(m) ? cfx__module_call_hooked(at, m, a, run_bound) : run_forward(at, m, bound);
 }
 
 cfx_value cfx_forward_value_from(cfx_site at, cfx_module *m, cfx_args args) {

@@ -112,8 +112,6 @@ bool cfx__module_has_effect(const cfx_module *m);
 cfx_module *cfx__module_make(cfx_module *m, const char *path);
 /* A text that lives as long as the module: for `path` and the like. */
 const char *cfx__module_text(cfx_module *m, const char *text);
-/* A list that shows equal neighbours once prints "(0-2): 3 x ..."; else one line each. */
-bool cfx__module_folds(const cfx_module *m);
 /* The direct child, parameter, buffer or attribute called name[0..len); false where none is. */
 bool cfx__module_get(const cfx_module *m, const char *name, size_t len, cfx_value *out);
 
@@ -146,8 +144,6 @@ cfx_value cfx__module_call(cfx_site at, cfx_module *m, cfx_args a);
 /* Calls it with values that are bound to the signature already: hooks see them as given by
  * position. */
 cfx_value cfx__module_call_bound(cfx_site at, cfx_module *m, const cfx_value *bound);
-/* The forward function alone, on values bound to the signature already. */
-cfx_value cfx__module_forward(cfx_site at, cfx_module *m, const cfx_value *bound);
 /* Calls a module that has hooks, or any while there are global ones; `run` is its forward. */
 typedef cfx_value cfx__module_run_fn(cfx_site at, cfx_module *m, cfx_args a);
 cfx_value cfx__module_call_hooked(cfx_site at, cfx_module *m, cfx_args a, cfx__module_run_fn *run);

@@ -101,7 +101,8 @@ static bool add_param(cfx_site at, cfx_list *out, cfx_value v) {
     return v.tag == CFX_TAG_TENSOR;
 }
 
-cfx_list *cfx__optim_params(cfx_site at, cfx_value params) {
+/* The tensors that `params` stands for, in order, as a list; scope. NULL after an error. */
+static cfx_list *params_of(cfx_site at, cfx_value params) {
     cfx_list *out = cfx_as_list(cfx_list_value(0, NULL));
     bool good = true;
     if (params.tag == CFX_TAG_MODULE)
@@ -143,7 +144,7 @@ static bool has_param(const cfx_optim *o, const cfx_tensor *t) {
 
 /* One group: `params` as the caller gave them, with options filled in already. */
 static bool add_group(cfx_site at, cfx_optim *o, cfx_value params, cfx_optim_options options) {
-    cfx_list *list = cfx__optim_params(at, params);
+    cfx_list *list = params_of(at, params);
     if (!list || !options_fit(at, &options))
         return false;
     cfx__optim_group group = {.options = options, .initial_lr = options.lr};
@@ -416,7 +417,7 @@ static cfx_list *grads_of(const cfx_list *params) {
 double cfx_clip_grad_norm_from(cfx_site at, cfx_value params, double max_norm, double norm_type) {
     size_t mark = cfx_scope_open();
     cfx_grad_mode mode = cfx_set_grad_mode(CFX_NO_GRAD);
-    cfx_list *list = cfx__optim_params(at, params), *grads = grads_of(list);
+    cfx_list *list = params_of(at, params), *grads = grads_of(list);
     cfx_value norms = cfx_list_value(0, NULL);
     double p = norm_type == 0 ? 2 : norm_type, total = 0;
     for (int64_t i = 0; i < grads->len; i++)
@@ -438,7 +439,7 @@ double cfx_clip_grad_norm_from(cfx_site at, cfx_value params, double max_norm, d
 void cfx_clip_grad_value_from(cfx_site at, cfx_value params, double most) {
     size_t mark = cfx_scope_open();
     cfx_grad_mode mode = cfx_set_grad_mode(CFX_NO_GRAD);
-    cfx_list *grads = grads_of(cfx__optim_params(at, params));
+    cfx_list *grads = grads_of(params_of(at, params));
     for (int64_t i = 0; i < grads->len; i++)
         cfx_clamp_(grads->items[i], -most, most);
     cfx_set_grad_mode(mode);

@@ -49,7 +49,5 @@ struct cfx_optim {
     VEC(cfx__optim_group) groups;
 };
 
-/* The tensors that `params` stands for, in order, as a list; scope. NULL after an error. */
-cfx_list *cfx__optim_params(cfx_site at, cfx_value params);
 
 #endif

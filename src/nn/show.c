@@ -15,7 +15,8 @@ static void put_indented(cfx__text *out, const char *text, size_t len) {
     }
 }
 
-bool cfx__module_folds(const cfx_module *m) { return !strcmp(m->type, "ModuleList"); }
+/* A list that shows equal neighbours once prints "(0-2): 3 x ..."; else one line each. */
+static bool folds(const cfx_module *m) { return !strcmp(m->type, "ModuleList"); }
 
 static void put_module(cfx__text *out, const cfx_module *m);
 
@@ -23,9 +24,9 @@ static void put_module(cfx__text *out, const cfx_module *m);
 static void put_run(cfx__text *out, const cfx_module *m, int first, int last,
                     const cfx__text *text) {
     cfx__text_puts(out, "\n  (");
-    if (cfx__module_folds(m) && first < last)
+    if (folds(m) && first < last)
         cfx__text_printf(out, "%d-%d): %d x ", first, last, last - first + 1);
-    else if (cfx__module_folds(m))
+    else if (folds(m))
         cfx__text_printf(out, "%d): ", first);
     else
         cfx__text_printf(out, "%s): ", cfx_module_child_name(m, first));
@@ -38,8 +39,8 @@ static void put_children(cfx__text *out, const cfx_module *m) {
     for (int i = 0; i < n; i++) {
         next.len = 0;
         put_module(&next, cfx_module_child(m, i));
-        bool same = i > first && cfx__module_folds(m) && run.len == next.len &&
-                    !memcmp(run.data, next.data, run.len);
+        bool same =
+            i > first && folds(m) && run.len == next.len && !memcmp(run.data, next.data, run.len);
         if (i > first && !same) {
             put_run(out, m, first, i - 1, &run);
             first = i;

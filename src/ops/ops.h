@@ -150,7 +150,6 @@ void kernel_pointwise(cfx_op_call *c);
 /* The same for columns that choose the row, or set params, themselves. */
 void pointwise_shape(cfx_op_call *c, const pointwise_row *r);
 void pointwise_kernel(cfx_op_call *c, const pointwise_row *r, const pointwise_params *p);
-pointwise_params pointwise_numbers(const cfx_op_call *c, const pointwise_row *r);
 /* Runs r in dtype `compute` over n operands (tensors or numbers) to c->out[0]. */
 void pointwise_run(cfx_op_call *c, const pointwise_row *r, cfx_dtype compute, int n,
                    const cfx_value *operands, const pointwise_params *p);

@@ -37,8 +37,6 @@ typedef struct {
     uint32_t stored;  /* dtypes for storage that it takes: CFX_IN_... */
 } reducer;
 
-/* The loops for elements of dtype d and the dtype that they read. NULL when there are none. */
-const reduce_loops *reducer_for(const reducer *r, cfx_dtype d, cfx_dtype *as);
 /* The same; where there are none PyTorch's message is recorded. */
 const reduce_loops *reducer_need(cfx_op_call *c, const reducer *r, cfx_dtype d, cfx_dtype *as);
 

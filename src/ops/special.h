@@ -4,30 +4,8 @@
 
 #include "ops.h"
 
-/* ---- gamma and its family (special_gamma.c) -------------------------------------------------- */
-
-double special_log_gamma(double x);
-double special_digamma(double x);
-double special_trigamma(double x);
-/* The Hurwitz zeta function: the sum of (q + k)^-s over k = 0, 1, ...; nan below s = 1. */
-double special_hurwitz(double s, double q);
-/* The regularised incomplete gamma functions, lower and upper. */
-double special_gamma_p(double a, double x);
-double special_gamma_q(double a, double x);
-
-/* ---- Bessel and Airy functions (special_bessel.c) -------------------------------------------- */
-
+/* The modified Bessel function of the first kind, of order 0 (special_bessel.c). */
 double special_i0(double x);
-double special_i1(double x);
-double special_i0_scaled(double x); /* times exp(-|x|) */
-double special_i1_scaled(double x);
-double special_k0(double x);
-double special_k1(double x);
-double special_k0_scaled(double x); /* times exp(x) */
-double special_k1_scaled(double x);
-double special_airy(double x);
-
-/* ---- what scalar overloads share ------------------------------------------------------------- */
 
 /* Column `decompose` of overloads that take a number where the overload in `.row` takes a tensor:
  * the number becomes a tensor that promotes as a number does, and that overload is called. */

@@ -14,18 +14,10 @@ static inline cfx_tensor *call_bound(cfx_op_call *c, cfx_op *op, cfx_value *args
 
 /* ---- views ----------------------------------------------------------------------------------- */
 
-/* Fills in the -1 of a new shape for numel elements. False, with PyTorch's message, where it does
- * not fit. */
-bool view_infer(cfx_op_call *c, int64_t numel, int n, int64_t *shape);
 /* Strides under which t is seen in the new shape without a copy; false where there are none. */
 bool view_strides(const cfx_tensor *t, int n, const int64_t *shape, int64_t *stride);
 /* The same as PyTorch has it of fake tensors while it traces; false where it has none. */
 bool view_traced_strides(const cfx_tensor *t, int n, const int64_t *shape, int64_t *stride);
-/* A view of t in a shape of as many elements, or a contiguous copy where there is none; scope. */
-cfx_tensor *reshaped(cfx_op_call *c, const cfx_tensor *t, int n, const int64_t *shape);
-/* Whether shape, strides and offset stay inside the storage of t; else PyTorch's message. */
-bool view_in_bounds(cfx_op_call *c, const cfx_tensor *t, int n, const int64_t *shape,
-                    const int64_t *stride, int64_t offset);
 /* t seen in a shape that it broadcasts to (-1 keeps a size); the bad tensor with an error. */
 cfx_tensor *expanded(cfx_op_call *c, const cfx_tensor *t, int n, const int64_t *shape);
 /* t[..., start:start+length:step, ...] along dim, unchecked; scope. */

@@ -79,9 +79,6 @@ cfx_module *cfx__pt2_graph(cfx__pt2_reader *r, const cfx__json *graph, const cfx
 cfx_program *cfx__pt2_program(cfx__pt2_reader *r, const cfx__json *root);
 /* Whether the program has every tensor that its signature names; an error where not. */
 bool cfx__pt2_check_tensors(const cfx__pt2_reader *r, const cfx_program *p);
-/* A tree of (args, kwargs) or results from its JSON text, as cfx_tree_flatten gives it; scope. None
- * where it cannot be read. */
-cfx_value cfx__pt2_tree(const char *text, size_t len);
 
 /* Both trees of a program from the JSON of its module call graph; scope. None where there is none.
  */
@@ -127,10 +124,9 @@ bool cfx__safetensors_put(cfx__file_save *s, const char *path, const cfx__file_s
 
 /* ---- enumerations ---------------------------------------------------------------------------- */
 
-/* The numbers that files have for dtypes, memory formats and layouts; and back, -1 for those that
- * cfx does not have. For a dtype that files do not have it is 0, with an error. */
+/* The numbers that files have for dtypes, memory formats and layouts. For a dtype that files do not
+ * have it is 0, with an error. */
 int cfx__pt2_dtype_number(cfx_dtype d);
-int cfx__pt2_dtype(int64_t number);
 int cfx__pt2_memory_format_number(cfx_memory_format f);
 int cfx__pt2_layout_number(cfx_layout l);
 

@@ -65,7 +65,9 @@ static cfx_value tree(const cfx__json *j, int depth) {
     return own ? cfx_tree_value(own, cfx_as_list(items)->len, cfx_as_list(items)->items) : items;
 }
 
-cfx_value cfx__pt2_tree(const char *text, size_t len) {
+/* A tree of (args, kwargs) or results from its JSON text, as cfx_tree_flatten gives it; scope. None
+ * where it cannot be read. */
+static cfx_value tree_of(const char *text, size_t len) {
     size_t mark = cfx_scope_open();
     cfx__json_tree json = {0};
     cfx_value v = cfx_none();
@@ -89,9 +91,9 @@ static void read_trees(const cfx__json *signature, cfx_value *in_spec, cfx_value
     const cfx__json *in = cfx__json_get(signature, "in_spec");
     const cfx__json *out = cfx__json_get(signature, "out_spec");
     if (cfx__json_is(in, CFX__JSON_TEXT))
-        *in_spec = cfx__pt2_tree(in->text, in->len);
+        *in_spec = tree_of(in->text, in->len);
     if (cfx__json_is(out, CFX__JSON_TEXT))
-        *out_spec = cfx__pt2_tree(out->text, out->len);
+        *out_spec = tree_of(out->text, out->len);
 }
 
 void cfx__pt2_trees(const char *calls, size_t len, cfx_value *in_spec, cfx_value *out_spec) {

@@ -16,7 +16,8 @@ static const int8_t dtypes[] = {
 };
 #undef IS
 
-int cfx__pt2_dtype(int64_t number) {
+/* The dtype with a number in files; -1 for one that cfx does not have. */
+static int dtype_of(int64_t number) {
     return number > 0 && number < COUNT(dtypes) ? dtypes[number] - 1 : -1;
 }
 
@@ -206,7 +207,7 @@ bool cfx__pt2_tensor_meta(cfx__pt2_reader *r, const cfx__json *j, cfx__pt2_meta 
         return false;
     if (sizes->len > CFX_MAX_DIMS || strides->len != sizes->len)
         return cfx__pt2_bad(r, "a tensor has %u sizes and %u strides", sizes->len, strides->len);
-    int d = cfx__pt2_dtype(dtype->i);
+    int d = dtype_of(dtype->i);
     if (d < 0)
         return cfx__pt2_bad(r, "there is no dtype of number %lld", (long long)dtype->i);
     m->dtype = (cfx_dtype)d;
@@ -314,7 +315,7 @@ static bool read_none(cfx__pt2_reader *r, const cfx__json *j, cfx_value *out) {
 }
 
 static bool read_dtype(cfx__pt2_reader *r, const cfx__json *j, cfx_value *out) {
-    int d = j->kind == CFX__JSON_INT ? cfx__pt2_dtype(j->i) : -1;
+    int d = j->kind == CFX__JSON_INT ? dtype_of(j->i) : -1;
     *out = cfx_dtype_value((cfx_dtype)d);
     return d >= 0 || (j->kind == CFX__JSON_INT &&
                       cfx__pt2_bad(r, "there is no dtype of number %lld", (long long)j->i));

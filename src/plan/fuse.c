@@ -86,8 +86,10 @@ static cfx_tensor *scaled(const cfx_tensor *w, const cfx_tensor *scale) {
     return out;
 }
 
-/* batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn) */
-bool cfx__plan_fold_norm(const cfx__lowering *l, int norm, cfx_value *weight, cfx_value *bias) {
+/* Weights and bias of a convolution with the normalisation at step `norm` in them; false where that
+ * is not constant. Scope.
+ * batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn) */
+static bool fold_norm(const cfx__lowering *l, int norm, cfx_value *weight, cfx_value *bias) {
     const cfx__run_step *s = &l->plan->steps->steps[norm];
     cfx_value w, b, mean, var, training, eps;
     if (s->op != &cfx_op_batch_norm || !constant_arg(l, s, 1, &w) || !constant_arg(l, s, 2, &b) ||
@@ -295,8 +297,7 @@ int cfx__plan_fuse(cfx__lowering *l, int slot) {
     cfx_value bias = s->nbound > 2 ? args[2] : cfx_none();
     if (image && norm >= 0 && weight.tag == CFX_TAG_TENSOR && cfx_as_tensor(weight)->data &&
         (bias.tag == CFX_TAG_NONE || (bias.tag == CFX_TAG_TENSOR && cfx_as_tensor(bias)->data)) &&
-        place_of(&l->plan->steps->steps[norm], slot) == 0 &&
-        cfx__plan_fold_norm(l, norm, &weight, &bias)) {
+        place_of(&l->plan->steps->steps[norm], slot) == 0 && fold_norm(l, norm, &weight, &bias)) {
         args[1] = weight, args[2] = bias;
         start = norm;
     }

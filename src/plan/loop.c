@@ -46,7 +46,7 @@ struct cfx__loop {
     int row_dims;        /* of dims: the innermost are a row */
     int64_t row, total;  /* elements of a row (1: no rows), of all */
     int64_t unit, block; /* elements that are not parted, elements of a block */
-    int nlanes, nvalues, nsteps, length;
+    int nlanes, nvalues, nsteps;
     lane lanes[LANES];
     value values[VALUES];
     step steps[VALUES];
@@ -150,7 +150,6 @@ int cfx__loop_step(cfx__loop *l, const cfx__loop_note *note, const int *in, cfx_
               .loop = note->loop,
               .n = note->n,
               .narrow = narrow};
-    l->length++;
     if (note->kind == CFX__LOOP_COPY)
         return add_plain(l, CONVERT, in[0], dtype, narrow);
     const bool narrow_in = narrow && s.kind != FOLD;
@@ -180,8 +179,6 @@ void cfx__loop_write(cfx__loop *l, int v, const cfx_tensor *t) {
     l->lanes[k].write = true;
     l->lanes[k].value = v;
 }
-
-int cfx__loop_length(const cfx__loop *l) { return l->length; }
 
 /* ---- where blocks stand ---------------------------------------------------------------------- */
 

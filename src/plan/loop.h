@@ -38,7 +38,5 @@ bool cfx__loop_finish(cfx__loop *l);
 bool cfx__loop_in_place(const cfx__loop *l, int in, int out);
 /* data: the memory of each read and write, in their order. */
 void cfx__loop_run(const cfx__loop *l, char *const *data);
-/* How many steps it has, conversions not counted. */
-int cfx__loop_length(const cfx__loop *l);
 
 #endif

@@ -210,9 +210,6 @@ bool cfx__plan_narrow(const cfx__lowering *l, int slot, cfx__narrow *to);
 bool cfx__plan_are_scales(const cfx_tensor *t);
 /* Leaves step k, whose result is known, to the dispatcher. */
 void cfx__plan_call(cfx__lowering *l, int k);
-/* Weights and bias of a convolution with the normalisation at step `norm` in them; false where that
- * is not constant. Scope. */
-bool cfx__plan_fold_norm(const cfx__lowering *l, int norm, cfx_value *weight, cfx_value *bias);
 
 /* Finds concatenations and the homes of their parts: p->home, and how the whole lies. */
 void cfx__plan_find_homes(cfx__lowering *l);

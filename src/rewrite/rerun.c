@@ -110,7 +110,8 @@ static cfx_value results_of(const cfx_node *n) {
     return cfx_as_list(out)->len ? out : cfx_none();
 }
 
-cfx_value cfx__rerun_copy(cfx__rerun *run, const cfx_node *n, cfx_args a) {
+/* A copy of the node with its arguments as they are now; its results from its metadata. */
+static cfx_value copied(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     cfx__recorder *r = &run->recorder;
     cfx_value args = cfx__record_arg(r, (cfx_site){0}, cfx_tuple_value(a.n, a.v));
     cfx_value kw = a.kw ? cfx__record_arg(r, (cfx_site){0}, cfx_dict_value(a.kw)) : cfx_none();
@@ -224,7 +225,7 @@ static cfx_value run_item(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     cfx_node copy = *n;
     copy.target = cfx_graph_target(run->recorder.graph, "aten._local_scalar_dense.default");
     copy.name = "_local_scalar_dense";
-    return cfx__rerun_copy(run, &copy, a);
+    return copied(run, &copy, a);
 }
 
 /* A view of a tensor whose strides came out otherwise than in the program: a copy, then. PyTorch
@@ -256,6 +257,8 @@ static bool is_choice(const cfx_node *n) {
     return false;
 }
 
+static cfx_value run_higher_order(cfx__rerun *run, const cfx_node *n, cfx_args a);
+
 static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
     cfx_value args = filled(run, n->args), kwargs = filled(run, n->kwargs);
     if (cfx_is_bad(args) || cfx_is_bad(kwargs))
@@ -267,14 +270,14 @@ static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
         (a.v[0].tag == CFX_TAG_LIST || a.v[0].tag == CFX_TAG_TUPLE))
         return cfx_at(a.v[0], cfx_integer(a.v[1]));
     if (cfx_node_higher_order(n))
-        return cfx__rerun_higher(run, n, a);
+        return run_higher_order(run, n, a);
     if (op && !strcmp(cfx_op_name(op), "aten.item.default"))
         return run_item(run, n, a);
     if (!op && cfx_node_result(n).kind == CFX_RESULT_BOOL && is_choice(n))
-        return cfx__rerun_copy(run, n, a);
+        return copied(run, n, a);
     if ((op && needs_data(op)) || (!op && !n->target.fn) ||
         ((!op || (op->effects & CFX_SIDE)) && has_unknown(n, a)))
-        return cfx__rerun_copy(run, n, a);
+        return copied(run, n, a);
     if (op)
         return cfx_op_do_from((cfx_site){0}, is_no_view(op, a) ? &cfx_op_reshape : op, a);
     return cfx_py_from((cfx_site){0}, n->target.name, a);
@@ -392,7 +395,8 @@ static bool is_tuple(const cfx_node *n, int i) {
                       : strcmp(cfx_node_higher_order(n), "map_impl") != 0;
 }
 
-cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a) {
+/* A higher-order operator: sub-graphs are rewritten too. */
+static cfx_value run_higher_order(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     cfx__higher_fn *fn = is_region(n) ? cfx__higher_find(n->target.name) : NULL;
     if (fn)
         return fn((cfx_site){0}, a);
@@ -411,5 +415,5 @@ cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a) {
         }
         cfx_list_append(cfx_as_list(args), v);
     }
-    return cfx__rerun_copy(run, n, (cfx_args){a.n, cfx_as_list(args)->items, a.kw});
+    return copied(run, n, (cfx_args){a.n, cfx_as_list(args)->items, a.kw});
 }

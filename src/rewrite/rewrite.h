@@ -32,9 +32,5 @@ void cfx__rerun_done(cfx__rerun *run);
 int64_t cfx__rerun_data_size(cfx__recorder *r);
 /* And of numbers: whether the node that is run again is given a size that varies and is n now. */
 bool cfx__rerun_varies(cfx__recorder *r, int64_t n);
-/* A higher-order operator: sub-graphs are rewritten too. */
-cfx_value cfx__rerun_higher(cfx__rerun *run, const cfx_node *n, cfx_args a);
-/* A copy of the node with its arguments as they are now; its results from its metadata. */
-cfx_value cfx__rerun_copy(cfx__rerun *run, const cfx_node *n, cfx_args a);
 
 #endif

@@ -106,12 +106,28 @@ static const char *unknown_in(const checker *c, const cfx_sym *s, int *count) {
 }
 
 /* Fails with what PyTorch says and a note about how the input was declared. */
+/* "s0 in [2, 64], s1 in [0, int_oo]"; scope. */
+static const char *ranges_text(const cfx_program *p) {
+    cfx__text out = {0};
+    for (int64_t i = 0; i < p->ranges->len; i++) {
+        cfx_value r = p->ranges->entries[i].value;
+        bool pair = r.tag == CFX_TAG_TUPLE && cfx_as_list(r)->len == 2;
+        cfx_value lo = pair ? cfx_as_list(r)->items[0] : cfx_none();
+        cfx_value hi = pair ? cfx_as_list(r)->items[1] : cfx_none();
+        cfx__text_printf(&out, "%s%s in [%s, %s]", i ? ", " : "",
+                         cfx_value_str(p->ranges->entries[i].key),
+                         cfx_is_none(lo) ? "-int_oo" : cfx_value_str(lo),
+                         cfx_is_none(hi) ? "int_oo" : cfx_value_str(hi));
+    }
+    return cfx__text_take(&out);
+}
+
 static bool fail(const checker *c, const char *text) {
     cfx_fail(CFX_RUNTIME_ERROR, c->at, "%s", text);
     bool tensor = c->want.kind == CFX_RESULT_TENSOR, ranges = c->p->ranges->len > 0;
     cfx_note("Input %s is declared as %s%s%s", c->name,
              tensor ? cfx_result_text(&c->want) : cfx_value_str(c->want.value),
-             ranges ? ", with " : "", ranges ? cfx__program_ranges(c->p) : "");
+             ranges ? ", with " : "", ranges ? ranges_text(c->p) : "");
     return false;
 }
 
@@ -167,21 +183,6 @@ static bool in_range(checker *c, const char *where, cfx_value want, int64_t size
         return fail(c, cfx__text_format("Expected input at %s to be <= %lld, but got %lld", where,
                                         (long long)cfx_integer(hi), (long long)size));
     return true;
-}
-
-const char *cfx__program_ranges(const cfx_program *p) {
-    cfx__text out = {0};
-    for (int64_t i = 0; i < p->ranges->len; i++) {
-        cfx_value r = p->ranges->entries[i].value;
-        bool pair = r.tag == CFX_TAG_TUPLE && cfx_as_list(r)->len == 2;
-        cfx_value lo = pair ? cfx_as_list(r)->items[0] : cfx_none();
-        cfx_value hi = pair ? cfx_as_list(r)->items[1] : cfx_none();
-        cfx__text_printf(&out, "%s%s in [%s, %s]", i ? ", " : "",
-                         cfx_value_str(p->ranges->entries[i].key),
-                         cfx_is_none(lo) ? "-int_oo" : cfx_value_str(lo),
-                         cfx_is_none(hi) ? "int_oo" : cfx_value_str(hi));
-    }
-    return cfx__text_take(&out);
 }
 
 /* ---- one input ------------------------------------------------------------------------------- */

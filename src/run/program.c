@@ -67,8 +67,9 @@ static bool flatten_plain(cfx_site at, const cfx_program *p, cfx_args a, cfx_lis
     return false;
 }
 
-bool cfx__program_flatten(cfx_site at, cfx_value spec, const cfx_program *p, cfx_args a,
-                          cfx_list *flat) {
+/* The leaves of a caller's arguments, in the order of the inputs; p may be NULL where spec is a
+ * tree. False, with PyTorch's words, where they do not fit. */
+static bool flatten(cfx_site at, cfx_value spec, const cfx_program *p, cfx_args a, cfx_list *flat) {
     return has_tree(spec) ? flatten_tree(at, spec, a, flat)
            : p            ? flatten_plain(at, p, a, flat)
                           : false;
@@ -129,8 +130,7 @@ static cfx_value program_inputs(cfx_site at, cfx_program *p, const cfx__bound *b
     int users = 0, next = 0;
     for (int i = 0; i < p->ninputs; i++)
         users += is_user(&p->inputs[i]);
-    bool fine = cfx__program_supported(at, p) &&
-                cfx__program_flatten(at, p->in_spec, p, a, cfx_as_list(flat));
+    bool fine = cfx__program_supported(at, p) && flatten(at, p->in_spec, p, a, cfx_as_list(flat));
     if (fine && cfx_as_list(flat)->len != users) {
         cfx_fail(CFX_RUNTIME_ERROR, at, "Unexpected number of inputs (expected %d, got %lld)",
                  users, (long long)cfx_as_list(flat)->len);
@@ -320,7 +320,7 @@ static cfx_value forward(cfx_module *self, cfx_args a) {
     if (!has_tree(in_spec))
         return cfx__run_hooked(self, a);
     cfx_value flat = cfx_list_value(0, NULL);
-    if (!cfx__program_flatten((cfx_site){0}, in_spec, NULL, a, cfx_as_list(flat)))
+    if (!flatten((cfx_site){0}, in_spec, NULL, a, cfx_as_list(flat)))
         return cfx_bad();
     a = (cfx_args){(int)cfx_as_list(flat)->len, cfx_as_list(flat)->items, NULL};
     cfx_value raw = cfx__run_hooked(self, a);

@@ -157,10 +157,6 @@ cfx_value cfx__program_execute(cfx_site at, cfx_program *p, const cfx_executor *
 /* Made anew when the program's tensors or signature have changed; the caller owns a count. */
 cfx__bound *cfx__program_weights(cfx_program *p);
 
-/* The leaves of a caller's arguments, in the order of the inputs; p may be NULL where spec is a
- * tree. False, with PyTorch's words, where they do not fit. */
-bool cfx__program_flatten(cfx_site at, cfx_value spec, const cfx_program *p, cfx_args a,
-                          cfx_list *flat);
 /* Whether the caller's flat inputs are as the placeholders say; an error where not. */
 bool cfx__program_check(cfx_site at, const cfx_program *p, const cfx_list *flat);
 /* Whether every operator can run; an error that lists all that cannot. */
@@ -171,8 +167,6 @@ bool cfx__program_binds(const cfx_program *p);
 /* The two halves of cfx_program_check: structure and signature, and what nodes compute. */
 bool cfx__program_check_graphs(const cfx_program *p);
 bool cfx__program_check_results(const cfx_program *p);
-/* "s0 in [2, 64], s1 in [0, int_oo]"; scope. */
-const char *cfx__program_ranges(const cfx_program *p);
 /* The overload that a call_function names by a text that was unknown when the node was made. */
 cfx_op *cfx__run_late_op(const cfx_node *n);
 

@@ -94,7 +94,8 @@ double cfx__random_double(cfx__generator *g) {
     return (double)(cfx__random64(g) & ((1ull << 53) - 1)) * 0x1p-53;
 }
 
-double cfx__random_gauss(cfx__generator *g) {
+/* A standard draw: mean 0, deviation 1. */
+static double gauss(cfx__generator *g) {
     if (g->has_gauss) {
         g->has_gauss = false;
         return g->gauss;
@@ -245,13 +246,13 @@ void cfx__random_uniform(cfx__generator *g, cfx_tensor *t, double from, double t
 static void draw_normal(cfx__generator *g, const cfx__random_draw *d, void *out, int64_t n) {
     double *p = out;
     for (int64_t i = 0; i < n; i++)
-        p[i] = fma(cfx__random_gauss(g), d->b, d->a);
+        p[i] = fma(gauss(g), d->b, d->a);
 }
 
 static void draw_log_normal(cfx__generator *g, const cfx__random_draw *d, void *out, int64_t n) {
     double *p = out;
     for (int64_t i = 0; i < n; i++)
-        p[i] = exp(fma(cfx__random_gauss(g), d->b, d->a));
+        p[i] = exp(fma(gauss(g), d->b, d->a));
 }
 
 void cfx__random_log_normal(cfx__generator *g, cfx_tensor *t, double mean, double std) {

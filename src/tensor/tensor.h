@@ -369,9 +369,8 @@ void cfx__random_integers(cfx__generator *g, cfx_tensor *t);
 void cfx__random_permutation(cfx__generator *g, cfx_tensor *t);
 /* t (int64, rows of samples) from the rows of p, 1 or 2 dims of floats. */
 void cfx__random_multinomial(cfx__generator *g, cfx_tensor *t, const cfx_tensor *p, bool replace);
-/* One standard draw: for samplers that need numbers one by one. */
-double cfx__random_double(cfx__generator *g);          /* [0, 1), 53 bits */
-double cfx__random_gauss(cfx__generator *g);           /* mean 0, deviation 1 */
+/* A number of [0, 1), 53 bits: for samplers that need them one by one. */
+double cfx__random_double(cfx__generator *g);
 
 /* ---- files ----------------------------------------------------------------------------------- */
 

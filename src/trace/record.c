@@ -75,7 +75,8 @@ static bool is_default(const cfx__schema_arg *a, cfx_value v) {
                           : cfx_is_number(v) && a->type != CFX__T_SCALAR && cfx_equal_values(v, d);
 }
 
-void cfx__record_args(cfx__recorder *r, cfx_site at, const cfx__schema *s, cfx_value *bound,
+/* The arguments of a node from bound ones: defaults at the end are left out. Scope. */
+static void node_args(cfx__recorder *r, cfx_site at, const cfx__schema *s, cfx_value *bound,
                       cfx_value *args, cfx_value *kwargs) {
     cfx_value list = cfx_tuple_value(0, NULL);
     cfx_dict *kw = cfx_dict_new();
@@ -232,7 +233,7 @@ static cfx_value record_leaf(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_valu
     memcpy(own, args, (size_t)s->nargs * sizeof *own);
     if (!r->functional)
         fill_options(s, own);
-    cfx__record_args(r, at, s, own, &list, &kw);
+    node_args(r, at, s, own, &list, &kw);
     cfx_node *n = cfx__record_node(r, at, (cfx_target){.op = op, .name = cfx_op_name(op)}, list,
                                    kw, node_name(s));
     cfx_value made = cfx__record_results(r, at, n, result);

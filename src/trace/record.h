@@ -71,9 +71,6 @@ cfx_node *cfx__record_node(cfx__recorder *r, cfx_site at, cfx_target target, cfx
 /* What a node gives, in the shape of `like`: each tensor in it becomes one that stands for the
  * node or for an item of it. Scope. */
 cfx_value cfx__record_results(cfx__recorder *r, cfx_site at, cfx_node *n, cfx_value like);
-/* The arguments of a node from bound ones: defaults at the end are left out. Scope. */
-void cfx__record_args(cfx__recorder *r, cfx_site at, const cfx__schema *s, cfx_value *bound,
-                      cfx_value *args, cfx_value *kwargs);
 
 /* ---- functionalisation (functional.c) ------------------------------------------------------- */
 

@@ -73,7 +73,5 @@ cfx_node *cfx__trace_any(cfx_args a);
 cfx_insert cfx__trace_place(cfx_graph *g, cfx_args a);
 /* A call with a node among its arguments outside tracing (later.h): a node at the insert point. */
 bool cfx__trace_append(cfx_site at, const cfx_target *target, cfx_args a, cfx_value *result);
-/* The path of a module under the root, or NULL. */
-const char *cfx__tracer_path(cfx__tracer *t, const cfx_module *m);
 
 #endif

@@ -110,7 +110,8 @@ static void note_module(const char *path, cfx_module *m, void *user) {
     }
 }
 
-const char *cfx__tracer_path(cfx__tracer *t, const cfx_module *m) {
+/* The path of a module under the root, or NULL. */
+static const char *path_of(cfx__tracer *t, const cfx_module *m) {
     const cfx_value *path = cfx_dict_find(t->module_paths, address(m));
     return path ? cfx_text(*path) : NULL;
 }
@@ -481,7 +482,7 @@ static cfx_value trace_through(cfx__tracer *t, cfx_site at, cfx_module *m, const
 
 static cfx_value trace_module(cfx__nn_layer *self, cfx_site at, cfx_module *m, cfx_args a) {
     cfx__tracer *t = (cfx__tracer *)((char *)self - offsetof(cfx__tracer, layer));
-    const char *path = cfx__tracer_path(t, m);
+    const char *path = path_of(t, m);
     if (!path) {
         cfx_fail(CFX_NAME_ERROR, at, "module is not installed as a submodule");
         return cfx_bad();

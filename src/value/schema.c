@@ -509,18 +509,3 @@ const char *cfx__schema_print(const cfx__schema *s) {
     cfx__text_puts(&out, bare ? "" : ")");
     return cfx__text_take(&out);
 }
-
-const char *cfx__schema_arg_type(const cfx__schema_arg *arg) {
-    if (arg->type == CFX__T_ANY)
-        return cfx__text_format("%s", arg->type_text);
-    size_t base = 0;
-    while (is_word(arg->type_text[base]))
-        base++;
-    const char *open = arg->list ? "[" : "", *close = arg->list ? "]" : "";
-    char len[16] = "";
-    if (arg->list_len)
-        snprintf(len, sizeof len, "%d", arg->list_len);
-    return cfx__text_format("%.*s%s%s%s%s%s", (int)base, arg->type_text,
-                            arg->items_optional ? "?" : "", open, len, close,
-                            arg->optional ? "?" : "");
-}

@@ -25,13 +25,22 @@ static uint32_t number_of(const cfx_tree_type *type, const char *path) {
     return found;
 }
 
+/* The type with a number (cfx_value.spare); NULL: none. */
+static const cfx_tree_type *type_of(uint32_t number) {
+    pthread_mutex_lock(&registry.lock);
+    const cfx_tree_type *type =
+        number && number <= (uint32_t)registry.n ? registry.types[number - 1] : NULL;
+    pthread_mutex_unlock(&registry.lock);
+    return type;
+}
+
 bool cfx_tree_register(const cfx_tree_type *type) {
     if (!type || !type->name || !type->path) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "a type of trees has a name and a path");
         return false;
     }
     uint32_t taken = number_of(NULL, type->path);
-    if (taken && cfx__tree_type(taken) == type)
+    if (taken && type_of(taken) == type)
         return true;
     pthread_mutex_lock(&registry.lock);
     bool room = !taken && registry.n < MOST;
@@ -43,14 +52,6 @@ bool cfx_tree_register(const cfx_tree_type *type) {
                  taken ? "another type of trees is registered under this path"
                        : "too many types of trees are registered");
     return room;
-}
-
-const cfx_tree_type *cfx__tree_type(uint32_t number) {
-    pthread_mutex_lock(&registry.lock);
-    const cfx_tree_type *type =
-        number && number <= (uint32_t)registry.n ? registry.types[number - 1] : NULL;
-    pthread_mutex_unlock(&registry.lock);
-    return type;
 }
 
 /* Whether code calls a path so: "mine_Point" is mine.Point. */
@@ -72,7 +73,7 @@ const cfx_tree_type *cfx__tree_type_spelled(const char *name, size_t len) {
 }
 
 const cfx_tree_type *cfx__tree_type_named(const char *path) {
-    return cfx__tree_type(number_of(NULL, path));
+    return type_of(number_of(NULL, path));
 }
 
 static int64_t count_fields(const cfx_tree_type *type) {
@@ -124,7 +125,7 @@ bool cfx_tree_unpack(const cfx_tree_type *type, cfx_value v, void *object) {
 }
 
 const cfx_tree_type *cfx_tree_type_of(cfx_value v) {
-    return v.tag == CFX_TAG_TUPLE && v.spare ? cfx__tree_type(v.spare) : NULL;
+    return v.tag == CFX_TAG_TUPLE && v.spare ? type_of(v.spare) : NULL;
 }
 
 cfx_value cfx_field(cfx_value v, const char *name) {

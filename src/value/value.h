@@ -71,8 +71,7 @@ int64_t cfx__tree_leaves(cfx_value spec);
 /* Appends the leaves of a tree in the order of a spec, whose dicts may have their keys in another;
  * false, with nothing done, where it has another shape or other types of the caller's. */
 bool cfx__tree_flatten_as(cfx_value spec, cfx_value tree, cfx_list *leaves);
-/* The type with a number (cfx_value.spare), or with a path; NULL: none. */
-const struct cfx_tree_type *cfx__tree_type(uint32_t number);
+/* The type with a path; NULL: none. */
 const struct cfx_tree_type *cfx__tree_type_named(const char *path);
 /* An empty list or tuple of the kind that v is, to be filled; scope. */
 cfx_value cfx__value_like(cfx_value v);
@@ -211,7 +210,5 @@ bool cfx__schema_arg_named(const cfx__schema_arg *arg, const char *name);
 /* Where several ints may be given one by one (zeros(2, 3), x.view(2, -1)): the number of that
  * argument, or -1. */
 int cfx__schema_varargs(const cfx__schema *s);
-/* The type as the schema writes it, without alias marks: "Tensor?", "SymInt[2]"; scope. */
-const char *cfx__schema_arg_type(const cfx__schema_arg *arg);
 
 #endif

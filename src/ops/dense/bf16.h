@@ -33,9 +33,8 @@ static inline int64_t bf16_row(int64_t k) { return bf16_depth(k) + BF16_PAD; }
 void bf16_round(const float *from, int64_t n, int64_t depth, uint16_t *to);
 
 /* Bytes of the panels of a k by n matrix, and making them: see tile_matrix, whose `kept` is not
- * looked at. The first makes one panel alone, the second all on the threads allowed. */
+ * looked at. On the threads allowed. */
 size_t bf16_panels_size(int64_t k, int64_t n);
-void bf16_panel_make(const tile_matrix *m, int64_t panel, void *panels);
 void bf16_panels_make(const tile_matrix *m, void *to);
 
 /* Rows times a panel. */

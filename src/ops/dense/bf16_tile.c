@@ -135,7 +135,8 @@ static void pack_rows(const tile_matrix *m, int64_t first, int64_t cols, uint16_
     }
 }
 
-void bf16_panel_make(const tile_matrix *m, int64_t panel, void *panels) {
+/* One panel alone. */
+static void make_panel(const tile_matrix *m, int64_t panel, void *panels) {
     const int64_t first = panel * BF16_WIDTH;
     const int64_t cols = m->n - first < BF16_WIDTH ? m->n - first : BF16_WIDTH;
     uint16_t *to = (uint16_t *)panels + first * bf16_depth(m->k);
@@ -153,7 +154,7 @@ typedef struct {
 static void pack_range(void *arg, int64_t begin, int64_t end) {
     const packing *p = arg;
     for (int64_t i = begin; i < end; i++)
-        bf16_panel_make(p->m, i, p->to);
+        make_panel(p->m, i, p->to);
 }
 
 void bf16_panels_make(const tile_matrix *m, void *to) {

@@ -249,7 +249,9 @@ void *onednn_port_read(cfx_op_call *c, onednn_port *p, const void *data) {
     return to;
 }
 
-cfx__packed *onednn_port_pack(onednn_port *p, const cfx_tensor *t) {
+/* Weights in the wanted form, kept with the storage of t, which has one that is ours; the caller
+ * owns a count. NULL when there is no memory. */
+static cfx__packed *port_pack(onednn_port *p, const cfx_tensor *t) {
     uint64_t key = p->key + 0x9e3779b97f4a7c15u * (uint64_t)t->offset;
     cfx__packed *form = cfx__packed_find(t->storage, key);
     if (form)
@@ -267,7 +269,7 @@ void *onednn_port_weights(cfx_op_call *c, onednn_port *p, const cfx_tensor *t, c
     if (!p->in)
         return t->data;
     if (t->storage && !t->storage->foreign) {
-        *held = onednn_port_pack(p, t);
+        *held = port_pack(p, t);
         if (*held)
             return (*held)->data;
     }

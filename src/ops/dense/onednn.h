@@ -39,9 +39,6 @@ typedef struct {
 bool onednn_port_make(onednn_port *p, const dnnl_memory_desc_t *plain,
                       const dnnl_memory_desc_t *wanted, bool in, bool out);
 void onednn_port_free(onednn_port *p);
-/* Weights in the wanted form, kept with the storage of t, which has one that is ours; the caller
- * owns a count. NULL when there is no memory. */
-cfx__packed *onednn_port_pack(onednn_port *p, const cfx_tensor *t);
 /* The operand in its wanted form: data itself, or a copy in scratch memory of the scope. NULL when
  * there is no memory. */
 void *onednn_port_read(cfx_op_call *c, onednn_port *p, const void *data);

@@ -37,7 +37,6 @@ typedef struct {
     cfx_tensor *w_ih, *w_hh, *b_ih, *b_hh, *w_hr;
 } rnn_weights;
 
-rnn_weights rnn_weights_of(const cfx_op_call *c, const rnn *r, int64_t layer);
 /* The state after one step, in operators: from x, what the input gives to the gates, and the state
  * h before. *cell is lstm's second state. */
 cfx_tensor *rnn_next(rnn_kind kind, const rnn_weights *w, cfx_tensor *x, cfx_tensor *h,

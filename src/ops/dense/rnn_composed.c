@@ -11,7 +11,7 @@ static cfx_tensor *item(cfx_value list, int64_t i) {
     return op_failed() ? &cfx__tensor_bad : cfx_tensor_at(list, i);
 }
 
-rnn_weights rnn_weights_of(const cfx_op_call *c, const rnn *r, int64_t i) {
+static rnn_weights weights_of(const cfx_op_call *c, const rnn *r, int64_t i) {
     rnn_weights w = {rnn_param(c, r, i, 0), rnn_param(c, r, i, 1), NULL, NULL, NULL};
     if (r->biases)
         w.b_ih = rnn_param(c, r, i, 2), w.b_hh = rnn_param(c, r, i, 3);
@@ -90,7 +90,7 @@ void rnn_compose(cfx_op_call *c, const rnn *r, rnn_layer_fn *one) {
         cfx_tensor *y[2] = {NULL, NULL};
         for (int64_t k = 0; k < r->directions && !op_failed(); k++) {
             const int64_t at = i * r->directions + k;
-            const rnn_weights w = rnn_weights_of(c, r, at);
+            const rnn_weights w = weights_of(c, r, at);
             cfx_tensor *h = item(hs, at), *cell = lstm ? item(cs, at) : NULL;
             y[k] = one(c, r, &w, x, k == 1, &h, &cell);
             cfx_list_append(cfx_as_list(last_h), CFX_V(h));

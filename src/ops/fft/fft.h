@@ -21,8 +21,6 @@ typedef struct fft_plan {
     void *filter_r, *filter_i;         /* its transform, split of them */
 } fft_plan;
 
-/* A plan whose tables live in the current scope. False, with an error, when memory runs out. */
-bool fft_plan_make(cfx_op_call *c, fft_plan *plan, int64_t n, cfx_dtype real);
 
 typedef enum { FFT_C2C, FFT_R2C, FFT_C2R } fft_kind;
 

@@ -47,7 +47,8 @@ static int64_t convolution_length(int64_t n) {
     }
 }
 
-bool fft_plan_make(cfx_op_call *c, fft_plan *plan, int64_t n, cfx_dtype real) {
+/* A plan whose tables live in the current scope. False, with an error, when memory runs out. */
+static bool make_plan(cfx_op_call *c, fft_plan *plan, int64_t n, cfx_dtype real) {
     *plan = (fft_plan){.n = n, .split = n, .as = real};
     if (n > INT64_MAX / 64) {
         op_fail(c, "a Fourier transform of %lld points is too long", (long long)n);
@@ -120,7 +121,7 @@ bool fft_pass(cfx_op_call *c, fft_kind kind, const cfx_tensor *in, cfx_tensor *o
         cfx__tensor_fill(out, cfx_int(0));
         return true;
     }
-    if (!fft_plan_make(c, &plan, n, real))
+    if (!make_plan(c, &plan, n, real))
         return false;
     fft_lines p = {.plan = &plan, .kind = kind, .forward = forward, .scale = scale, .in = in->data,
                    .real_in = kind == FFT_R2C, .out = out->data, .in_n = in->shape[dim],

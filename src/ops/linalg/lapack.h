@@ -39,8 +39,6 @@ typedef struct lapack {
     bool (*finite)(int64_t n, const void *a);
 } lapack;
 
-extern const lapack lapack_f32, lapack_f64, lapack_c64, lapack_c128;
-
 /* The table for a dtype; NULL for those that have none. */
 const lapack *lapack_for(cfx_dtype dtype);
 

@@ -88,7 +88,7 @@ static void exponentiate(const exp_room *r, double *a) {
         a[i] = r->v[i] + r->u[i];
         r->v[i] -= r->u[i];
     }
-    const lapack *la = r->pairs ? &lapack_c128 : &lapack_f64;
+    const lapack *la = lapack_for(r->pairs ? CFX_C128 : CFX_F64);
     la->lu(r->n, r->n, r->v, r->pivots);
     la->lu_solve('N', r->n, r->n, r->v, r->pivots, a);
     for (; halvings; halvings--) {

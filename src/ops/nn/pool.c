@@ -1,4 +1,4 @@
-/* Max and average pooling. Start at pool_read; the rows are in pool.inc. */
+/* Max and average pooling. Start at read_pool; the rows are in pool.inc. */
 #include <cfx/ops.h>
 
 #include "../ready.h"
@@ -145,7 +145,8 @@ static bool fits(cfx_op_call *c, const pool_row *r, const pool *p, const cfx_ten
     return some;
 }
 
-bool pool_read(cfx_op_call *c, const pool_row *r, pool *p) {
+/* Reads and checks the arguments of c; false, with PyTorch's message, when they are wrong. */
+static bool read_pool(cfx_op_call *c, const pool_row *r, pool *p) {
     const cfx_tensor *self = arg_tensor(c, r->backward ? 1 : 0);
     int at = r->backward ? 2 : 1;
     *p = (pool){.dims = r->dims, .k = {1, 1, 1}, .step = {1, 1, 1}, .dil = {1, 1, 1}};
@@ -255,7 +256,7 @@ static void run_rows(const pool *p, cfx_dtype d, by_type f) {
 static cfx__ready *prepare_pool(cfx_op_call *c, const cfx__epilogue *e) {
     const pool_row *r = c->op->row;
     pool p;
-    return pool_read(c, r, &p) ? pool_last_ready(c, e, &p, r->max, false) : NULL;
+    return read_pool(c, r, &p) ? pool_last_ready(c, e, &p, r->max, false) : NULL;
 }
 
 /* ---- max ------------------------------------------------------------------------------------ */
@@ -278,7 +279,7 @@ static void shape_max(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0);
     pool p;
     c->out[0] = c->out[1] = &cfx__tensor_bad;
-    if (!computable(c, r->name, self->dtype, true) || !pool_read(c, r, &p))
+    if (!computable(c, r->name, self->dtype, true) || !read_pool(c, r, &p))
         return;
     pool_out(c, 0, &p, self->dtype, self, false);
     if (c->nout > 1)
@@ -303,7 +304,7 @@ void pool_done(cfx_op_call *c, const pool *p) {
 
 static void kernel_max(cfx_op_call *c) {
     pool p;
-    if (!pool_read(c, c->op->row, &p) || !pool_begin(c, &p))
+    if (!read_pool(c, c->op->row, &p) || !pool_begin(c, &p))
         return;
     run_rows(&p, c->out[0]->dtype, (by_type){max_rows_f32, max_rows_f64, max_rows_i64});
     pool_done(c, &p);
@@ -408,7 +409,7 @@ static void shape_max_back(cfx_op_call *c) {
     const cfx_tensor *grad = arg_tensor(c, 0), *self = arg_tensor(c, 1), *index = arg_tensor(c, 7);
     pool p;
     c->out[0] = &cfx__tensor_bad;
-    if (!pool_read(c, c->op->row, &p) || !same_sizes(c, &p, grad, self))
+    if (!read_pool(c, c->op->row, &p) || !same_sizes(c, &p, grad, self))
         return;
     if (!cfx__tensor_same_shape(grad, index) || index->dtype != CFX_I64)
         op_fail(c, "Expected indices of dtype int64 and shape %s, but got %s of %s",
@@ -423,7 +424,7 @@ static void shape_max_back(cfx_op_call *c) {
 
 static void kernel_max_back(cfx_op_call *c) {
     pool p;
-    if (pool_read(c, c->op->row, &p))
+    if (read_pool(c, c->op->row, &p))
         pool_scatter(c, &p, arg_tensor(c, 0), arg_tensor(c, 7));
 }
 
@@ -452,13 +453,13 @@ static void shape_avg(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0);
     pool p;
     c->out[0] = &cfx__tensor_bad;
-    if (computable(c, r->name, self->dtype, false) && pool_read(c, r, &p))
+    if (computable(c, r->name, self->dtype, false) && read_pool(c, r, &p))
         pool_out(c, 0, &p, self->dtype, self, false);
 }
 
 static void kernel_avg(cfx_op_call *c) {
     pool p;
-    if (!pool_read(c, c->op->row, &p) || !pool_begin(c, &p))
+    if (!read_pool(c, c->op->row, &p) || !pool_begin(c, &p))
         return;
     run_rows(&p, c->out[0]->dtype, (by_type){avg_rows_f32, avg_rows_f64, avg_rows_i64});
     pool_done(c, &p);
@@ -469,7 +470,7 @@ static void shape_avg_back(cfx_op_call *c) {
     pool p;
     c->out[0] = &cfx__tensor_bad;
     if (computable(c, "avg_pool2d_backward_out_frame", self->dtype, false) &&
-        pool_read(c, c->op->row, &p) && same_sizes(c, &p, grad, self)) {
+        read_pool(c, c->op->row, &p) && same_sizes(c, &p, grad, self)) {
         if (grad->dtype != self->dtype)
             op_fail(c, "expected dtype %s for `grad_output` but got dtype %s",
                     cfx__dtype_title(self->dtype), cfx__dtype_title(grad->dtype));
@@ -480,7 +481,7 @@ static void shape_avg_back(cfx_op_call *c) {
 
 static void kernel_avg_back(cfx_op_call *c) {
     pool p;
-    if (!pool_read(c, c->op->row, &p) || !pool_begin(c, &p))
+    if (!read_pool(c, c->op->row, &p) || !pool_begin(c, &p))
         return;
     double window = (double)p.k[0] * (double)p.k[1] * (double)p.k[2];
     cfx_dtype d = c->out[0]->dtype;

@@ -27,8 +27,6 @@ typedef struct {
     bool backward; /* grad_output comes first */
 } pool_row;
 
-/* Reads and checks the arguments of c; false, with PyTorch's message, when they are wrong. */
-bool pool_read(cfx_op_call *c, const pool_row *r, pool *p);
 /* Result i of the shape that the pool gives (or of its input), in the format of `like`. */
 void pool_out(cfx_op_call *c, int i, const pool *p, cfx_dtype dtype, const cfx_tensor *like,
               bool input);

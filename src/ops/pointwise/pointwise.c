@@ -173,7 +173,8 @@ static const cfx_tensor *narrowed(box *b, const cfx_tensor *t, cfx_dtype d) {
     return box_new(b, d);
 }
 
-pointwise_params pointwise_numbers(const cfx_op_call *c, const pointwise_row *r) {
+/* The params that the arguments of a call give. */
+static pointwise_params numbers_of(const cfx_op_call *c, const pointwise_row *r) {
     pointwise_params p = {.text = NULL};
     int n = 0;
     for (int i = operand_count(c, r); i < c->nargs && n < COUNT(p.f); i++) {
@@ -241,7 +242,7 @@ void pointwise_kernel(cfx_op_call *c, const pointwise_row *r, const pointwise_pa
 
 void kernel_pointwise(cfx_op_call *c) {
     const pointwise_row *r = c->op->row;
-    pointwise_params p = pointwise_numbers(c, r);
+    pointwise_params p = numbers_of(c, r);
     cfx_dtype result;
     if (pointwise_dtypes(c, r, &p.dtype, &result))
         pointwise_run(c, r, p.dtype, operand_count(c, r), c->args, &p);

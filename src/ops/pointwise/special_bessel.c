@@ -10,12 +10,13 @@ CFX_FAMILY(MATH);
 
 /* ---- modified Bessel functions --------------------------------------------------------------- */
 
-double special_i0_scaled(double x) {
+/* Times exp(-|x|). */
+static double special_i0_scaled(double x) {
     x = fabs(x);
     return x <= 8 ? SERIES(cheb_i0_small, x / 4 - 1) : SERIES(cheb_i0_large, 16 / x - 1) / sqrt(x);
 }
 
-double special_i1_scaled(double x) {
+static double special_i1_scaled(double x) {
     double a = fabs(x);
     double value =
         a <= 8 ? a * SERIES(cheb_i1_small, a / 4 - 1) : SERIES(cheb_i1_large, 16 / a - 1) / sqrt(a);
@@ -28,7 +29,7 @@ double special_i0(double x) {
                   : exp(a) * SERIES(cheb_i0_large, 16 / a - 1) / sqrt(a);
 }
 
-double special_i1(double x) {
+static double special_i1(double x) {
     double a = fabs(x);
     if (a <= 8)
         return exp(a) * special_i1_scaled(x);
@@ -36,7 +37,8 @@ double special_i1(double x) {
     return x < 0 ? -value : value;
 }
 
-double special_k0_scaled(double x) {
+/* Times exp(x). */
+static double special_k0_scaled(double x) {
     if (x <= 0)
         return x == 0 ? INFINITY : NAN;
     if (x <= 2)
@@ -44,7 +46,7 @@ double special_k0_scaled(double x) {
     return SERIES(cheb_k0_large, 4 / x - 1) / sqrt(x);
 }
 
-double special_k1_scaled(double x) {
+static double special_k1_scaled(double x) {
     if (x <= 0)
         return x == 0 ? INFINITY : NAN;
     if (x <= 2)
@@ -52,8 +54,8 @@ double special_k1_scaled(double x) {
     return SERIES(cheb_k1_large, 4 / x - 1) / sqrt(x);
 }
 
-double special_k0(double x) { return x == 0 ? INFINITY : exp(-x) * special_k0_scaled(x); }
-double special_k1(double x) { return x == 0 ? INFINITY : exp(-x) * special_k1_scaled(x); }
+static double special_k0(double x) { return x == 0 ? INFINITY : exp(-x) * special_k0_scaled(x); }
+static double special_k1(double x) { return x == 0 ? INFINITY : exp(-x) * special_k1_scaled(x); }
 
 /* ---- the Airy function ----------------------------------------------------------------------- */
 
@@ -69,7 +71,7 @@ static double airy_near(double x) {
     return 0.35502805388781723926 * f - 0.25881940379280679840 * g;
 }
 
-double special_airy(double x) {
+static double special_airy(double x) {
     const double z0 = 1.88561808316412673174; /* 2/3 2^(3/2) */
     if (isinf(x))
         return NAN;

@@ -11,7 +11,7 @@ CFX_FAMILY(MATH);
 #define PI 3.14159265358979323846
 #define EULER 0.57721566490153286061
 
-double special_log_gamma(double x) {
+static double special_log_gamma(double x) {
     int sign;
     return lgamma_r(x, &sign);
 }
@@ -19,7 +19,7 @@ double special_log_gamma(double x) {
 /* x less the integer nearest to it: what sin(pi x) and tan(pi x) depend on, without rounding. */
 static double around_integer(double x) { return x - nearbyint(x); }
 
-double special_digamma(double x) {
+static double special_digamma(double x) {
     static const double c[] = {1.0 / 12, -1.0 / 120, 1.0 / 252, -1.0 / 240,
                                1.0 / 132, -691.0 / 32760, 1.0 / 12};
     if (x == 0)
@@ -35,7 +35,7 @@ double special_digamma(double x) {
     return sum + log(x) - 0.5 / x - tail;
 }
 
-double special_trigamma(double x) {
+static double special_trigamma(double x) {
     static const double bernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66,
                                        -691.0 / 2730, 7.0 / 6};
     if (x < 0.5) {
@@ -82,7 +82,8 @@ static double zeta_right(double s, double q) {
     return sum;
 }
 
-double special_hurwitz(double s, double q) {
+/* The Hurwitz zeta function: the sum of (q + k)^-s over k = 0, 1, ...; nan below s = 1. */
+static double special_hurwitz(double s, double q) {
     if (s == 1)
         return INFINITY;
     if (s < 1)
@@ -235,7 +236,8 @@ static double gamma_inside(double a, double x, bool upper) {
     return upper ? q : 1 - q;
 }
 
-double special_gamma_p(double a, double x) {
+/* The regularised incomplete gamma functions, lower and upper. */
+static double special_gamma_p(double a, double x) {
     if (x < 0 || a < 0 || x != x || a != a)
         return NAN;
     if (a == 0)
@@ -247,7 +249,7 @@ double special_gamma_p(double a, double x) {
     return isinf(x) ? 1 : gamma_inside(a, x, false);
 }
 
-double special_gamma_q(double a, double x) {
+static double special_gamma_q(double a, double x) {
     if (x < 0 || a < 0 || x != x || a != a)
         return NAN;
     if (a == 0)

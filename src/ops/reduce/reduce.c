@@ -322,7 +322,8 @@ void reduce_run_or_note(cfx_op_call *c, const reduction *r) {
 
 /* ---- what rows share ------------------------------------------------------------------------- */
 
-const reduce_loops *reducer_for(const reducer *r, cfx_dtype d, cfx_dtype *as) {
+/* The loops for elements of dtype d and the dtype that they read. NULL when there are none. */
+static const reduce_loops *loops_for(const reducer *r, cfx_dtype d, cfx_dtype *as) {
     if (!cfx__dtype_is_computed(d) && !(r->stored >> d & 1))
         return NULL;
     switch (cfx__dtype_wide(d)) {
@@ -341,7 +342,7 @@ const reduce_loops *reducer_for(const reducer *r, cfx_dtype d, cfx_dtype *as) {
 }
 
 const reduce_loops *reducer_need(cfx_op_call *c, const reducer *r, cfx_dtype d, cfx_dtype *as) {
-    const reduce_loops *l = reducer_for(r, d, as);
+    const reduce_loops *l = loops_for(r, d, as);
     if (!l)
         op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for '%s'", r->name,
                    cfx__dtype_title(d));

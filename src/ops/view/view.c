@@ -8,7 +8,9 @@ CFX_FAMILY(VIEW);
 
 /* ---- shared arithmetic ----------------------------------------------------------------------- */
 
-bool view_infer(cfx_op_call *c, int64_t numel, int n, int64_t *shape) {
+/* Fills in the -1 of a new shape for numel elements. False, with PyTorch's message, where it does
+ * not fit. */
+static bool infer_shape(cfx_op_call *c, int64_t numel, int n, int64_t *shape) {
     int64_t product = 1;
     int inferred = -1;
     bool fits = true;
@@ -90,7 +92,8 @@ bool view_strides(const cfx_tensor *t, int n, const int64_t *shape, int64_t *str
     return to < 0;
 }
 
-cfx_tensor *reshaped(cfx_op_call *c, const cfx_tensor *t, int n, const int64_t *shape) {
+/* A view of t in a shape of as many elements, or a contiguous copy where there is none; scope. */
+static cfx_tensor *reshaped(cfx_op_call *c, const cfx_tensor *t, int n, const int64_t *shape) {
     int64_t stride[CFX_MAX_DIMS];
     (void)c;
     if (view_strides(t, n, shape, stride))
@@ -102,8 +105,9 @@ cfx_tensor *reshaped(cfx_op_call *c, const cfx_tensor *t, int n, const int64_t *
     return cfx__tensor_alias(copy, n, shape, stride, 0);
 }
 
-bool view_in_bounds(cfx_op_call *c, const cfx_tensor *t, int n, const int64_t *shape,
-                    const int64_t *stride, int64_t offset) {
+/* Whether shape, strides and offset stay inside the storage of t; else PyTorch's message. */
+static bool in_bounds(cfx_op_call *c, const cfx_tensor *t, int n, const int64_t *shape,
+                      const int64_t *stride, int64_t offset) {
     int64_t last = 0, span, bytes = 0;
     bool fits = true, empty = false;
     if (cfx__shape_numel(c->at, n, shape) < 0)
@@ -193,7 +197,7 @@ static void view_alias(cfx_op_call *c) { c->out[0] = aliased(arg_tensor(c, 0)); 
 
 static void view_as_shape(cfx_op_call *c, const cfx_tensor *t, int n, int64_t *shape) {
     int64_t stride[CFX_MAX_DIMS];
-    if (op_failed() || !view_infer(c, t->numel, n, shape))
+    if (op_failed() || !infer_shape(c, t->numel, n, shape))
         return;
     if (view_strides(t, n, shape, stride))
         out_view(c, 0, t, n, shape, stride, t->offset);
@@ -217,7 +221,7 @@ static void view_view_as(cfx_op_call *c) {
 
 static void reshape_to(cfx_op_call *c, int n, int64_t *shape) {
     cfx_tensor *t = arg_tensor(c, 0);
-    if (!op_failed() && view_infer(c, t->numel, n, shape))
+    if (!op_failed() && infer_shape(c, t->numel, n, shape))
         c->out[0] = reshaped(c, t, n, shape);
 }
 
@@ -256,7 +260,7 @@ static void reshape_by_views(cfx_op_call *c, int n, const int64_t *size) {
     cfx_tensor *t = arg_tensor(c, 0);
     int64_t stride[CFX_MAX_DIMS], shape[CFX_MAX_DIMS];
     memcpy(shape, size, (size_t)n * sizeof *shape);
-    if (op_failed() || !view_infer(c, t->numel, n, shape))
+    if (op_failed() || !infer_shape(c, t->numel, n, shape))
         return;
     if (!cfx__tensor_is_contiguous(t) && t->numel)
         infer_in_order(t, n, size, shape);
@@ -438,7 +442,7 @@ static void view_as_strided(cfx_op_call *c) {
         return;
     if (n != m)
         op_fail(c, "mismatch in length of strides and shape");
-    else if (view_in_bounds(c, t, n, shape, stride, offset))
+    else if (in_bounds(c, t, n, shape, stride, offset))
         out_view(c, 0, t, n, shape, stride, offset);
 }
 

@@ -140,14 +140,6 @@ static cfx_value all_gradients(cfx_back *b) {
 
 void grad_split(cfx_back *b) { GIVE(0, cfx_cat(all_gradients(b), A(2))); }
 void grad_unbind(cfx_back *b) { GIVE(0, cfx_stack(all_gradients(b), A(1))); }
-void grad_stack(cfx_back *b) {
-    if (!b->needs[0])
-        return;
-    int dim = back_dim(b, 1, Y(0)->ndim);
-    b->gin[0] = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i < cfx_as_list(A(0))->len; i++)
-        cfx_list_append(cfx_as_list(b->gin[0]), CFX_V(cfx_select(G, dim, i)));
-}
 
 /* ---- a part replaced ------------------------------------------------------------------------- */
 
