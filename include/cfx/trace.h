@@ -84,14 +84,17 @@ CFX_API cfx_value cfx_method_from(cfx_site at, const char *name, cfx_args args);
  * torch.ops.higher_order.cond; values of the forward around it that a branch uses become operands.
  * While exporting, branches must not write to what they are given, nor return it. All return a
  * value of the scope; the bad value, with an error, when a branch fails or the results of branches
- * have different shapes. */
+ * do not fit together. */
 
-/* One of two branches, by a bool or a tensor of one element. */
+/* One of two branches, by a bool or a tensor of one element. In an exported program sizes and
+ * integers that are not the same in both are symbols of their own: u0, u1, ... */
 CFX_API cfx_value cfx_cond_from(cfx_site at, cfx_module *self, cfx_value pred, cfx_forward_fn *yes,
                                 cfx_forward_fn *no, cfx_args operands);
 #define cfx_cond(self, pred, yes, no, ...)                                                         \
     cfx_cond_from(CFX_HERE, self, CFX_V(pred), yes, no, CFX_ARGS(__VA_ARGS__))
-/* While test(values) is true, values = body(values). A tuple of as many values as were given. */
+/* While test(values) is true, values = body(values). A tuple of as many values as were given. While
+ * exporting these are tensors and integers; an integer is one that nobody knows then, with which
+ * body computes as with a size, and which test compares by cfx_py("operator.lt", i, n). */
 CFX_API cfx_value cfx_while_loop_from(cfx_site at, cfx_module *self, cfx_forward_fn *test,
                                       cfx_forward_fn *body, cfx_args values);
 #define cfx_while_loop(self, test, body, ...)                                                      \

@@ -72,6 +72,10 @@ static cfx_value input(cfx__branch *b, cfx_value v, bool row) {
     cfx_node *n = cfx__branch_input(b);
     if (cfx__tracer_now())
         return cfx_tensor_value(cfx__traced_tensor(n));
+    if (v.tag != CFX_TAG_TENSOR) {
+        cfx_node_set_meta(n, "val", v);
+        return v;
+    }
     cfx_tensor *like = sample(cfx_as_tensor(v), row);
     if (cfx__obj_is_bad(like))
         return cfx_bad();
@@ -88,9 +92,10 @@ static cfx_list *inputs(const cfx__capture *c, cfx__branch *b) {
     for (int p = 0; p < c->nparts; p++)
         for (int k = 0; k < (c->part[p].times ? c->part[p].times : 1); k++)
             for (int64_t i = 0; i < cfx_len(c->part[p].values); i++) {
-                cfx_value v = cfx_at(c->part[p].values, i);
+                const cfx__capture_part *part = &c->part[p];
+                cfx_value v = cfx_at(cfx_is_none(part->seen) ? part->values : part->seen, i);
                 if (is_operand(c, v))
-                    v = input(b, v, c->part[p].rows);
+                    v = input(b, v, part->rows);
                 cfx_list_append(all, v);
             }
     return all;
@@ -137,7 +142,8 @@ static bool check_body(const cfx__capture *c, cfx_graph *g) {
         if (op && cfx__op_info_of(op)->writes && origin(n)->op == CFX_PLACEHOLDER)
             return refuse(c, "input mutation", n, "write to a clone of it");
     }
-    for (int64_t i = 0; results.tag != CFX_TAG_NODE && i < cfx_len(results); i++) {
+    bool several = results.tag == CFX_TAG_TUPLE || results.tag == CFX_TAG_LIST;
+    for (int64_t i = 0; several && i < cfx_len(results); i++) {
         cfx_value v = cfx_at(results, i);
         if (v.tag != CFX_TAG_NODE)
             continue;
@@ -151,10 +157,30 @@ static bool check_body(const cfx__capture *c, cfx_graph *g) {
 
 /* ---- a body becomes a graph ------------------------------------------------------------------ */
 
+/* The comparison of numbers that gave a truth, which is noted as arithmetic is. Bad, with an error:
+ * C compared them itself. */
+static cfx_value comparison(const cfx__capture *c, cfx_graph *g, cfx_value truth) {
+    cfx_node *last = NULL;
+    cfx_each_node(g, n) {
+        cfx_value val = cfx_node_get_meta(n, "val");
+        last = val.tag == CFX_TAG_BOOL && cfx_equal_values(val, truth) ? n : last;
+    }
+    if (last || !cfx__recorder_now()->numbers) /* which will be recorded again, with numbers */
+        return last ? cfx_node_value(last) : truth;
+    cfx_fail(CFX_RUNTIME_ERROR, c->at,
+             "what decides whether a while_loop goes on is %s whatever it carries: numbers that "
+             "are carried are compared by cfx_py(\"operator.lt\", i, n)",
+             cfx_value_repr(truth));
+    return cfx_bad();
+}
+
 static void give(const cfx__capture *c, made *m, bool bare) {
     cfx_value all = c->list ? cfx_list_value(m->given->len, m->given->items)
                             : cfx_tuple_value(m->given->len, m->given->items);
-    cfx_value out = as_argument(c->at, bare && m->given->len == 1 ? m->given->items[0] : all);
+    cfx_value one = bare && m->given->len == 1 ? m->given->items[0] : all;
+    cfx_value out = !cfx__tracer_now() && one.tag == CFX_TAG_BOOL
+                        ? comparison(c, m->branch.graph, one)
+                        : as_argument(c->at, one);
     if (!cfx_is_bad(out))
         cfx_graph_output(m->branch.graph, out);
 }

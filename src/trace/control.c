@@ -71,19 +71,6 @@ static cfx_value made_like(const cfx_tensor *t, int64_t n) {
     return cfx_tensor_value(cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim + front, shape, NULL));
 }
 
-static cfx_value as_given(const cfx_list *given) {
-    cfx_value out = cfx_tuple_value(0, NULL);
-    for (int64_t i = 0; i < given->len; i++) {
-        cfx_value v = given->items[i];
-        const cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
-        cfx_list_append(cfx_as_list(out),
-                        t ? cfx_tensor_value(cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim,
-                                                             t->shape, t->stride))
-                          : v);
-    }
-    return out;
-}
-
 /* How a tensor looks to who compares it. */
 static bool is_alike(cfx_value a, cfx_value b) {
     if (a.tag != CFX_TAG_TENSOR || b.tag != CFX_TAG_TENSOR)
@@ -135,19 +122,8 @@ static bool same_spec(cfx_site at, const cfx__body *yes, const cfx__body *no) {
 
 static cfx_value cond_results(const cfx__capture *c, const cfx_list *first,
                               const cfx_list *given) {
-    if (!same_spec(c->at, c->body[0], c->body[1]))
-        return cfx_bad();
-    for (int64_t i = 0; i < given->len; i++) {
-        cfx_value a = first->items[i], b = given->items[i];
-        if (a.tag == CFX_TAG_TENSOR && is_alike(a, b))
-            continue;
-        cfx_fail(CFX_RUNTIME_ERROR, c->at,
-                 "When merging two branches' output in torch.cond, expected tensors of the same "
-                 "shape and dtype but got %s and %s",
-                 look(a), look(b));
-        return cfx_bad();
-    }
-    return as_given(given);
+    return same_spec(c->at, c->body[0], c->body[1]) ? cfx__either_results(c->at, first, given)
+                                                    : cfx_bad();
 }
 
 static cfx_value cond(cfx_site at, cfx_module *self, cfx_value pred, cfx_forward_fn *yes,
@@ -182,12 +158,49 @@ cfx_value cfx_cond_from(cfx_site at, cfx_module *self, cfx_value pred, cfx_forwa
 
 /* ---- while_loop ------------------------------------------------------------------------------ */
 
+/* Numbers may be any after a round: those of the first are forgotten. */
+static cfx_value carried_numbers(const cfx_list *items) {
+    cfx__recorder *r = cfx__recorder_now();
+    cfx_value out = cfx_tuple_value(0, NULL);
+    for (int64_t i = 0; i < items->len; i++) {
+        cfx_value v = items->items[i];
+        cfx_list_append(cfx_as_list(out),
+                        v.tag == CFX_TAG_INT ? cfx_int(r->carried(r, cfx_integer(v))) : v);
+    }
+    return out;
+}
+
 static cfx_value while_results(const cfx__capture *c, const cfx_list *first,
                                const cfx_list *given) {
     (void)first;
-    return carries_on(c, c->part[0].values, given, "carried_inputs", "body_output")
-               ? as_given(given)
-               : cfx_bad();
+    if (!carries_on(c, c->part[0].values, given, "carried_inputs", "body_output"))
+        return cfx_bad();
+    cfx_value out = carried_numbers(given);
+    for (int64_t i = 0; i < given->len; i++) {
+        const cfx_tensor *t =
+            given->items[i].tag == CFX_TAG_TENSOR ? cfx_as_tensor(given->items[i]) : NULL;
+        if (t) {
+            cfx_value_drop(cfx_as_list(out)->items[i]);
+            cfx_as_list(out)->items[i] = cfx_value_keep(cfx_tensor_value(
+                cfx_tensor_fake((cfx_dtype)t->dtype, t->ndim, t->shape, t->stride)));
+        }
+    }
+    return out;
+}
+
+/* Whether a loop can carry these through a graph. */
+static bool can_carry(cfx_site at, cfx_value carried) {
+    for (int64_t i = 0; i < cfx_len(carried); i++) {
+        cfx_value v = cfx_at(carried, i);
+        if (v.tag == CFX_TAG_TENSOR || v.tag == CFX_TAG_INT)
+            continue;
+        cfx_fail(CFX_RUNTIME_ERROR, at,
+                 "Expect carried_inputs to be a tuple of possibly nested dict/list/tuple that only "
+                 "consists of tensor or int leaves, but got %s.",
+                 cfx_value_repr(v));
+        return false;
+    }
+    return true;
 }
 
 /* Whether a body gave its values in the form in which they are carried. */
@@ -217,13 +230,11 @@ static cfx_value while_loop(cfx_site at, cfx_module *self, cfx_forward_fn *test,
                       .part = {{.values = carried, .tuple = true},
                                {.values = none, .tuple = true}},
                       .results = while_results};
-    for (int64_t i = 0; !cfx__tracer_now() && i < cfx_len(carried); i++)
-        if (cfx_at(carried, i).tag != CFX_TAG_TENSOR) {
-            cfx_fail(CFX_RUNTIME_ERROR, at,
-                     "what a while_loop that is exported carries must be tensors, not %s",
-                     cfx_value_repr(cfx_at(carried, i)));
+    if (!cfx__tracer_now()) {
+        if (!can_carry(at, carried))
             return cfx_bad();
-        }
+        c.part[0].seen = carried_numbers(cfx_as_list(carried));
+    }
     cfx_value v = cfx__capture_call(&c);
     return cfx_is_bad(v) || !same_carried(at, spec, b[1].out) ? cfx_bad() : put_together(spec, v);
 }

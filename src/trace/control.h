@@ -43,6 +43,7 @@ cfx_value cfx__loop_associative_scan(cfx_site at, cfx__body *body, cfx_value xs,
 /* Some of the operands. */
 typedef struct cfx__capture_part {
     cfx_value values; /* a list of leaves */
+    cfx_value seen;   /* what bodies get in their place, where that is another list; None: these */
     bool rows;        /* bodies get a row along the first dimension of each */
     int times;        /* so often, one after another; 0: once */
     bool tuple;       /* an argument of the node as a tuple, else as a list */
@@ -70,6 +71,9 @@ typedef struct cfx__capture {
 /* Whether a call with these values is to become a node: the values are traced, or everything is
  * recorded. */
 bool cfx__capture_wanted(cfx_args a);
+/* What a call gives of which one of two bodies runs, from what these gave: a tuple of fake tensors
+ * and numbers (either.c). Scope; bad, with an error, where they do not fit together. */
+cfx_value cfx__either_results(cfx_site at, const cfx_list *yes, const cfx_list *no);
 /* Makes the node: a tuple of as many values as the last body gives. Scope; bad, with an error. */
 cfx_value cfx__capture_call(cfx__capture *c);
 

@@ -232,7 +232,9 @@ cfx_value cfx__dims_find(const cfx__dims *d, const char *source, int dim) {
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
-static cfx_value limit(int64_t n) { return n == INT64_MAX ? cfx_none() : cfx_int(n); }
+static cfx_value limit(int64_t n) {
+    return n == INT64_MAX || n == INT64_MIN + 1 ? cfx_none() : cfx_int(n);
+}
 
 static bool bound_of(const struct cfx_sym *name, void *user, int64_t *out) {
     const guess *g = user;
@@ -248,7 +250,7 @@ cfx_dict *cfx__dims_ranges(const cfx__dims *d) {
     for (size_t i = 0; i < d->worlds.symbols.len; i++) {
         const cfx__symbol *s = &d->worlds.symbols.data[i];
         if (*s->name == 'u')
-            cfx_dict_set(ranges, s->name, cfx_tuple(s->least, limit(s->most)));
+            cfx_dict_set(ranges, s->name, cfx_tuple(limit(s->least), limit(s->most)));
     }
     for (size_t i = 0; i < d->dims.len; i++) {
         cfx_value e = d->dims.data[i].expr;

@@ -389,22 +389,9 @@ typedef struct {
     cfx_module *module;
     cfx_value args, kwargs;
     cfx__dims dims;
+    cfx__joints joints;
     cfx__export *first, *other; /* worlds 0 and 1 to CFX__WORLDS - 1 */
 } request;
-
-/* A size that depends on data is a symbol of its own, and may be anything: as large as a count of
- * elements can be, or larger where numbers in a tensor say how large. */
-static int64_t data_size(cfx__recorder *r) {
-    cfx__export *e = (cfx__export *)r;
-    cfx__worlds *w = &e->dims->worlds;
-    const char *name = cfx__text_format("u%d", e->data_sizes++);
-    if (!cfx__worlds_find(w, name)) {
-        bool said = cfx__ctx()->op && strstr(cfx__ctx()->op, "repeat_interleave");
-        cfx__worlds_add(w, name, 0, said ? INT64_MAX : INT64_MAX - 1, 0);
-        cfx__worlds_choose(w, e->k, 0);
-    }
-    return cfx__worlds_find(w, name)->size.at[e->k];
-}
 
 /* One recording, in world k. */
 static bool record(cfx__export *e, request *r, int k) {
@@ -412,11 +399,14 @@ static bool record(cfx__export *e, request *r, int k) {
     *e = (cfx__export){.root = r->module,
                        .dims = &r->dims,
                        .k = k,
+                       .joints = &r->joints,
                        .recorder = {.graph = cfx_keep(cfx_graph_new()),
                                     .numbers = r->dims.worlds.symbols.len > 0,
                                     .decomposition_for = decomposition_for,
                                     .unknown_tensor = lift_constant,
-                                    .data_size = data_size,
+                                    .data_size = cfx__unknown_size,
+                                    .carried = cfx__unknown_carried,
+                                    .either = cfx__unknown_either,
                                     .place = place,
                                     .note = note},
                        .known = cfx_keep(cfx_dict_new()),
@@ -469,7 +459,7 @@ static bool record_worlds(request *r, bool *again) {
     for (int k = 1; k < cfx__worlds_count(&r->dims.worlds); k++) {
         cfx__worlds_choose(&r->dims.worlds, k, 0);
         bool fine = record(&r->other[k - 1], r, k);
-        if (fine && is_same(r, k, &where)) {
+        if (fine && !r->joints.late && is_same(r, k, &where)) {
             r->dims.worlds.n = k + 1;
             continue;
         }
@@ -477,7 +467,11 @@ static bool record_worlds(request *r, bool *again) {
         cfx_clear();
         for (int i = 1; i <= k; i++)
             forget(r, i);
-        *again = cfx__guards_settle(&r->dims, trial, r, why);
+        if (r->joints.late) /* there are more of them, and others */
+            cfx__worlds_forget_unknown(&r->dims.worlds);
+        *again = r->joints.late || (!fine && cfx__worlds_nearer(&r->dims.worlds)) ||
+                 cfx__guards_settle(&r->dims, trial, r, why);
+        r->joints.late = false;
         return false;
     }
     return true;
@@ -554,6 +548,7 @@ bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kw
     for (int k = 1; k < CFX__WORLDS; k++)
         forget(&r, k);
     cfx__free(r.other);
+    VEC_FREE(r.joints.apart);
     cfx__dims_free(&r.dims);
     e->dims = NULL;
     return fine;

@@ -7,12 +7,20 @@
 
 #include "dims.h"
 
+/* Sizes and numbers that two branches give, in the order in which they are asked for. */
+typedef struct cfx__joints {
+    VEC(bool) apart; /* they are not the same in both, in some world */
+    bool late;       /* one was found so after world 0: it is to be recorded again */
+} cfx__joints;
+
 typedef struct cfx__export {
     cfx__recorder recorder; /* first */
     cfx_module *root;
     cfx__dims *dims; /* whose sizes are those of world k */
     int k;
     int data_sizes;  /* symbols for sizes that depend on data, so far: u0, u1, ... */
+    int joined;      /* sizes and numbers of two branches that became one, so far */
+    cfx__joints *joints;
     cfx__nn_layer layer;
     VEC(cfx_input_spec) inputs;   /* in the order of placeholders */
     VEC(cfx_output_spec) outputs;
@@ -43,6 +51,10 @@ typedef struct cfx__export {
 bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kwargs,
                      cfx_value dynamic);
 void cfx__export_end(cfx__export *e);
+/* What the recorder asks of sizes and numbers that only running can tell (unknown.c). */
+int64_t cfx__unknown_size(cfx__recorder *r);
+int64_t cfx__unknown_carried(cfx__recorder *r, int64_t first);
+int64_t cfx__unknown_either(cfx__recorder *r, int64_t a, int64_t b);
 /* Adds the place of a call, with its source line, to a stack trace; nothing where it has none. */
 void cfx__export_put_frame(cfx__export *e, cfx__text *out, cfx_site at);
 

@@ -15,7 +15,9 @@ typedef struct {
 static bool goes(const asking *a, size_t i, int64_t size, size_t j, int64_t other) {
     cfx__symbol *s = a->dims->worlds.symbols.data;
     for (size_t k = 0; k < a->dims->worlds.symbols.len; k++)
-        s[k].size.at[CFX__TRIAL] = k == i ? size : k == j ? other : s[k].hint;
+        s[k].size.at[CFX__TRIAL] = k == i   ? size
+                                   : k == j ? other
+                                            : s[k].size.at[0]; /* as in the example */
     return a->trial(a->user);
 }
 
@@ -125,7 +127,7 @@ static bool relation_or_constant(const asking *a, size_t i) {
     const cfx__symbol *s = a->dims->worlds.symbols.data;
     for (size_t j = 0; j < a->dims->worlds.symbols.len; j++) {
         int64_t mine = s[i].hint, other = s[j].hint, past = mine - other;
-        if (j == i)
+        if (j == i || !name_of(a, j))
             continue;
         if (goes(a, i, mine + 3, j, other + 3) && goes(a, i, mine + 5, j, other + 5))
             return related(a, i, j, 1, past);
@@ -223,9 +225,9 @@ bool cfx__guards_settle(cfx__dims *d, cfx__trial *trial, void *user, const char 
     asking a = {d, trial, user};
     bool changed = false;
     for (size_t i = 0; i < d->worlds.symbols.len; i++)
-        if (settle_one(&a, i, &changed))
+        if (name_of(&a, i) && settle_one(&a, i, &changed)) /* which is no matter of data */
             return changed;
     cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-             "the program is not the same at all sizes that were to vary: %s", why);
+             "the program is not the same at all sizes and numbers that may vary: %s", why);
     return false;
 }

@@ -82,16 +82,48 @@ static cfx_value tied(cfx_value results, cfx_value operands) {
 
 /* ---- branches and loops ---------------------------------------------------------------------- */
 
-/* Whether a truth is data that is not there: all branches give values of one shape then, and
- * carried values keep theirs. */
+/* Whether a truth is data that is not there. */
 static bool is_unknown(cfx_value v) {
     return v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v)->head.flags & CFX__FAKE;
 }
 
+static cfx_value needs_data(cfx_site at, const char *op) {
+    cfx_fail(CFX_RUNTIME_ERROR, at,
+             "%s%s: what it gives depends on data, which a fake tensor has not", prefix, op);
+    return cfx_bad();
+}
+
+/* Whether two branches give the same, but for the data of tensors. */
+static bool is_alike(cfx_value a, cfx_value b) {
+    bool same = cfx_len(a) == cfx_len(b);
+    for (int64_t i = 0; same && i < cfx_len(a); i++) {
+        cfx_value v = cfx_at(a, i), w = cfx_at(b, i);
+        if (v.tag != CFX_TAG_TENSOR || w.tag != CFX_TAG_TENSOR) {
+            same = cfx_equal_values(v, w);
+            continue;
+        }
+        const cfx_tensor *s = cfx_as_tensor(v), *t = cfx_as_tensor(w);
+        same = s->dtype == t->dtype && cfx__tensor_same_shape(s, t);
+    }
+    return same;
+}
+
+/* What the branches give where nobody knows which is taken. */
+static cfx_value call_either(cfx_site at, cfx__body *yes, cfx__body *no, cfx_value operands) {
+    cfx_value a = call(at, yes, -1, 1, &operands);
+    cfx_value b = cfx_is_bad(a) ? a : call(at, no, -1, 1, &operands);
+    return cfx_is_bad(b) || is_alike(a, b) ? b : needs_data(at, "cond");
+}
+
 cfx_value cfx__loop_cond(cfx_site at, cfx_value pred, cfx__body *yes, cfx__body *no,
                          cfx_value operands) {
-    bool taken = is_unknown(pred) || cfx_is_true_from(at, pred);
-    cfx_value v = cfx_ok() ? call(at, taken ? yes : no, -1, 1, &operands) : cfx_bad();
+    cfx_value v = cfx_bad();
+    if (is_unknown(pred)) {
+        v = call_either(at, yes, no, operands);
+    } else {
+        bool taken = cfx_is_true_from(at, pred);
+        v = cfx_ok() ? call(at, taken ? yes : no, -1, 1, &operands) : v;
+    }
     return cfx_is_bad(v) ? v : tied(v, operands);
 }
 
@@ -106,6 +138,14 @@ static cfx_value carried_on(cfx_site at, cfx_value v, int64_t n) {
     return cfx_bad();
 }
 
+static bool has_numbers(cfx_value list) {
+    for (int64_t i = 0; i < cfx_len(list); i++)
+        if (cfx_at(list, i).tag != CFX_TAG_TENSOR)
+            return true;
+    return false;
+}
+
+/* Where nobody knows whether it goes on, it ends: tensors that are carried keep their shapes. */
 cfx_value cfx__loop_while(cfx_site at, cfx__body *test, cfx__body *body, cfx_value carried,
                           cfx_value rest) {
     cfx_value first[] = {carried, rest}, operands = joined(2, first);
@@ -114,8 +154,10 @@ cfx_value cfx__loop_while(cfx_site at, cfx__body *test, cfx__body *body, cfx_val
     for (bool more = true; more && cfx_ok(); round++) {
         size_t turn = cfx_scope_open();
         cfx_value lists[] = {now, rest}, held = call(at, test, round, 2, lists);
-        more = !cfx_is_bad(held) && !is_unknown(cfx_at(held, 0)) &&
-               cfx_is_true_from(at, cfx_at(held, 0)) && cfx_ok();
+        bool unknown = !cfx_is_bad(held) && is_unknown(cfx_at(held, 0));
+        if (unknown && has_numbers(now))
+            needs_data(at, "while_loop");
+        more = !cfx_is_bad(held) && !unknown && cfx_is_true_from(at, cfx_at(held, 0)) && cfx_ok();
         cfx_value next = more ? call(at, body, round, 2, lists) : cfx_bad();
         next = carried_on(at, next, cfx_len(now));
         if (!cfx_is_bad(next)) {

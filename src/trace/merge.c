@@ -354,8 +354,9 @@ static cfx_value merge_val(cfx__merging *g, const cfx_value *v, int out) {
         return merge_tensor(g, v, out);
     if (v[0].tag == CFX_TAG_INT)
         return merge_number(g, v);
+    cfx_value truth = v[0].tag == CFX_TAG_BOOL ? cfx__merge_truth_text(g->at[0]) : cfx_none();
     if (!is_list(v[0]))
-        return v[0];
+        return cfx_is_none(truth) ? v[0] : truth;
     cfx_value list = cfx_tuple_value(0, NULL), part[CFX__WORLDS];
     for (int64_t i = 0; i < cfx_as_list(v[0])->len && cfx_ok(); i++) {
         for (int k = 0; k < g->m->worlds->n; k++)
@@ -439,6 +440,7 @@ static bool merge_node(cfx__merging *g) {
     cfx_value all = merge_val(g, val, 0);
     if (!cfx_ok())
         return false;
+    cfx__merge_join(g, n, all);
     cfx_node_set_meta(n, "val", all);
     cfx_graph_insert_after(n->graph, n);
     bool same = is_real(val[0]) && is_same_in_all(g, val);

@@ -68,6 +68,11 @@ cfx_value cfx__merge_lift(cfx__merging *g, cfx_value size);
 /* Hands what its sub-graphs asked for so far to a call. */
 void cfx__merge_give_lifted(cfx__merging *g, cfx_node *n);
 
+/* ---- one of two branches (joints.c) ---------------------------------------------------------- */
+
+/* The ranges of what a cond gives, val, that is not the same in both branches. */
+void cfx__merge_join(cfx__merging *g, const cfx_node *n, cfx_value val);
+
 /* ---- numbers that are no integers (reals.c) -------------------------------------------------- */
 
 /* The node that gives these numbers, one in each world, made where there is none; None where no
@@ -76,6 +81,8 @@ cfx_value cfx__merge_real(cfx__merging *g, const cfx_value *v);
 /* What PyTorch calls the result of arithmetic that gives no integer: IntTrueDiv(s0, 3). None where
  * it is other arithmetic. Scope. */
 cfx_value cfx__merge_real_text(const cfx_node *n);
+/* What a comparison of numbers is called: u0 < 5; None where it compares nothing that varies. */
+cfx_value cfx__merge_truth_text(const cfx_node *n);
 /* Node n gives them. */
 void cfx__merge_note_real(cfx__merging *g, const cfx_value *v, cfx_node *n);
 

@@ -151,27 +151,38 @@ static void note_tensor(cfx__merging *g, cfx_node *n, cfx_value val) {
     }
 }
 
-/* Of several results those are asked for here that have sizes which depend on data. */
+static bool is_fresh(const cfx__merging *g, cfx_value v) {
+    return is_data_symbol(v) && !cfx__place_find(g, v);
+}
+
+static void note_number(cfx__merging *g, cfx_node *n, cfx_value val) {
+    bool fresh = is_fresh(g, val);
+    cfx__place_add(g, val, n, NULL, 0);
+    if (fresh)
+        assert_size(g, val);
+}
+
+/* Of several results those are asked for here that depend on data, or have sizes which do. */
 static void note_results(cfx__merging *g, cfx_node *n, cfx_value list) {
     for (int64_t i = 0; i < cfx_as_list(list)->len; i++) {
         cfx_value val = cfx_as_list(list)->items[i], shape = cfx__merge_sizes(val);
-        bool fresh = false;
-        for (int64_t d = 0; is_list(shape) && d < cfx_as_list(shape)->len; d++) {
-            cfx_value size = cfx_as_list(shape)->items[d];
-            fresh |= is_data_symbol(size) && !cfx__place_find(g, size);
-        }
-        if (fresh)
-            note_tensor(
-                g, cfx__reify_node(g, "operator.getitem", cfx_tuple(n, i), cfx_none()), val);
+        bool number = is_fresh(g, val), fresh = number;
+        for (int64_t d = 0; is_list(shape) && d < cfx_as_list(shape)->len; d++)
+            fresh |= is_fresh(g, cfx_as_list(shape)->items[d]);
+        if (!fresh)
+            continue;
+        cfx_node *item = cfx__reify_node(g, "operator.getitem", cfx_tuple(n, i),
+                                         number ? val : cfx_none());
+        if (number)
+            note_number(g, item, val);
+        else
+            note_tensor(g, item, val);
     }
 }
 
 void cfx__merge_note(cfx__merging *g, cfx_node *n, cfx_value val) {
     if (val.tag == CFX_TAG_SYM) {
-        bool fresh = is_data_symbol(val) && !cfx__place_find(g, val);
-        cfx__place_add(g, val, n, NULL, 0);
-        if (fresh)
-            assert_size(g, val);
+        note_number(g, n, val);
     } else if (is_list(val))
         note_results(g, n, val);
     else

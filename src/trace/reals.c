@@ -169,3 +169,29 @@ cfx_value cfx__merge_real(cfx__merging *g, const cfx_value *v) {
         cfx__merge_note_real(g, v, cfx_as_node(found));
     return found;
 }
+
+/* ---- truths ---------------------------------------------------------------------------------- */
+
+cfx_value cfx__merge_truth_text(const cfx_node *n) {
+    static const struct {
+        const char *function, *sign, *turned;
+    } all[] = {{"operator.lt", "<", ">"},   {"operator.le", "<=", ">="},
+               {"operator.gt", ">", "<"},   {"operator.ge", ">=", "<="},
+               {"operator.eq", "Eq", "Eq"}, {"operator.ne", "Ne", "Ne"}};
+    if (n->op != CFX_CALL_FUNCTION || cfx_as_list(n->args)->len != 2)
+        return cfx_none();
+    cfx_value a = cfx__reify_meaning(cfx_at(n->args, 0)),
+              b = cfx__reify_meaning(cfx_at(n->args, 1));
+    for (int i = 0; i < COUNT(all); i++) {
+        if (strcmp(n->target.name, all[i].function) ||
+            (a.tag != CFX_TAG_SYM && b.tag != CFX_TAG_SYM))
+            continue;
+        const char *x = cfx_value_str(a), *y = cfx_value_str(b), *sign = all[i].sign;
+        if (i > 3)
+            return cfx_string_value(cfx__text_format("%s(%s, %s)", sign, x, y));
+        bool turned = a.tag != CFX_TAG_SYM; /* numbers are on the right */
+        return cfx_string_value(turned ? cfx__text_format("%s %s %s", y, all[i].turned, x)
+                                       : cfx__text_format("%s %s %s", x, sign, y));
+    }
+    return cfx_none();
+}

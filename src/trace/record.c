@@ -133,11 +133,14 @@ static cfx_value stand_for(cfx_node *n, cfx_value v) {
 
 static bool is_sequence(cfx_value v) { return v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE; }
 
-static bool has_tensors(cfx_value v) {
-    for (int64_t i = 0; is_sequence(v) && i < cfx_as_list(v)->len; i++)
-        if (cfx_as_list(v)->items[i].tag == CFX_TAG_TENSOR)
+/* Whether something in a list of results is to be taken from the node. */
+static bool has_items(const cfx__recorder *r, cfx_value v) {
+    for (int64_t i = 0; is_sequence(v) && i < cfx_as_list(v)->len; i++) {
+        cfx_tag tag = cfx_as_list(v)->items[i].tag;
+        if (tag == CFX_TAG_TENSOR || (tag == CFX_TAG_INT && r->numbers))
             return true;
-    return v.tag == CFX_TAG_TENSOR;
+    }
+    return false;
 }
 
 cfx_value cfx__record_results(cfx__recorder *r, cfx_site at, cfx_node *n, cfx_value like) {
@@ -146,7 +149,7 @@ cfx_value cfx__record_results(cfx__recorder *r, cfx_site at, cfx_node *n, cfx_va
     describe(n, like);
     if (like.tag == CFX_TAG_TENSOR)
         return stand_for(n, like);
-    if (!has_tensors(like))
+    if (!has_items(r, like))
         return like;
     cfx_value out = cfx__value_like(like);
     cfx_target getitem = cfx_graph_target(r->graph, "operator.getitem");
@@ -253,8 +256,12 @@ static const char *number_function(const cfx_op *op, const cfx__schema *s) {
         {"mul", "operator.mul"},           {"div", "operator.truediv"},
         {"floordiv", "operator.floordiv"}, {"floor_divide", "operator.floordiv"},
         {"remainder", "operator.mod"},     {"pow", "operator.pow"},
-        {"neg", "operator.neg"}};
-    if (s->nrets != 1 || (s->rets[0].type != CFX__T_SCALAR && s->rets[0].type != CFX__T_FLOAT))
+        {"neg", "operator.neg"},           {"lt", "operator.lt"},
+        {"le", "operator.le"},             {"gt", "operator.gt"},
+        {"ge", "operator.ge"},             {"eq", "operator.eq"},
+        {"ne", "operator.ne"}};
+    if (s->nrets != 1 || (s->rets[0].type != CFX__T_SCALAR && s->rets[0].type != CFX__T_FLOAT &&
+                          s->rets[0].type != CFX__T_BOOL))
         return NULL;
     for (int i = 0; i < s->nargs; i++)
         if (s->args[i].type != CFX__T_SCALAR)
@@ -272,7 +279,9 @@ static cfx_value record_number(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_va
     cfx_value own[CFX_MAX_ARGS];
     memcpy(own, args, (size_t)s->nargs * sizeof *own);
     cfx_value result = run_inside(at, op, own);
-    if (!cfx_ok() || !r->numbers || (result.tag != CFX_TAG_INT && result.tag != CFX_TAG_FLOAT))
+    bool noted = result.tag == CFX_TAG_INT || result.tag == CFX_TAG_FLOAT ||
+                 (result.tag == CFX_TAG_BOOL && !r->functional);
+    if (!cfx_ok() || !r->numbers || !noted)
         return result;
     const char *end = strchr(function, ' ');
     const char *name = end ? cfx__string_new(function, (size_t)(end - function))->text : function;

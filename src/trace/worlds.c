@@ -29,6 +29,17 @@ void cfx__worlds_add(cfx__worlds *w, const char *name, int64_t least, int64_t mo
     VEC_PUSH(w->symbols, s);
 }
 
+void cfx__worlds_forget_unknown(cfx__worlds *w) {
+    size_t kept = 0;
+    for (size_t i = 0; i < w->symbols.len; i++) {
+        if (*w->symbols.data[i].name == 'u')
+            cfx__free(w->symbols.data[i].name);
+        else
+            w->symbols.data[kept++] = w->symbols.data[i];
+    }
+    w->symbols.len = kept;
+}
+
 /* A bound of a range; what `open` says where the range has none there, `other` without a range. */
 static int64_t bound(cfx_value range, int i, int64_t open, int64_t other) {
     if (range.tag != CFX_TAG_TUPLE || cfx_as_list(range)->len != 2)
@@ -182,10 +193,32 @@ static int64_t next_to(const cfx__symbol *s, int i) {
     return size <= s->most ? size : s->most;
 }
 
+/* A number that a loop carries: 0, 1 and negative ones among them, which a program might tell from
+ * others; or, where it can have only some, those that follow on the first. */
+static int64_t any_number(const cfx__worlds *w, const cfx__symbol *s, int k, int near) {
+    static const int64_t far[CFX__FEW_WORLDS] = {0, 3, 1009, 1, -1, 7, -5, 12, 29, 2};
+    static const int64_t next[CFX__FEW_WORLDS] = {0, 1, 2, 3, 0, 2, 1, 3, 2, 1};
+    int64_t i = s - w->symbols.data;
+    if (!k || near > 1)
+        return s->hint + next[k % CFX__FEW_WORLDS];
+    if (near || k >= CFX__FEW_WORLDS)
+        return s->hint + k;
+    return far[k] + (far[k] > 1 || far[k] < -1 ? far[k] * i : 0);
+}
+
+bool cfx__worlds_nearer(cfx__worlds *w) {
+    bool any = false;
+    for (size_t i = 0; i < w->symbols.len; i++)
+        any |= w->symbols.data[i].any;
+    return any && w->near++ < 2;
+}
+
 static int64_t choose(const cfx__worlds *w, const cfx__symbol *s, int k, int attempt) {
     enum { TRIES = 32 };
     int64_t from = smallest(s), size = from;
     bool hinted = s->hint >= s->least && s->hint <= s->most && s->hint > 0;
+    if (s->any || (s->least < 0 && attempt))
+        return any_number(w, s, k, attempt > w->near ? attempt : w->near);
     if (k == 0 && hinted && !attempt)
         return s->hint;
     if (k >= CFX__FEW_WORLDS && !attempt)

@@ -27,12 +27,15 @@ typedef struct cfx__symbol {
     int64_t least, most;
     int64_t hint; /* 0: none */
     int64_t by;   /* sizes are multiples of it from the hint on; 0: any */
+    bool any;     /* a number that a loop carries: negative as well, the hint being the first */
+    bool joined;  /* of two branches: its range follows from what they give */
     cfx__seen size;
 } cfx__symbol;
 
 typedef struct cfx__worlds {
     int n; /* those that were recorded, from number 0; 1 where there are no symbols */
     int most; /* that are to be recorded; 0: CFX__FEW_WORLDS */
+    int near; /* how close to the first the numbers are that loops carry */
     VEC(cfx__symbol) symbols;
     VEC(struct cfx__total {
         cfx_value sum;   /* of symbols that depend on data; counted */
@@ -45,6 +48,8 @@ void cfx__worlds_free(cfx__worlds *w);
 /* The symbol called so, or NULL; adds one, unless it is there. */
 cfx__symbol *cfx__worlds_find(const cfx__worlds *w, const char *name);
 void cfx__worlds_add(cfx__worlds *w, const char *name, int64_t least, int64_t most, int64_t hint);
+/* Forgets the symbols for what only running can tell. */
+void cfx__worlds_forget_unknown(cfx__worlds *w);
 /* All symbols in the graphs of p, with their ranges. */
 void cfx__worlds_of(cfx__worlds *w, const cfx_program *p);
 /* How many worlds are to be recorded. */
@@ -52,6 +57,9 @@ int cfx__worlds_count(const cfx__worlds *w);
 /* Whether all has to be recorded and merged once more, in more worlds, since in these few a number
  * was guessed at. */
 bool cfx__worlds_again(cfx__worlds *w, bool guessed);
+/* Chooses numbers that loops carry closer to the first ones from now on; false where they are as
+ * close as can be, or none is carried. */
+bool cfx__worlds_nearer(cfx__worlds *w);
 /* Sizes for world k: the hints in world 0, others else. Different ones for each `attempt`. */
 void cfx__worlds_choose(cfx__worlds *w, int k, int attempt);
 
