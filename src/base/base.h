@@ -150,6 +150,11 @@ const char *cfx__text_take(cfx__text *t); /* the text as a scope string; t becom
 char *cfx__text_copy(const char *text, size_t len); /* the caller frees it with cfx__free */
 const char *cfx__text_format(const char *fmt, ...) CFX_PRINTF(1, 2); /* scope string */
 uint64_t cfx__text_hash(const void *p, size_t n);
+/* A hash with one more fact in it; the order of facts matters. */
+static inline uint64_t cfx__hash_mix(uint64_t h, uint64_t fact) {
+    h = (h ^ fact) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 29;
+}
 
 /* One character of UTF-8 (surrogates, which Python has, included): its length in bytes and its
  * code; 0 where the bytes are none. And back. */

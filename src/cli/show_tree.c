@@ -166,15 +166,14 @@ static void add_costs(tree *t, const cfx_program *p) {
     }
 }
 
-static uint64_t mix(uint64_t h, uint64_t x) { return (h ^ x) * 0x9e3779b97f4a7c15u + (h >> 29); }
-
 /* Adds up what is below, and hashes what there is. */
 static void sum(branch *b) {
     b->hash = b->type ? cfx__text_hash(b->type, strlen(b->type)) : 1;
     for (size_t i = 0; i < b->counts.len; i++)
-        b->hash = mix(
-            mix(b->hash, cfx__text_hash(b->counts.data[i].name, strlen(b->counts.data[i].name))),
-            (uint64_t)b->counts.data[i].n);
+        b->hash =
+            cfx__hash_mix(cfx__hash_mix(b->hash, cfx__text_hash(b->counts.data[i].name,
+                                                                strlen(b->counts.data[i].name))),
+                          (uint64_t)b->counts.data[i].n);
     for (size_t i = 0; i < b->children.len; i++) {
         branch *c = b->children.data[i];
         sum(c);
@@ -183,10 +182,14 @@ static void sum(branch *b) {
         b->ops += c->ops;
         cli_sum_add(&b->flops, &c->flops, 1);
         cli_sum_add(&b->results, &c->results, 1);
-        b->hash = mix(mix(b->hash, c->hash), cfx__text_hash(c->name, strlen(c->name)));
+        b->hash = cfx__hash_mix(cfx__hash_mix(b->hash, c->hash),
+                                cfx__text_hash(c->name, strlen(c->name)));
     }
-    b->hash = mix(mix(mix(b->hash, (uint64_t)b->parameters), (uint64_t)b->bytes), (uint64_t)b->ops);
-    b->hash = mix(mix(b->hash, (uint64_t)b->flops.at[0]), (uint64_t)b->results.at[0]);
+    b->hash = cfx__hash_mix(
+        cfx__hash_mix(cfx__hash_mix(b->hash, (uint64_t)b->parameters), (uint64_t)b->bytes),
+        (uint64_t)b->ops);
+    b->hash =
+        cfx__hash_mix(cfx__hash_mix(b->hash, (uint64_t)b->flops.at[0]), (uint64_t)b->results.at[0]);
 }
 
 static void release(branch *b) {

@@ -4,8 +4,6 @@
  * dissolved are dropped on the way. */
 #include "draw.h"
 
-static uint64_t mix(uint64_t h, uint64_t x) { return (h ^ x) * 0x9e3779b97f4a7c15u + (h >> 29); }
-
 static uint64_t hash_text(const char *text) { return cfx__text_hash(text, strlen(text)); }
 
 /* What an item is by itself, its name aside. */
@@ -14,8 +12,9 @@ static uint64_t own_hash(const cfx__draw_item *i, cfx__text *scratch) {
         return i->type ? hash_text(i->type) : i->kind;
     scratch->len = 0;
     cfx__draw_put_shape(scratch, i->node);
-    uint64_t h = mix(hash_text(i->node->target.name), cfx__text_hash(scratch->data, scratch->len));
-    cfx_each_input(i->node, u) h = mix(h, 1);
+    uint64_t h =
+        cfx__hash_mix(hash_text(i->node->target.name), cfx__text_hash(scratch->data, scratch->len));
+    cfx_each_input(i->node, u) h = cfx__hash_mix(h, 1);
     return h;
 }
 
@@ -25,9 +24,9 @@ static uint64_t *hash_items(const cfx__draw_scene *s) {
     uint64_t *hash = cfx__alloc0((s->items.len + 1) * sizeof *hash);
     cfx__text scratch = {0};
     for (int i = (int)s->items.len - 1; i >= 0; i--) {
-        hash[i] = mix(hash[i], own_hash(&items[i], &scratch));
+        hash[i] = cfx__hash_mix(hash[i], own_hash(&items[i], &scratch));
         if (i && !items[i].gone)
-            hash[items[i].parent] = mix(hash[items[i].parent], hash[i]);
+            hash[items[i].parent] = cfx__hash_mix(hash[items[i].parent], hash[i]);
     }
     cfx__text_release(&scratch);
     return hash;

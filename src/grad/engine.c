@@ -44,8 +44,7 @@ typedef struct {
 /* ---- from node to task ----------------------------------------------------------------------- */
 
 static size_t place_of(const walk *w, const cfx__grad_node *n) {
-    uint64_t h = (uint64_t)(uintptr_t)n * 0x9e3779b97f4a7c15u;
-    size_t i = (size_t)(h >> 20) & (w->table_cap - 1);
+    size_t i = (size_t)cfx__hash_mix(0, (uintptr_t)n) & (w->table_cap - 1);
     while (w->table[i] && w->tasks.data[w->table[i] - 1].node != n)
         i = (i + 1) & (w->table_cap - 1);
     return i;

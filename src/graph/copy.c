@@ -244,51 +244,47 @@ bool cfx_graph_equal(const cfx_graph *a, const cfx_graph *b) {
 
 /* ---- hashing -------------------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t h, uint64_t x) {
-    h ^= x + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
-    return h * 0xff51afd7ed558ccdu ^ h >> 32;
-}
-
 static uint64_t hash_float(uint64_t h, double f) {
-    return f != f ? h : mix(h, cfx__text_hash(&f, sizeof f));
+    return f != f ? h : cfx__hash_mix(h, cfx__text_hash(&f, sizeof f));
 }
 
 static uint64_t hash_value(const comparison *c, cfx_value v) {
-    uint64_t h = mix(17, v.tag);
+    uint64_t h = cfx__hash_mix(17, v.tag);
     switch (v.tag) {
     case CFX_TAG_NODE:
         if (!c->a)
-            return mix(h, (uintptr_t)cfx_as_node(v));
+            return cfx__hash_mix(h, (uintptr_t)cfx_as_node(v));
         if (cfx_as_node(v)->erased || cfx_as_node(v)->graph != c->a)
             return h;
-        return mix(h, c->place_a[cfx__node_of(cfx_as_node(v))->id]);
+        return cfx__hash_mix(h, c->place_a[cfx__node_of(cfx_as_node(v))->id]);
     case CFX_TAG_FLOAT: return hash_float(h, cfx_number(v));
     case CFX_TAG_COMPLEX:
         return hash_float(hash_float(h, cfx_as_complex(v)->re), cfx_as_complex(v)->im);
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE:
         for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
-            h = mix(h, hash_value(c, cfx_as_list(v)->items[i]));
+            h = cfx__hash_mix(h, hash_value(c, cfx_as_list(v)->items[i]));
         return h;
     case CFX_TAG_DICT:
         for (int64_t i = 0; i < cfx_as_dict(v)->len; i++) {
-            h = mix(h, hash_value(c, cfx_as_dict(v)->entries[i].key));
-            h = mix(h, hash_value(c, cfx_as_dict(v)->entries[i].value));
+            h = cfx__hash_mix(h, hash_value(c, cfx_as_dict(v)->entries[i].key));
+            h = cfx__hash_mix(h, hash_value(c, cfx_as_dict(v)->entries[i].value));
         }
         return h;
     case CFX_TAG_SLICE:
-        h = mix(h, hash_value(c, cfx_as_slice(v)->start));
-        h = mix(h, hash_value(c, cfx_as_slice(v)->stop));
-        return mix(h, hash_value(c, cfx_as_slice(v)->step));
+        h = cfx__hash_mix(h, hash_value(c, cfx_as_slice(v)->start));
+        h = cfx__hash_mix(h, hash_value(c, cfx_as_slice(v)->stop));
+        return cfx__hash_mix(h, hash_value(c, cfx_as_slice(v)->step));
     case CFX_TAG_TENSOR:
     case CFX_TAG_MODULE:
     case CFX_TAG_OP: return h; /* addresses say nothing about another run */
-    default: return mix(h, cfx__value_hash(v));
+    default:
+        return cfx__hash_mix(h, cfx__value_hash(v));
     }
 }
 
 static uint64_t hash_text(uint64_t h, const char *text) {
-    return text ? mix(h, cfx__text_hash(text, strlen(text))) : mix(h, 0);
+    return text ? cfx__hash_mix(h, cfx__text_hash(text, strlen(text))) : cfx__hash_mix(h, 0);
 }
 
 uint64_t cfx_graph_hash(const cfx_graph *g) {
@@ -297,10 +293,10 @@ uint64_t cfx_graph_hash(const cfx_graph *g) {
         return h;
     comparison c = {.a = g, .place_a = places(g)};
     for (const cfx_node *n = g->first; n; n = n->next) {
-        h = mix(h, n->op);
+        h = cfx__hash_mix(h, n->op);
         h = hash_text(hash_text(h, n->target.name), n->type);
-        h = mix(h, hash_value(&c, n->args));
-        h = mix(h, hash_value(&c, n->kwargs));
+        h = cfx__hash_mix(h, hash_value(&c, n->args));
+        h = cfx__hash_mix(h, hash_value(&c, n->kwargs));
     }
     cfx__free(c.place_a);
     return h;
@@ -308,8 +304,8 @@ uint64_t cfx_graph_hash(const cfx_graph *g) {
 
 uint64_t cfx__node_hash(const cfx_node *n) {
     comparison c = {0};
-    uint64_t h = mix(mix(1, n->op), (uintptr_t)cfx__node_of(n)->row);
-    return mix(mix(h, hash_value(&c, n->args)), hash_value(&c, n->kwargs));
+    uint64_t h = cfx__hash_mix(cfx__hash_mix(1, n->op), (uintptr_t)cfx__node_of(n)->row);
+    return cfx__hash_mix(cfx__hash_mix(h, hash_value(&c, n->args)), hash_value(&c, n->kwargs));
 }
 
 bool cfx__node_alike(const cfx_node *a, const cfx_node *b) {

@@ -117,7 +117,7 @@ static cfx_value hash_of(const cfx_graph *graph) {
         if (n->op == CFX_CALL_FUNCTION)
             h += cfx__text_hash(n->target.name, strlen(n->target.name));
         for (int64_t i = 0; i <= args->len; i++) {
-            h = (h ^ cfx__text_hash(&number, sizeof number)) * 0x9e3779b97f4a7c15u;
+            h = cfx__hash_mix(h, cfx__text_hash(&number, sizeof number));
             cfx_value v = i < args->len ? args->items[i] : cfx_none();
             number = cfx_is_number(v) ? cfx_number(v) : 0;
         }

@@ -8,6 +8,13 @@ static void packed_free(void *p) { cfx__free(((cfx__packed *)p)->data); }
 
 static const cfx__obj_type packed_type = {.name = "packed", .free = packed_free};
 
+uint64_t cfx__packed_key(const char *form, int n, const int64_t *facts) {
+    uint64_t key = cfx__text_hash(form, strlen(form));
+    for (int i = 0; i < n; i++)
+        key = cfx__hash_mix(key, (uint64_t)facts[i]);
+    return key;
+}
+
 cfx__packed *cfx__packed_new(const cfx__storage *s, uint64_t key, size_t size) {
     void *data = cfx__alloc_aligned(size ? size : 64);
     if (!data)

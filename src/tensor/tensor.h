@@ -172,6 +172,8 @@ typedef struct cfx__packed {
     size_t size;
 } cfx__packed;
 
+/* The key of a form: what it is, and the numbers that it depends on. */
+uint64_t cfx__packed_key(const char *form, int n, const int64_t *facts);
 /* Room of `size` bytes for the form `key`, which says everything that it depends on beside the
  * data; to be made of the data as it is now. The caller owns a count. NULL when out of memory. */
 cfx__packed *cfx__packed_new(const cfx__storage *s, uint64_t key, size_t size);

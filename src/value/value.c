@@ -449,7 +449,7 @@ uint64_t cfx__value_hash(cfx_value v) {
 }
 
 /* The hash with both halves in play: that of a text has but one. */
-static uint64_t spread_hash(cfx_value v) { return cfx__value_hash(v) * 0x9e3779b97f4a7c15u; }
+static uint64_t spread_hash(cfx_value v) { return cfx__hash_mix(0, cfx__value_hash(v)); }
 
 /* ---- dicts ----------------------------------------------------------------------------------- */
 

@@ -10,10 +10,7 @@
 static uint64_t key_of(const conv *v, const cfx_tensor *w, int patch, cfx_precision kept) {
     const int64_t facts[] = {v->groups,    v->ic, v->oc, v->kernel[1],
                              v->kernel[2], patch, kept,  w->offset};
-    uint64_t h = 0x7469766573;
-    for (int i = 0; i < COUNT(facts); i++)
-        h = (h ^ (uint64_t)facts[i]) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
-    return h;
+    return cfx__packed_key("convolution", COUNT(facts), facts);
 }
 
 /* [channels][taps] -> [taps][channels] */

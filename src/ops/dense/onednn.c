@@ -183,7 +183,7 @@ static uint64_t hash_of(const dnnl_memory_desc_t *md) {
     const unsigned char *b = (const unsigned char *)md;
     uint64_t h = sizeof *md;
     for (size_t i = 0; i < sizeof *md; i++)
-        h = (h ^ b[i]) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
+        h = cfx__hash_mix(h, b[i]);
     return h;
 }
 
@@ -192,7 +192,7 @@ bool onednn_port_make(onednn_port *p, const dnnl_memory_desc_t *plain,
     dnnl_engine_t engine = onednn_engine();
     *p = (onednn_port){.plain = *plain, .wanted = *wanted};
     p->size = dnnl_memory_desc_get_size(wanted);
-    p->key = 31 * hash_of(wanted) ^ hash_of(plain);
+    p->key = cfx__hash_mix(hash_of(wanted), hash_of(plain));
     if (dnnl_memory_create(&p->plain_mem, plain, engine, DNNL_MEMORY_NONE) != dnnl_success ||
         dnnl_memory_create(&p->wanted_mem, wanted, engine, DNNL_MEMORY_NONE) != dnnl_success)
         return false;
@@ -252,7 +252,7 @@ void *onednn_port_read(cfx_op_call *c, onednn_port *p, const void *data) {
 /* Weights in the wanted form, kept with the storage of t, which has one that is ours; the caller
  * owns a count. NULL when there is no memory. */
 static cfx__packed *port_pack(onednn_port *p, const cfx_tensor *t) {
-    uint64_t key = p->key + 0x9e3779b97f4a7c15u * (uint64_t)t->offset;
+    uint64_t key = cfx__hash_mix(p->key, (uint64_t)t->offset);
     cfx__packed *form = cfx__packed_find(t->storage, key);
     if (form)
         return form;

@@ -10,9 +10,7 @@
  * caller owns a count. NULL when there is no memory. */
 static cfx__packed *panels_of(const cfx_tensor *w, const tile_matrix *m, bool pairs) {
     const int64_t facts[] = {m->k, m->n, m->row, m->col, m->kept, pairs, w->offset};
-    uint64_t key = 0x70616e656c73;
-    for (int i = 0; i < COUNT(facts); i++)
-        key = (key ^ (uint64_t)facts[i]) * 0x9e3779b97f4a7c15u, key ^= key >> 29;
+    const uint64_t key = cfx__packed_key("product", COUNT(facts), facts);
     cfx__packed *form = cfx__packed_find(w->storage, key);
     if (form)
         return form;
