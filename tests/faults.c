@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <link.h>
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

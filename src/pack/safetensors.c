@@ -3,6 +3,8 @@
  *
  * Invariant: a tensor that was read reaches only bytes of its own entry. All tensors of a file
  * share one mapping, which goes with the last of them. */
+#include "pt2.h"
+
 #include "../tensor/tensor.h"
 #include "../value/json.h"
 
