@@ -2,30 +2,22 @@
  * numbers stay the same, and its texts bring it back. */
 #include <string.h>
 
-#include "test.h"
+#include "numbers.h"
 
-static uint64_t state;
 static bool writes; /* graphs may write in place, to inputs, parameters and views of them too */
-
-static uint32_t next(uint32_t n) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(state >> 33) % n;
-}
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
 static cfx_node *any_tensor(cfx_graph *g) {
     cfx_node *found = NULL;
     uint32_t seen = 0;
-    cfx_each_node(g, n)
-        if (!n->type && !next(++seen))
-            found = n;
+    cfx_each_node(g, n) if (!n->type && !test_draw(++seen)) found = n;
     return found;
 }
 
 static cfx_value any_operand(cfx_graph *g) {
     static const double numbers[] = {0.5, -2.0, 3.0, 1e-3, -0.0};
-    return next(4) ? cfx_node_value(any_tensor(g)) : cfx_float(numbers[next(5)]);
+    return test_draw(4) ? cfx_node_value(any_tensor(g)) : cfx_float(numbers[test_draw(5)]);
 }
 
 /* A tuple of two tensors, marked by a type so that nobody takes it for a tensor, and an item. */
@@ -33,8 +25,8 @@ static void add_pair(cfx_graph *g) {
     cfx_node *pair =
         cfx_graph_call_function(g, "torch.chunk", cfx_tuple(any_tensor(g), 2), CFX_NONE);
     cfx_node_set_type(pair, "tuple");
-    cfx_node *half = cfx_graph_call_function(g, "operator.getitem", cfx_tuple(pair, (int)next(2)),
-                                             CFX_NONE);
+    cfx_node *half = cfx_graph_call_function(g, "operator.getitem",
+                                             cfx_tuple(pair, (int)test_draw(2)), CFX_NONE);
     cfx_node_set_type(half, "torch.Tensor");
     cfx_graph_call_function(g, "torch.cat", cfx_tuple(cfx_list(half, half)), CFX_NONE);
 }
@@ -42,10 +34,11 @@ static void add_pair(cfx_graph *g) {
 static void add_write(cfx_graph *g) {
     static const char *const one[] = {"relu_", "neg_", "sigmoid_"};
     static const char *const two[] = {"add_", "mul_", "sub_"};
-    if (next(2))
-        cfx_graph_call_method(g, one[next(3)], cfx_tuple(any_tensor(g)), CFX_NONE);
+    if (test_draw(2))
+        cfx_graph_call_method(g, one[test_draw(3)], cfx_tuple(any_tensor(g)), CFX_NONE);
     else
-        cfx_graph_call_method(g, two[next(3)], cfx_tuple(any_tensor(g), any_operand(g)), CFX_NONE);
+        cfx_graph_call_method(g, two[test_draw(3)], cfx_tuple(any_tensor(g), any_operand(g)),
+                              CFX_NONE);
 }
 
 static void add_node(cfx_graph *g) {
@@ -54,23 +47,25 @@ static void add_node(cfx_graph *g) {
     static const char *const two[] = {"operator.add", "operator.mul", "operator.sub",
                                       "torch.ops.aten.maximum.default"};
     static const char *const methods[] = {"tanh", "abs", "clone", "contiguous"};
-    switch (next(writes ? 8 : 7)) {
+    switch (test_draw(writes ? 8 : 7)) {
     case 0:
     case 1:
-        cfx_graph_call_function(g, one[next(5)], cfx_tuple(any_tensor(g)), CFX_NONE);
+        cfx_graph_call_function(g, one[test_draw(5)], cfx_tuple(any_tensor(g)), CFX_NONE);
         break;
     case 2:
     case 3: {
-        uint32_t k = next(4);
+        uint32_t k = test_draw(4);
         cfx_value second = k == 3 ? cfx_node_value(any_tensor(g)) : any_operand(g);
         cfx_graph_call_function(g, two[k], cfx_tuple(any_tensor(g), second), CFX_NONE);
         break;
     }
-    case 4: cfx_graph_call_method(g, methods[next(4)], cfx_tuple(any_tensor(g)), CFX_NONE); break;
+    case 4:
+        cfx_graph_call_method(g, methods[test_draw(4)], cfx_tuple(any_tensor(g)), CFX_NONE);
+        break;
     case 5: {
         cfx_dict *kw = cfx_dict_new();
         cfx_dict_set(kw, "min", cfx_float(-1));
-        cfx_dict_set(kw, "max", next(2) ? cfx_float(2) : cfx_none());
+        cfx_dict_set(kw, "max", test_draw(2) ? cfx_float(2) : cfx_none());
         cfx_graph_call_function(g, "torch.clamp", cfx_tuple(any_tensor(g)), cfx_dict_value(kw));
         break;
     }
@@ -83,7 +78,7 @@ static cfx_graph *any_graph(void) {
     cfx_graph *g = cfx_graph_new();
     cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
     cfx_graph_placeholder(g, "y", NULL, false, CFX_NONE);
-    for (uint32_t i = next(25); i > 0; i--)
+    for (uint32_t i = test_draw(25); i > 0; i--)
         CFX_SCOPE add_node(g);
     CFX_SCOPE {
         cfx_dict *rest = cfx_dict_new();
@@ -158,14 +153,14 @@ static void check_graph(cfx_graph *g) {
     CHECK(deep && cfx_graph_equal(deep->graph, g));
     CHECK_STR(cfx_repr(cfx_run(&it, input(0.25), input(-0.5))), want);
     int64_t n = cfx_graph_len(g);
-    CHECK_STR(result_of_halves(g, 2 + next((uint32_t)n - 2)), want);
+    CHECK_STR(result_of_halves(g, 2 + test_draw((uint32_t)n - 2)), want);
     CHECK_OK();
 }
 
 TEST(random_graphs_keep_their_meaning) {
     for (uint64_t seed = 1; seed <= 120; seed++)
         CFX_SCOPE {
-            state = seed * 104729;
+            test_seed(seed * 104729);
             check_graph(any_graph());
         }
 }
@@ -192,7 +187,7 @@ static cfx_rules *any_rules(void) {
     char text[2048];
     size_t len = 0;
     for (size_t i = 0; i < sizeof sound_rules / sizeof *sound_rules; i++)
-        if (next(2))
+        if (test_draw(2))
             len += (size_t)snprintf(text + len, sizeof text - len, "rule_%d: %s\n", (int)i,
                                     sound_rules[i]);
     text[len] = 0;
@@ -203,7 +198,7 @@ TEST(random_graphs_with_random_rules_keep_their_meaning) {
     int applied = 0;
     for (uint64_t seed = 1; seed <= 300; seed++)
         CFX_SCOPE {
-            state = seed * 7368787;
+            test_seed(seed * 7368787);
             cfx_graph *g = any_graph(), *changed = cfx_graph_copy(g);
             cfx_module *gm = cfx_graph_module(NULL, changed, NULL);
             cfx_rules *rules = any_rules();
@@ -235,9 +230,9 @@ static cfx_program *any_program(void) {
         cfx_node *w = cfx_graph_get_attr(g, "w"), *v = cfx_graph_get_attr(g, "v");
         cfx_node *sum = cfx_graph_call(g, "torch.mul", w, v);
         sum = cfx_graph_call(g, "torch.add", sum, cfx_graph_call(g, "Tensor.neg", w));
-        for (uint32_t i = 1 + next(3); i > 0; i--) {
+        for (uint32_t i = 1 + test_draw(3); i > 0; i--) {
             cfx_node *user = cfx_graph_first(g);
-            for (uint32_t k = next((uint32_t)cfx_graph_len(g)); k > 0; k--)
+            for (uint32_t k = test_draw((uint32_t)cfx_graph_len(g)); k > 0; k--)
                 user = cfx_node_after(user);
             if (user->inputs && cfx_node_precedes(sum, user) && !user->inputs->node->type)
                 cfx_node_replace_input(user, user->inputs->node, sum);
@@ -274,7 +269,7 @@ static bool same_values(const cfx_list *a, const cfx_list *b) {
  * something. */
 static const cfx_pass *any_pass(void) {
     for (;;) {
-        const cfx_pass *p = cfx_pass_number((int)next(64));
+        const cfx_pass *p = cfx_pass_number((int)test_draw(64));
         if (p && p->promise != CFX_PASS_LOWERED && strncmp(p->name, "check_", 6) &&
             strcmp(p->name, "specialize"))
             return p;
@@ -288,7 +283,7 @@ static const char *apply_some(cfx_program *p, int *changes) {
     static char names[512];
     size_t len = 0;
     names[0] = 0;
-    for (uint32_t i = 1 + next(4); i > 0 && cfx_ok(); i--) {
+    for (uint32_t i = 1 + test_draw(4); i > 0 && cfx_ok(); i--) {
         const cfx_pass *pass = any_pass();
         len += (size_t)snprintf(names + len, sizeof names - len, " %s", pass->name);
         int n = cfx_pass_apply(pass, p, NULL);
@@ -305,7 +300,7 @@ TEST(random_programs_with_random_passes_keep_their_meaning) {
     writes = true;
     for (uint64_t seed = 1; seed <= 300; seed++)
         CFX_SCOPE {
-            state = seed * 15485863;
+            test_seed(seed * 15485863);
             cfx_program *p = any_program();
             if (cfx_failed(p)) { /* which cannot be exported: a result that is written to, say */
                 cfx_clear();
@@ -330,7 +325,8 @@ TEST(random_programs_with_random_passes_keep_their_meaning) {
 static cfx_node *any_call(cfx_graph *g) {
     cfx_node *found = NULL;
     uint32_t seen = 0;
-    cfx_each_node(g, n) if (n->op == CFX_CALL_FUNCTION && n->inputs && !next(++seen)) found = n;
+    cfx_each_node(g, n) if (n->op == CFX_CALL_FUNCTION && n->inputs && !test_draw(++seen)) found =
+        n;
     return found;
 }
 
@@ -338,7 +334,7 @@ static int break_something(cfx_program *p, const cfx_dict *options) {
     cfx_graph *g = p->module->graph;
     cfx_node *n = any_call(g);
     (void)options;
-    switch (next(4)) {
+    switch (test_draw(4)) {
     case 0: cfx_node_set_target(n, cfx_graph_target(g, "aten.mm.default")); break;
     case 1: cfx_node_move_before(n, cfx_graph_first(g)); break;
     case 2: cfx_node_set_args(n, cfx_tuple("text")); break;
@@ -354,7 +350,7 @@ TEST(passes_that_break_random_programs_are_refused) {
     int refused = 0;
     for (uint64_t seed = 1; seed <= 100; seed++)
         CFX_SCOPE {
-            state = seed * 32452843;
+            test_seed(seed * 32452843);
             cfx_program *p = any_program();
             if (!p || !any_call(p->module->graph)) {
                 cfx_clear();

@@ -1,13 +1,8 @@
 #include "draw.h"
 
-#include "test.h"
+#include "numbers.h"
 
 /* ---- graphs to lay out --------------------------------------------------------------------- */
-
-static uint32_t next_random(uint32_t *state) {
-    *state = *state * 1664525u + 1013904223u;
-    return *state >> 8;
-}
 
 static void put_in_module(cfx_node *n, int outer, int inner) {
     cfx_dict *stack = cfx_dict_new();
@@ -23,6 +18,7 @@ static void put_in_module(cfx_node *n, int outer, int inner) {
 
 /* A graph of n nodes, each of two that came before it, most of them near, in modules of modules. */
 static cfx_graph *random_graph(int n, uint32_t seed) {
+    test_seed(seed);
     cfx_graph *g = cfx_graph_new();
     cfx_node **made = cfx__alloc((size_t)n * sizeof *made);
     for (int i = 0; i < n; i++) {
@@ -30,9 +26,9 @@ static cfx_graph *random_graph(int n, uint32_t seed) {
         if (i < 3) {
             made[i] = cfx_graph_placeholder(g, cfx__text_format("in%d", i), NULL, false, CFX_NONE);
         } else {
-            uint32_t near = next_random(&seed) % 4, far = next_random(&seed) % 20;
+            uint32_t near = test_draw(4), far = test_draw(20);
             cfx_node *a = made[i - 1 - (int)near % i];
-            cfx_node *b = made[far < 14 ? i - 1 - (int)far % i : (int)(next_random(&seed) % 3)];
+            cfx_node *b = made[far < 14 ? i - 1 - (int)far % i : (int)test_draw(3)];
             made[i] = cfx_graph_call_function(g, i % 5 ? "torch.add" : "torch.sigmoid",
                                               i % 5 ? cfx_tuple(a, b) : cfx_tuple(a), CFX_NONE);
             put_in_module(made[i], i / 30, i % 30 < 20 ? i % 30 / 5 : -1);

@@ -1,5 +1,5 @@
 /* The parser: what it reads, what it refuses, and that what is printed comes back. */
-#include "test.h"
+#include "numbers.h"
 
 #include "emit.h"
 
@@ -213,16 +213,9 @@ TEST(parse_survives_broken_texts) {
 
 /* ---- random graphs -------------------------------------------------------------------------- */
 
-static uint64_t state;
-
-static uint32_t next(uint32_t below) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(state >> 33) % below;
-}
-
 static cfx_node *any_node(cfx_graph *g) {
     cfx_node *n = cfx_graph_first(g);
-    for (uint32_t k = n ? next((uint32_t)cfx_graph_len(g)) : 0; k > 0; k--)
+    for (uint32_t k = n ? test_draw((uint32_t)cfx_graph_len(g)) : 0; k > 0; k--)
         n = n->next;
     return n;
 }
@@ -231,34 +224,49 @@ static cfx_value any_literal(void) {
     static const char *const strings[] = {"", "a", "it's", "\"q\" 'r'", "a\n\tb\\", "None", "x",
                                           "1", "\xc3\xa9\xe2\x82\xac", "a, b)", "\x01\x7f"};
     static const double floats[] = {0, -0.0, 1, -2.5, 1e-9, 3.141592653589793, 1e300, 5e-324};
-    switch (next(16)) {
+    switch (test_draw(16)) {
     case 0: return cfx_none();
-    case 1: return cfx_bool(next(2));
-    case 2: return cfx_int((int64_t)next(1000) - 500);
-    case 3: return cfx_int(next(2) ? INT64_MAX : INT64_MIN);
-    case 4: return cfx_float(floats[next(COUNT(floats))]);
-    case 5: return cfx_float(next(2) ? __builtin_inf() : -__builtin_inf());
-    case 6: return cfx_complex_value(floats[next(COUNT(floats))], floats[next(COUNT(floats))]);
-    case 7: return cfx_dtype_value((cfx_dtype)next(CFX_DTYPE_COUNT));
-    case 8: return cfx_device_value((cfx_device){(int16_t)next(3), (int16_t)((int)next(3) - 1)});
-    case 9: return cfx_layout_value((cfx_layout)next(2));
-    case 10: return cfx_memory_format_value((cfx_memory_format)next(4));
+    case 1:
+        return cfx_bool(test_draw(2));
+    case 2:
+        return cfx_int((int64_t)test_draw(1000) - 500);
+    case 3:
+        return cfx_int(test_draw(2) ? INT64_MAX : INT64_MIN);
+    case 4:
+        return cfx_float(floats[test_draw(COUNT(floats))]);
+    case 5:
+        return cfx_float(test_draw(2) ? __builtin_inf() : -__builtin_inf());
+    case 6:
+        return cfx_complex_value(floats[test_draw(COUNT(floats))],
+                                 floats[test_draw(COUNT(floats))]);
+    case 7:
+        return cfx_dtype_value((cfx_dtype)test_draw(CFX_DTYPE_COUNT));
+    case 8:
+        return cfx_device_value(
+            (cfx_device){(int16_t)test_draw(3), (int16_t)((int)test_draw(3) - 1)});
+    case 9:
+        return cfx_layout_value((cfx_layout)test_draw(2));
+    case 10:
+        return cfx_memory_format_value((cfx_memory_format)test_draw(4));
     case 11: return cfx_ellipsis();
-    case 12: return cfx_op_value(cfx_op_find(next(2) ? "add.Tensor" : "relu"));
-    case 13: return cfx__sym_binary(CFX__SYM_ADD, cfx__sym_name("s0", false, 0), cfx_int(next(9)));
-    default: return cfx_string_value(strings[next(COUNT(strings))]);
+    case 12:
+        return cfx_op_value(cfx_op_find(test_draw(2) ? "add.Tensor" : "relu"));
+    case 13:
+        return cfx__sym_binary(CFX__SYM_ADD, cfx__sym_name("s0", false, 0), cfx_int(test_draw(9)));
+    default:
+        return cfx_string_value(strings[test_draw(COUNT(strings))]);
     }
 }
 
 static cfx_value any_value(cfx_graph *g, int depth) {
-    uint32_t kind = next(depth > 3 ? 5 : 9);
+    uint32_t kind = test_draw(depth > 3 ? 5 : 9);
     cfx_value items[3];
     cfx_node *n = any_node(g);
     if (kind < 3 && n)
         return cfx_node_value(n);
     if (kind < 5)
         return any_literal();
-    int64_t len = next(4);
+    int64_t len = test_draw(4);
     for (int64_t i = 0; i < 3; i++)
         items[i] = any_value(g, depth + 1);
     if (kind == 5)
@@ -269,7 +277,7 @@ static cfx_value any_value(cfx_graph *g, int depth) {
         return cfx_slice_value(items[0], items[1], items[2]);
     cfx_dict *d = cfx_dict_new();
     for (int64_t i = 0; i < len && i < 3; i++)
-        cfx_dict_put(d, next(2) ? cfx_int(i) : cfx_string_value(i ? "k" : "it's"), items[i]);
+        cfx_dict_put(d, test_draw(2) ? cfx_int(i) : cfx_string_value(i ? "k" : "it's"), items[i]);
     return cfx_dict_value(d);
 }
 
@@ -282,7 +290,7 @@ static cfx_value any_args(cfx_graph *g, int64_t n) {
 
 static cfx_value any_kwargs(cfx_graph *g) {
     cfx_dict *d = cfx_dict_new();
-    for (uint32_t i = next(6); i > 3; i--)
+    for (uint32_t i = test_draw(6); i > 3; i--)
         cfx_dict_set(d, i == 4 ? "dim" : "keepdim", any_value(g, 0));
     return cfx_dict_value(d);
 }
@@ -297,33 +305,35 @@ static void add_any_node(cfx_graph *g) {
     static const char *const paths[] = {"a", "a.b", "layers.0.conv", "0", "a.0.1.b", "x-y"};
     static const char *const types[] = {"int", "torch.Tensor", "typing.Optional[torch.Tensor]",
                                         "typing.List[typing.Tuple[int, ...]]", "int | None"};
-    uint32_t kind = next(10);
-    const char *path = paths[next(COUNT(paths))];
+    uint32_t kind = test_draw(10);
+    const char *path = paths[test_draw(COUNT(paths))];
     cfx_node *n;
     if (kind < 3) {
-        n = cfx_graph_call_function(g, functions[next(COUNT(functions))], any_args(g, next(4)),
-                                    any_kwargs(g));
+        n = cfx_graph_call_function(g, functions[test_draw(COUNT(functions))],
+                                    any_args(g, test_draw(4)), any_kwargs(g));
     } else if (kind < 6) {
-        const cfx__emit_operator *o = cfx__emit_operator_named(operators[next(COUNT(operators))]);
+        const cfx__emit_operator *o =
+            cfx__emit_operator_named(operators[test_draw(COUNT(operators))]);
         n = cfx_graph_call_function(
-            g, o->target, any_args(g, next(8) ? cfx__emit_operator_arity(o) : (int)next(4)),
-            next(8) ? cfx_none() : any_kwargs(g));
+            g, o->target,
+            any_args(g, test_draw(8) ? cfx__emit_operator_arity(o) : (int)test_draw(4)),
+            test_draw(8) ? cfx_none() : any_kwargs(g));
     } else if (kind < 7) {
-        cfx_value args[] = {any_value(g, 0), cfx_string_value(next(2) ? "shape" : "not so")};
+        cfx_value args[] = {any_value(g, 0), cfx_string_value(test_draw(2) ? "shape" : "not so")};
         n = cfx_graph_call_function(g, "builtins.getattr", cfx_tuple_value(2, args), CFX_NONE);
     } else if (kind < 8) {
-        n = cfx_graph_call_method(g, path, any_args(g, next(4)), any_kwargs(g));
+        n = cfx_graph_call_method(g, path, any_args(g, test_draw(4)), any_kwargs(g));
     } else if (kind < 9) {
-        n = cfx_graph_call_module(g, path, any_args(g, next(4)), any_kwargs(g));
+        n = cfx_graph_call_module(g, path, any_args(g, test_draw(4)), any_kwargs(g));
     } else {
         n = cfx_graph_get_attr(g, path);
     }
-    if (!next(5))
-        cfx_node_set_type(n, types[next(COUNT(types))]);
-    if (!next(5))
+    if (!test_draw(5))
+        cfx_node_set_type(n, types[test_draw(COUNT(types))]);
+    if (!test_draw(5))
         cfx_node_set_meta(n, "stack_trace",
                           cfx_string_value("  File \"a b.py\", line 3, in f\n    x = y, code: z"));
-    if (!next(5)) {
+    if (!test_draw(5)) {
         int64_t shape[] = {2, 3};
         cfx_node_set_meta(n, "val", cfx_tensor_value(cfx_tensor_fake(CFX_F32, 2, shape, NULL)));
     }
@@ -332,14 +342,14 @@ static void add_any_node(cfx_graph *g) {
 static cfx_graph *any_graph(uint32_t size) {
     static const char *const names[] = {"x", "sum", "*args", "**kwargs", "input", "x_1"};
     cfx_graph *g = cfx_graph_new();
-    for (uint32_t i = 0; i < next(6); i++)
-        cfx_graph_placeholder(g, names[i], next(3) ? NULL : "int", next(2) && i != 2 && i != 3,
-                              any_literal());
+    for (uint32_t i = 0; i < test_draw(6); i++)
+        cfx_graph_placeholder(g, names[i], test_draw(3) ? NULL : "int",
+                              test_draw(2) && i != 2 && i != 3, any_literal());
     for (uint32_t i = 0; i < size; i++)
         add_any_node(g);
-    if (next(8)) {
+    if (test_draw(8)) {
         cfx_node *out = cfx_graph_output(g, any_value(g, 0));
-        if (!next(4))
+        if (!test_draw(4))
             cfx_node_set_type(out, "torch.Tensor");
     }
     return g;
@@ -347,9 +357,9 @@ static cfx_graph *any_graph(uint32_t size) {
 
 TEST(random_graphs_come_back_from_their_code) {
     for (uint64_t seed = 1; seed <= 400; seed++) {
-        state = seed * 7919;
+        test_seed(seed * 7919);
         CFX_SCOPE {
-            cfx_graph *g = any_graph(next(30));
+            cfx_graph *g = any_graph(test_draw(30));
             const char *code = cfx_graph_code(g);
             cfx_graph *back = cfx_graph_parse(code, "code");
             if (!CHECK_OK() || !CHECK(back && cfx_graph_equal(g, back)) ||

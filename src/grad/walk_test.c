@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "../dispatch/dispatch.h"
-#include "test.h"
+#include "numbers.h"
 
 /* Shapes that tensors are tried in, first argument and others. */
 static const struct {
@@ -73,10 +73,9 @@ static cfx_tensor *numbers(uint64_t seed, int ndim, const int64_t *shape) {
     int64_t n = 1;
     for (int i = 0; i < ndim; i++)
         n *= shape[i];
-    for (int64_t i = 0; i < n; i++) {
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        data[i] = 0.15 + 0.7 * (double)(seed >> 40) / (double)(1 << 24);
-    }
+    test_seed(seed);
+    for (int64_t i = 0; i < n; i++)
+        data[i] = 0.5 + 0.35 * test_draw_real();
     return cfx_tensor_new(CFX_F64, ndim, shape, data);
 }
 

@@ -3,6 +3,8 @@
 #include "plan.h"
 #include "plan_test.h"
 
+#include "numbers.h"
+
 static cfx_program *program(const char *inputs, const char *body) {
     cfx__text t = {0};
     cfx__text_printf(&t, HEAD "%s):\n%s", inputs, body);
@@ -153,17 +155,10 @@ TEST(a_loop_over_several_dims_of_rows) {
 
 /* ---- random graphs --------------------------------------------------------------------------- */
 
-typedef struct {
-    uint64_t state;
-} dice;
-
-static int roll(dice *d, int n) {
-    d->state = d->state * 6364136223846793005u + 1442695040888963407u;
-    return (int)((d->state >> 33) % (uint64_t)n);
-}
+static int roll(int n) { return (int)test_draw((uint32_t)n); }
 
 /* A graph of n steps over inputs of shapes that broadcast; each step reads any before it. */
-static const char *random_body(dice *d, int n) {
+static const char *random_body(int n) {
     static const char *const unary[] = {"relu.default", "neg.default", "abs.default",
                                         "sigmoid.default", "square.default"};
     static const char *const binary[] = {"add.Tensor", "sub.Tensor", "mul.Tensor",
@@ -174,24 +169,24 @@ static const char *random_body(dice *d, int n) {
                                           {"mean.dim", ", [-1], True"}};
     cfx__text t = {0};
     for (int i = 0; i < n; i++) {
-        const int a = roll(d, i + 4), b = roll(d, i + 4), kind = roll(d, 8), row = roll(d, 4);
+        const int a = roll(i + 4), b = roll(i + 4), kind = roll(8), row = roll(4);
         cfx__text_printf(&t, "        v%d = torch.ops.aten.", i + 4);
         if (kind < 2)
-            cfx__text_printf(&t, "%s(v%d)\n", unary[roll(d, COUNT(unary))], a);
+            cfx__text_printf(&t, "%s(v%d)\n", unary[roll(COUNT(unary))], a);
         else if (kind == 2)
             cfx__text_printf(&t, "%s(v%d%s)\n", rows[row][0], a, rows[row][1]);
         else
-            cfx__text_printf(&t, "%s(v%d, v%d)\n", binary[roll(d, COUNT(binary))], a, b);
+            cfx__text_printf(&t, "%s(v%d, v%d)\n", binary[roll(COUNT(binary))], a, b);
     }
-    cfx__text_printf(&t, "        return (v%d, v%d, v%d)\n", n + 3, n + 2, 4 + roll(d, n));
+    cfx__text_printf(&t, "        return (v%d, v%d, v%d)\n", n + 3, n + 2, 4 + roll(n));
     return cfx__text_take(&t);
 }
 
 TEST(random_graphs_give_the_same_through_loops) {
-    dice d = {20};
+    test_seed(20);
     for (int i = 0; i < 80; i++)
         CFX_SCOPE {
-            const char *body = random_body(&d, 3 + roll(&d, 25));
+            const char *body = random_body(3 + roll(25));
             cfx_program *p = program("v0, v1, v2, v3", body);
             cfx_value in[] = {V(cfx_randn(4, 3, 40)), V(cfx_randn(3, 1)), V(cfx_randn(40)),
                               V(cfx_transpose(cfx_randn(40, 3), 0, 1))};

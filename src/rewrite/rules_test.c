@@ -1,5 +1,5 @@
 /* Rules: read, applied, checked; and the mistakes in them. */
-#include "test.h"
+#include "numbers.h"
 
 #include <string.h>
 
@@ -272,15 +272,14 @@ TEST(rules_from_random_texts) {
         "gelu: x * 0.5 * (1 + tanh((x + x**3 * 0.044715))) -> gelu(x, approximate='tanh')\n"
         "    where dtype(x) in (f32, bf16) and not rank(x) == 2\n"
         "two: (s := sin(x), cos(x)[:, 1]) -> (s.relu(), -x @ _)\n";
-    uint64_t state = 7;
+    test_seed(7);
     for (int round = 0; round < 3000; round++) {
         char text[sizeof seed_text + 8];
         memcpy(text, seed_text, sizeof seed_text);
         for (int k = 0; k < 1 + round % 5; k++) {
-            state = state * 6364136223846793005u + 1442695040888963407u;
-            size_t at = (state >> 33) % (sizeof seed_text - 1);
             static const char bytes[] = "()[]:=,.-+*/>#'\"x1_ \n\\\x80";
-            text[at] = bytes[(state >> 20) % (sizeof bytes - 1)];
+            size_t at = test_draw(sizeof seed_text - 1);
+            text[at] = bytes[test_draw(sizeof bytes - 1)];
         }
         CFX_SCOPE {
             cfx_rules *r = cfx_rules_parse(text, "random");

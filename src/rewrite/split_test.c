@@ -1,5 +1,5 @@
 /* Splitting, partitions, inlining and extraction: what is split and run is what was run. */
-#include "test.h"
+#include "numbers.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -192,17 +192,10 @@ TEST(split_into_stages) {
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-static uint64_t state = 5;
-
-static uint32_t next(uint32_t n) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(state >> 33) % n;
-}
-
 static int random_stretch(cfx_node *n, void *user) {
     (void)n;
     int *part = user;
-    *part += !next(9);
+    *part += !test_draw(9);
     return *part;
 }
 
@@ -257,21 +250,22 @@ static cfx_module *and_back(cfx_module *gm) {
 }
 
 static cfx_module *in_stages(cfx_module *gm) {
-    return cfx_split_stages(gm, 1 + (int)next(5), next(2) ? CFX_STAGE_FLOPS : CFX_STAGE_BYTES,
+    return cfx_split_stages(gm, 1 + (int)test_draw(5),
+                            test_draw(2) ? CFX_STAGE_FLOPS : CFX_STAGE_BYTES,
                             (cfx_split_options){0});
 }
 
 static cfx_module *by_modules(cfx_module *gm) {
-    return cfx_split_by_modules(gm, 1 + (int)next(3), (cfx_split_options){0});
+    return cfx_split_by_modules(gm, 1 + (int)test_draw(3), (cfx_split_options){0});
 }
 
 static bool by_chance(const cfx_node *n, void *user) {
     (void)n, (void)user;
-    return next(3) > 0;
+    return test_draw(3) > 0;
 }
 
 static cfx_module *by_support(cfx_module *gm) {
-    return cfx_partition(gm, by_chance, NULL, next(2));
+    return cfx_partition(gm, by_chance, NULL, test_draw(2));
 }
 
 /* Reference programs, those of CFX_ZOO where that is set. */

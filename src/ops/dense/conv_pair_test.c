@@ -1,26 +1,9 @@
 /* Two convolutions as one kernel, against one after the other. */
-#include "test.h"
-
 #include <cfx/ops.h>
 
 #include <math.h>
 
-#include "conv_tile.h"
-
-static unsigned drawn;
-
-/* The next number in [low, high], the same in every run. */
-static int64_t draw(int64_t low, int64_t high) {
-    drawn = drawn * 1664525u + 1013904223u;
-    return low + (int64_t)(drawn >> 8) % (high - low + 1);
-}
-
-static float *numbers(int64_t n) {
-    float *x = cfx__alloc((size_t)(n + TILE_WIDEST) * sizeof *x);
-    for (int64_t i = 0; i < n + TILE_WIDEST; i++)
-        x[i] = i < n ? (float)draw(-3, 3) : 0;
-    return x;
-}
+#include "conv_tile_test.h"
 
 static conv points_of(int64_t batch, int64_t ic, int64_t oc, int64_t h, int64_t w) {
     return (conv){.dims = 2, .batch = batch, .groups = 1, .ic = ic, .oc = oc,
@@ -34,8 +17,8 @@ static bool channels_of(const conv *a, conv *b) {
                 .in = {1, a->out[1], a->out[2]}, .out = {1, 0, 0}, .kernel = {1, 0, 0},
                 .stride = {1, 0, 0}, .dilation = {1, 0, 0}};
     for (int i = 1; i < 3; i++) {
-        b->kernel[i] = draw(1, 5), b->stride[i] = draw(1, 2);
-        b->pad[i] = draw(0, 3), b->dilation[i] = draw(1, 2);
+        b->kernel[i] = conv_draw(1, 5), b->stride[i] = conv_draw(1, 2);
+        b->pad[i] = conv_draw(0, 3), b->dilation[i] = conv_draw(1, 2);
         const int64_t room = b->in[i] + 2 * b->pad[i] - b->dilation[i] * (b->kernel[i] - 1) - 1;
         b->out[i] = room < 0 ? 0 : room / b->stride[i] + 1;
     }
@@ -44,16 +27,19 @@ static bool channels_of(const conv *a, conv *b) {
 
 TEST(a_pair_of_convolutions_gives_what_both_give) {
     int seen = 0;
-    drawn = 7;
+    test_seed(7);
     for (int i = 0; i < 60; i++) {
-        conv a = points_of(draw(1, 2), draw(1, 20), 4 * draw(1, 20), draw(1, 60), draw(1, 30)), b;
+        conv a = points_of(conv_draw(1, 2), conv_draw(1, 20), 4 * conv_draw(1, 20),
+                           conv_draw(1, 60), conv_draw(1, 30)),
+             b;
         if (!channels_of(&a, &b))
             continue;
         const int64_t between = a.batch * a.out[1] * a.out[2] * a.oc;
         const int64_t n = b.batch * b.out[1] * b.out[2] * b.oc;
-        float *src = numbers(a.batch * a.in[1] * a.in[2] * a.ic), *w = numbers(a.ic * a.oc);
-        float *by = numbers(b.kernel[1] * b.kernel[2] * b.ic), *bias = numbers(a.oc);
-        float *half = numbers(between), *want = numbers(n), *got = numbers(n);
+        float *src = conv_numbers(a.batch * a.in[1] * a.in[2] * a.ic),
+              *w = conv_numbers(a.ic * a.oc);
+        float *by = conv_numbers(b.kernel[1] * b.kernel[2] * b.ic), *bias = conv_numbers(a.oc);
+        float *half = conv_numbers(between), *want = conv_numbers(n), *got = conv_numbers(n);
         void *panels = cfx__alloc_aligned(conv_tile_size(&a, CFX_PRECISION_F32));
         conv_tile_pack(&a, w, CFX_PRECISION_F32, panels);
         const conv_tiles first = {.v = a, .src_last = true, .weights = panels, .bias = bias,

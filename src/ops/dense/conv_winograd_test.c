@@ -1,28 +1,9 @@
 /* Convolution after Winograd, against the same in tiles. */
-#include "test.h"
-
 #include <cfx/ops.h>
 
 #include <math.h>
 
-#include "conv_tile.h"
-
-static unsigned drawn;
-
-/* The next number in [low, high], the same in every run. */
-static int64_t draw(int64_t low, int64_t high) {
-    drawn = drawn * 1664525u + 1013904223u;
-    return low + (int64_t)(drawn >> 8) % (high - low + 1);
-}
-
-static float *numbers(int64_t n) {
-    float *x = cfx__alloc((size_t)(n + TILE_WIDEST) * sizeof *x);
-    for (int64_t i = 0; i < n; i++)
-        x[i] = (float)draw(-8, 8);
-    for (int64_t i = n; i < n + TILE_WIDEST; i++)
-        x[i] = 0;
-    return x;
-}
+#include "conv_tile_test.h"
 
 static conv shape_of(int64_t batch, int64_t ic, int64_t oc, int64_t h, int64_t w, int64_t pad) {
     return (conv){.dims = 2,
@@ -58,8 +39,10 @@ static void run(conv_tiles t, int patch, const float *src, const float *w, float
 /* The largest difference of both, as a part of the largest number. */
 static double error_of(const conv *v, int64_t row, const cfx__epilogue *e, bool bias, int patch) {
     const int64_t n = v->batch * v->out[1] * v->out[2] * row;
-    float *src = numbers(v->batch * v->in[1] * v->in[2] * v->ic), *w = numbers(v->oc * v->ic * 9);
-    float *b = numbers(v->oc), *want = numbers(n), *got = cfx__alloc((size_t)n * sizeof *got);
+    float *src = conv_numbers(v->batch * v->in[1] * v->in[2] * v->ic),
+          *w = conv_numbers(v->oc * v->ic * 9);
+    float *b = conv_numbers(v->oc), *want = conv_numbers(n),
+          *got = cfx__alloc((size_t)n * sizeof *got);
     conv_tiles t = {.v = *v, .src_last = true, .bias = bias ? b : NULL, .dst_row = row};
     memcpy(got, want, (size_t)n * sizeof *got);
     CHECK(tile_epilogue_of(e, &t.epilogue));
@@ -78,22 +61,23 @@ static double error_of(const conv *v, int64_t row, const cfx__epilogue *e, bool 
 TEST(winograd_gives_what_tiles_give_at_any_shape) {
     cfx_value args[] = {cfx_none(), cfx_float(-900), cfx_float(800)};
     const cfx__post posts[] = {{NULL, NULL}, {&cfx_op_hardtanh, args}, {&cfx_op_silu, args}};
-    drawn = 1;
+    test_seed(1);
     for (int i = 0; i < 40; i++) {
-        const int64_t pad = draw(0, 2), least = pad ? 1 : 3, width = tile_width();
-        conv v = shape_of(draw(1, 2), draw(width, 2 * width + 3), draw(width, 2 * width + 5),
-                          draw(least, 19), draw(least, 17), pad);
+        const int64_t pad = conv_draw(0, 2), least = pad ? 1 : 3, width = tile_width();
+        conv v = shape_of(conv_draw(1, 2), conv_draw(width, 2 * width + 3),
+                          conv_draw(width, 2 * width + 5), conv_draw(least, 19),
+                          conv_draw(least, 17), pad);
         if (v.out[1] < 1 || v.out[2] < 1)
             continue;
         cfx__epilogue e = {0};
         for (int q = 0; q < COUNT(posts); q++)
-            if (draw(0, 1))
+            if (conv_draw(0, 1))
                 e.post[e.n++] = posts[q];
         const bool integers = !e.n || e.post[e.n - 1].op != &cfx_op_silu;
-        const int64_t row = v.oc + draw(0, 1) * 7;
+        const int64_t row = v.oc + conv_draw(0, 1) * 7;
         cfx_set_num_threads(i % 2 ? 3 : 1);
-        CHECK_NEAR(error_of(&v, row, &e, draw(0, 1), 4), 0, integers ? 0 : 1e-6);
-        CHECK_NEAR(error_of(&v, row, &e, draw(0, 1), 6), 0, 1e-5);
+        CHECK_NEAR(error_of(&v, row, &e, conv_draw(0, 1), 4), 0, integers ? 0 : 1e-6);
+        CHECK_NEAR(error_of(&v, row, &e, conv_draw(0, 1), 6), 0, 1e-5);
     }
     cfx_set_num_threads(0);
 }
@@ -102,8 +86,9 @@ TEST(winograd_gives_what_tiles_give_at_any_shape) {
 TEST(winograd_is_the_same_on_any_number_of_threads) {
     const conv v = shape_of(2, 64, 33, 57, 55, 1);
     const int64_t n = v.batch * v.out[1] * v.out[2] * v.oc;
-    float *src = numbers(v.batch * v.in[1] * v.in[2] * v.ic), *w = numbers(v.oc * v.ic * 9);
-    float *first = numbers(n), *y = numbers(n);
+    float *src = conv_numbers(v.batch * v.in[1] * v.in[2] * v.ic),
+          *w = conv_numbers(v.oc * v.ic * 9);
+    float *first = conv_numbers(n), *y = conv_numbers(n);
     const conv_tiles t = {.v = v, .src_last = true};
     cfx_set_num_threads(1);
     run(t, 6, src, w, first);
@@ -136,7 +121,8 @@ TEST(winograd_is_for_three_by_three_points_one_by_one) {
  * another tile. */
 TEST(winograd_keeps_what_is_not_finite_in_its_tile) {
     const conv v = shape_of(1, 32, 32, 24, 24, 1);
-    float *src = numbers(24 * 24 * 32), *w = numbers(32 * 32 * 9), *y = numbers(24 * 24 * 32);
+    float *src = conv_numbers(24 * 24 * 32), *w = conv_numbers(32 * 32 * 9),
+          *y = conv_numbers(24 * 24 * 32);
     src[(9 * 24 + 9) * 32 + 5] = INFINITY;
     run((conv_tiles){.v = v, .src_last = true}, 6, src, w, y);
     for (int64_t i = 0; i < 24 * 24 * 32; i++) {

@@ -1,16 +1,11 @@
 /* Integer products and convolutions: exact, whatever the machine and the sizes. */
 #include "int8.h"
 
-#include "test.h"
+#include "numbers.h"
 
 #include <math.h>
 
-static uint32_t state = 1;
-
-static int drawn(int below) {
-    state = state * 1664525u + 1013904223u;
-    return (int)((state >> 8) % (uint32_t)below);
-}
+static int drawn(int below) { return (int)test_draw((uint32_t)below); }
 
 /* Integers that reach the ends of their ranges: what saturates elsewhere. */
 static void fill_signed(int8_t *w, int64_t n) {

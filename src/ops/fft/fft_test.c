@@ -1,25 +1,20 @@
 /* Transforms against their definition, for lengths of all kinds; inverses; windows. */
 #include <cfx/ops.h>
 
-#include "test.h"
+#include "numbers.h"
 
 #include <complex.h>
 #include <math.h>
 #include <stdlib.h>
 
-static double noise(uint32_t *state) {
-    *state = *state * 1664525u + 1013904223u;
-    return (double)(*state >> 8) / 8388608.0 - 1;
-}
-
 /* `lines` x n complex numbers. */
 static cfx_tensor *signal(cfx_dtype dtype, int64_t lines, int64_t n) {
-    uint32_t state = 7;
+    test_seed(7);
     int64_t count = lines * n * 2;
     double *v = calloc((size_t)count + 1, sizeof *v);
     float *f = calloc((size_t)count + 1, sizeof *f);
     for (int64_t i = 0; i < count; i++)
-        f[i] = (float)(v[i] = noise(&state));
+        f[i] = (float)(v[i] = test_draw_real());
     cfx_tensor *t = cfx_tensor_new(dtype, 2, (int64_t[]){lines, n},
                                    dtype == CFX_C64 ? (void *)f : (void *)v);
     free(v);
@@ -164,10 +159,10 @@ TEST(fft_windows) {
 
 /* A signal comes back from its frames, whatever the window that covers it. */
 TEST(stft_and_back) {
-    uint32_t state = 3;
+    test_seed(3);
     float v[200];
     for (int i = 0; i < 200; i++)
-        v[i] = (float)noise(&state);
+        v[i] = (float)test_draw_real();
     cfx_tensor *x = cfx_tensor_new(CFX_F32, 2, (int64_t[]){2, 100}, v);
     cfx_tensor *window = cfx_hann_window(16), *s;
     s = cfx_stft(x, 16, 4, 16, window, CFX_KW(return_complex, cfx_bool(true)));

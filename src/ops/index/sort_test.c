@@ -10,11 +10,8 @@
 /* n numbers that look random, some of them equal. */
 static cfx_tensor *noise(int64_t n) {
     float data[4096];
-    unsigned seed = 7;
-    for (int64_t i = 0; i < n; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        data[i] = (float)((int)(seed >> 16) % 500) / 8.f - 30.f;
-    }
+    for (int64_t i = 0; i < n; i++)
+        data[i] = (float)test_draw(500) / 8.f - 30.f;
     return cfx_tensor_new(CFX_F32, 1, &n, data);
 }
 

@@ -1,7 +1,7 @@
 /* Factorisations multiply back to what they came from; solvers solve; errors are PyTorch's. */
 #include <cfx/ops.h>
 
-#include "test.h"
+#include "numbers.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,23 +9,6 @@
 
 static cfx_tensor *matrix(int m, int n, const double *v) {
     return cfx_tensor_new(CFX_F64, 2, (int64_t[]){m, n}, v);
-}
-
-/* Numbers that look random and are the same each time. */
-static cfx_tensor *noise(cfx_dtype dtype, int ndim, const int64_t *shape) {
-    int64_t n = 1;
-    for (int i = 0; i < ndim; i++)
-        n *= shape[i];
-    bool pairs = dtype == CFX_C128;
-    double *v = calloc((size_t)(2 * n) + 1, sizeof *v);
-    uint32_t state = 12345;
-    for (int64_t i = 0; i < (pairs ? 2 * n : n); i++) {
-        state = state * 1664525u + 1013904223u;
-        v[i] = (double)(state >> 8) / 8388608.0 - 1;
-    }
-    cfx_tensor *t = cfx_tensor_new(dtype, ndim, shape, v);
-    free(v);
-    return t;
 }
 
 /* Element (i, j) of matrix b of t, real and imaginary. */
@@ -68,10 +51,10 @@ static double product_error(const cfx_tensor *x, const cfx_tensor *y, const cfx_
 TEST(linalg_solves_both_sides_in_batches) {
     cfx_dtype dtypes[] = {CFX_F64, CFX_C128};
     for (int k = 0; k < 2; k++) {
-        cfx_tensor *a = noise(dtypes[k], 3, (int64_t[]){2, 4, 4});
-        cfx_tensor *b = noise(dtypes[k], 3, (int64_t[]){2, 4, 3});
+        cfx_tensor *a = test_noise(dtypes[k], 3, (int64_t[]){2, 4, 4});
+        cfx_tensor *b = test_noise(dtypes[k], 3, (int64_t[]){2, 4, 3});
         cfx_tensor *x = cfx_linalg_solve(a, b);
-        cfx_tensor *c = noise(dtypes[k], 3, (int64_t[]){2, 3, 4});
+        cfx_tensor *c = test_noise(dtypes[k], 3, (int64_t[]){2, 3, 4});
         cfx_tensor *y = cfx_linalg_solve(a, c, CFX_KW(left, cfx_bool(false)));
         cfx_tensor *inverse = cfx_linalg_inv(a);
         for (int i = 0; i < 2; i++) {
@@ -90,8 +73,8 @@ TEST(linalg_solves_both_sides_in_batches) {
 }
 
 TEST(linalg_solve_broadcasts) {
-    cfx_tensor *a = noise(CFX_F64, 4, (int64_t[]){2, 1, 3, 3});
-    cfx_tensor *b = noise(CFX_F64, 3, (int64_t[]){4, 3, 2});
+    cfx_tensor *a = test_noise(CFX_F64, 4, (int64_t[]){2, 1, 3, 3});
+    cfx_tensor *b = test_noise(CFX_F64, 3, (int64_t[]){4, 3, 2});
     cfx_tensor *x = cfx_linalg_solve(a, b);
     CHECK_INT(cfx_dim(x, 0), 2);
     CHECK_INT(cfx_dim(x, 1), 4);
@@ -99,7 +82,7 @@ TEST(linalg_solve_broadcasts) {
     cfx_tensor *rhs = cfx_expand(b, cfx_list(2, 4, 3, 2));
     for (int i = 0; i < 8; i++)
         CHECK_NEAR(product_error(wide, x, rhs, i), 0, 1e-12);
-    cfx_tensor *v = noise(CFX_F64, 1, (int64_t[]){3});
+    cfx_tensor *v = test_noise(CFX_F64, 1, (int64_t[]){3});
     CHECK_INT(cfx_tensor_ndim(cfx_linalg_solve(cfx_select(cfx_select(a, 0, 0), 0, 0), v)), 1);
     CHECK_OK();
 }
@@ -109,7 +92,7 @@ TEST(linalg_factors_multiply_back) {
     cfx_dtype dtypes[] = {CFX_F64, CFX_C128};
     for (int s = 0; s < 5; s++)
         for (int k = 0; k < 2; k++) {
-            cfx_tensor *a = noise(dtypes[k], 2, shapes[s]);
+            cfx_tensor *a = test_noise(dtypes[k], 2, shapes[s]);
             cfx_value qr = cfx_linalg_qr(a), full = cfx_linalg_qr(a, "complete");
             CHECK_NEAR(product_error(cfx_tensor_at(qr, 0), cfx_tensor_at(qr, 1), a, 0), 0, 1e-12);
             CHECK_NEAR(product_error(cfx_tensor_at(full, 0), cfx_tensor_at(full, 1), a, 0), 0,
@@ -141,7 +124,7 @@ TEST(linalg_eigenvalues) {
     CHECK_INT(cfx_tensor_dtype(cfx_tensor_at(r, 0)), CFX_C128);
     CHECK_NEAR(w[0], 0, 1e-15);
     CHECK_NEAR(fabs(w[1]), 1, 1e-15);
-    cfx_tensor *a = noise(CFX_F64, 2, (int64_t[]){5, 5}), *values = cfx_linalg_eigvals(a);
+    cfx_tensor *a = test_noise(CFX_F64, 2, (int64_t[]){5, 5}), *values = cfx_linalg_eigvals(a);
     double trace = 0, sum = 0;
     for (int i = 0; i < 5; i++) {
         trace += cfx_tensor_get(a, i * 6);
@@ -209,7 +192,7 @@ TEST(linalg_triangular) {
 
 TEST(linalg_errors) {
     cfx_tensor *zero = matrix(2, 2, (double[]){0, 0, 0, 0});
-    cfx_tensor *tall = matrix(3, 2, (double[6]){0}), *v = noise(CFX_F64, 1, (int64_t[]){3});
+    cfx_tensor *tall = matrix(3, 2, (double[6]){0}), *v = test_noise(CFX_F64, 1, (int64_t[]){3});
     cfx_linalg_cholesky(matrix(2, 2, (double[]){1, 2, 2, 1}));
     CHECK_ERROR("linalg.cholesky: The factorization could not be completed because the input is "
                 "not positive-definite (the leading minor of order 2 is not positive-definite).");
@@ -220,7 +203,7 @@ TEST(linalg_errors) {
     CHECK_ERROR("linalg.solve: A must be batches of square matrices, but they are 3 by 2 matrices");
     cfx_linalg_solve(zero, matrix(2, 1, (double[]){1, 1}));
     CHECK_ERROR("torch.linalg.solve: The solver failed because the input matrix is singular.");
-    cfx_linalg_inv(noise(CFX_I64, 2, (int64_t[]){2, 2}));
+    cfx_linalg_inv(test_noise(CFX_I64, 2, (int64_t[]){2, 2}));
     CHECK_ERROR("linalg.inv: Expected a floating point or complex tensor as input. Got Long");
     cfx_linalg_svd(matrix(1, 1, (double[]){NAN}));
     CHECK_ERROR("linalg.svd: The algorithm failed to converge because the input matrix contained "

@@ -8,23 +8,9 @@
 #define NUMBERS(...) cfx_tensor_from_value(cfx_list(__VA_ARGS__))
 #define STR(t) cfx_tensor_str(t)
 
-/* Numbers that look random and are the same in every run. */
-static cfx_tensor *noise(int ndim, const int64_t *shape) {
-    int64_t n = 1;
-    for (int i = 0; i < ndim; i++)
-        n *= shape[i];
-    float *data = malloc((size_t)n * sizeof *data + 1);
-    unsigned seed = 1;
-    for (int64_t i = 0; i < n; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        data[i] = (float)(seed >> 8) / 8388608.f - 1.f;
-    }
-    cfx_tensor *t = cfx_tensor_new(CFX_F32, ndim, shape, data);
-    free(data);
-    return t;
-}
 #define NOISE(...)                                                                                 \
-    noise((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
+    test_noise(CFX_F32, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                 \
+               (int64_t[]){__VA_ARGS__})
 
 /* ---- definitions ----------------------------------------------------------------------------- */
 
