@@ -1,6 +1,7 @@
 /* What the machine has for halves, their panels and their tiles. Start at bf16_tile_run. */
 #include "bf16.h"
 #include "onednn.h"
+#include "widths.h"
 
 #include "../ops.h"
 
@@ -8,7 +9,6 @@
 #include <immintrin.h>
 #define DOTS __attribute__((target("avx512bf16,avx512bw,avx512vl,avx512dq")))
 #define TILES __attribute__((target("amx-tile,amx-bf16")))
-#define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 

@@ -2,10 +2,10 @@
  * vector by vector of their channels. Where the kernel reaches over the border, the part of it that
  * does not is taken. */
 #include "conv_tile.h"
+#include "widths.h"
 
 #include "../ops.h"
 
-#define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
 enum { POINTS = 4 }; /* of a line that are computed together */
@@ -34,18 +34,10 @@ typedef struct {
 #include "widths.inc"
 
 static void run_points(const channels *c, const spot *s, int64_t points) {
-#if defined(__x86_64__)
-    const int lanes = tile_width() / 2;
-    if (lanes == 16 && c->n >= 16) {
-        points_w64(c, s, points);
-        return;
-    }
-    if (lanes >= 8 && c->n >= 8) {
-        points_w32(c, s, points);
-        return;
-    }
-#endif
-    points_w16(c, s, points);
+    int bytes = vector_bytes();
+    while (bytes > 16 && c->n * (int64_t)sizeof(float) < bytes)
+        bytes /= 2;
+    BY_WIDTH(bytes, points)(c, s, points);
 }
 
 bool conv_channels_takes(const conv *v) {

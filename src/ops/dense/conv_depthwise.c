@@ -7,6 +7,7 @@
  * copies of the phases. What falls between rows is computed too and left out. */
 #include "conv.h"
 #include "tile.h"
+#include "widths.h"
 
 enum { DEPTHWISE_STEP = 64, TAPS = 256 };
 
@@ -16,15 +17,7 @@ enum { DEPTHWISE_STEP = 64, TAPS = 256 };
 typedef void taps_fn(int64_t n, int64_t taps, const float *const *from, const float *weight,
                      float bias, float *out);
 
-static taps_fn *taps_here(void) {
-#if defined(__x86_64__)
-    if (tile_width() == 32)
-        return taps_w64;
-    if (tile_width() == 16)
-        return taps_w32;
-#endif
-    return taps_w16;
-}
+static taps_fn *taps_here(void) { return BY_WIDTH(vector_bytes(), taps); }
 
 typedef struct {
     const conv *v;

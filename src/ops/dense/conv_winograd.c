@@ -11,10 +11,10 @@
  * those of sums in order (with the usual +-1 and +-2 it is four to five times). An infinite input
  * makes results within its tile NaN that would have been infinite or finite. */
 #include "conv_tile.h"
+#include "widths.h"
 
 #include "../ops.h"
 
-#define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 6")
 #define A 0.625f
 #define B 1.5f
@@ -47,31 +47,11 @@ typedef struct {
 
 static void transform_input(const float *const *from, int64_t channels, int size, float *to,
                             int64_t apart) {
-#if defined(__x86_64__)
-    if (tile_width() == 32) {
-        input_w64(from, channels, size, to, apart);
-        return;
-    }
-    if (tile_width() == 16) {
-        input_w32(from, channels, size, to, apart);
-        return;
-    }
-#endif
-    input_w16(from, channels, size, to, apart);
+    BY_WIDTH(vector_bytes(), input)(from, channels, size, to, apart);
 }
 
 static void transform_output(const output *o, int size) {
-#if defined(__x86_64__)
-    if (tile_width() == 32) {
-        output_w64(o, size);
-        return;
-    }
-    if (tile_width() == 16) {
-        output_w32(o, size);
-        return;
-    }
-#endif
-    output_w16(o, size);
+    BY_WIDTH(vector_bytes(), output)(o, size);
 }
 
 /* ---- which, and the weights ------------------------------------------------------------------ */

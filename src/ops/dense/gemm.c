@@ -1,6 +1,7 @@
 /* Products of matrices: which library, which threads. Start at gemm_run. */
 #include "gemm.h"
 #include "onednn.h"
+#include "widths.h"
 
 #include <cblas.h>
 #include <complex.h>
@@ -59,49 +60,8 @@ COMPLEX_MUL(c128, double)
 #define CONJ conj
 #include "gemm_small.inc"
 
-#define T double
-#define WIDTH 16
-#define TARGET
-#define FN(x) x##_f64_w16
-#include "gemm.inc"
-#define T uint64_t
-#define WIDTH 16
-#define TARGET
-#define FN(x) x##_i64_w16
-#include "gemm.inc"
-#if defined(__x86_64__)
-#define T double
-#define WIDTH 32
-#define TARGET __attribute__((target("avx2,fma")))
-#define FN(x) x##_f64_w32
-#include "gemm.inc"
-#define T uint64_t
-#define WIDTH 32
-#define TARGET __attribute__((target("avx2,fma")))
-#define FN(x) x##_i64_w32
-#include "gemm.inc"
-#define T double
-#define WIDTH 64
-#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,fma")))
-#define FN(x) x##_f64_w64
-#include "gemm.inc"
-#define T uint64_t
-#define WIDTH 64
-#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,fma")))
-#define FN(x) x##_i64_w64
-#include "gemm.inc"
-#endif
-
-/* The width in bytes of the vectors that this machine has. */
-static int vector_width(void) {
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        return 64;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return 32;
-#endif
-    return 16;
-}
+#define BODY "gemm_types.inc"
+#include "widths.inc"
 
 /* Whether OpenBLAS has kernels for this machine's vectors: on one it does not know it falls back to
  * those of twenty years ago. */
@@ -112,7 +72,7 @@ static bool blas_knows_machine(void) {
     const char *core = openblas_get_corename();
     for (int i = 0; i < COUNT(old); i++)
         if (!strncmp(core, old[i], strlen(old[i])))
-            return vector_width() == 16;
+            return vector_bytes() == 16;
     return true;
 }
 
@@ -164,29 +124,12 @@ static void own_blocks(const work *w, int64_t m, int64_t n, const void *a, const
         return;
     void *at = (void *)(((uintptr_t)room + 63) & ~(uintptr_t)63);
     const int64_t ldc = g->c.row;
-#define OWN(ty, id, alpha, beta)                                                                   \
-    blocks_##id(m, n, g->k, (const ty *)a, &g->a, (const ty *)b, &g->b, (ty)(alpha), (ty)(beta),   \
-                (ty *)c, ldc, at)
-    if (g->dtype == CFX_F64) {
-#if defined(__x86_64__)
-        if (w->width == 64)
-            OWN(double, f64_w64, w->alpha_re, w->beta_re);
-        else if (w->width == 32)
-            OWN(double, f64_w32, w->alpha_re, w->beta_re);
-        else
-#endif
-            OWN(double, f64_w16, w->alpha_re, w->beta_re);
-    } else {
-#if defined(__x86_64__)
-        if (w->width == 64)
-            OWN(uint64_t, i64_w64, w->alpha_i, w->beta_i);
-        else if (w->width == 32)
-            OWN(uint64_t, i64_w32, w->alpha_i, w->beta_i);
-        else
-#endif
-            OWN(uint64_t, i64_w16, w->alpha_i, w->beta_i);
-    }
-#undef OWN
+    if (g->dtype == CFX_F64)
+        BY_WIDTH(w->width, blocks_f64)
+        (m, n, g->k, a, &g->a, b, &g->b, w->alpha_re, w->beta_re, c, ldc, at);
+    else
+        BY_WIDTH(w->width, blocks_i64)
+        (m, n, g->k, a, &g->a, b, &g->b, (uint64_t)w->alpha_i, (uint64_t)w->beta_i, c, ldc, at);
     cfx__free(room);
 }
 
@@ -386,7 +329,7 @@ bool gemm_run(cfx_op_call *c, gemm *g) {
     if (!g->batch || !g->m || !g->n)
         return true;
     work w = {.g = g,
-              .width = vector_width(),
+              .width = vector_bytes(),
               .own_loops = g->dtype == CFX_F64 && !blas_knows_machine(),
               .alpha_re = cfx_number(g->alpha),
               .beta_re = cfx_number(g->beta)};

@@ -1,12 +1,12 @@
 /* Kernels for each kind of machine, and panels of narrow weights. Start at narrow_tile. */
 #include "narrow.h"
+#include "widths.h"
 #include "../ops.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
-#define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
 typedef void narrow_fn(const narrow_panels *p, int64_t panel, const float *a, int64_t row,
@@ -28,48 +28,33 @@ static inline four one_by_one(const char *p) {
     return (four){b[0], b[1], b[2], b[3]};
 }
 
-/* Shifted up to the sign and down again. */
+/* Number i of each word as a vector of floats: shifted up to the sign and down again. */
 #define SHIFTED(name, v, i)                                                                        \
     __builtin_convertvector((ints_##name)((v) << (28 - 4 * (i))) >> 28, vec_##name)
+#define NIBBLE_w16(v, i) SHIFTED(w16, v, i)
+#define NIBBLE_w32(v, i) SHIFTED(w32, v, i)
+#define NIBBLE_w64(v, i) ((vec_w64)picked((__m512i)((v) >> 4 * (i))))
 
-#define WIDTH 16
-#define TARGET
-#define FN(x) x##_w16
-#define NIBBLE(v, i) SHIFTED(w16, v, i)
-#define BYTES(p) one_by_one(p)
-#include "narrow.inc"
+/* The bytes at p as a vector of integers. */
+#define BYTES_w16(p) one_by_one(p)
+#define BYTES_w32(p) _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(p)))
+#define BYTES_w64(p) _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(p)))
+
 #if defined(__x86_64__)
-#define WIDTH 32
-#define TARGET __attribute__((target("avx2,fma,f16c")))
-#define FN(x) x##_w32
-#define NIBBLE(v, i) SHIFTED(w32, v, i)
-#define BYTES(p) _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(p)))
-#include "narrow.inc"
-
 /* The lowest four bits pick one of sixteen numbers. */
 __attribute__((target("avx512f"))) INLINE __m512 picked(__m512i v) {
     const __m512 numbers = _mm512_set_ps(-1, -2, -3, -4, -5, -6, -7, -8, 7, 6, 5, 4, 3, 2, 1, 0);
     return _mm512_permutexvar_ps(v, numbers);
 }
-#define WIDTH 64
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma")))
-#define FN(x) x##_w64
-#define NIBBLE(v, i) ((vec_w64)picked((__m512i)((v) >> 4 * (i))))
-#define BYTES(p) _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(p)))
-#include "narrow.inc"
 #endif
+
+#define BODY "narrow.inc"
+#include "widths.inc"
 
 void narrow_tile(const narrow_panels *p, int64_t panel, int rows, const float *a, int64_t row,
                  float *c) {
     const int bits = p->bits == 8;
-#if defined(__x86_64__)
-    if (tile_width() == 32)
-        kernels_w64[bits][rows - 1](p, panel, a, row, c);
-    else if (tile_width() == 16)
-        kernels_w32[bits][rows - 1](p, panel, a, row, c);
-    else
-#endif
-        kernels_w16[bits][rows - 1](p, panel, a, row, c);
+    BY_WIDTH(vector_bytes(), kernels, [bits][rows - 1])(p, panel, a, row, c);
 }
 
 void narrow_unpack(const narrow_panels *p, int64_t panel, int64_t at, int64_t length, float *to) {
@@ -78,14 +63,7 @@ void narrow_unpack(const narrow_panels *p, int64_t panel, int64_t at, int64_t le
         const int64_t g = at / p->group, rest = (g + 1) * p->group - at;
         const float *scales = p->scales + (panel * groups + g) * width;
         n = end - at < rest ? end - at : rest;
-#if defined(__x86_64__)
-        if (width == 32)
-            unpack_w64(p, panel_of(p, panel), scales, at, n, to);
-        else if (width == 16)
-            unpack_w32(p, panel_of(p, panel), scales, at, n, to);
-        else
-#endif
-            unpack_w16(p, panel_of(p, panel), scales, at, n, to);
+        BY_WIDTH(vector_bytes(), unpack)(p, panel_of(p, panel), scales, at, n, to);
     }
 }
 
@@ -178,21 +156,14 @@ bool narrow_takes(const cfx__narrow *w) {
            (w->scales->numel == 1 || w->scales->numel == w->n * (w->k / w->group));
 }
 
-static uint64_t mixed(uint64_t key, uint64_t fact) {
-    key = (key ^ fact) * 0x9e3779b97f4a7c15u;
-    return key ^ key >> 29;
-}
-
 /* What the panels are made of, beside the integers: of scales, what they are. */
 static uint64_t key_of(const cfx__narrow *w) {
     const int64_t facts[] = {w->bits, w->n, w->k, w->group, w->integers->offset,
                              w->integers->stride[0], w->integers->stride[1]};
     const uint32_t *scales = (const uint32_t *)w->scales->data;
-    uint64_t key = 0x6e6172726f77;
-    for (int i = 0; i < COUNT(facts); i++)
-        key = mixed(key, (uint64_t)facts[i]);
+    uint64_t key = cfx__packed_key("narrow", COUNT(facts), facts);
     for (int64_t i = 0; i < w->scales->numel; i++)
-        key = mixed(key, scales[i]);
+        key = cfx__hash_mix(key, scales[i]);
     return key;
 }
 

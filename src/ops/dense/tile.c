@@ -1,6 +1,7 @@
 /* Kernels for each kind of machine, panels, and epilogues. Start at tile_run. */
 #include "tile.h"
 #include "onednn.h"
+#include "widths.h"
 
 #include <cfx/ops.h>
 
@@ -11,7 +12,6 @@
 #include <immintrin.h>
 #endif
 
-#define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 #define HELD(x) ((x) < 0 ? 0 : (x) > 6 ? 6 : (x))
 
@@ -27,19 +27,15 @@ static inline four f16_one_by_one(const void *at) {
                   cfx__f16_load(h[3])};
 }
 
-#define WIDTH 16
-#define HEIGHT 4
-#define F16(p) f16_one_by_one(p)
-#define TARGET
-#define FN(x) x##_w16
-#include "tile.inc"
+/* A vector of the float16 numbers at p. */
+#define F16_w16(p) f16_one_by_one(p)
+#define F16_w32(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p)))
+#define F16_w64(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(p)))
+
+/* Rows of a tile, whose sums are two vectors each, in registers. */
+#define HEIGHT_OF(bytes) ((bytes) == 64 ? 14 : (bytes) == 32 ? 6 : 4)
+
 #if defined(__x86_64__)
-#define WIDTH 32
-#define HEIGHT 6
-#define F16(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p)))
-#define TARGET __attribute__((target("avx2,fma,f16c")))
-#define FN(x) x##_w32
-#include "tile.inc"
 /* 1 / (1 + e^-x) = 1 / (1 + 2^n 2^r): n whole, a polynomial in r, and an estimate of the quotient
  * that is made better once. Below -87, 0: it would be subnormal. */
 __attribute__((target("avx512f"))) INLINE __m512 logistic(__m512 x) {
@@ -58,17 +54,12 @@ __attribute__((target("avx512f"))) INLINE __m512 logistic(__m512 x) {
     const __mmask16 large = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87), _CMP_NLT_UQ);
     return _mm512_maskz_fmadd_ps(large, guess, _mm512_fnmadd_ps(d, guess, one), guess);
 }
-
-#define WIDTH 64
-#define HEIGHT 14
-#define F16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(p)))
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma")))
-#define FN(x) x##_w64
-#include "tile.inc"
 #endif
 
-/* The width in bytes of the vectors that this machine has. */
-static int vector_bytes(void) {
+#define BODY "tile.inc"
+#include "widths.inc"
+
+int vector_bytes(void) {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))
@@ -80,17 +71,10 @@ static int vector_bytes(void) {
 }
 
 int tile_width(void) { return vector_bytes() / 2; }
-int tile_height(void) { return vector_bytes() == 64 ? 14 : vector_bytes() == 32 ? 6 : 4; }
+int tile_height(void) { return HEIGHT_OF(vector_bytes()); }
 
 static void run_kernel(const tile *t, int rows, int kind) {
-#if defined(__x86_64__)
-    if (vector_bytes() == 64)
-        kernels_w64[kind][rows - 1](t);
-    else if (vector_bytes() == 32)
-        kernels_w32[kind][rows - 1](t);
-    else
-#endif
-        kernels_w16[kind][rows - 1](t);
+    BY_WIDTH(vector_bytes(), kernels, [kind][rows - 1])(t);
 }
 
 /* A panel of which only some columns are wanted is computed beside the result; where the left
@@ -212,15 +196,7 @@ static post post_of(cfx_op *op, const cfx_value *args, float *low, float *high) 
     return POSTS;
 }
 
-static tile_post_fn *function_of(post kind) {
-#if defined(__x86_64__)
-    if (vector_bytes() == 64)
-        return posts_w64[kind];
-    if (vector_bytes() == 32)
-        return posts_w32[kind];
-#endif
-    return posts_w16[kind];
-}
+static tile_post_fn *function_of(post kind) { return BY_WIDTH(vector_bytes(), posts, [kind]); }
 
 bool cfx__ready_takes(cfx_op *op, const cfx_value *args) {
     float low, high;
