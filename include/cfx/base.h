@@ -32,6 +32,8 @@ typedef struct cfx_site {
 
 #ifdef __cplusplus
 #define CFX_HERE (cfx_site{__FILE__, __LINE__})
+#elif defined(CFX_LIBRARY) /* its own lines tell a caller nothing */
+#define CFX_HERE ((cfx_site){NULL, 0})
 #else
 #define CFX_HERE ((cfx_site){__FILE__, __LINE__})
 #endif

@@ -67,11 +67,11 @@ typedef struct cfx_nn_options {
 } cfx_nn_options;
 
 /* The layer of torch.nn called `type` ("Conv2d"), from positional arguments (CFX_KW may follow
- * them) and options; scope. PyTorch's errors for arguments that do not fit; the module
- * is then one without parameters. */
+ * them) and options; scope. Bad, with PyTorch's error, for arguments that do not fit and names
+ * that torch.nn does not have. */
 CFX_API cfx_module *cfx_nn_make_from(cfx_site at, const char *type, cfx_args args,
                                      cfx_nn_options options);
-/* cfx_nn_make("Conv2d", 3, 16, 3, CFX_KW(padding, 1)): by name, at least one argument. */
+/* cfx_nn_make("Conv2d", 3, 16, 3, CFX_KW(padding, 1)): by name. */
 #define cfx_nn_make(type, ...) cfx_nn_make_from(CFX_HERE, type, CFX_ARGS(__VA_ARGS__), CFX_NN_NONE)
 /* The number of layers there are, and the name of layer i; static, NULL past the end. */
 CFX_API int cfx_nn_count(void);

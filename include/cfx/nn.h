@@ -52,8 +52,9 @@ typedef cfx_tensor *cfx_forward_2(cfx_module *self, cfx_tensor *a, cfx_tensor *b
 typedef cfx_tensor *cfx_forward_3(cfx_module *self, cfx_tensor *a, cfx_tensor *b, cfx_tensor *c);
 
 /* A module of your own: its type name, forward and signature ("x, mask=None, *args, **kwargs", with
- * annotations as in Python: "x : torch.Tensor"; "-> torch.Tensor" may follow). A signature that
- * cannot be read is an error; the module is then one whose calls fail. Scope. */
+ * annotations as in Python: "x : torch.Tensor"; "-> torch.Tensor" may follow). A forward that is
+ * NULL makes a module that only holds others, as nn.Module() does: its calls fail. Scope. Bad, with
+ * an error, where the signature cannot be read. */
 CFX_API cfx_module *cfx_module_new_n(const char *type, cfx_forward_fn *forward,
                                      const char *signature);
 CFX_API cfx_module *cfx_module_new_1(const char *type, cfx_forward_1 *forward,
@@ -66,6 +67,9 @@ CFX_API cfx_module *cfx_module_new_3(const char *type, cfx_forward_3 *forward,
 extern "C++" {
 inline cfx_module *cfx_module_new(const char *t, cfx_forward_fn *f, const char *s) {
     return cfx_module_new_n(t, f, s);
+}
+inline cfx_module *cfx_module_new(const char *t, decltype(nullptr), const char *s) {
+    return cfx_module_new_n(t, nullptr, s);
 }
 inline cfx_module *cfx_module_new(const char *t, cfx_forward_1 *f, const char *s) {
     return cfx_module_new_1(t, f, s);
@@ -80,7 +84,8 @@ inline cfx_module *cfx_module_new(const char *t, cfx_forward_3 *f, const char *s
 #else
 #define cfx_module_new(type, forward, signature)                                                   \
     _Generic((forward),                                                                            \
-        cfx_forward_fn *: cfx_module_new_n,                                                     \
+        cfx_forward_fn *: cfx_module_new_n,                                                        \
+        void *: cfx_module_new_n,                                                                  \
         cfx_forward_1 *: cfx_module_new_1,                                                         \
         cfx_forward_2 *: cfx_module_new_2,                                                         \
         cfx_forward_3 *: cfx_module_new_3)(type, forward, signature)

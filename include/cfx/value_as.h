@@ -5,31 +5,24 @@
 #ifndef CFX_VALUE_AS_H
 #define CFX_VALUE_AS_H
 
-/* The line that an error names: the user's; the library's own reads have none. */
-#ifdef CFX_LIBRARY
-#define CFX_READER ((cfx_site){NULL, 0})
-#else
-#define CFX_READER CFX_HERE
-#endif
-
-#define cfx_as_int(v) cfx_as_int_from(CFX_READER, v)           /* an int or a bool */
-#define cfx_as_float(v) cfx_as_float_from(CFX_READER, v)       /* a float, an int or a bool */
-#define cfx_as_bool(v) cfx_as_bool_from(CFX_READER, v)
-#define cfx_as_text(v) cfx_as_text_from(CFX_READER, v)         /* the bytes of a str */
-#define cfx_as_string(v) cfx_as_string_from(CFX_READER, v)     /* a str with its length */
-#define cfx_as_list(v) cfx_as_list_from(CFX_READER, v)         /* a list or a tuple */
-#define cfx_as_dict(v) cfx_as_dict_from(CFX_READER, v)
-#define cfx_as_slice(v) cfx_as_slice_from(CFX_READER, v)
-#define cfx_as_complex(v) cfx_as_complex_from(CFX_READER, v)
-#define cfx_as_keyword(v) cfx_as_keyword_from(CFX_READER, v)
-#define cfx_as_sym(v) cfx_as_sym_from(CFX_READER, v)
-#define cfx_as_tensor(v) cfx_as_tensor_from(CFX_READER, v)
-#define cfx_as_node(v) cfx_as_node_from(CFX_READER, v)         /* or a traced tensor */
-#define cfx_as_module(v) cfx_as_module_from(CFX_READER, v)
-#define cfx_as_op(v) cfx_as_op_from(CFX_READER, v)             /* else NULL */
-#define cfx_as_device(v) cfx_as_device_from(CFX_READER, v)     /* else the CPU */
-#define cfx_as_dtype(v) cfx_as_dtype_from(CFX_READER, v)       /* else float32 */
-#define cfx_as_memory_format(v) cfx_as_memory_format_from(CFX_READER, v)
+#define cfx_as_int(v) cfx_as_int_from(CFX_HERE, v)           /* an int or a bool */
+#define cfx_as_float(v) cfx_as_float_from(CFX_HERE, v)       /* a float, an int or a bool */
+#define cfx_as_bool(v) cfx_as_bool_from(CFX_HERE, v)
+#define cfx_as_text(v) cfx_as_text_from(CFX_HERE, v)         /* the bytes of a str */
+#define cfx_as_string(v) cfx_as_string_from(CFX_HERE, v)     /* a str with its length */
+#define cfx_as_list(v) cfx_as_list_from(CFX_HERE, v)         /* a list or a tuple */
+#define cfx_as_dict(v) cfx_as_dict_from(CFX_HERE, v)
+#define cfx_as_slice(v) cfx_as_slice_from(CFX_HERE, v)
+#define cfx_as_complex(v) cfx_as_complex_from(CFX_HERE, v)
+#define cfx_as_keyword(v) cfx_as_keyword_from(CFX_HERE, v)
+#define cfx_as_sym(v) cfx_as_sym_from(CFX_HERE, v)
+#define cfx_as_tensor(v) cfx_as_tensor_from(CFX_HERE, v)
+#define cfx_as_node(v) cfx_as_node_from(CFX_HERE, v)         /* or a traced tensor */
+#define cfx_as_module(v) cfx_as_module_from(CFX_HERE, v)
+#define cfx_as_op(v) cfx_as_op_from(CFX_HERE, v)             /* else NULL */
+#define cfx_as_device(v) cfx_as_device_from(CFX_HERE, v)     /* else the CPU */
+#define cfx_as_dtype(v) cfx_as_dtype_from(CFX_HERE, v)       /* else float32 */
+#define cfx_as_memory_format(v) cfx_as_memory_format_from(CFX_HERE, v)
 
 /* What a read gives where the value has another tag: records the error, looks again. */
 CFX_API void *cfx_as_other_from(cfx_site at, cfx_value v, cfx_tag wanted);

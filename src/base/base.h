@@ -225,6 +225,7 @@ typedef struct cfx__context {
     cfx_error error;
     cfx__text message, notes;
     const char *op; /* the operator being called; static text */
+    cfx_site at;    /* the caller's line of the call under way, for errors that know none */
     int threads; /* 0: not asked for, all cores */
     cfx_precision precision;
     size_t memory_limit; /* 0: none, here and below */
@@ -258,6 +259,18 @@ static inline cfx__context *cfx__ctx(void) {
         cfx__ctx_first_use();
     return &cfx__ctx_tls;
 }
+
+/* The caller's line of the call under way: of a module, a run, a layer that is made. An error that
+ * has no line of its own is there. `enter` returns the one of the call around it, for `leave`. */
+static inline cfx_site cfx__site(void) { return cfx__ctx()->at; }
+static inline cfx_site cfx__site_enter(cfx_site at) {
+    cfx__context *c = cfx__ctx();
+    cfx_site outer = c->at;
+    if (at.file)
+        c->at = at;
+    return outer;
+}
+static inline void cfx__site_leave(cfx_site outer) { cfx__ctx()->at = outer; }
 
 /* The data of a slot; made by `make` and later freed by `done` if it is not there yet. */
 void *cfx__ctx_slot_make(cfx__ctx_slot_id slot, void *(*make)(void), void (*done)(void *));

@@ -30,7 +30,8 @@ void cfx_fail(cfx_error_kind kind, cfx_site at, const char *fmt, ...) {
     cfx__text_vprintf(&c->message, fmt, ap);
     va_end(ap);
     c->failed = true;
-    c->error = (cfx_error){.kind = kind, .message = c->message.data, .at = at};
+    c->error = (cfx_error){.kind = kind, .message = c->message.data};
+    c->error.at = at.file ? at : c->at;
     c->error.op = c->op;
     if (getenv("CFX_ABORT"))
         __builtin_trap(); /* for the debugger only: stop where the first error is recorded */

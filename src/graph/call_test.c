@@ -24,7 +24,7 @@ TEST(a_graph_is_built_one_call_a_line) {
               "    %getattr_1 : [num_users=1] = call_function[target=builtins.getattr](args = (%x, "
               "shape), kwargs = {})\n"
               "    return (relu, len_1, getattr_1)");
-    cfx_module *gm = cfx_graph_module(cfx_module_new("M", (cfx_forward_fn *)NULL, ""), g, "M");
+    cfx_module *gm = cfx_graph_module(cfx_module_new("M", NULL, ""), g, "M");
     CHECK_STR(cfx_repr(cfx_forward_value(gm, cfx_tensor_from_value(cfx_list(1.0, -4.0)))),
               "(tensor([3., 0.]), 2, (2,))");
     CHECK_OK();

@@ -261,6 +261,7 @@ cfx_node *cfx_graph_call_from(cfx_site at, cfx_graph *g, const char *target, cfx
     if (cfx__dispatch_args_bad(at, a))
         return cfx__node_bad;
     size_t mark = cfx_scope_open();
+    cfx_site outer = cfx__site_enter(at);
     a = cfx__dispatch_args_split(a);
     cfx_value args = cfx_tuple_value(a.n, a.v), kw = a.kw ? cfx_dict_value(a.kw) : cfx_none();
     bool method = target && !strncmp(target, "Tensor.", 7);
@@ -270,6 +271,7 @@ cfx_node *cfx_graph_call_from(cfx_site at, cfx_graph *g, const char *target, cfx
     else
         n = method ? create_named(g, CFX_CALL_METHOD, target + 7, args, kw, NULL)
                    : call_function(at, g, target, args, kw);
+    cfx__site_leave(outer);
     cfx_scope_close(mark);
     return n;
 }

@@ -17,8 +17,6 @@ cfx__nn_state *cfx__nn_state_get(void) {
 
 static cfx__nn_state *state(void) { return cfx__nn_state_get(); }
 
-cfx_site cfx__nn_site(void) { return state()->at; }
-
 void cfx__nn_push(cfx__nn_layer *layer) {
     cfx__nn_state *s = state();
     layer->below = s->layer;
@@ -69,11 +67,6 @@ static cfx_value bind_and_run(cfx_site at, cfx_module *m, cfx_args a) {
         return cfx_bad();
     }
     const cfx__signature *s = own->signature;
-    if (!s) {
-        cfx_fail(CFX_VALUE_ERROR, at, "the signature of %s, \"%s\", could not be read", m->type,
-                 m->signature);
-        return cfx_bad();
-    }
     cfx_value small[8], *bound = small;
     if (s->n > COUNT(small))
         bound = cfx__alloc((size_t)s->n * sizeof *bound);
@@ -125,11 +118,10 @@ cfx_value cfx_forward_value_from(cfx_site at, cfx_module *m, cfx_args args) {
     size_t mark = cfx_scope_open();
     args = cfx__dispatch_args_split(args);
     cfx__nn_state *s = state();
-    cfx_site outer = s->at;
-    s->at = at.file ? at : outer;
+    cfx_site outer = cfx__site_enter(at);
     cfx_value v = unlikely(s->layer != NULL) ? s->layer->call(s->layer, at, m, args)
                                              : cfx__module_call(at, m, args);
-    s->at = outer;
+    cfx__site_leave(outer);
     return cfx_scope_return_value(mark, v);
 }
 

@@ -7,7 +7,7 @@
 static cfx_value sequential_forward(cfx_module *self, cfx_args a) {
     cfx_value v = a.v[0];
     for (int i = 0; i < cfx_module_count(self) && !cfx_is_bad(v); i++)
-        v = cfx_forward_value_from(cfx__nn_site(), cfx_module_child(self, i), CFX_ARGS(v));
+        v = cfx_forward_value_from(cfx__site(), cfx_module_child(self, i), CFX_ARGS(v));
     return v;
 }
 

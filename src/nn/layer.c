@@ -294,7 +294,7 @@ cfx_value cfx__layer_call(cfx_module *self, cfx_args a) {
         cfx_value v = meant(self, a, take_word(&p, len, name, sizeof name));
         args[n++] = keyed ? cfx_keyword_value(key, v) : v;
     }
-    return cfx_py_from(cfx__nn_site(), fn, (cfx_args){n, args, NULL});
+    return cfx_py_from(cfx__site(), fn, (cfx_args){n, args, NULL});
 }
 
 /* ---- make ------------------------------------------------------------------------------------ */
@@ -334,8 +334,10 @@ cfx_module *cfx_nn_make_from(cfx_site at, const char *type, cfx_args args, cfx_n
     if (!row) {
         cfx_fail(CFX_ATTRIBUTE_ERROR, at, "module 'torch.nn' has no attribute '%s'",
                  type ? type : "None");
-        return cfx_scope_return(mark, cfx_module_new_n(type, NULL, ""));
+        cfx_scope_close(mark);
+        return &cfx__module_bad;
     }
+    cfx_site outer = cfx__site_enter(at);
     cfx_module *m = cfx_module_new_n(type, row->call ? cfx__layer_call : row->forward,
                                      row->inputs ? row->inputs : "input");
     m->path = cfx__module_text(m, cfx__text_format("torch.nn.modules.%s", row->path));
@@ -357,5 +359,6 @@ cfx_module *cfx_nn_make_from(cfx_site at, const char *type, cfx_args args, cfx_n
     }
     cfx__free(values);
     cfx__signature_free(s);
-    return cfx_scope_return(mark, m);
+    cfx__site_leave(outer);
+    return cfx_scope_return(mark, cfx_ok() ? m : &cfx__module_bad);
 }

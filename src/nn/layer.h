@@ -67,10 +67,10 @@ cfx_tensor *cfx__layer_init_xavier(int64_t rows, int64_t columns);
 /* ---- for forward ----------------------------------------------------------------------------- */
 
 /* Calls torch's function `name` at the line of the module's caller. */
-#define cfx__layer_torch(name, ...) cfx_py_from(cfx__nn_site(), name, CFX_ARGS(__VA_ARGS__))
+#define cfx__layer_torch(name, ...) cfx_py_from(cfx__site(), name, CFX_ARGS(__VA_ARGS__))
 /* What self has by that name as its forward reads it: traced while tracing. */
 static inline cfx_value cfx__layer_attr(cfx_module *self, const char *name) {
-    return cfx_attr_value_from(cfx__nn_site(), self, name);
+    return cfx_attr_value_from(cfx__site(), self, name);
 }
 /* A plain attribute as a number. */
 static inline int64_t cfx__layer_attr_int(cfx_module *self, const char *name) {

@@ -65,7 +65,7 @@ static cfx_tensor *mask_to_add(cfx_value mask, const cfx_tensor *like, const cha
         return NULL;
     if (cfx_as_tensor(mask)->dtype != CFX_BOOL) {
         if (!cfx__dtype_is_float(cfx_as_tensor(mask)->dtype))
-            cfx_fail(CFX_ASSERTION_ERROR, cfx__nn_site(),
+            cfx_fail(CFX_ASSERTION_ERROR, cfx__site(),
                      "only bool and floating types of %s are supported", name);
         return cfx_as_tensor(mask);
     }
@@ -123,10 +123,10 @@ static bool mask_fits(const cfx_tensor *mask, const sizes *s) {
     int64_t two[] = {s->to, s->from}, three[] = {s->batch * s->heads, s->to, s->from};
     bool flat = mask->ndim == 2;
     if (mask->ndim != 2 && mask->ndim != 3)
-        cfx_fail(CFX_RUNTIME_ERROR, cfx__nn_site(), "attn_mask's dimension %d is not supported",
+        cfx_fail(CFX_RUNTIME_ERROR, cfx__site(), "attn_mask's dimension %d is not supported",
                  mask->ndim);
     else if (flat ? memcmp(mask->shape, two, sizeof two) : memcmp(mask->shape, three, sizeof three))
-        cfx_fail(CFX_RUNTIME_ERROR, cfx__nn_site(),
+        cfx_fail(CFX_RUNTIME_ERROR, cfx__site(),
                  "The shape of the %dD attn_mask is torch.Size(%s), but should be %s.", mask->ndim,
                  cfx__shape_text(mask->ndim, mask->shape),
                  cfx_value_repr(flat ? cfx_tuple(two[0], two[1])
@@ -138,7 +138,7 @@ static bool inputs_fit(const cfx_module *self, cfx_args a) {
     int64_t width = cfx__layer_attr_int((cfx_module *)self, "embed_dim");
     for (int i = 0; i < 3; i++) {
         if (a.v[i].tag != CFX_TAG_TENSOR || (cfx_as_tensor(a.v[i])->head.flags & CFX__TRACED)) {
-            cfx_fail(CFX_TYPE_ERROR, cfx__nn_site(),
+            cfx_fail(CFX_TYPE_ERROR, cfx__site(),
                      "%s: query, key and value must be tensors; it is traced as a leaf",
                      self->type);
             return false;
@@ -146,17 +146,17 @@ static bool inputs_fit(const cfx_module *self, cfx_args a) {
     }
     const cfx_tensor *q = cfx_as_tensor(a.v[0]);
     if (q->ndim != 2 && q->ndim != 3)
-        cfx_fail(CFX_ASSERTION_ERROR, cfx__nn_site(),
+        cfx_fail(CFX_ASSERTION_ERROR, cfx__site(),
                  "query should be unbatched 2D or batched 3D tensor but received %d-D query tensor",
                  q->ndim);
     else if (cfx_as_tensor(a.v[1])->ndim != q->ndim || cfx_as_tensor(a.v[2])->ndim != q->ndim)
-        cfx_fail(CFX_ASSERTION_ERROR, cfx__nn_site(),
+        cfx_fail(CFX_ASSERTION_ERROR, cfx__site(),
                  "For %s (%d-D) `query`, expected `key` and `value` to be %d-D but found %d-D and "
                  "%d-D tensors respectively",
                  q->ndim == 3 ? "batched" : "unbatched", q->ndim, q->ndim,
                  cfx_as_tensor(a.v[1])->ndim, cfx_as_tensor(a.v[2])->ndim);
     else if (q->shape[q->ndim - 1] != width)
-        cfx_fail(CFX_ASSERTION_ERROR, cfx__nn_site(),
+        cfx_fail(CFX_ASSERTION_ERROR, cfx__site(),
                  "was expecting embedding dimension of %lld, but got %lld", (long long)width,
                  (long long)q->shape[q->ndim - 1]);
     return cfx_ok();
@@ -213,7 +213,7 @@ static cfx_value forward_attention(cfx_module *self, cfx_args a) {
     cfx_tensor *keys = mask_to_add(a.v[3], in[0], "key_padding_mask");
     cfx_tensor *mask = mask_to_add(a.v[5], in[0], "attn_mask");
     if (causal && !mask)
-        cfx_fail(CFX_RUNTIME_ERROR, cfx__nn_site(),
+        cfx_fail(CFX_RUNTIME_ERROR, cfx__site(),
                  "Need attn_mask if specifying the is_causal hint.");
     if (!cfx_ok() || (mask && !mask_fits(mask, &s)))
         return cfx_bad();
@@ -365,14 +365,14 @@ static void make_transformer(cfx_module *m, const cfx__layer_options *o) {
 /* ---- layers: forward ------------------------------------------------------------------------- */
 
 static cfx_value call(cfx_module *self, const char *child, cfx_value x) {
-    return cfx_call_value_from(cfx__nn_site(), self, child, CFX_ARGS(x));
+    return cfx_call_value_from(cfx__site(), self, child, CFX_ARGS(x));
 }
 
 /* Attention from x to `memory`, and its dropout. */
 static cfx_value attention(cfx_module *self, const char *child, const char *drop, cfx_value x,
                            cfx_value memory, cfx_value mask, cfx_value keys, cfx_value causal) {
     cfx_value r = cfx_call_value_from(
-        cfx__nn_site(), self, child,
+        cfx__site(), self, child,
         CFX_ARGS(x, memory, memory, keys, cfx_bool(false), mask, cfx_bool(true), causal));
     return cfx_is_bad(r) ? r : call(self, drop, cfx_at(r, 0));
 }
@@ -430,7 +430,7 @@ static cfx_value forward_stack(cfx_module *self, cfx_args a) {
     else
         v[6] = cfx_is_none(v[6]) ? cfx_bool(false) : v[6];
     for (int i = 0; i < cfx_module_count(layers) && !cfx_is_bad(v[0]); i++)
-        v[0] = cfx_forward_value_from(cfx__nn_site(), cfx_module_child(layers, i),
+        v[0] = cfx_forward_value_from(cfx__site(), cfx_module_child(layers, i),
                                       (cfx_args){a.n, v, NULL});
     return cfx_module_find(self, "norm") ? call(self, "norm", v[0]) : v[0];
 }
@@ -439,11 +439,11 @@ static cfx_value forward_stack(cfx_module *self, cfx_args a) {
  * memory_key_padding_mask, src_is_causal, tgt_is_causal, memory_is_causal */
 static cfx_value forward_transformer(cfx_module *self, cfx_args a) {
     const cfx_value *v = a.v;
-    cfx_value memory = cfx_call_value_from(cfx__nn_site(), self, "encoder",
+    cfx_value memory = cfx_call_value_from(cfx__site(), self, "encoder",
                                            CFX_ARGS(v[0], v[2], v[5], v[8]));
     if (cfx_is_bad(memory))
         return memory;
-    return cfx_call_value_from(cfx__nn_site(), self, "decoder",
+    return cfx_call_value_from(cfx__site(), self, "decoder",
                                CFX_ARGS(v[1], memory, v[3], v[4], v[6], v[7], v[9], v[10]));
 }
 

@@ -119,7 +119,7 @@ static cfx_value padding_for(cfx_module *self, const cfx_tensor *input, cfx_valu
     bool list = size.tag == CFX_TAG_LIST || size.tag == CFX_TAG_TUPLE;
     int64_t skip = list && cfx_as_list(size)->len == n + lead ? lead : 0;
     if (!list || cfx_as_list(size)->len != n + skip) {
-        cfx_fail(CFX_VALUE_ERROR, cfx__nn_site(),
+        cfx_fail(CFX_VALUE_ERROR, cfx__site(),
                  "%s: for %dD input, output_size must have %d or %d elements (got %lld)",
                  self->type, input->ndim, n, n + lead,
                  list ? (long long)cfx_as_list(size)->len : 1LL);
@@ -130,7 +130,7 @@ static cfx_value padding_for(cfx_module *self, const cfx_tensor *input, cfx_valu
                         item(dilation, i) * (item(kernel, i) - 1) + 1;
         int64_t extra = cfx_integer(cfx_as_list(size)->items[skip + i]) - least;
         if (extra < 0 || extra >= item(stride, i)) {
-            cfx_fail(CFX_VALUE_ERROR, cfx__nn_site(),
+            cfx_fail(CFX_VALUE_ERROR, cfx__site(),
                      "requested an output size of %s, but valid sizes of dimension %d range from "
                      "%lld to %lld",
                      cfx_value_repr(size), i, (long long)least,

@@ -76,10 +76,10 @@ static bool dims_fit(const cfx_module *self, cfx_value input, bool fewer) {
     if (!t || (t->head.flags & CFX__TRACED) || t->ndim == want || (fewer && t->ndim == want - 1))
         return true;
     if (fewer)
-        cfx_fail(CFX_VALUE_ERROR, cfx__nn_site(), "expected %dD or %dD input (got %dD input)",
+        cfx_fail(CFX_VALUE_ERROR, cfx__site(), "expected %dD or %dD input (got %dD input)",
                  want - 1, want, t->ndim);
     else
-        cfx_fail(CFX_VALUE_ERROR, cfx__nn_site(), "expected %dD input (got %dD input)", want,
+        cfx_fail(CFX_VALUE_ERROR, cfx__site(), "expected %dD input (got %dD input)", want,
                  t->ndim);
     return false;
 }

@@ -24,7 +24,7 @@ static void make_upsample(cfx_module *m, const cfx__layer_options *o) {
 static cfx_value forward_softmax2d(cfx_module *self, cfx_args a) {
     const cfx_tensor *t = a.v[0].tag == CFX_TAG_TENSOR ? cfx_as_tensor(a.v[0]) : NULL;
     if (t && !(t->head.flags & CFX__TRACED) && t->ndim != 3 && t->ndim != 4) {
-        cfx_fail(CFX_VALUE_ERROR, cfx__nn_site(),
+        cfx_fail(CFX_VALUE_ERROR, cfx__site(),
                  "%s: expected input to be 3D or 4D, got %dD instead", self->type, t->ndim);
         return cfx_bad();
     }

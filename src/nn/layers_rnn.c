@@ -115,11 +115,11 @@ static bool input_fits(const cfx_module *self, const cfx_tensor *x, int most) {
     if (!x)
         return true;
     if (x->ndim != most && x->ndim != most - 1)
-        cfx_fail(CFX_VALUE_ERROR, cfx__nn_site(),
+        cfx_fail(CFX_VALUE_ERROR, cfx__site(),
                  "%s: Expected input to be %dD or %dD, got %dD instead", self->type, most - 1, most,
                  x->ndim);
     else if (x->shape[x->ndim - 1] != want)
-        cfx_fail(CFX_RUNTIME_ERROR, cfx__nn_site(),
+        cfx_fail(CFX_RUNTIME_ERROR, cfx__site(),
                  "input.size(-1) must be equal to input_size. Expected %lld, got %lld",
                  (long long)want, (long long)x->shape[x->ndim - 1]);
     return cfx_ok();
@@ -144,7 +144,7 @@ static bool state_fits(const cfx_module *self, cfx_value state, const char *what
     int64_t want[] = {layers, batch, size};
     if (!h || batch < 0 || (h->ndim == 3 && !memcmp(h->shape, want, sizeof want)))
         return true;
-    cfx_fail(CFX_RUNTIME_ERROR, cfx__nn_site(), "Expected %s size %s, got %s", what,
+    cfx_fail(CFX_RUNTIME_ERROR, cfx__site(), "Expected %s size %s, got %s", what,
              cfx_value_repr(cfx_tuple(layers, batch, size)), cfx__shape_text(h->ndim, h->shape));
     (void)self;
     return false;
@@ -180,7 +180,7 @@ static bool call_read(call *k, cfx_module *self, cfx_value state) {
     if (cfx_is_none(state) || !k->f.two_states)
         return true;
     if (state.tag != CFX_TAG_TUPLE || cfx_as_list(state)->len != 2) {
-        cfx_fail(CFX_TYPE_ERROR, cfx__nn_site(), "%s: hx must be a tuple of two tensors",
+        cfx_fail(CFX_TYPE_ERROR, cfx__site(), "%s: hx must be a tuple of two tensors",
                  self->type);
         return false;
     }

@@ -332,7 +332,7 @@ TEST(options_are_fields_of_a_struct) {
 
 #define REFUSES(layer, text)                                                                       \
     do {                                                                                           \
-        (void)(layer);                                                                             \
+        CHECK(cfx_failed(layer));                                                                  \
         const cfx_error *e_ = cfx_error_last();                                                    \
         CHECK(e_ && e_->at.line == __LINE__);                                                      \
         CHECK_ERROR(text);                                                                         \
@@ -343,6 +343,8 @@ TEST(layers_refuse_in_pytorchs_words_at_the_callers_line) {
             "Linear.__init__() got an unexpected keyword argument 'alpha'");
     REFUSES(cfx_nn_make("Linear", 3),
             "Linear.__init__() missing 1 required positional argument: 'out_features'");
+    REFUSES(cfx_nn_linear(-1, 2),
+            "Trying to create tensor with negative dimension -1: [2, -1]");
     REFUSES(cfx_nn_make("Nope", 3), "module 'torch.nn' has no attribute 'Nope'");
     REFUSES(cfx_nn_conv2d(3, 4, 3, .groups = 2), "in_channels must be divisible by groups");
     REFUSES(cfx_nn_conv2d(3, 4, 3, .padding = CFX_SAME, .stride = 2),

@@ -44,8 +44,8 @@ static cfx_module *module_new(const char *type, int arity) {
     return m;
 }
 
-/* Reads the signature; with an arity, it has to name just as many plain parameters. */
-static void set_signature(cfx_module *m, const char *signature) {
+/* m with its signature, which with an arity has to name just as many plain parameters; else bad. */
+static cfx_module *with_signature(cfx_module *m, const char *signature) {
     struct cfx__module *own = m->own_;
     m->signature = cfx__module_text(m, signature ? signature : "");
     cfx__signature *s = cfx__signature_parse(m->signature);
@@ -57,34 +57,31 @@ static void set_signature(cfx_module *m, const char *signature) {
         s = NULL;
     }
     own->signature = s;
+    return s ? m : &cfx__module_bad;
 }
 
 cfx_module *cfx_module_new_n(const char *type, cfx_forward_fn *forward, const char *signature) {
     cfx_module *m = module_new(type, 0);
     m->own_->forward.args = forward;
-    set_signature(m, signature);
-    return m;
+    return with_signature(m, signature);
 }
 
 cfx_module *cfx_module_new_1(const char *type, cfx_forward_1 *forward, const char *signature) {
     cfx_module *m = module_new(type, 1);
     m->own_->forward.one = forward;
-    set_signature(m, signature);
-    return m;
+    return with_signature(m, signature);
 }
 
 cfx_module *cfx_module_new_2(const char *type, cfx_forward_2 *forward, const char *signature) {
     cfx_module *m = module_new(type, 2);
     m->own_->forward.two = forward;
-    set_signature(m, signature);
-    return m;
+    return with_signature(m, signature);
 }
 
 cfx_module *cfx_module_new_3(const char *type, cfx_forward_3 *forward, const char *signature) {
     cfx_module *m = module_new(type, 3);
     m->own_->forward.three = forward;
-    set_signature(m, signature);
-    return m;
+    return with_signature(m, signature);
 }
 
 cfx_module *cfx__module_new_raw(const char *type, cfx_forward_fn *forward) {

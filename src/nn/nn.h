@@ -129,7 +129,6 @@ typedef struct cfx__nn_layer {
 /* What this thread knows of modules. */
 typedef struct cfx__nn_state {
     cfx__nn_layer *layer;
-    cfx_site at;         /* of the innermost call of a module */
     cfx__hook_list hooks; /* the global ones */
 } cfx__nn_state;
 
@@ -137,8 +136,6 @@ cfx__nn_state *cfx__nn_state_get(void);
 
 void cfx__nn_push(cfx__nn_layer *layer);
 void cfx__nn_pop(cfx__nn_layer *layer);
-/* The caller's line of the innermost call of a module: where its forward says an error is. */
-cfx_site cfx__nn_site(void);
 /* Calls a module: pre-hooks, binding, forward, hooks, in a scope of its own. Keywords: in a.kw. */
 cfx_value cfx__module_call(cfx_site at, cfx_module *m, cfx_args a);
 /* Calls it with values that are bound to the signature already: hooks see them as given by

@@ -303,9 +303,7 @@ static bool keywords_fit(const cfx__run *r) {
     return true;
 }
 
-static bool inputs_fit(cfx__run *r) {
-    if (!keywords_fit(r))
-        return false;
+static bool all_taken(const cfx__run *r) {
     if (r->next >= r->inputs.n)
         return true;
     cfx_fail(CFX_TYPE_ERROR, (cfx_site){0},
@@ -338,10 +336,11 @@ static cfx_value run_steps(cfx_interp *it, cfx__run run) {
     bool through_handlers = overridden(it), checked = false;
     int left = steps->nplaceholders; /* to come: after the last one all inputs have to be taken */
     cfx_value result = cfx_none();
-    for (int k = 0; k < n && cfx_ok(); k++) {
+    bool fits = it->given || keywords_fit(&run);
+    for (int k = 0; k < n && fits && cfx_ok(); k++) {
         if (!left && !checked) {
             checked = true;
-            if (!it->given && !inputs_fit(&run))
+            if (!it->given && !all_taken(&run))
                 break;
         }
         left -= steps->steps[k].node->op == CFX_PLACEHOLDER;
@@ -385,10 +384,12 @@ cfx_value cfx_run_from(cfx_site at, cfx_interp *it, cfx_args a) {
     if (!g)
         return cfx_bad();
     size_t mark = cfx_scope_open();
+    cfx_site outer = cfx__site_enter(at);
     cfx_value v = cfx_bad();
     if (cfx__run_inputs(at, g, &a, cfx_as_list(cfx_list_value(0, NULL))))
-        v = cfx__run_graph(it, a, &cfx__interp_slots, NULL);
-    return cfx_scope_return_value(mark, cfx__run_result(g, v));
+        v = cfx__run_result(g, cfx__run_graph(it, a, &cfx__interp_slots, NULL));
+    cfx__site_leave(outer);
+    return cfx_scope_return_value(mark, v);
 }
 
 static int placeholders(const cfx_graph *g) {
@@ -419,9 +420,11 @@ cfx_value cfx_run_boxed_from(cfx_site at, cfx_interp *it, cfx_value inputs) {
     memcpy(taken, box->items, (size_t)n * sizeof *taken);
     box->len = 0;
     size_t mark = cfx_scope_open();
+    cfx_site outer = cfx__site_enter(at);
     cfx__run run = {.steps = steps, .inputs = {n, taken, NULL}, .boxed = taken,
                     .slots = &cfx__interp_slots};
     cfx_value v = cfx_scope_return_value(mark, run_steps(it, run));
+    cfx__site_leave(outer);
     cfx__free(taken);
     cfx_drop(steps);
     return v;

@@ -285,6 +285,7 @@ cfx_value cfx_program_run_with(cfx_site at, cfx_program *p, const cfx_executor *
     if (!cfx__program_given(at, p) || cfx__dispatch_args_bad(at, a) || !cfx_program_sync(p))
         return cfx_bad();
     size_t mark = cfx_scope_open();
+    cfx_site outer = cfx__site_enter(at);
     cfx_grad_mode before = cfx_get_grad_mode();
     if (before == CFX_GRAD_ON)
         cfx_set_grad_mode(CFX_NO_GRAD);
@@ -292,6 +293,7 @@ cfx_value cfx_program_run_with(cfx_site at, cfx_program *p, const cfx_executor *
     cfx_value raw = cfx_is_bad(inputs) ? inputs : cfx__program_execute(at, p, x, w, inputs);
     cfx_value out = cfx_is_bad(raw) ? raw : cfx_program_outputs(p, inputs, raw);
     cfx_set_grad_mode(before);
+    cfx__site_leave(outer);
     return cfx_scope_return_value(mark, out);
 }
 

@@ -225,10 +225,13 @@ TEST(graph_modules_refuse_unknown_and_doubled_keywords) {
     cfx_graph *g = cfx_graph_new();
     cfx_node *x = cfx_graph_input(g, "x"), *y = cfx_graph_input(g, "y");
     cfx_graph_output(g, cfx_node_value(cfx_graph_call(g, "operator.sub", x, y)));
-    cfx_module *gm = cfx_graph_module(cfx_module_new("M", (cfx_forward_fn *)NULL, ""), g, "M");
+    cfx_module *gm = cfx_graph_module(cfx_module_new("M", NULL, ""), g, "M");
     CHECK_STR(cfx_repr(cfx_forward_value(gm, 5, CFX_KW(y, 2))), "3");
     CHECK_OK();
     cfx_forward_value(gm, 5, 2, CFX_KW(z, 2));
+    CHECK_ERROR("forward() got an unexpected keyword argument 'z'");
+    cfx_forward_value(gm, CFX_KW(z, 2)); /* Python says this before what is missing */
+    CHECK_INT(cfx_error_last()->at.line, __LINE__ - 1);
     CHECK_ERROR("forward() got an unexpected keyword argument 'z'");
     cfx_forward_value(gm, 5, 2, CFX_KW(x, 2));
     CHECK_ERROR("forward() got multiple values for argument 'x'");
@@ -238,6 +241,7 @@ TEST(graph_modules_refuse_unknown_and_doubled_keywords) {
     cfx_run(&it, 5, CFX_KW(y, 2), CFX_KW(y, 2));
     CHECK_ERROR("keyword argument repeated: y");
     cfx_run(&it, 5, 2, CFX_KW(z, 2));
+    CHECK_INT(cfx_error_last()->at.line, __LINE__ - 1);
     CHECK_ERROR("forward() got an unexpected keyword argument 'z'");
     cfx_add(cfx_ones(2), 1, CFX_KW(alpha, 2), CFX_KW(alpha, 2));
     CHECK_ERROR("keyword argument repeated: alpha");

@@ -102,7 +102,9 @@ cfx_dict *cfx_tap_from(cfx_site at, cfx_module *gm, const char *selector, cfx_ar
     }
     tap t = {selector, values, gm->graph, last_write(gm->graph)};
     cfx_watcher w = {.wants = is_tapped, .see = take_value, .user = &t, .inside = true};
+    cfx_site outer = cfx__site_enter(at);
     CFX_SCOPE cfx__run_module(at, gm, a, &w);
+    cfx__site_leave(outer);
     return values;
 }
 

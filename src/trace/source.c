@@ -26,7 +26,7 @@ static const char *source_line(cfx__export *e, const char *name, int line) {
 }
 
 void cfx__export_put_frame(cfx__export *e, cfx__text *out, cfx_site at) {
-    if (!at.file || !strncmp(at.file, "src/nn/layers", 13)) /* cfx has its own */
+    if (!at.file)
         return;
     const char *code = source_line(e, at.file, at.line);
     cfx__text_printf(out, "%sFile \"%s\", line %d, in forward\n    %s", out->len ? "\n  " : "",
