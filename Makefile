@@ -58,10 +58,12 @@ bench: build
 install: build
 	@DESTDIR=$(DESTDIR) cmake --install $(B) --prefix $(PREFIX)
 
-# Removes what the last install wrote: the list that it left.
+# Removes what the last install wrote, the list that it left, and the folders that were cfx's own.
 uninstall:
 	@test -f $(B)/install_manifest.txt || { echo "uninstall: nothing was installed from $(B)"; exit 1; }
 	@sed 's|^|$(DESTDIR)|' $(B)/install_manifest.txt | xargs -d '\n' rm -f
+	@sed -n 's|^\(.*/cfx\)/[^/]*$$|$(DESTDIR)\1|p' $(B)/install_manifest.txt | sort -u \
+	    | xargs -d '\n' rmdir
 	@rm $(B)/install_manifest.txt
 
 clean:

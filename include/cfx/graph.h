@@ -219,7 +219,7 @@ CFX_API bool cfx_graph_erase(cfx_node *n);
 /* Moves n before or after `at`, in the same graph. */
 CFX_API bool cfx_node_move_before(cfx_node *n, cfx_node *at);
 CFX_API bool cfx_node_move_after(cfx_node *n, cfx_node *at);
-/* Replaces all arguments, or one; the values are kept. */
+/* Replaces all arguments (a tuple and a dict; None for none), or one; the values are kept. */
 CFX_API bool cfx_node_set_args(cfx_node *n, cfx_value args);
 CFX_API bool cfx_node_set_kwargs(cfx_node *n, cfx_value kwargs);
 CFX_API bool cfx_node_set_arg(cfx_node *n, int i, cfx_value v);

@@ -14,7 +14,8 @@ extern "C" {
 
 /* A GraphModule: a graph that is called like any module, with what it names of root (modules,
  * parameters, buffers; shared, not copied). type NULL: "GraphModule". Scope. It is never stale:
- * editing the graph is enough. Bad, with an error, where root lacks what the graph names. */
+ * editing the graph is enough. Bad, with an error, where root lacks what the graph names; where
+ * root is NULL it is added later (cfx_graph_module_add, cfx_module_set_attr). */
 CFX_API cfx_module *cfx_graph_module(cfx_module *root, cfx_graph *g, const char *type);
 /* cfx_trace with the defaults, as a GraphModule named after root; scope. Bad, with an error, when
  * it cannot be traced. */

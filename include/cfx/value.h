@@ -254,7 +254,8 @@ CFX_API void cfx_list_append(cfx_list *list, cfx_value value);
 static inline bool cfx_is_none(cfx_value v) { return v.tag == CFX_TAG_NONE; }
 static inline bool cfx_is_bad(cfx_value v) { return v.tag == CFX_TAG_BAD; }
 
-/* v[i] of a list or tuple, borrowed; negative i counts from the end; out of range is an error. */
+/* v[i] of a list or tuple, borrowed; negative i counts from the end; out of range is an error. Of a
+ * tensor a row, and of what is traced, or a node, a node that takes it; scope. */
 CFX_API cfx_value cfx_at(cfx_value v, int64_t i);
 /* v[i] as a tensor, borrowed; NULL for None, the bad tensor, with an error, where it is another. */
 CFX_API cfx_tensor *cfx_tensor_at(cfx_value v, int64_t i);

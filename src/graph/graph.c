@@ -202,7 +202,13 @@ cfx_node *cfx_graph_create(cfx_graph *g, cfx_opcode op, cfx_target target, cfx_v
                  op == CFX_CALL_FUNCTION ? "Callable" : "str");
         return cfx__node_bad;
     }
-    if (op == CFX_CALL_METHOD && !target.fn && !target.call)
+    bool function = target.call || (target.op && (!target.fn || strchr(target.name, '.')));
+    if (op != CFX_CALL_FUNCTION && function) {
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
+                 "target %s has type function but a str is expected", target.name);
+        return cfx__node_bad;
+    }
+    if (op == CFX_CALL_METHOD && !target.fn)
         target = cfx__graph_row_named(g, op, target.name)->target;
     return create(g, op, cfx__graph_row(g, op, target), target, args, kwargs, name, type);
 }

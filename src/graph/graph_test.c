@@ -212,6 +212,11 @@ TEST(wrong_arguments_make_a_bad_node) {
     CHECK_ERROR("op '9' is not in _legal_ops");
     cfx_graph_call_function(NULL, "torch.relu", CFX_NONE, CFX_NONE);
     CHECK_ERROR("the graph is NULL");
+    cfx_target f = cfx_target_named("torch.relu"), op = cfx_target_named("aten.relu.default");
+    cfx_graph_create(g, CFX_CALL_METHOD, f, CFX_NONE, CFX_NONE, NULL, NULL);
+    CHECK_ERROR("target torch.relu has type function but a str is expected");
+    cfx_graph_create(g, CFX_PLACEHOLDER, op, CFX_NONE, CFX_NONE, NULL, NULL);
+    CHECK_ERROR("target aten.relu.default has type function but a str is expected");
     cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
     cfx_dict *d = cfx_dict_new();
     cfx_dict_put(d, cfx_node_value(x), cfx_int(1));

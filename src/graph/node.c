@@ -187,16 +187,18 @@ static bool is_live(const cfx_node *n) {
     return !n->erased;
 }
 
+/* Whether a value is of this kind, or None, which stands for an empty one. */
 static bool has_kind(cfx_value v, cfx_tag tag, const char *what) {
-    if (v.tag != tag && v.tag != CFX_TAG_BAD)
+    bool fits = v.tag == tag || cfx_is_none(v);
+    if (!fits && v.tag != CFX_TAG_BAD)
         cfx_fail(CFX_ASSERTION_ERROR, (cfx_site){0}, "%s, got %s", what, cfx__value_python_type(v));
-    return v.tag == tag;
+    return fits;
 }
 
 bool cfx_node_set_args(cfx_node *n, cfx_value args) {
     cfx_value a;
     if (!is_live(n) || !has_kind(args, CFX_TAG_TUPLE, "args must be a tuple") ||
-        !freeze(args, &a))
+        !freeze(cfx_is_none(args) ? n->graph->no_args : args, &a))
         return false;
     cfx__node_put_args(n, a, keep_kwargs(n));
     return true;
@@ -205,7 +207,7 @@ bool cfx_node_set_args(cfx_node *n, cfx_value args) {
 bool cfx_node_set_kwargs(cfx_node *n, cfx_value kwargs) {
     cfx_value k;
     if (!is_live(n) || !has_kind(kwargs, CFX_TAG_DICT, "kwargs must be a dict") ||
-        !freeze(kwargs, &k))
+        !freeze(cfx_is_none(kwargs) ? n->graph->no_kwargs : kwargs, &k))
         return false;
     cfx__node_put_args(n, keep_args(n), k);
     return true;

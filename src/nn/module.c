@@ -350,19 +350,19 @@ cfx_module *cfx__module_make(cfx_module *m, const char *path) {
 
 static bool is_empty(const cfx_dict *d, cfx_value key) { return !cfx_dict_find(d, key); }
 
-bool cfx__module_adopt(cfx_module *m, const cfx_module *from, const char *path) {
-    if (cfx_module_has(m, path))
+bool cfx__module_adopt(cfx_module *m, const char *as, const cfx_module *from, const char *path) {
+    if (cfx_module_has(m, as))
         return true;
     size_t mark = cfx_scope_open();
-    const char *dot = strrchr(path, '.'), *last = dot ? dot + 1 : path;
+    const char *dot = strrchr(path, '.'), *name = dot ? dot + 1 : path, *last = as;
     size_t above = dot ? (size_t)(dot - path) : 0;
     const cfx_module *owner = cfx_module_find(from, cfx__string_new(path, above)->text);
-    m = make_parent(m, path, &last);
+    m = make_parent(m, as, &last);
     if (!owner || !m) {
         cfx_scope_close(mark);
         return false;
     }
-    cfx_value key = cfx_string_value(last), v = cfx_module_attr(owner, last);
+    cfx_value key = cfx_string_value(name), v = cfx_module_attr(owner, name);
     bool tensor = v.tag == CFX_TAG_TENSOR || v.tag == CFX_TAG_NONE;
     cfx_tensor *t = v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : NULL;
     if (cfx_dict_find(owner->parameters, key))

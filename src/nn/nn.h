@@ -102,9 +102,9 @@ bool cfx__module_given(const cfx_module *m);
 cfx_module *cfx__module_new_raw(const char *type, cfx_forward_fn *forward);
 /* Sets the graph of a GraphModule; keeps it. */
 void cfx__module_set_graph(cfx_module *m, cfx_graph *g, const cfx__module_graph_owner *owner);
-/* What `from` has at a path becomes the same thing at the same path of m, shared; parents that are
+/* What `from` has at a path becomes the same thing at the path `as` of m, shared; parents that are
  * missing are made, plain tensors become buffers. True when m has it already. */
-bool cfx__module_adopt(cfx_module *m, const cfx_module *from, const char *path);
+bool cfx__module_adopt(cfx_module *m, const char *as, const cfx_module *from, const char *path);
 /* Whether a call of m does more than compute its result, by what its layers are told: activations
  * in place, dropout and statistics in training, embeddings that are kept short. */
 bool cfx__module_has_effect(const cfx_module *m);

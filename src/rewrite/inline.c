@@ -163,7 +163,7 @@ int cfx__inline_all(cfx_module *gm, const char *prefix) {
         size_t mark = cfx_scope_open();
         const char *path = cfx__text_format("%s", path_called(n));
         cfx_each_node(m->graph, in) if (in->op == CFX_CALL_MODULE || in->op == CFX_GET_ATTR)
-            cfx_module_set_attr(gm, in->target.name, cfx_module_attr(m, in->target.name));
+            cfx__module_adopt(gm, in->target.name, m, in->target.name);
         done += inline_call(n, m, "");
         cfx_module_remove(gm, path);
         cfx_scope_close(mark);

@@ -153,7 +153,7 @@ static void make_inputs(splitting *s, part *p) {
         cfx_node *n = cfx_as_node(p->inputs->entries[i].key), *made;
         if (is_module(s, n)) {
             made = cfx_graph_get_attr(p->graph, n->target.name);
-            cfx_module_set_attr(p->holder, n->target.name, cfx_module_attr(s->gm, n->target.name));
+            cfx__module_adopt(p->holder, n->target.name, s->gm, n->target.name);
         } else {
             const char *name = s->options.number_inputs ? cfx__text_format("arg_%d", number++)
                                                         : n->name;
@@ -174,7 +174,7 @@ static cfx_target adopt(splitting *s, part *p, const cfx_node *n) {
     char *flat = (char *)cfx__text_format("%s", t.name);
     for (char *c = flat; *c; c++)
         *c = *c == '.' ? '_' : *c;
-    cfx_module_set_attr(p->holder, flat, cfx_module_attr(s->gm, t.name));
+    cfx__module_adopt(p->holder, flat, s->gm, t.name);
     if (s->options.names)
         cfx_dict_set(s->options.names, cfx__text_format("%s.%s", p->name, flat),
                      cfx_string_value(t.name));
@@ -213,7 +213,7 @@ static void copy_outer(splitting *s, cfx_node *n) {
     if (n->op == CFX_PLACEHOLDER && s->options.keep_original_node_name)
         t.name = n->name;
     if (n->op == CFX_GET_ATTR)
-        cfx_module_set_attr(s->holder, t.name, cfx_module_attr(s->gm, t.name));
+        cfx__module_adopt(s->holder, t.name, s->gm, t.name);
     cfx_node *made = cfx_graph_create(s->graph, n->op, t, n->args, n->kwargs, NULL, n->type);
     copy_meta(made, n);
     cfx_dict_put(s->nodes, cfx_node_value(n), cfx_node_value(made));

@@ -57,6 +57,19 @@ TEST(split_by_callback) {
     CHECK_OK();
 }
 
+static cfx_value scaled(cfx_module *self, cfx_args a) {
+    return cfx_tensor_value(cfx_relu(cfx_mul(a.v[0], cfx_attr(self, "w"))));
+}
+
+TEST(parameters_that_parts_are_given_stay_parameters) {
+    cfx_module *m = cfx_module_new("M", scaled, "x");
+    cfx_nn_parameter(m, "w", cfx_ones(2));
+    cfx_module *gm = cfx_symbolic_trace(m);
+    cfx_module *s = cfx_split_module(gm, by_letter, "mr0", (cfx_split_options){0});
+    CHECK_STR(cfx_repr(cfx_module_named_parameters(s)),
+              "{'w': tensor([1., 1.], requires_grad=True)}");
+}
+
 TEST(split_options) {
     cfx_split_options o = {.keep_original_node_name = true, .number_inputs = true, .affix = "pp"};
     cfx_module *m = split(sample, "abc0de1", o);

@@ -118,10 +118,33 @@ cfx_value cfx_execute(const cfx_executor *x, const cfx_execution *e) {
     return done ? v : run_by(&cfx_interpreter, &own, &done);
 }
 
+/* The placeholders that a caller has to give a value. */
+static int required(const cfx_graph *g) {
+    int n = 0;
+    for (const cfx__target_row *row = g->rows[CFX_PLACEHOLDER]; row; row = row->next)
+        for (const cfx__node *p = row->first; p; p = p->row_next)
+            n += row->target.name[0] != '*' && !cfx_as_list(p->pub.args)->len;
+    return n;
+}
+
+/* Whether the arguments fit forward() as the code of the graph has it; Python's words where some
+ * are missing. (A trace names what stands for *args itself.) */
+static bool binds(cfx_site at, const cfx_graph *g, cfx_args a) {
+    if (a.n >= required(g) || g->tree || g->codegen || cfx_is_tracing())
+        return true;
+    cfx__signature *s = cfx__graph_signature(g);
+    cfx_value *values = cfx__alloc((size_t)s->n * sizeof *values);
+    bool fine = cfx__signature_bind(s, at, "forward", true, a, values);
+    cfx__free(values);
+    cfx__signature_free(s);
+    return fine;
+}
+
 cfx_value cfx__run_module(cfx_site at, cfx_module *gm, cfx_args a, cfx_watcher *w) {
     size_t mark = cfx_scope_open();
     cfx_value v = cfx_bad();
-    if (cfx__run_inputs(at, gm->graph, &a, cfx_as_list(cfx_list_value(0, NULL)))) {
+    if (cfx__run_inputs(at, gm->graph, &a, cfx_as_list(cfx_list_value(0, NULL))) &&
+        binds(at, gm->graph, a)) {
         cfx_execution e = {.at = at, .module = gm, .inputs = a, .watcher = w};
         v = cfx_execute(NULL, &e);
     }

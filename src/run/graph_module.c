@@ -73,7 +73,7 @@ static bool adopt(cfx_module *gm, cfx_module *root, const cfx_node *n) {
         return !cfx__obj_is_bad(child) && cfx_nn_add(gm, path, child) == child;
     }
     if (!root || sub || cfx_module_has(root, path))
-        return !root || sub || cfx__module_adopt(gm, root, path);
+        return !root || sub || cfx__module_adopt(gm, path, root, path);
     const cfx_module *at = root;
     for (const char *dot; (dot = strchr(path, '.')); path = dot + 1) {
         const cfx_module *below = cfx_module_find(at, cfx__string_new(path, dot - path)->text);

@@ -233,6 +233,10 @@ TEST(graph_modules_refuse_unknown_and_doubled_keywords) {
     cfx_forward_value(gm, CFX_KW(z, 2)); /* Python says this before what is missing */
     CHECK_INT(cfx_error_last()->at.line, __LINE__ - 1);
     CHECK_ERROR("forward() got an unexpected keyword argument 'z'");
+    cfx_forward_value(gm);
+    CHECK_ERROR("forward() missing 2 required positional arguments: 'x' and 'y'");
+    cfx_forward_value(gm, CFX_KW(y, 2));
+    CHECK_ERROR("forward() missing 1 required positional argument: 'x'");
     cfx_forward_value(gm, 5, 2, CFX_KW(x, 2));
     CHECK_ERROR("forward() got multiple values for argument 'x'");
     cfx_forward_value(gm, CFX_KW(x, 2), CFX_KW(x, 2));

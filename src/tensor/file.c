@@ -208,9 +208,12 @@ bool cfx__file_save_open_with(cfx__file_save *s, const char *path, const cfx__fi
     return true;
 }
 
-/* Gives the file a name beside the target. */
+/* Gives the file a name beside the target; devices need none. Whoever is interrupted from here to
+ * the rename leaves it behind, for `sweep` to find, so nothing slow is done in between. */
 static bool link_temporary(cfx__file_save *s) {
     char self[32];
+    if (!s->temp)
+        return true;
     int fd = fileno(s->file);
     snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
     flock(fd, LOCK_EX | LOCK_NB);
@@ -229,10 +232,9 @@ static void sync_folder(const char *target) {
     close(fd);
 }
 
-/* Whether all is written, and on the disk under a temporary name. Devices have no name to get. */
-static bool is_ready(cfx__file_save *s) {
-    return !ferror(s->file) && fflush(s->file) == 0 &&
-           (!s->temp || (fsync(fileno(s->file)) == 0 && link_temporary(s)));
+/* Whether all is written, and on the disk. */
+static bool is_whole(cfx__file_save *s) {
+    return !ferror(s->file) && fflush(s->file) == 0 && (!s->temp || fsync(fileno(s->file)) == 0);
 }
 
 static bool put_in_place(cfx__file_save *s) {
@@ -270,7 +272,7 @@ static bool ran_out(void) {
 bool cfx__file_save_close(cfx__file_save *s, bool ok) {
     ok = ok && !ran_out();
     errno = 0;
-    bool placed = ok && is_ready(s) && put_in_place(s);
+    bool placed = ok && is_whole(s) && link_temporary(s) && put_in_place(s);
     return finish(s, ok, placed, errno);
 }
 
@@ -279,8 +281,8 @@ bool cfx__file_save_close(cfx__file_save *s, bool ok) {
 bool cfx__file_save_close_pair(cfx__file_save *first, cfx__file_save *second, bool ok) {
     ok = ok && !ran_out();
     errno = 0;
-    bool placed = ok && is_ready(first) && is_ready(second) && put_in_place(first) &&
-                  put_in_place(second);
+    bool placed = ok && is_whole(first) && is_whole(second) && link_temporary(first) &&
+                  link_temporary(second) && put_in_place(first) && put_in_place(second);
     int why = errno;
     bool done = finish(second, ok, placed, why);
     return finish(first, ok, placed, why) && done;

@@ -320,6 +320,10 @@ const char *cfx_tensor_str_with(const cfx_tensor *t, cfx_print_options options) 
         return "None";
     if (cfx__obj_is_bad(t))
         return "<bad tensor>";
+    if (t->head.flags & CFX__TRACED) {
+        const cfx_node *n = cfx__later_rooms.traced_node(cfx_tensor_value((cfx_tensor *)t));
+        return cfx__text_format("Proxy(%s)", cfx__later_rooms.node_name(n));
+    }
     printer p = {.t = t, .opt = options};
     if (p.opt.precision <= 0)
         p.opt.precision = 4;
@@ -334,7 +338,7 @@ const char *cfx_tensor_str_with(const cfx_tensor *t, cfx_print_options options) 
     p.summarize = t->numel > p.opt.threshold;
 
     size_t mark = cfx_scope_open();
-    bool hidden = t->head.flags & (CFX__FAKE | CFX__TRACED) || (!t->data && t->numel > 0);
+    bool hidden = t->head.flags & CFX__FAKE || (!t->data && t->numel > 0);
     cfx__text_puts(&p.out, hidden && t->device.type != CFX_META ? "FakeTensor(" : "tensor(");
     int indent = (int)p.out.len;
     if (hidden)

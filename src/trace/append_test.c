@@ -110,6 +110,16 @@ TEST(in_a_graph_of_overloads_overloads_are_appended) {
     CHECK_ERROR("add() received an invalid combination of arguments");
 }
 
+TEST(proxies_print_as_such_and_are_indexed) {
+    cfx_graph *g = traced()->graph;
+    cfx_node *x = cfx_graph_find(g, "x");
+    CHECK_STR(cfx_str(cfx_proxy(x)), "Proxy(x)");
+    CHECK_STR(cfx_repr(cfx_at(cfx_node_value(x), 1)), "Proxy(getitem)");
+    CHECK_STR(cfx_node_format(cfx_graph_find(g, "getitem")),
+              "%getitem : [num_users=0] = call_function[target=operator.getitem]"
+              "(args = (%x, 1), kwargs = {})");
+}
+
 TEST(operands_that_are_no_nodes_any_more_are_refused) {
     cfx_graph *g = traced()->graph, *other = traced()->graph;
     cfx_node *x = cfx_graph_find(g, "x");

@@ -80,14 +80,29 @@ static cfx_value root_argument(cfx__tracer *t, const cfx__signature_param *p) {
 
 /* ---- tracing a module ------------------------------------------------------------------------ */
 
+static bool is_star(const cfx__signature *s, int i) {
+    return s->params[i].kind == CFX__VAR_ARGS || s->params[i].kind == CFX__VAR_KEYWORDS;
+}
+
+/* The parameter that argument k of the graph stands for: *args and **kwargs come last, as torch.fx
+ * has them, behind parameters that in Python only keywords reach. */
+static int placed(const cfx__signature *s, int k) {
+    for (int star = 0; star < 2; star++)
+        for (int i = 0; i < s->n; i++)
+            if (is_star(s, i) == star && !k--)
+                return i;
+    return 0;
+}
+
 /* The shape of the arguments, where a concrete one is a container; None where all are plain. */
 static cfx_value tree_of(const cfx__tracer *t, const cfx__signature *s) {
     cfx_value spec = cfx_tuple_value(0, NULL), plain = cfx_ellipsis();
     bool nested = false;
-    for (int i = 0; i < s->n; i++) {
+    for (int k = 0; k < s->n; k++) {
+        const char *name = s->params[placed(s, k)].name;
         const cfx_value *fixed =
             t->config && t->config->concrete_args
-                ? cfx_dict_find(t->config->concrete_args, cfx_string_value(s->params[i].name))
+                ? cfx_dict_find(t->config->concrete_args, cfx_string_value(name))
                 : NULL;
         cfx_list *leaves = cfx_as_list(cfx_list_value(0, NULL));
         cfx_value shape = fixed ? cfx_tree_flatten(*fixed, leaves) : plain;
@@ -102,8 +117,8 @@ static cfx_value flat_result(cfx__tracer *t, const cfx__signature *s, cfx_value 
                              cfx_value result) {
     cfx_value leaves = cfx_list_value(0, NULL), names = cfx_list_value(0, NULL);
     cfx_value shape = cfx_tree_flatten(result, cfx_as_list(leaves));
-    for (int i = 0; i < s->n; i++)
-        cfx_list_append(cfx_as_list(names), cfx_string_value(s->params[i].name));
+    for (int k = 0; k < s->n; k++)
+        cfx_list_append(cfx_as_list(names), cfx_string_value(s->params[placed(s, k)].name));
     cfx_graph_set_tree(t->graph, names, spec, shape);
     return leaves;
 }
@@ -128,12 +143,21 @@ static bool are_parameters(const cfx__tracer *t, const cfx__signature *s) {
 
 static cfx_value call_root(cfx__tracer *t, const cfx__signature *s) {
     cfx_value v = cfx_bad(), *values = cfx__alloc((size_t)s->n * sizeof *values + 1);
-    for (int i = 0; i < s->n; i++)
-        values[i] = root_argument(t, &s->params[i]);
+    for (int k = 0; k < s->n; k++)
+        values[placed(s, k)] = root_argument(t, &s->params[placed(s, k)]);
     if (cfx_ok())
         v = cfx__root_call(t->root, s, values);
     cfx__free(values);
     return v;
+}
+
+/* Whether torch.fx calls the function itself, whose annotations it then knows: not where it has
+ * parameters that need another form of it. */
+static bool is_called_plainly(const cfx__signature *s) {
+    bool plain = !s->has_keyword_only;
+    for (int i = 0; i < s->n; i++)
+        plain &= !is_star(s, i);
+    return plain;
 }
 
 static bool trace_signature(cfx__tracer *t, const cfx__signature *s) {
@@ -145,7 +169,7 @@ static bool trace_signature(cfx__tracer *t, const cfx__signature *s) {
         result = flat_result(t, s, spec, result);
     cfx_value out = cfx__tracer_arg(t, (cfx_site){0}, result);
     cfx_node *n = cfx_is_bad(out) ? cfx__node_bad : cfx_graph_output(t->graph, out);
-    if (n->graph && s->returns)
+    if (n->graph && s->returns && cfx_is_none(spec) && is_called_plainly(s))
         cfx_node_set_type(n, s->returns);
     return n->graph != NULL;
 }

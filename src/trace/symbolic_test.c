@@ -157,6 +157,19 @@ TEST(nodes_know_their_module_and_line) {
     CHECK(source && strstr(source, "symbolic_test.c:"));
 }
 
+static cfx_value called_twice(cfx_module *self, cfx_args a) {
+    return cfx_tensor_value(cfx_call(self, "s", cfx_call(self, "s", a.v[0])));
+}
+
+TEST(every_call_of_a_module_has_a_key_of_its_own) {
+    cfx_module *m = cfx_module_new("M", called_twice, "x");
+    cfx_nn_add(m, "s", cfx_nn_sequential(cfx_nn_relu()));
+    cfx_graph *g = cfx_trace(NULL, m);
+    cfx_value stack = cfx_node_get_meta(cfx_graph_find(g, "s_1"), "nn_module_stack");
+    CHECK_STR(cfx_repr(stack), "{'s@1': ('s', 'torch.nn.modules.container.Sequential'), "
+                               "'s.0@1': ('s.0', 'torch.nn.modules.activation.ReLU')}");
+}
+
 static cfx_value functional(cfx_module *self, cfx_args a) {
     (void)self;
     cfx_value x = cfx_py("torch.nn.functional.softmax", a.v[0], -1, CFX_KW(dtype, cfx_f32));
@@ -217,6 +230,22 @@ TEST(signatures_become_placeholders) {
         "    %cat : [num_users=1] = call_function[target=torch.cat](args = ([%mul, %x],), kwargs "
         "= {dim: 0})\n"
         "    return cat");
+}
+
+static cfx_value keyword_only(cfx_module *self, cfx_args a) {
+    (void)self;
+    return cfx_py("operator.add", a.v[0], a.v[2]);
+}
+
+TEST(parameters_that_keywords_reach_come_before_the_rest) {
+    cfx_module *m = cfx_module_new("M", keyword_only, "x : int, *args, k : int = 1, **kw -> int");
+    const char *code = cfx_module_code(cfx_symbolic_trace(m)); /* torch.fx's, without "-> int" */
+    CHECK_STR(code, "\n\n\ndef forward(self, x : int, k : int = 1, *args, **kw):\n"
+                    "    _args = args\n"
+                    "    _kw = kw\n"
+                    "    add = x + k;  x = k = None\n"
+                    "    return add\n    ");
+    CHECK_STR(cfx_repr(cfx_forward_value(cfx_symbolic_trace(m), 2, CFX_KW(k, 5))), "7");
 }
 
 static cfx_value flagged(cfx_module *self, cfx_args a) {

@@ -469,15 +469,12 @@ bool cfx__trace_append(cfx_site at, const cfx_target *target, cfx_args a, cfx_va
 
 /* ---- what the nn room asks ------------------------------------------------------------------- */
 
-static cfx_value trace_through(cfx__tracer *t, cfx_site at, cfx_module *m, const char *path,
-                               cfx_args a) {
+/* The level of a module that is called; a second call has a key of its own, "fc@1". */
+static void push_call(cfx__tracer *t, const cfx_module *m, const char *path) {
     int64_t before = cfx_integer(cfx_dict_get(t->calls, path));
     cfx_dict_set(t->calls, path, cfx_int(before + 1));
     const char *key = before ? cfx__text_format("%s@%lld", path, (long long)before) : path;
     push_level(t, (cfx__trace_level){key, path, m->path});
-    cfx_value v = cfx__module_call(at, m, a);
-    pop_level(t);
-    return v;
 }
 
 static cfx_value trace_module(cfx__nn_layer *self, cfx_site at, cfx_module *m, cfx_args a) {
@@ -491,12 +488,12 @@ static cfx_value trace_module(cfx__nn_layer *self, cfx_site at, cfx_module *m, c
     if (!leaf)
         leaf = t->config && t->config->is_leaf ? t->config->is_leaf(t->config, m, path)
                                                : cfx_tracer_is_leaf(t->config, m, path);
-    if (!leaf)
-        return trace_through(t, at, m, path, a);
-    push_level(t, (cfx__trace_level){path, path, m->path});
-    cfx_node *n = cfx__tracer_node(t, at, CFX_CALL_MODULE, (cfx_target){.name = path}, a);
+    push_call(t, m, path);
+    cfx_value v = leaf ? traced_result(cfx__tracer_node(t, at, CFX_CALL_MODULE,
+                                                        (cfx_target){.name = path}, a))
+                       : cfx__module_call(at, m, a);
     pop_level(t);
-    return traced_result(n);
+    return v;
 }
 
 /* A parameter that is read by name has one node however often it is read; anything else that is

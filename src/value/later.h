@@ -12,7 +12,7 @@ struct cfx_target;
 typedef struct cfx__later {
     /* repr() of what the value room cannot look into: tensors, operators, nodes and modules. */
     cfx__repr_fn *repr;
-    /* v[i] of a tensor. */
+    /* v[i] of a tensor or a node. */
     cfx_value (*item)(cfx_value v, int64_t i);
     /* A call by name with a node among its arguments, or what stands for one, while nothing is
      * traced: appends to the graph of that node. False where there is none. */

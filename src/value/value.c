@@ -217,7 +217,7 @@ static void keyword_free(void *p) {
 cfx_value cfx_at(cfx_value v, int64_t i) {
     if (v.tag == CFX_TAG_BAD)
         return v;
-    if (v.tag == CFX_TAG_TENSOR)
+    if (v.tag == CFX_TAG_TENSOR || v.tag == CFX_TAG_NODE)
         return cfx__later_rooms.item(v, i);
     if (v.tag != CFX_TAG_LIST && v.tag != CFX_TAG_TUPLE) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "'%s' object is not subscriptable",
