@@ -2,16 +2,18 @@
  *
  * A line of calls.jsonl is {"op", "args", "kwargs", "out"}; a tensor is {"tensor": key, "stride"},
  * its data contiguous under that key. Every call is made twice: on real tensors, where values,
- * dtypes, shapes and strides must agree, and on fake ones, where all but the values must. Where
- * gradients are asked for, the lines that have a "grad" are recorded and walked back instead. */
+ * dtypes, shapes and strides must agree, and on fake ones, where all but the values must. "after"
+ * has what the arguments that are written to hold then. A line with "error" in place of "out" must
+ * fail in those words. Where gradients are asked for, the lines that have a "grad" are recorded and
+ * walked back instead, and those that have a "grad2" a second time. */
 #include "look.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../dispatch/dispatch.h"
 #include "../value/json.h"
-#include "../tensor/tensor.h"
 
 typedef struct {
     cfx_dict *tensors;
@@ -179,35 +181,75 @@ static const char *take_error(void) {
 /* Whether fake tensors can say anything of the result: not when it is data, or shaped by data. */
 static bool has_fake(cfx_op *op) { return op->shape || op->view || op->decompose; }
 
-static const char *replay(session *s, cfx_op *op, cfx_value call, bool fake) {
-    s->fake = false;
-    cfx_value want = decode(s, cfx_dict_get(cfx_as_dict(call), "out"));
+typedef struct {
+    cfx_list *args;
+    cfx_dict *kw;
+} arguments;
+
+static arguments decode_arguments(session *s, cfx_value call, bool fake) {
     s->fake = fake;
-    cfx_value args = decode(s, cfx_dict_get(cfx_as_dict(call), "args"));
-    cfx_value kwargs = cfx_dict_get(cfx_as_dict(call), "kwargs");
-    cfx_dict *kw = cfx_dict_new();
-    for (int64_t i = 0; kwargs.tag == CFX_TAG_DICT && i < cfx_as_dict(kwargs)->len; i++)
-        cfx_dict_put(kw, cfx_as_dict(kwargs)->entries[i].key,
-                     decode(s, cfx_as_dict(kwargs)->entries[i].value));
-    cfx_value got = cfx_bad();
-    if (cfx_ok()) {
-        bool before = cfx_set_fake_mode(fake);
-        got = cfx_op_do_from(
-            (cfx_site){0}, op,
-            (cfx_args){(int)cfx_as_list(args)->len, cfx_as_list(args)->items, kw->len ? kw : NULL});
-        cfx_set_fake_mode(before);
-    }
-    return cfx_ok() ? compare(got, want, !fake) : take_error();
+    cfx_value given = cfx_dict_get(cfx_as_dict(call), "kwargs");
+    arguments a = {cfx_as_list(decode(s, cfx_dict_get(cfx_as_dict(call), "args"))), cfx_dict_new()};
+    for (int64_t i = 0; given.tag == CFX_TAG_DICT && i < cfx_as_dict(given)->len; i++)
+        cfx_dict_put(a.kw, cfx_as_dict(given)->entries[i].key,
+                     decode(s, cfx_as_dict(given)->entries[i].value));
+    s->fake = false;
+    return a;
+}
+
+static cfx_value perform(cfx_op *op, arguments a) {
+    if (!cfx_ok())
+        return cfx_bad();
+    return cfx_op_do_from((cfx_site){0}, op,
+                          (cfx_args){(int)a.args->len, a.args->items, a.kw->len ? a.kw : NULL});
+}
+
+/* The tensors that the call writes to, in the order of the schema. */
+static cfx_value written(cfx_op *op, arguments a) {
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
+    cfx_value found = cfx_list_value(0, NULL);
+    for (int i = 0; i < s->nargs; i++)
+        if (s->args[i].writes)
+            flatten(i < a.args->len ? a.args->items[i] : cfx_dict_get(a.kw, s->args[i].name),
+                    cfx_as_list(found));
+    return found;
+}
+
+static const char *replay(session *s, cfx_op *op, cfx_value call, bool fake) {
+    cfx_value want = decode(s, cfx_dict_get(cfx_as_dict(call), "out"));
+    cfx_value after = cfx_dict_get(cfx_as_dict(call), "after");
+    arguments a = decode_arguments(s, call, fake);
+    bool before = cfx_set_fake_mode(fake);
+    cfx_value got = perform(op, a);
+    cfx_set_fake_mode(before);
+    if (!cfx_ok())
+        return take_error();
+    const char *bad = cfx_is_none(got) && !cfx_as_list(want)->len ? NULL
+                                                                 : compare(got, want, !fake);
+    if (bad || cfx_is_none(after))
+        return bad;
+    bad = compare(written(op, a), decode(s, after), !fake);
+    return bad ? cfx__text_format("written: %s", bad) : NULL;
+}
+
+static const char *replay_error(session *s, cfx_op *op, cfx_value call) {
+    const char *want = cfx_text(cfx_dict_get(cfx_as_dict(call), "error"));
+    perform(op, decode_arguments(s, call, false));
+    const char *got = cfx_ok() ? "no error" : take_error();
+    return strcmp(got, want) ? cfx__text_format("%s\n    not %s", got, want) : NULL;
 }
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
-/* Every floating-point tensor in v asks for a gradient and is appended to `inputs`. */
+/* Every floating-point or complex tensor in v asks for a gradient and is appended to `inputs`. */
 static void ask_gradients(cfx_value v, cfx_list *inputs) {
     if (v.tag == CFX_TAG_LIST)
         for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
             ask_gradients(cfx_as_list(v)->items[i], inputs);
-    if (v.tag == CFX_TAG_TENSOR && cfx__dtype_is_float((cfx_dtype)cfx_as_tensor(v)->dtype)) {
+    if (v.tag != CFX_TAG_TENSOR)
+        return;
+    cfx_dtype d = (cfx_dtype)cfx_as_tensor(v)->dtype;
+    if (cfx__dtype_is_float(d) || cfx__dtype_is_complex(d)) {
         cfx_requires_grad(cfx_as_tensor(v), true);
         cfx_list_append(inputs, v);
     }
@@ -236,44 +278,66 @@ static const char *compare_gradient(cfx_value got, cfx_value want) {
     return NULL;
 }
 
-/* The call once more, recorded, and the backward pass from the results that have a cotangent. */
-static const char *replay_grad(session *s, cfx_op *op, cfx_value call) {
-    cfx_value grad = cfx_dict_get(cfx_as_dict(call), "grad");
-    s->fake = false;
-    cfx_value args = decode(s, cfx_dict_get(cfx_as_dict(call), "args"));
-    cfx_value kwargs = cfx_dict_get(cfx_as_dict(call), "kwargs");
-    cfx_value inputs = cfx_list_value(0, NULL), roots = cfx_list_value(0, NULL);
-    cfx_dict *kw = cfx_dict_new();
-    for (int64_t i = 0; kwargs.tag == CFX_TAG_DICT && i < cfx_as_dict(kwargs)->len; i++)
-        cfx_dict_put(kw, cfx_as_dict(kwargs)->entries[i].key,
-                     decode(s, cfx_as_dict(kwargs)->entries[i].value));
-    ask_gradients(args, cfx_as_list(inputs));
-    for (int64_t i = 0; i < kw->len; i++)
-        ask_gradients(kw->entries[i].value, cfx_as_list(inputs));
-    cfx_value starts = decode(s, cfx_dict_get(cfx_as_dict(grad), "cotangents"));
-    cfx_value want = decode(s, cfx_dict_get(cfx_as_dict(grad), "inputs"));
-    cfx_value of = cfx_dict_get(cfx_as_dict(grad), "of_outputs"), results = cfx_list_value(0, NULL);
-    if (!cfx_ok())
-        return take_error();
-    flatten(cfx_op_do_from((cfx_site){0}, op,
-                           (cfx_args){(int)cfx_as_list(args)->len, cfx_as_list(args)->items,
-                                      kw->len ? kw : NULL}),
-            cfx_as_list(results));
-    for (int64_t i = 0; cfx_ok() && i < cfx_as_list(of)->len; i++)
-        cfx_list_append(cfx_as_list(roots),
-                        cfx_at(results, cfx_integer(cfx_as_list(of)->items[i])));
-    cfx_value got = cfx_grad(roots, inputs, .grad_outputs = starts, .allow_unused = true);
+static const char *compare_gradients(cfx_value got, cfx_value want, const char *what) {
     if (!cfx_ok())
         return take_error();
     if (cfx_as_list(got)->len != cfx_as_list(want)->len)
-        return cfx__text_format("%lld gradients, not %lld", (long long)cfx_as_list(got)->len,
+        return cfx__text_format("%lld %ss, not %lld", (long long)cfx_as_list(got)->len, what,
                                 (long long)cfx_as_list(want)->len);
     for (int64_t i = 0; i < cfx_as_list(want)->len; i++) {
         const char *bad = compare_gradient(cfx_as_list(got)->items[i], cfx_as_list(want)->items[i]);
         if (bad)
-            return cfx__text_format("gradient %lld: %s", (long long)i, bad);
+            return cfx__text_format("%s %lld: %s", what, (long long)i, bad);
     }
     return NULL;
+}
+
+/* Those of `values` whose numbers `which` has. */
+static cfx_value picked(cfx_value values, cfx_value which) {
+    cfx_value some = cfx_list_value(0, NULL);
+    for (int64_t i = 0; cfx_ok() && i < cfx_as_list(which)->len; i++)
+        cfx_list_append(cfx_as_list(some),
+                        cfx_at(values, cfx_integer(cfx_as_list(which)->items[i])));
+    return some;
+}
+
+/* The backward pass of a backward pass, to the inputs of both. */
+static const char *replay_second(session *s, cfx_value second, cfx_value grads, cfx_value inputs,
+                                 cfx_value starts) {
+    cfx_value both = cfx_list_value(0, NULL), want = cfx_list_value(0, NULL);
+    flatten(inputs, cfx_as_list(both));
+    flatten(starts, cfx_as_list(both));
+    flatten(decode(s, cfx_dict_get(cfx_as_dict(second), "inputs")), cfx_as_list(want));
+    flatten(decode(s, cfx_dict_get(cfx_as_dict(second), "of_cotangents")), cfx_as_list(want));
+    cfx_value roots = picked(grads, cfx_dict_get(cfx_as_dict(second), "of_gradients"));
+    cfx_value got = cfx_grad(
+        roots, both, .grad_outputs = decode(s, cfx_dict_get(cfx_as_dict(second), "cotangents")),
+        .allow_unused = true);
+    return compare_gradients(got, want, "second gradient");
+}
+
+/* The call once more, recorded, and the backward pass from the results that have a cotangent. */
+static const char *replay_grad(session *s, cfx_op *op, cfx_value call) {
+    cfx_value grad = cfx_dict_get(cfx_as_dict(call), "grad");
+    cfx_value second = cfx_dict_get(cfx_as_dict(call), "grad2");
+    arguments a = decode_arguments(s, call, false);
+    cfx_value inputs = cfx_list_value(0, NULL), results = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < a.args->len; i++)
+        ask_gradients(a.args->items[i], cfx_as_list(inputs));
+    for (int64_t i = 0; i < a.kw->len; i++)
+        ask_gradients(a.kw->entries[i].value, cfx_as_list(inputs));
+    cfx_value starts = decode(s, cfx_dict_get(cfx_as_dict(grad), "cotangents"));
+    cfx_value want = decode(s, cfx_dict_get(cfx_as_dict(grad), "inputs"));
+    cfx_value unused = cfx_list_value(0, NULL);
+    bool twice = !cfx_is_none(second);
+    if (twice)
+        ask_gradients(starts, cfx_as_list(unused));
+    flatten(perform(op, a), cfx_as_list(results));
+    cfx_value roots = picked(results, cfx_dict_get(cfx_as_dict(grad), "of_outputs"));
+    cfx_value got = cfx_grad(roots, inputs, .grad_outputs = starts, .allow_unused = true,
+                             .create_graph = twice);
+    const char *bad = compare_gradients(got, want, "gradient");
+    return bad || !twice ? bad : replay_second(s, second, got, inputs, starts);
 }
 
 static void check_line(session *s, const char *line, size_t len, int number) {
@@ -292,9 +356,12 @@ static void check_line(session *s, const char *line, size_t len, int number) {
     cfx_op *op = name ? cfx_op_find(name) : NULL;
     if (name && !op)
         bad = "no such operator";
+    bool fails = name && !cfx_is_none(cfx_dict_get(cfx_as_dict(call), "error"));
     if (!bad)
-        bad = s->grad ? replay_grad(s, op, call) : replay(s, op, call, false);
-    if (!bad && !s->grad && has_fake(op)) {
+        bad = fails     ? replay_error(s, op, call)
+              : s->grad ? replay_grad(s, op, call)
+                        : replay(s, op, call, false);
+    if (!bad && !s->grad && !fails && has_fake(op)) {
         bad = replay(s, op, call, true);
         how = " (fake)";
         if (bad && strstr(bad, "the shape of the result depends on data"))

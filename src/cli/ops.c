@@ -15,9 +15,9 @@ static const char help[] =
     "  --markdown      the list as a Markdown table\n"
     "\n"
     "check: replays DIR/calls.jsonl with DIR/tensors.safetensors, each call on real and on fake\n"
-    "tensors, and compares values, dtypes, shapes and strides. Prints a line for each failure and\n"
-    "'N passed, M failed' last.\n"
-    "  --grad          compares gradients instead, where the file has them\n"
+    "tensors, and compares values, dtypes, shapes and strides, or the error. Prints a line for\n"
+    "each failure and 'N passed, M failed' last.\n"
+    "  --grad          compares gradients instead, second ones too, where the file has them\n"
     "  --op PATTERN    only operators whose name matches (aten.softmax*)\n"
     "\n"
     "Exit: 0 fine, 1 a check failed, 2 trouble.\n";
