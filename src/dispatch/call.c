@@ -50,9 +50,20 @@ static cfx_dtype lifted(uint32_t mask, cfx_dtype d) {
     return d;
 }
 
-/* Whether a kernel that computes in `mask` may meet d as it is, or after lifting. */
+/* Whether a kernel that computes in `mask` may meet d as it is, or after lifting. Integers may be
+ * indices beside the numbers that it computes with. */
 static bool takes(uint32_t mask, cfx_dtype d) {
-    return likely(cfx__dtype_is_computed(d)) || mask & (CFX_IN_SELF | 1u << d);
+    if (unlikely(!cfx__dtype_is_computed(d)))
+        return mask & (CFX_IN_SELF | 1u << d);
+    return !cfx__dtype_is_complex(d) || mask & (CFX_IN_SELF | CFX_IN_AS_IS | 1u << d) ||
+           !(mask & ~CFX_IN_STORED);
+}
+
+/* The same of its first result, which is made of the numbers. */
+static bool gives(uint32_t mask, cfx_dtype d) {
+    return takes(mask, d) &&
+           (mask & (CFX_IN_SELF | CFX_IN_AS_IS) || !(mask & ~CFX_IN_STORED) ||
+            mask >> lifted(mask, d) & 1 || !cfx__dtype_is_computed(d));
 }
 
 static bool takes_value(uint32_t mask, cfx_value v, cfx_dtype *d) {
@@ -74,7 +85,7 @@ bool cfx__op_takes_dtypes(const cfx_op_call *c) {
     for (int i = 0; i < c->nargs && fits; i++)
         fits = takes_value(mask, c->args[i], &d);
     for (int i = 0; i < c->nout && fits; i++)
-        fits = !c->out[i] || takes(mask, d = c->out[i]->dtype);
+        fits = !c->out[i] || (i ? takes : gives)(mask, d = c->out[i]->dtype);
     if (!fits)
         cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, c->at, "\"%s\" not implemented for '%s'",
                  cfx__op_info_of(c->op)->schema->name, cfx__dtype_title(d));

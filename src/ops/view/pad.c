@@ -403,11 +403,6 @@ static void shape_pad_backward(cfx_op_call *c) {
         out_strided(c, 0, grad->dtype, t->ndim, t->shape, stride);
 }
 
-#define T float
-#define FN(x) x##_f32
-#include "pad_backward.inc"
-#define T double
-#define FN(x) x##_f64
 #include "pad_backward.inc"
 
 static void kernel_pad_backward(cfx_op_call *c) {
@@ -420,10 +415,10 @@ static void kernel_pad_backward(cfx_op_call *c) {
     cfx__tensor_fill(c->out[0], cfx_int(0));
     if (!grad->numel)
         return;
-    if (grad->dtype == CFX_F64)
-        add_back_f64(c->out[0], grad, r->mode, pads);
-    else
-        add_back_f32(c->out[0], grad, r->mode, pads);
+    (grad->dtype == CFX_F32   ? add_back_f32
+     : grad->dtype == CFX_F64 ? add_back_f64
+     : grad->dtype == CFX_C64 ? add_back_c64
+                              : add_back_c128)(c->out[0], grad, r->mode, pads);
 }
 
 static void grad_pad_backward(cfx_back *b) {
@@ -436,7 +431,8 @@ static void grad_pad_backward(cfx_back *b) {
 
 #define PAD_BACKWARD(id)                                                                           \
     .shape = shape_pad_backward, .kernel = kernel_pad_backward, .row = &row_##id,                  \
-    GRAD(pad_backward, 0), .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS
+    GRAD(pad_backward, 0), .dtypes = CFX_IN_FLOAT | CFX_IN(C64) | CFX_IN(C128),                    \
+    .effects = CFX_CONTIGUOUS_ARGS
 
 CFX_OP(reflection_pad1d_backward) = {
     "aten::reflection_pad1d_backward(Tensor grad_output, Tensor self, SymInt[2] padding) -> Tensor",
