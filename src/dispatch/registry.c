@@ -192,10 +192,13 @@ static char *out_schema(const cfx_op *op, const cfx__schema *s, const char *over
         cfx__text_puts(&t, ", Tensor(a!)[] out) -> ()");
         return t.data;
     }
+    char mark = 'a';
+    for (int i = 0; i < s->nargs; i++)
+        mark = s->args[i].writes && s->args[i].alias >= mark ? s->args[i].alias + 1 : mark;
     for (int i = 0; i < s->nrets; i++) {
-        cfx__text_printf(&t, ", Tensor(%c!) ", 'a' + i);
+        cfx__text_printf(&t, ", Tensor(%c!) ", mark + i);
         put_out_name(&t, op, s, i);
-        cfx__text_printf(&names, "%sTensor(%c!)%s%s", i ? ", " : "", 'a' + i,
+        cfx__text_printf(&names, "%sTensor(%c!)%s%s", i ? ", " : "", mark + i,
                          s->rets[i].name ? " " : "", s->rets[i].name ? s->rets[i].name : "");
     }
     cfx__text_printf(&t, s->nrets == 1 ? ") -> %s" : ") -> (%s)", names.data);
@@ -219,16 +222,23 @@ static cfx_op *derived_new(cfx_op *functional, char *schema, cfx__op_form form) 
     return op;
 }
 
-static bool can_be_derived(const cfx__op_info *f) {
-    const cfx__schema *s = f->schema;
-    return (f->nout >= 1 || cfx__op_gives_list(s)) && !f->writes && s->nargs >= 1;
+/* Whether results are new: an operator may write statistics beside them. */
+static bool gives_new(const cfx__schema *s) {
+    for (int i = 0; i < s->nrets; i++)
+        if (s->rets[i].writes)
+            return false;
+    return s->nargs >= 1;
+}
+
+static bool has_out(const cfx__op_info *f) {
+    return (f->nout >= 1 || cfx__op_gives_list(f->schema)) && gives_new(f->schema);
 }
 
 /* One tensor gives one, or, in the operators over lists, each of a list gives one. */
 static bool has_inplace(const cfx__op_info *f) {
     const cfx__schema_arg *first = f->schema->args;
     bool each = cfx__op_gives_list(f->schema) && !strncmp(f->schema->name, "_foreach_", 9);
-    return can_be_derived(f) && first->type == CFX__T_TENSOR &&
+    return has_out(f) && !f->writes && first->type == CFX__T_TENSOR &&
            (first->list ? each : f->nout == 1);
 }
 
@@ -263,7 +273,7 @@ cfx_op *cfx__op_inplace(cfx_op *functional) {
 
 cfx_op *cfx__op_out(cfx_op *functional) {
     cfx__op_info *f = cfx__op_info_of(functional);
-    if (!f || !can_be_derived(f))
+    if (!f || !has_out(f))
         return NULL;
     cfx_op *made = __atomic_load_n(&f->out, __ATOMIC_ACQUIRE);
     char text[256];
@@ -342,7 +352,7 @@ static cfx_op *find_out(full_name name) {
     for (int k = 0; fn && k < 2 * fn->n; k++) { /* rows that name their form first */
         int i = k % fn->n;
         const cfx__op_info *f = cfx__op_info_of(fn->ops[i]);
-        if (can_be_derived(f) && (k >= fn->n || fn->ops[i]->out) &&
+        if (has_out(f) && (k >= fn->n || fn->ops[i]->out) &&
             !strcmp(out_overload(fn->ops[i], f->schema, text, sizeof text), name.overload))
             return cfx__op_out(fn->ops[i]);
     }
@@ -363,7 +373,8 @@ static cfx_op *find_full(full_name name) {
     if (op)
         return op;
     size_t n = strlen(name.base);
-    return n > 1 && name.base[n - 1] == '_' ? find_inplace(name) : find_out(name);
+    op = n > 1 && name.base[n - 1] == '_' ? find_inplace(name) : NULL;
+    return op ? op : find_out(name); /* names as __lshift__ are no in-place form's */
 }
 
 cfx_op *cfx_op_find(const char *name) {

@@ -278,6 +278,7 @@ CFX_OP(_native_batch_norm_legit) = {
     "running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, "
     "Tensor, Tensor)",
     NULL, .shape = shape_batch_norm, .kernel = normalize, .row = &native,
+    .out = "out out save_mean save_invstd",
     GRAD(batch_norm, READ(0) | READ(1) | READ(3) | READ(4) | RESULT(1) | RESULT(2))};
 CFX_OP(_native_batch_norm_legit_no_stats) = {
     "aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool "
