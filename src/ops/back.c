@@ -38,6 +38,18 @@ void back_give_sum(cfx_back *b, int i, cfx_tensor *grad) {
     back_give(b, i, cast_to(sum_to(grad, x->ndim, x->shape), (cfx_dtype)x->dtype));
 }
 
+void back_apply(cfx_op_call *c, cfx_op *of, cfx_value *args, int nout, cfx_tensor *const *out,
+                cfx_tensor *const *gout, uint32_t wanted, cfx_value *gin) {
+    bool needs[CFX_MAX_ARGS];
+    int nargs = cfx__op_info_of(of)->schema->nargs;
+    for (int i = 0; i < nargs; i++) {
+        needs[i] = wanted >> i & 1;
+        gin[i] = cfx_none();
+    }
+    cfx_back b = {of, c->at, nargs, args, nout, out, gout, needs, gin};
+    of->grad(&b);
+}
+
 cfx_tensor *scaled(cfx_tensor *t, cfx_value by) {
     bool one = by.tag != CFX_TAG_COMPLEX && cfx_is_number(by) && cfx_number(by) == 1;
     return one ? t : cfx_mul(t, by);

@@ -85,6 +85,11 @@ cfx_tensor *place_along(cfx_tensor *grad, const cfx_tensor *x, int dim, cfx_tens
                         bool keepdim);
 /* The gradient of x whose elements that equal `value` (or are NaN as it is) share one. */
 cfx_tensor *share_equals(cfx_tensor *grad, cfx_tensor *x, cfx_tensor *value);
+/* What backward operators are made of: the gradients that the formula of `of` gives for a call with
+ * these arguments and results. `wanted` has a bit for each argument that needs one; gin gets one
+ * value for each argument. */
+void back_apply(cfx_op_call *c, cfx_op *of, cfx_value *args, int nout, cfx_tensor *const *out,
+                cfx_tensor *const *gout, uint32_t wanted, cfx_value *gin);
 /* t scaled by a number; t itself where that is 1. */
 cfx_tensor *scaled(cfx_tensor *t, cfx_value by);
 

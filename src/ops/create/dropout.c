@@ -189,6 +189,20 @@ static void decompose_rrelu(cfx_op_call *c) {
     c->out[0] = cfx_tensor_at(both, 0);
 }
 
+static void decompose_rrelu_with_noise(cfx_op_call *c) {
+    cfx_value *a = c->args;
+    cfx_value both = cfx_rrelu_with_noise_functional(a[0], a[1], a[2], a[3], a[4]);
+    if (op_failed())
+        return;
+    cfx_copy_(a[1], cfx_tensor_at(both, 1));
+    c->out[0] = cfx_tensor_at(both, 0);
+}
+
+static void decompose_rrelu_with_noise_(cfx_op_call *c) {
+    decompose_rrelu_with_noise(c);
+    c->out[0] = cfx_copy_(c->args[0], c->out[0]);
+}
+
 /* With a slope as good as fixed it is leaky_relu's gradient. */
 static void decompose_rrelu_with_noise_backward(cfx_op_call *c) {
     double lower = arg_float(c, 3), upper = arg_float(c, 4);
@@ -216,6 +230,14 @@ CFX_OP(rrelu_with_noise_functional) = {
     "Tensor noise_out)", NULL,
     .shape = shape_rrelu_with_noise_functional, .kernel = kernel_rrelu_with_noise_functional,
     .effects = CFX_RANDOM, GRAD(rrelu_with_noise, READ(0) | RESULT(1))};
+CFX_OP(rrelu_with_noise) = {
+    "aten::rrelu_with_noise(Tensor self, Tensor(b!) noise, Scalar lower=0.125, Scalar "
+    "upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor",
+    NULL, .decompose = decompose_rrelu_with_noise, .effects = CFX_RANDOM};
+CFX_OP(rrelu_with_noise_) = {
+    "aten::rrelu_with_noise_(Tensor(a!) self, Tensor(b!) noise, Scalar lower=0.125, Scalar "
+    "upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor(a!)",
+    NULL, .decompose = decompose_rrelu_with_noise_, .effects = CFX_RANDOM};
 CFX_OP(rrelu_with_noise_backward) = {
     "aten::rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar "
     "lower, Scalar upper, bool training, bool self_is_result) -> Tensor", NULL,

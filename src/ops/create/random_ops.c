@@ -198,6 +198,32 @@ CFX_OP(randint_like_Tensor) = {
     "Tensor",
     NULL, RANDOM(like_below, 0, -1, 2, 6), NO_GRAD};
 
+CFX_OP(rand_like_generator) = {
+    "aten::rand_like.generator(Tensor self, *, Generator? generator, ScalarType? dtype=None, "
+    "Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? "
+    "memory_format=None) -> Tensor",
+    NULL, RANDOM(unit, 0, -1, 2, 6), NO_GRAD};
+CFX_OP(randn_like_generator) = {
+    "aten::randn_like.generator(Tensor self, *, Generator? generator, ScalarType? dtype=None, "
+    "Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? "
+    "memory_format=None) -> Tensor",
+    NULL, RANDOM(gauss, 0, -1, 2, 6), NO_GRAD};
+CFX_OP(randint_like_generator) = {
+    "aten::randint_like.generator(Tensor self, SymInt high, *, Generator? generator, ScalarType? "
+    "dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? "
+    "memory_format=None) -> Tensor",
+    NULL, RANDOM(like_below, 0, -1, 3, 7), NO_GRAD};
+CFX_OP(randint_like_low_generator_dtype) = {
+    "aten::randint_like.low_generator_dtype(Tensor self, SymInt low, SymInt high, *, Generator? "
+    "generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+    "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+    NULL, RANDOM(like_between, 0, -1, 4, 8), NO_GRAD};
+CFX_OP(randint_like_Tensor_generator) = {
+    "aten::randint_like.Tensor_generator(Tensor self, Tensor high, *, Generator? generator, "
+    "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
+    "MemoryFormat? memory_format=None) -> Tensor",
+    NULL, RANDOM(like_below, 0, -1, 3, 7), NO_GRAD};
+
 /* ---- in place and their twins ---------------------------------------------------------------- */
 
 #define DRAW(how)                                                                                  \

@@ -268,33 +268,15 @@ static cfx_tensor *bag_of_each(const cfx_back *b) {
 }
 
 static void grad_embedding_bag(cfx_back *b) {
-    cfx_tensor *g = b->gout[0], *w = back_arg(b, 0), *index = back_arg(b, 1);
-    cfx_tensor *scale = back_arg(b, 6), *sizes = b->out[2];
-    const int64_t mode = back_int(b, 4);
-    if (!g)
-        return;
-    if (mode == MAX) {
-        cfx_tensor *filled = cfx_unsqueeze(cfx_gt(sizes, 0), 1);
-        back_give(b, 0, cfx_scatter_add(zeros_as(w), 0, cast_to(b->out[3], CFX_I64),
-                                        cfx_mul(g, filled)));
-        return;
-    }
-    cfx_tensor *each = cfx_index_select(g, 0, bag_of_each(b));
-    if (b->needs[6]) {
-        cfx_tensor *rows = cfx_index_select(w, 0, index);
-        cfx_tensor *sum = cfx_sum(cfx_mul(each, rows), cfx_list(1));
-        back_give(b, 6, cfx_masked_fill(sum, cfx_eq(index, b->args[8]), 0));
-    }
-    if (!b->needs[0])
-        return;
-    if (mode == MEAN) {
-        cfx_tensor *size = cast_to(cfx_clamp_min(sizes, 1), (cfx_dtype)w->dtype);
-        each = cfx_div(each, cfx_unsqueeze(cfx_index_select(size, 0, bag_of_each(b)), 1));
-    }
-    if (scale)
-        each = cfx_mul(each, cfx_unsqueeze(scale, 1));
-    back_give(b, 0, cfx_embedding_dense_backward(each, index, w->shape[0], b->args[8],
-                                                 b->args[3]));
+    cfx_tensor *g = b->gout[0], *w = back_arg(b, 0), *bag = g ? bag_of_each(b) : NULL;
+    cfx_value *a = (cfx_value *)b->args;
+    if (g && b->needs[6])
+        back_give(b, 6, cfx_aten__embedding_bag_per_sample_weights_backward(
+                            g, w, a[1], a[2], bag, a[4], a[8]));
+    if (g && b->needs[0])
+        back_give(b, 0, cfx_aten__embedding_bag_dense_backward(g, a[1], bag, b->out[2], b->out[3],
+                                                               w->shape[0], a[3], a[4], a[6],
+                                                               a[8]));
 }
 
 CFX_OP(_embedding_bag) = {

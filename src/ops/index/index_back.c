@@ -199,19 +199,11 @@ void grad_reduce_to(cfx_back *b) {
 /* ---- masks ----------------------------------------------------------------------------------- */
 
 void grad_masked_scatter(cfx_back *b) {
-    cfx_tensor *g = b->gout[0], *mask = back_arg(b, 1);
-    const cfx_tensor *source = back_arg(b, 2);
+    cfx_tensor *g = b->gout[0];
     if (b->needs[0])
-        back_give_sum(b, 0, cfx_masked_fill(g, mask, 0));
-    if (!b->needs[2])
-        return;
-    /* element number k of those that the mask names took element k of the source */
-    cfx_tensor *named = cfx_reshape(cfx_expand(mask, sizes_of(g)), cfx_list(-1));
-    cfx_tensor *place = cfx_clamp_min(cfx_sub(cfx_cumsum(named, 0), 1), 0);
-    cfx_tensor *each = cfx_mul(cfx_reshape(g, cfx_list(-1)), named);
-    cfx_tensor *flat = cfx_zeros(cfx_list(source->numel), CFX_KW(dtype, cfx_dtype_value(g->dtype)));
-    back_give(b, 2, cfx_view(source->numel ? cfx_scatter_add(flat, 0, place, each) : flat,
-                             sizes_of(source)));
+        back_give_sum(b, 0, cfx_masked_fill(g, b->args[1], 0));
+    if (b->needs[2])
+        back_give(b, 2, cfx_masked_scatter_backward(g, b->args[1], sizes_of(back_arg(b, 2))));
 }
 
 void grad_masked_select(cfx_back *b) {

@@ -294,3 +294,17 @@ CFX_OP(segment_reduce) = {
     "torch.segment_reduce", .shape = shape_segment_reduce, .kernel = kernel_segment_reduce,
     .dtypes = CFX_IN_FLOAT | CFX_IN(I64), .effects = CFX_CONTIGUOUS_ARGS,
     GRAD(segment_reduce, READ(0) | READ(2) | READ(4) | RESULT(0))};
+
+static void decompose_segment_reduce_backward(cfx_op_call *c) {
+    cfx_value *a = c->args;
+    cfx_value args[] = {a[2], a[3], a[4], CFX_NONE, a[5], a[6], cfx_bool(true), a[7]};
+    cfx_value gin[COUNT(args)];
+    back_apply(c, &cfx_op_segment_reduce, args, 1, (cfx_tensor *[]){arg_tensor(c, 1)},
+               (cfx_tensor *[]){arg_tensor(c, 0)}, 1, gin);
+    c->out[0] = tensor_of(gin[0]);
+}
+
+CFX_OP(_segment_reduce_backward) = {
+    "aten::_segment_reduce_backward(Tensor grad, Tensor output, Tensor data, str reduce, *, "
+    "Tensor? lengths=None, Tensor? offsets=None, int axis=0, Scalar? initial=None) -> Tensor",
+    NULL, .decompose = decompose_segment_reduce_backward, .out = "out out"};

@@ -374,3 +374,6 @@ CFX_OP(cholesky_solve) = {
     "torch.cholesky_solve Tensor.cholesky_solve", .shape = shape_cholesky_solve,
     .kernel = kernel_cholesky_solve, GRAD(cholesky_solve, READ(1) | RESULT(0)),
     .autocast = CFX_CAST_F32};
+CFX_OP(_cholesky_solve_helper) = {
+    "aten::_cholesky_solve_helper(Tensor self, Tensor A, bool upper) -> Tensor", NULL,
+    .shape = shape_cholesky_solve, .kernel = kernel_cholesky_solve};

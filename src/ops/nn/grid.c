@@ -299,3 +299,24 @@ CFX_OP(affine_grid_generator) = {
     .kernel = kernel_affine,
     .dtypes = CFX_IN_FLOAT,
     .effects = CFX_CONTIGUOUS_ARGS, GRAD(affine, 0), .core = core_affine_grid_generator};
+
+static void decompose_affine_backward(cfx_op_call *c) {
+    cfx_tensor *grad = arg_tensor(c, 0);
+    int64_t size[CFX_MAX_DIMS], dims = arg_ints(c, 1, size) - 2;
+    if (op_failed() || grad->ndim != dims + 2) {
+        op_fail(c, "AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.");
+        return;
+    }
+    cfx_tensor *theta = cfx_new_empty(grad, cfx_list(size[0], dims, dims + 1));
+    if (op_failed())
+        return;
+    cfx_value args[] = {CFX_V(theta), c->args[1], c->args[2]}, gin[COUNT(args)];
+    back_apply(c, &cfx_op_affine_grid_generator, args, 1, (cfx_tensor *[]){grad},
+               (cfx_tensor *[]){grad}, 1, gin);
+    c->out[0] = tensor_of(gin[0]);
+}
+
+CFX_OP(affine_grid_generator_backward) = {
+    "aten::affine_grid_generator_backward(Tensor grad, SymInt[] size, bool align_corners) -> "
+    "Tensor",
+    NULL, .decompose = decompose_affine_backward, .effects = CFX_COMPOSITE};

@@ -111,6 +111,24 @@ CFX_OP(_weight_norm_interface) = {
     .effects = CFX_CONTIGUOUS_ARGS, GRAD(weight_norm, READ(0) | READ(1) | RESULT(1)),
     .core = core__weight_norm_interface};
 
+static void decompose_interface_backward(cfx_op_call *c) {
+    cfx_value args[] = {c->args[1], c->args[2], c->args[4]}, gin[COUNT(args)];
+    back_apply(c, &cfx_op__weight_norm_interface, args, 2,
+               (cfx_tensor *[]){NULL, arg_tensor(c, 3)}, (cfx_tensor *[]){arg_tensor(c, 0), NULL},
+               1 | 2, gin);
+    for (int i = 0; i < 2; i++)
+        c->out[i] = tensor_of(gin[i]);
+}
+
+CFX_OP(_weight_norm_interface_backward) = {
+    "aten::_weight_norm_interface_backward(Tensor grad_w, Tensor saved_v, Tensor saved_g, Tensor "
+    "saved_norms, int dim) -> (Tensor, Tensor)",
+    NULL, .decompose = decompose_interface_backward};
+CFX_OP(_weight_norm_differentiable_backward) = {
+    "aten::_weight_norm_differentiable_backward(Tensor grad_w, Tensor saved_v, Tensor saved_g, "
+    "Tensor saved_norms, int dim) -> (Tensor, Tensor)",
+    NULL, .decompose = decompose_interface_backward, .effects = CFX_COMPOSITE};
+
 static void decompose_weight_norm(cfx_op_call *c) {
     cfx_tensor *v = cfx_contiguous(c->args[0]), *g = cfx_contiguous(c->args[1]);
     int64_t dim = arg_int(c, 2);

@@ -88,6 +88,45 @@ CFX_OP(__rshift___Tensor) = {"aten::__rshift__.Tensor(Tensor self, Tensor other)
                              "Tensor.__rshift__", POINTWISE(rshift)};
 CFX_OP(__rshift___Scalar) = {"aten::__rshift__.Scalar(Tensor self, Scalar other) -> Tensor", NULL,
                              POINTWISE(rshift)};
+/* x &= y and the like: the in-place form of the row's operator. */
+static void decompose_written(cfx_op_call *c) {
+    cfx_op *form = cfx__op_inplace((cfx_op *)c->op->row);
+    if (form)
+        c->out[0] = cfx_as_tensor(cfx_op_do(form, c->args[0], c->args[1]));
+}
+
+#define WRITTEN(of) .decompose = decompose_written, .row = &cfx_op_##of, .effects = CFX_COMPOSITE
+
+CFX_OP(__iand___Tensor) = {
+    "aten::__iand__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", NULL,
+    WRITTEN(bitwise_and_Tensor)};
+CFX_OP(__iand___Scalar) = {
+    "aten::__iand__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", NULL,
+    WRITTEN(bitwise_and_Scalar)};
+CFX_OP(__ior___Tensor) = {
+    "aten::__ior__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", NULL,
+    WRITTEN(bitwise_or_Tensor)};
+CFX_OP(__ior___Scalar) = {
+    "aten::__ior__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", NULL,
+    WRITTEN(bitwise_or_Scalar)};
+CFX_OP(__ixor___Tensor) = {
+    "aten::__ixor__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", NULL,
+    WRITTEN(bitwise_xor_Tensor)};
+CFX_OP(__ixor___Scalar) = {
+    "aten::__ixor__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", NULL,
+    WRITTEN(bitwise_xor_Scalar)};
+CFX_OP(__ilshift___Tensor) = {
+    "aten::__ilshift__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", NULL,
+    WRITTEN(__lshift___Tensor)};
+CFX_OP(__ilshift___Scalar) = {
+    "aten::__ilshift__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", NULL,
+    WRITTEN(__lshift___Scalar)};
+CFX_OP(__irshift___Tensor) = {
+    "aten::__irshift__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", NULL,
+    WRITTEN(__rshift___Tensor)};
+CFX_OP(__irshift___Scalar) = {
+    "aten::__irshift__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", NULL,
+    WRITTEN(__rshift___Scalar)};
 CFX_OP(bitwise_not) = {"aten::bitwise_not(Tensor self) -> Tensor",
                        "torch.bitwise_not Tensor.bitwise_not operator.invert",
                        POINTWISE(bitwise_not)};

@@ -86,11 +86,11 @@ static void view_as_complex(cfx_op_call *c) {
                             t->offset / 2);
 }
 
-static void grad_view_as_real(cfx_back *b) {
+void grad_view_as_real(cfx_back *b) {
     back_give(b, 0, cfx_view_as_complex(cfx_contiguous(b->gout[0])));
 }
 
-static void grad_view_as_complex(cfx_back *b) {
+void grad_view_as_complex(cfx_back *b) {
     back_give(b, 0, cfx_view_as_real(b->gout[0]));
 }
 

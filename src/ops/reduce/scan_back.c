@@ -42,6 +42,17 @@ static cfx_tensor *back_cumprod(cfx_back *b) {
 }
 BACK(cumprod, back_cumprod(b))
 
+static void decompose_cumprod_backward(cfx_op_call *c) {
+    cfx_value args[] = {c->args[1], c->args[2], CFX_NONE}, gin[COUNT(args)];
+    back_apply(c, &cfx_op_cumprod, args, 1, (cfx_tensor *[]){arg_tensor(c, 3)},
+               (cfx_tensor *[]){arg_tensor(c, 0)}, 1, gin);
+    c->out[0] = tensor_of(gin[0]);
+}
+
+CFX_OP(cumprod_backward) = {
+    "aten::cumprod_backward(Tensor grad, Tensor input, int dim, Tensor output) -> Tensor", NULL,
+    .decompose = decompose_cumprod_backward, .effects = CFX_COMPOSITE};
+
 /* In logarithms throughout, positive and negative parts apart, so that nothing overflows. */
 static cfx_tensor *part_of(cfx_back *b, cfx_tensor *size, cfx_tensor *mine, int dim) {
     cfx_value dims = cfx_list(dim);

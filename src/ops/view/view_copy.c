@@ -101,6 +101,12 @@ CFX_OP(split_copy_Tensor) = {
 CFX_OP(split_with_sizes_copy) = {
     "aten::split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
     "torch.split_with_sizes_copy", COPY_OF(split_with_sizes), GRAD(split, 0)};
+CFX_OP(view_as_real_copy) = {"aten::view_as_real_copy(Tensor self) -> Tensor",
+                             "torch.view_as_real_copy", COPY_OF(view_as_real),
+                             GRAD(view_as_real, 0)};
+CFX_OP(view_as_complex_copy) = {"aten::view_as_complex_copy(Tensor self) -> Tensor",
+                                "torch.view_as_complex_copy", COPY_OF(view_as_complex),
+                                GRAD(view_as_complex, 0)};
 
 /* ---- scatter --------------------------------------------------------------------------------- */
 
