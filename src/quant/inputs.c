@@ -50,7 +50,7 @@ static cfx_node *added_to(const cfx_node *layer, cfx_node **other) {
     cfx_result mine = cfx_node_result(layer), y = cfx_node_result(*other);
     bool alike = y.kind == CFX_RESULT_TENSOR && y.dtype == mine.dtype && y.ndim == mine.ndim;
     for (int i = 0; alike && i < mine.ndim; i++)
-        alike = y.shape[i] == mine.shape[i];
+        alike = cfx_equal_values(cfx_result_size(&y, i), cfx_result_size(&mine, i));
     return alike ? add : NULL;
 }
 

@@ -142,6 +142,25 @@ TEST(quantize_dynamic_rounds_as_numbers_come) {
     CHECK_OK();
 }
 
+/* A convolution that is added to, of images as many as one likes. */
+static cfx_tensor *added_forward(cfx_module *self, cfx_tensor *x) {
+    return cfx_add(cfx_call(self, "conv", x), x);
+}
+
+TEST(quantize_sizes_that_vary) {
+    cfx_manual_seed(3);
+    cfx_module *m = cfx_module_new("M", added_forward, "x");
+    cfx_nn_add(m, "conv", cfx_nn_conv2d(3, 3, 3, .padding = 1));
+    cfx_dict *dims = cfx_dict_new(), *dynamic = cfx_dict_new();
+    cfx_dict_put(dims, cfx_int(0), cfx_string_value("batch"));
+    cfx_dict_set(dynamic, "x", cfx_dict_value(dims));
+    cfx_value batch = cfx_list(cfx_tuple(cfx_randn(cfx_list(2, 3, 8, 8))));
+    cfx_program *p = cfx_export(m, cfx_at(batch, 0), cfx_none(), cfx_dict_value(dynamic));
+    cfx_quantized *q = cfx_quantize(p, batch, (cfx_quantize_options){0});
+    if (CHECK_OK() && CHECK(q != NULL))
+        CHECK(db(result(p, batch), result(q->program, batch)) > 30);
+}
+
 TEST(quantize_weights_by_tensor_channel_and_group) {
     cfx_program *p = feed_program();
     cfx_value batch = rows(1);

@@ -49,7 +49,7 @@ static bool find_takers(const cfx__quant_layers *layers, const cfx_node *n, int6
             l->tensor->shape[1 - l->axis] == channels)
             VEC_PUSH(*out, i);
         else if (!l && (cfx__call_is(u->user, "view") || cfx__call_is(u->user, "reshape")) &&
-                 r.ndim > 0 && r.shape[r.ndim - 1] == channels) {
+                 cfx_equal_values(cfx_result_size(&r, -1), cfx_int(channels))) {
             if (!find_takers(layers, u->user, channels, out))
                 return false;
         } else {
