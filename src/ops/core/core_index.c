@@ -5,6 +5,8 @@
 
 #include "../sizes.h"
 
+#include <math.h>
+
 #define T arg_tensor(c, 0)
 
 CORE(_unsafe_index_Tensor) { c->out[0] = DO(index_Tensor, T, c->args[1]); }
@@ -79,6 +81,125 @@ CORE(select_scatter) { /* self, src, dim, index */
     cfx_tensor *src = DO(unsqueeze, arg_tensor(c, 1), dim);
     src = DO(expand, src, cfx_ints_value(t->ndim, t->shape));
     c->out[0] = DO(where_self, here, src, t);
+}
+
+/* self, indices, output_size: what pooling picked, back at its places, by dims last dimensions. */
+static void unpooled(cfx_op_call *c, int dims) {
+    cfx_tensor *t = T;
+    int64_t shape[CFX_MAX_DIMS], ones[CFX_MAX_DIMS], planes = 1, area = 1;
+    int outer = t->ndim - dims;
+    arg_ints(c, 2, shape + outer);
+    for (int i = 0; i < t->ndim; i++) {
+        shape[i] = i < outer ? t->shape[i] : shape[i];
+        ones[i] = i < outer ? t->shape[i] : 1;
+        *(i < outer ? &planes : &area) *= shape[i];
+    }
+    cfx_tensor *first = DO(arange, planes, CFX_KW(device, cfx_device_value(t->device)));
+    first = DO(mul_Tensor, DO(view, first, cfx_ints_value(t->ndim, ones)), area);
+    cfx_tensor *at = DO(add_Tensor, arg_tensor(c, 1), first);
+    at = DO(reshape, at, cfx_list(-1));
+    cfx_tensor *out = DO(new_zeros, t, cfx_ints_value(t->ndim, shape));
+    cfx_tensor *flat = DO(reshape, out, cfx_list(-1));
+    cfx_tensor *values = DO(reshape, t, cfx_list(-1));
+    flat = DO(_unsafe_index_put, flat, cfx_list(at), values, false);
+    c->out[0] = DO(view, flat, cfx_ints_value(t->ndim, shape));
+}
+CORE(max_unpool2d) { unpooled(c, 2); }
+CORE(max_unpool3d) { unpooled(c, 3); }
+
+/* grad_in, input_sizes, dim, size, step */
+CORE(unfold_backward) {
+    cfx_tensor *g = T;
+    int64_t shape[CFX_MAX_DIMS];
+    int ndim = arg_ints(c, 1, shape), dim = ndim ? arg_dim(c, 2, ndim) : 0;
+    if (dim < 0 || op_failed())
+        return;
+    if (!ndim) {
+        c->out[0] = DO(squeeze_copy_dim, g, 0);
+        return;
+    }
+    cfx_tensor *at = DO(arange, shape[dim], CFX_KW(device, cfx_device_value(g->device)),
+                        CFX_KW(dtype, cfx_dtype_value(CFX_I32)));
+    at = DO(flatten_using_ints, DO(unfold, at, 0, c->args[3], c->args[4]));
+    g = DO(flatten_using_ints, DO(movedim_int, g, -1, dim + 1), dim, dim + 1);
+    cfx_tensor *out = DO(new_zeros, g, c->args[1]);
+    out = DO(_unsafe_index_put, out, at_dim(dim, at), g, true);
+    c->out[0] = DO(contiguous, out);
+}
+
+/* ---- searching ------------------------------------------------------------------------------- */
+
+static cfx_tensor *inverted(cfx_op_call *c, cfx_op *by, cfx_tensor *found) {
+    return arg_bool(c, 3) ? core_do(c, by, CFX_ARGS(found)) : found;
+}
+
+/* Each element beside each of a few others. */
+static void isin_few(cfx_op_call *c, cfx_tensor *x, cfx_tensor *set) {
+    int64_t shape[CFX_MAX_DIMS], dims[CFX_MAX_DIMS];
+    if (x->ndim + set->ndim > CFX_MAX_DIMS) {
+        op_fail(c, "isin of %d dimensions in %d has too many dimensions", x->ndim, set->ndim);
+        return;
+    }
+    for (int i = 0; i < x->ndim + set->ndim; i++)
+        shape[i] = i < x->ndim ? x->shape[i] : 1;
+    for (int i = 0; i < set->ndim; i++)
+        dims[i] = -1 - i;
+    cfx_tensor *same = set->ndim ? DO(view, x, cfx_ints_value(x->ndim + set->ndim, shape)) : x;
+    same = DO(eq_Tensor, same, set);
+    if (set->ndim)
+        same = DO(any_dims, same, cfx_ints_value(set->ndim, dims));
+    c->out[0] = inverted(c, &cfx_op_bitwise_not, same);
+}
+
+/* Elements and others in one row, sorted: who is beside the same number. */
+static void isin_unique(cfx_op_call *c, cfx_tensor *x, cfx_tensor *flat, cfx_tensor *set) {
+    cfx_tensor *all = DO(cat, cfx_list(flat, set));
+    cfx_value sorted = DO_ALL(sort_stable, all, CFX_KW(stable, true));
+    cfx_tensor *row = cfx_tensor_at(sorted, 0), *order = cfx_tensor_at(sorted, 1);
+    cfx_tensor *twice = DO(eq_Tensor, DO(slice_Tensor, row, 0, 1, INT64_MAX),
+                           DO(slice_Tensor, row, 0, 0, -1));
+    twice = DO(constant_pad_nd, twice, cfx_list(0, 1), false);
+    twice = inverted(c, &cfx_op_logical_not, twice);
+    cfx_tensor *mask = DO(index_copy, DO(empty_like, twice), 0, order, twice);
+    mask = DO(slice_Tensor, mask, 0, 0, x->numel);
+    c->out[0] = DO(reshape, mask, cfx_ints_value(x->ndim, x->shape));
+}
+
+/* Where each element would stand among many others in order. */
+static void isin_many(cfx_op_call *c, cfx_tensor *x, cfx_tensor *flat, cfx_tensor *set) {
+    cfx_tensor *row = cfx_tensor_at(DO_ALL(sort, set), 0);
+    cfx_tensor *at = DO(searchsorted_Tensor, row, flat);
+    if (op_failed())
+        return;
+    at = DO(where_ScalarOther, DO(lt_Scalar, at, row->numel), at, 0);
+    cfx_tensor *same = DO(eq_Tensor, DO(index_Tensor, row, cfx_list(at)), flat);
+    same = inverted(c, &cfx_op_logical_not, same);
+    c->out[0] = DO(reshape, same, cfx_ints_value(x->ndim, x->shape));
+}
+
+CORE(isin) { /* elements, test_elements, assume_unique, invert */
+    cfx_tensor *x = T, *set = arg_tensor(c, 1);
+    if (!set) {
+        c->out[0] = core_do(c, arg_bool(c, 3) ? &cfx_op_ne_Scalar : &cfx_op_eq_Scalar,
+                            CFX_ARGS(x, c->args[1]));
+        return;
+    }
+    if (!x)
+        x = DO(scalar_tensor, c->args[0], CFX_KW(device, cfx_device_value(set->device)));
+    if (op_failed())
+        return;
+    if ((double)set->numel < 10.0 * pow((double)x->numel, 0.145)) {
+        if (x->numel)
+            isin_few(c, x, set);
+        else
+            c->out[0] = DO(empty_like, x, CFX_KW(dtype, cfx_dtype_value(CFX_BOOL)));
+        return;
+    }
+    cfx_tensor *flat = DO(flatten_using_ints, x), *others = DO(flatten_using_ints, set);
+    if (arg_bool(c, 2))
+        isin_unique(c, x, flat, others);
+    else
+        isin_many(c, x, flat, others);
 }
 
 /* ---- padding --------------------------------------------------------------------------------- */

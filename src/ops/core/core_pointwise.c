@@ -252,6 +252,18 @@ static void is_value(cfx_op_call *c, double value) {
     else
         c->out[0] = DO(zeros_like, x, CFX_KW(dtype, cfx_dtype_value(CFX_BOOL)));
 }
+CORE(mvlgamma) { /* self, p */
+    cfx_tensor *x = arg_tensor(c, 0);
+    int64_t p = arg_int(c, 1);
+    cfx_tensor *step = DO(arange_start_step, 1 - p, 1, 1,
+                          CFX_KW(dtype, cfx_dtype_value((cfx_dtype)x->dtype)),
+                          CFX_KW(device, cfx_device_value(x->device)), CFX_KW(pin_memory, false));
+    step = DO(mul_Tensor, step, 0.5);
+    cfx_tensor *terms = DO(lgamma, DO(add_Tensor, DO(unsqueeze, x, -1), step));
+    cfx_tensor *sum = DO(sum_dim_IntList, terms, cfx_list(-1));
+    c->out[0] = DO(add_Tensor, sum, 0.25 * (double)(p * (p - 1)) * log(M_PI));
+}
+
 CORE(isposinf) { is_value(c, INFINITY); }
 CORE(isneginf) { is_value(c, -INFINITY); }
 
@@ -269,7 +281,7 @@ CORE(heaviside) {
     cfx_tensor *x = arg_tensor(c, 0), *none = DO(eq_Scalar, x, 0);
     cfx_tensor *low = DO(logical_or, DO(lt_Scalar, x, 0), DO(isnan, x));
     cfx_tensor *step = DO(where_Scalar, low, 0, 1);
-    c->out[0] = DO(where_self, none, arg_tensor(c, 1), core_to(c, step, x->dtype));
+    c->out[0] = DO(where_self, none, arg_tensor(c, 1), step);
 }
 
 /* condition, self, other: the numbers among them become tensors of the common type */

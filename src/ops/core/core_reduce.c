@@ -1,4 +1,4 @@
-/* Default decompositions of reductions, products and losses. */
+/* Default decompositions of reductions and products. */
 #include "core.h"
 
 #include <cfx/ops.h>
@@ -30,14 +30,14 @@ CORE(count_nonzero_dim_IntList) {
 CORE(logsumexp) {
     cfx_value dims = c->args[1];
     bool keep = arg_bool(c, 2);
-    cfx_tensor *most = DO(amax, T, dims, true);
+    cfx_tensor *x = core_wide(c, 0), *most = DO(amax, x, dims, true);
     cfx_tensor *endless = DO(eq_Scalar, DO(abs, most), INFINITY);
     most = DO(where_ScalarSelf, endless, 0.0, most);
     bool all = cfx_as_list(dims)->len == 0;
     cfx_tensor *shift = keep ? most : all ? DO(squeeze, most) : DO(squeeze_dims, most, dims);
     cfx_tensor *sum =
-        DO(sum_dim_IntList, DO(exp, DO(sub_Tensor, T, most)), dims, c->args[2]);
-    c->out[0] = DO(add_Tensor, DO(log, sum), shift);
+        DO(sum_dim_IntList, DO(exp, DO(sub_Tensor, x, most)), dims, c->args[2]);
+    c->out[0] = core_to(c, DO(add_Tensor, DO(log, sum), shift), T->dtype);
 }
 
 static cfx_tensor *not_all(cfx_op_call *c) { return DO(logical_not, T); }
@@ -118,16 +118,32 @@ CORE(norm_ScalarOpt_dim_dtype) { vector_norm(c, c->args[2], c->args[3], c->args[
 static bool is_one(cfx_value v) { return cfx_number(v) == 1; }
 
 CORE(baddbmm) {
-    cfx_tensor *product = DO(bmm, arg_tensor(c, 1), arg_tensor(c, 2)), *self = T;
+    cfx_tensor *self = core_wide(c, 0), *a = core_wide(c, 1), *b = core_wide(c, 2);
+    cfx_tensor *sum = DO(bmm, a, b);
     if (!is_one(c->args[4]))
-        product = DO(mul_Tensor, product, c->args[4]);
-    if (cfx_number(c->args[3]) == 0) {
-        c->out[0] = product;
+        sum = DO(mul_Tensor, sum, c->args[4]);
+    if (cfx_number(c->args[3]) != 0)
+        sum = DO(add_Tensor, is_one(c->args[3]) ? self : DO(mul_Tensor, self, c->args[3]), sum);
+    c->out[0] = core_to(c, sum, T->dtype);
+}
+
+/* self, p, dim, maxnorm */
+CORE(renorm) {
+    cfx_tensor *x = T;
+    bool wide = cfx__dtype_is_half(x->dtype);
+    int64_t dims[CFX_MAX_DIMS];
+    int dim = arg_dim(c, 2, x->ndim), n = 0;
+    if (dim < 0)
         return;
-    }
-    if (!is_one(c->args[3]))
-        self = DO(mul_Tensor, self, c->args[3]);
-    c->out[0] = DO(add_Tensor, self, product);
+    for (int i = 0; i < x->ndim; i++)
+        if (i != dim)
+            dims[n++] = i;
+    cfx_tensor *norm = DO(linalg_vector_norm, x, c->args[1], cfx_ints_value(n, dims), true,
+                          CFX_KW(dtype, wide ? cfx_dtype_value(CFX_F32) : cfx_none()));
+    cfx_tensor *too_far = DO(gt_Scalar, norm, c->args[3]);
+    cfx_tensor *less = DO(mul_Tensor, DO(reciprocal, DO(add_Tensor, norm, 1e-7)), c->args[3]);
+    less = core_to(c, DO(where_ScalarOther, too_far, less, 1.0), x->dtype);
+    c->out[0] = DO(contiguous, DO(mul_Tensor, x, less));
 }
 
 CORE(addr) {
@@ -188,101 +204,4 @@ CORE(_safe_softmax) {
     cfx_tensor *out = DO(logical_not, DO(any_dim, DO(logical_not, DO(eq_Scalar, T, -INFINITY)),
                                          c->args[1], true));
     c->out[0] = DO(where_self, out, DO(zeros_like, y), y);
-}
-
-/* ---- losses ---------------------------------------------------------------------------------- */
-
-static void reduced(cfx_op_call *c, cfx_tensor *loss, int i) {
-    int64_t how = arg_int(c, i);
-    c->out[0] = how == 1 ? DO(mean, loss) : how == 2 ? DO(sum, loss) : loss;
-}
-
-CORE(mse_loss) {
-    cfx_tensor *apart = DO(sub_Tensor, T, arg_tensor(c, 1));
-    reduced(c, DO(pow_Tensor_Scalar, apart, 2), 2);
-}
-
-CORE(huber_loss) {
-    double delta = arg_float(c, 3);
-    cfx_tensor *z = DO(abs, DO(sub_Tensor, T, arg_tensor(c, 1)));
-    cfx_tensor *near_it = DO(lt_Scalar, z, delta);
-    cfx_tensor *square = DO(mul_Tensor, DO(mul_Tensor, z, 0.5), z);
-    cfx_tensor *line = DO(mul_Tensor, DO(sub_Tensor, z, 0.5 * delta), delta);
-    reduced(c, DO(where_self, near_it, square, line), 2);
-}
-
-CORE(smooth_l1_loss) {
-    double beta = arg_float(c, 3);
-    cfx_tensor *z = DO(abs, DO(sub_Tensor, T, arg_tensor(c, 1)));
-    if (beta == 0) {
-        reduced(c, z, 2);
-        return;
-    }
-    cfx_tensor *near_it = DO(lt_Scalar, z, beta);
-    cfx_tensor *square =
-        DO(div_Tensor, DO(mul_Tensor, DO(pow_Tensor_Scalar, z, 2), 0.5), beta);
-    reduced(c, DO(where_self, near_it, square, DO(sub_Tensor, z, 0.5 * beta)), 2);
-}
-
-CORE(binary_cross_entropy) {
-    cfx_tensor *x = T, *y = arg_tensor(c, 1), *w = arg_tensor(c, 2);
-    cfx_value floor = cfx_list_value(0, NULL);
-    cfx_tensor *less = DO(sub_Tensor, y, 1), *log_rest = DO(log1p, DO(neg, x));
-    cfx_tensor *a = DO(mul_Tensor, less, DO(maximum, log_rest, DO(new_full, x, floor, -100)));
-    cfx_tensor *b = DO(maximum, DO(log, x), DO(new_full, x, floor, -100));
-    cfx_tensor *loss = DO(sub_Tensor, a, DO(mul_Tensor, y, b));
-    reduced(c, w ? DO(mul_Tensor, loss, w) : loss, 3);
-}
-
-/* self, target, weight, pos_weight, reduction */
-CORE(binary_cross_entropy_with_logits) {
-    cfx_tensor *x = T, *y = arg_tensor(c, 1), *w = arg_tensor(c, 2), *more = arg_tensor(c, 3);
-    cfx_tensor *share = NULL;
-    if (more)
-        share = DO(add_Tensor, DO(mul_Tensor, DO(sub_Tensor, more, 1), y), 1);
-    cfx_tensor *rest = DO(mul_Tensor, DO(rsub_Scalar, y, 1), x);
-    cfx_tensor *log = cfx_tensor_at(DO_ALL(log_sigmoid_forward, x), 0);
-    cfx_tensor *loss = DO(sub_Tensor, rest, more ? DO(mul_Tensor, share, log) : log);
-    reduced(c, w ? DO(mul_Tensor, loss, w) : loss, 4);
-}
-
-/* self, target, weight, reduction, ignore_index: what each target picks, 0 where it is ignored. */
-CORE(nll_loss_forward) {
-    cfx_tensor *x = T, *y = arg_tensor(c, 1), *w = arg_tensor(c, 2);
-    int dim = x->ndim < 2 ? 0 : 1;
-    int64_t how = arg_int(c, 3), shape[CFX_MAX_DIMS];
-    cfx_value ignored = c->args[4];
-    if (w && x->ndim > 1) {
-        for (int i = 0; i < x->ndim; i++)
-            shape[i] = i == dim ? w->shape[0] : 1;
-        w = DO(view, w, cfx_ints_value(x->ndim, shape));
-    }
-    if (w)
-        x = DO(mul_Tensor, x, w);
-    cfx_tensor *safe = DO(where_ScalarOther, DO(ne_Scalar, y, ignored), y, 0);
-    safe = DO(unsqueeze, safe, dim);
-    cfx_tensor *loss = DO(neg, DO(squeeze_dim, DO(gather, x, dim, safe), dim));
-    loss = DO(where_ScalarOther, DO(ne_Scalar, y, ignored), loss, 0);
-    if (how == 0 && x->ndim > 1) {
-        c->out[0] = loss;
-        c->out[1] = DO(new_full, x, cfx_list_value(0, NULL), 0.0);
-        return;
-    }
-    if (w) {
-        cfx_tensor *all = DO(expand, w, cfx_ints_value(x->ndim, x->shape));
-        all = DO(squeeze_dim, DO(gather, all, dim, safe), dim);
-        c->out[1] = DO(sum, DO(where_ScalarOther, DO(ne_Scalar, y, ignored), all, 0));
-    } else {
-        c->out[1] = DO(_to_copy, DO(sum, DO(ne_Scalar, y, ignored)),
-                       CFX_KW(dtype, cfx_dtype_value((cfx_dtype)x->dtype)),
-                       CFX_KW(device, cfx_device_value(x->device)));
-    }
-    if (how != 0)
-        loss = DO(sum, loss);
-    c->out[0] = how == 1 ? DO(div_Tensor, loss, c->out[1]) : loss;
-}
-
-CORE(soft_margin_loss) {
-    cfx_tensor *z = DO(mul_Tensor, DO(neg, T), arg_tensor(c, 1));
-    reduced(c, DO(log1p, DO(exp, z)), 2);
 }

@@ -280,7 +280,7 @@ static void kernel_isin(cfx_op_call *c) {
     cfx__parallel(t[0]->numel, 4096, isin_range, &j);
 }
 
-#define ISIN .shape = shape_isin, .kernel = kernel_isin
+#define ISIN .shape = shape_isin, .kernel = kernel_isin, .core = core_isin
 
 CFX_FAMILY(COMPARE);
 CFX_OP(isin_Tensor_Tensor) = {"aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, "

@@ -142,7 +142,7 @@ CFX_OP(multi_margin_loss) = {"aten::multi_margin_loss(Tensor self, Tensor target
                              "torch._C._nn.multi_margin_loss", .shape = shape_multi_margin,
                              .kernel = kernel_multi_margin, MARGIN,
                              GRAD(multi_margin_loss, READ(0) | READ(1) | READ(4)),
-                             .autocast = CFX_CAST_F32};
+                             .core = core_multi_margin_loss, .autocast = CFX_CAST_F32};
 
 static void shape_multi_margin_backward(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 1);
@@ -204,7 +204,8 @@ CFX_OP(multilabel_margin_loss_forward) = {
     "aten::multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor "
     "output, Tensor is_target)",
     .shape = shape_multilabel, .kernel = kernel_multilabel, MARGIN,
-    GRAD(multilabel_margin_loss, READ(0) | READ(1) | RESULT(1)), .out = "output"};
+    GRAD(multilabel_margin_loss, READ(0) | READ(1) | RESULT(1)),
+    .core = core_multilabel_margin_loss_forward, .out = "output"};
 
 static void shape_multilabel_backward(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 1), *t = arg_tensor(c, 2), *is_target = arg_tensor(c, 4);

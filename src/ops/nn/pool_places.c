@@ -127,12 +127,14 @@ static void kernel_unpool(cfx_op_call *c) {
 CFX_OP(max_unpool2d) = {
     "aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
     "torch._C._nn.max_unpool2d", .shape = shape_unpool, .kernel = kernel_unpool,
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_unpool, READ(1)), .autocast = CFX_CAST_F32};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_unpool, READ(1)), .core = core_max_unpool2d,
+    .autocast = CFX_CAST_F32};
 CFX_OP(max_unpool3d) = {
     "aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] "
     "padding) -> Tensor",
     "torch._C._nn.max_unpool3d", .shape = shape_unpool, .kernel = kernel_unpool,
-    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_unpool, READ(1)), .autocast = CFX_CAST_F32};
+    .effects = CFX_CONTIGUOUS_ARGS, GRAD(max_unpool, READ(1)), .core = core_max_unpool3d,
+    .autocast = CFX_CAST_F32};
 
 /* ---- fractional pooling --------------------------------------------------------------------- */
 

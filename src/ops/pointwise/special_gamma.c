@@ -371,7 +371,7 @@ static void shape_mvlgamma(cfx_op_call *c) {
 CFX_OP(mvlgamma) = {"aten::mvlgamma(Tensor self, int p) -> Tensor",
                     "torch.mvlgamma Tensor.mvlgamma",
                     .shape = shape_mvlgamma, .kernel = kernel_pointwise, .row = &row_mvlgamma,
-                    .effects = CFX_POINTWISE, GRAD(mvlgamma, READ(0))};
+                    .effects = CFX_POINTWISE, GRAD(mvlgamma, READ(0)), .core = core_mvlgamma};
 
 /* ---- other names ----------------------------------------------------------------------------- */
 

@@ -282,4 +282,4 @@ static void kernel_renorm(cfx_op_call *c) {
 CFX_OP(renorm) = {"aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
                   "torch.renorm Tensor.renorm", .shape = shape_renorm, .kernel = kernel_renorm,
                   .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS, GRAD(renorm, READ(0)),
-                  .autocast = CFX_CAST_F32_ON_GPU};
+                  .core = core_renorm, .autocast = CFX_CAST_F32_ON_GPU};
