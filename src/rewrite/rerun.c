@@ -131,6 +131,7 @@ static cfx_value copied(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     cfx_value v = cfx__record_results(r, (cfx_site){0}, made, like);
     r->inside = inside;
     cfx_node_set_meta(made, "val", cfx_node_get_meta(n, "val"));
+    cfx__record_asked(r, NULL);
     if (v.tag == CFX_TAG_TENSOR)
         return cfx_tensor_value(cfx__functional_new(cfx_as_tensor(v)));
     for (int64_t i = 0; v.tag == CFX_TAG_TUPLE && i < cfx_as_list(v)->len; i++)
@@ -295,10 +296,23 @@ static cfx_value run_node(cfx__rerun *run, const cfx_node *n) {
     }
 }
 
+/* Whether metadata has a tensor some size of which varies. */
+static bool has_symbols(cfx_value val) {
+    bool tensor = val.tag == CFX_TAG_DICT, found = false;
+    cfx_value all = tensor ? cfx_dict_get(cfx_as_dict(val), "shape") : val;
+    bool list = all.tag == CFX_TAG_LIST || all.tag == CFX_TAG_TUPLE;
+    for (int64_t i = 0; list && i < cfx_as_list(all)->len; i++) {
+        cfx_value one = cfx_as_list(all)->items[i];
+        found |= tensor ? one.tag == CFX_TAG_SYM : has_symbols(one);
+    }
+    return found;
+}
+
 static bool rerun_node(cfx__rerun *run, cfx_node *n) {
     size_t mark = cfx_scope_open();
     run->recorder.like = n;
     run->sizes_used = 0;
+    run->recorder.sized = run->worlds->symbols.len && has_symbols(results_of(n));
     cfx_value v = run_node(run, n);
     if (cfx_ok() && !cfx_is_bad(v))
         set_value(run, n, v);
@@ -326,11 +340,25 @@ static bool run_placeholders(cfx__rerun *run) {
     return fine;
 }
 
+/* Where the size of an input has an upper bound, PyTorch compares all such sizes with theirs. That
+ * leaves no node but takes names. */
+static void take_bounds(cfx__rerun *run) {
+    int sizes = 0, bounded = 0;
+    for (size_t i = 0; i < run->worlds->symbols.len; i++) {
+        const cfx__symbol *s = &run->worlds->symbols.data[i];
+        sizes += *s->name == 's';
+        bounded += *s->name == 's' && s->most < INT64_MAX;
+    }
+    for (int i = 0; bounded && i < sizes; i++)
+        cfx__name_create(&run->recorder.graph->names, "le", false);
+}
+
 bool cfx__rerun_graph(cfx__rerun *run, cfx_value *result) {
     cfx_graph *g = run->from->graph;
     run->values = cfx__alloc0(g->made.len * sizeof *run->values);
     if (!run_placeholders(run))
         return false;
+    take_bounds(run);
     cfx_each_node(g, n) {
         if (n->op == CFX_OUTPUT)
             *result = filled(run, cfx_at(n->args, 0));
@@ -355,7 +383,7 @@ static bool rerun_child(cfx__rerun *run, const char *name, cfx_module *child, bo
     cfx__rerun sub = *run;
     memset(&sub.inputs, 0, sizeof sub.inputs);
     sub.recorder.graph = cfx_graph_new();
-    sub.recorder.inside = false;
+    sub.recorder.inside = sub.recorder.asked = false;
     sub.order = NULL;
     sub.values = NULL;
     sub.from = child;

@@ -1,5 +1,7 @@
 /* Recording: operators that run on fake tensors become the nodes of an ATen graph. Start at
  * record_call, which the dispatcher asks before every call of an overload. */
+#include <cfx/ops.h>
+
 #include "record.h"
 
 /* ---- shadows --------------------------------------------------------------------------------- */
@@ -239,6 +241,8 @@ static cfx_value record_leaf(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_valu
     node_args(r, at, s, own, &list, &kw);
     cfx_node *n = cfx__record_node(r, at, (cfx_target){.op = op, .name = cfx_op_name(op)}, list,
                                    kw, node_name(s));
+    if (op == &cfx_op_expand && r->sized)
+        cfx__name_take(&r->graph->names, "eq"); /* as in cfx__record_asked: sizes are compared */
     cfx_value made = cfx__record_results(r, at, n, result);
     bool tensor = info->form == CFX__INPLACE && args[0].tag == CFX_TAG_TENSOR;
     cfx__record_shadow *self =
@@ -357,14 +361,28 @@ static bool is_no_call(const cfx__recorder *r, const cfx_op *op, const cfx_value
                                                : cfx__tensor_is_contiguous(t);
 }
 
+void cfx__record_asked(cfx__recorder *r, cfx_op *op) {
+    static const char *const taken[] = {"add", "mul", "sub", "eq"};
+    if (!r->sized)
+        return;
+    for (int i = 0; !r->asked && i < COUNT(taken); i++)
+        cfx__name_create(&r->graph->names, taken[i], false);
+    r->asked = true;
+    if (op && cfx__op_info_of(op)->writes)
+        cfx__name_take(&r->graph->names, "ge");
+}
+
 /* The call of an operator: by its parts, as a value of what it would write to, or whole. */
 static cfx_value record_op(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args) {
     bool early = r->functional && !r->inside;
     cfx_op_fn *parts = r->decomposition_for(r, op, early);
     if (parts)
         return record_opened(at, op, parts, args);
-    if (early)
-        return cfx__functional_call(r, at, op, args);
+    if (early) {
+        cfx_value v = cfx__functional_call(r, at, op, args);
+        cfx__record_asked(r, op);
+        return v;
+    }
     return r->functional && cfx__op_info_of(op)->form == CFX__INPLACE &&
                    args[0].tag == CFX_TAG_TENSOR
                ? record_write(at, op, args)

@@ -43,6 +43,8 @@ typedef struct cfx__recorder {
     const char *(*place)(struct cfx__recorder *r, const cfx_node *n);
     cfx_node *like;     /* the node that is being run again, or NULL */
     void *user;
+    bool sized;         /* sizes of tensors vary that the node gives */
+    bool asked;         /* such sizes were: see cfx__record_asked */
     bool inside;        /* below functionalisation */
     bool converted;     /* inside a call whose arguments were changed */
     bool fake_before;
@@ -73,6 +75,10 @@ cfx_value cfx__record_arg(cfx__recorder *r, cfx_site at, cfx_value v);
 /* A node for a call, called `name` by torch.fx's rules. */
 cfx_node *cfx__record_node(cfx__recorder *r, cfx_site at, cfx_target target, cfx_value args,
                            cfx_value kwargs, const char *name);
+/* PyTorch asks each tensor that an operator (NULL: one that is copied) gives how it lies in memory,
+ * and compares the sizes of what is written to. Where sizes vary that is arithmetic, which leaves
+ * no node but takes names. */
+void cfx__record_asked(cfx__recorder *r, cfx_op *op);
 /* What a node gives, in the shape of `like`: each tensor in it becomes one that stands for the
  * node or for an item of it. Scope. */
 cfx_value cfx__record_results(cfx__recorder *r, cfx_site at, cfx_node *n, cfx_value like);
