@@ -2,7 +2,7 @@
  *
  * Invariant: all state of the library is in one thread-local context. An object made by the
  * library is on the scope stack once for the count that the scope owns. Exactly one function sets
- * the error (cfx_fail) and one forgets it (cfx_clear). */
+ * the error (cfx_fail, over cfx__fail_list) and one forgets it (cfx_clear). */
 #ifndef CFX__BASE_H
 #define CFX__BASE_H
 
@@ -142,8 +142,12 @@ static inline void cfx__text_putc(cfx__text *t, char c) {
     t->data[t->len] = 0;
 }
 
+/* Numbers have a point, whatever the locale of the program. */
 void cfx__text_printf(cfx__text *t, const char *fmt, ...) CFX_PRINTF(2, 3);
 void cfx__text_vprintf(cfx__text *t, const char *fmt, va_list ap);
+/* The same to a buffer, and from text: snprintf and strtod as they are in the C locale. */
+int cfx__number_print(char *buffer, size_t size, const char *fmt, ...) CFX_PRINTF(3, 4);
+double cfx__number_read(const char *text, char **end);
 void cfx__text_release(cfx__text *t);
 const char *cfx__text_take(cfx__text *t); /* the text as a scope string; t becomes empty */
 
@@ -201,6 +205,10 @@ void cfx__map_release(cfx__map *m);
 
 /* Hands a line to who cfx_set_log says (log.c). */
 void cfx__log(const char *line);
+
+/* cfx_fail for functions that take a format themselves: `before` as it is, then what that gives. */
+void cfx__fail_list(cfx_error_kind kind, cfx_site at, const char *before, const char *fmt,
+                    va_list ap);
 
 /* ---- the context ---------------------------------------------------------------------------- */
 

@@ -20,21 +20,27 @@ const char *cfx_error_kind_name(cfx_error_kind kind) {
     return (unsigned)kind < COUNT(kind_names) ? kind_names[kind] : "error";
 }
 
-void cfx_fail(cfx_error_kind kind, cfx_site at, const char *fmt, ...) {
+void cfx__fail_list(cfx_error_kind kind, cfx_site at, const char *before, const char *fmt,
+                    va_list ap) {
     cfx__context *c = cfx__ctx();
     if (c->failed)
         return;
-    va_list ap;
-    va_start(ap, fmt);
     c->message.len = c->notes.len = 0;
+    cfx__text_puts(&c->message, before);
     cfx__text_vprintf(&c->message, fmt, ap);
-    va_end(ap);
     c->failed = true;
     c->error = (cfx_error){.kind = kind, .message = c->message.data};
     c->error.at = at.file ? at : c->at;
     c->error.op = c->op;
     if (getenv("CFX_ABORT"))
         __builtin_trap(); /* for the debugger only: stop where the first error is recorded */
+}
+
+void cfx_fail(cfx_error_kind kind, cfx_site at, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    cfx__fail_list(kind, at, "", fmt, ap);
+    va_end(ap);
 }
 
 void cfx__error_memory(size_t size, bool limited) {

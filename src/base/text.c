@@ -1,6 +1,9 @@
 /* Text: counted strings, growing text, formatted scope strings, hashing. */
 #include "base.h"
 
+#include <locale.h>
+#include <stdlib.h>
+
 static const cfx__obj_type string_type = {.name = "string"};
 
 /* A long text that there is no memory for is an empty one. */
@@ -60,14 +63,36 @@ bool cfx__text_room(cfx__text *t, size_t len) {
            cfx__vec_grow_try((void **)&t->data, &t->cap, t->len + len + 1, 1);
 }
 
+/* The thread's locale becomes C, which is never allocated; returns what it was. */
+static locale_t use_c_locale(void) { return uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0)); }
+
+int cfx__number_print(char *buffer, size_t size, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    locale_t before = use_c_locale();
+    int n = vsnprintf(buffer, size, fmt, ap);
+    uselocale(before);
+    va_end(ap);
+    return n;
+}
+
+double cfx__number_read(const char *text, char **end) {
+    locale_t before = use_c_locale();
+    double number = strtod(text, end);
+    uselocale(before);
+    return number;
+}
+
 void cfx__text_vprintf(cfx__text *t, const char *fmt, va_list ap) {
     va_list again;
     va_copy(again, ap);
+    locale_t before = use_c_locale();
     int n = vsnprintf(NULL, 0, fmt, ap);
     if (cfx__text_room(t, n > 0 ? (size_t)n : 0) && n > 0) {
         vsnprintf(t->data + t->len, (size_t)n + 1, fmt, again);
         t->len += (size_t)n;
     }
+    uselocale(before);
     va_end(again);
 }
 

@@ -13,7 +13,6 @@
 
 #include "../graph/graph.h"
 
-#include <locale.h>
 
 /* ---- out ------------------------------------------------------------------------------------ */
 
@@ -143,7 +142,6 @@ typedef struct cfx__parser {
     bool comma;          /* the list read last ended in a comma, or was empty */
     bool failed;
     bool quiet;          /* on a copy: only try, record no error */
-    locale_t c_locale;   /* numbers have points, whatever the user's locale */
 } cfx__parser;
 
 /* Starts on a text, which stays the caller's; reads all of it into p->modules, whose graphs belong
@@ -240,5 +238,6 @@ bool cfx__parser_at_program_part(const cfx__parser *p);
 cfx_program *cfx__program_parse(const char *text, const char *what);
 /* The cfx_input_kind or cfx_output_kind that a signature calls so; -1: none. */
 int cfx__parse_kind(bool input, const char *text, size_t len);
+const char *cfx__kind_name(bool input, int kind);
 
 #endif

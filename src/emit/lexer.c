@@ -1,5 +1,4 @@
 /* The pieces of a text: names, numbers, strings; and where in it something is wrong. */
-#define _GNU_SOURCE /* strtod_l */
 #include "emit.h"
 
 #include <errno.h>
@@ -220,7 +219,7 @@ static cfx_value take_plain_number(cfx__parser *p) {
     } else {
         memcpy(buffer, start, (size_t)(end - start));
         buffer[end - start] = 0;
-        f = strtod_l(buffer, NULL, p->c_locale);
+        f = cfx__number_read(buffer, NULL);
     }
     return imaginary ? cfx_complex_value(0, f) : cfx_float(f);
 }

@@ -47,8 +47,7 @@ void cfx__parse(cfx__parser *p) {
 
 void cfx__parser_open(cfx__parser *p, const char *text, const char *what) {
     *p = (cfx__parser){.what = what ? what : "text", .start = text, .at = text,
-                       .end = text + strlen(text),
-                       .c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0)};
+                       .end = text + strlen(text)};
 }
 
 void cfx__parser_close(cfx__parser *p) {
@@ -58,7 +57,6 @@ void cfx__parser_close(cfx__parser *p) {
     cfx__text_release(&p->path);
     VEC_FREE(p->stack);
     VEC_FREE(p->modules);
-    freelocale(p->c_locale);
 }
 
 static bool is_text(const char *text) {

@@ -371,7 +371,7 @@ const char *cfx__grad_node_op_name(cfx_op *op) {
     bool begins = true;
     for (const char *c = name; *c; c++) {
         if (*c != '_')
-            cfx__text_putc(&t, (char)(begins ? toupper((unsigned char)*c) : *c));
+            cfx__text_putc(&t, begins && *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c);
         begins = !isalpha((unsigned char)*c);
     }
     cfx__text_printf(&t, "Backward%d", number_of(op));

@@ -64,13 +64,11 @@ typedef struct machine {
 } machine;
 
 CFX_PRINTF(2, 3) static bool bad(machine *m, const char *fmt, ...) {
-    cfx__text why = {0};
     va_list ap;
     va_start(ap, fmt);
-    cfx__text_vprintf(&why, fmt, ap);
+    const char *before = cfx__text_format("%s cannot be read: ", m->what);
+    cfx__fail_list(CFX_FILE_ERROR, (cfx_site){0}, before, fmt, ap);
     va_end(ap);
-    cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "%s cannot be read: %s", m->what, why.data);
-    cfx__text_release(&why);
     m->failed = true;
     return false;
 }

@@ -51,17 +51,13 @@ int cfx__pt2_layout_number(cfx_layout l) { return find(layouts, COUNT(layouts), 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
 bool cfx__pt2_bad(const cfx__pt2_reader *r, const char *fmt, ...) {
-    cfx__text why = {0};
     va_list ap;
     va_start(ap, fmt);
-    cfx__text_vprintf(&why, fmt, ap);
+    const char *before =
+        r->node ? cfx__text_format("'%s' cannot be read: node '%.200s': ", r->path, r->node)
+                : cfx__text_format("'%s' cannot be read: ", r->path);
+    cfx__fail_list(CFX_FILE_ERROR, (cfx_site){0}, before, fmt, ap);
     va_end(ap);
-    if (r->node)
-        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' cannot be read: node '%.200s': %s", r->path,
-                 r->node, why.data);
-    else
-        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' cannot be read: %s", r->path, why.data);
-    cfx__text_release(&why);
     return false;
 }
 

@@ -2,15 +2,13 @@
 #include "pt2_write.h"
 
 bool cfx__pt2_write_bad(cfx__pt2_writer *w, const char *fmt, ...) {
-    cfx__text why = {0};
     va_list ap;
     va_start(ap, fmt);
-    cfx__text_vprintf(&why, fmt, ap);
-    va_end(ap);
+    const char *before = cfx__text_format("cannot write '%s': node '%s' ", w->path,
+                                          w->node ? w->node->name : "output");
     if (!w->failed)
-        cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "cannot write '%s': node '%s' %s", w->path,
-                 w->node ? w->node->name : "output", why.data);
-    cfx__text_release(&why);
+        cfx__fail_list(CFX_FILE_ERROR, (cfx_site){0}, before, fmt, ap);
+    va_end(ap);
     w->failed = true;
     return false;
 }

@@ -40,14 +40,12 @@ typedef struct source {
 } source;
 
 CFX_PRINTF(2, 3) static bool bad(const source *s, const char *fmt, ...) {
-    cfx__text why = {0};
     va_list ap;
     va_start(ap, fmt);
-    cfx__text_vprintf(&why, fmt, ap);
+    const char *before =
+        cfx__text_format("'%s' is not a .safetensors file that can be read: ", s->path);
+    cfx__fail_list(CFX_FILE_ERROR, (cfx_site){0}, before, fmt, ap);
     va_end(ap);
-    cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' is not a .safetensors file that can be read: %s",
-             s->path, why.data);
-    cfx__text_release(&why);
     return false;
 }
 

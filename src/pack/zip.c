@@ -30,13 +30,11 @@ static void blob_free(void *p) { cfx__free(((blob *)p)->data); }
 static const cfx__obj_type blob_type = {.name = "unpacked bytes", .free = blob_free};
 
 CFX_PRINTF(2, 3) static bool bad(const cfx__zip *z, const char *fmt, ...) {
-    cfx__text why = {0};
     va_list ap;
     va_start(ap, fmt);
-    cfx__text_vprintf(&why, fmt, ap);
+    const char *before = cfx__text_format("%s cannot be read: ", z->what);
+    cfx__fail_list(CFX_FILE_ERROR, (cfx_site){0}, before, fmt, ap);
     va_end(ap);
-    cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "%s cannot be read: %s", z->what, why.data);
-    cfx__text_release(&why);
     return false;
 }
 

@@ -118,7 +118,7 @@ int64_t cfx__pass_int(const cfx_dict *options, const char *name) {
 double cfx__pass_float(const cfx_dict *options, const char *name) {
     const char *text = cfx__pass_text(options, name);
     char *end;
-    double x = strtod(text, &end);
+    double x = cfx__number_read(text, &end);
     if (end == text || *end)
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "option %s wants a number, not '%s'", name, text);
     return x;

@@ -23,23 +23,18 @@ void cfx__rule_fail(const cfx__rule_text *t, const char *fmt, ...) {
     if (!cfx_ok())
         return;
     size_t mark = cfx_scope_open();
-    cfx__text message = {0};
-    va_list ap;
-    va_start(ap, fmt);
-    cfx__text_vprintf(&message, fmt, ap);
-    va_end(ap);
     int line = 1;
     for (const char *c = t->start; c < t->at; c++)
         line += *c == '\n';
     const char *rule = t->rule ? cfx__text_format("rule %s: ", t->rule) : "";
-    if (t->file)
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s:%d: %s%s", t->file, line, rule, message.data);
-    else if (t->rule)
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s%s", rule, message.data);
-    else
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "pattern '%.*s': %s", (int)(t->end - t->start),
-                 t->start, message.data);
-    cfx__text_release(&message);
+    const char *before =
+        t->file   ? cfx__text_format("%s:%d: %s", t->file, line, rule)
+        : t->rule ? rule
+                  : cfx__text_format("pattern '%.*s': ", (int)(t->end - t->start), t->start);
+    va_list ap;
+    va_start(ap, fmt);
+    cfx__fail_list(CFX_VALUE_ERROR, (cfx_site){0}, before, fmt, ap);
+    va_end(ap);
     cfx_scope_close(mark);
 }
 

@@ -89,16 +89,11 @@ static void survey_both(const printer *p, number n, void *into) {
 
 /* ---- one number ------------------------------------------------------------------------------ */
 
-/* Writes a float as Python formats it: as C does, except that a NaN has no sign. The decimal point
- * is '.', whatever the locale of the program. */
+/* Writes a float as Python formats it: as C does, except that a NaN has no sign. */
 static int float_text(char *buf, size_t size, double x, int precision, bool scientific) {
     if (isnan(x))
         return snprintf(buf, size, "nan");
-    int n = snprintf(buf, size, scientific ? "%.*e" : "%.*f", precision, x);
-    char *comma = isfinite(x) ? strpbrk(buf, ",") : NULL;
-    if (comma)
-        *comma = '.';
-    return n;
+    return cfx__number_print(buf, size, scientific ? "%.*e" : "%.*f", precision, x);
 }
 
 enum { LONGEST_FLOAT = 400 }; /* DBL_MAX has 309 digits before the point */

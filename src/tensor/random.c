@@ -176,13 +176,10 @@ void cfx__random_fill(cfx__generator *g, cfx_tensor *t, cfx__random_draw d) {
 bool cfx__random_require(bool held, const char *fmt, ...) {
     if (held)
         return true;
-    cfx__text why = {0};
     va_list ap;
     va_start(ap, fmt);
-    cfx__text_vprintf(&why, fmt, ap);
+    cfx__fail_list(CFX_RUNTIME_ERROR, (cfx_site){0}, "", fmt, ap);
     va_end(ap);
-    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "%s", why.data);
-    cfx__text_release(&why);
     return false;
 }
 

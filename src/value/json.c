@@ -1,9 +1,7 @@
 /* JSON over yajl's event parser. Items are pushed in the order of the text; a stack holds the
  * places of the containers that are open, whose lengths are counted up on the way. */
-#define _GNU_SOURCE /* strtod_l */
 #include "json.h"
 
-#include <locale.h>
 #include <math.h>
 #include <yajl/yajl_parse.h>
 
@@ -11,7 +9,6 @@ typedef struct parser {
     cfx__json_tree *tree;
     size_t open[CFX__JSON_DEPTH]; /* items of the containers around the next one */
     int depth;
-    locale_t c_locale;   /* numbers have a '.', whatever the program's locale says */
     const char *problem; /* what is wrong beyond the grammar; static */
 } parser;
 
@@ -49,7 +46,7 @@ static int on_number(void *ctx, const char *text, size_t len) {
     char small[64], *copy = len < sizeof small ? small : cfx__alloc(len + 1);
     memcpy(copy, text, len);
     copy[len] = 0;
-    double f = strtod_l(copy, NULL, p->c_locale);
+    double f = cfx__number_read(copy, NULL);
     if (copy != small)
         cfx__free(copy);
     return add(p, (cfx__json){.kind = CFX__JSON_FLOAT, .f = f}, false);
@@ -141,7 +138,7 @@ static void report(yajl_handle y, const parser *p, const char *text, size_t len,
 }
 
 bool cfx__json_read(cfx__json_tree *tree, const char *text, size_t len, const char *what) {
-    parser p = {.tree = tree, .c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0)};
+    parser p = {.tree = tree};
     bool before = cfx_ok();
     yajl_alloc_funcs memory = {yajl_malloc, yajl_realloc, yajl_release, NULL};
     yajl_handle y = yajl_alloc(&callbacks, &memory, &p);
@@ -151,7 +148,6 @@ bool cfx__json_read(cfx__json_tree *tree, const char *text, size_t len, const ch
     if (!ok && what && cfx_ok())
         report(y, &p, text, len, what);
     yajl_free(y);
-    freelocale(p.c_locale);
     return ok;
 }
 

@@ -18,13 +18,12 @@ enum { MAX_DIGITS = 17 };
  * of ten before which the decimal point stands: f = 0.digits * 10^point.
  *
  * 15 digits always survive a normal double, so when they read back no shorter text is missed: it is
- * the same one with zeros at the end. Below the normal ones all lengths are tried. The digits are
- * picked out by class, so that a locale's decimal comma does no harm. */
+ * the same one with zeros at the end. Below the normal ones all lengths are tried. */
 static int shortest_digits(double f, char *digits, int *point) {
     char text[40];
     for (int precision = f < DBL_MIN ? 1 : 15; precision <= MAX_DIGITS; precision++) {
-        snprintf(text, sizeof text, "%.*e", precision - 1, f);
-        if (strtod(text, NULL) == f)
+        cfx__number_print(text, sizeof text, "%.*e", precision - 1, f);
+        if (cfx__number_read(text, NULL) == f)
             break;
     }
     int n = 0;

@@ -8,7 +8,6 @@
 #include "cursor.h"
 
 #include <ctype.h>
-#include <locale.h>
 
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
@@ -198,10 +197,7 @@ double cfx__value_read_float(const char *text, size_t len) {
         len = sizeof buffer - 1;
     memcpy(buffer, text, len);
     buffer[len] = 0;
-    char *dot = strchr(buffer, '.');
-    if (dot)
-        *dot = *localeconv()->decimal_point;
-    return strtod(buffer, NULL);
+    return cfx__number_read(buffer, NULL);
 }
 
 static cfx_value parse_number(cfx__cursor *r, cfx__schema_type type) {
@@ -409,10 +405,7 @@ void cfx__schema_free(cfx__schema *s) {
 /* As C++ prints a double with 17 digits, with a point to tell it from an int. */
 static void put_float(cfx__text *out, double f) {
     char text[40];
-    snprintf(text, sizeof text, "%.17g", f);
-    char *comma = strchr(text, *localeconv()->decimal_point);
-    if (comma)
-        *comma = '.';
+    cfx__number_print(text, sizeof text, "%.17g", f);
     cfx__text_puts(out, text);
     if (strspn(text, "-0123456789") == strlen(text))
         cfx__text_putc(out, '.');
