@@ -71,6 +71,18 @@ bool cfx__node_within(cfx_value v) {
     return found;
 }
 
+/* A dict made in the scope of `mark`, which is closed: frozen, the caller owns it; bad where it is
+ * no good. */
+static cfx_value frozen_dict(cfx_dict *d, bool good, size_t mark) {
+    if (good)
+        cfx_keep(d);
+    cfx_scope_close(mark);
+    if (!good)
+        return cfx_bad();
+    d->head.flags |= CFX__FROZEN;
+    return cfx_dict_value(d);
+}
+
 static cfx_value freeze_dict(cfx_value v, int depth) {
     size_t mark = cfx_scope_open();
     cfx_dict *d = cfx_dict_new();
@@ -89,13 +101,7 @@ static cfx_value freeze_dict(cfx_value v, int depth) {
             cfx_dict_put(d, key, item);
         cfx_value_drop(item);
     }
-    if (good)
-        cfx_keep(d);
-    cfx_scope_close(mark);
-    if (!good)
-        return cfx_bad();
-    d->head.flags |= CFX__FROZEN;
-    return cfx_dict_value(d);
+    return frozen_dict(d, good, mark);
 }
 
 static cfx_value freeze_slice(cfx_value v) {
@@ -205,13 +211,7 @@ static cfx_value map_dict(cfx_value v, cfx__node_fn *fn, void *user) {
             cfx_dict_put(d, cfx_as_dict(v)->entries[i].key, item);
         cfx_value_drop(item);
     }
-    if (good)
-        cfx_keep(d);
-    cfx_scope_close(mark);
-    if (!good)
-        return cfx_bad();
-    d->head.flags |= CFX__FROZEN;
-    return cfx_dict_value(d);
+    return frozen_dict(d, good, mark);
 }
 
 static cfx_value map_slice(cfx_value v, cfx__node_fn *fn, void *user) {

@@ -190,78 +190,97 @@ static cfx_tensor *attend(cfx_tensor *q, cfx_tensor *k, cfx_tensor *v, cfx_tenso
     return cfx_view(out, cfx_list(rows, s->width));
 }
 
-/* query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal */
-static cfx_value forward_attention(cfx_module *self, cfx_args a) {
+/* Arguments of a call: query, key, value, key_padding_mask, need_weights, attn_mask,
+ * average_attn_weights, is_causal; in the order that the work is done in. */
+typedef struct {
+    cfx_tensor *in[3];       /* [sequence, batch, width] */
+    cfx_tensor *mask, *keys; /* what is added to the scores, of places and of keys; NULL: nothing */
+    bool alone, batch_first; /* how they were given: without a batch; with that first */
+    bool show, mean, causal; /* weights are wanted, their mean over the heads; no mask is needed */
+    sizes s;
+} attention_call;
+
+static bool read_attention(cfx_module *self, cfx_args a, attention_call *t) {
     if (!inputs_fit(self, a))
-        return cfx_bad();
-    cfx_tensor *in[3], *p[3], *weights = NULL;
-    bool alone = cfx_as_tensor(a.v[0])->ndim == 2,
-         first = cfx__layer_attr_int(self, "batch_first") && !alone;
-    bool show = cfx_integer(a.v[4]), causal = cfx_integer(a.v[7]);
+        return false;
+    *t = (attention_call){.alone = cfx_as_tensor(a.v[0])->ndim == 2,
+                          .show = cfx_integer(a.v[4]),
+                          .mean = cfx_integer(a.v[6]),
+                          .causal = cfx_integer(a.v[7])};
+    t->batch_first = cfx__layer_attr_int(self, "batch_first") && !t->alone;
     for (int i = 0; i < 3; i++) {
-        int same = i && cfx_as_tensor(a.v[i]) == cfx_as_tensor(a.v[i - 1]);
-        in[i] = same    ? in[i - 1]
-                : alone ? cfx_unsqueeze(a.v[i], 1)
-                : first ? cfx_transpose(a.v[i], 1, 0)
-                        : cfx_as_tensor(a.v[i]);
+        bool same = i && cfx_as_tensor(a.v[i]) == cfx_as_tensor(a.v[i - 1]);
+        t->in[i] = same             ? t->in[i - 1]
+                   : t->alone       ? cfx_unsqueeze(a.v[i], 1)
+                   : t->batch_first ? cfx_transpose(a.v[i], 1, 0)
+                                    : cfx_as_tensor(a.v[i]);
     }
-    sizes s = {.batch = in[0]->shape[1], .heads = cfx__layer_attr_int(self, "num_heads")};
-    s.width = cfx__layer_attr_int(self, "embed_dim");
-    s.head = s.width / s.heads;
-    s.to = in[0]->shape[0];
-    s.from = in[1]->shape[0];
-    cfx_tensor *keys = mask_to_add(a.v[3], in[0], "key_padding_mask");
-    cfx_tensor *mask = mask_to_add(a.v[5], in[0], "attn_mask");
-    if (causal && !mask)
+    t->s = (sizes){.batch = t->in[0]->shape[1], .heads = cfx__layer_attr_int(self, "num_heads")};
+    t->s.width = cfx__layer_attr_int(self, "embed_dim");
+    t->s.head = t->s.width / t->s.heads;
+    t->s.to = t->in[0]->shape[0];
+    t->s.from = t->in[1]->shape[0];
+    t->keys = mask_to_add(a.v[3], t->in[0], "key_padding_mask");
+    t->mask = mask_to_add(a.v[5], t->in[0], "attn_mask");
+    if (t->causal && !t->mask)
         cfx_fail(CFX_RUNTIME_ERROR, cfx__site(),
                  "Need attn_mask if specifying the is_causal hint.");
-    if (!cfx_ok() || (mask && !mask_fits(mask, &s)))
+    if (!cfx_ok() || (t->mask && !mask_fits(t->mask, &t->s)))
+        return false;
+    t->causal = t->causal && !t->keys && !t->show;
+    if (t->causal)
+        t->mask = NULL;
+    if (t->mask && t->mask->ndim == 2)
+        t->mask = cfx_unsqueeze(t->mask, 0);
+    if (t->alone && t->keys)
+        t->keys = cfx_unsqueeze(t->keys, 0);
+    return true;
+}
+
+/* There is one more key than was given. */
+static void add_key(attention_call *t) {
+    t->mask = mask_longer(t->mask);
+    t->keys = mask_longer(t->keys);
+    t->s.from++;
+}
+
+static cfx_value forward_attention(cfx_module *self, cfx_args a) {
+    attention_call t;
+    cfx_tensor *p[3], *weights = NULL;
+    if (!read_attention(self, a, &t))
         return cfx_bad();
-    causal = causal && !keys && !show;
-    if (causal)
-        mask = NULL;
-    if (mask && mask->ndim == 2)
-        mask = cfx_unsqueeze(mask, 0);
-    if (alone && keys)
-        keys = cfx_unsqueeze(keys, 0);
-    project(self, in, p);
+    project(self, t.in, p);
     if (!cfx_is_none(cfx__layer_attr(self, "bias_k"))) {
-        cfx_value times = cfx_list(1, s.batch, 1);
+        cfx_value times = cfx_list(1, t.s.batch, 1);
         p[1] = cfx_cat(cfx_list(p[1], cfx_repeat(cfx__layer_attr(self, "bias_k"), times)));
         p[2] = cfx_cat(cfx_list(p[2], cfx_repeat(cfx__layer_attr(self, "bias_v"), times)));
-        mask = mask_longer(mask);
-        keys = mask_longer(keys);
-        s.from++;
+        add_key(&t);
     }
     if (!cfx_ok())
         return cfx_bad();
-    cfx_tensor *q = by_heads(p[0], &s), *k = by_heads(p[1], &s), *v = by_heads(p[2], &s);
+    cfx_tensor *q = by_heads(p[0], &t.s), *k = by_heads(p[1], &t.s), *v = by_heads(p[2], &t.s);
     if (cfx__layer_attr_int(self, "add_zero_attn")) {
-        cfx_tensor *zeros = cfx_new_zeros(k, cfx_list(s.batch * s.heads, 1, s.head));
+        cfx_tensor *zeros = cfx_new_zeros(k, cfx_list(t.s.batch * t.s.heads, 1, t.s.head));
         k = cfx_cat(cfx_list(k, zeros), 1);
         v = cfx_cat(cfx_list(v, zeros), 1);
-        mask = mask_longer(mask);
-        keys = mask_longer(keys);
-        s.from++;
+        add_key(&t);
     }
-    mask = join_masks(mask, keys, &s);
+    cfx_tensor *mask = join_masks(t.mask, t.keys, &t.s);
     double dropout = self->training ? cfx_number(cfx_module_attr(self, "dropout")) : 0;
     cfx_tensor *out = !cfx_ok() ? NULL
-                      : show    ? attend_seen(q, k, v, mask, dropout, &s, &weights)
-                                : attend(q, k, v, mask, dropout, causal, &s);
+                      : t.show  ? attend_seen(q, k, v, mask, dropout, &t.s, &weights)
+                                : attend(q, k, v, mask, dropout, t.causal, &t.s);
     if (!out || !cfx_ok())
         return cfx_bad();
     cfx_module *last = cfx_module_find(self, "out_proj");
     out = cfx_linear(out, cfx__layer_attr(last, "weight"), cfx__layer_attr(last, "bias"));
-    out = cfx_view(out, cfx_list(s.to, s.batch, s.width));
+    out = cfx_view(out, cfx_list(t.s.to, t.s.batch, t.s.width));
     if (weights) {
-        weights = cfx_view(weights, cfx_list(s.batch, s.heads, s.to, s.from));
-        if (cfx_integer(a.v[6]))
-            weights = cfx_mean(weights, cfx_list(1));
-        if (alone)
-            weights = cfx_squeeze(weights, 0);
+        weights = cfx_view(weights, cfx_list(t.s.batch, t.s.heads, t.s.to, t.s.from));
+        weights = t.mean ? cfx_mean(weights, cfx_list(1)) : weights;
+        weights = t.alone ? cfx_squeeze(weights, 0) : weights;
     }
-    out = alone ? cfx_squeeze(out, 1) : first ? cfx_transpose(out, 1, 0) : out;
+    out = t.alone ? cfx_squeeze(out, 1) : t.batch_first ? cfx_transpose(out, 1, 0) : out;
     return cfx_tuple(out, weights);
 }
 

@@ -107,22 +107,16 @@ static bool find_origin(const cfx__lowering *l, cfx_value weight, origin *o) {
     return o->numbers >= 0 && is_stored(cfx__plan_step(l, o->numbers));
 }
 
-/* Calls that take such weights. */
-static const struct {
-    cfx_op *op;
-    int weight;
-    bool results_first;
-} takers[] = {{&cfx_op_linear, 1, true},
-              {&cfx_op_embedding, 0, true},
-              {&cfx_op_mm, 1, false},
-              {&cfx_op_addmm, 2, false}};
-
-/* Which of those a step is; -1: none. */
-static int taker_of(const cfx__run_step *s) {
-    for (int i = 0; s->op && i < COUNT(takers); i++)
-        if (s->op == takers[i].op)
-            return i;
-    return -1;
+/* The argument of a call that may be such a weight, -1 where none is: that of a product with
+ * kernels of its own, or a table. axis: the dimension of it that counts the results. */
+static int weight_of(const cfx__run_step *s, int *axis) {
+    *axis = 0;
+    if (s->op == &cfx_op_embedding)
+        return 0;
+    if (!s->op || !s->op->prepare || !s->op->layer.product)
+        return -1;
+    *axis = s->op->layer.axis;
+    return s->op->layer.weight;
 }
 
 /* ---- putting off ----------------------------------------------------------------------------- */
@@ -136,8 +130,9 @@ void cfx__plan_put_off(cfx__lowering *l, const bool *varies) {
     const cfx__plan *p = l->plan;
     origin o;
     for (int k = 0; k < p->n; k++) {
-        const int taker = taker_of(cfx__plan_step(l, k));
-        if (taker >= 0 && find_origin(l, cfx__plan_step(l, k)->bound[takers[taker].weight], &o) &&
+        const cfx__run_step *s = cfx__plan_step(l, k);
+        int axis, weight = weight_of(s, &axis);
+        if (weight >= 0 && find_origin(l, s->bound[weight], &o) &&
             !varies[o.numbers] && cfx__plan_step(l, o.numbers)->node->op == CFX_PLACEHOLDER)
             l->put_off[o.numbers] = true;
     }
@@ -176,11 +171,12 @@ static bool read_scales(const cfx__lowering *l, const origin *o, int axis, cfx__
 }
 
 bool cfx__plan_narrow(const cfx__lowering *l, int slot, cfx__narrow *to) {
-    const int taker = taker_of(cfx__plan_step(l, slot));
+    const cfx__run_step *s = cfx__plan_step(l, slot);
+    int axis, weight = weight_of(s, &axis);
     origin o;
-    if (taker < 0 || !find_origin(l, cfx__plan_step(l, slot)->bound[takers[taker].weight], &o))
+    if (weight < 0 || !find_origin(l, s->bound[weight], &o))
         return false;
-    const int axis = takers[taker].results_first == !o.turned ? 0 : 1;
+    axis = o.turned ? 1 - axis : axis;
     const cfx_tensor *whole = cfx__plan_tensor(l, o.slot[o.n > 1 && o.turned ? 1 : 0]);
     cfx_tensor *numbers = cfx__plan_known(l, l->plan->constants[o.numbers]);
     if (!numbers || numbers->ndim != 2 || !whole || whole->ndim != 2 || (o.halves && axis))

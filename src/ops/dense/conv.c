@@ -107,103 +107,118 @@ static bool dtypes_fit(cfx_op_call *c, const conv_args *a) {
     return !op_failed();
 }
 
+/* What the arguments say of each dimension of space. */
+typedef struct {
+    int dims;
+    bool transposed;
+    int64_t stride[3], pad[3], dilation[3], more[3];
+} window;
+
+static bool read_window(cfx_op_call *c, const conv_args *a, window *w) {
+    w->dims = a->weight->ndim - 2;
+    w->transposed = arg_bool(c, a->transposed);
+    if (w->dims <= 0)
+        op_fail(c, "weight should have at least three dimensions");
+    else if (w->dims > 3)
+        op_fail(c, "unsupported ConvNd parameters");
+    else if (arg_int(c, a->groups) <= 0)
+        op_fail(c, "non-positive groups is not supported");
+    if (op_failed() || !list_of(c, a->stride, "stride", w->dims, w->stride) ||
+        !list_of(c, a->padding, "padding", w->dims, w->pad) ||
+        !list_of(c, a->dilation, "dilation", w->dims, w->dilation) ||
+        !list_of(c, a->output_padding, "output_padding", w->dims, w->more))
+        return false;
+    if (any_below(w->dims, w->pad, 0))
+        op_fail(c, "negative padding is not supported");
+    else if (any_below(w->dims, w->more, 0))
+        op_fail(c, "negative output_padding is not supported");
+    else if (any_below(w->dims, w->stride, 1))
+        op_fail(c, "non-positive stride is not supported");
+    else if (any_below(w->dims, w->dilation, 1))
+        op_fail(c, "dilation should be greater than zero");
+    return !op_failed();
+}
+
+/* No number of it is so large that sizes overflow. */
+static bool is_sane(cfx_op_call *c, const window *w) {
+    return all_sane(c, w->dims, w->stride) && all_sane(c, w->dims, w->pad) &&
+           all_sane(c, w->dims, w->dilation) && all_sane(c, w->dims, w->more);
+}
+
 /* The sizes of the result along each dimension of space. */
-static bool result_sizes(cfx_op_call *c, int dims, const int64_t *in, const int64_t *kernel,
-                         const int64_t *stride, const int64_t *pad, const int64_t *dilation,
-                         bool transposed, const int64_t *more, int64_t *out) {
+static bool result_sizes(cfx_op_call *c, const window *w, const int64_t *in, const int64_t *kernel,
+                         int64_t *out) {
     int64_t padded[3], spread[3];
     bool fits = true;
-    for (int i = 0; i < dims; i++) {
-        padded[i] = in[i] + 2 * pad[i];
-        spread[i] = dilation[i] * (kernel[i] - 1) + 1;
-        if (transposed)
-            out[i] = (in[i] - 1) * stride[i] - 2 * pad[i] + spread[i] + more[i];
+    for (int i = 0; i < w->dims; i++) {
+        padded[i] = in[i] + 2 * w->pad[i];
+        spread[i] = w->dilation[i] * (kernel[i] - 1) + 1;
+        if (w->transposed)
+            out[i] = (in[i] - 1) * w->stride[i] - 2 * w->pad[i] + spread[i] + w->more[i];
         else
-            out[i] = (padded[i] - spread[i]) / stride[i] + 1;
-        fits &= transposed ? out[i] >= 0 : padded[i] >= spread[i];
+            out[i] = (padded[i] - spread[i]) / w->stride[i] + 1;
+        fits &= w->transposed ? out[i] >= 0 : padded[i] >= spread[i];
     }
-    if (!transposed && !fits)
+    if (!w->transposed && !fits)
         op_fail(c,
                 "Calculated padded input size per channel: (%s). Kernel size: (%s). Kernel size "
                 "can't be greater than actual input size",
-                sizes_text(dims, padded), sizes_text(dims, spread));
+                sizes_text(w->dims, padded), sizes_text(w->dims, spread));
     else if (!fits)
         op_fail(c,
                 "Given input size per channel: (%s). Calculated output size per channel: (%s). "
                 "Output size is too small",
-                sizes_text(dims, in), sizes_text(dims, out));
-    for (int i = 0; i < dims && transposed && fits; i++)
-        if (more[i] >= stride[i] && more[i] >= dilation[i]) {
+                sizes_text(w->dims, in), sizes_text(w->dims, out));
+    for (int i = 0; i < w->dims && w->transposed && fits; i++)
+        if (w->more[i] >= w->stride[i] && w->more[i] >= w->dilation[i]) {
             op_fail(c,
                     "output padding must be smaller than either stride or dilation, but got "
                     "output_padding: %s stride: %s dilation: %s",
-                    cfx__shape_text(dims, more), cfx__shape_text(dims, stride),
-                    cfx__shape_text(dims, dilation));
+                    cfx__shape_text(w->dims, w->more), cfx__shape_text(w->dims, w->stride),
+                    cfx__shape_text(w->dims, w->dilation));
             fits = false;
         }
     return fits;
 }
 
 bool conv_geometry(cfx_op_call *c, const conv_args *a, conv *v, int64_t *shape) {
-    const cfx_tensor *x = a->input, *w = a->weight;
-    const int dims = w->ndim - 2;
-    int64_t stride[3], pad[3], dilation[3], more[3], out[3], groups = arg_int(c, a->groups);
-    const bool transposed = arg_bool(c, a->transposed);
-    if (dims <= 0)
-        op_fail(c, "weight should have at least three dimensions");
-    else if (dims > 3)
-        op_fail(c, "unsupported ConvNd parameters");
-    else if (groups <= 0)
-        op_fail(c, "non-positive groups is not supported");
-    if (op_failed() || !list_of(c, a->stride, "stride", dims, stride) ||
-        !list_of(c, a->padding, "padding", dims, pad) ||
-        !list_of(c, a->dilation, "dilation", dims, dilation) ||
-        !list_of(c, a->output_padding, "output_padding", dims, more))
-        return false;
-    if (any_below(dims, pad, 0))
-        op_fail(c, "negative padding is not supported");
-    else if (any_below(dims, more, 0))
-        op_fail(c, "negative output_padding is not supported");
-    else if (any_below(dims, stride, 1))
-        op_fail(c, "non-positive stride is not supported");
-    else if (any_below(dims, dilation, 1))
-        op_fail(c, "dilation should be greater than zero");
-    if (op_failed() || groups > absurd || !channels_fit(c, a, transposed, groups) ||
+    const int64_t groups = arg_int(c, a->groups), *in = a->input->shape + 2;
+    const int64_t *kernel = a->weight->shape + 2;
+    int64_t out[3];
+    window w;
+    if (!read_window(c, a, &w) || groups > absurd || !channels_fit(c, a, w.transposed, groups) ||
         !dtypes_fit(c, a))
         return false;
-    if (any_below(dims, w->shape + 2, 1)) {
+    if (any_below(w.dims, kernel, 1)) {
         op_fail(c, "kernel size should be greater than zero, but got kernel_size: %s",
-                cfx__shape_text(dims, w->shape + 2));
+                cfx__shape_text(w.dims, kernel));
         return false;
     }
-    if (!all_sane(c, dims, stride) || !all_sane(c, dims, pad) || !all_sane(c, dims, dilation) ||
-        !all_sane(c, dims, more) || !all_sane(c, dims, x->shape + 2) ||
-        !all_sane(c, dims, w->shape + 2) ||
-        !result_sizes(c, dims, x->shape + 2, w->shape + 2, stride, pad, dilation, transposed, more,
-                      out))
+    if (!is_sane(c, &w) || !all_sane(c, w.dims, in) || !all_sane(c, w.dims, kernel) ||
+        !result_sizes(c, &w, in, kernel, out))
         return false;
-    *v = (conv){.dims = dims,
-                .batch = x->shape[0],
+    *v = (conv){.dims = w.dims,
+                .batch = a->input->shape[0],
                 .groups = groups,
+                .ic = a->weight->shape[1] * groups,
+                .oc = a->weight->shape[0],
                 .in = {1, 1, 1},
                 .out = {1, 1, 1},
                 .kernel = {1, 1, 1},
                 .stride = {1, 1, 1},
                 .dilation = {1, 1, 1}};
-    v->ic = w->shape[1] * groups;
-    v->oc = w->shape[0];
-    for (int i = 0; i < dims; i++) {
-        int to = 3 - dims + i;
-        v->in[to] = transposed ? out[i] : x->shape[2 + i];
-        v->out[to] = transposed ? x->shape[2 + i] : out[i];
-        v->kernel[to] = w->shape[2 + i];
-        v->stride[to] = stride[i];
-        v->pad[to] = pad[i];
-        v->dilation[to] = dilation[i];
+    for (int i = 0; i < w.dims; i++) {
+        int to = 3 - w.dims + i;
+        v->in[to] = w.transposed ? out[i] : in[i];
+        v->out[to] = w.transposed ? in[i] : out[i];
+        v->kernel[to] = kernel[i];
+        v->stride[to] = w.stride[i];
+        v->pad[to] = w.pad[i];
+        v->dilation[to] = w.dilation[i];
         shape[2 + i] = out[i];
     }
-    shape[0] = x->shape[0];
-    shape[1] = x->shape[1] == 0 ? 0 : transposed ? v->ic : v->oc;
+    shape[0] = v->batch;
+    shape[1] = a->input->shape[1] == 0 ? 0 : w.transposed ? v->ic : v->oc;
     return true;
 }
 

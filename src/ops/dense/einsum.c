@@ -26,6 +26,14 @@ typedef struct {
 static int label_of(char c) { return c >= 'A' && c <= 'Z' ? c - 'A' : c - 'a' + 26; }
 static char letter_of(int label) { return (char)(label < 26 ? 'A' + label : 'a' + label - 26); }
 static bool is_letter(char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); }
+static bool is_subscript(cfx_op_call *c, const char *text, const char *p) {
+    if (!is_letter(*p))
+        op_fail(c,
+                "einsum(): invalid subscript given at index %d in the equation string, "
+                "subscripts must be in [a-zA-Z]",
+                (int)(p - text));
+    return is_letter(*p);
+}
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
@@ -63,13 +71,8 @@ static bool read_operands(cfx_op_call *c, equation *e, const char *text, const c
             s->dots = true;
             continue;
         }
-        if (!is_letter(*p)) {
-            op_fail(c,
-                    "einsum(): invalid subscript given at index %d in the equation string, "
-                    "subscripts must be in [a-zA-Z]",
-                    (int)(p - text));
+        if (!is_subscript(c, text, p))
             return false;
-        }
         s->label[s->n++] = (uint8_t)label_of(*p);
     }
     if (op != e->count - 1)
@@ -120,13 +123,8 @@ static bool read_result(cfx_op_call *c, equation *e, const char *text, const cha
             dots = true;
             continue;
         }
-        if (!is_letter(*p)) {
-            op_fail(c,
-                    "einsum(): invalid subscript given at index %d in the equation string, "
-                    "subscripts must be in [a-zA-Z]",
-                    (int)(p - text));
+        if (!is_subscript(c, text, p))
             return false;
-        }
         int label = label_of(*p);
         if (!e->seen[label] || e->at[label] >= 0) {
             op_fail(c, "einsum(): output subscript %c%s", *p,

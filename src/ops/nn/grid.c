@@ -34,66 +34,61 @@ typedef struct {
 #define ABS fabs
 #include "grid.inc"
 
-/* Arguments from number `at` on: input, grid, mode, padding, align_corners. */
-static bool read_sample(cfx_op_call *c, int at, int dims, sample *s) {
-    const cfx_tensor *x = arg_tensor(c, at), *grid = arg_tensor(c, at + 1);
+static bool shapes_fit(cfx_op_call *c, const cfx_tensor *x, const cfx_tensor *grid, int dims) {
     const char *xs = cfx__shape_text(x->ndim, x->shape);
     const char *gs = cfx__shape_text(grid->ndim, grid->shape);
-    if (x->ndim != dims + 2 || grid->ndim != x->ndim) {
-        op_fail(
-            c,
-            "grid_sampler(): expected %dD input and grid with same number of dimensions, but got "
-            "input with sizes %s and grid with sizes %s",
-            dims + 2, xs, gs);
-        return false;
-    }
-    if (x->shape[0] != grid->shape[0]) {
-        op_fail(
-            c,
-            "grid_sampler(): expected grid and input to have same batch size, but got input with "
-            "sizes %s and grid with sizes %s",
-            xs, gs);
-        return false;
-    }
-    if (grid->shape[dims + 1] != dims) {
-        op_fail(
-            c,
-            "grid_sampler(): expected grid to have size %d in last dimension, but got grid with "
-            "sizes %s",
-            dims, gs);
-        return false;
-    }
-    for (int d = 2; d < x->ndim; d++)
-        if (x->shape[d] == 0) {
-            op_fail(
-                c,
-                "grid_sampler(): expected input to have non-empty spatial dimensions, but input "
-                "has sizes %s with dimension %d being empty",
-                xs, d);
-            return false;
-        }
-    int64_t mode = arg_int(c, at + 2), padding = arg_int(c, at + 3);
-    if (mode == BICUBIC && dims == 3) {
+    if (x->ndim != dims + 2 || grid->ndim != x->ndim)
+        op_fail(c,
+                "grid_sampler(): expected %dD input and grid with same number of dimensions, but "
+                "got input with sizes %s and grid with sizes %s",
+                dims + 2, xs, gs);
+    else if (x->shape[0] != grid->shape[0])
+        op_fail(c,
+                "grid_sampler(): expected grid and input to have same batch size, but got input "
+                "with sizes %s and grid with sizes %s",
+                xs, gs);
+    else if (grid->shape[dims + 1] != dims)
+        op_fail(c,
+                "grid_sampler(): expected grid to have size %d in last dimension, but got grid "
+                "with sizes %s",
+                dims, gs);
+    for (int d = 2; d < x->ndim && !op_failed(); d++)
+        if (x->shape[d] == 0)
+            op_fail(c,
+                    "grid_sampler(): expected input to have non-empty spatial dimensions, but "
+                    "input has sizes %s with dimension %d being empty",
+                    xs, d);
+    return !op_failed();
+}
+
+static bool ways_fit(cfx_op_call *c, int64_t mode, int64_t padding, int dims) {
+    if (mode == BICUBIC && dims == 3)
         op_fail(c, "grid_sampler(): bicubic interpolation only supports 4D input");
-        return false;
-    }
-    if (mode < 0 || mode > 2 || padding < 0 || padding > 2) {
+    else if (mode < 0 || mode > 2 || padding < 0 || padding > 2)
         op_fail(c, "grid_sampler(): there is no interpolation mode %lld with padding mode %lld",
                 (long long)mode, (long long)padding);
-        return false;
-    }
-    if (x->dtype != grid->dtype) {
+    return !op_failed();
+}
+
+static bool dtypes_fit(cfx_op_call *c, const cfx_tensor *x, const cfx_tensor *grid, int dims) {
+    if (x->dtype != grid->dtype)
         op_fail(c,
                 "grid_sampler(): expected input and grid to have same dtype, but input has %s and "
                 "grid has %s",
                 cfx_dtype_name(x->dtype), cfx_dtype_name(grid->dtype));
-        return false;
-    }
-    if (!cfx__dtype_is_float(x->dtype)) {
+    else if (!cfx__dtype_is_float(x->dtype))
         op_fail_as(NOT_IMPLEMENTED, c, "\"grid_sampler_%dd_cpu\" not implemented for '%s'", dims,
                    cfx__dtype_title(x->dtype));
+    return !op_failed();
+}
+
+/* Arguments from number `at` on: input, grid, mode, padding, align_corners. */
+static bool read_sample(cfx_op_call *c, int at, int dims, sample *s) {
+    const cfx_tensor *x = arg_tensor(c, at), *grid = arg_tensor(c, at + 1);
+    int64_t mode = arg_int(c, at + 2), padding = arg_int(c, at + 3);
+    if (!shapes_fit(c, x, grid, dims) || !ways_fit(c, mode, padding, dims) ||
+        !dtypes_fit(c, x, grid, dims))
         return false;
-    }
     *s = (sample){.dims = dims,
                   .mode = (int)mode,
                   .padding = (int)padding,
