@@ -6,7 +6,7 @@ _cfx_nodes() {
         case $model in
         *.pt2 | *.fx)
             test -f "$model" && cfx show "$model" --as graph 2>/dev/null |
-                sed -n 's/^ *%\([A-Za-z_0-9]*\) .*/\1/p'
+                sed -n 's/^ *%\([^ ]*\) .*/\1/p'
             return
             ;;
         esac
@@ -15,8 +15,8 @@ _cfx_nodes() {
 
 # of the usage, and those that have a line of their own
 _cfx_options() {
-    { cfx "$1" --help | sed '/^$/q' | grep -o -E '[[ ]-[-a-z]+'
-        cfx "$1" --help | grep -o -E '^  -[-a-z]+'; } | tr -d '[ ' | sort -u
+    { cfx "$1" --help | sed '/^$/q' | LC_ALL=C grep -o -E '[[ ]-[-a-z]+'
+        cfx "$1" --help | LC_ALL=C grep -o -E '^  -[-a-z]+'; } | tr -d '[ ' | sort -u
 }
 
 _cfx_words() { COMPREPLY=($(compgen -W "$1" -- "$2")); }
@@ -25,7 +25,7 @@ _cfx() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     local command=${COMP_WORDS[1]}
     if [ "$COMP_CWORD" = 1 ]; then
-        _cfx_words "$(cfx --help | sed -n 's/^  \([a-z]*\)  .*/\1/p') --help --version" "$word"
+        _cfx_words "$(cfx --help | sed -n 's/^  \([^ ]*\)  .*/\1/p') --help --version" "$word"
         return
     fi
     case $before in

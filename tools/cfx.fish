@@ -18,8 +18,8 @@ function __cfx_options
     set -l words (commandline -opc)
     test (count $words) -gt 1; or return
     begin
-        cfx $words[2] --help 2>/dev/null | sed '/^$/q' | grep -o -E '[[ ]-[-a-z]+'
-        cfx $words[2] --help 2>/dev/null | grep -o -E '^  -[-a-z]+'
+        cfx $words[2] --help 2>/dev/null | sed '/^$/q' | LC_ALL=C grep -o -E '[[ ]-[-a-z]+'
+        cfx $words[2] --help 2>/dev/null | LC_ALL=C grep -o -E '^  -[-a-z]+'
         echo -- --help
     end | tr -d '[ ' | sort -u
 end

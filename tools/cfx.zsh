@@ -7,20 +7,20 @@ _cfx_nodes() {
     for word in $words; do
         [[ $word == *.(pt2|fx) && -f $word ]] || continue
         compadd -- ${(f)"$(cfx show $word --as graph 2>/dev/null |
-            sed -n 's/^ *%\([A-Za-z_0-9]*\) .*/\1/p')"}
+            sed -n 's/^ *%\([^ ]*\) .*/\1/p')"}
         return
     done
 }
 
 # of the usage, and those that have a line of their own
 _cfx_options() {
-    { cfx $1 --help | sed '/^$/q' | grep -o -E '[[ ]-[-a-z]+'
-        cfx $1 --help | grep -o -E '^  -[-a-z]+'; } | tr -d '[ ' | sort -u
+    { cfx $1 --help | sed '/^$/q' | LC_ALL=C grep -o -E '[[ ]-[-a-z]+'
+        cfx $1 --help | LC_ALL=C grep -o -E '^  -[-a-z]+'; } | tr -d '[ ' | sort -u
 }
 
 _cfx() {
     if (( CURRENT == 2 )); then
-        compadd -- ${(f)"$(cfx --help | sed -n 's/^  \([a-z]*\)  .*/\1/p')"} --help --version
+        compadd -- ${(f)"$(cfx --help | sed -n 's/^  \([^ ]*\)  .*/\1/p')"} --help --version
         return
     fi
     case $words[CURRENT-1] in

@@ -39,6 +39,10 @@ CFX_API const char *cfx_program_signature_str(const cfx_program *p);
  * examples of sizes; scope. "" for NULL. */
 CFX_API const char *cfx_program_fx(const cfx_program *p);
 
+/* Signature, ranges and nodes of a program as JSON, for other programs to read; scope. "" for NULL.
+ * A node in an argument is {"node": name}, what JSON has no form for {"repr": Python's text}. */
+CFX_API const char *cfx_program_json(const cfx_program *p);
+
 /* The same, printed. */
 CFX_API void cfx_print_graph(const cfx_module *gm, FILE *out);
 CFX_API void cfx_print_tabular(const cfx_module *gm, FILE *out);

@@ -21,6 +21,8 @@ const char *cli_bytes(int64_t n);
 
 /* A new folder for files that a command is given, where TMPDIR says; scope. NULL, with an error. */
 const char *cli_folder(void);
+/* A path as one word of the shell; scope. */
+const char *cli_quoted(const char *path);
 /* The caller's inputs in flattened order: those of a file, or where that is NULL the program's own,
  * or made-up ones. False, with an error. */
 bool cli_choose_inputs(cfx_program *p, const char *inputs, cfx_list *flat);
@@ -84,7 +86,6 @@ double cli_median(double *ms, int n);
 /* With costs where these are not NULL. */
 struct cli_costs;
 void cli_show_tree(const cfx_program *p, const struct cli_costs *costs);
-void cli_show_json(const cfx_program *p);
 /* Returns an exit code: trouble where no node is called so. */
 int cli_show_node(const cfx_program *p, const char *name);
 /* The shortest way from one node to another; CLI_DIFFERS where there is none. */

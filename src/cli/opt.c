@@ -151,7 +151,7 @@ static int holds(const options *o, cfx_program *p, int stop, const char *file) {
     cfx_program *q = stop ? optimize(o, p, stop).program : p;
     int code = -1;
     if (cfx_save(q, file)) {
-        code = system(cfx__text_format("%s %s", o->bisect, file));
+        code = system(cfx__text_format("%s %s", o->bisect, cli_quoted(file)));
         code = code != -1 && WIFEXITED(code) ? WEXITSTATUS(code) == 0 : 0;
     }
     cfx_scope_close(mark);

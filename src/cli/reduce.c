@@ -62,7 +62,8 @@ static bool command_fails(cfx_program *p, cfx_value inputs, void *user) {
     c->tries++;
     if (!cfx_save(p, c->program) || !save_inputs(c->inputs, inputs))
         return false;
-    int code = system(cfx__text_format("%s %s %s", c->command, c->program, c->inputs));
+    int code = system(cfx__text_format("%s %s %s", c->command, cli_quoted(c->program),
+                                       cli_quoted(c->inputs)));
     return code == -1 || !WIFEXITED(code) || WEXITSTATUS(code) != 0;
 }
 

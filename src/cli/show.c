@@ -36,30 +36,42 @@ static void show_plan(cfx_program *p) {
         fputs(*text ? text : "the interpreter runs this program node by node\n", stdout);
 }
 
+static void show_tree(cfx_program *p) { cli_show_tree(p, NULL); }
+static void show_json(cfx_program *p) { fputs(cfx_program_json(p), stdout); }
+static void show_program(cfx_program *p) { cfx_print_program(p, stdout); }
+
+/* What --as takes: texts of the module, or of the program. */
+static const struct {
+    const char *name;
+    void (*of_module)(const cfx_module *gm, FILE *out);
+    void (*of_program)(cfx_program *p);
+} forms[] = {{"tree", NULL, show_tree},
+             {"graph", cfx_print_graph, NULL},
+             {"table", cfx_print_tabular, NULL},
+             {"code", cfx_print_code, NULL},
+             {"readable", cfx_print_readable, NULL},
+             {"program", NULL, show_program},
+             {"json", NULL, show_json},
+             {"plan", NULL, show_plan}};
+
+static int wrong_form(const char *form) {
+    cfx__text names = {0};
+    for (int i = 0; i < COUNT(forms); i++)
+        cfx__text_printf(&names, "%s%s", i == 0 ? "" : i == COUNT(forms) - 1 ? " or " : ", ",
+                         forms[i].name);
+    return cli_usage(&cli_show, "--as is %s, not '%s'", cfx__text_take(&names), form);
+}
+
 static int show(cfx_program *p, const char *form) {
-    const cfx_module *gm = p->module;
-    if (!strcmp(form, "tree"))
-        cli_show_tree(p, NULL);
-    else if (!strcmp(form, "graph"))
-        cfx_print_graph(gm, stdout);
-    else if (!strcmp(form, "table"))
-        cfx_print_tabular(gm, stdout);
-    else if (!strcmp(form, "code"))
-        cfx_print_code(gm, stdout);
-    else if (!strcmp(form, "readable"))
-        cfx_print_readable(gm, stdout);
-    else if (!strcmp(form, "program"))
-        cfx_print_program(p, stdout);
-    else if (!strcmp(form, "json"))
-        cli_show_json(p);
-    else if (!strcmp(form, "plan"))
-        show_plan(p);
-    else
-        return cli_usage(&cli_show,
-                         "--as is tree, graph, table, code, readable, program, json or plan, not "
-                         "'%s'",
-                         form);
-    return cfx_ok() ? CLI_DONE : cli_trouble();
+    for (int i = 0; i < COUNT(forms); i++)
+        if (!strcmp(form, forms[i].name)) {
+            if (forms[i].of_module)
+                forms[i].of_module(p->module, stdout);
+            else
+                forms[i].of_program(p);
+            return cfx_ok() ? CLI_DONE : cli_trouble();
+        }
+    return wrong_form(form);
 }
 
 enum { MAX_SIZES = 16 };

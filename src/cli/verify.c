@@ -15,6 +15,15 @@ const char *cli_folder(void) {
     return NULL;
 }
 
+const char *cli_quoted(const char *path) {
+    cfx__text t = {0};
+    cfx__text_putc(&t, '\'');
+    for (; *path; path++)
+        cfx__text_puts(&t, *path == '\'' ? "'\\''" : (char[]){*path, 0});
+    cfx__text_putc(&t, '\'');
+    return cfx__text_take(&t);
+}
+
 bool cli_choose_inputs(cfx_program *p, const char *inputs, cfx_list *flat) {
     if (!inputs && cli_sample_inputs(p, flat))
         return true;

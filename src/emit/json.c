@@ -1,11 +1,9 @@
-/* cfx show --as json: nodes, signature and ranges. A node in an argument is {"node": name}, what
+/* A program as JSON: nodes, signature and ranges. A node in an argument is {"node": name}, what
  * JSON has no form for is {"repr": Python's text}. Sub-graphs are under "graphs". */
-#include "look.h"
+#include "emit.h"
 
 #include <math.h>
-#include <string.h>
 
-#include "../graph/graph.h"
 #include "../value/json.h"
 
 static void put_text(cfx__text *out, const char *text) {
@@ -72,6 +70,11 @@ static void put_field(cfx__text *out, const char *key, const char *text) {
     put_text(out, text);
 }
 
+static void put_result(cfx__text *out, cfx_value v) {
+    cfx_result r = cfx_result_of(v);
+    put_field(out, "val", cfx_result_text(&r));
+}
+
 static void put_node(cfx__text *out, const cfx_node *n) {
     cfx__text target = {0};
     cfx__target_text(&target, n->target);
@@ -94,7 +97,7 @@ static void put_node(cfx__text *out, const cfx_node *n) {
     cfx__text_putc(out, ']');
     cfx_value val = cfx_node_result(n).value, stack = cfx_node_get_meta(n, "nn_module_stack");
     if (!cfx_is_none(val))
-        put_field(out, "val", cli_brief(val));
+        put_result(out, val);
     if (stack.tag == CFX_TAG_DICT && cfx_as_dict(stack)->len) {
         cfx_value last = cfx_as_dict(stack)->entries[cfx_as_dict(stack)->len - 1].value;
         if (last.tag == CFX_TAG_TUPLE && cfx_as_list(last)->len == 2) {
@@ -110,11 +113,12 @@ static void put_node(cfx__text *out, const cfx_node *n) {
 static void put_graph(cfx__text *out, const cfx_module *m) {
     cfx__text_puts(out, "\"nodes\":[");
     bool any = false;
-    cfx_each_node(m->graph, n) CFX_SCOPE
-    {
+    cfx_each_node(m->graph, n) {
+        size_t mark = cfx_scope_open();
         cfx__text_puts(out, any ? ",\n" : "\n");
         put_node(out, n);
         any = true;
+        cfx_scope_close(mark);
     }
     cfx__text_puts(out, "\n],\"graphs\":{");
     any = false;
@@ -132,60 +136,71 @@ static void put_graph(cfx__text *out, const cfx_module *m) {
     cfx__text_putc(out, '}');
 }
 
-static const char *const input_kinds[] = {"user_input",      "parameter",  "buffer",
-                                          "constant_tensor", "custom_obj", "token"};
-static const char *const output_kinds[] = {
-    "user_output",         "loss_output",           "buffer_mutation",        "parameter_mutation",
-    "user_input_mutation", "gradient_to_parameter", "gradient_to_user_input", "token"};
+/* "buffer_mutation": the kind as PyTorch names it, in small letters. */
+static void put_kind(cfx__text *out, const char *name) {
+    cfx__text_puts(out, "{\"kind\":\"");
+    for (; *name; name++)
+        cfx__text_putc(out, *name == '_' ? '_' : (char)(*name - 'A' + 'a'));
+    cfx__text_putc(out, '"');
+}
+
+static void put_input(cfx__text *out, const cfx_program *p, const cfx_input_spec *s) {
+    const cfx_tensor *t = cfx_program_tensor(p, s);
+    put_kind(out, cfx__kind_name(true, s->kind));
+    put_field(out, "name", s->name);
+    put_field(out, "target", s->target);
+    if (s->kind == CFX_IN_BUFFER)
+        cfx__text_printf(out, ",\"persistent\":%s", s->persistent ? "true" : "false");
+    if (s->constant) {
+        cfx__text_puts(out, ",\"value\":");
+        put_value(out, s->value);
+    }
+    if (t) {
+        put_result(out, cfx_tensor_value(t));
+        cfx__text_printf(out, ",\"bytes\":%lld",
+                         (long long)(t->numel * cfx_dtype_size((cfx_dtype)t->dtype)));
+    }
+    cfx__text_putc(out, '}');
+}
+
+static void put_output(cfx__text *out, const cfx_output_spec *s) {
+    put_kind(out, cfx__kind_name(false, s->kind));
+    put_field(out, "name", s->name);
+    put_field(out, "target", s->target);
+    if (!s->name) {
+        cfx__text_puts(out, ",\"value\":");
+        put_value(out, s->value);
+    }
+    cfx__text_putc(out, '}');
+}
 
 static void put_signature(cfx__text *out, const cfx_program *p) {
     cfx__text_puts(out, "\"inputs\":[");
-    for (int i = 0; i < p->ninputs; i++)
-        CFX_SCOPE
-    {
-        const cfx_input_spec *s = &p->inputs[i];
-        const cfx_tensor *t = cfx_program_tensor(p, s);
-        cfx__text_printf(out, "%s\n{\"kind\":\"%s\"", i ? "," : "", input_kinds[s->kind]);
-        put_field(out, "name", s->name);
-        put_field(out, "target", s->target);
-        if (s->kind == CFX_IN_BUFFER)
-            cfx__text_printf(out, ",\"persistent\":%s", s->persistent ? "true" : "false");
-        if (s->constant) {
-            cfx__text_puts(out, ",\"value\":");
-            put_value(out, s->value);
-        }
-        if (t) {
-            put_field(out, "val", cli_brief(cfx_tensor_value(t)));
-            cfx__text_printf(out, ",\"bytes\":%lld",
-                             (long long)(t->numel * cfx_dtype_size((cfx_dtype)t->dtype)));
-        }
-        cfx__text_putc(out, '}');
+    for (int i = 0; i < p->ninputs; i++) {
+        size_t mark = cfx_scope_open();
+        cfx__text_puts(out, i ? ",\n" : "\n");
+        put_input(out, p, &p->inputs[i]);
+        cfx_scope_close(mark);
     }
     cfx__text_puts(out, "\n],\"outputs\":[");
-    for (int i = 0; i < p->noutputs; i++)
-        CFX_SCOPE
-    {
-        const cfx_output_spec *s = &p->outputs[i];
-        cfx__text_printf(out, "%s\n{\"kind\":\"%s\"", i ? "," : "", output_kinds[s->kind]);
-        put_field(out, "name", s->name);
-        put_field(out, "target", s->target);
-        if (!s->name) {
-            cfx__text_puts(out, ",\"value\":");
-            put_value(out, s->value);
-        }
-        cfx__text_putc(out, '}');
+    for (int i = 0; i < p->noutputs; i++) {
+        size_t mark = cfx_scope_open();
+        cfx__text_puts(out, i ? ",\n" : "\n");
+        put_output(out, &p->outputs[i]);
+        cfx_scope_close(mark);
     }
     cfx__text_puts(out, "\n],\"ranges\":");
     put_value(out, cfx_dict_value(p->ranges));
 }
 
-void cli_show_json(const cfx_program *p) {
+const char *cfx_program_json(const cfx_program *p) {
+    if (cfx_failed(p) || !cfx_program_sync(p))
+        return "";
     cfx__text out = {0};
     cfx__text_putc(&out, '{');
     put_signature(&out, p);
     cfx__text_putc(&out, ',');
     put_graph(&out, p->module);
     cfx__text_puts(&out, "}\n");
-    fwrite(out.data, 1, out.len, stdout);
-    cfx__text_release(&out);
+    return cfx__text_take(&out);
 }

@@ -30,6 +30,10 @@ static void put_indented(cfx__text *out, const char *text, bool all) {
     cfx__text_puts(out, text);
 }
 
+const char *cfx__kind_name(bool input, int kind) {
+    return input ? input_kinds[kind] : output_kinds[kind];
+}
+
 int cfx__parse_kind(bool input, const char *text, size_t len) {
     const char *const *kinds = input ? input_kinds : output_kinds;
     int n = input ? COUNT(input_kinds) : COUNT(output_kinds);

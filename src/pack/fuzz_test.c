@@ -287,9 +287,17 @@ TEST(fuzz_json) {
                 chance(50) ? change_bytes(&t) : change_json(&t);
             cfx__json_tree tree = {0};
             if (cfx__json_read(&tree, t.data, t.len, "fuzz.json")) {
-                cfx__text again = {0};
-                cfx__json_write(&again, tree.items.data);
+                cfx__text text = {0}, again = {0};
+                cfx__json_tree second = {0};
+                cfx__json_write(&text, tree.items.data);
                 cfx__json_to_value(tree.items.data, "fuzz.json");
+                cfx_clear();
+                if (CHECK(cfx__json_read(&second, text.data, text.len, "fuzz.json"))) {
+                    cfx__json_write(&again, second.items.data);
+                    CHECK_STR(again.data, text.data);
+                }
+                cfx__json_release(&second);
+                cfx__text_release(&text);
                 cfx__text_release(&again);
             }
             cfx__json_release(&tree);
