@@ -198,6 +198,8 @@ void cfx__graph_settle(cfx_graph *g);
  * nothing is said of it. */
 void cfx__result_set_grad(cfx_node *n, bool wanted);
 bool cfx__input_learns(cfx_input_kind kind, cfx_dtype dtype);
+/* What PyTorch calls the input for a parameter, buffer or constant at a path; scope. */
+const char *cfx__input_name(cfx_input_kind kind, const char *target);
 /* Erases nodes that no one uses and that need not stay, last first. Returns how many. */
 int cfx__graph_sweep(cfx_graph *g, bool (*stays)(const cfx_node *n));
 

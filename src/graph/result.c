@@ -1,6 +1,8 @@
 /* What a node computes: the one place that reads the metadata "val". */
 #include "graph.h"
 
+#include <ctype.h>
+
 static bool is_sequence(cfx_value v) { return v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST; }
 
 static cfx_result of_tensor(cfx_value v) {
@@ -64,6 +66,14 @@ cfx_result cfx_node_result(const cfx_node *n) {
 bool cfx__input_learns(cfx_input_kind kind, cfx_dtype dtype) {
     return kind == CFX_IN_PARAMETER &&
            (cfx__dtype_is_floating(dtype) || cfx__dtype_is_complex(dtype));
+}
+
+const char *cfx__input_name(cfx_input_kind kind, const char *target) {
+    cfx__text t = {0};
+    cfx__text_puts(&t, kind == CFX_IN_PARAMETER ? "p_" : kind == CFX_IN_BUFFER ? "b_" : "c_");
+    for (const char *p = strncmp(target, "self_", 5) ? target : target + 5; *p; p++)
+        cfx__text_putc(&t, isalnum((unsigned char)*p) ? (char)tolower((unsigned char)*p) : '_');
+    return cfx__text_take(&t);
 }
 
 void cfx__result_set_grad(cfx_node *n, bool wanted) {

@@ -300,9 +300,13 @@ static bool record_all(decomposing *d) {
         cfx__worlds_choose(&d->worlds, 0, 0);
         return cfx_ok() && record(d, 0); /* which fails as it did at first */
     }
-    d->worlds.n = 1;
-    for (int i = 1; i < cfx__worlds_count(&d->worlds) && d->worlds.symbols.len; i++)
-        d->worlds.n += record_fitting(d, d->worlds.n, &why);
+    do {
+        for (int k = 1; k < d->worlds.n; k++)
+            forget(&d->world[k]);
+        d->worlds.n = 1;
+        for (int i = 1; i < cfx__worlds_count(&d->worlds) && d->worlds.symbols.len; i++)
+            d->worlds.n += record_fitting(d, d->worlds.n, &why);
+    } while (d->worlds.n < ENOUGH && cfx_ok() && cfx__worlds_coarser(&d->worlds));
     if (d->worlds.symbols.len && d->worlds.n < ENOUGH)
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
                  "the program cannot be taken apart for all sizes it is made for: %s", why);
@@ -329,10 +333,30 @@ static cfx_value results_of(const recording *w) {
     return cfx_tuple_value(n, cfx_as_list(all)->items + (cfx_as_list(all)->len - n));
 }
 
+/* Whether an input is called so, or so with a number. */
+static bool is_called(const char *name, const char *after) {
+    size_t n = strlen(after);
+    return !strncmp(name, after, n) && (!name[n] || name[n + strspn(name + n, "_0123456789")] == 0);
+}
+
+/* Inputs for tensors of the module are called after their paths, whatever they were called: a
+ * tensor that a module has twice may have been called after the other one. */
+static void rename_input(cfx_graph *g, cfx_input_spec *in) {
+    const char *name = in->target ? cfx__input_name(in->kind, in->target) : NULL;
+    cfx_node *n = name && !is_called(in->name, name) ? cfx_graph_find(g, in->name) : NULL;
+    if (!n)
+        return;
+    cfx_node_rename(n, name);
+    cfx_node_set_target(n, (cfx_target){.name = n->name});
+    in->name = n->name;
+}
+
 /* A constant that is written to, which PyTorch refuses to decompose, is a buffer that is not saved
  * with the state. */
 static cfx_input_spec input_of(const decomposing *d, const recording *w, int i) {
     cfx_input_spec in = d->from->inputs[i];
+    if (in.kind == CFX_IN_PARAMETER || in.kind == CFX_IN_BUFFER || in.kind == CFX_IN_CONSTANT)
+        rename_input(w->run.recorder.graph, &in);
     if (in.kind == CFX_IN_CONSTANT && w->written[i].tag == CFX_TAG_NODE) {
         in.kind = CFX_IN_BUFFER;
         in.persistent = false; /* its tensor is among the constants */

@@ -1,43 +1,5 @@
 /* Core ATen: what programs become, and that they still compute the same. */
-#include <cfx/emit.h>
-#include <cfx/ops.h>
-#include <cfx/rewrite.h>
-
-#include "test.h"
-
-#include <string.h>
-
-/* A program from its code, all inputs the caller's but those called b_... (buffers). */
-static cfx_program *program_of(const char *code) {
-    cfx_module *gm = cfx_module_parse(code, "test");
-    cfx_program *p = cfx_program_new(gm);
-    cfx_each_node(gm->graph, n) {
-        if (n->op == CFX_PLACEHOLDER) {
-            bool buffer = !strncmp(n->name, "b_", 2), param = !strncmp(n->name, "p_", 2);
-            cfx_input_kind kind = buffer  ? CFX_IN_BUFFER
-                                  : param ? CFX_IN_PARAMETER
-                                          : CFX_IN_USER;
-            cfx_program_add_input(p, (cfx_input_spec){.kind = kind,
-                                                      .name = n->name,
-                                                      .target = kind ? n->name + 2 : NULL,
-                                                      .persistent = true});
-        }
-        if (n->op == CFX_OUTPUT)
-            for (int64_t i = 0; i < cfx_as_list(cfx_at(n->args, 0))->len; i++)
-                cfx_program_add_output(
-                    p, (cfx_output_spec){.name = cfx_as_node(cfx_at(cfx_at(n->args, 0), i))->name});
-    }
-    return p;
-}
-
-static const char *core_code(const char *code) {
-    cfx_program *d = cfx_decompose(program_of(code), CFX_NONE);
-    CHECK_OK();
-    return d ? cfx_module_code(d->module) : "";
-}
-
-#define HEAD "class GraphModule(torch.nn.Module):\n"
-#define HAS(text, part) CHECK(strstr(text, part) != NULL)
+#include "decompose_test.h"
 
 TEST(decompose_linear_and_names) {
     const char *code = core_code(
@@ -248,7 +210,14 @@ TEST(decompose_computes_the_same) {
         "arange.default(3); isin.Tensor_Tensor(m, x, invert = True)",
         "exp.default(x); mvlgamma.default(m, 1)",
         "renorm.default(x, 2, 0, 1.0)",
-        "unfold.default(x, 1, 3, 2); unfold_backward.default(m, [4, 6], 1, 3, 2)"};
+        "unfold.default(x, 1, 3, 2); unfold_backward.default(m, [4, 6], 1, 3, 2)",
+        "neg.default(x); cosine_similarity.default(x, m)",
+        "exp.default(x); pairwise_distance.default(x, m)",
+        "exp.default(x); triplet_margin_loss.default(x, m, x)",
+        "sign.default(x); hinge_embedding_loss.default(x, m)",
+        "sign.default(x); margin_ranking_loss.default(x, x, m, 0.5)",
+        "argsort.default(x); take_along_dim.default(x, m, 1)",
+        "view.default(x, [1, 4, 6]); pad.default(m, [1, 2], 'reflect', 0.0)"};
     cfx_manual_seed(1);
     cfx_tensor *x = cfx_randn(4, 6);
     for (int i = 0; i < (int)(sizeof calls / sizeof *calls); i++)
@@ -318,38 +287,6 @@ TEST(decompose_sizes_that_are_symbols) {
     HAS(code, "sym_size_int = torch.ops.aten.sym_size.int(x, 0)");
     HAS(code, "sym_size_int_1 = torch.ops.aten.sym_size.int(x, 1)");
     HAS(code, "view_1 = torch.ops.aten.view.default(addmm, [sym_size_int");
-}
-
-/* As PyTorch: what is pointwise at heart, and sums of it, in float32. */
-TEST(decompose_halves_are_computed_wider) {
-    const char *code = core_code(
-        HEAD "    def forward(self, x: \"bf16[2, 3, 4]\", y: \"bf16[2, 4, 3]\"):\n"
-             "        z: \"bf16[2, 3, 3]\" = torch.ops.aten.bmm.default(x, y)\n"
-             "        b: \"bf16[2, 3, 3]\" = torch.ops.aten.baddbmm.default(z, x, y)\n"
-             "        l: \"bf16[2, 3]\" = torch.ops.aten.logsumexp.default(b, [2])\n"
-             "        return (l,)\n");
-    HAS(code, "    bmm_1 = torch.ops.aten.bmm.default(_to_copy_1, _to_copy_2)");
-    HAS(code, "    add = torch.ops.aten.add.Tensor(_to_copy, bmm_1)");
-    HAS(code, "    _to_copy_3 = torch.ops.aten._to_copy.default(add, dtype = torch.bfloat16)");
-    HAS(code, "    _to_copy_4 = torch.ops.aten._to_copy.default(_to_copy_3, dtype = "
-              "torch.float32)");
-    HAS(code, "    amax = torch.ops.aten.amax.default(_to_copy_4, [2], True)");
-    HAS(code, "    _to_copy_5 = torch.ops.aten._to_copy.default(add_1, dtype = torch.bfloat16)");
-}
-
-/* Strides of what batch norm gives are those of what it is given: no copy between. */
-TEST(decompose_batch_norm_keeps_strides) {
-    const char *code = core_code(
-        HEAD "    def forward(self, p_w: \"f32[3, 4]\", p_b: \"f32[3]\", m: \"f32[4]\", x: "
-             "\"f32[2, 5, 4]\"):\n"
-             "        t: \"f32[2, 4, 5]\" = torch.ops.aten.transpose.int(x, 1, 2)\n"
-             "        n: \"f32[2, 4, 5]\" = torch.ops.aten.batch_norm.default(t, None, None, m, m, "
-             "False, 0.1, 1e-05, True)\n"
-             "        u: \"f32[2, 5, 4]\" = torch.ops.aten.transpose.int(n, 1, 2)\n"
-             "        l: \"f32[2, 5, 3]\" = torch.ops.aten.linear.default(u, p_w, p_b)\n"
-             "        return (l,)\n");
-    HAS(code, "    view = torch.ops.aten.view.default(permute_1, [10, 4])");
-    HAS(code, "    addmm = torch.ops.aten.addmm.default(p_b, view, permute_2)");
 }
 
 TEST(decompose_mistakes) {
@@ -505,55 +442,6 @@ TEST(decompose_autocast_converts_what_calls_are_given) {
               "None\n"
               "    permute = torch.ops.aten.permute.default(_to_copy_1, [1, 0])");
     HAS(code, "relu = torch.ops.aten.relu.default(addmm)");
-}
-
-/* Sizes of a product are computed while it is taken apart. They do not vary, so that no name goes
- * to that arithmetic, though another size depends on data (which takes the first one). */
-TEST(decompose_plain_arithmetic_takes_no_names) {
-    const char *code = core_code(
-        HEAD "    def forward(self, x: \"f32[2, 3, 4, 4]\", m: \"b8[6]\"):\n"
-             "        nonzero: \"i64[u0, 1]\" = torch.ops.aten.nonzero.default(m)\n"
-             "        mul: \"f32[2, 3, 4, 4]\" = torch.ops.aten.mul.Tensor(x, x)\n"
-             "        matmul: \"f32[2, 3, 4, 4]\" = torch.ops.aten.matmul.default(mul, mul)\n"
-             "        mul_1: \"f32[2, 3, 4, 4]\" = torch.ops.aten.mul.Tensor(matmul, matmul)\n"
-             "        return (mul_1, nonzero)\n");
-    HAS(code, "    mul_2 = torch.ops.aten.mul.Tensor(view_2, view_2)");
-    HAS(code, "    return (mul_2, nonzero)");
-}
-
-/* As in PyTorch, which computes with sizes that vary at each tensor it makes: the first names are
- * gone then, but for an operator that comes first. */
-TEST(decompose_sizes_take_names) {
-    const char *code = core_code(
-        HEAD "    def forward(self, x: \"f32[s77, 4]\"):\n"
-             "        add: \"f32[s77, 4]\" = torch.ops.aten.add.Tensor(x, 1)\n"
-             "        mul: \"f32[s77, 4]\" = torch.ops.aten.mul.Tensor(add, 2)\n"
-             "        add_1: \"f32[s77, 4]\" = torch.ops.aten.add_.Tensor(mul, 3)\n"
-             "        ge: \"b8[s77, 4]\" = torch.ops.aten.ge.Scalar(add_1, 0)\n"
-             "        le: \"b8[s77, 4]\" = torch.ops.aten.le.Scalar(add_1, 0)\n"
-             "        return (ge, le)\n");
-    HAS(code, "    add = torch.ops.aten.add.Tensor(x, 1)");
-    HAS(code, "    mul_1 = torch.ops.aten.mul.Tensor(add, 2)");
-    HAS(code, "    add_2 = torch.ops.aten.add.Tensor(mul_1, 3)");
-    HAS(code, "    ge_1 = torch.ops.aten.ge.Scalar(add_2, 0)");
-    HAS(code, "    le = torch.ops.aten.le.Scalar(add_2, 0)");
-    code = core_code(HEAD "    def forward(self, x: \"f32[s77, 4]\"):\n"
-                          "        sum_1: \"f32[]\" = torch.ops.aten.sum.default(x)\n"
-                          "        add: \"f32[]\" = torch.ops.aten.add.Tensor(sum_1, 1)\n"
-                          "        return (add,)\n");
-    HAS(code, "    add = torch.ops.aten.add.Tensor(sum_1, 1)");
-}
-
-/* An upper bound of a size is compared with, which takes names too. */
-TEST(decompose_bounds_take_names) {
-    cfx_program *p =
-        program_of(HEAD "    def forward(self, x: \"f32[s77, 4]\"):\n"
-                        "        le: \"b8[s77, 4]\" = torch.ops.aten.le.Scalar(x, 0)\n"
-                        "        return (le,)\n");
-    cfx_dict_set(p->ranges, "s77", cfx_tuple(2, 64));
-    cfx_program *d = cfx_decompose(p, CFX_NONE);
-    HAS(cfx_module_code(d->module), "    le_1 = torch.ops.aten.le.Scalar(x, 0)");
-    CHECK_OK();
 }
 
 /* Arithmetic on sizes that gives a number is that number for an operator; what sympy does not see

@@ -4,10 +4,10 @@
 
 static cfx_value address(const void *p) { return cfx_int((int64_t)(intptr_t)p); }
 
-/* "layers.0.weight" to "layers_0_weight"; scope */
-static const char *flat_name(const char *prefix, const char *path) {
+/* What a module is called among those around a call: "layers.0" is "L__self__layers_0". Scope. */
+static const char *level_name(const char *path) {
     cfx__text t = {0};
-    cfx__text_puts(&t, prefix);
+    cfx__text_puts(&t, "L__self__");
     for (; *path; path++)
         cfx__text_putc(&t, *path == '.' ? '_' : *path);
     return cfx__text_take(&t);
@@ -61,7 +61,7 @@ static void lift_held(const char *path, cfx_module *m, void *user) {
         cfx_input_spec spec = {.kind = l->parameters ? CFX_IN_PARAMETER : CFX_IN_BUFFER,
                                .target = cfx__arena_copy(&e->arena, full, strlen(full)),
                                .persistent = !l->parameters && persistent};
-        cfx_tensor *t = add_input(e, flat_name(l->parameters ? "p_" : "b_", full), spec,
+        cfx_tensor *t = add_input(e, cfx__input_name(spec.kind, full), spec,
                                   cfx_as_tensor(v), cfx_none());
         cfx_dict_put(e->known, address(cfx_as_tensor(v)), cfx_tensor_value(t));
         if (!persistent)
@@ -103,7 +103,7 @@ static cfx_tensor *add_constant(cfx__export *e, cfx_site at, cfx_tensor *t) {
     cfx_insert before = cfx_graph_insert_before(graph, e->first_user);
     cfx_input_spec spec = {.kind = CFX_IN_CONSTANT,
                            .target = cfx__arena_copy(&e->arena, path, strlen(path))};
-    cfx_tensor *fake = add_input(e, flat_name("c_", path), spec, t, cfx_none());
+    cfx_tensor *fake = add_input(e, cfx__input_name(spec.kind, path), spec, t, cfx_none());
     cfx_graph_set_insert(graph, before);
     cfx_input_spec last = e->inputs.data[e->inputs.len - 1];
     memmove(&e->inputs.data[e->nconstants + 1], &e->inputs.data[e->nconstants],
@@ -312,7 +312,7 @@ static void note(cfx__recorder *r, cfx_site at, cfx_node *n) {
     cfx__text trace = {0};
     for (size_t i = 0; i < e->stack.len; i++) {
         const struct cfx__export_frame *f = &e->stack.data[i];
-        cfx_dict_set(levels, flat_name("L__self__", f->path),
+        cfx_dict_set(levels, level_name(f->path),
                      cfx_tuple(f->path, f->module->path ? f->module->path : f->module->type));
         if (i)
             cfx__export_put_frame(e, &trace, f->at);

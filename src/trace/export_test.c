@@ -187,6 +187,18 @@ TEST(export_layers_print_as_pytorch) {
                                     "False)");
 }
 
+static cfx_tensor *normed_forward(cfx_module *self, cfx_tensor *x) {
+    return cfx_call(self, "LayerNorm", x);
+}
+
+TEST(export_inputs_have_small_letters) {
+    cfx_module *m = cfx_module_new("Normed", normed_forward, "x");
+    cfx_nn_add(m, "LayerNorm", cfx_nn_layer_norm(4));
+    cfx_program *p = cfx_export(m, cfx_tuple(cfx_ones(2, 4)), CFX_NONE, CFX_NONE);
+    CHECK_OK();
+    HAS(cfx_program_signature_str(p), "p_layernorm_weight: PARAMETER target='LayerNorm.weight'");
+}
+
 /* ---- sizes that vary ------------------------------------------------------------------------- */
 
 TEST(export_sizes_that_vary) {

@@ -213,6 +213,19 @@ bool cfx__worlds_nearer(cfx__worlds *w) {
     return any && w->near++ < 2;
 }
 
+bool cfx__worlds_coarser(cfx__worlds *w) {
+    enum { COARSEST = 64 };
+    bool any = false;
+    for (size_t i = 0; i < w->symbols.len; i++) {
+        cfx__symbol *s = &w->symbols.data[i];
+        bool fits = *s->name == 's' && s->by < COARSEST;
+        if (fits)
+            s->by = s->by ? 2 * s->by : 2;
+        any |= fits;
+    }
+    return any;
+}
+
 static int64_t choose(const cfx__worlds *w, const cfx__symbol *s, int k, int attempt) {
     enum { TRIES = 32 };
     int64_t from = smallest(s), size = from;

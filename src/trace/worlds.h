@@ -60,6 +60,9 @@ bool cfx__worlds_again(cfx__worlds *w, bool guessed);
 /* Chooses numbers that loops carry closer to the first ones from now on; false where they are as
  * close as can be, or none is carried. */
 bool cfx__worlds_nearer(cfx__worlds *w);
+/* Takes sizes further apart from now on, counted from the hints: programs may be made for even
+ * ones, or multiples of some power of two, alone. False where they are far enough apart already. */
+bool cfx__worlds_coarser(cfx__worlds *w);
 /* Sizes for world k: the hints in world 0, others else. Different ones for each `attempt`. */
 void cfx__worlds_choose(cfx__worlds *w, int k, int attempt);
 

@@ -188,6 +188,8 @@ static void decompose_bilinear(cfx_op_call *c) {
     for (int i = 0; i < n - 1; i++)
         rows *= shape[i] = a->shape[i];
     shape[n - 1] = w->shape[0];
+    if (a->numel && b->numel)
+        rows = -1; /* as PyTorch has it */
     cfx_tensor *left = cfx_reshape(a, cfx_list(rows, a->shape[n - 1]));
     cfx_tensor *right = cfx_reshape(b, cfx_list(rows, b->shape[n - 1]));
     cfx_tensor *y = cfx_aten__trilinear(left, w, right, cfx_list(1, 3), cfx_list(0), cfx_list(1, 2),

@@ -170,7 +170,7 @@ static void shape_unfold_backward(cfx_op_call *c) {
     bool fits = n > 0 && t->ndim == n + 1 && step > 0 && size >= 0 && size <= have &&
                 t->shape[n] == size && t->shape[dim] == (have - size) / step + 1;
     for (int d = 0; fits && d < n; d++)
-        fits = d == dim || t->shape[d] == shape[d];
+        fits = d == dim || t->shape[d] == shape[d] || t->shape[d] == 1; /* or broadcast */
     if (!fits)
         op_fail(c, "unfold_backward: a gradient of shape %s is none of windows of %lld every %lld",
                 cfx__shape_text(t->ndim, t->shape), (long long)size, (long long)step);
@@ -201,7 +201,7 @@ static void kernel_unfold_backward(cfx_op_call *c) {
     for (int d = 0; d < n; d++) {
         shape[d] = d == dim ? t->shape[n] : out->shape[d];
         to[d] = out->stride[d];
-        from[d] = d == dim ? t->stride[n] : t->stride[d];
+        from[d] = d == dim ? t->stride[n] : t->shape[d] == 1 ? 0 : t->stride[d];
     }
     for (int64_t w = 0; w < t->shape[dim] && t->numel; w++)
         CFX_SCOPE {
@@ -272,10 +272,9 @@ static bool check_istft(cfx_op_call *c, const frames *f, bool *onesided) {
     return !op_failed();
 }
 
-/* Frames (channel, count, n) added where they lie in the signal. */
-static cfx_tensor *overlapped(cfx_tensor *t, int64_t points, const frames *f) {
-    return op_failed() ? t
-                       : cfx_unfold_backward(t, cfx_list(t->shape[0], points), 1, f->n, f->hop);
+/* Frames (channel or 1, count, n) added where they lie in the signal of each channel. */
+static cfx_tensor *overlapped(cfx_tensor *t, int64_t channels, int64_t points, const frames *f) {
+    return op_failed() ? t : cfx_unfold_backward(t, cfx_list(channels, points), 1, f->n, f->hop);
 }
 
 static void decompose_istft(cfx_op_call *c) {
@@ -307,9 +306,11 @@ static void decompose_istft(cfx_op_call *c) {
     else
         t = cfx_aten__fft_c2r(onesided ? t : cfx_slice(t, -1, 0, f.n / 2 + 1), cfx_list(2), norm,
                               f.n);
-    cfx_tensor *y = overlapped(cfx_mul(t, cfx_view(window, cfx_list(1, 1, f.n))), points, &f);
+    int64_t channels = cfx_failed(t) ? 0 : t->shape[0];
+    cfx_tensor *y = cfx_mul(t, cfx_view(window, cfx_list(1, 1, f.n)));
+    y = overlapped(y, channels, points, &f);
     cfx_tensor *squares = cfx_expand(cfx_pow(window, 2), cfx_list(1, count, f.n));
-    cfx_tensor *envelope = overlapped(squares, points, &f);
+    cfx_tensor *envelope = overlapped(squares, channels, points, &f);
     int64_t start = center ? f.n / 2 : 0;
     int64_t end = !arg_is_none(c, 8) ? start + arg_int(c, 8) : center ? -(f.n / 2) : points;
     y = cfx_slice(y, 1, start, end);

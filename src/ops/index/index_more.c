@@ -95,8 +95,11 @@ static void decompose_take_along_dim(cfx_op_call *c) {
     if (!cfx__shape_broadcast(c->at, &n, from, indices->ndim, indices->shape) ||
         !cfx__shape_broadcast(c->at, &m, at, self->ndim, self->shape))
         return;
-    c->out[0] = cfx_gather(cfx_expand(self, cfx_ints_value(m, at)), dim,
-                           cfx_expand(indices, cfx_ints_value(n, from)));
+    indices = cfx_expand(indices, cfx_ints_value(n, from));
+    cfx_tensor *wide = cfx_expand(self, cfx_ints_value(m, at));
+    if (n && self->shape[dim]) /* indices may count from the end */
+        indices = cfx_remainder(indices, self->shape[dim]);
+    c->out[0] = cfx_gather(wide, dim, indices);
 }
 
 CFX_OP(take_along_dim) = {

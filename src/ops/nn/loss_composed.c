@@ -50,17 +50,28 @@ static void decompose_poisson_nll_loss(cfx_op_call *c) {
     give(c, each, 5);
 }
 
+/* Arithmetic with numbers as C++ has it: by the overloads for numbers, and number - t by way of a
+ * tensor that is filled with the number. */
+#define BY_NUMBER(op, t, number) cfx_as_tensor(cfx_op_do(&cfx_op_##op##_Scalar, t, number))
+static cfx_tensor *less_than_number(cfx_value number, cfx_tensor *t) {
+    return cfx_sub(cfx_fill(cfx_empty_like(t), number), t);
+}
+static cfx_tensor *none_like(cfx_tensor *t) {
+    return cfx_zeros_like(t, CFX_KW(memory_format, cfx_memory_format_value(CFX_CONTIGUOUS)));
+}
+
 static void decompose_hinge_embedding_loss(cfx_op_call *c) {
-    cfx_tensor *x = arg_tensor(c, 0), *target = arg_tensor(c, 1);
-    cfx_tensor *margin = cfx_clamp_min(cfx_rsub(x, arg_float(c, 2)), 0);
-    cfx_tensor *apart = cfx_where(cfx_ne(target, 1), margin, 0.);
-    give(c, cfx_add(apart, cfx_where(cfx_ne(target, -1), x, 0.)), 3);
+    cfx_tensor *x = arg_tensor(c, 0), *target = arg_tensor(c, 1), *none = none_like(x);
+    cfx_tensor *margin = cfx_clamp_min(less_than_number(c->args[2], x), 0);
+    cfx_tensor *apart = cfx_where(cfx_ne(target, 1), margin, none);
+    give(c, cfx_add(apart, cfx_where(cfx_ne(target, -1), x, none)), 3);
 }
 
 static void decompose_margin_ranking_loss(cfx_op_call *c) {
     cfx_tensor *gap = cfx_sub(arg_tensor(c, 0), arg_tensor(c, 1));
-    cfx_tensor *each = cfx_add(cfx_mul(cfx_neg(arg_tensor(c, 2)), gap), arg_float(c, 3));
-    give(c, cfx_clamp_min_(each, 0), 4);
+    gap = cfx_mul(cfx_neg(arg_tensor(c, 2)), gap);
+    if (!op_failed())
+        give(c, cfx_clamp_min_(BY_NUMBER(add, gap, c->args[3]), 0), 4);
 }
 
 static void decompose_cosine_embedding_loss(cfx_op_call *c) {
@@ -79,12 +90,18 @@ static void decompose_cosine_embedding_loss(cfx_op_call *c) {
         return;
     cfx_value over = cfx_list(dim);
     cfx_tensor *product = cfx_sum(cfx_mul(a, b), over);
-    cfx_tensor *size_a = cfx_add(cfx_sum(cfx_mul(a, a), over), 1e-12);
-    cfx_tensor *size_b = cfx_add(cfx_sum(cfx_mul(b, b), over), 1e-12);
+    cfx_tensor *size_a = cfx_sum(cfx_mul(a, a), over);
+    if (op_failed())
+        return;
+    size_a = BY_NUMBER(add, size_a, 1e-12f);
+    cfx_tensor *size_b = BY_NUMBER(add, cfx_sum(cfx_mul(b, b), over), 1e-12f);
     cfx_tensor *cosine = cfx_div(product, cfx_sqrt(cfx_mul(size_a, size_b)));
-    cfx_tensor *near = cfx_where(cfx_eq(target, 1), cfx_rsub(cosine, 1), 0.);
-    cfx_tensor *far = cfx_clamp_min(cfx_sub(cosine, arg_float(c, 3)), 0);
-    give(c, cfx_add(near, cfx_where(cfx_eq(target, -1), far, 0.)), 4);
+    cfx_tensor *none = none_like(cosine), *near = less_than_number(cfx_int(1), cosine);
+    if (op_failed())
+        return;
+    cfx_tensor *far = cfx_clamp_min(BY_NUMBER(sub, cosine, c->args[3]), 0);
+    near = cfx_where(cfx_eq(target, 1), near, none);
+    give(c, cfx_add(near, cfx_where(cfx_eq(target, -1), far, none)), 4);
 }
 
 #define COMPOSED(how) .decompose = decompose_##how, .effects = CFX_COMPOSITE

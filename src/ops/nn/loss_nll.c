@@ -288,7 +288,8 @@ static void cross_entropy_probabilities(cfx_op_call *c, cfx_tensor *log_p, int c
         y = cfx_mul(y, class_weights(w, x));
     y = cfx_neg(reduction == REDUCE_NONE ? cfx_sum(y, cfx_list(class_dim)) : cfx_sum(y));
     if (reduction == REDUCE_MEAN)
-        y = x->numel ? cfx_div(y, (double)(x->numel / classes)) : cfx_mul(y, NAN);
+        y = x->numel ? cfx_as_tensor(cfx_op_do(&cfx_op_div_Scalar, y, x->numel / classes))
+                     : cfx_mul(y, NAN);
     c->out[0] = y;
 }
 
@@ -300,8 +301,9 @@ static void cross_entropy_smooth(cfx_op_call *c, cfx_tensor *log_p, int class_di
     if (op_failed())
         return;
     cfx_tensor *even = w ? cfx_mul(log_p, class_weights(w, x)) : log_p;
+    even = cfx_neg(cfx_sum(even, cfx_list(class_dim)));
     cfx_tensor *ignored = cfx_eq(t, c->args[4]);
-    even = cfx_masked_fill(cfx_neg(cfx_sum(even, cfx_list(class_dim))), ignored, 0.0);
+    even = cfx_masked_fill(even, ignored, 0.0);
     if (reduction != REDUCE_NONE)
         even = cfx_sum(even);
     if (reduction == REDUCE_MEAN && w) {

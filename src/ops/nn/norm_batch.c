@@ -304,6 +304,8 @@ CFX_OP(_native_batch_norm_legit_functional) = {
 
 static void decompose_batch_norm(cfx_op_call *c) {
     cfx_value *a = c->args;
+    if (c->fake) /* what PyTorch sets aside for other backends; unused, it takes a name */
+        cfx_empty(cfx_list(0), CFX_KW(dtype, cfx_dtype_value(CFX_U8)));
     cfx_value r = cfx_native_batch_norm(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
     if (!op_failed())
         c->out[0] = cfx_tensor_at(r, 0);

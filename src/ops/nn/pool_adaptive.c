@@ -159,9 +159,13 @@ static void decompose_avg(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     if (one) {
         c->out[0] = cfx_mean(c->args[0], cfx_ints_value(n, dims), cfx_bool(true));
-        if (n == 2 && t->ndim == 4 && cfx__tensor_suggest_format(t) == CFX_CHANNELS_LAST)
-            c->out[0] = cfx_as_strided(c->out[0], cfx_list(t->shape[0], t->shape[1], 1, 1),
-                                       cfx_list(t->shape[1], 1, t->shape[1], t->shape[1]));
+        cfx_memory_format last = n == 2 ? CFX_CHANNELS_LAST : CFX_CHANNELS_LAST_3D;
+        if (t->ndim == n + 2 && cfx__tensor_suggest_format(t) == last) {
+            int64_t ch = t->shape[1], shape[] = {t->shape[0], ch, 1, 1, 1};
+            int64_t stride[] = {ch, 1, ch, ch, ch};
+            c->out[0] = cfx_as_strided(c->out[0], cfx_ints_value(n + 2, shape),
+                                       cfx_ints_value(n + 2, stride));
+        }
     } else
         c->out[0] = r->dims == 2 ? cfx_aten__adaptive_avg_pool2d(c->args[0], c->args[1])
                                  : cfx_aten__adaptive_avg_pool3d(c->args[0], c->args[1]);

@@ -99,18 +99,42 @@ static void functional_gaussian_nll_loss(cfx_op_call *c) {
 
 /* ---- similarity and distance ----------------------------------------------------------------- */
 
+/* t + number as a call from C++ has it, by the overload for numbers. */
+static cfx_tensor *plus(cfx_tensor *t, cfx_value number) {
+    cfx_value v = cfx_op_do(&cfx_op_add_Scalar, t, number);
+    return v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : &cfx__tensor_bad;
+}
+
+/* The sequence of calls is PyTorch's, which divides by the second norm first. */
 static void decompose_cosine_similarity(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
-    cfx_value dim = cfx_list(c->args[2]), eps = c->args[3];
-    cfx_tensor *na = cfx_linalg_vector_norm(a, 2, dim, true);
-    cfx_tensor *nb = cfx_linalg_vector_norm(b, 2, dim, true);
-    c->out[0] = cfx_sum(cfx_mul(cfx_div(a, cfx_clamp_min(na, eps)),
-                                cfx_div(b, cfx_clamp_min(nb, eps))), dim);
+    cfx_value dim = cfx_list(c->args[2]);
+    int64_t shape[CFX_MAX_DIMS];
+    int n = a->ndim;
+    memcpy(shape, a->shape, (size_t)n * sizeof *shape);
+    if (!cfx__shape_broadcast(c->at, &n, shape, b->ndim, b->shape))
+        return;
+    if (!cfx__tensor_same_shape(a, b)) {
+        b = cfx_expand(b, cfx_ints_value(n, shape));
+        a = cfx_expand(a, cfx_ints_value(n, shape));
+    }
+    cfx_tensor *na = cfx_clone(cfx_linalg_vector_norm(a, 2, dim, true));
+    cfx_tensor *nb = cfx_clone(cfx_linalg_vector_norm(b, 2, dim, true));
+    if (op_failed())
+        return;
+    cfx_tensor *least =
+        cfx_scalar_tensor(c->args[3], CFX_KW(dtype, cfx_dtype_value((cfx_dtype)na->dtype)),
+                          CFX_KW(device, cfx_device_value(na->device)));
+    na = cfx_clamp_min(na, least);
+    nb = cfx_clamp_min(nb, least);
+    b = cfx_div(b, nb);
+    c->out[0] = cfx_sum(cfx_mul(cfx_div(a, na), b), dim);
 }
 
 static void decompose_pairwise_distance(cfx_op_call *c) {
-    cfx_tensor *gap = cfx_add(cfx_sub(c->args[0], c->args[1]), c->args[3]);
-    c->out[0] = cfx_linalg_vector_norm(gap, c->args[2], cfx_list(-1), c->args[4]);
+    cfx_tensor *gap = plus(cfx_sub(c->args[0], c->args[1]), c->args[3]);
+    if (!op_failed())
+        c->out[0] = cfx_linalg_vector_norm(gap, c->args[2], cfx_list(gap->ndim - 1), c->args[4]);
 }
 
 static void decompose_triplet_margin_loss(cfx_op_call *c) {
@@ -119,7 +143,7 @@ static void decompose_triplet_margin_loss(cfx_op_call *c) {
     cfx_tensor *far = cfx_pairwise_distance(a, c->args[2], p, eps);
     if (arg_bool(c, 6))
         far = cfx_minimum(far, cfx_pairwise_distance(c->args[1], c->args[2], p, eps));
-    cfx_tensor *each = cfx_clamp_min(cfx_add(cfx_sub(near, far), c->args[3]), 0);
+    cfx_tensor *each = cfx_clamp_min(cfx_sub(plus(near, c->args[3]), far), 0);
     c->out[0] = reduced(each, arg_int(c, 7));
 }
 

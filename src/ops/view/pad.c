@@ -554,7 +554,7 @@ static void pad_by_mode(cfx_op_call *c, int64_t mode, cfx_value value) {
                    "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now");
         return;
     }
-    if (!cfx_is_none(value)) {
+    if (!cfx_is_none(value) && cfx_number(value) != 0) {
         op_fail(c, "Padding mode \"%s\" doesn't take in value argument", names[mode]);
         return;
     }

@@ -1,0 +1,45 @@
+/* Programs from text, for tests of Core ATen. */
+#ifndef CFX__DECOMPOSE_TEST_H
+#define CFX__DECOMPOSE_TEST_H
+
+#include <cfx/emit.h>
+#include <cfx/ops.h>
+#include <cfx/rewrite.h>
+
+#include "test.h"
+
+#include <string.h>
+
+/* A program from its code, all inputs the caller's but those called b_... (buffers). */
+static inline cfx_program *program_of(const char *code) {
+    cfx_module *gm = cfx_module_parse(code, "test");
+    cfx_program *p = cfx_program_new(gm);
+    cfx_each_node(gm->graph, n) {
+        if (n->op == CFX_PLACEHOLDER) {
+            bool buffer = !strncmp(n->name, "b_", 2), param = !strncmp(n->name, "p_", 2);
+            cfx_input_kind kind = buffer  ? CFX_IN_BUFFER
+                                  : param ? CFX_IN_PARAMETER
+                                          : CFX_IN_USER;
+            cfx_program_add_input(p, (cfx_input_spec){.kind = kind,
+                                                      .name = n->name,
+                                                      .target = kind ? n->name + 2 : NULL,
+                                                      .persistent = true});
+        }
+        if (n->op == CFX_OUTPUT)
+            for (int64_t i = 0; i < cfx_as_list(cfx_at(n->args, 0))->len; i++)
+                cfx_program_add_output(
+                    p, (cfx_output_spec){.name = cfx_as_node(cfx_at(cfx_at(n->args, 0), i))->name});
+    }
+    return p;
+}
+
+static inline const char *core_code(const char *code) {
+    cfx_program *d = cfx_decompose(program_of(code), CFX_NONE);
+    CHECK_OK();
+    return d ? cfx_module_code(d->module) : "";
+}
+
+#define HEAD "class GraphModule(torch.nn.Module):\n"
+#define HAS(text, part) CHECK(strstr(text, part) != NULL)
+
+#endif
