@@ -75,6 +75,13 @@ cfx_op *cfx__op_inplace(cfx_op *functional);
 /* Its out= form. NULL, without an error, when it can have none. */
 cfx_op *cfx__op_out(cfx_op *functional);
 
+/* The function that Python has under a name, NULL where none is known, and its own name there:
+ * torch.split is torch.functional.split, torch.nn.functional.gelu torch._C._nn.gelu, and F.relu
+ * torch.nn.functional.relu. Own names are static; the name itself where it is its own. */
+const cfx_fn *cfx__fn_named(const char *name, const char **own);
+/* The arguments with those gathered in a list that functions of torch.functional take one by one:
+ * einsum(equation, x, y), meshgrid(x, y); scope. */
+cfx_args cfx__fn_gather(const cfx_fn *fn, cfx_args a);
 /* Spelling number i of Python's for an operator written down, "torch.add"; NULL behind the last. */
 const char *cfx__spelling_at(int i);
 /* The spellings nearest to an unknown name, "torch.relu, torch.relu6"; NULL where none is near.

@@ -52,8 +52,25 @@ static bool any_tensor(cfx_args a) {
     return false;
 }
 
+cfx_args cfx__fn_gather(const cfx_fn *fn, cfx_args a) {
+    const cfx__op_info *info = cfx__op_info_of(fn->ops[0]);
+    const cfx__schema *s = info ? info->schema : NULL;
+    if (!s || strncmp(info->spelling, "torch.functional.", 17))
+        return a;
+    int last = s->nargs - 1;
+    while (last >= 0 && (s->args[last].keyword_only || s->args[last].has_default))
+        last--;
+    bool several = last >= 0 && s->args[last].type == CFX__T_TENSOR && s->args[last].list;
+    if (!several || a.n <= last || a.v[last].tag == CFX_TAG_LIST || a.v[last].tag == CFX_TAG_TUPLE)
+        return a;
+    cfx_value args = cfx_list_value(last, a.v);
+    cfx_list_append(cfx_as_list(args), cfx_list_value(a.n - last, a.v + last));
+    return (cfx_args){last + 1, cfx_as_list(args)->items, a.kw};
+}
+
 cfx_op *cfx__fn_overload(cfx_site at, const cfx_fn *fn, cfx_args a, cfx_value *bound) {
     bool tensors = any_tensor(a);
+    a = cfx__fn_gather(fn, a);
     for (int i = 0; i < fn->n; i++) {
         cfx_op *op = fn->ops[i];
         cfx__op_info *info = cfx__op_info_of(op);
@@ -80,7 +97,8 @@ static cfx_op *resolve(cfx_site at, const cfx_fn *fn, cfx_args a, cfx_value *bou
     int n = fn->n < COUNT(schemas) ? fn->n : COUNT(schemas);
     for (int i = 0; i < n; i++)
         schemas[i] = cfx__op_info_of(fn->ops[i])->schema;
-    cfx__bind_fail(at, fn->name, schemas, n, a);
+    const char *dot = cfx__op_info_of(fn->ops[0])->python ? strrchr(fn->name, '.') : NULL;
+    cfx__bind_fail(at, dot ? dot + 1 : fn->name, schemas, n, a);
     return NULL;
 }
 
@@ -168,6 +186,21 @@ static cfx_value call_target(cfx_site at, cfx_target t, cfx_args a, bool inplace
     return op ? cfx__op_call_bound(at, op, bound) : cfx_bad();
 }
 
+/* How Python calls what is called without a name, for those who look at calls: *fn becomes the
+ * function that it has under that name where that takes the arguments. */
+static const char *name_of(const cfx_fn **fn, cfx_args a, bool inplace) {
+    const cfx__op_info *info = cfx__op_info_of((*fn)->ops[0]);
+    const char *name = info ? info->spelling : (*fn)->name;
+    if (inplace)
+        return cfx__text_format("%s_", name);
+    const char *own;
+    cfx_value bound[CFX_MAX_ARGS];
+    const cfx_fn *named = cfx__fn_named(name, &own);
+    if (named && named != *fn && cfx__fn_overload((cfx_site){0}, named, a, bound))
+        *fn = named;
+    return named == *fn ? own : name;
+}
+
 static cfx_value call_fn(cfx_site at, const cfx_fn *fn, const char *name, cfx_args a,
                          bool inplace) {
     if (unlikely(cfx__dispatch_args_bad(at, a)))
@@ -177,12 +210,8 @@ static cfx_value call_fn(cfx_site at, const cfx_fn *fn, const char *name, cfx_ar
     cfx__dispatch *d = cfx__dispatcher();
     if (!d->below)
         d->at = at;
-    if (!name && !d->below && (d->function_modes || d->trace || may_hold_nodes(a))) {
-        const cfx__op_info *info = cfx__op_info_of(fn->ops[0]);
-        name = info ? info->spelling : fn->name;
-        if (inplace)
-            name = cfx__text_format("%s_", name);
-    }
+    if (!name && !d->below && (d->function_modes || d->trace || may_hold_nodes(a)))
+        name = name_of(&fn, a, inplace);
     cfx_target t = {.fn = fn, .op = fn->ops[0], .name = name};
     cfx_value v = call_target(at, t, a, inplace);
     if (v.tag == CFX_TAG_TENSOR && cfx__ctx()->scope.len == mark + 1)
@@ -227,18 +256,20 @@ static void unknown(cfx_site at, const char *name) {
 cfx_value cfx_py_from(cfx_site at, const char *name, cfx_args a) {
     if (!cfx__given(at, name, "name of the function"))
         return cfx_bad();
-    const cfx_fn *fn = cfx_fn_find(name);
+    const char *own;
+    const cfx_fn *fn = cfx__fn_named(name, &own);
     size_t n = strlen(name);
     bool inplace = false;
     if (!fn && n > 1 && name[n - 1] == '_') {
-        fn = cfx_fn_find(cfx__string_new(name, n - 1)->text);
+        fn = cfx__fn_named(cfx__string_new(name, n - 1)->text, &own);
+        own = cfx__text_format("%s_", own);
         inplace = fn != NULL;
     }
     if (!fn) {
         unknown(at, name);
         return cfx_bad();
     }
-    return call_fn(at, fn, name, a, inplace);
+    return call_fn(at, fn, own, a, inplace);
 }
 
 cfx_target cfx_target_op(cfx_op *op) {

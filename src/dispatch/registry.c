@@ -296,18 +296,23 @@ static cfx_op *find_written(const char *key) {
     return i < 0 ? NULL : all_ops[i];
 }
 
-static const cfx_fn *find_in(const named_fn *list, int n, const char *name) {
+static const named_fn *find_named(const named_fn *list, int n, const char *name) {
     int lo = 0, hi = n - 1;
     while (lo <= hi) {
         int mid = (lo + hi) / 2, order = strcmp(name, list[mid].name);
         if (!order)
-            return list[mid].fn;
+            return &list[mid];
         if (order < 0)
             hi = mid - 1;
         else
             lo = mid + 1;
     }
     return NULL;
+}
+
+static const cfx_fn *find_in(const named_fn *list, int n, const char *name) {
+    const named_fn *found = find_named(list, n, name);
+    return found ? found->fn : NULL;
 }
 
 static const cfx_fn *find_extra_fn(const char *name) {
@@ -429,6 +434,30 @@ const cfx_fn *cfx_fn_find(const char *name) {
     }
     fn = find_fn("aten", name);
     return fn ? fn : find_fn("python", name);
+}
+
+/* "F.relu" in full, and where torch.split is at home; NULL for other names. */
+static const named_fn *find_home(const char *name) {
+    char full[NAME_MAX_LEN];
+    bool f = !strncmp(name, "F.", 2), top = !strncmp(name, "torch.", 6) && !strchr(name + 6, '.');
+    if (!f && !top)
+        return NULL;
+    int n = snprintf(full, sizeof full, "torch.%s.%s", f ? "nn.functional" : "functional",
+                     name + (f ? 2 : 6));
+    return n < (int)sizeof full ? find_named(spellings, COUNT(spellings), full) : NULL;
+}
+
+const cfx_fn *cfx__fn_named(const char *name, const char **own) {
+    const named_fn *found = find_home(name);
+    if (!found)
+        found = find_named(spellings, COUNT(spellings), name);
+    *own = found ? found->name : name;
+    if (!found)
+        return cfx_fn_find(name);
+    const cfx__op_info *info = cfx__op_info_of(found->fn->ops[0]);
+    if (info && !info->python && !strncmp(found->name, "torch.nn.functional.", 20))
+        *own = info->spelling;
+    return found->fn;
 }
 
 /* ---- the user's own -------------------------------------------------------------------------- */

@@ -5,12 +5,15 @@
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-/* The functional form's function for an in-place spelling: "torch.relu_", "Tensor.add_". */
-static const cfx_fn *find_inplace(const char *text) {
+/* The functional form's function for an in-place spelling, "torch.relu_", "Tensor.add_"; *own is
+ * the name that Python has for that. */
+static const cfx_fn *find_inplace(const char *text, const char **own) {
     size_t n = strlen(text);
     if (n < 2 || text[n - 1] != '_' || text[n - 2] == '_')
         return NULL;
-    return cfx_fn_find(cfx__string_new(text, n - 1)->text);
+    const cfx_fn *fn = cfx__fn_named(cfx__string_new(text, n - 1)->text, own);
+    *own = cfx__text_format("%s_", *own);
+    return fn;
 }
 
 /* The spelling of a function that graphs show: the first one of the module torch. */
@@ -26,6 +29,7 @@ static const char *spelling(const cfx_fn *fn) {
 
 /* What a call_function's text names; texts belong to the scope. */
 static cfx_target resolve_function(const char *text) {
+    const char *own;
     if (!strncmp(text, "torch.ops.", 10)) {
         const cfx_fn *packet = cfx_fn_find(text); /* all overloads: torch.ops.quantized.add */
         if (packet)
@@ -33,17 +37,17 @@ static cfx_target resolve_function(const char *text) {
         cfx_op *op = cfx_op_find(text + 10);
         return (cfx_target){.op = op, .name = op ? cfx_op_name(op) : text};
     }
-    const cfx_fn *fn = cfx_fn_find(text);
-    if (fn) {
-        const char *name = strchr(text, '.') ? text : spelling(fn);
-        return (cfx_target){.fn = fn, .op = fn->ops[0], .name = name};
-    }
+    const cfx_fn *fn = cfx__fn_named(text, &own);
+    if (fn && !strchr(text, '.'))
+        fn = cfx__fn_named(spelling(fn), &own);
+    if (fn)
+        return (cfx_target){.fn = fn, .op = fn->ops[0], .name = own};
     cfx_op *op = strchr(text, '.') ? cfx_op_find(text) : NULL;
     if (op)
         return (cfx_target){.op = op, .name = cfx_op_name(op)};
-    fn = find_inplace(text);
+    fn = find_inplace(text, &own);
     if (fn)
-        return (cfx_target){.fn = fn, .op = fn->ops[0], .name = text};
+        return (cfx_target){.fn = fn, .op = fn->ops[0], .name = own};
     if (!strchr(text, '.') && cfx__name_reserved(text)) {
         const char *full = cfx__text_format("builtins.%s", text);
         fn = cfx_fn_find(full);
@@ -53,10 +57,10 @@ static cfx_target resolve_function(const char *text) {
 }
 
 static cfx_target resolve_method(const char *text) {
-    const char *full = cfx__text_format("Tensor.%s", text);
+    const char *full = cfx__text_format("Tensor.%s", text), *own;
     const cfx_fn *fn = cfx_fn_find(full);
     if (!fn)
-        fn = find_inplace(full);
+        fn = find_inplace(full, &own);
     return (cfx_target){.fn = fn, .op = fn ? fn->ops[0] : NULL, .name = text};
 }
 
@@ -98,7 +102,9 @@ static bool is_bare(const char *name) { return !strpbrk(name, ".:"); }
 static bool is_named(cfx_target t, const char *name) {
     if (!strncmp(name, "torch.ops.", 10))
         name += 10;
-    if (t.name && !strcmp(t.name, name))
+    const char *own;
+    cfx__fn_named(name, &own); /* torch.split is torch.functional.split */
+    if (t.name && (!strcmp(t.name, name) || !strcmp(t.name, own)))
         return true;
     if (!t.op || t.fn)
         return false;

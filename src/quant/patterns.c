@@ -175,10 +175,6 @@ static const struct {
     {"torch.conv_transpose3d", "torch.nn.functional.conv_transpose3d"},
     {"torch.pixel_shuffle", "torch.nn.functional.pixel_shuffle"},
     {"torch.pixel_unshuffle", "torch.nn.functional.pixel_unshuffle"},
-    {"torch.nn.functional.avg_pool2d", "torch._C._nn.avg_pool2d"},
-    {"torch.nn.functional.avg_pool3d", "torch._C._nn.avg_pool3d"},
-    {"torch.nn.functional.avg_pool1d", "torch.avg_pool1d"},
-    {"torch.nn.functional.adaptive_avg_pool1d", "torch.adaptive_avg_pool1d"},
 };
 
 const char *cfx__quant_spelling(const char *name) {

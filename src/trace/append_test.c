@@ -106,6 +106,10 @@ TEST(in_a_graph_of_overloads_overloads_are_appended) {
         "    return (add_tensor,)");
     CHECK_STR(cfx_str(cfx_program_run(p, cfx_tensor_from_value(cfx_list(0.0, 0.0)))),
               "tensor([1., 1.])");
+    cfx_node *parts = cfx_proxy_node(cfx_split(x, 1));
+    CHECK_STR(cfx_node_format(parts),
+              "%split_tensor : [num_users=0] = call_function[target=torch.ops.aten.split.Tensor]"
+              "(args = (%x, 1), kwargs = {})");
     cfx_add(x, "a");
     CHECK_ERROR("add() received an invalid combination of arguments");
 }

@@ -190,6 +190,38 @@ TEST(functions_of_torch_nn_functional_name_their_defaults) {
               "tensor([[0.2500, 0.2500, 0.2500, 0.2500]])");
 }
 
+static cfx_value of_torch(cfx_module *self, cfx_args a) {
+    (void)self;
+    cfx_value x = a.v[0], parts = cfx_split(x, 1);
+    return cfx_list(parts, cfx_py("torch.split", x, cfx_list(1, 1), CFX_KW(dim, 1)),
+                    cfx_py("torch.norm", x), cfx_py("torch.einsum", "ij->i", x),
+                    cfx_py("torch.meshgrid", x, x), cfx_py("F.gelu", x), cfx_py("F.tanh", x),
+                    cfx_conv2d(x, x), cfx_py("F.conv2d", x, x));
+}
+
+TEST(functions_have_the_names_that_python_gives_them) {
+    cfx_module *gm = cfx_symbolic_trace(cfx_module_new("F", of_torch, "x"));
+    CHECK_STR(cfx_module_code(gm), /* torch.fx's */
+              "\n\n\ndef forward(self, x):\n"
+              "    split = torch.functional.split(x, 1, dim = 0)\n"
+              "    split_1 = torch.functional.split(x, [1, 1], dim = 1)\n"
+              "    norm = torch.functional.norm(x, p = 'fro', dim = None, keepdim = False, "
+              "out = None, dtype = None)\n"
+              "    einsum = torch.functional.einsum('ij->i', x)\n"
+              "    meshgrid = torch.functional.meshgrid(x, x, indexing = None)\n"
+              "    gelu = torch._C._nn.gelu(x)\n"
+              "    tanh = x.tanh()\n"
+              "    conv2d = torch.conv2d(x, x)\n"
+              "    conv2d_1 = torch.conv2d(x, x);  x = None\n"
+              "    return [split, split_1, norm, einsum, meshgrid, gelu, tanh, conv2d, conv2d_1]"
+              "\n    ");
+    cfx_node *n = cfx_graph_find(gm->graph, "split");
+    CHECK(cfx_node_is(n, "split") && cfx_node_is(n, "torch.split") &&
+          cfx_node_is(n, "torch.functional.split") && !cfx_node_is(n, "torch.relu"));
+    CHECK(cfx_node_is(cfx_graph_find(gm->graph, "gelu"), "F.gelu"));
+    CHECK_INT(cfx_as_list(cfx_graph_find_nodes(gm->graph, CFX_CALL_FUNCTION, "F.conv2d"))->len, 2);
+}
+
 /* ---- signatures ------------------------------------------------------------------------------ */
 
 static cfx_value star(cfx_module *self, cfx_args a) {

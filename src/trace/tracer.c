@@ -330,14 +330,21 @@ static cfx_value unspread(const cfx__schema_arg *arg, cfx_args given, int i, cfx
     return said ? v : arg->list_len ? cfx_as_list(bound)->items[0] : bound;
 }
 
-/* The Python functions of torch.nn.functional hand their arguments on with defaults filled in: what
- * must be given by position, the rest by name. (pad is one of them, though an operator here.)
- * Scope; a itself where it does not bind. */
+/* Whether it is a function of Python's in torch.nn.functional or torch.functional. (pad is one of
+ * them, though an operator here.) */
+static bool is_functional(cfx_target target, const cfx__op_info *info) {
+    bool there = !strncmp(target.name, "torch.nn.functional.", 20) ||
+                 !strncmp(target.name, "torch.functional.", 17);
+    return there && (info->python || target.op == &cfx_op_pad);
+}
+
+/* Such functions hand their arguments on with defaults filled in: what must be given by position,
+ * the rest by name. Scope; a itself where it does not bind. */
 static cfx_args handed_on(cfx_site at, cfx_target target, cfx_args a, cfx_value *bound) {
     cfx__op_info *info = target.op ? cfx__op_info_of(target.op) : NULL;
-    if (!info || strncmp(target.name, "torch.nn.functional.", 20) ||
-        !(info->python || target.op == &cfx_op_pad) ||
-        !cfx__bind(info->schema, at, a, CFX__BIND_EXACT | CFX__BIND_NUMBERS, bound))
+    if (!info || !is_functional(target, info) ||
+        !cfx__bind(info->schema, at, cfx__fn_gather(target.fn, a),
+                   CFX__BIND_EXACT | CFX__BIND_NUMBERS, bound))
         return a;
     const cfx__schema *s = info->schema;
     cfx_args out = {0, bound, cfx_dict_new()}, given = cfx__dispatch_args_split(a);
@@ -348,7 +355,9 @@ static cfx_args handed_on(cfx_site at, cfx_target target, cfx_args a, cfx_value 
             cfx_dict_set(out.kw, s->args[i].name, bound[i]);
         else
             bound[out.n++] = bound[i];
-    return out;
+    bool one_by_one = given.n && out.n == 1 && s->args[0].list && !s->args[0].list_len &&
+                      given.v[0].tag != CFX_TAG_LIST && given.v[0].tag != CFX_TAG_TUPLE;
+    return one_by_one ? (cfx_args){given.n, given.v, out.kw} : out; /* meshgrid(x, y) */
 }
 
 /* Whether a call that writes to an operand is refused, and is one; torch.fx's words. */
@@ -388,6 +397,8 @@ static cfx_value call_node(cfx__tracer *t, cfx_site at, cfx_target target, cfx_a
     a = handed_on(at, target, a, bound);
     cfx_opcode op = CFX_CALL_FUNCTION;
     const char *name = target.name;
+    if (!strcmp(name, "torch.nn.functional.tanh") || !strcmp(name, "torch.nn.functional.sigmoid"))
+        name = strstr(name, "tanh") ? "Tensor.tanh" : "Tensor.sigmoid"; /* which they call */
     if (!strncmp(name, "Tensor.", 7)) {
         op = CFX_CALL_METHOD;
         name += 7;
@@ -433,7 +444,13 @@ static cfx_value stand_ins(cfx_value v) {
 
 /* The overload in place of a function, in a graph of overloads. False with an error. */
 static bool choose_overload(cfx__tracer *t, cfx_site at, cfx_target *target, cfx_args a) {
-    if (!target->fn || cfx__op_info_of(target->op)->python || !speaks_aten(t->graph))
+    if (!target->fn || !speaks_aten(t->graph))
+        return true;
+    if (!strncmp(target->name, "torch.functional.", 17)) { /* the operator called so */
+        const cfx_fn *fn = cfx_fn_find(target->name + 17);
+        *target = (cfx_target){.fn = fn, .op = fn->ops[0], .name = target->name};
+    }
+    if (cfx__op_info_of(target->op)->python)
         return true;
     cfx_value args = stand_ins(cfx_tuple_value(a.n, a.v)), bound[CFX_MAX_ARGS];
     cfx_value kw = a.kw ? stand_ins(cfx_dict_value(a.kw)) : cfx_none();

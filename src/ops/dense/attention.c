@@ -200,7 +200,7 @@ CFX_OP(scaled_dot_product_attention) = {
     "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? "
     "attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool "
     "enable_gqa=False) -> Tensor",
-    "torch.nn.functional.scaled_dot_product_attention torch._C._nn.scaled_dot_product_attention",
+    "torch._C._nn.scaled_dot_product_attention torch.nn.functional.scaled_dot_product_attention",
     .shape = shape_sdpa,
     .kernel = kernel_sdpa,
     .decompose = decompose_sdpa,

@@ -239,7 +239,7 @@ CFX_OP(_cdist_forward) = {
 CFX_OP(_euclidean_dist) = {"aten::_euclidean_dist(Tensor x1, Tensor x2) -> Tensor",
                            "torch._euclidean_dist", .decompose = decompose_euclidean_dist};
 CFX_OP(cdist) = {"aten::cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor",
-                 "torch.functional.cdist torch.cdist", .decompose = decompose_cdist,
+                 "torch.cdist", .decompose = decompose_cdist,
                  .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
 
 /* ---- pdist ----------------------------------------------------------------------------------- */

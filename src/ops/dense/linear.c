@@ -364,7 +364,7 @@ static cfx__ready *prepare_linear(cfx_op_call *c, const cfx__epilogue *e) {
 }
 
 CFX_OP(linear) = {"aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
-                  "torch.nn.functional.linear torch._C._nn.linear",
+                  "torch._C._nn.linear torch.nn.functional.linear",
                   PRODUCT_LAYER(0, 1, 2, 0),
                   .shape = shape_linear,
                   .kernel = kernel_linear,

@@ -319,8 +319,7 @@ static void decompose_kron(cfx_op_call *c) {
 
 CFX_OP(tensordot) = {
     "aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
-    "torch.functional.tensordot torch.tensordot", .decompose = decompose_tensordot,
-    .effects = CFX_COMPOSITE};
+    "torch.tensordot", .decompose = decompose_tensordot, .effects = CFX_COMPOSITE};
 CFX_OP(inner) = {"aten::inner(Tensor self, Tensor other) -> Tensor", "torch.inner Tensor.inner",
                  .decompose = decompose_inner, .effects = CFX_COMPOSITE};
 CFX_OP(kron) = {"aten::kron(Tensor self, Tensor other) -> Tensor", "torch.kron Tensor.kron",

@@ -147,7 +147,7 @@ CFX_OP(stft_center) = {
     "aten::stft.center(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, "
     "Tensor? window=None, bool center=True, str pad_mode=\"reflect\", bool normalized=False, "
     "bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor",
-    "torch.functional.stft torch.stft Tensor.stft", .decompose = decompose_stft_center,
+    "torch.stft Tensor.stft", .decompose = decompose_stft_center,
     .effects = CFX_COMPOSITE, .autocast = CFX_CAST_F32};
 CFX_OP(stft) = {
     "aten::stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? "

@@ -496,13 +496,13 @@ static void kernel_avg_back(cfx_op_call *c) {
 CFX_OP(avg_pool2d) = {
     "aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool "
     "ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
-    "torch.nn.functional.avg_pool2d torch._C._nn.avg_pool2d",
+    "torch._C._nn.avg_pool2d torch.nn.functional.avg_pool2d",
     POOL(shape_avg, kernel_avg, &avg2, CFX_IN_NUMBER), .prepare = prepare_pool,
     .quantized = CFX_QUANTIZED_MEAN, GRAD(avg_pool, READ(0))};
 CFX_OP(avg_pool3d) = {
     "aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool "
     "ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
-    "torch.nn.functional.avg_pool3d torch._C._nn.avg_pool3d",
+    "torch._C._nn.avg_pool3d torch.nn.functional.avg_pool3d",
     POOL(shape_avg, kernel_avg, &avg3, CFX_IN_NUMBER),
     .quantized = CFX_QUANTIZED_MEAN, GRAD(avg_pool, READ(0)), .autocast = CFX_CAST_F32};
 CFX_OP(avg_pool2d_backward) = {

@@ -111,11 +111,11 @@ CFX_OP(max_pool1d) = {"aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] 
 CFX_OP(avg_pool1d) = {
     "aten::avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool "
     "ceil_mode=False, bool count_include_pad=True) -> Tensor",
-    "torch.nn.functional.avg_pool1d torch.avg_pool1d", .decompose = decompose_avg,
+    "torch.avg_pool1d torch.nn.functional.avg_pool1d", .decompose = decompose_avg,
     .quantized = CFX_QUANTIZED_MEAN, .effects = CFX_COMPOSITE};
 CFX_OP(adaptive_avg_pool1d) = {
     "aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor",
-    "torch.nn.functional.adaptive_avg_pool1d torch.adaptive_avg_pool1d",
+    "torch.adaptive_avg_pool1d torch.nn.functional.adaptive_avg_pool1d",
     .quantized = CFX_QUANTIZED_MEAN, .decompose = decompose_adaptive_avg,
     .effects = CFX_COMPOSITE};
 CFX_OP(adaptive_max_pool1d) = {

@@ -144,7 +144,7 @@ static void decompose_log_sigmoid(cfx_op_call *c) {
 }
 
 CFX_OP(gelu) = {"aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor",
-                "torch.nn.functional.gelu",
+                "torch._C._nn.gelu torch.nn.functional.gelu",
                 .shape = shape_gelu, .kernel = kernel_gelu, .effects = CFX_POINTWISE | CFX_LOOPS,
                 GRAD(gelu, READ(0))};
 CFX_OP(silu) = {"aten::silu(Tensor self) -> Tensor", "torch._C._nn.silu", POINTWISE(silu),
@@ -152,9 +152,11 @@ CFX_OP(silu) = {"aten::silu(Tensor self) -> Tensor", "torch._C._nn.silu", POINTW
 CFX_OP(mish) = {"aten::mish(Tensor self) -> Tensor", "torch._C._nn.mish", POINTWISE(mish),
                 GRAD(mish, READ(0)), .core = core_mish};
 CFX_OP(softplus) = {"aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
-                    "torch.nn.functional.softplus", POINTWISE(softplus), GRAD(softplus, READ(0)),
+                    "torch._C._nn.softplus torch.nn.functional.softplus", POINTWISE(softplus),
+                    GRAD(softplus, READ(0)),
                     .core = core_softplus, .autocast = CFX_CAST_F32_ON_GPU};
-CFX_OP(log_sigmoid) = {"aten::log_sigmoid(Tensor self) -> Tensor", "torch.nn.functional.logsigmoid",
+CFX_OP(log_sigmoid) = {"aten::log_sigmoid(Tensor self) -> Tensor",
+                       "torch._C._nn.log_sigmoid torch.nn.functional.logsigmoid",
                        .decompose = decompose_log_sigmoid, .effects = CFX_COMPOSITE};
 CFX_OP(log_sigmoid_forward) = {
     "aten::log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)", NULL,
@@ -207,7 +209,8 @@ CFX_OP(hardshrink) = {"aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor
                       "torch.hardshrink torch.nn.functional.hardshrink Tensor.hardshrink",
                       POINTWISE(hardshrink), GRAD(hardshrink, READ(0)), .core = core_hardshrink};
 CFX_OP(softshrink) = {"aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
-                      "torch.nn.functional.softshrink", POINTWISE_AS(softshrink, shape_softshrink),
+                      "torch._C._nn.softshrink torch.nn.functional.softshrink",
+                      POINTWISE_AS(softshrink, shape_softshrink),
                       GRAD(softshrink, READ(0)), .core = core_softshrink};
 
 /* ---- gates ----------------------------------------------------------------------------------- */

@@ -83,7 +83,7 @@ CFX_OP(cosh) = {"aten::cosh(Tensor self) -> Tensor", "torch.cosh Tensor.cosh", P
                 GRAD(cosh, READ(0)), .autocast = CFX_CAST_F32_ON_GPU};
 CFX_FAMILY(ACTIVATION);
 CFX_OP(tanh) = {"aten::tanh(Tensor self) -> Tensor",
-                "torch.tanh torch.nn.functional.tanh Tensor.tanh", POINTWISE(tanh),
+                "torch.tanh Tensor.tanh", POINTWISE(tanh),
                 GRAD(tanh, RESULT(0)), .quantized = CFX_QUANTIZED_SIGNED};
 CFX_FAMILY(MATH);
 CFX_OP(asinh) = {"aten::asinh(Tensor self) -> Tensor", "torch.asinh Tensor.asinh",
@@ -166,7 +166,7 @@ CFX_OP(special_erfinv) = {"aten::special_erfinv(Tensor self) -> Tensor", "torch.
                           ALIAS(erfinv)};
 CFX_FAMILY(ACTIVATION);
 CFX_OP(sigmoid) = {"aten::sigmoid(Tensor self) -> Tensor",
-                   "torch.sigmoid torch.nn.functional.sigmoid Tensor.sigmoid", POINTWISE(sigmoid),
+                   "torch.sigmoid Tensor.sigmoid", POINTWISE(sigmoid),
                    GRAD(sigmoid, RESULT(0)), .quantized = CFX_QUANTIZED_UNIT};
 CFX_FAMILY(MATH);
 CFX_OP(special_expit) = {"aten::special_expit(Tensor self) -> Tensor", "torch.special.expit",

@@ -242,6 +242,10 @@ CFX_OP(python_threshold) = {
     "torch.nn.functional.threshold", DERIVED(threshold)};
 CFX_OP(python_tanhshrink) = {"python::tanhshrink(Tensor input) -> Tensor",
     "torch.nn.functional.tanhshrink", FUNCTIONAL(tanhshrink)};
+CFX_OP(python_tanh) = {"python::tanh(Tensor input) -> Tensor", "torch.nn.functional.tanh",
+                       DERIVED(tanh)};
+CFX_OP(python_sigmoid) = {"python::sigmoid(Tensor input) -> Tensor", "torch.nn.functional.sigmoid",
+                          DERIVED(sigmoid)};
 CFX_OP(python_softsign) = {"python::softsign(Tensor input) -> Tensor",
     "torch.nn.functional.softsign", FUNCTIONAL(softsign)};
 CFX_OP(python_glu) = {"python::glu(Tensor input, int dim=-1) -> Tensor",

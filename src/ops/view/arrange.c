@@ -53,7 +53,8 @@ static void decompose_one_hot(cfx_op_call *c) {
 }
 
 CFX_OP(one_hot) = {"aten::one_hot(Tensor self, int num_classes=-1) -> Tensor",
-                   "torch.nn.functional.one_hot", .decompose = decompose_one_hot,
+                   "torch._C._nn.one_hot torch.nn.functional.one_hot",
+                   .decompose = decompose_one_hot,
                    .effects = CFX_COMPOSITE};
 
 /* ---- combinations ---------------------------------------------------------------------------- */

@@ -384,7 +384,8 @@ static void grad_block_diag(cfx_back *b) {
     b->gin[0] = grads;
 }
 
-CFX_OP(block_diag) = {"aten::block_diag(Tensor[] tensors) -> Tensor", "torch.block_diag",
+CFX_OP(block_diag) = {"aten::block_diag(Tensor[] tensors) -> Tensor",
+                      "torch.functional.block_diag torch.block_diag",
                       .shape = shape_block_diag, .kernel = kernel_block_diag, .dtypes = CFX_IN_ANY,
                       GRAD(block_diag, 0), .core = core_block_diag};
 
@@ -477,7 +478,8 @@ static void decompose_cartesian_prod(cfx_op_call *c) {
 }
 
 CFX_OP(broadcast_tensors) = {"aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]",
-                             "torch.broadcast_tensors", .decompose = decompose_broadcast_tensors,
+                             "torch.functional.broadcast_tensors torch.broadcast_tensors",
+                             .decompose = decompose_broadcast_tensors,
                              .effects = CFX_COMPOSITE};
 CFX_OP(meshgrid) = {"aten::meshgrid(Tensor[] tensors) -> Tensor[]", "torch.meshgrid",
                     .decompose = decompose_meshgrid, .effects = CFX_COMPOSITE};
@@ -485,5 +487,6 @@ CFX_OP(meshgrid_indexing) = {
     "aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]", NULL,
     .decompose = decompose_meshgrid_indexing, .effects = CFX_COMPOSITE};
 CFX_OP(cartesian_prod) = {"aten::cartesian_prod(Tensor[] tensors) -> Tensor",
-                          "torch.cartesian_prod", .decompose = decompose_cartesian_prod,
+                          "torch.functional.cartesian_prod torch.cartesian_prod",
+                          .decompose = decompose_cartesian_prod,
                           .effects = CFX_COMPOSITE};

@@ -177,13 +177,13 @@ static void grad_pixel_unshuffle(cfx_back *b) {
 }
 
 CFX_OP(pixel_shuffle) = {"aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor",
-                         "torch.nn.functional.pixel_shuffle torch.pixel_shuffle",
+                         "torch.pixel_shuffle torch.nn.functional.pixel_shuffle",
                          .shape = shape_pixel_shuffle,
                          .kernel = kernel_pixel_shuffle,
                          GRAD(pixel_shuffle, 0),
                          .core = core_pixel_shuffle};
 CFX_OP(pixel_unshuffle) = {"aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor",
-                           "torch.nn.functional.pixel_unshuffle torch.pixel_unshuffle",
+                           "torch.pixel_unshuffle torch.nn.functional.pixel_unshuffle",
                            .shape = shape_pixel_unshuffle,
                            .kernel = kernel_pixel_unshuffle,
                            GRAD(pixel_unshuffle, 0),
@@ -195,7 +195,7 @@ static void grad_channel_shuffle(cfx_back *b) {
 
 CFX_FAMILY(VIEW);
 CFX_OP(channel_shuffle) = {"aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor",
-                           "torch.nn.functional.channel_shuffle torch.channel_shuffle",
+                           "torch.channel_shuffle torch.nn.functional.channel_shuffle",
                            .shape = shape_channel_shuffle,
                            .kernel = kernel_channel_shuffle,
                            GRAD(channel_shuffle, 0),

@@ -402,12 +402,15 @@ static void decompose_atleast(cfx_op_call *c) {
 static const int at_least[] = {0, 1, 2, 3};
 #define ATLEAST(n) .decompose = decompose_atleast, .row = &at_least[n], .effects = CFX_COMPOSITE
 
-CFX_OP(atleast_1d) = {"aten::atleast_1d(Tensor self) -> Tensor", "torch.atleast_1d", ATLEAST(1)};
+CFX_OP(atleast_1d) = {"aten::atleast_1d(Tensor self) -> Tensor",
+                      "torch.functional.atleast_1d torch.atleast_1d", ATLEAST(1)};
 CFX_OP(atleast_1d_Sequence) = {"aten::atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]", NULL,
                                ATLEAST(1)};
-CFX_OP(atleast_2d) = {"aten::atleast_2d(Tensor self) -> Tensor", "torch.atleast_2d", ATLEAST(2)};
+CFX_OP(atleast_2d) = {"aten::atleast_2d(Tensor self) -> Tensor",
+                      "torch.functional.atleast_2d torch.atleast_2d", ATLEAST(2)};
 CFX_OP(atleast_2d_Sequence) = {"aten::atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]", NULL,
                                ATLEAST(2)};
-CFX_OP(atleast_3d) = {"aten::atleast_3d(Tensor self) -> Tensor", "torch.atleast_3d", ATLEAST(3)};
+CFX_OP(atleast_3d) = {"aten::atleast_3d(Tensor self) -> Tensor",
+                      "torch.functional.atleast_3d torch.atleast_3d", ATLEAST(3)};
 CFX_OP(atleast_3d_Sequence) = {"aten::atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]", NULL,
                                ATLEAST(3)};
