@@ -110,6 +110,17 @@ static cfx_value results_of(const cfx_node *n) {
     return cfx_as_list(out)->len ? out : cfx_none();
 }
 
+/* Whether n gives a truth about numbers, be it noted or not. */
+static bool is_truth(const cfx_node *n) {
+    static const char *const relations[] = {"operator.lt", "operator.le", "operator.gt",
+                                            "operator.ge", "operator.eq", "operator.ne"};
+    cfx_result_kind kind = cfx_node_result(n).kind;
+    bool relation = false;
+    for (int i = 0; i < COUNT(relations); i++)
+        relation |= !strcmp(n->target.name, relations[i]);
+    return kind == CFX_RESULT_BOOL || (kind == CFX_RESULT_UNKNOWN && relation);
+}
+
 /* A copy of the node with its arguments as they are now; its results from its metadata. */
 static cfx_value copied(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     cfx__recorder *r = &run->recorder;
@@ -123,8 +134,8 @@ static cfx_value copied(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     if (!made->graph)
         return cfx_bad();
     cfx_value val = results_of(n);
-    if (cfx_is_none(val))
-        return val;
+    if (cfx_is_none(val)) /* be it a truth that no value holds */
+        return is_truth(n) ? cfx__sym_name(made->name, false, 0) : val;
     cfx_value like = from_meta(run, made, val);
     bool inside = r->inside;
     r->inside = true;
@@ -250,11 +261,13 @@ static bool is_no_view(const cfx_op *op, cfx_args a) {
     return t->numel && !view_strides(t, n, shape, stride);
 }
 
-/* Whether a branch is chosen by n: a truth about sizes, which stays one. */
+/* Whether n, a truth about sizes, stays one: it is asserted, or chooses a branch where nobody knows
+ * it. */
 static bool is_choice(const cfx_node *n) {
-    if (cfx_node_get_meta(n, "val").tag == CFX_TAG_BOOL)
-        return false;
-    cfx_each_user(n, u) if (cfx_node_higher_order(u->user)) return true;
+    bool known = cfx_node_get_meta(n, "val").tag == CFX_TAG_BOOL;
+    cfx_op *asserts = cfx_op_find("aten._assert_scalar");
+    cfx_each_user(n, u) if (u->user->target.op == asserts ||
+                            (!known && cfx_node_higher_order(u->user))) return true;
     return false;
 }
 
@@ -274,7 +287,7 @@ static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
         return run_higher_order(run, n, a);
     if (op && !strcmp(cfx_op_name(op), "aten.item.default"))
         return run_item(run, n, a);
-    if (!op && cfx_node_result(n).kind == CFX_RESULT_BOOL && is_choice(n))
+    if (!op && is_truth(n) && is_choice(n))
         return copied(run, n, a);
     if ((op && needs_data(op)) || (!op && !n->target.fn) ||
         ((!op || (op->effects & CFX_SIDE)) && has_unknown(n, a)))

@@ -89,8 +89,8 @@ static void assert_totals(cfx__merging *g, cfx_value name) {
     }
 }
 
-/* Where a size that depends on data first appears, its range is asserted. */
-static void assert_size(cfx__merging *g, cfx_value name) {
+/* Where a number that depends on data first appears, its range is asserted. */
+static void assert_range(cfx__merging *g, cfx_value name) {
     cfx_value size = cfx__reify(g, name, false);
     const cfx__symbol *s = cfx__worlds_find(g->m->worlds, cfx_as_sym(name)->name);
     if (size.tag != CFX_TAG_NODE || !s)
@@ -130,6 +130,10 @@ static bool is_data_symbol(cfx_value v) {
            *cfx_as_sym(v)->name == 'u';
 }
 
+static bool is_fresh(const cfx__merging *g, cfx_value v) {
+    return is_data_symbol(v) && !cfx__place_find(g, v);
+}
+
 /* Sizes of a tensor that may be asked for; those that PyTorch reads at once are read. */
 static void note_tensor(cfx__merging *g, cfx_node *n, cfx_value val) {
     cfx_value shape = cfx__merge_sizes(val);
@@ -142,7 +146,7 @@ static void note_tensor(cfx__merging *g, cfx_node *n, cfx_value val) {
             continue;
         cfx__place_add(g, expr, NULL, n, i);
         if (is_data_symbol(expr))
-            assert_size(g, expr);
+            assert_range(g, expr);
         else if (first)
             cfx__reify(g, expr, false);
         else if (g->m->eager)
@@ -151,39 +155,43 @@ static void note_tensor(cfx__merging *g, cfx_node *n, cfx_value val) {
     }
 }
 
-static bool is_fresh(const cfx__merging *g, cfx_value v) {
-    return is_data_symbol(v) && !cfx__place_find(g, v);
-}
-
 static void note_number(cfx__merging *g, cfx_node *n, cfx_value val) {
     bool fresh = is_fresh(g, val);
     cfx__place_add(g, val, n, NULL, 0);
     if (fresh)
-        assert_size(g, val);
+        assert_range(g, val);
 }
 
-/* Of several results those are asked for here that depend on data, or have sizes which do. */
+/* Takes result i of n for a number that it is, or for its size number dim, where that is new. */
+static void take_fresh(cfx__merging *g, cfx_node *n, int64_t i, cfx_value v, int dim,
+                       cfx_list *fresh) {
+    if (!is_fresh(g, v))
+        return;
+    cfx_node *item = cfx__reify_node(g, "operator.getitem", cfx_tuple(n, i),
+                                     dim < 0 ? v : cfx_none());
+    cfx__place_add(g, v, dim < 0 ? item : NULL, dim < 0 ? NULL : item, dim);
+    cfx__reify(g, v, false);
+    cfx_list_append(fresh, v);
+}
+
+/* Of several results those are taken here that depend on data, or have sizes which do; then what
+ * is asserted of them. */
 static void note_results(cfx__merging *g, cfx_node *n, cfx_value list) {
+    cfx_list *fresh = cfx_as_list(cfx_list_value(0, NULL));
     for (int64_t i = 0; i < cfx_as_list(list)->len; i++) {
         cfx_value val = cfx_as_list(list)->items[i], shape = cfx__merge_sizes(val);
-        bool number = is_fresh(g, val), fresh = number;
-        for (int64_t d = 0; is_list(shape) && d < cfx_as_list(shape)->len; d++)
-            fresh |= is_fresh(g, cfx_as_list(shape)->items[d]);
-        if (!fresh)
-            continue;
-        cfx_node *item = cfx__reify_node(g, "operator.getitem", cfx_tuple(n, i),
-                                         number ? val : cfx_none());
-        if (number)
-            note_number(g, item, val);
-        else
-            note_tensor(g, item, val);
+        take_fresh(g, n, i, val, -1, fresh);
+        for (int d = 0; is_list(shape) && d < cfx_as_list(shape)->len; d++)
+            take_fresh(g, n, i, cfx_as_list(shape)->items[d], d, fresh);
     }
+    for (int64_t i = 0; i < fresh->len; i++)
+        assert_range(g, fresh->items[i]);
 }
 
 void cfx__merge_note(cfx__merging *g, cfx_node *n, cfx_value val) {
-    if (val.tag == CFX_TAG_SYM) {
+    if (val.tag == CFX_TAG_SYM)
         note_number(g, n, val);
-    } else if (is_list(val))
+    else if (is_list(val))
         note_results(g, n, val);
     else
         note_tensor(g, n, val);

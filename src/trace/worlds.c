@@ -100,8 +100,7 @@ static bool is_comparison(const cfx_node *n, const char *function, cfx_value sid
 static void collect_total(cfx__worlds *w, const cfx_node *n) {
     cfx_value side[2];
     bool total = is_comparison(n, "operator.eq", side);
-    bool most = !total && is_comparison(n, "operator.le", side) && side[1].tag == CFX_TAG_SYM &&
-                cfx_as_sym(side[0])->op == CFX__SYM_NAME;
+    bool most = !total && is_comparison(n, "operator.le", side);
     struct cfx__total t = {.at_most = most};
     if (!total && !most)
         return;

@@ -40,7 +40,7 @@ typedef struct cfx__worlds {
     VEC(struct cfx__total {
         cfx_value sum;   /* of symbols that depend on data; counted */
         cfx_value total; /* what the program asserts that it is; counted */
-        bool at_most;    /* or that it is no more than that; the sum is one symbol */
+        bool at_most;    /* or that it is no more than that */
     }) totals;
 } cfx__worlds;
 
