@@ -105,6 +105,8 @@ typedef struct cfx__dispatch {
     cfx__op_layer *recorder; /* of an export or rewrite: sees every overload first, whole */
     int64_t (*data_size)(void); /* how many there are where only data could tell: -1, or NULL, where
                                    no one knows */
+    int64_t (*part_size)(int64_t n); /* how long a part of a dimension is that seems to be n: data
+                                        may tell. NULL: it is n */
     bool (*varies)(int64_t n); /* whether the number is a size that varies; NULL: none does */
 } cfx__dispatch;
 

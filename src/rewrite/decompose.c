@@ -258,6 +258,7 @@ static bool record(decomposing *d, int k) {
                                        .scalar = scalar,
                                        .convert = cfx__autocast_args,
                                        .data_size = cfx__rerun_data_size,
+                                       .part_size = cfx__rerun_part_size,
                                        .varies = cfx__rerun_varies,
                                        .note = note}};
     w->written = cfx__alloc0((size_t)(d->from->ninputs + 1) * sizeof *w->written);

@@ -203,6 +203,31 @@ int64_t cfx__rerun_data_size(cfx__recorder *r) {
 }
 
 typedef struct {
+    const char *symbol;
+    bool found;
+} given_symbol;
+
+static void find_symbol(cfx_node *n, void *user) {
+    given_symbol *g = user;
+    const char *name;
+    for (int i = 0, skip; !g->found && (skip = i, name = data_symbol(results_of(n), &skip)); i++)
+        g->found = !strcmp(name, g->symbol);
+}
+
+/* What a part is of a size that depends on data may depend on data as well, and is then a symbol
+ * that none of the arguments has. */
+int64_t cfx__rerun_part_size(cfx__recorder *r, int64_t n) {
+    cfx__rerun *run = (cfx__rerun *)r;
+    int skip = 0;
+    bool part = r->like && r->like->target.op == &cfx_op_slice_Tensor;
+    given_symbol g = {.symbol = part ? data_symbol(results_of(r->like), &skip) : NULL};
+    const cfx__symbol *s = g.symbol ? cfx__worlds_find(run->worlds, g.symbol) : NULL;
+    if (s)
+        cfx__node_each(r->like->args, find_symbol, &g);
+    return s && !g.found ? s->size.at[run->k] : n;
+}
+
+typedef struct {
     const cfx__rerun *run;
     int64_t number;
     bool found;

@@ -30,6 +30,7 @@ bool cfx__rerun_graph(cfx__rerun *run, cfx_value *result);
 void cfx__rerun_done(cfx__rerun *run);
 /* What the recorder is told of sizes that depend on data. */
 int64_t cfx__rerun_data_size(cfx__recorder *r);
+int64_t cfx__rerun_part_size(cfx__recorder *r, int64_t n);
 /* And of numbers: whether the node that is run again is given a size that varies and is n now. */
 bool cfx__rerun_varies(cfx__recorder *r, int64_t n);
 

@@ -422,6 +422,11 @@ static int64_t data_size(void) {
     return r && r->data_size ? r->data_size(r) : -1;
 }
 
+static int64_t part_size(int64_t n) {
+    cfx__recorder *r = cfx__recorder_now();
+    return r && r->part_size ? r->part_size(r, n) : n;
+}
+
 static bool varies(int64_t n) {
     cfx__recorder *r = cfx__recorder_now();
     return r && r->varies && r->varies(r, n);
@@ -458,6 +463,7 @@ void cfx__record_begin(cfx__recorder *r) {
     r->grad_before = cfx_set_grad_mode(CFX_NO_GRAD);
     d->recorder = record_call;
     d->data_size = data_size;
+    d->part_size = part_size;
     d->varies = varies;
 }
 
@@ -467,5 +473,6 @@ void cfx__record_end(cfx__recorder *r) {
     cfx_set_grad_mode(r->grad_before);
     cfx__dispatcher()->recorder = r->outer ? record_call : NULL;
     cfx__dispatcher()->data_size = r->outer ? data_size : NULL;
+    cfx__dispatcher()->part_size = r->outer ? part_size : NULL;
     cfx__dispatcher()->varies = r->outer ? varies : NULL;
 }

@@ -29,6 +29,8 @@ typedef struct cfx__recorder {
     bool (*convert)(const cfx_op *op, int n, cfx_value *args);
     /* How many there are where only data could tell; -1: no one knows. NULL: the same. */
     int64_t (*data_size)(struct cfx__recorder *r);
+    /* The size of a part of a dimension that seems to be n. NULL: it is. */
+    int64_t (*part_size)(struct cfx__recorder *r, int64_t n);
     /* Whether a number is a size that varies. NULL: none does. */
     bool (*varies)(struct cfx__recorder *r, int64_t n);
     /* A number that a loop carries, `first` at first; and one that is a or b, as one of two

@@ -203,14 +203,27 @@ static cfx_value unfold(const call *c) {
 
 /* ---- parts and wholes ------------------------------------------------------------------------ */
 
-/* A place in a dimension: counted from its end where it is negative. */
+static bool depends_on_data(const cfx_sym *e) {
+    if (!e || e->op == CFX__SYM_INT)
+        return false;
+    return e->op == CFX__SYM_NAME ? *e->name == 'u'
+                                  : depends_on_data(e->a) || depends_on_data(e->b);
+}
+
+/* A place in a dimension: counted from its end where it is negative. Of a size that depends on data
+ * nobody knows whether it is there. */
 static cfx_value position(cfx_value v, cfx_value size, cfx_value other) {
     v = number(v);
     if (cfx_is_none(v) || (v.tag == CFX_TAG_INT && cfx_integer(v) == INT64_MAX))
         return other;
     bool back = v.tag == CFX_TAG_INT ? cfx_integer(v) < 0
                                      : cfx_as_sym(v)->has_hint && cfx_as_sym(v)->hint < 0;
-    return back ? add(size, v) : v;
+    cfx_value at = back ? add(size, v) : v;
+    if (size.tag != CFX_TAG_SYM || !depends_on_data(cfx_as_sym(size)))
+        return at;
+    return back ? binary(CFX__SYM_MAX, cfx_int(0), at)
+           : at.tag == CFX_TAG_INT && cfx_integer(at) == 0 ? at
+                                                           : binary(CFX__SYM_MIN, at, size);
 }
 
 static cfx_value slice(const call *c) {

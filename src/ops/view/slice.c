@@ -39,7 +39,8 @@ static void view_slice(cfx_op_call *c) {
     start = start < 0 ? 0 : start > size ? size : start;
     end = end < start ? start : end > size ? size : end;
     int64_t span = end - start, length = span / step + (span % step != 0);
-    c->out[0] = sliced(t, d, start, length, step);
+    int64_t (*ask)(int64_t) = t->data ? NULL : cfx__dispatcher()->part_size;
+    c->out[0] = sliced(t, d, start, ask ? ask(length) : length, step);
 }
 
 static void view_select(cfx_op_call *c) {
