@@ -234,7 +234,11 @@ static cfx_value map_slice(cfx_value v, cfx__node_fn *fn, void *user) {
 
 cfx_value cfx__node_map(cfx_value v, cfx__node_fn *fn, void *user) {
     switch (v.tag) {
-    case CFX_TAG_NODE: return fn(cfx_as_node(v), user);
+    case CFX_TAG_NODE: {
+        cfx_value to = fn(cfx_as_node(v), user);
+        bool made = to.tag != CFX_TAG_NODE || cfx_as_node(to)->graph;
+        return made ? to : cfx_bad();
+    }
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE: return map_list(v, fn, user);
     case CFX_TAG_DICT: return map_dict(v, fn, user);

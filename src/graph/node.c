@@ -122,13 +122,19 @@ static cfx_value map_args(const cfx_graph *g, cfx_value v, cfx__node_fn *fn, voi
 }
 
 void cfx__node_map_args(cfx_node *n, cfx__node_fn *fn, void *user) {
-    cfx_value args = map_args(n->graph, n->args, fn, user);
-    cfx__node_put_args(n, args, map_args(n->graph, n->kwargs, fn, user));
+    cfx__node_clone_args(n, n, fn, user);
 }
 
+/* Arguments stay as they are where one has nothing to stand for it: there is an error then. */
 void cfx__node_clone_args(cfx_node *n, const cfx_node *from, cfx__node_fn *fn, void *user) {
     cfx_value args = map_args(n->graph, from->args, fn, user);
-    cfx__node_put_args(n, args, map_args(n->graph, from->kwargs, fn, user));
+    if (cfx_is_bad(args))
+        return;
+    cfx_value kwargs = map_args(n->graph, from->kwargs, fn, user);
+    if (!cfx_is_bad(kwargs))
+        cfx__node_put_args(n, args, kwargs);
+    else if (cfx__value_object(args) != cfx__value_object(n->graph->no_args))
+        cfx_value_drop(args);
 }
 
 /* One more count for arguments that stay. */

@@ -373,6 +373,32 @@ TEST(copy_is_edited_unless_asked_otherwise) {
     CHECK_INT(cfx_graph_len(p->module->graph), 2);
 }
 
+/* A pass that may make no node, or one, or two, ends in the limit's sentence. */
+static void within_limit(const cfx_pass *pass, const char *path) {
+    for (int more = 0; more < 3; more++)
+        CFX_SCOPE {
+            cfx_program *p = cfx_open(path);
+            cfx_graph *before = cfx_graph_copy(p->module->graph);
+            CHECK(cfx_program_check(p));
+            cfx_set_node_limit(cfx_graph_len(p->module->graph) + more);
+            cfx_pass_apply(pass, p, NULL);
+            cfx_set_node_limit(0);
+            const cfx_error *e = cfx_error_last();
+            if (e && e->kind == CFX_LIMIT_ERROR)
+                CHECK(cfx_graph_equal(p->module->graph, before));
+            cfx_clear();
+            CHECK(cfx_program_check(p));
+        }
+}
+
+TEST(passes_at_the_limit_of_nodes) {
+    for (int i = 0; cfx_pass_number(i); i++) {
+        within_limit(cfx_pass_number(i), CFX_TEST_DATA "/zoo/seed_mlp/model.pt2");
+        within_limit(cfx_pass_number(i), CFX_TEST_DATA "/zoo/index_zoo/model.pt2");
+        within_limit(cfx_pass_number(i), CFX_TEST_DATA "/zoo/cond/model.pt2");
+    }
+}
+
 /* ---- programs of PyTorch's ------------------------------------------------------------------- */
 
 /* What a program computes from its own inputs, which it may write to: copies, flattened. */
