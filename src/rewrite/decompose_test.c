@@ -202,6 +202,10 @@ TEST(decompose_computes_the_same) {
         "arange.default(4); cross_entropy_loss.default(x, m, None, 1, 2, 0.1)",
         "arange.default(4); cross_entropy_loss.default(x, m, None, 0)",
         "diff.default(x)",
+        "quantile.scalar(x, 0.3, 1)",
+        "nanquantile.scalar(x, 0.5)",
+        "feature_dropout.default(x, 1.0, True)",
+        "_histogramdd_bin_edges.default(x, [2, 2, 2, 2, 2, 2]); stack.default(m)",
         "cumsum.default(x, 1)",
         "arange.default(4); multi_margin_loss.default(x, m, 2, 0.5, None, 2)",
         "arange.default(4); multi_margin_loss.default(x, m)",
@@ -356,7 +360,14 @@ static const char *const writes[] = {
          "j = aten.to.dtype(i, torch.int64)|"
          "a = aten.add_.Tensor(j, 2)|"
          "b = aten.mul_.Tensor(j, i)|"
-         "y = aten.add.Tensor(j, c)|"};
+         "y = aten.add.Tensor(j, c)|",
+        "a = aten.fill_diagonal_.default(c, 9)|"
+         "t = aten.transpose_.default(c, 0, 1)|"
+         "b = aten.fill_diagonal_.default(c, 4, True)|"
+         "y = aten.add.Tensor(c, 0)|",
+        "a = aten.normal_.default(c, 3.0, 0.0)|"
+         "b = aten.bernoulli_.float(c, 1.0)|"
+         "y = aten.add.Tensor(c, a)|"};
 
 TEST(decompose_writes_compute_the_same) {
     cfx_manual_seed(2);

@@ -331,16 +331,36 @@ static cfx_value become_view(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_valu
     return args[0];
 }
 
+static bool takes_the_same(const cfx__schema *a, const cfx__schema *b) {
+    bool same = a->nargs == b->nargs;
+    for (int i = 0; same && i < a->nargs; i++)
+        same = a->args[i].type == b->args[i].type && a->args[i].list == b->args[i].list;
+    return same;
+}
+
+/* The overload of a name that takes what s takes: transpose.int does what transpose_ does. */
+static cfx_op *overload_for(const cfx__schema *s, const char *name) {
+    const cfx_fn *fn = cfx_fn_find(cfx__text_format("%s::%s", s->ns, name));
+    for (int i = 0; fn && i < fn->n; i++)
+        if (takes_the_same(cfx__op_info_of(fn->ops[i])->schema, s))
+            return fn->ops[i];
+    return NULL;
+}
+
 /* The operator that gives what op writes as its result, or as further results; NULL when there is
  * none. */
 static cfx_op *functional_form(const cfx__op_info *info, bool inplace) {
     if (info->functional)
         return info->functional;
     const cfx__schema *s = info->schema;
-    int len = (int)strlen(s->name) - inplace;
-    return cfx_op_find(cfx__text_format("%s::%.*s%s%s%s", s->ns, len, s->name,
-                                        inplace ? "" : "_functional", *s->overload ? "." : "",
-                                        s->overload));
+    const char *bare = cfx__text_format("%.*s", (int)strlen(s->name) - inplace, s->name);
+    const char *dot = *s->overload ? "." : "";
+    cfx_op *f = NULL;
+    if (inplace)
+        f = cfx_op_find(cfx__text_format("%s::%s%s%s", s->ns, bare, dot, s->overload));
+    if (!f)
+        f = cfx_op_find(cfx__text_format("%s::%s_functional%s%s", s->ns, bare, dot, s->overload));
+    return f ? f : overload_for(s, bare);
 }
 
 /* A composite operator in place: what it is made of, unless that is the tensor itself. */
@@ -364,6 +384,8 @@ static cfx_value call_writing(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_val
     cfx__op_info *info = cfx__op_info_of(op);
     const cfx__schema *s = info->schema;
     bool inplace = info->form == CFX__INPLACE || s->name[strlen(s->name) - 1] == '_';
+    if (!info->functional && op->decompose) /* what it is made of writes */
+        return cfx__op_decompose(at, op, args);
     cfx_op *f = functional_form(info, inplace);
     if (!f) {
         cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at, "%s writes to its arguments, and no operator does "

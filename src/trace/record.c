@@ -135,14 +135,12 @@ static cfx_value stand_for(cfx_node *n, cfx_value v) {
 
 static bool is_sequence(cfx_value v) { return v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE; }
 
-/* Whether something in a list of results is to be taken from the node. */
+/* Whether something of a result, or of a list of them, is to be taken from the node. */
 static bool has_items(const cfx__recorder *r, cfx_value v) {
-    for (int64_t i = 0; is_sequence(v) && i < cfx_as_list(v)->len; i++) {
-        cfx_tag tag = cfx_as_list(v)->items[i].tag;
-        if (tag == CFX_TAG_TENSOR || (tag == CFX_TAG_INT && r->numbers))
+    for (int64_t i = 0; is_sequence(v) && i < cfx_as_list(v)->len; i++)
+        if (has_items(r, cfx_as_list(v)->items[i]))
             return true;
-    }
-    return false;
+    return v.tag == CFX_TAG_TENSOR || (v.tag == CFX_TAG_INT && r->numbers);
 }
 
 cfx_value cfx__record_results(cfx__recorder *r, cfx_site at, cfx_node *n, cfx_value like) {
@@ -151,18 +149,17 @@ cfx_value cfx__record_results(cfx__recorder *r, cfx_site at, cfx_node *n, cfx_va
     describe(n, like);
     if (like.tag == CFX_TAG_TENSOR)
         return stand_for(n, like);
-    if (!has_items(r, like))
+    if (!is_sequence(like) || !has_items(r, like))
         return like;
     cfx_value out = cfx__value_like(like);
     cfx_target getitem = cfx_graph_target(r->graph, "operator.getitem");
     for (int64_t i = 0; i < cfx_as_list(like)->len; i++) {
         cfx_value v = cfx_as_list(like)->items[i];
-        if (v.tag == CFX_TAG_TENSOR) {
+        if (v.tag != CFX_TAG_INT && has_items(r, v)) {
             cfx_node *item = cfx__record_node(r, at, getitem, cfx_tuple(n, i), cfx_none(), NULL);
-            if (!item->graph)
-                return cfx_bad();
-            describe(item, v);
-            v = stand_for(item, v);
+            v = cfx__record_results(r, at, item, v);
+            if (cfx_is_bad(v))
+                return v;
         } else if (v.tag == CFX_TAG_INT && r->numbers) {
             cfx_node *item = cfx__record_node(r, at, getitem, cfx_tuple(n, i), cfx_none(), NULL);
             if (item->graph)

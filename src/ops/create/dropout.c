@@ -14,14 +14,11 @@ static bool check_probability(cfx_op_call *c, double p) {
 }
 
 /* What the noise is drawn for: each element, or each channel of each sample. */
-static cfx_tensor *noise_like(cfx_op_call *c, const cfx_tensor *t, bool by_channel) {
+static cfx_tensor *noise_like(cfx_tensor *t, bool by_channel) {
     int64_t shape[CFX_MAX_DIMS];
     for (int d = 0; d < t->ndim; d++)
-        shape[d] = d < 2 || !by_channel ? t->shape[d] : 1;
-    int64_t stride[CFX_MAX_DIMS];
-    if (!by_channel)
-        cfx__strides_pointwise(1, &t, t->ndim, shape, stride);
-    return cfx__tensor_empty(c->at, t->dtype, c->fake, t->ndim, shape, by_channel ? NULL : stride);
+        shape[d] = d < 2 ? t->shape[d] : 1;
+    return by_channel ? cfx_new_empty(t, cfx_ints_value(t->ndim, shape)) : cfx_empty_like(t);
 }
 
 /* All four are this, as PyTorch decomposes them: input * noise, and for those that keep mean and
@@ -37,14 +34,10 @@ static void dropout(cfx_op_call *c, bool by_channel, bool alpha) {
         return;
     }
     if (p == 1) {
-        c->out[0] = cfx_mul(t, cfx__tensor_scalar(cfx_int(0), t->dtype, false));
+        c->out[0] = cfx_mul(t, cfx_zeros(cfx_list(), CFX_KW(dtype, cfx_dtype_value(t->dtype))));
         return;
     }
-    cfx_tensor *noise = noise_like(c, t, by_channel);
-    if (op_failed())
-        return;
-    if (!c->fake)
-        cfx__random_bernoulli(cfx__generator_default(), noise, 1 - p);
+    cfx_tensor *noise = cfx_bernoulli_(noise_like(t, by_channel), 1 - p);
     if (!alpha) {
         c->out[0] = cfx_mul(t, cfx_div_(noise, 1 - p));
         return;
@@ -184,7 +177,7 @@ static void decompose_rrelu(cfx_op_call *c) {
         c->out[0] = cfx_leaky_relu(t, (arg_float(c, 1) + arg_float(c, 2)) / 2);
         return;
     }
-    cfx_value both = cfx_rrelu_with_noise_functional(t, noise_like(c, t, false), c->args[1],
+    cfx_value both = cfx_rrelu_with_noise_functional(t, noise_like(t, false), c->args[1],
                                                      c->args[2], true);
     c->out[0] = cfx_tensor_at(both, 0);
 }

@@ -209,7 +209,8 @@ static void decompose_quantile(cfx_op_call *c) {
             op_fail(c, "%s() q must be in the range [0, 1] but got %g", name, v);
             return;
         }
-        q = cfx__tensor_scalar(c->args[1], x->dtype == CFX_F64 ? CFX_F64 : CFX_F32, false);
+        cfx_dtype dtype = x->dtype == CFX_F64 ? CFX_F64 : CFX_F32;
+        q = cfx_scalar_tensor(v, CFX_KW(dtype, cfx_dtype_value(dtype)));
     }
     if (!arg_is_none(c, 2)) {
         dim = arg_dim(c, 2, x->ndim);

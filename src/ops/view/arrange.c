@@ -155,7 +155,11 @@ CFX_OP(vander) = {"aten::vander(Tensor x, int? N=None, bool increasing=False) ->
 
 /* ---- diagonals written in place -------------------------------------------------------------- */
 
-static void kernel_fill_diagonal_(cfx_op_call *c) {
+static void fill_line(cfx_tensor *t, int64_t n, int64_t stride, int64_t offset, cfx_value v) {
+    cfx_fill_(cfx_as_strided(t, cfx_list(n), cfx_list(stride), offset), v);
+}
+
+static void decompose_fill_diagonal_(cfx_op_call *c) {
     cfx_tensor *t = c->out[0] = arg_tensor(c, 0);
     if (t->ndim < 2) {
         op_fail(c, "dimensions must larger than 1");
@@ -169,19 +173,14 @@ static void kernel_fill_diagonal_(cfx_op_call *c) {
         }
         stride += t->stride[d];
     }
-    if (!number_fits(c, c->args[1], t->dtype) || !is_writable(c, t) || !t->data || !n)
-        return;
-    cfx__tensor_fill(cfx__tensor_alias(t, 1, &n, &stride, t->offset), c->args[1]);
-    if (!arg_bool(c, 2) || t->ndim != 2 || rows <= cols + 1)
+    fill_line(t, n, stride, t->offset, c->args[1]);
+    if (op_failed() || !arg_bool(c, 2) || t->ndim != 2 || rows <= cols + 1)
         return;
     int64_t step = cols + 1, more = (t->numel + step - 1) / step - n;
     /* of a tensor with gaps the wrapped diagonal may leave the storage: that is an error */
-    cfx_tensor *wrapped = cfx_tensor_view(t, 1, &more, &stride, t->offset + t->stride[0] * step);
-    if (wrapped->data)
-        cfx__tensor_fill(wrapped, c->args[1]);
+    fill_line(t, more, stride, t->offset + t->stride[0] * step, c->args[1]);
 }
 
 CFX_OP(fill_diagonal_) = {
     "aten::fill_diagonal_(Tensor(a!) self, Scalar fill_value, bool wrap=False) -> Tensor(a!)",
-    "Tensor.fill_diagonal_", .kernel = kernel_fill_diagonal_,
-    .dtypes = CFX_IN_ANY, GRAD(fill_diagonal, 0)};
+    "Tensor.fill_diagonal_", .decompose = decompose_fill_diagonal_, .effects = CFX_COMPOSITE};

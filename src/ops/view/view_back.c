@@ -170,5 +170,3 @@ void grad_fill(cfx_back *b) {
     GIVE(0, cfx_zeros_like(G));
     GIVE(1, cfx_sum(G));
 }
-
-BACK(fill_diagonal, cfx_mul(G, cfx_fill_diagonal_(cfx_ones_like(cfx_detach(G)), 0, A(2))))
