@@ -136,8 +136,8 @@ CORE(frac) {
     cfx_tensor *whole = DO(floor, DO(abs, x));
     give(c, DO(sub_Tensor, x, DO(mul_Tensor, whole, DO(sign, x))));
 }
-CORE(deg2rad) { c->out[0] = DO(mul_Tensor, real_arg(c, 0), M_PI / 180); }
-CORE(rad2deg) { c->out[0] = DO(mul_Tensor, real_arg(c, 0), 180 / M_PI); }
+CORE(deg2rad) { give_real(c, DO(mul_Tensor, real_arg(c, 0), M_PI / 180)); }
+CORE(rad2deg) { give_real(c, DO(mul_Tensor, real_arg(c, 0), 180 / M_PI)); }
 
 CORE(sgn) {
     cfx_tensor *x = arg_tensor(c, 0);
