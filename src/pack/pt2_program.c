@@ -199,6 +199,9 @@ static bool read_input_spec(cfx__pt2_reader *r, cfx_program *p, const cfx__json 
         if (!read_arg(r, cfx__json_get(v, "arg"), &name, &spec.value))
             return false;
         spec.constant = !name;
+        if (spec.constant && spec.kind != CFX_IN_USER)
+            return cfx__pt2_bad(r, "input '%s' of the graph is a plain value in the signature, and "
+                                "stands for a tensor", placeholder->name);
     }
     if (!name_input(r, placeholder, name, &spec))
         return false;
@@ -316,16 +319,19 @@ static cfx_value bound(const cfx__json *j) {
     return cfx__json_is(j, CFX__JSON_INT) ? cfx_int(j->i) : cfx_none();
 }
 
-static void read_ranges(cfx_program *p, const cfx__json *ranges) {
+static bool read_ranges(cfx__pt2_reader *r, cfx_program *p, const cfx__json *ranges) {
     if (!cfx__json_is(ranges, CFX__JSON_OBJECT))
-        return;
+        return true;
     cfx__json_pairs(ranges, k, v) {
+        if (cfx__srepr_read(k->text, NULL).tag != CFX_TAG_SYM)
+            return cfx__pt2_bad(r, "there is a range of \"%.60s\", which is no size", k->text);
         size_t mark = cfx_scope_open();
         cfx_value range = cfx_tuple(bound(cfx__json_get(v, "min_val")),
                                     bound(cfx__json_get(v, "max_val")));
         cfx_dict_put(p->ranges, cfx_string_value_n(k->text, k->len), range);
         cfx_scope_close(mark);
     }
+    return true;
 }
 
 /* As values, or as the JSON text that will stand there again. */
@@ -372,7 +378,8 @@ static bool read_around(cfx__pt2_reader *r, cfx_program *p, const cfx__json *roo
     read_trees(call_spec ? call_spec : first_call(calls), &p->in_spec, &p->out_spec);
     cfx_value_keep(p->in_spec);
     cfx_value_keep(p->out_spec);
-    read_ranges(p, cfx__json_get(root, "range_constraints"));
+    if (!read_ranges(r, p, cfx__json_get(root, "range_constraints")))
+        return false;
     keep_text(p, "module_call_graph", calls);
     keep_text(p, "metadata", cfx__json_get(gm, "metadata"));
     keep_text(p, "treespec_namedtuple_fields", cfx__json_get(gm, "treespec_namedtuple_fields"));

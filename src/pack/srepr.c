@@ -67,7 +67,17 @@ static bool take(reader *r, char c) {
 
 static bool held(cfx_value v) { return v.tag == CFX_TAG_INT || v.tag == CFX_TAG_SYM; }
 
+/* Symbols are called as Python calls things. */
+static bool is_name(const char *text, size_t len) {
+    bool is = len && (text[0] < '0' || text[0] > '9');
+    for (size_t i = 0; i < len; i++)
+        is = is && is_word(text[i]) && text[i] != '.';
+    return is;
+}
+
 static cfx_value symbol(reader *r, const char *name, size_t len) {
+    if (!is_name(name, len))
+        return fail(r);
     int64_t *hint = r->hints ? cfx__map_getn(&r->hints->map, name, len) : NULL;
     return cfx__sym_name(cfx__string_new(name, len)->text, hint != NULL, hint ? *hint : 0);
 }

@@ -65,6 +65,8 @@ TEST(srepr_has_limits) {
         cfx__text_printf(&deep, "Symbol('s%d'), ", i);
     CHECK_INT(cfx__srepr_read(deep.data, NULL).tag, CFX_TAG_STR);
     cfx__text_release(&deep);
+    CHECK_INT(cfx__srepr_read("torch.ops.aten.relu", NULL).tag, CFX_TAG_STR);
+    CHECK_INT(cfx__srepr_read("Symbol('a b')", NULL).tag, CFX_TAG_STR);
     static const char *const bad[] = {"", "(", "Add(", "Symbol('s", "Integer()", "Pow(2", "-", "'"};
     for (int i = 0; i < COUNT(bad); i++)
         read(bad[i]);
