@@ -158,6 +158,9 @@ const char *cfx__node_name(const cfx_node *n);
 bool cfx__node_given(const cfx_node *n);
 bool cfx__graph_given(const cfx_graph *g);
 bool cfx__program_given(cfx_site at, const cfx_program *p);
+/* Whether there is a program that gives something: its graph has an output, with which its
+ * signature is in line then. */
+bool cfx__program_whole(cfx_site at, const cfx_program *p);
 
 /* The row for a target, made when missing; target.fn and op are taken over by a new row. */
 cfx__target_row *cfx__graph_row(cfx_graph *g, cfx_opcode op, cfx_target target);

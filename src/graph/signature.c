@@ -307,6 +307,16 @@ bool cfx_program_sync(const cfx_program *program) {
     return fine;
 }
 
+bool cfx__program_whole(cfx_site at, const cfx_program *p) {
+    if (!cfx__program_given(at, p))
+        return false;
+    if (!cfx_graph_output_node(p->module->graph)) {
+        cfx_fail(CFX_RUNTIME_ERROR, at, "the graph of the program has no output");
+        return false;
+    }
+    return cfx_program_sync(p);
+}
+
 const cfx_input_spec *cfx_program_input(const cfx_program *p, const cfx_node *n) {
     if (!n || n->op != CFX_PLACEHOLDER || !cfx_program_sync(p))
         return NULL;

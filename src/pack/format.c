@@ -36,9 +36,7 @@ bool cfx_save(const cfx_program *p, const char *path) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "there is no path");
         return false;
     }
-    if (!cfx__program_given((cfx_site){0}, p))
-        return false;
-    if (!cfx_program_sync(p) || !cfx_program_infer(p)) {
+    if (!cfx__program_whole((cfx_site){0}, p) || !cfx_program_infer(p)) {
         cfx_note("cannot write '%s'", path);
         return false;
     }

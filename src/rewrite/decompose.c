@@ -391,7 +391,7 @@ static cfx_program *decomposed(decomposing *d) {
 }
 
 static cfx_program *decompose(const cfx_program *p, cfx_value keep, bool whole) {
-    if (!cfx_program_sync(p) || !cfx__program_binds(p) || !cfx_program_infer(p))
+    if (!cfx__program_whole((cfx_site){0}, p) || !cfx__program_binds(p) || !cfx_program_infer(p))
         return &cfx__program_bad;
     size_t mark = cfx_scope_open();
     int *order = input_order(p);

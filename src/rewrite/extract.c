@@ -173,7 +173,7 @@ static void choose(const cfx_graph *g, cfx_value from, cfx_value to, bool *chose
 }
 
 cfx_program *cfx_extract(const cfx_program *p, const char *from, const char *to) {
-    if (!cfx__program_given((cfx_site){0}, p) || !cfx_ok())
+    if (!cfx__program_whole((cfx_site){0}, p) || !cfx_ok())
         return &cfx__program_bad;
     size_t mark = cfx_scope_open();
     cfx_graph *g = p->module->graph;

@@ -247,7 +247,8 @@ static cfx_program *join(const joining *whole, const cfx_program *a, const cfx_p
 }
 
 cfx_program *cfx_join(const cfx_program *a, const cfx_program *b, const cfx_dict *wires) {
-    if (!cfx_ok() || !cfx_program_sync(a) || !cfx_program_sync(b))
+    if (!cfx_ok() || !cfx__program_whole((cfx_site){0}, a) ||
+        !cfx__program_whole((cfx_site){0}, b))
         return &cfx__program_bad;
     size_t mark = cfx_scope_open();
     cfx_module *gm = cfx_graph_module(NULL, cfx_graph_new(), NULL);

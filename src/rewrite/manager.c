@@ -254,21 +254,13 @@ static bool run_step(const cfx_pass_manager *m, const cfx_pass_step *step, check
     return true;
 }
 
-/* Passes start from what a program gives. */
-static bool has_output(const cfx_program *p) {
-    bool has = cfx_graph_output_node(p->module->graph) != NULL;
-    if (!has)
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "the graph of the program has no output");
-    return has;
-}
-
 cfx_pass_result cfx_passes_run(const cfx_pass_manager *m, cfx_program *p) {
     cfx_pass_result r = {.program = &cfx__program_bad};
     if (!cfx__given((cfx_site){0}, m, "pass manager"))
         return r;
     int n = m->nsteps;
     const cfx_pass_step *steps = n ? m->steps : cfx_pass_default(&n);
-    if (!cfx_program_sync(p) || !has_output(p) || !cfx__program_binds(p) || !in_order(steps, n))
+    if (!cfx__program_whole((cfx_site){0}, p) || !cfx__program_binds(p) || !in_order(steps, n))
         return r;
     size_t mark = cfx_scope_open();
     cfx_program *copy = cfx_program_copy(p);

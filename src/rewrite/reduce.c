@@ -243,7 +243,7 @@ static void reduce_sizes(reducing *r) {
 cfx_program *cfx_reduce(cfx_program *p, cfx_value inputs, cfx_fails_fn *fails, void *user,
                         cfx_value *reduced) {
     if (!cfx__given((cfx_site){0}, (const void *)fails, "function that tells what fails") ||
-        !cfx_ok() || !cfx_program_sync(p) || !cfx_program_infer(p))
+        !cfx_ok() || !cfx__program_whole((cfx_site){0}, p) || !cfx_program_infer(p))
         return &cfx__program_bad;
     size_t mark = cfx_scope_open();
     reducing r = {.program = p, .fails = fails, .user = user, .values = cfx_dict_new(),

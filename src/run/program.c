@@ -147,7 +147,7 @@ static cfx_value program_inputs(cfx_site at, cfx_program *p, const cfx__bound *b
 }
 
 cfx_value cfx_program_inputs_from(cfx_site at, cfx_program *p, cfx_args a) {
-    if (!cfx__program_given(at, p) || cfx__dispatch_args_bad(at, a) || !cfx_program_sync(p))
+    if (!cfx__program_whole(at, p) || cfx__dispatch_args_bad(at, a))
         return cfx_bad();
     cfx__bound *b = cfx__program_weights(p);
     cfx_value v = program_inputs(at, p, b, a);
@@ -282,7 +282,7 @@ cfx_value cfx__program_execute(cfx_site at, cfx_program *p, const cfx_executor *
 
 cfx_value cfx_program_run_with(cfx_site at, cfx_program *p, const cfx_executor *x, cfx_watcher *w,
                                cfx_args a) {
-    if (!cfx__program_given(at, p) || cfx__dispatch_args_bad(at, a) || !cfx_program_sync(p))
+    if (!cfx__program_whole(at, p) || cfx__dispatch_args_bad(at, a))
         return cfx_bad();
     size_t mark = cfx_scope_open();
     cfx_site outer = cfx__site_enter(at);
@@ -399,7 +399,7 @@ static void unlift_output(const cfx_program *p, cfx_graph *g, cfx_node *const *n
 }
 
 cfx_module *cfx_program_module(cfx_program *p) {
-    if (!cfx__program_given((cfx_site){0}, p) || !cfx_program_sync(p))
+    if (!cfx__program_whole((cfx_site){0}, p))
         return &cfx__module_bad;
     size_t mark = cfx_scope_open();
     cfx_module *m = cfx__module_new_raw(p->module->type, forward);

@@ -368,6 +368,17 @@ static void *run_often(void *program) {
     return (void *)(intptr_t)wrong;
 }
 
+TEST(a_program_without_an_output_gives_nothing) {
+    cfx_program *p = parse("graph():\n    %x : [num_users=0] = placeholder[target=x]\n");
+    CHECK(cfx_is_bad(cfx_program_run(p, row(1, 2))));
+    CHECK_ERROR("the graph of the program has no output");
+    CHECK(cfx_is_bad(
+        cfx_program_run_with(CFX_HERE, p, &cfx_planner, NULL, CFX_ARGS(row(1, 2)))));
+    CHECK_ERROR("the graph of the program has no output");
+    CHECK(cfx_failed(cfx_program_module(p)));
+    CHECK_ERROR("the graph of the program has no output");
+}
+
 TEST(one_program_runs_in_many_threads_at_once) {
     cfx_program *p = new_affine();
     pthread_t threads[THREADS];
