@@ -336,7 +336,7 @@ static bool check_signature(const cfx_program *p) {
         const cfx_tensor *t = held ? cfx_program_tensor(p, s) : NULL;
         cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, s->name));
         cfx_result own = t ? cfx_result_of(cfx_tensor_value((cfx_tensor *)t)) : r;
-        bool fits = r.kind == CFX_RESULT_UNKNOWN || !r.shape || same_value(&r, &own);
+        bool fits = !t || r.kind == CFX_RESULT_UNKNOWN || (r.shape && same_value(&r, &own));
         if ((held && !t) || !fits) {
             cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "input %s stands for '%s', %s", s->name,
                      s->target ? s->target : "",
