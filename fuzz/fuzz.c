@@ -98,7 +98,10 @@ cfx_op *fuzz_op(uint64_t number) {
 
 /* ---- one input ------------------------------------------------------------------------------- */
 
+static void unread(const char *line, void *user) { (void)line, (void)user; }
+
 void fuzz_begin(void) {
+    cfx_set_log(unread, NULL);
     cfx_set_num_threads(1);
     cfx_set_memory_limit((size_t)256 << 20);
     cfx_set_node_limit(100000);

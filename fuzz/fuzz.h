@@ -46,6 +46,8 @@ void fuzz_wrong(const char *fmt, ...) CFX_PRINTF(1, 2);
 
 /* Inputs as a program describes them, small; a list; scope. */
 cfx_value fuzz_inputs(cfx_program *p);
+/* Where a program and the module it was exported from both run on inputs, they give the same. */
+void fuzz_same(cfx_program *p, cfx_module *m, cfx_value inputs);
 /* Shows, draws, runs, decomposes, saves and reopens a program; NULL is fine. */
 void fuzz_use(cfx_program *p);
 

@@ -3,6 +3,7 @@
 #include "fuzz.h"
 
 #include "dispatch/dispatch.h"
+#include "tensor/tensor.h"
 
 static cfx_node *nodes[64];
 static int count;
@@ -51,6 +52,29 @@ static void add_call(cfx_graph *g, fuzz_bytes *b) {
         nodes[count++] = n;
 }
 
+/* Exported with sizes that may vary, it gives at others what the module gives. */
+static void with_sizes(fuzz_bytes *b, cfx_module *m, cfx_list *inputs) {
+    cfx_dict *dynamic = cfx_dict_new();
+    cfx_value sizes = cfx_list_value(0, NULL), other = cfx_list_value(0, NULL);
+    const cfx_tensor *x = cfx_as_tensor(inputs->items[0]);
+    int64_t shape[6], more = 1 + fuzz_below(b, 3);
+    for (int i = 0; i < x->ndim; i++) {
+        cfx_list_append(cfx_as_list(sizes), cfx_string_value("Dim.AUTO"));
+        shape[i] = x->shape[i] + more;
+    }
+    cfx_dict_set(dynamic, "x", sizes);
+    cfx_program *p = cfx_export(m, cfx_tuple_value(3, inputs->items), CFX_NONE, cfx_dict_value(dynamic));
+    if (!fuzz_fine() || cfx_failed(p))
+        return;
+    cfx_list_append(cfx_as_list(other), cfx_tensor_value(cfx_tensor_new(x->dtype, x->ndim, shape, NULL)));
+    cfx_zero_(cfx_as_list(other)->items[0]);
+    cfx_list_append(cfx_as_list(other), inputs->items[1]);
+    cfx_list_append(cfx_as_list(other), inputs->items[2]);
+    if (fuzz_fine())
+        fuzz_same(p, m, other);
+    fuzz_use(p);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_bytes b = {data, data + size};
     fuzz_begin();
@@ -62,6 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         nodes[count++] = cfx_graph_placeholder(g, names[i], NULL, false, CFX_NONE);
         cfx_list_append(cfx_as_list(inputs), cfx_tensor_value(fuzz_tensor(&b)));
     }
+    bool sized = size && data[size - 1] % 8 == 7;
     for (int i = 0; i < 12 && b.at < b.end; i++)
         add_call(g, &b);
     cfx_graph_output(g, cfx_tuple(cfx_node_value(nodes[count - 1])));
@@ -75,6 +100,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         cfx_program *p = cfx_export(m, cfx_tuple_value(3, cfx_as_list(inputs)->items), CFX_NONE, CFX_NONE);
         if (fuzz_fine())
             fuzz_use(p);
+        if (sized)
+            with_sizes(&b, m, cfx_as_list(inputs));
     }
     return fuzz_end();
 }

@@ -31,6 +31,17 @@ static cfx_node *odd_node(fuzz_bytes *b, cfx_graph *g, cfx_node *x) {
     return cfx_graph_call_function(g, name, cfx_tuple(x, 0), CFX_NONE);
 }
 
+/* What x is: four floats, or of any other kind and some other shape. */
+static void describe(fuzz_bytes *b, cfx_node *x) {
+    static const int64_t shapes[][4] = {{2, 2}, {3}, {0}, {2, 1, 4}, {1, 2, 4, 4}};
+    static const int ndims[] = {2, 1, 0, 3, 4};
+    uint32_t k = fuzz_below(b, 5);
+    cfx_dtype dtype = (cfx_dtype)((CFX_F32 + fuzz_below(b, CFX_DTYPE_COUNT)) % CFX_DTYPE_COUNT);
+    cfx_tensor *t = cfx_tensor_fake(dtype, ndims[k], shapes[k], NULL);
+    cfx_node_set_meta(x, "val", cfx_tensor_value(t));
+    fuzz_fine();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_bytes b = {data, data + size};
     fuzz_begin();
@@ -38,10 +49,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const cfx__schema *s = cfx__op_info_of(op)->schema;
     cfx_graph *g = cfx_graph_new();
     cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
-    int64_t shape[] = {2, 2};
-    cfx_node_set_meta(x, "val", cfx_tensor_value(cfx_tensor_fake(CFX_F32, 2, shape, NULL)));
     int odd = s->nargs ? (int)fuzz_below(&b, (uint32_t)s->nargs) : 0;
     cfx_value v = fuzz_below(&b, 3) ? odd_value(&b, x) : cfx_node_value(odd_node(&b, g, x));
+    describe(&b, x);
     cfx_value args = cfx_tuple_value(0, NULL);
     for (int i = 0; i < s->nargs; i++)
         cfx_list_append(cfx_as_list(args), i == odd ? v : fuzz_fitting(&s->args[i], cfx_node_value(x)));

@@ -17,6 +17,7 @@ static void change_tensor(fuzz_bytes *b, cfx_tensor *t) {
     for (uint32_t n = t->numel ? fuzz_below(b, 4) : 0; n > 0; n--)
         cfx__tensor_set(t, fuzz_below(b, 256) % t->numel,
                         whole ? cfx_int(fuzz_int(b)) : cfx_float(fuzz_float(b)));
+    t->storage->version++; /* as operators do that write */
 }
 
 static cfx_value batches(fuzz_bytes *b, cfx_program *p) {

@@ -39,5 +39,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             fuzz_wrong("printed and parsed again, a text is another:\n%s\n%s", first,
                        second ? second : why);
     }
+    fuzz_use(cfx_program_parse(text, "fuzz.fx"));
     return fuzz_end();
 }

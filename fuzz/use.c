@@ -1,6 +1,6 @@
 /* The ways to use a program, and what they have to agree on: however it is run, printed, saved,
  * decomposed or optimised, it is one program. What ran into a limit is not compared. */
-#include "fuzz.h"
+#include "use.h"
 
 #include "tensor/tensor.h"
 
@@ -28,8 +28,8 @@ static void show(cfx_program *p) {
 
 /* ---- run ------------------------------------------------------------------------------------- */
 
-/* A tensor as the description of an input says, with small sizes for symbols; else an integer. */
-static cfx_value input_for(cfx_program *p, const cfx_input_spec *spec) {
+/* A tensor as the description of an input says, with a size for symbols; else an integer. */
+static cfx_value input_for(cfx_program *p, const cfx_input_spec *spec, int64_t symbol) {
     cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, spec->name));
     if (r.kind != CFX_RESULT_TENSOR)
         return spec->constant ? spec->value : cfx_int(2);
@@ -37,7 +37,7 @@ static cfx_value input_for(cfx_program *p, const cfx_input_spec *spec) {
     int ndim = 0;
     for (int i = 0; i < r.ndim && ndim < 8; i++) {
         cfx_value size = cfx_result_size(&r, i);
-        int64_t n = size.tag == CFX_TAG_INT ? cfx_integer(size) : 3;
+        int64_t n = size.tag == CFX_TAG_INT ? cfx_integer(size) : symbol;
         shape[ndim++] = n < 0 ? 0 : n > 64 ? 64 : n;
     }
     cfx_tensor *t = cfx_tensor_new(r.dtype, ndim, shape, NULL);
@@ -46,54 +46,53 @@ static cfx_value input_for(cfx_program *p, const cfx_input_spec *spec) {
     return cfx_tensor_value(t);
 }
 
-cfx_value fuzz_inputs(cfx_program *p) {
+static cfx_value inputs_of(cfx_program *p, int64_t symbol) {
     cfx_value list = cfx_list_value(0, NULL);
     for (int i = 0; i < p->ninputs; i++)
         if (p->inputs[i].kind == CFX_IN_USER)
-            cfx_list_append(cfx_as_list(list), input_for(p, &p->inputs[i]));
+            cfx_list_append(cfx_as_list(list), input_for(p, &p->inputs[i], symbol));
     fuzz_fine();
     return list;
 }
 
-typedef struct outcome {
-    bool ran, limited;
-    cfx_value leaves; /* copies: what is written to later is not seen */
-    char why[200];    /* the error, where it did not run */
-} outcome;
+cfx_value fuzz_inputs(cfx_program *p) { return inputs_of(p, 3); }
 
 static cfx_value copied(cfx_value v) {
     return v.tag == CFX_TAG_TENSOR ? cfx_tensor_value(cfx_clone(v)) : v;
 }
 
-static cfx_args args_of(cfx_value list) {
+cfx_args use_args(cfx_value list) {
     cfx_list *l = cfx_as_list(list);
     return (cfx_args){(int)l->len, l->items, NULL};
 }
 
-static cfx_value copies(cfx_value list) {
+cfx_value use_copies(cfx_value list) {
     cfx_value out = cfx_list_value(0, NULL);
-    cfx_args a = args_of(list);
+    cfx_args a = use_args(list);
     for (int i = 0; i < a.n; i++)
         cfx_list_append(cfx_as_list(out), copied(a.v[i]));
     return out;
 }
 
-/* Writes to inputs and buffers are a program's own affair: each run gets copies of the inputs. */
-static outcome run(cfx_program *p, const cfx_executor *x, cfx_value inputs) {
+outcome use_outcome(cfx_value v) {
     outcome o = {.leaves = cfx_list_value(0, NULL)};
-    cfx_value given = copies(inputs);
-    cfx_manual_seed(1);
-    cfx_value v = cfx_program_run_with((cfx_site){0}, p, x, NULL, args_of(given));
     if (cfx_ok()) {
         cfx_value leaves = cfx_list_value(0, NULL);
         cfx_tree_flatten(v, cfx_as_list(leaves));
-        o.leaves = copies(leaves);
+        o.leaves = use_copies(leaves);
     }
     if (!cfx_ok())
         snprintf(o.why, sizeof o.why, "%s", cfx_error_last()->message);
     o.limited = fuzz_limited();
     o.ran = fuzz_fine();
     return o;
+}
+
+/* Writes to inputs and buffers are a program's own affair: each run gets copies of the inputs. */
+outcome use_run(cfx_program *p, const cfx_executor *x, cfx_value inputs) {
+    cfx_value given = use_copies(inputs);
+    cfx_manual_seed(1);
+    return use_outcome(cfx_program_run_with((cfx_site){0}, p, x, NULL, use_args(given)));
 }
 
 /* Whether two results are the same, numbers up to `most` of the largest. */
@@ -121,52 +120,24 @@ static bool alike(cfx_value a, cfx_value b, double most) {
     return (!odd || over) && apart <= most * scale;
 }
 
-static bool same(const outcome *a, const outcome *b, double most) {
-    cfx_args x = args_of(a->leaves), y = args_of(b->leaves);
+bool use_same(const outcome *a, const outcome *b, double most) {
+    cfx_args x = use_args(a->leaves), y = use_args(b->leaves);
     bool is = x.n == y.n;
     for (int i = 0; is && i < x.n; i++)
         is = alike(x.v[i], y.v[i], most);
     return fuzz_fine() && is;
 }
 
-/* Two ways to run the same: both refuse, or both give the same. */
-static void agree(const cfx_program *p, const outcome *a, const outcome *b, const char *other) {
+void use_agree(const cfx_program *p, const outcome *a, const outcome *b, double most,
+               const char *other) {
     if (a->limited || b->limited)
         return;
     if (a->ran != b->ran)
         fuzz_wrong("%s %s: %s, of\n%s", other, a->ran ? "refuses" : "runs, the program does not",
                    a->ran ? b->why : a->why, cfx_graph_str(p->module->graph));
-    if (a->ran && !same(a, b, 1e-2))
+    if (a->ran && !use_same(a, b, most))
         fuzz_wrong("%s gives something else: %s, not %s, of\n%s", other, cfx_str(b->leaves),
                    cfx_str(a->leaves), cfx_graph_str(p->module->graph));
-}
-
-/* ---- change ---------------------------------------------------------------------------------- */
-
-static void split(cfx_program *p) {
-    cfx_module *m = cfx_program_module(p);
-    fuzz_fine();
-    if (!m)
-        return;
-    cfx_split_stages(m, 2, CFX_STAGE_BYTES, (cfx_split_options){0});
-    fuzz_fine();
-    const cfx_node *middle = NULL;
-    int64_t k = 0;
-    cfx_each_node(p->module->graph, n) {
-        if (k++ <= cfx_graph_len(p->module->graph) / 2 && n->op == CFX_CALL_FUNCTION)
-            middle = n;
-    }
-    if (middle)
-        cfx_extract(p, NULL, middle->name);
-    fuzz_fine();
-}
-
-static void train(cfx_program *p, cfx_value inputs) {
-    cfx_module *m = cfx_program_module(p);
-    cfx_value v = m ? cfx_forward_value_from((cfx_site){0}, m, args_of(copies(inputs))) : CFX_NONE;
-    if (cfx_ok() && v.tag == CFX_TAG_TENSOR && cfx_tensor_requires_grad(cfx_as_tensor(v)))
-        cfx_backward(cfx_sum(v));
-    fuzz_fine();
 }
 
 /* Whether a change leaves nothing out that may refuse these inputs: nodes that nobody uses are, and
@@ -185,44 +156,35 @@ static bool is_set(const cfx_program *p) {
     return set;
 }
 
-/* Whether an error is about numbers which what the operator is made of does not look at, in PyTorch
- * as here. */
-static bool is_about_numbers(const outcome *o) {
-    return strstr(o->why, "all elements of input should be between 0 and 1") ||
-           strstr(o->why, "could not be completed because the input is");
+/* Plans are made anew, or fit, where sizes vary. */
+static void at_another_size(const subject *s) {
+    cfx_value inputs = inputs_of(s->program, 2 + (int64_t)(s->lot % 5));
+    outcome o = use_run(s->program, &cfx_interpreter, inputs);
+    outcome planned = use_run(s->program, &cfx_planner, inputs);
+    if (s->steady)
+        use_agree(s->program, &o, &planned, 1e-2, "the plan at another size");
 }
 
 /* A program that gives the same each time is the same after every change; one that draws numbers
  * or writes to its buffers is only changed. */
 static void use(cfx_program *p) {
-    cfx_value inputs = fuzz_inputs(p);
-    outcome first = run(p, &cfx_interpreter, inputs), again = run(p, &cfx_interpreter, inputs);
-    bool fixed = is_fixed(p);
-    bool steady = is_set(p) && first.ran == again.ran && (!first.ran || same(&first, &again, 0));
-    outcome planned = run(p, &cfx_planner, inputs);
-    if (steady)
-        agree(p, &first, &planned, "the plan");
-    cfx_program_plan_from((cfx_site){0}, p, args_of(inputs));
+    const char *text = cfx_graph_str(p->module->graph);
+    subject s = {.program = p, .inputs = fuzz_inputs(p), .fixed = is_fixed(p)};
+    s.lot = cfx__text_hash(text, strlen(text));
+    s.whole = cfx_program_check(p);
     fuzz_fine();
-
-    cfx_program *changed = cfx_decompose(p, CFX_NONE);
-    bool limited = fuzz_limited();
+    s.first = use_run(p, &cfx_interpreter, s.inputs);
+    outcome again = use_run(p, &cfx_interpreter, s.inputs);
+    s.steady = is_set(p) && s.first.ran == again.ran &&
+               (!s.first.ran || use_same(&s.first, &again, 0));
+    outcome planned = use_run(p, &cfx_planner, s.inputs);
+    if (s.steady)
+        use_agree(p, &s.first, &planned, 1e-2, "the plan");
+    cfx_program_plan_from((cfx_site){0}, p, use_args(use_copies(s.inputs)));
     fuzz_fine();
-    if (!cfx_failed(changed)) {
-        outcome o = run(changed, &cfx_interpreter, inputs);
-        if (steady && !limited && !is_about_numbers(&first) && (fixed || (first.ran && o.ran)))
-            agree(p, &first, &o, "the decomposition");
-    }
-    changed = cfx_optimize(p);
-    limited = fuzz_limited();
-    fuzz_fine();
-    if (!cfx_failed(changed)) {
-        outcome o = run(changed, &cfx_interpreter, inputs);
-        if (steady && !limited && (first.ran || fixed))
-            agree(p, &first, &o, "the optimised program");
-    }
-    split(p);
-    train(p, inputs);
+    if (p->ranges->len)
+        at_another_size(&s);
+    use_change(&s);
 }
 
 /* ---- save ------------------------------------------------------------------------------------ */
@@ -235,6 +197,8 @@ static cfx_program *reopened(cfx_program *p, const char *suffix) {
     fuzz_fine();
     cfx_program *again = saved ? cfx_open(path) : NULL;
     unlink(path);
+    if (!strcmp(suffix, "fx"))
+        unlink(fuzz_path("safetensors"));
     if (saved && cfx_failed(again) && !fuzz_limited())
         fuzz_wrong("what was saved cannot be opened: %s", cfx_error_last()->message);
     fuzz_fine();
@@ -264,10 +228,20 @@ static bool has_twins(const cfx_program *p) {
     return false;
 }
 
+/* Whether all functions that it calls are known: .fx writes others with underscores for dots. */
+static bool is_known(const cfx_program *p) {
+    bool known = true;
+    cfx_each_node(p->module->graph, n) known =
+        known && (n->op != CFX_CALL_FUNCTION || !strncmp(n->target.name, "torch.", 6) ||
+                  !strncmp(n->target.name, "operator.", 9) || !strncmp(n->target.name, "math.", 5));
+    return known;
+}
+
 /* The graph stays as it is, and so does everything that is printed once what a file left out of its
  * descriptions is filled in. */
-static void save(cfx_program *p) {
-    cfx_program *once = reopened(p, "pt2"), *twice = cfx_failed(once) ? NULL : reopened(once, "pt2");
+static void save(cfx_program *p, const char *suffix) {
+    cfx_program *once = reopened(p, suffix);
+    cfx_program *twice = cfx_failed(once) ? NULL : reopened(once, suffix);
     if (cfx_failed(twice))
         return;
     if (!has_twins(p)) {
@@ -277,6 +251,15 @@ static void save(cfx_program *p) {
     same_text(cfx_program_str(once), cfx_program_str(twice));
 }
 
+void fuzz_same(cfx_program *p, cfx_module *m, cfx_value inputs) {
+    cfx_manual_seed(1);
+    cfx_value v = cfx_forward_value_from((cfx_site){0}, m, use_args(use_copies(inputs)));
+    outcome direct = use_outcome(v), o = use_run(p, &cfx_interpreter, inputs);
+    outcome again = use_run(p, &cfx_interpreter, inputs);
+    if (direct.ran && o.ran && is_set(p) && again.ran && use_same(&o, &again, 0))
+        use_agree(p, &direct, &o, 1e-2, "the program at other sizes");
+}
+
 void fuzz_use(cfx_program *p) {
     bool fine = fuzz_fine();
     if (cfx_failed(p) && fine)
@@ -284,6 +267,8 @@ void fuzz_use(cfx_program *p) {
     if (cfx_failed(p))
         return;
     show(p);
-    save(p);
+    save(p, "pt2");
+    if (is_known(p))
+        save(p, "fx");
     use(p);
 }
