@@ -16,7 +16,7 @@ typedef struct cfx_node_cost {
     cfx_node *node;
     const cfx_module *owner; /* the GraphModule of its graph: the program's own, or a sub-graph's */
     int64_t flops;           /* as PyTorch's flop_counter has them, two for a multiply and add; of
-                                cond the dearer branch, of loops one round */
+                                cond the costlier branch, of loops one round */
     int64_t bytes;           /* memory that its result takes; none for views and weights */
     int64_t live;            /* bytes of inputs and results that are alive while it runs, weights
                                 left out */

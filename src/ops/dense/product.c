@@ -27,30 +27,38 @@ static bool lies_even(const product *p) {
     return p->line >= p->m || p->a_line == p->line * p->a_row;
 }
 
-/* Rows [first, first + rows) times panels [from, to), over elements [at, at + length). */
-static void block(const job *j, int64_t first, int64_t rows, int64_t from, int64_t to, int64_t at,
-                  int64_t length, const float *a, int64_t a_row, float *unpacked) {
+/* Rows [first, first + rows), which lie at a, times panels [from, to), over elements
+ * [at, at + length). */
+typedef struct {
+    int64_t first, rows, from, to, at, length;
+    const float *a;
+    int64_t a_row;
+    float *unpacked; /* room for a panel of narrow weights */
+} block;
+
+static void run_block(const job *j, const block *b) {
     static const int64_t none[1];
     const product *p = j->p;
     const tile_epilogue *e = p->epilogue;
     const int64_t width = tile_width(), height = tile_height();
-    const int64_t tiles = (rows + height - 1) / height;
-    const bool last = at + length == p->k;
-    for (int64_t panel = from; panel < to; panel++) {
+    const int64_t tiles = (b->rows + height - 1) / height;
+    const bool last = b->at + b->length == p->k;
+    for (int64_t panel = b->from; panel < b->to; panel++) {
         const int64_t col = panel * width, size = tile_bytes(p->kept);
         if (p->narrow)
-            narrow_unpack(p->narrow, panel, at, length, unpacked);
-        tile t = {.row = a_row,
+            narrow_unpack(p->narrow, panel, b->at, b->length, b->unpacked);
+        tile t = {.row = b->a_row,
                   .taps = 1,
-                  .length = length,
+                  .length = b->length,
                   .at = none,
-                  .panel = p->narrow ? (const char *)unpacked
-                                     : (const char *)p->panels + (panel * p->k + at) * width * size,
+                  .panel = p->narrow
+                               ? (const char *)b->unpacked
+                               : (const char *)p->panels + (panel * p->k + b->at) * width * size,
                   .kept = p->kept,
                   .c_row = p->c_row,
                   .cols = (int)(p->n - col < width ? p->n - col : width),
-                  .bias = p->bias && !at ? p->bias + col : NULL,
-                  .add = at || e->add,
+                  .bias = p->bias && !b->at ? p->bias + col : NULL,
+                  .add = b->at || e->add,
                   .bounded = last && e->bounded,
                   .low = e->low,
                   .high = e->high};
@@ -58,11 +66,11 @@ static void block(const job *j, int64_t first, int64_t rows, int64_t from, int64
         const int64_t lines = TILE_RUN * width * size / TILE_LINE;
         t.lines = p->narrow || panel + 1 == j->cut.panels ? 0 : (int)((lines + tiles - 1) / tiles);
         for (int64_t i = 0; i < tiles; i++) {
-            const int64_t begin = rows * i / tiles, end = rows * (i + 1) / tiles;
+            const int64_t begin = b->rows * i / tiles, end = b->rows * (i + 1) / tiles;
             t.ahead = (const char *)t.panel + p->k * width * size +
-                      length / TILE_RUN * TILE_LINE * t.lines * i;
-            t.a = a + begin * a_row;
-            t.c = p->c + (first + begin) * p->c_row + col;
+                      b->length / TILE_RUN * TILE_LINE * t.lines * i;
+            t.a = b->a + begin * b->a_row;
+            t.c = p->c + (b->first + begin) * p->c_row + col;
             tile_run(&t, (int)(end - begin));
             if (last && e->n)
                 tile_finish(e, t.c, t.c_row, end - begin, t.cols);
@@ -87,7 +95,9 @@ static void run_piece(const void *arg, int64_t piece, void *given) {
     for (int64_t i = b.top, n; i < b.bottom; i += n) {
         n = b.bottom - i < rows_near(j) ? b.bottom - i : rows_near(j);
         if (!j->copies) {
-            block(j, i, n, b.from, b.to, 0, p->k, product_line(p, i), p->a_row, room);
+            run_block(j, &(block){.first = i, .rows = n, .from = b.from, .to = b.to, .at = 0,
+                                  .length = p->k, .a = product_line(p, i), .a_row = p->a_row,
+                                  .unpacked = room});
             continue;
         }
         for (int64_t at = 0; at < p->k; at += j->length) {
@@ -95,7 +105,9 @@ static void run_piece(const void *arg, int64_t piece, void *given) {
             for (int64_t r = 0; r < n; r++)
                 memcpy(room + r * (j->length + PAD), product_line(p, i + r) + at,
                        (size_t)length * sizeof *room);
-            block(j, i, n, b.from, b.to, at, length, room, j->length + PAD, room + copy_size(j));
+            run_block(j, &(block){.first = i, .rows = n, .from = b.from, .to = b.to, .at = at,
+                                  .length = length, .a = room, .a_row = j->length + PAD,
+                                  .unpacked = room + copy_size(j)});
         }
     }
 }

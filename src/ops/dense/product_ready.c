@@ -1,6 +1,6 @@
 /* Products with weights that are kept in panels: called once, and made ready for a plan. Which
- * products go this way is told by their sizes alone, so that the same call gives the same bits the
- * first time and the thousandth. */
+ * products go this way is decided by their sizes alone, so that the same call gives the same bits
+ * the first time and the thousandth. */
 #include "bf16.h"
 #include "gemm.h"
 #include "int8.h"

@@ -40,7 +40,8 @@ static void kernel_embedding(cfx_op_call *c) {
     const cfx_tensor *indices = cfx__tensor_contiguous_as(arg_tensor(c, 1), CFX_I64);
     int64_t stride[2] = {weight->shape[1], 1};
     if (!op_failed())
-        walk_along(c, WALK_GET, 0, weight, 0, indices, out, stride, CFX_NONE);
+        walk_along(c, WALK_GET, &(walk_line){.a = weight, .b = out, .dim = 0, .index = indices,
+                                             .b_stride = stride});
 }
 
 static cfx__ready *prepare_embedding(cfx_op_call *c, const cfx__epilogue *e) {

@@ -43,7 +43,8 @@ static void kernel_index_select(cfx_op_call *c) {
     int dim = arg_dim(c, 1, self->ndim);
     unsigned rules = self->ndim > 1 && dim == 1 ? WALK_INDICES | WALK_RUNTIME : 0;
     if (!op_failed())
-        walk_along(c, WALK_GET, rules, self, dim, index, out, out->stride, CFX_NONE);
+        walk_along(c, WALK_GET, &(walk_line){.rules = rules, .a = self, .b = out, .dim = dim,
+                                             .index = index, .b_stride = out->stride});
 }
 
 CFX_OP(index_select) = {"aten::index_select(Tensor self, int dim, Tensor index) -> Tensor",
@@ -128,7 +129,8 @@ static void kernel_index_add(cfx_op_call *c) {
     source_strides(out, source, stride);
     op_start_from_self(c);
     if (!op_failed())
-        walk_along(c, WALK_ADD, 0, out, dim, index, source, stride, c->args[4]);
+        walk_along(c, WALK_ADD, &(walk_line){.a = out, .b = source, .dim = dim, .index = index,
+                                             .b_stride = stride, .alpha = c->args[4]});
 }
 
 CFX_OP(index_add) = {"aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar "
@@ -219,10 +221,12 @@ static void kernel_index_reduce(cfx_op_call *c) {
                       : op == WALK_MIN      ? cfx_int(INT64_MAX)
                                             : cfx_int((int64_t)start);
         cfx_tensor *first = cfx__tensor_scalar(v, out->dtype, false);
-        walk_along(c, WALK_SET, 0, out, dim, index, first, none, CFX_NONE);
+        walk_along(c, WALK_SET, &(walk_line){.a = out, .b = first, .dim = dim, .index = index,
+                                             .b_stride = none});
     }
     if (!op_failed())
-        walk_along(c, op, 0, out, dim, index, source, stride, CFX_NONE);
+        walk_along(c, op, &(walk_line){.a = out, .b = source, .dim = dim, .index = index,
+                                       .b_stride = stride});
     if (mean && !op_failed()) {
         cfx_tensor *counts = slice_counts(c, out, dim, index, include_self);
         if (!op_failed())
@@ -302,7 +306,8 @@ static void kernel_index_copy(cfx_op_call *c) {
     if (op_failed())
         return;
     op_start_from_self(c);
-    walk_along(c, WALK_SET, WALK_INDEX_COPY, out, dim, index, source, stride, CFX_NONE);
+    walk_along(c, WALK_SET, &(walk_line){.rules = WALK_INDEX_COPY, .a = out, .b = source,
+                                         .dim = dim, .index = index, .b_stride = stride});
 }
 
 CFX_OP(index_copy) = {
@@ -348,7 +353,8 @@ static void kernel_index_fill(cfx_op_call *c) {
     if (op_failed())
         return;
     op_start_from_self(c);
-    walk_along(c, WALK_SET, WALK_WRAP | WALK_NAMED, out, dim, index, value, none, CFX_NONE);
+    walk_along(c, WALK_SET, &(walk_line){.rules = WALK_WRAP | WALK_NAMED, .a = out, .b = value,
+                                         .dim = dim, .index = index, .b_stride = none});
 }
 
 CFX_OP(index_fill_int_Scalar) = {

@@ -183,25 +183,25 @@ const int64_t *walk_offsets(cfx_op_call *c, unsigned rules, int dim, int64_t pos
     return off;
 }
 
-void walk_along(cfx_op_call *c, walk_op op, unsigned rules, cfx_tensor *a, int dim,
-                const cfx_tensor *index, cfx_tensor *b, const int64_t *b_stride, cfx_value alpha) {
-    int64_t one = 1, size = a->ndim ? a->shape[dim] : 1;
+void walk_along(cfx_op_call *c, walk_op op, const walk_line *l) {
+    const cfx_tensor *a = l->a;
+    int64_t one = 1, size = a->ndim ? a->shape[l->dim] : 1;
     walk w = {.op = op,
               .dtype = a->dtype,
               .a = a->data,
-              .b = b->data,
-              .positions = index->numel,
-              .alpha = alpha};
-    w.at = walk_offsets(c, rules, dim, index->numel, 1, &index, &size,
-                        a->ndim ? &a->stride[dim] : &one);
+              .b = l->b->data,
+              .positions = l->index->numel,
+              .alpha = l->alpha};
+    w.at = walk_offsets(c, l->rules, l->dim, w.positions, 1, &l->index, &size,
+                        a->ndim ? &a->stride[l->dim] : &one);
     if (!w.at)
         return;
-    w.step_b = a->ndim ? b_stride[dim] : 1;
+    w.step_b = a->ndim ? l->b_stride[l->dim] : 1;
     for (int d = 0; d < a->ndim; d++) {
-        if (d < dim)
-            walk_outer(&w, a->shape[d], a->stride[d], b_stride[d]);
-        else if (d > dim)
-            walk_inner(&w, a->shape[d], a->stride[d], b_stride[d]);
+        if (d < l->dim)
+            walk_outer(&w, a->shape[d], a->stride[d], l->b_stride[d]);
+        else if (d > l->dim)
+            walk_inner(&w, a->shape[d], a->stride[d], l->b_stride[d]);
     }
     walk_run(c, &w);
 }

@@ -58,10 +58,16 @@ void walk_inner(walk *w, int64_t n, int64_t a, int64_t b);
 void walk_run(cfx_op_call *c, walk *w);
 
 /* The walk of an index along one dimension: a is indexed at `dim` by `index` (contiguous int64,
- * any number of elements), b has that many there and is broadcast where its strides are 0. The
- * shape of b is given by `b_stride` (one for each dimension of a) alone. */
-void walk_along(cfx_op_call *c, walk_op op, unsigned rules, cfx_tensor *a, int dim,
-                const cfx_tensor *index, cfx_tensor *b, const int64_t *b_stride, cfx_value alpha);
+ * any number of elements), b has that many there and is broadcast where its strides are 0. */
+typedef struct {
+    unsigned rules;
+    cfx_tensor *a, *b;
+    int dim;
+    const cfx_tensor *index;
+    const int64_t *b_stride; /* one for each dimension of a; they alone tell the shape of b */
+    cfx_value alpha;
+} walk_line;
+void walk_along(cfx_op_call *c, walk_op op, const walk_line *l);
 
 /* t seen as a tensor of this shape, to which it broadcasts; scope. */
 cfx_tensor *op_expand(const cfx_tensor *t, int ndim, const int64_t *shape);
