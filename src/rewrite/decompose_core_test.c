@@ -33,6 +33,11 @@ TEST(decompose_sizes_take_names) {
     HAS(code, "    add_2 = torch.ops.aten.add.Tensor(mul_1, 3)");
     HAS(code, "    ge_1 = torch.ops.aten.ge.Scalar(add_2, 0)");
     HAS(code, "    le = torch.ops.aten.le.Scalar(add_2, 0)");
+    code = core_code(HEAD "    def forward(self, p_w: \"f32[4, 4]\", x: \"f32[s77, 4]\"):\n"
+                          "        mm: \"f32[s77, 4]\" = torch.ops.aten.mm.default(x, p_w)\n"
+                          "        ne: \"b8[s77, 4]\" = torch.ops.aten.ne.Scalar(mm, 0)\n"
+                          "        return (ne,)\n");
+    HAS(code, "    ne_1 = torch.ops.aten.ne.Scalar(mm, 0)");
     code = core_code(HEAD "    def forward(self, x: \"f32[s77, 4]\"):\n"
                           "        sum_1: \"f32[]\" = torch.ops.aten.sum.default(x)\n"
                           "        add: \"f32[]\" = torch.ops.aten.add.Tensor(sum_1, 1)\n"
@@ -127,6 +132,18 @@ TEST(decompose_sizes_that_are_even) {
              "        return (add,)\n");
     HAS(code, "    convolution_1 = torch.ops.aten.convolution.default(convolution, p_u");
     HAS(code, "torch.ops.aten.add.Tensor(convolution_1, x)");
+}
+
+/* How many truths hold is known where the program asserted it. */
+TEST(decompose_masks_of_known_count) {
+    const char *code = core_code(
+        HEAD "    def forward(self, x: \"f32[8]\", y: \"f32[6]\"):\n"
+             "        gt: \"b8[8]\" = torch.ops.aten.gt.Scalar(x, 0)\n"
+             "        index: \"f32[6]\" = torch.ops.aten.index.Tensor(x, [gt])\n"
+             "        add: \"f32[6]\" = torch.ops.aten.add.Tensor(index, y)\n"
+             "        return (add,)\n");
+    HAS(code, "    index = torch.ops.aten.index.Tensor(x, [gt]);  x = gt = None\n"
+              "    add = torch.ops.aten.add.Tensor(index, y)");
 }
 
 /* ---- sequences of calls ---------------------------------------------------------------------- */

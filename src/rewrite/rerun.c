@@ -253,9 +253,33 @@ bool cfx__rerun_varies(cfx__recorder *r, int64_t n) {
     return s.found;
 }
 
+/* Whether metadata has a tensor some size of which varies. */
+static bool has_symbols(cfx_value val) {
+    bool tensor = val.tag == CFX_TAG_DICT, found = false;
+    cfx_value all = tensor ? cfx_dict_get(cfx_as_dict(val), "shape") : val;
+    bool list = all.tag == CFX_TAG_LIST || all.tag == CFX_TAG_TUPLE;
+    for (int64_t i = 0; list && i < cfx_as_list(all)->len; i++) {
+        cfx_value one = cfx_as_list(all)->items[i];
+        found |= tensor ? one.tag == CFX_TAG_SYM : has_symbols(one);
+    }
+    return found;
+}
+
 /* Operators whose result only data could tell. */
 static bool needs_data(const cfx_op *op) {
     return op->effects & CFX_DATA_SHAPE;
+}
+
+/* Whether a tensor is indexed by truths, and the program says how many of them hold. */
+static bool is_counted(const cfx_node *n, const cfx_op *op, cfx_args a) {
+    bool mask = false;
+    cfx_value at = op == &cfx_op_index_Tensor && a.n == 2 ? a.v[1] : cfx_none();
+    for (int64_t i = 0; at.tag == CFX_TAG_LIST && i < cfx_as_list(at)->len; i++) {
+        cfx_value one = cfx_as_list(at)->items[i];
+        mask |= one.tag == CFX_TAG_TENSOR && cfx_as_tensor(one)->dtype == CFX_BOOL;
+    }
+    cfx_value val = mask ? results_of(n) : cfx_none();
+    return !cfx_is_none(val) && !has_symbols(val);
 }
 
 static cfx_value run_item(cfx__rerun *run, const cfx_node *n, cfx_args a) {
@@ -314,7 +338,7 @@ static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
         return run_item(run, n, a);
     if (!op && is_truth(n) && is_choice(n))
         return copied(run, n, a);
-    if ((op && needs_data(op)) || (!op && !n->target.fn) ||
+    if ((op && (needs_data(op) || is_counted(n, op, a))) || (!op && !n->target.fn) ||
         ((!op || (op->effects & CFX_SIDE)) && has_unknown(n, a)))
         return copied(run, n, a);
     if (op)
@@ -332,18 +356,6 @@ static cfx_value run_node(cfx__rerun *run, const cfx_node *n) {
                  "a program of %s nodes has no ATen form: export it first", cfx_opcode_name(n->op));
         return cfx_bad();
     }
-}
-
-/* Whether metadata has a tensor some size of which varies. */
-static bool has_symbols(cfx_value val) {
-    bool tensor = val.tag == CFX_TAG_DICT, found = false;
-    cfx_value all = tensor ? cfx_dict_get(cfx_as_dict(val), "shape") : val;
-    bool list = all.tag == CFX_TAG_LIST || all.tag == CFX_TAG_TUPLE;
-    for (int64_t i = 0; list && i < cfx_as_list(all)->len; i++) {
-        cfx_value one = cfx_as_list(all)->items[i];
-        found |= tensor ? one.tag == CFX_TAG_SYM : has_symbols(one);
-    }
-    return found;
 }
 
 static bool rerun_node(cfx__rerun *run, cfx_node *n) {

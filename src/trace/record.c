@@ -358,15 +358,23 @@ static bool is_no_call(const cfx__recorder *r, const cfx_op *op, const cfx_value
                                                : cfx__tensor_is_contiguous(t);
 }
 
+static void take_names(cfx__recorder *r, int n, const char *const *names) {
+    for (int i = 0; i < n; i++)
+        cfx__name_take(&r->graph->names, names[i]);
+}
+
 void cfx__record_asked(cfx__recorder *r, cfx_op *op) {
-    static const char *const taken[] = {"add", "mul", "sub", "eq"};
+    static const char *const made[] = {"add", "mul", "sub", "eq"};
+    static const char *const written[] = {"ge"}, *const product[] = {"gt", "lt", "ne"};
     if (!r->sized)
         return;
-    for (int i = 0; !r->asked && i < COUNT(taken); i++)
-        cfx__name_create(&r->graph->names, taken[i], false);
+    for (int i = 0; !r->asked && i < COUNT(made); i++)
+        cfx__name_create(&r->graph->names, made[i], false);
     r->asked = true;
     if (op && cfx__op_info_of(op)->writes)
-        cfx__name_take(&r->graph->names, "ge");
+        take_names(r, COUNT(written), written);
+    if (op == &cfx_op_mm || op == &cfx_op_addmm || op == &cfx_op_bmm || op == &cfx_op_baddbmm)
+        take_names(r, COUNT(product), product);
 }
 
 /* The call of an operator: by its parts, as a value of what it would write to, or whole. */

@@ -78,8 +78,8 @@ cfx_value cfx__record_arg(cfx__recorder *r, cfx_site at, cfx_value v);
 cfx_node *cfx__record_node(cfx__recorder *r, cfx_site at, cfx_target target, cfx_value args,
                            cfx_value kwargs, const char *name);
 /* PyTorch asks each tensor that an operator (NULL: one that is copied) gives how it lies in memory,
- * and compares the sizes of what is written to. Where sizes vary that is arithmetic, which leaves
- * no node but takes names. */
+ * and compares the sizes of what is multiplied or written to. Where sizes vary that is arithmetic,
+ * which leaves no node but takes names. */
 void cfx__record_asked(cfx__recorder *r, cfx_op *op);
 /* What a node gives, in the shape of `like`: each tensor in it becomes one that stands for the
  * node or for an item of it. Scope. */
