@@ -1,9 +1,8 @@
 /* Files under trouble: pipes and devices, rights, full disks, processes that are killed while they
  * save. The file there was, or the new one, is whole at every moment. */
 #include "../src/tensor/tensor.h"
-#include "test.h"
+#include "files.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ptrace.h>
@@ -14,68 +13,42 @@
 
 #define ZOO CFX_TEST_DATA "/zoo/"
 
-static char folder[64];
-
-static const char *in_folder(const char *name) { return cfx__text_format("%s/%s", folder, name); }
-
-static void make_folder(void) {
-    snprintf(folder, sizeof folder, "%s/cfx-files-XXXXXX", P_tmpdir);
-    CHECK(mkdtemp(folder) != NULL);
-}
-
-/* Removes the folder; how many files were in it. */
-static int remove_folder(void) {
-    DIR *dir = opendir(folder);
-    int n = 0;
-    for (struct dirent *e; dir && (e = readdir(dir));)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) {
-            unlinkat(dirfd(dir), e->d_name, 0);
-            n++;
-        }
-    closedir(dir);
-    rmdir(folder);
-    return n;
-}
-
 TEST(a_pipe_that_nobody_serves_is_an_error) {
-    make_folder();
-    CHECK_INT(mkfifo(in_folder("pipe.pt2"), 0600), 0);
-    cfx_open(in_folder("pipe.pt2"));
+    CHECK_INT(mkfifo(test_path("pipe.pt2"), 0600), 0);
+    cfx_open(test_path("pipe.pt2"));
     CHECK_ERROR("not a regular file");
     cfx_open("/dev/zero");
     CHECK_ERROR("cannot read '/dev/zero': not a regular file");
-    cfx_npy_write(in_folder("pipe.pt2"), cfx_ones(3));
+    cfx_npy_write(test_path("pipe.pt2"), cfx_ones(3));
     CHECK_ERROR("cannot write");
-    CHECK_INT(remove_folder(), 1);
+    CHECK_INT(test_folder_clear(), 1);
 }
 
 TEST(a_file_that_is_replaced_keeps_its_rights_and_leaves_nothing_beside) {
-    make_folder();
-    const char *path = in_folder("t.npy");
+    const char *path = test_path("t.npy");
     struct stat st;
     CHECK(cfx_npy_write(path, cfx_ones(3)));
     chmod(path, 0640);
-    CHECK(symlink("t.npy", in_folder("link.npy")) == 0);
-    CHECK(cfx_npy_write(in_folder("link.npy"), cfx_zeros(5)));
+    CHECK(symlink("t.npy", test_path("link.npy")) == 0);
+    CHECK(cfx_npy_write(test_path("link.npy"), cfx_zeros(5)));
     CHECK(stat(path, &st) == 0 && (st.st_mode & 0777) == 0640);
-    CHECK(lstat(in_folder("link.npy"), &st) == 0 && S_ISLNK(st.st_mode));
+    CHECK(lstat(test_path("link.npy"), &st) == 0 && S_ISLNK(st.st_mode));
     CHECK_INT(cfx_npy_read(path)->numel, 5);
     /* what a killed process left is swept away; what is being written is not */
-    FILE *left = fopen(in_folder(".t.npy.12-3-4.cfx"), "w"), *other = fopen(in_folder(".t.x"), "w");
+    FILE *left = fopen(test_path(".t.npy.12-3-4.cfx"), "w"), *other = fopen(test_path(".t.x"), "w");
     cfx__file_save s;
     CHECK(left && other && fclose(left) == 0 && fclose(other) == 0);
     CHECK(cfx__file_save_open(&s, path));
     CHECK(cfx_npy_write(path, cfx_ones(2)));
-    CHECK(access(in_folder(".t.npy.12-3-4.cfx"), F_OK) != 0);
-    CHECK(access(in_folder(".t.x"), F_OK) == 0);
+    CHECK(access(test_path(".t.npy.12-3-4.cfx"), F_OK) != 0);
+    CHECK(access(test_path(".t.x"), F_OK) == 0);
     CHECK(fputs("whole", s.file) >= 0 && cfx__file_save_close(&s, true));
     CHECK(stat(path, &st) == 0 && st.st_size == 5);
-    CHECK_INT(remove_folder(), 3);
+    CHECK_INT(test_folder_clear(), 3);
 }
 
 TEST(a_file_is_copied_on_request) {
-    make_folder();
-    const char *path = in_folder("t.npy");
+    const char *path = test_path("t.npy");
     CHECK(cfx_npy_write(path, cfx_ones(3000)));
     cfx_set_copy_files(true);
     cfx_tensor *t = cfx_npy_read(path);
@@ -85,7 +58,7 @@ TEST(a_file_is_copied_on_request) {
     CHECK(!cfx_ok());
     cfx_clear();
     cfx_set_copy_files(false);
-    remove_folder();
+    test_folder_clear();
 }
 
 /* ---- writers --------------------------------------------------------------------------------- */
@@ -119,11 +92,10 @@ static const struct {
 
 /* A disk that is full after so many bytes: every writer says so and leaves the old file. */
 TEST(a_full_disk_is_told_by_every_writer) {
-    make_folder();
     signal(SIGXFSZ, SIG_IGN);
     for (int i = 0; i < COUNT(writers); i++)
         CFX_SCOPE {
-            const char *path = in_folder(writers[i].name);
+            const char *path = test_path(writers[i].name);
             CHECK(writers[i].write(path));
             struct stat before, after;
             CHECK(stat(path, &before) == 0);
@@ -140,7 +112,7 @@ TEST(a_full_disk_is_told_by_every_writer) {
                 CHECK(stat(path, &after) == 0 && after.st_size == before.st_size);
             }
         }
-    CHECK_INT(remove_folder(), COUNT(writers)); /* the tensors of m.fx are m.safetensors */
+    CHECK_INT(test_folder_clear(), COUNT(writers)); /* the tensors of m.fx are m.safetensors */
     cfx_npy_write("/dev/full", cfx_ones(3));
     CHECK_ERROR("cannot write '/dev/full': No space left on device");
 }
@@ -180,8 +152,7 @@ static double first_weight(const char *path) {
 }
 
 static void kill_everywhere(const char *name) {
-    make_folder();
-    const char *path = in_folder(name);
+    const char *path = test_path(name);
     CHECK(cfx_save(model(), path));
     double old = first_weight(path);
     bool alive = true, replaced = false;
@@ -197,7 +168,7 @@ static void kill_everywhere(const char *name) {
         }
     CHECK(replaced && !alive);
     CHECK(cfx_save(model(), path)); /* sweeps */
-    CHECK_INT(remove_folder(), strstr(name, ".fx") ? 2 : 1);
+    CHECK_INT(test_folder_clear(), strstr(name, ".fx") ? 2 : 1);
 }
 
 TEST(a_save_that_is_killed_leaves_the_old_or_the_new_file) { kill_everywhere("m.pt2"); }

@@ -186,6 +186,7 @@ static void optimize(cfx_program *p) { cfx_optimize(p); }
 static void save(cfx_program *p) {
     cfx_save(p, test_path("m.pt2"));
     cfx_open(test_path("m.pt2"));
+    test_unlink("m.pt2");
 }
 static void stages(cfx_program *p) {
     cfx_split_stages(cfx_program_module(p), 3, CFX_STAGE_BYTES, (cfx_split_options){0});

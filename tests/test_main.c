@@ -2,7 +2,7 @@
  *
  * The parent starts a child for each test, reads what it prints and shows it only if the test
  * fails. The child ends through exit(), so that the leak checker speaks too. */
-#include "test.h"
+#include "files.h"
 
 #include <errno.h>
 #include <math.h>
@@ -111,6 +111,7 @@ static void run_here(const test *t) {
     cfx_set_num_threads(2); /* threads are tried, but tests run side by side */
     t->run();
     completed = true;
+    test_folder_end();
     const cfx_error *e = cfx_error_last();
     if (e)
         test_fail(e->at.file ? e->at : (cfx_site){t->file, 0}, "%s left an error behind: %s",

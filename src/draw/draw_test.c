@@ -1,6 +1,6 @@
 #include <cfx.h>
 
-#include "test.h"
+#include "files.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -222,11 +222,6 @@ TEST(draw_styles_of_the_caller) {
 
 /* ---- bad input ----------------------------------------------------------------------------- */
 
-static char *temp_folder(void) {
-    static char path[] = "cfx_draw_XXXXXX";
-    return mkdtemp(path);
-}
-
 static bool exists(const char *path) { return access(path, F_OK) == 0; }
 
 TEST(draw_refuses_what_is_no_graph) {
@@ -250,22 +245,19 @@ TEST(draw_refuses_what_is_no_graph) {
 }
 
 TEST(draw_files_are_whole_or_not_there) {
-    char *dir = temp_folder(), path[64], other[64];
-    CHECK(dir != NULL);
-    snprintf(path, sizeof path, "%s/a.svg", dir);
-    snprintf(other, sizeof other, "%s/none/a.dot", dir);
+    const char *path = test_path("a.svg"), *other = test_path("none/a.dot");
     cfx_module *gm = mlp();
     CHECK(cfx_module_draw_file(gm, path, (cfx_draw_options){0}));
     CHECK(exists(path));
     remove(path);
     CHECK(!cfx_module_draw_file(gm, other, (cfx_draw_options){0}));
     CHECK_ERROR("cannot write");
-    snprintf(other, sizeof other, "%s/a.png", dir);
+    other = test_path("a.png");
     CHECK(!cfx_module_draw_file(gm, other, (cfx_draw_options){0}));
     CHECK_ERROR("end it in .svg, .html or .dot");
     CHECK(!exists(other));
     CHECK(!cfx_module_draw_file(gm, path, (cfx_draw_options){.focus = "nothing"}));
     CHECK_ERROR("no node of MLP fits 'nothing'");
     CHECK(!exists(path));
-    CHECK_INT(rmdir(dir), 0); /* nothing is left in it */
+    test_folder_done(); /* nothing is left in it */
 }

@@ -1,14 +1,9 @@
-#include "test.h"
+#include "files.h"
 
 #include "../tensor/tensor.h"
 
-#include <unistd.h>
-
 TEST(a_checkpoint_holds_dicts_lists_numbers_and_tensors) {
-    char path[] = "/tmp/cfx_checkpoint_XXXXXX";
-    int fd = mkstemp(path);
-    CHECK(fd >= 0);
-    close(fd);
+    const char *path = test_path("checkpoint");
     cfx_module *m = cfx_nn_sequential(cfx_nn_linear(2, 3));
     cfx_optim *opt = cfx_adam(m, .lr = 0.125);
     cfx_backward(cfx_sum(cfx_forward(m, cfx_ones(1, 2))));
@@ -35,5 +30,5 @@ TEST(a_checkpoint_holds_dicts_lists_numbers_and_tensors) {
     CHECK(cfx_safetensors_write(path, cfx_module_state_dict(m), NULL));
     CHECK(cfx_is_bad(cfx_checkpoint_read(path)));
     CHECK_ERROR("is no checkpoint that cfx wrote");
-    unlink(path);
+    CHECK_INT(test_folder_clear(), 1);
 }

@@ -5,10 +5,9 @@
  */
 #include "pickle.h"
 #include "pt2.h"
-#include "test.h"
+#include "files.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #define ZOO CFX_TEST_DATA "/zoo/"
 
@@ -412,16 +411,14 @@ TEST(fuzz_torch_save) {
 
 TEST(fuzz_safetensors) {
     int runs = begin(10);
-    char path[64];
-    snprintf(path, sizeof path, "%s/cfx-fuzz-XXXXXX", P_tmpdir);
-    int fd = mkstemp(path);
+    const char *path = test_path("fuzz.safetensors");
     cfx_dict *d = cfx_dict_new();
     cfx_dict_set(d, "a", cfx_tensor_value(cfx_tensor_new(CFX_F32, 2, (int64_t[]){2, 3},
                                                          (float[]){1, 2, 3, 4, 5, 6})));
     cfx_dict_set(d, "b", cfx_tensor_value(cfx_tensor_new(CFX_BOOL, 1, (int64_t[]){3},
                                                          (bool[]){true, false, true})));
     cfx__text good = {0}, t = {0};
-    CHECK(fd >= 0 && cfx_safetensors_write(path, d, NULL));
+    CHECK(cfx_safetensors_write(path, d, NULL));
     read_file(path, &good);
     for (int i = 0; i < runs; i++)
         CFX_SCOPE {
@@ -440,8 +437,7 @@ TEST(fuzz_safetensors) {
             cfx_safetensors_metadata(path);
             cfx_clear();
         }
-    close(fd);
-    unlink(path);
+    CHECK_INT(test_folder_clear(), 1);
     cfx__text_release(&good);
     cfx__text_release(&t);
 }

@@ -166,6 +166,7 @@ static void check_odd(const odd *o, int64_t most) {
     cfx_program *core = cfx_decompose(p, CFX_NONE);
     CHECK(cfx_save(p, test_path("odd.pt2")));
     cfx_program *again = cfx_open(test_path("odd.pt2"));
+    test_unlink("odd.pt2");
     if (!cfx_ok())
         printf("    %s\n", o->name);
     CHECK_OK();

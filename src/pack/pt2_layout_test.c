@@ -2,21 +2,18 @@
  * by hand: x + w, with w = [1, 2, 3] in a torch.save file of its own. */
 #include "pickle.h"
 #include "pt2.h"
-#include "test.h"
+#include "files.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 typedef struct sample {
-    char path[64];
+    const char *path;
     cfx__zip_writer zip;
 } sample;
 
 static void begin(sample *s) {
-    *s = (sample){0};
-    snprintf(s->path, sizeof s->path, "%s/cfx-pt2-XXXXXX", P_tmpdir);
-    int fd = mkstemp(s->path);
-    s->zip.file = fd < 0 ? NULL : fdopen(fd, "wb");
+    *s = (sample){.path = test_path("sample.pt2")};
+    s->zip.file = fopen(s->path, "wb");
     CHECK(s->zip.file != NULL);
 }
 
@@ -29,7 +26,7 @@ static cfx_program *end(sample *s) {
     CHECK(cfx__zip_finish(&s->zip));
     CHECK(fclose(s->zip.file) == 0);
     cfx_program *p = cfx_open(s->path);
-    unlink(s->path);
+    CHECK_INT(test_folder_clear(), 1);
     return p;
 }
 

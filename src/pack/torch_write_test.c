@@ -1,16 +1,8 @@
 /* Files of torch.save, written and read back; state dicts into modules and programs. */
-#include "test.h"
+#include "files.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
-
-/* A file of this test's own: tests run side by side. */
-static const char *path(void) {
-    static char name[64];
-    snprintf(name, sizeof name, "/tmp/cfx_torch_write_%ld.pt", (long)getpid());
-    return name;
-}
 
 TEST(values_and_tensors_come_back_from_a_torch_file) {
     cfx_dict *d = cfx_dict_new();
@@ -20,25 +12,25 @@ TEST(values_and_tensors_come_back_from_a_torch_file) {
     cfx_dict_set(d, "turned", cfx_tensor_value(cfx_t(x)));
     cfx_dict_set(d, "n", cfx_list(1, -2, (int64_t)1 << 40, 0.5, true, NULL, "word"));
     cfx_dict_set(d, "pair", cfx_tuple(cfx_bf16, cfx_tensor_value(cfx_zeros(cfx_list(0, 2)))));
-    CHECK(cfx_torch_save(path(), cfx_dict_value(d)));
-    cfx_value back = cfx_torch_load(path());
+    CHECK(cfx_torch_save(test_path("saved.pt"), cfx_dict_value(d)));
+    cfx_value back = cfx_torch_load(test_path("saved.pt"));
     CHECK_STR(cfx_repr(back), cfx_repr(d));
     CHECK_OK();
-    remove(path());
+    CHECK_INT(test_folder_clear(), 1);
 }
 
 TEST(what_torch_save_has_no_form_for_is_refused) {
-    CHECK(!cfx_torch_save(path(), cfx_list(cfx_ellipsis())));
+    CHECK(!cfx_torch_save(test_path("saved.pt"), cfx_list(cfx_ellipsis())));
     CHECK_ERROR("ellipsis cannot be saved with torch.save");
-    CHECK(access(path(), F_OK) != 0);
+    test_folder_done();
     cfx_torch_load("no_such_file.pt");
     CHECK_ERROR("cannot read 'no_such_file.pt': No such file or directory");
 }
 
 TEST(a_state_dict_goes_from_a_module_through_a_file_to_another) {
     cfx_module *a = cfx_nn_linear(3, 2), *b = cfx_nn_linear(3, 2);
-    CHECK(cfx_torch_save(path(), cfx_dict_value(cfx_module_state_dict(a))));
-    cfx_value state = cfx_torch_load(path());
+    CHECK(cfx_torch_save(test_path("saved.pt"), cfx_dict_value(cfx_module_state_dict(a))));
+    cfx_value state = cfx_torch_load(test_path("saved.pt"));
     CHECK(cfx_module_load_state_dict(b, cfx_as_dict(state), true));
     cfx_tensor *x = cfx_ones(cfx_list(1, 3));
     CHECK_STR(cfx_str(cfx_forward(b, x)), cfx_str(cfx_forward(a, x)));
@@ -51,7 +43,7 @@ TEST(a_state_dict_goes_from_a_module_through_a_file_to_another) {
     CHECK(!cfx_program_load_state_dict(p, wrong, true));
     CHECK_ERROR("the state dict does not fit the program: wrong 'weight' (float32 [2, 2] where the "
                 "program has float32 [2, 3]); missing 'bias'; unknown 'other'");
-    remove(path());
+    CHECK_INT(test_folder_clear(), 1);
 }
 
 TEST(every_dtype_goes_through_a_torch_file) {
@@ -59,9 +51,9 @@ TEST(every_dtype_goes_through_a_torch_file) {
     for (int i = 0; i < CFX_DTYPE_COUNT; i++)
         cfx_dict_set(d, cfx_dtype_name((cfx_dtype)i),
                      cfx_tensor_value(cfx_to(cfx_arange(3), cfx_dtype_value((cfx_dtype)i))));
-    CHECK(cfx_torch_save(path(), cfx_dict_value(d)));
-    CHECK_STR(cfx_repr(cfx_torch_load(path())), cfx_repr(d));
-    remove(path());
+    CHECK(cfx_torch_save(test_path("saved.pt"), cfx_dict_value(d)));
+    CHECK_STR(cfx_repr(cfx_torch_load(test_path("saved.pt"))), cfx_repr(d));
+    CHECK_INT(test_folder_clear(), 1);
 }
 
 /* tests/data/dtypes.pt: PyTorch saved [[1, 2, 3], [4, 5, 6]] in each dtype for storage. */

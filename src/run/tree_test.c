@@ -1,11 +1,9 @@
 /* Types of the caller's: how they print, and their way through traces, exports, runs and files. */
-#include "test.h"
+#include "files.h"
 
 #include <cfx/tree.h>
 
 #include "run.h"
-
-#include <unistd.h>
 
 static const char *const fields[] = {"x", "y", NULL};
 static const cfx_tree_type point = {.name = "Point", .path = "mine.Point", .fields = fields};
@@ -149,17 +147,15 @@ TEST(named_tuples_are_exported_and_saved) {
     cfx_module *m = cfx_module_new_n("Swap", swap, "p");
     cfx_program *p = cfx_export(m, cfx_tuple(ones_and_twos()), CFX_NONE, CFX_NONE);
     CHECK_STR(cfx_repr(cfx_program_run(p, ones_and_twos())), wanted);
-    char path[] = "/tmp/cfx-tree-XXXXXX.pt2";
-    int fd = mkstemps(path, 4);
-    CHECK(fd >= 0 && cfx_save(p, path));
+    const char *path = test_path("tree.pt2");
+    CHECK(cfx_save(p, path));
     cfx_program *q = cfx_open(path);
     CHECK_OK();
     CHECK_STR(cfx_repr(cfx_program_run(q, ones_and_twos())), wanted);
     CHECK_STR(cfx_tree_spec_text(q->out_spec),
               "TreeSpec(namedtuple, <class 'mine.Point'>, [*,\n  *])");
     CHECK_OK();
-    close(fd);
-    unlink(path);
+    CHECK_INT(test_folder_clear(), 1);
 }
 
 static cfx_value minus(cfx_module *self, cfx_args a) {
