@@ -134,6 +134,20 @@ TEST(decompose_sizes_that_are_even) {
     HAS(code, "torch.ops.aten.add.Tensor(convolution_1, x)");
 }
 
+/* What a size was computed for inside of reshape is gone when linear computes it again. */
+TEST(decompose_sizes_are_computed_where_they_are_used) {
+    const char *code = core_code(
+        HEAD "    def forward(self, p_w: \"f32[3, 16]\", p_b: \"f32[3]\", x: "
+             "\"f32[s77, 2, 4, 8]\"):\n"
+             "        n: \"Sym(s77)\" = torch.ops.aten.sym_size.int(x, 0)\n"
+             "        t: \"f32[s77, 4, 2, 8]\" = torch.ops.aten.transpose.int(x, 1, 2)\n"
+             "        r: \"f32[s77, 4, 16]\" = torch.ops.aten.reshape.default(t, [n, 4, -1])\n"
+             "        l: \"f32[s77, 4, 3]\" = torch.ops.aten.linear.default(r, p_w, p_b)\n"
+             "        return (l,)\n");
+    const char *view = strstr(code, "    view = "), *mul = strstr(code, " = sym_size_int * 4");
+    CHECK(view && mul && view < mul);
+}
+
 /* How many truths hold is known where the program asserted it. */
 TEST(decompose_masks_of_known_count) {
     const char *code = core_code(

@@ -47,6 +47,9 @@ typedef struct cfx__merging {
 
 /* The node, or the dimension of a tensor, that gives an expression; NULL: none. */
 struct cfx__place *cfx__place_find(const cfx__merging *g, cfx_value expr);
+/* Whether what gives an expression is arithmetic inside another call than the one at hand, of which
+ * nothing was made but numbers that do not vary: PyTorch has dropped it by now. */
+bool cfx__place_is_spent(const cfx__merging *g, const struct cfx__place *p);
 /* From now on node gives expr, or dimension dim of the tensor does. */
 void cfx__place_add(cfx__merging *g, cfx_value expr, cfx_node *node, cfx_node *tensor, int dim);
 

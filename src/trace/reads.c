@@ -139,7 +139,12 @@ static void note_tensor(cfx__merging *g, cfx_node *n, cfx_value val) {
     cfx_value shape = cfx__merge_sizes(val);
     for (int i = 0; is_list(shape) && i < cfx_as_list(shape)->len; i++) {
         cfx_value expr = cfx_as_list(shape)->items[i];
-        if (expr.tag != CFX_TAG_SYM || cfx__place_find(g, expr))
+        struct cfx__place *known = expr.tag == CFX_TAG_SYM ? cfx__place_find(g, expr) : NULL;
+        if (known && cfx__place_is_spent(g, known)) {
+            known->node = NULL, known->tensor = n, known->dim = i;
+            known->before = cfx_node_after(n);
+        }
+        if (expr.tag != CFX_TAG_SYM || known)
             continue;
         bool first = n->op == CFX_PLACEHOLDER && cfx_as_sym(expr)->op == CFX__SYM_NAME;
         if (first && is_read_elsewhere(expr, n, i))

@@ -245,12 +245,48 @@ static cfx_value reify_before(cfx__merging *g, struct cfx__place *p) {
     return v;
 }
 
+static bool is_settled(const cfx__merging *g, const cfx_node *n) {
+    for (size_t i = 0; i < g->settled.len; i++)
+        if (g->settled.data[i] == n)
+            return true;
+    return false;
+}
+
+/* Whether n is recorded from a call that gave a tensor. */
+static bool is_inner(const cfx_node *n) {
+    cfx_each_node(n->graph, other)
+        if (cfx__node_of(other)->origin == cfx__node_of(n)->origin &&
+            !cfx__merge_is_scalar(cfx_node_get_meta(other, "val")))
+            return true;
+    return false;
+}
+
+/* Whether nothing was made of n but numbers that do not vary, by arithmetic inside its call. */
+static bool is_idle(const cfx__merging *g, const cfx_node *n) {
+    cfx_each_user(n, u) {
+        bool same = cfx__node_of(u->user)->origin == cfx__node_of(n)->origin &&
+                    cfx__merge_is_scalar(cfx_node_get_meta(u->user, "val"));
+        if (!is_settled(g, u->user) && !(same && is_idle(g, u->user)))
+            return false;
+    }
+    return true;
+}
+
+bool cfx__place_is_spent(const cfx__merging *g, const struct cfx__place *p) {
+    const cfx_node *n = p->node;
+    uint32_t origin = n ? cfx__node_of(n)->origin : 0;
+    return g->m->eager && origin && n->users && g->at[0] &&
+           origin != cfx__node_of(g->at[0])->origin && is_idle(g, n) && is_inner(n);
+}
+
 /* A node for an expression, made where there is none: of symbols where these are at hand, else by
  * asking a tensor. `written` where it stands for arithmetic of the program's. */
 cfx_value cfx__reify(cfx__merging *g, cfx_value expr, bool written) {
     if (expr.tag != CFX_TAG_SYM)
         return expr;
     struct cfx__place *p = cfx__place_find(g, expr);
+    if (p && cfx__place_is_spent(g, p))
+        p->node = NULL;
     if (p && p->node && is_at_hand(g, p->node))
         return pulled(g, p->node);
     if (p && p->before && written)
