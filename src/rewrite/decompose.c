@@ -395,7 +395,8 @@ static cfx_program *decompose(const cfx_program *p, cfx_value keep, bool whole) 
         return &cfx__program_bad;
     size_t mark = cfx_scope_open();
     int *order = input_order(p);
-    decomposing d = {.from = p, .order = order, .keep = keep, .whole = whole};
+    decomposing d = {.from = p, .order = order, .keep = keep, .whole = whole,
+                     .worlds = {.bare = true}};
     cfx__worlds_of(&d.worlds, p);
     cfx_program *out = decomposed(&d);
     for (int k = 0; k < CFX__WORLDS; k++)

@@ -469,9 +469,9 @@ static bool record_worlds(request *r, bool *again) {
             forget(r, i);
         if (r->joints.late) /* there are more of them, and others */
             cfx__worlds_forget_unknown(&r->dims.worlds);
-        *again = r->joints.late || (!fine && cfx__worlds_nearer(&r->dims.worlds)) ||
+        *again = r->joints.late || r->dims.worlds.bare || (!fine && cfx__worlds_nearer(&r->dims.worlds)) ||
                  cfx__guards_settle(&r->dims, trial, r, why);
-        r->joints.late = false;
+        r->joints.late = r->dims.worlds.bare = false;
         return false;
     }
     return true;
@@ -537,6 +537,7 @@ static bool export_worlds(request *r) {
 bool cfx__export_run(cfx__export *e, cfx_module *m, cfx_value args, cfx_value kwargs,
                      cfx_value dynamic) {
     request r = {.module = m, .args = args, .kwargs = kwargs, .first = e};
+    r.dims.worlds.bare = true; /* until something does not go so */
     taking t = {e, &r.dims, NULL};
     *e = (cfx__export){.root = m};
     take_arguments(&t, args, kwargs, dynamic);

@@ -1,5 +1,8 @@
-/* What one of two branches gives: a symbol of its own where they differ, from the least that either
- * may give to the most. */
+/* Ranges that follow from what a node is given. What one of two branches gives is a symbol of its
+ * own where they differ, from the least that either may give to the most; bincount gives as many
+ * counts as are asked for, or more. */
+#include <cfx/ops.h>
+
 #include "merge.h"
 
 typedef struct {
@@ -40,7 +43,22 @@ static cfx_value size_of(cfx_value val, int64_t dim) {
                                      : cfx_at(cfx__merge_sizes(val), dim);
 }
 
-void cfx__merge_join(cfx__merging *g, const cfx_node *n, cfx_value val) {
+static void count(const cfx__merging *g, const cfx_node *n, cfx_value val) {
+    cfx_value sizes = cfx__merge_sizes(val), least = cfx_none();
+    if (cfx_len(n->args) > 2)
+        least = cfx_at(n->args, 2);
+    cfx__symbol *s = sizes.tag == CFX_TAG_TUPLE && cfx_at(sizes, 0).tag == CFX_TAG_SYM
+                         ? cfx__worlds_find(g->m->worlds, cfx_as_sym(cfx_at(sizes, 0))->name)
+                         : NULL;
+    if (s)
+        s->most = INT64_MAX;
+    if (s && least.tag == CFX_TAG_INT)
+        s->least = cfx_integer(least);
+}
+
+void cfx__merge_ranges(cfx__merging *g, const cfx_node *n, cfx_value val) {
+    if (n->op == CFX_CALL_FUNCTION && n->target.op == &cfx_op_bincount && !g->m->eager)
+        count(g, n, val);
     const char *op = n->op == CFX_CALL_FUNCTION ? cfx_node_higher_order(n) : NULL;
     if (!op || strcmp(op, "cond") || g->m->eager)
         return;

@@ -440,7 +440,7 @@ static bool merge_node(cfx__merging *g) {
     cfx_value all = merge_val(g, val, 0);
     if (!cfx_ok())
         return false;
-    cfx__merge_join(g, n, all);
+    cfx__merge_ranges(g, n, all);
     cfx_node_set_meta(n, "val", all);
     cfx_graph_insert_after(n->graph, n);
     bool same = is_real(val[0]) && is_same_in_all(g, val);

@@ -71,10 +71,10 @@ cfx_value cfx__merge_lift(cfx__merging *g, cfx_value size);
 /* Hands what its sub-graphs asked for so far to a call. */
 void cfx__merge_give_lifted(cfx__merging *g, cfx_node *n);
 
-/* ---- one of two branches (joints.c) ---------------------------------------------------------- */
+/* ---- ranges (joints.c) ----------------------------------------------------------------------- */
 
-/* The ranges of what a cond gives, val, that is not the same in both branches. */
-void cfx__merge_join(cfx__merging *g, const cfx_node *n, cfx_value val);
+/* The ranges of symbols in what n gives, val, that follow from what it is given. */
+void cfx__merge_ranges(cfx__merging *g, const cfx_node *n, cfx_value val);
 
 /* ---- numbers that are no integers (reals.c) -------------------------------------------------- */
 

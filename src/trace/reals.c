@@ -69,6 +69,7 @@ static double quotient(double size, double number) { return size / number; }
 static double inverse(double size, double number) { return number / size; }
 static double product(double size, double number) { return size * number; }
 static double power(double size, double number) { return pow(size, number); }
+static double under_root(double size, double number) { return 1 / pow(size, number); }
 
 /* Whether the function of an expression and a number gives what was seen. */
 static bool gives(const cfx__merging *g, real_fn *fn, cfx_value size, double number,
@@ -87,8 +88,12 @@ static cfx_value make(cfx__merging *g, real_fn *fn, cfx_value expr, cfx_value nu
     int64_t now = 1;
     cfx__worlds_eval(g->m->worlds, 0, expr, &now);
     double at = (double)now, by = cfx_number(number);
-    if (!cfx_is_bad(size) && (fn == as_float || fn == power))
+    if (!cfx_is_bad(size) && (fn == as_float || fn == power || fn == under_root))
         size = make_node(g, "torch.sym_float", cfx_tuple(size), at);
+    if (!cfx_is_bad(size) && fn == under_root) {
+        cfx_value root = make_node(g, "operator.pow", cfx_tuple(size, number), pow(at, by));
+        return make_node(g, "operator.truediv", cfx_tuple(1, root), fn(at, by));
+    }
     if (cfx_is_bad(size) || fn == as_float)
         return size;
     const char *function = fn == power     ? "operator.pow"
@@ -123,6 +128,8 @@ static cfx_value find_root(cfx__merging *g, const double *at) {
         cfx_value size = whole(g, squares);
         if (size.tag == CFX_TAG_SYM && gives(g, power, size, to, at))
             return make(g, power, size, cfx_float(to));
+        if (under && size.tag == CFX_TAG_SYM && gives(g, under_root, size, 0.5, at))
+            return make(g, under_root, size, cfx_float(0.5));
     }
     return cfx_none();
 }

@@ -367,7 +367,20 @@ static cfx_value split(const call *c) {
     return shape;
 }
 
-/* Images made larger by whole numbers. */
+/* size * by, rounded down, where by is a fraction of small numbers; None where it is none. */
+static cfx_value scaled_down(cfx_value size, cfx_value by) {
+    enum { LARGEST = 1000 };
+    if (by.tag != CFX_TAG_FLOAT || !(cfx_number(by) > 0 && cfx_number(by) < 1e6))
+        return cfx_none();
+    for (int64_t q = 1; q <= LARGEST; q++) {
+        double p = cfx_number(by) * (double)q, near = (double)(int64_t)(p + 0.5);
+        if (p - near < 1e-9 * near && near - p < 1e-9 * near)
+            return divided(mul(size, cfx_int((int64_t)near)), cfx_int(q));
+    }
+    return cfx_none();
+}
+
+/* Images made larger or smaller. */
 static cfx_value upsample(const call *c) {
     static const char *const names[] = {"scale_factors", "scales_h", "scales_w", "scales_d",
                                         "scales"};
@@ -378,12 +391,8 @@ static cfx_value upsample(const call *c) {
         scales = arg(c, names[i]);
     for (int64_t i = 2; i < cfx_as_list(shape)->len; i++) {
         cfx_value by = is_list(scales) && cfx_as_list(scales)->len ? cfx_at(scales, i - 2) : scales;
-        bool whole = by.tag == CFX_TAG_FLOAT && cfx_number(by) >= 1 && cfx_number(by) < 1e6 &&
-                     cfx_number(by) == (int64_t)cfx_number(by);
-        put(shape, i,
-            is_list(sizes) ? item(sizes, (int)i - 2)
-            : whole        ? mul(cfx_as_list(shape)->items[i], cfx_int((int64_t)cfx_number(by)))
-                           : cfx_none());
+        put(shape, i, is_list(sizes) ? item(sizes, (int)i - 2)
+                                     : scaled_down(cfx_as_list(shape)->items[i], by));
     }
     return shape;
 }

@@ -56,7 +56,7 @@ static bool see(const cfx__merging *g, cfx_value val, cfx__seen *seen) {
 
 static void note_twin(cfx__merging *g, cfx_node *n, cfx_value val) {
     const struct cfx__place *p = val.tag == CFX_TAG_SYM ? cfx__place_find(g, val) : NULL;
-    struct cfx__twin t = {n, p ? p->node : n};
+    struct cfx__twin t = {n, p && p->node ? p->node : n};
     if (t.first != n)
         VEC_PUSH(g->twins, t);
 }

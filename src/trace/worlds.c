@@ -157,6 +157,8 @@ static int64_t smallest(const cfx__symbol *s) {
  * around that of the example, each symbol in the lower half in three and in the upper in three; so
  * of two symbols that may be either way round each is the larger one somewhere. */
 enum { SMALL = 1, RISING = 2, FALLING = 3, NEAR = 48, FAR = 1000 };
+/* Where sizes that depend on data are as small as can be. */
+enum { ONE = 4, NONE = 7 };
 
 /* Sizes from *from on, *span of them, that a symbol may have in world k. */
 static void narrow(const cfx__worlds *w, const cfx__symbol *s, int k, int64_t *from,
@@ -231,6 +233,9 @@ static int64_t choose(const cfx__worlds *w, const cfx__symbol *s, int k, int att
     bool hinted = s->hint >= s->least && s->hint <= s->most && s->hint > 0;
     if (s->any || (s->least < 0 && attempt))
         return any_number(w, s, k, attempt > w->near ? attempt : w->near);
+    if (w->bare && *s->name == 'u' && !s->joined && !s->least && !attempt &&
+        (k == ONE || k == NONE))
+        return k == ONE;
     if (k == 0 && hinted && !attempt)
         return s->hint;
     if (k >= CFX__FEW_WORLDS && !attempt)

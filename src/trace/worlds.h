@@ -36,6 +36,7 @@ typedef struct cfx__worlds {
     int n; /* those that were recorded, from number 0; 1 where there are no symbols */
     int most; /* that are to be recorded; 0: CFX__FEW_WORLDS */
     int near; /* how close to the first the numbers are that loops carry */
+    bool bare; /* sizes that depend on data are 1 and 0 too */
     VEC(cfx__symbol) symbols;
     VEC(struct cfx__total {
         cfx_value sum;   /* of symbols that depend on data; counted */

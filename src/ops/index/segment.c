@@ -63,9 +63,17 @@ static void kernel_bincount(cfx_op_call *c) {
             ((double *)out->data)[at[i]] += ((const double *)weight->data)[i];
 }
 
+static void shape_bincount(cfx_op_call *c) {
+    const cfx_tensor *w = arg_tensor(c, 1);
+    int64_t n;
+    if (op_data_size(c, &n))
+        out_new(c, 0, !w ? CFX_I64 : w->dtype == CFX_F32 ? CFX_F32 : CFX_F64, 1, &n);
+}
+
 CFX_OP(bincount) = {
     "aten::bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor",
-    "torch.bincount Tensor.bincount", .kernel = kernel_bincount, .effects = CFX_DATA_SHAPE};
+    "torch.bincount Tensor.bincount", .kernel = kernel_bincount, .shape = shape_bincount,
+    .effects = CFX_DATA_SHAPE};
 
 /* ---- segment_reduce -------------------------------------------------------------------------- */
 
