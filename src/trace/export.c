@@ -469,7 +469,8 @@ static bool record_worlds(request *r, bool *again) {
             forget(r, i);
         if (r->joints.late) /* there are more of them, and others */
             cfx__worlds_forget_unknown(&r->dims.worlds);
-        *again = r->joints.late || r->dims.worlds.bare || (!fine && cfx__worlds_nearer(&r->dims.worlds)) ||
+        *again = r->joints.late || r->dims.worlds.bare ||
+                 (!fine && cfx__worlds_nearer(&r->dims.worlds)) ||
                  cfx__guards_settle(&r->dims, trial, r, why);
         r->joints.late = r->dims.worlds.bare = false;
         return false;

@@ -2,6 +2,8 @@
  * record_call, which the dispatcher asks before every call of an overload. */
 #include <cfx/ops.h>
 
+#include <cfx/ops.h>
+
 #include "record.h"
 
 /* ---- shadows --------------------------------------------------------------------------------- */
@@ -394,6 +396,22 @@ static cfx_value record_op(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value 
                : record_leaf(r, at, op, args);
 }
 
+/* An integer that is data: as one that nobody knows, which the node gives. False where it is known,
+ * or something else. */
+static bool record_item(cfx__recorder *r, cfx_site at, cfx_op *op, const cfx_value *args,
+                        cfx_value *result) {
+    enum { LIKE = 2 }; /* a size, perhaps */
+    const cfx_tensor *t = op == &cfx_op_item ? cfx_as_tensor(args[0]) : NULL;
+    if (!t || t->data || t->numel != 1 || !cfx__dtype_is_int(t->dtype) || !r->carried)
+        return false;
+    cfx_node *n = cfx__record_node(r, at, (cfx_target){.op = op, .name = cfx_op_name(op)},
+                                   cfx_tuple(cfx__record_arg(r, at, args[0])), cfx_none(), "item");
+    *result = n->graph ? cfx_int(r->carried(r, LIKE)) : cfx_bad();
+    if (n->graph)
+        cfx_node_set_meta(n, "val", *result);
+    return true;
+}
+
 static bool record_call(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *result) {
     cfx__recorder *r = cfx__recorder_now();
     cfx__op_info *info = cfx__op_info_of(op);
@@ -404,6 +422,8 @@ static bool record_call(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *res
     }
     if (!r || info->python || is_question(info))
         return false;
+    if (record_item(r, at, op, args, result))
+        return true;
     if (is_no_call(r, op, args)) {
         *result = args[0];
         return true;

@@ -33,9 +33,8 @@ typedef struct cfx__recorder {
     int64_t (*part_size)(struct cfx__recorder *r, int64_t n);
     /* Whether a number is a size that varies. NULL: none does. */
     bool (*varies)(struct cfx__recorder *r, int64_t n);
-    /* A number that a loop carries, `first` at first; and one that is a or b, as one of two
-     * branches gives it: plain numbers that stand for what only running can tell. Asked where
-     * control flow becomes nodes. */
+    /* A number that a loop carries, `first` at first, or that is data; and one that is a or b, as
+     * one of two branches gives it: plain numbers that stand for what only running can tell. */
     int64_t (*carried)(struct cfx__recorder *r, int64_t first);
     int64_t (*either)(struct cfx__recorder *r, int64_t a, int64_t b);
     /* Adds metadata to a new node. */
