@@ -210,6 +210,9 @@ void cfx__log(const char *line);
 void cfx__fail_list(cfx_error_kind kind, cfx_site at, const char *before, const char *fmt,
                     va_list ap);
 
+/* Nanoseconds of a clock that nobody sets. */
+int64_t cfx__clock_ns(void);
+
 /* ---- the context ---------------------------------------------------------------------------- */
 
 /* What a room keeps per thread beyond the fields below, and how it is freed by cfx_finish. */
@@ -318,6 +321,11 @@ typedef struct cfx__tile_config {
  * allowed as are idle (pool.c). Inside a body it runs all of it at once. */
 typedef void cfx__parallel_fn(void *arg, int64_t begin, int64_t end);
 void cfx__parallel(int64_t n, int64_t grain, cfx__parallel_fn *body, void *arg);
+/* How many plain operations on elements are worth a thread; the grain where a unit has `work`. */
+enum { CFX__THREAD_WORTH = 32768 };
+static inline int64_t cfx__grain(double work) {
+    return work >= CFX__THREAD_WORTH ? 1 : (int64_t)(CFX__THREAD_WORTH / (work < 1 ? 1 : work));
+}
 /* A plan begins or ends: in between, regions follow each other closely. */
 void cfx__parallel_plan(bool begins);
 

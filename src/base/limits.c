@@ -28,7 +28,7 @@ bool cfx__limit_nodes(size_t nodes) {
     return false;
 }
 
-static int64_t now(void) {
+int64_t cfx__clock_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
@@ -36,7 +36,7 @@ static int64_t now(void) {
 
 double cfx_set_time_limit(double seconds) {
     cfx__context *c = cfx__ctx();
-    int64_t at = now();
+    int64_t at = cfx__clock_ns();
     double left = c->deadline ? (double)(c->deadline - at) * 1e-9 : 0;
     c->seconds = seconds > 0 && seconds < 1e9 ? seconds : 0;
     c->deadline = c->seconds > 0 ? at + (int64_t)(c->seconds * 1e9) + 1 : 0;
@@ -44,7 +44,7 @@ double cfx_set_time_limit(double seconds) {
 }
 
 bool cfx__limit_late(cfx__context *c) {
-    if (now() < c->deadline)
+    if (cfx__clock_ns() < c->deadline)
         return false;
     cfx_fail(CFX_LIMIT_ERROR, (cfx_site){0}, "the time limit of %g seconds is used up", c->seconds);
     return true;

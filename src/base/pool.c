@@ -81,12 +81,6 @@ static _Thread_local bool inside; /* a piece is being done: what it calls runs a
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-static int64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static void relax(void) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -97,16 +91,15 @@ static bool has_work(helper *h) { return atomic_load(&h->state) % KINDS == GIVEN
 
 /* Waits actively for work; false when there was none for a while. */
 static bool spin_for_work(helper *h) {
-    const int64_t start = now_ns();
+    const int64_t start = cfx__clock_ns();
     do {
         for (int i = 0; i < 64; i++) {
             if (has_work(h))
                 return true;
             relax();
         }
-    } while (now_ns() - start < (atomic_load_explicit(&pool.plans, memory_order_relaxed)
-                                     ? SPIN_PLAN_NS
-                                     : SPIN_NS));
+    } while (cfx__clock_ns() - start <
+             (atomic_load_explicit(&pool.plans, memory_order_relaxed) ? SPIN_PLAN_NS : SPIN_NS));
     return false;
 }
 
@@ -132,14 +125,14 @@ static bool has_run(helper *h, unsigned turn) { return (int)(atomic_load(&h->don
 
 /* Waits until a helper has run as many regions as `turn` says. */
 static void await(helper *h, unsigned turn) {
-    const int64_t start = now_ns();
+    const int64_t start = cfx__clock_ns();
     do {
         for (int i = 0; i < 64; i++) {
             if (has_run(h, turn))
                 return;
             relax();
         }
-    } while (now_ns() - start < SPIN_END_NS);
+    } while (cfx__clock_ns() - start < SPIN_END_NS);
     pthread_mutex_lock(&h->lock);
     atomic_fetch_add(&h->awaited, 1);
     while (!has_run(h, turn))

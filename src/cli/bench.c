@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cfx/cost.h>
@@ -29,11 +28,7 @@ static const char help[] =
     "\n"
     "Exit: 0 done, 2 trouble.\n";
 
-static double now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
+static double now_ms(void) { return (double)cfx__clock_ns() * 1e-6; }
 
 /* ---- where the time goes --------------------------------------------------------------------- */
 

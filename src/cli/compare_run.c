@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "../run/run.h"
 
@@ -81,11 +80,7 @@ cfx_value cli_compare_run(cfx_program *p, cfx_value inputs, cfx_interp it) {
         (cfx_args){(int)cfx_as_list(copies)->len, cfx_as_list(copies)->items, NULL});
 }
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
+static double now(void) { return (double)cfx__clock_ns() * 1e-9; }
 
 /* From the first second on, ten times a second. */
 static void tell(runner *r, const cfx_node *n) {

@@ -3,18 +3,13 @@
 #include "profile.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "../run/run.h"
 #include "../value/json.h"
 
 enum { SLOWEST = 20, LISTED = 16 };
 
-static double now_us(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
+static double now_us(void) { return (double)cfx__clock_ns() * 1e-3; }
 
 /* ---- taking down ----------------------------------------------------------------------------- */
 

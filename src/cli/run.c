@@ -4,7 +4,6 @@
 #include "watch.h"
 
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../value/json.h"
@@ -57,11 +56,7 @@ typedef struct {
     bool terminal;   /* words go to one */
 } job;
 
-static double now_us(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
+static double now_us(void) { return (double)cfx__clock_ns() * 1e-3; }
 
 /* ---- what is seen on the way ----------------------------------------------------------------- */
 

@@ -45,9 +45,4 @@ static inline int64_t flops_of(int n, const int64_t *sizes) {
     return flops;
 }
 
-/* The least piece for cfx__parallel when one unit costs `work` element operations. */
-static inline int64_t grain_of(double work) {
-    return work >= 32768 ? 1 : (int64_t)(32768 / (work < 1 ? 1 : work));
-}
-
 #endif

@@ -6,8 +6,7 @@ enum {
     VALUES = 128,       /* its values */
     MEMORY = 192 << 10, /* bytes of blocks, at most */
     AIM = 24 << 10,     /* bytes of blocks that stay in the first-level cache */
-    BLOCK_MOST = 4096,  /* elements of a block without rows */
-    GRAIN = 32768       /* plain additions worth a thread */
+    BLOCK_MOST = 4096   /* elements of a block without rows */
 };
 
 /* Memory that is read or written. */
@@ -434,7 +433,7 @@ static void run_range(void *arg, int64_t first, int64_t end) {
 
 void cfx__loop_run(const cfx__loop *l, char *const *data) {
     job j = {l, data};
-    int64_t grain = GRAIN / (l->cost > 0 ? l->cost : 1);
+    int64_t grain = CFX__THREAD_WORTH / (l->cost > 0 ? l->cost : 1);
     grain = (grain < 512 ? 512 : grain) / l->unit;
     cfx__parallel((l->total + l->unit - 1) / l->unit, grain ? grain : 1, run_range, &j);
 }

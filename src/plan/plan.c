@@ -3,7 +3,6 @@
 
 #include "plan.h"
 
-#include <time.h>
 
 /* ---- does a plan fit ------------------------------------------------------------------------- */
 
@@ -330,11 +329,7 @@ static void run_slot(frame *f, int slot) {
                 release(f, k->frees[i]);
 }
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
+static double now(void) { return (double)cfx__clock_ns() * 1e-9; }
 
 static void time_slot(frame *f, int slot) {
     const cfx__plan_kernel *k = &f->plan->kernels[slot];

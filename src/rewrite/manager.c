@@ -3,7 +3,6 @@
 #include "../base/given.h"
 #include "pass.h"
 
-#include <time.h>
 
 /* ---- where nodes come from ------------------------------------------------------------------- */
 
@@ -172,14 +171,13 @@ static checking how_to_check(bool asked, const cfx_program *p) {
 static int apply(const cfx_pass_step *step, cfx_program *p, checking check, cfx_pass_report *r) {
     const cfx_pass *pass = step->pass;
     application a = {.program = p, .pass = pass};
-    struct timespec start, end;
     size_t mark = cfx_scope_open();
     cfx_module_walk(p->module, open_graph, &a);
-    clock_gettime(CLOCK_MONOTONIC, &start);
+    const int64_t start = cfx__clock_ns();
     cfx_dict *options = all_options(pass, step->options);
     int changes = options ? pass->run(p, options) : -1;
     bool fine = cfx_ok() && changes >= 0 && cfx_program_sync(p) && cfx_program_infer(p);
-    clock_gettime(CLOCK_MONOTONIC, &end);
+    const int64_t end = cfx__clock_ns();
     close_graphs(&a);
     if (fine && check != UNCHECKED)
         fine = cfx__program_check_graphs(p) && (check == GRAPHS || cfx__program_check_results(p));
@@ -191,8 +189,7 @@ static int apply(const cfx_pass_step *step, cfx_program *p, checking check, cfx_
     *r = (cfx_pass_report){.pass = pass,
                            .changes = changes,
                            .nodes_before = a.nodes,
-                           .seconds = (double)(end.tv_sec - start.tv_sec) +
-                                      (double)(end.tv_nsec - start.tv_nsec) / 1e9};
+                           .seconds = (double)(end - start) * 1e-9};
     cfx_module_walk(p->module, count_nodes, &r->nodes_after);
     cfx_scope_close(mark);
     return fine ? changes : -1;

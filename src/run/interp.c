@@ -3,7 +3,6 @@
 #include "../base/given.h"
 #include "run.h"
 
-#include <time.h>
 
 void cfx__run_note(const cfx_node *n) {
     cfx_note("\nWhile executing %s", cfx_node_format(n));
@@ -444,11 +443,7 @@ cfx_value cfx_interp_value(cfx_interp *it, const cfx_node *n) {
 
 /* ---- the executor ---------------------------------------------------------------------------- */
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
+static double now(void) { return (double)cfx__clock_ns() * 1e-9; }
 
 static cfx_value show_node(cfx_interp *it, cfx_node *n) {
     cfx_watcher *w = it->user;

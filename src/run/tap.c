@@ -4,7 +4,6 @@
 
 #include "run.h"
 
-#include <time.h>
 
 /* ---- selectors ------------------------------------------------------------------------------- */
 
@@ -114,11 +113,7 @@ typedef struct {
     double *ns; /* by slot */
 } profile;
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
+static double now(void) { return (double)cfx__clock_ns(); }
 
 static cfx_value time_node(cfx_interp *it, cfx_node *n) {
     profile *p = it->user;

@@ -261,8 +261,6 @@ static int turned_dim(const plan *p) {
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-enum { COPY_GRAIN = 32768 };
-
 static void run(plan *p, int64_t numel) {
     if (p->to == p->from)
         widen(p);
@@ -271,7 +269,7 @@ static void run(plan *p, int64_t numel) {
         return;
     }
     if (p->ndim == 1) {
-        cfx__parallel(p->shape[0], COPY_GRAIN, copy_line, p);
+        cfx__parallel(p->shape[0], CFX__THREAD_WORTH, copy_line, p);
         return;
     }
     p->turned = turned_dim(p);
@@ -279,7 +277,7 @@ static void run(plan *p, int64_t numel) {
         p->rows = (p->shape[p->turned] + TURN_ROWS - 1) / TURN_ROWS;
         p->blocks = (p->shape[0] + TURN_COLS - 1) / TURN_COLS;
         int64_t n = p->rows * p->blocks * (numel / p->shape[0] / p->shape[p->turned]);
-        cfx__parallel(n, 1 + n * COPY_GRAIN / (numel + 1), copy_blocks, p);
+        cfx__parallel(n, cfx__grain((double)numel / (double)n), copy_blocks, p);
         return;
     }
     if (p->shape[0] < 8 && p->shape[1] > 2 * p->shape[0])
@@ -287,7 +285,7 @@ static void run(plan *p, int64_t numel) {
     int64_t rows = 1;
     for (int d = 1; d < p->ndim; d++)
         rows *= p->shape[d];
-    cfx__parallel(rows, 1 + COPY_GRAIN / p->shape[0], copy_rows, p);
+    cfx__parallel(rows, cfx__grain((double)p->shape[0]), copy_rows, p);
 }
 
 void cfx__tensor_copy(cfx_tensor *dst, const cfx_tensor *src) {

@@ -211,7 +211,7 @@ void cfx__iter_pointwise(cfx__iter_loop *loop, int nout, int nin, const cfx__ite
     int n = nout + nin;
     if (like->numel == 0)
         return;
-    int64_t grain = 32768 / (cost > 0 ? cost : 1);
+    int64_t grain = CFX__THREAD_WORTH / (cost > 0 ? cost : 1);
     if (grain < 512)
         grain = 512;
     if (like->numel <= grain && plain(n, operands)) {

@@ -121,7 +121,7 @@ uint64_t cfx__sym_hash(const sym *s) {
         return h * 31 + (uint64_t)s->hint;
     if (s->op == CFX__SYM_NAME)
         return h * 31 + cfx__text_hash(s->name, strlen(s->name));
-    return (h * 1000003 ^ cfx__sym_hash(s->a)) * 1000003 ^ cfx__sym_hash(s->b);
+    return cfx__hash_mix(cfx__hash_mix(h, cfx__sym_hash(s->a)), cfx__sym_hash(s->b));
 }
 
 /* sympy's order of factors: numbers, symbols by name, powers and products, sums, functions by the

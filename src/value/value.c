@@ -433,7 +433,7 @@ uint64_t cfx__value_hash(cfx_value v) {
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE:
         for (int64_t i = 0; i < v.list_->len; i++)
-            h = h * 1000003 ^ cfx__value_hash(v.list_->items[i]);
+            h = cfx__hash_mix(h, cfx__value_hash(v.list_->items[i]));
         return h;
     case CFX_TAG_SLICE:
         return cfx__value_hash(v.slice_->start) * 31 + cfx__value_hash(v.slice_->stop) * 7 +

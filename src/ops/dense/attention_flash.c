@@ -343,9 +343,10 @@ void flash_run(const flash *f, bf16_way way) {
             cfx__error_memory(size, false);
             return;
         }
-        cfx__parallel(heads, grain_of(each), pack_heads, &j);
+        cfx__parallel(heads, cfx__grain(each), pack_heads, &j);
     }
-    cfx__parallel(f->batch * f->heads * j.blocks, grain_of(each * (double)j.rows), run_blocks, &j);
+    cfx__parallel(f->batch * f->heads * j.blocks, cfx__grain(each * (double)j.rows), run_blocks,
+                  &j);
     if (size)
         cfx__block_free(j.panels, size);
 }

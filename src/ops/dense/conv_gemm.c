@@ -85,7 +85,7 @@ static bool one_group(cfx_op_call *c, const conv *v, const conv_operands *o, pat
     if (!direct && o->what != CONV_SRC) {
         p->from = src;
         p->to = columns;
-        cfx__parallel(rows, 1 + 32768 / (points + 1), columns_range, p);
+        cfx__parallel(rows, cfx__grain((double)points), columns_range, p);
     }
     if (o->what == CONV_DST) {
         g.m = v->oc / v->groups, g.n = points, g.k = rows;
@@ -105,7 +105,7 @@ static bool one_group(cfx_op_call *c, const conv *v, const conv_operands *o, pat
     if (!direct) {
         p->from = columns;
         p->to = src;
-        cfx__parallel(v->ic / v->groups, 1 + 32768 / (points * volume(v->kernel) + 1),
+        cfx__parallel(v->ic / v->groups, cfx__grain((double)(points * volume(v->kernel))),
                       scatter_range, p);
     }
     return true;

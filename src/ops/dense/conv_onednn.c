@@ -267,8 +267,8 @@ bool conv_onednn(cfx_op_call *c, const conv *v, const conv_operands *o) {
     if (ok && o->bias && o->what == CONV_SRC) {
         const int64_t points = v->in[0] * v->in[1] * v->in[2];
         bias_work w = {v, last, (const float *)o->bias->data, (float *)o->src->data};
-        cfx__parallel(v->batch * (last ? points : v->ic), 1 + 32768 / (last ? v->ic : points),
-                      bias_range, &w);
+        cfx__parallel(v->batch * (last ? points : v->ic),
+                      cfx__grain((double)(last ? v->ic : points)), bias_range, &w);
     }
     return ok;
 }

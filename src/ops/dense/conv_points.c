@@ -72,7 +72,7 @@ bool conv_points(cfx_op_call *c, const conv *v, const conv_operands *o) {
         if (!seen)
             return false;
         sampling s = {v, src, seen};
-        cfx__parallel(v->batch * v->ic, 1 + 32768 / n, sample_range, &s);
+        cfx__parallel(v->batch * v->ic, cfx__grain((double)n), sample_range, &s);
         src = seen;
     }
     points p = {.x = forward ? src : (const float *)o->dst->data,

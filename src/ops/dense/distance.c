@@ -33,7 +33,7 @@ static void range(void *arg, int64_t begin, int64_t end) {
 
 static void run(const distances *d, int64_t rows) {
     double each = (double)d->y_rows * (double)(d->columns + 1);
-    cfx__parallel(rows, each > 32768 ? 1 : (int64_t)(32768 / (each + 1)) + 1, range, (void *)d);
+    cfx__parallel(rows, cfx__grain(each), range, (void *)d);
 }
 
 static bool is_norm(cfx_op_call *c, const char *fn, double p) {

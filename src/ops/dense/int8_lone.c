@@ -109,7 +109,7 @@ static void lines(void *arg, int64_t begin, int64_t end) {
 bool int8_lone_run(const int8_lone_work *w) {
     const conv *v = &w->l->v;
     const int64_t blocks = (v->ic + BLOCK - 1) / BLOCK;
-    cfx__parallel(v->batch * v->out[1] * blocks, grain_of((double)(v->out[2] * taps_of(v) * 8)),
+    cfx__parallel(v->batch * v->out[1] * blocks, cfx__grain((double)(v->out[2] * taps_of(v) * 8)),
                   lines, (void *)w);
     return cfx_ok();
 }

@@ -52,7 +52,7 @@ static void round_rows_of(void *arg, int64_t begin, int64_t end) { round_rows(ar
 cfx__rounding int8_round(const float *x, int64_t rows, int64_t n, int64_t depth, uint8_t *to,
                          float *ranges) {
     rounding r = {.x = x, .n = n, .depth = depth, .to = to, .low = ranges, .high = ranges + rows};
-    const int64_t grain = grain_of((double)n / 2);
+    const int64_t grain = cfx__grain((double)n / 2);
     cfx__parallel(rows, grain, find_ranges_of, &r);
     float low = 0, high = 0, odd = 0;
     for (int64_t i = 0; i < rows; i++) {

@@ -379,5 +379,6 @@ void transpose_f32(int64_t rows, int64_t cols, const float *in, int64_t in_row, 
     }
     transposition t = {rows, cols, in_row, out_row, in, out};
     int64_t tiles = (cols + TILE - 1) / TILE * ((rows + CHUNK - 1) / CHUNK);
-    cfx__parallel(tiles, 1 + 32768 / (TILE * (rows < CHUNK ? rows : CHUNK)), transpose_range, &t);
+    cfx__parallel(tiles, cfx__grain((double)(TILE * (rows < CHUNK ? rows : CHUNK))),
+                  transpose_range, &t);
 }

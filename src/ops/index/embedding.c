@@ -144,8 +144,8 @@ static void kernel_embedding_backward(cfx_op_call *c) {
                 counts[b.index[i]]++;
         b.counts = counts;
     }
-    int64_t grain = b.n ? 32768 / b.n + 1 : 32768;
-    cfx__parallel(b.columns, grain, out->dtype == CFX_F32 ? backward_f32 : backward_f64, &b);
+    cfx__parallel(b.columns, cfx__grain((double)b.n),
+                  out->dtype == CFX_F32 ? backward_f32 : backward_f64, &b);
 }
 
 CFX_OP(embedding_dense_backward) = {

@@ -239,8 +239,7 @@ static void kernel_embedding_bag(cfx_op_call *c) {
              size,
              best};
     int64_t work = a.bags ? (n * j.columns + a.bags) / a.bags : 1;
-    cfx__parallel(a.bags, work > 32768 ? 1 : 32768 / (work + 1), d == CFX_F32 ? bags_f32 : bags_f64,
-                  &j);
+    cfx__parallel(a.bags, cfx__grain((double)work), d == CFX_F32 ? bags_f32 : bags_f64, &j);
     if (out != c->out[0])
         cfx__tensor_copy(c->out[0], out);
     cfx_dtype id = c->out[2]->dtype;

@@ -60,8 +60,6 @@ static void run_columns(void *arg, int64_t begin, int64_t end) {
     run_part(r, 0, r->inner, begin, end);
 }
 
-static int64_t grain_of(int64_t unit) { return unit >= 32768 ? 1 : 32768 / (unit > 0 ? unit : 1); }
-
 /* Whether all of index (int64) lies in [0, limit). */
 CFX__SIMD static bool all_below(const int64_t *p, int64_t n, uint64_t limit) {
     bool ok = true;
@@ -126,11 +124,11 @@ static void rows_run(cfx_op_call *c, walk_op op, cfx_tensor *a, int dim, const c
     /* two entries along dim may name one element: what writes through the index keeps their order
      */
     if (op == WALK_GET)
-        cfx__parallel(total, grain_of(columns), run_rows, &r);
+        cfx__parallel(total, cfx__grain(columns), run_rows, &r);
     else if (groups > 1 || dim == last)
-        cfx__parallel(groups, grain_of(columns * r.inner), run_groups, &r);
+        cfx__parallel(groups, cfx__grain(columns * r.inner), run_groups, &r);
     else
-        cfx__parallel(columns, grain_of(total), run_columns, &r);
+        cfx__parallel(columns, cfx__grain(total), run_columns, &r);
 }
 
 /* ---- checks --------------------------------------------------------------------------------- */

@@ -103,8 +103,6 @@ static void run_columns(void *arg, int64_t begin, int64_t end) {
     run_range(&j, 0, j.w->positions);
 }
 
-static int64_t grain_of(int64_t unit) { return unit >= 32768 ? 1 : 32768 / (unit > 0 ? unit : 1); }
-
 void walk_run(cfx_op_call *c, walk *w) {
     int64_t outer = 1, inner = 1;
     for (int d = 0; d < w->nouter; d++)
@@ -125,11 +123,11 @@ void walk_run(cfx_op_call *c, walk *w) {
     job j = {w, run, alpha ? alpha->data : NULL, 0, columns};
     /* two positions may name one element: what writes through the index keeps their order */
     if (w->op == WALK_GET)
-        cfx__parallel(outer * w->positions, grain_of(inner), run_range, &j);
+        cfx__parallel(outer * w->positions, cfx__grain(inner), run_range, &j);
     else if (outer > 1)
-        cfx__parallel(outer, grain_of(inner * w->positions), run_outer, &j);
+        cfx__parallel(outer, cfx__grain(inner * w->positions), run_outer, &j);
     else
-        cfx__parallel(columns, grain_of(inner / columns * w->positions), run_columns, &j);
+        cfx__parallel(columns, cfx__grain(inner / columns * w->positions), run_columns, &j);
 }
 
 /* ---- offsets -------------------------------------------------------------------------------- */

@@ -125,7 +125,7 @@ static void kernel_sample(cfx_op_call *c) {
     s.y = c->out[0]->data;
     int64_t rows = s.batch * s.out[0] * s.out[1];
     double work = (double)s.out[2] * ((double)s.channels * (s.mode == BICUBIC ? 16 : 8) + 20);
-    cfx__parallel(rows, grain_of(work), c->out[0]->dtype == CFX_F32 ? rows_f32 : rows_f64, &s);
+    cfx__parallel(rows, cfx__grain(work), c->out[0]->dtype == CFX_F32 ? rows_f32 : rows_f64, &s);
 }
 
 static void grad_sample(cfx_back *b) {

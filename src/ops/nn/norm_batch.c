@@ -180,9 +180,10 @@ static void scale_all(cfx_op_call *c, batch *b, cfx_dtype d, cfx_tensor *y) {
         cfx__convert_out(s, cfx_dtype_size(d), d, b->beta, CFX_F64, b->channels);
         b->alpha_t = a;
         b->beta_t = s;
-        cfx__parallel(b->outer, grain_of(rows), d == CFX_F32 ? scale_rows_f32 : scale_rows_f64, b);
+        cfx__parallel(b->outer, cfx__grain(rows), d == CFX_F32 ? scale_rows_f32 : scale_rows_f64,
+                      b);
     } else {
-        cfx__parallel(b->outer * b->channels, grain_of((double)b->inner),
+        cfx__parallel(b->outer * b->channels, cfx__grain((double)b->inner),
                       d == CFX_F32 ? scale_planes_f32 : scale_planes_f64, b);
     }
 }
@@ -217,7 +218,7 @@ static void normalize(cfx_op_call *c) {
         return;
     double count = (double)job.outer * (double)job.inner;
     if (train && count > 0)
-        cfx__parallel(n, grain_of(count),
+        cfx__parallel(n, cfx__grain(count),
                       job.inner == 1 ? (d == CFX_F32 ? stat_rows_f32 : stat_rows_f64)
                                      : (d == CFX_F32 ? stat_planes_f32 : stat_planes_f64),
                       &job);
@@ -409,7 +410,7 @@ static void kernel_batch_back(cfx_op_call *c) {
     if (op_failed())
         return;
     bool single = d == CFX_F32;
-    cfx__parallel(n, grain_of((double)b.outer * (double)b.inner * 2),
+    cfx__parallel(n, cfx__grain((double)b.outer * (double)b.inner * 2),
                   single ? back_sums_f32 : back_sums_f64, &b);
     for (int64_t i = 0; i < n; i++) {
         if (!train)
@@ -421,7 +422,7 @@ static void kernel_batch_back(cfx_op_call *c) {
         if (op_failed())
             return;
         b.y = y->data;
-        cfx__parallel(b.outer * n, grain_of((double)b.inner * 2),
+        cfx__parallel(b.outer * n, cfx__grain((double)b.inner * 2),
                       single ? back_planes_f32 : back_planes_f64, &b);
         dense_done(c, 0, y);
     }

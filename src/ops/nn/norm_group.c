@@ -154,7 +154,7 @@ static void kernel_group_norm(cfx_op_call *c) {
     j.b = b ? b->data : NULL;
     j.mean = c->out[1]->data;
     j.rstd = c->out[2]->data;
-    cfx__parallel(j.n * j.groups, grain_of((double)(j.c / j.groups) * (double)j.hw * 2),
+    cfx__parallel(j.n * j.groups, cfx__grain((double)(j.c / j.groups) * (double)j.hw * 2),
                   x->dtype == CFX_F32 ? groups_f32 : groups_f64, &j);
     dense_done(c, 0, y);
 }
@@ -242,14 +242,14 @@ static void kernel_group_back(cfx_op_call *c) {
     double *dw = scratch(c, CFX_F64, j.c), *db = scratch(c, CFX_F64, j.c);
     if (op_failed())
         return;
-    cfx__parallel(j.n * j.c, grain_of((double)j.hw * 2), single ? back_sums_f32 : back_sums_f64,
+    cfx__parallel(j.n * j.c, cfx__grain((double)j.hw * 2), single ? back_sums_f32 : back_sums_f64,
                   &j);
     if (c->out[0] && x->numel) {
         cfx_tensor *y = dense_out(c, 0);
         if (op_failed())
             return;
         j.y = y->data;
-        cfx__parallel(j.n * j.groups, grain_of((double)(j.c / j.groups) * (double)j.hw * 2),
+        cfx__parallel(j.n * j.groups, cfx__grain((double)(j.c / j.groups) * (double)j.hw * 2),
                       single ? back_groups_f32 : back_groups_f64, &j);
         dense_done(c, 0, y);
     }

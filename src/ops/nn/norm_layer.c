@@ -87,7 +87,7 @@ static void out_stat(cfx_op_call *c, int i, const cfx_tensor *x, int inner,
 }
 
 static void run(norm_rows *r, cfx_dtype d) {
-    cfx__parallel(r->m, grain_of((double)r->n * 2), d == CFX_F32 ? rows_f32 : rows_f64, r);
+    cfx__parallel(r->m, cfx__grain((double)r->n * 2), d == CFX_F32 ? rows_f32 : rows_f64, r);
 }
 
 /* Notes the rows; w and b say only whether there are such. */
@@ -219,9 +219,10 @@ static const cfx_tensor *as(const cfx_tensor *t, const cfx_tensor *x) {
 static void run_back(cfx_op_call *c, norm_rows *r, cfx_dtype d) {
     bool single = d == CFX_F32;
     if (c->out[0])
-        cfx__parallel(r->m, grain_of((double)r->n * 3), single ? back_rows_f32 : back_rows_f64, r);
+        cfx__parallel(r->m, cfx__grain((double)r->n * 3), single ? back_rows_f32 : back_rows_f64,
+                      r);
     if (r->dw || r->db)
-        cfx__parallel(r->n, grain_of((double)r->m * 3),
+        cfx__parallel(r->n, cfx__grain((double)r->m * 3),
                       single ? back_columns_f32 : back_columns_f64, r);
 }
 

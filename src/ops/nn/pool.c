@@ -246,7 +246,7 @@ typedef struct {
 
 static void run_rows(const pool *p, cfx_dtype d, by_type f) {
     double window = (double)p->k[0] * (double)p->k[1] * (double)p->k[2];
-    cfx__parallel(p->planes * p->out[0] * p->out[1], grain_of(window * (double)p->out[2]),
+    cfx__parallel(p->planes * p->out[0] * p->out[1], cfx__grain(window * (double)p->out[2]),
                   d == CFX_F32   ? f.f32
                   : d == CFX_F64 ? f.f64
                                  : f.i64,
@@ -387,7 +387,7 @@ void pool_scatter(cfx_op_call *c, pool *p, const cfx_tensor *grad, const cfx_ten
     if (op_failed())
         return;
     scatter_job j = {p, grad->data, (const int64_t *)index->data, out->data, out->dtype, false};
-    cfx__parallel(p->planes, grain_of((double)p->in_plane), scatter_planes, &j);
+    cfx__parallel(p->planes, cfx__grain((double)p->in_plane), scatter_planes, &j);
     if (j.bad)
         op_fail(c, "found an index that lies outside its input plane");
     dense_done(c, 0, out);
@@ -485,7 +485,7 @@ static void kernel_avg_back(cfx_op_call *c) {
         return;
     double window = (double)p.k[0] * (double)p.k[1] * (double)p.k[2];
     cfx_dtype d = c->out[0]->dtype;
-    cfx__parallel(p.planes, grain_of(window * (double)p.out_plane),
+    cfx__parallel(p.planes, cfx__grain(window * (double)p.out_plane),
                   d == CFX_F32   ? avg_back_f32
                   : d == CFX_F64 ? avg_back_f64
                                  : avg_back_i64,

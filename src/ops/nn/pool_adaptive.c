@@ -114,7 +114,7 @@ static void kernel_adaptive(cfx_op_call *c) {
         return;
     bool single = c->out[0]->dtype == CFX_F32;
     cfx__parallel(c->out[0]->numel ? p.planes : 0,
-                  grain_of((double)p.in_plane + (double)p.out_plane),
+                  cfx__grain((double)p.in_plane + (double)p.out_plane),
                   r->max ? (single ? max_planes_f32 : max_planes_f64)
                          : (single ? avg_planes_f32 : avg_planes_f64),
                   &p);
@@ -227,7 +227,7 @@ static void kernel_avg_back(cfx_op_call *c) {
     pool p;
     if (!read_back(c, c->op->row, &p) || !pool_begin(c, &p))
         return;
-    cfx__parallel(p.planes, grain_of((double)p.in_plane + (double)p.out_plane),
+    cfx__parallel(p.planes, cfx__grain((double)p.in_plane + (double)p.out_plane),
                   c->out[0]->dtype == CFX_F32 ? avg_back_f32 : avg_back_f64, &p);
     pool_done(c, &p);
 }

@@ -155,7 +155,7 @@ static void sum_lines(void *arg, int64_t begin, int64_t end) {
 static void run_whole(const job *j) {
     const kernel *k = j->k;
     const int64_t n = k->channels, lines = k->p.in[1], images = k->p.planes / n;
-    cfx__parallel(images * lines, grain_of((double)(n * k->p.in[2])), sum_lines, (void *)j);
+    cfx__parallel(images * lines, cfx__grain((double)(n * k->p.in[2])), sum_lines, (void *)j);
     for (int64_t image = 0; image < images; image++) {
         float *all = j->lines + image * lines * n;
         for (int64_t i = 1; i < lines; i++)
@@ -175,7 +175,7 @@ static bool run(const cfx__ready *r, const void *x, void *out, void *scratch) {
     const double window_size = j.k->kind == LAST_ADAPTIVE
                                    ? (double)p->in[1] * (double)p->in[2] / (double)p->out[1]
                                    : (double)p->k[1] * (double)p->k[2] * (double)p->out[2];
-    cfx__parallel(p->planes / j.k->channels * p->out[1] * parts, grain_of(window_size * CHANNELS),
+    cfx__parallel(p->planes / j.k->channels * p->out[1] * parts, cfx__grain(window_size * CHANNELS),
                   run_units, &j);
     return cfx_ok();
 }

@@ -282,7 +282,7 @@ static void kernel_fractional(cfx_op_call *c) {
     f.p.y = c->out[0]->data;
     f.p.index = (int64_t *)c->out[1]->data;
     double window = (double)f.p.k[0] * (double)f.p.k[1] * (double)f.p.k[2];
-    cfx__parallel(f.p.planes, grain_of(window * (double)f.p.out_plane),
+    cfx__parallel(f.p.planes, cfx__grain(window * (double)f.p.out_plane),
                   c->out[0]->dtype == CFX_F32 ? fractional_f32 : fractional_f64, &f);
 }
 

@@ -123,16 +123,16 @@ void resample_run(cfx_op_call *c, resample *r, cfx_dtype d, bool transpose) {
     int64_t rows = r->planes * a[0].out * a[1].out;
     if (transpose) {
         double work = (double)r->out_plane * a[0].taps * a[1].taps * a[2].taps;
-        cfx__parallel(r->planes, grain_of(work), d == CFX_F32 ? back_f32 : back_f64, r);
+        cfx__parallel(r->planes, cfx__grain(work), d == CFX_F32 ? back_f32 : back_f64, r);
         return;
     }
     if (picks) {
         nearest_job j = {r, cfx_dtype_size(d)};
-        cfx__parallel(rows, grain_of((double)a[2].out), nearest_rows, &j);
+        cfx__parallel(rows, cfx__grain((double)a[2].out), nearest_rows, &j);
         return;
     }
     double work = (double)a[2].out * (a[0].taps * a[1].taps + a[2].taps);
-    int64_t pieces = rows / grain_of(work) + 1, most = cfx_get_num_threads();
+    int64_t pieces = rows / cfx__grain(work) + 1, most = cfx_get_num_threads();
     r->threads = pieces < most ? pieces : most;
     int64_t slots = (int64_t)a[0].taps * a[1].taps;
     r->share = (((slots * a[2].out + 1) / 2 * 2) * cfx_dtype_size(d) + slots * 8 + slots * 8 + 63) /

@@ -68,7 +68,7 @@ static bool run(const cfx__ready *r, const void *x, void *out, void *scratch) {
     job j = {k, x, out};
     (void)scratch;
     cfx__parallel(k->images * ((k->points + NEAR - 1) / NEAR),
-                  grain_of((double)(NEAR * k->channels)), round_units, &j);
+                  cfx__grain((double)(NEAR * k->channels)), round_units, &j);
     return true;
 }
 

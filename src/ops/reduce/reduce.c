@@ -8,7 +8,6 @@
 enum {
     MAX_RESULTS = 512,  /* of a tile: their accumulators stay in the first-level cache */
     BLOCK = 2048,       /* elements converted at a time */
-    GRAIN = 32768,      /* elements worth a thread */
     MAX_PARTS = 32,     /* that one input is shared out into */
     WIDE = 256          /* narrow columns are taken several rows at a time, up to this width */
 };
@@ -278,20 +277,20 @@ void reduce_run(const reduction *r) {
     p.width = most < MAX_RESULTS ? most : MAX_RESULTS;
     /* enough tiles for all threads; columns no narrower than a few vectors */
     bool rows = p.gone.in[0] == p.elem;
-    if (numel > GRAIN && p.outs / inner < 16 && inner >= (rows ? 16 : 1024) &&
+    if (numel > CFX__THREAD_WORTH && p.outs / inner < 16 && inner >= (rows ? 16 : 1024) &&
         inner / 16 < p.width)
         p.width = inner / 16;
     if (p.width > inner)
         p.width = inner;
     p.blocks = (inner + p.width - 1) / p.width;
     int64_t units = p.outs / inner * p.blocks, top = p.gone.size[p.gone.n - 1];
-    p.nparts = numel / GRAIN < MAX_PARTS ? numel / GRAIN : MAX_PARTS;
+    p.nparts = numel / CFX__THREAD_WORTH < MAX_PARTS ? numel / CFX__THREAD_WORTH : MAX_PARTS;
     if (p.nparts > top)
         p.nparts = top;
     if (units < 8 && p.nparts > units && run_shared(&p, units))
         return;
     int64_t each = numel / units;
-    cfx__parallel(units, GRAIN / (each ? each : 1) + 1, run_units, &p);
+    cfx__parallel(units, CFX__THREAD_WORTH / (each ? each : 1) + 1, run_units, &p);
 }
 
 /* ---- as a step of a loop --------------------------------------------------------------------- */

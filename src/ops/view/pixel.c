@@ -370,8 +370,8 @@ static void kernel_im2col(cfx_op_call *c) {
     if (!t->numel || !im2col_windows(c, &w))
         return;
     unfolding u = {&w, c->out[0]->data, t->data, (size_t)cfx_dtype_size(t->dtype)};
-    cfx__parallel(w.planes * w.kernel[0] * w.kernel[1], 1 + 32768 / (w.blocks[0] * w.blocks[1]),
-                  unfold_rows, &u);
+    cfx__parallel(w.planes * w.kernel[0] * w.kernel[1],
+                  cfx__grain((double)(w.blocks[0] * w.blocks[1])), unfold_rows, &u);
 }
 
 /* Windows of col2im, the other way round: the image is given, the columns must fit it. */
@@ -466,7 +466,7 @@ static void kernel_col2im(cfx_op_call *c) {
                              : t->dtype == CFX_F64 ? fold_planes_f64
                              : t->dtype == CFX_C64 ? fold_planes_c64
                                                    : fold_planes_c128;
-    cfx__parallel(w.planes, 1 + 32768 * w.planes / (t->numel + 1), fold, &u);
+    cfx__parallel(w.planes, cfx__grain((double)t->numel / (double)(w.planes + 1)), fold, &u);
 }
 
 static void grad_im2col(cfx_back *b) {

@@ -368,7 +368,7 @@ static void kernel_triangle(cfx_op_call *c) {
     k = k > cols ? cols : k < -rows - 1 ? -rows - 1 : k;
     triangle m = {c->out[0]->data,      t->data, rows, cols, k, (size_t)cfx_dtype_size(t->dtype),
                   c->op == &cfx_op_triu};
-    cfx__parallel(t->numel / cols, 1 + 32768 / cols, copy_triangles, &m);
+    cfx__parallel(t->numel / cols, cfx__grain((double)cols), copy_triangles, &m);
 }
 
 static void grad_triangle(cfx_back *b) {

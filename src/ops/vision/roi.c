@@ -118,7 +118,7 @@ static void kernel_roi(cfx_op_call *c) {
              .aligned = row->by_position || (c->nargs > 6 && arg_bool(c, 6)),
              .by_position = row->by_position};
     bool wide = x->dtype == CFX_F64;
-    cfx__parallel(boxes->shape[0], grain_of((double)(r.outs * r.rows * r.columns) * 8),
+    cfx__parallel(boxes->shape[0], cfx__grain((double)(r.outs * r.rows * r.columns) * 8),
                   row->whole ? wide ? pool_f64 : pool_f32
                   : wide     ? align_f64
                              : align_f32,
