@@ -17,14 +17,18 @@ typedef struct inference {
     cfx_module *module;
 } inference;
 
+static void choose_sizes(inference *f) {
+    for (int k = 0; k < f->worlds.n; k++)
+        cfx__worlds_choose(&f->worlds, k, k > 0); /* not smaller than those of the example */
+    cfx__exprs_begin(&f->exprs, &f->worlds);
+}
+
 static void begin(inference *f) {
     if (f->begun)
         return;
     cfx__worlds_of(&f->worlds, f->program);
     f->worlds.n = f->worlds.symbols.len ? CFX__WORLDS : 1;
-    for (int k = 0; k < f->worlds.n; k++)
-        cfx__worlds_choose(&f->worlds, k, k > 0); /* not smaller than those of the example */
-    cfx__exprs_begin(&f->exprs, &f->worlds);
+    choose_sizes(f);
     f->begun = true;
 }
 
@@ -205,18 +209,31 @@ static bool is_asked_for(const inference *f, const cfx_node *n) {
     return asked && !is_needless(f, n);
 }
 
-/* The result of a node in all worlds, as metadata has it; scope. Bad, with or without an error. */
-static cfx_value computed_everywhere(inference *f, cfx_node *n) {
-    cfx_value v[CFX__WORLDS];
-    begin(f);
+/* The result of a node in each world; how many there are before the first that fails. */
+static int computed_in_worlds(inference *f, cfx_node *n, cfx_value *v) {
     for (f->k = 0; f->k < f->worlds.n; f->k++) {
         v[f->k] = computed(f, n);
         if (!cfx_ok() || cfx_is_bad(v[f->k]))
             break;
     }
-    bool fine = f->k == f->worlds.n;
+    int done = f->k;
     f->k = 0;
-    return fine ? cfx__worlds_describe(&f->exprs, n, v) : cfx_bad();
+    return done;
+}
+
+/* The result of a node in all worlds, as metadata has it; scope. Bad, with or without an error.
+ * Where it fails at some sizes it may do at even ones, say, alone. */
+static cfx_value computed_everywhere(inference *f, cfx_node *n) {
+    cfx_value v[CFX__WORLDS];
+    begin(f);
+    int done = computed_in_worlds(f, n, v);
+    while (done < f->worlds.n && cfx__worlds_coarser(&f->worlds)) {
+        cfx_clear();
+        cfx__exprs_free(&f->exprs);
+        choose_sizes(f);
+        done = computed_in_worlds(f, n, v);
+    }
+    return done == f->worlds.n ? cfx__worlds_describe(&f->exprs, n, v) : cfx_bad();
 }
 
 static bool infer_node(inference *f, cfx_node *n) {
