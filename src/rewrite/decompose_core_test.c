@@ -57,6 +57,22 @@ TEST(decompose_bounds_take_names) {
     CHECK_OK();
 }
 
+/* What the program reads and asserts of data is read and asserted anew, under the next names. */
+TEST(decompose_asserts_are_made_anew) {
+    const char *code = core_code(
+        HEAD "    def forward(self, m: \"b8[6]\"):\n"
+             "        nonzero: \"i64[u0, 1]\" = torch.ops.aten.nonzero.default(m)\n"
+             "        sym_size_int: \"Sym(u0)\" = torch.ops.aten.sym_size.int(nonzero, 0)\n"
+             "        ge: \"Sym(u0 >= 0)\" = sym_size_int >= 0\n"
+             "        _assert_scalar_default = torch.ops.aten._assert_scalar.default(ge, \"Runtime "
+             "assertion failed for expression u0 >= 0 on node 'ge'\")\n"
+             "        return (nonzero,)\n");
+    HAS(code, "    sym_size_int_1 = torch.ops.aten.sym_size.int(nonzero, 0)\n"
+              "    ge_1 = sym_size_int_1 >= 0");
+    HAS(code, "_assert_scalar.default(ge_1, \"Runtime assertion failed for expression u0 >= 0 on "
+              "node 'ge_1'\")");
+}
+
 /* Batch norm sets a tensor aside for other backends, which nobody uses. */
 TEST(decompose_batch_norm_takes_a_name) {
     const char *code = core_code(

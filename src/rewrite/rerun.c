@@ -334,6 +334,9 @@ static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
         return cfx_at(a.v[0], cfx_integer(a.v[1]));
     if (cfx_node_higher_order(n))
         return run_higher_order(run, n, a);
+    cfx_value val = cfx_node_get_meta(n, "val");
+    if (op == &cfx_op_sym_size_int && val.tag == CFX_TAG_SYM && is_data(cfx_as_sym(val)))
+        cfx__name_create(&run->recorder.graph->names, "sym_size_int", false); /* read again below */
     if (op && !strcmp(cfx_op_name(op), "aten.item.default"))
         return run_item(run, n, a);
     if (!op && is_truth(n) && is_choice(n))

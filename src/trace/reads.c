@@ -118,7 +118,8 @@ void cfx__merge_drop_claimed(cfx__merging *g, cfx_node *n) {
             cfx_node *mine = g->asserts.data[i], *asks = cfx_as_node(cfx_at(mine->args, 0));
             VEC_PUSH(g->claimed, cfx_as_node(cond));
             VEC_PUSH(g->made, n);
-            take_name(asks, cfx_as_node(cond));
+            if (!g->m->eager)
+                take_name(asks, cfx_as_node(cond));
             take_name(mine, n);
             cfx_node_set_arg(mine, 1, cfx_string_value(told_of(cfx_as_text(claim), asks)));
             return;
