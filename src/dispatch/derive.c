@@ -50,14 +50,41 @@ int cfx__op_options_at(const cfx__schema *s) {
     return -1;
 }
 
+/* The argument that tells what a reduction computes in, where it is left open: what it writes to
+ * decides then. */
+static int free_dtype(const cfx__schema *s, const cfx_value *args) {
+    for (int i = s->npositional; i < s->nargs; i++)
+        if (s->args[i].type == CFX__T_DTYPE && s->args[i].optional && cfx_is_none(args[i]))
+            return i;
+    return -1;
+}
+
 void cfx__op_out_args(const cfx__op_info *info, const cfx_value *args, cfx_value *functional) {
     const cfx__schema *s = cfx__op_info_of(info->functional)->schema;
     int options = cfx__op_options_at(s), given = 0;
     for (int i = 0; i < s->nargs; i++)
         functional[i] = options >= 0 && i >= options && i < options + 4 ? cfx_none()
                                                                        : args[given++];
-    if (options >= 0 && args[given].tag == CFX_TAG_TENSOR)
-        functional[options] = cfx_dtype_value(cfx_as_tensor(args[given])->dtype);
+    int dtype = options >= 0 ? options : free_dtype(s, functional);
+    bool real = args[given].tag == CFX_TAG_TENSOR &&
+                !cfx__dtype_is_complex(cfx_as_tensor(args[given])->dtype);
+    if (options < 0 && real && args[0].tag == CFX_TAG_TENSOR &&
+        cfx__dtype_is_complex(cfx_as_tensor(args[0])->dtype))
+        return; /* the size of complex numbers, not they */
+    if (dtype >= 0 && args[given].tag == CFX_TAG_TENSOR)
+        functional[dtype] = cfx_dtype_value(cfx_as_tensor(args[given])->dtype);
+}
+
+/* Whether a result may go to dst: those that are computed element by element are converted on their
+ * way, any other is copied as it is. */
+static bool fits_out(cfx_op_call *c, const cfx_op *op, cfx_dtype from, cfx_dtype to) {
+    if (op->effects & CFX_POINTWISE)
+        return castable(c, from, to);
+    if (from == to)
+        return true;
+    cfx_fail(CFX_RUNTIME_ERROR, c->at, "Expected out tensor to have dtype %s, but got %s instead",
+             cfx__dtype_cpp_name(from), cfx__dtype_cpp_name(to));
+    return false;
 }
 
 /* Stores a result in dst, which has its shape: converted, where the dtypes allow that. */
@@ -80,7 +107,7 @@ static void resize(cfx_op_call *c, cfx_tensor *out, const cfx_tensor *like) {
 }
 
 /* Runs f, which gives a list, and writes its items to those of `out`. */
-static void run_list(cfx_op_call *c, cfx_op_call *f, cfx_value out) {
+static void run_list(cfx_op_call *c, cfx_op_call *f, cfx_value out, bool exact) {
     f->nout = 0;
     cfx__op_run_functional(f);
     const cfx_list *to = cfx_as_list(out);
@@ -96,7 +123,7 @@ static void run_list(cfx_op_call *c, cfx_op_call *f, cfx_value out) {
     for (int64_t i = 0; i < to->len && !cfx__ctx()->failed; i++) {
         cfx_tensor *dst = cfx_as_tensor(to->items[i]);
         cfx_tensor *from = cfx_as_tensor(cfx_as_list(f->result)->items[i]);
-        if (!writable(c, dst))
+        if (!writable(c, dst) || (exact && !fits_out(c, f->op, from->dtype, dst->dtype)))
             return;
         resize(c, dst, from);
         store(c, from, dst);
@@ -107,7 +134,7 @@ void cfx__op_run_inplace(cfx_op_call *c, cfx__op_info *info) {
     cfx_op_call f = *c;
     f.op = info->functional;
     if (c->args[0].tag == CFX_TAG_LIST) {
-        run_list(c, &f, c->args[0]);
+        run_list(c, &f, c->args[0], false);
         return;
     }
     f.nout = 1;
@@ -168,7 +195,7 @@ void cfx__op_run_out(cfx_op_call *c, cfx__op_info *info) {
     f.nargs = functional->schema->nargs;
     f.nout = functional->nout;
     if (list) {
-        run_list(c, &f, c->args[given]);
+        run_list(c, &f, c->args[given], true);
         return;
     }
     for (int i = 0; i < c->nout; i++) {
@@ -180,6 +207,8 @@ void cfx__op_run_out(cfx_op_call *c, cfx__op_info *info) {
     }
     cfx__op_run_functional(&f);
     for (int i = 0; i < c->nout && !cfx__ctx()->failed; i++) {
+        if (f.out[i] && !fits_out(c, f.op, f.out[i]->dtype, c->out[i]->dtype))
+            return;
         resize(c, c->out[i], f.out[i]);
         store(c, f.out[i], c->out[i]);
     }

@@ -341,8 +341,9 @@ static void grad_convolution(cfx_back *b) {
     const cfx_tensor *bias = back_arg(b, 2);
     cfx_value masks = cfx_list(cfx_bool(b->needs[0]), cfx_bool(b->needs[1]), cfx_bool(b->needs[2]));
     cfx_value grads = cfx_convolution_backward(
-        b->gout[0], b->args[0], b->args[1], bias ? sizes_of(bias) : CFX_NONE, b->args[3],
-        b->args[4], b->args[5], b->args[6], b->args[7], b->args[8], masks);
+        b->gout[0], conj_of(back_arg(b, 0)), conj_of(back_arg(b, 1)),
+        bias ? sizes_of(bias) : CFX_NONE, b->args[3], b->args[4], b->args[5], b->args[6],
+        b->args[7], b->args[8], masks);
     for (int i = 0; i < 3; i++)
         back_give_at(b, i, grads, i);
 }

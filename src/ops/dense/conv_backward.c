@@ -101,7 +101,8 @@ static void kernel_convolution_backward(cfx_op_call *c) {
 /* The result is linear in the gradient that comes in, and bilinear in it and the input or the
  * weights: its own gradients are convolutions and their gradients once more. */
 static void grad_convolution_backward(cfx_back *b) {
-    cfx_tensor *grad = back_arg(b, 0), *x = back_arg(b, 1), *w = back_arg(b, 2);
+    cfx_tensor *grad = conj_of(back_arg(b, 0));
+    cfx_tensor *x = conj_of(back_arg(b, 1)), *w = conj_of(back_arg(b, 2));
     cfx_tensor *gx = b->gout[0], *gw = b->gout[1], *gb = b->gout[2];
     const cfx_value *how = b->args + 4;
     if (b->needs[0]) {

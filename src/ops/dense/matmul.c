@@ -122,8 +122,8 @@ static void grad_mm(cfx_back *b) { back_product(b, 0, b->gout[0]); }
 
 /* beta self + alpha times a product: the part of self, and what reaches the product. */
 static cfx_tensor *back_sum_and_product(cfx_back *b) {
-    back_give_sum(b, 0, scaled(b->gout[0], b->args[3]));
-    return scaled(b->gout[0], b->args[4]);
+    back_give_sum(b, 0, scaled(b->gout[0], conj_value(b->args[3])));
+    return scaled(b->gout[0], conj_value(b->args[4]));
 }
 
 static void grad_addmm(cfx_back *b) { back_product(b, 1, back_sum_and_product(b)); }
@@ -286,6 +286,22 @@ CFX_OP(addbmm) = {"aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Sc
                   "Scalar alpha=1) -> Tensor",
                   "torch.addbmm Tensor.addbmm", .shape = shape_addbmm, .kernel = kernel_addbmm,
                   .dtypes = GEMM_DTYPES, GRAD(addbmm, READ(1) | READ(2)), .autocast = CFX_CAST_LOW};
+
+/* Alone among in-place forms it gives self the size of the result. */
+static void decompose_addbmm_(cfx_op_call *c) {
+    cfx_value *a = c->args;
+    cfx_tensor *self = arg_tensor(c, 0);
+    cfx_tensor *y = cfx_addbmm(a[0], a[1], a[2], CFX_KW(beta, a[3]), CFX_KW(alpha, a[4]));
+    if (op_failed())
+        return;
+    if (!cfx__tensor_same_shape(self, y))
+        cfx_resize_(self, cfx_ints_value(y->ndim, y->shape));
+    c->out[0] = cfx_copy_(self, y);
+}
+
+CFX_OP(addbmm_) = {"aten::addbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, "
+                   "Scalar alpha=1) -> Tensor(a!)",
+                   "Tensor.addbmm_", .decompose = decompose_addbmm_};
 
 /* ---- vectors --------------------------------------------------------------------------------- */
 

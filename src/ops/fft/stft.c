@@ -167,8 +167,8 @@ static void shape_unfold_backward(cfx_op_call *c) {
     if (dim < 0)
         return;
     int64_t have = n ? shape[dim] : 1;
-    bool fits = n > 0 && t->ndim == n + 1 && step > 0 && size >= 0 && size <= have &&
-                t->shape[n] == size && t->shape[dim] == (have - size) / step + 1;
+    bool fits = t->ndim == n + 1 && step > 0 && size >= 0 && size <= have && t->shape[n] == size &&
+                (!n || t->shape[dim] == (have - size) / step + 1);
     for (int d = 0; fits && d < n; d++)
         fits = d == dim || t->shape[d] == shape[d] || t->shape[d] == 1; /* or broadcast */
     if (!fits)
@@ -197,6 +197,11 @@ static void kernel_unfold_backward(cfx_op_call *c) {
                                            : add_up_c128;
     pointwise_params none = {.dtype = as};
     cfx__tensor_fill(out, cfx_int(0));
+    if (!n) { /* of one number there is one window, or an empty one */
+        if (t->numel)
+            cfx__tensor_copy(out, cfx__tensor_alias(t, 0, NULL, NULL, t->offset));
+        return;
+    }
     /* One window at a time: within it no place is met twice. */
     for (int d = 0; d < n; d++) {
         shape[d] = d == dim ? t->shape[n] : out->shape[d];

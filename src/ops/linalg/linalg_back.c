@@ -82,10 +82,14 @@ void grad_det(cfx_back *b) {
 }
 
 void grad_slogdet(cfx_back *b) {
-    cfx_tensor *a = back_arg(b, 0);
-    if (!b->gout[1])
+    cfx_tensor *a = back_arg(b, 0), *sign = b->gout[0];
+    bool turns = sign && cfx__dtype_is_complex(a->dtype); /* a real sign is 1 or -1 */
+    if (!b->gout[1] && !turns)
         return;
-    cfx_tensor *d = cast_to(on_diagonal(b->gout[1], a), a->dtype);
+    cfx_tensor *g = back_gout(b, 1);
+    if (turns)
+        g = cfx_complex(g, cfx_neg(cfx_imag(cfx_mul(cfx_conj(sign), b->out[0]))));
+    cfx_tensor *d = cast_to(on_diagonal(g, a), a->dtype);
     back_give(b, 0, solve_adjoint(a, b->out[2], b->out[3], factors_of_transpose(a), d,
                                   true));
 }

@@ -99,8 +99,8 @@ static void exponentiate(const exp_room *r, double *a) {
 
 static void shape_matrix_exp(cfx_op_call *c) {
     const cfx_tensor *a = arg_tensor(c, 0);
-    if (check_square(c, a, "linalg.matrix_exp") && check_floating(c, a, "matrix_exp"))
-        out_like(c, 0, a->dtype, a);
+    if (check_square(c, a, "linalg.matrix_exp") && check_floating(c, a, "linalg.matrix_exp"))
+        out_new(c, 0, a->dtype, a->ndim, a->shape);
 }
 
 static void kernel_matrix_exp(cfx_op_call *c) {

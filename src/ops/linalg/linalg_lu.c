@@ -88,6 +88,18 @@ static void decompose_lu_factor(cfx_op_call *c) {
     c->out[1] = cfx_tensor_at(v, 1);
 }
 
+/* The same, and the arguments are called otherwise. */
+static void decompose_lu_with_info(cfx_op_call *c) {
+    cfx_value v = cfx_linalg_lu_factor_ex(c->args[0], CFX_KW(pivot, arg_bool(c, 1)),
+                                          CFX_KW(check_errors, arg_bool(c, 2)));
+    for (int i = 0; i < 3 && !op_failed(); i++)
+        c->out[i] = cfx_tensor_at(v, i);
+}
+
+CFX_OP(_lu_with_info) = {
+    "aten::_lu_with_info(Tensor self, bool pivot=True, bool check_errors=True) -> (Tensor LU, "
+    "Tensor pivots, Tensor info)",
+    "torch._lu_with_info", .decompose = decompose_lu_with_info, .effects = CFX_COMPOSITE};
 CFX_OP(linalg_lu_factor) = {
     "aten::linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)",
     "torch._C._linalg.linalg_lu_factor torch.linalg.lu_factor", .decompose = decompose_lu_factor,
@@ -384,7 +396,7 @@ static void kernel_slogdet(cfx_op_call *c) {
 CFX_OP(_linalg_slogdet) = {
     "aten::_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)",
     NULL, .shape = shape_slogdet, .kernel = kernel_slogdet,
-    GRAD(slogdet, READ(0) | RESULT(2) | RESULT(3)), .out = "sign"};
+    GRAD(slogdet, READ(0) | RESULT(0) | RESULT(2) | RESULT(3)), .out = "sign"};
 
 static void decompose_slogdet(cfx_op_call *c) {
     cfx_value v = cfx_aten__linalg_slogdet(c->args[0]);

@@ -78,7 +78,14 @@ static cfx_tensor *reflect(cfx_tensor *v, cfx_tensor *tau, cfx_tensor *x) {
     return cfx_sub(x, cfx_mul(tau, matmul(v, matmul(adjoint_of(v), x))));
 }
 
-/* H1 ... Hk x = y (or in the other order) with reflections H = I - tau v v^H: the gradients of the
+/* The factor of reflection i; of the adjoint, whose reflections stand in the other order, its
+ * conjugate. */
+static cfx_tensor *factor(cfx_tensor *taus, int64_t i, bool adjoint) {
+    cfx_tensor *tau = columns(cfx_slice(taus, -1, i, i + 1));
+    return adjoint ? conj_of(tau) : tau;
+}
+
+/* H1 ... Hk x = y (or the adjoint of it) with reflections H = I - tau v v^H: the gradients of the
  * reflectors (arguments 0 and 1) from that of y. Each H stands between what is on its right, made
  * first, and what the gradient becomes on its way to it. */
 static void back_reflections(cfx_back *b, cfx_tensor *x, cfx_tensor *g, bool reversed) {
@@ -89,19 +96,19 @@ static void back_reflections(cfx_back *b, cfx_tensor *x, cfx_tensor *g, bool rev
     for (int64_t step = 0; step < k && !op_failed(); step++) {
         int64_t i = reversed ? step : k - 1 - step;
         cfx_list_append(cfx_as_list(right), cfx_tensor_value(x));
-        x = reflect(reflector(a, i), columns(cfx_slice(taus, -1, i, i + 1)), x);
+        x = reflect(reflector(a, i), factor(taus, i, reversed), x);
     }
     for (int64_t step = k; step-- > 0 && !op_failed();) {
         int64_t i = reversed ? step : k - 1 - step;
-        cfx_tensor *v = reflector(a, i), *tau = columns(cfx_slice(taus, -1, i, i + 1));
+        cfx_tensor *v = reflector(a, i), *tau = factor(taus, i, reversed);
         cfx_tensor *r = cfx_tensor_at(right, step);
         cfx_tensor *kv = matmul(g, matmul(adjoint_of(r), v));
         cfx_tensor *khv = matmul(r, matmul(adjoint_of(g), v));
-        cfx_tensor *gv = cfx_neg(cfx_mul(tau, cfx_add(kv, khv)));
+        cfx_tensor *gv = cfx_neg(cfx_add(cfx_mul(conj_of(tau), kv), cfx_mul(tau, khv)));
+        cfx_tensor *gt = cfx_squeeze(cfx_neg(matmul(adjoint_of(v), kv)), -1);
         cfx_list_append(cfx_as_list(ga), cfx_tensor_value(gv));
-        cfx_list_append(cfx_as_list(gtau),
-                        cfx_tensor_value(cfx_squeeze(cfx_neg(matmul(adjoint_of(v), kv)), -1)));
-        g = reflect(v, tau, g);
+        cfx_list_append(cfx_as_list(gtau), cfx_tensor_value(reversed ? conj_of(gt) : gt));
+        g = reflect(v, conj_of(tau), g);
     }
     for (int64_t i = 0, j = k - 1; reversed && i < j; i++, j--) { /* made from last to first */
         cfx_value one = cfx_as_list(ga)->items[i], other = cfx_as_list(gtau)->items[i];

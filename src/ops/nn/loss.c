@@ -100,11 +100,6 @@ static void shape_soft_margin(cfx_op_call *c) {
     shape_loss(c);
 }
 
-/* 1 for a sum, 1 / n for a mean. */
-static double share_of(const cfx_back *b, int reduction, const cfx_tensor *x) {
-    return back_int(b, reduction) == REDUCE_MEAN ? 1 / (double)x->numel : 1;
-}
-
 /* Input and target as large as both together: backward operators count the elements. */
 static void input_and_target(const cfx_back *b, cfx_tensor **x, cfx_tensor **y) {
     *x = back_arg(b, 0), *y = back_arg(b, 1);
@@ -114,31 +109,17 @@ static void input_and_target(const cfx_back *b, cfx_tensor **x, cfx_tensor **y) 
     *x = cfx_tensor_at(both, 0), *y = cfx_tensor_at(both, 1);
 }
 
-/* The slope of the loss of each element in d = x - y, of small operators. */
-static cfx_tensor *slope_of(const cfx_back *b, cfx_tensor *x, cfx_tensor *y) {
-    cfx_tensor *d = cfx_sub(x, y);
-    if (b->op == &cfx_op_mse_loss)
-        return cfx_mul(d, 2);
-    const double bend = back_float(b, 3);
-    if (b->op == &cfx_op_huber_loss)
-        return cfx_clamp(d, -bend, bend);
-    return bend > 0 ? cfx_div(cfx_clamp(d, -bend, bend), bend) : cfx_sign(d);
-}
-
 /* These losses depend on the difference alone: the target has the gradient of the other sign. */
 static void grad_difference_loss(cfx_back *b) {
-    cfx_op *op = b->op == &cfx_op_mse_loss     ? &cfx_op_mse_loss_backward
-                 : b->op == &cfx_op_huber_loss ? &cfx_op_huber_loss_backward
-                                               : &cfx_op_smooth_l1_loss_backward;
+    cfx_op *op = b->op == &cfx_op_huber_loss ? &cfx_op_huber_loss_backward
+                                             : &cfx_op_smooth_l1_loss_backward;
     cfx_tensor *both[2];
     input_and_target(b, &both[0], &both[1]);
     for (int i = 0; i < 2; i++) {
         cfx_tensor *x = both[i], *y = both[1 - i], *g = b->gout[0];
         if (!b->needs[i])
             continue;
-        if (back_recorded())
-            g = cfx_mul(cfx_mul(slope_of(b, x, y), share_of(b, 2, x)), g);
-        else if (b->op == &cfx_op_mse_loss)
+        if (b->op == &cfx_op_mse_loss)
             g = cfx_mse_loss_backward(g, x, y, b->args[2]);
         else
             g = tensor_of(cfx_op_do(op, g, x, y, b->args[2], b->args[3]));
@@ -147,15 +128,9 @@ static void grad_difference_loss(cfx_back *b) {
 }
 
 static void grad_soft_margin_loss(cfx_back *b) {
-    cfx_tensor *x, *y, *g = b->gout[0];
+    cfx_tensor *x, *y;
     input_and_target(b, &x, &y);
-    if (back_recorded()) {
-        cfx_tensor *slope = cfx_mul(y, cfx_sigmoid(cfx_neg(cfx_mul(y, x))));
-        g = cfx_mul(cfx_mul(slope, -share_of(b, 2, x)), g);
-    } else {
-        g = cfx_soft_margin_loss_backward(g, x, y, b->args[2]);
-    }
-    back_give_sum(b, 0, g);
+    back_give_sum(b, 0, cfx_soft_margin_loss_backward(b->gout[0], x, y, b->args[2]));
 }
 
 CFX_OP(mse_loss) = {"aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
@@ -234,16 +209,11 @@ static void kernel_bce(cfx_op_call *c) {
 static void grad_bce(cfx_back *b) {
     cfx_tensor *x, *y, *w = back_arg(b, 2), *g = b->gout[0];
     input_and_target(b, &x, &y);
-    if (b->needs[0] && !back_recorded()) {
+    if (b->needs[0])
         back_give_sum(b, 0, cfx_binary_cross_entropy_backward(g, x, y, w, b->args[3]));
-    } else if (b->needs[0]) {
-        cfx_tensor *spread = cfx_clamp_min(cfx_mul(cfx_rsub(x, 1), x), 1e-12);
-        cfx_tensor *slope = cfx_mul(cfx_div(cfx_sub(x, y), spread), share_of(b, 3, x));
-        back_give_sum(b, 0, cfx_mul(w ? cfx_mul(slope, w) : slope, g));
-    }
     if (b->needs[1]) {
         cfx_tensor *slope = cfx_sub(cfx_log(cfx_rsub(x, 1)), cfx_log(x));
-        slope = cfx_mul(slope, share_of(b, 3, x));
+        slope = cfx_mul(slope, back_int(b, 3) == REDUCE_MEAN ? 1 / (double)x->numel : 1);
         back_give_sum(b, 1, cfx_mul(w ? cfx_mul(slope, w) : slope, g));
     }
 }
@@ -301,21 +271,57 @@ static void kernel_bce_backward(cfx_op_call *c) {
         cfx_mul_(c->out[0], arg_tensor(c, 3));
 }
 
-#define LOSS_BACKWARD(id)                                                                          \
-    .shape = shape_loss_backward, .kernel = kernel_loss_backward, .row = &loss_##id##_backward
+/* The same of small operators, which have gradients of their own: the slope of each element's loss,
+ * its share and the gradient that came. */
+static void by_slope(cfx_op_call *c, int reduction, cfx_tensor *slope) {
+    bool mean = arg_int(c, reduction) == REDUCE_MEAN;
+    if (mean)
+        slope = cfx_mul(slope, 1 / (double)arg_tensor(c, 1)->numel);
+    c->out[0] = cfx_mul(slope, arg_tensor(c, 0));
+}
+
+static void decompose_mse_backward(cfx_op_call *c) {
+    by_slope(c, 3, cfx_mul(cfx_sub(c->args[1], c->args[2]), 2));
+}
+
+static void decompose_bent_backward(cfx_op_call *c) {
+    cfx_tensor *d = cfx_sub(c->args[1], c->args[2]);
+    const double bend = arg_float(c, 4);
+    if (c->op == &cfx_op_huber_loss_backward)
+        by_slope(c, 3, cfx_clamp(d, -bend, bend));
+    else
+        by_slope(c, 3, bend > 0 ? cfx_div(cfx_clamp(d, -bend, bend), bend) : cfx_sign(d));
+}
+
+static void decompose_soft_margin_backward(cfx_op_call *c) {
+    cfx_tensor *x = arg_tensor(c, 1), *y = arg_tensor(c, 2);
+    by_slope(c, 3, cfx_neg(cfx_mul(y, cfx_sigmoid(cfx_neg(cfx_mul(y, x))))));
+}
+
+static void decompose_bce_backward(cfx_op_call *c) {
+    cfx_tensor *x = arg_tensor(c, 1), *y = arg_tensor(c, 2), *w = arg_tensor(c, 3);
+    cfx_tensor *spread = cfx_clamp_min(cfx_mul(cfx_rsub(x, 1), x), 1e-12);
+    cfx_tensor *slope = cfx_div(cfx_sub(x, y), spread);
+    by_slope(c, 4, w ? cfx_mul(slope, w) : slope);
+}
+
+#define LOSS_BACKWARD(id, parts)                                                                   \
+    .shape = shape_loss_backward, .kernel = kernel_loss_backward, .row = &loss_##id##_backward,    \
+    .decompose = decompose_##parts##_backward
 
 CFX_OP(mse_loss_backward) = {"aten::mse_loss_backward(Tensor grad_output, Tensor self, Tensor "
-                             "target, int reduction) -> Tensor", NULL, LOSS_BACKWARD(mse)};
+                             "target, int reduction) -> Tensor", NULL, LOSS_BACKWARD(mse, mse)};
 CFX_OP(smooth_l1_loss_backward) = {
     "aten::smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int "
-    "reduction, float beta) -> Tensor", NULL, LOSS_BACKWARD(smooth_l1)};
+    "reduction, float beta) -> Tensor", NULL, LOSS_BACKWARD(smooth_l1, bent)};
 CFX_OP(huber_loss_backward) = {
     "aten::huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, "
-    "float delta) -> Tensor", NULL, LOSS_BACKWARD(huber), .out = "out"};
+    "float delta) -> Tensor", NULL, LOSS_BACKWARD(huber, bent), .out = "out"};
 CFX_OP(soft_margin_loss_backward) = {
     "aten::soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int "
-    "reduction) -> Tensor", NULL, LOSS_BACKWARD(soft_margin)};
+    "reduction) -> Tensor", NULL, LOSS_BACKWARD(soft_margin, soft_margin)};
 CFX_OP(binary_cross_entropy_backward) = {
     "aten::binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? "
     "weight=None, int reduction=1) -> Tensor", NULL,
-    .shape = shape_loss_backward, .kernel = kernel_bce_backward, .row = &loss_bce_backward};
+    .shape = shape_loss_backward, .kernel = kernel_bce_backward, .row = &loss_bce_backward,
+    .decompose = decompose_bce_backward};

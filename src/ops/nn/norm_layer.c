@@ -266,7 +266,7 @@ static void shape_rms_norm(cfx_op_call *c) {
     c->out[0] = c->out[1] = &cfx__tensor_bad;
     if (!split(c, x, 1, w, NULL, &m, &n))
         return;
-    if (!cfx__dtype_is_float(x->dtype)) {
+    if (!cfx__dtype_is_float(x->dtype) && !cfx__dtype_is_complex(x->dtype)) {
         op_fail_as(NOT_IMPLEMENTED, c, "\"rms_norm\" not implemented for '%s'",
                    cfx__dtype_title(x->dtype));
         return;
@@ -285,6 +285,7 @@ static double rms_eps(const cfx_op_call *c) {
         return arg_float(c, 3);
     switch (arg_tensor(c, 0)->dtype) {
     case CFX_F64:
+    case CFX_C128:
         return DBL_EPSILON;
     case CFX_F16:
         return 0x1p-10;
@@ -293,29 +294,6 @@ static double rms_eps(const cfx_op_call *c) {
     default:
         return FLT_EPSILON;
     }
-}
-
-/* Halves are dealt with here, not lifted before: eps depends on them. */
-static void kernel_rms_norm(cfx_op_call *c) {
-    if (c->note) {
-        note_rows(c, arg_tensor(c, 2), NULL, rms_eps(c), true);
-        return;
-    }
-    cfx_dtype d = arg_tensor(c, 0)->dtype == CFX_F64 ? CFX_F64 : CFX_F32;
-    const cfx_tensor *x = cfx__tensor_contiguous_as(arg_tensor(c, 0), d),
-                     *w = as(arg_tensor(c, 2), x);
-    cfx_tensor *y = dense_out_as(c, 0, d);
-    if (op_failed())
-        return;
-    norm_rows r = {.x = x->data, .w = data_of(w), .y = y->data, .rms = true, .eps = rms_eps(c)};
-    if (!split(c, x, 1, NULL, NULL, &r.m, &r.n))
-        return;
-    r.rstd = c->nout > 1 ? c->out[1]->data : NULL;
-    if (x->numel)
-        run(&r, d);
-    else if (c->nout > 1 && c->out[1]->numel)
-        cfx__tensor_fill(c->out[1], cfx_float(NAN));
-    dense_done(c, 0, y);
 }
 
 static void decompose_fused_rms_norm(cfx_op_call *c) {
@@ -338,6 +316,41 @@ static void decompose_fused_rms_norm(cfx_op_call *c) {
         y = cfx_to(y, cfx_dtype_value(x->dtype));
     c->out[0] = y;
     c->out[1] = scale;
+}
+
+/* Complex numbers by their parts. */
+static void complex_rms_norm(cfx_op_call *c) {
+    cfx_op_call parts = *c;
+    decompose_fused_rms_norm(&parts);
+    for (int i = 0; i < c->nout && !op_failed(); i++)
+        cfx__tensor_copy(c->out[i], parts.out[i]);
+}
+
+/* Halves are dealt with here, not lifted before: eps depends on them. */
+static void kernel_rms_norm(cfx_op_call *c) {
+    if (cfx__dtype_is_complex(arg_tensor(c, 0)->dtype)) {
+        complex_rms_norm(c);
+        return;
+    }
+    if (c->note) {
+        note_rows(c, arg_tensor(c, 2), NULL, rms_eps(c), true);
+        return;
+    }
+    cfx_dtype d = arg_tensor(c, 0)->dtype == CFX_F64 ? CFX_F64 : CFX_F32;
+    const cfx_tensor *x = cfx__tensor_contiguous_as(arg_tensor(c, 0), d),
+                     *w = as(arg_tensor(c, 2), x);
+    cfx_tensor *y = dense_out_as(c, 0, d);
+    if (op_failed())
+        return;
+    norm_rows r = {.x = x->data, .w = data_of(w), .y = y->data, .rms = true, .eps = rms_eps(c)};
+    if (!split(c, x, 1, NULL, NULL, &r.m, &r.n))
+        return;
+    r.rstd = c->nout > 1 ? c->out[1]->data : NULL;
+    if (x->numel)
+        run(&r, d);
+    else if (c->nout > 1 && c->out[1]->numel)
+        cfx__tensor_fill(c->out[1], cfx_float(NAN));
+    dense_done(c, 0, y);
 }
 
 static void decompose_rms_norm(cfx_op_call *c) {

@@ -19,7 +19,7 @@ static void shape_relu(cfx_op_call *c) {
     if (arg_tensor(c, 0)->dtype == CFX_BOOL)
         op_fail(c, "Boolean inputs not supported for relu");
     else if (cfx__dtype_is_complex(arg_tensor(c, 0)->dtype))
-        op_fail(c, "clamp is not supported for complex types");
+        op_fail_as(NOT_IMPLEMENTED, c, "clamp is not supported for complex types");
     shape_pointwise(c);
 }
 
@@ -180,7 +180,7 @@ static void shape_hardtanh(cfx_op_call *c) {
     if (d == CFX_BOOL)
         op_fail(c, "Bool inputs not supported for hardtanh");
     else if (cfx__dtype_is_complex(d))
-        op_fail(c, "clamp is not supported for complex types");
+        op_fail_as(NOT_IMPLEMENTED, c, "clamp is not supported for complex types");
     else if (d == CFX_U8 && (arg_float(c, 1) < 0 || arg_float(c, 2) < 0))
         op_fail(c, "cannot do hardtanh on an unsigned type with negative limits");
     shape_pointwise(c);

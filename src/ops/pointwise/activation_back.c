@@ -32,7 +32,7 @@ void grad_prelu(cfx_back *b) {
 #define TWICE(name, again, x, second)                                                              \
     void grad_##name(cfx_back *b) {                                                                \
         GIVE(0, again);                                                                            \
-        GIVE(x, cfx_mul(cfx_mul(G, X(0)), second));                                                \
+        GIVE(x, cfx_mul(cfx_mul(conj_of(G), X(0)), second));                                       \
     }
 
 static cfx_tensor *one_minus(cfx_tensor *t) { return cfx_rsub(t, 1); }
@@ -76,7 +76,7 @@ static cfx_tensor *gelu_second(cfx_back *b) {
 
 static cfx_tensor *hardswish_second(cfx_tensor *x) {
     cfx_tensor *inside = cfx_logical_and(cfx_gt(x, -3), cfx_lt(x, 3));
-    return cfx_mul(inside, 1.0 / 3);
+    return cfx_div(cfx_to(inside, cfx_dtype_value(x->dtype)), 3);
 }
 
 /* Where the function is exponential: by its argument the same exponential once more, by its result
@@ -109,8 +109,9 @@ void grad_hardsigmoid_backward(cfx_back *b) { GIVE(0, cfx_hardsigmoid_backward(G
 void grad_hardshrink_backward(cfx_back *b) { GIVE(0, cfx_hardshrink_backward(G, X(1), A(2))); }
 void grad_softshrink_backward(cfx_back *b) { GIVE(0, cfx_softshrink_backward(G, X(1), A(2))); }
 
-TWICE(sigmoid_backward, cfx_sigmoid_backward(G, X(1)), 1, conj_of(cfx_rsub(cfx_mul(X(1), 2), 1)))
-TWICE(tanh_backward, cfx_tanh_backward(G, X(1)), 1, conj_of(cfx_mul(X(1), -2)))
+TWICE(sigmoid_backward, cfx_sigmoid_backward(G, conj_of(X(1))), 1,
+      conj_of(cfx_rsub(cfx_mul(X(1), 2), 1)))
+TWICE(tanh_backward, cfx_tanh_backward(G, conj_of(X(1))), 1, conj_of(cfx_mul(X(1), -2)))
 TWICE(silu_backward, cfx_silu_backward(G, X(1)), 1, silu_second(X(1)))
 TWICE(mish_backward, cfx_mish_backward(G, X(1)), 1, mish_second(X(1)))
 TWICE(softplus_backward, cfx_softplus_backward(G, X(1), A(2), A(3)), 1, softplus_second(b))

@@ -2,6 +2,7 @@
 #include <cfx/ops.h>
 
 #include "../loops.h"
+#include "../special.h"
 
 CFX_FAMILY(MATH);
 
@@ -175,7 +176,9 @@ CFX_OP(ldexp_Tensor) = {"aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor
 #define MAX(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))
 FLOAT2(xlogy, 4, y != y ? y : x == 0 ? 0 : x * vlog(y))
 FLOAT_AS(2, special_xlog1py, "xlog1py_cpu", 5, y != y ? y : x == 0 ? 0 : x * log1p(y))
-ONLY_FLOAT2(logaddexp, 8, x == y && fabs(x) == INFINITY ? x : MAX(x, y) + log1p(vexp(-fabs(x - y))))
+FLOATS(2, logaddexp, x == y && fabs(x) == INFINITY ? x : MAX(x, y) + log1p(vexp(-fabs(x - y))))
+COMPLEXES(2, logaddexp, special_log_add(x, y))
+ROW(logaddexp, RULE_SAME, 8, 2, "logaddexp_cpu", HAS_FLOATS(logaddexp), HAS_COMPLEXES(logaddexp))
 ONLY_FLOAT2(logaddexp2, 8,
             x == y && fabs(x) == INFINITY
                 ? x

@@ -93,8 +93,8 @@ void grad_xlog1py(cfx_back *b) {
 }
 
 void grad_logaddexp(cfx_back *b) {
-    GIVE(0, cfx_div(G, cfx_add(cfx_exp(cfx_sub(X(1), X(0))), 1)));
-    GIVE(1, cfx_div(G, cfx_add(cfx_exp(cfx_sub(X(0), X(1))), 1)));
+    GIVE(0, cfx_div(G, conj_of(cfx_add(cfx_exp(cfx_sub(X(1), X(0))), 1))));
+    GIVE(1, cfx_div(G, conj_of(cfx_add(cfx_exp(cfx_sub(X(0), X(1))), 1))));
 }
 
 void grad_logaddexp2(cfx_back *b) {

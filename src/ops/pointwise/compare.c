@@ -172,7 +172,7 @@ static void shape_clamp(cfx_op_call *c) {
     if (!check_bounds(c, b))
         return;
     if (cfx__dtype_is_complex(d))
-        op_fail(c, "clamp is not supported for complex types");
+        op_fail_as(NOT_IMPLEMENTED, c, "clamp is not supported for complex types");
     else if (d == CFX_BOOL)
         op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for 'Bool'", row_clamp.name);
     else
@@ -213,7 +213,7 @@ static void shape_clamp_Tensor(cfx_op_call *c) {
     f.nargs = clamp_operands(c, c->op->row, v, &r);
     f.args = v;
     if (cfx__dtype_is_complex(arg_result_type(&f, f.nargs)) && c->op->row == &both_bounds)
-        op_fail(c, "clamp is not supported for complex types");
+        op_fail_as(NOT_IMPLEMENTED, c, "clamp is not supported for complex types");
     else
         pointwise_shape(&f, r);
     c->out[0] = f.out[0];

@@ -132,12 +132,18 @@ CFX_OP(isneginf) = {"aten::isneginf(Tensor self) -> Tensor", "torch.isneginf Ten
 #define NAN_TO_NUM(x) ((x) != (x) ? p0 : (x) == INFINITY ? p1 : (x) == -INFINITY ? p2 : (x))
 FLOATS(1, nan_to_num, NAN_TO_NUM(x))
 INTS(1, nan_to_num, x)
-ROW(nan_to_num, RULE_SAME, 1, 1, "nan_to_num", HAS_FLOATS(nan_to_num), HAS_INTS(nan_to_num))
+
+static inline double _Complex number_of_parts(double _Complex x, double p0, double p1, double p2) {
+    return CMPLX(NAN_TO_NUM(creal(x)), NAN_TO_NUM(cimag(x)));
+}
+COMPLEXES(1, nan_to_num, number_of_parts(x, creal(p0), creal(p1), creal(p2)))
+ROW(nan_to_num, RULE_SAME, 1, 1, "nan_to_num", HAS_FLOATS(nan_to_num), HAS_INTS(nan_to_num),
+    HAS_COMPLEXES(nan_to_num))
 
 /* By default infinities become the dtype's largest numbers. */
 static void kernel_nan_to_num(cfx_op_call *c) {
     cfx_dtype d = arg_tensor(c, 0)->dtype;
-    double most = d == CFX_F64 ? 0x1.fffffffffffffp+1023
+    double most = d == CFX_F64 || d == CFX_C128 ? 0x1.fffffffffffffp+1023
                   : d == CFX_F16 ? 65504.
                   : d == CFX_BF16 ? 0x1.fep+127
                                   : 0x1.fffffep+127;

@@ -109,6 +109,12 @@ static cfx_tensor *plus(cfx_tensor *t, cfx_value number) {
 static void decompose_cosine_similarity(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     cfx_value dim = cfx_list(c->args[2]);
+    cfx_dtype d = arg_result_type(c, 2);
+    if (!cfx__dtype_is_float(d)) {
+        op_fail(c, "expected common dtype to be floating point, yet common dtype is %s",
+                cfx__dtype_title(d));
+        return;
+    }
     int64_t shape[CFX_MAX_DIMS];
     int n = a->ndim;
     memcpy(shape, a->shape, (size_t)n * sizeof *shape);

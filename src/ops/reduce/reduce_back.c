@@ -203,7 +203,7 @@ static cfx_tensor *back_renorm(cfx_back *b) {
     cfx_value dims = cfx_ints_value(n, others);
     double p = back_float(b, 1), limit = back_float(b, 3);
     cfx_tensor *norm = cfx_linalg_vector_norm(x, p, dims, true);
-    cfx_tensor *along = cfx_sum(cfx_mul(conj_of(x), G), dims, true);
+    cfx_tensor *along = cfx_sum(real_of(cfx_mul(conj_of(x), G)), dims, true);
     cfx_tensor *part = back_norm(along, x, p, norm, dims);
     cfx_tensor *over = cfx_reciprocal(cfx_add(norm, 1e-7));
     cfx_tensor *g = cfx_mul(cfx_mul(over, limit), cfx_sub(G, cfx_mul(over, part)));

@@ -1,7 +1,5 @@
 /* Reductions made of other operators: trace, nanmean, equal, allclose, diff, quantile. */
-#include <cfx/ops.h>
-
-#include "../ops.h"
+#include "../back.h"
 
 #include <math.h>
 
@@ -47,11 +45,6 @@ static void answer(cfx_op_call *c, const cfx_tensor *t) {
 
 static void kernel_equal(cfx_op_call *c) {
     cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
-    if (a->dtype != b->dtype) {
-        op_fail(c, "Expected all tensors to have the same dtype, but found %s and %s",
-                cfx__dtype_title(a->dtype), cfx__dtype_title(b->dtype));
-        return;
-    }
     if (!cfx__tensor_same_shape(a, b))
         c->result = cfx_bool(false);
     else
@@ -119,6 +112,10 @@ static void decompose_diff(cfx_op_call *c) {
     int dim = arg_dim(c, 2, x->ndim);
     if (dim < 0 || !joins(c, x, ends[0], dim) || !joins(c, x, ends[1], dim))
         return;
+    if (n == 0) {
+        c->out[0] = cfx_clone(x);
+        return;
+    }
     for (int i = 0; i < 2; i++) {
         if (!ends[i])
             continue;
@@ -129,10 +126,6 @@ static void decompose_diff(cfx_op_call *c) {
             ends[i] = cfx_expand(ends[i], cfx_ints_value(x->ndim, shape));
         }
         x = cfx_cat(i ? cfx_list(x, ends[i]) : cfx_list(ends[i], x), c->args[2]);
-    }
-    if (n == 0) {
-        c->out[0] = cfx_clone(x);
-        return;
     }
     for (; n > 0 && !op_failed(); n--) {
         size_t mark = cfx_scope_open();
@@ -147,6 +140,26 @@ static void decompose_diff(cfx_op_call *c) {
     c->out[0] = x;
 }
 
+/* Summed over what is not in the sizes, or is 1 there. */
+static void decompose_sum_to_size(cfx_op_call *c) {
+    cfx_tensor *x = arg_tensor(c, 0);
+    int64_t sizes[CFX_MAX_DIMS];
+    int n = arg_ints(c, 1, sizes);
+    bool fits = n <= x->ndim;
+    for (int i = 0; i < n && fits; i++)
+        fits = sizes[i] == 1 || sizes[i] == x->shape[x->ndim - n + i];
+    if (op_failed())
+        return;
+    if (fits)
+        c->out[0] = cfx_view(sum_to(x, n, sizes), c->args[1]);
+    else
+        op_fail(c, "size {%s} is not expandable to size {%s}.", cfx__shape_text(n, sizes),
+                cfx__shape_text(x->ndim, x->shape));
+}
+
+CFX_OP(sum_to_size) = {"aten::sum_to_size(Tensor self, SymInt[] size) -> Tensor",
+                       "Tensor.sum_to_size", .decompose = decompose_sum_to_size,
+                       .effects = CFX_COMPOSITE};
 CFX_OP(diff) = {"aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? "
                 "append=None) -> Tensor",
                 "torch.diff Tensor.diff", .decompose = decompose_diff, .effects = CFX_COMPOSITE};

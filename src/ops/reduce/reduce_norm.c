@@ -244,7 +244,7 @@ static void shape_renorm(cfx_op_call *c) {
         op_fail(c, "renorm: expected maxnorm to be >= 0 but got %g", most);
     else if (x->ndim < 2)
         op_fail(c, "renorm: input needs at least 2 dimensions, got %d dimensions", x->ndim);
-    else if (!cfx__dtype_is_float(x->dtype))
+    else if (!cfx__dtype_is_float(x->dtype) && !cfx__dtype_is_complex(x->dtype))
         op_fail_as(NOT_IMPLEMENTED, c, "\"renorm_cpu\" not implemented for '%s'",
                    cfx__dtype_title(x->dtype));
     else if (arg_dim(c, 2, x->ndim) >= 0)
@@ -257,12 +257,14 @@ static void kernel_renorm(cfx_op_call *c) {
     int dim = arg_dim(c, 2, x->ndim);
     int64_t n = x->shape[dim];
     double most = arg_float(c, 3);
-    cfx_tensor *norm = cfx__tensor_empty(c->at, x->dtype, false, 1, &n, NULL);
+    cfx_dtype real = cfx__dtype_is_complex(x->dtype) ? cfx__dtype_real(x->dtype) : x->dtype;
+    cfx_tensor *norm = cfx__tensor_empty(c->at, real, false, 1, &n, NULL);
     if (op_failed() || x->numel == 0)
         return;
     run_norm(c, x, x->dtype, arg_float(c, 1), all_dims(x) & ~((uint64_t)1 << dim), norm);
     cfx__tensor_copy(out, x);
     int64_t inner = out->stride[dim], outer = out->numel / (n * inner);
+    inner *= real == x->dtype ? 1 : 2;
     for (int64_t k = 0; k < n; k++) {
         double size = cfx_number(cfx__tensor_get(norm, k));
         if (!(size > most))
@@ -271,7 +273,7 @@ static void kernel_renorm(cfx_op_call *c) {
         for (int64_t i = 0; i < outer; i++) {
             int64_t at = (i * n + k) * inner;
             for (int64_t j = at; j < at + inner; j++)
-                if (out->dtype == CFX_F64)
+                if (real == CFX_F64)
                     ((double *)out->data)[j] *= scale;
                 else
                     ((float *)out->data)[j] *= (float)scale;
@@ -281,5 +283,6 @@ static void kernel_renorm(cfx_op_call *c) {
 
 CFX_OP(renorm) = {"aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
                   "torch.renorm Tensor.renorm", .shape = shape_renorm, .kernel = kernel_renorm,
-                  .dtypes = CFX_IN_FLOAT, .effects = CFX_CONTIGUOUS_ARGS, GRAD(renorm, READ(0)),
-                  .core = core_renorm, .autocast = CFX_CAST_F32_ON_GPU};
+                  .dtypes = CFX_IN_FLOAT | CFX_IN(C64) | CFX_IN(C128),
+                  .effects = CFX_CONTIGUOUS_ARGS, GRAD(renorm, READ(0)), .core = core_renorm,
+                  .autocast = CFX_CAST_F32_ON_GPU};

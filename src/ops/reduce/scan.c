@@ -1,5 +1,6 @@
 /* Running sums, products, extremes along one dimension. */
 #include "../back.h"
+#include "../special.h"
 
 #include <complex.h>
 #include <math.h>
@@ -112,6 +113,19 @@ static inline double log_add(double a, double x) {
 #define START -INFINITY
 #include "scan.inc"
 
+#define T float _Complex
+#define A double _Complex
+#define FN(x) logcumsumexp_c64_##x
+#define STEP special_log_add
+#define START -INFINITY
+#include "scan.inc"
+#define T double _Complex
+#define A double _Complex
+#define FN(x) logcumsumexp_c128_##x
+#define STEP special_log_add
+#define START -INFINITY
+#include "scan.inc"
+
 /* The last of equals is the place; once a NaN was seen, the last NaN is. */
 #define EXTREME(id, T, before)                                                                     \
     static void id##_run(void *arg, int64_t begin, int64_t end) {                                  \
@@ -216,11 +230,13 @@ CFX_OP(cumprod) = {"aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=Non
                         .autocast = CFX_CAST_F32_ON_GPU};
 CFX_OP(logcumsumexp) = {
     "aten::logcumsumexp(Tensor self, int dim) -> Tensor", "torch.logcumsumexp Tensor.logcumsumexp",
-    SCAN(REAL_(logcumsumexp), NULL, NULL, NULL, "logcumsumexp_out_cpu", false),
+    SCAN(REAL_(logcumsumexp), NULL, logcumsumexp_c64_run, logcumsumexp_c128_run,
+         "logcumsumexp_out_cpu", false),
     GRAD(logcumsumexp, READ(0) | RESULT(0))};
 CFX_OP(_logcumsumexp) = {
     "aten::_logcumsumexp(Tensor self, int dim) -> Tensor",
-    SCAN(REAL_(logcumsumexp), NULL, NULL, NULL, "logcumsumexp_out_cpu", false),
+    SCAN(REAL_(logcumsumexp), NULL, logcumsumexp_c64_run, logcumsumexp_c128_run,
+         "logcumsumexp_out_cpu", false),
     GRAD(logcumsumexp, READ(0) | RESULT(0))};
 static void grad_cummax(cfx_back *b) {
     const cfx_tensor *x = back_arg(b, 0);

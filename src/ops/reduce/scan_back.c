@@ -68,7 +68,7 @@ static cfx_tensor *shares_of(cfx_back *b, int dim) {
     int64_t n = X(0)->shape[dim];
     cfx_tensor *later = cfx_tril(cfx_ones(cfx_list(n, n), CFX_KW(dtype, cfx_b8)), -1);
     cfx_tensor *logs = cfx_sub(cfx_unsqueeze(x, -1), cfx_unsqueeze(y, -2));
-    cfx_tensor *shares = cfx_exp(cfx_masked_fill(logs, later, -INFINITY));
+    cfx_tensor *shares = conj_of(cfx_masked_fill(cfx_exp(logs), later, 0));
     cfx_tensor *g = cfx_unsqueeze(cfx_transpose(G, dim, -1), -1);
     return cfx_transpose(cfx_squeeze(cfx_matmul(shares, g), -1), dim, -1);
 }
@@ -77,7 +77,7 @@ static cfx_tensor *back_logcumsumexp(cfx_back *b) {
     if (!X(0)->ndim || !X(0)->numel)
         return G;
     int dim = back_dim(b, 1, X(0)->ndim);
-    if (back_recorded())
+    if (back_recorded() || cfx__dtype_is_complex(X(0)->dtype))
         return shares_of(b, dim);
     cfx_tensor *size = cfx_abs(G);
     return cfx_sub(part_of(b, size, cfx_gt(G, 0), dim), part_of(b, size, cfx_lt(G, 0), dim));

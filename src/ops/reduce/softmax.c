@@ -146,9 +146,8 @@ static void shape_softmax_backward(cfx_op_call *c) {
                 r->kind == SOFT_LOG ? "log_softmax_backward" : "softmax_backward");
         return;
     }
-    cfx_dtype d = arg_dtype(c, 3, g->dtype);
-    if (float_or_fail(c, r, d, true))
-        out_new(c, 0, d, g->ndim, g->shape);
+    bool halved = g->dtype == CFX_F32 && arg_dtype(c, 3, CFX_F32) == CFX_F16;
+    out_new(c, 0, halved ? CFX_F16 : g->dtype, g->ndim, g->shape);
 }
 
 static void kernel_softmax_backward(cfx_op_call *c) {
@@ -182,17 +181,28 @@ static void shape_logsumexp(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0);
     uint64_t mask;
     bool whole = x->dtype == CFX_BOOL || cfx__dtype_is_int(x->dtype);
-    if (!whole && !cfx__dtype_is_float(x->dtype)) {
-        op_fail(c, "logsumexp(): Expected floating point type for result tensor, but got: %s",
-                cfx__dtype_title(x->dtype));
-        return;
-    }
     if (arg_dims_mask(c, 1, x->ndim, &mask))
         out_reduced(c, 0, whole ? CFX_F32 : x->dtype, x, mask, arg_bool(c, 2));
 }
 
+/* Of complex numbers the largest real part is taken out. */
+static void complex_logsumexp(cfx_op_call *c, cfx_tensor *x) {
+    cfx_tensor *most = cfx_amax(cfx_real(x), c->args[1], true);
+    most = cfx_where(cfx_isfinite(most), most, 0.0);
+    cfx_tensor *logs = cfx_log(cfx_sum(cfx_exp(cfx_sub(x, most)), c->args[1], c->args[2]));
+    if (!arg_bool(c, 2) && !op_failed())
+        most = cfx_reshape(most, cfx_ints_value(logs->ndim, logs->shape));
+    cfx_tensor *y = cfx_add(logs, most);
+    if (!op_failed())
+        cfx__tensor_copy(c->out[0], y);
+}
+
 static void kernel_logsumexp(cfx_op_call *c) {
-    const cfx_tensor *x = arg_tensor(c, 0);
+    cfx_tensor *x = arg_tensor(c, 0);
+    if (cfx__dtype_is_complex(x->dtype)) {
+        complex_logsumexp(c, x);
+        return;
+    }
     reduction run = {.x = x, .nout = 1, .out = {c->out[0]}};
     run.as = run.out_as[0] = x->dtype == CFX_F64 ? CFX_F64 : CFX_F32;
     run.loops = x->dtype == CFX_F64 ? &f64_lse_loops : &f32_lse_loops;

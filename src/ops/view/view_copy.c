@@ -52,8 +52,17 @@ CFX_OP(alias_copy) = {"aten::alias_copy(Tensor self) -> Tensor", "torch.alias_co
                       COPY_OF(alias), GRAD(same, 0), .core = core_alias_copy};
 CFX_OP(detach_copy) = {"aten::detach_copy(Tensor self) -> Tensor", "torch.detach_copy",
                        COPY_OF(detach), NO_GRAD};
+/* What is no view is copied to one first. */
+static void kernel_reshape_copy(cfx_op_call *c) {
+    cfx_tensor *t = cfx_reshape(c->args[0], c->args[1]);
+    if (!op_failed())
+        c->out[0] = copied(c, t);
+}
+
 CFX_OP(view_copy) = {"aten::view_copy(Tensor self, SymInt[] size) -> Tensor", "torch.view_copy",
-                     COPY_OF(view), GRAD(reshape, 0)};
+                     .kernel = kernel_reshape_copy, .dtypes = CFX_IN_ANY, GRAD(reshape, 0)};
+CFX_OP(_reshape_copy) = {"aten::_reshape_copy(Tensor self, SymInt[] size) -> Tensor", NULL,
+                         .kernel = kernel_reshape_copy, .dtypes = CFX_IN_ANY, GRAD(reshape, 0)};
 CFX_OP(view_copy_dtype) = {"aten::view_copy.dtype(Tensor self, ScalarType dtype) -> Tensor", NULL,
                            COPY_OF(view_dtype)};
 CFX_OP(as_strided_copy) = {"aten::as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, "
