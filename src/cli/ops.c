@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "../dispatch/dispatch.h"
+
 static const char help[] =
     "usage: cfx ops [NAME] [--markdown]\n"
     "       cfx ops check [--grad] DIR [--op PATTERN]\n"
@@ -88,7 +90,9 @@ static int explain_name(const char *name) {
     const cfx_fn *fn = cfx_fn_find(name);
     cfx_op *op = cfx_op_find(name);
     if (!fn && !op) {
-        fprintf(stderr, "cfx ops: no operator is called '%s'; 'cfx ops' lists them\n", name);
+        const char *hint = cfx__dispatch_hint(name);
+        fprintf(stderr, "cfx ops: no operator is called '%s'%s\n", name,
+                *hint ? hint : "; 'cfx ops' lists them");
         return CLI_TROUBLE;
     }
     for (int i = 0; fn && i < fn->n; i++)

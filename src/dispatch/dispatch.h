@@ -84,9 +84,9 @@ const cfx_fn *cfx__fn_named(const char *name, const char **own);
 cfx_args cfx__fn_gather(const cfx_fn *fn, cfx_args a);
 /* Spelling number i of Python's for an operator written down, "torch.add"; NULL behind the last. */
 const char *cfx__spelling_at(int i);
-/* The spellings nearest to an unknown name, "torch.relu, torch.relu6"; NULL where none is near.
- * Scope. */
-const char *cfx__dispatch_nearest(const char *name);
+/* What the end of a sentence about an unknown name says: "; the nearest: torch.relu, torch.relu6",
+ * "; PyTorch has it for cuDNN alone", or nothing. Scope. */
+const char *cfx__dispatch_hint(const char *name);
 
 /* ---- the layers ------------------------------------------------------------------------------ */
 

@@ -26,6 +26,12 @@ TEST(calls_by_spelling_overload_and_method_agree) {
     CHECK(cfx_op_find("aten::relu") == cfx_op_find("relu"));
     cfx_py("torch.no_such_thing", x);
     CHECK_ERROR("no operator is called 'torch.no_such_thing'");
+    cfx_py("aten.cudnn_convolution.default", x);
+    CHECK_ERROR("no operator is called 'aten.cudnn_convolution.default'; PyTorch has it for cuDNN "
+                "alone");
+    cfx_py("aten.sum.dim_DimnameList", x);
+    CHECK_ERROR("no operator is called 'aten.sum.dim_DimnameList'; PyTorch has it for named "
+                "tensors alone");
 }
 
 TEST(an_item_of_a_tensor_is_its_row) {

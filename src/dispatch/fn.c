@@ -247,9 +247,7 @@ cfx_tensor *cfx_inplace_from(cfx_site at, const cfx_fn *fn, cfx_args a) {
 
 static void unknown(cfx_site at, const char *name) {
     size_t mark = cfx_scope_open();
-    const char *near = cfx__dispatch_nearest(name);
-    cfx_fail(CFX_NAME_ERROR, at, "no operator is called '%s'%s%s", name,
-             near ? "; the nearest: " : "", near ? near : "");
+    cfx_fail(CFX_NAME_ERROR, at, "no operator is called '%s'%s", name, cfx__dispatch_hint(name));
     cfx_scope_close(mark);
 }
 

@@ -1,4 +1,5 @@
-/* What an unknown name may have meant: the spellings that are nearest to it. */
+/* What an unknown name may have meant: the spellings that are nearest to it, or an operator that
+ * PyTorch has for another machine or another kind of tensor. */
 #include "dispatch.h"
 
 enum { MOST = 3, LONGEST = 64 };
@@ -74,7 +75,38 @@ static void consider_overloads(nearest *near, const char *name) {
     }
 }
 
-const char *cfx__dispatch_nearest(const char *name) {
+/* Operators of PyTorch's that are not for dense tensors on a CPU, by the beginning of their names;
+ * what they are for. */
+static const char *elsewhere(const char *name) {
+    static const struct {
+        const char *start, *what;
+    } rows[] = {
+        {"cudnn_", "cuDNN"}, {"_cudnn_", "cuDNN"}, {"miopen_", "MIOpen"}, {"mps_", "Apple's GPUs"},
+        {"_mps_", "Apple's GPUs"}, {"mkldnn_", "oneDNN's own tensors"},
+        {"_mkldnn_", "oneDNN's own tensors"}, {"to_mkldnn", "oneDNN's own tensors"},
+        {"sparse_", "sparse tensors"}, {"_sparse_", "sparse tensors"},
+        {"to_sparse", "sparse tensors"}, {"_to_sparse", "sparse tensors"},
+        {"_nested_", "nested tensors"}, {"nested_", "nested tensors"}, {"fbgemm_", "FBGEMM"},
+        {"_cslt_", "cuSPARSELt"}, {"_triton_", "Triton"}, {"_flash_attention", "GPUs"},
+        {"_efficient_attention", "GPUs"}, {"_scaled_dot_product_efficient", "GPUs"},
+        {"_scaled_dot_product_flash_attention.", "GPUs"},
+        {"_scaled_dot_product_flash_attention_backward", "GPUs"},
+        {"_scaled_dot_product_cudnn", "cuDNN"}, {"_thnn_fused", "GPUs"},
+        {"batch_norm_stats", "GPUs"}, {"batch_norm_elemt", "GPUs"},
+        {"batch_norm_gather", "GPUs"}, {"_weight_int4pack", "weights packed in 4 bits"},
+        {"quantized_lstm", "quantized layers of another form"},
+        {"quantized_gru", "quantized layers of another form"},
+    };
+    name += !strncmp(name, "aten.", 5) ? 5 : !strncmp(name, "aten::", 6) ? 6 : 0;
+    if (strstr(name, ".names") || strstr(name, "imname") || strstr(name, "_names"))
+        return "named tensors";
+    for (int i = 0; i < COUNT(rows); i++)
+        if (!strncmp(name, rows[i].start, strlen(rows[i].start)))
+            return rows[i].what;
+    return NULL;
+}
+
+static const char *nearest_to(const char *name) {
     nearest near = {0};
     if (!strncmp(name, "aten.", strlen("aten.")))
         consider_overloads(&near, name);
@@ -84,4 +116,12 @@ const char *cfx__dispatch_nearest(const char *name) {
     for (int i = 0; i < near.n; i++)
         cfx__text_printf(&out, "%s%s", i ? ", " : "", near.best[i].text);
     return near.n ? cfx__text_take(&out) : NULL;
+}
+
+const char *cfx__dispatch_hint(const char *name) {
+    const char *what = elsewhere(name);
+    if (what)
+        return cfx__text_format("; PyTorch has it for %s alone", what);
+    const char *near = nearest_to(name);
+    return near ? cfx__text_format("; the nearest: %s", near) : "";
 }

@@ -244,9 +244,8 @@ cfx_node *cfx_graph_get_attr(cfx_graph *g, const char *path) {
 /* A call of a function by its name, which has to be known where it is one of torch's. */
 static cfx_node *unknown(cfx_site at, const char *what, const char *target) {
     size_t mark = cfx_scope_open();
-    const char *near = cfx__dispatch_nearest(target);
-    cfx_fail(CFX_NAME_ERROR, at, "no %s is called '%s'%s%s", what, target,
-             near ? "; the nearest: " : "", near ? near : "");
+    cfx_fail(CFX_NAME_ERROR, at, "no %s is called '%s'%s", what, target,
+             cfx__dispatch_hint(target));
     cfx_scope_close(mark);
     return cfx__node_bad;
 }

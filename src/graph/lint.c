@@ -81,10 +81,9 @@ bool cfx__graph_lint(cfx_graph *g, const cfx_module *owner) {
 static bool check_function(const cfx_node *n) {
     if (cfx__target_known(n->target))
         return true;
-    const char *near = cfx__dispatch_nearest(n->target.name);
     cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
-             "Node %s calls %s, which is no function known here%s%s", n->name, n->target.name,
-             near ? "; the nearest: " : "", near ? near : "");
+             "Node %s calls %s, which is no function known here%s", n->name, n->target.name,
+             cfx__dispatch_hint(n->target.name));
     return false;
 }
 

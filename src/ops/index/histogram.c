@@ -305,16 +305,13 @@ CFX_OP(histogram_bin_ct) = {
 static int points_dims(cfx_op_call *c, int range, int weight) {
     const cfx_tensor *x = arg_tensor(c, 0);
     if (x->ndim < 2) {
-        op_fail(c, "torch.histogramdd: input tensor should have at least 2 dimensions, but got %d",
-                x->ndim);
+        op_fail(c, "torch.histogramdd: input tensor should have at least 2 dimensions");
         return -1;
     }
     int64_t dims = x->shape[x->ndim - 1];
     if (dims != arg_count(c, 1) || dims > CFX_MAX_DIMS || dims < 1) {
-        op_fail(c,
-                "torch.histogramdd: expected %lld sequences of bin edges for a %lld-dimensional "
-                "histogram but got %lld",
-                (long long)dims, (long long)dims, (long long)arg_count(c, 1));
+        op_fail(c, "histogramdd: The size of bins must be equal to the innermost dimension of the "
+                   "input.");
         return -1;
     }
     return histogram_check(c, range, weight, (int)dims, x, x->numel / dims) ? (int)dims : -1;

@@ -77,8 +77,8 @@ static bool dtypes_fit(cfx_op_call *c, const cfx_tensor *x, const cfx_tensor *gr
                 "grid has %s",
                 cfx_dtype_name(x->dtype), cfx_dtype_name(grid->dtype));
     else if (!cfx__dtype_is_float(x->dtype))
-        op_fail_as(NOT_IMPLEMENTED, c, "\"grid_sampler_%dd_cpu\" not implemented for '%s'", dims,
-                   cfx__dtype_title(x->dtype));
+        op_fail_as(NOT_IMPLEMENTED, c, "\"grid_sampler_%dd_cpu%s\" not implemented for '%s'", dims,
+                   dims == 2 ? "_kernel_impl" : "", cfx__dtype_title(x->dtype));
     return !op_failed();
 }
 

@@ -42,8 +42,9 @@ static bool margin_size(cfx_op_call *c, const cfx_tensor *x, const cfx_tensor *t
         return false;
     }
     if (!cfx__dtype_is_float(x->dtype)) {
-        op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for '%s'", cfx_op_name(c->op),
-                   cfx__dtype_title(x->dtype));
+        bool labels = !strncmp(op_title(c), "multilabel", 10);
+        op_fail_as(NOT_IMPLEMENTED, c, "\"%s_%s\" not implemented for '%s'", op_title(c),
+                   labels ? "out_frame" : "cpu_kernel", cfx__dtype_title(x->dtype));
         return false;
     }
     if (target->dtype != CFX_I64) {

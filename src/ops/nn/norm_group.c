@@ -116,7 +116,9 @@ static bool read_sizes(cfx_op_call *c, const cfx_tensor *x, int at, group *j) {
     int64_t n;
     if (j->n < 0 || j->c < 0 || j->hw < 0 || __builtin_mul_overflow(j->n, j->c, &n) ||
         __builtin_mul_overflow(n, j->hw, &n) || n != x->numel) {
-        op_fail(c, "Expected X.numel() == N * C * HxW to be true, but got false.");
+        op_fail(c, "Expected X.numel() == N * C * HxW to be true, but got false.  (Could this "
+                   "error message be improved?  If so, please report an enhancement request to "
+                   "PyTorch.)");
         return false;
     }
     return true;

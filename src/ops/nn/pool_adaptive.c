@@ -51,7 +51,8 @@ static bool read_input(cfx_op_call *c, const row *r, pool *p, const cfx_tensor *
             return false;
         }
     if (!cfx__dtype_is_float(self->dtype)) {
-        op_fail_as(NOT_IMPLEMENTED, c, "\"%s\" not implemented for '%s'", r->name,
+        op_fail_as(NOT_IMPLEMENTED, c, "\"%s%s\" not implemented for '%s'", r->name,
+                   strstr(op_title(c), "_backward") ? "_backward" : r->dims == 3 ? "_cpu" : "",
                    cfx__dtype_title(self->dtype));
         return false;
     }

@@ -102,8 +102,13 @@ static bool read_args(cfx_op_call *c, const resample_row *r, sizes *s) {
 }
 
 static bool computable(cfx_op_call *c, const resample_row *r, cfx_dtype d) {
+    const char *title = op_title(c);
     bool ok = cfx__dtype_is_float(d) || d == CFX_U8;
-    if (!ok)
+    if (!ok && strstr(title, "_backward"))
+        op_fail_as(NOT_IMPLEMENTED, c, "\"%s%s\" not implemented for '%s'",
+                   title + (*title == '_' && r->mode > NEAREST_EXACT),
+                   strstr(title, "_aa_") ? "_cpu" : "", cfx__dtype_title(d));
+    else if (!ok)
         op_fail_as(NOT_IMPLEMENTED, c, "\"compute_indices_weights_%s\" not implemented for '%s'",
                    r->mode <= NEAREST_EXACT ? "nearest"
                    : r->mode == LINEAR      ? "linear"

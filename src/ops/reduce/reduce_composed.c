@@ -180,7 +180,7 @@ static bool quantile_check(cfx_op_call *c, const char *name, const cfx_tensor *x
     else if (q->ndim > 1)
         op_fail(c, "%s() q must be a scalar or 1D tensor", name);
     else if (x->dtype != CFX_F32 && x->dtype != CFX_F64)
-        op_fail(c, "%s() input tensor must be either float or double dtype", name);
+        op_fail(c, "quantile() input tensor must be either float or double dtype");
     else if (q->dtype != x->dtype)
         op_fail(c, "%s() q tensor must be same dtype as the input tensor", name);
     else if (*how == COUNT(names))

@@ -35,8 +35,10 @@ typedef struct {
 static bool float_or_fail(cfx_op_call *c, const soft_row *r, cfx_dtype d, bool last) {
     if (cfx__dtype_is_float(d))
         return true;
-    op_fail_as(NOT_IMPLEMENTED, c, "\"%ssoftmax%s_kernel_impl\" not implemented for '%s'",
-               r->kind == SOFT_LOG ? "log_" : "", last ? "_lastdim" : "", cfx__dtype_title(d));
+    bool back = strstr(op_title(c), "_backward") != NULL;
+    op_fail_as(NOT_IMPLEMENTED, c, "\"%ssoftmax%s%s_kernel_impl\" not implemented for '%s'",
+               r->kind == SOFT_LOG ? "log_" : "", back ? "_backward" : "", last ? "_lastdim" : "",
+               cfx__dtype_title(d));
     return false;
 }
 
