@@ -73,7 +73,7 @@ int main(void) {
 
     /* What cannot be done is said, and nothing is changed. */
     cfx_value none = cfx_list_value(0, NULL);
-    if (!cfx_quantize(mlp, none, (cfx_quantize_options){0}))
+    if (cfx_failed(cfx_quantize(mlp, none, (cfx_quantize_options){0})))
         cfx_report(stdout);
     return cfx_finish(stderr);
 }

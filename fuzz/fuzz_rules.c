@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     text[size] = 0;
     cfx_rules *rules = cfx_rules_parse(text, "fuzz.rules");
     bool fine = fuzz_fine();
-    if (!rules && fine)
+    if (cfx_failed(rules) && fine)
         fuzz_wrong("neither rules nor an error");
     for (int i = 0; rules && i < 3; i++) {
         cfx_program *p = cfx_open(programs[i]);

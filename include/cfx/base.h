@@ -53,7 +53,7 @@ CFX_API void *cfx_keep_obj(void *obj);
 /* Takes a count back; the last one frees. NULL and bad objects are left alone. */
 CFX_API void cfx_drop(void *obj);
 
-/* Whether obj is what a failed call gave: the bad tensor, graph or module, or NULL. */
+/* Whether obj is what a failed call gave: a bad tensor, graph, module, cost, ..., or NULL. */
 CFX_API bool cfx_failed(const void *obj);
 
 #ifdef __cplusplus

@@ -37,7 +37,7 @@ typedef struct cfx_cost {
 } cfx_cost;
 
 /* The costs of a program; scope. `sizes` says what symbols are, a dict of name to int; a symbol
- * that is not in it is what it was with the example inputs. NULL, with an error, where p is NULL or
+ * that is not in it is what it was with the example inputs. Bad, with an error, where p is NULL or
  * bad, or where a symbol that has no such value is missing. */
 CFX_API cfx_cost *cfx_program_cost(cfx_program *p, const cfx_dict *sizes);
 

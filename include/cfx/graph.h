@@ -135,8 +135,9 @@ CFX_API bool cfx_graph_lint(cfx_graph *g, const cfx_module *owner);
 /* Whether a call is of this operator. A bare name is the operator in whatever spelling: "relu" is
  * torch.relu, torch.nn.functional.relu, the method relu and aten.relu.default, but not relu_, which
  * is "relu_": torch.relu_, x.relu_(), aten.relu_.default and F.relu(x, inplace=True). A name with a
- * dot is one spelling ("torch.relu", "operator.add") or overload ("aten.add.Tensor", all of them:
- * "aten.add"). False for nodes that call no function or method. */
+ * dot is one function ("torch.relu", "operator.add", "F.gelu") or overload ("aten.add.Tensor", all
+ * of them: "aten.add"). The call of a module is of its type: "Linear", "nn.Linear". False for nodes
+ * that call nothing. */
 CFX_API bool cfx_node_is(const cfx_node *n, const char *name);
 /* The same for a target alone, whose arguments are not seen. */
 CFX_API bool cfx_target_is(cfx_target t, const char *name);

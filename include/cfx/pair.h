@@ -25,7 +25,7 @@ typedef struct cfx_pairs {
     cfx_program *a, *b; /* borrowed */
 } cfx_pairs;
 
-/* Pairs the nodes of two programs, their sub-graphs left out; scope. NULL, with an error, where one
+/* Pairs the nodes of two programs, their sub-graphs left out; scope. Bad, with an error, where one
  * is NULL or no call of one belongs to a call of the other. */
 CFX_API cfx_pairs *cfx_program_pair(cfx_program *a, cfx_program *b);
 /* What a node of either program is paired with, or NULL. */

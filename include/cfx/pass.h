@@ -79,7 +79,7 @@ CFX_API int cfx_pass_apply(const cfx_pass *pass, cfx_program *p, cfx_dict *optio
 CFX_API cfx_program *cfx_optimize(cfx_program *p);
 
 /* A copy of a module, traced, in which batch norms that do not learn are part of the weights of the
- * convolutions and linear layers before them: torch.fx's fuse(). A GraphModule; scope. NULL, with
+ * convolutions and linear layers before them: torch.fx's fuse(). A GraphModule; scope. Bad, with
  * an error, where it cannot be traced. */
 CFX_API cfx_module *cfx_fuse_conv_bn(const cfx_module *m);
 

@@ -73,7 +73,7 @@ typedef struct cfx_observer {
     int channels;         /* of learned scales: how many there are; 1 */
 } cfx_observer;
 
-/* A module that looks at what goes through it; scope. NULL, with an error, where the fields do not
+/* A module that looks at what goes through it; scope. Bad, with an error, where the fields do not
  * go together: a range without 0 in it, a histogram with a scale for each channel. */
 CFX_API cfx_module *cfx_observer_new_from(cfx_site at, cfx_observer how);
 #define cfx_observer_new(how) cfx_observer_new_from(CFX_HERE, how)
@@ -133,12 +133,12 @@ CFX_API void cfx_qconfig_mapping_order(cfx_qconfig_mapping *m, const char *path,
 
 /* fuse_fx: the traced module with Conv+BN(+ReLU), Linear+ReLU and the like as one module each. The
  * module is put in evaluation mode by the caller; an error otherwise. The model stays as it is.
- * Scope; NULL with an error. */
+ * Scope; bad, with an error, where it cannot be traced. */
 CFX_API cfx_module *cfx_fuse_from(cfx_site at, cfx_module *model);
 #define cfx_fuse(model) cfx_fuse_from(CFX_HERE, model)
 /* prepare_fx: traced, fused, with an observer wherever a number will be quantized; run it to
  * calibrate. For a mapping whose observers are fake-quantize modules, prepare_qat_fx: weights are
- * rounded too, and the result is trained. Scope; NULL with an error. */
+ * rounded too, and the result is trained. Scope; bad with an error. */
 CFX_API cfx_module *cfx_prepare_from(cfx_site at, cfx_module *model,
                                      const cfx_qconfig_mapping *mapping);
 #define cfx_prepare(model, mapping) cfx_prepare_from(CFX_HERE, model, mapping)
@@ -147,7 +147,7 @@ CFX_API cfx_module *cfx_prepare_from(cfx_site at, cfx_module *model,
  * learn from then on. */
 CFX_API void cfx_fake_quantize_set(cfx_module *m, bool observes, bool rounds);
 /* convert_to_reference_fx and convert_fx of what cfx_prepare gave, which stays as it is. Scope;
- * NULL, with an error, for other modules. */
+ * bad, with an error, for other modules. */
 CFX_API cfx_module *cfx_convert_to_reference_from(cfx_site at, cfx_module *prepared);
 CFX_API cfx_module *cfx_convert_from(cfx_site at, cfx_module *prepared);
 #define cfx_convert_to_reference(prepared) cfx_convert_to_reference_from(CFX_HERE, prepared)

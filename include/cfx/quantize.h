@@ -70,7 +70,7 @@ typedef struct cfx_quantized {
 } cfx_quantized;
 
 /* Quantizes a program. Batches are lists or tuples of its inputs in flattened order; dynamic and
- * weight need none, unless they smooth. Scope. NULL, with an error, where there is
+ * weight need none, unless they smooth. Scope. Bad, with an error, where there is
  * nothing to quantize or to calibrate with, a batch does not fit, a value is NaN, infinite or the
  * same number everywhere, weights are quantized already, or a selector picks no layer. */
 CFX_API cfx_quantized *cfx_quantize(const cfx_program *p, cfx_value batches,
@@ -94,10 +94,11 @@ typedef struct cfx_quantize_report {
     double db;                   /* of all outputs together */
 } cfx_quantize_report;
 
-/* Compares a quantized program with its reference on batches; scope. NULL with an error. */
+/* Compares a quantized program with its reference on batches; scope. Bad, with an error, where
+ * a batch does not fit, or there is none. */
 CFX_API cfx_quantize_report *cfx_quantize_compare(const cfx_quantized *q, cfx_value batches);
 /* Quantizes as much as leaves the outputs at `db` or better on the held-out batches: the layers
- * that make most noise stay in float, as few as will do. Scope; NULL, with an error, where even
+ * that make most noise stay in float, as few as will do. Scope; bad, with an error, where even
  * none quantized would not do. */
 CFX_API cfx_quantized *cfx_quantize_to(const cfx_program *p, cfx_value batches, cfx_value held_out,
                                        double db, cfx_quantize_options options);

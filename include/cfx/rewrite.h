@@ -78,13 +78,13 @@ typedef struct cfx_replace_options {
 } cfx_replace_options;
 
 /* Finds a pattern in a GraphModule: values inside a match are not used outside of it, a match could
- * be one node without a cycle, and of overlapping ones the first counts. Scope. NULL, with an
+ * be one node without a cycle, and of overlapping ones the first counts. Scope. Bad, with an
  * error, where the pattern is none: dead code, nothing in it, an unknown operator. */
 CFX_API cfx_matches *cfx_find_pattern_in(cfx_module *gm, cfx_source pattern,
                                          cfx_replace_options options);
 /* The same, and puts the replacement in each place: it takes the inputs of the pattern (by
  * position; a text by name) and gives as many results. New nodes are ATen overloads where the old
- * ones were, and come from the same source lines. What was found; scope. NULL, with an error, where
+ * ones were, and come from the same source lines. What was found; scope. Bad, with an error, where
  * it does not fit; the graph is then as it was before that place. */
 CFX_API cfx_matches *cfx_replace_pattern_in(cfx_module *gm, cfx_source pattern,
                                             cfx_source replacement, cfx_replace_options options);
@@ -136,7 +136,7 @@ typedef struct cfx_rule {
 } cfx_rule;
 
 /* The rules of a text, called `what` in errors, of a file, or of a table, which has to stay; scope.
- * NULL, with an error that names the line and the rule: an unknown operator (with the nearest
+ * Bad, with an error that names the line and the rule: an unknown operator (with the nearest
  * name), wrong arguments, a name that the pattern does not bind. */
 CFX_API cfx_rules *cfx_rules_parse(const char *text, const char *what);
 CFX_API cfx_rules *cfx_rules_open(const char *path);

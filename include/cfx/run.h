@@ -187,7 +187,7 @@ CFX_API bool cfx_program_check(cfx_program *p);
 /* ---- taps ------------------------------------------------------------------------------------ */
 
 /* Runs and collects the values of chosen nodes: a dict of name to value; scope. A selector is a
- * node name, "op:relu" (an operator, as cfx_node_is has it, or a target), "module:layers.0" (a
+ * node name, "op:relu" (what cfx_node_is is asked, or a pattern over it), "module:layers.0" (a
  * module path) or a glob over names. Nodes of sub-graphs are picked too; they are called by
  * cfx_run_path and their name, and a selector may leave out the rounds of loops:
  * "while_loop.while_loop_body_graph_0.mul" is that node in each round. */

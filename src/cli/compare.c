@@ -295,7 +295,7 @@ static bool compare(cli_comparison *c, const options *o) {
         return cli_compare_tensors(c, o->inputs, o->a);
     c->a = cfx_open(o->a);
     c->pairs = cfx_program_pair(c->a, c->b);
-    if (!c->pairs)
+    if (cfx_failed(c->pairs))
         return false;
     c->n = c->pairs->n;
     c->rows = cfx__alloc0((size_t)(c->n + 1) * sizeof *c->rows);

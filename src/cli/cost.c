@@ -98,7 +98,7 @@ bool cli_costs_of(cli_costs *c, cfx_program *p, const char *const *words, int nw
         for (int k = 0; k < c->nsymbols; k++)
             cfx_dict_set(sizes, c->symbols[k], cfx_int(value_at(c, i, k)));
         c->at[i] = cfx_program_cost(p, sizes);
-        if (!c->at[i])
+        if (cfx_failed(c->at[i]))
             return false;
     }
     return true;

@@ -34,9 +34,9 @@ static cfx_dict *sizes_of(const cfx_program *p, cfx_value inputs) {
 void cli_profile_start(cli_profile *p, cfx_program *program, cfx_value inputs) {
     p->program = program;
     p->cost = cfx_program_cost(program, sizes_of(program, inputs));
-    if (!p->cost)
+    if (!cfx_ok())
         cfx_clear(); /* sizes that nothing tells: times are shown without costs */
-    for (int i = 0; p->cost && i < p->cost->n; i++)
+    for (int i = 0; i < p->cost->n; i++)
         if (p->cost->nodes[i].owner == program->module)
             cfx__map_set(&p->at, p->cost->nodes[i].node->name, (void *)(uintptr_t)(i + 1));
 }

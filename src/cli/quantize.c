@@ -187,7 +187,7 @@ static double time_of(cfx_program *p, cfx_value batch) {
 
 static bool print_report(const cfx_quantized *q, cfx_value batches) {
     cfx_quantize_report *r = cfx_quantize_compare(q, batches);
-    if (!r)
+    if (cfx_failed(r))
         return false;
     printf("%-40s %9s %9s\n", "signal to noise, the worst first", "dB", "own dB");
     for (int i = 0; i < r->nlayers; i++)
@@ -245,7 +245,7 @@ static int quantize(options *o) {
     cfx_quantized *q = o->target ? cfx_quantize_to(p, batches, held, db, o->how)
                                  : cfx_quantize(p, batches, o->how);
     cli_progress_end();
-    if (!q)
+    if (cfx_failed(q))
         return cli_trouble();
     print_summary(q);
     if (o->report && !print_report(q, held))

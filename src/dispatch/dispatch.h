@@ -77,8 +77,11 @@ cfx_op *cfx__op_out(cfx_op *functional);
 
 /* The function that Python has under a name, NULL where none is known, and its own name there:
  * torch.split is torch.functional.split, torch.nn.functional.gelu torch._C._nn.gelu, and F.relu
- * torch.nn.functional.relu. Own names are static; the name itself where it is its own. */
+ * torch.nn.functional.relu. Own names are static, the name itself, or of the scope. */
 const cfx_fn *cfx__fn_named(const char *name, const char **own);
+/* The functional form's function for an in-place spelling, "torch.relu_", "Tensor.add_"; *own is
+ * the in-place name. NULL for others. */
+const cfx_fn *cfx__fn_named_inplace(const char *name, const char **own);
 /* The arguments with those gathered in a list that functions of torch.functional take one by one:
  * einsum(equation, x, y), meshgrid(x, y); scope. */
 cfx_args cfx__fn_gather(const cfx_fn *fn, cfx_args a);

@@ -256,13 +256,9 @@ cfx_value cfx_py_from(cfx_site at, const char *name, cfx_args a) {
         return cfx_bad();
     const char *own;
     const cfx_fn *fn = cfx__fn_named(name, &own);
-    size_t n = strlen(name);
-    bool inplace = false;
-    if (!fn && n > 1 && name[n - 1] == '_') {
-        fn = cfx__fn_named(cfx__string_new(name, n - 1)->text, &own);
-        own = cfx__text_format("%s_", own);
-        inplace = fn != NULL;
-    }
+    bool inplace = !fn;
+    if (inplace)
+        fn = cfx__fn_named_inplace(name, &own);
     if (!fn) {
         unknown(at, name);
         return cfx_bad();

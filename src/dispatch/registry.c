@@ -436,28 +436,69 @@ const cfx_fn *cfx_fn_find(const char *name) {
     return fn ? fn : find_fn("python", name);
 }
 
-/* "F.relu" in full, and where torch.split is at home; NULL for other names. */
+/* Modules whose functions are builtin ones of others: torch.fft.fft is torch._C._fft.fft_fft. */
+static const char *const builtins[] = {"fft", "linalg", "special"};
+
+/* "torch.fft.fft" for such a builtin one, "F.relu" in full, and where torch.split is at home; NULL
+ * for other names. */
 static const named_fn *find_home(const char *name) {
     char full[NAME_MAX_LEN];
     bool f = !strncmp(name, "F.", 2), top = !strncmp(name, "torch.", 6) && !strchr(name + 6, '.');
-    if (!f && !top)
-        return NULL;
-    int n = snprintf(full, sizeof full, "torch.%s.%s", f ? "nn.functional" : "functional",
+    int n = 0;
+    if (f || top)
+        n = snprintf(full, sizeof full, "torch.%s.%s", f ? "nn.functional" : "functional",
                      name + (f ? 2 : 6));
-    return n < (int)sizeof full ? find_named(spellings, COUNT(spellings), full) : NULL;
+    for (int i = 0; i < COUNT(builtins) && !n && !strncmp(name, "torch._C._", 10); i++) {
+        size_t len = strlen(builtins[i]);
+        const char *rest = name + 10 + len + 1 + len + 1; /* fft.fft_ */
+        if (strlen(name) > (size_t)(rest - name) && !strncmp(name + 10, builtins[i], len))
+            n = snprintf(full, sizeof full, "torch.%s.%s", builtins[i], rest);
+    }
+    return n && n < (int)sizeof full ? find_named(spellings, COUNT(spellings), full) : NULL;
+}
+
+/* The own name of a function by one of its spellings. */
+static const char *own_name(const named_fn *f) {
+    const cfx__op_info *info = cfx__op_info_of(f->fn->ops[0]);
+    if (!info || info->python)
+        return f->name;
+    if (!strncmp(f->name, "torch.nn.functional.", 20))
+        return info->spelling;
+    for (int i = 0; i < COUNT(builtins); i++) {
+        size_t len = strlen(builtins[i]);
+        if (!strncmp(f->name, "torch.", 6) && !strncmp(f->name + 6, builtins[i], len) &&
+            f->name[6 + len] == '.')
+            return cfx__text_format("torch._C._%s.%s_%s", builtins[i], builtins[i],
+                                    f->name + 6 + len + 1);
+    }
+    return f->name;
 }
 
 const cfx_fn *cfx__fn_named(const char *name, const char **own) {
     const named_fn *found = find_home(name);
     if (!found)
         found = find_named(spellings, COUNT(spellings), name);
-    *own = found ? found->name : name;
-    if (!found)
-        return cfx_fn_find(name);
-    const cfx__op_info *info = cfx__op_info_of(found->fn->ops[0]);
-    if (info && !info->python && !strncmp(found->name, "torch.nn.functional.", 20))
-        *own = info->spelling;
-    return found->fn;
+    *own = found ? own_name(found) : name;
+    if (found)
+        return found->fn;
+    const cfx_fn *fn = cfx_fn_find(name);
+    return fn || strncmp(name, "torch.ops.", 10) ? fn : cfx_fn_find(name + 10); /* all overloads */
+}
+
+const cfx_fn *cfx__fn_named_inplace(const char *name, const char **own) {
+    size_t n = strlen(name);
+    if (n < 2 || name[n - 1] != '_' || name[n - 2] == '_')
+        return NULL;
+    const char *plain = cfx__string_new(name, n - 1)->text;
+    const cfx_fn *fn = cfx__fn_named(plain, own);
+    if (fn && !strncmp(*own, "torch.nn.functional.", 20)) { /* F.relu_ is torch.relu_ */
+        const cfx_fn *operator_ = find_fn("aten", *own + 20);
+        const cfx__op_info *info = operator_ ? cfx__op_info_of(operator_->ops[0]) : NULL;
+        fn = info ? operator_ : fn;
+        *own = info ? info->spelling : *own;
+    }
+    *own = cfx__text_format("%s_", *own);
+    return fn;
 }
 
 /* ---- the user's own -------------------------------------------------------------------------- */

@@ -348,7 +348,7 @@ static void put_own_facts(writer *w) {
     cfx_program *p = w->s->sheets.data[0].program;
     bool fine = cfx_ok();
     cfx_cost *cost = fine && p ? cfx_program_cost(p, NULL) : NULL;
-    if (cost)
+    if (!cfx_failed(cost))
         put_costs(w, cost);
     else if (fine)
         cfx_clear(); /* a size that nothing tells: there are no costs then */

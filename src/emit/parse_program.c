@@ -125,13 +125,15 @@ static place *input_named(reader *r, const char *name, size_t len) {
 
 /* The first result that the signature has not named yet and that is this node or, without a name, a
  * plain value. */
-static place *result_named(reader *r, const char *name, size_t len) {
+static place *result_named(reader *r, const char *name, size_t len, bool *again) {
     const cfx_node *n = len ? cfx__parser_find_node(r->p, name, len) : NULL;
+    *again = false;
     for (size_t i = 0; i < r->results.len && (n || !len); i++) {
         place *at = &r->results.data[i];
-        bool node = at->v.tag == CFX_TAG_NODE;
-        if (!at->at && (n ? node && cfx_as_node(at->v) == n : !node))
+        bool node = at->v.tag == CFX_TAG_NODE, it = n ? node && cfx_as_node(at->v) == n : !node;
+        if (it && !at->at)
             return at;
+        *again |= it;
     }
     return NULL;
 }
@@ -224,7 +226,8 @@ static void read_output(reader *r, const char *name, size_t len, const char *at)
     const char *word;
     size_t n = cfx__parser_take_name(p, &word);
     int kind = cfx__parse_kind(false, word, n);
-    place *out = result_named(r, name, len);
+    bool again;
+    place *out = result_named(r, name, len, &again);
     if (kind < 0)
         cfx__parse_fail(p, word, "a result is a USER_OUTPUT, LOSS_OUTPUT, BUFFER_MUTATION, "
                                  "PARAMETER_MUTATION, USER_INPUT_MUTATION, GRADIENT_TO_PARAMETER, "
@@ -235,7 +238,7 @@ static void read_output(reader *r, const char *name, size_t len, const char *at)
                                    : "the signature has a result that is a plain value%.*s, which "
                                      "forward does not return%s",
                         (int)len, name,
-                        len && cfx__parser_find_node(p, name, len) ? " so often" : "");
+                        again ? " so often" : ": name what it returns, or leave the line out");
     cfx_dict *words = take_words(p);
     if (p->failed)
         return;

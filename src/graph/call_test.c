@@ -37,6 +37,12 @@ TEST(unknown_functions_are_refused_with_the_nearest_names) {
     CHECK_ERROR("no function is called 'torch.sigmod'; the nearest: torch.sigmoid");
     CHECK(!cfx_graph_call_function(g, "operator.ad", cfx_tuple(x, 1), CFX_NONE)->graph);
     CHECK_ERROR("no function is called 'operator.ad'; the nearest: operator.add");
+    cfx_graph_call(g, "torch.ops.aten.ad.Tensor", x, 1);
+    CHECK_ERROR("no function is called 'aten.ad.Tensor'; the nearest: aten.add.Tensor");
+    cfx_graph_call(g, "foo bar", x);
+    CHECK_ERROR("'foo bar' cannot be the name of a function");
+    cfx_graph_call(g, "", x);
+    CHECK_ERROR("'' cannot be the name of a function");
     CHECK(cfx_graph_call(g, "mylib.op", x)->graph && cfx_graph_call(g, "torch.ops.a.b", x)->graph &&
           cfx_graph_call(g, "operator.iadd", x, 1)->graph);
     CHECK(cfx_graph_lint(g, NULL));
@@ -48,6 +54,44 @@ TEST(unknown_functions_are_refused_with_the_nearest_names) {
                 "torch.sigmoid");
     cfx_py("torch.sigmod", 1.0);
     CHECK_ERROR("no operator is called 'torch.sigmod'; the nearest: torch.sigmoid");
+}
+
+/* The format of a call, up to its arguments. */
+static const char *called(cfx_graph *g, const char *target) {
+    cfx_node *n = cfx_graph_call(g, target, cfx_graph_first(g));
+    return cfx__text_format("%s %s %s", n->name, cfx_opcode_name(n->op), n->target.name);
+}
+
+TEST(functions_are_called_by_every_name_they_have) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_graph_input(g, "x");
+    CHECK_STR(called(g, "F.relu"), "relu call_function torch.nn.functional.relu");
+    CHECK_STR(called(g, "F.relu_"), "relu_ call_function torch.relu_");
+    CHECK_STR(called(g, "F.gelu"), "gelu call_function torch._C._nn.gelu");
+    CHECK_STR(called(g, "torch.Tensor.relu"), "relu_1 call_method relu");
+    CHECK_STR(called(g, "torch.ops.aten.relu.default"), "relu_default call_function "
+                                                        "aten.relu.default");
+    CHECK_STR(called(g, "aten.relu"), "relu_2 call_function torch.ops.aten.relu");
+    CHECK(cfx_node_is(cfx_graph_last(g), "relu") && cfx_node_is(cfx_graph_last(g), "aten.relu"));
+    CHECK(cfx_node_is(cfx_graph_last(g), "torch.ops.aten.relu"));
+    CHECK(!cfx_node_is(cfx_graph_last(g), "aten.relu.default"));
+    cfx_graph_output(g, cfx_node_value(cfx_graph_last(g)));
+    CHECK_STR(cfx_str(cfx_forward(cfx_graph_module(NULL, g, NULL), cfx_full(cfx_list(1), -2.0))),
+              "tensor([0.])");
+}
+
+TEST(calls_of_modules_are_of_their_type) {
+    cfx_module *m = cfx_module_new("M", NULL, "");
+    cfx_graph *g = cfx_graph_new();
+    cfx_nn_add(m, "act", cfx_nn_relu());
+    cfx_node *x = cfx_graph_input(g, "x");
+    cfx_node *n = cfx_graph_call_module(g, "act", cfx_tuple(x), CFX_NONE);
+    CHECK(!cfx_node_is(n, "ReLU")); /* nobody knows what it is */
+    cfx_graph_output(g, cfx_node_value(n));
+    cfx_module *gm = cfx_graph_module(m, g, NULL);
+    CHECK(cfx_node_is(n, "ReLU") && cfx_node_is(n, "nn.ReLU") && cfx_node_is(n, "torch.nn.ReLU"));
+    CHECK(!cfx_node_is(n, "relu") && !cfx_node_is(x, "ReLU"));
+    CHECK_INT(cfx_tap(gm, "op:nn.ReLU", cfx_ones(1))->len, 1);
 }
 
 TEST(values_are_read_by_type) {

@@ -7,6 +7,8 @@
 static void cost_free(void *p) { cfx__free(((cfx_cost *)p)->nodes); }
 
 static const cfx__obj_type cost_type = {.name = "cost", .free = cost_free};
+static const cfx_cost bad_cost = {.head = {.refs = 1, .flags = CFX__BAD, .type = &cost_type},
+                            .peak_at = -1};
 
 enum { DEEPEST = 64 }; /* graphs in graphs */
 
@@ -242,7 +244,7 @@ static void count_graph(counter *c, const cfx_module *gm) {
 
 cfx_cost *cfx_program_cost(cfx_program *p, const cfx_dict *sizes) {
     if (!cfx__program_given((cfx_site){0}, p) || !cfx_ok())
-        return NULL;
+        return (cfx_cost *)&bad_cost;
     cfx_cost *cost = cfx__obj_new(&cost_type, sizeof *cost);
     counter c = {.cost = cost, .sizes = sizes, .program = p};
     cost->peak_at = -1;
@@ -259,5 +261,5 @@ cfx_cost *cfx_program_cost(cfx_program *p, const cfx_dict *sizes) {
             cost->peak_at = i;
         }
     }
-    return cfx_ok() ? cost : NULL;
+    return cfx_ok() ? cost : (cfx_cost *)&bad_cost;
 }

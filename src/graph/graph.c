@@ -2,6 +2,8 @@
  * cfx_graph_create; what is in a node is node.c's business, the order keys are list.c's. */
 #include "graph.h"
 
+#include <ctype.h>
+
 static void graph_free(void *p);
 
 static const cfx__obj_type graph_type = {.name = "graph", .free = graph_free};
@@ -262,9 +264,29 @@ cfx_node *cfx_graph_call_function(cfx_graph *g, const char *target, cfx_value ar
     return call_function((cfx_site){0}, g, target, args, kwargs);
 }
 
+/* Whether a text is names with dots between them. */
+static bool is_path(const char *text) {
+    const char *p = text;
+    for (; *p == '_' || isalpha((unsigned char)*p); p++) {
+        while (*p == '_' || isalnum((unsigned char)*p))
+            p++;
+        if (*p != '.')
+            break;
+    }
+    return p > text && !*p;
+}
+
 cfx_node *cfx_graph_call_from(cfx_site at, cfx_graph *g, const char *target, cfx_args a) {
     if (cfx__dispatch_args_bad(at, a))
         return cfx__node_bad;
+    if (target && !is_path(target)) {
+        cfx_fail(CFX_NAME_ERROR, at, "'%s' cannot be the name of a function", target);
+        return cfx__node_bad;
+    }
+    if (target && !strncmp(target, "torch.Tensor.", 13))
+        target += 6;
+    else if (target && !strncmp(target, "torch.ops.aten.", 15))
+        target += 10;
     size_t mark = cfx_scope_open();
     cfx_site outer = cfx__site_enter(at);
     a = cfx__dispatch_args_split(a);

@@ -14,6 +14,7 @@ static void pairs_free(void *obj) {
 }
 
 static const cfx__obj_type pairs_type = {.name = "pairs", .free = pairs_free};
+static const cfx_pairs bad_pairs = {.head = {.refs = 1, .flags = CFX__BAD, .type = &pairs_type}};
 
 static cfx_node **slot_a(const cfx_pairs *p, const cfx_node *n) {
     return &p->by_a[cfx__node_of(n)->id];
@@ -268,7 +269,7 @@ static int list_pairs(cfx_pairs *p) {
 cfx_pairs *cfx_program_pair(cfx_program *a, cfx_program *b) {
     if (!cfx__program_given((cfx_site){0}, a) ||
         !cfx__program_given((cfx_site){0}, b) || !cfx_ok())
-        return NULL;
+        return (cfx_pairs *)&bad_pairs;
     cfx_pairs *p = cfx__obj_new(&pairs_type, sizeof *p);
     p->a = a;
     p->b = b;
@@ -285,11 +286,11 @@ cfx_pairs *cfx_program_pair(cfx_program *a, cfx_program *b) {
         return p;
     cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
              "no call of the first program belongs to one of the second: they cannot be paired");
-    return NULL;
+    return (cfx_pairs *)&bad_pairs;
 }
 
 cfx_node *cfx_pairs_other(const cfx_pairs *p, const cfx_node *n) {
-    if (!p || !n)
+    if (cfx_failed(p) || !n)
         return NULL;
     return n->graph == p->a->module->graph   ? *slot_a(p, n)
            : n->graph == p->b->module->graph ? *slot_b(p, n)

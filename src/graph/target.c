@@ -5,17 +5,6 @@
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-/* The functional form's function for an in-place spelling, "torch.relu_", "Tensor.add_"; *own is
- * the name that Python has for that. */
-static const cfx_fn *find_inplace(const char *text, const char **own) {
-    size_t n = strlen(text);
-    if (n < 2 || text[n - 1] != '_' || text[n - 2] == '_')
-        return NULL;
-    const cfx_fn *fn = cfx__fn_named(cfx__string_new(text, n - 1)->text, own);
-    *own = cfx__text_format("%s_", *own);
-    return fn;
-}
-
 /* The spelling of a function that graphs show: the first one of the module torch. */
 static const char *spelling(const cfx_fn *fn) {
     const char *all = fn->ops[0]->torch_;
@@ -27,16 +16,24 @@ static const char *spelling(const cfx_fn *fn) {
     return cfx__string_new(at, strcspn(at, " "))->text;
 }
 
+/* All overloads of an operator, "aten.add" of torch.ops; NULL for one of them. */
+static const cfx_fn *find_packet(const char *text) {
+    const char *dot = strchr(text, '.');
+    return dot && !strchr(dot + 1, '.') ? cfx_fn_find(text) : NULL;
+}
+
 /* What a call_function's text names; texts belong to the scope. */
 static cfx_target resolve_function(const char *text) {
     const char *own;
     if (!strncmp(text, "torch.ops.", 10)) {
-        const cfx_fn *packet = cfx_fn_find(text); /* all overloads: torch.ops.quantized.add */
+        const cfx_fn *packet = find_packet(text + 10);
         if (packet)
             return (cfx_target){.fn = packet, .op = packet->ops[0], .name = text};
         cfx_op *op = cfx_op_find(text + 10);
         return (cfx_target){.op = op, .name = op ? cfx_op_name(op) : text};
     }
+    if (!strncmp(text, "aten.", 5) && find_packet(text))
+        return resolve_function(cfx__text_format("torch.ops.%s", text));
     const cfx_fn *fn = cfx__fn_named(text, &own);
     if (fn && !strchr(text, '.'))
         fn = cfx__fn_named(spelling(fn), &own);
@@ -45,7 +42,7 @@ static cfx_target resolve_function(const char *text) {
     cfx_op *op = strchr(text, '.') ? cfx_op_find(text) : NULL;
     if (op)
         return (cfx_target){.op = op, .name = cfx_op_name(op)};
-    fn = find_inplace(text, &own);
+    fn = cfx__fn_named_inplace(text, &own);
     if (fn)
         return (cfx_target){.fn = fn, .op = fn->ops[0], .name = own};
     if (!strchr(text, '.') && cfx__name_reserved(text)) {
@@ -60,7 +57,7 @@ static cfx_target resolve_method(const char *text) {
     const char *full = cfx__text_format("Tensor.%s", text), *own;
     const cfx_fn *fn = cfx_fn_find(full);
     if (!fn)
-        fn = find_inplace(full, &own);
+        fn = cfx__fn_named_inplace(full, &own);
     return (cfx_target){.fn = fn, .op = fn ? fn->ops[0] : NULL, .name = text};
 }
 
@@ -90,6 +87,10 @@ static bool asks_inplace(const cfx_node *n) {
 }
 
 const char *cfx__node_operator(const cfx_node *n) {
+    if (n->op == CFX_CALL_MODULE) {
+        const cfx_module *m = cfx_module_find(n->graph->owner, n->target.name);
+        return m ? m->type : NULL;
+    }
     if (n->op != CFX_CALL_FUNCTION && n->op != CFX_CALL_METHOD)
         return NULL;
     const char *name = operator_name(n->target);
@@ -100,11 +101,11 @@ static bool is_bare(const char *name) { return !strpbrk(name, ".:"); }
 
 /* Whether a name that is not bare is the target's: its text, the overload or all of them. */
 static bool is_named(cfx_target t, const char *name) {
+    const char *own, *text = t.name && !strncmp(t.name, "torch.ops.", 10) ? t.name + 10 : t.name;
     if (!strncmp(name, "torch.ops.", 10))
         name += 10;
-    const char *own;
     cfx__fn_named(name, &own); /* torch.split is torch.functional.split */
-    if (t.name && (!strcmp(t.name, name) || !strcmp(t.name, own)))
+    if (text && (!strcmp(text, name) || !strcmp(text, own)))
         return true;
     if (!t.op || t.fn)
         return false;
@@ -124,12 +125,14 @@ bool cfx_target_is(cfx_target t, const char *name) {
 }
 
 bool cfx_node_is(const cfx_node *n, const char *name) {
-    if (!n || !n->graph || !name || (n->op != CFX_CALL_FUNCTION && n->op != CFX_CALL_METHOD))
+    if (!n || !n->graph || !name)
         return false;
-    if (!is_bare(name))
-        return is_named(n->target, name);
+    if (n->op == CFX_CALL_MODULE) /* "nn.Linear" */
+        name += !strncmp(name, "torch.nn.", 9) ? 9 : !strncmp(name, "nn.", 3) ? 3 : 0;
     size_t mark = cfx_scope_open();
-    bool is = !strcmp(cfx__node_operator(n), name);
+    const char *own = cfx__node_operator(n);
+    bool is = own && (is_bare(name) ? !strcmp(own, name)
+                                    : n->op != CFX_CALL_MODULE && is_named(n->target, name));
     cfx_scope_close(mark);
     return is;
 }

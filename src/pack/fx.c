@@ -348,7 +348,7 @@ static cfx_program *read_program(source *s, const char *text) {
     place_tensors(p, s->tensors);
     if (!cfx__pt2_check_tensors(&s->r, p))
         return &cfx__program_bad;
-    if (!cfx_program_infer(p) && cfx_error_last()->kind != CFX_MEMORY_ERROR)
+    if (!cfx__program_settle(p) && cfx_error_last()->kind != CFX_MEMORY_ERROR)
         cfx_clear(); /* what cannot be inferred is shown without its shape, and refused when run */
     return p;
 }

@@ -75,6 +75,22 @@ TEST(texts_of_the_users_find_their_tensors) {
     clean();
 }
 
+TEST(shapes_that_do_not_follow_from_those_of_inputs_are_found_again) {
+    put("def forward(self, x: \"f32[4, 2]\"):\n"
+        "    relu: \"f32[1, 2]\" = torch.ops.aten.relu.default(x)\n"
+        "    sum_1: \"f32[2]\" = torch.ops.aten.sum.dim_IntList(relu, [0])\n"
+        "    neg: \"i64[7]\" = torch.ops.aten.neg.default(relu)\n"
+        "    return (sum_1, neg)\n");
+    cfx_program *p = cfx_open(test_path("m.fx"));
+    CHECK_OK();
+    static const char *const want[] = {"relu", "f32[4, 2]", "sum_1", "f32[2]", "neg", "f32[4, 2]"};
+    for (int i = 0; i < COUNT(want); i += 2) {
+        cfx_result r = cfx_node_result(cfx_graph_find(p->module->graph, want[i]));
+        CHECK_STR(cfx_result_text(&r), want[i + 1]);
+    }
+    clean();
+}
+
 TEST(texts_that_are_wrong_are_refused) {
     CHECK(cfx_failed(cfx_open(test_path("m.fx"))));
     CHECK_ERROR("m.fx");

@@ -204,22 +204,22 @@ static void convert_module(cfx_site at, cfx_module *gm, cfx_node *n) {
 static cfx_module *reference(cfx_site at, cfx_module *prepared) {
     if (!prepared || !prepared->graph || !cfx_module_has(prepared, "_observed")) {
         cfx_fail(CFX_ASSERTION_ERROR, at, "incoming model must be produced by prepare_fx");
-        return NULL;
+        return &cfx__module_bad;
     }
-    cfx_module *gm = cfx_ok() ? cfx_module_copy(prepared) : NULL;
-    if (!gm)
-        return NULL;
+    cfx_module *gm = cfx_module_copy(prepared);
+    if (cfx_failed(gm) || !cfx_ok())
+        return &cfx__module_bad;
     cfx_each_node(gm->graph, n) {
         cfx_module *m = n->op == CFX_CALL_MODULE ? cfx_module_find(gm, n->target.name) : NULL;
         if (!cfx_ok())
-            return NULL;
+            return &cfx__module_bad;
         if (m && cfx_module_is_observer(m))
             convert_observer(at, gm, n, m);
         else if (m)
             convert_module(at, gm, n);
     }
     cfx_graph_eliminate_dead_code(gm->graph);
-    return cfx_ok() ? cfx_graph_module(gm, cfx_graph_copy(gm->graph), NULL) : NULL;
+    return cfx_ok() ? cfx_graph_module(gm, cfx_graph_copy(gm->graph), NULL) : &cfx__module_bad;
 }
 
 cfx_module *cfx_convert_to_reference_from(cfx_site at, cfx_module *prepared) {
@@ -230,7 +230,7 @@ cfx_module *cfx_convert_to_reference_from(cfx_site at, cfx_module *prepared) {
 cfx_module *cfx_convert_from(cfx_site at, cfx_module *prepared) {
     size_t mark = cfx_scope_open();
     cfx_module *gm = reference(at, prepared);
-    if (gm)
+    if (!cfx_failed(gm))
         gm = cfx__quant_lower(at, gm);
     return cfx_scope_return(mark, gm);
 }

@@ -236,8 +236,8 @@ cfx_module *cfx__fake_quantize_new(cfx_site at, cfx_observer how) {
     cfx_observer seen = how;
     seen.fake = CFX_NO_FAKE_QUANTIZE;
     cfx_module *observer = cfx_observer_new_from(at, seen);
-    if (!observer)
-        return NULL;
+    if (cfx_failed(observer))
+        return observer;
     cfx_module *m = cfx_module_new(form->type, forward, "X");
     m->path =
         cfx__module_text(m, cfx__text_format("torch.ao.quantization.fake_quantize.%s", form->type));

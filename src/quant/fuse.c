@@ -219,15 +219,15 @@ bool cfx__quant_fuse(cfx_site at, cfx_module *gm, bool training) {
 }
 
 cfx_module *cfx__quant_traced(cfx_module *model) {
-    cfx_module *copy = model ? cfx_module_copy(model) : NULL;
-    cfx_module *gm = !copy ? NULL : copy->graph ? copy : cfx_symbolic_trace(copy);
-    return cfx_ok() ? gm : NULL;
+    cfx_module *copy = cfx_module_copy(model);
+    cfx_module *gm = cfx_failed(copy) || copy->graph ? copy : cfx_symbolic_trace(copy);
+    return cfx_ok() ? gm : &cfx__module_bad;
 }
 
 cfx_module *cfx_fuse_from(cfx_site at, cfx_module *model) {
     size_t mark = cfx_scope_open();
     cfx_module *gm = cfx__quant_traced(model);
-    if (!gm || !cfx__quant_fuse(at, gm, false))
-        return cfx_scope_return(mark, NULL);
+    if (cfx_failed(gm) || !cfx__quant_fuse(at, gm, false))
+        return cfx_scope_return(mark, &cfx__module_bad);
     return cfx_scope_return(mark, cfx_graph_module(gm, cfx_graph_copy(gm->graph), NULL));
 }

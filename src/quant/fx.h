@@ -146,7 +146,7 @@ void cfx__quant_train(cfx_site at, cfx_module *gm);
 /* The float module that a trained one is, normalisation fused, and what has observed its weight;
  * m itself and NULL where it is none. Scope; NULL with an error. */
 cfx_module *cfx__quant_untrain(cfx_site at, cfx_module *m, cfx_module **seen);
-/* The model traced, on modules of its own; scope. NULL with an error. */
+/* The model traced, on modules of its own; scope. Bad with an error. */
 cfx_module *cfx__quant_traced(cfx_module *model);
 /* Changes gm, traced and the caller's own, in place. */
 bool cfx__quant_fuse(cfx_site at, cfx_module *gm, bool training);

@@ -519,5 +519,5 @@ cfx_module *cfx__quant_lower(cfx_site at, cfx_module *gm) {
     lower_shapes(gm);
     lower_rest(at, gm);
     cfx_graph_eliminate_dead_code(gm->graph);
-    return cfx_ok() ? cfx_graph_module(gm, cfx_graph_copy(gm->graph), NULL) : NULL;
+    return cfx_ok() ? cfx_graph_module(gm, cfx_graph_copy(gm->graph), NULL) : &cfx__module_bad;
 }

@@ -375,7 +375,7 @@ cfx_value cfx_observer_qparams_from(cfx_site at, cfx_module *m) {
 cfx_value cfx__observer_params_of(cfx_site at, cfx_observer how, cfx_tensor *x) {
     how.fake = CFX_NO_FAKE_QUANTIZE;
     cfx_module *m = cfx_observer_new_from(at, how);
-    if (!m)
+    if (cfx_failed(m))
         return cfx_bad();
     cfx_forward_from(at, m, CFX_ARGS(cfx_detach(x)));
     return cfx_observer_qparams_from(at, m);
@@ -479,7 +479,7 @@ static void set_state(cfx_module *m, const cfx_observer *how) {
 cfx_module *cfx_observer_new_from(cfx_site at, cfx_observer how) {
     if (how.kind <= CFX_NO_OBSERVER || how.kind >= COUNT(kinds)) {
         cfx_fail(CFX_VALUE_ERROR, at, "there is no observer of kind %d", (int)how.kind);
-        return NULL;
+        return &cfx__module_bad;
     }
     how = cfx__observer_whole(how);
     bool channels = how.kind == CFX_PER_CHANNEL_MIN_MAX_OBSERVER ||
@@ -488,7 +488,7 @@ cfx_module *cfx_observer_new_from(cfx_site at, cfx_observer how) {
         how.qscheme = how.qscheme == CFX_PER_TENSOR_SYMMETRIC ? CFX_PER_CHANNEL_SYMMETRIC
                                                               : CFX_PER_CHANNEL_AFFINE;
     if (!good(at, &how))
-        return NULL;
+        return &cfx__module_bad;
     if (how.fake)
         return cfx__fake_quantize_new(at, how);
     cfx_module *m = cfx_module_new(kinds[how.kind].type, forward, "x_orig");

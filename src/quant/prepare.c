@@ -2,6 +2,7 @@
  *
  * Each node has a plan: the pattern it belongs to, what its input and output are observed with.
  * Then the nodes are gone through once, and observers put before and behind them. */
+#include "../base/given.h"
 #include "fx.h"
 
 /* What is known of a node of the traced graph. */
@@ -284,7 +285,7 @@ static void make_plans(prepare *p) {
 
 static cfx_node *insert_observer(prepare *p, cfx_node *n, const cfx_observer *how) {
     cfx_module *m = cfx_observer_new_from(p->at, *how);
-    if (!m)
+    if (cfx_failed(m))
         return n;
     m->training = p->gm->training;
     if (cfx_module_find(m, "activation_post_process"))
@@ -450,13 +451,13 @@ static void observe(prepare *p) {
 }
 
 cfx_module *cfx_prepare_from(cfx_site at, cfx_module *model, const cfx_qconfig_mapping *mapping) {
-    if (!model || !mapping)
-        return NULL;
+    if (!cfx__given(at, model, "module") || !cfx__given(at, mapping, "qconfig mapping"))
+        return &cfx__module_bad;
     size_t mark = cfx_scope_open();
     bool training = cfx__qconfig_trains(mapping);
     cfx_module *gm = cfx__quant_traced(model);
-    if (!gm || !cfx__quant_fuse(at, gm, training))
-        return cfx_scope_return(mark, NULL);
+    if (cfx_failed(gm) || !cfx__quant_fuse(at, gm, training))
+        return cfx_scope_return(mark, &cfx__module_bad);
     gm = cfx_graph_module(gm, cfx_graph_copy(gm->graph), NULL);
     prepare p = {.at = at, .gm = gm, .graph = gm->graph, .mapping = mapping};
     make_plans(&p);
@@ -467,8 +468,8 @@ cfx_module *cfx_prepare_from(cfx_site at, cfx_module *model, const cfx_qconfig_m
         cfx__free(p.all.data[i]);
     VEC_FREE(p.all);
     cfx__map_release(&p.plans);
-    gm = cfx_ok() ? cfx_graph_module(gm, cfx_graph_copy(gm->graph), NULL) : NULL;
-    if (gm)
+    gm = cfx_ok() ? cfx_graph_module(gm, cfx_graph_copy(gm->graph), NULL) : &cfx__module_bad;
+    if (!cfx_failed(gm))
         cfx_module_set_attr(gm, "_observed", cfx_bool(true));
     return cfx_scope_return(mark, gm);
 }

@@ -13,6 +13,9 @@
 
 /* ---- layers (layers.c) ----------------------------------------------------------------------- */
 
+/* What a quantization that failed gives. */
+extern cfx_quantized cfx__quantized_bad;
+
 /* A layer with a weight, and how it is quantized. */
 typedef struct cfx__quant_layer {
     cfx_node *node, *input, *bias; /* bias: NULL where it has none or another than a parameter */

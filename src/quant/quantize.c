@@ -14,6 +14,9 @@ static void quantized_free(void *obj) {
 }
 
 static const cfx__obj_type quantized_type = {.name = "quantized", .free = quantized_free};
+cfx_quantized cfx__quantized_bad = {
+    .head = {.refs = 1, .flags = CFX__BAD, .type = &quantized_type},
+    .program = &cfx__program_bad, .reference = &cfx__program_bad};
 
 static int64_t bytes_in(const cfx_dict *d) {
     int64_t sum = 0;
@@ -167,12 +170,12 @@ static bool quantize(cfx_program *p, cfx_value batches, const cfx_quantize_optio
 
 cfx_quantized *cfx_quantize(const cfx_program *p, cfx_value batches, cfx_quantize_options options) {
     if (!cfx__program_given((cfx_site){0}, p) || !check_options(batches, &options))
-        return NULL;
+        return &cfx__quantized_bad;
     size_t mark = cfx_scope_open();
     cfx_grad_mode grad = cfx_set_grad_mode(CFX_NO_GRAD);
     cfx_program *copy = prepared(p), *reference = NULL;
     cfx__quant_layers layers = {0};
-    cfx_quantized *q = NULL;
+    cfx_quantized *q = &cfx__quantized_bad;
     if (!cfx_failed(copy) && quantize(copy, batches, &options, &layers, &reference)) {
         q = cfx__obj_new(&quantized_type, sizeof *q);
         q->program = cfx_keep(copy);

@@ -303,7 +303,7 @@ TEST(quantize_to_a_target_leaves_the_noisiest_in_float) {
         CHECK_INT((q->layers[0].left != NULL) + (q->layers[1].left != NULL), 1);
         CHECK(cfx_quantize_compare(q, batches)->db >= least + 1);
     }
-    CHECK(!cfx_quantize_to(p, batches, batches, 500, o));
+    CHECK(cfx_failed(cfx_quantize_to(p, batches, batches, 500, o)));
     CHECK_ERROR("500 dB cannot be reached");
 }
 
@@ -325,33 +325,35 @@ TEST(quantize_tied_weights_stay_one) {
 TEST(quantize_refuses_what_it_cannot_do) {
     cfx_program *p = feed_program();
     cfx_value none = cfx_list_value(0, NULL);
-    CHECK(!cfx_quantize(p, none, (cfx_quantize_options){0}));
+    CHECK(cfx_failed(cfx_quantize(p, none, (cfx_quantize_options){0})));
     CHECK_ERROR("there are no batches to calibrate with, and static quantization needs them");
-    CHECK(!cfx_quantize(p, none,
-                        (cfx_quantize_options){.smooth = 0.5, .scheme = CFX_QUANTIZE_WEIGHT}));
+    CHECK(cfx_failed(cfx_quantize(p, none,
+                        (cfx_quantize_options){.smooth = 0.5, .scheme = CFX_QUANTIZE_WEIGHT})));
     CHECK_ERROR("smoothing needs them");
-    CHECK(!cfx_quantize(p, rows(NAN), (cfx_quantize_options){0}));
+    CHECK(cfx_failed(cfx_quantize(p, rows(NAN), (cfx_quantize_options){0})));
     CHECK_ERROR("calibration batch 1 gives NaN or infinity at node layer_norm");
-    CHECK(!cfx_quantize(p, rows(1), (cfx_quantize_options){.bits = 3}));
+    CHECK(cfx_failed(cfx_quantize(p, rows(1), (cfx_quantize_options){.bits = 3})));
     CHECK_ERROR("weights of 3 bits: only 8 and 4 are there");
-    CHECK(!cfx_quantize(p, rows(1), (cfx_quantize_options){.skip = cfx_list("nothing")}));
+    cfx_quantize_options o = {.skip = cfx_list("nothing")};
+    CHECK(cfx_failed(cfx_quantize(p, rows(1), o)));
     CHECK_ERROR("no layer with a weight fits 'nothing'");
-    CHECK(!cfx_quantize(p, rows(1), (cfx_quantize_options){.skip = cfx_list("linear*")}));
+    o.skip = cfx_list("linear*");
+    CHECK(cfx_failed(cfx_quantize(p, rows(1), o)));
     CHECK_ERROR("there is nothing to quantize: of linear_1, skipped");
-    CHECK(!cfx_quantize(p, cfx_list(cfx_tuple(cfx_randn(cfx_list(4, 15)))),
-                        (cfx_quantize_options){0}));
+    CHECK(cfx_failed(cfx_quantize(p, cfx_list(cfx_tuple(cfx_randn(cfx_list(4, 15)))),
+                        (cfx_quantize_options){0})));
     CHECK_ERROR("15");
 }
 
 TEST(quantize_refuses_values_without_a_range_and_int8_twice) {
     cfx_program *p = image_program();
     cfx_value zeros = cfx_list(cfx_tuple(cfx_zeros(cfx_list(2, 3, 8, 8))));
-    CHECK(!cfx_quantize(p, zeros, (cfx_quantize_options){0}));
+    CHECK(cfx_failed(cfx_quantize(p, zeros, (cfx_quantize_options){0})));
     CHECK_ERROR("in all calibration batches input is 0 everywhere: no range can be told");
     cfx_quantized *q = cfx_quantize(p, image_batches(1), (cfx_quantize_options){0});
     if (!CHECK(q != NULL))
         return;
-    CHECK(!cfx_quantize(q->program, image_batches(1), (cfx_quantize_options){0}));
+    CHECK(cfx_failed(cfx_quantize(q->program, image_batches(1), (cfx_quantize_options){0})));
     CHECK_ERROR("there is nothing to quantize: of linear, its weight is quantized already");
 }
 

@@ -2,6 +2,7 @@
  * program, and how much of it may be quantized for a given one. */
 #include <cfx/ops.h>
 
+#include "../base/given.h"
 #include "quant.h"
 
 #include <math.h>
@@ -14,6 +15,8 @@ static void report_free(void *obj) {
 }
 
 static const cfx__obj_type report_type = {.name = "report", .free = report_free};
+static const cfx_quantize_report bad_report = {
+    .head = {.refs = 1, .flags = CFX__BAD, .type = &report_type}};
 
 /* ---- noise ----------------------------------------------------------------------------------- */
 
@@ -147,8 +150,8 @@ static cfx_quantize_report *fill(const comparing *c, const noise *outputs, int n
 }
 
 cfx_quantize_report *cfx_quantize_compare(const cfx_quantized *q, cfx_value batches) {
-    if (!q)
-        return NULL;
+    if (!cfx__given((cfx_site){0}, q, "quantized program") || cfx_failed(q))
+        return (cfx_quantize_report *)&bad_report;
     size_t mark = cfx_scope_open();
     cfx_program *reference = cfx__quant_runnable(q->reference);
     cfx_program *program = cfx__quant_runnable(q->program);
@@ -166,7 +169,9 @@ cfx_quantize_report *cfx_quantize_compare(const cfx_quantized *q, cfx_value batc
                              noutputs);
         cfx_scope_close(inner);
     }
-    cfx_quantize_report *r = fine ? fill(&c, sums + 2 * n, noutputs) : NULL;
+    cfx_quantize_report *r = (cfx_quantize_report *)&bad_report;
+    if (fine)
+        r = fill(&c, sums + 2 * n, noutputs);
     cfx__free(sums);
     return cfx_scope_return(mark, r);
 }
@@ -194,22 +199,22 @@ cfx_quantized *cfx_quantize_to(const cfx_program *p, cfx_value batches, cfx_valu
                                double db, cfx_quantize_options options) {
     size_t mark = cfx_scope_open();
     cfx_quantized *best = cfx_quantize(p, batches, options);
-    cfx_quantize_report *r = best ? cfx_quantize_compare(best, held_out) : NULL;
-    if (!r || r->db >= db)
-        return cfx_scope_return(mark, r ? best : NULL);
+    cfx_quantize_report *r = cfx_quantize_compare(best, held_out);
+    if (cfx_failed(r) || r->db >= db)
+        return cfx_scope_return(mark, cfx_failed(r) ? &cfx__quantized_bad : best);
     qsort(r->layers, (size_t)r->nlayers, sizeof *r->layers, by_own_noise);
     int bad = 0, good = r->nlayers; /* skipped: too few, and enough (all: not quantized at all) */
-    best = NULL;
+    best = &cfx__quantized_bad;
     while (good - bad > 1 && cfx_ok()) {
         int middle = bad ? (bad + good) / 2 : 1; /* one layer is often all that it takes */
         cfx_quantized *q = cfx_quantize(p, batches, without(options, r, middle));
-        cfx_quantize_report *now = q ? cfx_quantize_compare(q, held_out) : NULL;
-        bool enough = now && now->db >= db;
+        cfx_quantize_report *now = cfx_quantize_compare(q, held_out);
+        bool enough = !cfx_failed(now) && now->db >= db;
         best = enough ? q : best;
         *(enough ? &good : &bad) = middle;
     }
-    if (!best && cfx_ok())
+    if (cfx_failed(best) && cfx_ok())
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
                  "%g dB cannot be reached: with all but one layer in float it is less", db);
-    return cfx_scope_return(mark, cfx_ok() ? best : NULL);
+    return cfx_scope_return(mark, cfx_ok() ? best : &cfx__quantized_bad);
 }

@@ -75,7 +75,7 @@ static cfx_module *parts(cfx_module *m, cfx_module **norm) {
 static cfx_module *trained(cfx_site at, cfx_module *m, const cfx_qconfig *q) {
     cfx_module *norm, *inner = parts(m, &norm), *out = cfx_module_copy(inner);
     cfx_module *fake = cfx_observer_new_from(at, q->weight);
-    if (!fake)
+    if (cfx_failed(fake))
         return NULL;
     out->type = cfx__module_text(out, m->type);
     out->path = cfx__module_text(out, cfx__text_format("torch.ao.nn.qat.%s", m->type));

@@ -169,7 +169,7 @@ static const cfx_rule recognizing[] = {
 static int apply(cfx_program *p, const cfx_rule *rows, int n) {
     size_t mark = cfx_scope_open();
     cfx_rules *rules = cfx_rules_table(rows, n);
-    int changes = rules ? cfx_rewrite_in_place(p, rules) : -1;
+    int changes = cfx_failed(rules) ? -1 : cfx_rewrite_in_place(p, rules);
     cfx_scope_close(mark);
     return changes;
 }

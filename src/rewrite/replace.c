@@ -13,6 +13,8 @@ static void matches_free(void *obj) {
 }
 
 static const cfx__obj_type matches_type = {.name = "matches", .free = matches_free};
+static const cfx_matches bad_matches = {
+    .head = {.refs = 1, .flags = CFX__BAD, .type = &matches_type}, .pattern = &cfx__graph_bad};
 
 cfx_value cfx_found_get(const cfx_found *f, const char *name) {
     for (int64_t i = 0; f && name && i < f->nodes->len; i++)
@@ -81,10 +83,10 @@ static bool is_graph_module(const cfx_module *gm) {
 
 cfx_matches *cfx_find_pattern_in(cfx_module *gm, cfx_source pattern, cfx_replace_options o) {
     if (!cfx_ok() || !is_graph_module(gm))
-        return NULL;
+        return (cfx_matches *)&bad_matches;
     size_t mark = cfx_scope_open();
     cfx__pattern *p = pattern_of(pattern);
-    return cfx_scope_return(mark, p ? find_all(gm->graph, p, o) : NULL);
+    return cfx_scope_return(mark, p ? find_all(gm->graph, p, o) : (cfx_matches *)&bad_matches);
 }
 
 /* ---- replace --------------------------------------------------------------------------------- */
@@ -205,12 +207,12 @@ static bool replace_one(cfx_module *gm, const cfx__pattern *p, const replacement
 cfx_matches *cfx_replace_pattern_in(cfx_module *gm, cfx_source pattern, cfx_source with,
                                     cfx_replace_options o) {
     if (!cfx_ok() || !is_graph_module(gm))
-        return NULL;
+        return (cfx_matches *)&bad_matches;
     size_t mark = cfx_scope_open();
     replacement r = {0};
     cfx__pattern *p = pattern_of(pattern);
     if (!p || (!o.replacement && !replacement_of(with, p, &r)))
-        return cfx_scope_return(mark, NULL);
+        return cfx_scope_return(mark, (cfx_matches *)&bad_matches);
     cfx_matches *m = find_all(gm->graph, p, o);
     cfx__successors successors = {.len = gm->graph->made.len};
     successors.by_id = cfx__alloc0((successors.len + 1) * sizeof *successors.by_id);
@@ -225,7 +227,7 @@ cfx_matches *cfx_replace_pattern_in(cfx_module *gm, cfx_source pattern, cfx_sour
     cfx__free(successors.by_id);
     if (unsorted)
         fine = cfx_graph_sort(gm->graph) && fine;
-    return cfx_scope_return(mark, fine && cfx_ok() ? m : NULL);
+    return cfx_scope_return(mark, fine && cfx_ok() ? m : (cfx_matches *)&bad_matches);
 }
 
 /* ---- one node -------------------------------------------------------------------------------- */

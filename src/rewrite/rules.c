@@ -1,6 +1,7 @@
 /* Rules: patterns with what they become, and when. They are read from a text or a table, and kept
  * in an index by the function of their root. Start at cfx_rules_parse; rules_apply.c applies
  * them. */
+#include "../base/given.h"
 #include "rules.h"
 
 #include <ctype.h>
@@ -20,6 +21,7 @@ static void rules_free(void *obj) {
 }
 
 static const cfx__obj_type rules_type = {.name = "rules", .free = rules_free};
+static const cfx_rules bad_rules = {.head = {.refs = 1, .flags = CFX__BAD, .type = &rules_type}};
 
 /* ---- the index ------------------------------------------------------------------------------- */
 
@@ -164,8 +166,8 @@ static bool read_rule(cfx_rules *r, cfx__rule_text *t, const char *end) {
 }
 
 cfx_rules *cfx_rules_parse(const char *text, const char *what) {
-    if (!text || !cfx_ok())
-        return NULL;
+    if (!cfx__given((cfx_site){0}, text, "text of the rules") || !cfx_ok())
+        return (cfx_rules *)&bad_rules;
     size_t mark = cfx_scope_open();
     cfx_rules *r = cfx__obj_new(&rules_type, sizeof *r);
     cfx__rule_text t = {.start = cfx__arena_copy(&r->arena, text, strlen(text))};
@@ -182,14 +184,14 @@ cfx_rules *cfx_rules_parse(const char *text, const char *what) {
     }
     if (fine)
         make_index(r);
-    return cfx_scope_return(mark, fine && cfx_ok() ? r : NULL);
+    return cfx_scope_return(mark, fine && cfx_ok() ? r : (cfx_rules *)&bad_rules);
 }
 
 cfx_rules *cfx_rules_open(const char *path) {
     size_t mark = cfx_scope_open();
-    cfx__file_mapping *m = path ? cfx__file_map(path) : NULL;
+    cfx__file_mapping *m = cfx__given((cfx_site){0}, path, "path") ? cfx__file_map(path) : NULL;
     if (!m)
-        return cfx_scope_return(mark, NULL);
+        return cfx_scope_return(mark, (cfx_rules *)&bad_rules);
     const char *text = cfx__string_new(m->data, m->size)->text;
     cfx_drop(m);
     return cfx_scope_return(mark, cfx_rules_parse(text, path));
@@ -204,7 +206,7 @@ static cfx__rule_text text_of(const char *name, const char *text) {
 cfx_rules *cfx_rules_table(const cfx_rule *rows, int n) {
     size_t mark = cfx_scope_open();
     cfx_rules *r = cfx__obj_new(&rules_type, sizeof *r);
-    bool fine = rows != NULL && cfx_ok();
+    bool fine = cfx__given((cfx_site){0}, rows, "table of rules") && cfx_ok();
     for (int i = 0; fine && i < n; i++) {
         const cfx_rule *row = &rows[i];
         cfx__rule rule = {.name = row->name ? row->name : row->pattern, .row = row};
@@ -226,5 +228,5 @@ cfx_rules *cfx_rules_table(const cfx_rule *rows, int n) {
     }
     if (fine)
         make_index(r);
-    return cfx_scope_return(mark, fine && cfx_ok() ? r : NULL);
+    return cfx_scope_return(mark, fine && cfx_ok() ? r : (cfx_rules *)&bad_rules);
 }

@@ -302,22 +302,29 @@ static int apply(const cfx_rules *rules, cfx_module *gm, cfx_program *program) {
     return cfx_ok() ? done : -1;
 }
 
+static bool rules_given(const cfx_rules *r) {
+    if (cfx_failed(r))
+        cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "the rules are %s", r ? "bad" : "NULL");
+    return cfx_ok();
+}
+
 int cfx_rules_apply(const cfx_rules *r, cfx_module *gm) {
-    if (!r || !gm || !gm->graph || !cfx_ok()) {
-        if (cfx_ok())
-            cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "rules are applied to a GraphModule, not to %s",
-                     gm ? gm->type : "NULL");
+    if (!rules_given(r))
         return -1;
-    }
-    return apply(r, gm, NULL);
+    if (gm && gm->graph)
+        return apply(r, gm, NULL);
+    cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "rules are applied to a GraphModule, not to %s",
+             gm ? gm->type : "NULL");
+    return -1;
 }
 
 int cfx_rewrite_in_place(cfx_program *p, const cfx_rules *r) {
-    return cfx__program_given((cfx_site){0}, p) && r && cfx_ok() ? apply(r, p->module, p) : -1;
+    bool given = cfx__program_given((cfx_site){0}, p) && rules_given(r);
+    return given ? apply(r, p->module, p) : -1;
 }
 
 cfx_program *cfx_rewrite(const cfx_program *p, const cfx_rules *r, int *changes) {
-    if (!cfx__program_given((cfx_site){0}, p) || !r || !cfx_ok())
+    if (!cfx__program_given((cfx_site){0}, p) || !rules_given(r))
         return &cfx__program_bad;
     size_t mark = cfx_scope_open();
     cfx_program *copy = cfx_program_copy(p);

@@ -313,19 +313,27 @@ static bool same_value(const cfx_result *a, const cfx_result *b) {
     return same;
 }
 
-static bool check_node(inference *f, cfx_node *n) {
+/* Whether a node computes what is noted; what cannot be told without data, or runs nowhere, is not
+ * compared. *got and *noted, of the scope, are set where it does not. */
+static bool computes_noted(inference *f, cfx_node *n, cfx_result *got, cfx_result *noted) {
     cfx_result r = cfx_node_result(n);
     if (n->op != CFX_CALL_FUNCTION || r.kind == CFX_RESULT_UNKNOWN || depends_on_data(n) ||
         cfx_node_higher_order(n))
         return true;
+    *got = cfx_result_of(computed(f, n));
+    *noted = cfx_result_of(value_of(f, &r));
+    bool told = cfx_ok();
+    if (!told)
+        cfx_clear();
+    return !told || same_value(got, noted);
+}
+
+static bool check_node(inference *f, cfx_node *n) {
     size_t mark = cfx_scope_open();
-    cfx_value got = computed(f, n), want = value_of(f, &r);
-    cfx_result g = cfx_result_of(got), w = cfx_result_of(want);
-    if (!cfx_ok())
-        cfx_clear(); /* what cannot be told without data, or runs nowhere, is not compared */
-    else if (!same_value(&g, &w))
+    cfx_result got, noted;
+    if (!computes_noted(f, n, &got, &noted))
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "node %s computes %s, but %s is noted", n->name,
-                 cfx_result_text(&g), cfx_result_text(&w));
+                 cfx_result_text(&got), cfx_result_text(&noted));
     cfx_scope_close(mark);
     return cfx_ok();
 }
@@ -343,6 +351,27 @@ static void check_results(const char *path, cfx_module *m, void *user) {
         return;
     f->module = m;
     cfx_each_node(m->graph, n) if (!check_node(f, n)) break;
+}
+
+static void doubt_results(const char *path, cfx_module *m, void *user) {
+    inference *f = user;
+    (void)path;
+    f->module = m;
+    if (m->graph)
+        cfx_each_node(m->graph, n) {
+            size_t mark = cfx_scope_open();
+            cfx_result got, noted;
+            cfx__node_of(n)->stale |= !computes_noted(f, n, &got, &noted);
+            cfx_scope_close(mark);
+        }
+}
+
+bool cfx__program_settle(const cfx_program *p) {
+    inference f = {.program = p};
+    cfx_module_walk(p->module, doubt_results, &f);
+    if (f.begun)
+        end(&f);
+    return cfx_program_infer(p);
 }
 
 static bool check_signature(const cfx_program *p) {

@@ -164,6 +164,9 @@ bool cfx__program_supported(cfx_site at, cfx_program *p);
 /* Whether every call fits its operator's schema, in sub-graphs too: what running finds out first.
  * An error names the node. */
 bool cfx__program_binds(const cfx_program *p);
+/* cfx_program_infer, for notes that may be wrong: those of inputs hold, and what does not follow
+ * from them is found again. */
+bool cfx__program_settle(const cfx_program *p);
 /* The two halves of cfx_program_check: structure and signature, and what nodes compute. */
 bool cfx__program_check_graphs(const cfx_program *p);
 bool cfx__program_check_results(const cfx_program *p);

@@ -24,7 +24,8 @@ static bool in_module(const char *path, const cfx_node *n) {
 static bool is_op(const char *pattern, const cfx_node *n) {
     size_t mark = cfx_scope_open();
     const char *name = cfx__node_operator(n);
-    bool is = name && (cfx__text_glob(pattern, name) || cfx__text_glob(pattern, n->target.name));
+    bool is = name && (cfx__text_glob(pattern, name) || cfx__text_glob(pattern, n->target.name) ||
+                       cfx_node_is(n, pattern));
     cfx_scope_close(mark);
     return is;
 }

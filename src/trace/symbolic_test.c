@@ -196,7 +196,9 @@ static cfx_value of_torch(cfx_module *self, cfx_args a) {
     return cfx_list(parts, cfx_py("torch.split", x, cfx_list(1, 1), CFX_KW(dim, 1)),
                     cfx_py("torch.norm", x), cfx_py("torch.einsum", "ij->i", x),
                     cfx_py("torch.meshgrid", x, x), cfx_py("F.gelu", x), cfx_py("F.tanh", x),
-                    cfx_conv2d(x, x), cfx_py("F.conv2d", x, x));
+                    cfx_conv2d(x, x), cfx_py("F.conv2d", x, x), cfx_linalg_norm(x),
+                    cfx_py("torch.special.expit", x), cfx_py("F.elu_", x),
+                    cfx_py("operator.sub", cfx_ones(1), x));
 }
 
 TEST(functions_have_the_names_that_python_gives_them) {
@@ -212,9 +214,14 @@ TEST(functions_have_the_names_that_python_gives_them) {
               "    gelu = torch._C._nn.gelu(x)\n"
               "    tanh = x.tanh()\n"
               "    conv2d = torch.conv2d(x, x)\n"
-              "    conv2d_1 = torch.conv2d(x, x);  x = None\n"
-              "    return [split, split_1, norm, einsum, meshgrid, gelu, tanh, conv2d, conv2d_1]"
-              "\n    ");
+              "    conv2d_1 = torch.conv2d(x, x)\n"
+              "    linalg_norm = torch._C._linalg.linalg_norm(x)\n"
+              "    special_expit = torch._C._special.special_expit(x)\n"
+              "    elu_ = torch._C._nn.elu_(x)\n"
+              "    _tensor_constant0 = self._tensor_constant0\n"
+              "    sub = _tensor_constant0.sub(x);  _tensor_constant0 = x = None\n"
+              "    return [split, split_1, norm, einsum, meshgrid, gelu, tanh, conv2d, conv2d_1, "
+              "linalg_norm, special_expit, elu_, sub]\n    ");
     cfx_node *n = cfx_graph_find(gm->graph, "split");
     CHECK(cfx_node_is(n, "split") && cfx_node_is(n, "torch.split") &&
           cfx_node_is(n, "torch.functional.split") && !cfx_node_is(n, "torch.relu"));

@@ -330,19 +330,14 @@ static cfx_value unspread(const cfx__schema_arg *arg, cfx_args given, int i, cfx
     return said ? v : arg->list_len ? cfx_as_list(bound)->items[0] : bound;
 }
 
-/* Whether it is a function of Python's in torch.nn.functional or torch.functional. (pad is one of
- * them, though an operator here.) */
-static bool is_functional(cfx_target target, const cfx__op_info *info) {
-    bool there = !strncmp(target.name, "torch.nn.functional.", 20) ||
-                 !strncmp(target.name, "torch.functional.", 17);
-    return there && (info->python || target.op == &cfx_op_pad);
-}
-
-/* Such functions hand their arguments on with defaults filled in: what must be given by position,
- * the rest by name. Scope; a itself where it does not bind. */
+/* The Python functions of torch.nn.functional and torch.functional hand their arguments on with
+ * defaults filled in: what must be given by position, the rest by name. (pad is one of them, though
+ * an operator here.) Scope; a itself where it does not bind. */
 static cfx_args handed_on(cfx_site at, cfx_target target, cfx_args a, cfx_value *bound) {
     cfx__op_info *info = target.op ? cfx__op_info_of(target.op) : NULL;
-    if (!info || !is_functional(target, info) ||
+    bool there = !strncmp(target.name, "torch.nn.functional.", 20) ||
+                 !strncmp(target.name, "torch.functional.", 17);
+    if (!info || !there || !(info->python || target.op == &cfx_op_pad) ||
         !cfx__bind(info->schema, at, cfx__fn_gather(target.fn, a),
                    CFX__BIND_EXACT | CFX__BIND_NUMBERS, bound))
         return a;
@@ -390,15 +385,34 @@ static bool refuses(const cfx__tracer *t, cfx_site at, cfx_target target, cfx_ar
     return writes;
 }
 
+/* The method that a call is in Python, with its "Tensor."; NULL for others. An operator on a tensor
+ * that is not traced is one, constant.add(x), and two functions of torch.nn.functional are. */
+static const char *method_of(const char *name, cfx_args a) {
+    static const char *const methods[][2] = {
+        {"+add", "Tensor.add"}, {"+sub", "Tensor.sub"}, {"+mul", "Tensor.mul"},
+        {"+truediv", "Tensor.div"}, {"+mod", "Tensor.remainder"}, {"+pow", "Tensor.pow"},
+        {"+matmul", "Tensor.matmul"}, {"+and_", "Tensor.__and__"}, {"+or_", "Tensor.__or__"},
+        {"+xor", "Tensor.__xor__"}, {"+lshift", "Tensor.__lshift__"},
+        {"+rshift", "Tensor.__rshift__"}, {"+lt", "Tensor.lt"}, {"+le", "Tensor.le"},
+        {"+gt", "Tensor.gt"}, {"+ge", "Tensor.ge"}, {"+eq", "Tensor.eq"}, {"+ne", "Tensor.ne"},
+        {"torch.nn.functional.tanh", "Tensor.tanh"},
+        {"torch.nn.functional.sigmoid", "Tensor.sigmoid"}};
+    bool constant = a.n == 2 && a.v[0].tag == CFX_TAG_TENSOR && !cfx__traced_node(a.v[0]);
+    const char *operator_ = constant && !strncmp(name, "operator.", 9) ? name + 9 : "";
+    for (int i = 0; i < COUNT(methods); i++)
+        if (!strcmp(methods[i][0], name) ||
+            (*methods[i][0] == '+' && !strcmp(methods[i][0] + 1, operator_)))
+            return methods[i][1];
+    return NULL;
+}
+
 static cfx_value call_node(cfx__tracer *t, cfx_site at, cfx_target target, cfx_args a) {
     cfx_value bound[CFX_MAX_ARGS];
     if (refuses(t, at, target, a))
         return cfx_bad();
     a = handed_on(at, target, a, bound);
     cfx_opcode op = CFX_CALL_FUNCTION;
-    const char *name = target.name;
-    if (!strcmp(name, "torch.nn.functional.tanh") || !strcmp(name, "torch.nn.functional.sigmoid"))
-        name = strstr(name, "tanh") ? "Tensor.tanh" : "Tensor.sigmoid"; /* which they call */
+    const char *method = method_of(target.name, a), *name = method ? method : target.name;
     if (!strncmp(name, "Tensor.", 7)) {
         op = CFX_CALL_METHOD;
         name += 7;
