@@ -1,6 +1,6 @@
 /* Programs whose sizes vary, of one expression each: convolutions, pools, views, parts, layers,
  * sizes as values. */
-#include "dynamic.h"
+#include "dynamic_test.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Programs whose sizes vary, of several statements: attention, loops, sizes as values, sizes that
  * depend on data, layers. */
-#include "dynamic.h"
+#include "dynamic_test.h"
 
 #include <math.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include <ctype.h>
 #include <inttypes.h>
 
-#include "dynamic.h"
+#include "dynamic_test.h"
 #include "run.h"
 #include "test.h"
 

@@ -1,6 +1,6 @@
 /* Programs whose sizes vary, written in C: tables of them, and short names for what they call. */
-#ifndef CFX__RUN_DYNAMIC_H
-#define CFX__RUN_DYNAMIC_H
+#ifndef CFX__RUN_DYNAMIC_TEST_H
+#define CFX__RUN_DYNAMIC_TEST_H
 
 #include <cfx/layers.h>
 #include <cfx/ops.h>
