@@ -100,6 +100,16 @@ TEST(what_writes_to_an_input_is_planned) {
     CHECK(strstr(plan, "product in tiles"));
 }
 
+/* How much a mask picks only data tells: there is no plan, and that is no error. */
+TEST(no_plan_where_only_data_tells_sizes) {
+    cfx_program *p = program_of(HEAD "x):\n" CALL("m", "gt.Scalar", "x, 0")
+        CALL("i", "index.Tensor", "x, [m]") CALL("s", "sum.default", "i") "        return (s,)\n",
+        tensors_of(0, NULL, NULL));
+    cfx_value x = cfx_tensor_value(cfx_arange(-2, 4));
+    CHECK_STR(cfx_program_plan_from(CFX_HERE, p, (cfx_args){1, &x, NULL}), "");
+    CHECK_OK();
+}
+
 static void note_kernel(cfx_watcher *w, const cfx_ran *r) {
     cfx__text *t = w->user;
     CHECK(r->seconds >= 0 && r->value.tag == CFX_TAG_TENSOR);

@@ -129,7 +129,9 @@ const char *cfx_program_plan_from(cfx_site at, cfx_program *p, cfx_args a) {
         cfx_execution e = cfx__program_execution(at, p, b, inputs);
         e.graph = p->module->graph;
         cfx__prepared *form = cfx__prepared_for(&cfx_planner, &e);
-        text = form && form->form ? plan_text(form->form) : cfx_ok() ? "" : NULL;
+        text = form && form->form ? plan_text(form->form) : "";
+        if (!form)
+            cfx_clear(); /* as when it runs: the interpreter does, and says what is wrong */
         cfx_drop(form);
         cfx_drop(b);
     }
