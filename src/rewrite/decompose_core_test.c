@@ -63,9 +63,9 @@ TEST(decompose_asserts_are_made_anew) {
         HEAD "    def forward(self, m: \"b8[6]\"):\n"
              "        nonzero: \"i64[u0, 1]\" = torch.ops.aten.nonzero.default(m)\n"
              "        sym_size_int: \"Sym(u0)\" = torch.ops.aten.sym_size.int(nonzero, 0)\n"
-             "        ge: \"Sym(u0 >= 0)\" = sym_size_int >= 0\n"
-             "        _assert_scalar_default = torch.ops.aten._assert_scalar.default(ge, \"Runtime "
-             "assertion failed for expression u0 >= 0 on node 'ge'\")\n"
+             "        ge_3: \"Sym(u0 >= 0)\" = sym_size_int >= 0\n"
+             "        _assert_scalar_default = torch.ops.aten._assert_scalar.default(ge_3, "
+             "\"Runtime assertion failed for expression u0 >= 0 on node 'ge_3'\")\n"
              "        return (nonzero,)\n");
     HAS(code, "    sym_size_int_1 = torch.ops.aten.sym_size.int(nonzero, 0)\n"
               "    ge_1 = sym_size_int_1 >= 0");

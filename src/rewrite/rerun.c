@@ -130,7 +130,9 @@ static cfx_value copied(cfx__rerun *run, const cfx_node *n, cfx_args a) {
         return cfx_bad();
     cfx_target target = cfx_graph_target(r->graph, n->target.name);
     target.op = n->target.op ? n->target.op : target.op;
-    cfx_node *made = cfx__record_node(r, (cfx_site){0}, target, args, kw, n->name);
+    bool arithmetic = !strncmp(target.name, "operator.", 9); /* is called after its function */
+    cfx_node *made = cfx__record_node(r, (cfx_site){0}, target, args, kw,
+                                      arithmetic ? target.name + 9 : n->name);
     if (!made->graph)
         return cfx_bad();
     cfx_value val = results_of(n);
