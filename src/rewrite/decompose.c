@@ -368,7 +368,7 @@ static cfx_input_spec input_of(const decomposing *d, const recording *w, int i) 
 static cfx_program *decomposed(decomposing *d) {
     recording *w = &d->world[0];
     bool guessed = false, fine = record_all(d) && merge(d, &guessed);
-    if (cfx__worlds_again(&d->worlds, guessed)) {
+    while (cfx__worlds_again(&d->worlds, guessed) || (!fine && cfx__worlds_larger(&d->worlds))) {
         cfx_clear();
         for (int k = 0; k < CFX__WORLDS; k++)
             forget(&d->world[k]);

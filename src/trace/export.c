@@ -469,10 +469,10 @@ static bool record_worlds(request *r, bool *again) {
             forget(r, i);
         if (r->joints.late) /* there are more of them, and others */
             cfx__worlds_forget_unknown(&r->dims.worlds);
-        *again = r->joints.late || r->dims.worlds.bare ||
+        *again = r->joints.late || cfx__worlds_larger(&r->dims.worlds) ||
                  (!fine && cfx__worlds_nearer(&r->dims.worlds)) ||
                  cfx__guards_settle(&r->dims, trial, r, why);
-        r->joints.late = r->dims.worlds.bare = false;
+        r->joints.late = false;
         return false;
     }
     return true;
@@ -522,7 +522,8 @@ static bool export_worlds(request *r) {
         }
         if (record_worlds(r, &again)) {
             bool guessed = false, fine = merge(r, &guessed);
-            again = cfx__worlds_again(&r->dims.worlds, guessed);
+            again = cfx__worlds_again(&r->dims.worlds, guessed) ||
+                    (!fine && cfx__worlds_larger(&r->dims.worlds));
             if (!again)
                 return fine;
             cfx_clear();

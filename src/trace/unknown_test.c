@@ -29,7 +29,8 @@ TEST(export_an_item_of_a_tensor) {
 static cfx_value making(cfx_module *self, cfx_args a) {
     (void)self;
     cfx_value k = cfx_item(a.v[0]);
-    return cfx_tuple(cfx_zeros(cfx_list(k, 2)), cfx_arange(k));
+    return cfx_tuple(cfx_zeros(cfx_list(k, 2)), cfx_arange(k),
+                     cfx_mul(cfx_expand(cfx_ones(1, 3, 4), cfx_list(k, 3, 4)), 2));
 }
 
 static cfx_value deciding(cfx_module *self, cfx_args a) {

@@ -214,6 +214,14 @@ bool cfx__worlds_nearer(cfx__worlds *w) {
     return any && w->near++ < 2;
 }
 
+bool cfx__worlds_larger(cfx__worlds *w) {
+    bool any = false;
+    for (size_t i = 0; i < w->symbols.len; i++)
+        any |= w->bare && *w->symbols.data[i].name == 'u';
+    w->bare = false;
+    return any;
+}
+
 bool cfx__worlds_coarser(cfx__worlds *w) {
     enum { COARSEST = 64 };
     bool any = false;

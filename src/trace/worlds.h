@@ -64,6 +64,8 @@ bool cfx__worlds_nearer(cfx__worlds *w);
 /* Takes sizes further apart from now on, counted from the hints: programs may be made for even
  * ones, or multiples of some power of two, alone. False where they are far enough apart already. */
 bool cfx__worlds_coarser(cfx__worlds *w);
+/* Chooses no sizes of 1 and 0 any more where data decides them; false where none is chosen. */
+bool cfx__worlds_larger(cfx__worlds *w);
 /* Sizes for world k: the hints in world 0, others else. Different ones for each `attempt`. */
 void cfx__worlds_choose(cfx__worlds *w, int k, int attempt);
 
