@@ -4,24 +4,27 @@
 
 enum { MOST = 3, LONGEST = 64 };
 
-/* How many letters to insert, drop or replace to come from a to b; `most` + 1 where it is more. */
+static int least(int a, int b) { return a < b ? a : b; }
+
+/* How many letters to insert, drop, replace or swap with the next to come from a to b; `most` + 1
+ * where it is more. */
 static int distance(const char *a, const char *b, int most) {
-    int n = (int)strlen(a), m = (int)strlen(b), row[LONGEST + 1];
+    int n = (int)strlen(a), m = (int)strlen(b), rows[3][LONGEST + 1];
     if (n > LONGEST || m > LONGEST || n - m > most || m - n > most)
         return most + 1;
-    for (int k = 0; k <= m; k++)
-        row[k] = k;
-    for (int i = 1; i <= n; i++) {
-        int corner = row[0];
-        row[0] = i;
-        for (int k = 1; k <= m; k++) {
-            int step = corner + (a[i - 1] != b[k - 1]);
-            corner = row[k];
-            int other = (row[k - 1] < corner ? row[k - 1] : corner) + 1;
-            row[k] = step < other ? step : other;
+    for (int i = 0; i <= n; i++) {
+        int *row = rows[i % 3], *above = rows[(i + 2) % 3], *second = rows[(i + 1) % 3];
+        for (int k = 0; k <= m; k++) {
+            if (!i || !k) {
+                row[k] = i + k;
+                continue;
+            }
+            row[k] = least(above[k - 1] + (a[i - 1] != b[k - 1]), least(row[k - 1], above[k]) + 1);
+            if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
+                row[k] = least(row[k], second[k - 2] + 1);
         }
     }
-    return row[m];
+    return rows[n % 3][m];
 }
 
 static const char *last_part(const char *name) {

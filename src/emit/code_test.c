@@ -128,6 +128,8 @@ TEST(code_types) {
         {"typing.List[typing.Optional[int]]", "typing_List[typing_Union[int,NoneType]]"},
         {"typing.Dict[str, torch.Tensor]", "typing_Dict[str,torch.Tensor]"},
         {"typing.Tuple[int, ...]", "typing_Tuple[int,_]"},
+        {"typing.Sequence[int]", "collections_abc_Sequence[int]"},
+        {"torch.device", "device"},
         {"list[float]", "list[float]"},
         {"int | None", "int|NoneType"},
         {"typing.Any", "typing_Any"},
@@ -136,6 +138,8 @@ TEST(code_types) {
         CHECK_STR(written(pairs[i][0]), pairs[i][1]);
         CHECK_STR(read_back(pairs[i][1]), pairs[i][0]);
     }
+    CHECK_STR(written("typing.Tuple[()]"), "typing_Tuple"); /* these say less in code */
+    CHECK_STR(written("typing.Literal['a']"), "typing_Literal[_a_]");
     cfx__text deep = {0};
     for (int i = 0; i < 100000; i++)
         cfx__text_putc(&deep, '[');

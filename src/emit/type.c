@@ -25,6 +25,20 @@ static bool same(const char *a, size_t n, const char *b) {
     return strlen(b) == n && !memcmp(a, b, n);
 }
 
+/* Types of typing that are collections.abc's, whose name code has for them. */
+static const char *const abstract[] = {
+    "Callable", "Collection", "Container", "Generator", "Iterable", "Iterator", "Mapping",
+    "MutableMapping", "MutableSequence", "MutableSet", "Reversible", "Sequence", "Sized",
+};
+
+/* Whether a name behind typing's, at `name`, is one of those. */
+static bool is_abstract(const char *name, size_t n) {
+    for (int i = 0; i < COUNT(abstract); i++)
+        if (same(name, n, abstract[i]))
+            return true;
+    return false;
+}
+
 /* A name in code: torch's and Python's own as they are, others with underscores for dots. */
 static void write_name(scan *s, const char *name, size_t n) {
     if (same(name, n, "None")) {
@@ -33,16 +47,27 @@ static void write_name(scan *s, const char *name, size_t n) {
         cfx__text_putc(s->out, '_');
     } else if (same(name, n, "typing.Optional")) {
         cfx__text_puts(s->out, "typing_Union");
+    } else if (same(name, n, "torch.device")) {
+        cfx__text_puts(s->out, "device");
     } else {
         bool torch = n > 6 && !memcmp(name, "torch.", 6);
-        for (size_t i = 0; i < n; i++)
-            cfx__text_putc(s->out, name[i] == '.' && !torch ? '_' : name[i]);
+        if (n > 7 && !memcmp(name, "typing.", 7) && is_abstract(name + 7, n - 7)) {
+            cfx__text_puts(s->out, "collections_abc_");
+            name += 7, n -= 7;
+        }
+        for (size_t i = 0; i < n; i++) /* a text in quotes is no name: underscores again */
+            cfx__text_putc(s->out, (name[i] == '.' && !torch) || name[i] == '\'' ? '_' : name[i]);
     }
 }
 
 static void read_name(scan *s, const char *name, size_t n) {
     if (same(name, n, "_")) {
         cfx__text_puts(s->out, "...");
+    } else if (same(name, n, "device")) {
+        cfx__text_puts(s->out, "torch.device");
+    } else if (n > 16 && !memcmp(name, "collections_abc_", 16)) {
+        cfx__text_puts(s->out, "typing.");
+        cfx__text_add(s->out, name + 16, n - 16);
     } else if (n > 7 && !memcmp(name, "typing_", 7)) {
         cfx__text_puts(s->out, "typing.");
         cfx__text_add(s->out, name + 7, n - 7);
@@ -101,7 +126,10 @@ static void one_type(scan *s) {
         read_name(s, name, n);
     else
         write_name(s, name, n);
-    if (s->at < s->end && *s->at == '[') {
+    bool empty = !s->read && s->end - s->at >= 4 && !memcmp(s->at, "[()]", 4);
+    if (empty) {
+        s->at += 4; /* typing.Tuple[()] is typing_Tuple */
+    } else if (s->at < s->end && *s->at == '[') {
         int count = arguments(s, &last);
         if (optional)
             cfx__text_puts(s->out, ",NoneType");

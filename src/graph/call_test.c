@@ -35,6 +35,8 @@ TEST(unknown_functions_are_refused_with_the_nearest_names) {
     cfx_node *x = cfx_graph_input(g, "x");
     CHECK(!cfx_graph_call(g, "torch.sigmod", x)->graph);
     CHECK_ERROR("no function is called 'torch.sigmod'; the nearest: torch.sigmoid");
+    cfx_graph_call(g, "torch.rleu", x); /* letters that changed places are one mistake */
+    CHECK_ERROR("no function is called 'torch.rleu'; the nearest: torch.relu");
     CHECK(!cfx_graph_call_function(g, "operator.ad", cfx_tuple(x, 1), CFX_NONE)->graph);
     CHECK_ERROR("no function is called 'operator.ad'; the nearest: operator.add");
     cfx_graph_call(g, "torch.ops.aten.ad.Tensor", x, 1);
