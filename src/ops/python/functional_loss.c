@@ -115,6 +115,8 @@ static void decompose_cosine_similarity(cfx_op_call *c) {
                 cfx__dtype_title(d));
         return;
     }
+    a = cfx__dtype_is_float(a->dtype) ? a : cfx_to(a, cfx_dtype_value(d));
+    b = cfx__dtype_is_float(b->dtype) ? b : cfx_to(b, cfx_dtype_value(d));
     int64_t shape[CFX_MAX_DIMS];
     int n = a->ndim;
     memcpy(shape, a->shape, (size_t)n * sizeof *shape);
