@@ -124,6 +124,12 @@ void cfx__merge_drop_claimed(cfx__merging *g, cfx_node *n) {
             cfx_node_set_arg(mine, 1, cfx_string_value(told_of(cfx_as_text(claim), asks)));
             return;
         }
+    if (claim.tag == CFX_TAG_STR && g->m->eager) { /* made anew as well */
+        cfx_node *asks = cfx_as_node(cond);
+        const char *dot = strrchr(asks->target.name, '.');
+        cfx_node_rename(asks, dot ? dot + 1 : asks->target.name);
+        cfx_node_set_arg(n, 1, cfx_string_value(told_of(cfx_as_text(claim), asks)));
+    }
 }
 
 static bool is_data_symbol(cfx_value v) {
