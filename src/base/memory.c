@@ -59,11 +59,28 @@ static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cfx__region *regions; /* all there are, of all threads */
 static _Atomic size_t pieces;       /* in use, in all regions */
 
+#ifdef CFX_SANITIZE
+/* What lies in a region is in use: the leak check, where there is one, follows its pointers. */
+__attribute__((weak)) void __lsan_register_root_region(const void *p, size_t size);
+__attribute__((weak)) void __lsan_unregister_root_region(const void *p, size_t size);
+
+static void region_tell(const void *p, size_t size, bool mapped) {
+    if (mapped ? !__lsan_register_root_region : !__lsan_unregister_root_region)
+        return;
+    (mapped ? __lsan_register_root_region : __lsan_unregister_root_region)(p, size);
+}
+#else
+static void region_tell(const void *p, size_t size, bool mapped) {
+    (void)p, (void)size, (void)mapped;
+}
+#endif
+
 static struct cfx__region *region_map(size_t size) {
     struct cfx__region *r = mmap(NULL, size, PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (r == MAP_FAILED)
         return NULL;
+    region_tell(r, size, true);
     *r = (struct cfx__region){.next = regions, .size = size - sizeof *r, .owned = true};
     return regions = r;
 }
@@ -77,6 +94,7 @@ static void region_leave(struct cfx__region *r) {
     while (*at != r)
         at = &(*at)->next;
     *at = r->next;
+    region_tell(r, sizeof *r + r->size, false);
     munmap(r, sizeof *r + r->size);
 }
 
