@@ -170,7 +170,7 @@ CORE(logit) {
     double low = arg_is_none(c, 1) ? -1 : arg_float(c, 1), high = 1 - low;
     cfx_tensor *under = DO(lt_Scalar, x, low), *over = DO(gt_Scalar, x, high);
     x = DO(where_ScalarSelf, under, low, DO(where_ScalarSelf, over, high, x));
-    c->out[0] = DO(log, DO(div_Tensor, x, DO(rsub_Scalar, x, 1)));
+    give_real(c, DO(log, DO(div_Tensor, x, DO(rsub_Scalar, x, 1))));
 }
 
 CORE(logaddexp) {

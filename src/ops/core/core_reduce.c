@@ -66,7 +66,7 @@ static cfx_tensor *deviation(cfx_op_call *c, cfx_value dims, cfx_value correctio
     if (dims.tag == CFX_TAG_LIST && !cfx_as_list(dims)->len)
         dims = cfx_none();
     cfx_tensor *var = DO(var_correction, x, dims, CFX_KW(correction, less), CFX_KW(keepdim, keep));
-    return core_to(c, DO(sqrt, var), T->dtype);
+    return core_to(c, DO(sqrt, var), cfx__dtype_real(T->dtype));
 }
 
 static cfx_value unbiased(cfx_op_call *c, int i) { return cfx_int(arg_bool(c, i)); }
@@ -80,7 +80,7 @@ static void mean_too(cfx_op_call *c, cfx_value dims, cfx_value correction, bool 
     cfx_value v = DO_ALL(var_mean_correction, core_wide(c, 0), dims, CFX_KW(correction, less),
                          CFX_KW(keepdim, keep));
     cfx_tensor *var = cfx_tensor_at(v, 0), *mean = cfx_tensor_at(v, 1);
-    c->out[0] = core_to(c, DO(sqrt, var), T->dtype);
+    c->out[0] = core_to(c, DO(sqrt, var), cfx__dtype_real(T->dtype));
     c->out[1] = core_to(c, mean, T->dtype);
 }
 CORE(std_mean_correction) { mean_too(c, c->args[1], c->args[2], arg_bool(c, 3)); }

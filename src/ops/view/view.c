@@ -446,13 +446,21 @@ static void view_as_strided(cfx_op_call *c) {
         out_view(c, 0, t, n, shape, stride, offset);
 }
 
+/* The same elements, all of them. */
+static void view_reshape_alias(cfx_op_call *c) {
+    int64_t shape[CFX_MAX_DIMS];
+    int n = arg_ints(c, 1, shape);
+    if (!op_failed() && infer_shape(c, arg_tensor(c, 0)->numel, n, shape))
+        view_as_strided(c);
+}
+
 CFX_OP(as_strided) = {"aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? "
                       "storage_offset=None) -> Tensor(a)",
                       "torch.as_strided Tensor.as_strided", .view = view_as_strided,
                       GRAD(as_strided, 0)};
 CFX_OP(_reshape_alias) = {
     "aten::_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)",
-    "torch._reshape_alias", .view = view_as_strided, GRAD(reshape, 0), .core = core__unsafe_view};
+    "torch._reshape_alias", .view = view_reshape_alias, GRAD(reshape, 0), .core = core__unsafe_view};
 CFX_OP(alias) = {"aten::alias(Tensor(a) self) -> Tensor(a)", "torch.ops.aten.alias",
                  .view = view_alias, GRAD(same, 0)};
 CFX_OP(detach) = {"aten::detach(Tensor(a) self) -> Tensor(a)", "torch.detach Tensor.detach",
