@@ -154,9 +154,12 @@ static cfx_value merge_int(cfx__merging *g, const cfx_value *v) {
     return cfx_is_bad(expr) ? expr : cfx__reify(g, expr, true);
 }
 
+/* All numbers are but NaN, which is the same everywhere nevertheless. */
+static bool is_equal_to_itself(cfx_value v) { return cfx_equal_values(v, v); }
+
 static bool is_same_in_all(const cfx__merging *g, const cfx_value *v) {
     for (int k = 1; k < g->m->worlds->n; k++)
-        if (!cfx_equal_values(v[k], v[0]))
+        if (!cfx_equal_values(v[k], v[0]) && (is_equal_to_itself(v[k]) || is_equal_to_itself(v[0])))
             return false;
     return true;
 }

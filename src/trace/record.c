@@ -153,24 +153,25 @@ cfx_value cfx__record_results(cfx__recorder *r, cfx_site at, cfx_node *n, cfx_va
         return stand_for(n, like);
     if (!is_sequence(like) || !has_items(r, like))
         return like;
-    cfx_value out = cfx__value_like(like);
+    cfx_value out = cfx__value_like(like), vals = cfx_tuple_value(0, NULL);
     cfx_target getitem = cfx_graph_target(r->graph, "operator.getitem");
     for (int64_t i = 0; i < cfx_as_list(like)->len; i++) {
         cfx_value v = cfx_as_list(like)->items[i];
+        cfx_value val = v;
         if (v.tag != CFX_TAG_INT && has_items(r, v)) {
             cfx_node *item = cfx__record_node(r, at, getitem, cfx_tuple(n, i), cfx_none(), NULL);
             v = cfx__record_results(r, at, item, v);
             if (cfx_is_bad(v))
                 return v;
+            val = cfx_node_get_meta(item, "val");
         } else if (v.tag == CFX_TAG_INT && r->numbers) {
             cfx_node *item = cfx__record_node(r, at, getitem, cfx_tuple(n, i), cfx_none(), NULL);
             if (item->graph)
                 cfx_node_set_meta(item, "val", v);
         }
         cfx_list_append(cfx_as_list(out), v);
+        cfx_list_append(cfx_as_list(vals), val);
     }
-    cfx_value vals = cfx_tuple_value(0, NULL);
-    cfx_each_user(n, u) cfx_list_append(cfx_as_list(vals), cfx_node_get_meta(u->user, "val"));
     cfx_node_set_meta(n, "val", vals);
     return out;
 }
