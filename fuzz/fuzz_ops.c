@@ -1,8 +1,11 @@
-/* Operators: one with arguments of any kind, evil numbers and index tensors among them. What a real
- * call gives, a fake one describes. */
+/* Operators: one with arguments of any kind, evil numbers and index tensors among them; then the
+ * same on tensors that ask for gradients, and for gradients of these. */
 #include "fuzz.h"
 
 #include "dispatch/dispatch.h"
+#include "tensor/tensor.h"
+
+#include <string.h>
 
 /* Mostly what the schema wants, as often as not. */
 static cfx_value argument(fuzz_bytes *b, const cfx__schema_arg *a) {
@@ -24,6 +27,60 @@ static cfx_value argument(fuzz_bytes *b, const cfx__schema_arg *a) {
     return a->list ? list : cfx_as_list(list)->items[0];
 }
 
+/* ---- gradients ------------------------------------------------------------------------------- */
+
+/* The value with leaves of their own for the floats in it, which are added to a list. */
+static cfx_value learning(cfx_value v, cfx_list *leaves) {
+    if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE) {
+        cfx_value out = cfx_list_value(0, NULL);
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            cfx_list_append(cfx_as_list(out), learning(cfx_as_list(v)->items[i], leaves));
+        return out;
+    }
+    if (v.tag != CFX_TAG_TENSOR || !cfx__dtype_is_float(cfx_as_tensor(v)->dtype))
+        return v;
+    cfx_tensor *leaf = cfx_requires_grad(cfx_clone(v), true);
+    cfx_list_append(leaves, cfx_tensor_value(leaf));
+    return cfx_tensor_value(leaf);
+}
+
+/* Backward from every result; those of one call are added up. */
+static void go_back(cfx_value results, bool again) {
+    cfx_value all = cfx_list_value(0, NULL);
+    cfx_tree_flatten(results, cfx_as_list(all));
+    for (int64_t i = 0; cfx_ok() && i < cfx_as_list(all)->len; i++) {
+        cfx_value v = cfx_as_list(all)->items[i];
+        if (v.tag == CFX_TAG_TENSOR && cfx_tensor_requires_grad(cfx_as_tensor(v)))
+            cfx_backward(cfx_as_tensor(v), .gradient = cfx_ones_like(v), .retain_graph = true,
+                         .create_graph = again);
+    }
+}
+
+static void gradients(cfx_op *op, int n, cfx_value *args) {
+    cfx_value leaves = cfx_list_value(0, NULL), grads = cfx_list_value(0, NULL);
+    for (int i = 0; i < n; i++)
+        args[i] = learning(args[i], cfx_as_list(leaves));
+    if (!fuzz_fine() || !cfx_as_list(leaves)->len)
+        return;
+    cfx_manual_seed(1);
+    cfx_value out = cfx_op_do_from(CFX_HERE, op, (cfx_args){n, args, NULL});
+    if (cfx_ok())
+        go_back(out, true);
+    for (int64_t i = 0; i < cfx_as_list(leaves)->len; i++) {
+        const cfx_tensor *leaf = cfx_as_tensor(cfx_as_list(leaves)->items[i]);
+        cfx_tensor *grad = cfx_tensor_grad(leaf);
+        if (grad && (grad->ndim != leaf->ndim || grad->dtype != leaf->dtype ||
+                     memcmp(grad->shape, leaf->shape, (size_t)leaf->ndim * sizeof *leaf->shape)))
+            fuzz_wrong("%s: a gradient of another shape or dtype", cfx_op_name(op));
+        if (grad)
+            cfx_list_append(cfx_as_list(grads), cfx_tensor_value(grad));
+    }
+    if (cfx_ok())
+        go_back(grads, false);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_bytes b = {data, data + size};
     fuzz_begin();
@@ -40,5 +97,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!(op->effects & CFX_SIDE)) /* an assert says what it is given to say */
         fuzz_fine();
     cfx_clear();
+    if (fine && !(op->effects & CFX_SIDE)) {
+        gradients(op, s->nargs, args);
+        fuzz_fine();
+    }
     return fuzz_end();
 }

@@ -1,7 +1,34 @@
-/* Rule files: what parses is applied to a program. */
+/* Rule files: what parses is applied to a program. And patterns: the first line is looked for in
+ * it, and the second put in the place of what is found. */
 #include "fuzz.h"
 
 #include <string.h>
+
+/* A program that holds together still does when it was rewritten. */
+static void whole(cfx_program *p, cfx_program *better) {
+    bool was = fuzz_fine() && cfx_program_check(p);
+    fuzz_fine();
+    if (was && !cfx_failed(better) && !cfx_program_check(better) && !fuzz_limited())
+        fuzz_wrong("rewritten, the program does not hold together: %s, of\n%s",
+                   cfx_error_last()->message, cfx_graph_str(better->module->graph));
+    fuzz_fine();
+}
+
+static void replace(cfx_program *p, char *text) {
+    char *line = strchr(text, '\n');
+    if (!line)
+        return;
+    *line = 0;
+    cfx_module *m = cfx_program_module(p);
+    cfx_find_pattern(m, (const char *)text);
+    fuzz_fine();
+    cfx_replace_pattern(m, (const char *)text, (const char *)line + 1);
+    if (fuzz_fine())
+        cfx_graph_lint(m->graph, m);
+    if (!fuzz_fine())
+        cfx_module_code(m);
+    fuzz_fine();
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const programs[] = {"tests/data/zoo/seed_mlp/model.pt2",
@@ -19,9 +46,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (int i = 0; rules && i < 3; i++) {
         cfx_program *p = cfx_open(programs[i]);
         cfx_program *better = cfx_rewrite(p, rules, NULL);
-        if (fuzz_fine())
+        bool made = fuzz_fine();
+        if (made)
+            whole(p, better);
+        if (made)
             cfx_program_str(better);
         fuzz_fine();
     }
+    replace(cfx_open(programs[size % 3]), text);
     return fuzz_end();
 }

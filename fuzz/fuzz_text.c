@@ -24,6 +24,9 @@ static const char *once(const char *text, bool code) {
     bool fine = fuzz_fine();
     if (!m && fine)
         fuzz_wrong("neither a module nor an error");
+    if (fine && !cfx_failed(m))
+        cfx_module_code(cfx_symbolic_trace(m));
+    fuzz_fine();
     return fine ? printed : NULL;
 }
 
