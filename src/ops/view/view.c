@@ -460,7 +460,8 @@ CFX_OP(as_strided) = {"aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] 
                       GRAD(as_strided, 0)};
 CFX_OP(_reshape_alias) = {
     "aten::_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)",
-    "torch._reshape_alias", .view = view_reshape_alias, GRAD(reshape, 0), .core = core__unsafe_view};
+    "torch._reshape_alias", .view = view_reshape_alias, GRAD(reshape, 0),
+    .core = core__unsafe_view};
 CFX_OP(alias) = {"aten::alias(Tensor(a) self) -> Tensor(a)", "torch.ops.aten.alias",
                  .view = view_alias, GRAD(same, 0)};
 CFX_OP(detach) = {"aten::detach(Tensor(a) self) -> Tensor(a)", "torch.detach Tensor.detach",
