@@ -89,12 +89,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (fuzz_below(&b, 4)) {
         cfx_quantized *q = cfx_quantize(p, all, options(&b));
         bool fine = fuzz_fine();
-        if (!q && fine)
+        if (cfx_failed(q) && fine)
             fuzz_wrong("neither a quantized program nor an error");
-        if (q)
+        if (!cfx_failed(q))
             cfx_quantize_compare(q, all);
         fuzz_fine();
-        p = q ? q->program : p;
+        p = cfx_failed(q) ? p : q->program;
     }
     change_calls(&b, p);
     change_tensors(&b, p->state);

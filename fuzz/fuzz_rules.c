@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     bool fine = fuzz_fine();
     if (cfx_failed(rules) && fine)
         fuzz_wrong("neither rules nor an error");
-    for (int i = 0; rules && i < 3; i++) {
+    for (int i = 0; !cfx_failed(rules) && i < 3; i++) {
         cfx_program *p = cfx_open(programs[i]);
         cfx_program *better = cfx_rewrite(p, rules, NULL);
         bool made = fuzz_fine();
