@@ -8,7 +8,11 @@ all: build
 setup:
 	@tools/setup
 
+setup-tests:
+	@tools/setup --tests
+
 configure:
+	@command -v cmake >/dev/null || { echo "make: cmake is missing; run 'make setup'"; exit 1; }
 	@test -f $(B)/build.ninja || cmake --preset $(PRESET) >/dev/null
 
 build: configure
@@ -17,24 +21,24 @@ build: configure
 demo: setup build
 	@tools/demo $(B)
 
-test: setup build
+test: setup-tests build
 	@tools/test $(B)
 
 # The tests under a sanitizer each: gcc's for addresses, clang's for the others.
 CLANG = clang libclang-rt-dev libomp-dev llvm
 
-asan: setup
+asan: setup-tests
 	@$(MAKE) --no-print-directory PRESET=$@ build
 	@tools/test build/$@
 
 ubsan tsan:
-	@tools/setup $(CLANG)
+	@tools/setup --tests $(CLANG)
 	@$(MAKE) --no-print-directory PRESET=$@ build
 	@tools/test build/$@
 
 # Use of memory that nobody wrote: valgrind over the rooms that read what others made.
 memcheck:
-	@tools/setup valgrind
+	@tools/setup --tests valgrind
 	@$(MAKE) --no-print-directory build
 	@valgrind -q --error-exitcode=9 --trace-children=yes --child-silent-after-fork=no \
 	    $(B)/cfx_tests -j 2 -t 900 src/value src/graph src/emit src/pack
@@ -44,7 +48,7 @@ fuzz:
 	@$(MAKE) --no-print-directory PRESET=fuzz build
 	@echo "build/fuzz/fuzz/fuzz_NAME [-max_total_time=S] FOLDER... searches; see fuzz/fuzz.h"
 
-coverage: setup
+coverage: setup-tests
 	@$(MAKE) --no-print-directory PRESET=coverage build
 	@tools/coverage build/coverage
 
@@ -70,5 +74,5 @@ clean:
 	@rm -rf build
 
 .NOTPARALLEL:
-.PHONY: all setup configure build demo test asan ubsan tsan memcheck fuzz coverage lint bench \
-    install uninstall clean
+.PHONY: all setup setup-tests configure build demo test asan ubsan tsan memcheck fuzz coverage lint \
+    bench install uninstall clean

@@ -81,7 +81,7 @@ static const char *through_graphviz(const char *text) {
         cfx__text_puts(&got, line);
     int status = p ? pclose(p) : -1;
     if (status || !got.len || strstr(got.data, "rror") || strstr(got.data, "arning"))
-        test_fail(CFX_HERE, "graphviz (installed by tools/setup): status %d: %s", status,
+        test_fail(CFX_HERE, "graphviz (tools/setup --tests): status %d: %s", status,
                   got.data ? got.data : "");
     remove(in);
     return cfx__text_take(&got);

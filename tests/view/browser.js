@@ -1,6 +1,6 @@
 // What the tests of the viewer stand on: pages in headless Chromium, and a count of what passed.
 //
-// The browser is Debian's, the driver playwright-core, which tools/setup puts in $CFX_NODE.
+// The browser is Debian's, the driver playwright-core, which tools/setup --tests puts in $CFX_NODE.
 
 const fs = require("fs");
 const path = require("path");
