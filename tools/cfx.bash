@@ -40,7 +40,7 @@ _cfx() {
     --inputs | --save | --expect | --save-taps | --calibrate)
         COMPREPLY=($(compgen -f -X '!*.safetensors' -- "$word") $(compgen -d -- "$word"))
         ;;
-    --threads | --runs | --op | --depth | --size | --keep | --smooth | --target) COMPREPLY=() ;;
+    --threads | --runs | --op | --depth | --size | --keep | --smooth | --target | --max-*) COMPREPLY=() ;;
     *)
         case $word in
         -*) _cfx_words "$(_cfx_options "$command") --help" "$word" ;;

@@ -33,7 +33,7 @@ _cfx() {
     --per) compadd -- channel tensor group; return ;;
     --range) compadd -- histogram minmax average percentile; return ;;
     --inputs|--expect|--save|--save-taps|--calibrate) _files -g '*.safetensors'; return ;;
-    --threads|--runs|--op|--depth|--size|--keep|--smooth|--target) return ;;
+    --threads|--runs|--op|--depth|--size|--keep|--smooth|--target|--max-*) return ;;
     esac
     if [[ $words[CURRENT] == -* ]]; then
         compadd -- ${(f)"$(_cfx_options $words[2] 2>/dev/null)"} --help

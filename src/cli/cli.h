@@ -36,7 +36,7 @@ typedef struct cli_words {
     bool wrong; /* a mistake has been told */
 } cli_words;
 
-bool cli_more(cli_words *w);
+bool cli_more(cli_words *w); /* limits, which every subcommand takes, are set on the way */
 /* Whether the word is the option; what it is set to goes to the last argument. "--save F" and
  * "--save=F" are the same. */
 bool cli_flag(cli_words *w, const char *name, bool *flag);
@@ -48,6 +48,14 @@ bool cli_number(cli_words *w, const char *name, int *number); /* from 1 on */
 bool cli_precision(cli_words *w);
 /* Takes the word as the argument that is no option; a mistake when there is one already. */
 void cli_rest(cli_words *w, const char **argument);
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+extern const char cli_limits_help[]; /* what --help prints of them */
+/* Before all: no more memory than the machine has, which would end the process otherwise. */
+void cli_limits_begin(void);
+/* Whether the word is a limit, which is set at once. */
+bool cli_limits(cli_words *w);
 
 /* ---- progress -------------------------------------------------------------------------------- */
 

@@ -73,6 +73,7 @@ static int run(int argc, char **argv) {
         for (int k = 2; k < argc; k++)
             if (!strcmp(argv[k], "--help")) {
                 fputs(commands[i]->help, stdout);
+                fputs(cli_limits_help, stdout);
                 return CLI_DONE;
             }
         return commands[i]->run(argc - 1, argv + 1);
@@ -84,6 +85,7 @@ static int run(int argc, char **argv) {
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is told as a full disk is */
     signal(SIGBUS, on_lost_page);
+    cli_limits_begin();
     int code = close_output(run(argc, argv));
     cfx_finish(stderr);
     return code;

@@ -105,24 +105,16 @@ static int explain_name(const char *name) {
 static int run(int argc, char **argv) {
     const char *name = NULL, *dir = NULL, *pattern = "*";
     bool markdown = false, check = false, grad = false;
-    for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--markdown"))
-            markdown = true;
-        else if (!strcmp(argv[i], "--grad"))
-            grad = true;
-        else if (!strcmp(argv[i], "--op") && i + 1 < argc)
-            pattern = argv[++i];
-        else if (argv[i][0] == '-')
-            return cli_usage(&cli_ops, "unknown option '%s'", argv[i]);
-        else if (!check && !name && !strcmp(argv[i], "check"))
-            check = true;
-        else if (check && !dir)
-            dir = argv[i];
-        else if (!check && !name)
-            name = argv[i];
+    cli_words w = {argc, argv, .command = &cli_ops};
+    while (cli_more(&w))
+        if (cli_flag(&w, "--markdown", &markdown) || cli_flag(&w, "--grad", &grad) ||
+            cli_value(&w, "--op", &pattern) ||
+            (!check && !name && cli_flag(&w, "check", &check)))
+            continue;
         else
-            return cli_usage(&cli_ops, "one argument too many: '%s'", argv[i]);
-    }
+            cli_rest(&w, check ? &dir : &name);
+    if (w.wrong)
+        return CLI_TROUBLE;
     if (check && !dir)
         return cli_usage(&cli_ops, "check needs a folder");
     if (check)

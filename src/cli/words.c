@@ -6,7 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-bool cli_more(cli_words *w) { return !w->wrong && ++w->at < w->argc; }
+bool cli_more(cli_words *w) {
+    while (!w->wrong && ++w->at < w->argc)
+        if (!cli_limits(w))
+            return true;
+    return false;
+}
 
 bool cli_flag(cli_words *w, const char *name, bool *flag) {
     if (strcmp(w->argv[w->at], name))
