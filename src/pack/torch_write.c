@@ -208,7 +208,7 @@ bool cfx_torch_save(const char *path, cfx_value what) {
     ok = ok && cfx__file_save_open(&s, path);
     if (ok) {
         ok = put_archive(&w, s.file);
-        ok = cfx__file_save_close(&s, ok) && ok;
+        ok = cfx__file_save_close(&s, cfx_ok()) && ok; /* which tells what was not written */
     }
     cfx__text_release(&w.pickle);
     VEC_FREE(w.tensors);
