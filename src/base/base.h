@@ -51,6 +51,9 @@ void cfx__reserve_leave(struct cfx__context *c);
 bool cfx__reserve_has(const void *p);
 void cfx__memory_settle(void);                     /* adds this thread's count to that of all */
 void cfx__error_memory(size_t size, bool limited); /* records it, allocating nothing */
+/* Forgets an error that is an answer: this cannot be done, so something else is. Memory that ran
+ * out and limits are no answers and stay. Returns whether no error is recorded now. */
+bool cfx__error_forgive(void);
 
 /* Blocks of one small size, recycled per thread without a trip to malloc. A block may be freed on
  * another thread than it came from. */
@@ -153,7 +156,10 @@ const char *cfx__text_take(cfx__text *t); /* the text as a scope string; t becom
 
 char *cfx__text_copy(const char *text, size_t len); /* the caller frees it with cfx__free */
 const char *cfx__text_format(const char *fmt, ...) CFX_PRINTF(1, 2); /* scope string */
-uint64_t cfx__text_hash(const void *p, size_t n);
+uint64_t cfx__text_hash(const void *p, size_t n); /* of both ends of what is long; never another */
+/* For tables: of all bytes, and another in each process, so that nobody can write names that lie in
+ * one place. */
+uint32_t cfx__text_key(const void *p, size_t n);
 /* A hash with one more fact in it; the order of facts matters. */
 static inline uint64_t cfx__hash_mix(uint64_t h, uint64_t fact) {
     h = (h ^ fact) * 0x9e3779b97f4a7c15u;
@@ -244,6 +250,7 @@ typedef struct cfx__context {
     int64_t deadline; /* nanoseconds of the monotonic clock */
     double seconds;   /* that the deadline was set for */
     bool copy_files;
+    uint64_t secret; /* what tables are keyed by; see cfx__text_key */
     cfx_log_fn *log; /* NULL: to stderr */
     void *log_user;
     int64_t uncounted;   /* bytes allocated less those freed, not yet added up (memory.c) */

@@ -83,7 +83,7 @@ static struct cfx__map_slot *map_find(const cfx__map *m, const char *key, size_t
 void *cfx__map_getn(const cfx__map *m, const char *key, size_t len) {
     if (!m->cap)
         return NULL;
-    return map_find(m, key, len, (uint32_t)cfx__text_hash(key, len))->value;
+    return map_find(m, key, len, cfx__text_key(key, len))->value;
 }
 
 void *cfx__map_get(const cfx__map *m, const char *key) {
@@ -101,7 +101,7 @@ void cfx__map_set(cfx__map *m, const char *key, void *value) {
         cfx__free(old.slots);
     }
     size_t len = strlen(key);
-    uint32_t hash = (uint32_t)cfx__text_hash(key, len);
+    uint32_t hash = cfx__text_key(key, len);
     struct cfx__map_slot *s = map_find(m, key, len, hash);
     if (!s->key) {
         *s = (struct cfx__map_slot){key, hash, (uint32_t)len, NULL};
@@ -114,7 +114,7 @@ void cfx__map_remove(cfx__map *m, const char *key) {
     if (!m->cap)
         return;
     size_t len = strlen(key), mask = m->cap - 1;
-    struct cfx__map_slot *s = map_find(m, key, len, (uint32_t)cfx__text_hash(key, len));
+    struct cfx__map_slot *s = map_find(m, key, len, cfx__text_key(key, len));
     if (!s->key)
         return;
     m->len--;

@@ -3,6 +3,7 @@
 
 #include <locale.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
 
 static const cfx__obj_type string_type = {.name = "string"};
 
@@ -21,7 +22,7 @@ cfx_string *cfx__string_new(const char *text, size_t len) {
     if (len)
         memcpy(s->text, text, len);
     s->text[len] = 0;
-    s->hash = (uint32_t)cfx__text_hash(s->text, len);
+    s->hash = cfx__text_key(s->text, len);
     return s;
 }
 
@@ -51,6 +52,24 @@ uint64_t cfx__text_hash(const void *p, size_t n) {
     h = hash_words(h, b, n);
     h = (h ^ h >> 32) * 0xc4ceb9fe1a85ec53u;
     return h ^ h >> 29;
+}
+
+/* A number that the system gave this process to be unlike others, odd. */
+static uint64_t secret(void) {
+    cfx__context *c = cfx__ctx();
+    if (unlikely(!c->secret)) {
+        const void *random = (const void *)(uintptr_t)getauxval(AT_RANDOM);
+        if (random)
+            memcpy(&c->secret, random, sizeof c->secret);
+        c->secret |= 1;
+    }
+    return c->secret;
+}
+
+uint32_t cfx__text_key(const void *p, size_t n) {
+    uint64_t h = hash_words(secret() ^ n, p, n);
+    h = (h ^ h >> 32) * 0xc4ceb9fe1a85ec53u;
+    return (uint32_t)(h ^ h >> 29);
 }
 
 bool cfx__text_room(cfx__text *t, size_t len) {

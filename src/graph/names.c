@@ -101,7 +101,7 @@ static cfx__name *name_at(cfx__namespace *ns, const char *text, size_t len, uint
 
 /* The name that text[0..len) is, made when missing. */
 static cfx__name *intern(cfx__namespace *ns, const char *text, size_t len) {
-    return name_at(ns, text, len, (uint32_t)cfx__text_hash(text, len));
+    return name_at(ns, text, len, cfx__text_key(text, len));
 }
 
 cfx__name *cfx__name_copy(cfx__namespace *ns, const cfx__name *name) {
@@ -116,7 +116,7 @@ cfx__name *cfx__name_copy(cfx__namespace *ns, const cfx__name *name) {
 
 cfx__name *cfx__name_find(const cfx__namespace *ns, const char *text) {
     size_t len = strlen(text);
-    return ns->cap ? slot_of(ns, text, len, (uint32_t)cfx__text_hash(text, len))->name : NULL;
+    return ns->cap ? slot_of(ns, text, len, cfx__text_key(text, len))->name : NULL;
 }
 
 void cfx__namespace_release(cfx__namespace *ns) {

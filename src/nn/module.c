@@ -141,7 +141,7 @@ static const cfx_value *dict_find_n(const cfx_dict *d, const char *name, size_t 
     _Alignas(cfx_string) char room[sizeof(cfx_string) + 32];
     if (len < 32) {
         cfx_string *s = (cfx_string *)room;
-        *s = (cfx_string){.len = len, .hash = (uint32_t)cfx__text_hash(name, len)};
+        *s = (cfx_string){.len = len, .hash = cfx__text_key(name, len)};
         memcpy(s->text, name, len);
         s->text[len] = 0;
         return cfx_dict_find(d, cfx__value_of_string(s));

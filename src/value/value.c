@@ -423,12 +423,12 @@ uint64_t cfx__value_hash(cfx_value v) {
     case CFX_TAG_ELLIPSIS: return h;
     case CFX_TAG_FLOAT:
         if (v.f_ != (double)cfx_integer(v))
-            return cfx__text_hash(&v.f_, sizeof v.f_);
+            return cfx__text_key(&v.f_, sizeof v.f_);
         __attribute__((fallthrough)); /* 1.0 hashes as 1 */
     case CFX_TAG_BOOL:
     case CFX_TAG_INT: {
         int64_t i = cfx_integer(v);
-        return cfx__text_hash(&i, sizeof i);
+        return cfx__text_key(&i, sizeof i);
     }
     case CFX_TAG_LIST:
     case CFX_TAG_TUPLE:
@@ -441,10 +441,10 @@ uint64_t cfx__value_hash(cfx_value v) {
     case CFX_TAG_COMPLEX:
         if (v.cplx_->im == 0)
             return cfx__value_hash(cfx_float(v.cplx_->re)); /* (1+0j) hashes as 1 */
-        return cfx__text_hash(&v.cplx_->re, 2 * sizeof(double));
+        return cfx__text_key(&v.cplx_->re, 2 * sizeof(double));
     case CFX_TAG_SYM: return cfx__sym_hash(v.sym_);
     case CFX_TAG_DICT: return h + (uint64_t)v.dict_->len;
-    default: return cfx__text_hash(&v.i_, sizeof v.i_);
+    default: return cfx__text_key(&v.i_, sizeof v.i_);
     }
 }
 
