@@ -16,7 +16,7 @@
 
 typedef const char *path_fn(void); /* what it made, as text; scope */
 
-enum { TEXT = 1 << 20, EVERY = 40, SAMPLES = 25 };
+enum { TEXT = 1 << 20, EVERY = 16, SAMPLES = 20 };
 
 /* What the processes of a test share. */
 typedef struct shared {
@@ -126,19 +126,21 @@ static cfx_value inputs(const char *folder, cfx_program *p) {
     return list;
 }
 
-static const char *run(const char *folder) {
+static const char *run(const char *folder, const cfx_executor *x) {
     cfx_program *p = cfx_open(cfx__text_format("%s/model.pt2", folder));
     cfx_value in = inputs(folder, p);
     if (!cfx_ok())
         return NULL;
     cfx_args args = {(int)cfx_as_list(in)->len, cfx_as_list(in)->items, NULL};
-    return cfx_str(cfx_program_run_from((cfx_site){0}, p, args));
+    return cfx_str(cfx_program_run_with((cfx_site){0}, p, x, NULL, args));
 }
 
-static const char *run_mlp(void) { return run(ZOO "seed_mlp"); }
-static const char *run_conv(void) { return run(ZOO "dyn_conv"); }
-static const char *run_cond(void) { return run(ZOO "cond"); }
-static const char *run_index(void) { return run(ZOO "index_zoo"); }
+static const char *run_mlp(void) { return run(ZOO "seed_mlp", &cfx_planner); }
+static const char *run_conv(void) { return run(ZOO "dyn_conv", &cfx_planner); }
+static const char *run_cond(void) { return run(ZOO "cond", &cfx_planner); }
+static const char *run_index(void) { return run(ZOO "index_zoo", &cfx_planner); }
+static const char *interpret_conv(void) { return run(ZOO "dyn_conv", &cfx_interpreter); }
+static const char *interpret_cond(void) { return run(ZOO "cond", &cfx_interpreter); }
 
 TEST(memory_runs_out_while_showing) {
     loop("show seed_mlp", show_mlp);
@@ -151,6 +153,8 @@ TEST(memory_runs_out_while_running) {
     loop("run dyn_conv", run_conv);
     loop("run cond", run_cond);
     loop("run index_zoo", run_index);
+    loop("interpret dyn_conv", interpret_conv);
+    loop("interpret cond", interpret_cond);
 }
 
 static const char *core_of(const char *file) {
@@ -166,12 +170,55 @@ TEST(memory_runs_out_while_decomposing) {
     loop("decompose index_zoo", core_index);
 }
 
-static const char *draw_svg(void) {
+static const char *draw(cfx_draw_form form) {
     cfx_program *p = cfx_open(ZOO "dyn_conv/model.pt2");
-    return cfx_program_draw(p, (cfx_draw_options){0});
+    return cfx_program_draw(p, (cfx_draw_options){.form = form});
 }
 
-TEST(memory_runs_out_while_drawing) { loop("draw dyn_conv", draw_svg); }
+static const char *draw_svg(void) { return draw(CFX_SVG); }
+static const char *draw_dot(void) { return draw(CFX_DOT); }
+static const char *draw_html(void) { return draw(CFX_HTML); }
+
+TEST(memory_runs_out_while_drawing) {
+    loop("draw .svg", draw_svg);
+    loop("draw .dot", draw_dot);
+    loop("draw .html", draw_html);
+}
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+static cfx_program *dyn_conv(void) { return cfx_open(ZOO "dyn_conv/model.pt2"); }
+static cfx_program *seed_mlp(void) { return cfx_open(ZOO "seed_mlp/model.pt2"); }
+
+static const char *optimize(void) { return cfx_program_str(cfx_optimize(dyn_conv())); }
+
+static const char *rewrite(void) {
+    cfx_rules *r = cfx_rules_parse("a: relu(x) -> sigmoid(x)\n", "rules");
+    return cfx_program_str(cfx_rewrite(seed_mlp(), r, NULL));
+}
+
+static const char *split(void) {
+    cfx_module *m = cfx_program_module(seed_mlp());
+    return cfx_module_code(cfx_split_stages(m, 2, CFX_STAGE_BYTES, (cfx_split_options){0}));
+}
+
+static const char *extract(void) { return cfx_program_str(cfx_extract(seed_mlp(), NULL, "relu")); }
+
+/* What comparing two programs and counting what they take stand on. */
+static const char *pair(void) {
+    cfx_program *a = dyn_conv(), *b = cfx_optimize(a);
+    const cfx_pairs *found = cfx_program_pair(a, b);
+    cfx_cost *cost = cfx_program_cost(a, NULL);
+    return found && cost ? cfx__text_format("%d pairs", found->n) : NULL;
+}
+
+TEST(memory_runs_out_while_changing) {
+    loop("optimize", optimize);
+    loop("rewrite", rewrite);
+    loop("split", split);
+    loop("extract", extract);
+    loop("pair", pair);
+}
 
 /* A file of this process's. */
 static const char *temporary(const char *ending) {
@@ -193,22 +240,35 @@ static const char *save_as(const char *ending) {
 static const char *save_pt2(void) { return save_as("pt2"); }
 static const char *save_fx(void) { return save_as("fx"); }
 
+
+static const char *save_pt(void) {
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/cfx_no_memory_%ld.pt", (long)getpid());
+    bool ok = cfx_torch_save(path, cfx_list(cfx_ones(3, 4), "word", cfx_tuple(1, 2.5)));
+    const char *text = ok ? cfx_str(cfx_torch_load(path)) : NULL;
+    unlink(path);
+    return text;
+}
+
 TEST(memory_runs_out_while_saving) {
     loop("save .pt2", save_pt2);
     loop("save .fx", save_fx);
+    loop("save .pt", save_pt);
 }
 
 static cfx_tensor *forward(cfx_module *self, cfx_tensor *x) {
     return cfx_call(self, "fc2", cfx_relu(cfx_call(self, "fc1", x)));
 }
 
-static cfx_module *mlp(void) {
+static cfx_module *mlp_of(int64_t inputs) {
     cfx_manual_seed(7);
     cfx_module *m = cfx_module_new("MLP", forward, "x");
-    cfx_nn_add(m, "fc1", cfx_nn_linear(4, 80));
+    cfx_nn_add(m, "fc1", cfx_nn_linear(inputs, 80));
     cfx_nn_add(m, "fc2", cfx_nn_linear(80, 2));
     return m;
 }
+
+static cfx_module *mlp(void) { return mlp_of(4); }
 
 static const char *trace(void) {
     cfx_module *gm = cfx_symbolic_trace(mlp());
@@ -239,3 +299,48 @@ TEST(memory_runs_out_while_tracing) {
 }
 
 TEST(memory_runs_out_while_training) { loop("train", train); }
+
+/* ---- quantized ------------------------------------------------------------------------------- */
+
+/* Quantizes, runs by the plan, saves and opens again. */
+static const char *quantize(cfx_quantize_options o) {
+    cfx_module *m = mlp_of(64); /* which seeds */
+    cfx_tensor *x = cfx_randn(cfx_list(3, 64));
+    cfx_program *p = cfx_export(m, cfx_tuple(x), CFX_NONE, CFX_NONE);
+    cfx_value batches = o.scheme == CFX_QUANTIZE_STATIC ? cfx_list(cfx_tuple(x)) : CFX_NONE;
+    const cfx_quantized *q = cfx_quantize(p, batches, o);
+    if (!q)
+        return NULL;
+    cfx_value out = cfx_program_run_with((cfx_site){0}, q->program, &cfx_planner, NULL,
+                                         CFX_ARGS(x));
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/cfx_no_memory_%ld.pt2", (long)getpid());
+    const char *text = cfx_save(q->program, path) ? show(path) : NULL;
+    unlink(path);
+    return text ? cfx__text_format("%s\n%s", cfx_str(out), text) : NULL;
+}
+
+static const char *quantize_static(void) { return quantize((cfx_quantize_options){0}); }
+static const char *quantize_dynamic(void) {
+    return quantize((cfx_quantize_options){.scheme = CFX_QUANTIZE_DYNAMIC});
+}
+static const char *quantize_int4(void) {
+    return quantize((cfx_quantize_options){
+        .scheme = CFX_QUANTIZE_WEIGHT, .bits = 4, .per = CFX_QUANTIZE_GROUP});
+}
+
+/* Modules, as torch.ao.quantization does it. */
+static const char *quantize_modules(void) {
+    cfx_module *m = mlp_of(64);
+    cfx_tensor *x = cfx_randn(cfx_list(3, 64));
+    cfx_module_train(m, false);
+    cfx_module *prepared = cfx_prepare(m, cfx_qconfig_mapping_default("x86"));
+    cfx_forward(prepared, x);
+    cfx_module *converted = cfx_convert(prepared);
+    return cfx__text_format("%s%s", cfx_module_code(converted), cfx_str(cfx_forward(converted, x)));
+}
+
+TEST(memory_runs_out_while_quantizing_by_batches) { loop("quantize static", quantize_static); }
+TEST(memory_runs_out_while_quantizing_as_it_runs) { loop("quantize dynamic", quantize_dynamic); }
+TEST(memory_runs_out_while_quantizing_weights) { loop("quantize int4", quantize_int4); }
+TEST(memory_runs_out_while_quantizing_modules) { loop("quantize modules", quantize_modules); }

@@ -85,6 +85,16 @@ void cfx_clear(void) {
     c->message.len = c->notes.len = 0;
 }
 
+bool cfx__error_forgive(void) {
+    const cfx__context *c = cfx__ctx();
+    if (!c->failed)
+        return true;
+    if (c->error.kind == CFX_MEMORY_ERROR || c->error.kind == CFX_LIMIT_ERROR)
+        return false;
+    cfx_clear();
+    return true;
+}
+
 void cfx__error_hold(cfx__error_held *held) {
     cfx__context *c = cfx__ctx();
     *held = (cfx__error_held){c->failed, c->error, c->message, c->notes};

@@ -36,3 +36,15 @@ TEST(kinds_have_pythons_names) {
     CHECK_STR(cfx_error_kind_name(CFX_NOT_IMPLEMENTED_ERROR), "NotImplementedError");
     CHECK_STR(cfx_error_kind_name((cfx_error_kind)1000), "error");
 }
+
+TEST(limits_are_never_forgiven) {
+    CHECK(cfx__error_forgive());
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "this cannot be told");
+    CHECK(cfx__error_forgive() && cfx_ok());
+    cfx_fail(CFX_LIMIT_ERROR, (cfx_site){0}, "the time is up");
+    CHECK(!cfx__error_forgive());
+    CHECK_ERROR("the time is up");
+    cfx_fail(CFX_MEMORY_ERROR, (cfx_site){0}, "none is left");
+    CHECK(!cfx__error_forgive());
+    CHECK_ERROR("none is left");
+}

@@ -4,7 +4,7 @@
 bool cli_sample_inputs(cfx_program *p, cfx_list *flat) {
     cfx_value sample = cfx_program_sample_inputs(p), leaves = cfx_list_value(0, NULL);
     if (cfx_is_bad(sample))
-        cfx_clear();
+        cfx__error_forgive();
     if (sample.tag == CFX_TAG_TUPLE)
         cfx_tree_flatten(sample, cfx_as_list(leaves));
     int64_t users = 0;

@@ -35,7 +35,7 @@ void cli_profile_start(cli_profile *p, cfx_program *program, cfx_value inputs) {
     p->program = program;
     p->cost = cfx_program_cost(program, sizes_of(program, inputs));
     if (!cfx_ok())
-        cfx_clear(); /* sizes that nothing tells: times are shown without costs */
+        cfx__error_forgive(); /* sizes that nothing tells: times are shown without costs */
     for (int i = 0; i < p->cost->n; i++)
         if (p->cost->nodes[i].owner == program->module)
             cfx__map_set(&p->at, p->cost->nodes[i].node->name, (void *)(uintptr_t)(i + 1));

@@ -351,7 +351,7 @@ static void put_own_facts(writer *w) {
     if (!cfx_failed(cost))
         put_costs(w, cost);
     else if (fine)
-        cfx_clear(); /* a size that nothing tells: there are no costs then */
+        cfx__error_forgive(); /* a size that nothing tells: there are no costs then */
     cfx__text_puts(w->out, "[\"dtype\",[");
     bool any = false;
     for (size_t i = 0; i < w->s->items.len; i++) {

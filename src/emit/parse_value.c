@@ -259,10 +259,8 @@ static cfx_value take_typed(cfx__parser *p, const cfx_tree_type *type, const cha
     if (p->failed)
         return cfx_bad();
     cfx_value v = cfx_tree_value(type, cfx_as_list(parts)->len, cfx_as_list(parts)->items);
-    if (cfx_is_bad(v)) {
-        cfx_clear();
+    if (cfx_is_bad(v) && cfx__error_forgive())
         cfx__parse_fail(p, start, "%s has other fields", type->name);
-    }
     return v;
 }
 

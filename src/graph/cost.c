@@ -115,7 +115,7 @@ static int64_t flops_of(counter *c, const cfx_node *n, bool *unknown) {
     int64_t flops = cfx_op_flops((cfx_site){0}, op, a);
     if (flops >= 0)
         return flops;
-    cfx_clear(); /* metadata that does not fit the operator: the call is not counted */
+    cfx__error_forgive(); /* metadata that does not fit the operator: the call is not counted */
     *unknown = true;
     return 0;
 }

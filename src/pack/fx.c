@@ -348,8 +348,8 @@ static cfx_program *read_program(source *s, const char *text) {
     place_tensors(p, s->tensors);
     if (!cfx__pt2_check_tensors(&s->r, p))
         return &cfx__program_bad;
-    if (!cfx__program_settle(p) && cfx_error_last()->kind != CFX_MEMORY_ERROR)
-        cfx_clear(); /* what cannot be inferred is shown without its shape, and refused when run */
+    if (!cfx__program_settle(p))
+        cfx__error_forgive(); /* it is shown without its shape, and refused when run */
     return p;
 }
 

@@ -8,7 +8,7 @@ static bool is_pure(const cfx_module *m, const cfx_graph *g, int depth);
 static bool is_pure_attr(const cfx_module *m, const cfx_node *n, int depth) {
     cfx_value v = cfx__module_read((cfx_site){0}, (cfx_module *)m, n->target.name);
     if (!cfx_ok()) {
-        cfx_clear();
+        cfx__error_forgive();
         return false;
     }
     const cfx_module *sub = v.tag == CFX_TAG_MODULE ? cfx_as_module(v) : NULL;

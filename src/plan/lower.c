@@ -170,7 +170,7 @@ static cfx_value called(const cfx__plan *p, const cfx__run_step *s, cfx_op *op) 
     cfx_value v = cfx__op_call_bound((cfx_site){0}, op, args);
     if (cfx_ok())
         return fake_of(v);
-    cfx_clear();
+    cfx__error_forgive();
     return cfx_bad();
 }
 

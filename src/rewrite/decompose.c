@@ -286,9 +286,8 @@ static bool record_fitting(decomposing *d, int k, const char **why) {
                    : where ? cfx__text_format("it depends on them what %s is made of", where->name)
                            : "it depends on them what the program does";
         forget(&d->world[k]);
-        if (!d->worlds.symbols.len)
+        if (!d->worlds.symbols.len || !cfx__error_forgive())
             break;
-        cfx_clear();
     }
     return false;
 }
@@ -368,8 +367,8 @@ static cfx_input_spec input_of(const decomposing *d, const recording *w, int i) 
 static cfx_program *decomposed(decomposing *d) {
     recording *w = &d->world[0];
     bool guessed = false, fine = record_all(d) && merge(d, &guessed);
-    while (cfx__worlds_again(&d->worlds, guessed) || (!fine && cfx__worlds_larger(&d->worlds))) {
-        cfx_clear();
+    while ((cfx__worlds_again(&d->worlds, guessed) || (!fine && cfx__worlds_larger(&d->worlds))) &&
+           cfx__error_forgive()) {
         for (int k = 0; k < CFX__WORLDS; k++)
             forget(&d->world[k]);
         d->worlds.n = 0;

@@ -163,7 +163,7 @@ static checking how_to_check(bool asked, const cfx_program *p) {
         return UNCHECKED;
     if (cfx__program_check_results(p))
         return GRAPHS_AND_RESULTS;
-    cfx_clear();
+    cfx__error_forgive();
     return GRAPHS;
 }
 

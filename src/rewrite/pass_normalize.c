@@ -23,7 +23,7 @@ static cfx_node *respelled(cfx_node *n) {
                  (n->op == CFX_CALL_FUNCTION && n->target.fn && !n->target.call);
     cfx_op *op = other ? cfx__call_aten(n, bound) : NULL;
     if (!cfx_ok())
-        cfx_clear(); /* arguments that fit no overload: it is left as it is */
+        cfx__error_forgive(); /* arguments that fit no overload: it is left as it is */
     const cfx__schema *s = op ? cfx__op_info_of(op)->schema : NULL;
     if (!s || !gives_tensor(n, s))
         return n;
@@ -167,7 +167,7 @@ cfx_value cfx_node_normalized_arguments(const cfx_node *n, const cfx_module *roo
                 : n->op == CFX_CALL_FUNCTION ? sort_function(n, only_keywords, args, kwargs)
                                              : false;
     if (clean && !cfx_ok())
-        cfx_clear(); /* arguments that do not fit */
+        cfx__error_forgive(); /* arguments that do not fit */
     return cfx_scope_return_value(mark, fine ? cfx_tuple(args, cfx_dict_value(kwargs))
                                              : cfx_none());
 }

@@ -166,7 +166,7 @@ static bool splice(applying *a, const cfx__rule *r, cfx__matcher *m) {
         expect(a, r, &s, vals);
         a->unsorted |= s.unsorted;
     } else if (c.declined) {
-        cfx_clear();
+        cfx__error_forgive();
     }
     for (int i = 0; i < r->pattern->nreturned; i++)
         cfx_value_drop(vals[i]);
@@ -240,8 +240,7 @@ static void tell_failure(const applying *a) {
             continue;
         const cfx__rule *r = rule_named(a, cfx_text(cfx_dict_get(cfx_as_dict(from), "pass")));
         const char *why = cfx__text_format("%s", cfx_error_last()->message);
-        if (r) {
-            cfx_clear();
+        if (r && cfx__error_forgive()) {
             cfx__rule_fail(&r->text, "node %s: %s", n->name, why);
         }
         return;

@@ -178,7 +178,7 @@ static cfx_value computed(const cfx_node *n, const cfx_list *args) {
     cfx_value v = cfx_py_from((cfx_site){0}, n->target.name,
                               (cfx_args){(int)args->len, args->items, NULL});
     if (!cfx_ok())
-        cfx_clear();
+        cfx__error_forgive();
     return cfx_is_bad(v) ? cfx_none() : v;
 }
 

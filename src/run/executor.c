@@ -113,7 +113,7 @@ cfx_value cfx_execute(const cfx_executor *x, const cfx_execution *e) {
     if (x != &cfx_interpreter && !is_watched(&own)) {
         v = run_by(x, &own, &done);
         if (!done)
-            cfx_clear(); /* the interpreter will say what is wrong */
+            cfx_clear(); /* the interpreter needs less memory, and will say what is wrong */
     }
     return done ? v : run_by(&cfx_interpreter, &own, &done);
 }

@@ -54,10 +54,8 @@ static cfx_value placeholder(cfx_interp *it, cfx_target t, cfx_args a) {
 static cfx_value get_attr(cfx_interp *it, cfx_target t, cfx_args a) {
     (void)a;
     cfx_value v = cfx_attr_value_from((cfx_site){0}, it->module, t.name);
-    if (cfx_is_bad(v)) {
-        cfx_clear();
+    if (cfx_is_bad(v) && cfx__error_forgive())
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "Node referenced nonexistent target %s", t.name);
-    }
     return v;
 }
 

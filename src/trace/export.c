@@ -437,7 +437,7 @@ static bool trial(void *user) {
     const cfx_node *where;
     size_t mark = cfx_scope_open();
     bool same = record(&r->other[CFX__TRIAL - 1], r, CFX__TRIAL) && is_same(r, CFX__TRIAL, &where);
-    cfx_clear();
+    cfx__error_forgive();
     forget(r, CFX__TRIAL);
     cfx_scope_close(mark);
     return same;
@@ -464,9 +464,11 @@ static bool record_worlds(request *r, bool *again) {
             continue;
         }
         const char *why = difference(r, k, fine);
-        cfx_clear();
+        bool forgiven = cfx__error_forgive();
         for (int i = 1; i <= k; i++)
             forget(r, i);
+        if (!forgiven)
+            return false;
         if (r->joints.late) /* there are more of them, and others */
             cfx__worlds_forget_unknown(&r->dims.worlds);
         *again = r->joints.late || cfx__worlds_larger(&r->dims.worlds) ||
@@ -526,7 +528,7 @@ static bool export_worlds(request *r) {
                     (!fine && cfx__worlds_larger(&r->dims.worlds));
             if (!again)
                 return fine;
-            cfx_clear();
+            again = cfx__error_forgive();
             for (int i = 1; i < r->dims.worlds.n; i++)
                 forget(r, i);
         }
