@@ -106,31 +106,33 @@ static bool compare_tensors(const char *name, const cfx_tensor *got, const cfx_t
     return same;
 }
 
-/* The result by its number or its own name; -1 where none is called so. */
-static int64_t result_named(const char *name, int64_t n, const cfx_list *names) {
-    for (int64_t i = 0; i < n; i++) {
-        const char *own = i < names->len ? cfx_text(names->items[i]) : NULL;
-        if (!strcmp(name, cfx__text_format("out%lld", (long long)i)) || (own && !strcmp(name, own)))
-            return i;
+/* The numbers of results, by out0, out1, ... and by their own names; the first of one name. */
+static cfx_dict *numbers_of(int64_t n, const cfx_list *names) {
+    cfx_dict *by_name = cfx_dict_new();
+    for (int64_t i = n - 1; i >= 0; i--) {
+        cfx_dict_set(by_name, cfx__text_format("out%lld", (long long)i), cfx_int(i));
+        if (i < names->len && cfx_text(names->items[i]))
+            cfx_dict_put(by_name, names->items[i], cfx_int(i));
     }
-    return -1;
+    return by_name;
 }
 
 bool cli_expect(const cfx_list *results, const cfx_list *names, const cfx_dict *expected,
                 double least) {
     bool same = true;
+    const cfx_dict *by_name = numbers_of(results->len, names);
     for (int64_t k = 0; k < expected->len; k++) {
         const char *name = cfx_text(expected->entries[k].key);
         cfx_value want = expected->entries[k].value;
-        int64_t i = result_named(name, results->len, names);
-        cfx_value got = i < 0 ? cfx_none() : results->items[i];
+        const cfx_value *i = cfx_dict_find(by_name, expected->entries[k].key);
+        cfx_value got = i ? results->items[cfx_integer(*i)] : cfx_none();
         if (cfx_is_number(got))
             got = cfx_tensor_value(cfx_tensor_from_value(got));
         if (got.tag == CFX_TAG_TENSOR) {
             same &= compare_tensors(name, cfx_as_tensor(got), cfx_as_tensor(want), least);
         } else {
             printf("%-8s %s  differs\n", name,
-                   i < 0 ? "is not among the results" : "is not a tensor here");
+                   !i ? "is not among the results" : "is not a tensor here");
             same = false;
         }
     }
