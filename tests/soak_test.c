@@ -1,6 +1,6 @@
-/* Threads that share a program: they run, tap, plan, train, open, decompose, fail and free side by
- * side, get the results that one thread gets, and leave no memory behind. CFX_SOAK_SECONDS makes it
- * longer, an hour say; `make tsan` looks for races. */
+/* Threads that share a program: they run, tap, plan, train, open, quantize, decompose, fail and
+ * free side by side, get the results that one thread gets, and leave no memory behind.
+ * CFX_SOAK_SECONDS makes it longer, an hour say; `make tsan` looks for races. */
 #include "../src/base/base.h"
 #include "test.h"
 
@@ -9,9 +9,13 @@
 
 #define ZOO CFX_TEST_DATA "/zoo/"
 
-enum { THREADS = 8, PROGRAMS = 3 };
+enum { THREADS = 8, ROUND = 9, PROGRAMS = 5 };
 
-static const char *const names[PROGRAMS] = {"seed_mlp", "dyn_conv", "cond"};
+static const struct {
+    const char *name;
+    int bits; /* that its weights are rounded to; 0: it is as it was saved */
+} made_of[PROGRAMS] = {{"seed_mlp", 0}, {"dyn_conv", 0}, {"cond", 0}, {"seed_mlp", 8},
+                       {"seed_mlp", 4}};
 
 typedef struct model {
     cfx_program *program; /* shared; counted */
@@ -32,9 +36,22 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* Dynamic int8, or weights of 4 bits; scope. */
+static cfx_program *make(int which) {
+    cfx_program *p = cfx_open(cfx__text_format(ZOO "%s/model.pt2", made_of[which].name));
+    if (!made_of[which].bits)
+        return p;
+    const cfx_quantized *q = cfx_quantize(
+        p, CFX_NONE,
+        (cfx_quantize_options){.bits = made_of[which].bits,
+                               .scheme = made_of[which].bits == 8 ? CFX_QUANTIZE_DYNAMIC
+                                                                  : CFX_QUANTIZE_WEIGHT});
+    return q ? q->program : NULL;
+}
+
 static cfx_value inputs_of(int which) {
-    cfx_dict *d =
-        cfx_safetensors_read(cfx__text_format(ZOO "%s/inputs.safetensors", names[which]));
+    cfx_dict *d = cfx_safetensors_read(
+        cfx__text_format(ZOO "%s/inputs.safetensors", made_of[which].name));
     cfx_value list = cfx_list_value(0, NULL);
     for (int64_t i = 0; d && i < d->len; i++)
         cfx_list_append(cfx_as_list(list), d->entries[i].value);
@@ -77,19 +94,27 @@ static bool differ(const char *got, const char *want) { return !got || strcmp(go
 static void round_of(worker *w) {
     int which = (w->number + w->rounds) % PROGRAMS;
     const model *m = &w->models[which];
-    switch (w->rounds % 8) {
+    switch (w->rounds % ROUND) {
     case 0: w->wrong |= differ(run(m->program, which, NULL), m->result); break;
     case 1: w->wrong |= differ(run(m->program, which, &cfx_interpreter), m->reference); break;
     case 2: w->wrong |= differ(plan(m->program, which), m->plan); break;
     case 3: w->wrong |= differ(taps(m->program, which), m->taps); break;
-    case 4: train(m->program, which); break;
+    case 4:
+        if (!made_of[which].bits)
+            train(m->program, which);
+        break;
     case 5: {
-        cfx_program *own = cfx_open(cfx__text_format(ZOO "%s/model.pt2", names[which]));
+        cfx_program *own = make(which);
         w->wrong |= !own || differ(run(own, which, NULL), m->result);
         cfx_program_str(m->program);
         break;
     }
     case 6: w->wrong |= !cfx_decompose(m->program, CFX_NONE) || !cfx_optimize(m->program); break;
+    case 7: /* with the threads that all callers share */
+        cfx_set_num_threads(2);
+        w->wrong |= differ(run(m->program, which, NULL), m->result);
+        cfx_set_num_threads(1);
+        break;
     default:
         cfx_program_run_from(CFX_HERE, m->program, (cfx_args){0, NULL, NULL});
         w->wrong |= cfx_ok(); /* there are no inputs */
@@ -102,7 +127,7 @@ static void round_of(worker *w) {
 static void *work(void *arg) {
     worker *w = arg;
     cfx_set_num_threads(1);
-    while (!w->wrong && (w->rounds < 8 || now() < w->until))
+    while (!w->wrong && (w->rounds < ROUND || now() < w->until))
         CFX_SCOPE round_of(w);
     w->wrong |= cfx_finish(stdout) != 0;
     return NULL;
@@ -133,7 +158,7 @@ TEST(threads_share_programs_for_as_long_as_one_likes) {
     cfx_set_num_threads(1); /* as each worker's, which plans tell */
     for (int i = 0; i < PROGRAMS; i++)
         CFX_SCOPE {
-            models[i].program = cfx_keep(cfx_open(cfx__text_format(ZOO "%s/model.pt2", names[i])));
+            models[i].program = cfx_keep(make(i));
             models[i].result = kept(run(models[i].program, i, NULL));
             models[i].reference = kept(run(models[i].program, i, &cfx_interpreter));
             models[i].plan = kept(plan(models[i].program, i));

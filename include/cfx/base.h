@@ -40,7 +40,11 @@ typedef struct cfx_site {
 
 /* ---- counted objects ------------------------------------------------------------------------- */
 
-/* The head of everything that is counted: tensors, lists, dicts, strings, modules. */
+/* The head of everything that is counted: tensors, lists, dicts, strings, modules.
+ *
+ * Counts may be changed by any thread. Beyond that an object is for one thread at a time, unless
+ * its type says more: one that was kept may be handed to another thread, and what nobody changes
+ * may be read by all. Scopes, errors, limits, modes and random numbers are each thread's own. */
 typedef struct cfx_obj {
     int32_t refs;
     uint32_t flags;

@@ -3,7 +3,8 @@
  * A node is in exactly one graph, which owns it: its name, arguments and metadata live as long as
  * the graph, and an erased node may still be looked at. Arguments are values in which nodes stand
  * for the tensors they compute; they change only through functions, so that users and arguments
- * always mirror each other. Graphs belong to the scope. */
+ * always mirror each other. Graphs belong to the scope. One that nobody changes may be read by many
+ * threads at once. */
 #ifndef CFX_GRAPH_H
 #define CFX_GRAPH_H
 

@@ -2,7 +2,8 @@
  *
  * A module has a type, parameters, buffers, children and a forward function. The same forward runs,
  * traces, exports and differentiates. Modules belong to the scope like any result; a parent keeps
- * its children, and what a module holds it keeps.
+ * its children, and what a module holds it keeps. A module is for one thread at a time, for hooks
+ * and buffers change as it runs; threads that share a model share a program, or have copies.
  *
  *     static cfx_tensor *forward(cfx_module *self, cfx_tensor *x) {
  *         return cfx_call(self, "fc2", cfx_relu(cfx_call(self, "fc1", x)));

@@ -118,7 +118,7 @@ typedef struct cfx_op_layer {
 } cfx_op_layer;
 
 /* One operator. A column left out is derived: shape from decompose, kernel from decompose, in-place
- * and out= forms from the functional one. */
+ * and out= forms from the functional one. Operators are for all threads at once. */
 struct cfx_op {
     const char *schema;   /* "aten::relu(Tensor self) -> Tensor": the operator's true name */
     const char *torch_;   /* how Python spells it, blank-separated: "torch.relu Tensor.relu" */

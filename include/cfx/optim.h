@@ -21,7 +21,8 @@ extern "C" {
 
 /* ---- optimisers ------------------------------------------------------------------------------ */
 
-/* An optimiser: a counted object. It keeps its parameters and their state. */
+/* An optimiser: a counted object. It keeps its parameters and their state. For one thread, as the
+ * module that it trains. */
 typedef struct cfx_optim cfx_optim;
 
 typedef struct cfx_optim_options {

@@ -2,7 +2,9 @@
  *
  * What torch.export makes and a .pt2 file holds: an ATen graph whose parameters, buffers and
  * constants are inputs of their own, and a signature that says which input is which. A program
- * that is not being edited is read-only and may run from many threads at once. */
+ * that is not being edited is read-only: many threads at once may run, tap, show, copy, decompose,
+ * quantize and save it, and take modules of it (cfx_program_module), each its own. One that writes
+ * to its buffers as it runs is for one thread at a time. */
 #ifndef CFX_PROGRAM_H
 #define CFX_PROGRAM_H
 

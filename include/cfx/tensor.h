@@ -2,7 +2,8 @@
  *
  * One handle for all: a cfx_tensor is real, fake (shape and dtype only) or traced (it stands for a
  * node); the dispatcher tells them apart. A view keeps its storage; writes through one are seen by
- * all. Results belong to the scope. */
+ * all. Results belong to the scope. Threads may read one tensor at once; a write, through any view,
+ * or a gradient that is added to it wants it alone. */
 #ifndef CFX_TENSOR_H
 #define CFX_TENSOR_H
 

@@ -26,7 +26,7 @@ typedef struct cfx_stats {
 /* Adds the numbers of t; one that is fake or traced adds nothing. */
 CFX_API void cfx_stats_add(cfx_stats *s, const cfx_tensor *t);
 
-/* Statistics by module: a counted object that keeps its hooks. */
+/* Statistics by module: a counted object that keeps its hooks. For one thread, as the module. */
 typedef struct cfx_watch cfx_watch;
 
 /* Watches every module below m whose path fits a pattern ("*": all, "layers.?.relu") and that has
