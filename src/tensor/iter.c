@@ -306,11 +306,7 @@ void cfx__strides_sorted(int n, const cfx_tensor *const *t, int ndim, const int6
             }
         }
     }
-    int64_t next = 1;
-    for (int i = 0; i < ndim; i++) {
-        stride[perm[i]] = next;
-        next *= shape[perm[i]] > 1 ? shape[perm[i]] : 1;
-    }
+    cfx__strides_ordered(ndim, perm, shape, stride);
 }
 
 void cfx__strides_pointwise(int n, const cfx_tensor *const *t, int ndim, const int64_t *shape,
