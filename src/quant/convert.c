@@ -142,6 +142,8 @@ static void round_parameter(cfx_site at, cfx_module *m, const char *name, const 
 static cfx_module *reference_of(cfx_site at, cfx_module *m, const cfx_observer *weight,
                                 cfx_module *seen) {
     cfx_module *out = cfx_module_copy(m);
+    if (cfx_failed(out))
+        return NULL;
     bool embedding = !strncmp(m->type, "Embedding", 9);
     out->type = cfx__module_text(
         out, cfx__text_format("Quantized%s(Reference)", embedding ? "Embedding" : m->type));

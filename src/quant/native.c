@@ -269,6 +269,8 @@ cfx_module *cfx__quant_native(cfx_site at, cfx_module *m, cfx__quant_native_kind
     if (!row)
         return NULL;
     cfx_module *inner = cfx__quant_inner(m), *out = cfx_module_copy(inner);
+    if (cfx_failed(out))
+        return NULL;
     out->type = cfx__module_text(out, row->type);
     out->path = cfx__module_text(out, cfx__text_format("torch.ao.nn.quantized.%s", row->type));
     if (row->show)

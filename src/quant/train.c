@@ -75,7 +75,7 @@ static cfx_module *parts(cfx_module *m, cfx_module **norm) {
 static cfx_module *trained(cfx_site at, cfx_module *m, const cfx_qconfig *q) {
     cfx_module *norm, *inner = parts(m, &norm), *out = cfx_module_copy(inner);
     cfx_module *fake = cfx_observer_new_from(at, q->weight);
-    if (cfx_failed(fake))
+    if (cfx_failed(fake) || cfx_failed(out))
         return NULL;
     out->type = cfx__module_text(out, m->type);
     out->path = cfx__module_text(out, cfx__text_format("torch.ao.nn.qat.%s", m->type));
@@ -113,6 +113,8 @@ cfx_module *cfx__quant_untrain(cfx_site at, cfx_module *m, cfx_module **seen) {
     bool relu = ends_in_relu(m->type);
     const char *type = cfx__quant_plain_class(m->type);
     out = cfx_module_copy(m);
+    if (cfx_failed(out))
+        return NULL;
     out->own_->arity = 0;
     out->own_->forward.args =
         out->own_->layer->forward ? out->own_->layer->forward : cfx__layer_call;
