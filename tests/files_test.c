@@ -81,13 +81,13 @@ static bool write_drawing(const char *path) {
 static bool write_int8(const char *path) {
     const cfx_quantized *q = cfx_quantize(
         model(), CFX_NONE, (cfx_quantize_options){.scheme = CFX_QUANTIZE_DYNAMIC});
-    return q && cfx_save(q->program, path);
+    return !cfx_failed(q) && cfx_save(q->program, path);
 }
 
 static bool write_int4(const char *path) {
     const cfx_quantized *q = cfx_quantize(
         model(), CFX_NONE, (cfx_quantize_options){.scheme = CFX_QUANTIZE_WEIGHT, .bits = 4});
-    return q && cfx_save(q->program, path);
+    return !cfx_failed(q) && cfx_save(q->program, path);
 }
 
 static bool write_tensors(const char *path) {

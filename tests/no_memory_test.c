@@ -209,7 +209,7 @@ static const char *pair(void) {
     cfx_program *a = dyn_conv(), *b = cfx_optimize(a);
     const cfx_pairs *found = cfx_program_pair(a, b);
     cfx_cost *cost = cfx_program_cost(a, NULL);
-    return found && cost ? cfx__text_format("%d pairs", found->n) : NULL;
+    return !cfx_failed(found) && !cfx_failed(cost) ? cfx__text_format("%d pairs", found->n) : NULL;
 }
 
 TEST(memory_runs_out_while_changing) {
@@ -309,7 +309,7 @@ static const char *quantize(cfx_quantize_options o) {
     cfx_program *p = cfx_export(m, cfx_tuple(x), CFX_NONE, CFX_NONE);
     cfx_value batches = o.scheme == CFX_QUANTIZE_STATIC ? cfx_list(cfx_tuple(x)) : CFX_NONE;
     const cfx_quantized *q = cfx_quantize(p, batches, o);
-    if (!q)
+    if (cfx_failed(q))
         return NULL;
     cfx_value out = cfx_program_run_with((cfx_site){0}, q->program, &cfx_planner, NULL,
                                          CFX_ARGS(x));

@@ -46,7 +46,7 @@ static cfx_program *make(int which) {
         (cfx_quantize_options){.bits = made_of[which].bits,
                                .scheme = made_of[which].bits == 8 ? CFX_QUANTIZE_DYNAMIC
                                                                   : CFX_QUANTIZE_WEIGHT});
-    return q ? q->program : NULL;
+    return cfx_failed(q) ? NULL : q->program;
 }
 
 static cfx_value inputs_of(int which) {

@@ -227,8 +227,7 @@ static cfx_value computed_everywhere(inference *f, cfx_node *n) {
     cfx_value v[CFX__WORLDS];
     begin(f);
     int done = computed_in_worlds(f, n, v);
-    while (done < f->worlds.n && cfx__worlds_coarser(&f->worlds)) {
-        cfx_clear();
+    while (done < f->worlds.n && cfx__worlds_coarser(&f->worlds) && cfx__error_forgive()) {
         cfx__exprs_free(&f->exprs);
         choose_sizes(f);
         done = computed_in_worlds(f, n, v);
