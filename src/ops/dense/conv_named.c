@@ -5,17 +5,19 @@
 
 CFX_FAMILY(CONV);
 
-/* (self, weight, kernel_size, bias, stride, padding, dilation?) */
-static void plain(cfx_op_call *c, int64_t dims, cfx_value dilation) {
-    cfx_value *a = c->args;
-    int64_t zero[3] = {0};
-    c->out[0] = cfx_convolution(a[0], a[1], a[3], a[4], a[5], dilation, cfx_bool(false),
-                                cfx_ints_value(dims, zero), 1);
+/* The same number for each dimension that a stride is given for. */
+static cfx_value for_each(const cfx_op_call *c, int stride, int64_t number) {
+    cfx_value list = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < arg_count(c, stride); i++)
+        cfx_list_append(cfx_as_list(list), cfx_int(number));
+    return list;
 }
 
+/* (self, weight, kernel_size, bias, stride, padding, dilation?) */
 static void decompose_slow(cfx_op_call *c) {
-    int64_t ones[3] = {1, 1, 1}, dims = arg_count(c, 4);
-    plain(c, dims, c->nargs > 6 ? c->args[6] : cfx_ints_value(dims, ones));
+    cfx_value *a = c->args, dilation = c->nargs > 6 ? a[6] : for_each(c, 4, 1);
+    c->out[0] = cfx_convolution(a[0], a[1], a[3], a[4], a[5], dilation, cfx_bool(false),
+                                for_each(c, 4, 0), 1);
 }
 
 /* (self, weight, kernel_size, bias, stride, padding, output_padding, dilation) */
@@ -27,7 +29,8 @@ static void decompose_transposed(cfx_op_call *c) {
 /* (grad_output, self, weight, kernel_size, stride, padding, output_mask) */
 static void decompose_slow_backward(cfx_op_call *c) {
     cfx_value *a = c->args, one = cfx_list(1, 1), zero = cfx_list(0, 0);
-    cfx_value r = cfx_convolution_backward(a[0], a[1], a[2], cfx_list(arg_tensor(c, 2)->shape[0]),
+    const cfx_tensor *w = arg_tensor(c, 2);
+    cfx_value r = cfx_convolution_backward(a[0], a[1], a[2], cfx_list(w->ndim ? w->shape[0] : 0),
                                            a[4], a[5], one, cfx_bool(false), zero, 1, a[6]);
     for (int i = 0; i < 3 && !op_failed(); i++)
         c->out[i] = cfx_tensor_at(r, i);
