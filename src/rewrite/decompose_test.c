@@ -209,6 +209,8 @@ TEST(decompose_computes_the_same) {
         "cumsum.default(x, 1)",
         "arange.default(4); multi_margin_loss.default(x, m, 2, 0.5, None, 2)",
         "arange.default(4); multi_margin_loss.default(x, m)",
+        "full.default([4, 6], -1); multilabel_margin_loss.default(x, m)",
+        "argsort.default(x); multilabel_margin_loss.default(x, m, 0)",
         "round.default(x); isin.Tensor_Scalar(m, 1, invert = True)",
         "round.default(x); isin.Tensor_Tensor(m, x)",
         "arange.default(3); isin.Tensor_Tensor(m, x, invert = True)",

@@ -144,6 +144,7 @@ CORE(multilabel_margin_loss_forward) {
     cfx_tensor *z = DO(rsub_Scalar, DO(unsqueeze, DO(t, at), -1), 1.0);
     z = DO(div_Tensor, DO(clamp_min, DO(add_Tensor, z, x), 0), n);
     z = DO(where_ScalarSelf, is, 0, z);
+    z = DO(where_ScalarOther, DO(unsqueeze, DO(t, label), -1), z, 0);
     z = how == 2 ? DO(sum, z) : DO(sum_dim_IntList, z, cfx_list(0, last));
     c->out[0] = how == 1 ? DO(mean, z) : z;
     c->out[1] = DO(reshape, core_to(c, is, t->dtype), cfx_ints_value(t->ndim, t->shape));
