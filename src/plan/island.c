@@ -246,7 +246,7 @@ static void find_layer(cfx__lowering *l, int slot) {
     const cfx_tensor *own = row ? cfx__plan_tensor(l, slot) : NULL;
     if (!own || own->dtype != CFX_F32 || l->taken[slot] ||
         s->bound[row->input].tag != CFX_TAG_NODE || cfx__plan_reads_lasting(l, slot) ||
-        !cfx_is_bad(l->plan->constants[slot]))
+        cfx__plan_is_constant(l, slot))
         return;
     const int input = (int)s->bound[row->input].spare;
     i.integers.dynamic = rounded_as_it_came(l, input, &i.x);
@@ -293,7 +293,8 @@ static void find_move(cfx__lowering *l, int slot) {
     const cfx__run_step *s = cfx__plan_step(l, slot);
     cfx__rounding before, after;
     int bytes;
-    if (l->taken[slot] || !moves_numbers(s->op) || s->bound[0].tag != CFX_TAG_NODE ||
+    if (l->taken[slot] || cfx__plan_is_constant(l, slot) || !moves_numbers(s->op) ||
+        s->bound[0].tag != CFX_TAG_NODE ||
         !from_bytes(l, (int)s->bound[0].spare, &bytes, &before))
         return;
     const int end = cfx__plan_next(l, slot);
@@ -325,32 +326,16 @@ static bool is_support(const cfx__run_step *s) {
            s->op == &cfx_op_quantized_decomposed_choose_qparams_tensor;
 }
 
-/* Whether step `by`, which reads a slot in the graph, does so in the plan. */
-static bool still_reads(const cfx__lowering *l, const int *end, int by, int slot) {
-    if (!l->taken[by])
-        return true;
-    const cfx__plan_kernel *k = end[by] >= 0 ? &l->plan->kernels[end[by]] : NULL;
-    return k && (k->x == slot || k->add == slot);
-}
-
 /* Numbers made of bytes, and ranges, that only islands asked for. */
 static void leave_out(cfx__lowering *l) {
-    const cfx__plan *p = l->plan;
-    int *end = cfx__alloc((size_t)(p->n + 1) * sizeof *end);
-    for (int k = 0; k < p->n; k++)
-        end[k] = -1;
-    for (int k = 0; k < p->n; k++)
-        for (int i = 0; p->kernels[k].kind == CFX__PLAN_READY && i < p->kernels[k].nchain; i++)
-            end[p->kernels[k].chain[i]] = k;
-    for (int k = p->n - 1; k >= 0; k--) {
+    bool *read = cfx__plan_kernel_reads(l);
+    for (int k = l->plan->n - 1; k >= 0; k--) {
         if (l->taken[k] || !is_support(cfx__plan_step(l, k)) || is_wanted(l, k))
             continue;
-        bool needed = l->first[k] == l->first[k + 1];
-        for (int r = l->first[k]; r < l->first[k + 1]; r++)
-            needed |= still_reads(l, end, l->readers[r], k);
-        l->taken[k] = !needed;
+        const bool unread = l->first[k] == l->first[k + 1];
+        l->taken[k] = !unread && !cfx__plan_is_read(l, read, k);
     }
-    cfx__free(end);
+    cfx__free(read);
 }
 
 void cfx__plan_find_islands(cfx__lowering *l) {

@@ -312,6 +312,22 @@ void cfx__plan_each_kernel_read(const cfx__plan_kernel *k, cfx__plan_slot_fn *fn
     }
 }
 
+static void note_read(void *user, int slot) { ((bool *)user)[slot] = true; }
+
+bool *cfx__plan_kernel_reads(const cfx__lowering *l) {
+    bool *read = cfx__alloc0((size_t)(l->plan->n + 1) * sizeof *read);
+    for (int k = 0; k < l->plan->n; k++)
+        cfx__plan_each_kernel_read(&l->plan->kernels[k], note_read, read);
+    return read;
+}
+
+bool cfx__plan_is_read(const cfx__lowering *l, const bool *by_kernels, int slot) {
+    bool read = by_kernels[slot];
+    for (int r = l->first[slot]; r < l->first[slot + 1]; r++)
+        read |= !l->taken[l->readers[r]];
+    return read;
+}
+
 static void *room_for(cfx__plan *p, int n) {
     return cfx__arena_alloc(&p->arena, (size_t)n * sizeof(int));
 }

@@ -193,21 +193,34 @@ bool cfx__plan_narrow(const cfx__lowering *l, int slot, cfx__narrow *to) {
 
 /* What is put off and asked for by nobody any more is left out. */
 static void leave_out(cfx__lowering *l) {
+    bool *read = cfx__plan_kernel_reads(l);
     for (int k = l->plan->n - 1; k >= 0; k--) {
-        bool needed =
-            !cfx__plan_step(l, k)->op || cfx__plan_wants(l->e, cfx__plan_step(l, k)->node);
-        for (int r = l->first[k]; r < l->first[k + 1]; r++)
-            needed |= !l->taken[l->readers[r]];
-        if (l->put_off[k] && !needed)
+        const cfx__run_step *s = cfx__plan_step(l, k);
+        if (l->put_off[k] && s->op && !cfx__plan_wants(l->e, s->node) &&
+            !cfx__plan_is_read(l, read, k))
             l->taken[k] = true;
     }
+    cfx__free(read);
 }
 
-/* What others ask for is computed now. */
+/* Whether a step takes what is only known when it runs. */
+typedef struct {
+    const cfx__plan *plan;
+    bool any;
+} unknown;
+
+static void note_unknown(void *user, int slot) {
+    unknown *u = user;
+    u->any |= cfx_is_bad(u->plan->constants[slot]);
+}
+
+/* What others ask for is computed now, where all that it takes is known. */
 static void fold(cfx__lowering *l, int k) {
     const cfx__run_step *s = cfx__plan_step(l, k);
+    unknown u = {l->plan, false};
     cfx_value args[CFX_MAX_ARGS];
-    if (!s->op || cfx__plan_op(s) != s->op || !cfx_is_bad(l->plan->constants[k]) ||
+    cfx__plan_each_read(s, note_unknown, &u);
+    if (u.any || !s->op || cfx__plan_op(s) != s->op || !cfx_is_bad(l->plan->constants[k]) ||
         s->op->effects & CFX_RANDOM)
         return;
     for (int i = 0; i < s->nbound; i++)
@@ -220,7 +233,7 @@ void cfx__plan_find_narrow(cfx__lowering *l) {
         size_t mark = cfx_scope_open();
         cfx__narrow narrow;
         if (!l->taken[k] && !l->lasting[k] && !cfx__plan_reads_lasting(l, k) &&
-            cfx_is_bad(l->plan->constants[k]) && cfx__plan_narrow(l, k, &narrow))
+            !cfx__plan_is_constant(l, k) && cfx__plan_narrow(l, k, &narrow))
             cfx__plan_fuse(l, k);
         cfx_scope_close(mark);
     }

@@ -159,6 +159,14 @@ bool cfx__plan_takes(const cfx__run_step *s, int i, cfx_value v);
 bool cfx__plan_makes_own(cfx_op *op);
 /* Calls fn for each slot that a kernel reads, or stores beside its own. */
 void cfx__plan_each_kernel_read(const cfx__plan_kernel *k, cfx__plan_slot_fn *fn, void *user);
+/* By slot, whether a kernel that is made already reads it (to be freed); and, with that, whether
+ * anything in the plan does, a step that is in no kernel yet among them. */
+bool *cfx__plan_kernel_reads(const cfx__lowering *l);
+bool cfx__plan_is_read(const cfx__lowering *l, const bool *by_kernels, int slot);
+/* Whether a slot is the same in every run, be it computed already or put off. */
+static inline bool cfx__plan_is_constant(const cfx__lowering *l, int slot) {
+    return l->put_off[slot] || !cfx_is_bad(l->plan->constants[slot]);
+}
 /* Whether t has the strides of another tensor of its shape. */
 bool cfx__plan_lies_like(const cfx_tensor *t, const cfx_tensor *like);
 /* How the result of a ready kernel or a loop lies when it is made; fake. */

@@ -102,3 +102,32 @@ TEST(plan_shows_weights_that_are_dequantized) {
     CHECK_INT(cfx_dim(cfx_as_tensor(seen->entries[0].value), 0), 64);
     CHECK_OK();
 }
+
+static cfx_tensor *prior_forward(cfx_module *self, cfx_tensor *x) {
+    cfx_tensor *y = cfx_relu(cfx_call(self, "wide", cfx_attr(self, "table")));
+    return cfx_add(cfx_call(self, "last", x), cfx_tanh(cfx_call(self, "narrow", y)));
+}
+
+/* Layers that take constants are constants: computed once, and there for the layer that adds them,
+ * whichever kernel it becomes. */
+TEST(plan_folds_layers_of_constants) {
+    cfx_manual_seed(7);
+    cfx_module *m = cfx_module_new("Prior", prior_forward, "x");
+    cfx_nn_add(m, "wide", cfx_nn_linear(16, 24));
+    cfx_nn_add(m, "narrow", cfx_nn_linear(24, 8));
+    cfx_nn_add(m, "last", cfx_nn_linear(12, 8));
+    cfx_nn_buffer(m, "table", cfx_randn(cfx_list(3, 16)), true);
+    cfx_tensor *x = cfx_randn(cfx_list(3, 12));
+    cfx_program *p = cfx_export(m, cfx_tuple(x), cfx_none(), cfx_none());
+    static const cfx_quantize_scheme schemes[] = {CFX_QUANTIZE_STATIC, CFX_QUANTIZE_DYNAMIC,
+                                                  CFX_QUANTIZE_WEIGHT};
+    for (int i = 0; i < 2 * COUNT(schemes); i++) {
+        cfx_quantize_options o = {.scheme = schemes[i / 2], .bits = i % 2 ? 4 : 8};
+        cfx_quantized *q = cfx_quantize(p, cfx_list(cfx_tuple(x)), o);
+        if (!CHECK(q != NULL))
+            return;
+        CHECK(!strstr(cfx_program_plan(q->program, x), "relu"));
+        CHECK(apart(q->program, x) < 2e-6);
+    }
+    CHECK_OK();
+}
