@@ -79,7 +79,7 @@ BEGIN {
     member = "(\\.|->)(b|i|f|device|str|cplx|slice|tensor|list|dict|sym|node|module|op|keyword|obj)_" \
              "([^A-Za-z0-9_]|$)"
     banned = "(^|[^A-Za-z0-9_.>])(strcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|abort|exit|" \
-             "printf|puts|system|popen|longjmp|setjmp)[ \t]*\\("
+             "printf|puts|system|popen|longjmp|setjmp|CMPLX)[ \t]*\\("
     heap = "(^|[^A-Za-z0-9_.>*])(malloc|calloc|realloc|free|strdup|strndup|posix_memalign)[ \t]*\\("
 }
 

@@ -14,7 +14,7 @@ double special_i0(double x);
 static inline double _Complex special_log_add(double _Complex a, double _Complex b) {
     double _Complex low = creal(a) < creal(b) ? a : b, high = creal(a) < creal(b) ? b : a;
     if (isnan(creal(a)) || isnan(cimag(a)) || isnan(creal(b)) || isnan(cimag(b)))
-        return CMPLX(NAN, NAN);
+        return __builtin_complex((double)NAN, (double)NAN);
     if (isfinite(creal(low)) || creal(low) != creal(high))
         return high + clog(1 + cexp(low - high));
     return creal(low) < 0 ? low : clog(cexp(low) + cexp(high));

@@ -89,27 +89,14 @@ typedef struct {
     bool by_column;
 } work;
 
-/* A complex number by its parts: C11's CMPLX, which not every compiler's headers have. */
-static c64 c64_of(double re, double im) {
-    union {
-        float part[2];
-        c64 whole;
-    } u = {{(float)re, (float)im}};
-    return u.whole;
+static c64 alpha_c64(const work *w) {
+    return __builtin_complex((float)w->alpha_re, (float)w->alpha_im);
 }
-
-static c128 c128_of(double re, double im) {
-    union {
-        double part[2];
-        c128 whole;
-    } u = {{re, im}};
-    return u.whole;
+static c64 beta_c64(const work *w) {
+    return __builtin_complex((float)w->beta_re, (float)w->beta_im);
 }
-
-static c64 alpha_c64(const work *w) { return c64_of(w->alpha_re, w->alpha_im); }
-static c64 beta_c64(const work *w) { return c64_of(w->beta_re, w->beta_im); }
-static c128 alpha_c128(const work *w) { return c128_of(w->alpha_re, w->alpha_im); }
-static c128 beta_c128(const work *w) { return c128_of(w->beta_re, w->beta_im); }
+static c128 alpha_c128(const work *w) { return __builtin_complex(w->alpha_re, w->alpha_im); }
+static c128 beta_c128(const work *w) { return __builtin_complex(w->beta_re, w->beta_im); }
 
 static int64_t offset_of(const matrices *m, int64_t b) { return m->at ? m->at[b] : b * m->batch; }
 static bool is_transposed(const matrices *m) { return m->col != 1; }

@@ -134,7 +134,7 @@ FLOATS(1, nan_to_num, NAN_TO_NUM(x))
 INTS(1, nan_to_num, x)
 
 static inline double _Complex number_of_parts(double _Complex x, double p0, double p1, double p2) {
-    return CMPLX(NAN_TO_NUM(creal(x)), NAN_TO_NUM(cimag(x)));
+    return __builtin_complex(NAN_TO_NUM(creal(x)), NAN_TO_NUM(cimag(x)));
 }
 COMPLEXES(1, nan_to_num, number_of_parts(x, creal(p0), creal(p1), creal(p2)))
 ROW(nan_to_num, RULE_SAME, 1, 1, "nan_to_num", HAS_FLOATS(nan_to_num), HAS_INTS(nan_to_num),
