@@ -56,6 +56,8 @@ typedef struct cfx_quantize_layer {
     const char *op;   /* "aten.conv2d.default" */
     const char *left; /* why it stays in float; NULL: it is quantized */
     int zeros;        /* channels of its weight that are all zeros */
+    bool flat;        /* static: its input was 0 everywhere in all batches, so that its scale is
+                         the least that PyTorch's observers give: other batches may do better */
 } cfx_quantize_layer;
 
 /* A quantized program, and what became of its layers. Texts live as long as the programs. */
@@ -71,8 +73,8 @@ typedef struct cfx_quantized {
 
 /* Quantizes a program. Batches are lists or tuples of its inputs in flattened order; dynamic and
  * weight need none, unless they smooth. Scope. Bad, with an error, where there is
- * nothing to quantize or to calibrate with, a batch does not fit, a value is NaN, infinite or the
- * same number everywhere, weights are quantized already, or a selector picks no layer. */
+ * nothing to quantize or to calibrate with, a batch does not fit, weights are quantized already, or
+ * a selector picks no layer. A layer whose input is NaN or infinite in a batch stays in float. */
 CFX_API cfx_quantized *cfx_quantize(const cfx_program *p, cfx_value batches,
                                     cfx_quantize_options options);
 

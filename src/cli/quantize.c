@@ -214,6 +214,9 @@ static void print_summary(const cfx_quantized *q) {
         if (q->layers[i].left)
             printf("  %s (%s) stays in float: %s\n", q->layers[i].name, q->layers[i].op,
                    q->layers[i].left);
+        else if (q->layers[i].flat)
+            printf("  %s: its input is 0 everywhere in all calibration batches\n",
+                   q->layers[i].name);
         else if (q->layers[i].zeros)
             printf("  %s: %d channels of its weight are all zeros\n", q->layers[i].name,
                    q->layers[i].zeros);

@@ -19,12 +19,15 @@ void cfx__quant_look_at(cfx__quant_watch *w, cfx_node *n, bool last) {
         VEC_PUSH(*w, ((cfx__quant_seen){n, .last = last}));
 }
 
+static void forget(cfx__quant_seen *s) {
+    cfx_drop(s->observer);
+    cfx_drop(s->far);
+    cfx_drop(s->mean);
+}
+
 void cfx__quant_watch_free(cfx__quant_watch *w) {
-    for (size_t i = 0; i < w->len; i++) {
-        cfx_drop(w->data[i].observer);
-        cfx_drop(w->data[i].far);
-        cfx_drop(w->data[i].mean);
-    }
+    for (size_t i = 0; i < w->len; i++)
+        forget(&w->data[i]);
     VEC_FREE(*w);
 }
 
@@ -80,21 +83,25 @@ static void observe(cfx__quant_seen *s, const cfx_quantize_options *o, cfx_tenso
     cfx_forward(s->observer, x);
 }
 
+/* A value that is NaN or infinite once has neither a range nor a mean. */
+static void give_up(cfx__quant_seen *s) {
+    forget(s);
+    *s = (cfx__quant_seen){s->node, .last = s->last, .unbounded = true};
+}
+
 static cfx_value see(cfx_watcher *self, cfx_node *n, cfx_value v) {
     looking *l = self->user;
     cfx__quant_seen *s = cfx__quant_seen_of(l->watch, n);
     if (v.tag != CFX_TAG_TENSOR || !cfx__quant_rounds(cfx_as_tensor(v)->dtype))
         return cfx_none();
     cfx_tensor *x = cfx_contiguous(cfx_to(cfx_as_tensor(v), cfx_f32));
-    if (!cfx_ok() || !x->data)
+    if (!cfx_ok() || !x->data || !x->numel || s->unbounded)
         return cfx_none();
     if (!is_finite(x))
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-                 "calibration batch %lld gives NaN or infinity at node %s", (long long)l->batch + 1,
-                 n->name);
+        give_up(s);
     else if (l->ranges)
         observe(s, l->options, x);
-    else if (x->ndim && x->numel)
+    else if (x->ndim)
         note_channels(s, x);
     return cfx_none();
 }

@@ -38,18 +38,26 @@ static bool correct(cfx_program *p, const cfx__quant_layer *l, cfx_tensor *mean,
     return cfx_ok() && cfx__call_set_tensor(p, l->node, l->bias_name, sum, name);
 }
 
+/* A layer stays in float where what is rounded for it has no range: that is watched as well. */
+static void look_at(cfx__quant_watch *w, const cfx__quant_layer *l) {
+    cfx__quant_look_at(w, l->input, l->linear);
+    cfx__quant_look_at(w, cfx__quant_source(l->input), l->linear);
+}
+
 bool cfx__quant_correct(cfx_program *p, const cfx__quant_layers *layers, cfx_value batches,
                         const cfx_quantize_options *o) {
     cfx__quant_watch w = {0};
     for (size_t i = 0; i < layers->len; i++)
         if (!layers->data[i].left && layers->data[i].bias_name)
-            cfx__quant_look_at(&w, layers->data[i].input, layers->data[i].linear);
+            look_at(&w, &layers->data[i]);
     bool fine = cfx__quant_calibrate(p, batches, o, false, &w);
     for (size_t i = 0; fine && i < layers->len; i++) {
         const cfx__quant_layer *l = &layers->data[i];
         const cfx__quant_seen *seen = l->left ? NULL : cfx__quant_seen_of(&w, l->input);
+        const cfx__quant_seen *source =
+            seen ? cfx__quant_seen_of(&w, cfx__quant_source(l->input)) : NULL;
         size_t mark = cfx_scope_open();
-        if (seen && seen->mean && l->bias_name)
+        if (source && !source->unbounded && seen->mean && l->bias_name)
             fine = correct(p, l, seen->mean, o);
         cfx_scope_close(mark);
     }

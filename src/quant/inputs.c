@@ -3,8 +3,9 @@
 
 #include "quant.h"
 
-/* The least scale of a layer. */
-static const double least_scale = 1e-30;
+/* The least scale of a layer; and that of what was only seen as 0, and of what is rounded as it
+ * comes: as small as PyTorch's observers let it be. */
+static const double least_scale = 1e-30, scale_of_zeros = 1.1920928955078125e-07;
 
 cfx_observer cfx__quant_of_inputs(const cfx_quantize_options *o) {
     static const cfx_observer_kind kinds[] = {
@@ -58,8 +59,7 @@ static bool is_back(const cfx_node *n) {
     return cfx__call_op(n) == cfx_op_find("quantized_decomposed.dequantize_per_tensor.default");
 }
 
-/* Where the number that a node passes on was made, be it rounded on the way already. */
-static cfx_node *source_of(cfx_node *n) {
+cfx_node *cfx__quant_source(cfx_node *n) {
     for (cfx_node *from = n; from; n = from ? from : n)
         from = is_back(n) ? n->inputs->node->inputs->node : cfx__quant_passed(n);
     return n;
@@ -71,9 +71,28 @@ void cfx__quant_plan_inputs(const cfx__quant_layers *layers, cfx__quant_watch *w
         cfx_node *other;
         if (l->left)
             continue;
-        cfx__quant_look_at(w, source_of(l->input), l->linear);
+        cfx__quant_look_at(w, cfx__quant_source(l->input), l->linear);
         if (!l->linear && added_to(l->node, &other))
-            cfx__quant_look_at(w, source_of(other), false);
+            cfx__quant_look_at(w, cfx__quant_source(other), false);
+    }
+}
+
+/* Whether all that was seen of a value is 0. */
+static bool is_flat(const cfx__quant_seen *s) {
+    return cfx_tensor_get(cfx_as_tensor(cfx_module_attr(s->observer, "min_val")), 0) == 0 &&
+           cfx_tensor_get(cfx_as_tensor(cfx_module_attr(s->observer, "max_val")), 0) == 0;
+}
+
+void cfx__quant_judge_inputs(cfx__quant_layers *layers, const cfx__quant_watch *w) {
+    for (size_t i = 0; i < layers->len; i++) {
+        cfx__quant_layer *l = &layers->data[i];
+        const cfx__quant_seen *s =
+            l->left ? NULL : cfx__quant_seen_of(w, cfx__quant_source(l->input));
+        if (s && s->observer)
+            l->flat = is_flat(s);
+        else if (!l->left)
+            l->left = s && s->unbounded ? "its input is NaN or infinite in a calibration batch"
+                                        : "calibration gives no numbers for its input";
     }
 }
 
@@ -120,8 +139,12 @@ static void round_argument(cfx_node *reader, cfx_node *n, cfx_value params) {
 }
 
 static void round_input(const cfx__quant_watch *w, cfx_node *reader, cfx_node *n) {
-    const cfx__quant_seen *seen = cfx__quant_seen_of(w, source_of(n));
-    cfx_value params = seen ? cfx_observer_qparams(seen->observer) : cfx_bad();
+    const cfx__quant_seen *seen = cfx__quant_seen_of(w, cfx__quant_source(n));
+    if (!seen || !seen->observer)
+        return;
+    cfx_value params = is_flat(seen) ? cfx_tuple(cfx_full(cfx_list(1), scale_of_zeros),
+                                                 cfx_zeros(cfx_list(1)))
+                                     : cfx_observer_qparams(seen->observer);
     if (!cfx_is_bad(params))
         round_argument(reader, n, params);
 }
@@ -133,7 +156,7 @@ static void round_as_it_comes(const cfx__quant_layer *l) {
     cfx_each_user(x, u) if (cfx__call_op(u->user) == choose) found = u->user;
     if (!found)
         found = cfx__call_new(at, l->node, "quantized_decomposed.choose_qparams.tensor",
-                              cfx_tuple(x, grid.low, grid.high, 1.1920928955078125e-07,
+                              cfx_tuple(x, grid.low, grid.high, scale_of_zeros,
                                         cfx_dtype_value(grid.dtype)),
                               cfx_none());
     cfx_node *item[2] = {NULL, NULL}, *q = NULL;

@@ -27,6 +27,7 @@ typedef struct cfx__quant_layer {
     bool table;                    /* rows are picked: its numbers have 8 bits */
     const char *input_name, *bias_name; /* of the arguments */
     const char *left;              /* why it stays in float */
+    bool flat;                     /* its input was 0 everywhere */
 } cfx__quant_layer;
 
 typedef VEC(cfx__quant_layer) cfx__quant_layers;
@@ -54,6 +55,7 @@ typedef struct cfx__quant_seen {
     bool last;                      /* channels are its last dimension; else the second */
     cfx_tensor *far, *mean;         /* of each channel, where asked for; counted */
     int64_t rows;                   /* that the mean is over */
+    bool unbounded;                 /* NaN or infinite in some batch: nothing else is known */
 } cfx__quant_seen;
 
 typedef VEC(cfx__quant_seen) cfx__quant_watch;
@@ -63,7 +65,7 @@ cfx__quant_seen *cfx__quant_seen_of(const cfx__quant_watch *w, const cfx_node *n
 void cfx__quant_look_at(cfx__quant_watch *w, cfx_node *n, bool last);
 void cfx__quant_watch_free(cfx__quant_watch *w);
 /* Runs the program on each batch and notes ranges (ranges) or maxima and means of channels. False,
- * with an error that names the batch and the node. */
+ * with an error that names the batch. */
 bool cfx__quant_calibrate(cfx_program *p, cfx_value batches, const cfx_quantize_options *o,
                           bool ranges, cfx__quant_watch *w);
 /* A batch as arguments of a call. */
@@ -92,8 +94,12 @@ cfx_tensor *cfx__quant_rounded(const cfx__quant_layer *l, const cfx_quantize_opt
  * layers before are there. False with an error. */
 bool cfx__quant_store(cfx_program *p, const cfx__quant_layers *layers, size_t i, cfx_node **made,
                       const cfx_quantize_options *o);
-/* Quantizes the inputs of layers by what was seen, or as they come (inputs.c). */
+/* Quantizes the inputs of layers by what was seen, or as they come (inputs.c): what to look at;
+ * which layers stay in float, since no range was seen; the nodes. */
 void cfx__quant_plan_inputs(const cfx__quant_layers *layers, cfx__quant_watch *w);
+void cfx__quant_judge_inputs(cfx__quant_layers *layers, const cfx__quant_watch *w);
+/* Where the number that a node passes on was made, be it rounded on the way already. */
+cfx_node *cfx__quant_source(cfx_node *n);
 bool cfx__quant_inputs(cfx_program *p, const cfx__quant_layers *layers, const cfx__quant_watch *w,
                        const cfx_quantize_options *o);
 

@@ -54,7 +54,7 @@ static void list_layers(cfx_quantized *q, const cfx__quant_layers *layers) {
         const cfx__quant_layer *l = &layers->data[i];
         q->layers[i] = (cfx_quantize_layer){cfx_program_text(q->program, l->node->name),
                                             cfx_op_name(cfx__call_op(l->node)), l->left,
-                                            zero_channels(l)};
+                                            zero_channels(l), l->flat};
     }
 }
 
@@ -118,22 +118,6 @@ static cfx_program *prepared(const cfx_program *p) {
 
 /* ---- doing it -------------------------------------------------------------------------------- */
 
-/* A value that is one number everywhere has no range to be told. */
-static bool check_ranges(const cfx__quant_watch *w) {
-    for (size_t i = 0; i < w->len; i++) {
-        const cfx_module *seen = w->data[i].observer;
-        double low = seen ? cfx_tensor_get(cfx_as_tensor(cfx_module_attr(seen, "min_val")), 0) : 0;
-        double high = seen ? cfx_tensor_get(cfx_as_tensor(cfx_module_attr(seen, "max_val")), 0) : 0;
-        if (low < high)
-            continue;
-        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0},
-                 "in all calibration batches %s is %g everywhere: no range can be told; give other "
-                 "batches, or skip the layers that take it", w->data[i].node->name, low);
-        return false;
-    }
-    return true;
-}
-
 static bool insert(cfx_program *p, const cfx__quant_layers *layers, const cfx__quant_watch *w,
                    const cfx_quantize_options *o) {
     cfx_node **made = cfx__alloc0((layers->len + 1) * sizeof *made);
@@ -161,7 +145,10 @@ static bool quantize(cfx_program *p, cfx_value batches, const cfx_quantize_optio
                                                cfx__quant_correct(p, layers, batches, o));
     if (fine && o->scheme == CFX_QUANTIZE_STATIC) {
         cfx__quant_plan_inputs(layers, &w);
-        fine = cfx__quant_calibrate(p, batches, o, true, &w) && check_ranges(&w);
+        fine = cfx__quant_calibrate(p, batches, o, true, &w);
+        if (fine)
+            cfx__quant_judge_inputs(layers, &w);
+        fine = fine && check_layers(layers);
     }
     fine = fine && insert(p, layers, &w, o);
     cfx__quant_watch_free(&w);

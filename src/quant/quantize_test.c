@@ -331,7 +331,8 @@ TEST(quantize_refuses_what_it_cannot_do) {
                         (cfx_quantize_options){.smooth = 0.5, .scheme = CFX_QUANTIZE_WEIGHT})));
     CHECK_ERROR("smoothing needs them");
     CHECK(cfx_failed(cfx_quantize(p, rows(NAN), (cfx_quantize_options){0})));
-    CHECK_ERROR("calibration batch 1 gives NaN or infinity at node layer_norm");
+    CHECK_ERROR("nothing to quantize: of linear_1, its input is NaN or infinite in a calibration "
+                "batch");
     CHECK(cfx_failed(cfx_quantize(p, rows(1), (cfx_quantize_options){.bits = 3})));
     CHECK_ERROR("weights of 3 bits: only 8 and 4 are there");
     cfx_quantize_options o = {.skip = cfx_list("nothing")};
@@ -345,11 +346,54 @@ TEST(quantize_refuses_what_it_cannot_do) {
     CHECK_ERROR("15");
 }
 
-TEST(quantize_refuses_values_without_a_range_and_int8_twice) {
+/* As PyTorch's observers have it: the least scale, and it is told. */
+TEST(quantize_values_that_are_zero_everywhere) {
     cfx_program *p = image_program();
-    cfx_value zeros = cfx_list(cfx_tuple(cfx_zeros(cfx_list(2, 3, 8, 8))));
-    CHECK(cfx_failed(cfx_quantize(p, zeros, (cfx_quantize_options){0})));
-    CHECK_ERROR("in all calibration batches input is 0 everywhere: no range can be told");
+    cfx_tensor *zeros = cfx_zeros(cfx_list(2, 3, 8, 8));
+    for (int range = CFX_QUANTIZE_HISTOGRAM; range <= CFX_QUANTIZE_PERCENTILE; range++) {
+        cfx_quantized *q = cfx_quantize(p, cfx_list(cfx_tuple(zeros)),
+                                        (cfx_quantize_options){.range = (cfx_quantize_range)range});
+        if (!CHECK(q != NULL))
+            return;
+        CHECK(q->layers[0].flat && !q->layers[q->nlayers - 1].flat);
+        CHECK(strstr(cfx_module_code(q->program->module),
+                     "(input_1, 1.1920928955078125e-07, 0, 0, 255, torch.uint8)"));
+        CHECK(db(cfx_as_tensor(cfx_program_run(p, zeros)),
+                 cfx_as_tensor(cfx_program_run(q->program, zeros))) > 30);
+    }
+    CHECK_OK();
+}
+
+static cfx_value parted_forward(cfx_module *self, cfx_args a) {
+    cfx_tensor *x = cfx_as_tensor(a.v[0]);
+    cfx_tensor *far = cfx_log(cfx_mul(x, 0));
+    cfx_tensor *part = cfx_slice(cfx_cat(cfx_list(x, far), 1), 1, 0, 8);
+    return cfx_tuple(cfx_call(self, "near", x), cfx_call(self, "far", far),
+                     cfx_call(self, "part", part));
+}
+
+/* What has no range stays as it is, its bias too, and says so; a part of such a value is one. */
+TEST(quantize_leaves_what_is_infinite_in_float) {
+    static const char *const names[] = {"near", "far", "part"};
+    cfx_module *m = cfx_module_new("Parted", parted_forward, "x");
+    for (int i = 0; i < 3; i++)
+        cfx_nn_add(m, names[i], cfx_nn_linear(8, 8));
+    cfx_tensor *x = cfx_rand(cfx_list(4, 8));
+    cfx_program *p = cfx_export(m, cfx_tuple(x), cfx_none(), cfx_none());
+    cfx_quantized *q = cfx_quantize(p, cfx_list(cfx_tuple(x)), (cfx_quantize_options){0});
+    if (!CHECK(q != NULL && q->nlayers == 3))
+        return;
+    CHECK(!q->layers[0].left);
+    for (int i = 1; i < 3; i++)
+        CHECK_STR(q->layers[i].left, "its input is NaN or infinite in a calibration batch");
+    cfx_value want = cfx_program_run(p, x), got = cfx_program_run(q->program, x);
+    CHECK(db(cfx_tensor_at(want, 0), cfx_tensor_at(got, 0)) > 30);
+    CHECK(cfx_as_bool(cfx_equal(cfx_tensor_at(want, 2), cfx_tensor_at(got, 2))));
+    CHECK_OK();
+}
+
+TEST(quantize_refuses_int8_twice) {
+    cfx_program *p = image_program();
     cfx_quantized *q = cfx_quantize(p, image_batches(1), (cfx_quantize_options){0});
     if (!CHECK(q != NULL))
         return;
