@@ -195,6 +195,16 @@ TEST(decompose_halves_are_computed_wider) {
     HAS(code, "    _to_copy_5 = torch.ops.aten._to_copy.default(add_1, dtype = torch.bfloat16)");
 }
 
+TEST(decompose_weight_norm_of_halves_has_a_wide_length) {
+    const char *code = core_code(
+        HEAD "    def forward(self, v: \"bf16[3, 2, 5]\", g: \"bf16[1, 1, 5]\"):\n"
+             "        w = torch.ops.aten._weight_norm_interface.default(v, g, 2)\n"
+             "        getitem: \"bf16[3, 2, 5]\" = w[0]\n"
+             "        return (getitem,)\n");
+    HAS(code, "linalg_vector_norm.default(v, 2, [0, 1], True, dtype = torch.float32)");
+    HAS(code, "_to_copy.default(linalg_vector_norm, dtype = torch.bfloat16)");
+}
+
 /* C++ adds numbers by another overload than Python does. */
 TEST(decompose_distances) {
     const char *code = core_code(

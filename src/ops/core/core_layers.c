@@ -26,7 +26,7 @@ CORE(conj) { /* of a real number: itself */
     c->out[0] = cfx__dtype_is_complex(t->dtype) ? DO(_conj, t) : t;
 }
 
-/* v, g, dim: v divided by its length over all dims but one. */
+/* v, g, dim: v divided by its length over all dims but one; the length of bfloat16 is float32. */
 CORE(_weight_norm_interface) {
     cfx_tensor *v = arg_tensor(c, 0), *g = arg_tensor(c, 1);
     int dim = arg_dim(c, 2, v->ndim);
@@ -34,7 +34,9 @@ CORE(_weight_norm_interface) {
     for (int i = 0; i < v->ndim; i++)
         if (i != dim)
             dims[n++] = i;
-    cfx_tensor *length = DO(linalg_vector_norm, v, 2, cfx_ints_value(n, dims), true);
+    cfx_value dtype = g->dtype == CFX_BF16 ? cfx_dtype_value(CFX_F32) : cfx_none();
+    cfx_tensor *length = DO(linalg_vector_norm, v, 2, cfx_ints_value(n, dims), true,
+                            CFX_KW(dtype, dtype));
     c->out[0] = DO(mul_Tensor, v, DO(div_Tensor, g, core_to(c, length, g->dtype)));
     c->out[1] = length;
 }
