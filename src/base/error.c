@@ -28,6 +28,8 @@ void cfx__fail_list(cfx_error_kind kind, cfx_site at, const char *before, const 
     c->message.len = c->notes.len = 0;
     cfx__text_puts(&c->message, before);
     cfx__text_vprintf(&c->message, fmt, ap);
+    if (c->failed) /* there is no memory for the message: that is the error */
+        return;
     c->failed = true;
     c->error = (cfx_error){.kind = kind, .message = c->message.data};
     c->error.at = at.file ? at : c->at;

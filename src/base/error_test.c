@@ -1,5 +1,6 @@
 /* The first error sticks, with its place and notes, until it is reported or cleared. */
 #include "base.h"
+#include "held.h"
 #include "test.h"
 
 TEST(the_first_error_wins) {
@@ -47,4 +48,18 @@ TEST(limits_are_never_forgiven) {
     cfx_fail(CFX_MEMORY_ERROR, (cfx_site){0}, "none is left");
     CHECK(!cfx__error_forgive());
     CHECK_ERROR("none is left");
+}
+
+TEST(an_error_whose_message_finds_no_memory_is_that_of_the_memory) {
+    cfx__error_held held; /* with the memory that messages were in */
+    cfx__error_hold(&held);
+    cfx_set_memory_limit(1);
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%0200d", 1);
+    cfx_set_memory_limit(0);
+    const cfx_error *e = cfx_error_last();
+    if (CHECK(e != NULL))
+        CHECK_INT(e->kind, CFX_MEMORY_ERROR);
+    CHECK_ERROR("the memory limit of 1 bytes is reached: ");
+    cfx__error_put_back(&held);
+    CHECK_OK();
 }
