@@ -350,11 +350,14 @@ static double multi_gamma(double p, double x) {
 
 FLOAT1(mvlgamma, 200, multi_gamma(p0, x))
 
+/* p is the size of a matrix: a large one is for few elements, so that what it takes is bounded by
+ * the size of the tensor. */
 static void shape_mvlgamma(cfx_op_call *c) {
+    enum { EACH = 1 << 12, ALL = 1 << 24 };
     int64_t p = arg_int(c, 1), numel = arg_tensor(c, 0)->numel, terms;
     if (p < 1)
         op_fail(c, "p has to be greater than or equal to 1");
-    else if (__builtin_mul_overflow(numel, p, &terms) || terms > INT32_MAX)
+    else if (p > EACH && (__builtin_mul_overflow(numel, p, &terms) || terms > ALL))
         op_fail(c, "mvlgamma: %lld terms for each of %lld elements are too many", (long long)p,
                 (long long)numel);
     int64_t shape[CFX_MAX_DIMS];

@@ -75,6 +75,13 @@ TEST(special_mvlgamma_adds_terms) {
     CHECK_ERROR("p has to be greater than or equal to 1");
     cfx_mvlgamma(t, INT64_MAX);
     CHECK_ERROR("too many");
+    cfx_mvlgamma(t, 4097);
+    cfx_mvlgamma(cfx_ones(4096), 4096);
+    CHECK_OK();
+    cfx_mvlgamma(t, (1 << 24) + 1);
+    CHECK_ERROR("mvlgamma: 16777217 terms for each of 1 elements are too many");
+    cfx_mvlgamma(cfx_ones(4096), 4097);
+    CHECK_ERROR("mvlgamma: 4097 terms for each of 4096 elements are too many");
 }
 
 TEST(special_bessel) {
