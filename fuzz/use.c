@@ -144,7 +144,8 @@ void use_agree(const cfx_program *p, const outcome *a, const outcome *b, double 
  * with symbols other sizes than these are looked at. */
 static bool is_fixed(const cfx_program *p) {
     bool used = true;
-    cfx_each_node(p->module->graph, n) used = used && (n->op != CFX_CALL_FUNCTION || n->num_users);
+    cfx_each_node(p->module->graph, n) used =
+        used && (n->num_users || (n->op != CFX_CALL_FUNCTION && n->op != CFX_CALL_METHOD));
     return used && !p->ranges->len;
 }
 
