@@ -307,9 +307,11 @@ bool cfx__op_record_nothing(cfx_site at, cfx_op *op, cfx_value *args, cfx_value 
     return false;
 }
 
-bool cfx__op_refuses(cfx_site at, cfx_op *op, const cfx_value *args, bool by_parts) {
+bool cfx__op_refuses(cfx_site at, cfx_op *op, const cfx_value *args, cfx_dtype *given) {
     cfx__op_info *info = cfx__op_info_of(op);
-    cfx_op_fn *rule = op->view ? op->view : op->shape ? op->shape : by_parts ? op->decompose : NULL;
+    cfx_op_fn *rule = op->view ? op->view : op->shape ? op->shape : given ? op->decompose : NULL;
+    for (int i = 0; given && i < info->nout; i++)
+        given[i] = CFX_DTYPE_COUNT;
     if (!rule)
         return false;
     cfx_value own[CFX_MAX_ARGS];
@@ -326,6 +328,8 @@ bool cfx__op_refuses(cfx_site at, cfx_op *op, const cfx_value *args, bool by_par
     d->below_autograd++;
     d->below++;
     rule(&c);
+    for (int i = 0; given && !cfx__ctx()->failed && i < c.nout; i++)
+        given[i] = c.out[i] ? c.out[i]->dtype : CFX_DTYPE_COUNT;
     *d = before;
     cfx__ctx()->op = outer;
     cfx_scope_close(mark);
@@ -351,7 +355,7 @@ cfx_value cfx__op_call_below(cfx_site at, cfx_op *op, cfx_value *args) {
     if (unlikely(d->dispatch_modes)) {
         bool whole = d->grad == CFX_INFERENCE && !cfx__op_info_of(op)->python;
         if ((op->effects & CFX_COMPOSITE) && op->decompose && !whole)
-            return cfx__op_refuses(at, op, args, false) ? cfx_bad()
+            return cfx__op_refuses(at, op, args, NULL) ? cfx_bad()
                                                         : cfx__op_decompose(at, op, args);
         cfx_mode *m = d->dispatch_modes;
         d->dispatch_modes = m->below_;

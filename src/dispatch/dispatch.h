@@ -151,8 +151,9 @@ cfx_value cfx__op_run(cfx_site at, cfx_op *op, cfx_value *args);
 void cfx__op_settle(const cfx__schema *s, cfx_value *args);
 /* Whether running the operator would fail, with the error recorded: asked before it is decomposed,
  * so that what running refuses is refused in the same words. Its shape rule decides; where it has
- * none and by_parts, its decomposition on fake tensors. */
-bool cfx__op_refuses(cfx_site at, cfx_op *op, const cfx_value *args, bool by_parts);
+ * none and `given` is not NULL, its decomposition on fake tensors. given: room for the dtypes of
+ * its results, CFX_DTYPE_COUNT for those that it leaves out or that no rule tells. */
+bool cfx__op_refuses(cfx_site at, cfx_op *op, const cfx_value *args, cfx_dtype *given);
 /* A recorder for what is not recorded while a program is, which can still be seen. */
 bool cfx__op_record_nothing(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *result);
 /* Runs an operator's decomposition, whether or not it has a kernel. */

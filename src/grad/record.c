@@ -169,7 +169,7 @@ cfx_value cfx__grad_call(cfx_site at, cfx_op *op, cfx_value *args) {
     if (info->writes && writes_first(info, args))
         return record_inplace(at, op, op, args);
     if (!op->grad && op->decompose)
-        return cfx__op_refuses(at, op, args, false) ? cfx_bad() : cfx__op_decompose(at, op, args);
+        return cfx__op_refuses(at, op, args, NULL) ? cfx_bad() : cfx__op_decompose(at, op, args);
     if (op->grad == cfx__op_grad_none || info->python)
         return cfx__op_call_below(at, op, args);
     int nargs = info->schema->nargs;

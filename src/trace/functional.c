@@ -365,7 +365,7 @@ static cfx_op *functional_form(const cfx__op_info *info, bool inplace) {
 
 /* A composite operator in place: what it is made of, unless that is the tensor itself. */
 static cfx_value call_composite(cfx__recorder *r, cfx_site at, cfx_op *f, cfx_value *args) {
-    if (cfx__op_refuses(at, f, args, false))
+    if (cfx__op_refuses(at, f, args, NULL))
         return cfx_bad();
     cfx_value v = cfx__op_decompose(at, f, args);
     if (v.tag == CFX_TAG_TENSOR && cfx_as_tensor(v) != cfx_as_tensor(args[0]))

@@ -2,8 +2,6 @@
  * record_call, which the dispatcher asks before every call of an overload. */
 #include <cfx/ops.h>
 
-#include <cfx/ops.h>
-
 #include "record.h"
 
 /* ---- shadows --------------------------------------------------------------------------------- */
@@ -306,8 +304,17 @@ static bool is_question(const cfx__op_info *info) {
     return s->nrets == 1 && s->rets[0].type != CFX__T_TENSOR && s->rets[0].type != CFX__T_SCALAR;
 }
 
+/* A result in the dtype that the operator gives, which its parts need not compute in. */
+static cfx_value given_as(cfx_site at, cfx_tensor *t, cfx_dtype d) {
+    if (!t || cfx__obj_is_bad(t) || d == CFX_DTYPE_COUNT || t->dtype == d)
+        return cfx_tensor_value(t);
+    return cfx_op_do_from(at, &cfx_op__to_copy,
+                          CFX_ARGS(t, CFX_KW(dtype, cfx_dtype_value(d))));
+}
+
 /* Runs what an operator is made of. Numbers that stand for tensors stay numbers. */
-static cfx_value record_parts(cfx_site at, cfx_op *op, cfx_op_fn *parts, cfx_value *args) {
+static cfx_value record_parts(cfx_site at, cfx_op *op, cfx_op_fn *parts, cfx_value *args,
+                              const cfx_dtype *given) {
     cfx__op_info *info = cfx__op_info_of(op);
     cfx__dispatch *d = cfx__dispatcher();
     cfx_value own[CFX_MAX_ARGS], out[CFX_MAX_OUTS];
@@ -320,20 +327,22 @@ static cfx_value record_parts(cfx_site at, cfx_op *op, cfx_op_fn *parts, cfx_val
     cfx__ctx()->op = info->name;
     d->below++;
     parts(&c);
+    for (int i = 0; i < c.nout && cfx_ok(); i++)
+        out[i] = given_as(at, c.out[i], given[i]);
     d->below--;
     cfx__ctx()->op = outer;
     if (!cfx_ok())
         return cfx_bad();
-    for (int i = 0; i < c.nout; i++)
-        out[i] = cfx_tensor_value(c.out[i]);
     return c.nout == 0 ? c.result : c.nout == 1 ? out[0] : cfx_tuple_value(c.nout, out);
 }
 
 static cfx_value record_opened(cfx_site at, cfx_op *op, cfx_op_fn *parts, cfx_value *args) {
-    if (cfx__op_refuses(at, op, args, parts != op->decompose))
+    cfx_dtype given[CFX_MAX_OUTS];
+    bool made = parts == op->decompose;
+    if (cfx__op_refuses(at, op, args, made ? NULL : given))
         return cfx_bad();
-    if (parts != op->decompose)
-        return record_parts(at, op, parts, args);
+    if (!made)
+        return record_parts(at, op, parts, args, given);
     cfx_value own[CFX_MAX_ARGS];
     memcpy(own, args, (size_t)cfx__op_info_of(op)->schema->nargs * sizeof *own);
     return cfx__op_decompose(at, op, own);

@@ -16,5 +16,7 @@ cfx_tensor *core_to(cfx_op_call *c, cfx_tensor *x, cfx_dtype dtype) {
 
 cfx_tensor *core_wide(cfx_op_call *c, int i) {
     cfx_tensor *x = arg_tensor(c, i);
-    return x && cfx__dtype_is_half(x->dtype) ? core_to(c, x, CFX_F32) : x;
+    if (!x || !(cfx__dtype_is_half(x->dtype) || x->dtype == CFX_C32))
+        return x;
+    return core_to(c, x, x->dtype == CFX_C32 ? CFX_C64 : CFX_F32);
 }

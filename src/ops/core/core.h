@@ -1,7 +1,8 @@
 /* The default decompositions: what PyTorch's run_decompositions() makes of operators that dispatch
  * modes see whole. CORE(name) {...} is what a row's core column names, core_name: PyTorch's own
  * sequence of calls, so that the nodes come out the same; it need not be how the operator is
- * computed here. Composite operators have theirs in the decompose column. */
+ * computed here. Composite operators have theirs in the decompose column. A result of another dtype
+ * than the operator gives, as of one that computes halves in float32, is converted at the end. */
 #ifndef CFX__CORE_H
 #define CFX__CORE_H
 
@@ -15,7 +16,8 @@ cfx_tensor *core_do(cfx_op_call *c, cfx_op *op, cfx_args a);
 
 /* x.to(dtype): x itself where it has it already. */
 cfx_tensor *core_to(cfx_op_call *c, cfx_tensor *x, cfx_dtype dtype);
-/* Argument i as operators that round less compute with it: halves in float32. */
+/* Argument i as operators that round less compute with it: halves in float32, complex32 in
+ * complex64. */
 cfx_tensor *core_wide(cfx_op_call *c, int i);
 #define CORE(name) void core_##name(cfx_op_call *c)
 

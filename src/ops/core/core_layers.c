@@ -35,8 +35,9 @@ CORE(_weight_norm_interface) {
         if (i != dim)
             dims[n++] = i;
     cfx_value dtype = g->dtype == CFX_BF16 ? cfx_dtype_value(CFX_F32) : cfx_none();
-    cfx_tensor *length = DO(linalg_vector_norm, v, 2, cfx_ints_value(n, dims), true,
-                            CFX_KW(dtype, dtype));
+    cfx_tensor *length = n ? DO(linalg_vector_norm, v, 2, cfx_ints_value(n, dims), true,
+                                CFX_KW(dtype, dtype))
+                           : DO(abs, v); /* no dims would be all */
     c->out[0] = DO(mul_Tensor, v, DO(div_Tensor, g, core_to(c, length, g->dtype)));
     c->out[1] = length;
 }

@@ -9,21 +9,11 @@
 #define X core_wide(c, 0)
 #define Y core_wide(c, 1)
 
-/* The result in the dtype that the first operand has. */
-static void give(cfx_op_call *c, cfx_tensor *y) {
-    c->out[0] = core_to(c, y, arg_tensor(c, 0)->dtype);
-}
-
-/* The same, but a float stays one where that is an integer. */
-static void give_real(cfx_op_call *c, cfx_tensor *y) {
-    const cfx_dtype d = arg_tensor(c, 0)->dtype;
-    c->out[0] = cfx__dtype_is_int(d) || d == CFX_BOOL ? y : core_to(c, y, d);
-}
-
 /* An integer operand as a float. */
 static cfx_tensor *real_arg(cfx_op_call *c, int i) {
     cfx_tensor *x = core_wide(c, i);
-    return cfx__dtype_is_int(x->dtype) || x->dtype == CFX_BOOL ? core_to(c, x, CFX_F32) : x;
+    bool whole = cfx__dtype_is_integral(x->dtype) || x->dtype == CFX_BOOL;
+    return whole ? core_to(c, x, CFX_F32) : x;
 }
 
 /* ---- activations ----------------------------------------------------------------------------- */
@@ -33,16 +23,16 @@ static cfx_tensor *relu6_of_three_more(cfx_op_call *c, cfx_tensor *x) {
     return DO(clamp, low, CFX_KW(max, 6));
 }
 
-CORE(hardsigmoid) { give(c, DO(div_Tensor, relu6_of_three_more(c, X), 6)); }
+CORE(hardsigmoid) { c->out[0] = DO(div_Tensor, relu6_of_three_more(c, X), 6); }
 
 CORE(hardswish) {
     cfx_tensor *x = X;
-    give(c, DO(div_Tensor, DO(mul_Tensor, x, relu6_of_three_more(c, x)), 6));
+    c->out[0] = DO(div_Tensor, DO(mul_Tensor, x, relu6_of_three_more(c, x)), 6);
 }
 
 CORE(silu) {
     cfx_tensor *x = X;
-    give(c, DO(mul_Tensor, x, DO(sigmoid, x)));
+    c->out[0] = DO(mul_Tensor, x, DO(sigmoid, x));
 }
 
 static cfx_tensor *softplus(cfx_op_call *c, cfx_tensor *x, cfx_value beta, cfx_value threshold) {
@@ -54,11 +44,11 @@ static cfx_tensor *softplus(cfx_op_call *c, cfx_tensor *x, cfx_value beta, cfx_v
     return DO(where_self, DO(gt_Scalar, in, threshold), x, y);
 }
 
-CORE(softplus) { give(c, softplus(c, X, c->args[1], c->args[2])); }
+CORE(softplus) { c->out[0] = softplus(c, X, c->args[1], c->args[2]); }
 
 CORE(mish) {
     cfx_tensor *x = X;
-    give(c, DO(mul_Tensor, x, DO(tanh, softplus(c, x, cfx_int(1), cfx_int(20)))));
+    c->out[0] = DO(mul_Tensor, x, DO(tanh, softplus(c, x, cfx_int(1), cfx_int(20))));
 }
 
 CORE(celu) {
@@ -67,29 +57,29 @@ CORE(celu) {
     cfx_tensor *y = DO(expm1, scaled ? DO(div_Tensor, x, c->args[1]) : x);
     if (scaled)
         y = DO(mul_Tensor, y, c->args[1]);
-    give(c, DO(where_self, DO(gt_Scalar, x, 0), x, y));
+    c->out[0] = DO(where_self, DO(gt_Scalar, x, 0), x, y);
 }
 
 CORE(glu) {
     cfx_tensor *x = X;
     cfx_value half = DO_ALL(tensor_split_sections, x, 2, c->args[1]);
-    give(c, DO(mul_Tensor, cfx_tensor_at(half, 0), DO(sigmoid, cfx_tensor_at(half, 1))));
+    c->out[0] = DO(mul_Tensor, cfx_tensor_at(half, 0), DO(sigmoid, cfx_tensor_at(half, 1)));
 }
 
 CORE(hardshrink) {
     cfx_tensor *x = X;
-    give(c, DO(where_ScalarSelf, DO(le_Scalar, DO(abs, x), c->args[1]), 0, x));
+    c->out[0] = DO(where_ScalarSelf, DO(le_Scalar, DO(abs, x), c->args[1]), 0, x);
 }
 
 CORE(softshrink) {
     cfx_tensor *x = X, *far = DO(gt_Scalar, DO(abs, x), c->args[1]);
     cfx_tensor *moved = DO(sub_Tensor, x, DO(mul_Tensor, DO(sign, x), c->args[1]));
-    give(c, DO(where_self, far, moved, DO(mul_Tensor, x, 0)));
+    c->out[0] = DO(where_self, far, moved, DO(mul_Tensor, x, 0));
 }
 
 CORE(threshold) {
     cfx_tensor *x = X;
-    give(c, DO(where_ScalarSelf, DO(le_Scalar, x, c->args[1]), c->args[2], x));
+    c->out[0] = DO(where_ScalarSelf, DO(le_Scalar, x, c->args[1]), c->args[2], x);
 }
 
 CORE(_prelu_kernel) {
@@ -103,19 +93,19 @@ CORE(log_sigmoid_forward) {
     cfx_tensor *zero = DO(new_zeros, x, cfx_list_value(0, NULL));
     cfx_tensor *least = DO(minimum, zero, x), *z = DO(exp, DO(neg, DO(abs, x)));
     c->out[1] = core_to(c, z, arg_tensor(c, 0)->dtype);
-    give(c, DO(sub_Tensor, least, DO(log1p, z)));
+    c->out[0] = DO(sub_Tensor, least, DO(log1p, z));
 }
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
 CORE(addcmul) {
     cfx_tensor *x = X, *y = Y, *z = core_wide(c, 2);
-    give(c, DO(add_Tensor, x, DO(mul_Tensor, DO(mul_Tensor, y, c->args[3]), z)));
+    c->out[0] = DO(add_Tensor, x, DO(mul_Tensor, DO(mul_Tensor, y, c->args[3]), z));
 }
 
 CORE(addcdiv) {
     cfx_tensor *x = X, *y = Y, *z = core_wide(c, 2);
-    give(c, DO(add_Tensor, x, DO(div_Tensor, DO(mul_Tensor, y, c->args[3]), z)));
+    c->out[0] = DO(add_Tensor, x, DO(div_Tensor, DO(mul_Tensor, y, c->args[3]), z));
 }
 
 CORE(rsub_Scalar) {
@@ -134,10 +124,10 @@ CORE(clamp_max_Tensor) { c->out[0] = DO(clamp_Tensor, arg_tensor(c, 0), CFX_KW(m
 CORE(frac) {
     cfx_tensor *x = X;
     cfx_tensor *whole = DO(floor, DO(abs, x));
-    give(c, DO(sub_Tensor, x, DO(mul_Tensor, whole, DO(sign, x))));
+    c->out[0] = DO(sub_Tensor, x, DO(mul_Tensor, whole, DO(sign, x)));
 }
-CORE(deg2rad) { give_real(c, DO(mul_Tensor, real_arg(c, 0), M_PI / 180)); }
-CORE(rad2deg) { give_real(c, DO(mul_Tensor, real_arg(c, 0), 180 / M_PI)); }
+CORE(deg2rad) { c->out[0] = DO(mul_Tensor, real_arg(c, 0), M_PI / 180); }
+CORE(rad2deg) { c->out[0] = DO(mul_Tensor, real_arg(c, 0), 180 / M_PI); }
 
 CORE(sgn) {
     cfx_tensor *x = arg_tensor(c, 0);
@@ -145,6 +135,7 @@ CORE(sgn) {
         c->out[0] = DO(sign, x);
         return;
     }
+    x = X;
     cfx_tensor *size = DO(abs, x);
     c->out[0] = DO(where_ScalarSelf, DO(eq_Scalar, size, 0), 0, DO(div_Tensor, x, size));
 }
@@ -156,7 +147,7 @@ CORE(lerp) { /* start, end, weight: a tensor or a number */
     cfx_tensor *near_end = DO(ge_Scalar, DO(abs, w), 0.5);
     cfx_tensor *factor = DO(where_self, near_end, DO(sub_Tensor, w, 1), w);
     cfx_tensor *base = DO(where_self, near_end, b, a);
-    give(c, DO(add_Tensor, DO(mul_Tensor, factor, DO(sub_Tensor, b, a)), base));
+    c->out[0] = DO(add_Tensor, DO(mul_Tensor, factor, DO(sub_Tensor, b, a)), base);
 }
 
 CORE(sinc) {
@@ -170,16 +161,31 @@ CORE(logit) {
     double low = arg_is_none(c, 1) ? -1 : arg_float(c, 1), high = 1 - low;
     cfx_tensor *under = DO(lt_Scalar, x, low), *over = DO(gt_Scalar, x, high);
     x = DO(where_ScalarSelf, under, low, DO(where_ScalarSelf, over, high, x));
-    give_real(c, DO(log, DO(div_Tensor, x, DO(rsub_Scalar, x, 1))));
+    c->out[0] = DO(log, DO(div_Tensor, x, DO(rsub_Scalar, x, 1)));
 }
 
+static cfx_tensor *real_part(cfx_op_call *c, cfx_tensor *x) {
+    return cfx__dtype_is_complex(x->dtype) ? DO(real, x) : x;
+}
+
+/* Complex numbers are compared by their real parts. */
 CORE(logaddexp) {
-    cfx_tensor *a = real_arg(c, 0), *b = real_arg(c, 1), *more = DO(ge_Tensor, a, b);
+    cfx_tensor *a = real_arg(c, 0), *b = real_arg(c, 1);
+    cfx_tensor *more = DO(ge_Tensor, real_part(c, a), real_part(c, b));
     cfx_tensor *most = DO(where_self, more, a, b), *least = DO(where_self, more, b, a);
-    cfx_tensor *endless = DO(logical_not, DO(isfinite, a));
-    cfx_tensor *same = DO(logical_and, endless, DO(eq_Tensor, a, b));
+    cfx_tensor *endless = DO(logical_not, DO(isfinite, real_part(c, a)));
+    cfx_tensor *same = DO(logical_and, endless, DO(eq_Tensor, real_part(c, a), real_part(c, b)));
+    cfx_tensor *at_end = a;
+    bool complex = cfx__dtype_is_complex(least->dtype);
+    if (complex) {
+        cfx_tensor *below = DO(lt_Scalar, real_part(c, least), 0);
+        cfx_tensor *whole = DO(log, DO(add_Tensor, DO(exp, least), DO(exp, most)));
+        at_end = DO(where_self, below, least, whole);
+    }
     cfx_tensor *sum = DO(add_Tensor, most, DO(log1p, DO(exp, DO(sub_Tensor, least, most))));
-    give_real(c, DO(where_self, same, a, sum));
+    sum = DO(where_self, same, at_end, sum);
+    cfx_value unknown = complex ? cfx_complex_value(NAN, NAN) : cfx_none();
+    c->out[0] = complex ? DO(where_ScalarSelf, DO(isnan, least), unknown, sum) : sum;
 }
 
 CORE(logaddexp2) {
@@ -189,12 +195,13 @@ CORE(logaddexp2) {
     cfx_tensor *same = DO(logical_and, endless, DO(eq_Tensor, a, b));
     cfx_tensor *tail = DO(log1p, DO(exp2, DO(sub_Tensor, least, most)));
     cfx_tensor *sum = DO(add_Tensor, most, DO(mul_Tensor, tail, 1 / M_LN2));
-    give_real(c, DO(where_self, same, a, sum));
+    c->out[0] = DO(where_self, same, a, sum);
 }
 
 /* x, y: tensors, or one of them a number that becomes a tensor. */
 static void times_log(cfx_op_call *c, cfx_op *log) {
-    cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1), *like = a ? a : b;
+    cfx_tensor *a = arg_tensor(c, 0) ? real_arg(c, 0) : NULL;
+    cfx_tensor *b = arg_tensor(c, 1) ? real_arg(c, 1) : NULL, *like = a ? a : b;
     cfx_value dtype = cfx_dtype_value((cfx_dtype)like->dtype);
     cfx_value device = cfx_device_value(like->device);
     if (!a)
@@ -255,8 +262,8 @@ static void is_value(cfx_op_call *c, double value) {
 CORE(mvlgamma) { /* self, p */
     cfx_tensor *x = arg_tensor(c, 0);
     int64_t p = arg_int(c, 1);
-    cfx_tensor *step = DO(arange_start_step, 1 - p, 1, 1,
-                          CFX_KW(dtype, cfx_dtype_value((cfx_dtype)x->dtype)),
+    cfx_dtype d = x->dtype == CFX_BOOL ? CFX_F32 : x->dtype;
+    cfx_tensor *step = DO(arange_start_step, 1 - p, 1, 1, CFX_KW(dtype, cfx_dtype_value(d)),
                           CFX_KW(device, cfx_device_value(x->device)), CFX_KW(pin_memory, false));
     step = DO(mul_Tensor, step, 0.5);
     cfx_tensor *terms = DO(lgamma, DO(add_Tensor, DO(unsqueeze, x, -1), step));

@@ -13,7 +13,8 @@
 CORE(sum) { c->out[0] = DO(sum_dim_IntList, T, NO_DIMS, CFX_KW(dtype, c->args[1])); }
 
 CORE(nansum) {
-    cfx_tensor *known = DO(where_ScalarSelf, DO(isnan, T), 0, T);
+    bool sure = cfx__dtype_is_barebones(T->dtype); /* which where does not take */
+    cfx_tensor *known = sure ? T : DO(where_ScalarSelf, DO(isnan, T), 0, T);
     cfx_value dims = arg_is_none(c, 1) ? NO_DIMS : c->args[1];
     c->out[0] = DO(sum_dim_IntList, known, dims, c->args[2], CFX_KW(dtype, c->args[3]));
 }
@@ -30,14 +31,17 @@ CORE(count_nonzero_dim_IntList) {
 CORE(logsumexp) {
     cfx_value dims = c->args[1];
     bool keep = arg_bool(c, 2);
-    cfx_tensor *x = core_wide(c, 0), *most = DO(amax, x, dims, true);
+    cfx_tensor *x = core_wide(c, 0);
+    if (cfx__dtype_is_integral(x->dtype) || x->dtype == CFX_BOOL)
+        x = core_to(c, x, CFX_F32);
+    cfx_tensor *most = DO(amax, cfx__dtype_is_complex(x->dtype) ? DO(real, x) : x, dims, true);
     cfx_tensor *endless = DO(eq_Scalar, DO(abs, most), INFINITY);
     most = DO(where_ScalarSelf, endless, 0.0, most);
     bool all = cfx_as_list(dims)->len == 0;
     cfx_tensor *shift = keep ? most : all ? DO(squeeze, most) : DO(squeeze_dims, most, dims);
     cfx_tensor *sum =
         DO(sum_dim_IntList, DO(exp, DO(sub_Tensor, x, most)), dims, c->args[2]);
-    c->out[0] = core_to(c, DO(add_Tensor, DO(log, sum), shift), T->dtype);
+    c->out[0] = DO(add_Tensor, DO(log, sum), shift);
 }
 
 static cfx_tensor *not_all(cfx_op_call *c) { return DO(logical_not, T); }
@@ -187,6 +191,10 @@ CORE(linalg_cross) {
 }
 
 CORE(dot) { c->out[0] = DO(sum, DO(mul_Tensor, T, arg_tensor(c, 1))); }
+CORE(vdot) {
+    cfx_tensor *x = cfx__dtype_is_complex(T->dtype) ? DO(conj_physical, T) : T;
+    c->out[0] = DO(sum, DO(mul_Tensor, x, arg_tensor(c, 1)));
+}
 CORE(mv) { c->out[0] = DO(sum_dim_IntList, DO(mul_Tensor, T, arg_tensor(c, 1)), cfx_list(1)); }
 
 /* Values alone: PyTorch asks for the vectors too when it traces. */

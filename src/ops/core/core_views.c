@@ -259,6 +259,8 @@ CORE(diag_embed) {
         size = size_plus(size, more);
     }
     t = DO(movedim_int, DO(unsqueeze, t, a), -1, b);
+    if (cfx__dtype_is_barebones(t->dtype)) /* which where does not take */
+        t = core_to(c, t, CFX_I64);
     cfx_tensor *rows = DO(arange, size, CFX_KW(dtype, i64), CFX_KW(device, device));
     cfx_tensor *cols = DO(arange_start, offset, size_plus(size, offset), CFX_KW(dtype, i64),
                           CFX_KW(device, device));

@@ -74,7 +74,7 @@ static bool trains(const cfx_op_call *c) { return arg_is_none(c, 2) || arg_bool(
 static void shape_native_dropout(cfx_op_call *c) {
     cfx_tensor *t = arg_tensor(c, 0);
     check_probability(c, arg_float(c, 1));
-    if (trains(c) && !cfx__dtype_is_float(t->dtype) && !cfx__dtype_is_complex(t->dtype))
+    if (trains(c) && !cfx__dtype_is_floating(t->dtype) && !cfx__dtype_is_complex(t->dtype))
         op_fail(c, "result type Float can't be cast to the desired output type %s",
                 cfx__dtype_title(t->dtype));
     out_like(c, 0, t->dtype, t);
@@ -113,7 +113,8 @@ static void grad_native_dropout_backward(cfx_back *b) {
 CFX_OP(native_dropout) = {"aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, "
                           "Tensor)", "torch.native_dropout",
                           .shape = shape_native_dropout, .kernel = kernel_native_dropout,
-                          .effects = CFX_RANDOM, GRAD(native_dropout, RESULT(1))};
+                          .dtypes = CFX_IN_FLOAT8, .effects = CFX_RANDOM,
+                          GRAD(native_dropout, RESULT(1))};
 CFX_OP(native_dropout_backward) = {
     "aten::native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor", NULL,
     POINTWISE(native_dropout_backward), GRAD(native_dropout_backward, READ(1)), .out = "out out"};

@@ -19,7 +19,8 @@ typedef struct {
 
 static bool matmul_fits(cfx_op_call *c, matmul_sizes *s) {
     const cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
-    if (!a->ndim || !b->ndim || a->dtype != b->dtype || a->dtype == CFX_BOOL)
+    if (!a->ndim || !b->ndim || a->dtype != b->dtype || a->dtype == CFX_BOOL ||
+        (b->ndim == 1 && cfx__dtype_is_float8(b->dtype))) /* of which there are no dot and mv */
         return false;
     *s = (matmul_sizes){.m = a->ndim > 1 ? a->shape[a->ndim - 2] : 1,
                         .k = a->shape[a->ndim - 1],

@@ -422,7 +422,7 @@ CFX_OP(vdot) = {"aten::vdot(Tensor self, Tensor other) -> Tensor",
                 .shape = shape_dot,
                 .kernel = kernel_dot,
                 .row = &conjugate,
-                .dtypes = GEMM_DTYPES, GRAD(vdot, READ(0) | READ(1)), .core = core_dot};
+                .dtypes = GEMM_DTYPES, GRAD(vdot, READ(0) | READ(1)), .core = core_vdot};
 
 /* ---- outer products -------------------------------------------------------------------------- */
 
