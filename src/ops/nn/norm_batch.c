@@ -89,10 +89,7 @@ static void shape_batch_norm(cfx_op_call *c) {
         return;
     cfx_dtype d = norm_stat_dtype(x, w ? w : b ? b : mean);
     int64_t n = train ? x->shape[1] : 0;
-    if (c->fake) /* in PyTorch arithmetic that is broadcast, which keeps the order of strides */
-        out_like(c, 0, x->dtype, x);
-    else
-        out_format(c, 0, x->dtype, x->ndim, x->shape, x);
+    out_like(c, 0, x->dtype, x);
     if (c->nout > 1) {
         out_new(c, 1, d, 1, &n);
         out_new(c, 2, d, 1, &n);
