@@ -55,11 +55,20 @@ static bool is_unmarked(const char *name) {
     static const char *const names[] = {
         "dropout",     "feature_dropout", "alpha_dropout",     "feature_alpha_dropout",
         "native_dropout", "einsum",       "broadcast_tensors", "meshgrid",
-        "atleast_1d",  "atleast_2d",      "atleast_3d",        "cartesian_prod"};
+        "atleast_1d",  "atleast_2d",      "atleast_3d",        "cartesian_prod",
+        "type_as",     "sum_to_size",     "chain_matmul"};
     for (int i = 0; i < COUNT(names); i++)
         if (!strcmp(name, names[i]))
             return true;
     return false;
+}
+
+bool cfx__alias_views(cfx_op *op) {
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
+    bool views = is_unmarked(s->name);
+    for (int i = 0; !views && i < s->nargs; i++)
+        views = is_viewed(s, &s->args[i]);
+    return views;
 }
 
 /* Joins what n computes with what it may be a view of. */

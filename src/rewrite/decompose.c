@@ -26,12 +26,20 @@ static bool is_kept(const cfx__rerun *run, cfx_op *op) {
     return false;
 }
 
-/* PyTorch's table first, then what composite operators are made of. */
+/* PyTorch's table first, then what composite operators are made of. Where operators stay whole, a
+ * composite that may be a view of what is written to does not: the views it is made of are what a
+ * write can be put back through, and through reshape. */
 static cfx_op_fn *decomposition_for(cfx__recorder *r, cfx_op *op, bool early) {
+    const cfx__rerun *run = (const cfx__rerun *)r;
     cfx_op_fn *fn = op->effects & CFX_COMPOSITE ? op->decompose : NULL;
+    if (run->whole)
+        return fn && early && op != &cfx_op_reshape && cfx__alias_views(op) && r->like &&
+                       cfx__alias_written(&run->alias, r->like)
+                   ? fn
+                   : NULL;
     if (op->core)
         fn = op->core_early || fn || !early ? op->core : NULL;
-    return fn && !((cfx__rerun *)r)->whole && !is_kept((cfx__rerun *)r, op) ? fn : NULL;
+    return fn && !is_kept(run, op) ? fn : NULL;
 }
 
 static void note(cfx__recorder *r, cfx_site at, cfx_node *n) {

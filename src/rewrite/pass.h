@@ -70,28 +70,6 @@ void cfx__forward_to(cfx__forward *f, cfx_node *n, cfx_node *with);
 /* Erases the nodes that others stand for; how many there were. */
 int cfx__forward_close(cfx__forward *f);
 
-/* ---- memory (alias.c) ------------------------------------------------------------------------ */
-
-/* Which nodes of a graph may share memory, and what of it is written to. */
-typedef struct cfx__alias {
-    const cfx_graph *graph;
-    uint32_t *root; /* by id: a node of the same memory */
-    uint8_t *flags; /* by id of a root */
-    size_t len;
-} cfx__alias;
-
-void cfx__alias_open(cfx__alias *a, const cfx_graph *g);
-void cfx__alias_close(cfx__alias *a);
-/* Whether something writes to what n computes; whether it, or a view of it, is a result. Nodes that
- * came later are not written to. */
-bool cfx__alias_written(const cfx__alias *a, const cfx_node *n);
-bool cfx__alias_escapes(const cfx__alias *a, const cfx_node *n);
-/* Whether another node may be of the same memory; whether two are. */
-bool cfx__alias_shared(const cfx__alias *a, const cfx_node *n);
-bool cfx__alias_same(const cfx__alias *a, const cfx_node *n, const cfx_node *m);
-/* Whether it is a view of an input, parameters and the like among them. */
-bool cfx__alias_of_input(const cfx__alias *a, const cfx_node *n);
-
 /* The tensor of a parameter, buffer or constant that nothing writes to; NULL where n is none. */
 cfx_tensor *cfx__program_constant(const cfx_program *p, const cfx__alias *a, const cfx_node *n);
 

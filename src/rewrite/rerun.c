@@ -411,6 +411,8 @@ static void take_bounds(cfx__rerun *run) {
 bool cfx__rerun_graph(cfx__rerun *run, cfx_value *result) {
     cfx_graph *g = run->from->graph;
     run->values = cfx__alloc0(g->made.len * sizeof *run->values);
+    if (run->whole)
+        cfx__alias_open(&run->alias, g);
     if (!run_placeholders(run))
         return false;
     take_bounds(run);
@@ -427,6 +429,7 @@ void cfx__rerun_done(cfx__rerun *run) {
     for (size_t i = 0; run->values && i < run->from->graph->made.len; i++)
         cfx_value_drop(run->values[i]);
     cfx__free(run->values);
+    cfx__alias_close(&run->alias);
     VEC_FREE(run->inputs);
 }
 
@@ -441,6 +444,7 @@ static bool rerun_child(cfx__rerun *run, const char *name, cfx_module *child, bo
     sub.recorder.inside = sub.recorder.asked = false;
     sub.order = NULL;
     sub.values = NULL;
+    sub.alias = (cfx__alias){0};
     sub.from = child;
     sub.to = cfx__module_new_raw("GraphModule", NULL);
     cfx_value result = cfx_none();

@@ -9,6 +9,30 @@
 #include "../run/run.h"
 #include "../trace/worlds.h"
 
+/* ---- memory (alias.c) ------------------------------------------------------------------------ */
+
+/* Which nodes of a graph may share memory, and what of it is written to. */
+typedef struct cfx__alias {
+    const cfx_graph *graph;
+    uint32_t *root; /* by id: a node of the same memory */
+    uint8_t *flags; /* by id of a root */
+    size_t len;
+} cfx__alias;
+
+void cfx__alias_open(cfx__alias *a, const cfx_graph *g);
+void cfx__alias_close(cfx__alias *a);
+/* Whether something writes to what n computes; whether it, or a view of it, is a result. Nodes that
+ * came later are not written to. */
+bool cfx__alias_written(const cfx__alias *a, const cfx_node *n);
+bool cfx__alias_escapes(const cfx__alias *a, const cfx_node *n);
+/* Whether another node may be of the same memory; whether two are. */
+bool cfx__alias_shared(const cfx__alias *a, const cfx_node *n);
+bool cfx__alias_same(const cfx__alias *a, const cfx_node *n, const cfx_node *m);
+/* Whether it is a view of an input, parameters and the like among them. */
+bool cfx__alias_of_input(const cfx__alias *a, const cfx_node *n);
+/* Whether what the operator gives may be an argument, or a view of one. */
+bool cfx__alias_views(cfx_op *op);
+
 /* ---- running a graph again (rerun.c) --------------------------------------------------------- */
 
 typedef struct cfx__rerun {
@@ -19,7 +43,8 @@ typedef struct cfx__rerun {
     int sizes_used;         /* sizes of the node at hand that depend on data, so far */
     cfx_value *values;      /* by id of the node of the old graph; counted */
     cfx_value keep;         /* operators to leave whole */
-    bool whole;             /* that is, all of them */
+    bool whole;             /* that is, all of them but views of what is written to */
+    cfx__alias alias;       /* where whole: of the old graph */
     const int *order;       /* placeholder number order[i] comes i-th; NULL: as they are */
     VEC(cfx_tensor *) inputs; /* what placeholders gave, NULL where no tensor; by old number */
 } cfx__rerun;

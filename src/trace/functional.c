@@ -141,6 +141,18 @@ static int64_t split_start(const cfx__functional_step *s, bool even) {
     return at;
 }
 
+/* Whether a view is all of its base, as it is. */
+static bool is_same(const char *name, const cfx_tensor *base) {
+    static const char *const same[] = {
+        "alias", "detach", "lift_fresh", "positive", "resolve_conj", "resolve_neg",
+        "conj",  "_conj",  "real"};
+    enum { ALL_DTYPES = 6 }; /* the others change complex numbers */
+    for (int i = 0; i < COUNT(same); i++)
+        if (!strcmp(name, same[i]))
+            return i < ALL_DTYPES || !cfx__dtype_is_complex((cfx_dtype)base->dtype);
+    return false;
+}
+
 /* base with `view`, which was taken from it by step s, put back. */
 static cfx_tensor *step_back(cfx__recorder *r, cfx_site at, const cfx__functional_step *s,
                              cfx_tensor *base, cfx_tensor *view) {
@@ -177,7 +189,7 @@ static cfx_tensor *step_back(cfx__recorder *r, cfx_site at, const cfx__functiona
         return by_name(r, "aten.diagonal_scatter", CFX_ARGS(base, view, a[1], a[2], a[3]));
     if (!strcmp(name, "as_strided"))
         return by_name(r, "aten.as_strided_scatter", CFX_ARGS(base, view, a[1], a[2], a[3]));
-    if (!strcmp(name, "alias") || !strcmp(name, "detach") || !strcmp(name, "lift_fresh"))
+    if (is_same(name, base))
         return view;
     if (!strcmp(name, "view_as_real"))
         return by_name(r, "aten.view_as_complex", CFX_ARGS(view));
