@@ -73,9 +73,15 @@ void *cfx__block_alloc(size_t size) {
     return cfx__alloc_aligned(rounded ? rounded : 64);
 }
 
+static bool is_kept(size_t rounded) {
+    if (rounded < CACHE_MIN)
+        return false;
+    return rounded <= cache_most / 4;
+}
+
 void cfx__block_free(void *p, size_t size) {
     size_t rounded = block_size(size);
-    if (rounded < CACHE_MIN || rounded > cache_most / 4) {
+    if (!is_kept(rounded)) {
         cfx__free(p);
         return;
     }

@@ -10,7 +10,7 @@ TEST(all_of_a_text_is_in_its_key) {
     int places = 0;
     memset(name, 'a', sizeof name);
     for (int i = 0; i < NAMES; i++) {
-        char number[9];
+        char number[12];
         snprintf(number, sizeof number, "%08d", i);
         memcpy(name + SIDE, number, 8);
         uint32_t place = cfx__text_key(name, 2 * SIDE + 8) & 0xffff;
