@@ -266,12 +266,12 @@ static cfx_value unfit(cfx_module *self, cfx_args a) {
 
 TEST(export_refuses_branches_that_do_not_fit_together) {
     static const char *const sentences[] = {
-        "The sorted order of strides of the two branches' output doesn't match.this indicates the "
-        "contiguousness of the two branches are different. True branch has stride (4, 1) but false "
-        "branch has stride (1, 4).",
+        ("The sorted order of strides of the two branches' output doesn't match.this indicates the "
+         "contiguousness of the two branches are different. True branch has stride (4, 1) but "
+         "false branch has stride (1, 4)."),
         "When merging two branches' output in torch.cond,  expected same dim but got 2 and 1.",
-        "It seems one of cond's output stride is not a simple accumulative multiplication of "
-        "sizes.",
+        ("It seems one of cond's output stride is not a simple accumulative multiplication of "
+         "sizes."),
         "expected two tensors, two integers or None twice, but got Tensor and float"};
     for (int k = 0; k < 4; k++) {
         cfx_module *m = cfx_module_new("Unfit", unfit, "x");
