@@ -177,21 +177,27 @@ static void narrow(const cfx__worlds *w, const cfx__symbol *s, int k, int64_t *f
         *from += (int64_t)*span;
 }
 
+/* Hints and ranges come from files: sums of them are formed wider than they are. */
+static int64_t capped(__int128 n) {
+    return n > INT64_MAX ? INT64_MAX : n < INT64_MIN ? INT64_MIN : (int64_t)n;
+}
+
 /* The size, or one near it that the symbol may have. */
 static int64_t stepped(const cfx__symbol *s, int64_t size) {
     if (s->by < 2)
         return size;
-    int64_t past = ((size - s->hint) % s->by + s->by) % s->by;
-    return size - past >= s->least ? size - past : size - past + s->by;
+    __int128 past = ((__int128)size - s->hint) % s->by;
+    __int128 at = size - (past < 0 ? past + s->by : past);
+    return capped(at >= s->least ? at : at + s->by);
 }
 
 /* Worlds beyond the first few are next to each other: every remainder is seen. */
 static int64_t next_to(const cfx__symbol *s, int i) {
-    int64_t from = smallest(s), size = s->hint > from ? s->hint : from;
-    if (size > s->most - (CFX__WORLDS - CFX__FEW_WORLDS) * (s->by ? s->by : 1))
+    __int128 from = smallest(s), size = s->hint > from ? s->hint : from, by = s->by ? s->by : 1;
+    if (size > s->most - (CFX__WORLDS - CFX__FEW_WORLDS) * by)
         size = from;
-    size += 1 + i * (s->by ? s->by : 1);
-    return size <= s->most ? size : s->most;
+    size += 1 + i * by;
+    return size <= s->most ? capped(size) : s->most;
 }
 
 /* A number that a loop carries: 0, 1 and negative ones among them, which a program might tell from
@@ -201,9 +207,9 @@ static int64_t any_number(const cfx__worlds *w, const cfx__symbol *s, int k, int
     static const int64_t next[CFX__FEW_WORLDS] = {0, 1, 2, 3, 0, 2, 1, 3, 2, 1};
     int64_t i = s - w->symbols.data;
     if (!k || near > 1)
-        return s->hint + next[k % CFX__FEW_WORLDS];
+        return capped((__int128)s->hint + next[k % CFX__FEW_WORLDS]);
     if (near || k >= CFX__FEW_WORLDS)
-        return s->hint + k;
+        return capped((__int128)s->hint + k);
     return far[k] + (far[k] > 1 || far[k] < -1 ? far[k] * i : 0);
 }
 
