@@ -6,8 +6,10 @@
  * Each walk is a process of its own, so that what is set up on first use fails too. */
 #include "../src/base/base.h"
 #include "faults.h"
+#include "files.h"
 #include "test.h"
 
+#include <limits.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -76,8 +78,19 @@ static void check_walk(shared *s, const char *name, path_fn *path, long n, bool 
         test_fail(at, how, n, "ends", "the process");
 }
 
+/* Where the file that a path saves is, without its ending: known before memory runs out. */
+static char stem[PATH_MAX];
+
+/* The file of that ending; until the next call. */
+static const char *saved_as(const char *ending) {
+    static char path[sizeof stem + 16];
+    snprintf(path, sizeof path, "%s.%s", stem, ending);
+    return path;
+}
+
 /* All of the first allocations of a path, then samples of the others. */
 static void loop(const char *name, path_fn *path) {
+    snprintf(stem, sizeof stem, "%s", test_path("saved"));
     shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     fflush(stdout);
     pid_t child = fork();
@@ -220,30 +233,22 @@ TEST(memory_runs_out_while_changing) {
     loop("pair", pair);
 }
 
-/* A file of this process's. */
-static const char *temporary(const char *ending) {
-    return cfx__text_format("/tmp/cfx_no_memory_%ld.%s", (long)getpid(), ending);
-}
-
 static const char *save_as(const char *ending) {
-    char path[64];
-    snprintf(path, sizeof path, "/tmp/cfx_no_memory_%ld.%s", (long)getpid(), ending);
+    const char *path = saved_as(ending);
     cfx_program *p = cfx_open(ZOO "seed_mlp/model.pt2");
     bool ok = cfx_save(p, path);
     const char *text = ok ? show(path) : NULL;
     unlink(path);
     if (!strcmp(ending, "fx"))
-        unlink(temporary("safetensors"));
+        unlink(saved_as("safetensors"));
     return text;
 }
 
 static const char *save_pt2(void) { return save_as("pt2"); }
 static const char *save_fx(void) { return save_as("fx"); }
 
-
 static const char *save_pt(void) {
-    char path[64];
-    snprintf(path, sizeof path, "/tmp/cfx_no_memory_%ld.pt", (long)getpid());
+    const char *path = saved_as("pt");
     bool ok = cfx_torch_save(path, cfx_list(cfx_ones(3, 4), "word", cfx_tuple(1, 2.5)));
     const char *text = ok ? cfx_str(cfx_torch_load(path)) : NULL;
     unlink(path);
@@ -313,8 +318,7 @@ static const char *quantize(cfx_quantize_options o) {
         return NULL;
     cfx_value out = cfx_program_run_with((cfx_site){0}, q->program, &cfx_planner, NULL,
                                          CFX_ARGS(x));
-    char path[64];
-    snprintf(path, sizeof path, "/tmp/cfx_no_memory_%ld.pt2", (long)getpid());
+    const char *path = saved_as("pt2");
     const char *text = cfx_save(q->program, path) ? show(path) : NULL;
     unlink(path);
     return text ? cfx__text_format("%s\n%s", cfx_str(out), text) : NULL;
