@@ -94,7 +94,8 @@ CFX_API cfx_value cfx_cond_from(cfx_site at, cfx_module *self, cfx_value pred, c
     cfx_cond_from(CFX_HERE, self, CFX_V(pred), yes, no, CFX_ARGS(__VA_ARGS__))
 /* While test(values) is true, values = body(values). A tuple of as many values as were given. While
  * exporting these are tensors and integers; an integer is one that nobody knows then, with which
- * body computes as with a size, and which test compares by cfx_py("operator.lt", i, n). */
+ * body computes as with a size, and which test compares by cfx_py("operator.lt", i, n). A .pt2 has
+ * no form for integers beside tensors, in PyTorch neither: such a program is saved as .fx. */
 CFX_API cfx_value cfx_while_loop_from(cfx_site at, cfx_module *self, cfx_forward_fn *test,
                                       cfx_forward_fn *body, cfx_args values);
 #define cfx_while_loop(self, test, body, ...)                                                      \
