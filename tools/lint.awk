@@ -114,6 +114,8 @@ FNR == 1 {
         if (!(other in rank) || rank[other] > rank[room])
             report("room " room " must not see room " other)
     }
+    if (code ~ /\[CFX_DTYPE_COUNT\]/)
+        report("a table over dtypes has CFX_DTYPE_END places: tensors may be quantized")
     if (room != "value" && file !~ /^include\/cfx\/value(_as)?\.h$/ && match(code, member))
         report("a bare member of cfx_value: " substr(code, RSTART, RLENGTH) "; see cfx/value_as.h")
     if (room != "" && room != "cli" && !is_test) {

@@ -43,11 +43,11 @@ extern "C" {
 typedef enum cfx_dtype {
 #define CFX_DTYPE_ENUM(name, text, brief, size) CFX_##name,
     CFX_DTYPES(CFX_DTYPE_ENUM)
-        CFX_DTYPE_COUNT, /* of plain ones: tables have a place for each of these */
+        CFX_DTYPE_COUNT, /* of plain ones */
     CFX_DTYPE_LAST = CFX_DTYPE_COUNT - 1,
     CFX_QUANTIZED_DTYPES(CFX_DTYPE_ENUM)
 #undef CFX_DTYPE_ENUM
-        CFX_DTYPE_END
+        CFX_DTYPE_END /* of all: a table over dtypes has a place for each of these */
 } cfx_dtype;
 
 /* "float32" / "f32" / bytes of an element. */

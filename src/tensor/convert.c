@@ -129,7 +129,7 @@ typedef void convert_fn(char *dst, int64_t ds, const char *src, int64_t ss, int6
         [CFX_U64] = from_##from##_to_U64,                                                          \
     }
 
-static convert_fn *const table[CFX_DTYPE_COUNT][CFX_DTYPE_COUNT] = {
+static convert_fn *const table[CFX_DTYPE_END][CFX_DTYPE_END] = {
     ROW(U8),  ROW(I8),  ROW(I16), ROW(I32),  ROW(I64),  ROW(F16),
     ROW(F32), ROW(F64), ROW(C64), ROW(C128), ROW(BOOL), ROW(BF16), ROW(U64),
 };
@@ -167,7 +167,7 @@ STORED(F8E8M0FNU, uint8_t, float, e8m0fnu_load, e8m0fnu_store)
 /* Both as cfx__dtype_wide has it; uint64 has conversions of its own above. */
 static const struct {
     convert_fn *load, *store;
-} stored[CFX_DTYPE_COUNT] = {
+} stored[CFX_DTYPE_END] = {
 #define IS(id) [CFX_##id] = {load_##id, store_##id}
     IS(U16),    IS(U32),        IS(C32),        IS(F8E4M3FN),
     IS(F8E5M2), IS(F8E4M3FNUZ), IS(F8E5M2FNUZ), IS(F8E8M0FNU),
@@ -230,6 +230,8 @@ void cfx__convert(char *dst, int64_t ds, cfx_dtype to, const char *src, int64_t 
                   int64_t n) {
     if (from == to)
         move_bits(dst, ds, src, ss, cfx_dtype_size(from), n);
+    else if (unlikely(cfx__dtype_is_quantized(from) || cfx__dtype_is_quantized(to)))
+        cfx__convert(dst, ds, cfx__dtype_stored(to), src, ss, cfx__dtype_stored(from), n);
     else if (stored[from].load || stored[to].store)
         convert_stored(dst, ds, to, src, ss, from, n);
     else

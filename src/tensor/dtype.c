@@ -7,7 +7,7 @@ cfx_dtype cfx__dtype_stored(cfx_dtype d) {
 }
 
 const char *cfx__dtype_title(cfx_dtype d) {
-    static const char *const names[] = {
+    static const char *const names[CFX_DTYPE_END] = {
         [CFX_U8] = "Byte",   [CFX_I8] = "Char",       [CFX_I16] = "Short",   [CFX_I32] = "Int",
         [CFX_I64] = "Long",  [CFX_F16] = "Half",      [CFX_F32] = "Float",   [CFX_F64] = "Double",
         [CFX_BOOL] = "Bool", [CFX_BF16] = "BFloat16", [CFX_C64] = "ComplexFloat",
@@ -21,7 +21,7 @@ const char *cfx__dtype_title(cfx_dtype d) {
 }
 
 const char *cfx__dtype_cpp_name(cfx_dtype d) {
-    static const char *const names[] = {
+    static const char *const names[CFX_DTYPE_END] = {
         [CFX_U8] = "unsigned char",
         [CFX_I8] = "signed char",
         [CFX_I16] = "short int",

@@ -113,14 +113,18 @@ static int64_t extent(int ndim, const int64_t *shape, const int64_t *stride) {
     return last == INT64_MAX ? -1 : last + 1;
 }
 
-cfx_tensor *cfx__tensor_empty(cfx_site at, cfx_dtype dtype, bool fake, int ndim,
-                              const int64_t *shape, const int64_t *stride) {
-    if (unlikely(cfx__dtype_is_quantized(dtype))) {
+bool cfx__dtype_is_plain(cfx_site at, cfx_dtype dtype) {
+    if (unlikely(cfx__dtype_is_quantized(dtype)))
         cfx_fail(CFX_RUNTIME_ERROR, at,
                  "a tensor of torch.%s needs a scale: torch.quantize_per_tensor makes one",
                  cfx_dtype_name(dtype));
+    return !cfx__dtype_is_quantized(dtype);
+}
+
+cfx_tensor *cfx__tensor_empty(cfx_site at, cfx_dtype dtype, bool fake, int ndim,
+                              const int64_t *shape, const int64_t *stride) {
+    if (!cfx__dtype_is_plain(at, dtype))
         return &cfx__tensor_bad;
-    }
     if (ndim > CFX_MAX_DIMS) {
         cfx_fail(CFX_RUNTIME_ERROR, at, "tensor has too many (>%d) dims", CFX_MAX_DIMS);
         return &cfx__tensor_bad;
@@ -191,7 +195,7 @@ cfx_tensor *cfx_tensor_new(cfx_dtype dtype, int ndim, const int64_t *shape, cons
 cfx_tensor *cfx_tensor_borrow(cfx_dtype dtype, int ndim, const int64_t *shape, void *data,
                               void (*release)(void *owner), void *owner) {
     int64_t numel = cfx__shape_numel((cfx_site){0}, ndim, shape);
-    if (numel < 0 || ndim > CFX_MAX_DIMS ||
+    if (numel < 0 || ndim > CFX_MAX_DIMS || !cfx__dtype_is_plain((cfx_site){0}, dtype) ||
         (numel && !cfx__given((cfx_site){0}, data, "memory of the tensor")))
         return &cfx__tensor_bad;
     cfx__storage *s = cfx__obj_make(&storage_type, sizeof *s);
@@ -298,6 +302,14 @@ static double quantized_element(const cfx_tensor *t, int64_t i, int64_t q) {
            (float)cfx_tensor_get(by->scales, channel);
 }
 
+/* An element of any dtype as a number. */
+static double element(const cfx_tensor *t, int64_t i) {
+    double v;
+    cfx__convert_in(&v, CFX_F64, t->data + element_offset(t, i) * cfx_dtype_size(t->dtype), 0,
+                    t->dtype, 1);
+    return unlikely(t->quantizer != NULL) ? quantized_element(t, i, (int64_t)v) : v;
+}
+
 cfx_value cfx__tensor_get(const cfx_tensor *t, int64_t i) {
     const char *p = t->data + element_offset(t, i) * cfx_dtype_size(t->dtype);
     if (t->dtype == CFX_BOOL)
@@ -307,19 +319,12 @@ cfx_value cfx__tensor_get(const cfx_tensor *t, int64_t i) {
         cfx__convert_in(&v, CFX_I64, p, 0, t->dtype, 1);
         return cfx_int(v);
     }
-    if (unlikely(t->quantizer != NULL)) {
-        int64_t q;
-        cfx__convert_in(&q, CFX_I64, p, 0, cfx__dtype_stored(t->dtype), 1);
-        return cfx_float(quantized_element(t, i, q));
-    }
     if (cfx__dtype_is_complex(t->dtype)) {
         double c[2];
         cfx__convert_in(c, CFX_C128, p, 0, t->dtype, 1);
         return cfx_complex_value(c[0], c[1]);
     }
-    double v;
-    cfx__convert_in(&v, CFX_F64, p, 0, t->dtype, 1);
-    return cfx_float(v);
+    return cfx_float(element(t, i));
 }
 
 void cfx__tensor_set(cfx_tensor *t, int64_t i, cfx_value v) {
@@ -344,10 +349,7 @@ double cfx_tensor_get(const cfx_tensor *t, int64_t i) {
                  (long long)t->numel, t->data ? "" : " without data");
         return 0;
     }
-    double v;
-    const char *p = t->data + element_offset(t, i) * cfx_dtype_size(t->dtype);
-    cfx__convert_in(&v, CFX_F64, p, 0, t->dtype, 1);
-    return v;
+    return element(t, i);
 }
 
 cfx_tensor *cfx_tensor_at(cfx_value v, int64_t i) {

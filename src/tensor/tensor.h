@@ -151,6 +151,8 @@ const char *cfx__quantizer_scheme(const cfx__quantizer *q);
 /* The integer type that a quantized dtype is stored in; d itself where it is plain. */
 cfx_dtype cfx__dtype_stored(cfx_dtype d);
 static inline bool cfx__dtype_is_quantized(cfx_dtype d) { return d > CFX_DTYPE_LAST; }
+/* Whether tensors of a dtype can be without a scale; false, with an error, for quantized ones. */
+bool cfx__dtype_is_plain(cfx_site at, cfx_dtype d);
 /* The integers `ints`, of the stored dtype, as a quantized tensor over the same storage; scope. */
 cfx_tensor *cfx__quantized_of(const cfx_tensor *ints, cfx_dtype dtype, cfx__quantizer *by);
 /* Its integers, over the same storage; scope. */
@@ -282,7 +284,8 @@ static inline uint16_t cfx__f16_store(float f) {
 #define CFX__SIMD
 #endif
 
-/* n elements from src to dst (strides in bytes), converted; bits are moved where dtypes agree. */
+/* n elements from src to dst (strides in bytes), converted; bits are moved where dtypes agree, and
+ * quantized ones are the integers that they are stored in. */
 void cfx__convert(char *dst, int64_t ds, cfx_dtype to, const char *src, int64_t ss, cfx_dtype from,
                   int64_t n);
 /* n elements from src (stride in bytes) to contiguous dst, converted. */

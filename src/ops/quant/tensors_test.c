@@ -27,6 +27,34 @@ TEST(quantized_tensors_round_and_print) {
                                           "2.0000]])");
 }
 
+TEST(quantized_elements_are_the_numbers_they_stand_for) {
+    cfx_dtype dtypes[] = {CFX_QI8, CFX_QU8, CFX_QI32};
+    for (int i = 0; i < COUNT(dtypes); i++) {
+        cfx_tensor *q = cfx_quantize_per_tensor(some(), 0.5, 2, cfx_dtype_value(dtypes[i]));
+        CHECK_NEAR(cfx_tensor_get(q, 0), -1, 0);
+        CHECK_NEAR(cfx_tensor_get(q, 1), 0, 0);
+        CHECK_NEAR(cfx_tensor_get(q, 2), 0.5, 0);
+        CHECK_NEAR(cfx_tensor_get(q, 3), 2, 0);
+    }
+}
+
+TEST(a_quantized_dtype_alone_makes_no_tensor) {
+    int8_t bytes[4] = {0};
+    int64_t size = 4;
+    cfx_tensor *x = cfx_tensor_new(CFX_I8, 1, &size, bytes);
+    const char *why = "a tensor of torch.qint8 needs a scale";
+    cfx_view(x, cfx_qi8);
+    CHECK_ERROR(why);
+    cfx_to(x, cfx_qi8);
+    CHECK_ERROR(why);
+    cfx_empty(cfx_list(4), CFX_KW(dtype, cfx_qi8));
+    CHECK_ERROR(why);
+    cfx_tensor_borrow(CFX_QI8, 1, &size, bytes, NULL, NULL);
+    CHECK_ERROR(why);
+    cfx_tensor_fake(CFX_QI8, 1, &size, NULL);
+    CHECK_ERROR(why);
+}
+
 TEST(quantized_tensors_go_through_operators) {
     cfx_tensor *q = cfx_quantize_per_tensor(some(), 0.1, 10, cfx_qu8);
     CHECK_STR(cfx_str(cfx_int_repr(cfx_relu(q))), "tensor([10, 12, 13, 30], dtype=torch.uint8)");

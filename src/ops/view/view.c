@@ -565,6 +565,8 @@ static void view_dtype(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     cfx_dtype d = arg_dtype(c, 1, t->dtype);
     int from = cfx_dtype_size(t->dtype), to = cfx_dtype_size(d);
+    if (!cfx__dtype_is_plain(c->at, d))
+        return;
     if (from == to) {
         view_alias(c);
         c->out[0]->dtype = (uint8_t)d;
