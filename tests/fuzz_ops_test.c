@@ -1,9 +1,9 @@
 /* Every operator of the registry, called with random arguments that its schema allows and that it
  * often cannot take. Whatever comes, a call either gives a result, which then is what the fake call
- * said it would be, or records an error; so does the backward pass from it. It never crashes,
- * hangs, leaks or reads out of bounds (the sanitizers look on in `make asan`). CFX_FUZZ_RUNS sets
- * how many calls an operator gets, CFX_FUZZ_SEED the seed, CFX_FUZZ_LOG=1 prints each call before
- * it is made. */
+ * said it would be and lies in the memory of an argument only where its row tells so, or records an
+ * error; so does the backward pass from it. It never crashes, hangs, leaks or reads out of bounds
+ * (the sanitizers look on in `make asan`). CFX_FUZZ_RUNS sets how many calls an operator gets,
+ * CFX_FUZZ_SEED the seed, CFX_FUZZ_LOG=1 prints each call before it is made. */
 #include "test.h"
 
 #include "../src/dispatch/dispatch.h"
@@ -161,6 +161,28 @@ static bool same_meta(cfx_value a, cfx_value b) {
     return a.tag == b.tag;
 }
 
+/* Whether a tensor of a lies in the memory of one of b. */
+static bool in_memory_of(cfx_value a, cfx_value b) {
+    const cfx_value v = a.tag == CFX_TAG_TENSOR ? b : a;
+    if (v.tag == CFX_TAG_TENSOR)
+        return cfx_as_tensor(a)->storage && cfx_as_tensor(a)->storage == cfx_as_tensor(b)->storage;
+    bool found = false;
+    if (v.tag == CFX_TAG_TUPLE || v.tag == CFX_TAG_LIST)
+        for (int64_t i = 0; !found && i < cfx_as_list(v)->len; i++)
+            found = a.tag == CFX_TAG_TENSOR ? in_memory_of(a, cfx_as_list(v)->items[i])
+                                            : in_memory_of(cfx_as_list(v)->items[i], b);
+    return found;
+}
+
+/* A result that lies in the memory of an argument does so by its row. */
+static void check_memory(cfx_op *op, const cfx_value *args, cfx_value result) {
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
+    for (int i = 0; i < s->nargs; i++)
+        if (!cfx__op_shares(op, i) && in_memory_of(result, args[i]))
+            test_fail(CFX_HERE, "%s gives back memory of %s: it wants CFX_SHARES",
+                      cfx_op_name(op), s->args[i].name);
+}
+
 static void log_call(cfx_op *op, const cfx_value *args, int n) {
     fprintf(stderr, "%s", cfx_op_name(op));
     for (int i = 0; i < n; i++)
@@ -244,6 +266,8 @@ static void try_once(fuzzer *f, cfx_op *op, bool log) {
         test_fail(CFX_HERE, "%s failed without a word", cfx_op_name(op));
     if (fine && cfx_is_bad(real))
         test_fail(CFX_HERE, "%s gave a bad object without an error", cfx_op_name(op));
+    if (fine)
+        check_memory(op, args, real);
     cfx_clear();
     if (fine && !cfx__op_info_of(op)->writes)
         go_back(op, args, s->nargs, chance(f, 40));

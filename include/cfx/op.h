@@ -70,7 +70,8 @@ typedef enum cfx_effect {
     CFX_UPDATE = 128, /* the result is the first argument with some elements changed: a kernel that
                          finds it in c->out[0] already changes those alone */
     CFX_COMMUTES = 256, /* the first two arguments may change places */
-    CFX_LOOPS = 512   /* the kernel fills in a note where it is given one; see src/ops/loop.h */
+    CFX_LOOPS = 512,  /* the kernel fills in a note where it is given one; see src/ops/loop.h */
+    CFX_SHARES = 1024 /* a result may lie in an argument's memory, unmarked by the schema */
 } cfx_effect;
 
 /* What becomes of the floats that a call inside an autocast region is given; doubles stay. */

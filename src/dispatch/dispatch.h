@@ -68,6 +68,10 @@ static inline cfx__op_info *cfx__op_info_of(cfx_op *op) {
     return likely(info != NULL) ? info : cfx__op_info_make(op);
 }
 
+/* Whether a result may be argument i, or lie in its memory: by the marks of the schema, by the
+ * effects of the row, or because Python's functions say nothing of it. */
+bool cfx__op_shares(cfx_op *op, int i);
+
 /* The function that an overload belongs to; NULL for operators that are in no table. */
 const cfx_fn *cfx__fn_of(cfx_op *op);
 /* The in-place form of a functional operator. NULL, with an error, when it can have none. */

@@ -113,6 +113,14 @@ const char *cfx_op_name(cfx_op *op) {
     return info ? info->name : "?";
 }
 
+bool cfx__op_shares(cfx_op *op, int i) {
+    const cfx__op_info *info = cfx__op_info_of(op);
+    bool shares = op->effects & CFX_SHARES || info->python;
+    for (int k = 0; !shares && info->schema->args[i].alias && k < info->schema->nrets; k++)
+        shares = info->schema->rets[k].alias != 0;
+    return shares;
+}
+
 int cfx_op_count(void) { return COUNT(all_ops); }
 
 cfx_op *cfx_op_at(int i) { return i >= 0 && i < COUNT(all_ops) ? all_ops[i] : NULL; }

@@ -39,7 +39,8 @@ bool cfx__plan_makes_own(cfx_op *op) {
     for (int i = 0; i < s->nrets; i++)
         if (s->rets[i].alias)
             return false;
-    return !op->view && (op->prepare || (op->shape && op->kernel) || op == &cfx_op_batch_norm);
+    return !op->view && !(op->effects & CFX_SHARES) &&
+           (op->prepare || (op->shape && op->kernel) || op == &cfx_op_batch_norm);
 }
 
 /* Whether sizes or numbers that steps are bound to come from the data of a tensor. */

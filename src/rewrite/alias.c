@@ -1,5 +1,5 @@
-/* Which nodes share memory. A result that may be a view of an argument, by the marks of the schema,
- * is of the argument's memory; what is not known to be otherwise is too. So a pass may merge, move
+/* Which nodes share memory. A result that may be a view of an argument, by what its row says, is of
+ * the argument's memory; what is not known to be otherwise is too. So a pass may merge, move
  * or leave out what nothing writes to, and need not ask in which order reads and writes come. */
 #include "pass.h"
 
@@ -33,14 +33,6 @@ static void join_node(cfx_node *m, void *user) {
     join(v->alias, v->node, m);
 }
 
-/* Whether an argument may be what one of the results is a view of. */
-static bool is_viewed(const cfx__schema *s, const cfx__schema_arg *arg) {
-    for (int i = 0; i < s->nrets && arg->alias; i++)
-        if (s->rets[i].alias)
-            return true;
-    return false;
-}
-
 /* The values that arguments of an overload have, by position or keyword. */
 static cfx_value given(const cfx_node *n, const cfx__schema *s, int i) {
     if (i < cfx_as_list(n->args)->len)
@@ -49,25 +41,10 @@ static cfx_value given(const cfx_node *n, const cfx__schema *s, int i) {
     return v ? *v : cfx_none();
 }
 
-/* Operators that may give back an argument, or a view of one, though their schema does not say so.
- */
-static bool is_unmarked(const char *name) {
-    static const char *const names[] = {
-        "dropout",     "feature_dropout", "alpha_dropout",     "feature_alpha_dropout",
-        "native_dropout", "einsum",       "broadcast_tensors", "meshgrid",
-        "atleast_1d",  "atleast_2d",      "atleast_3d",        "cartesian_prod",
-        "type_as",     "sum_to_size",     "chain_matmul"};
-    for (int i = 0; i < COUNT(names); i++)
-        if (!strcmp(name, names[i]))
-            return true;
-    return false;
-}
-
 bool cfx__alias_views(cfx_op *op) {
-    const cfx__schema *s = cfx__op_info_of(op)->schema;
-    bool views = is_unmarked(s->name);
-    for (int i = 0; !views && i < s->nargs; i++)
-        views = is_viewed(s, &s->args[i]);
+    bool views = false;
+    for (int i = 0; !views && i < cfx__op_info_of(op)->schema->nargs; i++)
+        views = cfx__op_shares(op, i);
     return views;
 }
 
@@ -75,13 +52,13 @@ bool cfx__alias_views(cfx_op *op) {
 static void join_call(cfx__alias *a, const cfx_node *n) {
     cfx_op *op = cfx__call_op(n);
     const cfx__op_info *info = op ? cfx__op_info_of(op) : NULL;
-    if (!info || is_unmarked(info->schema->name)) {
+    if (!info) {
         join_inputs(a, n);
         return;
     }
     visit v = {a, n};
     for (int i = 0; i < info->schema->nargs; i++)
-        if (is_viewed(info->schema, &info->schema->args[i]))
+        if (cfx__op_shares(op, i))
             cfx__node_each(given(n, info->schema, i), join_node, &v);
 }
 

@@ -39,7 +39,8 @@ TEST(a_write_to_what_is_the_argument_is_a_write_to_it) {
         "swapaxes.default(c, 0, 1)", "swapdims.default(c, 0, 0)", "transpose.int(c, 0, 0)",
         "permute.default(c, [0, 1, 2])", "numpy_T.default(c)", "mT.default(c)",
         "adjoint.default(c)", "narrow.default(c, 2, 0, 3)", "slice.Tensor(c)",
-        "unsqueeze.default(c, 0)", "view.default(c, [3, 2])", "as_strided.default(c, [6], [1])"};
+        "_cast_Float.default(c)", "unsqueeze.default(c, 0)", "view.default(c, [3, 2])",
+        "as_strided.default(c, [6], [1])"};
     for (int i = 0; i < COUNT(calls); i++) {
         cfx_program *p = writing_to(calls[i]);
         CHECK_STR(result_of(p), WRITTEN);
@@ -56,6 +57,17 @@ TEST(a_write_to_a_dropout_that_does_nothing_is_a_write_to_its_argument) {
     CHECK_STR(result_of(p), WRITTEN);
     CHECK_STR(result_of(cfx_functionalize(p)), WRITTEN);
     CHECK_STR(result_of(cfx_optimize(p)), WRITTEN);
+}
+
+/* What PyTorch takes for a copy when it functionalizes, though it is none when it runs. */
+TEST(a_write_to_an_argument_that_is_given_back_unmarked_is_not_optimized_away) {
+    static const char *const calls[] = {"conj_physical.default(c)", "lift.default(c)",
+                                        "dequantize.self(c)", "_unsafe_view.default(c, [6])"};
+    for (int i = 0; i < COUNT(calls); i++) {
+        cfx_program *p = writing_to(calls[i]);
+        CHECK_STR(result_of(p), WRITTEN);
+        CHECK_STR(result_of(cfx_optimize(p)), WRITTEN);
+    }
 }
 
 TEST(functional_views_that_nothing_writes_to_stay_whole) {

@@ -53,7 +53,8 @@ static void decompose_feature_dropout(cfx_op_call *c) { dropout(c, true, false);
 static void decompose_alpha_dropout(cfx_op_call *c) { dropout(c, false, true); }
 static void decompose_feature_alpha_dropout(cfx_op_call *c) { dropout(c, true, true); }
 
-#define DROPS(how) .decompose = decompose_##how, .effects = CFX_COMPOSITE | CFX_RANDOM
+#define DROPS(how) .decompose = decompose_##how, .effects = \
+    CFX_COMPOSITE | CFX_RANDOM | CFX_SHARES
 
 CFX_OP(dropout) = {"aten::dropout(Tensor input, float p, bool train) -> Tensor",
                    "torch.dropout", DROPS(dropout), .core = core_dropout, .core_early = true};

@@ -360,4 +360,4 @@ static void decompose_einsum(cfx_op_call *c) {
 
 CFX_OP(einsum) = {"aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor",
                   "torch.functional.einsum torch.einsum", .decompose = decompose_einsum,
-                  .effects = CFX_COMPOSITE};
+                  .effects = CFX_COMPOSITE | CFX_SHARES};

@@ -276,12 +276,12 @@ CFX_OP(_assert_async_msg) = {"aten::_assert_async.msg(Tensor self, str assert_ms
                              .kernel = kernel_assert_async, .effects = CFX_SIDE};
 CFX_OP(_functional_assert_async_msg) = {
     "aten::_functional_assert_async.msg(Tensor self, str assert_msg, Tensor dep_token) -> Tensor",
-    NULL, .kernel = kernel_assert_async, .effects = CFX_SIDE};
+    NULL, .kernel = kernel_assert_async, .effects = CFX_SIDE | CFX_SHARES};
 CFX_OP(_assert_scalar) = {"aten::_assert_scalar(Scalar self, str assert_msg) -> ()", NULL,
                           .kernel = kernel_assert_scalar, .effects = CFX_SIDE};
 CFX_OP(_functional_assert_scalar) = {
     "aten::_functional_assert_scalar(Scalar self, str assert_msg, Tensor dep_token) -> Tensor",
-    NULL, .kernel = kernel_assert_scalar, .effects = CFX_SIDE};
+    NULL, .kernel = kernel_assert_scalar, .effects = CFX_SIDE | CFX_SHARES};
 CFX_OP(_assert_tensor_metadata) = {"aten::_assert_tensor_metadata(Tensor a, SymInt[]? size=None, "
                                    "SymInt[]? stride=None, ScalarType? "
                                    "dtype=None, *, Device? device=None, Layout? layout=None) -> ()",
@@ -296,8 +296,8 @@ CFX_OP(sym_constrain_range_for_size) = {
 CFX_OP(_functional_sym_constrain_range) = {
     "aten::_functional_sym_constrain_range(Scalar size, int? min, int? max, Tensor dep_token) -> "
     "Tensor",
-    NULL, .kernel = kernel_constrain, .effects = CFX_SIDE};
+    NULL, .kernel = kernel_constrain, .effects = CFX_SIDE | CFX_SHARES};
 CFX_OP(_functional_sym_constrain_range_for_size) = {
     "aten::_functional_sym_constrain_range_for_size(Scalar size, int? min, int? max, Tensor "
     "dep_token) -> Tensor",
-    NULL, .kernel = kernel_constrain_size, .effects = CFX_SIDE};
+    NULL, .kernel = kernel_constrain_size, .effects = CFX_SIDE | CFX_SHARES};

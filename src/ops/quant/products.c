@@ -147,7 +147,8 @@ static void decompose_half(cfx_op_call *c) {
     }
 #define HALF(...)                                                                                  \
     .decompose = decompose_half, NO_GRAD, .row = &(const product) { __VA_ARGS__ }
-#define PACK(fn) .decompose = fn, .quantized = CFX_QUANTIZED_OWN, NO_GRAD
+#define PACK(fn)                                                                                   \
+    .decompose = fn, .quantized = CFX_QUANTIZED_OWN, .effects = CFX_SHARES, NO_GRAD
 
 CFX_OP(quantized_linear_prepack) = {"quantized::linear_prepack(Tensor W, Tensor? B=None) -> Any",
                                     "torch.ops.quantized.linear_prepack", PACK(linear_pack)};

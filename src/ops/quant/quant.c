@@ -390,4 +390,4 @@ CFX_OP(quantized_decomposed_dequantize_per_channel_group) = {
     NULL, .decompose = dequantize_group};
 CFX_OP(quantized_decomposed_convert_element_type_no_fuse) = {
     "quantized_decomposed::convert_element_type.no_fuse(Tensor input, ScalarType dtype) -> Tensor",
-    NULL, .decompose = convert};
+    NULL, .decompose = convert, .effects = CFX_SHARES};

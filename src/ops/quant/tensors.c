@@ -205,7 +205,8 @@ CFX_OP(_make_per_channel_quantized_tensor) = {
     "axis) -> Tensor",
     "torch._make_per_channel_quantized_tensor", QUANTIZED(make_channel)};
 CFX_OP(dequantize_self) = {"aten::dequantize.self(Tensor self) -> Tensor",
-                           "torch.dequantize Tensor.dequantize", QUANTIZED(dequantize)};
+                           "torch.dequantize Tensor.dequantize", QUANTIZED(dequantize),
+                           .effects = CFX_SHARES};
 CFX_OP(int_repr) = {"aten::int_repr(Tensor self) -> Tensor", "torch.int_repr Tensor.int_repr",
                     QUANTIZED(int_repr)};
 CFX_OP(q_scale) = {"aten::q_scale(Tensor self) -> float", "torch.q_scale Tensor.q_scale",

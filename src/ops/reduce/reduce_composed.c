@@ -159,7 +159,7 @@ static void decompose_sum_to_size(cfx_op_call *c) {
 
 CFX_OP(sum_to_size) = {"aten::sum_to_size(Tensor self, SymInt[] size) -> Tensor",
                        "Tensor.sum_to_size", .decompose = decompose_sum_to_size,
-                       .effects = CFX_COMPOSITE};
+                       .effects = CFX_COMPOSITE | CFX_SHARES};
 CFX_OP(diff) = {"aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? "
                 "append=None) -> Tensor",
                 "torch.diff Tensor.diff", .decompose = decompose_diff, .effects = CFX_COMPOSITE};

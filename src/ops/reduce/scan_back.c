@@ -51,7 +51,7 @@ static void decompose_cumprod_backward(cfx_op_call *c) {
 
 CFX_OP(cumprod_backward) = {
     "aten::cumprod_backward(Tensor grad, Tensor input, int dim, Tensor output) -> Tensor", NULL,
-    .decompose = decompose_cumprod_backward, .effects = CFX_COMPOSITE};
+    .decompose = decompose_cumprod_backward, .effects = CFX_COMPOSITE | CFX_SHARES};
 
 /* In logarithms throughout, positive and negative parts apart, so that nothing overflows. */
 static cfx_tensor *part_of(cfx_back *b, cfx_tensor *size, cfx_tensor *mine, int dim) {

@@ -154,7 +154,7 @@ CFX_OP(to_prim_dtype) = {"aten::to.prim_dtype(Tensor(a) self, int? dtype=None, b
                          "non_blocking=False, bool copy=False) -> Tensor(b|a)",
                          NULL, .decompose = decompose_to_prim_dtype, .effects = CFX_COMPOSITE};
 CFX_OP(type_as) = {"aten::type_as(Tensor self, Tensor other) -> Tensor", "Tensor.type_as",
-                   .decompose = decompose_type_as, .effects = CFX_COMPOSITE};
+                   .decompose = decompose_type_as, .effects = CFX_COMPOSITE | CFX_SHARES};
 
 /* ---- methods named after a dtype ------------------------------------------------------------- */
 
@@ -173,7 +173,8 @@ static void decompose_cpu(cfx_op_call *c) {
     convert_to(c, CFX_NONE, CFX_NONE, cfx_device_value(cpu), false, CFX_NONE);
 }
 
-#define CAST(d) .decompose = decompose_cast, .row = &dtypes[CFX_##d], .effects = CFX_COMPOSITE
+#define CAST(d)                                                                                    \
+    .decompose = decompose_cast, .row = &dtypes[CFX_##d], .effects = CFX_COMPOSITE | CFX_SHARES
 
 CFX_OP(_cast_Byte) = {"aten::_cast_Byte(Tensor self, bool non_blocking=False) -> Tensor",
                       "Tensor.byte", CAST(U8)};
@@ -363,4 +364,5 @@ CFX_OP(set_) = {"aten::set_(Tensor(a!) self) -> Tensor(a!)", "Tensor.set_", .ker
                 .dtypes = CFX_IN_ANY};
 CFX_OP(set__source_Tensor) = {"aten::set_.source_Tensor(Tensor(a!) self, Tensor source) -> "
                               "Tensor(a!)",
-                              NULL, .kernel = kernel_set_, .dtypes = CFX_IN_ANY};
+                              NULL, .kernel = kernel_set_, .dtypes = CFX_IN_ANY,
+                              .effects = CFX_SHARES};

@@ -480,13 +480,13 @@ static void decompose_cartesian_prod(cfx_op_call *c) {
 CFX_OP(broadcast_tensors) = {"aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]",
                              "torch.functional.broadcast_tensors torch.broadcast_tensors",
                              .decompose = decompose_broadcast_tensors,
-                             .effects = CFX_COMPOSITE};
+                             .effects = CFX_COMPOSITE | CFX_SHARES};
 CFX_OP(meshgrid) = {"aten::meshgrid(Tensor[] tensors) -> Tensor[]", "torch.meshgrid",
-                    .decompose = decompose_meshgrid, .effects = CFX_COMPOSITE};
+                    .decompose = decompose_meshgrid, .effects = CFX_COMPOSITE | CFX_SHARES};
 CFX_OP(meshgrid_indexing) = {
     "aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]", NULL,
-    .decompose = decompose_meshgrid_indexing, .effects = CFX_COMPOSITE};
+    .decompose = decompose_meshgrid_indexing, .effects = CFX_COMPOSITE | CFX_SHARES};
 CFX_OP(cartesian_prod) = {"aten::cartesian_prod(Tensor[] tensors) -> Tensor",
                           "torch.functional.cartesian_prod torch.cartesian_prod",
                           .decompose = decompose_cartesian_prod,
-                          .effects = CFX_COMPOSITE};
+                          .effects = CFX_COMPOSITE | CFX_SHARES};

@@ -244,11 +244,11 @@ CFX_OP(split_with_sizes) = {
 CFX_OP(unsafe_split_Tensor) = {
     "aten::unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
     "torch.unsafe_split Tensor.unsafe_split", .view = view_split, GRAD(split, 0),
-    .core = core_unsafe_split_Tensor};
+    .core = core_unsafe_split_Tensor, .effects = CFX_SHARES};
 CFX_OP(unsafe_split_with_sizes) = {
     "aten::unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
     "torch.unsafe_split_with_sizes Tensor.unsafe_split_with_sizes", .view = view_sizes,
-    GRAD(split, 0), .core = core_unsafe_split_with_sizes};
+    GRAD(split, 0), .core = core_unsafe_split_with_sizes, .effects = CFX_SHARES};
 
 /* ---- chunk ----------------------------------------------------------------------------------- */
 
@@ -303,7 +303,8 @@ CFX_OP(chunk) = {"aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Ten
                  .effects = CFX_COMPOSITE};
 CFX_OP(unsafe_chunk) = {"aten::unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]",
                         "torch.unsafe_chunk Tensor.unsafe_chunk",
-                        .decompose = decompose_unsafe_chunk, .effects = CFX_COMPOSITE};
+                        .decompose = decompose_unsafe_chunk,
+                        .effects = CFX_COMPOSITE | CFX_SHARES};
 
 /* ---- tensor_split ---------------------------------------------------------------------------- */
 

@@ -292,7 +292,7 @@ CFX_OP(view) = {"aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)", "Tenso
                 .view = view_view, GRAD(reshape, 0)};
 CFX_OP(_unsafe_view) = {"aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor",
                         "torch._unsafe_view", .view = view_view, GRAD(reshape, 0),
-                        .core = core__unsafe_view};
+                        .core = core__unsafe_view, .effects = CFX_SHARES};
 CFX_OP(view_as) = {"aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)", "Tensor.view_as",
                    .view = view_view_as, .decompose = decompose_view_as, .effects = CFX_COMPOSITE};
 CFX_OP(reshape) = {"aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
@@ -468,7 +468,8 @@ CFX_OP(detach) = {"aten::detach(Tensor(a) self) -> Tensor(a)", "torch.detach Ten
                   .view = view_alias, NO_GRAD, .core = core_detach};
 CFX_OP(lift_fresh) = {"aten::lift_fresh(Tensor(a) self) -> Tensor(a)", NULL, .view = view_self,
                       GRAD(same, 0)};
-CFX_OP(lift) = {"aten::lift(Tensor self) -> Tensor", NULL, .view = view_self, GRAD(same, 0)};
+CFX_OP(lift) = {"aten::lift(Tensor self) -> Tensor", NULL, .view = view_self, GRAD(same, 0),
+                .effects = CFX_SHARES};
 
 /* ---- expand ---------------------------------------------------------------------------------- */
 

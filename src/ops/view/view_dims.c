@@ -400,7 +400,8 @@ static void decompose_atleast(cfx_op_call *c) {
 }
 
 static const int at_least[] = {0, 1, 2, 3};
-#define ATLEAST(n) .decompose = decompose_atleast, .row = &at_least[n], .effects = CFX_COMPOSITE
+#define ATLEAST(n)                                                                                 \
+    .decompose = decompose_atleast, .row = &at_least[n], .effects = CFX_COMPOSITE | CFX_SHARES
 
 CFX_OP(atleast_1d) = {"aten::atleast_1d(Tensor self) -> Tensor",
                       "torch.functional.atleast_1d torch.atleast_1d", ATLEAST(1)};
