@@ -110,9 +110,12 @@ static void loop(const char *name, path_fn *path) {
     }
     bool thorough = getenv("CFX_THOROUGH") != NULL;
     long step = thorough ? 1 : total / SAMPLES + 1;
+    long walks = 0;
     for (int all = 0; all < 2; all++)
-        for (long n = 1; n < total; n += n < EVERY || thorough ? 1 : step)
+        for (long n = 1; n < total; n += n < EVERY || thorough ? 1 : step, walks++)
             check_walk(s, name, path, n, all);
+    if (thorough)
+        printf("%s: %ld failures\n", name, walks);
     munmap(s, sizeof *s);
 }
 
