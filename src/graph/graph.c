@@ -149,6 +149,8 @@ static bool freeze_args(cfx_graph *g, cfx_value args, cfx_value kwargs, cfx_valu
     }
     bool no_kwargs =
         cfx_is_none(kwargs) || (kwargs.tag == CFX_TAG_DICT && !cfx_as_dict(kwargs)->len);
+    if (kwargs.tag == CFX_TAG_DICT && !cfx__graph_keywords_fit(cfx_as_dict(kwargs)))
+        return false;
     *a = cfx_is_none(args) ? g->no_args : cfx__graph_freeze(args);
     *k = no_kwargs ? g->no_kwargs : cfx__graph_freeze(kwargs);
     if (likely(!cfx_is_bad(*a) && !cfx_is_bad(*k)))

@@ -25,6 +25,8 @@
  * they are frozen already. A bad value, with an error, where v is or holds what no node may: a bad
  * value, a keyword, a dict with a node in a key. */
 cfx_value cfx__graph_freeze(cfx_value v);
+/* Whether every key is a name that can be written in a call; else there is an error. */
+bool cfx__graph_keywords_fit(const cfx_dict *kwargs);
 /* The frozen value with each node in it replaced by fn(node), which hands over one count; one
  * count, which the caller owns. v itself when nothing changes. Bad when fn returns bad. */
 typedef cfx_value cfx__node_fn(cfx_node *n, void *user);

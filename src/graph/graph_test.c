@@ -206,6 +206,13 @@ TEST(wrong_arguments_make_a_bad_node) {
     CHECK_ERROR("an argument of the node is bad");
     cfx_graph_call_function(g, "torch.relu", CFX_NONE, cfx_int(2));
     CHECK_ERROR("kwargs must be a dict, got int");
+    cfx_dict *odd = cfx_dict_new();
+    cfx_dict_set(odd, "a.b", cfx_int(1));
+    cfx_graph_call_function(g, "torch.relu", CFX_NONE, cfx_dict_value(odd));
+    CHECK_ERROR("keywords must be names, got 'a.b'");
+    n = cfx_graph_call_function(g, "torch.relu", CFX_NONE, CFX_NONE);
+    CHECK(!cfx_node_set_kwarg(n, "2", cfx_int(1)));
+    CHECK_ERROR("keywords must be names, got '2'");
     cfx_graph_call_function(g, "torch.relu", cfx_tuple(CFX_KW(alpha, 2)), CFX_NONE);
     CHECK_ERROR("keywords belong in kwargs");
     cfx_graph_create(g, (cfx_opcode)9, (cfx_target){.name = "x"}, CFX_NONE, CFX_NONE, NULL, NULL);
@@ -222,7 +229,7 @@ TEST(wrong_arguments_make_a_bad_node) {
     cfx_dict_put(d, cfx_node_value(x), cfx_int(1));
     cfx_graph_output(g, cfx_dict_value(d));
     CHECK_ERROR("Keys for dictionaries used as an argument cannot contain a Node. Got key: x");
-    CHECK_INT(cfx_graph_len(g), 1);
+    CHECK_INT(cfx_graph_len(g), 2);
     CHECK(!cfx_graph_first(NULL) && !cfx_node_after(NULL) && !cfx_graph_find(NULL, "x"));
     CHECK(cfx__graph_check(g));
 }

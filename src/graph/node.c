@@ -213,6 +213,7 @@ bool cfx_node_set_args(cfx_node *n, cfx_value args) {
 bool cfx_node_set_kwargs(cfx_node *n, cfx_value kwargs) {
     cfx_value k;
     if (!is_live(n) || !has_kind(kwargs, CFX_TAG_DICT, "kwargs must be a dict") ||
+        (!cfx_is_none(kwargs) && !cfx__graph_keywords_fit(cfx_as_dict(kwargs))) ||
         !freeze(cfx_is_none(kwargs) ? n->graph->no_kwargs : kwargs, &k))
         return false;
     cfx__node_put_args(n, keep_args(n), k);

@@ -337,6 +337,11 @@ static bool branch_is_impure(const cfx_node *n) {
     return false;
 }
 
+/* An operator of which nobody knows what it does. */
+static bool is_unregistered(cfx_target t) {
+    return !t.op && !t.call && !t.fn && starts_with(t.name, "torch.ops.");
+}
+
 static bool function_is_impure(const cfx_node *n) {
     cfx_target t = n->target;
     if (writes_by_keyword(n))
@@ -351,7 +356,7 @@ static bool function_is_impure(const cfx_node *n) {
     if (cfx_node_higher_order(n))
         return branch_is_impure(n);
     const cfx_fn *fn = cfx_fn_find(t.name);
-    if (fn ? fn_is_impure(fn) : ends_inplace(name))
+    if (fn ? fn_is_impure(fn) : ends_inplace(name) || is_unregistered(t))
         return true;
     return t.fn && fn_is_impure(t.fn);
 }
