@@ -279,26 +279,38 @@ static bool known(const cfx_node *n) {
 }
 
 typedef struct {
+    cfx_list *modules; /* whose graphs a run gets to; each once, `seen` */
+    cfx_dict *seen;
     cfx_dict *missing; /* name to the list of nodes */
 } survey;
 
-static void survey_module(const char *path, cfx_module *m, void *user) {
-    survey *s = user;
-    (void)path;
-    if (!m->graph)
+static void reach(survey *s, cfx_value module) {
+    if (module.tag != CFX_TAG_MODULE || !cfx_as_module(module)->graph ||
+        cfx_dict_find(s->seen, module))
         return;
+    cfx_dict_put(s->seen, module, cfx_none());
+    cfx_list_append(s->modules, module);
+}
+
+static void miss(survey *s, cfx_node *n) {
+    cfx__text name = {0};
+    cfx__target_text(&name, n->target);
+    cfx_value list = cfx_dict_get(s->missing, name.data);
+    if (cfx_is_none(list)) {
+        list = cfx_list_value(0, NULL);
+        cfx_dict_set(s->missing, name.data, list);
+    }
+    cfx_list_append(cfx_as_list(list), cfx_node_value(n));
+    cfx__text_release(&name);
+}
+
+/* What nobody names is not run, and may be anything. */
+static void survey_module(survey *s, cfx_module *m) {
     cfx_each_node(m->graph, n) {
-        if (known(n))
-            continue;
-        cfx__text name = {0};
-        cfx__target_text(&name, n->target);
-        cfx_value list = cfx_dict_get(s->missing, name.data);
-        if (cfx_is_none(list)) {
-            list = cfx_list_value(0, NULL);
-            cfx_dict_set(s->missing, name.data, list);
-        }
-        cfx_list_append(cfx_as_list(list), cfx_node_value(n));
-        cfx__text_release(&name);
+        if (n->op == CFX_GET_ATTR || n->op == CFX_CALL_MODULE)
+            reach(s, cfx_module_attr(m, n->target.name));
+        else if (!known(n))
+            miss(s, n);
     }
 }
 
@@ -327,8 +339,10 @@ bool cfx__program_supported(cfx_site at, cfx_program *p) {
     if (cfx__program_seen(p, version))
         return true;
     size_t mark = cfx_scope_open();
-    survey s = {cfx_dict_new()};
-    cfx_module_walk(p->module, survey_module, &s);
+    survey s = {cfx_as_list(cfx_list_value(0, NULL)), cfx_dict_new(), cfx_dict_new()};
+    reach(&s, cfx_module_value(p->module));
+    for (int64_t i = 0; i < s.modules->len; i++)
+        survey_module(&s, cfx_as_module(s.modules->items[i]));
     bool fine = s.missing->len == 0;
     if (fine)
         cfx__program_see(p, version);

@@ -194,6 +194,23 @@ TEST(program_lists_all_unknown_operators) {
                 "  torch.ops.foo.baz.default: 1 node (baz)");
 }
 
+/* A graph that nothing names is not run. */
+TEST(program_runs_beside_unknown_operators_that_nobody_calls) {
+    cfx_program *p = parse("class GraphModule(torch.nn.Module):\n"
+                           "    def forward(self, x: \"f32[2]\"):\n"
+                           "        relu = torch.ops.aten.relu.default(x);  x = None\n"
+                           "        return (relu,)\n"
+                           "    class spare(torch.nn.Module):\n"
+                           "        def forward(self, x: \"f32[2]\"):\n"
+                           "            bar: \"f32[2]\" = torch.ops.foo.bar.default(x);  x = None\n"
+                           "            return (bar,)\n");
+    CHECK(cfx_module_find(p->module, "spare") != NULL);
+    CHECK_STR(cfx_str(cfx_program_run(p, row(1, 2))), "(tensor([1., 2.]),)");
+    CHECK_STR(cfx_str(cfx_program_run(cfx_decompose(p, CFX_NONE), row(1, 2))),
+              "(tensor([1., 2.]),)");
+    CHECK_OK();
+}
+
 static void twice(cfx_op_call *c) { c->out[0] = cfx_mul(c->args[0], 2); }
 
 TEST(operator_registered_after_the_program_was_made) {
