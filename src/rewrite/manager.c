@@ -262,7 +262,7 @@ cfx_pass_result cfx_passes_run(const cfx_pass_manager *m, cfx_program *p) {
     size_t mark = cfx_scope_open();
     cfx_program *copy = cfx_program_copy(p);
     r.program = m->in_place ? p : copy;
-    bool fine = !cfx_failed(copy);
+    bool fine = !cfx_failed(copy) && cfx__program_settle(r.program);
     checking check = fine ? how_to_check(m->check || any_foreign(steps, n), copy) : UNCHECKED;
     for (int k = 0; fine && k < (m->rounds ? m->rounds : 1); k++) {
         int before = r.changes;

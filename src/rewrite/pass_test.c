@@ -38,6 +38,19 @@ TEST(pass_batch_norm_before_an_in_place_activation_is_folded) {
     CHECK_NEAR(difference(was, p, cfx_randn(cfx_list(2, 3, 5, 5))), 0, 1e-5);
 }
 
+/* What a file notes of a node may be wrong: a cast that is noted as what it casts. */
+TEST(passes_find_out_what_nodes_compute) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, x: \"i64[4]\"):\n"
+             "        to: \"f32[4]\" = torch.ops.aten.to.dtype(x, torch.float32)\n"
+             "        mean: \"f32[]\" = torch.ops.aten.mean.default(to)\n"
+             "        return (mean,)\n");
+    cfx_node *to = cfx_graph_find(p->module->graph, "to");
+    cfx_node_set_meta(to, "val", cfx_node_get_meta(cfx_graph_find(p->module->graph, "x"), "val"));
+    cfx_node_remove_meta(to, "tensor_meta");
+    HAS(code_after("remove_noops", p, 0), "torch.ops.aten.to.dtype(x, torch.float32)");
+}
+
 TEST(pass_noops_minds_writes) {
     cfx_program *p = program_of(
         HEAD "    def forward(self, x: \"f32[2, 4]\"):\n"
