@@ -77,6 +77,18 @@ static cfx__storage *storage_new(cfx_site at, size_t size, bool fake) {
     return s;
 }
 
+/* Strides that lead to no element, those of empty tensors and of sizes below two, may be any number
+ * that somebody writes down: here only those whose products with sizes in bytes are numbers too. */
+static void bound_strides(cfx_tensor *t) {
+    for (int i = 0; i < t->ndim; i++) {
+        if (t->numel && t->shape[i] > 1)
+            continue;
+        const int64_t most = INT64_MAX / 16 / (t->shape[i] > 1 ? t->shape[i] : 1);
+        if (t->stride[i] > most || t->stride[i] < -most)
+            t->stride[i] = most;
+    }
+}
+
 /* A tensor without storage; one count, the caller's. */
 static cfx_tensor *tensor_make(cfx_dtype dtype, int ndim, const int64_t *shape,
                                const int64_t *stride, int64_t numel) {
@@ -96,6 +108,7 @@ static cfx_tensor *tensor_make(cfx_dtype dtype, int ndim, const int64_t *shape,
         memcpy(t->stride, stride, (size_t)ndim * sizeof *stride);
     else
         cfx__strides_contiguous(ndim, shape, t->stride);
+    bound_strides(t);
     return t;
 }
 

@@ -1,8 +1,9 @@
 /* tensor: where numbers rest.
  *
  * Invariant: every element a tensor can reach lies inside its storage; sizes are >= 0 and their
- * product fits an int64; data is NULL exactly when the tensor is fake, traced or has no storage.
- * Strides and offsets count elements, never bytes, except inside the iterator. */
+ * product fits an int64; so does a stride in bytes, and its product with the size; data is NULL
+ * exactly when the tensor is fake, traced or has no storage. Strides and offsets count elements,
+ * never bytes, except inside the iterator. */
 #ifndef CFX__TENSOR_H
 #define CFX__TENSOR_H
 

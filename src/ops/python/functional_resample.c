@@ -59,9 +59,10 @@ static bool fits_dims(cfx_op_call *c, const interpolation *s, cfx_value v, const
 static cfx_value scaled_sizes(const cfx_op_call *c, const interpolation *s) {
     const cfx_tensor *x = arg_tensor(c, 0);
     cfx_value list = cfx_list_value(0, NULL);
-    for (int i = 0; i < s->dims; i++)
-        cfx_list_append(cfx_as_list(list), cfx_int((int64_t)floor((double)x->shape[i + 2] *
-                                                          cfx_number(cfx_at(s->scale, i)))));
+    for (int i = 0; i < s->dims; i++) {
+        double size = floor((double)x->shape[i + 2] * cfx_number(cfx_at(s->scale, i)));
+        cfx_list_append(cfx_as_list(list), cfx_int(cfx_integer(cfx_float(size))));
+    }
     return list;
 }
 

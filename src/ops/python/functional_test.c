@@ -39,6 +39,11 @@ TEST(functional_interpolate) {
     CHECK_ERROR("got input with spatial dimensions of [3] and output size of [5, 5]");
 }
 
+TEST(functional_interpolate_to_absurd_sizes) {
+    F("interpolate", image(4, 4), CFX_NONE, cfx_float(1e300), CFX_KW(mode, "area"));
+    CHECK_ERROR("integer out of range");
+}
+
 TEST(functional_windows_and_grids) {
     CHECK_STR(flat(F("unfold", image(2, 3), 2)), "tensor([0., 1., 1., 2., 3., 4., 4., 5.])");
     CHECK_STR(flat(F("fold", F("unfold", image(2, 3), 2), cfx_list(2, 3), 2)),

@@ -32,6 +32,16 @@ TEST(constant_padding_grows_and_shrinks) {
     CHECK_ERROR("overflowed");
 }
 
+/* Strides that lead nowhere may be any number. */
+TEST(padding_of_empty_tensors_with_absurd_strides) {
+    cfx_value absurd = cfx_list(1, (int64_t)1 << 61, (int64_t)1 << 62, 1);
+    cfx_tensor *x = cfx_as_strided(cfx_ones(cfx_list(4)), cfx_list(0, 4, 1, 1), absurd);
+    CHECK_STR(SHAPE(cfx_constant_pad_nd(x, cfx_list(0, 0, 0, 0, 0, 0, 1, 1))), "[2, 4, 1, 1]");
+    x = cfx_as_strided(cfx_ones(cfx_list(4)), cfx_list(1, 1, 1, 1), absurd);
+    CHECK_STR(cfx_str(cfx_flatten(cfx_constant_pad_nd(x, cfx_list(1, 0)))), "tensor([0., 1.])");
+    CHECK_OK();
+}
+
 TEST(edges_are_reflected_replicated_or_wrapped) {
     cfx_tensor *x = cfx_view(cfx_arange(3, CFX_KW(dtype, cfx_f32)), cfx_list(1, 3));
     CHECK_STR(cfx_str(cfx_pad(x, cfx_list(2, 1), "reflect")), "tensor([[2., 1., 0., 1., 2., 1.]])");
