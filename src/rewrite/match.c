@@ -26,16 +26,18 @@ void cfx__matcher_close(cfx__matcher *m) {
 
 static bool is_real(cfx_value v) { return v.tag == CFX_TAG_INT || v.tag == CFX_TAG_FLOAT; }
 
-/* Numbers as they are written in a rule: 1 is 1.0, and 0.79788 the square root of 2/pi to the
- * precision of a float, or to the digits there are. */
-static bool near(double a, double b) {
-    return a == b || (a != a && b != b) || fabs(a - b) <= 1e-6 * fmax(fabs(a), fabs(b));
+bool cfx__near(cfx_value x, cfx_value y) {
+    if (x.tag == CFX_TAG_COMPLEX || y.tag == CFX_TAG_COMPLEX)
+        return cfx_equal_values(x, y);
+    double a = cfx_number(x), b = cfx_number(y), apart = fabs(a - b);
+    return a == b || (a != a && b != b) ||
+           (isfinite(apart) && apart <= 1e-6 * fmax(fabs(a), fabs(b)));
 }
 
 /* Same type and same value, as torch.fx has it. */
 static bool same_literal(const cfx__matcher *m, cfx_value a, cfx_value b) {
     if (m->pattern->loose && is_real(a) && is_real(b))
-        return near(cfx_number(a), cfx_number(b));
+        return cfx__near(a, b);
     return a.tag == b.tag &&
            (cfx_equal_values(a, b) || (a.tag == CFX_TAG_FLOAT && cfx_number(a) != cfx_number(a) &&
                                        cfx_number(b) != cfx_number(b)));

@@ -35,6 +35,12 @@ bool cfx__call_commutes(const cfx__call *c);
 /* The operator whose name is most like this one, or NULL where none is; static. */
 const char *cfx__nearest_operator(const char *name);
 
+/* ---- numbers (match.c) ----------------------------------------------------------------------- */
+
+/* Whether two numbers are one as rules write them: 1 is 1.0, and 0.79788 the square root of 2/pi
+ * to the precision of a float, or to the digits there are. Nothing is near infinity but itself. */
+bool cfx__near(cfx_value a, cfx_value b);
+
 /* ---- patterns (pattern.c) -------------------------------------------------------------------- */
 
 typedef struct cfx__pattern_node {

@@ -307,6 +307,15 @@ TEST(pass_simplifies) {
     HAS(code, "sub = torch.ops.aten.sub.Tensor(x, mul)");
 }
 
+TEST(nothing_is_near_infinity) {
+    cfx_program *p =
+        program_of(HEAD "    def forward(self, x: \"f32[2, 4]\"):\n"
+                        "        add: \"f32[2, 4]\" = torch.ops.aten.add.Tensor(x, inf)\n"
+                        "        mul: \"f32[2, 4]\" = torch.ops.aten.mul.Tensor(add, -inf)\n"
+                        "        return (mul,)\n");
+    code_after("simplify", p, 0);
+}
+
 TEST(pass_recognizes) {
     static const char body[] =
         HEAD "    def forward(self, p_w: \"f32[8]\", x: \"f32[1, 2, 4, 8]\"):\n"

@@ -99,6 +99,8 @@ TEST(rules_conditions) {
                  {"constant(y) and not constant(x)", true},
                  {"number(c) and c > 2 and c * 2 == 6", true},
                  {"close(c, 3.0000001)", true},
+                 {"close(c, 1e999) or close(-1e999, 1e999)", false},
+                 {"close(1e999, 1e999)", true},
                  {"int(c)", true},
                  {"users(m) == 1", true},
                  {"users(x) == 2", true},

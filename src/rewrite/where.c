@@ -4,6 +4,8 @@
  * Start at cfx__condition_holds. */
 #include "match.h"
 
+#include <math.h>
+
 typedef struct condition {
     const cfx__pattern *pattern;
     const cfx_value *table;
@@ -66,15 +68,14 @@ static cfx_value is_tensor(const cfx_value *v) {
 }
 
 static cfx_value absolute(const cfx_value *v) {
-    return v->tag == CFX_TAG_INT ? cfx_int(cfx_integer(*v) < 0 ? -cfx_integer(*v) : cfx_integer(*v))
-                                 : cfx_float(cfx_number(*v) < 0 ? -cfx_number(*v) : cfx_number(*v));
+    int64_t i = cfx_integer(*v);
+    if (v->tag == CFX_TAG_INT)
+        return cfx_int(i < 0 ? (int64_t)(0 - (uint64_t)i) : i);
+    double im = v->tag == CFX_TAG_COMPLEX ? cfx_as_complex(*v)->im : 0;
+    return cfx_float(hypot(cfx_number(*v), im));
 }
 
-static cfx_value close_to(const cfx_value *v) {
-    double a = cfx_number(v[0]), b = cfx_number(v[1]), d = a > b ? a - b : b - a;
-    double large = (a < 0 ? -a : a) > (b < 0 ? -b : b) ? a : b;
-    return cfx_bool(a == b || d <= 1e-6 * (large < 0 ? -large : large));
-}
+static cfx_value close_to(const cfx_value *v) { return cfx_bool(cfx__near(v[0], v[1])); }
 
 static cfx_value not_(const cfx_value *v) {
     return v->tag == CFX_TAG_BOOL ? cfx_bool(!cfx_integer(*v)) : cfx_none();
