@@ -93,16 +93,8 @@ static void decompose_celu(cfx_op_call *c) {
         c->out[0] = cfx_elu(arg_tensor(c, 0), c->args[1], 1, 1 / alpha);
 }
 
-/* The three numbers are ones of the dtype that is computed in. */
-static void shape_elu(cfx_op_call *c) {
-    cfx_dtype d = arg_tensor(c, 0)->dtype;
-    shape_pointwise(c);
-    for (int i = 1; i <= 3 && !op_failed(); i++)
-        number_fits(c, c->args[i], cfx__dtype_is_half(d) ? CFX_F32 : d);
-}
-
 CFX_OP(elu) = {"aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> "
-               "Tensor", "torch._C._nn.elu", POINTWISE_AS(elu, shape_elu),
+               "Tensor", "torch._C._nn.elu", POINTWISE(elu),
                GRAD(elu, READ(0))};
 CFX_OP(selu) = {"aten::selu(Tensor self) -> Tensor", "torch.selu",
                 .decompose = decompose_selu, .effects = CFX_COMPOSITE};

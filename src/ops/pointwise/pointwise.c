@@ -3,6 +3,7 @@
  * Invariant: the shape rule and the kernel ask the same function (pointwise_dtypes) for dtypes, so
  * a kernel never meets a dtype that the shape rule let pass without having a loop for it. */
 #include "../ops.h"
+#include "../views.h"
 
 /* ---- dtypes ---------------------------------------------------------------------------------- */
 
@@ -99,6 +100,18 @@ static bool either_order(const cfx_op_call *c, int n) {
     return true;
 }
 
+/* Whether the numbers after the operands are ones of the dtype that is computed in; halves are
+ * computed in float32. */
+static bool params_fit(cfx_op_call *c, int operands, cfx_dtype compute) {
+    const cfx__schema_arg *args = cfx__op_info_of(c->op)->schema->args;
+    cfx_dtype d = cfx__dtype_is_half(compute) ? CFX_F32 : compute;
+    for (int i = operands; i < c->nargs; i++)
+        if (args[i].type == CFX__T_SCALAR && !args[i].list && cfx_is_number(c->args[i]) &&
+            !number_fits(c, c->args[i], d))
+            return false;
+    return true;
+}
+
 void pointwise_shape(cfx_op_call *c, const pointwise_row *r) {
     const cfx_tensor *t[CFX__ITER_MAX];
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS];
@@ -107,7 +120,7 @@ void pointwise_shape(cfx_op_call *c, const pointwise_row *r) {
     c->out[0] = &cfx__tensor_bad;
     const bool either = either_order(c, n);
     if (all_alike(c, n) && !either) {
-        if (pointwise_dtypes(c, r, &compute, &result))
+        if (pointwise_dtypes(c, r, &compute, &result) && params_fit(c, n, compute))
             out_new(c, 0, result, cfx_as_tensor(c->args[0])->ndim,
                     cfx_as_tensor(c->args[0])->shape);
         return;
@@ -119,7 +132,7 @@ void pointwise_shape(cfx_op_call *c, const pointwise_row *r) {
         if (!cfx__shape_broadcast(c->at, &ndim, shape, t[tensors - 1]->ndim, t[tensors - 1]->shape))
             return;
     }
-    if (!pointwise_dtypes(c, r, &compute, &result))
+    if (!pointwise_dtypes(c, r, &compute, &result) || !params_fit(c, n, compute))
         return;
     if (either)
         cfx__strides_sorted(tensors, t, ndim, shape, stride);

@@ -3,6 +3,8 @@
 
 #include "../ops.h"
 
+#include <math.h>
+
 static bool says(const void *loop, const char *text) { return !loop || (text && *text); }
 
 TEST(every_pointwise_row_keeps_its_expressions) {
@@ -26,4 +28,30 @@ TEST(expressions_are_kept_as_they_are_written) {
     CHECK_STR(((const pointwise_row *)cfx_op_div_Tensor.row)->complex_expr, "x / y");
     CHECK_STR(((const pointwise_row *)cfx_op_mul_Tensor.row)->int_expr, "WRAP(x, *, y)");
     CHECK_STR(((const pointwise_row *)cfx_op_lt_Tensor.row)->float_expr, "x < y");
+}
+
+/* As the kernels of PyTorch have it: what does not fit into a dtype is refused, fake or not. */
+TEST(numbers_of_rows_fit_the_dtype_that_is_computed_in) {
+    cfx_tensor *x = cfx_ones(cfx_list(2)), *fake = cfx_tensor_fake(CFX_F32, 1, x->shape, NULL);
+    cfx_tensor *both[] = {x, fake};
+    for (int i = 0; i < COUNT(both); i++) {
+        const char *why = "value cannot be converted to type float without overflow";
+        cfx_value j = cfx_complex_value(1, 2);
+        cfx_softplus(both[i], 1, j);
+        CHECK_ERROR(why);
+        cfx_softshrink(both[i], j);
+        CHECK_ERROR(why);
+        cfx_hardshrink(both[i], j);
+        CHECK_ERROR(why);
+        cfx_leaky_relu(both[i], 1e300);
+        CHECK_ERROR(why);
+        cfx_threshold(both[i], 0, j);
+        CHECK_ERROR(why);
+        cfx_addcmul(both[i], both[i], both[i], CFX_KW(value, j));
+        CHECK_ERROR(why);
+        cfx_elu(both[i], 1, 1, -1e39);
+        CHECK_ERROR(why);
+    }
+    CHECK_STR(cfx_str(cfx_threshold(x, 0, INFINITY)), "tensor([1., 1.])");
+    CHECK_STR(cfx_str(cfx_softshrink(x, cfx_complex_value(0.5, 0))), "tensor([0.5000, 0.5000])");
 }
