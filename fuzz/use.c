@@ -81,8 +81,10 @@ outcome use_outcome(cfx_value v) {
         cfx_tree_flatten(v, cfx_as_list(leaves));
         o.leaves = use_copies(leaves);
     }
-    if (!cfx_ok())
+    if (!cfx_ok()) {
         snprintf(o.why, sizeof o.why, "%s", cfx_error_last()->message);
+        snprintf(o.op, sizeof o.op, "%s", cfx_error_last()->op ? cfx_error_last()->op : "");
+    }
     o.limited = fuzz_limited();
     o.ran = fuzz_fine();
     return o;

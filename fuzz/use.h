@@ -8,6 +8,7 @@ typedef struct outcome {
     bool ran, limited;
     cfx_value leaves; /* copies: what is written to later is not seen */
     char why[200];    /* the error, where it did not run */
+    char op[64]; /* the operator that refused */
 } outcome;
 
 /* What is compared: a program, its inputs, and what it gave when it was interpreted. */
