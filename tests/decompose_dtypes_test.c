@@ -79,3 +79,34 @@ TEST(no_vectors_of_float8_are_multiplied) {
     CHECK_ERROR("\"dot\" not implemented for 'Float8_e5m2'");
     cfx_clear();
 }
+
+/* 1+0j is read as 1 where kernels take real numbers alone, and is no complex number then. */
+TEST(real_numbers_written_as_complex_ones_stay_real) {
+    static const char *const calls[] = {"hardshrink.default(x, (1+0j))",
+                                        "softshrink.default(x, (1+0j))",
+                                        "softplus.default(x, (2+0j), (1+0j))",
+                                        "threshold.default(x, (1+0j), (2+0j))"};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        cfx_program *p = cfx_program_parse(
+            cfx__text_format("class GraphModule(torch.nn.Module):\n"
+                             "    def forward(self, x: \"f32[3]\"):\n"
+                             "        y = torch.ops.aten.%s\n"
+                             "        return (y,)\n",
+                             calls[i]),
+            "complex");
+        cfx_value in = fuzz_inputs(p);
+        cfx_program *parts = cfx_decompose(p, CFX_NONE);
+        CHECK_OK();
+        outcome whole = use_run(p, &cfx_interpreter, in);
+        outcome then = use_run(parts, &cfx_interpreter, in);
+        CHECK(whole.ran && then.ran && use_same(&whole, &then, 1e-6));
+    }
+}
+
+TEST(renorm_takes_real_numbers) {
+    cfx_tensor *x = cfx_ones(cfx_list(2, 2));
+    cfx_renorm(x, 2, 0, cfx_complex_value(1, 0));
+    CHECK_ERROR("renorm: maxnorm must be real-valued");
+    cfx_renorm(x, cfx_complex_value(2, 0), 0, 1);
+    CHECK_ERROR("renorm: p must be real-valued");
+}

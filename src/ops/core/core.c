@@ -20,3 +20,7 @@ cfx_tensor *core_wide(cfx_op_call *c, int i) {
         return x;
     return core_to(c, x, x->dtype == CFX_C32 ? CFX_C64 : CFX_F32);
 }
+
+cfx_value core_real_number(const cfx_op_call *c, int i) {
+    return c->args[i].tag == CFX_TAG_COMPLEX ? cfx_float(arg_float(c, i)) : c->args[i];
+}

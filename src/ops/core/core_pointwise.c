@@ -44,7 +44,7 @@ static cfx_tensor *softplus(cfx_op_call *c, cfx_tensor *x, cfx_value beta, cfx_v
     return DO(where_self, DO(gt_Scalar, in, threshold), x, y);
 }
 
-CORE(softplus) { c->out[0] = softplus(c, X, c->args[1], c->args[2]); }
+CORE(softplus) { c->out[0] = softplus(c, X, core_real_number(c, 1), core_real_number(c, 2)); }
 
 CORE(mish) {
     cfx_tensor *x = X;
@@ -68,18 +68,19 @@ CORE(glu) {
 
 CORE(hardshrink) {
     cfx_tensor *x = X;
-    c->out[0] = DO(where_ScalarSelf, DO(le_Scalar, DO(abs, x), c->args[1]), 0, x);
+    c->out[0] = DO(where_ScalarSelf, DO(le_Scalar, DO(abs, x), core_real_number(c, 1)), 0, x);
 }
 
 CORE(softshrink) {
-    cfx_tensor *x = X, *far = DO(gt_Scalar, DO(abs, x), c->args[1]);
-    cfx_tensor *moved = DO(sub_Tensor, x, DO(mul_Tensor, DO(sign, x), c->args[1]));
+    cfx_value lambda = core_real_number(c, 1);
+    cfx_tensor *x = X, *far = DO(gt_Scalar, DO(abs, x), lambda);
+    cfx_tensor *moved = DO(sub_Tensor, x, DO(mul_Tensor, DO(sign, x), lambda));
     c->out[0] = DO(where_self, far, moved, DO(mul_Tensor, x, 0));
 }
 
 CORE(threshold) {
-    cfx_tensor *x = X;
-    c->out[0] = DO(where_ScalarSelf, DO(le_Scalar, x, c->args[1]), c->args[2], x);
+    cfx_tensor *x = X, *low = DO(le_Scalar, x, core_real_number(c, 1));
+    c->out[0] = DO(where_ScalarSelf, low, core_real_number(c, 2), x);
 }
 
 CORE(_prelu_kernel) {

@@ -207,3 +207,10 @@ TEST(one_hot_counts_classes) {
     cfx_fill_diagonal_(m, 1, cfx_bool(true));
     CHECK_STR(cfx_str(cfx_select(m, 1, 0)), "tensor([1., 0., 0., 1., 0.])");
 }
+
+/* The logarithm of a negative base turns by pi. */
+TEST(complex_powers_have_any_base) {
+    CHECK_STR(cfx_str(cfx_real(cfx_logspace(cfx_complex_value(1, 0), 3, 3, -2))),
+              "tensor([-2.,  4., -8.])");
+    CHECK_STR(cfx_str(cfx_logspace(cfx_complex_value(1, 0), 2, 2)), "tensor([ 10.+0.j, 100.+0.j])");
+}

@@ -163,8 +163,8 @@ static int64_t to_i64(double f) { return f >= -0x1p63 && f < 0x1p63 ? (int64_t)f
 #define POWER(b, e) pow(b, e)
 #include "sequence.inc"
 
-/* Complex lines and powers: exp(log(base) * exponent) by its parts. */
-static void line_c128(double *out, int64_t n, cfx_value start, cfx_value end, double base) {
+/* Complex lines, and powers where there is a base: exp(log(base) * exponent) by its parts. */
+static void line_c128(double *out, int64_t n, cfx_value start, cfx_value end, const double *base) {
     double a[2] = {cfx_number(start), start.tag == CFX_TAG_COMPLEX ? cfx_as_complex(start)->im : 0};
     double b[2] = {cfx_number(end), end.tag == CFX_TAG_COMPLEX ? cfx_as_complex(end)->im : 0};
     for (int64_t i = 0; i < n; i++) {
@@ -174,8 +174,9 @@ static void line_c128(double *out, int64_t n, cfx_value start, cfx_value end, do
             e[k] =
                 n == 1 || i < n / 2 ? a[k] + step * (double)i : b[k] - step * (double)(n - 1 - i);
         }
-        if (base > 0) {
-            double size = pow(base, e[0]), angle = log(base) * e[1];
+        if (base) { /* the logarithm of a negative number turns by pi */
+            double half = *base < 0 ? M_PI : 0, angle = log(fabs(*base)) * e[1] + half * e[0];
+            double size = pow(fabs(*base), e[0]) * exp(-half * e[1]);
             e[0] = size * cos(angle);
             e[1] = size * sin(angle);
         }
@@ -257,7 +258,7 @@ static void kernel_line(cfx_op_call *c) {
         cfx_tensor *wide = cfx__tensor_empty(c->at, CFX_C128, false, 1, &n, NULL);
         if (!wide->data)
             return;
-        line_c128((double *)wide->data, n, v[0], v[1], base);
+        line_c128((double *)wide->data, n, v[0], v[1], at < 0 ? NULL : &base);
         cfx__tensor_copy(t, wide);
     }
     }

@@ -148,7 +148,7 @@ MOD(int64_t, mod_i64, RESIDUE(x, y))
 FLOATS(2, div, x / y)
 COMPLEXES(2, div, x / y)
 ROW(div, RULE_FLOAT, 1, 2, "div_cpu", HAS_FLOATS(div), HAS_COMPLEXES(div), .wide = true)
-ANALYTIC3(addcdiv, 2, x + p0 * (y / z), x + CMUL(p0, y / z))
+ANALYTIC3(addcdiv, 2, x + p0 * y / z, x + CMUL(p0, y) / z)
 
 #define DIVISION(id, cost, expr, iexpr)                                                            \
     FLOATS_SAY(2, id, #expr, expr)                                                                 \

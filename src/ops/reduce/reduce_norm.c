@@ -238,7 +238,10 @@ CFX_OP(dist) = {"aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor",
 static void shape_renorm(cfx_op_call *c) {
     const cfx_tensor *x = arg_tensor(c, 0);
     double p = arg_float(c, 1), most = arg_float(c, 3);
-    if (!(p > 0))
+    if (c->args[1].tag == CFX_TAG_COMPLEX || c->args[3].tag == CFX_TAG_COMPLEX)
+        op_fail(c, "renorm: %s must be real-valued",
+                c->args[1].tag == CFX_TAG_COMPLEX ? "p" : "maxnorm");
+    else if (!(p > 0))
         op_fail(c, "renorm: non-positive-norm not supported");
     else if (!(most >= 0))
         op_fail(c, "renorm: expected maxnorm to be >= 0 but got %g", most);
