@@ -287,18 +287,20 @@ static bool size_of(const struct cfx_sym *name, void *user, int64_t *out) {
 bool cfx__worlds_eval(const cfx__worlds *w, int k, cfx_value v, int64_t *out) {
     if (v.tag == CFX_TAG_SYM)
         return cfx__sym_eval(cfx_as_sym(v), size_of, &(place){w, k}, out);
-    *out = cfx_integer(v);
+    *out = v.tag == CFX_TAG_INT ? cfx_as_int(v) : 0;
     return v.tag == CFX_TAG_INT;
+}
+
+static cfx_value no_value(cfx_value size) {
+    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "the size %s has no value", cfx_value_repr(size));
+    return cfx_bad();
 }
 
 cfx_value cfx__worlds_value(const cfx__worlds *w, int k, cfx_value v) {
     int64_t n;
     if (v.tag != CFX_TAG_SYM)
         return v;
-    if (cfx__worlds_eval(w, k, v, &n))
-        return cfx_int(n);
-    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "the size %s has no value", cfx_value_repr(v));
-    return cfx_bad();
+    return cfx__worlds_eval(w, k, v, &n) ? cfx_int(n) : no_value(v);
 }
 
 static int sizes_of(const cfx__worlds *w, int k, cfx_value list, int64_t *out) {
@@ -306,10 +308,11 @@ static int sizes_of(const cfx__worlds *w, int k, cfx_value list, int64_t *out) {
         cfx_as_list(list)->len > CFX_MAX_DIMS)
         return -1;
     for (int64_t i = 0; i < cfx_as_list(list)->len; i++) {
-        cfx_value v = cfx__worlds_value(w, k, cfx_as_list(list)->items[i]);
-        if (v.tag != CFX_TAG_INT)
+        cfx_value v = cfx_as_list(list)->items[i]; /* be it a text, for what no file can mean */
+        if (!cfx__worlds_eval(w, k, v, &out[i])) {
+            no_value(v);
             return -1;
-        out[i] = cfx_integer(v);
+        }
     }
     return (int)cfx_as_list(list)->len;
 }

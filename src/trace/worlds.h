@@ -73,7 +73,8 @@ void cfx__worlds_choose(cfx__worlds *w, int k, int attempt);
 bool cfx__worlds_eval(const cfx__worlds *w, int k, cfx_value v, int64_t *out);
 /* An expression in world k as a number, other values as they are; bad, with an error. */
 cfx_value cfx__worlds_value(const cfx__worlds *w, int k, cfx_value v);
-/* The tensor that metadata describes, in world k; None where it describes none. Scope. */
+/* The tensor that metadata describes, in world k; None where it describes none, with an error where
+ * a size of it has no value. Scope. */
 cfx_value cfx__worlds_tensor(const cfx__worlds *w, int k, cfx_value val);
 
 /* ---- recordings become one (merge.c) --------------------------------------------------------- */
