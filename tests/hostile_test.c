@@ -96,6 +96,24 @@ TEST(limits_have_sentences_of_their_own) {
     cfx_set_time_limit(0);
 }
 
+TEST(views_stand_for_no_more_than_the_memory_limit) {
+    cfx_tensor *x = cfx_ones(2, 3);
+    cfx_set_memory_limit(1 << 30);
+    cfx_sum(cfx_expand(cfx_ones(1), cfx_list(1 << 28)));
+    CHECK(cfx_ok());
+    cfx_expand(cfx_ones(1), cfx_list((1 << 28) + 1));
+    CHECK_ERROR("a view of shape [268435457] stands for more");
+    cfx_tensor_view(x, 1, (int64_t[]){INT64_C(1) << 40}, (int64_t[]){0}, 0);
+    CHECK_ERROR("a view of shape [1099511627776] stands for more");
+    cfx_set_memory_limit(0);
+}
+
+TEST(a_size_without_a_value_is_told) {
+    cfx_program *p = cfx_open(CFX_TEST_DATA "/hostile/size_of_no_value.pt2");
+    cfx_decompose(p, cfx_none());
+    CHECK_ERROR("the size 'Mod(s0, 0)' has no value");
+}
+
 TEST(modules_nest_to_a_bound) {
     char path[4001];
     for (int i = 0; i < 4000; i++)

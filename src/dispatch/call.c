@@ -172,10 +172,18 @@ void cfx__op_needs_data(const cfx_op_call *c) {
              cfx_op_name(c->op));
 }
 
+/* A view may repeat what is stored: what it stands for takes time, and is limited as memory is. */
+static void run_view(cfx_op_call *c) {
+    c->op->view(c);
+    for (int i = 0; i < c->nout && !cfx__ctx()->failed; i++)
+        if (c->out[i])
+            cfx__tensor_in_limit(c->at, c->out[i]);
+}
+
 void cfx__op_run_functional(cfx_op_call *c) {
     const cfx_op *op = c->op;
     if (op->view) {
-        op->view(c);
+        run_view(c);
     } else if (op->effects & CFX_DATA_SHAPE) {
         if (!cfx__op_takes_dtypes(c))
             return;

@@ -142,7 +142,7 @@ void cfx__op_run_inplace(cfx_op_call *c, cfx__op_info *info) {
     f.nout = 1;
     cfx_tensor *self = cfx_as_tensor(c->args[0]);
     if (f.op->view) {
-        f.op->view(&f);
+        cfx__op_run_functional(&f);
         if (!cfx__ctx()->failed)
             cfx__tensor_become(self, f.out[0]);
         c->out[0] = self;

@@ -177,6 +177,17 @@ cfx_tensor *cfx__tensor_alias(const cfx_tensor *t, int ndim, const int64_t *shap
     return cfx__scope_own(v);
 }
 
+bool cfx__tensor_in_limit(cfx_site at, const cfx_tensor *t) {
+    size_t limit = cfx__ctx()->memory_limit;
+    if (likely(!limit) || !t->data ||
+        (uint64_t)t->numel <= limit / (size_t)cfx_dtype_size(t->dtype))
+        return true;
+    cfx_fail(CFX_MEMORY_ERROR, at,
+             "the memory limit of %zu bytes is reached: a view of shape %s stands for more", limit,
+             cfx__shape_text(t->ndim, t->shape));
+    return false;
+}
+
 void cfx__tensor_become(cfx_tensor *self, const cfx_tensor *other) {
     int64_t *held = self->shape != self->dims ? self->shape : NULL;
     cfx__storage *storage = self->storage;
@@ -255,7 +266,8 @@ cfx_tensor *cfx_tensor_view(const cfx_tensor *t, int ndim, const int64_t *shape,
                  cfx_dtype_size(t->dtype), (long long)bytes, t->storage->size);
         return &cfx__tensor_bad;
     }
-    return cfx__tensor_alias(t, ndim, shape, stride, offset);
+    cfx_tensor *v = cfx__tensor_alias(t, ndim, shape, stride, offset);
+    return cfx__tensor_in_limit((cfx_site){0}, v) ? v : &cfx__tensor_bad;
 }
 
 /* ---- look ------------------------------------------------------------------------------------ */

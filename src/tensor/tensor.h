@@ -108,6 +108,9 @@ bool cfx__shape_broadcast(cfx_site at, int *ndim, int64_t *shape, int bdim, cons
  * is not set. The bad tensor, with an error, on absurd sizes or when out of memory. */
 cfx_tensor *cfx__tensor_empty(cfx_site at, cfx_dtype dtype, bool fake, int ndim,
                               const int64_t *shape, const int64_t *stride);
+/* Whether t, which may repeat its elements, stands for no more bytes than the memory limit: an
+ * operator takes time for each. False, with an error. */
+bool cfx__tensor_in_limit(cfx_site at, const cfx_tensor *t);
 /* A view without checks, over t's storage; scope. dtype may differ only in same-size views. */
 cfx_tensor *cfx__tensor_alias(const cfx_tensor *t, int ndim, const int64_t *shape,
                               const int64_t *stride, int64_t offset);
