@@ -170,6 +170,12 @@ static inline uint64_t cfx__hash_mix(uint64_t h, uint64_t fact) {
  * code; 0 where the bytes are none. And back. */
 size_t cfx__utf8_get(const char *text, size_t left, uint32_t *code);
 void cfx__utf8_put(cfx__text *t, uint32_t code);
+bool cfx__utf8_printable(uint32_t code); /* as str.isprintable() says */
+/* The first character of a text as a terminal may have it: itself, or an escape where it is no
+ * character, or one that a terminal would obey. Returns how many bytes of the text it is. */
+enum { CFX__SHOWN = 12 };
+size_t cfx__utf8_show(const char *text, size_t left, char shown[CFX__SHOWN]);
+void cfx__text_show(cfx__text *t, size_t from); /* so for all of t from there on */
 bool cfx__text_glob(const char *pattern, const char *text); /* * any run, ? any character */
 
 /* ---- vectors and maps ------------------------------------------------------------------------ */

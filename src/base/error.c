@@ -28,6 +28,7 @@ void cfx__fail_list(cfx_error_kind kind, cfx_site at, const char *before, const 
     c->message.len = c->notes.len = 0;
     cfx__text_puts(&c->message, before);
     cfx__text_vprintf(&c->message, fmt, ap);
+    cfx__text_show(&c->message, 0); /* names in it may come from a file */
     if (c->failed) /* there is no memory for the message: that is the error */
         return;
     c->failed = true;
@@ -69,7 +70,9 @@ void cfx_note(const char *fmt, ...) {
     va_start(ap, fmt);
     if (c->notes.len)
         cfx__text_putc(&c->notes, '\n');
+    size_t from = c->notes.len;
     cfx__text_vprintf(&c->notes, fmt, ap);
+    cfx__text_show(&c->notes, from);
     va_end(ap);
     c->error.notes = c->notes.data;
 }

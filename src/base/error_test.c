@@ -33,6 +33,14 @@ TEST(a_report_prints_place_kind_message_and_notes) {
     free(text);
 }
 
+TEST(what_a_terminal_would_obey_is_shown) {
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "'%s' is no name",
+             "\033[2Ja\rb\x7f\xc2\x9b\xe2\x80\xae\xff");
+    cfx_note("in '%s'\n└─\t.", "\b");
+    CHECK_STR(cfx_error_last()->notes, "in '\\u0008'\n└─\t.");
+    CHECK_ERROR("'\\u001b[2Ja\\u000db\\u007f\\u009b\\u202e\\xff' is no name");
+}
+
 TEST(kinds_have_pythons_names) {
     CHECK_STR(cfx_error_kind_name(CFX_NOT_IMPLEMENTED_ERROR), "NotImplementedError");
     CHECK_STR(cfx_error_kind_name((cfx_error_kind)1000), "error");

@@ -198,3 +198,52 @@ void cfx__utf8_put(cfx__text *t, uint32_t c) {
     while (more-- > 0)
         cfx__text_putc(t, (char)(0x80 | (c >> 6 * more & 0x3f)));
 }
+
+/* The characters beyond ASCII that str.isprintable() denies: controls, spaces, format marks,
+ * surrogates and private use. In order. */
+static const struct range {
+    uint32_t first, last;
+} unprintable[] = {
+    {0x7f, 0xa0},       {0xad, 0xad},       {0x600, 0x605},     {0x61c, 0x61c},
+    {0x6dd, 0x6dd},     {0x70f, 0x70f},     {0x1680, 0x1680},   {0x180e, 0x180e},
+    {0x2000, 0x200f},   {0x2028, 0x202f},   {0x205f, 0x206f},   {0x3000, 0x3000},
+    {0xd800, 0xf8ff},   {0xfeff, 0xfeff},   {0xfff0, 0xfffb},   {0xfffe, 0xffff},
+    {0x110bd, 0x110bd}, {0xe0000, 0xe00ff}, {0xf0000, 0x10ffff}};
+
+bool cfx__utf8_printable(uint32_t c) {
+    if (c < 0x7f)
+        return c >= 0x20;
+    for (int i = 0; i < COUNT(unprintable) && unprintable[i].first <= c; i++)
+        if (c <= unprintable[i].last)
+            return false;
+    return true;
+}
+
+size_t cfx__utf8_show(const char *text, size_t left, char shown[CFX__SHOWN]) {
+    uint32_t c = 0;
+    size_t n = cfx__utf8_get(text, left, &c);
+    if (!n)
+        snprintf(shown, CFX__SHOWN, "\\x%02x", (unsigned char)*text);
+    else if (cfx__utf8_printable(c) || c == '\n' || c == '\t')
+        snprintf(shown, CFX__SHOWN, "%.*s", (int)n, text);
+    else
+        snprintf(shown, CFX__SHOWN, c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
+    return n ? n : 1;
+}
+
+void cfx__text_show(cfx__text *t, size_t from) {
+    size_t at = from, len = t->len;
+    while (at < len && ((t->data[at] >= ' ' && t->data[at] < 0x7f) || t->data[at] == '\n'))
+        at++;
+    if (at == len)
+        return;
+    cfx__text shown = {0};
+    char one[CFX__SHOWN];
+    for (at = from; at < len;) {
+        at += cfx__utf8_show(t->data + at, len - at, one);
+        cfx__text_puts(&shown, one);
+    }
+    t->len = from;
+    cfx__text_add(t, shown.data, shown.len);
+    cfx__text_release(&shown);
+}

@@ -57,6 +57,14 @@ void cli_limits_begin(void);
 /* Whether the word is a limit, which is set at once. */
 bool cli_limits(cli_words *w);
 
+/* ---- output ---------------------------------------------------------------------------------- */
+
+/* From here on stdout holds no characters that a terminal would obey: what is printed may come from
+ * a file. */
+void cli_output_begin(void);
+/* Writes what is left. Returns the exit code; another, with a sentence, where output was lost. */
+int cli_output_end(int code);
+
 /* ---- progress -------------------------------------------------------------------------------- */
 
 /* A bar on stderr, for work that takes longer than a second; only where stderr is a terminal. What

@@ -1,7 +1,6 @@
 /* The command `cfx`: finds the subcommand and runs it. */
 #include "cli.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -46,18 +45,6 @@ static void on_lost_page(int signal) {
     _exit(CLI_TROUBLE);
 }
 
-/* Results that did not get to where they should go are no results, whatever the subcommand says. */
-static int close_output(int code) {
-    errno = 0;
-    bool lost = ferror(stdout) != 0;
-    lost |= fflush(stdout) != 0;
-    if (!lost)
-        return code;
-    fprintf(stderr, "cfx: cannot write the output: %s\n",
-            errno ? strerror(errno) : "what it goes to is full or closed");
-    return CLI_TROUBLE;
-}
-
 static int run(int argc, char **argv) {
     if (argc < 2)
         return help(stderr);
@@ -85,8 +72,9 @@ static int run(int argc, char **argv) {
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is told as a full disk is */
     signal(SIGBUS, on_lost_page);
+    cli_output_begin();
     cli_limits_begin();
-    int code = close_output(run(argc, argv));
+    int code = cli_output_end(run(argc, argv));
     cfx_finish(stderr);
     return code;
 }

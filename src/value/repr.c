@@ -101,26 +101,6 @@ static void repr_complex(cfx__text *out, const cfx_complex *c) {
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
-/* The characters beyond ASCII that str.isprintable() denies: controls, spaces, format marks,
- * surrogates and private use. In order. */
-static const struct range {
-    uint32_t first, last;
-} unprintable[] = {
-    {0x7f, 0xa0},       {0xad, 0xad},       {0x600, 0x605},     {0x61c, 0x61c},
-    {0x6dd, 0x6dd},     {0x70f, 0x70f},     {0x1680, 0x1680},   {0x180e, 0x180e},
-    {0x2000, 0x200f},   {0x2028, 0x202f},   {0x205f, 0x206f},   {0x3000, 0x3000},
-    {0xd800, 0xf8ff},   {0xfeff, 0xfeff},   {0xfff0, 0xfffb},   {0xfffe, 0xffff},
-    {0x110bd, 0x110bd}, {0xe0000, 0xe00ff}, {0xf0000, 0x10ffff}};
-
-static bool is_printable(uint32_t c) {
-    if (c < 0x7f)
-        return c >= 0x20;
-    for (int i = 0; i < COUNT(unprintable) && unprintable[i].first <= c; i++)
-        if (c <= unprintable[i].last)
-            return false;
-    return true;
-}
-
 static void put_escape(cfx__text *out, uint32_t c) {
     if (c == '\n' || c == '\r' || c == '\t')
         cfx__text_puts(out, c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t");
@@ -140,7 +120,7 @@ void cfx__repr_string(cfx__text *out, const char *text, size_t len) {
         size_t n = cfx__utf8_get(text + i, len - i, &c);
         if (c == (uint32_t)quote || c == '\\')
             cfx__text_putc(out, '\\');
-        if (n && is_printable(c))
+        if (n && cfx__utf8_printable(c))
             cfx__text_add(out, text + i, n);
         else
             put_escape(out, c);

@@ -1,0 +1,86 @@
+/* Standard output: what files say goes to terminals, which obey some characters. Those are written
+ * as escapes, here, so that no subcommand has to think of it. */
+#define _GNU_SOURCE /* fopencookie */
+#include "../base/base.h"
+#include "cli.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+/* Bytes that came and were not written yet: of a character whose others are to come. */
+static struct {
+    char bytes[4];
+    size_t n;
+} begun;
+
+typedef struct {
+    char bytes[4096];
+    size_t n;
+    bool lost;
+} block;
+
+static void write_block(block *b) {
+    for (size_t at = 0; at < b->n && !b->lost;) {
+        ssize_t done = write(STDOUT_FILENO, b->bytes + at, b->n - at);
+        at += done > 0 ? (size_t)done : 0;
+        b->lost = done == 0 || (done < 0 && errno != EINTR);
+    }
+    b->n = 0;
+}
+
+/* Whether more bytes belong to the character that begins so. */
+static bool is_part(void) {
+    unsigned char first = (unsigned char)begun.bytes[0];
+    size_t n = first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    return begun.n < n;
+}
+
+static void put_begun(block *b, bool last) {
+    while (begun.n && (last || !is_part())) {
+        if (b->n + CFX__SHOWN > sizeof b->bytes)
+            write_block(b);
+        size_t n = cfx__utf8_show(begun.bytes, begun.n, b->bytes + b->n);
+        b->n += strlen(b->bytes + b->n);
+        begun.n -= n;
+        memmove(begun.bytes, begun.bytes + n, begun.n);
+    }
+}
+
+static ssize_t put(void *unused, const char *text, size_t n) {
+    (void)unused;
+    block b = {.n = 0};
+    for (size_t i = 0; i < n && !b.lost; i++) {
+        begun.bytes[begun.n++] = text[i];
+        put_begun(&b, false);
+    }
+    write_block(&b);
+    return b.lost ? 0 : (ssize_t)n;
+}
+
+static int end(void *unused) {
+    (void)unused;
+    block b = {.n = 0};
+    put_begun(&b, true);
+    write_block(&b);
+    return b.lost ? EOF : 0;
+}
+
+void cli_output_begin(void) {
+    FILE *out = fopencookie(NULL, "w", (cookie_io_functions_t){.write = put, .close = end});
+    if (!out)
+        return;
+    setvbuf(out, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, BUFSIZ);
+    stdout = out;
+}
+
+/* Results that did not get to where they should go are no results, whatever the subcommand says. */
+int cli_output_end(int code) {
+    errno = 0;
+    bool lost = ferror(stdout) != 0;
+    lost |= fclose(stdout) != 0;
+    if (!lost)
+        return code;
+    fprintf(stderr, "cfx: cannot write the output: %s\n",
+            errno ? strerror(errno) : "what it goes to is full or closed");
+    return CLI_TROUBLE;
+}
