@@ -155,15 +155,6 @@ static void take_apart(const subject *s) {
 
 /* ---- modules --------------------------------------------------------------------------------- */
 
-static outcome forward(cfx_module *m, cfx_value inputs) {
-    cfx_grad_mode mode = cfx_set_grad_mode(CFX_NO_GRAD);
-    cfx_manual_seed(1);
-    cfx_value v = cfx_forward_value_from((cfx_site){0}, m, use_args(use_copies(inputs)));
-    outcome o = use_outcome(v);
-    cfx_set_grad_mode(mode);
-    return o;
-}
-
 static int by_lot(cfx_node *n, void *user) {
     uint64_t lot = *(const uint64_t *)user;
     return (int)(lot >> (strlen(n->name) % 16) & 1);
@@ -176,7 +167,7 @@ static bool is_taken(const cfx_node *n, void *user) {
 /* A module that was made of the program's: it runs where the program does, to the same. */
 static void compare_module(const subject *s, cfx_module *m, const char *what) {
     bool made = fuzz_fine() && !cfx_failed(m);
-    outcome o = made ? forward(m, s->inputs) : (outcome){0};
+    outcome o = made ? use_forward(m, s->inputs) : (outcome){0};
     if (made && s->steady && s->first.ran && (s->whole || !has_subgraphs(s->program)))
         use_agree(s->program, &s->first, &o, 1e-2, what);
 }

@@ -90,11 +90,21 @@ outcome use_outcome(cfx_value v) {
     return o;
 }
 
-/* Writes to inputs and buffers are a program's own affair: each run gets copies of the inputs. */
 outcome use_run(cfx_program *p, const cfx_executor *x, cfx_value inputs) {
     cfx_value given = use_copies(inputs);
     cfx_manual_seed(1);
-    return use_outcome(cfx_program_run_with((cfx_site){0}, p, x, NULL, use_args(given)));
+    cfx_value v = cfx_program_run_with((cfx_site){0}, p, x, NULL, use_args(given));
+    return use_outcome(cfx_tuple(v, given));
+}
+
+outcome use_forward(cfx_module *m, cfx_value inputs) {
+    cfx_value given = use_copies(inputs);
+    cfx_grad_mode mode = cfx_set_grad_mode(CFX_NO_GRAD);
+    cfx_manual_seed(1);
+    cfx_value v = cfx_forward_value_from((cfx_site){0}, m, use_args(given));
+    outcome o = use_outcome(cfx_tuple(v, given));
+    cfx_set_grad_mode(mode);
+    return o;
 }
 
 /* Whether two results are the same, numbers up to `most` of the largest. */
@@ -255,9 +265,7 @@ static void save(cfx_program *p, const char *suffix) {
 }
 
 void fuzz_same(cfx_program *p, cfx_module *m, cfx_value inputs) {
-    cfx_manual_seed(1);
-    cfx_value v = cfx_forward_value_from((cfx_site){0}, m, use_args(use_copies(inputs)));
-    outcome direct = use_outcome(v), o = use_run(p, &cfx_interpreter, inputs);
+    outcome direct = use_forward(m, inputs), o = use_run(p, &cfx_interpreter, inputs);
     outcome again = use_run(p, &cfx_interpreter, inputs);
     if (direct.ran && o.ran && is_set(p) && again.ran && use_same(&o, &again, 0))
         use_agree(p, &direct, &o, 1e-2, "the program at other sizes");

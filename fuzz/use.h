@@ -26,7 +26,9 @@ cfx_args use_args(cfx_value list);
 cfx_value use_copies(cfx_value list);
 /* What the last call gave, or why not: the error is forgotten. */
 outcome use_outcome(cfx_value v);
+/* Each run gets copies of the inputs; what it left in them is a part of what it gave. */
 outcome use_run(cfx_program *p, const cfx_executor *x, cfx_value inputs);
+outcome use_forward(cfx_module *m, cfx_value inputs);
 bool use_same(const outcome *a, const outcome *b, double most);
 /* Both refuse, or both give the same but for `most` of the largest number. */
 void use_agree(const cfx_program *p, const outcome *a, const outcome *b, double most,
