@@ -24,3 +24,15 @@ cfx_tensor *core_wide(cfx_op_call *c, int i) {
 cfx_value core_real_number(const cfx_op_call *c, int i) {
     return c->args[i].tag == CFX_TAG_COMPLEX ? cfx_float(arg_float(c, i)) : c->args[i];
 }
+
+cfx_value core_rounded(cfx_value number, cfx_dtype d) {
+    char room[16];
+    double f = cfx_number(number);
+    if (number.tag == CFX_TAG_FLOAT && cfx__dtype_is_int(d))
+        return cfx_int(cfx_integer(number));
+    if (number.tag != CFX_TAG_FLOAT || !cfx__dtype_is_float(d))
+        return number;
+    cfx__convert_out(room, 0, d, &f, CFX_F64, 1);
+    cfx__convert_in(&f, CFX_F64, room, 0, d, 1);
+    return cfx_float(f);
+}

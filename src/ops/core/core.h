@@ -22,6 +22,9 @@ cfx_tensor *core_wide(cfx_op_call *c, int i);
 /* Number i where kernels take real ones alone: 1+0j, which they read as 1, would make others
  * complex. */
 cfx_value core_real_number(const cfx_op_call *c, int i);
+/* A float as a tensor of dtype d has it, which kernels round to: beyond the largest is infinite,
+ * and of integers the fraction is cut off. */
+cfx_value core_rounded(cfx_value number, cfx_dtype d);
 #define CORE(name) void core_##name(cfx_op_call *c)
 
 #endif

@@ -100,8 +100,10 @@ CORE(log_sigmoid_forward) {
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
 CORE(addcmul) {
+    cfx_dtype d = arg_result_type(c, 3);
+    cfx_value value = cfx__dtype_is_int(d) ? core_rounded(c->args[3], d) : c->args[3];
     cfx_tensor *x = X, *y = Y, *z = core_wide(c, 2);
-    c->out[0] = DO(add_Tensor, x, DO(mul_Tensor, DO(mul_Tensor, y, c->args[3]), z));
+    c->out[0] = DO(add_Tensor, x, DO(mul_Tensor, DO(mul_Tensor, y, value), z));
 }
 
 CORE(addcdiv) {
@@ -205,10 +207,14 @@ static void times_log(cfx_op_call *c, cfx_op *log) {
     cfx_tensor *b = arg_tensor(c, 1) ? real_arg(c, 1) : NULL, *like = a ? a : b;
     cfx_value dtype = cfx_dtype_value((cfx_dtype)like->dtype);
     cfx_value device = cfx_device_value(like->device);
+    cfx_dtype d = arg_result_type(c, 2);
+    d = cfx__dtype_is_half(d) ? d : like->dtype;
     if (!a)
-        a = DO(scalar_tensor, c->args[0], CFX_KW(dtype, dtype), CFX_KW(device, device));
+        a = DO(scalar_tensor, core_rounded(c->args[0], d), CFX_KW(dtype, dtype),
+               CFX_KW(device, device));
     if (!b)
-        b = DO(scalar_tensor, c->args[1], CFX_KW(dtype, dtype), CFX_KW(device, device));
+        b = DO(scalar_tensor, core_rounded(c->args[1], d), CFX_KW(dtype, dtype),
+               CFX_KW(device, device));
     cfx_tensor *none = DO(eq_Scalar, a, 0);
     cfx_tensor *y = DO(where_ScalarSelf, none, 0,
                        DO(mul_Tensor, a, core_do(c, log, CFX_ARGS(b))));
@@ -335,9 +341,11 @@ CORE(nan_to_num) {
         c->out[0] = DO(clone, x);
         return;
     }
-    double most = arg_is_none(c, 2) ? largest(x->dtype) : arg_float(c, 2);
-    double least = arg_is_none(c, 3) ? -largest(x->dtype) : arg_float(c, 3);
-    double nan = arg_is_none(c, 1) ? 0.0 : arg_float(c, 1);
+    cfx_value most = cfx_float(arg_is_none(c, 2) ? largest(x->dtype) : arg_float(c, 2));
+    cfx_value least = cfx_float(arg_is_none(c, 3) ? -largest(x->dtype) : arg_float(c, 3));
+    cfx_value nan = core_rounded(cfx_float(arg_is_none(c, 1) ? 0.0 : arg_float(c, 1)), x->dtype);
+    most = core_rounded(most, x->dtype);
+    least = core_rounded(least, x->dtype);
     cfx_tensor *y = DO(where_ScalarSelf, DO(isnan, x), nan, x);
     y = DO(where_ScalarSelf, DO(isneginf, x), least, y);
     c->out[0] = DO(where_ScalarSelf, DO(isposinf, x), most, y);

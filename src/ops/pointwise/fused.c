@@ -16,25 +16,74 @@ static cfx_tensor *wide(cfx_tensor *t) {
 
 static cfx_tensor *list_at(cfx_op_call *c, int i, int64_t k) { return wide(arg_item(c, i, k)); }
 
+/* The number of a tensor that has one: itself where there is data, else a tensor of it, so that
+ * what a program is decomposed to reads it when it runs. */
+static cfx_value number_in(cfx_op_call *c, cfx_tensor *t) {
+    if (t->numel != 1)
+        op_fail(c, "a Tensor with %lld elements cannot be converted to Scalar",
+                (long long)t->numel);
+    if (op_failed() || t->data)
+        return cfx_float(t->numel == 1 ? cfx_tensor_get(t, 0) : 0);
+    return cfx_tensor_value(cfx_to(cfx_reshape(t, cfx_list_value(0, NULL)), cfx_f64));
+}
+
+static bool is_known(cfx_value number) { return number.tag != CFX_TAG_TENSOR; }
+
+static cfx_value times(cfx_value a, double b) {
+    return is_known(a) ? cfx_float(cfx_number(a) * b) : cfx_tensor_value(cfx_mul(a, b));
+}
+
+static cfx_value over(cfx_value a, cfx_value b) {
+    return is_known(a) && is_known(b) ? cfx_float(cfx_number(a) / cfx_number(b))
+                                      : cfx_tensor_value(cfx_true_divide(a, b));
+}
+
+/* 1 - beta^step */
+static cfx_value bias_of(double beta, cfx_value step) {
+    return is_known(step) ? cfx_float(1 - pow(beta, cfx_number(step)))
+                          : cfx_tensor_value(cfx_rsub(cfx_pow(beta, step), 1));
+}
+
+static cfx_value root(cfx_value a) {
+    return is_known(a) ? cfx_float(sqrt(cfx_number(a))) : cfx_tensor_value(cfx_sqrt(a));
+}
+
+/* x - y * by */
+static cfx_tensor *minus(cfx_tensor *x, cfx_tensor *y, cfx_value by) {
+    return is_known(by) ? cfx_sub(x, y, CFX_KW(alpha, by)) : cfx_sub(x, cfx_mul(y, by));
+}
+
+/* x - y * by / z */
+static cfx_tensor *minus_ratio(cfx_tensor *x, cfx_tensor *y, cfx_value by, cfx_tensor *z) {
+    return is_known(by) ? cfx_addcdiv(x, y, z, CFX_KW(value, -cfx_number(by)))
+                        : cfx_sub(x, cfx_div(cfx_mul(y, by), z));
+}
+
+/* Whether the gradients hold an infinity, or NaN: nothing is done then. The last argument says so;
+ * true, false or a tensor. */
+static cfx_value is_off(cfx_op_call *c) {
+    cfx_tensor *found = arg_tensor(c, c->nargs - 1);
+    cfx_value n = found ? number_in(c, found) : cfx_float(0);
+    return is_known(n) ? cfx_bool(cfx_number(n) == 1) : cfx_tensor_value(cfx_eq(n, 1));
+}
+
 static void put(cfx_op_call *c, int i, int64_t k, cfx_tensor *t) {
-    cfx_copy_(arg_item(c, i, k), t);
+    cfx_tensor *to = arg_item(c, i, k);
+    cfx_value off = is_off(c);
+    cfx_copy_(to, is_known(off) ? t : cfx_where(off, wide(to), t));
 }
 
-/* Whether the gradients hold an infinity, or NaN: nothing is done then. */
-static bool is_off(cfx_op_call *c, int found_inf) {
-    const cfx_tensor *found = arg_tensor(c, found_inf);
-    return found && found->data && cfx_tensor_get(found, 0) == 1;
-}
-
-/* The lists that are written to must be as long as the parameters, or empty where `may`. */
-static bool lists_fit(cfx_op_call *c, int last, int may) {
+/* Whether a step is made. The lists that are written to must be as long as the parameters, or empty
+ * where `may`. */
+static bool may_step(cfx_op_call *c, int last, int may) {
     for (int i = 1; i <= last; i++)
         if (arg_count(c, i) != arg_count(c, 0) && !(i == may && !arg_count(c, i))) {
             op_fail(c, "%s: list %d has %lld tensors, but there are %lld parameters", op_title(c),
                     i, (long long)arg_count(c, i), (long long)arg_count(c, 0));
             return false;
         }
-    return true;
+    cfx_value off = is_off(c);
+    return !op_failed() && !(is_known(off) && cfx_integer(off));
 }
 
 typedef struct {
@@ -54,28 +103,25 @@ static cfx_tensor *gradient(cfx_op_call *c, int64_t k, gradient_of how) {
     return how.decay != 0 ? cfx_add(g, list_at(c, 0, k), CFX_KW(alpha, how.decay)) : g;
 }
 
-static double rate(cfx_op_call *c, int i) {
-    cfx_tensor *t = arg_tensor(c, i);
-    return t ? t->data ? cfx_tensor_get(t, 0) : 1 : arg_float(c, i);
-}
-
-static double step_of(cfx_op_call *c, int i, int64_t k) {
-    const cfx_tensor *t = arg_item(c, i, k);
-    return t->data ? cfx_tensor_get(t, 0) : 1;
+static cfx_value rate(cfx_op_call *c, int i) {
+    return arg_tensor(c, i) ? number_in(c, arg_tensor(c, i)) : c->args[i];
 }
 
 /* ---- Adam, AdamW ----------------------------------------------------------------------------- */
 
 enum { ADAM_STEPS = 5, ADAM_LR, ADAM_BETA1, ADAM_BETA2, ADAM_DECAY, ADAM_EPS, ADAM_MAXIMA,
-       ADAM_MAXIMIZE, ADAM_SCALE, ADAM_FOUND };
+       ADAM_MAXIMIZE, ADAM_SCALE };
 
 static void adam_one(cfx_op_call *c, int64_t k, bool apart) {
-    double lr = rate(c, ADAM_LR), b1 = arg_float(c, ADAM_BETA1), b2 = arg_float(c, ADAM_BETA2);
-    double decay = arg_float(c, ADAM_DECAY), step = step_of(c, ADAM_STEPS, k);
+    double b1 = arg_float(c, ADAM_BETA1), b2 = arg_float(c, ADAM_BETA2);
+    double decay = arg_float(c, ADAM_DECAY);
+    cfx_value lr = rate(c, ADAM_LR), step = number_in(c, arg_item(c, ADAM_STEPS, k));
+    if (op_failed())
+        return;
     cfx_tensor *p = list_at(c, 0, k);
     cfx_tensor *g = gradient(c, k, (gradient_of){ADAM_SCALE, ADAM_MAXIMIZE, apart ? 0 : decay});
     if (apart && decay != 0)
-        p = cfx_sub(p, p, CFX_KW(alpha, lr * decay));
+        p = minus(p, p, times(lr, decay));
     cfx_tensor *mean = cfx_lerp(list_at(c, 2, k), g, 1 - b1);
     cfx_tensor *square = cfx_add(cfx_mul(list_at(c, 3, k), b2), cfx_mul(g, g),
                                  CFX_KW(alpha, 1 - b2));
@@ -86,14 +132,14 @@ static void adam_one(cfx_op_call *c, int64_t k, bool apart) {
         most = cfx_maximum(list_at(c, 4, k), square);
         put(c, 4, k, most);
     }
-    cfx_tensor *by = cfx_add(cfx_div(cfx_sqrt(most), sqrt(1 - pow(b2, step))),
+    cfx_tensor *by = cfx_add(cfx_div(cfx_sqrt(most), root(bias_of(b2, step))),
                              arg_float(c, ADAM_EPS));
-    put(c, 0, k, cfx_addcdiv(p, mean, by, CFX_KW(value, -lr / (1 - pow(b1, step)))));
+    put(c, 0, k, minus_ratio(p, mean, over(lr, bias_of(b1, step)), by));
 }
 
 static void adam(cfx_op_call *c, bool apart) {
     bool maxima = arg_bool(c, ADAM_MAXIMA);
-    if (!lists_fit(c, ADAM_STEPS, maxima ? -1 : 4) || is_off(c, ADAM_FOUND))
+    if (!may_step(c, ADAM_STEPS, maxima ? -1 : 4))
         return;
     for (int64_t k = 0; k < arg_count(c, 0) && !op_failed(); k++)
         adam_one(c, k, apart);
@@ -105,11 +151,12 @@ static void decompose_adamw(cfx_op_call *c) { adam(c, true); }
 /* ---- SGD ------------------------------------------------------------------------------------- */
 
 enum { SGD_DECAY = 3, SGD_MOMENTUM, SGD_LR, SGD_DAMPENING, SGD_NESTEROV, SGD_MAXIMIZE, SGD_FIRST,
-       SGD_SCALE, SGD_FOUND };
+       SGD_SCALE };
 
 static void decompose_sgd(cfx_op_call *c) {
-    double momentum = arg_float(c, SGD_MOMENTUM), lr = rate(c, SGD_LR);
-    if (!lists_fit(c, 2, momentum == 0 ? 2 : -1) || is_off(c, SGD_FOUND))
+    double momentum = arg_float(c, SGD_MOMENTUM);
+    cfx_value lr = rate(c, SGD_LR);
+    if (!may_step(c, 2, momentum == 0 ? 2 : -1))
         return;
     for (int64_t k = 0; k < arg_count(c, 0) && !op_failed(); k++) {
         cfx_tensor *g = gradient(
@@ -122,27 +169,34 @@ static void decompose_sgd(cfx_op_call *c) {
             put(c, 2, k, v);
             g = arg_bool(c, SGD_NESTEROV) ? cfx_add(g, v, CFX_KW(alpha, momentum)) : v;
         }
-        put(c, 0, k, cfx_sub(list_at(c, 0, k), g, CFX_KW(alpha, lr)));
+        put(c, 0, k, minus(list_at(c, 0, k), g, lr));
     }
 }
 
 /* ---- Adagrad --------------------------------------------------------------------------------- */
 
-enum { GRAD_STEPS = 3, GRAD_LR, GRAD_LR_DECAY, GRAD_DECAY, GRAD_EPS, GRAD_MAXIMIZE, GRAD_SCALE,
-       GRAD_FOUND };
+enum { GRAD_STEPS = 3, GRAD_LR, GRAD_LR_DECAY, GRAD_DECAY, GRAD_EPS, GRAD_MAXIMIZE, GRAD_SCALE };
+
+/* 1 + (step - 1) * decay */
+static cfx_value slowness(cfx_value step, double decay) {
+    return is_known(step) ? cfx_float(1 + (cfx_number(step) - 1) * decay)
+                          : cfx_tensor_value(cfx_add(cfx_mul(cfx_sub(step, 1), decay), 1));
+}
 
 static void decompose_adagrad(cfx_op_call *c) {
-    if (!lists_fit(c, GRAD_STEPS, -1) || is_off(c, GRAD_FOUND))
+    if (!may_step(c, GRAD_STEPS, -1))
         return;
     for (int64_t k = 0; k < arg_count(c, 0) && !op_failed(); k++) {
-        double slower = 1 + (step_of(c, GRAD_STEPS, k) - 1) * arg_float(c, GRAD_LR_DECAY);
+        cfx_value step = number_in(c, arg_item(c, GRAD_STEPS, k)), lr = rate(c, GRAD_LR);
+        if (op_failed())
+            return;
         cfx_tensor *g = gradient(
             c, k, (gradient_of){GRAD_SCALE, GRAD_MAXIMIZE, arg_float(c, GRAD_DECAY)});
         cfx_tensor *sum = cfx_addcmul(list_at(c, 2, k), g, g);
         cfx_tensor *by = cfx_add(cfx_sqrt(sum), arg_float(c, GRAD_EPS));
         put(c, 2, k, sum);
-        put(c, 0, k, cfx_addcdiv(list_at(c, 0, k), g, by,
-                                 CFX_KW(value, -rate(c, GRAD_LR) / slower)));
+        lr = over(lr, slowness(step, arg_float(c, GRAD_LR_DECAY)));
+        put(c, 0, k, minus_ratio(list_at(c, 0, k), g, lr, by));
     }
 }
 

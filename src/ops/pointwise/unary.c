@@ -1,5 +1,6 @@
 /* Functions of one number: exponentials, logarithms, trigonometry, rounding, signs. */
 #include "../loops.h"
+#include "../views.h"
 
 CFX_FAMILY(MATH);
 
@@ -147,6 +148,13 @@ FLOAT_AS(1, special_entr, "entr_cpu", 4,
          x != x ? x : x > 0 ? -x * vlog(x) : x == 0 ? 0 : -(T)INFINITY)
 
 /* With an eps, what is below eps or above 1 - eps is taken to be there. */
+static void shape_logit(cfx_op_call *c) {
+    cfx_dtype d = arg_tensor(c, 0)->dtype;
+    shape_pointwise(c);
+    if (!arg_is_none(c, 1) && !op_failed())
+        number_fits(c, c->args[1], d == CFX_F64 ? CFX_F64 : CFX_F32);
+}
+
 static void kernel_logit(cfx_op_call *c) {
     bool held = !arg_is_none(c, 1) && arg_float(c, 1) >= 0;
     pointwise_kernel(c, held ? &row_logit_eps : &row_logit,
@@ -172,7 +180,7 @@ CFX_FAMILY(MATH);
 CFX_OP(special_expit) = {"aten::special_expit(Tensor self) -> Tensor", "torch.special.expit",
                          ALIAS(sigmoid)};
 CFX_OP(logit) = {"aten::logit(Tensor self, float? eps=None) -> Tensor", "torch.logit Tensor.logit",
-                 .shape = shape_pointwise, .kernel = kernel_logit, .row = &row_logit,
+                 .shape = shape_logit, .kernel = kernel_logit, .row = &row_logit,
                  .effects = CFX_POINTWISE, GRAD(logit, READ(0)), .core = core_logit};
 CFX_OP(special_logit) = {"aten::special_logit(Tensor self, float? eps=None) -> Tensor",
                          "torch.special.logit", ALIAS(logit)};
