@@ -20,6 +20,43 @@ const char *cfx_error_kind_name(cfx_error_kind kind) {
     return (unsigned)kind < COUNT(kind_names) ? kind_names[kind] : "error";
 }
 
+/* How much of a line of a message is kept, in bytes, and how many lines. */
+enum { LINE = 800, HEAD = 600, TAIL = 150, LINES = 100 };
+
+/* n, or up to three less: where no letter is cut. */
+static size_t whole_letters(const char *at, size_t n) {
+    for (int k = 0; k < 3 && ((unsigned char)at[n] & 0xc0) == 0x80; k++)
+        n--;
+    return n;
+}
+
+/* Messages quote what files say, which may be long: lines from there on keep beginning and end. */
+static void shorten(cfx__text *t, size_t from) {
+    static const char gap[] = " ... ";
+    if (t->len - from <= LINE)
+        return;
+    char *to = t->data + from, *at = to, *end = t->data + t->len;
+    for (int lines = 0; at < end; lines++) {
+        char *stop = lines < LINES ? memchr(at, '\n', (size_t)(end - at)) : NULL;
+        size_t n = (size_t)((stop ? stop + 1 : end) - at), head = n, tail = 0;
+        if (n > LINE) {
+            head = whole_letters(at, HEAD);
+            tail = n - whole_letters(at, n - TAIL);
+        }
+        memmove(to, at, head);
+        to += head;
+        if (tail) {
+            memcpy(to, gap, sizeof gap - 1);
+            to += sizeof gap - 1;
+            memmove(to, at + n - tail, tail);
+            to += tail;
+        }
+        at += n;
+    }
+    *to = '\0';
+    t->len = (size_t)(to - t->data);
+}
+
 void cfx__fail_list(cfx_error_kind kind, cfx_site at, const char *before, const char *fmt,
                     va_list ap) {
     cfx__context *c = cfx__ctx();
@@ -28,6 +65,7 @@ void cfx__fail_list(cfx_error_kind kind, cfx_site at, const char *before, const 
     c->message.len = c->notes.len = 0;
     cfx__text_puts(&c->message, before);
     cfx__text_vprintf(&c->message, fmt, ap);
+    shorten(&c->message, 0);
     cfx__text_show(&c->message, 0); /* names in it may come from a file */
     if (c->failed) /* there is no memory for the message: that is the error */
         return;
@@ -72,6 +110,7 @@ void cfx_note(const char *fmt, ...) {
         cfx__text_putc(&c->notes, '\n');
     size_t from = c->notes.len;
     cfx__text_vprintf(&c->notes, fmt, ap);
+    shorten(&c->notes, from);
     cfx__text_show(&c->notes, from);
     va_end(ap);
     c->error.notes = c->notes.data;

@@ -41,6 +41,41 @@ TEST(what_a_terminal_would_obey_is_shown) {
     CHECK_ERROR("'\\u001b[2Ja\\u000db\\u007f\\u009b\\u202e\\xff' is no name");
 }
 
+/* What a file says is quoted, whatever its length: a line's worth of it. */
+TEST(a_long_line_of_a_message_keeps_its_beginning_and_its_end) {
+    enum { N = 400000 };
+    char *long_text = cfx__alloc(N + 1), line[601] = "", tail[151] = "";
+    for (int i = 0; i < N; i += 2)
+        memcpy(long_text + i, "\xc3\xa4", 2); /* a letter of two bytes */
+    long_text[N] = '\0';
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "first\n%s\nlast", long_text);
+    memcpy(line, long_text, 600);
+    memcpy(tail, long_text, 149 / 2 * 2 + 2);
+    const char *want = cfx__text_format("first\n%s ... %s\nlast", line, tail);
+    CHECK_STR(cfx_error_last()->message, want);
+    cfx_note("%s", long_text);
+    cfx_note("end");
+    CHECK(cfx_error_last() && strlen(cfx_error_last()->notes) < 800);
+    CHECK(strstr(cfx_error_last()->notes, "\nend") != NULL);
+    cfx_clear();
+    memset(long_text, 0x80, N); /* no letters at all */
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s", long_text);
+    CHECK(strlen(cfx_error_last()->message) < 4 * 800); /* each shown as \x80 */
+    cfx_clear();
+    cfx__free(long_text);
+}
+
+/* Lines without end are one line. */
+TEST(a_message_has_no_more_than_a_hundred_lines) {
+    cfx__text text = {0};
+    for (int i = 0; i < 5000; i++)
+        cfx__text_puts(&text, "a line\n");
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s", text.data);
+    CHECK(cfx_error_last() && strlen(cfx_error_last()->message) < 100 * 7 + 800);
+    cfx_clear();
+    cfx__text_release(&text);
+}
+
 TEST(kinds_have_pythons_names) {
     CHECK_STR(cfx_error_kind_name(CFX_NOT_IMPLEMENTED_ERROR), "NotImplementedError");
     CHECK_STR(cfx_error_kind_name((cfx_error_kind)1000), "error");
