@@ -63,52 +63,93 @@ TEST(a_file_is_copied_on_request) {
 
 /* ---- writers --------------------------------------------------------------------------------- */
 
-typedef bool writer_fn(const char *path);
+/* What a writer writes: one of two, so that files tell which they have. */
+typedef struct written {
+    cfx_program *program;
+    cfx_value value;
+} written;
 
-static cfx_program *model(void) { return cfx_open(ZOO "seed_mlp/model.pt2"); }
-static bool write_pt2(const char *path) { return cfx_save(model(), path); }
-static bool write_npy(const char *path) { return cfx_npy_write(path, cfx_ones(40, 40)); }
-
-static bool write_torch(const char *path) {
-    return cfx_torch_save(path, cfx_list(cfx_ones(40, 40), "a word"));
+static cfx_program *model(bool other) {
+    cfx_program *p = cfx_open(ZOO "seed_mlp/model.pt2");
+    if (other)
+        cfx_fill_(cfx_program_tensor(p, &p->inputs[0]), 7);
+    return p;
 }
+
+static cfx_tensor *tensor(bool other) { return cfx_full(cfx_list(40, 40), other ? 7 : 1); }
+
+static written a_program(bool other) { return (written){.program = model(other)}; }
+
+static written another_program(bool other) { /* drawings and texts show no weights */
+    return (written){.program = other ? cfx_open(ZOO "cond/model.pt2") : model(false)};
+}
+
+static written quantized(bool other, cfx_quantize_options o) {
+    const cfx_quantized *q = cfx_quantize(model(other), CFX_NONE, o);
+    return (written){.program = cfx_failed(q) ? NULL : q->program};
+}
+
+static written an_int8_program(bool other) {
+    return quantized(other, (cfx_quantize_options){.scheme = CFX_QUANTIZE_DYNAMIC});
+}
+
+static written an_int4_program(bool other) {
+    return quantized(other, (cfx_quantize_options){.scheme = CFX_QUANTIZE_WEIGHT, .bits = 4});
+}
+
+static written a_tensor(bool other) {
+    return (written){.value = cfx_tensor_value(tensor(other))};
+}
+
+static written a_list(bool other) { return (written){.value = cfx_list(tensor(other), "a word")}; }
+
+static written a_dict(bool other) {
+    cfx_dict *d = cfx_dict_new();
+    cfx_dict_set(d, "a", cfx_tensor_value(tensor(other)));
+    return (written){.value = cfx_dict_value(d)};
+}
+
+static bool write_program(const char *path, written w) { return cfx_save(w.program, path); }
+
+static bool write_npy(const char *path, written w) {
+    return cfx_npy_write(path, cfx_as_tensor(w.value));
+}
+
+static bool write_torch(const char *path, written w) { return cfx_torch_save(path, w.value); }
 
 /* By the ending of the path: .svg, .dot or .html. */
-static bool write_drawing(const char *path) {
-    return cfx_program_draw_file(model(), path, (cfx_draw_options){0});
+static bool write_drawing(const char *path, written w) {
+    return cfx_program_draw_file(w.program, path, (cfx_draw_options){0});
 }
 
-static bool write_int8(const char *path) {
-    const cfx_quantized *q = cfx_quantize(
-        model(), CFX_NONE, (cfx_quantize_options){.scheme = CFX_QUANTIZE_DYNAMIC});
-    return !cfx_failed(q) && cfx_save(q->program, path);
+static bool write_tensors(const char *path, written w) {
+    return cfx_safetensors_write(path, cfx_as_dict(w.value), NULL);
 }
 
-static bool write_int4(const char *path) {
-    const cfx_quantized *q = cfx_quantize(
-        model(), CFX_NONE, (cfx_quantize_options){.scheme = CFX_QUANTIZE_WEIGHT, .bits = 4});
-    return !cfx_failed(q) && cfx_save(q->program, path);
-}
-
-static bool write_tensors(const char *path) {
-    cfx_dict *d = cfx_dict_new();
-    cfx_dict_set(d, "a", cfx_tensor_value(cfx_ones(40, 40)));
-    return cfx_safetensors_write(path, d, NULL);
-}
-
-static bool write_checkpoint(const char *path) {
-    return cfx_checkpoint_write(path, cfx_list(cfx_ones(40, 40), 1));
+static bool write_checkpoint(const char *path, written w) {
+    return cfx_checkpoint_write(path, w.value);
 }
 
 static const struct {
     const char *name;
-    writer_fn *write;
-} writers[] = {{"m.pt2", write_pt2},           {"m.fx", write_pt2},
-               {"m.npy", write_npy},           {"m.pt", write_torch},
-               {"m.svg", write_drawing},       {"m.html", write_drawing},
-               {"m.dot", write_drawing},       {"int8.pt2", write_int8},
-               {"int4.pt2", write_int4},
-               {"m.safetensors", write_tensors}, {"c.safetensors", write_checkpoint}};
+    written (*make)(bool other);
+    bool (*write)(const char *path, written w);
+    const char *beside; /* what is written with it; or NULL */
+} writers[] = {{"m.pt2", a_program, write_program, NULL},
+               {"m.fx", another_program, write_program, "m.safetensors"},
+               {"m.npy", a_tensor, write_npy, NULL},
+               {"m.pt", a_list, write_torch, NULL},
+               {"m.safetensors", a_dict, write_tensors, NULL},
+               {"m.svg", another_program, write_drawing, NULL},
+               {"m.html", another_program, write_drawing, NULL},
+               {"m.dot", another_program, write_drawing, NULL},
+               {"int8.pt2", an_int8_program, write_program, NULL},
+               {"int4.pt2", an_int4_program, write_program, NULL},
+               {"c.safetensors", a_list, write_checkpoint, NULL}};
+
+static bool write_with(int i, bool other) {
+    return writers[i].write(test_path(writers[i].name), writers[i].make(other));
+}
 
 /* A disk that is full after so many bytes: every writer says so and leaves the old file. */
 TEST(a_full_disk_is_told_by_every_writer) {
@@ -116,15 +157,17 @@ TEST(a_full_disk_is_told_by_every_writer) {
     for (int i = 0; i < COUNT(writers); i++)
         CFX_SCOPE {
             const char *path = test_path(writers[i].name);
-            CHECK(writers[i].write(path));
+            CHECK(write_with(i, false));
             struct stat before, after;
             CHECK(stat(path, &before) == 0);
-            for (rlim_t room = 0; room < (rlim_t)before.st_size; room += 1 + room / 3) {
+            bool thorough = getenv("CFX_THOROUGH") != NULL;
+            for (rlim_t room = 0; room < (rlim_t)before.st_size;
+                 room += thorough ? 16 : 1 + room / 3) {
                 struct rlimit none, all;
                 getrlimit(RLIMIT_FSIZE, &all);
                 none = (struct rlimit){room, all.rlim_max};
                 setrlimit(RLIMIT_FSIZE, &none);
-                bool wrote = writers[i].write(path), told = !cfx_ok();
+                bool wrote = write_with(i, false), told = !cfx_ok();
                 setrlimit(RLIMIT_FSIZE, &all);
                 if (told)
                     CHECK_ERROR("cannot write");
@@ -140,17 +183,16 @@ TEST(a_full_disk_is_told_by_every_writer) {
 
 /* ---- killed ---------------------------------------------------------------------------------- */
 
-/* Saves other tensors in a child that is killed at its n-th system call. Whether it was. */
-static bool killed_at(int n, const char *path) {
+/* Writes the other one in a child that is killed at its n-th system call. Whether it was. */
+static bool killed_at(int n, int i) {
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
-        cfx_program *p = model();
-        cfx_tensor *w = cfx_program_tensor(p, &p->inputs[0]);
-        cfx_fill_(w, 7);
+        written w = writers[i].make(true);
+        const char *path = test_path(writers[i].name);
         ptrace(PTRACE_TRACEME, 0, NULL, NULL);
         raise(SIGSTOP);
-        cfx_save(p, path);
+        writers[i].write(path, w);
         _exit(0);
     }
     int status = 0;
@@ -166,31 +208,57 @@ static bool killed_at(int n, const char *path) {
     return alive;
 }
 
-/* The first weight, which tells the old program from the new one. */
-static double first_weight(const char *path) {
-    cfx_program *p = cfx_open(path);
-    return CHECK_OK() ? cfx_tensor_get(cfx_program_tensor(p, &p->inputs[0]), 0) : 0;
+/* The bytes of a file, or "" where there is none. */
+static cfx_value bytes_of(const char *path) {
+    cfx__file_mapping *m = cfx__file_map(path);
+    cfx_clear();
+    cfx_string *s = cfx__string_new(m ? m->data : "", m ? m->size : 0);
+    cfx_drop(m);
+    return cfx__value_of_string(s);
 }
 
-static void kill_everywhere(const char *name) {
-    const char *path = test_path(name);
-    CHECK(cfx_save(model(), path));
-    double old = first_weight(path);
+/* What a writer left there, with what a reader finds beside it. */
+static cfx_value content(int i) {
+    const char *path = test_path(writers[i].name);
+    char *beside = writers[i].beside ? cfx__file_pending(path, test_path(writers[i].beside)) : NULL;
+    cfx_value v = cfx_tuple(bytes_of(path), beside ? bytes_of(beside) : CFX_NONE);
+    cfx__free(beside);
+    return v;
+}
+
+static void kill_everywhere(int i) {
+    CHECK(write_with(i, true));
+    cfx_value fresh = content(i);
+    CHECK(write_with(i, false));
+    cfx_value old = content(i);
+    CHECK(!cfx_equal_values(old, fresh));
     bool alive = true, replaced = false;
-    for (int n = 1; alive && n < 4000; n++)
+    int kills = 0;
+    for (int n = 1; alive && n < 4000; n++, kills += alive)
         CFX_SCOPE {
-            alive = killed_at(n, path);
-            double now = first_weight(path);
-            if (now != old && now != 7)
-                test_fail(CFX_HERE, "killed at system call %d, the file is neither old nor new", n);
-            replaced |= now == 7;
-            if (now == 7 && alive)
-                CHECK(cfx_save(model(), path)); /* the old one again */
+            alive = killed_at(n, i);
+            cfx_value now = content(i);
+            bool new = cfx_equal_values(now, fresh);
+            if (!new && !cfx_equal_values(now, old))
+                test_fail(CFX_HERE, "%s, killed at system call %d, is neither old nor new",
+                          writers[i].name, n);
+            replaced |= new;
+            if (new && alive)
+                CHECK(write_with(i, false));
         }
-    CHECK(replaced && !alive);
-    CHECK(cfx_save(model(), path)); /* sweeps */
-    CHECK_INT(test_folder_clear(), strstr(name, ".fx") ? 2 : 1);
+    CHECK(replaced && !alive && kills > 20);
+    CHECK(write_with(i, false)); /* sweeps */
+    CHECK_INT(test_folder_clear(), writers[i].beside ? 2 : 1);
 }
 
-TEST(a_save_that_is_killed_leaves_the_old_or_the_new_file) { kill_everywhere("m.pt2"); }
-TEST(a_text_and_its_tensors_are_replaced_together) { kill_everywhere("m.fx"); }
+static void kill_each(int first, int last) {
+    for (int i = first; i <= last; i++)
+        CFX_SCOPE kill_everywhere(i);
+}
+
+TEST(a_program_is_replaced_whole_or_not_at_all) { kill_each(0, 0); }
+TEST(a_text_and_its_tensors_are_replaced_together) { kill_each(1, 1); }
+TEST(tensors_are_replaced_whole_or_not_at_all) { kill_each(2, 4); }
+TEST(drawings_are_replaced_whole_or_not_at_all) { kill_each(5, 7); }
+TEST(quantized_programs_are_replaced_whole_or_not_at_all) { kill_each(8, 9); }
+TEST(a_checkpoint_is_replaced_whole_or_not_at_all) { kill_each(10, COUNT(writers) - 1); }
