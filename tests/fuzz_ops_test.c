@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { SHARDS = 8 };
 
@@ -18,6 +19,7 @@ typedef struct {
     int ndim; /* of the last tensor made, so that later ones may fit */
     int64_t shape[6];
     cfx_dtype dtype;
+    bool plain; /* no odd numbers: arguments that often fit */
 } fuzzer;
 
 static uint64_t draw(fuzzer *f) {
@@ -35,12 +37,12 @@ static bool chance(fuzzer *f, int percent) { return below(f, 100) < percent; }
 static int64_t some_int(fuzzer *f) {
     static const int64_t odd[] = {INT64_MAX, INT64_MIN, INT64_MIN + 1, (int64_t)1 << 40, -1000000,
                                   (int64_t)1 << 31, 4096, -7};
-    return chance(f, 88) ? below(f, 7) - 2 : odd[below(f, COUNT(odd))];
+    return f->plain ? below(f, 5) : chance(f, 88) ? below(f, 7) - 2 : odd[below(f, COUNT(odd))];
 }
 
 static double some_float(fuzzer *f) {
     static const double odd[] = {0.0, -0.0, 1e-300, 1e30, -1e300, 1.0 / 0.0, -1.0 / 0.0};
-    if (chance(f, 70))
+    if (f->plain || chance(f, 70))
         return (double)(below(f, 2001) - 1000) / 250;
     return chance(f, 15) ? (double)__builtin_nan("") : odd[below(f, COUNT(odd))];
 }
@@ -308,3 +310,117 @@ TEST(fuzz_operators_4) { fuzz(4); }
 TEST(fuzz_operators_5) { fuzz(5); }
 TEST(fuzz_operators_6) { fuzz(6); }
 TEST(fuzz_operators_7) { fuzz(7); }
+
+/* ---- numbers without bound ------------------------------------------------------------------- */
+
+/* Arguments that fit, but for one of them, whose numbers are far too large: how often something is
+ * repeated, how much is made. Each call ends by itself or by the limits, soon: what 512 MB of
+ * results take is some seconds where nothing is optimized. */
+
+enum { BASES = 2, TRIES = 60, MOST_SECONDS = 10 };
+
+static const double huge[] = {1e6, 1e9, 1e12, 0x1p62, -0x1p62};
+
+static double cpu_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void time_call(cfx_op *op, const cfx_value *args, int n) {
+    double start = cpu_seconds();
+    cfx_set_time_limit(1);
+    cfx_op_do_from(CFX_HERE, op, (cfx_args){n, args, NULL});
+    cfx_set_time_limit(0);
+    double took = cpu_seconds() - start;
+    if (took > MOST_SECONDS) {
+        test_fail(CFX_HERE, "a call took %.1f s", took);
+        log_call(op, args, n);
+    }
+    cfx_clear();
+}
+
+/* v with the number in place of all its numbers, tensors included; None where it has none. */
+static cfx_value enlarged(const cfx__schema_arg *a, cfx_value v, double number) {
+    if (v.tag == CFX_TAG_TENSOR) {
+        cfx_tensor *t = cfx_clone(cfx_as_tensor(v));
+        for (int64_t i = 0; cfx_ok() && i < t->numel; i++)
+            cfx__tensor_set(t, i, cfx__dtype_is_int(t->dtype) ? cfx_int((int64_t)number)
+                                                              : cfx_float(number));
+        return cfx_tensor_value(t);
+    }
+    if (v.tag == CFX_TAG_LIST) {
+        cfx_value list = cfx_list_value(0, NULL);
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++) {
+            cfx_value item = enlarged(a, cfx_as_list(v)->items[i], number);
+            if (cfx_is_none(item))
+                return item;
+            cfx_list_append(cfx_as_list(list), item);
+        }
+        return cfx_as_list(list)->len ? list : cfx_none();
+    }
+    switch (a->type) {
+    case CFX__T_INT: return cfx_int((int64_t)number);
+    case CFX__T_SCALAR:
+        return v.tag == CFX_TAG_FLOAT ? cfx_float(number) : cfx_int((int64_t)number);
+    case CFX__T_FLOAT: return cfx_float(number);
+    default: return cfx_none();
+    }
+}
+
+static void enlarge_each(cfx_op *op, cfx_value *args, bool log) {
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
+    for (int i = 0; i < s->nargs; i++)
+        for (int k = 0; k < COUNT(huge); k++)
+            CFX_SCOPE {
+                cfx_value own = args[i], with = enlarged(&s->args[i], own, huge[k]);
+                cfx_clear();
+                if (cfx_is_none(with))
+                    continue;
+                args[i] = with;
+                if (log)
+                    log_call(op, args, s->nargs);
+                time_call(op, args, s->nargs);
+                args[i] = own;
+            }
+}
+
+/* Draws arguments until some fit; whether these do. */
+static bool enlarge_once(fuzzer *f, cfx_op *op, bool log) {
+    const cfx__schema *s = cfx__op_info_of(op)->schema;
+    cfx_value args[CFX_MAX_ARGS];
+    f->ndim = -1;
+    for (int i = 0; i < s->nargs; i++)
+        args[i] = argument(f, &s->args[i]);
+    cfx_op_do_from(CFX_HERE, op, (cfx_args){s->nargs, args, NULL});
+    bool fits = cfx_ok();
+    cfx_clear();
+    if (fits)
+        enlarge_each(op, args, log);
+    return fits;
+}
+
+static void enlarge(int shard) {
+    bool log = setting("CFX_FUZZ_LOG", 0);
+    const char *only = getenv("CFX_FUZZ_OP");
+    int seed = setting("CFX_FUZZ_SEED", 1);
+    cfx_set_memory_limit((size_t)512 << 20);
+    for (int i = shard; i < cfx_op_count(); i += SHARDS) {
+        cfx_op *op = cfx_op_at(i);
+        fuzzer f = {.state = 362436069u + (uint64_t)seed * 1000003u + (uint64_t)i * 7919u,
+                    .plain = true};
+        if (only && !cfx__text_glob(only, cfx_op_name(op)))
+            continue;
+        for (int k = 0, found = 0; k < TRIES && found < BASES; k++)
+            CFX_SCOPE found += enlarge_once(&f, op, log);
+    }
+}
+
+TEST(huge_numbers_0) { enlarge(0); }
+TEST(huge_numbers_1) { enlarge(1); }
+TEST(huge_numbers_2) { enlarge(2); }
+TEST(huge_numbers_3) { enlarge(3); }
+TEST(huge_numbers_4) { enlarge(4); }
+TEST(huge_numbers_5) { enlarge(5); }
+TEST(huge_numbers_6) { enlarge(6); }
+TEST(huge_numbers_7) { enlarge(7); }
