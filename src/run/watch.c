@@ -44,17 +44,20 @@ static void add_block(cfx_stats *s, double *squares, const double *x, int64_t n)
     s->count += n;
 }
 
+/* In halves: what is between two numbers may be too large for one. */
 static void add_bins(cfx_stats *s, const double *x, int64_t n) {
-    double scale = s->high > s->low ? CFX_STATS_BINS / (s->high - s->low) : 0;
+    double low = s->low / 2, width = s->high / 2 - low;
+    double scale = width > 0 ? CFX_STATS_BINS / width : 0;
     for (int64_t i = 0; i < n; i++) {
         if (!isfinite(x[i]))
             continue;
-        double at = (x[i] - s->low) * scale;
-        s->histogram[at < 0 ? 0 : at >= CFX_STATS_BINS ? CFX_STATS_BINS - 1 : (int)at]++;
+        double at = (x[i] / 2 - low) * scale; /* NaN where the width is next to nothing */
+        s->histogram[at >= CFX_STATS_BINS ? CFX_STATS_BINS - 1 : at > 0 ? (int)at : 0]++;
     }
 }
 
-/* The block of a contiguous tensor from element `at` on, as doubles; scope. */
+/* The block of a contiguous tensor from element `at` on, as doubles; NULL, with an error; scope.
+ */
 static const double *block_at(const cfx_tensor *flat, int64_t at, int64_t *n) {
     int64_t one = 1;
     *n = flat->numel - at < BLOCK ? flat->numel - at : BLOCK;
@@ -76,7 +79,8 @@ void cfx_stats_add(cfx_stats *s, const cfx_tensor *t) {
     for (int64_t at = 0; at < flat->numel; at += n)
         CFX_SCOPE {
             const double *x = block_at(flat, at, &n);
-            add_block(s, &squares, x, n);
+            if (x)
+                add_block(s, &squares, x, n);
         }
     if (!s->tensors++) {
         s->low = s->min;
@@ -85,7 +89,8 @@ void cfx_stats_add(cfx_stats *s, const cfx_tensor *t) {
     for (int64_t at = 0; at < flat->numel; at += n)
         CFX_SCOPE {
             const double *x = block_at(flat, at, &n);
-            add_bins(s, x, n);
+            if (x)
+                add_bins(s, x, n);
         }
     int64_t finite = s->count - s->nans - s->infs;
     s->deviation = finite ? sqrt(squares / (double)finite) : 0;

@@ -93,3 +93,14 @@ TEST(modules_of_a_program_are_watched_by_its_nodes) {
     cfx_forward(gm, x);
     CHECK_INT(cfx_watch_stats(w, 0)->count, 15);
 }
+
+TEST(every_number_has_a_bin) {
+    const double narrow[] = {0, 5e-324, NAN, INFINITY}, wide[] = {-1.7e308, 0, 1.7e308};
+    cfx_stats s = {0}, t = {0};
+    cfx_stats_add(&s, cfx_tensor_new(CFX_F64, 1, (int64_t[]){4}, narrow));
+    CHECK_INT(s.histogram[0], 2);
+    cfx_stats_add(&t, cfx_tensor_new(CFX_F64, 1, (int64_t[]){3}, wide));
+    CHECK_INT(t.histogram[0], 1);
+    CHECK_INT(t.histogram[CFX_STATS_BINS / 2], 1);
+    CHECK_INT(t.histogram[CFX_STATS_BINS - 1], 1);
+}
