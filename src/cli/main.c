@@ -70,11 +70,15 @@ static int run(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is told as a full disk is */
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is told as a full disk is, */
+    signal(SIGXFSZ, SIG_IGN); /* and a file that may grow no further */
     signal(SIGBUS, on_lost_page);
     cli_output_begin();
     cli_limits_begin();
-    int code = cli_output_end(run(argc, argv));
+    int code = run(argc, argv);
+    if (!cfx_ok()) /* nobody told it */
+        code = cli_trouble();
+    code = cli_output_end(code);
     cfx_finish(stderr);
     return code;
 }
