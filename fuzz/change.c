@@ -40,10 +40,20 @@ static bool draws(const cfx_program *p) {
     return any;
 }
 
+/* Whether the program has what gives something else when it is decomposed, in PyTorch as here:
+ * attention gives its weights then, where it gave the logarithms of their sums. */
+static bool gives_weights(const cfx_program *p) {
+    bool any = false;
+    cfx_each_node(p->module->graph, n) any |=
+        strstr(n->target.name, "aten._scaled_dot_product_flash_attention_for_cpu.") != NULL;
+    return any;
+}
+
 /* What decomposing may do: of numbers that are drawn and not used none are drawn any more,
  * in PyTorch as here, so that those after them are others. */
 static manner of_decomposing(const subject *s, manner how) {
-    return draws(s->program) && !s->fixed ? OTHER : how;
+    bool other = (how == PARTS && gives_weights(s->program)) || (draws(s->program) && !s->fixed);
+    return other ? OTHER : how;
 }
 
 static bool has_subgraphs(const cfx_program *p) {

@@ -4,6 +4,7 @@
 
 #include "tensor/tensor.h"
 
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -107,6 +108,15 @@ outcome use_forward(cfx_module *m, cfx_value inputs) {
     return o;
 }
 
+/* Part `part` of element i: a complex number has two. One that is not finite has many forms, which
+ * products turn into each other: it is NaN here. */
+static double part_of(const cfx_tensor *t, int64_t i, int part) {
+    if (!cfx__dtype_is_complex((cfx_dtype)t->dtype))
+        return cfx_tensor_get(t, i);
+    const cfx_complex *z = cfx_as_complex(cfx__tensor_get(t, i));
+    return !isfinite(z->re) || !isfinite(z->im) ? NAN : part ? z->im : z->re;
+}
+
 /* Whether two results are the same, numbers up to `most` of the largest. */
 static bool alike(cfx_value a, cfx_value b, double most) {
     if (a.tag != CFX_TAG_TENSOR || b.tag != CFX_TAG_TENSOR)
@@ -117,8 +127,10 @@ static bool alike(cfx_value a, cfx_value b, double most) {
         return false;
     double scale = 1e-3, apart = 0;
     bool odd = false, over = false; /* sums of numbers that large may overflow in any order */
-    for (int64_t i = 0; i < x->numel; i++) {
-        double u = cfx_tensor_get(x, i), v = cfx_tensor_get(y, i), size = v < 0 ? -v : v;
+    int parts = cfx__dtype_is_complex((cfx_dtype)x->dtype) ? 2 : 1;
+    for (int64_t i = 0; i < x->numel * parts; i++) {
+        int part = (int)(i % parts);
+        double u = part_of(x, i / parts, part), v = part_of(y, i / parts, part), size = fabs(v);
         over = over || size > 1e20;
         scale = size > scale && size < 1e300 ? size : scale;
         if (u == v || (u != u && v != v))
