@@ -3,6 +3,8 @@
 
 #include <cfx/ops.h>
 
+#include <math.h>
+
 cfx_tensor *core_do(cfx_op_call *c, cfx_op *op, cfx_args a) {
     cfx_value v = cfx_op_do_from(c->at, op, a);
     return v.tag == CFX_TAG_TENSOR ? cfx_as_tensor(v) : &cfx__tensor_bad;
@@ -25,7 +27,7 @@ cfx_value core_real_number(const cfx_op_call *c, int i) {
     return c->args[i].tag == CFX_TAG_COMPLEX ? cfx_float(arg_float(c, i)) : c->args[i];
 }
 
-cfx_value core_rounded(cfx_value number, cfx_dtype d) {
+cfx_value core_fitting(cfx_value number, cfx_dtype d) {
     char room[16];
     double f = cfx_number(number);
     if (number.tag == CFX_TAG_FLOAT && cfx__dtype_is_int(d))
@@ -34,5 +36,5 @@ cfx_value core_rounded(cfx_value number, cfx_dtype d) {
         return number;
     cfx__convert_out(room, 0, d, &f, CFX_F64, 1);
     cfx__convert_in(&f, CFX_F64, room, 0, d, 1);
-    return cfx_float(f);
+    return f == 0 || isinf(f) ? cfx_float(f) : number;
 }

@@ -185,7 +185,7 @@ CORE(isin) { /* elements, test_elements, assume_unique, invert */
         return;
     }
     if (!x)
-        x = DO(scalar_tensor, core_rounded(c->args[0], arg_result_type(c, 2)),
+        x = DO(scalar_tensor, core_fitting(c->args[0], arg_result_type(c, 2)),
                CFX_KW(device, cfx_device_value(set->device)));
     if (op_failed())
         return;

@@ -101,7 +101,7 @@ CORE(log_sigmoid_forward) {
 
 CORE(addcmul) {
     cfx_dtype d = arg_result_type(c, 3);
-    cfx_value value = cfx__dtype_is_int(d) ? core_rounded(c->args[3], d) : c->args[3];
+    cfx_value value = cfx__dtype_is_int(d) ? core_fitting(c->args[3], d) : c->args[3];
     cfx_tensor *x = X, *y = Y, *z = core_wide(c, 2);
     c->out[0] = DO(add_Tensor, x, DO(mul_Tensor, DO(mul_Tensor, y, value), z));
 }
@@ -210,10 +210,10 @@ static void times_log(cfx_op_call *c, cfx_op *log) {
     cfx_dtype d = arg_result_type(c, 2);
     d = cfx__dtype_is_half(d) ? d : like->dtype;
     if (!a)
-        a = DO(scalar_tensor, core_rounded(c->args[0], d), CFX_KW(dtype, dtype),
+        a = DO(scalar_tensor, core_fitting(c->args[0], d), CFX_KW(dtype, dtype),
                CFX_KW(device, device));
     if (!b)
-        b = DO(scalar_tensor, core_rounded(c->args[1], d), CFX_KW(dtype, dtype),
+        b = DO(scalar_tensor, core_fitting(c->args[1], d), CFX_KW(dtype, dtype),
                CFX_KW(device, device));
     cfx_tensor *none = DO(eq_Scalar, a, 0);
     cfx_tensor *y = DO(where_ScalarSelf, none, 0,
@@ -307,7 +307,7 @@ CORE(where) {
     cfx_tensor *t[3] = {arg_tensor(c, 0), arg_tensor(c, 1), arg_tensor(c, 2)};
     for (int i = 2; i > 0; i--)
         if (!t[i])
-            t[i] = DO(scalar_tensor, c->args[i], CFX_KW(dtype, cfx_dtype_value(d)),
+            t[i] = DO(scalar_tensor, core_fitting(c->args[i], d), CFX_KW(dtype, cfx_dtype_value(d)),
                       CFX_KW(layout, cfx_layout_value(CFX_STRIDED)),
                       CFX_KW(device, cfx_device_value(t[0]->device)));
     c->out[0] = DO(where_self, t[0], core_to(c, t[1], d), core_to(c, t[2], d));
@@ -341,11 +341,9 @@ CORE(nan_to_num) {
         c->out[0] = DO(clone, x);
         return;
     }
-    cfx_value most = cfx_float(arg_is_none(c, 2) ? largest(x->dtype) : arg_float(c, 2));
-    cfx_value least = cfx_float(arg_is_none(c, 3) ? -largest(x->dtype) : arg_float(c, 3));
-    cfx_value nan = core_rounded(cfx_float(arg_is_none(c, 1) ? 0.0 : arg_float(c, 1)), x->dtype);
-    most = core_rounded(most, x->dtype);
-    least = core_rounded(least, x->dtype);
+    double most = arg_is_none(c, 2) ? largest(x->dtype) : arg_float(c, 2);
+    double least = arg_is_none(c, 3) ? -largest(x->dtype) : arg_float(c, 3);
+    double nan = arg_is_none(c, 1) ? 0.0 : arg_float(c, 1);
     cfx_tensor *y = DO(where_ScalarSelf, DO(isnan, x), nan, x);
     y = DO(where_ScalarSelf, DO(isneginf, x), least, y);
     c->out[0] = DO(where_ScalarSelf, DO(isposinf, x), most, y);
