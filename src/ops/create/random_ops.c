@@ -339,8 +339,19 @@ static void decompose_normal_mean(cfx_op_call *c) {
     c->out[0] = cfx_add(cfx_normal_functional(t, 0.0, c->args[1]), mean);
 }
 
+/* Whether all deviations are >= 0, as far as there are numbers to look at. */
+static bool deviations_fit(cfx_op_call *c, cfx_tensor *std) {
+    if (cfx__dtype_is_complex(std->dtype))
+        op_fail(c, "normal expects standard deviation to be non-complex");
+    else if (std->data && std->numel && !(cfx_tensor_get(cfx_min(std), 0) >= 0))
+        op_fail(c, "normal expects all elements of std >= 0.0");
+    return !op_failed();
+}
+
 static void decompose_normal_std(cfx_op_call *c) {
     cfx_tensor *std = arg_tensor(c, 1);
+    if (!deviations_fit(c, std))
+        return;
     cfx_tensor *t = cfx_empty_like(std, CFX_KW(memory_format, cfx_contiguous_format));
     c->out[0] = cfx_add(cfx_mul(cfx_normal_functional(t), std), c->args[0]);
 }
@@ -350,7 +361,7 @@ static void decompose_normal_both(cfx_op_call *c) {
     int64_t shape[CFX_MAX_DIMS];
     int n = mean->ndim;
     memcpy(shape, mean->shape, (size_t)n * sizeof *shape);
-    if (!cfx__shape_broadcast(c->at, &n, shape, std->ndim, std->shape))
+    if (!deviations_fit(c, std) || !cfx__shape_broadcast(c->at, &n, shape, std->ndim, std->shape))
         return;
     cfx_tensor *t = cfx_new_empty(mean, cfx_ints_value(n, shape));
     c->out[0] = cfx_add(cfx_mul(cfx_normal_functional(t), std), mean);

@@ -188,6 +188,15 @@ static void line_c128(double *out, int64_t n, cfx_value start, cfx_value end, co
 /* Where logspace has its base; -1 for linspace. */
 static const int base_arg[] = {-1, 3};
 
+/* Whether the numbers that are looked at are ones of the dtype: of a line of one the first alone,
+ * of one power none. */
+static bool ends_fit(cfx_op_call *c, cfx_dtype d, int64_t n, bool line) {
+    for (int i = 0; i < (n > 1 ? 2 : line && n); i++)
+        if (!arg_tensor(c, i) && !number_fits(c, c->args[i], d))
+            return false;
+    return true;
+}
+
 static void shape_line(cfx_op_call *c) {
     int base = *(const int *)c->op->row, options = base < 0 ? 3 : 4;
     const char *name = base < 0 ? "linspace" : "logspace";
@@ -221,7 +230,7 @@ static void shape_line(cfx_op_call *c) {
         op_fail(c, "number of steps must be non-negative");
     else if (d == CFX_BOOL)
         op_fail_as(NOT_IMPLEMENTED, c, "\"%s_cpu\" not implemented for 'Bool'", name);
-    else if (options_fit(c, options + 1, options + 2, options + 3))
+    else if (options_fit(c, options + 1, options + 2, options + 3) && ends_fit(c, d, n, base < 0))
         out_new(c, 0, d, 1, &n);
 }
 

@@ -71,6 +71,21 @@ static cfx_tensor *inside(const fake *f, cfx_tensor *q) {
     return cfx_logical_and(cfx_ge(q, f->low), cfx_le(q, f->high));
 }
 
+/* Whether zero is a step of the range: one number, or a whole one for each channel, as far as there
+ * are numbers to look at. Floats may be anywhere, and so may a tensor of one. */
+static bool zero_is_inside(const cfx_op_call *c, bool channels) {
+    cfx_tensor *zero = arg_tensor(c, 2);
+    int range = channels ? 4 : 3;
+    if (zero && (!channels || !zero->data || !cfx__dtype_is_int(zero->dtype)))
+        return true;
+    for (int64_t i = 0; i < (zero ? zero->numel : 1); i++) {
+        int64_t n = zero ? cfx_integer(cfx__tensor_get(zero, i)) : arg_int(c, 2);
+        if (n < arg_int(c, range) || n > arg_int(c, range + 1))
+            return false;
+    }
+    return true;
+}
+
 static bool good(cfx_op_call *c, bool channels) {
     const cfx_tensor *x = arg_tensor(c, 0);
     int range = channels ? 4 : 3;
@@ -86,6 +101,8 @@ static bool good(cfx_op_call *c, bool channels) {
     else if (!channels && ((arg_tensor(c, 1) && arg_tensor(c, 1)->numel != 1) ||
                            (arg_tensor(c, 2) && arg_tensor(c, 2)->numel != 1)))
         op_fail(c, "scale and zero_point are of one element");
+    else if (!zero_is_inside(c, channels))
+        op_fail(c, "`zero_point` must be between `quant_min` and `quant_max`.");
     else
         return true;
     return false;

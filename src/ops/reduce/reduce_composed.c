@@ -168,6 +168,20 @@ CFX_OP(diff) = {"aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=No
 
 typedef enum { LINEAR, LOWER, HIGHER, MIDPOINT, NEAREST } between;
 
+/* Whether all of q lie in [0, 1]; where there are no numbers to look at, a program will. */
+static bool quantiles_fit(cfx_op_call *c, const char *name, const cfx_tensor *q) {
+    const char *why = cfx__text_format("%s() q values must be in the range [0, 1]", name);
+    if (q->data)
+        for (int64_t i = 0; !op_failed() && i < q->numel; i++) {
+            double v = cfx_tensor_get(q, i);
+            if (!(v >= 0 && v <= 1))
+                op_fail(c, "%s", why);
+        }
+    else
+        cfx_aten__assert_async(cfx_all(cfx_logical_and(cfx_ge(q, 0), cfx_le(q, 1))), why);
+    return !op_failed();
+}
+
 static bool quantile_check(cfx_op_call *c, const char *name, const cfx_tensor *x,
                            const cfx_tensor *q, between *how) {
     static const char *const names[] = {"linear", "lower", "higher", "midpoint", "nearest"};
@@ -188,12 +202,7 @@ static bool quantile_check(cfx_op_call *c, const char *name, const cfx_tensor *x
                 "%s() interpolation must be one of linear, lower, higher, midpoint or nearest, but "
                 "got %s",
                 name, text);
-    for (int64_t i = 0; !op_failed() && q->data && i < q->numel; i++) {
-        double v = cfx_number(cfx__tensor_get(q, i));
-        if (!(v >= 0 && v <= 1))
-            op_fail(c, "%s() q values must be in the range [0, 1]", name);
-    }
-    return !op_failed();
+    return !op_failed() && (!arg_tensor(c, 1) || quantiles_fit(c, name, q));
 }
 
 /* Ranks, fractions of them included, at which the quantiles stand in the sorted lines. */
