@@ -160,13 +160,18 @@ static bool enters(machine *m, int32_t into, const item *it) {
     return b->depth <= CFX__PICKLE_DEPTH || bad(m, "its values are nested too deeply");
 }
 
+/* The first of the n values on top. */
+static item *topmost(const machine *m, int64_t n) {
+    return m->stack.len ? &m->stack.data[(int64_t)m->stack.len - n] : NULL;
+}
+
 /* A tuple of the n values on top. */
 static void make_tuple(machine *m, int64_t n) {
     if (n < 0 || (int64_t)m->stack.len < n) {
         bad(m, "its pickle takes more from the stack than there is");
         return;
     }
-    item *from = m->stack.data + m->stack.len - n;
+    const item *from = topmost(m, n);
     cfx_value v = cfx_tuple_value(0, NULL);
     VEC_PUSH(m->boxes, ((box){.depth = 1}));
     int32_t made = (int32_t)m->boxes.len - 1;
@@ -187,7 +192,7 @@ static void append(machine *m, int64_t n) {
         bad(m, "its pickle takes more from the stack than there is");
         return;
     }
-    item *from = m->stack.data + m->stack.len - n, *list = from - 1;
+    item *from = topmost(m, n), *list = from - 1;
     if (list->v.tag != CFX_TAG_LIST || list->box < 0) {
         bad(m, "its pickle appends to what is no list");
         return;
@@ -208,7 +213,7 @@ static void set_items(machine *m, int64_t n) {
         bad(m, "its pickle sets items in a wrong way");
         return;
     }
-    item *from = m->stack.data + m->stack.len - n, *dict = from - 1;
+    item *from = topmost(m, n), *dict = from - 1;
     if (dict->v.tag != CFX_TAG_DICT || dict->box < 0) {
         bad(m, "its pickle sets items of what is no dict");
         return;
@@ -443,7 +448,7 @@ static void make_filled(machine *m, bool dict) {
     if (n < 0)
         return;
     push_container(m, dict ? cfx_dict_value(cfx_dict_new()) : cfx_list_value(0, NULL));
-    item made = m->stack.data[m->stack.len - 1], *from = m->stack.data + m->stack.len - 1 - n;
+    item made = *topmost(m, 1), *from = topmost(m, n + 1);
     memmove(from + 1, from, (size_t)n * sizeof *from);
     *from = made;
     if (dict)
