@@ -291,5 +291,5 @@ CORE(block_diag) {
         start += t[i]->shape[1];
     }
     if (!op_failed())
-        c->out[0] = DO(cat, rows);
+        c->out[0] = n ? DO(cat, rows) : DO(zeros, cfx_list(1, 0));
 }
