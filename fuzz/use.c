@@ -262,6 +262,13 @@ static bool is_known(const cfx_program *p) {
     return known;
 }
 
+/* The graph as text without the types of nodes, which no file has a place for. */
+static const char *untyped(const cfx_program *p) {
+    cfx_program *bare = cfx_program_copy(p);
+    cfx_each_node(bare->module->graph, n) n->type = NULL;
+    return cfx_graph_str(bare->module->graph);
+}
+
 /* The graph stays as it is, and so does everything that is printed once what a file left out of its
  * descriptions is filled in. */
 static void save(cfx_program *p, const char *suffix) {
@@ -270,7 +277,7 @@ static void save(cfx_program *p, const char *suffix) {
     if (cfx_failed(twice))
         return;
     if (!has_twins(p)) {
-        same_text(cfx_graph_str(p->module->graph), cfx_graph_str(once->module->graph));
+        same_text(untyped(p), untyped(once));
         same_text(cfx_program_signature_str(p), cfx_program_signature_str(once));
     }
     same_text(cfx_program_str(once), cfx_program_str(twice));
