@@ -2,11 +2,8 @@
  * size. Each way to use a program, and each pass, goes over one graph and one eight times as large
  * and has to end there. CFX_GROWTH=N makes them that large, and asks for the time as well: eight
  * times the work is fine and so is some more, sixty-four times is not. A time alone is no verdict
- * on a machine that has other work, so without it none is given.
- *
- * Rules replace one node after the other, as torch.fx does: for each, all arguments of its users
- * are made anew. So a call of n nodes that all match takes n * n steps, short ones, and no more is
- * asked of them. Tables pad each line to the widest, so that their text itself may grow so. */
+ * on a machine that has other work, so without it none is given. Tables alone are not asked: they
+ * pad each line to the widest, so that their text itself may grow so. */
 #include <cfx/ops.h>
 
 #include "base/base.h"
@@ -256,8 +253,7 @@ static void grows(const sizes *s, const way *w, const cfx_pass *pass) {
         return;
     double small = time_of(s->small, w, pass), again = time_of(s->small, w, pass);
     small = again < small ? again : small;
-    if (w ? w->go == rules || w->go == tabular || w->go == optimize
-          : !strcmp(pass->name, "simplify"))
+    if (w && w->go == tabular)
         most = 5 * TIMES * TIMES;
     if (!CHECK(large < 0.03 + most * small))
         printf("  %s of %s: %.1f ms, %.1f ms for %d times as much\n", w ? w->name : pass->name,

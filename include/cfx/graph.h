@@ -29,7 +29,10 @@ typedef struct cfx_use {
     cfx_node *node, *user;
     struct cfx_use *next;       /* the next user of node */
     struct cfx_use *next_input; /* the next input of user */
-    struct cfx_use *prev_;
+    struct cfx_use *prev_, *prev_input_;
+    cfx_list *long_; /* the long list of the user's arguments where node comes first; or NULL */
+    int64_t place_;  /* the place there */
+    bool several_;   /* it comes again */
 } cfx_use;
 
 /* One step of a program. Read freely, change through functions. */

@@ -31,9 +31,19 @@ static cfx_value some_value(const cfx_graph *g, const cfx_node *limit, int depth
     }
 }
 
+/* A list so long that nodes in it are replaced where they are. */
+static cfx_value long_list(const cfx_graph *g, const cfx_node *limit) {
+    cfx_value list = cfx_list_value(0, NULL);
+    for (int i = 0; i < 80; i++)
+        cfx_list_append(cfx_as_list(list), some_value(g, limit, i % 16 == 0));
+    return list;
+}
+
 static cfx_value some_args(const cfx_graph *g, const cfx_node *limit) {
     cfx_value v[3];
     int n = (int)test_draw(4);
+    if (test_draw(6) == 0)
+        return cfx_tuple(1, long_list(g, limit));
     for (int i = 0; i < n; i++)
         v[i] = some_value(g, limit, 2);
     return cfx_tuple_value(n, v);

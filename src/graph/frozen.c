@@ -1,8 +1,9 @@
 /* Frozen values: what the arguments of a node are made of, and how nodes in them are replaced.
  *
- * Invariant: a frozen container never changes and holds only frozen containers, so it may be shared
- * between nodes, graphs and threads. It is not nested deeper than DEEPEST, so what walks arguments
- * may recurse. All functions here hand over a count: no scope is touched. */
+ * Invariant: a frozen container that somebody else may have never changes, and it holds only frozen
+ * containers, so it may be shared between nodes, graphs and threads. It is not nested deeper than
+ * DEEPEST, so what walks arguments may recurse. All functions here hand over a count: no scope is
+ * touched. */
 #include "graph.h"
 
 #include <string.h>

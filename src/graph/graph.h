@@ -100,7 +100,7 @@ struct cfx__node {
     uint32_t id;  /* number in graph->made */
     cfx__name *name;
     cfx_use *last_user;
-    const cfx_node *mark; /* the user whose uses are being collected */
+    const cfx_node *mark; /* the user that last_user is of, as far as it is known */
     uint32_t origin; /* the id of the node that it was recorded from, plus 1; 0: none */
     bool stale; /* its arguments or target changed since its result was noted */
     cfx__target_row *row;

@@ -123,8 +123,14 @@ static const char *check_node(const cfx_graph *g, cfx_node *n) {
     cfx_scope_close(mark);
     if (!w.good || w.next)
         return "its inputs are not the nodes in its arguments";
+    const cfx_use *before = NULL, *last = NULL;
+    cfx_each_input(n, u) {
+        cfx_value held = u->long_ ? u->long_->items[u->place_] : cfx_node_value(u->node);
+        if (u->prev_input_ != before || held.tag != CFX_TAG_NODE || cfx_as_node(held) != u->node)
+            return "its list of inputs is broken";
+        before = u;
+    }
     int users = 0;
-    const cfx_use *last = NULL;
     cfx_each_user(n, u) {
         if (u->node != n || u->prev_ != last || u->user->erased)
             return "its list of users is broken";

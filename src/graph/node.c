@@ -1,7 +1,8 @@
 /* Nodes: arguments, uses, replacement, names and metadata.
  *
  * Arguments change in one place, cfx__node_put_args: as in torch.fx, all uses of a node are taken
- * back and registered anew, so a user whose arguments were set is the last user of its inputs. */
+ * back and registered anew, so a user whose arguments were set is the last user of its inputs. One
+ * node of a long list is replaced where it is, though (swap_in_place). */
 #include "graph.h"
 
 /* A traced tensor has its graph in t->proxy, counted, so that the node lives as long as somebody
@@ -18,18 +19,24 @@ const char *cfx__node_name(const cfx_node *n) { return n ? n->name : "None"; }
 
 /* ---- uses ----------------------------------------------------------------------------------- */
 
+/* Takes a use out of those of the node that is used. */
+static inline void take_user(cfx_use *u) {
+    cfx_node *used = u->node;
+    *(u->prev_ ? &u->prev_->next : &used->users) = u->next;
+    if (u->next)
+        u->next->prev_ = u->prev_;
+    else
+        cfx__node_of(used)->last_user = u->prev_;
+    used->num_users--;
+    if (cfx__node_of(used)->mark == u->user)
+        cfx__node_of(used)->mark = NULL;
+}
+
 void cfx__node_drop_uses(cfx_node *n) {
     cfx_graph *g = n->graph;
     for (cfx_use *u = n->inputs, *next; u; u = next) {
         next = u->next_input;
-        cfx_node *used = u->node;
-        *(u->prev_ ? &u->prev_->next : &used->users) = u->next;
-        if (u->next)
-            u->next->prev_ = u->prev_;
-        else
-            cfx__node_of(used)->last_user = u->prev_;
-        used->num_users--;
-        cfx__node_of(used)->mark = NULL;
+        take_user(u);
         u->next_input = g->spare_uses;
         g->spare_uses = u;
     }
@@ -58,15 +65,30 @@ static void keep_foreign(cfx_graph *g, cfx_graph *other) {
         VEC_PUSH(g->foreign, cfx_keep(other));
 }
 
+enum { LONG = 64 }; /* lists of so many items are changed in place, where nobody else has them */
+
 typedef struct uses {
     cfx_node *user;
-    cfx_use **end;
+    cfx_use *last;
+    cfx_list *list; /* what the nodes come from, where it is a long list; or NULL */
+    int64_t place;
 } uses;
+
+static inline void append_user(cfx_node *used, cfx_use *u) {
+    cfx__node *own = cfx__node_of(used);
+    u->prev_ = own->last_user;
+    u->next = NULL;
+    *(u->prev_ ? &u->prev_->next : &used->users) = u;
+    own->last_user = u;
+    used->num_users++;
+}
 
 static inline void add_use(uses *s, cfx_node *used) {
     cfx__node *own = cfx__node_of(used);
-    if (own->mark == s->user)
+    if (own->mark == s->user) {
+        own->last_user->several_ = true;
         return;
+    }
     own->mark = s->user;
     cfx_graph *g = s->user->graph;
     if (unlikely(used->graph != g))
@@ -76,15 +98,35 @@ static inline void add_use(uses *s, cfx_node *used) {
         g->spare_uses = u->next_input;
     else
         u = cfx__arena_alloc(&g->arena, sizeof *u);
-    *u = (cfx_use){.node = used, .user = s->user, .prev_ = own->last_user};
-    *(own->last_user ? &own->last_user->next : &used->users) = u;
-    own->last_user = u;
-    used->num_users++;
-    *s->end = u;
-    s->end = &u->next_input;
+    *u = (cfx_use){.node = used, .user = s->user, .prev_input_ = s->last, .long_ = s->list,
+                   .place_ = s->place};
+    append_user(used, u);
+    *(s->last ? &s->last->next_input : &s->user->inputs) = u;
+    s->last = u;
 }
 
 static void add_use_of(cfx_node *used, void *data) { add_use(data, used); }
+
+/* Adds the nodes of a list or tuple; the places of those in long ones are noted. */
+static void add_uses_of(uses *s, cfx_value v) {
+    cfx_list *l = cfx_as_list(v);
+    for (int64_t i = 0; i < l->len; i++) {
+        cfx_value item = l->items[i];
+        s->list = l->len >= LONG ? l : NULL;
+        s->place = i;
+        if (item.tag == CFX_TAG_NODE) {
+            add_use(s, cfx_as_node(item));
+        } else if (item.tag > CFX_TAG_NODE) {
+            s->list = NULL;
+            if (cfx__value_object(v) == cfx__value_object(s->user->args) &&
+                (item.tag == CFX_TAG_LIST || item.tag == CFX_TAG_TUPLE))
+                add_uses_of(s, item);
+            else
+                cfx__node_each(item, add_use_of, s);
+        }
+    }
+    s->list = NULL;
+}
 
 static void set_args(cfx_node *n, cfx_value args, cfx_value kwargs) {
     const cfx_graph *g = n->graph;
@@ -101,14 +143,8 @@ void cfx__node_put_args(cfx_node *n, cfx_value args, cfx_value kwargs) {
         cfx__node_drop_uses(n);
     cfx__node_of(n)->stale = true;
     set_args(n, args, kwargs);
-    uses s = {n, &n->inputs};
-    for (int64_t i = 0; i < cfx_as_list(args)->len; i++) {
-        cfx_value v = cfx_as_list(args)->items[i];
-        if (v.tag == CFX_TAG_NODE)
-            add_use(&s, cfx_as_node(v));
-        else if (v.tag > CFX_TAG_NODE)
-            cfx__node_each(v, add_use_of, &s);
-    }
+    uses s = {.user = n};
+    add_uses_of(&s, args);
     if (cfx_as_dict(kwargs)->len)
         cfx__node_each(kwargs, add_use_of, &s);
     n->graph->version++;
@@ -281,12 +317,69 @@ static cfx_value swap_node(cfx_node *n, void *data) {
     return cfx_node_value(n == s->old ? s->with : n);
 }
 
+enum { FEW = 8 };
+
+/* The use of a node by a user, looked for where it came last and among a few; or NULL. */
+static cfx_use *use_among_few(const cfx_node *n, const cfx_node *user) {
+    const cfx__node *own = cfx__node_of(n);
+    if (own->mark == user)
+        return own->last_user;
+    cfx_use *u = n->users;
+    for (int i = 0; u && u->user != user; i++)
+        u = i < FEW ? u->next : NULL;
+    return u;
+}
+
+/* Takes u out of the inputs of its user; `by`, another of them, comes in its place, or NULL. */
+static void take_input(cfx_use *u, cfx_use *by) {
+    if (by)
+        take_input(by, NULL);
+    cfx_use *before = u->prev_input_, *after = u->next_input;
+    if (by) {
+        by->prev_input_ = before;
+        by->next_input = after;
+    }
+    *(before ? &before->next_input : &u->user->inputs) = by ? by : after;
+    if (after)
+        after->prev_input_ = by ? by : before;
+}
+
+/* Puts `with` in the place of a node in a long list that only its user has, so that a call of many
+ * nodes is not made anew for each. Unlike otherwise, the user stays where it is among the users of
+ * its other inputs. False, with nothing done, where the list cannot be changed. */
+static bool swap_in_place(cfx_node *user, cfx_node *old, cfx_node *with) {
+    cfx_use *u = use_among_few(old, user), *other = use_among_few(with, user);
+    const cfx_list *args = cfx_as_list(user->args);
+    if (!u || !u->long_ || u->several_ || u->long_->head.refs != 1 || args->head.refs != 1 ||
+        with->graph != user->graph)
+        return false;
+    if (other ? other->long_ != u->long_ : with->num_users > FEW)
+        return false;
+    u->long_->items[u->place_] = cfx_node_value(with);
+    take_user(u);
+    if (other) {
+        bool later = other->place_ > u->place_;
+        take_input(u, later ? other : NULL);
+        other->place_ = later ? u->place_ : other->place_;
+        other->several_ = true;
+        u->next_input = user->graph->spare_uses;
+        user->graph->spare_uses = u;
+    } else {
+        u->node = with;
+        append_user(with, u);
+        cfx__node_of(with)->mark = user;
+    }
+    user->graph->version++;
+    return true;
+}
+
 /* What the user computes is then to be found out anew, unless `alike`: the results of the two are
  * the same but for their numbers. */
 static void replace_in(cfx_node *user, cfx_node *old, cfx_node *with, bool alike) {
     swap s = {old, with};
     bool stale = cfx__node_of(user)->stale;
-    cfx__node_map_args(user, swap_node, &s);
+    if (!swap_in_place(user, old, with))
+        cfx__node_map_args(user, swap_node, &s);
     cfx__node_of(user)->stale = stale || !alike;
 }
 

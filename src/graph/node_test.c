@@ -73,6 +73,38 @@ TEST(a_node_is_replaced_where_it_is_used) {
     CHECK_ERROR("the node is NULL");
 }
 
+/* A long list that nobody else has keeps its place in memory, and inputs stay in order. */
+TEST(a_node_in_a_long_list_is_replaced_in_place) {
+    enum { N = 100 };
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE), *a[N];
+    cfx_value list = cfx_list_value(0, NULL);
+    for (int i = 0; i < N; i++)
+        cfx_list_append(cfx_as_list(list), cfx_node_value(a[i] = call(g, "f", cfx_tuple(x, i))));
+    cfx_node *all = call(g, "cat", cfx_tuple(list, 1));
+    const cfx_list *held = cfx_as_list(cfx_as_list(all->args)->items[0]);
+    cfx_node *new = call(g, "g", cfx_tuple(x));
+    CHECK_INT(cfx_node_replace(a[3], new), 1);
+    CHECK(cfx_as_list(cfx_as_list(all->args)->items[0]) == held);
+    CHECK(cfx_node_input(all, 3) == new && a[3]->num_users == 0);
+    CHECK_INT(cfx_node_replace(a[7], new), 1); /* a second time, behind the first */
+    CHECK_INT(cfx_node_replace(a[50], a[40]), 1);
+    CHECK_INT(cfx_node_replace(a[1], a[60]), 1); /* before the first: it comes there now */
+    CHECK(cfx_node_input(all, 1) == a[60] && cfx_node_input(all, 6) == a[6]);
+    CHECK(cfx_node_input(all, 7) == a[8] && cfx_node_input(all, N - 4) == a[99]);
+    CHECK(cfx_as_list(cfx_as_list(all->args)->items[0]) == held);
+    CHECK(cfx__graph_check(g));
+    CHECK_INT(cfx_node_replace(new, a[3]), 1); /* twice in the list: made anew */
+    CHECK(cfx_as_list(cfx_as_list(all->args)->items[0]) != held);
+    CHECK(cfx_node_input(all, 3) == a[3] && cfx_as_node(cfx_at(cfx_at(all->args, 0), 7)) == a[3]);
+    cfx_value kept = cfx_value_keep(all->args); /* somebody else has it */
+    CHECK_INT(cfx_node_replace(a[9], new), 1);
+    CHECK(cfx_as_node(cfx_at(cfx_at(kept, 0), 9)) == a[9]);
+    CHECK(cfx_as_node(cfx_at(cfx_at(all->args, 0), 9)) == new);
+    cfx_value_drop(kept);
+    CHECK(cfx__graph_check(g));
+}
+
 TEST(names_change) {
     cfx_graph *g = cfx_graph_new();
     cfx_node *x = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
