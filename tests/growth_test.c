@@ -174,6 +174,7 @@ static void interpret(cfx_program *p) {
     cfx_program_run_with((cfx_site){0}, p, &cfx_interpreter, NULL, CFX_ARGS(input()));
 }
 static void plan(cfx_program *p) {
+    p = cfx_program_copy(p); /* which has none yet */
     cfx_program_run_with((cfx_site){0}, p, &cfx_planner, NULL, CFX_ARGS(input()));
     cfx_program_plan(p, input());
 }

@@ -41,6 +41,25 @@ static void same_numbers(cfx_value a, cfx_value b) {
         CHECK(cfx_integer(cfx_equal(x->items[i], y->items[i])));
 }
 
+/* A file has one name for a result: those who take it again go by the first. */
+TEST(a_result_that_is_taken_twice_is_saved_once) {
+    cfx_program *p = cfx_program_parse(
+        "class GraphModule(torch.nn.Module):\n"
+        "    def forward(self, x: \"f32[4]\"):\n"
+        "        split = torch.ops.aten.split.Tensor(x, 2)\n"
+        "        a = split[0]\n"
+        "        b = split[0]\n"
+        "        c = split[1]\n"
+        "        add = torch.ops.aten.add.Tensor(b, c)\n"
+        "        return (b, add, a)\n",
+        "twice");
+    CHECK_OK();
+    cfx_program *q = reopened(p, "m.pt2");
+    CHECK_STR(cfx_str(cfx_program_run(q, cfx_arange(4.0))),
+              "(tensor([0., 1.]), tensor([2., 4.]), tensor([0., 1.]))");
+    CHECK_INT(cfx_graph_len(q->module->graph), cfx_graph_len(p->module->graph) - 1);
+}
+
 TEST(inserted_node_is_saved_and_run) {
     static const char *const names[] = {"m.pt2", "m.fx"};
     for (int i = 0; i < COUNT(names); i++) {

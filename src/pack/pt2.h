@@ -91,8 +91,12 @@ bool cfx__pt2_write_model(const cfx_program *p, const char *path, cfx__text *out
 /* The graph of a program as model.json has it, added to `out`. False, with an error that names the
  * file and the node, where a file has no form for something. */
 bool cfx__pt2_write_graph(const cfx_program *p, const char *path, cfx__text *out);
+/* Notes each node that takes a result of a call which one before it takes too: its name, and the
+ * first of them. The caller releases the map. */
+void cfx__pt2_find_twins(const cfx_graph *g, cfx__map *twins);
 /* A value of the graph as an argument names it, or a constant: {"as_tensor": {"name": "relu"}}. */
-void cfx__pt2_write_reference(cfx__text *out, const cfx_program *p, cfx_value v);
+void cfx__pt2_write_reference(cfx__text *out, const cfx_program *p, const cfx__map *twins,
+                              cfx_value v);
 
 /* A SymInt, SymBool or SymFloat: a number or an expression. */
 void cfx__pt2_put_sym(cfx__text *out, cfx_value v);

@@ -105,6 +105,7 @@ static void put_target(cfx__text *t, const char *tag, const char *name, const ch
 /* Names are those of the graph as it is now: passes may have renamed nodes. */
 static void put_input_spec(cfx__text *t, const cfx_program *p, const cfx_input_spec *s,
                            cfx_node *n) {
+    const cfx__map none = {0}; /* inputs take no result of a call */
     switch (s->kind) {
     case CFX_IN_PARAMETER:
         put_target(t, "parameter", n->name, "parameter_name", s->target);
@@ -131,18 +132,18 @@ static void put_input_spec(cfx__text *t, const cfx_program *p, const cfx_input_s
     case CFX_IN_USER:
         if (s->constant) {
             cfx__text_printf(t, "{\"constant_input\": {\"name\": \"%s\", \"value\": ", n->name);
-            cfx__pt2_write_reference(t, p, s->value);
+            cfx__pt2_write_reference(t, p, &none, s->value);
         } else {
             cfx__text_puts(t, "{\"user_input\": {\"arg\": ");
-            cfx__pt2_write_reference(t, p, cfx_node_value(n));
+            cfx__pt2_write_reference(t, p, &none, cfx_node_value(n));
         }
         break;
     }
     cfx__text_puts(t, "}}");
 }
 
-static void put_output_spec(cfx__text *t, const cfx_program *p, const cfx_output_spec *s,
-                            cfx_value v) {
+static void put_output_spec(cfx__text *t, const cfx_program *p, const cfx__map *twins,
+                            const cfx_output_spec *s, cfx_value v) {
     static const struct {
         const char *tag, *key;
     } kinds[] = {
@@ -156,7 +157,7 @@ static void put_output_spec(cfx__text *t, const cfx_program *p, const cfx_output
     };
     if (s->kind == CFX_OUT_USER || v.tag != CFX_TAG_NODE) {
         cfx__text_puts(t, "{\"user_output\": {\"arg\": ");
-        cfx__pt2_write_reference(t, p, v);
+        cfx__pt2_write_reference(t, p, twins, v);
     } else {
         put_target(t, kinds[s->kind].tag, cfx_as_node(v)->name, kinds[s->kind].key, s->target);
     }
@@ -186,11 +187,14 @@ static bool put_signature(const cfx_program *p, const char *path, cfx__text *t) 
         return false;
     }
     cfx__text_puts(t, "], \"output_specs\": [");
+    cfx__map twins = {0};
+    cfx__pt2_find_twins(p->module->graph, &twins);
     for (i = 0; i < count; i++) {
         if (i)
             cfx__text_puts(t, ", ");
-        put_output_spec(t, p, &p->outputs[i], tuple ? cfx_as_list(made)->items[i] : made);
+        put_output_spec(t, p, &twins, &p->outputs[i], tuple ? cfx_as_list(made)->items[i] : made);
     }
+    cfx__map_release(&twins);
     cfx__text_puts(t, "]}");
     return true;
 }

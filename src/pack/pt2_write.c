@@ -70,19 +70,28 @@ static bool put_inputs(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n) {
     return ok;
 }
 
-const cfx_node *cfx__pt2_first_like(const cfx_node *n) {
-    if (!cfx_node_takes_result(n))
-        return n;
-    const cfx_node *from = cfx_as_node(cfx_as_list(n->args)->items[0]), *first = n;
-    cfx_each_user(from, u) {
-        bool same = cfx_node_takes_result(u->user) &&
-                    cfx_as_node(cfx_as_list(u->user->args)->items[0]) == from &&
-                    cfx_equal_values(cfx_as_list(u->user->args)->items[1],
-                                     cfx_as_list(n->args)->items[1]);
-        if (same && cfx_node_precedes(u->user, first))
-            first = u->user;
+void cfx__pt2_find_twins(const cfx_graph *g, cfx__map *twins) {
+    cfx__map firsts = {0}; /* by the call and the number of the result */
+    size_t mark = cfx_scope_open();
+    cfx_each_node(g, n) {
+        if (!cfx_node_takes_result(n))
+            continue;
+        const cfx_list *args = cfx_as_list(n->args);
+        const char *key = cfx__text_format("%s:%lld", cfx_as_node(args->items[0])->name,
+                                           (long long)cfx_integer(args->items[1]));
+        void *first = cfx__map_get(&firsts, key);
+        if (first)
+            cfx__map_set(twins, n->name, first);
+        else
+            cfx__map_set(&firsts, key, n);
     }
-    return first;
+    cfx__map_release(&firsts);
+    cfx_scope_close(mark);
+}
+
+const cfx_node *cfx__pt2_first_like(const cfx__map *twins, const cfx_node *n) {
+    const cfx_node *first = cfx__map_get(twins, n->name);
+    return first ? first : n;
 }
 
 /* getitem nodes by what they take: the first of each. NULL where nothing takes a result. The caller
@@ -98,7 +107,7 @@ static const cfx_node **takers_of(cfx__pt2_writer *w, const cfx_node *n, int64_t
             cfx__pt2_write_bad(w, "has %lld results, of which '%s' takes number %lld",
                                (long long)count, u->user->name, (long long)i);
         else
-            takers[i] = cfx__pt2_first_like(u->user);
+            takers[i] = cfx__pt2_first_like(&w->twins, u->user);
     }
     return takers;
 }
@@ -303,6 +312,7 @@ static void put_table(cfx__text *t, const char *name, const cfx__text *table) {
 
 /* The whole graph of w->module. Ends the writer. */
 static bool finish(cfx__pt2_writer *w, cfx__text *t) {
+    cfx__pt2_find_twins(w->module->graph, &w->twins);
     bool ok = put_nodes(w);
     const cfx_node *output = cfx_graph_output_node(w->module->graph);
     bool single = output && cfx_as_list(output->args)->len &&
@@ -326,6 +336,7 @@ static bool finish(cfx__pt2_writer *w, cfx__text *t) {
     for (int i = 0; i < COUNT(parts); i++)
         cfx__text_release(parts[i]);
     cfx__map_release(&w->given);
+    cfx__map_release(&w->twins);
     return ok;
 }
 
@@ -345,7 +356,8 @@ bool cfx__pt2_write_graph(const cfx_program *p, const char *path, cfx__text *out
     return finish(&w, out);
 }
 
-void cfx__pt2_write_reference(cfx__text *out, const cfx_program *p, cfx_value v) {
+void cfx__pt2_write_reference(cfx__text *out, const cfx_program *p, const cfx__map *twins,
+                              cfx_value v) {
     cfx__pt2_writer w = {.program = p, .module = p->module, .path = ""};
     if (v.tag != CFX_TAG_NODE || cfx_as_node(v)->op == CFX_GET_ATTR) {
         if (!cfx__pt2_put_constant(out, v))
@@ -355,5 +367,5 @@ void cfx__pt2_write_reference(cfx__text *out, const cfx_program *p, cfx_value v)
     cfx_result r = cfx__pt2_write_result_of(&w, cfx_as_node(v));
     if (r.kind == CFX_RESULT_SEVERAL)
         r = (cfx_result){0};
-    cfx__pt2_write_name(out, cfx__pt2_first_like(cfx_as_node(v))->name, &r);
+    cfx__pt2_write_name(out, cfx__pt2_first_like(twins, cfx_as_node(v))->name, &r);
 }

@@ -14,6 +14,7 @@ typedef struct cfx__pt2_writer {
     cfx__text inputs, outputs, nodes;
     cfx__text tensors, ints, bools, floats, objects; /* tables of values */
     cfx__map given;             /* names of nodes whose result is described so far */
+    cfx__map twins;             /* see cfx__pt2_find_twins */
     int depth;
     bool failed;
 } cfx__pt2_writer;
@@ -24,8 +25,8 @@ cfx_result cfx__pt2_write_result_of(const cfx__pt2_writer *w, const cfx_node *n)
 /* Records an error about the node being written. Returns false. */
 bool cfx__pt2_write_bad(cfx__pt2_writer *w, const char *fmt, ...) CFX_PRINTF(2, 3);
 /* The first node that takes the same result of a call as n does: a file has one name for both. n
- * itself where it takes none. */
-const cfx_node *cfx__pt2_first_like(const cfx_node *n);
+ * itself where it is the only one, or takes none. */
+const cfx_node *cfx__pt2_first_like(const cfx__map *twins, const cfx_node *n);
 /* A reference to a value: {"as_tensor": {"name": "relu"}}. */
 void cfx__pt2_write_name(cfx__text *t, const char *name, const cfx_result *r);
 /* Puts a value into the table of its kind, and a reference to it into `out`; in a list of tensors

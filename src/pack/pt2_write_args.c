@@ -74,7 +74,7 @@ bool cfx__pt2_write_result(cfx__pt2_writer *w, cfx__text *out, const char *name,
 
 /* What the file calls the result of a node; an error where it has no single one there. */
 static const char *name_of(cfx__pt2_writer *w, const cfx_node *n) {
-    const char *name = cfx__pt2_first_like(n)->name;
+    const char *name = cfx__pt2_first_like(&w->twins, n)->name;
     if (!cfx__map_get(&w->given, name))
         cfx__pt2_write_bad(w, "uses '%s' as one value, which its operator does not give", name);
     return name;
