@@ -135,8 +135,8 @@ static bool take_word(cfx__rule_text *t, const char *word) {
     return true;
 }
 
-/* name: pattern -> result, then conditions. */
-static bool read_rule(cfx_rules *r, cfx__rule_text *t, const char *end) {
+/* name: pattern -> result, then conditions; `names` are those of the rules before it. */
+static bool read_rule(cfx_rules *r, cfx__map *names, cfx__rule_text *t, const char *end) {
     const char *name = t->at;
     while (t->at < end && is_name(*t->at))
         t->at++;
@@ -149,9 +149,9 @@ static bool read_rule(cfx_rules *r, cfx__rule_text *t, const char *end) {
     t->at++;
     t->rule = rule.name;
     t->end = rule_end(t->at, end);
-    for (size_t i = 0; i < r->rules.len; i++)
-        if (!strcmp(r->rules.data[i].name, rule.name))
-            cfx__rule_fail(t, "there is a rule of that name already");
+    if (cfx__map_get(names, rule.name))
+        cfx__rule_fail(t, "there is a rule of that name already");
+    cfx__map_set(names, rule.name, names);
     rule.text = *t;
     if (!cfx_ok() || !read_pattern(&rule, t))
         return add(r, rule, false);
@@ -174,14 +174,16 @@ cfx_rules *cfx_rules_parse(const char *text, const char *what) {
     t.file = cfx__arena_copy(&r->arena, what ? what : "rules", strlen(what ? what : "rules"));
     t.at = t.start;
     const char *end = t.start + strlen(t.start);
+    cfx__map names = {0};
     bool fine = true;
     while (fine) {
         t.end = end;
         t.rule = NULL;
         if (take_word(&t, "") && t.at == end)
             break;
-        fine = read_rule(r, &t, end);
+        fine = read_rule(r, &names, &t, end);
     }
+    cfx__map_release(&names);
     if (fine)
         make_index(r);
     return cfx_scope_return(mark, fine && cfx_ok() ? r : (cfx_rules *)&bad_rules);
