@@ -114,6 +114,24 @@ TEST(a_size_without_a_value_is_told) {
     CHECK_ERROR("the size 'Mod(s0, 0)' has no value");
 }
 
+TEST(symbols_are_no_numbers_where_something_is_computed) {
+    cfx_program *p = cfx_open(CFX_TEST_DATA "/hostile/symbol_for_a_tensor.fx");
+    cfx_program_run(p, cfx_ones(2, 3));
+    CHECK_ERROR("aten.sub.Tensor: the size s0 has no value");
+    cfx_decompose(p, cfx_none());
+    CHECK_ERROR("aten.sub.Tensor: the size s0 has no value");
+    cfx_decompose(cfx_open(CFX_TEST_DATA "/hostile/symbol_in_a_slice.fx"), cfx_none());
+    CHECK_ERROR("y: the size s0 has no value");
+    cfx_node *y = cfx_graph_find(p->module->graph, "y");
+    cfx_value size = cfx_at(y->args, 1);
+    cfx_sub(cfx_ones(2, 3), size);
+    CHECK_ERROR("aten.sub.Tensor: the size s0 has no value");
+    cfx_full(cfx_list(2, size), 1.0);
+    CHECK_ERROR("aten.full.default: the size [2, s0] has no value");
+    cfx_py("operator.getitem", cfx_ones(2, 3), cfx_slice_value(size, cfx_none(), cfx_none()));
+    CHECK_ERROR("the size slice(s0, None, None) has no value");
+}
+
 TEST(modules_nest_to_a_bound) {
     char path[4001];
     for (int i = 0; i < 4000; i++)

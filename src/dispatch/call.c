@@ -216,14 +216,19 @@ void cfx__op_run_functional(cfx_op_call *c) {
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
+#define SYMBOL (1u << 31) /* beside the flags of tensors: there is a symbol */
+
 /* The flags of all tensors in v. */
 static uint32_t flags_of(cfx_value v) {
     if (v.tag == CFX_TAG_TENSOR)
         return cfx_as_tensor(v)->head.flags;
-    uint32_t flags = 0;
-    if (v.tag == CFX_TAG_LIST)
+    uint32_t flags = v.tag == CFX_TAG_SYM ? SYMBOL : 0;
+    if (v.tag == CFX_TAG_LIST || v.tag == CFX_TAG_TUPLE)
         for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
             flags |= flags_of(cfx_as_list(v)->items[i]);
+    if (v.tag == CFX_TAG_SLICE)
+        flags |= flags_of(cfx_as_slice(v)->start) | flags_of(cfx_as_slice(v)->stop) |
+                 flags_of(cfx_as_slice(v)->step);
     return flags;
 }
 
@@ -282,6 +287,16 @@ static void note_views(const cfx_op_call *c) {
                           flags | CFX__MULTI_VIEW);
 }
 
+bool cfx__op_knows_sizes(cfx_site at, cfx_op *op, int n, const cfx_value *args) {
+    for (int i = 0; i < n; i++)
+        if (unlikely(flags_of(args[i]) & SYMBOL)) {
+            cfx_fail(CFX_RUNTIME_ERROR, at, "%s: the size %s has no value", cfx_op_name(op),
+                     cfx_value_repr(args[i]));
+            return false;
+        }
+    return true;
+}
+
 cfx_value cfx__op_run(cfx_site at, cfx_op *op, cfx_value *args) {
     cfx__op_info *info = cfx__op_info_of(op);
     cfx__dispatch *d = cfx__dispatcher();
@@ -293,7 +308,9 @@ cfx_value cfx__op_run(cfx_site at, cfx_op *op, cfx_value *args) {
     c.fake |= (flags & CFX__FAKE) != 0;
     const char *outer = cfx__ctx()->op;
     cfx__ctx()->op = info->name;
-    if (unlikely(flags & CFX__QUANTIZED) && !cfx__op_knows_quantized(op))
+    if (unlikely(flags & SYMBOL) && !c.fake)
+        cfx__op_knows_sizes(at, op, c.nargs, args);
+    else if (unlikely(flags & CFX__QUANTIZED) && !cfx__op_knows_quantized(op))
         cfx__op_run_quantized(&c, info);
     else if (info->form == CFX__INPLACE)
         cfx__op_run_inplace(&c, info);

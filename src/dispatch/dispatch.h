@@ -173,6 +173,9 @@ void cfx__op_run_quantized(cfx_op_call *c, cfx__op_info *info);
 void cfx__op_needs_data(const cfx_op_call *c);
 /* The functional part of a call: shape (or decomposition), then kernel unless fake. */
 void cfx__op_run_functional(cfx_op_call *c);
+/* Whether no argument is a symbol, or has one in it: where something is computed, sizes are
+ * numbers. False, with an error. */
+bool cfx__op_knows_sizes(cfx_site at, cfx_op *op, int n, const cfx_value *args);
 /* Whether its kernel takes the dtypes of arguments and results; else an error. */
 bool cfx__op_takes_dtypes(const cfx_op_call *c);
 void cfx__op_run_kernel(cfx_op_call *c);

@@ -60,11 +60,15 @@ static cfx_value unknown_tensor(cfx__recorder *r, cfx_site at, cfx_tensor *t) {
     return cfx_bad();
 }
 
-/* A truth that only a node knows is called after it. */
+/* A truth that only a node knows is called after it; other symbols nobody knows. */
 static cfx_value scalar(cfx__recorder *r, cfx_value v) {
     cfx_node *n =
         cfx_as_sym(v)->op == CFX__SYM_NAME ? cfx_graph_find(r->graph, cfx_as_sym(v)->name) : NULL;
-    return n ? cfx_node_value(n) : v;
+    if (n)
+        return cfx_node_value(n);
+    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "%s: the size %s has no value",
+             r->like ? r->like->name : "a node", cfx_value_repr(v));
+    return cfx_bad();
 }
 
 /* ---- the order of inputs --------------------------------------------------------------------- */

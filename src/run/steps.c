@@ -102,7 +102,8 @@ static bool bind_step(maker *p, cfx__run_step *s) {
     const cfx_list *args = cfx_as_list(s->node->args);
     const cfx_dict *kw = cfx_as_dict(s->node->kwargs);
     cfx_args a = {(int)args->len, args->items, kw->len ? (cfx_dict *)kw : NULL};
-    if (!cfx__bind(schema, (cfx_site){0}, a, cfx__op_mode(s->op), bound))
+    if (!cfx__bind(schema, (cfx_site){0}, a, cfx__op_mode(s->op), bound) ||
+        !cfx__op_knows_sizes((cfx_site){0}, s->op, schema->nargs, bound))
         return false;
     s->nbound = schema->nargs;
     s->bound = cfx__arena_alloc(&p->steps->arena, (size_t)s->nbound * sizeof *s->bound);
