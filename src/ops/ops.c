@@ -1,6 +1,13 @@
 /* What the operators share: reading lists, making results. Pointwise rows are in pointwise.c. */
 #include "ops.h"
 
+double arg_real(const cfx_op_call *c, int i) {
+    cfx_value v = c->args[i];
+    if (v.tag == CFX_TAG_COMPLEX && cfx_as_complex(v)->im != 0)
+        op_fail(c, "value cannot be converted to type double without overflow");
+    return cfx_number(v);
+}
+
 int arg_ints(const cfx_op_call *c, int i, int64_t *out) {
     cfx_value v = c->args[i];
     if (v.tag == CFX_TAG_NONE)

@@ -20,7 +20,11 @@ static inline bool arg_is_none(const cfx_op_call *c, int i) {
     return c->args[i].tag == CFX_TAG_NONE;
 }
 static inline int64_t arg_int(const cfx_op_call *c, int i) { return cfx_integer(c->args[i]); }
-static inline double arg_float(const cfx_op_call *c, int i) { return cfx_number(c->args[i]); }
+/* A number that has to be real; with an error where it is complex. */
+double arg_real(const cfx_op_call *c, int i);
+static inline double arg_float(const cfx_op_call *c, int i) {
+    return unlikely(c->args[i].tag == CFX_TAG_COMPLEX) ? arg_real(c, i) : cfx_number(c->args[i]);
+}
 static inline bool arg_bool(const cfx_op_call *c, int i) { return cfx_integer(c->args[i]) != 0; }
 static inline const char *arg_text(const cfx_op_call *c, int i) { return cfx_text(c->args[i]); }
 /* The dtype given, or `other` where None. */

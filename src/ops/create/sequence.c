@@ -35,8 +35,9 @@ static bool is_integral(cfx_value v) { return v.tag == CFX_TAG_INT || v.tag == C
 /* How many steps there are from start to end; `closed` counts the end in. -1 with an error. */
 static int64_t range_length(cfx_op_call *c, const range_args *r, cfx_dtype d, bool closed) {
     bool whole = cfx__dtype_is_int(d);
-    if (whole && (!number_fits(c, r->start, CFX_I64) || !number_fits(c, r->end, CFX_I64) ||
-                  !number_fits(c, r->step, CFX_I64)))
+    cfx_dtype as = whole ? CFX_I64 : CFX_F64;
+    if (!number_fits(c, r->start, as) || !number_fits(c, r->end, as) ||
+        !number_fits(c, r->step, as))
         return -1;
     double a = whole ? (double)cfx_integer(r->start) : cfx_number(r->start);
     double b = whole ? (double)cfx_integer(r->end) : cfx_number(r->end);

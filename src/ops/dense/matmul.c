@@ -77,6 +77,13 @@ static void kernel_mm(cfx_op_call *c) {
     product(c, c->out[0], NULL, arg_tensor(c, 0), arg_tensor(c, 1), cfx_int(0), cfx_int(1));
 }
 
+/* Whether beta and alpha, arguments 3 and 4, are numbers of the dtype; halves are summed in
+ * float32. */
+static bool factors_fit(cfx_op_call *c, cfx_dtype d) {
+    d = cfx__dtype_is_half(d) ? CFX_F32 : d;
+    return number_fits(c, c->args[3], d) && number_fits(c, c->args[4], d);
+}
+
 static void shape_addmm(cfx_op_call *c) {
     const cfx_tensor *self = arg_tensor(c, 0), *a = arg_tensor(c, 1), *b = arg_tensor(c, 2);
     if (self->dtype != b->dtype)
@@ -89,7 +96,8 @@ static void shape_addmm(cfx_op_call *c) {
         op_fail(c, "mat1 must be a matrix, got %d-D tensor", a->ndim);
     else if (b->ndim != 2)
         op_fail(c, "mat2 must be a matrix, got %d-D tensor", b->ndim);
-    else if (inner_sizes_agree(c, a, b) && has_product(c, a, "addmm_impl_cpu_")) {
+    else if (inner_sizes_agree(c, a, b) && has_product(c, a, "addmm_impl_cpu_") &&
+             factors_fit(c, a->dtype)) {
         int64_t shape[] = {a->shape[0], b->shape[1]};
         if (!cfx__obj_is_bad(expanded(c, self, 2, shape)))
             out_new(c, 0, a->dtype, 2, shape);
@@ -204,7 +212,7 @@ static void shape_baddbmm(cfx_op_call *c) {
             return;
         }
     }
-    if (batches_fit(c, a, b, "baddbmm"))
+    if (batches_fit(c, a, b, "baddbmm") && factors_fit(c, a->dtype))
         out_new(c, 0, a->dtype, 3, (int64_t[]){a->shape[0], a->shape[1], b->shape[2]});
 }
 
@@ -230,7 +238,7 @@ static void shape_addbmm(cfx_op_call *c) {
     else if (a->dtype != b->dtype)
         op_fail(c, "mat1 and mat2 must have the same dtype, but got %s and %s",
                 cfx__dtype_title(a->dtype), cfx__dtype_title(b->dtype));
-    else if (has_product(c, a, "addmm_impl_cpu_"))
+    else if (has_product(c, a, "addmm_impl_cpu_") && factors_fit(c, a->dtype))
         out_new(c, 0, a->dtype, 2, shape);
 }
 
@@ -339,7 +347,7 @@ static void shape_matrix_vector(cfx_op_call *c, const cfx_tensor *self, const cf
         op_fail(c, "addmv input tensors must have the same dtype, but got %s, %s, and %s",
                 cfx__dtype_title(self ? self->dtype : vec->dtype), cfx__dtype_title(mat->dtype),
                 cfx__dtype_title(vec->dtype));
-    else if (has_product(c, mat, "addmv_impl_cpu"))
+    else if (has_product(c, mat, "addmv_impl_cpu") && (!self || factors_fit(c, mat->dtype)))
         out_new(c, 0, vec->dtype, 1, mat->shape);
 }
 
@@ -459,7 +467,8 @@ static void shape_addr(cfx_op_call *c) {
             return;
         }
     }
-    out_broadcast(c, 0, d, 3, t);
+    if (factors_fit(c, d))
+        out_broadcast(c, 0, d, 3, t);
 }
 
 static void kernel_addr(cfx_op_call *c) {

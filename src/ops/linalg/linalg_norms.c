@@ -3,6 +3,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "../views.h"
 #include "linalg.h"
 
 CFX_FAMILY(REDUCE);
@@ -83,6 +84,8 @@ static void matrix_norm(cfx_op_call *c, cfx_value ord, cfx_value dim, bool keepd
     int64_t dims[2];
     const char *text = cfx_text(ord);
     double size = text ? 0 : fabs(cfx_number(ord));
+    if (ord.tag == CFX_TAG_COMPLEX && !number_fits(c, ord, CFX_F64))
+        return;
     bool nuclear = text && !strcmp(text, "nuc"), frobenius = text && !strcmp(text, "fro");
     if (text ? !nuclear && !frobenius : size != 1 && size != 2 && !isinf(size)) {
         op_fail(c, "linalg.matrix_norm: Order %s not supported.", order_text(ord));

@@ -35,6 +35,14 @@ static cfx_tensor *times(cfx_op_call *c, cfx_tensor *t, cfx_value number) {
     return call_bound(c, &cfx_op_mul_Scalar, (cfx_value[]){cfx_tensor_value(t), number});
 }
 
+/* Whether the distance of samples, where it is a number, is a real one. */
+static bool distance_fits(cfx_op_call *c) {
+    bool fits = c->args[1].tag != CFX_TAG_COMPLEX && c->args[1].tag != CFX_TAG_BOOL;
+    if (!fits)
+        op_fail(c, "%s: Currently, we only support dx as a real number.", op_title(c));
+    return fits;
+}
+
 static void decompose_trapezoid(cfx_op_call *c) {
     cfx_tensor *y = arg_tensor(c, 0), *x = arg_tensor(c, 1);
     int dim = arg_dim(c, 2, y->ndim);
@@ -46,7 +54,7 @@ static void decompose_trapezoid(cfx_op_call *c) {
         cfx_tensor *dx = distances(c, y, x, dim);
         cfx_tensor *pairs = cfx_add(samples(y, dim, false), samples(y, dim, true));
         c->out[0] = cfx_div(cfx_sum(cfx_mul(pairs, dx), cfx_list(dim)), 2.0);
-    } else {
+    } else if (distance_fits(c)) {
         cfx_tensor *last = cfx_select(y, dim, -1), *ends = cfx_add(cfx_select(y, dim, 0), last);
         ends = times(c, ends, cfx_float(0.5));
         c->out[0] = times(c, cfx_sub(cfx_sum(y, cfx_list(dim)), ends), c->args[1]);
@@ -62,6 +70,8 @@ static void decompose_cumulative(cfx_op_call *c) {
         op_fail_as(INDEX, c, "slice() cannot be applied to a 0-dim tensor.");
         return;
     }
+    if (!x && !distance_fits(c))
+        return;
     cfx_tensor *dx = x ? distances(c, y, x, dim) : NULL;
     cfx_tensor *pairs = cfx_add(samples(y, dim, false), samples(y, dim, true));
     c->out[0] = dx ? cfx_div(cfx_cumsum(cfx_mul(pairs, dx), dim), 2.0)
