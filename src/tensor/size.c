@@ -14,17 +14,15 @@ int64_t cfx__shape_numel(cfx_site at, int ndim, const int64_t *shape) {
                      (long long)shape[i], cfx__shape_text(ndim, shape));
             return -1;
         }
-        empty |= shape[i] == 0;
-        fits = fits && !__builtin_mul_overflow(n, shape[i], &n);
+        empty |= shape[i] == 0; /* the others are multiplied as well, for strides and counts */
+        fits = fits && !__builtin_mul_overflow(n, shape[i] ? shape[i] : 1, &n);
     }
-    if (empty)
-        return 0;
     if (!fits) {
         cfx_fail(CFX_RUNTIME_ERROR, at, "Storage size calculation overflowed with sizes=%s",
                  cfx__shape_text(ndim, shape));
         return -1;
     }
-    return n;
+    return empty ? 0 : n;
 }
 
 void cfx__strides_contiguous(int ndim, const int64_t *shape, int64_t *stride) {

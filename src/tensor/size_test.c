@@ -13,3 +13,11 @@ TEST(size_rows_of_images) {
     CHECK_INT(cfx__tensor_channels_row(cfx_zeros(2, 7, 1, 1)), 7);
     CHECK_INT(cfx__tensor_channels_row(cfx_zeros(2, 7, 3)), 0);
 }
+
+TEST(sizes_fit_in_a_count_beside_a_zero_too) {
+    const int64_t half = INT64_C(1) << 62;
+    CHECK_INT(cfx_zeros(0, half)->numel, 0);
+    cfx_zeros(0, half, half);
+    CHECK_ERROR("Storage size calculation overflowed with sizes="
+                "[0, 4611686018427387904, 4611686018427387904]");
+}

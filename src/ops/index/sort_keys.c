@@ -140,6 +140,11 @@ void sort_items(sort_item *items, sort_item *spare, int64_t n) {
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
+/* From one element to the next along a dimension; absurd only where there is no next. */
+static int64_t bytes_between(const cfx_tensor *t, int d) {
+    return (int64_t)((uint64_t)t->stride[d] * (uint64_t)cfx_dtype_size(t->dtype));
+}
+
 void lines_make(sort_lines *l, int dim, int n, const cfx_tensor *const *t) {
     l->n = n;
     l->ndim = 0;
@@ -147,7 +152,7 @@ void lines_make(sort_lines *l, int dim, int n, const cfx_tensor *const *t) {
     l->length = t[0]->ndim ? t[0]->shape[dim] : 1;
     for (int i = 0; i < n; i++) {
         l->data[i] = t[i]->data;
-        l->step[i] = t[i]->ndim ? t[i]->stride[dim] * cfx_dtype_size(t[i]->dtype) : 0;
+        l->step[i] = t[i]->ndim ? bytes_between(t[i], dim) : 0;
     }
     for (int d = t[0]->ndim - 1; d >= 0; d--) {
         if (d == dim)
@@ -155,7 +160,7 @@ void lines_make(sort_lines *l, int dim, int n, const cfx_tensor *const *t) {
         l->count *= t[0]->shape[d];
         l->size[l->ndim] = t[0]->shape[d];
         for (int i = 0; i < n; i++)
-            l->stride[i][l->ndim] = t[i]->stride[d] * cfx_dtype_size(t[i]->dtype);
+            l->stride[i][l->ndim] = bytes_between(t[i], d);
         l->ndim++;
     }
 }
