@@ -46,11 +46,28 @@ static void put_begun(block *b, bool last) {
     }
 }
 
+/* How many characters of ASCII there are in a row that any terminal may have. */
+static size_t plain(const char *text, size_t n) {
+    size_t i = 0;
+    while (i < n && ((text[i] >= ' ' && text[i] < 0x7f) || text[i] == '\n'))
+        i++;
+    return i;
+}
+
 static ssize_t put(void *unused, const char *text, size_t n) {
     (void)unused;
     block b = {.n = 0};
-    for (size_t i = 0; i < n && !b.lost; i++) {
-        begun.bytes[begun.n++] = text[i];
+    for (size_t i = 0; i < n && !b.lost;) {
+        if (b.n == sizeof b.bytes)
+            write_block(&b);
+        size_t room = sizeof b.bytes - b.n, left = n - i < room ? n - i : room;
+        size_t row = begun.n ? 0 : plain(text + i, left);
+        memcpy(b.bytes + b.n, text + i, row);
+        b.n += row;
+        i += row;
+        if (row)
+            continue;
+        begun.bytes[begun.n++] = text[i++];
         put_begun(&b, false);
     }
     write_block(&b);
