@@ -337,10 +337,8 @@ static bool branch_is_impure(const cfx_node *n) {
     return false;
 }
 
-/* An operator of which nobody knows what it does. */
-static bool is_unregistered(cfx_target t) {
-    return !t.op && !t.call && !t.fn && starts_with(t.name, "torch.ops.");
-}
+/* A function of which nobody knows what it does. */
+static bool is_unregistered(cfx_target t) { return !t.op && !t.call && !t.fn; }
 
 static bool function_is_impure(const cfx_node *n) {
     cfx_target t = n->target;
