@@ -41,6 +41,19 @@ static void same_numbers(cfx_value a, cfx_value b) {
         CHECK(cfx_integer(cfx_equal(x->items[i], y->items[i])));
 }
 
+/* Nothing but the file says that an unknown operator gives a list. */
+TEST(a_list_of_one_stays_a_list) {
+    cfx_program *p = cfx_program_parse(
+        "class GraphModule(torch.nn.Module):\n"
+        "    def forward(self, x: \"f32[4]\"):\n"
+        "        parts = torch.ops.mine.parts.default(x)\n"
+        "        first: \"f32[4]\" = parts[0]\n"
+        "        return (first,)\n",
+        "list");
+    CHECK_OK();
+    CHECK_STR(cfx_graph_str(reopened(p, "m.pt2")->module->graph), cfx_graph_str(p->module->graph));
+}
+
 /* A file has one name for a result: those who take it again go by the first. */
 TEST(a_result_that_is_taken_twice_is_saved_once) {
     cfx_program *p = cfx_program_parse(

@@ -189,7 +189,10 @@ static bool put_outputs(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n) {
         count = s->nrets;
     bool several = tuple || (s ? s->nrets > 1 || s->rets[0].list
                                : cfx_is_none(r.value) && count > 0);
-    if (s && s->nrets == 1 && s->rets[0].list && s->rets[0].type == CFX__T_TENSOR) {
+    /* of an operator that nobody knows the file alone tells one result from a list of one */
+    bool list = s ? s->nrets == 1 && s->rets[0].list && s->rets[0].type == CFX__T_TENSOR
+                  : several && count == 1 && !cfx_node_higher_order(n);
+    if (list) {
         cfx__text_puts(t, "{\"as_tensors\": [");
         bool ok = put_results(w, t, n, &r, count, true);
         cfx__text_puts(t, "]}");
