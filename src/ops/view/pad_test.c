@@ -97,6 +97,8 @@ TEST(pixels_and_channels_change_places) {
     CHECK_ERROR("overflowed");
     cfx_channel_shuffle(x, 3);
     CHECK_ERROR("Number of channels must be divisible by groups. Got 8 channels and 3 groups.");
+    cfx_channel_shuffle(cfx_zeros(cfx_list(0, 0, 3)), INT64_MAX);
+    CHECK_ERROR("Storage size calculation overflowed with sizes=[0, 9223372036854775807, 0, 3]");
 }
 
 TEST(columns_add_up_to_the_image) {

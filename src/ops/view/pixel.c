@@ -125,6 +125,13 @@ static void kernel_pixel_unshuffle(cfx_op_call *c) {
         cfx__tensor_copy(as_channels(c->out[0], r), as_pixels(arg_tensor(c, 0), r));
 }
 
+/* Whether there may be a tensor with the channels in groups, be it empty. */
+static bool groups_fit(cfx_op_call *c, const cfx_tensor *t, int64_t groups) {
+    int64_t shape[CFX_MAX_DIMS + 1] = {t->shape[0], groups, t->shape[1] / groups};
+    memcpy(shape + 3, t->shape + 2, (size_t)(t->ndim - 2) * sizeof *shape);
+    return cfx__shape_numel(c->at, t->ndim + 1, shape) >= 0;
+}
+
 static void shape_channel_shuffle(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t groups = arg_int(c, 1);
@@ -138,7 +145,7 @@ static void shape_channel_shuffle(cfx_op_call *c) {
         op_fail(
             c, "Number of channels must be divisible by groups. Got %lld channels and %lld groups.",
             (long long)t->shape[1], (long long)groups);
-    else
+    else if (groups_fit(c, t, groups))
         out_in_format(c, t, t->shape);
 }
 
