@@ -123,10 +123,9 @@ static void kernel_pow_Scalar(cfx_op_call *c) {
     cfx_dtype compute, result;
     if (!pointwise_dtypes(c, &row_pow, &compute, &result))
         return;
-    double exponent = arg_float(c, 1);
     if (cfx__dtype_is_float(compute))
         for (int i = 0; i < COUNT(short_powers); i++)
-            if (short_powers[i].exponent == exponent) {
+            if (short_powers[i].exponent == arg_float(c, 1)) {
                 pointwise_run(c, short_powers[i].row, compute, 1, c->args, &none);
                 return;
             }

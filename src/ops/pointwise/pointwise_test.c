@@ -82,3 +82,9 @@ TEST(complex_numbers_are_not_read_as_real_ones) {
     CHECK_ERROR("trapezoid: Currently, we only support dx as a real number.");
     CHECK_STR(cfx_str(cfx_linalg_vector_norm(v, cfx_complex_value(1, 0))), "tensor(2.)");
 }
+
+TEST(real_numbers_have_complex_powers) {
+    cfx_tensor *x = cfx_full(cfx_list(1), 2.0);
+    CHECK_STR(cfx_str(cfx_pow(x, cfx_complex_value(0.5, 0.25))), "tensor([1.3930+0.2438j])");
+    CHECK_OK();
+}
