@@ -71,7 +71,7 @@ static bool may_need_more(const cfx_program *p) {
     const char *why = cfx_error_last()->message;
     return has_subgraphs(p) || p->ranges->len || strstr(why, "which a fake tensor has not") ||
            strstr(why, "has no value") || strstr(why, "and no operator does the same without") ||
-           strstr(why, "a constant that combinations");
+           strstr(why, "nothing is known of what") || strstr(why, "a constant that combinations");
 }
 
 /* The program after a change that has just been made; bad, with an error, where it failed. What

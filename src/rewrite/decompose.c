@@ -255,7 +255,8 @@ static void forget(recording *w) {
 
 static bool record(decomposing *d, int k) {
     recording *w = &d->world[k];
-    w->run = (cfx__rerun){.from = d->from->module,
+    w->run = (cfx__rerun){.program = d->from,
+                          .from = d->from->module,
                           .to = cfx__module_new_raw("GraphModule", NULL),
                           .worlds = &d->worlds,
                           .k = k,

@@ -1,6 +1,19 @@
 /* Core ATen: what programs become, and that they still compute the same. */
 #include "decompose_test.h"
 
+/* Of what nobody says what it is there is no fake tensor, and None is another program. */
+TEST(inputs_have_to_be_described) {
+    cfx_program *p = cfx_program_parse(
+        "class GraphModule(torch.nn.Module):\n"
+        "    def forward(self, x: \"f32[3, 4]\", w: \"f32[4, 4]\", b):\n"
+        "        linear: \"f32[3, 4]\" = torch.ops.aten.linear.default(x, w, b)\n"
+        "        return (linear,)\n",
+        "linear");
+    CHECK_OK();
+    cfx_decompose(p, CFX_NONE);
+    CHECK_ERROR("nothing is known of what input b is: its dtype and its shape");
+}
+
 TEST(decompose_linear_and_names) {
     const char *code = core_code(
         HEAD "    def forward(self, p_w: \"f32[3, 4]\", p_b: \"f32[3]\", x: \"f32[2, 4]\"):\n"

@@ -31,6 +31,24 @@ static void copy_meta(cfx_node *to, const cfx_node *from) {
         cfx_node_set_meta(to, cfx_text(from->meta->entries[i].key), from->meta->entries[i].value);
 }
 
+/* Metadata of an input: what is noted, or what the program has for it. Bad, with an error, where
+ * nothing says what it is and it is used. */
+static cfx_value input_meta(const cfx__rerun *run, const cfx_node *n) {
+    cfx_value val = cfx_node_get_meta(n, "val");
+    const cfx_input_spec *s = cfx_is_none(val) && run->from == run->program->module
+                                  ? cfx_program_input(run->program, n)
+                                  : NULL;
+    cfx_tensor *held = s ? cfx_program_tensor(run->program, s) : NULL;
+    if (held)
+        return cfx_tensor_value(held);
+    bool given = !cfx_is_none(val) || (s && (s->constant || s->kind != CFX_IN_USER));
+    if (given || !n->num_users)
+        return val;
+    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "nothing is known of what input %s is: "
+             "its dtype and its shape", n->name);
+    return cfx_bad();
+}
+
 static cfx_value run_placeholder(cfx__rerun *run, const cfx_node *n) {
     cfx_node *made = cfx_graph_placeholder(run->recorder.graph, n->target.name, n->type, false,
                                            cfx_none());
@@ -39,8 +57,10 @@ static cfx_value run_placeholder(cfx__rerun *run, const cfx_node *n) {
     if (strcmp(made->name, n->name))
         cfx_node_set_name(made, n->name);
     copy_meta(made, n);
-    cfx_value val = cfx_node_get_meta(n, "val");
-    cfx_value like = cfx__worlds_tensor(run->worlds, run->k, val);
+    cfx_value val = input_meta(run, n);
+    if (cfx_is_bad(val))
+        return val;
+    cfx_value like = val.tag == CFX_TAG_TENSOR ? val : cfx__worlds_tensor(run->worlds, run->k, val);
     if (like.tag != CFX_TAG_TENSOR)
         return cfx__worlds_value(run->worlds, run->k, val);
     cfx_tensor *t = cfx__recorded_tensor(&run->recorder, made, cfx_as_tensor(like));
@@ -136,8 +156,14 @@ static cfx_value copied(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     if (!made->graph)
         return cfx_bad();
     cfx_value val = results_of(n);
-    if (cfx_is_none(val)) /* be it a truth that no value holds */
-        return is_truth(n) ? cfx__sym_name(made->name, false, 0) : val;
+    if (cfx_is_none(val) && is_truth(n)) /* that no value holds */
+        return cfx__sym_name(made->name, false, 0);
+    if (cfx_is_none(val) && n->num_users) {
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "nothing is known of what %s computes", n->name);
+        return cfx_bad();
+    }
+    if (cfx_is_none(val))
+        return val;
     cfx_value like = from_meta(run, made, val);
     bool inside = r->inside;
     r->inside = true;

@@ -37,7 +37,8 @@ bool cfx__alias_views(cfx_op *op);
 
 typedef struct cfx__rerun {
     cfx__recorder recorder; /* first */
-    cfx_module *from, *to;  /* the GraphModule, and what receives children and constants */
+    const cfx_program *program;
+    cfx_module *from, *to;  /* a GraphModule of it, and what receives children and constants */
     const cfx__worlds *worlds; /* whose sizes are those of world k */
     int k;
     int sizes_used;         /* sizes of the node at hand that depend on data, so far */
