@@ -6,8 +6,6 @@
  * touched. */
 #include "graph.h"
 
-#include <string.h>
-
 enum { DEEPEST = 200 }; /* containers in containers */
 
 static cfx_value freeze(cfx_value v, int depth);
@@ -148,10 +146,11 @@ cfx_value cfx__graph_freeze(cfx_value v) { return freeze(v, 0); }
 
 bool cfx__graph_keywords_fit(const cfx_dict *kwargs) {
     for (int64_t i = 0; i < kwargs->len; i++) {
-        const char *name = cfx_text(kwargs->entries[i].key);
-        if (unlikely(!name || !cfx__name_is_identifier(name, strlen(name)))) {
+        cfx_value key = kwargs->entries[i].key;
+        const cfx_string *name = key.tag == CFX_TAG_STR ? cfx_as_string(key) : NULL;
+        if (unlikely(!name || !cfx__name_is_identifier(name->text, name->len))) {
             cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "keywords must be names, got %s",
-                     cfx_value_repr(kwargs->entries[i].key));
+                     cfx_value_repr(key));
             return false;
         }
     }

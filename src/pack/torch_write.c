@@ -145,7 +145,7 @@ static bool put_value(writer *w, cfx_value v, int depth) {
         put_float(w, cfx_number(v));
         return true;
     case CFX_TAG_STR:
-        put_words(w, cfx_text(v));
+        put_text(w, cfx_as_string(v)->text, cfx_as_string(v)->len);
         return true;
     case CFX_TAG_DTYPE:
         put_global(w, "torch", cfx_dtype_name((cfx_dtype)cfx_integer(v)));

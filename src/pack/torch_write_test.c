@@ -11,6 +11,7 @@ TEST(values_and_tensors_come_back_from_a_torch_file) {
     cfx_dict_set(d, "same", cfx_tensor_value(x));
     cfx_dict_set(d, "turned", cfx_tensor_value(cfx_t(x)));
     cfx_dict_set(d, "n", cfx_list(1, -2, (int64_t)1 << 40, 0.5, true, NULL, "word"));
+    cfx_dict_put(d, cfx_string_value_n("a\0b", 3), cfx_string_value_n("\0c", 2));
     cfx_dict_set(d, "pair", cfx_tuple(cfx_bf16, cfx_tensor_value(cfx_zeros(cfx_list(0, 2)))));
     CHECK(cfx_torch_save(test_path("saved.pt"), cfx_dict_value(d)));
     cfx_value back = cfx_torch_load(test_path("saved.pt"));
