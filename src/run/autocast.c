@@ -58,7 +58,7 @@ static bool convert_call(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *re
     d->recorder = NULL;
     bool converts = cfx__autocast_args(op, n, own);
     if (converts)
-        *result = cfx__op_call_bound(at, op, own);
+        *result = cfx_ok() ? cfx__op_call_bound(at, op, own) : cfx_bad();
     d->recorder = convert_call;
     return converts;
 }

@@ -443,7 +443,8 @@ static bool record_call(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *res
     memcpy(own, args, (size_t)info->schema->nargs * sizeof *own);
     bool converts = r->convert && !r->converted && r->convert(op, info->schema->nargs, own);
     r->converted |= converts;
-    *result = cfx_scope_return_value(mark, record_op(r, at, op, converts ? own : args));
+    cfx_value v = cfx_ok() ? record_op(r, at, op, converts ? own : args) : cfx_bad();
+    *result = cfx_scope_return_value(mark, v);
     r->converted &= !converts;
     return true;
 }
