@@ -63,10 +63,17 @@ CORE(aminmax) {
 
 /* ---- spread ---------------------------------------------------------------------------------- */
 
-/* Deviation is the root of the variance; the correction is a float there. */
+/* The correction as a float, 1 where none is given; a complex one is for the variance to refuse. */
+static cfx_value as_float(cfx_value correction) {
+    if (correction.tag == CFX_TAG_COMPLEX)
+        return correction;
+    return cfx_float(cfx_is_none(correction) ? 1 : cfx_number(correction));
+}
+
+/* Deviation is the root of the variance. */
 static cfx_tensor *deviation(cfx_op_call *c, cfx_value dims, cfx_value correction, bool keep) {
     cfx_tensor *x = core_wide(c, 0);
-    double less = cfx_is_none(correction) ? 1.0 : cfx_number(correction);
+    cfx_value less = as_float(correction);
     if (dims.tag == CFX_TAG_LIST && !cfx_as_list(dims)->len)
         dims = cfx_none();
     cfx_tensor *var = DO(var_correction, x, dims, CFX_KW(correction, less), CFX_KW(keepdim, keep));
@@ -80,7 +87,7 @@ CORE(std_dim) { c->out[0] = deviation(c, c->args[1], unbiased(c, 2), arg_bool(c,
 CORE(std) { c->out[0] = deviation(c, cfx_none(), unbiased(c, 1), false); }
 
 static void mean_too(cfx_op_call *c, cfx_value dims, cfx_value correction, bool keep) {
-    double less = cfx_is_none(correction) ? 1.0 : cfx_number(correction);
+    cfx_value less = as_float(correction);
     cfx_value v = DO_ALL(var_mean_correction, core_wide(c, 0), dims, CFX_KW(correction, less),
                          CFX_KW(keepdim, keep));
     cfx_tensor *var = cfx_tensor_at(v, 0), *mean = cfx_tensor_at(v, 1);
