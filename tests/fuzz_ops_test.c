@@ -287,19 +287,32 @@ static int setting(const char *name, int other) {
     return text ? (int)strtol(text, NULL, 10) : other;
 }
 
-static void fuzz(int shard) {
-    int runs = setting("CFX_FUZZ_RUNS", 25), seed = setting("CFX_FUZZ_SEED", 1);
-    bool log = setting("CFX_FUZZ_LOG", 0);
+typedef void op_fn(fuzzer *f, cfx_op *op, bool log);
+
+/* Calls fn for each operator of a shard, or those that CFX_FUZZ_OP names, with its own state. */
+static void each_operator(int shard, fuzzer start, op_fn *fn) {
+    const int seed = setting("CFX_FUZZ_SEED", 1);
+    const bool log = setting("CFX_FUZZ_LOG", 0);
     const char *only = getenv("CFX_FUZZ_OP");
-    cfx_set_memory_limit((size_t)64 << 20);
     for (int i = shard; i < cfx_op_count(); i += SHARDS) {
         cfx_op *op = cfx_op_at(i);
         if (only && !cfx__text_glob(only, cfx_op_name(op)))
             continue;
-        fuzzer f = {.state = 88172645463325252u + (uint64_t)seed * 1000003u + (uint64_t)i * 7919u};
-        for (int k = 0; k < runs; k++)
-            CFX_SCOPE try_once(&f, op, log);
+        fuzzer f = start;
+        f.state += (uint64_t)seed * 1000003u + (uint64_t)i * 7919u;
+        fn(&f, op, log);
     }
+}
+
+static void fuzz_op(fuzzer *f, cfx_op *op, bool log) {
+    const int runs = setting("CFX_FUZZ_RUNS", 25);
+    for (int k = 0; k < runs; k++)
+        CFX_SCOPE try_once(f, op, log);
+}
+
+static void fuzz(int shard) {
+    cfx_set_memory_limit((size_t)64 << 20);
+    each_operator(shard, (fuzzer){.state = 88172645463325252u}, fuzz_op);
 }
 
 TEST(fuzz_operators_0) { fuzz(0); }
@@ -400,20 +413,14 @@ static bool enlarge_once(fuzzer *f, cfx_op *op, bool log) {
     return fits;
 }
 
+static void enlarge_op(fuzzer *f, cfx_op *op, bool log) {
+    for (int k = 0, found = 0; k < TRIES && found < BASES; k++)
+        CFX_SCOPE found += enlarge_once(f, op, log);
+}
+
 static void enlarge(int shard) {
-    bool log = setting("CFX_FUZZ_LOG", 0);
-    const char *only = getenv("CFX_FUZZ_OP");
-    int seed = setting("CFX_FUZZ_SEED", 1);
     cfx_set_memory_limit((size_t)512 << 20);
-    for (int i = shard; i < cfx_op_count(); i += SHARDS) {
-        cfx_op *op = cfx_op_at(i);
-        fuzzer f = {.state = 362436069u + (uint64_t)seed * 1000003u + (uint64_t)i * 7919u,
-                    .plain = true};
-        if (only && !cfx__text_glob(only, cfx_op_name(op)))
-            continue;
-        for (int k = 0, found = 0; k < TRIES && found < BASES; k++)
-            CFX_SCOPE found += enlarge_once(&f, op, log);
-    }
+    each_operator(shard, (fuzzer){.state = 362436069u, .plain = true}, enlarge_op);
 }
 
 TEST(huge_numbers_0) { enlarge(0); }
