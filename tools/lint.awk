@@ -80,6 +80,7 @@ BEGIN {
              "([^A-Za-z0-9_]|$)"
     banned = "(^|[^A-Za-z0-9_.>])(strcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|abort|exit|" \
              "printf|puts|system|popen|longjmp|setjmp|CMPLX)[ \t]*\\("
+    cut = "\\(u?int(8_t|16_t|32_t|64_t)?\\) ?\\(?cfx_(tensor_get|number)\\(|-0x1p63|[^0-9]9(\\.[0-9]*)?e18"
     heap = "(^|[^A-Za-z0-9_.>*])(malloc|calloc|realloc|free|strdup|strndup|posix_memalign)[ \t]*\\("
 }
 
@@ -126,6 +127,8 @@ FNR == 1 {
         if (code ~ /^[ \t]*(static|_Thread_local)[ \t]/ && !(file in stateful) && mutable(code))
             report("state that can change belongs in the context (src/base/context.c)")
     }
+    if (room != "" && !is_test && file != "src/base/base.h" && match(code, cut))
+        report("floats become integers by cfx__int64_of: " substr(code, RSTART, RLENGTH))
     if (match($0, /__builtin_cpu_supports\("(f16c|amx|avx512fp16|avxvnni)/))
         report("the clang of Debian 12, which builds for sanitizers, knows no such feature")
     if (is_public) {

@@ -16,6 +16,17 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
+/* ---- numbers ------------------------------------------------------------------------------ */
+
+/* Whether a float, cut towards zero, is an int64; no other converts in C. */
+static inline bool cfx__int64_fits(double f) { return f >= -0x1p63 && f < 0x1p63; }
+
+/* A float cut towards zero; what does not fit, NaN too, becomes the smallest integer, as on the
+ * machines PyTorch runs on. */
+static inline int64_t cfx__int64_of(double f) {
+    return cfx__int64_fits(f) ? (int64_t)f : INT64_MIN;
+}
+
 /* ---- memory ------------------------------------------------------------------------------- */
 
 /* Never NULL, for what the library needs to go on: when the heap refuses, the error is recorded and

@@ -341,7 +341,7 @@ cfx_dict *cfx_optim_state_dict(const cfx_optim *o) {
 
 static void load_param(const cfx_optim *o, cfx__optim_param *p, const cfx_dict *d) {
     cfx_value step = cfx_dict_get(d, "step");
-    p->steps = step.tag == CFX_TAG_TENSOR ? (int64_t)cfx_tensor_get(cfx_as_tensor(step), 0)
+    p->steps = step.tag == CFX_TAG_TENSOR ? cfx__int64_of(cfx_tensor_get(cfx_as_tensor(step), 0))
                : cfx_is_number(step)      ? cfx_integer(step)
                                           : d->len > 0;
     cfx_dtype as = p->tensor->dtype == CFX_F64 ? CFX_F64 : CFX_F32;

@@ -104,9 +104,8 @@ bool number_fits(cfx_op_call *c, cfx_value v, cfx_dtype d) {
         fits =
             float_fits(f, d) && (v.tag != CFX_TAG_COMPLEX || float_fits(cfx_as_complex(v)->im, d));
     } else if (v.tag == CFX_TAG_FLOAT || v.tag == CFX_TAG_COMPLEX) {
-        fits = f >= (double)limits[d].min && f <= (double)limits[d].max;
-        if (d == CFX_I64)
-            fits = f >= -0x1p63 && f < 0x1p63;
+        fits = d == CFX_I64 ? cfx__int64_fits(f)
+                            : f >= (double)limits[d].min && f <= (double)limits[d].max;
     } else {
         /* negative numbers wrap around in unsigned types */
         int64_t i = cfx_integer(v), least = limits[d].min ? limits[d].min : -limits[d].max;

@@ -109,7 +109,7 @@ static cfx_node *place_after(cfx_node *n) {
 /* n rounded, once for all its readers: the node that gives the integers. */
 static cfx_node *rounded(cfx_node *n, cfx_value params, cfx_value *pair) {
     double scale = cfx_tensor_get(cfx_tensor_at(params, 0), 0);
-    int64_t zero_point = (int64_t)cfx_tensor_get(cfx_tensor_at(params, 1), 0);
+    int64_t zero_point = cfx__int64_of(cfx_tensor_get(cfx_tensor_at(params, 1), 0));
     cfx_value dtype = cfx_dtype_value(grid.dtype);
     *pair = cfx_tuple(scale, zero_point, grid.low, grid.high, dtype);
     cfx_value args = cfx_tuple(n, scale, zero_point, grid.low, grid.high, dtype);

@@ -65,6 +65,10 @@ static double scale_of(const cfx_module *gm, const cfx_node *n) {
     return cfx_number(cfx_module_attr(gm, n->target.name));
 }
 
+static int64_t zero_of(const cfx_module *gm, const cfx_node *n) {
+    return cfx_integer(cfx_module_attr(gm, n->target.name));
+}
+
 /* The operator of the island takes what was dequantized, and stands for the quantized result. */
 static void close_island(const island *at, cfx_node *with) {
     cfx_node_replace(at->quantize, with);
@@ -92,7 +96,7 @@ static void lower_static_modules(cfx_site at, cfx_module *gm) {
         if (!find_island(gm, n, 1, &in) || in.op->op != CFX_CALL_MODULE)
             continue;
         cfx_module *m = cfx__quant_native(at, module_of(modules, gm, in.op), CFX__NATIVE_STATIC,
-                                          scale_of(gm, in.scale), (int64_t)scale_of(gm, in.zero));
+                                          scale_of(gm, in.scale), zero_of(gm, in.zero));
         if (!m)
             continue;
         cfx__quant_swap(gm, in.op->target.name, m);
@@ -481,7 +485,7 @@ static void lower_rest(cfx_site at, cfx_module *gm) {
             continue;
         if (in.op->op == CFX_CALL_MODULE)
             m = cfx__quant_native(at, module_of(modules, gm, in.op), CFX__NATIVE_SPECIAL,
-                                  scale_of(gm, in.scale), (int64_t)scale_of(gm, in.zero));
+                                  scale_of(gm, in.scale), zero_of(gm, in.zero));
         if (row < 0 && !plain && !m)
             continue;
         if (m)

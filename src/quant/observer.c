@@ -83,7 +83,7 @@ void cfx__observer_params(const cfx_observer *how, int64_t n, const float *min, 
         } else {
             scale[i] = (most - least) / steps;
             scale[i] = scale[i] > eps ? scale[i] : eps;
-            zero[i] = low - (double)(int)nearbyintf(least / scale[i]);
+            zero[i] = low - (double)cfx__int64_of(nearbyintf(least / scale[i]));
             zero[i] = zero[i] < low ? low : zero[i] > high ? high : zero[i];
         }
     }
@@ -333,7 +333,7 @@ cfx_observer cfx_observer_how(const cfx_module *m) {
     how.eps = cfx_number(cfx_module_attr(m, "eps"));
     if (how.kind == CFX_FIXED_QPARAMS_OBSERVER) {
         how.scale = number_at(m, "scale");
-        how.zero_point = (int)number_at(m, "zero_point");
+        how.zero_point = (int)cfx__int64_of(number_at(m, "zero_point"));
     }
     return how;
 }

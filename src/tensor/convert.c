@@ -13,15 +13,10 @@ typedef struct { double re, im; } c128;
 #define SAME(x) (x)
 #define NOTHING(x) 0
 
-/* Floats outside the range of an integer do not convert in C; here they go through int64, and what
- * does not fit there becomes its smallest value, as on the machines PyTorch runs on. */
-static inline int64_t to_i64(double f) {
-    return f >= -0x1p63 && f < 0x1p63 ? (int64_t)f : INT64_MIN;
-}
-
-/* The upper half of uint64 has no int64 to go through; beyond it is 0. */
+/* Floats become integers through int64; the upper half of uint64 has none to go through, and beyond
+ * it is 0. */
 static inline uint64_t to_u64(double f) {
-    return f < 0x1p63 || f != f ? (uint64_t)to_i64(f) : f < 0x1p64 ? (uint64_t)f : 0;
+    return f >= 0x1p64 ? 0 : f >= 0x1p63 ? (uint64_t)f : (uint64_t)cfx__int64_of(f);
 }
 
 #define FROM U8
@@ -70,35 +65,35 @@ static inline uint64_t to_u64(double f) {
 #define S uint16_t
 #define RE(x) cfx__f16_load(x)
 #define IM(x) NOTHING(x)
-#define INT(v) to_i64(v)
+#define INT(v) cfx__int64_of(v)
 #define UINT(v) to_u64(v)
 #include "convert_from.inc"
 #define FROM F32
 #define S float
 #define RE(x) SAME(x)
 #define IM(x) NOTHING(x)
-#define INT(v) to_i64(v)
+#define INT(v) cfx__int64_of(v)
 #define UINT(v) to_u64(v)
 #include "convert_from.inc"
 #define FROM F64
 #define S double
 #define RE(x) SAME(x)
 #define IM(x) NOTHING(x)
-#define INT(v) to_i64(v)
+#define INT(v) cfx__int64_of(v)
 #define UINT(v) to_u64(v)
 #include "convert_from.inc"
 #define FROM C64
 #define S c64
 #define RE(x) ((x).re)
 #define IM(x) ((x).im)
-#define INT(v) to_i64(v)
+#define INT(v) cfx__int64_of(v)
 #define UINT(v) to_u64(v)
 #include "convert_from.inc"
 #define FROM C128
 #define S c128
 #define RE(x) ((x).re)
 #define IM(x) ((x).im)
-#define INT(v) to_i64(v)
+#define INT(v) cfx__int64_of(v)
 #define UINT(v) to_u64(v)
 #include "convert_from.inc"
 #define FROM BOOL
@@ -112,7 +107,7 @@ static inline uint64_t to_u64(double f) {
 #define S uint16_t
 #define RE(x) cfx__bf16_load(x)
 #define IM(x) NOTHING(x)
-#define INT(v) to_i64(v)
+#define INT(v) cfx__int64_of(v)
 #define UINT(v) to_u64(v)
 #include "convert_from.inc"
 

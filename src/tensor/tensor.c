@@ -316,15 +316,15 @@ static int64_t element_offset(const cfx_tensor *t, int64_t i) {
 }
 
 /* The number that a quantized element stands for. */
-static double quantized_element(const cfx_tensor *t, int64_t i, int64_t q) {
+static double quantized_element(const cfx_tensor *t, int64_t i, double q) {
     const cfx__quantizer *by = t->quantizer;
     if (!by->scales)
-        return (float)(q - by->zero_point) * (float)by->scale;
+        return (float)(q - (double)by->zero_point) * (float)by->scale;
     int64_t channel = i;
     for (int d = t->ndim - 1; d > by->axis; d--)
         channel /= t->shape[d];
     channel %= t->shape[by->axis];
-    return (float)((double)q - cfx_tensor_get(by->zero_points, channel)) *
+    return (float)(q - cfx_tensor_get(by->zero_points, channel)) *
            (float)cfx_tensor_get(by->scales, channel);
 }
 
@@ -333,7 +333,7 @@ static double element(const cfx_tensor *t, int64_t i) {
     double v;
     cfx__convert_in(&v, CFX_F64, t->data + element_offset(t, i) * cfx_dtype_size(t->dtype), 0,
                     t->dtype, 1);
-    return unlikely(t->quantizer != NULL) ? quantized_element(t, i, (int64_t)v) : v;
+    return unlikely(t->quantizer != NULL) ? quantized_element(t, i, v) : v;
 }
 
 cfx_value cfx__tensor_get(const cfx_tensor *t, int64_t i) {

@@ -314,10 +314,7 @@ double cfx_number(cfx_value v) {
 int64_t cfx_integer(cfx_value v) {
     switch (v.tag) {
     case CFX_TAG_BOOL: return v.b_;
-    case CFX_TAG_FLOAT:
-        if (v.f_ >= -0x1p63 && v.f_ < 0x1p63)
-            return (int64_t)v.f_;
-        return v.f_ > 0 ? INT64_MAX : INT64_MIN;
+    case CFX_TAG_FLOAT: return v.f_ > 0 && !cfx__int64_fits(v.f_) ? INT64_MAX : cfx__int64_of(v.f_);
     case CFX_TAG_COMPLEX: return cfx_integer(cfx_float(v.cplx_->re));
     case CFX_TAG_SYM: return v.sym_->hint;
     case CFX_TAG_NONE: return 0;

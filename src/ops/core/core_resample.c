@@ -36,7 +36,7 @@ static bool read_args(cfx_op_call *c, bool corners, resampling *r) {
             given = cfx_at(given, d);
         r->scale[d] = cfx_is_none(given) ? 0 : cfx_number(given);
         r->size[d] = n == r->dims ? size[d]
-                                  : (int64_t)((double)r->image->shape[d + 2] * r->scale[d]);
+                                  : cfx__int64_of((double)r->image->shape[d + 2] * r->scale[d]);
     }
     return !op_failed();
 }

@@ -64,11 +64,11 @@ static int64_t range_length(cfx_op_call *c, const range_args *r, cfx_dtype d, bo
             return (int64_t)count;
         n = INFINITY;
     }
-    if (!(n >= 0 && n < 9.2e18)) {
+    if (!(n >= 0 && cfx__int64_fits(n))) {
         op_fail(c, "invalid size, possible overflow?");
         return -1;
     }
-    return (int64_t)n;
+    return cfx__int64_of(n);
 }
 
 static void make_range(cfx_op_call *c, cfx_dtype other, bool closed) {
@@ -154,13 +154,10 @@ CFX_OP(range_step) = {
 #define FROM_DOUBLE(x) (x)
 #define POWER(b, e) pow(b, e)
 #include "sequence.inc"
-/* Powers that leave the range of int64 become its smallest value, as on the machines PyTorch runs
- * on. */
-static int64_t to_i64(double f) { return f >= -0x1p63 && f < 0x1p63 ? (int64_t)f : INT64_MIN; }
 #define T int64_t
 #define STEP double
 #define FN(x) x##_i64
-#define FROM_DOUBLE(x) to_i64(x)
+#define FROM_DOUBLE(x) cfx__int64_of(x)
 #define POWER(b, e) pow(b, e)
 #include "sequence.inc"
 

@@ -214,9 +214,9 @@ static double pool_divisor(const pool *p, double area, int64_t ow) {
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-/* Of integers; what a divisor cannot hold gives 0. */
+/* Of integers; a divisor that is larger than they are gives 0. */
 static int64_t divide(int64_t x, double y) {
-    if (fabs(y) > 9e18)
+    if (!cfx__int64_fits(y))
         return 0;
     return y == -1 ? (int64_t)(0 - (uint64_t)x) : x / (int64_t)y;
 }

@@ -65,7 +65,7 @@ static bool read_vec(cfx_op_call *c, const resample_row *r, const cfx_tensor *x,
     for (int k = 0; k < r->dims; k++) {
         double f = cfx_number(cfx_as_list(c->args[at])->items[k]), n = (double)x->shape[k + 2] * f;
         s->scale[3 - r->dims + k] = f;
-        size[k] = n >= 9e18 ? INT64_MAX : n <= 0 || n != n ? 0 : (int64_t)n;
+        size[k] = cfx__int64_of(n);
     }
     return true;
 }

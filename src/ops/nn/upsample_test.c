@@ -56,6 +56,10 @@ TEST(upsample_mistakes) {
     CHECK_ERROR("It is expected input_size equals to 3, but got size 4");
     cfx_upsample_bilinear2d(x, CFX_NONE, NO, CFX_NONE);
     CHECK_ERROR("Must specify exactly one of output_size and scale_factors");
+    cfx_upsample_nearest2d(x, CFX_NONE, cfx_list(1e300, (double)NAN));
+    CHECK_ERROR(
+        "Input and output sizes should be greater than 0, but got input (H: 3, W: 4) output "
+        "(H: -9223372036854775808, W: -9223372036854775808)");
     cfx_upsample_bilinear2d(cfx_full(cfx_list(1, 1, 2, 2), 1), cfx_list(4, 4), NO);
     CHECK_ERROR("not implemented for 'Long'");
     cfx_upsample_nearest2d(x, cfx_list((int64_t)1 << 40, (int64_t)1 << 40));

@@ -1,5 +1,6 @@
 /* Orthogonal polynomials: Chebyshev (four kinds, also shifted to [0, 1]), Hermite, Laguerre,
- * Legendre. The order is a tensor too; it is cut to an integer, and negative orders give 0. */
+ * Legendre. The order is a tensor too; it is cut to an integer, and orders that are negative or no
+ * integer of 64 bits give 0. */
 #include "../loops.h"
 #include "../special.h"
 
@@ -7,9 +8,6 @@ CFX_FAMILY(MATH);
 
 /* The order from which closed or asymptotic forms replace the recurrences. */
 enum { MANY = 100000 };
-
-/* The order as an integer; what has none counts as negative. */
-static int64_t whole(double n) { return n > -9e18 && n < 9e18 ? (int64_t)n : -1; }
 
 /* Chebyshev polynomials of kind 0 to 3 (T, U, V, W) outside [-1, 1]. What overflows is nan, as at
  * the end of the recurrence. */

@@ -157,8 +157,8 @@ static void number_not(cfx_op_call *c) { c->result = cfx_bool(!cfx_integer(c->ar
 
 /* Python's integers of a float: no such thing for those that are not finite or too large. */
 static void whole(cfx_op_call *c, double f) {
-    if (f >= -0x1p63 && f < 0x1p63)
-        c->result = cfx_int((int64_t)f);
+    if (cfx__int64_fits(f))
+        c->result = cfx_int(cfx__int64_of(f));
     else
         overflow(c);
 }

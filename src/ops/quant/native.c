@@ -71,7 +71,7 @@ static void decompose_add_scalar(cfx_op_call *c) {
         s *= (high - moved) / (high - low), zero = low;
     else if (moved > high)
         s *= (moved - low) / (high - low), zero = high;
-    give(c, ((const binary *)c->op->row)->relu ? cfx_relu(y) : y, s, (int64_t)zero);
+    give(c, ((const binary *)c->op->row)->relu ? cfx_relu(y) : y, s, cfx__int64_of(zero));
 }
 
 /* A product with a number leaves the integers and scales the scale; below zero it mirrors them. */
@@ -87,7 +87,7 @@ static void decompose_mul_scalar(cfx_op_call *c) {
     if (b < 0)
         zero = low + high - zero;
     give(c, ((const binary *)c->op->row)->relu ? cfx_relu(y) : y, b == 0 ? 1 : s,
-         b == 0 ? 0 : (int64_t)zero);
+         b == 0 ? 0 : cfx__int64_of(zero));
 }
 
 /* The number comes first. */

@@ -46,7 +46,7 @@ static double number_of(cfx_op_call *c, int i) {
 /* ---- making ---------------------------------------------------------------------------------- */
 
 static void quantize_tensor(cfx_op_call *c) {
-    cfx__quantizer *by = cfx__quantizer_new(number_of(c, 1), (int64_t)number_of(c, 2));
+    cfx__quantizer *by = cfx__quantizer_new(number_of(c, 1), cfx__int64_of(number_of(c, 2)));
     if (!op_failed() && is_quantized_dtype(c, 3) && is_float32(c))
         c->out[0] = cfx__quantized_from(c->at, arg_tensor(c, 0), arg_dtype(c, 3, CFX_QU8), by);
 }

@@ -38,6 +38,16 @@ TEST(quantized_elements_are_the_numbers_they_stand_for) {
     }
 }
 
+TEST(zero_points_may_be_as_far_as_integers_go) {
+    cfx_tensor *x = cfx_ones(cfx_list(2));
+    cfx_tensor *far = cfx_quantize_per_tensor(x, 1.0, INT64_MIN, cfx_dtype_value(CFX_QI8));
+    CHECK(cfx_tensor_get(far, 0) == 0x1p63);
+    cfx_tensor *none = cfx_full(cfx_list(), __builtin_nan(""));
+    far = cfx_quantize_per_tensor(x, cfx_ones(cfx_list()), none, cfx_dtype_value(CFX_QI8));
+    CHECK(cfx_tensor_get(far, 1) == 0x1p63);
+    CHECK_OK();
+}
+
 TEST(a_quantized_dtype_alone_makes_no_tensor) {
     int8_t bytes[4] = {0};
     int64_t size = 4;
