@@ -13,7 +13,8 @@ extern "C" {
  * place (buffers and inputs that were, become results, which come first), and every operator that
  * is not a core one is replaced by what it is made of. `keep` is a list of operators to leave
  * whole, by name ("aten.linear.default" or "linear"), or None. A new program; scope. Bad, with an
- * error that names the node, where it cannot be done. */
+ * error that names the node, where it cannot be done: where a sub-graph writes to what it is given,
+ * say, of which the program would know nothing. */
 CFX_API cfx_program *cfx_decompose(const cfx_program *p, cfx_value keep);
 /* The same with every operator left whole: run_decompositions({}). */
 CFX_API cfx_program *cfx_functionalize(const cfx_program *p);

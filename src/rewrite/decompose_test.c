@@ -413,6 +413,37 @@ TEST(decompose_writes_compute_the_same) {
         }
 }
 
+/* A write to what the program is not given would be lost. */
+TEST(decompose_refuses_writes_that_no_result_holds) {
+    cfx_program *p = program_of(
+        HEAD "    def forward(self, x: \"f32[2]\"):\n"
+             "        g0 = self.g0\n"
+             "        hop = torch.ops.higher_order.invoke_subgraph(g0, 'g0', x)\n"
+             "        y: \"f32[2]\" = hop[0]\n"
+             "        z: \"f32[2]\" = torch.ops.aten.add.Tensor(x, y)\n"
+             "        return (z,)\n"
+             "\n"
+             "    class g0(torch.nn.Module):\n"
+             "        def forward(self, a: \"f32[2]\"):\n"
+             "            b: \"f32[2]\" = torch.ops.aten.select.int(a, 0, 0)\n"
+             "            c: \"f32[2]\" = torch.ops.aten.neg_.default(b)\n"
+             "            return (c,)\n");
+    CHECK_OK();
+    cfx_decompose(p, CFX_NONE);
+    CHECK_ERROR("a sub-graph writes to a, which it is given, and there is no form of it without "
+                    "writes");
+    cfx_functionalize(p);
+    CHECK_ERROR("a sub-graph writes to a");
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *w = cfx_graph_get_attr(g, "w");
+    cfx_node *y = cfx_graph_call(g, "torch.ops.aten.neg_.default", w);
+    cfx_graph_output(g, cfx_tuple(y));
+    cfx_module *root = cfx_module_new("M", NULL, "");
+    cfx_module_set_attr(root, "w", cfx_tensor_value(cfx_ones(2)));
+    cfx_decompose(cfx_program_new(cfx_graph_module(root, g, "M")), CFX_NONE);
+    CHECK_ERROR("w is written to and is no input, and there is no form of that without writes");
+}
+
 TEST(decompose_training) {
     const char *code = core_code(
         HEAD "    def forward(self, p_w: \"f32[4]\", p_b: \"f32[4]\", b_m: \"f32[4]\", "

@@ -434,6 +434,25 @@ static void take_bounds(cfx__rerun *run) {
         cfx__name_create(&run->recorder.graph->names, "le", false);
 }
 
+/* What a graph writes to is a result of the program where it is one of its inputs, and would be
+ * lost otherwise: that is refused, as PyTorch does. */
+static bool loses_writes(const cfx__rerun *run) {
+    bool sub = run->from != run->program->module;
+    const char *what = sub ? "a sub-graph writes to %s, which it is given, and there is no form of "
+                             "it without writes"
+                           : "%s is written to and is no input, and there is no form of that "
+                             "without writes";
+    cfx_each_node(run->from->graph, n) {
+        cfx_value v = run->values[cfx__node_of(n)->id];
+        bool held = n->op == CFX_GET_ATTR || (sub && n->op == CFX_PLACEHOLDER);
+        if (held && v.tag == CFX_TAG_TENSOR && cfx__recorded_written(cfx_as_tensor(v))) {
+            cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, (cfx_site){0}, what, n->name);
+            return true;
+        }
+    }
+    return false;
+}
+
 bool cfx__rerun_graph(cfx__rerun *run, cfx_value *result) {
     cfx_graph *g = run->from->graph;
     run->values = cfx__alloc0(g->made.len * sizeof *run->values);
@@ -448,7 +467,7 @@ bool cfx__rerun_graph(cfx__rerun *run, cfx_value *result) {
         else if (n->op != CFX_PLACEHOLDER && !rerun_node(run, n))
             return false;
     }
-    return cfx_ok();
+    return cfx_ok() && !loses_writes(run);
 }
 
 void cfx__rerun_done(cfx__rerun *run) {
