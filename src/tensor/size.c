@@ -15,7 +15,8 @@ int64_t cfx__shape_numel(cfx_site at, int ndim, const int64_t *shape) {
             return -1;
         }
         empty |= shape[i] == 0; /* the others are multiplied as well, for strides and counts */
-        fits = fits && !__builtin_mul_overflow(n, shape[i] ? shape[i] : 1, &n);
+        fits = fits && !__builtin_mul_overflow(n, shape[i] ? shape[i] : 1, &n) &&
+               n <= CFX__MOST_ELEMENTS;
     }
     if (!fits) {
         cfx_fail(CFX_RUNTIME_ERROR, at, "Storage size calculation overflowed with sizes=%s",
@@ -90,9 +91,11 @@ int64_t cfx__tensor_channels_row(const cfx_tensor *t) {
         return t->ndim == 4 ? t->shape[1] : 0;
     const int at = t->shape[3] != 1 ? 3 : t->shape[2] != 1 ? 2 : 0; /* where the row can be read */
     const int64_t row = t->stride[at];
-    const int64_t stride[] = {row * t->shape[3] * t->shape[2], 1, row * t->shape[3], row};
+    /* a product wraps only where a factor of it does not fit either */
+    const uint64_t w = (uint64_t)row * (uint64_t)t->shape[3], h = w * (uint64_t)t->shape[2];
+    const uint64_t stride[] = {h, 1, w, (uint64_t)row};
     for (int i = 0; i < 4; i++)
-        if (t->shape[i] != 1 && t->stride[i] != stride[i])
+        if (t->shape[i] != 1 && (uint64_t)t->stride[i] != stride[i])
             return 0;
     return row >= t->shape[1] ? row : 0;
 }

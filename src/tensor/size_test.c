@@ -15,9 +15,25 @@ TEST(size_rows_of_images) {
 }
 
 TEST(sizes_fit_in_a_count_beside_a_zero_too) {
-    const int64_t half = INT64_C(1) << 62;
+    const int64_t half = INT64_C(1) << 55;
     CHECK_INT(cfx_zeros(0, half)->numel, 0);
     cfx_zeros(0, half, half);
     CHECK_ERROR("Storage size calculation overflowed with sizes="
-                "[0, 4611686018427387904, 4611686018427387904]");
+                "[0, 36028797018963968, 36028797018963968]");
+}
+
+TEST(a_view_stands_for_no_more_elements_than_can_be_counted) {
+    const int64_t most = CFX__MOST_ELEMENTS;
+    cfx_tensor *one = cfx_zeros(1), *many = cfx_expand(one, cfx_list(most));
+    CHECK_INT(many->numel, most);
+    cfx_expand(one, cfx_list(2, most));
+    CHECK_ERROR("Storage size calculation overflowed with sizes=[2, 72057594037927936]");
+    cfx_unfold(many, 0, most / 2, 1); /* windows stand for more than what they move over */
+    CHECK_ERROR("Storage size calculation overflowed with sizes="
+                "[36028797018963969, 36028797018963968]");
+    cfx_kthvalue(many, 3); /* has room for each element */
+    CHECK(!cfx_ok());
+    cfx_clear();
+    CHECK(cfx_failed(cfx_tensor_fake(CFX_U8, 1, (int64_t[]){2}, (int64_t[]){most})));
+    CHECK_ERROR("Storage size calculation overflowed with sizes=[2]");
 }

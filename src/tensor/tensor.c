@@ -124,7 +124,7 @@ static int64_t extent(int ndim, const int64_t *shape, const int64_t *stride) {
             __builtin_add_overflow(last, span, &last))
             return -1;
     }
-    return last == INT64_MAX ? -1 : last + 1;
+    return last < CFX__MOST_ELEMENTS ? last + 1 : -1;
 }
 
 bool cfx__dtype_is_plain(cfx_site at, cfx_dtype dtype) {
@@ -164,10 +164,10 @@ cfx_tensor *cfx__tensor_empty(cfx_site at, cfx_dtype dtype, bool fake, int ndim,
 
 cfx_tensor *cfx__tensor_alias(const cfx_tensor *t, int ndim, const int64_t *shape,
                               const int64_t *stride, int64_t offset) {
-    uint64_t numel = 1; /* without a zero among the sizes the product fits: the storage holds it */
-    for (int i = 0; i < ndim; i++)
-        numel *= (uint64_t)shape[i];
-    cfx_tensor *v = tensor_make(t->dtype, ndim, shape, stride, (int64_t)numel);
+    int64_t numel = cfx__shape_numel((cfx_site){0}, ndim, shape);
+    if (numel < 0)
+        return &cfx__tensor_bad;
+    cfx_tensor *v = tensor_make(t->dtype, ndim, shape, stride, numel);
     v->storage = cfx_keep(t->storage);
     v->offset = offset;
     v->device = t->device;
