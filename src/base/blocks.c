@@ -36,7 +36,7 @@ void cfx__spare_free(cfx__spare_kind kind, void *p) {
  * the very same rounded size. */
 enum { CACHE_BLOCKS = 32, CACHE_MIN = 1 << 14 };
 #ifdef CFX_SANITIZE
-static const size_t cache_most = 0; /* every free is seen */
+static const size_t cache_most = 0; /* every free is seen, and what is read behind a block */
 #else
 static const size_t cache_most = (size_t)512 << 20;
 #endif
@@ -51,6 +51,8 @@ struct cfx__block_cache {
 };
 
 static size_t block_size(size_t size) {
+    if (!cache_most)
+        return size;
     if (size < CACHE_MIN)
         return (size + 63) & ~(size_t)63;
     size_t step = ((size_t)1 << (63 - __builtin_clzl(size))) / 8;
