@@ -273,3 +273,12 @@ TEST(grouped_products_check_their_groups) {
     cfx_aten__grouped_mm(rows, each, cfx_to(ends(1, 2, 3), cfx_i64));
     CHECK_ERROR("Offsets have to be int32");
 }
+
+/* Sizes that each fit, and whose product does not. */
+TEST(products_of_sizes_that_are_no_number) {
+    const int64_t n = INT64_C(3037000500);
+    cfx_tensor *a = cfx_tensor_fake(CFX_F32, 4, (int64_t[]){1, n, 1, 1}, NULL);
+    cfx_tensor *b = cfx_tensor_fake(CFX_F32, 4, (int64_t[]){n, 1, 1, 1}, NULL);
+    cfx_matmul(a, b);
+    CHECK_ERROR("Storage size calculation overflowed with sizes=[3037000500, 3037000500]");
+}

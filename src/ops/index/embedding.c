@@ -1,6 +1,7 @@
 /* Embeddings: rows of a table by their numbers. */
 #include "../back.h"
 #include "../ready.h"
+#include "../sizes.h"
 #include "walk.h"
 
 #include <math.h>
@@ -92,7 +93,7 @@ static void shape_embedding_backward(cfx_op_call *c) {
         return;
     }
     int64_t columns = grad->ndim ? grad->shape[grad->ndim - 1] : 0;
-    if (!grad->ndim || grad->numel != indices->numel * columns) {
+    if (!grad->ndim || grad->numel != size_product(indices->numel, columns)) {
         op_fail(c, "embedding_dense_backward: grad of shape %s does not fit indices of shape %s",
                 cfx__shape_text(grad->ndim, grad->shape),
                 cfx__shape_text(indices->ndim, indices->shape));

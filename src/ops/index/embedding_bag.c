@@ -238,8 +238,8 @@ static void kernel_embedding_bag(cfx_op_call *c) {
              weight->shape[1],
              size,
              best};
-    int64_t work = a.bags ? (n * j.columns + a.bags) / a.bags : 1;
-    cfx__parallel(a.bags, cfx__grain((double)work), d == CFX_F32 ? bags_f32 : bags_f64, &j);
+    double work = a.bags ? (double)n * (double)j.columns / (double)a.bags + 1 : 1;
+    cfx__parallel(a.bags, cfx__grain(work), d == CFX_F32 ? bags_f32 : bags_f64, &j);
     if (out != c->out[0])
         cfx__tensor_copy(c->out[0], out);
     cfx_dtype id = c->out[2]->dtype;

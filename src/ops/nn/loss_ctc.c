@@ -5,6 +5,7 @@
 #include <cfx/ops.h>
 
 #include "../back.h"
+#include "../sizes.h"
 
 #include <math.h>
 
@@ -201,7 +202,8 @@ static void kernel_ctc_backward(cfx_op_call *c) {
     const cfx_tensor *grad = cfx__tensor_contiguous_as(arg_tensor(c, 0), CFX_F64);
     cfx_tensor *out = cfx__tensor_empty(c->at, CFX_F64, false, 3, p->shape, NULL);
     int64_t row = 2 * k.longest + 1;
-    double *alpha = scratch(c, CFX_F64, k.time * row), *beta = scratch(c, CFX_F64, k.time * row);
+    const int64_t places = size_product(k.time, row);
+    double *alpha = scratch(c, CFX_F64, places), *beta = scratch(c, CFX_F64, places);
     if (op_failed())
         return;
     memset(out->data, 0, (size_t)out->numel * sizeof(double));

@@ -86,9 +86,7 @@ bool axis_make(cfx_op_call *c, axis *a, resample_mode mode, cfx_dtype d, int64_t
     else if (smooth)
         a->taps = single ? reach_f32(a, cubic, align_corners, scale)
                          : reach_f64(a, cubic, align_corners, scale);
-    int64_t n;
-    if (__builtin_mul_overflow(out, a->taps, &n))
-        n = INT64_MAX;
+    const int64_t n = size_product(out, a->taps);
     int64_t *at = scratch(c, CFX_I64, n);
     void *w = scratch(c, single ? CFX_F32 : CFX_F64, n);
     if (op_failed())
@@ -122,7 +120,8 @@ void resample_run(cfx_op_call *c, resample *r, cfx_dtype d, bool transpose) {
     bool picks = a[0].taps == 1 && a[1].taps == 1 && a[2].taps == 1;
     int64_t rows = r->planes * a[0].out * a[1].out;
     if (transpose) {
-        double work = (double)r->out_plane * a[0].taps * a[1].taps * a[2].taps;
+        double work = (double)r->out_plane * (double)a[0].taps * (double)a[1].taps *
+                      (double)a[2].taps;
         cfx__parallel(r->planes, cfx__grain(work), d == CFX_F32 ? back_f32 : back_f64, r);
         return;
     }
@@ -131,13 +130,14 @@ void resample_run(cfx_op_call *c, resample *r, cfx_dtype d, bool transpose) {
         cfx__parallel(rows, cfx__grain((double)a[2].out), nearest_rows, &j);
         return;
     }
-    double work = (double)a[2].out * (a[0].taps * a[1].taps + a[2].taps);
+    const int64_t slots = a[0].taps * a[1].taps; /* one of them is wide at most */
+    double work = (double)a[2].out * (double)(slots + a[2].taps);
     int64_t pieces = rows / cfx__grain(work) + 1, most = cfx_get_num_threads();
     r->threads = pieces < most ? pieces : most;
-    int64_t slots = (int64_t)a[0].taps * a[1].taps;
-    r->share = (((slots * a[2].out + 1) / 2 * 2) * cfx_dtype_size(d) + slots * 8 + slots * 8 + 63) /
-               64 * 64;
-    r->room = scratch(c, CFX_U8, r->share * r->threads);
+    int64_t kept = size_product(slots, a[2].out);
+    kept = kept < CFX__MOST_ELEMENTS ? kept : CFX__MOST_ELEMENTS; /* refused below */
+    r->share = ((kept + 1) / 2 * 2 * cfx_dtype_size(d) + slots * 8 + slots * 8 + 63) / 64 * 64;
+    r->room = scratch(c, CFX_U8, size_product(r->share, r->threads));
     if (!op_failed())
         cfx__parallel(r->threads, 1, d == CFX_F32 ? rows_f32 : rows_f64, r);
 }

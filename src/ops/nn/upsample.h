@@ -6,13 +6,14 @@
 #define CFX__UPSAMPLE_H
 
 #include "../dense.h"
+#include "../sizes.h"
 
 typedef enum { NEAREST, NEAREST_EXACT, LINEAR, CUBIC, LINEAR_AA, CUBIC_AA } resample_mode;
 
 /* Result o of a dimension is the sum of weight[o * taps + j] times input at[o * taps + j]. */
 typedef struct {
     int64_t in, out;
-    int taps;
+    int64_t taps;
     const int64_t *at;
     const void *weight; /* float or double, as the data */
 } axis;

@@ -75,11 +75,13 @@ bool view_strides(const cfx_tensor *t, int n, const int64_t *shape, int64_t *str
     int to = n - 1;
     int64_t base = t->stride[t->ndim - 1], have = 1, used = 1;
     for (int d = t->ndim - 1; d >= 0; d--) {
+        int64_t next;
         have *= t->shape[d];
-        if (d > 0 && (t->shape[d - 1] == 1 || t->stride[d - 1] == have * base))
+        if (d > 0 && (t->shape[d - 1] == 1 ||
+                      (!__builtin_mul_overflow(have, base, &next) && t->stride[d - 1] == next)))
             continue;
         while (to >= 0 && (used < have || shape[to] == 1)) {
-            stride[to] = used * base;
+            stride[to] = (int64_t)((uint64_t)used * (uint64_t)base); /* wraps where it leads nowhere */
             used *= shape[to--];
         }
         if (used != have)
