@@ -38,6 +38,35 @@ void back_give_sum(cfx_back *b, int i, cfx_tensor *grad) {
     back_give(b, i, cast_to(sum_to(grad, x->ndim, x->shape), (cfx_dtype)x->dtype));
 }
 
+/* Whether t, where there is one, has the shape of what the operator gives. */
+static bool in_shape_of(cfx_op_call *c, const cfx_tensor *t, const cfx_tensor *given) {
+    if (!t || (t->ndim == given->ndim &&
+               !memcmp(t->shape, given->shape, (size_t)t->ndim * sizeof *t->shape)))
+        return true;
+    op_fail(c, "%s: expected a tensor of shape %s but got %s", op_title(c),
+            cfx__shape_text(given->ndim, given->shape), cfx__shape_text(t->ndim, t->shape));
+    return false;
+}
+
+/* Whether the operator could have been called so, and could have given these results: formulas rely
+ * on what its shape rule has looked at. */
+static bool could_be_called(cfx_op_call *c, cfx_op *of, const cfx_value *args, int nout,
+                            cfx_tensor *const *out, cfx_tensor *const *gout) {
+    cfx_value fakes[CFX_MAX_ARGS];
+    for (int i = 0; i < cfx__op_info_of(of)->schema->nargs; i++) {
+        const cfx_tensor *t = args[i].tag == CFX_TAG_TENSOR ? cfx_as_tensor(args[i]) : NULL;
+        fakes[i] = t ? cfx_tensor_value(cfx_tensor_fake(t->dtype, t->ndim, t->shape, t->stride))
+                     : args[i];
+    }
+    cfx_value made = op_failed() ? cfx_bad() : cfx__op_run(c->at, of, fakes);
+    for (int i = 0; i < nout && !op_failed(); i++) {
+        const cfx_tensor *t = nout == 1 ? cfx_as_tensor(made) : cfx_tensor_at(made, i);
+        if (!in_shape_of(c, out[i], t) || !in_shape_of(c, gout[i], t))
+            return false;
+    }
+    return !op_failed();
+}
+
 void back_apply(cfx_op_call *c, cfx_op *of, cfx_value *args, int nout, cfx_tensor *const *out,
                 cfx_tensor *const *gout, uint32_t wanted, cfx_value *gin) {
     bool needs[CFX_MAX_ARGS];
@@ -46,6 +75,8 @@ void back_apply(cfx_op_call *c, cfx_op *of, cfx_value *args, int nout, cfx_tenso
         needs[i] = wanted >> i & 1;
         gin[i] = cfx_none();
     }
+    if (!could_be_called(c, of, args, nout, out, gout))
+        return;
     cfx_back b = {of, c->at, nargs, args, nout, out, gout, needs, gin};
     of->grad(&b);
 }

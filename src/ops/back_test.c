@@ -437,3 +437,28 @@ TEST(back_deformable_convolution) {
     once("torchvision::deform_conv2d", R(1, 2, 5, 5), R(3, 2, 3, 3), R(1, 18, 3, 3),
          cfx_zeros(L(1, 0, 3, 3), CFX_KW(dtype, cfx_f64)), R(3), 2, 2, 1, 1, 1, 1, 1, 1, NO);
 }
+
+/* ---- backward operators that programs name --------------------------------------------------- */
+
+/* Their arguments are anybody's: what the formula relies on is looked at first. */
+TEST(backward_operators_take_what_the_operator_could_have_given) {
+    cfx_tensor *m = cfx_ones(2, 3), *none = cfx_ones(cfx_list_value(0, NULL));
+    cfx_cumprod_backward(m, m, 4, m);
+    CHECK_ERROR("Dimension out of range (expected to be in range of [-2, 1], but got 4)");
+    cfx_cumprod_backward(m, m, 1, cfx_ones(2));
+    CHECK_ERROR("cumprod_backward: expected a tensor of shape [2, 3] but got [2]");
+    cfx_cumprod_backward(none, m, 1, m);
+    CHECK_ERROR("cumprod_backward: expected a tensor of shape [2, 3] but got []");
+    cfx_tensor *by = cfx_to(cfx_ones(3), cfx_dtype_value(CFX_I64)), *x = cfx_ones(3);
+    cfx_value named[] = {CFX_V(x), CFX_V(none), CFX_V(x), cfx_string_value("sum"), CFX_V(by),
+                         cfx_none(), cfx_int(0), cfx_none()};
+    cfx_op *op = &cfx_op__segment_reduce_backward;
+    cfx_op_do_from(CFX_HERE, op, (cfx_args){COUNT(named), named, NULL});
+    CHECK_ERROR("_segment_reduce_backward: expected a tensor of shape [3] but got []");
+    named[1] = CFX_V(x), named[6] = cfx_int(2);
+    cfx_op_do_from(CFX_HERE, op, (cfx_args){COUNT(named), named, NULL});
+    CHECK_ERROR("Dimension out of range (expected to be in range of [-1, 0], but got 2)");
+    named[6] = cfx_int(0);
+    CHECK_STR(cfx_str(cfx_op_do_from(CFX_HERE, op, (cfx_args){COUNT(named), named, NULL})),
+              "tensor([1., 1., 1.])");
+}

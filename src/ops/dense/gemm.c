@@ -376,7 +376,7 @@ void out_as_composed(cfx_op_call *c) {
         args[i] = t ? cfx_tensor_value(cfx_tensor_fake(t->dtype, t->ndim, t->shape, t->stride))
                     : c->args[i];
     }
-    cfx_value made = cfx__op_decompose(c->at, c->op, args);
+    cfx_value made = op_failed() ? cfx_bad() : cfx__op_decompose(c->at, c->op, args);
     for (int i = 0; i < c->nout && !op_failed(); i++) {
         const cfx_tensor *t = c->nout == 1 ? cfx_as_tensor(made) : cfx_tensor_at(made, i);
         out_strided(c, i, t->dtype, t->ndim, t->shape, t->stride);

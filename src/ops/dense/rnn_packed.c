@@ -122,7 +122,7 @@ static void grad_pack(cfx_back *b) {
 /* What pads: each step of the packed rows, in a tensor [steps, batch, ...] of one number. */
 static cfx_tensor *padded(const cfx_op_call *c, cfx_tensor *data, const cfx_tensor *sizes,
                           int64_t steps, int64_t batch, cfx_value number) {
-    const int64_t *size = batch_sizes(c, sizes, data->shape[0]);
+    const int64_t *size = batch_sizes(c, sizes, data->ndim ? data->shape[0] : 0);
     if (!size)
         return &cfx__tensor_bad;
     cfx_value list = cfx_list_value(0, NULL);

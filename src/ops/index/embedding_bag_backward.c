@@ -11,6 +11,11 @@ static void decompose_dense_backward(cfx_op_call *c) {
     cfx_tensor *g = arg_tensor(c, 0), *bag = arg_tensor(c, 2), *size = arg_tensor(c, 3);
     cfx_tensor *scale = arg_tensor(c, 8);
     int64_t mode = arg_int(c, 7);
+    if (g->ndim != 2) {
+        op_fail(c, "_embedding_bag_dense_backward: the gradient has a row for each bag, got %s",
+                cfx__shape_text(g->ndim, g->shape));
+        return;
+    }
     if (mode == MAX) {
         cfx_tensor *filled = cfx_unsqueeze(cfx_gt(size, 0), 1);
         cfx_tensor *zeros = cfx_new_zeros(g, cfx_list(c->args[5], g->shape[1]));

@@ -80,6 +80,8 @@ void grad_gather(cfx_back *b) {
 
 /* The source of a scatter may be larger than the index; the rest of it counts for nothing. */
 static cfx_tensor *cut_to(cfx_tensor *src, const cfx_tensor *index) {
+    if (!src->ndim && index->ndim)
+        src = cfx_unsqueeze(src, 0);
     for (int i = 0; i < index->ndim && !op_failed(); i++)
         if (src->shape[i] != index->shape[i])
             src = cfx_slice(src, i, 0, index->shape[i]);
@@ -90,6 +92,8 @@ static void give_src(cfx_back *b, int i, cfx_tensor *grad) {
     const cfx_tensor *src = back_arg(b, i);
     int64_t pad[2 * CFX_MAX_DIMS];
     bool larger = false;
+    if (src->ndim && !grad->ndim) /* one row counts as none, so the index may have no dims */
+        grad = cfx_unsqueeze(grad, 0);
     for (int d = 0; d < src->ndim && !op_failed(); d++) {
         int64_t *p = pad + 2 * (src->ndim - 1 - d);
         p[0] = 0, p[1] = src->shape[d] - grad->shape[d];

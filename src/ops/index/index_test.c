@@ -166,3 +166,25 @@ TEST(masks_and_nonzero) {
     cfx_masked_scatter(x, m, IOTA(1));
     CHECK_ERROR("Number of elements of source < number of ones in mask");
 }
+
+TEST(embedding_gradients_look_at_shapes_first) {
+    cfx_tensor *none = cfx_ones(cfx_list_value(0, NULL)), *at = INTS(0, 1);
+    cfx_aten__embedding_bag_dense_backward(none, at, at, at, at, 3, false, 2, cfx_none());
+    CHECK_ERROR("_embedding_bag_dense_backward: the gradient has a row for each bag, got []");
+    /* a product of sizes that wraps to the number of elements there are */
+    cfx_tensor *grad = cfx_tensor_fake(CFX_F32, 2, (int64_t[]){2, INT64_C(1) << 31}, NULL);
+    cfx_tensor *many = cfx_tensor_fake(CFX_I64, 1, (int64_t[]){2 + (INT64_C(1) << 33)}, NULL);
+    cfx_embedding_dense_backward(grad, many, 2, -1, false);
+    CHECK_ERROR("embedding_dense_backward: grad of shape [2, 2147483648] does not fit indices of "
+                "shape [8589934594]");
+}
+
+TEST(gradients_of_scatter_count_no_dims_as_one) {
+    cfx_tensor *none = cfx_zeros(cfx_list_value(0, NULL)), *zero = cfx_to(none, cfx_i64);
+    cfx_tensor *src = cfx_requires_grad(cfx_ones(2), true);
+    cfx_backward(cfx_scatter_add(none, 0, zero, src));
+    CHECK_STR(cfx_tensor_str(cfx_tensor_grad(src)), "tensor([1., 0.])");
+    cfx_tensor *lone = cfx_requires_grad(cfx_ones(cfx_list_value(0, NULL)), true);
+    cfx_backward(cfx_sum(cfx_scatter_add(cfx_zeros(2), 0, INTS(1), lone)));
+    CHECK_STR(cfx_tensor_str(cfx_tensor_grad(lone)), "tensor(1.)");
+}

@@ -71,6 +71,10 @@ static void functional_multilabel_soft_margin_loss(cfx_op_call *c) {
     if (r < 0)
         return;
     cfx_tensor *x = arg_tensor(c, 0), *y = arg_tensor(c, 1), *weight = arg_tensor(c, 2);
+    if (!x->ndim) {
+        op_fail_as(INDEX, c, "Dimension specified as -1 but tensor has no dimensions");
+        return;
+    }
     cfx_tensor *each =
         cfx_neg(cfx_add(cfx_mul(y, cfx_log_sigmoid(x)),
                         cfx_mul(cfx_rsub(y, 1), cfx_log_sigmoid(cfx_neg(x)))));

@@ -121,3 +121,9 @@ TEST(functional_local_response_norm) {
     CHECK_STR(flat(y), "tensor([0.0000, 0.3750, 0.3529, 0.5625])");
     CHECK_OK();
 }
+
+TEST(functional_losses_of_no_classes) {
+    cfx_tensor *none = cfx_ones(cfx_list_value(0, NULL));
+    cfx_py("torch.nn.functional.multilabel_soft_margin_loss", none, none);
+    CHECK_ERROR("Dimension specified as -1 but tensor has no dimensions");
+}

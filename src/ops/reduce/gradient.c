@@ -108,7 +108,7 @@ static bool dims_of(cfx_op_call *c, cfx_value given, int64_t edge, int *n, int *
             return false;
         }
         seen |= 1ull << dims[i];
-        if (x->shape[dims[i]] < edge + 1) {
+        if (!x->ndim || x->shape[dims[i]] < edge + 1) {
             op_fail(c, "torch.gradient expected each dimension size to be at least edge_order+1");
             return false;
         }

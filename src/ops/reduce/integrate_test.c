@@ -36,3 +36,8 @@ TEST(covariances) {
     CHECK_ERROR("cov(): expected input to have two or fewer dimensions but got an input with 3 "
                 "dimensions");
 }
+
+TEST(gradient_of_no_dims) {
+    cfx_gradient(cfx_ones(cfx_list_value(0, NULL)), CFX_KW(dim, cfx_int(0)));
+    CHECK_ERROR("torch.gradient expected each dimension size to be at least edge_order+1");
+}

@@ -299,7 +299,7 @@ static void decompose_deform(cfx_op_call *c) {
 static void decompose_deform_back(cfx_op_call *c) {
     const cfx_value *a = c->args + 1;
     cfx_tensor *grad = arg_tensor(c, 0), *x = arg_tensor(c, 1), *w = arg_tensor(c, 2);
-    int64_t groups = cfx_integer(a[11]), outs = w->shape[0];
+    int64_t groups = cfx_integer(a[11]), outs = w->ndim ? w->shape[0] : 0;
     if (x->ndim != 4 || w->ndim != 4 || grad->ndim != 4 || groups <= 0 || outs % groups ||
         x->shape[1] % groups || w->shape[1] != x->shape[1] / groups || grad->shape[1] != outs ||
         grad->shape[0] != x->shape[0]) {

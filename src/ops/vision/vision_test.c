@@ -110,3 +110,10 @@ TEST(pooled_regions_have_gradients) {
     check_way_back(CFX_HERE, "torchvision::ps_roi_pool", "torchvision::_ps_roi_pool_backward", 8,
                    CFX_ARGS(1.0, 2, 2));
 }
+
+TEST(deform_backward_of_no_dims) {
+    cfx_tensor *none = cfx_ones(cfx_list_value(0, NULL));
+    cfx_torchvision__deform_conv2d_backward(none, none, none, none, none, none, 1, 1, 1, 1, 1, 1, 1,
+                                            1, true);
+    CHECK_ERROR("_deform_conv2d_backward: the gradient [] does not fit weight []");
+}
