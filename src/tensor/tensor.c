@@ -37,11 +37,12 @@ static const cfx__obj_type storage_type = {
 static const cfx__obj_type tensor_type = {
     .name = "tensor", .free = tensor_free, .frees_itself = true};
 
-static int64_t no_dims[CFX_MAX_DIMS]; /* of the bad tensor: who looks before asking finds zeros */
+/* Of the bad tensor: who looks before asking finds zeros. */
+static const int64_t no_dims[CFX_MAX_DIMS];
 cfx_tensor cfx__tensor_bad = {.head = {.refs = 1, .flags = CFX__BAD, .type = &tensor_type},
                               .dtype = CFX_F32,
-                              .shape = no_dims,
-                              .stride = no_dims};
+                              .shape = (int64_t *)no_dims,
+                              .stride = (int64_t *)no_dims};
 
 /* ---- make ------------------------------------------------------------------------------------ */
 

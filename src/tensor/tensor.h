@@ -82,11 +82,11 @@ extern cfx_tensor cfx__tensor_bad; /* what a failed call returns */
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* The most elements that a tensor has or reaches over, views and fakes included: more than a machine
- * can hold, and few enough that their bytes, and small multiples of them, are numbers. */
+/* The most elements that a tensor has or reaches over, views and fakes included: more than a
+ * machine can hold, and few enough that their bytes, and small multiples of them, are numbers. */
 #define CFX__MOST_ELEMENTS ((int64_t)1 << 56)
-/* The product of sizes; -1, with an error, when one is negative or there are too many elements, which
- * those beside a size of zero count as. */
+/* The product of sizes; -1, with an error, when one is negative or there are too many elements,
+ * those beside a size of zero counted too. */
 int64_t cfx__shape_numel(cfx_site at, int ndim, const int64_t *shape);
 void cfx__strides_contiguous(int ndim, const int64_t *shape, int64_t *stride);
 /* Strides of a memory format (channels_last needs 4 dims, channels_last_3d 5). */

@@ -81,7 +81,7 @@ bool view_strides(const cfx_tensor *t, int n, const int64_t *shape, int64_t *str
                       (!__builtin_mul_overflow(have, base, &next) && t->stride[d - 1] == next)))
             continue;
         while (to >= 0 && (used < have || shape[to] == 1)) {
-            stride[to] = (int64_t)((uint64_t)used * (uint64_t)base); /* wraps where it leads nowhere */
+            stride[to] = (int64_t)((uint64_t)used * (uint64_t)base); /* wraps if it leads nowhere */
             used *= shape[to--];
         }
         if (used != have)
