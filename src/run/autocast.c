@@ -38,14 +38,14 @@ static cfx_value converted(cfx_value v, cfx_dtype to) {
                           CFX_ARGS(v, cfx_dtype_value(to)));
 }
 
-/* Converts what a call is given; false where it is left as it is. The last argument is converted
- * first, as in PyTorch. */
-bool cfx__autocast_args(const cfx_op *op, int n, cfx_value *args) {
+/* The last argument is converted first, as in PyTorch. */
+bool cfx__autocast_args(const cfx_op *op, int n, cfx_value *args, bool *converts) {
     const cfx__autocast *c = cfx__run_state_now()->autocast;
     int to = c && c->enabled ? wanted(c, op, (cfx_args){n, args, NULL}) : -1;
+    *converts = to >= 0;
     for (int i = n; i-- > 0 && to >= 0;)
         args[i] = converted(args[i], (cfx_dtype)to);
-    return to >= 0;
+    return !*converts || cfx_ok();
 }
 
 /* Sees every call whole, before autograd takes it apart. What a converted call does inside is left
@@ -56,9 +56,9 @@ static bool convert_call(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *re
     cfx_value own[CFX_MAX_ARGS];
     memcpy(own, args, (size_t)n * sizeof *own);
     d->recorder = NULL;
-    bool converts = cfx__autocast_args(op, n, own);
+    bool converts, good = cfx__autocast_args(op, n, own, &converts);
     if (converts)
-        *result = cfx_ok() ? cfx__op_call_bound(at, op, own) : cfx_bad();
+        *result = good ? cfx__op_call_bound(at, op, own) : cfx_bad();
     d->recorder = convert_call;
     return converts;
 }

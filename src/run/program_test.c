@@ -369,6 +369,35 @@ TEST(autocast_sees_calls_whole_while_gradients_are_recorded) {
     CHECK_INT(cfx_tensor_dtype(cfx_tensor_grad(w)), CFX_F32);
 }
 
+static void not_called(cfx_op_call *c) {
+    (void)c;
+    CHECK(!"called with arguments that could not be converted");
+}
+
+TEST(autocast_makes_no_call_whose_arguments_it_cannot_convert) {
+    static cfx_op op = {.schema = "mine::low(Tensor x) -> Tensor",
+                        .decompose = not_called,
+                        .autocast = CFX_CAST_LOW};
+    CHECK(cfx_op_register(&op));
+    cfx_program *p = parse(
+        "class GraphModule(torch.nn.Module):\n"
+        "    def forward(self, x: \"f32[2]\"):\n"
+        "        g = self.g\n"
+        "        made = torch.ops.higher_order.wrap_with_autocast('cpu', torch.quint8, True, "
+        "None, g, x)\n"
+        "        getitem: \"f32[2]\" = made[0]\n"
+        "        return (getitem,)\n"
+        "\n"
+        "    class g(torch.nn.Module):\n"
+        "        def forward(self, x: \"f32[2]\"):\n"
+        "            low: \"f32[2]\" = torch.ops.mine.low.default(x)\n"
+        "            return (low,)\n");
+    CHECK(cfx_is_bad(cfx_program_run(p, row(1, 2))));
+    CHECK_ERROR("a tensor of torch.quint8 needs a scale: torch.quantize_per_tensor makes one");
+    cfx_decompose(p, CFX_NONE);
+    CHECK_ERROR("a tensor of torch.quint8 needs a scale: torch.quantize_per_tensor makes one");
+}
+
 /* ---- threads --------------------------------------------------------------------------------- */
 
 enum { THREADS = 6, RUNS = 200 };

@@ -133,8 +133,9 @@ typedef struct cfx__autocast {
 } cfx__autocast;
 void cfx__autocast_begin(cfx__autocast *c);
 void cfx__autocast_end(cfx__autocast *c);
-/* What the region that the thread is in makes of the arguments of a call; false: nothing. */
-bool cfx__autocast_args(const cfx_op *op, int n, cfx_value *args);
+/* Converts the arguments of a call as the region says that the thread is in, and says whether it
+ * wants that; false, with an error, where they cannot be converted. */
+bool cfx__autocast_args(const cfx_op *op, int n, cfx_value *args, bool *converts);
 
 /* ---- programs -------------------------------------------------------------------------------- */
 

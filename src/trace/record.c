@@ -441,9 +441,10 @@ static bool record_call(cfx_site at, cfx_op *op, cfx_value *args, cfx_value *res
     size_t mark = cfx_scope_open();
     cfx_value own[CFX_MAX_ARGS];
     memcpy(own, args, (size_t)info->schema->nargs * sizeof *own);
-    bool converts = r->convert && !r->converted && r->convert(op, info->schema->nargs, own);
+    bool converts = false, asked = r->convert && !r->converted;
+    bool good = !asked || r->convert(op, info->schema->nargs, own, &converts);
     r->converted |= converts;
-    cfx_value v = cfx_ok() ? record_op(r, at, op, converts ? own : args) : cfx_bad();
+    cfx_value v = good ? record_op(r, at, op, own) : cfx_bad();
     *result = cfx_scope_return_value(mark, v);
     r->converted &= !converts;
     return true;

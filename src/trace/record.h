@@ -24,9 +24,10 @@ typedef struct cfx__recorder {
     cfx_value (*unknown_tensor)(struct cfx__recorder *r, cfx_site at, cfx_tensor *t);
     /* A symbol as an argument of a node; NULL: as it is. */
     cfx_value (*scalar)(struct cfx__recorder *r, cfx_value v);
-    /* Changes the n arguments of a call before anything else is done with it; false where it leaves
-     * them. What the call does inside is not asked for again. NULL: none is changed. */
-    bool (*convert)(const cfx_op *op, int n, cfx_value *args);
+    /* Changes the n arguments of a call before anything else is done with it, and says whether it
+     * did; false, with an error, where it could not, and the call is not made. What the call does
+     * inside is not asked for again. NULL: none is changed. */
+    bool (*convert)(const cfx_op *op, int n, cfx_value *args, bool *converts);
     /* How many there are where only data could tell; -1: no one knows. NULL: the same. */
     int64_t (*data_size)(struct cfx__recorder *r);
     /* The size of a part of a dimension that seems to be n. NULL: it is. */
