@@ -220,3 +220,22 @@ TEST(decompose_distances) {
               "    div_1 = torch.ops.aten.div.Tensor(x, clamp);  x = clamp = None\n"
               "    mul = torch.ops.aten.mul.Tensor(div_1, div)");
 }
+
+/* As the operator does that is run whole. */
+TEST(decompose_deviations_refuse_a_complex_correction) {
+    static const char *const names[] = {"std", "var", "std_mean", "var_mean"};
+    for (int i = 0; i < 4; i++) {
+        char code[400];
+        snprintf(code, sizeof code,
+                 HEAD "    def forward(self, x: \"f32[3]\"):\n"
+                      "        a = torch.ops.aten.%s.correction(x, None, correction = 1j)\n"
+                      "        b = %s\n"
+                      "        return (b,)\n",
+                 names[i], i < 2 ? "torch.ops.aten.neg.default(a)" : "a[0]");
+        cfx_program *p = program_of(code);
+        for (int whole = 1; whole >= 0; whole--) {
+            cfx_program_run(whole ? p : cfx_decompose(p, CFX_NONE), cfx_ones(3));
+            CHECK_ERROR("value cannot be converted to type double without overflow");
+        }
+    }
+}
