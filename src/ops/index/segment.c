@@ -307,6 +307,10 @@ static void decompose_segment_reduce_backward(cfx_op_call *c) {
     cfx_value *a = c->args;
     cfx_value args[] = {a[2], a[3], a[4], CFX_NONE, a[5], a[6], cfx_bool(true), a[7]};
     cfx_value gin[COUNT(args)];
+    if (!arg_is_none(c, 7))
+        arg_float(c, 7); /* a complex one is refused */
+    if (op_failed())
+        return;
     back_apply(c, &cfx_op_segment_reduce, args, 1, (cfx_tensor *[]){arg_tensor(c, 1)},
                (cfx_tensor *[]){arg_tensor(c, 0)}, 1, gin);
     c->out[0] = tensor_of(gin[0]);

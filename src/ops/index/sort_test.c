@@ -139,6 +139,13 @@ TEST(histograms_and_counts) {
     CHECK_ERROR("bins must be > 0, but got 0");
     cfx_segment_reduce(LIST(1.0, 2.0), "sum", CFX_KW(lengths, LIST(1, 7)));
     CHECK_ERROR("segment_reduce(): Expected all rows of lengths along axis to sum to");
+    cfx_tensor *ones = LIST(1.0, 1.0), *two = LIST(2);
+    cfx_segment_reduce(ones, "prod", CFX_KW(lengths, two),
+                       CFX_KW(initial, cfx_complex_value(1, 2)));
+    CHECK_ERROR("value cannot be converted to type double without overflow");
+    cfx_aten__segment_reduce_backward(LIST(1.0), LIST(1.0), ones, "sum", CFX_KW(lengths, two),
+                                      CFX_KW(initial, cfx_complex_value(1, 2)));
+    CHECK_ERROR("value cannot be converted to type double without overflow");
 }
 
 TEST(differences_and_closeness) {
