@@ -2,7 +2,7 @@
  * What comes of it holds together, and gives what the program gave. */
 #include "use.h"
 
-#include "tensor/tensor.h"
+#include "dispatch/dispatch.h"
 
 #include <string.h>
 
@@ -64,14 +64,19 @@ static bool has_subgraphs(const cfx_program *p) {
     return false;
 }
 
-/* Whether a change may ask for what a run need not: branches that are not taken, other sizes,
- * numbers where only shapes are known; or meets what has no form as values: resize_, set_, and a
- * list of combinations. */
+/* Whether the error is of an operator that has no form as values: one that writes and that nothing
+ * else stands for, as resize_ and set_, or a list of combinations, which is made by a constant. */
+static bool has_no_form(const cfx_error *e) {
+    cfx_op *op = e->op ? cfx_op_find(e->op) : NULL;
+    return op && (op == &cfx_op_combinations || (e->kind == CFX_NOT_IMPLEMENTED_ERROR &&
+                                                 cfx__op_info_of(op)->writes));
+}
+
+/* Whether a change may ask for what a run need not: branches that are not taken, other sizes, what
+ * is only known when it runs; or meets what has no form as values. */
 static bool may_need_more(const cfx_program *p) {
-    const char *why = cfx_error_last()->message;
-    return has_subgraphs(p) || p->ranges->len || strstr(why, "which a fake tensor has not") ||
-           strstr(why, "has no value") || strstr(why, "and no operator does the same without") ||
-           strstr(why, "nothing is known of what") || strstr(why, "a constant that combinations");
+    return has_subgraphs(p) || p->ranges->len || cfx__error_unknown() ||
+           has_no_form(cfx_error_last());
 }
 
 /* The program after a change that has just been made; bad, with an error, where it failed. What

@@ -229,6 +229,11 @@ void cfx__map_release(cfx__map *m);
 /* Hands a line to who cfx_set_log says (log.c). */
 void cfx__log(const char *line);
 
+/* A RuntimeError that is no mistake: what is asked for is not known before a run, such as the data
+ * of a fake tensor. */
+void cfx__fail_unknown(cfx_site at, const char *fmt, ...) CFX_PRINTF(2, 3);
+bool cfx__error_unknown(void); /* whether such an error is recorded */
+
 /* cfx_fail for functions that take a format themselves: `before` as it is, then what that gives. */
 void cfx__fail_list(cfx_error_kind kind, cfx_site at, const char *before, const char *fmt,
                     va_list ap);
@@ -255,7 +260,8 @@ typedef enum cfx__ctx_slot_id {
 typedef struct cfx__context {
     bool known;  /* its end is arranged for */
     VEC(cfx_obj *) scope;
-    bool failed; /* an error is recorded */
+    bool failed;  /* an error is recorded */
+    bool unknown; /* ... of what is not known yet */
     cfx_error error;
     cfx__text message, notes;
     const char *op; /* the operator being called; static text */

@@ -19,6 +19,22 @@ TEST(the_first_error_wins) {
     CHECK(cfx_ok());
 }
 
+TEST(an_error_may_be_about_what_is_not_known) {
+    cfx__fail_unknown((cfx_site){"a.c", 7}, "the size %s has no value", "s0");
+    CHECK(cfx__error_unknown());
+    CHECK_INT(cfx_error_last()->kind, CFX_RUNTIME_ERROR);
+    cfx__error_held held;
+    cfx__error_hold(&held);
+    CHECK(!cfx__error_unknown());
+    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "a mistake");
+    cfx__fail_unknown((cfx_site){0}, "the first one counts");
+    CHECK(!cfx__error_unknown());
+    cfx__error_put_back(&held);
+    CHECK(cfx__error_unknown());
+    CHECK_ERROR("the size s0 has no value");
+    CHECK(!cfx__error_unknown());
+}
+
 TEST(a_report_prints_place_kind_message_and_notes) {
     char *text = NULL;
     size_t size = 0;

@@ -167,9 +167,9 @@ static bool has_result(const cfx_op_call *c) {
 }
 
 void cfx__op_needs_data(const cfx_op_call *c) {
-    cfx_fail(CFX_RUNTIME_ERROR, c->at,
-             "%s: the shape of the result depends on data, which a fake tensor has not",
-             cfx_op_name(c->op));
+    cfx__fail_unknown(c->at,
+                      "%s: the shape of the result depends on data, which a fake tensor has not",
+                      cfx_op_name(c->op));
 }
 
 /* A view may repeat what is stored: what it stands for takes time, and is limited as memory is. */
@@ -290,8 +290,8 @@ static void note_views(const cfx_op_call *c) {
 bool cfx__op_knows_sizes(cfx_site at, cfx_op *op, int n, const cfx_value *args) {
     for (int i = 0; i < n; i++)
         if (unlikely(flags_of(args[i]) & SYMBOL)) {
-            cfx_fail(CFX_RUNTIME_ERROR, at, "%s: the size %s has no value", cfx_op_name(op),
-                     cfx_value_repr(args[i]));
+            cfx__fail_unknown(at, "%s: the size %s has no value", cfx_op_name(op),
+                              cfx_value_repr(args[i]));
             return false;
         }
     return true;

@@ -66,8 +66,8 @@ static cfx_value scalar(cfx__recorder *r, cfx_value v) {
         cfx_as_sym(v)->op == CFX__SYM_NAME ? cfx_graph_find(r->graph, cfx_as_sym(v)->name) : NULL;
     if (n)
         return cfx_node_value(n);
-    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "%s: the size %s has no value",
-             r->like ? r->like->name : "a node", cfx_value_repr(v));
+    cfx__fail_unknown((cfx_site){0}, "%s: the size %s has no value",
+                      r->like ? r->like->name : "a node", cfx_value_repr(v));
     return cfx_bad();
 }
 

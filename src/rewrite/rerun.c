@@ -44,8 +44,8 @@ static cfx_value input_meta(const cfx__rerun *run, const cfx_node *n) {
     bool given = !cfx_is_none(val) || (s && (s->constant || s->kind != CFX_IN_USER));
     if (given || !n->num_users)
         return val;
-    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "nothing is known of what input %s is: "
-             "its dtype and its shape", n->name);
+    cfx__fail_unknown((cfx_site){0}, "nothing is known of what input %s is: "
+                      "its dtype and its shape", n->name);
     return cfx_bad();
 }
 
@@ -159,7 +159,7 @@ static cfx_value copied(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     if (cfx_is_none(val) && is_truth(n)) /* that no value holds */
         return cfx__sym_name(made->name, false, 0);
     if (cfx_is_none(val) && n->num_users) {
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "nothing is known of what %s computes", n->name);
+        cfx__fail_unknown((cfx_site){0}, "nothing is known of what %s computes", n->name);
         return cfx_bad();
     }
     if (cfx_is_none(val))

@@ -93,8 +93,8 @@ static cfx_value input(cfx_node *n, void *user) {
     cfx_result r = result_of(f, n);
     cfx_value v = n->op == CFX_GET_ATTR ? attribute(f, n) : value_of(f, &r);
     if (cfx_is_bad(v) && cfx_ok())
-        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
-                 "nothing is known of what node %s computes; cfx_shape_prop finds it out", n->name);
+        cfx__fail_unknown((cfx_site){0}, "nothing is known of what node %s computes; "
+                          "cfx_shape_prop finds it out", n->name);
     cfx_value_keep(v);
     cfx_scope_close(mark);
     return v;

@@ -392,6 +392,15 @@ static cfx_value assign_each(cfx__recorder *r, cfx_site at, cfx_value to, cfx_va
     return cfx_none();
 }
 
+static cfx_value no_values(cfx_site at, const cfx__op_info *info) {
+    const char *outer = cfx__ctx()->op;
+    cfx__ctx()->op = info->name;
+    cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at,
+             "%s writes to its arguments, and no operator does the same without", info->name);
+    cfx__ctx()->op = outer;
+    return cfx_bad();
+}
+
 static cfx_value call_writing(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args) {
     cfx__op_info *info = cfx__op_info_of(op);
     const cfx__schema *s = info->schema;
@@ -399,11 +408,8 @@ static cfx_value call_writing(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_val
     if (!info->functional && op->decompose) /* what it is made of writes */
         return cfx__op_decompose(at, op, args);
     cfx_op *f = functional_form(info, inplace);
-    if (!f) {
-        cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at, "%s writes to its arguments, and no operator does "
-                 "the same without", info->name);
-        return cfx_bad();
-    }
+    if (!f)
+        return no_values(at, info);
     if (inplace && f->view && strcmp(s->name, "detach_"))
         return become_view(r, at, f, args);
     if (inplace && f->view)

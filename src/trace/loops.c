@@ -88,8 +88,8 @@ static bool is_unknown(cfx_value v) {
 }
 
 static cfx_value needs_data(cfx_site at, const char *op) {
-    cfx_fail(CFX_RUNTIME_ERROR, at,
-             "%s%s: what it gives depends on data, which a fake tensor has not", prefix, op);
+    cfx__fail_unknown(at, "%s%s: what it gives depends on data, which a fake tensor has not",
+                      prefix, op);
     return cfx_bad();
 }
 

@@ -223,10 +223,10 @@ bool cfx_is_true_from(cfx_site at, cfx_value v) {
     if (v.tag != CFX_TAG_TENSOR)
         return v.tag == CFX_TAG_STR ? cfx_as_string(v)->len > 0 : cfx_number(v) != 0;
     if (cfx_as_tensor(v)->numel == 1 && (cfx_as_tensor(v)->head.flags & CFX__FAKE)) {
-        cfx_fail(CFX_RUNTIME_ERROR, at,
-                 "Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).  "
-                 "(Size-like symbols: none)\n\nThe number is data, which a fake tensor has not: "
-                 "choose by cfx_cond, or by cfx_where, which computes both");
+        cfx__fail_unknown(
+            at, "Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).  "
+                "(Size-like symbols: none)\n\nThe number is data, which a fake tensor has not: "
+                "choose by cfx_cond, or by cfx_where, which computes both");
         return false;
     }
     if (cfx_as_tensor(v)->numel != 1 || !cfx_as_tensor(v)->data) {

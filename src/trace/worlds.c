@@ -292,7 +292,7 @@ bool cfx__worlds_eval(const cfx__worlds *w, int k, cfx_value v, int64_t *out) {
 }
 
 static cfx_value no_value(cfx_value size) {
-    cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "the size %s has no value", cfx_value_repr(size));
+    cfx__fail_unknown((cfx_site){0}, "the size %s has no value", cfx_value_repr(size));
     return cfx_bad();
 }
 

@@ -63,7 +63,8 @@ static void functional_unpad_sequence(cfx_op_call *c) {
     cfx_tensor *x = arg_tensor(c, 0), *lengths = arg_tensor(c, 1);
     cfx_value list = cfx_list_value(0, NULL);
     if (!lengths->data && lengths->numel) {
-        op_fail(c, "unpad_sequence: the lengths are data, which a fake tensor has not");
+        cfx__fail_unknown(c->at,
+                          "unpad_sequence: the lengths are data, which a fake tensor has not");
         return;
     }
     if (!arg_bool(c, 2))

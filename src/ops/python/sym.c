@@ -150,7 +150,8 @@ static bool one_number(cfx_op_call *c, const cfx_tensor *t) {
         op_fail(c, "a Tensor with %lld elements cannot be converted to Scalar",
                 (long long)t->numel);
     else if (!t->data)
-        op_fail(c, "%s: the number is data, which a fake tensor has not", cfx_op_name(c->op));
+        cfx__fail_unknown(c->at, "%s: the number is data, which a fake tensor has not",
+                          cfx_op_name(c->op));
     return !op_failed();
 }
 

@@ -23,8 +23,8 @@ static int64_t class_count(cfx_op_call *c, const cfx_tensor *t) {
     }
     if (!t->data) {
         if (n < 0)
-            op_fail(c,
-                    "one_hot: the number of classes depends on data, which a fake tensor has not");
+            cfx__fail_unknown(c->at, "one_hot: the number of classes depends on data, which a fake "
+                                     "tensor has not");
         return n < 0 ? -1 : n;
     }
     const int64_t *index = (const int64_t *)cfx__tensor_contiguous(t)->data;

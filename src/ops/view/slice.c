@@ -367,8 +367,8 @@ static void decompose_tensor_indices(cfx_op_call *c) {
             c, "tensor_split expected tensor_indices_or_sections to have dtype of long, but got %s",
             cfx__dtype_title(at->dtype));
     else if (!at->data)
-        op_fail(c,
-                "tensor_split: the places to split at depend on data, which a fake tensor has not");
+        cfx__fail_unknown(c->at, "tensor_split: the places to split at depend on data, which a "
+                                 "fake tensor has not");
     if (op_failed())
         return;
     if (at->ndim == 0) {
