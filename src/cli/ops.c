@@ -34,11 +34,11 @@ static const char *columns(const cfx_op *op, char *out, size_t size) {
     return n ? out : "derived";
 }
 
-static void list(bool markdown) {
+static int list(bool markdown) {
     char buffer[64];
     if (markdown)
         printf("| operator | schema | columns | in Python |\n|---|---|---|---|\n");
-    for (int i = 0; i < cfx_op_count(); i++) {
+    for (int i = 0; i < cfx_op_count() && cfx__limit_time() && cfx_ok(); i++) {
         cfx_op *op = cfx_op_at(i);
         const char *have = columns(op, buffer, sizeof buffer);
         if (markdown)
@@ -47,8 +47,11 @@ static void list(bool markdown) {
         else
             printf("%-44s %s\n", cfx_op_name(op), have);
     }
+    if (!cfx_ok())
+        return cli_trouble();
     if (!markdown)
         fprintf(stderr, "%d operators; in-place and out= forms are derived\n", cfx_op_count());
+    return CLI_DONE;
 }
 
 static void explain_effects(unsigned effects) {
@@ -96,11 +99,9 @@ static int explain_name(const char *name) {
                 *hint ? hint : "; 'cfx ops' lists them");
         return CLI_TROUBLE;
     }
-    for (int i = 0; fn && i < fn->n; i++)
-        explain(fn->ops[i]);
-    if (!fn)
-        explain(op);
-    return CLI_DONE;
+    for (int i = 0; i < (fn ? fn->n : 1) && cfx__limit_time() && cfx_ok(); i++)
+        explain(fn ? fn->ops[i] : op);
+    return cfx_ok() ? CLI_DONE : cli_trouble();
 }
 
 static int run(int argc, char **argv) {
@@ -122,8 +123,7 @@ static int run(int argc, char **argv) {
         return cli_check(dir, pattern, grad);
     if (name)
         return explain_name(name);
-    list(markdown);
-    return CLI_DONE;
+    return list(markdown);
 }
 
 const cli_command cli_ops = {"ops", run, "list, explain and check operators", help};
