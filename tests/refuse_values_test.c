@@ -33,6 +33,15 @@ typedef struct row {
 #define ROW(i, v, c, w, ...) {.inputs = i, .values = v, .call = c, .why = w, __VA_ARGS__}
 
 static const row rows[] = {
+    /* what is written to */
+    ROW("x: \"i64[2]\"", "[1, 2]", "add_.Tensor(x, 1.5)",
+        "result type Float can't be cast to the desired output type Long"),
+    ROW("x: \"u8[2]\", y: \"f32[2]\"", "[1, 2], [1., 2.]", "mul.out(y, y, out=x)",
+        "result type Float can't be cast to the desired output type Byte"),
+    ROW("x: \"f32[2]\", y: \"f32[2, 2]\"", "[1., 2.], " SQUARE, "add_.Tensor(x, y)",
+        "output with shape [2] doesn't match the broadcast shape [2, 2]"),
+    ROW("x: \"i64[2, 2]\", y: \"f32[2, 2]\"", "[[1, 2], [3, 4]], " SQUARE, "mm.out(y, y, out=x)",
+        "Expected out tensor to have dtype float, but got long int instead"),
     /* places */
     ROW(MATRIX IDS, SQUARE ", [0, 2]", "embedding.default(x, i)", "index out of range in self"),
     ROW(MATRIX IDS, SQUARE ", [0, -1]", "embedding.default(x, i)", "index out of range in self"),

@@ -332,12 +332,35 @@ bool cfx__op_record_nothing(cfx_site at, cfx_op *op, cfx_value *args, cfx_value 
     return false;
 }
 
+static cfx_value fake_like(cfx_value v) {
+    if (v.tag == CFX_TAG_TENSOR) {
+        const cfx_tensor *t = cfx_as_tensor(v);
+        return cfx_tensor_value(cfx_tensor_fake(t->dtype, t->ndim, t->shape, t->stride));
+    }
+    if (v.tag != CFX_TAG_LIST)
+        return v;
+    cfx_value out = cfx_list_value(0, NULL);
+    for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+        cfx_list_append(cfx_as_list(out), fake_like(cfx_as_list(v)->items[i]));
+    return out;
+}
+
+/* A derived form on fake tensors: what it would write to stays as it is. */
+static void try_derived(cfx_op_call *c, cfx__op_info *info) {
+    for (int i = 0; i < c->nargs; i++)
+        if (info->schema->args[i].writes)
+            c->args[i] = fake_like(c->args[i]);
+    if (!cfx__ctx()->failed)
+        (info->form == CFX__INPLACE ? cfx__op_run_inplace : cfx__op_run_out)(c, info);
+}
+
 bool cfx__op_refuses(cfx_site at, cfx_op *op, const cfx_value *args, cfx_dtype *given) {
     cfx__op_info *info = cfx__op_info_of(op);
     cfx_op_fn *rule = op->view ? op->view : op->shape ? op->shape : given ? op->decompose : NULL;
+    bool derived = info->form == CFX__INPLACE || info->form == CFX__OUT;
     for (int i = 0; given && i < info->nout; i++)
         given[i] = CFX_DTYPE_COUNT;
-    if (!rule)
+    if (!rule && !derived)
         return false;
     cfx_value own[CFX_MAX_ARGS];
     memcpy(own, args, (size_t)info->schema->nargs * sizeof *own);
@@ -352,7 +375,10 @@ bool cfx__op_refuses(cfx_site at, cfx_op *op, const cfx_value *args, cfx_dtype *
     d->recorder = d->recorder ? cfx__op_record_nothing : NULL;
     d->below_autograd++;
     d->below++;
-    rule(&c);
+    if (derived)
+        try_derived(&c, info);
+    else
+        rule(&c);
     for (int i = 0; given && !cfx__ctx()->failed && i < c.nout; i++)
         given[i] = c.out[i] ? c.out[i]->dtype : CFX_DTYPE_COUNT;
     *d = before;

@@ -154,8 +154,9 @@ cfx_value cfx__op_run(cfx_site at, cfx_op *op, cfx_value *args);
 /* Numbers given where the schema wants a tensor become 0-dim tensors that promote as numbers. */
 void cfx__op_settle(const cfx__schema *s, cfx_value *args);
 /* Whether running the operator would fail, with the error recorded: asked before it is decomposed,
- * so that what running refuses is refused in the same words. Its shape rule decides; where it has
- * none and `given` is not NULL, its decomposition on fake tensors. given: room for the dtypes of
+ * so that what running refuses is refused in the same words. Its shape rule decides, and for
+ * in-place and out= forms what they ask of the tensors they write to; where there is none and
+ * `given` is not NULL, its decomposition on fake tensors. given: room for the dtypes of
  * its results, CFX_DTYPE_COUNT for those that it leaves out or that no rule tells. */
 bool cfx__op_refuses(cfx_site at, cfx_op *op, const cfx_value *args, cfx_dtype *given);
 /* A recorder for what is not recorded while a program is, which can still be seen. */

@@ -405,6 +405,8 @@ static cfx_value call_writing(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_val
     cfx__op_info *info = cfx__op_info_of(op);
     const cfx__schema *s = info->schema;
     bool inplace = info->form == CFX__INPLACE || s->name[strlen(s->name) - 1] == '_';
+    if (cfx__op_refuses(at, op, args, NULL))
+        return cfx_bad();
     if (!info->functional && op->decompose) /* what it is made of writes */
         return cfx__op_decompose(at, op, args);
     cfx_op *f = functional_form(info, inplace);
