@@ -273,8 +273,8 @@ static void head_block(const job *j, desk *d, int64_t batch, int64_t head, int64
     const flash *f = j->f;
     const int64_t kv = head / f->shared, end = f->causal && first + rows < f->keys ? first + rows
                                                                                    : f->keys;
-    const char *panels =
-        j->panels + (batch * (f->heads / f->shared) + kv) * (j->k_bytes + j->v_bytes);
+    const int64_t panel = batch * (f->heads / f->shared) + kv;
+    const char *panels = j->packs ? j->panels + panel * (j->k_bytes + j->v_bytes) : NULL;
     lay_out(j, d, f->q + batch * f->qs[0] + head * f->qs[1] + first * f->qs[2], rows);
     for (int64_t at = 0; at < end; at += KEYS) {
         const int64_t keys = end - at < KEYS ? end - at : KEYS;
