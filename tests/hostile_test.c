@@ -108,6 +108,11 @@ TEST(views_stand_for_no_more_than_the_memory_limit) {
     cfx_set_memory_limit(0);
 }
 
+TEST(a_target_that_would_forge_lines_is_refused) {
+    cfx_open(CFX_TEST_DATA "/hostile/target_of_two_lines.pt2");
+    CHECK_ERROR("node 'y': its target 'torch.ops.a\\nb' is no name of a function in a module");
+}
+
 TEST(a_size_without_a_value_is_told) {
     cfx_program *p = cfx_open(CFX_TEST_DATA "/hostile/size_of_no_value.pt2");
     cfx_decompose(p, cfx_none());

@@ -167,7 +167,7 @@ static bool freeze_args(cfx_graph *g, cfx_value args, cfx_value kwargs, cfx_valu
 static cfx_node *create(cfx_graph *g, cfx_opcode op, cfx__target_row *row, cfx_target target,
                         cfx_value args, cfx_value kwargs, const char *name, const char *type) {
     cfx_value a, k;
-    if (!cfx__limit_nodes(g->len + 1) || !cfx__limit_time() ||
+    if (!cfx__limit_nodes(g->len + 1) || !cfx__limit_time() || !cfx__target_fits(op, target) ||
         !freeze_args(g, args, kwargs, &a, &k))
         return cfx__node_bad;
     cfx__name *candidate = name ? cfx__name_candidate(&g->names, name) : row->candidate;

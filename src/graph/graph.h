@@ -76,6 +76,7 @@ cfx__name *cfx__name_copy(cfx__namespace *ns, const cfx__name *name);
 cfx__name *cfx__name_take(cfx__namespace *ns, const char *text);
 cfx__name *cfx__name_find(const cfx__namespace *ns, const char *text);    /* NULL when missing */
 bool cfx__name_is_identifier(const char *text, size_t len);
+bool cfx__name_is_dotted(const char *text); /* identifiers with dots between them, or one alone */
 bool cfx__name_reserved(const char *text);
 /* "MaxPool" to "max_pool". */
 void cfx__name_snake_case(cfx__text *out, const char *text);
@@ -257,6 +258,9 @@ const char *cfx__node_operator(const cfx_node *n);
 /* Whether a function is known, or may be: false for a name below torch or operator that is neither
  * an operator's nor one of the few functions that do something else. */
 bool cfx__target_known(cfx_target t);
+/* Whether a node may have it: a function that nobody knows has a name that can be written in a
+ * call; else there is an error. */
+bool cfx__target_fits(cfx_opcode op, cfx_target t);
 /* cfx_graph_lint without the names of functions: what can be drawn and put in order. */
 bool cfx__graph_lint(cfx_graph *g, const cfx_module *owner);
 /* The text of a target as format_node shows it: torch.ops.aten.add.Tensor. */

@@ -219,6 +219,10 @@ TEST(wrong_arguments_make_a_bad_node) {
     CHECK_ERROR("op '9' is not in _legal_ops");
     cfx_graph_call_function(NULL, "torch.relu", CFX_NONE, CFX_NONE);
     CHECK_ERROR("the graph is NULL");
+    cfx_graph_call_function(g, "torch.ops.a\nb", CFX_NONE, CFX_NONE);
+    CHECK_ERROR("functions have names with dots between them, not 'torch.ops.a\\nb'");
+    CHECK(!cfx_node_set_target(n, (cfx_target){.name = "torch.ops."}));
+    CHECK_ERROR("functions have names with dots between them, not 'torch.ops.'");
     cfx_target f = cfx_target_named("torch.relu"), op = cfx_target_named("aten.relu.default");
     cfx_graph_create(g, CFX_CALL_METHOD, f, CFX_NONE, CFX_NONE, NULL, NULL);
     CHECK_ERROR("target torch.relu has type function but a str is expected");

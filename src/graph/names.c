@@ -138,6 +138,15 @@ bool cfx__name_is_identifier(const char *text, size_t len) {
     return true;
 }
 
+bool cfx__name_is_dotted(const char *text) {
+    size_t len = strcspn(text, ".");
+    while (cfx__name_is_identifier(text, len) && text[len]) {
+        text += len + 1;
+        len = strcspn(text, ".");
+    }
+    return cfx__name_is_identifier(text, len);
+}
+
 /* The candidate as an identifier: runs of what is illegal become one underscore. */
 static void put_identifier(cfx__text *out, const char *candidate) {
     if (!*candidate)

@@ -470,6 +470,8 @@ bool cfx_node_set_target(cfx_node *n, cfx_target target) {
         cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "the new target of %s has no name", n->name);
         return false;
     }
+    if (!cfx__target_fits(n->op, target))
+        return false;
     cfx__target_row *row = cfx__graph_row(n->graph, n->op, target);
     if (!n->erased) {
         cfx__target_row_remove(cfx__node_of(n));

@@ -307,6 +307,16 @@ bool cfx__target_known(cfx_target t) {
     return operator_ ? is_one_of(name, inplace_operators) : name_is_impure(name);
 }
 
+bool cfx__target_fits(cfx_opcode op, cfx_target t) {
+    if (op != CFX_CALL_FUNCTION || t.op || t.call || cfx__name_is_dotted(t.name))
+        return true;
+    size_t mark = cfx_scope_open();
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "functions have names with dots between them, not %s",
+             cfx_value_repr(cfx_string_value(t.name)));
+    cfx_scope_close(mark);
+    return false;
+}
+
 /* out= given, or inplace=True. */
 static bool writes_by_keyword(const cfx_node *n) {
     if (!cfx_as_dict(n->kwargs)->len)

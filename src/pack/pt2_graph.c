@@ -390,6 +390,9 @@ static bool read_node(builder *b, const cfx__json *node) {
         return cfx__pt2_bad(b->r, "its target is empty or has a zero byte in it");
     const char *text = target->text, *name = node_name(node, outputs, text);
     b->r->node = name ? name : text;
+    if (!strchr(text, '.') || !cfx__name_is_dotted(text))
+        return cfx__pt2_bad(b->r, "its target %s is no name of a function in a module",
+                            cfx_value_repr(cfx_string_value(text)));
     b->metadata = cfx__json_get(node, "metadata");
     cfx_target t = cfx_graph_target(b->g, text + !strncmp(text, "_operator.", 10));
     cfx_value args;
