@@ -31,12 +31,21 @@ cfx_program *cfx_open(const char *path) {
     return format_of(path)->open(path);
 }
 
+/* What a program has no tensor for no file has. */
+static bool is_held(const cfx_program *p) {
+    const cfx_input_spec *s = cfx__pt2_lacking(p);
+    if (s)
+        cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0},
+                 "input '%s' stands for '%s', which the program does not have", s->name, s->target);
+    return !s;
+}
+
 bool cfx_save(const cfx_program *p, const char *path) {
     if (!path) {
         cfx_fail(CFX_TYPE_ERROR, (cfx_site){0}, "there is no path");
         return false;
     }
-    if (!cfx__program_whole((cfx_site){0}, p) || !cfx_program_infer(p)) {
+    if (!cfx__program_whole((cfx_site){0}, p) || !cfx_program_infer(p) || !is_held(p)) {
         cfx_note("cannot write '%s'", path);
         return false;
     }

@@ -232,7 +232,7 @@ static void read_files(archive *a, const char *folder) {
         cfx_dict_set(a->program->extra, "files", cfx_dict_value(files));
 }
 
-bool cfx__pt2_check_tensors(const cfx__pt2_reader *r, const cfx_program *p) {
+const cfx_input_spec *cfx__pt2_lacking(const cfx_program *p) {
     cfx_value objects = cfx_dict_get(p->extra, "objects");
     for (int i = 0; i < p->ninputs; i++) {
         const cfx_input_spec *s = &p->inputs[i];
@@ -242,10 +242,15 @@ bool cfx__pt2_check_tensors(const cfx__pt2_reader *r, const cfx_program *p) {
             (objects.tag == CFX_TAG_DICT &&
              !cfx_is_none(cfx_dict_get(cfx_as_dict(objects), s->target))))
             continue;
-        return cfx__pt2_bad(r, "its input '%s' stands for '%s', which the file lacks", s->name,
-                            s->target);
+        return s;
     }
-    return true;
+    return NULL;
+}
+
+bool cfx__pt2_check_tensors(const cfx__pt2_reader *r, const cfx_program *p) {
+    const cfx_input_spec *s = cfx__pt2_lacking(p);
+    return !s || cfx__pt2_bad(r, "its input '%s' stands for '%s', which the file lacks", s->name,
+                              s->target);
 }
 
 /* The program called "model", else the first there is; NULL when there is none. */

@@ -185,6 +185,17 @@ TEST(what_files_have_no_form_for_is_refused) {
     clean("made.pt2");
 }
 
+TEST(a_program_without_its_tensors_is_not_written) {
+    cfx_program *p = make_program();
+    const char *name = p->inputs[0].target;
+    cfx_dict_remove(p->state, cfx_string_value(name));
+    CHECK(!cfx_save(p, test_path("made.pt2")));
+    CHECK_ERROR(cfx__text_format("stands for '%s', which the program does not have", name));
+    CHECK(!cfx_save(p, test_path("made.fx")));
+    CHECK_ERROR("which the program does not have");
+    CHECK(access(test_path("made.pt2"), F_OK) != 0 && access(test_path("made.fx"), F_OK) != 0);
+}
+
 TEST(a_call_with_several_results_is_not_written_as_one) {
     cfx_program *p = cfx_open(CFX_TEST_DATA "/hostile/one_of_two_results.pt2");
     CHECK_OK();
@@ -194,5 +205,13 @@ TEST(a_call_with_several_results_is_not_written_as_one) {
     CHECK_OK();
     CHECK(!cfx_save(p, test_path("made.pt2")));
     CHECK_ERROR("node 'lstm' is described with 3 results; its operator gives 2");
+    p = cfx_program_parse("class GraphModule(torch.nn.Module):\n"
+                          "    def forward(self, x: \"f32[2, 3]\"):\n"
+                          "        y: \"Sym(u0)\" = torch.ops.aten.max.dim(x, 0)\n"
+                          "        z: \"f32[2, 3]\" = torch.ops.aten.relu.default(x)\n"
+                          "        return (z,)\n", "made");
+    CHECK_OK();
+    CHECK(!cfx_save(p, test_path("made.pt2")));
+    CHECK_ERROR("node 'y' is described with 1 result; its operator gives 2");
     clean("made.pt2");
 }

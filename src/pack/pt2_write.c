@@ -182,9 +182,11 @@ static bool put_outputs(cfx__pt2_writer *w, cfx__text *t, const cfx_node *n) {
     if (s && (!s->nrets || (s->nrets > 1 && unsaid)))
         return true;
     int64_t count = tuple ? cfx_result_count(&r) : count_taken(n);
-    if (s && s->nrets > 1 && tuple && count != s->nrets)
-        return cfx__pt2_write_bad(w, "is described with %lld results; its operator gives %d",
-                                  (long long)count, s->nrets);
+    int64_t told = tuple ? count : 1;
+    bool alone = !tuple && !cfx_is_none(r.value) && !n->num_users; /* else its users are told */
+    if (s && s->nrets > 1 && told != s->nrets && (tuple || alone))
+        return cfx__pt2_write_bad(w, "is described with %lld result%s; its operator gives %d",
+                                  (long long)told, told == 1 ? "" : "s", s->nrets);
     if (s && s->nrets > 1)
         count = s->nrets;
     bool several = tuple || (s ? s->nrets > 1 || s->rets[0].list
