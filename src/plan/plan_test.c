@@ -272,6 +272,34 @@ TEST(calls_with_sub_graphs_run_between_kernels) {
     CHECK_OK();
 }
 
+/* What grows in a loop is as large as the data says, whatever is noted. */
+TEST(a_loop_that_changes_shapes_is_not_planned) {
+    cfx_program *p = program_of(
+        HEAD "x: \"f32[2]\"):\n"
+             "        t = self.t\n"
+             "        b = self.b\n"
+             "        w = torch.ops.higher_order.while_loop(t, b, (x,), ())\n"
+             "        y: \"f32[2]\" = w[0]\n"
+             "        z: \"f32[2]\" = " ATEN "relu.default(y)\n"
+             "        return (z,)\n"
+             "\n"
+             "    class t(torch.nn.Module):\n"
+             "        def forward(self, a):\n"
+             "            s = " ATEN "sum.default(a)\n"
+             "            c = " ATEN "lt.Scalar(s, 7)\n"
+             "            return (c,)\n"
+             "\n"
+             "    class b(torch.nn.Module):\n"
+             "        def forward(self, a):\n"
+             "            d = " ATEN "cat.default([a, a])\n"
+             "            return (d,)\n",
+        cfx_dict_new());
+    cfx_value x = cfx_tensor_value(cfx_ones(2));
+    CHECK(agree(p, x));
+    CHECK_STR(cfx_str(cfx_program_run(p, x)), "(tensor([1., 1., 1., 1., 1., 1., 1., 1.]),)");
+    CHECK_OK();
+}
+
 /* ---- watchers and errors --------------------------------------------------------------------- */
 
 typedef struct {

@@ -145,7 +145,13 @@ static bool has_numbers(cfx_value list) {
     return false;
 }
 
-/* Where nobody knows whether it goes on, it ends: tensors that are carried keep their shapes. */
+/* Where nobody knows whether it goes on, it ends, if tensors that are carried keep their shapes. */
+static void end_unknown(cfx_site at, cfx__body *body, int64_t round, cfx_value *lists) {
+    cfx_value next = call(at, body, round, 2, lists);
+    if (!cfx_is_bad(next) && (has_numbers(lists[0]) || !is_alike(next, lists[0])))
+        needs_data(at, "while_loop");
+}
+
 cfx_value cfx__loop_while(cfx_site at, cfx__body *test, cfx__body *body, cfx_value carried,
                           cfx_value rest) {
     cfx_value first[] = {carried, rest}, operands = joined(2, first);
@@ -155,8 +161,8 @@ cfx_value cfx__loop_while(cfx_site at, cfx__body *test, cfx__body *body, cfx_val
         size_t turn = cfx_scope_open();
         cfx_value lists[] = {now, rest}, held = call(at, test, round, 2, lists);
         bool unknown = !cfx_is_bad(held) && is_unknown(cfx_at(held, 0));
-        if (unknown && has_numbers(now))
-            needs_data(at, "while_loop");
+        if (unknown)
+            end_unknown(at, body, round, lists);
         more = !cfx_is_bad(held) && !unknown && cfx_is_true_from(at, cfx_at(held, 0)) && cfx_ok();
         cfx_value next = more ? call(at, body, round, 2, lists) : cfx_bad();
         next = carried_on(at, next, cfx_len(now));
