@@ -444,6 +444,21 @@ TEST(decompose_refuses_writes_that_no_result_holds) {
     CHECK_ERROR("w is written to and is no input, and there is no form of that without writes");
 }
 
+/* Of what the program holds the strides are known. */
+TEST(decompose_refuses_views_of_held_tensors_as_running_does) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *w = cfx_graph_get_attr(g, "w");
+    cfx_node *y = cfx_graph_call(g, "torch.ops.aten.view.default", w, cfx_list(-1));
+    cfx_graph_output(g, cfx_tuple(y));
+    cfx_module *root = cfx_module_new("M", NULL, "");
+    cfx_module_set_attr(root, "w", cfx_tensor_value(cfx_t(cfx_ones(2, 3))));
+    cfx_program *p = cfx_program_new(cfx_graph_module(root, g, "M"));
+    cfx_program_run(p);
+    CHECK_ERROR("view size is not compatible with input tensor's size and stride");
+    cfx_decompose(p, CFX_NONE);
+    CHECK_ERROR("view size is not compatible with input tensor's size and stride");
+}
+
 TEST(decompose_training) {
     const char *code = core_code(
         HEAD "    def forward(self, p_w: \"f32[4]\", p_b: \"f32[4]\", b_m: \"f32[4]\", "

@@ -317,9 +317,21 @@ static cfx_value run_item(cfx__rerun *run, const cfx_node *n, cfx_args a) {
     return copied(run, &copy, a);
 }
 
+/* Whether the strides of t, which is the value of a node now, are those that it has in the program.
+ * Inputs have their own. */
+static bool lies_as_noted(const cfx__rerun *run, cfx_value of, const cfx_tensor *t) {
+    const cfx_node *n = of.tag == CFX_TAG_NODE ? cfx_as_node(of) : NULL;
+    if (!n || n->op != CFX_CALL_FUNCTION)
+        return true;
+    cfx_value like = cfx__worlds_tensor(run->worlds, run->k, cfx_node_get_meta(n, "val"));
+    const cfx_tensor *noted = like.tag == CFX_TAG_TENSOR ? cfx_as_tensor(like) : NULL;
+    return noted && cfx__tensor_same_shape(noted, t) &&
+           !memcmp(noted->stride, t->stride, (size_t)t->ndim * sizeof *t->stride);
+}
+
 /* A view of a tensor whose strides came out otherwise than in the program: a copy, then. PyTorch
  * gives up here. */
-static bool is_no_view(const cfx_op *op, cfx_args a) {
+static bool is_no_view(const cfx__rerun *run, const cfx_node *call, const cfx_op *op, cfx_args a) {
     int64_t shape[CFX_MAX_DIMS], stride[CFX_MAX_DIMS], product = 1;
     if (op != &cfx_op_view || a.n != 2 || a.v[0].tag != CFX_TAG_TENSOR ||
         a.v[1].tag != CFX_TAG_LIST || cfx_as_list(a.v[1])->len > CFX_MAX_DIMS)
@@ -335,7 +347,8 @@ static bool is_no_view(const cfx_op *op, cfx_args a) {
     }
     if (open >= 0 && product > 0)
         shape[open] = t->numel / product;
-    return t->numel && !view_strides(t, n, shape, stride);
+    return t->numel && !view_strides(t, n, shape, stride) &&
+           !lies_as_noted(run, cfx_at(call->args, 0), t);
 }
 
 /* Whether n, a truth about sizes, stays one: it is asserted, or chooses a branch where nobody knows
@@ -373,7 +386,7 @@ static cfx_value run_call(cfx__rerun *run, const cfx_node *n) {
         ((!op || (op->effects & CFX_SIDE)) && has_unknown(n, a)))
         return copied(run, n, a);
     if (op)
-        return cfx_op_do_from((cfx_site){0}, is_no_view(op, a) ? &cfx_op_reshape : op, a);
+        return cfx_op_do_from((cfx_site){0}, is_no_view(run, n, op, a) ? &cfx_op_reshape : op, a);
     return cfx_py_from((cfx_site){0}, n->target.name, a);
 }
 
