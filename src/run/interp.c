@@ -159,6 +159,27 @@ static cfx__handler *handler_for(const cfx_interp *it, cfx_opcode op) {
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
+/* The item that a step takes of what another gave, without a call, which would look at all items;
+ * false where it is not so simple. */
+static bool item_of(const cfx__run *r, const cfx__run_step *s, cfx_value *item) {
+    if (!s->item)
+        return false;
+    cfx_value from = r->values[cfx_as_list(s->args)->items[0].spare];
+    int64_t i = cfx_integer(cfx_as_list(s->args)->items[1]);
+    bool fits = (from.tag == CFX_TAG_TUPLE || from.tag == CFX_TAG_LIST) && i >= 0 &&
+                i < cfx_as_list(from)->len;
+    if (fits)
+        *item = cfx_as_list(from)->items[i];
+    return fits;
+}
+
+/* Whether functions are called as they are: nobody looks at calls by name. */
+static bool calls_plainly(const cfx_interp *it) {
+    const cfx__dispatch *d = cfx__dispatcher();
+    return !it->call_function && !d->function_modes && !d->trace &&
+           slots_of(it)->call_function == call_function;
+}
+
 cfx_value cfx_interp_run_node(cfx_interp *it, cfx_node *n) {
     cfx__run *r = it ? it->own_ : NULL;
     if (!r || !n) {
@@ -174,6 +195,9 @@ cfx_value cfx_interp_run_node(cfx_interp *it, cfx_node *n) {
     }
     const cfx__run_step *s = &r->steps->steps[slot];
     size_t mark = cfx_scope_open();
+    cfx_value item;
+    if (calls_plainly(it) && item_of(r, s, &item))
+        return cfx_scope_return_value(mark, item);
     cfx_value args = cfx__run_fill(r, s->args);
     cfx_value kwargs = cfx__run_fill(r, s->kwargs);
     cfx_args a = {(int)cfx_as_list(args)->len, cfx_as_list(args)->items,
@@ -237,15 +261,11 @@ static bool run_passing(cfx_interp *it, int k) {
         unbox(r, r->next);
         return true;
     }
-    if (!s->item)
-        return false;
-    cfx_value from = r->values[cfx_as_list(s->args)->items[0].spare];
-    int64_t i = cfx_integer(cfx_as_list(s->args)->items[1]);
-    bool fits = (from.tag == CFX_TAG_TUPLE || from.tag == CFX_TAG_LIST) && i >= 0 &&
-                i < cfx_as_list(from)->len;
-    if (fits)
-        store(r, k, cfx_as_list(from)->items[i]);
-    return fits;
+    cfx_value item;
+    bool taken = item_of(r, s, &item);
+    if (taken)
+        store(r, k, item);
+    return taken;
 }
 
 static void run_step(cfx_interp *it, int k, bool through_handlers) {

@@ -89,3 +89,43 @@ TEST(shapes_are_noted_with_their_format) {
     cfx_value meta = cfx_node_get_meta(cfx_graph_find(gm->graph, "relu"), "tensor_meta");
     CHECK(strstr(cfx_tensor_meta_str(meta), "memory_format=torch.channels_last") != NULL);
 }
+
+/* ---- items of results ------------------------------------------------------------------------ */
+
+static cfx_value run_plainly(cfx_interp *it, cfx_node *n) { return cfx_interp_run_node(it, n); }
+
+static cfx_value count_items(cfx_interp *it, cfx_target t, cfx_args a) {
+    *(int *)it->user += !strcmp(t.name, "operator.getitem");
+    return cfx_interp_call_function(it, t, a);
+}
+
+static cfx_value count_item_calls(cfx_mode *self, cfx_target t, cfx_args a) {
+    *(int *)self->user += !strcmp(t.name, "operator.getitem");
+    return cfx_mode_forward(self, t, a);
+}
+
+/* They are taken without a call, unless somebody looks at calls. */
+TEST(items_are_taken_however_nodes_are_run) {
+    cfx_module *gm = parsed("def forward(self, x):\n"
+                            "    split = torch.ops.aten.split.Tensor(x, 1)\n"
+                            "    first = split[0]\n"
+                            "    last = split[1]\n"
+                            "    sub = torch.ops.aten.sub.Tensor(last, first)\n"
+                            "    return sub\n");
+    cfx_tensor *x = cfx_tensor(cfx_list(1.0, 5.0));
+    int calls = 0;
+    cfx_mode mode = {.handle = count_item_calls, .user = &calls};
+    cfx_interp plain = {.module = gm}, nodes = {.module = gm, .run_node = run_plainly};
+    cfx_interp slot = {.module = gm, .call_function = count_items, .user = &calls};
+    CHECK_STR(cfx_str(cfx_run(&plain, x)), "tensor([4.])");
+    CHECK_STR(cfx_str(cfx_run(&nodes, x)), "tensor([4.])");
+    CHECK_INT(calls, 0);
+    CHECK_STR(cfx_str(cfx_run(&slot, x)), "tensor([4.])");
+    CHECK_INT(calls, 2);
+    cfx_function_mode_push(&mode);
+    CHECK_STR(cfx_str(cfx_run(&nodes, x)), "tensor([4.])");
+    cfx_function_mode_pop();
+    CHECK_INT(calls, 4);
+    cfx_run(&nodes, cfx_ones(1));
+    CHECK_ERROR("list index out of range");
+}
