@@ -52,10 +52,10 @@ static void drop_all(cfx__packed *f) {
     }
 }
 
-cfx__packed *cfx__packed_find(cfx__storage *s, uint64_t key) {
+cfx__packed *cfx__packed_find(cfx__storage *s, uint64_t key, size_t size) {
     cfx__lock(&s->packed_lock);
     cfx__packed *old = take_old(s, KEPT), *f = s->packed;
-    while (f && f->key != key)
+    while (f && (f->key != key || f->size != size))
         f = f->next;
     cfx_keep(f);
     cfx__unlock(&s->packed_lock);

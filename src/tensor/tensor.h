@@ -193,9 +193,10 @@ uint64_t cfx__packed_key(const char *form, int n, const int64_t *facts);
 /* Room of `size` bytes for the form `key`, which says everything that it depends on beside the
  * data; to be made of the data as it is now. The caller owns a count. NULL when out of memory. */
 cfx__packed *cfx__packed_new(const cfx__storage *s, uint64_t key, size_t size);
-/* The form kept for `key`, or NULL when there is none or the data has changed; the caller owns a
- * count. */
-cfx__packed *cfx__packed_find(cfx__storage *s, uint64_t key);
+/* The form of `size` bytes kept for `key`, or NULL when there is none or the data has changed; the
+ * caller owns a count. Numbers can be found for which keys are equal: whoever reads a form reads no
+ * more of it than it would have made. */
+cfx__packed *cfx__packed_find(cfx__storage *s, uint64_t key, size_t size);
 /* Keeps it with the storage, a few of the newest at most. */
 void cfx__packed_keep(cfx__storage *s, cfx__packed *p);
 void cfx__packed_drop_all(cfx__storage *s);

@@ -27,13 +27,13 @@ static cfx__packed *packed_weights(const conv *v, const cfx_tensor *w, int patch
                                    cfx_precision kept) {
     const bool single = conv_channels_takes(v);
     const uint64_t key = key_of(v, w, patch, kept);
-    cfx__packed *form = cfx__packed_find(w->storage, key);
+    const size_t size = single  ? (size_t)w->numel * sizeof(float)
+                        : patch ? conv_winograd_weights(v, patch)
+                                : conv_tile_size(v, kept);
+    cfx__packed *form = cfx__packed_find(w->storage, key, size);
     if (form)
         return form;
-    form = cfx__packed_new(w->storage, key,
-                           single  ? (size_t)w->numel * sizeof(float)
-                           : patch ? conv_winograd_weights(v, patch)
-                                   : conv_tile_size(v, kept));
+    form = cfx__packed_new(w->storage, key, size);
     if (!form)
         return NULL;
     if (single)

@@ -172,11 +172,12 @@ bool narrow_pack(const cfx__narrow *w, narrow_panels *to, cfx__packed **form) {
     *to = (narrow_panels){.bits = w->bits, .k = w->k, .n = w->n, .group = w->group};
     const int64_t numbers = (panels * panel_size(to) + 63) / 64 * 64;
     const int64_t scales = panels * (w->k / w->group) * width;
-    *form = cfx__packed_find(w->integers->storage, key_of(w));
+    const size_t size = (size_t)(numbers + scales * (int64_t)sizeof(float));
+    const uint64_t key = key_of(w);
+    *form = cfx__packed_find(w->integers->storage, key, size);
     const bool made = *form != NULL;
     if (!made)
-        *form = cfx__packed_new(w->integers->storage, key_of(w),
-                                (size_t)(numbers + scales * (int64_t)sizeof(float)));
+        *form = cfx__packed_new(w->integers->storage, key, size);
     if (!*form)
         return false;
     to->numbers = (*form)->data;

@@ -253,7 +253,7 @@ void *onednn_port_read(cfx_op_call *c, onednn_port *p, const void *data) {
  * owns a count. NULL when there is no memory. */
 static cfx__packed *port_pack(onednn_port *p, const cfx_tensor *t) {
     uint64_t key = cfx__hash_mix(p->key, (uint64_t)t->offset);
-    cfx__packed *form = cfx__packed_find(t->storage, key);
+    cfx__packed *form = cfx__packed_find(t->storage, key, p->size);
     if (form)
         return form;
     form = cfx__packed_new(t->storage, key, p->size);

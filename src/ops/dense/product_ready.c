@@ -11,11 +11,12 @@
 static cfx__packed *panels_of(const cfx_tensor *w, const tile_matrix *m, bool pairs) {
     const int64_t facts[] = {m->k, m->n, m->row, m->col, m->kept, pairs, w->offset};
     const uint64_t key = cfx__packed_key("product", COUNT(facts), facts);
-    cfx__packed *form = cfx__packed_find(w->storage, key);
+    const size_t size = pairs ? bf16_panels_size(m->k, m->n)
+                              : tile_panels_size(m->k, m->n, m->kept);
+    cfx__packed *form = cfx__packed_find(w->storage, key, size);
     if (form)
         return form;
-    form = cfx__packed_new(w->storage, key, pairs ? bf16_panels_size(m->k, m->n)
-                                                  : tile_panels_size(m->k, m->n, m->kept));
+    form = cfx__packed_new(w->storage, key, size);
     if (form) {
         if (pairs)
             bf16_panels_make(m, form->data);
