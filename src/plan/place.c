@@ -87,6 +87,8 @@ typedef struct {
 
 static int64_t bytes_of(const cfx_tensor *t) {
     int64_t n = 1;
+    if (!t->numel)
+        return 0;
     for (int i = 0; i < t->ndim; i++)
         n += (t->shape[i] - 1) * t->stride[i];
     n *= cfx_dtype_size((cfx_dtype)t->dtype);

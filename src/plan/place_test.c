@@ -84,3 +84,23 @@ TEST(parts_of_a_concatenation_are_written_into_place) {
         CHECK(agree(p, cfx_tensor_value(cfx_randn(2, 4, 6, 20))));
     CHECK_OK();
 }
+
+/* A result without elements takes no room, whatever its strides reach: here some back. */
+TEST(empty_results_take_no_room) {
+    static const char *const names[] = {"q"};
+    cfx_tensor *t[] = {cfx_zeros(4, 65536, CFX_KW(dtype, cfx_i8))};
+    cfx_program *p = program_of(
+        HEAD "p_q, x):\n" CALL("a", "exp.default", "x") CALL("b", "neg.default", "a")
+            CALL("i", "to.dtype", "x, torch.int64") CALL("j", "slice.Tensor", "i, 0, 0, 0")
+                CALL("k", "slice.Tensor", "j, 1, 0, 0") "        w = torch.ops."
+            "quantized_decomposed.dequantize_per_tensor.default(p_q, 0.1, 0, -128, 127, "
+            "torch.int8)\n" CALL("e", "embedding.default", "w, k")
+                CALL("f", "cumsum.default", "e, 2") CALL("c", "flip.default", "b, [0]")
+                    "        return (c, f)\n",
+        tensors_of(COUNT(names), names, t));
+    cfx_value x = cfx_tensor_value(cfx_randn(512, 512));
+    const char *plan = cfx_program_plan(p, x);
+    CHECK(strstr(plan, "memory 3.1 MB in one block") != NULL);
+    CHECK(agree(p, x));
+    CHECK_OK();
+}
