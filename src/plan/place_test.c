@@ -104,3 +104,14 @@ TEST(empty_results_take_no_room) {
     CHECK(agree(p, x));
     CHECK_OK();
 }
+
+/* A loop whose body makes what it carries larger: it has no place in what it is joined to. */
+TEST(what_grew_is_not_written_into_its_place) {
+    cfx_program *p = cfx_open(CFX_TEST_DATA "/hostile/loop_that_grows.fx");
+    cfx_value in[] = {cfx_tensor_value(cfx_ones(64, 8)),
+                      cfx_tensor_value(cfx_zeros(cfx_list_value(0, NULL), CFX_KW(dtype, cfx_i64)))};
+    cfx_value v = cfx_program_run_with(CFX_HERE, p, &cfx_planner, NULL,
+                                       (cfx_args){COUNT(in), in, NULL});
+    CHECK_INT(cfx_tensor_at(v, 0)->shape[0], 64 + 8 * 64);
+    CHECK_OK();
+}
