@@ -336,7 +336,8 @@ void flash_run(const flash *f, bf16_way way) {
                                 : tile_panels_size(f->size, f->keys, CFX_PRECISION_F32));
     j.v_bytes = (int64_t)(j.way ? bf16_panels_size(f->keys, f->size)
                                 : tile_panels_size(f->keys, f->size, CFX_PRECISION_F32));
-    const size_t size = j.packs ? (size_t)(heads * (j.k_bytes + j.v_bytes)) : 0;
+    const size_t bytes = (size_t)j.k_bytes + (size_t)j.v_bytes; /* of views, perhaps, of little */
+    const size_t size = j.packs ? (size_t)heads * bytes : 0;
     if (size) {
         j.panels = cfx__block_alloc(size);
         if (!j.panels) {

@@ -251,6 +251,15 @@ static bool gather(cfx_op_call *c, cfx_dtype dtype, int64_t batch, matrices *m, 
     return true;
 }
 
+/* Whether BLAS, which counts in int, can count what these matrices have. */
+static bool countable(const gemm *g) {
+    const int64_t counts[] = {g->m, g->n, g->k, leading(&g->a), leading(&g->b), g->c.row};
+    int64_t most = 0;
+    for (int i = 0; i < COUNT(counts); i++)
+        most = counts[i] > most ? counts[i] : most;
+    return most <= INT32_MAX;
+}
+
 /* A row times a matrix is as fast as the matrix is read: no library is needed. */
 static void run_row(void *arg, int64_t begin, int64_t end) {
     const work *w = arg;
@@ -345,6 +354,12 @@ bool gemm_run(cfx_op_call *c, gemm *g) {
         return false;
     if (!readable(&g->b, g->k, g->n) && !gather(c, g->dtype, g->batch, &g->b, g->k, g->n))
         return false;
+    w.own_loops |= !countable(g);
+    if (w.own_loops && cfx__dtype_is_complex(g->dtype)) {
+        op_fail(c, "%s: complex matrices of more than %d rows or columns are too large",
+                op_title(c), INT32_MAX);
+        return false;
+    }
     if (g->dtype != CFX_F32 && openblas_get_num_threads() != 1)
         openblas_set_num_threads(1);
     const double products = (double)g->m * (double)g->n * (double)g->k;

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 static cfx_tensor *matrix(cfx_dtype dtype, int64_t rows, int64_t cols) {
     return test_numbers(dtype, 2, (int64_t[]){rows, cols});
@@ -281,4 +282,18 @@ TEST(products_of_sizes_that_are_no_number) {
     cfx_tensor *b = cfx_tensor_fake(CFX_F32, 4, (int64_t[]){n, 1, 1, 1}, NULL);
     cfx_matmul(a, b);
     CHECK_ERROR("Storage size calculation overflowed with sizes=[3037000500, 3037000500]");
+}
+
+/* BLAS counts in int. Pages that are never read cost nothing. */
+TEST(matrices_that_blas_cannot_count) {
+    const int64_t k = INT64_C(2147483656);
+    void *pages = mmap(NULL, (size_t)k * 16, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                       -1, 0);
+    if (pages == MAP_FAILED) /* addresses are limited here */
+        return;
+    cfx_tensor *a = cfx_tensor_borrow(CFX_C64, 2, (int64_t[]){2, k}, pages, NULL, NULL);
+    cfx_tensor *b = cfx_tensor_borrow(CFX_C64, 2, (int64_t[]){k, 2}, pages, NULL, NULL);
+    cfx_mm(a, b);
+    CHECK_ERROR("mm: complex matrices of more than 2147483647 rows or columns are too large");
+    munmap(pages, (size_t)k * 16);
 }
