@@ -2,7 +2,8 @@
 #include "pass.h"
 
 cfx_op *cfx__call_op(const cfx_node *n) {
-    return n->op == CFX_CALL_FUNCTION && !n->target.fn && !n->target.call ? n->target.op : NULL;
+    bool known = n->op == CFX_CALL_FUNCTION && !n->target.fn && !n->target.call;
+    return known && !cfx__node_of(n)->refused ? n->target.op : NULL;
 }
 
 static const cfx__schema *schema_of(const cfx_node *n) {

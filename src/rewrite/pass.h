@@ -9,7 +9,7 @@
 
 /* ---- calls (pass.c) -------------------------------------------------------------------------- */
 
-/* The overload that n calls; NULL where it calls none. */
+/* The overload that n calls; NULL where it calls none, or one that refuses what it is given. */
 cfx_op *cfx__call_op(const cfx_node *n);
 /* Whether n calls an overload of the ATen function called so: "linear". */
 bool cfx__call_is(const cfx_node *n, const char *name);

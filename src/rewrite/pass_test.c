@@ -51,6 +51,23 @@ TEST(passes_find_out_what_nodes_compute) {
     HAS(code_after("remove_noops", p, 0), "torch.ops.aten.to.dtype(x, torch.float32)");
 }
 
+/* A call that running refuses is none that changes nothing, whatever is noted of it. */
+TEST(passes_leave_what_running_refuses) {
+    static const char *const calls[][2] = {
+        {"slice.Tensor(x, 0, 0, 9, 0)", "slice step must be positive"},
+        {"permute.default(x, [0, 0])", "permute(): duplicate dims are not allowed."},
+        {"to.dtype_layout(x, layout = x)", "Expected a value of type 'Optional[int]'"},
+    };
+    for (int i = 0; i < COUNT(calls); i++) {
+        cfx_program *p = program_of(
+            cfx__text_format(HEAD "    def forward(self, x: \"f32[2, 3]\"):\n"
+                                  "        y: \"f32[2, 3]\" = torch.ops.aten.%s\n"
+                                  "        return (y,)\n", calls[i][0]));
+        cfx_program_run(cfx_optimize(p), cfx_ones(2, 3));
+        CHECK_ERROR(calls[i][1]);
+    }
+}
+
 TEST(pass_noops_minds_writes) {
     cfx_program *p = program_of(
         HEAD "    def forward(self, x: \"f32[2, 4]\"):\n"

@@ -312,25 +312,28 @@ static bool same_value(const cfx_result *a, const cfx_result *b) {
     return same;
 }
 
+typedef enum verdict { AS_NOTED, OTHERWISE, REFUSED } verdict;
+
 /* Whether a node computes what is noted; what cannot be told without data, or runs nowhere, is not
- * compared. *got and *noted, of the scope, are set where it does not. */
-static bool computes_noted(inference *f, cfx_node *n, cfx_result *got, cfx_result *noted) {
+ * compared. *got and *noted, of the scope, are set where it does otherwise. */
+static verdict compare_noted(inference *f, cfx_node *n, cfx_result *got, cfx_result *noted) {
     cfx_result r = cfx_node_result(n);
     if (n->op != CFX_CALL_FUNCTION || r.kind == CFX_RESULT_UNKNOWN || depends_on_data(n) ||
         cfx_node_higher_order(n))
-        return true;
+        return AS_NOTED;
     *got = cfx_result_of(computed(f, n));
+    verdict v = cfx_ok() || cfx__error_unknown() ? AS_NOTED : REFUSED;
     *noted = cfx_result_of(value_of(f, &r));
-    bool told = cfx_ok();
-    if (!told)
-        cfx__error_forgive();
-    return !told || same_value(got, noted);
+    if (cfx_ok())
+        return same_value(got, noted) ? AS_NOTED : OTHERWISE;
+    cfx__error_forgive();
+    return v;
 }
 
 static bool check_node(inference *f, cfx_node *n) {
     size_t mark = cfx_scope_open();
     cfx_result got, noted;
-    if (!computes_noted(f, n, &got, &noted))
+    if (compare_noted(f, n, &got, &noted) == OTHERWISE)
         cfx_fail(CFX_RUNTIME_ERROR, (cfx_site){0}, "node %s computes %s, but %s is noted", n->name,
                  cfx_result_text(&got), cfx_result_text(&noted));
     cfx_scope_close(mark);
@@ -360,7 +363,9 @@ static void doubt_results(const char *path, cfx_module *m, void *user) {
         cfx_each_node(m->graph, n) {
             size_t mark = cfx_scope_open();
             cfx_result got, noted;
-            cfx__node_of(n)->stale |= !computes_noted(f, n, &got, &noted);
+            verdict v = compare_noted(f, n, &got, &noted);
+            cfx__node_of(n)->stale |= v == OTHERWISE;
+            cfx__node_of(n)->refused = v == REFUSED && !f->program->ranges->len;
             cfx_scope_close(mark);
         }
 }

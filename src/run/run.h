@@ -166,7 +166,7 @@ bool cfx__program_supported(cfx_site at, cfx_program *p);
  * An error names the node. */
 bool cfx__program_binds(const cfx_program *p);
 /* cfx_program_infer, for notes that may be wrong: those of inputs hold, and what does not follow
- * from them is found again. */
+ * from them is found again. Calls that their operators refuse are marked, where sizes are fixed. */
 bool cfx__program_settle(const cfx_program *p);
 /* The two halves of cfx_program_check: structure and signature, and what nodes compute. */
 bool cfx__program_check_graphs(const cfx_program *p);
