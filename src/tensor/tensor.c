@@ -37,12 +37,12 @@ static const cfx__obj_type storage_type = {
 static const cfx__obj_type tensor_type = {
     .name = "tensor", .free = tensor_free, .frees_itself = true};
 
-/* Of the bad tensor: who looks before asking finds zeros. */
-static const int64_t no_dims[CFX_MAX_DIMS];
+/* Of the bad tensor: who looks before asking finds zeros, counted from the end too. */
+static const int64_t no_dims[CFX_MAX_DIMS + CFX_MAX_DIMS];
 cfx_tensor cfx__tensor_bad = {.head = {.refs = 1, .flags = CFX__BAD, .type = &tensor_type},
                               .dtype = CFX_F32,
-                              .shape = (int64_t *)no_dims,
-                              .stride = (int64_t *)no_dims};
+                              .shape = (int64_t *)no_dims + CFX_MAX_DIMS,
+                              .stride = (int64_t *)no_dims + CFX_MAX_DIMS};
 
 /* ---- make ------------------------------------------------------------------------------------ */
 
