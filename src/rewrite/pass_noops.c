@@ -7,6 +7,7 @@ typedef enum kind {
     VIEW,    /* a view: where sizes and strides stay */
     RESHAPE, /* a view or a copy: where sizes and strides stay */
     COPY,    /* a copy: where also nobody writes to it or gives it away */
+    PAD,     /* a copy: where also nothing is put before or cut off */
     CAST,    /* a view of itself: where dtype, device, sizes and strides stay */
     DROPOUT  /* where it is switched off */
 } kind;
@@ -22,7 +23,7 @@ static const struct {
     {"expand_as", VIEW},    {"view_as", VIEW},      {"reshape", RESHAPE},
     {"flatten", RESHAPE},   {"contiguous", RESHAPE}, {"reshape_as", RESHAPE},
     {"_unsafe_view", COPY}, {"clone", COPY},        {"_to_copy", COPY},
-    {"constant_pad_nd", COPY}, {"to", CAST},        {"type_as", CAST},
+    {"constant_pad_nd", PAD}, {"to", CAST},         {"type_as", CAST},
     {"dropout", DROPOUT},   {"feature_dropout", DROPOUT}, {"alpha_dropout", DROPOUT},
 };
 
@@ -39,6 +40,15 @@ static bool is_off(const cfx_node *n) {
     cfx_value train = cfx__call_arg(n, "train"), p = cfx__call_arg(n, "p");
     return (cfx_is_number(train) && !cfx_integer(train)) ||
            (cfx_is_number(p) && p.tag != CFX_TAG_SYM && cfx_number(p) == 0);
+}
+
+/* Whether no side is padded: one may be as much longer as another is shorter. */
+static bool pads_nothing(const cfx_node *n) {
+    cfx_value pad = cfx__call_arg(n, "pad");
+    bool none = pad.tag == CFX_TAG_LIST;
+    for (int64_t i = 0; none && i < cfx_as_list(pad)->len; i++)
+        none = cfx_equal_values(cfx_as_list(pad)->items[i], cfx_int(0));
+    return none;
 }
 
 /* Whether n computes what `from` is, as far as that is told without numbers. */
@@ -66,6 +76,7 @@ static bool is_noop(const cfx__alias *a, const cfx_node *n, const cfx_node *from
         bool copies = !cfx_is_number(copy) || cfx_integer(copy);
         return is_like(n, from) && (!copies || is_spare(a, n, from));
     }
+    case PAD: return pads_nothing(n) && is_like(n, from) && is_spare(a, n, from);
     case COPY: return is_like(n, from) && is_spare(a, n, from);
     }
     return false;

@@ -51,6 +51,23 @@ TEST(passes_find_out_what_nodes_compute) {
     HAS(code_after("remove_noops", p, 0), "torch.ops.aten.to.dtype(x, torch.float32)");
 }
 
+TEST(pass_noops_minds_what_is_shifted) {
+    static const struct {
+        const char *pad;
+        bool goes;
+    } rows[] = {{"[0, 0]", true}, {"[1, -1]", false}, {"[0, 0, -1, 1]", false}};
+    for (int i = 0; i < COUNT(rows); i++) {
+        cfx_program *p = program_of(
+            cfx__text_format(HEAD "    def forward(self, x: \"f32[2, 3]\"):\n"
+                                  "        y: \"f32[2, 3]\" = "
+                                  "torch.ops.aten.constant_pad_nd.default(x, %s)\n"
+                                  "        z: \"f32[2, 3]\" = torch.ops.aten.relu.default(y)\n"
+                                  "        return (z,)\n", rows[i].pad));
+        const char *code = code_after("remove_noops", p, rows[i].goes);
+        CHECK(!strstr(code, "constant_pad_nd") == rows[i].goes);
+    }
+}
+
 /* A call that running refuses is none that changes nothing, whatever is noted of it. */
 TEST(passes_leave_what_running_refuses) {
     static const char *const calls[][2] = {
