@@ -444,6 +444,20 @@ TEST(decompose_refuses_writes_that_no_result_holds) {
     CHECK_ERROR("w is written to and is no input, and there is no form of that without writes");
 }
 
+TEST(decompose_refuses_to_turn_inputs_in_place) {
+    cfx_decompose(program_of(HEAD "    def forward(self, x: \"f32[2, 3]\"):\n"
+                                  "        y: \"f32[3, 2]\" = torch.ops.aten.t_.default(x)\n"
+                                  "        return (y,)\n"), CFX_NONE);
+    CHECK_ERROR("aten.t_.default makes a view of what the program is given, and no operator does "
+                "the same without");
+    const char *code = core_code(
+        HEAD "    def forward(self, x: \"f32[2, 3]\"):\n"
+             "        c: \"f32[2, 3]\" = torch.ops.aten.clone.default(x)\n"
+             "        y: \"f32[3, 2]\" = torch.ops.aten.t_.default(c)\n"
+             "        return (y,)\n");
+    HAS(code, "torch.ops.aten.permute.default(clone, [1, 0])");
+}
+
 /* Of what the program holds the strides are known. */
 TEST(decompose_refuses_views_of_held_tensors_as_running_does) {
     cfx_graph *g = cfx_graph_new();

@@ -12,6 +12,7 @@ typedef struct cfx__functional_base {
     cfx_obj head;
     cfx_tensor *value; /* inner; counted */
     uint32_t version;  /* counts writes */
+    bool held;         /* an input or an attribute: who gave it sees what becomes of it */
 } cfx__functional_base;
 
 /* One step from a base to a view. */
@@ -70,6 +71,8 @@ cfx_tensor *cfx__functional_new(cfx_tensor *inner) {
     cfx_tensor *t = outer_of(inner);
     cfx__functional_base *b = cfx__obj_make(&base_type, sizeof *b);
     b->value = cfx_keep(inner);
+    const cfx_node *n = cfx__record_shadow_of(inner)->node;
+    b->held = n && (n->op == CFX_PLACEHOLDER || n->op == CFX_GET_ATTR);
     cfx__record_shadow_of(t)->base = b;
     return t;
 }
@@ -330,6 +333,11 @@ static cfx_value call_unwrapped(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_v
     return cfx_ok() ? v : cfx_bad();
 }
 
+static bool is_held(const cfx_tensor *t) {
+    const cfx__record_shadow *s = cfx__record_shadow_of(t);
+    return s && s->base && !s->view && s->base->held;
+}
+
 /* x.t_(): x itself becomes the view. */
 static cfx_value become_view(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_value *args) {
     cfx_value v = cfx__functional_call(r, at, op, args);
@@ -392,11 +400,11 @@ static cfx_value assign_each(cfx__recorder *r, cfx_site at, cfx_value to, cfx_va
     return cfx_none();
 }
 
-static cfx_value no_values(cfx_site at, const cfx__op_info *info) {
+static cfx_value no_values(cfx_site at, const cfx__op_info *info, const char *what) {
     const char *outer = cfx__ctx()->op;
     cfx__ctx()->op = info->name;
-    cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at,
-             "%s writes to its arguments, and no operator does the same without", info->name);
+    cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, at, "%s %s, and no operator does the same without",
+             info->name, what);
     cfx__ctx()->op = outer;
     return cfx_bad();
 }
@@ -411,9 +419,11 @@ static cfx_value call_writing(cfx__recorder *r, cfx_site at, cfx_op *op, cfx_val
         return cfx__op_decompose(at, op, args);
     cfx_op *f = functional_form(info, inplace);
     if (!f)
-        return no_values(at, info);
+        return no_values(at, info, "writes to its arguments");
     if (inplace && f->view && strcmp(s->name, "detach_"))
-        return become_view(r, at, f, args);
+        return is_held(cfx_as_tensor(args[0]))
+                   ? no_values(at, info, "makes a view of what the program is given")
+                   : become_view(r, at, f, args);
     if (inplace && f->view)
         return args[0];
     if (inplace && (f->effects & CFX_COMPOSITE) && f->decompose)
