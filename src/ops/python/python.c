@@ -167,6 +167,11 @@ static void setitem(cfx_op_call *c) {
         op_fail_as(TYPE, c, "'%s' object does not support item assignment", cfx_value_type_name(v));
         return;
     }
+    if (value.tag != CFX_TAG_TENSOR && !cfx_is_number(value)) {
+        op_fail_as(TYPE, c, "can't assign a %s to a torch.%sTensor", cfx__value_python_type(value),
+                   cfx__dtype_title(cfx_as_tensor(v)->dtype));
+        return;
+    }
     if (value.tag != CFX_TAG_TENSOR)
         value = cfx_tensor_value(cfx__tensor_scalar(value, cfx_as_tensor(v)->dtype, false));
     indexing x = walk(c, cfx_as_tensor(v), c->args[1]);

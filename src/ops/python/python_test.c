@@ -44,6 +44,14 @@ TEST(getitem_gives_views_where_it_can) {
     CHECK(cfx_as_tensor(same) != x && cfx_tensor_shares(x, cfx_as_tensor(same)));
 }
 
+TEST(setitem_takes_numbers_and_tensors) {
+    cfx_tensor *x = grid();
+    cfx_py("operator.setitem", x, 0, CFX_NONE);
+    CHECK_ERROR("can't assign a NoneType to a torch.FloatTensor");
+    cfx_py("operator.setitem", x, 0, cfx_list(1, 2));
+    CHECK_ERROR("can't assign a list to a torch.FloatTensor");
+}
+
 TEST(getitem_of_containers) {
     cfx_value pair = cfx_tuple(1, "two", 3.5);
     CHECK_STR(cfx_repr(cfx_py("operator.getitem", pair, -1)), "3.5");
