@@ -73,6 +73,17 @@ TEST(celu_refuses_an_alpha_whose_inverse_is_no_float) {
     cfx_clear();
 }
 
+TEST(everything_is_dropped_of_whatever_can_be_multiplied) {
+    cfx_program *p = cfx_program_parse("class GraphModule(torch.nn.Module):\n"
+                                       "    def forward(self, x: \"f8e8m0fnu[2]\"):\n"
+                                       "        y = torch.ops.aten.dropout.default(x, 1.0, True)\n"
+                                       "        return (y,)\n", "dropped");
+    cfx_value in = fuzz_inputs(p);
+    outcome whole = use_run(p, &cfx_interpreter, in);
+    outcome parts = use_run(cfx_decompose(p, CFX_NONE), &cfx_interpreter, in);
+    CHECK(whole.ran && parts.ran && use_same(&whole, &parts, 0));
+}
+
 TEST(no_vectors_of_float8_are_multiplied) {
     cfx_tensor *x = cfx_to(cfx_ones(cfx_list(3)), CFX_F8E5M2);
     cfx_matmul(x, x);
