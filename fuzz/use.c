@@ -165,9 +165,11 @@ void use_agree(const cfx_program *p, const outcome *a, const outcome *b, double 
 }
 
 /* Whether a change leaves nothing out that may refuse these inputs: nodes that nobody uses are, and
- * with symbols other sizes than these are looked at. */
+ * tensors that are not there; with symbols other sizes than these are looked at. */
 static bool is_fixed(const cfx_program *p) {
     bool used = true;
+    for (int i = 0; i < p->ninputs; i++)
+        used = used && (!p->inputs[i].target || cfx_program_tensor(p, &p->inputs[i]));
     cfx_each_node(p->module->graph, n) used =
         used && (n->num_users || (n->op != CFX_CALL_FUNCTION && n->op != CFX_CALL_METHOD));
     return used && !p->ranges->len;
