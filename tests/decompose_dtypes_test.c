@@ -74,14 +74,18 @@ TEST(celu_refuses_an_alpha_whose_inverse_is_no_float) {
 }
 
 TEST(everything_is_dropped_of_whatever_can_be_multiplied) {
-    cfx_program *p = cfx_program_parse("class GraphModule(torch.nn.Module):\n"
-                                       "    def forward(self, x: \"f8e8m0fnu[2]\"):\n"
-                                       "        y = torch.ops.aten.dropout.default(x, 1.0, True)\n"
-                                       "        return (y,)\n", "dropped");
-    cfx_value in = fuzz_inputs(p);
-    outcome whole = use_run(p, &cfx_interpreter, in);
-    outcome parts = use_run(cfx_decompose(p, CFX_NONE), &cfx_interpreter, in);
-    CHECK(whole.ran && parts.ran && use_same(&whole, &parts, 0));
+    static const char *const dtypes[] = {"f8e8m0fnu", "f8e5m2", "f32", "i64", "b8", "u16", "c64"};
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        cfx_program *p = cfx_program_parse(
+            cfx__text_format("class GraphModule(torch.nn.Module):\n"
+                             "    def forward(self, x: \"%s[2]\"):\n"
+                             "        y = torch.ops.aten.dropout.default(x, 1.0, True)\n"
+                             "        return (y,)\n", dtypes[i]), "dropped");
+        cfx_value in = fuzz_inputs(p);
+        outcome whole = use_run(p, &cfx_interpreter, in);
+        outcome parts = use_run(cfx_decompose(p, CFX_NONE), &cfx_interpreter, in);
+        CHECK(whole.ran && parts.ran && use_same(&whole, &parts, 0));
+    }
 }
 
 TEST(no_vectors_of_float8_are_multiplied) {

@@ -4,8 +4,12 @@
 #include <cfx/ops.h>
 
 CORE(dropout) { /* input, p, train */
+    cfx_tensor *t = arg_tensor(c, 0);
+    bool drawn = cfx__dtype_is_floating(t->dtype) || cfx__dtype_is_complex(t->dtype);
     if (!arg_bool(c, 2) || arg_float(c, 1) == 0)
-        c->out[0] = DO(clone, arg_tensor(c, 0));
+        c->out[0] = DO(clone, t);
+    else if (!drawn && arg_float(c, 1) == 1) /* which needs no numbers */
+        c->out[0] = DO(mul_Tensor, t, DO(zeros_like, t));
     else
         c->out[0] = cfx_tensor_at(DO_ALL(native_dropout, c->args[0], c->args[1], true), 0);
 }
