@@ -72,10 +72,18 @@ static bool has_no_form(const cfx_error *e) {
                                                  cfx__op_info_of(op)->writes));
 }
 
+/* Whether some calls are by method or module: such a program is exported before it is changed. */
+static bool is_traced(const cfx_program *p) {
+    bool other = false;
+    cfx_each_node(p->module->graph, n) other |= n->op == CFX_CALL_METHOD ||
+                                                n->op == CFX_CALL_MODULE;
+    return other;
+}
+
 /* Whether a change may ask for what a run need not: branches that are not taken, other sizes, what
  * is only known when it runs; or meets what has no form as values. */
 static bool may_need_more(const cfx_program *p) {
-    return has_subgraphs(p) || p->ranges->len || cfx__error_unknown() ||
+    return has_subgraphs(p) || is_traced(p) || p->ranges->len || cfx__error_unknown() ||
            has_no_form(cfx_error_last());
 }
 

@@ -164,14 +164,20 @@ void use_agree(const cfx_program *p, const outcome *a, const outcome *b, double 
                    cfx_str(a->leaves), cfx_graph_str(p->module->graph));
 }
 
+static void look_for_unused(const char *path, cfx_module *m, void *used) {
+    (void)path;
+    if (m->graph)
+        cfx_each_node(m->graph, n) *(bool *)used &=
+            n->num_users || (n->op != CFX_CALL_FUNCTION && n->op != CFX_CALL_METHOD);
+}
+
 /* Whether a change leaves nothing out that may refuse these inputs: nodes that nobody uses are, and
  * tensors that are not there; with symbols other sizes than these are looked at. */
 static bool is_fixed(const cfx_program *p) {
     bool used = true;
     for (int i = 0; i < p->ninputs; i++)
         used = used && (!p->inputs[i].target || cfx_program_tensor(p, &p->inputs[i]));
-    cfx_each_node(p->module->graph, n) used =
-        used && (n->num_users || (n->op != CFX_CALL_FUNCTION && n->op != CFX_CALL_METHOD));
+    cfx_module_walk(p->module, look_for_unused, &used);
     return used && !p->ranges->len;
 }
 
