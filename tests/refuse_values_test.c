@@ -146,6 +146,8 @@ static const row rows[] = {
     ROW(MATRIX, "[[1., 2.], [2., 1.]]", "linalg_cholesky.default(x)", "not positive-definite",
         .core = UNSEEN),
     ROW(MATRIX, "[[1., 2.], [2., 1.]]", "cholesky.default(x)", "not positive-definite"),
+    ROW("x: \"i32[]\"", "1", "_linalg_check_errors.default(x, 'mean', is_matrix=True)",
+        "mean: Unknown error code: 1.", .core = UNSEEN),
     ROW(MATRIX, SINGULAR, "linalg_inv_ex.default(x, check_errors=True)", "matrix is singular.",
         .several = true),
     ROW(MATRIX, SINGULAR, "linalg_lu_factor_ex.default(x, check_errors=True)", "U[2,2] is zero",

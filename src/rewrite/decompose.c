@@ -213,15 +213,19 @@ static bool stays(const cfx_node *n) {
 }
 
 /* Who uses numbers is found out when the worlds are merged. */
-static bool stays_for_now(const cfx_node *n) {
+static bool is_asked_for(const cfx_node *n) {
     bool asked = n->target.op && n->target.op->effects & CFX_DATA_SHAPE; /* how much there is */
-    return asked || cfx__merge_is_scalar(cfx_node_get_meta(n, "val")) || stays(n);
+    return asked || cfx__merge_is_scalar(cfx_node_get_meta(n, "val"));
 }
 
+static bool stays_for_now(const cfx_node *n) { return is_asked_for(n) || stays(n); }
+static bool stays_whole(const cfx_node *n) { return is_asked_for(n) || cfx_node_is_impure(n); }
+
+/* user: whether operators stay whole, and with them all that is not pure. */
 static void sweep(const char *path, cfx_module *m, void *user) {
-    (void)path, (void)user;
+    (void)path;
     if (m->graph)
-        cfx__graph_sweep(m->graph, stays_for_now);
+        cfx__graph_sweep(m->graph, *(const bool *)user ? stays_whole : stays_for_now);
 }
 
 static void settle(const char *path, cfx_module *m, void *user) {
@@ -331,8 +335,8 @@ static bool merge(decomposing *d, bool *guessed) {
     for (int k = 0; k < d->worlds.n; k++) {
         m.graph[k] = d->world[k].run.recorder.graph;
         m.root[k] = d->world[k].run.to;
-        cfx__graph_sweep(m.graph[k], stays_for_now);
-        cfx_module_walk(m.root[k], sweep, NULL);
+        cfx__graph_sweep(m.graph[k], d->whole ? stays_whole : stays_for_now);
+        cfx_module_walk(m.root[k], sweep, &d->whole);
     }
     bool fine = cfx__worlds_merge(&m);
     *guessed = m.guessed;
