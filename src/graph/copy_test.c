@@ -154,3 +154,14 @@ TEST(effects_of_layers_stay) {
     CHECK_STR(kept_layers(false), "[inplace, short]");
     CHECK_OK();
 }
+
+TEST(copies_of_what_an_operator_refuses_are_marked) {
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *x = cfx_graph_input(g, "x");
+    cfx_node *y = cfx_graph_call(g, "torch.ops.aten.permute.default", x, cfx_list(0, 0));
+    cfx_graph_output(g, cfx_node_value(y));
+    cfx__node_of(y)->refused = true;
+    cfx_graph *all = cfx_graph_copy(g);
+    CHECK(cfx__node_of(cfx_graph_find(all, y->name))->refused);
+    CHECK(!cfx__node_of(cfx_graph_find(all, "x"))->refused);
+}

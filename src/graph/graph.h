@@ -104,7 +104,7 @@ struct cfx__node {
     const cfx_node *mark; /* the user that last_user is of, as far as it is known */
     uint32_t origin; /* the id of the node that it was recorded from, plus 1; 0: none */
     bool stale; /* its arguments or target changed since its result was noted */
-    bool refused; /* its operator refuses what it is given, whatever is noted */
+    bool refused; /* its operator refuses what it is given, whatever is noted; copies too */
     cfx__target_row *row;
     cfx__node *row_prev, *row_next;
 };
