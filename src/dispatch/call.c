@@ -244,11 +244,8 @@ void cfx__op_settle(const cfx__schema *s, cfx_value *args) {
         const cfx__schema_arg *a = &s->args[i];
         if (likely(args[i].tag == CFX_TAG_TENSOR || args[i].tag == CFX_TAG_NONE || a->list))
             continue;
-        if (a->type == CFX__T_TENSOR && cfx_is_number(args[i])) {
-            cfx_dtype d = cfx__dtype_of_number(args[i]);
-            d = d == CFX_F32 ? CFX_F64 : d == CFX_C64 ? CFX_C128 : d;
-            args[i] = cfx_tensor_value(cfx__tensor_scalar(args[i], d, true));
-        }
+        if (a->type == CFX__T_TENSOR && cfx_is_number(args[i]))
+            args[i] = cfx_tensor_value(cfx__tensor_wrapped(args[i]));
     }
 }
 

@@ -303,7 +303,7 @@ void cfx__tensor_copy(cfx_tensor *dst, const cfx_tensor *src) {
 
 void cfx__tensor_fill(cfx_tensor *dst, cfx_value number) {
     size_t mark = cfx_scope_open();
-    cfx_tensor *one = cfx__tensor_scalar(number, dst->dtype, false);
+    cfx_tensor *one = cfx__tensor_scalar(number, dst->dtype);
     if (one->data)
         cfx__tensor_copy(dst, one);
     cfx_scope_close(mark);

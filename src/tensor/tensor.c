@@ -398,10 +398,17 @@ cfx_tensor *cfx_tensor_at(cfx_value v, int64_t i) {
 
 /* ---- from numbers ---------------------------------------------------------------------------- */
 
-cfx_tensor *cfx__tensor_scalar(cfx_value number, cfx_dtype dtype, bool wrapped) {
+cfx_tensor *cfx__tensor_scalar(cfx_value number, cfx_dtype dtype) {
     cfx_tensor *t = cfx__tensor_empty((cfx_site){0}, dtype, false, 0, NULL, NULL);
     cfx__tensor_set(t, 0, number);
-    if (wrapped)
+    return t;
+}
+
+cfx_tensor *cfx__tensor_wrapped(cfx_value number) {
+    cfx_dtype d = cfx__dtype_of_number(number);
+    d = d == CFX_F32 ? CFX_F64 : d == CFX_C64 ? CFX_C128 : d;
+    cfx_tensor *t = cfx__tensor_scalar(number, d);
+    if (!cfx__obj_is_bad(t))
         t->head.flags |= CFX__WRAPPED;
     return t;
 }

@@ -125,8 +125,10 @@ cfx_tensor *cfx__tensor_alias(const cfx_tensor *t, int ndim, const int64_t *shap
 /* self takes the sizes, strides, offset and storage of another tensor of its dtype: squeeze_, set_,
  * resize_. */
 void cfx__tensor_become(cfx_tensor *self, const cfx_tensor *other);
-/* A 0-dim tensor of one number; scope. Wrapped: it promotes as a number does. */
-cfx_tensor *cfx__tensor_scalar(cfx_value number, cfx_dtype dtype, bool wrapped);
+/* A 0-dim tensor of one number; scope. */
+cfx_tensor *cfx__tensor_scalar(cfx_value number, cfx_dtype dtype);
+/* The same of the widest dtype of its kind, which promotes as the number does; scope. */
+cfx_tensor *cfx__tensor_wrapped(cfx_value number);
 /* t itself when contiguous, else a contiguous copy of the scope. */
 cfx_tensor *cfx__tensor_contiguous(const cfx_tensor *t);
 /* t itself when it has the dtype already, else a converted copy that keeps dense strides; scope. */

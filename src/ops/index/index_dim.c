@@ -220,7 +220,7 @@ static void kernel_index_reduce(cfx_op_call *c) {
                       : op == WALK_MAX      ? cfx_int(INT64_MIN)
                       : op == WALK_MIN      ? cfx_int(INT64_MAX)
                                             : cfx_int((int64_t)start);
-        cfx_tensor *first = cfx__tensor_scalar(v, out->dtype, false);
+        cfx_tensor *first = cfx__tensor_scalar(v, out->dtype);
         walk_along(c, WALK_SET, &(walk_line){.a = out, .b = first, .dim = dim, .index = index,
                                              .b_stride = none});
     }
@@ -348,7 +348,7 @@ static void kernel_index_fill(cfx_op_call *c) {
     const cfx_tensor *index = cfx__tensor_contiguous(arg_tensor(c, 2));
     int64_t none[CFX_MAX_DIMS] = {0};
     value = value ? cfx__tensor_to_dtype(value, out->dtype)
-                  : cfx__tensor_scalar(c->args[3], out->dtype, false);
+                  : cfx__tensor_scalar(c->args[3], out->dtype);
     int dim = arg_dim(c, 1, out->ndim);
     if (op_failed())
         return;

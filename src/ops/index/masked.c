@@ -67,7 +67,7 @@ static void kernel_masked_fill(cfx_op_call *c) {
     cfx_dtype d = out->dtype;
     if (value && !value->data)
         return; /* a note of what is not known yet cannot be made */
-    value = value ? cfx__tensor_to_dtype(value, d) : cfx__tensor_scalar(c->args[2], d, false);
+    value = value ? cfx__tensor_to_dtype(value, d) : cfx__tensor_scalar(c->args[2], d);
     if (op_failed())
         return;
     int size = cfx_dtype_size(d);

@@ -256,7 +256,7 @@ static void scatter(cfx_op_call *c, walk_op op) {
     cfx_tensor *out = c->out[0], *src = arg_tensor(c, 3);
     bool fill = !src;
     if (fill)
-        src = cfx__tensor_scalar(c->args[3], out->dtype, false);
+        src = cfx__tensor_scalar(c->args[3], out->dtype);
     op_start_from_self(c);
     rows_run(c, op, out, arg_dim(c, 1, out->ndim), arg_tensor(c, 2), src, fill);
 }
@@ -275,7 +275,7 @@ static cfx_tensor *number(cfx_op_call *c, cfx_dtype d, walk_op op) {
                   : op == WALK_MUL ? cfx_int(1)
                   : op == WALK_MAX ? (whole ? cfx_int(INT64_MIN) : cfx_float(-INFINITY))
                                    : (whole ? cfx_int(INT64_MAX) : cfx_float(INFINITY));
-    return cfx__tensor_scalar(v, d, false);
+    return cfx__tensor_scalar(v, d);
 }
 
 static void kernel_scatter_reduce(cfx_op_call *c) {
@@ -301,7 +301,7 @@ static void kernel_scatter_reduce(cfx_op_call *c) {
     int64_t *n = (int64_t *)counts->data;
     for (int64_t i = 0; i < counts->numel; i++)
         n[i] = include_self;
-    rows_run(c, WALK_ADD, counts, dim, index, cfx__tensor_scalar(cfx_int(1), CFX_I64, false), true);
+    rows_run(c, WALK_ADD, counts, dim, index, cfx__tensor_scalar(cfx_int(1), CFX_I64), true);
     for (int64_t i = 0; i < counts->numel; i++)
         n[i] += !n[i];
     if (!op_failed())

@@ -54,10 +54,7 @@ typedef struct {
 
 static const cfx_tensor *tensor_or_number(cfx_op_call *c, int i) {
     const cfx_tensor *t = arg_tensor(c, i);
-    if (t)
-        return t;
-    cfx_dtype d = cfx__dtype_of_number(c->args[i]);
-    return cfx__tensor_scalar(c->args[i], d, true);
+    return t ? t : cfx__tensor_wrapped(c->args[i]);
 }
 
 static bool search_side(cfx_op_call *c, const search_row *r, search_args *a) {
@@ -173,10 +170,10 @@ static void kernel_search(cfx_op_call *c) {
     cfx__promotion p = CFX__PROMOTION_START;
     cfx__promotion_tensor(&p, a.sorted);
     cfx__promotion_tensor(&p, a.values);
-    cfx_dtype d = cfx__promotion_dtype(&p);
-    d = d == CFX_F64 ? CFX_F64 : cfx__dtype_is_float(d) ? CFX_F32 : CFX_I64;
+    cfx_dtype both = cfx__promotion_dtype(&p); /* a number is rounded to it, or wraps */
+    cfx_dtype d = both == CFX_F64 ? CFX_F64 : cfx__dtype_is_float(both) ? CFX_F32 : CFX_I64;
     const cfx_tensor *sorted = cfx__tensor_contiguous_as(a.sorted, d);
-    const cfx_tensor *values = cfx__tensor_contiguous_as(a.values, d);
+    const cfx_tensor *values = cfx__tensor_contiguous_as(cfx__tensor_to_dtype(a.values, both), d);
     const cfx_tensor *sorter = a.sorter ? cfx__tensor_contiguous(a.sorter) : NULL;
     if (op_failed() || values->numel == 0 || (sorter && !sorter_in_range(c, sorter)))
         return;

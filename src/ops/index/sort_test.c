@@ -107,6 +107,10 @@ TEST(search_in_sorted_sequences) {
     CHECK_STR(STR(cfx_bucketize(x, edges, CFX_KW(right, cfx_bool(true)))),
               "tensor([[0, 3],\n        [4, 4]])");
     CHECK_STR(STR(cfx_searchsorted(edges, 2)), "tensor(1)");
+    cfx_tensor *tenth = LIST(0.1); /* a number is compared as one of the tensor's dtype */
+    CHECK_STR(STR(cfx_searchsorted(cfx_to(tenth, cfx_f16), 0.1)), "tensor(0)");
+    CHECK_STR(STR(cfx_searchsorted(cfx_zeros(1, CFX_KW(dtype, cfx_f64)), 1e-300)), "tensor(1)");
+    CHECK_STR(STR(cfx_isin(1e-300, cfx_zeros(1, CFX_KW(dtype, cfx_f64)))), "tensor(False)");
     cfx_tensor *order = LIST(1, 0, 2);
     CHECK_STR(STR(cfx_searchsorted(LIST(3, 1, 5), LIST(3), CFX_KW(sorter, order))), "tensor([1])");
     CHECK_STR(STR(cfx_isin(x, LIST(9, 0))), "tensor([[ True, False],\n        [False,  True]])");

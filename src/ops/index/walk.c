@@ -118,7 +118,7 @@ void walk_run(cfx_op_call *c, walk *w) {
         return;
     }
     cfx_tensor *alpha =
-        cfx_is_none(w->alpha) ? NULL : cfx__tensor_scalar(w->alpha, w->dtype, false);
+        cfx_is_none(w->alpha) ? NULL : cfx__tensor_scalar(w->alpha, w->dtype);
     int64_t columns = w->ninner ? w->inner[w->ninner - 1].n : 1;
     job j = {w, run, alpha ? alpha->data : NULL, 0, columns};
     /* two positions may name one element: what writes through the index keeps their order */

@@ -134,7 +134,7 @@ static void fill_permutation(cfx_op_call *c, cfx_tensor *p, const cfx_tensor *pi
     int64_t *row = scratch(c, CFX_I64, m);
     if (!row)
         return;
-    cfx_tensor *one = cfx__tensor_scalar(cfx_int(1), (cfx_dtype)p->dtype, false);
+    cfx_tensor *one = cfx__tensor_scalar(cfx_int(1), (cfx_dtype)p->dtype);
     memset(p->data, 0, (size_t)(p->numel * size));
     for (int64_t b = 0; b < batch && m; b++) {
         const int32_t *pivot = nth(pivots, b, k);
@@ -162,7 +162,7 @@ static void fill_triangle(cfx_tensor *t, const cfx_tensor *lu, bool lower) {
     memcpy(shape, t->shape, (size_t)t->ndim * sizeof *shape);
     cfx__tensor_copy(t, cfx__tensor_alias(lu, lu->ndim, shape, lu->stride, lu->offset));
     int64_t m = rows_of(t), n = cols_of(t), batch = batch_of(t), size = cfx_dtype_size(t->dtype);
-    cfx_tensor *one = cfx__tensor_scalar(cfx_int(1), (cfx_dtype)t->dtype, false);
+    cfx_tensor *one = cfx__tensor_scalar(cfx_int(1), (cfx_dtype)t->dtype);
     for (int64_t b = 0; b < batch && t->numel; b++)
         for (int64_t i = 0; i < m; i++) {
             char *row = (char *)nth_matrix(t, b) + i * n * size;

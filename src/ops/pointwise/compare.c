@@ -303,7 +303,7 @@ static void note_where(cfx_op_call *c, cfx__iter_loop *loop, cfx_dtype d) {
     for (int i = 1; i < 3; i++) {
         loop_operand(c->note, arg_tensor(c, i), d);
         if (!arg_tensor(c, i))
-            memcpy(c->note->in[i].number, cfx__tensor_scalar(c->args[i], d, false)->data,
+            memcpy(c->note->in[i].number, cfx__tensor_scalar(c->args[i], d)->data,
                    (size_t)cfx_dtype_size(d));
     }
 }
@@ -323,7 +323,7 @@ static void kernel_where(cfx_op_call *c) {
     cfx__iter_operand o[4] = {{c->out[0], d}, {arg_tensor(c, 0), CFX_BOOL}};
     for (int i = 1; i < 3; i++)
         o[i + 1] = (cfx__iter_operand){
-            arg_tensor(c, i) ? arg_tensor(c, i) : cfx__tensor_scalar(c->args[i], d, false), d};
+            arg_tensor(c, i) ? arg_tensor(c, i) : cfx__tensor_scalar(c->args[i], d), d};
     cfx__iter_pointwise(loop, 1, 3, o, NULL, 1);
 }
 

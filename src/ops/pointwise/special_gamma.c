@@ -406,11 +406,8 @@ void decompose_wrapped(cfx_op_call *c) {
     cfx_value args[CFX_MAX_ARGS];
     for (int i = 0; i < c->nargs; i++) {
         args[i] = c->args[i];
-        if (cfx_is_number(args[i])) {
-            cfx_dtype d = cfx__dtype_of_number(args[i]);
-            d = d == CFX_F32 ? CFX_F64 : d == CFX_C64 ? CFX_C128 : d;
-            args[i] = cfx_tensor_value(cfx__tensor_scalar(args[i], d, true));
-        }
+        if (cfx_is_number(args[i]))
+            args[i] = cfx_tensor_value(cfx__tensor_wrapped(args[i]));
     }
     c->out[0] = cfx_as_tensor(cfx__op_call_bound(c->at, (cfx_op *)c->op->row, args));
 }

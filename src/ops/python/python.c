@@ -173,7 +173,7 @@ static void setitem(cfx_op_call *c) {
         return;
     }
     if (value.tag != CFX_TAG_TENSOR)
-        value = cfx_tensor_value(cfx__tensor_scalar(value, cfx_as_tensor(v)->dtype, false));
+        value = cfx_tensor_value(cfx__tensor_scalar(value, cfx_as_tensor(v)->dtype));
     indexing x = walk(c, cfx_as_tensor(v), c->args[1]);
     if (x.any)
         cfx_index_put_(x.t, x.indices, value);

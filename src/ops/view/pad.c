@@ -236,7 +236,7 @@ static void kernel_constant_pad(cfx_op_call *c) {
     const cfx_tensor *t = arg_tensor(c, 0);
     int64_t pads[2 * CFX_MAX_DIMS];
     pads_by_dim(c, t->ndim, pads);
-    cfx_tensor *constant = cfx__tensor_scalar(c->args[2], t->dtype, false);
+    cfx_tensor *constant = cfx__tensor_scalar(c->args[2], t->dtype);
     copy_padded(c, t, PAD_CONSTANT, pads, constant->data);
 }
 
