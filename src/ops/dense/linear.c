@@ -17,10 +17,49 @@ typedef struct {
     int64_t batch[CFX_MAX_DIMS];
 } matmul_sizes;
 
+/* Contiguous, whatever the strides of dimensions of one element. */
+static bool is_packed(const cfx_tensor *t) {
+    int64_t expected = 1;
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        if (t->shape[i] != 1 && t->stride[i] != expected)
+            return false;
+        expected *= t->shape[i];
+    }
+    return true;
+}
+
+/* Whether the larger operand can be seen as one matrix without a copy. Of fake tensors PyTorch asks
+ * for more: its rule is written twice, in C++ and in Python. */
+static bool should_fold(const cfx_tensor *a, const cfx_tensor *b, bool fake) {
+    const cfx_tensor *big = a->ndim >= b->ndim ? a : b, *small = a->ndim >= b->ndim ? b : a;
+    if (big->ndim < 3 || small->ndim > 2)
+        return false;
+    if (fake && (small->head.flags & CFX__GRAD))
+        return true;
+    if (a->ndim == 2)
+        return false;
+    if (!big->numel)
+        return true;
+    if (fake)
+        return is_packed(big);
+    const int n = big->ndim, row = big == a ? n - 2 : n - 1; /* b is seen transposed */
+    for (int i = 0; i < n - 2; i++) {
+        int next = i + 1 < n - 2 ? i + 1 : row;
+        if (big->stride[i] != big->stride[next] * big->shape[next])
+            return false;
+    }
+    return true;
+}
+
+/* Whether there is such a product of float8: mm alone takes them. */
+static bool has_float8(const cfx_tensor *a, const cfx_tensor *b) {
+    return b->ndim == 2 && (a->ndim < 3 || should_fold(a, b, true));
+}
+
 static bool matmul_fits(cfx_op_call *c, matmul_sizes *s) {
     const cfx_tensor *a = arg_tensor(c, 0), *b = arg_tensor(c, 1);
     if (!a->ndim || !b->ndim || a->dtype != b->dtype || a->dtype == CFX_BOOL ||
-        (b->ndim == 1 && cfx__dtype_is_float8(b->dtype))) /* of which there are no dot and mv */
+        (cfx__dtype_is_float8(a->dtype) && !has_float8(a, b)))
         return false;
     *s = (matmul_sizes){.m = a->ndim > 1 ? a->shape[a->ndim - 2] : 1,
                         .k = a->shape[a->ndim - 1],
@@ -131,40 +170,6 @@ static void kernel_matmul(cfx_op_call *c) {
         g.c.row = g.n;
     }
     gemm_run(c, &g);
-}
-
-/* Contiguous, whatever the strides of dimensions of one element. */
-static bool is_packed(const cfx_tensor *t) {
-    int64_t expected = 1;
-    for (int i = t->ndim - 1; i >= 0; i--) {
-        if (t->shape[i] != 1 && t->stride[i] != expected)
-            return false;
-        expected *= t->shape[i];
-    }
-    return true;
-}
-
-/* Whether the larger operand can be seen as one matrix without a copy. Of fake tensors PyTorch asks
- * for more: its rule is written twice, in C++ and in Python. */
-static bool should_fold(const cfx_tensor *a, const cfx_tensor *b, bool fake) {
-    const cfx_tensor *big = a->ndim >= b->ndim ? a : b, *small = a->ndim >= b->ndim ? b : a;
-    if (big->ndim < 3 || small->ndim > 2)
-        return false;
-    if (fake && (small->head.flags & CFX__GRAD))
-        return true;
-    if (a->ndim == 2)
-        return false;
-    if (!big->numel)
-        return true;
-    if (fake)
-        return is_packed(big);
-    const int n = big->ndim, row = big == a ? n - 2 : n - 1; /* b is seen transposed */
-    for (int i = 0; i < n - 2; i++) {
-        int next = i + 1 < n - 2 ? i + 1 : row;
-        if (big->stride[i] != big->stride[next] * big->shape[next])
-            return false;
-    }
-    return true;
 }
 
 /* A product in its final shape. For fake tensors PyTorch makes it a view proper, which counts when

@@ -275,6 +275,17 @@ TEST(grouped_products_check_their_groups) {
     CHECK_ERROR("Offsets have to be int32");
 }
 
+TEST(float8_has_products_of_matrices_alone) {
+    cfx_tensor *a = cfx_to(matrix(CFX_F32, 2, 2), cfx_f8e4m3fn), *pile = cfx_stack(cfx_list(a, a));
+    CHECK_INT(cfx_dim(cfx_matmul(a, a), 0), 2);
+    CHECK_INT(cfx_dim(cfx_matmul(pile, a), 2), 2);
+    CHECK_OK();
+    cfx_matmul(pile, pile);
+    CHECK_ERROR("\"bmm\" not implemented for 'Float8_e4m3fn'");
+    cfx_matmul(a, pile);
+    CHECK_ERROR("\"bmm\" not implemented for 'Float8_e4m3fn'");
+}
+
 /* Sizes that each fit, and whose product does not. */
 TEST(products_of_sizes_that_are_no_number) {
     const int64_t n = INT64_C(3037000500);
