@@ -267,10 +267,9 @@ static void is_value(cfx_op_call *c, double value) {
         c->out[0] = DO(zeros_like, x, CFX_KW(dtype, cfx_dtype_value(CFX_BOOL)));
 }
 CORE(mvlgamma) { /* self, p */
-    cfx_tensor *x = arg_tensor(c, 0);
+    cfx_tensor *x = real_arg(c, 0);
     int64_t p = arg_int(c, 1);
-    cfx_dtype d = x->dtype == CFX_BOOL ? CFX_F32 : x->dtype;
-    cfx_tensor *step = DO(arange_start_step, 1 - p, 1, 1, CFX_KW(dtype, cfx_dtype_value(d)),
+    cfx_tensor *step = DO(arange_start_step, 1 - p, 1, 1, CFX_KW(dtype, cfx_dtype_value(x->dtype)),
                           CFX_KW(device, cfx_device_value(x->device)), CFX_KW(pin_memory, false));
     step = DO(mul_Tensor, step, 0.5);
     cfx_tensor *terms = DO(lgamma, DO(add_Tensor, DO(unsqueeze, x, -1), step));

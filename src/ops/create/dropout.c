@@ -114,8 +114,8 @@ static void grad_native_dropout_backward(cfx_back *b) {
 CFX_OP(native_dropout) = {"aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, "
                           "Tensor)", "torch.native_dropout",
                           .shape = shape_native_dropout, .kernel = kernel_native_dropout,
-                          .dtypes = CFX_IN_FLOAT8 | CFX_IN(F8E8M0FNU), .effects = CFX_RANDOM,
-                          GRAD(native_dropout, RESULT(1))};
+                          .dtypes = CFX_IN_FLOAT8 | CFX_IN(F8E8M0FNU) | CFX_IN(C32),
+                          .effects = CFX_RANDOM, GRAD(native_dropout, RESULT(1))};
 CFX_OP(native_dropout_backward) = {
     "aten::native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor", NULL,
     POINTWISE(native_dropout_backward), GRAD(native_dropout_backward, READ(1)), .out = "out out"};
