@@ -110,7 +110,7 @@ static void compare(const subject *s, cfx_program *changed, manner how, const ch
                  (!s->first.ran && how != LOOSER && s->fixed &&
                   !(how == PARTS && is_about_numbers(&s->first)));
     if (s->steady && asked && how != OTHER)
-        use_agree(s->program, &s->first, &o, 1e-2, what);
+        use_agree(s, &o, 1e-2, what);
     cfx_program_pair(s->program, changed);
     fuzz_fine();
 }
@@ -192,7 +192,7 @@ static void compare_module(const subject *s, cfx_module *m, const char *what) {
     bool made = fuzz_fine() && !cfx_failed(m);
     outcome o = made ? use_forward(m, s->inputs) : (outcome){0};
     if (made && s->steady && s->first.ran && (s->whole || !has_subgraphs(s->program)))
-        use_agree(s->program, &s->first, &o, 1e-2, what);
+        use_agree(s, &o, 1e-2, what);
 }
 
 static void split(const subject *s) {

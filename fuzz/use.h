@@ -30,9 +30,9 @@ outcome use_outcome(cfx_value v);
 outcome use_run(cfx_program *p, const cfx_executor *x, cfx_value inputs);
 outcome use_forward(cfx_module *m, cfx_value inputs);
 bool use_same(const outcome *a, const outcome *b, double most);
-/* Both refuse, or both give the same but for `most` of the largest number. */
-void use_agree(const cfx_program *p, const outcome *a, const outcome *b, double most,
-               const char *other);
+/* The outcome is as the first: both refuse, or both give the same but for `most` of the largest
+ * number, or last digits decide. */
+void use_agree(const subject *s, const outcome *o, double most, const char *other);
 
 /* Changes a program in every way there is, and compares what comes of it. */
 void use_change(const subject *s);
