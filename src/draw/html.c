@@ -50,15 +50,11 @@ static int scratch_number(writer *w) {
 
 /* A JSON string inside a script element, which "</script" would end. */
 static void put_string(cfx__text *out, const char *text) {
-    size_t from = out->len;
-    cfx__json_string(out, text, strlen(text));
-    for (size_t i = from; i + 1 < out->len; i++)
-        if (out->data[i] == '<') {
-            cfx__text_room(out, 5);
-            memmove(out->data + i + 6, out->data + i + 1, out->len - i);
-            memcpy(out->data + i, "\\u003c", 6);
-            out->len += 5;
-        }
+    cfx__text_putc(out, '"');
+    for (size_t n; n = strcspn(text, "<"), cfx__json_characters(out, text, n), text[n];
+         text += n + 1)
+        cfx__text_puts(out, "\\u003c");
+    cfx__text_putc(out, '"');
 }
 
 /* ---- columns of items ------------------------------------------------------------------------ */

@@ -91,6 +91,24 @@ TEST(html_texts_cannot_leave_the_script) {
     has(html, "\\u003c/script>\\u003cscript>");
 }
 
+TEST(html_of_long_texts_takes_time_and_memory_in_proportion) {
+    enum { LONG = 3000000 };
+    cfx__text source = {0};
+    for (int i = 0; i < LONG; i++)
+        cfx__text_putc(&source, '<');
+    cfx_graph *g = cfx_graph_new();
+    cfx_node *n = cfx_graph_placeholder(g, "x", NULL, false, CFX_NONE);
+    cfx_node_set_meta(n, "source", cfx_string_value(cfx__text_take(&source)));
+    cfx_graph_output(g, cfx_node_value(n));
+    const char *html = cfx_graph_draw(g, (cfx_draw_options){.form = CFX_HTML});
+    CHECK_OK();
+    CHECK(strlen(html) > 6 * LONG && strlen(html) < 7 * LONG);
+    cfx_set_memory_limit(cfx_memory_held() + 20000000); /* it ends while the text is written */
+    cfx_graph_draw(g, (cfx_draw_options){.form = CFX_HTML});
+    CHECK_ERROR("the memory limit of");
+    cfx_set_memory_limit(0);
+}
+
 /* ---- blocks that repeat, in pictures -------------------------------------------------------- */
 
 TEST(svg_draws_the_first_of_blocks_that_repeat) {

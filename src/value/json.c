@@ -220,8 +220,7 @@ cfx_value cfx__json_parse(const char *text, size_t len, const char *what) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-void cfx__json_string(cfx__text *out, const char *text, size_t len) {
-    cfx__text_putc(out, '"');
+void cfx__json_characters(cfx__text *out, const char *text, size_t len) {
     size_t from = 0;
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)text[i];
@@ -236,6 +235,11 @@ void cfx__json_string(cfx__text *out, const char *text, size_t len) {
             cfx__text_printf(out, "\\u%04x", c);
     }
     cfx__text_add(out, text + from, len - from);
+}
+
+void cfx__json_string(cfx__text *out, const char *text, size_t len) {
+    cfx__text_putc(out, '"');
+    cfx__json_characters(out, text, len);
     cfx__text_putc(out, '"');
 }
 

@@ -77,6 +77,7 @@ cfx_value cfx__json_parse(const char *text, size_t len, const char *what);
 
 /* Adds a string with its quotes; text that is not ASCII stays as it is. */
 void cfx__json_string(cfx__text *out, const char *text, size_t len);
+void cfx__json_characters(cfx__text *out, const char *text, size_t len); /* without the quotes */
 /* Adds a value without blanks. False, with an error, for what JSON has no form for: numbers that
  * are not finite, keys that are no strings, tensors. */
 bool cfx__json_value(cfx__text *out, cfx_value v);
