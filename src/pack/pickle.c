@@ -5,6 +5,8 @@
  * is an error. Python writes no such pickle but for values that do hold themselves. */
 #include "pickle.h"
 
+#include <errno.h>
+
 /* What a name in the pickle stands for. */
 typedef enum callee {
     NO_CALLEE,
@@ -340,6 +342,7 @@ static bool rebuild_tensor(machine *m, const cfx_list *a, bool typed) {
 static bool call(machine *m, callee c, const cfx_list *a) {
     cfx_value first = a->len ? a->items[0] : cfx_none();
     const char *text = cfx_text(first);
+    int64_t sizes[CFX_MAX_DIMS];
     cfx_device d;
     switch (c) {
     case ORDERED_DICT:
@@ -354,8 +357,8 @@ static bool call(machine *m, callee c, const cfx_list *a) {
             break;
         push(m, first);
         return true;
-    case SIZE:
-        if (first.tag != CFX_TAG_TUPLE)
+    case SIZE: /* of numbers alone: it has no levels and few items, and needs no box */
+        if (read_ints(first, sizes) < 0)
             break;
         push(m, first);
         return true;
@@ -389,12 +392,14 @@ static void reduce(machine *m) {
 
 /* ---- numbers and texts ----------------------------------------------------------------------- */
 
+static const char more_bits[] = "a number in its pickle has more than 64 bits";
+
 /* A signed number of n bytes, the lowest first. */
 static void push_long(machine *m, uint64_t n) {
     const unsigned char *p = (const unsigned char *)bytes(m, n);
     uint64_t v = p && n && p[n - 1] & 0x80 ? UINT64_MAX : 0;
     if (n > 8) {
-        bad(m, "a number in its pickle has more than 64 bits");
+        bad(m, more_bits);
         return;
     }
     for (uint64_t i = 0; p && i < n; i++)
@@ -425,10 +430,14 @@ static void push_line_number(machine *m) {
         push(m, cfx_bool(text[1] == '1'));
         return;
     }
+    errno = 0;
     long long v = strtoll(text, &end, 10);
     if (end == text || (*end && strcmp(end, "L")))
         bad(m, "a number in its pickle is none");
-    push(m, cfx_int(v));
+    else if (errno)
+        bad(m, more_bits);
+    else
+        push(m, cfx_int(v));
 }
 
 /* ---- the machine ----------------------------------------------------------------------------- */

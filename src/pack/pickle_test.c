@@ -21,6 +21,7 @@ TEST(pickles_of_plain_values_are_read) {
               "{'a': 1}");
     CHECK_STR(cfx_repr(LOAD("\x80\2ctorch\nfloat32\nctorch\ndevice\nX\3\0\0\0cpu\x85R\x86.")),
               "(torch.float32, device(type='cpu'))");
+    CHECK_STR(cfx_repr(LOAD("\x80\2ctorch\nSize\nK\2K\3\x86\x85R.")), "(2, 3)");
     CHECK_STR(cfx_repr(LOAD("(I01\nI42\nl.")), "[True, 42]");
     CHECK_OK();
 }
@@ -56,6 +57,8 @@ TEST(pickles_that_are_damaged_are_refused) {
         CASE("\x80\2]q\0h\0a.", "holds itself"),
         CASE("\x80\2]q\0h\0\x85q\1""0h\0h\1a.", "holds itself"),
         CASE("\x80\2\x8a\x09\1\1\1\1\1\1\1\1\1.", "64 bits"),
+        CASE("L9223372036854775808L\n.", "64 bits"),
+        CASE("\x80\2ctorch\nSize\nK\2)\x86\x85R.", "arguments that do not fit"),
         CASE("\x80\2ctorch._utils\n_rebuild_tensor_v2\n)R.", "no storage"),
 #undef CASE
     };
