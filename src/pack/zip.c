@@ -163,6 +163,7 @@ static int by_header(const void *a, const void *b) {
     return (x->header > y->header) - (x->header < y->header);
 }
 
+/* Sets where entries end at the latest: before the next. */
 static bool no_overlap(cfx__zip *z) {
     size_t n = z->entries.len;
     cfx__zip_entry **sorted = cfx__alloc((n + 1) * sizeof *sorted);
@@ -170,10 +171,11 @@ static bool no_overlap(cfx__zip *z) {
         sorted[i] = &z->entries.data[i];
     qsort(sorted, n, sizeof *sorted, by_header);
     bool apart = true;
-    for (size_t i = 1; i < n && apart; i++) {
-        const cfx__zip_entry *e = sorted[i - 1];
-        if (sorted[i]->header - e->header < LOCAL + strlen(e->name) + e->packed)
-            apart = bad(z, "entries '%s' and '%s' overlap", e->name, sorted[i]->name);
+    for (size_t i = 0; i < n && apart; i++) {
+        cfx__zip_entry *e = sorted[i];
+        e->end = i + 1 < n ? sorted[i + 1]->header : z->directory;
+        if (e->end - e->header < LOCAL + strlen(e->name) + e->packed)
+            apart = bad(z, "entries '%s' and '%s' overlap", e->name, sorted[i + 1]->name);
     }
     cfx__free(sorted);
     return apart;
@@ -223,7 +225,7 @@ static char *payload(cfx__zip *z, const cfx__zip_entry *e) {
         bad(z, "the header of entry '%s' is damaged", e->name);
         return NULL;
     }
-    if (z->directory - e->header < skip || z->directory - e->header - skip < e->packed) {
+    if (e->end - e->header < skip || e->end - e->header - skip < e->packed) {
         bad(z, "entry '%s' is longer than the archive has room for", e->name);
         return NULL;
     }

@@ -10,7 +10,7 @@
 
 typedef struct cfx__zip_entry {
     const char *name;
-    uint64_t header;       /* of the local header in the archive */
+    uint64_t header, end;  /* of the local header in the archive; of the next, or the directory */
     uint64_t packed, size; /* bytes in the archive, and of the content */
     uint32_t crc;
     uint16_t method;       /* 0 stored, 8 deflated */

@@ -124,6 +124,9 @@ TEST(zip_refuses_lies_in_the_directory) {
     s.data[29] = (char)0xff;
     refused(&s, "longer than the archive has room for");
     make(&s);
+    s.data[28] += 64; /* its content would be that of the next */
+    refused(&s, "entry 'a/one' is longer than the archive has room for");
+    make(&s);
     central(&s, 2)[1] = 'X';
     refused(&s, "entry 2 of its directory is damaged");
     make(&s);
