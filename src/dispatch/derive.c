@@ -38,6 +38,28 @@ static bool apart(cfx_op_call *c, const cfx_tensor *dst, int nargs, bool update)
     return true;
 }
 
+/* Whether v, or a tensor in it, lies in the memory of dst, be it in part. Element by element it may
+ * be dst. */
+static bool meets(const cfx_tensor *dst, cfx_value v, bool update) {
+    if (v.tag == CFX_TAG_TENSOR)
+        return cfx__tensor_meets(dst, cfx_as_tensor(v)) &&
+               (update || cfx__tensor_overlap_of(dst, cfx_as_tensor(v)) != CFX__SAME);
+    bool any = false;
+    if (v.tag == CFX_TAG_LIST)
+        for (int64_t i = 0; i < cfx_as_list(v)->len; i++)
+            any |= meets(dst, cfx_as_list(v)->items[i], update);
+    return any;
+}
+
+/* Whether a kernel would read what it has just written if it wrote straight to dst: an index, say,
+ * that it found to be in range. */
+static bool reads_written(const cfx_op_call *c, const cfx_tensor *dst, bool update) {
+    bool any = false;
+    for (int i = 1; i < c->nargs; i++)
+        any |= meets(dst, c->args[i], update);
+    return any;
+}
+
 int cfx__op_options_at(const cfx__schema *s) {
     static const char *const names[] = {"dtype", "layout", "device", "pin_memory"};
     for (int i = 0; i + COUNT(names) <= s->nargs; i++) {
@@ -176,7 +198,7 @@ void cfx__op_run_inplace(cfx_op_call *c, cfx__op_info *info) {
     }
     if (!castable(c, f.out[0]->dtype, self->dtype) || !apart(c, self, c->nargs, update) || c->fake)
         return;
-    if (f.out[0]->dtype == self->dtype)
+    if (f.out[0]->dtype == self->dtype && likely(!reads_written(c, self, update)))
         f.out[0] = self;
     else
         f.out[0] = cfx__tensor_empty(c->at, f.out[0]->dtype, false, self->ndim, self->shape, NULL);

@@ -91,6 +91,22 @@ TEST(in_place_refuses_what_it_cannot_write) {
     CHECK_STR(cfx_str(line), "tensor([1., 2., 3., 4.])");
 }
 
+/* Memory that PyTorch does not look at closely enough to refuse it: operands are as they were. */
+TEST(in_place_reads_all_before_it_writes) {
+    cfx_tensor *x = cfx_arange(12, CFX_KW(dtype, cfx_f32));
+    cfx_tensor *to = cfx_as_strided(x, cfx_list(2, 4), cfx_list(6, 1), 1);
+    cfx_tensor *from = cfx_as_strided(x, cfx_list(2, 4), cfx_list(6, 1), 0);
+    cfx_copy_(to, from);
+    CHECK_STR(cfx_tensor_str(x),
+              "tensor([ 0.,  0.,  1.,  2.,  3.,  5.,  6.,  6.,  7.,  8.,  9., 11.])");
+    cfx_add_(to, from);
+    CHECK_STR(cfx_tensor_str(x),
+              "tensor([ 0.,  0.,  1.,  3.,  5.,  5.,  6., 12., 13., 15., 17., 11.])");
+    cfx_copy_(to, to);
+    CHECK_INT(cfx_tensor_get(x, 10), 17);
+    CHECK_OK();
+}
+
 TEST(out_forms_resize_and_cast) {
     cfx_tensor *x = floats(2, (float[]){1, 2});
     cfx_tensor *out = cfx_tensor_new(CFX_F64, 1, (int64_t[]){0}, NULL);

@@ -288,9 +288,32 @@ static void run(plan *p, int64_t numel) {
     cfx__parallel(rows, cfx__grain((double)p->shape[0]), copy_rows, p);
 }
 
+static bool same_strides(const cfx_tensor *a, const cfx_tensor *b) {
+    return cfx__tensor_same_shape(a, b) &&
+           !memcmp(a->stride, b->stride, (size_t)a->ndim * sizeof *a->stride);
+}
+
+/* The way round for a src that lies in the memory of dst: first somewhere else. */
+static void copy_over(cfx_tensor *dst, const cfx_tensor *src) {
+    if (dst->data == src->data && dst->dtype == src->dtype && same_strides(dst, src))
+        return;
+    size_t mark = cfx_scope_open();
+    cfx_tensor *apart = cfx__tensor_empty((cfx_site){0}, cfx__dtype_stored(src->dtype), false,
+                                          src->ndim, src->shape, NULL);
+    if (apart->data) {
+        cfx__tensor_copy(apart, src);
+        cfx__tensor_copy(dst, apart);
+    }
+    cfx_scope_close(mark);
+}
+
 void cfx__tensor_copy(cfx_tensor *dst, const cfx_tensor *src) {
     if (dst->numel == 0)
         return;
+    if (unlikely(cfx__tensor_meets(dst, src))) {
+        copy_over(dst, src);
+        return;
+    }
     plan p;
     p.dst = dst->data;
     p.src = src->data;
@@ -333,9 +356,17 @@ cfx_tensor *cfx__tensor_to_dtype(const cfx_tensor *t, cfx_dtype dtype) {
     return c;
 }
 
-static bool same_strides(const cfx_tensor *a, const cfx_tensor *b) {
-    return cfx__tensor_same_shape(a, b) &&
-           !memcmp(a->stride, b->stride, (size_t)a->ndim * sizeof *a->stride);
+/* Behind the last byte that t reaches. */
+static const char *end_of(const cfx_tensor *t) {
+    int64_t last = 0;
+    for (int d = 0; d < t->ndim; d++)
+        last += (t->shape[d] - 1) * t->stride[d];
+    return t->data + (last + 1) * cfx_dtype_size(t->dtype);
+}
+
+bool cfx__tensor_meets(const cfx_tensor *a, const cfx_tensor *b) {
+    return a->data && b->data && a->numel && b->numel && a->data < end_of(b) &&
+           b->data < end_of(a);
 }
 
 bool cfx__tensor_overlaps_itself(const cfx_tensor *t) {

@@ -135,7 +135,8 @@ cfx_tensor *cfx__tensor_contiguous(const cfx_tensor *t);
 cfx_tensor *cfx__tensor_to_dtype(const cfx_tensor *t, cfx_dtype dtype);
 /* The same, and contiguous. */
 cfx_tensor *cfx__tensor_contiguous_as(const cfx_tensor *t, cfx_dtype dtype);
-/* dst[...] = src, broadcast and converted; both have data. Shapes are the caller's business. */
+/* dst[...] = src as it was before, broadcast and converted; both have data. Shapes are the caller's
+ * business. */
 void cfx__tensor_copy(cfx_tensor *dst, const cfx_tensor *src);
 /* dst[...] = number. */
 void cfx__tensor_fill(cfx_tensor *dst, cfx_value number);
@@ -146,6 +147,10 @@ void cfx__tensor_set(cfx_tensor *t, int64_t i, cfx_value number);
 bool cfx__tensor_overlaps_itself(const cfx_tensor *t);
 typedef enum { CFX__APART, CFX__SAME, CFX__PARTLY } cfx__tensor_overlap;
 cfx__tensor_overlap cfx__tensor_overlap_of(const cfx_tensor *a, const cfx_tensor *b);
+/* Whether the memory from the first element of a to its last has elements of b in it, or may have:
+ * those in between are not looked at one by one. More than PyTorch looks at, so it is no reason to
+ * refuse; who writes to one while he reads the other asks. */
+bool cfx__tensor_meets(const cfx_tensor *a, const cfx_tensor *b);
 
 /* ---- quantized tensors ---------------------------------------------------------------------- */
 

@@ -144,6 +144,23 @@ TEST(gather_and_scatter) {
     CHECK_ERROR("refer to a single memory location");
 }
 
+/* What is written lies between the numbers of the index: it counts as it was. */
+TEST(indices_may_lie_in_what_is_written) {
+    cfx_tensor *ones = cfx_full(cfx_list(8), 1, CFX_KW(dtype, cfx_i64));
+    cfx_tensor *x = cfx_clone(ones), *far = cfx_full(cfx_list(4), 1 << 30, CFX_KW(dtype, cfx_i64));
+    cfx_scatter_(cfx_as_strided(x, cfx_list(4), cfx_list(2), 0), 0, cfx_slice(x, 0, 0, 4), far);
+    CHECK_STR(cfx_tensor_str(x), "tensor([         1,          1, 1073741824,          1,          "
+                                 "1,          1,\n                 1,          1])");
+    x = cfx_clone(ones);
+    cfx_index_copy_(cfx_as_strided(x, cfx_list(4), cfx_list(2), 0), 0, cfx_slice(x, 0, 0, 4), far);
+    CHECK_INT(cfx_tensor_get(x, 2), 1 << 30);
+    CHECK_INT(cfx_tensor_get(cfx_sum(x), 0), 7 + (1 << 30));
+    x = cfx_clone(ones);
+    cfx_index_put_(x, cfx_list(x), cfx_full(cfx_list(8), 5, CFX_KW(dtype, cfx_i64)));
+    CHECK_STR(cfx_tensor_str(x), "tensor([1, 5, 1, 1, 1, 1, 1, 1])");
+    CHECK_OK();
+}
+
 TEST(masks_and_nonzero) {
     cfx_tensor *x = IOTA(2, 2), *m = cfx_tensor_from_value(cfx_list(cfx_bool(1), cfx_bool(0)));
     CHECK_STR(cfx_tensor_str(cfx_masked_fill(x, m, -1)),
