@@ -231,6 +231,21 @@ cfx_memory_format conv_format(const cfx_tensor *input, const cfx_tensor *weight)
     return CFX_CONTIGUOUS;
 }
 
+/* Whether what is seen from a line of the result is of a size to be copied with its border, and no
+ * number is too large for a library: else only conv_gemm computes it. */
+static bool is_near(const conv *v) {
+    enum { FAR = 1 << 16 };
+    double seen = (double)v->ic;
+    for (int i = 0; i < 3; i++) {
+        const int64_t spread = v->dilation[i] * (v->kernel[i] - 1) + 1;
+        const int64_t reach = i < 2 ? spread : (v->out[i] - 1) * v->stride[i] + spread;
+        if (v->pad[i] > FAR || v->stride[i] > FAR || v->dilation[i] > FAR)
+            return false;
+        seen *= (double)(i == 2 && v->pad[i] > reach ? v->pad[i] : reach);
+    }
+    return seen < 0x1p31;
+}
+
 /* ---- the operator ---------------------------------------------------------------------------- */
 
 static const conv_args convolution_args = {
@@ -290,7 +305,7 @@ static void kernel_convolution(cfx_op_call *c) {
 }
 
 void conv_run(cfx_op_call *c, const conv *v, const conv_operands *o) {
-    if (o->src->dtype == CFX_F32) {
+    if (o->src->dtype == CFX_F32 && is_near(v)) {
         if (conv_depthwise(c, v, o) || conv_points(c, v, o) || op_failed())
             return;
         if (conv_tiled(c, v, o) || conv_onednn(c, v, o) || op_failed())
@@ -332,7 +347,8 @@ static cfx__ready *prepare_convolution(cfx_op_call *c, const cfx__epilogue *e) {
         (!e->integers && (o.src->dtype != CFX_F32 || o.weights->dtype != CFX_F32)) ||
         !o.weights->data || !cfx__tensor_is_contiguous(o.weights) || !o.dst->numel ||
         (o.bias && (!o.bias->data || !cfx__tensor_is_contiguous(o.bias))) ||
-        !(e->integers ? geometry_of_integers(c, &v, shape) : convolution_geometry(c, &v, shape)))
+        !(e->integers ? geometry_of_integers(c, &v, shape) : convolution_geometry(c, &v, shape)) ||
+        !is_near(&v))
         return NULL;
     return e->integers ? int8_conv_ready(&v, &o, e) : conv_ready(&v, &o, e);
 }

@@ -135,6 +135,21 @@ TEST(conv_unbatched_same_and_empty) {
     CHECK_OK();
 }
 
+/* Steps over almost nothing but border: the bytes below a window are no number of 64 bits. */
+TEST(conv_windows_may_reach_far) {
+    const int64_t far = (int64_t)1 << 31;
+    cfx_tensor *x = cfx_ones(cfx_list(1, 32768, 1, 1)), *w = cfx_ones(cfx_list(1, 32768, 2, 2));
+    cfx_tensor *y = cfx_convolution(x, w, CFX_NONE, cfx_list(far - 1, far - 1),
+                                    cfx_list(32767, far), cfx_list(32767, far), cfx_bool(0),
+                                    cfx_list(0, 0), 1);
+    CHECK_STR(cfx_tensor_str(y), "tensor([[[[32768.,     0.]]]])");
+    x = cfx_ones(cfx_list(1, 4, 1, 1)), w = cfx_ones(cfx_list(4, 1, 2, 2));
+    y = cfx_convolution(x, w, CFX_NONE, cfx_list(far, far), cfx_list(far, far), cfx_list(far, far),
+                        cfx_bool(0), cfx_list(0, 0), 4);
+    CHECK_STR(cfx_tensor_str(cfx_sum(y)), "tensor(16.)");
+    CHECK_OK();
+}
+
 TEST(conv_errors) {
     cfx_tensor *x = test_numbers(CFX_F32, 4, (int64_t[]){1, 3, 8, 8});
     cfx_tensor *good = test_numbers(CFX_F32, 4, (int64_t[]){4, 3, 3, 3});

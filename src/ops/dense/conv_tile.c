@@ -151,10 +151,10 @@ static void run_piece(const void *arg, int64_t piece, void *given) {
         const int64_t image = l / v->out[1] / v->groups, first = y * v->stride[1] - v->pad[1];
         n = bottom - l < j->near ? bottom - l : j->near;
         n = v->out[1] - y < n ? v->out[1] - y : n;
-        const float *a = j->src + (image * v->in[1] + first) * j->wide;
         for (int64_t i = 0; room && i < lines_under(v, n); i++)
             copy_line(j, image, group, first + i, room + i * j->wide);
-        block(j, image, group, y, n, from, to, room ? room : a);
+        block(j, image, group, y, n, from, to,
+              room ? room : j->src + (image * v->in[1] + first) * j->wide);
     }
 }
 
