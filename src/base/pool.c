@@ -42,6 +42,7 @@ typedef struct {
     void *arg;
     int64_t n;
     int pieces, threads;
+    size_t memory_limit;   /* the caller's, which is that of all who work for it */
     pthread_mutex_t lock;  /* of what follows */
     cfx__error_held first; /* what went wrong on other threads */
     share shares[MOST];
@@ -183,6 +184,7 @@ static void *help(void *arg) {
         unsigned given = atomic_load(&h->state);
         if (given % KINDS != GIVEN || !atomic_compare_exchange_strong(&h->state, &given, RUNNING))
             continue;
+        cfx__ctx_tls.memory_limit = h->work->memory_limit;
         work_on(h->work, h->number);
         if (unlikely(cfx__ctx_tls.failed))
             hand_over(h->work);
@@ -356,7 +358,7 @@ void cfx__parallel(int64_t n, int64_t grain, cfx__parallel_fn *body, void *arg) 
         body(arg, 0, n);
         return;
     }
-    region r = {.body = body, .arg = arg, .n = n};
+    region r = {.body = body, .arg = arg, .n = n, .memory_limit = cfx__ctx()->memory_limit};
     r.pieces = (int)(most < threads * PIECES ? most : threads * PIECES);
     r.threads = threads < r.pieces ? threads : r.pieces;
     run_region(&r);

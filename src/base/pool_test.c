@@ -72,6 +72,29 @@ TEST(errors_of_helpers_reach_the_caller) {
     CHECK(visits_once(1000, 1));
 }
 
+static void ask_for_much(void *arg, int64_t begin, int64_t end) {
+    _Atomic int *given = arg;
+    for (int64_t i = begin; i < end; i++) {
+        void *p = cfx__alloc_try((size_t)1 << 20);
+        *given += p != NULL;
+        cfx__free(p);
+    }
+}
+
+TEST(helpers_keep_to_the_memory_limit_of_the_caller) {
+    _Atomic int given = 0;
+    cfx_set_num_threads(4);
+    cfx_set_memory_limit(cfx_memory_held() + (1 << 19));
+    for (int i = 0; i < 20; i++) {
+        cfx__parallel(1000, 1, ask_for_much, &given);
+        CHECK_ERROR("the memory limit of");
+    }
+    CHECK_INT(given, 0);
+    cfx_set_memory_limit(0);
+    cfx__parallel(1000, 1, ask_for_much, &given);
+    CHECK_INT(given, 1000);
+}
+
 static void inner(void *arg, int64_t begin, int64_t end) {
     _Atomic int64_t *whole = arg;
     atomic_fetch_add(whole, begin == 0 && end == 100);
