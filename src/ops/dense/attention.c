@@ -130,8 +130,8 @@ static void out_fused(cfx_op_call *c, const cfx_tensor *q) {
 /* The kernel's dtypes: halves are lifted by hand, for a bool mask stays one. */
 static void fused(cfx_op_call *c, attention *a, cfx_tensor *out, cfx_tensor *lse) {
     cfx_tensor *to = out;
-    if (out->dtype != CFX_F32)
-        to = cfx__tensor_empty(c->at, CFX_F32, false, 4, out->shape, out->stride);
+    if (out->dtype != CFX_F32 || out->stride[3] != 1) /* a query may overlap itself */
+        to = cfx__tensor_empty(c->at, CFX_F32, false, 4, out->shape, NULL);
     a->q = with_rows(cfx__tensor_to_dtype(a->q, CFX_F32));
     a->k = with_rows(cfx__tensor_to_dtype(a->k, CFX_F32));
     a->v = with_rows(cfx__tensor_to_dtype(a->v, CFX_F32));

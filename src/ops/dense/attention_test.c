@@ -56,6 +56,15 @@ TEST(attention_equals_its_parts) {
     CHECK_OK();
 }
 
+/* Rows that follow each other more closely than they are long. */
+TEST(attention_of_a_query_that_overlaps_itself) {
+    cfx_tensor *k = heads(1, 2, 5, 8), *x = numbers(1, (int64_t[]){64});
+    cfx_tensor *q = cfx_as_strided(x, cfx_list(1, 2, 4, 8), cfx_list(64, 16, 1, 1));
+    cfx_tensor *y = cfx_scaled_dot_product_attention(q, k, k);
+    CHECK(close_to(CFX_V(y), CFX_V(cfx_scaled_dot_product_attention(cfx_contiguous(q), k, k))));
+    CHECK_OK();
+}
+
 TEST(attention_forms) {
     cfx_tensor *q = heads(2, 4, 5, 8), *k = heads(2, 2, 7, 8),
                *wide = cfx_repeat_interleave(k, 2, 1);
