@@ -10,6 +10,7 @@
 
 enum { INT8_ROWS = 12, INT8_COLUMNS = 32 }; /* of a tile, at most */
 enum { INT8_GROUP = 4, INT8_TAPS = 1024 };  /* of a kernel, at most */
+enum { INT8_DEPTH = INT32_MAX / (255 * 128) }; /* numbers of a sum, at most: it fits 32 bits */
 
 /* Weights in panels of int8_columns() columns: a row of A is some runs of bytes, each as long as
  * whole groups of 4, and a group's numbers of one column lie together. */

@@ -183,7 +183,8 @@ cfx__ready *int8_conv_ready(const conv *v, const conv_operands *o, const cfx__ep
         o->src->dtype != CFX_U8 || o->weights->dtype != CFX_I8 ||
         !cfx__tensor_is_channels_last(o->src) || !cfx__tensor_is_channels_last(o->dst) ||
         !cfx__tensor_is_contiguous(o->weights) || !o->dst->numel || !o->src->numel ||
-        v->kernel[1] * v->kernel[2] > INT8_TAPS)
+        v->kernel[1] * v->kernel[2] > INT8_TAPS ||
+        v->kernel[1] * v->kernel[2] * (v->ic / v->groups) > INT8_DEPTH)
         return NULL;
     kernel *k = cfx__obj_make(&kernel_type, sizeof *k);
     const int8_t *w = (const int8_t *)o->weights->data;
@@ -201,6 +202,7 @@ cfx__ready *int8_gemm_ready(const cfx_tensor *x, const cfx_tensor *w, bool w_tra
     const cfx_dtype in = e->integers->dynamic ? CFX_F32 : CFX_U8;
     const int64_t k_size = x->ndim ? x->shape[x->ndim - 1] : 0;
     if (x->dtype != in || w->dtype != CFX_I8 || w->ndim != 2 || !k_size || !x->numel ||
+        k_size > INT8_DEPTH ||
         !cfx__tensor_is_contiguous(x) || !cfx__tensor_is_contiguous(out) ||
         !cfx__tensor_is_contiguous(w))
         return NULL;

@@ -172,3 +172,22 @@ TEST(int8_convolutions_are_exact) {
             test_fail(CFX_HERE, "the convolution drawn as number %d is wrong", i);
     CHECK_OK();
 }
+
+/* Bytes of 255 by weights of -128: the longest sum that fits 32 bits, and one that does not. */
+TEST(int8_products_are_as_deep_as_sums_reach) {
+    const float one = 1;
+    cfx__integers q = {.x = {1, 0}, .scales = cfx_tensor_new(CFX_F32, 1, (int64_t[]){1}, &one)};
+    const cfx__epilogue e = {.integers = &q};
+    for (int64_t depth = INT8_DEPTH; depth <= INT8_DEPTH + 1; depth++)
+        CFX_SCOPE {
+            cfx_tensor *w = cfx_full(cfx_list(1, depth), -128, CFX_KW(dtype, cfx_i8));
+            cfx_tensor *x = cfx_full(cfx_list(1, depth), 255, CFX_KW(dtype, cfx_u8));
+            cfx_tensor *out = cfx_tensor_new(CFX_F32, 2, (int64_t[]){1, 1}, NULL);
+            cfx__ready *r = int8_gemm_ready(x, w, true, NULL, out, &e);
+            CHECK((r != NULL) == (depth == INT8_DEPTH));
+            CHECK(!r || r->run(r, x->data, out->data, NULL));
+            CHECK(!r || cfx_tensor_get(out, 0) == (float)(-255 * 128 * depth));
+            cfx_drop(r);
+        }
+    CHECK_OK();
+}

@@ -3,6 +3,7 @@
 #include "widths.h"
 #include "../ops.h"
 
+#include <stdatomic.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -87,7 +88,7 @@ typedef struct {
     narrow_panels *to;
     char *numbers;
     float *scales;
-    bool over; /* a number needs more than 4 bits */
+    atomic_bool over; /* a number needs more than 4 bits */
 } packing;
 
 /* Eight numbers of result j in a word: as they are stored they are 8 more than they are. */
@@ -102,7 +103,8 @@ static uint32_t word_of(packing *p, int64_t j, int64_t i) {
     const int8_t *from = (const int8_t *)w->integers->data + j * w->integers->stride[0];
     for (int64_t q = 0; q < count; q++) {
         const int number = from[(i + q) * w->integers->stride[1]];
-        p->over |= number < -8 || number > 7;
+        if (number < -8 || number > 7)
+            p->over = true;
         word |= (uint32_t)(number & 15) << 4 * q;
     }
     return word;
