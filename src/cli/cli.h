@@ -62,6 +62,8 @@ bool cli_limits(cli_words *w);
 /* From here on stdout holds no characters that a terminal would obey: what is printed may come from
  * a file. */
 void cli_output_begin(void);
+/* What is printed from here on stands back on a terminal, or no more. */
+void cli_dim(bool on);
 /* Writes what is left. Returns the exit code; another, with a sentence, where output was lost. */
 int cli_output_end(int code);
 

@@ -90,6 +90,14 @@ void cli_output_begin(void) {
     stdout = out;
 }
 
+/* Goes past the stream, which would write it as the escape that it is. */
+void cli_dim(bool on) {
+    if (!isatty(STDOUT_FILENO) || getenv("NO_COLOR"))
+        return;
+    fflush(stdout);
+    (void)!write(STDOUT_FILENO, on ? "\033[2m" : "\033[0m", 4);
+}
+
 /* Results that did not get to where they should go are no results, whatever the subcommand says. */
 int cli_output_end(int code) {
     errno = 0;

@@ -4,7 +4,6 @@
 #include "cost.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "../graph/graph.h"
 
@@ -21,7 +20,8 @@ typedef struct branch {
         const char *name;
         int64_t n;
     })
-    counts;        /* of its own operators, in order of appearance */
+    counts;         /* of its own operators, in order of appearance */
+    cfx__map kinds; /* name of an operator to its number in counts plus one */
     uint64_t hash; /* equal for modules that are alike, names aside */
 } branch;
 
@@ -29,7 +29,6 @@ typedef struct {
     cfx__arena arena;
     branch *root;
     cfx__map paths; /* path to branch */
-    bool color;
     int width; /* of the first column */
     const cli_costs *costs; /* NULL: not asked for */
 } tree;
@@ -48,13 +47,18 @@ static branch *child_of(tree *t, branch *b, const char *name, size_t len) {
     return c;
 }
 
+/* Levels of modules in modules, what follows in a longer path is one name; and the widest column.
+ */
+enum { DEEPEST = 100, WIDEST = 400 };
+
 static branch *branch_at(tree *t, const char *path) {
     branch *known = *path ? cfx__map_get(&t->paths, path) : t->root;
     if (known)
         return known;
     branch *b = t->root;
+    int depth = 0;
     for (const char *at = path, *dot;; at = dot + 1) {
-        dot = strchr(at, '.');
+        dot = ++depth < DEEPEST ? strchr(at, '.') : NULL;
         b = child_of(t, b, at, dot ? (size_t)(dot - at) : strlen(at));
         if (!dot)
             break;
@@ -106,13 +110,14 @@ static const char *op_name(tree *t, const cfx_node *n) {
 }
 
 static void count_op(branch *b, const char *name) {
+    uintptr_t known = (uintptr_t)cfx__map_get(&b->kinds, name);
     b->ops++;
-    for (size_t i = 0; i < b->counts.len; i++)
-        if (!strcmp(b->counts.data[i].name, name)) {
-            b->counts.data[i].n++;
-            return;
-        }
+    if (known) {
+        b->counts.data[known - 1].n++;
+        return;
+    }
     VEC_PUSH(b->counts, ((struct count){name, 1}));
+    cfx__map_set(&b->kinds, name, (void *)(uintptr_t)b->counts.len);
 }
 
 static void add_graph(const char *path, cfx_module *m, void *user) {
@@ -197,6 +202,7 @@ static void release(branch *b) {
         release(b->children.data[i]);
     VEC_FREE(b->children);
     VEC_FREE(b->counts);
+    cfx__map_release(&b->kinds);
     cfx__map_release(&b->index);
 }
 
@@ -233,7 +239,7 @@ static void measure(tree *t, const branch *b, int depth) {
         CFX_SCOPE
         {
             int width = GUIDE * depth + (int)strlen(label(b, i, n));
-            t->width = width > t->width ? width : t->width;
+            t->width = width > t->width && width <= WIDEST ? width : t->width;
         }
         measure(t, b->children.data[i], depth + 1);
     }
@@ -251,9 +257,12 @@ static void put_counts(const branch *b) {
 }
 
 static void put_row(tree *t, const char *guides, int depth, const char *text, const branch *b) {
-    printf("%s%s%s%s%*s %14s %10s %7lld", t->color ? "\033[2m" : "", guides,
-           t->color ? "\033[0m" : "", text, t->width - GUIDE * depth - (int)strlen(text), "",
-           cli_count(b->parameters), cli_bytes(b->bytes), (long long)b->ops);
+    int gap = t->width - GUIDE * depth - (int)strlen(text);
+    cli_dim(true);
+    printf("%s", guides);
+    cli_dim(false);
+    printf("%s%*s %14s %10s %7lld", text, gap > 0 ? gap : 0, "", cli_count(b->parameters),
+           cli_bytes(b->bytes), (long long)b->ops);
     if (t->costs) {
         printf("  %10s  %s", cli_sum_text(t->costs, &b->flops),
                cli_sum_text(t->costs, &b->results));
@@ -300,7 +309,7 @@ static void put_signature(const cfx_program *p) {
 }
 
 void cli_show_tree(const cfx_program *p, const cli_costs *costs) {
-    tree t = {.color = isatty(1) && !getenv("NO_COLOR"), .costs = costs};
+    tree t = {.costs = costs};
     branch root = {.name = ""};
     t.root = &root;
     cfx_module_walk(p->module, add_graph, &t);
@@ -308,7 +317,7 @@ void cli_show_tree(const cfx_program *p, const cli_costs *costs) {
     add_costs(&t, p);
     sum(&root);
     const char *name = root.type ? root.type : p->module->type;
-    t.width = (int)strlen(name);
+    t.width = (int)strnlen(name, WIDEST);
     measure(&t, &root, 1);
     put_signature(p);
     printf("\n%-*s %14s %10s %7s  %s\n", t.width, "module", "parameters", "bytes", "ops",
