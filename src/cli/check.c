@@ -27,11 +27,28 @@ typedef struct {
 
 static cfx_value decode(session *s, cfx_value v);
 
+/* The text that a dict has under a key; "", with an error, where that is no text. */
+static const char *text_in(cfx_value v, const char *key) {
+    const char *text = cfx_text(cfx_dict_get(cfx_as_dict(v), key));
+    if (!text)
+        cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "\"%s\" is no text in %s", key,
+                 cfx_value_repr(v));
+    return text ? text : "";
+}
+
+/* A stride that the file gives; others than numbers from 0 on are an error. */
+static int64_t stride_of(cfx_value v) {
+    if (v.tag == CFX_TAG_INT && cfx_integer(v) >= 0)
+        return cfx_integer(v);
+    cfx_fail(CFX_VALUE_ERROR, (cfx_site){0}, "%s is no stride", cfx_value_repr(v));
+    return 0;
+}
+
 static cfx_value decode_tensor(session *s, cfx_value v) {
-    cfx_value stored = cfx_dict_get(s->tensors, cfx_text(cfx_dict_get(cfx_as_dict(v), "tensor")));
+    const char *name = text_in(v, "tensor");
+    cfx_value stored = cfx_dict_get(s->tensors, name);
     if (stored.tag != CFX_TAG_TENSOR) {
-        cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "tensors.safetensors has no '%s'",
-                 cfx_text(cfx_dict_get(cfx_as_dict(v), "tensor")));
+        cfx_fail(CFX_KEY_ERROR, (cfx_site){0}, "tensors.safetensors has no '%s'", name);
         return cfx_bad();
     }
     cfx_tensor *data = cfx_as_tensor(stored);
@@ -39,7 +56,9 @@ static cfx_value decode_tensor(session *s, cfx_value v) {
     int64_t stride[CFX_MAX_DIMS];
     cfx__strides_contiguous(data->ndim, data->shape, stride);
     for (int i = 0; given.tag == CFX_TAG_LIST && i < cfx_as_list(given)->len && i < data->ndim; i++)
-        stride[i] = cfx_integer(cfx_as_list(given)->items[i]);
+        stride[i] = stride_of(cfx_as_list(given)->items[i]);
+    if (!cfx_ok())
+        return cfx_bad();
     cfx_tensor *t =
         cfx__tensor_empty((cfx_site){0}, data->dtype, s->fake, data->ndim, data->shape, stride);
     if (t->data)
@@ -50,18 +69,19 @@ static cfx_value decode_tensor(session *s, cfx_value v) {
 static cfx_value decode_named(cfx_value v) {
     cfx_value x;
     cfx_dtype d;
-    if (!cfx_is_none(x = cfx_dict_get(cfx_as_dict(v), "dtype")) && cfx_dtype_parse(cfx_text(x), &d))
+    if (!cfx_is_none(cfx_dict_get(cfx_as_dict(v), "dtype")) &&
+        cfx_dtype_parse(text_in(v, "dtype"), &d))
         return cfx_dtype_value(d);
-    if (!cfx_is_none(x = cfx_dict_get(cfx_as_dict(v), "float")))
-        return cfx_float(strtod(cfx_text(x), NULL));
-    if (!cfx_is_none(x = cfx_dict_get(cfx_as_dict(v), "layout")))
+    if (!cfx_is_none(cfx_dict_get(cfx_as_dict(v), "float")))
+        return cfx_float(strtod(text_in(v, "float"), NULL));
+    if (!cfx_is_none(cfx_dict_get(cfx_as_dict(v), "layout")))
         return cfx_layout_value(CFX_STRIDED);
-    if (!cfx_is_none(x = cfx_dict_get(cfx_as_dict(v), "device")))
+    if (!cfx_is_none(cfx_dict_get(cfx_as_dict(v), "device")))
         return cfx_device_value((cfx_device){CFX_CPU, -1});
     if (!cfx_is_none(x = cfx_dict_get(cfx_as_dict(v), "complex")) && x.tag == CFX_TAG_LIST)
         return cfx_complex_value(cfx_number(cfx_at(x, 0)), cfx_number(cfx_at(x, 1)));
-    if (!cfx_is_none(x = cfx_dict_get(cfx_as_dict(v), "memory_format"))) {
-        const char *text = cfx_text(x);
+    if (!cfx_is_none(cfx_dict_get(cfx_as_dict(v), "memory_format"))) {
+        const char *text = text_in(v, "memory_format");
         return cfx_memory_format_value(strstr(text, "channels_last_3d") ? CFX_CHANNELS_LAST_3D
                                        : strstr(text, "channels_last")  ? CFX_CHANNELS_LAST
                                        : strstr(text, "preserve")       ? CFX_PRESERVE
@@ -235,7 +255,7 @@ static const char *replay(session *s, cfx_op *op, cfx_value call, bool fake) {
 }
 
 static const char *replay_error(session *s, cfx_op *op, cfx_value call) {
-    const char *want = cfx_text(cfx_dict_get(cfx_as_dict(call), "error"));
+    const char *want = text_in(call, "error");
     perform(op, decode_arguments(s, call, false));
     const char *got = cfx_ok() ? "no error" : take_error();
     return strcmp(got, want) ? cfx__text_format("%s\n    not %s", got, want) : NULL;
