@@ -78,7 +78,9 @@ static int reduce(checking *c, cfx_program *p, cfx_value flat, const char *out) 
         cfx_reduce(p, flat, c->command ? command_fails : executors_differ, c, &inputs);
     const char *dot = strrchr(out, '.'), *slash = strrchr(out, '/');
     size_t stem = dot && (!slash || dot > slash) ? (size_t)(dot - out) : strlen(out);
-    const char *beside = cfx__text_format("%.*s.safetensors", (int)stem, out);
+    const bool fx = dot && !strcmp(dot, ".fx"); /* whose tensors are in the plain name */
+    const char *beside =
+        cfx__text_format("%.*s%s.safetensors", (int)stem, out, fx ? ".inputs" : "");
     if (!cfx_save(q, out) || !save_inputs(beside, inputs) || !cfx_ok())
         return cli_trouble();
     fprintf(stderr, "%lld of %lld nodes still fail, after %d tries; inputs in %s\n",

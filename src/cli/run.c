@@ -142,6 +142,9 @@ static int finish(job *j, cfx_value result) {
         cli_profile_print(&j->profile);
     if (j->o.expect) {
         cfx_dict *expected = cfx_safetensors_read(j->o.expect);
+        if (expected && !expected->len && cfx_as_list(flat)->len)
+            cfx_fail(CFX_FILE_ERROR, (cfx_site){0}, "'%s' has no tensor to compare with",
+                     j->o.expect);
         if (!cfx_ok())
             return cli_trouble();
         static const cfx_dtype kept[] = {CFX_F32, CFX_BF16, CFX_F16}; /* by precision */
