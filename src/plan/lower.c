@@ -463,8 +463,7 @@ static bool lower(cfx__lowering *l, bool *written, bool *varies) {
     for (int k = 0; k < p->n; k++)
         ready += p->kernels[k].kind == CFX__PLAN_READY || p->kernels[k].nchain > 1;
     find_lifetimes(l);
-    cfx__plan_place(l);
-    return ready > 0; /* else the interpreter does as well */
+    return cfx__plan_place(l) && ready > 0; /* else the interpreter does as well */
 }
 
 static void lowering_free(cfx__lowering *l) {

@@ -6,6 +6,7 @@
 #include "plan.h"
 
 enum { LINE = 64, IDLE_MOST = 4 }; /* bytes; rooms that are kept for the next run */
+static const int64_t most_bytes = (int64_t)1 << 60; /* of a room: sizes still add up behind it */
 
 const cfx_tensor *cfx__plan_made(const cfx__plan *p, int slot) {
     const cfx__plan_kernel *k = &p->kernels[slot];
@@ -194,7 +195,7 @@ static bool is_at_home(const placing *p, int slot) {
 
 static void place_result(placing *p, block *b, int i, int slot) {
     cfx__plan *plan = p->l->plan;
-    if (p->escapes[slot])
+    if (p->escapes[slot] || b->end > most_bytes)
         return;
     if (is_at_home(p, slot)) {
         const int home = plan->home[slot];
@@ -238,7 +239,7 @@ static void place_all(placing *p) {
     cfx__free(dying);
 }
 
-void cfx__plan_place(cfx__lowering *l) {
+bool cfx__plan_place(cfx__lowering *l) {
     const size_t n = (size_t)l->plan->n;
     int *ints = cfx__alloc(2 * n * sizeof *ints);
     bool *flags = cfx__alloc0(2 * n);
@@ -249,6 +250,7 @@ void cfx__plan_place(cfx__lowering *l) {
     place_all(&p);
     cfx__free(ints);
     cfx__free(flags);
+    return l->plan->room_bytes <= most_bytes;
 }
 
 /* ---- rooms ----------------------------------------------------------------------------------- */

@@ -115,3 +115,19 @@ TEST(what_grew_is_not_written_into_its_place) {
     CHECK_INT(cfx_tensor_at(v, 0)->shape[0], 64 + 8 * 64);
     CHECK_OK();
 }
+
+/* Results that are alive at once and have 2^64 bytes together, which is no number of bytes. */
+TEST(results_that_have_no_size_together_have_no_room) {
+    enum { LIVE = 64 };
+    cfx__text t = {0};
+    cfx__text_puts(&t, HEAD "x):\n" CALL("e", "expand.default", "x, [72057594037927936]"));
+    for (int i = 0; i < LIVE; i++)
+        cfx__text_printf(&t, CALL("a%d", "add.Tensor", "e, %d") CALL("b%d", "relu.default", "a%d"),
+                         i, i, i, i);
+    for (int i = 0; i < LIVE; i++)
+        cfx__text_printf(&t, CALL("s%d", "sum.default", "b%d"), i, i);
+    cfx__text_puts(&t, "        return (s0, s63)\n");
+    cfx_program *p = program_of(cfx__text_take(&t), cfx_dict_new());
+    run_by(&cfx_planner, p, cfx_tensor_value(cfx_ones(1)));
+    CHECK_ERROR("can't allocate memory: you tried to allocate 288230376151711744 bytes");
+}

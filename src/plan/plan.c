@@ -211,19 +211,16 @@ static cfx_value run_ready(frame *f, const cfx__plan_kernel *k) {
                                                                     : cfx_bad();
 }
 
-/* Whether a value is a tensor that has room in `whole` from `at` on along a dimension: what calls
- * and sub-graphs give may be another than was planned. Else an error. */
-static bool has_room(const frame *f, int slot, const cfx_tensor *whole, int dim, int64_t at) {
-    const cfx_tensor *t =
-        f->values[slot].tag == CFX_TAG_TENSOR ? cfx_as_tensor(f->values[slot]) : NULL;
-    bool has = t && (t->data || !t->numel) && t->ndim == whole->ndim &&
-               t->shape[dim] <= whole->shape[dim] - at;
-    for (int i = 0; has && i < t->ndim; i++)
-        has = i == dim || t->shape[i] == whole->shape[i];
-    if (!has)
-        cfx_fail(CFX_RUNTIME_ERROR, f->e->at, "%s has another shape than was planned",
-                 f->plan->kernels[slot].step->node->name);
-    return has;
+/* The tensor in a slot that is a part of a whole; NULL, with an error, where it is another than was
+ * planned, which calls and sub-graphs may give. */
+static const cfx_tensor *part_of(const frame *f, int slot) {
+    const cfx_value v = f->values[slot];
+    if (v.tag == CFX_TAG_TENSOR && (cfx_as_tensor(v)->data || !cfx_as_tensor(v)->numel) &&
+        cfx__tensor_same_shape(cfx_as_tensor(v), cfx_as_tensor(f->plan->given[slot])))
+        return cfx_as_tensor(v);
+    cfx_fail(CFX_RUNTIME_ERROR, f->e->at, "%s has another shape than was planned",
+             f->plan->kernels[slot].step->node->name);
+    return NULL;
 }
 
 /* A concatenation: parts that their kernels did not write there go to their places. */
@@ -237,9 +234,9 @@ static cfx_value run_join(frame *f, const cfx__plan_kernel *k) {
     int64_t at = 0;
     for (int64_t i = 0; i < parts->len; i++) {
         const int from = (int)parts->items[i].spare;
-        if (!has_room(f, from, whole, k->index, at))
+        const cfx_tensor *t = part_of(f, from);
+        if (!t)
             return cfx_bad();
-        const cfx_tensor *t = cfx_as_tensor(f->values[from]);
         cfx_tensor *to = cfx__tensor_alias(whole, t->ndim, t->shape, whole->stride,
                                            whole->offset + at * whole->stride[k->index]);
         if (to->data != t->data)

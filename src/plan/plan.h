@@ -225,8 +225,8 @@ void cfx__plan_find_homes(cfx__lowering *l);
 cfx_tensor *cfx__plan_home_like(const cfx__lowering *l, int slot);
 /* Bytes from the start of the whole to a part. */
 int64_t cfx__plan_home_offset(const cfx__plan *p, int slot);
-/* Finds places for the results of ready kernels and loops. */
-void cfx__plan_place(cfx__lowering *l);
+/* Finds places for the results of ready kernels and loops; false where they are too large. */
+bool cfx__plan_place(cfx__lowering *l);
 /* A room that no other run has, and back. NULL, with an error, when out of memory. */
 cfx__plan_room *cfx__plan_room_take(cfx__plan *p, cfx_site at);
 void cfx__plan_room_give(cfx__plan *p, cfx__plan_room *r);
