@@ -11,11 +11,16 @@ static size_t grown(size_t cap, size_t need, size_t item) {
     return n > SIZE_MAX / 2 / item ? SIZE_MAX / 2 / item : n;
 }
 
+/* Without memory an array grows by a quarter: who goes on a while does not copy it each time. */
 void *cfx__vec_grow(void *data, size_t *cap, size_t need, size_t item) {
     size_t n = grown(*cap, need, item);
     void *p = cfx__realloc_try(data, n * item);
-    *cap = p ? n : need;
-    return p ? p : cfx__realloc(data, need * item);
+    if (unlikely(!p)) {
+        n = need + *cap / 4;
+        p = cfx__realloc(data, n * item);
+    }
+    *cap = n;
+    return p;
 }
 
 bool cfx__vec_grow_try(void **data, size_t *cap, size_t need, size_t item) {

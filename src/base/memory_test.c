@@ -99,3 +99,19 @@ TEST(a_long_text_without_memory_is_cut_and_stays_a_text) {
     CHECK(t.len > 0 && t.len < 10000 && t.len % 10 == 0 && strlen(t.data) == t.len);
     cfx__text_release(&t);
 }
+
+TEST(a_vector_that_grows_on_without_memory_moves_seldom) {
+    VEC(int) v = {0};
+    int moves = 0;
+    cfx_set_memory_limit(cfx_memory_held() + 4096);
+    for (int i = 0; i < 100000; i++) {
+        size_t cap = v.cap;
+        VEC_PUSH(v, i);
+        moves += v.cap != cap;
+    }
+    CHECK_ERROR("the memory limit of ");
+    CHECK(moves < 64);
+    for (int i = 0; i < 100000; i++)
+        CHECK(v.data[i] == i);
+    VEC_FREE(v);
+}

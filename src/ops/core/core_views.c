@@ -58,7 +58,7 @@ CORE(split_Tensor) {
     int64_t n = t->shape[dim] ? (t->shape[dim] + size - 1) / size : 1; /* no size: a number */
     int64_t beyond = size_minus(size_times(size, n), t->shape[dim]);
     int64_t last = size_minus(size, beyond);
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n && !op_failed(); i++)
         cfx_list_append(cfx_as_list(sizes), cfx_int(i < n - 1 ? size : last));
     c->result = DO_ALL(split_with_sizes, T, sizes, c->args[2]);
 }
@@ -98,7 +98,7 @@ CORE(stack) {
         return;
     }
     cfx_value rows = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n && !op_failed(); i++)
         cfx_list_append(cfx_as_list(rows), cfx_tensor_value(DO(unsqueeze, arg_item(c, 0, i), dim)));
     c->out[0] = DO(cat, rows, c->args[1]);
 }

@@ -187,7 +187,7 @@ static void view_split(cfx_op_call *c) {
     do {
         add_piece(c, t, d, at, size - at < piece ? size - at : piece);
         at += size - at < piece ? size - at : piece;
-    } while (at < size);
+    } while (at < size && !op_failed());
 }
 
 /* Views of the given lengths along a dimension. */
@@ -221,7 +221,7 @@ static void view_sizes(cfx_op_call *c) {
     }
     c->result = cfx_list_value(0, NULL);
     int64_t at = 0;
-    for (int64_t i = 0; i < arg_count(c, 1); i++) {
+    for (int64_t i = 0; i < arg_count(c, 1) && !op_failed(); i++) {
         int64_t length = cfx_integer(cfx_as_list(c->args[1])->items[i]);
         add_piece(c, t, d, at, length);
         at += length;
@@ -273,7 +273,7 @@ static int64_t chunk_size(cfx_op_call *c, cfx_value *zeros) {
     if (too_many(c, chunks))
         return -1;
     *zeros = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i < chunks; i++)
+    for (int64_t i = 0; i < chunks && !op_failed(); i++)
         cfx_list_append(cfx_as_list(*zeros), cfx_int(0));
     return 0;
 }
@@ -376,7 +376,7 @@ static void decompose_tensor_indices(cfx_op_call *c) {
         return;
     }
     cfx_value list = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i < at->numel; i++)
+    for (int64_t i = 0; i < at->numel && !op_failed(); i++)
         cfx_list_append(cfx_as_list(list), cfx__tensor_get(at, i));
     split_indices(c, list, c->args[2]);
 }
@@ -464,7 +464,7 @@ static void view_unbind(cfx_op_call *c) {
         stride[n++] = t->stride[d];
     }
     c->result = cfx_list_value(0, NULL);
-    for (int64_t i = 0; i < t->shape[dim]; i++) {
+    for (int64_t i = 0; i < t->shape[dim] && !op_failed(); i++) {
         size_t mark = cfx_scope_open();
         cfx_tensor *row = cfx__tensor_alias(t, n, shape, stride, t->offset + i * t->stride[dim]);
         cfx_list_append(cfx_as_list(c->result), cfx_tensor_value(row));
