@@ -113,6 +113,11 @@ TEST(a_target_that_would_forge_lines_is_refused) {
     CHECK_ERROR("node 'y': its target 'torch.ops.a\\nb' is no name of a function in a module");
 }
 
+TEST(a_file_that_is_another_program_elsewhere_is_refused) {
+    cfx_open(CFX_TEST_DATA "/hostile/nodes_twice.pt2");
+    CHECK_ERROR("the key \"nodes\" stands twice in an object");
+}
+
 TEST(a_size_without_a_value_is_told) {
     cfx_program *p = cfx_open(CFX_TEST_DATA "/hostile/size_of_no_value.pt2");
     cfx_decompose(p, cfx_none());

@@ -66,7 +66,7 @@ static cfx_value val_of(builder *b, const named *x) {
     switch (x->kind) {
     case TENSOR: return cfx__pt2_tensor_val(b->r, x->meta);
     case SYM: return cfx__pt2_sym(b->r, x->meta);
-    case OBJECT: return cfx__json_to_value(x->meta, b->r->path); /* name and class */
+    case OBJECT: return cfx__json_to_value(x->meta); /* name and class */
     }
     return cfx_none();
 }

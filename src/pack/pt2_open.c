@@ -158,9 +158,7 @@ static bool read_config(archive *a, const char *folder, const cfx__json *config,
         a->r->node = cfx__text_format("%s", k->text);
         const cfx__json *pickled = cfx__json_get(v, "use_pickle");
         cfx_value key = cfx_string_value_n(k->text, k->len);
-        if (cfx_dict_find(into, key)) {
-            ok = cfx__pt2_bad(a->r, "it stands twice in %s", folder);
-        } else if (cfx__json_is(pickled, CFX__JSON_BOOL) && pickled->b) {
+        if (cfx__json_is(pickled, CFX__JSON_BOOL) && pickled->b) {
             ok = keep_pickled(a, folder, k, v);
         } else {
             cfx_tensor *t = config_tensor(a, folder, k->text, v);

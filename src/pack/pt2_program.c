@@ -335,10 +335,10 @@ static bool read_ranges(cfx__pt2_reader *r, cfx_program *p, const cfx__json *ran
 }
 
 /* As values, or as the JSON text that will stand there again. */
-static void keep_value(cfx_program *p, const char *key, const cfx__json *j, const char *path) {
+static void keep_value(cfx_program *p, const char *key, const cfx__json *j) {
     size_t mark = cfx_scope_open();
-    cfx_value v = j ? cfx__json_to_value(j, path) : cfx_none();
-    if (!cfx_is_bad(v) && !cfx_is_none(v))
+    cfx_value v = j ? cfx__json_to_value(j) : cfx_none();
+    if (!cfx_is_none(v))
         cfx_dict_set(p->extra, key, v);
     cfx_scope_close(mark);
 }
@@ -384,11 +384,11 @@ static bool read_around(cfx__pt2_reader *r, cfx_program *p, const cfx__json *roo
     keep_text(p, "metadata", cfx__json_get(gm, "metadata"));
     keep_text(p, "treespec_namedtuple_fields", cfx__json_get(gm, "treespec_namedtuple_fields"));
     keep_text(p, "opset_version", cfx__json_get(root, "opset_version"));
-    keep_value(p, "schema_version", cfx__json_get(root, "schema_version"), r->path);
-    keep_value(p, "torch_version", cfx__json_get(root, "torch_version"), r->path);
+    keep_value(p, "schema_version", cfx__json_get(root, "schema_version"));
+    keep_value(p, "torch_version", cfx__json_get(root, "torch_version"));
     const cfx__json *verifiers = cfx__json_get(root, "verifiers");
-    keep_value(p, "verifiers", verifiers ? verifiers : cfx__json_get(root, "dialect"), r->path);
-    keep_value(p, "guards", cfx__json_get(root, "guards_code"), r->path);
+    keep_value(p, "verifiers", verifiers ? verifiers : cfx__json_get(root, "dialect"));
+    keep_value(p, "guards", cfx__json_get(root, "guards_code"));
     return true;
 }
 

@@ -9,7 +9,7 @@ typedef struct parser {
     cfx__json_tree *tree;
     size_t open[CFX__JSON_DEPTH]; /* items of the containers around the next one */
     int depth;
-    const char *problem; /* what is wrong beyond the grammar; static */
+    const char *problem; /* what is wrong beyond the grammar; scope */
 } parser;
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -90,6 +90,51 @@ static int on_end(void *ctx) {
     return 1;
 }
 
+static int by_key(const void *a, const void *b) {
+    const cfx__json *x = *(const cfx__json *const *)a, *y = *(const cfx__json *const *)b;
+    if (x->len != y->len)
+        return x->len < y->len ? -1 : 1;
+    return memcmp(x->text, y->text, x->len);
+}
+
+enum { FEW_KEYS = 8 };
+
+/* A key that stands twice among some; NULL: none does. */
+static const cfx__json *find_twice(const cfx__json **keys, size_t n) {
+    for (size_t i = 1; n <= FEW_KEYS && i < n; i++)
+        for (size_t k = 0; k < i; k++)
+            if (!by_key(&keys[i], &keys[k]))
+                return keys[i];
+    if (n <= FEW_KEYS)
+        return NULL;
+    qsort(keys, n, sizeof *keys, by_key);
+    for (size_t i = 1; i < n; i++)
+        if (!by_key(&keys[i - 1], &keys[i]))
+            return keys[i];
+    return NULL;
+}
+
+/* Of a key that stands twice some readers take the first value and others the last, so that a file
+ * could be one program here and another elsewhere. */
+static int on_object_end(void *ctx) {
+    parser *p = ctx;
+    on_end(p);
+    const cfx__json *object = &p->tree->items.data[p->open[p->depth]], *few[FEW_KEYS];
+    const cfx__json **keys =
+        object->len <= FEW_KEYS ? few : cfx__alloc_try(object->len * sizeof *keys);
+    size_t n = 0;
+    if (!keys)
+        return 0;
+    cfx__json_pairs(object, k, v) keys[n++] = k;
+    const cfx__json *twice = find_twice(keys, n);
+    if (twice)
+        p->problem =
+            cfx__text_format("the key \"%.200s\" stands twice in an object", twice->text);
+    if (keys != few)
+        cfx__free(keys);
+    return !twice;
+}
+
 static const yajl_callbacks callbacks = {
     .yajl_null = on_null,
     .yajl_boolean = on_bool,
@@ -97,7 +142,7 @@ static const yajl_callbacks callbacks = {
     .yajl_string = on_string,
     .yajl_start_map = on_object,
     .yajl_map_key = on_key,
-    .yajl_end_map = on_end,
+    .yajl_end_map = on_object_end,
     .yajl_start_array = on_array,
     .yajl_end_array = on_end,
 };
@@ -168,24 +213,14 @@ const cfx__json *cfx__json_get(const cfx__json *j, const char *key) {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static cfx_value object_value(const cfx__json *j, const char *what) {
+static cfx_value object_value(const cfx__json *j) {
     cfx_dict *d = cfx_dict_new();
-    cfx__json_pairs(j, k, v) {
-        cfx_value key = cfx_string_value_n(k->text, k->len), value = cfx__json_to_value(v, what);
-        if (cfx_is_bad(value))
-            return value;
-        if (cfx_dict_find(d, key)) {
-            if (what)
-                cfx_fail(CFX_FILE_ERROR, (cfx_site){0},
-                         "%s: the key \"%.200s\" stands twice in an object", what, k->text);
-            return cfx_bad();
-        }
-        cfx_dict_put(d, key, value);
-    }
+    cfx__json_pairs(j, k, v)
+        cfx_dict_put(d, cfx_string_value_n(k->text, k->len), cfx__json_to_value(v));
     return cfx_dict_value(d);
 }
 
-cfx_value cfx__json_to_value(const cfx__json *j, const char *what) {
+cfx_value cfx__json_to_value(const cfx__json *j) {
     size_t mark = cfx_scope_open();
     cfx_value v = cfx_none();
     switch ((cfx__json_kind)j->kind) {
@@ -194,17 +229,10 @@ cfx_value cfx__json_to_value(const cfx__json *j, const char *what) {
     case CFX__JSON_INT: v = cfx_int(j->i); break;
     case CFX__JSON_FLOAT: v = cfx_float(j->f); break;
     case CFX__JSON_TEXT: v = cfx_string_value_n(j->text, j->len); break;
-    case CFX__JSON_OBJECT: v = object_value(j, what); break;
+    case CFX__JSON_OBJECT: v = object_value(j); break;
     case CFX__JSON_ARRAY:
         v = cfx_list_value(0, NULL);
-        cfx__json_each(j, item) {
-            cfx_value made = cfx__json_to_value(item, what);
-            if (cfx_is_bad(made)) {
-                v = made;
-                break;
-            }
-            cfx_list_append(v.list_, made);
-        }
+        cfx__json_each(j, item) cfx_list_append(v.list_, cfx__json_to_value(item));
         break;
     }
     return cfx_scope_return_value(mark, v);
@@ -213,7 +241,7 @@ cfx_value cfx__json_to_value(const cfx__json *j, const char *what) {
 cfx_value cfx__json_parse(const char *text, size_t len, const char *what) {
     cfx__json_tree tree = {0};
     bool ok = cfx__json_read(&tree, text, len, what);
-    cfx_value v = ok ? cfx__json_to_value(tree.items.data, what) : cfx_bad();
+    cfx_value v = ok ? cfx__json_to_value(tree.items.data) : cfx_bad();
     cfx__json_release(&tree);
     return v;
 }

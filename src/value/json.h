@@ -1,8 +1,9 @@
 /* JSON: text to a tree and on to values, and back.
  *
  * Invariant: integers that fit an int64 stay exact; larger ones become floats. What is read has at
- * most CFX__JSON_DEPTH levels. A tree is one block of items in the order of the text, so that a
- * file of megabytes costs a few allocations; values are made of it where they are wanted. */
+ * most CFX__JSON_DEPTH levels, and no key twice in an object. A tree is one block of items in the
+ * order of the text, so that a file of megabytes costs a few allocations; values are made of it
+ * where they are wanted. */
 #ifndef CFX__JSON_H
 #define CFX__JSON_H
 
@@ -59,8 +60,8 @@ static inline const cfx__json *cfx__json_next(const cfx__json *j) {
 #define cfx__json_pairs(object, k, v)                                                              \
     for (const cfx__json *k = (object) + 1, *v = k + 1, *k##_end = cfx__json_next(object);         \
          k < k##_end; k = cfx__json_next(v), v = k + 1)
-/* The value of a key, the first one; NULL where j is NULL, no object or lacks it. For objects of a
- * few keys: it looks at each. */
+/* The value of a key; NULL where j is NULL, no object or lacks it. For objects of a few keys: it
+ * looks at each. */
 const cfx__json *cfx__json_get(const cfx__json *j, const char *key);
 /* Whether it is there and of this kind. */
 static inline bool cfx__json_is(const cfx__json *j, cfx__json_kind kind) {
@@ -69,9 +70,8 @@ static inline bool cfx__json_is(const cfx__json *j, cfx__json_kind kind) {
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* A tree as dicts, lists, strings, ints, floats, bools and None; scope. A bad value, with an error
- * that names `what`, when a key stands twice in an object. */
-cfx_value cfx__json_to_value(const cfx__json *j, const char *what);
+/* A tree as dicts, lists, strings, ints, floats, bools and None; scope. */
+cfx_value cfx__json_to_value(const cfx__json *j);
 /* Both at once, from text; scope. */
 cfx_value cfx__json_parse(const char *text, size_t len, const char *what);
 

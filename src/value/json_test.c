@@ -56,8 +56,23 @@ TEST(json_errors_have_a_place) {
         CHECK(cfx_is_bad(parse(bad[i])));
         CHECK_ERROR("x.json: line ");
     }
+}
+
+TEST(json_has_no_key_twice) {
     CHECK(cfx_is_bad(parse("{\"a\": 1, \"a\": 2}")));
-    CHECK_ERROR("the key \"a\" stands twice");
+    CHECK_ERROR("x.json: line 1, column 17: the key \"a\" stands twice in an object");
+    CHECK(cfx_is_bad(parse("[{\"b\": {\"a\": 1, \"c\": {\"a\": 0}, \"\\u0061\": 2}}]")));
+    CHECK_ERROR("the key \"a\" stands twice in an object");
+    cfx__text many = {0};
+    for (int i = 0; i < 20000; i++)
+        cfx__text_printf(&many, "%c\"%d\": {\"a\": 1, \"b\": 2}", i ? ',' : '{', i);
+    cfx__text_puts(&many, "}");
+    CHECK_INT(cfx_as_dict(parse(many.data))->len, 20000);
+    many.len--;
+    cfx__text_puts(&many, ", \"777\": 1}");
+    CHECK(cfx_is_bad(parse(many.data)));
+    CHECK_ERROR("the key \"777\" stands twice in an object");
+    cfx__text_release(&many);
 }
 
 TEST(json_has_a_depth) {
