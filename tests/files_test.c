@@ -47,6 +47,34 @@ TEST(a_file_that_is_replaced_keeps_its_rights_and_leaves_nothing_beside) {
     CHECK_INT(test_folder_clear(), 3);
 }
 
+/* The name of the file that the tensors of t.fx are read from; scope. */
+static const char *tensors_of_text(void) {
+    char *path = cfx__file_pending(test_path("t.fx"), test_path("t.safetensors"));
+    const char *name = cfx__text_format("%s", strrchr(path, '/') + 1);
+    cfx__free(path);
+    return name;
+}
+
+TEST(tensors_are_taken_from_what_a_save_left_and_from_nothing_like_it) {
+    const char *plain = test_path("t.safetensors"), *other = test_path("other");
+    const char *left = test_path(".t.safetensors.12-3-4.cfx");
+    CHECK(cfx__file_write(test_path("t.fx"), "", 0) && cfx__file_write(plain, "", 0));
+    CHECK(cfx__file_write(other, "", 0) && symlink("other", left) == 0);
+    CHECK_STR(tensors_of_text(), "t.safetensors"); /* a link is none */
+    CHECK(rename(other, left) == 0);
+    CHECK_STR(tensors_of_text(), ".t.safetensors.12-3-4.cfx");
+    struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    CHECK(utimensat(AT_FDCWD, left, old, 0) == 0);
+    CHECK_STR(tensors_of_text(), "t.safetensors"); /* it was written since */
+    CHECK(utimensat(AT_FDCWD, plain, old, 0) == 0);
+    CHECK_STR(tensors_of_text(), ".t.safetensors.12-3-4.cfx");
+    if (geteuid() == 0) {
+        CHECK(chown(left, 12345, 12345) == 0);
+        CHECK_STR(tensors_of_text(), "t.safetensors"); /* that is somebody else's */
+    }
+    CHECK_INT(test_folder_clear(), 3);
+}
+
 TEST(a_file_is_copied_on_request) {
     const char *path = test_path("t.npy");
     CHECK(cfx_npy_write(path, cfx_ones(3000)));

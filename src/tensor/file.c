@@ -137,17 +137,19 @@ static char *temporary_name(const char *target, const char *number) {
 }
 
 /* A new file without a name in the folder of the target, or with a temporary one where the file
- * system knows no such files; with the rights that an ordinary new file would get. */
-static int create(cfx__file_save *s) {
+ * system knows no such files; with the rights that an ordinary new file would get, or the owner's
+ * alone, where those of the file that it replaces are to follow. */
+static int create(cfx__file_save *s, bool replaces) {
     char folder[PATH_MAX];
     split_path(s->target, folder);
     s->temp = temporary_name(s->target, s->number);
+    const mode_t mode = replaces ? 0600 : 0666;
     int fd = access("/proc/self/fd", X_OK) == 0
-                 ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666)
+                 ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode)
                  : -1;
     if (fd >= 0 || errno == EACCES)
         return fd;
-    fd = open(s->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    fd = open(s->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     s->named = fd >= 0;
     if (fd >= 0)
         flock(fd, LOCK_EX | LOCK_NB);
@@ -187,9 +189,9 @@ bool cfx__file_save_open_with(cfx__file_save *s, const char *path, const cfx__fi
     char real[PATH_MAX]; /* a link stays a link: what it points to is replaced */
     const char *target = realpath(path, real) ? real : path;
     s->target = cfx__text_copy(target, strlen(target));
-    struct stat st;
-    bool there = stat(target, &st) == 0, device = there && !S_ISREG(st.st_mode);
-    int fd = device ? open_device(target) : create(s);
+    struct stat st; /* of the path as given: the system may forbid to follow a link of others */
+    bool there = stat(path, &st) == 0, device = there && !S_ISREG(st.st_mode);
+    int fd = !there && errno == EACCES ? -1 : device ? open_device(target) : create(s, there);
     if (fd >= 0 && there && !device) {
         (void)!fchown(fd, st.st_uid, st.st_gid);
         fchmod(fd, st.st_mode & 0777);
@@ -288,6 +290,22 @@ bool cfx__file_save_close_pair(cfx__file_save *first, cfx__file_save *second, bo
     return finish(first, ok, placed, why) && done;
 }
 
+/* Whether a file under a temporary name is one that a save left for `second`: no link, of somebody
+ * who may be trusted with `first`, and not older than what lies in its place. Anybody may make such
+ * a name in a folder that all write to. */
+static bool is_left(int folder, const char *name, const char *first, const char *second) {
+    struct stat left, owner, now;
+    if (fstatat(folder, name, &left, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(left.st_mode) ||
+        stat(first, &owner) != 0)
+        return false;
+    if (left.st_uid != owner.st_uid && left.st_uid != geteuid() && left.st_uid != 0)
+        return false;
+    if (stat(second, &now) != 0)
+        return true;
+    const struct timespec a = left.st_mtim, b = now.st_mtim;
+    return a.tv_sec > b.tv_sec || (a.tv_sec == b.tv_sec && a.tv_nsec >= b.tv_nsec);
+}
+
 char *cfx__file_pending(const char *first, const char *second) {
     char folder[PATH_MAX], number[64], real[2][PATH_MAX];
     first = realpath(first, real[0]) ? real[0] : first;
@@ -296,7 +314,7 @@ char *cfx__file_pending(const char *first, const char *second) {
     char *found = NULL;
     DIR *dir = opendir(folder);
     for (struct dirent *e; dir && !found && (e = readdir(dir));) {
-        if (!number_in(e->d_name, name, number))
+        if (!number_in(e->d_name, name, number) || !is_left(dirfd(dir), e->d_name, first, second))
             continue;
         char *text = temporary_name(first, number);
         if (access(text, F_OK) != 0)
