@@ -144,13 +144,18 @@ static void await(helper *h, unsigned turn) {
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
+/* Where piece p begins: n * p / pieces, which may be no number of 64 bits on the way. */
+static int64_t begin_of(const region *r, int p) {
+    return r->n / r->pieces * p + r->n % r->pieces * p / r->pieces;
+}
+
 /* Takes pieces until there are none: those of share `number` first, then others'. */
 static void work_on(region *r, int number) {
     inside = true;
     for (int i = 0; i < r->threads; i++) {
         share *s = &r->shares[(number + i) % r->threads];
         for (int p; (p = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed)) < s->end;)
-            r->body(r->arg, r->n * p / r->pieces, r->n * (p + 1) / r->pieces);
+            r->body(r->arg, begin_of(r, p), begin_of(r, p + 1));
     }
     inside = false;
 }

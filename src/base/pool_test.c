@@ -45,6 +45,21 @@ static void note_ends(void *arg, int64_t begin, int64_t end) {
     atomic_fetch_add(sum, (begin + 1) * (end + 3));
 }
 
+static void add_up(void *arg, int64_t begin, int64_t end) {
+    _Atomic int64_t *sums = arg;
+    sums[0] += end - begin;
+    sums[1] += begin < 0 || end <= begin;
+}
+
+/* As many elements as a view stands for, at most. */
+TEST(pieces_of_much_are_in_order) {
+    _Atomic int64_t sums[2] = {0};
+    cfx_set_num_threads(64);
+    cfx__parallel(((int64_t)1 << 56) - 1, 1, add_up, sums);
+    CHECK_INT(sums[0], ((int64_t)1 << 56) - 1);
+    CHECK_INT(sums[1], 0);
+}
+
 TEST(pieces_are_the_same_from_run_to_run) {
     cfx_set_num_threads(3);
     _Atomic int64_t first = 0;
