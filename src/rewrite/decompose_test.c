@@ -448,6 +448,14 @@ TEST(decompose_refuses_writes_that_no_result_holds) {
     cfx_module_set_attr(root, "w", cfx_tensor_value(cfx_ones(2)));
     cfx_decompose(cfx_program_new(cfx_graph_module(root, g, "M")), CFX_NONE);
     CHECK_ERROR("w is written to and is no input, and there is no form of that without writes");
+    cfx_module *body = cfx_graph_module(root, g, "M"), *outer = cfx_module_new("M", NULL, "");
+    cfx_module_set_attr(outer, "g0", cfx_module_value(body));
+    g = cfx_graph_new();
+    y = cfx_graph_call(g, "torch.ops.higher_order.invoke_subgraph", cfx_graph_get_attr(g, "g0"),
+                       "g0");
+    cfx_graph_output(g, cfx_tuple(y));
+    cfx_decompose(cfx_program_new(cfx_graph_module(outer, g, "M")), CFX_NONE);
+    CHECK_ERROR("a sub-graph writes to its attribute w, and there is no form of it without writes");
 }
 
 TEST(decompose_refuses_to_turn_inputs_in_place) {

@@ -451,17 +451,19 @@ static void take_bounds(cfx__rerun *run) {
  * lost otherwise: that is refused, as PyTorch does. */
 static bool loses_writes(const cfx__rerun *run) {
     bool sub = run->from != run->program->module;
-    const char *what = sub ? "a sub-graph writes to %s, which it is given, and there is no form of "
-                             "it without writes"
-                           : "%s is written to and is no input, and there is no form of that "
-                             "without writes";
     cfx_each_node(run->from->graph, n) {
         cfx_value v = run->values[cfx__node_of(n)->id];
-        bool held = n->op == CFX_GET_ATTR || (sub && n->op == CFX_PLACEHOLDER);
-        if (held && v.tag == CFX_TAG_TENSOR && cfx__recorded_written(cfx_as_tensor(v))) {
-            cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, (cfx_site){0}, what, n->name);
-            return true;
-        }
+        bool attr = n->op == CFX_GET_ATTR, held = attr || (sub && n->op == CFX_PLACEHOLDER);
+        if (!held || v.tag != CFX_TAG_TENSOR || !cfx__recorded_written(cfx_as_tensor(v)))
+            continue;
+        const char *what = !attr ? "a sub-graph writes to %s, which it is given, and there is no "
+                                   "form of it without writes"
+                           : sub ? "a sub-graph writes to its attribute %s, and there is no form "
+                                   "of it without writes"
+                                 : "%s is written to and is no input, and there is no form of "
+                                   "that without writes";
+        cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, (cfx_site){0}, what, attr ? n->target.name : n->name);
+        return true;
     }
     return false;
 }
