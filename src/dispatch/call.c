@@ -145,25 +145,29 @@ void cfx__op_run_kernel(cfx_op_call *c) {
     }
 }
 
-static void run_decomposition(cfx_op_call *c) {
-    cfx__dispatch *d = cfx__dispatcher();
-    d->below++;
-    c->op->decompose(c);
-    d->below--;
-}
-
 static void fail_no_kernel(cfx_op_call *c) {
     cfx_fail(CFX_NOT_IMPLEMENTED_ERROR, c->at,
              "operator %s cannot run here: it has neither kernel nor decomposition",
              cfx_op_name(c->op));
 }
 
-/* Some results may be left out, where a mask among the arguments says so. */
+/* Some results may be left out, where a mask among the arguments says so, but not all. */
 static bool has_result(const cfx_op_call *c) {
-    for (int i = 0; i < c->nout; i++)
-        if (c->out[i])
-            return true;
-    return false;
+    bool has = !c->nout || cfx__ctx()->failed;
+    for (int i = 0; i < c->nout && !has; i++)
+        has = c->out[i] != NULL;
+    if (!has)
+        cfx_fail(CFX_RUNTIME_ERROR, c->at, "%s: no result fits these arguments",
+                 cfx_op_name(c->op));
+    return has;
+}
+
+static void run_decomposition(cfx_op_call *c) {
+    cfx__dispatch *d = cfx__dispatcher();
+    d->below++;
+    c->op->decompose(c);
+    d->below--;
+    has_result(c);
 }
 
 void cfx__op_needs_data(const cfx_op_call *c) {
@@ -195,10 +199,7 @@ void cfx__op_run_functional(cfx_op_call *c) {
             cfx__op_needs_data(c);
     } else if (op->shape) {
         op->shape(c);
-        if (c->nout && !has_result(c) && !cfx__ctx()->failed)
-            cfx_fail(CFX_RUNTIME_ERROR, c->at, "%s: no result fits these arguments",
-                     cfx_op_name(c->op));
-        if (cfx__ctx()->failed || !cfx__op_takes_dtypes(c) || c->fake)
+        if (!has_result(c) || cfx__ctx()->failed || !cfx__op_takes_dtypes(c) || c->fake)
             return;
         if (op->kernel)
             cfx__op_run_kernel(c);

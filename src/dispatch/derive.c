@@ -231,7 +231,9 @@ void cfx__op_run_out(cfx_op_call *c, cfx__op_info *info) {
     }
     cfx__op_run_functional(&f);
     for (int i = 0; i < c->nout && !cfx__ctx()->failed; i++) {
-        if (f.out[i] && !fits_out(c, f.op, f.out[i]->dtype, c->out[i]->dtype))
+        if (!f.out[i]) /* left out: what it would go to stays as it is */
+            continue;
+        if (!fits_out(c, f.op, f.out[i]->dtype, c->out[i]->dtype))
             return;
         resize(c, c->out[i], f.out[i]);
         store(c, f.out[i], c->out[i]);

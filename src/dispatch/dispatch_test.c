@@ -120,6 +120,28 @@ TEST(out_forms_resize_and_cast) {
     CHECK_ERROR("result type Float can't be cast to the desired output type Long");
 }
 
+TEST(out_forms_leave_what_gets_no_result) {
+    cfx_tensor *x = cfx_ones(2, 3), *mean = cfx_ones(2, 1), *w = cfx_ones(3);
+    cfx_tensor *to[] = {cfx_zeros(2, 3), cfx_full(cfx_list(3), 7.0), cfx_full(cfx_list(4), 8.0)};
+    cfx_value mask = cfx_list(cfx_bool(true), cfx_bool(false), cfx_bool(false));
+    cfx_op_do(cfx_op_find("native_layer_norm_backward.out"), x, x, cfx_list(3), mean, mean, w, w,
+              mask, CFX_KW(out0, to[0]), CFX_KW(out1, to[1]), CFX_KW(out2, to[2]));
+    CHECK_OK();
+    CHECK_STR(cfx_str(to[1]), "tensor([7., 7., 7.])");
+    CHECK_STR(cfx_str(to[2]), "tensor([8., 8., 8., 8.])");
+}
+
+static void decompose_to_nothing(cfx_op_call *c) { (void)c; }
+
+TEST(a_call_without_a_result_is_an_error) {
+    static cfx_op nothing = {.schema = "mine::nothing(Tensor x) -> Tensor",
+                             .decompose = decompose_to_nothing};
+    cfx_op_do(&nothing, cfx_ones(1));
+    CHECK_ERROR("mine.nothing.default: no result fits these arguments");
+    cfx_op_do(cfx_op_find("norm_except_dim_"), cfx_ones(cfx_list_value(0, NULL)), 2, 0);
+    CHECK_ERROR("Dimension specified as 0 but tensor has no dimensions");
+}
+
 TEST(bad_objects_pass_through_and_the_first_error_stays) {
     cfx_tensor *x = floats(2, (float[]){1, 2});
     int line = __LINE__ + 1;

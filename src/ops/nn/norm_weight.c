@@ -154,6 +154,11 @@ static void decompose_norm_except_dim(cfx_op_call *c) {
         c->out[0] = cfx_norm(v, c->args[1]);
         return;
     }
+    if (!v->ndim) {
+        op_fail_as(INDEX, c, "Dimension specified as %lld but tensor has no dimensions",
+                   (long long)dim);
+        return;
+    }
     if (dim < 0 || dim >= v->ndim) {
         cfx__shape_wrap_dim(c->at, dim < 0 ? v->ndim : dim, v->ndim);
         return;
